@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Content-addressed blocks: where they come from (sources), how they lie in
+ * packs (block map), where they are kept on the node (cache), and the virtual
+ * data device that mounts read (device).  OCI stores are in blockstore/oci.h.
+ */
+#ifndef BOOTSEER_BLOCKSTORE_H
+#define BOOTSEER_BLOCKSTORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/digest.h"
+#include "common/error.h"
+
+/* ------------------------------------------------------------ block map --- */
+
+#define BLOCK_ALIGN 4096u             /* cut points lie on this grain */
+#define BLOCK_USIZE_MAX (4u << 20)    /* bytes of one block, unpacked */
+#define BLOCKMAP_BYTES_MAX (1u << 30) /* bytes of an encoded map */
+
+enum block_codec {
+	BLOCK_CODEC_RAW = 0,
+	BLOCK_CODEC_ZSTD = 1,
+};
+
+/* One block of a virtual data device. */
+struct block {
+	struct digest digest; /* SHA-256 of the unpacked content */
+	uint64_t voff;        /* byte in the device, multiple of BLOCK_ALIGN */
+	uint64_t poff;        /* byte in the pack */
+	uint32_t usize;       /* bytes unpacked, 1..BLOCK_USIZE_MAX; the device
+	                       * reads as zeros from here to the next multiple
+	                       * of BLOCK_ALIGN */
+	uint32_t csize;       /* bytes in the pack; == usize when raw */
+	uint32_t pack;        /* index into the map's packs */
+	enum block_codec codec;
+};
+
+struct pack {
+	struct digest digest; /* of the whole blob */
+	uint64_t size;
+};
+
+/*
+ * A view of an encoded map: docs/formats/blockmap.md.  Blocks are sorted by
+ * voff and do not overlap; several may share one stored place.  Ranges between
+ * blocks hold no data and are never read by a valid image.  Read-only after
+ * blockmap_open(), so any thread may use it.
+ */
+struct blockmap {
+	const uint8_t *data; /* borrowed: the caller keeps it, often mmapped */
+	size_t len;
+	size_t n_blocks;
+	size_t n_packs;
+	uint64_t device_size; /* bytes, multiple of BLOCK_ALIGN */
+};
+
+/* Check every entry and fill `ret`.  -EINVAL says which entry and why;
+ * -ENOTSUP for a version this reader does not know. */
+int blockmap_open(const void *data, size_t len, struct blockmap *ret,
+		  struct error *err) MUST_CHECK;
+
+/* Decode entry `i`; i < n_blocks. */
+void blockmap_block(const struct blockmap *m, size_t i, struct block *ret);
+void blockmap_pack(const struct blockmap *m, size_t i, struct pack *ret);
+
+/* Index of the block that covers byte `voff` (its padding to BLOCK_ALIGN
+ * included), or n_blocks when no block does. */
+size_t blockmap_find(const struct blockmap *m, uint64_t voff);
+
+/* Build an encoded map.  Blocks are added in voff order. */
+struct blockmap_writer;
+
+struct blockmap_writer *blockmap_writer_new(void) MUST_CHECK;
+int blockmap_writer_pack(struct blockmap_writer *w, const struct pack *p,
+			 uint32_t *ret_index, struct error *err) MUST_CHECK;
+int blockmap_writer_block(struct blockmap_writer *w, const struct block *b,
+			  struct error *err) MUST_CHECK;
+/* The encoded bytes, owned by the caller. */
+int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
+			   void **ret, size_t *ret_len,
+			   struct error *err) MUST_CHECK;
+void blockmap_writer_free(struct blockmap_writer *w);
+DEFINE_AUTO(blockmap_writer)
+
+/* Pack or unpack one block's bytes.  Unpacking checks size and SHA-256:
+ * -EBADMSG when they differ.  `dst` holds b->usize bytes. */
+int block_unpack(const struct block *b, const void *stored, void *dst,
+		 struct error *err) MUST_CHECK;
+
+/* -------------------------------------------------------------- sources --- */
+
+enum source_priority {
+	SOURCE_DEMAND, /* a reader waits */
+	SOURCE_HOT,    /* a recorded start will read it */
+	SOURCE_COLD,   /* the rest */
+};
+
+/*
+ * A contiguous range of one stored object.  `blocks`, when not NULL, are the
+ * n_blocks consecutive blocks that make up exactly that range (below the cache
+ * only whole blocks travel).
+ */
+struct source_req {
+	uint64_t off;
+	uint64_t len;
+	const struct block *blocks; /* borrowed until source_read() returns */
+	size_t n_blocks;
+	enum source_priority priority;
+	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 is none */
+};
+
+/*
+ * Takes the bytes in order as they arrive.  An origin passes pieces of stored
+ * bytes, with `pos` their offset in the object; the verify filter passes one
+ * unpacked and checked block a call, with `pos` its index in req->blocks.
+ * Returns 0 to go on or -errno, which source_read() then returns.
+ */
+struct source_sink {
+	int (*put)(struct source_sink *sink, uint64_t pos, const void *data,
+		   size_t len, struct error *err);
+};
+
+struct source;
+
+/* What a kind of source can do: one `static const` table per kind. */
+struct source_ops {
+	const char *name; /* lower case: "registry", "verify" */
+
+	/* Contract of source_read().  Called on any pool thread. */
+	int (*read)(struct source *s, const struct source_req *req,
+		    struct source_sink *sink, struct error *err);
+
+	/* Release what `s` owns, and `s`.  Never called with reads under way. */
+	void (*free)(struct source *s);
+};
+
+/* First member of every source.  A filter owns the one it wraps in `next`. */
+struct source {
+	const struct source_ops *ops;
+	struct source *next;
+	uint64_t size; /* bytes of the object; 0 when not known */
+};
+
+/*
+ * Read the range of `req` into `sink`, blocking until all of it was passed on.
+ * Safe from several threads on one source.  On failure the sink may have taken
+ * a prefix.
+ *   -ENOENT     the object does not exist
+ *   -EACCES     the credentials do not allow it
+ *   -EBADMSG    the bytes do not match the digest
+ *   -ERANGE     the range lies outside the object
+ *   -ETIMEDOUT, -EIO, -ENOMEM, or what the sink returned
+ */
+int source_read(struct source *s, const struct source_req *req,
+		struct source_sink *sink, struct error *err) MUST_CHECK;
+
+/* Read exactly `len` bytes at `off` into `buf`. */
+int source_read_buf(struct source *s, uint64_t off, void *buf, size_t len,
+		    struct error *err) MUST_CHECK;
+
+void source_free(struct source *s); /* NULL is allowed */
+DEFINE_AUTO(source)
+
+/* A file on disk. */
+int posix_source_new(const char *path, struct source **ret,
+		     struct error *err) MUST_CHECK;
+
+/* Filters; each takes `next`, also when it fails. */
+
+/* Try again after -EIO and -ETIMEDOUT, from the first byte not yet delivered. */
+struct retry_config {
+	unsigned int attempts;   /* in all, 1..100 */
+	uint32_t backoff_ms;     /* doubled each time, up to backoff_max_ms */
+	uint32_t backoff_max_ms; /* with random jitter of half of it */
+};
+int retry_source_new(struct source *next, const struct retry_config *cfg,
+		     struct source **ret, struct error *err) MUST_CHECK;
+
+/* Unpack and check each block of req->blocks (which must be set). */
+int verify_source_new(struct source *next, struct source **ret,
+		      struct error *err) MUST_CHECK;
+
+/* ---------------------------------------------------------------- cache --- */
+
+struct cache_config {
+	const char *dir;      /* owned by this cache alone; created */
+	uint64_t quota;       /* bytes of blocks kept at most */
+	uint64_t min_free;    /* bytes left free on the disk at least */
+};
+
+struct cache;
+
+/* Open or create.  -EBUSY when another process has it. */
+int cache_open(const struct cache_config *cfg, struct cache **ret,
+	       struct error *err) MUST_CHECK;
+void cache_close(struct cache *c);
+
+/*
+ * Copy `len` bytes at `off` of the block into `buf`.  Verified since this
+ * cache was opened, or verified now.  Any thread.
+ *   -ENOENT  not held (or held and found damaged, and dropped)
+ */
+int cache_read(struct cache *c, const struct block *b, uint32_t off, void *buf,
+	       size_t len, struct error *err) MUST_CHECK;
+
+/* Keep a block whose content was verified.  -ENOSPC when quota and pins leave
+ * no room: the caller still has the data and goes on. */
+int cache_put(struct cache *c, const struct block *b, const void *data,
+	      struct error *err) MUST_CHECK;
+
+bool cache_has(struct cache *c, const struct digest *d);
+
+/* A pinned block is not evicted.  Counted: one unpin for each pin. */
+int cache_pin(struct cache *c, const struct blockmap *m,
+	      struct error *err) MUST_CHECK;
+void cache_unpin(struct cache *c, const struct blockmap *m);
+
+/* Where a held, verified block lies, for mounts that read the cache's files
+ * directly: file number `ret_file` of cache_file_path(), 4 KiB aligned.  Valid
+ * while pinned.  -ENOENT when not held. */
+int cache_locate(struct cache *c, const struct block *b, uint32_t *ret_file,
+		 uint64_t *ret_off, struct error *err) MUST_CHECK;
+int cache_file_path(struct cache *c, uint32_t file, char **ret,
+		    struct error *err) MUST_CHECK;
+
+struct cache_stats {
+	uint64_t bytes, blocks, pinned_bytes, quota;
+	uint64_t hits, misses, verified, damaged, evicted, put_failed;
+};
+void cache_get_stats(struct cache *c, struct cache_stats *ret);
+
+/* Drop what is neither pinned nor wanted: down to `target` bytes. */
+int cache_gc(struct cache *c, uint64_t target, uint64_t *ret_freed,
+	     struct error *err) MUST_CHECK;
+
+/* --------------------------------------------------------------- device --- */
+
+/* Fetch threads and windows, shared by all devices of a process. */
+struct fetcher;
+
+struct fetcher_config {
+	unsigned int threads;     /* 1..256 transfers at once */
+	uint32_t window;          /* bytes around a miss fetched with it */
+	uint32_t window_max;      /* the same when reads are sequential */
+	int64_t demand_timeout_ns; /* a reader waits no longer, then -ETIMEDOUT */
+	struct cache *cache;      /* borrowed */
+};
+
+int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
+		struct error *err) MUST_CHECK;
+void fetcher_free(struct fetcher *f); /* after its devices */
+
+struct device;
+
+/*
+ * The virtual data device of one image.  `packs` are n_packs sources of stored
+ * bytes (registry > retry), in the map's order; the device takes them, wraps
+ * each in verify, and owns them from here, also when this fails.  `map` is
+ * borrowed until device_free().
+ */
+int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
+	       struct source **packs, struct device **ret,
+	       struct error *err) MUST_CHECK;
+void device_free(struct device *d); /* waits for its reads */
+
+/* One read; the caller owns it and its buffer until `done`. */
+struct device_read {
+	uint64_t off;
+	size_t len;
+	void *buf;
+	/* Exactly once; on the calling thread when everything was in the
+	 * cache, otherwise on a fetch thread.  `err` is borrowed, NULL when
+	 * rc == 0.  All `len` bytes are there, or none is promised. */
+	void (*done)(struct device_read *r, int rc, const struct error *err);
+	struct device_read *next; /* the device's */
+	uint64_t priv[4];         /* the device's */
+};
+
+/* Never blocks for a transfer; may read the cache's disk. */
+void device_submit(struct device *d, struct device_read *r);
+
+/* The same, blocking. */
+int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
+		     struct error *err) MUST_CHECK;
+
+/* Fetch blocks [first, first + n) that the cache lacks, at `priority`;
+ * blocking; stops early when `*cancel` becomes true. */
+int device_fetch(struct device *d, size_t first, size_t n,
+		 enum source_priority priority, const volatile bool *cancel,
+		 struct error *err) MUST_CHECK;
+
+struct device_stats {
+	uint64_t reads, read_bytes, misses;
+	uint64_t fetches, fetched_bytes; /* requests and stored bytes */
+	uint64_t blocks_held, blocks;    /* held counts distinct map entries */
+	uint64_t errors;
+};
+void device_get_stats(struct device *d, struct device_stats *ret);
+
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Errors are values that travel with their context; see docs/style.md. */
+#ifndef BOOTSEER_COMMON_ERROR_H
+#define BOOTSEER_COMMON_ERROR_H
+
+#include "common/cleanup.h"
+
+#define ERROR_MSG_MAX 512 /* bytes, terminating NUL included */
+
+/*
+ * Why an operation failed.  A plain value: it owns no memory, needs no
+ * release call, and may be copied between threads by assignment.
+ */
+struct error {
+	int code;                /* positive errno; 0 when unset */
+	char msg[ERROR_MSG_MAX]; /* outermost context first, no newline */
+};
+
+#define ERROR_INIT { .code = 0 }
+
+/*
+ * Record `code` (a positive errno) and a message in `err`, which may be NULL.
+ * Returns -code.  Does not change errno.
+ */
+int error_set(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
+
+/*
+ * Put "context: " before the message of `err`, which may be NULL.  What does
+ * not fit is cut at the end.  Returns `rc` unchanged.
+ */
+int error_wrap(struct error *err, int rc, const char *fmt, ...) PRINTF(3, 4);
+
+/* error_set() for a failed allocation. */
+int error_nomem(struct error *err);
+
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 2048
+
+static const char *const names[] = {
+	[LOG_LEVEL_ERROR] = "error",
+	[LOG_LEVEL_WARNING] = "warning",
+	[LOG_LEVEL_INFO] = "info",
+	[LOG_LEVEL_DEBUG] = "debug",
+};
+
+static atomic_int current_level = LOG_LEVEL_INFO;
+
+void log_set_level(enum log_level level)
+{
+	atomic_store(&current_level, (int)level);
+}
+
+int log_level_parse(const char *text, enum log_level *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			*ret = (enum log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+void log_line(enum log_level level, const char *module, const char *fmt, ...)
+{
+	char line[LINE_MAX_BYTES];
+	int saved = errno;
+	size_t len;
+	va_list ap;
+	int n;
+
+	if ((int)level > atomic_load(&current_level))
+		return;
+	n = snprintf(line, sizeof(line), "%s %s: ", names[level], module);
+	if (n < 0)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+	va_end(ap);
+	len = strlen(line);
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+			line[i] = '?';
+	line[len++] = '\n';
+	/* One write, so that lines of several threads never mix. */
+	if (write(STDERR_FILENO, line, len) < 0)
+		errno = saved;
+	errno = saved;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Options of a program as one table: command line, configuration file, --help,
+ * manual and completion come from it.
+ */
+#ifndef BOOTSEER_COMMON_OPTION_H
+#define BOOTSEER_COMMON_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/error.h"
+
+enum option_type {
+	OPTION_BOOL,     /* bool; "--key" or "--key=no" */
+	OPTION_STRING,   /* char *, owned by the configuration; NULL if unset */
+	OPTION_LIST,     /* char **, NULL-terminated, owned; repeats append */
+	OPTION_INTEGER,  /* uint64_t */
+	OPTION_SIZE,     /* uint64_t bytes; "10G", "512K", powers of 1024 */
+	OPTION_DURATION, /* int64_t nanoseconds; "5s", "250ms", "2m", "1h" */
+	OPTION_ENUM,     /* char *; one of `values`, owned */
+};
+
+struct option_spec {
+	const char *key;  /* long option and configuration key: "cache-quota" */
+	char letter;      /* short option, or 0 */
+	enum option_type type;
+	size_t offset;    /* of the member in the configuration struct */
+	const char *def;  /* as text; NULL: unset, 0, false */
+	const char *min, *max; /* as text; NULL: no bound */
+	const char *arg;  /* name of the value in --help: "DIR" */
+	const char *const *values; /* OPTION_ENUM, NULL-terminated */
+	const char *help; /* one sentence */
+	bool no_file;     /* command line only */
+};
+
+/* A program (or one subcommand of it) as --help shows it. */
+struct option_program {
+	const char *name;     /* "bootseerd", "bootseer image convert" */
+	const char *usage;    /* "[OPTIONS] SRC DST" */
+	const char *summary;  /* what it does: one or more sentences */
+	const struct option_spec *options; /* ends with key NULL */
+	const char *examples; /* lines, or NULL */
+	const char *see_also; /* "bootseerd(8)" or NULL */
+	int min_args, max_args; /* operands; max -1: any number */
+};
+
+/* What the command line asked for besides its options. */
+enum option_action {
+	OPTION_ACTION_RUN,
+	OPTION_ACTION_EXIT, /* --help, --version were printed on stdout */
+};
+
+/*
+ * Fill `cfg` (zeroed by the caller) with the defaults, then the configuration
+ * file if the table has a "config" option and it was given, then the command
+ * line.  --help and --version are built in.  `*ret_args` is the first operand's
+ * index in argv.  -EINVAL names the option, its bounds and the cure.
+ */
+int option_parse(const struct option_program *prog, void *cfg, int argc,
+		 char **argv, enum option_action *ret, int *ret_args,
+		 struct error *err) MUST_CHECK;
+
+/* Release what the table's members own. */
+void option_fini(const struct option_spec *options, void *cfg);
+
+/* Write the configuration as a file that option_parse() reads. */
+void option_dump(const struct option_spec *options, const void *cfg, FILE *out);
+void option_help(const struct option_program *prog, FILE *out);
+
+/* Parts, also useful alone. */
+int option_parse_size(const char *text, uint64_t *ret,
+		      struct error *err) MUST_CHECK;
+int option_parse_duration(const char *text, int64_t *ret_ns,
+			  struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What other programs say to bootseerd over its control socket:
+ * docs/formats/control.md.  One connection, one call at a time; a client
+ * belongs to one thread.
+ */
+#ifndef BOOTSEER_SNAPSHOTTER_CLIENT_H
+#define BOOTSEER_SNAPSHOTTER_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/digest.h"
+#include "common/error.h"
+
+#define NODE_SOCKET_DEFAULT "/run/bootseer/bootseerd.sock"
+
+struct node_client;
+
+/* -ENOENT or -ECONNREFUSED: bootseerd does not run, the message says so. */
+int node_client_open(const char *socket_path, uint32_t timeout_ms,
+		     struct node_client **ret, struct error *err) MUST_CHECK;
+void node_client_close(struct node_client *c);
+
+/* Which image: a registry reference, and its manifest digest where known. */
+struct node_image_query {
+	const char *ref;             /* "host/repo:tag", no transport */
+	const struct digest *manifest; /* NULL: what the tag points to now */
+	bool plain_http;
+};
+
+struct node_image {
+	struct digest id;         /* digest of the artifact's manifest */
+	struct digest manifest;   /* of the ordinary image */
+	struct digest *chain_ids; /* bottom first; owned */
+	size_t n_chain_ids;
+};
+void node_image_fini(struct node_image *i);
+
+/*
+ * Find the image's artifact and have its metadata and block map on the node,
+ * checked and durable: after this the image can be mounted with the registry
+ * down.  -ENOENT: it has no artifact; use the ordinary layers.
+ */
+int node_image_prepare(struct node_client *c, const struct node_image_query *q,
+		       struct node_image *ret, struct error *err) MUST_CHECK;
+
+/* Mount it (once, however many users) and remember `user` as one who needs it,
+ * durably: bootseerd restores the mount when it starts.  The path, caller
+ * owns.  Idempotent for one user. */
+int node_image_mount(struct node_client *c, const struct digest *id,
+		     const char *user, char **ret_path,
+		     struct error *err) MUST_CHECK;
+
+/* Forget `user`; the last one unmounts.  Unknown users are no error. */
+int node_image_umount(struct node_client *c, const struct digest *id,
+		      const char *user, struct error *err) MUST_CHECK;
+
+/*
+ * Download an ordinary layer and apply it to the folder `dir` as overlayfs
+ * wants it (whiteouts as 0/0 devices, opaque xattrs).  For a layer that was
+ * skipped because its image is lazy, and that an ordinary image turns out to
+ * share.  `diff_id` is checked.
+ */
+int node_layer_apply(struct node_client *c, const struct node_image_query *q,
+		     size_t layer, const char *dir,
+		     struct error *err) MUST_CHECK;
+
+/* Any method, for the command line: parameters and result are JSON texts;
+ * `params` may be NULL, `*ret` is the caller's. */
+int node_call(struct node_client *c, const char *method, const char *params,
+	      char **ret, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Operations on images in stores: what `bootseer image` does without a node.
+ * Public for cli (a client header of this folder).
+ */
+#ifndef BOOTSEER_SNAPSHOTTER_CONVERT_H
+#define BOOTSEER_SNAPSHOTTER_CONVERT_H
+
+#include "blockstore/oci.h"
+
+enum convert_form {
+	CONVERT_FORM_REFERRER, /* F2: the image untouched, artifact beside it */
+	CONVERT_FORM_FLAT,     /* F1: one merged layer, artifact named on it */
+};
+
+/* What is being done now, for a progress line; called from one thread. */
+struct convert_progress {
+	void (*step)(struct convert_progress *p, const char *what,
+		     uint64_t done, uint64_t total); /* bytes of input */
+};
+
+struct convert_options {
+	struct oci_config src_config, dst_config;
+	const char *platform; /* "os/arch[/variant]"; NULL: this machine's;
+	                       * "all": every one of an index */
+	enum convert_form form;
+	unsigned int jobs;   /* compressing threads, 1..64 */
+	bool force;          /* convert although the image has an artifact */
+	const char *chunking; /* NULL: the default set; docs/formats/chunking.md */
+	const char *temp_dir; /* NULL: $TMPDIR or /var/tmp */
+	struct convert_progress *progress; /* may be NULL */
+};
+
+struct convert_result {
+	struct digest artifact;
+	uint64_t n_inodes;
+	uint64_t input_bytes;  /* layers, unpacked */
+	uint64_t device_bytes; /* virtual data device */
+	uint64_t blocks;       /* entries of the block map */
+	uint64_t new_blocks;   /* stored by this conversion */
+	uint64_t new_bytes;    /* of packs written */
+	uint64_t old_bytes;    /* of blocks already there, stored size */
+	uint64_t meta_bytes;   /* metadata and map, as stored */
+	bool existed;          /* nothing was done */
+};
+
+int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
+		  const struct convert_options *opt,
+		  struct convert_result *ret, struct error *err) MUST_CHECK;
+
+/* A description of the image's artifact as a JSON text, caller owns. */
+int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
+		  const char *platform, char **ret,
+		  struct error *err) MUST_CHECK;
+
+/* Read everything and check it: digests, map, metadata, every block. */
+int image_check(const struct oci_ref *ref, const struct oci_config *cfg,
+		const char *platform, struct convert_progress *progress,
+		struct error *err) MUST_CHECK;
+
+/* Tags of a repository or layout with their artifacts, JSON text. */
+int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
+	       char **ret, struct error *err) MUST_CHECK;
+
+/* Remove the artifact of an image (the image itself stays). */
+int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
+		 const char *platform, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How an image's files reach the kernel: one vtable, one file a way
+ * (ARCHITECTURE.md, section 6).  Private to this folder; used by bootseerd.
+ */
+#ifndef BOOTSEER_SNAPSHOTTER_DATAPATH_H
+#define BOOTSEER_SNAPSHOTTER_DATAPATH_H
+
+#include "blockstore/blockstore.h"
+
+/* One image as the data path sees it; owned by bootseerd, outlives the mount. */
+struct datapath_image {
+	uint64_t index;         /* small, stable over restarts, never reused
+	                         * while mounted: node ids derive from it */
+	const char *name;       /* for messages: the reference */
+	const char *meta_path;  /* EROFS metadata image on local disk */
+	const char *mountpoint; /* existing empty folder */
+	struct device *device;  /* virtual data device; NULL when `files` */
+	uint64_t device_size;
+	/* A complete image: its files, in the order of the extra devices of
+	 * the metadata at meta_path; then no daemon is in the path. */
+	const char *const *files;
+	size_t n_files;
+};
+
+/* Keeps descriptors over a crash: systemd's descriptor store or our holder
+ * (sd_notify(3), FDSTORE=1; sd_listen_fds_with_names(3)). */
+struct fd_keeper;
+int fd_keeper_open(struct fd_keeper **ret, struct error *err) MUST_CHECK;
+void fd_keeper_close(struct fd_keeper *k);
+/* A descriptor kept under `name` before the last start, or -1.  Caller owns. */
+int fd_keeper_take(struct fd_keeper *k, const char *name);
+/* Keep (a duplicate of) `fd` under `name`. */
+int fd_keeper_put(struct fd_keeper *k, const char *name, int fd,
+		  struct error *err) MUST_CHECK;
+int fd_keeper_drop(struct fd_keeper *k, const char *name,
+		   struct error *err) MUST_CHECK;
+
+struct datapath_config {
+	const char *run_dir;   /* carrier mount point and probes live below */
+	const char *state_dir; /* on a disk that can back EROFS mounts */
+	unsigned int threads;  /* FUSE worker threads, 1..64 */
+	struct fd_keeper *keeper; /* borrowed */
+};
+
+struct datapath;
+
+struct datapath_ops {
+	const char *name; /* "erofs-fuse", "erofs-loop", "fuse" */
+	/* Can this kernel do it?  0, or -errno and what is missing and how to
+	 * get it. */
+	int (*probe)(const struct datapath_config *cfg, struct error *err);
+	/* Take over what a crashed predecessor left (kept descriptors), or
+	 * start afresh. */
+	int (*start)(const struct datapath_config *cfg, struct datapath **ret,
+		     struct error *err);
+	/* Mount, or after a restart adopt the mount that is there already. */
+	int (*mount)(struct datapath *d, struct datapath_image *img,
+		     struct error *err);
+	int (*umount)(struct datapath *d, struct datapath_image *img,
+		      struct error *err);
+	/* Answer what the predecessor left unanswered (FUSE_NOTIFY_RESEND);
+	 * called once, when every image was adopted. */
+	int (*resume)(struct datapath *d, struct error *err);
+	/* `keep`: leave mounts and descriptors for a successor. */
+	void (*stop)(struct datapath *d, bool keep);
+};
+
+struct datapath {
+	const struct datapath_ops *ops;
+};
+
+/* By name, or NULL.  datapath_kinds ends with NULL, best first. */
+const struct datapath_ops *datapath_kind(const char *name);
+extern const struct datapath_ops *const datapath_kinds[];
+
+/* Mount a complete image straight from its files. */
+int datapath_mount_complete(struct datapath_image *img,
+			    struct error *err) MUST_CHECK;
+
+#endif

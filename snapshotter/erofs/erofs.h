@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Writer and reader of the metadata images (EROFS on-disk format, Linux
+ * Documentation/filesystems/erofs.rst and fs/erofs/erofs_fs.h).  What subset
+ * is written is described in docs/formats/erofs.md.  No I/O in here.
+ */
+#ifndef BOOTSEER_SNAPSHOTTER_EROFS_H
+#define BOOTSEER_SNAPSHOTTER_EROFS_H
+
+#include "snapshotter/tree.h"
+
+#define EROFS_BLOCK 4096u
+#define EROFS_DEVICES_MAX 64
+
+/* One extra device that files' chunks lie in. */
+struct erofs_device {
+	uint64_t size;   /* bytes, multiple of EROFS_BLOCK */
+	char tag[64];    /* shown by tools; not NUL-terminated when full */
+};
+
+struct erofs_params {
+	uint8_t uuid[16];
+	int64_t build_time; /* seconds; part of the image, so never "now" */
+	const struct erofs_device *devices; /* at least one */
+	size_t n_devices;
+};
+
+/* extent.voff of a tree for several devices: device number << 48 | byte. */
+#define EROFS_VOFF(dev, off) ((uint64_t)(dev) << 48 | (uint64_t)(off))
+#define EROFS_VOFF_DEVICE(voff) ((unsigned int)((voff) >> 48))
+#define EROFS_VOFF_BYTE(voff) ((voff) & ((UINT64_C(1) << 48) - 1))
+
+/*
+ * Lay out `t` as an EROFS image.  The same tree gives the same bytes.  Uses
+ * inode.user and .user_ptr.  The image, owned by the caller, is a multiple of
+ * EROFS_BLOCK long.
+ *   -EFBIG, -E2BIG (xattrs), -ENOTSUP (an xattr namespace EROFS has not):
+ *   the message names the path.
+ */
+int erofs_write(struct tree *t, const struct erofs_params *params, void **ret,
+		size_t *ret_len, struct error *err) MUST_CHECK;
+
+/* An opened image: a view; `data` stays the caller's, often mmapped. */
+struct erofs_image {
+	const uint8_t *data;
+	size_t len;
+	uint64_t root_nid;
+	uint64_t n_inodes;
+	uint64_t meta_off; /* byte of nid 0 */
+	uint64_t xattr_off;
+	uint16_t n_devices;
+	uint64_t device_size; /* bytes of device 1 */
+	uint8_t uuid[16];
+};
+
+/* Check the superblock (magic, checksum, features, bounds).  -EINVAL,
+ * -ENOTSUP name the field. */
+int erofs_open(const void *data, size_t len, struct erofs_image *ret,
+	       struct error *err) MUST_CHECK;
+
+/* One inode by nid, decoded and bounds-checked. */
+struct erofs_inode {
+	uint64_t nid;
+	uint32_t mode, uid, gid, nlink;
+	uint32_t major, minor;
+	int64_t mtime;
+	uint32_t mtime_nsec;
+	uint64_t size;
+	uint16_t xattr_len; /* bytes of the inline xattr area */
+	uint8_t layout;
+	uint64_t pos;       /* byte of the inode in the image */
+	uint32_t u;         /* raw i_u */
+};
+int erofs_inode(const struct erofs_image *img, uint64_t nid,
+		struct erofs_inode *ret, struct error *err) MUST_CHECK;
+
+/* Where bytes [off, ...) of a regular file lie. */
+enum erofs_map_kind { EROFS_MAP_INLINE, EROFS_MAP_DEVICE, EROFS_MAP_HOLE };
+struct erofs_map {
+	enum erofs_map_kind kind;
+	uint64_t len;        /* bytes from `off` on that this covers */
+	const uint8_t *data; /* inline: the bytes at `off` */
+	uint16_t device;     /* 1.. */
+	uint64_t voff;       /* byte in that device of `off` */
+};
+int erofs_map(const struct erofs_image *img, const struct erofs_inode *i,
+	      uint64_t off, struct erofs_map *ret,
+	      struct error *err) MUST_CHECK;
+
+/* -ENOENT when there is no such child. */
+int erofs_lookup(const struct erofs_image *img, const struct erofs_inode *dir,
+		 const char *name, size_t len, uint64_t *ret_nid,
+		 struct error *err) MUST_CHECK;
+
+/* Call `each` for entries from cookie `pos` (0 first) until it returns
+ * non-zero, which is passed on; `cookie` of an entry resumes behind it. */
+typedef int erofs_dirent_fn(void *arg, const char *name, size_t len,
+			    uint64_t nid, uint8_t type, uint64_t cookie);
+int erofs_readdir(const struct erofs_image *img, const struct erofs_inode *dir,
+		  uint64_t pos, erofs_dirent_fn *each, void *arg,
+		  struct error *err) MUST_CHECK;
+
+/* Target of a symlink: bytes in the image, no NUL. */
+int erofs_readlink(const struct erofs_image *img, const struct erofs_inode *i,
+		   const char **ret, size_t *ret_len,
+		   struct error *err) MUST_CHECK;
+
+typedef int erofs_xattr_fn(void *arg, const char *name, const void *value,
+			   size_t size);
+int erofs_xattrs(const struct erofs_image *img, const struct erofs_inode *i,
+		 erofs_xattr_fn *each, void *arg,
+		 struct error *err) MUST_CHECK;
+
+/* The whole image as a tree: what `image check` walks, and what a complete
+ * image is laid out anew from.  Bounded by the image's own size. */
+int erofs_read_tree(const struct erofs_image *img, struct tree **ret,
+		    struct error *err) MUST_CHECK;
+
+#endif

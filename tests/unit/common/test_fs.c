@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+
+TestSuite(fs, .timeout = 10);
+
+static char *path_in(const char *dir, const char *name)
+{
+	struct buf b = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&b, "%s/%s", dir, name), 0);
+	return buf_steal(&b);
+}
+
+Test(fs, replace_writes_whole_files_and_leaves_no_temporary)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	struct error err = ERROR_INIT;
+	AUTO_BUF got = BUF_INIT;
+	AUTO_FREE char *path = NULL;
+
+	cr_assert_not_null(mkdtemp(dir));
+	path = path_in(dir, "x");
+	cr_assert_eq(fs_replace_file(path, "one", 3, 0600, &err), 0);
+	cr_assert_eq(fs_replace_file(path, "second", 6, 0600, &err), 0);
+	cr_assert_eq(fs_read_file(path, 100, &got, &err), 0, "%s", err.msg);
+	cr_expect_str_eq(got.data, "second");
+	cr_assert_eq(unlink(path), 0);
+	cr_expect_eq(rmdir(dir), 0);
+}
+
+Test(fs, read_file_refuses_what_is_longer_than_allowed)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	struct error err = ERROR_INIT;
+	AUTO_BUF got = BUF_INIT;
+	AUTO_FREE char *path = NULL;
+
+	cr_assert_not_null(mkdtemp(dir));
+	path = path_in(dir, "x");
+	cr_assert_eq(fs_replace_file(path, "12345", 5, 0600, &err), 0);
+	cr_expect_eq(fs_read_file(path, 4, &got, &err), -EFBIG);
+	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
+	cr_expect_eq(access(dir, F_OK), -1);
+}
+
+Test(fs, mkdir_p_makes_parents_and_accepts_existing)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *path = NULL;
+	struct stat st;
+
+	cr_assert_not_null(mkdtemp(dir));
+	path = path_in(dir, "a/b/c");
+	cr_assert_eq(fs_mkdir_p(path, 0700, &err), 0, "%s", err.msg);
+	cr_assert_eq(fs_mkdir_p(path, 0700, &err), 0, "%s", err.msg);
+	cr_assert_eq(stat(path, &st), 0);
+	cr_expect(S_ISDIR(st.st_mode));
+	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
+}
