@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What every benchmark shares.  A benchmark is an executable bench/NAME:
+#
+#	. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+#	bench_begin NAME "$@"		options, scratch directory, clean-up
+#	sample SERIES VARIANT VALUE UNIT	note one measurement
+#	goal NAME VALUE UNIT OP LIMIT	note what was to be reached
+#	bench_end			print tables and goals, write --json
+#
+# Options of every benchmark: --json FILE, --quick (small image, few rounds),
+# --rounds N, --image NAME.  The exit status tells whether it could measure, not
+# whether it met its goals: those are for the reader and for the JSON.
+#
+# The programs under test come from $BOOTSEER_BUILD, else from ./build.
+
+set -euo pipefail
+shopt -s inherit_errexit
+
+bench_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+bench_cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer}
+bench_build=$(realpath -m "${BOOTSEER_BUILD:-$bench_dir/../build}")
+bench_name= bench_json= bench_quick= bench_rounds= bench_image=
+bench_args=() # what is left of the command line
+bench_pid=$BASHPID
+W= # scratch directory on a real disk, gone at the end
+
+log() { printf '%s: %s\n' "${bench_name:-bench}" "$*" >&2; }
+die() { log "$*"; exit 1; }
+
+need() {
+	local tool
+
+	for tool; do
+		command -v "$tool" >/dev/null || die "$tool is missing"
+	done
+}
+
+# --- begin, end, clean-up -----------------------------------------------------
+
+deferred=()
+
+# Run the words at exit, last come first served.
+defer() { deferred+=("$(printf '%q ' "$@")"); }
+
+run_deferred() {
+	local i status=$?
+
+	[[ $BASHPID == "$bench_pid" ]] || return "$status"
+	trap '' INT TERM
+	set +e
+	for ((i = ${#deferred[@]} - 1; i >= 0; i--)); do
+		eval "${deferred[i]}"
+	done
+	[[ $W ]] && rm -rf --one-file-system "$W"
+	exit "$status"
+}
+
+bench_begin() { # NAME ARG...
+	bench_name=$1
+	shift
+	while (($#)); do
+		case $1 in
+		--json) bench_json=$(realpath "${2:?--json FILE}"); shift ;;
+		--rounds) bench_rounds=${2:?--rounds N}; shift ;;
+		--image) bench_image=${2:?--image NAME}; shift ;;
+		--quick) bench_quick=1 ;;
+		-h | --help)
+			sed -n '/^# SPDX/,/^[^#]/{/SPDX/d;s/^# \{0,1\}//p}' "$0"
+			exit 0
+			;;
+		*) bench_args+=("$1") ;;
+		esac
+		shift
+	done
+	need jq awk
+	trap run_deferred EXIT
+	trap 'exit 130' INT TERM
+	W=$(mktemp -d "${BOOTSEER_BENCH_TMP:-/var/tmp}/bench.$bench_name.XXXXXX")
+	chmod 755 "$W"
+	: >"$W/samples" >"$W/goals"
+}
+
+machine_json() {
+	jq -n --arg cpu "$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)" \
+		--arg kernel "$(uname -r)" --arg fs "$(stat -f -c %T "$W")" \
+		--argjson cores "$(nproc)" \
+		--argjson memory "$(awk '/MemTotal/ {print $2 * 1024}' /proc/meminfo)" \
+		--arg load "$(cut -d' ' -f1-3 /proc/loadavg)" \
+		--arg when "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
+		'{cpu: $cpu, cores: $cores, memory: $memory, kernel: $kernel,
+		  scratch_fs: $fs, load_average_at_end: $load, when: $when}'
+}
+
+bench_end() {
+	print_samples
+	print_goals
+	[[ $bench_json ]] || return 0
+	jq -n --arg name "$bench_name" --argjson machine "$(machine_json)" \
+		--rawfile samples "$W/samples" --rawfile goals "$W/goals" '
+		def rows: split("\n") | map(select(. != "") | split("\t"));
+		{name: $name, machine: $machine,
+		 samples: ($samples | rows | map({series: .[0], variant: .[1],
+			value: (.[2] | tonumber), unit: .[3]})),
+		 goals: ($goals | rows | map({name: .[0],
+			value: (.[1] | tonumber), unit: .[2],
+			goal: "\(.[3]) \(.[4])", met: (.[5] == "true")}))}' \
+		>"$bench_json.tmp"
+	mv "$bench_json.tmp" "$bench_json"
+}
+
+# --- samples and goals --------------------------------------------------------
+
+# The n-th sample of a variant belongs to the n-th round.
+sample() { # SERIES VARIANT VALUE UNIT
+	printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$W/samples"
+	log "$1: $2: $3 $4"
+}
+
+median_of() { # numbers on stdin
+	sort -g | awk '{v[NR] = $1} END {
+		if (!NR) exit 1
+		m = NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2
+		printf "%.6g\n", m }'
+}
+
+values() { # SERIES VARIANT
+	awk -F'\t' -v s="$1" -v v="$2" '$1 == s && $2 == v {print $3}' \
+		"$W/samples"
+}
+
+median() { values "$1" "$2" | median_of; }
+
+has_sample() { [[ $(values "$1" "$2") ]]; }
+
+# Median over the rounds of A's value by B's value in the same round.
+median_ratio() { # SERIES A B
+	paste <(values "$1" "$2") <(values "$1" "$3") |
+		awk 'NF == 2 && $2 > 0 {print $1 / $2}' | median_of
+}
+
+calc() { awk "BEGIN {printf \"%.6g\", $*}"; }
+
+goal() { # NAME VALUE UNIT OP LIMIT
+	local met
+
+	met=$(awk -v a="$2" -v b="$5" -v op="$4" 'BEGIN {
+		r = op == "<=" ? a <= b : op == "<" ? a < b : \
+			op == ">=" ? a >= b : a > b
+		print r ? "true" : "false" }')
+	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$5" "$met" \
+		>>"$W/goals"
+}
+
+print_samples() {
+	echo
+	sort -t$'\t' -s -k1,1 -k2,2 -k3,3g "$W/samples" | awk -F'\t' '
+	function flush(  m) {
+		if (!n) return
+		m = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+		printf "%-28s %-30s %3d %12.6g %12.6g %12.6g  %s\n",
+			s, who, n, m, v[1], v[n], unit
+	}
+	BEGIN { printf "%-28s %-30s %3s %12s %12s %12s  %s\n", "what",
+		"variant", "n", "median", "min", "max", "unit" }
+	{ if ($1 != s || $2 != who) { flush(); n = 0; s = $1; who = $2 }
+	  v[++n] = $3; unit = $4 }
+	END { flush() }'
+}
+
+print_goals() {
+	[[ -s $W/goals ]] || return 0
+	echo
+	awk -F'\t' 'BEGIN { printf "%-58s %10s %-6s %-12s %s\n", "goal",
+		"value", "unit", "wanted", "" }
+	{ printf "%-58s %10.4g %-6s %-12s %s\n", $1, $2, $3, $4 " " $5,
+		$6 == "true" ? "met" : "NOT MET" }' "$W/goals"
+}
+
+# --- measuring ----------------------------------------------------------------
+
+now() { echo "${EPOCHREALTIME/./}"; } # microseconds
+
+seconds_since() { calc "($(now) - $1) / 1e6"; }
+
+drop_caches() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+}
+
+# Build a program of bench/tools once and print where it is.
+bench_tool() { # NAME
+	local src=$bench_dir/tools/$1.c bin=$bench_cache/tools/$1
+
+	if [[ ! $bin -nt $src ]]; then
+		need cc
+		mkdir -p "$bench_cache/tools"
+		cc -std=gnu11 -O2 -Wall -Wextra -o "$bin.$$" "$src"
+		mv "$bin.$$" "$bin"
+	fi
+	echo "$bin"
+}
+
+# Run a command; then $m_wall, $m_cpu (seconds) and $m_rss (bytes, of its largest
+# process) are set.  Its output goes to $W/out.
+measure() { # COMMAND...
+	local status=0
+
+	"$(bench_tool measure)" "$W/measure" "$@" >"$W/out" 2>&1 || status=$?
+	if ((status)); then
+		tail -20 "$W/out" >&2
+		die "failed with $status: $*"
+	fi
+	read -r m_wall m_cpu m_rss <"$W/measure"
+}
+
+# Bytes that a tree of files takes, by their sizes.
+tree_bytes() { # DIR...
+	find "$@" -type f -printf '%s\n' | awk '{n += $1} END {print n + 0}'
+}
+
+# A program of ours, or the end of the benchmark.
+program() { # NAME
+	local path
+
+	for path in "$bench_build/$1" "$bench_build"/*/"$1"; do
+		[[ -f $path && -x $path ]] && echo "$path" && return
+	done
+	die "no program '$1' in $bench_build; build first or set BOOTSEER_BUILD"
+}
+
+has_program() { (program "$1") >/dev/null 2>&1; }
+
+image() { "$bench_dir/images/build" "$1"; } # NAME -> path of its OCI layout

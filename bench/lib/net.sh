@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# A link of known rate and latency between a registry and a node, made of two
+# network namespaces of our own.  The machine's own network is not touched.
+#
+#	net_begin			namespaces and the pair of interfaces
+#	net_shape 200mbit		token bucket on both ends; "" for none
+#	net_proxy 5 HOST:PORT		added latency, and counters
+#	in_registry CMD..., in_node CMD...
+#
+# The registry's side is 10.213.0.1, the node's 10.213.0.2; they exist only in
+# the namespaces, so that two benchmarks at once do not meet.
+
+net_reg=bsr$$ net_node=bsn$$
+net_proxy_stats=
+
+net_begin() {
+	need ip tc nsenter
+	ip netns add "$net_reg"
+	defer ip netns del "$net_reg"
+	ip netns add "$net_node"
+	defer ip netns del "$net_node"
+	ip -n "$net_reg" link add bsl0 type veth peer name bsl0 netns "$net_node"
+	ip -n "$net_reg" addr add 10.213.0.1/24 dev bsl0
+	ip -n "$net_node" addr add 10.213.0.2/24 dev bsl0
+	ip -n "$net_reg" link set lo up
+	ip -n "$net_reg" link set bsl0 up
+	ip -n "$net_node" link set lo up
+	ip -n "$net_node" link set bsl0 up
+}
+
+# Only the network changes: mounts must stay those of the whole machine.
+in_registry() { nsenter "--net=/run/netns/$net_reg" "$@"; }
+in_node() { nsenter "--net=/run/netns/$net_node" "$@"; }
+
+# The bucket must hold a whole burst of segments, or tbf splits them and the
+# shaper, not the link, is the limit.
+net_shape() { # RATE
+	local ns
+
+	for ns in "$net_reg" "$net_node"; do
+		tc -n "$ns" qdisc del dev bsl0 root 2>/dev/null || :
+		[[ $1 ]] || continue
+		tc -n "$ns" qdisc add dev bsl0 root tbf rate "$1" \
+			burst 256kb latency 50ms
+	done
+}
+
+# Listen on the registry's side of the link and pass everything on to HOST:PORT
+# there, each byte MS milliseconds later.  $LINK_REGISTRY is what to connect to.
+net_proxy() { # MS HOST:PORT
+	net_proxy_stats=$W/proxy.stats
+	RUN_IN=(nsenter "--net=/run/netns/$net_reg")
+	start_daemon "$W/proxy.log" "$(bench_tool delay_proxy)" "$1" \
+		10.213.0.1:5000 "$2" "$net_proxy_stats"
+	RUN_IN=()
+	net_proxy_pid=$daemon_pid
+	wait_for_line "$W/proxy.log" listening "$daemon_pid" >/dev/null
+	LINK_REGISTRY=10.213.0.1:5000
+}
+
+# What went through the proxy since it started: "connections requests
+# bytes-to-registry bytes-from-registry".
+net_counters() { cat "$net_proxy_stats"; }

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# Private daemons for a benchmark: a registry, containerd, eStargz's daemon and
+# ours.  Each has its own root, state and address under $W, and ends with the
+# benchmark.
+
+# Start a daemon with its output in LOG; its process id is then in $daemon_pid.
+# RUN_IN (an array) is put before the command, to start it in a namespace.
+RUN_IN=()
+start_daemon() { # LOG COMMAND...
+	local out=$1
+
+	shift
+	setsid ${RUN_IN[@]+"${RUN_IN[@]}"} "$@" >"$out" 2>&1 9>&- &
+	daemon_pid=$!
+	defer stop_daemon "$daemon_pid"
+}
+
+stop_daemon() { # PID
+	kill -TERM "$1" 2>/dev/null || return 0
+	timeout 20 tail --pid="$1" -f /dev/null || kill -KILL "$1" 2>/dev/null
+	wait "$1" 2>/dev/null || :
+}
+
+# Look again in 50 ms, until COMMAND succeeds.  Fails when the daemon PID is gone
+# or a minute is over.
+wait_until() { # PID LOG COMMAND...
+	local pid=$1 out=$2 end=$((SECONDS + 60))
+
+	shift 2
+	until "$@"; do
+		if ((SECONDS > end)) || ! kill -0 "$pid" 2>/dev/null; then
+			tail -20 "$out" >&2
+			die "a daemon did not come up, see above"
+		fi
+		read -r -t 0.05 <> <(:) || :
+	done
+}
+
+# Wait until a line of LOG matches PATTERN and print the first that does.
+wait_for_line() { # LOG PATTERN PID
+	wait_until "$3" "$1" grep -q -E -- "$2" "$1"
+	grep -m1 -E -- "$2" "$1"
+}
+
+wait_for_socket() { # PATH PID LOG
+	wait_until "$2" "$3" test -S "$1"
+}
+
+# --- registry -----------------------------------------------------------------
+
+# Start a registry with its content in DIR; $REGISTRY is then its host:port and
+# $registry_log its access log.
+start_registry() { # DIR
+	need docker-registry
+	mkdir -p "$1"
+	cat >"$W/registry.yml" <<-END
+	version: 0.1
+	log: {level: info, accesslog: {disabled: false}}
+	storage:
+	  filesystem: {rootdirectory: $1}
+	  delete: {enabled: true}
+	  cache: {blobdescriptor: inmemory}
+	http: {addr: "127.0.0.1:0"}
+	END
+	registry_log=$W/registry.log
+	start_daemon "$registry_log" docker-registry serve "$W/registry.yml"
+	REGISTRY=127.0.0.1:$(wait_for_line "$registry_log" 'listening on' \
+		"$daemon_pid" | sed -E 's/.*listening on [^ "]*:([0-9]+).*/\1/')
+}
+
+push_image() { # LAYOUT-PATH REPOSITORY:TAG
+	need skopeo
+	skopeo copy --quiet --dest-tls-verify=false "oci:$1" \
+		"docker://$REGISTRY/$2"
+}
+
+# --- containerd ---------------------------------------------------------------
+
+# Start containerd with everything in DIR.  Further arguments NAME=SOCKET are
+# proxy plugins for snapshots.  $CONTAINERD_ADDRESS is set for ctr.
+start_containerd() { # DIR [NAME=SOCKET]...
+	local dir=$1 proxy
+
+	need containerd ctr runc
+	shift
+	mkdir -p "$dir"/{root,state}
+	{
+		echo "version = 2"
+		echo "root = \"$dir/root\""
+		echo "state = \"$dir/state\""
+		echo "[grpc]"
+		echo "  address = \"$dir/containerd.sock\""
+		echo "[ttrpc]"
+		echo "  address = \"$dir/containerd.sock.ttrpc\""
+		for proxy; do
+			echo "[proxy_plugins.${proxy%%=*}]"
+			echo "  type = \"snapshot\""
+			echo "  address = \"${proxy#*=}\""
+		done
+		echo "[plugins.\"io.containerd.grpc.v1.cri\"]"
+		echo "  sandbox_image = \"none\""
+	} >"$dir/config.toml"
+	start_daemon "$dir/log" containerd --config "$dir/config.toml"
+	containerd_pid=$daemon_pid
+	wait_for_socket "$dir/containerd.sock" "$daemon_pid" "$dir/log"
+	export CONTAINERD_ADDRESS=$dir/containerd.sock
+	wait_for_line "$dir/log" 'containerd successfully booted' \
+		"$daemon_pid" >/dev/null
+}
+
+# --- eStargz ------------------------------------------------------------------
+
+# Build the daemon of stargz-snapshotter once and print where it is.  Debian has
+# the command line only.
+stargz_daemon() {
+	local bin=$bench_cache/peers/containerd-stargz-grpc
+
+	if [[ ! -x $bin ]]; then
+		log "building the daemon of stargz-snapshotter"
+		"$bench_dir/peers/stargz/build" "$bin" >&2
+	fi
+	echo "$bin"
+}
+
+# Start it with its state in DIR; $STARGZ_SOCKET is then its address.
+start_stargz() { # DIR HOST:PORT
+	local bin
+
+	bin=$(stargz_daemon)
+	mkdir -p "$1"
+	cat >"$1/config.toml" <<-END
+	[[resolver.host."$2".mirrors]]
+	host = "$2"
+	insecure = true
+	END
+	start_daemon "$1/log" "$bin" --address "$1/stargz.sock" \
+		--config "$1/config.toml" --root "$1/root"
+	STARGZ_SOCKET=$1/stargz.sock
+	wait_for_socket "$STARGZ_SOCKET" "$daemon_pid" "$1/log"
+}
