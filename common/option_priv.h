@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared by the option_*.c files only. */
+#ifndef BOOTSEER_COMMON_OPTION_PRIV_H
+#define BOOTSEER_COMMON_OPTION_PRIV_H
+
+#include "common/option.h"
+
+/* Parse `text` into the option's member; messages do not name the option. */
+int option_set(const struct option_spec *o, void *cfg, const char *text,
+	       struct error *err) MUST_CHECK;
+
+/* Release and unset the member, so that a list starts afresh. */
+void option_clear(const struct option_spec *o, void *cfg);
+
+/* Read a configuration file into `cfg`; unknown keys are errors. */
+int option_read_file(const struct option_spec *options, void *cfg,
+		     const char *path, struct error *err) MUST_CHECK;
+
+/* NULL when the table has no such key. */
+const struct option_spec *option_find(const struct option_spec *options,
+				      const char *key, size_t len);
+
+#endif
