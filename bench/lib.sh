@@ -86,7 +86,7 @@ machine_json() {
 	jq -n --arg cpu "$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)" \
 		--arg kernel "$(uname -r)" --arg fs "$(stat -f -c %T "$W")" \
 		--argjson cores "$(nproc)" \
-		--argjson memory "$(awk '/MemTotal/ {print $2 * 1024}' /proc/meminfo)" \
+		--argjson memory "$(awk '/MemTotal/ {printf "%d", $2 * 1024}' /proc/meminfo)" \
 		--arg load "$(cut -d' ' -f1-3 /proc/loadavg)" \
 		--arg when "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
 		'{cpu: $cpu, cores: $cores, memory: $memory, kernel: $kernel,
@@ -140,7 +140,7 @@ median_ratio() { # SERIES A B
 		awk 'NF == 2 && $2 > 0 {print $1 / $2}' | median_of
 }
 
-calc() { awk "BEGIN {printf \"%.6g\", $*}"; }
+calc() { awk "BEGIN {printf \"%.6g\", ($*)}"; }
 
 goal() { # NAME VALUE UNIT OP LIMIT
 	local met
@@ -203,13 +203,13 @@ bench_tool() { # NAME
 }
 
 # Run a command; then $m_wall, $m_cpu (seconds) and $m_rss (bytes, of its largest
-# process) are set.  Its output goes to $W/out.
+# process).  Its output goes to $W/measure.log.
 measure() { # COMMAND...
 	local status=0
 
-	"$(bench_tool measure)" "$W/measure" "$@" >"$W/out" 2>&1 || status=$?
+	"$(bench_tool measure)" "$W/measure" "$@" >"$W/measure.log" 2>&1 || status=$?
 	if ((status)); then
-		tail -20 "$W/out" >&2
+		tail -20 "$W/measure.log" >&2
 		die "failed with $status: $*"
 	fi
 	read -r m_wall m_cpu m_rss <"$W/measure"
@@ -233,3 +233,26 @@ program() { # NAME
 has_program() { (program "$1") >/dev/null 2>&1; }
 
 image() { "$bench_dir/images/build" "$1"; } # NAME -> path of its OCI layout
+
+# Digests of the layers of an OCI layout with one image, bottom first.
+image_layers() { # LAYOUT
+	local blobs=$1/blobs/sha256
+
+	jq -r '.manifests[0].digest[7:]' "$1/index.json" |
+		while read -r hex; do jq -r '.layers[].digest[7:]' "$blobs/$hex"; done
+}
+
+# Bytes of its layers' tar streams; found once, because that takes a while.
+layer_bytes() { # LAYOUT
+	local note
+
+	note=$bench_cache/sizes/$(jq -r '.manifests[0].digest[7:]' "$1/index.json")
+	if [[ ! -s $note ]]; then
+		mkdir -p "${note%/*}"
+		image_layers "$1" | while read -r hex; do
+			zcat "$1/blobs/sha256/$hex" | wc -c
+		done | awk '{n += $1} END {print n}' >"$note.$$"
+		mv "$note.$$" "$note"
+	fi
+	cat "$note"
+}
