@@ -15,7 +15,10 @@ struct buf {
 	size_t limit; /* `len` never grows past this; 0 is no limit */
 };
 
-#define BUF_INIT { .data = NULL }
+#define BUF_INIT \
+	{ \
+		.data = NULL \
+	}
 #define AUTO_BUF __attribute__((cleanup(buf_fini))) struct buf
 
 /* Release the memory; `b` is then as after BUF_INIT. */

@@ -13,7 +13,7 @@
 
 /* The struct of type `type` whose member `member` `ptr` points at. */
 #define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void cleanup_free(void *p)
 {
@@ -42,19 +42,19 @@ static inline void cleanup_fclose(FILE **f)
  * type whose header says DEFINE_AUTO(thing).
  */
 #define AUTO(type) __attribute__((cleanup(cleanup_##type))) struct type *
-#define DEFINE_AUTO(type)                                \
+#define DEFINE_AUTO(type) \
 	static inline void cleanup_##type(struct type **p) \
-	{                                                \
-		type##_free(*p);                         \
+	{ \
+		type##_free(*p); \
 	}
 
 /* Take the value out of an AUTO variable: the scope no longer owns it. */
-#define steal_ptr(p)                     \
-	__extension__({                  \
+#define steal_ptr(p) \
+	__extension__({ \
 		__typeof__(*(p)) *_q = (p); \
 		__typeof__(*_q) _v = *_q; \
-		*_q = NULL;              \
-		_v;                      \
+		*_q = NULL; \
+		_v; \
 	})
 
 static inline int steal_fd(int *fd)

@@ -50,14 +50,16 @@ int digest_parse(const char *text, struct digest *ret, struct error *err)
 	    strnlen(text, DIGEST_STR_MAX) != DIGEST_STR_MAX - 1)
 		return error_set(err, EINVAL,
 				 "'%.80s' is not a digest: want sha256: and "
-				 "64 lower-case hex digits", text);
+				 "64 lower-case hex digits",
+				 text);
 	for (size_t i = 0; i < DIGEST_SIZE; i++, p += 2) {
 		int hi = hex_value(p[0]), lo = hex_value(p[1]);
 
 		if (hi < 0 || lo < 0)
 			return error_set(err, EINVAL,
 					 "'%.80s' is not a digest: want "
-					 "lower-case hex digits", text);
+					 "lower-case hex digits",
+					 text);
 		d.b[i] = (uint8_t)(hi << 4 | lo);
 	}
 	*ret = d;

@@ -16,7 +16,10 @@ struct error {
 	char msg[ERROR_MSG_MAX]; /* outermost context first, no newline */
 };
 
-#define ERROR_INIT { .code = 0 }
+#define ERROR_INIT \
+	{ \
+		.code = 0 \
+	}
 
 /*
  * Record `code` (a positive errno) and a message in `err`, which may be NULL.

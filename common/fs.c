@@ -178,8 +178,7 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 
 int fs_remove_tree(const char *path, struct error *err)
 {
-	int rc = nftw(path, remove_one, 64,
-		      FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	int rc = nftw(path, remove_one, 64, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 
 	if (rc == -1 && errno == ENOENT)
 		return 0;

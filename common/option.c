@@ -141,8 +141,8 @@ static int scan_all(struct scan *s, struct error *err)
 			s->i++;
 			break;
 		}
-		rc = arg[1] == '-' ? scan_long(s, arg + 2, err) :
-				     scan_short(s, arg + 1, err);
+		rc = arg[1] == '-' ? scan_long(s, arg + 2, err)
+				   : scan_short(s, arg + 1, err);
 	}
 	return rc;
 }
@@ -258,8 +258,9 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 		 char **argv, enum option_action *ret, int *ret_args,
 		 struct error *err)
 {
-	struct scan s = { .prog = prog, .cfg = cfg, .argc = argc,
-			  .argv = argv };
+	struct scan s = {
+		.prog = prog, .cfg = cfg, .argc = argc, .argv = argv
+	};
 	int rc = set_defaults(prog->options, cfg, err);
 
 	if (rc == 0)

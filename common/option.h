@@ -24,27 +24,27 @@ enum option_type {
 };
 
 struct option_spec {
-	const char *key;  /* long option and configuration key: "cache-quota" */
-	char letter;      /* short option, or 0 */
+	const char *key; /* long option and configuration key: "cache-quota" */
+	char letter;     /* short option, or 0 */
 	enum option_type type;
-	size_t offset;    /* of the member in the configuration struct */
-	const char *def;  /* as text; NULL: unset, 0, false */
+	size_t offset;         /* of the member in the configuration struct */
+	const char *def;       /* as text; NULL: unset, 0, false */
 	const char *min, *max; /* as text; NULL: no bound */
-	const char *arg;  /* name of the value in --help: "DIR" */
+	const char *arg;       /* name of the value in --help: "DIR" */
 	const char *const *values; /* OPTION_ENUM, NULL-terminated */
-	const char *help; /* one sentence */
-	bool no_file;     /* command line only */
+	const char *help;          /* one sentence */
+	bool no_file;              /* command line only */
 };
 
 /* A program (or one subcommand of it) as --help shows it. */
 struct option_program {
-	const char *name;     /* "bootseerd", "bootseer image convert" */
-	const char *usage;    /* "[OPTIONS] SRC DST" */
-	const char *summary;  /* what it does: one or more sentences */
+	const char *name;    /* "bootseerd", "bootseer image convert" */
+	const char *usage;   /* "[OPTIONS] SRC DST" */
+	const char *summary; /* what it does: one or more sentences */
 	const struct option_spec *options; /* ends with key NULL */
-	const char *examples; /* lines, or NULL */
-	const char *see_also; /* "bootseerd(8)" or NULL */
-	int min_args, max_args; /* operands; max -1: any number */
+	const char *examples;              /* lines, or NULL */
+	const char *see_also;              /* "bootseerd(8)" or NULL */
+	int min_args, max_args;            /* operands; max -1: any number */
 };
 
 /* What the command line asked for besides its options. */

@@ -68,7 +68,8 @@ static int set_all(const struct option_spec *options, void *cfg,
 		if (!o || o->no_file)
 			return error_set(err, EINVAL,
 					 "line %u: unknown key '%s': see "
-					 "--help for the keys", line, key);
+					 "--help for the keys",
+					 line, key);
 		rc = set_key(o, cfg, value, err);
 		if (rc < 0)
 			return error_wrap(err, rc, "line %u: key '%s'", line,

@@ -51,8 +51,8 @@ static void print_entry(FILE *out, char letter, const char *key,
 static const char *value_name(const struct option_spec *o)
 {
 	static const char *const names[] = {
-		[OPTION_BOOL] = NULL,	[OPTION_STRING] = "TEXT",
-		[OPTION_LIST] = "TEXT",	[OPTION_INTEGER] = "N",
+		[OPTION_BOOL] = NULL,   [OPTION_STRING] = "TEXT",
+		[OPTION_LIST] = "TEXT", [OPTION_INTEGER] = "N",
 		[OPTION_SIZE] = "SIZE", [OPTION_DURATION] = "TIME",
 		[OPTION_ENUM] = "KIND",
 	};

@@ -14,23 +14,32 @@ struct unit {
 };
 
 static const struct unit size_units[] = {
-	{ "", 1 }, { "B", 1 },
-	{ "K", UINT64_C(1) << 10 }, { "KiB", UINT64_C(1) << 10 },
-	{ "M", UINT64_C(1) << 20 }, { "MiB", UINT64_C(1) << 20 },
-	{ "G", UINT64_C(1) << 30 }, { "GiB", UINT64_C(1) << 30 },
-	{ "T", UINT64_C(1) << 40 }, { "TiB", UINT64_C(1) << 40 },
+	{ "", 1 },
+	{ "B", 1 },
+	{ "K", UINT64_C(1) << 10 },
+	{ "KiB", UINT64_C(1) << 10 },
+	{ "M", UINT64_C(1) << 20 },
+	{ "MiB", UINT64_C(1) << 20 },
+	{ "G", UINT64_C(1) << 30 },
+	{ "GiB", UINT64_C(1) << 30 },
+	{ "T", UINT64_C(1) << 40 },
+	{ "TiB", UINT64_C(1) << 40 },
 	{ NULL, 0 },
 };
 
 static const struct unit duration_units[] = {
-	{ "ns", 1 }, { "us", 1000 }, { "ms", 1000000 },
-	{ "s", 1000000000 }, { "m", UINT64_C(60000000000) },
-	{ "h", UINT64_C(3600000000000) }, { NULL, 0 },
+	{ "ns", 1 },
+	{ "us", 1000 },
+	{ "ms", 1000000 },
+	{ "s", 1000000000 },
+	{ "m", UINT64_C(60000000000) },
+	{ "h", UINT64_C(3600000000000) },
+	{ NULL, 0 },
 };
 
 /* Digits, then a unit of the table; no sign, no white space. */
-static int parse_units(const char *text, const struct unit *units,
-		       uint64_t max, uint64_t *ret)
+static int parse_units(const char *text, const struct unit *units, uint64_t max,
+		       uint64_t *ret)
 {
 	unsigned long long n;
 	char *end;
@@ -61,7 +70,8 @@ int option_parse_size(const char *text, uint64_t *ret, struct error *err)
 	if (rc < 0)
 		return error_set(err, EINVAL,
 				 "'%s' is not a size: want a number and K, M, "
-				 "G or T, as in 10G", text);
+				 "G or T, as in 10G",
+				 text);
 	return 0;
 }
 
@@ -76,7 +86,8 @@ int option_parse_duration(const char *text, int64_t *ret_ns, struct error *err)
 	if (rc < 0)
 		return error_set(err, EINVAL,
 				 "'%s' is not a duration: want a number and "
-				 "ms, s, m or h, as in 5s", text);
+				 "ms, s, m or h, as in 5s",
+				 text);
 	*ret_ns = (int64_t)v;
 	return 0;
 }
@@ -153,8 +164,8 @@ static int set_string(void *member, const char *text, struct error *err)
 	return 0;
 }
 
-static int set_enum(const struct option_spec *o, void *member,
-		    const char *text, struct error *err)
+static int set_enum(const struct option_spec *o, void *member, const char *text,
+		    struct error *err)
 {
 	AUTO_BUF all = BUF_INIT;
 
