@@ -159,10 +159,10 @@ print_samples() {
 	function flush(  m) {
 		if (!n) return
 		m = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
-		printf "%-28s %-30s %3d %12.6g %12.6g %12.6g  %s\n",
+		printf "%-36s %-28s %3d %12.6g %12.6g %12.6g  %s\n",
 			s, who, n, m, v[1], v[n], unit
 	}
-	BEGIN { printf "%-28s %-30s %3s %12s %12s %12s  %s\n", "what",
+	BEGIN { printf "%-36s %-28s %3s %12s %12s %12s  %s\n", "what",
 		"variant", "n", "median", "min", "max", "unit" }
 	{ if ($1 != s || $2 != who) { flush(); n = 0; s = $1; who = $2 }
 	  v[++n] = $3; unit = $4 }

@@ -66,6 +66,7 @@ start_registry() { # DIR
 	END
 	registry_log=$W/registry.log
 	start_daemon "$registry_log" docker-registry serve "$W/registry.yml"
+	registry_pid=$daemon_pid
 	REGISTRY=127.0.0.1:$(wait_for_line "$registry_log" 'listening on' \
 		"$daemon_pid" | sed -E 's/.*listening on [^ "]*:([0-9]+).*/\1/')
 }
@@ -139,4 +140,31 @@ start_stargz() { # DIR HOST:PORT
 		--config "$1/config.toml" --root "$1/root"
 	STARGZ_SOCKET=$1/stargz.sock
 	wait_for_socket "$STARGZ_SOCKET" "$daemon_pid" "$1/log"
+}
+
+# --- ours ---------------------------------------------------------------------
+
+# Start bootseerd with its state below DIR and further options; $BOOTSEERD_SOCKET
+# is then its control socket.
+start_bootseerd() { # DIR OPTION...
+	local dir=$1
+
+	shift
+	mkdir -p "$dir/root" "$dir/run"
+	start_daemon "$dir/log" "$(program bootseerd)" --root "$dir/root" \
+		--run "$dir/run" "$@"
+	bootseerd_pid=$daemon_pid
+	BOOTSEERD_SOCKET=$dir/run/control.sock
+	wait_for_socket "$BOOTSEERD_SOCKET" "$daemon_pid" "$dir/log"
+}
+
+# Start the containerd plugin of the bootseerd that was started last.
+start_snapshotter() { # DIR
+	mkdir -p "$1"
+	SNAPSHOTTER_SOCKET=$1/snapshotter.sock
+	start_daemon "$1/log" "$(program bootseer-snapshotter)" \
+		--root "$1/root" --address "$SNAPSHOTTER_SOCKET" \
+		--node "$BOOTSEERD_SOCKET"
+	snapshotter_pid=$daemon_pid
+	wait_for_socket "$SNAPSHOTTER_SOCKET" "$daemon_pid" "$1/log"
 }
