@@ -33,7 +33,9 @@ Test(digest, parse_gives_back_what_format_wrote)
 Test(digest, parse_refuses_other_algorithms_lengths_and_upper_case)
 {
 	static const char *const bad[] = {
-		"", "sha256:", "sha512:00",
+		"",
+		"sha256:",
+		"sha512:00",
 		"sha256:BA7816BF8F01CFEA414140DE5DAE2223"
 		"B00361A396177A9CB410FF61F20015AD",
 		"sha256:ba7816bf8f01cfea414140de5dae2223"

@@ -22,26 +22,55 @@ struct config {
 static const char *const kinds[] = { "auto", "loop", NULL };
 
 static const struct option_spec options[] = {
-	{ .key = "config", .letter = 'c', .type = OPTION_STRING, AT(config),
-	  .help = "File.", .no_file = true },
+	{ .key = "config",
+	  .letter = 'c',
+	  .type = OPTION_STRING,
+	  AT(config),
+	  .help = "File.",
+	  .no_file = true },
 	{ .key = "name", .type = OPTION_STRING, AT(name), .help = "Name." },
-	{ .key = "kind", .type = OPTION_ENUM, AT(kind), .values = kinds,
-	  .def = "auto", .help = "Kind." },
+	{ .key = "kind",
+	  .type = OPTION_ENUM,
+	  AT(kind),
+	  .values = kinds,
+	  .def = "auto",
+	  .help = "Kind." },
 	{ .key = "host", .type = OPTION_LIST, AT(hosts), .help = "Hosts." },
-	{ .key = "quota", .type = OPTION_SIZE, AT(quota), .def = "1G",
-	  .min = "1M", .max = "1T", .help = "Quota." },
-	{ .key = "jobs", .letter = 'j', .type = OPTION_INTEGER, AT(jobs),
-	  .def = "1", .min = "1", .max = "64", .help = "Jobs." },
-	{ .key = "timeout", .type = OPTION_DURATION, AT(timeout), .def = "5s",
+	{ .key = "quota",
+	  .type = OPTION_SIZE,
+	  AT(quota),
+	  .def = "1G",
+	  .min = "1M",
+	  .max = "1T",
+	  .help = "Quota." },
+	{ .key = "jobs",
+	  .letter = 'j',
+	  .type = OPTION_INTEGER,
+	  AT(jobs),
+	  .def = "1",
+	  .min = "1",
+	  .max = "64",
+	  .help = "Jobs." },
+	{ .key = "timeout",
+	  .type = OPTION_DURATION,
+	  AT(timeout),
+	  .def = "5s",
 	  .help = "Time." },
-	{ .key = "force", .letter = 'f', .type = OPTION_BOOL, AT(force),
+	{ .key = "force",
+	  .letter = 'f',
+	  .type = OPTION_BOOL,
+	  AT(force),
 	  .help = "Force." },
 	{ 0 },
 };
 
 static const struct option_program prog = {
-	.name = "prog", .usage = "[OPTIONS] SRC DST", .summary = "Does it.",
-	.options = options, .min_args = 0, .max_args = 2,
+	.name = "prog",
+	.usage = "[OPTIONS] SRC DST",
+	.summary = "Does it.",
+	.options = options,
+	.min_args = 0,
+	.max_args = 2,
 };
 
 static int parse(struct config *cfg, struct error *err, int *args,
@@ -71,7 +100,8 @@ Test(option, defaults_hold_until_the_command_line_says_otherwise)
 	int args;
 
 	cr_assert_eq(PARSE(&cfg, &err, &args, "-j4", "a", "--quota", "2G",
-			   "--force", "b"), 0, "%s", err.msg);
+			   "--force", "b"),
+		     0, "%s", err.msg);
 	cr_expect_eq(cfg.jobs, 4);
 	cr_expect_eq(cfg.quota, UINT64_C(2) << 30);
 	cr_expect_eq(cfg.timeout, INT64_C(5000000000));
@@ -86,11 +116,16 @@ Test(option, refuses_what_it_does_not_know_and_names_it)
 	static const struct {
 		const char *word, *says;
 	} bad[] = {
-		{ "--nope", "--nope" },	    { "--quota=5X", "5X" },
-		{ "--quota=1K", "least" },  { "--quota=2T", "most" },
-		{ "--jobs=0", "least" },    { "--jobs=x", "whole number" },
-		{ "--timeout=5", "as in" }, { "--kind=x", "auto, loop" },
-		{ "--force=maybe", "yes" }, { "--name", "wants a value" },
+		{ "--nope", "--nope" },
+		{ "--quota=5X", "5X" },
+		{ "--quota=1K", "least" },
+		{ "--quota=2T", "most" },
+		{ "--jobs=0", "least" },
+		{ "--jobs=x", "whole number" },
+		{ "--timeout=5", "as in" },
+		{ "--kind=x", "auto, loop" },
+		{ "--force=maybe", "yes" },
+		{ "--name", "wants a value" },
 		{ "-z", "-z" },
 	};
 
@@ -119,15 +154,17 @@ static char *config_file(const char *text)
 
 Test(option, the_command_line_wins_over_the_file_wherever_it_stands)
 {
-	AUTO_FREE char *path = config_file("quota = \"3G\"; jobs = 2;\n"
-					   "# a comment\nhost = [\"a\", \"b\"]\n"
-					   "timeout = \"250ms\"; force = true;\n");
+	AUTO_FREE char *path =
+		config_file("quota = \"3G\"; jobs = 2;\n"
+			    "# a comment\nhost = [\"a\", \"b\"]\n"
+			    "timeout = \"250ms\"; force = true;\n");
 	struct config cfg = { 0 };
 	struct error err = ERROR_INIT;
 	int args;
 
 	cr_assert_eq(PARSE(&cfg, &err, &args, "--jobs=9", "--host", "z", "-c",
-			   path), 0, "%s", err.msg);
+			   path),
+		     0, "%s", err.msg);
 	cr_expect_eq(cfg.quota, UINT64_C(3) << 30);
 	cr_expect_eq(cfg.jobs, 9);
 	cr_expect_eq(cfg.timeout, INT64_C(250000000));
@@ -141,8 +178,9 @@ Test(option, the_command_line_wins_over_the_file_wherever_it_stands)
 Test(option, the_file_is_refused_for_unknown_keys_and_wrong_syntax)
 {
 	static const char *const bad[] = {
-		"nope = 1;", "quota = 10G;", "jobs = [1, 2];", "@include \"x\"", "jobs = {a = 1}",
-		"config = \"x\";", "jobs = 1; jobs = 2;", "jobs = \"", "jobs 99",
+		"nope = 1;",           "quota = 10G;",   "jobs = [1, 2];",
+		"@include \"x\"",      "jobs = {a = 1}", "config = \"x\";",
+		"jobs = 1; jobs = 2;", "jobs = \"",      "jobs 99",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -169,7 +207,8 @@ Test(option, a_dump_is_a_file_that_gives_the_same_configuration)
 	int args;
 
 	cr_assert_eq(PARSE(&cfg, &err, &args, "--name", "a\"b\\c", "--host",
-			   "x", "--host", "y", "--quota", "1536M"), 0);
+			   "x", "--host", "y", "--quota", "1536M"),
+		     0);
 	option_dump(options, &cfg, out);
 	fclose(out);
 	path = config_file(text);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/progress.h"
+
+TestSuite(progress, .timeout = 10);
+
+#define SECOND INT64_C(1000000000)
+
+Test(progress, short_jobs_show_nothing)
+{
+	AUTO_FREE char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct progress *p = progress_new_as(out, true);
+
+	progress_step(p, "copying", 1, 10, 5 * SECOND);
+	progress_step(p, "copying", 9, 10, 6 * SECOND);
+	progress_free(p);
+	fclose(out);
+	cr_expect_str_empty(text);
+}
+
+Test(progress, a_terminal_gets_a_bar_that_is_taken_away)
+{
+	AUTO_FREE char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct progress *p = progress_new_as(out, true);
+
+	progress_step(p, "copying", 0, 8 * MIB, SECOND);
+	progress_step(p, "copying", 4 * MIB, 8 * MIB, 5 * SECOND);
+	progress_free(p);
+	fclose(out);
+	cr_expect(strstr(text, "copying [############............] "
+			       "4.0 MiB of 8.0 MiB, 1.0 MiB/s, 4 s left"),
+		  "%s", text);
+	cr_expect_str_eq(text + strlen(text) - 4, "\r\033[K");
+}
+
+Test(progress, elsewhere_a_line_every_ten_seconds)
+{
+	AUTO_FREE char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct progress *p = progress_new_as(out, false);
+	size_t lines = 0;
+
+	for (int64_t s = 1; s <= 31; s++)
+		progress_step(p, "copying", (uint64_t)s * MIB, 0, s * SECOND);
+	progress_free(p);
+	fclose(out);
+	for (const char *c = text; *c; c++)
+		lines += *c == '\n';
+	cr_expect_eq(lines, (size_t)3, "%s", text);
+	cr_expect_null(strchr(text, '\033'));
+}
