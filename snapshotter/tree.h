@@ -20,6 +20,7 @@
 
 struct tree;
 struct inode;
+struct dir_index;
 
 struct xattr {
 	struct xattr *next;
@@ -37,6 +38,7 @@ struct extent {
 
 struct dentry {
 	struct dentry *next; /* next child of the same folder */
+	struct dentry *prev; /* tree.c's; the first one's is the last */
 	struct inode *parent;
 	struct inode *inode;
 	uint16_t name_len;
@@ -50,7 +52,8 @@ enum inode_data {
 };
 
 struct inode {
-	uint32_t mode; /* S_IF* and permission bits */
+	uint16_t mode; /* S_IF* and permission bits */
+	enum inode_data data : 16;
 	uint32_t uid, gid;
 	uint32_t nlink; /* names; folders: 2 + folders in it.  Kept by tree_* */
 	uint32_t n_children;
@@ -59,7 +62,6 @@ struct inode {
 	int64_t mtime;
 	uint64_t size; /* files: bytes; symlinks: length of target */
 	struct xattr *xattrs;
-	enum inode_data data;
 	union {
 		const char *target;   /* symlinks, NUL-terminated */
 		const uint8_t *bytes; /* INODE_DATA_INLINE */
@@ -67,7 +69,10 @@ struct inode {
 			struct extent *extents; /* sorted by off */
 			uint32_t n_extents;
 		};
-		struct dentry *children; /* folders; order of insertion */
+		struct {
+			struct dentry *children; /* order of insertion */
+			struct dir_index *index; /* tree.c's; or NULL */
+		}; /* folders */
 	};
 	struct inode *dir_parent; /* folders: the folder they are in; root: itself */
 	uint64_t user; /* for the one who builds or writes the tree */
@@ -79,7 +84,7 @@ void tree_free(struct tree *t);
 DEFINE_AUTO(tree)
 
 struct inode *tree_root(struct tree *t);
-uint64_t tree_n_inodes(const struct tree *t); /* reachable ones */
+uint64_t tree_n_inodes(const struct tree *t); /* that have a name, and root */
 uint64_t tree_memory(const struct tree *t);   /* bytes allocated */
 
 /* A child by name, or NULL.  Constant time however large the folder. */
@@ -90,14 +95,18 @@ struct dentry *tree_find(struct tree *t, struct inode *dir, const char *name,
 struct inode *tree_inode_new(struct tree *t, uint32_t mode) MUST_CHECK;
 
 /* Name an inode (again: a hard link).  -EEXIST, -ENAMETOOLONG, -EINVAL (empty,
- * ".", "..", a '/' or NUL in it), -EPERM (second name of a folder), -ENOMEM. */
+ * ".", "..", a '/' or NUL in it), -EPERM (second name of a folder, a folder in
+ * itself), -ENOTDIR, -EMLINK, -ENOMEM. */
 int tree_link(struct tree *t, struct inode *dir, const char *name, size_t len,
 	      struct inode *inode) MUST_CHECK;
 
-/* Remove a name, and what lies below it. */
+/* Remove a name, and what lies below it.  An inode without names has nlink 0;
+ * its memory stays valid, so that lists of inodes need no care. */
 void tree_unlink(struct tree *t, struct dentry *d);
 
-/* Set (replace) an xattr; copies name and value.  -ENOMEM, -E2BIG. */
+/* Set (replace) an xattr; copies name and value.  -ENOMEM; -E2BIG for a name
+ * over 255 bytes, a value over TREE_XATTR_VALUE_MAX, or more names on the inode
+ * than Linux lists (64 KiB); -EINVAL for an empty name. */
 int tree_set_xattr(struct tree *t, struct inode *i, const char *name,
 		   const void *value, size_t size) MUST_CHECK;
 
@@ -108,7 +117,8 @@ void *tree_alloc(struct tree *t, size_t size) MUST_CHECK;
 int tree_sorted(struct inode *dir, struct dentry ***ret,
 		size_t *ret_n) MUST_CHECK;
 
-/* "/a/b" of a dentry, with bytes outside printable ASCII escaped; caller owns. */
+/* "/a/b" of a dentry, with bytes outside printable ASCII escaped; caller owns.
+ * For messages: it searches every folder on the way up. */
 char *tree_path(const struct dentry *d) MUST_CHECK;
 
 #endif
