@@ -34,6 +34,9 @@ struct artifact {
 	uint64_t device_size; /* bytes of the virtual data device */
 	uint64_t image_size;  /* bytes of all files */
 	uint64_t n_inodes;
+	/* The two texts as stored, so that a node can keep them; set by
+	 * artifact_parse(), hence by artifact_find() and artifact_get(). */
+	struct buf manifest_json, config_json;
 };
 
 void artifact_fini(struct artifact *a);
