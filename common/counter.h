@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Figures of a program as one table: the Prometheus text of /metrics and the
+ * list in the manual come from it.
+ */
+#ifndef BOOTSEER_COMMON_COUNTER_H
+#define BOOTSEER_COMMON_COUNTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/buf.h"
+
+enum counter_kind {
+	COUNTER_TOTAL, /* only grows; its name ends in _total */
+	COUNTER_GAUGE, /* the value of now */
+};
+
+struct counter_spec {
+	const char *name; /* without the prefix: "cache_hits_total" */
+	enum counter_kind kind;
+	size_t offset;    /* of the uint64_t in the struct of values */
+	const char *help; /* one sentence; says the unit */
+};
+
+/*
+ * Append the Prometheus text (exposition format 0.0.4) of every figure of the
+ * table, which ends with name NULL.  `values` is a struct of plain uint64_t
+ * that the caller filled; `prefix` is "bootseer_node_".  -ENOMEM, -EFBIG.
+ */
+int counter_format(const struct counter_spec *table, const void *values,
+		   const char *prefix, struct buf *ret) MUST_CHECK;
+
+/* The table for people: one line each, name and sentence. */
+void counter_list(const struct counter_spec *table, const char *prefix,
+		  FILE *out);
+
+#endif
