@@ -196,7 +196,9 @@ bench_tool() { # NAME
 	if [[ ! $bin -nt $src ]]; then
 		need cc
 		mkdir -p "$bench_cache/tools"
-		cc -std=gnu11 -O2 -Wall -Wextra -o "$bin.$$" "$src"
+		# Libraries are named in a line "// Link: ..." of the source.
+		cc -std=gnu11 -O2 -Wall -Wextra -o "$bin.$$" "$src" \
+			$(sed -n 's|^// Link: ||p' "$src")
 		mv "$bin.$$" "$bin"
 	fi
 	echo "$bin"
