@@ -16,6 +16,7 @@ struct scan {
 	int i;
 	bool seen_file; /* the file was read already; now the options count */
 	bool help, version, check, dump;
+	const char *generate; /* "man" or a shell, borrowed from argv */
 };
 
 const struct option_spec *option_find(const struct option_spec *options,
@@ -47,6 +48,10 @@ static bool scan_builtin(struct scan *s, const char *key)
 		return s->help = true;
 	if (strcmp(key, "version") == 0)
 		return s->version = true;
+	if (strncmp(key, "generate-", 9) == 0) {
+		s->generate = key + 9;
+		return true;
+	}
 	if (has_file(s->prog) && strcmp(key, "check-config") == 0)
 		return s->check = true;
 	if (has_file(s->prog) && strcmp(key, "dump-config") == 0)
@@ -240,6 +245,22 @@ static int check_operands(const struct scan *s, struct error *err)
 	return 0;
 }
 
+static int generate(const struct scan *s, struct error *err)
+{
+	const struct option_program *const all[] = { s->prog, NULL };
+
+	if (strcmp(s->generate, "man") == 0) {
+		option_scdoc(s->prog, stdout);
+		return 0;
+	}
+	if (option_completion(s->generate, all, stdout) < 0)
+		return error_set(err, EINVAL,
+				 "unknown option '--generate-%s': see "
+				 "'%s --help'",
+				 s->generate, s->prog->name);
+	return 0;
+}
+
 static bool did_builtin(const struct scan *s)
 {
 	if (s->help)
@@ -249,7 +270,7 @@ static bool did_builtin(const struct scan *s)
 		       s->prog->name, BOOTSEER_VERSION);
 	else if (s->dump)
 		option_dump(s->prog->options, s->cfg, stdout);
-	else if (!s->check)
+	else if (!s->check && !s->generate)
 		return false;
 	return true;
 }
@@ -269,7 +290,11 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 		rc = scan_all(&s, err);
 	if (rc < 0)
 		return rc;
-	if (!s.help && !s.version) {
+	if (s.generate)
+		rc = generate(&s, err);
+	if (rc < 0)
+		return rc;
+	if (!s.help && !s.version && !s.generate) {
 		rc = read_config(&s, err);
 		s.seen_file = true;
 		clear_given_lists(&s);

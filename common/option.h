@@ -70,6 +70,19 @@ void option_fini(const struct option_spec *options, void *cfg);
 void option_dump(const struct option_spec *options, const void *cfg, FILE *out);
 void option_help(const struct option_program *prog, FILE *out);
 
+/* The options as a section of a manual page, in scdoc's language. */
+void option_scdoc(const struct option_program *prog, FILE *out);
+
+/*
+ * Completion for a shell ("bash", "zsh", "fish"; -EINVAL otherwise) of a program
+ * with subcommands: `programs` ends with NULL, their names share the first word
+ * ("bootseer image convert").  Every program answers the undocumented options
+ * --generate-man and --generate-bash, -zsh, -fish, which the build uses.
+ */
+int option_completion(const char *shell,
+		      const struct option_program *const *programs,
+		      FILE *out) MUST_CHECK;
+
 /* Parts, also useful alone. */
 int option_parse_size(const char *text, uint64_t *ret,
 		      struct error *err) MUST_CHECK;

@@ -48,7 +48,7 @@ static void print_entry(FILE *out, char letter, const char *key,
 	print_wrapped(out, help, HELP_COLUMN, HELP_COLUMN);
 }
 
-static const char *value_name(const struct option_spec *o)
+const char *option_value_name(const struct option_spec *o)
 {
 	static const char *const names[] = {
 		[OPTION_BOOL] = NULL,   [OPTION_STRING] = "TEXT",
@@ -60,21 +60,28 @@ static const char *value_name(const struct option_spec *o)
 	return o->arg ? o->arg : names[o->type];
 }
 
+int option_describe(const struct option_spec *o, struct buf *ret)
+{
+	int rc = buf_puts(ret, o->help);
+
+	for (size_t i = 0; rc == 0 && o->values && o->values[i]; i++)
+		rc = buf_printf(ret, "%s%s", i ? ", " : " One of ",
+				o->values[i]);
+	if (rc == 0 && o->values)
+		rc = buf_puts(ret, ".");
+	if (rc == 0 && o->type == OPTION_LIST)
+		rc = buf_puts(ret, " May be given more than once.");
+	if (rc == 0 && o->def && o->type != OPTION_BOOL)
+		rc = buf_printf(ret, " Default: %s.", o->def);
+	return rc;
+}
+
 static void print_option(FILE *out, const struct option_spec *o)
 {
 	AUTO_BUF text = BUF_INIT;
-	int rc = buf_puts(&text, o->help);
+	int rc = option_describe(o, &text);
 
-	for (size_t i = 0; rc == 0 && o->values && o->values[i]; i++)
-		rc = buf_printf(&text, "%s%s", i ? ", " : " One of ",
-				o->values[i]);
-	if (rc == 0 && o->values)
-		rc = buf_puts(&text, ".");
-	if (rc == 0 && o->type == OPTION_LIST)
-		rc = buf_puts(&text, " May be given more than once.");
-	if (rc == 0 && o->def && o->type != OPTION_BOOL)
-		rc = buf_printf(&text, " Default: %s.", o->def);
-	print_entry(out, o->letter, o->key, value_name(o),
+	print_entry(out, o->letter, o->key, option_value_name(o),
 		    rc == 0 ? text.data : o->help);
 }
 

@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_COMMON_OPTION_PRIV_H
 #define BOOTSEER_COMMON_OPTION_PRIV_H
 
+#include "common/buf.h"
 #include "common/option.h"
 
 /* Parse `text` into the option's member; messages do not name the option. */
@@ -15,6 +16,12 @@ void option_clear(const struct option_spec *o, void *cfg);
 /* Read a configuration file into `cfg`; unknown keys are errors. */
 int option_read_file(const struct option_spec *options, void *cfg,
 		     const char *path, struct error *err) MUST_CHECK;
+
+/* What stands for the value in help texts; NULL for a switch. */
+const char *option_value_name(const struct option_spec *o);
+
+/* Append the help sentence with values, default and repetition. */
+int option_describe(const struct option_spec *o, struct buf *ret) MUST_CHECK;
 
 /* NULL when the table has no such key. */
 const struct option_spec *option_find(const struct option_spec *options,

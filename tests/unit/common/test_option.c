@@ -233,3 +233,73 @@ Test(option, help_is_at_most_80_wide)
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		cr_expect_leq(strlen(line), (size_t)80, "%s", line);
 }
+
+static const struct option_spec more[] = {
+	{ .key = "deep", .type = OPTION_BOOL, AT(force), .help = "It's deep." },
+	{ 0 },
+};
+static const struct option_program convert = {
+	.name = "prog image convert",
+	.usage = "",
+	.summary = "",
+	.options = more,
+};
+static const struct option_program status = {
+	.name = "prog node status",
+	.usage = "",
+	.summary = "",
+	.options = options,
+};
+
+static char *complete(const char *typed)
+{
+	static const struct option_program *const all[] = { &convert, &status,
+							    NULL };
+	AUTO_FREE char *path = config_file("");
+	AUTO_BUF command = BUF_INIT;
+	struct buf got = BUF_INIT;
+	FILE *out = fopen(path, "w");
+	char line[256];
+
+	cr_assert_eq(option_completion("bash", all, out), 0);
+	fclose(out);
+	cr_assert_eq(buf_printf(&command,
+				"bash -c '. %s; COMP_WORDS=(%s \"\"); "
+				"COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _prog; "
+				"echo \"${COMPREPLY[*]}\"'",
+				path, typed),
+		     0);
+	out = popen(command.data, "r");
+	while (fgets(line, sizeof(line), out))
+		cr_assert_eq(buf_puts(&got, line), 0);
+	cr_expect_eq(pclose(out), 0);
+	unlink(path);
+	return buf_steal(&got);
+}
+
+Test(option, bash_completes_commands_and_their_options)
+{
+	AUTO_FREE char *first = complete("prog");
+	AUTO_FREE char *second = complete("prog image");
+	AUTO_FREE char *third = complete("prog image convert");
+
+	cr_expect_str_eq(first, "image node\n");
+	cr_expect_str_eq(second, "convert\n");
+	cr_expect_str_eq(third, "--deep --help\n");
+}
+
+Test(option, the_manual_names_every_option)
+{
+	AUTO_FREE char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	option_scdoc(&prog, out);
+	fclose(out);
+	for (const struct option_spec *o = options; o->key; o++) {
+		AUTO_BUF key = BUF_INIT;
+
+		cr_assert_eq(buf_printf(&key, "*--%s*", o->key), 0);
+		cr_expect(strstr(text, key.data), "%s", key.data);
+	}
+}
