@@ -168,3 +168,16 @@ start_snapshotter() { # DIR
 	snapshotter_pid=$daemon_pid
 	wait_for_socket "$SNAPSHOTTER_SOCKET" "$daemon_pid" "$1/log"
 }
+
+# Mount an image through the bootseerd that was started last.
+bootseer_mount() { # REF DIR
+	BOOTSEER_SOCKET=$BOOTSEERD_SOCKET "$(program bootseer)" image mount \
+		"$1" "$2"
+	defer bootseer_umount_quietly "$2"
+}
+
+bootseer_umount() { # DIR
+	BOOTSEER_SOCKET=$BOOTSEERD_SOCKET "$(program bootseer)" image umount "$1"
+}
+
+bootseer_umount_quietly() { umount -l "$1" 2>/dev/null || :; }
