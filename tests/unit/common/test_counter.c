@@ -27,13 +27,12 @@ Test(counter, writes_the_prometheus_text_of_a_table)
 	AUTO_BUF text = BUF_INIT;
 
 	cr_assert_eq(counter_format(table, &f, "x_", &text), 0);
-	cr_expect_str_eq(text.data,
-			 "# HELP x_hits_total Reads answered.\n"
-			 "# TYPE x_hits_total counter\n"
-			 "x_hits_total 7\n"
-			 "# HELP x_held_bytes Bytes held.\n"
-			 "# TYPE x_held_bytes gauge\n"
-			 "x_held_bytes 18446744073709551615\n");
+	cr_expect_str_eq(text.data, "# HELP x_hits_total Reads answered.\n"
+				    "# TYPE x_hits_total counter\n"
+				    "x_hits_total 7\n"
+				    "# HELP x_held_bytes Bytes held.\n"
+				    "# TYPE x_held_bytes gauge\n"
+				    "x_held_bytes 18446744073709551615\n");
 }
 
 Test(counter, stops_at_the_limit_of_the_buffer)
