@@ -226,9 +226,9 @@ tree_bytes() { # DIR...
 program() { # NAME
 	local path
 
-	for path in "$bench_build/$1" "$bench_build"/*/"$1"; do
-		[[ -f $path && -x $path ]] && echo "$path" && return
-	done
+	path=$(find "$bench_build" -maxdepth 4 -type f -name "$1" -perm -u+x \
+		-print -quit 2>/dev/null)
+	[[ $path ]] && echo "$path" && return
 	die "no program '$1' in $bench_build; build first or set BOOTSEER_BUILD"
 }
 

@@ -48,7 +48,7 @@ struct flow {
 	struct mark marks[N_MARKS];
 	unsigned first, last; /* marks not yet due */
 	bool eof, eof_sent;
-	int64_t eof_ns;      /* when the end is due */
+	int64_t eof_ns;     /* when the end is due */
 	unsigned n_matched; /* letters of REQUEST_END seen, client side */
 };
 
@@ -366,7 +366,8 @@ int main(int argc, char **argv)
 	delay_ns = (int64_t)(atof(argv[1]) * 1e6);
 	parse_address(argv[2], &at);
 	parse_address(argv[3], &target);
-	stats_fd = open(argv[4], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	stats_fd =
+		open(argv[4], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	ep = epoll_create1(EPOLL_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (stats_fd < 0 || ep < 0 || timer < 0)
