@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <string.h>
 
 static const char prefix[] = "sha256:";
@@ -101,15 +102,44 @@ void hasher_free(struct hasher *h)
 	free(h);
 }
 
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+static int thread_rc;
+
+static void thread_hasher_free(void *p)
+{
+	hasher_free(p);
+}
+
+static void thread_init(void)
+{
+	thread_rc = pthread_key_create(&thread_key, thread_hasher_free);
+}
+
+/* This thread's hasher, freed when it ends; NULL when memory is short.  A
+ * fresh context costs as much as hashing a small block. */
+static struct hasher *thread_hasher(void)
+{
+	AUTO(hasher) h = NULL;
+	struct hasher *have;
+
+	(void)pthread_once(&thread_once, thread_init);
+	if (thread_rc)
+		return NULL;
+	have = pthread_getspecific(thread_key);
+	if (have)
+		return have;
+	h = hasher_new();
+	if (!h || pthread_setspecific(thread_key, h))
+		return NULL;
+	return steal_ptr(&h);
+}
+
 int digest_of(const void *data, size_t len, struct digest *ret)
 {
-	static __thread struct hasher *h;
+	struct hasher *h = thread_hasher();
 	int rc;
 
-	/* One per thread: pools are few and long-lived, and a fresh context
-	 * costs as much as hashing a small block. */
-	if (!h)
-		h = hasher_new();
 	if (!h)
 		return -ENOMEM;
 	rc = hasher_update(h, data, len);

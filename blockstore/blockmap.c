@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reader of block maps.  Pure: bytes in, records out.  The map comes from a
+ * registry, so blockmap_open() checks every field once; what runs after it on
+ * the hot path trusts the bytes.  Format: docs/formats/blockmap.md.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "blockstore/blockmap_format.h"
+#include "blockstore/blockstore.h"
+#include "common/bytes.h"
+
+static const uint8_t *block_at(const struct blockmap *m, size_t i)
+{
+	return m->data + HEADER_SIZE + i * BLOCK_SIZE;
+}
+
+static const uint8_t *pack_at(const struct blockmap *m, size_t i)
+{
+	return m->data + HEADER_SIZE + m->n_blocks * BLOCK_SIZE + i * PACK_SIZE;
+}
+
+static bool is_zero(const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+void blockmap_block(const struct blockmap *m, size_t i, struct block *ret)
+{
+	const uint8_t *p = block_at(m, i);
+
+	memcpy(ret->digest.b, p + BLOCK_DIGEST, DIGEST_SIZE);
+	ret->voff = get_le64(p + BLOCK_VOFF);
+	ret->poff = get_le64(p + BLOCK_POFF);
+	ret->usize = get_le32(p + BLOCK_USIZE);
+	ret->csize = get_le32(p + BLOCK_CSIZE);
+	ret->pack = get_le32(p + BLOCK_PACK);
+	ret->codec = p[BLOCK_CODEC];
+}
+
+void blockmap_pack(const struct blockmap *m, size_t i, struct pack *ret)
+{
+	const uint8_t *p = pack_at(m, i);
+
+	memcpy(ret->digest.b, p + PACK_DIGEST, DIGEST_SIZE);
+	ret->size = get_le64(p + PACK_BYTES);
+}
+
+/* What makes a stored form impossible, or NULL. */
+static const char *stored_fault(const struct block *b)
+{
+	switch (b->codec) {
+	case BLOCK_CODEC_RAW:
+		return b->csize == b->usize ? NULL : "raw, but sizes differ";
+	case BLOCK_CODEC_ZSTD:
+		return b->csize && b->csize <= b->usize
+			       ? NULL
+			       : "compressed size out of bounds";
+	}
+	return "unknown codec";
+}
+
+/* `end` is where the block before ended; moved on past this one. */
+static const char *block_fault(const struct blockmap *m, size_t i,
+			       uint64_t *end)
+{
+	struct block b;
+	struct pack p;
+	const char *fault;
+	uint64_t span;
+
+	blockmap_block(m, i, &b);
+	if (!is_zero(block_at(m, i) + BLOCK_RESERVED,
+		     BLOCK_SIZE - BLOCK_RESERVED))
+		return "reserved bytes are set";
+	if (!b.usize || b.usize > BLOCK_USIZE_MAX)
+		return "size out of bounds";
+	fault = stored_fault(&b);
+	if (fault)
+		return fault;
+	if (b.voff % BLOCK_ALIGN)
+		return "device offset is not aligned";
+	if (b.voff < *end)
+		return "overlaps the one before or is out of order";
+	span = round_up(b.usize, BLOCK_ALIGN);
+	if (b.voff > m->device_size || span > m->device_size - b.voff)
+		return "ends past the device";
+	if (b.pack >= m->n_packs)
+		return "no such pack";
+	blockmap_pack(m, b.pack, &p);
+	if (b.poff > p.size || b.csize > p.size - b.poff)
+		return "ends past its pack";
+	*end = b.voff + span;
+	return NULL;
+}
+
+static int check_header(const uint8_t *p, size_t len, struct error *err)
+{
+	uint32_t version;
+
+	if (len < HEADER_SIZE || len > BLOCKMAP_BYTES_MAX)
+		return error_set(err, EINVAL,
+				 "block map: %zu bytes, want %u to %u", len,
+				 HEADER_SIZE, BLOCKMAP_BYTES_MAX);
+	if (memcmp(p + HEADER_MAGIC, BLOCKMAP_MAGIC, 8) != 0)
+		return error_set(err, EINVAL, "block map: wrong magic");
+	version = get_le32(p + HEADER_VERSION);
+	if (version != BLOCKMAP_VERSION)
+		return error_set(err, ENOTSUP,
+				 "block map: version %" PRIu32
+				 ", this program reads %u",
+				 version, BLOCKMAP_VERSION);
+	if (!is_zero(p + HEADER_RESERVED, HEADER_SIZE - HEADER_RESERVED))
+		return error_set(err, EINVAL,
+				 "block map: reserved header bytes are set");
+	return 0;
+}
+
+static int check_counts(const uint8_t *p, size_t len, struct blockmap *m,
+			struct error *err)
+{
+	uint64_t n_blocks = get_le64(p + HEADER_N_BLOCKS);
+	uint32_t n_packs = get_le32(p + HEADER_N_PACKS);
+
+	if (n_packs > PACKS_MAX || n_blocks > BLOCKMAP_BYTES_MAX / BLOCK_SIZE)
+		return error_set(err, EINVAL,
+				 "block map: %" PRIu64 " blocks in %" PRIu32
+				 " packs is too many",
+				 n_blocks, n_packs);
+	/* Neither product can overflow: both factors are bounded above. */
+	if (HEADER_SIZE + n_blocks * BLOCK_SIZE +
+		    (uint64_t)n_packs * PACK_SIZE !=
+	    len)
+		return error_set(err, EINVAL,
+				 "block map: %zu bytes do not hold %" PRIu64
+				 " blocks and %" PRIu32 " packs",
+				 len, n_blocks, n_packs);
+	m->n_blocks = (size_t)n_blocks;
+	m->n_packs = n_packs;
+	m->device_size = get_le64(p + HEADER_DEVICE_SIZE);
+	if (m->device_size % BLOCK_ALIGN || m->device_size > OFFSET_MAX)
+		return error_set(err, EINVAL,
+				 "block map: device size %" PRIu64
+				 " is not a multiple of %u or too large",
+				 m->device_size, BLOCK_ALIGN);
+	return 0;
+}
+
+int blockmap_open(const void *data, size_t len, struct blockmap *ret,
+		  struct error *err)
+{
+	struct blockmap m = { .data = data, .len = len };
+	uint64_t end = 0;
+	int rc;
+
+	rc = check_header(data, len, err);
+	if (rc == 0)
+		rc = check_counts(data, len, &m, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < m.n_packs; i++) {
+		struct pack p;
+
+		blockmap_pack(&m, i, &p);
+		if (!p.size || p.size > OFFSET_MAX)
+			return error_set(err, EINVAL,
+					 "block map: pack %zu: size %" PRIu64
+					 " out of bounds",
+					 i, p.size);
+	}
+	for (size_t i = 0; i < m.n_blocks; i++) {
+		const char *fault = block_fault(&m, i, &end);
+
+		if (fault)
+			return error_set(err, EINVAL,
+					 "block map: block %zu: %s", i, fault);
+	}
+	*ret = m;
+	return 0;
+}
+
+size_t blockmap_find(const struct blockmap *m, uint64_t voff)
+{
+	size_t lo = 0, hi = m->n_blocks;
+	const uint8_t *p;
+	uint64_t start, span;
+
+	/* Invariant: blocks below lo start at or before voff, those from hi
+	 * on start after it. */
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (get_le64(block_at(m, mid) + BLOCK_VOFF) <= voff)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == 0)
+		return m->n_blocks;
+	p = block_at(m, lo - 1);
+	start = get_le64(p + BLOCK_VOFF);
+	span = round_up(get_le32(p + BLOCK_USIZE), BLOCK_ALIGN);
+	return voff - start < span ? lo - 1 : m->n_blocks;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Builder of block maps.  Pure.  Format: docs/formats/blockmap.md. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "blockstore/blockmap_format.h"
+#include "blockstore/blockstore.h"
+#include "common/buf.h"
+#include "common/bytes.h"
+
+struct blockmap_writer {
+	struct buf blocks; /* header and records, as in the result */
+	struct buf packs;
+	size_t n_blocks;
+	uint32_t n_packs;
+};
+
+struct blockmap_writer *blockmap_writer_new(void)
+{
+	static const uint8_t header[HEADER_SIZE];
+	AUTO(blockmap_writer) w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->blocks.limit = BLOCKMAP_BYTES_MAX;
+	if (buf_append(&w->blocks, header, sizeof(header)) < 0)
+		return NULL;
+	return steal_ptr(&w);
+}
+
+void blockmap_writer_free(struct blockmap_writer *w)
+{
+	if (!w)
+		return;
+	buf_fini(&w->blocks);
+	buf_fini(&w->packs);
+	free(w);
+}
+
+int blockmap_writer_pack(struct blockmap_writer *w, const struct pack *p,
+			 uint32_t *ret_index, struct error *err)
+{
+	uint8_t rec[PACK_SIZE];
+
+	if (w->n_packs == PACKS_MAX)
+		return error_set(err, EFBIG, "block map: more than %u packs",
+				 PACKS_MAX);
+	memcpy(rec + PACK_DIGEST, p->digest.b, DIGEST_SIZE);
+	put_le64(rec + PACK_BYTES, p->size);
+	if (buf_append(&w->packs, rec, sizeof(rec)) < 0)
+		return error_nomem(err);
+	*ret_index = w->n_packs++;
+	return 0;
+}
+
+int blockmap_writer_block(struct blockmap_writer *w, const struct block *b,
+			  struct error *err)
+{
+	uint8_t rec[BLOCK_SIZE] = { 0 };
+	int rc;
+
+	memcpy(rec + BLOCK_DIGEST, b->digest.b, DIGEST_SIZE);
+	put_le64(rec + BLOCK_VOFF, b->voff);
+	put_le64(rec + BLOCK_POFF, b->poff);
+	put_le32(rec + BLOCK_USIZE, b->usize);
+	put_le32(rec + BLOCK_CSIZE, b->csize);
+	put_le32(rec + BLOCK_PACK, b->pack);
+	rec[BLOCK_CODEC] = (uint8_t)b->codec;
+	rc = buf_append(&w->blocks, rec, sizeof(rec));
+	if (rc == -EFBIG)
+		return error_set(err, EFBIG,
+				 "block map: more than %u bytes of blocks",
+				 BLOCKMAP_BYTES_MAX);
+	if (rc < 0)
+		return error_nomem(err);
+	w->n_blocks++;
+	return 0;
+}
+
+int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
+			   void **ret, size_t *ret_len, struct error *err)
+{
+	struct blockmap m;
+	size_t len;
+	int rc;
+
+	rc = w->packs.len ? buf_append(&w->blocks, w->packs.data, w->packs.len)
+			  : 0;
+	if (rc == -EFBIG)
+		return error_set(err, EFBIG, "block map: more than %u bytes",
+				 BLOCKMAP_BYTES_MAX);
+	if (rc < 0)
+		return error_nomem(err);
+	memcpy(w->blocks.data + HEADER_MAGIC, BLOCKMAP_MAGIC, 8);
+	put_le32(w->blocks.data + HEADER_VERSION, BLOCKMAP_VERSION);
+	put_le32(w->blocks.data + HEADER_N_PACKS, w->n_packs);
+	put_le64(w->blocks.data + HEADER_N_BLOCKS, w->n_blocks);
+	put_le64(w->blocks.data + HEADER_DEVICE_SIZE, device_size);
+	/* The reader's check is the one definition of what is valid: a map
+	 * that no node could open must not be published. */
+	rc = blockmap_open(w->blocks.data, w->blocks.len, &m, err);
+	if (rc < 0)
+		return rc;
+	len = w->blocks.len;
+	*ret = buf_steal(&w->blocks);
+	if (!*ret)
+		return error_nomem(err);
+	*ret_len = len;
+	return 0;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A made-up image for tests: blocks of known content in packs in memory. */
+#ifndef BOOTSEER_TESTS_UNIT_BLOCKSTORE_IMAGE_H
+#define BOOTSEER_TESTS_UNIT_BLOCKSTORE_IMAGE_H
+
+#include "blockstore/blockstore.h"
+
+struct image {
+	struct blockmap map;
+	void *map_data;
+	uint8_t *device; /* expected content, map.device_size bytes */
+	uint8_t **packs; /* stored bytes */
+	uint64_t *pack_size;
+	size_t n_packs;
+};
+
+/*
+ * `n` blocks of `usize` bytes (every third one 100 bytes shorter, so that it
+ * has padding; every second one compressible) in packs of `per_pack` blocks.
+ * `seed` decides the content.
+ */
+void image_make(struct image *img, unsigned int seed, size_t n, uint32_t usize,
+		size_t per_pack);
+void image_fini(struct image *img);
+
+/* The expected content of block `i`. */
+const uint8_t *image_plain(const struct image *img, size_t i);
+
+#endif

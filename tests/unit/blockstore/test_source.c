@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/fs.h"
+#include "tests/fakes/fault_source.h"
+#include "tests/unit/blockstore/image.h"
+
+TestSuite(source, .timeout = 20);
+
+static const struct retry_config quick = { .attempts = 3,
+					   .backoff_ms = 1,
+					   .backoff_max_ms = 2 };
+
+/* Collects whole blocks and compares them with the image. */
+struct check_sink {
+	struct source_sink base;
+	const struct image *img;
+	const struct block *blocks;
+	size_t first, n;
+};
+
+static int check_put(struct source_sink *sink, uint64_t pos, const void *data,
+		     size_t len, struct error *err)
+{
+	struct check_sink *c = container_of(sink, struct check_sink, base);
+
+	cr_assert_eq(pos, c->n);
+	cr_assert_eq(len, c->blocks[pos].usize);
+	cr_assert_arr_eq(data, image_plain(c->img, c->first + pos), len);
+	c->n++;
+	return 0;
+}
+
+static int read_blocks(struct source *s, const struct image *img, size_t n,
+		       size_t *ret_n, struct error *err)
+{
+	struct block b[16];
+	struct check_sink c = { .base.put = check_put,
+				.img = img,
+				.blocks = b };
+	struct source_req req = { .blocks = b, .n_blocks = n };
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		blockmap_block(&img->map, i, &b[i]);
+		req.len += b[i].csize;
+	}
+	rc = source_read(s, &req, &c.base, err);
+	*ret_n = c.n;
+	return rc;
+}
+
+static struct source *verified(const struct image *img, size_t piece,
+			       struct fault_source **ret_fault)
+{
+	struct error err = ERROR_INIT;
+	struct source *s =
+		memory_source_new(img->packs[0], img->pack_size[0], piece);
+
+	*ret_fault = fault_source_new(s);
+	cr_assert_eq(retry_source_new(&(*ret_fault)->base, &quick, &s, &err),
+		     0);
+	cr_assert_eq(verify_source_new(s, &s, &err), 0);
+	return s;
+}
+
+Test(source, posix_reads_ranges_and_refuses_what_lies_outside)
+{
+	char dir[] = "/tmp/bootseer-source.XXXXXX";
+	struct error err = ERROR_INIT;
+	AUTO(source) s = NULL;
+	AUTO_BUF path = BUF_INIT;
+	char got[8];
+
+	cr_assert_not_null(mkdtemp(dir));
+	cr_assert_eq(buf_printf(&path, "%s/x", dir), 0);
+	cr_assert_eq(fs_replace_file(path.data, "0123456789", 10, 0600, &err),
+		     0);
+	cr_assert_eq(posix_source_new(path.data, &s, &err), 0, "%s", err.msg);
+	cr_expect_eq(s->size, 10);
+	cr_assert_eq(source_read_buf(s, 4, got, 6, &err), 0, "%s", err.msg);
+	cr_expect_arr_eq(got, "456789", 6);
+	cr_expect_eq(source_read_buf(s, 4, got, 7, &err), -ERANGE);
+	cr_expect_eq(source_read_buf(s, UINT64_MAX, got, 7, &err), -ERANGE);
+	cr_expect_eq(source_read_buf(s, 10, got, 0, &err), 0);
+	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
+}
+
+Test(source, a_missing_file_is_named)
+{
+	struct error err = ERROR_INIT;
+	struct source *s;
+
+	cr_expect_eq(posix_source_new("/nonexistent/pack", &s, &err), -ENOENT);
+	cr_expect(strstr(err.msg, "/nonexistent/pack"), "%s", err.msg);
+}
+
+Test(source, verify_passes_whole_blocks_whatever_the_pieces)
+{
+	static const size_t pieces[] = { 1, 7, 4096, 8192, 10000, 1 << 20 };
+	struct error err = ERROR_INIT;
+	struct fault_source *f;
+	struct image img;
+	size_t n;
+
+	image_make(&img, 1, 10, 8192, 10);
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+		AUTO(source) s = verified(&img, pieces[i], &f);
+
+		cr_assert_eq(read_blocks(s, &img, 10, &n, &err), 0, "%s",
+			     err.msg);
+		cr_expect_eq(n, 10);
+	}
+	image_fini(&img);
+}
+
+Test(source, verify_stops_at_a_wrong_byte_and_names_the_block)
+{
+	struct error err = ERROR_INIT;
+	char text[DIGEST_STR_MAX];
+	struct fault_source *f;
+	struct image img;
+	struct block b;
+	size_t n;
+
+	image_make(&img, 1, 10, 8192, 10);
+	blockmap_block(&img.map, 4, &b);
+	digest_format(&b.digest, text);
+	for (int piece = 100; piece <= 1000000; piece *= 100) {
+		AUTO(source) s = verified(&img, (size_t)piece, &f);
+
+		fault_set(f, &(struct fault_plan){ .n_wrong = 1,
+						   .wrong_at = b.poff + 9 });
+		cr_expect_eq(read_blocks(s, &img, 10, &n, &err), -EBADMSG);
+		cr_expect_eq(n, 4);
+		cr_expect(strstr(err.msg, text), "%s", err.msg);
+		cr_expect_eq(fault_reads(f), 1, "wrong bytes were retried");
+	}
+	image_fini(&img);
+}
+
+Test(source, retry_goes_on_at_the_first_byte_not_delivered)
+{
+	struct error err = ERROR_INIT;
+	struct fault_source *f;
+	struct image img;
+	size_t n;
+
+	image_make(&img, 1, 10, 8192, 10);
+	for (uint64_t cut = 0; 2 * cut < img.pack_size[0]; cut += 1237) {
+		AUTO(source) s = verified(&img, 4096, &f);
+
+		fault_set(f, &(struct fault_plan){ .n_fail = 2,
+						   .fail_rc = -EIO,
+						   .fail_after = cut });
+		cr_assert_eq(read_blocks(s, &img, 10, &n, &err), 0, "%s",
+			     err.msg);
+		cr_expect_eq(n, 10);
+		cr_expect_eq(f->n_reads, 3);
+		cr_expect_eq(f->log[1].off, cut);
+		cr_expect_eq(f->log[2].off, 2 * cut);
+		cr_expect_eq(f->n_bytes, img.pack_size[0]);
+	}
+	image_fini(&img);
+}
+
+Test(source, retry_gives_up_after_its_attempts)
+{
+	struct error err = ERROR_INIT;
+	struct fault_source *f;
+	struct image img;
+	size_t n;
+
+	image_make(&img, 1, 10, 8192, 10);
+	AUTO(source) s = verified(&img, 4096, &f);
+
+	fault_set(f,
+		  &(struct fault_plan){ .n_fail = 99, .fail_rc = -ETIMEDOUT });
+	cr_expect_eq(read_blocks(s, &img, 10, &n, &err), -ETIMEDOUT);
+	cr_expect_eq(fault_reads(f), 3);
+	cr_expect(strstr(err.msg, "attempt 3"), "%s", err.msg);
+	fault_set(f, &(struct fault_plan){ .n_fail = 99, .fail_rc = -ENOENT });
+	cr_expect_eq(read_blocks(s, &img, 10, &n, &err), -ENOENT);
+	cr_expect_eq(fault_reads(f), 4, "a missing object was retried");
+	image_fini(&img);
+}
+
+Test(source, retry_does_not_wait_past_the_deadline)
+{
+	static const struct retry_config slow = { .attempts = 3,
+						  .backoff_ms = 3600000,
+						  .backoff_max_ms = 3600000 };
+	struct source_req req = { .len = 4 };
+	struct error err = ERROR_INIT;
+	struct fault_source *f =
+		fault_source_new(memory_source_new("data", 4, 4));
+	struct source_sink never = { .put = NULL };
+	struct timespec ts;
+	AUTO(source) s = NULL;
+
+	cr_assert_eq(retry_source_new(&f->base, &slow, &s, &err), 0);
+	fault_set(f, &(struct fault_plan){ .n_fail = 9, .fail_rc = -EIO });
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	req.deadline_ns = (ts.tv_sec + 60) * 1000000000LL;
+	cr_expect_eq(source_read(s, &req, &never, &err), -EIO);
+}
+
+static int refuse(struct source_sink *sink, uint64_t pos, const void *data,
+		  size_t len, struct error *err)
+{
+	return error_set(err, EIO, "no");
+}
+
+Test(source, a_refusal_of_the_taker_is_not_retried)
+{
+	struct source_req req = { .len = 4 };
+	struct error err = ERROR_INIT;
+	struct fault_source *f =
+		fault_source_new(memory_source_new("data", 4, 4));
+	struct source_sink sink = { .put = refuse };
+	AUTO(source) s = NULL;
+
+	cr_assert_eq(retry_source_new(&f->base, &quick, &s, &err), 0);
+	cr_expect_eq(source_read(s, &req, &sink, &err), -EIO);
+	cr_expect_eq(fault_reads(f), 1);
+}
+
+Test(source, blocks_that_are_not_the_range_are_refused)
+{
+	struct block b[2] = { { .poff = 0, .usize = 4, .csize = 4 },
+			      { .poff = 5, .usize = 4, .csize = 4 } };
+	struct source_req req = { .len = 9, .blocks = b, .n_blocks = 2 };
+	struct source_sink never = { .put = NULL };
+	struct error err = ERROR_INIT;
+	AUTO(source) s = memory_source_new("123456789", 9, 4);
+
+	cr_expect_eq(source_read(s, &req, &never, &err), -EINVAL);
+}
