@@ -154,7 +154,7 @@ start_bootseerd() { # DIR OPTION...
 	start_daemon "$dir/log" "$(program bootseerd)" --root "$dir/root" \
 		--run "$dir/run" "$@"
 	bootseerd_pid=$daemon_pid
-	BOOTSEERD_SOCKET=$dir/run/control.sock
+	BOOTSEERD_SOCKET=$dir/run/bootseerd.sock
 	wait_for_socket "$BOOTSEERD_SOCKET" "$daemon_pid" "$dir/log"
 }
 
