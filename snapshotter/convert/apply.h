@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Layers become one tree: entries are applied in order, bottom layer first,
+ * with the meaning that an ordinary unpack gives them (containerd's
+ * archive.Apply; image-spec, layer.md).  No I/O and no tar in here.
+ */
+#ifndef BOOTSEER_SNAPSHOTTER_CONVERT_APPLY_H
+#define BOOTSEER_SNAPSHOTTER_CONVERT_APPLY_H
+
+#include "snapshotter/tree.h"
+
+/* Bounds of what a hostile layer can make us hold; docs/formats/artifact.md. */
+#define APPLY_ENTRIES_MAX (UINT64_C(16) << 20) /* of all layers */
+#define APPLY_MEMORY_MAX (UINT64_C(1) << 30)   /* bytes of the tree */
+#define APPLY_DEPTH_MAX 2048                   /* folders in each other */
+#define APPLY_PATH_MAX 4096                    /* bytes of one name, link */
+#define APPLY_FILE_MAX (UINT64_C(1) << 42)     /* bytes of a file, with holes */
+#define APPLY_STEPS_MAX (UINT64_C(1) << 31)    /* of work in all */
+#define APPLY_LINKS_MAX 255                    /* symlinks on one path */
+
+/* Names with a meaning (image-spec, layer.md, Whiteouts). */
+#define WHITEOUT_PREFIX ".wh."
+#define WHITEOUT_OPAQUE ".wh..wh..opq"
+
+/* One entry of a layer, as its header says.  Everything is borrowed. */
+struct layer_entry {
+	const char *path;
+	const char *link; /* target, when `hard` or a symlink */
+	bool hard;        /* another name of what is at `link` */
+	uint32_t mode;    /* S_IF* and permission bits */
+	uint32_t uid, gid;
+	uint32_t major, minor;
+	uint32_t mtime_nsec;
+	int64_t mtime;
+	uint64_t size;
+	const struct xattr *xattrs; /* a list, in the order of the header */
+};
+
+struct apply;
+
+struct apply *apply_new(struct tree *t) MUST_CHECK; /* `t` is borrowed */
+void apply_free(struct apply *a);
+DEFINE_AUTO(apply)
+
+/* Entries from here on belong to the next layer. */
+void apply_next_layer(struct apply *a);
+
+/*
+ * Apply one entry.  `*ret` is the regular file that the entry's bytes belong
+ * to (nlink 0 once a later entry took its names away), or NULL when it has
+ * none.  The message of a failure does not name the entry.
+ *   -EINVAL   a name outside of the root, an unknown kind, a bad whiteout
+ *   -ENOTDIR  a parent is neither a folder nor a link to one
+ *   -ENOENT   a hard link to nothing
+ *   -ELOOP, -ENAMETOOLONG, -E2BIG, -ENOMEM
+ */
+int apply_entry(struct apply *a, const struct layer_entry *e,
+		struct inode **ret, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/* igzip inflates about three times as fast as zlib, which decides the speed of
+ * a conversion: every layer is decoded twice. */
+#include "snapshotter/convert/decode.h"
+
+#include <errno.h>
+#include <isa-l/igzip_lib.h>
+#include <stdbool.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "common/bytes.h"
+
+#define MAGIC_MAX 4
+/* Memory that a stream may ask for as its window; zstd's own default. */
+#define ZSTD_WINDOW_LOG_MAX 27
+
+enum decode_kind { DECODE_UNKNOWN, DECODE_PLAIN, DECODE_GZIP, DECODE_ZSTD };
+
+struct decoder {
+	enum decode_kind kind;
+	uint8_t magic[MAGIC_MAX]; /* first bytes, until there are enough */
+	size_t n_magic, magic_used;
+	bool inside;              /* of a member or frame */
+	struct inflate_state *gzip;
+	ZSTD_DStream *zstd;
+};
+
+struct decoder *decoder_new(void)
+{
+	return calloc(1, sizeof(struct decoder));
+}
+
+void decoder_free(struct decoder *d)
+{
+	if (!d)
+		return;
+	free(d->gzip);
+	ZSTD_freeDStream(d->zstd);
+	free(d);
+}
+
+static int open_gzip(struct decoder *d, struct error *err)
+{
+	d->gzip = calloc(1, sizeof(*d->gzip));
+	if (!d->gzip)
+		return error_nomem(err);
+	isal_inflate_init(d->gzip);
+	d->gzip->crc_flag = ISAL_GZIP;
+	d->kind = DECODE_GZIP;
+	return 0;
+}
+
+static int open_zstd(struct decoder *d, struct error *err)
+{
+	d->zstd = ZSTD_createDStream();
+	if (!d->zstd ||
+	    ZSTD_isError(ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax,
+						ZSTD_WINDOW_LOG_MAX)))
+		return error_nomem(err);
+	d->kind = DECODE_ZSTD;
+	return 0;
+}
+
+static int detect(struct decoder *d, struct error *err)
+{
+	uint32_t m = d->n_magic == MAGIC_MAX ? get_le32(d->magic) : 0;
+
+	if (d->n_magic >= 2 && d->magic[0] == 0x1f && d->magic[1] == 0x8b)
+		return open_gzip(d, err);
+	if (m == ZSTD_MAGICNUMBER ||
+	    (m & ZSTD_MAGIC_SKIPPABLE_MASK) == ZSTD_MAGIC_SKIPPABLE_START)
+		return open_zstd(d, err);
+	d->kind = DECODE_PLAIN;
+	return 0;
+}
+
+static int run_gzip(struct decoder *d, const uint8_t **in, size_t *in_len,
+		    uint8_t *out, size_t cap, size_t *ret_n, struct error *err)
+{
+	struct inflate_state *s = d->gzip;
+	int rc;
+
+	if (!d->inside) {
+		/* igzip checks the second byte of the magic itself. */
+		if (**in != 0x1f)
+			return error_set(err, EBADMSG,
+					 "garbage behind its gzip stream");
+		d->inside = true;
+	}
+	s->next_in = (uint8_t *)(uintptr_t)*in;
+	s->avail_in = (uint32_t)*in_len;
+	s->next_out = out;
+	s->avail_out = (uint32_t)cap;
+	rc = isal_inflate(s);
+	*in += *in_len - s->avail_in;
+	*in_len = s->avail_in;
+	*ret_n = cap - s->avail_out;
+	if (rc == ISAL_INCORRECT_CHECKSUM)
+		return error_set(err, EBADMSG, "wrong gzip checksum");
+	if (rc < 0 || rc == ISAL_NEED_DICT)
+		return error_set(err, EBADMSG, "damaged gzip stream (%d)", rc);
+	if (s->block_state == ISAL_BLOCK_FINISH) {
+		d->inside = false;
+		isal_inflate_reset(s);
+	}
+	return 0;
+}
+
+static int run_zstd(struct decoder *d, const uint8_t **in, size_t *in_len,
+		    uint8_t *out, size_t cap, size_t *ret_n, struct error *err)
+{
+	ZSTD_inBuffer src = { .src = *in, .size = *in_len };
+	ZSTD_outBuffer dst = { .dst = out, .size = cap };
+	size_t rc = ZSTD_decompressStream(d->zstd, &dst, &src);
+
+	if (ZSTD_isError(rc))
+		return error_set(err, EBADMSG, "damaged zstd stream: %s",
+				 ZSTD_getErrorName(rc));
+	*in += src.pos;
+	*in_len -= src.pos;
+	*ret_n = dst.pos;
+	d->inside = rc != 0;
+	return 0;
+}
+
+static int run_known(struct decoder *d, const uint8_t **in, size_t *in_len,
+		     uint8_t *out, size_t cap, size_t *ret_n,
+		     struct error *err)
+{
+	size_t n = *in_len < cap ? *in_len : cap;
+
+	if (d->kind == DECODE_GZIP)
+		return run_gzip(d, in, in_len, out, cap, ret_n, err);
+	if (d->kind == DECODE_ZSTD)
+		return run_zstd(d, in, in_len, out, cap, ret_n, err);
+	memcpy(out, *in, n);
+	*in += n;
+	*in_len -= n;
+	*ret_n = n;
+	return 0;
+}
+
+int decoder_run(struct decoder *d, const uint8_t **in, size_t *in_len,
+		uint8_t *out, size_t cap, size_t *ret_n, struct error *err)
+{
+	size_t made = 0;
+	int rc;
+
+	while (d->kind == DECODE_UNKNOWN && *in_len) {
+		d->magic[d->n_magic++] = *(*in)++;
+		(*in_len)--;
+		if (d->n_magic == MAGIC_MAX) {
+			rc = detect(d, err);
+			if (rc < 0)
+				return rc;
+		}
+	}
+	while (d->kind != DECODE_UNKNOWN && made < cap) {
+		bool first = d->magic_used < d->n_magic;
+		const uint8_t *p = first ? d->magic + d->magic_used : *in;
+		size_t n, left = first ? d->n_magic - d->magic_used : *in_len;
+
+		if (left == 0 && !d->inside)
+			break;
+		/* With no input left it may still have output to give. */
+		n = 0;
+		rc = run_known(d, &p, &left, out + made, cap - made, &n, err);
+		if (rc < 0)
+			return rc;
+		made += n;
+		if (first) {
+			d->magic_used = (size_t)(p - d->magic);
+		} else {
+			bool idle = n == 0 && left == *in_len;
+
+			*in = p;
+			*in_len = left;
+			if (idle)
+				break;
+		}
+	}
+	*ret_n = made;
+	return 0;
+}
+
+int decoder_finish(struct decoder *d, struct error *err)
+{
+	if (d->kind == DECODE_UNKNOWN && d->n_magic)
+		return error_set(err, EBADMSG,
+				 "%zu bytes are neither a tar nor compressed",
+				 d->n_magic);
+	if (d->inside)
+		return error_set(err, EBADMSG, "its compressed stream is cut "
+				 "short");
+	return 0;
+}

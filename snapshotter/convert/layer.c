@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/convert/layer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/fs.h"
+#include "snapshotter/convert/decode.h"
+
+#define PIECE (256 * KIB) /* plain bytes handed over at once */
+#define PIECES 12         /* of them ahead of the user */
+
+struct layer {
+	struct source_sink sink; /* of the source; first for container_of */
+	struct layer_input in;
+	struct decoder *decoder;
+	struct hasher *stored_hash;
+	uint64_t stored;         /* bytes that came */
+	pthread_t thread;
+	bool started;
+
+	/* Ring: the thread fills head, the user takes tail. */
+	pthread_mutex_t lock; /* for what is below */
+	pthread_cond_t moved;
+	uint64_t head, tail;
+	bool ended;   /* the thread is done */
+	bool stop;    /* the user wants no more */
+	int rc;       /* how the thread ended */
+	struct error err;
+
+	struct {
+		uint8_t *data;
+		size_t len;
+	} ring[PIECES];
+
+	/* The user's. */
+	bool holds; /* piece `tail` is lent out */
+	struct hasher *plain_hash;
+	struct digest diff_id;
+	uint64_t plain;
+};
+
+/* The piece to fill, when there is room; NULL: stop. */
+static uint8_t *piece_get(struct layer *l)
+{
+	uint8_t *p;
+
+	pthread_mutex_lock(&l->lock);
+	while (l->head - l->tail == PIECES && !l->stop)
+		pthread_cond_wait(&l->moved, &l->lock);
+	p = l->stop ? NULL : l->ring[l->head % PIECES].data;
+	pthread_mutex_unlock(&l->lock);
+	return p;
+}
+
+static void piece_done(struct layer *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->head++;
+	pthread_cond_signal(&l->moved);
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* Decode all of `in`; full pieces are handed over. */
+static int decode(struct layer *l, const uint8_t *in, size_t len,
+		  struct error *err)
+{
+	for (;;) {
+		size_t at = l->head % PIECES, n;
+		uint8_t *out = piece_get(l);
+		int rc;
+
+		if (!out)
+			return -ECANCELED;
+		rc = decoder_run(l->decoder, &in, &len,
+				 out + l->ring[at].len,
+				 PIECE - l->ring[at].len, &n, err);
+		if (rc < 0)
+			return rc;
+		l->ring[at].len += n;
+		if (l->ring[at].len < PIECE && len == 0)
+			return 0;
+		if (l->ring[at].len == PIECE)
+			piece_done(l);
+		else if (n == 0)
+			return error_set(err, EBADMSG, "damaged stream");
+	}
+}
+
+static int take_stored(struct source_sink *sink, uint64_t pos,
+		       const void *data, size_t len, struct error *err)
+{
+	struct layer *l = container_of(sink, struct layer, sink);
+	int rc;
+
+	if (len > l->in.size - l->stored)
+		return error_set(err, EBADMSG, "it is longer than %llu bytes",
+				 (unsigned long long)l->in.size);
+	rc = hasher_update(l->stored_hash, data, len);
+	if (rc < 0)
+		return error_set(err, -rc, "hash: %s", strerror(-rc));
+	if (l->in.copy_fd >= 0) {
+		rc = fs_pwrite_full(l->in.copy_fd, data, len, l->stored);
+		if (rc < 0)
+			return error_set(err, -rc, "write a temporary file: %s",
+					 strerror(-rc));
+	}
+	l->stored += len;
+	return decode(l, data, len, err);
+}
+
+/* The whole blob came; was it the right one? */
+static int check_end(struct layer *l, struct error *err)
+{
+	struct digest d;
+	char want[DIGEST_STR_MAX], is[DIGEST_STR_MAX];
+	int rc;
+
+	rc = hasher_final(l->stored_hash, &d);
+	if (rc < 0)
+		return error_set(err, -rc, "hash: %s", strerror(-rc));
+	if (l->stored != l->in.size)
+		return error_set(err, EBADMSG,
+				 "it has %llu bytes, not %llu as its descriptor "
+				 "says", (unsigned long long)l->stored,
+				 (unsigned long long)l->in.size);
+	if (!digest_equal(&d, &l->in.digest)) {
+		digest_format(&d, is);
+		digest_format(&l->in.digest, want);
+		return error_set(err, EBADMSG, "its content is %s, not %s", is,
+				 want);
+	}
+	return decoder_finish(l->decoder, err);
+}
+
+static void *read_thread(void *arg)
+{
+	struct layer *l = arg;
+	struct source_req req = { .len = l->in.size, .priority = SOURCE_COLD };
+	struct error err = ERROR_INIT;
+	int rc = 0;
+
+	if (req.len)
+		rc = source_read(l->in.source, &req, &l->sink, &err);
+	if (rc == 0)
+		rc = check_end(l, &err);
+	if (rc == 0 && l->ring[l->head % PIECES].len)
+		piece_done(l);
+	pthread_mutex_lock(&l->lock);
+	l->ended = true;
+	l->rc = rc;
+	l->err = err;
+	pthread_cond_signal(&l->moved);
+	pthread_mutex_unlock(&l->lock);
+	return NULL;
+}
+
+int layer_open(const struct layer_input *in, struct layer **ret,
+	       struct error *err)
+{
+	AUTO(layer) l = calloc(1, sizeof(*l));
+	int rc;
+
+	if (!l)
+		return error_nomem(err);
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->moved, NULL);
+	l->sink.put = take_stored;
+	l->in = *in;
+	l->decoder = decoder_new();
+	l->stored_hash = hasher_new();
+	l->plain_hash = hasher_new();
+	if (!l->decoder || !l->stored_hash || !l->plain_hash)
+		return error_nomem(err);
+	for (size_t i = 0; i < PIECES; i++) {
+		l->ring[i].data = malloc(PIECE);
+		if (!l->ring[i].data)
+			return error_nomem(err);
+	}
+	rc = pthread_create(&l->thread, NULL, read_thread, l);
+	if (rc)
+		return error_set(err, rc, "start a thread: %s", strerror(rc));
+	l->started = true;
+	*ret = steal_ptr(&l);
+	return 0;
+}
+
+void layer_close(struct layer *l)
+{
+	if (!l)
+		return;
+	if (l->started) {
+		pthread_mutex_lock(&l->lock);
+		l->stop = true;
+		pthread_cond_signal(&l->moved);
+		pthread_mutex_unlock(&l->lock);
+		pthread_join(l->thread, NULL);
+	}
+	for (size_t i = 0; i < PIECES; i++)
+		free(l->ring[i].data);
+	decoder_free(l->decoder);
+	hasher_free(l->stored_hash);
+	hasher_free(l->plain_hash);
+	pthread_cond_destroy(&l->moved);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static int read_end(struct layer *l, int rc, size_t *ret_n, struct error *err)
+{
+	if (rc < 0) {
+		if (err)
+			*err = l->err;
+		return rc;
+	}
+	if (l->in.want_diff_id) {
+		rc = hasher_final(l->plain_hash, &l->diff_id);
+		if (rc < 0)
+			return error_set(err, -rc, "hash: %s", strerror(-rc));
+		l->in.want_diff_id = false;
+	}
+	*ret_n = 0;
+	return 0;
+}
+
+int layer_read(struct layer *l, const void **ret, size_t *ret_n,
+	       struct error *err)
+{
+	const uint8_t *data = NULL;
+	size_t len = 0;
+	int rc;
+
+	pthread_mutex_lock(&l->lock);
+	if (l->holds) {
+		l->ring[l->tail % PIECES].len = 0;
+		l->tail++;
+		l->holds = false;
+		pthread_cond_signal(&l->moved);
+	}
+	while (l->head == l->tail && !l->ended)
+		pthread_cond_wait(&l->moved, &l->lock);
+	if (l->head != l->tail) {
+		data = l->ring[l->tail % PIECES].data;
+		len = l->ring[l->tail % PIECES].len;
+		l->holds = true;
+	}
+	rc = l->rc;
+	pthread_mutex_unlock(&l->lock);
+	if (!data)
+		return read_end(l, rc, ret_n, err);
+
+	l->plain += len;
+	if (l->plain > LAYER_PLAIN_MAX)
+		return error_set(err, EFBIG, "it unpacks to more than %llu GiB",
+				 (unsigned long long)(LAYER_PLAIN_MAX / GIB));
+	if (l->in.want_diff_id) {
+		rc = hasher_update(l->plain_hash, data, len);
+		if (rc < 0)
+			return error_set(err, -rc, "hash: %s", strerror(-rc));
+	}
+	*ret = data;
+	*ret_n = len;
+	return 0;
+}
+
+const struct digest *layer_diff_id(const struct layer *l)
+{
+	return &l->diff_id;
+}
+
+uint64_t layer_plain_bytes(const struct layer *l)
+{
+	return l->plain;
+}

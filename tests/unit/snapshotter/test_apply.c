@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/convert/apply.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+TestSuite(apply, .timeout = 60);
+
+static struct tree *tree;
+static struct apply *apply;
+static struct error err;
+
+static void setup(void)
+{
+	tree = tree_new();
+	apply = apply_new(tree);
+	cr_assert(tree && apply);
+	apply_next_layer(apply);
+}
+
+static void teardown(void)
+{
+	apply_free(apply);
+	tree_free(tree);
+}
+
+static int add_full(const struct layer_entry *e)
+{
+	struct inode *i;
+
+	return apply_entry(apply, e, &i, &err);
+}
+
+static int add(const char *path, uint32_t mode)
+{
+	struct layer_entry e = { .path = path, .mode = mode, .size = 3,
+				 .mtime = 77 };
+
+	return add_full(&e);
+}
+
+static int add_file(const char *path)
+{
+	return add(path, S_IFREG | 0644);
+}
+
+static int add_dir(const char *path)
+{
+	return add(path, S_IFDIR | 0755);
+}
+
+static int add_link(const char *path, const char *target)
+{
+	struct layer_entry e = { .path = path, .link = target,
+				 .mode = S_IFLNK | 0777 };
+
+	return add_full(&e);
+}
+
+static int add_hard(const char *path, const char *target)
+{
+	struct layer_entry e = { .path = path, .link = target, .hard = true,
+				 .mode = S_IFREG };
+
+	return add_full(&e);
+}
+
+/* The inode at a path without symlinks, or NULL. */
+static struct inode *at(const char *path)
+{
+	struct inode *i = tree_root(tree);
+
+	while (i && *path) {
+		size_t len = strcspn(path, "/");
+		struct dentry *d = tree_find(tree, i, path, len);
+
+		i = d ? d->inode : NULL;
+		path += len + (path[len] == '/');
+	}
+	return i;
+}
+
+Test(apply, makes_folders_that_no_entry_names, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("a/b/c"), 0);
+	cr_assert(at("a/b/c"));
+	cr_expect_eq(at("a/b")->mode, S_IFDIR | 0755);
+	cr_expect_eq(at("a")->mtime, 77);
+}
+
+Test(apply, takes_any_spelling_of_a_name, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("./a//b/"), 0);
+	cr_assert_eq(add_file("/a/x/../c"), 0);
+	cr_assert_eq(add_file("/../d"), 0);
+	cr_expect(at("a/b"));
+	cr_expect(at("a/c"));
+	cr_expect_null(at("a/x"));
+	cr_expect(at("d"));
+}
+
+Test(apply, refuses_a_name_that_leads_out_of_the_root, .init = setup,
+     .fini = teardown)
+{
+	cr_expect_eq(add_file("../x"), -EINVAL);
+	cr_expect_eq(add_file("a/../../x"), -EINVAL);
+	cr_expect(strstr(err.msg, "out of the root"));
+	cr_expect_eq(add_hard("y", "../../etc/shadow"), -EINVAL);
+}
+
+Test(apply, keeps_symlinked_parents_inside_of_the_root, .init = setup,
+     .fini = teardown)
+{
+	cr_assert_eq(add_link("up", "../../../../etc"), 0);
+	cr_assert_eq(add_file("up/passwd"), 0);
+	cr_expect(at("etc/passwd"));
+	cr_assert_eq(add_link("usr/lib64", "/usr/lib"), 0);
+	cr_assert_eq(add_file("usr/lib64/x"), 0);
+	cr_expect(at("usr/lib/x"));
+}
+
+Test(apply, gives_up_on_symlinks_in_a_circle, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_link("a", "b"), 0);
+	cr_assert_eq(add_link("b", "a"), 0);
+	cr_expect_eq(add_file("a/x"), -ELOOP);
+}
+
+Test(apply, refuses_a_parent_that_is_a_file, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("a"), 0);
+	cr_expect_eq(add_file("a/b"), -ENOTDIR);
+}
+
+Test(apply, whiteout_removes_what_is_below, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("a/b/c"), 0);
+	cr_assert_eq(add_file("a/d"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("a/.wh.b"), 0);
+	cr_assert_eq(add_file("a/.wh.nothing"), 0);
+	cr_expect_null(at("a/b"));
+	cr_expect(at("a/d"));
+	cr_expect_eq(tree_n_inodes(tree), 3);
+}
+
+Test(apply, whiteout_must_name_something, .init = setup, .fini = teardown)
+{
+	cr_expect_eq(add_file(".wh."), -EINVAL);
+	cr_expect_eq(add_file("a/.wh..."), -EINVAL);
+	cr_expect_eq(add_file("a/.wh.."), -EINVAL);
+}
+
+Test(apply, opaque_hides_lower_layers_only, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("d/old"), 0);
+	cr_assert_eq(add_file("d/sub/old"), 0);
+	cr_assert_eq(add_file("d/linked"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("d/new"), 0);
+	cr_assert_eq(add_dir("d/sub"), 0);
+	cr_assert_eq(add_file("d/sub/new"), 0);
+	cr_assert_eq(add_hard("d/again", "d/linked"), 0);
+	cr_assert_eq(add_file("d/.wh..wh..opq"), 0);
+	cr_expect_null(at("d/old"));
+	cr_expect_null(at("d/sub/old"));
+	cr_expect_null(at("d/linked"));
+	cr_expect(at("d/new"));
+	cr_expect(at("d/sub/new"));
+	cr_assert(at("d/again"));
+	cr_expect_eq(at("d/again")->nlink, 1);
+}
+
+Test(apply, last_of_equal_names_wins, .init = setup, .fini = teardown)
+{
+	struct layer_entry e = { .path = "f", .mode = S_IFREG | 0600,
+				 .size = 1 };
+	struct inode *first, *second;
+
+	cr_assert_eq(apply_entry(apply, &e, &first, &err), 0);
+	e.size = 2;
+	cr_assert_eq(apply_entry(apply, &e, &second, &err), 0);
+	cr_expect_eq(first->nlink, 0);
+	cr_expect_eq(at("f"), second);
+	cr_expect_eq(second->size, 2);
+}
+
+Test(apply, an_entry_may_change_its_kind, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("d/x"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("d"), 0);
+	cr_expect(S_ISREG(at("d")->mode));
+	apply_next_layer(apply);
+	cr_assert_eq(add_dir("d"), 0);
+	cr_expect(S_ISDIR(at("d")->mode));
+	cr_expect_null(at("d/x"));
+}
+
+Test(apply, a_folder_again_keeps_its_children_but_not_its_xattrs,
+     .init = setup, .fini = teardown)
+{
+	struct xattr x = { .name = "user.a", .value = "1", .size = 1 };
+	struct layer_entry e = { .path = "d", .mode = S_IFDIR | 0700,
+				 .uid = 5, .xattrs = &x };
+
+	cr_assert_eq(add_full(&e), 0);
+	cr_assert_eq(add_file("d/x"), 0);
+	cr_assert(at("d")->xattrs);
+	apply_next_layer(apply);
+	cr_assert_eq(add("d", S_IFDIR | 01777), 0);
+	cr_expect_eq(at("d")->mode, S_IFDIR | 01777);
+	cr_expect_eq(at("d")->uid, 0);
+	cr_expect_null(at("d")->xattrs);
+	cr_expect(at("d/x"));
+}
+
+Test(apply, hard_links_reach_over_layers, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("a/f"), 0);
+	cr_assert_eq(add_link("l", "a"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_hard("b/g", "l/f"), 0);
+	cr_expect_eq(at("b/g"), at("a/f"));
+	cr_expect_eq(at("b/g")->nlink, 2);
+	cr_expect_eq(add_hard("c", "nothing"), -ENOENT);
+	cr_expect_eq(add_hard("c", "a"), -EINVAL);
+	cr_expect_eq(add_hard("a/f", "a/f"), -ENOENT, "it removes its target");
+}
+
+Test(apply, root_entry_sets_the_roots_attributes, .init = setup,
+     .fini = teardown)
+{
+	cr_assert_eq(add("./", S_IFDIR | 0711), 0);
+	cr_expect_eq(tree_root(tree)->mode, S_IFDIR | 0711);
+	cr_expect_eq(add("/", S_IFREG | 0644), -EINVAL);
+}
+
+Test(apply, bounds_names_files_and_devices, .init = setup, .fini = teardown)
+{
+	char name[300];
+	struct layer_entry e = { .path = "big", .mode = S_IFREG,
+				 .size = APPLY_FILE_MAX + 1 };
+
+	memset(name, 'n', 255);
+	name[255] = '\0';
+	cr_expect_eq(add_file(name), 0);
+	name[255] = 'n';
+	name[256] = '\0';
+	cr_expect_eq(add_file(name), -ENAMETOOLONG);
+	cr_expect_eq(add_full(&e), -EFBIG);
+	e = (struct layer_entry){ .path = "dev", .mode = S_IFCHR,
+				  .major = 5000 };
+	cr_expect_eq(add_full(&e), -EINVAL);
+	cr_expect_eq(add("sock", S_IFSOCK), -EINVAL);
+}
+
+Test(apply, bounds_the_depth_of_folders, .init = setup, .fini = teardown)
+{
+	int rc = 0, n = 0;
+
+	/* Each link shortens the name of a folder that is ever deeper. */
+	cr_assert_eq(add_link("l", "/"), 0);
+	while (rc == 0 && n++ < 5000) {
+		rc = add_dir("l/d");
+		if (rc == 0)
+			rc = add_link("new", "l/d");
+		if (rc == 0) {
+			struct inode *deep = at("l");
+			char *target = NULL;
+
+			cr_assert(asprintf(&target, "%s/d", deep->target) > 0);
+			rc = strlen(target) > 4000 ? -ENAMETOOLONG :
+						     add_link("l", target);
+			free(target);
+		}
+	}
+	cr_expect_eq(rc, -ENAMETOOLONG);
+}
