@@ -26,15 +26,30 @@ struct datapath_image {
 /* Keeps descriptors over a crash: systemd's descriptor store or our holder
  * (sd_notify(3), FDSTORE=1; sd_listen_fds_with_names(3)). */
 struct fd_keeper;
+
+/* Take the descriptors we were started with.  Where nobody offers to keep any
+ * this still succeeds, and keeps nothing. */
 int fd_keeper_open(struct fd_keeper **ret, struct error *err) MUST_CHECK;
-void fd_keeper_close(struct fd_keeper *k);
+void fd_keeper_close(struct fd_keeper *k); /* what is kept stays kept */
+/* Is there somebody who keeps them? */
+bool fd_keeper_is_durable(const struct fd_keeper *k);
 /* A descriptor kept under `name` before the last start, or -1.  Caller owns. */
 int fd_keeper_take(struct fd_keeper *k, const char *name);
-/* Keep (a duplicate of) `fd` under `name`. */
+/* Keep (a duplicate of) `fd` under `name`, instead of what was kept under it.
+ * When this returns 0 it is kept.  Names: letters, digits, '-', '_', '.'. */
 int fd_keeper_put(struct fd_keeper *k, const char *name, int fd,
 		  struct error *err) MUST_CHECK;
 int fd_keeper_drop(struct fd_keeper *k, const char *name,
 		   struct error *err) MUST_CHECK;
+
+/*
+ * Be the holder: run argv as a child, keep the descriptors it hands over,
+ * start it again with them when it crashes, at once or (when it crashes
+ * again and again) up to 2 s later.  SIGTERM, SIGINT and SIGHUP are passed on.
+ * Returns the exit code when the child has ended by itself or was told to, or
+ * -errno.  Call first thing in main(): it wants no other threads.
+ */
+int hold_run(char *const argv[], struct error *err) MUST_CHECK;
 
 struct datapath_config {
 	const char *run_dir;   /* carrier mount point and probes live below */
@@ -74,8 +89,12 @@ struct datapath {
 const struct datapath_ops *datapath_kind(const char *name);
 extern const struct datapath_ops *const datapath_kinds[];
 
-/* Mount a complete image straight from its files. */
-int datapath_mount_complete(struct datapath_image *img,
+/*
+ * Mount a complete image straight from its files, or adopt such a mount; -EBUSY
+ * when something else is mounted there.  `run_dir` as in datapath_config.  The
+ * way it works is chosen by what the kernel can; unmount with any kind's umount.
+ */
+int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 			    struct error *err) MUST_CHECK;
 
 #endif

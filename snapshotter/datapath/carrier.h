@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The carrier: a FUSE mount with one file for each image, the image's virtual
+ * data device.  The kernel opens these files for EROFS; nothing else does.
+ */
+#ifndef BOOTSEER_DATAPATH_CARRIER_H
+#define BOOTSEER_DATAPATH_CARRIER_H
+
+#include "snapshotter/datapath/session.h"
+
+/* `name` is that of the session: two ways of mounting share no carrier. */
+int carrier_start(const struct datapath_config *cfg, const char *name,
+		  struct session **ret, struct error *err) MUST_CHECK;
+
+/* Serve the image's file: 0, or 1 when it was served already. */
+int carrier_add(struct session *s, struct datapath_image *img,
+		struct error *err) MUST_CHECK;
+/* Not being there is no error. */
+void carrier_remove(struct session *s, struct datapath_image *img);
+
+/* Path of the image's file; caller owns; NULL when memory is short. */
+char *carrier_path(const struct session *s,
+		   const struct datapath_image *img) MUST_CHECK;
+
+#endif

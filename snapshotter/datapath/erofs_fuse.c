@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* First choice: EROFS straight from the metadata file, data on the carrier. */
+#include <errno.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "snapshotter/datapath/erofs_way.h"
+#include "snapshotter/datapath/kinds.h"
+
+static bool is_same(const struct mount_wish *w, const struct mount_line *l)
+{
+	const struct erofs_job *j = w->arg;
+
+	return strcmp(l->fstype, "erofs") == 0 &&
+	       strcmp(l->source, j->meta_path) == 0;
+}
+
+static int make(const struct mount_wish *w, struct error *err)
+{
+	const struct erofs_job *j = w->arg;
+	AUTO_BUF data = BUF_INIT;
+
+	if (strchr(j->carrier_path, ','))
+		return error_set(err, EINVAL,
+				 "'%s': mount options cannot hold a comma",
+				 j->carrier_path);
+	if (buf_printf(&data, "device=%s", j->carrier_path) < 0)
+		return error_nomem(err);
+	return erofs_mount(j->meta_path, w->path, data.data, 0, err);
+}
+
+static const struct erofs_way way = {
+	.ops = &datapath_erofs_fuse,
+	.carrier = "carrier",
+	.is_same = is_same,
+	.make = make,
+};
+
+static int start(const struct datapath_config *cfg, struct datapath **ret,
+		 struct error *err)
+{
+	return erofs_way_start(&way, cfg, ret, err);
+}
+
+const struct datapath_ops datapath_erofs_fuse = {
+	.name = "erofs-fuse",
+	.probe = probe_erofs_fuse,
+	.start = start,
+	.mount = erofs_way_mount,
+	.umount = erofs_way_umount,
+	.resume = erofs_way_resume,
+	.stop = erofs_way_stop,
+};

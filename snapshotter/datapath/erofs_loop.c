@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Second choice, for kernels whose EROFS mounts block devices only: loop
+ * devices of the metadata file and of the carrier's file.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "snapshotter/datapath/erofs_way.h"
+#include "snapshotter/datapath/kinds.h"
+#include "snapshotter/datapath/loops.h"
+
+static bool is_same(const struct mount_wish *w, const struct mount_line *l)
+{
+	const struct erofs_job *j = w->arg;
+
+	return strcmp(l->fstype, "erofs") == 0 &&
+	       loop_is_of(l->source, j->meta_path);
+}
+
+/* The mount holds the devices; our descriptors go with this scope. */
+static int make(const struct mount_wish *w, struct error *err)
+{
+	const struct erofs_job *j = w->arg;
+	char meta[LOOP_PATH_MAX], data[LOOP_PATH_MAX];
+	char options[LOOP_PATH_MAX + 16];
+	AUTO_CLOSE int meta_fd = -1;
+	AUTO_CLOSE int data_fd = -1;
+	int rc = loop_open(j->meta_path, meta, &meta_fd, err);
+
+	if (rc == 0)
+		rc = loop_open(j->carrier_path, data, &data_fd, err);
+	if (rc < 0)
+		return rc;
+	(void)snprintf(options, sizeof(options), "device=%s", data);
+	return erofs_mount(meta, w->path, options, 0, err);
+}
+
+static const struct erofs_way way = {
+	.ops = &datapath_erofs_loop,
+	.carrier = "carrier-loop",
+	.is_same = is_same,
+	.make = make,
+};
+
+static int start(const struct datapath_config *cfg, struct datapath **ret,
+		 struct error *err)
+{
+	return erofs_way_start(&way, cfg, ret, err);
+}
+
+const struct datapath_ops datapath_erofs_loop = {
+	.name = "erofs-loop",
+	.probe = probe_erofs_loop,
+	.start = start,
+	.mount = erofs_way_mount,
+	.umount = erofs_way_umount,
+	.resume = erofs_way_resume,
+	.stop = erofs_way_stop,
+};

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/datapath/loops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/fs.h"
+
+/* Others take free devices too; each lost race costs one try. */
+#define TRIES 64
+
+/* -EBUSY: somebody else has it now. */
+static int configure(int fd, int file_fd, const char *file, struct error *err)
+{
+	struct loop_config c = {
+		.fd = (uint32_t)file_fd,
+		.block_size = 4096,
+		.info = { .lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR |
+				      LO_FLAGS_DIRECT_IO },
+	};
+
+	/* Only shown by tools, so it may be cut. */
+	(void)snprintf((char *)c.info.lo_file_name, LO_NAME_SIZE, "%s", file);
+	if (ioctl(fd, LOOP_CONFIGURE, &c) == 0)
+		return 0;
+	/* A disk whose sectors are larger than what we ask for, or a file
+	 * system without direct I/O: the page cache then has it twice. */
+	if (errno == EINVAL) {
+		c.info.lo_flags &= ~(uint32_t)LO_FLAGS_DIRECT_IO;
+		if (ioctl(fd, LOOP_CONFIGURE, &c) == 0)
+			return 0;
+	}
+	if (errno == EBUSY)
+		return -EBUSY;
+	return error_set(err, errno, "make a loop device of '%s': %s%s", file,
+			 strerror(errno),
+			 errno == EINVAL || errno == ENOTTY
+				 ? " (LOOP_CONFIGURE needs Linux 5.8)"
+				 : "");
+}
+
+int loop_open(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
+	      struct error *err)
+{
+	AUTO_CLOSE int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	AUTO_CLOSE int file_fd = open(file, O_RDONLY | O_CLOEXEC);
+
+	if (control < 0)
+		return error_set(err, errno,
+				 "open /dev/loop-control: %s (modprobe loop, or"
+				 " a kernel with CONFIG_BLK_DEV_LOOP)",
+				 strerror(errno));
+	if (file_fd < 0)
+		return error_set(err, errno, "open '%s': %s", file,
+				 strerror(errno));
+	for (int i = 0; i < TRIES; i++) {
+		int n = ioctl(control, LOOP_CTL_GET_FREE), rc;
+		AUTO_CLOSE int fd = -1;
+
+		if (n < 0)
+			return error_set(err, errno, "no free loop device: %s",
+					 strerror(errno));
+		(void)snprintf(path, LOOP_PATH_MAX, "/dev/loop%d", n);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return error_set(err, errno, "open '%s': %s", path,
+					 strerror(errno));
+		rc = configure(fd, file_fd, file, err);
+		if (rc == 0) {
+			*ret_fd = steal_fd(&fd);
+			return 0;
+		}
+		if (rc != -EBUSY)
+			return rc;
+	}
+	return error_set(err, EBUSY, "others took every free loop device");
+}
+
+bool loop_is_of(const char *path, const char *file)
+{
+	AUTO_BUF name = BUF_INIT;
+	AUTO_BUF got = BUF_INIT;
+	struct error ignored = ERROR_INIT;
+
+	if (strncmp(path, "/dev/loop", 9) != 0 ||
+	    buf_printf(&name, "/sys/block/%s/loop/backing_file", path + 5) <
+		    0 ||
+	    fs_read_file(name.data, 65536, &got, &ignored) < 0)
+		return false;
+	got.data[strcspn(got.data, "\n")] = '\0';
+	return strcmp(got.data, file) == 0;
+}
