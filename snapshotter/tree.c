@@ -17,7 +17,7 @@
 #define ARENA_CHUNK_MIN 16384
 #define ARENA_CHUNK_MAX (1u << 20)
 #define INDEX_FROM 32      /* children; up to here the list is searched */
-#define INTERN_SLOTS 256   /* a power of two */
+#define INTERN_SLOTS 1024  /* a power of two */
 #define INTERN_MAX 1024    /* bytes of a value worth looking up */
 #define XATTR_NAME_MAX 255
 #define XATTR_LIST_MAX 65536
@@ -479,6 +479,26 @@ int tree_sorted(struct inode *dir, struct dentry ***ret, size_t *ret_n)
 	qsort(list, n, sizeof(*list), compare_names);
 	*ret = steal_ptr(&list);
 	*ret_n = n;
+	return 0;
+}
+
+int tree_sort(struct inode *dir)
+{
+	AUTO_FREE struct dentry **list = NULL;
+	struct dentry *d = dir->n_children ? dir->children : NULL;
+	size_t n;
+
+	while (d && d->next && compare_names(&d, &d->next) < 0)
+		d = d->next;
+	if (!d || !d->next)
+		return 0;
+	if (tree_sorted(dir, &list, &n) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		list[i]->prev = list[i ? i - 1 : n - 1];
+		list[i]->next = i + 1 < n ? list[i + 1] : NULL;
+	}
+	dir->children = list[0];
 	return 0;
 }
 

@@ -32,7 +32,8 @@ struct xattr {
 /* `len` bytes of the file from `off` lie in the data device from `voff`. */
 struct extent {
 	uint64_t off;  /* multiple of 4096 */
-	uint64_t len;  /* multiple of 4096, but for the last of the file */
+	uint64_t len;  /* multiple of 4096, but for the last of the file: what
+			* follows it in its last 4096 is zero in the device */
 	uint64_t voff; /* multiple of 4096 */
 };
 
@@ -116,6 +117,9 @@ void *tree_alloc(struct tree *t, size_t size) MUST_CHECK;
 /* Children in byte order of their names: an array the caller frees. */
 int tree_sorted(struct inode *dir, struct dentry ***ret,
 		size_t *ret_n) MUST_CHECK;
+
+/* Put the children themselves into that order.  -ENOMEM. */
+int tree_sort(struct inode *dir) MUST_CHECK;
 
 /* "/a/b" of a dentry, with bytes outside printable ASCII escaped; caller owns.
  * For messages: it searches every folder on the way up. */

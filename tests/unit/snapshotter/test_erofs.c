@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writer and reader against each other, and against fsck.erofs. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/digest.h"
+#include "common/fs.h"
+#include "random_tree.h"
+#include "snapshotter/erofs/erofs.h"
+#include "tree_diff.h"
+
+TestSuite(erofs, .timeout = 120);
+
+static const struct erofs_device devices[RANDOM_DEVICES] = {
+	{ .size = RANDOM_DEVICE_SIZE, .tag = "one" },
+	{ .size = RANDOM_DEVICE_SIZE, .tag = "two" },
+	{ .size = RANDOM_DEVICE_SIZE, .tag = "three" },
+};
+
+static const struct erofs_params params = {
+	.uuid = { 1, 2, 3 },
+	.build_time = 1700000000,
+	.devices = devices,
+	.n_devices = RANDOM_DEVICES,
+};
+
+struct image {
+	void *data;
+	size_t len;
+};
+
+static void image_fini(struct image *i)
+{
+	free(i->data);
+}
+#define AUTO_IMAGE __attribute__((cleanup(image_fini))) struct image
+
+static void write_image(struct tree *t, struct image *ret)
+{
+	struct error err = ERROR_INIT;
+	int rc = erofs_write(t, &params, &ret->data, &ret->len, &err);
+
+	cr_assert_eq(rc, 0, "%s", err.msg);
+	cr_assert_eq(ret->len % EROFS_BLOCK, 0);
+}
+
+static struct tree *read_image(const struct image *i)
+{
+	struct error err = ERROR_INIT;
+	struct erofs_image img;
+	struct tree *t = NULL;
+
+	cr_assert_eq(erofs_open(i->data, i->len, &img, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(erofs_read_tree(&img, &t, &err), 0, "%s", err.msg);
+	return t;
+}
+
+static void expect_same(struct tree *a, struct tree *b)
+{
+	AUTO_FREE char *diff = tree_diff(a, b, true);
+
+	cr_expect_null(diff, "%s", diff);
+}
+
+static struct inode *add(struct tree *t, struct inode *dir, const char *name,
+			 uint32_t mode)
+{
+	struct inode *i = tree_inode_new(t, mode);
+
+	cr_assert_eq(tree_link(t, dir, name, strlen(name), i), 0);
+	return i;
+}
+
+static struct inode *add_extents(struct tree *t, const char *name,
+				 uint64_t size, const struct extent *e,
+				 uint32_t n)
+{
+	struct inode *i = add(t, tree_root(t), name, S_IFREG | 0644);
+
+	i->size = size;
+	i->data = INODE_DATA_EXTENTS;
+	i->extents = tree_alloc(t, n * sizeof(*e) + 1);
+	memcpy(i->extents, e, n * sizeof(*e));
+	i->n_extents = n;
+	return i;
+}
+
+Test(erofs, gives_back_any_tree)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		AUTO(tree) t = random_tree(seed, (unsigned int)seed * 10);
+		AUTO(tree) back = NULL;
+		AUTO_IMAGE image = { NULL, 0 };
+
+		write_image(t, &image);
+		back = read_image(&image);
+		expect_same(t, back);
+	}
+}
+
+static void relayout_all(struct rnd *r, struct tree *t, struct inode *dir)
+{
+	for (struct dentry *d = dir->children; d; d = d->next) {
+		struct inode *i = d->inode;
+
+		if (S_ISDIR(i->mode))
+			relayout_all(r, t, i);
+		else if (i->data == INODE_DATA_EXTENTS)
+			random_relayout(r, t, i);
+	}
+}
+
+Test(erofs, lays_a_read_tree_out_anew_with_other_extents)
+{
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		AUTO(tree) t = random_tree(seed, 300);
+		AUTO(tree) back = NULL;
+		AUTO(tree) again = NULL;
+		AUTO_IMAGE image = { NULL, 0 };
+		AUTO_IMAGE other = { NULL, 0 };
+		struct rnd r = { seed };
+		char *diff;
+
+		write_image(t, &image);
+		back = read_image(&image);
+		relayout_all(&r, back, tree_root(back));
+		write_image(back, &other);
+		again = read_image(&other);
+		expect_same(back, again);
+		diff = tree_diff(t, again, false);
+		cr_expect_null(diff, "%s", diff);
+		free(diff);
+	}
+}
+
+Test(erofs, writes_the_same_bytes_for_the_same_tree)
+{
+	AUTO(tree) a = random_tree(7, 2000);
+	AUTO(tree) b = random_tree(7, 2000);
+	AUTO(tree) back = NULL;
+	AUTO_IMAGE x = { NULL, 0 };
+	AUTO_IMAGE y = { NULL, 0 };
+	AUTO_IMAGE z = { NULL, 0 };
+
+	write_image(a, &x);
+	write_image(b, &y);
+	cr_assert_eq(x.len, y.len);
+	cr_expect_eq(memcmp(x.data, y.data, x.len), 0);
+	/* Also for one that was built in another order. */
+	back = read_image(&x);
+	write_image(back, &z);
+	cr_assert_eq(x.len, z.len);
+	cr_expect_eq(memcmp(x.data, z.data, x.len), 0);
+}
+
+Test(erofs, satisfies_fsck)
+{
+	char dir[] = "/tmp/bootseer-erofs.XXXXXX";
+	struct error err = ERROR_INIT;
+
+	cr_assert_not_null(mkdtemp(dir));
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		AUTO(tree) t = random_tree(seed, 400);
+		AUTO_IMAGE image = { NULL, 0 };
+		AUTO_BUF path = BUF_INIT;
+		AUTO_BUF command = BUF_INIT;
+
+		write_image(t, &image);
+		cr_assert_eq(buf_printf(&path, "%s/image", dir), 0);
+		cr_assert_eq(fs_replace_file(path.data, image.data, image.len,
+					     0600, &err),
+			     0);
+		cr_assert_eq(buf_printf(&command,
+					"cd %s && truncate -s 64M d && "
+					"fsck.erofs --device=d --device=d "
+					"--device=d image",
+					dir),
+			     0);
+		cr_expect_eq(system(command.data), 0);
+	}
+	cr_assert_eq(fs_remove_tree(dir, &err), 0);
+}
+
+Test(erofs, finds_and_lists_every_name_of_a_huge_folder)
+{
+	enum { N = 100000 };
+	AUTO(tree) t = tree_new();
+	AUTO(tree) back = NULL;
+	AUTO_IMAGE image = { NULL, 0 };
+	struct error err = ERROR_INIT;
+	struct erofs_image img;
+	struct erofs_inode root, ei;
+	uint64_t nid;
+	char name[32];
+
+	for (unsigned int i = 0; i < N; i++) {
+		snprintf(name, sizeof(name), "%u.file", i * 7919u);
+		add(t, tree_root(t), name, S_IFREG)->uid = i;
+	}
+	write_image(t, &image);
+	cr_assert_eq(erofs_open(image.data, image.len, &img, &err), 0);
+	cr_assert_eq(erofs_inode(&img, img.root_nid, &root, &err), 0);
+	for (unsigned int i = 0; i < N; i++) {
+		snprintf(name, sizeof(name), "%u.file", i * 7919u);
+		cr_assert_eq(erofs_lookup(&img, &root, name, strlen(name), &nid,
+					  &err),
+			     0, "%s", err.msg);
+		cr_assert_eq(erofs_inode(&img, nid, &ei, &err), 0);
+		cr_assert_eq(ei.uid, i);
+	}
+	cr_expect_eq(erofs_lookup(&img, &root, "0", 1, &nid, &err), -ENOENT);
+	cr_expect_eq(erofs_lookup(&img, &root, "\xff", 1, &nid, &err),
+		     -ENOENT);
+	cr_expect_eq(erofs_lookup(&img, &root, ".", 1, &nid, &err), 0);
+	cr_expect_eq(nid, img.root_nid);
+	back = read_image(&image);
+	expect_same(t, back);
+}
+
+struct listing {
+	size_t n, stop_at;
+	uint64_t cookie;
+	struct buf names;
+};
+
+static int list_entry(void *arg, const char *name, size_t len, uint64_t nid,
+		      uint8_t type, uint64_t cookie)
+{
+	struct listing *l = arg;
+
+	l->cookie = cookie;
+	cr_assert_eq(buf_append(&l->names, name, len), 0);
+	cr_assert_eq(buf_puts(&l->names, "/"), 0);
+	return ++l->n == l->stop_at ? 1 : 0;
+}
+
+Test(erofs, resumes_a_listing_behind_any_entry)
+{
+	AUTO(tree) t = random_tree(11, 700);
+	AUTO_IMAGE image = { NULL, 0 };
+	struct error err = ERROR_INIT;
+	struct listing whole = { 0 };
+	struct erofs_image img;
+	struct erofs_inode root;
+
+	write_image(t, &image);
+	cr_assert_eq(erofs_open(image.data, image.len, &img, &err), 0);
+	cr_assert_eq(erofs_inode(&img, img.root_nid, &root, &err), 0);
+	cr_assert_gt(root.size, EROFS_BLOCK);
+	cr_assert_eq(erofs_readdir(&img, &root, 0, list_entry, &whole, &err),
+		     0);
+	cr_expect_eq(whole.n, tree_root(t)->n_children + 2);
+	for (size_t k = 1; k <= whole.n; k += 13) {
+		struct listing part = { .stop_at = k };
+
+		cr_assert_eq(erofs_readdir(&img, &root, 0, list_entry, &part,
+					   &err),
+			     1);
+		part.stop_at = 0;
+		cr_assert_eq(erofs_readdir(&img, &root, part.cookie, list_entry,
+					   &part, &err),
+			     0);
+		cr_expect_str_eq(part.names.data, whole.names.data);
+		buf_fini(&part.names);
+	}
+	buf_fini(&whole.names);
+}
+
+Test(erofs, stores_a_contiguous_file_without_an_index)
+{
+	AUTO(tree) t = tree_new();
+	AUTO_IMAGE image = { NULL, 0 };
+	struct error err = ERROR_INIT;
+	struct extent two[] = { { 0, 8192, EROFS_VOFF(1, 4096) },
+				{ 8192, 5000, EROFS_VOFF(1, 12288) } };
+	struct erofs_image img;
+	struct erofs_inode ei;
+	struct erofs_map m;
+	struct inode *i = add_extents(t, "f", 13192, two, 2);
+
+	write_image(t, &image);
+	cr_assert_eq(erofs_open(image.data, image.len, &img, &err), 0);
+	cr_assert_eq(erofs_inode(&img, i->user, &ei, &err), 0);
+	cr_assert_eq(erofs_map(&img, &ei, 100, &m, &err), 0);
+	cr_expect_eq(m.kind, EROFS_MAP_DEVICE);
+	cr_expect_eq(m.device, 2);
+	cr_expect_eq(m.voff, 4196);
+	cr_expect_eq(m.len, 13092);
+	cr_expect_eq(ei.layout, 0);
+	cr_expect_eq(erofs_map(&img, &ei, 13192, &m, &err), -EINVAL);
+}
+
+Test(erofs, maps_holes_and_several_devices)
+{
+	AUTO(tree) t = tree_new();
+	AUTO_IMAGE image = { NULL, 0 };
+	struct error err = ERROR_INIT;
+	struct extent e[] = { { 65536, 65536, EROFS_VOFF(2, 4096) },
+			      { 131072, 65536, EROFS_VOFF(0, 8192) } };
+	struct erofs_image img;
+	struct erofs_inode ei;
+	struct erofs_map m;
+	struct inode *i = add_extents(t, "f", 300000, e, 2);
+
+	write_image(t, &image);
+	cr_assert_eq(erofs_open(image.data, image.len, &img, &err), 0);
+	cr_assert_eq(erofs_inode(&img, i->user, &ei, &err), 0);
+	cr_expect_eq(ei.u, 0x24); /* indexes of 64 KiB chunks */
+	cr_assert_eq(erofs_map(&img, &ei, 1, &m, &err), 0);
+	cr_expect_eq(m.kind, EROFS_MAP_HOLE);
+	cr_expect_eq(m.len, 65535);
+	cr_assert_eq(erofs_map(&img, &ei, 65537, &m, &err), 0);
+	cr_expect_eq(m.kind, EROFS_MAP_DEVICE);
+	cr_expect_eq(m.device, 3);
+	cr_expect_eq(m.voff, 4097);
+	cr_expect_eq(m.len, 65535);
+	cr_assert_eq(erofs_map(&img, &ei, 196608, &m, &err), 0);
+	cr_expect_eq(m.kind, EROFS_MAP_HOLE);
+	cr_expect_eq(m.len, 300000 - 196608);
+}
+
+Test(erofs, refuses_extents_that_leave_the_file_or_the_device)
+{
+	const struct {
+		uint64_t size;
+		struct extent e[2];
+		uint32_t n;
+	} cases[] = {
+		{ 4096, { { 0, 8192, 0 } }, 1 },
+		{ 4096, { { 4096, 4096, 0 } }, 1 },
+		{ 8192, { { 0, 8192, RANDOM_DEVICE_SIZE - 4096 } }, 1 },
+		{ 8192, { { 0, 8192, EROFS_VOFF(3, 0) } }, 1 },
+		{ 8192, { { 0, 8192, 512 } }, 1 },
+		{ 8192, { { 512, 512, 0 } }, 1 },
+		{ 8192, { { 0, 8192, 0 }, { 4096, 4096, 0 } }, 2 },
+		{ 8192, { { 0, 0, 0 } }, 1 },
+		{ 8192, { { 0, UINT64_MAX, 0 } }, 1 },
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(cases); k++) {
+		AUTO(tree) t = tree_new();
+		struct error err = ERROR_INIT;
+		void *data = NULL;
+		size_t len;
+
+		add_extents(t, "bad", cases[k].size, cases[k].e, cases[k].n);
+		cr_expect_eq(erofs_write(t, &params, &data, &len, &err),
+			     -EINVAL, "case %zu", k);
+		cr_expect_not_null(strstr(err.msg, "/bad"), "%s", err.msg);
+		free(data);
+	}
+}
+
+Test(erofs, bounds_the_index_of_sparse_bombs)
+{
+	struct extent e = { UINT64_C(1) << 40, 4096, 0 };
+	struct extent one = { UINT64_C(1) << 33 | 4096, 4096, 0 };
+	AUTO(tree) huge = tree_new();
+	AUTO(tree) many = tree_new();
+	AUTO(tree) empty = tree_new();
+	AUTO_IMAGE image = { NULL, 0 };
+	struct error err = ERROR_INIT;
+	void *data = NULL;
+	size_t len;
+	char name[16];
+
+	/* Nothing but a hole, as large as a file can be. */
+	add_extents(empty, "hole", INT64_MAX, NULL, 0);
+	write_image(empty, &image);
+	cr_expect_lt(image.len, 16u << 20);
+
+	add_extents(huge, "bomb", (UINT64_C(1) << 40) + 8192, &e, 1);
+	cr_expect_eq(erofs_write(huge, &params, &data, &len, &err), -EFBIG);
+	cr_expect_not_null(strstr(err.msg, "/bomb"), "%s", err.msg);
+
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		add_extents(many, name, one.off + 4096, &one, 1);
+	}
+	cr_expect_eq(erofs_write(many, &params, &data, &len, &err), -EFBIG);
+}
+
+Test(erofs, refuses_xattrs_that_erofs_cannot_hold)
+{
+	static const char *const names[] = { "user.", "com.apple.x", "x",
+					     "system.posix_acl_access2",
+					     "system.nfs4_acl" };
+
+	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
+		AUTO(tree) t = tree_new();
+		struct error err = ERROR_INIT;
+		void *data = NULL;
+		size_t len;
+
+		cr_assert_eq(tree_set_xattr(t, tree_root(t), names[k], "", 0),
+			     0);
+		cr_expect_eq(erofs_write(t, &params, &data, &len, &err),
+			     -ENOTSUP, "%s", names[k]);
+	}
+}
+
+Test(erofs, stores_xattrs_of_many_files_once)
+{
+	AUTO(tree) t = tree_new();
+	AUTO(tree) back = NULL;
+	AUTO_IMAGE with = { NULL, 0 };
+	static char label[200];
+	char name[16];
+
+	memset(label, 'l', sizeof(label));
+	for (int i = 0; i < 1000; i++) {
+		struct inode *f;
+
+		snprintf(name, sizeof(name), "%d", i);
+		f = add(t, tree_root(t), name, S_IFREG);
+		cr_assert_eq(tree_set_xattr(t, f, "security.selinux", label,
+					    sizeof(label)),
+			     0);
+	}
+	write_image(t, &with);
+	cr_expect_lt(with.len, 1000 * 130);
+	back = read_image(&with);
+	expect_same(t, back);
+}
+
+Test(erofs, holds_more_xattrs_than_can_be_shared)
+{
+	AUTO(tree) t = tree_new();
+	AUTO(tree) back = NULL;
+	AUTO_IMAGE image = { NULL, 0 };
+	static char value[100];
+	char name[16];
+
+	for (int f = 0; f < 3; f++) {
+		struct inode *i;
+
+		snprintf(name, sizeof(name), "f%d", f);
+		i = add(t, tree_root(t), name, S_IFREG);
+		for (int k = 0; k < 300; k++) {
+			snprintf(name, sizeof(name), "user.%d", k);
+			cr_assert_eq(tree_set_xattr(t, i, name, value,
+						    sizeof(value)),
+				     0);
+		}
+	}
+	write_image(t, &image);
+	back = read_image(&image);
+	expect_same(t, back);
+}
+
+/* The format must not change unseen: nodes have images of older writers. */
+Test(erofs, writes_the_golden_image)
+{
+	AUTO(tree) t = random_tree(42, 150);
+	AUTO_IMAGE image = { NULL, 0 };
+	struct digest d;
+	char text[DIGEST_STR_MAX];
+
+	write_image(t, &image);
+	cr_assert_eq(digest_of(image.data, image.len, &d), 0);
+	digest_format(&d, text);
+	cr_expect_str_eq(text,
+			 "sha256:"
+			 "f8ddf13e77d94abddb1ec5747ad37136d62168847fb09dc4aa8f3fe5f0fefdd5");
+}
