@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What the documents say is true: their commands run, manuals and completions
+# are well-formed, the sample configurations are accepted.
+
+bats_require_minimum_version 1.5.0
+
+setup_file()
+{
+	TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+	export TOP
+	W=$(mktemp -d)
+	export W bench_cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer}
+	export PATH=$BOOTSEER_BUILD/cli:$BOOTSEER_BUILD/snapshotter:$BOOTSEER_BUILD/snapshotter/node:$BOOTSEER_BUILD/containerd-plugin:$PATH
+	export MANPATH=$BOOTSEER_BUILD/docs
+}
+
+teardown_file()
+{
+	rm -rf --one-file-system "$W"
+}
+
+# The lines of the ```sh blocks of a document, one command a line.
+commands_of()
+{
+	awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"
+}
+
+# Registry, converted image and bootseerd, as a reader of the README has them.
+start_stage()
+{
+	# shellcheck disable=SC1091
+	. "$TOP/bench/lib/services.sh"
+	bench_dir=$TOP/bench
+	die() { echo "$*" >&2; return 1; }
+	need() { command -v "$@" >/dev/null; }
+	pids=()
+	defer() { pids+=("$2"); }
+	program() { command -v "$1"; }
+	start_registry "$W/registry"
+	layout=$("$TOP/bench/images/build" busybox)
+	push_image "$layout:latest" app:1
+	start_bootseerd "$W/node" --plain-http "$REGISTRY"
+	export REGISTRY CONFIG=$TOP/deploy DIR=$W/mnt \
+		BOOTSEER_SOCKET=$BOOTSEERD_SOCKET
+	mkdir -p "$DIR"
+}
+
+stop_stage()
+{
+	for pid in "${pids[@]}"; do
+		stop_daemon "$pid"
+	done
+	findmnt -rno TARGET | awk -v w="$W/" 'index($0, w) == 1' | sort -r |
+		xargs -r -n1 umount -l
+}
+
+@test "every command of the README and the documents runs" {
+	start_stage
+	trap stop_stage EXIT
+	for doc in "$TOP/README.md" "$TOP"/docs/*.md; do
+		while read -r line; do
+			echo "$doc: $line"
+			bash -euc "$line" </dev/null
+		done < <(commands_of "$doc")
+	done
+}
+
+@test "every manual has its sections and every program a manual" {
+	for page in bootseer.1 bootseerd.8 bootseer-snapshotter.8; do
+		for section in NAME SYNOPSIS DESCRIPTION 'EXIT STATUS' 'SEE ALSO'; do
+			grep -q "^.SH $section" "$BOOTSEER_BUILD/docs/$page"
+		done
+	done
+}
+
+@test "help fits a terminal, goes to stdout, and errors go to stderr" {
+	for program in bootseer bootseerd bootseer-snapshotter; do
+		run --separate-stderr "$program" --help
+		[ "$status" -eq 0 ]
+		[ -n "$output" ] && [ -z "$stderr" ]
+		! grep -E '.{81}' <<<"$output"
+		run --separate-stderr "$program" --no-such-option
+		[ "$status" -eq 2 ]
+		[ -z "$output" ]
+		[[ $stderr == *no-such-option* ]]
+	done
+}
+
+@test "the shells accept the completions" {
+	bash -n "$BOOTSEER_BUILD/docs/bootseer.bash"
+	zsh -n "$BOOTSEER_BUILD/docs/_bootseer"
+	fish -n "$BOOTSEER_BUILD/docs/bootseer.fish"
+}
+
+@test "bash completes a command, a subcommand and an option" {
+	run bash -c '. "$BOOTSEER_BUILD/docs/bootseer.bash"
+		COMP_WORDS=(bootseer image conv) COMP_CWORD=2
+		_bootseer
+		echo "${COMPREPLY[*]}"
+		COMP_WORDS=(bootseer image convert --jo) COMP_CWORD=3
+		_bootseer
+		echo "${COMPREPLY[*]}"'
+	[ "$output" = $'convert\n--jobs' ]
+}
+
+@test "links in the documents lead somewhere" {
+	cd "$TOP"
+	for doc in *.md docs/*.md; do
+		while read -r target; do
+			[[ $target == http* ]] && continue
+			[ -e "$(dirname "$doc")/${target%%#*}" ] ||
+				{ echo "$doc: $target"; return 1; }
+		done < <(grep -oE '\]\([^)]+\)' "$doc" | sed 's/^](//; s/)$//')
+	done
+}
