@@ -202,11 +202,18 @@ struct cache_config {
 	const char *dir;      /* owned by this cache alone; created */
 	uint64_t quota;       /* bytes of blocks kept at most */
 	uint64_t min_free;    /* bytes left free on the disk at least */
+	uint64_t segment_bytes; /* of a file of the cache, 8 MiB..1 GiB; 0 is
+	                         * 1 GiB; an existing cache keeps its own */
 };
 
 struct cache;
 
-/* Open or create.  -EBUSY when another process has it. */
+/*
+ * Open or create.  -EBUSY when another process has it, -ENOTSUP when it was
+ * written by a newer version.  Whatever else a crash left there is no error.
+ * When a mount of an earlier process still reads the cache's files, pin its
+ * blocks before the first cache_put() or cache_gc().
+ */
 int cache_open(const struct cache_config *cfg, struct cache **ret,
 	       struct error *err) MUST_CHECK;
 void cache_close(struct cache *c);
@@ -219,21 +226,24 @@ void cache_close(struct cache *c);
 int cache_read(struct cache *c, const struct block *b, uint32_t off, void *buf,
 	       size_t len, struct error *err) MUST_CHECK;
 
-/* Keep a block whose content was verified.  -ENOSPC when quota and pins leave
+/* Keep a block whose content was verified.  `why` it was fetched decides how
+ * long it stays unread: hot ones longest.  -ENOSPC when quota and pins leave
  * no room: the caller still has the data and goes on. */
 int cache_put(struct cache *c, const struct block *b, const void *data,
-	      struct error *err) MUST_CHECK;
+	      enum source_priority why, struct error *err) MUST_CHECK;
 
 bool cache_has(struct cache *c, const struct digest *d);
 
-/* A pinned block is not evicted.  Counted: one unpin for each pin. */
+/* A pinned block, held now or put later, is not evicted.  Counted: one unpin
+ * for each pin. */
 int cache_pin(struct cache *c, const struct blockmap *m,
 	      struct error *err) MUST_CHECK;
 void cache_unpin(struct cache *c, const struct blockmap *m);
 
 /* Where a held, verified block lies, for mounts that read the cache's files
- * directly: file number `ret_file` of cache_file_path(), 4 KiB aligned.  Valid
- * while pinned.  -ENOENT when not held. */
+ * directly: file number `ret_file` of cache_file_path(), 4 KiB aligned; bytes
+ * after its content up to the next 4 KiB are zeros.  Valid while pinned.
+ * -ENOENT when not held, -EINVAL when not pinned. */
 int cache_locate(struct cache *c, const struct block *b, uint32_t *ret_file,
 		 uint64_t *ret_off, struct error *err) MUST_CHECK;
 int cache_file_path(struct cache *c, uint32_t file, char **ret,

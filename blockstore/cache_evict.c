@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Eviction: a clock in the order of puts, with one turn of grace for each unit
+ * of heat.  Neighbours on the disk are neighbours on the clock, so that what
+ * is freed together is one hole.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/statvfs.h>
+
+#include "blockstore/cache.h"
+#include "common/bytes.h"
+
+#define STATVFS_EVERY (16 * MIB)
+#define BATCH_BYTES (8 * MIB) /* dropped at once, so that puts rarely wait */
+#define BATCH_BLOCKS 256u
+
+struct batch {
+	uint64_t bytes;
+	size_t n;
+	struct log_record dropped[BATCH_BLOCKS];
+};
+
+/* With space.  Take the block off, unless it deserves to stay. */
+static bool take_off(struct cache *c, uint32_t id, struct batch *b)
+{
+	struct entry *e = entry_at(c, id);
+	struct shard *s = shard_of(c, &e->digest);
+	bool off;
+
+	(void)pthread_mutex_lock(&s->lock);
+	off = !e->readers && !e->heat;
+	if (e->heat)
+		e->heat--;
+	if (off)
+		table_remove(c, s, id);
+	(void)pthread_mutex_unlock(&s->lock);
+	clock_remove(c, id);
+	if (!off) {
+		clock_append(c, id);
+		return false;
+	}
+	b->dropped[b->n].kind = LOG_DROP;
+	b->dropped[b->n].page = e->page;
+	b->dropped[b->n].usize = e->usize;
+	b->dropped[b->n].digest = e->digest;
+	b->n++;
+	b->bytes += extent_bytes(e->usize);
+	table_give(c, id);
+	return true;
+}
+
+/* No lock: the extents belong to nobody.  Neighbours become one hole. */
+static void punch_batch(struct cache *c, const struct batch *b)
+{
+	for (size_t i = 0; i < b->n;) {
+		uint32_t page = b->dropped[i].page;
+		uint32_t end = page + pages_of(b->dropped[i].usize);
+
+		for (i++; i < b->n && b->dropped[i].page == end &&
+			  end % c->segment_pages;
+		     i++)
+			end += pages_of(b->dropped[i].usize);
+		space_punch(c, page, end - page);
+	}
+}
+
+uint64_t evict_bytes(struct cache *c, uint64_t want)
+{
+	struct batch b = { .bytes = 0 };
+	/* So many steps cool every block down to nothing. */
+	uint64_t steps = (HEAT_MAX + 1) * (c->blocks + 1);
+
+	while (b.bytes < want && b.n < BATCH_BLOCKS && steps-- &&
+	       c->clock_head != ENTRY_NIL)
+		(void)take_off(c, c->clock_head, &b);
+	if (!b.n)
+		return 0;
+	c->limbo += b.bytes;
+	c->blocks -= b.n;
+	c->evicted += b.n;
+	/* A lost record is found out when the digest does not match. */
+	(void)log_append(c, b.dropped, b.n);
+	(void)pthread_mutex_unlock(&c->space);
+	/* Before the pages can be claimed again: a late hole would eat the
+	 * next owner's data. */
+	punch_batch(c, &b);
+	(void)pthread_mutex_lock(&c->space);
+	for (size_t i = 0; i < b.n; i++)
+		space_release(c, b.dropped[i].page,
+			      pages_of(b.dropped[i].usize));
+	c->limbo -= b.bytes;
+	c->bytes -= b.bytes;
+	(void)pthread_cond_broadcast(&c->freed);
+	return b.bytes;
+}
+
+void evict_refresh_limit(struct cache *c)
+{
+	struct statvfs st;
+
+	c->until_statfs = STATVFS_EVERY;
+	c->limit = c->quota;
+	if (fstatvfs(c->dir_fd, &st) == 0) {
+		uint64_t avail = (uint64_t)st.f_bavail * st.f_frsize;
+		uint64_t most = c->bytes + avail;
+
+		most = most > c->min_free ? most - c->min_free : 0;
+		if (most < c->limit)
+			c->limit = most;
+	}
+}
+
+int evict_for(struct cache *c, uint64_t need, struct error *err)
+{
+	if (c->until_statfs <= need)
+		evict_refresh_limit(c);
+	else
+		c->until_statfs -= need;
+	while (c->bytes + need > c->limit) {
+		uint64_t over = c->bytes + need - c->limit;
+		uint64_t batch = c->limit / 16 < BATCH_BYTES ? c->limit / 16
+							     : BATCH_BYTES;
+
+		if (need > c->limit)
+			break;
+		if (c->limbo >= over) {
+			(void)pthread_cond_wait(&c->freed, &c->space);
+			continue;
+		}
+		if (!evict_bytes(c, over > batch ? over : batch)) {
+			if (!c->limbo)
+				break;
+			(void)pthread_cond_wait(&c->freed, &c->space);
+		}
+	}
+	if (c->bytes + need <= c->limit)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "cache: no room for %" PRIu64 " bytes: %" PRIu64
+			 " of %" PRIu64 " used, %" PRIu64 " pinned",
+			 need, c->bytes, c->limit, c->pinned_bytes);
+}

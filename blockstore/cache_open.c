@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening a cache folder, whatever state a crash left it in. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "blockstore/cache.h"
+#include "common/bytes.h"
+#include "common/fs.h"
+
+static int lock_dir(struct cache *c, struct error *err)
+{
+	c->dir_fd = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c->dir_fd < 0)
+		return error_set(err, errno, "open '%s': %s", c->dir,
+				 strerror(errno));
+	c->lock_fd = openat(c->dir_fd, "lock",
+			    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (c->lock_fd < 0)
+		return error_set(err, errno, "open '%s/lock': %s", c->dir,
+				 strerror(errno));
+	if (flock(c->lock_fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK)
+		return error_set(err, EBUSY,
+				 "cache '%s' is used by another process",
+				 c->dir);
+	return error_set(err, errno, "lock '%s': %s", c->dir, strerror(errno));
+}
+
+/* Remove segment files that hold no block (any more). */
+static int remove_idle(struct cache *c, struct error *err)
+{
+	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!dir) {
+		int rc = error_set(err, errno, "list '%s': %s", c->dir,
+				   strerror(errno));
+		if (fd >= 0)
+			(void)close(fd);
+		return rc;
+	}
+	while ((e = readdir(dir))) {
+		unsigned int n;
+		char extra;
+
+		if (strcmp(e->d_name, "index.new") == 0)
+			(void)unlinkat(c->dir_fd, e->d_name, 0);
+		if (sscanf(e->d_name, "segment-%8x%c", &n, &extra) != 1)
+			continue;
+		if (n < CACHE_SEGMENTS_MAX && c->segments[n].used) {
+			if (c->segments[n].n_free < c->segment_pages)
+				continue;
+			free(steal_ptr(&c->segments[n].used));
+			(void)close(steal_fd(&c->fds[n]));
+		}
+		(void)unlinkat(c->dir_fd, e->d_name, 0);
+	}
+	(void)closedir(dir);
+	return 0;
+}
+
+/* An index that cannot be read is no loss but of time: start empty. */
+static int open_index(struct cache *c, struct error *err)
+{
+	uint8_t header[LOG_HEADER_SIZE];
+	uint64_t segment_bytes = 0;
+	int rc = -EINVAL;
+
+	c->log_fd = openat(c->dir_fd, "index", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (c->log_fd < 0 && errno != ENOENT)
+		return error_set(err, errno, "open '%s/index': %s", c->dir,
+				 strerror(errno));
+	if (c->log_fd >= 0 &&
+	    fs_pread_full(c->log_fd, header, sizeof(header), 0) == 0)
+		rc = log_decode_header(header, sizeof(header), &segment_bytes,
+				       err);
+	if (rc == -ENOTSUP)
+		return rc;
+	if (rc == 0) {
+		c->segment_bytes = segment_bytes;
+		c->segment_pages = (uint32_t)(segment_bytes / CACHE_PAGE);
+		return log_replay(c, err);
+	}
+	if (c->log_fd >= 0)
+		(void)close(steal_fd(&c->log_fd));
+	return 0;
+}
+
+static int recover(struct cache *c, struct error *err)
+{
+	int rc = open_index(c, err);
+
+	if (rc == 0)
+		rc = remove_idle(c, err);
+	if (rc < 0)
+		return rc;
+	space_sweep(c);
+	c->open_segment = c->n_segments ? c->n_segments - 1 : 0;
+	evict_refresh_limit(c);
+	rc = log_compact(c, c->log_fd < 0 || !c->log_records, err);
+	/* A full disk is no reason not to serve what is held. */
+	if (rc == -ENOSPC && c->log_fd >= 0)
+		rc = 0;
+	return rc;
+}
+
+static int check_config(const struct cache_config *cfg, struct error *err)
+{
+	if (cfg->segment_bytes && (cfg->segment_bytes < CACHE_SEGMENT_MIN ||
+				   cfg->segment_bytes > CACHE_SEGMENT_BYTES ||
+				   cfg->segment_bytes % CACHE_PAGE))
+		return error_set(err, EINVAL,
+				 "cache: segments of %" PRIu64
+				 " bytes, want %llu to %llu",
+				 cfg->segment_bytes, CACHE_SEGMENT_MIN,
+				 CACHE_SEGMENT_BYTES);
+	return 0;
+}
+
+int cache_open(const struct cache_config *cfg, struct cache **ret,
+	       struct error *err)
+{
+	struct cache *c;
+	int rc = check_config(cfg, err);
+
+	if (rc < 0)
+		return rc;
+	c = aligned_alloc(64, round_up(sizeof(*c), 64));
+	if (!c)
+		return error_nomem(err);
+	memset(c, 0, sizeof(*c));
+	c->dir_fd = -1;
+	c->lock_fd = -1;
+	c->log_fd = -1;
+	c->quota = cfg->quota;
+	c->min_free = cfg->min_free;
+	c->segment_bytes =
+		cfg->segment_bytes ? cfg->segment_bytes : CACHE_SEGMENT_BYTES;
+	c->segment_pages = (uint32_t)(c->segment_bytes / CACHE_PAGE);
+	(void)pthread_mutex_init(&c->space, NULL);
+	(void)pthread_cond_init(&c->freed, NULL);
+	rc = table_init(c, err);
+	if (rc == 0)
+		rc = space_init(c, err);
+	if (rc == 0 && !(c->dir = strdup(cfg->dir)))
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = fs_mkdir_p(c->dir, 0700, err);
+	if (rc == 0)
+		rc = lock_dir(c, err);
+	if (rc == 0)
+		rc = recover(c, err);
+	if (rc < 0) {
+		cache_close(c);
+		return rc;
+	}
+	*ret = c;
+	return 0;
+}
+
+void cache_close(struct cache *c)
+{
+	if (!c)
+		return;
+	if (c->segments)
+		space_fini(c);
+	table_fini(c);
+	if (c->log_fd >= 0)
+		(void)close(c->log_fd);
+	if (c->lock_fd >= 0)
+		(void)close(c->lock_fd);
+	if (c->dir_fd >= 0)
+		(void)close(c->dir_fd);
+	(void)pthread_cond_destroy(&c->freed);
+	(void)pthread_mutex_destroy(&c->space);
+	free(c->dir);
+	free(c);
+}
