@@ -46,12 +46,13 @@ int put_block(struct cache *c, const struct image *img, size_t i)
 
 int get_block(struct cache *c, const struct image *img, size_t i)
 {
-	AUTO_FREE uint8_t *got = malloc(BLOCK_USIZE_MAX);
+	AUTO_FREE uint8_t *got = NULL;
 	struct error err = ERROR_INIT;
 	struct block b;
 	int rc;
 
 	blockmap_block(&img->map, i, &b);
+	got = malloc(b.usize);
 	memset(got, 0xee, b.usize);
 	rc = cache_read(c, &b, 0, got, b.usize, &err);
 	if (rc == 0)
