@@ -22,9 +22,9 @@ enum oci_transport {
 /* A parsed reference, in skopeo's notation (containers-transports(5)). */
 struct oci_ref {
 	enum oci_transport transport;
-	char *host;   /* registry: "host[:port]"; NULL otherwise */
-	char *repo;   /* registry: repository; layout, archive: the path */
-	char *tag;    /* "latest" for a registry reference without one; NULL
+	char *host; /* registry: "host[:port]"; NULL otherwise */
+	char *repo; /* registry: repository; layout, archive: the path */
+	char *tag;  /* "latest" for a registry reference without one; NULL
 	               * when a digest was given or (layout) none */
 	bool has_digest;
 	struct digest digest;
@@ -46,9 +46,11 @@ struct oci_config {
 	uint32_t stall_timeout_ms; /* no byte for so long: -ETIMEDOUT */
 	unsigned int attempts;     /* of each request, retries included */
 };
-#define OCI_CONFIG_INIT                                              \
-	{ .connect_timeout_ms = 10000, .stall_timeout_ms = 30000, \
-	  .attempts = 5 }
+#define OCI_CONFIG_INIT \
+	{ \
+		.connect_timeout_ms = 10000, .stall_timeout_ms = 30000, \
+		.attempts = 5 \
+	}
 
 /* A manifest or index as stored, and its descriptor. */
 struct oci_manifest {
@@ -71,10 +73,9 @@ struct oci_store_ops {
 	int (*get_manifest)(struct oci_store *s, const char *ref,
 			    struct oci_manifest *ret, struct error *err);
 	int (*open_blob)(struct oci_store *s, const struct digest *d,
-			 uint64_t size, struct source **ret,
-			 struct error *err);
-	int (*has_blob)(struct oci_store *s, const struct digest *d,
-			bool *ret, struct error *err);
+			 uint64_t size, struct source **ret, struct error *err);
+	int (*has_blob)(struct oci_store *s, const struct digest *d, bool *ret,
+			struct error *err);
 	int (*put_blob)(struct oci_store *s, const struct digest *d,
 			uint64_t size, int fd, struct oci_progress *p,
 			struct error *err);
@@ -118,8 +119,7 @@ int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 /* Upload `size` bytes of `fd` from offset 0, in chunks that resume after a cut;
  * nothing is sent when the repository has the blob.  `p` may be NULL. */
 int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,
-		 int fd, struct oci_progress *p,
-		 struct error *err) MUST_CHECK;
+		 int fd, struct oci_progress *p, struct error *err) MUST_CHECK;
 /* `ref` NULL: by digest only. */
 int oci_put_manifest(struct oci_store *s, const char *ref,
 		     const char *media_type, const void *body, size_t len,

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Manifests, indexes and configs (image-spec 1.1).  Bytes in, values out: all
+ * input is hostile.
+ */
+#include "blockstore/oci.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define LAYERS_MAX 65536
+#define BLOB_SIZE_MAX ((uint64_t)1 << 50)
+
+static int load(const void *json, size_t len, const char *what, json_t **ret,
+		struct error *err)
+{
+	json_error_t where;
+	json_t *j = json_loadb(json, len, JSON_REJECT_DUPLICATES, &where);
+
+	if (!j)
+		return error_set(err, EINVAL, "%s is not JSON: line %d: %s",
+				 what, where.line, where.text);
+	if (!json_is_object(j)) {
+		json_decref(j);
+		return error_set(err, EINVAL, "%s is not a JSON object", what);
+	}
+	*ret = j;
+	return 0;
+}
+
+/* Copy a string member; "" when absent and optional. */
+static int get_text(const json_t *obj, const char *key, char *out, size_t size,
+		    struct error *err)
+{
+	const json_t *v = json_object_get(obj, key);
+
+	out[0] = '\0';
+	if (!v)
+		return 0;
+	if (!json_is_string(v) || json_string_length(v) >= size)
+		return error_set(err, EINVAL, "'%s' is not a short text", key);
+	memcpy(out, json_string_value(v), json_string_length(v) + 1);
+	return 0;
+}
+
+static int get_digest(const json_t *obj, const char *key, struct digest *ret,
+		      struct error *err)
+{
+	const char *text = json_string_value(json_object_get(obj, key));
+	int rc;
+
+	if (!text)
+		return error_set(err, EINVAL, "'%s' is missing", key);
+	rc = digest_parse(text, ret, err);
+	return rc < 0 ? error_wrap(err, rc, "'%s'", key) : 0;
+}
+
+static int get_annotations(const json_t *obj, char **ret, struct error *err)
+{
+	const json_t *v = json_object_get(obj, "annotations");
+
+	*ret = NULL;
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_object(v))
+		return error_set(err, EINVAL, "'annotations' is no object");
+	*ret = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS);
+	return *ret ? 0 : error_nomem(err);
+}
+
+static int get_descriptor(const json_t *obj, struct oci_descriptor *ret,
+			  struct error *err)
+{
+	const json_t *size;
+	int rc;
+
+	if (!json_is_object(obj))
+		return error_set(err, EINVAL, "a descriptor is no object");
+	rc = get_text(obj, "mediaType", ret->media_type,
+		      sizeof(ret->media_type), err);
+	if (rc == 0)
+		rc = get_digest(obj, "digest", &ret->digest, err);
+	if (rc < 0)
+		return rc;
+	size = json_object_get(obj, "size");
+	if (!json_is_integer(size) || json_integer_value(size) < 0 ||
+	    (uint64_t)json_integer_value(size) > BLOB_SIZE_MAX)
+		return error_set(err, EINVAL, "'size' is no size of a blob");
+	ret->size = (uint64_t)json_integer_value(size);
+	return get_annotations(obj, &ret->annotations, err);
+}
+
+static int get_layers(const json_t *obj, struct oci_image *m, struct error *err)
+{
+	const json_t *layers = json_object_get(obj, "layers");
+	size_t n = json_array_size(layers);
+	int rc = 0;
+
+	if (!json_is_array(layers) || n > LAYERS_MAX)
+		return error_set(err, EINVAL,
+				 "'layers' is no list of at most %d layers",
+				 LAYERS_MAX);
+	m->layers = calloc(n ? n : 1, sizeof(*m->layers));
+	if (!m->layers)
+		return error_nomem(err);
+	for (; m->n_layers < n && rc == 0; m->n_layers++) {
+		size_t i = m->n_layers;
+
+		rc = get_descriptor(json_array_get(layers, i), &m->layers[i],
+				    err);
+		if (rc < 0)
+			rc = error_wrap(err, rc, "layer %zu", i);
+	}
+	return rc;
+}
+
+static int get_image(const json_t *j, struct oci_image *m, struct error *err)
+{
+	const json_t *version = json_object_get(j, "schemaVersion");
+	struct oci_descriptor subject = { .size = 0 };
+	int rc;
+
+	if (!json_is_integer(version) || json_integer_value(version) != 2)
+		return error_set(err, ENOTSUP,
+				 "schemaVersion is not 2: push the image again "
+				 "with a current tool");
+	rc = get_text(j, "artifactType", m->artifact_type,
+		      sizeof(m->artifact_type), err);
+	if (rc == 0)
+		rc = get_descriptor(json_object_get(j, "config"), &m->config,
+				    err);
+	if (rc < 0)
+		return error_wrap(err, rc, "config");
+	rc = get_layers(j, m, err);
+	if (rc == 0)
+		rc = get_annotations(j, &m->annotations, err);
+	if (rc < 0 || !json_object_get(j, "subject"))
+		return rc;
+	rc = get_descriptor(json_object_get(j, "subject"), &subject, err);
+	free(subject.annotations);
+	if (rc < 0)
+		return error_wrap(err, rc, "subject");
+	m->has_subject = true;
+	m->subject = subject.digest;
+	return 0;
+}
+
+int oci_image_parse(const void *json, size_t len, struct oci_image *ret,
+		    struct error *err)
+{
+	struct oci_image m = { .n_layers = 0 };
+	json_t *j;
+	int rc = load(json, len, "manifest", &j, err);
+
+	if (rc < 0)
+		return rc;
+	rc = get_image(j, &m, err);
+	json_decref(j);
+	if (rc < 0) {
+		oci_image_fini(&m);
+		return error_wrap(err, rc, "manifest");
+	}
+	*ret = m;
+	return 0;
+}
+
+void oci_image_fini(struct oci_image *m)
+{
+	for (size_t i = 0; i < m->n_layers; i++)
+		free(m->layers[i].annotations);
+	free(m->layers);
+	free(m->config.annotations);
+	free(m->annotations);
+	*m = (struct oci_image){ .n_layers = 0 };
+}
+
+void oci_manifest_fini(struct oci_manifest *m)
+{
+	buf_fini(&m->body);
+}
+
+bool oci_media_type_is_index(const char *media_type)
+{
+	return strcmp(media_type, "application/vnd.oci.image.index.v1+json") ==
+		       0 ||
+	       strcmp(media_type, "application/vnd.docker.distribution."
+				  "manifest.list.v2+json") == 0;
+}
+
+/* What Go programs call this machine. */
+static void own_platform(char *out, size_t size)
+{
+	static const char *const names[][2] = {
+		{ "x86_64", "amd64" },    { "aarch64", "arm64" },
+		{ "armv7l", "arm" },      { "riscv64", "riscv64" },
+		{ "ppc64le", "ppc64le" }, { "s390x", "s390x" },
+	};
+	struct utsname u;
+
+	(void)uname(&u);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(u.machine, names[i][0]) == 0) {
+			(void)snprintf(out, size, "linux/%s", names[i][1]);
+			return;
+		}
+	(void)snprintf(out, size, "linux/%.32s", u.machine);
+}
+
+static int entry_platform(const json_t *entry, struct buf *ret)
+{
+	const json_t *p = json_object_get(entry, "platform");
+	const char *os = json_string_value(json_object_get(p, "os"));
+	const char *arch =
+		json_string_value(json_object_get(p, "architecture"));
+	const char *variant = json_string_value(json_object_get(p, "variant"));
+
+	return buf_printf(ret, "%.32s/%.32s%s%.32s", os ? os : "?",
+			  arch ? arch : "?", variant ? "/" : "",
+			  variant ? variant : "");
+}
+
+/* "linux/arm64" matches "linux/arm64/v8" too. */
+static bool platform_matches(const char *have, const char *want)
+{
+	size_t len = strlen(want);
+
+	return strncmp(have, want, len) == 0 &&
+	       (have[len] == '\0' || have[len] == '/');
+}
+
+int oci_index_select(const void *json, size_t len, const char *platform,
+		     struct digest *ret, struct error *err)
+{
+	AUTO_BUF all = { .limit = ERROR_MSG_MAX / 2 };
+	char own[64];
+	json_t *j, *entry;
+	size_t i;
+	int rc = load(json, len, "index", &j, err);
+
+	if (rc < 0)
+		return rc;
+	if (!platform) {
+		own_platform(own, sizeof(own));
+		platform = own;
+	}
+	json_array_foreach(json_object_get(j, "manifests"), i, entry)
+	{
+		AUTO_BUF have = BUF_INIT;
+
+		if (entry_platform(entry, &have) < 0)
+			break;
+		if (platform_matches(have.data, platform)) {
+			rc = get_digest(entry, "digest", ret, err);
+			json_decref(j);
+			return rc;
+		}
+		/* The list is for the message; what does not fit is left out. */
+		if (buf_printf(&all, "%s%s", all.len ? ", " : "", have.data) <
+		    0)
+			continue;
+	}
+	json_decref(j);
+	return error_set(err, ENOENT,
+			 "the index has no image for %s, but for: %s", platform,
+			 all.data ? all.data : "nothing");
+}
+
+int oci_config_diff_ids(const void *json, size_t len, struct digest **ret,
+			size_t *ret_n, struct error *err)
+{
+	AUTO_FREE struct digest *ids = NULL;
+	const json_t *list;
+	json_t *j;
+	size_t n;
+	int rc = load(json, len, "image config", &j, err);
+
+	if (rc < 0)
+		return rc;
+	list = json_object_get(json_object_get(j, "rootfs"), "diff_ids");
+	n = json_array_size(list);
+	if (!json_is_array(list) || n > LAYERS_MAX)
+		rc = error_set(err, EINVAL,
+			       "image config: no rootfs.diff_ids: not an "
+			       "ordinary image");
+	if (rc == 0) {
+		ids = calloc(n ? n : 1, sizeof(*ids));
+		rc = ids ? 0 : error_nomem(err);
+	}
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		rc = digest_parse(text ? text : "", &ids[i], err);
+		if (rc < 0)
+			rc = error_wrap(err, rc, "image config: diff_id %zu",
+					i);
+	}
+	json_decref(j);
+	if (rc < 0)
+		return rc;
+	*ret = steal_ptr(&ids);
+	*ret_n = n;
+	return 0;
+}
+
+char *oci_annotation(const char *annotations, const char *key)
+{
+	json_t *j = annotations ? json_loads(annotations, 0, NULL) : NULL;
+	const char *v = json_string_value(json_object_get(j, key));
+	char *copy = v ? strdup(v) : NULL;
+
+	json_decref(j);
+	return copy;
+}
+
+int oci_chain_id(const struct digest *diff_ids, size_t n, struct digest *ret)
+{
+	struct digest id = diff_ids[0];
+
+	for (size_t i = 1; i < n; i++) {
+		char text[2 * DIGEST_STR_MAX];
+		size_t len;
+		int rc;
+
+		digest_format(&id, text);
+		len = strlen(text);
+		text[len++] = ' ';
+		digest_format(&diff_ids[i], text + len);
+		rc = digest_of(text, strlen(text), &id);
+		if (rc < 0)
+			return rc;
+	}
+	*ret = id;
+	return 0;
+}

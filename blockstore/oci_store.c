@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Entry points of the stores: what every kind would otherwise repeat. */
+#include "blockstore/oci_store.h"
+
+#include <errno.h>
+#include <string.h>
+
+static oci_store_new_fn *const kinds[] = {
+	[OCI_TRANSPORT_REGISTRY] = NULL,
+	[OCI_TRANSPORT_LAYOUT] = oci_layout_new,
+	[OCI_TRANSPORT_ARCHIVE] = NULL,
+};
+
+int oci_store_open(const struct oci_ref *ref, const struct oci_config *cfg,
+		   bool create, struct oci_store **ret, struct error *err)
+{
+	if (!kinds[ref->transport])
+		return error_set(err, ENOTSUP,
+				 "this build has no store for "
+				 "such references");
+	return kinds[ref->transport](ref, cfg, create, ret, err);
+}
+
+void oci_store_free(struct oci_store *s)
+{
+	if (s)
+		s->ops->free(s);
+}
+
+/* What a store gives back is checked here, whatever kind it is. */
+static int check_manifest(const struct oci_manifest *m, const char *ref,
+			  struct error *err)
+{
+	char want[DIGEST_STR_MAX], have[DIGEST_STR_MAX];
+	struct digest d;
+	int rc = digest_of(m->body.data, m->body.len, &d);
+
+	if (rc < 0)
+		return error_set(err, -rc, "hash the manifest");
+	digest_format(&d, have);
+	digest_format(&m->digest, want);
+	if (!digest_equal(&d, &m->digest))
+		return error_set(err, EBADMSG,
+				 "manifest '%s' is damaged: it should be %s "
+				 "but is %s",
+				 ref ? ref : "", want, have);
+	return 0;
+}
+
+int oci_get_manifest(struct oci_store *s, const char *ref,
+		     struct oci_manifest *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = { .limit = OCI_MANIFEST_MAX } };
+	int rc = s->ops->get_manifest(s, ref, &m, err);
+
+	if (rc == 0)
+		rc = check_manifest(&m, ref, err);
+	if (rc < 0) {
+		oci_manifest_fini(&m);
+		return rc;
+	}
+	*ret = m;
+	return 0;
+}
+
+int oci_open_blob(struct oci_store *s, const struct digest *d, uint64_t size,
+		  struct source **ret, struct error *err)
+{
+	return s->ops->open_blob(s, d, size, ret, err);
+}
+
+int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
+		 size_t max, struct buf *ret, struct error *err)
+{
+	AUTO(source) src = NULL;
+	char name[DIGEST_STR_MAX];
+	size_t start = ret->len;
+	struct digest have;
+	int rc;
+
+	digest_format(d, name);
+	if (size > max)
+		return error_set(err, EFBIG,
+				 "blob %s has %llu bytes, more than the %zu "
+				 "that are allowed here",
+				 name, (unsigned long long)size, max);
+	rc = oci_open_blob(s, d, size, &src, err);
+	if (rc < 0)
+		return rc;
+	if (buf_reserve(ret, size) < 0)
+		return error_nomem(err);
+	rc = source_read_buf(src, 0, ret->data + start, size, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "blob %s", name);
+	if (digest_of(ret->data + start, size, &have) < 0)
+		return error_nomem(err);
+	if (!digest_equal(&have, d))
+		return error_set(err, EBADMSG,
+				 "blob %s is damaged: its bytes have another "
+				 "digest",
+				 name);
+	ret->len += size;
+	ret->data[ret->len] = '\0';
+	return 0;
+}
+
+int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		 struct error *err)
+{
+	return s->ops->has_blob(s, d, ret, err);
+}
+
+int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,
+		 int fd, struct oci_progress *p, struct error *err)
+{
+	return s->ops->put_blob(s, d, size, fd, p, err);
+}
+
+int oci_put_manifest(struct oci_store *s, const char *ref,
+		     const char *media_type, const void *body, size_t len,
+		     struct error *err)
+{
+	if (len > OCI_MANIFEST_MAX)
+		return error_set(err, EFBIG,
+				 "a manifest of %zu bytes is larger than "
+				 "registries take",
+				 len);
+	return s->ops->put_manifest(s, ref, media_type, body, len, err);
+}
+
+int oci_remove_manifest(struct oci_store *s, const struct digest *d,
+			struct error *err)
+{
+	return s->ops->remove_manifest(s, d, err);
+}
+
+int oci_list_tags(struct oci_store *s, size_t max, char ***ret, size_t *ret_n,
+		  struct error *err)
+{
+	return s->ops->list_tags(s, max, ret, ret_n, err);
+}
+
+int oci_list_referrers(struct oci_store *s, const struct digest *d,
+		       const char *artifact_type, struct digest **ret,
+		       size_t *ret_n, struct error *err)
+{
+	return s->ops->list_referrers(s, d, artifact_type, ret, ret_n, err);
+}
