@@ -99,15 +99,17 @@ void chunk_iter_init(struct chunk_iter *it, const struct inode *i,
 bool chunk_iter_next(struct chunk_iter *it, uint64_t *ret_voff)
 {
 	const struct inode *i = it->inode;
-	const struct extent *e = &i->extents[it->at];
+	const struct extent *e;
 	uint64_t off = it->off;
 
 	it->off += UINT64_C(1) << it->chunkbits;
-	while (it->at < i->n_extents && e->off + e->len <= off) {
+	while (it->at < i->n_extents &&
+	       i->extents[it->at].off + i->extents[it->at].len <= off)
 		it->at++;
-		e++;
-	}
-	if (it->at >= i->n_extents || e->off > off)
+	if (it->at >= i->n_extents)
+		return false;
+	e = &i->extents[it->at];
+	if (e->off > off)
 		return false;
 	*ret_voff = e->voff + (off - e->off);
 	return true;

@@ -2,8 +2,11 @@
 #include "random_tree.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "common/bytes.h"
 
 uint32_t rnd_below(struct rnd *r, uint32_t n)
 {
@@ -99,15 +102,39 @@ void random_relayout(struct rnd *r, struct tree *t, struct inode *i)
 	i->n_extents = n;
 }
 
+/* An ACL that the kernel accepts: owner, one user, group, mask, others. */
+static int set_acl(struct rnd *r, struct tree *t, struct inode *i,
+		   const char *name)
+{
+	static const uint8_t tags[] = { 0x01, 0x02, 0x04, 0x10, 0x20 };
+	uint8_t acl[4 + 5 * 8] = { 2 };
+
+	for (size_t k = 0; k < 5; k++) {
+		uint8_t *p = acl + 4 + k * 8;
+
+		p[0] = tags[k];
+		p[2] = (uint8_t)rnd_below(r, 8);
+		memset(p + 4, 0xff, 4);
+	}
+	put_le32(acl + 4 + 8 + 4, rnd_below(r, 3));
+	return tree_set_xattr(t, i, name, acl, sizeof(acl));
+}
+
+/* Only such as the kernel gives back for that kind of inode. */
 static void random_xattrs(struct rnd *r, struct tree *t, struct inode *i)
 {
-	static const char *const names[] = {
-		"user.a", "user.b", "trusted.x", "security.capability",
-		"system.posix_acl_access", "system.posix_acl_default",
-	};
 	uint32_t n = rnd_below(r, 4) == 0 ? rnd_below(r, 6) : 0;
+	bool is_dir = S_ISDIR(i->mode);
+	bool is_user = is_dir || S_ISREG(i->mode);
+	int rc = 0;
 
-	for (uint32_t k = 0; k < n; k++) {
+	if (!S_ISLNK(i->mode) && rnd_below(r, 10) == 0)
+		rc = set_acl(r, t, i, "system.posix_acl_access");
+	if (is_dir && rnd_below(r, 10) == 0)
+		rc = set_acl(r, t, i, "system.posix_acl_default");
+	for (uint32_t k = 0; k < n && rc == 0; k++) {
+		static const char *const spaces[] = { "trusted", "security",
+						      "user" };
 		/* Few values, so that some are shared. */
 		struct rnd few = { rnd_below(r, 5) };
 		uint32_t size = rnd_below(r, 30) == 0 ?
@@ -115,13 +142,22 @@ static void random_xattrs(struct rnd *r, struct tree *t, struct inode *i)
 					rnd_below(&few, 60);
 		char name[32];
 
-		snprintf(name, sizeof(name), "user.%u", rnd_below(r, 1000));
-		if (tree_set_xattr(t, i,
-				   rnd_below(r, 3) ? names[rnd_below(r, 6)] :
-						     name,
-				   random_bytes(&few, t, size), size) < 0)
-			return;
+		snprintf(name, sizeof(name), "%s.%u",
+			 spaces[rnd_below(r, is_user ? 3 : 2)],
+			 rnd_below(r, rnd_below(r, 2) ? 3 : 1000));
+		rc = tree_set_xattr(t, i, name, random_bytes(&few, t, size),
+				    size);
 	}
+	if (rc < 0)
+		abort();
+}
+
+uint8_t random_device_byte(unsigned int device, uint64_t off)
+{
+	uint64_t x = (off + device * UINT64_C(7777777) + 1) *
+		     UINT64_C(0x9e3779b97f4a7c15);
+
+	return (uint8_t)(x >> 56);
 }
 
 static struct inode *random_inode(struct rnd *r, struct tree *t)

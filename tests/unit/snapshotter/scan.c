@@ -142,6 +142,7 @@ static void set_attributes(struct inode *i, const struct stat *st)
 		i->major = major(st->st_rdev);
 		i->minor = minor(st->st_rdev);
 	}
+	i->user = st->st_nlink;
 	if (S_ISREG(st->st_mode) || S_ISLNK(st->st_mode))
 		i->size = (uint64_t)st->st_size;
 }

@@ -13,7 +13,8 @@ struct scan {
 	struct scan_link *links;
 };
 
-/* Everything under `path`, attributes and xattrs included; 0 or -errno. */
+/* Everything under `path`, attributes and xattrs included; 0 or -errno.
+ * inode.user is the number of links that the file system claims. */
 int scan_tree(struct scan *s, const char *path) MUST_CHECK;
 void scan_fini(struct scan *s); /* the tree too */
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The reader of metadata images.  Inputs get a right checksum first, or nothing
+ * would come past it.  What the reader takes whole must be written and read
+ * again to the same tree.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/bytes.h"
+#include "snapshotter/erofs/erofs.h"
+#include "snapshotter/erofs/format.h"
+#include "tree_diff.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool ok)
+{
+	if (!ok)
+		__builtin_trap();
+}
+
+/* Any answer will do: 0 or an error. */
+static void done(int rc)
+{
+	check(rc <= 0);
+}
+
+static int touch_entry(void *arg, const char *name, size_t len, uint64_t nid,
+		       uint8_t type, uint64_t cookie)
+{
+	uint64_t *sum = arg;
+
+	check(len > 0 && len <= TREE_NAME_MAX);
+	*sum += (uint8_t)name[len - 1] + nid + type + cookie;
+	return 0;
+}
+
+static int touch_xattr(void *arg, const char *name, const void *value,
+		       size_t size)
+{
+	uint64_t *sum = arg;
+
+	*sum += strlen(name) + (size ? *(const uint8_t *)value : 0);
+	return 0;
+}
+
+static void touch_file(const struct erofs_image *img,
+		       const struct erofs_inode *i)
+{
+	struct erofs_map m;
+	uint64_t off = 0;
+
+	for (int k = 0; k < 32 && off < i->size; k++) {
+		if (erofs_map(img, i, off, &m, NULL) < 0)
+			break;
+		check(m.len > 0 && m.len <= i->size - off);
+		if (m.kind == EROFS_MAP_INLINE)
+			check(m.data >= img->data &&
+			      m.data + m.len <= img->data + img->len);
+		off += m.len;
+	}
+}
+
+static void touch_inodes(const struct erofs_image *img)
+{
+	struct erofs_inode i;
+	uint64_t sum = 0, nid;
+	const char *target;
+	size_t len;
+
+	for (uint64_t n = 0; n < img->len / EROFS_SLOT + 2; n++) {
+		if (erofs_inode(img, n, &i, NULL) < 0)
+			continue;
+		done(erofs_xattrs(img, &i, touch_xattr, &sum, NULL));
+		if (S_ISREG(i.mode))
+			touch_file(img, &i);
+		if (S_ISLNK(i.mode) &&
+		    erofs_readlink(img, &i, &target, &len, NULL) == 0)
+			sum += (uint8_t)target[len - 1];
+		if (!S_ISDIR(i.mode))
+			continue;
+		done(erofs_readdir(img, &i, 0, touch_entry, &sum, NULL));
+		done(erofs_lookup(img, &i, "a", 1, &nid, NULL));
+		done(erofs_lookup(img, &i, "\xff", 1, &nid, NULL));
+	}
+}
+
+static void write_again(const struct erofs_image *img, struct tree *t)
+{
+	struct erofs_device devices[EROFS_DEVICES_MAX];
+	struct erofs_params params = { .devices = devices,
+				       .n_devices = img->n_devices };
+	AUTO(tree) back = NULL;
+	AUTO_FREE void *copy = NULL;
+	AUTO_FREE char *diff = NULL;
+	struct erofs_image again;
+	size_t len;
+
+	for (uint16_t k = 0; k < img->n_devices; k++) {
+		check(erofs_device(img, k + 1, &devices[k].size,
+				   devices[k].tag, NULL) == 0);
+	}
+	if (img->n_devices == 0 ||
+	    erofs_write(t, &params, &copy, &len, NULL) < 0)
+		return;
+	check(erofs_open(copy, len, &again, NULL) == 0);
+	check(erofs_read_tree(&again, &back, NULL) == 0);
+	diff = tree_diff(t, back, true);
+	check(!diff);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	AUTO_FREE uint8_t *copy = malloc(size + 1);
+	AUTO(tree) t = NULL;
+	struct erofs_image img;
+	struct error err = ERROR_INIT;
+
+	check(copy != NULL);
+	if (size)
+		memcpy(copy, data, size);
+	if (size >= EROFS_BLOCK) {
+		uint8_t *sb = copy + EROFS_SB_POS;
+
+		put_le32(sb + SB_CHECKSUM, 0);
+		put_le32(sb + SB_CHECKSUM,
+			 erofs_crc32c(sb, EROFS_BLOCK - EROFS_SB_POS));
+	}
+	if (erofs_open(copy, size, &img, &err) < 0)
+		return 0;
+	touch_inodes(&img);
+	if (erofs_read_tree(&img, &t, &err) == 0)
+		write_again(&img, t);
+	return 0;
+}
