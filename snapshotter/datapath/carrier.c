@@ -6,6 +6,7 @@
 #include <fuse3/fuse_lowlevel.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "snapshotter/datapath/mounts.h"
@@ -166,6 +167,7 @@ int carrier_start(const struct datapath_config *cfg, const char *name,
 		/* Root alone opens files here; whoever reads the image does
 		 * so through EROFS. */
 		.mount_data = "default_permissions,allow_other",
+		.mount_flags = MS_NOSUID | MS_NOEXEC,
 		.datapath = cfg,
 		.ops = &ops,
 	};

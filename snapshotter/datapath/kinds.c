@@ -6,6 +6,7 @@
 const struct datapath_ops *const datapath_kinds[] = {
 	&datapath_erofs_fuse,
 	&datapath_erofs_loop,
+	&datapath_plain_fuse,
 	NULL,
 };
 

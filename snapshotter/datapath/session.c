@@ -394,6 +394,28 @@ static ssize_t read_request(struct session *s, char *data)
 	return n;
 }
 
+/* Large for libfuse's sake; requests to read fill less than the first page. */
+#define TOUCHED 8192u
+
+static char *map_request(void)
+{
+	char *data = mmap(NULL, REQUEST_MAX + 4096, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (data == MAP_FAILED)
+		return NULL;
+	/*
+	 * The kernel fails a request with EIO when it cannot write it here,
+	 * and it cannot while it would have to fault a page in for a process
+	 * that was just killed.  So the page is there, and is never shared
+	 * with a forked child, which would make it read-only.
+	 */
+	(void)madvise(data, REQUEST_MAX + 4096, MADV_DONTFORK);
+	(void)mlock(data, TOUCHED);
+	memset(data, 0, TOUCHED);
+	return data;
+}
+
 static void unmap_request(void *data)
 {
 	(void)munmap(data, REQUEST_MAX + 4096);
@@ -406,10 +428,8 @@ static void *serve_thread(void *arg)
 	int old;
 
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	/* Large for libfuse's sake; only the first page is ever touched. */
-	data = mmap(NULL, REQUEST_MAX + 4096, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (data == MAP_FAILED)
+	data = map_request();
+	if (!data)
 		return NULL;
 	pthread_cleanup_push(unmap_request, data);
 	for (;;) {
@@ -502,8 +522,9 @@ static int mount_fuse(struct session *s, struct error *err)
 		       s->fd, s->cfg.mount_data) < 0)
 		return error_nomem(err);
 	/* Sends no request that we would wait for: INIT is answered later. */
-	if (mount(s->name, s->path, "fuse.bootseer",
-		  MS_RDONLY | MS_NODEV | MS_NOSUID | MS_NOATIME, data.data) < 0)
+	if (mount(s->name, s->path, SESSION_FSTYPE,
+		  MS_RDONLY | MS_NODEV | MS_NOATIME | s->cfg.mount_flags,
+		  data.data) < 0)
 		return error_set(err, errno, "mount FUSE on '%s': %s", s->path,
 				 strerror(errno));
 	return 0;

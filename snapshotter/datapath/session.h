@@ -18,10 +18,13 @@ struct session;
 struct fuse_conn_info;
 struct fuse_lowlevel_ops;
 
+#define SESSION_FSTYPE "fuse.bootseer" /* as mountinfo has it */
+
 struct session_config {
-	const char *name;       /* of the kept descriptors and the mount's
+	const char *name;          /* of the kept descriptors and the mount's
 	                         * folder in the run directory */
-	const char *mount_data; /* options beside fd= and the root's mode */
+	const char *mount_data;    /* options beside fd= and the root's mode */
+	unsigned long mount_flags; /* of mount(2), beside read-only */
 	const struct datapath_config *datapath; /* borrowed until start returns,
 						 * its keeper until stop */
 	const struct fuse_lowlevel_ops *ops;    /* userdata: the session */

@@ -3,6 +3,7 @@
  * Drives the data paths without a registry or cache: serves images whose
  * device is a file on disk, and reads them as hard as it can.
  *
+ *	datapath-test make DIR META DATA
  *	datapath-test serve KIND RUN STATE DELAY_US IMAGE...
  *	datapath-test hold KIND RUN STATE DELAY_US IMAGE...
  *	datapath-test complete RUN IMAGE...
@@ -28,6 +29,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "datapath-image.h"
 #include "snapshotter/datapath.h"
 
 #define N_DEVICE_THREADS 8
@@ -263,6 +265,15 @@ static int complete(char **argv, int argc)
 	return 0;
 }
 
+static int make(char **argv)
+{
+	struct error err = ERROR_INIT;
+
+	return datapath_image_make(argv[0], argv[1], argv[2], &err) < 0
+		       ? fail(&err)
+		       : 0;
+}
+
 static int probe(char **argv)
 {
 	const struct datapath_ops *ops = datapath_kind(argv[0]);
@@ -325,8 +336,10 @@ static int read_loop(char **argv)
 	struct stat st;
 	char *want;
 
-	if (fd < 0 || ref < 0 || fstat(ref, &st) < 0)
+	if (fd < 0 || ref < 0 || fstat(ref, &st) < 0) {
+		perror(argv[1]);
 		return 2;
+	}
 	want = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, ref, 0);
 	if (want == MAP_FAILED)
 		return 2;
@@ -358,6 +371,8 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
+	if (strcmp(what, "make") == 0 && argc == 5)
+		return make(argv + 2);
 	if (strcmp(what, "serve") == 0 && argc >= 6)
 		return serve(argv + 2, argc - 2);
 	if (strcmp(what, "hold") == 0 && argc >= 6)

@@ -1,0 +1,273 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The three ways to the kernel, without a registry: the device is a file.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	driver=${BOOTSEER_BUILD:?}/tests/functional/datapath-test
+	make_tree "$BATS_FILE_TMPDIR/src"
+	"$driver" make "$BATS_FILE_TMPDIR/src" "$BATS_FILE_TMPDIR/meta" \
+		"$BATS_FILE_TMPDIR/data"
+	listing "$BATS_FILE_TMPDIR/src" >"$BATS_FILE_TMPDIR/want"
+}
+
+setup() {
+	driver=${BOOTSEER_BUILD:?}/tests/functional/datapath-test
+	T=$BATS_TEST_TMPDIR
+	src=$BATS_FILE_TMPDIR/src
+	mkdir "$T/run" "$T/state" "$T/mp"
+	cp "$BATS_FILE_TMPDIR/meta" "$T/state"
+	cp "$BATS_FILE_TMPDIR/data" "$T/state"
+	pids=()
+}
+
+teardown() {
+	local pid m
+
+	for pid in "${pids[@]}"; do
+		kill "$pid" 2>/dev/null || :
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || :
+	done
+	# Only after a failure: what the test itself should have taken down.
+	while m=$(awk -v t="$T/" 'index($5, t) == 1 { p = $5 } END { print p }' \
+		/proc/self/mountinfo) && [ -n "$m" ]; do
+		umount -l "$m"
+	done
+}
+
+# A tree with all that a rootfs can hold, of 40 MB.
+make_tree() { # DIR
+	local d=$1 i
+
+	mkdir -p "$d/dir/sub" "$d/many"
+	head -c 32000000 /dev/urandom >"$d/big"
+	head -c 100 /dev/urandom >"$d/tiny"
+	head -c 4096 /dev/urandom >"$d/page"
+	: >"$d/empty"
+	ln "$d/big" "$d/dir/hard link"
+	ln -s ../big "$d/dir/soft"
+	ln -s "$(printf 'x%.0s' {1..300})" "$d/dir/long"
+	mknod "$d/null" c 1 3
+	mknod "$d/block" b 259 70000
+	mkfifo "$d/fifo"
+	head -c 8192 /dev/urandom >"$d/sparse"
+	truncate -s 5M "$d/sparse"
+	printf 'end' | dd of="$d/sparse" bs=1 seek=3000000 conv=notrunc status=none
+	for i in {1..2000}; do echo "$i" >"$d/many/$(printf 'f%0100d' "$i")"; done
+	: >"$d/$(printf 'n%.0s' {1..255})"
+	: >"$d/"$'\xff\n name'
+	cp /bin/cat "$d/cat"
+	chmod 4755 "$d/cat"
+	chmod 1777 "$d/dir"
+	chown 12345:54321 "$d/tiny"
+	touch -d '1999-12-31 23:59:59.123456789' "$d/dir/sub" "$d/page"
+	setfattr -n user.note -v "of a file" "$d/big"
+	setfattr -n trusted.note -v "of a folder" "$d/dir"
+	setfattr -n security.capability \
+		-v 0x0100000200040000000000000000000000000000 "$d/page"
+	setfattr -n trusted.node -v x "$d/null"
+}
+
+# Everything that can be seen of a tree.
+listing() { # DIR
+	(cd "$1" &&
+		find . -printf '%p %y %m %U %G %n %T@ %l\n' &&
+		find . ! -type d -printf '%p %s\n' &&
+		find . -type f -print0 | xargs -0 sha256sum &&
+		stat -c '%n %t:%T' null block &&
+		find . -print0 |
+			xargs -0 getfattr -h -d -m - -e hex --) |
+		LC_ALL=C sort
+}
+
+image() { echo "3:$T/state/meta:$T/state/data:$T/mp"; }
+
+# Start the driver; its lines come on descriptor 9.  $server is its pid.
+begin() { # serve|hold KIND DELAY_US
+	mkfifo "$T/out"
+	"$driver" "$1" "$2" "$T/run" "$T/state" "$3" "$(image)" \
+		>"$T/out" 2>"$T/log" 3>&- &
+	server=$!
+	pids+=("$server")
+	exec 9<"$T/out"
+	rm "$T/out"
+	await_ready
+}
+
+# $child: the process that serves.
+await_ready() {
+	local word
+
+	read -r -t 60 -u 9 word child || { cat "$T/log"; return 1; }
+	[ "$word" = ready ]
+}
+
+# Told to end, it ends and takes all down.
+finish() {
+	kill "$server"
+	wait "$server" || { cat "$T/log"; return 1; }
+	pids=()
+	run ! grep -F "$T/" /proc/self/mountinfo
+	run ! grep -lF "$T/" /sys/block/loop*/loop/backing_file
+}
+
+serves_all() { # KIND
+	begin hold "$1" 0
+	listing "$T/mp" >"$T/got"
+	diff "$BATS_FILE_TMPDIR/want" "$T/got"
+	# Mapped and run, also by others than root.
+	cmp <(setpriv --reuid 65534 --clear-groups "$T/mp/cat" "$T/mp/tiny") \
+		"$src/tiny"
+	[ "$(stat -c %i "$T/mp/big")" = "$(stat -c %i "$T/mp/dir/hard link")" ]
+	run ! cat "$T/mp/none"
+	run ! touch "$T/mp/new"
+	finish
+}
+
+@test "erofs-fuse serves every name, attribute and byte" {
+	serves_all erofs-fuse
+}
+
+@test "erofs-loop serves every name, attribute and byte" {
+	serves_all erofs-loop
+}
+
+@test "fuse serves every name, attribute and byte" {
+	serves_all fuse
+}
+
+@test "an image whose bytes are all here is mounted without a daemon" {
+	"$driver" complete "$T/run" "$(image)"
+	"$driver" complete "$T/run" "$(image)"
+	listing "$T/mp" >"$T/got"
+	diff "$BATS_FILE_TMPDIR/want" "$T/got"
+	umount "$T/mp"
+	run ! grep -F "$T/mp" /proc/self/mountinfo
+}
+
+under_overlay() { # KIND
+	begin hold "$1" 0
+	mkdir "$T/upper" "$T/work" "$T/merged"
+	mount -t overlay overlay "$T/merged" \
+		-o "lowerdir=$T/mp,upperdir=$T/upper,workdir=$T/work"
+	echo x >"$T/merged/null"
+	cmp "$T/merged/big" "$src/big"
+	echo more >>"$T/merged/big"
+	cmp -n 32000000 "$T/merged/big" "$src/big"
+	rm -r "$T/merged/many"
+	[ ! -e "$T/merged/many" ]
+	[ "$(getcap "$T/merged/page" 2>/dev/null || :)" = \
+		"$(getcap "$src/page" 2>/dev/null | sed "s,$src,$T/merged," || :)" ]
+	umount "$T/merged"
+	finish
+}
+
+@test "erofs-fuse carries an overlay with device nodes and copy-up" {
+	under_overlay erofs-fuse
+}
+
+@test "erofs-loop carries an overlay with device nodes and copy-up" {
+	under_overlay erofs-loop
+}
+
+@test "fuse carries an overlay with device nodes and copy-up" {
+	under_overlay fuse
+}
+
+# Readers read from the daemon all the time, by read(2) and by page faults,
+# while it is killed; each must go on and see right bytes.
+survives_kills() { # KIND DELAY_US
+	local i pid readers=()
+
+	begin hold "$1" "$2"
+	for i in 1 2 3; do
+		"$driver" read "$i" "$T/mp/big" "$src/big" >"$T/reader$i" 9<&- 3>&- &
+		readers+=($!)
+	done
+	pids+=("${readers[@]}")
+	for ((i = 0; i < ${BOOTSEER_SOAK_KILLS:-4}; i++)); do
+		kill -9 "$child"
+		await_ready
+	done
+	kill "${readers[@]}"
+	for pid in "${readers[@]}"; do
+		wait "$pid" || { cat "$T"/reader*; return 1; }
+	done
+	run ! grep -F 'read 0 ranges' "$T"/reader*
+	listing "$T/mp" >"$T/got"
+	diff "$BATS_FILE_TMPDIR/want" "$T/got"
+	pids=("$server")
+	finish
+}
+
+@test "erofs-fuse survives kill -9 while files are read" {
+	survives_kills erofs-fuse 0
+}
+
+@test "erofs-fuse survives kill -9 while reads wait for slow data" {
+	survives_kills erofs-fuse 5000
+}
+
+@test "erofs-loop survives kill -9 while reads wait for slow data" {
+	survives_kills erofs-loop 5000
+}
+
+@test "fuse survives kill -9 while reads wait for slow data" {
+	survives_kills fuse 5000
+}
+
+# Not zeros, not short: an error, and a line that says why.
+fails_cleanly() { # KIND
+	begin hold "$1" 0
+	truncate -s 1M "$T/state/data"
+	run ! --separate-stderr cat "$T/mp/big"
+	[[ $stderr == *"Input/output error"* ]]
+	[ "${#output}" -le 1048576 ]
+	grep -F 'read failed image="' "$T/log"
+	finish
+}
+
+@test "erofs-fuse answers bytes that cannot be had with EIO" {
+	fails_cleanly erofs-fuse
+}
+
+@test "fuse answers bytes that cannot be had with EIO" {
+	fails_cleanly fuse
+}
+
+# Where nobody keeps the descriptor, readers get an error instead of waiting
+# for ever, and the next daemon mounts anew.
+without_holder() { # KIND
+	begin serve "$1" 0
+	cmp "$T/mp/tiny" "$src/tiny"
+	kill -9 "$child"
+	wait "$server" || :
+	run ! cat "$T/mp/big"
+	begin serve "$1" 0
+	cmp "$T/mp/big" "$src/big"
+	finish
+}
+
+@test "erofs-fuse without a holder fails reads and mounts anew" {
+	without_holder erofs-fuse
+}
+
+@test "erofs-loop without a holder fails reads and mounts anew" {
+	without_holder erofs-loop
+}
+
+@test "fuse without a holder fails reads and mounts anew" {
+	without_holder fuse
+}
+
+@test "every way says that it works here" {
+	local kind
+
+	for kind in erofs-fuse erofs-loop fuse; do
+		"$driver" probe "$kind" "$T/run" "$T/state"
+	done
+	run ! grep -F "$T/" /proc/self/mountinfo
+}
