@@ -151,6 +151,11 @@ void loop_assert_here(const struct loop *l)
 		abort();
 }
 
+struct event_base *loop_event_base(struct loop *l)
+{
+	return l->base;
+}
+
 int64_t loop_clock_ns(void)
 {
 	struct timespec ts;

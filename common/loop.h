@@ -17,6 +17,7 @@
 #include "common/error.h"
 
 struct event;
+struct event_base;
 struct loop;
 
 int loop_new(struct loop **ret, struct error *err) MUST_CHECK;
@@ -41,6 +42,9 @@ void loop_assert_here(const struct loop *l);
 
 /* Monotonic time in nanoseconds. */
 int64_t loop_clock_ns(void);
+
+/* For what libevent itself builds on a base (its HTTP server). */
+struct event_base *loop_event_base(struct loop *l);
 
 /* ---- calls: from any thread to the loop ---- */
 

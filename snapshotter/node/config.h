@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What bootseerd was told: its option table and the struct it fills. */
+#ifndef BOOTSEER_NODE_CONFIG_H
+#define BOOTSEER_NODE_CONFIG_H
+
+#include "common/option.h"
+
+struct node_config {
+	char *root, *run;
+	char *datapath; /* "auto" or a kind's name */
+	uint64_t fuse_threads;
+	uint64_t cache_quota;    /* bytes */
+	uint64_t cache_min_free; /* percent of the disk */
+	uint64_t fetch_threads;
+	uint64_t fetch_window, fetch_window_max; /* bytes */
+	int64_t read_timeout; /* ns; of a reader that waits for a block */
+	int64_t connect_timeout, stall_timeout; /* ns; of the registry */
+	uint64_t attempts;                      /* of a registry request */
+	int64_t complete_budget;                /* ns; see complete.c */
+	char *metrics; /* "address:port"; NULL is none */
+	char *auth_file, *ca_file;
+	char **plain_http; /* "host:port" */
+	char *log_level;
+	bool umount_at_exit;
+	bool hold;
+	bool check_config, dump_config;
+	char *config;
+};
+
+extern const struct option_program node_program;
+
+/* What one option alone cannot know.  -EINVAL. */
+int node_config_check(const struct node_config *c,
+		      struct error *err) MUST_CHECK;
+
+#endif

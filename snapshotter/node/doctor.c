@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the node lacks, and how to get it: one check a line. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+#include "common/fs.h"
+#include "snapshotter/node/node.h"
+
+#define NOFILE_WANTED 65536u
+#define CONTAINERD_CONFIG_MAX (4u << 20)
+#define TMPFS_MAGIC 0x01021994
+
+/* Append a check; `cure` is left out when all is well. */
+static void PRINTF(5, 6) add(json_t *list, const char *name, bool ok,
+			     const char *cure, const char *fmt, ...)
+{
+	char text[ERROR_MSG_MAX];
+	json_t *detail;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	detail = json_string(text);
+	if (!detail)
+		detail = json_string("(not UTF-8)");
+	(void)json_array_append_new(list,
+				    json_pack("{s:s, s:b, s:o, s:s}", "name",
+					      name, "ok", (int)ok, "detail",
+					      detail, "cure", ok ? "" : cure));
+}
+
+static bool has_filesystem(const char *name)
+{
+	AUTO_BUF text = BUF_INIT;
+	const char *p, *end;
+	size_t len = strlen(name);
+
+	if (fs_read_file("/proc/filesystems", 65536, &text, NULL) < 0)
+		return false;
+	for (p = text.data; p && *p; p = *end ? end + 1 : end) {
+		end = p + strcspn(p, "\n");
+		if ((size_t)(end - p) > len &&
+		    memcmp(end - len, name, len) == 0 &&
+		    end[-(int)len - 1] == '\t')
+			return true;
+	}
+	return false;
+}
+
+static void check_filesystems(json_t *list)
+{
+	bool dev = access("/dev/fuse", R_OK | W_OK) == 0;
+
+	add(list, "overlay", has_filesystem("overlay"), "modprobe overlay",
+	    "overlayfs puts a container's writable layer over an image");
+	add(list, "erofs", has_filesystem("erofs"),
+	    "modprobe erofs (package with the kernel's modules); without it "
+	    "the data path 'fuse' is used",
+	    "EROFS reads the metadata images");
+	add(list, "fuse", has_filesystem("fuse") && dev,
+	    "modprobe fuse; in a container: give it the device /dev/fuse",
+	    "/dev/fuse %s", dev ? "can be opened" : "cannot be opened");
+}
+
+static void check_datapaths(struct node *n, json_t *list)
+{
+	const struct datapath_config cfg = {
+		.run_dir = n->cfg->run,
+		.state_dir = n->cfg->root,
+		.threads = 1,
+		.keeper = n->keeper,
+	};
+	const struct datapath_ops *const *k;
+	char name[64];
+	int rc;
+
+	for (k = datapath_kinds; *k; k++) {
+		struct error err = ERROR_INIT;
+
+		snprintf(name, sizeof(name), "datapath %s", (*k)->name);
+		rc = (*k)->probe(&cfg, &err);
+		add(list, name, rc == 0, err.msg, "%s%s",
+		    rc == 0 ? "works" : "does not work here",
+		    *k == n->datapath->ops ? "; in use" : "");
+	}
+	add(list, "crash safety", fd_keeper_is_durable(n->keeper),
+	    "run it by systemd with FileDescriptorStoreMax=, or with --hold",
+	    "descriptors of mounts %s a crash of bootseerd",
+	    fd_keeper_is_durable(n->keeper) ? "survive" : "do not survive");
+}
+
+static void check_disk(struct node *n, json_t *list)
+{
+	struct statfs fs;
+	struct statvfs vfs;
+	struct rlimit nofile = { .rlim_cur = 0 };
+	struct cache_stats c;
+	uint64_t free_bytes;
+
+	if (statfs(n->cfg->root, &fs) == 0)
+		add(list, "root on a disk", fs.f_type != TMPFS_MAGIC,
+		    "choose another --root: EROFS cannot read from tmpfs", "%s",
+		    n->cfg->root);
+	if (statvfs(n->cfg->root, &vfs) == 0) {
+		cache_get_stats(n->cache, &c);
+		free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+		add(list, "disk space", free_bytes + c.bytes >= c.quota,
+		    "make room, or lower --cache-quota: the cache keeps less "
+		    "than it may",
+		    "%llu MiB free, cache %llu of %llu MiB",
+		    (unsigned long long)(free_bytes >> 20),
+		    (unsigned long long)(c.bytes >> 20),
+		    (unsigned long long)(c.quota >> 20));
+	}
+	(void)getrlimit(RLIMIT_NOFILE, &nofile);
+	add(list, "open files", nofile.rlim_cur >= NOFILE_WANTED,
+	    "LimitNOFILE=65536 in the unit, or 'ulimit -n 65536'", "limit %llu",
+	    (unsigned long long)nofile.rlim_cur);
+}
+
+static void check_registry(struct node *n, json_t *list, const char *registry)
+{
+	AUTO_FREE char *text = NULL;
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	struct error err = ERROR_INIT;
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct oci_ref ref = { .host = NULL };
+	int rc;
+
+	/* A host alone: any repository there will do to hear an answer. */
+	if (asprintf(&text, "%s%s", registry,
+		     strchr(registry, '/') ? "" : "/bootseer/doctor") < 0)
+		text = NULL;
+	rc = text ? oci_ref_parse(text, &ref, &err) : error_nomem(&err);
+	if (rc == 0 && ref.transport != OCI_TRANSPORT_REGISTRY)
+		rc = error_set(&err, EINVAL, "no registry");
+	if (rc == 0)
+		rc = origin_get(n->origins, ref.host, ref.repo, false, &origin,
+				&err);
+	if (rc == 0)
+		rc = origin_lease(origin, &lease, &err);
+	if (rc == 0)
+		rc = oci_get_manifest(lease->store, ref.tag, &m, &err);
+	/* "No such repository" is an answer too. */
+	add(list, "registry", rc == 0 || rc == -ENOENT,
+	    "check name, network, --ca-file, --auth-file, and --plain-http "
+	    "for one without TLS",
+	    "%s: %s", registry, rc == 0 || rc == -ENOENT ? "answers" : err.msg);
+	oci_manifest_fini(&m);
+	store_lease_end(lease);
+	origin_put(origin);
+	oci_ref_fini(&ref);
+}
+
+/* A line check, not a parser: it tells what to look at. */
+static void check_containerd(json_t *list, const char *path)
+{
+	AUTO_BUF text = BUF_INIT;
+	struct error err = ERROR_INIT;
+	const char *file = path ? path : "/etc/containerd/config.toml";
+	bool proxy, used, labels;
+
+	if (fs_read_file(file, CONTAINERD_CONFIG_MAX, &text, &err) < 0) {
+		if (path)
+			add(list, "containerd", false,
+			    "name its configuration file", "%s", err.msg);
+		return;
+	}
+	if (!text.data)
+		return;
+	proxy = strstr(text.data, "[proxy_plugins.bootseer]") ||
+		strstr(text.data, "[proxy_plugins.\"bootseer\"]");
+	add(list, "containerd proxy plugin", proxy,
+	    "[proxy_plugins.bootseer] type = \"snapshot\" address = "
+	    "\"/run/bootseer/snapshotter.sock\"",
+	    "%s %s it", file, proxy ? "names" : "does not name");
+	used = strstr(text.data, "snapshotter = \"bootseer\"");
+	add(list, "containerd CRI snapshotter", used,
+	    "[plugins.\"io.containerd.grpc.v1.cri\".containerd] snapshotter = "
+	    "\"bootseer\" (on 2.x: io.containerd.cri.v1.images)",
+	    "Kubernetes pods %s it", used ? "use" : "do not use");
+	labels = strstr(text.data, "disable_snapshot_annotations = false");
+	add(list, "containerd image labels", labels,
+	    "disable_snapshot_annotations = false beside snapshotter",
+	    "CRI %s the plugin which image it pulls",
+	    labels ? "tells" : "does not tell");
+}
+
+json_t *node_doctor(struct node *n, const char *registry,
+		    const char *containerd)
+{
+	json_t *list = json_array();
+
+	if (!list)
+		return NULL;
+	check_filesystems(list);
+	check_datapaths(n, list);
+	check_disk(n, list);
+	check_containerd(list, containerd);
+	if (registry)
+		check_registry(n, list, registry);
+	return json_pack("{s:o}", "checks", list);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The parts of a running bootseerd, put together by main.c. */
+#ifndef BOOTSEER_NODE_NODE_H
+#define BOOTSEER_NODE_NODE_H
+
+#include <stdatomic.h>
+
+#include "snapshotter/control.h"
+#include "snapshotter/datapath.h"
+#include "snapshotter/node/config.h"
+#include "snapshotter/node/images.h"
+#include "snapshotter/node/origin.h"
+
+/* Events counted by bootseerd itself; the rest comes from cache and devices. */
+struct node_events {
+	atomic_uint_fast64_t calls, calls_failed;
+	atomic_uint_fast64_t prepares, prepares_fetched, prepares_stale;
+	atomic_uint_fast64_t mounts_lazy, mounts_complete, mounts_adopted;
+	atomic_uint_fast64_t mounts_failed, layers_applied, reloads;
+};
+
+struct node {
+	const struct node_config *cfg;
+	struct cache *cache;
+	struct fetcher *fetcher;
+	struct fd_keeper *keeper;
+	struct datapath *datapath;
+	struct origins *origins;
+	struct images *images;
+	struct gate *gate; /* of work on one image */
+	struct node_events events;
+	int64_t started_at; /* seconds since 1970 */
+	bool held;          /* by a holder, which ends with us */
+};
+
+/* A wait for other work on the same image ends after this. */
+#define NODE_GATE_TIMEOUT_NS (INT64_C(600) * 1000000000)
+
+/* -------------------------------------------------------------- prepare.c --- */
+
+/* Which image, as docs/formats/control.md says. */
+struct image_query {
+	const char *ref;
+	const struct digest *manifest; /* NULL: what the tag points to */
+	bool plain_http;
+};
+
+enum prepare_source {
+	PREPARE_NODE,     /* everything was here */
+	PREPARE_REGISTRY, /* fetched now */
+	PREPARE_STALE,    /* here; the registry could not be asked */
+};
+
+struct prepared {
+	struct image *image; /* a use */
+	struct digest manifest;
+	enum prepare_source source;
+	struct error warning; /* why it is stale */
+	bool answered;        /* the registry said what the reference names */
+};
+
+/* `err` is not NULL here: it is what a stale image's warning says. */
+int node_prepare(struct node *n, const struct image_query *q,
+		 struct prepared *ret, struct error *err) MUST_CHECK;
+
+/* The manifest of the ordinary image, checked. */
+int node_manifest(struct node *n, const struct image_query *q,
+		  struct origin **ret_origin, struct oci_manifest *ret,
+		  struct error *err) MUST_CHECK;
+
+/* ---------------------------------------------------------------- mount.c --- */
+
+/* Mount if it is not, and remember the user. */
+int node_mount(struct node *n, struct image *i, const char *user,
+	       struct error *err) MUST_CHECK;
+/* Forget the user; unmount after the last. */
+int node_umount(struct node *n, struct image *i, const char *user,
+		bool *ret_was, struct error *err) MUST_CHECK;
+
+/* At start, before anything is answered: mount what has users. */
+void node_restore(struct node *n);
+/* At the end: leave mounts to a successor where somebody keeps their
+ * descriptors until then, else take down those that need this process. */
+void node_leave(struct node *n);
+
+bool mounted_is_complete(const struct mounted *m);
+/* False for a complete image, which has no device. */
+bool mounted_stats(const struct mounted *m, struct device_stats *ret);
+
+/* --------------------------------------------------------------- layer.c --- */
+
+int node_layer_apply(struct node *n, const struct image_query *q, size_t layer,
+		     const char *dir, uint64_t *ret_bytes,
+		     struct error *err) MUST_CHECK;
+
+/* ------------------------------------------------------ status.c, doctor.c --- */
+
+json_t *node_status(struct node *n) MUST_CHECK;
+json_t *node_doctor(struct node *n, const char *registry,
+		    const char *containerd) MUST_CHECK;
+/* Prometheus text of everything. */
+int node_metrics(struct node *n, struct buf *ret) MUST_CHECK;
+void node_metrics_list(FILE *out);
+
+/* ------------------------------------------------------------------- gc.c --- */
+
+struct gc_result {
+	uint64_t images;
+	uint64_t freed_bytes;
+};
+int node_gc(struct node *n, bool images, bool shrink, uint64_t cache_bytes,
+	    struct gc_result *ret, struct error *err) MUST_CHECK;
+
+/* -------------------------------------------------------------- methods.c --- */
+
+/* Do what a line asks for and append the reply's line. */
+int node_answer(struct node *n, const char *line, size_t len,
+		struct buf *reply) MUST_CHECK;
+
+#endif

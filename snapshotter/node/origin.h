@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Repositories that images come from, and the stack of sources that a device
+ * reads a pack through.  origin.c is the one file that composes it.
+ */
+#ifndef BOOTSEER_NODE_ORIGIN_H
+#define BOOTSEER_NODE_ORIGIN_H
+
+#include "snapshotter/artifact.h"
+#include "snapshotter/node/config.h"
+
+struct origins; /* all of a process: images of one repository share one */
+struct origin;
+
+/* `cfg` is borrowed until origins_free(). */
+struct origins *origins_new(const struct node_config *cfg) MUST_CHECK;
+void origins_free(struct origins *o); /* after every origin was put back */
+DEFINE_AUTO(origins)
+
+/* Use credentials and certificates as they are on disk now, for requests that
+ * start after this.  Any thread. */
+void origins_reload(struct origins *o);
+
+/* The repository `repo` at `host`; nothing is contacted.  Any thread, as all
+ * below. */
+int origin_get(struct origins *o, const char *host, const char *repo,
+	       bool plain_http, struct origin **ret,
+	       struct error *err) MUST_CHECK;
+void origin_put(struct origin *o); /* NULL is allowed */
+
+/* Its store, until store_lease_end(). */
+struct store_lease {
+	struct oci_store *store;
+	unsigned int refs; /* the origins' lock */
+	struct origins *all;
+};
+int origin_lease(struct origin *o, struct store_lease **ret,
+		 struct error *err) MUST_CHECK;
+void store_lease_end(struct store_lease *l); /* NULL is allowed */
+
+/* One source a pack, for device_new(): the array and the sources are the
+ * caller's.  Each keeps a use of `o`. */
+int origin_packs(struct origin *o, const struct artifact *a,
+		 struct source ***ret, struct error *err) MUST_CHECK;
+
+#endif

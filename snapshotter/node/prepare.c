@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From a reference to an image on the node.
+ *
+ * The registry decides what a tag means now.  Only when it cannot be reached
+ * at all does the node fall back to what the tag meant when it was last asked,
+ * and says so; a registry that answers "no" (404, 401, 403) is obeyed.  An image
+ * named by digest that the node has needs no registry.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "snapshotter/erofs/erofs.h"
+#include "snapshotter/node/map_file.h"
+#include "snapshotter/node/node.h"
+
+/* One reference being resolved. */
+struct asked {
+	struct oci_ref ref;
+	char *name;  /* "host/repo:tag" or "host/repo@digest": for messages */
+	char *alias; /* the name that leads to the image; NULL when a digest
+	              * was given */
+	bool pinned;
+	struct digest digest; /* when pinned */
+};
+
+static void asked_fini(struct asked *a)
+{
+	oci_ref_fini(&a->ref);
+	free(a->name);
+	free(a->alias);
+}
+
+static int asked_init(struct asked *a, const struct image_query *q,
+		      struct error *err)
+{
+	char text[DIGEST_STR_MAX];
+	int rc;
+
+	*a = (struct asked){ .name = NULL };
+	rc = oci_ref_parse(q->ref, &a->ref, err);
+	if (rc < 0)
+		return rc;
+	if (a->ref.transport != OCI_TRANSPORT_REGISTRY)
+		return error_set(err, EINVAL,
+				 "'%s': a node mounts images of registries "
+				 "only; wanted: host[:port]/repo[:tag]",
+				 q->ref);
+	if (q->manifest)
+		a->digest = *q->manifest;
+	else if (a->ref.has_digest)
+		a->digest = a->ref.digest;
+	a->pinned = q->manifest || a->ref.has_digest;
+	if (a->pinned) {
+		digest_format(&a->digest, text);
+		rc = asprintf(&a->name, "%s/%s@%s", a->ref.host, a->ref.repo,
+			      text);
+	} else {
+		rc = asprintf(&a->name, "%s/%s:%s", a->ref.host, a->ref.repo,
+			      a->ref.tag);
+		a->alias = rc < 0 ? NULL : strdup(a->name);
+	}
+	if (rc < 0) {
+		a->name = NULL;
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+static struct image *find_digest(struct node *n, const struct digest *d)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return images_find(n->images, text);
+}
+
+static int add_digest_name(struct image *i, const struct digest *d,
+			   struct error *err)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return image_set_name(i, text, err);
+}
+
+static bool is_unreachable(int rc)
+{
+	switch (-rc) {
+	case EIO:
+	case ETIMEDOUT:
+	case EBUSY:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ------------------------------------------------------------- manifests --- */
+
+static int get_by_digest(struct oci_store *store, const struct digest *d,
+			 struct oci_manifest *ret, struct error *err)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return oci_get_manifest(store, text, ret, err);
+}
+
+/* What the reference names: a manifest or an index. */
+static int get_top(struct oci_store *store, const struct asked *a,
+		   struct oci_manifest *ret, struct error *err)
+{
+	if (a->pinned)
+		return get_by_digest(store, &a->digest, ret, err);
+	return oci_get_manifest(store, a->ref.tag, ret, err);
+}
+
+/* Replace an index by the manifest of this machine's platform. */
+static int descend(struct oci_store *store, struct oci_manifest *m,
+		   struct error *err)
+{
+	struct oci_manifest below = { .body = BUF_INIT };
+	struct digest d;
+	int rc;
+
+	if (!oci_media_type_is_index(m->media_type))
+		return 0;
+	rc = oci_index_select(m->body.data, m->body.len, NULL, &d, err);
+	if (rc == 0)
+		rc = get_by_digest(store, &d, &below, err);
+	if (rc < 0)
+		return rc;
+	oci_manifest_fini(m);
+	*m = below;
+	if (oci_media_type_is_index(m->media_type)) {
+		oci_manifest_fini(m);
+		return error_set(err, EINVAL, "an index within an index");
+	}
+	return 0;
+}
+
+int node_manifest(struct node *n, const struct image_query *q,
+		  struct origin **ret_origin, struct oci_manifest *ret,
+		  struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	struct asked a;
+	int rc;
+
+	rc = asked_init(&a, q, err);
+	if (rc == 0)
+		rc = origin_get(n->origins, a.ref.host, a.ref.repo,
+				q->plain_http, &origin, err);
+	if (rc == 0)
+		rc = origin_lease(origin, &lease, err);
+	if (rc == 0)
+		rc = get_top(lease->store, &a, &m, err);
+	if (rc == 0)
+		rc = descend(lease->store, &m, err);
+	if (rc < 0) {
+		error_wrap(err, rc, "image %s", a.name ? a.name : q->ref);
+		oci_manifest_fini(&m);
+		origin_put(origin);
+	} else {
+		*ret = m;
+		*ret_origin = origin;
+	}
+	store_lease_end(lease);
+	asked_fini(&a);
+	return rc;
+}
+
+/* -------------------------------------------------------------- artifacts --- */
+
+/* Form F1 names its artifact on its only layer. */
+static int flat_artifact(const struct oci_manifest *m, struct digest *ret,
+			 struct error *err)
+{
+	struct oci_image image = { .n_layers = 0 };
+	AUTO_FREE char *text = NULL;
+	int rc;
+
+	rc = oci_image_parse(m->body.data, m->body.len, &image, err);
+	if (rc < 0)
+		return rc;
+	if (image.n_layers == 1)
+		text = oci_annotation(image.layers[0].annotations,
+				      ARTIFACT_ANNOTATION);
+	oci_image_fini(&image);
+	return text ? digest_parse(text, ret, err) : -ENOENT;
+}
+
+static int find_artifact(struct oci_store *store, const struct oci_manifest *m,
+			 struct artifact *ret, struct error *err)
+{
+	struct digest d;
+	int rc;
+
+	rc = flat_artifact(m, &d, err);
+	if (rc == 0)
+		return artifact_get(store, &d, ret, err);
+	if (rc != -ENOENT)
+		return rc;
+	rc = artifact_find(store, &m->digest, ret, err);
+	if (rc == 0 && !digest_equal(&ret->image, &m->digest)) {
+		artifact_fini(ret);
+		return error_set(err, EBADMSG,
+				 "its artifact is that of another image");
+	}
+	if (rc == -ENOENT)
+		error_set(err, ENOENT,
+			  "no artifact: 'bootseer image convert' makes one");
+	return rc;
+}
+
+/* Do metadata image, block map and artifact agree? */
+static int check_files(const struct artifact *a, const char *meta_path,
+		       const char *map_path, struct error *err)
+{
+	struct map_file meta = MAP_FILE_INIT, map = MAP_FILE_INIT;
+	struct erofs_image image;
+	struct blockmap blocks;
+	struct pack p;
+	size_t i;
+	int rc;
+
+	rc = map_file_open(meta_path, &meta, err);
+	if (rc == 0)
+		rc = erofs_open(meta.data, meta.len, &image, err);
+	if (rc == 0 &&
+	    (image.n_devices != 1 || image.device_size != a->device_size))
+		rc = error_set(err, EBADMSG,
+			       "metadata image: its device is not the "
+			       "artifact's");
+	if (rc == 0)
+		rc = map_file_open(map_path, &map, err);
+	if (rc == 0)
+		rc = blockmap_open(map.data, map.len, &blocks, err);
+	if (rc == 0 && (blocks.device_size != a->device_size ||
+			blocks.n_packs != a->n_packs))
+		rc = error_set(err, EBADMSG,
+			       "block map: its size or number of packs is not "
+			       "the artifact's");
+	for (i = 0; rc == 0 && i < a->n_packs; i++) {
+		blockmap_pack(&blocks, i, &p);
+		if (!digest_equal(&p.digest, &a->packs[i].digest) ||
+		    p.size != a->packs[i].size)
+			rc = error_set(err, EBADMSG,
+				       "block map: pack %zu is not the "
+				       "artifact's",
+				       i);
+	}
+	map_file_close(&meta);
+	map_file_close(&map);
+	return rc;
+}
+
+static int fetch_into(struct oci_store *store, const struct artifact *a,
+		      const char *dir, struct error *err)
+{
+	AUTO_FREE char *meta = NULL;
+	AUTO_FREE char *map = NULL;
+	int rc;
+
+	if (asprintf(&meta, "%s/meta.erofs", dir) < 0)
+		meta = NULL;
+	if (asprintf(&map, "%s/blockmap", dir) < 0)
+		map = NULL;
+	if (!meta || !map)
+		return error_nomem(err);
+	rc = artifact_fetch(store, a, meta, map, err);
+	return rc < 0 ? rc : check_files(a, meta, map, err);
+}
+
+/* Have the artifact's files on the node.  Takes what `a` owns on success. */
+static int fetch_image(struct node *n, struct oci_store *store,
+		       const struct asked *q, struct artifact *a,
+		       bool plain_http, struct prepared *ret, struct error *err)
+{
+	AUTO_FREE char *staged = NULL;
+	struct digest id = a->digest;
+	struct error ignored;
+	int rc;
+
+	rc = gate_enter(n->gate, &id, NODE_GATE_TIMEOUT_NS, err);
+	if (rc < 0)
+		return rc;
+	ret->image = images_get(n->images, &id);
+	if (!ret->image) {
+		rc = images_stage(n->images, &id, &staged, err);
+		if (rc == 0)
+			rc = fetch_into(store, a, staged, err);
+		if (rc == 0)
+			rc = images_add(n->images, staged, a, q->ref.host,
+					q->ref.repo, plain_http, &ret->image,
+					err);
+		if (rc < 0 && staged && fs_remove_tree(staged, &ignored) < 0)
+			log_warning("prepare", "leftover path=\"%s\"", staged);
+		ret->source = PREPARE_REGISTRY;
+		if (rc == 0)
+			atomic_fetch_add(&n->events.prepares_fetched, 1);
+	}
+	gate_leave(n->gate, &id);
+	return rc;
+}
+
+/* --------------------------------------------------------------- together --- */
+
+/* Ask the registry.  `ret->image` is set on success. */
+static int ask(struct node *n, const struct asked *q, bool plain_http,
+	       struct oci_store *store, struct prepared *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct artifact a = { .format = 0 };
+	struct digest top;
+	int rc;
+
+	rc = get_top(store, q, &m, err);
+	if (rc < 0)
+		return rc;
+	ret->answered = true;
+	top = m.digest;
+	ret->image = find_digest(n, &top);
+	if (!ret->image)
+		rc = descend(store, &m, err);
+	if (rc == 0 && !ret->image)
+		ret->image = find_digest(n, &m.digest);
+	ret->manifest = m.digest;
+	if (rc == 0 && !ret->image) {
+		rc = find_artifact(store, &m, &a, err);
+		if (rc == 0)
+			rc = fetch_image(n, store, q, &a, plain_http, ret, err);
+		artifact_fini(&a);
+		if (rc == 0)
+			rc = add_digest_name(ret->image, &m.digest, err);
+		if (rc == 0)
+			rc = add_digest_name(ret->image, &top, err);
+	}
+	if (rc == 0 && q->alias)
+		rc = image_set_name(ret->image, q->alias, err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+static int ask_registry(struct node *n, const struct asked *q, bool plain_http,
+			struct prepared *ret, struct error *err)
+{
+	struct origin *origin = NULL;
+	struct store_lease *lease = NULL;
+	int rc;
+
+	rc = origin_get(n->origins, q->ref.host, q->ref.repo, plain_http,
+			&origin, err);
+	if (rc == 0)
+		rc = origin_lease(origin, &lease, err);
+	if (rc == 0)
+		rc = ask(n, q, plain_http, lease->store, ret, err);
+	store_lease_end(lease);
+	origin_put(origin);
+	return rc;
+}
+
+/* The registry is out of reach for `rc`: what did the tag name last? */
+static int take_stale(struct node *n, const struct asked *a, int rc,
+		      struct prepared *ret, const struct error *why)
+{
+	ret->image = images_find(n->images, a->alias);
+	if (!ret->image)
+		return rc;
+	ret->warning = *why;
+	ret->manifest = ret->image->artifact.image;
+	ret->source = PREPARE_STALE;
+	atomic_fetch_add(&n->events.prepares_stale, 1);
+	log_warning("prepare",
+		    "stale image=\"%s\" reason=\"%s\" action=\"took what the "
+		    "tag named when the registry was last asked\"",
+		    a->name, why->msg);
+	return 0;
+}
+
+int node_prepare(struct node *n, const struct image_query *q,
+		 struct prepared *ret, struct error *err)
+{
+	struct prepared p = { .source = PREPARE_NODE };
+	struct asked a;
+	int rc;
+
+	atomic_fetch_add(&n->events.prepares, 1);
+	rc = asked_init(&a, q, err);
+	if (rc == 0 && a.pinned) {
+		p.image = find_digest(n, &a.digest);
+		p.manifest = a.digest;
+	}
+	if (rc == 0 && !p.image) {
+		rc = ask_registry(n, &a, q->plain_http, &p, err);
+		if (rc < 0) {
+			image_put(p.image);
+			p.image = NULL;
+		}
+	}
+	if (is_unreachable(rc) && a.alias && !p.answered)
+		rc = take_stale(n, &a, rc, &p, err);
+	if (rc < 0)
+		error_wrap(err, rc, "image %s", a.name ? a.name : q->ref);
+	else
+		*ret = p;
+	asked_fini(&a);
+	return rc;
+}

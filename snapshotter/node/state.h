@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the node remembers of an image beside its files; no I/O in here. */
+#ifndef BOOTSEER_NODE_STATE_H
+#define BOOTSEER_NODE_STATE_H
+
+#include <stdbool.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+
+#define STATE_FORMAT 1
+#define STATE_BYTES_MAX (8u << 20)
+#define STATE_NAMES_MAX 64
+#define STATE_USERS_MAX 4096
+#define STATE_STRING_MAX 1024 /* bytes of a name or user */
+
+/* A list of distinct strings in the order of their adding. */
+struct names {
+	char **v;
+	size_t n;
+};
+
+void names_fini(struct names *l);
+bool names_has(const struct names *l, const char *s);
+/* Adding what is there is no error.  -ENOMEM, -ENAMETOOLONG; beyond `max`
+ * -ENOSPC, or with `forget` the oldest goes. */
+int names_add(struct names *l, const char *s, size_t max,
+	      bool forget) MUST_CHECK;
+/* Whether it was there. */
+bool names_remove(struct names *l, const char *s);
+
+struct image_state {
+	uint64_t index;    /* datapath_image.index */
+	char *host, *repo; /* where its packs are */
+	bool plain_http;
+	bool complete;      /* mounted without a daemon, last */
+	struct names names; /* what leads here: "host/repo:tag", digests */
+	struct names users; /* who needs the mount */
+};
+
+void image_state_fini(struct image_state *s);
+
+int image_state_format(const struct image_state *s, struct buf *ret,
+		       struct error *err) MUST_CHECK;
+int image_state_parse(const char *text, size_t len, struct image_state *ret,
+		      struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What bootseerd knows of itself: node.status and /metrics. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "common/counter.h"
+#include "snapshotter/node/node.h"
+
+/* Everything that /metrics shows, as plain numbers. */
+struct figures {
+	uint64_t calls, calls_failed;
+	uint64_t prepares, prepares_fetched, prepares_stale;
+	uint64_t mounts_lazy, mounts_complete, mounts_adopted, mounts_failed;
+	uint64_t layers_applied, reloads;
+	uint64_t images, images_mounted, images_complete, users;
+	uint64_t reads, read_bytes, misses, fetches, fetched_bytes, read_errors;
+	uint64_t blocks, blocks_held;
+	struct cache_stats cache;
+	uint64_t resident_bytes, started_at;
+};
+
+#define AT(member) offsetof(struct figures, member)
+
+static const struct counter_spec table[] = {
+	{ "calls_total", COUNTER_TOTAL, AT(calls),
+	  "Requests on the control socket." },
+	{ "calls_failed_total", COUNTER_TOTAL, AT(calls_failed),
+	  "Requests answered with an error." },
+	{ "prepares_total", COUNTER_TOTAL, AT(prepares),
+	  "Images asked for by image.prepare." },
+	{ "prepares_fetched_total", COUNTER_TOTAL, AT(prepares_fetched),
+	  "Images whose metadata was fetched." },
+	{ "prepares_stale_total", COUNTER_TOTAL, AT(prepares_stale),
+	  "Tags answered from memory because the registry was out of reach." },
+	{ "mounts_lazy_total", COUNTER_TOTAL, AT(mounts_lazy),
+	  "Images mounted, or adopted, with blocks fetched on demand." },
+	{ "mounts_complete_total", COUNTER_TOTAL, AT(mounts_complete),
+	  "Images mounted straight from the cache's files." },
+	{ "mounts_adopted_total", COUNTER_TOTAL, AT(mounts_adopted),
+	  "Complete mounts taken over from the bootseerd before." },
+	{ "mounts_failed_total", COUNTER_TOTAL, AT(mounts_failed),
+	  "Mounts that failed." },
+	{ "layers_applied_total", COUNTER_TOTAL, AT(layers_applied),
+	  "Ordinary layers unpacked." },
+	{ "reloads_total", COUNTER_TOTAL, AT(reloads),
+	  "Times that credentials were read again." },
+	{ "images", COUNTER_GAUGE, AT(images), "Images on the node." },
+	{ "images_mounted", COUNTER_GAUGE, AT(images_mounted),
+	  "Images mounted now." },
+	{ "images_complete", COUNTER_GAUGE, AT(images_complete),
+	  "Images mounted now without a daemon in the path." },
+	{ "users", COUNTER_GAUGE, AT(users), "Users of mounts." },
+	{ "reads_total", COUNTER_TOTAL, AT(reads),
+	  "Reads of lazy mounts that reached bootseerd; of images mounted "
+	  "now." },
+	{ "read_bytes_total", COUNTER_TOTAL, AT(read_bytes),
+	  "Bytes of these reads." },
+	{ "misses_total", COUNTER_TOTAL, AT(misses),
+	  "Reads that had to wait for a registry." },
+	{ "fetches_total", COUNTER_TOTAL, AT(fetches),
+	  "Requests for blocks to registries." },
+	{ "fetched_bytes_total", COUNTER_TOTAL, AT(fetched_bytes),
+	  "Stored bytes of blocks that registries sent." },
+	{ "read_errors_total", COUNTER_TOTAL, AT(read_errors),
+	  "Reads that failed." },
+	{ "blocks", COUNTER_GAUGE, AT(blocks),
+	  "Blocks of the images mounted lazily now." },
+	{ "blocks_held", COUNTER_GAUGE, AT(blocks_held),
+	  "Those of them that are in the cache." },
+	{ "cache_bytes", COUNTER_GAUGE, AT(cache.bytes),
+	  "Bytes of blocks in the cache." },
+	{ "cache_blocks", COUNTER_GAUGE, AT(cache.blocks),
+	  "Blocks in the cache." },
+	{ "cache_pinned_bytes", COUNTER_GAUGE, AT(cache.pinned_bytes),
+	  "Bytes of blocks that may not be evicted." },
+	{ "cache_quota_bytes", COUNTER_GAUGE, AT(cache.quota),
+	  "Bytes that the cache may keep." },
+	{ "cache_hits_total", COUNTER_TOTAL, AT(cache.hits),
+	  "Blocks read from the cache." },
+	{ "cache_misses_total", COUNTER_TOTAL, AT(cache.misses),
+	  "Blocks asked for that the cache had not." },
+	{ "cache_verified_total", COUNTER_TOTAL, AT(cache.verified),
+	  "Blocks hashed before their first use." },
+	{ "cache_damaged_total", COUNTER_TOTAL, AT(cache.damaged),
+	  "Blocks found damaged on disk and dropped." },
+	{ "cache_evicted_total", COUNTER_TOTAL, AT(cache.evicted),
+	  "Blocks dropped to make room." },
+	{ "cache_put_failed_total", COUNTER_TOTAL, AT(cache.put_failed),
+	  "Blocks that could not be kept." },
+	{ "resident_bytes", COUNTER_GAUGE, AT(resident_bytes),
+	  "Memory of the process, VmRSS." },
+	{ "start_time_seconds", COUNTER_GAUGE, AT(started_at),
+	  "When bootseerd started, seconds since 1970." },
+	{ NULL, 0, 0, NULL },
+};
+
+static uint64_t resident_bytes(void)
+{
+	unsigned long pages = 0, all;
+	AUTO_FCLOSE FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f || fscanf(f, "%lu %lu", &all, &pages) != 2)
+		return 0;
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void add_device_figures(struct figures *f, const struct device_stats *d)
+{
+	f->reads += d->reads;
+	f->read_bytes += d->read_bytes;
+	f->misses += d->misses;
+	f->fetches += d->fetches;
+	f->fetched_bytes += d->fetched_bytes;
+	f->read_errors += d->errors;
+	f->blocks += d->blocks;
+	f->blocks_held += d->blocks_held;
+}
+
+static void add_image_figures(struct node *n, struct image *i,
+			      struct figures *f)
+{
+	struct device_stats d;
+
+	images_lock(n->images);
+	f->images++;
+	f->users += i->state.users.n;
+	f->images_mounted += i->mounted != NULL;
+	if (i->mounted && mounted_stats(i->mounted, &d))
+		add_device_figures(f, &d);
+	else if (i->mounted)
+		f->images_complete++;
+	images_unlock(n->images);
+}
+
+static int gather(struct node *n, struct figures *f, struct error *err)
+{
+	const struct node_events *e = &n->events;
+	struct image **list;
+	size_t len, k;
+	int rc;
+
+	*f = (struct figures){
+		.calls = atomic_load(&e->calls),
+		.calls_failed = atomic_load(&e->calls_failed),
+		.prepares = atomic_load(&e->prepares),
+		.prepares_fetched = atomic_load(&e->prepares_fetched),
+		.prepares_stale = atomic_load(&e->prepares_stale),
+		.mounts_lazy = atomic_load(&e->mounts_lazy),
+		.mounts_complete = atomic_load(&e->mounts_complete),
+		.mounts_adopted = atomic_load(&e->mounts_adopted),
+		.mounts_failed = atomic_load(&e->mounts_failed),
+		.layers_applied = atomic_load(&e->layers_applied),
+		.reloads = atomic_load(&e->reloads),
+		.resident_bytes = resident_bytes(),
+		.started_at = (uint64_t)n->started_at,
+	};
+	cache_get_stats(n->cache, &f->cache);
+	rc = images_list(n->images, &list, &len, err);
+	if (rc < 0)
+		return rc;
+	for (k = 0; k < len; k++)
+		add_image_figures(n, list[k], f);
+	images_list_free(list, len);
+	return 0;
+}
+
+int node_metrics(struct node *n, struct buf *ret)
+{
+	struct figures f;
+	int rc = gather(n, &f, NULL);
+
+	return rc < 0 ? rc : counter_format(table, &f, "bootseer_node_", ret);
+}
+
+void node_metrics_list(FILE *out)
+{
+	counter_list(table, "bootseer_node_", out);
+}
+
+/* ------------------------------------------------------------------ status --- */
+
+static json_t *text_json(const char *s)
+{
+	json_t *j = json_string(s);
+
+	return j ? j : json_string("(not UTF-8)");
+}
+
+static json_t *names_json(const struct names *l)
+{
+	json_t *list = json_array();
+	size_t k;
+
+	for (k = 0; list && k < l->n; k++)
+		(void)json_array_append_new(list, json_string(l->v[k]));
+	return list;
+}
+
+static json_t *device_json(const struct device_stats *d)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "reads",
+			 (json_int_t)d->reads, "read_bytes",
+			 (json_int_t)d->read_bytes, "misses",
+			 (json_int_t)d->misses, "fetches",
+			 (json_int_t)d->fetches, "fetched_bytes",
+			 (json_int_t)d->fetched_bytes, "errors",
+			 (json_int_t)d->errors, "blocks", (json_int_t)d->blocks,
+			 "blocks_held", (json_int_t)d->blocks_held);
+}
+
+static const char *mode_of(const struct image *i)
+{
+	if (!i->mounted)
+		return "none";
+	return mounted_is_complete(i->mounted) ? "complete" : "lazy";
+}
+
+static json_t *image_json(struct node *n, struct image *i)
+{
+	AUTO_FREE char *label = image_label(i);
+	char id[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
+	struct device_stats d;
+	json_t *j;
+
+	digest_format(&i->id, id);
+	digest_format(&i->artifact.image, manifest);
+	images_lock(n->images);
+	j = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}",
+		      "id", id, "name", text_json(label ? label : id),
+		      "manifest", manifest, "mode", mode_of(i), "path",
+		      i->mountpoint, "packs", (json_int_t)i->artifact.n_packs,
+		      "device_bytes", (json_int_t)i->artifact.device_size,
+		      "image_bytes", (json_int_t)i->artifact.image_size,
+		      "names", names_json(&i->state.names), "users",
+		      names_json(&i->state.users));
+	if (j && i->mounted && mounted_stats(i->mounted, &d))
+		(void)json_object_set_new(j, "device", device_json(&d));
+	if (j && i->last_error_at)
+		(void)json_object_set_new(j, "last_error",
+					  json_pack("{s:I, s:i, s:o}", "at",
+						    (json_int_t)
+							    i->last_error_at,
+						    "errno", i->last_error.code,
+						    "message",
+						    text_json(i->last_error
+								      .msg)));
+	images_unlock(n->images);
+	return j;
+}
+
+static json_t *cache_json(const struct cache_stats *c)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			 "bytes", (json_int_t)c->bytes, "blocks",
+			 (json_int_t)c->blocks, "pinned_bytes",
+			 (json_int_t)c->pinned_bytes, "quota",
+			 (json_int_t)c->quota, "hits", (json_int_t)c->hits,
+			 "misses", (json_int_t)c->misses, "verified",
+			 (json_int_t)c->verified, "damaged",
+			 (json_int_t)c->damaged, "evicted",
+			 (json_int_t)c->evicted, "put_failed",
+			 (json_int_t)c->put_failed);
+}
+
+json_t *node_status(struct node *n)
+{
+	AUTO_JSON *images = json_array();
+	struct image **list;
+	struct figures f;
+	size_t len, k;
+
+	if (!images || gather(n, &f, NULL) < 0 ||
+	    images_list(n->images, &list, &len, NULL) < 0)
+		return NULL;
+	for (k = 0; k < len; k++)
+		(void)json_array_append_new(images, image_json(n, list[k]));
+	images_list_free(list, len);
+	return json_pack(
+		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:O}",
+		"version", BOOTSEER_VERSION, "pid", (int)getpid(), "started_at",
+		(json_int_t)n->started_at, "datapath", n->datapath->ops->name,
+		"survives_crash", (int)fd_keeper_is_durable(n->keeper), "root",
+		n->cfg->root, "run", n->cfg->run, "resident_bytes",
+		(json_int_t)f.resident_bytes, "fetched_bytes",
+		(json_int_t)f.fetched_bytes, "cache", cache_json(&f.cache),
+		"images", images);
+}
