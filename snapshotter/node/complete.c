@@ -221,10 +221,12 @@ static int map_file_extents(const struct layout *l, struct tree *t,
 	return rc;
 }
 
-/* Visit each inode once; folders wait in a list through user_ptr. */
+/* Visit each inode once: folders wait in a list through user_ptr, files that
+ * were visited have `mark` there. */
 static int map_tree(const struct layout *l, struct tree *t, struct error *err)
 {
 	struct inode *todo = tree_root(t), *dir, *i;
+	void *mark = t;
 	struct dentry *d;
 	int rc = 0;
 
@@ -237,8 +239,9 @@ static int map_tree(const struct layout *l, struct tree *t, struct error *err)
 			if (S_ISDIR(i->mode)) {
 				i->user_ptr = todo;
 				todo = i;
-			} else if (i->data == INODE_DATA_EXTENTS && !i->user) {
-				i->user = 1;
+			} else if (i->data == INODE_DATA_EXTENTS &&
+				   i->user_ptr != mark) {
+				i->user_ptr = mark;
 				rc = map_file_extents(l, t, i, err);
 			}
 		}
