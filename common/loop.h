@@ -62,7 +62,7 @@ void loop_post(struct loop *l, struct loop_call *c);
 
 /* ---- file descriptors ---- */
 
-#define LOOP_READ  1u
+#define LOOP_READ 1u
 #define LOOP_WRITE 2u
 
 struct loop_watch {

@@ -15,9 +15,10 @@ struct pool;
  * `done` was called; it may be submitted again, or freed, from within `done`.
  */
 struct work {
-	void (*run)(struct work *w);  /* on a thread of the pool; may block */
-	void (*done)(struct work *w); /* on the loop, exactly once; may be NULL */
-	struct pool *pool;            /* the pool's, as the rest */
+	void (*run)(struct work *w); /* on a thread of the pool; may block */
+	void (*done)(
+		struct work *w); /* on the loop, exactly once; may be NULL */
+	struct pool *pool;       /* the pool's, as the rest */
 	struct work *next;
 	struct loop_call call;
 };

@@ -50,8 +50,10 @@ Test(loop, posted_calls_run_once_each_in_order)
 	int n = 0;
 
 	for (int i = 0; i < 100; i++) {
-		calls[i] = (struct counted){ .call.fn = count_call, .loop = l,
-					     .n = &n, .stop_at = 100 };
+		calls[i] = (struct counted){ .call.fn = count_call,
+					     .loop = l,
+					     .n = &n,
+					     .stop_at = 100 };
 		loop_post(l, &calls[i].call);
 	}
 	run(l);
@@ -60,7 +62,7 @@ Test(loop, posted_calls_run_once_each_in_order)
 }
 
 #define N_POSTERS 4
-#define N_EACH    2000
+#define N_EACH 2000
 
 struct poster {
 	pthread_t thread;
@@ -84,12 +86,15 @@ Test(loop, no_call_is_lost_when_several_threads_post)
 
 	for (int i = 0; i < N_POSTERS; i++) {
 		for (int k = 0; k < N_EACH; k++)
-			posters[i].calls[k] = (struct counted){
-				.call.fn = count_call, .loop = l, .n = &n,
-				.stop_at = N_POSTERS * N_EACH
-			};
+			posters[i].calls[k] =
+				(struct counted){ .call.fn = count_call,
+						  .loop = l,
+						  .n = &n,
+						  .stop_at =
+							  N_POSTERS * N_EACH };
 		cr_assert_eq(pthread_create(&posters[i].thread, NULL, post_all,
-					    &posters[i]), 0);
+					    &posters[i]),
+			     0);
 	}
 	run(l);
 	for (int i = 0; i < N_POSTERS; i++)

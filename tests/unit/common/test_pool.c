@@ -49,8 +49,10 @@ Test(pool, every_work_runs_off_the_loop_and_is_done_once_on_it)
 	for (int i = 0; i < N_JOBS; i++) {
 		jobs[i] = (struct job){ .work = { .run = job_run,
 						  .done = job_done },
-					.loop = l, .n_run = &n_run,
-					.n_done = &n_done, .stop_at = N_JOBS };
+					.loop = l,
+					.n_run = &n_run,
+					.n_done = &n_done,
+					.stop_at = N_JOBS };
 		cr_assert_eq(pool_submit(p, &jobs[i].work), 0);
 	}
 	cr_assert_eq(loop_run(l, NULL), 0);
@@ -115,7 +117,8 @@ Test(pool, a_full_queue_refuses_and_free_runs_what_was_accepted)
 	for (int i = 0; i < 3; i++) {
 		jobs[i] = (struct job){ .work = { .run = job_run,
 						  .done = job_done },
-					.loop = l, .n_run = &n_run,
+					.loop = l,
+					.n_run = &n_run,
 					.n_done = &n_done };
 		cr_expect_eq(pool_submit(p, &jobs[i].work),
 			     i < 2 ? 0 : -EAGAIN);

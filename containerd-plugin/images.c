@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "containerd-plugin/images.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/loop.h"
+#include "snapshotter/client.h"
+
+#define NS_PER_S INT64_C(1000000000)
+
+/* For how long an answer is used.  A pull asks for all its layers in a row. */
+#define LAZY_TTL_NS (60 * NS_PER_S)
+#define ORDINARY_TTL_NS (30 * NS_PER_S)
+#define UNKNOWN_TTL_NS (3 * NS_PER_S)
+#define ANSWERS_MAX 64 /* images that are remembered */
+
+#define LABEL_CRI_REF "containerd.io/snapshot/cri.image-ref"
+#define LABEL_CRI_MANIFEST "containerd.io/snapshot/cri.manifest-digest"
+#define LABEL_STARGZ_REF "containerd.io/snapshot/remote/stargz.reference"
+
+struct answer {
+	char *key;   /* NULL: the place is free */
+	bool asking; /* a thread waits for bootseerd */
+	int64_t expires;
+	enum images_answer kind;
+	struct node_image image; /* of IMAGES_LAZY */
+	struct error err;        /* of IMAGES_UNKNOWN */
+};
+
+struct images {
+	struct images_config config;
+	pthread_mutex_t lock; /* protects the rest */
+	pthread_cond_t changed;
+	struct answer answers[ANSWERS_MAX];
+};
+
+/* What the labels of a Prepare say. */
+struct question {
+	const char *image; /* borrowed from the labels */
+	struct digest manifest;
+	bool has_manifest;
+	struct digest chain_id;
+	const char *parent_chain;
+};
+
+int images_new(const struct images_config *config, struct images **ret,
+	       struct error *err)
+{
+	struct images *im = calloc(1, sizeof(*im));
+	pthread_condattr_t attr;
+
+	if (!im)
+		return error_nomem(err);
+	im->config = *config;
+	pthread_mutex_init(&im->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&im->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	*ret = im;
+	return 0;
+}
+
+static void forget(struct answer *a)
+{
+	free(a->key);
+	node_image_fini(&a->image);
+	*a = (struct answer){ .key = NULL };
+}
+
+void images_free(struct images *im)
+{
+	if (!im)
+		return;
+	for (size_t i = 0; i < ANSWERS_MAX; i++)
+		forget(&im->answers[i]);
+	pthread_cond_destroy(&im->changed);
+	pthread_mutex_destroy(&im->lock);
+	free(im);
+}
+
+static int connect_node(struct images *im, int64_t timeout_ns,
+			struct node_client **ret, struct error *err)
+{
+	int rc = node_client_open(im->config.socket,
+				  (uint32_t)(timeout_ns / 1000000), ret, err);
+
+	return rc < 0 ? error_set(err, EHOSTDOWN, "%s",
+				  err ? err->msg : "no bootseerd")
+		      : 0;
+}
+
+/* ---- which image a layer belongs to ---- */
+
+static bool read_labels(const struct labels *labels, const char *parent_chain,
+			struct question *q)
+{
+	const char *chain = labels_get(labels, LABEL_SNAPSHOT_REF);
+	const char *manifest = labels_get(labels, LABEL_CRI_MANIFEST);
+
+	*q = (struct question){ .parent_chain = parent_chain };
+	q->image = labels_get(labels, LABEL_CRI_REF);
+	if (!q->image)
+		q->image = labels_get(labels, LABEL_STARGZ_REF);
+	q->has_manifest =
+		manifest && digest_parse(manifest, &q->manifest, NULL) == 0;
+	return q->image && chain &&
+	       digest_parse(chain, &q->chain_id, NULL) == 0;
+}
+
+static char *question_key(const struct question *q)
+{
+	char digest[DIGEST_STR_MAX] = "";
+	AUTO_BUF b = BUF_INIT;
+
+	if (q->has_manifest)
+		digest_format(&q->manifest, digest);
+	if (buf_printf(&b, "%s %s", q->image, digest) < 0)
+		return NULL;
+	return buf_steal(&b);
+}
+
+/* Called without the lock. */
+static enum images_answer ask(struct images *im, const struct question *q,
+			      struct node_image *ret, struct error *err)
+{
+	struct node_image_query query = {
+		.ref = q->image,
+		.manifest = q->has_manifest ? &q->manifest : NULL,
+	};
+	struct node_client *c = NULL;
+	int rc = connect_node(im, im->config.timeout_ns, &c, err);
+
+	if (rc < 0)
+		return IMAGES_UNKNOWN;
+	rc = node_image_prepare(c, &query, ret, err);
+	node_client_close(c);
+	return rc == 0         ? IMAGES_LAZY
+	       : rc == -ENOENT ? IMAGES_ORDINARY
+			       : IMAGES_UNKNOWN;
+}
+
+static struct answer *find_answer(struct images *im, const char *key)
+{
+	for (size_t i = 0; i < ANSWERS_MAX; i++)
+		if (im->answers[i].key && strcmp(im->answers[i].key, key) == 0)
+			return &im->answers[i];
+	return NULL;
+}
+
+/* A free place, or the oldest answer's; NULL when all are being asked. */
+static struct answer *new_answer(struct images *im)
+{
+	struct answer *oldest = NULL;
+
+	for (size_t i = 0; i < ANSWERS_MAX; i++) {
+		struct answer *a = &im->answers[i];
+
+		if (!a->key)
+			return a;
+		if (!a->asking && (!oldest || a->expires < oldest->expires))
+			oldest = a;
+	}
+	if (oldest)
+		forget(oldest);
+	return oldest;
+}
+
+static int64_t answer_ttl(enum images_answer kind)
+{
+	return kind == IMAGES_LAZY       ? LAZY_TTL_NS
+	       : kind == IMAGES_ORDINARY ? ORDINARY_TTL_NS
+					 : UNKNOWN_TTL_NS;
+}
+
+/* Ask for `a`, whose place is kept meanwhile.  Lock held, but for the asking. */
+static void fill_answer(struct images *im, struct answer *a,
+			const struct question *q)
+{
+	struct node_image image = { .chain_ids = NULL };
+	struct error err = ERROR_INIT;
+	enum images_answer kind;
+
+	a->asking = true;
+	pthread_mutex_unlock(&im->lock);
+	kind = ask(im, q, &image, &err);
+	pthread_mutex_lock(&im->lock);
+	node_image_fini(&a->image);
+	a->asking = false;
+	a->kind = kind;
+	a->image = image;
+	a->err = err;
+	a->expires = loop_clock_ns() + answer_ttl(kind);
+	pthread_cond_broadcast(&im->changed);
+}
+
+static bool wait_changed(struct images *im, int64_t deadline)
+{
+	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
+			       .tv_nsec = deadline % NS_PER_S };
+
+	return pthread_cond_timedwait(&im->changed, &im->lock, &ts) == 0;
+}
+
+/*
+ * The answer for the image, asked now if there is none or `fresh`.  NULL with
+ * `err`: it did not come in time.  Lock held; valid until it is released.
+ */
+static struct answer *get_answer(struct images *im, const struct question *q,
+				 bool fresh, bool *ret_old, struct error *err)
+{
+	int64_t deadline = loop_clock_ns() + 2 * im->config.timeout_ns;
+	AUTO_FREE char *key = question_key(q);
+	struct answer *a;
+
+	*ret_old = false;
+	while (key) {
+		a = find_answer(im, key);
+		if (a && !a->asking && !fresh && loop_clock_ns() < a->expires) {
+			*ret_old = true;
+			return a;
+		}
+		if (!a) {
+			a = new_answer(im);
+			if (a)
+				a->key = steal_ptr(&key);
+		}
+		if (a && !a->asking) {
+			fill_answer(im, a, q);
+			return a;
+		}
+		fresh = false;
+		if (!wait_changed(im, deadline)) {
+			error_set(err, ETIMEDOUT,
+				  "bootseerd did not answer in time");
+			return NULL;
+		}
+	}
+	error_nomem(err);
+	return NULL;
+}
+
+/* Is the layer where the question says?  -1 or its index. */
+static int64_t find_layer(const struct node_image *image,
+			  const struct question *q)
+{
+	char parent[DIGEST_STR_MAX] = "";
+
+	for (size_t i = 0; i < image->n_chain_ids; i++) {
+		if (!digest_equal(&image->chain_ids[i], &q->chain_id))
+			continue;
+		if (i > 0)
+			digest_format(&image->chain_ids[i - 1], parent);
+		return strcmp(parent, q->parent_chain) == 0 ? (int64_t)i : -1;
+	}
+	return -1;
+}
+
+static enum images_answer use_answer(const struct answer *a,
+				     const struct question *q,
+				     struct image_layer *ret, struct error *err)
+{
+	int64_t i;
+
+	if (a->kind != IMAGES_LAZY) {
+		if (err)
+			*err = a->err;
+		return a->kind;
+	}
+	i = find_layer(&a->image, q);
+	if (i < 0) {
+		error_set(err, ESTALE,
+			  "image '%s' has no such layer at this "
+			  "place: its tag may have moved",
+			  q->image);
+		return IMAGES_UNKNOWN;
+	}
+	ret->image = strdup(q->image);
+	if (!ret->image) {
+		error_nomem(err);
+		return IMAGES_UNKNOWN;
+	}
+	ret->manifest = a->image.manifest;
+	ret->tree = a->image.id;
+	ret->layer = (uint32_t)i;
+	ret->is_top = (size_t)i + 1 == a->image.n_chain_ids;
+	return IMAGES_LAZY;
+}
+
+enum images_answer images_find(struct images *im, const struct labels *labels,
+			       const char *parent_chain,
+			       struct image_layer *ret, struct error *err)
+{
+	enum images_answer kind = IMAGES_UNKNOWN;
+	bool old = false;
+	struct question q;
+	struct answer *a;
+
+	if (!read_labels(labels, parent_chain, &q))
+		return IMAGES_ORDINARY;
+	pthread_mutex_lock(&im->lock);
+	a = get_answer(im, &q, false, &old, err);
+	if (a)
+		kind = use_answer(a, &q, ret, err);
+	/* A tag that moved since: its new image is worth a question. */
+	if (a && old && a->kind == IMAGES_LAZY && kind == IMAGES_UNKNOWN &&
+	    !q.has_manifest) {
+		a = get_answer(im, &q, true, &old, err);
+		if (a)
+			kind = use_answer(a, &q, ret, err);
+	}
+	pthread_mutex_unlock(&im->lock);
+	return kind;
+}
+
+/* ---- mounts and layers ---- */
+
+static void user_name(struct images *im, uint64_t id, char out[80])
+{
+	snprintf(out, 80, "snapshotter/%.40s/%" PRIu64, im->config.instance,
+		 id);
+}
+
+/* Whatever bootseerd's reason is, containerd should come again. */
+static int unavailable(struct error *err, const char *what)
+{
+	struct error why = ERROR_INIT;
+
+	if (err)
+		why = *err;
+	return error_set(err, EHOSTDOWN, "%s: %s", what, why.msg);
+}
+
+int images_mount(struct images *im, const struct digest *tree, uint64_t id,
+		 char **ret_path, struct error *err)
+{
+	struct node_client *c = NULL;
+	char user[80];
+	int rc;
+
+	user_name(im, id, user);
+	rc = connect_node(im, im->config.timeout_ns, &c, err);
+	if (rc == 0)
+		rc = node_image_mount(c, tree, user, ret_path, err);
+	node_client_close(c);
+	return rc < 0 ? unavailable(err, "cannot mount the lazy image") : 0;
+}
+
+int images_umount(struct images *im, const struct digest *tree, uint64_t id,
+		  struct error *err)
+{
+	struct node_client *c = NULL;
+	char user[80];
+	int rc;
+
+	user_name(im, id, user);
+	rc = connect_node(im, im->config.timeout_ns, &c, err);
+	if (rc == 0)
+		rc = node_image_umount(c, tree, user, err);
+	node_client_close(c);
+	return rc;
+}
+
+int images_apply(struct images *im, const char *image,
+		 const struct digest *manifest, uint32_t layer, const char *dir,
+		 struct error *err)
+{
+	struct node_image_query query = { .ref = image, .manifest = manifest };
+	struct node_client *c = NULL;
+	int rc = connect_node(im, im->config.layer_timeout_ns, &c, err);
+
+	if (rc == 0)
+		rc = node_layer_apply(c, &query, layer, dir, err);
+	node_client_close(c);
+	return rc < 0 ? unavailable(err, "cannot fetch a layer that was left "
+					 "out for a lazy image")
+		      : 0;
+}

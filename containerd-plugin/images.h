@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What bootseerd knows of images, asked through its control socket and
+ * remembered for a while.  Any thread; every call blocks for at most the
+ * configured time.
+ */
+#ifndef BOOTSEER_CONTAINERD_PLUGIN_IMAGES_H
+#define BOOTSEER_CONTAINERD_PLUGIN_IMAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/digest.h"
+#include "common/error.h"
+#include "containerd-plugin/labels.h"
+
+struct images;
+
+struct images_config {
+	const char *socket;       /* of bootseerd */
+	const char *instance;     /* names us among bootseerd's users */
+	int64_t timeout_ns;       /* of a question or a mount */
+	int64_t layer_timeout_ns; /* of downloading a layer */
+};
+
+/* The strings of `config` must outlive it. */
+int images_new(const struct images_config *config, struct images **ret,
+	       struct error *err) MUST_CHECK;
+void images_free(struct images *im);
+
+/* A layer of a lazy image. */
+struct image_layer {
+	char *image;            /* reference; the caller frees it */
+	struct digest manifest; /* of the ordinary image */
+	struct digest tree;     /* the artifact that holds all layers */
+	uint32_t layer;         /* 0 is the bottom */
+	bool is_top;
+};
+
+enum images_answer {
+	IMAGES_LAZY,     /* `ret` is filled */
+	IMAGES_ORDINARY, /* the labels name no image, or it has no artifact */
+	IMAGES_UNKNOWN,  /* bootseerd cannot tell; `err` says why */
+};
+
+/*
+ * What is the layer that these labels of Prepare tell of?  `parent_chain` is the
+ * chain id of the snapshot below, "" at the bottom.  Asks once for an image and
+ * pull, however many layers and threads ask.
+ */
+enum images_answer images_find(struct images *im, const struct labels *labels,
+			       const char *parent_chain,
+			       struct image_layer *ret, struct error *err);
+
+/* Have the tree mounted for the snapshot `id`; the caller frees the path.
+ * -EHOSTDOWN: bootseerd does not answer or cannot; `err` tells people. */
+int images_mount(struct images *im, const struct digest *tree, uint64_t id,
+		 char **ret_path, struct error *err) MUST_CHECK;
+
+/* The snapshot `id` needs it no more. */
+int images_umount(struct images *im, const struct digest *tree, uint64_t id,
+		  struct error *err) MUST_CHECK;
+
+/* Download an ordinary layer into the folder `dir`.  -EHOSTDOWN as above. */
+int images_apply(struct images *im, const char *image,
+		 const struct digest *manifest, uint32_t layer, const char *dir,
+		 struct error *err) MUST_CHECK;
+
+#endif

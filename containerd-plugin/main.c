@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bootseer-snapshotter: containerd's proxy plugin. */
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/option.h"
+#include "containerd-plugin/grpc_server.h"
+#include "containerd-plugin/notify.h"
+#include "containerd-plugin/service.h"
+#include "containerd-plugin/snapshots.h"
+#include "snapshotter/client.h"
+
+#define EXIT_BAD_OPTIONS 2
+#define STOP_GRACE_NS INT64_C(5000000000) /* for calls under way */
+
+struct config {
+	char *root;
+	char *address;
+	char *node;
+	int64_t node_timeout;
+	int64_t layer_timeout;
+	int64_t restore_timeout;
+	uint64_t threads;
+	char *log_level;
+	char *config;
+	bool check_config;
+	bool dump_config;
+};
+
+static const char *const log_levels[] = { "error", "warning", "info", "debug",
+					  NULL };
+
+static const struct option_spec options[] = {
+	{ .key = "root",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .offset = offsetof(struct config, root),
+	  .def = "/var/lib/bootseer-snapshotter",
+	  .help = "Keep snapshots and their metadata in this folder." },
+	{ .key = "address",
+	  .type = OPTION_STRING,
+	  .arg = "SOCKET",
+	  .offset = offsetof(struct config, address),
+	  .def = "/run/bootseer/snapshotter.sock",
+	  .help = "Serve containerd on this Unix socket." },
+	{ .key = "node",
+	  .type = OPTION_STRING,
+	  .arg = "SOCKET",
+	  .offset = offsetof(struct config, node),
+	  .def = NODE_SOCKET_DEFAULT,
+	  .help = "Reach bootseerd at this Unix socket." },
+	{ .key = "node-timeout",
+	  .type = OPTION_DURATION,
+	  .arg = "TIME",
+	  .offset = offsetof(struct config, node_timeout),
+	  .def = "30s",
+	  .min = "100ms",
+	  .max = "10m",
+	  .help = "Wait for an answer of bootseerd for so long; then an image "
+		  "is an ordinary one." },
+	{ .key = "layer-timeout",
+	  .type = OPTION_DURATION,
+	  .arg = "TIME",
+	  .offset = offsetof(struct config, layer_timeout),
+	  .def = "15m",
+	  .min = "1s",
+	  .max = "24h",
+	  .help = "Wait for so long while bootseerd downloads a layer that an "
+		  "ordinary image shares with a lazy one." },
+	{ .key = "restore-timeout",
+	  .type = OPTION_DURATION,
+	  .arg = "TIME",
+	  .offset = offsetof(struct config, restore_timeout),
+	  .def = "10s",
+	  .min = "0s",
+	  .max = "10m",
+	  .help = "At start, give bootseerd so long to mount what snapshots "
+		  "need; the rest is mounted on use." },
+	{ .key = "threads",
+	  .type = OPTION_INTEGER,
+	  .arg = "N",
+	  .offset = offsetof(struct config, threads),
+	  .def = "32",
+	  .min = "1",
+	  .max = "1024",
+	  .help = "Serve at most so many slow calls at a time." },
+	{ .key = "log-level",
+	  .type = OPTION_ENUM,
+	  .arg = "LEVEL",
+	  .offset = offsetof(struct config, log_level),
+	  .def = "info",
+	  .values = log_levels,
+	  .help = "Write lines up to this level." },
+	{ .key = "config",
+	  .type = OPTION_STRING,
+	  .arg = "FILE",
+	  .offset = offsetof(struct config, config),
+	  .no_file = true,
+	  .help = "Read options from this file first." },
+	{ .key = "check-config",
+	  .type = OPTION_BOOL,
+	  .no_file = true,
+	  .offset = offsetof(struct config, check_config),
+	  .help = "Check options and configuration, then end." },
+	{ .key = "dump-config",
+	  .type = OPTION_BOOL,
+	  .no_file = true,
+	  .offset = offsetof(struct config, dump_config),
+	  .help = "Print the configuration as it is used, then end." },
+	{ .key = NULL },
+};
+
+static const struct option_program program = {
+	.name = "bootseer-snapshotter",
+	.usage = "[OPTIONS]",
+	.summary =
+		"Serve containerd's Snapshots service: images that bootseerd "
+		"has are started lazily, all others are overlayfs snapshots.",
+	.options = options,
+	.see_also = "bootseerd(8)",
+};
+
+struct daemon {
+	struct loop *loop;
+	struct snapshots *snapshots;
+	struct service *service;
+	struct grpc_server *server;
+	struct loop_signal term, interrupt;
+	struct loop_timer grace;
+};
+
+/* ---- the end ---- */
+
+static void on_idle(void *arg)
+{
+	struct daemon *d = arg;
+
+	loop_stop(d->loop);
+}
+
+static void on_grace_over(struct loop_timer *t)
+{
+	/* Every answer was durable before it was given, so what is under way may
+	 * end anywhere; its threads may wait for bootseerd for long. */
+	log_warning("main", "ending with calls under way");
+	_exit(EXIT_SUCCESS);
+}
+
+static void on_signal(struct loop_signal *s, int signo)
+{
+	struct daemon *d = signo == SIGTERM
+				   ? container_of(s, struct daemon, term)
+				   : container_of(s, struct daemon, interrupt);
+	struct error err = ERROR_INIT;
+
+	log_info("main", "ending: signal=%d calls=%zu", signo,
+		 service_busy(d->service));
+	notify_send("STOPPING=1");
+	grpc_server_drain(d->server);
+	if (loop_timer_start(d->loop, &d->grace, STOP_GRACE_NS, &err) < 0)
+		on_grace_over(&d->grace);
+	service_when_idle(d->service, on_idle, d);
+}
+
+/* ---- the start ---- */
+
+static int make_parent(const char *path, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+
+	if (!copy)
+		return error_nomem(err);
+	return fs_mkdir_p(dirname(copy), 0700, err);
+}
+
+static void restore(struct daemon *d, const struct config *cfg)
+{
+	struct error err = ERROR_INIT;
+
+	if (snapshots_restore(d->snapshots, cfg->restore_timeout, &err) < 0)
+		log_warning("main",
+			    "lazy images are mounted when they are "
+			    "used: reason=\"%s\"",
+			    err.msg);
+}
+
+static int listen_on(struct daemon *d, const char *address, struct error *err)
+{
+	int fd = notify_take_socket();
+	int rc;
+
+	if (fd >= 0)
+		return grpc_server_adopt(d->server, fd, err);
+	rc = make_parent(address, err);
+	return rc < 0 ? rc : grpc_server_listen(d->server, address, err);
+}
+
+static int start(struct daemon *d, const struct config *cfg, struct error *err)
+{
+	const struct snapshots_config sc = {
+		.root = cfg->root,
+		.node_socket = cfg->node,
+		.node_timeout_ns = cfg->node_timeout,
+		.layer_timeout_ns = cfg->layer_timeout,
+	};
+	int rc = loop_new(&d->loop, err);
+
+	d->term.fn = on_signal;
+	d->interrupt.fn = on_signal;
+	d->grace.fn = on_grace_over;
+	if (rc == 0)
+		rc = loop_signal_start(d->loop, &d->term, SIGTERM, err);
+	if (rc == 0)
+		rc = loop_signal_start(d->loop, &d->interrupt, SIGINT, err);
+	if (rc == 0)
+		rc = snapshots_open(&sc, &d->snapshots, err);
+	if (rc < 0)
+		return rc;
+	restore(d, cfg);
+	rc = service_new(d->loop, d->snapshots, cfg->threads, &d->service, err);
+	if (rc == 0)
+		rc = grpc_server_new(d->loop, service_methods(), d->service,
+				     &d->server, err);
+	if (rc == 0)
+		rc = listen_on(d, cfg->address, err);
+	return rc;
+}
+
+static void stop(struct daemon *d)
+{
+	grpc_server_free(d->server);
+	loop_timer_stop(&d->grace);
+	loop_signal_stop(&d->term);
+	loop_signal_stop(&d->interrupt);
+	service_free(d->service);
+	loop_free(d->loop);
+	snapshots_close(d->snapshots);
+}
+
+static int serve(const struct config *cfg, struct error *err)
+{
+	struct daemon d = { .loop = NULL };
+	int rc;
+
+	umask(077);
+	signal(SIGPIPE, SIG_IGN);
+	rc = start(&d, cfg, err);
+	if (rc == 0) {
+		log_info("main", "listening: address=\"%s\" root=\"%s\"",
+			 cfg->address, cfg->root);
+		notify_send("READY=1");
+		rc = loop_run(d.loop, err);
+	}
+	stop(&d);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct config cfg = { .root = NULL };
+	enum option_action action = OPTION_ACTION_RUN;
+	enum log_level level = LOG_LEVEL_INFO;
+	struct error err = ERROR_INIT;
+	int first, status = EXIT_SUCCESS;
+
+	if (option_parse(&program, &cfg, argc, argv, &action, &first, &err) <
+		    0 ||
+	    (action == OPTION_ACTION_RUN &&
+	     log_level_parse(cfg.log_level, &level) < 0)) {
+		fprintf(stderr, "bootseer-snapshotter: %s\n", err.msg);
+		status = EXIT_BAD_OPTIONS;
+	} else if (action == OPTION_ACTION_RUN && cfg.dump_config) {
+		option_dump(options, &cfg, stdout);
+	} else if (action == OPTION_ACTION_RUN && !cfg.check_config) {
+		log_set_level(level);
+		if (serve(&cfg, &err) < 0) {
+			log_error("main", "%s", err.msg);
+			status = EXIT_FAILURE;
+		}
+	}
+	option_fini(options, &cfg);
+	return status;
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The service manager's side of a start: sd_notify(3) and sd_listen_fds(3). */
+#ifndef BOOTSEER_CONTAINERD_PLUGIN_NOTIFY_H
+#define BOOTSEER_CONTAINERD_PLUGIN_NOTIFY_H
+
+/* Say "READY=1" or "STOPPING=1" to who waits for it, if anybody does. */
+void notify_send(const char *state);
+
+/* The listening socket that was passed to this process, or -1.  The caller owns
+ * it; further calls give -1. */
+int notify_take_socket(void);
+
+#endif

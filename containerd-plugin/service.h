@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* containerd's Snapshots service: messages in, calls of the snapshotter, replies
+ * out.  The table of messages is docs/formats/snapshots.md. */
+#ifndef BOOTSEER_CONTAINERD_PLUGIN_SERVICE_H
+#define BOOTSEER_CONTAINERD_PLUGIN_SERVICE_H
+
+#include <stddef.h>
+
+#include "common/loop.h"
+#include "common/error.h"
+#include "containerd-plugin/grpc_conn.h"
+#include "containerd-plugin/snapshots.h"
+
+struct service;
+
+/* Everything borrowed; `snapshots` and `loop` must outlive it. */
+int service_new(struct loop *loop, struct snapshots *snapshots,
+		size_t n_threads, struct service **ret,
+		struct error *err) MUST_CHECK;
+
+/* Waits for calls that are under way; the server must be gone. */
+void service_free(struct service *s);
+
+/* For grpc_server_new(), with the service as its `arg`. */
+const struct grpc_method *service_methods(void);
+
+/* Calls that came and are not answered. */
+size_t service_busy(const struct service *s);
+
+/* Have `fn(arg)` called once, when none is under way. */
+void service_when_idle(struct service *s, void (*fn)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Folders and mounts.  ROOT/snapshots/ID/fs holds a layer (or what a container
+ * wrote), ROOT/snapshots/ID/work is overlayfs' own.  Lazy layers are in
+ * snapshots_lazy.c.
+ */
+#include "containerd-plugin/snapshots.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/loop.h"
+#include "containerd-plugin/snapshots_priv.h"
+#include "containerd-plugin/usage.h"
+
+#define LABEL_UID_MAPPING "containerd.io/snapshot/uidmapping"
+#define LABEL_GID_MAPPING "containerd.io/snapshot/gidmapping"
+
+#define RESTORE_PAGE 100
+
+char *snapshots_path(struct snapshots *s, uint64_t id, const char *name)
+{
+	AUTO_BUF b = BUF_INIT;
+
+	if (buf_printf(&b, "%s/%" PRIu64 "%s%s", s->folder, id,
+		       *name ? "/" : "", name) < 0)
+		return NULL;
+	return buf_steal(&b);
+}
+
+struct store *snapshots_store(struct snapshots *s)
+{
+	return s->store;
+}
+
+/* ---- mounts ---- */
+
+void mount_fini(struct mount *m)
+{
+	for (size_t i = 0; i < m->n_options; i++)
+		free(m->options[i]);
+	free(m->options);
+	free(m->source);
+	*m = (struct mount){ .type = NULL };
+}
+
+/* Takes `option`, which is NULL when memory was short. */
+static int add_option(struct mount *m, char *option, struct error *err)
+{
+	char **v;
+
+	if (!option)
+		return error_nomem(err);
+	v = realloc(m->options, (m->n_options + 1) * sizeof(*v));
+	if (!v) {
+		free(option);
+		return error_nomem(err);
+	}
+	m->options = v;
+	m->options[m->n_options++] = option;
+	return 0;
+}
+
+static int add_path_option(struct mount *m, const char *name, const char *path,
+			   struct error *err)
+{
+	AUTO_BUF b = BUF_INIT;
+
+	if (!path || buf_printf(&b, "%s=%s", name, path) < 0)
+		return error_nomem(err);
+	return add_option(m, buf_steal(&b), err);
+}
+
+static int bind_mount(struct mount *m, const char *source, bool writable,
+		      struct error *err)
+{
+	int rc;
+
+	m->type = "bind";
+	m->source = source ? strdup(source) : NULL;
+	if (!m->source)
+		return error_nomem(err);
+	rc = add_option(m, strdup(writable ? "rw" : "ro"), err);
+	return rc < 0 ? rc : add_option(m, strdup("rbind"), err);
+}
+
+static int overlay_mount(struct snapshots *s, struct mount *m,
+			 const struct snapshot *snap, const char *lower,
+			 struct error *err)
+{
+	bool writable = snap->kind == SNAPSHOT_KIND_ACTIVE;
+	AUTO_FREE char *work = snapshots_path(s, snap->id, "work");
+	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
+	int rc = 0;
+
+	m->type = "overlay";
+	m->source = strdup("overlay");
+	if (!m->source)
+		return error_nomem(err);
+	if (s->has_index_option)
+		rc = add_option(m, strdup("index=off"), err);
+	if (rc == 0 && writable)
+		rc = add_path_option(m, "workdir", work, err);
+	if (rc == 0 && writable)
+		rc = add_path_option(m, "upperdir", upper, err);
+	return rc < 0 ? rc : add_path_option(m, "lowerdir", lower, err);
+}
+
+/* The folders below a snapshot, joined by ':' from the top down. */
+static int add_lower(struct buf *lower, const char *path, struct error *err)
+{
+	if (!path || buf_printf(lower, "%s%s", lower->len ? ":" : "", path) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+/*
+ * Collect what lies below, `chain` from the parent down.  A tree of a lazy image
+ * holds all that is below it.
+ */
+static int collect_lower(struct snapshots *s, const struct snapshot *chain,
+			 size_t n, struct buf *lower, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		AUTO_FREE char *path = NULL;
+		int rc;
+
+		if (chain[i].has_tree) {
+			rc = images_mount(s->images, &chain[i].tree,
+					  chain[i].id, &path, err);
+			if (rc == 0 && strpbrk(path, ",:\\"))
+				rc = error_set(err, EHOSTDOWN,
+					       "bootseerd mounts "
+					       "at '%s': no comma, colon or "
+					       "backslash may be in it",
+					       path);
+			return rc < 0 ? rc : add_lower(lower, path, err);
+		}
+		if (chain[i].remote) {
+			rc = snapshots_unpack(s, &chain[i], err);
+			if (rc < 0)
+				return rc;
+		}
+		path = snapshots_path(s, chain[i].id, "fs");
+		rc = add_lower(lower, path, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int make_mount(struct snapshots *s, const struct snapshot *snap,
+		      const char *lower, struct mount *ret, struct error *err)
+{
+	bool writable = snap->kind == SNAPSHOT_KIND_ACTIVE;
+	struct mount m = { .type = NULL };
+	int rc;
+
+	if (!*lower) {
+		AUTO_FREE char *path = snapshots_path(s, snap->id, "fs");
+
+		rc = bind_mount(&m, path, writable, err);
+	} else if (!writable && !strchr(lower, ':')) {
+		rc = bind_mount(&m, lower, false, err);
+	} else {
+		rc = overlay_mount(s, &m, snap, lower, err);
+	}
+	if (rc < 0)
+		mount_fini(&m);
+	else
+		*ret = m;
+	return rc;
+}
+
+int snapshots_mounts(struct snapshots *s, const char *key, struct mount *ret,
+		     struct error *err)
+{
+	struct snapshot *chain = NULL;
+	AUTO_BUF lower = BUF_INIT;
+	size_t n = 0;
+	int rc = store_chain(s->store, key, &chain, &n, err);
+
+	if (rc < 0)
+		return rc;
+	if (chain[0].kind == SNAPSHOT_KIND_COMMITTED)
+		rc = error_set(err, EBUSY,
+			       "snapshot '%s' is committed: it has "
+			       "no mounts",
+			       key);
+	if (rc == 0 && buf_puts(&lower, "") < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = collect_lower(s, chain + 1, n - 1, &lower, err);
+	if (rc == 0)
+		rc = make_mount(s, &chain[0], lower.data, ret, err);
+	snapshots_free(chain, n);
+	return rc;
+}
+
+/* ---- Prepare, View ---- */
+
+/* The host id of the container's id 0: "0:1000:65536,..." */
+static bool root_of_mapping(const char *text, unsigned int *ret)
+{
+	unsigned int inside, host, n;
+
+	for (; text; text = strchr(text, ',')) {
+		text += *text == ',';
+		if (sscanf(text, "%u:%u:%u", &inside, &host, &n) == 3 &&
+		    inside == 0 && n > 0) {
+			*ret = host;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The top of a container's file system belongs to whom the image's does. */
+static int set_owner(const char *path, const struct labels *labels,
+		     const char *lower, struct error *err)
+{
+	const char *uid_map = labels_get(labels, LABEL_UID_MAPPING);
+	const char *gid_map = labels_get(labels, LABEL_GID_MAPPING);
+	AUTO_FREE char *first = strndup(lower, strcspn(lower, ":"));
+	unsigned int uid, gid;
+	struct stat st;
+
+	if (!first)
+		return error_nomem(err);
+	if (uid_map || gid_map) {
+		if (!root_of_mapping(uid_map, &uid) ||
+		    !root_of_mapping(gid_map, &gid))
+			return error_set(err, EINVAL,
+					 "the labels of id "
+					 "mappings do not map id 0");
+	} else if (*first) {
+		if (stat(first, &st) < 0)
+			return error_set(err, EIO, "layer '%s': %s", first,
+					 strerror(errno));
+		uid = st.st_uid;
+		gid = st.st_gid;
+	} else {
+		return 0;
+	}
+	if (lchown(path, uid, gid) < 0)
+		return error_set(err, EIO, "owner of '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+static int make_dir(const char *path, mode_t mode, struct error *err)
+{
+	int code;
+
+	/* chmod: the process's umask must not matter. */
+	if (path && mkdir(path, mode) == 0 && chmod(path, mode) == 0)
+		return 0;
+	code = !path                                ? ENOMEM
+	       : errno == ENOSPC || errno == EDQUOT ? ENOSPC
+						    : EIO;
+	return error_set(err, code, "make folder '%s': %s", path ? path : "",
+			 strerror(path ? errno : ENOMEM));
+}
+
+/* Make the folders of a new snapshot, durable. */
+static int make_folders(struct snapshots *s, const struct snapshot *snap,
+			const char *lower, struct error *err)
+{
+	AUTO_FREE char *top = snapshots_path(s, snap->id, "");
+	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
+	AUTO_FREE char *work = snapshots_path(s, snap->id, "work");
+	int rc = make_dir(top, 0700, err);
+
+	if (rc == 0)
+		rc = make_dir(upper, 0755, err);
+	if (rc == 0 && snap->kind == SNAPSHOT_KIND_ACTIVE)
+		rc = make_dir(work, 0711, err);
+	if (rc == 0)
+		rc = set_owner(upper, &snap->labels, lower, err);
+	if (rc == 0 && fs_sync_dir(top, err) < 0)
+		rc = -EIO;
+	if (rc == 0 && fs_sync_dir(s->folder, err) < 0)
+		rc = -EIO;
+	return rc;
+}
+
+static void remove_folders(struct snapshots *s, uint64_t id)
+{
+	AUTO_FREE char *top = snapshots_path(s, id, "");
+	struct error err = ERROR_INIT;
+
+	/* Otherwise it is found and removed after the next start. */
+	if (top && fs_remove_tree(top, &err) < 0)
+		log_warning("snapshots", "%s", err.msg);
+}
+
+static int create_on(struct snapshots *s, struct snapshot *snap,
+		     const char *lower, struct mount *ret, struct error *err)
+{
+	int rc;
+
+	snap->id = store_next_id(s->store);
+	rc = make_folders(s, snap, lower, err);
+	if (rc == 0)
+		rc = make_mount(s, snap, lower, ret, err);
+	if (rc == 0) {
+		rc = store_insert(s->store, snap, err);
+		if (rc < 0)
+			mount_fini(ret);
+	}
+	if (rc < 0)
+		remove_folders(s, snap->id);
+	return rc;
+}
+
+static int create_ordinary(struct snapshots *s,
+			   const struct create_request *req, struct mount *ret,
+			   struct error *err)
+{
+	struct snapshot *chain = NULL;
+	AUTO_BUF lower = BUF_INIT;
+	size_t n = 0;
+	int rc = 0;
+	/* Borrows what the request has; never freed. */
+	struct snapshot snap = {
+		.name = (char *)(uintptr_t)req->key,
+		.parent = (char *)(uintptr_t)req->parent,
+		.kind = req->kind,
+		.labels = *req->labels,
+		.size = -1,
+		.inodes = -1,
+	};
+
+	if (buf_puts(&lower, "") < 0)
+		return error_nomem(err);
+	if (*req->parent)
+		rc = store_chain(s->store, req->parent, &chain, &n, err);
+	if (rc == 0)
+		rc = collect_lower(s, chain, n, &lower, err);
+	if (rc == 0)
+		rc = create_on(s, &snap, lower.data, ret, err);
+	snapshots_free(chain, n);
+	return rc;
+}
+
+int snapshots_create(struct snapshots *s, const struct create_request *req,
+		     struct mount *ret, struct error *err)
+{
+	int rc;
+
+	if (!*req->key)
+		return error_set(err, EINVAL, "a snapshot needs a key");
+	if (req->kind == SNAPSHOT_KIND_ACTIVE &&
+	    labels_get(req->labels, LABEL_SNAPSHOT_REF)) {
+		rc = snapshots_create_lazy(s, req, err);
+		if (rc < 0)
+			return rc;
+		if (rc > 0)
+			return error_set(err, EEXIST,
+					 "the layer is there: its "
+					 "image is lazy");
+	}
+	return create_ordinary(s, req, ret, err);
+}
+
+/* ---- Usage, Cleanup ---- */
+
+static int count(struct snapshots *s, const struct snapshot *snap,
+		 int64_t *ret_size, int64_t *ret_inodes, struct error *err)
+{
+	AUTO_FREE char *path = snapshots_path(s, snap->id, "fs");
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	rc = usage_count(path, ret_size, ret_inodes, err);
+	/* What is committed does not change any more. */
+	if (rc == 0 && snap->kind == SNAPSHOT_KIND_COMMITTED)
+		rc = store_set_usage(s->store, snap->id, *ret_size, *ret_inodes,
+				     err);
+	return rc;
+}
+
+int snapshots_usage(struct snapshots *s, const char *key, int64_t *ret_size,
+		    int64_t *ret_inodes, struct error *err)
+{
+	struct snapshot snap;
+	int rc = store_get(s->store, key, &snap, err);
+
+	if (rc < 0)
+		return rc;
+	if (snap.kind == SNAPSHOT_KIND_VIEW ||
+	    (snap.remote && !snap.unpacked)) {
+		*ret_size = 0;
+		*ret_inodes = 0;
+	} else if (snap.size >= 0) {
+		*ret_size = snap.size;
+		*ret_inodes = snap.inodes;
+	} else {
+		rc = count(s, &snap, ret_size, ret_inodes, err);
+	}
+	snapshot_fini(&snap);
+	return rc;
+}
+
+static int clean_one(struct snapshots *s, const struct garbage *g,
+		     struct error *err)
+{
+	AUTO_FREE char *path = snapshots_path(s, g->id, "");
+	int rc = 0;
+
+	if (!path)
+		return error_nomem(err);
+	if (g->has_tree)
+		rc = images_umount(s->images, &g->tree, g->id, err);
+	if (rc == 0 && access(path, F_OK) == 0)
+		rc = fs_remove_tree(path, err);
+	return rc < 0 ? rc : store_garbage_done(s->store, g->id, err);
+}
+
+int snapshots_cleanup(struct snapshots *s, struct error *err)
+{
+	AUTO_FREE struct garbage *v = NULL;
+	size_t n = 0;
+	int rc = store_garbage(s->store, &v, &n, err);
+
+	for (size_t i = 0; i < n; i++) {
+		struct error why = ERROR_INIT;
+
+		if (clean_one(s, &v[i], &why) < 0)
+			log_warning("snapshots",
+				    "clean up later: snapshot=%" PRIu64
+				    " reason=\"%s\"",
+				    v[i].id, why.msg);
+	}
+	return rc;
+}
+
+/* ---- open, restore ---- */
+
+static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
+			int64_t deadline, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		AUTO_FREE char *path = NULL;
+		int rc;
+
+		if (!v[i].has_tree)
+			continue;
+		if (loop_clock_ns() >= deadline)
+			return error_set(err, ETIMEDOUT,
+					 "bootseerd takes too "
+					 "long; the rest is mounted on use");
+		rc = images_mount(s->images, &v[i].tree, v[i].id, &path, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
+		      struct error *err)
+{
+	int64_t deadline = loop_clock_ns() + timeout_ns;
+	AUTO_FREE char *after = strdup("");
+	size_t n = RESTORE_PAGE;
+	int rc = 0;
+
+	while (rc == 0 && after && n == RESTORE_PAGE) {
+		struct snapshot *v = NULL;
+
+		rc = store_list(s->store, after, RESTORE_PAGE, &v, &n, err);
+		if (rc < 0)
+			return rc;
+		rc = restore_page(s, v, n, deadline, err);
+		if (n > 0) {
+			free(after);
+			after = strdup(v[n - 1].name);
+		}
+		snapshots_free(v, n);
+	}
+	return after ? rc : error_nomem(err);
+}
+
+static int lock_root(struct snapshots *s, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (buf_printf(&path, "%s/lock", s->config.root) < 0)
+		return error_nomem(err);
+	s->lock_fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (s->lock_fd < 0)
+		return error_set(err, errno, "'%s': %s", path.data,
+				 strerror(errno));
+	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY,
+				 "another bootseer-snapshotter "
+				 "uses '%s'",
+				 s->config.root);
+	return 0;
+}
+
+/* Note folders that no snapshot has, as a crash leaves them, for Cleanup. */
+static int find_strays(struct snapshots *s, struct error *err)
+{
+	DIR *dir = opendir(s->folder);
+	struct dirent *e;
+	int rc = 0;
+
+	if (!dir)
+		return error_set(err, EIO, "'%s': %s", s->folder,
+				 strerror(errno));
+	while (rc == 0 && (e = readdir(dir))) {
+		char *end;
+		uint64_t id = strtoull(e->d_name, &end, 10);
+
+		if (!isdigit((unsigned char)*e->d_name) || *end || id == 0)
+			continue;
+		if (store_is_new(s->store))
+			rc = error_set(err, ENODATA,
+				       "'%s' holds snapshots, but "
+				       "their metadata.db is gone: restore it, "
+				       "or move that folder away and remove "
+				       "the images from containerd",
+				       s->folder);
+		else
+			rc = store_garbage_add(s->store, id, err);
+	}
+	closedir(dir);
+	return rc;
+}
+
+static int open_root(struct snapshots *s, struct error *err)
+{
+	AUTO_BUF folder = BUF_INIT;
+	AUTO_BUF db = BUF_INIT;
+	int rc;
+
+	if (buf_printf(&folder, "%s/snapshots", s->config.root) < 0 ||
+	    buf_printf(&db, "%s/metadata.db", s->config.root) < 0)
+		return error_nomem(err);
+	s->folder = buf_steal(&folder);
+	if (!s->folder)
+		return error_nomem(err);
+	/* A comma or a colon could not be told in overlayfs' options. */
+	if (strpbrk(s->folder, ",:\\"))
+		return error_set(err, EINVAL,
+				 "root '%s': no comma, colon or "
+				 "backslash may be in it",
+				 s->config.root);
+	rc = fs_mkdir_p(s->config.root, 0700, err);
+	if (rc == 0)
+		rc = lock_root(s, err);
+	if (rc == 0)
+		rc = fs_mkdir_p(s->folder, 0700, err);
+	if (rc == 0)
+		rc = store_open(db.data, &s->store, err);
+	if (rc == 0)
+		rc = find_strays(s, err);
+	if (rc == 0)
+		rc = fs_sync_dir(s->config.root, err);
+	return rc;
+}
+
+int snapshots_open(const struct snapshots_config *config,
+		   struct snapshots **ret, struct error *err)
+{
+	struct snapshots *s = calloc(1, sizeof(*s));
+	pthread_condattr_t attr;
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	s->config = *config;
+	s->lock_fd = -1;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	s->has_index_option =
+		access("/sys/module/overlay/parameters/index", F_OK) == 0;
+	rc = open_root(s, err);
+	if (rc == 0)
+		rc = images_new(
+			&(struct images_config){
+				.socket = config->node_socket,
+				.instance = store_instance(s->store),
+				.timeout_ns = config->node_timeout_ns,
+				.layer_timeout_ns = config->layer_timeout_ns },
+			&s->images, err);
+	if (rc < 0) {
+		snapshots_close(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void snapshots_close(struct snapshots *s)
+{
+	if (!s)
+		return;
+	images_free(s->images);
+	store_close(s->store);
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s->folder);
+	free(s);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The snapshotter itself: folders for ordinary layers as containerd's overlay
+ * snapshotter has them, and layers of lazy images, which bootseerd mounts.
+ * docs/formats/snapshots.md.
+ *
+ * Every function blocks and may be called on any thread.  Errors are errno
+ * values that grpc_status_of_errno() knows: -ENOENT, -EEXIST, -EINVAL, -EBUSY (a
+ * condition is not met), -EHOSTDOWN (bootseerd is needed and cannot), -EIO.
+ */
+#ifndef BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H
+#define BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "containerd-plugin/labels.h"
+#include "containerd-plugin/store.h"
+
+struct snapshots;
+
+struct snapshots_config {
+	const char *root;
+	const char *node_socket;
+	int64_t node_timeout_ns;
+	int64_t layer_timeout_ns;
+};
+
+/* One process at a time has `root`: -EBUSY.  The strings must outlive it. */
+int snapshots_open(const struct snapshots_config *config,
+		   struct snapshots **ret, struct error *err) MUST_CHECK;
+void snapshots_close(struct snapshots *s);
+
+/* Have bootseerd mount again what snapshots need; gives up after `timeout_ns`,
+ * or at once when it does not run: they are mounted when they are used. */
+int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
+		      struct error *err) MUST_CHECK;
+
+/* How a snapshot is mounted: always by one mount. */
+struct mount {
+	const char *type; /* static: "bind", "overlay" */
+	char *source;
+	char **options;
+	size_t n_options;
+};
+void mount_fini(struct mount *m);
+
+struct create_request {
+	enum snapshot_kind kind; /* active or view */
+	const char *key;
+	const char *parent; /* "" without */
+	const struct labels *labels;
+};
+
+/*
+ * Prepare and View.  -EEXIST also tells that the layer of a lazy image that
+ * LABEL_SNAPSHOT_REF names is there now, committed.
+ */
+int snapshots_create(struct snapshots *s, const struct create_request *req,
+		     struct mount *ret, struct error *err) MUST_CHECK;
+int snapshots_mounts(struct snapshots *s, const char *key, struct mount *ret,
+		     struct error *err) MUST_CHECK;
+int snapshots_usage(struct snapshots *s, const char *key, int64_t *ret_size,
+		    int64_t *ret_inodes, struct error *err) MUST_CHECK;
+
+/* Delete what removed snapshots left.  What cannot be deleted now is tried again
+ * the next time and logged. */
+int snapshots_cleanup(struct snapshots *s, struct error *err) MUST_CHECK;
+
+/* For what is a matter of the state alone; borrowed. */
+struct store *snapshots_store(struct snapshots *s);
+
+#endif

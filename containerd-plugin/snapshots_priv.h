@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of the snapshotter share. */
+#ifndef BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_PRIV_H
+#define BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_PRIV_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "containerd-plugin/images.h"
+#include "containerd-plugin/snapshots.h"
+
+#define UNPACKING_MAX 64 /* layers that are being unpacked at a time */
+
+struct snapshots {
+	struct snapshots_config config;
+	int lock_fd;
+	char *folder; /* ROOT/snapshots */
+	struct store *store;
+	struct images *images;
+	bool has_index_option; /* overlayfs knows index= */
+
+	pthread_mutex_t lock; /* protects `unpacking` */
+	pthread_cond_t changed;
+	uint64_t unpacking[UNPACKING_MAX]; /* ids; 0 is free */
+};
+
+/* ROOT/snapshots/ID/NAME; `name` may be "".  NULL when memory is short. */
+char *snapshots_path(struct snapshots *s, uint64_t id,
+		     const char *name) MUST_CHECK;
+
+/* snapshots_lazy.c: the layer becomes a committed snapshot without content if its
+ * image is lazy.  1: done; 0: it is an ordinary one. */
+int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
+			  struct error *err) MUST_CHECK;
+
+/* snapshots_lazy.c: have the folder of a layer that was left out, filled. */
+int snapshots_unpack(struct snapshots *s, const struct snapshot *snap,
+		     struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of the store share. */
+#ifndef BOOTSEER_CONTAINERD_PLUGIN_STORE_PRIV_H
+#define BOOTSEER_CONTAINERD_PLUGIN_STORE_PRIV_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "containerd-plugin/store.h"
+
+enum query {
+	QUERY_BEGIN,
+	QUERY_BEGIN_READ,
+	QUERY_COMMIT,
+	QUERY_ROLLBACK,
+	QUERY_BY_NAME,
+	QUERY_BY_ID,
+	QUERY_PAGE,
+	QUERY_INSERT,
+	QUERY_RENAME,
+	QUERY_SET_LABELS,
+	QUERY_HAS_CHILD,
+	QUERY_DELETE,
+	QUERY_SET_USAGE,
+	QUERY_SET_UNPACKED,
+	QUERY_SET_TREE,
+	QUERY_GARBAGE,
+	QUERY_GARBAGE_ADD,
+	QUERY_GARBAGE_FOLDER,
+	QUERY_GARBAGE_DONE,
+	QUERY_COUNT_,
+};
+
+struct store {
+	/* Held for a whole transaction: one connection serves all threads.
+	 * Protects all below. */
+	pthread_mutex_t lock;
+	sqlite3 *db;
+	sqlite3_stmt *queries[QUERY_COUNT_];
+	uint64_t next_id;
+	bool is_new;
+	char instance[33];
+};
+
+/* A statement with its parameters reset; bind from 1. */
+sqlite3_stmt *store_query(struct store *s, enum query q);
+
+/* Run one that has no rows.  -errno with SQLite's reason. */
+int store_run(struct store *s, sqlite3_stmt *st, struct error *err) MUST_CHECK;
+
+/* 1: a row is there, 0: no more, -errno. */
+int store_step(struct store *s, sqlite3_stmt *st, struct error *err) MUST_CHECK;
+
+int store_fail(struct store *s, struct error *err);
+
+/* Take the lock and begin; then end with the result so far: commit when it is 0,
+ * else roll back.  Returns what the whole came to. */
+int store_begin(struct store *s, struct error *err) MUST_CHECK;
+int store_end(struct store *s, int rc, struct error *err) MUST_CHECK;
+int store_begin_read(struct store *s, struct error *err) MUST_CHECK;
+int store_end_read(struct store *s, int rc) MUST_CHECK;
+
+/* The row of QUERY_BY_NAME, QUERY_BY_ID, QUERY_PAGE. */
+int store_row(sqlite3_stmt *st, struct snapshot *ret,
+	      struct error *err) MUST_CHECK;
+
+#endif
