@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/fs.h"
 
 char *path_join(const char *dir, const char *name)
 {
@@ -47,9 +48,13 @@ static int run_locked(const char *run_dir, uint64_t lock, isolated_fn *fn,
 			   .l_len = 1 };
 	AUTO_FREE char *path = path_join(run_dir, "mount.lock");
 	AUTO_CLOSE int fd = -1;
+	int rc;
 
 	if (!path)
 		return error_nomem(err);
+	rc = fs_mkdir_p(run_dir, 0700, err);
+	if (rc < 0)
+		return rc;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", path,

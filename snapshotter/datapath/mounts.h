@@ -22,8 +22,10 @@
 typedef int isolated_fn(void *arg, struct error *err);
 int isolated_run(const char *run_dir, uint64_t lock, isolated_fn *fn, void *arg,
 		 struct error *err) MUST_CHECK;
-/* Locks of images are their indexes; this is that of a session's own mount. */
+/* Locks of images are their indexes; these are of a session's own mount, and
+ * of probing. */
 #define LOCK_SESSION (UINT64_C(1) << 40)
+#define LOCK_PROBE (LOCK_SESSION + 1)
 
 /* One line of /proc/self/mountinfo. */
 struct mount_line {

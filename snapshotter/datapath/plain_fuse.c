@@ -13,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "snapshotter/datapath/init.h"
 #include "snapshotter/datapath/kinds.h"
 #include "snapshotter/datapath/mounts.h"
 #include "snapshotter/datapath/plain.h"

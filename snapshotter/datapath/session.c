@@ -11,34 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "snapshotter/datapath/init.h"
 #include "snapshotter/datapath/mounts.h"
-
-/* Protocol 7.40, newer than the header of the systems we build on. */
-#define INIT_FLAGS2_HAS_RESEND (1u << (39 - 32))
-#define NOTIFY_RESEND 7
+#include "snapshotter/datapath/parking.h"
 
 /* libfuse takes the largest request it must hold from this, and so the kernel
  * the largest it may send; the page is for the headers of a request. */
 #define REQUEST_MAX (READ_MAX + 4096u)
-#define INIT_TIMEOUT_MS 5000
 /* Reads that nobody waits for yet (readahead): as many as the pool holds. */
 #define BACKGROUND_MAX 256u
-/* Requests that may wait for their image; each is under 1 KiB. */
-#define PARKED_MAX 65536u
-
-struct parked {
-	struct parked *next;
-	size_t len;
-	char data[];
-};
-
 struct session {
 	struct fuse_session *se;
 	struct session_config cfg;
@@ -54,10 +41,7 @@ struct session {
 	unsigned int n_threads;
 	atomic_uint refs; /* the owner, threads, and reads under way */
 
-	atomic_bool parking;
-	pthread_mutex_t lock; /* parked requests */
-	struct parked *first, **last;
-	unsigned int n_parked;
+	struct parking *parking;
 };
 
 void *session_owner(void *userdata)
@@ -108,12 +92,7 @@ static void session_free(struct session *s)
 		fuse_session_destroy(s->se);
 	else if (s->fd >= 0)
 		(void)close(s->fd);
-	while (s->first) {
-		struct parked *p = s->first;
-
-		s->first = p->next;
-		free(p);
-	}
+	parking_free(s->parking);
 	read_pool_free(s->pool);
 	image_table_free(s->images);
 	buf_fini(&s->init_request);
@@ -122,7 +101,6 @@ static void session_free(struct session *s)
 	free(s->init_name);
 	free(s->run_dir);
 	free(s->path);
-	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -198,8 +176,9 @@ void session_init(void *userdata, struct fuse_conn_info *conn)
 		s->cfg.init(conn);
 }
 
-static void process(struct session *s, void *data, size_t len)
+static void process(void *arg, void *data, size_t len)
 {
+	struct session *s = arg;
 	struct fuse_buf buf = { .size = len, .mem = data };
 
 	fuse_session_process_buf(s->se, &buf);
@@ -223,157 +202,30 @@ static int feed_init(struct session *s, bool swallow, struct error *err)
 	return 0;
 }
 
-static int check_init(struct session *s, struct error *err)
-{
-	struct fuse_in_header in;
-	struct fuse_init_in init = { .major = 0 };
-	size_t len = s->init_request.len;
-
-	if (len < sizeof(in))
-		return error_set(err, EPROTO, "%zu bytes as first request",
-				 len);
-	memcpy(&in, s->init_request.data, sizeof(in));
-	if (in.opcode != FUSE_INIT)
-		return error_set(err, EPROTO, "first request is %u, not INIT",
-				 in.opcode);
-	len -= sizeof(in);
-	memcpy(&init, s->init_request.data + sizeof(in),
-	       len < sizeof(init) ? len : sizeof(init));
-	s->resend = (init.flags & FUSE_INIT_EXT) &&
-		    (init.flags2 & INIT_FLAGS2_HAS_RESEND);
-	return 0;
-}
-
-/* ------------------------------------------------- requests that must wait --- */
-
-/* Does the request wait until its image was adopted? */
-static bool is_early(struct session *s, const struct fuse_in_header *in,
-		     const char *payload)
-{
-	struct image_entry *e;
-	uint64_t index;
-
-	switch (in->opcode) {
-	case FUSE_FORGET:
-	case FUSE_BATCH_FORGET:
-	case FUSE_INTERRUPT:
-	case FUSE_DESTROY:
-		return false;
-	default:
-		break;
-	}
-	if (node_is_image(in->nodeid))
-		index = node_index(in->nodeid);
-	else if (in->opcode != FUSE_LOOKUP ||
-		 image_index_parse(payload, &index) < 0)
-		return false;
-	e = image_get(s->images, index);
-	if (!e)
-		return true;
-	image_put(s->images, e);
-	return false;
-}
-
-/* 0: it waits.  Otherwise it must be processed now. */
-static int park(struct session *s, const char *data, size_t len)
-{
-	struct parked *p;
-	int rc = -EALREADY;
-
-	pthread_mutex_lock(&s->lock);
-	if (atomic_load(&s->parking) && s->n_parked < PARKED_MAX &&
-	    is_early(s, (const void *)data,
-		     data + sizeof(struct fuse_in_header))) {
-		p = malloc(sizeof(*p) + len + 1);
-		if (p) {
-			p->next = NULL;
-			p->len = len;
-			memcpy(p->data, data, len + 1);
-			*s->last = p;
-			s->last = &p->next;
-			s->n_parked++;
-			rc = 0;
-		}
-	}
-	pthread_mutex_unlock(&s->lock);
-	return rc;
-}
-
-/* The parked requests that may go on now, taken off the list. */
-static struct parked *unpark(struct session *s, bool all)
-{
-	struct parked *go = NULL, **go_last = &go, **pp = &s->first;
-
-	pthread_mutex_lock(&s->lock);
-	if (all)
-		atomic_store(&s->parking, false);
-	while (*pp) {
-		struct parked *p = *pp;
-		const char *payload = p->data + sizeof(struct fuse_in_header);
-
-		if (!all && is_early(s, (const void *)p->data, payload)) {
-			pp = &p->next;
-			continue;
-		}
-		*pp = p->next;
-		p->next = NULL;
-		*go_last = p;
-		go_last = &p->next;
-		s->n_parked--;
-	}
-	s->last = pp;
-	pthread_mutex_unlock(&s->lock);
-	return go;
-}
-
 void session_admit(struct session *s, bool all)
 {
-	struct parked *p = unpark(s, all);
-
-	while (p) {
-		struct parked *next = p->next;
-
-		process(s, p->data, p->len);
-		free(p);
-		p = next;
-	}
+	parking_release(s->parking, all, process, s);
 }
 
 /* --------------------------------------------------------------- threads --- */
 
-/* The predecessor died between keeping its descriptors and answering INIT, so
- * the kernel sent it again; libfuse has answered it to nobody already. */
-static void answer_init_again(struct session *s, const char *data)
-{
-	const struct fuse_in_header *in = (const void *)data;
-	struct fuse_out_header out;
-	struct iovec iov[2];
-	ssize_t n;
-
-	memcpy(&out, s->init_reply.data, sizeof(out));
-	out.unique = in->unique;
-	iov[0] = (struct iovec){ &out, sizeof(out) };
-	iov[1] = (struct iovec){ s->init_reply.data + sizeof(out),
-				 s->init_reply.len - sizeof(out) };
-	n = writev(s->fd, iov, 2);
-	if (n < 0)
-		log_warning("datapath", "cannot answer INIT: %s",
-			    strerror(errno));
-}
-
 static void dispatch(struct session *s, char *data, size_t len)
 {
 	const struct fuse_in_header *in = (const void *)data;
+	struct error err = ERROR_INIT;
 
 	if (len < sizeof(*in))
 		return;
 	data[len] = '\0'; /* names end here whatever the kernel sent */
 	if (in->opcode == FUSE_INIT) {
-		answer_init_again(s, data);
+		/* The predecessor died after it kept its descriptors and before
+		 * it answered; libfuse has answered already, to nobody. */
+		if (init_answer_again(s->fd, in->unique, &s->init_reply, &err) <
+		    0)
+			log_warning("datapath", "%s", err.msg);
 		return;
 	}
-	if (atomic_load_explicit(&s->parking, memory_order_relaxed) &&
-	    park(s, data, len) == 0)
+	if (parking_take(s->parking, data, len))
 		return;
 	process(s, data, len);
 }
@@ -472,25 +324,6 @@ static void stop_threads(struct session *s)
 
 /* ---------------------------------------------------------------- starting --- */
 
-static int read_init(struct session *s, struct error *err)
-{
-	struct pollfd p = { .fd = s->fd, .events = POLLIN };
-	AUTO_FREE char *data = malloc(REQUEST_MAX);
-	ssize_t n;
-
-	if (!data)
-		return error_nomem(err);
-	if (poll(&p, 1, INIT_TIMEOUT_MS) <= 0)
-		return error_set(err, ETIMEDOUT, "the kernel sends no INIT");
-	n = read(s->fd, data, REQUEST_MAX);
-	if (n < 0)
-		return error_set(err, errno, "read /dev/fuse: %s",
-				 strerror(errno));
-	if (buf_append(&s->init_request, data, (size_t)n) < 0)
-		return error_nomem(err);
-	return check_init(s, err);
-}
-
 /* INIT first: whoever finds the descriptor needs it. */
 static int keep(struct session *s, struct error *err)
 {
@@ -508,28 +341,6 @@ static int keep(struct session *s, struct error *err)
 	return rc;
 }
 
-static int mount_fuse(struct session *s, struct error *err)
-{
-	AUTO_BUF data = BUF_INIT;
-
-	s->fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	if (s->fd < 0)
-		return error_set(err, errno,
-				 "open /dev/fuse: %s (modprobe fuse, or a"
-				 " kernel with CONFIG_FUSE_FS)",
-				 strerror(errno));
-	if (buf_printf(&data, "fd=%d,rootmode=40000,user_id=0,group_id=0,%s",
-		       s->fd, s->cfg.mount_data) < 0)
-		return error_nomem(err);
-	/* Sends no request that we would wait for: INIT is answered later. */
-	if (mount(s->name, s->path, SESSION_FSTYPE,
-		  MS_RDONLY | MS_NODEV | MS_NOATIME | s->cfg.mount_flags,
-		  data.data) < 0)
-		return error_set(err, errno, "mount FUSE on '%s': %s", s->path,
-				 strerror(errno));
-	return 0;
-}
-
 static int start_fresh(struct session *s, struct error *err)
 {
 	int rc = fs_mkdir_p(s->run_dir, 0700, err);
@@ -540,10 +351,13 @@ static int start_fresh(struct session *s, struct error *err)
 	if (rc == 0)
 		rc = fs_mkdir_p(s->path, 0700, err);
 	if (rc == 0)
-		rc = mount_fuse(s, err);
+		rc = init_open(&s->fd, err);
+	if (rc == 0)
+		rc = init_mount(s->fd, s->name, s->path, s->cfg.mount_data,
+				s->cfg.mount_flags, err);
 	if (rc < 0)
 		return rc;
-	rc = read_init(s, err);
+	rc = init_read(s->fd, &s->init_request, &s->resend, err);
 	/* Without RESEND the requests of a crash would wait for ever: then it
 	 * is better that they fail. */
 	if (rc == 0 && s->resend)
@@ -566,8 +380,6 @@ static int start_fresh(struct session *s, struct error *err)
 static int start_adopted(struct session *s, int fd, int init_fd,
 			 struct error *err)
 {
-	struct fuse_out_header resend = { .len = sizeof(resend),
-					  .error = NOTIFY_RESEND };
 	struct pollfd p = { .fd = fd };
 	struct stat st;
 	int rc;
@@ -586,17 +398,17 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (s->fd < 0)
 		return error_set(err, errno, "dup: %s", strerror(errno));
-	rc = check_init(s, err);
+	rc = init_check(&s->init_request, &s->resend, err);
 	if (rc == 0)
 		rc = make_libfuse(s, err);
 	if (rc == 0)
 		rc = feed_init(s, true, err);
 	if (rc < 0)
 		return rc;
-	atomic_store(&s->parking, true);
-	if (write(s->fd, &resend, sizeof(resend)) < 0)
-		return error_set(err, errno, "ask the kernel to send again: %s",
-				 strerror(errno));
+	parking_open(s->parking);
+	rc = init_resend(s->fd, err);
+	if (rc < 0)
+		return rc;
 	s->adopted = true;
 	return 1;
 }
@@ -628,16 +440,15 @@ static struct session *session_new(const struct session_config *cfg)
 	s->cfg.datapath = NULL;
 	s->keeper = cfg->datapath->keeper;
 	s->fd = -1;
-	s->last = &s->first;
 	atomic_init(&s->refs, 1);
-	pthread_mutex_init(&s->lock, NULL);
 	s->images = image_table_new();
+	s->parking = s->images ? parking_new(s->images) : NULL;
 	s->name = strdup(cfg->name);
 	s->run_dir = strdup(cfg->datapath->run_dir);
 	s->path = path_join(cfg->datapath->run_dir, cfg->name);
 	if (asprintf(&s->init_name, "%s-init", cfg->name) < 0)
 		s->init_name = NULL;
-	if (!s->images || !s->name || !s->run_dir || !s->path ||
+	if (!s->parking || !s->name || !s->run_dir || !s->path ||
 	    !s->init_name) {
 		session_free(s);
 		return NULL;

@@ -18,8 +18,6 @@ struct session;
 struct fuse_conn_info;
 struct fuse_lowlevel_ops;
 
-#define SESSION_FSTYPE "fuse.bootseer" /* as mountinfo has it */
-
 struct session_config {
 	const char *name;          /* of the kept descriptors and the mount's
 	                         * folder in the run directory */

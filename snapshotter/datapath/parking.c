@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/datapath/parking.h"
+
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Each is under 1 KiB.  More readers than this wait in the kernel's turn: what
+ * does not fit is answered, with an error. */
+#define PARKED_MAX 65536u
+
+struct parked {
+	struct parked *next;
+	size_t len;
+	char data[];
+};
+
+struct parking {
+	struct image_table *images;
+	atomic_bool open;
+	pthread_mutex_t lock; /* the list; taken before the table's */
+	struct parked *first, **last;
+	unsigned int n;
+};
+
+struct parking *parking_new(struct image_table *images)
+{
+	struct parking *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->images = images;
+	p->last = &p->first;
+	pthread_mutex_init(&p->lock, NULL);
+	return p;
+}
+
+void parking_free(struct parking *p)
+{
+	if (!p)
+		return;
+	while (p->first) {
+		struct parked *r = p->first;
+
+		p->first = r->next;
+		free(r);
+	}
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+void parking_open(struct parking *p)
+{
+	atomic_store(&p->open, true);
+}
+
+/* Is it about an image that is not there (yet)? */
+static bool is_early(struct parking *p, const char *request)
+{
+	const struct fuse_in_header *in = (const void *)request;
+	struct image_entry *e;
+	uint64_t index;
+
+	switch (in->opcode) {
+	case FUSE_FORGET:
+	case FUSE_BATCH_FORGET:
+	case FUSE_INTERRUPT:
+	case FUSE_DESTROY:
+		return false;
+	default:
+		break;
+	}
+	if (node_is_image(in->nodeid))
+		index = node_index(in->nodeid);
+	else if (in->opcode != FUSE_LOOKUP ||
+		 image_index_parse(request + sizeof(*in), &index) < 0)
+		return false;
+	e = image_get(p->images, index);
+	if (e)
+		image_put(p->images, e);
+	return !e;
+}
+
+static bool take_locked(struct parking *p, const char *request, size_t len)
+{
+	struct parked *r;
+
+	if (!atomic_load(&p->open) || p->n == PARKED_MAX ||
+	    !is_early(p, request))
+		return false;
+	r = malloc(sizeof(*r) + len + 1);
+	if (!r)
+		return false;
+	r->next = NULL;
+	r->len = len;
+	memcpy(r->data, request, len + 1);
+	*p->last = r;
+	p->last = &r->next;
+	p->n++;
+	return true;
+}
+
+bool parking_take(struct parking *p, const char *request, size_t len)
+{
+	bool taken;
+
+	if (!atomic_load_explicit(&p->open, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&p->lock);
+	taken = take_locked(p, request, len);
+	pthread_mutex_unlock(&p->lock);
+	return taken;
+}
+
+/* The requests that may go on now, off the list. */
+static struct parked *split(struct parking *p, bool all)
+{
+	struct parked *go = NULL, **go_last = &go, **at = &p->first;
+
+	pthread_mutex_lock(&p->lock);
+	if (all)
+		atomic_store(&p->open, false);
+	while (*at) {
+		struct parked *r = *at;
+
+		if (!all && is_early(p, r->data)) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next;
+		r->next = NULL;
+		*go_last = r;
+		go_last = &r->next;
+		p->n--;
+	}
+	p->last = at;
+	pthread_mutex_unlock(&p->lock);
+	return go;
+}
+
+void parking_release(struct parking *p, bool all,
+		     void (*process)(void *arg, void *request, size_t len),
+		     void *arg)
+{
+	struct parked *r = split(p, all);
+
+	while (r) {
+		struct parked *next = r->next;
+
+		process(arg, r->data, r->len);
+		free(r);
+		r = next;
+	}
+}
