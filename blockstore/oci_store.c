@@ -6,7 +6,7 @@
 #include <string.h>
 
 static oci_store_new_fn *const kinds[] = {
-	[OCI_TRANSPORT_REGISTRY] = NULL,
+	[OCI_TRANSPORT_REGISTRY] = oci_registry_new,
 	[OCI_TRANSPORT_LAYOUT] = oci_layout_new,
 	[OCI_TRANSPORT_ARCHIVE] = NULL,
 };

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Writing to a registry (distribution-spec 1.1, Push): blobs in chunks that go
+ * on where a cut left them, manifests, and the tag that lists referrers where
+ * the registry does not.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "blockstore/registry.h"
+
+#define CHUNK ((uint64_t)16 << 20)
+#define INDEX_TYPE "application/vnd.oci.image.index.v1+json"
+
+/* --------------------------------------------------------------- uploads --- */
+
+struct upload {
+	struct registry *r;
+	const char *what;
+	char *location; /* of the session, absolute or relative to /v2/REPO */
+	uint64_t size;
+	uint64_t done; /* bytes the registry has */
+	int fd;
+	struct oci_progress *progress;
+};
+
+/* Locations are absolute URLs, or paths from the root of the host. */
+static int set_location(struct upload *u, const struct http_response *resp,
+			struct error *err)
+{
+	AUTO_FREE char *to = http_header(resp, "location");
+	AUTO_BUF b = BUF_INIT;
+	const char *host_end;
+
+	if (!to)
+		return error_set(err, EPROTO,
+				 "the registry's answer to an "
+				 "upload has no Location");
+	if (to[0] == '/') {
+		host_end = strstr(u->r->url, "/v2/");
+		if (buf_append(&b, u->r->url, (size_t)(host_end - u->r->url)) <
+		    0)
+			return error_nomem(err);
+	}
+	if (buf_puts(&b, to) < 0)
+		return error_nomem(err);
+	free(u->location);
+	u->location = buf_steal(&b);
+	return u->location ? 0 : error_nomem(err);
+}
+
+static int begin(struct upload *u, struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct registry_request req = {
+		.http = { .method = "POST", .url = "/blobs/uploads/" },
+		.what = u->what,
+	};
+	int rc = registry_do(u->r, &req, &resp, err);
+
+	if (rc == 0)
+		rc = set_location(u, &resp, err);
+	u->done = 0;
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* After a cut: how much has the registry?  "Range: 0-N" (inclusive). */
+static int ask_state(struct upload *u, struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct registry_request req = {
+		.http = { .method = "GET", .url = u->location },
+		.what = u->what,
+	};
+	AUTO_FREE char *range = NULL;
+	uint64_t last = 0;
+	int rc = registry_do(u->r, &req, &resp, err);
+
+	if (rc == 0)
+		range = http_header(&resp, "range");
+	if (rc == 0 && resp.headers.len) {
+		AUTO_FREE char *to = http_header(&resp, "location");
+
+		rc = to ? set_location(u, &resp, err) : 0;
+	}
+	if (rc == 0 && range &&
+	    sscanf(range, "%*[bytes=]0-%" SCNu64, &last) != 1 &&
+	    sscanf(range, "0-%" SCNu64, &last) != 1)
+		rc = error_set(err, EPROTO,
+			       "%s: the registry's upload state "
+			       "is '%.60s'",
+			       u->what, range);
+	/* "0-0" is what an empty session says too, so one byte counts as none
+	 * and the session is begun anew then. */
+	if (rc == 0)
+		u->done = last ? last + 1 : 0;
+	if (rc == 0 && u->done > u->size)
+		rc = error_set(err, EPROTO,
+			       "%s: the registry has more than "
+			       "was sent",
+			       u->what);
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* One chunk, without a retry of its own: a retry must first ask the state. */
+static int send_chunk(struct upload *u, struct error *err)
+{
+	uint64_t len = u->size - u->done < CHUNK ? u->size - u->done : CHUNK;
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	char range[80];
+	const char *const headers[] = {
+		"Content-Type: application/octet-stream", range, NULL
+	};
+	struct registry_request req = {
+		.http = { .method = "PATCH",
+			  .url = u->location,
+			  .headers = headers,
+			  .body_fd = u->fd,
+			  .body_off = u->done,
+			  .body_len = len },
+		.what = u->what,
+	};
+	int rc;
+
+	(void)snprintf(range, sizeof(range),
+		       "Content-Range: %" PRIu64 "-%" PRIu64, u->done,
+		       u->done + len - 1);
+	rc = registry_try(u->r, &req, &resp, err);
+	if (rc == 0)
+		rc = set_location(u, &resp, err);
+	if (rc == 0)
+		u->done += len;
+	http_response_fini(&resp);
+	return rc;
+}
+
+static int finish(struct upload *u, const char *digest, struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_BUF url = BUF_INIT;
+	struct registry_request req = { .http = { .method = "PUT" },
+					.what = u->what };
+	int rc;
+
+	if (buf_printf(&url, "%s%cdigest=%s", u->location,
+		       strchr(u->location, '?') ? '&' : '?', digest) < 0)
+		return error_nomem(err);
+	req.http.url = url.data;
+	rc = registry_do(u->r, &req, &resp, err);
+	http_response_fini(&resp);
+	return rc;
+}
+
+static int send_all(struct upload *u, struct error *err)
+{
+	unsigned int failures = 0;
+	int rc = begin(u, err);
+
+	while (rc == 0 && u->done < u->size) {
+		rc = send_chunk(u, err);
+		if (rc == 0) {
+			failures = 0;
+			if (u->progress &&
+			    u->progress->step(u->progress, u->done, u->size))
+				return error_set(err, ECANCELED, "cancelled");
+			continue;
+		}
+		if (++failures >= u->r->cfg.attempts ||
+		    (rc != -EIO && rc != -ETIMEDOUT && rc != -ECONNREFUSED &&
+		     rc != -EBUSY && rc != -ERANGE && rc != -ENOENT))
+			return rc;
+		registry_back_off(failures, NULL);
+		/* A session that is gone, or that has nothing, begins anew. */
+		rc = ask_state(u, err);
+		if (rc == -ENOENT || (rc == 0 && u->done == 0))
+			rc = begin(u, err);
+	}
+	return rc;
+}
+
+int registry_put_blob(struct oci_store *s, const struct digest *d,
+		      uint64_t size, int fd, struct oci_progress *p,
+		      struct error *err)
+{
+	char name[DIGEST_STR_MAX], what[DIGEST_STR_MAX + 32];
+	struct upload u = {
+		.r = registry_of(s),
+		.what = what,
+		.size = size,
+		.fd = fd,
+		.progress = p,
+	};
+	bool have = false;
+	int rc;
+
+	digest_format(d, name);
+	(void)snprintf(what, sizeof(what), "upload of blob %s", name);
+	rc = registry_has_blob(s, d, &have, err);
+	if (rc < 0 || have)
+		return rc;
+	rc = send_all(&u, err);
+	if (rc == 0)
+		rc = finish(&u, name, err);
+	free(u.location);
+	return rc;
+}
+
+/* ------------------------------------------------------------- manifests --- */
+
+static int put(struct registry *r, const char *ref, const char *media_type,
+	       const void *body, size_t len, struct http_response *resp,
+	       struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF type = BUF_INIT;
+	AUTO_BUF what = BUF_INIT;
+	const char *headers[2] = { NULL };
+	struct registry_request req = {
+		.http = { .method = "PUT",
+			  .headers = headers,
+			  .body = body,
+			  .body_len = len },
+	};
+
+	if (buf_printf(&path, "/manifests/%s", ref) < 0 ||
+	    buf_printf(&what, "upload of manifest '%s'", ref) < 0 ||
+	    buf_printf(&type, "Content-Type: %s", media_type) < 0)
+		return error_nomem(err);
+	headers[0] = type.data;
+	req.http.url = path.data;
+	req.what = what.data;
+	return registry_do(r, &req, resp, err);
+}
+
+/* The index of a referrers tag, or a new one. */
+static int load_referrers(struct registry *r, const char *tag, json_t **ret,
+			  struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	int rc = registry_get_manifest(&r->base, tag, &m, err);
+
+	if (rc == -ENOENT) {
+		*ret = json_pack("{s:i, s:s, s:[]}", "schemaVersion", 2,
+				 "mediaType", INDEX_TYPE, "manifests");
+		rc = *ret ? 0 : error_nomem(err);
+	} else if (rc == 0) {
+		*ret = json_loadb(m.body.data, m.body.len, 0, NULL);
+		if (!json_is_array(json_object_get(*ret, "manifests"))) {
+			json_decref(*ret);
+			rc = error_set(err, EINVAL,
+				       "tag '%s' is no list of referrers", tag);
+		}
+	}
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+static int save_referrers(struct registry *r, const char *tag, const json_t *j,
+			  struct error *err)
+{
+	AUTO_FREE char *text =
+		json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER);
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc;
+
+	if (!text)
+		return error_nomem(err);
+	rc = put(r, tag, INDEX_TYPE, text, strlen(text), &resp, err);
+	http_response_fini(&resp);
+	return rc;
+}
+
+static void drop_entry(json_t *index, const char *digest)
+{
+	json_t *list = json_object_get(index, "manifests");
+
+	for (size_t i = json_array_size(list); i-- > 0;) {
+		const char *have = json_string_value(
+			json_object_get(json_array_get(list, i), "digest"));
+
+		if (have && strcmp(have, digest) == 0)
+			(void)json_array_remove(list, i);
+	}
+}
+
+static int enter_referrer(struct registry *r, const struct oci_image *image,
+			  const char *media_type, const char *digest,
+			  size_t len, struct error *err)
+{
+	char tag[REFERRERS_TAG_MAX];
+	json_t *index, *entry;
+	int rc;
+
+	registry_referrers_tag(&image->subject, tag);
+	rc = load_referrers(r, tag, &index, err);
+	if (rc < 0)
+		return rc;
+	drop_entry(index, digest);
+	entry = json_pack("{s:s, s:s, s:I, s:s}", "mediaType", media_type,
+			  "digest", digest, "size", (json_int_t)len,
+			  "artifactType", image->artifact_type);
+	if (!entry || json_array_append_new(json_object_get(index, "manifests"),
+					    entry) < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = save_referrers(r, tag, index, err);
+	json_decref(index);
+	return rc;
+}
+
+int registry_put_manifest(struct oci_store *s, const char *ref,
+			  const char *media_type, const void *body, size_t len,
+			  struct error *err)
+{
+	struct registry *r = registry_of(s);
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct oci_image image = { .n_layers = 0 };
+	char digest[DIGEST_STR_MAX];
+	AUTO_FREE char *known = NULL;
+	struct digest d;
+	int rc;
+
+	if (digest_of(body, len, &d) < 0)
+		return error_nomem(err);
+	digest_format(&d, digest);
+	rc = put(r, ref ? ref : digest, media_type, body, len, &resp, err);
+	if (rc < 0 || oci_media_type_is_index(media_type))
+		goto out;
+	rc = oci_image_parse(body, len, &image, err);
+	if (rc == 0 && image.has_subject) {
+		/* Present: the registry lists referrers by itself. */
+		known = http_header(&resp, "oci-subject");
+		if (!known)
+			rc = enter_referrer(r, &image, media_type, digest, len,
+					    err);
+	}
+	oci_image_fini(&image);
+out:
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* Take the manifest off the list of its subject, where a tag holds that. */
+static int leave_referrers(struct registry *r, const char *digest,
+			   struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct oci_image image = { .n_layers = 0 };
+	char tag[REFERRERS_TAG_MAX];
+	struct oci_manifest list = { .body = BUF_INIT };
+	json_t *index;
+	int rc = registry_get_manifest(&r->base, digest, &m, err);
+
+	if (rc == 0)
+		rc = oci_image_parse(m.body.data, m.body.len, &image, err);
+	if (rc == 0 && image.has_subject) {
+		registry_referrers_tag(&image.subject, tag);
+		rc = registry_get_manifest(&r->base, tag, &list, err);
+		if (rc == 0)
+			rc = load_referrers(r, tag, &index, err);
+		if (rc == 0) {
+			drop_entry(index, digest);
+			rc = save_referrers(r, tag, index, err);
+			json_decref(index);
+		} else if (rc == -ENOENT) {
+			rc = 0;
+		}
+	}
+	oci_image_fini(&image);
+	oci_manifest_fini(&list);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+int registry_remove_manifest(struct oci_store *s, const struct digest *d,
+			     struct error *err)
+{
+	struct registry *r = registry_of(s);
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	char digest[DIGEST_STR_MAX];
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF what = BUF_INIT;
+	struct registry_request req = { .http = { .method = "DELETE" } };
+	int rc;
+
+	digest_format(d, digest);
+	if (buf_printf(&path, "/manifests/%s", digest) < 0 ||
+	    buf_printf(&what, "removal of manifest %s", digest) < 0)
+		return error_nomem(err);
+	req.http.url = path.data;
+	req.what = what.data;
+	rc = leave_referrers(r, digest, err);
+	if (rc == 0)
+		rc = registry_do(r, &req, &resp, err);
+	http_response_fini(&resp);
+	return rc;
+}
