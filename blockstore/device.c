@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The virtual data device of one image: what the cache has, and the rest. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "blockstore/fetcher.h"
+#include "common/bytes.h"
+
+#define SYNC_BYTES (4 * MIB) /* of one read of device_read_sync() */
+
+static void count(atomic_uint_fast64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
+	       struct source **packs, struct device **ret, struct error *err)
+{
+	struct device *dev = calloc(1, sizeof(*dev));
+	int rc = 0;
+
+	if (dev) {
+		dev->label = strdup(label);
+		dev->packs = calloc(map->n_packs + 1, sizeof(*dev->packs));
+	}
+	if (!dev || !dev->label || !dev->packs)
+		rc = error_nomem(err);
+	for (size_t i = 0; i < map->n_packs; i++) {
+		if (rc < 0)
+			source_free(packs[i]);
+		else
+			rc = verify_source_new(packs[i], &dev->packs[i], err);
+	}
+	if (dev) {
+		dev->f = f;
+		dev->map = map;
+		for (size_t i = 0; i < STREAMS; i++)
+			atomic_init(&dev->marks[i], SIZE_MAX);
+	}
+	if (rc < 0) {
+		if (dev) {
+			for (size_t i = 0; dev->packs && i < map->n_packs; i++)
+				source_free(dev->packs[i]);
+			free(dev->packs);
+			free(dev->label);
+		}
+		free(dev);
+		return rc;
+	}
+	*ret = dev;
+	return 0;
+}
+
+/* With the lock, without reads: who waits for its queued flights waits through
+ * another device, which fetches them. */
+static void leave_flights(struct device *dev)
+{
+	for (size_t i = 0; i < PRIORITIES; i++) {
+		struct flight *fl = TAILQ_FIRST(&dev->f->queue[i]), *next;
+
+		for (; fl; fl = next) {
+			next = TAILQ_NEXT(fl, queue);
+			if (fl->dev != dev)
+				continue;
+			if (TAILQ_EMPTY(&fl->pieces)) {
+				flight_dequeue(dev->f, fl);
+				flight_drop(dev->f, fl);
+			} else {
+				flight_rehome(fl);
+			}
+		}
+	}
+}
+
+void device_free(struct device *dev)
+{
+	struct fetcher *f;
+
+	if (!dev)
+		return;
+	f = dev->f;
+	(void)pthread_mutex_lock(&f->lock);
+	while (dev->n_reads || dev->n_transfers)
+		(void)pthread_cond_wait(&f->quiet, &f->lock);
+	leave_flights(dev);
+	(void)pthread_mutex_unlock(&f->lock);
+	for (size_t i = 0; i < dev->map->n_packs; i++)
+		source_free(dev->packs[i]);
+	free(dev->packs);
+	free(dev->label);
+	free(dev);
+}
+
+/* One read on its way through the blocks that it covers. */
+struct walk {
+	struct device *dev;
+	struct device_read *r;
+	struct pending *missing; /* NULL while all was in the cache */
+	size_t n_missing;
+};
+
+static int note_missing(struct walk *w, size_t index, uint32_t in, uint32_t len,
+			uint8_t *dst, struct error *err)
+{
+	struct piece *p;
+
+	if (!w->missing) {
+		size_t rest = w->r->len - (size_t)(dst - (uint8_t *)w->r->buf);
+
+		/* No block is smaller than its alignment in the device. */
+		w->missing = pending_new(w->dev, w->r, rest / BLOCK_ALIGN + 2);
+		if (!w->missing)
+			return error_nomem(err);
+	}
+	p = &w->missing->pieces[w->n_missing++];
+	p->owner = w->missing;
+	p->index = index;
+	p->off = in;
+	p->len = len;
+	p->dst = dst;
+	return 0;
+}
+
+/* Read from the cache what it has, note the rest. */
+static int walk_blocks(struct walk *w, struct error *err)
+{
+	const struct blockmap *m = w->dev->map;
+	uint64_t pos = w->r->off, end = pos + w->r->len;
+	size_t i = blockmap_find(m, pos), first = i;
+	struct block b;
+
+	for (; pos < end; i++) {
+		uint8_t *dst = (uint8_t *)w->r->buf + (pos - w->r->off);
+		uint64_t in, span, n, content = 0;
+		int rc = 0;
+
+		if (i < m->n_blocks)
+			blockmap_block(m, i, &b);
+		if (i >= m->n_blocks || b.voff > pos)
+			return error_set(
+				err, EIO,
+				"image %s: no block holds byte %" PRIu64
+				" of the device",
+				w->dev->label, pos);
+		in = pos - b.voff;
+		span = round_up(b.usize, BLOCK_ALIGN);
+		n = span - in < end - pos ? span - in : end - pos;
+		if (in < b.usize) {
+			content = b.usize - in < n ? b.usize - in : n;
+			rc = cache_read(w->dev->f->cfg.cache, &b, (uint32_t)in,
+					dst, content, err);
+		}
+		if (rc == -ENOENT)
+			rc = note_missing(w, i, (uint32_t)in, (uint32_t)content,
+					  dst, err);
+		if (rc < 0)
+			return rc;
+		memset(dst + content, 0, n - content);
+		pos += n;
+	}
+	stream_note(w->dev, first, i);
+	return 0;
+}
+
+static void finish(struct device *dev, struct device_read *r, int rc,
+		   const struct error *err)
+{
+	if (rc < 0)
+		count(&dev->errors, 1);
+	r->done(r, rc, rc < 0 ? err : NULL);
+}
+
+/* Takes the pending. */
+static void wait_for(struct walk *w)
+{
+	struct pending *p = w->missing;
+	struct fetcher *f = w->dev->f;
+	struct error err = ERROR_INIT;
+	int rc = 0;
+
+	/* Pieces that were not used must not look like waits. */
+	p->n_pieces = w->n_missing;
+	p->n_left = w->n_missing;
+	(void)pthread_mutex_lock(&f->lock);
+	pending_add(f, p);
+	for (size_t i = 0; i < w->n_missing && rc == 0; i++) {
+		struct block b;
+
+		blockmap_block(w->dev->map, p->pieces[i].index, &b);
+		rc = flight_join(f, w->dev, &p->pieces[i], &b, SOURCE_DEMAND,
+				 &err);
+	}
+	if (rc < 0)
+		pending_fail(f, p, rc, &err);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+void device_submit(struct device *d, struct device_read *r)
+{
+	struct walk w = { .dev = d, .r = r };
+	struct error err = ERROR_INIT;
+	int rc = 0;
+
+	count(&d->reads, 1);
+	count(&d->read_bytes, r->len);
+	if (r->off > d->map->device_size ||
+	    r->len > d->map->device_size - r->off)
+		rc = error_set(&err, EIO,
+			       "image %s: %zu bytes at %" PRIu64
+			       " lie past the device of %" PRIu64 " bytes",
+			       d->label, r->len, r->off, d->map->device_size);
+	if (rc == 0)
+		rc = walk_blocks(&w, &err);
+	if (rc < 0) {
+		pending_free(w.missing);
+		finish(d, r, rc, &err);
+	} else if (!w.missing) {
+		finish(d, r, 0, NULL);
+	} else {
+		count(&d->misses, 1);
+		wait_for(&w);
+	}
+}
+
+struct sync_read {
+	struct device_read base;
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool has_ended;
+	int rc;
+	struct error *err;
+};
+
+static void sync_done(struct device_read *r, int rc, const struct error *err)
+{
+	struct sync_read *s = container_of(r, struct sync_read, base);
+
+	(void)pthread_mutex_lock(&s->lock);
+	s->rc = rc;
+	if (err && s->err)
+		*s->err = *err;
+	s->has_ended = true;
+	(void)pthread_cond_signal(&s->ended);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
+		     struct error *err)
+{
+	struct sync_read s = { .base.done = sync_done, .err = err };
+
+	(void)pthread_mutex_init(&s.lock, NULL);
+	(void)pthread_cond_init(&s.ended, NULL);
+	do {
+		size_t n = len < SYNC_BYTES ? len : SYNC_BYTES;
+
+		s.base.off = off;
+		s.base.buf = buf;
+		s.base.len = n;
+		s.has_ended = false;
+		device_submit(d, &s.base);
+		(void)pthread_mutex_lock(&s.lock);
+		while (!s.has_ended)
+			(void)pthread_cond_wait(&s.ended, &s.lock);
+		(void)pthread_mutex_unlock(&s.lock);
+		off += n;
+		len -= n;
+		buf = (uint8_t *)buf + n;
+	} while (len && s.rc == 0);
+	(void)pthread_cond_destroy(&s.ended);
+	(void)pthread_mutex_destroy(&s.lock);
+	return s.rc;
+}
+
+void device_get_stats(struct device *d, struct device_stats *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->reads = atomic_load(&d->reads);
+	ret->read_bytes = atomic_load(&d->read_bytes);
+	ret->misses = atomic_load(&d->misses);
+	ret->errors = atomic_load(&d->errors);
+	ret->blocks = d->map->n_blocks;
+	for (size_t i = 0; i < d->map->n_blocks; i++) {
+		struct block b;
+
+		blockmap_block(d->map, i, &b);
+		ret->blocks_held += cache_has(d->f->cfg.cache, &b.digest);
+	}
+	(void)pthread_mutex_lock(&d->f->lock);
+	ret->fetches = d->fetches;
+	ret->fetched_bytes = d->fetched_bytes;
+	(void)pthread_mutex_unlock(&d->f->lock);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Threads that fetch, the order in which they do, and deadlines of readers. */
+#include "blockstore/fetcher.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define THREADS_MAX 256u
+#define NS_PER_S 1000000000LL
+#define NS_PER_MS 1000000LL
+
+int64_t fetcher_now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* What a free thread does next; NULL: nothing, for now. */
+static struct flight *pick(struct fetcher *f)
+{
+	struct flight *fl = TAILQ_FIRST(&f->queue[SOURCE_DEMAND]);
+
+	if (fl || f->n_bulk >= f->max_bulk)
+		return fl;
+	fl = TAILQ_FIRST(&f->queue[SOURCE_HOT]);
+	return fl ? fl : TAILQ_FIRST(&f->queue[SOURCE_COLD]);
+}
+
+static void *fetch_main(void *arg)
+{
+	struct transfer *t = arg;
+	struct fetcher *f = t->f;
+
+	(void)pthread_mutex_lock(&f->lock);
+	while (!f->stop) {
+		struct flight *fl = pick(f);
+
+		if (fl) {
+			transfer_run(f, t, fl);
+			continue;
+		}
+		f->n_idle++;
+		(void)pthread_cond_wait(&f->work, &f->lock);
+		f->n_idle--;
+	}
+	(void)pthread_mutex_unlock(&f->lock);
+	return NULL;
+}
+
+/* With the lock, released meanwhile. */
+static void expire(struct fetcher *f, struct pending *p)
+{
+	struct error err = ERROR_INIT;
+	char text[DIGEST_STR_MAX] = "";
+
+	for (size_t i = 0; i < p->n_pieces && !*text; i++)
+		if (p->pieces[i].flight)
+			digest_format(&p->pieces[i].flight->b.digest, text);
+	(void)error_set(&err, ETIMEDOUT,
+			"image %s: block %s: not there after %" PRId64 " ms",
+			p->dev->label, text,
+			(int64_t)(f->cfg.demand_timeout_ns / NS_PER_MS));
+	/* Bytes may be on their way into its buffer: then it ends after that,
+	 * and must not be found here again. */
+	TAILQ_REMOVE(&f->deadlines, p, by_deadline);
+	p->has_expired = true;
+	pending_fail(f, p, -ETIMEDOUT, &err);
+}
+
+static void *timer_main(void *arg)
+{
+	struct fetcher *f = arg;
+
+	(void)pthread_mutex_lock(&f->lock);
+	while (!f->stop) {
+		struct pending *p = TAILQ_FIRST(&f->deadlines);
+
+		if (!p) {
+			(void)pthread_cond_wait(&f->timer, &f->lock);
+		} else if (p->deadline_ns > fetcher_now_ns()) {
+			struct timespec ts = {
+				.tv_sec = p->deadline_ns / NS_PER_S,
+				.tv_nsec = p->deadline_ns % NS_PER_S,
+			};
+			(void)pthread_cond_timedwait(&f->timer, &f->lock, &ts);
+		} else {
+			expire(f, p);
+		}
+	}
+	(void)pthread_mutex_unlock(&f->lock);
+	return NULL;
+}
+
+static int check_config(const struct fetcher_config *cfg, struct error *err)
+{
+	if (!cfg->threads || cfg->threads > THREADS_MAX)
+		return error_set(err, EINVAL, "%u fetch threads, want 1 to %u",
+				 cfg->threads, THREADS_MAX);
+	if (cfg->window_max < cfg->window)
+		return error_set(err, EINVAL,
+				 "a fetch window of %" PRIu32
+				 " bytes with a maximum of %" PRIu32,
+				 cfg->window, cfg->window_max);
+	if (cfg->demand_timeout_ns <= 0)
+		return error_set(err, EINVAL, "readers need a timeout");
+	return 0;
+}
+
+static void init(struct fetcher *f)
+{
+	pthread_condattr_t monotonic;
+
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&f->lock, NULL);
+	(void)pthread_cond_init(&f->work, NULL);
+	(void)pthread_cond_init(&f->timer, &monotonic);
+	(void)pthread_cond_init(&f->quiet, NULL);
+	(void)pthread_condattr_destroy(&monotonic);
+	TAILQ_INIT(&f->deadlines);
+	for (size_t i = 0; i < PRIORITIES; i++)
+		TAILQ_INIT(&f->queue[i]);
+}
+
+/* Stop and release; the timer thread runs if any fetch thread does. */
+static void stop_threads(struct fetcher *f, bool has_timer)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	f->stop = true;
+	(void)pthread_cond_broadcast(&f->work);
+	(void)pthread_cond_broadcast(&f->timer);
+	(void)pthread_mutex_unlock(&f->lock);
+	for (unsigned int i = 0; i < f->n_threads; i++)
+		(void)pthread_join(f->threads[i].id, NULL);
+	if (has_timer)
+		(void)pthread_join(f->timer_thread, NULL);
+	(void)pthread_cond_destroy(&f->quiet);
+	(void)pthread_cond_destroy(&f->timer);
+	(void)pthread_cond_destroy(&f->work);
+	(void)pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
+		struct error *err)
+{
+	struct fetcher *f;
+	int rc = check_config(cfg, err);
+
+	if (rc < 0)
+		return rc;
+	f = calloc(1, sizeof(*f) + cfg->threads * sizeof(f->threads[0]));
+	if (!f)
+		return error_nomem(err);
+	f->cfg = *cfg;
+	/* A quarter of the threads waits for readers, whatever bulk there is. */
+	f->max_bulk =
+		cfg->threads == 1 ? 1 : cfg->threads - (cfg->threads + 3) / 4;
+	init(f);
+	rc = -pthread_create(&f->timer_thread, NULL, timer_main, f);
+	if (rc < 0) {
+		stop_threads(f, false);
+		return error_set(err, -rc, "start thread: %s", strerror(-rc));
+	}
+	for (; f->n_threads < cfg->threads; f->n_threads++) {
+		struct fetch_thread *t = &f->threads[f->n_threads];
+
+		t->transfer.f = f;
+		rc = -pthread_create(&t->id, NULL, fetch_main, &t->transfer);
+		if (rc < 0) {
+			stop_threads(f, true);
+			return error_set(err, -rc, "start thread: %s",
+					 strerror(-rc));
+		}
+	}
+	*ret = f;
+	return 0;
+}
+
+void fetcher_free(struct fetcher *f)
+{
+	if (f)
+		stop_threads(f, true);
+}

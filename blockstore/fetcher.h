@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside of fetching; private to device.c and fetcher*.c.
+ *
+ *   device.c            reads: what the cache has, and pieces of what it lacks
+ *   device_fetch.c      prefetching ranges of blocks
+ *   device_stream.c     sequential readers, and reading ahead of them
+ *   fetcher.c           threads, queues, deadlines
+ *   fetcher_flight.c    blocks under way, and who waits for them
+ *   fetcher_transfer.c  one request to a source: its range, and its bytes
+ *
+ * A *flight* is one block that somebody waits for or that is being fetched:
+ * one for each digest, however many devices and readers want it.  A *piece* is
+ * one wait for one flight, a *pending* one reader with its pieces.  A *transfer*
+ * fetches the flights of one contiguous range of a pack.
+ *
+ * One lock, fetcher.lock, guards all of it.  It is not held over reads, copies,
+ * cache_put() or callbacks; the locks of the cache may be taken below it.
+ */
+#ifndef BOOTSEER_BLOCKSTORE_FETCHER_H
+#define BOOTSEER_BLOCKSTORE_FETCHER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "blockstore/blockstore.h"
+
+#define FLIGHT_BUCKETS 1024u
+#define TRANSFER_BLOCKS_MAX 1024u
+#define FLIGHT_ATTEMPTS 2 /* transfers that may bring a block wrong bytes */
+#define PRIORITIES 3
+#define STREAMS 8 /* sequential readers that are told apart in a device */
+
+struct pending;
+struct transfer;
+
+struct piece {
+	TAILQ_ENTRY(piece) link;
+	struct pending *owner;
+	struct flight *flight; /* NULL: not begun, being copied, or done */
+	size_t index;          /* of the block in the owner's device */
+	uint8_t *dst;          /* NULL: only keep it in the cache */
+	uint32_t off, len;     /* part of the block */
+};
+TAILQ_HEAD(piece_list, piece);
+
+struct pending {
+	struct device *dev;
+	struct device_read *read; /* NULL: a device_fetch() */
+	TAILQ_ENTRY(pending) by_deadline;
+	int64_t deadline_ns;
+	bool has_expired; /* and is off that list */
+	size_t n_left;    /* pieces not done */
+	size_t n_copying; /* pieces whose bytes are being copied right now */
+	int rc;           /* first failure */
+	struct error err;
+	pthread_cond_t progress; /* device_fetch(): a piece is done */
+	struct piece_list idle;  /* device_fetch(): pieces to use again */
+	size_t n_pieces;
+	struct piece pieces[];
+};
+
+struct flight {
+	struct flight *hnext;
+	struct block b;
+	struct device *dev; /* whose source brings it ... */
+	size_t index;       /* ... and its entry in that device's map */
+	TAILQ_ENTRY(flight) queue;
+	struct piece_list pieces;
+	struct transfer *transfer; /* NULL while queued */
+	enum source_priority priority;
+	uint32_t window;    /* bytes that may be fetched along unasked */
+	bool ahead;         /* kept queued though nobody waits */
+	unsigned int wrong; /* transfers that brought other bytes */
+};
+TAILQ_HEAD(flight_queue, flight);
+
+struct transfer {
+	struct source_sink sink;
+	struct fetcher *f;
+	struct device *dev;
+	enum source_priority priority;
+	size_t n, next; /* flights, and the first one not delivered */
+	bool joined;    /* a reader waits for a flight in a bulk transfer */
+	bool cut;       /* stopped by us for the sake of a reader */
+	struct flight *flights[TRANSFER_BLOCKS_MAX];
+	struct block blocks[TRANSFER_BLOCKS_MAX];
+};
+
+struct fetcher {
+	struct fetcher_config cfg;
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t work;  /* a queue is no longer empty, or stop */
+	pthread_cond_t timer; /* the first deadline changed, or stop */
+	pthread_cond_t quiet; /* a device lost a read or a transfer */
+	bool stop;
+	unsigned int n_idle; /* threads that wait for work */
+	unsigned int n_bulk; /* transfers that no reader asked for ... */
+	unsigned int
+		max_bulk; /* ... and their bound: the rest is for readers */
+	struct flight_queue queue[PRIORITIES];
+	struct flight *buckets[FLIGHT_BUCKETS];
+	TAILQ_HEAD(, pending) deadlines; /* soonest first */
+	unsigned int n_threads;
+	pthread_t timer_thread;
+	struct fetch_thread {
+		pthread_t id;
+		struct transfer transfer;
+	} threads[];
+};
+
+struct stream {
+	size_t next; /* entry after what was fetched for it */
+	uint32_t window;
+	uint64_t stamp; /* of its last use */
+};
+
+struct device {
+	struct fetcher *f;
+	const struct blockmap *map;
+	char *label;
+	struct source **packs; /* verify > ... */
+	/* With the fetcher's lock: */
+	size_t n_reads; /* pendings */
+	size_t n_transfers;
+	uint64_t fetches, fetched_bytes;
+	struct stream streams[STREAMS];
+	uint64_t stamp;
+	/* Entries that, when read, ask for more to be read ahead; SIZE_MAX is
+	 * none. Looked at without the lock. */
+	atomic_size_t marks[STREAMS];
+	atomic_uint_fast64_t reads, read_bytes, misses, errors;
+};
+
+int64_t fetcher_now_ns(void);
+
+/* All below: with the lock.  "Releases" says that it is let go in between. */
+
+/* fetcher_flight.c */
+struct flight *flight_find(struct fetcher *f, const struct digest *d);
+/* A new one, not queued; NULL when memory is short. */
+struct flight *flight_new(struct fetcher *f, struct device *dev, size_t index,
+			  const struct block *b);
+/* Forget it; nobody waits for it and no transfer has it. */
+void flight_drop(struct fetcher *f, struct flight *fl);
+void flight_enqueue(struct fetcher *f, struct flight *fl, bool first);
+void flight_dequeue(struct fetcher *f, struct flight *fl);
+/* Wait with `p` for the block, which is fetched if it is not under way. */
+int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
+		const struct block *b, enum source_priority priority,
+		struct error *err) MUST_CHECK;
+/* Give the bytes to those who wait; releases. `data` NULL: from the cache.
+ * False when the cache has lost them; what was taken then waits again. */
+bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data);
+/* End the waits that only want the block kept. */
+void flight_kept(struct fetcher *f, struct flight *fl, int rc,
+		 const struct error *err);
+/* Fail those who wait through `dev`; the others go on with their own device.
+ * Releases.  The flight is gone or queued after it. */
+void flight_fail(struct fetcher *f, struct flight *fl, int rc,
+		 const struct error *err);
+/* Fetch it through the device of the first who waits. */
+void flight_rehome(struct flight *fl);
+
+/* Fail a reader; releases. */
+void pending_fail(struct fetcher *f, struct pending *p, int rc,
+		  const struct error *err);
+/* Stop waiting for whatever is not being copied. */
+void pending_detach(struct fetcher *f, struct pending *p);
+void pending_add(struct fetcher *f, struct pending *p);
+struct pending *pending_new(struct device *dev, struct device_read *r,
+			    size_t n_pieces);
+void pending_free(struct pending *p);
+
+/* fetcher_transfer.c: fetch a queued flight and what lies next to it.
+ * Releases. */
+void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl);
+
+/* device_stream.c */
+/* Bytes to fetch for a reader who misses entry `index`.  `ret_sequential`: it reads
+ * sequentially. */
+uint32_t stream_window(struct device *dev, size_t index,
+		       struct stream **ret_stream, bool *ret_sequential);
+/* The stream that goes on at `index`, or NULL. */
+struct stream *stream_at(struct device *dev, size_t index);
+/* Read the window at its end ahead. */
+void stream_go_on(struct device *dev, struct stream *s);
+/* Entry `first` was fetched ahead: when it is read, go on. */
+void stream_mark(struct device *dev, struct stream *s, size_t first);
+/* No lock: entries [first, end) are read; read on ahead when one is marked. */
+void stream_note(struct device *dev, size_t first, size_t end);
+
+#endif

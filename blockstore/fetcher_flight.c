@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks under way, and who waits for them. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "blockstore/fetcher.h"
+#include "common/bytes.h"
+
+static struct flight **bucket_of(struct fetcher *f, const struct digest *d)
+{
+	return &f->buckets[get_le32(d->b) % FLIGHT_BUCKETS];
+}
+
+struct flight *flight_find(struct fetcher *f, const struct digest *d)
+{
+	struct flight *fl = *bucket_of(f, d);
+
+	while (fl && !digest_equal(&fl->b.digest, d))
+		fl = fl->hnext;
+	return fl;
+}
+
+struct flight *flight_new(struct fetcher *f, struct device *dev, size_t index,
+			  const struct block *b)
+{
+	struct flight **to = bucket_of(f, &b->digest);
+	struct flight *fl = calloc(1, sizeof(*fl));
+
+	if (!fl)
+		return NULL;
+	fl->b = *b;
+	fl->dev = dev;
+	fl->index = index;
+	TAILQ_INIT(&fl->pieces);
+	fl->hnext = *to;
+	*to = fl;
+	return fl;
+}
+
+void flight_drop(struct fetcher *f, struct flight *fl)
+{
+	struct flight **at = bucket_of(f, &fl->b.digest);
+
+	while (*at != fl)
+		at = &(*at)->hnext;
+	*at = fl->hnext;
+	free(fl);
+}
+
+void flight_enqueue(struct fetcher *f, struct flight *fl, bool first)
+{
+	fl->transfer = NULL;
+	if (first)
+		TAILQ_INSERT_HEAD(&f->queue[fl->priority], fl, queue);
+	else
+		TAILQ_INSERT_TAIL(&f->queue[fl->priority], fl, queue);
+	(void)pthread_cond_signal(&f->work);
+}
+
+void flight_dequeue(struct fetcher *f, struct flight *fl)
+{
+	TAILQ_REMOVE(&f->queue[fl->priority], fl, queue);
+}
+
+void flight_rehome(struct flight *fl)
+{
+	const struct piece *p = TAILQ_FIRST(&fl->pieces);
+
+	fl->dev = p->owner->dev;
+	fl->index = p->index;
+	blockmap_block(fl->dev->map, fl->index, &fl->b);
+}
+
+int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
+		const struct block *b, enum source_priority priority,
+		struct error *err)
+{
+	struct flight *fl = flight_find(f, &b->digest);
+
+	if (!fl) {
+		fl = flight_new(f, dev, p->index, b);
+		if (!fl)
+			return error_nomem(err);
+		fl->priority = priority;
+		flight_enqueue(f, fl, false);
+	} else if (priority < fl->priority) {
+		if (fl->transfer) {
+			fl->priority = priority;
+			fl->transfer->joined = true;
+		} else {
+			flight_dequeue(f, fl);
+			fl->priority = priority;
+			flight_enqueue(f, fl, false);
+		}
+	}
+	p->flight = fl;
+	TAILQ_INSERT_TAIL(&fl->pieces, p, link);
+	return 0;
+}
+
+struct pending *pending_new(struct device *dev, struct device_read *r,
+			    size_t n_pieces)
+{
+	pthread_condattr_t monotonic;
+	struct pending *p;
+
+	p = calloc(1, sizeof(*p) + n_pieces * sizeof(p->pieces[0]));
+	if (!p)
+		return NULL;
+	p->dev = dev;
+	p->read = r;
+	p->n_pieces = n_pieces;
+	TAILQ_INIT(&p->idle);
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&p->progress, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+	return p;
+}
+
+void pending_free(struct pending *p)
+{
+	if (!p)
+		return;
+	(void)pthread_cond_destroy(&p->progress);
+	free(p);
+}
+
+void pending_add(struct fetcher *f, struct pending *p)
+{
+	p->dev->n_reads++;
+	if (!p->read)
+		return;
+	p->deadline_ns = fetcher_now_ns() + f->cfg.demand_timeout_ns;
+	/* All have the same time to live, so the tail is the place; only two
+	 * threads that raced for the lock may be a moment out of order. */
+	TAILQ_INSERT_TAIL(&f->deadlines, p, by_deadline);
+	if (TAILQ_FIRST(&f->deadlines) == p)
+		(void)pthread_cond_signal(&f->timer);
+}
+
+/* The read is over: tell its owner.  Releases. */
+static void pending_end(struct fetcher *f, struct pending *p)
+{
+	struct device *dev = p->dev;
+
+	if (!p->has_expired)
+		TAILQ_REMOVE(&f->deadlines, p, by_deadline);
+	(void)pthread_mutex_unlock(&f->lock);
+	if (p->rc < 0)
+		atomic_fetch_add_explicit(&dev->errors, 1,
+					  memory_order_relaxed);
+	p->read->done(p->read, p->rc, p->rc < 0 ? &p->err : NULL);
+	pending_free(p);
+	(void)pthread_mutex_lock(&f->lock);
+	dev->n_reads--;
+	(void)pthread_cond_broadcast(&f->quiet);
+}
+
+static void piece_detach(struct fetcher *f, struct piece *p)
+{
+	struct flight *fl = p->flight;
+
+	TAILQ_REMOVE(&fl->pieces, p, link);
+	p->flight = NULL;
+	p->owner->n_left--;
+	if (!p->owner->read)
+		TAILQ_INSERT_TAIL(&p->owner->idle, p, link);
+	/* Nobody needs it any more. */
+	if (!fl->transfer && TAILQ_EMPTY(&fl->pieces) && !fl->ahead) {
+		flight_dequeue(f, fl);
+		flight_drop(f, fl);
+	}
+}
+
+void pending_detach(struct fetcher *f, struct pending *p)
+{
+	for (size_t i = 0; i < p->n_pieces; i++)
+		if (p->pieces[i].flight)
+			piece_detach(f, &p->pieces[i]);
+}
+
+void pending_fail(struct fetcher *f, struct pending *p, int rc,
+		  const struct error *err)
+{
+	if (p->rc == 0) {
+		p->rc = rc;
+		p->err = *err;
+	}
+	pending_detach(f, p);
+	/* Its buffer is being written: who does that ends it. */
+	if (p->n_copying == 0)
+		pending_end(f, p);
+}
+
+/* A piece that was taken is copied.  Releases when it was the last one. */
+static void piece_done(struct fetcher *f, struct piece *p)
+{
+	struct pending *owner = p->owner;
+
+	owner->n_left--;
+	owner->n_copying--;
+	if (owner->n_copying == 0 && (owner->n_left == 0 || owner->rc < 0))
+		pending_end(f, owner);
+}
+
+/* Take the readers' pieces off the flight. */
+static void take_reads(struct flight *fl, struct piece_list *taken)
+{
+	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
+
+	for (; p; p = next) {
+		next = TAILQ_NEXT(p, link);
+		if (!p->dst)
+			continue;
+		TAILQ_REMOVE(&fl->pieces, p, link);
+		p->flight = NULL;
+		p->owner->n_copying++;
+		TAILQ_INSERT_TAIL(taken, p, link);
+	}
+}
+
+bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data)
+{
+	struct piece_list taken;
+	struct piece *p;
+	int rc = 0;
+
+	for (;;) {
+		TAILQ_INIT(&taken);
+		take_reads(fl, &taken);
+		if (TAILQ_EMPTY(&taken))
+			return true;
+		(void)pthread_mutex_unlock(&f->lock);
+		TAILQ_FOREACH(p, &taken, link)
+		{
+			if (data)
+				memcpy(p->dst, data + p->off, p->len);
+			else
+				rc = cache_read(f->cfg.cache, &fl->b, p->off,
+						p->dst, p->len, NULL);
+			if (rc < 0)
+				break;
+		}
+		(void)pthread_mutex_lock(&f->lock);
+		while (TAILQ_FIRST(&taken) != p) {
+			struct piece *done = TAILQ_FIRST(&taken);
+
+			TAILQ_REMOVE(&taken, done, link);
+			piece_done(f, done);
+		}
+		if (rc < 0)
+			break;
+	}
+	while ((p = TAILQ_FIRST(&taken))) {
+		struct pending *owner = p->owner;
+
+		TAILQ_REMOVE(&taken, p, link);
+		owner->n_copying--;
+		if (owner->rc < 0) { /* failed meanwhile */
+			owner->n_left--;
+			if (owner->n_copying == 0)
+				pending_end(f, owner);
+			continue;
+		}
+		p->flight = fl;
+		TAILQ_INSERT_TAIL(&fl->pieces, p, link);
+	}
+	return false;
+}
+
+void flight_kept(struct fetcher *f, struct flight *fl, int rc,
+		 const struct error *err)
+{
+	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
+
+	for (; p; p = next) {
+		struct pending *owner = p->owner;
+
+		next = TAILQ_NEXT(p, link);
+		if (p->dst)
+			continue;
+		if (rc < 0 && owner->rc == 0) {
+			owner->rc = rc;
+			owner->err = *err;
+		}
+		TAILQ_REMOVE(&fl->pieces, p, link);
+		p->flight = NULL;
+		owner->n_left--;
+		TAILQ_INSERT_TAIL(&owner->idle, p, link);
+		(void)pthread_cond_signal(&owner->progress);
+	}
+}
+
+/* The first piece that waits through `dev`. */
+static struct piece *piece_of(struct flight *fl, const struct device *dev)
+{
+	struct piece *p;
+
+	TAILQ_FOREACH(p, &fl->pieces, link)
+	if (p->owner->dev == dev)
+		return p;
+	return NULL;
+}
+
+void flight_fail(struct fetcher *f, struct flight *fl, int rc,
+		 const struct error *err)
+{
+	const struct device *dev = fl->dev;
+	struct piece *p;
+
+	/* The flight has a transfer still, so it stays while pieces go. */
+	while ((p = piece_of(fl, dev))) {
+		struct pending *owner = p->owner;
+
+		if (p->dst) {
+			pending_fail(f, owner, rc, err);
+			continue;
+		}
+		if (owner->rc == 0) {
+			owner->rc = rc;
+			owner->err = *err;
+		}
+		piece_detach(f, p);
+		(void)pthread_cond_signal(&owner->progress);
+	}
+	if (TAILQ_EMPTY(&fl->pieces)) {
+		flight_drop(f, fl);
+		return;
+	}
+	flight_rehome(fl);
+	flight_enqueue(f, fl, true);
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One request to a source: the wanted block first, then what lies behind it in
+ * the pack, so that the next misses are already under way.  Each block goes to
+ * those who wait as soon as it is verified.
+ */
+#include <errno.h>
+
+#include "blockstore/fetcher.h"
+
+#define SKIP_MAX 64 /* entries stored elsewhere that a range may pass over */
+
+static void add(struct transfer *t, struct flight *fl)
+{
+	fl->transfer = t;
+	fl->ahead = false;
+	t->flights[t->n] = fl;
+	t->blocks[t->n] = fl->b;
+	t->n++;
+}
+
+/* Is this stored place part of the range already? */
+static bool is_inside(const struct transfer *t, const struct block *b,
+		      uint64_t end)
+{
+	return b->pack == t->blocks[0].pack && b->poff >= t->blocks[0].poff &&
+	       b->poff + b->csize <= end;
+}
+
+/*
+ * Add the flight of a block that lies right behind the range, or a new one when
+ * it may come along unasked.  False when the range ends here.
+ */
+static bool add_next(struct fetcher *f, struct transfer *t, size_t index,
+		     const struct block *b, uint64_t bytes, uint32_t window)
+{
+	struct flight *fl = flight_find(f, &b->digest);
+
+	if (fl) {
+		/* Asked for: such ranges may be as long as any. */
+		if (fl->transfer || bytes > f->cfg.window_max)
+			return false;
+		flight_dequeue(f, fl);
+		/* The same content may be known from another place. */
+		fl->dev = t->dev;
+		fl->index = index;
+		fl->b = *b;
+		add(t, fl);
+		return true;
+	}
+	if (bytes > window || cache_has(f->cfg.cache, &b->digest))
+		return false;
+	fl = flight_new(f, t->dev, index, b);
+	if (!fl)
+		return false;
+	fl->priority = t->priority;
+	add(t, fl);
+	return true;
+}
+
+/* Returns the entry after the last one that the range covers. */
+static size_t extend(struct fetcher *f, struct transfer *t, uint32_t window)
+{
+	const struct blockmap *m = t->dev->map;
+	uint64_t start = t->blocks[0].poff;
+	uint64_t end = start + t->blocks[0].csize;
+	size_t i = t->flights[0]->index + 1, covered = i;
+
+	for (size_t skipped = 0; i < m->n_blocks && skipped < SKIP_MAX &&
+				 t->n < TRANSFER_BLOCKS_MAX;
+	     i++) {
+		struct block b;
+
+		blockmap_block(m, i, &b);
+		if (is_inside(t, &b, end)) {
+			covered = i + 1;
+			continue;
+		}
+		/* Deduplicated blocks lie elsewhere; what follows them often
+		 * goes on where this range ends. */
+		if (b.pack != t->blocks[0].pack || b.poff != end) {
+			skipped++;
+			continue;
+		}
+		if (!add_next(f, t, i, &b, end + b.csize - start, window))
+			break;
+		end += b.csize;
+		covered = i + 1;
+	}
+	return covered;
+}
+
+/* Must this bulk transfer stop, because a reader would wait for it? */
+static bool must_cut(const struct transfer *t)
+{
+	const struct fetcher *f = t->f;
+	uint64_t before = 0;
+
+	if (t->priority == SOURCE_DEMAND || t->next == t->n)
+		return false;
+	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) && f->n_idle == 0)
+		return true;
+	if (!t->joined)
+		return false;
+	for (size_t i = t->next; i < t->n; i++) {
+		if (t->flights[i]->priority == SOURCE_DEMAND)
+			return before > f->cfg.window;
+		before += t->blocks[i].csize;
+	}
+	return false;
+}
+
+/* Takes block `pos` of the transfer, unpacked and verified. */
+static int transfer_put(struct source_sink *sink, uint64_t pos,
+			const void *data, size_t len, struct error *err)
+{
+	struct transfer *t = container_of(sink, struct transfer, sink);
+	struct flight *fl = t->flights[pos];
+	struct fetcher *f = t->f;
+	struct error put_err = ERROR_INIT;
+	enum source_priority why;
+	int rc;
+
+	(void)pthread_mutex_lock(&f->lock);
+	(void)flight_deliver(f, fl, data);
+	why = fl->priority;
+	(void)pthread_mutex_unlock(&f->lock);
+	rc = cache_put(f->cfg.cache, &t->blocks[pos], data, why, &put_err);
+	(void)pthread_mutex_lock(&f->lock);
+	/* Those who came meanwhile: the flight stands for the block until the
+	 * cache answers for it. */
+	(void)flight_deliver(f, fl, data);
+	flight_kept(f, fl, rc, &put_err);
+	flight_drop(f, fl);
+	t->next = pos + 1;
+	t->dev->fetched_bytes += t->blocks[pos].csize;
+	t->cut = must_cut(t);
+	rc = t->cut ? error_set(err, ECANCELED, "stopped for a reader") : 0;
+	(void)pthread_mutex_unlock(&f->lock);
+	return rc;
+}
+
+/* What a transfer that ended early did not bring.  Releases. */
+static void requeue_rest(struct fetcher *f, struct transfer *t)
+{
+	for (size_t i = t->n; i-- > t->next;) {
+		struct flight *fl = t->flights[i];
+
+		if (TAILQ_EMPTY(&fl->pieces)) {
+			flight_drop(f, fl);
+			continue;
+		}
+		flight_rehome(fl);
+		fl->window = 0;
+		flight_enqueue(f, fl, true);
+	}
+}
+
+static void fail_current(struct fetcher *f, struct transfer *t, int rc,
+			 struct error *err)
+{
+	struct flight *fl = t->flights[t->next];
+	char block[DIGEST_STR_MAX], pack[DIGEST_STR_MAX];
+	struct pack p;
+
+	t->next++;
+	/* Somebody on the way may have spoilt it: ask once more. */
+	if (rc == -EBADMSG && ++fl->wrong < FLIGHT_ATTEMPTS &&
+	    !TAILQ_EMPTY(&fl->pieces)) {
+		flight_enqueue(f, fl, true);
+		return;
+	}
+	blockmap_pack(t->dev->map, fl->b.pack, &p);
+	digest_format(&p.digest, pack);
+	digest_format(&fl->b.digest, block);
+	(void)error_wrap(err, rc, "image %s: block %s of pack %s",
+			 t->dev->label, block, pack);
+	flight_fail(f, fl, rc, err);
+}
+
+static void transfer_read(struct fetcher *f, struct transfer *t)
+{
+	struct device *dev = t->dev;
+	const struct block *last = &t->blocks[t->n - 1];
+	struct source_req req = { .off = t->blocks[0].poff,
+				  .blocks = t->blocks,
+				  .n_blocks = t->n,
+				  .priority = t->priority };
+	bool bulk = t->priority != SOURCE_DEMAND;
+	struct error err = ERROR_INIT;
+	int rc;
+
+	req.len = last->poff + last->csize - req.off;
+	if (!bulk)
+		req.deadline_ns = fetcher_now_ns() + f->cfg.demand_timeout_ns;
+	f->n_bulk += bulk;
+	dev->fetches++;
+	(void)pthread_mutex_unlock(&f->lock);
+	rc = source_read(dev->packs[t->blocks[0].pack], &req, &t->sink, &err);
+	(void)pthread_mutex_lock(&f->lock);
+	if (t->next < t->n && !t->cut) {
+		if (rc == 0)
+			rc = error_set(&err, EIO, "source ended early");
+		fail_current(f, t, rc, &err);
+	}
+	requeue_rest(f, t);
+	f->n_bulk -= bulk;
+}
+
+/* Choose the range around the flight and fetch it. */
+static void fetch_around(struct fetcher *f, struct transfer *t, bool ahead)
+{
+	struct flight *fl = t->flights[0];
+	struct stream *stream = NULL;
+	uint32_t window = fl->window;
+	bool is_sequential = false;
+	size_t end;
+
+	if (t->priority == SOURCE_DEMAND)
+		window = stream_window(t->dev, fl->index, &stream,
+				       &is_sequential);
+	else if (ahead)
+		stream = stream_at(t->dev, fl->index);
+	end = extend(f, t, window);
+	if (stream) {
+		stream->next = end;
+		if (is_sequential)
+			stream_go_on(t->dev, stream);
+		else if (ahead)
+			stream_mark(t->dev, stream, fl->index);
+	}
+	transfer_read(f, t);
+}
+
+void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
+{
+	struct device *dev = fl->dev;
+	bool ahead = fl->ahead;
+
+	t->n = 0;
+	t->next = 0;
+	t->joined = false;
+	t->cut = false;
+	t->sink.put = transfer_put;
+	t->dev = dev;
+	t->priority = fl->priority;
+	flight_dequeue(f, fl);
+	add(t, fl);
+	dev->n_transfers++;
+	/* It may have come with another flight since it was asked for. */
+	if (cache_has(f->cfg.cache, &fl->b.digest) &&
+	    flight_deliver(f, fl, NULL)) {
+		flight_kept(f, fl, 0, NULL);
+		flight_drop(f, fl);
+	} else {
+		fetch_around(f, t, ahead);
+	}
+	dev->n_transfers--;
+	(void)pthread_cond_broadcast(&f->quiet);
+}

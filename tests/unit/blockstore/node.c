@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/blockstore/node.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define NS_PER_MS 1000000LL
+
+void node_make(struct node *n, const struct node_config *cfg)
+{
+	struct fetcher_config fetch = {
+		.threads = cfg->threads ? cfg->threads : 4,
+		.window = cfg->window,
+		.window_max = cfg->window_max,
+		.demand_timeout_ns =
+			(cfg->timeout_ms ? cfg->timeout_ms : 60000) * NS_PER_MS,
+	};
+	struct error err = ERROR_INIT;
+
+	memset(n, 0, sizeof(*n));
+	cache_dir_make(&n->dir);
+	n->cache = cache_dir_open(&n->dir, cfg->quota ? cfg->quota : 1 << 30);
+	image_make(&n->img, 5, cfg->n_blocks, cfg->usize, cfg->per_pack);
+	cr_assert_leq(n->img.n_packs, NODE_PACKS_MAX);
+	fetch.cache = n->cache;
+	cr_assert_eq(fetcher_new(&fetch, &n->fetcher, &err), 0, "%s", err.msg);
+	for (int d = 0; d < NODE_DEVICES; d++) {
+		struct source *packs[NODE_PACKS_MAX];
+		char label[16];
+
+		for (size_t i = 0; i < n->img.n_packs; i++) {
+			n->fault[d][i] = fault_source_new(
+				memory_source_new(n->img.packs[i],
+						  n->img.pack_size[i], 5000));
+			packs[i] = &n->fault[d][i]->base;
+		}
+		(void)snprintf(label, sizeof(label), "image-%d", d);
+		cr_assert_eq(device_new(n->fetcher, &n->img.map, label, packs,
+					&n->dev[d], &err),
+			     0, "%s", err.msg);
+	}
+}
+
+void node_remove(struct node *n)
+{
+	for (int d = 0; d < NODE_DEVICES; d++)
+		device_free(n->dev[d]);
+	fetcher_free(n->fetcher);
+	cache_close(n->cache);
+	image_fini(&n->img);
+	cache_dir_remove(&n->dir);
+}
+
+int try_read(struct node *n, int dev, uint64_t off, size_t len,
+	     struct error *err)
+{
+	AUTO_FREE uint8_t *buf = malloc(len + 1);
+	int rc;
+
+	memset(buf, 0xee, len);
+	rc = device_read_sync(n->dev[dev], off, buf, len, err);
+	if (rc == 0)
+		cr_assert_eq(memcmp(buf, n->img.device + off, len), 0,
+			     "%zu bytes at %llu", len, (unsigned long long)off);
+	return rc;
+}
+
+void expect_read(struct node *n, int dev, uint64_t off, size_t len)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(try_read(n, dev, off, len, &err), 0, "%s", err.msg);
+}
+
+size_t count_reads(struct node *n, int dev)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < n->img.n_packs; i++)
+		sum += fault_reads(n->fault[dev][i]);
+	return sum;
+}
+
+static void later_done(struct device_read *r, int rc, const struct error *err)
+{
+	struct later *l = container_of(r, struct later, base);
+
+	(void)pthread_mutex_lock(&l->lock);
+	l->n_done++;
+	l->rc = rc;
+	if (err)
+		l->err = *err;
+	(void)pthread_cond_signal(&l->ended);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+void later_start(struct later *l, struct node *n, int dev, uint64_t off,
+		 size_t len)
+{
+	memset(l, 0, sizeof(*l));
+	(void)pthread_mutex_init(&l->lock, NULL);
+	(void)pthread_cond_init(&l->ended, NULL);
+	l->buf = malloc(len);
+	l->base.off = off;
+	l->base.len = len;
+	l->base.buf = l->buf;
+	l->base.done = later_done;
+	device_submit(n->dev[dev], &l->base);
+}
+
+int later_wait(struct later *l)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	while (!l->n_done)
+		(void)pthread_cond_wait(&l->ended, &l->lock);
+	(void)pthread_mutex_unlock(&l->lock);
+	return l->rc;
+}
+
+void later_fini(struct later *l, struct node *n)
+{
+	(void)later_wait(l);
+	cr_expect_eq(l->n_done, 1, "done %u times", l->n_done);
+	if (l->rc == 0)
+		cr_expect_eq(memcmp(l->buf, n->img.device + l->base.off,
+				    l->base.len),
+			     0);
+	free(l->buf);
+	(void)pthread_cond_destroy(&l->ended);
+	(void)pthread_mutex_destroy(&l->lock);
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Prefetching beside readers, and many of both at once. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "blockstore/fetcher.h"
+#include "tests/unit/blockstore/node.h"
+
+TestSuite(fetcher, .timeout = 120);
+
+#define SPAN 32768u
+
+static const struct node_config plain = { .n_blocks = 40,
+					  .per_pack = 20,
+					  .usize = SPAN,
+					  .window = 100000,
+					  .window_max = 300000 };
+
+struct bulk {
+	struct node *n;
+	size_t first, count;
+	enum source_priority priority;
+	volatile bool cancel;
+	int rc;
+	struct error err;
+	pthread_t thread;
+};
+
+static void *bulk_main(void *arg)
+{
+	struct bulk *b = arg;
+
+	b->rc = device_fetch(b->n->dev[0], b->first, b->count, b->priority,
+			     &b->cancel, &b->err);
+	return NULL;
+}
+
+static void bulk_start(struct bulk *b, struct node *n, size_t first,
+		       size_t count, enum source_priority priority)
+{
+	memset(b, 0, sizeof(*b));
+	b->n = n;
+	b->first = first;
+	b->count = count;
+	b->priority = priority;
+	cr_assert_eq(pthread_create(&b->thread, NULL, bulk_main, b), 0);
+}
+
+static int bulk_wait(struct bulk *b)
+{
+	(void)pthread_join(b->thread, NULL);
+	return b->rc;
+}
+
+Test(fetcher, prefetch_brings_all_in_few_long_requests)
+{
+	struct error err = ERROR_INIT;
+	struct device_stats st;
+	struct node n;
+
+	node_make(&n, &plain);
+	cr_assert_eq(device_fetch(n.dev[0], 0, 40, SOURCE_COLD, NULL, &err), 0,
+		     "%s", err.msg);
+	device_get_stats(n.dev[0], &st);
+	cr_expect_eq(st.blocks_held, 40);
+	cr_expect_leq(st.fetches, 8, "%zu", (size_t)st.fetches);
+	cr_expect_eq(st.fetched_bytes, n.img.pack_size[0] + n.img.pack_size[1]);
+	cr_assert_eq(device_fetch(n.dev[0], 0, 40, SOURCE_HOT, NULL, &err), 0);
+	device_get_stats(n.dev[0], &st);
+	cr_expect_leq(st.fetches, 8);
+	cr_expect_eq(device_fetch(n.dev[0], 0, 41, SOURCE_HOT, NULL, &err),
+		     -EINVAL);
+	node_remove(&n);
+}
+
+Test(fetcher, prefetch_fetches_what_it_was_asked_for_and_no_more)
+{
+	struct error err = ERROR_INIT;
+	struct device_stats st;
+	struct node n;
+
+	node_make(&n, &plain);
+	cr_assert_eq(device_fetch(n.dev[0], 5, 3, SOURCE_HOT, NULL, &err), 0);
+	device_get_stats(n.dev[0], &st);
+	cr_expect_eq(st.blocks_held, 3);
+	node_remove(&n);
+}
+
+Test(fetcher, prefetch_says_why_it_stopped)
+{
+	struct node_config cfg = plain;
+	struct error err = ERROR_INIT;
+	struct bulk b;
+	struct node n;
+
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][1],
+		  &(struct fault_plan){ .n_fail = 99, .fail_rc = -ENOENT });
+	cr_expect_eq(device_fetch(n.dev[0], 0, 40, SOURCE_COLD, NULL, &err),
+		     -ENOENT);
+	cr_expect(strstr(err.msg, "image-0: block"), "%s", err.msg);
+	fault_set(n.fault[0][1], &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 20, 20, SOURCE_COLD);
+	fault_wait_held(n.fault[0][1], 1);
+	__atomic_store_n(&b.cancel, true, __ATOMIC_RELAXED);
+	cr_expect_eq(bulk_wait(&b), -ECANCELED, "does not wait for the source");
+	fault_release(n.fault[0][1]);
+	node_remove(&n);
+	cfg.quota = 10 * SPAN;
+	node_make(&n, &cfg);
+	cr_assert_eq(cache_pin(n.cache, &n.img.map, &err), 0);
+	cr_expect_eq(device_fetch(n.dev[0], 0, 40, SOURCE_COLD, NULL, &err),
+		     -ENOSPC);
+	cr_expect(strstr(err.msg, "no room"), "%s", err.msg);
+	node_remove(&n);
+}
+
+Test(fetcher, readers_have_threads_that_bulk_cannot_take)
+{
+	struct node_config cfg = plain;
+	struct bulk b;
+	struct node n;
+
+	cfg.window_max = cfg.window;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 0, 20, SOURCE_HOT);
+	/* Four threads: three for bulk, all of them stuck. */
+	fault_wait_held(n.fault[0][0], 3);
+	expect_read(&n, 0, 30 * SPAN, SPAN);
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	node_remove(&n);
+}
+
+Test(fetcher, a_bulk_transfer_gives_way_when_no_thread_is_free)
+{
+	struct node_config cfg = plain;
+	struct fault_source *f[2];
+	struct later l;
+	struct bulk b;
+	struct node n;
+
+	cfg.threads = 1;
+	node_make(&n, &cfg);
+	f[0] = n.fault[0][0];
+	f[1] = n.fault[0][1];
+	fault_set(f[0], &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 0, 20, SOURCE_COLD);
+	fault_wait_held(f[0], 1);
+	/* Another pack, so that it cannot come along. */
+	fault_set(f[1], &(struct fault_plan){ .held = true });
+	later_start(&l, &n, 0, 30 * SPAN, 100);
+	fault_release(f[0]);
+	fault_wait_held(f[1], 1);
+	cr_expect_lt(f[0]->n_bytes, 2 * SPAN, "one block went before");
+	fault_release(f[1]);
+	cr_expect_eq(later_wait(&l), 0, "%s", l.err.msg);
+	later_fini(&l, &n);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	expect_read(&n, 0, 0, 20 * SPAN);
+	node_remove(&n);
+}
+
+Test(fetcher, a_reader_who_joins_bulk_is_served_first)
+{
+	struct node_config cfg = plain;
+	struct fault_source *f;
+	struct later l;
+	struct bulk b;
+	struct block wanted;
+	struct node n;
+
+	cfg.threads = 1;
+	cfg.window = SPAN;
+	cfg.window_max = 20 * SPAN;
+	node_make(&n, &cfg);
+	f = n.fault[0][0];
+	fault_set(f, &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 0, 20, SOURCE_HOT);
+	fault_wait_held(f, 1);
+	later_start(&l, &n, 0, 15 * SPAN, SPAN);
+	fault_release(f);
+	cr_expect_eq(later_wait(&l), 0, "%s", l.err.msg);
+	blockmap_block(&n.img.map, 15, &wanted);
+	cr_expect_eq(f->log[1].off, wanted.poff);
+	cr_expect_eq(f->log[1].priority, SOURCE_DEMAND);
+	later_fini(&l, &n);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	node_remove(&n);
+}
+
+/* Until somebody has asked for block `i` at this priority. */
+static void wait_queued(struct node *n, size_t i, enum source_priority priority)
+{
+	bool is_queued = false;
+	struct block b;
+
+	blockmap_block(&n->img.map, i, &b);
+	while (!is_queued) {
+		struct flight *fl;
+
+		(void)sched_yield();
+		(void)pthread_mutex_lock(&n->fetcher->lock);
+		fl = flight_find(n->fetcher, &b.digest);
+		is_queued = fl && fl->priority == priority;
+		(void)pthread_mutex_unlock(&n->fetcher->lock);
+	}
+}
+
+Test(fetcher, hot_goes_before_cold)
+{
+	struct node_config cfg = plain;
+	struct bulk cold, hot, first;
+	struct fault_source *f;
+	struct block wanted;
+	struct node n;
+
+	cfg.threads = 1;
+	cfg.per_pack = 40;
+	node_make(&n, &cfg);
+	f = n.fault[0][0];
+	fault_set(f, &(struct fault_plan){ .held = true });
+	bulk_start(&first, &n, 0, 1, SOURCE_COLD);
+	fault_wait_held(f, 1);
+	bulk_start(&cold, &n, 10, 5, SOURCE_COLD);
+	wait_queued(&n, 14, SOURCE_COLD);
+	bulk_start(&hot, &n, 30, 5, SOURCE_HOT);
+	wait_queued(&n, 34, SOURCE_HOT);
+	fault_release(f);
+	cr_expect_eq(bulk_wait(&first), 0);
+	cr_expect_eq(bulk_wait(&cold), 0);
+	cr_expect_eq(bulk_wait(&hot), 0);
+	blockmap_block(&n.img.map, 30, &wanted);
+	cr_expect_eq(f->log[1].off, wanted.poff);
+	cr_expect_eq(f->log[1].priority, SOURCE_HOT);
+	cr_expect_eq(f->log[2].priority, SOURCE_COLD);
+	cr_expect_eq(f->n_reads, 3);
+	node_remove(&n);
+}
+
+Test(fetcher, a_device_may_go_while_another_waits_for_the_same_block)
+{
+	struct node_config cfg = plain;
+	struct later l;
+	struct bulk b;
+	struct node n;
+
+	cfg.threads = 1;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 0, 20, SOURCE_COLD);
+	fault_wait_held(n.fault[0][0], 1);
+	later_start(&l, &n, 1, 19 * SPAN, 100);
+	__atomic_store_n(&b.cancel, true, __ATOMIC_RELAXED);
+	cr_expect_eq(bulk_wait(&b), -ECANCELED);
+	fault_release(n.fault[0][0]);
+	device_free(n.dev[0]);
+	n.dev[0] = NULL;
+	cr_expect_eq(later_wait(&l), 0, "%s", l.err.msg);
+	later_fini(&l, &n);
+	node_remove(&n);
+}
+
+#define N_THREADS 6
+
+struct stir {
+	struct node *n;
+	uint32_t x;
+	pthread_t thread;
+};
+
+static uint32_t next(struct stir *s)
+{
+	s->x = s->x * 1664525u + 1013904223u;
+	return s->x >> 8;
+}
+
+static void *stir_main(void *arg)
+{
+	struct stir *s = arg;
+	struct node *n = s->n;
+
+	for (int round = 0; round < 150; round++) {
+		struct error err = ERROR_INIT;
+		size_t i = next(s) % 60;
+		int dev = next(s) % 2, rc;
+		uint64_t freed;
+
+		switch (next(s) % 16) {
+		case 0:
+			rc = device_fetch(n->dev[dev], i, 60 - i,
+					  i % 2 ? SOURCE_HOT : SOURCE_COLD,
+					  NULL, &err);
+			break;
+		case 1:
+			rc = cache_gc(n->cache, 5 * SPAN, &freed, &err);
+			break;
+		case 2:
+			fault_set(n->fault[dev][i / 20],
+				  &(struct fault_plan){
+					  .n_fail = 2,
+					  .fail_rc = -EIO,
+					  .fail_after = next(s) % 100000,
+					  .n_wrong = 1,
+					  .wrong_at = next(s) % 100000 });
+			rc = 0;
+			break;
+		default:
+			rc = try_read(n, dev, i * SPAN + next(s) % SPAN,
+				      1 + next(s) % (3 * SPAN / 2 - 1), &err);
+			if (rc == -EIO && i >= 58)
+				rc = 0; /* past the end */
+		}
+		cr_assert(rc == 0 || rc == -EIO || rc == -EBADMSG ||
+				  rc == -ENOSPC || rc == -ETIMEDOUT,
+			  "%d %s", rc, err.msg);
+	}
+	return NULL;
+}
+
+Test(fetcher, many_at_once_read_right_bytes_or_an_error)
+{
+	struct node_config cfg = { .n_blocks = 60,
+				   .per_pack = 20,
+				   .usize = SPAN,
+				   .window = 80000,
+				   .window_max = 400000,
+				   .threads = 4,
+				   .quota = 30 * SPAN };
+	struct stir s[N_THREADS];
+	struct node n;
+
+	node_make(&n, &cfg);
+	for (unsigned int i = 0; i < N_THREADS; i++) {
+		s[i] = (struct stir){ .n = &n, .x = i };
+		cr_assert_eq(pthread_create(&s[i].thread, NULL, stir_main,
+					    &s[i]),
+			     0);
+	}
+	for (unsigned int i = 0; i < N_THREADS; i++)
+		(void)pthread_join(s[i].thread, NULL);
+	for (int d = 0; d < 2; d++)
+		for (int p = 0; p < 3; p++)
+			fault_set(n.fault[d][p], &(struct fault_plan){ 0 });
+	for (int d = 0; d < 2; d++)
+		expect_read(&n, d, 0, 60 * SPAN);
+	node_remove(&n);
+}
