@@ -86,7 +86,7 @@ machine_json() {
 	jq -n --arg cpu "$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)" \
 		--arg kernel "$(uname -r)" --arg fs "$(stat -f -c %T "$W")" \
 		--argjson cores "$(nproc)" \
-		--argjson memory "$(awk '/MemTotal/ {printf "%d", $2 * 1024}' /proc/meminfo)" \
+		--argjson memory "$(awk '/MemTotal/ {printf "%.0f", $2 * 1024}' /proc/meminfo)" \
 		--arg load "$(cut -d' ' -f1-3 /proc/loadavg)" \
 		--arg when "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
 		'{cpu: $cpu, cores: $cores, memory: $memory, kernel: $kernel,
@@ -219,7 +219,7 @@ measure() { # COMMAND...
 
 # Bytes that a tree of files takes, by their sizes.
 tree_bytes() { # DIR...
-	find "$@" -type f -printf '%s\n' | awk '{n += $1} END {print n + 0}'
+	find "$@" -type f -printf '%s\n' | awk '{n += $1} END {printf "%.0f", n}'
 }
 
 # A program of ours, or the end of the benchmark.
@@ -253,7 +253,7 @@ layer_bytes() { # LAYOUT
 		mkdir -p "${note%/*}"
 		image_layers "$1" | while read -r hex; do
 			zcat "$1/blobs/sha256/$hex" | wc -c
-		done | awk '{n += $1} END {print n}' >"$note.$$"
+		done | awk '{n += $1} END {printf "%.0f", n}' >"$note.$$"
 		mv "$note.$$" "$note"
 	fi
 	cat "$note"
