@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `bootseer image mount` and `umount`: an image without containerd.  bootseerd
+ * mounts it once for all; DIR is a bind mount of that, made here.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "cli/command.h"
+#include "cli/node_socket.h"
+
+struct mount_config {
+	struct node_options node;
+	bool plain_http;
+};
+
+static const struct option_spec mount_options[] = {
+	{ .key = "plain-http",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct mount_config, plain_http),
+	  .def = "no",
+	  .help = "Speak to the registry without TLS." },
+	NODE_OPTIONS(struct mount_config),
+	{ .key = NULL },
+};
+
+static const struct option_program mount_program = {
+	.name = "bootseer image mount",
+	.usage = "[OPTIONS] REF DIR",
+	.summary = "Mount a converted image; its blocks come when they are "
+		   "read.",
+	.options = mount_options,
+	.examples = "bootseer image mount registry.example/ml:1 /mnt",
+	.see_also = "bootseerd(8)",
+	.min_args = 2,
+	.max_args = 2,
+};
+
+static const struct option_spec umount_options[] = {
+	NODE_OPTIONS(struct mount_config),
+	{ .key = NULL },
+};
+
+static const struct option_program umount_program = {
+	.name = "bootseer image umount",
+	.usage = "[OPTIONS] DIR",
+	.summary = "Unmount what 'bootseer image mount' mounted.",
+	.options = umount_options,
+	.see_also = "bootseerd(8)",
+	.min_args = 1,
+	.max_args = 1,
+};
+
+/* The absolute folder, and the name under which bootseerd knows its need. */
+static int name_user(const char *dir, char path[PATH_MAX], char **ret,
+		     struct error *err)
+{
+	if (!realpath(dir, path))
+		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
+	if (asprintf(ret, "dir:%s", path) < 0) {
+		*ret = NULL;
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+/* Is something mounted at `dir`; if so is it the file system of `path`? */
+static int is_mounted(const char *dir, const char *path, bool *ret_same,
+		      struct error *err)
+{
+	char up[PATH_MAX + 4];
+	struct stat at, above, want;
+
+	*ret_same = false;
+	snprintf(up, sizeof(up), "%s/..", dir);
+	if (stat(dir, &at) < 0 || stat(up, &above) < 0)
+		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
+	if (!S_ISDIR(at.st_mode))
+		return error_set(err, ENOTDIR, "'%s' is no folder", dir);
+	if (path && stat(path, &want) == 0)
+		*ret_same =
+			want.st_dev == at.st_dev && want.st_ino == at.st_ino;
+	return at.st_dev != above.st_dev;
+}
+
+static int bind_at(const char *path, const char *dir, struct error *err)
+{
+	bool same;
+	int rc = is_mounted(dir, path, &same, err);
+
+	if (rc < 0 || same)
+		return rc < 0 ? rc : 0;
+	if (rc > 0)
+		return error_set(err, EBUSY,
+				 "something else is mounted at '%s'", dir);
+	if (mount(path, dir, NULL, MS_BIND, NULL) < 0)
+		return error_set(err, errno, "mount at '%s': %s", dir,
+				 strerror(errno));
+	return 0;
+}
+
+static int mount_at(struct node_client *c, const struct node_image_query *q,
+		    const char *dir, struct error *err)
+{
+	struct node_image image = { .chain_ids = NULL };
+	AUTO_FREE char *user = NULL;
+	AUTO_FREE char *path = NULL;
+	char where[PATH_MAX];
+	struct error ignored;
+	int rc;
+
+	rc = name_user(dir, where, &user, err);
+	if (rc == 0)
+		rc = node_image_prepare(c, q, &image, err);
+	if (rc < 0)
+		return rc;
+	rc = node_image_mount(c, &image.id, user, &path, err);
+	if (rc == 0) {
+		rc = bind_at(path, where, err);
+		if (rc < 0 &&
+		    node_image_umount(c, &image.id, user, &ignored) < 0)
+			fprintf(stderr, "bootseer: %s\n", ignored.msg);
+	}
+	node_image_fini(&image);
+	return rc;
+}
+
+static int run_mount(int argc, char **argv)
+{
+	struct mount_config cfg = { .plain_http = false };
+	struct node_image_query q = { .ref = NULL };
+	struct node_client *c = NULL;
+	struct error err = ERROR_INIT;
+	int first, status = 0, rc;
+
+	if (!command_parse(&command_image_mount, &cfg, argc, argv, &first,
+			   &status))
+		return status;
+	q.ref = argv[first];
+	q.plain_http = cfg.plain_http;
+	rc = node_connect(&cfg.node, &c, &err);
+	if (rc == 0)
+		rc = mount_at(c, &q, argv[first + 1], &err);
+	node_client_close(c);
+	option_fini(mount_options, &cfg);
+	return rc < 0 ? command_fail(&err) : 0;
+}
+
+/* Tell bootseerd that the folder needs nothing any more. */
+static int release(struct node_client *c, const char *user, bool *ret_was,
+		   struct error *err)
+{
+	json_t *root = json_pack("{s:s}", "user", user);
+	AUTO_FREE char *params = root ? json_dumps(root, 0) : NULL;
+	AUTO_FREE char *reply = NULL;
+	int released = 0, rc;
+
+	json_decref(root);
+	if (!params)
+		return error_set(err, EINVAL, "'%s' is not UTF-8", user);
+	rc = node_call(c, "image.umount", params, &reply, err);
+	if (rc < 0)
+		return rc;
+	root = json_loads(reply, 0, NULL);
+	(void)json_unpack(root, "{s:i}", "released", &released);
+	json_decref(root);
+	*ret_was = released > 0;
+	return 0;
+}
+
+static int umount_at(struct node_client *c, const char *dir, struct error *err)
+{
+	AUTO_FREE char *user = NULL;
+	char where[PATH_MAX];
+	bool was = false, unmounted;
+	int rc;
+
+	rc = name_user(dir, where, &user, err);
+	if (rc < 0)
+		return rc;
+	unmounted = umount2(where, UMOUNT_NOFOLLOW) == 0;
+	if (!unmounted && errno != EINVAL)
+		return error_set(err, errno, "unmount '%s': %s", where,
+				 strerror(errno));
+	rc = release(c, user, &was, err);
+	if (rc == 0 && !was && !unmounted)
+		rc = error_set(err, EINVAL, "nothing is mounted at '%s'",
+			       where);
+	return rc;
+}
+
+static int run_umount(int argc, char **argv)
+{
+	struct mount_config cfg = { .plain_http = false };
+	struct node_client *c = NULL;
+	struct error err = ERROR_INIT;
+	int first, status = 0, rc;
+
+	if (!command_parse(&command_image_umount, &cfg, argc, argv, &first,
+			   &status))
+		return status;
+	rc = node_connect(&cfg.node, &c, &err);
+	if (rc == 0)
+		rc = umount_at(c, argv[first], &err);
+	node_client_close(c);
+	option_fini(umount_options, &cfg);
+	return rc < 0 ? command_fail(&err) : 0;
+}
+
+const struct command command_image_mount = { &mount_program, run_mount };
+const struct command command_image_umount = { &umount_program, run_umount };

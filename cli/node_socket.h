@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How every command that talks to bootseerd finds it. */
+#ifndef BOOTSEER_CLI_NODE_SOCKET_H
+#define BOOTSEER_CLI_NODE_SOCKET_H
+
+#include <stdlib.h>
+
+#include "common/option.h"
+#include "snapshotter/client.h"
+
+/* First members of such a command's configuration. */
+struct node_options {
+	char *socket;    /* NULL: $BOOTSEER_SOCKET, else the usual place */
+	int64_t timeout; /* ns */
+};
+
+#define NODE_OPTIONS(type) \
+	{ \
+		.key = "socket", \
+		.type = OPTION_STRING, \
+		.offset = offsetof(type, node.socket), \
+		.arg = "PATH", \
+		.help = "Where bootseerd listens; else $BOOTSEER_SOCKET, " \
+			"else " NODE_SOCKET_DEFAULT ".", \
+	}, \
+	{ \
+		.key = "timeout", .type = OPTION_DURATION, \
+		.offset = offsetof(type, node.timeout), .def = "10m", \
+		.min = "100ms", .max = "24h", .arg = "TIME", \
+		.help = "Longest wait for bootseerd's answer.", \
+	}
+
+static inline int node_connect(const struct node_options *o,
+			       struct node_client **ret, struct error *err)
+{
+	const char *env = getenv("BOOTSEER_SOCKET");
+	const char *path = o->socket ? o->socket
+			   : env     ? env
+				     : NODE_SOCKET_DEFAULT;
+
+	return node_client_open(path, (uint32_t)(o->timeout / 1000000), ret,
+				err);
+}
+
+#endif
