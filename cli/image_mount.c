@@ -29,31 +29,9 @@ static const struct option_spec mount_options[] = {
 	{ .key = NULL },
 };
 
-static const struct option_program mount_program = {
-	.name = "bootseer image mount",
-	.usage = "[OPTIONS] REF DIR",
-	.summary = "Mount a converted image; its blocks come when they are "
-		   "read.",
-	.options = mount_options,
-	.examples = "bootseer image mount registry.example/ml:1 /mnt",
-	.see_also = "bootseerd(8)",
-	.min_args = 2,
-	.max_args = 2,
-};
-
 static const struct option_spec umount_options[] = {
 	NODE_OPTIONS(struct mount_config),
 	{ .key = NULL },
-};
-
-static const struct option_program umount_program = {
-	.name = "bootseer image umount",
-	.usage = "[OPTIONS] DIR",
-	.summary = "Unmount what 'bootseer image mount' mounted.",
-	.options = umount_options,
-	.see_also = "bootseerd(8)",
-	.min_args = 1,
-	.max_args = 1,
 };
 
 /* The absolute folder, and the name under which bootseerd knows its need. */
@@ -130,25 +108,21 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 	return rc;
 }
 
-static int run_mount(int argc, char **argv)
+static int run_mount(const void *config, char **args, struct error *err)
 {
-	struct mount_config cfg = { .plain_http = false };
-	struct node_image_query q = { .ref = NULL };
+	const struct mount_config *cfg = config;
+	const struct node_image_query q = {
+		.ref = args[0],
+		.plain_http = cfg->plain_http,
+	};
 	struct node_client *c = NULL;
-	struct error err = ERROR_INIT;
-	int first, status = 0, rc;
+	int rc;
 
-	if (!command_parse(&command_image_mount, &cfg, argc, argv, &first,
-			   &status))
-		return status;
-	q.ref = argv[first];
-	q.plain_http = cfg.plain_http;
-	rc = node_connect(&cfg.node, &c, &err);
+	rc = node_connect(&cfg->node, &c, err);
 	if (rc == 0)
-		rc = mount_at(c, &q, argv[first + 1], &err);
+		rc = mount_at(c, &q, args[1], err);
 	node_client_close(c);
-	option_fini(mount_options, &cfg);
-	return rc < 0 ? command_fail(&err) : 0;
+	return rc;
 }
 
 /* Tell bootseerd that the folder needs nothing any more. */
@@ -194,23 +168,45 @@ static int umount_at(struct node_client *c, const char *dir, struct error *err)
 	return rc;
 }
 
-static int run_umount(int argc, char **argv)
+static int run_umount(const void *config, char **args, struct error *err)
 {
-	struct mount_config cfg = { .plain_http = false };
+	const struct mount_config *cfg = config;
 	struct node_client *c = NULL;
-	struct error err = ERROR_INIT;
-	int first, status = 0, rc;
+	int rc;
 
-	if (!command_parse(&command_image_umount, &cfg, argc, argv, &first,
-			   &status))
-		return status;
-	rc = node_connect(&cfg.node, &c, &err);
+	rc = node_connect(&cfg->node, &c, err);
 	if (rc == 0)
-		rc = umount_at(c, argv[first], &err);
+		rc = umount_at(c, args[0], err);
 	node_client_close(c);
-	option_fini(umount_options, &cfg);
-	return rc < 0 ? command_fail(&err) : 0;
+	return rc;
 }
 
-const struct command command_image_mount = { &mount_program, run_mount };
-const struct command command_image_umount = { &umount_program, run_umount };
+const struct command image_mount_command = {
+	.program = {
+		.name = "bootseer image mount",
+		.usage = "[OPTIONS] REF DIR",
+		.summary = "Mount a converted image; its blocks come when they "
+			   "are read.",
+		.options = mount_options,
+		.examples = "  bootseer image mount registry.example/ml:1 /mnt",
+		.see_also = "bootseerd(8)",
+		.min_args = 2,
+		.max_args = 2,
+	},
+	.config_size = sizeof(struct mount_config),
+	.run = run_mount,
+};
+
+const struct command image_umount_command = {
+	.program = {
+		.name = "bootseer image umount",
+		.usage = "[OPTIONS] DIR",
+		.summary = "Unmount what 'bootseer image mount' mounted.",
+		.options = umount_options,
+		.see_also = "bootseerd(8)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct mount_config),
+	.run = run_umount,
+};

@@ -30,14 +30,6 @@ static const struct option_spec status_options[] = {
 	{ .key = NULL },
 };
 
-static const struct option_program status_program = {
-	.name = "bootseer node status",
-	.usage = "[OPTIONS]",
-	.summary = "Show images, mounts, cache and what went wrong last.",
-	.options = status_options,
-	.see_also = "bootseerd(8)",
-};
-
 static const struct option_spec doctor_options[] = {
 	{ .key = "registry",
 	  .type = OPTION_STRING,
@@ -55,14 +47,6 @@ static const struct option_spec doctor_options[] = {
 	{ .key = NULL },
 };
 
-static const struct option_program doctor_program = {
-	.name = "bootseer node doctor",
-	.usage = "[OPTIONS]",
-	.summary = "Tell what the node lacks and how to get it.",
-	.options = doctor_options,
-	.see_also = "bootseerd(8)",
-};
-
 static const struct option_spec gc_options[] = {
 	{ .key = "images",
 	  .type = OPTION_BOOL,
@@ -78,15 +62,6 @@ static const struct option_spec gc_options[] = {
 	JSON_OPTION,
 	NODE_OPTIONS(struct node_config_cli),
 	{ .key = NULL },
-};
-
-static const struct option_program gc_program = {
-	.name = "bootseer node gc",
-	.usage = "[OPTIONS]",
-	.summary = "Give disk space back.",
-	.options = gc_options,
-	.examples = "bootseer node gc --images --cache 10G",
-	.see_also = "bootseerd(8)",
 };
 
 /* Call with `params` (taken, NULL when memory is short); the answer parsed. */
@@ -201,24 +176,20 @@ static void print_status(const json_t *s)
 		print_image(image);
 }
 
-static int run_status(int argc, char **argv)
+static int run_status(const void *config, char **args, struct error *err)
 {
-	struct node_config_cli cfg = { .json = false };
-	struct error err = ERROR_INIT;
+	const struct node_config_cli *cfg = config;
 	json_t *reply = NULL;
-	int first, status = 0, rc;
+	int rc;
 
-	if (!command_parse(&command_node_status, &cfg, argc, argv, &first,
-			   &status))
-		return status;
-	rc = ask(&cfg.node, "node.status", json_object(), &reply, &err);
-	if (rc == 0 && cfg.json)
+	(void)args;
+	rc = ask(&cfg->node, "node.status", json_object(), &reply, err);
+	if (rc == 0 && cfg->json)
 		print_json(reply);
 	else if (rc == 0)
 		print_status(reply);
 	json_decref(reply);
-	option_fini(status_options, &cfg);
-	return rc < 0 ? command_fail(&err) : 0;
+	return rc;
 }
 
 /* ------------------------------------------------------------------ doctor --- */
@@ -243,32 +214,27 @@ static bool print_checks(const json_t *reply)
 	return well;
 }
 
-static int run_doctor(int argc, char **argv)
+static int run_doctor(const void *config, char **args, struct error *err)
 {
-	struct node_config_cli cfg = { .json = false };
-	struct error err = ERROR_INIT;
+	const struct node_config_cli *cfg = config;
 	json_t *reply = NULL, *params = json_object();
-	int first, status = 0, rc;
+	int rc;
 
-	if (!command_parse(&command_node_doctor, &cfg, argc, argv, &first,
-			   &status)) {
-		json_decref(params);
-		return status;
-	}
-	if (params && cfg.registry)
+	(void)args;
+	if (params && cfg->registry)
 		(void)json_object_set_new(params, "registry",
-					  json_string(cfg.registry));
-	if (params && cfg.containerd)
+					  json_string(cfg->registry));
+	if (params && cfg->containerd)
 		(void)json_object_set_new(params, "containerd",
-					  json_string(cfg.containerd));
-	rc = ask(&cfg.node, "node.doctor", params, &reply, &err);
-	if (rc == 0 && cfg.json)
+					  json_string(cfg->containerd));
+	rc = ask(&cfg->node, "node.doctor", params, &reply, err);
+	if (rc == 0 && cfg->json)
 		print_json(reply);
-	else if (rc == 0)
-		status = print_checks(reply) ? 0 : 1;
+	else if (rc == 0 && !print_checks(reply))
+		rc = error_set(err, ENOENT,
+			       "the node lacks what is marked 'missing'");
 	json_decref(reply);
-	option_fini(doctor_options, &cfg);
-	return rc < 0 ? command_fail(&err) : status;
+	return rc;
 }
 
 /* ---------------------------------------------------------------------- gc --- */
@@ -294,29 +260,60 @@ static json_t *gc_params(const struct node_config_cli *cfg, struct error *err)
 	return params;
 }
 
-static int run_gc(int argc, char **argv)
+static int run_gc(const void *config, char **args, struct error *err)
 {
-	struct node_config_cli cfg = { .json = false };
-	struct error err = ERROR_INIT;
+	const struct node_config_cli *cfg = config;
 	char freed[PROGRESS_BYTES_MAX];
 	json_t *reply = NULL, *params;
-	int first, status = 0, rc;
+	int rc;
 
-	if (!command_parse(&command_node_gc, &cfg, argc, argv, &first, &status))
-		return status;
-	params = gc_params(&cfg, &err);
-	rc = params ? ask(&cfg.node, "node.gc", params, &reply, &err) : -EINVAL;
-	if (rc == 0 && cfg.json)
+	(void)args;
+	params = gc_params(cfg, err);
+	rc = params ? ask(&cfg->node, "node.gc", params, &reply, err) : -EINVAL;
+	if (rc == 0 && cfg->json)
 		print_json(reply);
 	else if (rc == 0)
 		printf("%lld images forgotten, %s of blocks dropped\n",
 		       number_at(reply, "images"),
 		       bytes_at(reply, "freed_bytes", freed));
 	json_decref(reply);
-	option_fini(gc_options, &cfg);
-	return rc < 0 ? command_fail(&err) : 0;
+	return rc;
 }
 
-const struct command command_node_status = { &status_program, run_status };
-const struct command command_node_doctor = { &doctor_program, run_doctor };
-const struct command command_node_gc = { &gc_program, run_gc };
+const struct command node_status_command = {
+	.program = {
+		.name = "bootseer node status",
+		.usage = "[OPTIONS]",
+		.summary = "Show images, mounts, cache and what went wrong "
+			   "last.",
+		.options = status_options,
+		.see_also = "bootseerd(8)",
+	},
+	.config_size = sizeof(struct node_config_cli),
+	.run = run_status,
+};
+
+const struct command node_doctor_command = {
+	.program = {
+		.name = "bootseer node doctor",
+		.usage = "[OPTIONS]",
+		.summary = "Tell what the node lacks and how to get it.",
+		.options = doctor_options,
+		.see_also = "bootseerd(8)",
+	},
+	.config_size = sizeof(struct node_config_cli),
+	.run = run_doctor,
+};
+
+const struct command node_gc_command = {
+	.program = {
+		.name = "bootseer node gc",
+		.usage = "[OPTIONS]",
+		.summary = "Give disk space back.",
+		.options = gc_options,
+		.examples = "  bootseer node gc --images --cache 10G",
+		.see_also = "bootseerd(8)",
+	},
+	.config_size = sizeof(struct node_config_cli),
+	.run = run_gc,
+};

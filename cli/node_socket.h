@@ -14,18 +14,18 @@ struct node_options {
 	int64_t timeout; /* ns */
 };
 
-#define NODE_OPTIONS(type) \
+#define NODE_OPTIONS(config) \
 	{ \
 		.key = "socket", \
 		.type = OPTION_STRING, \
-		.offset = offsetof(type, node.socket), \
+		.offset = offsetof(config, node.socket), \
 		.arg = "PATH", \
 		.help = "Where bootseerd listens; else $BOOTSEER_SOCKET, " \
 			"else " NODE_SOCKET_DEFAULT ".", \
 	}, \
 	{ \
 		.key = "timeout", .type = OPTION_DURATION, \
-		.offset = offsetof(type, node.timeout), .def = "10m", \
+		.offset = offsetof(config, node.timeout), .def = "10m", \
 		.min = "100ms", .max = "24h", .arg = "TIME", \
 		.help = "Longest wait for bootseerd's answer.", \
 	}
