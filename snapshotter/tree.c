@@ -16,9 +16,9 @@
 
 #define ARENA_CHUNK_MIN 16384
 #define ARENA_CHUNK_MAX (1u << 20)
-#define INDEX_FROM 32      /* children; up to here the list is searched */
-#define INTERN_SLOTS 1024  /* a power of two */
-#define INTERN_MAX 1024    /* bytes of a value worth looking up */
+#define INDEX_FROM 32     /* children; up to here the list is searched */
+#define INTERN_SLOTS 1024 /* a power of two */
+#define INTERN_MAX 1024   /* bytes of a value worth looking up */
 #define XATTR_NAME_MAX 255
 #define XATTR_LIST_MAX 65536
 
@@ -238,11 +238,10 @@ static int index_grow(struct tree *t, struct inode *dir)
 }
 
 /* Linear probing without tombstones: what follows moves up into the gap. */
-static void index_remove(struct tree *t, struct dir_index *x,
-			 struct dentry *d)
+static void index_remove(struct tree *t, struct dir_index *x, struct dentry *d)
 {
-	uint32_t gap = (uint32_t)(index_slot(t, x, d->name, d->name_len) -
-				  x->slots);
+	uint32_t gap =
+		(uint32_t)(index_slot(t, x, d->name, d->name_len) - x->slots);
 	uint32_t at = gap;
 
 	x->slots[gap] = NULL;
@@ -508,8 +507,8 @@ static int put_escaped(struct buf *b, const char *name, size_t len)
 		unsigned char c = (unsigned char)name[i];
 		bool plain = c >= 0x20 && c < 0x7f && c != '\\';
 
-		if (plain ? buf_append(b, &name[i], 1) :
-			    buf_printf(b, "\\x%02x", c))
+		if (plain ? buf_append(b, &name[i], 1)
+			  : buf_printf(b, "\\x%02x", c))
 			return -ENOMEM;
 	}
 	return 0;
@@ -539,9 +538,9 @@ char *tree_path(const struct dentry *d)
 		up[k - 1] = e;
 	}
 	for (size_t k = 0; k < n; k++)
-		if (up[k] && (buf_puts(&path, "/") < 0 ||
-			      put_escaped(&path, up[k]->name,
-					  up[k]->name_len) < 0))
+		if (up[k] &&
+		    (buf_puts(&path, "/") < 0 ||
+		     put_escaped(&path, up[k]->name, up[k]->name_len) < 0))
 			return NULL;
 	return buf_steal(&path);
 }

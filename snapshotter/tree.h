@@ -73,10 +73,11 @@ struct inode {
 		struct {
 			struct dentry *children; /* order of insertion */
 			struct dir_index *index; /* tree.c's; or NULL */
-		}; /* folders */
+		};                               /* folders */
 	};
-	struct inode *dir_parent; /* folders: the folder they are in; root: itself */
-	uint64_t user; /* for the one who builds or writes the tree */
+	struct inode
+		*dir_parent; /* folders: the folder they are in; root: itself */
+	uint64_t user;       /* for the one who builds or writes the tree */
 	void *user_ptr;
 };
 

@@ -27,8 +27,7 @@ static int check_extent(const struct inode *i, uint64_t pos,
 		what = "overlaps the one before";
 	else if (e->off >= i->size || e->len > i->size - e->off)
 		what = "leaves the file";
-	else if (dev >= params->n_devices ||
-		 byte > params->devices[dev].size ||
+	else if (dev >= params->n_devices || byte > params->devices[dev].size ||
 		 round_up(e->len, EROFS_BLOCK) >
 			 params->devices[dev].size - byte)
 		what = "leaves the device";
@@ -36,9 +35,8 @@ static int check_extent(const struct inode *i, uint64_t pos,
 		return 0;
 	return error_set(err, EINVAL,
 			 "extent of %llu bytes at %llu, device %u at %llu: %s",
-			 (unsigned long long)e->len,
-			 (unsigned long long)e->off, dev,
-			 (unsigned long long)byte, what);
+			 (unsigned long long)e->len, (unsigned long long)e->off,
+			 dev, (unsigned long long)byte, what);
 }
 
 int chunks_choose(const struct inode *i, const struct erofs_params *params,

@@ -6,7 +6,7 @@
 #include "snapshotter/erofs/erofs.h"
 
 struct chunks {
-	bool is_one_run;   /* no hole, and contiguous in one device */
+	bool is_one_run; /* no hole, and contiguous in one device */
 	uint8_t chunkbits;
 	uint64_t n_chunks; /* of 1 << chunkbits bytes */
 	uint64_t n_holes;  /* of them */

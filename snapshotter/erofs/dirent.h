@@ -8,7 +8,7 @@
 struct dirent_iter {
 	const struct inode *dir; /* its children are sorted by name */
 	const struct dentry *next;
-	unsigned int n_dots;     /* of "." and "..", how many were given */
+	unsigned int n_dots; /* of "." and "..", how many were given */
 };
 
 void dirent_iter_init(struct dirent_iter *it, const struct inode *dir);

@@ -14,8 +14,8 @@
 
 /* One extra device that files' chunks lie in. */
 struct erofs_device {
-	uint64_t size;   /* bytes, multiple of EROFS_BLOCK */
-	char tag[64];    /* shown by tools; not NUL-terminated when full */
+	uint64_t size; /* bytes, multiple of EROFS_BLOCK */
+	char tag[64];  /* shown by tools; not NUL-terminated when full */
 };
 
 struct erofs_params {
@@ -91,8 +91,8 @@ struct erofs_inode {
 	uint32_t xattr_len; /* bytes of the inline xattr area */
 	uint8_t head;       /* bytes of the inode itself */
 	uint8_t layout;
-	uint64_t pos;       /* byte of the inode in the image */
-	uint32_t u;         /* raw i_u */
+	uint64_t pos; /* byte of the inode in the image */
+	uint32_t u;   /* raw i_u */
 };
 int erofs_inode(const struct erofs_image *img, uint64_t nid,
 		struct erofs_inode *ret, struct error *err) MUST_CHECK;
@@ -133,8 +133,7 @@ int erofs_readlink(const struct erofs_image *img, const struct erofs_inode *i,
 typedef int erofs_xattr_fn(void *arg, const char *name, const void *value,
 			   size_t size);
 int erofs_xattrs(const struct erofs_image *img, const struct erofs_inode *i,
-		 erofs_xattr_fn *each, void *arg,
-		 struct error *err) MUST_CHECK;
+		 erofs_xattr_fn *each, void *arg, struct error *err) MUST_CHECK;
 
 /* The whole image as a tree: what `image check` walks, and what a complete
  * image is laid out anew from.  Checks everything: order and kinds of entries,

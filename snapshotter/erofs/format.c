@@ -72,6 +72,6 @@ uint8_t erofs_xattr_index(const char *name, const char **ret_rest)
 
 const char *erofs_xattr_prefix(uint8_t index)
 {
-	return index < ARRAY_SIZE(xattr_prefixes) ? xattr_prefixes[index] :
-						    NULL;
+	return index < ARRAY_SIZE(xattr_prefixes) ? xattr_prefixes[index]
+						  : NULL;
 }

@@ -42,9 +42,9 @@ static int check_checksum(const uint8_t *data, struct error *err)
 
 static int check_features(const uint8_t *sb, struct error *err)
 {
-	uint32_t unknown = get_le32(sb + SB_FEATURE_INCOMPAT) &
-			   ~(EROFS_INCOMPAT_CHUNKED_FILE |
-			     EROFS_INCOMPAT_DEVICE_TABLE);
+	uint32_t unknown =
+		get_le32(sb + SB_FEATURE_INCOMPAT) &
+		~(EROFS_INCOMPAT_CHUNKED_FILE | EROFS_INCOMPAT_DEVICE_TABLE);
 
 	if (unknown)
 		return error_set(err, ENOTSUP,

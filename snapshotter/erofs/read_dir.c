@@ -94,8 +94,8 @@ static int find_block(const struct erofs_image *img,
 {
 	uint64_t lo = 0;
 	uint64_t hi = (dir->size + EROFS_BLOCK - 1) / EROFS_BLOCK;
-	int rc = hi ? get_block(img, dir, 0, ret, err) :
-		      bad_dir(dir, "empty", err);
+	int rc = hi ? get_block(img, dir, 0, ret, err)
+		    : bad_dir(dir, "empty", err);
 
 	while (rc == 0 && hi - lo > 1) {
 		uint64_t mid = lo + (hi - lo) / 2;

@@ -21,8 +21,8 @@ struct reader {
 	struct error *err;
 	struct inode **by_nid; /* n_nids of them; NULL: not met yet */
 	uint64_t n_nids;
-	uint64_t used;         /* bytes of the image, in sum */
-	struct inode **dirs;   /* still to be read */
+	uint64_t used;       /* bytes of the image, in sum */
+	struct inode **dirs; /* still to be read */
 	size_t n_dirs, cap_dirs;
 	/* while one folder is read */
 	struct inode *dir;
@@ -54,7 +54,8 @@ static int take_xattr(void *arg, const char *name, const void *value,
 	int rc = tree_set_xattr(r->t, r->inode, name, value, size);
 
 	if (rc < 0)
-		return error_set(r->err, -rc, "EROFS inode %llu: xattr '%.64s': %s",
+		return error_set(r->err, -rc,
+				 "EROFS inode %llu: xattr '%.64s': %s",
 				 (unsigned long long)r->inode->user, name,
 				 strerror(-rc));
 	return 0;
@@ -195,8 +196,8 @@ static int read_file(struct reader *r, const struct erofs_inode *ei,
 	rc = erofs_map(r->img, ei, 0, &m, r->err);
 	if (rc < 0)
 		return rc;
-	return m.kind == EROFS_MAP_INLINE ? read_inline(r, ei, i) :
-					    read_extents(r, ei, i);
+	return m.kind == EROFS_MAP_INLINE ? read_inline(r, ei, i)
+					  : read_extents(r, ei, i);
 }
 
 static int queue_dir(struct reader *r, struct inode *dir)
@@ -305,9 +306,9 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) {
 		i = len == 1 ? r->dir : r->dir->dir_parent;
 		r->n_dots++;
-		return nid == i->user && type == EROFS_FT_DIR ?
-			       0 :
-			       bad(r, r->dir->user, "wrong '.' or '..'");
+		return nid == i->user && type == EROFS_FT_DIR
+			       ? 0
+			       : bad(r, r->dir->user, "wrong '.' or '..'");
 	}
 	rc = get_inode(r, nid, type, &i);
 	if (rc < 0)

@@ -58,9 +58,9 @@ int erofs_xattrs(const struct erofs_image *img, const struct erofs_inode *i,
 	if (EROFS_XATTR_HEADER + 4u * p[XH_SHARED_COUNT] > left)
 		return bad_xattr(i, "count is too large", err);
 	for (unsigned int k = 0; k < p[XH_SHARED_COUNT] && rc == 0; k++) {
-		uint64_t at = img->xattr_off +
-			      4 * (uint64_t)get_le32(p + EROFS_XATTR_HEADER +
-						     4 * k);
+		uint64_t at =
+			img->xattr_off +
+			4 * (uint64_t)get_le32(p + EROFS_XATTR_HEADER + 4 * k);
 
 		if (at > img->len)
 			return bad_xattr(i, "leaves the image", err);

@@ -24,7 +24,7 @@ struct out {
 struct writer {
 	struct layout *l;
 	struct out *out;
-	uint64_t next_block; /* of the block area, still free */
+	size_t next_run; /* of layout.runs */
 };
 
 /* The checksum covers the first block, which is then whole in the buffer. */
@@ -139,8 +139,7 @@ static uint32_t inode_u(struct writer *w, const struct inode *i,
 		return (uint32_t)(p->chunkbits - EROFS_BLKSZBITS) |
 		       EROFS_CHUNK_INDEXES;
 	if (p->n_blocks)
-		return (uint32_t)(layout_blocks_pos(w->l) / EROFS_BLOCK +
-				  w->next_block);
+		return (uint32_t)(layout_run_pos(w->l, i) / EROFS_BLOCK);
 	return p->blkaddr;
 }
 
@@ -201,9 +200,9 @@ static int put_inode(struct writer *w, const struct inode *i, uint32_t ino)
 		rc = out_zero_to(w->out, i->user * EROFS_SLOT);
 	if (rc)
 		return rc;
-	put_le16(b + INO_FORMAT, (uint16_t)(EROFS_FORMAT_EXTENDED |
-					    p.layout
-						    << EROFS_FORMAT_LAYOUT_SHIFT));
+	put_le16(b + INO_FORMAT,
+		 (uint16_t)(EROFS_FORMAT_EXTENDED |
+			    p.layout << EROFS_FORMAT_LAYOUT_SHIFT));
 	if (p.xattr_size)
 		put_le16(b + INO_XATTR_ICOUNT,
 			 (uint16_t)((p.xattr_size - EROFS_XATTR_HEADER) / 4 +
@@ -217,7 +216,6 @@ static int put_inode(struct writer *w, const struct inode *i, uint32_t ino)
 	put_le64(b + INO_MTIME, (uint64_t)i->mtime);
 	put_le32(b + INO_MTIME_NSEC, i->mtime_nsec);
 	put_le32(b + INO_NLINK, i->nlink);
-	w->next_block += p.n_blocks;
 	rc = out_put(w->out, b, sizeof(b));
 	if (rc == 0)
 		rc = xattr_table_put(&w->l->xattrs, i, out_put, w->out,
@@ -227,25 +225,20 @@ static int put_inode(struct writer *w, const struct inode *i, uint32_t ino)
 	return rc ? rc : put_tail(w, i, &p);
 }
 
-/* The whole blocks of one inode in the block area. */
-static int put_blocks(struct writer *w, const struct inode *i)
+static int put_run(struct writer *w, const struct block_run *run)
 {
+	const struct inode *i = run->inode;
 	struct inode_plan p;
 	struct dirent_iter it;
-	const void *bytes;
-	uint64_t len;
 	int rc = layout_plan(w->l, i, &p, w->out->err);
 
-	if (rc || p.n_blocks == 0)
-		return rc;
-	if (!S_ISDIR(i->mode)) {
-		bytes = S_ISLNK(i->mode) ? (const void *)i->target : i->bytes;
-		len = p.size - p.tail;
-		rc = out_put(w->out, bytes, len);
-		return rc ? rc :
-			    out_zero_to(w->out,
-					round_up(w->out->pos, EROFS_BLOCK));
-	}
+	if (rc == 0)
+		rc = out_zero_to(w->out, run->pos);
+	if (rc == 0 && !S_ISDIR(i->mode))
+		return out_put(w->out,
+			       S_ISLNK(i->mode) ? (const void *)i->target
+						: i->bytes,
+			       p.size - p.tail);
 	dirent_iter_init(&it, i);
 	for (uint64_t k = 0; k < p.n_blocks && rc == 0; k++) {
 		uint8_t block[EROFS_BLOCK];
@@ -256,10 +249,16 @@ static int put_blocks(struct writer *w, const struct inode *i)
 	return rc;
 }
 
-/* Only folders, symlinks and inline files have blocks in the image. */
-static bool may_have_blocks(const struct inode *i)
+/* The block runs that lie before byte `pos`. */
+static int put_runs(struct writer *w, uint64_t pos)
 {
-	return !S_ISREG(i->mode) || i->data == INODE_DATA_INLINE;
+	struct layout *l = w->l;
+	int rc = 0;
+
+	while (rc == 0 && w->next_run < l->n_runs &&
+	       l->runs[w->next_run].pos < pos)
+		rc = put_run(w, &l->runs[w->next_run++]);
+	return rc;
 }
 
 static int write_all(struct writer *w)
@@ -270,14 +269,15 @@ static int write_all(struct writer *w)
 
 	if (rc == 0)
 		rc = put_devices(w);
-	for (struct inode *i = l->first; i && rc == 0; i = i->user_ptr)
-		rc = put_inode(w, i, ino++);
+	for (struct inode *i = l->first; i && rc == 0; i = i->user_ptr) {
+		rc = put_runs(w, i->user * EROFS_SLOT);
+		if (rc == 0)
+			rc = put_inode(w, i, ino++);
+	}
 	if (rc == 0)
-		rc = out_zero_to(w->out, layout_blocks_pos(l));
-	for (struct inode *i = l->n_blocks ? l->first : NULL; i && rc == 0;
-	     i = i->user_ptr)
-		if (may_have_blocks(i))
-			rc = put_blocks(w, i);
+		rc = put_runs(w, UINT64_MAX);
+	if (rc == 0)
+		rc = out_zero_to(w->out, layout_shared_pos(l));
 	if (rc == 0)
 		rc = xattr_table_put_shared(&l->xattrs, out_put, w->out);
 	if (rc == 0)

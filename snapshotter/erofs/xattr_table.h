@@ -16,8 +16,8 @@ struct xattr_table {
 	size_t n_all, cap_all;
 	struct xattr_shared *shared; /* sorted by name and value */
 	size_t n_shared;
-	uint64_t shared_size;        /* bytes of the shared area */
-	const struct xattr **list;   /* scratch: those of one inode, sorted */
+	uint64_t shared_size;      /* bytes of the shared area */
+	const struct xattr **list; /* scratch: those of one inode, sorted */
 	size_t cap_list;
 };
 
@@ -38,8 +38,7 @@ typedef int xattr_put_fn(void *arg, const void *data, size_t len);
 
 /* Write the inode's area; as long as xattr_table_size() said. */
 int xattr_table_put(struct xattr_table *xt, const struct inode *i,
-		    xattr_put_fn *put, void *arg,
-		    struct error *err) MUST_CHECK;
+		    xattr_put_fn *put, void *arg, struct error *err) MUST_CHECK;
 
 /* Write the shared area. */
 int xattr_table_put_shared(const struct xattr_table *xt, xattr_put_fn *put,

@@ -98,8 +98,8 @@ static void write_again(const struct erofs_image *img, struct tree *t)
 	size_t len;
 
 	for (uint16_t k = 0; k < img->n_devices; k++) {
-		check(erofs_device(img, k + 1, &devices[k].size,
-				   devices[k].tag, NULL) == 0);
+		check(erofs_device(img, k + 1, &devices[k].size, devices[k].tag,
+				   NULL) == 0);
 	}
 	if (img->n_devices == 0 ||
 	    erofs_write(t, &params, &copy, &len, NULL) < 0)

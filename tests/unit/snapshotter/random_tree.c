@@ -10,14 +10,15 @@
 
 uint32_t rnd_below(struct rnd *r, uint32_t n)
 {
-	r->state = r->state * UINT64_C(6364136223846793005) + 1442695040888963407;
+	r->state =
+		r->state * UINT64_C(6364136223846793005) + 1442695040888963407;
 	return (uint32_t)((r->state >> 33) % n);
 }
 
 static void random_name(struct rnd *r, char *name, size_t *ret_len)
 {
-	size_t len = rnd_below(r, 20) == 0 ? 1 + rnd_below(r, TREE_NAME_MAX) :
-					     1 + rnd_below(r, 12);
+	size_t len = rnd_below(r, 20) == 0 ? 1 + rnd_below(r, TREE_NAME_MAX)
+					   : 1 + rnd_below(r, 12);
 
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)(1 + rnd_below(r, 255));
@@ -57,9 +58,9 @@ static void random_extents(struct rnd *r, struct tree *t, struct inode *i)
 	i->extents = tree_alloc(t, blocks * sizeof(*i->extents));
 	i->n_extents = 0;
 	if (rnd_below(r, 2) == 0) {
-		i->extents[i->n_extents++] = (struct extent){
-			0, i->size, random_voff(r, blocks * EROFS_BLOCK)
-		};
+		i->extents[i->n_extents++] =
+			(struct extent){ 0, i->size,
+					 random_voff(r, blocks * EROFS_BLOCK) };
 		return;
 	}
 	for (uint64_t at = 0; at < blocks; at += run) {
@@ -71,9 +72,9 @@ static void random_extents(struct rnd *r, struct tree *t, struct inode *i)
 			continue;
 		end = off + run * EROFS_BLOCK;
 		end = end < i->size ? end : i->size;
-		i->extents[i->n_extents++] = (struct extent){
-			off, end - off, random_voff(r, run * EROFS_BLOCK)
-		};
+		i->extents[i->n_extents++] =
+			(struct extent){ off, end - off,
+					 random_voff(r, run * EROFS_BLOCK) };
 	}
 }
 
@@ -89,8 +90,8 @@ void random_relayout(struct rnd *r, struct tree *t, struct inode *i)
 		uint64_t end = old[k].off + old[k].len;
 
 		for (uint64_t off = old[k].off; off < end;) {
-			uint64_t len = (1 + rnd_below(r, 9)) *
-				       (uint64_t)EROFS_BLOCK;
+			uint64_t len =
+				(1 + rnd_below(r, 9)) * (uint64_t)EROFS_BLOCK;
 
 			len = len < end - off ? len : end - off;
 			i->extents[n++] = (struct extent){
@@ -137,9 +138,9 @@ static void random_xattrs(struct rnd *r, struct tree *t, struct inode *i)
 						      "user" };
 		/* Few values, so that some are shared. */
 		struct rnd few = { rnd_below(r, 5) };
-		uint32_t size = rnd_below(r, 30) == 0 ?
-					rnd_below(r, TREE_XATTR_VALUE_MAX) :
-					rnd_below(&few, 60);
+		uint32_t size = rnd_below(r, 30) == 0
+					? rnd_below(r, TREE_XATTR_VALUE_MAX)
+					: rnd_below(&few, 60);
 		char name[32];
 
 		snprintf(name, sizeof(name), "%s.%u",

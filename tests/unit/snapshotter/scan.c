@@ -27,11 +27,10 @@ static int add_xattrs(struct scan *s, const char *path, struct inode *i)
 
 	if (len < 0)
 		return errno == ENOTSUP ? 0 : -errno;
-	for (char *name = names; name < names + len;
-	     name += strlen(name) + 1) {
+	for (char *name = names; name < names + len; name += strlen(name) + 1) {
 		ssize_t n = lgetxattr(path, name, value, sizeof(value));
-		int rc = n < 0 ? -errno :
-				 tree_set_xattr(s->tree, i, name, value,
+		int rc = n < 0 ? -errno
+			       : tree_set_xattr(s->tree, i, name, value,
 						(size_t)n);
 
 		if (rc < 0)
@@ -65,10 +64,9 @@ static int add_extent(struct scan *s, struct inode *i, int fd, uint64_t off,
 		done += n;
 	}
 	s->data_len += round_up(len, 4096);
-	return s->data_fd >= 0 &&
-			       ftruncate(s->data_fd, (off_t)s->data_len) < 0 ?
-		       -errno :
-		       0;
+	return s->data_fd >= 0 && ftruncate(s->data_fd, (off_t)s->data_len) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int add_content(struct scan *s, const char *path, struct inode *i)
@@ -119,8 +117,7 @@ static struct inode *find_link(struct scan *s, const struct stat *st)
 	return NULL;
 }
 
-static int remember_link(struct scan *s, const struct stat *st,
-			 struct inode *i)
+static int remember_link(struct scan *s, const struct stat *st, struct inode *i)
 {
 	struct scan_link *l = malloc(sizeof(*l));
 

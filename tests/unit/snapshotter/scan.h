@@ -7,9 +7,9 @@
 
 struct scan {
 	struct tree *tree;
-	int data_fd;          /* file contents are appended here; -1: none */
-	uint64_t data_len;    /* multiple of 4096 */
-	uint64_t inline_max;  /* files up to here are kept in the tree */
+	int data_fd;         /* file contents are appended here; -1: none */
+	uint64_t data_len;   /* multiple of 4096 */
+	uint64_t inline_max; /* files up to here are kept in the tree */
 	struct scan_link *links;
 };
 

@@ -122,10 +122,9 @@ static uint8_t *entry_of(struct image *i, uint64_t dir, const char *name)
 	uint32_t n = get_le16(block + DIRENT_NAMEOFF) / EROFS_DIRENT_SIZE;
 	uint32_t k = 0;
 
-	while (k < n &&
-	       memcmp(block + get_le16(block + k * EROFS_DIRENT_SIZE +
-				       DIRENT_NAMEOFF),
-		      name, strlen(name)) != 0)
+	while (k < n && memcmp(block + get_le16(block + k * EROFS_DIRENT_SIZE +
+						DIRENT_NAMEOFF),
+			       name, strlen(name)) != 0)
 		k++;
 	cr_assert_lt(k, n, "no entry");
 	return block + k * EROFS_DIRENT_SIZE;

@@ -117,9 +117,10 @@ static void resolve(struct tree *t, struct inode *i)
 	memset(p, 0, i->size);
 	for (uint32_t k = 0; k < n; k++)
 		for (uint64_t b = 0; b < e[k].len; b++)
-			p[e[k].off + b] = random_device_byte(
-				EROFS_VOFF_DEVICE(e[k].voff),
-				EROFS_VOFF_BYTE(e[k].voff) + b);
+			p[e[k].off + b] =
+				random_device_byte(EROFS_VOFF_DEVICE(e[k].voff),
+						   EROFS_VOFF_BYTE(e[k].voff) +
+							   b);
 	i->data = INODE_DATA_INLINE;
 	i->bytes = p;
 }

@@ -77,8 +77,8 @@ static const char *compare_data(const struct inode *a, const struct inode *b,
 	if (a->data != b->data)
 		return "kind of data";
 	if (a->data == INODE_DATA_INLINE)
-		return memcmp(a->bytes, b->bytes, a->size) == 0 ? NULL :
-								  "bytes";
+		return memcmp(a->bytes, b->bytes, a->size) == 0 ? NULL
+								: "bytes";
 	return extents && !equal_extents(a, b) ? "extents" : NULL;
 }
 
@@ -96,8 +96,8 @@ static const char *compare_inodes(struct inode *a, struct inode *b,
 	if (!equal_xattrs(a, b))
 		return "xattrs";
 	if (S_ISCHR(a->mode) || S_ISBLK(a->mode))
-		return a->major == b->major && a->minor == b->minor ? NULL :
-								      "device";
+		return a->major == b->major && a->minor == b->minor ? NULL
+								    : "device";
 	if (S_ISDIR(a->mode))
 		return a->n_children == b->n_children ? NULL : "children";
 	if (S_ISREG(a->mode) || S_ISLNK(a->mode))
