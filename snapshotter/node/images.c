@@ -272,7 +272,7 @@ struct image *images_find(struct images *t, const char *name)
 	return i;
 }
 
-void image_put(struct image *i)
+void images_put(struct image *i)
 {
 	bool dead;
 
@@ -308,7 +308,7 @@ int images_list(struct images *t, struct image ***ret, size_t *ret_n,
 void images_list_free(struct image **list, size_t n)
 {
 	while (n > 0)
-		image_put(list[--n]);
+		images_put(list[--n]);
 	free(list);
 }
 
@@ -426,7 +426,7 @@ int image_set_name(struct image *i, const char *name, struct error *err)
 		rc = save_state(other, other->dir, err);
 	if (rc == 0 && !was)
 		rc = save_state(i, i->dir, err);
-	image_put(other);
+	images_put(other);
 	return rc;
 }
 

@@ -58,7 +58,7 @@ void images_unlock(struct images *t);
 /* A use of an image, or NULL: by id; by one of its names. */
 struct image *images_get(struct images *t, const struct digest *id) MUST_CHECK;
 struct image *images_find(struct images *t, const char *name) MUST_CHECK;
-void image_put(struct image *i); /* NULL is allowed */
+void images_put(struct image *i); /* NULL is allowed */
 
 /* A use of each image; the array is the caller's. */
 int images_list(struct images *t, struct image ***ret, size_t *ret_n,

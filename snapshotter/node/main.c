@@ -99,7 +99,9 @@ static const struct datapath_ops *choose_kind(const struct node_config *cfg,
 			return *k;
 		log_info("main", "datapath %s reason=\"%s\"", (*k)->name,
 			 why.msg);
-		(void)buf_printf(&reasons, "%s: %s; ", (*k)->name, why.msg);
+		/* What has no room here is in the log. */
+		if (buf_printf(&reasons, "%s: %s; ", (*k)->name, why.msg) < 0)
+			continue;
 	}
 	error_set(err, ENOTSUP, "no data path works here: %s",
 		  reasons.data ? reasons.data : "");

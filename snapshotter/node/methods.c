@@ -120,7 +120,7 @@ static json_t *do_prepare(struct node *n, json_t *params, struct error *err)
 					  json_string("registry not "
 						      "reachable"));
 	}
-	image_put(p.image);
+	images_put(p.image);
 	return checked(result, err);
 }
 
@@ -149,7 +149,7 @@ static json_t *do_mount(struct node *n, json_t *params, struct error *err)
 					   complete ? "complete" : "lazy"),
 				 err);
 	}
-	image_put(i);
+	images_put(i);
 	return result;
 }
 
@@ -200,7 +200,7 @@ static json_t *do_umount(struct node *n, json_t *params, struct error *err)
 	if (id) {
 		i = images_get(n->images, &d);
 		rc = i ? umount_one(n, i, user, &released, err) : 0;
-		image_put(i);
+		images_put(i);
 	} else {
 		rc = umount_all(n, user, &released, err);
 	}

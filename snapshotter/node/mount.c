@@ -327,6 +327,21 @@ static int mount_image_now(struct node *n, struct image *i, bool restore,
 	return 0;
 }
 
+/* So that the node's totals never go back. */
+static void keep_stats(struct node *n, const struct mounted *m)
+{
+	struct device_stats d;
+
+	if (!mounted_stats(m, &d))
+		return;
+	n->past.reads += d.reads;
+	n->past.read_bytes += d.read_bytes;
+	n->past.misses += d.misses;
+	n->past.fetches += d.fetches;
+	n->past.fetched_bytes += d.fetched_bytes;
+	n->past.errors += d.errors;
+}
+
 static int umount_now(struct node *n, struct image *i, struct error *err)
 {
 	struct mounted *m = i->mounted;
@@ -340,6 +355,7 @@ static int umount_now(struct node *n, struct image *i, struct error *err)
 	log_info("mount", "unmounted image=\"%s\"", m->label);
 	images_lock(n->images);
 	i->mounted = NULL;
+	keep_stats(n, m);
 	images_unlock(n->images);
 	mounted_free(m);
 	return 0;

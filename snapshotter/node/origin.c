@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The one file that composes sources: retry > pack > registry's blob.  The
- * device puts verify on top, the cache is beside it (blockstore.h).
+ * The one file that composes sources: pack > registry's blob, which retries
+ * by itself and resumes in the middle of a range (oci.h).  The device puts
+ * verify on top, the cache is beside it (blockstore.h).
  *
  * A registry's store reads credentials when it is opened, so a reload opens a
  * new one; blobs that are being read keep the old one until they are done.

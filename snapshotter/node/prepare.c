@@ -406,7 +406,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 	if (rc == 0 && !p.image) {
 		rc = ask_registry(n, &a, q->plain_http, &p, err);
 		if (rc < 0) {
-			image_put(p.image);
+			images_put(p.image);
 			p.image = NULL;
 		}
 	}

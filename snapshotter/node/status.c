@@ -53,8 +53,7 @@ static const struct counter_spec table[] = {
 	  "Images mounted now without a daemon in the path." },
 	{ "users", COUNTER_GAUGE, AT(users), "Users of mounts." },
 	{ "reads_total", COUNTER_TOTAL, AT(reads),
-	  "Reads of lazy mounts that reached bootseerd; of images mounted "
-	  "now." },
+	  "Reads of lazy mounts that reached bootseerd." },
 	{ "read_bytes_total", COUNTER_TOTAL, AT(read_bytes),
 	  "Bytes of these reads." },
 	{ "misses_total", COUNTER_TOTAL, AT(misses),
@@ -157,6 +156,9 @@ static int gather(struct node *n, struct figures *f, struct error *err)
 		.started_at = (uint64_t)n->started_at,
 	};
 	cache_get_stats(n->cache, &f->cache);
+	images_lock(n->images);
+	add_device_figures(f, &n->past);
+	images_unlock(n->images);
 	rc = images_list(n->images, &list, &len, err);
 	if (rc < 0)
 		return rc;
