@@ -97,6 +97,18 @@ int init_resend(int fd, struct error *err)
 	return 0;
 }
 
+int init_refuse(int fd, uint64_t unique, struct error *err)
+{
+	const struct fuse_out_header out = { .len = sizeof(out),
+					     .error = -ENOSYS,
+					     .unique = unique };
+
+	if (write(fd, &out, sizeof(out)) < 0)
+		return error_set(err, errno, "refuse a request: %s",
+				 strerror(errno));
+	return 0;
+}
+
 int init_answer_again(int fd, uint64_t unique, const struct buf *reply,
 		      struct error *err)
 {

@@ -29,6 +29,9 @@ int init_check(const struct buf *request, bool *ret_resend,
 /* Ask the kernel to send again what was read of it and never answered. */
 int init_resend(int fd, struct error *err) MUST_CHECK;
 
+/* Tell the kernel that this kind of request is not known here, ever. */
+int init_refuse(int fd, uint64_t unique, struct error *err) MUST_CHECK;
+
 /* Answer a second INIT with the answer to the first. */
 int init_answer_again(int fd, uint64_t unique, const struct buf *reply,
 		      struct error *err) MUST_CHECK;

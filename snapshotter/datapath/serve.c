@@ -12,12 +12,12 @@
 #include "common/log.h"
 
 /*
- * Readahead of 128 KiB, the kernel's default, makes requests of at most that;
- * only mounts with more readahead need the large ones.  In all 64 MiB, of which
- * only what was used at once is ever resident.
+ * Readahead of 128 KiB, the kernel's default, makes requests of at most twice
+ * that; only mounts with more readahead need the large ones.  In all 64 MiB, of
+ * which only what was used at once is ever resident.
  */
-#define SMALL_SIZE (128u << 10)
-#define N_SMALL 256u
+#define SMALL_SIZE (256u << 10)
+#define N_SMALL 128u
 #define N_LARGE 32u
 #define POOL_BYTES ((size_t)N_SMALL * SMALL_SIZE + (size_t)N_LARGE * READ_MAX)
 
@@ -49,6 +49,8 @@ int read_pool_new(struct image_table *images, void (*release)(void *arg),
 		return error_nomem(err);
 	/* A huge page would make a 4 KiB answer resident as 2 MiB. */
 	(void)madvise(p->memory, POOL_BYTES, MADV_NOHUGEPAGE);
+	/* Nothing of it is for a child that mounts. */
+	(void)madvise(p->memory, POOL_BYTES, MADV_DONTFORK);
 	buf = p->memory + POOL_BYTES;
 	/* Last first, so that the list starts with the first. */
 	for (unsigned int i = N_SMALL + N_LARGE; i-- > 0;) {

@@ -216,6 +216,12 @@ static void dispatch(struct session *s, char *data, size_t len)
 
 	if (len < sizeof(*in))
 		return;
+	if (in->opcode == FUSE_INTERRUPT) {
+		/* Reads are never given up half way; libfuse would look for
+		 * requests that it does not know yet, or no more. */
+		(void)!init_refuse(s->fd, in->unique, NULL);
+		return;
+	}
 	data[len] = '\0'; /* names end here whatever the kernel sent */
 	if (in->opcode == FUSE_INIT) {
 		/* The predecessor died after it kept its descriptors and before

@@ -219,6 +219,67 @@ survives_kills() { # KIND DELAY_US
 	survives_kills fuse 5000
 }
 
+@test "a daemon told to hand over is replaced while files are read" {
+	local pid
+
+	begin hold erofs-fuse 2000
+	"$driver" read 1 "$T/mp/big" "$src/big" >"$T/reader" 9<&- 3>&- &
+	pid=$!
+	pids+=("$pid")
+	for _ in 1 2 3; do
+		kill -HUP "$server"
+		await_ready
+	done
+	kill "$pid"
+	wait "$pid" || { cat "$T/reader"; return 1; }
+	pids=("$server")
+	finish
+}
+
+# Killed at any moment of its start, even while the kernel mounts for it.
+mounts_once() { # KIND
+	local i n images=()
+
+	for i in {1..12}; do
+		mkdir "$T/mp$i"
+		images+=("$i:$T/state/meta:$T/state/data:$T/mp$i")
+	done
+	mkfifo "$T/out"
+	"$driver" hold "$1" "$T/run" "$T/state" 0 "${images[@]}" \
+		>"$T/out" 2>"$T/log" 3>&- &
+	server=$!
+	pids+=("$server")
+	exec 9<"$T/out"
+	for i in {1..10}; do
+		while ! child=$(pgrep -P "$server") ||
+			! grep -q datapath-test "/proc/$child/comm"; do :; done
+		# Not at the same moment each time.
+		for ((n = 0; n < i * RANDOM / 16; n++)); do :; done
+		kill -9 "$child"
+		while kill -0 "$child" 2>/dev/null; do :; done
+	done
+	# Of those that came so far before they were killed, too.
+	child=
+	while await_ready && ! kill -0 "$child" 2>/dev/null; do :; done
+	for i in {1..12}; do
+		[ "$(awk -v p="$T/mp$i" '$5 == p' /proc/self/mountinfo | wc -l)" -eq 1 ]
+		cmp "$T/mp$i/big" "$src/big"
+	done
+	finish
+}
+
+@test "erofs-fuse killed while it starts mounts each image once" {
+	mounts_once erofs-fuse
+}
+
+@test "erofs-loop killed while it starts mounts each image once" {
+	mounts_once erofs-loop
+}
+
+@test "fuse killed while it starts mounts each image once" {
+	mounts_once fuse
+}
+
 # Not zeros, not short: an error, and a line that says why.
 fails_cleanly() { # KIND
 	begin hold "$1" 0
