@@ -9,6 +9,7 @@
 #include "common/digest.h"
 #include "common/fs.h"
 #include "random_tree.h"
+#include "scan.h"
 #include "snapshotter/erofs/erofs.h"
 #include "tree_diff.h"
 
@@ -182,6 +183,46 @@ Test(erofs, satisfies_fsck)
 			     0);
 		cr_expect_eq(system(command.data), 0);
 	}
+	cr_assert_eq(fs_remove_tree(dir, &err), 0);
+}
+
+/* A second opinion on the format: the tools' own writer. */
+Test(erofs, reads_what_mkfs_wrote)
+{
+	char dir[] = "/var/tmp/bootseer-erofs.XXXXXX";
+	struct scan scan = { .data_fd = -1, .inline_max = 1 << 20 };
+	AUTO(tree) t = NULL;
+	AUTO_BUF command = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF content = BUF_INIT;
+	struct error err = ERROR_INIT;
+	struct image image;
+	char *diff;
+
+	cr_assert_not_null(mkdtemp(dir));
+	cr_assert_eq(buf_printf(&command,
+				"cd %s && mkdir -p s/d/e s/many && "
+				"seq 1 9000 > s/d/long && ln s/d/long s/hard "
+				"&& ln -s d/long s/soft && mkfifo s/fifo && "
+				"mknod s/null c 1 3 && : > s/empty && "
+				"setfattr -n user.a -v b s/d/long && "
+				"(cd s/many && seq -f 'file %%g' 1 1000 | "
+				"xargs -d '\\n' touch) && "
+				"mkfs.erofs --quiet image s",
+				dir),
+		     0);
+	cr_assert_eq(system(command.data), 0);
+	cr_assert_eq(buf_printf(&path, "%s/image", dir), 0);
+	cr_assert_eq(fs_read_file(path.data, 16 << 20, &content, &err), 0);
+	image = (struct image){ content.data, content.len };
+	t = read_image(&image);
+	buf_reset(&path);
+	cr_assert_eq(buf_printf(&path, "%s/s", dir), 0);
+	cr_assert_eq(scan_tree(&scan, path.data), 0);
+	diff = tree_diff(scan.tree, t, false);
+	cr_expect_null(diff, "%s", diff);
+	free(diff);
+	scan_fini(&scan);
 	cr_assert_eq(fs_remove_tree(dir, &err), 0);
 }
 
