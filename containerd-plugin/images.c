@@ -83,15 +83,23 @@ void images_free(struct images *im)
 	free(im);
 }
 
+/* Whatever bootseerd's reason is, containerd should come again. */
+static int unavailable(struct error *err, const char *what)
+{
+	struct error why = ERROR_INIT;
+
+	if (err)
+		why = *err;
+	return error_set(err, EHOSTDOWN, "%s: %s", what, why.msg);
+}
+
 static int connect_node(struct images *im, int64_t timeout_ns,
 			struct node_client **ret, struct error *err)
 {
 	int rc = node_client_open(im->config.socket,
 				  (uint32_t)(timeout_ns / 1000000), ret, err);
 
-	return rc < 0 ? error_set(err, EHOSTDOWN, "%s",
-				  err ? err->msg : "no bootseerd")
-		      : 0;
+	return rc < 0 ? unavailable(err, "bootseerd is needed") : 0;
 }
 
 /* ---- which image a layer belongs to ---- */
@@ -323,16 +331,6 @@ static void user_name(struct images *im, uint64_t id, char out[80])
 {
 	snprintf(out, 80, "snapshotter/%.40s/%" PRIu64, im->config.instance,
 		 id);
-}
-
-/* Whatever bootseerd's reason is, containerd should come again. */
-static int unavailable(struct error *err, const char *what)
-{
-	struct error why = ERROR_INIT;
-
-	if (err)
-		why = *err;
-	return error_set(err, EHOSTDOWN, "%s: %s", what, why.msg);
 }
 
 int images_mount(struct images *im, const struct digest *tree, uint64_t id,

@@ -6,14 +6,10 @@ package suite
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
+
+	"bootseer/tests/containerd/suite/start"
 
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	"github.com/containerd/containerd/v2/core/snapshots"
@@ -23,45 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// waitReady waits for the program's own word, sent as to a service manager.
-func waitReady(conn *net.UnixConn) error {
-	buf := make([]byte, 64)
-	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		return err
-	}
-	n, err := conn.Read(buf)
-	if err == nil && string(buf[:n]) != "READY=1" {
-		err = fmt.Errorf("it said %q", buf[:n])
-	}
-	return err
-}
-
-func start(root string) (*exec.Cmd, string, error) {
-	dir := filepath.Dir(root)
-	sock := filepath.Join(dir, "s.sock")
-	notify := filepath.Join(dir, "n.sock")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
-	if err != nil {
-		return nil, "", err
-	}
-	defer conn.Close()
-	cmd := exec.Command(os.Getenv("BOOTSEER_SNAPSHOTTER"), "--root", root,
-		"--address", sock, "--node", filepath.Join(dir, "no-bootseerd.sock"))
-	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+notify)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return nil, "", err
-	}
-	if err := waitReady(conn); err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return nil, "", fmt.Errorf("bootseer-snapshotter did not start: %w", err)
-	}
-	return cmd, sock, nil
-}
-
 func newSnapshotter(ctx context.Context, root string) (snapshots.Snapshotter, func() error, error) {
-	cmd, sock, err := start(root)
+	cmd, sock, err := start.Plugin(root)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,10 +32,7 @@ func newSnapshotter(ctx context.Context, root string) (snapshots.Snapshotter, fu
 	sn := proxy.NewSnapshotter(snapshotsapi.NewSnapshotsClient(conn), "bootseer")
 	stop := func() error {
 		_ = conn.Close()
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			return err
-		}
-		return cmd.Wait()
+		return start.Stop(cmd)
 	}
 	return sn, stop, nil
 }

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A bootseerd that serves prepared folders: fake-node SOCKET DIR.
+ *
+ * DIR/images.json  a list of images: "ref" and "manifest" (a question needs to
+ *                  match one of them), "id", "chain_ids", "tree" (folder that a
+ *                  mount gives), "layers" (folders)
+ * DIR/calls        one line for each call is appended: method and parameters
+ * DIR/fault        "METHOD ERRNO MESSAGE" while the file is there: the method
+ *                  fails; "hang" instead of a number: it never answers
+ *
+ * It forks for each connection, so that a call that hangs holds up no other.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "common/error.h"
+#include "common/fs.h"
+#include "snapshotter/control.h"
+
+static const char *dir;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(EXIT_FAILURE);
+}
+
+static void note_call(const struct control_request *r)
+{
+	AUTO_FREE char *params = json_dumps(r->params, JSON_SORT_KEYS);
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF line = BUF_INIT;
+	int fd;
+
+	if (buf_printf(&path, "%s/calls", dir) < 0 ||
+	    buf_printf(&line, "%s %s\n", r->method, params) < 0)
+		die("calls");
+	fd = open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, line.data, line.len) != (ssize_t)line.len)
+		die("calls");
+	close(fd);
+}
+
+/* What DIR/fault orders for this method. */
+static int check_fault(const char *method, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+	char name[64], what[16], message[128] = "";
+	int code;
+
+	if (buf_printf(&path, "%s/fault", dir) < 0)
+		die("fault");
+	if (access(path.data, F_OK) < 0)
+		return 0;
+	if (fs_read_file(path.data, 4096, &text, err) < 0 ||
+	    sscanf(text.data, "%63s %15s %127[^\n]", name, what, message) < 2)
+		die("fault");
+	if (strcmp(name, method) != 0)
+		return 0;
+	while (strcmp(what, "hang") == 0)
+		pause();
+	code = atoi(what);
+	return error_set(err, code, "%s", message);
+}
+
+static json_t *load_images(void)
+{
+	AUTO_BUF path = BUF_INIT;
+	json_error_t why;
+	json_t *list;
+
+	if (buf_printf(&path, "%s/images.json", dir) < 0)
+		die("images.json");
+	list = json_load_file(path.data, 0, &why);
+	if (!list) {
+		fprintf(stderr, "images.json: %s\n", why.text);
+		exit(EXIT_FAILURE);
+	}
+	return list;
+}
+
+static bool same(json_t *a, const char *key_a, json_t *b, const char *key_b)
+{
+	json_t *x = json_object_get(a, key_a), *y = json_object_get(b, key_b);
+
+	return x && y && json_equal(x, y);
+}
+
+/* Borrowed from `list`. */
+static json_t *find_image(json_t *list, json_t *params)
+{
+	json_t *image;
+	size_t i;
+
+	json_array_foreach(list, i, image)
+	{
+		if (same(image, "id", params, "id") ||
+		    same(image, "manifest", params, "manifest") ||
+		    (!json_object_get(params, "manifest") &&
+		     same(image, "ref", params, "ref")))
+			return image;
+	}
+	return NULL;
+}
+
+static int copy_tree(const char *from, const char *to)
+{
+	AUTO_BUF source = BUF_INIT;
+	int status;
+	pid_t pid;
+
+	if (buf_printf(&source, "%s/.", from) < 0)
+		return -ENOMEM;
+	pid = fork();
+	if (pid == 0) {
+		execlp("cp", "cp", "-a", source.data, to, (char *)NULL);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0)
+		return -EIO;
+	return 0;
+}
+
+static json_t *run(const struct control_request *r, json_t *image,
+		   struct error *err)
+{
+	if (strcmp(r->method, "image.umount") == 0)
+		return json_pack("{s:i}", "released", 1);
+	if (!image) {
+		error_set(err, ENOENT, "the fake has no such image");
+		return NULL;
+	}
+	if (strcmp(r->method, "image.prepare") == 0)
+		return json_pack("{s:O, s:O, s:O, s:s}", "id",
+				 json_object_get(image, "id"), "manifest",
+				 json_object_get(image, "manifest"),
+				 "chain_ids",
+				 json_object_get(image, "chain_ids"), "source",
+				 "node");
+	if (strcmp(r->method, "image.mount") == 0)
+		return json_pack("{s:O, s:s}", "path",
+				 json_object_get(image, "tree"), "mode",
+				 "lazy");
+	if (strcmp(r->method, "layer.apply") == 0) {
+		json_t *layer =
+			json_array_get(json_object_get(image, "layers"),
+				       (size_t)json_integer_value(
+					       json_object_get(r->params,
+							       "layer")));
+
+		if (layer &&
+		    copy_tree(json_string_value(layer),
+			      json_string_value(
+				      json_object_get(r->params, "dir"))) == 0)
+			return json_pack("{s:i}", "bytes", 0);
+		error_set(err, EIO, "the fake cannot copy the layer");
+		return NULL;
+	}
+	error_set(err, ENOSYS, "the fake knows no %s", r->method);
+	return NULL;
+}
+
+static void answer(const char *line, size_t len, struct buf *out)
+{
+	struct control_request r = { .root = NULL };
+	struct error err = ERROR_INIT, why = ERROR_INIT;
+	AUTO_JSON *images = load_images();
+	AUTO_JSON *result = NULL;
+	int rc = control_request_parse(line, len, &r, &err);
+
+	if (rc == 0) {
+		note_call(&r);
+		rc = check_fault(r.method, &err);
+	}
+	if (rc == 0)
+		result = run(&r, find_image(images, r.params), &err);
+	rc = result ? control_reply_format(result, out, &why)
+		    : control_error_format(&err, out, &why);
+	if (rc < 0)
+		die("reply");
+	control_request_fini(&r);
+}
+
+static void serve(int fd)
+{
+	AUTO_BUF in = BUF_INIT;
+	char *end;
+	ssize_t n;
+
+	for (;;) {
+		AUTO_BUF out = BUF_INIT;
+
+		if (buf_reserve(&in, 65536) < 0)
+			die("memory");
+		n = read(fd, in.data + in.len, 65536);
+		if (n <= 0)
+			return;
+		in.len += (size_t)n;
+		end = memchr(in.data, '\n', in.len);
+		if (!end)
+			continue;
+		answer(in.data, (size_t)(end - in.data), &out);
+		buf_reset(&in);
+		if (fs_write_full(fd, out.data, out.len) < 0)
+			return;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), peer;
+
+	if (argc != 3 || strlen(argv[1]) >= sizeof(addr.sun_path)) {
+		fprintf(stderr, "usage: fake-node SOCKET DIR\n");
+		return 2;
+	}
+	dir = argv[2];
+	strcpy(addr.sun_path, argv[1]);
+	signal(SIGCHLD, SIG_IGN);
+	(void)unlink(addr.sun_path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+	    listen(fd, 64) < 0)
+		die(argv[1]);
+	while ((peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		if (fork() == 0) {
+			signal(SIGCHLD, SIG_DFL);
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			serve(peer);
+			_exit(0);
+		}
+		close(peer);
+	}
+	die("accept");
+}

@@ -1,0 +1,227 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseer-snapshotter under a real containerd with a real registry; bootseerd is
+# a fake that serves prepared folders and can be told to fail.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../containerd/lib.bash"
+
+setup_file() { make_images "$BATS_FILE_TMPDIR" >/dev/null; }
+setup() { containerd_setup; }
+teardown() { containerd_teardown; }
+
+start_all() { # [OPTION OF THE PLUGIN...]
+	start_fake_node
+	start_plugin "$@"
+	start_containerd
+}
+
+# A lazy image in the registry, which the fake has.
+have_lazy() {
+	push "$I" lazy
+	fake_lazy "$I" lazy
+}
+
+@test "an ordinary image looks in a container as on overlayfs" {
+	start_all
+	push "$I" plain
+	pull_full overlayfs plain
+	pull_full bootseer plain
+	in_container overlayfs plain "$LISTING" >"$T/want"
+	in_container bootseer plain "$LISTING" >"$T/got"
+	diff "$T/want" "$T/got"
+	[ "$(wc -l <"$T/got")" -gt 20 ]
+	! grep -q /opt/gone "$T/got"
+}
+
+@test "a lazy pull by ctr-remote fetches no layer and looks the same" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	in_container bootseer lazy "$LISTING" >"$T/got"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	pull_full overlayfs lazy
+	in_container overlayfs lazy "$LISTING" >"$T/want"
+	diff "$T/want" "$T/got"
+	# One question for the image, however many layers; one mount for the top.
+	[ "$(calls image.prepare)" -eq 1 ]
+	[ "$(layer_gets "$I" lazy)" -eq 3 ]
+}
+
+@test "the CRI pulls and runs a lazy image without a layer" {
+	start_all
+	have_lazy
+	push "$I" pause
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	run cri run "$REGISTRY/lazy:1" pod /bin/sh -c 'cat /srv/one/deep/link &&
+		echo new >/srv/two/new && ls /srv/two'
+	cri stop
+	[ "$status" -eq 0 ]
+	[ "$output" = "$(printf 'one\ndata\nnew')" ]
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	grep -q '"manifest": "'"$(manifest_of "$I" lazy)" "$T/node/calls"
+}
+
+@test "a second namespace uses the snapshots of the first" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	ctr-remote -n second images rpull --plain-http --snapshotter bootseer \
+		"$REGISTRY/lazy:1"
+	run ctr -n second run --rm --snapshotter bootseer "$REGISTRY/lazy:1" \
+		second cat /srv/one/deep/file
+	[ "$output" = one ]
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+}
+
+@test "a container goes on when the plugin is killed, and the next one starts" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	ctr run -d --snapshotter bootseer "$REGISTRY/lazy:1" long \
+		sh -c "busybox mkfifo /wait; read x </wait"
+	stop_daemon "$plugin_pid" KILL
+	run ctr task exec --exec-id a long cat /srv/one/deep/file
+	[ "$output" = one ]
+	ctr task exec --exec-id b long sh -c 'echo more >/srv/more'
+	rm "$T/plugin.sock"
+	start_plugin
+	[ "$(calls image.mount)" -ge 2 ] # mounted again before it listened
+	run ctr task exec --exec-id c long cat /srv/more
+	[ "$output" = more ]
+	# containerd's client waits up to 3 s before it dials again.
+	wait_until "$plugin_pid" ctr snapshots --snapshotter bootseer ls
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	pull_lazy lazy # the state knows it: no wedge
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+}
+
+@test "removing the image removes mount and folders" {
+	start_all
+	have_lazy
+	push "$I" plain
+	pull_lazy lazy
+	pull_full bootseer plain
+	in_container bootseer lazy 'echo x >/x'
+	[ "$(ls "$T/plugin/snapshots")" ]
+	ctr images rm --sync "$REGISTRY/lazy:1" "$REGISTRY/plain:1"
+	wait_until "$plugin_pid" grep -q '^image.umount ' "$T/node/calls"
+	wait_until "$plugin_pid" rmdir "$T/plugin/snapshots"
+	# Mounted and given back by the same name.
+	[ "$(sed -n 's/^image.mount .*"user": //p' "$T/node/calls" |
+		sort -u)" = "$(sed -n 's/^image.umount .*"user": //p' \
+		"$T/node/calls" | sort -u)" ]
+}
+
+@test "an ordinary image that shares layers with a lazy one has them fetched" {
+	start_all
+	have_lazy
+	push "$I" other
+	pull_lazy lazy
+	pull_lazy other
+	in_container bootseer other "$LISTING" >"$T/got"
+	[ "$(calls layer.apply)" -eq 2 ]
+	pull_full overlayfs other
+	in_container overlayfs other "$LISTING" >"$T/want"
+	diff "$T/want" "$T/got"
+	in_container bootseer lazy "$LISTING" >"$T/got"
+	grep -q '^srv/two/data ' "$T/got"
+	# Once for all.
+	in_container bootseer other true
+	[ "$(calls layer.apply)" -eq 2 ]
+}
+
+@test "when a shared layer cannot be fetched the pull says why and works later" {
+	start_all
+	have_lazy
+	push "$I" other
+	pull_lazy lazy
+	fault layer.apply 5 the registry is away
+	run ! pull_lazy other
+	[[ $output == *"the registry is away"* ]]
+	no_fault
+	pull_lazy other
+	run in_container bootseer other 'cat /srv/own/file /srv/one/deep/file'
+	[ "$output" = "$(printf 'own\none')" ]
+}
+
+@test "without bootseerd a pull fetches all layers and says so in the log" {
+	start_plugin
+	start_containerd
+	push "$I" lazy
+	pull_lazy lazy
+	[ "$(layer_gets "$I" lazy)" -eq 3 ]
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	grep -q 'warning snapshots: .*bootseerd' "$T/plugin.log"
+}
+
+@test "when bootseerd ends, lazy images are unavailable and others are not" {
+	start_all
+	have_lazy
+	push "$I" plain
+	pull_lazy lazy
+	pull_full bootseer plain
+	stop_daemon "$node_pid"
+	run ! in_container bootseer lazy true
+	[[ $output == *"cannot mount the lazy image"*bootseerd* ]]
+	run in_container bootseer plain 'cat /srv/own/file'
+	[ "$output" = own ]
+	start_fake_node
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+}
+
+@test "an image that cannot be mounted is pulled in full" {
+	start_all
+	have_lazy
+	fault image.mount 5 no way to the kernel
+	pull_lazy lazy
+	# The lower ones were left out before the mount failed: bootseerd brings
+	# them, containerd the top.
+	[ "$(layer_gets "$I" lazy)" -eq 1 ]
+	[ "$(calls layer.apply)" -eq 2 ]
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	grep -q 'no way to the kernel' "$T/plugin.log"
+}
+
+@test "a bootseerd that hangs does not keep the plugin from starting" {
+	start_all
+	have_lazy
+	push "$I" plain
+	pull_lazy lazy
+	stop_daemon "$plugin_pid" KILL
+	rm "$T/plugin.sock"
+	fault image.mount hang
+	start_plugin --restore-timeout 200ms --node-timeout 300ms
+	grep -q 'mounted when they are used' "$T/plugin.log"
+	wait_until "$plugin_pid" ctr snapshots --snapshotter bootseer ls
+	pull_full bootseer plain
+	run in_container bootseer plain 'cat /srv/own/file'
+	[ "$output" = own ]
+	no_fault
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+}
+
+@test "a tag that moved is asked for anew" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	# The tag now names another lazy image with one more layer.
+	cp -r "$I/oci" "$T/oci"
+	echo newer >"$T/newer"
+	umoci insert --image "$T/oci:lazy" "$T/newer" /srv/newer
+	echo '[]' >"$T/node/images.json"
+	push "$T" lazy
+	rm -rf "$T/node/lazy"
+	fake_lazy "$T" lazy
+	pull_lazy lazy
+	run in_container bootseer lazy 'cat /srv/newer /srv/one/deep/file'
+	[ "$output" = "$(printf 'newer\none')" ]
+	[ "$(layer_gets "$T" lazy)" -eq 0 ]
+}
