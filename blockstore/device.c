@@ -81,6 +81,7 @@ void device_free(struct device *dev)
 		return;
 	f = dev->f;
 	(void)pthread_mutex_lock(&f->lock);
+	dev->closing = true;
 	while (dev->n_reads || dev->n_transfers)
 		(void)pthread_cond_wait(&f->quiet, &f->lock);
 	leave_flights(dev);

@@ -124,6 +124,7 @@ struct device {
 	/* With the fetcher's lock: */
 	size_t n_reads; /* pendings */
 	size_t n_transfers;
+	bool closing; /* device_free() waits for both to be none */
 	uint64_t fetches, fetched_bytes;
 	struct stream streams[STREAMS];
 	uint64_t stamp;

@@ -90,13 +90,18 @@ static size_t extend(struct fetcher *f, struct transfer *t, uint32_t window)
 	return covered;
 }
 
-/* Must this bulk transfer stop, because a reader would wait for it? */
+/* Must this transfer stop, because a reader would wait for its bulk, or because
+ * its device is going? */
 static bool must_cut(const struct transfer *t)
 {
 	const struct fetcher *f = t->f;
 	uint64_t before = 0;
 
-	if (t->priority == SOURCE_DEMAND || t->next == t->n)
+	if (t->next == t->n)
+		return false;
+	if (t->dev->closing && !t->dev->n_reads)
+		return true;
+	if (t->priority == SOURCE_DEMAND)
 		return false;
 	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) && f->n_idle == 0)
 		return true;
@@ -135,7 +140,7 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	t->next = pos + 1;
 	t->dev->fetched_bytes += t->blocks[pos].csize;
 	t->cut = must_cut(t);
-	rc = t->cut ? error_set(err, ECANCELED, "stopped for a reader") : 0;
+	rc = t->cut ? error_set(err, ECANCELED, "not wanted any more") : 0;
 	(void)pthread_mutex_unlock(&f->lock);
 	return rc;
 }

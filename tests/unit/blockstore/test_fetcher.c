@@ -264,6 +264,46 @@ Test(fetcher, a_device_may_go_while_another_waits_for_the_same_block)
 	node_remove(&n);
 }
 
+static void *release_when_closing(void *arg)
+{
+	struct node *n = arg;
+	bool is_closing = false;
+
+	while (!is_closing) {
+		(void)sched_yield();
+		(void)pthread_mutex_lock(&n->fetcher->lock);
+		is_closing = n->dev[0]->closing;
+		(void)pthread_mutex_unlock(&n->fetcher->lock);
+	}
+	fault_release(n->fault[0][0]);
+	return NULL;
+}
+
+Test(fetcher, a_device_that_goes_does_not_wait_for_a_whole_window)
+{
+	struct node_config cfg = plain;
+	struct cache_stats st;
+	struct block second;
+	struct node n;
+	pthread_t t;
+
+	cfg.window = cfg.window_max;
+	node_make(&n, &cfg);
+	blockmap_block(&n.img.map, 1, &second);
+	fault_set(n.fault[0][0],
+		  &(struct fault_plan){ .held = true,
+					.hold_at = second.poff + 5000 });
+	expect_read(&n, 0, 0, 100);
+	fault_wait_held(n.fault[0][0], 1);
+	cr_assert_eq(pthread_create(&t, NULL, release_when_closing, &n), 0);
+	device_free(n.dev[0]);
+	n.dev[0] = NULL;
+	(void)pthread_join(t, NULL);
+	cache_get_stats(n.cache, &st);
+	cr_expect_eq(st.blocks, 2);
+	node_remove(&n);
+}
+
 #define N_THREADS 6
 
 struct stir {
