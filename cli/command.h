@@ -12,6 +12,11 @@ struct command {
 	int (*run)(const void *config, char **args, struct error *err);
 };
 
+extern const struct command image_convert_command;
+extern const struct command image_inspect_command;
+extern const struct command image_check_command;
+extern const struct command image_ls_command;
+extern const struct command image_rm_command;
 extern const struct command image_mount_command;
 extern const struct command image_umount_command;
 extern const struct command node_status_command;

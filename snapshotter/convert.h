@@ -24,10 +24,11 @@ struct convert_options {
 	const char *platform; /* "os/arch[/variant]"; NULL: this machine's;
 	                       * "all": every one of an index */
 	enum convert_form form;
-	unsigned int jobs;   /* compressing threads, 1..64 */
-	bool force;          /* convert although the image has an artifact */
-	const char *chunking; /* NULL: the default set; docs/formats/chunking.md */
-	const char *temp_dir; /* NULL: $TMPDIR or /var/tmp */
+	unsigned int jobs; /* compressing threads, 1..64 */
+	bool force;        /* convert although the image has an artifact */
+	const char
+		*chunking; /* NULL: the default set; docs/formats/chunking.md */
+	const char *temp_dir;              /* NULL: $TMPDIR or /var/tmp */
 	struct convert_progress *progress; /* may be NULL */
 };
 
@@ -45,17 +46,27 @@ struct convert_result {
 };
 
 int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
-		  const struct convert_options *opt,
-		  struct convert_result *ret, struct error *err) MUST_CHECK;
+		  const struct convert_options *opt, struct convert_result *ret,
+		  struct error *err) MUST_CHECK;
 
 /* A description of the image's artifact as a JSON text, caller owns. */
 int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 		  const char *platform, char **ret,
 		  struct error *err) MUST_CHECK;
 
-/* Read everything and check it: digests, map, metadata, every block. */
-int image_check(const struct oci_ref *ref, const struct oci_config *cfg,
-		const char *platform, struct convert_progress *progress,
+struct check_options {
+	struct oci_config config;
+	const char *platform;
+	/* Where to leave the metadata image and the data device (sparse), or
+	 * NULL: an EROFS mount of the first needs device=, the second. */
+	const char *metadata_to, *data_to;
+	const char *temp_dir; /* NULL: $TMPDIR or /var/tmp */
+	struct convert_progress *progress;
+};
+
+/* Read everything and check it: digests, map, metadata, every block, and that
+ * every file's bytes are there. */
+int image_check(const struct oci_ref *ref, const struct check_options *opt,
 		struct error *err) MUST_CHECK;
 
 /* Tags of a repository or layout with their artifacts, JSON text. */

@@ -20,7 +20,7 @@
 
 struct apply {
 	struct tree *tree;
-	uint64_t layer;     /* from 1; inode.user of what it unpacked */
+	uint64_t layer; /* from 1; inode.user of what it unpacked */
 	uint64_t n_entries;
 	struct buf path;    /* cleaned name of the entry */
 	struct buf pending; /* what is left to walk, symlinks put in */
@@ -67,7 +67,8 @@ static int spend(struct apply *a, uint64_t steps, struct error *err)
 	if (a->n_steps > APPLY_STEPS_MAX)
 		return error_set(err, E2BIG,
 				 "applying the layers takes more than %llu "
-				 "steps", (unsigned long long)APPLY_STEPS_MAX);
+				 "steps",
+				 (unsigned long long)APPLY_STEPS_MAX);
 	return 0;
 }
 
@@ -82,8 +83,7 @@ static size_t links_slot(const struct dentry **set, size_t cap,
 	return at;
 }
 
-static int links_add(struct apply *a, const struct dentry *d,
-		     struct error *err)
+static int links_add(struct apply *a, const struct dentry *d, struct error *err)
 {
 	if (a->n_links * 2 >= a->cap_links) {
 		size_t cap = a->cap_links ? a->cap_links * 2 : 64;
@@ -166,9 +166,10 @@ static int clean_path(struct apply *a, const char *path, struct error *err)
 static int check_memory(const struct apply *a, struct error *err)
 {
 	if (tree_memory(a->tree) > APPLY_MEMORY_MAX)
-		return error_set(err, E2BIG,
-				 "the image's metadata needs more than %llu MiB",
-				 (unsigned long long)APPLY_MEMORY_MAX >> 20);
+		return error_set(
+			err, E2BIG,
+			"the image's metadata needs more than %llu MiB",
+			(unsigned long long)APPLY_MEMORY_MAX >> 20);
 	return 0;
 }
 
@@ -293,7 +294,8 @@ static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 			if (++links > APPLY_LINKS_MAX)
 				return error_set(err, ELOOP,
 						 "more than %d symlinks on its "
-						 "path", APPLY_LINKS_MAX);
+						 "path",
+						 APPLY_LINKS_MAX);
 			if (d->inode->target[0] == '/')
 				dir = tree_root(a->tree);
 			rc = follow(a, d->inode, p, err);
@@ -421,7 +423,8 @@ static int new_inode(struct apply *a, const struct layer_entry *e,
 		if (len == 0 || len > TREE_SYMLINK_MAX)
 			return error_set(err, EINVAL,
 					 "its target is empty or longer than "
-					 "%d bytes", TREE_SYMLINK_MAX);
+					 "%d bytes",
+					 TREE_SYMLINK_MAX);
 		target = tree_alloc(a->tree, len + 1);
 		if (!target)
 			return error_nomem(err);
@@ -498,8 +501,8 @@ int apply_entry(struct apply *a, const struct layer_entry *e,
 	}
 	cut = memrchr(a->path.data, '/', a->path.len);
 	base = cut ? cut + 1 : a->path.data;
-	rc = walk(a, e, a->path.data, (size_t)(base - a->path.data), true,
-		  &dir, err);
+	rc = walk(a, e, a->path.data, (size_t)(base - a->path.data), true, &dir,
+		  err);
 	if (rc < 0)
 		return rc;
 	if (strncmp(base, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0)

@@ -15,12 +15,19 @@
 #include "common/digest.h"
 
 #define PAGE 4096u
-#define SHARED_MAX (1u << 20) /* small files that others may turn out to equal */
+#define SHARED_MAX \
+	(1u << 20) /* small files that others may turn out to equal */
 
 static const struct chunk_params sets[] = {
-	{ .name = "c1", .inline_max = 1024, .small_max = 65536,
-	  .group_avg = 131072, .group_max = 524288, .min = 65536,
-	  .avg = 262144, .max = 1048576, .level = 3,
+	{ .name = "c1",
+	  .inline_max = 512,
+	  .small_max = 131072,
+	  .group_avg = 131072,
+	  .group_max = 524288,
+	  .min = 131072,
+	  .avg = 524288,
+	  .max = 2097152,
+	  .level = 5,
 	  .pack_max = 128 * MIB },
 };
 
@@ -57,25 +64,25 @@ struct shared {
 	struct inode *inode;
 };
 
-struct run { /* the part of a larger file between two holes */
-	uint64_t off;   /* byte in the file of its start */
+struct run {          /* the part of a larger file between two holes */
+	uint64_t off; /* byte in the file of its start */
 	uint64_t voff;
-	uint64_t len;   /* bytes so far */
+	uint64_t len; /* bytes so far */
 };
 
 struct chunker {
 	const struct chunk_params *p;
 	struct tree *tree;
 	struct chunk_sink *sink;
-	uint64_t cut;      /* page hashes below this are cuts */
-	uint64_t voff;     /* next free byte of the device */
+	uint64_t cut;  /* page hashes below this are cuts */
+	uint64_t voff; /* next free byte of the device */
 	uint64_t shared_bytes;
 
 	struct inode *file; /* being fed */
 	uint64_t pos;       /* bytes of it that are done */
 	uint8_t *small;     /* its bytes, when small or inline */
 
-	uint8_t *block;    /* of the larger file */
+	uint8_t *block; /* of the larger file */
 	uint32_t n_block;
 	bool in_run;
 	struct run run;
@@ -204,8 +211,8 @@ static int flush_group(struct chunker *c, struct error *err)
 	if (len == 0)
 		return 0;
 	for (size_t i = 0; rc == 0 && i < c->n_members; i++)
-		rc = set_extent(c, c->members[i].inode,
-				voff + c->members[i].at, err);
+		rc = set_extent(c, c->members[i].inode, voff + c->members[i].at,
+				err);
 	if (rc < 0)
 		return rc;
 	c->voff += len;
@@ -239,7 +246,8 @@ static int share(struct chunker *c, const struct digest *d, struct inode *i,
 			return error_nomem(err);
 		for (size_t k = 0; k < c->cap_shared; k++)
 			if (c->shared[k].inode)
-				set[shared_slot(set, cap, &c->shared[k].digest)] =
+				set[shared_slot(set, cap,
+						&c->shared[k].digest)] =
 					c->shared[k];
 		free(c->shared);
 		c->shared = set;
@@ -340,9 +348,9 @@ static int end_run(struct chunker *c, struct error *err)
 		  sizeof(c->extents[0]), err);
 	if (rc < 0)
 		return rc;
-	c->extents[c->n_extents++] = (struct extent){
-		.off = c->run.off, .len = c->run.len, .voff = c->run.voff
-	};
+	c->extents[c->n_extents++] = (struct extent){ .off = c->run.off,
+						      .len = c->run.len,
+						      .voff = c->run.voff };
 	return 0;
 }
 
@@ -481,8 +489,7 @@ int chunker_data(struct chunker *c, uint64_t off, const void *data, size_t len,
 {
 	if (len == 0)
 		return 0;
-	if (off < c->pos || len > c->file->size ||
-	    off > c->file->size - len)
+	if (off < c->pos || len > c->file->size || off > c->file->size - len)
 		return error_set(err, EINVAL,
 				 "its bytes are out of order or more than its "
 				 "size");

@@ -21,7 +21,7 @@ struct decoder {
 	enum decode_kind kind;
 	uint8_t magic[MAGIC_MAX]; /* first bytes, until there are enough */
 	size_t n_magic, magic_used;
-	bool inside;              /* of a member or frame */
+	bool inside; /* of a member or frame */
 	struct inflate_state *gzip;
 	ZSTD_DStream *zstd;
 };
@@ -125,8 +125,7 @@ static int run_zstd(struct decoder *d, const uint8_t **in, size_t *in_len,
 }
 
 static int run_known(struct decoder *d, const uint8_t **in, size_t *in_len,
-		     uint8_t *out, size_t cap, size_t *ret_n,
-		     struct error *err)
+		     uint8_t *out, size_t cap, size_t *ret_n, struct error *err)
 {
 	size_t n = *in_len < cap ? *in_len : cap;
 
@@ -191,7 +190,8 @@ int decoder_finish(struct decoder *d, struct error *err)
 				 "%zu bytes are neither a tar nor compressed",
 				 d->n_magic);
 	if (d->inside)
-		return error_set(err, EBADMSG, "its compressed stream is cut "
+		return error_set(err, EBADMSG,
+				 "its compressed stream is cut "
 				 "short");
 	return 0;
 }

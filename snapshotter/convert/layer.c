@@ -17,7 +17,7 @@ struct layer {
 	struct layer_input in;
 	struct decoder *decoder;
 	struct hasher *stored_hash;
-	uint64_t stored;         /* bytes that came */
+	uint64_t stored; /* bytes that came; the thread's */
 	pthread_t thread;
 	bool started;
 
@@ -25,9 +25,10 @@ struct layer {
 	pthread_mutex_t lock; /* for what is below */
 	pthread_cond_t moved;
 	uint64_t head, tail;
-	bool ended;   /* the thread is done */
-	bool stop;    /* the user wants no more */
-	int rc;       /* how the thread ended */
+	uint64_t stored_shown; /* `stored`, for the user */
+	bool ended;            /* the thread is done */
+	bool stop;             /* the user wants no more */
+	int rc;                /* how the thread ended */
 	struct error err;
 
 	struct {
@@ -59,6 +60,7 @@ static void piece_done(struct layer *l)
 {
 	pthread_mutex_lock(&l->lock);
 	l->head++;
+	l->stored_shown = l->stored;
 	pthread_cond_signal(&l->moved);
 	pthread_mutex_unlock(&l->lock);
 }
@@ -74,8 +76,7 @@ static int decode(struct layer *l, const uint8_t *in, size_t len,
 
 		if (!out)
 			return -ECANCELED;
-		rc = decoder_run(l->decoder, &in, &len,
-				 out + l->ring[at].len,
+		rc = decoder_run(l->decoder, &in, &len, out + l->ring[at].len,
 				 PIECE - l->ring[at].len, &n, err);
 		if (rc < 0)
 			return rc;
@@ -89,8 +90,8 @@ static int decode(struct layer *l, const uint8_t *in, size_t len,
 	}
 }
 
-static int take_stored(struct source_sink *sink, uint64_t pos,
-		       const void *data, size_t len, struct error *err)
+static int take_stored(struct source_sink *sink, uint64_t pos, const void *data,
+		       size_t len, struct error *err)
 {
 	struct layer *l = container_of(sink, struct layer, sink);
 	int rc;
@@ -122,10 +123,12 @@ static int check_end(struct layer *l, struct error *err)
 	if (rc < 0)
 		return error_set(err, -rc, "hash: %s", strerror(-rc));
 	if (l->stored != l->in.size)
-		return error_set(err, EBADMSG,
-				 "it has %llu bytes, not %llu as its descriptor "
-				 "says", (unsigned long long)l->stored,
-				 (unsigned long long)l->in.size);
+		return error_set(
+			err, EBADMSG,
+			"it has %llu bytes, not %llu as its descriptor "
+			"says",
+			(unsigned long long)l->stored,
+			(unsigned long long)l->in.size);
 	if (!digest_equal(&d, &l->in.digest)) {
 		digest_format(&d, is);
 		digest_format(&l->in.digest, want);
@@ -273,4 +276,14 @@ const struct digest *layer_diff_id(const struct layer *l)
 uint64_t layer_plain_bytes(const struct layer *l)
 {
 	return l->plain;
+}
+
+uint64_t layer_stored_bytes(struct layer *l)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&l->lock);
+	n = l->stored_shown;
+	pthread_mutex_unlock(&l->lock);
+	return n;
 }

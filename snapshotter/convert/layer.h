@@ -42,5 +42,6 @@ int layer_read(struct layer *l, const void **ret, size_t *ret_n,
 const struct digest *layer_diff_id(const struct layer *l);
 /* So far. */
 uint64_t layer_plain_bytes(const struct layer *l);
+uint64_t layer_stored_bytes(struct layer *l);
 
 #endif

@@ -22,8 +22,8 @@ struct tar {
 	struct archive *archive;
 	const uint8_t *piece; /* what libarchive reads from now */
 	size_t piece_len;
-	uint64_t piece_pos;   /* byte in the plain layer */
-	int rc;               /* of layer_read(), when it failed */
+	uint64_t piece_pos; /* byte in the plain layer */
+	int rc;             /* of layer_read(), when it failed */
 	struct error err;
 	struct xattr *xattrs; /* of the current entry */
 	size_t cap_xattrs;
@@ -140,7 +140,8 @@ static int read_xattrs(struct tar *t, struct archive_entry *ae,
 			return error_set(err, E2BIG,
 					 "xattr '%.64s' has %zu bytes", name,
 					 size);
-		t->xattrs[n] = (struct xattr){ .name = name, .value = value,
+		t->xattrs[n] = (struct xattr){ .name = name,
+					       .value = value,
 					       .size = (uint32_t)size };
 		if (n)
 			t->xattrs[n - 1].next = &t->xattrs[n];
@@ -169,8 +170,10 @@ static int read_entry(struct tar *t, struct archive_entry *ae,
 	if (!e->path)
 		return error_set(err, EBADMSG, "an entry without a name");
 	if (uid < 0 || gid < 0 || uid >= UINT32_MAX || gid >= UINT32_MAX)
-		return error_set(err, EINVAL, "its owner %lld:%lld is out of "
-				 "range", (long long)uid, (long long)gid);
+		return error_set(err, EINVAL,
+				 "its owner %lld:%lld is out of "
+				 "range",
+				 (long long)uid, (long long)gid);
 	e->uid = (uint32_t)uid;
 	e->gid = (uint32_t)gid;
 	if (S_ISREG(e->mode) && !hard) {
@@ -192,14 +195,14 @@ static int read_data(struct tar *t, struct tar_visitor *v, uint64_t size,
 		const void *data = NULL;
 		la_int64_t off = 0;
 		size_t len = 0;
-		int rc = archive_read_data_block(t->archive, &data, &len,
-						 &off);
+		int rc = archive_read_data_block(t->archive, &data, &len, &off);
 
 		if (rc == ARCHIVE_EOF)
 			return v->end(v, err);
 		if (rc < ARCHIVE_WARN)
 			return tar_error(t, err);
-		if (off < 0 || (uint64_t)off > size || len > size - (uint64_t)off)
+		if (off < 0 || (uint64_t)off > size ||
+		    len > size - (uint64_t)off)
 			return error_set(err, EBADMSG,
 					 "it has bytes past its size");
 		rc = v->data(v, (uint64_t)off, data, len, err);
@@ -236,8 +239,8 @@ static int check_rest(struct tar *t, struct error *err)
 	size_t len = t->piece_len, skip = 0;
 
 	if (pos > t->piece_pos)
-		skip = pos - t->piece_pos < len ?
-			       (size_t)(pos - t->piece_pos) : len;
+		skip = pos - t->piece_pos < len ? (size_t)(pos - t->piece_pos)
+						: len;
 	do {
 		const uint8_t *p = (const uint8_t *)data + skip;
 		size_t n = len - skip;
@@ -254,8 +257,7 @@ static int check_rest(struct tar *t, struct error *err)
 	return 0;
 }
 
-static int walk_archive(struct tar *t, struct tar_visitor *v,
-			struct error *err)
+static int walk_archive(struct tar *t, struct tar_visitor *v, struct error *err)
 {
 	struct archive_entry *ae;
 	char last[TAR_NAME_MAX] = "";

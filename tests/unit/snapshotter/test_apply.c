@@ -35,8 +35,9 @@ static int add_full(const struct layer_entry *e)
 
 static int add(const char *path, uint32_t mode)
 {
-	struct layer_entry e = { .path = path, .mode = mode, .size = 3,
-				 .mtime = 77 };
+	struct layer_entry e = {
+		.path = path, .mode = mode, .size = 3, .mtime = 77
+	};
 
 	return add_full(&e);
 }
@@ -53,7 +54,8 @@ static int add_dir(const char *path)
 
 static int add_link(const char *path, const char *target)
 {
-	struct layer_entry e = { .path = path, .link = target,
+	struct layer_entry e = { .path = path,
+				 .link = target,
 				 .mode = S_IFLNK | 0777 };
 
 	return add_full(&e);
@@ -61,8 +63,9 @@ static int add_link(const char *path, const char *target)
 
 static int add_hard(const char *path, const char *target)
 {
-	struct layer_entry e = { .path = path, .link = target, .hard = true,
-				 .mode = S_IFREG };
+	struct layer_entry e = {
+		.path = path, .link = target, .hard = true, .mode = S_IFREG
+	};
 
 	return add_full(&e);
 }
@@ -175,7 +178,8 @@ Test(apply, opaque_hides_lower_layers_only, .init = setup, .fini = teardown)
 
 Test(apply, last_of_equal_names_wins, .init = setup, .fini = teardown)
 {
-	struct layer_entry e = { .path = "f", .mode = S_IFREG | 0600,
+	struct layer_entry e = { .path = "f",
+				 .mode = S_IFREG | 0600,
 				 .size = 1 };
 	struct inode *first, *second;
 
@@ -199,12 +203,13 @@ Test(apply, an_entry_may_change_its_kind, .init = setup, .fini = teardown)
 	cr_expect_null(at("d/x"));
 }
 
-Test(apply, a_folder_again_keeps_its_children_but_not_its_xattrs,
-     .init = setup, .fini = teardown)
+Test(apply, a_folder_again_keeps_its_children_but_not_its_xattrs, .init = setup,
+     .fini = teardown)
 {
 	struct xattr x = { .name = "user.a", .value = "1", .size = 1 };
-	struct layer_entry e = { .path = "d", .mode = S_IFDIR | 0700,
-				 .uid = 5, .xattrs = &x };
+	struct layer_entry e = {
+		.path = "d", .mode = S_IFDIR | 0700, .uid = 5, .xattrs = &x
+	};
 
 	cr_assert_eq(add_full(&e), 0);
 	cr_assert_eq(add_file("d/x"), 0);
@@ -241,7 +246,8 @@ Test(apply, root_entry_sets_the_roots_attributes, .init = setup,
 Test(apply, bounds_names_files_and_devices, .init = setup, .fini = teardown)
 {
 	char name[300];
-	struct layer_entry e = { .path = "big", .mode = S_IFREG,
+	struct layer_entry e = { .path = "big",
+				 .mode = S_IFREG,
 				 .size = APPLY_FILE_MAX + 1 };
 
 	memset(name, 'n', 255);
@@ -251,7 +257,8 @@ Test(apply, bounds_names_files_and_devices, .init = setup, .fini = teardown)
 	name[256] = '\0';
 	cr_expect_eq(add_file(name), -ENAMETOOLONG);
 	cr_expect_eq(add_full(&e), -EFBIG);
-	e = (struct layer_entry){ .path = "dev", .mode = S_IFCHR,
+	e = (struct layer_entry){ .path = "dev",
+				  .mode = S_IFCHR,
 				  .major = 5000 };
 	cr_expect_eq(add_full(&e), -EINVAL);
 	cr_expect_eq(add("sock", S_IFSOCK), -EINVAL);
@@ -272,8 +279,8 @@ Test(apply, bounds_the_depth_of_folders, .init = setup, .fini = teardown)
 			char *target = NULL;
 
 			cr_assert(asprintf(&target, "%s/d", deep->target) > 0);
-			rc = strlen(target) > 4000 ? -ENAMETOOLONG :
-						     add_link("l", target);
+			rc = strlen(target) > 4000 ? -ENAMETOOLONG
+						   : add_link("l", target);
 			free(target);
 		}
 	}

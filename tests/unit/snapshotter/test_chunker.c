@@ -22,8 +22,8 @@ struct device {
 	struct digest digests[4096];
 };
 
-static int put(struct chunk_sink *s, uint64_t voff, uint8_t **buf,
-	       uint32_t len, struct error *err)
+static int put(struct chunk_sink *s, uint64_t voff, uint8_t **buf, uint32_t len,
+	       struct error *err)
 {
 	struct device *d = container_of(s, struct device, sink);
 	const struct chunk_params *p = chunk_params_find(NULL);
@@ -52,7 +52,8 @@ static void setup(void)
 	dev.bytes = calloc(1, DEVICE_MAX);
 	cr_assert(tree && dev.bytes);
 	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, &dev.sink,
-				 &chunker, &err), 0);
+				 &chunker, &err),
+		     0);
 }
 
 static void teardown(void)
@@ -66,7 +67,8 @@ static void restart(void)
 {
 	chunker_free(chunker);
 	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, &dev.sink,
-				 &chunker, &err), 0);
+				 &chunker, &err),
+		     0);
 	dev.n = 0;
 	dev.end = 0;
 }
@@ -91,7 +93,8 @@ static struct inode *feed(const uint8_t *data, size_t len, size_t step)
 	for (size_t at = 0; at < len; at += step)
 		cr_assert_eq(chunker_data(chunker, at, data + at,
 					  len - at < step ? len - at : step,
-					  &err), 0);
+					  &err),
+			     0);
 	cr_assert_eq(chunker_end(chunker, &err), 0);
 	return i;
 }
@@ -120,8 +123,8 @@ static void expect_content(const struct inode *i, const uint8_t *want)
 Test(chunker, keeps_every_byte_whatever_the_steps, .init = setup,
      .fini = teardown)
 {
-	static const size_t sizes[] = { 1025, 4096, 65536, 65537, 131072,
-					3000001, 1114112, 1114113 };
+	static const size_t sizes[] = { 1025,   4096,    65536,   65537,
+					131072, 3000001, 1114112, 1114113 };
 	uint8_t *data = noise(3000001, 1);
 	struct inode *i[ARRAY_SIZE(sizes)];
 
@@ -136,14 +139,14 @@ Test(chunker, keeps_every_byte_whatever_the_steps, .init = setup,
 Test(chunker, keeps_tiny_files_out_of_the_device, .init = setup,
      .fini = teardown)
 {
-	uint8_t *data = noise(1024, 2);
-	struct inode *tiny = feed(data, 1024, 1024);
+	uint8_t *data = noise(512, 2);
+	struct inode *tiny = feed(data, 512, 512);
 	struct inode *empty = feed(data, 0, 1);
 
 	finish();
 	cr_expect_eq(dev.n, 0);
 	cr_expect_eq(tiny->data, INODE_DATA_INLINE);
-	cr_expect_eq(memcmp(tiny->bytes, data, 1024), 0);
+	cr_expect_eq(memcmp(tiny->bytes, data, 512), 0);
 	cr_expect_eq(empty->data, INODE_DATA_NONE);
 	free(data);
 }
@@ -223,7 +226,8 @@ Test(chunker, holes_stay_holes, .init = setup, .fini = teardown)
 	cr_assert_eq(chunker_data(chunker, 5000, data, 10000, &err), 0);
 	cr_assert_eq(chunker_data(chunker, 1u << 20, data, 10000, &err), 0);
 	cr_assert_eq(chunker_data(chunker, (10u << 20) - 10000, data, 10000,
-				  &err), 0);
+				  &err),
+		     0);
 	cr_assert_eq(chunker_end(chunker, &err), 0);
 	finish();
 	cr_expect_eq(i->n_extents, 3);
@@ -263,5 +267,31 @@ Test(chunker, refuses_bytes_that_do_not_fit, .init = setup, .fini = teardown)
 	cr_expect_eq(chunker_data(chunker, 99999, data, 2, &err), -EINVAL);
 	cr_assert_eq(chunker_data(chunker, 8192, data, 4096, &err), 0);
 	cr_expect_eq(chunker_data(chunker, 4096, data, 1, &err), -EINVAL);
+	free(data);
+}
+
+Test(chunker, cuts_as_it_did_when_the_set_was_named, .init = setup,
+     .fini = teardown)
+{
+	uint8_t *data = noise(5u << 20, 8);
+	struct hasher *h = hasher_new();
+	char text[DIGEST_STR_MAX];
+	struct digest all;
+
+	for (size_t i = 0; i < 50; i++)
+		(void)feed(data + 9000 * i, 2000 + 300 * i, 4096);
+	(void)feed(data, 5u << 20, 65536);
+	finish();
+	for (size_t i = 0; i < dev.n; i++)
+		cr_assert_eq(hasher_update(h, &dev.digests[i],
+					   sizeof(struct digest)),
+			     0);
+	cr_assert_eq(hasher_final(h, &all), 0);
+	hasher_free(h);
+	digest_format(&all, text);
+	cr_expect_str_eq(
+		text,
+		"sha256:231d303ac99c5a50ad922b2e80dead119af75ddd3745116a8ba107e0a96ff71f",
+		"a released set must not change: name a new one");
 	free(data);
 }

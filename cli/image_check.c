@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+
+#include "cli/command.h"
+#include "cli/image.h"
+#include "common/progress.h"
+
+struct config {
+	struct image_access access;
+	char *platform, *meta_to, *data_to;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "extract-metadata",
+	  .type = OPTION_STRING,
+	  .arg = "FILE",
+	  .offset = offsetof(struct config, meta_to),
+	  .help = "Write the EROFS metadata image to this file." },
+	{ .key = "extract-data",
+	  .type = OPTION_STRING,
+	  .arg = "FILE",
+	  .offset = offsetof(struct config, data_to),
+	  .help = "Write the data device to this file, sparsely; with it the "
+		  "metadata image can be mounted (-o device=FILE)." },
+	IMAGE_PLATFORM_OPTION(struct config,
+			      "Which image of an index; default is this "
+			      "machine's."),
+	IMAGE_ACCESS_OPTIONS(struct config),
+	{ .key = NULL },
+};
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct config *c = config;
+	struct image_progress progress;
+	struct check_options opt = {
+		.platform = c->platform,
+		.metadata_to = c->meta_to,
+		.data_to = c->data_to,
+	};
+	struct oci_ref ref;
+	int rc = oci_ref_parse(args[0], &ref, err);
+
+	if (rc < 0)
+		return rc;
+	image_access_apply(&c->access, &opt.config);
+	image_progress_start(&progress);
+	opt.progress = &progress.base;
+	rc = image_check(&ref, &opt, err);
+	image_progress_stop(&progress);
+	oci_ref_fini(&ref);
+	if (rc == 0)
+		printf("%s: every block is there and right\n", args[0]);
+	return rc;
+}
+
+const struct command image_check_command = {
+	.program = {
+		.name = "bootseer image check",
+		.usage = "[OPTIONS] REF",
+		.summary = "Read all that was stored of the image REF and check "
+			   "it: digests, block map, metadata, every block.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct config),
+	.run = run,
+};

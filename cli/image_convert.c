@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/image.h"
+#include "common/progress.h"
+
+struct config {
+	struct image_access access;
+	char *platform, *form, *chunking, *temp_dir;
+	uint64_t jobs;
+	bool force;
+};
+
+static const char *const forms[] = { "referrer", "flat", NULL };
+
+static const struct option_spec options[] = {
+	{ .key = "jobs",
+	  .letter = 'j',
+	  .type = OPTION_INTEGER,
+	  .arg = "N",
+	  .offset = offsetof(struct config, jobs),
+	  .def = "2",
+	  .min = "1",
+	  .max = "64",
+	  .help = "Threads that compress blocks." },
+	{ .key = "force",
+	  .letter = 'f',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct config, force),
+	  .help = "Convert again although the image was converted." },
+	{ .key = "form",
+	  .type = OPTION_ENUM,
+	  .values = forms,
+	  .offset = offsetof(struct config, form),
+	  .def = "referrer",
+	  .help = "referrer: the image untouched, its blocks beside it; flat: "
+		  "an image of one merged layer that names its blocks." },
+	IMAGE_PLATFORM_OPTION(struct config,
+			      "Which image of an index, or 'all'; default is "
+			      "this machine's."),
+	{ .key = "chunking",
+	  .type = OPTION_STRING,
+	  .arg = "NAME",
+	  .offset = offsetof(struct config, chunking),
+	  .help = "Named set of parameters of the blocks." },
+	{ .key = "temp-dir",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .offset = offsetof(struct config, temp_dir),
+	  .help = "Where blobs lie until they are uploaded; default is "
+		  "$TMPDIR or /var/tmp." },
+	IMAGE_ACCESS_OPTIONS(struct config),
+	{ .key = NULL },
+};
+
+static void print_result(const struct convert_result *r, const char *dst)
+{
+	char digest[DIGEST_STR_MAX];
+	char input[PROGRESS_BYTES_MAX], fresh[PROGRESS_BYTES_MAX];
+	char old[PROGRESS_BYTES_MAX], meta[PROGRESS_BYTES_MAX];
+
+	digest_format(&r->artifact, digest);
+	if (r->existed && r->blocks == 0) {
+		printf("%s was converted before: artifact %s\n", dst, digest);
+		return;
+	}
+	progress_format_bytes(r->input_bytes, input);
+	progress_format_bytes(r->new_bytes, fresh);
+	progress_format_bytes(r->old_bytes, old);
+	progress_format_bytes(r->meta_bytes, meta);
+	printf("%s: artifact %s\n"
+	       "  %s of layers, %" PRIu64 " files and folders\n"
+	       "  %" PRIu64 " blocks, %" PRIu64 " of them new: %s stored, %s "
+	       "shared with earlier images\n"
+	       "  %s of metadata\n",
+	       dst, digest, input, r->n_inodes, r->blocks, r->new_blocks, fresh,
+	       old, meta);
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct config *c = config;
+	struct convert_options opt = {
+		.platform = c->platform,
+		.form = strcmp(c->form, "flat") == 0 ? CONVERT_FORM_FLAT
+						     : CONVERT_FORM_REFERRER,
+		.jobs = (unsigned int)c->jobs,
+		.force = c->force,
+		.chunking = c->chunking,
+		.temp_dir = c->temp_dir,
+	};
+	struct image_progress progress;
+	struct convert_result result;
+	struct oci_ref src, dst;
+	int rc;
+
+	image_access_apply(&c->access, &opt.src_config);
+	image_access_apply(&c->access, &opt.dst_config);
+	rc = oci_ref_parse(args[0], &src, err);
+	if (rc < 0)
+		return rc;
+	rc = oci_ref_parse(args[1], &dst, err);
+	if (rc < 0) {
+		oci_ref_fini(&src);
+		return rc;
+	}
+	image_progress_start(&progress);
+	opt.progress = &progress.base;
+	rc = image_convert(&src, &dst, &opt, &result, err);
+	image_progress_stop(&progress);
+	if (rc == 0)
+		print_result(&result, args[1]);
+	oci_ref_fini(&src);
+	oci_ref_fini(&dst);
+	return rc;
+}
+
+const struct command image_convert_command = {
+	.program = {
+		.name = "bootseer image convert",
+		.usage = "[OPTIONS] SRC DST",
+		.summary = "Store the image SRC as deduplicated blocks at DST, "
+			   "so that nodes start it without pulling it. SRC and "
+			   "DST may be the same.",
+		.options = options,
+		.examples =
+			"bootseer image convert docker://reg.example/app:1 "
+			"docker://reg.example/app:1\n"
+			"bootseer image convert oci:build:1 "
+			"docker://reg.example/app:1\n",
+		.see_also = "bootseer(1), bootseerd(8)",
+		.min_args = 2,
+		.max_args = 2,
+	},
+	.config_size = sizeof(struct config),
+	.run = run,
+};

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Artifacts in stores: which one belongs to an image, and its blobs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "common/fs.h"
+#include "snapshotter/artifact.h"
+
+int artifact_get(struct oci_store *store, const struct digest *artifact,
+		 struct artifact *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_BUF config = BUF_INIT;
+	char text[DIGEST_STR_MAX];
+	struct oci_image image;
+	int rc;
+
+	digest_format(artifact, text);
+	rc = oci_get_manifest(store, text, &m, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "artifact %s", text);
+	rc = oci_image_parse(m.body.data, m.body.len, &image, err);
+	if (rc == 0) {
+		rc = oci_get_blob(store, &image.config.digest,
+				  image.config.size, OCI_CONFIG_MAX, &config,
+				  err);
+		oci_image_fini(&image);
+	}
+	if (rc == 0)
+		rc = artifact_parse(m.body.data, m.body.len, config.data,
+				    config.len, ret, err);
+	oci_manifest_fini(&m);
+	return rc < 0 ? error_wrap(err, rc, "artifact %s", text) : 0;
+}
+
+/* The chain ids of an image's layers, from its config. */
+static int image_chain_ids(struct oci_store *store, const struct oci_image *m,
+			   struct digest **ret, size_t *ret_n,
+			   struct error *err)
+{
+	AUTO_FREE struct digest *diff_ids = NULL, *ids = NULL;
+	AUTO_BUF config = BUF_INIT;
+	size_t n = 0;
+	int rc;
+
+	rc = oci_get_blob(store, &m->config.digest, m->config.size,
+			  OCI_CONFIG_MAX, &config, err);
+	if (rc == 0)
+		rc = oci_config_diff_ids(config.data, config.len, &diff_ids, &n,
+					 err);
+	if (rc < 0)
+		return rc;
+	ids = calloc(n + 1, sizeof(*ids));
+	if (!ids)
+		return error_nomem(err);
+	for (size_t i = 0; i < n; i++)
+		if (oci_chain_id(diff_ids, i + 1, &ids[i]) < 0)
+			return error_nomem(err);
+	*ret = steal_ptr(&ids);
+	*ret_n = n;
+	return 0;
+}
+
+/* Snapshots are named by chain ids, so an artifact that claims others could
+ * put its files under another image's name. */
+static int check_chain_ids(struct oci_store *store, const struct oci_image *m,
+			   const struct artifact *a, struct error *err)
+{
+	AUTO_FREE struct digest *ids = NULL;
+	size_t n = 0;
+	int rc = image_chain_ids(store, m, &ids, &n, err);
+
+	if (rc < 0)
+		return rc;
+	if (n != a->n_chain_ids ||
+	    memcmp(ids, a->chain_ids, n * sizeof(*ids)) != 0)
+		return error_set(err, EBADMSG,
+				 "the artifact's chain ids are "
+				 "not the image's");
+	return 0;
+}
+
+static int try_artifact(struct oci_store *store, const struct digest *image,
+			const struct oci_image *m, const struct digest *d,
+			bool flat, struct artifact *ret, struct error *err)
+{
+	static const struct digest none;
+	struct artifact a;
+	int rc = artifact_get(store, d, &a, err);
+
+	if (rc < 0)
+		return rc;
+	if (!digest_equal(&a.image, flat ? &none : image))
+		rc = error_set(err, EBADMSG,
+			       "the artifact belongs to another image");
+	if (rc == 0)
+		rc = check_chain_ids(store, m, &a, err);
+	if (rc < 0)
+		artifact_fini(&a);
+	else
+		*ret = a;
+	return rc;
+}
+
+/* Form F1: the artifact is named on the image's only layer. */
+static int find_named(struct oci_store *store, const struct digest *image,
+		      const struct oci_image *m, struct artifact *ret,
+		      struct error *err)
+{
+	AUTO_FREE char *text = NULL;
+	struct digest d;
+	int rc;
+
+	if (m->n_layers == 1)
+		text = oci_annotation(m->layers[0].annotations,
+				      ARTIFACT_ANNOTATION);
+	if (!text)
+		return error_set(err, ENOENT, "the image has no artifact");
+	rc = digest_parse(text, &d, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "annotation " ARTIFACT_ANNOTATION);
+	return try_artifact(store, image, m, &d, true, ret, err);
+}
+
+static int find_in(struct oci_store *store, const struct digest *image,
+		   const struct oci_image *m, struct artifact *ret,
+		   struct error *err)
+{
+	AUTO_FREE struct digest *list = NULL;
+	struct error first = ERROR_INIT;
+	size_t n = 0;
+	int rc, first_rc = 0;
+
+	rc = oci_list_referrers(store, image, ARTIFACT_TYPE, &list, &n, err);
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	for (size_t i = n; i > 0; i--) {
+		rc = try_artifact(store, image, m, &list[i - 1], false, ret,
+				  err);
+		if (rc == 0)
+			return 0;
+		if (first_rc == 0) {
+			first_rc = rc;
+			first = err ? *err : first;
+		}
+	}
+	if (first_rc < 0) {
+		if (err)
+			*err = first;
+		return first_rc;
+	}
+	return find_named(store, image, m, ret, err);
+}
+
+int artifact_find(struct oci_store *store, const struct digest *image,
+		  struct artifact *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	struct oci_image parsed;
+	int rc;
+
+	digest_format(image, text);
+	rc = oci_get_manifest(store, text, &m, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "image %s", text);
+	rc = oci_image_parse(m.body.data, m.body.len, &parsed, err);
+	oci_manifest_fini(&m);
+	if (rc < 0)
+		return error_wrap(err, rc, "image %s", text);
+	rc = find_in(store, image, &parsed, ret, err);
+	oci_image_fini(&parsed);
+	return rc < 0 ? error_wrap(err, rc, "image %s", text) : 0;
+}
+
+/* ------------------------------------------------------------------- blobs --- */
+
+/* Unpacks a zstd blob into a file as it arrives. */
+struct unpack {
+	struct source_sink sink;
+	ZSTD_DStream *zstd;
+	struct hasher *hash;
+	int fd;
+	uint64_t done, size; /* bytes unpacked, and how many there must be */
+	bool inside;         /* of a frame */
+	uint8_t out[131072];
+};
+
+static int put_unpacked(struct source_sink *sink, uint64_t pos,
+			const void *data, size_t len, struct error *err)
+{
+	struct unpack *u = container_of(sink, struct unpack, sink);
+	ZSTD_inBuffer in = { .src = data, .size = len };
+	bool more = true;
+
+	while (in.pos < in.size || more) {
+		ZSTD_outBuffer out = { .dst = u->out, .size = sizeof(u->out) };
+		size_t n = ZSTD_decompressStream(u->zstd, &out, &in);
+		int rc;
+
+		if (ZSTD_isError(n))
+			return error_set(err, EBADMSG, "damaged zstd: %s",
+					 ZSTD_getErrorName(n));
+		u->inside = n != 0;
+		if (out.pos > u->size - u->done)
+			return error_set(err, EBADMSG,
+					 "it unpacks to more than %llu bytes",
+					 (unsigned long long)u->size);
+		rc = fs_write_full(u->fd, out.dst, out.pos);
+		if (rc == 0)
+			rc = hasher_update(u->hash, out.dst, out.pos);
+		if (rc < 0)
+			return error_set(err, -rc, "write: %s", strerror(-rc));
+		u->done += out.pos;
+		more = out.pos == out.size;
+	}
+	return 0;
+}
+
+static int unpack_blob(struct unpack *u, struct oci_store *store,
+		       const struct oci_descriptor *blob,
+		       const struct digest *want, struct error *err)
+{
+	struct source_req req = { .len = blob->size,
+				  .priority = SOURCE_DEMAND };
+	AUTO(source) s = NULL;
+	struct digest is;
+	int rc;
+
+	rc = oci_open_blob(store, &blob->digest, blob->size, &s, err);
+	if (rc == 0 && blob->size)
+		rc = source_read(s, &req, &u->sink, err);
+	if (rc < 0)
+		return rc;
+	if (hasher_final(u->hash, &is) < 0)
+		return error_nomem(err);
+	if (u->inside || u->done != u->size || !digest_equal(&is, want))
+		return error_set(err, EBADMSG,
+				 "its content is not what the artifact names");
+	if (fsync(u->fd) < 0)
+		return error_set(err, errno, "sync: %s", strerror(errno));
+	return 0;
+}
+
+static int fetch_blob(struct oci_store *store,
+		      const struct oci_descriptor *blob,
+		      const struct digest *want, uint64_t size,
+		      const char *path, struct error *err)
+{
+	AUTO_FREE struct unpack *u = calloc(1, sizeof(*u));
+	AUTO_CLOSE int fd = -1;
+	int rc;
+
+	if (!u)
+		return error_nomem(err);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_set(err, errno, "create '%s': %s", path,
+				 strerror(errno));
+	u->sink.put = put_unpacked;
+	u->zstd = ZSTD_createDStream();
+	u->hash = hasher_new();
+	u->fd = fd;
+	u->size = size;
+	rc = u->zstd && u->hash ? unpack_blob(u, store, blob, want, err)
+				: error_nomem(err);
+	ZSTD_freeDStream(u->zstd);
+	hasher_free(u->hash);
+	if (rc < 0)
+		(void)unlink(path);
+	return rc;
+}
+
+static int sync_folder_of(const char *path, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+
+	return copy ? fs_sync_dir(dirname(copy), err) : error_nomem(err);
+}
+
+int artifact_fetch(struct oci_store *store, const struct artifact *a,
+		   const char *meta_path, const char *map_path,
+		   struct error *err)
+{
+	int rc;
+
+	rc = fetch_blob(store, &a->map, &a->map_raw, a->map_size, map_path,
+			err);
+	if (rc < 0)
+		return error_wrap(err, rc, "block map");
+	rc = fetch_blob(store, &a->meta, &a->meta_raw, a->meta_size, meta_path,
+			err);
+	if (rc < 0)
+		return error_wrap(err, rc, "metadata image");
+	rc = sync_folder_of(meta_path, err);
+	return rc < 0 ? rc : sync_folder_of(map_path, err);
+}

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * image_convert(): plan, copy, publish, in that order, for one image or each
+ * of an index.  docs/design.md, section 1.
+ */
+#include "snapshotter/convert.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "snapshotter/artifact.h"
+#include "snapshotter/convert/chunker.h"
+#include "snapshotter/convert/convert_priv.h"
+#include "snapshotter/convert/earlier.h"
+#include "snapshotter/convert/flat.h"
+#include "snapshotter/convert/index.h"
+#include "snapshotter/convert/packer.h"
+#include "snapshotter/convert/plan.h"
+#include "snapshotter/convert/publish.h"
+#include "snapshotter/convert/resolve.h"
+#include "snapshotter/convert/upload.h"
+
+/* ------------------------------------------------------------ small parts --- */
+
+/* The files of a plan into a chunker. */
+struct chunk_copy {
+	struct copy_sink sink;
+	struct chunker *chunker;
+};
+
+static int copy_begin(struct copy_sink *s, struct inode *i, struct error *err)
+{
+	return chunker_begin(container_of(s, struct chunk_copy, sink)->chunker,
+			     i, err);
+}
+
+static int copy_data(struct copy_sink *s, uint64_t off, const void *data,
+		     size_t len, struct error *err)
+{
+	return chunker_data(container_of(s, struct chunk_copy, sink)->chunker,
+			    off, data, len, err);
+}
+
+static int copy_end(struct copy_sink *s, struct error *err)
+{
+	return chunker_end(container_of(s, struct chunk_copy, sink)->chunker,
+			   err);
+}
+
+struct store_target {
+	struct upload_target target;
+	struct oci_store *store;
+};
+
+static int store_blob(struct upload_target *t, const struct digest *d,
+		      uint64_t size, int fd, struct error *err)
+{
+	struct store_target *s = container_of(t, struct store_target, target);
+
+	return oci_put_blob(s->store, d, size, fd, NULL, err);
+}
+
+/* --------------------------------------------------------------- one image --- */
+
+/* An ordinary image on its way. */
+struct job {
+	const struct convert_options *opt;
+	const struct chunk_params *params;
+	struct oci_store *src, *dst;
+	bool spool, by_digest;
+	struct convert_result *result;
+
+	struct oci_manifest manifest;
+	struct oci_image image;
+	struct buf config;
+	struct digest *diff_ids;
+	bool *missing; /* layers that the destination lacks */
+};
+
+static void job_fini(struct job *j)
+{
+	oci_manifest_fini(&j->manifest);
+	oci_image_fini(&j->image);
+	buf_fini(&j->config);
+	free(j->diff_ids);
+	free(j->missing);
+}
+
+static int job_read(struct job *j, const char *ref, struct error *err)
+{
+	size_t n = 0;
+	int rc = oci_get_manifest(j->src, ref, &j->manifest, err);
+
+	if (rc == 0)
+		rc = oci_image_parse(j->manifest.body.data,
+				     j->manifest.body.len, &j->image, err);
+	if (rc == 0 && j->image.artifact_type[0])
+		rc = error_set(err, EINVAL, "it is no image but of type '%s'",
+			       j->image.artifact_type);
+	if (rc == 0)
+		rc = oci_get_blob(j->src, &j->image.config.digest,
+				  j->image.config.size, OCI_CONFIG_MAX,
+				  &j->config, err);
+	if (rc == 0)
+		rc = oci_config_diff_ids(j->config.data, j->config.len,
+					 &j->diff_ids, &n, err);
+	if (rc < 0)
+		return rc;
+	if (n != j->image.n_layers || n == 0)
+		return error_set(err, EINVAL,
+				 "its manifest has %zu layers but its config "
+				 "%zu diff ids",
+				 j->image.n_layers, n);
+	return 0;
+}
+
+static int find_missing(struct job *j, struct error *err)
+{
+	int rc = 0;
+
+	j->missing = calloc(j->image.n_layers + 1, sizeof(bool));
+	if (!j->missing)
+		return error_nomem(err);
+	/* A flat image has a layer of its own. */
+	if (j->opt->form == CONVERT_FORM_FLAT)
+		return 0;
+	for (size_t i = 0; rc == 0 && i < j->image.n_layers; i++) {
+		bool has = false;
+
+		rc = oci_has_blob(j->dst, &j->image.layers[i].digest, &has,
+				  err);
+		j->missing[i] = !has;
+		/* The same blob twice is uploaded once. */
+		for (size_t k = 0; k < i; k++)
+			if (digest_equal(&j->image.layers[k].digest,
+					 &j->image.layers[i].digest))
+				j->missing[i] = false;
+	}
+	return rc;
+}
+
+static int fill_artifact(const struct job *j, const struct plan *plan,
+			 const struct digest *image,
+			 const struct digest *diff_ids, size_t n,
+			 struct artifact *a, struct error *err)
+{
+	a->image = *image;
+	a->image_size = plan->image_bytes;
+	a->n_inodes = tree_n_inodes(plan->tree);
+	(void)snprintf(a->chunking, sizeof(a->chunking), "%s", j->params->name);
+	a->chain_ids = calloc(n + 1, sizeof(*a->chain_ids));
+	if (!a->chain_ids)
+		return error_nomem(err);
+	for (; a->n_chain_ids < n; a->n_chain_ids++)
+		if (oci_chain_id(diff_ids, a->n_chain_ids + 1,
+				 &a->chain_ids[a->n_chain_ids]) < 0)
+			return error_nomem(err);
+	return 0;
+}
+
+/* The image's own manifest and config, as they are. */
+static int put_image(struct job *j, struct error *err)
+{
+	struct digest d;
+	bool has = false;
+	int rc = oci_has_blob(j->dst, &j->image.config.digest, &has, err);
+
+	if (rc == 0 && !has)
+		rc = publish_blob(j->dst, j->config.data, j->config.len, &d,
+				  err);
+	if (rc == 0 && j->by_digest)
+		rc = oci_put_manifest(j->dst, NULL, j->manifest.media_type,
+				      j->manifest.body.data,
+				      j->manifest.body.len, err);
+	return rc < 0 ? error_wrap(err, rc, "publish the image") : 0;
+}
+
+static void add_result(struct convert_result *r, const struct artifact *a,
+		       const struct plan *plan, const struct packer_stats *s)
+{
+	r->artifact = a->digest;
+	r->n_inodes += a->n_inodes;
+	r->input_bytes += plan->plain_bytes;
+	r->device_bytes += a->device_size;
+	r->blocks += s->blocks;
+	r->new_blocks += s->new_blocks;
+	r->new_bytes += s->new_bytes;
+	r->old_bytes += s->old_bytes;
+	r->meta_bytes += a->meta.size + a->map.size;
+}
+
+/* What copying made. */
+struct copied {
+	void *map;
+	size_t map_len;
+	uint64_t device_size;
+	struct packer_stats stats;
+};
+
+static int copy_blocks(struct job *j, struct plan *plan,
+		       struct pack_index *index, struct upload *upload,
+		       struct flat *flat, struct copied *ret, struct error *err)
+{
+	struct packer_config cfg = {
+		.params = j->params,
+		.jobs = j->opt->jobs,
+		.temp_dir = j->opt->temp_dir,
+		.upload = upload,
+		.index = index,
+	};
+	struct chunk_copy copy = {
+		.sink = { copy_begin, copy_data, copy_end },
+	};
+	AUTO(packer) packer = NULL;
+	AUTO(chunker) chunker = NULL;
+	struct copy_sink *sink = &copy.sink;
+	int rc;
+
+	rc = packer_new(&cfg, &packer, err);
+	if (rc == 0)
+		rc = chunker_new(j->params, plan->tree, packer_sink(packer),
+				 &chunker, err);
+	if (rc < 0)
+		return rc;
+	copy.chunker = chunker;
+	if (flat)
+		sink = flat_wrap(flat, sink);
+	rc = plan_copy(plan, sink, j->missing, upload, err);
+	if (rc == 0)
+		rc = chunker_finish(chunker, &ret->device_size, err);
+	if (rc == 0)
+		rc = packer_finish(packer, ret->device_size, &ret->map,
+				   &ret->map_len, &ret->stats, err);
+	return rc;
+}
+
+/* Form F2: the image as it is, the artifact beside it. */
+static int publish_beside(struct job *j, struct publish *p,
+			  const struct plan *plan, struct error *err)
+{
+	int rc = fill_artifact(j, plan, &j->manifest.digest, j->diff_ids,
+			       j->image.n_layers, p->artifact, err);
+
+	if (rc == 0)
+		rc = publish_blobs(p, err);
+	if (rc == 0)
+		rc = put_image(j, err);
+	p->image_manifest_size = j->manifest.body.len;
+	p->image_media_type = j->manifest.media_type;
+	return rc < 0 ? rc : publish_manifest(p, NULL, err);
+}
+
+/* Form F1: the artifact, then an image of one layer that names it.  The job
+ * then goes on with that image. */
+static int publish_flat(struct job *j, struct publish *p,
+			const struct plan *plan, struct flat *flat,
+			struct error *err)
+{
+	static const struct digest none;
+	char tag[DIGEST_STR_MAX + 16], text[DIGEST_STR_MAX];
+	int rc = fill_artifact(j, plan, &none, flat_diff_id(flat), 1,
+			       p->artifact, err);
+
+	if (rc == 0)
+		rc = publish_blobs(p, err);
+	if (rc < 0)
+		return rc;
+	/* Tagged, as nothing else refers to it that a registry's garbage
+	 * collection would see. */
+	digest_format(&p->artifact->map_raw, text);
+	(void)snprintf(tag, sizeof(tag), "sha256-%s.bootseer", text + 7);
+	rc = publish_manifest(p, tag, err);
+	if (rc < 0)
+		return rc;
+	oci_manifest_fini(&j->manifest);
+	rc = flat_manifest(flat, j->dst, &j->config, &p->artifact->digest,
+			   &j->manifest, err);
+	if (rc == 0 && j->by_digest)
+		rc = oci_put_manifest(j->dst, NULL, j->manifest.media_type,
+				      j->manifest.body.data,
+				      j->manifest.body.len, err);
+	return rc < 0 ? error_wrap(err, rc, "publish the flat image") : 0;
+}
+
+static int convert_planned(struct job *j, struct plan *plan, struct error *err)
+{
+	struct store_target target = { .target.store = store_blob,
+				       .store = j->dst };
+	AUTO(earlier) earlier = NULL;
+	AUTO(upload) upload = NULL;
+	AUTO(flat) flat = NULL;
+	struct copied copied = { .map = NULL };
+	struct artifact a = { .format = 1 };
+	struct publish p = { .store = j->dst,
+			     .tree = plan->tree,
+			     .artifact = &a };
+	bool is_flat = j->opt->form == CONVERT_FORM_FLAT;
+	int rc;
+
+	rc = find_missing(j, err);
+	if (rc == 0)
+		rc = earlier_load(j->dst, &earlier, err);
+	if (rc == 0)
+		rc = upload_new(&target.target, &upload, err);
+	if (rc == 0 && is_flat)
+		rc = flat_new(plan->tree, j->opt->jobs, j->opt->temp_dir,
+			      upload, &flat, err);
+	if (rc == 0)
+		rc = copy_blocks(j, plan, earlier_index(earlier), upload, flat,
+				 &copied, err);
+	if (rc == 0 && is_flat)
+		rc = flat_close(flat, err);
+	if (rc == 0)
+		rc = upload_finish(upload, err);
+	p.map = copied.map;
+	p.map_len = copied.map_len;
+	a.device_size = copied.device_size;
+	if (rc == 0)
+		rc = is_flat ? publish_flat(j, &p, plan, flat, err)
+			     : publish_beside(j, &p, plan, err);
+	if (rc == 0)
+		add_result(j->result, &a, plan, &copied.stats);
+	free(copied.map);
+	artifact_fini(&a);
+	return rc;
+}
+
+/* Is there an artifact already?  1: yes. */
+static int find_existing(struct job *j, struct error *err)
+{
+	struct error ignored;
+	struct artifact a;
+	int rc;
+
+	if (j->opt->force || j->opt->form == CONVERT_FORM_FLAT)
+		return 0;
+	rc = artifact_find(j->dst, &j->manifest.digest, &a, &ignored);
+	if (rc == 0) {
+		j->result->existed = true;
+		j->result->artifact = a.digest;
+		artifact_fini(&a);
+		return 1;
+	}
+	/* One that cannot be used is replaced. */
+	if (rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL || rc == -ENOTSUP)
+		return 0;
+	if (err)
+		*err = ignored;
+	return rc;
+}
+
+static int convert_job(struct job *j, struct error *err)
+{
+	struct plan_config cfg = {
+		.store = j->src,
+		.image = &j->image,
+		.diff_ids = j->diff_ids,
+		.spool = j->spool,
+		.temp_dir = j->opt->temp_dir,
+		.progress = j->opt->progress,
+	};
+	AUTO(plan) plan = NULL;
+	int rc = find_existing(j, err);
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	rc = plan_make(&cfg, &plan, err);
+	return rc < 0 ? rc : convert_planned(j, plan, err);
+}
+
+/* `manifest` takes what the image is in the destination. */
+static int convert_one(const struct convert_run *run, const char *ref,
+		       struct oci_manifest *manifest, struct error *err)
+{
+	struct job j = {
+		.opt = run->opt,
+		.params = chunk_params_find(run->opt->chunking),
+		.src = run->src,
+		.dst = run->dst,
+		.spool = run->spool,
+		.by_digest = run->by_digest,
+		.result = run->result,
+	};
+	int rc = job_read(&j, ref, err);
+
+	if (rc == 0)
+		rc = convert_job(&j, err);
+	if (rc == 0) {
+		*manifest = j.manifest;
+		j.manifest.body = (struct buf)BUF_INIT;
+	}
+	job_fini(&j);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ indexes --- */
+
+/* Convert every platform; `list` of the index. */
+static int convert_all(const struct convert_run *all,
+		       const struct index_entry *list, size_t n,
+		       struct error *err)
+{
+	struct convert_run run = *all;
+
+	run.by_digest = true;
+	for (size_t i = 0; i < n; i++) {
+		struct oci_manifest m = { .body = BUF_INIT };
+		char ref[DIGEST_STR_MAX];
+		int rc;
+
+		digest_format(&list[i].digest, ref);
+		rc = convert_one(&run, ref, &m, err);
+		oci_manifest_fini(&m);
+		if (rc < 0)
+			return error_wrap(err, rc, "platform %s",
+					  list[i].platform);
+	}
+	return 0;
+}
+
+static int convert_index(const struct convert_run *run, struct oci_manifest *m,
+			 struct error *err)
+{
+	AUTO_FREE struct index_entry *list = NULL;
+	const char *platform = run->opt->platform;
+	char ref[DIGEST_STR_MAX];
+	struct digest d;
+	size_t n = 0;
+	int rc;
+
+	if (!platform || strcmp(platform, "all") != 0) {
+		rc = oci_index_select(m->body.data, m->body.len, platform, &d,
+				      err);
+		if (rc < 0)
+			return rc;
+		digest_format(&d, ref);
+		oci_manifest_fini(m);
+		return convert_one(run, ref, m, err);
+	}
+	if (run->opt->form == CONVERT_FORM_FLAT)
+		return error_set(err, EINVAL,
+				 "a flat image is of one "
+				 "platform: name it");
+	rc = index_parse(m->body.data, m->body.len, &list, &n, err);
+	if (rc == 0)
+		rc = convert_all(run, list, n, err);
+	/* What an index lists besides images goes with it. */
+	if (rc == 0)
+		rc = index_copy_others(run->src, run->dst, m,
+				       run->opt->temp_dir, err);
+	return rc;
+}
+
+/* Does the tag name an index that holds the image?  Then it stays so. */
+static bool tag_holds(struct oci_store *dst, const char *tag,
+		      const struct digest *index)
+{
+	struct oci_manifest now = { .body = BUF_INIT };
+	bool same = oci_get_manifest(dst, tag, &now, NULL) == 0 &&
+		    digest_equal(&now.digest, index);
+
+	oci_manifest_fini(&now);
+	return same;
+}
+
+static int run_convert(const struct convert_run *run, const struct oci_ref *src,
+		       const struct oci_ref *dst, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	struct digest named;
+	int rc;
+
+	rc = oci_get_manifest(run->src, resolve_name(src, text), &m, err);
+	if (rc < 0)
+		return rc;
+	named = m.digest;
+	if (oci_media_type_is_index(m.media_type)) {
+		rc = convert_index(run, &m, err);
+	} else {
+		oci_manifest_fini(&m);
+		digest_format(&named, text);
+		rc = convert_one(run, text, &m, err);
+	}
+	if (rc == 0 && dst->tag && !tag_holds(run->dst, dst->tag, &named))
+		rc = oci_put_manifest(run->dst, dst->tag, m.media_type,
+				      m.body.data, m.body.len, err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
+		  const struct convert_options *opt, struct convert_result *ret,
+		  struct error *err)
+{
+	AUTO(oci_store) from = NULL;
+	AUTO(oci_store) to = NULL;
+	struct convert_run run = { .opt = opt, .result = ret };
+	AUTO_FREE char *name = oci_ref_format(src);
+	int rc;
+
+	*ret = (struct convert_result){ .n_inodes = 0 };
+	if (!name)
+		return error_nomem(err);
+	if (!chunk_params_find(opt->chunking))
+		return error_set(err, EINVAL, "chunking '%s' is not known",
+				 opt->chunking);
+	if (dst->has_digest)
+		return error_set(err, EINVAL,
+				 "the destination must be a tag, "
+				 "not a digest");
+	rc = oci_store_open(src, &opt->src_config, false, &from, err);
+	if (rc == 0)
+		rc = oci_store_open(dst, &opt->dst_config, true, &to, err);
+	if (rc < 0)
+		return rc;
+	run.src = from;
+	run.dst = to;
+	/* A single image comes with its tag, when its artifact is there. */
+	run.by_digest = !dst->tag;
+	run.spool = src->transport == OCI_TRANSPORT_REGISTRY;
+	rc = run_convert(&run, src, dst, err);
+	return rc < 0 ? error_wrap(err, rc, "convert %s", name) : 0;
+}

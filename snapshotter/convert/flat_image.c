@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/convert/flat_image.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "snapshotter/artifact.h"
+#include "snapshotter/convert/publish.h"
+
+#define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
+#define CONFIG_TYPE "application/vnd.oci.image.config.v1+json"
+#define LAYER_TYPE "application/vnd.oci.image.layer.v1.tar+gzip"
+
+static json_t *digest_json(const struct digest *d)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return json_string(text);
+}
+
+/* The old config says everything but how many layers there are. */
+static int make_config(const struct flat_image *f, char **ret,
+		       struct error *err)
+{
+	json_error_t je;
+	json_t *root = json_loadb(f->config->data, f->config->len,
+				  JSON_REJECT_DUPLICATES, &je);
+	int bad;
+
+	if (!json_is_object(root)) {
+		json_decref(root);
+		return error_set(err, EINVAL, "image config: %s", je.text);
+	}
+	bad = json_object_set_new(root, "rootfs",
+				  json_pack("{s:s, s:[o]}", "type", "layers",
+					    "diff_ids",
+					    digest_json(f->diff_id)));
+	/* Its history tells of layers that are gone. */
+	(void)json_object_del(root, "history");
+	*ret = bad ? NULL : json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	return *ret ? 0 : error_nomem(err);
+}
+
+static char *make_manifest(const struct flat_image *f,
+			   const struct digest *config, size_t config_len)
+{
+	json_t *root = json_pack(
+		"{s:i, s:s, s:{s:s, s:o, s:I}, s:[{s:s, s:o, s:I, s:{s:o}}]}",
+		"schemaVersion", 2, "mediaType", MANIFEST_TYPE, "config",
+		"mediaType", CONFIG_TYPE, "digest", digest_json(config), "size",
+		(json_int_t)config_len, "layers", "mediaType", LAYER_TYPE,
+		"digest", digest_json(f->layer), "size",
+		(json_int_t)f->layer_size, "annotations", ARTIFACT_ANNOTATION,
+		digest_json(f->artifact));
+	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+
+	json_decref(root);
+	return text;
+}
+
+int flat_image_make(const struct flat_image *f, struct oci_manifest *ret,
+		    struct error *err)
+{
+	AUTO_FREE char *config = NULL, *manifest = NULL;
+	struct digest d;
+	int rc = make_config(f, &config, err);
+
+	if (rc == 0)
+		rc = publish_blob(f->store, config, strlen(config), &d, err);
+	if (rc < 0)
+		return rc;
+	manifest = make_manifest(f, &d, strlen(config));
+	if (!manifest || buf_puts(&ret->body, manifest) < 0 ||
+	    digest_of(manifest, strlen(manifest), &ret->digest) < 0)
+		return error_nomem(err);
+	(void)snprintf(ret->media_type, sizeof(ret->media_type), "%s",
+		       MANIFEST_TYPE);
+	return 0;
+}

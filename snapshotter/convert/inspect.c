@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* image_inspect(), image_list(), image_remove(). */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "snapshotter/convert.h"
+#include "snapshotter/convert/index.h"
+#include "snapshotter/convert/resolve.h"
+
+#define LIST_TAGS_MAX 10000
+#define JSON_STYLE (JSON_INDENT(2) | JSON_PRESERVE_ORDER)
+
+static json_t *digest_json(const struct digest *d)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return json_string(text);
+}
+
+static json_t *blob_json(const struct oci_descriptor *d, uint64_t unpacked)
+{
+	return json_pack("{s:o, s:I, s:I}", "digest", digest_json(&d->digest),
+			 "size", (json_int_t)d->size, "unpackedSize",
+			 (json_int_t)unpacked);
+}
+
+static json_t *artifact_json(const struct artifact *a)
+{
+	json_t *packs = json_array(), *chain_ids = json_array();
+	uint64_t stored = a->meta.size + a->map.size;
+
+	for (size_t i = 0; i < a->n_packs; i++) {
+		stored += a->packs[i].size;
+		(void)json_array_append_new(packs,
+					    json_pack("{s:o, s:I}", "digest",
+						      digest_json(
+							      &a->packs[i]
+								       .digest),
+						      "size",
+						      (json_int_t)a->packs[i]
+							      .size));
+	}
+	for (size_t i = 0; i < a->n_chain_ids; i++)
+		(void)json_array_append_new(chain_ids,
+					    digest_json(&a->chain_ids[i]));
+	return json_pack(
+		"{s:o, s:i, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+		"artifact", digest_json(&a->digest), "format", (int)a->format,
+		"chunking", a->chunking, "inodes", (json_int_t)a->n_inodes,
+		"imageSize", (json_int_t)a->image_size, "deviceSize",
+		(json_int_t)a->device_size, "storedSize", (json_int_t)stored,
+		"metadata", blob_json(&a->meta, a->meta_size), "blockmap",
+		blob_json(&a->map, a->map_size), "packs", packs, "chainIds",
+		chain_ids);
+}
+
+static int dump(json_t *root, char **ret, struct error *err)
+{
+	char *text = root ? json_dumps(root, JSON_STYLE) : NULL;
+
+	json_decref(root);
+	if (!text)
+		return error_nomem(err);
+	*ret = text;
+	return 0;
+}
+
+static int find(const struct oci_ref *ref, const struct oci_config *cfg,
+		const char *platform, struct oci_store **store,
+		struct digest *image, struct artifact *a, struct error *err)
+{
+	int rc = oci_store_open(ref, cfg, false, store, err);
+
+	if (rc == 0)
+		rc = resolve_image(*store, ref, platform, image, err);
+	return rc < 0 ? rc : artifact_find(*store, image, a, err);
+}
+
+int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
+		  const char *platform, char **ret, struct error *err)
+{
+	AUTO_FREE char *name = oci_ref_format(ref);
+	AUTO(oci_store) store = NULL;
+	struct digest image;
+	struct artifact a;
+	json_t *root;
+	int rc;
+
+	if (!name)
+		return error_nomem(err);
+	rc = find(ref, cfg, platform, &store, &image, &a, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "inspect %s", name);
+	root = json_pack("{s:s, s:o}", "reference", name, "image",
+			 digest_json(&image));
+	if (root && json_object_update_new(root, artifact_json(&a)) < 0) {
+		json_decref(root);
+		root = NULL;
+	}
+	artifact_fini(&a);
+	return dump(root, ret, err);
+}
+
+/* ------------------------------------------------------------------- list --- */
+
+static json_t *image_json(struct oci_store *store, const struct digest *image,
+			  const char *platform)
+{
+	json_t *o = json_pack("{s:o}", "image", digest_json(image));
+	struct artifact a;
+	int bad = 0;
+
+	if (o && platform && *platform)
+		bad |= json_object_set_new(o, "platform",
+					   json_string(platform));
+	if (o && artifact_find(store, image, &a, NULL) == 0) {
+		bad |= json_object_set_new(o, "artifact",
+					   digest_json(&a.digest));
+		bad |= json_object_set_new(o, "imageSize",
+					   json_integer(
+						   (json_int_t)a.image_size));
+		artifact_fini(&a);
+	}
+	if (bad) {
+		json_decref(o);
+		o = NULL;
+	}
+	return o;
+}
+
+static json_t *images_json(struct oci_store *store,
+			   const struct oci_manifest *m)
+{
+	AUTO_FREE struct index_entry *entries = NULL;
+	json_t *images = json_array();
+	size_t n = 0;
+	int bad = 0;
+
+	if (!oci_media_type_is_index(m->media_type))
+		bad = json_array_append_new(images,
+					    image_json(store, &m->digest,
+						       NULL));
+	else if (index_parse(m->body.data, m->body.len, &entries, &n, NULL) < 0)
+		n = 0;
+	for (size_t i = 0; i < n; i++)
+		bad |= json_array_append_new(images,
+					     image_json(store,
+							&entries[i].digest,
+							entries[i].platform));
+	if (bad) {
+		json_decref(images);
+		images = NULL;
+	}
+	return images;
+}
+
+/* Tags of our own making: referrers' fallback and flat artifacts. */
+static bool is_own_tag(const char *tag)
+{
+	return strncmp(tag, "sha256-", 7) == 0;
+}
+
+static int list_tag(struct oci_store *store, const char *tag, json_t *list,
+		    struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	int rc;
+
+	if (is_own_tag(tag))
+		return 0;
+	rc = oci_get_manifest(store, tag, &m, err);
+	if (rc == -ENOENT)
+		return 0; /* it went while we listed */
+	if (rc < 0)
+		return rc;
+	if (json_array_append_new(list,
+				  json_pack("{s:s, s:o}", "tag", tag, "images",
+					    images_json(store, &m))) < 0)
+		rc = error_nomem(err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
+	       char **ret, struct error *err)
+{
+	AUTO_FREE char *name = oci_ref_format(ref);
+	AUTO(oci_store) store = NULL;
+	json_t *list = json_array();
+	char **tags = NULL;
+	size_t n = 0;
+	int rc = name && list ? oci_store_open(ref, cfg, false, &store, err)
+			      : error_nomem(err);
+
+	if (rc == 0)
+		rc = oci_list_tags(store, LIST_TAGS_MAX, &tags, &n, err);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = list_tag(store, tags[i], list, err);
+	for (size_t i = 0; i < n; i++)
+		free(tags[i]);
+	free(tags);
+	if (rc < 0) {
+		json_decref(list);
+		return error_wrap(err, rc, "list %s", name ? name : "");
+	}
+	return dump(list, ret, err);
+}
+
+/* ----------------------------------------------------------------- remove --- */
+
+int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
+		 const char *platform, struct error *err)
+{
+	AUTO_FREE char *name = oci_ref_format(ref);
+	AUTO_FREE struct digest *list = NULL;
+	AUTO(oci_store) store = NULL;
+	struct digest image;
+	size_t n = 0;
+	int rc;
+
+	if (!name)
+		return error_nomem(err);
+	rc = oci_store_open(ref, cfg, false, &store, err);
+	if (rc == 0)
+		rc = resolve_image(store, ref, platform, &image, err);
+	if (rc == 0)
+		rc = oci_list_referrers(store, &image, ARTIFACT_TYPE, &list, &n,
+					err);
+	if (rc == 0 && n == 0)
+		rc = error_set(err, ENOENT,
+			       "the image has no artifact beside "
+			       "it");
+	/* All of them: an older one would be found next. */
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = oci_remove_manifest(store, &list[i], err);
+	return rc < 0 ? error_wrap(err, rc, "remove what was stored of %s",
+				   name)
+		      : 0;
+}

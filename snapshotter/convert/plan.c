@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/convert/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "snapshotter/convert/tar.h"
+#include "snapshotter/convert/upload.h"
+
+/* Media types of layers; how they are compressed, their first bytes say. */
+static const char *const layer_types[] = {
+	"application/vnd.oci.image.layer.v1.tar",
+	"application/vnd.oci.image.layer.v1.tar+gzip",
+	"application/vnd.oci.image.layer.v1.tar+zstd",
+	"application/vnd.oci.image.layer.nondistributable.v1.tar",
+	"application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+	"application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
+	"application/vnd.docker.image.rootfs.diff.tar",
+	"application/vnd.docker.image.rootfs.diff.tar.gzip",
+	"application/vnd.docker.image.rootfs.diff.tar.zstd",
+	"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+};
+
+static int check_type(const char *type, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(layer_types); i++)
+		if (strcmp(layer_types[i], type) == 0)
+			return 0;
+	return error_set(err, ENOTSUP, "its media type '%s' is not known",
+			 type);
+}
+
+/* "layer 3 (sha256:...): " before the message. */
+static int wrap_layer(const struct plan *p, size_t layer, int rc,
+		      struct error *err)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(&p->layers[layer].blob->digest, text);
+	return error_wrap(err, rc, "layer %zu (%.19s)", layer + 1, text);
+}
+
+/* -------------------------------------------------------------- first pass --- */
+
+struct planner {
+	struct tar_visitor visitor;
+	struct plan *plan;
+	struct plan_layer *layer;
+	struct apply *apply;
+	struct layer *stream;
+	uint64_t done, total; /* stored bytes, for progress */
+};
+
+static int plan_entry(struct tar_visitor *v, const struct layer_entry *e,
+		      bool *want, struct error *err)
+{
+	struct planner *p = container_of(v, struct planner, visitor);
+	struct plan_layer *l = p->layer;
+	struct convert_progress *progress = p->plan->progress;
+	struct inode *file;
+	int rc = apply_entry(p->apply, e, &file, err);
+
+	if (rc < 0)
+		return rc;
+	*want = false;
+	if (!S_ISREG(e->mode) || e->hard)
+		return 0;
+	/* Whiteouts are here too: both passes count alike. */
+	if (l->n_files == l->cap_files) {
+		size_t cap = l->cap_files ? l->cap_files * 2 : 256;
+		struct inode **files =
+			realloc(l->files, cap * sizeof(struct inode *));
+
+		if (!files)
+			return error_nomem(err);
+		l->files = files;
+		l->cap_files = cap;
+	}
+	l->files[l->n_files++] = file;
+	if (progress)
+		progress->step(progress, "reading layers",
+			       p->done + layer_stored_bytes(p->stream),
+			       p->total);
+	return 0;
+}
+
+static int check_diff_id(const struct layer *l, const struct digest *want,
+			 struct error *err)
+{
+	char is[DIGEST_STR_MAX], text[DIGEST_STR_MAX];
+
+	if (digest_equal(layer_diff_id(l), want))
+		return 0;
+	digest_format(layer_diff_id(l), is);
+	digest_format(want, text);
+	return error_set(err, EBADMSG,
+			 "its unpacked content is %s, not %s as "
+			 "the image's config says",
+			 is, text);
+}
+
+/* Read the second time what was verified, not the store. */
+static int use_spool(struct plan_layer *l, struct error *err)
+{
+	char path[64];
+
+	source_free(l->source);
+	l->source = NULL;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", l->spool_fd);
+	return posix_source_new(path, &l->source, err);
+}
+
+static int plan_layer(struct planner *p, size_t i,
+		      const struct plan_config *cfg, struct error *err)
+{
+	struct plan_layer *l = &p->plan->layers[i];
+	struct layer_input in = {
+		.size = l->blob->size,
+		.digest = l->blob->digest,
+		.want_diff_id = true,
+	};
+	int rc = check_type(l->blob->media_type, err);
+
+	if (rc == 0)
+		rc = oci_open_blob(cfg->store, &l->blob->digest, l->blob->size,
+				   &l->source, err);
+	if (rc == 0 && cfg->spool)
+		rc = temp_file(cfg->temp_dir, &l->spool_fd, err);
+	if (rc < 0)
+		return rc;
+	in.source = l->source;
+	in.copy_fd = l->spool_fd;
+	apply_next_layer(p->apply);
+	p->layer = l;
+	rc = layer_open(&in, &p->stream, err);
+	if (rc == 0)
+		rc = tar_walk(p->stream, &p->visitor, err);
+	if (rc == 0)
+		rc = check_diff_id(p->stream, &cfg->diff_ids[i], err);
+	if (rc == 0)
+		l->plain_bytes = layer_plain_bytes(p->stream);
+	layer_close(p->stream);
+	p->stream = NULL;
+	p->plan->plain_bytes += l->plain_bytes;
+	p->done += l->blob->size;
+	if (rc == 0 && cfg->spool)
+		rc = use_spool(l, err);
+	return rc;
+}
+
+static void sum_files(struct plan *p)
+{
+	for (size_t i = 0; i < p->n_layers; i++)
+		for (size_t k = 0; k < p->layers[i].n_files; k++) {
+			const struct inode *f = p->layers[i].files[k];
+
+			if (f && f->nlink)
+				p->image_bytes += f->size;
+		}
+}
+
+static int plan_layers(struct plan *p, const struct plan_config *cfg,
+		       struct error *err)
+{
+	AUTO(apply) apply = apply_new(p->tree);
+	struct planner planner = { .plan = p, .apply = apply };
+	int rc = apply ? 0 : error_nomem(err);
+
+	planner.visitor.entry = plan_entry;
+	for (size_t i = 0; i < p->n_layers; i++)
+		planner.total += p->layers[i].blob->size;
+	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
+		rc = plan_layer(&planner, i, cfg, err);
+		if (rc < 0)
+			rc = wrap_layer(p, i, rc, err);
+	}
+	if (rc == 0)
+		sum_files(p);
+	return rc;
+}
+
+int plan_make(const struct plan_config *cfg, struct plan **ret,
+	      struct error *err)
+{
+	AUTO(plan) p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return error_nomem(err);
+	if (cfg->image->n_layers > PLAN_LAYERS_MAX)
+		return error_set(err, E2BIG, "%zu layers; %d are the most",
+				 cfg->image->n_layers, PLAN_LAYERS_MAX);
+	p->store = cfg->store;
+	p->temp_dir = cfg->temp_dir;
+	p->progress = cfg->progress;
+	p->tree = tree_new();
+	p->layers = calloc(cfg->image->n_layers + 1, sizeof(*p->layers));
+	if (!p->tree || !p->layers)
+		return error_nomem(err);
+	p->n_layers = cfg->image->n_layers;
+	for (size_t i = 0; i < p->n_layers; i++) {
+		p->layers[i].blob = &cfg->image->layers[i];
+		p->layers[i].spool_fd = -1;
+	}
+	rc = plan_layers(p, cfg, err);
+	if (rc < 0)
+		return rc;
+	*ret = steal_ptr(&p);
+	return 0;
+}
+
+void plan_free(struct plan *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->n_layers; i++) {
+		source_free(p->layers[i].source);
+		cleanup_close(&p->layers[i].spool_fd);
+		free(p->layers[i].files);
+	}
+	free(p->layers);
+	tree_free(p->tree);
+	free(p);
+}
+
+/* ------------------------------------------------------------- second pass --- */
+
+struct copier {
+	struct tar_visitor visitor;
+	struct plan *plan;
+	struct plan_layer *layer;
+	struct copy_sink *sink;
+	struct layer *stream;
+	size_t n_files; /* of this layer, so far */
+	uint64_t done;  /* unpacked bytes of the layers before */
+};
+
+static int copy_entry(struct tar_visitor *v, const struct layer_entry *e,
+		      bool *want, struct error *err)
+{
+	struct copier *c = container_of(v, struct copier, visitor);
+	struct inode *i;
+
+	*want = false;
+	if (!S_ISREG(e->mode) || e->hard)
+		return 0;
+	if (c->n_files == c->layer->n_files)
+		return error_set(err, EBADMSG,
+				 "the layer has changed between "
+				 "two readings");
+	i = c->layer->files[c->n_files++];
+	if (!i || i->nlink == 0 || i->size == 0)
+		return 0;
+	if (i->size != e->size)
+		return error_set(err, EBADMSG,
+				 "the layer has changed between "
+				 "two readings");
+	*want = true;
+	return c->sink->begin(c->sink, i, err);
+}
+
+static int copy_data(struct tar_visitor *v, uint64_t off, const void *data,
+		     size_t len, struct error *err)
+{
+	struct copier *c = container_of(v, struct copier, visitor);
+	struct convert_progress *progress = c->plan->progress;
+
+	if (progress)
+		progress->step(progress, "storing blocks",
+			       c->done + layer_plain_bytes(c->stream),
+			       c->plan->plain_bytes);
+	return c->sink->data(c->sink, off, data, len, err);
+}
+
+static int copy_end(struct tar_visitor *v, struct error *err)
+{
+	struct copier *c = container_of(v, struct copier, visitor);
+
+	return c->sink->end(c->sink, err);
+}
+
+static bool has_files(const struct plan_layer *l)
+{
+	for (size_t i = 0; i < l->n_files; i++)
+		if (l->files[i] && l->files[i]->nlink && l->files[i]->size)
+			return true;
+	return false;
+}
+
+/* Read to the end, for the copy and the digest. */
+static int pass_over(struct layer *l, struct error *err)
+{
+	const void *data;
+	size_t n = 1;
+	int rc = 0;
+
+	while (rc == 0 && n)
+		rc = layer_read(l, &data, &n, err);
+	return rc;
+}
+
+static int copy_layer(struct copier *c, struct plan_layer *l, bool missing,
+		      struct upload *upload, struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	struct layer_input in = {
+		.source = l->source,
+		.size = l->blob->size,
+		.digest = l->blob->digest,
+		.copy_fd = -1,
+	};
+	bool wanted = has_files(l);
+	int rc = 0;
+
+	if (missing && l->spool_fd >= 0) {
+		fd = fcntl(l->spool_fd, F_DUPFD_CLOEXEC, 3);
+		if (fd < 0)
+			return error_set(err, errno,
+					 "duplicate a descriptor: "
+					 "%s",
+					 strerror(errno));
+	} else if (missing) {
+		rc = temp_file(c->plan->temp_dir, &fd, err);
+		in.copy_fd = fd;
+	}
+	if (rc < 0)
+		return rc;
+	if (wanted || in.copy_fd >= 0) {
+		c->layer = l;
+		c->n_files = 0;
+		rc = layer_open(&in, &c->stream, err);
+		if (rc == 0)
+			rc = wanted ? tar_walk(c->stream, &c->visitor, err)
+				    : pass_over(c->stream, err);
+		layer_close(c->stream);
+		c->stream = NULL;
+	}
+	c->done += l->plain_bytes;
+	if (rc == 0 && missing)
+		rc = upload_put(upload, &l->blob->digest, l->blob->size,
+				steal_fd(&fd), err);
+	return rc;
+}
+
+int plan_copy(struct plan *p, struct copy_sink *sink, const bool *missing,
+	      struct upload *upload, struct error *err)
+{
+	struct copier c = { .plan = p, .sink = sink };
+	int rc = 0;
+
+	c.visitor.entry = copy_entry;
+	c.visitor.data = copy_data;
+	c.visitor.end = copy_end;
+	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
+		rc = copy_layer(&c, &p->layers[i], missing && missing[i],
+				upload, err);
+		if (rc < 0)
+			rc = wrap_layer(p, i, rc, err);
+	}
+	return rc;
+}

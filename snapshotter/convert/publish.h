@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From what a conversion made to an artifact in a store. */
+#ifndef BOOTSEER_SNAPSHOTTER_CONVERT_PUBLISH_H
+#define BOOTSEER_SNAPSHOTTER_CONVERT_PUBLISH_H
+
+#include "snapshotter/artifact.h"
+#include "snapshotter/tree.h"
+
+/* What to publish.  All is borrowed. */
+struct publish {
+	struct oci_store *store;
+	struct tree *tree;
+	const void *map; /* encoded block map */
+	size_t map_len;
+	/* Filled by the caller: image, chain ids, chunking, sizes.  The rest is
+	 * filled in here, and stays the caller's to artifact_fini(). */
+	struct artifact *artifact;
+	uint64_t image_manifest_size; /* 0: no subject */
+	const char *image_media_type;
+};
+
+/* Put metadata image and block map as blobs. */
+int publish_blobs(struct publish *p, struct error *err) MUST_CHECK;
+
+/* Put config and manifest: from here on the artifact is found.  `tag` NULL: by
+ * digest and subject only.  Sets artifact->digest. */
+int publish_manifest(struct publish *p, const char *tag,
+		     struct error *err) MUST_CHECK;
+
+/* Store a blob that is in memory. */
+int publish_blob(struct oci_store *store, const void *data, size_t len,
+		 struct digest *ret, struct error *err) MUST_CHECK;
+
+#endif
