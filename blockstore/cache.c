@@ -58,8 +58,7 @@ static struct entry *acquire(struct cache *c, const struct block *b,
 	return e;
 }
 
-/* With space, which is released and taken again: free a dead entry. */
-static void reclaim(struct cache *c, uint32_t id)
+void reclaim(struct cache *c, uint32_t id)
 {
 	struct entry *e = entry_at(c, id);
 	uint32_t page = e->page, n = pages_of(e->usize);
@@ -93,8 +92,7 @@ static void release(struct cache *c, uint32_t id)
 	(void)pthread_mutex_unlock(&c->space);
 }
 
-/* With both.  Out of the table; freed when the last reader has left. */
-static void make_dead(struct cache *c, struct shard *s, uint32_t id)
+void make_dead(struct cache *c, struct shard *s, uint32_t id)
 {
 	struct entry *e = entry_at(c, id);
 
@@ -372,6 +370,7 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 		(void)error_set(err, -rc, "cache: write in '%s': %s", c->dir,
 				strerror(-rc));
 	(void)pthread_mutex_lock(&c->space);
+	watch_written(c, page);
 	if (step == PUT_REPAIR)
 		repair_commit(c, b, id, rc == 0);
 	else if (rc == 0)

@@ -9,6 +9,7 @@
  *   cache_space.c  segment files and their free pages
  *   cache_log.c    the index file
  *   cache_evict.c  whom to drop
+ *   cache_watch.c  errors of write-back
  *
  * Locks, in this order: `space`, then one shard's.  A hit takes only its
  * shard's lock, twice and briefly; neither is held over a read or write of
@@ -73,6 +74,7 @@ struct shard {
 struct segment {
 	uint64_t *used;  /* a bit for each page; NULL: no such file */
 	uint32_t n_free; /* pages */
+	uint32_t looks;  /* to come, for errors of write-back */
 };
 
 struct cache {
@@ -110,6 +112,10 @@ struct cache {
 	uint64_t log_records, log_live;
 
 	uint64_t damaged, evicted, put_failed;
+
+	bool stop, has_watcher;
+	pthread_cond_t stopping; /* monotonic */
+	pthread_t watcher;
 };
 
 static inline struct entry *entry_at(struct cache *c, uint32_t id)
@@ -209,5 +215,20 @@ int evict_for(struct cache *c, uint64_t need, struct error *err) MUST_CHECK;
 /* Drop about `want` bytes; returns the bytes dropped. */
 uint64_t evict_bytes(struct cache *c, uint64_t want);
 void evict_refresh_limit(struct cache *c);
+
+/* cache.c, for its other parts. With both locks: out of the table; freed when
+ * the last reader has left. */
+void make_dead(struct cache *c, struct shard *s, uint32_t id);
+/* With space, which is released and taken again: free a dead entry. */
+void reclaim(struct cache *c, uint32_t id);
+
+/* cache_watch.c */
+int watch_start(struct cache *c, struct error *err) MUST_CHECK;
+void watch_stop(struct cache *c);
+/* With space: something was written there. */
+void watch_written(struct cache *c, uint32_t page);
+/* With space, which is released and taken again: a segment was not written to
+ * the disk, so its blocks are misses from now on. */
+void watch_distrust(struct cache *c, uint32_t segment);
 
 #endif

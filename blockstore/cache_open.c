@@ -123,6 +123,18 @@ static int check_config(const struct cache_config *cfg, struct error *err)
 	return 0;
 }
 
+static void init_locks(struct cache *c)
+{
+	pthread_condattr_t monotonic;
+
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&c->space, NULL);
+	(void)pthread_cond_init(&c->freed, NULL);
+	(void)pthread_cond_init(&c->stopping, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+}
+
 int cache_open(const struct cache_config *cfg, struct cache **ret,
 	       struct error *err)
 {
@@ -143,8 +155,7 @@ int cache_open(const struct cache_config *cfg, struct cache **ret,
 	c->segment_bytes =
 		cfg->segment_bytes ? cfg->segment_bytes : CACHE_SEGMENT_BYTES;
 	c->segment_pages = (uint32_t)(c->segment_bytes / CACHE_PAGE);
-	(void)pthread_mutex_init(&c->space, NULL);
-	(void)pthread_cond_init(&c->freed, NULL);
+	init_locks(c);
 	rc = table_init(c, err);
 	if (rc == 0)
 		rc = space_init(c, err);
@@ -156,6 +167,8 @@ int cache_open(const struct cache_config *cfg, struct cache **ret,
 		rc = lock_dir(c, err);
 	if (rc == 0)
 		rc = recover(c, err);
+	if (rc == 0)
+		rc = watch_start(c, err);
 	if (rc < 0) {
 		cache_close(c);
 		return rc;
@@ -168,6 +181,7 @@ void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
+	watch_stop(c);
 	if (c->segments)
 		space_fini(c);
 	table_fini(c);
@@ -177,6 +191,7 @@ void cache_close(struct cache *c)
 		(void)close(c->lock_fd);
 	if (c->dir_fd >= 0)
 		(void)close(c->dir_fd);
+	(void)pthread_cond_destroy(&c->stopping);
 	(void)pthread_cond_destroy(&c->freed);
 	(void)pthread_mutex_destroy(&c->space);
 	free(c->dir);

@@ -368,6 +368,49 @@ Test(cache, a_damaged_pinned_block_is_repaired_where_it_was)
 	cache_dir_remove(&d);
 }
 
+Test(cache, what_the_disk_did_not_take_is_not_held)
+{
+	struct error err = ERROR_INIT;
+	struct image kept, img;
+	struct cache_stats st;
+	struct cache_dir d;
+	struct cache *c;
+
+	cache_dir_make(&d);
+	image_make(&kept, 1, 10, 100000, 20);
+	image_make(&img, 2, 10, 100000, 20);
+	c = cache_dir_open(&d, 100 * MB);
+	cr_assert_eq(cache_pin(c, &kept.map, &err), 0);
+	for (size_t i = 0; i < 10; i++) {
+		cr_assert_eq(put_block(c, &img, i), 0);
+		cr_assert_eq(put_block(c, &kept, i), 0);
+	}
+	(void)pthread_mutex_lock(&c->space);
+	watch_distrust(c, 0);
+	(void)pthread_mutex_unlock(&c->space);
+	cache_get_stats(c, &st);
+	cr_expect_eq(st.blocks, 0);
+	cr_expect_eq(st.bytes, 10 * 102400, "pinned places stay");
+	for (int again = 0; again < 2; again++) {
+		for (size_t i = 0; i < 10; i++) {
+			int rc = again ? 0 : -ENOENT;
+
+			cr_expect_eq(get_block(c, &img, i), rc);
+			cr_expect_eq(get_block(c, &kept, i), rc);
+			cr_assert_eq(put_block(c, &img, i), 0);
+			cr_assert_eq(put_block(c, &kept, i), 0);
+		}
+	}
+	cache_get_stats(c, &st);
+	cr_expect_eq(st.blocks, 20);
+	cr_expect_eq(st.bytes, 20 * 102400);
+	cache_unpin(c, &kept.map);
+	cache_close(c);
+	image_fini(&kept);
+	image_fini(&img);
+	cache_dir_remove(&d);
+}
+
 Test(cache, a_full_disk_fails_puts_and_nothing_else)
 {
 	struct error err = ERROR_INIT;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Errors of write-back.  What was put is served from the page cache without
+ * another look; when the kernel could not write it, it is lost as soon as its
+ * pages are, and the disk holds other bytes.  So the result of write-back is
+ * asked for, and what lies in a segment with an error is not held any more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <time.h>
+
+#include "blockstore/cache.h"
+
+#define EVERY_S 5
+#define LOOKS 24 /* at a segment after its last put: two minutes */
+
+void watch_written(struct cache *c, uint32_t page)
+{
+	c->segments[page / c->segment_pages].looks = LOOKS;
+}
+
+/* With space, which is released and taken again. */
+static void distrust_one(struct cache *c, uint32_t id)
+{
+	struct entry *e = entry_at(c, id);
+	struct shard *s = shard_of(c, &e->digest);
+	struct log_record r = { .kind = LOG_DROP };
+	bool dead = false;
+
+	(void)pthread_mutex_lock(&s->lock);
+	if (!(e->flags & (ENTRY_DEAD | ENTRY_DAMAGED))) {
+		c->damaged++;
+		c->blocks--;
+		if (e->pins) {
+			e->flags |= ENTRY_DAMAGED;
+		} else {
+			r.page = e->page;
+			r.usize = e->usize;
+			r.digest = e->digest;
+			make_dead(c, s, id);
+			dead = !e->readers;
+		}
+		e->flags &= (uint8_t)~ENTRY_VERIFIED;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	if (r.usize)
+		(void)log_append(c, &r, 1);
+	if (dead)
+		reclaim(c, id);
+}
+
+void watch_distrust(struct cache *c, uint32_t segment)
+{
+	for (uint32_t id = 0; id < c->n_entries; id++) {
+		const struct entry *e = entry_at(c, id);
+
+		if (e->usize && e->page != PAGE_NONE &&
+		    e->page / c->segment_pages == segment)
+			distrust_one(c, id);
+	}
+}
+
+/* With space, which is released and taken again.  Waits for what is being
+ * written, starts nothing. */
+static void look(struct cache *c)
+{
+	for (uint32_t i = 0; i < c->n_segments && !c->stop; i++) {
+		int fd = c->fds[i], rc;
+
+		if (!c->segments[i].used || !c->segments[i].looks)
+			continue;
+		c->segments[i].looks--;
+		(void)pthread_mutex_unlock(&c->space);
+		rc = sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE);
+		if (rc < 0)
+			rc = -errno;
+		(void)pthread_mutex_lock(&c->space);
+		if (rc == -EIO || rc == -ENOSPC)
+			watch_distrust(c, i);
+	}
+}
+
+static void *watch_main(void *arg)
+{
+	struct cache *c = arg;
+
+	(void)pthread_mutex_lock(&c->space);
+	while (!c->stop) {
+		struct timespec ts;
+
+		(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+		ts.tv_sec += EVERY_S;
+		while (!c->stop && pthread_cond_timedwait(&c->stopping,
+							  &c->space, &ts) == 0)
+			;
+		look(c);
+	}
+	(void)pthread_mutex_unlock(&c->space);
+	return NULL;
+}
+
+int watch_start(struct cache *c, struct error *err)
+{
+	int rc = pthread_create(&c->watcher, NULL, watch_main, c);
+
+	if (rc)
+		return error_set(err, rc, "cache: start thread");
+	c->has_watcher = true;
+	return 0;
+}
+
+void watch_stop(struct cache *c)
+{
+	if (!c->has_watcher)
+		return;
+	(void)pthread_mutex_lock(&c->space);
+	c->stop = true;
+	(void)pthread_cond_signal(&c->stopping);
+	(void)pthread_mutex_unlock(&c->space);
+	(void)pthread_join(c->watcher, NULL);
+}
