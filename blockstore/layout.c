@@ -286,7 +286,7 @@ static bool refers_to(struct oci_store *s, const struct digest *d,
 	    oci_image_parse(m.body.data, m.body.len, &image, NULL) == 0) {
 		yes = image.has_subject &&
 		      digest_equal(&image.subject, subject) &&
-		      strcmp(image.artifact_type, type) == 0;
+		      (!type || strcmp(image.artifact_type, type) == 0);
 		oci_image_fini(&image);
 	}
 	oci_manifest_fini(&m);

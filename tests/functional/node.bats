@@ -1,0 +1,272 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseerd with a registry that behaves: mounts, restarts, the command line.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+setup() { node_setup; }
+teardown() { node_teardown; }
+
+@test "a mounted image is what an ordinary unpack gives" {
+	node_start
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	[ "$(fetches)" -lt 8 ]
+	listing "$T/mnt" | diff "$D/want" -
+	"$bootseer" image umount "$T/mnt"
+	[ "$(mounts_left)" -le 1 ]
+	node_stop
+	[ "$(mounts_left)" -eq 0 ]
+}
+
+@test "every data path serves the same files" {
+	local kind
+
+	for kind in erofs-fuse erofs-loop fuse; do
+		node_start --datapath "$kind"
+		[ "$(status .datapath)" = "$kind" ]
+		"$bootseer" image mount "$IMAGE" "$T/mnt"
+		listing "$T/mnt" | diff "$D/want" -
+		"$bootseer" image umount "$T/mnt"
+		"$bootseer" node gc --images --cache 0
+		node_stop
+	done
+}
+
+@test "one mount serves all users and goes with the last" {
+	mkdir "$T/two"
+	node_start
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	"$bootseer" image mount "$IMAGE" "$T/two"
+	"$bootseer" image mount "$IMAGE" "$T/two"
+	[ "$(status '.images | length')" = 1 ]
+	[ "$(status '.images[0].users | length')" = 2 ]
+	"$bootseer" image umount "$T/mnt"
+	[ "$(status '.images[0].mode')" = lazy ]
+	cmp "$T/two/big" "$D/rootfs/big"
+	"$bootseer" image umount "$T/two"
+	[ "$(status '.images[0].mode')" = none ]
+	run ! "$bootseer" image umount "$T/two"
+}
+
+@test "an image that is whole is mounted without a daemon in the path" {
+	node_start
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	cat "$T/mnt/big" "$T/mnt/top/data" "$T/mnt/bin/busybox" >/dev/null
+	listing "$T/mnt" >/dev/null
+	"$bootseer" image umount "$T/mnt"
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	[ "$(status '.images[0].mode')" = complete ]
+	[ "$(status .cache.pinned_bytes)" -gt 0 ]
+	listing "$T/mnt" | diff "$D/want" -
+	"$bootseer" image umount "$T/mnt"
+	[ "$(status .cache.pinned_bytes)" = 0 ]
+	# Something is missing: lazy again, by itself.
+	"$bootseer" node gc --cache 0
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	[ "$(status '.images[0].mode')" = lazy ]
+	cmp "$T/mnt/big" "$D/rootfs/big"
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "a complete mount outlives bootseerd and is adopted" {
+	node_start
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	listing "$T/mnt" >/dev/null
+	"$bootseer" image umount "$T/mnt"
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	[ "$(status '.images[0].mode')" = complete ]
+	node_stop KILL
+	listing "$T/mnt" | diff "$D/want" -
+	node_start
+	[ "$(status '.images[0].mode')" = complete ]
+	[ "$(status .cache.pinned_bytes)" -gt 0 ]
+	"$bootseer" node gc --cache 0
+	echo 3 >/proc/sys/vm/drop_caches
+	listing "$T/mnt" | diff "$D/want" -
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "reads wait over a kill of bootseerd and are answered by the next one" {
+	local reader child
+
+	node_start --hold
+	child=$(child_of "$node_pid")
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	fault delay_ms=300 match=/blobs/
+	sha256sum <"$T/mnt/big" >"$T/sum" 3>&- &
+	reader=$!
+	wait_for read_is_under_way
+	kill -KILL "$child"
+	wait_for successor_is_up "$child"
+	kill -KILL "$(child_of "$node_pid")"
+	fault
+	wait "$reader"
+	[ "$(cat "$T/sum")" = "$(sha256sum <"$D/rootfs/big")" ]
+	wait_for "$bootseer" node status
+	listing "$T/mnt" | diff "$D/want" -
+	"$bootseer" image umount "$T/mnt"
+	node_stop
+	[ "$(mounts_left)" -eq 0 ]
+}
+
+read_is_under_way() { (($(fetches) > 4)); }
+
+successor_is_up() { # PID
+	local now
+
+	now=$(child_of "$node_pid") && [ "$now" ] && [ "$now" != "$1" ]
+}
+
+@test "mounts are there again before the first call is answered" {
+	node_start
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	umount "$T/mnt"
+	node_stop
+	[ "$(mounts_left)" -eq 0 ]
+	fault down=1
+	node_start
+	[ "$(status '.images[0].mode')" = lazy ]
+	[ "$(status '.images[0].users[0]')" = "dir:$T/mnt" ]
+	[ -L "$(status '.images[0].path')/bin/sh" ]
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "--umount-at-exit takes the mounts down" {
+	node_start --umount-at-exit
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	umount "$T/mnt"
+	node_stop
+	[ "$(mounts_left)" -eq 0 ]
+}
+
+@test "a second bootseerd on the same folder is refused" {
+	node_start
+	run -1 "$bootseerd" --root "$T/root" --run "$T/run2"
+	[[ $output == *cache* ]]
+}
+
+@test "prepare tells the image's chain and where it came from" {
+	local reply
+
+	node_start
+	reply=$(call image.prepare "{\"ref\":\"$IMAGE\"}")
+	[ "$(jq -r .result.source <<<"$reply")" = registry ]
+	[ "$(jq '.result.chain_ids | length' <<<"$reply")" = \
+		"$(jq '.rootfs.diff_ids | length' <(config_of))" ]
+	[ "$(jq -r .result.manifest <<<"$reply")" = "$(manifest_of)" ]
+	reply=$(call image.prepare "{\"ref\":\"$IMAGE\"}")
+	[ "$(jq -r .result.source <<<"$reply")" = node ]
+}
+
+manifest_of() {
+	jq -r '.manifests[] | select(.annotations[
+		"org.opencontainers.image.ref.name"] == "v1") | .digest' \
+		"$D/src/index.json"
+}
+blob() { cat "$D/src/blobs/sha256/${1#sha256:}"; } # DIGEST
+config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
+
+@test "many prepares of one image fetch it once" {
+	local i p=()
+
+	node_start
+	fault delay_ms=100 match=/blobs/
+	for i in {1..8}; do
+		call image.prepare "{\"ref\":\"$IMAGE\"}" >"$T/reply$i" 3>&- &
+		p+=($!)
+	done
+	wait "${p[@]}"
+	for i in {1..8}; do
+		[ "$(jq -r .result.id "$T/reply$i")" = \
+			"$(jq -r .result.id "$T/reply1")" ]
+	done
+	# The artifact's config is small and asked for by each; metadata and map
+	# are fetched once.
+	[ "$(grep '^GET .*/blobs/' "$T/requests" | sort | uniq -c |
+		awk '$1 < 8' | wc -l)" -eq 2 ]
+}
+
+@test "an ordinary layer is unpacked as overlayfs wants it" {
+	local reply n i
+
+	node_start
+	n=$(blob "$(manifest_of)" | jq '.layers | length')
+	for ((i = 0; i < n; i++)); do
+		mkdir "$T/l$i"
+		reply=$(call layer.apply "{\"ref\":\"$IMAGE\",\"layer\":$i,
+			\"dir\":\"$T/l$i\"}")
+		[ "$(jq '.result.bytes > 0' <<<"$reply")" = true ]
+	done
+	mkdir "$T/upper" "$T/work"
+	mount -t overlay -o "lowerdir=$T/l3:$T/l2:$T/l1:$T/l0" overlay "$T/mnt"
+	listing "$T/mnt" | diff "$D/want" -
+	umount "$T/mnt"
+	reply=$(call layer.apply "{\"ref\":\"$IMAGE\",\"layer\":9,\"dir\":\"$T\"}")
+	[[ $(jq -r .error.message <<<"$reply") == *"layer 9 of"* ]]
+}
+
+@test "requests that are wrong are refused and harm nothing" {
+	node_start
+	[ "$(call no.such '{}' | jq .error.errno)" = 38 ]
+	[ "$(call image.mount '{"id":"sha256:x","user":"u"}' | jq .error.errno)" = 22 ]
+	[ "$(call image.mount '{"user":"u"}' | jq .error.errno)" = 22 ]
+	[ "$(call node.status '{"x":1}' | jq .error.errno)" = 22 ]
+	[ "$(call image.prepare '{"ref":"oci:/tmp/x"}' | jq .error.errno)" = 22 ]
+	[ "$(call image.umount '{"user":"nobody"}' | jq .result.released)" = 0 ]
+	[[ $(call image.prepare "{\"ref\":\"$REGISTRY/img:nope\"}" |
+		jq -r .error.message) == *"$REGISTRY/img:nope"* ]]
+	status .pid
+}
+
+@test "only root may speak to it" {
+	node_start
+	chmod 755 "$T" "$T/run"
+	chmod 666 "$BOOTSEER_SOCKET"
+	run ! setpriv --reuid 65534 --clear-groups "$bootseer" node status
+	grep -q 'refused uid=65534' "$T/log"
+}
+
+@test "metrics are Prometheus text" {
+	local port
+
+	node_start --metrics 127.0.0.1:0
+	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log")
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	cat "$T/mnt/big" >/dev/null
+	curl -fsS "http://127.0.0.1:$port/metrics" >"$T/metrics"
+	grep -q '^bootseer_node_images_mounted 1$' "$T/metrics"
+	[ "$(awk '/^bootseer_node_fetched_bytes_total/ { print $2 }' \
+		"$T/metrics")" -gt 20000000 ]
+	! grep -vE '^(# (HELP|TYPE) |)bootseer_node_[a-z_]+ ' "$T/metrics"
+	"$bootseer" image umount "$T/mnt"
+	[ "$(curl -s -o /dev/null -w '%{http_code}' \
+		"http://127.0.0.1:$port/other")" = 404 ]
+}
+
+@test "doctor names what is there, what is not, and the cure" {
+	echo 'version = 2' >"$T/containerd.toml"
+	node_start
+	run ! "$bootseer" node doctor --registry "$REGISTRY" \
+		--containerd "$T/containerd.toml"
+	grep -q '^ok *datapath erofs-fuse *works; in use' <<<"$output"
+	grep -q '^ok *registry' <<<"$output"
+	grep -q '^missing *containerd proxy plugin' <<<"$output"
+	grep -q 'cure: *\[proxy_plugins.bootseer\]' <<<"$output"
+	fault down=1
+	run ! "$bootseer" node doctor --registry "$REGISTRY"
+	grep -q '^missing *registry' <<<"$output"
+}
+
+@test "options are checked, dumped and read back" {
+	"$bootseerd" --help | grep -q -- --cache-quota
+	"$bootseerd" --cache-quota 7G --plain-http a:1 --plain-http b:2 \
+		--dump-config >"$T/conf"
+	"$bootseerd" --config "$T/conf" --check-config
+	"$bootseerd" --config "$T/conf" --dump-config | diff "$T/conf" -
+	run -2 "$bootseerd" --cache-quota lots
+	run -2 "$bootseerd" --root relative
+	echo 'no-such-key = "1";' >>"$T/conf"
+	run -2 "$bootseerd" --config "$T/conf" --check-config
+}
