@@ -3,6 +3,7 @@
  * OCI image layout folders (image-spec 1.1, image-layout.md): oci-layout,
  * index.json, blobs/sha256/HEX.  Writers take turns by a lock on the folder.
  */
+#include "blockstore/oci_json.h"
 #include "blockstore/oci_store.h"
 
 #include <errno.h>
@@ -56,17 +57,17 @@ static int load_index(const struct layout *l, json_t **ret, struct error *err)
 {
 	AUTO_FREE char *path = path_of(l, "index.json");
 	AUTO_BUF text = BUF_INIT;
-	json_error_t where;
 	json_t *j;
 	int rc;
 
 	if (!path)
 		return error_nomem(err);
 	rc = fs_read_file(path, INDEX_MAX, &text, err);
+	if (rc == 0)
+		rc = oci_json_load(text.data, text.len, path, &j, err);
 	if (rc < 0)
 		return rc;
-	j = json_loadb(text.data ? text.data : "", text.len, 0, &where);
-	if (!j || !json_is_array(json_object_get(j, "manifests")) ||
+	if (!json_is_array(json_object_get(j, "manifests")) ||
 	    json_array_size(json_object_get(j, "manifests")) > MANIFESTS_MAX) {
 		json_decref(j);
 		return error_set(err, EINVAL, "'%s' is no OCI index", path);
@@ -151,21 +152,6 @@ static int resolve(const struct layout *l, const char *ref, struct digest *ret,
 	return rc;
 }
 
-static int media_type_of(const struct buf *body, char *out, size_t size)
-{
-	json_t *j = json_loadb(body->data, body->len, 0, NULL);
-	const char *type = json_string_value(json_object_get(j, "mediaType"));
-
-	/* It may be left out (image-spec, manifest.md); the shape tells then. */
-	if (!type)
-		type = json_object_get(j, "manifests")
-			       ? INDEX_TYPE
-			       : "application/vnd.oci.image.manifest.v1+json";
-	(void)snprintf(out, size, "%s", type);
-	json_decref(j);
-	return 0;
-}
-
 /* ----------------------------------------------------------------- reads --- */
 
 static int layout_get_manifest(struct oci_store *s, const char *ref,
@@ -186,8 +172,9 @@ static int layout_get_manifest(struct oci_store *s, const char *ref,
 		rc = error_set(err, EBADMSG, "'%s' is empty", path);
 	if (rc < 0)
 		return rc;
-	return media_type_of(&ret->body, ret->media_type,
-			     sizeof(ret->media_type));
+	return oci_json_media_type(ret->body.data, ret->body.len, NULL,
+				   ret->media_type, sizeof(ret->media_type),
+				   err);
 }
 
 static int layout_open_blob(struct oci_store *s, const struct digest *d,

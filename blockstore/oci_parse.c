@@ -4,6 +4,7 @@
  * input is hostile.
  */
 #include "blockstore/oci.h"
+#include "blockstore/oci_json.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -12,50 +13,6 @@
 
 #define LAYERS_MAX 65536
 #define BLOB_SIZE_MAX ((uint64_t)1 << 50)
-
-static int load(const void *json, size_t len, const char *what, json_t **ret,
-		struct error *err)
-{
-	json_error_t where;
-	json_t *j = json_loadb(json, len, JSON_REJECT_DUPLICATES, &where);
-
-	if (!j)
-		return error_set(err, EINVAL, "%s is not JSON: line %d: %s",
-				 what, where.line, where.text);
-	if (!json_is_object(j)) {
-		json_decref(j);
-		return error_set(err, EINVAL, "%s is not a JSON object", what);
-	}
-	*ret = j;
-	return 0;
-}
-
-/* Copy a string member; "" when absent and optional. */
-static int get_text(const json_t *obj, const char *key, char *out, size_t size,
-		    struct error *err)
-{
-	const json_t *v = json_object_get(obj, key);
-
-	out[0] = '\0';
-	if (!v)
-		return 0;
-	if (!json_is_string(v) || json_string_length(v) >= size)
-		return error_set(err, EINVAL, "'%s' is not a short text", key);
-	memcpy(out, json_string_value(v), json_string_length(v) + 1);
-	return 0;
-}
-
-static int get_digest(const json_t *obj, const char *key, struct digest *ret,
-		      struct error *err)
-{
-	const char *text = json_string_value(json_object_get(obj, key));
-	int rc;
-
-	if (!text)
-		return error_set(err, EINVAL, "'%s' is missing", key);
-	rc = digest_parse(text, ret, err);
-	return rc < 0 ? error_wrap(err, rc, "'%s'", key) : 0;
-}
 
 static int get_annotations(const json_t *obj, char **ret, struct error *err)
 {
@@ -78,10 +35,10 @@ static int get_descriptor(const json_t *obj, struct oci_descriptor *ret,
 
 	if (!json_is_object(obj))
 		return error_set(err, EINVAL, "a descriptor is no object");
-	rc = get_text(obj, "mediaType", ret->media_type,
-		      sizeof(ret->media_type), err);
+	rc = oci_json_text(obj, "mediaType", ret->media_type,
+			   sizeof(ret->media_type), err);
 	if (rc == 0)
-		rc = get_digest(obj, "digest", &ret->digest, err);
+		rc = oci_json_digest(obj, "digest", &ret->digest, err);
 	if (rc < 0)
 		return rc;
 	size = json_object_get(obj, "size");
@@ -126,8 +83,13 @@ static int get_image(const json_t *j, struct oci_image *m, struct error *err)
 		return error_set(err, ENOTSUP,
 				 "schemaVersion is not 2: push the image again "
 				 "with a current tool");
-	rc = get_text(j, "artifactType", m->artifact_type,
-		      sizeof(m->artifact_type), err);
+	/* One document read as two things is an attack (CVE-2021-41190). */
+	if (json_object_get(j, "manifests"))
+		return error_set(err, EINVAL,
+				 "it has 'manifests': it is an index, or wants "
+				 "to be taken for one");
+	rc = oci_json_text(j, "artifactType", m->artifact_type,
+			   sizeof(m->artifact_type), err);
 	if (rc == 0)
 		rc = get_descriptor(json_object_get(j, "config"), &m->config,
 				    err);
@@ -152,7 +114,7 @@ int oci_image_parse(const void *json, size_t len, struct oci_image *ret,
 {
 	struct oci_image m = { .n_layers = 0 };
 	json_t *j;
-	int rc = load(json, len, "manifest", &j, err);
+	int rc = oci_json_load(json, len, "manifest", &j, err);
 
 	if (rc < 0)
 		return rc;
@@ -237,10 +199,16 @@ int oci_index_select(const void *json, size_t len, const char *platform,
 	char own[64];
 	json_t *j, *entry;
 	size_t i;
-	int rc = load(json, len, "index", &j, err);
+	int rc = oci_json_load(json, len, "index", &j, err);
 
 	if (rc < 0)
 		return rc;
+	if (json_object_get(j, "layers") || json_object_get(j, "config")) {
+		json_decref(j);
+		return error_set(err, EINVAL,
+				 "the index has layers: it wants to be taken "
+				 "for a manifest too");
+	}
 	if (!platform) {
 		own_platform(own, sizeof(own));
 		platform = own;
@@ -252,7 +220,7 @@ int oci_index_select(const void *json, size_t len, const char *platform,
 		if (entry_platform(entry, &have) < 0)
 			break;
 		if (platform_matches(have.data, platform)) {
-			rc = get_digest(entry, "digest", ret, err);
+			rc = oci_json_digest(entry, "digest", ret, err);
 			json_decref(j);
 			return rc;
 		}
@@ -274,7 +242,7 @@ int oci_config_diff_ids(const void *json, size_t len, struct digest **ret,
 	const json_t *list;
 	json_t *j;
 	size_t n;
-	int rc = load(json, len, "image config", &j, err);
+	int rc = oci_json_load(json, len, "image config", &j, err);
 
 	if (rc < 0)
 		return rc;

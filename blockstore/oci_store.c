@@ -8,16 +8,12 @@
 static oci_store_new_fn *const kinds[] = {
 	[OCI_TRANSPORT_REGISTRY] = oci_registry_new,
 	[OCI_TRANSPORT_LAYOUT] = oci_layout_new,
-	[OCI_TRANSPORT_ARCHIVE] = NULL,
+	[OCI_TRANSPORT_ARCHIVE] = oci_archive_new,
 };
 
 int oci_store_open(const struct oci_ref *ref, const struct oci_config *cfg,
 		   bool create, struct oci_store **ret, struct error *err)
 {
-	if (!kinds[ref->transport])
-		return error_set(err, ENOTSUP,
-				 "this build has no store for "
-				 "such references");
 	return kinds[ref->transport](ref, cfg, create, ret, err);
 }
 
