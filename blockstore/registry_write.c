@@ -355,7 +355,7 @@ static int leave_referrers(struct registry *r, const char *digest,
 	json_t *index;
 	int rc = registry_get_manifest(&r->base, digest, &m, err);
 
-	if (rc == 0)
+	if (rc == 0 && !oci_media_type_is_index(m.media_type))
 		rc = oci_image_parse(m.body.data, m.body.len, &image, err);
 	if (rc == 0 && image.has_subject) {
 		registry_referrers_tag(&image.subject, tag);
