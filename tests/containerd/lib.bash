@@ -19,50 +19,53 @@ say() { printf '# %s\n' "$*" >&3; }
 # OCI layouts in DIR: "lazy:1" of three layers, "other:1" which shares the lower
 # two and has a top of its own, "plain:1" which shares none.
 make_images() { # DIR
-	local d=$1 r=$1/rootfs
+	local d=$1 base=$1/base one=$1/one two=$1/two own=$1/own
 
-	mkdir -p "$r/bin" "$r/etc" "$r/tmp" "$r/root" "$d/one" "$d/two" "$d/own"
-	cp /bin/busybox "$r/bin/busybox"
-	ln -s busybox "$r/bin/sh"
-	for applet in cat ls echo sleep find stat sha256sum sort; do
-		ln -s busybox "$r/bin/$applet"
+	mkdir -p "$base"/{bin,etc,tmp,root,opt,srv} "$one/srv/one/deep" \
+		"$two/srv/two" "$own/srv/own"
+	cp /bin/busybox "$base/bin/busybox"
+	for applet in sh cat ls echo sleep find stat sha256sum sort; do
+		ln -s busybox "$base/bin/$applet"
 	done
-	echo root:x:0:0:root:/root:/bin/sh >"$r/etc/passwd"
-	chmod 1777 "$r/tmp"
-	echo base >"$r/etc/base"
-	mkdir "$r/opt"
-	echo gone >"$r/opt/gone"
-
-	mkdir "$d/one/deep"
-	echo one >"$d/one/deep/file"
-	ln "$d/one/deep/file" "$d/one/deep/link"
-	chmod 4750 "$d/one/deep/file"
-	mknod "$d/one/null" c 1 3
-	chown 1000:1001 "$d/one/deep"
-	head -c 100000 /dev/urandom >"$d/two/data"
-	setfattr -n user.test -v value "$d/two/data"
-	echo own >"$d/own/file"
+	echo root:x:0:0:root:/root:/bin/sh >"$base/etc/passwd"
+	chmod 1777 "$base/tmp"
+	echo gone >"$base/opt/gone"
+	echo one >"$one/srv/one/deep/file"
+	ln "$one/srv/one/deep/file" "$one/srv/one/deep/link"
+	chmod 4750 "$one/srv/one/deep/file"
+	mknod "$one/srv/one/null" c 1 3
+	chown 1000:1001 "$one/srv/one/deep"
+	head -c 100000 /dev/urandom >"$two/srv/two/data"
+	setfattr -n user.test -v value "$two/srv/two/data"
+	echo own >"$own/srv/own/file"
+	mkdir "$own/opt"
+	: >"$own/opt/.wh.gone"
 
 	umoci init --layout "$d/oci"
-	new_image "$d" base
-	umoci insert --image "$d/oci:base" "$r" /
-	umoci insert --image "$d/oci:base" "$d/one" /srv/one
-	umoci tag --image "$d/oci:base" lazy
-	umoci insert --image "$d/oci:lazy" "$d/two" /srv/two
-	umoci tag --image "$d/oci:base" other
-	umoci insert --image "$d/oci:other" "$d/own" /srv/own
-	new_image "$d" plain
-	umoci insert --image "$d/oci:plain" "$r" /
-	umoci insert --image "$d/oci:plain" --whiteout /opt/gone
-	umoci insert --image "$d/oci:plain" "$d/own" /srv/own
-	umoci tag --image "$d/oci:plain" pause
+	new_image "$d" lazy base one two
+	new_image "$d" other base one own
+	new_image "$d" plain own base own
+	new_image "$d" pause own base own
 	umoci config --image "$d/oci:pause" --clear=config.cmd \
 		--config.cmd /bin/sleep --config.cmd 100000
 }
 
-new_image() { # DIR TAG
-	umoci new --image "$1/oci:$2"
-	umoci config --image "$1/oci:$2" --config.cmd /bin/sh
+new_image() { # DIR TAG LAYER...
+	local d=$1 tag=$2 layer
+
+	shift 2
+	umoci new --image "$d/oci:$tag"
+	umoci config --image "$d/oci:$tag" --config.cmd /bin/sh
+	for layer; do
+		add_layer "$d" "$tag" "$d/$layer"
+	done
+}
+
+add_layer() { # DIR TAG FOLDER
+	# The same folder gives the same layer, whichever image it is for.
+	[[ -e $3.tar ]] || tar -C "$3" -cf "$3.tar" --xattrs \
+		--numeric-owner --sort=name .
+	umoci raw add-layer --image "$1/oci:$2" "$3.tar"
 }
 
 push() { # DIR TAG
@@ -165,10 +168,8 @@ fake_lazy() { # DIR TAG
 	umoci unpack --image "$1/oci:$2" "$out/bundle" >/dev/null
 	for layer in $(layers_of "$1" "$2"); do
 		mkdir -p "$out/layers/$i"
-		# umoci leaves out the end mark of an archive.
-		{ blob "$1" "$layer" | zcat; head -c 1024 /dev/zero; } |
-			tar -xpf - --xattrs --xattrs-include='*' \
-				-C "$out/layers/$i"
+		blob "$1" "$layer" | tar -xzpf - --xattrs \
+			--xattrs-include='*' -C "$out/layers/$i"
 		for wh in $(find "$out/layers/$i" -name '.wh.*'); do
 			rm "$wh"
 			mknod "${wh/.wh./}" c 0 0

@@ -214,8 +214,9 @@ have_lazy() {
 	pull_lazy lazy
 	# The tag now names another lazy image with one more layer.
 	cp -r "$I/oci" "$T/oci"
-	echo newer >"$T/newer"
-	umoci insert --image "$T/oci:lazy" "$T/newer" /srv/newer
+	mkdir -p "$T/new/srv"
+	echo newer >"$T/new/srv/newer"
+	add_layer "$T" lazy "$T/new"
 	echo '[]' >"$T/node/images.json"
 	push "$T" lazy
 	rm -rf "$T/node/lazy"
