@@ -25,7 +25,7 @@ void node_client_close(struct node_client *c);
 
 /* Which image: a registry reference, and its manifest digest where known. */
 struct node_image_query {
-	const char *ref;             /* "host/repo:tag", no transport */
+	const char *ref;               /* "host/repo:tag", no transport */
 	const struct digest *manifest; /* NULL: what the tag points to now */
 	bool plain_http;
 };

@@ -30,8 +30,8 @@ struct node {
 	struct gate *gate; /* of work on one image */
 	struct node_events events;
 	struct device_stats past; /* of devices that are gone; images_lock() */
-	int64_t started_at; /* seconds since 1970 */
-	bool held;          /* by a holder, which ends with us */
+	int64_t started_at;       /* seconds since 1970 */
+	bool held;                /* by a holder, which ends with us */
 };
 
 /* A wait for other work on the same image ends after this. */
