@@ -385,10 +385,23 @@ int image_add_user(struct image *i, const char *user, struct error *err)
 int image_remove_user(struct image *i, const char *user, bool *ret_was,
 		      struct error *err)
 {
+	int rc;
+
 	images_lock(i->all);
 	*ret_was = names_remove(&i->state.users, user);
 	images_unlock(i->all);
-	return *ret_was ? save_state(i, i->dir, err) : 0;
+	if (!*ret_was)
+		return 0;
+	rc = save_state(i, i->dir, err);
+	if (rc != -ENOSPC && rc != -EDQUOT)
+		return rc;
+	/* To leave must be possible on a full disk.  A user who comes back at
+	 * the next start costs a mount, until somebody forgets it again. */
+	log_warning("images",
+		    "user=\"%s\" of image=%.12s is forgotten until the next "
+		    "start only reason=\"%s\"",
+		    user, i->hex, err ? err->msg : "disk full");
+	return 0;
 }
 
 int image_set_complete(struct image *i, bool complete, struct error *err)

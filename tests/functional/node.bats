@@ -270,3 +270,36 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 	echo 'no-such-key = "1";' >>"$T/conf"
 	run -2 "$bootseerd" --config "$T/conf" --check-config
 }
+
+@test "an image without any block is mounted too" {
+	local reply
+
+	mkdir -p "$T/tiny/zz"
+	echo small >"$T/tiny/file"
+	umoci init --layout "$T/src"
+	umoci new --image "$T/src:tiny"
+	umoci insert --image "$T/src:tiny" "$T/tiny" /
+	D=$T
+	"$bootseer" image convert "oci:$T/src:tiny" "oci:$T/oci:tiny"
+	kill "${pids[0]}"
+	rm "$T/ports"
+	registry_start
+	node_start
+	"$bootseer" image mount "$REGISTRY/img:tiny" "$T/mnt"
+	[ "$(cat "$T/mnt/file")" = small ]
+	"$bootseer" image umount "$T/mnt"
+	"$bootseer" image mount "$REGISTRY/img:tiny" "$T/mnt"
+	[ "$(cat "$T/mnt/file")" = small ]
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "a flat image leads to its artifact" {
+	"$bootseer" image convert --form flat "oci:$D/src:v1" "oci:$T/oci:flat"
+	kill "${pids[0]}"
+	rm "$T/ports"
+	D=$T registry_start
+	node_start
+	"$bootseer" image mount "$REGISTRY/img:flat" "$T/mnt"
+	listing "$T/mnt" | diff "$D/want" -
+	"$bootseer" image umount "$T/mnt"
+}

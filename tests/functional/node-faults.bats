@@ -1,0 +1,276 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseerd when the registry or the disk misbehaves: what docs/operations.md
+# declares, and that nothing wrong is ever read.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+setup() { node_setup; }
+teardown() { node_teardown; }
+
+mount_it() { "$bootseer" image mount "$IMAGE" "$T/mnt"; }
+read_all() { cmp "$T/mnt/big" "$D/rootfs/big"; }
+
+prepare() { # [PARAMETERS-AFTER-REF]
+	call image.prepare "{\"ref\":\"$IMAGE\"${1:-}}"
+}
+
+message() { jq -r .error.message; }
+
+@test "a registry that is down fails a first prepare and names the image" {
+	node_start
+	fault down=1
+	run ! mount_it
+	[[ $output == *"$IMAGE"* ]]
+	fault
+	mount_it
+	read_all
+}
+
+@test "with the registry down a known tag is served as it was last seen" {
+	local reply
+
+	node_start
+	mount_it
+	read_all
+	"$bootseer" image umount "$T/mnt"
+	fault down=1
+	reply=$(prepare)
+	[ "$(jq -r .result.source <<<"$reply")" = stale ]
+	[[ $(jq -r .result.warning <<<"$reply") == *"$REGISTRY"* ]]
+	grep -q "warning prepare: stale image=\"$IMAGE\"" "$T/log"
+	# By digest there is nothing to ask.
+	reply=$(prepare ",\"manifest\":\"$(jq -r .result.manifest <<<"$reply")\"")
+	[ "$(jq -r .result.source <<<"$reply")" = node ]
+	mount_it
+	read_all
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "a registry that says no is obeyed, also for a known tag" {
+	node_start
+	mount_it
+	"$bootseer" image umount "$T/mnt"
+	fault status=404 match=/manifests/
+	[ "$(prepare | jq .error.errno)" = 2 ]
+	fault status=403 match=/manifests/
+	[ "$(prepare | jq .error.errno)" = 13 ]
+	fault
+	[ "$(prepare | jq -r .result.source)" = node ]
+}
+
+@test "reads wait for a registry that comes back" {
+	local reader
+
+	node_start --attempts 20
+	mount_it
+	fault down=1
+	read_all 3>&- &
+	reader=$!
+	# It is waiting: the daemon has the request, and no answer.
+	wait_for reads_wait
+	fault
+	wait "$reader"
+}
+
+reads_wait() { [ "$(status '.images[0].device.misses')" -gt 0 ]; }
+
+@test "reads fail when the registry stays away, and say what they wanted" {
+	node_start --attempts 1 --read-timeout 2s
+	mount_it
+	fault down=1
+	run ! cat "$T/mnt/big"
+	grep -q "read failed image=\"$IMAGE\"" "$T/log"
+	[ "$(status '.images[0].device.errors')" -gt 0 ]
+	fault
+	read_all
+}
+
+@test "a slow registry is only slow" {
+	node_start
+	mount_it
+	fault drip=400000 drip_ms=30 match=/blobs/
+	cmp "$T/mnt/top/data" "$D/top/data"
+}
+
+@test "a transfer that is cut goes on where it ended" {
+	node_start --attempts 5
+	mount_it
+	fault cut=100000 times=3 match=/blobs/
+	read_all
+}
+
+@test "a transfer that stalls is begun again" {
+	node_start --attempts 5 --stall-timeout 1s
+	mount_it
+	fault delay_ms=20000 times=1 match=/blobs/
+	cmp "$T/mnt/top/data" "$D/top/data"
+}
+
+@test "429 is waited for" {
+	node_start --attempts 5
+	fault status=429 retry_after=1 times=2
+	mount_it
+	fault status=429 retry_after=1 times=2 match=/blobs/
+	read_all
+}
+
+@test "a token that expires is replaced" {
+	fault bearer=1 token_uses=3
+	node_start
+	mount_it
+	read_all
+}
+
+@test "wrong credentials are told, right ones are read at SIGHUP" {
+	echo '{"auths":{}}' >"$T/auth.json"
+	fault basic=1
+	node_start --auth-file "$T/auth.json"
+	[ "$(prepare | jq .error.errno)" = 13 ]
+	[[ $(prepare | message) == *"$IMAGE"* ]]
+	printf '{"auths":{"%s":{"auth":"%s"}}}' "$REGISTRY" \
+		"$(printf user:secret | base64)" >"$T/auth.json"
+	kill -HUP "$node_pid"
+	wait_for grep -q 'info main: reloaded' "$T/log"
+	mount_it
+	read_all
+}
+
+@test "new credentials reach images that are mounted" {
+	fault basic=1
+	printf '{"auths":{"%s":{"auth":"%s"}}}' "$REGISTRY" \
+		"$(printf user:secret | base64)" >"$T/auth.json"
+	node_start --auth-file "$T/auth.json" --attempts 1 --read-timeout 5s
+	mount_it
+	echo '{"auths":{}}' >"$T/auth.json"
+	kill -HUP "$node_pid"
+	wait_for grep -q 'info main: reloaded' "$T/log"
+	run ! cat "$T/mnt/big"
+	printf '{"auths":{"%s":{"auth":"%s"}}}' "$REGISTRY" \
+		"$(printf user:secret | base64)" >"$T/auth.json"
+	kill -HUP "$node_pid"
+	wait_for reloaded_twice
+	read_all
+}
+
+reloaded_twice() { [ "$(grep -c 'info main: reloaded' "$T/log")" = 2 ]; }
+
+@test "wrong bytes of a block are never read" {
+	node_start --attempts 2 --read-timeout 5s
+	mount_it
+	fault wrong=300000 match="$(pack)"
+	run cmp "$T/mnt/big" "$D/rootfs/big"
+	# Read errors are allowed, other bytes are not.
+	[[ $output != *differ* ]]
+	[ "$status" -ne 0 ]
+	grep -q "read failed image=\"$IMAGE\".*block" "$T/log"
+	fault
+	read_all
+}
+
+# Digest of the artifact's largest blob.
+pack() {
+	find "$D/oci/blobs/sha256" -size +15M -printf '%f\n' | while read -r f; do
+		[ -e "$D/src/blobs/sha256/$f" ] || echo "$f"
+	done | head -n 1
+}
+
+@test "wrong bytes of the metadata are refused and nothing is kept" {
+	node_start
+	fault wrong=20 match=/blobs/
+	run ! mount_it
+	[[ $output == *"$IMAGE"* ]]
+	[ "$(status '.images | length')" = 0 ]
+	[ -z "$(ls "$T/root/images")" ]
+	fault
+	mount_it
+	read_all
+}
+
+small_disk() { # SIZE
+	truncate -s "$1" "$T/disk"
+	mkfs.ext4 -q "$T/disk"
+	mkdir "$T/small"
+	mount -o loop "$T/disk" "$T/small"
+	ROOT=$T/small/root
+	mkdir "$ROOT"
+}
+
+@test "a full disk fails a prepare with the reason, and nothing is left" {
+	small_disk 16M
+	node_start --cache-min-free 0
+	dd if=/dev/zero of="$T/small/filler" bs=4k status=none 2>&1 || :
+	run ! mount_it
+	[[ $output == *"$IMAGE"*[Nn]"o space"* ]]
+	rm "$T/small/filler"
+	mount_it
+	cmp "$T/mnt/bin/busybox" "$D/rootfs/bin/busybox"
+	"$bootseer" image umount "$T/mnt"
+	node_stop
+}
+
+@test "a full disk does not disturb readers: blocks are served and not kept" {
+	small_disk 24M
+	node_start --cache-min-free 0
+	mount_it
+	dd if=/dev/zero of="$T/small/filler" bs=4k status=none 2>&1 || :
+	read_all
+	[ "$(status '.images[0].device.errors')" = 0 ]
+	"$bootseer" image umount "$T/mnt"
+	node_stop
+}
+
+@test "metadata that the disk damaged is fetched again" {
+	local dir
+
+	node_start
+	mount_it
+	umount "$T/mnt"
+	dir=$(echo "$T"/root/images/*)
+	node_stop
+	printf x | dd of="$dir/meta.erofs" bs=1 seek=5000 conv=notrunc status=none
+	truncate -s 100 "$dir/blockmap"
+	node_start
+	grep -q 'warning mount: damaged' "$T/log"
+	mount_it
+	read_all
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "an image folder that is damaged is left out and prepared again" {
+	local dir
+
+	node_start
+	mount_it
+	"$bootseer" image umount "$T/mnt"
+	dir=$(echo "$T"/root/images/*)
+	node_stop
+	echo '{' >"$dir/artifact.json"
+	mkdir "$T/root/images/tmp.leftover"
+	node_start
+	grep -q 'error images: damaged' "$T/log"
+	[ ! -e "$T/root/images/tmp.leftover" ]
+	[ "$(status '.images | length')" = 0 ]
+	mount_it
+	read_all
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "blocks that the disk damaged are fetched again" {
+	node_start
+	mount_it
+	read_all
+	"$bootseer" image umount "$T/mnt"
+	node_stop
+	find "$T/root/cache" -type f -size +1M | while read -r f; do
+		printf damage | dd of="$f" bs=1 seek=100000 conv=notrunc \
+			status=none
+	done
+	node_start
+	mount_it
+	read_all
+	[ "$(status .cache.damaged)" -gt 0 ]
+	"$bootseer" image umount "$T/mnt"
+}
