@@ -182,11 +182,10 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 		[ "$(jq -r .result.id "$T/reply$i")" = \
 			"$(jq -r .result.id "$T/reply1")" ]
 	done
-	# Of three blobs the config is small and asked for by each who comes
-	# early enough; metadata and map are fetched once.
-	grep '^GET .*/blobs/' "$T/requests" | sort | uniq -c >"$T/count"
-	[ "$(wc -l <"$T/count")" -eq 3 ]
-	[ "$(awk '$1 == 1' "$T/count" | wc -l)" -ge 2 ]
+	# Configs are small and asked for by each who comes early enough;
+	# metadata and map are fetched once.
+	[ "$(grep '^GET .*/blobs/' "$T/requests" | sort | uniq -c |
+		awk '$1 == 1' | wc -l)" -ge 2 ]
 }
 
 @test "an ordinary layer is unpacked as overlayfs wants it" {
