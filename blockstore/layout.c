@@ -323,6 +323,7 @@ static int lock_layout(const struct layout *l, struct error *err)
 	return steal_fd(&fd);
 }
 
+/* `to` -1: only check. */
 static int copy_checked(int from, int to, uint64_t size,
 			const struct digest *want, struct oci_progress *p,
 			struct error *err)
@@ -339,7 +340,7 @@ static int copy_checked(int from, int to, uint64_t size,
 						   : (1u << 20);
 
 		rc = fs_pread_full(from, chunk, n, off);
-		if (rc == 0)
+		if (rc == 0 && to >= 0)
 			rc = fs_write_full(to, chunk, n);
 		if (rc == 0)
 			rc = hasher_update(h, chunk, n);
@@ -359,6 +360,35 @@ static int copy_checked(int from, int to, uint64_t size,
 	return 0;
 }
 
+/*
+ * Give a nameless file of the same file system (O_TMPFILE) its name here, so
+ * that a blob of gigabytes is not written twice.  1: done.
+ */
+static int link_blob(struct layout *l, int fd, uint64_t size, const char *path,
+		     const struct digest *d, struct oci_progress *p,
+		     struct error *err)
+{
+	char self[64];
+	struct stat file, dir;
+	int rc;
+
+	if (fstat(fd, &file) < 0 || stat(l->dir, &dir) < 0 ||
+	    !S_ISREG(file.st_mode) || file.st_nlink != 0 ||
+	    file.st_dev != dir.st_dev || (uint64_t)file.st_size != size)
+		return 0;
+	rc = copy_checked(fd, -1, size, d, p, err);
+	if (rc < 0)
+		return rc;
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	if (fchmod(fd, 0644) < 0 || fsync(fd) < 0)
+		return error_set(err, errno, "store '%s': %s", path,
+				 strerror(errno));
+	/* Another one stored it meanwhile: as good.  Or /proc is not there. */
+	if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0)
+		return errno == EEXIST ? 1 : 0;
+	return 1;
+}
+
 static int layout_put_blob(struct oci_store *s, const struct digest *d,
 			   uint64_t size, int fd, struct oci_progress *p,
 			   struct error *err)
@@ -376,6 +406,9 @@ static int layout_put_blob(struct oci_store *s, const struct digest *d,
 	rc = layout_has_blob(s, d, &have, err);
 	if (rc < 0 || have)
 		return rc;
+	rc = link_blob(l, fd, size, path, d, p, err);
+	if (rc)
+		return rc < 0 ? rc : fs_sync_dir(dir, err);
 	out = mkostemp(tmp.data, O_CLOEXEC);
 	if (out < 0)
 		return error_set(err, errno, "create '%s': %s", tmp.data,

@@ -117,7 +117,8 @@ int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		 struct error *err) MUST_CHECK;
 /* Upload `size` bytes of `fd` from offset 0, in chunks that resume after a cut;
- * nothing is sent when the repository has the blob.  `p` may be NULL. */
+ * nothing is sent when the repository has the blob.  A nameless file may become
+ * the stored one: it must not be changed afterwards.  `p` may be NULL. */
 int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		 int fd, struct oci_progress *p, struct error *err) MUST_CHECK;
 /* `ref` NULL: by digest only. */

@@ -52,8 +52,8 @@ int artifact_format_manifest(const struct artifact *a,
 
 /* Parse and cross-check the two; pure. */
 int artifact_parse(const void *manifest, size_t manifest_len,
-		   const void *config, size_t config_len,
-		   struct artifact *ret, struct error *err) MUST_CHECK;
+		   const void *config, size_t config_len, struct artifact *ret,
+		   struct error *err) MUST_CHECK;
 
 /* Get and parse an artifact of `image` (its manifest digest) from `store`;
  * looks at the referrers.  -ENOENT when the image has none. */

@@ -495,7 +495,8 @@ int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
 {
 	AUTO(oci_store) from = NULL;
 	AUTO(oci_store) to = NULL;
-	struct convert_run run = { .opt = opt, .result = ret };
+	struct convert_options here = *opt;
+	struct convert_run run = { .opt = &here, .result = ret };
 	AUTO_FREE char *name = oci_ref_format(src);
 	int rc;
 
@@ -516,6 +517,9 @@ int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
 		return rc;
 	run.src = from;
 	run.dst = to;
+	/* Temporary files can become blobs of a folder without a copy. */
+	if (!here.temp_dir && dst->transport == OCI_TRANSPORT_LAYOUT)
+		here.temp_dir = dst->repo;
 	/* A single image comes with its tag, when its artifact is there. */
 	run.by_digest = !dst->tag;
 	run.spool = src->transport == OCI_TRANSPORT_REGISTRY;

@@ -167,7 +167,12 @@ static void fill_entry(struct archive_entry *ae, const struct inode *i,
 	archive_entry_set_mode(ae, i->mode);
 	archive_entry_set_uid(ae, i->uid);
 	archive_entry_set_gid(ae, i->gid);
-	archive_entry_set_mtime(ae, i->mtime, i->mtime_nsec);
+	/* libarchive writes -1 and 0.5 as "-1.5". */
+	if (i->mtime < 0 && i->mtime_nsec)
+		archive_entry_set_mtime(ae, i->mtime + 1,
+					1000000000 - (long)i->mtime_nsec);
+	else
+		archive_entry_set_mtime(ae, i->mtime, (long)i->mtime_nsec);
 	if (S_ISREG(i->mode))
 		archive_entry_set_size(ae, (la_int64_t)i->size);
 	if (S_ISLNK(i->mode))
@@ -331,8 +336,7 @@ static int open_archive(struct flat *f, struct error *err)
 	f->archive = archive_write_new();
 	if (!f->archive)
 		return error_nomem(err);
-	if (archive_write_set_format_pax_restricted(f->archive) <
-		    ARCHIVE_WARN ||
+	if (archive_write_set_format_pax(f->archive) < ARCHIVE_WARN ||
 	    archive_write_set_options(f->archive, "pax:hdrcharset=BINARY,"
 						  "pax:xattrheader=SCHILY") <
 		    ARCHIVE_WARN ||

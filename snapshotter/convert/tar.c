@@ -169,6 +169,11 @@ static int read_entry(struct tar *t, struct archive_entry *ae,
 	};
 	if (!e->path)
 		return error_set(err, EBADMSG, "an entry without a name");
+	/* libarchive reads "-1.5" as -1 and +0.5. */
+	if (e->mtime < 0 && e->mtime_nsec) {
+		e->mtime--;
+		e->mtime_nsec = 1000000000 - e->mtime_nsec;
+	}
 	if (uid < 0 || gid < 0 || uid >= UINT32_MAX || gid >= UINT32_MAX)
 		return error_set(err, EINVAL,
 				 "its owner %lld:%lld is out of "

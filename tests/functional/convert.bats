@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseer image convert and its neighbours, against umoci's unpack of the same
+# image and against hostile layers.
+
+bats_require_minimum_version 1.5.0
+
+setup_file()
+{
+	export PATH=$BOOTSEER_BUILD/cli:$PATH
+	export HERE=$BATS_TEST_DIRNAME F=$BATS_FILE_TMPDIR
+	"$HERE/make-image.py" "$F/image" good 1
+	"$HERE/make-image.py" "$F/second" good 2
+	"$HERE/make-image.py" "$F/gzip" good 1 gzip
+	umoci unpack --image "$F/gzip:latest" "$F/bundle" >/dev/null
+	"$HERE/list-tree.py" "$F/bundle/rootfs" >"$F/want"
+	[ "$(wc -l <"$F/want")" -gt 350 ]
+}
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	MOUNTED=
+	REGISTRY_PID=
+}
+
+teardown()
+{
+	[ -z "$MOUNTED" ] || umount "$MOUNTED"
+	[ -z "$REGISTRY_PID" ] || kill "$REGISTRY_PID"
+	rm -rf --one-file-system "$W"
+}
+
+convert() { bootseer image convert "$@" 2>"$W/progress"; }
+
+# Names and sizes of all blobs of a layout.
+blobs() { (cd "$1/blobs/sha256" && ls -l --time-style=+ | awk '{ print $5, $6 }'); }
+
+mount_erofs() # METADATA DATA DIR
+{
+	mkdir -p "$3"
+	python3 - "$@" <<-'EOF'
+	import ctypes, os, sys
+	meta, data, at = (os.fsencode(a) for a in sys.argv[1:])
+	libc = ctypes.CDLL(None, use_errno=True)
+	if libc.mount(meta, at, b"erofs", 1, b"device=" + data):
+	    sys.exit("mount: " + os.strerror(ctypes.get_errno()))
+	EOF
+	MOUNTED=$3
+}
+
+# The tree of a converted image, as the kernel shows it.
+list_converted() # REF
+{
+	bootseer image check --extract-metadata "$W/meta" \
+		--extract-data "$W/data" "$1" >&2
+	mount_erofs "$W/meta" "$W/data" "$W/mnt"
+	"$HERE/list-tree.py" "$W/mnt"
+	umount "$W/mnt"
+	MOUNTED=
+}
+
+start_registry() # sets REGISTRY
+{
+	local port
+
+	cat >"$W/registry.yml" <<-EOF
+	version: 0.1
+	log: { level: error }
+	storage: { filesystem: { rootdirectory: $W/registry },
+	           delete: { enabled: true } }
+	http: { addr: "127.0.0.1:0" }
+	EOF
+	docker-registry serve "$W/registry.yml" >"$W/registry.log" 2>&1 &
+	REGISTRY_PID=$!
+	# The kernel chose the port; wait until it is listened on.
+	for _ in $(seq 2000); do
+		port=$(ss -Hltnp | awk -v pid="pid=$REGISTRY_PID," '
+			index($0, pid) { sub(/.*:/, "", $4); print $4 }')
+		[ -z "$port" ] || break
+		read -rt 0.01 <> <(:) || :
+	done
+	[ -n "$port" ]
+	REGISTRY=127.0.0.1:$port
+}
+
+@test "everything that a rootfs can hold survives, every byte of it" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	list_converted "oci:$W/out:1" >"$W/got"
+	diff "$F/want" "$W/got"
+}
+
+@test "the kernel's own checker accepts the metadata" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	bootseer image check --extract-metadata "$W/meta" \
+		--extract-data "$W/data" "oci:$W/out:1"
+	fsck.erofs --device="$W/data" "$W/meta"
+}
+
+@test "the image itself is copied untouched" {
+	convert "oci:$F/gzip:latest" "oci:$W/out:1"
+	umoci unpack --image "$W/out:1" "$W/bundle"
+	"$HERE/list-tree.py" "$W/bundle/rootfs" | diff "$F/want" -
+	for blob in "$F"/gzip/blobs/sha256/*; do
+		cmp "$blob" "$W/out/blobs/sha256/${blob##*/}"
+	done
+}
+
+@test "a flat image is an ordinary image with the same files" {
+	convert --form flat "oci:$F/image:latest" "oci:$W/out:flat"
+	umoci unpack --image "$W/out:flat" "$W/bundle"
+	"$HERE/list-tree.py" "$W/bundle/rootfs" | diff "$F/want" -
+	list_converted "oci:$W/out:flat" | diff "$F/want" -
+	[ "$(umoci stat --image "$W/out:flat" --json | jq '.history | length')" -le 1 ]
+}
+
+@test "the result does not depend on the number of jobs" {
+	for jobs in 1 2 7; do
+		convert --jobs $jobs "oci:$F/image:latest" "oci:$W/$jobs:1"
+		convert --jobs $jobs "oci:$F/second:latest" "oci:$W/$jobs:2"
+		convert --jobs $jobs --form flat "oci:$F/image:latest" \
+			"oci:$W/$jobs:flat"
+		blobs "$W/$jobs" >"$W/blobs.$jobs"
+	done
+	diff "$W/blobs.1" "$W/blobs.2"
+	diff "$W/blobs.1" "$W/blobs.7"
+}
+
+@test "a second version stores only what changed" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	run -0 convert "oci:$F/second:latest" "oci:$W/out:2"
+	[[ $output =~ ([0-9]+)\ blocks,\ ([0-9]+)\ of\ them\ new ]]
+	[ "${BASH_REMATCH[1]}" -gt 30 ]
+	[ "${BASH_REMATCH[2]}" -lt 8 ]
+	bootseer image check "oci:$W/out:2"
+	# What it shares is named by its manifest, so a registry keeps it.
+	bootseer image inspect "oci:$W/out:1" | jq -r '.packs[].digest' |
+		sort >"$W/first"
+	bootseer image inspect "oci:$W/out:2" | jq -r '.packs[].digest' |
+		sort >"$W/second"
+	[ "$(comm -12 "$W/first" "$W/second" | wc -l)" -eq 1 ]
+}
+
+@test "converting again does nothing unless it is forced" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	blobs "$W/out" >"$W/before"
+	run -0 convert "oci:$W/out:1" "oci:$W/out:1"
+	[[ $output == *"converted before"* ]]
+	run -0 convert --force "oci:$W/out:1" "oci:$W/out:1"
+	[[ $output == *" 0 of them new"* ]]
+	blobs "$W/out" | diff "$W/before" -
+}
+
+@test "inspect, ls and rm tell of the artifact and remove it" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	digest=$(bootseer image inspect "oci:$W/out:1" | jq -r .artifact)
+	[[ $digest == sha256:* ]]
+	[ "$(bootseer image ls "oci:$W/out" | jq -r '.[].images[].artifact')" \
+		= "$digest" ]
+	bootseer image rm "oci:$W/out:1"
+	run -1 bootseer image inspect "oci:$W/out:1"
+	[[ $output == *"no artifact"* ]]
+	[ "$(bootseer image ls "oci:$W/out" | jq -r '.[].tag')" = 1 ]
+}
+
+@test "check finds a flipped bit in every kind of blob" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	bootseer image inspect "oci:$W/out:1" >"$W/info"
+	for what in .metadata .blockmap '.packs[0]'; do
+		blob=$W/out/blobs/sha256/$(jq -r "$what.digest" "$W/info" |
+			cut -d: -f2)
+		cp "$blob" "$W/saved"
+		size=$(stat -c %s "$blob")
+		printf '\x55' | dd of="$blob" bs=1 seek=$((size / 2)) \
+			conv=notrunc status=none
+		run -1 bootseer image check "oci:$W/out:1"
+		cat "$W/saved" >"$blob"
+	done
+	bootseer image check "oci:$W/out:1"
+}
+
+@test "every platform of an index is converted, or the one that is named" {
+	"$HERE/make-image.py" "$W/index" index
+	convert --platform all "oci:$W/index:latest" "oci:$W/out:all"
+	[ "$(bootseer image ls "oci:$W/out" |
+		jq '[.[].images[].artifact] | length')" -eq 2 ]
+	bootseer image check --platform linux/arm64 "oci:$W/out:all"
+	bootseer image check --platform linux/amd64 "oci:$W/out:all"
+	convert --platform linux/arm64 "oci:$W/index:latest" "oci:$W/one:arm"
+	bootseer image check "oci:$W/one:arm"
+	run -1 bootseer image convert --platform linux/mips \
+		"oci:$W/index:latest" "oci:$W/one:no"
+	[[ $output == *arm64* ]]
+}
+
+@test "hostile and damaged layers are refused by name and publish nothing" {
+	cases=$("$HERE/make-image.py" - bad list)
+	[ "$(wc -l <<<"$cases")" -ge 18 ]
+	for case in $cases; do
+		"$HERE/make-image.py" "$W/$case" bad "$case"
+		run -1 timeout 60 bootseer image convert \
+			"oci:$W/$case:latest" "oci:$W/out-$case:1"
+		echo "$case: $output"
+		[[ $output == *"bootseer image convert: convert oci:"*:* ]]
+		[[ $case == diff-id-count || $output == *"layer 1 (sha256:"* ]]
+		[ -z "$(ls "$W/out-$case/blobs/sha256")" ]
+		# A sanitizer's report is a failure of its own.
+		[[ $output != *Sanitizer* && $output != *"runtime error"* ]]
+	done
+}
+
+@test "a registry holds what a layout holds" {
+	start_registry
+	repo=docker://$REGISTRY/some/app
+	convert --plain-http "oci:$F/image:latest" "$repo:1"
+	convert --plain-http "oci:$F/image:latest" "oci:$W/out:1"
+	bootseer image check --plain-http "$repo:1"
+	[ "$(bootseer image inspect --plain-http "$repo:1" | jq .artifact)" = \
+		"$(bootseer image inspect "oci:$W/out:1" | jq .artifact)" ]
+	# From registry to registry, and what an ordinary client sees of it.
+	convert --plain-http "$repo:1" "docker://$REGISTRY/other:1"
+	skopeo copy --src-tls-verify=false "docker://$REGISTRY/other:1" \
+		"oci:$W/pulled:1"
+	bootseer image check --plain-http "docker://$REGISTRY/other:1"
+	run -0 convert --plain-http "oci:$F/second:latest" "$repo:2"
+	[[ $output =~ ([0-9]+)\ of\ them\ new ]]
+	[ "${BASH_REMATCH[1]}" -lt 8 ]
+	convert --plain-http --form flat "oci:$F/image:latest" "$repo:flat"
+	bootseer image check --plain-http "$repo:flat"
+	bootseer image rm --plain-http "$repo:1"
+	run -1 bootseer image inspect --plain-http "$repo:1"
+	bootseer image check --plain-http "$repo:2"
+}
