@@ -5,13 +5,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
+#include "blockstore/oci_json.h"
 #include "blockstore/registry_auth.h"
 
 #define BACKOFF_MS 100
 #define BACKOFF_MAX_MS 5000
-#define RETRY_AFTER_MAX_MS 30000
+#define RETRY_AFTER_MAX_MS 60000
+#define LOGIN_ROUNDS 2 /* in one attempt */
+#define REASON_MAX 120 /* bytes of a stranger's text in a message */
 
 struct registry *registry_of(struct oci_store *s)
 {
@@ -29,6 +33,7 @@ void registry_unref(struct registry *r)
 	if (atomic_fetch_sub(&r->refs, 1) != 1)
 		return;
 	http_free(r->http);
+	(void)pthread_cond_destroy(&r->logged_in);
 	(void)pthread_mutex_destroy(&r->lock);
 	free(r->authorization);
 	free(r->auth_file);
@@ -51,63 +56,85 @@ static char *current_login(struct registry *r, unsigned int *generation)
 	return copy;
 }
 
-/* Meet the challenge of a 401.  Another thread may have done so since the
- * request was made with `used`; then its login serves. */
+/* Wait for the turn to log in; false when another thread did since `used`. */
+static bool begin_login(struct registry *r, unsigned int used)
+{
+	bool mine;
+
+	(void)pthread_mutex_lock(&r->lock);
+	while (r->logging_in)
+		(void)pthread_cond_wait(&r->logged_in, &r->lock);
+	mine = r->generation == used;
+	r->logging_in = mine;
+	(void)pthread_mutex_unlock(&r->lock);
+	return mine;
+}
+
+static void end_login(struct registry *r, char *answer)
+{
+	(void)pthread_mutex_lock(&r->lock);
+	if (answer) {
+		free(r->authorization);
+		r->authorization = answer;
+		r->generation++;
+	}
+	r->logging_in = false;
+	(void)pthread_cond_broadcast(&r->logged_in);
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+/* Meet the challenge of a 401.  Threads that were refused at once ask for one
+ * token only. */
 static int login(struct registry *r, const struct http_response *resp,
 		 unsigned int used, struct error *err)
 {
 	AUTO_FREE char *header = http_header(resp, "www-authenticate");
 	struct credentials who = { .user = NULL };
 	struct challenge c = { .realm = NULL };
-	AUTO_FREE char *answer = NULL;
+	char *answer = NULL;
 	int rc;
 
 	if (!header)
 		return error_set(err, EACCES,
-				 "it refuses without saying how "
-				 "to log in");
-	(void)pthread_mutex_lock(&r->lock);
-	rc = r->generation != used;
-	(void)pthread_mutex_unlock(&r->lock);
-	if (rc)
+				 "it refuses without saying how to log in");
+	if (!begin_login(r, used))
 		return 0;
 	rc = challenge_parse(header, &c, err);
 	if (rc == 0)
-		rc = credentials_find(r->auth_file, r->host, &who, err);
+		rc = credentials_find(r->auth_file, r->host, r->repo, &who,
+				      err);
 	if (rc == 0)
 		rc = challenge_answer(r->http, &c, &who, &answer, err);
 	challenge_fini(&c);
 	credentials_fini(&who);
-	if (rc < 0)
-		return rc;
-	(void)pthread_mutex_lock(&r->lock);
-	free(r->authorization);
-	r->authorization = steal_ptr(&answer);
-	r->generation++;
-	(void)pthread_mutex_unlock(&r->lock);
-	return 0;
+	end_login(r, rc == 0 ? answer : NULL);
+	return rc;
 }
 
 /* -------------------------------------------------------------- requests --- */
 
+/* Credentials are the registry's: where it sends us for an upload, on another
+ * host, they are not shown. */
+static bool is_own_url(const struct registry *r, const char *url)
+{
+	size_t len = (size_t)(strstr(r->url, "/v2/") - r->url);
+
+	return strncmp(url, r->url, len) == 0 && url[len] == '/';
+}
+
 static int send_once(struct registry *r, const struct registry_request *req,
-		     const char *authorization, struct http_response *resp,
-		     struct error *err)
+		     const char *url, const char *authorization,
+		     struct http_response *resp, struct error *err)
 {
 	const char *headers[REGISTRY_HEADERS_MAX + 2] = { NULL };
 	struct http_request http = req->http;
-	AUTO_BUF url = BUF_INIT;
 	size_t n = 0;
 
 	for (; http.headers && http.headers[n] && n < REGISTRY_HEADERS_MAX; n++)
 		headers[n] = http.headers[n];
 	headers[n] = authorization;
 	http.headers = headers;
-	if (http.url[0] == '/') {
-		if (buf_printf(&url, "%s%s", r->url, http.url) < 0)
-			return error_nomem(err);
-		http.url = url.data;
-	}
+	http.url = url;
 	return http_do(r->http, &http, resp, err);
 }
 
@@ -118,122 +145,180 @@ static bool is_good(const struct registry_request *req, long status)
 	return status >= 200 && status < 300;
 }
 
-static bool can_retry(int rc, long status)
-{
-	if (rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNREFUSED ||
-	    rc == -EHOSTUNREACH)
-		return true;
-	return rc == 0 && (status == 429 || status == 408 || status >= 500);
-}
-
-static int status_code(long status)
+bool registry_can_retry(int rc, long status)
 {
 	switch (status) {
-	case 404:
-		return ENOENT;
-	case 401:
-	case 403:
-		return EACCES;
-	case 416:
-		return ERANGE;
-	case 429:
-		return EBUSY;
 	case 408:
+	case 425:
+	case 429:
+	case 500:
+	case 502:
+	case 503:
 	case 504:
-		return ETIMEDOUT;
-	case 405:
-		return ENOTSUP;
+		return true;
 	default:
-		return EIO;
+		/* Without a status, or cut off behind a good one. */
+		return (rc == -ETIMEDOUT || rc == -EIO ||
+			rc == -ECONNREFUSED) &&
+		       status < 300;
 	}
 }
 
-static const char *status_cure(long status)
+static const struct {
+	long status;
+	int code;
+	const char *cure;
+} refusals[] = {
+	{ 401, EACCES,
+	  ": log in to the registry (docker login, skopeo login) or name a "
+	  "file with --auth-file" },
+	{ 403, EACCES, ": these credentials do not allow it" },
+	{ 404, ENOENT, ": it is not there" },
+	{ 405, ENOTSUP,
+	  ": the registry does not allow it (deleting may have to be enabled "
+	  "in its configuration)" },
+	{ 408, ETIMEDOUT, "" },
+	{ 413, EFBIG, ": it is too large for this registry" },
+	{ 416, ERANGE, "" },
+	{ 429, EBUSY, ": too many requests, try again later" },
+	{ 504, ETIMEDOUT, "" },
+};
+
+/* Text of a stranger for a person's terminal. */
+static void append_printable(struct buf *b, const char *text)
 {
-	switch (status) {
-	case 401:
-	case 403:
-		return ": check the credentials and that they allow this";
-	case 404:
-		return ": it is not there";
-	case 405:
-		return ": the registry does not allow it (deleting may have to "
-		       "be enabled in its configuration)";
-	case 429:
-		return ": too many requests, try again later";
-	default:
-		return "";
+	for (size_t i = 0; text && text[i] && i < REASON_MAX; i++) {
+		char c = (unsigned char)text[i] < 0x20 || text[i] == 0x7f
+				 ? '?'
+				 : text[i];
+
+		if (buf_append(b, &c, 1) < 0)
+			return;
 	}
+}
+
+/* "CODE message" out of the registry's JSON, or nothing. */
+static void get_reason(const struct http_response *resp, struct buf *ret)
+{
+	const json_t *first;
+	json_t *j;
+
+	if (resp->body.len == 0 ||
+	    oci_json_load(resp->body.data, resp->body.len, "", &j, NULL) < 0)
+		return;
+	first = json_array_get(json_object_get(j, "errors"), 0);
+	append_printable(ret,
+			 json_string_value(json_object_get(first, "code")));
+	append_printable(ret, ret->len ? " " : NULL);
+	append_printable(ret,
+			 json_string_value(json_object_get(first, "message")));
+	json_decref(j);
 }
 
 static int status_error(const struct http_response *resp, struct error *err)
 {
-	return error_set(err, status_code(resp->status),
-			 "the registry answered %ld%s%s%.160s", resp->status,
-			 status_cure(resp->status), resp->body.len ? ": " : "",
-			 resp->body.data ? resp->body.data : "");
+	AUTO_BUF reason = BUF_INIT;
+	const char *cure = "";
+	int code = EIO;
+
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+		if (refusals[i].status == resp->status) {
+			code = refusals[i].code;
+			cure = refusals[i].cure;
+		}
+	get_reason(resp, &reason);
+	return error_set(err, code, "the registry answered %ld%s%s%s%s",
+			 resp->status, reason.len ? " (" : "",
+			 reason.len ? reason.data : "", reason.len ? ")" : "",
+			 cure);
 }
 
-/* Longer when the registry says so. */
-void registry_back_off(unsigned int n, const struct http_response *resp)
+/* What the registry asks for, in seconds (RFC 9110, 10.2.3); 0 when it does
+ * not.  The form with a date is not honoured. */
+static uint64_t retry_after_ms(const struct http_response *resp)
 {
 	AUTO_FREE char *after = resp ? http_header(resp, "retry-after") : NULL;
-	unsigned long ms = BACKOFF_MS;
+	uint64_t ms = after ? strtoull(after, NULL, 10) : 0;
+
+	ms = ms < RETRY_AFTER_MAX_MS / 1000 ? ms * 1000 : RETRY_AFTER_MAX_MS;
+	return after ? ms : 0;
+}
+
+int registry_back_off(unsigned int n, const struct http_response *resp,
+		      int64_t deadline_ns)
+{
+	uint64_t ms = BACKOFF_MS, least = retry_after_ms(resp);
+	uint32_t chance = 0;
+	int64_t until;
 	struct timespec t;
 
 	while (n-- > 1 && ms < BACKOFF_MAX_MS)
 		ms *= 2;
 	/* Half of it at random, so that nodes do not come back in step. */
-	ms = ms / 2 + (unsigned long)random() % (ms / 2 + 1);
-	if (after && strtoul(after, NULL, 10) * 1000 > ms)
-		ms = strtoul(after, NULL, 10) * 1000;
-	if (ms > RETRY_AFTER_MAX_MS)
-		ms = RETRY_AFTER_MAX_MS;
-	t.tv_sec = (time_t)(ms / 1000);
-	t.tv_nsec = (long)(ms % 1000) * 1000000;
-	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	(void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
+	ms = ms / 2 + chance % (ms / 2 + 1);
+	if (ms < least)
+		ms = least + chance % (BACKOFF_MS + 1);
+	until = http_now_ns() + (int64_t)ms * 1000000;
+	if (deadline_ns && until >= deadline_ns)
+		return -ETIMEDOUT;
+	t.tv_sec = (time_t)(until / 1000000000);
+	t.tv_nsec = (long)(until % 1000000000);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) ==
+	       EINTR)
+		continue;
+	return 0;
 }
 
 static int attempt(struct registry *r, struct registry_request *req,
-		   struct http_response *resp, bool *logged_in,
-		   struct error *err)
+		   struct http_response *resp, struct error *err)
 {
-	unsigned int used;
-	AUTO_FREE char *authorization = current_login(r, &used);
-	int rc = send_once(r, req, authorization, resp, err);
+	AUTO_BUF url = BUF_INIT;
+	bool own;
 
-	if (rc < 0 || resp->status != 401 || *logged_in)
-		return rc;
-	*logged_in = true;
-	rc = login(r, resp, used, err);
-	if (rc < 0)
-		return rc;
-	free(authorization);
-	authorization = current_login(r, &used);
-	return send_once(r, req, authorization, resp, err);
+	if (req->http.url[0] == '/' && buf_puts(&url, r->url) < 0)
+		return error_nomem(err);
+	if (buf_puts(&url, req->http.url) < 0)
+		return error_nomem(err);
+	own = is_own_url(r, url.data);
+	for (int round = 0;; round++) {
+		AUTO_FREE char *login_line = NULL;
+		unsigned int used = 0;
+		int rc;
+
+		if (own)
+			login_line = current_login(r, &used);
+		rc = send_once(r, req, url.data, login_line, resp, err);
+		if (rc < 0 || resp->status != 401 || !own ||
+		    round == LOGIN_ROUNDS)
+			return rc;
+		rc = login(r, resp, used, err);
+		if (rc < 0) {
+			/* The token service is down: that may pass. */
+			resp->status = 0;
+			return rc;
+		}
+	}
 }
 
 static int attempts(struct registry *r, struct registry_request *req,
 		    unsigned int max, struct http_response *resp,
 		    struct error *err)
 {
-	bool logged_in = false;
 	int rc = 0;
 
 	for (unsigned int n = 1;; n++) {
-		resp->status = 0;
-		rc = attempt(r, req, resp, &logged_in, err);
+		rc = attempt(r, req, resp, err);
 		if (rc == 0 && is_good(req, resp->status))
 			return 0;
-		if (n >= max || !can_retry(rc, resp->status))
-			break;
-		registry_back_off(n, resp);
-		rc = req->again ? req->again(req, err) : 0;
-		if (rc < 0)
+		if (n >= max || !registry_can_retry(rc, resp->status) ||
+		    registry_back_off(n, resp, req->http.deadline_ns) < 0)
 			break;
 	}
 	if (rc == 0)
 		rc = status_error(resp, err);
+	else if (rc == -ECONNREFUSED)
+		rc = -EIO; /* oci.h knows no finer reason */
 	return error_wrap(err, rc, "%s/%s: %s", r->host, r->repo, req->what);
 }
 
@@ -269,6 +354,12 @@ static const struct oci_store_ops registry_ops = {
 	.free = registry_free,
 };
 
+/* docker's own registry answers under another name. */
+static const char *api_host(const char *host)
+{
+	return strcmp(host, "docker.io") == 0 ? "registry-1.docker.io" : host;
+}
+
 static int fill(struct registry *r, const struct oci_ref *ref,
 		const struct oci_config *cfg, struct error *err)
 {
@@ -290,7 +381,7 @@ static int fill(struct registry *r, const struct oci_ref *ref,
 	r->host = strdup(ref->host);
 	r->repo = strdup(ref->repo);
 	if (buf_printf(&url, "%s://%s/v2/%s",
-		       cfg->plain_http ? "http" : "https", ref->host,
+		       cfg->plain_http ? "http" : "https", api_host(ref->host),
 		       ref->repo) < 0 ||
 	    !r->host || !r->repo || (cfg->auth_file && !r->auth_file))
 		return error_nomem(err);
@@ -310,6 +401,7 @@ int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 	r->base.ops = &registry_ops;
 	atomic_init(&r->refs, 1);
 	(void)pthread_mutex_init(&r->lock, NULL);
+	(void)pthread_cond_init(&r->logged_in, NULL);
 	rc = fill(r, ref, cfg, err);
 	if (rc < 0) {
 		registry_unref(r);

@@ -16,25 +16,21 @@ struct registry {
 	struct oci_config cfg;
 	char *auth_file; /* or NULL */
 	char *host, *repo;
-	char *url;               /* "https://host/v2/repo" */
-	pthread_mutex_t lock;    /* authorization, generation */
-	char *authorization;     /* header line, or NULL */
-	unsigned int generation; /* changes with `authorization` */
+	char *url;                /* "https://host/v2/repo" */
+	pthread_mutex_t lock;     /* of the four below */
+	pthread_cond_t logged_in; /* logging_in became false */
+	bool logging_in;          /* one thread asks for a token */
+	char *authorization;      /* header line, or NULL */
+	unsigned int generation;  /* changes with `authorization` */
 };
 
 #define REGISTRY_HEADERS_MAX 6 /* of a request, ours not counted */
 
-/* How much of a body arrived, so that a retry goes on behind it. */
 struct registry_request {
 	struct http_request http; /* url relative to /v2/REPO unless absolute;
 	                           * headers without Authorization */
 	const char *what;         /* for messages: "blob sha256:..." */
-	/* Adapt `http` before a retry; NULL: it is sent again as it is.  What
-	 * it returns below 0 ends the attempts. */
-	int (*again)(struct registry_request *r, struct error *err);
-	/* A 2xx answer that is not good all the same, or one that is though
-	 * its status is not 2xx; NULL: 2xx is good. */
-	bool (*accept)(long status);
+	bool (*accept)(long status); /* is it a good answer?  NULL: 2xx is */
 };
 
 struct registry *registry_of(struct oci_store *s);
@@ -54,8 +50,13 @@ int registry_do(struct registry *r, struct registry_request *req,
 int registry_try(struct registry *r, struct registry_request *req,
 		 struct http_response *resp, struct error *err) MUST_CHECK;
 
-/* Wait before attempt `n` + 1; `resp` may be NULL. */
-void registry_back_off(unsigned int n, const struct http_response *resp);
+/* May it go better next time? */
+bool registry_can_retry(int rc, long status);
+
+/* Wait before attempt `n` + 1, as long as the answer `resp` (may be NULL) says
+ * at least; -ETIMEDOUT at once when the deadline (0 is none) comes first. */
+int registry_back_off(unsigned int n, const struct http_response *resp,
+		      int64_t deadline_ns) MUST_CHECK;
 
 /* Write side and lists: contracts of struct oci_store_ops. */
 int registry_put_blob(struct oci_store *s, const struct digest *d,
@@ -79,6 +80,14 @@ int registry_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		      struct error *err);
 int registry_open_blob(struct oci_store *s, const struct digest *d,
 		       uint64_t size, struct source **ret, struct error *err);
+
+/* Content-Type without parameters; "" when there is none. */
+void registry_content_type(const struct http_response *resp, char *out,
+			   size_t size);
+
+/* Is it there, and how long (UINT64_MAX: the registry does not say)? */
+int registry_find_blob(struct registry *r, const struct digest *d, bool *ret,
+		       uint64_t *ret_size, struct error *err) MUST_CHECK;
 
 /* Fallback tag of a subject, "sha256-<hex>" (distribution-spec 1.1, Referrers
  * Tag Schema). */

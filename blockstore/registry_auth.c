@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "blockstore/oci_json.h"
 #include "common/base64.h"
 
 #define VALUE_MAX 2048
@@ -160,12 +161,14 @@ static int append_query(struct buf *b, const char *key, const char *value,
 
 static int parse_token(const struct buf *body, char **ret, struct error *err)
 {
-	json_t *j =
-		json_loadb(body->data ? body->data : "", body->len, 0, NULL);
-	const char *token = json_string_value(json_object_get(j, "token"));
+	const char *token;
 	AUTO_BUF b = BUF_INIT;
-	int rc = 0;
+	json_t *j;
+	int rc = oci_json_load(body->data, body->len, "its answer", &j, err);
 
+	if (rc < 0)
+		return rc;
+	token = json_string_value(json_object_get(j, "token"));
 	if (!token)
 		token = json_string_value(json_object_get(j, "access_token"));
 	if (!token || strpbrk(token, "\r\n"))
@@ -228,6 +231,8 @@ static int bearer_header(struct http *http, const struct challenge *c,
 		return error_nomem(err);
 	req.url = url.data;
 	rc = http_do(http, &req, &resp, err);
+	if (rc == 0 && (resp.status == 429 || resp.status >= 500))
+		rc = error_set(err, EIO, "it answered %ld", resp.status);
 	if (rc == 0 && resp.status != 200)
 		rc = error_set(err, EACCES,
 			       "it answered %ld: check the credentials for "

@@ -20,11 +20,12 @@ void credentials_fini(struct credentials *c);
  * $XDG_RUNTIME_DIR/containers/auth.json, the first that exists.  A helper that
  * fails is an error; a host that is nowhere is anonymous.
  */
-int credentials_find(const char *path, const char *host,
+int credentials_find(const char *path, const char *host, const char *repo,
 		     struct credentials *ret, struct error *err) MUST_CHECK;
 
-/* Pure part: `helper` is set instead where a program must be asked. */
-int credentials_parse(const void *json, size_t len, const char *host,
+/* Pure part; `place` is "host/repository".  `helper` is set instead where a
+ * program must be asked. */
+int credentials_parse(const void *json, size_t len, const char *place,
 		      struct credentials *ret, char **helper,
 		      struct error *err) MUST_CHECK;
 

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "blockstore/oci_json.h"
 #include "common/base64.h"
 #include "common/fs.h"
 
@@ -33,30 +34,45 @@ void credentials_fini(struct credentials *c)
 	*c = (struct credentials){ .user = NULL };
 }
 
-/* Keys are hosts, sometimes written as URLs: "https://index.example/v1/". */
-static bool key_is_host(const char *key, const char *host)
+/* How well does a key fit "host/repository"?  0 not at all; the longest wins.
+ * Keys are hosts, hosts with the start of a repository (containers-auth.json(5)),
+ * or URLs as docker writes them: "https://index.example/v1/". */
+static size_t key_fits(const char *key, const char *place)
 {
-	size_t len = strlen(host);
+	size_t len;
 
 	if (strncmp(key, "https://", 8) == 0)
 		key += 8;
 	else if (strncmp(key, "http://", 7) == 0)
 		key += 7;
-	return strncmp(key, host, len) == 0 &&
-	       (key[len] == '\0' || key[len] == '/');
+	len = strlen(key);
+	if (len && key[len - 1] == '/')
+		len--;
+	if (len > 3 && (strncmp(key + len - 3, "/v1", 3) == 0 ||
+			strncmp(key + len - 3, "/v2", 3) == 0))
+		len -= 3;
+	if (len == 0 || strncmp(key, place, len) != 0)
+		return 0;
+	return place[len] == '\0' || place[len] == '/' ? len : 0;
 }
 
-static const json_t *find_host(const json_t *map, const char *host)
+static const json_t *find_place(const json_t *map, const char *place)
 {
+	const json_t *found = NULL;
 	const char *key;
+	size_t best = 0;
 	json_t *value;
 
 	json_object_foreach((json_t *)(uintptr_t)map, key, value)
 	{
-		if (key_is_host(key, host))
-			return value;
+		size_t fit = key_fits(key, place);
+
+		if (fit <= best)
+			continue;
+		best = fit;
+		found = value;
 	}
-	return NULL;
+	return found;
 }
 
 static char *copy_text(const json_t *obj, const char *key)
@@ -100,26 +116,22 @@ static bool helper_is_valid(const char *name)
 	return len > 0 && len <= NAME_MAX_LEN;
 }
 
-int credentials_parse(const void *json, size_t len, const char *host,
+int credentials_parse(const void *json, size_t len, const char *place,
 		      struct credentials *ret, char **helper, struct error *err)
 {
 	struct credentials c = { .user = NULL };
 	const json_t *entry;
-	json_error_t where;
 	const char *name;
 	json_t *j;
-	int rc = 0;
+	int rc;
 
 	*helper = NULL;
-	j = json_loadb(json, len, 0, &where);
-	if (!json_is_object(j)) {
-		json_decref(j);
-		return error_set(err, EINVAL, "line %d: %s", where.line,
-				 where.text);
-	}
-	entry = find_host(json_object_get(j, "auths"), host);
+	rc = oci_json_load(json, len, "the file", &j, err);
+	if (rc < 0)
+		return rc;
+	entry = find_place(json_object_get(j, "auths"), place);
 	name = json_string_value(
-		find_host(json_object_get(j, "credHelpers"), host));
+		find_place(json_object_get(j, "credHelpers"), place));
 	if (!name && !(entry && json_object_get(entry, "auth")))
 		name = json_string_value(json_object_get(j, "credsStore"));
 	if (name && !helper_is_valid(name)) {
@@ -197,10 +209,15 @@ static int spawn(const char *program, int in, int out, pid_t *ret,
 static int parse_answer(const struct buf *answer, struct credentials *ret,
 			struct error *err)
 {
-	json_t *j = json_loadb(answer->data, answer->len, 0, NULL);
-	struct credentials c = { .user = copy_text(j, "Username"),
-				 .password = copy_text(j, "Secret") };
+	struct credentials c = { .user = NULL };
+	json_t *j;
+	int rc =
+		oci_json_load(answer->data, answer->len, "its answer", &j, err);
 
+	if (rc < 0)
+		return rc;
+	c.user = copy_text(j, "Username");
+	c.password = copy_text(j, "Secret");
 	json_decref(j);
 	if (!c.user || !c.password) {
 		credentials_fini(&c);
@@ -238,15 +255,20 @@ static int ask_helper(const char *name, const char *host,
 	if (rc < 0)
 		return error_wrap(err, rc, "%s", program.data);
 	(void)close(steal_fd(&out_w));
-	(void)close(steal_fd(&in_r));
-	/* A host is shorter than a pipe, so this cannot block. */
+	/* A host is shorter than a pipe, so this cannot block; and while we hold
+	 * the other end, it raises no SIGPIPE if the helper is gone. */
 	rc = fs_write_full(in_w, host, strlen(host));
+	(void)close(steal_fd(&in_r));
 	(void)close(steal_fd(&in_w));
 	rc = read_answer(out_r, &answer, err);
 	if (rc < 0)
 		(void)kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	/* docker-credential-helpers says so when there is none: anonymous. */
+	if (rc == 0 && status != 0 && answer.data &&
+	    strstr(answer.data, "credentials not found"))
+		return 0;
 	if (rc == 0 && status != 0)
 		rc = error_set(err, EACCES, "it has nothing for '%s': %.200s",
 			       host, answer.data ? answer.data : "");
@@ -282,24 +304,29 @@ static int usual_place(struct buf *path)
 	return 0;
 }
 
-int credentials_find(const char *path, const char *host,
+int credentials_find(const char *path, const char *host, const char *repo,
 		     struct credentials *ret, struct error *err)
 {
 	AUTO_FREE char *helper = NULL;
 	AUTO_BUF place = BUF_INIT;
+	AUTO_BUF file = BUF_INIT;
 	AUTO_BUF text = BUF_INIT;
 	int rc;
 
 	*ret = (struct credentials){ .user = NULL };
-	if (!path && usual_place(&place) < 0)
+	/* docker's own registry goes by an old name in this file. */
+	if (strcmp(host, "docker.io") == 0)
+		host = "index.docker.io";
+	if (buf_printf(&place, "%s/%s", host, repo) < 0 ||
+	    (!path && usual_place(&file) < 0))
 		return error_nomem(err);
-	if (!path && place.len == 0)
+	if (!path && file.len == 0)
 		return 0;
-	path = path ? path : place.data;
+	path = path ? path : file.data;
 	rc = fs_read_file(path, CONFIG_MAX, &text, err);
 	if (rc == 0)
-		rc = credentials_parse(text.data ? text.data : "", text.len,
-				       host, ret, &helper, err);
+		rc = credentials_parse(text.data, text.len, place.data, ret,
+				       &helper, err);
 	if (rc == 0 && helper)
 		rc = ask_helper(helper, host, ret, err);
 	return rc < 0 ? error_wrap(err, rc, "credentials in '%s'", path) : 0;

@@ -4,7 +4,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "blockstore/oci_json.h"
 #include "blockstore/registry.h"
+
+/* Of a blob, when the registry does not honour ranges. */
+#define SKIP_MAX ((uint64_t)64 << 20)
+/* A cut behind at least so many new bytes does not count against the budget. */
+#define PROGRESS_MIN (64u << 10)
 
 static const char *const manifest_headers[] = {
 	"Accept: application/vnd.oci.image.index.v1+json, "
@@ -14,8 +20,8 @@ static const char *const manifest_headers[] = {
 	NULL,
 };
 
-/* The type without parameters. */
-static void copy_type(const struct http_response *resp, char *out, size_t size)
+void registry_content_type(const struct http_response *resp, char *out,
+			   size_t size)
 {
 	AUTO_FREE char *type = http_header(resp, "content-type");
 
@@ -30,6 +36,7 @@ int registry_get_manifest(struct oci_store *s, const char *ref,
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF path = BUF_INIT;
 	AUTO_BUF what = BUF_INIT;
+	char type[128];
 	struct registry_request req = {
 		.http = { .method = "GET", .headers = manifest_headers },
 	};
@@ -54,7 +61,15 @@ int registry_get_manifest(struct oci_store *s, const char *ref,
 		      &ret->digest) < 0)
 		rc = error_nomem(err);
 	if (rc == 0) {
-		copy_type(&resp, ret->media_type, sizeof(ret->media_type));
+		registry_content_type(&resp, type, sizeof(type));
+		rc = oci_json_media_type(resp.body.data, resp.body.len, type,
+					 ret->media_type,
+					 sizeof(ret->media_type), err);
+		if (rc < 0)
+			rc = error_wrap(err, rc, "%s/%s: '%s'", r->host,
+					r->repo, ref);
+	}
+	if (rc == 0) {
 		buf_fini(&ret->body);
 		ret->body = resp.body;
 		resp.body = (struct buf)BUF_INIT;
@@ -68,10 +83,11 @@ static bool ok_or_missing(long status)
 	return status == 200 || status == 404;
 }
 
-int registry_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
-		      struct error *err)
+int registry_find_blob(struct registry *r, const struct digest *d, bool *ret,
+		       uint64_t *ret_size, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FREE char *length = NULL;
 	char name[DIGEST_STR_MAX];
 	AUTO_BUF path = BUF_INIT;
 	struct registry_request req = {
@@ -85,11 +101,22 @@ int registry_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 	if (buf_printf(&path, "/blobs/%s", name) < 0)
 		return error_nomem(err);
 	req.http.url = path.data;
-	rc = registry_do(registry_of(s), &req, &resp, err);
-	if (rc == 0)
+	rc = registry_do(r, &req, &resp, err);
+	if (rc == 0) {
+		length = http_header(&resp, "content-length");
 		*ret = resp.status == 200;
+		*ret_size = length ? strtoull(length, NULL, 10) : UINT64_MAX;
+	}
 	http_response_fini(&resp);
 	return rc;
+}
+
+int registry_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		      struct error *err)
+{
+	uint64_t size;
+
+	return registry_find_blob(registry_of(s), d, ret, &size, err);
 }
 
 /* ---------------------------------------------------------------- ranges --- */
@@ -98,71 +125,70 @@ struct blob_source {
 	struct source base;
 	struct registry *registry;
 	struct digest digest;
+	pthread_mutex_t lock; /* of `moved` */
+	char *moved; /* where the registry sent us last: it saves a round trip
+	              * for each further range; or NULL */
 };
 
 /* One read under way: passes on what is in the range and knows how far it is,
- * so that a retry asks for the rest only. */
+ * so that another attempt asks for the rest only. */
 struct range {
 	struct http_sink sink;
-	struct registry_request req;
 	struct source_sink *to;
-	struct http_response *resp;
 	uint64_t next, end; /* bytes of the blob still wanted */
 	uint64_t skip;      /* of this answer, when the range was ignored */
 	bool started;       /* this answer's first bytes were looked at */
-	char header[64];
-	const char *headers[2];
+	int refused;        /* what `to` returned, or why the answer is wrong */
 	const struct blob_source *blob;
 };
 
-static void ask_for_rest(struct range *g)
-{
-	bool whole = g->next == 0 && g->end == g->blob->base.size;
-
-	(void)snprintf(g->header, sizeof(g->header),
-		       "Range: bytes=%" PRIu64 "-%" PRIu64, g->next,
-		       g->end - 1);
-	g->headers[0] = whole ? NULL : g->header;
-	g->started = false;
-}
-
-static int range_again(struct registry_request *req, struct error *err)
-{
-	(void)err;
-	ask_for_rest(container_of(req, struct range, req));
-	return 0;
-}
-
 /* Where does this answer begin?  206 says so; 200 is the whole blob. */
-static int range_start(struct range *g, struct error *err)
+static int range_start(struct range *g, const struct http_response *resp,
+		       struct error *err)
 {
-	AUTO_FREE char *header = http_header(g->resp, "content-range");
-	uint64_t first;
+	AUTO_FREE char *header = http_header(resp, "content-range");
+	uint64_t first, last, size = g->blob->base.size, have;
+	const char *total;
 
 	g->started = true;
-	g->skip = 0;
-	if (!header) {
-		g->skip = g->next;
-		return 0;
+	g->skip = g->next;
+	if (resp->status != 206) {
+		if (g->skip <= SKIP_MAX)
+			return 0;
+		return error_set(err, ENOTSUP,
+				 "the registry does not serve ranges, and "
+				 "%" PRIu64 " bytes before this one are too "
+				 "many to skip",
+				 g->skip);
 	}
-	if (sscanf(header, "bytes %" SCNu64 "-", &first) != 1 ||
+	g->skip = 0;
+	if (!header ||
+	    sscanf(header, "bytes %" SCNu64 "-%" SCNu64, &first, &last) != 2 ||
 	    first != g->next)
 		return error_set(err, EPROTO,
 				 "the registry sent another range than was "
 				 "asked for: '%.60s'",
-				 header);
+				 header ? header : "");
+	total = strchr(header, '/');
+	if (size && total && sscanf(total, "/%" SCNu64, &have) == 1 &&
+	    have != size)
+		return error_set(err, EBADMSG,
+				 "the registry's blob has %" PRIu64 " bytes, "
+				 "its descriptor says %" PRIu64,
+				 have, size);
 	return 0;
 }
 
-static int range_put(struct http_sink *sink, const void *data, size_t len,
-		     struct error *err)
+static int range_put(struct http_sink *sink, const struct http_response *resp,
+		     const void *data, size_t len, struct error *err)
 {
 	struct range *g = container_of(sink, struct range, sink);
 	const char *p = data;
-	int rc = g->started ? 0 : range_start(g, err);
 
-	if (rc < 0)
-		return rc;
+	if (!g->started)
+		g->refused = range_start(g, resp, err);
+	if (g->refused < 0)
+		return g->refused;
 	if (g->skip >= len) {
 		g->skip -= len;
 		return 0;
@@ -170,15 +196,105 @@ static int range_put(struct http_sink *sink, const void *data, size_t len,
 	p += g->skip;
 	len -= (size_t)g->skip;
 	g->skip = 0;
+	/* More than was wanted is coming: stop, at the price of a connection. */
+	if (g->next == g->end)
+		return HTTP_STOP;
 	if (len > g->end - g->next)
 		len = (size_t)(g->end - g->next);
-	if (len == 0)
-		/* The whole blob is coming though a part was wanted. */
-		return error_set(err, ECANCELED, "enough");
-	rc = g->to->put(g->to, g->next, p, len, err);
-	if (rc == 0)
-		g->next += len;
+	g->refused = g->to->put(g->to, g->next, p, len, err);
+	if (g->refused < 0)
+		return g->refused;
+	g->next += len;
+	return 0;
+}
+
+static char *moved_to(struct blob_source *b)
+{
+	char *copy;
+
+	(void)pthread_mutex_lock(&b->lock);
+	copy = b->moved ? strdup(b->moved) : NULL;
+	(void)pthread_mutex_unlock(&b->lock);
+	return copy;
+}
+
+static void set_moved(struct blob_source *b, char *url)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	free(b->moved);
+	b->moved = url;
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+/* One request for the rest, to the registry or to `moved`. */
+static int ask(struct blob_source *b, struct range *g,
+	       struct registry_request *req, const char *moved,
+	       struct http_response *resp, struct error *err)
+{
+	bool whole = g->next == 0 && g->end == b->base.size;
+	struct registry_request rest = *req;
+	const char *headers[2] = { NULL };
+	char header[64];
+
+	(void)snprintf(header, sizeof(header),
+		       "Range: bytes=%" PRIu64 "-%" PRIu64, g->next,
+		       g->end - 1);
+	headers[0] = whole ? NULL : header;
+	rest.http.headers = headers;
+	if (moved)
+		rest.http.url = moved;
+	g->started = false;
+	return registry_try(b->registry, &rest, resp, err);
+}
+
+/* A remembered place that refuses (its signature is good for minutes only) is
+ * forgotten, and the registry asked again. */
+static int ask_for_rest(struct blob_source *b, struct range *g,
+			struct registry_request *req,
+			struct http_response *resp, struct error *err)
+{
+	AUTO_FREE char *moved = moved_to(b);
+	int rc = ask(b, g, req, moved, resp, err);
+
+	if (moved && rc < 0 && resp->status / 100 != 2) {
+		set_moved(b, NULL);
+		if (resp->status / 100 == 4 && resp->status != 429)
+			rc = ask(b, g, req, NULL, resp, err);
+	}
+	if (resp->url && resp->status / 100 == 2)
+		set_moved(b, steal_ptr(&resp->url));
 	return rc;
+}
+
+static int read_range(struct blob_source *b, struct range *g,
+		      struct registry_request *req, struct http_response *resp,
+		      struct error *err)
+{
+	unsigned int n = 0;
+	uint64_t mark = g->next;
+
+	for (;;) {
+		int rc = ask_for_rest(b, g, req, resp, err);
+
+		if (g->next == g->end)
+			return 0;
+		if (g->refused < 0)
+			return g->refused;
+		if (rc == 0)
+			rc = error_set(err, EIO,
+				       "the registry's answer ends at byte "
+				       "%" PRIu64,
+				       g->next);
+		/* The budget is for a transfer that does not get on. */
+		if (g->next - mark >= PROGRESS_MIN) {
+			mark = g->next;
+			n = 0;
+		}
+		if (++n >= b->registry->cfg.attempts ||
+		    !registry_can_retry(rc, resp->status) ||
+		    registry_back_off(n, resp, req->http.deadline_ns) < 0)
+			return rc;
+	}
 }
 
 static int blob_read(struct source *s, const struct source_req *req,
@@ -191,10 +307,15 @@ static int blob_read(struct source *s, const struct source_req *req,
 	struct range g = {
 		.sink.put = range_put,
 		.to = sink,
-		.resp = &resp,
 		.next = req->off,
 		.end = req->off + req->len,
 		.blob = b,
+	};
+	struct registry_request get = {
+		.http = { .method = "GET",
+			  .sink = &g.sink,
+			  .deadline_ns = req->deadline_ns },
+		.what = what,
 	};
 	int rc = 0;
 
@@ -202,29 +323,9 @@ static int blob_read(struct source *s, const struct source_req *req,
 	(void)snprintf(what, sizeof(what), "blob %s", name);
 	if (buf_printf(&path, "/blobs/%s", name) < 0)
 		return error_nomem(err);
-	g.req = (struct registry_request){
-		.http = { .method = "GET",
-			  .url = path.data,
-			  .headers = g.headers,
-			  .sink = &g.sink },
-		.what = what,
-		.again = range_again,
-	};
-	/* An answer that ended early without an error is asked to go on. */
-	for (unsigned int n = 0; g.next < g.end && rc == 0; n++) {
-		uint64_t before = g.next;
-
-		ask_for_rest(&g);
-		rc = registry_do(b->registry, &g.req, &resp, err);
-		if (rc == 0 && g.next == before &&
-		    n >= b->registry->cfg.attempts)
-			rc = error_set(err, EIO,
-				       "%s: the registry sends "
-				       "nothing",
-				       what);
-	}
-	if (g.next == g.end)
-		rc = 0;
+	get.http.url = path.data;
+	if (g.next < g.end)
+		rc = read_range(b, &g, &get, &resp, err);
 	http_response_fini(&resp);
 	return rc;
 }
@@ -234,6 +335,8 @@ static void blob_free(struct source *s)
 	struct blob_source *b = container_of(s, struct blob_source, base);
 
 	registry_unref(b->registry);
+	(void)pthread_mutex_destroy(&b->lock);
+	free(b->moved);
 	free(b);
 }
 
@@ -252,6 +355,7 @@ int registry_open_blob(struct oci_store *s, const struct digest *d,
 		return error_nomem(err);
 	b->base.ops = &blob_ops;
 	b->base.size = size;
+	(void)pthread_mutex_init(&b->lock, NULL);
 	b->registry = registry_ref(registry_of(s));
 	b->digest = *d;
 	*ret = &b->base;

@@ -9,9 +9,11 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "blockstore/oci_json.h"
 #include "blockstore/registry.h"
 
 #define CHUNK ((uint64_t)16 << 20)
+#define REFERRER_TRIES 5
 #define INDEX_TYPE "application/vnd.oci.image.index.v1+json"
 
 /* --------------------------------------------------------------- uploads --- */
@@ -19,9 +21,11 @@
 struct upload {
 	struct registry *r;
 	const char *what;
-	char *location; /* of the session, absolute or relative to /v2/REPO */
+	const char *digest;
+	char *location; /* of the session; absolute */
 	uint64_t size;
-	uint64_t done; /* bytes the registry has */
+	uint64_t done;  /* bytes the registry has */
+	uint64_t chunk; /* bytes sent at once */
 	int fd;
 	struct oci_progress *progress;
 };
@@ -36,8 +40,8 @@ static int set_location(struct upload *u, const struct http_response *resp,
 
 	if (!to)
 		return error_set(err, EPROTO,
-				 "the registry's answer to an "
-				 "upload has no Location");
+				 "%s: the registry's answer has no Location",
+				 u->what);
 	if (to[0] == '/') {
 		host_end = strstr(u->r->url, "/v2/");
 		if (buf_append(&b, u->r->url, (size_t)(host_end - u->r->url)) <
@@ -54,20 +58,36 @@ static int set_location(struct upload *u, const struct http_response *resp,
 static int begin(struct upload *u, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FREE char *least = NULL;
 	struct registry_request req = {
 		.http = { .method = "POST", .url = "/blobs/uploads/" },
 		.what = u->what,
 	};
+	uint64_t min;
 	int rc = registry_do(u->r, &req, &resp, err);
 
 	if (rc == 0)
 		rc = set_location(u, &resp, err);
+	if (rc == 0)
+		least = http_header(&resp, "oci-chunk-min-length");
+	min = least ? strtoull(least, NULL, 10) : 0;
+	u->chunk = min > CHUNK ? min : CHUNK;
 	u->done = 0;
 	http_response_fini(&resp);
 	return rc;
 }
 
-/* After a cut: how much has the registry?  "Range: 0-N" (inclusive). */
+static int on_sent(void *arg, uint64_t n)
+{
+	struct upload *u = arg;
+
+	return u->progress
+		       ? u->progress->step(u->progress, u->done + n, u->size)
+		       : 0;
+}
+
+/* After a cut: how much has the registry?  "Range: 0-N" (inclusive).  Whatever
+ * is wrong with the answer, the cure is to begin anew. */
 static int ask_state(struct upload *u, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
@@ -79,37 +99,29 @@ static int ask_state(struct upload *u, struct error *err)
 	uint64_t last = 0;
 	int rc = registry_do(u->r, &req, &resp, err);
 
-	if (rc == 0)
+	if (rc == 0) {
 		range = http_header(&resp, "range");
-	if (rc == 0 && resp.headers.len) {
-		AUTO_FREE char *to = http_header(&resp, "location");
-
-		rc = to ? set_location(u, &resp, err) : 0;
+		rc = set_location(u, &resp, err);
 	}
-	if (rc == 0 && range &&
-	    sscanf(range, "%*[bytes=]0-%" SCNu64, &last) != 1 &&
-	    sscanf(range, "0-%" SCNu64, &last) != 1)
+	/* "0-0" is what an empty session says too. */
+	if (rc == 0 && (!range ||
+			(sscanf(range, "bytes=0-%" SCNu64, &last) != 1 &&
+			 sscanf(range, "0-%" SCNu64, &last) != 1) ||
+			last == 0 || last >= u->size))
 		rc = error_set(err, EPROTO,
-			       "%s: the registry's upload state "
-			       "is '%.60s'",
-			       u->what, range);
-	/* "0-0" is what an empty session says too, so one byte counts as none
-	 * and the session is begun anew then. */
+			       "%s: the registry's upload state is '%.60s'",
+			       u->what, range ? range : "");
 	if (rc == 0)
-		u->done = last ? last + 1 : 0;
-	if (rc == 0 && u->done > u->size)
-		rc = error_set(err, EPROTO,
-			       "%s: the registry has more than "
-			       "was sent",
-			       u->what);
+		u->done = last + 1;
 	http_response_fini(&resp);
 	return rc;
 }
 
 /* One chunk, without a retry of its own: a retry must first ask the state. */
-static int send_chunk(struct upload *u, struct error *err)
+static int send_chunk(struct upload *u, long *ret_status, struct error *err)
 {
-	uint64_t len = u->size - u->done < CHUNK ? u->size - u->done : CHUNK;
+	uint64_t left = u->size - u->done;
+	uint64_t len = left < u->chunk ? left : u->chunk;
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	char range[80];
 	const char *const headers[] = {
@@ -121,7 +133,9 @@ static int send_chunk(struct upload *u, struct error *err)
 			  .headers = headers,
 			  .body_fd = u->fd,
 			  .body_off = u->done,
-			  .body_len = len },
+			  .body_len = len,
+			  .sent = on_sent,
+			  .sent_arg = u },
 		.what = u->what,
 	};
 	int rc;
@@ -134,49 +148,113 @@ static int send_chunk(struct upload *u, struct error *err)
 		rc = set_location(u, &resp, err);
 	if (rc == 0)
 		u->done += len;
+	*ret_status = resp.status;
 	http_response_fini(&resp);
 	return rc;
 }
 
-static int finish(struct upload *u, const char *digest, struct error *err)
+/* The last request of a session, with what was not sent yet as its body.  When
+ * its answer is lost the session is gone, but the blob may be there. */
+static int finish(struct upload *u, long *ret_status, struct error *err)
 {
+	static const char *const headers[] = {
+		"Content-Type: application/octet-stream", NULL
+	};
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF url = BUF_INIT;
-	struct registry_request req = { .http = { .method = "PUT" },
-					.what = u->what };
+	struct registry_request req = {
+		.http = { .method = "PUT",
+			  .headers = headers,
+			  .body_fd = u->fd,
+			  .body_off = u->done,
+			  .body_len = u->size - u->done,
+			  .sent = on_sent,
+			  .sent_arg = u },
+		.what = u->what,
+	};
 	int rc;
 
 	if (buf_printf(&url, "%s%cdigest=%s", u->location,
-		       strchr(u->location, '?') ? '&' : '?', digest) < 0)
+		       strchr(u->location, '?') ? '&' : '?', u->digest) < 0)
 		return error_nomem(err);
 	req.http.url = url.data;
-	rc = registry_do(u->r, &req, &resp, err);
+	rc = registry_try(u->r, &req, &resp, err);
+	*ret_status = resp.status;
+	if (resp.status == 400 && resp.body.data &&
+	    strstr(resp.body.data, "DIGEST_INVALID"))
+		rc = error_set(err, EBADMSG,
+			       "%s/%s: %s: the registry says that the content "
+			       "is not what its digest says",
+			       u->r->host, u->r->repo, u->what);
 	http_response_fini(&resp);
 	return rc;
 }
 
-static int send_all(struct upload *u, struct error *err)
+/* Does this registry take no chunks?  Many want a blob in one piece.  (416 is no
+ * such case: it takes chunks, and has more than we know.) */
+static bool dislikes_chunks(const struct upload *u, long status)
 {
-	unsigned int failures = 0;
+	return u->done == 0 &&
+	       (status == 400 || status == 404 || status == 405 ||
+		status == 411 || status == 415 || status == 501);
+}
+
+/* Send what is missing.  `*ret_status` is of the request that failed. */
+static int send_rest(struct upload *u, bool *chunks, long *ret_status,
+		     struct error *err)
+{
+	/* What fits in one chunk goes with the last request. */
+	while (*chunks && u->size - u->done > u->chunk) {
+		int rc = send_chunk(u, ret_status, err);
+
+		if (rc < 0 && dislikes_chunks(u, *ret_status)) {
+			*chunks = false;
+			rc = begin(u, err);
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return finish(u, ret_status, err);
+}
+
+static int is_there(const struct upload *u, const struct digest *d, bool *ret,
+		    struct error *err)
+{
+	uint64_t size = 0;
+	int rc = registry_find_blob(u->r, d, ret, &size, err);
+
+	/* A blob of another length is a broken one: ours replaces it. */
+	if (rc == 0 && size != UINT64_MAX && size != u->size)
+		*ret = false;
+	return rc;
+}
+
+static int send_all(struct upload *u, const struct digest *d, struct error *err)
+{
+	bool chunks = true, there = false;
+	uint64_t mark = 0;
 	int rc = begin(u, err);
 
-	while (rc == 0 && u->done < u->size) {
-		rc = send_chunk(u, err);
-		if (rc == 0) {
-			failures = 0;
-			if (u->progress &&
-			    u->progress->step(u->progress, u->done, u->size))
-				return error_set(err, ECANCELED, "cancelled");
-			continue;
-		}
-		if (++failures >= u->r->cfg.attempts ||
-		    (rc != -EIO && rc != -ETIMEDOUT && rc != -ECONNREFUSED &&
-		     rc != -EBUSY && rc != -ERANGE && rc != -ENOENT))
+	for (unsigned int n = 0; rc == 0;) {
+		long status = 0;
+
+		rc = send_rest(u, &chunks, &status, err);
+		if (rc == 0 || rc == -EBADMSG || rc == -ECANCELED)
 			return rc;
-		registry_back_off(failures, NULL);
-		/* A session that is gone, or that has nothing, begins anew. */
-		rc = ask_state(u, err);
-		if (rc == -ENOENT || (rc == 0 && u->done == 0))
+		if (u->done > mark) {
+			mark = u->done;
+			n = 0;
+		}
+		/* The others: the session is gone, or not where we think. */
+		if (++n >= u->r->cfg.attempts ||
+		    !(registry_can_retry(rc, status) || status == 400 ||
+		      status == 404 || status == 416) ||
+		    registry_back_off(n, NULL, 0) < 0)
+			return rc;
+		rc = is_there(u, d, &there, err);
+		if (rc < 0 || there)
+			return rc;
+		if (ask_state(u, err) < 0)
 			rc = begin(u, err);
 	}
 	return rc;
@@ -190,6 +268,7 @@ int registry_put_blob(struct oci_store *s, const struct digest *d,
 	struct upload u = {
 		.r = registry_of(s),
 		.what = what,
+		.digest = name,
 		.size = size,
 		.fd = fd,
 		.progress = p,
@@ -199,12 +278,9 @@ int registry_put_blob(struct oci_store *s, const struct digest *d,
 
 	digest_format(d, name);
 	(void)snprintf(what, sizeof(what), "upload of blob %s", name);
-	rc = registry_has_blob(s, d, &have, err);
-	if (rc < 0 || have)
-		return rc;
-	rc = send_all(&u, err);
-	if (rc == 0)
-		rc = finish(&u, name, err);
+	rc = is_there(&u, d, &have, err);
+	if (rc == 0 && !have)
+		rc = send_all(&u, d, err);
 	free(u.location);
 	return rc;
 }
@@ -248,8 +324,9 @@ static int load_referrers(struct registry *r, const char *tag, json_t **ret,
 				 "mediaType", INDEX_TYPE, "manifests");
 		rc = *ret ? 0 : error_nomem(err);
 	} else if (rc == 0) {
-		*ret = json_loadb(m.body.data, m.body.len, 0, NULL);
-		if (!json_is_array(json_object_get(*ret, "manifests"))) {
+		rc = oci_json_load(m.body.data, m.body.len, tag, ret, err);
+		if (rc == 0 &&
+		    !json_is_array(json_object_get(*ret, "manifests"))) {
 			json_decref(*ret);
 			rc = error_set(err, EINVAL,
 				       "tag '%s' is no list of referrers", tag);
@@ -287,29 +364,69 @@ static void drop_entry(json_t *index, const char *digest)
 	}
 }
 
+static bool has_entry(const json_t *index, const char *digest)
+{
+	const json_t *list = json_object_get(index, "manifests");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *have = json_string_value(
+			json_object_get(json_array_get(list, i), "digest"));
+
+		if (have && strcmp(have, digest) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Distribution-spec 1.1, Pushing Manifests with Subject, step 4. */
+static json_t *make_entry(const struct oci_image *image, const char *media_type,
+			  const char *digest, size_t len)
+{
+	const char *type = *image->artifact_type ? image->artifact_type
+						 : image->config.media_type;
+
+	return json_pack("{s:s, s:s, s:I, s:s}", "mediaType", media_type,
+			 "digest", digest, "size", (json_int_t)len,
+			 "artifactType", type);
+}
+
+/* A tag has no compare-and-swap, so two writers may lose an entry: look again
+ * until ours is there. */
 static int enter_referrer(struct registry *r, const struct oci_image *image,
 			  const char *media_type, const char *digest,
 			  size_t len, struct error *err)
 {
 	char tag[REFERRERS_TAG_MAX];
-	json_t *index, *entry;
-	int rc;
 
 	registry_referrers_tag(&image->subject, tag);
-	rc = load_referrers(r, tag, &index, err);
-	if (rc < 0)
-		return rc;
-	drop_entry(index, digest);
-	entry = json_pack("{s:s, s:s, s:I, s:s}", "mediaType", media_type,
-			  "digest", digest, "size", (json_int_t)len,
-			  "artifactType", image->artifact_type);
-	if (!entry || json_array_append_new(json_object_get(index, "manifests"),
-					    entry) < 0)
-		rc = error_nomem(err);
-	if (rc == 0)
-		rc = save_referrers(r, tag, index, err);
-	json_decref(index);
-	return rc;
+	for (unsigned int n = 0;; n++) {
+		json_t *index, *entry;
+		int rc = load_referrers(r, tag, &index, err);
+
+		if (rc < 0)
+			return rc;
+		if (has_entry(index, digest)) {
+			json_decref(index);
+			return 0;
+		}
+		if (n == REFERRER_TRIES) {
+			json_decref(index);
+			return error_set(err, EIO,
+					 "%s/%s: tag '%s' loses our entry: "
+					 "others write it all the time",
+					 r->host, r->repo, tag);
+		}
+		entry = make_entry(image, media_type, digest, len);
+		if (!entry ||
+		    json_array_append_new(json_object_get(index, "manifests"),
+					  entry) < 0)
+			rc = error_nomem(err);
+		if (rc == 0)
+			rc = save_referrers(r, tag, index, err);
+		json_decref(index);
+		if (rc < 0)
+			return rc;
+	}
 }
 
 int registry_put_manifest(struct oci_store *s, const char *ref,

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The only file that knows libcurl. */
+/*
+ * The only file that knows libcurl.  Each request borrows an easy handle from a
+ * stack: the last one used comes back first, because its connection is open.
+ */
 #include "common/http.h"
 
 #include <ctype.h>
@@ -7,41 +10,240 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 
 #include "common/fs.h"
 
-#define IDLE_MAX 64 /* connections kept */
-#define HEADERS_MAX 65536
-#define ERROR_BODY_MAX 4096
-#define REDIRECTS_MAX 5L
-#define BUFFER_SIZE (256L * 1024)
-
-struct handle {
-	struct handle *next;
-	CURL *curl;
-};
+#define RECEIVE_BUFFER (256L << 10)
+#define SEND_BUFFER (256L << 10)
+#define MAX_IDLE 8
 
 struct http {
-	pthread_mutex_t lock; /* idle, n_idle */
-	struct handle *idle;
-	size_t n_idle;
-	char *ca_file;
 	struct http_config cfg;
+	char *ca_file;
+	CURLSH *share; /* names and TLS sessions, for all handles */
+	pthread_mutex_t share_lock[CURL_LOCK_DATA_LAST];
+
+	pthread_mutex_t lock; /* protects idle, n_idle */
+	CURL **idle;
+	unsigned int n_idle;
 };
 
 /* One request under way. */
-struct transfer {
-	CURL *curl;
+struct exchange {
+	const struct http *client;
 	const struct http_request *req;
-	struct http_response *resp;
-	uint64_t sent;
-	int rc; /* of the sink */
+	struct http_response *r;
 	struct error *err;
+	int rc;         /* of a callback: wins over curl's reason */
+	bool stopped;   /* the sink has enough */
+	uint64_t sent;  /* bytes of the body read for sending */
+	uint64_t moved; /* bytes in both directions at `moved_ns` */
+	int64_t moved_ns;
 };
 
-static pthread_once_t global_once = PTHREAD_ONCE_INIT;
+int64_t http_now_ns(void)
+{
+	struct timespec t;
 
-static void global_init(void)
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* --------------------------------------------------------------- response --- */
+
+void http_response_fini(struct http_response *r)
+{
+	buf_fini(&r->headers);
+	buf_fini(&r->body);
+	free(r->url);
+	r->url = NULL;
+	r->status = 0;
+}
+
+char *http_header(const struct http_response *r, const char *name)
+{
+	size_t len = strlen(name);
+	AUTO_BUF all = BUF_INIT;
+
+	for (size_t at = 0; at < r->headers.len;) {
+		const char *line = r->headers.data + at;
+		const char *value;
+
+		at += strlen(line) + 1;
+		if (strncasecmp(line, name, len) != 0 || line[len] != ':')
+			continue;
+		value = line + len + 1;
+		value += strspn(value, " \t");
+		if (buf_printf(&all, "%s%s", all.data ? ", " : "", value) < 0)
+			return NULL;
+	}
+	return all.data ? buf_steal(&all) : NULL;
+}
+
+/* Each answer of a chain of redirects starts with a status line. */
+static void start_answer(struct exchange *x, const char *line, size_t len)
+{
+	const char *space = memchr(line, ' ', len);
+
+	buf_reset(&x->r->headers);
+	buf_reset(&x->r->body);
+	x->r->status = 0;
+	for (size_t i = 1; space && i <= 3 && space + i < line + len; i++)
+		if (isdigit((unsigned char)space[i]))
+			x->r->status = x->r->status * 10 + (space[i] - '0');
+}
+
+static size_t on_header(char *data, size_t unit, size_t n, void *arg)
+{
+	struct exchange *x = arg;
+	size_t len = unit * n;
+	size_t all = len;
+
+	if (len > 5 && strncmp(data, "HTTP/", 5) == 0) {
+		start_answer(x, data, len);
+		return all;
+	}
+	while (len && strchr("\r\n \t", data[len - 1]))
+		len--;
+	if (len == 0 || memchr(data, '\0', len))
+		return all;
+	if (x->r->headers.len + len + 1 > HTTP_HEADERS_MAX) {
+		x->rc = error_set(x->err, EFBIG,
+				  "the answer's headers are too long");
+		return 0;
+	}
+	if (buf_append(&x->r->headers, data, len) < 0 ||
+	    buf_append(&x->r->headers, "", 1) < 0) {
+		x->rc = error_nomem(x->err);
+		return 0;
+	}
+	return all;
+}
+
+static size_t keep_body(struct exchange *x, const char *data, size_t len)
+{
+	bool good = x->r->status / 100 == 2;
+	size_t max = good ? HTTP_BODY_MAX : HTTP_ERROR_BODY_MAX;
+	size_t room = max - x->r->body.len;
+	size_t n = len < room ? len : room;
+
+	if (n && buf_append(&x->r->body, data, n) < 0) {
+		x->rc = error_nomem(x->err);
+		return 0;
+	}
+	if (n == len)
+		return len;
+	if (good)
+		x->rc = error_set(x->err, EFBIG,
+				  "the answer is longer than %zu bytes", max);
+	else
+		x->stopped = true; /* an error page: its start is enough */
+	return 0;
+}
+
+static size_t on_body(char *data, size_t unit, size_t n, void *arg)
+{
+	struct exchange *x = arg;
+	size_t len = unit * n;
+	int rc;
+
+	if (!x->req->sink || x->r->status / 100 != 2)
+		return keep_body(x, data, len);
+	rc = x->req->sink->put(x->req->sink, x->r, data, len, x->err);
+	if (rc == 0)
+		return len;
+	if (rc == HTTP_STOP)
+		x->stopped = true;
+	else
+		x->rc = rc;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- request --- */
+
+static size_t on_send(char *data, size_t unit, size_t n, void *arg)
+{
+	struct exchange *x = arg;
+	const struct http_request *req = x->req;
+	uint64_t left = req->body_len - x->sent;
+	size_t len = unit * n < left ? unit * n : (size_t)left;
+	int rc = 0;
+
+	if (req->body)
+		memcpy(data, (const char *)req->body + x->sent, len);
+	else if (len)
+		rc = fs_pread_full(req->body_fd, data, len,
+				   req->body_off + x->sent);
+	if (rc < 0) {
+		x->rc = error_set(x->err, -rc, "read what is to be sent: %s",
+				  strerror(-rc));
+		return CURL_READFUNC_ABORT;
+	}
+	x->sent += len;
+	if (req->sent && req->sent(req->sent_arg, x->sent)) {
+		x->rc = error_set(x->err, ECANCELED, "cancelled");
+		return CURL_READFUNC_ABORT;
+	}
+	return len;
+}
+
+/* A redirect or a dead kept-alive connection: the body is sent again. */
+static int on_seek(void *arg, curl_off_t off, int origin)
+{
+	struct exchange *x = arg;
+
+	if (origin != SEEK_SET || off < 0 || (uint64_t)off > x->req->body_len)
+		return CURL_SEEKFUNC_FAIL;
+	x->sent = (uint64_t)off;
+	return CURL_SEEKFUNC_OK;
+}
+
+static int on_progress(void *arg, curl_off_t dl_total, curl_off_t dl,
+		       curl_off_t ul_total, curl_off_t ul)
+{
+	struct exchange *x = arg;
+	uint64_t moved = (uint64_t)dl + (uint64_t)ul;
+	int64_t now = http_now_ns();
+	int64_t stall_ms = x->client->cfg.stall_timeout_ms;
+
+	(void)dl_total;
+	(void)ul_total;
+	if (moved != x->moved) {
+		x->moved = moved;
+		x->moved_ns = now;
+	}
+	if (stall_ms && now - x->moved_ns > stall_ms * 1000000) {
+		x->rc = error_set(x->err, ETIMEDOUT,
+				  "no byte for %lld ms: the transfer hangs",
+				  (long long)stall_ms);
+		return 1;
+	}
+	return 0;
+}
+
+/* ----------------------------------------------------------------- client --- */
+
+static void share_lock(CURL *h, curl_lock_data what, curl_lock_access access,
+		       void *arg)
+{
+	struct http *c = arg;
+
+	(void)h;
+	(void)access;
+	(void)pthread_mutex_lock(&c->share_lock[what]);
+}
+
+static void share_unlock(CURL *h, curl_lock_data what, void *arg)
+{
+	struct http *c = arg;
+
+	(void)h;
+	(void)pthread_mutex_unlock(&c->share_lock[what]);
+}
+
+static void init_curl(void)
 {
 	(void)curl_global_init(CURL_GLOBAL_DEFAULT);
 }
@@ -49,328 +251,272 @@ static void global_init(void)
 int http_new(const struct http_config *cfg, struct http **ret,
 	     struct error *err)
 {
-	struct http *h = calloc(1, sizeof(*h));
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct http *c = calloc(1, sizeof(*c));
 
-	if (!h)
+	(void)pthread_once(&once, init_curl);
+	if (!c)
 		return error_nomem(err);
-	(void)pthread_once(&global_once, global_init);
-	h->cfg = *cfg;
-	if (cfg->ca_file) {
-		h->ca_file = strdup(cfg->ca_file);
-		if (!h->ca_file) {
-			free(h);
-			return error_nomem(err);
-		}
+	c->cfg = *cfg;
+	if (!c->cfg.max_idle)
+		c->cfg.max_idle = MAX_IDLE;
+	(void)pthread_mutex_init(&c->lock, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
+		(void)pthread_mutex_init(&c->share_lock[i], NULL);
+	c->share = curl_share_init();
+	c->idle = calloc(c->cfg.max_idle, sizeof(*c->idle));
+	c->ca_file = cfg->ca_file ? strdup(cfg->ca_file) : NULL;
+	if (!c->share || !c->idle || (cfg->ca_file && !c->ca_file)) {
+		http_free(c);
+		return error_nomem(err);
 	}
-	(void)pthread_mutex_init(&h->lock, NULL);
-	*ret = h;
+	(void)curl_share_setopt(c->share, CURLSHOPT_LOCKFUNC, share_lock);
+	(void)curl_share_setopt(c->share, CURLSHOPT_UNLOCKFUNC, share_unlock);
+	(void)curl_share_setopt(c->share, CURLSHOPT_USERDATA, c);
+	(void)curl_share_setopt(c->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
+	(void)curl_share_setopt(c->share, CURLSHOPT_SHARE,
+				CURL_LOCK_DATA_SSL_SESSION);
+	*ret = c;
 	return 0;
 }
 
-static void handle_free(struct handle *x)
+void http_free(struct http *c)
 {
-	if (!x)
+	if (!c)
 		return;
-	curl_easy_cleanup(x->curl);
-	free(x);
+	for (unsigned int i = 0; i < c->n_idle; i++)
+		curl_easy_cleanup(c->idle[i]);
+	if (c->share)
+		(void)curl_share_cleanup(c->share);
+	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
+		(void)pthread_mutex_destroy(&c->share_lock[i]);
+	(void)pthread_mutex_destroy(&c->lock);
+	free(c->idle);
+	free(c->ca_file);
+	free(c);
 }
 
-void http_free(struct http *h)
+static CURL *take_handle(struct http *c)
 {
-	if (!h)
+	CURL *h = NULL;
+
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->n_idle)
+		h = c->idle[--c->n_idle];
+	(void)pthread_mutex_unlock(&c->lock);
+	return h ? h : curl_easy_init();
+}
+
+static void give_handle(struct http *c, CURL *h)
+{
+	curl_easy_reset(h); /* keeps its connections */
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->n_idle < c->cfg.max_idle) {
+		c->idle[c->n_idle++] = h;
+		h = NULL;
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	if (h)
+		curl_easy_cleanup(h);
+}
+
+/* ---------------------------------------------------------------- perform --- */
+
+static void set_limits(CURL *h, const struct exchange *x)
+{
+	const struct http_config *cfg = &x->client->cfg;
+	const char *schemes = cfg->allow_plain ? "http,https" : "https";
+
+	(void)curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, schemes);
+	(void)curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, schemes);
+	(void)curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, 1L);
+	(void)curl_easy_setopt(h, CURLOPT_MAXREDIRS, (long)HTTP_REDIRECTS_MAX);
+	(void)curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS,
+			       (long)cfg->connect_timeout_ms);
+	(void)curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
+	(void)curl_easy_setopt(h, CURLOPT_HTTP_VERSION,
+			       (long)CURL_HTTP_VERSION_1_1);
+	(void)curl_easy_setopt(h, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
+	(void)curl_easy_setopt(h, CURLOPT_USERAGENT,
+			       "bootseer/" BOOTSEER_VERSION);
+	(void)curl_easy_setopt(h, CURLOPT_SHARE, x->client->share);
+	if (x->client->ca_file)
+		(void)curl_easy_setopt(h, CURLOPT_CAINFO, x->client->ca_file);
+}
+
+static void set_callbacks(CURL *h, struct exchange *x)
+{
+	(void)curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+	(void)curl_easy_setopt(h, CURLOPT_HEADERDATA, x);
+	(void)curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
+	(void)curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+	(void)curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
+	(void)curl_easy_setopt(h, CURLOPT_XFERINFODATA, x);
+}
+
+static bool has_body(const char *method)
+{
+	return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 ||
+	       strcmp(method, "PATCH") == 0;
+}
+
+static void set_method(CURL *h, struct exchange *x)
+{
+	const struct http_request *req = x->req;
+
+	if (strcmp(req->method, "HEAD") == 0) {
+		(void)curl_easy_setopt(h, CURLOPT_NOBODY, 1L);
 		return;
-	while (h->idle) {
-		struct handle *x = h->idle;
-
-		h->idle = x->next;
-		handle_free(x);
 	}
-	(void)pthread_mutex_destroy(&h->lock);
-	free(h->ca_file);
-	free(h);
-}
-
-/* The one used last is taken first: its connection is the warmest. */
-static struct handle *take_handle(struct http *h)
-{
-	struct handle *x;
-
-	(void)pthread_mutex_lock(&h->lock);
-	x = h->idle;
-	if (x) {
-		h->idle = x->next;
-		h->n_idle--;
+	if (strcmp(req->method, "GET") == 0)
+		return;
+	if (has_body(req->method)) {
+		(void)curl_easy_setopt(h, CURLOPT_UPLOAD, 1L);
+		(void)curl_easy_setopt(h, CURLOPT_UPLOAD_BUFFERSIZE,
+				       SEND_BUFFER);
+		(void)curl_easy_setopt(h, CURLOPT_INFILESIZE_LARGE,
+				       (curl_off_t)req->body_len);
+		(void)curl_easy_setopt(h, CURLOPT_READFUNCTION, on_send);
+		(void)curl_easy_setopt(h, CURLOPT_READDATA, x);
+		(void)curl_easy_setopt(h, CURLOPT_SEEKFUNCTION, on_seek);
+		(void)curl_easy_setopt(h, CURLOPT_SEEKDATA, x);
 	}
-	(void)pthread_mutex_unlock(&h->lock);
-	if (x) {
-		curl_easy_reset(x->curl);
-		return x;
-	}
-	x = calloc(1, sizeof(*x));
-	if (!x)
-		return NULL;
-	x->curl = curl_easy_init();
-	if (!x->curl) {
-		free(x);
-		return NULL;
-	}
-	return x;
+	(void)curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, req->method);
 }
 
-static void give_handle(struct http *h, struct handle *x)
-{
-	(void)pthread_mutex_lock(&h->lock);
-	if (h->n_idle < IDLE_MAX) {
-		x->next = h->idle;
-		h->idle = x;
-		h->n_idle++;
-		x = NULL;
-	}
-	(void)pthread_mutex_unlock(&h->lock);
-	handle_free(x);
-}
-
-void http_response_fini(struct http_response *r)
-{
-	buf_fini(&r->body);
-	buf_fini(&r->headers);
-}
-
-char *http_header(const struct http_response *r, const char *name)
-{
-	size_t len = strlen(name);
-	const char *line = r->headers.data;
-
-	while (line && *line) {
-		const char *end = strchr(line, '\n');
-
-		if (strncmp(line, name, len) == 0 && line[len] == ':') {
-			line += len + 1;
-			line += strspn(line, " \t");
-			return strndup(line, (size_t)(end - line));
-		}
-		line = end + 1;
-	}
-	return NULL;
-}
-
-static size_t on_header(char *data, size_t size, size_t n, void *arg)
-{
-	struct transfer *t = arg;
-	struct buf *b = &t->resp->headers;
-	size_t len = size * n, start = b->len;
-
-	/* A new status line: the headers before were of a redirect. */
-	if (len > 5 && memcmp(data, "HTTP/", 5) == 0) {
-		buf_reset(b);
-		return len;
-	}
-	while (len && isspace((unsigned char)data[len - 1]))
-		len--;
-	if (len == 0)
-		return size * n;
-	if (b->len + len > HEADERS_MAX || buf_append(b, data, len) < 0 ||
-	    buf_append(b, "\n", 1) < 0)
-		return 0;
-	for (char *c = b->data + start; *c && *c != ':'; c++)
-		*c = (char)tolower((unsigned char)*c);
-	return size * n;
-}
-
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
-{
-	struct transfer *t = arg;
-	struct buf *b = &t->resp->body;
-	size_t len = size * n;
-	long status = 0;
-
-	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
-	if (status < 200 || status > 299) {
-		if (b->len < ERROR_BODY_MAX && buf_append(b, data, len) < 0)
-			return 0;
-		return len;
-	}
-	if (t->req->sink) {
-		t->rc = t->req->sink->put(t->req->sink, data, len, t->err);
-		return t->rc < 0 ? 0 : len;
-	}
-	if (b->len + len > HTTP_BODY_MAX) {
-		t->rc = error_set(t->err, EFBIG,
-				  "the answer is longer than %u bytes",
-				  HTTP_BODY_MAX);
-		return 0;
-	}
-	return buf_append(b, data, len) < 0 ? 0 : len;
-}
-
-static size_t on_read(char *data, size_t size, size_t n, void *arg)
-{
-	struct transfer *t = arg;
-	uint64_t left = t->req->body_len - t->sent;
-	size_t len = size * n < left ? size * n : (size_t)left;
-
-	if (len == 0)
-		return 0;
-	if (t->req->body)
-		memcpy(data, (const char *)t->req->body + t->sent, len);
-	else if (fs_pread_full(t->req->body_fd, data, len,
-			       t->req->body_off + t->sent) < 0)
-		return CURL_READFUNC_ABORT;
-	t->sent += len;
-	return len;
-}
-
-/* curl sends the body anew when a kept connection turns out to be dead. */
-static int on_seek(void *arg, curl_off_t off, int origin)
-{
-	struct transfer *t = arg;
-
-	if (origin != SEEK_SET || off < 0)
-		return CURL_SEEKFUNC_CANTSEEK;
-	t->sent = (uint64_t)off;
-	return CURL_SEEKFUNC_OK;
-}
-
-static void set_limits(struct http *h, CURL *c)
-{
-	const char *schemes = h->cfg.allow_plain ? "http,https" : "https";
-	long stall = (long)(h->cfg.stall_timeout_ms + 999) / 1000;
-
-	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, schemes);
-	curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, schemes);
-	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
-	curl_easy_setopt(c, CURLOPT_MAXREDIRS, REDIRECTS_MAX);
-	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS,
-			 (long)h->cfg.connect_timeout_ms);
-	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, stall ? stall : 1L);
-	curl_easy_setopt(c, CURLOPT_BUFFERSIZE, BUFFER_SIZE);
-	curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(c, CURLOPT_USERAGENT, "bootseer/" BOOTSEER_VERSION);
-	if (h->ca_file)
-		curl_easy_setopt(c, CURLOPT_CAINFO, h->ca_file);
-}
-
-static void set_request(CURL *c, struct transfer *t, struct curl_slist *headers)
-{
-	const struct http_request *req = t->req;
-
-	curl_easy_setopt(c, CURLOPT_URL, req->url);
-	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
-	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
-	if (strcmp(req->method, "HEAD") == 0)
-		curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
-	else if (strcmp(req->method, "GET") != 0)
-		curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, req->method);
-	if (req->body_len) {
-		curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
-		curl_easy_setopt(c, CURLOPT_READFUNCTION, on_read);
-		curl_easy_setopt(c, CURLOPT_READDATA, t);
-		curl_easy_setopt(c, CURLOPT_SEEKFUNCTION, on_seek);
-		curl_easy_setopt(c, CURLOPT_SEEKDATA, t);
-		curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE,
-				 (curl_off_t)req->body_len);
-		curl_easy_setopt(c, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_SIZE);
-		curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-	} else if (strcmp(req->method, "POST") == 0 ||
-		   strcmp(req->method, "PUT") == 0 ||
-		   strcmp(req->method, "PATCH") == 0) {
-		curl_easy_setopt(c, CURLOPT_POSTFIELDS, "");
-		curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, 0L);
-		curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-	}
-}
-
-static int code_of(CURLcode code)
-{
-	switch (code) {
-	case CURLE_OPERATION_TIMEDOUT:
-		return ETIMEDOUT;
-	case CURLE_COULDNT_CONNECT:
-		return ECONNREFUSED;
-	case CURLE_COULDNT_RESOLVE_HOST:
-		return EHOSTUNREACH;
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_PEER_FAILED_VERIFICATION:
-	case CURLE_SSL_CACERT_BADFILE:
-	case CURLE_UNSUPPORTED_PROTOCOL:
-		return EPROTO;
-	case CURLE_OUT_OF_MEMORY:
-		return ENOMEM;
-	default:
-		return EIO;
-	}
-}
-
-static int explain(struct http *h, const struct transfer *t, CURLcode code,
-		   const char *detail, struct error *err)
-{
-	const char *cure = "";
-
-	if (t->rc < 0)
-		return t->rc;
-	if (code == CURLE_SSL_CONNECT_ERROR && !h->cfg.allow_plain)
-		cure = " (a registry without TLS needs --plain-http)";
-	if (code == CURLE_PEER_FAILED_VERIFICATION)
-		cure = " (give its authority with --ca-file)";
-	return error_set(err, code_of(code), "%s %.200s: %s%s", t->req->method,
-			 t->req->url,
-			 *detail ? detail : curl_easy_strerror(code), cure);
-}
-
+/* The caller's headers; NULL when memory is short.  Waiting for "100 Continue"
+ * is switched off: it costs a round trip, or a second at old servers. */
 static struct curl_slist *make_headers(const struct http_request *req)
 {
-	/* No "Expect: 100-continue": it costs a round trip. */
 	struct curl_slist *list = curl_slist_append(NULL, "Expect:");
 
 	for (size_t i = 0; list && req->headers && req->headers[i]; i++) {
 		struct curl_slist *more =
 			curl_slist_append(list, req->headers[i]);
 
-		if (!more) {
+		if (!more)
 			curl_slist_free_all(list);
-			return NULL;
-		}
 		list = more;
 	}
 	return list;
 }
 
-int http_do(struct http *h, const struct http_request *req,
-	    struct http_response *resp, struct error *err)
+static int tls_error(CURLcode code, const char *why, struct error *err)
 {
-	struct transfer t = { .req = req, .resp = resp, .err = err };
-	struct curl_slist *headers = make_headers(req);
-	struct handle *x = headers ? take_handle(h) : NULL;
-	char detail[CURL_ERROR_SIZE] = "";
-	CURLcode code;
-	int rc = 0;
+	if (code == CURLE_PEER_FAILED_VERIFICATION)
+		return error_set(
+			err, EPROTO,
+			"the server's certificate is not trusted (%s): "
+			"name its authority with --ca-file",
+			why);
+	if (code == CURLE_SSL_CACERT_BADFILE)
+		return error_set(err, EPROTO, "CA file: %s", why);
+	return error_set(err, EPROTO,
+			 "TLS failed (%s): if the server speaks plain HTTP, "
+			 "say --plain-http",
+			 why);
+}
 
-	buf_reset(&resp->body);
-	buf_reset(&resp->headers);
-	if (!x) {
+static int curl_error(CURLcode code, const char *why, struct error *err)
+{
+	switch (code) {
+	case CURLE_OPERATION_TIMEDOUT:
+		return error_set(err, ETIMEDOUT, "%s", why);
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		return error_set(err, ECONNREFUSED, "%s", why);
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CIPHER:
+	case CURLE_SSL_ISSUER_ERROR:
+		return tls_error(code, why, err);
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		return error_set(err, EINVAL,
+				 "%s: plain HTTP needs --plain-http", why);
+	case CURLE_URL_MALFORMAT:
+	case CURLE_TOO_MANY_REDIRECTS:
+		return error_set(err, EINVAL, "%s", why);
+	case CURLE_OUT_OF_MEMORY:
+		return error_nomem(err);
+	default:
+		return error_set(err, EIO, "%s", why);
+	}
+}
+
+static int keep_url(CURL *h, struct http_response *r, struct error *err)
+{
+	char *url = NULL;
+	long n = 0;
+
+	(void)curl_easy_getinfo(h, CURLINFO_REDIRECT_COUNT, &n);
+	if (n == 0 ||
+	    curl_easy_getinfo(h, CURLINFO_EFFECTIVE_URL, &url) != CURLE_OK)
+		return 0;
+	r->url = strdup(url);
+	return r->url ? 0 : error_nomem(err);
+}
+
+static int run(CURL *h, struct exchange *x)
+{
+	char why[CURL_ERROR_SIZE] = "";
+	CURLcode code;
+
+	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, why);
+	if (x->req->deadline_ns) {
+		int64_t left = x->req->deadline_ns - http_now_ns();
+
+		if (left <= 0)
+			return error_set(x->err, ETIMEDOUT,
+					 "the deadline is over");
+		(void)curl_easy_setopt(h, CURLOPT_TIMEOUT_MS,
+				       (long)(left / 1000000 + 1));
+	}
+	x->moved_ns = http_now_ns();
+	code = curl_easy_perform(h);
+	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
+	if (x->rc < 0)
+		return x->rc;
+	if (code != CURLE_OK && !x->stopped)
+		return curl_error(code, *why ? why : curl_easy_strerror(code),
+				  x->err);
+	return keep_url(h, x->r, x->err);
+}
+
+int http_do(struct http *c, const struct http_request *req,
+	    struct http_response *r, struct error *err)
+{
+	struct exchange x = { .client = c, .req = req, .r = r, .err = err };
+	struct curl_slist *headers;
+	CURL *h;
+	int rc;
+
+	free(r->url);
+	r->url = NULL;
+	r->status = 0;
+	buf_reset(&r->headers);
+	buf_reset(&r->body);
+	h = take_handle(c);
+	headers = make_headers(req);
+	if (!h || !headers) {
+		if (h)
+			give_handle(c, h);
 		curl_slist_free_all(headers);
 		return error_nomem(err);
 	}
-	t.curl = x->curl;
-	set_limits(h, x->curl);
-	set_request(x->curl, &t, headers);
-	curl_easy_setopt(x->curl, CURLOPT_ERRORBUFFER, detail);
-	code = curl_easy_perform(x->curl);
-	if (code != CURLE_OK)
-		rc = explain(h, &t, code, detail, err);
+	set_limits(h, &x);
+	set_callbacks(h, &x);
+	set_method(h, &x);
+	(void)curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
+	if (curl_easy_setopt(h, CURLOPT_URL, req->url) != CURLE_OK)
+		rc = error_nomem(err);
 	else
-		curl_easy_getinfo(x->curl, CURLINFO_RESPONSE_CODE,
-				  &resp->status);
-	curl_easy_setopt(x->curl, CURLOPT_ERRORBUFFER, NULL);
+		rc = run(h, &x);
+	give_handle(c, h);
 	curl_slist_free_all(headers);
-	if (code == CURLE_OK)
-		give_handle(h, x);
-	else
-		handle_free(x);
 	return rc;
 }

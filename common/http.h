@@ -1,76 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * HTTP requests, blocking, with kept connections (libcurl).  Bodies stream.
+ * An HTTP/1.1 client on libcurl: blocking, thread-safe, connections kept alive.
+ * It knows nothing of what it carries; retries and credentials are the caller's.
  */
 #ifndef BOOTSEER_COMMON_HTTP_H
 #define BOOTSEER_COMMON_HTTP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/buf.h"
 #include "common/error.h"
 
+#define HTTP_HEADERS_MAX (64u << 10) /* bytes of an answer's header lines */
+#define HTTP_BODY_MAX \
+	(8u << 20) /* of http_response.body; a longer 2xx answer
+				       * is -EFBIG */
+#define HTTP_ERROR_BODY_MAX \
+	65536u /* the same, of others: the rest is dropped */
+#define HTTP_REDIRECTS_MAX 5
+
 struct http_config {
-	const char *ca_file; /* PEM; NULL: the system's; copied */
-	bool allow_plain;    /* http:// URLs, also as targets of redirects */
+	const char *ca_file; /* PEM; NULL: the system's */
+	bool allow_plain; /* http:// is allowed, also as a redirect's target */
 	uint32_t connect_timeout_ms;
-	uint32_t stall_timeout_ms; /* no byte for so long: -ETIMEDOUT */
+	uint32_t stall_timeout_ms; /* no byte in or out for so long; seen once a
+	                            * second */
+	unsigned int max_idle; /* connections kept open between requests; 0 is
+	                        * 8 */
 };
 
-/* A set of connections; any number of threads may use it at once. */
 struct http;
 
 int http_new(const struct http_config *cfg, struct http **ret,
 	     struct error *err) MUST_CHECK;
-void http_free(struct http *h); /* with no request under way */
+void http_free(struct http *c); /* with no request under way */
 DEFINE_AUTO(http)
 
-/* Takes the body of a 2xx answer as it arrives; an error ends the transfer and
- * is what http_do() returns. */
-struct http_sink {
-	int (*put)(struct http_sink *sink, const void *data, size_t len,
-		   struct error *err);
-};
-
-struct http_request {
-	const char *method; /* "GET" */
-	const char *url;
-	const char *const
-		*headers; /* "Name: value", NULL-terminated; or NULL */
-	/* What is sent: bytes, or `body_len` bytes of a file.  A request with
-	 * a body is not redirected. */
-	const void *body;
-	int body_fd; /* used when body is NULL and body_len is not 0 */
-	uint64_t body_off;
-	uint64_t body_len;
-	struct http_sink *sink; /* NULL: the body goes to response->body */
-};
-
-#define HTTP_HEADER_MAX 4096
-#define HTTP_BODY_MAX (8u << 20) /* of answers without a sink */
-
 struct http_response {
-	long status;
-	struct buf body; /* answers without a sink, and those that are not 2xx
-	                  * (the first bytes, for messages) */
-	struct buf headers; /* "name: value\n", names in lower case */
+	long status;        /* of the last answer; 0: none came */
+	struct buf headers; /* "Name: value" strings, each with its NUL */
+	struct buf body;    /* what no sink took */
+	char *url;          /* where a redirect ended; NULL without one */
 };
+
 #define HTTP_RESPONSE_INIT \
 	{ \
 		.status = 0 \
 	}
+
 void http_response_fini(struct http_response *r);
 
-/* Value of a header (lower-case name), or NULL; caller owns. */
+/* Value of a header, its name in any case; several of one name are joined by
+ * ", " (RFC 9110, 5.3).  Caller owns; NULL if there is none. */
 char *http_header(const struct http_response *r, const char *name) MUST_CHECK;
 
+#define HTTP_STOP 1 /* from a sink: this is enough, and no failure */
+
+/* Takes the body of a 2xx answer as it arrives; status and headers are in `r`.
+ * Returns 0, HTTP_STOP or -errno, which http_do() then returns. */
+struct http_sink {
+	int (*put)(struct http_sink *s, const struct http_response *r,
+		   const void *data, size_t len, struct error *err);
+};
+
+struct http_request {
+	const char *method; /* "GET", "HEAD", "POST", ... */
+	const char *url;
+	const char *const
+		*headers; /* "Name: value"; NULL ends it; may be NULL */
+
+	/* The body of POST, PUT and PATCH: memory, or a range of a file. */
+	const void *body;
+	int body_fd;       /* used when `body` is NULL and body_len > 0 */
+	uint64_t body_off; /* byte of the file */
+	uint64_t body_len;
+
+	struct http_sink *sink; /* NULL: http_response.body */
+	int64_t deadline_ns;    /* CLOCK_MONOTONIC; 0 is none */
+
+	/* Bytes of the body sent so far; non-zero stops with -ECANCELED.
+	 * May be NULL. */
+	int (*sent)(void *arg, uint64_t n);
+	void *sent_arg;
+};
+
 /*
- * Do it.  0 whatever the status is, once a whole answer came.
- *   -ETIMEDOUT, -ECONNREFUSED, -EHOSTUNREACH, -EPROTO (TLS), -EIO (cut off in
- *   the middle), -EFBIG (body without a sink too long), or the sink's.
+ * Send one request and follow redirects; an Authorization header does not
+ * travel to another host.  Returns 0 when a whole answer came, whatever its
+ * status.  `r` must be initialised; it is reset here, and status and headers
+ * stay valid on failure when there were any.
+ *   -ETIMEDOUT     no connection, no byte, or the deadline is over
+ *   -ECONNREFUSED  nothing listens there, or the name is not known
+ *   -EIO           the connection broke
+ *   -EPROTO        TLS failed; the message says what to check
+ *   -EFBIG         the answer is longer than allowed
+ *   -EINVAL        not a URL that is allowed here
+ *   -ENOMEM, -ECANCELED, or what the sink returned
  */
-int http_do(struct http *h, const struct http_request *req,
-	    struct http_response *resp, struct error *err) MUST_CHECK;
+int http_do(struct http *c, const struct http_request *req,
+	    struct http_response *r, struct error *err) MUST_CHECK;
+
+/* Now, on CLOCK_MONOTONIC. */
+int64_t http_now_ns(void);
 
 #endif

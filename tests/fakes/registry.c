@@ -4,7 +4,7 @@
  *
  *   fake-registry --dir LAYOUT --port-file FILE [--log FILE]
  *
- * FILE gets two numbers when it listens: the registry's port and the control
+ * FILE (- is stdout) gets two numbers when it listens: the registry's port and the control
  * port on 127.0.0.1.  GET /set?NAME=VALUE&... on the control port switches a
  * fault (the table below), GET /reset switches all off.  Every request to the
  * registry is one line in the log: METHOD URI STATUS BYTES auth=A range=R.
@@ -381,6 +381,10 @@ static int write_ports(const struct fake *f, const char *path)
 	struct error err = ERROR_INIT;
 	AUTO_BUF b = BUF_INIT;
 
+	if (strcmp(path, "-") == 0) {
+		printf("%u %u\n", f->port, f->control_port);
+		return fflush(stdout);
+	}
 	if (buf_printf(&b, "%u %u\n", f->port, f->control_port) < 0 ||
 	    fs_replace_file(path, b.data, b.len, 0644, &err) < 0) {
 		fprintf(stderr, "%s: %s\n", path, err.msg);

@@ -446,11 +446,13 @@ static void serve_manifest(struct fake *f, struct evhttp_request *req,
 
 /* ------------------------------------------------------------------- lists --- */
 
-static void reply_json(struct fake *f, struct evhttp_request *req, json_t *j)
+static void reply_json(struct fake *f, struct evhttp_request *req,
+		       const char *type, json_t *j)
 {
 	struct evbuffer *out = evbuffer_new();
 	char *text = json_dumps(j, 0);
 
+	fake_header(req, "Content-Type", type);
 	evbuffer_add(out, text, strlen(text));
 	free(text);
 	json_decref(j);
@@ -482,7 +484,8 @@ static void serve_tags(struct fake *f, struct evhttp_request *req)
 	while (n)
 		free(tags[--n]);
 	free(tags);
-	reply_json(f, req, json_pack("{s:s,s:o}", "name", "any", "tags", list));
+	reply_json(f, req, "application/json",
+		   json_pack("{s:s,s:o}", "name", "any", "tags", list));
 }
 
 /* A descriptor of one referrer, as the registry lists it. */
@@ -528,7 +531,7 @@ static void serve_referrers(struct fake *f, struct evhttp_request *req,
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, describe(f, &found[i]));
 	free(found);
-	reply_json(f, req,
+	reply_json(f, req, "application/vnd.oci.image.index.v1+json",
 		   json_pack("{s:i,s:s,s:o}", "schemaVersion", 2, "mediaType",
 			     "application/vnd.oci.image.index.v1+json",
 			     "manifests", list));

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writing to a registry that misbehaves. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "common/fs.h"
+#include "oci_fixture.h"
+
+#define BIG ((size_t)40 << 20) /* several chunks */
+#define ARTIFACT "application/vnd.example.artifact"
+
+static struct registry_fixture fix;
+static struct error err;
+
+static void setup(void)
+{
+	fixture_start(&fix);
+	err = (struct error)ERROR_INIT;
+}
+
+static void teardown(void)
+{
+	fixture_stop(&fix);
+}
+
+TestSuite(oci_registry_write, .init = setup, .fini = teardown, .timeout = 120);
+
+/* A file of `len` bytes, its digest, and what came of uploading it. */
+static int put(size_t len, struct digest *d, struct oci_progress *p)
+{
+	AUTO_FREE char *data = malloc(len + 1);
+	AUTO_CLOSE int fd = -1;
+
+	cr_assert_not_null(data);
+	for (size_t i = 0; i < len; i++)
+		data[i] = (char)(i * 7 + i / 251 + len);
+	cr_assert_eq(digest_of(data, len, d), 0);
+	fd = fixture_file(&fix, data, len);
+	return oci_put_blob(fix.store, d, len, fd, p, &err);
+}
+
+/* The registry checked the digest; here is whether it has the blob. */
+static void expect_stored(const struct digest *d, size_t len)
+{
+	AUTO_BUF got = BUF_INIT;
+
+	cr_expect_eq(oci_get_blob(fix.store, d, len, len, &got, &err), 0, "%s",
+		     err.msg);
+}
+
+Test(oci_registry_write, a_small_blob_is_two_requests_and_sent_once)
+{
+	struct digest d;
+
+	cr_assert_eq(put(1000, &d, NULL), 0, "%s", err.msg);
+	expect_stored(&d, 1000);
+	cr_expect_eq(fixture_count(&fix, "POST", NULL), 1);
+	cr_expect_eq(fixture_count(&fix, "PUT", NULL), 1);
+	cr_expect_eq(fixture_count(&fix, "PATCH", NULL), 0);
+	cr_assert_eq(put(1000, &d, NULL), 0, "%s", err.msg);
+	cr_expect_eq(fixture_count(&fix, "POST", NULL), 1);
+}
+
+Test(oci_registry_write, an_empty_blob_can_be_stored)
+{
+	struct digest d;
+
+	cr_assert_eq(put(0, &d, NULL), 0, "%s", err.msg);
+	expect_stored(&d, 0);
+}
+
+Test(oci_registry_write, a_cut_upload_goes_on_where_the_registry_says)
+{
+	struct digest d;
+
+	fixture_fault(&fix, "upload_cut=5000000&times=1");
+	cr_assert_eq(put(BIG, &d, NULL), 0, "%s", err.msg);
+	expect_stored(&d, BIG);
+	cr_expect_eq(fixture_count(&fix, "POST", NULL), 1);
+	cr_expect_eq(fixture_count(&fix, "GET /v2/any/blobs/uploads", NULL), 1);
+}
+
+Test(oci_registry_write, a_lost_session_is_begun_anew)
+{
+	struct digest d;
+
+	fixture_fault(&fix, "upload_lose=1&times=1&match=state=16777216");
+	cr_assert_eq(put(BIG, &d, NULL), 0, "%s", err.msg);
+	expect_stored(&d, BIG);
+	cr_expect_eq(fixture_count(&fix, "POST", NULL), 2);
+}
+
+Test(oci_registry_write, a_registry_without_chunks_gets_one_piece)
+{
+	struct digest d;
+
+	fixture_fault(&fix, "no_chunks=1");
+	cr_assert_eq(put(BIG, &d, NULL), 0, "%s", err.msg);
+	expect_stored(&d, BIG);
+}
+
+Test(oci_registry_write, a_lost_answer_to_the_last_request_is_no_failure)
+{
+	struct digest d;
+
+	fixture_fault(&fix, "drop_after=1&times=1");
+	cr_assert_eq(put(1000, &d, NULL), 0, "%s", err.msg);
+	expect_stored(&d, 1000);
+	cr_expect_eq(fixture_count(&fix, "POST", NULL), 1);
+}
+
+Test(oci_registry_write, content_that_is_not_what_its_digest_says_is_refused)
+{
+	AUTO_CLOSE int fd = fixture_file(&fix, "other", 5);
+	struct digest d;
+
+	cr_assert_eq(digest_of("wrong", 5, &d), 0);
+	cr_expect_eq(oci_put_blob(fix.store, &d, 5, fd, NULL, &err), -EBADMSG);
+	cr_expect(strstr(err.msg, "sha256:"), "%s", err.msg);
+}
+
+Test(oci_registry_write, errors_end_within_the_budget)
+{
+	struct digest d;
+
+	fixture_fault(&fix, "status=500");
+	cr_expect_eq(put(1000, &d, NULL), -EIO);
+	cr_expect_eq(fixture_count(&fix, " 500 ", NULL), 4);
+}
+
+struct stopper {
+	struct oci_progress base;
+	uint64_t last, total;
+	uint64_t stop_at;
+};
+
+static int on_step(struct oci_progress *p, uint64_t done, uint64_t total)
+{
+	struct stopper *s = container_of(p, struct stopper, base);
+
+	cr_expect_geq(done, s->last);
+	s->last = done;
+	s->total = total;
+	return done >= s->stop_at;
+}
+
+Test(oci_registry_write, progress_reaches_the_size_and_can_stop_the_upload)
+{
+	struct stopper s = { .base.step = on_step, .stop_at = UINT64_MAX };
+	struct digest d;
+
+	cr_assert_eq(put(BIG, &d, &s.base), 0, "%s", err.msg);
+	cr_expect_eq(s.last, BIG);
+	cr_expect_eq(s.total, BIG);
+	s = (struct stopper){ .base.step = on_step, .stop_at = 1000000 };
+	cr_expect_eq(put(BIG + 1, &d, &s.base), -ECANCELED);
+}
+
+/* ------------------------------------------------------------- manifests --- */
+
+static struct digest put_image(const char *tag, const struct digest *subject,
+			       const char *type)
+{
+	AUTO_FREE char *text = NULL;
+	struct digest config, d;
+
+	cr_assert_eq(put(2, &config, NULL), 0, "%s", err.msg);
+	text = fixture_manifest(&config, subject, type);
+	cr_assert_eq(digest_of(text, strlen(text), &d), 0);
+	cr_assert_eq(oci_put_manifest(fix.store, tag, IMAGE_TYPE, text,
+				      strlen(text), &err),
+		     0, "%s", err.msg);
+	return d;
+}
+
+static size_t count_referrers(const struct digest *subject, const char *type)
+{
+	struct digest *found = NULL;
+	size_t n = 0;
+
+	cr_assert_eq(oci_list_referrers(fix.store, subject, type, &found, &n,
+					&err),
+		     0, "%s", err.msg);
+	free(found);
+	return n;
+}
+
+Test(oci_registry_write, a_manifest_comes_back_by_tag_and_by_digest)
+{
+	struct digest d = put_image("v1", NULL, NULL);
+	struct oci_manifest m;
+	char name[DIGEST_STR_MAX];
+
+	digest_format(&d, name);
+	cr_assert_eq(oci_get_manifest(fix.store, "v1", &m, &err), 0, "%s",
+		     err.msg);
+	cr_expect(digest_equal(&m.digest, &d));
+	cr_expect_str_eq(m.media_type, IMAGE_TYPE);
+	oci_manifest_fini(&m);
+	cr_assert_eq(oci_get_manifest(fix.store, name, &m, &err), 0, "%s",
+		     err.msg);
+	oci_manifest_fini(&m);
+	cr_assert_eq(oci_remove_manifest(fix.store, &d, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(oci_get_manifest(fix.store, "v1", &m, &err), -ENOENT);
+}
+
+Test(oci_registry_write, referrers_are_found_by_the_api)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 0);
+	put_image(NULL, &image, ARTIFACT);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+	cr_expect_eq(count_referrers(&image, "other/type"), 0);
+	cr_expect_eq(count_referrers(&image, NULL), 1);
+	cr_expect_eq(fixture_count(&fix, "manifests/sha256-", NULL), 0);
+}
+
+Test(oci_registry_write, without_the_api_a_tag_lists_the_referrers)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+	struct digest one, two;
+
+	fixture_fault(&fix, "referrers=0");
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 0);
+	one = put_image(NULL, &image, ARTIFACT);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+	two = put_image(NULL, &image, "other/type");
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+	cr_expect_eq(count_referrers(&image, NULL), 2);
+	put_image(NULL, &image, ARTIFACT);
+	cr_expect_eq(count_referrers(&image, NULL), 2);
+	cr_assert_eq(oci_remove_manifest(fix.store, &one, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 0);
+	cr_assert_eq(oci_remove_manifest(fix.store, &two, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(count_referrers(&image, NULL), 0);
+}
+
+Test(oci_registry_write, tags_are_listed_over_all_pages)
+{
+	char **tags = NULL;
+	size_t n = 0;
+
+	for (int i = 0; i < 7; i++) {
+		char tag[8];
+
+		snprintf(tag, sizeof(tag), "t%d", i);
+		put_image(tag, NULL, NULL);
+	}
+	fixture_fault(&fix, "page=3");
+	cr_assert_eq(oci_list_tags(fix.store, 100, &tags, &n, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(n, 7);
+	while (n)
+		free(tags[--n]);
+	free(tags);
+	cr_assert_eq(oci_list_tags(fix.store, 4, &tags, &n, &err), 0);
+	cr_expect_eq(n, 4);
+	while (n)
+		free(tags[--n]);
+	free(tags);
+}
