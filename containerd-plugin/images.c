@@ -14,7 +14,7 @@
 
 /* For how long an answer is used.  A pull asks for all its layers in a row. */
 #define LAZY_TTL_NS (60 * NS_PER_S)
-#define ORDINARY_TTL_NS (30 * NS_PER_S)
+#define ORDINARY_TTL_NS (10 * NS_PER_S)
 #define UNKNOWN_TTL_NS (3 * NS_PER_S)
 #define ANSWERS_MAX 64 /* images that are remembered */
 

@@ -39,12 +39,17 @@ void notify_send(const char *state)
 int notify_take_socket(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+	int listening = 0;
+	socklen_t len = sizeof(listening);
 	bool ours = pid && n && strtol(pid, NULL, 10) == (long)getpid() &&
 		    strtol(n, NULL, 10) >= 1;
 
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
-	if (!ours || fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC) < 0)
+	if (!ours ||
+	    getsockopt(FIRST_FD, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) <
+		    0 ||
+	    !listening || fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return -1;
 	return FIRST_FD;
 }

@@ -2,29 +2,22 @@
 /*
  * Folders and mounts.  ROOT/snapshots/ID/fs holds a layer (or what a container
  * wrote), ROOT/snapshots/ID/work is overlayfs' own.  Lazy layers are in
- * snapshots_lazy.c.
+ * snapshots_lazy.c, start and end in snapshots_open.c.
  */
 #include "containerd-plugin/snapshots.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "common/fs.h"
 #include "common/log.h"
-#include "common/loop.h"
 #include "containerd-plugin/snapshots_priv.h"
 #include "containerd-plugin/usage.h"
 
 #define LABEL_UID_MAPPING "containerd.io/snapshot/uidmapping"
 #define LABEL_GID_MAPPING "containerd.io/snapshot/gidmapping"
-
-#define RESTORE_PAGE 100
 
 char *snapshots_path(struct snapshots *s, uint64_t id, const char *name)
 {
@@ -39,6 +32,113 @@ char *snapshots_path(struct snapshots *s, uint64_t id, const char *name)
 struct store *snapshots_store(struct snapshots *s)
 {
 	return s->store;
+}
+
+/* ---- folders ---- */
+
+/* The host id of the container's id 0: "0:1000:65536,..." */
+static bool root_of_mapping(const char *text, unsigned int *ret)
+{
+	unsigned int inside, host, n;
+
+	for (; text; text = strchr(text, ',')) {
+		text += *text == ',';
+		if (sscanf(text, "%u:%u:%u", &inside, &host, &n) == 3 &&
+		    inside == 0 && n > 0) {
+			*ret = host;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The top of a container's file system belongs to whom the image's does. */
+static int set_owner(const char *path, const struct labels *labels,
+		     const char *lower, struct error *err)
+{
+	const char *uid_map = labels_get(labels, LABEL_UID_MAPPING);
+	const char *gid_map = labels_get(labels, LABEL_GID_MAPPING);
+	AUTO_FREE char *first = strndup(lower, strcspn(lower, ":"));
+	unsigned int uid, gid;
+	struct stat st;
+
+	if (!first)
+		return error_nomem(err);
+	if (uid_map || gid_map) {
+		if (!root_of_mapping(uid_map, &uid) ||
+		    !root_of_mapping(gid_map, &gid))
+			return error_set(err, EINVAL,
+					 "the labels of id "
+					 "mappings do not map id 0");
+	} else if (*first) {
+		if (stat(first, &st) < 0)
+			return error_set(err, EIO, "layer '%s': %s", first,
+					 strerror(errno));
+		uid = st.st_uid;
+		gid = st.st_gid;
+	} else {
+		return 0;
+	}
+	if (lchown(path, uid, gid) < 0)
+		return error_set(err, EIO, "owner of '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+static int make_dir(const char *path, mode_t mode, struct error *err)
+{
+	int code;
+
+	/* chmod: the process's umask must not matter. */
+	if (path && (mkdir(path, mode) == 0 || errno == EEXIST) &&
+	    chmod(path, mode) == 0)
+		return 0;
+	code = !path                                ? ENOMEM
+	       : errno == ENOSPC || errno == EDQUOT ? ENOSPC
+						    : EIO;
+	return error_set(err, code, "make folder '%s': %s", path ? path : "",
+			 strerror(path ? errno : ENOMEM));
+}
+
+/*
+ * Make the folders of a snapshot that is not committed.  Nothing is synced: a
+ * power loss may take them, with what a container did not sync, and then
+ * ensure_folders() makes them again.  A committed layer is never made again, as
+ * it would be an empty one.
+ */
+static int make_folders(struct snapshots *s, const struct snapshot *snap,
+			const char *lower, struct error *err)
+{
+	AUTO_FREE char *top = snapshots_path(s, snap->id, "");
+	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
+	AUTO_FREE char *work = snapshots_path(s, snap->id, "work");
+	int rc = make_dir(top, 0700, err);
+
+	if (rc == 0)
+		rc = make_dir(upper, 0755, err);
+	if (rc == 0 && snap->kind == SNAPSHOT_KIND_ACTIVE)
+		rc = make_dir(work, 0711, err);
+	if (rc == 0)
+		rc = set_owner(upper, &snap->labels, lower, err);
+	return rc;
+}
+
+static int ensure_folders(struct snapshots *s, const struct snapshot *snap,
+			  const char *lower, struct error *err)
+{
+	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
+	AUTO_FREE char *work = snapshots_path(s, snap->id, "work");
+
+	if (!upper || !work)
+		return error_nomem(err);
+	if (access(upper, F_OK) == 0 &&
+	    (snap->kind != SNAPSHOT_KIND_ACTIVE || access(work, F_OK) == 0))
+		return 0;
+	log_warning("snapshots",
+		    "folders of a snapshot were lost and are made again, "
+		    "empty: snapshot=\"%s\"",
+		    snap->name);
+	return make_folders(s, snap, lower, err);
 }
 
 /* ---- mounts ---- */
@@ -200,97 +300,14 @@ int snapshots_mounts(struct snapshots *s, const char *key, struct mount *ret,
 	if (rc == 0)
 		rc = collect_lower(s, chain + 1, n - 1, &lower, err);
 	if (rc == 0)
+		rc = ensure_folders(s, &chain[0], lower.data, err);
+	if (rc == 0)
 		rc = make_mount(s, &chain[0], lower.data, ret, err);
 	snapshots_free(chain, n);
 	return rc;
 }
 
 /* ---- Prepare, View ---- */
-
-/* The host id of the container's id 0: "0:1000:65536,..." */
-static bool root_of_mapping(const char *text, unsigned int *ret)
-{
-	unsigned int inside, host, n;
-
-	for (; text; text = strchr(text, ',')) {
-		text += *text == ',';
-		if (sscanf(text, "%u:%u:%u", &inside, &host, &n) == 3 &&
-		    inside == 0 && n > 0) {
-			*ret = host;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The top of a container's file system belongs to whom the image's does. */
-static int set_owner(const char *path, const struct labels *labels,
-		     const char *lower, struct error *err)
-{
-	const char *uid_map = labels_get(labels, LABEL_UID_MAPPING);
-	const char *gid_map = labels_get(labels, LABEL_GID_MAPPING);
-	AUTO_FREE char *first = strndup(lower, strcspn(lower, ":"));
-	unsigned int uid, gid;
-	struct stat st;
-
-	if (!first)
-		return error_nomem(err);
-	if (uid_map || gid_map) {
-		if (!root_of_mapping(uid_map, &uid) ||
-		    !root_of_mapping(gid_map, &gid))
-			return error_set(err, EINVAL,
-					 "the labels of id "
-					 "mappings do not map id 0");
-	} else if (*first) {
-		if (stat(first, &st) < 0)
-			return error_set(err, EIO, "layer '%s': %s", first,
-					 strerror(errno));
-		uid = st.st_uid;
-		gid = st.st_gid;
-	} else {
-		return 0;
-	}
-	if (lchown(path, uid, gid) < 0)
-		return error_set(err, EIO, "owner of '%s': %s", path,
-				 strerror(errno));
-	return 0;
-}
-
-static int make_dir(const char *path, mode_t mode, struct error *err)
-{
-	int code;
-
-	/* chmod: the process's umask must not matter. */
-	if (path && mkdir(path, mode) == 0 && chmod(path, mode) == 0)
-		return 0;
-	code = !path                                ? ENOMEM
-	       : errno == ENOSPC || errno == EDQUOT ? ENOSPC
-						    : EIO;
-	return error_set(err, code, "make folder '%s': %s", path ? path : "",
-			 strerror(path ? errno : ENOMEM));
-}
-
-/* Make the folders of a new snapshot, durable. */
-static int make_folders(struct snapshots *s, const struct snapshot *snap,
-			const char *lower, struct error *err)
-{
-	AUTO_FREE char *top = snapshots_path(s, snap->id, "");
-	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
-	AUTO_FREE char *work = snapshots_path(s, snap->id, "work");
-	int rc = make_dir(top, 0700, err);
-
-	if (rc == 0)
-		rc = make_dir(upper, 0755, err);
-	if (rc == 0 && snap->kind == SNAPSHOT_KIND_ACTIVE)
-		rc = make_dir(work, 0711, err);
-	if (rc == 0)
-		rc = set_owner(upper, &snap->labels, lower, err);
-	if (rc == 0 && fs_sync_dir(top, err) < 0)
-		rc = -EIO;
-	if (rc == 0 && fs_sync_dir(s->folder, err) < 0)
-		rc = -EIO;
-	return rc;
-}
 
 static void remove_folders(struct snapshots *s, uint64_t id)
 {
@@ -442,179 +459,4 @@ int snapshots_cleanup(struct snapshots *s, struct error *err)
 				    v[i].id, why.msg);
 	}
 	return rc;
-}
-
-/* ---- open, restore ---- */
-
-static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
-			int64_t deadline, struct error *err)
-{
-	for (size_t i = 0; i < n; i++) {
-		AUTO_FREE char *path = NULL;
-		int rc;
-
-		if (!v[i].has_tree)
-			continue;
-		if (loop_clock_ns() >= deadline)
-			return error_set(err, ETIMEDOUT,
-					 "bootseerd takes too "
-					 "long; the rest is mounted on use");
-		rc = images_mount(s->images, &v[i].tree, v[i].id, &path, err);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
-		      struct error *err)
-{
-	int64_t deadline = loop_clock_ns() + timeout_ns;
-	AUTO_FREE char *after = strdup("");
-	size_t n = RESTORE_PAGE;
-	int rc = 0;
-
-	while (rc == 0 && after && n == RESTORE_PAGE) {
-		struct snapshot *v = NULL;
-
-		rc = store_list(s->store, after, RESTORE_PAGE, &v, &n, err);
-		if (rc < 0)
-			return rc;
-		rc = restore_page(s, v, n, deadline, err);
-		if (n > 0) {
-			free(after);
-			after = strdup(v[n - 1].name);
-		}
-		snapshots_free(v, n);
-	}
-	return after ? rc : error_nomem(err);
-}
-
-static int lock_root(struct snapshots *s, struct error *err)
-{
-	AUTO_BUF path = BUF_INIT;
-
-	if (buf_printf(&path, "%s/lock", s->config.root) < 0)
-		return error_nomem(err);
-	s->lock_fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (s->lock_fd < 0)
-		return error_set(err, errno, "'%s': %s", path.data,
-				 strerror(errno));
-	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return error_set(err, EBUSY,
-				 "another bootseer-snapshotter "
-				 "uses '%s'",
-				 s->config.root);
-	return 0;
-}
-
-/* Note folders that no snapshot has, as a crash leaves them, for Cleanup. */
-static int find_strays(struct snapshots *s, struct error *err)
-{
-	DIR *dir = opendir(s->folder);
-	struct dirent *e;
-	int rc = 0;
-
-	if (!dir)
-		return error_set(err, EIO, "'%s': %s", s->folder,
-				 strerror(errno));
-	while (rc == 0 && (e = readdir(dir))) {
-		char *end;
-		uint64_t id = strtoull(e->d_name, &end, 10);
-
-		if (!isdigit((unsigned char)*e->d_name) || *end || id == 0)
-			continue;
-		if (store_is_new(s->store))
-			rc = error_set(err, ENODATA,
-				       "'%s' holds snapshots, but "
-				       "their metadata.db is gone: restore it, "
-				       "or move that folder away and remove "
-				       "the images from containerd",
-				       s->folder);
-		else
-			rc = store_garbage_add(s->store, id, err);
-	}
-	closedir(dir);
-	return rc;
-}
-
-static int open_root(struct snapshots *s, struct error *err)
-{
-	AUTO_BUF folder = BUF_INIT;
-	AUTO_BUF db = BUF_INIT;
-	int rc;
-
-	if (buf_printf(&folder, "%s/snapshots", s->config.root) < 0 ||
-	    buf_printf(&db, "%s/metadata.db", s->config.root) < 0)
-		return error_nomem(err);
-	s->folder = buf_steal(&folder);
-	if (!s->folder)
-		return error_nomem(err);
-	/* A comma or a colon could not be told in overlayfs' options. */
-	if (strpbrk(s->folder, ",:\\"))
-		return error_set(err, EINVAL,
-				 "root '%s': no comma, colon or "
-				 "backslash may be in it",
-				 s->config.root);
-	rc = fs_mkdir_p(s->config.root, 0700, err);
-	if (rc == 0)
-		rc = lock_root(s, err);
-	if (rc == 0)
-		rc = fs_mkdir_p(s->folder, 0700, err);
-	if (rc == 0)
-		rc = store_open(db.data, &s->store, err);
-	if (rc == 0)
-		rc = find_strays(s, err);
-	if (rc == 0)
-		rc = fs_sync_dir(s->config.root, err);
-	return rc;
-}
-
-int snapshots_open(const struct snapshots_config *config,
-		   struct snapshots **ret, struct error *err)
-{
-	struct snapshots *s = calloc(1, sizeof(*s));
-	pthread_condattr_t attr;
-	int rc;
-
-	if (!s)
-		return error_nomem(err);
-	s->config = *config;
-	s->lock_fd = -1;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->changed, &attr);
-	pthread_condattr_destroy(&attr);
-	s->has_index_option =
-		access("/sys/module/overlay/parameters/index", F_OK) == 0;
-	rc = open_root(s, err);
-	if (rc == 0)
-		rc = images_new(
-			&(struct images_config){
-				.socket = config->node_socket,
-				.instance = store_instance(s->store),
-				.timeout_ns = config->node_timeout_ns,
-				.layer_timeout_ns = config->layer_timeout_ns },
-			&s->images, err);
-	if (rc < 0) {
-		snapshots_close(s);
-		return rc;
-	}
-	*ret = s;
-	return 0;
-}
-
-void snapshots_close(struct snapshots *s)
-{
-	if (!s)
-		return;
-	images_free(s->images);
-	store_close(s->store);
-	if (s->lock_fd >= 0)
-		close(s->lock_fd);
-	pthread_cond_destroy(&s->changed);
-	pthread_mutex_destroy(&s->lock);
-	free(s->folder);
-	free(s);
 }

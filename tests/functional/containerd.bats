@@ -226,3 +226,63 @@ have_lazy() {
 	[ "$output" = "$(printf 'newer\none')" ]
 	[ "$(layer_gets "$T" lazy)" -eq 0 ]
 }
+
+@test "the socket may come from the service manager" {
+	/usr/bin/python3 - "$T/plugin.sock" "$plugin" --root "$T/plugin" \
+		--node "$T/node.sock" >>"$T/plugin.log" 2>&1 3>&- <<-'END' &
+	import os, socket, sys
+	s = socket.socket(socket.AF_UNIX)
+	s.bind(sys.argv[1])
+	s.listen()
+	if s.fileno() != 3:
+	    os.dup2(s.fileno(), 3)
+	os.set_inheritable(3, True)
+	os.environ["LISTEN_FDS"] = "1"
+	os.environ["LISTEN_PID"] = str(os.getpid())
+	os.execv(sys.argv[2], sys.argv[2:])
+	END
+	plugin_pid=$!
+	pids+=("$plugin_pid")
+	wait_until "$plugin_pid" grep -q listening "$T/plugin.log"
+	start_containerd
+	push "$I" plain
+	pull_full bootseer plain
+	stop_daemon "$plugin_pid"
+	[ -S "$T/plugin.sock" ] # not the plugin's to remove
+}
+
+@test "folders that a power loss took are made again, layers are not" {
+	local id
+
+	start_all
+	push "$I" plain
+	pull_full bootseer plain
+	ctr snapshots --snapshotter bootseer prepare active \
+		"$(chain_ids_of "$I" plain | tail -1)"
+	id=$(ls "$T/plugin/snapshots" | sort -n | tail -1)
+	rm -r "$T/plugin/snapshots/$id"
+	ctr snapshots --snapshotter bootseer mounts "$T/x" active
+	[ -d "$T/plugin/snapshots/$id/work" ]
+	grep -q 'were lost' "$T/plugin.log"
+	rm -r "$T/plugin/snapshots/1"
+	run ! in_container bootseer plain true
+	[ ! -e "$T/plugin/snapshots/1" ]
+}
+
+@test "metadata that is lost is told, and nothing is deleted" {
+	start_all
+	push "$I" plain
+	pull_full bootseer plain
+	stop_daemon "$plugin_pid"
+	rm "$T/plugin"/metadata.db*
+	run ! "$plugin" --root "$T/plugin" --address "$T/plugin.sock"
+	[[ $output == *"metadata.db is gone"* ]]
+	[ "$(ls "$T/plugin/snapshots" | wc -l)" -eq 3 ]
+}
+
+@test "a second plugin on the same folder is refused" {
+	start_fake_node
+	start_plugin
+	run ! "$plugin" --root "$T/plugin" --address "$T/second.sock"
+	[[ $output == *"another bootseer-snapshotter uses"* ]]
+}

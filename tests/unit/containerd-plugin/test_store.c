@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -279,6 +280,71 @@ Test(store, a_killed_process_loses_nothing_that_it_answered, .init = set_up,
 		}
 		store_close(s);
 	}
+}
+
+static void copy_file(const char *suffix, const char *to_dir, size_t max)
+{
+	AUTO_BUF from = BUF_INIT;
+	AUTO_BUF to = BUF_INIT;
+	AUTO_BUF data = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&from, "%s%s", path, suffix), 0);
+	cr_assert_eq(buf_printf(&to, "%s/db%s", to_dir, suffix), 0);
+	cr_assert_eq(fs_read_file(from.data, 1 << 24, &data, NULL), 0);
+	cr_assert_eq(fs_replace_file(to.data, data.data,
+				     data.len < max ? data.len : max, 0600,
+				     NULL),
+		     0);
+}
+
+/* How many of s00, s01, ... are there; none may be missing in between. */
+static int count_prefix(struct store *s, int n_total)
+{
+	struct snapshot snap;
+	char name[16];
+	int n = 0;
+
+	for (int i = 0; i < n_total; i++) {
+		snprintf(name, sizeof(name), "s%02d", i);
+		if (store_get(s, name, &snap, NULL) < 0)
+			continue;
+		cr_assert_eq(n, i, "%s is there without the one before", name);
+		snapshot_fini(&snap);
+		n++;
+	}
+	return n;
+}
+
+/* A log that ends anywhere, as an unsynced write leaves it, is a shorter past. */
+Test(store, a_torn_log_holds_what_was_before, .init = set_up, .fini = tear_down)
+{
+	char torn[] = "/tmp/bootseer-torn.XXXXXX", name[16];
+	struct store *s = open_store(), *t;
+	int last = 0, n;
+
+	cr_assert_not_null(mkdtemp(torn));
+	for (int i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "s%02d", i);
+		cr_assert_eq(insert(s, name, "", SNAPSHOT_KIND_ACTIVE), 0);
+	}
+	for (size_t cut = 60000; cut < 700000; cut += 7919) {
+		struct error err = ERROR_INIT;
+		AUTO_BUF to = BUF_INIT;
+
+		copy_file("", torn, SIZE_MAX);
+		copy_file("-wal", torn, cut);
+		cr_assert_eq(buf_printf(&to, "%s/db", torn), 0);
+		cr_assert_eq(store_open(to.data, &t, &err), 0, "%s", err.msg);
+		n = count_prefix(t, 20);
+		cr_expect_geq(n, last);
+		last = n;
+		store_close(t);
+		cr_assert_eq(fs_remove_tree(torn, NULL), 0);
+		cr_assert_eq(mkdir(torn, 0700), 0);
+	}
+	cr_expect_eq(last, 20);
+	store_close(s);
+	cr_expect_eq(fs_remove_tree(torn, NULL), 0);
 }
 
 Test(store, a_damaged_or_newer_file_is_refused, .init = set_up,

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The start and end of a snapshotter: its folder, its state, mounts again. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "common/fs.h"
+#include "common/loop.h"
+#include "containerd-plugin/snapshots_priv.h"
+
+#define RESTORE_PAGE 100
+
+static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
+			int64_t deadline, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		AUTO_FREE char *path = NULL;
+		int rc;
+
+		if (!v[i].has_tree)
+			continue;
+		if (loop_clock_ns() >= deadline)
+			return error_set(err, ETIMEDOUT,
+					 "bootseerd takes too "
+					 "long; the rest is mounted on use");
+		rc = images_mount(s->images, &v[i].tree, v[i].id, &path, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
+		      struct error *err)
+{
+	int64_t deadline = loop_clock_ns() + timeout_ns;
+	AUTO_FREE char *after = strdup("");
+	size_t n = RESTORE_PAGE;
+	int rc = 0;
+
+	while (rc == 0 && after && n == RESTORE_PAGE) {
+		struct snapshot *v = NULL;
+
+		rc = store_list(s->store, after, RESTORE_PAGE, &v, &n, err);
+		if (rc < 0)
+			return rc;
+		rc = restore_page(s, v, n, deadline, err);
+		if (n > 0) {
+			free(after);
+			after = strdup(v[n - 1].name);
+		}
+		snapshots_free(v, n);
+	}
+	return after ? rc : error_nomem(err);
+}
+
+static int lock_root(struct snapshots *s, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (buf_printf(&path, "%s/lock", s->config.root) < 0)
+		return error_nomem(err);
+	s->lock_fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (s->lock_fd < 0)
+		return error_set(err, errno, "'%s': %s", path.data,
+				 strerror(errno));
+	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY,
+				 "another bootseer-snapshotter "
+				 "uses '%s'",
+				 s->config.root);
+	return 0;
+}
+
+/* Note folders that no snapshot has, as a crash leaves them, for Cleanup. */
+static int find_strays(struct snapshots *s, struct error *err)
+{
+	DIR *dir = opendir(s->folder);
+	struct dirent *e;
+	int rc = 0;
+
+	if (!dir)
+		return error_set(err, EIO, "'%s': %s", s->folder,
+				 strerror(errno));
+	while (rc == 0 && (e = readdir(dir))) {
+		char *end;
+		uint64_t id = strtoull(e->d_name, &end, 10);
+
+		if (!isdigit((unsigned char)*e->d_name) || *end || id == 0)
+			continue;
+		if (store_is_new(s->store))
+			rc = error_set(err, ENODATA,
+				       "'%s' holds snapshots, but "
+				       "their metadata.db is gone: restore it, "
+				       "or move that folder away and remove "
+				       "the images from containerd",
+				       s->folder);
+		else
+			rc = store_garbage_add(s->store, id, err);
+	}
+	closedir(dir);
+	return rc;
+}
+
+static int open_root(struct snapshots *s, struct error *err)
+{
+	AUTO_BUF folder = BUF_INIT;
+	AUTO_BUF db = BUF_INIT;
+	int rc;
+
+	if (buf_printf(&folder, "%s/snapshots", s->config.root) < 0 ||
+	    buf_printf(&db, "%s/metadata.db", s->config.root) < 0)
+		return error_nomem(err);
+	s->folder = buf_steal(&folder);
+	if (!s->folder)
+		return error_nomem(err);
+	/* A comma or a colon could not be told in overlayfs' options. */
+	if (strpbrk(s->folder, ",:\\"))
+		return error_set(err, EINVAL,
+				 "root '%s': no comma, colon or "
+				 "backslash may be in it",
+				 s->config.root);
+	rc = fs_mkdir_p(s->config.root, 0700, err);
+	if (rc == 0)
+		rc = lock_root(s, err);
+	if (rc == 0)
+		rc = fs_mkdir_p(s->folder, 0700, err);
+	if (rc == 0)
+		rc = store_open(db.data, &s->store, err);
+	if (rc == 0)
+		rc = find_strays(s, err);
+	if (rc == 0)
+		rc = fs_sync_dir(s->config.root, err);
+	return rc;
+}
+
+int snapshots_open(const struct snapshots_config *config,
+		   struct snapshots **ret, struct error *err)
+{
+	struct snapshots *s = calloc(1, sizeof(*s));
+	pthread_condattr_t attr;
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	s->config = *config;
+	s->lock_fd = -1;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	s->has_index_option =
+		access("/sys/module/overlay/parameters/index", F_OK) == 0;
+	rc = open_root(s, err);
+	if (rc == 0)
+		rc = images_new(
+			&(struct images_config){
+				.socket = config->node_socket,
+				.instance = store_instance(s->store),
+				.timeout_ns = config->node_timeout_ns,
+				.layer_timeout_ns = config->layer_timeout_ns },
+			&s->images, err);
+	if (rc < 0) {
+		snapshots_close(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void snapshots_close(struct snapshots *s)
+{
+	if (!s)
+		return;
+	images_free(s->images);
+	store_close(s->store);
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s->folder);
+	free(s);
+}
