@@ -12,7 +12,7 @@ start_daemon() { # LOG COMMAND...
 	local out=$1
 
 	shift
-	setsid ${RUN_IN[@]+"${RUN_IN[@]}"} "$@" >"$out" 2>&1 9>&- &
+	setsid ${RUN_IN[@]+"${RUN_IN[@]}"} "$@" >"$out" 2>&1 7>&- 8<&- &
 	daemon_pid=$!
 	defer stop_daemon "$daemon_pid"
 }
@@ -40,7 +40,7 @@ wait_until() { # PID LOG COMMAND...
 
 # Wait until a line of LOG matches PATTERN and print the first that does.
 wait_for_line() { # LOG PATTERN PID
-	wait_until "$3" "$1" grep -q -E -- "$2" "$1"
+	wait_until "$3" "$1" grep -sqE -- "$2" "$1"
 	grep -m1 -E -- "$2" "$1"
 }
 
@@ -75,6 +75,44 @@ push_image() { # LAYOUT-PATH REPOSITORY:TAG
 	need skopeo
 	skopeo copy --quiet --dest-tls-verify=false "oci:$1" \
 		"docker://$REGISTRY/$2"
+}
+
+has_tag() { # REPOSITORY:TAG
+	skopeo inspect --raw --tls-verify=false "docker://$REGISTRY/$1" \
+		>/dev/null 2>&1
+}
+
+# Make $W/registry: IMAGE:1 as it is, and ours/IMAGE:1 converted by the program
+# under test.  All that is kept between runs, and converted again by another
+# build of the program (unless BOOTSEER_BENCH_KEEP is set); a run works on links
+# to it.  A function that is named puts more into the store.
+prepare_registry() { # IMAGE [FUNCTION]
+	local store=$bench_cache/registry note=$bench_cache/registry/ours.$1
+	local bootseer built
+
+	exec 7>"$bench_cache/.registry.lock"
+	flock 7
+	if has_program bootseer; then
+		bootseer=$(program bootseer)
+		built=$(sha256sum "$bootseer" | cut -d' ' -f1)
+		[[ -s $note && ${BOOTSEER_BENCH_KEEP-} ]] && built=$(<"$note")
+		[[ -s $note && $built == "$(<"$note")" ]] ||
+			rm -rf "$store/docker/registry/v2/repositories/ours/$1"
+	fi
+	start_registry "$store"
+	has_tag "$1:1" || push_image "$(image "$1"):latest" "$1:1"
+	if [[ ${bootseer-} ]] && ! has_tag "ours/$1:1"; then
+		push_image "$(image "$1"):latest" "ours/$1:1"
+		rm -f "$note"
+		"$bootseer" image convert --plain-http \
+			"docker://$REGISTRY/ours/$1:1" \
+			"docker://$REGISTRY/ours/$1:1" >&2
+		echo "$built" >"$note"
+	fi
+	[[ ! ${2-} ]] || "$2"
+	stop_daemon "$registry_pid"
+	cp -al "$store" "$W/registry"
+	exec 7>&-
 }
 
 # --- containerd ---------------------------------------------------------------
