@@ -182,6 +182,12 @@ static const struct option_spec options[] = {
 	  .def = "no",
 	  .no_file = true,
 	  .help = "Print the options as a configuration file and end." },
+	{ .key = "list-metrics",
+	  .type = OPTION_BOOL,
+	  .offset = AT(list_metrics),
+	  .def = "no",
+	  .no_file = true,
+	  .help = "Print the names and meanings of the metrics and end." },
 	{ .key = NULL },
 };
 

@@ -14,9 +14,13 @@
 #define CONTAINERD_CONFIG_MAX (4u << 20)
 #define TMPFS_MAGIC 0x01021994
 
+/* Can images be mounted without it? */
+enum need { ADVICE, NEEDED };
+
 /* Append a check; `cure` is left out when all is well. */
-static void PRINTF(5, 6) add(json_t *list, const char *name, bool ok,
-			     const char *cure, const char *fmt, ...)
+static void PRINTF(6, 7)
+	add(json_t *list, const char *name, bool ok, enum need need,
+	    const char *cure, const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX];
 	json_t *detail;
@@ -28,10 +32,11 @@ static void PRINTF(5, 6) add(json_t *list, const char *name, bool ok,
 	detail = json_string(text);
 	if (!detail)
 		detail = json_string("(not UTF-8)");
-	(void)json_array_append_new(list,
-				    json_pack("{s:s, s:b, s:o, s:s}", "name",
-					      name, "ok", (int)ok, "detail",
-					      detail, "cure", ok ? "" : cure));
+	(void)json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:o, s:s}",
+						    "name", name, "ok", (int)ok,
+						    "needed", need == NEEDED,
+						    "detail", detail, "cure",
+						    ok ? "" : cure));
 }
 
 static bool has_filesystem(const char *name)
@@ -56,13 +61,14 @@ static void check_filesystems(json_t *list)
 {
 	bool dev = access("/dev/fuse", R_OK | W_OK) == 0;
 
-	add(list, "overlay", has_filesystem("overlay"), "modprobe overlay",
+	add(list, "overlay", has_filesystem("overlay"), NEEDED,
+	    "modprobe overlay",
 	    "overlayfs puts a container's writable layer over an image");
-	add(list, "erofs", has_filesystem("erofs"),
+	add(list, "erofs", has_filesystem("erofs"), ADVICE,
 	    "modprobe erofs (package with the kernel's modules); without it "
 	    "the data path 'fuse' is used",
 	    "EROFS reads the metadata images");
-	add(list, "fuse", has_filesystem("fuse") && dev,
+	add(list, "fuse", has_filesystem("fuse") && dev, NEEDED,
 	    "modprobe fuse; in a container: give it the device /dev/fuse",
 	    "/dev/fuse %s", dev ? "can be opened" : "cannot be opened");
 }
@@ -84,11 +90,11 @@ static void check_datapaths(struct node *n, json_t *list)
 
 		snprintf(name, sizeof(name), "datapath %s", (*k)->name);
 		rc = (*k)->probe(&cfg, &err);
-		add(list, name, rc == 0, err.msg, "%s%s",
+		add(list, name, rc == 0, ADVICE, err.msg, "%s%s",
 		    rc == 0 ? "works" : "does not work here",
 		    *k == n->datapath->ops ? "; in use" : "");
 	}
-	add(list, "crash safety", fd_keeper_is_durable(n->keeper),
+	add(list, "crash safety", fd_keeper_is_durable(n->keeper), ADVICE,
 	    "run it by systemd with FileDescriptorStoreMax=, or with --hold",
 	    "descriptors of mounts %s a crash of bootseerd",
 	    fd_keeper_is_durable(n->keeper) ? "survive" : "do not survive");
@@ -103,13 +109,13 @@ static void check_disk(struct node *n, json_t *list)
 	uint64_t free_bytes;
 
 	if (statfs(n->cfg->root, &fs) == 0)
-		add(list, "root on a disk", fs.f_type != TMPFS_MAGIC,
+		add(list, "root on a disk", fs.f_type != TMPFS_MAGIC, ADVICE,
 		    "choose another --root: EROFS cannot read from tmpfs", "%s",
 		    n->cfg->root);
 	if (statvfs(n->cfg->root, &vfs) == 0) {
 		cache_get_stats(n->cache, &c);
 		free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
-		add(list, "disk space", free_bytes + c.bytes >= c.quota,
+		add(list, "disk space", free_bytes + c.bytes >= c.quota, ADVICE,
 		    "make room, or lower --cache-quota: the cache keeps less "
 		    "than it may",
 		    "%llu MiB free, cache %llu of %llu MiB",
@@ -118,7 +124,7 @@ static void check_disk(struct node *n, json_t *list)
 		    (unsigned long long)(c.quota >> 20));
 	}
 	(void)getrlimit(RLIMIT_NOFILE, &nofile);
-	add(list, "open files", nofile.rlim_cur >= NOFILE_WANTED,
+	add(list, "open files", nofile.rlim_cur >= NOFILE_WANTED, ADVICE,
 	    "LimitNOFILE=65536 in the unit, or 'ulimit -n 65536'", "limit %llu",
 	    (unsigned long long)nofile.rlim_cur);
 }
@@ -148,7 +154,7 @@ static void check_registry(struct node *n, json_t *list, const char *registry)
 	if (rc == 0)
 		rc = oci_get_manifest(lease->store, ref.tag, &m, &err);
 	/* "No such repository" is an answer too. */
-	add(list, "registry", rc == 0 || rc == -ENOENT,
+	add(list, "registry", rc == 0 || rc == -ENOENT, NEEDED,
 	    "check name, network, --ca-file, --auth-file, and --plain-http "
 	    "for one without TLS",
 	    "%s: %s", registry, rc == 0 || rc == -ENOENT ? "answers" : err.msg);
@@ -168,7 +174,7 @@ static void check_containerd(json_t *list, const char *path)
 
 	if (fs_read_file(file, CONTAINERD_CONFIG_MAX, &text, &err) < 0) {
 		if (path)
-			add(list, "containerd", false,
+			add(list, "containerd", false, NEEDED,
 			    "name its configuration file", "%s", err.msg);
 		return;
 	}
@@ -176,17 +182,17 @@ static void check_containerd(json_t *list, const char *path)
 		return;
 	proxy = strstr(text.data, "[proxy_plugins.bootseer]") ||
 		strstr(text.data, "[proxy_plugins.\"bootseer\"]");
-	add(list, "containerd proxy plugin", proxy,
+	add(list, "containerd proxy plugin", proxy, ADVICE,
 	    "[proxy_plugins.bootseer] type = \"snapshot\" address = "
 	    "\"/run/bootseer/snapshotter.sock\"",
 	    "%s %s it", file, proxy ? "names" : "does not name");
 	used = strstr(text.data, "snapshotter = \"bootseer\"");
-	add(list, "containerd CRI snapshotter", used,
+	add(list, "containerd CRI snapshotter", used, ADVICE,
 	    "[plugins.\"io.containerd.grpc.v1.cri\".containerd] snapshotter = "
 	    "\"bootseer\" (on 2.x: io.containerd.cri.v1.images)",
 	    "Kubernetes pods %s it", used ? "use" : "do not use");
 	labels = strstr(text.data, "disable_snapshot_annotations = false");
-	add(list, "containerd image labels", labels,
+	add(list, "containerd image labels", labels, ADVICE,
 	    "disable_snapshot_annotations = false beside snapshotter",
 	    "CRI %s the plugin which image it pulls",
 	    labels ? "tells" : "does not tell");

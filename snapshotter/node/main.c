@@ -352,7 +352,9 @@ static int start(struct node_config *cfg, int argc, char **argv,
 		log_set_level(level);
 	if (cfg->dump_config)
 		option_dump(node_program.options, cfg, stdout);
-	if (cfg->dump_config || cfg->check_config)
+	if (cfg->list_metrics)
+		node_metrics_list(stdout);
+	if (cfg->dump_config || cfg->check_config || cfg->list_metrics)
 		return 0;
 	return cfg->hold ? run_held(argc, argv, err) : run(cfg, err);
 }

@@ -245,10 +245,17 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 		"http://127.0.0.1:$port/other")" = 404 ]
 }
 
+@test "every metric is in the documents" {
+	"$bootseerd" --list-metrics | sed -n 's/^bootseer_node_//p' >"$T/has"
+	sed -nE 's/^\| `([a-z_]+)` \| .*\. \|$/\1/p' \
+		"$BATS_TEST_DIRNAME/../../docs/operations.md" |
+		diff "$T/has" -
+}
+
 @test "doctor names what is there, what is not, and the cure" {
 	echo 'version = 2' >"$T/containerd.toml"
 	node_start
-	run ! "$bootseer" node doctor --registry "$REGISTRY" \
+	run -0 "$bootseer" node doctor --registry "$REGISTRY" \
 		--containerd "$T/containerd.toml"
 	grep -q '^ok *datapath erofs-fuse *works; in use' <<<"$output"
 	grep -q '^ok *registry' <<<"$output"
