@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/artifact.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+TestSuite(artifact, .timeout = 60);
+
+#define MANIFEST "application/vnd.oci.image.manifest.v1+json"
+
+static struct error err;
+
+static struct digest digest(uint8_t fill)
+{
+	struct digest d;
+
+	memset(d.b, fill, sizeof(d.b));
+	return d;
+}
+
+static struct digest chain_ids[2];
+static struct oci_descriptor packs[2];
+
+/* An artifact with everything set. */
+static struct artifact example(void)
+{
+	struct artifact a = {
+		.image = digest(1),
+		.chunking = "c1",
+		.chain_ids = chain_ids,
+		.n_chain_ids = 2,
+		.meta_raw = digest(2),
+		.map_raw = digest(3),
+		.meta_size = 4096,
+		.map_size = 100,
+		.packs = packs,
+		.n_packs = 2,
+		.device_size = 1 << 20,
+		.image_size = 12345,
+		.n_inodes = 7,
+	};
+
+	chain_ids[0] = digest(4);
+	chain_ids[1] = digest(5);
+	packs[0].digest = digest(6);
+	packs[0].size = 1000;
+	packs[1].digest = digest(7);
+	packs[1].size = UINT64_C(5000000000);
+	a.meta.digest = digest(8);
+	a.meta.size = 900;
+	a.map.digest = digest(9);
+	a.map.size = 90;
+	return a;
+}
+
+static void format(const struct artifact *a, struct buf *manifest,
+		   struct buf *config)
+{
+	struct oci_descriptor d = { .size = 0 };
+
+	cr_assert_eq(artifact_format_config(a, config, &err), 0);
+	d.size = config->len;
+	cr_assert_eq(digest_of(config->data, config->len, &d.digest), 0);
+	cr_assert_eq(artifact_format_manifest(a, &d, 500, MANIFEST, manifest,
+					      &err),
+		     0);
+}
+
+static int parse(const struct buf *manifest, const struct buf *config,
+		 struct artifact *ret)
+{
+	return artifact_parse(manifest->data, manifest->len, config->data,
+			      config->len, ret, &err);
+}
+
+Test(artifact, says_after_parsing_what_was_formatted)
+{
+	struct artifact a = example(), b;
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	format(&a, &manifest, &config);
+	cr_assert_eq(parse(&manifest, &config, &b), 0, "%s", err.msg);
+	cr_expect(digest_equal(&b.image, &a.image));
+	cr_expect_str_eq(b.chunking, "c1");
+	cr_expect_eq(b.n_chain_ids, 2);
+	cr_expect(digest_equal(&b.chain_ids[1], &a.chain_ids[1]));
+	cr_expect(digest_equal(&b.meta.digest, &a.meta.digest));
+	cr_expect(digest_equal(&b.map_raw, &a.map_raw));
+	cr_expect_eq(b.map.size, 90);
+	cr_expect_eq(b.meta_size, 4096);
+	cr_expect_eq(b.n_packs, 2);
+	cr_expect_eq(b.packs[1].size, UINT64_C(5000000000));
+	cr_expect_eq(b.device_size, 1 << 20);
+	cr_expect_eq(b.n_inodes, 7);
+	cr_expect_eq(b.manifest_json.len, manifest.len);
+	cr_expect_eq(b.config_json.len, config.len);
+	artifact_fini(&b);
+}
+
+Test(artifact, of_a_flat_image_has_no_subject)
+{
+	struct artifact a = example(), b;
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	a.image = digest(0);
+	format(&a, &manifest, &config);
+	cr_expect_null(strstr(manifest.data, "subject"));
+	cr_assert_eq(parse(&manifest, &config, &b), 0, "%s", err.msg);
+	cr_expect(digest_equal(&b.image, &a.image));
+	artifact_fini(&b);
+}
+
+/* Replace `from` in the config, repair the digest, parse. */
+static int parse_changed(const char *from, const char *to)
+{
+	struct artifact a = example(), b;
+	struct oci_descriptor d = { .size = 0 };
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+	AUTO_BUF changed = BUF_INIT;
+	const char *at;
+	int rc;
+
+	cr_assert_eq(artifact_format_config(&a, &config, &err), 0);
+	at = strstr(config.data, from);
+	cr_assert(at, "%s", from);
+	cr_assert_eq(buf_append(&changed, config.data,
+				(size_t)(at - config.data)),
+		     0);
+	cr_assert_eq(buf_puts(&changed, to), 0);
+	cr_assert_eq(buf_puts(&changed, at + strlen(from)), 0);
+	d.size = changed.len;
+	cr_assert_eq(digest_of(changed.data, changed.len, &d.digest), 0);
+	cr_assert_eq(artifact_format_manifest(&a, &d, 500, MANIFEST, &manifest,
+					      &err),
+		     0);
+	rc = parse(&manifest, &changed, &b);
+	if (rc == 0)
+		artifact_fini(&b);
+	return rc;
+}
+
+Test(artifact, refuses_a_newer_format_by_name)
+{
+	cr_expect_eq(parse_changed("\"format\":1", "\"format\":2"), -ENOTSUP);
+	cr_expect(strstr(err.msg, "format 2"));
+}
+
+Test(artifact, refuses_what_is_missing_or_absurd)
+{
+	static const char *const changes[][2] = {
+		{ "\"format\"", "\"Format\"" },
+		{ "\"chunking\":\"c1\"", "\"chunking\":5" },
+		{ "\"chainIds\"", "\"x\"" },
+		{ "\"metadata\"", "\"x\"" },
+		{ "\"size\":4096", "\"size\":-1" },
+		{ "\"size\":4096", "\"size\":9999999999" },
+		{ "\"size\":100", "\"size\":1e3" },
+		{ "\"deviceSize\":1048576", "\"deviceSize\":\"1\"" },
+		{ "\"inodes\":7", "\"inodes\":18446744073709551615" },
+		{ "sha256:0101", "sha256:0102" },
+		{ "sha256:0404", "sha512:0404" },
+		{ "{", "[" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		err.msg[0] = '\0';
+		cr_expect_eq(parse_changed(changes[i][0], changes[i][1]),
+			     -EINVAL, "%s", changes[i][1]);
+		cr_expect(err.msg[0]);
+	}
+}
+
+Test(artifact, refuses_a_config_that_the_manifest_does_not_name)
+{
+	struct artifact a = example(), b;
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	format(&a, &manifest, &config);
+	cr_assert_eq(buf_puts(&config, " "), 0);
+	cr_expect_eq(parse(&manifest, &config, &b), -EBADMSG);
+}
+
+Test(artifact, refuses_a_manifest_of_something_else)
+{
+	struct artifact a = example(), b;
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+	char *at;
+
+	format(&a, &manifest, &config);
+	/* Its first blob is no metadata image. */
+	at = strstr(manifest.data, ARTIFACT_META_TYPE);
+	cr_assert(at);
+	at[0] = 'X';
+	cr_expect_eq(parse(&manifest, &config, &b), -EINVAL);
+}
+
+Test(artifact, is_formatted_as_in_version_1)
+{
+	static const char want[] =
+		"{\"format\":1,\"chunking\":\"c1\",\"chainIds\":["
+		"\"sha256:04040404";
+	struct artifact a = example();
+	AUTO_BUF config = BUF_INIT;
+
+	cr_assert_eq(artifact_format_config(&a, &config, &err), 0);
+	cr_expect_eq(strncmp(config.data, want, strlen(want)), 0);
+}
