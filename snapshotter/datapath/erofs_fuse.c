@@ -31,7 +31,7 @@ static int make(const struct mount_wish *w, struct error *err)
 
 static const struct erofs_way way = {
 	.ops = &datapath_erofs_fuse,
-	.carrier = "carrier",
+	.carrier = SESSION_CARRIER,
 	.is_same = is_same,
 	.make = make,
 };

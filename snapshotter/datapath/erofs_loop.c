@@ -39,7 +39,7 @@ static int make(const struct mount_wish *w, struct error *err)
 
 static const struct erofs_way way = {
 	.ops = &datapath_erofs_loop,
-	.carrier = "carrier-loop",
+	.carrier = SESSION_CARRIER_LOOP,
 	.is_same = is_same,
 	.make = make,
 };

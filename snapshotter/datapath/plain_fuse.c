@@ -33,7 +33,7 @@ static int start(const struct datapath_config *cfg, struct datapath **ret,
 		 struct error *err)
 {
 	const struct session_config sc = {
-		.name = "fuse",
+		.name = SESSION_PLAIN,
 		.mount_data = "default_permissions,allow_other",
 		.datapath = cfg,
 		.ops = &plain_ops,

@@ -436,6 +436,50 @@ static int start_any(struct session *s, struct error *err)
 	return start_fresh(s, err);
 }
 
+static void drop_kept(struct session *s, const char *name)
+{
+	AUTO_CLOSE int fd = fd_keeper_take(s->keeper, name);
+
+	if (fd >= 0)
+		(void)!fd_keeper_drop(s->keeper, name, NULL);
+}
+
+static void drop_other(struct session *s, const char *name,
+		       const char *init_name)
+{
+	AUTO_FREE char *joined = path_join(s->run_dir, name);
+	AUTO_FREE char *path = NULL;
+	struct mount_line line = { .major = 0 };
+	struct error err = ERROR_INIT;
+
+	drop_kept(s, name);
+	drop_kept(s, init_name);
+	if (!joined || mount_canonical(joined, &path, &err) < 0 ||
+	    mount_find(path, &line, &err) <= 0)
+		return;
+	mount_line_fini(&line);
+	log_warning("datapath", "dropped a mount path=\"%s\"", path);
+	if (umount_image(s->run_dir, LOCK_SESSION, path, true, &err) < 0)
+		log_warning("datapath", "left mounted: %s", err.msg);
+}
+
+/*
+ * A predecessor that went another way left a session that nobody will serve
+ * again.  Its readers would wait for ever; closed, it fails them.
+ */
+static void drop_others(struct session *s)
+{
+	static const char *const names[][2] = {
+		{ SESSION_CARRIER, SESSION_CARRIER "-init" },
+		{ SESSION_CARRIER_LOOP, SESSION_CARRIER_LOOP "-init" },
+		{ SESSION_PLAIN, SESSION_PLAIN "-init" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i][0], s->name) != 0)
+			drop_other(s, names[i][0], names[i][1]);
+}
+
 static struct session *session_new(const struct session_config *cfg)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -478,6 +522,8 @@ int session_start(const struct session_config *cfg, struct session **ret,
 	rc = read_pool_new(s->images, session_unref, s, &s->pool, err);
 	if (rc == 0)
 		rc = start_any(s, err);
+	if (rc == 0)
+		drop_others(s);
 	if (rc == 0)
 		rc = start_threads(s, threads, err);
 	if (rc < 0) {

@@ -18,6 +18,11 @@ struct session;
 struct fuse_conn_info;
 struct fuse_lowlevel_ops;
 
+/* All names of sessions. */
+#define SESSION_CARRIER "carrier"
+#define SESSION_CARRIER_LOOP "carrier-loop"
+#define SESSION_PLAIN "fuse"
+
 struct session_config {
 	const char *name;          /* of the kept descriptors and the mount's
 	                         * folder in the run directory */

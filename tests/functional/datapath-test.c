@@ -10,10 +10,11 @@
  *	datapath-test probe KIND RUN STATE
  *	datapath-test read SEED FILE REFERENCE
  *
- * IMAGE is INDEX:META:DATA:MOUNTPOINT.  "serve" says "ready PID" when all are
- * mounted, and unmounts on SIGTERM; "hold" does the same under a holder.  Each
- * read takes DELAY_US longer, on another thread.  "read" compares random
- * ranges, by read(2) and mmap, until SIGTERM.
+ * KIND is a name, or @LINK whose target is the name.  IMAGE is
+ * INDEX:META:DATA:MOUNTPOINT.  "serve" says "ready PID" when all are mounted,
+ * and unmounts on SIGTERM; "hold" does the same under a holder.  Each read
+ * takes DELAY_US longer, on another thread.  "read" compares random ranges, by
+ * read(2) and mmap, until SIGTERM.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -169,9 +170,20 @@ struct served {
 	int n;
 };
 
+static const struct datapath_ops *kind_of(const char *text)
+{
+	char name[64] = "";
+
+	if (text[0] != '@')
+		return datapath_kind(text);
+	return readlink(text + 1, name, sizeof(name) - 1) < 0
+		       ? NULL
+		       : datapath_kind(name);
+}
+
 static int begin(struct served *s, char **argv, int argc, struct error *err)
 {
-	const struct datapath_ops *ops = datapath_kind(argv[0]);
+	const struct datapath_ops *ops = kind_of(argv[0]);
 	struct datapath_config cfg = { .run_dir = argv[1],
 				       .state_dir = argv[2],
 				       .threads = 4 };

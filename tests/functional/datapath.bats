@@ -299,6 +299,21 @@ fails_cleanly() { # KIND
 	fails_cleanly fuse
 }
 
+# The driver's command line is what a restart runs, so the kind is in a link.
+@test "a mount left by another way fails its readers and is mounted anew" {
+	ln -s erofs-fuse "$T/kind"
+	begin hold "@$T/kind" 0
+	exec 8<"$T/mp/big"
+	ln -sfn fuse "$T/kind"
+	kill -9 "$child"
+	await_ready
+	run ! cat <&8
+	exec 8<&-
+	cmp "$T/mp/big" "$src/big"
+	[ "$(stat -f -c %T "$T/mp")" != erofs ]
+	finish
+}
+
 # Where nobody keeps the descriptor, readers get an error instead of waiting
 # for ever, and the next daemon mounts anew.
 without_holder() { # KIND
