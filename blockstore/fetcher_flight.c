@@ -293,42 +293,57 @@ void flight_kept(struct fetcher *f, struct flight *fl, int rc,
 	}
 }
 
-/* The first piece that waits through `dev`. */
-static struct piece *piece_of(struct flight *fl, const struct device *dev)
+/* Take the pieces that wait through `dev` off the flight. */
+static void take_failed(struct flight *fl, const struct device *dev, int rc,
+			const struct error *err, struct piece_list *taken)
 {
-	struct piece *p;
+	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
 
-	TAILQ_FOREACH(p, &fl->pieces, link)
-	if (p->owner->dev == dev)
-		return p;
-	return NULL;
+	for (; p; p = next) {
+		struct pending *owner = p->owner;
+
+		next = TAILQ_NEXT(p, link);
+		if (owner->dev != dev)
+			continue;
+		TAILQ_REMOVE(&fl->pieces, p, link);
+		p->flight = NULL;
+		if (owner->rc == 0) {
+			owner->rc = rc;
+			owner->err = *err;
+		}
+		if (p->dst) {
+			/* As if it were being copied: nobody else ends it. */
+			owner->n_copying++;
+			TAILQ_INSERT_TAIL(taken, p, link);
+		} else {
+			owner->n_left--;
+			TAILQ_INSERT_TAIL(&owner->idle, p, link);
+			(void)pthread_cond_signal(&owner->progress);
+		}
+	}
 }
 
 void flight_fail(struct fetcher *f, struct flight *fl, int rc,
 		 const struct error *err)
 {
-	const struct device *dev = fl->dev;
+	struct piece_list taken;
 	struct piece *p;
 
-	/* The flight has a transfer still, so it stays while pieces go. */
-	while ((p = piece_of(fl, dev))) {
-		struct pending *owner = p->owner;
-
-		if (p->dst) {
-			pending_fail(f, owner, rc, err);
-			continue;
-		}
-		if (owner->rc == 0) {
-			owner->rc = rc;
-			owner->err = *err;
-		}
-		piece_detach(f, p);
-		(void)pthread_cond_signal(&owner->progress);
-	}
+	TAILQ_INIT(&taken);
+	take_failed(fl, fl->dev, rc, err, &taken);
+	/* Before anybody is told: who reads again after a failure must not
+	 * meet the same one. */
 	if (TAILQ_EMPTY(&fl->pieces)) {
 		flight_drop(f, fl);
-		return;
+	} else {
+		flight_rehome(fl);
+		flight_enqueue(f, fl, true);
 	}
-	flight_rehome(fl);
-	flight_enqueue(f, fl, true);
+	while ((p = TAILQ_FIRST(&taken))) {
+		struct pending *owner = p->owner;
+
+		TAILQ_REMOVE(&taken, p, link);
+		pending_detach(f, owner);
+		piece_done(f, p);
+	}
 }
