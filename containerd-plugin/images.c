@@ -16,7 +16,8 @@
 #define LAZY_TTL_NS (60 * NS_PER_S)
 #define ORDINARY_TTL_NS (10 * NS_PER_S)
 #define UNKNOWN_TTL_NS (3 * NS_PER_S)
-#define ANSWERS_MAX 64 /* images that are remembered */
+#define TIMEOUT_TTL_NS (60 * NS_PER_S) /* not each layer should wait so long */
+#define ANSWERS_MAX 64                 /* images that are remembered */
 
 #define LABEL_CRI_REF "containerd.io/snapshot/cri.image-ref"
 #define LABEL_CRI_MANIFEST "containerd.io/snapshot/cri.manifest-digest"
@@ -96,8 +97,10 @@ static int unavailable(struct error *err, const char *what)
 static int connect_node(struct images *im, int64_t timeout_ns,
 			struct node_client **ret, struct error *err)
 {
+	/* Rounded up, as 0 would be no limit. */
 	int rc = node_client_open(im->config.socket,
-				  (uint32_t)(timeout_ns / 1000000), ret, err);
+				  (uint32_t)((timeout_ns + 999999) / 1000000),
+				  ret, err);
 
 	return rc < 0 ? unavailable(err, "bootseerd is needed") : 0;
 }
@@ -178,11 +181,13 @@ static struct answer *new_answer(struct images *im)
 	return oldest;
 }
 
-static int64_t answer_ttl(enum images_answer kind)
+static int64_t answer_ttl(enum images_answer kind, const struct error *err)
 {
-	return kind == IMAGES_LAZY       ? LAZY_TTL_NS
-	       : kind == IMAGES_ORDINARY ? ORDINARY_TTL_NS
-					 : UNKNOWN_TTL_NS;
+	if (kind == IMAGES_LAZY)
+		return LAZY_TTL_NS;
+	if (kind == IMAGES_ORDINARY)
+		return ORDINARY_TTL_NS;
+	return err->code == ETIMEDOUT ? TIMEOUT_TTL_NS : UNKNOWN_TTL_NS;
 }
 
 /* Ask for `a`, whose place is kept meanwhile.  Lock held, but for the asking. */
@@ -202,7 +207,7 @@ static void fill_answer(struct images *im, struct answer *a,
 	a->kind = kind;
 	a->image = image;
 	a->err = err;
-	a->expires = loop_clock_ns() + answer_ttl(kind);
+	a->expires = loop_clock_ns() + answer_ttl(kind, &err);
 	pthread_cond_broadcast(&im->changed);
 }
 
@@ -334,14 +339,16 @@ static void user_name(struct images *im, uint64_t id, char out[80])
 }
 
 int images_mount(struct images *im, const struct digest *tree, uint64_t id,
-		 char **ret_path, struct error *err)
+		 int64_t timeout_ns, char **ret_path, struct error *err)
 {
 	struct node_client *c = NULL;
 	char user[80];
 	int rc;
 
 	user_name(im, id, user);
-	rc = connect_node(im, im->config.timeout_ns, &c, err);
+	if (timeout_ns == 0 || timeout_ns > im->config.timeout_ns)
+		timeout_ns = im->config.timeout_ns;
+	rc = connect_node(im, timeout_ns, &c, err);
 	if (rc == 0)
 		rc = node_image_mount(c, tree, user, ret_path, err);
 	node_client_close(c);

@@ -52,10 +52,12 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
 			       const char *parent_chain,
 			       struct image_layer *ret, struct error *err);
 
-/* Have the tree mounted for the snapshot `id`; the caller frees the path.
+/* Have the tree mounted for the snapshot `id`; the caller frees the path.  0 for
+ * `timeout_ns` is the configured one, which is also the longest.
  * -EHOSTDOWN: bootseerd does not answer or cannot; `err` tells people. */
 int images_mount(struct images *im, const struct digest *tree, uint64_t id,
-		 char **ret_path, struct error *err) MUST_CHECK;
+		 int64_t timeout_ns, char **ret_path,
+		 struct error *err) MUST_CHECK;
 
 /* The snapshot `id` needs it no more. */
 int images_umount(struct images *im, const struct digest *tree, uint64_t id,

@@ -239,8 +239,9 @@ static void stop(struct daemon *d)
 	loop_timer_stop(&d->grace);
 	loop_signal_stop(&d->term);
 	loop_signal_stop(&d->interrupt);
-	service_free(d->service);
+	service_stop(d->service);
 	loop_free(d->loop);
+	service_free(d->service);
 	snapshots_close(d->snapshots);
 }
 

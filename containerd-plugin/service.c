@@ -387,6 +387,7 @@ int service_new(struct loop *loop, struct snapshots *snapshots,
 	if (rc == 0)
 		rc = pool_new(loop, n_threads, QUEUE_MAX, &s->slow, err);
 	if (rc < 0) {
+		service_stop(s);
 		service_free(s);
 		return rc;
 	}
@@ -394,12 +395,16 @@ int service_new(struct loop *loop, struct snapshots *snapshots,
 	return 0;
 }
 
-void service_free(struct service *s)
+void service_stop(struct service *s)
 {
 	if (!s)
 		return;
-	pool_free(s->quick);
-	pool_free(s->slow);
+	pool_free(steal_ptr(&s->quick));
+	pool_free(steal_ptr(&s->slow));
+}
+
+void service_free(struct service *s)
+{
 	free(s);
 }
 

@@ -18,7 +18,11 @@ int service_new(struct loop *loop, struct snapshots *snapshots,
 		size_t n_threads, struct service **ret,
 		struct error *err) MUST_CHECK;
 
-/* Waits for calls that are under way; the server must be gone. */
+/* End the threads, after the calls that are under way; the server must be gone.
+ * Their ends are still posted to the loop. */
+void service_stop(struct service *s);
+
+/* After service_stop() and loop_free(). */
 void service_free(struct service *s);
 
 /* For grpc_server_new(), with the service as its `arg`. */

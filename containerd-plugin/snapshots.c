@@ -235,7 +235,7 @@ static int collect_lower(struct snapshots *s, const struct snapshot *chain,
 
 		if (chain[i].has_tree) {
 			rc = images_mount(s->images, &chain[i].tree,
-					  chain[i].id, &path, err);
+					  chain[i].id, 0, &path, err);
 			if (rc == 0 && strpbrk(path, ",:\\"))
 				rc = error_set(err, EHOSTDOWN,
 					       "bootseerd mounts "
@@ -443,12 +443,27 @@ static int clean_one(struct snapshots *s, const struct garbage *g,
 	return rc < 0 ? rc : store_garbage_done(s->store, g->id, err);
 }
 
+/* Be the only one who cleans up.  False: somebody does. */
+static bool claim_cleaning(struct snapshots *s)
+{
+	bool free_now;
+
+	pthread_mutex_lock(&s->lock);
+	free_now = !s->cleaning;
+	s->cleaning = true;
+	pthread_mutex_unlock(&s->lock);
+	return free_now;
+}
+
 int snapshots_cleanup(struct snapshots *s, struct error *err)
 {
 	AUTO_FREE struct garbage *v = NULL;
 	size_t n = 0;
-	int rc = store_garbage(s->store, &v, &n, err);
+	int rc;
 
+	if (!claim_cleaning(s))
+		return 0;
+	rc = store_garbage(s->store, &v, &n, err);
 	for (size_t i = 0; i < n; i++) {
 		struct error why = ERROR_INIT;
 
@@ -458,5 +473,8 @@ int snapshots_cleanup(struct snapshots *s, struct error *err)
 				    " reason=\"%s\"",
 				    v[i].id, why.msg);
 	}
+	pthread_mutex_lock(&s->lock);
+	s->cleaning = false;
+	pthread_mutex_unlock(&s->lock);
 	return rc;
 }

@@ -57,7 +57,7 @@ static bool mount_top(struct snapshots *s, const struct image_layer *layer,
 	struct error why = ERROR_INIT;
 	AUTO_FREE char *path = NULL;
 
-	if (images_mount(s->images, &layer->tree, id, &path, &why) == 0)
+	if (images_mount(s->images, &layer->tree, id, 0, &path, &why) == 0)
 		return true;
 	log_warning("snapshots",
 		    "lazy image is unpacked as an ordinary one: "

@@ -18,15 +18,18 @@ static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
 {
 	for (size_t i = 0; i < n; i++) {
 		AUTO_FREE char *path = NULL;
+		int64_t left;
 		int rc;
 
 		if (!v[i].has_tree)
 			continue;
-		if (loop_clock_ns() >= deadline)
+		left = deadline - loop_clock_ns();
+		if (left <= 0)
 			return error_set(err, ETIMEDOUT,
 					 "bootseerd takes too "
 					 "long; the rest is mounted on use");
-		rc = images_mount(s->images, &v[i].tree, v[i].id, &path, err);
+		rc = images_mount(s->images, &v[i].tree, v[i].id, left, &path,
+				  err);
 		if (rc < 0)
 			return rc;
 	}

@@ -19,9 +19,10 @@ struct snapshots {
 	struct images *images;
 	bool has_index_option; /* overlayfs knows index= */
 
-	pthread_mutex_t lock; /* protects `unpacking` */
+	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
 	uint64_t unpacking[UNPACKING_MAX]; /* ids; 0 is free */
+	bool cleaning; /* a thread is in snapshots_cleanup() */
 };
 
 /* ROOT/snapshots/ID/NAME; `name` may be "".  NULL when memory is short. */

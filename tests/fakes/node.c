@@ -9,7 +9,7 @@
  * DIR/fault        "METHOD ERRNO MESSAGE" while the file is there: the method
  *                  fails; "hang" instead of a number: it never answers
  *
- * It forks for each connection, so that a call that hangs holds up no other.
+ * It says "ready" when it listens.  It forks for each connection, so that a call that hangs holds up no other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -233,6 +233,8 @@ int main(int argc, char **argv)
 	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
 	    listen(fd, 64) < 0)
 		die(argv[1]);
+	puts("ready");
+	fflush(stdout);
 	while ((peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
 		if (fork() == 0) {
 			signal(SIGCHLD, SIG_DFL);

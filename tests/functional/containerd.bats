@@ -197,8 +197,10 @@ have_lazy() {
 	stop_daemon "$plugin_pid" KILL
 	rm "$T/plugin.sock"
 	fault image.mount hang
-	start_plugin --restore-timeout 200ms --node-timeout 300ms
+	start_plugin --restore-timeout 200ms
 	grep -q 'mounted when they are used' "$T/plugin.log"
+	# No answer within 30 s was not waited for.
+	[ "$(calls image.mount)" -ge 2 ]
 	wait_until "$plugin_pid" ctr snapshots --snapshotter bootseer ls
 	pull_full bootseer plain
 	run in_container bootseer plain 'cat /srv/own/file'
@@ -285,4 +287,28 @@ have_lazy() {
 	start_plugin
 	run ! "$plugin" --root "$T/plugin" --address "$T/second.sock"
 	[[ $output == *"another bootseer-snapshotter uses"* ]]
+}
+
+@test "a pull waits once for a bootseerd that hangs, not for each layer" {
+	start_all --node-timeout 1s
+	have_lazy
+	fault image.prepare hang
+	pull_lazy lazy
+	[ "$(calls image.prepare)" -eq 1 ]
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+}
+
+@test "it ends when it is told to, with a call under way" {
+	local pull
+
+	start_all
+	have_lazy
+	fault image.prepare hang
+	pull_lazy lazy >/dev/null 2>&1 &
+	pull=$!
+	wait_until "$plugin_pid" grep -q image.prepare "$T/node/calls"
+	stop_daemon "$plugin_pid"
+	[ ! -e "$T/plugin.sock" ]
+	run ! wait "$pull"
 }

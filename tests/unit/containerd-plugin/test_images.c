@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Against the fake bootseerd, which notes each call. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "containerd-plugin/images.h"
+
+TestSuite(images, .timeout = 60);
+
+#define CHAIN0 \
+	"sha256:00000000000000000000000000000000000000000000000000000000000000aa"
+#define CHAIN1 \
+	"sha256:00000000000000000000000000000000000000000000000000000000000000bb"
+#define DIGEST \
+	"sha256:00000000000000000000000000000000000000000000000000000000000000cc"
+#define OTHER \
+	"sha256:00000000000000000000000000000000000000000000000000000000000000dd"
+
+static char dir[] = "/tmp/bootseer-images.XXXXXX";
+static char sock[64];
+static pid_t fake;
+static struct images *im;
+
+static void write_file(const char *name, const char *text)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&path, "%s/%s", dir, name), 0);
+	cr_assert_eq(fs_replace_file(path.data, text, strlen(text), 0600, NULL),
+		     0);
+}
+
+static void start_fake(void)
+{
+	char said[6] = "";
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	fake = fork();
+	if (fake == 0) {
+		dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		execl(getenv("FAKE_NODE"), "fake-node", sock, dir,
+		      (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	cr_assert_eq(read(fds[0], said, sizeof(said)), 6);
+	close(fds[0]);
+}
+
+static void set_up(void)
+{
+	struct images_config config = { .socket = sock,
+					.instance = "test",
+					.timeout_ns = INT64_C(5000000000),
+					.layer_timeout_ns =
+						INT64_C(5000000000) };
+
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(sock, sizeof(sock), "%s/sock", dir);
+	write_file("images.json",
+		   "[{\"ref\": \"host/repo:tag\", \"manifest\": \"" DIGEST
+		   "\", \"id\": \"" DIGEST "\", \"tree\": \"/tree\", "
+		   "\"chain_ids\": [\"" CHAIN0 "\", \"" CHAIN1 "\"]}]");
+	start_fake();
+	cr_assert_eq(images_new(&config, &im, NULL), 0);
+}
+
+static void stop_fake(void)
+{
+	kill(fake, SIGTERM);
+	waitpid(fake, NULL, 0);
+	unlink(sock);
+}
+
+static void tear_down(void)
+{
+	images_free(im);
+	stop_fake();
+	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+static int calls(const char *method)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+	int n = 0;
+
+	cr_assert_eq(buf_printf(&path, "%s/calls", dir), 0);
+	if (fs_read_file(path.data, 1 << 20, &text, NULL) < 0)
+		return 0;
+	for (const char *p = text.data; (p = strstr(p, method)); p++)
+		n++;
+	return n;
+}
+
+static enum images_answer find(const char *ref, const char *chain,
+			       const char *parent, struct image_layer *ret,
+			       struct error *err)
+{
+	struct labels l = LABELS_INIT;
+	enum images_answer answer;
+
+	if (ref)
+		cr_assert_eq(labels_set(&l,
+					"containerd.io/snapshot/remote/"
+					"stargz.reference",
+					ref, NULL),
+			     0);
+	cr_assert_eq(labels_set(&l, LABEL_SNAPSHOT_REF, chain, NULL), 0);
+	answer = images_find(im, &l, parent, ret, err);
+	labels_fini(&l);
+	return answer;
+}
+
+Test(images, layers_are_lazy_at_their_place_only, .init = set_up,
+     .fini = tear_down)
+{
+	struct image_layer got;
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(find("host/repo:tag", CHAIN0, "", &got, &err),
+		     IMAGES_LAZY);
+	cr_expect_str_eq(got.image, "host/repo:tag");
+	cr_expect_eq(got.layer, 0);
+	cr_expect_not(got.is_top);
+	free(got.image);
+	cr_assert_eq(find("host/repo:tag", CHAIN1, CHAIN0, &got, &err),
+		     IMAGES_LAZY);
+	cr_expect(got.is_top);
+	free(got.image);
+	cr_expect_eq(calls("image.prepare"), 1);
+	cr_expect_eq(find("host/repo:tag", CHAIN1, "", &got, &err),
+		     IMAGES_UNKNOWN);
+	cr_expect_eq(find("host/repo:tag", CHAIN0, CHAIN1, &got, &err),
+		     IMAGES_UNKNOWN);
+	cr_expect_eq(find("host/repo:tag", OTHER, CHAIN1, &got, &err),
+		     IMAGES_UNKNOWN);
+	cr_expect(strstr(err.msg, "host/repo:tag"));
+}
+
+Test(images, what_names_no_image_or_none_with_an_artifact_is_ordinary,
+     .init = set_up, .fini = tear_down)
+{
+	struct image_layer got;
+
+	cr_expect_eq(find(NULL, CHAIN0, "", &got, NULL), IMAGES_ORDINARY);
+	cr_expect_eq(find("host/repo:tag", "nonsense", "", &got, NULL),
+		     IMAGES_ORDINARY);
+	cr_expect_eq(calls("image.prepare"), 0);
+	cr_expect_eq(find("host/other:tag", CHAIN0, "", &got, NULL),
+		     IMAGES_ORDINARY);
+	cr_expect_eq(find("host/other:tag", CHAIN1, CHAIN0, &got, NULL),
+		     IMAGES_ORDINARY);
+	cr_expect_eq(calls("image.prepare"), 1);
+}
+
+static void *find_in_thread(void *arg)
+{
+	struct image_layer got = { .image = NULL };
+
+	cr_expect_eq(find("host/repo:tag", CHAIN0, "", &got, NULL),
+		     IMAGES_LAZY);
+	free(got.image);
+	return NULL;
+}
+
+Test(images, many_threads_ask_once, .init = set_up, .fini = tear_down)
+{
+	pthread_t threads[16];
+
+	for (int i = 0; i < 16; i++)
+		cr_assert_eq(pthread_create(&threads[i], NULL, find_in_thread,
+					    NULL),
+			     0);
+	for (int i = 0; i < 16; i++)
+		pthread_join(threads[i], NULL);
+	cr_expect_eq(calls("image.prepare"), 1);
+}
+
+Test(images, more_images_than_are_remembered_are_answered, .init = set_up,
+     .fini = tear_down)
+{
+	struct image_layer got;
+	char ref[32];
+
+	for (int i = 0; i < 200; i++) {
+		snprintf(ref, sizeof(ref), "host/repo:%d", i);
+		cr_assert_eq(find(ref, CHAIN0, "", &got, NULL),
+			     IMAGES_ORDINARY);
+	}
+	cr_expect_eq(calls("image.prepare"), 200);
+}
+
+Test(images, a_bootseerd_that_is_away_is_told, .init = set_up,
+     .fini = tear_down)
+{
+	struct error err = ERROR_INIT;
+	struct image_layer got;
+	struct digest d;
+	char *path;
+
+	cr_assert_eq(digest_parse(DIGEST, &d, NULL), 0);
+	stop_fake();
+	cr_expect_eq(find("host/repo:tag", CHAIN0, "", &got, &err),
+		     IMAGES_UNKNOWN);
+	cr_expect(strstr(err.msg, "bootseerd"));
+	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -EHOSTDOWN);
+	start_fake();
+	cr_assert_eq(images_mount(im, &d, 7, 0, &path, &err), 0, "%s", err.msg);
+	cr_expect_str_eq(path, "/tree");
+	free(path);
+	cr_expect_eq(images_umount(im, &d, 7, &err), 0);
+	cr_expect_eq(calls("snapshotter/test/7"), 2);
+	write_file("fault", "image.mount 2 it is gone");
+	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -EHOSTDOWN);
+	cr_expect(strstr(err.msg, "it is gone"));
+}
