@@ -16,7 +16,7 @@ setup() {
 	driver=${BOOTSEER_BUILD:?}/tests/functional/datapath-test
 	T=$BATS_TEST_TMPDIR
 	src=$BATS_FILE_TMPDIR/src
-	mkdir "$T/run" "$T/state" "$T/mp"
+	mkdir "$T/run" "$T/state" "$T/m p"
 	cp "$BATS_FILE_TMPDIR/meta" "$T/state"
 	cp "$BATS_FILE_TMPDIR/data" "$T/state"
 	pids=()
@@ -34,7 +34,8 @@ teardown() {
 	# Only after a failure: what the test itself should have taken down.
 	while m=$(awk -v t="$T/" 'index($5, t) == 1 { p = $5 } END { print p }' \
 		/proc/self/mountinfo) && [ -n "$m" ]; do
-		umount -l "$m"
+		# mountinfo has a space as \040
+		umount -l "$(printf %b "${m//\\/\\0}")"
 	done
 }
 
@@ -83,7 +84,7 @@ listing() { # DIR
 		LC_ALL=C sort
 }
 
-image() { echo "3:$T/state/meta:$T/state/data:$T/mp"; }
+image() { echo "3:$T/state/meta:$T/state/data:$T/m p"; }
 
 # Start the driver; its lines come on descriptor 9.  $server is its pid.
 begin() { # serve|hold KIND DELAY_US
@@ -116,14 +117,14 @@ finish() {
 
 serves_all() { # KIND
 	begin hold "$1" 0
-	listing "$T/mp" >"$T/got"
+	listing "$T/m p" >"$T/got"
 	diff "$BATS_FILE_TMPDIR/want" "$T/got"
 	# Mapped and run, also by others than root.
-	cmp <(setpriv --reuid 65534 --clear-groups "$T/mp/cat" "$T/mp/tiny") \
+	cmp <(setpriv --reuid 65534 --clear-groups "$T/m p/cat" "$T/m p/tiny") \
 		"$src/tiny"
-	[ "$(stat -c %i "$T/mp/big")" = "$(stat -c %i "$T/mp/dir/hard link")" ]
-	run ! cat "$T/mp/none"
-	run ! touch "$T/mp/new"
+	[ "$(stat -c %i "$T/m p/big")" = "$(stat -c %i "$T/m p/dir/hard link")" ]
+	run ! cat "$T/m p/none"
+	run ! touch "$T/m p/new"
 	finish
 }
 
@@ -142,17 +143,17 @@ serves_all() { # KIND
 @test "an image whose bytes are all here is mounted without a daemon" {
 	"$driver" complete "$T/run" "$(image)"
 	"$driver" complete "$T/run" "$(image)"
-	listing "$T/mp" >"$T/got"
+	listing "$T/m p" >"$T/got"
 	diff "$BATS_FILE_TMPDIR/want" "$T/got"
-	umount "$T/mp"
-	run ! grep -F "$T/mp" /proc/self/mountinfo
+	umount "$T/m p"
+	run ! grep -F "$T/" /proc/self/mountinfo
 }
 
 under_overlay() { # KIND
 	begin hold "$1" 0
 	mkdir "$T/upper" "$T/work" "$T/merged"
 	mount -t overlay overlay "$T/merged" \
-		-o "lowerdir=$T/mp,upperdir=$T/upper,workdir=$T/work"
+		-o "lowerdir=$T/m p,upperdir=$T/upper,workdir=$T/work"
 	echo x >"$T/merged/null"
 	cmp "$T/merged/big" "$src/big"
 	echo more >>"$T/merged/big"
@@ -184,7 +185,7 @@ survives_kills() { # KIND DELAY_US
 
 	begin hold "$1" "$2"
 	for i in 1 2 3; do
-		"$driver" read "$i" "$T/mp/big" "$src/big" >"$T/reader$i" 9<&- 3>&- &
+		"$driver" read "$i" "$T/m p/big" "$src/big" >"$T/reader$i" 9<&- 3>&- &
 		readers+=($!)
 	done
 	pids+=("${readers[@]}")
@@ -197,7 +198,7 @@ survives_kills() { # KIND DELAY_US
 		wait "$pid" || { cat "$T"/reader*; return 1; }
 	done
 	run ! grep -F 'read 0 ranges' "$T"/reader*
-	listing "$T/mp" >"$T/got"
+	listing "$T/m p" >"$T/got"
 	diff "$BATS_FILE_TMPDIR/want" "$T/got"
 	pids=("$server")
 	finish
@@ -223,7 +224,7 @@ survives_kills() { # KIND DELAY_US
 	local pid
 
 	begin hold erofs-fuse 2000
-	"$driver" read 1 "$T/mp/big" "$src/big" >"$T/reader" 9<&- 3>&- &
+	"$driver" read 1 "$T/m p/big" "$src/big" >"$T/reader" 9<&- 3>&- &
 	pid=$!
 	pids+=("$pid")
 	for _ in 1 2 3; do
@@ -284,7 +285,7 @@ mounts_once() { # KIND
 fails_cleanly() { # KIND
 	begin hold "$1" 0
 	truncate -s 1M "$T/state/data"
-	run ! --separate-stderr cat "$T/mp/big"
+	run ! --separate-stderr cat "$T/m p/big"
 	[[ $stderr == *"Input/output error"* ]]
 	[ "${#output}" -le 1048576 ]
 	grep -F 'read failed image="' "$T/log"
@@ -303,14 +304,14 @@ fails_cleanly() { # KIND
 @test "a mount left by another way fails its readers and is mounted anew" {
 	ln -s erofs-fuse "$T/kind"
 	begin hold "@$T/kind" 0
-	exec 8<"$T/mp/big"
+	exec 8<"$T/m p/big"
 	ln -sfn fuse "$T/kind"
 	kill -9 "$child"
 	await_ready
 	run ! cat <&8
 	exec 8<&-
-	cmp "$T/mp/big" "$src/big"
-	[ "$(stat -f -c %T "$T/mp")" != erofs ]
+	cmp "$T/m p/big" "$src/big"
+	[ "$(stat -f -c %T "$T/m p")" != erofs ]
 	finish
 }
 
@@ -318,12 +319,12 @@ fails_cleanly() { # KIND
 # for ever, and the next daemon mounts anew.
 without_holder() { # KIND
 	begin serve "$1" 0
-	cmp "$T/mp/tiny" "$src/tiny"
+	cmp "$T/m p/tiny" "$src/tiny"
 	kill -9 "$child"
 	wait "$server" || :
-	run ! cat "$T/mp/big"
+	run ! cat "$T/m p/big"
 	begin serve "$1" 0
-	cmp "$T/mp/big" "$src/big"
+	cmp "$T/m p/big" "$src/big"
 	finish
 }
 
