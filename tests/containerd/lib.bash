@@ -201,29 +201,41 @@ start_plugin() { # [OPTION...]
 	wait_until "$plugin_pid" test -S "$T/plugin.sock"
 }
 
+# The documented lines for containerd VERSION, with this test's socket.
+documented() { # VERSION
+	awk -v want="## containerd $1" 'index($0, "## ") == 1 { on = index($0,
+		want) == 1 } on && /^```/ { n++ } on && n == 1 && !/^```/' \
+		"$lib_dir/../../docs/containerd.md" |
+		sed "s,/run/bootseer/snapshotter.sock,$T/plugin.sock,
+			s,/var/lib/bootseer-snapshotter,$T/plugin,
+			/^version/d"
+}
+
 start_containerd() {
+	local v=2 cri=grpc.v1.cri doc=1.6 sandbox=sandbox_image
+
+	if containerd --version | grep -q ' v\?2\.'; then
+		v=3 cri=cri.v1.runtime doc=2.x
+		sandbox='[plugins."io.containerd.cri.v1.images".pinned_images]
+			sandbox'
+	fi
 	mkdir -p "$T/ctd"
 	cat >"$T/ctd/config.toml" <<-END
-	version = 2
+	version = $v
 	root = "$T/ctd/root"
 	state = "$T/ctd/state"
 	[grpc]
 	  address = "$T/ctd/containerd.sock"
 	[ttrpc]
 	  address = "$T/ctd/containerd.ttrpc"
-	[proxy_plugins.bootseer]
-	  type = "snapshot"
-	  address = "$T/plugin.sock"
 	[plugins."io.containerd.gc.v1.scheduler"]
 	  schedule_delay = "0s"
 	  startup_delay = "10ms"
-	[plugins."io.containerd.grpc.v1.cri"]
-	  sandbox_image = "$REGISTRY/pause:1"
+	[plugins."io.containerd.$cri"]
 	  restrict_oom_score_adj = true # for a root without CAP_SYS_RESOURCE
-	  [plugins."io.containerd.grpc.v1.cri".containerd]
-	    snapshotter = "bootseer"
-	    disable_snapshot_annotations = false
+	  $sandbox = "$REGISTRY/pause:1"
 	END
+	documented "$doc" >>"$T/ctd/config.toml"
 	start_daemon "$T/ctd/log" containerd --config "$T/ctd/config.toml"
 	containerd_pid=$daemon_pid
 	export CONTAINERD_ADDRESS=$T/ctd/containerd.sock
