@@ -80,8 +80,11 @@ static int generate(const char *what)
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		programs[i] = &commands[i]->program;
-		if (strcmp(what, "man") == 0)
+		if (strcmp(what, "man") == 0) {
+			printf("## %s %s\n\n%s\n\n", programs[i]->name,
+			       programs[i]->usage, programs[i]->summary);
 			option_scdoc(programs[i], stdout);
+		}
 	}
 	if (strcmp(what, "man") == 0)
 		return EXIT_SUCCESS;

@@ -30,8 +30,6 @@ struct config {
 	uint64_t threads;
 	char *log_level;
 	char *config;
-	bool check_config;
-	bool dump_config;
 };
 
 static const char *const log_levels[] = { "error", "warning", "info", "debug",
@@ -104,16 +102,6 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct config, config),
 	  .no_file = true,
 	  .help = "Read options from this file first." },
-	{ .key = "check-config",
-	  .type = OPTION_BOOL,
-	  .no_file = true,
-	  .offset = offsetof(struct config, check_config),
-	  .help = "Check options and configuration, then end." },
-	{ .key = "dump-config",
-	  .type = OPTION_BOOL,
-	  .no_file = true,
-	  .offset = offsetof(struct config, dump_config),
-	  .help = "Print the configuration as it is used, then end." },
 	{ .key = NULL },
 };
 
@@ -277,9 +265,7 @@ int main(int argc, char **argv)
 	     log_level_parse(cfg.log_level, &level) < 0)) {
 		fprintf(stderr, "bootseer-snapshotter: %s\n", err.msg);
 		status = EXIT_BAD_OPTIONS;
-	} else if (action == OPTION_ACTION_RUN && cfg.dump_config) {
-		option_dump(options, &cfg, stdout);
-	} else if (action == OPTION_ACTION_RUN && !cfg.check_config) {
+	} else if (action == OPTION_ACTION_RUN) {
 		log_set_level(level);
 		if (serve(&cfg, &err) < 0) {
 			log_error("main", "%s", err.msg);

@@ -23,7 +23,7 @@ struct node_config {
 	char *log_level;
 	bool umount_at_exit;
 	bool hold;
-	bool check_config, dump_config, list_metrics;
+	bool list_metrics;
 	char *config;
 };
 

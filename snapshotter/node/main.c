@@ -350,12 +350,10 @@ static int start(struct node_config *cfg, int argc, char **argv,
 
 	if (log_level_parse(cfg->log_level, &level) == 0)
 		log_set_level(level);
-	if (cfg->dump_config)
-		option_dump(node_program.options, cfg, stdout);
-	if (cfg->list_metrics)
+	if (cfg->list_metrics) {
 		node_metrics_list(stdout);
-	if (cfg->dump_config || cfg->check_config || cfg->list_metrics)
 		return 0;
+	}
 	return cfg->hold ? run_held(argc, argv, err) : run(cfg, err);
 }
 
