@@ -427,29 +427,53 @@ static int layout_put_blob(struct oci_store *s, const struct digest *d,
 
 /* The entry that stands for a manifest in index.json. */
 static json_t *make_entry(const char *tag, const char *media_type,
-			  const struct digest *d, const struct buf *body)
+			  const struct digest *d, const json_t *manifest,
+			  size_t len)
 {
-	json_t *j = json_loadb(body->data, body->len, 0, NULL);
 	const char *type =
-		json_string_value(json_object_get(j, "artifactType"));
+		json_string_value(json_object_get(manifest, "artifactType"));
 	char name[DIGEST_STR_MAX];
 	json_t *entry;
 
 	digest_format(d, name);
 	entry = json_pack("{s:s, s:s, s:I}", "mediaType", media_type, "digest",
-			  name, "size", (json_int_t)body->len);
+			  name, "size", (json_int_t)len);
 	if (entry && type)
 		(void)json_object_set_new(entry, "artifactType",
 					  json_string(type));
 	if (entry && tag)
 		(void)json_object_set_new(entry, "annotations",
 					  json_pack("{s:s}", REF_NAME, tag));
-	json_decref(j);
 	return entry;
 }
 
+/* An index speaks for its manifests: an entry without a name that it has too
+ * would only make the folder look like one of many images. */
+static void drop_children(json_t *list, const json_t *children)
+{
+	const json_t *child;
+	struct digest a, b;
+	size_t i;
+
+	json_array_foreach(children, i, child)
+	{
+		if (entry_digest(child, &a, NULL) < 0)
+			continue;
+		for (size_t k = json_array_size(list); k-- > 0;) {
+			const json_t *e = json_array_get(list, k);
+
+			/* Referrers are found through the list: they stay. */
+			if (!entry_tag(e) &&
+			    !json_object_get(e, "artifactType") &&
+			    entry_digest(e, &b, NULL) == 0 &&
+			    digest_equal(&a, &b))
+				(void)json_array_remove(list, k);
+		}
+	}
+}
+
 static int enter(struct layout *l, const char *tag, json_t *entry,
-		 struct error *err)
+		 const json_t *children, struct error *err)
 {
 	AUTO_CLOSE int lock = lock_layout(l, err);
 	struct digest d, other;
@@ -476,6 +500,7 @@ static int enter(struct layout *l, const char *tag, json_t *entry,
 			break;
 		}
 	}
+	drop_children(list, children);
 	if (rc == 0 && json_array_append(list, entry) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
@@ -491,24 +516,26 @@ static int layout_put_manifest(struct oci_store *s, const char *ref,
 	struct layout *l = layout_of(s);
 	const char *tag = ref && strchr(ref, ':') ? NULL : ref;
 	AUTO_FREE char *path = NULL;
-	AUTO_BUF copy = BUF_INIT;
+	json_t *manifest, *entry;
 	struct digest d;
-	json_t *entry;
 	int rc;
 
-	if (digest_of(body, len, &d) < 0 || buf_append(&copy, body, len) < 0)
+	if (digest_of(body, len, &d) < 0)
 		return error_nomem(err);
 	path = blob_path(l, &d);
 	if (!path)
 		return error_nomem(err);
-	rc = fs_replace_file(path, body, len, 0644, err);
+	rc = oci_json_load(body, len, "the manifest", &manifest, err);
 	if (rc < 0)
 		return rc;
-	entry = make_entry(tag, media_type, &d, &copy);
-	if (!entry)
-		return error_set(err, EINVAL, "the manifest is not JSON");
-	rc = enter(l, tag, entry, err);
+	entry = make_entry(tag, media_type, &d, manifest, len);
+	rc = entry ? fs_replace_file(path, body, len, 0644, err)
+		   : error_nomem(err);
+	if (rc == 0)
+		rc = enter(l, tag, entry,
+			   json_object_get(manifest, "manifests"), err);
 	json_decref(entry);
+	json_decref(manifest);
 	return rc;
 }
 
@@ -540,10 +567,10 @@ static int layout_remove_manifest(struct oci_store *s, const struct digest *d,
 		removed++;
 	}
 	digest_format(d, name);
-	if (removed == 0)
+	if (removed == 0 && access(path, F_OK) < 0)
 		rc = error_set(err, ENOENT, "layout '%s' has no manifest %s",
 			       l->dir, name);
-	if (rc == 0)
+	if (rc == 0 && removed)
 		rc = save_index(l, index, err);
 	json_decref(index);
 	if (rc == 0 && unlink(path) < 0 && errno != ENOENT)
@@ -583,12 +610,19 @@ static int make_layout(const struct layout *l, struct error *err)
 	AUTO_FREE char *blobs = path_of(l, "blobs/sha256");
 	AUTO_FREE char *list = path_of(l, "index.json");
 	AUTO_FREE char *mark = path_of(l, "oci-layout");
+	AUTO_CLOSE int lock = -1;
 	int rc;
 
 	if (!blobs || !list || !mark)
 		return error_nomem(err);
 	rc = fs_mkdir_p(blobs, 0755, err);
-	if (rc == 0 && access(list, F_OK) < 0)
+	if (rc < 0)
+		return rc;
+	/* Another process may be making it too. */
+	lock = lock_layout(l, err);
+	if (lock < 0)
+		return lock;
+	if (access(list, F_OK) < 0)
 		rc = fs_replace_file(list, index, sizeof(index) - 1, 0644, err);
 	if (rc == 0)
 		rc = fs_replace_file(mark, LAYOUT_FILE, strlen(LAYOUT_FILE),

@@ -44,7 +44,8 @@ struct oci_config {
 	bool plain_http;       /* only when the user asked for it */
 	uint32_t connect_timeout_ms;
 	uint32_t stall_timeout_ms; /* no byte for so long: -ETIMEDOUT */
-	unsigned int attempts;     /* of each request, retries included */
+	unsigned int attempts;     /* of each request, retries included; of a
+	                            * transfer, those that got nowhere */
 };
 #define OCI_CONFIG_INIT \
 	{ \
@@ -102,7 +103,8 @@ DEFINE_AUTO(oci_store)
 
 /* All block and are safe from several threads. -ENOENT, -EACCES (401/403 after
  * a fresh token), -EBADMSG (content is not what its digest says), -EBUSY (429
- * beyond the budget), -EIO, -ETIMEDOUT, -EROFS (archive). */
+ * beyond the budget), -EPROTO (TLS, or a registry that does not keep to the
+ * specification), -ENOTSUP, -EFBIG, -EIO, -ETIMEDOUT, -EROFS (archive). */
 
 /* `ref` is a tag or a digest; NULL is the only image of a layout or archive. */
 int oci_get_manifest(struct oci_store *s, const char *ref,

@@ -116,11 +116,18 @@ int oci_put_manifest(struct oci_store *s, const char *ref,
 		     const char *media_type, const void *body, size_t len,
 		     struct error *err)
 {
+	struct digest named, have;
+
 	if (len > OCI_MANIFEST_MAX)
 		return error_set(err, EFBIG,
 				 "a manifest of %zu bytes is larger than "
 				 "registries take",
 				 len);
+	if (ref && digest_parse(ref, &named, NULL) == 0 &&
+	    (digest_of(body, len, &have) < 0 || !digest_equal(&named, &have)))
+		return error_set(err, EINVAL,
+				 "the manifest has another digest than %s",
+				 ref);
 	return s->ops->put_manifest(s, ref, media_type, body, len, err);
 }
 

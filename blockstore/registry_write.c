@@ -28,6 +28,7 @@ struct upload {
 	uint64_t chunk; /* bytes sent at once */
 	int fd;
 	struct oci_progress *progress;
+	struct http_response resp; /* to the last PATCH or PUT */
 };
 
 /* Locations are absolute URLs, or paths from the root of the host. */
@@ -118,11 +119,10 @@ static int ask_state(struct upload *u, struct error *err)
 }
 
 /* One chunk, without a retry of its own: a retry must first ask the state. */
-static int send_chunk(struct upload *u, long *ret_status, struct error *err)
+static int send_chunk(struct upload *u, struct error *err)
 {
 	uint64_t left = u->size - u->done;
 	uint64_t len = left < u->chunk ? left : u->chunk;
-	struct http_response resp = HTTP_RESPONSE_INIT;
 	char range[80];
 	const char *const headers[] = {
 		"Content-Type: application/octet-stream", range, NULL
@@ -143,24 +143,21 @@ static int send_chunk(struct upload *u, long *ret_status, struct error *err)
 	(void)snprintf(range, sizeof(range),
 		       "Content-Range: %" PRIu64 "-%" PRIu64, u->done,
 		       u->done + len - 1);
-	rc = registry_try(u->r, &req, &resp, err);
+	rc = registry_try(u->r, &req, &u->resp, err);
 	if (rc == 0)
-		rc = set_location(u, &resp, err);
+		rc = set_location(u, &u->resp, err);
 	if (rc == 0)
 		u->done += len;
-	*ret_status = resp.status;
-	http_response_fini(&resp);
 	return rc;
 }
 
 /* The last request of a session, with what was not sent yet as its body.  When
  * its answer is lost the session is gone, but the blob may be there. */
-static int finish(struct upload *u, long *ret_status, struct error *err)
+static int finish(struct upload *u, struct error *err)
 {
 	static const char *const headers[] = {
 		"Content-Type: application/octet-stream", NULL
 	};
-	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_BUF url = BUF_INIT;
 	struct registry_request req = {
 		.http = { .method = "PUT",
@@ -178,15 +175,13 @@ static int finish(struct upload *u, long *ret_status, struct error *err)
 		       strchr(u->location, '?') ? '&' : '?', u->digest) < 0)
 		return error_nomem(err);
 	req.http.url = url.data;
-	rc = registry_try(u->r, &req, &resp, err);
-	*ret_status = resp.status;
-	if (resp.status == 400 && resp.body.data &&
-	    strstr(resp.body.data, "DIGEST_INVALID"))
+	rc = registry_try(u->r, &req, &u->resp, err);
+	if (u->resp.status == 400 && u->resp.body.data &&
+	    strstr(u->resp.body.data, "DIGEST_INVALID"))
 		rc = error_set(err, EBADMSG,
 			       "%s/%s: %s: the registry says that the content "
 			       "is not what its digest says",
 			       u->r->host, u->r->repo, u->what);
-	http_response_fini(&resp);
 	return rc;
 }
 
@@ -199,22 +194,21 @@ static bool dislikes_chunks(const struct upload *u, long status)
 		status == 411 || status == 415 || status == 501);
 }
 
-/* Send what is missing.  `*ret_status` is of the request that failed. */
-static int send_rest(struct upload *u, bool *chunks, long *ret_status,
-		     struct error *err)
+/* Send what is missing. */
+static int send_rest(struct upload *u, bool *chunks, struct error *err)
 {
 	/* What fits in one chunk goes with the last request. */
 	while (*chunks && u->size - u->done > u->chunk) {
-		int rc = send_chunk(u, ret_status, err);
+		int rc = send_chunk(u, err);
 
-		if (rc < 0 && dislikes_chunks(u, *ret_status)) {
+		if (rc < 0 && dislikes_chunks(u, u->resp.status)) {
 			*chunks = false;
 			rc = begin(u, err);
 		}
 		if (rc < 0)
 			return rc;
 	}
-	return finish(u, ret_status, err);
+	return finish(u, err);
 }
 
 static int is_there(const struct upload *u, const struct digest *d, bool *ret,
@@ -236,9 +230,10 @@ static int send_all(struct upload *u, const struct digest *d, struct error *err)
 	int rc = begin(u, err);
 
 	for (unsigned int n = 0; rc == 0;) {
-		long status = 0;
+		long status;
 
-		rc = send_rest(u, &chunks, &status, err);
+		rc = send_rest(u, &chunks, err);
+		status = u->resp.status;
 		if (rc == 0 || rc == -EBADMSG || rc == -ECANCELED)
 			return rc;
 		if (u->done > mark) {
@@ -249,7 +244,7 @@ static int send_all(struct upload *u, const struct digest *d, struct error *err)
 		if (++n >= u->r->cfg.attempts ||
 		    !(registry_can_retry(rc, status) || status == 400 ||
 		      status == 404 || status == 416) ||
-		    registry_back_off(n, NULL, 0) < 0)
+		    registry_back_off(n, &u->resp, 0) < 0)
 			return rc;
 		rc = is_there(u, d, &there, err);
 		if (rc < 0 || there)
@@ -282,6 +277,7 @@ int registry_put_blob(struct oci_store *s, const struct digest *d,
 	if (rc == 0 && !have)
 		rc = send_all(&u, d, err);
 	free(u.location);
+	http_response_fini(&u.resp);
 	return rc;
 }
 

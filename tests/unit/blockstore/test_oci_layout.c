@@ -85,6 +85,40 @@ Test(oci_layout, a_tag_moves_to_the_newer_image)
 	cr_expect(strstr(err.msg, dir), "%s", err.msg);
 }
 
+Test(oci_layout, an_index_stands_for_its_manifests)
+{
+	struct digest one = put(store, NULL, NULL, "1"), index;
+	char name[DIGEST_STR_MAX];
+	AUTO_BUF text = BUF_INIT;
+
+	put(store, NULL, NULL, "2");
+	digest_format(&one, name);
+	cr_assert_eq(buf_printf(&text,
+				"{\"schemaVersion\":2,\"manifests\":[{"
+				"\"digest\":\"%s\",\"size\":1}",
+				name),
+		     0);
+	one = put(store, NULL, NULL, "2");
+	digest_format(&one, name);
+	cr_assert_eq(buf_printf(&text, ",{\"digest\":\"%s\"}]}", name), 0);
+	cr_assert_eq(digest_of(text.data, text.len, &index), 0);
+	cr_assert_eq(oci_put_manifest(store, NULL, INDEX_TYPE, text.data,
+				      text.len, &err),
+		     0, "%s", err.msg);
+	expect_manifest(NULL, &index);
+	expect_manifest(name, &one);
+}
+
+Test(oci_layout, a_digest_that_is_not_the_manifest_s_is_refused)
+{
+	char name[DIGEST_STR_MAX];
+	struct digest d = { .b = { 1 } };
+
+	digest_format(&d, name);
+	cr_expect_eq(oci_put_manifest(store, name, IMAGE_TYPE, "{}", 2, &err),
+		     -EINVAL);
+}
+
 Test(oci_layout, referrers_are_found_by_subject_and_go_with_removal)
 {
 	struct digest image = put(store, "v1", NULL, "1");

@@ -130,6 +130,16 @@ Test(oci_registry_write, errors_end_within_the_budget)
 	cr_expect_eq(fixture_count(&fix, " 500 ", NULL), 4);
 }
 
+Test(oci_registry_write, an_upload_waits_as_long_as_the_registry_says)
+{
+	struct digest d;
+
+	fixture_fault(&fix,
+		      "status=429&retry_after=1&times=1&match=/uploads/u");
+	cr_expect_eq(put(1000, &d, NULL), 0, "%s", err.msg);
+	expect_stored(&d, 1000);
+}
+
 struct stopper {
 	struct oci_progress base;
 	uint64_t last, total;
