@@ -149,6 +149,25 @@ serves_all() { # KIND
 	run ! grep -F "$T/" /proc/self/mountinfo
 }
 
+# Files of a tmpfs cannot be mounted by EROFS: as on a kernel before 6.12.
+@test "an image that is all here is mounted by loop devices where files cannot be" {
+	mkdir "$T/tmpfs"
+	mount -t tmpfs tmpfs "$T/tmpfs"
+	mv "$T/state/meta" "$T/tmpfs/meta"
+	ln -s "$T/tmpfs/meta" "$T/state/meta"
+	run ! --separate-stderr "$driver" probe erofs-fuse "$T/run" "$T/tmpfs"
+	[[ $stderr == *"Linux 6.12 with CONFIG_EROFS_FS_BACKED_BY_FILE"* ]]
+	"$driver" probe erofs-loop "$T/run" "$T/tmpfs"
+	"$driver" complete "$T/run" "$(image)"
+	"$driver" complete "$T/run" "$(image)"
+	listing "$T/m p" >"$T/got"
+	diff "$BATS_FILE_TMPDIR/want" "$T/got"
+	umount "$T/m p"
+	umount "$T/tmpfs"
+	run ! grep -F "$T/" /proc/self/mountinfo
+	run ! grep -lF "$T/" /sys/block/loop*/loop/backing_file
+}
+
 under_overlay() { # KIND
 	begin hold "$1" 0
 	mkdir "$T/upper" "$T/work" "$T/merged"
