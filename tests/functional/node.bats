@@ -88,10 +88,11 @@ teardown() { node_teardown; }
 	"$bootseer" image umount "$T/mnt"
 }
 
-@test "reads wait over a kill of bootseerd and are answered by the next one" {
+# Kill it twice while a file is read through the given data path.
+kill_while_reading() { # KIND
 	local reader child
 
-	node_start --hold
+	node_start --hold --datapath "$1"
 	child=$(child_of "$node_pid")
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	fault delay_ms=300 match=/blobs/
@@ -109,6 +110,18 @@ teardown() { node_teardown; }
 	"$bootseer" image umount "$T/mnt"
 	node_stop
 	[ "$(mounts_left)" -eq 0 ]
+}
+
+@test "reads wait over kills of bootseerd and succeed: erofs-fuse" {
+	kill_while_reading erofs-fuse
+}
+
+@test "reads wait over kills of bootseerd and succeed: erofs-loop" {
+	kill_while_reading erofs-loop
+}
+
+@test "reads wait over kills of bootseerd and succeed: fuse" {
+	kill_while_reading fuse
 }
 
 read_is_under_way() { (($(fetches) > 4)); }
