@@ -3,13 +3,14 @@
  * A bootseerd that serves prepared folders: fake-node SOCKET DIR.
  *
  * DIR/images.json  a list of images: "ref" and "manifest" (a question needs to
- *                  match one of them), "id", "chain_ids", "tree" (folder that a
- *                  mount gives), "layers" (folders)
+ *                  match one of them), "id", "chain_ids", "tree" (folder that
+ *                  a mount gives), "layers" (folders)
  * DIR/calls        one line for each call is appended: method and parameters
  * DIR/fault        "METHOD ERRNO MESSAGE" while the file is there: the method
  *                  fails; "hang" instead of a number: it never answers
  *
- * It says "ready" when it listens.  It forks for each connection, so that a call that hangs holds up no other.
+ * It says "ready" when it listens.  It forks for each connection, so that a call
+ * that hangs holds up no other.
  */
 #include <errno.h>
 #include <fcntl.h>
