@@ -24,9 +24,9 @@ static const struct chunk_params sets[] = {
 	  .small_max = 131072,
 	  .group_avg = 131072,
 	  .group_max = 524288,
-	  .min = 131072,
-	  .avg = 524288,
-	  .max = 2097152,
+	  .min = 196608,
+	  .avg = 786432,
+	  .max = 3145728,
 	  .level = 5,
 	  .pack_max = 128 * MIB },
 };

@@ -109,7 +109,8 @@ int ring_new(const struct ring_config *cfg, struct ring **ret,
 	if (cfg->jobs < 1 || cfg->jobs > RING_JOBS_MAX)
 		return error_set(err, EINVAL, "jobs must be 1 to %d",
 				 RING_JOBS_MAX);
-	r->n_slots = cfg->jobs * (size_t)2 + 2;
+	/* One in work for each, one being written, one being filled. */
+	r->n_slots = cfg->jobs + (size_t)2;
 	r->slots = calloc(r->n_slots, sizeof(*r->slots));
 	if (!r->slots)
 		return error_nomem(err);

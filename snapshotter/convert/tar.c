@@ -247,11 +247,12 @@ static int check_rest(struct tar *t, struct error *err)
 		skip = pos - t->piece_pos < len ? (size_t)(pos - t->piece_pos)
 						: len;
 	do {
-		const uint8_t *p = (const uint8_t *)data + skip;
+		const uint8_t *p = data;
 		size_t n = len - skip;
 		int rc;
 
-		if (n && (p[0] || memcmp(p, p + 1, n - 1) != 0))
+		if (n &&
+		    (p[skip] || memcmp(p + skip, p + skip + 1, n - 1) != 0))
 			return error_set(err, EBADMSG,
 					 "data behind the end of its tar");
 		skip = 0;
