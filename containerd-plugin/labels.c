@@ -105,7 +105,7 @@ int labels_encode(const struct labels *l, struct buf *ret)
 int labels_decode(const void *data, size_t len, struct labels *ret,
 		  struct error *err)
 {
-	const char *p = data, *end = p + len;
+	const char *p = len ? data : "", *end = p + len;
 	struct labels l = LABELS_INIT;
 	const char *key;
 	int rc;
