@@ -34,6 +34,29 @@ have_lazy() {
 	! grep -q /opt/gone "$T/got"
 }
 
+@test "usage is counted as overlayfs does, and is nothing for a lazy image" {
+	local chain
+
+	start_all
+	have_lazy
+	push "$I" plain
+	pull_full overlayfs plain
+	pull_full bootseer plain
+	pull_lazy lazy
+	for chain in $(chain_ids_of "$I" plain); do
+		ctr snapshots --snapshotter overlayfs usage -b "$chain"
+	done >"$T/want"
+	for chain in $(chain_ids_of "$I" plain); do
+		ctr snapshots --snapshotter bootseer usage -b "$chain"
+	done >"$T/got"
+	diff "$T/want" "$T/got"
+	grep -q ' [1-9]' "$T/got"
+	for chain in $(chain_ids_of "$I" lazy); do
+		ctr snapshots --snapshotter bootseer usage -b "$chain"
+	done | awk '/^sha256:/ { n++; if ($2 + $3 != 0) exit 1 }
+		END { exit n != 3 }'
+}
+
 @test "a lazy pull by ctr-remote fetches no layer and looks the same" {
 	start_all
 	have_lazy
