@@ -199,9 +199,9 @@ int verify_source_new(struct source *next, struct source **ret,
 /* ---------------------------------------------------------------- cache --- */
 
 struct cache_config {
-	const char *dir;      /* owned by this cache alone; created */
-	uint64_t quota;       /* bytes of blocks kept at most */
-	uint64_t min_free;    /* bytes left free on the disk at least */
+	const char *dir;        /* owned by this cache alone; created */
+	uint64_t quota;         /* bytes of blocks kept at most */
+	uint64_t min_free;      /* bytes left free on the disk at least */
 	uint64_t segment_bytes; /* of a file of the cache, 8 MiB..1 GiB; 0 is
 	                         * 1 GiB; an existing cache keeps its own */
 };
@@ -265,11 +265,11 @@ int cache_gc(struct cache *c, uint64_t target, uint64_t *ret_freed,
 struct fetcher;
 
 struct fetcher_config {
-	unsigned int threads;     /* 1..256 transfers at once */
-	uint32_t window;          /* bytes around a miss fetched with it */
-	uint32_t window_max;      /* the same when reads are sequential */
+	unsigned int threads;      /* 1..256 transfers at once */
+	uint32_t window;           /* bytes around a miss fetched with it */
+	uint32_t window_max;       /* the same when reads are sequential */
 	int64_t demand_timeout_ns; /* a reader waits no longer, then -ETIMEDOUT */
-	struct cache *cache;      /* borrowed */
+	struct cache *cache;       /* borrowed */
 };
 
 int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
@@ -287,7 +287,9 @@ struct device;
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	       struct source **packs, struct device **ret,
 	       struct error *err) MUST_CHECK;
-void device_free(struct device *d); /* waits for its reads */
+/* Waits for its reads, and for the blocks that its sources are passing on;
+ * device_fetch() calls must have returned. */
+void device_free(struct device *d);
 
 /* One read; the caller owns it and its buffer until `done`. */
 struct device_read {
@@ -295,11 +297,15 @@ struct device_read {
 	size_t len;
 	void *buf;
 	/* Exactly once; on the calling thread when everything was in the
-	 * cache, otherwise on a fetch thread.  `err` is borrowed, NULL when
-	 * rc == 0.  All `len` bytes are there, or none is promised. */
+	 * cache or nothing could be begun, otherwise on a thread of the
+	 * fetcher, so it must not block for long.  `err` is borrowed, NULL
+	 * when rc == 0.  All `len` bytes are there, or none is promised.
+	 *   -EIO        no block covers a byte, or the origin failed
+	 *   -EBADMSG    the origin has other bytes, also when asked again
+	 *   -ETIMEDOUT  demand_timeout_ns is over
+	 *   -ENOMEM, or what the source returned */
 	void (*done)(struct device_read *r, int rc, const struct error *err);
-	struct device_read *next; /* the device's */
-	uint64_t priv[4];         /* the device's */
+	struct device_read *next; /* for whoever holds it: the device */
 };
 
 /* Never blocks for a transfer; may read the cache's disk. */
@@ -309,8 +315,13 @@ void device_submit(struct device *d, struct device_read *r);
 int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
 		     struct error *err) MUST_CHECK;
 
-/* Fetch blocks [first, first + n) that the cache lacks, at `priority`;
- * blocking; stops early when `*cancel` becomes true. */
+/*
+ * Fetch those of the blocks [first, first + n) that the cache lacks, at
+ * `priority`.  Blocks until they are kept, and stops at the first failure.
+ *   -ECANCELED  `*cancel` (which may be NULL) became true
+ *   -ENOSPC     the cache has no room for them
+ *   -EINVAL     there are no such blocks; or as for a read
+ */
 int device_fetch(struct device *d, size_t first, size_t n,
 		 enum source_priority priority, const volatile bool *cancel,
 		 struct error *err) MUST_CHECK;
