@@ -287,8 +287,7 @@ struct device;
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	       struct source **packs, struct device **ret,
 	       struct error *err) MUST_CHECK;
-/* Waits for its reads, and for the blocks that its sources are passing on;
- * device_fetch() calls must have returned. */
+/* Waits for its reads; device_fetch() calls must have returned. */
 void device_free(struct device *d);
 
 /* One read; the caller owns it and its buffer until `done`. */
@@ -299,11 +298,8 @@ struct device_read {
 	/* Exactly once; on the calling thread when everything was in the
 	 * cache or nothing could be begun, otherwise on a thread of the
 	 * fetcher, so it must not block for long.  `err` is borrowed, NULL
-	 * when rc == 0.  All `len` bytes are there, or none is promised.
-	 *   -EIO        no block covers a byte, or the origin failed
-	 *   -EBADMSG    the origin has other bytes, also when asked again
-	 *   -ETIMEDOUT  demand_timeout_ns is over
-	 *   -ENOMEM, or what the source returned */
+	 * when rc == 0.  All `len` bytes are there, or none is promised:
+	 * -EIO (also: no block covers a byte), -EBADMSG, -ETIMEDOUT. */
 	void (*done)(struct device_read *r, int rc, const struct error *err);
 	struct device_read *next; /* for whoever holds it: the device */
 };
@@ -315,13 +311,9 @@ void device_submit(struct device *d, struct device_read *r);
 int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
 		     struct error *err) MUST_CHECK;
 
-/*
- * Fetch those of the blocks [first, first + n) that the cache lacks, at
- * `priority`.  Blocks until they are kept, and stops at the first failure.
- *   -ECANCELED  `*cancel` (which may be NULL) became true
- *   -ENOSPC     the cache has no room for them
- *   -EINVAL     there are no such blocks; or as for a read
- */
+/* Fetch those of the blocks [first, first + n) that the cache lacks, at
+ * `priority`; blocking.  Stops at the first failure: -ECANCELED when `*cancel`
+ * became true, -ENOSPC when the cache has no room, or as for a read. */
 int device_fetch(struct device *d, size_t first, size_t n,
 		 enum source_priority priority, const volatile bool *cancel,
 		 struct error *err) MUST_CHECK;
