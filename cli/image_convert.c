@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include "cli/command.h"
 #include "cli/image.h"
@@ -22,10 +23,10 @@ static const struct option_spec options[] = {
 	  .type = OPTION_INTEGER,
 	  .arg = "N",
 	  .offset = offsetof(struct config, jobs),
-	  .def = "2",
 	  .min = "1",
 	  .max = "64",
-	  .help = "Threads that compress blocks." },
+	  .help = "Threads that compress blocks; default is one for each "
+		  "processor, at most 8." },
 	{ .key = "force",
 	  .letter = 'f',
 	  .type = OPTION_BOOL,
@@ -50,11 +51,19 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .arg = "DIR",
 	  .offset = offsetof(struct config, temp_dir),
-	  .help = "Where blobs lie until they are uploaded; default is "
-		  "$TMPDIR or /var/tmp." },
+	  .help = "Where blobs lie until they are uploaded; default is the "
+		  "folder DST, or $TMPDIR, or /var/tmp." },
 	IMAGE_ACCESS_OPTIONS(struct config),
 	{ .key = NULL },
 };
+
+/* Each job takes some 15 MiB. */
+static unsigned int default_jobs(void)
+{
+	int n = get_nprocs();
+
+	return n < 1 ? 1 : n > 8 ? 8 : (unsigned int)n;
+}
 
 static void print_result(const struct convert_result *r, const char *dst)
 {
@@ -87,7 +96,7 @@ static int run(const void *config, char **args, struct error *err)
 		.platform = c->platform,
 		.form = strcmp(c->form, "flat") == 0 ? CONVERT_FORM_FLAT
 						     : CONVERT_FORM_REFERRER,
-		.jobs = (unsigned int)c->jobs,
+		.jobs = c->jobs ? (unsigned int)c->jobs : default_jobs(),
 		.force = c->force,
 		.chunking = c->chunking,
 		.temp_dir = c->temp_dir,

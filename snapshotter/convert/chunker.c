@@ -13,6 +13,7 @@
 
 #include "common/bytes.h"
 #include "common/digest.h"
+#include "snapshotter/convert/apply.h"
 
 #define PAGE 4096u
 #define SHARED_MAX \
@@ -457,6 +458,13 @@ static int end_large(struct chunker *c, struct error *err)
 	if (c->n_extents) {
 		size_t size = c->n_extents * sizeof(struct extent);
 
+		/* Many small holes make much metadata of little data. */
+		if (tree_memory(c->tree) + size > APPLY_MEMORY_MAX)
+			return error_set(err, E2BIG,
+					 "its holes make the image's metadata "
+					 "larger than %llu MiB",
+					 (unsigned long long)(APPLY_MEMORY_MAX /
+							      MIB));
 		i->extents = tree_alloc(c->tree, size);
 		if (!i->extents)
 			return error_nomem(err);

@@ -75,6 +75,7 @@ struct job {
 	struct buf config;
 	struct digest *diff_ids;
 	bool *missing; /* layers that the destination lacks */
+	bool replaces; /* an artifact that is there already */
 };
 
 static void job_fini(struct job *j)
@@ -325,28 +326,44 @@ static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 	return rc;
 }
 
-/* Is there an artifact already?  1: yes. */
+/* Is there an artifact already that serves?  1: yes. */
 static int find_existing(struct job *j, struct error *err)
 {
-	struct error ignored;
+	struct error why;
 	struct artifact a;
 	int rc;
 
-	if (j->opt->force || j->opt->form == CONVERT_FORM_FLAT)
+	if (j->opt->form == CONVERT_FORM_FLAT)
 		return 0;
-	rc = artifact_find(j->dst, &j->manifest.digest, &a, &ignored);
+	rc = artifact_find(j->dst, &j->manifest.digest, &a, &why);
+	j->replaces = rc != -ENOENT;
 	if (rc == 0) {
-		j->result->existed = true;
+		j->result->existed = !j->opt->force;
 		j->result->artifact = a.digest;
 		artifact_fini(&a);
-		return 1;
+		return !j->opt->force;
 	}
 	/* One that cannot be used is replaced. */
 	if (rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL || rc == -ENOTSUP)
 		return 0;
 	if (err)
-		*err = ignored;
+		*err = why;
 	return rc;
+}
+
+/* A reader would take any artifact of the image: leave only the new one.  A
+ * registry may forbid deletion; the others then stay, and stay good. */
+static void remove_replaced(struct job *j, const struct digest *artifact)
+{
+	AUTO_FREE struct digest *list = NULL;
+	size_t n = 0;
+
+	if (oci_list_referrers(j->dst, &j->manifest.digest, ARTIFACT_TYPE,
+			       &list, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (!digest_equal(&list[i], artifact))
+			(void)!oci_remove_manifest(j->dst, &list[i], NULL);
 }
 
 static int convert_job(struct job *j, struct error *err)
@@ -365,7 +382,11 @@ static int convert_job(struct job *j, struct error *err)
 	if (rc)
 		return rc < 0 ? rc : 0;
 	rc = plan_make(&cfg, &plan, err);
-	return rc < 0 ? rc : convert_planned(j, plan, err);
+	if (rc == 0)
+		rc = convert_planned(j, plan, err);
+	if (rc == 0 && j->replaces)
+		remove_replaced(j, &j->result->artifact);
+	return rc;
 }
 
 /* `manifest` takes what the image is in the destination. */

@@ -118,8 +118,11 @@ static int list_artifacts(struct earlier *e, struct error *err)
 	size_t n = 0;
 	int rc = oci_list_tags(e->store, EARLIER_TAGS_MAX, &tags, &n, err);
 
+	/* Not every registry lists tags, or for everybody. */
+	if (rc == -ENOENT || rc == -EACCES || rc == -ENOTSUP)
+		return 0;
 	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc;
+		return rc;
 	e->artifacts = calloc(EARLIER_ARTIFACTS_MAX, sizeof(*e->artifacts));
 	if (!e->artifacts)
 		rc = error_nomem(err);

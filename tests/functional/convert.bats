@@ -151,6 +151,37 @@ start_registry() # sets REGISTRY
 	blobs "$W/out" | diff "$W/before" -
 }
 
+@test "a forced conversion leaves one artifact of the image" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	# A second one beside it, which says another number of files.
+	python3 - "$W/out" <<-'EOF'
+	import hashlib, json, os, sys
+	top = sys.argv[1]
+	index = json.load(open(top + "/index.json"))
+	blob = lambda d: top + "/blobs/sha256/" + d.split(":")[1]
+	def put(o):
+	    data = json.dumps(o).encode()
+	    d = "sha256:" + hashlib.sha256(data).hexdigest()
+	    open(blob(d), "wb").write(data)
+	    return d, len(data)
+	old = next(m for m in index["manifests"] if "artifactType" in m)
+	manifest = json.load(open(blob(old["digest"])))
+	config = json.load(open(blob(manifest["config"]["digest"])))
+	config["format"] = 99
+	manifest["config"]["digest"], manifest["config"]["size"] = put(config)
+	new = dict(old)
+	new["digest"], new["size"] = put(manifest)
+	index["manifests"].append(new)
+	json.dump(index, open(top + "/index.json", "w"))
+	EOF
+	# The one of a newer format is passed over, then replaced.
+	bootseer image check "oci:$W/out:1"
+	convert --force "oci:$W/out:1" "oci:$W/out:1"
+	[ "$(jq '[.manifests[] | select(.artifactType)] | length' \
+		"$W/out/index.json")" -eq 1 ]
+	bootseer image check "oci:$W/out:1"
+}
+
 @test "inspect, ls and rm tell of the artifact and remove it" {
 	convert "oci:$F/image:latest" "oci:$W/out:1"
 	digest=$(bootseer image inspect "oci:$W/out:1" | jq -r .artifact)
