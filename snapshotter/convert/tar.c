@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #define XATTRS_MAX 4096 /* of one entry */
+#define TAR_BLOCK 512u
 
 struct tar {
 	struct layer *layer;
@@ -25,6 +26,8 @@ struct tar {
 	uint64_t piece_pos; /* byte in the plain layer */
 	int rc;             /* of layer_read(), when it failed */
 	struct error err;
+	uint32_t padding;     /* bytes that the layer's end lacked */
+	uint64_t last_size;   /* of the last entry's content */
 	struct xattr *xattrs; /* of the current entry */
 	size_t cap_xattrs;
 };
@@ -49,6 +52,32 @@ void tar_format_name(const char *path, char out[TAR_NAME_MAX])
 	out[n] = '\0';
 }
 
+/*
+ * Some writers (umoci insert) leave out the zeros that fill the last file's
+ * block.  Unpackers take such a layer, libarchive does not: give them to it.
+ */
+static size_t fill_block(struct tar *t, const void **ret)
+{
+	static const uint8_t zeros[TAR_BLOCK];
+	uint32_t part = (uint32_t)(t->piece_pos % TAR_BLOCK);
+
+	if (part == 0 || t->padding)
+		return 0;
+	t->padding = TAR_BLOCK - part;
+	*ret = zeros;
+	return t->padding;
+}
+
+/* What was filled up must have been padding, never a part of a file. */
+static int check_fill(const struct tar *t, struct error *err)
+{
+	uint64_t part = t->last_size % TAR_BLOCK;
+
+	if (t->padding && (part == 0 || t->padding > TAR_BLOCK - part))
+		return error_set(err, EBADMSG, "the tar is cut off");
+	return 0;
+}
+
 static la_ssize_t read_piece(struct archive *a, void *arg, const void **ret)
 {
 	struct tar *t = arg;
@@ -64,6 +93,8 @@ static la_ssize_t read_piece(struct archive *a, void *arg, const void **ret)
 		archive_set_error(a, EIO, "%s", "layer");
 		return ARCHIVE_FATAL;
 	}
+	if (n == 0)
+		n = fill_block(t, &data);
 	t->piece = data;
 	t->piece_len = n;
 	*ret = data;
@@ -225,6 +256,7 @@ static int walk_entry(struct tar *t, struct archive_entry *ae,
 	int rc;
 
 	rc = read_entry(t, ae, &e, err);
+	t->last_size = e.size;
 	if (rc == 0)
 		rc = v->entry(v, &e, &want, err);
 	if (rc == 0 && want)
@@ -273,8 +305,10 @@ static int walk_archive(struct tar *t, struct tar_visitor *v, struct error *err)
 		return rc;
 	for (;;) {
 		rc = archive_read_next_header(t->archive, &ae);
-		if (rc == ARCHIVE_EOF)
-			return check_rest(t, err);
+		if (rc == ARCHIVE_EOF) {
+			rc = check_fill(t, err);
+			return rc < 0 ? rc : check_rest(t, err);
+		}
 		if (rc < ARCHIVE_WARN && last[0])
 			return error_wrap(err, tar_error(t, err),
 					  "at or behind entry '%s'", last);

@@ -262,3 +262,48 @@ start_registry() # sets REGISTRY
 	run -1 bootseer image inspect --plain-http "$repo:1"
 	bootseer image check --plain-http "$repo:2"
 }
+
+@test "a layer without padding at its end, as umoci insert writes it, is taken" {
+	head -c 700 /dev/urandom >"$W/file"
+	umoci init --layout "$W/in"
+	umoci new --image "$W/in:1"
+	umoci insert --image "$W/in:1" "$W/file" /file
+	convert "oci:$W/in:1" "oci:$W/out:1" >/dev/null
+	list_converted "oci:$W/out:1" >/dev/null
+	mount_erofs "$W/meta" "$W/data" "$W/mnt"
+	cmp "$W/file" "$W/mnt/file"
+	umount "$W/mnt"
+	MOUNTED=
+}
+
+@test "a layer cut off inside a file's last block is refused" {
+	"$HERE/make-image.py" "$W/in" good 1
+	python3 - "$W/in" <<-'EOF'
+	import hashlib, io, json, os, sys, tarfile
+	root = sys.argv[1]
+	tar = io.BytesIO()
+	with tarfile.open(fileobj=tar, mode="w") as t:
+	    info = tarfile.TarInfo("file")
+	    info.size = 700
+	    t.addfile(info, io.BytesIO(b"x" * 700))
+	layer = tar.getvalue()[:512 + 600]
+	def put(data):
+	    d = hashlib.sha256(data).hexdigest()
+	    open(f"{root}/blobs/sha256/{d}", "wb").write(data)
+	    return {"digest": "sha256:" + d, "size": len(data)}
+	index = json.load(open(root + "/index.json"))
+	blob = lambda d: f"{root}/blobs/sha256/{d['digest'][7:]}"
+	manifest = json.load(open(blob(index["manifests"][0])))
+	config = json.load(open(blob(manifest["config"])))
+	desc = put(layer)
+	config["rootfs"]["diff_ids"] = [desc["digest"]]
+	manifest["config"].update(put(json.dumps(config).encode()))
+	manifest["layers"] = [desc | {"mediaType":
+	    "application/vnd.oci.image.layer.v1.tar"}]
+	index["manifests"][0].update(put(json.dumps(manifest).encode()))
+	json.dump(index, open(root + "/index.json", "w"))
+	EOF
+	run convert "oci:$W/in" "oci:$W/out:1"
+	[ "$status" -eq 1 ]
+	grep -q 'cut off' <<<"$output" "$W/progress"
+}
