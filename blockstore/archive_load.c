@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "blockstore/archive.h"
+#include "blockstore/archive_store.h"
 #include "blockstore/oci_json.h"
 #include "common/fs.h"
 

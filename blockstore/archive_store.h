@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A docker archive's images and where their blobs lie; private. */
-#ifndef BOOTSEER_BLOCKSTORE_ARCHIVE_H
-#define BOOTSEER_BLOCKSTORE_ARCHIVE_H
+#ifndef BOOTSEER_BLOCKSTORE_ARCHIVE_STORE_H
+#define BOOTSEER_BLOCKSTORE_ARCHIVE_STORE_H
 
 #include <jansson.h>
 
