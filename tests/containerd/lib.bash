@@ -252,6 +252,9 @@ containerd_setup() {
 	T=$BATS_TEST_TMPDIR
 	I=$BATS_FILE_TMPDIR
 	pids=()
+	# runc's state is the machine's: /run/containerd/runc/NAMESPACE/ID.
+	CONTAINERD_NAMESPACE=t$(od -An -N6 -tx1 /dev/urandom | tr -d ' \n')
+	export CONTAINERD_NAMESPACE
 	mkdir -p "$T/node"
 	start_registry
 }

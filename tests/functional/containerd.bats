@@ -91,9 +91,9 @@ have_lazy() {
 	start_all
 	have_lazy
 	pull_lazy lazy
-	ctr-remote -n second images rpull --plain-http --snapshotter bootseer \
+	ctr-remote -n "$CONTAINERD_NAMESPACE-b" images rpull --plain-http --snapshotter bootseer \
 		"$REGISTRY/lazy:1"
-	run ctr -n second run --rm --snapshotter bootseer "$REGISTRY/lazy:1" \
+	run ctr -n "$CONTAINERD_NAMESPACE-b" run --rm --snapshotter bootseer "$REGISTRY/lazy:1" \
 		second cat /srv/one/deep/file
 	[ "$output" = one ]
 	[ "$(layer_gets "$I" lazy)" -eq 0 ]
