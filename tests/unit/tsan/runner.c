@@ -53,9 +53,9 @@ static const struct tsan_options *suite_of(const struct tsan_test *t)
 
 static void run_here(const struct tsan_test *t, const struct tsan_options *s)
 {
-	double timeout = t->options.timeout > 0 ? t->options.timeout :
-			 s->timeout > 0		? s->timeout :
-						  TIMEOUT;
+	double timeout = t->options.timeout > 0 ? t->options.timeout
+			 : s->timeout > 0       ? s->timeout
+						: TIMEOUT;
 
 	/* Several times slower under the sanitizer. */
 	(void)alarm((unsigned int)(timeout * 10));

@@ -36,30 +36,33 @@ void tsan_add_suite(struct tsan_test *t);
 void tsan_failed(bool fatal, const char *file, int line, const char *what,
 		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-#define TestSuite(s, ...)                                              \
-	static struct tsan_test tsan_suite_##s = { .suite = #s,        \
-						   .options = { __VA_ARGS__ } }; \
+#define TestSuite(s, ...) \
+	static struct tsan_test tsan_suite_##s = { \
+		.suite = #s, .options = { __VA_ARGS__ } \
+	}; \
 	__attribute__((constructor)) static void tsan_enter_suite_##s(void) \
-	{                                                              \
-		tsan_add_suite(&tsan_suite_##s);                       \
-	}                                                              \
+	{ \
+		tsan_add_suite(&tsan_suite_##s); \
+	} \
 	struct tsan_options
 
-#define Test(s, n, ...)                                                \
-	static void s##_##n(void);                                     \
-	static struct tsan_test tsan_test_##s##_##n = {                \
-		.suite = #s, .name = #n, .run = s##_##n,               \
-		.options = { __VA_ARGS__ }                             \
-	};                                                             \
+#define Test(s, n, ...) \
+	static void s##_##n(void); \
+	static struct tsan_test tsan_test_##s##_##n = { \
+		.suite = #s, \
+		.name = #n, \
+		.run = s##_##n, \
+		.options = { __VA_ARGS__ } \
+	}; \
 	__attribute__((constructor)) static void tsan_enter_##s##_##n(void) \
-	{                                                              \
-		tsan_add_test(&tsan_test_##s##_##n);                   \
-	}                                                              \
+	{ \
+		tsan_add_test(&tsan_test_##s##_##n); \
+	} \
 	static void s##_##n(void)
 
-#define TSAN_CHECK(fatal, ok, what, ...)                               \
-	((ok) ? (void)0 :                                              \
-		tsan_failed(fatal, __FILE__, __LINE__, what, "" __VA_ARGS__))
+#define TSAN_CHECK(fatal, ok, what, ...) \
+	((ok) ? (void)0 \
+	      : tsan_failed(fatal, __FILE__, __LINE__, what, "" __VA_ARGS__))
 
 #define cr_assert(c, ...) TSAN_CHECK(true, c, #c, __VA_ARGS__)
 #define cr_expect(c, ...) TSAN_CHECK(false, c, #c, __VA_ARGS__)
@@ -80,10 +83,14 @@ void tsan_failed(bool fatal, const char *file, int line, const char *what,
 #define cr_expect_geq(a, b, ...) TSAN_OP(false, a, >=, b, __VA_ARGS__)
 #define cr_assert_leq(a, b, ...) TSAN_OP(true, a, <=, b, __VA_ARGS__)
 #define cr_expect_leq(a, b, ...) TSAN_OP(false, a, <=, b, __VA_ARGS__)
-#define cr_assert_null(p, ...) TSAN_CHECK(true, !(p), #p " is null", __VA_ARGS__)
-#define cr_expect_null(p, ...) TSAN_CHECK(false, !(p), #p " is null", __VA_ARGS__)
-#define cr_assert_not_null(p, ...) TSAN_CHECK(true, p, #p " not null", __VA_ARGS__)
-#define cr_expect_not_null(p, ...) TSAN_CHECK(false, p, #p " not null", __VA_ARGS__)
+#define cr_assert_null(p, ...) \
+	TSAN_CHECK(true, !(p), #p " is null", __VA_ARGS__)
+#define cr_expect_null(p, ...) \
+	TSAN_CHECK(false, !(p), #p " is null", __VA_ARGS__)
+#define cr_assert_not_null(p, ...) \
+	TSAN_CHECK(true, p, #p " not null", __VA_ARGS__)
+#define cr_expect_not_null(p, ...) \
+	TSAN_CHECK(false, p, #p " not null", __VA_ARGS__)
 #define TSAN_STR(fatal, a, b, ...) \
 	TSAN_CHECK(fatal, strcmp(a, b) == 0, #a " is " #b, __VA_ARGS__)
 #define cr_assert_str_eq(a, b, ...) TSAN_STR(true, a, b, __VA_ARGS__)
