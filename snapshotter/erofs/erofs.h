@@ -33,8 +33,8 @@ struct erofs_params {
 
 /*
  * Lay out `t` as an EROFS image.  The same tree gives the same bytes.  Sorts
- * the children of folders, uses inode.user (the nid, afterwards) and .user_ptr.  The image, owned by the caller, is a multiple of
- * EROFS_BLOCK long.
+ * the children of folders, uses inode.user (the nid, afterwards) and
+ * .user_ptr.  The image, owned by the caller, is a multiple of EROFS_BLOCK long.
  *   -EFBIG (a size; holes that need more than 32 MiB of index), -E2BIG (xattrs),
  *   -ENOTSUP (an xattr namespace EROFS has not), -EINVAL (extents, targets):
  *   the message names the path.
