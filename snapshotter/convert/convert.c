@@ -267,8 +267,9 @@ static int publish_flat(struct job *j, struct publish *p,
 	if (rc < 0)
 		return rc;
 	/* Tagged, as nothing else refers to it that a registry's garbage
-	 * collection would see. */
-	digest_format(&p->artifact->map_raw, text);
+	 * collection would see.  By the metadata, which names the map too: a
+	 * tag that two artifacts shared would keep the last one only. */
+	digest_format(&p->artifact->meta_raw, text);
 	(void)snprintf(tag, sizeof(tag), "sha256-%s.bootseer", text + 7);
 	rc = publish_manifest(p, tag, err);
 	if (rc < 0)

@@ -114,6 +114,21 @@ start_registry() # sets REGISTRY
 	[ "$(umoci stat --image "$W/out:flat" --json | jq '.history | length')" -le 1 ]
 }
 
+@test "flat images that differ in times alone keep an artifact each" {
+	for time in 1 2; do
+		"$HERE/make-image.py" "$W/$time" times $time
+		convert --form flat "oci:$W/$time:latest" "oci:$W/out:$time"
+	done
+	# Nothing that no tag leads to survives a registry's garbage collection.
+	for time in 1 2; do
+		artifact=$(bootseer image inspect "oci:$W/out:$time" |
+			jq -r .artifact)
+		jq -e --arg d "$artifact" '[.manifests[] | select(.digest == $d)
+			| .annotations["org.opencontainers.image.ref.name"]]
+			| any' "$W/out/index.json"
+	done
+}
+
 @test "the result does not depend on the number of jobs" {
 	for jobs in 1 2 7; do
 		convert --jobs $jobs "oci:$F/image:latest" "oci:$W/$jobs:1"

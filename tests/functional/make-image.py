@@ -6,6 +6,7 @@ make-image.py DIR good [VERSION [gzip]]
                                    an image with everything a rootfs can hold;
                                    its layers gzip, zstd and plain, or all gzip
 make-image.py DIR index            small images of two platforms
+make-image.py DIR times SECONDS    a small image whose files have that time
 make-image.py DIR bad CASE         one with a fault; 'bad list' names the cases
 """
 import gzip
@@ -322,6 +323,10 @@ def main():
                                   "--sparse-version=0.1") if same else
                      sparse_layer("1", "--format=gnu"), kind=same or "")
         layout.layer(sparse_layer("2", "--format=posix"))
+        layout.finish()
+    elif sys.argv[2] == "times":
+        layout = Layout(sys.argv[1])
+        layout.layer(one("f", "g", mtime=int(sys.argv[3])))
         layout.finish()
     elif sys.argv[2] == "index":
         index(sys.argv[1])
