@@ -14,6 +14,7 @@
 #include "snapshotter/convert/earlier.h"
 #include "snapshotter/convert/flat.h"
 #include "snapshotter/convert/index.h"
+#include "snapshotter/convert/layer.h"
 #include "snapshotter/convert/packer.h"
 #include "snapshotter/convert/plan.h"
 #include "snapshotter/convert/publish.h"
@@ -22,10 +23,15 @@
 
 /* ------------------------------------------------------------ small parts --- */
 
+/* Bytes that the tree may take with the content of tiny files and the places of
+ * all others in it. */
+#define TREE_MEMORY_MAX (UINT64_C(3) << 30)
+
 /* The files of a plan into a chunker. */
 struct chunk_copy {
 	struct copy_sink sink;
 	struct chunker *chunker;
+	const struct tree *tree;
 };
 
 static int copy_begin(struct copy_sink *s, struct inode *i, struct error *err)
@@ -43,8 +49,14 @@ static int copy_data(struct copy_sink *s, uint64_t off, const void *data,
 
 static int copy_end(struct copy_sink *s, struct error *err)
 {
-	return chunker_end(container_of(s, struct chunk_copy, sink)->chunker,
-			   err);
+	struct chunk_copy *c = container_of(s, struct chunk_copy, sink);
+
+	if (tree_memory(c->tree) > TREE_MEMORY_MAX)
+		return error_set(err, E2BIG,
+				 "the image's metadata needs more than %llu "
+				 "MiB",
+				 (unsigned long long)TREE_MEMORY_MAX >> 20);
+	return chunker_end(c->chunker, err);
 }
 
 struct store_target {
@@ -211,6 +223,7 @@ static int copy_blocks(struct job *j, struct plan *plan,
 	};
 	struct chunk_copy copy = {
 		.sink = { copy_begin, copy_data, copy_end },
+		.tree = plan->tree,
 	};
 	AUTO(packer) packer = NULL;
 	AUTO(chunker) chunker = NULL;
@@ -299,6 +312,13 @@ static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 	bool is_flat = j->opt->form == CONVERT_FORM_FLAT;
 	int rc;
 
+	/* Holes are zeros in a flat layer, which nobody could unpack then. */
+	if (is_flat && plan->image_bytes > LAYER_PLAIN_MAX)
+		return error_set(err, EFBIG,
+				 "a flat layer of its files would have %llu "
+				 "bytes; %llu are the most",
+				 (unsigned long long)plan->image_bytes,
+				 (unsigned long long)LAYER_PLAIN_MAX);
 	rc = find_missing(j, err);
 	if (rc == 0)
 		rc = earlier_load(j->dst, &earlier, err);

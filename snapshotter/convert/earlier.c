@@ -126,7 +126,8 @@ static int list_artifacts(struct earlier *e, struct error *err)
 	e->artifacts = calloc(EARLIER_ARTIFACTS_MAX, sizeof(*e->artifacts));
 	if (!e->artifacts)
 		rc = error_nomem(err);
-	for (size_t i = n; rc == 0 && i > 0; i--)
+	for (size_t i = n;
+	     rc == 0 && i > 0 && e->n_artifacts < EARLIER_ARTIFACTS_MAX; i--)
 		/* The tag fallback of referrers is found by its image. */
 		if (strncmp(tags[i - 1], "sha256-", 7) != 0 ||
 		    strchr(tags[i - 1], '.'))

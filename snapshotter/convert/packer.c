@@ -18,6 +18,8 @@
 /* A block is stored raw unless compression saves this share of it: reading
  * raw is cheaper. */
 #define RAW_SHARE 64
+/* More do not go into a map, of which each takes this many bytes. */
+#define ENTRIES_MAX (BLOCKMAP_BYTES_MAX / 64u)
 
 /* One place in a pack that blocks of the device refer to. */
 struct stored {
@@ -187,6 +189,9 @@ static int put(struct chunk_sink *sink, uint64_t voff, uint8_t **buf,
 	size_t at;
 	int rc;
 
+	if (p->n_entries >= ENTRIES_MAX)
+		return error_set(err, E2BIG, "more than %u blocks",
+				 ENTRIES_MAX);
 	rc = digest_of(*buf, len, &st.digest);
 	if (rc < 0)
 		return error_set(err, -rc, "hash: %s", strerror(-rc));

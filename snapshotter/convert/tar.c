@@ -17,14 +17,18 @@
 
 #define XATTRS_MAX 4096 /* of one entry */
 #define TAR_BLOCK 512u
+/* Bytes of headers before one entry.  libarchive keeps a list of the parts of a
+ * sparse file, whose map it reads with them, however long that is. */
+#define HEADERS_MAX (8u << 20)
 
 struct tar {
 	struct layer *layer;
 	struct archive *archive;
 	const uint8_t *piece; /* what libarchive reads from now */
 	size_t piece_len;
-	uint64_t piece_pos; /* byte in the plain layer */
-	int rc;             /* of layer_read(), when it failed */
+	uint64_t piece_pos;   /* byte in the plain layer */
+	uint64_t headers_end; /* where the headers being read must end, or 0 */
+	int rc;               /* of layer_read(), when it failed */
 	struct error err;
 	uint32_t padding;     /* bytes that the layer's end lacked */
 	uint64_t last_size;   /* of the last entry's content */
@@ -87,7 +91,13 @@ static la_ssize_t read_piece(struct archive *a, void *arg, const void **ret)
 
 	t->piece_pos += t->piece_len;
 	t->piece_len = 0;
-	rc = layer_read(t->layer, &data, &n, &t->err);
+	if (t->headers_end && t->piece_pos > t->headers_end)
+		rc = error_set(&t->err, E2BIG,
+			       "more than %u MiB of headers or of a sparse "
+			       "file's map",
+			       HEADERS_MAX >> 20);
+	else
+		rc = layer_read(t->layer, &data, &n, &t->err);
 	if (rc < 0) {
 		t->rc = rc;
 		archive_set_error(a, EIO, "%s", "layer");
@@ -295,16 +305,32 @@ static int check_rest(struct tar *t, struct error *err)
 	return 0;
 }
 
+/* To the next entry.  What is left of the one before is passed over first, so
+ * that only headers count as such. */
+static int next_entry(struct tar *t, bool is_first, struct archive_entry **ret)
+{
+	int rc = is_first ? ARCHIVE_OK : archive_read_data_skip(t->archive);
+
+	if (rc < ARCHIVE_WARN)
+		return rc;
+	t->headers_end = t->piece_pos + t->piece_len + HEADERS_MAX;
+	rc = archive_read_next_header(t->archive, ret);
+	t->headers_end = 0;
+	return rc;
+}
+
 static int walk_archive(struct tar *t, struct tar_visitor *v, struct error *err)
 {
 	struct archive_entry *ae;
 	char last[TAR_NAME_MAX] = "";
+	bool is_first = true;
 	int rc = open_archive(t, err);
 
 	if (rc < 0)
 		return rc;
 	for (;;) {
-		rc = archive_read_next_header(t->archive, &ae);
+		rc = next_entry(t, is_first, &ae);
+		is_first = false;
 		if (rc == ARCHIVE_EOF) {
 			rc = check_fill(t, err);
 			return rc < 0 ? rc : check_rest(t, err);

@@ -281,6 +281,7 @@ def bad_cases():
             good, mediaType="application/vnd.example.layer"),
         "huge-file": lambda l: l.layer(
             sparse_bomb()),
+        "sparse-map": lambda l: l.layer(sparse_map()),
         "device-out-of-range": lambda l: l.layer(Tar(tarfile.GNU_FORMAT).add(
             "d", tarfile.CHRTYPE, dev=(70000, 1)).bytes()),
         "diff-id-count": lambda l: (l.layer(good), l.diff_ids.append(
@@ -296,6 +297,20 @@ def sparse_bomb():
                      "GNU.sparse.name": "bomb",
                      "GNU.sparse.realsize": str(2 ** 62)}
     data = b"0\n".ljust(512, b"\0")
+    i.size = len(data)
+    t.tar.addfile(i, io.BytesIO(data))
+    return t.bytes()
+
+
+def sparse_map():
+    """A file of which the map, not the content, is long."""
+    t = Tar()
+    i = tarfile.TarInfo("map")
+    i.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0",
+                     "GNU.sparse.name": "map", "GNU.sparse.realsize": "1"}
+    n = 4_000_000
+    data = b"%d\n" % n + b"0\n0\n" * n
+    data += bytes(-len(data) % 512)
     i.size = len(data)
     t.tar.addfile(i, io.BytesIO(data))
     return t.bytes()
