@@ -83,7 +83,6 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 			    struct error *err)
 {
 	AUTO_FREE char *meta = realpath(img->meta_path, NULL);
-	AUTO_FREE char *canonical = NULL;
 	struct job job = { meta, img->files, img->n_files };
 	struct mount_wish wish = { .run_dir = run_dir,
 				   .lock = img->index,
