@@ -320,7 +320,7 @@ char *image_label(const struct image *i)
 
 	images_lock(i->all);
 	for (k = 0; k < names->n && !label; k++) {
-		if (strncmp(names->v[k], "sha256:", 7) != 0)
+		if (!strchr(names->v[k], '@'))
 			label = strdup(names->v[k]);
 	}
 	images_unlock(i->all);

@@ -72,21 +72,35 @@ static int asked_init(struct asked *a, const struct image_query *q,
 	return 0;
 }
 
-static struct image *find_digest(struct node *n, const struct digest *d)
+/*
+ * "host/repo@digest", the caller's.  The digest alone would not do: it does not
+ * say which artifact belongs to the image, the repository does, so one that
+ * somebody put into another repository must not be found here.
+ */
+static char *digest_name(const struct asked *a, const struct digest *d)
 {
-	char text[DIGEST_STR_MAX];
+	char text[DIGEST_STR_MAX], *name;
 
 	digest_format(d, text);
-	return images_find(n->images, text);
+	return asprintf(&name, "%s/%s@%s", a->ref.host, a->ref.repo, text) < 0
+		       ? NULL
+		       : name;
 }
 
-static int add_digest_name(struct image *i, const struct digest *d,
-			   struct error *err)
+static struct image *find_digest(struct node *n, const struct asked *a,
+				 const struct digest *d)
 {
-	char text[DIGEST_STR_MAX];
+	AUTO_FREE char *name = digest_name(a, d);
 
-	digest_format(d, text);
-	return image_set_name(i, text, err);
+	return name ? images_find(n->images, name) : NULL;
+}
+
+static int add_digest_name(struct image *i, const struct asked *a,
+			   const struct digest *d, struct error *err)
+{
+	AUTO_FREE char *name = digest_name(a, d);
+
+	return name ? image_set_name(i, name, err) : error_nomem(err);
 }
 
 static bool is_unreachable(int rc)
@@ -332,11 +346,11 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 		return rc;
 	ret->answered = true;
 	top = m.digest;
-	ret->image = find_digest(n, &top);
+	ret->image = find_digest(n, q, &top);
 	if (!ret->image)
 		rc = descend(store, &m, err);
 	if (rc == 0 && !ret->image)
-		ret->image = find_digest(n, &m.digest);
+		ret->image = find_digest(n, q, &m.digest);
 	ret->manifest = m.digest;
 	if (rc == 0 && !ret->image) {
 		rc = find_artifact(store, &m, &a, err);
@@ -344,9 +358,9 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 			rc = fetch_image(n, store, q, &a, plain_http, ret, err);
 		artifact_fini(&a);
 		if (rc == 0)
-			rc = add_digest_name(ret->image, &m.digest, err);
+			rc = add_digest_name(ret->image, q, &m.digest, err);
 		if (rc == 0)
-			rc = add_digest_name(ret->image, &top, err);
+			rc = add_digest_name(ret->image, q, &top, err);
 	}
 	if (rc == 0 && q->alias)
 		rc = image_set_name(ret->image, q->alias, err);
@@ -400,7 +414,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 	atomic_fetch_add(&n->events.prepares, 1);
 	rc = asked_init(&a, q, err);
 	if (rc == 0 && a.pinned) {
-		p.image = find_digest(n, &a.digest);
+		p.image = find_digest(n, &a, &a.digest);
 		p.manifest = a.digest;
 	}
 	if (rc == 0 && !p.image) {

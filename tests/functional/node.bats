@@ -181,6 +181,19 @@ manifest_of() {
 blob() { cat "$D/src/blobs/sha256/${1#sha256:}"; } # DIGEST
 config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 
+@test "an artifact counts for its own repository only" {
+	node_start
+	call image.prepare "{\"ref\":\"$IMAGE\"}" | jq -e .result.id
+	# The same image elsewhere, where nobody put an artifact beside it.
+	cp -r "$D/src" "$T/oci"
+	rm "$T/ports"
+	D=$T registry_start
+	[ "$(call image.prepare "{\"ref\":\"$IMAGE\",\"plain_http\":true,
+		\"manifest\":\"$(manifest_of)\"}" | jq .error.errno)" = 2 ]
+	[ "$(call image.prepare "{\"ref\":\"$IMAGE\",\"plain_http\":true}" |
+		jq .error.errno)" = 2 ]
+}
+
 @test "many prepares of one image fetch it once" {
 	local i p=()
 
