@@ -549,8 +549,9 @@ int images_remove(struct image *i, struct error *err)
 	bool busy;
 
 	images_lock(t);
-	busy = i->mounted || i->state.users.n > 0;
-	if (!busy && !i->removed) {
+	/* Removed by another call: its folder may be a later image's by now. */
+	busy = i->removed || i->mounted || i->state.users.n > 0;
+	if (!busy) {
 		for (p = &t->first; *p != i; p = &(*p)->next)
 			;
 		*p = i->next;
@@ -559,7 +560,8 @@ int images_remove(struct image *i, struct error *err)
 	}
 	images_unlock(t);
 	if (busy)
-		return error_set(err, EBUSY, "image %.12s has users", i->hex);
+		return error_set(err, EBUSY, "image %.12s has users or is gone",
+				 i->hex);
 	(void)rmdir(i->mountpoint);
 	/* All at once, as it came: half a folder would look damaged. */
 	if (asprintf(&grave, "%s/" STAGE_PREFIX "%s", t->dir, i->hex) < 0) {

@@ -78,8 +78,8 @@ int images_add(struct images *t, const char *staged, struct artifact *a,
 	       const char *host, const char *repo, bool plain_http,
 	       struct image **ret, struct error *err) MUST_CHECK;
 
-/* Forget an image that nobody uses or mounts, and delete its folder.  -EBUSY.
- * Inside its gate. */
+/* Forget an image that nobody uses or mounts, and delete its folder.  -EBUSY,
+ * also when another call did.  Inside its gate. */
 int images_remove(struct image *i, struct error *err) MUST_CHECK;
 
 /* Durable changes of the state. */
