@@ -190,6 +190,10 @@ static int mount_lazy(struct node *n, struct image *i, struct mounted *m,
 		return rc;
 	m->image.device = m->device;
 	rc = image_set_complete(i, false, err);
+	/* To be there again after a reboot must be possible on a full disk; a
+	 * successor sees from the mount itself what it is. */
+	if (rc == -ENOSPC || rc == -EDQUOT)
+		rc = 0;
 	if (rc == 0)
 		rc = n->datapath->ops->mount(n->datapath, &m->image, err);
 	if (rc == 0)
@@ -280,13 +284,17 @@ static int mount_either(struct node *n, struct image *i, struct mounted *m,
 	struct error why = ERROR_INIT;
 	int rc = -ENOENT;
 
-	if (restore && i->state.complete && is_mounted(i->mountpoint))
-		return adopt_complete(n, i, m, err);
+	if (restore && i->state.complete && is_mounted(i->mountpoint)) {
+		rc = adopt_complete(n, i, m, err);
+		/* Busy: the mount is the lazy one. */
+		if (rc != -EBUSY)
+			return rc;
+	}
 	if (!restore && n->cfg->complete_budget > 0)
 		rc = mount_complete(n, i, m, meta, &why);
 	if (rc == 0)
 		return 0;
-	if (rc != -ENOENT)
+	if (rc != -ENOENT && why.msg[0])
 		log_info("mount", "lazy image=\"%s\" reason=\"%s\"", m->label,
 			 why.msg);
 	back_to_lazy(m);

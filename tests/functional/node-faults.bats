@@ -222,6 +222,30 @@ small_disk() { # SIZE
 	node_stop
 }
 
+@test "a full disk does not keep an image from being there after a reboot" {
+	small_disk 80M
+	node_start --cache-min-free 0
+	mount_it
+	find "$T/mnt" -type f -exec cat {} + >/dev/null
+	"$bootseer" image umount "$T/mnt"
+	mount_it
+	[ "$(status '.images[0].mode')" = complete ]
+	node_stop KILL
+	umount "$T/mnt"
+	umount "$T"/run/images/*/fs
+	dd if=/dev/zero of="$T/small/filler" bs=1k status=none 2>&1 || :
+	node_start --cache-min-free 0
+	[ "$(status '.images[0].mode')" = lazy ]
+	mount_it
+	read_all
+	# It still says on the disk that it is complete: it is looked at.
+	umount "$T/mnt"
+	node_stop KILL
+	node_start --cache-min-free 0
+	[ "$(status '.images[0].mode')" = lazy ]
+	node_stop
+}
+
 @test "metadata that the disk damaged is fetched again" {
 	local dir
 
