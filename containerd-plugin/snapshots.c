@@ -458,6 +458,7 @@ static bool claim_cleaning(struct snapshots *s)
 int snapshots_cleanup(struct snapshots *s, struct error *err)
 {
 	AUTO_FREE struct garbage *v = NULL;
+	bool hangs = false; /* bootseerd: wait for it once, not for each */
 	size_t n = 0;
 	int rc;
 
@@ -467,11 +468,14 @@ int snapshots_cleanup(struct snapshots *s, struct error *err)
 	for (size_t i = 0; i < n; i++) {
 		struct error why = ERROR_INIT;
 
+		if (v[i].has_tree && hangs)
+			continue;
 		if (clean_one(s, &v[i], &why) < 0)
 			log_warning("snapshots",
 				    "clean up later: snapshot=%" PRIu64
 				    " reason=\"%s\"",
 				    v[i].id, why.msg);
+		hangs = hangs || why.code == ETIMEDOUT;
 	}
 	pthread_mutex_lock(&s->lock);
 	s->cleaning = false;
