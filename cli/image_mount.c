@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "cli/command.h"
 #include "cli/node_socket.h"
@@ -147,6 +149,15 @@ static int release(struct node_client *c, const char *user, bool *ret_was,
 	return 0;
 }
 
+/* Can an image be mounted there?  What else is, is none of ours. */
+static bool may_be_image(const char *dir)
+{
+	struct statfs st;
+
+	return statfs(dir, &st) < 0 || st.f_type == EROFS_SUPER_MAGIC_V1 ||
+	       st.f_type == FUSE_SUPER_MAGIC;
+}
+
 static int umount_at(struct node_client *c, const char *dir, struct error *err)
 {
 	AUTO_FREE char *user = NULL;
@@ -157,13 +168,14 @@ static int umount_at(struct node_client *c, const char *dir, struct error *err)
 	rc = name_user(dir, where, &user, err);
 	if (rc < 0)
 		return rc;
-	unmounted = umount2(where, UMOUNT_NOFOLLOW) == 0;
+	errno = EINVAL;
+	unmounted = may_be_image(where) && umount2(where, UMOUNT_NOFOLLOW) == 0;
 	if (!unmounted && errno != EINVAL)
 		return error_set(err, errno, "unmount '%s': %s", where,
 				 strerror(errno));
 	rc = release(c, user, &was, err);
 	if (rc == 0 && !was && !unmounted)
-		rc = error_set(err, EINVAL, "nothing is mounted at '%s'",
+		rc = error_set(err, EINVAL, "no image is mounted at '%s'",
 			       where);
 	return rc;
 }

@@ -50,6 +50,15 @@ teardown() { node_teardown; }
 	run ! "$bootseer" image umount "$T/two"
 }
 
+@test "umount leaves what others mounted" {
+	node_start
+	mount -t tmpfs none "$T/mnt"
+	run ! "$bootseer" image umount "$T/mnt"
+	[[ $output == *"no image is mounted at"* ]]
+	mountpoint "$T/mnt"
+	umount "$T/mnt"
+}
+
 @test "an image that is whole is mounted without a daemon in the path" {
 	node_start
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
