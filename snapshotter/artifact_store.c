@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zstd.h>
 
 #include "common/fs.h"
@@ -252,14 +253,18 @@ static int fetch_blob(struct oci_store *store,
 {
 	AUTO_FREE struct unpack *u = calloc(1, sizeof(*u));
 	AUTO_CLOSE int fd = -1;
+	struct stat st;
 	int rc;
 
 	if (!u)
 		return error_nomem(err);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_set(err, errno, "create '%s': %s", path,
 				 strerror(errno));
+	/* A failure removes it, which must never be somebody's device. */
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "'%s' is no regular file", path);
 	u->sink.put = put_unpacked;
 	u->zstd = ZSTD_createDStream();
 	u->hash = hasher_new();

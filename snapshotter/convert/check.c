@@ -27,9 +27,10 @@ struct check {
 	struct artifact artifact;
 	struct mapped meta, map_file;
 	struct blockmap map;
-	uint32_t *order;      /* blocks by place: pack, offset, voff */
-	int data_fd;          /* or -1 */
-	uint64_t done, total; /* stored bytes */
+	uint32_t *order;             /* blocks by place: pack, offset, voff */
+	int data_fd;                 /* or -1 */
+	bool wrote_meta, wrote_data; /* what the options name */
+	uint64_t done, total;        /* stored bytes */
 };
 
 static void unmap(struct mapped *m)
@@ -324,6 +325,7 @@ static int check_files(struct check *c, const char *meta_path,
 	int rc = artifact_fetch(c->store, &c->artifact, meta_path, map_path,
 				err);
 
+	c->wrote_meta = rc == 0 && c->opt->metadata_to;
 	if (rc == 0)
 		rc = map_file(meta_path, &c->meta, err);
 	if (rc == 0)
@@ -340,6 +342,7 @@ static int check_files(struct check *c, const char *meta_path,
 		if (fd < 0 || ftruncate(fd, (off_t)c->map.device_size) < 0)
 			return error_set(err, errno, "create '%s': %s",
 					 c->opt->data_to, strerror(errno));
+		c->wrote_data = true;
 	}
 	c->data_fd = fd;
 	return check_packs(c, err);
@@ -372,6 +375,11 @@ static int check_artifact(struct check *c, struct error *err)
 	unmap(&c->meta);
 	unmap(&c->map_file);
 	free(c->order);
+	/* Nothing that failed the check is left to be used. */
+	if (rc < 0 && c->wrote_meta)
+		(void)unlink(c->opt->metadata_to);
+	if (rc < 0 && c->wrote_data)
+		(void)unlink(c->opt->data_to);
 	/* What went wrong first is what matters. */
 	if (fs_remove_tree(folder.data, rc < 0 ? NULL : err) < 0 && rc == 0)
 		rc = -EIO;

@@ -210,6 +210,21 @@ int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
 
 /* ----------------------------------------------------------------- remove --- */
 
+/* The artifact that a flat image names. */
+static int remove_named(struct oci_store *store, const struct digest *image,
+			struct error *err)
+{
+	struct digest named;
+	struct artifact a;
+	int rc = artifact_find(store, image, &a, err);
+
+	if (rc < 0)
+		return rc;
+	named = a.digest;
+	artifact_fini(&a);
+	return oci_remove_manifest(store, &named, err);
+}
+
 int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
 		 const char *platform, struct error *err)
 {
@@ -229,9 +244,7 @@ int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
 		rc = oci_list_referrers(store, &image, ARTIFACT_TYPE, &list, &n,
 					err);
 	if (rc == 0 && n == 0)
-		rc = error_set(err, ENOENT,
-			       "the image has no artifact beside "
-			       "it");
+		rc = remove_named(store, &image, err);
 	/* All of them: an older one would be found next. */
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = oci_remove_manifest(store, &list[i], err);

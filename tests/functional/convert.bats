@@ -207,6 +207,10 @@ start_registry() # sets REGISTRY
 	run -1 bootseer image inspect "oci:$W/out:1"
 	[[ $output == *"no artifact"* ]]
 	[ "$(bootseer image ls "oci:$W/out" | jq -r '.[].tag')" = 1 ]
+	convert --form flat "oci:$F/image:latest" "oci:$W/flat:1"
+	bootseer image rm "oci:$W/flat:1"
+	run -1 bootseer image inspect "oci:$W/flat:1"
+	umoci stat --image "$W/flat:1"
 }
 
 @test "check finds a flipped bit in every kind of blob" {
@@ -219,10 +223,22 @@ start_registry() # sets REGISTRY
 		size=$(stat -c %s "$blob")
 		printf '\x55' | dd of="$blob" bs=1 seek=$((size / 2)) \
 			conv=notrunc status=none
-		run -1 bootseer image check "oci:$W/out:1"
+		run -1 bootseer image check --extract-metadata "$W/meta" \
+			--extract-data "$W/data" "oci:$W/out:1"
+		[ ! -e "$W/meta" ]
+		[ ! -e "$W/data" ]
 		cat "$W/saved" >"$blob"
 	done
 	bootseer image check "oci:$W/out:1"
+}
+
+@test "check writes to files alone, and removes no device" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	mknod "$W/null" c 1 3
+	run -1 bootseer image check --extract-metadata "$W/null" \
+		"oci:$W/out:1"
+	[ -c "$W/null" ]
+	[[ $output == *"no regular file"* ]]
 }
 
 @test "every platform of an index is converted, or the one that is named" {
