@@ -13,13 +13,14 @@
 
 #define RESTORE_PAGE 100
 
+/* One that cannot be mounted keeps no other from it: `why` has the first. */
 static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
-			int64_t deadline, struct error *err)
+			int64_t deadline, struct error *why, struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		AUTO_FREE char *path = NULL;
+		struct error later;
 		int64_t left;
-		int rc;
 
 		if (!v[i].has_tree)
 			continue;
@@ -28,10 +29,8 @@ static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
 			return error_set(err, ETIMEDOUT,
 					 "bootseerd takes too "
 					 "long; the rest is mounted on use");
-		rc = images_mount(s->images, &v[i].tree, v[i].id, left, &path,
-				  err);
-		if (rc < 0)
-			return rc;
+		(void)!images_mount(s->images, &v[i].tree, v[i].id, left, &path,
+				    why->code ? &later : why);
 	}
 	return 0;
 }
@@ -41,6 +40,7 @@ int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
 {
 	int64_t deadline = loop_clock_ns() + timeout_ns;
 	AUTO_FREE char *after = strdup("");
+	struct error why = ERROR_INIT;
 	size_t n = RESTORE_PAGE;
 	int rc = 0;
 
@@ -50,14 +50,18 @@ int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
 		rc = store_list(s->store, after, RESTORE_PAGE, &v, &n, err);
 		if (rc < 0)
 			return rc;
-		rc = restore_page(s, v, n, deadline, err);
+		rc = restore_page(s, v, n, deadline, &why, err);
 		if (n > 0) {
 			free(after);
 			after = strdup(v[n - 1].name);
 		}
 		snapshots_free(v, n);
 	}
-	return after ? rc : error_nomem(err);
+	if (!after)
+		return error_nomem(err);
+	if (rc == 0 && why.code)
+		rc = error_set(err, why.code, "%s", why.msg);
+	return rc;
 }
 
 static int lock_root(struct snapshots *s, struct error *err)

@@ -41,7 +41,7 @@ static void tear_down(void)
 	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-static void add_and_remove(const char *name, bool has_tree)
+static void add(const char *name, bool has_tree)
 {
 	struct store *store = snapshots_store(s);
 	struct snapshot snap = {
@@ -55,7 +55,22 @@ static void add_and_remove(const char *name, bool has_tree)
 	};
 
 	cr_assert_eq(store_insert(store, &snap, NULL), 0);
-	cr_assert_eq(store_remove(store, name, NULL), 0);
+}
+
+static void add_and_remove(const char *name, bool has_tree)
+{
+	add(name, has_tree);
+	cr_assert_eq(store_remove(snapshots_store(s), name, NULL), 0);
+}
+
+/* Calls that came so far. */
+static int asked(void)
+{
+	int n = 0;
+
+	for (int fd; (fd = accept(silent, NULL, NULL)) >= 0; n++)
+		close(fd);
+	return n;
 }
 
 Test(snapshots, cleanup_waits_once_for_a_bootseerd_that_hangs, .init = set_up,
@@ -63,18 +78,29 @@ Test(snapshots, cleanup_waits_once_for_a_bootseerd_that_hangs, .init = set_up,
 {
 	struct garbage *left = NULL;
 	size_t n = 0;
-	int asked = 0;
 
 	add_and_remove("a", true);
 	add_and_remove("b", true);
 	add_and_remove("c", false);
 	add_and_remove("d", true);
 	cr_assert_eq(snapshots_cleanup(s, NULL), 0);
-	for (int fd; (fd = accept(silent, NULL, NULL)) >= 0; asked++)
-		close(fd);
-	cr_expect_eq(asked, 1);
+	cr_expect_eq(asked(), 1);
 	/* What needs no bootseerd went, the rest is tried again. */
 	cr_assert_eq(store_garbage(snapshots_store(s), &left, &n, NULL), 0);
 	cr_expect_eq(n, 3);
 	free(left);
+}
+
+Test(snapshots, one_image_that_cannot_be_mounted_keeps_no_other_from_it,
+     .init = set_up, .fini = tear_down)
+{
+	struct error err = ERROR_INIT;
+
+	add("a", true);
+	add("b", false);
+	add("c", true);
+	cr_expect_lt(snapshots_restore(s, INT64_C(30000000000), &err), 0);
+	cr_expect(strstr(err.msg, "cannot mount the lazy image"), "%s",
+		  err.msg);
+	cr_expect_eq(asked(), 2);
 }
