@@ -38,9 +38,10 @@ struct image_table;
 /* An image that is served; valid while a reference is held. */
 struct image_entry {
 	struct datapath_image *img;
-	void *priv;        /* of the one who added it */
-	uint64_t index;    /* img->index when it was added */
-	unsigned int refs; /* requests under way; the table's lock */
+	void *priv;           /* of the one who added it */
+	uint64_t index;       /* img->index when it was added */
+	unsigned int refs;    /* requests under way; the table's lock */
+	unsigned int n_slots; /* buffers they have; the read pool's lock */
 };
 
 struct image_table *image_table_new(void) MUST_CHECK;

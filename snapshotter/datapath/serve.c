@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <time.h>
 
 #include "common/log.h"
@@ -23,10 +24,33 @@
 
 #define LOG_EVERY_NS INT64_C(1000000000)
 
+/* A quarter of the buffers is for images that have few: one whose registry is
+ * down keeps all it can get until its readers are told. */
+#define FEW 4u
+
+/* A READ that waits for a buffer. */
+struct waiting {
+	STAILQ_ENTRY(waiting) link;
+	struct fuse_req *req;
+	struct image_entry *image;
+	uint64_t local, off;
+	size_t len;
+	read_next_fn *next_piece;
+};
+STAILQ_HEAD(waiting_list, waiting);
+
+/* Buffers of one size. */
+struct shelf {
+	struct read_slot *free;
+	unsigned int n_free, reserve;
+	/* Longest first.  As long as the kernel has requests, which it bounds:
+	 * our threads must go on, because mounts need them too. */
+	struct waiting_list waiting;
+};
+
 struct read_pool {
-	pthread_mutex_t lock; /* the free lists */
-	pthread_cond_t freed;
-	struct read_slot *small, *large;
+	pthread_mutex_t lock; /* the shelves, and images' n_slots */
+	struct shelf small, large;
 	struct read_slot slots[N_SMALL + N_LARGE];
 	char *memory;
 	struct image_table *images;
@@ -55,18 +79,22 @@ int read_pool_new(struct image_table *images, void (*release)(void *arg),
 	/* Last first, so that the list starts with the first. */
 	for (unsigned int i = N_SMALL + N_LARGE; i-- > 0;) {
 		struct read_slot *s = &p->slots[i];
-		struct read_slot **list;
+		struct shelf *shelf;
 
 		s->pool = p;
 		s->large = i >= N_SMALL;
 		buf -= s->large ? READ_MAX : SMALL_SIZE;
 		s->buf = buf;
-		list = s->large ? &p->large : &p->small;
-		s->next = *list;
-		*list = s;
+		shelf = s->large ? &p->large : &p->small;
+		s->next = shelf->free;
+		shelf->free = s;
+		shelf->n_free++;
 	}
+	p->small.reserve = N_SMALL / 4;
+	p->large.reserve = N_LARGE / 4;
+	STAILQ_INIT(&p->small.waiting);
+	STAILQ_INIT(&p->large.waiting);
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->freed, NULL);
 	p->images = images;
 	p->release = release;
 	p->release_arg = arg;
@@ -79,35 +107,67 @@ void read_pool_free(struct read_pool *p)
 	if (!p)
 		return;
 	(void)munmap(p->memory, POOL_BYTES);
-	pthread_cond_destroy(&p->freed);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
-static struct read_slot *slot_get(struct read_pool *p, size_t len)
+static struct shelf *shelf_for(struct read_pool *p, size_t len)
 {
-	struct read_slot **list = len > SMALL_SIZE ? &p->large : &p->small;
-	struct read_slot *s;
+	return len > SMALL_SIZE ? &p->large : &p->small;
+}
 
-	pthread_mutex_lock(&p->lock);
-	while (!*list)
-		pthread_cond_wait(&p->freed, &p->lock);
-	s = *list;
-	*list = s->next;
-	pthread_mutex_unlock(&p->lock);
+/* With the lock: a buffer for the image, when it may have one. */
+static struct read_slot *take_slot(struct shelf *f, struct image_entry *image)
+{
+	struct read_slot *s = f->free;
+
+	if (!s || (f->n_free <= f->reserve && image->n_slots >= FEW))
+		return NULL;
+	f->free = s->next;
+	f->n_free--;
+	image->n_slots++;
 	return s;
 }
 
-static void slot_put(struct read_pool *p, struct read_slot *s)
+static void arm(struct read_slot *s, const struct waiting *w)
 {
-	struct read_slot **list = s->large ? &p->large : &p->small;
+	s->req = w->req;
+	s->image = w->image;
+	s->local = w->local;
+	s->off = w->off;
+	s->len = w->len;
+	s->done = 0;
+	s->rc = 0;
+	s->err.msg[0] = '\0';
+	s->next_piece = w->next_piece;
+}
+
+/* Give a buffer back, and take one for the first who waits and may have it;
+ * NULL when there is nobody. */
+static struct read_slot *slot_put(struct read_pool *p, struct read_slot *s)
+{
+	struct shelf *f = s->large ? &p->large : &p->small;
+	struct read_slot *next = NULL;
+	struct waiting *w;
 
 	pthread_mutex_lock(&p->lock);
 	/* First in, first out again: its memory is resident. */
-	s->next = *list;
-	*list = s;
-	pthread_cond_broadcast(&p->freed);
+	s->next = f->free;
+	f->free = s;
+	f->n_free++;
+	STAILQ_FOREACH(w, &f->waiting, link)
+	{
+		next = take_slot(f, w->image);
+		if (next)
+			break;
+	}
+	if (w)
+		STAILQ_REMOVE(&f->waiting, w, waiting, link);
 	pthread_mutex_unlock(&p->lock);
+	if (next)
+		arm(next, w);
+	free(w);
+	return next;
 }
 
 static int64_t now_ns(void)
@@ -134,12 +194,17 @@ static void log_failure(struct read_slot *s)
 		    s->err.msg[0] ? s->err.msg : strerror(-s->rc));
 }
 
-static void finish(struct read_slot *s)
+/* Returns the next to run, or NULL. */
+static struct read_slot *finish(struct read_slot *s)
 {
 	struct read_pool *p = s->pool;
+	struct read_slot *next;
 
 	if (s->rc < 0)
 		log_failure(s);
+	pthread_mutex_lock(&p->lock);
+	s->image->n_slots--;
+	pthread_mutex_unlock(&p->lock);
 	image_put(p->images, s->image);
 	/* libfuse has nothing left to do for a reply that cannot be sent: the
 	 * reader was killed. */
@@ -147,8 +212,9 @@ static void finish(struct read_slot *s)
 		(void)fuse_reply_err(s->req, EIO);
 	else
 		(void)fuse_reply_buf(s->req, s->buf, s->len);
-	slot_put(p, s);
+	next = slot_put(p, s);
 	p->release(p->release_arg);
+	return next;
 }
 
 /*
@@ -194,7 +260,8 @@ static bool run_piece(struct read_slot *s, const struct read_piece *p)
 	return atomic_exchange(&s->turn, TURN_FIRST_CAME) == TURN_FIRST_CAME;
 }
 
-static void run(struct read_slot *s)
+/* False when it waits for a piece. */
+static bool run_one(struct read_slot *s)
 {
 	/* The kernel was told how much it may ask for. */
 	if (s->len > READ_MAX)
@@ -209,25 +276,47 @@ static void run(struct read_slot *s)
 		    (piece.len == 0 || piece.len > s->len - s->done))
 			s->rc = error_set(&s->err, EIO, "no such bytes");
 		if (s->rc == 0 && !run_piece(s, &piece))
-			return;
+			return false;
 	}
-	finish(s);
+	return true;
+}
+
+static void run(struct read_slot *s)
+{
+	while (s && run_one(s))
+		s = finish(s);
 }
 
 void serve_read(struct read_pool *p, struct fuse_req *req,
 		struct image_entry *image, uint64_t local, uint64_t off,
 		size_t len, read_next_fn *next_piece)
 {
-	struct read_slot *s = slot_get(p, len);
+	struct shelf *f = shelf_for(p, len);
+	struct waiting now = { .req = req,
+			       .image = image,
+			       .local = local,
+			       .off = off,
+			       .len = len,
+			       .next_piece = next_piece };
+	struct waiting *w = NULL;
+	struct read_slot *s;
 
-	s->req = req;
-	s->image = image;
-	s->local = local;
-	s->off = off;
-	s->len = len;
-	s->done = 0;
-	s->rc = 0;
-	s->err.msg[0] = '\0';
-	s->next_piece = next_piece;
-	run(s);
+	pthread_mutex_lock(&p->lock);
+	s = take_slot(f, image);
+	if (!s) {
+		w = malloc(sizeof(*w));
+		if (w) {
+			*w = now;
+			STAILQ_INSERT_TAIL(&f->waiting, w, link);
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (s) {
+		arm(s, &now);
+		run(s);
+	} else if (!w) {
+		image_put(p->images, image);
+		(void)fuse_reply_err(req, ENOMEM);
+		p->release(p->release_arg);
+	}
 }

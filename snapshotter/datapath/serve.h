@@ -55,8 +55,8 @@ void read_pool_free(struct read_pool *p); /* with no read under way */
 /*
  * Answer `req` with bytes [off, off + len) of a node, pieces of which
  * `next_piece` names one after the other.  Takes the reference `image`.
- * Blocks while all buffers are in use: that is how the kernel is told to
- * wait.  The answer is complete or an error, never short.
+ * Does not block: while all buffers are in use the request waits in a queue.
+ * The answer is complete or an error, never short.
  */
 void serve_read(struct read_pool *p, struct fuse_req *req,
 		struct image_entry *image, uint64_t local, uint64_t off,

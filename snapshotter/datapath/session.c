@@ -24,8 +24,9 @@
 /* libfuse takes the largest request it must hold from this, and so the kernel
  * the largest it may send; the page is for the headers of a request. */
 #define REQUEST_MAX (READ_MAX + 4096u)
-/* Reads that nobody waits for yet (readahead): as many as the pool holds. */
-#define BACKGROUND_MAX 256u
+/* Reads that nobody waits for yet (readahead), of all images: far more than one
+ * whose registry is down can have under way.  Those without a buffer wait. */
+#define BACKGROUND_MAX 16384u
 struct session {
 	struct fuse_session *se;
 	struct session_config cfg;

@@ -77,6 +77,44 @@ message() { jq -r .error.message; }
 
 reads_wait() { [ "$(status '.images[0].device.misses')" -gt 0 ]; }
 
+# Readers of as many places of a file as there are buffers, and more.
+flood() { # FILE
+	local i
+
+	for i in {0..299}; do
+		dd if="$1" of=/dev/null bs=4k count=1 skip=$((i * 19)) \
+			status=none 2>/dev/null 3>&- &
+		pids+=($!)
+	done
+}
+
+@test "a registry that is down does not hold up other images" {
+	node_start --attempts 20
+	mount_it
+	read_all
+	mkdir "$T/fs" "$T/other"
+	head -c 24000000 /dev/urandom >"$T/fs/big"
+	umoci init --layout "$T/src"
+	umoci new --image "$T/src:v1"
+	umoci insert --image "$T/src:v1" "$T/fs" /
+	"$bootseer" image convert "oci:$T/src:v1" "oci:$T/oci:v1" >/dev/null
+	rm "$T/ports"
+	D=$T registry_start
+	"$bootseer" image mount --plain-http "$IMAGE" "$T/other"
+	fault down=1
+	flood "$T/other/big"
+	wait_for many_wait
+	# Blocks that are on the node are read as ever.
+	dd if="$T/mnt/big" iflag=nocache count=0 status=none
+	timeout 20 cmp "$T/mnt/big" "$D/rootfs/big"
+	fault
+	wait "${pids[@]:3}"
+	"$bootseer" image umount "$T/other"
+	"$bootseer" image umount "$T/mnt"
+}
+
+many_wait() { [ "$(status '[.images[].device.misses] | max')" -ge 90 ]; }
+
 @test "reads fail when the registry stays away, and say what they wanted" {
 	node_start --attempts 1 --read-timeout 2s
 	mount_it
