@@ -364,6 +364,11 @@ static int find_existing(struct job *j, struct error *err)
 		artifact_fini(&a);
 		return !j->opt->force;
 	}
+	if (rc == -ENOTSUP && !j->opt->force)
+		return error_set(err, ENOTSUP,
+				 "%s: a newer bootseer wrote it: use that one, "
+				 "or --force to replace it",
+				 why.msg);
 	/* One that cannot be used is replaced. */
 	if (rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL || rc == -ENOTSUP)
 		return 0;

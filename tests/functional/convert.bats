@@ -338,3 +338,32 @@ start_registry() # sets REGISTRY
 	[ "$status" -eq 1 ]
 	grep -q 'cut off' <<<"$output" "$W/progress"
 }
+
+@test "an artifact of a newer format is not replaced unless forced" {
+	convert "oci:$F/image" "oci:$W/out:1" >/dev/null
+	python3 - "$W/out" <<-'EOF'
+	import hashlib, json, sys
+	root = sys.argv[1]
+	def put(obj):
+	    data = json.dumps(obj).encode()
+	    d = hashlib.sha256(data).hexdigest()
+	    open(f"{root}/blobs/sha256/{d}", "wb").write(data)
+	    return {"digest": "sha256:" + d, "size": len(data)}
+	get = lambda d: json.load(open(f"{root}/blobs/sha256/{d['digest'][7:]}"))
+	index = json.load(open(root + "/index.json"))
+	entry, = (e for e in index["manifests"] if "artifactType" in e)
+	manifest = get(entry)
+	config = get(manifest["config"])
+	config["format"] = 2
+	manifest["config"].update(put(config))
+	entry.update(put(manifest))
+	json.dump(index, open(root + "/index.json", "w"))
+	EOF
+	cp "$W/out/index.json" "$W/before"
+	run convert "oci:$F/image" "oci:$W/out:1"
+	[ "$status" -eq 1 ]
+	grep -q -e '--force' <<<"$output" "$W/progress"
+	cmp "$W/before" "$W/out/index.json"
+	convert --force "oci:$F/image" "oci:$W/out:1" >/dev/null
+	bootseer image check "oci:$W/out:1"
+}
