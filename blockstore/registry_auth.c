@@ -224,6 +224,8 @@ static int bearer_header(struct http *http, const struct challenge *c,
 					  c->service ? '&' : first);
 		if (rc == 0 && who->user) {
 			rc = basic_header(who, &basic, err);
+			if (rc < 0) /* says what is missing */
+				return rc;
 			headers[0] = basic;
 		}
 	}
