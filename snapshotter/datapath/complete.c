@@ -9,9 +9,8 @@
 #include "snapshotter/datapath.h"
 #include "snapshotter/datapath/mounts.h"
 
-/* Nothing is fetched for more readahead here; larger folios than this made
- * outliers (docs/decisions). */
-#define READAHEAD_KIB 512u
+/* Nothing is fetched for more readahead here; docs/decisions has the figures. */
+#define READAHEAD_KIB 1024u
 #define FILES_MAX 64u
 
 struct job {
@@ -51,7 +50,8 @@ static int make_from_files(const struct mount_wish *w, struct error *err)
 		if (rc < 0)
 			return rc;
 	}
-	return erofs_mount(j->meta, w->path, data.data, READAHEAD_KIB, err);
+	return erofs_mount_direct(j->meta, w->path, data.data, READAHEAD_KIB,
+				  err);
 }
 
 /* In a child that ends after this, so descriptors close by themselves. */

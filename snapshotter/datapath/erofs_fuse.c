@@ -26,7 +26,7 @@ static int make(const struct mount_wish *w, struct error *err)
 				 j->carrier_path);
 	if (buf_printf(&data, "device=%s", j->carrier_path) < 0)
 		return error_nomem(err);
-	return erofs_mount(j->meta_path, w->path, data.data, 0, err);
+	return erofs_mount_direct(j->meta_path, w->path, data.data, 0, err);
 }
 
 static const struct erofs_way way = {

@@ -439,3 +439,19 @@ int erofs_mount(const char *source, const char *path, const char *data,
 		set_readahead(before, readahead_kib);
 	return 0;
 }
+
+int erofs_mount_direct(const char *source, const char *path, const char *data,
+		       unsigned int readahead_kib, struct error *err)
+{
+	AUTO_BUF direct = BUF_INIT;
+	int rc;
+
+	if (buf_printf(&direct, "%s%sdirectio", data ? data : "",
+		       data ? "," : "") < 0)
+		return error_nomem(err);
+	rc = erofs_mount(source, path, direct.data, readahead_kib, err);
+	/* Not every kernel that mounts files knows the option. */
+	if (rc == -EINVAL)
+		rc = erofs_mount(source, path, data, readahead_kib, err);
+	return rc;
+}

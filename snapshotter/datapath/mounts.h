@@ -74,6 +74,17 @@ char *path_join(const char *dir, const char *name) MUST_CHECK;
 int erofs_mount(const char *source, const char *path, const char *data,
 		unsigned int readahead_kib, struct error *err) MUST_CHECK;
 
+/*
+ * The same for files as source and devices, `data` may be NULL: reads go straight
+ * to the files where the kernel can ("directio").  A buffered read of the file
+ * below is made with the reader's requests held back, so each has to wait for a
+ * kernel thread: on a busy node that was 13 times the latency of ext4, straight
+ * 1.0 times.
+ */
+int erofs_mount_direct(const char *source, const char *path, const char *data,
+		       unsigned int readahead_kib,
+		       struct error *err) MUST_CHECK;
+
 /* Unmount; not mounted is no error.  `lazily`: also when it is in use. */
 int umount_image(const char *run_dir, uint64_t lock, const char *path,
 		 bool lazily, struct error *err) MUST_CHECK;
