@@ -33,6 +33,25 @@ static int match(const struct command *c, int argc, char **argv)
 	return n;
 }
 
+/* "image" and "node" are the first words of commands, none themselves. */
+static bool is_group(const char *word)
+{
+	size_t len = strlen(word);
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		const char *name = strchr(commands[i]->program.name, ' ') + 1;
+
+		if (strncmp(name, word, len) == 0 && name[len] == ' ')
+			return true;
+	}
+	return false;
+}
+
+static bool wants_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static void print_help(FILE *out)
 {
 	fputs("Usage: bootseer COMMAND [OPTIONS] [ARGUMENTS]\n\n"
@@ -106,7 +125,8 @@ int main(int argc, char **argv)
 		puts("bootseer " BOOTSEER_VERSION);
 		return EXIT_SUCCESS;
 	}
-	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+	if (argc > 1 && argc <= 3 && wants_help(argv[argc - 1]) &&
+	    (argc == 2 || is_group(argv[1]))) {
 		print_help(stdout);
 		return EXIT_SUCCESS;
 	}

@@ -85,6 +85,21 @@ static void print_option(FILE *out, const struct option_spec *o)
 		    rc == 0 ? text.data : o->help);
 }
 
+/* One example a line, indented here whatever the table has. */
+static void print_examples(FILE *out, const char *text)
+{
+	fputs("\nExamples:\n", out);
+	while (*text) {
+		int n;
+
+		text += strspn(text, " ");
+		n = (int)strcspn(text, "\n");
+		fprintf(out, "  %.*s\n", n, text);
+		text += n;
+		text += *text == '\n';
+	}
+}
+
 void option_help(const struct option_program *prog, FILE *out)
 {
 	bool file = option_find(prog->options, "config", 6) != NULL;
@@ -103,7 +118,7 @@ void option_help(const struct option_program *prog, FILE *out)
 	print_entry(out, 'h', "help", NULL, "Show this help.");
 	print_entry(out, 0, "version", NULL, "Show the version.");
 	if (prog->examples)
-		fprintf(out, "\nExamples:\n%s", prog->examples);
+		print_examples(out, prog->examples);
 	if (prog->see_also)
 		fprintf(out, "\nSee also: %s\n", prog->see_also);
 }

@@ -119,7 +119,9 @@ static int find_named(struct oci_store *store, const struct digest *image,
 		text = oci_annotation(m->layers[0].annotations,
 				      ARTIFACT_ANNOTATION);
 	if (!text)
-		return error_set(err, ENOENT, "the image has no artifact");
+		return error_set(err, ENOENT,
+				 "the image has no artifact: it was not "
+				 "converted (bootseer image convert)");
 	rc = digest_parse(text, &d, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "annotation " ARTIFACT_ANNOTATION);

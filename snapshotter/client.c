@@ -45,11 +45,17 @@ int node_client_open(const char *socket_path, uint32_t timeout_ms,
 	if (fd < 0)
 		return error_set(err, errno, "socket: %s", strerror(errno));
 	/* Never waits long on a local socket: either it listens or not. */
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+		if (errno == EACCES)
+			return error_set(err, EACCES,
+					 "socket '%s': permission denied: "
+					 "only root may ask bootseerd",
+					 socket_path);
 		return error_set(err, errno,
 				 "bootseerd does not answer at '%s' (%s): "
 				 "start it, or name its socket",
 				 socket_path, strerror(errno));
+	}
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return error_nomem(err);
