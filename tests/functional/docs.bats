@@ -89,6 +89,32 @@ teardown()
 	done
 }
 
+@test "a group of commands has help too" {
+	bootseer image --help | grep -q 'bootseer image convert'
+	bootseer -h | grep -q 'bootseer node status'
+	run -2 bootseer image
+	run -2 bootseer nonsense --help
+}
+
+@test "the units name the programs and configurations that are installed" {
+	DESTDIR=$W/dest meson install --no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
+	units=("$W"/dest/*/lib/systemd/system/*.service
+		"$W"/dest/*/*/lib/systemd/system/*.service)
+	n=0
+	for unit in "${units[@]}"; do
+		[ -f "$unit" ] || continue
+		read -r program config < <(sed -n \
+			's/^ExecStart=\(.*\) --config \(.*\)/\1 \2/p' "$unit")
+		[ -x "$W/dest$program" ]
+		[ -f "$W/dest$config" ]
+		n=$((n + 1))
+	done
+	[ "$n" -eq 2 ]
+	echo '# mine' >>"$W/dest$config"
+	DESTDIR=$W/dest meson install --no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
+	grep -q '# mine' "$W/dest$config"
+}
+
 @test "the shells accept the completions" {
 	bash -n "$BOOTSEER_BUILD/docs/bootseer.bash"
 	zsh -n "$BOOTSEER_BUILD/docs/_bootseer"
