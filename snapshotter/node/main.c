@@ -4,13 +4,16 @@
  * other, runs the loop, and takes them apart.  (origin.c composes the sources.)
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "common/log.h"
@@ -133,6 +136,24 @@ static int open_datapath(struct node *n, struct error *err)
 	return error_wrap(err, rc, "data path %s", kind->name);
 }
 
+/* Before anything in RUN is touched: what lies there may serve another root. */
+static int lock_run(struct node *n, struct error *err)
+{
+	n->run_fd = open(n->cfg->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (n->run_fd < 0)
+		return error_set(err, errno, "open '%s': %s", n->cfg->run,
+				 strerror(errno));
+	if (flock(n->run_fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK)
+		return error_set(err, EBUSY,
+				 "another bootseerd uses '%s': end it, or "
+				 "choose another --run",
+				 n->cfg->run);
+	return error_set(err, errno, "lock '%s': %s", n->cfg->run,
+			 strerror(errno));
+}
+
 static int node_open(struct node *n, struct error *err)
 {
 	int rc;
@@ -146,6 +167,8 @@ static int node_open(struct node *n, struct error *err)
 	rc = fs_mkdir_p(n->cfg->root, 0700, err);
 	if (rc == 0)
 		rc = fs_mkdir_p(n->cfg->run, 0755, err);
+	if (rc == 0)
+		rc = lock_run(n, err);
 	if (rc == 0)
 		rc = open_cache(n, err);
 	if (rc == 0)
@@ -170,6 +193,8 @@ static void node_close(struct node *n)
 		cache_close(n->cache);
 	origins_free(n->origins);
 	gate_free(n->gate);
+	if (n->run_fd >= 0)
+		close(n->run_fd);
 }
 
 /* -------------------------------------------------------------------- loop --- */
@@ -303,7 +328,7 @@ static void daemon_stop(struct daemon *d)
 
 static int run(const struct node_config *cfg, struct error *err)
 {
-	struct daemon d = { .node = { .cfg = cfg } };
+	struct daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
 	int rc;
 
 	rc = node_open(&d.node, err);

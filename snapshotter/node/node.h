@@ -21,6 +21,7 @@ struct node_events {
 
 struct node {
 	const struct node_config *cfg;
+	int run_fd; /* holds the lock on RUN */
 	struct cache *cache;
 	struct fetcher *fetcher;
 	struct fd_keeper *keeper;

@@ -169,6 +169,15 @@ successor_is_up() { # PID
 	[[ $output == *cache* ]]
 }
 
+@test "a second bootseerd with the same --run is refused and breaks nothing" {
+	node_start --datapath erofs-fuse
+	run -1 "$bootseerd" --root "$T/root2" --run "$T/run"
+	[[ $output == *"another bootseerd uses '$T/run'"* ]]
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	listing "$T/mnt" | diff "$D/want" -
+	"$bootseer" image umount "$T/mnt"
+}
+
 @test "prepare tells the image's chain and where it came from" {
 	local reply
 
