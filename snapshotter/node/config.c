@@ -143,7 +143,7 @@ static const struct option_spec options[] = {
 	  .type = OPTION_LIST,
 	  .offset = AT(plain_http),
 	  .arg = "HOST:PORT",
-	  .help = "A registry that is spoken to without TLS; repeatable." },
+	  .help = "A registry that is spoken to without TLS." },
 	{ .key = "log-level",
 	  .type = OPTION_ENUM,
 	  .offset = AT(log_level),
@@ -202,5 +202,11 @@ int node_config_check(const struct node_config *c, struct error *err)
 	if (c->metrics && !strrchr(c->metrics, ':'))
 		return error_set(err, EINVAL, "--metrics '%s' is not ADDR:PORT",
 				 c->metrics);
+	for (char **h = c->plain_http; h && *h; h++) {
+		if (!**h || strchr(*h, '/'))
+			return error_set(err, EINVAL,
+					 "--plain-http '%s' is not HOST:PORT",
+					 *h);
+	}
 	return 0;
 }

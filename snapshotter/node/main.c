@@ -391,7 +391,8 @@ int main(int argc, char **argv)
 
 	rc = option_parse(&node_program, &cfg, argc, argv, &action, &operand,
 			  &err);
-	if (rc == 0 && action == OPTION_ACTION_RUN)
+	/* Also for --check-config. */
+	if (rc == 0 && cfg.root && cfg.run)
 		rc = node_config_check(&cfg, &err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseerd: %s\n", err.msg);

@@ -318,6 +318,9 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 	"$bootseerd" --config "$T/conf" --dump-config | diff "$T/conf" -
 	run -2 "$bootseerd" --cache-quota lots
 	run -2 "$bootseerd" --root relative
+	run -2 "$bootseerd" --metrics 9720 --check-config
+	run -2 "$bootseerd" --plain-http http://a:1 --check-config
+	[[ $output == *"'http://a:1' is not HOST:PORT"* ]]
 	echo 'no-such-key = "1";' >>"$T/conf"
 	run -2 "$bootseerd" --config "$T/conf" --check-config
 }
