@@ -299,11 +299,31 @@ static int bind_unix(const char *path, int *ret_fd, struct error *err)
 	return 0;
 }
 
+/* Whether a process accepts on the socket now; without waiting for it. */
+static bool is_served(const char *path)
+{
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
+		return false;
+	strcpy(addr.sun_path, path);
+	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 ||
+	       errno == EAGAIN;
+}
+
 int grpc_server_listen(struct grpc_server *s, const char *path,
 		       struct error *err)
 {
 	int fd = -1, rc;
 
+	/* To take it over would leave the other one running unheard. */
+	if (is_served(path))
+		return error_set(err, EADDRINUSE,
+				 "socket '%s' is served by another process: "
+				 "end it, or name another socket",
+				 path);
 	s->path = strdup(path);
 	if (!s->path)
 		return error_nomem(err);

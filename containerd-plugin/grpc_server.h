@@ -20,8 +20,8 @@ DEFINE_AUTO(grpc_server)
 
 /*
  * Accept on the socket `path`, which appears when connections are taken and
- * replaces a socket that another process left.  Only root and this process's own
- * user are served.
+ * replaces a socket that another process left.  EADDRINUSE: a process serves it.
+ * Only root and this process's own user are served.
  */
 int grpc_server_listen(struct grpc_server *s, const char *path,
 		       struct error *err) MUST_CHECK;

@@ -312,6 +312,17 @@ have_lazy() {
 	[[ $output == *"another bootseer-snapshotter uses"* ]]
 }
 
+@test "a second plugin on the same socket is refused, the first stays" {
+	start_fake_node
+	start_plugin
+	run ! "$plugin" --root "$T/second" --address "$T/plugin.sock"
+	[[ $output == *"is served by another process"* ]]
+	[ -S "$T/plugin.sock" ]
+	kill -KILL "$plugin_pid"
+	wait "$plugin_pid" || true
+	start_plugin
+}
+
 @test "a pull waits once for a bootseerd that hangs, not for each layer" {
 	start_all --node-timeout 1s
 	have_lazy
