@@ -239,6 +239,7 @@ bool cache_has(struct cache *c, const struct digest *d);
 int cache_pin(struct cache *c, const struct blockmap *m,
 	      struct error *err) MUST_CHECK;
 void cache_unpin(struct cache *c, const struct blockmap *m);
+void cache_freeze(struct cache *c); /* evict nothing from now on */
 
 /* Where a held, verified block lies, for mounts that read the cache's files
  * directly: file number `ret_file` of cache_file_path(), 4 KiB aligned; bytes

@@ -113,6 +113,7 @@ struct cache {
 
 	uint64_t damaged, evicted, put_failed;
 
+	bool frozen; /* cache_freeze() */
 	bool stop, has_watcher;
 	pthread_cond_t stopping; /* monotonic */
 	pthread_t watcher;

@@ -71,6 +71,8 @@ uint64_t evict_bytes(struct cache *c, uint64_t want)
 	/* So many steps cool every block down to nothing. */
 	uint64_t steps = (HEAT_MAX + 1) * (c->blocks + 1);
 
+	if (c->frozen)
+		return 0;
 	while (b.bytes < want && b.n < BATCH_BLOCKS && steps-- &&
 	       c->clock_head != ENTRY_NIL)
 		(void)take_off(c, c->clock_head, &b);
@@ -93,6 +95,13 @@ uint64_t evict_bytes(struct cache *c, uint64_t want)
 	c->bytes -= b.bytes;
 	(void)pthread_cond_broadcast(&c->freed);
 	return b.bytes;
+}
+
+void cache_freeze(struct cache *c)
+{
+	(void)pthread_mutex_lock(&c->space);
+	c->frozen = true;
+	(void)pthread_mutex_unlock(&c->space);
 }
 
 void evict_refresh_limit(struct cache *c)

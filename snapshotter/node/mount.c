@@ -89,22 +89,29 @@ static int refetch(struct node *n, const struct image *i, struct error *err)
 {
 	AUTO_FREE char *meta = image_path(i, "meta.erofs");
 	AUTO_FREE char *map = image_path(i, "blockmap");
+	AUTO_FREE char *new_meta = image_path(i, "meta.erofs.new");
+	AUTO_FREE char *new_map = image_path(i, "blockmap.new");
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
 	int rc;
 
-	if (!meta || !map)
+	if (!meta || !map || !new_meta || !new_map)
 		return error_nomem(err);
 	rc = origin_get(n->origins, i->state.host, i->state.repo,
 			i->state.plain_http, &origin, err);
 	if (rc == 0)
 		rc = origin_lease(origin, &lease, err);
-	if (rc == 0 && ((unlink(meta) < 0 && errno != ENOENT) ||
-			(unlink(map) < 0 && errno != ENOENT)))
-		rc = error_set(err, errno, "remove '%s': %s", meta,
+	if (rc == 0 && ((unlink(new_meta) < 0 && errno != ENOENT) ||
+			(unlink(new_map) < 0 && errno != ENOENT)))
+		rc = error_set(err, errno, "remove '%s': %s", new_meta,
 			       strerror(errno));
+	/* What is good of the two stays until both are there anew. */
 	if (rc == 0)
-		rc = artifact_fetch(lease->store, &i->artifact, meta, map, err);
+		rc = artifact_fetch(lease->store, &i->artifact, new_meta,
+				    new_map, err);
+	if (rc == 0 && (rename(new_meta, meta) < 0 || rename(new_map, map) < 0))
+		rc = error_set(err, errno, "rename to '%s': %s", meta,
+			       strerror(errno));
 	store_lease_end(lease);
 	origin_put(origin);
 	return rc;
@@ -476,8 +483,19 @@ static void for_each(struct node *n, void (*fn)(struct node *, struct image *))
  * into the cache. */
 static void restore_complete(struct node *n, struct image *i)
 {
-	if (i->state.complete && is_mounted(i->mountpoint))
-		restore_one(n, i);
+	if (!i->state.complete || !is_mounted(i->mountpoint))
+		return;
+	restore_one(n, i);
+	if (i->mounted)
+		return;
+	/* Its containers read the cache's files, and nothing pins what they
+	 * read: an evicted block would be a hole, which reads as zeros. */
+	cache_freeze(n->cache);
+	log_error("mount",
+		  "image=%.12s is mounted from the cache but could not be "
+		  "checked: nothing is evicted until bootseerd is started "
+		  "again with that mended",
+		  i->hex);
 }
 
 static void restore_rest(struct node *n, struct image *i)
