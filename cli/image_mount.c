@@ -99,6 +99,11 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 		rc = node_image_prepare(c, q, &image, err);
 	if (rc < 0)
 		return rc;
+	if (image.warning)
+		fprintf(stderr,
+			"bootseer: warning: '%s' may name another image by "
+			"now: %s\n",
+			q->ref, image.warning);
 	rc = node_image_mount(c, &image.id, user, &path, err);
 	if (rc == 0) {
 		rc = bind_at(path, where, err);

@@ -234,6 +234,7 @@ static json_t *query_json(const struct node_image_query *q)
 void node_image_fini(struct node_image *i)
 {
 	free(i->chain_ids);
+	free(i->warning);
 	*i = (struct node_image){ .chain_ids = NULL };
 }
 
@@ -263,7 +264,7 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 	struct node_image image = { .chain_ids = NULL };
 	AUTO_JSON *params = query_json(q);
 	AUTO_JSON *out = NULL;
-	const char *id, *manifest;
+	const char *id, *manifest, *warning = NULL;
 	json_t *chain;
 	int rc;
 
@@ -272,8 +273,9 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 	rc = call(c, "image.prepare", params, &out, err);
 	if (rc < 0)
 		return rc;
-	if (json_unpack(out, "{s:s, s:s, s:o}", "id", &id, "manifest",
-			&manifest, "chain_ids", &chain) < 0)
+	if (json_unpack(out, "{s:s, s:s, s:o, s?s}", "id", &id, "manifest",
+			&manifest, "chain_ids", &chain, "warning",
+			&warning) < 0)
 		return error_set(err, EPROTO, "image.prepare: bad reply");
 	rc = digest_parse(id, &image.id, err);
 	if (rc == 0)
@@ -283,6 +285,13 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 	if (rc < 0) {
 		node_image_fini(&image);
 		return error_wrap(err, rc, "image.prepare: bad reply");
+	}
+	if (warning) {
+		image.warning = strdup(warning);
+		if (!image.warning) {
+			node_image_fini(&image);
+			return error_nomem(err);
+		}
 	}
 	*ret = image;
 	return 0;

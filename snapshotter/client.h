@@ -35,6 +35,7 @@ struct node_image {
 	struct digest manifest;   /* of the ordinary image */
 	struct digest *chain_ids; /* bottom first; owned */
 	size_t n_chain_ids;
+	char *warning; /* why it may be out of date, or NULL; owned */
 };
 void node_image_fini(struct node_image *i);
 

@@ -44,7 +44,8 @@ message() { jq -r .error.message; }
 	# By digest there is nothing to ask.
 	reply=$(prepare ",\"manifest\":\"$(jq -r .result.manifest <<<"$reply")\"")
 	[ "$(jq -r .result.source <<<"$reply")" = node ]
-	mount_it
+	run -0 mount_it
+	[[ $output == *"warning: '$IMAGE' may name another image"* ]]
 	read_all
 	"$bootseer" image umount "$T/mnt"
 }
