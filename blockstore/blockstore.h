@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Content-addressed blocks: where they come from (sources), how they lie in
- * packs (block map), where they are kept on the node (cache), and the virtual
- * data device that mounts read (device).  OCI stores are in blockstore/oci.h.
+ * packs (block map) and where they are kept on the node (cache).  The virtual
+ * data device that mounts read is in blockstore/device.h, OCI stores are in
+ * blockstore/oci.h.
  */
 #ifndef BOOTSEER_BLOCKSTORE_H
 #define BOOTSEER_BLOCKSTORE_H
@@ -259,72 +260,5 @@ void cache_get_stats(struct cache *c, struct cache_stats *ret);
 /* Drop what is neither pinned nor wanted: down to `target` bytes. */
 int cache_gc(struct cache *c, uint64_t target, uint64_t *ret_freed,
 	     struct error *err) MUST_CHECK;
-
-/* --------------------------------------------------------------- device --- */
-
-/* Fetch threads and windows, shared by all devices of a process. */
-struct fetcher;
-
-struct fetcher_config {
-	unsigned int threads;      /* 1..256 transfers at once */
-	uint32_t window;           /* bytes around a miss fetched with it */
-	uint32_t window_max;       /* the same when reads are sequential */
-	int64_t demand_timeout_ns; /* a reader waits no longer, then -ETIMEDOUT */
-	struct cache *cache;       /* borrowed */
-};
-
-int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
-		struct error *err) MUST_CHECK;
-void fetcher_free(struct fetcher *f); /* after its devices */
-
-struct device;
-
-/*
- * The virtual data device of one image.  `packs` are n_packs sources of stored
- * bytes (registry > retry), in the map's order; the device takes them, wraps
- * each in verify, and owns them from here, also when this fails.  `map` is
- * borrowed until device_free().
- */
-int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
-	       struct source **packs, struct device **ret,
-	       struct error *err) MUST_CHECK;
-/* Waits for its reads; device_fetch() calls must have returned. */
-void device_free(struct device *d);
-
-/* One read; the caller owns it and its buffer until `done`. */
-struct device_read {
-	uint64_t off;
-	size_t len;
-	void *buf;
-	/* Exactly once; on the calling thread when everything was in the
-	 * cache or nothing could be begun, otherwise on a thread of the
-	 * fetcher, so it must not block for long.  `err` is borrowed, NULL
-	 * when rc == 0.  All `len` bytes are there, or none is promised:
-	 * -EIO (also: no block covers a byte), -EBADMSG, -ETIMEDOUT. */
-	void (*done)(struct device_read *r, int rc, const struct error *err);
-	struct device_read *next; /* for whoever holds it: the device */
-};
-
-/* Never blocks for a transfer; may read the cache's disk. */
-void device_submit(struct device *d, struct device_read *r);
-
-/* The same, blocking. */
-int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
-		     struct error *err) MUST_CHECK;
-
-/* Fetch those of the blocks [first, first + n) that the cache lacks, at
- * `priority`; blocking.  Stops at the first failure: -ECANCELED when `*cancel`
- * became true, -ENOSPC when the cache has no room, or as for a read. */
-int device_fetch(struct device *d, size_t first, size_t n,
-		 enum source_priority priority, const volatile bool *cancel,
-		 struct error *err) MUST_CHECK;
-
-struct device_stats {
-	uint64_t reads, read_bytes, misses;
-	uint64_t fetches, fetched_bytes; /* requests and stored bytes */
-	uint64_t blocks_held, blocks;    /* held counts distinct map entries */
-	uint64_t errors;
-};
-void device_get_stats(struct device *d, struct device_stats *ret);
 
 #endif

@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#include "blockstore/blockstore.h"
+#include "blockstore/device.h"
 
 #define FLIGHT_BUCKETS 1024u
 #define TRANSFER_BLOCKS_MAX 1024u

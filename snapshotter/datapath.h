@@ -6,7 +6,7 @@
 #ifndef BOOTSEER_SNAPSHOTTER_DATAPATH_H
 #define BOOTSEER_SNAPSHOTTER_DATAPATH_H
 
-#include "blockstore/blockstore.h"
+#include "blockstore/device.h"
 
 /* One image as the data path sees it; owned by bootseerd, outlives the mount. */
 struct datapath_image {

@@ -29,5 +29,8 @@ FNR == NR {
 	print FILENAME ":" FNR ": may not include " path
 	bad = 1
 }
-BEGIN { public["blockstore/oci.h"] = 1 }
+BEGIN {
+	public["blockstore/oci.h"] = public["blockstore/device.h"] = 1
+	public["recorder/trace.h"] = 1
+}
 END { exit bad }

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "blockstore/blockstore.h"
+#include "blockstore/device.h"
 #include "tests/fakes/fault_source.h"
 #include "tests/unit/blockstore/cache_dir.h"
 

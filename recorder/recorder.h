@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Recording what a start reads, mapping a trace to the blocks of an image, and
+ * the places where traces are kept.
+ */
+#ifndef BOOTSEER_RECORDER_RECORDER_H
+#define BOOTSEER_RECORDER_RECORDER_H
+
+#include "blockstore/device.h"
+#include "blockstore/oci.h"
+#include "recorder/trace.h"
+
+/* ------------------------------------------------ files and device ranges --- */
+
+/* Bytes of one file that lie together in the device. */
+struct file_range {
+	const char *path;  /* borrowed until the next call on the same thread */
+	uint64_t file_off; /* in the file */
+	uint64_t voff;     /* in the device */
+	uint64_t len;
+};
+
+/*
+ * Where the files of one image lie in its device; whoever knows the metadata
+ * implements it (snapshotter/).  Any thread.
+ */
+struct file_map;
+struct file_map_ops {
+	/* The files that have bytes in [voff, voff + len) of the device, in
+	 * device order: one call of `each` a file range, which ends the walk
+	 * by returning non-zero. */
+	int (*at)(struct file_map *m, uint64_t voff, uint64_t len,
+		  int (*each)(void *arg, const struct file_range *r), void *arg,
+		  struct error *err);
+	/* Where bytes [off, off + len) of a regular file lie; -ENOENT: no such
+	 * file.  What lies beyond its end is left out. */
+	int (*of)(struct file_map *m, const char *path, uint64_t off,
+		  uint64_t len,
+		  int (*each)(void *arg, const struct file_range *r), void *arg,
+		  struct error *err);
+};
+struct file_map {
+	const struct file_map_ops *ops;
+};
+
+/* ---------------------------------------------------------------- recorder --- */
+
+struct recorder_config {
+	uint64_t device_size; /* bytes */
+	size_t ranges_max; /* first accesses kept; 0: 262144.  16 bytes each */
+};
+
+/*
+ * Notes the first access to each 4 KiB page of a device, in order, with its
+ * time.  Memory: one bit a page, and the ranges.  Any thread; one access costs
+ * a few loads when its pages were seen before.
+ */
+struct recorder;
+int recorder_new(const struct recorder_config *cfg, struct recorder **ret,
+		 struct error *err) MUST_CHECK;
+void recorder_free(struct recorder *r); /* no device has its observer */
+DEFINE_AUTO(recorder)
+
+/* To be given to device_observe(); the recorder's. */
+struct device_observer *recorder_observer(struct recorder *r);
+
+/* What is known so far; may be asked while it records. */
+struct recorder_stats {
+	uint64_t reads, read_bytes;
+	uint64_t ranges;
+	uint64_t misses;
+	bool truncated;
+};
+void recorder_get_stats(struct recorder *r, struct recorder_stats *ret);
+
+/*
+ * The trace of accesses until `until_ms` after recorder_new(), with paths.  Of
+ * a range that several files share, each file gets an entry.  The recorder
+ * goes on.  `info`: all but window_ms and truncated is the caller's.
+ */
+int recorder_trace(struct recorder *r, const struct trace_info *info,
+		   const struct blockmap *map, struct file_map *files,
+		   uint32_t until_ms, struct trace **ret,
+		   struct error *err) MUST_CHECK;
+
+/* Blocks touched, and blocks that readers missed, as entries of the map in
+ * order of first time; arrays are the caller's. */
+int recorder_blocks(struct recorder *r, const struct blockmap *map,
+		    uint32_t **ret_touched, size_t *ret_n_touched,
+		    uint32_t **ret_missed, size_t *ret_n_missed,
+		    struct error *err) MUST_CHECK;
+
+/* ---------------------------------------------------------------- hot list --- */
+
+struct hot_block {
+	uint32_t index; /* of the block map */
+	uint32_t at_ms;
+	uint16_t confidence;
+};
+
+/* What a start of this image will read, in trace order, each stored place once. */
+struct hot_list {
+	struct hot_block *blocks;
+	size_t n;
+	uint64_t bytes;   /* stored */
+	size_t by_digest; /* entries of the trace found by content, */
+	size_t by_path;   /* by path and offset because the content changed, */
+	size_t lost;      /* and not found */
+};
+void hot_list_fini(struct hot_list *l);
+
+/* Map a trace, of this image or of a relative, to the blocks of an image.
+ * `files` may be NULL: by content only. */
+int hot_list_make(const struct trace *t, const struct blockmap *map,
+		  struct file_map *files, struct hot_list *ret,
+		  struct error *err) MUST_CHECK;
+
+/* ------------------------------------------------------------------ stores --- */
+
+/* Which trace is wanted. */
+struct trace_query {
+	struct digest image; /* manifest of the ordinary image */
+	const char *repo;    /* "host/repository", for relatives; may be NULL */
+	const char *workload;
+	bool exact; /* no relative, no other workload */
+};
+
+/* How near it is, nearest first. */
+enum trace_match {
+	TRACE_MATCH_OWN,      /* this image, this workload */
+	TRACE_MATCH_RELATIVE, /* another image of the repository, this workload */
+	TRACE_MATCH_WORKLOAD, /* this image, another workload */
+	TRACE_MATCH_FAR,      /* neither, but the same repository */
+};
+
+struct trace_found {
+	struct trace *trace; /* the caller's */
+	enum trace_match match;
+	bool wanted; /* the store wants more recordings of this start */
+};
+
+/* Where traces are kept: one `static const` table a kind. */
+struct trace_store;
+struct trace_store_ops {
+	const char *name; /* "service", "oci", "folder" */
+	int (*get)(struct trace_store *s, const struct trace_query *q,
+		   struct trace_found *ret, struct error *err);
+	int (*put)(struct trace_store *s, const struct trace *t,
+		   struct error *err);
+	int (*list)(struct trace_store *s, const struct trace_query *q,
+		    struct trace_info **ret, size_t *ret_n, struct error *err);
+	int (*remove)(struct trace_store *s, const struct trace_query *q,
+		      struct error *err);
+	void (*free)(struct trace_store *s);
+};
+struct trace_store {
+	const struct trace_store_ops *ops;
+};
+
+/*
+ * The nearest trace; -ENOENT: none.  All of these block, have a deadline of
+ * their own, and are safe from several threads.  -EACCES, -ETIMEDOUT,
+ * -ECONNREFUSED, -EIO, -EINVAL, -EBADMSG (what came is no trace).
+ */
+int trace_store_get(struct trace_store *s, const struct trace_query *q,
+		    struct trace_found *ret, struct error *err) MUST_CHECK;
+/* Add a recording; the store merges it with others. */
+int trace_store_put(struct trace_store *s, const struct trace *t,
+		    struct error *err) MUST_CHECK;
+/* What there is of an image (`image` set) or a repository (it is all zeros);
+ * the array is the caller's, each to be released by trace_info_fini(). */
+int trace_store_list(struct trace_store *s, const struct trace_query *q,
+		     struct trace_info **ret, size_t *ret_n,
+		     struct error *err) MUST_CHECK;
+int trace_store_remove(struct trace_store *s, const struct trace_query *q,
+		       struct error *err) MUST_CHECK;
+void trace_store_free(struct trace_store *s);
+DEFINE_AUTO(trace_store)
+
+/* bootseer-registry, over HTTP (docs/registry-api.md). */
+struct trace_service_config {
+	const char *url;        /* "https://host:port" */
+	const char *token_file; /* bearer token, read for each request; NULL */
+	const char *ca_file;    /* PEM; NULL: the system's */
+	const char *node;       /* name of this node; a node has one vote */
+	uint32_t timeout_ms;    /* of one call in all */
+};
+int trace_service_new(const struct trace_service_config *cfg,
+		      struct trace_store **ret, struct error *err) MUST_CHECK;
+
+/* OCI artifacts beside the image (docs/formats/trace.md); `store` is borrowed,
+ * and is that of the image's repository. */
+int trace_oci_new(struct oci_store *store, struct trace_store **ret,
+		  struct error *err) MUST_CHECK;
+
+/* A folder on this machine; created.  Keeps at most `bytes_max`, the least
+ * recently used go first. */
+int trace_folder_new(const char *dir, uint64_t bytes_max,
+		     struct trace_store **ret, struct error *err) MUST_CHECK;
+
+/* A key from the words that a container starts, as docs/formats/trace.md says;
+ * "default-..." when there are none.  Caller owns. */
+char *trace_workload_key(const char *const *argv, size_t n) MUST_CHECK;
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a start reads: traces, their merging, and their mapping to the blocks of
+ * an image (BootSeer paper, 4.2).  Pure: no I/O, no clock, no threads of its
+ * own.  The encoded form is in docs/formats/trace.md.
+ */
+#ifndef BOOTSEER_RECORDER_TRACE_H
+#define BOOTSEER_RECORDER_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/digest.h"
+#include "common/error.h"
+
+#define TRACE_MEDIA_TYPE "application/vnd.bootseer.trace.v1"
+#define TRACE_ENTRIES_MAX 262144u
+#define TRACE_PATH_MAX 4095u           /* bytes of one path */
+#define TRACE_BYTES_MAX (16u << 20)    /* encoded */
+#define TRACE_DECODED_MAX (128u << 20) /* in memory */
+#define TRACE_WORKLOAD_MAX 255u        /* bytes of a workload key */
+#define TRACE_REPO_MAX 512u            /* bytes of "host/repository" */
+#define TRACE_CERTAIN 1000u            /* confidence: in every run */
+
+/* A part of one file within one block, in the order of its first access. */
+struct trace_entry {
+	const char *path; /* absolute in the image, any bytes but NUL; the
+	                      * trace's */
+	uint64_t off;     /* in the file */
+	uint32_t len;     /* bytes of the file that were wanted, >= 1 */
+	uint32_t at_ms;   /* of the first access, since the start */
+	uint32_t csize;   /* stored bytes of the block, for planning */
+	uint16_t
+		confidence; /* share of the runs that had it, 1..TRACE_CERTAIN */
+	struct digest block; /* unpacked content of the block it lay in */
+};
+
+/* Who recorded what, and how it ended. */
+struct trace_info {
+	struct digest image; /* manifest of the ordinary image */
+	char *repo;          /* "host/repository" it came from, "" unknown */
+	char *workload;      /* key: printable ASCII without spaces */
+	uint64_t
+		created_at; /* seconds since 1970; of a merged one: the newest */
+	uint32_t window_ms; /* how long was watched */
+	uint32_t ready_ms;  /* time to ready, 0 unknown; merged: the median */
+	uint32_t runs;      /* 1 for a recording */
+	bool truncated;     /* a limit was reached; the tail is missing */
+};
+
+struct trace {
+	struct trace_info info;
+	struct trace_entry *entries;
+	size_t n;
+	void *paths; /* what the entries point to */
+};
+
+void trace_free(struct trace *t); /* NULL is allowed */
+DEFINE_AUTO(trace)
+
+/* A trace put together entry by entry; equal paths are stored once. */
+struct trace_builder;
+int trace_builder_new(const struct trace_info *info, /* copied */
+		      struct trace_builder **ret, struct error *err) MUST_CHECK;
+/* -ENOSPC beyond a limit: what was added stays.  -EINVAL: bad path or range. */
+int trace_builder_add(struct trace_builder *b, const struct trace_entry *e,
+		      struct error *err) MUST_CHECK;
+int trace_builder_finish(
+	struct trace_builder *b, /* takes it, also on failure */
+	struct trace **ret, struct error *err) MUST_CHECK;
+void trace_builder_free(struct trace_builder *b);
+DEFINE_AUTO(trace_builder)
+
+/* The encoded form.  Decoding bounds every count before it allocates: -EINVAL
+ * says where and what, -ENOTSUP a version not known here, -EFBIG. */
+int trace_encode(const struct trace *t, struct buf *ret,
+		 struct error *err) MUST_CHECK;
+int trace_decode(const void *data, size_t len, struct trace **ret,
+		 struct error *err) MUST_CHECK;
+/* Only the head, for listings; strings are the caller's. */
+int trace_decode_info(const void *data, size_t len, struct trace_info *ret,
+		      size_t *ret_entries, struct error *err) MUST_CHECK;
+void trace_info_fini(struct trace_info *i);
+
+/* For people and other programs: one JSON document (docs/formats/trace.md). */
+int trace_to_json(const struct trace *t, struct buf *ret,
+		  struct error *err) MUST_CHECK;
+int trace_from_json(const char *text, size_t len, struct trace **ret,
+		    struct error *err) MUST_CHECK;
+
+/* ---------------------------------------------------------------- merging --- */
+
+/* One run that takes part; a newer one weighs more. */
+struct trace_run {
+	const struct trace
+		*trace;  /* borrowed; a merged one counts as its runs */
+	uint32_t weight; /* 1..1000000 */
+};
+
+struct trace_merge_config {
+	uint16_t min_confidence; /* entries below are left out, 0..1000 */
+	size_t entries_max;      /* the most certain, then the earliest stay */
+	uint64_t bytes_max; /* stored bytes of distinct blocks; 0 no limit */
+};
+
+/*
+ * One hot list of several runs: entries of equal path and block are one, its
+ * range the union, its time the weighted median, its confidence the weighted
+ * share of the runs that have it; in order of time.  Deterministic, whatever
+ * the order of `runs`.  All runs must be of one image: -EINVAL.
+ */
+int trace_merge(const struct trace_run *runs, size_t n,
+		const struct trace_merge_config *cfg, struct trace **ret,
+		struct error *err) MUST_CHECK;
+
+#endif
