@@ -28,60 +28,95 @@ struct wait_policy {
 /* "all", "none", "share:90%", "deadline:5s"; pure. -EINVAL. */
 int wait_policy_parse(const char *text, struct wait_policy *ret,
 		      struct error *err) MUST_CHECK;
+/* The same text, the caller's; NULL when memory is short. */
 char *wait_policy_format(const struct wait_policy *p) MUST_CHECK;
 
 /* -------------------------------------------------------------- prefetching --- */
 
 enum prefetch_phase {
 	PREFETCH_IDLE,   /* nothing asked for yet */
-	PREFETCH_HOT,    /* the hot set is under way */
+	PREFETCH_HOT,    /* the hot set is under way, or waits for its turn */
 	PREFETCH_COLD,   /* the rest is */
 	PREFETCH_DONE,   /* what was asked for is on the node */
-	PREFETCH_PAUSED, /* the node is short of disk or memory, or `pause` */
-	PREFETCH_FAILED, /* stopped by an error; tried again later by a start */
+	PREFETCH_PAUSED, /* the node is short of disk or memory: goes on by
+	                  * itself when it is not any more */
+	PREFETCH_FAILED, /* stopped by an error: tried again now and then by
+	                  * itself, and by the next prefetch_start() */
 	PREFETCH_STOPPED,
 };
+/* "idle", "hot" and so on. */
+const char *prefetch_phase_name(enum prefetch_phase phase);
 
 struct prefetch_limits {
-	unsigned int hot_streams, cold_streams; /* transfers at once; 8 */
+	unsigned int hot_streams, cold_streams; /* transfers at once, of one
+	                                         * image; >= 1 */
 	uint64_t hot_rate, cold_rate; /* bytes a second; 0 no limit.  All images
 	                               * of a node together */
 	uint32_t gap;                 /* device_list.gap for the hot set */
-	uint32_t range_max;           /* device_list.range_max */
+	uint32_t hot_range, cold_range; /* device_list.range_max */
+	/* Without a hot set the rest begins when no reader of the node had to
+	 * wait for so long; after `settle_max_ns` in any case. */
+	int64_t settle_ns, settle_max_ns;
+	int64_t retry_ns; /* first pause after a failure, doubled each time up to
+	                   * 64 of it; 0: 15 s */
+};
+
+struct prefetcher_config {
+	struct prefetch_limits limits;
+	/* All are called on threads of the prefetcher or the fetcher, several
+	 * at once, must not block for long, and may be NULL. */
+	/* Is the node under pressure?  Then bulk waits, for `why`. */
+	bool (*pressure)(void *arg, struct error *why);
+	/* Unpacked bytes that blocks of one image may take on this node. */
+	uint64_t (*room)(void *arg);
+	/* How long no reader has had to wait for a transfer. */
+	int64_t (*demand_idle_ns)(void *arg);
+	void *arg;
 };
 
 /* Rate limits, pressure and threads, shared by all images of a process. */
 struct prefetcher;
-struct prefetcher_config {
-	struct prefetch_limits limits;
-	/* Is the node under pressure (disk, memory)?  Then bulk waits.  A text
-	 * for people in `why`.  May be NULL. */
-	bool (*pressure)(void *arg, struct error *why);
-	void *arg;
-};
 int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
 		   struct error *err) MUST_CHECK;
 void prefetcher_free(struct prefetcher *p); /* after its prefetches */
 DEFINE_AUTO(prefetcher)
 
-/* Of one image.  Takes `hot`'s arrays; `dev` and `map` are borrowed until
- * prefetch_free(), which stops it and waits for its transfers. */
+struct prefetch_config {
+	struct device *dev; /* of this prefetch alone; borrowed, as the map,
+	                     * until prefetch_free() */
+	const struct blockmap *map;
+	const char *label; /* of the image, for messages; copied */
+	/* What was asked for is on the node.  On a thread of the prefetcher;
+	 * must not call the prefetch.  May be NULL. */
+	void (*done)(void *arg);
+	void *arg;
+};
+
+/* The prefetch of one image.  Any thread. */
 struct prefetch;
-int prefetch_new(struct prefetcher *p, struct device *dev,
-		 const struct blockmap *map, struct hot_list *hot,
-		 const char *label, struct prefetch **ret,
-		 struct error *err) MUST_CHECK;
+int prefetch_new(struct prefetcher *p, const struct prefetch_config *cfg,
+		 struct prefetch **ret, struct error *err) MUST_CHECK;
+/* Stops it first; nobody waits for it or will. */
 void prefetch_free(struct prefetch *p);
 DEFINE_AUTO(prefetch)
 
-/* Start (or start again after a failure) the hot set, then with `rest` all
- * other blocks.  Returns at once. */
-int prefetch_start(struct prefetch *p, bool rest, struct error *err) MUST_CHECK;
+/*
+ * Fetch the hot set, then with `rest` all other blocks.  Returns at once.  Takes
+ * what `hot` owns, also when this fails; NULL keeps the hot set that it has.
+ * What is under way goes on when the hot set is the same, and begins anew with
+ * another one.
+ */
+int prefetch_start(struct prefetch *p, struct hot_list *hot, bool rest,
+		   struct error *err) MUST_CHECK;
+
+/* Stop, and wait until no transfer of it is under way; who waits for it gets
+ * -ECANCELED.  prefetch_start() begins again. */
+void prefetch_stop(struct prefetch *p);
 
 /* Wait until the hot set is there as `policy` wants, at most until
  * `deadline_ns` (CLOCK_MONOTONIC, 0: none but the policy's): 0; -ETIMEDOUT;
- * -ECANCELED when stopped; or why it failed.  A failure of prefetch is no
- * failure of the start: readers fetch what they need themselves. */
+ * -ECANCELED when stopped; or why it failed or is paused.  A failure of prefetch
+ * is no failure of the start: readers fetch what they need themselves. */
 int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 		  int64_t deadline_ns, struct error *err) MUST_CHECK;
 
@@ -89,16 +124,22 @@ struct prefetch_stats {
 	enum prefetch_phase phase;
 	size_t hot_blocks, hot_have; /* have: on the node */
 	uint64_t hot_bytes, hot_have_bytes;
+	/* Each stored place once. */
 	size_t all_blocks, all_have;
 	uint64_t all_bytes, all_have_bytes;
-	uint64_t fetched_bytes; /* by this prefetch */
-	int64_t hot_ns;         /* how long the hot set took; 0 not yet */
-	struct error error;     /* of PREFETCH_FAILED and _PAUSED */
+	/* By this prefetch, the hot set and the rest. */
+	uint64_t hot_fetched_bytes, cold_fetched_bytes;
+	uint64_t hot_fetched_blocks, cold_fetched_blocks;
+	uint64_t pauses;    /* times that pressure stopped it */
+	uint64_t failures;  /* times that an error did */
+	int64_t hot_ns;     /* how long the hot set took; 0 not yet */
+	struct error error; /* of PREFETCH_FAILED and _PAUSED */
 };
+/* Looks at every block of the image: some ns each. */
 void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret);
 
 /* Which of its blocks this prefetch brought (not those that were there): set
- * bits by index of the map; the caller's. */
+ * bits by index of the map; (n_blocks + 7) / 8 bytes, the caller's. */
 int prefetch_fetched(struct prefetch *p, uint8_t **ret_bits,
 		     struct error *err) MUST_CHECK;
 
