@@ -274,6 +274,14 @@ int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
 	return s.rc;
 }
 
+bool device_has(struct device *d, size_t index)
+{
+	struct block b;
+
+	blockmap_block(d->map, index, &b);
+	return cache_has(d->f->cfg.cache, &b.digest);
+}
+
 void device_get_stats(struct device *d, struct device_stats *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -282,12 +290,8 @@ void device_get_stats(struct device *d, struct device_stats *ret)
 	ret->misses = atomic_load(&d->misses);
 	ret->errors = atomic_load(&d->errors);
 	ret->blocks = d->map->n_blocks;
-	for (size_t i = 0; i < d->map->n_blocks; i++) {
-		struct block b;
-
-		blockmap_block(d->map, i, &b);
-		ret->blocks_held += cache_has(d->f->cfg.cache, &b.digest);
-	}
+	for (size_t i = 0; i < d->map->n_blocks; i++)
+		ret->blocks_held += device_has(d, i);
 	(void)pthread_mutex_lock(&d->f->lock);
 	ret->fetches = d->fetches;
 	ret->fetched_bytes = d->fetched_bytes;

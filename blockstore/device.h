@@ -25,6 +25,9 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 		struct error *err) MUST_CHECK;
 void fetcher_free(struct fetcher *f); /* after its devices */
 
+/* Nanoseconds since a reader last missed a block, 0 while one waits. */
+int64_t fetcher_demand_idle_ns(struct fetcher *f);
+
 struct device;
 
 /*
@@ -118,6 +121,9 @@ struct device_list {
  */
 int device_fetch_list(struct device *d, const struct device_list *list,
 		      struct error *err) MUST_CHECK;
+
+/* Is block `index` of the map on the node? */
+bool device_has(struct device *d, size_t index);
 
 struct device_stats {
 	uint64_t reads, read_bytes, misses;

@@ -157,6 +157,7 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	if (!f)
 		return error_nomem(err);
 	f->cfg = *cfg;
+	f->last_miss_ns = fetcher_now_ns();
 	/* A quarter of the threads waits for readers, whatever bulk there is. */
 	f->max_bulk =
 		cfg->threads == 1 ? 1 : cfg->threads - (cfg->threads + 3) / 4;
@@ -185,4 +186,15 @@ void fetcher_free(struct fetcher *f)
 {
 	if (f)
 		stop_threads(f, true);
+}
+
+int64_t fetcher_demand_idle_ns(struct fetcher *f)
+{
+	int64_t idle;
+
+	(void)pthread_mutex_lock(&f->lock);
+	idle = TAILQ_EMPTY(&f->deadlines) ? fetcher_now_ns() - f->last_miss_ns
+					  : 0;
+	(void)pthread_mutex_unlock(&f->lock);
+	return idle;
 }

@@ -102,6 +102,7 @@ struct fetcher {
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
 	TAILQ_HEAD(, pending) deadlines; /* soonest first */
+	int64_t last_miss_ns;            /* when a reader last began to wait */
 	unsigned int n_threads;
 	pthread_t timer_thread;
 	struct fetch_thread {

@@ -316,3 +316,22 @@ Test(device, a_device_whose_own_source_works_is_not_failed_by_another)
 	cr_expect_eq(count_reads(&n, 1), 1);
 	node_remove(&n);
 }
+
+Test(device, knows_how_long_no_reader_waited)
+{
+	struct later l;
+	struct node n;
+
+	node_make(&n, &plain);
+	cr_expect(!device_has(n.dev[0], 2));
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	later_start(&l, &n, 0, 2 * SPAN, 100);
+	fault_wait_held(n.fault[0][0], 1);
+	cr_expect_eq(fetcher_demand_idle_ns(n.fetcher), 0);
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(later_wait(&l), 0);
+	later_fini(&l, &n);
+	cr_expect(device_has(n.dev[0], 2));
+	cr_expect_gt(fetcher_demand_idle_ns(n.fetcher), 0);
+	node_remove(&n);
+}
