@@ -198,7 +198,7 @@ int cache_read(struct cache *c, const struct block *b, uint32_t off, void *buf,
 	if (verify) {
 		rc = read_verify(c, b, id, off, buf, len, err);
 	} else {
-		rc = space_read(c, e->page, off, buf, len);
+		rc = space_read_part(c, e->page, b->usize, off, buf, len);
 		if (rc < 0) {
 			drop_damaged(c, id);
 			rc = error_set(err, ENOENT, "cache: read: %s",

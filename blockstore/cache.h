@@ -175,6 +175,10 @@ void space_sweep(struct cache *c);
  * zeros; -EBADMSG when the rest of the last page is not zeros. */
 int space_read(struct cache *c, uint32_t page, uint64_t off, void *buf,
 	       size_t len) MUST_CHECK;
+/* The same within a block of `usize` bytes that a mount reads piece by piece:
+ * asks the disk for what follows when the page cache has not got it. */
+int space_read_part(struct cache *c, uint32_t page, uint32_t usize,
+		    uint64_t off, void *buf, size_t len) MUST_CHECK;
 int space_write(struct cache *c, uint32_t page, const void *buf,
 		size_t len) MUST_CHECK;
 int space_check_padding(struct cache *c, uint32_t page,

@@ -13,6 +13,8 @@
 #include "blockstore/cache.h"
 #include "common/fs.h"
 
+#define AHEAD_FROM 65536u /* bytes of a read that is part of a readahead */
+
 int space_init(struct cache *c, struct error *err)
 {
 	for (size_t i = 0; i < CACHE_SEGMENTS_MAX; i++)
@@ -242,6 +244,27 @@ int space_read(struct cache *c, uint32_t page, uint64_t off, void *buf,
 	uint64_t at = (uint64_t)(page % c->segment_pages) * CACHE_PAGE + off;
 
 	return fs_pread_full(c->fds[page / c->segment_pages], buf, len, at);
+}
+
+int space_read_part(struct cache *c, uint32_t page, uint32_t usize,
+		    uint64_t off, void *buf, size_t len)
+{
+	uint64_t at = (uint64_t)(page % c->segment_pages) * CACHE_PAGE + off;
+	int fd = c->fds[page / c->segment_pages];
+	struct iovec v = { .iov_base = buf, .iov_len = len };
+	ssize_t n;
+
+	if (len < AHEAD_FROM)
+		return fs_pread_full(fd, buf, len, at);
+	/* Each read of a mount comes here alone, and those of many readers
+	 * mixed, so the kernel sees no sequence in them.  But a large one is
+	 * the mount's own readahead: the rest of the block is next. */
+	n = preadv2(fd, &v, 1, (off_t)at, RWF_NOWAIT);
+	if (n == (ssize_t)len)
+		return 0;
+	(void)posix_fadvise(fd, (off_t)at, (off_t)(usize - off),
+			    POSIX_FADV_WILLNEED);
+	return fs_pread_full(fd, buf, len, at);
 }
 
 static const uint8_t zeros[CACHE_PAGE];

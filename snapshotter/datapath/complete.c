@@ -3,14 +3,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "common/buf.h"
+#include "common/cleanup.h"
 #include "snapshotter/datapath/loops.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/datapath/mounts.h"
 
-/* Nothing is fetched for more readahead here; docs/decisions has the figures. */
+/* Nothing is fetched for more readahead here, so it is what the disk's own is;
+ * where that cannot be told, this.  docs/decisions has the figures. */
 #define READAHEAD_KIB 1024u
+#define READAHEAD_KIB_MAX 16384u
 #define FILES_MAX 64u
 
 struct job {
@@ -39,6 +44,32 @@ static int add_device(struct buf *data, const char *path, struct error *err)
 	return 0;
 }
 
+/* How far the disk that holds `path` is read ahead, as its owner set it. */
+static unsigned int readahead_of(const char *path)
+{
+	static const char *const places[] = { "bdi", "../bdi" };
+	unsigned int kib = READAHEAD_KIB;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return kib;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		AUTO_FCLOSE FILE *f = NULL;
+		char name[96];
+
+		/* The second is where a partition's disk is. */
+		(void)snprintf(name, sizeof(name),
+			       "/sys/dev/block/%u:%u/%s/read_ahead_kb",
+			       major(st.st_dev), minor(st.st_dev), places[i]);
+		f = fopen(name, "re");
+		if (f && fscanf(f, "%u", &kib) == 1)
+			break;
+	}
+	if (kib < READAHEAD_KIB)
+		return READAHEAD_KIB;
+	return kib < READAHEAD_KIB_MAX ? kib : READAHEAD_KIB_MAX;
+}
+
 static int make_from_files(const struct mount_wish *w, struct error *err)
 {
 	const struct job *j = w->arg;
@@ -50,8 +81,8 @@ static int make_from_files(const struct mount_wish *w, struct error *err)
 		if (rc < 0)
 			return rc;
 	}
-	return erofs_mount_direct(j->meta, w->path, data.data, READAHEAD_KIB,
-				  err);
+	return erofs_mount_direct(j->meta, w->path, data.data,
+				  readahead_of(j->files[0]), err);
 }
 
 /* In a child that ends after this, so descriptors close by themselves. */
@@ -69,7 +100,8 @@ static int make_from_loops(const struct mount_wish *w, struct error *err)
 	}
 	if (rc < 0)
 		return rc;
-	return erofs_mount(meta, w->path, data.data, READAHEAD_KIB, err);
+	return erofs_mount(meta, w->path, data.data, readahead_of(j->files[0]),
+			   err);
 }
 
 static int make(const struct mount_wish *w, struct error *err)
