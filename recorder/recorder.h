@@ -14,7 +14,7 @@
 
 /* Bytes of one file that lie together in the device. */
 struct file_range {
-	const char *path;  /* borrowed until the next call on the same thread */
+	const char *path;  /* borrowed until `each` returns */
 	uint64_t file_off; /* in the file */
 	uint64_t voff;     /* in the device */
 	uint64_t len;

@@ -9,6 +9,7 @@
 
 #include "common/bytes.h"
 #include "snapshotter/erofs/erofs.h"
+#include "snapshotter/erofs/file_map.h"
 #include "snapshotter/erofs/format.h"
 #include "tree_diff.h"
 
@@ -86,6 +87,28 @@ static void touch_inodes(const struct erofs_image *img)
 	}
 }
 
+static int touch_range(void *arg, const struct file_range *r)
+{
+	uint64_t *end = arg;
+
+	check(r->len > 0 && r->path[0] == '/');
+	check(r->voff < *end && r->len <= *end - r->voff);
+	return 0;
+}
+
+static void touch_map(const struct erofs_image *img)
+{
+	uint64_t end = UINT64_MAX;
+	struct file_map *m = NULL;
+
+	done(erofs_file_map_new(img, &m, NULL));
+	if (m) {
+		done(m->ops->at(m, 0, end, touch_range, &end, NULL));
+		done(m->ops->of(m, "/a", 0, end, touch_range, &end, NULL));
+	}
+	erofs_file_map_free(m);
+}
+
 static void write_again(const struct erofs_image *img, struct tree *t)
 {
 	struct erofs_device devices[EROFS_DEVICES_MAX];
@@ -130,6 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (erofs_open(copy, size, &img, &err) < 0)
 		return 0;
 	touch_inodes(&img);
+	touch_map(&img);
 	if (erofs_read_tree(&img, &t, &err) == 0)
 		write_again(&img, t);
 	return 0;
