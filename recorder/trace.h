@@ -22,14 +22,17 @@
 #define TRACE_DECODED_MAX (128u << 20) /* in memory */
 #define TRACE_WORKLOAD_MAX 255u        /* bytes of a workload key */
 #define TRACE_REPO_MAX 512u            /* bytes of "host/repository" */
-#define TRACE_CERTAIN 1000u            /* confidence: in every run */
+#define TRACE_BLOCK_MAX (4u << 20)     /* bytes of a block, and of a range */
+#define TRACE_RUNS_MAX 1000000u
+#define TRACE_CERTAIN 1000u /* confidence: in every run */
 
 /* A part of one file within one block, in the order of its first access. */
 struct trace_entry {
 	const char *path; /* absolute in the image, any bytes but NUL; the
 	                      * trace's */
 	uint64_t off;     /* in the file */
-	uint32_t len;     /* bytes of the file that were wanted, >= 1 */
+	uint32_t len;     /* bytes of the file that were wanted,
+	                   * 1..TRACE_BLOCK_MAX */
 	uint32_t at_ms;   /* of the first access, since the start */
 	uint32_t csize;   /* stored bytes of the block, for planning */
 	uint16_t
@@ -41,12 +44,12 @@ struct trace_entry {
 struct trace_info {
 	struct digest image; /* manifest of the ordinary image */
 	char *repo;          /* "host/repository" it came from, "" unknown */
-	char *workload;      /* key: printable ASCII without spaces */
+	char *workload;      /* key: printable ASCII without spaces; not "" */
 	uint64_t
 		created_at; /* seconds since 1970; of a merged one: the newest */
 	uint32_t window_ms; /* how long was watched */
 	uint32_t ready_ms;  /* time to ready, 0 unknown; merged: the median */
-	uint32_t runs;      /* 1 for a recording */
+	uint32_t runs;      /* 1 for a recording; ..TRACE_RUNS_MAX */
 	bool truncated;     /* a limit was reached; the tail is missing */
 };
 
@@ -60,7 +63,8 @@ struct trace {
 void trace_free(struct trace *t); /* NULL is allowed */
 DEFINE_AUTO(trace)
 
-/* A trace put together entry by entry; equal paths are stored once. */
+/* A trace put together entry by entry, which keeps their order; equal paths are
+ * stored once. */
 struct trace_builder;
 int trace_builder_new(const struct trace_info *info, /* copied */
 		      struct trace_builder **ret, struct error *err) MUST_CHECK;

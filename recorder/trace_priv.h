@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files trace*.c share.  Private to them. */
+#ifndef BOOTSEER_RECORDER_TRACE_PRIV_H
+#define BOOTSEER_RECORDER_TRACE_PRIV_H
+
+#include "recorder/trace.h"
+
+#define TRACE_OFFSET_MAX ((uint64_t)1 << 62) /* sums of two never overflow */
+
+/* The rules of docs/formats/trace.md; -EINVAL says which is broken. */
+int trace_info_check(const struct trace_info *info,
+		     struct error *err) MUST_CHECK;
+/* All but the path. */
+int trace_entry_check(const struct trace_entry *e,
+		      struct error *err) MUST_CHECK;
+/* Any bytes, as they come from a file: NUL is refused. */
+int trace_path_check(const char *path, size_t len,
+		     struct error *err) MUST_CHECK;
+
+/* Strings of `src`; what `ret` had before is not released. */
+int trace_info_copy(const struct trace_info *src, struct trace_info *ret,
+		    struct error *err) MUST_CHECK;
+
+/* Room for `len` bytes that live as long as the trace. */
+char *trace_path_room(struct trace *t, size_t len) MUST_CHECK;
+
+#endif
