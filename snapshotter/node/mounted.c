@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The files of one mount of an image, and the device that serves it. */
+#include "snapshotter/node/mounted.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/log.h"
+
+bool mounted_is_complete(const struct mounted *m)
+{
+	return !m->device;
+}
+
+bool mounted_stats(const struct mounted *m, struct device_stats *ret)
+{
+	if (!m->device)
+		return false;
+	device_get_stats(m->device, ret);
+	return true;
+}
+
+void mounted_free(struct mounted *m)
+{
+	if (!m)
+		return;
+	device_free(m->device);
+	if (m->pinned)
+		cache_unpin(m->node->cache, &m->map);
+	complete_fini(&m->complete);
+	map_file_close(&m->map_file);
+	free(m->label);
+	free(m->meta_path);
+	free(m);
+}
+
+/* ---------------------------------------------------------------- opening --- */
+
+/* Both files are hashed before they are used: they lay on a disk. */
+static int open_checked(const struct image *i, const char *name,
+			const struct digest *want, char **ret_path,
+			struct map_file *ret, struct error *err)
+{
+	AUTO_FREE char *path = image_path(i, name);
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	rc = map_file_open(path, ret, err);
+	if (rc == 0)
+		rc = map_file_check(ret, want, path, err);
+	if (rc < 0)
+		return rc;
+	map_file_rest(ret);
+	if (ret_path)
+		*ret_path = steal_ptr(&path);
+	return 0;
+}
+
+/* Fetch the two files again: the disk lost them. */
+static int refetch(struct node *n, const struct image *i, struct error *err)
+{
+	AUTO_FREE char *meta = image_path(i, "meta.erofs");
+	AUTO_FREE char *map = image_path(i, "blockmap");
+	AUTO_FREE char *new_meta = image_path(i, "meta.erofs.new");
+	AUTO_FREE char *new_map = image_path(i, "blockmap.new");
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	int rc;
+
+	if (!meta || !map || !new_meta || !new_map)
+		return error_nomem(err);
+	rc = origin_get(n->origins, i->state.host, i->state.repo,
+			i->state.plain_http, &origin, err);
+	if (rc == 0)
+		rc = origin_lease(origin, &lease, err);
+	if (rc == 0 && ((unlink(new_meta) < 0 && errno != ENOENT) ||
+			(unlink(new_map) < 0 && errno != ENOENT)))
+		rc = error_set(err, errno, "remove '%s': %s", new_meta,
+			       strerror(errno));
+	/* What is good of the two stays until both are there anew. */
+	if (rc == 0)
+		rc = artifact_fetch(lease->store, &i->artifact, new_meta,
+				    new_map, err);
+	if (rc == 0 && (rename(new_meta, meta) < 0 || rename(new_map, map) < 0))
+		rc = error_set(err, errno, "rename to '%s': %s", meta,
+			       strerror(errno));
+	store_lease_end(lease);
+	origin_put(origin);
+	return rc;
+}
+
+static int open_once(struct node *n, struct image *i, struct map_file *ret_meta,
+		     struct mounted **ret, struct error *err)
+{
+	AUTO(mounted) m = calloc(1, sizeof(*m));
+	const struct artifact *a = &i->artifact;
+	int rc;
+
+	if (!m)
+		return error_nomem(err);
+	m->node = n;
+	m->label = image_label(i);
+	if (!m->label)
+		return error_nomem(err);
+	rc = open_checked(i, "meta.erofs", &a->meta_raw, &m->meta_path,
+			  ret_meta, err);
+	if (rc == 0)
+		rc = open_checked(i, "blockmap", &a->map_raw, NULL,
+				  &m->map_file, err);
+	if (rc == 0)
+		rc = blockmap_open(m->map_file.data, m->map_file.len, &m->map,
+				   err);
+	if (rc < 0) {
+		map_file_close(ret_meta);
+		return rc;
+	}
+	map_file_rest(&m->map_file);
+	m->image = (struct datapath_image){
+		.index = i->state.index,
+		.name = m->label,
+		.meta_path = m->meta_path,
+		.mountpoint = i->mountpoint,
+		.device_size = a->device_size,
+	};
+	*ret = steal_ptr(&m);
+	return 0;
+}
+
+int mounted_open(struct node *n, struct image *i, struct map_file *ret_meta,
+		 struct mounted **ret, struct error *err)
+{
+	int rc = open_once(n, i, ret_meta, ret, err);
+
+	if (rc != -EBADMSG && rc != -ENOENT)
+		return rc;
+	log_warning("mount",
+		    "damaged image=%.12s reason=\"%s\" "
+		    "action=\"fetching it again\"",
+		    i->hex, err->msg);
+	rc = refetch(n, i, err);
+	return rc < 0 ? rc : open_once(n, i, ret_meta, ret, err);
+}
+
+int mounted_make_dir(const struct mounted *m, struct error *err)
+{
+	AUTO_FREE char *dir = strdup(m->image.mountpoint);
+
+	if (!dir)
+		return error_nomem(err);
+	/* The last part may be a mount that hangs: it is not looked at. */
+	*strrchr(dir, '/') = '\0';
+	if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+		return error_set(err, errno, "create '%s': %s", dir,
+				 strerror(errno));
+	if (mkdir(m->image.mountpoint, 0755) < 0 && errno != EEXIST)
+		return error_set(err, errno, "create '%s': %s",
+				 m->image.mountpoint, strerror(errno));
+	return 0;
+}
+
+int mounted_open_device(struct mounted *m, const struct image *i,
+			struct error *err)
+{
+	struct source **packs = NULL;
+	struct origin *origin = NULL;
+	struct node *n = m->node;
+	int rc;
+
+	rc = origin_get(n->origins, i->state.host, i->state.repo,
+			i->state.plain_http, &origin, err);
+	if (rc == 0)
+		rc = origin_packs(origin, &i->artifact, &packs, err);
+	if (rc == 0)
+		rc = device_new(n->fetcher, &m->map, m->label, packs,
+				&m->device, err);
+	free(packs);
+	origin_put(origin);
+	m->image.device = m->device;
+	return rc;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One mount of an image: what mount.c and record.c have in common. */
+#ifndef BOOTSEER_NODE_MOUNTED_H
+#define BOOTSEER_NODE_MOUNTED_H
+
+#include "snapshotter/node/complete.h"
+#include "snapshotter/node/node.h"
+
+struct mounted {
+	struct node *node;
+	char *label;
+	char *meta_path;
+	struct map_file map_file; /* what `map` views */
+	struct blockmap map;
+	struct device *device;    /* NULL when complete */
+	struct complete complete; /* with pins on `map`, when pinned */
+	bool pinned;
+	struct datapath_image image; /* for the data path */
+};
+
+/* The image's files, checked, and fetched again when the disk lost them.  The
+ * metadata is the caller's to close. */
+int mounted_open(struct node *n, struct image *i, struct map_file *ret_meta,
+		 struct mounted **ret, struct error *err) MUST_CHECK;
+void mounted_free(struct mounted *m); /* unmounted; NULL is allowed */
+DEFINE_AUTO(mounted)
+
+/* The device of a lazy mount. */
+int mounted_open_device(struct mounted *m, const struct image *i,
+			struct error *err) MUST_CHECK;
+
+/* The mount point and its folder. */
+int mounted_make_dir(const struct mounted *m, struct error *err) MUST_CHECK;
+
+#endif
