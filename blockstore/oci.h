@@ -109,6 +109,14 @@ DEFINE_AUTO(oci_store)
 /* `ref` is a tag or a digest; NULL is the only image of a layout or archive. */
 int oci_get_manifest(struct oci_store *s, const char *ref,
 		     struct oci_manifest *ret, struct error *err) MUST_CHECK;
+/* The name for oci_get_manifest() in a reference: tag, digest (written to
+ * `text`), or NULL. */
+const char *oci_ref_name(const struct oci_ref *r, char text[DIGEST_STR_MAX]);
+/* Manifest digest of the image that `ref` names, through an index by `platform`
+ * ("linux/amd64", NULL: this machine's). */
+int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
+		const char *platform, struct digest *ret,
+		struct error *err) MUST_CHECK;
 /* Stored bytes of a blob, with retries inside; range reads resume.  A whole
  * sequential read is NOT checked here: users check digests. */
 int oci_open_blob(struct oci_store *s, const struct digest *d, uint64_t size,
@@ -123,6 +131,9 @@ int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
  * the stored one: it must not be changed afterwards.  `p` may be NULL. */
 int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		 int fd, struct oci_progress *p, struct error *err) MUST_CHECK;
+/* The same of bytes in memory; `ret` is their digest. */
+int oci_put_bytes(struct oci_store *s, const void *data, size_t len,
+		  struct digest *ret, struct error *err) MUST_CHECK;
 /* `ref` NULL: by digest only. */
 int oci_put_manifest(struct oci_store *s, const char *ref,
 		     const char *media_type, const void *body, size_t len,

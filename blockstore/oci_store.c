@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "common/fs.h"
 
 static oci_store_new_fn *const kinds[] = {
 	[OCI_TRANSPORT_REGISTRY] = oci_registry_new,
@@ -59,6 +62,31 @@ int oci_get_manifest(struct oci_store *s, const char *ref,
 	return 0;
 }
 
+const char *oci_ref_name(const struct oci_ref *r, char text[DIGEST_STR_MAX])
+{
+	if (!r->has_digest)
+		return r->tag;
+	digest_format(&r->digest, text);
+	return text;
+}
+
+int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
+		const char *platform, struct digest *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	int rc = oci_get_manifest(s, oci_ref_name(ref, text), &m, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = m.digest;
+	if (oci_media_type_is_index(m.media_type))
+		rc = oci_index_select(m.body.data, m.body.len, platform, ret,
+				      err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
 int oci_open_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		  struct source **ret, struct error *err)
 {
@@ -110,6 +138,23 @@ int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		 int fd, struct oci_progress *p, struct error *err)
 {
 	return s->ops->put_blob(s, d, size, fd, p, err);
+}
+
+int oci_put_bytes(struct oci_store *s, const void *data, size_t len,
+		  struct digest *ret, struct error *err)
+{
+	AUTO_CLOSE int fd = memfd_create("blob", MFD_CLOEXEC);
+	int rc;
+
+	if (fd < 0)
+		return error_set(err, errno, "memfd_create: %s",
+				 strerror(errno));
+	rc = fs_pwrite_full(fd, data, len, 0);
+	if (rc == 0)
+		rc = digest_of(data, len, ret);
+	if (rc < 0)
+		return error_set(err, -rc, "blob: %s", strerror(-rc));
+	return oci_put_blob(s, ret, len, fd, NULL, err);
 }
 
 int oci_put_manifest(struct oci_store *s, const char *ref,

@@ -11,8 +11,8 @@
 #include "common/buf.h"
 #include "common/bytes.h"
 #include "common/fs.h"
+#include "snapshotter/artifact.h"
 #include "snapshotter/convert.h"
-#include "snapshotter/convert/resolve.h"
 #include "snapshotter/erofs/erofs.h"
 
 /* A file mapped for reading. */
@@ -400,7 +400,7 @@ int image_check(const struct oci_ref *ref, const struct check_options *opt,
 	rc = oci_store_open(ref, &opt->config, false, &store, err);
 	c.store = store;
 	if (rc == 0)
-		rc = resolve_image(store, ref, opt->platform, &image, err);
+		rc = oci_resolve(store, ref, opt->platform, &image, err);
 	if (rc == 0)
 		rc = artifact_find(store, &image, &c.artifact, err);
 	if (rc == 0) {

@@ -18,7 +18,6 @@
 #include "snapshotter/convert/packer.h"
 #include "snapshotter/convert/plan.h"
 #include "snapshotter/convert/publish.h"
-#include "snapshotter/convert/resolve.h"
 #include "snapshotter/convert/upload.h"
 
 /* ------------------------------------------------------------ small parts --- */
@@ -179,8 +178,8 @@ static int put_image(struct job *j, struct error *err)
 	int rc = oci_has_blob(j->dst, &j->image.config.digest, &has, err);
 
 	if (rc == 0 && !has)
-		rc = publish_blob(j->dst, j->config.data, j->config.len, &d,
-				  err);
+		rc = oci_put_bytes(j->dst, j->config.data, j->config.len, &d,
+				   err);
 	if (rc == 0 && j->by_digest)
 		rc = oci_put_manifest(j->dst, NULL, j->manifest.media_type,
 				      j->manifest.body.data,
@@ -518,7 +517,7 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 	struct digest named;
 	int rc;
 
-	rc = oci_get_manifest(run->src, resolve_name(src, text), &m, err);
+	rc = oci_get_manifest(run->src, oci_ref_name(src, text), &m, err);
 	if (rc < 0)
 		return rc;
 	named = m.digest;

@@ -69,7 +69,7 @@ int flat_image_make(const struct flat_image *f, struct oci_manifest *ret,
 	int rc = make_config(f, &config, err);
 
 	if (rc == 0)
-		rc = publish_blob(f->store, config, strlen(config), &d, err);
+		rc = oci_put_bytes(f->store, config, strlen(config), &d, err);
 	if (rc < 0)
 		return rc;
 	manifest = make_manifest(f, &d, strlen(config));

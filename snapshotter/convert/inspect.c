@@ -4,9 +4,9 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "snapshotter/artifact.h"
 #include "snapshotter/convert.h"
 #include "snapshotter/convert/index.h"
-#include "snapshotter/convert/resolve.h"
 
 #define LIST_TAGS_MAX 10000
 #define JSON_STYLE (JSON_INDENT(2) | JSON_PRESERVE_ORDER)
@@ -74,7 +74,7 @@ static int find(const struct oci_ref *ref, const struct oci_config *cfg,
 	int rc = oci_store_open(ref, cfg, false, store, err);
 
 	if (rc == 0)
-		rc = resolve_image(*store, ref, platform, image, err);
+		rc = oci_resolve(*store, ref, platform, image, err);
 	return rc < 0 ? rc : artifact_find(*store, image, a, err);
 }
 
@@ -239,7 +239,7 @@ int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
 		return error_nomem(err);
 	rc = oci_store_open(ref, cfg, false, &store, err);
 	if (rc == 0)
-		rc = resolve_image(store, ref, platform, &image, err);
+		rc = oci_resolve(store, ref, platform, &image, err);
 	if (rc == 0)
 		rc = oci_list_referrers(store, &image, ARTIFACT_TYPE, &list, &n,
 					err);

@@ -3,32 +3,13 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <zstd.h>
 
-#include "common/fs.h"
 #include "snapshotter/erofs/erofs.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 /* Metadata is read in whole before a mount: worth the time. */
 #define META_LEVEL 12
-
-int publish_blob(struct oci_store *store, const void *data, size_t len,
-		 struct digest *ret, struct error *err)
-{
-	AUTO_CLOSE int fd = memfd_create("blob", MFD_CLOEXEC);
-	int rc;
-
-	if (fd < 0)
-		return error_set(err, errno, "memfd_create: %s",
-				 strerror(errno));
-	rc = fs_pwrite_full(fd, data, len, 0);
-	if (rc == 0)
-		rc = digest_of(data, len, ret);
-	if (rc < 0)
-		return error_set(err, -rc, "blob: %s", strerror(-rc));
-	return oci_put_blob(store, ret, len, fd, NULL, err);
-}
 
 /* Compress and store; fills the descriptor, digest and size of the content. */
 static int put_content(struct oci_store *store, const void *data, size_t len,
@@ -48,7 +29,7 @@ static int put_content(struct oci_store *store, const void *data, size_t len,
 		return error_nomem(err);
 	*ret_size = len;
 	ret->size = n;
-	return publish_blob(store, stored, n, &ret->digest, err);
+	return oci_put_bytes(store, stored, n, &ret->digest, err);
 }
 
 static int put_metadata(struct publish *p, struct error *err)
@@ -125,7 +106,8 @@ int publish_manifest(struct publish *p, const char *tag, struct error *err)
 	if (rc < 0)
 		return rc;
 	desc.size = config.len;
-	rc = publish_blob(p->store, config.data, config.len, &desc.digest, err);
+	rc = oci_put_bytes(p->store, config.data, config.len, &desc.digest,
+			   err);
 	if (rc == 0)
 		rc = artifact_format_manifest(a, &desc, p->image_manifest_size,
 					      p->image_media_type, &manifest,

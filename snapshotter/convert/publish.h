@@ -27,8 +27,4 @@ int publish_blobs(struct publish *p, struct error *err) MUST_CHECK;
 int publish_manifest(struct publish *p, const char *tag,
 		     struct error *err) MUST_CHECK;
 
-/* Store a blob that is in memory. */
-int publish_blob(struct oci_store *store, const void *data, size_t len,
-		 struct digest *ret, struct error *err) MUST_CHECK;
-
 #endif
