@@ -3,12 +3,28 @@
 
 #include "common/progress.h"
 
-void image_access_apply(const struct image_access *a, struct oci_config *ret)
+int image_target_new(const char *ref, const struct image_access *a,
+		     struct image_target **ret, struct error *err)
 {
-	*ret = (struct oci_config)OCI_CONFIG_INIT;
-	ret->auth_file = a->auth_file;
-	ret->ca_file = a->ca_file;
-	ret->plain_http = a->plain_http;
+	AUTO_FREE struct image_target *t = calloc(1, sizeof(*t));
+	int rc = t ? oci_ref_parse(ref, &t->ref, err) : error_nomem(err);
+
+	if (rc < 0)
+		return rc;
+	t->config = (struct oci_config)OCI_CONFIG_INIT;
+	t->config.auth_file = a->auth_file;
+	t->config.ca_file = a->ca_file;
+	t->config.plain_http = a->plain_http;
+	*ret = steal_ptr(&t);
+	return 0;
+}
+
+void image_target_free(struct image_target *t)
+{
+	if (!t)
+		return;
+	oci_ref_fini(&t->ref);
+	free(t);
 }
 
 static void step(struct convert_progress *base, const char *what, uint64_t done,

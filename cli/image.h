@@ -37,7 +37,15 @@ struct image_access {
 		.offset = offsetof(config, platform), .help = text \
 	}
 
-void image_access_apply(const struct image_access *a, struct oci_config *ret);
+/* What a command on one image works with. */
+struct image_target {
+	struct oci_ref ref;
+	struct oci_config config; /* borrows from the access it was made of */
+};
+int image_target_new(const char *ref, const struct image_access *a,
+		     struct image_target **ret, struct error *err) MUST_CHECK;
+void image_target_free(struct image_target *t);
+DEFINE_AUTO(image_target)
 
 /* A progress line on stderr. */
 struct image_progress {

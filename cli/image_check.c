@@ -38,17 +38,16 @@ static int run(const void *config, char **args, struct error *err)
 		.metadata_to = c->meta_to,
 		.data_to = c->data_to,
 	};
-	struct oci_ref ref;
-	int rc = oci_ref_parse(args[0], &ref, err);
+	AUTO(image_target) t = NULL;
+	int rc = image_target_new(args[0], &c->access, &t, err);
 
 	if (rc < 0)
 		return rc;
-	image_access_apply(&c->access, &opt.config);
+	opt.config = t->config;
 	image_progress_start(&progress);
 	opt.progress = &progress.base;
-	rc = image_check(&ref, &opt, err);
+	rc = image_check(&t->ref, &opt, err);
 	image_progress_stop(&progress);
-	oci_ref_fini(&ref);
 	if (rc == 0)
 		printf("%s: every block is there and right\n", args[0]);
 	return rc;

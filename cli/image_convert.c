@@ -101,29 +101,24 @@ static int run(const void *config, char **args, struct error *err)
 		.chunking = c->chunking,
 		.temp_dir = c->temp_dir,
 	};
+	AUTO(image_target) src = NULL;
+	AUTO(image_target) dst = NULL;
 	struct image_progress progress;
 	struct convert_result result;
-	struct oci_ref src, dst;
-	int rc;
+	int rc = image_target_new(args[0], &c->access, &src, err);
 
-	image_access_apply(&c->access, &opt.src_config);
-	image_access_apply(&c->access, &opt.dst_config);
-	rc = oci_ref_parse(args[0], &src, err);
+	if (rc == 0)
+		rc = image_target_new(args[1], &c->access, &dst, err);
 	if (rc < 0)
 		return rc;
-	rc = oci_ref_parse(args[1], &dst, err);
-	if (rc < 0) {
-		oci_ref_fini(&src);
-		return rc;
-	}
+	opt.src_config = src->config;
+	opt.dst_config = dst->config;
 	image_progress_start(&progress);
 	opt.progress = &progress.base;
-	rc = image_convert(&src, &dst, &opt, &result, err);
+	rc = image_convert(&src->ref, &dst->ref, &opt, &result, err);
 	image_progress_stop(&progress);
 	if (rc == 0)
 		print_result(&result, args[1]);
-	oci_ref_fini(&src);
-	oci_ref_fini(&dst);
 	return rc;
 }
 

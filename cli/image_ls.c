@@ -14,16 +14,12 @@ static const struct option_spec options[] = {
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
+	AUTO(image_target) t = NULL;
 	AUTO_FREE char *text = NULL;
-	struct oci_config oci;
-	struct oci_ref ref;
-	int rc = oci_ref_parse(args[0], &ref, err);
+	int rc = image_target_new(args[0], &c->access, &t, err);
 
-	if (rc < 0)
-		return rc;
-	image_access_apply(&c->access, &oci);
-	rc = image_list(&ref, &oci, &text, err);
-	oci_ref_fini(&ref);
+	if (rc == 0)
+		rc = image_list(&t->ref, &t->config, &text, err);
 	if (rc == 0)
 		puts(text);
 	return rc;

@@ -18,15 +18,11 @@ static const struct option_spec options[] = {
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
-	struct oci_config oci;
-	struct oci_ref ref;
-	int rc = oci_ref_parse(args[0], &ref, err);
+	AUTO(image_target) t = NULL;
+	int rc = image_target_new(args[0], &c->access, &t, err);
 
-	if (rc < 0)
-		return rc;
-	image_access_apply(&c->access, &oci);
-	rc = image_remove(&ref, &oci, c->platform, err);
-	oci_ref_fini(&ref);
+	if (rc == 0)
+		rc = image_remove(&t->ref, &t->config, c->platform, err);
 	if (rc == 0)
 		printf("%s: its blocks are removed; the registry's garbage "
 		       "collection frees their space\n",
