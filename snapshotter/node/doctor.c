@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the node lacks, and how to get it: one check a line. */
+/* What bootseerd lacks, and how to get it.  What anybody on the machine can see
+ * is checked by the command line (cli/doctor_host.c). */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -7,11 +8,9 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#include "common/fs.h"
 #include "snapshotter/node/node.h"
 
 #define NOFILE_WANTED 65536u
-#define CONTAINERD_CONFIG_MAX (4u << 20)
 #define TMPFS_MAGIC 0x01021994
 
 /* Can images be mounted without it? */
@@ -37,40 +36,6 @@ static void PRINTF(6, 7)
 						    "needed", need == NEEDED,
 						    "detail", detail, "cure",
 						    ok ? "" : cure));
-}
-
-static bool has_filesystem(const char *name)
-{
-	AUTO_BUF text = BUF_INIT;
-	const char *p, *end;
-	size_t len = strlen(name);
-
-	if (fs_read_file("/proc/filesystems", 65536, &text, NULL) < 0)
-		return false;
-	for (p = text.data; p && *p; p = *end ? end + 1 : end) {
-		end = p + strcspn(p, "\n");
-		if ((size_t)(end - p) > len &&
-		    memcmp(end - len, name, len) == 0 &&
-		    end[-(int)len - 1] == '\t')
-			return true;
-	}
-	return false;
-}
-
-static void check_filesystems(json_t *list)
-{
-	bool dev = access("/dev/fuse", R_OK | W_OK) == 0;
-
-	add(list, "overlay", has_filesystem("overlay"), NEEDED,
-	    "modprobe overlay",
-	    "overlayfs puts a container's writable layer over an image");
-	add(list, "erofs", has_filesystem("erofs"), ADVICE,
-	    "modprobe erofs (package with the kernel's modules); without it "
-	    "the data path 'fuse' is used",
-	    "EROFS reads the metadata images");
-	add(list, "fuse", has_filesystem("fuse") && dev, NEEDED,
-	    "modprobe fuse; in a container: give it the device /dev/fuse",
-	    "/dev/fuse %s", dev ? "can be opened" : "cannot be opened");
 }
 
 static void check_datapaths(struct node *n, json_t *list)
@@ -164,51 +129,14 @@ static void check_registry(struct node *n, json_t *list, const char *registry)
 	oci_ref_fini(&ref);
 }
 
-/* A line check, not a parser: it tells what to look at. */
-static void check_containerd(json_t *list, const char *path)
-{
-	AUTO_BUF text = BUF_INIT;
-	struct error err = ERROR_INIT;
-	const char *file = path ? path : "/etc/containerd/config.toml";
-	bool proxy, used, labels;
-
-	if (fs_read_file(file, CONTAINERD_CONFIG_MAX, &text, &err) < 0) {
-		if (path)
-			add(list, "containerd", false, NEEDED,
-			    "name its configuration file", "%s", err.msg);
-		return;
-	}
-	if (!text.data)
-		return;
-	proxy = strstr(text.data, "[proxy_plugins.bootseer]") ||
-		strstr(text.data, "[proxy_plugins.\"bootseer\"]");
-	add(list, "containerd proxy plugin", proxy, ADVICE,
-	    "[proxy_plugins.bootseer] type = \"snapshot\" address = "
-	    "\"/run/bootseer/snapshotter.sock\"",
-	    "%s %s it", file, proxy ? "names" : "does not name");
-	used = strstr(text.data, "snapshotter = \"bootseer\"");
-	add(list, "containerd CRI snapshotter", used, ADVICE,
-	    "[plugins.\"io.containerd.grpc.v1.cri\".containerd] snapshotter = "
-	    "\"bootseer\" (on 2.x: io.containerd.cri.v1.images)",
-	    "Kubernetes pods %s it", used ? "use" : "do not use");
-	labels = strstr(text.data, "disable_snapshot_annotations = false");
-	add(list, "containerd image labels", labels, ADVICE,
-	    "disable_snapshot_annotations = false beside snapshotter",
-	    "CRI %s the plugin which image it pulls",
-	    labels ? "tells" : "does not tell");
-}
-
-json_t *node_doctor(struct node *n, const char *registry,
-		    const char *containerd)
+json_t *node_doctor(struct node *n, const char *registry)
 {
 	json_t *list = json_array();
 
 	if (!list)
 		return NULL;
-	check_filesystems(list);
 	check_datapaths(n, list);
 	check_disk(n, list);
-	check_containerd(list, containerd);
 	if (registry)
 		check_registry(n, list, registry);
 	return json_pack("{s:o}", "checks", list);

@@ -249,13 +249,12 @@ static json_t *do_status(struct node *n, json_t *params, struct error *err)
 
 static json_t *do_doctor(struct node *n, json_t *params, struct error *err)
 {
-	const char *registry = NULL, *containerd = NULL;
+	const char *registry = NULL;
 	json_error_t why;
 
-	if (UNPACK(params, err, "{s?s, s?s}", "registry", &registry,
-		   "containerd", &containerd) < 0)
+	if (UNPACK(params, err, "{s?s}", "registry", &registry) < 0)
 		return NULL;
-	return checked(node_doctor(n, registry, containerd), err);
+	return checked(node_doctor(n, registry), err);
 }
 
 static json_t *do_gc(struct node *n, json_t *params, struct error *err)

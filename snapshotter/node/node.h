@@ -98,8 +98,7 @@ int node_layer_apply(struct node *n, const struct image_query *q, size_t layer,
 /* ------------------------------------------------------ status.c, doctor.c --- */
 
 json_t *node_status(struct node *n) MUST_CHECK;
-json_t *node_doctor(struct node *n, const char *registry,
-		    const char *containerd) MUST_CHECK;
+json_t *node_doctor(struct node *n, const char *registry) MUST_CHECK;
 /* Prometheus text of everything. */
 int node_metrics(struct node *n, struct buf *ret) MUST_CHECK;
 void node_metrics_list(FILE *out);

@@ -303,11 +303,59 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 		--containerd "$T/containerd.toml"
 	grep -q '^ok *datapath erofs-fuse *works; in use' <<<"$output"
 	grep -q '^ok *registry' <<<"$output"
-	grep -q '^missing *containerd proxy plugin' <<<"$output"
+	grep -q '^advice *containerd proxy plugin' <<<"$output"
 	grep -q 'cure: *\[proxy_plugins.bootseer\]' <<<"$output"
 	fault down=1
 	run ! "$bootseer" node doctor --registry "$REGISTRY"
 	grep -q '^missing *registry' <<<"$output"
+}
+
+@test "doctor works without bootseerd and says how to start it" {
+	mkdir "$T/bin"
+	# A service manager that knows one unit.
+	cat >"$T/bin/systemctl" <<-'END'
+		#!/bin/sh
+		case $* in
+		*bootseerd) echo LoadState=loaded ActiveState=failed ;;
+		*) echo LoadState=not-found ActiveState=inactive ;;
+		esac
+	END
+	chmod +x "$T/bin/systemctl"
+	PATH=$T/bin:$PATH run -1 "$bootseer" node doctor
+	grep -q '^missing *bootseerd .*does not answer' <<<"$output"
+	grep -q 'cure: *systemctl start bootseerd' <<<"$output"
+	grep -q '^ok *overlay' <<<"$output"
+	grep -q '^advice *unit bootseerd *does not run' <<<"$output"
+	grep -q '^advice *unit bootseer-snapshotter *is not installed' <<<"$output"
+	[[ $output == *'see what is missing'* ]]
+	run -1 --separate-stderr "$bootseer" node doctor --json
+	jq -e '.checks[] | select(.name == "fuse") | .ok' <<<"$output"
+}
+
+@test "doctor finds the configuration of a containerd that runs" {
+	mkdir "$T/conf.d"
+	cat >"$T/containerd.toml" <<-END
+		version = 2
+		imports = ["$T/conf.d/*.toml"]
+		root = "$T/c-root"
+		state = "$T/c-state"
+		disabled_plugins = ["io.containerd.grpc.v1.cri"]
+		[grpc]
+		address = "$T/c.sock"
+	END
+	cat >"$T/conf.d/bootseer.toml" <<-END
+		[proxy_plugins.bootseer]
+		type = "snapshot"
+		address = "$T/nobody.sock"
+	END
+	containerd --config "$T/containerd.toml" >/dev/null 2>&1 3>&- &
+	pids+=($!)
+	wait_for test -S "$T/c.sock"
+	run -1 "$bootseer" node doctor
+	grep -q "^ok *containerd proxy plugin *$T/containerd.toml names" \
+		<<<"$output"
+	grep -q "^advice *bootseer-snapshotter *nobody answers at $T/nobody" \
+		<<<"$output"
 }
 
 @test "options are checked, dumped and read back" {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define READ_SIZE 4096u
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int spawn(char *const argv[], int out, pid_t *ret, struct error *err)
+{
+	extern char **environ;
+	posix_spawn_file_actions_t fa;
+	int rc = posix_spawn_file_actions_init(&fa);
+
+	if (rc != 0)
+		return error_nomem(err);
+	rc = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(&fa, out, 1);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(&fa, out, 2);
+	if (rc == 0)
+		rc = posix_spawnp(ret, argv[0], &fa, NULL, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&fa);
+	return rc ? error_set(err, rc, "run %s: %s", argv[0], strerror(rc)) : 0;
+}
+
+/* Take what is in the pipe now. */
+static void drain(int fd, struct buf *ret)
+{
+	char some[READ_SIZE];
+	ssize_t n;
+
+	while ((n = read(fd, some, sizeof(some))) > 0)
+		(void)!buf_append(ret, some, (size_t)n);
+}
+
+/* Until the process behind `pidfd` has ended; -ETIMEDOUT. */
+static int follow(int pidfd, int in, int64_t deadline, struct buf *ret)
+{
+	struct pollfd p[] = { { .fd = pidfd, .events = POLLIN },
+			      { .fd = in, .events = POLLIN } };
+
+	for (;;) {
+		int64_t left = deadline - now_ms();
+		int n = left > 0 ? poll(p, 2, (int)left) : 0;
+
+		if (n == 0)
+			return -ETIMEDOUT;
+		if (n < 0)
+			continue; /* a signal */
+		drain(in, ret);
+		if (p[1].revents & POLLHUP)
+			p[1].fd = -1; /* it printed all and goes on */
+		if (p[0].revents)
+			return 0;
+	}
+}
+
+int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
+		  int *ret_status, struct error *err)
+{
+	int64_t deadline = now_ms() + timeout_ms;
+	AUTO_CLOSE int in = -1;
+	AUTO_CLOSE int out = -1;
+	AUTO_CLOSE int pidfd = -1;
+	int ends[2], status = 0, rc;
+	pid_t pid = -1;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	in = ends[0];
+	out = ends[1];
+	if (fcntl(in, F_SETFL, O_NONBLOCK) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	rc = spawn(argv, out, &pid, err);
+	if (rc < 0)
+		return rc;
+	(void)close(steal_fd(&out));
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	rc = pidfd < 0 ? -errno : follow(pidfd, in, deadline, ret);
+	if (rc < 0)
+		(void)kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	drain(in, ret);
+	if (rc < 0)
+		return error_set(err, -rc, "%s: %s", argv[0],
+				 rc == -ETIMEDOUT ? "did not end in time"
+						  : strerror(-rc));
+	*ret_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+					  : WEXITSTATUS(status);
+	return 0;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Other programs that commands run. */
+#ifndef BOOTSEER_CLI_CHILD_H
+#define BOOTSEER_CLI_CHILD_H
+
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+
+/*
+ * Run `argv` (looked for in PATH, no input) and append what it prints on
+ * stdout and stderr to `ret`; what is over its limit is dropped.  Blocks until
+ * the program has ended, at most `timeout_ms`, then kills it.
+ *
+ * `*ret_status` is its exit status, 128 + N when signal N ended it.
+ *   -ENOENT     there is no such program
+ *   -ETIMEDOUT  it did not end in time
+ *   -ENOMEM, or another reason why it could not be started
+ */
+int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
+		  int *ret_status, struct error *err) MUST_CHECK;
+
+#endif

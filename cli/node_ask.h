@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One question to bootseerd and its answer, for commands. */
+#ifndef BOOTSEER_CLI_NODE_ASK_H
+#define BOOTSEER_CLI_NODE_ASK_H
+
+#include <jansson.h>
+
+#include "cli/node_socket.h"
+#include "common/progress.h"
+
+/* Connect and call with `params` (taken, NULL when memory is short); the
+ * caller owns the answer. */
+int node_ask(const struct node_options *o, const char *method, json_t *params,
+	     json_t **ret, struct error *err) MUST_CHECK;
+
+/* The same on a connection that is open. */
+int node_ask_on(struct node_client *c, const char *method, json_t *params,
+		json_t **ret, struct error *err) MUST_CHECK;
+
+/* Print an answer as it is. */
+void reply_print(const json_t *j);
+
+/* Members of an answer: "-", 0 and false when they are not there. */
+const char *reply_text(const json_t *j, const char *key);
+long long reply_number(const json_t *j, const char *key);
+bool reply_flag(const json_t *j, const char *key);
+
+/* Bytes for people, in `out`, which is returned. */
+const char *reply_bytes(const json_t *j, const char *key,
+			char out[PROGRESS_BYTES_MAX]);
+
+#endif

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `bootseer node doctor`: what can be seen from outside, then what bootseerd
+ * says of itself, if it runs. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/doctor.h"
+#include "cli/node_ask.h"
+
+struct config {
+	struct node_options node;
+	bool json;
+	char *registry, *containerd;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "registry",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct config, registry),
+	  .arg = "HOST[:PORT]",
+	  .help = "Have bootseerd ask whether this registry answers." },
+	{ .key = "containerd",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct config, containerd),
+	  .arg = "FILE",
+	  .help = "containerd's configuration; default is what the running "
+		  "ones were started with." },
+	{ .key = "json",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct config, json),
+	  .def = "no",
+	  .help = "Print the checks as JSON." },
+	NODE_OPTIONS(struct config),
+	{ .key = NULL },
+};
+
+/* Returns whether all that is needed is there. */
+static bool is_well(const json_t *list)
+{
+	const json_t *check;
+	size_t k;
+
+	json_array_foreach(list, k, check)
+	{
+		if (!reply_flag(check, "ok") && reply_flag(check, "needed"))
+			return false;
+	}
+	return true;
+}
+
+static void print_checks(const json_t *list)
+{
+	const json_t *check;
+	size_t k;
+
+	json_array_foreach(list, k, check)
+	{
+		bool ok = reply_flag(check, "ok");
+
+		printf("%-8s %-26s %s\n",
+		       ok                            ? "ok"
+		       : reply_flag(check, "needed") ? "missing"
+						     : "advice",
+		       reply_text(check, "name"), reply_text(check, "detail"));
+		if (!ok)
+			printf("%-8s %-26s %s\n", "",
+			       "  cure:", reply_text(check, "cure"));
+	}
+}
+
+static void add_daemon(json_t *list, int rc, const struct error *err)
+{
+	bool runs = rc == 0;
+
+	doctor_add(list, "bootseerd", runs, DOCTOR_NEEDED,
+		   rc == -EACCES || rc == -EPERM
+			   ? "run this command as root"
+			   : "systemctl start bootseerd; if it listens "
+			     "elsewhere, name its --socket",
+		   "%s", runs ? "answers" : err->msg);
+}
+
+/* All checks in one list; `c` is NULL when bootseerd does not run. */
+static void gather(const struct config *cfg, struct node_client *c,
+		   json_t *list)
+{
+	json_t *params = cfg->registry
+				 ? json_pack("{s:s}", "registry", cfg->registry)
+				 : json_object();
+	struct error err = ERROR_INIT;
+	json_t *reply = NULL;
+
+	doctor_check_host(list, c != NULL);
+	if (!c)
+		json_decref(params);
+	else if (node_ask_on(c, "node.doctor", params, &reply, &err) == 0)
+		(void)json_array_extend(list, json_object_get(reply, "checks"));
+	else
+		doctor_add(list, "bootseerd's checks", false, DOCTOR_NEEDED,
+			   "journalctl -u bootseerd", "%s", err.msg);
+	json_decref(reply);
+	doctor_check_containerd(list, cfg->containerd);
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct config *cfg = config;
+	struct node_client *c = NULL;
+	struct error why = ERROR_INIT;
+	json_t *list = json_array(), *all;
+	int rc;
+
+	(void)args;
+	if (!list)
+		return error_nomem(err);
+	rc = node_connect(&cfg->node, &c, &why);
+	add_daemon(list, rc, &why);
+	gather(cfg, c, list);
+	node_client_close(c);
+	rc = 0;
+	if (cfg->json) {
+		all = json_pack("{s:O}", "checks", list);
+		reply_print(all);
+		json_decref(all);
+	} else {
+		print_checks(list);
+	}
+	if (!is_well(list))
+		rc = error_set(err, ENOENT,
+			       "the node cannot do its work, see what is "
+			       "missing");
+	json_decref(list);
+	return rc;
+}
+
+const struct command node_doctor_command = {
+	.program = {
+		.name = "bootseer node doctor",
+		.usage = "[OPTIONS]",
+		.summary = "Tell what the node lacks and how to get it, "
+			   "bootseerd running or not.  The exit status is 0 "
+			   "when nothing that is needed is missing (there may "
+			   "be advice), 1 otherwise.",
+		.options = options,
+		.see_also = "bootseerd(8)",
+	},
+	.config_size = sizeof(struct config),
+	.run = run,
+};

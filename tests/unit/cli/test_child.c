@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/child.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+
+TestSuite(child, .timeout = 30);
+
+static char *sh[] = { (char[]){ "sh" }, (char[]){ "-c" }, NULL, NULL };
+
+Test(child, gives_both_outputs_and_the_exit_status)
+{
+	AUTO_BUF out = BUF_INIT;
+	struct error err = ERROR_INIT;
+	int status;
+
+	sh[2] = (char[]){ "echo one; echo two >&2; exit 3" };
+	cr_assert_eq(child_capture(sh, 20000, &out, &status, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(status, 3);
+	cr_expect_str_eq(out.data, "one\ntwo\n");
+}
+
+Test(child, says_that_there_is_no_such_program)
+{
+	char *argv[] = { (char[]){ "no-such-program-here" }, NULL };
+	AUTO_BUF out = BUF_INIT;
+	struct error err = ERROR_INIT;
+	int status;
+
+	cr_expect_eq(child_capture(argv, 20000, &out, &status, &err), -ENOENT);
+}
+
+Test(child, kills_what_does_not_end)
+{
+	AUTO_BUF out = BUF_INIT;
+	struct error err = ERROR_INIT;
+	int status;
+
+	sh[2] = (char[]){ "exec tail -f /dev/null" };
+	cr_expect_eq(child_capture(sh, 100, &out, &status, &err), -ETIMEDOUT);
+}
+
+Test(child, drops_what_is_over_the_limit)
+{
+	AUTO_BUF out = { .limit = 10000 };
+	struct error err = ERROR_INIT;
+	int status;
+
+	sh[2] = (char[]){ "head -c 3000000 /dev/zero; kill -9 $$" };
+	cr_assert_eq(child_capture(sh, 20000, &out, &status, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(status, 128 + 9);
+	cr_expect_leq(out.len, 10000);
+}
+
+Test(child, is_not_held_up_by_what_the_program_leaves_behind)
+{
+	AUTO_BUF out = BUF_INIT;
+	struct error err = ERROR_INIT;
+	int status;
+
+	int left = 0;
+
+	sh[2] = (char[]){ "tail -f /dev/null & echo $!" };
+	cr_assert_eq(child_capture(sh, 20000, &out, &status, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(sscanf(out.data, "%d", &left), 1);
+	cr_assert_gt(left, 1);
+	cr_expect_eq(kill(left, SIGKILL), 0);
+}

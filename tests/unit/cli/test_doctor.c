@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(doctor, .timeout = 30);
+
+static struct containerd_config scan(const char *text)
+{
+	struct containerd_config c = { .proxy = false };
+
+	containerd_config_scan(text, &c);
+	return c;
+}
+
+Test(doctor, sees_all_that_a_good_configuration_says)
+{
+	struct containerd_config c =
+		scan("version = 2\n"
+		     "[proxy_plugins]\n"
+		     "  [proxy_plugins.'bootseer'] # ours\n"
+		     "    type = \"snapshot\"\n"
+		     "    address=\"/run/x.sock\"\n"
+		     "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
+		     "\tsnapshotter   =\t\"bootseer\"\n"
+		     "\tdisable_snapshot_annotations = false");
+
+	cr_expect(c.proxy && c.used && c.labels);
+	cr_expect_str_eq(c.address, "/run/x.sock");
+}
+
+Test(doctor, takes_no_comment_for_a_setting)
+{
+	struct containerd_config c =
+		scan("#[proxy_plugins.bootseer]\n"
+		     "# snapshotter = \"bootseer\"\n"
+		     "[proxy_plugins.other] # [proxy_plugins.bootseer]\n"
+		     "address = \"/run/other.sock\"\n"
+		     "snapshotter = \"overlayfs\" # \"bootseer\"\n"
+		     "disable_snapshot_annotations = true # = false\n");
+
+	cr_expect(!c.proxy && !c.used && !c.labels);
+	cr_expect_str_eq(c.address, "");
+}
+
+Test(doctor, lists_imports)
+{
+	struct containerd_config c =
+		scan("imports = [\"/etc/containerd/conf.d/*.toml\", '/b']\n");
+
+	cr_assert_eq(c.n_imports, 2);
+	cr_expect_str_eq(c.imports[0], "/etc/containerd/conf.d/*.toml");
+	cr_expect_str_eq(c.imports[1], "/b");
+}
+
+Test(doctor, survives_lines_that_are_cut_short)
+{
+	struct containerd_config c = scan(
+		"address\naddress =\naddress = \"\nimports = [\"a\nsnapshotter"
+		"\n[\n[proxy_plugins.bootseer]\naddress = \"");
+
+	cr_expect(c.proxy && !c.used);
+	cr_expect_str_eq(c.address, "");
+	cr_expect_eq(c.n_imports, 0);
+}
+
+Test(doctor, finds_the_file_that_a_command_line_names)
+{
+	static const char long_way[] = "containerd\0-l\0debug\0--config\0/a";
+	static const char equals[] = "containerd\0--config=/b\0-l\0x";
+	static const char letter[] = "containerd\0-c\0/c";
+	static const char none[] = "containerd\0-l\0x";
+	static const char cut[] = "containerd\0-c";
+
+	cr_expect_str_eq(containerd_config_of(long_way, sizeof(long_way)),
+			 "/a");
+	cr_expect_str_eq(containerd_config_of(equals, sizeof(equals)), "/b");
+	cr_expect_str_eq(containerd_config_of(letter, sizeof(letter)), "/c");
+	cr_expect_null(containerd_config_of(none, sizeof(none)));
+	cr_expect_null(containerd_config_of(cut, sizeof(cut)));
+	cr_expect_null(containerd_config_of(NULL, 0));
+}
