@@ -14,6 +14,31 @@ static void count(atomic_uint_fast64_t *counter, uint64_t n)
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+/* Of a whole device, or what there is of one. */
+static void release(struct device *dev)
+{
+	for (size_t i = 0; dev->packs && i < dev->map->n_packs; i++)
+		source_free(dev->packs[i]);
+	(void)pthread_rwlock_destroy(&dev->watch);
+	(void)pthread_mutex_destroy(&dev->places_lock);
+	places_fini(&dev->places);
+	free(dev->packs);
+	free(dev->label);
+	free(dev);
+}
+
+static void init_watch(struct device *dev)
+{
+	pthread_rwlockattr_t fair;
+
+	/* Who wants to leave must not wait for as long as others read. */
+	(void)pthread_rwlockattr_init(&fair);
+	(void)pthread_rwlockattr_setkind_np(
+		&fair, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	(void)pthread_rwlock_init(&dev->watch, &fair);
+	(void)pthread_rwlockattr_destroy(&fair);
+}
+
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	       struct source **packs, struct device **ret, struct error *err)
 {
@@ -37,15 +62,12 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 		dev->map = map;
 		for (size_t i = 0; i < STREAMS; i++)
 			atomic_init(&dev->marks[i], SIZE_MAX);
+		init_watch(dev);
+		(void)pthread_mutex_init(&dev->places_lock, NULL);
 	}
 	if (rc < 0) {
-		if (dev) {
-			for (size_t i = 0; dev->packs && i < map->n_packs; i++)
-				source_free(dev->packs[i]);
-			free(dev->packs);
-			free(dev->label);
-		}
-		free(dev);
+		if (dev)
+			release(dev);
 		return rc;
 	}
 	*ret = dev;
@@ -86,11 +108,56 @@ void device_free(struct device *dev)
 		(void)pthread_cond_wait(&f->quiet, &f->lock);
 	leave_flights(dev);
 	(void)pthread_mutex_unlock(&f->lock);
-	for (size_t i = 0; i < dev->map->n_packs; i++)
-		source_free(dev->packs[i]);
-	free(dev->packs);
-	free(dev->label);
-	free(dev);
+	release(dev);
+}
+
+void device_observe(struct device *d, struct device_observer *o)
+{
+	(void)pthread_rwlock_wrlock(&d->watch);
+	o->next = d->observers;
+	d->observers = o;
+	atomic_store_explicit(&d->is_watched, true, memory_order_relaxed);
+	(void)pthread_rwlock_unlock(&d->watch);
+}
+
+void device_unobserve(struct device *d, struct device_observer *o)
+{
+	struct device_observer **at = &d->observers;
+
+	(void)pthread_rwlock_wrlock(&d->watch);
+	while (*at && *at != o)
+		at = &(*at)->next;
+	if (*at)
+		*at = o->next;
+	atomic_store_explicit(&d->is_watched, d->observers != NULL,
+			      memory_order_relaxed);
+	(void)pthread_rwlock_unlock(&d->watch);
+}
+
+static bool is_watched(struct device *d)
+{
+	return atomic_load_explicit(&d->is_watched, memory_order_relaxed);
+}
+
+static void tell_read(struct device *d, const struct device_read *r)
+{
+	if (!is_watched(d))
+		return;
+	(void)pthread_rwlock_rdlock(&d->watch);
+	for (struct device_observer *o = d->observers; o; o = o->next)
+		o->read(o, r->off, r->len);
+	(void)pthread_rwlock_unlock(&d->watch);
+}
+
+static void tell_misses(struct device *d, const struct pending *p)
+{
+	if (!is_watched(d))
+		return;
+	(void)pthread_rwlock_rdlock(&d->watch);
+	for (struct device_observer *o = d->observers; o; o = o->next)
+		for (size_t i = 0; o->miss && i < p->n_pieces; i++)
+			o->miss(o, p->pieces[i].index);
+	(void)pthread_rwlock_unlock(&d->watch);
 }
 
 /* One read on its way through the blocks that it covers. */
@@ -183,13 +250,14 @@ static void wait_for(struct walk *w)
 	/* Pieces that were not used must not look like waits. */
 	p->n_pieces = w->n_missing;
 	p->n_left = w->n_missing;
+	tell_misses(w->dev, p);
 	(void)pthread_mutex_lock(&f->lock);
 	pending_add(f, p);
 	for (size_t i = 0; i < w->n_missing && rc == 0; i++) {
 		struct block b;
 
 		blockmap_block(w->dev->map, p->pieces[i].index, &b);
-		rc = flight_join(f, w->dev, &p->pieces[i], &b, SOURCE_DEMAND,
+		rc = flight_join(f, w->dev, &p->pieces[i], &b, SOURCE_DEMAND, 0,
 				 &err);
 	}
 	if (rc < 0)
@@ -211,8 +279,10 @@ void device_submit(struct device *d, struct device_read *r)
 			       "image %s: %zu bytes at %" PRIu64
 			       " lie past the device of %" PRIu64 " bytes",
 			       d->label, r->len, r->off, d->map->device_size);
-	if (rc == 0)
+	if (rc == 0) {
+		tell_read(d, r);
 		rc = walk_blocks(&w, &err);
+	}
 	if (rc < 0) {
 		pending_free(w.missing);
 		finish(d, r, rc, &err);

@@ -39,7 +39,7 @@ struct device;
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	       struct source **packs, struct device **ret,
 	       struct error *err) MUST_CHECK;
-/* Waits for its reads; device_fetch() calls must have returned. */
+/* Waits for its reads; device_fetch_list() calls must have returned. */
 void device_free(struct device *d);
 
 /* One read; the caller owns it and its buffer until `done`. */
@@ -62,13 +62,6 @@ void device_submit(struct device *d, struct device_read *r);
 /* The same, blocking. */
 int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
 		     struct error *err) MUST_CHECK;
-
-/* Fetch those of the blocks [first, first + n) that the cache lacks, at
- * `priority`; blocking.  Stops at the first failure: -ECANCELED when `*cancel`
- * became true, -ENOSPC when the cache has no room, or as for a read. */
-int device_fetch(struct device *d, size_t first, size_t n,
-		 enum source_priority priority, const volatile bool *cancel,
-		 struct error *err) MUST_CHECK;
 
 /*
  * Sees the reads of a device: the recorder is one.  Called on whatever thread
@@ -100,8 +93,8 @@ struct device_list {
 	uint32_t gap;
 	uint32_t range_max; /* stored bytes of one request; 0: window_max */
 	/* Called with each block of the list that is on the node now, with
-	 * what it cost: 0 when it was there already.  Any thread, several at
-	 * once; must not block.  May be NULL. */
+	 * what it cost: 0 when it was there already or somebody else fetches
+	 * it.  On the calling thread; must not block.  May be NULL. */
 	void (*have)(void *arg, uint32_t block, uint32_t fetched_bytes);
 	void *arg;
 	/* Asked before each request: nanoseconds to wait (a rate limit, a

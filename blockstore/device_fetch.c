@@ -1,103 +1,364 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Prefetching: blocks that nobody reads yet. */
+/*
+ * Prefetching: lists of blocks that nobody reads yet.
+ *
+ * The calling thread cuts the list into requests and keeps so many of them under
+ * way as are wanted; the fetcher's threads do them.  A request is a range of
+ * neighbouring *places* in a pack.  Each of its blocks is a flight like any
+ * other, so a reader who comes for one gets it first.
+ */
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "blockstore/fetcher.h"
 
-#define PIECES 512u        /* blocks asked for at once */
-#define CANCEL_EVERY_MS 50 /* how soon a cancel is seen */
-#define NS_PER_MS 1000000L
-#define NS_PER_S 1000000000L
+#define PIECES_MAX 16384u /* blocks under way for one list */
+#define LOOK_AHEAD \
+	4096u              /* entries of the list: who lies beside the next one
+			   * and comes no later than that rides along */
+#define TICK_NS 50000000LL /* how soon a cancel is seen */
+#define NS_PER_S 1000000000LL
+#define NONE UINT32_MAX
 
-static bool is_cancelled(const volatile bool *cancel)
-{
-	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
-}
+enum place_state {
+	PLACE_OPEN,
+	PLACE_ASKED, /* is in a flight */
+	PLACE_DONE,  /* is in the cache, or is not tried again */
+};
 
-/* With the lock: wait for a piece to be done, or a while. */
-static void wait_progress(struct fetcher *f, struct pending *p)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	ts.tv_nsec += CANCEL_EVERY_MS * NS_PER_MS;
-	if (ts.tv_nsec >= NS_PER_S) {
-		ts.tv_sec++;
-		ts.tv_nsec -= NS_PER_S;
-	}
-	(void)pthread_cond_timedwait(&p->progress, &f->lock, &ts);
-}
-
-/* With the lock: ask for blocks from `i` on while pieces are free; returns
- * where it stopped.  All at once, so that a thread that takes the first finds
- * its neighbours queued. */
-static size_t ask(struct device *d, struct pending *p, size_t i, size_t end,
-		  enum source_priority priority)
-{
-	while (i < end && p->rc == 0 && !TAILQ_EMPTY(&p->idle)) {
-		struct piece *piece = TAILQ_FIRST(&p->idle);
-		struct block b;
-		int rc;
-
-		blockmap_block(d->map, i, &b);
-		piece->index = i++;
-		if (cache_has(d->f->cfg.cache, &b.digest))
-			continue;
-		TAILQ_REMOVE(&p->idle, piece, link);
-		rc = flight_join(d->f, d, piece, &b, priority, &p->err);
-		if (rc < 0) {
-			p->rc = rc;
-			TAILQ_INSERT_TAIL(&p->idle, piece, link);
-			break;
-		}
-		p->n_left++;
-	}
-	return i;
-}
-
-int device_fetch(struct device *d, size_t first, size_t n,
-		 enum source_priority priority, const volatile bool *cancel,
-		 struct error *err)
-{
-	struct fetcher *f = d->f;
-	size_t end = first + n;
-	bool cancelled = false;
+struct run {
+	struct device *dev;
+	const struct device_list *list;
+	const struct places *places;
 	struct pending *p;
+	uint32_t *first; /* by place: position in the list, or NONE */
+	uint32_t *same;  /* by position: the next one of that place, or NONE */
+	uint8_t *state;  /* by place: enum place_state */
+	size_t next;     /* no position before it is PLACE_OPEN */
+	uint32_t *slots; /* requests under way: pieces not seen done */
+	unsigned int n_slots_used;
+	size_t n_out;           /* pieces that are not idle */
+	struct piece_list idle; /* pieces to use */
+	int64_t resume_ns;      /* no new request before that */
+};
+
+/* Places [first, end) of one pack. */
+struct range {
+	uint32_t first, end;
+	uint64_t bytes;
+};
+
+static bool is_cancelled(const struct run *r)
+{
+	return r->list->cancel &&
+	       __atomic_load_n(r->list->cancel, __ATOMIC_RELAXED);
+}
+
+static void block_at(const struct run *r, uint32_t place, struct block *ret)
+{
+	blockmap_block(r->dev->map, r->places->entry[place], ret);
+}
+
+static bool is_held(const struct run *r, const struct block *b)
+{
+	return cache_has(r->dev->f->cfg.cache, &b->digest);
+}
+
+static void tell(const struct run *r, uint32_t place, uint32_t cost)
+{
+	r->state[place] = PLACE_DONE;
+	for (uint32_t pos = r->first[place]; pos != NONE; pos = r->same[pos]) {
+		if (r->list->have)
+			r->list->have(r->list->arg, r->list->blocks[pos], cost);
+		cost = 0;
+	}
+}
+
+/* Find the next block to ask for; false: there is none. */
+static bool advance(struct run *r)
+{
+	for (; r->next < r->list->n; r->next++) {
+		uint32_t place = r->places->of[r->list->blocks[r->next]];
+		struct block b;
+
+		if (r->state[place] != PLACE_OPEN)
+			continue;
+		block_at(r, place, &b);
+		if (!is_held(r, &b))
+			return true;
+		tell(r, place, 0);
+	}
+	return false;
+}
+
+static bool is_wanted(const struct run *r, uint32_t place)
+{
+	uint32_t pos = r->first[place];
+
+	return pos != NONE && pos - r->next < LOOK_AHEAD;
+}
+
+/* Let the neighbours on one side ride along. */
+static void grow(const struct run *r, struct range *g, int step)
+{
+	uint32_t max = r->list->range_max ? r->list->range_max
+					  : r->dev->f->cfg.window_max;
+	uint32_t at = step > 0 ? g->end - 1 : g->first;
+	uint64_t bytes = g->bytes, unasked = 0;
+	struct block last, b;
+
+	block_at(r, at, &last);
+	for (size_t n = g->end - g->first; n < TRANSFER_BLOCKS_MAX; n++) {
+		if (step > 0 ? at + 1 >= r->places->n : at == 0)
+			return;
+		at += (uint32_t)step;
+		block_at(r, at, &b);
+		bytes += b.csize;
+		if (b.pack != last.pack || bytes > max ||
+		    (step > 0 ? last.poff + last.csize != b.poff
+			      : b.poff + b.csize != last.poff))
+			return;
+		/* Nothing is fetched twice. */
+		if (r->state[at] != PLACE_OPEN || is_held(r, &b))
+			return;
+		last = b;
+		if (!is_wanted(r, at)) {
+			unasked += b.csize;
+			if (unasked > r->list->gap)
+				return;
+			continue;
+		}
+		unasked = 0;
+		g->bytes = bytes;
+		if (step > 0)
+			g->end = at + 1;
+		else
+			g->first = at;
+	}
+}
+
+/* With the lock: ask for one block of a request. */
+static int ask_block(struct run *r, uint32_t place, unsigned int slot,
+		     uint64_t range)
+{
+	struct fetcher *f = r->dev->f;
+	struct piece *piece = TAILQ_FIRST(&r->idle);
+	struct block b;
+	bool is_ours;
 	int rc;
 
-	if (first > d->map->n_blocks || n > d->map->n_blocks - first)
-		return error_set(err, EINVAL,
-				 "image %s: blocks %zu to %zu of %zu", d->label,
-				 first, end, d->map->n_blocks);
-	p = pending_new(d, NULL, n < PIECES ? n : PIECES);
-	if (!p)
-		return error_nomem(err);
-	for (size_t i = 0; i < p->n_pieces; i++) {
-		p->pieces[i].owner = p;
-		TAILQ_INSERT_TAIL(&p->idle, &p->pieces[i], link);
+	block_at(r, place, &b);
+	is_ours = !flight_find(f, &b.digest);
+	/* It came since the range was chosen, or is not worth waiting for. */
+	if (is_ours ? is_held(r, &b) : r->first[place] == NONE)
+		return 0;
+	piece->index = r->places->entry[place];
+	piece->place = place;
+	piece->slot = slot;
+	piece->cost = is_ours ? b.csize : 0;
+	piece->unasked = r->first[place] == NONE;
+	piece->kept = false;
+	TAILQ_REMOVE(&r->idle, piece, link);
+	rc = flight_join(f, r->dev, piece, &b, r->list->priority, range,
+			 &r->p->err);
+	if (rc < 0) {
+		TAILQ_INSERT_TAIL(&r->idle, piece, link);
+		return rc;
+	}
+	r->p->n_left++;
+	r->state[place] = PLACE_ASKED;
+	r->n_out++;
+	r->n_slots_used += r->slots[slot]++ == 0;
+	return 0;
+}
+
+/* All at once, so that the thread that takes the first finds the others. */
+static void ask(struct run *r, const struct range *g)
+{
+	struct fetcher *f = r->dev->f;
+	unsigned int slot = 0;
+	uint64_t range;
+	int rc = 0;
+
+	while (r->slots[slot])
+		slot++;
+	(void)pthread_mutex_lock(&f->lock);
+	range = ++f->n_ranges;
+	for (uint32_t at = g->first; at < g->end && rc == 0; at++)
+		if (!TAILQ_EMPTY(&r->idle))
+			rc = ask_block(r, at, slot, range);
+	if (rc < 0 && r->p->rc == 0)
+		r->p->rc = rc;
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+/* May a request of so many bytes begin? */
+static bool may_begin(struct run *r, uint64_t bytes)
+{
+	int64_t now = fetcher_now_ns(), pause_ns;
+
+	if (now < r->resume_ns)
+		return false;
+	if (!r->list->pause)
+		return true;
+	pause_ns = r->list->pause(r->list->arg, bytes);
+	r->resume_ns = now + pause_ns;
+	return pause_ns <= 0;
+}
+
+/* Begin the requests that may be begun now. */
+static void begin(struct run *r)
+{
+	while (!is_cancelled(r) && r->n_slots_used < r->list->streams &&
+	       !TAILQ_EMPTY(&r->idle) && advance(r)) {
+		uint32_t place = r->places->of[r->list->blocks[r->next]];
+		struct range g = { .first = place, .end = place + 1 };
+		struct block b;
+
+		block_at(r, place, &b);
+		g.bytes = b.csize;
+		grow(r, &g, 1);
+		grow(r, &g, -1);
+		if (!may_begin(r, g.bytes))
+			break;
+		ask(r, &g);
+	}
+}
+
+/* Tell of what is done.  Returns the first failure. */
+static int collect(struct run *r)
+{
+	struct fetcher *f = r->dev->f;
+	struct piece_list done = TAILQ_HEAD_INITIALIZER(done);
+	struct piece *piece;
+	int rc;
+
+	(void)pthread_mutex_lock(&f->lock);
+	TAILQ_CONCAT(&done, &r->p->done, link);
+	rc = r->p->rc;
+	(void)pthread_mutex_unlock(&f->lock);
+	while ((piece = TAILQ_FIRST(&done))) {
+		TAILQ_REMOVE(&done, piece, link);
+		r->n_out--;
+		r->n_slots_used -= --r->slots[piece->slot] == 0;
+		r->state[piece->place] = PLACE_DONE;
+		if (piece->kept)
+			tell(r, piece->place, piece->cost);
+		TAILQ_INSERT_TAIL(&r->idle, piece, link);
+	}
+	return rc;
+}
+
+/* Until something is done, or for a while. */
+static void wait_progress(struct run *r)
+{
+	struct fetcher *f = r->dev->f;
+	int64_t now = fetcher_now_ns(), until = now + TICK_NS;
+	struct timespec ts;
+
+	if (r->resume_ns > now && r->resume_ns < until)
+		until = r->resume_ns;
+	ts.tv_sec = until / NS_PER_S;
+	ts.tv_nsec = until % NS_PER_S;
+	(void)pthread_mutex_lock(&f->lock);
+	if (TAILQ_EMPTY(&r->p->done) && r->p->rc == 0)
+		(void)pthread_cond_timedwait(&r->p->progress, &f->lock, &ts);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+static int fetch(struct run *r, struct error *err)
+{
+	struct fetcher *f = r->dev->f;
+	bool cancelled = false;
+	int rc;
+
+	(void)pthread_mutex_lock(&f->lock);
+	pending_add(f, r->p);
+	(void)pthread_mutex_unlock(&f->lock);
+	while ((rc = collect(r)) == 0) {
+		cancelled = is_cancelled(r);
+		if (cancelled)
+			break;
+		begin(r);
+		if (!r->n_out && r->next == r->list->n)
+			break;
+		wait_progress(r);
 	}
 	(void)pthread_mutex_lock(&f->lock);
-	pending_add(f, p);
-	while (p->rc == 0 && (first < end || p->n_left)) {
-		if (is_cancelled(cancel)) {
-			cancelled = true;
-			break;
-		}
-		first = ask(d, p, first, end, priority);
-		if (p->n_left && p->rc == 0)
-			wait_progress(f, p);
-	}
-	pending_detach(f, p);
-	rc = p->rc;
-	d->n_reads--;
+	pending_detach(f, r->p);
+	r->dev->n_reads--;
 	(void)pthread_cond_broadcast(&f->quiet);
 	(void)pthread_mutex_unlock(&f->lock);
+	rc = collect(r);
 	if (rc < 0 && err)
-		*err = p->err;
-	pending_free(p);
+		*err = r->p->err;
 	if (rc == 0 && cancelled)
 		return error_set(err, ECANCELED, "image %s: prefetch stopped",
-				 d->label);
+				 r->dev->label);
+	return rc;
+}
+
+static int check_list(const struct device *d, const struct device_list *l,
+		      struct error *err)
+{
+	if (l->streams < 1 || l->streams > d->f->cfg.threads)
+		return error_set(err, EINVAL, "%u streams, want 1 to %u",
+				 l->streams, d->f->cfg.threads);
+	if (l->n >= NONE)
+		return error_set(err, EINVAL, "a list of %zu blocks", l->n);
+	for (size_t i = 0; i < l->n; i++)
+		if (l->blocks[i] >= d->map->n_blocks)
+			return error_set(err, EINVAL,
+					 "image %s: block %u of %zu", d->label,
+					 l->blocks[i], d->map->n_blocks);
+	return 0;
+}
+
+/* Where in the list each place is. */
+static void find_positions(struct run *r)
+{
+	memset(r->first, 0xff, r->places->n * sizeof(*r->first));
+	for (uint32_t i = (uint32_t)r->list->n; i-- > 0;) {
+		uint32_t place = r->places->of[r->list->blocks[i]];
+
+		r->same[i] = r->first[place];
+		r->first[place] = i;
+	}
+}
+
+int device_fetch_list(struct device *d, const struct device_list *list,
+		      struct error *err)
+{
+	AUTO_FREE uint32_t *first = NULL, *same = NULL, *slots = NULL;
+	AUTO_FREE uint8_t *state = NULL;
+	struct run r = { .dev = d, .list = list };
+	size_t n_pieces = PIECES_MAX;
+	int rc = check_list(d, list, err);
+
+	if (rc == 0)
+		rc = places_get(d, &r.places, err);
+	if (rc < 0 || list->n == 0)
+		return rc;
+	/* Those between the ones that are asked for need pieces too. */
+	if (n_pieces > r.places->n)
+		n_pieces = r.places->n;
+	r.first = first = malloc(r.places->n * sizeof(*first));
+	r.same = same = malloc(list->n * sizeof(*same));
+	r.state = state = calloc(r.places->n, sizeof(*state));
+	r.slots = slots = calloc(list->streams, sizeof(*slots));
+	r.p = pending_new(d, NULL, n_pieces);
+	if (!first || !same || !state || !slots || !r.p) {
+		pending_free(r.p);
+		return error_nomem(err);
+	}
+	TAILQ_INIT(&r.idle);
+	for (size_t i = 0; i < n_pieces; i++) {
+		r.p->pieces[i].owner = r.p;
+		TAILQ_INSERT_TAIL(&r.idle, &r.p->pieces[i], link);
+	}
+	find_positions(&r);
+	rc = fetch(&r, err);
+	pending_free(r.p);
 	return rc;
 }

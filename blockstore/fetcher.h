@@ -3,7 +3,8 @@
  * Inside of fetching; private to device.c and fetcher*.c.
  *
  *   device.c            reads: what the cache has, and pieces of what it lacks
- *   device_fetch.c      prefetching ranges of blocks
+ *   device_fetch.c      prefetching lists of blocks
+ *   device_places.c     the blocks of a map in the order of their packs
  *   device_stream.c     sequential readers, and reading ahead of them
  *   fetcher.c           threads, queues, deadlines
  *   fetcher_flight.c    blocks under way, and who waits for them
@@ -42,12 +43,18 @@ struct piece {
 	size_t index;          /* of the block in the owner's device */
 	uint8_t *dst;          /* NULL: only keep it in the cache */
 	uint32_t off, len;     /* part of the block */
+	/* Of a device_fetch_list(): */
+	uint32_t place;    /* of the block */
+	uint32_t cost;     /* stored bytes fetched for it */
+	unsigned int slot; /* request that it belongs to */
+	bool unasked;      /* lies between those asked for: may fail */
+	bool kept;         /* and is in the cache now */
 };
 TAILQ_HEAD(piece_list, piece);
 
 struct pending {
 	struct device *dev;
-	struct device_read *read; /* NULL: a device_fetch() */
+	struct device_read *read; /* NULL: a device_fetch_list() */
 	TAILQ_ENTRY(pending) by_deadline;
 	int64_t deadline_ns;
 	bool has_expired; /* and is off that list */
@@ -55,8 +62,8 @@ struct pending {
 	size_t n_copying; /* pieces whose bytes are being copied right now */
 	int rc;           /* first failure */
 	struct error err;
-	pthread_cond_t progress; /* device_fetch(): a piece is done */
-	struct piece_list idle;  /* device_fetch(): pieces to use again */
+	pthread_cond_t progress; /* device_fetch_list(): a piece is done */
+	struct piece_list done;  /* ... which its caller has not seen yet */
 	size_t n_pieces;
 	struct piece pieces[];
 };
@@ -72,6 +79,8 @@ struct flight {
 	enum source_priority priority;
 	uint32_t window;    /* bytes that may be fetched along unasked */
 	bool ahead;         /* kept queued though nobody waits */
+	uint64_t range;     /* queued side by side with others of this number,
+	                     * to be fetched with one request; 0 is none */
 	unsigned int wrong; /* transfers that brought other bytes */
 };
 TAILQ_HEAD(flight_queue, flight);
@@ -98,7 +107,8 @@ struct fetcher {
 	unsigned int n_idle; /* threads that wait for work */
 	unsigned int n_bulk; /* transfers that no reader asked for ... */
 	unsigned int
-		max_bulk; /* ... and their bound: the rest is for readers */
+		max_bulk;  /* ... and their bound: the rest is for readers */
+	uint64_t n_ranges; /* numbers given so far */
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
 	TAILQ_HEAD(, pending) deadlines; /* soonest first */
@@ -117,6 +127,13 @@ struct stream {
 	uint64_t stamp; /* of its last use */
 };
 
+/* The distinct stored places of a map, in the order of packs and offsets. */
+struct places {
+	size_t n;
+	uint32_t *entry; /* by place: an entry of the map stored there */
+	uint32_t *of;    /* by entry of the map: its place */
+};
+
 struct device {
 	struct fetcher *f;
 	const struct blockmap *map;
@@ -133,6 +150,12 @@ struct device {
 	 * none. Looked at without the lock. */
 	atomic_size_t marks[STREAMS];
 	atomic_uint_fast64_t reads, read_bytes, misses, errors;
+	/* Held for reading over calls to the observers. */
+	pthread_rwlock_t watch;
+	struct device_observer *observers;
+	atomic_bool is_watched;      /* looked at without the lock */
+	pthread_mutex_t places_lock; /* of making them */
+	struct places places;        /* made when first wanted: n > 0 */
 };
 
 int64_t fetcher_now_ns(void);
@@ -148,16 +171,16 @@ struct flight *flight_new(struct fetcher *f, struct device *dev, size_t index,
 void flight_drop(struct fetcher *f, struct flight *fl);
 void flight_enqueue(struct fetcher *f, struct flight *fl, bool first);
 void flight_dequeue(struct fetcher *f, struct flight *fl);
-/* Wait with `p` for the block, which is fetched if it is not under way. */
+/* Wait with `p` for the block, which is fetched if it is not under way; then
+ * `range` becomes its range. */
 int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 		const struct block *b, enum source_priority priority,
-		struct error *err) MUST_CHECK;
+		uint64_t range, struct error *err) MUST_CHECK;
 /* Give the bytes to those who wait; releases. `data` NULL: from the cache.
  * False when the cache has lost them; what was taken then waits again. */
 bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data);
 /* End the waits that only want the block kept. */
-void flight_kept(struct fetcher *f, struct flight *fl, int rc,
-		 const struct error *err);
+void flight_kept(struct flight *fl, int rc, const struct error *err);
 /* Fail those who wait through `dev`; the others go on with their own device.
  * Releases.  The flight is gone or queued after it. */
 void flight_fail(struct fetcher *f, struct flight *fl, int rc,
@@ -178,6 +201,12 @@ void pending_free(struct pending *p);
 /* fetcher_transfer.c: fetch a queued flight and what lies next to it.
  * Releases. */
 void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl);
+
+/* device_places.c; without the lock.  The places of the device's map, made at
+ * the first call. */
+int places_get(struct device *dev, const struct places **ret,
+	       struct error *err) MUST_CHECK;
+void places_fini(struct places *p);
 
 /* device_stream.c */
 /* Bytes to fetch for a reader who misses entry `index`.  `ret_sequential`: it reads

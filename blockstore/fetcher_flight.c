@@ -48,14 +48,28 @@ void flight_drop(struct fetcher *f, struct flight *fl)
 	free(fl);
 }
 
+/* Is its neighbour in the queue of the same range? */
+static bool is_together(const struct flight *fl, const struct flight *other)
+{
+	return fl->range && other && other->range == fl->range;
+}
+
 void flight_enqueue(struct fetcher *f, struct flight *fl, bool first)
 {
+	struct flight_queue *q = &f->queue[fl->priority];
+	bool is_more;
+
 	fl->transfer = NULL;
-	if (first)
-		TAILQ_INSERT_HEAD(&f->queue[fl->priority], fl, queue);
-	else
-		TAILQ_INSERT_TAIL(&f->queue[fl->priority], fl, queue);
-	(void)pthread_cond_signal(&f->work);
+	if (first) {
+		is_more = is_together(fl, TAILQ_FIRST(q));
+		TAILQ_INSERT_HEAD(q, fl, queue);
+	} else {
+		is_more = is_together(fl, TAILQ_LAST(q, flight_queue));
+		TAILQ_INSERT_TAIL(q, fl, queue);
+	}
+	/* One thread takes a whole range. */
+	if (!is_more)
+		(void)pthread_cond_signal(&f->work);
 }
 
 void flight_dequeue(struct fetcher *f, struct flight *fl)
@@ -74,7 +88,7 @@ void flight_rehome(struct flight *fl)
 
 int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 		const struct block *b, enum source_priority priority,
-		struct error *err)
+		uint64_t range, struct error *err)
 {
 	struct flight *fl = flight_find(f, &b->digest);
 
@@ -83,14 +97,17 @@ int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 		if (!fl)
 			return error_nomem(err);
 		fl->priority = priority;
+		fl->range = range;
 		flight_enqueue(f, fl, false);
 	} else if (priority < fl->priority) {
 		if (fl->transfer) {
 			fl->priority = priority;
+			fl->range = range;
 			fl->transfer->joined = true;
 		} else {
 			flight_dequeue(f, fl);
 			fl->priority = priority;
+			fl->range = range;
 			flight_enqueue(f, fl, false);
 		}
 	}
@@ -111,7 +128,7 @@ struct pending *pending_new(struct device *dev, struct device_read *r,
 	p->dev = dev;
 	p->read = r;
 	p->n_pieces = n_pieces;
-	TAILQ_INIT(&p->idle);
+	TAILQ_INIT(&p->done);
 	(void)pthread_condattr_init(&monotonic);
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&p->progress, &monotonic);
@@ -167,7 +184,7 @@ static void piece_detach(struct fetcher *f, struct piece *p)
 	p->flight = NULL;
 	p->owner->n_left--;
 	if (!p->owner->read)
-		TAILQ_INSERT_TAIL(&p->owner->idle, p, link);
+		TAILQ_INSERT_TAIL(&p->owner->done, p, link);
 	/* Nobody needs it any more. */
 	if (!fl->transfer && TAILQ_EMPTY(&fl->pieces) && !fl->ahead) {
 		flight_dequeue(f, fl);
@@ -271,26 +288,32 @@ bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data)
 	return false;
 }
 
-void flight_kept(struct fetcher *f, struct flight *fl, int rc,
-		 const struct error *err)
+/* End the wait of a piece, off its flight, that only wanted the block kept. */
+static void piece_kept(struct piece *p, int rc, const struct error *err)
+{
+	struct pending *owner = p->owner;
+
+	p->flight = NULL;
+	p->kept = rc == 0;
+	if (rc < 0 && owner->rc == 0 && !p->unasked) {
+		owner->rc = rc;
+		owner->err = *err;
+	}
+	owner->n_left--;
+	TAILQ_INSERT_TAIL(&owner->done, p, link);
+	(void)pthread_cond_signal(&owner->progress);
+}
+
+void flight_kept(struct flight *fl, int rc, const struct error *err)
 {
 	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
 
 	for (; p; p = next) {
-		struct pending *owner = p->owner;
-
 		next = TAILQ_NEXT(p, link);
 		if (p->dst)
 			continue;
-		if (rc < 0 && owner->rc == 0) {
-			owner->rc = rc;
-			owner->err = *err;
-		}
 		TAILQ_REMOVE(&fl->pieces, p, link);
-		p->flight = NULL;
-		owner->n_left--;
-		TAILQ_INSERT_TAIL(&owner->idle, p, link);
-		(void)pthread_cond_signal(&owner->progress);
+		piece_kept(p, rc, err);
 	}
 }
 
@@ -307,20 +330,18 @@ static void take_failed(struct flight *fl, const struct device *dev, int rc,
 		if (owner->dev != dev)
 			continue;
 		TAILQ_REMOVE(&fl->pieces, p, link);
+		if (!p->dst) {
+			piece_kept(p, rc, err);
+			continue;
+		}
 		p->flight = NULL;
 		if (owner->rc == 0) {
 			owner->rc = rc;
 			owner->err = *err;
 		}
-		if (p->dst) {
-			/* As if it were being copied: nobody else ends it. */
-			owner->n_copying++;
-			TAILQ_INSERT_TAIL(taken, p, link);
-		} else {
-			owner->n_left--;
-			TAILQ_INSERT_TAIL(&owner->idle, p, link);
-			(void)pthread_cond_signal(&owner->progress);
-		}
+		/* As if it were being copied: nobody else ends it. */
+		owner->n_copying++;
+		TAILQ_INSERT_TAIL(taken, p, link);
 	}
 }
 
@@ -338,6 +359,7 @@ void flight_fail(struct fetcher *f, struct flight *fl, int rc,
 		flight_drop(f, fl);
 	} else {
 		flight_rehome(fl);
+		fl->range = 0;
 		flight_enqueue(f, fl, true);
 	}
 	while ((p = TAILQ_FIRST(&taken))) {

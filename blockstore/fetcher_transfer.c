@@ -90,6 +90,25 @@ static size_t extend(struct fetcher *f, struct transfer *t, uint32_t window)
 	return covered;
 }
 
+/* Take the rest of its range from the queue. */
+static void take_range(struct fetcher *f, struct transfer *t,
+		       struct flight *next)
+{
+	uint64_t range = t->flights[0]->range;
+	uint64_t end = t->blocks[0].poff + t->blocks[0].csize;
+
+	while (next && next->range == range && next->dev == t->dev &&
+	       next->b.pack == t->blocks[0].pack && next->b.poff == end &&
+	       t->n < TRANSFER_BLOCKS_MAX) {
+		struct flight *fl = next;
+
+		next = TAILQ_NEXT(fl, queue);
+		flight_dequeue(f, fl);
+		add(t, fl);
+		end += fl->b.csize;
+	}
+}
+
 /* Must this transfer stop, because a reader would wait for its bulk, or because
  * its device is going? */
 static bool must_cut(const struct transfer *t)
@@ -135,7 +154,7 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	/* Those who came meanwhile: the flight stands for the block until the
 	 * cache answers for it. */
 	(void)flight_deliver(f, fl, data);
-	flight_kept(f, fl, rc, &put_err);
+	flight_kept(fl, rc, &put_err);
 	flight_drop(f, fl);
 	t->next = pos + 1;
 	t->dev->fetched_bytes += t->blocks[pos].csize;
@@ -239,6 +258,7 @@ static void fetch_around(struct fetcher *f, struct transfer *t, bool ahead)
 
 void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 {
+	struct flight *next = TAILQ_NEXT(fl, queue);
 	struct device *dev = fl->dev;
 	bool ahead = fl->ahead;
 
@@ -252,10 +272,13 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 	flight_dequeue(f, fl);
 	add(t, fl);
 	dev->n_transfers++;
-	/* It may have come with another flight since it was asked for. */
-	if (cache_has(f->cfg.cache, &fl->b.digest) &&
-	    flight_deliver(f, fl, NULL)) {
-		flight_kept(f, fl, 0, NULL);
+	if (fl->range) {
+		take_range(f, t, next);
+		transfer_read(f, t);
+	} else if (cache_has(f->cfg.cache, &fl->b.digest) &&
+		   flight_deliver(f, fl, NULL)) {
+		/* It came with another flight since it was asked for. */
+		flight_kept(fl, 0, NULL);
 		flight_drop(f, fl);
 	} else {
 		fetch_around(f, t, ahead);

@@ -19,6 +19,7 @@ void node_make(struct node *n, const struct node_config *cfg)
 
 	memset(n, 0, sizeof(*n));
 	cache_dir_make(&n->dir);
+	n->threads = fetch.threads;
 	n->cache = cache_dir_open(&n->dir, cfg->quota ? cfg->quota : 1 << 30);
 	image_make(&n->img, 5, cfg->n_blocks, cfg->usize, cfg->per_pack);
 	cr_assert_leq(n->img.n_packs, NODE_PACKS_MAX);
@@ -70,6 +71,22 @@ void expect_read(struct node *n, int dev, uint64_t off, size_t len)
 	struct error err = ERROR_INIT;
 
 	cr_assert_eq(try_read(n, dev, off, len, &err), 0, "%s", err.msg);
+}
+
+int fetch_blocks(struct node *n, int dev, size_t first, size_t count,
+		 enum source_priority priority, const volatile bool *cancel,
+		 struct error *err)
+{
+	AUTO_FREE uint32_t *blocks = calloc(count + 1, sizeof(*blocks));
+	struct device_list list = { .blocks = blocks,
+				    .n = count,
+				    .priority = priority,
+				    .streams = n->threads,
+				    .cancel = cancel };
+
+	for (size_t i = 0; i < count; i++)
+		blocks[i] = (uint32_t)(first + i);
+	return device_fetch_list(n->dev[dev], &list, err);
 }
 
 size_t count_reads(struct node *n, int dev)

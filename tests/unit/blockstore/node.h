@@ -16,6 +16,7 @@ struct node {
 	struct cache_dir dir;
 	struct cache *cache;
 	struct fetcher *fetcher;
+	unsigned int threads;
 	struct image img;
 	struct device *dev[NODE_DEVICES]; /* of the same image */
 	struct fault_source *fault[NODE_DEVICES][NODE_PACKS_MAX];
@@ -37,6 +38,10 @@ void node_remove(struct node *n);
 void expect_read(struct node *n, int dev, uint64_t off, size_t len);
 int try_read(struct node *n, int dev, uint64_t off, size_t len,
 	     struct error *err);
+/* Fetch blocks [first, first + n) in that order. */
+int fetch_blocks(struct node *n, int dev, size_t first, size_t count,
+		 enum source_priority priority, const volatile bool *cancel,
+		 struct error *err);
 /* Requests to the sources of a device so far. */
 size_t count_reads(struct node *n, int dev);
 

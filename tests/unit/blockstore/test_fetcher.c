@@ -32,7 +32,7 @@ static void *bulk_main(void *arg)
 {
 	struct bulk *b = arg;
 
-	b->rc = device_fetch(b->n->dev[0], b->first, b->count, b->priority,
+	b->rc = fetch_blocks(b->n, 0, b->first, b->count, b->priority,
 			     &b->cancel, &b->err);
 	return NULL;
 }
@@ -61,16 +61,16 @@ Test(fetcher, prefetch_brings_all_in_few_long_requests)
 	struct node n;
 
 	node_make(&n, &plain);
-	cr_assert_eq(device_fetch(n.dev[0], 0, 40, SOURCE_COLD, NULL, &err), 0,
+	cr_assert_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_COLD, NULL, &err), 0,
 		     "%s", err.msg);
 	device_get_stats(n.dev[0], &st);
 	cr_expect_eq(st.blocks_held, 40);
 	cr_expect_leq(st.fetches, 8, "%zu", (size_t)st.fetches);
 	cr_expect_eq(st.fetched_bytes, n.img.pack_size[0] + n.img.pack_size[1]);
-	cr_assert_eq(device_fetch(n.dev[0], 0, 40, SOURCE_HOT, NULL, &err), 0);
+	cr_assert_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_HOT, NULL, &err), 0);
 	device_get_stats(n.dev[0], &st);
 	cr_expect_leq(st.fetches, 8);
-	cr_expect_eq(device_fetch(n.dev[0], 0, 41, SOURCE_HOT, NULL, &err),
+	cr_expect_eq(fetch_blocks(&n, 0, 0, 41, SOURCE_HOT, NULL, &err),
 		     -EINVAL);
 	node_remove(&n);
 }
@@ -82,7 +82,7 @@ Test(fetcher, prefetch_fetches_what_it_was_asked_for_and_no_more)
 	struct node n;
 
 	node_make(&n, &plain);
-	cr_assert_eq(device_fetch(n.dev[0], 5, 3, SOURCE_HOT, NULL, &err), 0);
+	cr_assert_eq(fetch_blocks(&n, 0, 5, 3, SOURCE_HOT, NULL, &err), 0);
 	device_get_stats(n.dev[0], &st);
 	cr_expect_eq(st.blocks_held, 3);
 	node_remove(&n);
@@ -98,7 +98,7 @@ Test(fetcher, prefetch_says_why_it_stopped)
 	node_make(&n, &cfg);
 	fault_set(n.fault[0][1],
 		  &(struct fault_plan){ .n_fail = 99, .fail_rc = -ENOENT });
-	cr_expect_eq(device_fetch(n.dev[0], 0, 40, SOURCE_COLD, NULL, &err),
+	cr_expect_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_COLD, NULL, &err),
 		     -ENOENT);
 	cr_expect(strstr(err.msg, "image-0: block"), "%s", err.msg);
 	fault_set(n.fault[0][1], &(struct fault_plan){ .held = true });
@@ -111,7 +111,7 @@ Test(fetcher, prefetch_says_why_it_stopped)
 	cfg.quota = 10 * SPAN;
 	node_make(&n, &cfg);
 	cr_assert_eq(cache_pin(n.cache, &n.img.map, &err), 0);
-	cr_expect_eq(device_fetch(n.dev[0], 0, 40, SOURCE_COLD, NULL, &err),
+	cr_expect_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_COLD, NULL, &err),
 		     -ENOSPC);
 	cr_expect(strstr(err.msg, "no room"), "%s", err.msg);
 	node_remove(&n);
@@ -331,7 +331,7 @@ static void *stir_main(void *arg)
 
 		switch (next(s) % 16) {
 		case 0:
-			rc = device_fetch(n->dev[dev], i, 60 - i,
+			rc = fetch_blocks(n, dev, i, 60 - i,
 					  i % 2 ? SOURCE_HOT : SOURCE_COLD,
 					  NULL, &err);
 			break;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The blocks of a map in the order in which they are stored.  A map is sorted by
+ * the place in the device; who fetches scattered blocks with few requests wants
+ * to know what lies beside them in the pack.
+ */
+#include <string.h>
+
+#include "blockstore/fetcher.h"
+
+struct stored {
+	uint64_t poff;
+	uint32_t pack;
+	uint32_t entry;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct stored *x = a, *y = b;
+
+	if (x->pack != y->pack)
+		return x->pack < y->pack ? -1 : 1;
+	if (x->poff != y->poff)
+		return x->poff < y->poff ? -1 : 1;
+	return (x->entry > y->entry) - (x->entry < y->entry);
+}
+
+static bool is_same(const struct stored *x, const struct stored *y)
+{
+	return x->pack == y->pack && x->poff == y->poff;
+}
+
+/* Fill `p`, whose arrays have room for all entries. */
+static void make(struct places *p, struct stored *all, size_t n)
+{
+	qsort(all, n, sizeof(*all), compare);
+	for (size_t i = 0; i < n; i++) {
+		if (i == 0 || !is_same(&all[i], &all[i - 1]))
+			p->entry[p->n++] = all[i].entry;
+		p->of[all[i].entry] = (uint32_t)(p->n - 1);
+	}
+}
+
+int places_get(struct device *dev, const struct places **ret, struct error *err)
+{
+	size_t n = dev->map->n_blocks;
+	AUTO_FREE struct stored *all = NULL;
+	struct places *p = &dev->places;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&dev->places_lock);
+	if (p->n == 0 && n > 0) {
+		all = malloc(n * sizeof(*all));
+		p->entry = calloc(n, sizeof(*p->entry));
+		p->of = calloc(n, sizeof(*p->of));
+		if (!all || !p->entry || !p->of) {
+			places_fini(p);
+			rc = error_nomem(err);
+		}
+	}
+	if (all && rc == 0) {
+		for (size_t i = 0; i < n; i++) {
+			struct block b;
+
+			blockmap_block(dev->map, i, &b);
+			all[i] = (struct stored){ .poff = b.poff,
+						  .pack = b.pack,
+						  .entry = (uint32_t)i };
+		}
+		make(p, all, n);
+	}
+	(void)pthread_mutex_unlock(&dev->places_lock);
+	*ret = p;
+	return rc;
+}
+
+void places_fini(struct places *p)
+{
+	free(p->entry);
+	free(p->of);
+	memset(p, 0, sizeof(*p));
+}
