@@ -57,6 +57,10 @@ int trace_info_check(const struct trace_info *info, struct error *err)
 		return error_set(err, EINVAL,
 				 "trace: %" PRIu32 " runs, want 1 to %u",
 				 info->runs, TRACE_RUNS_MAX);
+	if (info->created_at > TRACE_OFFSET_MAX)
+		return error_set(err, EINVAL,
+				 "trace: made %" PRIu64 " seconds after 1970",
+				 info->created_at);
 	return 0;
 }
 
