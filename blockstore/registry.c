@@ -171,8 +171,10 @@ static const struct {
 } refusals[] = {
 	{ 401, EACCES,
 	  ": log in to the registry (docker login, skopeo login) or name a "
-	  "file with --auth-file" },
-	{ 403, EACCES, ": these credentials do not allow it" },
+	  "file with --auth-file (bootseerd.conf: auth-file)" },
+	{ 403, EACCES,
+	  ": these credentials do not allow it: use others (--auth-file; "
+	  "bootseerd.conf: auth-file) or ask for the right" },
 	{ 404, ENOENT, ": it is not there" },
 	{ 405, ENOTSUP,
 	  ": the registry does not allow it (deleting may have to be enabled "
@@ -180,7 +182,9 @@ static const struct {
 	{ 408, ETIMEDOUT, "" },
 	{ 413, EFBIG, ": it is too large for this registry" },
 	{ 416, ERANGE, "" },
-	{ 429, EBUSY, ": too many requests, try again later" },
+	{ 429, EBUSY,
+	  ": too many requests: try again later; a login may have a higher "
+	  "limit" },
 	{ 504, ETIMEDOUT, "" },
 };
 
@@ -215,6 +219,14 @@ static void get_reason(const struct http_response *resp, struct buf *ret)
 	json_decref(j);
 }
 
+/* What Go, nginx and Apache tell those who come without TLS. */
+static bool wants_tls(const struct http_response *resp)
+{
+	return resp->status == 400 && resp->body.data &&
+	       (strstr(resp->body.data, "HTTPS ") ||
+		strstr(resp->body.data, "SSL-enabled"));
+}
+
 static int status_error(const struct http_response *resp, struct error *err)
 {
 	AUTO_BUF reason = BUF_INIT;
@@ -226,6 +238,9 @@ static int status_error(const struct http_response *resp, struct error *err)
 			code = refusals[i].code;
 			cure = refusals[i].cure;
 		}
+	if (wants_tls(resp))
+		cure = ": it speaks TLS: leave out --plain-http "
+		       "(bootseerd.conf: plain-http)";
 	get_reason(resp, &reason);
 	return error_set(err, code, "the registry answered %ld%s%s%s%s",
 			 resp->status, reason.len ? " (" : "",

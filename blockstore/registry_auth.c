@@ -126,7 +126,8 @@ static int basic_header(const struct credentials *who, char **ret,
 		return error_set(err, EACCES,
 				 "the registry wants a login and there are no "
 				 "credentials for it: log in with 'docker "
-				 "login' or name a file with --auth-file");
+				 "login' or name a file with --auth-file "
+				 "(bootseerd.conf: auth-file)");
 	if (buf_printf(&plain, "%s:%s", who->user, who->password) < 0 ||
 	    buf_puts(&b, "Authorization: Basic ") < 0 ||
 	    base64_encode(plain.data, plain.len, &b) < 0)
@@ -238,7 +239,8 @@ static int bearer_header(struct http *http, const struct challenge *c,
 	if (rc == 0 && resp.status != 200)
 		rc = error_set(err, EACCES,
 			       "it answered %ld: check the credentials for "
-			       "this registry",
+			       "this registry (--auth-file; bootseerd.conf: "
+			       "auth-file), and this machine's clock",
 			       resp.status);
 	if (rc == 0)
 		rc = parse_token(&resp.body, ret, err);

@@ -117,17 +117,18 @@ void containerd_config_scan(const char *text, struct containerd_config *ret)
 
 const char *containerd_config_of(const char *text, size_t len)
 {
-	const char *end = text + len;
+	size_t at = 0;
 
-	for (const char *w = text; w < end; w += strnlen(w, end - w) + 1) {
-		const char *next = w + strnlen(w, (size_t)(end - w)) + 1;
+	while (at < len) {
+		const char *w = text + at;
 
+		at += strnlen(w, len - at) + 1;
 		if (strncmp(w, "--config=", 9) == 0)
 			return w + 9;
 		if (strncmp(w, "-c=", 3) == 0)
 			return w + 3;
 		if (strcmp(w, "--config") == 0 || strcmp(w, "-c") == 0)
-			return next < end ? next : NULL;
+			return at < len ? text + at : NULL;
 	}
 	return NULL;
 }

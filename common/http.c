@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The only file that knows libcurl.  Each request borrows an easy handle from a
+ * Requests by libcurl; what its failures mean is in http_error.c.  Each request borrows an easy handle from a
  * stack: the last one used comes back first, because its connection is open.
  */
 #include "common/http.h"
@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "common/fs.h"
+#include "common/http_priv.h"
 
 #define RECEIVE_BUFFER (256L << 10)
 #define SEND_BUFFER (256L << 10)
@@ -403,51 +404,6 @@ static struct curl_slist *make_headers(const struct http_request *req)
 	return list;
 }
 
-static int tls_error(CURLcode code, const char *why, struct error *err)
-{
-	if (code == CURLE_PEER_FAILED_VERIFICATION)
-		return error_set(
-			err, EPROTO,
-			"the server's certificate is not trusted (%s): "
-			"name its authority with --ca-file",
-			why);
-	if (code == CURLE_SSL_CACERT_BADFILE)
-		return error_set(err, EPROTO, "CA file: %s", why);
-	return error_set(err, EPROTO,
-			 "TLS failed (%s): if the server speaks plain HTTP, "
-			 "say --plain-http",
-			 why);
-}
-
-static int curl_error(CURLcode code, const char *why, struct error *err)
-{
-	switch (code) {
-	case CURLE_OPERATION_TIMEDOUT:
-		return error_set(err, ETIMEDOUT, "%s", why);
-	case CURLE_COULDNT_CONNECT:
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_RESOLVE_PROXY:
-		return error_set(err, ECONNREFUSED, "%s", why);
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_PEER_FAILED_VERIFICATION:
-	case CURLE_SSL_CACERT_BADFILE:
-	case CURLE_SSL_CERTPROBLEM:
-	case CURLE_SSL_CIPHER:
-	case CURLE_SSL_ISSUER_ERROR:
-		return tls_error(code, why, err);
-	case CURLE_UNSUPPORTED_PROTOCOL:
-		return error_set(err, EINVAL,
-				 "%s: plain HTTP needs --plain-http", why);
-	case CURLE_URL_MALFORMAT:
-	case CURLE_TOO_MANY_REDIRECTS:
-		return error_set(err, EINVAL, "%s", why);
-	case CURLE_OUT_OF_MEMORY:
-		return error_nomem(err);
-	default:
-		return error_set(err, EIO, "%s", why);
-	}
-}
-
 static int keep_url(CURL *h, struct http_response *r, struct error *err)
 {
 	char *url = NULL;
@@ -482,8 +438,9 @@ static int run(CURL *h, struct exchange *x)
 	if (x->rc < 0)
 		return x->rc;
 	if (code != CURLE_OK && !x->stopped)
-		return curl_error(code, *why ? why : curl_easy_strerror(code),
-				  x->err);
+		return http_error(code, *why ? why : curl_easy_strerror(code),
+				  strncasecmp(x->req->url, "http:", 5) == 0,
+				  x->r->status != 0, x->err);
 	return keep_url(h, x->r, x->err);
 }
 

@@ -122,6 +122,8 @@ same_image() # LAYOUT LAYOUT
 	registry "  tls: {certificate: $F/cert.pem, key: $F/key.pem}"
 	run -1 "$oci" copy "oci:$F/image:v1" "docker://$AT/a/b:v1"
 	[[ $output == *"$AT"* && $output == *--ca-file* ]]
+	run -1 "$oci" --plain-http copy "docker://$AT/a/b:v1" "oci:$W/got:v1"
+	[[ $output == *"leave out --plain-http"* ]]
 	"$oci" --ca-file "$F/cert.pem" copy "oci:$F/image:v1" \
 		"docker://$AT/a/b:v1"
 	"$oci" --ca-file "$F/cert.pem" copy "docker://$AT/a/b:v1" \
