@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests by libcurl; what its failures mean is in http_error.c.  Each request borrows an easy handle from a
- * stack: the last one used comes back first, because its connection is open.
+ * Requests by libcurl; what its failures mean is in http_error.c.  Each request
+ * borrows an easy handle from a stack: the last one used comes back first,
+ * because its connection is open.
  */
 #include "common/http.h"
 
