@@ -24,6 +24,7 @@
 #define TRACE_REPO_MAX 512u            /* bytes of "host/repository" */
 #define TRACE_BLOCK_MAX (4u << 20)     /* bytes of a block, and of a range */
 #define TRACE_RUNS_MAX 1000000u
+#define TRACE_HEAD_MAX 1024u
 #define TRACE_CERTAIN 1000u /* confidence: in every run */
 
 /* A part of one file within one block, in the order of its first access. */
@@ -83,7 +84,9 @@ int trace_encode(const struct trace *t, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 int trace_decode(const void *data, size_t len, struct trace **ret,
 		 struct error *err) MUST_CHECK;
-/* Only the head, for listings; strings are the caller's. */
+/* Only the head, for listings; strings are the caller's.  The first
+ * TRACE_HEAD_MAX bytes are enough; without the rest they are not checked
+ * against the checksum. */
 int trace_decode_info(const void *data, size_t len, struct trace_info *ret,
 		      size_t *ret_entries, struct error *err) MUST_CHECK;
 void trace_info_fini(struct trace_info *i);
@@ -105,15 +108,25 @@ struct trace_run {
 
 struct trace_merge_config {
 	uint16_t min_confidence; /* entries below are left out, 0..1000 */
-	size_t entries_max;      /* the most certain, then the earliest stay */
+	size_t entries_max;      /* the most certain, then the earliest stay;
+	                          * 0: TRACE_ENTRIES_MAX */
 	uint64_t bytes_max; /* stored bytes of distinct blocks; 0 no limit */
 };
+
+#define TRACE_MERGE_MAX (4u << 20) /* entries of all runs together */
 
 /*
  * One hot list of several runs: entries of equal path and block are one, its
  * range the union, its time the weighted median, its confidence the weighted
- * share of the runs that have it; in order of time.  Deterministic, whatever
- * the order of `runs`.  All runs must be of one image: -EINVAL.
+ * share of the runs that have it; in order of time.  (Where a file repeats a
+ * block, places further than TRACE_BLOCK_MAX from each other stay apart.)
+ * The result names the newest run, has the longest window, and the sum of the
+ * runs.  Deterministic, whatever the order of `runs`; n log n.
+ *
+ * A run that says it stands for many counts as many: whoever takes recordings
+ * from outside sets its `runs` to 1.
+ *   -EINVAL  runs of several images; none, or more than 4096; a bad weight
+ *   -EFBIG   more than TRACE_MERGE_MAX entries
  */
 int trace_merge(const struct trace_run *runs, size_t n,
 		const struct trace_merge_config *cfg, struct trace **ret,
