@@ -121,8 +121,8 @@ int hot_list_make(const struct trace *t, const struct blockmap *map,
 struct trace_query {
 	struct digest image; /* manifest of the ordinary image */
 	const char *repo;    /* "host/repository", for relatives; may be NULL */
-	const char *workload;
-	bool exact; /* no relative, no other workload */
+	const char *workload; /* for lists and removal NULL is every one */
+	bool exact;           /* no relative, no other workload */
 };
 
 /* How near it is, nearest first. */
@@ -167,11 +167,13 @@ int trace_store_get(struct trace_store *s, const struct trace_query *q,
 /* Add a recording; the store merges it with others. */
 int trace_store_put(struct trace_store *s, const struct trace *t,
 		    struct error *err) MUST_CHECK;
-/* What there is of an image (`image` set) or a repository (it is all zeros);
- * the array is the caller's, each to be released by trace_info_fini(). */
+/* What there is of an image (`image` set) or a repository (it is all zeros; of
+ * a folder with `repo` NULL: all), newest first; the array is the caller's, each
+ * to be released by trace_info_fini().  -ENOENT is never returned. */
 int trace_store_list(struct trace_store *s, const struct trace_query *q,
 		     struct trace_info **ret, size_t *ret_n,
 		     struct error *err) MUST_CHECK;
+/* Of an image.  -ENOENT: there is none. */
 int trace_store_remove(struct trace_store *s, const struct trace_query *q,
 		       struct error *err) MUST_CHECK;
 void trace_store_free(struct trace_store *s);
@@ -188,6 +190,9 @@ struct trace_service_config {
 int trace_service_new(const struct trace_service_config *cfg,
 		      struct trace_store **ret, struct error *err) MUST_CHECK;
 
+/* Tags of a repository that name its newest trace of a workload begin so. */
+#define TRACE_TAG_PREFIX "bootseer-trace-"
+
 /* OCI artifacts beside the image (docs/formats/trace.md); `store` is borrowed,
  * and is that of the image's repository. */
 int trace_oci_new(struct oci_store *store, struct trace_store **ret,
@@ -197,6 +202,14 @@ int trace_oci_new(struct oci_store *store, struct trace_store **ret,
  * recently used go first. */
 int trace_folder_new(const char *dir, uint64_t bytes_max,
 		     struct trace_store **ret, struct error *err) MUST_CHECK;
+
+/*
+ * Merge as the stores do: of all runs, newest first, each weighs 7/8 of the next
+ * newer one; what less than 1/20 of the weight has seen is left out.  Pure, and
+ * the same whatever the order of `traces`.  -EINVAL: not all of one image.
+ */
+int trace_merge_recent(const struct trace *const *traces, size_t n,
+		       struct trace **ret, struct error *err) MUST_CHECK;
 
 /* A key from the words that a container starts, as docs/formats/trace.md says;
  * "default-..." when there are none.  Caller owns. */

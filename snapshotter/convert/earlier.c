@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "common/bytes.h"
+#include "recorder/recorder.h"
 #include "snapshotter/artifact.h"
 #include "snapshotter/convert/index.h"
 
@@ -112,6 +113,14 @@ static int compare_digests(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct digest));
 }
 
+/* The tag fallback of referrers is found by its image, traces have none. */
+static bool may_lead_to_blocks(const char *tag)
+{
+	if (strncmp(tag, TRACE_TAG_PREFIX, strlen(TRACE_TAG_PREFIX)) == 0)
+		return false;
+	return strncmp(tag, "sha256-", 7) != 0 || strchr(tag, '.');
+}
+
 static int list_artifacts(struct earlier *e, struct error *err)
 {
 	char **tags = NULL;
@@ -128,9 +137,7 @@ static int list_artifacts(struct earlier *e, struct error *err)
 		rc = error_nomem(err);
 	for (size_t i = n;
 	     rc == 0 && i > 0 && e->n_artifacts < EARLIER_ARTIFACTS_MAX; i--)
-		/* The tag fallback of referrers is found by its image. */
-		if (strncmp(tags[i - 1], "sha256-", 7) != 0 ||
-		    strchr(tags[i - 1], '.'))
+		if (may_lead_to_blocks(tags[i - 1]))
 			rc = add_of_tag(e, tags[i - 1], err);
 	for (size_t i = 0; i < n; i++)
 		free(tags[i]);

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "recorder/recorder.h"
 #include "snapshotter/artifact.h"
 #include "snapshotter/convert.h"
 #include "snapshotter/convert/index.h"
@@ -156,10 +157,11 @@ static json_t *images_json(struct oci_store *store,
 	return images;
 }
 
-/* Tags of our own making: referrers' fallback and flat artifacts. */
+/* Tags of our own making: referrers' fallback, flat artifacts, traces. */
 static bool is_own_tag(const char *tag)
 {
-	return strncmp(tag, "sha256-", 7) == 0;
+	return strncmp(tag, "sha256-", 7) == 0 ||
+	       strncmp(tag, TRACE_TAG_PREFIX, strlen(TRACE_TAG_PREFIX)) == 0;
 }
 
 static int list_tag(struct oci_store *store, const char *tag, json_t *list,

@@ -51,6 +51,7 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_NO_CHUNKS] = { "no_chunks", false, false },
 	[FAULT_DOWN] = { "down", false, false },
 	[FAULT_PAGE] = { "page", false, false },
+	[FAULT_NO_DELETE] = { "no_delete", false, false },
 };
 
 int64_t fault(const struct fake *f, enum fault which)

@@ -38,6 +38,7 @@ enum fault {
 	FAULT_NO_CHUNKS,   /* PATCH with Content-Range is 400 */
 	FAULT_DOWN,        /* nobody listens */
 	FAULT_PAGE,        /* tags in one answer */
+	FAULT_NO_DELETE,   /* manifests cannot be deleted: 405 */
 	N_FAULTS,
 };
 

@@ -431,6 +431,10 @@ static void serve_manifest(struct fake *f, struct evhttp_request *req,
 		put_manifest(f, req, ref);
 		return;
 	case EVHTTP_REQ_DELETE:
+		if (fault(f, FAULT_NO_DELETE)) {
+			fake_reply_text(f, req, 405, "{}");
+			return;
+		}
 		rc = digest_parse(ref, &d, &err);
 		if (rc == 0)
 			rc = oci_remove_manifest(f->store, &d, &err);

@@ -1,0 +1,658 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Traces as OCI artifacts in the repository of their image
+ * (docs/formats/trace.md, "As an OCI artifact").  An artifact holds all
+ * recordings of one start, merged; its subject is the image's manifest.  One
+ * tag for each workload names the newest artifact of the repository, so the
+ * trace of the image before is found with one request.
+ *
+ * Nobody locks a registry.  A writer merges all that it finds, and names in its
+ * own artifact what it has replaced: what cannot be deleted, or comes back,
+ * does not count twice.  Of two that write at once both stay, until the next
+ * one merges them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "recorder/store_priv.h"
+
+#define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
+#define EMPTY_TYPE "application/vnd.oci.empty.v1+json"
+#define EMPTY_JSON "{}"
+#define A_CREATED "org.opencontainers.image.created"
+#define A_WORKLOAD "dev.bootseer.trace.workload"
+#define A_RUNS "dev.bootseer.trace.runs"
+#define A_REPLACES "dev.bootseer.trace.replaces"
+#define TIME_FORMAT "%Y-%m-%dT%H:%M:%SZ"
+
+#define TAG_HEX 16
+#define TAG_MAX (sizeof(TRACE_TAG_PREFIX) + TAG_HEX)
+#define ARTIFACTS_MAX 64 /* looked at of one image: the last ones */
+#define TAGS_MAX 10000
+#define FAR_MAX 16 /* tags looked at for a trace of another workload */
+
+struct oci_traces {
+	struct trace_store base;
+	struct oci_store *store; /* borrowed */
+};
+
+/* A manifest that carries a trace. */
+struct artifact {
+	struct digest digest, image;
+	struct digest layer;
+	uint64_t layer_size;
+	char *workload;
+	char *replaces; /* digests, separated by spaces; or NULL */
+	int64_t created;
+	bool replaced; /* another one of the list holds what it holds */
+};
+
+struct artifact_list {
+	struct artifact *list;
+	size_t n;
+};
+
+static struct oci_store *oci_of(struct trace_store *s)
+{
+	return container_of(s, struct oci_traces, base)->store;
+}
+
+static void artifact_fini(struct artifact *a)
+{
+	free(a->workload);
+	free(a->replaces);
+}
+
+static void artifact_list_fini(struct artifact_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		artifact_fini(&l->list[i]);
+	free(l->list);
+}
+
+static int tag_of(const char *workload, char out[TAG_MAX], struct error *err)
+{
+	strcpy(out, TRACE_TAG_PREFIX);
+	return store_workload_hash(workload, TAG_HEX, out + strlen(out)) < 0
+		       ? error_nomem(err)
+		       : 0;
+}
+
+/* ------------------------------------------------------------------- reading --- */
+
+static int64_t parse_time(const char *text)
+{
+	struct tm tm = { .tm_isdst = 0 };
+
+	return text && strptime(text, TIME_FORMAT, &tm) ? timegm(&tm) : 0;
+}
+
+/* Fill `ret` from a manifest; -EINVAL: it carries no trace. */
+static int from_manifest(const struct oci_manifest *m, struct artifact *ret,
+			 struct error *err)
+{
+	AUTO_FREE char *created = NULL;
+	struct oci_image i;
+	int rc = oci_image_parse(m->body.data, m->body.len, &i, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = (struct artifact){
+		.digest = m->digest,
+		.image = i.subject,
+		.workload = oci_annotation(i.annotations, A_WORKLOAD),
+		.replaces = oci_annotation(i.annotations, A_REPLACES),
+	};
+	created = oci_annotation(i.annotations, A_CREATED);
+	ret->created = parse_time(created);
+	if (!i.has_subject || i.n_layers != 1 || !ret->workload ||
+	    strcmp(i.artifact_type, TRACE_MEDIA_TYPE) != 0 ||
+	    strcmp(i.layers[0].media_type, TRACE_MEDIA_TYPE) != 0) {
+		artifact_fini(ret);
+		rc = error_set(err, EINVAL, "it carries no trace");
+	} else {
+		ret->layer = i.layers[0].digest;
+		ret->layer_size = i.layers[0].size;
+	}
+	oci_image_fini(&i);
+	return rc;
+}
+
+static int get_artifact(struct oci_store *store, const char *ref,
+			struct artifact *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	int rc = oci_get_manifest(store, ref, &m, err);
+
+	if (rc < 0)
+		return rc;
+	rc = from_manifest(&m, ret, err);
+	oci_manifest_fini(&m);
+	return rc < 0 ? error_wrap(err, rc, "manifest '%s'", ref) : 0;
+}
+
+/* The trace itself, checked against what the manifest says of it. */
+static int get_trace(struct oci_store *store, const struct artifact *a,
+		     struct trace **ret, struct error *err)
+{
+	AUTO_BUF data = BUF_INIT;
+	AUTO(trace) t = NULL;
+	char name[DIGEST_STR_MAX];
+	int rc = oci_get_blob(store, &a->layer, a->layer_size, TRACE_BYTES_MAX,
+			      &data, err);
+
+	if (rc == 0)
+		rc = trace_decode(data.data, data.len, &t, err);
+	if (rc == 0 && (!digest_equal(&t->info.image, &a->image) ||
+			strcmp(t->info.workload, a->workload) != 0))
+		rc = error_set(err, EBADMSG,
+			       "it is not of the image and workload that its "
+			       "manifest names");
+	if (rc < 0) {
+		digest_format(&a->digest, name);
+		return error_wrap(err, rc == -EINVAL ? -EBADMSG : rc,
+				  "trace %s", name);
+	}
+	*ret = steal_ptr(&t);
+	return 0;
+}
+
+static bool is_listed(const struct artifact_list *l, const struct digest *d)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (digest_equal(&l->list[i].digest, d))
+			return true;
+	return false;
+}
+
+static void mark_replaced(struct artifact_list *l)
+{
+	char name[DIGEST_STR_MAX];
+
+	for (size_t i = 0; i < l->n; i++) {
+		digest_format(&l->list[i].digest, name);
+		for (size_t k = 0; k < l->n; k++)
+			if (k != i && l->list[k].replaces &&
+			    strstr(l->list[k].replaces, name))
+				l->list[i].replaced = true;
+	}
+}
+
+/* All traces of an image.  What is gone, or no trace, is left out. */
+static int list_artifacts(struct oci_store *store, const struct digest *image,
+			  struct artifact_list *ret, struct error *err)
+{
+	AUTO_FREE struct digest *found = NULL;
+	struct artifact_list l = { .n = 0 };
+	size_t n = 0;
+	int rc = oci_list_referrers(store, image, TRACE_MEDIA_TYPE, &found, &n,
+				    err);
+
+	if (rc < 0)
+		return rc;
+	l.list = calloc(ARTIFACTS_MAX, sizeof(*l.list));
+	if (!l.list)
+		return error_nomem(err);
+	for (size_t i = n; rc == 0 && i > 0 && l.n < ARTIFACTS_MAX; i--) {
+		struct artifact *a = &l.list[l.n];
+		char name[DIGEST_STR_MAX];
+
+		if (is_listed(&l, &found[i - 1]))
+			continue;
+		digest_format(&found[i - 1], name);
+		rc = get_artifact(store, name, a, err);
+		if (rc == -ENOENT || rc == -EINVAL)
+			rc = 0;
+		else if (rc == 0 && digest_equal(&a->image, image))
+			l.n++;
+		else if (rc == 0)
+			artifact_fini(a);
+	}
+	if (rc < 0) {
+		artifact_list_fini(&l);
+		return rc;
+	}
+	mark_replaced(&l);
+	*ret = l;
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- get --- */
+
+/* The nearest so far; `a` is NULL while there is none. */
+struct nearest {
+	struct artifact *a;
+	int match;
+};
+
+static void consider(struct nearest *n, const struct trace_query *q,
+		     struct artifact *a)
+{
+	int m = store_match(q, &a->image, a->workload, true);
+
+	if (m == STORE_NO_MATCH || a->replaced)
+		return;
+	if (n->a &&
+	    (m > n->match || (m == n->match && a->created <= n->a->created)))
+		return;
+	n->a = a;
+	n->match = m;
+}
+
+/* Traces of other workloads of other images, by their tags. */
+static int list_far(struct oci_store *store, size_t max,
+		    struct artifact_list *ret, struct error *err)
+{
+	struct artifact_list l = { .n = 0 };
+	char **tags = NULL;
+	size_t n = 0;
+	int rc = oci_list_tags(store, TAGS_MAX, &tags, &n, err);
+
+	/* Not every registry lists tags, or for everybody. */
+	if (rc == -ENOENT || rc == -EACCES || rc == -ENOTSUP)
+		rc = 0;
+	l.list = calloc(max, sizeof(*l.list));
+	if (rc == 0 && !l.list)
+		rc = error_nomem(err);
+	for (size_t i = 0; rc == 0 && i < n && l.n < max; i++) {
+		if (strncmp(tags[i], TRACE_TAG_PREFIX,
+			    strlen(TRACE_TAG_PREFIX)) != 0)
+			continue;
+		rc = get_artifact(store, tags[i], &l.list[l.n], err);
+		if (rc == 0)
+			l.n++;
+		else if (rc == -ENOENT || rc == -EINVAL)
+			rc = 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		free(tags[i]);
+	free(tags);
+	if (rc < 0) {
+		artifact_list_fini(&l);
+		return rc;
+	}
+	*ret = l;
+	return 0;
+}
+
+static int take(struct oci_store *store, const struct nearest *n,
+		struct trace_found *ret, struct error *err)
+{
+	int rc = get_trace(store, n->a, &ret->trace, err);
+
+	if (rc < 0)
+		return rc;
+	ret->match = (enum trace_match)n->match;
+	ret->wanted = ret->match != TRACE_MATCH_OWN ||
+		      store_wants_more(&ret->trace->info);
+	return 0;
+}
+
+/* The newest of the workload; `*ret` stays as it is when there is none. */
+static int get_tagged(struct oci_store *store, const char *workload,
+		      struct artifact *ret, struct error *err)
+{
+	struct artifact a;
+	char tag[TAG_MAX];
+	int rc = tag_of(workload, tag, err);
+
+	if (rc == 0)
+		rc = get_artifact(store, tag, &a, err);
+	if (rc == -ENOENT || rc == -EINVAL)
+		return 0;
+	if (rc < 0)
+		return rc;
+	*ret = a;
+	return 0;
+}
+
+static int get_listed(struct oci_store *store, const struct trace_query *q,
+		      struct nearest *n, struct trace_found *ret,
+		      struct error *err)
+{
+	struct artifact_list own = { .n = 0 }, far = { .n = 0 };
+	int rc = list_artifacts(store, &q->image, &own, err);
+
+	for (size_t i = 0; i < own.n; i++)
+		consider(n, q, &own.list[i]);
+	if (rc == 0 && !n->a && !q->exact)
+		rc = list_far(store, FAR_MAX, &far, err);
+	for (size_t i = 0; i < far.n; i++)
+		consider(n, q, &far.list[i]);
+	if (rc == 0)
+		rc = n->a ? take(store, n, ret, err)
+			  : error_set(err, ENOENT,
+				      "the repository has no trace of it");
+	artifact_list_fini(&own);
+	artifact_list_fini(&far);
+	return rc;
+}
+
+static int oci_get(struct trace_store *s, const struct trace_query *q,
+		   struct trace_found *ret, struct error *err)
+{
+	struct oci_store *store = oci_of(s);
+	struct artifact tagged = { .workload = NULL };
+	struct nearest n = { .a = NULL };
+	int rc = get_tagged(store, q->workload, &tagged, err);
+
+	if (rc == 0 && tagged.workload)
+		consider(&n, q, &tagged);
+	if (rc == 0 && n.a && n.match == TRACE_MATCH_OWN)
+		rc = take(store, &n, ret, err);
+	else if (rc == 0)
+		rc = get_listed(store, q, &n, ret, err);
+	artifact_fini(&tagged);
+	return rc;
+}
+
+/* ---------------------------------------------------------------------- list --- */
+
+static int add_info(struct oci_store *store, const struct artifact *a,
+		    struct store_list *l, struct error *err)
+{
+	struct trace_info info;
+	AUTO(trace) t = NULL;
+	int rc = get_trace(store, a, &t, err);
+
+	if (rc < 0)
+		return rc;
+	info = t->info;
+	t->info = (struct trace_info){ .repo = NULL };
+	return store_list_add(l, &info, err);
+}
+
+static int oci_list(struct trace_store *s, const struct trace_query *q,
+		    struct trace_info **ret, size_t *ret_n, struct error *err)
+{
+	struct oci_store *store = oci_of(s);
+	struct artifact_list found = { .n = 0 };
+	struct store_list l = { .infos = NULL };
+	int rc = store_has_image(q)
+			 ? list_artifacts(store, &q->image, &found, err)
+			 : list_far(store, ARTIFACTS_MAX, &found, err);
+
+	for (size_t i = 0; rc == 0 && i < found.n; i++) {
+		const struct artifact *a = &found.list[i];
+
+		if (!a->replaced &&
+		    (!q->workload || strcmp(a->workload, q->workload) == 0))
+			rc = add_info(store, a, &l, err);
+	}
+	artifact_list_fini(&found);
+	if (rc < 0) {
+		store_list_fini(&l);
+		return rc;
+	}
+	*ret = l.infos;
+	*ret_n = l.n;
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- put --- */
+
+static json_t *descriptor(const char *type, const struct digest *d,
+			  uint64_t size)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", text,
+			 "size", (json_int_t)size);
+}
+
+static json_t *annotations(const struct trace_info *info, const char *replaces)
+{
+	time_t at = (time_t)info->created_at;
+	char created[64] = "", runs[16];
+	struct tm tm;
+	json_t *j;
+
+	if (gmtime_r(&at, &tm))
+		(void)strftime(created, sizeof(created), TIME_FORMAT, &tm);
+	(void)snprintf(runs, sizeof(runs), "%" PRIu32, info->runs);
+	j = json_pack("{s:s, s:s, s:s}", A_CREATED, created, A_WORKLOAD,
+		      info->workload, A_RUNS, runs);
+	if (*replaces && j &&
+	    json_object_set_new(j, A_REPLACES, json_string(replaces)) < 0) {
+		json_decref(j);
+		return NULL;
+	}
+	return j;
+}
+
+/* What is published of one start. */
+struct publication {
+	const struct trace *trace; /* merged */
+	struct digest layer, config;
+	size_t layer_size;
+	char *media_type; /* of the image's manifest, */
+	uint64_t size;    /* and its bytes */
+	struct buf replaces;
+};
+
+static char *format_manifest(const struct publication *p)
+{
+	json_t *j = json_pack("{s:i, s:s, s:s, s:o, s:[o], s:o, s:o}",
+			      "schemaVersion", 2, "mediaType", MANIFEST_TYPE,
+			      "artifactType", TRACE_MEDIA_TYPE, "config",
+			      descriptor(EMPTY_TYPE, &p->config,
+					 strlen(EMPTY_JSON)),
+			      "layers",
+			      descriptor(TRACE_MEDIA_TYPE, &p->layer,
+					 p->layer_size),
+			      "subject",
+			      descriptor(p->media_type, &p->trace->info.image,
+					 p->size),
+			      "annotations",
+			      annotations(&p->trace->info,
+					  p->replaces.data ? p->replaces.data
+							   : ""));
+	char *text =
+		j ? json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+
+	json_decref(j);
+	return text;
+}
+
+/* By digest, so that the tag's leaving for the next image does not unname it,
+ * then under the tag. */
+static int put_manifest(struct oci_store *store, const struct publication *p,
+			struct error *err)
+{
+	AUTO_FREE char *text = format_manifest(p);
+	char tag[TAG_MAX];
+	int rc = text ? tag_of(p->trace->info.workload, tag, err)
+		      : error_nomem(err);
+
+	if (rc == 0)
+		rc = oci_put_manifest(store, NULL, MANIFEST_TYPE, text,
+				      strlen(text), err);
+	if (rc == 0)
+		rc = oci_put_manifest(store, tag, MANIFEST_TYPE, text,
+				      strlen(text), err);
+	return rc;
+}
+
+static int publish(struct oci_store *store, struct publication *p,
+		   const struct buf *encoded, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char name[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(&p->trace->info.image, name);
+	rc = oci_get_manifest(store, name, &m, err);
+	if (rc < 0)
+		return error_wrap(err, rc,
+				  "a trace goes where its image is, %s", name);
+	p->media_type = m.media_type;
+	p->size = m.body.len;
+	p->layer_size = encoded->len;
+	rc = oci_put_bytes(store, encoded->data, encoded->len, &p->layer, err);
+	if (rc == 0)
+		rc = oci_put_bytes(store, EMPTY_JSON, strlen(EMPTY_JSON),
+				   &p->config, err);
+	if (rc == 0)
+		rc = put_manifest(store, p, err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+/* Merge `t` with what there is of its start; `*ret` stays NULL when that is
+ * nothing. */
+static int merge_all(struct oci_store *store, const struct trace *t,
+		     const struct artifact_list *found, struct trace **ret,
+		     struct error *err)
+{
+	const struct trace *runs[ARTIFACTS_MAX + 1] = { t };
+	struct trace *old[ARTIFACTS_MAX];
+	size_t n = 0;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < found->n; i++) {
+		const struct artifact *a = &found->list[i];
+
+		if (a->replaced || strcmp(a->workload, t->info.workload) != 0)
+			continue;
+		rc = get_trace(store, a, &old[n], err);
+		/* What is damaged for good must not stop the next ones. */
+		if (rc == -EBADMSG)
+			rc = 0;
+		else if (rc == 0) {
+			runs[n + 1] = old[n];
+			n++;
+		}
+	}
+	if (rc == 0 && n)
+		rc = trace_merge_recent(runs, n + 1, ret, err);
+	while (n > 0)
+		trace_free(old[--n]);
+	return rc;
+}
+
+/* The very trace is there already: sent twice, it would count twice. */
+static bool has_same(const struct artifact_list *l, const struct trace *t)
+{
+	AUTO_BUF data = BUF_INIT;
+	struct digest d;
+
+	if (trace_encode(t, &data, NULL) < 0 ||
+	    digest_of(data.data, data.len, &d) < 0)
+		return false;
+	for (size_t i = 0; i < l->n; i++)
+		if (digest_equal(&l->list[i].layer, &d))
+			return true;
+	return false;
+}
+
+/* Digests of the artifacts of this workload. */
+static int name_replaced(const struct artifact_list *l, const char *workload,
+			 struct buf *ret, struct error *err)
+{
+	char name[DIGEST_STR_MAX];
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (strcmp(l->list[i].workload, workload) != 0)
+			continue;
+		digest_format(&l->list[i].digest, name);
+		if (buf_printf(ret, "%s%s", ret->len ? " " : "", name) < 0)
+			return error_nomem(err);
+	}
+	return 0;
+}
+
+static int put_merged(struct oci_store *store, const struct trace *t,
+		      const struct artifact_list *found, struct error *err)
+{
+	struct publication p = { .replaces = BUF_INIT };
+	AUTO_BUF encoded = BUF_INIT;
+	AUTO(trace) merged = NULL;
+	int rc = merge_all(store, t, found, &merged, err);
+
+	p.trace = merged ? merged : t;
+	if (rc == 0)
+		rc = trace_encode(p.trace, &encoded, err);
+	if (rc == 0)
+		rc = name_replaced(found, t->info.workload, &p.replaces, err);
+	if (rc == 0)
+		rc = publish(store, &p, &encoded, err);
+	buf_fini(&p.replaces);
+	return rc;
+}
+
+static int oci_put(struct trace_store *s, const struct trace *t,
+		   struct error *err)
+{
+	struct oci_store *store = oci_of(s);
+	struct artifact_list found = { .n = 0 };
+	int rc = list_artifacts(store, &t->info.image, &found, err);
+
+	if (rc < 0)
+		return rc;
+	if (!has_same(&found, t)) {
+		rc = put_merged(store, t, &found, err);
+		/* Where the registry allows it: they are not used any more. */
+		for (size_t i = 0; rc == 0 && i < found.n; i++)
+			if (strcmp(found.list[i].workload, t->info.workload) ==
+			    0)
+				(void)!oci_remove_manifest(store,
+							   &found.list[i]
+								    .digest,
+							   NULL);
+	}
+	artifact_list_fini(&found);
+	return rc;
+}
+
+static int oci_remove(struct trace_store *s, const struct trace_query *q,
+		      struct error *err)
+{
+	struct oci_store *store = oci_of(s);
+	struct artifact_list found = { .n = 0 };
+	size_t n = 0;
+	int rc = list_artifacts(store, &q->image, &found, err);
+
+	for (size_t i = 0; rc == 0 && i < found.n; i++) {
+		const struct artifact *a = &found.list[i];
+
+		if (q->workload && strcmp(a->workload, q->workload) != 0)
+			continue;
+		rc = oci_remove_manifest(store, &a->digest, err);
+		n++;
+	}
+	artifact_list_fini(&found);
+	if (rc < 0)
+		return error_wrap(err, rc, "remove a trace");
+	return n ? 0 : error_set(err, ENOENT, "there is no such trace");
+}
+
+static void oci_free(struct trace_store *s)
+{
+	free(container_of(s, struct oci_traces, base));
+}
+
+static const struct trace_store_ops oci_ops = {
+	.name = "oci",
+	.get = oci_get,
+	.put = oci_put,
+	.list = oci_list,
+	.remove = oci_remove,
+	.free = oci_free,
+};
+
+int trace_oci_new(struct oci_store *store, struct trace_store **ret,
+		  struct error *err)
+{
+	struct oci_traces *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return error_nomem(err);
+	o->base.ops = &oci_ops;
+	o->store = store;
+	*ret = &o->base;
+	return 0;
+}
