@@ -6,6 +6,7 @@
 #	. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 #	bench_begin NAME "$@"		options, scratch directory, clean-up
 #	sample SERIES VARIANT VALUE UNIT	note one measurement
+#	attempt WHAT COMMAND...		what may fail without ending the benchmark
 #	goal NAME VALUE UNIT OP LIMIT	note what was to be reached
 #	bench_end			print tables and goals, write --json
 #
@@ -23,11 +24,16 @@ bench_cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer}
 bench_build=$(realpath -m "${BOOTSEER_BUILD:-$bench_dir/../build}")
 bench_name= bench_json= bench_quick= bench_rounds= bench_image=
 bench_args=() # what is left of the command line
-bench_pid=$BASHPID
+bench_pid=$BASHPID # shell whose end runs what was deferred
+bench_round=       # number of the round, where rounds may fail
 W= # scratch directory on a real disk, gone at the end
 
 log() { printf '%s: %s\n' "${bench_name:-bench}" "$*" >&2; }
-die() { log "$*"; exit 1; }
+die() {
+	log "$*"
+	[[ ! $W ]] || printf '%s\n' "$*" >"$W/why"
+	exit 1
+}
 
 need() {
 	local tool
@@ -53,8 +59,31 @@ run_deferred() {
 	for ((i = ${#deferred[@]} - 1; i >= 0; i--)); do
 		eval "${deferred[i]}"
 	done
-	[[ $W ]] && rm -rf --one-file-system "$W"
 	exit "$status"
+}
+
+# Run a command in a shell of its own, which runs at its end what the command
+# deferred.  A failure is noted with its reason, for the end of the benchmark.
+attempt() { # WHAT COMMAND...
+	local status
+
+	rm -f "$W/why"
+	set +e
+	(
+		set -e
+		deferred=() bench_pid=$BASHPID
+		trap run_deferred EXIT
+		trap 'exit 130' INT TERM
+		"${@:2}"
+	)
+	status=$?
+	set -e
+	((status != 130)) || exit 130
+	((status)) || return 0
+	[[ -s $W/why ]] || echo "exit status $status" >"$W/why"
+	printf '%s\t%s\n' "$1" "$(<"$W/why")" >>"$W/failures"
+	log "FAILED: $1: $(<"$W/why")"
+	return 1
 }
 
 bench_begin() { # NAME ARG...
@@ -79,7 +108,8 @@ bench_begin() { # NAME ARG...
 	trap 'exit 130' INT TERM
 	W=$(mktemp -d "${BOOTSEER_BENCH_TMP:-/var/tmp}/bench.$bench_name.XXXXXX")
 	chmod 755 "$W"
-	: >"$W/samples" >"$W/goals"
+	defer rm -rf --one-file-system "$W"
+	touch "$W/samples" "$W/goals" "$W/failures"
 }
 
 machine_json() {
@@ -96,25 +126,32 @@ machine_json() {
 bench_end() {
 	print_samples
 	print_goals
+	print_failures
+	log "took $((SECONDS / 60)) min $((SECONDS % 60)) s"
 	[[ $bench_json ]] || return 0
 	jq -n --arg name "$bench_name" --argjson machine "$(machine_json)" \
-		--rawfile samples "$W/samples" --rawfile goals "$W/goals" '
+		--rawfile samples "$W/samples" --rawfile goals "$W/goals" \
+		--rawfile failures "$W/failures" --argjson seconds "$SECONDS" '
 		def rows: split("\n") | map(select(. != "") | split("\t"));
 		{name: $name, machine: $machine,
 		 samples: ($samples | rows | map({series: .[0], variant: .[1],
 			value: (.[2] | tonumber), unit: .[3]})),
 		 goals: ($goals | rows | map({name: .[0],
 			value: (.[1] | tonumber), unit: .[2],
-			goal: "\(.[3]) \(.[4])", met: (.[5] == "true")}))}' \
+			goal: "\(.[3]) \(.[4])", met: (.[5] == "true")})),
+		 failures: ($failures | rows | map({what: .[0], why: .[1]})),
+		 seconds: $seconds}' \
 		>"$bench_json.tmp"
 	mv "$bench_json.tmp" "$bench_json"
 }
 
 # --- samples and goals --------------------------------------------------------
 
-# The n-th sample of a variant belongs to the n-th round.
+# The n-th sample of a variant belongs to the n-th round, unless $bench_round is
+# set.
 sample() { # SERIES VARIANT VALUE UNIT
-	printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$W/samples"
+	printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$bench_round" \
+		>>"$W/samples"
 	log "$1: $2: $3 $4"
 }
 
@@ -134,11 +171,21 @@ median() { values "$1" "$2" | median_of; }
 
 has_sample() { [[ $(values "$1" "$2") ]]; }
 
-# Median over the rounds of A's value by B's value in the same round.
-median_ratio() { # SERIES A B
-	paste <(values "$1" "$2") <(values "$1" "$3") |
-		awk 'NF == 2 && $2 > 0 {print $1 / $2}' | median_of
+# A's value by B's value in the same round, for each round that has both.
+ratios() { # SERIES A B
+	awk -F'\t' -v s="$1" -v a="$2" -v b="$3" '
+	$1 == s && ($2 == a || $2 == b) {
+		round = $5 != "" ? $5 : ++n[$2]
+		v[$2, round] = $3
+		rounds[round]
+	}
+	END { for (r in rounds)
+		if (((a, r) in v) && ((b, r) in v) && v[b, r] > 0)
+			print v[a, r] / v[b, r]
+	}' "$W/samples"
 }
+
+median_ratio() { ratios "$@" | median_of; } # SERIES A B
 
 calc() { awk "BEGIN {printf \"%.6g\", ($*)}"; }
 
@@ -176,6 +223,12 @@ print_goals() {
 		"value", "unit", "wanted", "" }
 	{ printf "%-58s %10.4g %-6s %-12s %s\n", $1, $2, $3, $4 " " $5,
 		$6 == "true" ? "met" : "NOT MET" }' "$W/goals"
+}
+
+print_failures() {
+	[[ -s $W/failures ]] || return 0
+	echo
+	awk -F'\t' '{ printf "FAILED: %s: %s\n", $1, $2 }' "$W/failures"
 }
 
 # --- measuring ----------------------------------------------------------------

@@ -7,13 +7,14 @@
 #	net_begin			namespaces and the pair of interfaces
 #	net_shape 200mbit		token bucket on both ends; "" for none
 #	net_proxy 5 HOST:PORT		added latency, and counters
+#	net_counters			what crossed it
 #	in_registry CMD..., in_node CMD...
 #
 # The registry's side is 10.213.0.1, the node's 10.213.0.2; they exist only in
 # the namespaces, so that two benchmarks at once do not meet.
 
 net_reg=bsr$$ net_node=bsn$$
-net_proxy_stats=
+net_proxy_stats=()
 
 net_begin() {
 	need ip tc nsenter
@@ -47,19 +48,27 @@ net_shape() { # RATE
 	done
 }
 
-# Listen on the registry's side of the link and pass everything on to HOST:PORT
-# there, each byte MS milliseconds later.  $LINK_REGISTRY is what to connect to.
-net_proxy() { # MS HOST:PORT
-	net_proxy_stats=$W/proxy.stats
+# Listen on port PORT (5000) of the registry's side of the link and pass everything
+# on to HOST:PORT there, each byte MS milliseconds later.  $LINK_REGISTRY is what
+# to connect to.
+net_proxy() { # MS HOST:PORT [PORT]
+	local port=${3:-5000} out
+
+	out=$W/proxy.$port
 	RUN_IN=(nsenter "--net=/run/netns/$net_reg")
-	start_daemon "$W/proxy.log" "$(bench_tool delay_proxy)" "$1" \
-		10.213.0.1:5000 "$2" "$net_proxy_stats"
+	start_daemon "$out.log" "$(bench_tool delay_proxy)" "$1" \
+		"10.213.0.1:$port" "$2" "$out.stats"
 	RUN_IN=()
 	net_proxy_pid=$daemon_pid
-	wait_for_line "$W/proxy.log" listening "$daemon_pid" >/dev/null
-	LINK_REGISTRY=10.213.0.1:5000
+	net_proxy_stats+=("$out.stats")
+	wait_for_line "$out.log" listening "$daemon_pid" >/dev/null
+	[[ $port != 5000 ]] || LINK_REGISTRY=10.213.0.1:5000
 }
 
-# What went through the proxy since it started: "connections requests
+# What went through the proxies since they started: "connections requests
 # bytes-to-registry bytes-from-registry".
-net_counters() { cat "$net_proxy_stats"; }
+net_counters() {
+	awk '{ for (i = 1; i <= 4; i++) n[i] += $i }
+		END { printf "%.0f %.0f %.0f %.0f\n", n[1], n[2], n[3], n[4] }' \
+		"${net_proxy_stats[@]}"
+}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Private daemons for a benchmark: a registry, containerd, eStargz's daemon and
-# ours.  Each has its own root, state and address under $W, and ends with the
-# benchmark.
+# Private daemons for a benchmark: a registry, containerd and ours.  Each has its
+# own root, state and address under $W, and ends with the benchmark.
 
 # Start a daemon with its output in LOG; its process id is then in $daemon_pid.
 # RUN_IN (an array) is put before the command, to start it in a namespace.
@@ -82,37 +81,91 @@ has_tag() { # REPOSITORY:TAG
 		>/dev/null 2>&1
 }
 
-# Make $W/registry: IMAGE:1 as it is, and ours/IMAGE:1 converted by the program
-# under test.  All that is kept between runs, and converted again by another
-# build of the program (unless BOOTSEER_BENCH_KEEP is set); a run works on links
-# to it.  A function that is named puts more into the store.
-prepare_registry() { # IMAGE [FUNCTION]
-	local store=$bench_cache/registry note=$bench_cache/registry/ours.$1
-	local bootseer built
-
+# The registry's content is kept between runs in $bench_cache/registry.  One
+# benchmark at a time fills it; each works on a copy, $W/registry:
+#
+#	store_open; store_image numpy-1; ...; store_close
+#
+# Versions of an image are tags of one repository: numpy-1 is numpy:1 as it is,
+# and ours/numpy:1 converted by the program under test.  That is done again when
+# the image or the program changed (BOOTSEER_BENCH_KEEP=1: only the image).
+store_open() {
+	store=$bench_cache/registry
+	mkdir -p "$store"
 	exec 7>"$bench_cache/.registry.lock"
 	flock 7
-	if has_program bootseer; then
-		bootseer=$(program bootseer)
-		built=$(sha256sum "$bootseer" | cut -d' ' -f1)
-		[[ -s $note && ${BOOTSEER_BENCH_KEEP-} ]] && built=$(<"$note")
-		[[ -s $note && $built == "$(<"$note")" ]] ||
-			rm -rf "$store/docker/registry/v2/repositories/ours/$1"
-	fi
 	start_registry "$store"
-	has_tag "$1:1" || push_image "$(image "$1"):latest" "$1:1"
-	if [[ ${bootseer-} ]] && ! has_tag "ours/$1:1"; then
-		push_image "$(image "$1"):latest" "ours/$1:1"
-		rm -f "$note"
-		"$bootseer" image convert --plain-http \
-			"docker://$REGISTRY/ours/$1:1" \
-			"docker://$REGISTRY/ours/$1:1" >&2
-		echo "$built" >"$note"
+}
+
+# Where an image is: REPOSITORY:TAG.
+image_ref() { # IMAGE
+	case $1 in
+	*-[0-9]) echo "${1%-*}:${1##*-}" ;;
+	*) echo "$1:1" ;;
+	esac
+}
+
+store_image() { # IMAGE
+	local ref layout digest note=$store/image.$1
+
+	ref=$(image_ref "$1")
+	layout=$(image "$1")
+	digest=$(jq -r '.manifests[0].digest' "$layout/index.json")
+	if [[ ! -s $note || $digest != "$(<"$note")" ]]; then
+		forget_tags "${ref%:*}" "${ref#*:}*"
+		push_image "$layout:latest" "$ref"
+		echo "$digest" >"$note"
 	fi
-	[[ ! ${2-} ]] || "$2"
+	! has_program bootseer || store_ours "$layout" "ours/$ref" "$digest"
+}
+
+# All versions go when the program changed: the artifact that another program
+# made must not lend its blocks.
+store_ours() { # LAYOUT REPOSITORY:TAG DIGEST
+	local notes=$store/${2%:*} bootseer built
+
+	bootseer=$(program bootseer)
+	built=$(sha256sum "$bootseer" | cut -d' ' -f1)
+	if [[ ! -s $notes/program || $built != "$(<"$notes/program")" ]] &&
+		[[ ! -s $notes/program || ! ${BOOTSEER_BENCH_KEEP-} ]]; then
+		rm -rf "$notes"
+		forget_tags "${2%:*}" '*'
+	fi
+	[[ ! -s $notes/${2#*:} || $3 != "$(<"$notes/${2#*:}")" ]] || return 0
+	push_image "$1:latest" "$2"
+	"$bootseer" image convert --plain-http "docker://$REGISTRY/$2" \
+		"docker://$REGISTRY/$2" >&2
+	mkdir -p "$notes"
+	echo "$built" >"$notes/program"
+	echo "$3" >"$notes/${2#*:}"
+}
+
+# The registry remembers what it has seen, so it starts anew.
+forget_tags() { # REPOSITORY PATTERN
+	local at=$store/docker/registry/v2/repositories/$1/_manifests/tags
+
+	[[ -d $at ]] || return 0
 	stop_daemon "$registry_pid"
-	cp -al "$store" "$W/registry"
+	find "$at" -mindepth 1 -maxdepth 1 -name "$2" -exec rm -rf {} +
+	start_registry "$store"
+}
+
+# Blobs are never written again, so links to them are enough; the small files
+# that name them are.
+store_close() {
+	local v2=docker/registry/v2
+
+	stop_daemon "$registry_pid"
+	mkdir -p "$W/registry/$v2"
+	cp -al "$store/$v2/blobs" "$W/registry/$v2/"
+	cp -a "$store/$v2/repositories" "$W/registry/$v2/"
 	exec 7>&-
+}
+
+prepare_registry() { # IMAGE
+	store_open
+	store_image "$1"
+	store_close
 }
 
 # --- containerd ---------------------------------------------------------------
@@ -143,41 +196,21 @@ start_containerd() { # DIR [NAME=SOCKET]...
 	} >"$dir/config.toml"
 	start_daemon "$dir/log" containerd --config "$dir/config.toml"
 	containerd_pid=$daemon_pid
+	defer end_containers "$dir"
 	wait_for_socket "$dir/containerd.sock" "$daemon_pid" "$dir/log"
 	export CONTAINERD_ADDRESS=$dir/containerd.sock
 	wait_for_line "$dir/log" 'containerd successfully booted' \
 		"$daemon_pid" >/dev/null
 }
 
-# --- eStargz ------------------------------------------------------------------
+# End what containerd would leave behind: containers and their shims.
+end_containers() { # DIR
+	local file
 
-# Build the daemon of stargz-snapshotter once and print where it is.  Debian has
-# the command line only.
-stargz_daemon() {
-	local bin=$bench_cache/peers/containerd-stargz-grpc
-
-	if [[ ! -x $bin ]]; then
-		log "building the daemon of stargz-snapshotter"
-		"$bench_dir/peers/stargz/build" "$bin" >&2
-	fi
-	echo "$bin"
-}
-
-# Start it with its state in DIR; $STARGZ_SOCKET is then its address.
-start_stargz() { # DIR HOST:PORT
-	local bin
-
-	bin=$(stargz_daemon)
-	mkdir -p "$1"
-	cat >"$1/config.toml" <<-END
-	[[resolver.host."$2".mirrors]]
-	host = "$2"
-	insecure = true
-	END
-	start_daemon "$1/log" "$bin" --address "$1/stargz.sock" \
-		--config "$1/config.toml" --root "$1/root"
-	STARGZ_SOCKET=$1/stargz.sock
-	wait_for_socket "$STARGZ_SOCKET" "$daemon_pid" "$1/log"
+	for file in "$1"/state/io.containerd.runtime.v2.task/*/*/init.pid; do
+		[[ ! -e $file ]] || kill -KILL "$(<"$file")" 2>/dev/null || :
+	done
+	pkill -KILL -f -- "-address $1/containerd.sock" || :
 }
 
 # --- ours ---------------------------------------------------------------------

@@ -54,6 +54,46 @@ bench()
 		grep -F '| time | a | 3 | 3 | 1 | 20 | s |'
 }
 
+@test "what is attempted may fail, and says why" {
+	bench 'one() { defer echo cleaned; sample time a 1 s; "$@"; }
+		attempt "first" one die "no such thing" || echo went on
+		attempt "second" one false || :
+		attempt "third" one true' \
+		--json "$BATS_TEST_TMPDIR/r" >"$BATS_TEST_TMPDIR/out"
+	[ "$(grep -c cleaned "$BATS_TEST_TMPDIR/out")" = 3 ]
+	grep -x "went on" "$BATS_TEST_TMPDIR/out"
+	jq -e '(.samples | length == 3) and .failures == [
+		{what: "first", why: "no such thing"},
+		{what: "second", why: "exit status 1"}]' "$BATS_TEST_TMPDIR/r"
+}
+
+@test "ratios are of one round, where a round lacks a variant too" {
+	bench 'for bench_round in 1 2 3; do
+			sample time a $((bench_round * 10)) s
+			((bench_round == 2)) || sample time b $bench_round s
+		done
+		goal "a by b" "$(ratios time a b | sort -u)" x "<=" 10' \
+		--json "$BATS_TEST_TMPDIR/r"
+	jq -e '.goals[0].value == 10' "$BATS_TEST_TMPDIR/r"
+}
+
+@test "starts are measured, and a variant that fails is not the end" {
+	cp -r "$top/bench" "$BATS_TEST_TMPDIR/bench"
+	cat >"$BATS_TEST_TMPDIR/bench/lib/variants/broken.sh" <<-'END'
+	broken_start() { die "broken on purpose"; }
+	END
+	"$BATS_TEST_TMPDIR/bench/lazy-start" --quick --delays 0 \
+		--only "native broken overlayfs bootseer bootseer-warm" \
+		--json "$BATS_TEST_TMPDIR/r"
+	jq -e '(.samples | map(select(.series == "busybox 200mbit+0ms: ready")
+			| .variant) | sort) ==
+			["bootseer", "bootseer-warm", "native", "overlayfs"] and
+		(.failures | map(.why)) == ["broken on purpose"]' \
+		"$BATS_TEST_TMPDIR/r"
+	[ -z "$(findmnt -rno TARGET | grep -F "$BATS_TEST_TMPDIR/bench.")" ]
+	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
+}
+
 @test "a measured command gives its time, memory and failure" {
 	bench 'measure head -c 50000000 /dev/zero
 		sample wall head "$m_wall" s

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# One start of an image, measured from the pull (or, where nothing is pulled, from
+# the run) to the workload's "ready".  A variant is a way to start, described in
+# bench/lib/variants/NAME.sh by functions ("-" in NAME is "_" in theirs):
+#
+#	NAME_missing	why it cannot run here, if it cannot (may be absent)
+#	NAME_store	put into the registry what it needs; kept (may be absent)
+#	NAME_set_up	before the rounds of an image, unshaped; what is to be kept
+#			goes to $W/keep/NAME (may be absent)
+#	NAME_start	one start: daemons below $W/node, then note_start
+#
+# They find the image in $image, its $ref in the registry, the link in $link.
+# Each of them runs in a shell of its own (attempt), so daemons that it starts end
+# with it.
+
+variants_known() {
+	local file
+
+	for file in "$bench_dir"/lib/variants/*.sh; do
+		basename "$file" .sh
+	done
+}
+
+load_variants() { # NAME...
+	local name
+
+	for name; do
+		[[ -e $bench_dir/lib/variants/$name.sh ]] ||
+			die "no variant '$name'; there are: $(echo $(variants_known))"
+		. "$bench_dir/lib/variants/$name.sh"
+	done
+}
+
+# Call the function of a variant, if it has it.
+variant_call() { # VARIANT FUNCTION
+	local function=${1//-/_}_$2
+
+	! declare -F "$function" >/dev/null || "$function"
+}
+
+# --- the two sides of the link --------------------------------------------------
+
+node_empty() {
+	umount_below "$W"
+	rm -rf --one-file-system "$W/node"
+	mkdir -p "$W/node" "$W/keep"
+}
+
+umount_below() { # DIR
+	findmnt -rno TARGET | awk -v w="$1/" 'index($0, w) == 1' | sort -r |
+		xargs -r -n1 umount -l
+}
+
+# Run a function with the daemons that it starts on the node, or unshaped on the
+# registry's side of the link, where the same addresses lead to the registry.
+on_node() { on_side "$net_node" "$@"; }
+on_far_side() { on_side "$net_reg" "$@"; }
+on_side() { # NAMESPACE FUNCTION...
+	node_empty
+	defer node_empty
+	side=$1
+	RUN_IN=(nsenter "--net=/run/netns/$1")
+	"${@:2}"
+}
+
+here() { nsenter "--net=/run/netns/$side" "$@"; }
+
+# CPU that the far side has used, in clock ticks: were it much of a core, it and
+# not the link would be measured.
+far_ticks() {
+	local pid
+
+	for pid in "${far_pids[@]}"; do
+		cat "/proc/$pid/stat"
+	done | awk '{ sub(/.*\) /, ""); n += $12 + $13 } END { print n + 0 }'
+}
+
+# --- one start ------------------------------------------------------------------
+
+# Run a command of the node, or end with what it said.
+must() { # COMMAND...
+	here timeout 1800 "$@" >"$W/command.log" 2>&1 ||
+		die "$1 $2 $3: $(tail -n 1 "$W/command.log" | cut -c1-300)"
+}
+
+# Start the container REF and wait for its line.  It is still there after that,
+# in $run_pid, until end_run.
+run_until_ready() { # SNAPSHOTTER REF [CTR-OPTION...]
+	local line=
+
+	run_id=bench-$BASHPID
+	exec 8< <(here ctr run --rm --net-host --snapshotter "$1" "${@:3}" "$2" \
+		"$run_id" 2>"$W/run.log")
+	run_pid=$!
+	while read -r -t 900 line <&8; do
+		[[ $line != ready ]] || return 0
+	done
+	die "not ready: $(tail -n 1 "$W/run.log" | cut -c1-300)"
+}
+
+end_run() {
+	timeout 60 tail --pid="$run_pid" -f /dev/null ||
+		ctr task kill -s KILL "$run_id" >/dev/null 2>&1 || :
+	wait "$run_pid" 2>/dev/null || :
+	exec 8<&-
+}
+
+# Pull REF with the words given, if any, run it, and note what happened.
+note_start() { # VARIANT SNAPSHOTTER REF [PULL...]
+	local who=$1 snapshotter=$2 ref=$3 t pulled before after ticks
+
+	shift 3
+	drop_caches
+	before=($(net_counters))
+	ticks=$(far_ticks)
+	t=$(now)
+	(($# == 0)) || must "$@" "$ref"
+	pulled=$(seconds_since "$t")
+	run_until_ready "$snapshotter" "$ref"
+	sample "$image $link: ready" "$who" "$(seconds_since "$t")" s
+	ticks=$(($(far_ticks) - ticks))
+	after=($(net_counters))
+	sample "$image $link: pull" "$who" "$pulled" s
+	sample "$image $link: before ready" "$who" \
+		"$(calc "(${after[3]} - ${before[3]}) / 1e6")" MB
+	sample "$image $link: requests" "$who" $((after[1] - before[1])) ""
+	sample "$image $link: far CPU" "$who" \
+		"$(calc "$ticks / $(getconf CLK_TCK)")" s
+}
