@@ -24,22 +24,60 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int spawn(char *const argv[], int out, pid_t *ret, struct error *err)
+static int set_attributes(posix_spawnattr_t *a)
+{
+	sigset_t none, pipe;
+	int rc;
+
+	(void)sigemptyset(&none);
+	(void)sigemptyset(&pipe);
+	(void)sigaddset(&pipe, SIGPIPE);
+	rc = posix_spawnattr_setsigmask(a, &none);
+	if (rc == 0)
+		rc = posix_spawnattr_setsigdefault(a, &pipe);
+	if (rc == 0)
+		rc = posix_spawnattr_setpgroup(a, 0);
+	if (rc == 0)
+		rc = posix_spawnattr_setflags(a, POSIX_SPAWN_SETSIGMASK |
+							 POSIX_SPAWN_SETSIGDEF |
+							 POSIX_SPAWN_SETPGROUP);
+	return rc;
+}
+
+static int set_files(posix_spawn_file_actions_t *f, int out, int errors)
+{
+	int rc = posix_spawn_file_actions_addopen(f, 0, "/dev/null", O_RDONLY,
+						  0);
+
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(f, out, 1);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(f, errors, 2);
+	return rc;
+}
+
+int child_start(char *const argv[], int out, int errors, pid_t *ret,
+		struct error *err)
 {
 	extern char **environ;
-	posix_spawn_file_actions_t fa;
-	int rc = posix_spawn_file_actions_init(&fa);
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	int rc;
 
-	if (rc != 0)
+	if (posix_spawn_file_actions_init(&files) != 0)
 		return error_nomem(err);
-	rc = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	if (posix_spawnattr_init(&attributes) != 0) {
+		(void)posix_spawn_file_actions_destroy(&files);
+		return error_nomem(err);
+	}
+	rc = set_files(&files, out, errors);
 	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&fa, out, 1);
+		rc = set_attributes(&attributes);
 	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&fa, out, 2);
-	if (rc == 0)
-		rc = posix_spawnp(ret, argv[0], &fa, NULL, argv, environ);
-	(void)posix_spawn_file_actions_destroy(&fa);
+		rc = posix_spawnp(ret, argv[0], &files, &attributes, argv,
+				  environ);
+	(void)posix_spawnattr_destroy(&attributes);
+	(void)posix_spawn_file_actions_destroy(&files);
 	return rc ? error_set(err, rc, "run %s: %s", argv[0], strerror(rc)) : 0;
 }
 
@@ -91,7 +129,7 @@ int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 	out = ends[1];
 	if (fcntl(in, F_SETFL, O_NONBLOCK) < 0)
 		return error_set(err, errno, "pipe: %s", strerror(errno));
-	rc = spawn(argv, out, &pid, err);
+	rc = child_start(argv, out, out, &pid, err);
 	if (rc < 0)
 		return rc;
 	(void)close(steal_fd(&out));

@@ -4,9 +4,19 @@
 #define BOOTSEER_CLI_CHILD_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/buf.h"
 #include "common/error.h"
+
+/*
+ * Start `argv` (looked for in PATH) with no input and the two descriptors as
+ * its stdout and stderr, in a process group of its own, no signal
+ * blocked, SIGPIPE not ignored.  The
+ * caller waits for it.  -ENOENT: there is no such program.
+ */
+int child_start(char *const argv[], int out, int errors, pid_t *ret,
+		struct error *err) MUST_CHECK;
 
 /*
  * Run `argv` (looked for in PATH, no input) and append what it prints on

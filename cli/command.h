@@ -19,6 +19,7 @@ extern const struct command image_ls_command;
 extern const struct command image_rm_command;
 extern const struct command image_mount_command;
 extern const struct command image_umount_command;
+extern const struct command image_record_command;
 extern const struct command node_status_command;
 extern const struct command node_doctor_command;
 extern const struct command node_gc_command;

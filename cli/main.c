@@ -11,8 +11,8 @@
 static const struct command *const commands[] = {
 	&image_convert_command, &image_inspect_command, &image_check_command,
 	&image_ls_command,      &image_rm_command,      &image_mount_command,
-	&image_umount_command,  &node_status_command,   &node_doctor_command,
-	&node_gc_command,
+	&image_umount_command,  &image_record_command,  &node_status_command,
+	&node_doctor_command,   &node_gc_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

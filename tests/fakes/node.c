@@ -4,7 +4,8 @@
  *
  * DIR/images.json  a list of images: "ref" and "manifest" (a question needs to
  *                  match one of them), "id", "chain_ids", "tree" (folder that
- *                  a mount gives), "layers" (folders)
+ *                  a mount gives), "layers" (folders), "config" (what
+ *                  image.record gives), "starts" (what image.explain gives)
  * DIR/calls        one line for each call is appended: method and parameters
  * DIR/fault        "METHOD ERRNO MESSAGE" while the file is there: the method
  *                  fails; "hang" instead of a number: it never answers
@@ -133,11 +134,24 @@ static int copy_tree(const char *from, const char *to)
 	return 0;
 }
 
+/* Start 7, which is ready after 1234 ms. */
+static json_t *record(json_t *image)
+{
+	AUTO_FREE char *config =
+		json_dumps(json_object_get(image, "config"), 0);
+
+	return json_pack("{s:O, s:i, s:s}", "path",
+			 json_object_get(image, "tree"), "start", 7, "config",
+			 config ? config : "");
+}
+
 static json_t *run(const struct control_request *r, json_t *image,
 		   struct error *err)
 {
 	if (strcmp(r->method, "image.umount") == 0)
 		return json_pack("{s:i}", "released", 1);
+	if (strcmp(r->method, "start.ready") == 0)
+		return json_pack("{s:i}", "ready_ms", 1234);
 	if (!image) {
 		error_set(err, ENOENT, "the fake has no such image");
 		return NULL;
@@ -153,6 +167,11 @@ static json_t *run(const struct control_request *r, json_t *image,
 		return json_pack("{s:O, s:s}", "path",
 				 json_object_get(image, "tree"), "mode",
 				 "lazy");
+	if (strcmp(r->method, "image.record") == 0)
+		return record(image);
+	if (strcmp(r->method, "image.explain") == 0)
+		return json_pack("{s:O}", "starts",
+				 json_object_get(image, "starts"));
 	if (strcmp(r->method, "layer.apply") == 0) {
 		json_t *layer =
 			json_array_get(json_object_get(image, "layers"),

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <regex.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "common/cleanup.h"
+#include "common/fs.h"
+
+#define LINE_MAX_BYTES 65536u /* what is longer is looked at in parts */
+#define LOOK_MS 20            /* between two looks for the ready file */
+#define RUNC_TIMEOUT_MS 30000
+#define KILL_TIMEOUT_MS 10000
+
+/* One of its two outputs. */
+struct stream {
+	int in, to;
+	struct buf line; /* what came of a line */
+};
+
+struct container {
+	struct container_config cfg;
+	char *root, *pid_file; /* of runc */
+	regex_t line;
+	bool has_line;
+	struct stream streams[2];
+	pid_t pid; /* of runc; 0: none */
+	int pidfd;
+	int root_fd; /* the container's own root, or -1 */
+	bool ready, ended;
+	int status;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* -------------------------------------------------------------------- start --- */
+
+static int open_streams(struct container *c, int ret_ends[2], struct error *err)
+{
+	for (size_t i = 0; i < 2; i++) {
+		int ends[2];
+
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return error_set(err, errno, "pipe: %s",
+					 strerror(errno));
+		c->streams[i].in = ends[0];
+		c->streams[i].to = (int)i + 1;
+		c->streams[i].line.limit = LINE_MAX_BYTES;
+		ret_ends[i] = ends[1];
+		if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
+			return error_set(err, errno, "pipe: %s",
+					 strerror(errno));
+	}
+	return 0;
+}
+
+static int start_runc(struct container *c, struct error *err)
+{
+	char *argv[] = { (char[]){ "runc" },
+			 (char[]){ "--root" },
+			 c->root,
+			 (char[]){ "run" },
+			 (char[]){ "--bundle" },
+			 (char *)(uintptr_t)c->cfg.dir,
+			 (char[]){ "--pid-file" },
+			 c->pid_file,
+			 (char *)(uintptr_t)c->cfg.id,
+			 NULL };
+	int ends[2] = { -1, -1 };
+	int rc = open_streams(c, ends, err);
+
+	if (rc == 0)
+		rc = child_start(argv, ends[0], ends[1], &c->pid, err);
+	for (size_t i = 0; i < 2; i++)
+		if (ends[i] >= 0)
+			(void)close(ends[i]);
+	if (rc < 0) {
+		c->pid = 0;
+		return rc;
+	}
+	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	return c->pidfd < 0
+		       ? error_set(err, errno, "pidfd: %s", strerror(errno))
+		       : 0;
+}
+
+static int compile(struct container *c, struct error *err)
+{
+	char why[128];
+	int rc = regcomp(&c->line, c->cfg.ready_line, REG_EXTENDED | REG_NOSUB);
+
+	if (rc != 0) {
+		(void)regerror(rc, &c->line, why, sizeof(why));
+		return error_set(err, EINVAL, "--ready-line '%s': %s",
+				 c->cfg.ready_line, why);
+	}
+	c->has_line = true;
+	return 0;
+}
+
+int container_start(const struct container_config *cfg, struct container **ret,
+		    struct error *err)
+{
+	struct container *c = calloc(1, sizeof(*c));
+	int rc = 0;
+
+	if (!c)
+		return error_nomem(err);
+	c->cfg = *cfg;
+	c->pidfd = c->root_fd = -1;
+	c->streams[0].in = c->streams[1].in = -1;
+	if (asprintf(&c->root, "%s/runc", cfg->dir) < 0)
+		c->root = NULL;
+	if (asprintf(&c->pid_file, "%s/pid", cfg->dir) < 0)
+		c->pid_file = NULL;
+	if (!c->root || !c->pid_file)
+		rc = error_nomem(err);
+	if (rc == 0 && cfg->ready_line)
+		rc = compile(c, err);
+	if (rc == 0)
+		rc = start_runc(c, err);
+	if (rc < 0) {
+		container_free(c);
+		return rc;
+	}
+	*ret = c;
+	return 0;
+}
+
+/* --------------------------------------------------------------------- ready --- */
+
+/* As the container sees it: its mounts count, its links lead nowhere else. */
+static bool has_ready_file(struct container *c)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				.resolve = RESOLVE_IN_ROOT };
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int fd = -1;
+	AUTO_BUF pid = BUF_INIT;
+
+	if (c->root_fd < 0) {
+		if (fs_read_file(c->pid_file, 32, &pid, NULL) < 0 || !pid.len)
+			return false;
+		if (asprintf(&path, "/proc/%.20s/root", pid.data) < 0) {
+			path = NULL;
+			return false;
+		}
+		c->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (c->root_fd < 0)
+		return false;
+	fd = (int)syscall(SYS_openat2, c->root_fd, c->cfg.ready_file, &how,
+			  sizeof(how));
+	return fd >= 0;
+}
+
+static void look_at(struct container *c, struct stream *s, const char *data,
+		    size_t len)
+{
+	while (len && c->has_line && !c->ready) {
+		const char *end = memchr(data, '\n', len);
+		size_t n = end ? (size_t)(end - data) : len;
+
+		/* What does not fit is looked at as a line of its own. */
+		if (n > LINE_MAX_BYTES - s->line.len)
+			n = LINE_MAX_BYTES - s->line.len;
+		if (buf_append(&s->line, data, n) < 0)
+			return;
+		if (n < len || s->line.len == LINE_MAX_BYTES) {
+			c->ready =
+				s->line.len && regexec(&c->line, s->line.data,
+						       0, NULL, 0) == 0;
+			buf_reset(&s->line);
+			n += n < len && data[n] == '\n';
+		}
+		data += n;
+		len -= n;
+	}
+}
+
+/* Pass on what is there; false at the end. */
+static bool pass_on(struct container *c, struct stream *s)
+{
+	char data[65536];
+	ssize_t n = read(s->in, data, sizeof(data));
+
+	if (n > 0) {
+		/* Whoever reads us may be gone: the start goes on. */
+		(void)!fs_write_full(s->to, data, (size_t)n);
+		look_at(c, s, data, (size_t)n);
+		return true;
+	}
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+static void pass_on_all(struct container *c)
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct stream *s = &c->streams[i];
+
+		while (s->in >= 0) {
+			struct pollfd p = { .fd = s->in, .events = POLLIN };
+
+			if (poll(&p, 1, 0) <= 0)
+				break;
+			if (!pass_on(c, s))
+				(void)close(steal_fd(&s->in));
+		}
+	}
+}
+
+static void reap(struct container *c)
+{
+	int status = 0;
+
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	c->ended = true;
+	c->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+					: WEXITSTATUS(status);
+}
+
+/* ---------------------------------------------------------------------- wait --- */
+
+/* One round; true when there is something to tell. */
+static bool wait_round(struct container *c, int64_t until_ns,
+		       enum container_event *ret)
+{
+	struct pollfd p[] = {
+		{ .fd = c->streams[0].in, .events = POLLIN },
+		{ .fd = c->streams[1].in, .events = POLLIN },
+		{ .fd = c->pidfd, .events = POLLIN },
+		{ .fd = c->cfg.signal_fd, .events = POLLIN },
+	};
+	int64_t left_ms = (until_ns - now_ns() + 999999) / 1000000;
+
+	if (c->cfg.ready_file && left_ms > LOOK_MS)
+		left_ms = LOOK_MS;
+	if (left_ms > INT32_MAX)
+		left_ms = INT32_MAX;
+	(void)poll(p, ARRAY_SIZE(p), left_ms > 0 ? (int)left_ms : 0);
+	for (size_t i = 0; i < 2; i++)
+		if (p[i].revents && !pass_on(c, &c->streams[i]))
+			(void)close(steal_fd(&c->streams[i].in));
+	if (p[2].revents) {
+		pass_on_all(c);
+		reap(c);
+	}
+	if (c->ready || (c->cfg.ready_file && has_ready_file(c)))
+		*ret = CONTAINER_READY;
+	else if (c->ended)
+		*ret = CONTAINER_ENDED;
+	else if (p[3].revents)
+		*ret = CONTAINER_SIGNAL;
+	else if (now_ns() >= until_ns)
+		*ret = CONTAINER_LATE;
+	else
+		return false;
+	return true;
+}
+
+int container_wait(struct container *c, int64_t until_ns,
+		   enum container_event *ret, struct error *err)
+{
+	if (c->ended)
+		return error_set(err, ESRCH, "the container has ended");
+	while (!wait_round(c, until_ns, ret))
+		;
+	return 0;
+}
+
+int container_status(const struct container *c)
+{
+	return c->status;
+}
+
+/* ----------------------------------------------------------------------- end --- */
+
+static void runc(struct container *c, const char *verb, const char *last)
+{
+	char *argv[] = { (char[]){ "runc" },
+			 (char[]){ "--root" },
+			 c->root,
+			 (char *)(uintptr_t)verb,
+			 (char *)(uintptr_t)c->cfg.id,
+			 (char *)(uintptr_t)last,
+			 NULL };
+	AUTO_BUF text = { .limit = 4096 };
+	struct error err = ERROR_INIT;
+	int status;
+
+	/* It may be gone already: what is left shows below. */
+	(void)!child_capture(argv, RUNC_TIMEOUT_MS, &text, &status, &err);
+}
+
+static void kill_and_wait(struct container *c)
+{
+	int64_t until = now_ns() + (int64_t)KILL_TIMEOUT_MS * 1000000;
+
+	runc(c, "kill", "KILL");
+	while (!c->ended && now_ns() < until) {
+		enum container_event e;
+
+		c->cfg.signal_fd = -1; /* it ends anyway */
+		c->cfg.ready_file = NULL;
+		c->ready = false;
+		(void)wait_round(c, until, &e);
+	}
+	if (!c->ended) {
+		(void)kill(c->pid, SIGKILL);
+		reap(c);
+	}
+}
+
+void container_free(struct container *c)
+{
+	if (!c)
+		return;
+	if (c->pid && !c->ended)
+		kill_and_wait(c);
+	/* "--force" is the flag after the id, which runc takes too. */
+	if (c->pid)
+		runc(c, "delete", "--force");
+	for (size_t i = 0; i < 2; i++) {
+		if (c->streams[i].in >= 0)
+			(void)close(c->streams[i].in);
+		buf_fini(&c->streams[i].line);
+	}
+	if (c->pidfd >= 0)
+		(void)close(c->pidfd);
+	if (c->root_fd >= 0)
+		(void)close(c->root_fd);
+	if (c->has_line)
+		regfree(&c->line);
+	free(c->root);
+	free(c->pid_file);
+	free(c);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+
+/* overlayfs separates its options by "," and its folders by ":". */
+static int append_escaped(struct buf *b, const char *path)
+{
+	for (; *path; path++)
+		if ((strchr(",:\\", *path) && buf_append(b, "\\", 1) < 0) ||
+		    buf_append(b, path, 1) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+static int mount_overlay(const struct rootfs *r, struct error *err)
+{
+	AUTO_BUF o = BUF_INIT;
+
+	if (buf_puts(&o, "volatile,lowerdir=") < 0 ||
+	    append_escaped(&o, r->image) < 0 ||
+	    buf_puts(&o, ",upperdir=") < 0 || append_escaped(&o, r->dir) < 0 ||
+	    buf_puts(&o, "/upper,workdir=") < 0 ||
+	    append_escaped(&o, r->dir) < 0 || buf_puts(&o, "/work") < 0)
+		return error_nomem(err);
+	if (mount("overlay", r->merged, "overlay", 0, o.data) == 0)
+		return 0;
+	/* Kernels before 5.10 sync what nobody will read. */
+	if (errno == EINVAL && mount("overlay", r->merged, "overlay", 0,
+				     o.data + strlen("volatile,")) == 0)
+		return 0;
+	return error_set(err, errno,
+			 "overlay in '%s': %s: $TMPDIR should name a folder on "
+			 "ext4, xfs or tmpfs",
+			 r->dir, strerror(errno));
+}
+
+static int make_dir(const struct rootfs *r, const char *name, struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s/%s", r->dir, name) < 0) {
+		path = NULL;
+		return error_nomem(err);
+	}
+	if (mkdir(path, 0755) < 0)
+		return error_set(err, errno, "create '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+static int make_dirs(struct rootfs *r, const char *image, struct error *err)
+{
+	const char *temp = getenv("TMPDIR");
+	int rc;
+
+	r->image = strdup(image);
+	if (asprintf(&r->dir, "%s/bootseer.XXXXXX",
+		     temp && *temp == '/' ? temp : "/var/tmp") < 0)
+		r->dir = NULL;
+	if (!r->image || !r->dir)
+		return error_nomem(err);
+	if (!mkdtemp(r->dir)) {
+		rc = error_set(err, errno, "create '%s': %s", r->dir,
+			       strerror(errno));
+		free(r->dir);
+		r->dir = NULL;
+		return rc;
+	}
+	/* Users of the container walk through it. */
+	if (chmod(r->dir, 0711) < 0)
+		return error_set(err, errno, "'%s': %s", r->dir,
+				 strerror(errno));
+	rc = make_dir(r, "upper", err);
+	if (rc == 0)
+		rc = make_dir(r, "work", err);
+	if (rc == 0)
+		rc = make_dir(r, "rootfs", err);
+	return rc;
+}
+
+int rootfs_new(const char *image, struct rootfs **ret, struct error *err)
+{
+	AUTO(rootfs) r = calloc(1, sizeof(*r));
+	char *merged;
+	int rc;
+
+	if (!r)
+		return error_nomem(err);
+	rc = make_dirs(r, image, err);
+	if (rc < 0)
+		return rc;
+	if (asprintf(&merged, "%s/rootfs", r->dir) < 0)
+		return error_nomem(err);
+	/* Unmounts elsewhere reach us, ours stay here. */
+	if (unshare(CLONE_NEWNS) < 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		rc = error_set(err, errno, "mount namespace: %s",
+			       strerror(errno));
+	r->merged = merged;
+	if (rc == 0)
+		rc = mount_overlay(r, err);
+	if (rc < 0)
+		return rc;
+	*ret = steal_ptr(&r);
+	return 0;
+}
+
+void rootfs_free(struct rootfs *r)
+{
+	struct error err = ERROR_INIT;
+
+	if (!r)
+		return;
+	/* Only in our namespace are these mounts; the image's is a copy. */
+	if (r->merged) {
+		(void)umount2(r->merged, MNT_DETACH);
+		(void)umount2(r->image, MNT_DETACH);
+	}
+	if (r->dir && fs_remove_tree(r->dir, &err) < 0)
+		log_warning("rootfs", "left behind: path=\"%s\" reason=\"%s\"",
+			    r->dir, err.msg);
+	free(r->dir);
+	free(r->merged);
+	free(r->image);
+	free(r);
+}
+
+/* Links lead nowhere out of it. */
+static int open_in(const struct rootfs *r, const char *path, uint64_t flags)
+{
+	struct open_how how = { .flags = flags | O_CLOEXEC,
+				.resolve = RESOLVE_IN_ROOT };
+	AUTO_CLOSE int root = open(r->merged, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (root < 0)
+		return -1;
+	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+bool rootfs_has(const struct rootfs *r, const char *path)
+{
+	AUTO_CLOSE int fd = open_in(r, path, O_PATH);
+
+	return fd >= 0;
+}
+
+int rootfs_read(const struct rootfs *r, const char *path, size_t max,
+		struct buf *ret, struct error *err)
+{
+	AUTO_CLOSE int fd = open_in(r, path, O_RDONLY | O_NONBLOCK);
+	struct stat st;
+	int rc;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "%s of the image: %s", path,
+				 strerror(errno));
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max)
+		return error_set(err, EINVAL,
+				 "%s of the image is no file of at most %zu "
+				 "bytes",
+				 path, max);
+	rc = buf_reserve(ret, (size_t)st.st_size + 1);
+	if (rc == 0)
+		rc = fs_pread_full(fd, ret->data + ret->len, (size_t)st.st_size,
+				   0);
+	if (rc < 0)
+		return error_set(err, -rc, "%s of the image: %s", path,
+				 strerror(-rc));
+	ret->len += (size_t)st.st_size;
+	ret->data[ret->len] = '\0';
+	return 0;
+}

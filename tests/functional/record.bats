@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# `bootseer image record`, `explain` and `ready` with a bootseerd that is a fake:
+# what they ask for, run, print and leave behind.
+
+bats_require_minimum_version 1.5.0
+
+bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
+
+setup() {
+	T=$(mktemp -d /var/tmp/record.XXXXXX)
+	export TMPDIR=$T/tmp BOOTSEER_SOCKET=$T/sock
+	mkdir -p "$T"/{tmp,node,tree/bin,tree/etc}
+	cp /bin/busybox "$T/tree/bin/busybox"
+	ln -s busybox "$T/tree/bin/sh"
+	printf 'root:x:0:0::/root:/bin/sh\nann:x:7:8::/home/ann:/bin/sh\n' \
+		>"$T/tree/etc/passwd"
+	printf 'root:x:0:\nmore:x:44:ann\n' >"$T/tree/etc/group"
+	ID=sha256:$(printf '%064d' 1)
+	images '{"Entrypoint": ["/bin/sh", "-c"], "Cmd": ["echo serving; exec tail -f /dev/null"],
+		"Env": ["FOO=bar", "PATH=/bin"]}'
+	mkfifo "$T/pipe"
+	"$BOOTSEER_BUILD/tests/fakes/fake-node" "$T/sock" "$T/node" \
+		>"$T/pipe" 3>&- &
+	PID=$!
+	read -r -t 30 line <"$T/pipe"
+	[ "$line" = ready ]
+}
+
+teardown() {
+	kill "$PID"
+	rm -rf --one-file-system "$T"
+}
+
+images() { # CONFIG
+	jq -n --arg id "$ID" --arg tree "$T/tree" --argjson config "$1" '[{
+		ref: "reg/app:1", id: $id, manifest: $id, chain_ids: [$id],
+		tree: $tree, config: {config: $config},
+		starts: [{start: 3, workload: "other"},
+			{start: 7, workload: "key-1", read_blocks: 12, reads: 34,
+			 read_bytes: 5242880, missed_blocks: 2,
+			 missed_bytes: 2048}]}]' >"$T/node/images.json"
+}
+
+# Nothing is left: mounts, containers, folders.
+left_nothing() {
+	[ "$(grep -c " $T/tmp" /proc/self/mountinfo)" = 0 ]
+	[ -z "$(ls "$T/tmp")" ]
+	[ -z "$(pgrep -f "runc .*$T/tmp")" ]
+	grep -q '^image.umount .*"user": "record/' "$T/node/calls"
+}
+
+@test "the entry point runs until the line that says it is ready" {
+	run -0 --separate-stderr "$bootseer" image record reg/app:1 \
+		--ready-line '^serv[a-z]+$'
+	grep -qx serving <<<"$output"
+	grep -q 'ready *after 1.23 s' <<<"$output"
+	grep -q 'recorded *12 blocks; 5.0 MiB in 34 reads' <<<"$output"
+	grep -q 'workload *key-1' <<<"$output"
+	grep -q '^start.ready {"start": 7}' "$T/node/calls"
+	grep '^image.record ' "$T/node/calls" | sed 's/^[^ ]* //' |
+		jq -e '.window_ms == 120000 and (has("workload") | not)'
+	left_nothing
+}
+
+@test "the entry point runs until the file is there, in a mount too" {
+	mkdir "$T/out"
+	images '{"Entrypoint": ["/bin/sh", "-c", "echo hi >/out/ready; exec tail -f /dev/null"]}'
+	run -0 "$bootseer" image record --ready-file /out/ready \
+		--mount "$T/out:/out" reg/app:1
+	[ "$(cat "$T/out/ready")" = hi ]
+	left_nothing
+}
+
+@test "a command replaces the entry point, and its end is its being ready" {
+	run -0 --separate-stderr "$bootseer" image record -e FOO=baz \
+		reg/app:1 -- /bin/sh -c 'echo $FOO $HOME; echo err >&2; id -u'
+	[ "${lines[0]}" = 'baz /root' ]
+	[ "${lines[1]}" = 0 ]
+	[[ $stderr == *err* ]]
+	grep -q 'ended *after' <<<"$output"
+	# The key of these words.
+	grep '^image.record ' "$T/node/calls" | sed 's/^[^ ]* //' |
+		jq -e '.workload | test("^sh-[0-9a-f]{12}$")'
+	left_nothing
+}
+
+@test "the image's user, folder and environment are the container's" {
+	images '{"User": "ann", "WorkingDir": "/work", "Env": ["A=b"]}'
+	run -0 "$bootseer" image record reg/app:1 -- /bin/sh -c \
+		'pwd; echo $A $HOME; id'
+	[ "${lines[0]}" = /work ]
+	[ "${lines[1]}" = 'b /home/ann' ]
+	[[ ${lines[2]} == 'uid=7(ann) gid=8 groups='*'44(more)'* ]]
+	images '{"User": "nobody-here"}'
+	run -1 "$bootseer" image record reg/app:1 -- /bin/true
+	[[ $output == *"'nobody-here' is not in its /etc/passwd"* ]]
+	left_nothing
+}
+
+@test "a window that ends is no failure" {
+	run -0 "$bootseer" image record --window 1s reg/app:1
+	[[ $output == *'the whole window is recorded'* ]]
+	run -0 "$bootseer" image record --window 1s --ready-line never reg/app:1
+	[[ $output == *'not within the window'* ]]
+	[ "$(grep -c start.ready "$T/node/calls")" = 0 ]
+	left_nothing
+}
+
+@test "a container that fails is a failure, and says its status" {
+	run -1 "$bootseer" image record reg/app:1 -- /bin/sh -c 'exit 9'
+	[[ $output == *'ended with status 9 before it was ready'* ]]
+	run -1 "$bootseer" image record --ready-line x reg/app:1 -- /bin/sh -c ':'
+	[[ $output == *'ended with status 0 before it was ready'* ]]
+	[ "$(grep -c start.ready "$T/node/calls")" = 0 ]
+	left_nothing
+}
+
+@test "a ready file that is there from the start is refused" {
+	run -1 "$bootseer" image record --ready-file /etc/passwd reg/app:1
+	[[ $output == *'is in the image already'* ]]
+	run -1 "$bootseer" image record --ready-file relative reg/app:1
+	run -1 "$bootseer" image record --ready-line '(' reg/app:1
+	[[ $output == *--ready-line* ]]
+	run -1 "$bootseer" image record --mount nonsense reg/app:1
+	[[ $output == *SOURCE:TARGET* ]]
+	left_nothing
+}
+
+@test "a signal ends the container and leaves nothing" {
+	mkfifo "$T/out"
+	"$bootseer" image record reg/app:1 >"$T/out" 2>"$T/err" 3>&- &
+	local pid=$!
+	read -r -t 30 line <"$T/out"
+	[ "$line" = serving ]
+	kill -TERM "$pid"
+	wait "$pid" && return 1
+	grep -q 'ended by a signal' "$T/err"
+	left_nothing
+}
+
+@test "a bootseerd that fails is told of" {
+	echo 'image.record 28 the disk is full' >"$T/node/fault"
+	run -1 "$bootseer" image record reg/app:1
+	[[ $output == *'the disk is full'* ]]
+	[ -z "$(ls "$T/tmp")" ]
+}
