@@ -94,7 +94,8 @@ struct device_list {
 	uint32_t range_max; /* stored bytes of one request; 0: window_max */
 	/* Called with each block of the list that is on the node now, with
 	 * what it cost: 0 when it was there already or somebody else fetches
-	 * it.  On the calling thread; must not block.  May be NULL. */
+	 * it; and with each block that came along within a gap.  On the
+	 * calling thread; must not block.  May be NULL. */
 	void (*have)(void *arg, uint32_t block, uint32_t fetched_bytes);
 	void *arg;
 	/* Asked before each request: nanoseconds to wait (a rate limit, a

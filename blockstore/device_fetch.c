@@ -68,6 +68,8 @@ static bool is_held(const struct run *r, const struct block *b)
 static void tell(const struct run *r, uint32_t place, uint32_t cost)
 {
 	r->state[place] = PLACE_DONE;
+	if (r->first[place] == NONE && cost && r->list->have)
+		r->list->have(r->list->arg, r->places->entry[place], cost);
 	for (uint32_t pos = r->first[place]; pos != NONE; pos = r->same[pos]) {
 		if (r->list->have)
 			r->list->have(r->list->arg, r->list->blocks[pos], cost);
