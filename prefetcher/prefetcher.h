@@ -86,8 +86,8 @@ struct prefetch_config {
 	                     * until prefetch_free() */
 	const struct blockmap *map;
 	const char *label; /* of the image, for messages; copied */
-	/* What was asked for is on the node.  On a thread of the prefetcher;
-	 * must not call the prefetch.  May be NULL. */
+	/* What was asked for is on the node.  On a thread of the prefetcher,
+	 * which prefetch_stop() waits for.  May be NULL. */
 	void (*done)(void *arg);
 	void *arg;
 };
@@ -120,6 +120,10 @@ void prefetch_stop(struct prefetch *p);
 int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 		  int64_t deadline_ns, struct error *err) MUST_CHECK;
 
+/* Wait until nothing more happens by itself (not while it is paused), at most
+ * until `deadline_ns`. */
+void prefetch_wait_end(struct prefetch *p, int64_t deadline_ns);
+
 struct prefetch_stats {
 	enum prefetch_phase phase;
 	size_t hot_blocks, hot_have; /* have: on the node */
@@ -135,6 +139,7 @@ struct prefetch_stats {
 	int64_t hot_ns;     /* how long the hot set took; 0 not yet */
 	struct error error; /* of PREFETCH_FAILED and _PAUSED */
 };
+enum prefetch_phase prefetch_get_phase(struct prefetch *p);
 /* Looks at every block of the image: some ns each. */
 void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret);
 

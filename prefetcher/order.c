@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prefetcher/order.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct place {
+	uint64_t poff;
+	uint32_t pack;
+	uint32_t index;
+};
+
+static struct order *order_new(size_t n)
+{
+	struct order *o = calloc(1, sizeof(*o) + n * sizeof(o->blocks[0]));
+
+	if (o)
+		atomic_init(&o->refs, 1);
+	return o;
+}
+
+struct order *order_ref(struct order *o)
+{
+	if (o)
+		atomic_fetch_add(&o->refs, 1);
+	return o;
+}
+
+void order_unref(struct order *o)
+{
+	if (o && atomic_fetch_sub(&o->refs, 1) == 1)
+		free(o);
+}
+
+static int compare(const void *pa, const void *pb)
+{
+	const struct place *a = pa, *b = pb;
+
+	if (a->pack != b->pack)
+		return a->pack < b->pack ? -1 : 1;
+	if (a->poff != b->poff)
+		return a->poff < b->poff ? -1 : 1;
+	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static void add(struct order *o, uint32_t index, const struct block *b)
+{
+	o->blocks[o->n++] = index;
+	o->bytes += b->csize;
+}
+
+int order_by_pack(const struct blockmap *map, struct order **ret,
+		  struct error *err)
+{
+	AUTO_FREE struct place *places =
+		calloc(map->n_blocks + 1, sizeof(*places));
+	struct order *o = order_new(map->n_blocks);
+	struct block b;
+
+	if (!places || !o) {
+		order_unref(o);
+		return error_nomem(err);
+	}
+	for (size_t i = 0; i < map->n_blocks; i++) {
+		blockmap_block(map, i, &b);
+		places[i] = (struct place){ .poff = b.poff,
+					    .pack = b.pack,
+					    .index = (uint32_t)i };
+	}
+	qsort(places, map->n_blocks, sizeof(*places), compare);
+	for (size_t i = 0; i < map->n_blocks; i++) {
+		const struct place *p = &places[i];
+
+		if (i > 0 && p->pack == p[-1].pack && p->poff == p[-1].poff)
+			continue;
+		blockmap_block(map, p->index, &b);
+		add(o, p->index, &b);
+	}
+	*ret = o;
+	return 0;
+}
+
+int order_of_hot(const struct blockmap *map, const struct hot_list *hot,
+		 struct order **ret, struct error *err)
+{
+	AUTO_FREE uint8_t *seen = calloc(map->n_blocks / 8 + 1, 1);
+	struct order *o = order_new(hot->n);
+	struct block b;
+
+	if (!seen || !o) {
+		order_unref(o);
+		return error_nomem(err);
+	}
+	for (size_t i = 0; i < hot->n; i++) {
+		uint32_t index = hot->blocks[i].index;
+
+		if (index >= map->n_blocks) {
+			order_unref(o);
+			return error_set(err, EINVAL,
+					 "hot list: block %u of %zu", index,
+					 map->n_blocks);
+		}
+		if (seen[index / 8] & 1u << index % 8)
+			continue;
+		seen[index / 8] |= (uint8_t)(1u << index % 8);
+		blockmap_block(map, index, &b);
+		add(o, index, &b);
+	}
+	*ret = o;
+	return 0;
+}
+
+bool order_equal(const struct order *a, const struct order *b)
+{
+	return a->n == b->n &&
+	       memcmp(a->blocks, b->blocks, a->n * sizeof(a->blocks[0])) == 0;
+}

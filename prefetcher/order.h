@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which blocks, and in which order.  Pure. */
+#ifndef BOOTSEER_PREFETCHER_ORDER_H
+#define BOOTSEER_PREFETCHER_ORDER_H
+
+#include <stdatomic.h>
+
+#include "prefetcher/prefetcher.h"
+
+/* Distinct blocks of a map in an order; shared, read-only. */
+struct order {
+	atomic_uint refs;
+	size_t n;
+	uint64_t bytes; /* stored */
+	uint32_t blocks[];
+};
+struct order *order_ref(struct order *o); /* NULL is allowed */
+void order_unref(struct order *o);        /* so here */
+
+/* Every stored place once, as they lie in the packs. */
+int order_by_pack(const struct blockmap *map, struct order **ret,
+		  struct error *err) MUST_CHECK;
+
+/* The hot list's; -EINVAL when it is not of this map. */
+int order_of_hot(const struct blockmap *map, const struct hot_list *hot,
+		 struct order **ret, struct error *err) MUST_CHECK;
+
+bool order_equal(const struct order *a, const struct order *b);
+
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The texts of --wait. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/option.h"
+#include "prefetcher/prefetcher.h"
+
+#define SHARE "share:"
+#define DEADLINE "deadline:"
+#define NS_PER_MS 1000000
+#define NS_PER_S INT64_C(1000000000)
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* "90%" or "99.5%", above 0 and at most 100. */
+static bool parse_share(const char *s, unsigned int *ret_permille)
+{
+	unsigned int n = 0, digits = 0;
+
+	for (; is_digit(*s) && digits < 3; s++, digits++)
+		n = n * 10 + (unsigned int)(*s - '0');
+	n *= 10;
+	if (digits && s[0] == '.' && is_digit(s[1])) {
+		n += (unsigned int)(s[1] - '0');
+		s += 2;
+	}
+	if (!digits || strcmp(s, "%") != 0 || n == 0 || n > 1000)
+		return false;
+	*ret_permille = n;
+	return true;
+}
+
+static bool parse(const char *text, struct wait_policy *p)
+{
+	if (strcmp(text, "none") == 0) {
+		p->kind = WAIT_NONE;
+	} else if (strcmp(text, "all") == 0) {
+		p->kind = WAIT_ALL;
+	} else if (strncmp(text, SHARE, strlen(SHARE)) == 0) {
+		p->kind = WAIT_SHARE;
+		return parse_share(text + strlen(SHARE), &p->permille);
+	} else if (strncmp(text, DEADLINE, strlen(DEADLINE)) == 0) {
+		p->kind = WAIT_DEADLINE;
+		return option_parse_duration(text + strlen(DEADLINE), &p->ns,
+					     NULL) == 0 &&
+		       p->ns > 0;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+int wait_policy_parse(const char *text, struct wait_policy *ret,
+		      struct error *err)
+{
+	struct wait_policy p = { .kind = WAIT_NONE };
+
+	if (!parse(text, &p))
+		return error_set(err, EINVAL,
+				 "'%.64s' is no wait policy: all, none, "
+				 "share:90%% or deadline:5s wanted",
+				 text);
+	*ret = p;
+	return 0;
+}
+
+char *wait_policy_format(const struct wait_policy *p)
+{
+	char *text = NULL;
+	int rc = 0;
+
+	switch (p->kind) {
+	case WAIT_NONE:
+		return strdup("none");
+	case WAIT_ALL:
+		return strdup("all");
+	case WAIT_SHARE:
+		if (p->permille % 10)
+			rc = asprintf(&text, SHARE "%u.%u%%", p->permille / 10,
+				      p->permille % 10);
+		else
+			rc = asprintf(&text, SHARE "%u%%", p->permille / 10);
+		break;
+	case WAIT_DEADLINE:
+		if (p->ns % NS_PER_S)
+			rc = asprintf(&text, DEADLINE "%" PRId64 "ms",
+				      p->ns / NS_PER_MS);
+		else
+			rc = asprintf(&text, DEADLINE "%" PRId64 "s",
+				      p->ns / NS_PER_S);
+		break;
+	}
+	return rc < 0 ? NULL : text;
+}

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The prefetch of one image: what it fetches, how far it is, who waits. */
+#include "prefetcher/prefetch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/bytes.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define RETRY_NS (15 * NS_PER_S)
+#define RETRY_DOUBLINGS 6u
+
+static bool bit(const uint8_t *bits, size_t i)
+{
+	return bits[i / 8] & 1u << i % 8;
+}
+
+static void set_bit(uint8_t *bits, size_t i)
+{
+	bits[i / 8] |= (uint8_t)(1u << i % 8);
+}
+
+static size_t bit_bytes(const struct prefetch *p)
+{
+	return (p->map->n_blocks + 7) / 8;
+}
+
+const char *prefetch_phase_name(enum prefetch_phase phase)
+{
+	static const char *const names[] = {
+		[PREFETCH_IDLE] = "idle",       [PREFETCH_HOT] = "hot",
+		[PREFETCH_COLD] = "cold",       [PREFETCH_DONE] = "done",
+		[PREFETCH_PAUSED] = "paused",   [PREFETCH_FAILED] = "failed",
+		[PREFETCH_STOPPED] = "stopped",
+	};
+
+	return names[phase];
+}
+
+/* -------------------------------------------------------- new and free --- */
+
+int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
+		 struct prefetch **ret, struct error *err)
+{
+	struct prefetch *p = calloc(1, sizeof(*p));
+	pthread_condattr_t monotonic;
+	int rc;
+
+	if (!p)
+		return error_nomem(err);
+	p->all = all;
+	p->dev = cfg->dev;
+	p->map = cfg->map;
+	p->done = cfg->done;
+	p->arg = cfg->arg;
+	p->label = strdup(cfg->label);
+	p->is_hot = calloc(bit_bytes(p) + 1, 1);
+	p->is_here = calloc(bit_bytes(p) + 1, 1);
+	p->is_fetched = calloc(bit_bytes(p) + 1, 1);
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&p->changed, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+	rc = p->label && p->is_hot && p->is_here && p->is_fetched
+		     ? order_by_pack(p->map, &p->rest_order, err)
+		     : error_nomem(err);
+	if (rc < 0) {
+		prefetch_free(p);
+		return rc;
+	}
+	*ret = p;
+	return 0;
+}
+
+void prefetch_stop(struct prefetch *p)
+{
+	struct prefetcher *all = p->all;
+
+	(void)pthread_mutex_lock(&all->lock);
+	p->n_stopping++;
+	__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
+	if (p->queued)
+		prefetcher_dequeue(all, p);
+	p->state = PREFETCH_STOPPED;
+	(void)pthread_cond_broadcast(&p->changed);
+	while (p->running)
+		(void)pthread_cond_wait(&p->changed, &all->lock);
+	p->state = PREFETCH_STOPPED;
+	p->n_stopping--;
+	__atomic_store_n(&p->cancel, p->n_stopping > 0, __ATOMIC_RELAXED);
+	(void)pthread_mutex_unlock(&all->lock);
+}
+
+void prefetch_free(struct prefetch *p)
+{
+	if (!p)
+		return;
+	prefetch_stop(p);
+	(void)pthread_cond_destroy(&p->changed);
+	order_unref(p->hot);
+	order_unref(p->rest_order);
+	free(p->is_hot);
+	free(p->is_here);
+	free(p->is_fetched);
+	free(p->label);
+	free(p);
+}
+
+/* ------------------------------------------------------------ starting --- */
+
+/* A hot set, and which of it is on the node. */
+struct hot_set {
+	struct order *order;
+	uint8_t *is_hot, *is_here;
+	size_t n_here;
+	uint64_t bytes_here;
+};
+
+static void hot_set_fini(struct hot_set *s)
+{
+	order_unref(s->order);
+	free(s->is_hot);
+	free(s->is_here);
+}
+
+/* Takes a reference to `order`. */
+static int hot_set_look(struct prefetch *p, struct order *order,
+			struct hot_set *ret, struct error *err)
+{
+	struct hot_set s = {
+		.order = order,
+		.is_hot = calloc(bit_bytes(p) + 1, 1),
+		.is_here = calloc(bit_bytes(p) + 1, 1),
+	};
+
+	if (!s.is_hot || !s.is_here) {
+		hot_set_fini(&s);
+		return error_nomem(err);
+	}
+	for (size_t i = 0; order && i < order->n; i++) {
+		uint32_t index = order->blocks[i];
+		struct block b;
+
+		set_bit(s.is_hot, index);
+		if (!device_has(p->dev, index))
+			continue;
+		blockmap_block(p->map, index, &b);
+		set_bit(s.is_here, index);
+		s.n_here++;
+		s.bytes_here += b.csize;
+	}
+	*ret = s;
+	return 0;
+}
+
+/* The hot set to go on with: what `hot` has, or what there is. */
+static int choose_hot(struct prefetch *p, struct hot_list *hot,
+		      struct hot_set *ret, struct error *err)
+{
+	struct order *order;
+	int rc = 0;
+
+	if (hot && hot->n > 0) {
+		rc = order_of_hot(p->map, hot, &order, err);
+	} else {
+		(void)pthread_mutex_lock(&p->all->lock);
+		order = order_ref(p->hot);
+		(void)pthread_mutex_unlock(&p->all->lock);
+	}
+	return rc < 0 ? rc : hot_set_look(p, order, ret, err);
+}
+
+/* With the lock.  What `p` had is in `s` then. */
+static void swap_hot(struct prefetch *p, struct hot_set *s)
+{
+	struct hot_set old = { .order = p->hot,
+			       .is_hot = p->is_hot,
+			       .is_here = p->is_here };
+
+	p->hot = s->order;
+	p->is_hot = s->is_hot;
+	p->is_here = s->is_here;
+	p->hot_have = s->n_here;
+	p->hot_have_bytes = s->bytes_here;
+	*s = old;
+}
+
+static bool hot_is_whole(const struct prefetch *p)
+{
+	return !p->hot || p->hot_have == p->hot->n;
+}
+
+enum task prefetch_first_task(const struct prefetch *p)
+{
+	/* Without the rest a whole hot set is a task too: it ends at once. */
+	return hot_is_whole(p) && p->rest ? TASK_COLD : TASK_HOT;
+}
+
+/* With the lock; `is_other`: another hot set than that which is under way. */
+static void begin(struct prefetch *p, bool rest, bool is_other)
+{
+	bool active = p->state == PREFETCH_HOT;
+
+	p->rest = rest || (p->rest && (p->queued || p->running));
+	p->failures = 0;
+	p->begun_ns = prefetch_now_ns();
+	p->due_ns = 0;
+	p->state = PREFETCH_HOT;
+	if (p->running) {
+		/* What is missing of a hot set does not wait for the rest. */
+		if (!hot_is_whole(p) && (is_other || p->task == TASK_COLD)) {
+			__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
+			p->again = true;
+		}
+		p->again = p->again || !active;
+		return;
+	}
+	if (p->queued)
+		prefetcher_dequeue(p->all, p);
+	p->task = prefetch_first_task(p);
+	prefetcher_enqueue(p->all, p);
+}
+
+int prefetch_start(struct prefetch *p, struct hot_list *hot, bool rest,
+		   struct error *err)
+{
+	struct hot_set set = { .order = NULL };
+	bool is_other;
+	int rc;
+
+	rc = choose_hot(p, hot, &set, err);
+	if (hot) {
+		free(hot->blocks);
+		*hot = (struct hot_list){ .blocks = NULL };
+	}
+	if (rc < 0)
+		return error_wrap(err, rc, "image %s", p->label);
+	(void)pthread_mutex_lock(&p->all->lock);
+	if (p->n_stopping) {
+		rc = error_set(err, ECANCELED,
+			       "image %s: prefetch is being "
+			       "stopped",
+			       p->label);
+	} else {
+		is_other = set.order &&
+			   !(p->hot && order_equal(p->hot, set.order));
+		if (is_other)
+			p->hot_ns = 0;
+		swap_hot(p, &set);
+		begin(p, rest, is_other);
+		(void)pthread_cond_broadcast(&p->changed);
+	}
+	(void)pthread_mutex_unlock(&p->all->lock);
+	hot_set_fini(&set);
+	return rc;
+}
+
+/* ------------------------------------------------------------- running --- */
+
+/* device_list.have: on a thread of the fetcher. */
+static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
+{
+	struct prefetch *p = arg;
+	struct block b;
+
+	blockmap_block(p->map, index, &b);
+	(void)pthread_mutex_lock(&p->all->lock);
+	if (fetched_bytes) {
+		set_bit(p->is_fetched, index);
+		p->fetched_bytes[p->task] += fetched_bytes;
+		p->fetched_blocks[p->task]++;
+	}
+	if (bit(p->is_hot, index) && !bit(p->is_here, index)) {
+		set_bit(p->is_here, index);
+		p->hot_have++;
+		p->hot_have_bytes += b.csize;
+		(void)pthread_cond_broadcast(&p->changed);
+	}
+	(void)pthread_mutex_unlock(&p->all->lock);
+}
+
+/* What of an order is to be fetched. */
+struct want {
+	uint32_t *blocks;
+	size_t n;
+	uint64_t left_out; /* unpacked bytes for which there is no room */
+};
+
+static uint64_t held_bytes(struct prefetch *p)
+{
+	uint64_t sum = 0;
+	struct block b;
+
+	for (size_t i = 0; i < p->rest_order->n; i++) {
+		if (!device_has(p->dev, p->rest_order->blocks[i]))
+			continue;
+		blockmap_block(p->map, p->rest_order->blocks[i], &b);
+		sum += round_up(b.usize, BLOCK_ALIGN);
+	}
+	return sum;
+}
+
+/*
+ * What is missing, up to the room that the node has.  More would drive out what
+ * came before it, so that the next start would fetch it again.
+ */
+static int list_missing(struct prefetch *p, const struct order *o,
+			struct want *ret, struct error *err)
+{
+	const struct prefetcher_config *cfg = &p->all->cfg;
+	struct want w = { .blocks = calloc(o->n + 1, sizeof(*w.blocks)) };
+	uint64_t room = UINT64_MAX, used = 0, size;
+	struct block b;
+
+	if (!w.blocks)
+		return error_nomem(err);
+	if (cfg->room) {
+		room = cfg->room(cfg->arg);
+		used = held_bytes(p);
+	}
+	for (size_t i = 0; i < o->n; i++) {
+		blockmap_block(p->map, o->blocks[i], &b);
+		if (device_has(p->dev, o->blocks[i])) {
+			have(p, o->blocks[i], 0);
+			continue;
+		}
+		size = round_up(b.usize, BLOCK_ALIGN);
+		if (w.left_out || size > room || used > room - size) {
+			w.left_out += size;
+			continue;
+		}
+		used += size;
+		w.blocks[w.n++] = o->blocks[i];
+	}
+	*ret = w;
+	return 0;
+}
+
+static int fetch(struct prefetch *p, enum task task, const struct order *o,
+		 struct error *err)
+{
+	const struct prefetch_limits *l = &p->all->cfg.limits;
+	bool is_hot = task == TASK_HOT;
+	struct want w = { .n = 0 };
+	int rc = list_missing(p, o, &w, err);
+	struct device_list list = {
+		.priority = is_hot ? SOURCE_HOT : SOURCE_COLD,
+		.streams = is_hot ? l->hot_streams : l->cold_streams,
+		.gap = is_hot ? l->gap : 0,
+		.range_max = is_hot ? l->hot_range : l->cold_range,
+		.have = have,
+		.arg = p,
+		.pause = prefetcher_pause,
+		.cancel = &p->cancel,
+	};
+
+	if (rc < 0)
+		return rc;
+	list.blocks = w.blocks;
+	list.n = w.n;
+	if (w.n > 0)
+		rc = device_fetch_list(p->dev, &list, err);
+	if (rc == 0 && w.left_out)
+		rc = error_set(err, ENOSPC,
+			       "the node has no room for %" PRIu64
+			       " MiB of it: give the cache more "
+			       "(--cache-quota), or the disk",
+			       w.left_out / MIB + 1);
+	free(w.blocks);
+	return rc;
+}
+
+int prefetch_run(struct prefetch *p, enum task task, struct error *err)
+{
+	struct order *o;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&p->all->lock);
+	o = order_ref(task == TASK_HOT ? p->hot : p->rest_order);
+	(void)pthread_mutex_unlock(&p->all->lock);
+	if (o)
+		rc = fetch(p, task, o, err);
+	order_unref(o);
+	return rc;
+}
+
+/* With the lock: try again later. */
+static void put_off(struct prefetch *p, int rc, const struct error *err)
+{
+	int64_t first = p->all->cfg.limits.retry_ns;
+	unsigned int doublings =
+		p->failures < RETRY_DOUBLINGS ? p->failures : RETRY_DOUBLINGS;
+	bool no_room = rc == -ENOSPC;
+
+	p->state = no_room ? PREFETCH_PAUSED : PREFETCH_FAILED;
+	/* The same again is one pause. */
+	p->n_pauses += no_room && p->failures == 0;
+	p->n_failures += !no_room;
+	p->error = *err;
+	p->due_ns =
+		prefetch_now_ns() + ((first ? first : RETRY_NS) << doublings);
+	p->failures++;
+	p->requeue = true;
+}
+
+bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
+		       const struct error *err)
+{
+	p->starved = false;
+	if (p->n_stopping)
+		return false;
+	__atomic_store_n(&p->cancel, false, __ATOMIC_RELAXED);
+	if (p->again)
+		return false;
+	if (rc < 0) {
+		put_off(p, rc, err);
+		return false;
+	}
+	p->failures = 0;
+	if (task == TASK_HOT && p->hot) {
+		p->hot_ns = prefetch_now_ns() - p->begun_ns;
+		p->hot_have = p->hot->n;
+		p->hot_have_bytes = p->hot->bytes;
+	}
+	if (task == TASK_HOT && p->rest) {
+		p->task = TASK_COLD;
+		p->requeue = true;
+		return false;
+	}
+	p->state = PREFETCH_DONE;
+	return true;
+}
+
+/* ------------------------------------------------------------- waiting --- */
+
+/* With the lock. */
+static enum prefetch_phase phase_of(const struct prefetch *p)
+{
+	if (p->state != PREFETCH_HOT)
+		return p->state;
+	if (p->starved)
+		return PREFETCH_PAUSED;
+	return p->task == TASK_HOT ? PREFETCH_HOT : PREFETCH_COLD;
+}
+
+static bool has_enough(const struct prefetch *p, const struct wait_policy *w)
+{
+	uint64_t all = p->hot ? p->hot->bytes : 0;
+
+	if (w->kind == WAIT_NONE || hot_is_whole(p))
+		return true;
+	return w->kind == WAIT_SHARE &&
+	       p->hot_have_bytes >= all / 1000 * w->permille +
+					    all % 1000 * w->permille / 1000;
+}
+
+/* With the lock: 1 to wait on. */
+static int look(const struct prefetch *p, const struct wait_policy *w,
+		struct error *err)
+{
+	enum prefetch_phase phase = phase_of(p);
+
+	if (has_enough(p, w))
+		return 0;
+	if (phase == PREFETCH_STOPPED)
+		return error_set(err, ECANCELED, "image %s: prefetch stopped",
+				 p->label);
+	if (phase != PREFETCH_FAILED && phase != PREFETCH_PAUSED)
+		return 1;
+	if (err)
+		*err = p->error;
+	return error_wrap(err, p->error.code ? -p->error.code : -EAGAIN,
+			  "image %s: prefetch %s", p->label,
+			  prefetch_phase_name(phase));
+}
+
+int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
+		  int64_t deadline_ns, struct error *err)
+{
+	int64_t until = INT64_MAX;
+	struct timespec ts;
+	int rc;
+
+	if (policy->kind == WAIT_DEADLINE)
+		until = prefetch_now_ns() + policy->ns;
+	if (deadline_ns && deadline_ns < until)
+		until = deadline_ns;
+	ts.tv_sec = until / NS_PER_S;
+	ts.tv_nsec = until % NS_PER_S;
+	(void)pthread_mutex_lock(&p->all->lock);
+	while ((rc = look(p, policy, err)) > 0) {
+		if (prefetch_now_ns() >= until) {
+			rc = error_set(err, ETIMEDOUT,
+				       "image %s: %zu of %zu blocks of the hot "
+				       "set came in time",
+				       p->label, p->hot_have,
+				       p->hot ? p->hot->n : 0);
+			break;
+		}
+		(void)pthread_cond_timedwait(&p->changed, &p->all->lock, &ts);
+	}
+	(void)pthread_mutex_unlock(&p->all->lock);
+	return rc;
+}
+
+void prefetch_wait_end(struct prefetch *p, int64_t deadline_ns)
+{
+	struct timespec ts = { .tv_sec = deadline_ns / NS_PER_S,
+			       .tv_nsec = deadline_ns % NS_PER_S };
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&p->all->lock);
+	while (rc == 0 &&
+	       (p->state == PREFETCH_HOT || p->state == PREFETCH_PAUSED))
+		rc = pthread_cond_timedwait(&p->changed, &p->all->lock, &ts);
+	(void)pthread_mutex_unlock(&p->all->lock);
+}
+
+/* ------------------------------------------------------------- figures --- */
+
+enum prefetch_phase prefetch_get_phase(struct prefetch *p)
+{
+	enum prefetch_phase phase;
+
+	(void)pthread_mutex_lock(&p->all->lock);
+	phase = phase_of(p);
+	(void)pthread_mutex_unlock(&p->all->lock);
+	return phase;
+}
+
+void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
+{
+	const struct order *all = p->rest_order;
+	struct prefetch_stats s = { .all_blocks = all->n,
+				    .all_bytes = all->bytes };
+	struct block b;
+
+	for (size_t i = 0; i < all->n; i++) {
+		if (!device_has(p->dev, all->blocks[i]))
+			continue;
+		blockmap_block(p->map, all->blocks[i], &b);
+		s.all_have++;
+		s.all_have_bytes += b.csize;
+	}
+	(void)pthread_mutex_lock(&p->all->lock);
+	s.phase = phase_of(p);
+	if (s.phase == PREFETCH_FAILED || s.phase == PREFETCH_PAUSED)
+		s.error = p->error;
+	if (p->hot) {
+		s.hot_blocks = p->hot->n;
+		s.hot_bytes = p->hot->bytes;
+	}
+	s.hot_have = p->hot_have;
+	s.hot_have_bytes = p->hot_have_bytes;
+	s.hot_fetched_bytes = p->fetched_bytes[TASK_HOT];
+	s.cold_fetched_bytes = p->fetched_bytes[TASK_COLD];
+	s.hot_fetched_blocks = p->fetched_blocks[TASK_HOT];
+	s.cold_fetched_blocks = p->fetched_blocks[TASK_COLD];
+	s.pauses = p->n_pauses;
+	s.failures = p->n_failures;
+	s.hot_ns = p->hot_ns;
+	(void)pthread_mutex_unlock(&p->all->lock);
+	*ret = s;
+}
+
+int prefetch_fetched(struct prefetch *p, uint8_t **ret_bits, struct error *err)
+{
+	uint8_t *bits = calloc(bit_bytes(p) + 1, 1);
+
+	if (!bits)
+		return error_nomem(err);
+	(void)pthread_mutex_lock(&p->all->lock);
+	memcpy(bits, p->is_fetched, bit_bytes(p));
+	(void)pthread_mutex_unlock(&p->all->lock);
+	*ret_bits = bits;
+	return 0;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside of prefetching; private to prefetcher.c and prefetch.c.
+ *
+ *   prefetcher.c  threads, whose turn it is, what makes bulk wait
+ *   prefetch.c    the prefetch of one image: what it fetches, and how far it is
+ *
+ * One lock, prefetcher.lock, guards all of it.  It is a leaf: not held over
+ * calls of the device, the configuration's functions or `done`.
+ */
+#ifndef BOOTSEER_PREFETCHER_PREFETCH_H
+#define BOOTSEER_PREFETCHER_PREFETCH_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "prefetcher/limit.h"
+#include "prefetcher/order.h"
+
+/* Images at once.  Two for the rest, so that a slow registry does not keep the
+ * images of others waiting. */
+#define HOT_WORKERS 8u
+#define COLD_WORKERS 2u
+
+enum task {
+	TASK_HOT,
+	TASK_COLD,
+	TASKS,
+};
+
+TAILQ_HEAD(prefetch_queue, prefetch);
+
+struct prefetcher {
+	struct prefetcher_config cfg;
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t work;  /* somebody is queued, may go on, or `stop` */
+	bool stop;
+	struct limit limits[TASKS];
+	struct prefetch_queue queue[TASKS];
+	unsigned int n_hot; /* hot sets under way */
+	unsigned int n_workers;
+	struct worker {
+		struct prefetcher *p;
+		enum task task;
+		pthread_t id;
+	} workers[HOT_WORKERS + COLD_WORKERS];
+};
+
+struct prefetch {
+	struct prefetcher *all;
+	struct device *dev;
+	const struct blockmap *map;
+	char *label;
+	void (*done)(void *arg);
+	void *arg;
+	struct order *rest_order; /* all blocks */
+	volatile bool cancel;     /* atomic: the fetcher looks at it */
+
+	/* With the lock: */
+	TAILQ_ENTRY(prefetch) queue;
+	pthread_cond_t changed; /* more is there, or another state */
+	struct order *hot;      /* NULL: there is no trace */
+	bool rest;              /* is wanted too */
+	enum task task;         /* what is, or would be, under way */
+	/* IDLE, DONE, PAUSED, FAILED, STOPPED; HOT stands for both tasks. */
+	enum prefetch_phase state;
+	bool queued, running;
+	bool again;   /* a start came: begin anew when this run ends */
+	bool requeue; /* how the run ended: `task` is to follow */
+	unsigned int n_stopping; /* who wait for its end */
+	bool starved;            /* pressure makes it wait */
+	int64_t due_ns;          /* not before */
+	int64_t begun_ns;        /* prefetch_start() */
+	unsigned int failures;   /* in a row */
+	struct error error;
+
+	uint8_t *is_hot, *is_here, *is_fetched; /* bits by index of the map */
+	size_t hot_have;
+	uint64_t hot_have_bytes;
+	int64_t hot_ns;
+	uint64_t fetched_bytes[TASKS], fetched_blocks[TASKS];
+	uint64_t n_pauses, n_failures;
+};
+
+int64_t prefetch_now_ns(void);
+
+/* prefetcher.c; with the lock. */
+void prefetcher_enqueue(struct prefetcher *all, struct prefetch *p);
+void prefetcher_dequeue(struct prefetcher *all, struct prefetch *p);
+
+/* prefetcher.c; without the lock.  device_list.pause of a prefetch. */
+int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes);
+
+/* prefetch.c; with the lock: what a prefetch begins with. */
+enum task prefetch_first_task(const struct prefetch *p);
+/* Without the lock: do the task that is its turn. */
+int prefetch_run(struct prefetch *p, enum task task, struct error *err);
+/* With the lock: it ended so.  True when all that was asked for is there. */
+bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
+		       const struct error *err);
+
+#endif

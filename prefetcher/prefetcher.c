@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Threads of all prefetches, whose turn it is, and what makes bulk wait. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "prefetcher/prefetch.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
+#define PRESSURE_POLL_NS (500 * NS_PER_MS)
+#define IDLE_POLL_NS (100 * NS_PER_MS) /* are the readers idle now? */
+#define HOT_POLL_NS (20 * NS_PER_MS)   /* is the other's hot set there? */
+#define PAUSE_MAX_NS NS_PER_S
+#define NEVER INT64_MAX
+
+int64_t prefetch_now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* ---------------------------------------------------------------- turns --- */
+
+/* Is another image's hot set on its way, or about to be? */
+static bool is_hot_under_way(struct prefetcher *all, int64_t now)
+{
+	struct prefetch *p;
+
+	if (all->n_hot > 0)
+		return true;
+	TAILQ_FOREACH(p, &all->queue[TASK_HOT], queue)
+	if (p->due_ns <= now)
+		return true;
+	return false;
+}
+
+/* Nanoseconds until `p` may begin.  `idle_ns`: of the readers. */
+static int64_t wait_of(struct prefetcher *all, struct prefetch *p,
+		       int64_t idle_ns, int64_t now)
+{
+	const struct prefetch_limits *l = &all->cfg.limits;
+
+	if (p->due_ns > now)
+		return p->due_ns - now;
+	if (p->task == TASK_HOT)
+		return 0;
+	/* Its end wakes us. */
+	if (is_hot_under_way(all, now))
+		return NEVER;
+	if (p->hot || idle_ns >= l->settle_ns ||
+	    now - p->begun_ns >= l->settle_max_ns)
+		return 0;
+	return IDLE_POLL_NS;
+}
+
+/* Whose turn it is, or NULL and how long to wait for one. */
+static struct prefetch *pick(struct prefetcher *all, enum task task,
+			     int64_t idle_ns, int64_t *ret_wait)
+{
+	int64_t now = prefetch_now_ns();
+	struct prefetch *p;
+
+	*ret_wait = NEVER;
+	TAILQ_FOREACH(p, &all->queue[task], queue)
+	{
+		int64_t wait = wait_of(all, p, idle_ns, now);
+
+		if (wait == 0)
+			return p;
+		if (wait < *ret_wait)
+			*ret_wait = wait;
+	}
+	return NULL;
+}
+
+void prefetcher_enqueue(struct prefetcher *all, struct prefetch *p)
+{
+	p->queued = true;
+	TAILQ_INSERT_TAIL(&all->queue[p->task], p, queue);
+	/* Of both kinds of workers, the right one must wake up. */
+	(void)pthread_cond_broadcast(&all->work);
+}
+
+void prefetcher_dequeue(struct prefetcher *all, struct prefetch *p)
+{
+	TAILQ_REMOVE(&all->queue[p->task], p, queue);
+	p->queued = false;
+	(void)pthread_cond_broadcast(&all->work);
+}
+
+/* With the lock, released meanwhile. */
+static void run_one(struct prefetcher *all, struct prefetch *p)
+{
+	struct error err = ERROR_INIT;
+	enum task task = p->task;
+	bool is_done;
+	int rc;
+
+	prefetcher_dequeue(all, p);
+	p->running = true;
+	p->state = PREFETCH_HOT;
+	all->n_hot += task == TASK_HOT;
+	(void)pthread_mutex_unlock(&all->lock);
+	rc = prefetch_run(p, task, &err);
+	(void)pthread_mutex_lock(&all->lock);
+	all->n_hot -= task == TASK_HOT;
+	is_done = prefetch_conclude(p, task, rc, &err);
+	(void)pthread_cond_broadcast(&p->changed);
+	if (is_done && p->done) {
+		(void)pthread_mutex_unlock(&all->lock);
+		p->done(p->arg);
+		(void)pthread_mutex_lock(&all->lock);
+	}
+	p->running = false;
+	if (p->again)
+		p->task = prefetch_first_task(p);
+	if ((p->again || p->requeue) && !p->n_stopping)
+		prefetcher_enqueue(all, p);
+	p->again = p->requeue = false;
+	(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_cond_broadcast(&all->work);
+}
+
+static int64_t demand_idle(const struct prefetcher *all)
+{
+	return all->cfg.demand_idle_ns ? all->cfg.demand_idle_ns(all->cfg.arg)
+				       : NEVER;
+}
+
+/* With the lock, released meanwhile. */
+static void wait_for_work(struct prefetcher *all, int64_t wait_ns)
+{
+	struct timespec ts;
+	int64_t until;
+
+	if (wait_ns == NEVER) {
+		(void)pthread_cond_wait(&all->work, &all->lock);
+		return;
+	}
+	until = prefetch_now_ns() + wait_ns;
+	ts.tv_sec = until / NS_PER_S;
+	ts.tv_nsec = until % NS_PER_S;
+	(void)pthread_cond_timedwait(&all->work, &all->lock, &ts);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct prefetcher *all = w->p;
+	int64_t wait = 0, idle = 0;
+	struct prefetch *p;
+
+	(void)pthread_mutex_lock(&all->lock);
+	while (!all->stop) {
+		if (w->task == TASK_COLD &&
+		    !TAILQ_EMPTY(&all->queue[TASK_COLD])) {
+			(void)pthread_mutex_unlock(&all->lock);
+			idle = demand_idle(all);
+			(void)pthread_mutex_lock(&all->lock);
+		}
+		p = all->stop ? NULL : pick(all, w->task, idle, &wait);
+		if (p)
+			run_one(all, p);
+		else if (!all->stop)
+			wait_for_work(all, wait);
+	}
+	(void)pthread_mutex_unlock(&all->lock);
+	return NULL;
+}
+
+/* ------------------------------------------------------------- waiting --- */
+
+/* With the lock: note that pressure begins or ends. */
+static void set_starved(struct prefetch *p, bool starved,
+			const struct error *why)
+{
+	if (starved)
+		p->error = *why;
+	if (p->starved == starved)
+		return;
+	p->starved = starved;
+	p->n_pauses += starved;
+	(void)pthread_cond_broadcast(&p->changed);
+}
+
+int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
+{
+	struct prefetch *p = prefetch;
+	struct prefetcher *all = p->all;
+	struct error why = ERROR_INIT;
+	int64_t wait, now = prefetch_now_ns();
+	bool starved =
+		all->cfg.pressure && all->cfg.pressure(all->cfg.arg, &why);
+
+	(void)pthread_mutex_lock(&all->lock);
+	set_starved(p, starved, &why);
+	if (starved)
+		wait = PRESSURE_POLL_NS;
+	else if (p->task == TASK_COLD && is_hot_under_way(all, now))
+		wait = HOT_POLL_NS;
+	else
+		wait = limit_take(&all->limits[p->task], next_bytes, now);
+	(void)pthread_mutex_unlock(&all->lock);
+	return wait < PAUSE_MAX_NS ? wait : PAUSE_MAX_NS;
+}
+
+/* --------------------------------------------------------- new and free --- */
+
+static int check_config(const struct prefetch_limits *l, struct error *err)
+{
+	if (!l->hot_streams || !l->cold_streams)
+		return error_set(err, EINVAL, "prefetch needs streams");
+	if (l->hot_rate > LIMIT_RATE_MAX || l->cold_rate > LIMIT_RATE_MAX)
+		return error_set(err, EINVAL,
+				 "a rate of prefetch is at most 16G a second");
+	return 0;
+}
+
+static void stop_workers(struct prefetcher *all)
+{
+	(void)pthread_mutex_lock(&all->lock);
+	all->stop = true;
+	(void)pthread_cond_broadcast(&all->work);
+	(void)pthread_mutex_unlock(&all->lock);
+	for (unsigned int i = 0; i < all->n_workers; i++)
+		(void)pthread_join(all->workers[i].id, NULL);
+}
+
+void prefetcher_free(struct prefetcher *all)
+{
+	if (!all)
+		return;
+	stop_workers(all);
+	(void)pthread_cond_destroy(&all->work);
+	(void)pthread_mutex_destroy(&all->lock);
+	free(all);
+}
+
+static void init(struct prefetcher *all, const struct prefetcher_config *cfg)
+{
+	pthread_condattr_t monotonic;
+
+	all->cfg = *cfg;
+	all->limits[TASK_HOT].rate = cfg->limits.hot_rate;
+	all->limits[TASK_COLD].rate = cfg->limits.cold_rate;
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&all->lock, NULL);
+	(void)pthread_cond_init(&all->work, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+	for (size_t i = 0; i < TASKS; i++)
+		TAILQ_INIT(&all->queue[i]);
+}
+
+int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
+		   struct error *err)
+{
+	struct prefetcher *all;
+	int rc = check_config(&cfg->limits, err);
+
+	if (rc < 0)
+		return rc;
+	all = calloc(1, sizeof(*all));
+	if (!all)
+		return error_nomem(err);
+	init(all, cfg);
+	while (all->n_workers < ARRAY_SIZE(all->workers)) {
+		struct worker *w = &all->workers[all->n_workers];
+
+		w->p = all;
+		w->task = all->n_workers < HOT_WORKERS ? TASK_HOT : TASK_COLD;
+		rc = -pthread_create(&w->id, NULL, worker_main, w);
+		if (rc < 0) {
+			prefetcher_free(all);
+			return error_set(err, -rc, "start thread: %s",
+					 strerror(-rc));
+		}
+		all->n_workers++;
+	}
+	*ret = all;
+	return 0;
+}
