@@ -5,10 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "prefetcher/prefetcher.h"
+
 #define AT(member) offsetof(struct node_config, member)
 
 static const char *const datapaths[] = { "auto", "erofs-fuse", "erofs-loop",
 					 "fuse", NULL };
+static const char *const prefetches[] = { "off", "hot", "all", NULL };
 static const char *const log_levels[] = { "error", "warning", "info", "debug",
 					  NULL };
 
@@ -122,6 +125,87 @@ static const struct option_spec options[] = {
 	  .arg = "TIME",
 	  .help = "Time a mount may take to check an image that is whole on "
 		  "the node and to mount it without a daemon; 0ms: never." },
+	{ .key = "prefetch",
+	  .type = OPTION_ENUM,
+	  .offset = AT(prefetch),
+	  .def = "all",
+	  .values = prefetches,
+	  .arg = "WHAT",
+	  .help = "What is fetched before it is read: what a recorded start "
+		  "has read (hot), then the whole image (all), or nothing "
+		  "(off)." },
+	{ .key = "wait",
+	  .type = OPTION_STRING,
+	  .offset = AT(wait),
+	  .def = "none",
+	  .arg = "POLICY",
+	  .help = "What a container's start waits for: all of the recorded "
+		  "blocks, share:90%, deadline:5s, or none." },
+	{ .key = "hot-streams",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(hot_streams),
+	  .def = "8",
+	  .min = "1",
+	  .max = "256",
+	  .arg = "N",
+	  .help = "Transfers at once of an image's recorded blocks; never "
+		  "more than --fetch-threads." },
+	{ .key = "cold-streams",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(cold_streams),
+	  .def = "8",
+	  .min = "1",
+	  .max = "256",
+	  .arg = "N",
+	  .help = "The same of the rest of the image." },
+	{ .key = "hot-rate",
+	  .type = OPTION_SIZE,
+	  .offset = AT(hot_rate),
+	  .def = "0",
+	  .max = "16G",
+	  .arg = "SIZE",
+	  .help = "Bytes a second of recorded blocks, of all images "
+		  "together; 0: no limit." },
+	{ .key = "cold-rate",
+	  .type = OPTION_SIZE,
+	  .offset = AT(cold_rate),
+	  .def = "0",
+	  .max = "16G",
+	  .arg = "SIZE",
+	  .help = "The same of the rest of the images." },
+	{ .key = "hot-gap",
+	  .type = OPTION_SIZE,
+	  .offset = AT(hot_gap),
+	  .def = "64K",
+	  .max = "64M",
+	  .arg = "SIZE",
+	  .help = "Bytes that nobody asked for in a range of recorded "
+		  "blocks, where they save a request." },
+	{ .key = "hot-range",
+	  .type = OPTION_SIZE,
+	  .offset = AT(hot_range),
+	  .def = "4M",
+	  .min = "64K",
+	  .max = "64M",
+	  .arg = "SIZE",
+	  .help = "Bytes of one request for recorded blocks." },
+	{ .key = "cold-range",
+	  .type = OPTION_SIZE,
+	  .offset = AT(cold_range),
+	  .def = "4M",
+	  .min = "64K",
+	  .max = "64M",
+	  .arg = "SIZE",
+	  .help = "Bytes of one request for the rest." },
+	{ .key = "prefetch-retry",
+	  .type = OPTION_DURATION,
+	  .offset = AT(prefetch_retry),
+	  .def = "15s",
+	  .min = "100ms",
+	  .max = "1h",
+	  .arg = "TIME",
+	  .help = "A prefetch that failed is tried again after so long, then "
+		  "with growing pauses." },
 	{ .key = "metrics",
 	  .type = OPTION_STRING,
 	  .offset = AT(metrics),
@@ -192,6 +276,10 @@ const struct option_program node_program = {
 
 int node_config_check(const struct node_config *c, struct error *err)
 {
+	struct wait_policy wait;
+
+	if (wait_policy_parse(c->wait, &wait, err) < 0)
+		return error_wrap(err, -EINVAL, "--wait");
 	if (c->root[0] != '/' || c->run[0] != '/')
 		return error_set(err, EINVAL,
 				 "--root and --run must be absolute paths");

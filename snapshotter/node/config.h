@@ -17,7 +17,13 @@ struct node_config {
 	int64_t connect_timeout, stall_timeout; /* ns; of the registry */
 	uint64_t attempts;                      /* of a registry request */
 	int64_t complete_budget;                /* ns; see complete.c */
-	char *metrics; /* "address:port"; NULL is none */
+	char *prefetch;                         /* "off", "hot", "all" */
+	char *wait;                             /* wait_policy_parse() */
+	uint64_t hot_streams, cold_streams;
+	uint64_t hot_rate, cold_rate; /* bytes a second; 0 no limit */
+	uint64_t hot_gap, hot_range, cold_range; /* bytes */
+	int64_t prefetch_retry; /* ns; after the first failure */
+	char *metrics;          /* "address:port"; NULL is none */
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port" */
 	char *log_level;

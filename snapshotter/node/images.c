@@ -272,6 +272,13 @@ struct image *images_find(struct images *t, const char *name)
 	return i;
 }
 
+void images_ref(struct image *i)
+{
+	images_lock(i->all);
+	i->refs++;
+	images_unlock(i->all);
+}
+
 void images_put(struct image *i)
 {
 	bool dead;
@@ -411,6 +418,18 @@ int image_set_complete(struct image *i, bool complete, struct error *err)
 	images_lock(i->all);
 	changed = i->state.complete != complete;
 	i->state.complete = complete;
+	images_unlock(i->all);
+	return changed ? save_state(i, i->dir, err) : 0;
+}
+
+int image_set_prefetch(struct image *i, enum state_prefetch prefetch,
+		       struct error *err)
+{
+	bool changed;
+
+	images_lock(i->all);
+	changed = i->state.prefetch != prefetch && !i->removed;
+	i->state.prefetch = prefetch;
 	images_unlock(i->all);
 	return changed ? save_state(i, i->dir, err) : 0;
 }

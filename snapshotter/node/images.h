@@ -8,6 +8,7 @@
  *	blockmap       block map
  *	state.json     what the node remembers (state.h)
  *	complete.*     see complete.c
+ *	hot.json       see prefetch.c
  *
  * A folder appears by rename when all of it is durable.  Safe from any thread.
  */
@@ -24,6 +25,7 @@
 #define IMAGE_HEX_MAX 65 /* 64 hex digits and NUL */
 
 struct mounted;
+struct image_prefetch;
 
 struct image {
 	struct digest id;
@@ -34,8 +36,9 @@ struct image {
 
 	struct image_state state; /* images_lock(); change by image_*() */
 	struct mounted *mounted;  /* images_lock(); set inside the gate */
-	struct error last_error;  /* images_lock() */
-	int64_t last_error_at;    /* seconds since 1970 */
+	struct image_prefetch *prefetch; /* images_lock(); of prefetch.c */
+	struct error last_error;         /* images_lock() */
+	int64_t last_error_at;           /* seconds since 1970 */
 
 	unsigned int refs; /* the table's, as the rest */
 	bool removed;
@@ -59,6 +62,9 @@ void images_unlock(struct images *t);
 struct image *images_get(struct images *t, const struct digest *id) MUST_CHECK;
 struct image *images_find(struct images *t, const char *name) MUST_CHECK;
 void images_put(struct image *i); /* NULL is allowed */
+
+/* One more use of an image that the caller has a use of. */
+void images_ref(struct image *i);
 
 /* A use of each image; the array is the caller's. */
 int images_list(struct images *t, struct image ***ret, size_t *ret_n,
@@ -88,6 +94,8 @@ int image_add_user(struct image *i, const char *user,
 int image_remove_user(struct image *i, const char *user, bool *ret_was,
 		      struct error *err) MUST_CHECK;
 int image_set_complete(struct image *i, bool complete,
+		       struct error *err) MUST_CHECK;
+int image_set_prefetch(struct image *i, enum state_prefetch prefetch,
 		       struct error *err) MUST_CHECK;
 /* `name` leads to this image from now on, and to no other. */
 int image_set_name(struct image *i, const char *name,

@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "snapshotter/node/metrics.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/prefetch.h"
 #include "snapshotter/node/server.h"
 
 #define SOCKET_NAME "bootseerd.sock"
@@ -29,6 +30,7 @@
 
 struct daemon {
 	struct node node;
+	struct work resume; /* of prefetches */
 	struct loop *loop;
 	struct pool *pool;
 	struct server *server;
@@ -179,11 +181,14 @@ static int node_open(struct node *n, struct error *err)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
 		rc = open_datapath(n, err);
+	if (rc == 0)
+		rc = node_prefetch_open(n, err);
 	return rc;
 }
 
 static void node_close(struct node *n)
 {
+	node_prefetch_close(n);
 	if (n->datapath)
 		node_leave(n);
 	fd_keeper_close(n->keeper);
@@ -326,6 +331,22 @@ static void daemon_stop(struct daemon *d)
 	node_close(&d->node);
 }
 
+static void run_resume(struct work *w)
+{
+	struct daemon *d = container_of(w, struct daemon, resume);
+
+	node_prefetch_resume(&d->node);
+}
+
+/* It reads and hashes block maps: nobody waits for that. */
+static int resume_prefetches(struct daemon *d, struct error *err)
+{
+	d->resume.run = run_resume;
+	if (pool_submit(d->pool, &d->resume) < 0)
+		return error_set(err, EAGAIN, "no thread for the prefetches");
+	return 0;
+}
+
 static int run(const struct node_config *cfg, struct error *err)
 {
 	struct daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
@@ -341,6 +362,8 @@ static int run(const struct node_config *cfg, struct error *err)
 		node_restore(&d.node);
 		rc = start_serving(&d, err);
 	}
+	if (rc == 0)
+		rc = resume_prefetches(&d, err);
 	if (rc == 0) {
 		notify_ready();
 		rc = loop_run(d.loop, err);

@@ -6,6 +6,9 @@
 
 #include "common/log.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/prefetch.h"
+
+#define PREFETCH_WAIT_MS_MAX 60000
 
 /* Returns the result, the caller's; or NULL and `err`. */
 typedef json_t *method_fn(struct node *n, json_t *params, struct error *err);
@@ -209,6 +212,49 @@ static json_t *do_umount(struct node *n, json_t *params, struct error *err)
 	return checked(json_pack("{s:i}", "released", released), err);
 }
 
+static int prefetch_what(struct node *n, struct image *i, const char *what,
+			 struct error *err)
+{
+	if (strcmp(what, "stop") == 0)
+		return node_prefetch_stop(n, i, err);
+	if (strcmp(what, "all") == 0)
+		return node_prefetch_hot(n, i, NULL, true, err);
+	if (strcmp(what, "hot") == 0)
+		return node_prefetch_hot(n, i, NULL, false, err);
+	return error_set(err, EINVAL,
+			 "parameters: what is 'hot', 'all' or 'stop'");
+}
+
+static json_t *do_prefetch(struct node *n, json_t *params, struct error *err)
+{
+	const char *id, *what = NULL;
+	json_int_t wait_ms = 0;
+	json_t *result = NULL;
+	json_error_t why;
+	struct image *i;
+	int rc = 0;
+
+	if (UNPACK(params, err, "{s:s, s?s, s?I}", "id", &id, "what", &what,
+		   "wait_ms", &wait_ms) < 0)
+		return NULL;
+	if (wait_ms < 0 || wait_ms > PREFETCH_WAIT_MS_MAX) {
+		error_set(err, EINVAL, "parameters: wait_ms is 0 to %d",
+			  PREFETCH_WAIT_MS_MAX);
+		return NULL;
+	}
+	i = image_by_id(n, id, err);
+	if (!i)
+		return NULL;
+	if (what)
+		rc = prefetch_what(n, i, what, err);
+	if (rc == 0) {
+		node_prefetch_wait_end(n, i, wait_ms * 1000000);
+		result = checked(node_prefetch_json(n, i), err);
+	}
+	images_put(i);
+	return result;
+}
+
 static json_t *do_layer(struct node *n, json_t *params, struct error *err)
 {
 	const char *ref, *manifest = NULL, *dir;
@@ -278,13 +324,10 @@ static const struct method {
 	const char *name;
 	method_fn *fn;
 } methods[] = {
-	{ "image.prepare", do_prepare },
-	{ "image.mount", do_mount },
-	{ "image.umount", do_umount },
-	{ "layer.apply", do_layer },
-	{ "node.status", do_status },
-	{ "node.doctor", do_doctor },
-	{ "node.gc", do_gc },
+	{ "image.prepare", do_prepare }, { "image.mount", do_mount },
+	{ "image.umount", do_umount },   { "image.prefetch", do_prefetch },
+	{ "layer.apply", do_layer },     { "node.status", do_status },
+	{ "node.doctor", do_doctor },    { "node.gc", do_gc },
 };
 
 static json_t *dispatch(struct node *n, const struct control_request *r,

@@ -28,6 +28,7 @@ struct node {
 	struct datapath *datapath;
 	struct origins *origins;
 	struct images *images;
+	struct prefetches *prefetches;
 	struct gate *gate; /* of work on one image */
 	struct node_events events;
 	struct device_stats past; /* of devices that are gone; images_lock() */

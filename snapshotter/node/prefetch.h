@@ -2,7 +2,7 @@
 /*
  * The prefetch of each image of the node: with a device of its own, so that it
  * needs no mount, from the first call for it until the image is removed.  Any
- * thread, inside the image's gate or not.
+ * thread; not inside the image's gate, but for node_prefetch_drop().
  *
  * What was asked for and is not done yet is in ROOT/images/ID/ (state.json and
  * hot.json): the next bootseerd goes on with it.
@@ -59,6 +59,23 @@ bool node_prefetch_stats(struct node *n, struct image *i,
  * no prefetch. */
 int node_prefetch_fetched(struct node *n, struct image *i, uint8_t **ret_bits,
 			  struct error *err) MUST_CHECK;
+
+/* Wait until it is done, failed, stopped or was never begun, at most so long. */
+void node_prefetch_wait_end(struct node *n, struct image *i,
+			    int64_t timeout_ns);
+
+/* For status and control socket; of status.c. */
+json_t *node_prefetch_json(struct node *n, struct image *i) MUST_CHECK;
+
+/* The sums of all images, those that are gone too; only what was fetched,
+ * pauses and failures. */
+struct prefetch_sums {
+	uint64_t under_way; /* images */
+	uint64_t hot_bytes, cold_bytes, hot_blocks, cold_blocks;
+	uint64_t pauses, failures;
+	uint64_t fetches, fetched_bytes; /* of their devices */
+};
+void node_prefetch_sums(struct node *n, struct prefetch_sums *ret);
 
 /* The image was removed: stop and forget. */
 void node_prefetch_drop(struct node *n, struct image *i);

@@ -73,6 +73,23 @@ int names_add(struct names *l, const char *s, size_t max, bool forget)
 	return 0;
 }
 
+static const char *const prefetch_names[] = {
+	[STATE_PREFETCH_NONE] = "none",
+	[STATE_PREFETCH_HOT] = "hot",
+	[STATE_PREFETCH_ALL] = "all",
+};
+
+static int prefetch_parse(const char *name, enum state_prefetch *ret)
+{
+	for (size_t i = 0; name && i < ARRAY_SIZE(prefetch_names); i++) {
+		if (strcmp(name, prefetch_names[i]) == 0) {
+			*ret = (enum state_prefetch)i;
+			return 0;
+		}
+	}
+	return name ? -EINVAL : 0;
+}
+
 void image_state_fini(struct image_state *s)
 {
 	free(s->host);
@@ -108,6 +125,12 @@ int image_state_format(const struct image_state *s, struct buf *ret,
 			  names_json(&s->users));
 	AUTO_FREE char *text = NULL;
 
+	/* Left out when there is nothing to say: a bootseerd that does not
+	 * know it refuses it. */
+	if (root && s->prefetch != STATE_PREFETCH_NONE &&
+	    json_object_set_new(root, "prefetch",
+				json_string(prefetch_names[s->prefetch])) < 0)
+		return error_nomem(err);
 	if (root)
 		text = json_dumps(root, JSON_INDENT(1));
 	if (!text || buf_puts(ret, text) < 0 || buf_puts(ret, "\n") < 0)
@@ -136,7 +159,7 @@ int image_state_parse(const char *text, size_t len, struct image_state *ret,
 	AUTO_JSON *root = NULL;
 	json_error_t why;
 	json_t *names, *users;
-	const char *host, *repo;
+	const char *host, *repo, *prefetch = NULL;
 	json_int_t index;
 	int format, plain, complete, rc;
 
@@ -150,10 +173,11 @@ int image_state_parse(const char *text, size_t len, struct image_state *ret,
 				 "%d",
 				 format, STATE_FORMAT);
 	if (json_unpack_ex(root, &why, JSON_STRICT,
-			   "{s:i, s:I, s:s, s:s, s:b, s:b, s:o, s:o}", "format",
-			   &format, "index", &index, "host", &host, "repo",
-			   &repo, "plain_http", &plain, "complete", &complete,
-			   "names", &names, "users", &users) < 0)
+			   "{s:i, s:I, s:s, s:s, s:b, s:b, s:o, s:o, s?s}",
+			   "format", &format, "index", &index, "host", &host,
+			   "repo", &repo, "plain_http", &plain, "complete",
+			   &complete, "names", &names, "users", &users,
+			   "prefetch", &prefetch) < 0)
 		return error_set(err, EINVAL, "image state: %s", why.text);
 	if (index < 0)
 		return error_set(err, EINVAL, "image state: index below 0");
@@ -162,14 +186,15 @@ int image_state_parse(const char *text, size_t len, struct image_state *ret,
 	s.complete = complete;
 	s.host = strdup(host);
 	s.repo = strdup(repo);
-	rc = s.host && s.repo ? 0 : -ENOMEM;
+	rc = s.host && s.repo ? prefetch_parse(prefetch, &s.prefetch) : -ENOMEM;
 	if (rc == 0)
 		rc = names_parse(names, STATE_NAMES_MAX, &s.names);
 	if (rc == 0)
 		rc = names_parse(users, STATE_USERS_MAX, &s.users);
 	if (rc < 0) {
 		image_state_fini(&s);
-		return error_set(err, -rc, "image state: names or users");
+		return error_set(err, -rc,
+				 "image state: names, users or prefetch");
 	}
 	*ret = s;
 	return 0;

@@ -29,11 +29,19 @@ int names_add(struct names *l, const char *s, size_t max,
 /* Whether it was there. */
 bool names_remove(struct names *l, const char *s);
 
+/* What of an image is being prefetched and not all there yet. */
+enum state_prefetch {
+	STATE_PREFETCH_NONE,
+	STATE_PREFETCH_HOT,
+	STATE_PREFETCH_ALL,
+};
+
 struct image_state {
 	uint64_t index;    /* datapath_image.index */
 	char *host, *repo; /* where its packs are */
 	bool plain_http;
-	bool complete;      /* mounted without a daemon, last */
+	bool complete; /* mounted without a daemon, last */
+	enum state_prefetch prefetch;
 	struct names names; /* what leads here: "host/repo:tag", digests */
 	struct names users; /* who needs the mount */
 };

@@ -7,6 +7,7 @@
 
 #include "common/counter.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/prefetch.h"
 
 /* Everything that /metrics shows, as plain numbers. */
 struct figures {
@@ -18,6 +19,7 @@ struct figures {
 	uint64_t reads, read_bytes, misses, fetches, fetched_bytes, read_errors;
 	uint64_t blocks, blocks_held;
 	struct cache_stats cache;
+	struct prefetch_sums prefetch;
 	uint64_t resident_bytes, started_at;
 };
 
@@ -88,6 +90,21 @@ static const struct counter_spec table[] = {
 	  "Blocks dropped to make room." },
 	{ "cache_put_failed_total", COUNTER_TOTAL, AT(cache.put_failed),
 	  "Blocks that could not be kept." },
+	{ "prefetches", COUNTER_GAUGE, AT(prefetch.under_way),
+	  "Images that are prefetched now." },
+	{ "prefetch_hot_bytes_total", COUNTER_TOTAL, AT(prefetch.hot_bytes),
+	  "Stored bytes of recorded blocks fetched before they were read." },
+	{ "prefetch_cold_bytes_total", COUNTER_TOTAL, AT(prefetch.cold_bytes),
+	  "The same of the rest of images." },
+	{ "prefetch_hot_blocks_total", COUNTER_TOTAL, AT(prefetch.hot_blocks),
+	  "Recorded blocks fetched before they were read." },
+	{ "prefetch_cold_blocks_total", COUNTER_TOTAL, AT(prefetch.cold_blocks),
+	  "The same of the rest of images." },
+	{ "prefetch_pauses_total", COUNTER_TOTAL, AT(prefetch.pauses),
+	  "Times that a prefetch waited because the node was short of disk or "
+	  "memory." },
+	{ "prefetch_failures_total", COUNTER_TOTAL, AT(prefetch.failures),
+	  "Times that a prefetch was stopped by an error." },
 	{ "resident_bytes", COUNTER_GAUGE, AT(resident_bytes),
 	  "Memory of the process, VmRSS." },
 	{ "start_time_seconds", COUNTER_GAUGE, AT(started_at),
@@ -156,6 +173,9 @@ static int gather(struct node *n, struct figures *f, struct error *err)
 		.started_at = (uint64_t)n->started_at,
 	};
 	cache_get_stats(n->cache, &f->cache);
+	node_prefetch_sums(n, &f->prefetch);
+	f->fetches = f->prefetch.fetches;
+	f->fetched_bytes = f->prefetch.fetched_bytes;
 	images_lock(n->images);
 	add_device_figures(f, &n->past);
 	images_unlock(n->images);
@@ -219,6 +239,24 @@ static const char *mode_of(const struct image *i)
 	return mounted_is_complete(i->mounted) ? "complete" : "lazy";
 }
 
+json_t *node_prefetch_json(struct node *n, struct image *i)
+{
+	struct prefetch_stats s;
+	json_t *j;
+
+	(void)node_prefetch_stats(n, i, &s);
+	j = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "phase",
+		      prefetch_phase_name(s.phase), "hot_bytes",
+		      (json_int_t)s.hot_bytes, "hot_have_bytes",
+		      (json_int_t)s.hot_have_bytes, "all_bytes",
+		      (json_int_t)s.all_bytes, "all_have_bytes",
+		      (json_int_t)s.all_have_bytes, "fetched_bytes",
+		      (json_int_t)(s.hot_fetched_bytes + s.cold_fetched_bytes));
+	if (j && s.error.code)
+		(void)json_object_set_new(j, "error", text_json(s.error.msg));
+	return j;
+}
+
 static json_t *image_json(struct node *n, struct image *i)
 {
 	AUTO_FREE char *label = image_label(i);
@@ -249,6 +287,9 @@ static json_t *image_json(struct node *n, struct image *i)
 						    text_json(i->last_error
 								      .msg)));
 	images_unlock(n->images);
+	if (j)
+		(void)json_object_set_new(j, "prefetch",
+					  node_prefetch_json(n, i));
 	return j;
 }
 

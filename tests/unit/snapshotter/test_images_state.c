@@ -53,6 +53,29 @@ Test(images_state, refuses_what_it_does_not_know)
 		     -EINVAL);
 }
 
+Test(images_state, tells_a_prefetch_only_when_there_is_one)
+{
+	struct image_state s = { .index = 7 }, back;
+	AUTO_BUF none = BUF_INIT;
+	AUTO_BUF all = BUF_INIT;
+
+	s.host = strdup("h");
+	s.repo = strdup("r");
+	cr_assert_eq(image_state_format(&s, &none, NULL), 0);
+	cr_expect_null(strstr(none.data, "prefetch"));
+	cr_assert_eq(parse(none.data, &back), 0);
+	cr_expect_eq(back.prefetch, STATE_PREFETCH_NONE);
+	image_state_fini(&back);
+	s.prefetch = STATE_PREFETCH_ALL;
+	cr_assert_eq(image_state_format(&s, &all, NULL), 0);
+	cr_assert_eq(parse(all.data, &back), 0);
+	cr_expect_eq(back.prefetch, STATE_PREFETCH_ALL);
+	image_state_fini(&back);
+	memcpy(strstr(all.data, "\"all\""), "\"ALL\"", 5);
+	cr_expect_eq(parse(all.data, &back), -EINVAL);
+	image_state_fini(&s);
+}
+
 Test(images_state, keeps_names_once_and_in_order)
 {
 	struct names l = { .v = NULL };
