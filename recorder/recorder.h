@@ -47,15 +47,17 @@ struct file_map {
 
 struct recorder_config {
 	uint64_t device_size; /* bytes */
-	size_t ranges_max; /* first accesses kept; 0: 262144.  16 bytes each */
+	size_t ranges_max;    /* first accesses kept; 0: 262144.  16 bytes each,
+	                    * taken as they come */
 };
 
 /*
  * Notes the first access to each 4 KiB page of a device, in order, with its
- * time.  Memory: one bit a page, and the ranges.  Any thread; one access costs
- * a few loads when its pages were seen before.
+ * time.  Memory: two bits a page, and the ranges.  Any thread; one access costs
+ * a few atomic operations, and no lock when its pages were seen before.
  */
 struct recorder;
+/* -EFBIG: a device of more than 4 TiB. */
 int recorder_new(const struct recorder_config *cfg, struct recorder **ret,
 		 struct error *err) MUST_CHECK;
 void recorder_free(struct recorder *r); /* no device has its observer */
@@ -68,7 +70,7 @@ struct device_observer *recorder_observer(struct recorder *r);
 struct recorder_stats {
 	uint64_t reads, read_bytes;
 	uint64_t ranges;
-	uint64_t misses;
+	uint64_t misses; /* blocks */
 	bool truncated;
 };
 void recorder_get_stats(struct recorder *r, struct recorder_stats *ret);

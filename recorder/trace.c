@@ -25,7 +25,7 @@ struct trace_builder {
 	size_t cap;       /* entries there is room for */
 	size_t bytes;     /* that the trace takes */
 	void *index;      /* tsearch() of its paths */
-	const char *last; /* path of the last entry */
+	const char *last; /* path that was asked for last */
 };
 
 /* ------------------------------------------------------------------- rules --- */
@@ -216,7 +216,7 @@ static int intern(struct trace_builder *b, const char *path, size_t len,
 	char *copy;
 
 	/* Mostly the file of the entry before. */
-	if (b->last && strcmp(b->last, path) == 0) {
+	if (b->last && (b->last == path || strcmp(b->last, path) == 0)) {
 		*ret = b->last;
 		return 0;
 	}
@@ -251,16 +251,26 @@ static int grow(struct trace_builder *b, struct error *err)
 	return 0;
 }
 
+int trace_builder_path(struct trace_builder *b, const char *path,
+		       const char **ret, struct error *err)
+{
+	size_t len = strnlen(path, TRACE_PATH_MAX + 1);
+	int rc = trace_path_check(path, len, err);
+
+	if (rc == 0)
+		rc = intern(b, path, len, ret, err);
+	if (rc == 0)
+		b->last = *ret;
+	return rc;
+}
+
 int trace_builder_add(struct trace_builder *b, const struct trace_entry *e,
 		      struct error *err)
 {
 	struct trace *t = b->trace;
-	size_t len = strnlen(e->path, TRACE_PATH_MAX + 1);
 	const char *path = NULL;
-	int rc = trace_path_check(e->path, len, err);
+	int rc = trace_entry_check(e, err);
 
-	if (rc == 0)
-		rc = trace_entry_check(e, err);
 	if (rc < 0)
 		return rc;
 	if (t->n == TRACE_ENTRIES_MAX ||
@@ -272,14 +282,13 @@ int trace_builder_add(struct trace_builder *b, const struct trace_entry *e,
 			return rc;
 	}
 	b->bytes += sizeof(*e);
-	rc = intern(b, e->path, len, &path, err);
+	rc = trace_builder_path(b, e->path, &path, err);
 	if (rc < 0) {
 		b->bytes -= sizeof(*e);
 		return rc;
 	}
 	t->entries[t->n] = *e;
 	t->entries[t->n++].path = path;
-	b->last = path;
 	return 0;
 }
 

@@ -21,6 +21,10 @@ int trace_path_check(const char *path, size_t len,
 int trace_info_copy(const struct trace_info *src, struct trace_info *ret,
 		    struct error *err) MUST_CHECK;
 
+/* The copy of `path` in the trace that is built; -EINVAL, -ENOSPC. */
+int trace_builder_path(struct trace_builder *b, const char *path,
+		       const char **ret, struct error *err) MUST_CHECK;
+
 /* Room for `len` bytes that live as long as the trace. */
 char *trace_path_room(struct trace *t, size_t len) MUST_CHECK;
 
