@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From a trace to the blocks of an image: first by content, wherever it lies in
+ * this image, then by path and offset.  The map is walked once, each block
+ * looked up among the digests of the trace, which are few.  Both may come from
+ * outside: the hash is keyed, and what paths lead to is bounded.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "recorder/recorder.h"
+
+#define NONE UINT32_MAX
+/* Blocks that all paths of a trace together may lead to, twice or more. */
+#define STEPS_MAX (4 * TRACE_ENTRIES_MAX)
+
+/* Digests of a trace, and where the image has them. */
+struct contents {
+	const struct trace_entry *entries;
+	uint64_t key[4];
+	uint32_t mask;
+	uint32_t *slots; /* an entry with the digest, or NONE */
+	uint32_t *found; /* by that entry: a block of the map, or NONE */
+};
+
+/* A block that was chosen. */
+struct pick {
+	struct hot_block hot;
+	uint32_t pack, csize;
+	uint64_t poff;
+	uint32_t rank; /* in the trace */
+};
+
+struct picks {
+	const struct blockmap *map;
+	struct pick *v;
+	size_t n, cap;
+	uint8_t *seen; /* a bit a block of the map */
+	size_t steps;
+	const struct trace_entry *entry; /* that is looked for by its path */
+	bool found;
+	struct error *err;
+};
+
+/* ------------------------------------------------------------------ contents --- */
+
+static uint32_t slot_of(const struct contents *c, const struct digest *d)
+{
+	uint64_t w[4], h;
+
+	memcpy(w, d->b, sizeof(w));
+	h = (w[0] + c->key[0]) * (w[1] + c->key[1]) +
+	    (w[2] + c->key[2]) * (w[3] + c->key[3]);
+	return (uint32_t)(h >> 32) & c->mask;
+}
+
+/* The entry that stands for this digest, or the free slot for it. */
+static uint32_t *find_slot(const struct contents *c, const struct digest *d)
+{
+	uint32_t i = slot_of(c, d);
+
+	while (c->slots[i] != NONE &&
+	       !digest_equal(&c->entries[c->slots[i]].block, d))
+		i = (i + 1) & c->mask;
+	return &c->slots[i];
+}
+
+static void contents_fini(struct contents *c)
+{
+	free(c->slots);
+	free(c->found);
+}
+
+static int contents_make(const struct trace *t, const struct blockmap *map,
+			 struct contents *c, struct error *err)
+{
+	uint32_t size = 16;
+
+	while (size < 2 * t->n)
+		size *= 2;
+	if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
+		return error_set(err, EIO, "no random numbers");
+	c->entries = t->entries;
+	c->mask = size - 1;
+	c->slots = malloc(size * sizeof(*c->slots));
+	c->found = malloc((t->n + 1) * sizeof(*c->found));
+	if (!c->slots || !c->found)
+		return error_nomem(err);
+	memset(c->slots, 0xff, size * sizeof(*c->slots));
+	memset(c->found, 0xff, (t->n + 1) * sizeof(*c->found));
+	for (size_t i = 0; i < t->n; i++) {
+		uint32_t *slot = find_slot(c, &t->entries[i].block);
+
+		if (*slot == NONE)
+			*slot = (uint32_t)i;
+	}
+	for (size_t i = 0; i < map->n_blocks; i++) {
+		struct block b;
+		uint32_t entry;
+
+		blockmap_block(map, i, &b);
+		entry = *find_slot(c, &b.digest);
+		if (entry != NONE && c->found[entry] == NONE)
+			c->found[entry] = (uint32_t)i;
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- picks --- */
+
+static int pick(struct picks *p, const struct trace_entry *e, size_t index)
+{
+	struct pick *v = p->v;
+	struct block b;
+
+	p->found = true;
+	if (p->seen[index / 8] & 1u << index % 8)
+		return 0;
+	p->seen[index / 8] |= (uint8_t)(1u << index % 8);
+	if (p->n == p->cap) {
+		p->cap = p->cap ? p->cap * 2 : 1024;
+		v = realloc(v, p->cap * sizeof(*v));
+		if (!v)
+			return error_nomem(p->err);
+		p->v = v;
+	}
+	blockmap_block(p->map, index, &b);
+	v[p->n] = (struct pick){
+		.hot = { .index = (uint32_t)index,
+			 .at_ms = e->at_ms,
+			 .confidence = e->confidence },
+		.pack = b.pack,
+		.csize = b.csize,
+		.poff = b.poff,
+		.rank = (uint32_t)p->n,
+	};
+	p->n++;
+	return 0;
+}
+
+/* What an entry's range of a file lies in now. */
+static int pick_range(void *arg, const struct file_range *f)
+{
+	struct picks *p = arg;
+	uint64_t voff = f->voff, end = f->voff + f->len;
+	int rc = 0;
+
+	while (voff < end && rc == 0 && p->steps < STEPS_MAX) {
+		size_t i = blockmap_find(p->map, voff);
+		struct block b;
+
+		p->steps++;
+		if (i == p->map->n_blocks)
+			break; /* holes hold no data */
+		rc = pick(p, p->entry, i);
+		blockmap_block(p->map, i, &b);
+		voff = b.voff + b.usize + BLOCK_ALIGN - 1;
+		voff -= voff % BLOCK_ALIGN;
+	}
+	return rc;
+}
+
+static int pick_by_path(struct picks *p, struct file_map *files,
+			const struct trace_entry *e)
+{
+	int rc;
+
+	if (!files || p->steps >= STEPS_MAX)
+		return 0;
+	p->entry = e;
+	rc = files->ops->of(files, e->path, e->off, e->len, pick_range, p,
+			    p->err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int pick_all(struct picks *p, const struct trace *t,
+		    const struct contents *c, struct file_map *files,
+		    struct hot_list *ret)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < t->n && rc == 0; i++) {
+		const struct trace_entry *e = &t->entries[i];
+		uint32_t block = c->found[*find_slot(c, &e->block)];
+
+		p->found = false;
+		if (block != NONE) {
+			rc = pick(p, e, block);
+			ret->by_digest++;
+			continue;
+		}
+		rc = pick_by_path(p, files, e);
+		if (p->found)
+			ret->by_path++;
+		else
+			ret->lost++;
+	}
+	return rc;
+}
+
+/* ------------------------------------------------------------------- places --- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct pick *x = a, *y = b;
+
+	if (x->pack != y->pack)
+		return x->pack < y->pack ? -1 : 1;
+	if (x->poff != y->poff)
+		return x->poff < y->poff ? -1 : 1;
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct pick *x = a, *y = b;
+
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Several blocks of a map may share one stored place: the first stays. */
+static void drop_shared_places(struct picks *p)
+{
+	size_t kept = 0;
+
+	if (!p->n)
+		return;
+	qsort(p->v, p->n, sizeof(*p->v), by_place);
+	for (size_t i = 0; i < p->n; i++)
+		if (!kept || p->v[kept - 1].pack != p->v[i].pack ||
+		    p->v[kept - 1].poff != p->v[i].poff)
+			p->v[kept++] = p->v[i];
+	p->n = kept;
+	qsort(p->v, p->n, sizeof(*p->v), by_rank);
+}
+
+static int make_list(const struct picks *p, struct hot_list *l,
+		     struct error *err)
+{
+	l->blocks = calloc(p->n + 1, sizeof(*l->blocks));
+	if (!l->blocks)
+		return error_nomem(err);
+	for (size_t i = 0; i < p->n; i++) {
+		l->blocks[l->n++] = p->v[i].hot;
+		l->bytes += p->v[i].csize;
+	}
+	return 0;
+}
+
+void hot_list_fini(struct hot_list *l)
+{
+	free(l->blocks);
+	memset(l, 0, sizeof(*l));
+}
+
+int hot_list_make(const struct trace *t, const struct blockmap *map,
+		  struct file_map *files, struct hot_list *ret,
+		  struct error *err)
+{
+	struct picks p = { .map = map, .err = err };
+	struct contents c = { .slots = NULL };
+	struct hot_list l = { .blocks = NULL };
+	int rc = contents_make(t, map, &c, err);
+
+	if (rc == 0) {
+		p.seen = calloc(map->n_blocks / 8 + 1, 1);
+		rc = p.seen ? pick_all(&p, t, &c, files, &l) : error_nomem(err);
+	}
+	if (rc == 0) {
+		drop_shared_places(&p);
+		rc = make_list(&p, &l, err);
+	}
+	contents_fini(&c);
+	free(p.seen);
+	free(p.v);
+	if (rc == 0)
+		*ret = l;
+	return rc;
+}
