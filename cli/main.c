@@ -11,7 +11,9 @@
 static const struct command *const commands[] = {
 	&image_convert_command, &image_inspect_command, &image_check_command,
 	&image_ls_command,      &image_rm_command,      &image_mount_command,
-	&image_umount_command,  &image_record_command,  &node_status_command,
+	&image_umount_command,  &image_record_command,  &trace_push_command,
+	&trace_pull_command,    &trace_ls_command,      &trace_show_command,
+	&trace_merge_command,   &trace_rm_command,      &node_status_command,
 	&node_doctor_command,   &node_gc_command,
 };
 
@@ -78,6 +80,7 @@ static int run(const struct command *c, int argc, char **argv)
 			  &err);
 	if (rc < 0) {
 		fprintf(stderr, "%s: %s\n", c->program.name, err.msg);
+		option_fini(c->program.options, config);
 		return EXIT_USAGE;
 	}
 	if (action == OPTION_ACTION_RUN)

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the commands on traces have in common. */
+#ifndef BOOTSEER_CLI_TRACE_H
+#define BOOTSEER_CLI_TRACE_H
+
+#include "cli/image.h"
+#include "recorder/recorder.h"
+
+/* Where traces are; first member of such a command's configuration. */
+struct trace_where {
+	struct image_access access;
+	char *platform, *workload, *service, *token_file, *root;
+	bool local;
+};
+
+#define TRACE_WORKLOAD_OPTION(text) \
+	{ \
+		.key = "workload", .type = OPTION_STRING, .arg = "KEY", \
+		.offset = offsetof(struct trace_where, workload), .help = text \
+	}
+
+#define TRACE_WHERE_OPTIONS \
+	{ .key = "service", \
+	  .type = OPTION_STRING, \
+	  .arg = "URL", \
+	  .offset = offsetof(struct trace_where, service), \
+	  .help = "Traces of this bootseer-registry, instead of those in the " \
+		  "image's repository." }, \
+		{ .key = "token-file", \
+		  .type = OPTION_STRING, \
+		  .arg = "FILE", \
+		  .offset = offsetof(struct trace_where, token_file), \
+		  .help = "The bearer token for --service." }, \
+		{ .key = "local", \
+		  .type = OPTION_BOOL, \
+		  .offset = offsetof(struct trace_where, local), \
+		  .help = "Traces that this node keeps, instead of those in " \
+			  "the image's repository." }, \
+		{ .key = "root", \
+		  .type = OPTION_STRING, \
+		  .arg = "DIR", \
+		  .def = "/var/lib/bootseer", \
+		  .offset = offsetof(struct trace_where, root), \
+		  .help = "bootseerd's folder, for --local." }, \
+		IMAGE_PLATFORM_OPTION(struct trace_where, \
+				      "Which image of an index; default is " \
+				      "this machine's."), \
+		IMAGE_ACCESS_OPTIONS(struct trace_where)
+
+/* A store of traces, opened for an image. */
+struct trace_place {
+	const char *ref;   /* as it was given; borrowed */
+	const char *where; /* in words, for messages */
+	struct image_target *target;
+	struct oci_store *oci;
+	struct trace_store *store;
+	char *repo;
+	struct trace_query query; /* image, repo, workload */
+};
+
+/* The store that the options name.  `ref` NULL: no image, only with --local. */
+int trace_place_new(const struct trace_where *w, const char *ref,
+		    struct trace_place **ret, struct error *err) MUST_CHECK;
+void trace_place_free(struct trace_place *p);
+DEFINE_AUTO(trace_place)
+
+/* The folder of this node's traces. */
+int trace_open_local(const struct trace_where *w, struct trace_store **ret,
+		     struct error *err) MUST_CHECK;
+
+/* Get what `p->query` asks for from `s`.  Without a workload the image must
+ * have traces of one only; the message names those that there are. */
+int trace_get_for(struct trace_place *p, struct trace_store *s,
+		  struct trace_found *ret, struct error *err) MUST_CHECK;
+
+/* From a file, encoded or JSON; "-" is standard input. */
+int trace_read(const char *path, struct trace **ret,
+	       struct error *err) MUST_CHECK;
+/* Encoded; "-" is standard output. */
+int trace_write(const char *path, const struct trace *t,
+		struct error *err) MUST_CHECK;
+
+/* Give a trace another workload key. */
+int trace_rename(struct trace *t, const char *workload,
+		 struct error *err) MUST_CHECK;
+
+#define TRACE_TIME_MAX 32
+/* "2026-01-02 03:04:05Z" */
+void trace_format_time(uint64_t s, char out[TRACE_TIME_MAX]);
+
+#endif

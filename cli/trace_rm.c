@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+
+#include "cli/command.h"
+#include "cli/trace.h"
+
+struct config {
+	struct trace_where where;
+	bool all;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "all",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct config, all),
+	  .help = "The traces of every workload." },
+	TRACE_WORKLOAD_OPTION("The trace of this start."),
+	TRACE_WHERE_OPTIONS,
+	{ .key = NULL },
+};
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct config *c = config;
+	AUTO(trace_place) p = NULL;
+	int rc;
+
+	if (c->all == (c->where.workload != NULL))
+		return error_set(err, EINVAL,
+				 "say which with --workload, or --all");
+	rc = trace_place_new(&c->where, args[0], &p, err);
+	if (rc == 0)
+		rc = trace_store_remove(p->store, &p->query, err);
+	if (rc == 0)
+		printf("%s: %s removed\n", args[0],
+		       c->all ? "its traces are" : "the trace is");
+	return rc;
+}
+
+const struct command trace_rm_command = {
+	.program = {
+		.name = "bootseer trace rm",
+		.usage = "[OPTIONS] REF",
+		.summary = "Forget traces of the image REF; the next start is "
+			   "recorded anew.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct config),
+	.run = run,
+};
