@@ -20,6 +20,8 @@ extern const struct command image_rm_command;
 extern const struct command image_mount_command;
 extern const struct command image_umount_command;
 extern const struct command image_record_command;
+extern const struct command image_explain_command;
+extern const struct command image_ready_command;
 extern const struct command trace_push_command;
 extern const struct command trace_pull_command;
 extern const struct command trace_ls_command;

@@ -145,11 +145,33 @@ static json_t *record(json_t *image)
 			 config ? config : "");
 }
 
-static json_t *run(const struct control_request *r, json_t *image,
+/* The images, each with its reference as its name. */
+static json_t *status(json_t *all)
+{
+	json_t *list = json_array(), *image;
+	size_t i;
+
+	json_array_foreach(all, i, image)
+	{
+		json_t *ref = json_object_get(image, "ref");
+
+		(void)json_array_append_new(
+			list,
+			json_pack("{s:O, s:O, s:O, s:[O]}", "id",
+				  json_object_get(image, "id"), "manifest",
+				  json_object_get(image, "manifest"), "name",
+				  ref, "names", ref));
+	}
+	return json_pack("{s:o}", "images", list);
+}
+
+static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 		   struct error *err)
 {
 	if (strcmp(r->method, "image.umount") == 0)
 		return json_pack("{s:i}", "released", 1);
+	if (strcmp(r->method, "node.status") == 0)
+		return status(all);
 	if (strcmp(r->method, "start.ready") == 0)
 		return json_pack("{s:i}", "ready_ms", 1234);
 	if (!image) {
@@ -204,7 +226,7 @@ static void answer(const char *line, size_t len, struct buf *out)
 		rc = check_fault(r.method, &err);
 	}
 	if (rc == 0)
-		result = run(&r, find_image(images, r.params), &err);
+		result = run(&r, images, find_image(images, r.params), &err);
 	rc = result ? control_reply_format(result, out, &why)
 		    : control_error_format(&err, out, &why);
 	if (rc < 0)

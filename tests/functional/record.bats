@@ -145,3 +145,123 @@ left_nothing() {
 	[[ $output == *'the disk is full'* ]]
 	[ -z "$(ls "$T/tmp")" ]
 }
+
+# --- explain ------------------------------------------------------------------
+
+# Starts of the image, newest first, over what a start has by default.
+starts() { # START...
+	local all=
+
+	for start in "$@"; do
+		all+=${all:+,}"{\"started_at\": 1790000000, \"workload\": \"w-1\",
+			\"trace\": \"own\", \"end\": \"ready\", \"ready_ms\": 12340,
+			\"waited_ms\": 2000, \"watched_ms\": 10340, \"watched\": true,
+			\"recorded\": true, \"reads\": 1203, \"read_bytes\": 39950746,
+			\"read_blocks\": 412, \"missed_blocks\": 2,
+			\"missed_bytes\": 122880, \"fetched\": {\"demand\": 122880,
+			\"hot\": 26214400, \"cold\": 0, \"cache\": 12582912},
+			\"hot\": {\"blocks\": 400, \"bytes\": 26214400,
+			\"used_blocks\": 380, \"used_bytes\": 25165824,
+			\"unused_blocks\": 20, \"unused_bytes\": 1048576},
+			\"missed_files\": [{\"path\": \"/usr/lib/libfoo.so\",
+			\"bytes\": 81920}]} * $start"
+	done
+	jq --argjson id "\"$ID\"" ".[0].starts = [$all]" \
+		"$T/node/images.json" >"$T/new"
+	mv "$T/new" "$T/node/images.json"
+}
+
+explain() { "$bootseer" image explain reg/app:1 "$@"; }
+
+@test "explain shows each start, and says on top how the last one went" {
+	starts '{}' '{"end": "gone", "trace": "none"}'
+	run -0 explain
+	[ "${lines[0]}" = reg/app:1 ]
+	[[ ${lines[1]} == good:* ]]
+	grep -q 'ready  *after 12.34 s, waited 2.00 s' <<<"$output"
+	grep -q 'trace  *of this image and workload; this start was recorded' \
+		<<<"$output"
+	grep -q 'read  *38.1 MiB, 412 blocks, in 1203 reads' <<<"$output"
+	grep -q 'fetched  *25.0 MiB by prefetch, 120.0 KiB on demand, 0 B of the' \
+		<<<"$output"
+	grep -q 'hot set  *400 blocks, 25.0 MiB; .* 24.0 MiB used, 1.0 MiB not' \
+		<<<"$output"
+	grep -q 'missed  *2 blocks, 120.0 KiB' <<<"$output"
+	grep -q '80.0 KiB /usr/lib/libfoo.so' <<<"$output"
+	grep -q 'never: the container ended after 10.34 s' <<<"$output"
+	explain --json | jq -e '.starts[1].end == "gone"'
+}
+
+@test "explain says what to do about a start that went badly" {
+	starts
+	run -0 explain
+	[[ ${lines[1]} == 'no start of this image has ended'* ]]
+	starts '{"trace": "none"}'
+	run -0 explain
+	[[ ${lines[1]} == 'no trace was found: this start recorded one'* ]]
+	starts '{"trace": "none", "recorded": false}'
+	run -0 explain
+	[[ ${lines[1]} == *"see --record of bootseerd"* ]]
+	starts '{"watched": false}'
+	run -0 explain
+	[[ ${lines[1]} == *'was not watched'* ]]
+	starts '{"missed_blocks": 100, "trace": "far"}'
+	run -0 explain
+	[[ ${lines[1]} == *'another image or workload'* ]]
+	starts '{"missed_blocks": 100, "hot": {"unused_blocks": 900}}'
+	run -0 explain
+	[[ ${lines[1]} == *'does not fit'* ]]
+	starts '{"missed_blocks": 100, "fetched": {"hot": 1000}}'
+	run -0 explain
+	[[ ${lines[1]} == *'overtaken'* ]]
+	starts '{"missed_blocks": 100}'
+	run -0 explain
+	[[ ${lines[1]} == *'missed files'* ]]
+}
+
+@test "explain finds an image by its names and its digest, or says where to look" {
+	starts '{}'
+	"$bootseer" image explain docker://reg/app:1
+	"$bootseer" image explain "$ID"
+	"$bootseer" image explain 000000000000
+	run -1 "$bootseer" image explain 00000000000
+	run -1 "$bootseer" image explain reg/app
+	[[ $output == *"'bootseer node status' lists"* ]]
+}
+
+# --- ready --------------------------------------------------------------------
+
+@test "ready is said to the socket in the container, or to bootseerd" {
+	run -0 "$bootseer" image ready --start 7
+	[ "$output" = 'ready after 1.23 s' ]
+	run -0 "$bootseer" image ready --user me
+	grep -q '^start.ready {"user": "me"}' "$T/node/calls"
+	run -1 "$bootseer" image ready --user me --start 7
+	run -1 "$bootseer" image ready --ready-socket "$T/none"
+	[[ $output == *'mount it into the container'* ]]
+}
+
+# say REPLY: one answer on a socket of its own.
+say() {
+	rm -f "$T/ready" "$T/said"
+	python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1]); s.listen(); print("up", flush=True)
+c, _ = s.accept()
+open(sys.argv[2], "wb").write(c.recv(100))
+c.sendall(sys.argv[3].encode())' "$T/ready" "$T/said" "$1" >"$T/pipe" 3>&- &
+	read -r -t 30 line <"$T/pipe"
+	run "$bootseer" image ready --ready-socket "$T/ready"
+	wait $!
+}
+
+@test "ready tells what bootseerd answers in a container" {
+	say $'ok 2500\n'
+	[ "$status" -eq 0 ] && [ "$output" = 'ready after 2.50 s' ]
+	[ "$(cat "$T/said")" = ready ]
+	say $'error: no start of this container is under way\n'
+	[ "$status" -eq 1 ] && [[ $output == *'is under way'* ]]
+	say ''
+	[ "$status" -eq 1 ] && [[ $output == *'closed the connection'* ]]
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/explain.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/node_ask.h"
+
+#define DIGEST_PREFIX "sha256:"
+#define DIGITS_MIN 12u
+
+/* ------------------------------------------------------------------- verdict --- */
+
+static bool is_trace(const json_t *s, const char *match)
+{
+	return strcmp(reply_text(s, "trace"), match) == 0;
+}
+
+static long long hot(const json_t *s, const char *key)
+{
+	return reply_number(json_object_get(s, "hot"), key);
+}
+
+static bool was_unwatched(const json_t *s)
+{
+	return !reply_flag(s, "watched");
+}
+
+static bool found_none_and_recorded(const json_t *s)
+{
+	return is_trace(s, "none") && reply_flag(s, "recorded");
+}
+
+static bool found_none(const json_t *s)
+{
+	return is_trace(s, "none");
+}
+
+/* Less than one in fifty of the blocks. */
+static bool missed_little(const json_t *s)
+{
+	return reply_number(s, "missed_blocks") * 50 <=
+	       reply_number(s, "read_blocks");
+}
+
+static bool was_of_another(const json_t *s)
+{
+	return !is_trace(s, "own");
+}
+
+static bool does_not_fit(const json_t *s)
+{
+	return hot(s, "unused_blocks") > hot(s, "used_blocks");
+}
+
+static bool was_late(const json_t *s)
+{
+	return reply_number(json_object_get(s, "fetched"), "hot") <
+	       hot(s, "bytes") / 2;
+}
+
+/* The first that applies to the newest start. */
+static const struct {
+	bool (*applies)(const json_t *start);
+	const char *text;
+} rules[] = {
+	{ was_unwatched,
+	  "the last start was not watched, as the image was complete on the "
+	  "node or mounted already: nothing needed to be fetched for it" },
+	{ found_none_and_recorded,
+	  "no trace was found: this start recorded one, which the next start "
+	  "uses" },
+	{ found_none,
+	  "no trace was found and none was recorded: see --record of "
+	  "bootseerd, or run 'bootseer image record'" },
+	{ missed_little,
+	  "good: what the last start read was on the node before it asked" },
+	{ was_of_another,
+	  "the trace was of another image or workload, so much was missed: "
+	  "this start's own serves the next one; give equal starts one "
+	  "workload key" },
+	{ does_not_fit,
+	  "the trace does not fit this start: other programs share its "
+	  "workload key; give each a key of its own" },
+	{ was_late,
+	  "the prefetch was overtaken by the start: have it wait for more "
+	  "(--wait of bootseerd) or run 'bootseer image prefetch' before" },
+	{ NULL,
+	  "the last start read what no start before it had read: if the next "
+	  "one does too, look at the missed files below" },
+};
+
+const char *explain_verdict(const json_t *starts)
+{
+	const json_t *last = json_array_get(starts, 0);
+	size_t i = 0;
+
+	if (!last)
+		return "no start of this image has ended on this node yet: "
+		       "start a container of it, or run 'bootseer image "
+		       "record'";
+	while (rules[i].applies && !rules[i].applies(last))
+		i++;
+	return rules[i].text;
+}
+
+/* --------------------------------------------------------------------- lines --- */
+
+static void print_when(const json_t *s, FILE *out)
+{
+	time_t at = (time_t)reply_number(s, "started_at");
+	char text[32] = "";
+	struct tm tm;
+
+	if (localtime_r(&at, &tm))
+		(void)strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
+	fprintf(out, "%s  workload %s\n", text, reply_text(s, "workload"));
+}
+
+static void print_ms(const char *what, long long ms, FILE *out)
+{
+	fprintf(out, "%s%lld.%02lld s", what, ms / 1000, ms % 1000 / 10);
+}
+
+static void print_end(const json_t *s, FILE *out)
+{
+	const char *end = reply_text(s, "end");
+
+	fputs("  ready       ", out);
+	if (strcmp(end, "ready") == 0)
+		print_ms("after ", reply_number(s, "ready_ms"), out);
+	else
+		print_ms(strcmp(end, "gone") == 0
+				 ? "never: the container ended after "
+				 : "nobody said so, watched for ",
+			 reply_number(s, "watched_ms"), out);
+	print_ms(", waited ", reply_number(s, "waited_ms"), out);
+	fputs(" of it for the prefetch\n", out);
+}
+
+static void print_trace(const json_t *s, FILE *out)
+{
+	static const struct {
+		const char *match, *text;
+	} matches[] = {
+		{ "own", "of this image and workload" },
+		{ "relative", "of another version of the image" },
+		{ "workload", "of this image, another workload" },
+		{ "far", "of another version and another workload" },
+		{ "none", "none was found" },
+	};
+	const char *text = reply_text(s, "trace");
+
+	for (size_t i = 0; i < sizeof(matches) / sizeof(matches[0]); i++)
+		if (is_trace(s, matches[i].match))
+			text = matches[i].text;
+	fprintf(out, "  trace       %s%s\n", text,
+		reply_flag(s, "recorded") ? "; this start was recorded" : "");
+}
+
+static void print_reads(const json_t *s, FILE *out)
+{
+	const json_t *f = json_object_get(s, "fetched");
+	char a[PROGRESS_BYTES_MAX], b[PROGRESS_BYTES_MAX],
+		c[PROGRESS_BYTES_MAX];
+
+	fprintf(out, "  read        %s, %lld blocks, in %lld reads\n",
+		reply_bytes(s, "read_bytes", a), reply_number(s, "read_blocks"),
+		reply_number(s, "reads"));
+	fprintf(out,
+		"  fetched     %s by prefetch, %s on demand, %s of the rest",
+		reply_bytes(f, "hot", a), reply_bytes(f, "demand", b),
+		reply_bytes(f, "cold", c));
+	fprintf(out, "; %s was here\n", reply_bytes(f, "cache", a));
+}
+
+static void print_hot(const json_t *s, FILE *out)
+{
+	const json_t *h = json_object_get(s, "hot");
+	char a[PROGRESS_BYTES_MAX], b[PROGRESS_BYTES_MAX];
+
+	if (reply_number(h, "blocks") == 0)
+		return;
+	fprintf(out, "  hot set     %lld blocks, %s; of what came: ",
+		reply_number(h, "blocks"), reply_bytes(h, "bytes", a));
+	fprintf(out, "%s used, %s not\n", reply_bytes(h, "used_bytes", a),
+		reply_bytes(h, "unused_bytes", b));
+}
+
+static void print_missed(const json_t *s, FILE *out)
+{
+	char bytes[PROGRESS_BYTES_MAX];
+	const json_t *file;
+	size_t k;
+
+	fprintf(out, "  missed      %lld blocks, %s: readers waited for them\n",
+		reply_number(s, "missed_blocks"),
+		reply_bytes(s, "missed_bytes", bytes));
+	json_array_foreach(json_object_get(s, "missed_files"), k, file)
+	{
+		fprintf(out, "  %11s %s\n", reply_bytes(file, "bytes", bytes),
+			reply_text(file, "path"));
+	}
+}
+
+void explain_print(const json_t *s, FILE *out)
+{
+	print_when(s, out);
+	print_end(s, out);
+	print_trace(s, out);
+	if (!reply_flag(s, "watched"))
+		return;
+	print_reads(s, out);
+	print_hot(s, out);
+	print_missed(s, out);
+}
+
+/* -------------------------------------------------------------------- finding --- */
+
+static bool begins_digest(const json_t *image, const char *key, const char *ref)
+{
+	const char *digest = reply_text(image, key);
+
+	if (strncmp(digest, DIGEST_PREFIX, strlen(DIGEST_PREFIX)) == 0)
+		digest += strlen(DIGEST_PREFIX);
+	return strncmp(digest, ref, strlen(ref)) == 0;
+}
+
+static bool is_named(const json_t *image, const char *ref)
+{
+	const json_t *name;
+	size_t k;
+
+	json_array_foreach(json_object_get(image, "names"), k, name)
+	{
+		const char *text = json_string_value(name);
+		size_t len = strlen(ref);
+
+		if (text && strncmp(text, ref, len) == 0 &&
+		    (text[len] == '\0' || strcmp(text + len, ":latest") == 0))
+			return true;
+	}
+	return false;
+}
+
+const json_t *explain_find(const json_t *status, const char *ref)
+{
+	const json_t *image;
+	const char *hex;
+	size_t k;
+
+	if (strncmp(ref, "docker://", 9) == 0)
+		ref += 9;
+	hex = strncmp(ref, DIGEST_PREFIX, strlen(DIGEST_PREFIX)) == 0
+		      ? ref + strlen(DIGEST_PREFIX)
+		      : ref;
+	json_array_foreach(json_object_get(status, "images"), k, image)
+	{
+		if (is_named(image, ref))
+			return image;
+		if (strlen(hex) >= DIGITS_MIN &&
+		    (begins_digest(image, "id", hex) ||
+		     begins_digest(image, "manifest", hex)))
+			return image;
+	}
+	return NULL;
+}

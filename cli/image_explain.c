@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `bootseer image explain`: how the last starts of an image went, and why. */
+#include <errno.h>
+
+#include "cli/command.h"
+#include "cli/explain.h"
+#include "cli/node_ask.h"
+
+struct config {
+	struct node_options node;
+	bool json;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "json",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct config, json),
+	  .def = "no",
+	  .help = "Print bootseerd's figures as they are." },
+	NODE_OPTIONS(struct config),
+	{ .key = NULL },
+};
+
+static void print_all(const json_t *image, const json_t *starts)
+{
+	const json_t *start;
+	size_t k;
+
+	printf("%s\n%s\n", reply_text(image, "name"), explain_verdict(starts));
+	json_array_foreach(starts, k, start)
+	{
+		putchar('\n');
+		explain_print(start, stdout);
+	}
+}
+
+/* The node knows its images by itself: no registry is asked, as it may be what
+ * is down. */
+static int explain(struct node_client *c, const char *ref, bool json,
+		   struct error *err)
+{
+	json_t *status = NULL, *reply = NULL;
+	const json_t *image = NULL;
+	int rc = node_ask_on(c, "node.status", json_object(), &status, err);
+
+	if (rc == 0)
+		image = explain_find(status, ref);
+	if (rc == 0 && !image)
+		rc = error_set(err, ENOENT,
+			       "the node has no image '%s'; 'bootseer node "
+			       "status' lists what it has",
+			       ref);
+	if (rc == 0)
+		rc = node_ask_on(c, "image.explain",
+				 json_pack("{s:s}", "id",
+					   reply_text(image, "id")),
+				 &reply, err);
+	if (rc == 0 && json)
+		reply_print(reply);
+	else if (rc == 0)
+		print_all(image, json_object_get(reply, "starts"));
+	json_decref(reply);
+	json_decref(status);
+	return rc;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct config *cfg = config;
+	struct node_client *c = NULL;
+	int rc = node_connect(&cfg->node, &c, err);
+
+	if (rc == 0)
+		rc = explain(c, args[0], cfg->json, err);
+	node_client_close(c);
+	return rc;
+}
+
+const struct command image_explain_command = {
+	.program = {
+		.name = "bootseer image explain",
+		.usage = "[OPTIONS] REF",
+		.summary = "Tell how the last starts of an image on this node "
+			   "went: what they waited for, what was prefetched "
+			   "and what was missed, and what to do about it. REF "
+			   "is a name of the image or the beginning of its "
+			   "digest.",
+		.options = options,
+		.examples = "  bootseer image explain registry.example/ml:1",
+		.see_also = "bootseerd(8)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct config),
+	.run = run,
+};
