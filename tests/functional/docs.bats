@@ -42,8 +42,12 @@ start_stage()
 	layout=$("$TOP/bench/images/build" busybox)
 	push_image "$layout:latest" app:1
 	start_bootseerd "$W/node" --plain-http "$REGISTRY"
-	export REGISTRY CONFIG=$TOP/deploy DIR=$W/mnt \
+	export REGISTRY CONFIG=$TOP/deploy DIR=$W/mnt TRACE=$W/start.trace \
 		BOOTSEER_SOCKET=$BOOTSEERD_SOCKET
+	image=$(skopeo inspect --raw --tls-verify=false \
+		"docker://$REGISTRY/app:1" | sha256sum | cut -d' ' -f1)
+	"$BATS_TEST_DIRNAME/make-trace" "sha256:$image" train 1767225600 \
+		>"$TRACE"
 	mkdir -p "$DIR"
 }
 

@@ -95,16 +95,12 @@ digest_of() # VERSION
 # A recording of the start of an image: two files, the second one PATH.
 recording() # FILE VERSION WORKLOAD CREATED [PATH]
 {
-	jq -n --arg image "$(digest_of "$2")" --arg workload "$3" \
-		--argjson created "$4" --arg path "${5:-/bin/tool}" \
-		--arg block "sha256:$(printf '%064d' 7)" '{version: 1,
-		image: $image, repo: "", workload: $workload,
-		created_at: $created, window_ms: 120000, ready_ms: 1500,
-		runs: 1, truncated: false, entries: [["/etc/conf", 5],
-		[$path, 1200]] | map({path: .[0], off: 0, len: 4096,
-		at_ms: .[1], csize: 1000, confidence: 1000,
-		block: $block})}' >"$W/json"
-	bootseer trace merge -o "$1" "$W/json"
+	local file=$1 image
+
+	image=$(digest_of "$2")
+	shift 2
+	"$BATS_TEST_DIRNAME/make-trace" "$image" "$@" >"$W/json"
+	bootseer trace merge -o "$file" "$W/json"
 }
 
 # bootseer trace COMMAND in the registry without TLS.
