@@ -20,6 +20,7 @@ extern const struct command image_rm_command;
 extern const struct command image_mount_command;
 extern const struct command image_umount_command;
 extern const struct command image_record_command;
+extern const struct command image_prefetch_command;
 extern const struct command image_explain_command;
 extern const struct command image_ready_command;
 extern const struct command trace_push_command;

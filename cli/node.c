@@ -61,6 +61,20 @@ static void print_device(const json_t *d)
 	       reply_number(d, "fetches"));
 }
 
+static void print_prefetch(const json_t *p)
+{
+	char have[PROGRESS_BYTES_MAX], all[PROGRESS_BYTES_MAX];
+	bool hot = strcmp(reply_text(p, "phase"), "hot") == 0;
+
+	if (!p || strcmp(reply_text(p, "phase"), "idle") == 0)
+		return;
+	printf("  prefetch  %s, %s of %s\n", reply_text(p, "phase"),
+	       reply_bytes(p, hot ? "hot_have_bytes" : "all_have_bytes", have),
+	       reply_bytes(p, hot ? "hot_bytes" : "all_bytes", all));
+	if (json_object_get(p, "error"))
+		printf("            %s\n", reply_text(p, "error"));
+}
+
 static void print_image(const json_t *i)
 {
 	const json_t *e = json_object_get(i, "last_error");
@@ -81,6 +95,7 @@ static void print_image(const json_t *i)
 		printf("  user      %s\n", json_string_value(user));
 	if (d)
 		print_device(d);
+	print_prefetch(json_object_get(i, "prefetch"));
 	if (e)
 		printf("  failed    %s\n", reply_text(e, "message"));
 }

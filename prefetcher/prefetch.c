@@ -199,11 +199,13 @@ enum task prefetch_first_task(const struct prefetch *p)
 }
 
 /* With the lock; `is_other`: another hot set than that which is under way. */
-static void begin(struct prefetch *p, bool rest, bool is_other)
+static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 {
 	bool active = p->state == PREFETCH_HOT;
 
-	p->rest = rest || (p->rest && (p->queued || p->running));
+	p->rest = rest != PREFETCH_REST_NONE ||
+		  (p->rest && (p->queued || p->running));
+	p->settle = rest == PREFETCH_REST_IDLE && !p->hot;
 	p->failures = 0;
 	p->begun_ns = prefetch_now_ns();
 	p->due_ns = 0;
@@ -223,8 +225,8 @@ static void begin(struct prefetch *p, bool rest, bool is_other)
 	prefetcher_enqueue(p->all, p);
 }
 
-int prefetch_start(struct prefetch *p, struct hot_list *hot, bool rest,
-		   struct error *err)
+int prefetch_start(struct prefetch *p, struct hot_list *hot,
+		   enum prefetch_rest rest, struct error *err)
 {
 	struct hot_set set = { .order = NULL };
 	bool is_other;
@@ -338,13 +340,47 @@ static int list_missing(struct prefetch *p, const struct order *o,
 	return 0;
 }
 
+/* False at once when nothing is in the way; true after it was. */
+static bool wait_for_leave(struct prefetch *p)
+{
+	bool cancelled = false, had_to = false;
+	struct timespec ts;
+	int64_t wait, until;
+
+	while (!cancelled && (wait = prefetcher_pause(p, 0)) > 0) {
+		had_to = true;
+		until = prefetch_now_ns() + wait;
+		ts.tv_sec = until / NS_PER_S;
+		ts.tv_nsec = until % NS_PER_S;
+		(void)pthread_mutex_lock(&p->all->lock);
+		if (!p->cancel)
+			(void)pthread_cond_timedwait(&p->changed, &p->all->lock,
+						     &ts);
+		cancelled = p->cancel;
+		(void)pthread_mutex_unlock(&p->all->lock);
+	}
+	return had_to && !cancelled;
+}
+
+/* What is missing, once the node is not under pressure. */
+static int choose(struct prefetch *p, const struct order *o, struct want *ret,
+		  struct error *err)
+{
+	int rc;
+
+	while ((rc = list_missing(p, o, ret, err)) == 0) {
+		if ((ret->n == 0 && ret->left_out == 0) || !wait_for_leave(p))
+			return 0;
+		free(ret->blocks);
+	}
+	return rc;
+}
+
 static int fetch(struct prefetch *p, enum task task, const struct order *o,
 		 struct error *err)
 {
 	const struct prefetch_limits *l = &p->all->cfg.limits;
 	bool is_hot = task == TASK_HOT;
-	struct want w = { .n = 0 };
-	int rc = list_missing(p, o, &w, err);
 	struct device_list list = {
 		.priority = is_hot ? SOURCE_HOT : SOURCE_COLD,
 		.streams = is_hot ? l->hot_streams : l->cold_streams,
@@ -355,6 +391,8 @@ static int fetch(struct prefetch *p, enum task task, const struct order *o,
 		.pause = prefetcher_pause,
 		.cancel = &p->cancel,
 	};
+	struct want w = { .n = 0 };
+	int rc = choose(p, o, &w, err);
 
 	if (rc < 0)
 		return rc;

@@ -61,6 +61,7 @@ struct prefetch {
 	pthread_cond_t changed; /* more is there, or another state */
 	struct order *hot;      /* NULL: there is no trace */
 	bool rest;              /* is wanted too */
+	bool settle;            /* the rest waits for idle readers */
 	enum task task;         /* what is, or would be, under way */
 	/* IDLE, DONE, PAUSED, FAILED, STOPPED; HOT stands for both tasks. */
 	enum prefetch_phase state;

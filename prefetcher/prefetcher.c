@@ -50,7 +50,7 @@ static int64_t wait_of(struct prefetcher *all, struct prefetch *p,
 	/* Its end wakes us. */
 	if (is_hot_under_way(all, now))
 		return NEVER;
-	if (p->hot || idle_ns >= l->settle_ns ||
+	if (!p->settle || idle_ns >= l->settle_ns ||
 	    now - p->begun_ns >= l->settle_max_ns)
 		return 0;
 	return IDLE_POLL_NS;

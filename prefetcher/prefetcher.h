@@ -54,8 +54,8 @@ struct prefetch_limits {
 	                               * of a node together */
 	uint32_t gap;                 /* device_list.gap for the hot set */
 	uint32_t hot_range, cold_range; /* device_list.range_max */
-	/* Without a hot set the rest begins when no reader of the node had to
-	 * wait for so long; after `settle_max_ns` in any case. */
+	/* PREFETCH_REST_IDLE: when no reader of the node had to wait for so
+	 * long; after `settle_max_ns` in any case. */
 	int64_t settle_ns, settle_max_ns;
 	int64_t retry_ns; /* first pause after a failure, doubled each time up to
 	                   * 64 of it; 0: 15 s */
@@ -100,14 +100,22 @@ int prefetch_new(struct prefetcher *p, const struct prefetch_config *cfg,
 void prefetch_free(struct prefetch *p);
 DEFINE_AUTO(prefetch)
 
+/* What of the blocks outside of the hot set is wanted. */
+enum prefetch_rest {
+	PREFETCH_REST_NONE,
+	PREFETCH_REST_NOW,  /* all, after the hot set */
+	PREFETCH_REST_IDLE, /* the same; without a hot set when readers are
+	                     * idle, since one of them may be starting */
+};
+
 /*
- * Fetch the hot set, then with `rest` all other blocks.  Returns at once.  Takes
- * what `hot` owns, also when this fails; NULL keeps the hot set that it has.
+ * Fetch the hot set, then the rest.  Returns at once.  Takes what `hot` owns,
+ * also when this fails; NULL keeps the hot set that it has.
  * What is under way goes on when the hot set is the same, and begins anew with
  * another one.
  */
-int prefetch_start(struct prefetch *p, struct hot_list *hot, bool rest,
-		   struct error *err) MUST_CHECK;
+int prefetch_start(struct prefetch *p, struct hot_list *hot,
+		   enum prefetch_rest rest, struct error *err) MUST_CHECK;
 
 /* Stop, and wait until no transfer of it is under way; who waits for it gets
  * -ECANCELED.  prefetch_start() begins again. */

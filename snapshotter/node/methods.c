@@ -218,9 +218,9 @@ static int prefetch_what(struct node *n, struct image *i, const char *what,
 	if (strcmp(what, "stop") == 0)
 		return node_prefetch_stop(n, i, err);
 	if (strcmp(what, "all") == 0)
-		return node_prefetch_hot(n, i, NULL, true, err);
+		return node_prefetch_now(n, i, true, err);
 	if (strcmp(what, "hot") == 0)
-		return node_prefetch_hot(n, i, NULL, false, err);
+		return node_prefetch_now(n, i, false, err);
 	return error_set(err, EINVAL,
 			 "parameters: what is 'hot', 'all' or 'stop'");
 }

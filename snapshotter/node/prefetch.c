@@ -417,8 +417,8 @@ struct prefetch_wanted node_prefetch_wanted(const struct node *n)
 	};
 }
 
-static int begin(struct image_prefetch *ip, struct hot_list *hot, bool rest,
-		 struct error *err)
+static int begin(struct image_prefetch *ip, struct hot_list *hot,
+		 enum prefetch_rest rest, struct error *err)
 {
 	AUTO_BUF text = { .limit = HOT_FILE_MAX };
 	int rc = 0;
@@ -432,14 +432,17 @@ static int begin(struct image_prefetch *ip, struct hot_list *hot, bool rest,
 	/* The transfers first: they need not wait for the disk. */
 	(void)pthread_mutex_lock(&ip->noting);
 	rc = prefetch_start(ip->prefetch, hot, rest, err);
-	if (rc == 0 && is_worth_noting(ip, rest))
-		note(ip, rest ? STATE_PREFETCH_ALL : STATE_PREFETCH_HOT, &text);
+	if (rc == 0 && is_worth_noting(ip, rest != PREFETCH_REST_NONE))
+		note(ip,
+		     rest == PREFETCH_REST_NONE ? STATE_PREFETCH_HOT
+						: STATE_PREFETCH_ALL,
+		     &text);
 	(void)pthread_mutex_unlock(&ip->noting);
 	return rc;
 }
 
-int node_prefetch_hot(struct node *n, struct image *i, struct hot_list *hot,
-		      bool rest, struct error *err)
+static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
+		    enum prefetch_rest rest, struct error *err)
 {
 	struct image_prefetch *ip = NULL;
 	int rc;
@@ -451,6 +454,20 @@ int node_prefetch_hot(struct node *n, struct image *i, struct hot_list *hot,
 		free(hot->blocks);
 	put(ip);
 	return error_wrap(err, rc, "prefetch");
+}
+
+int node_prefetch_hot(struct node *n, struct image *i, struct hot_list *hot,
+		      bool rest, struct error *err)
+{
+	return begin_of(n, i, hot,
+			rest ? PREFETCH_REST_IDLE : PREFETCH_REST_NONE, err);
+}
+
+int node_prefetch_now(struct node *n, struct image *i, bool rest,
+		      struct error *err)
+{
+	return begin_of(n, i, NULL,
+			rest ? PREFETCH_REST_NOW : PREFETCH_REST_NONE, err);
 }
 
 int node_prefetch_stop(struct node *n, struct image *i, struct error *err)
@@ -577,6 +594,10 @@ static void resume_one(struct node *n, struct image *i)
 			    "image=%.12s hot set lost reason=\"%s\"", i->hex,
 			    err.msg);
 	rc = node_prefetch_hot(n, i, &hot, what == STATE_PREFETCH_ALL, &err);
+	/* A hot set of another image: somebody meddled. */
+	if (rc == -EINVAL)
+		rc = node_prefetch_hot(n, i, NULL, what == STATE_PREFETCH_ALL,
+				       &err);
 	if (rc < 0)
 		log_warning("prefetch", "image=%.12s not resumed reason=\"%s\"",
 			    i->hex, err.msg);

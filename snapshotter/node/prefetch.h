@@ -34,6 +34,11 @@ void node_prefetch_resume(struct node *n);
 int node_prefetch_hot(struct node *n, struct image *i, struct hot_list *hot,
 		      bool rest, struct error *err) MUST_CHECK;
 
+/* The same for somebody who asks for the image itself, not for a start: with
+ * the hot set that it has had, if any, and without waiting for readers. */
+int node_prefetch_now(struct node *n, struct image *i, bool rest,
+		      struct error *err) MUST_CHECK;
+
 /* What --prefetch wants at a start. */
 struct prefetch_wanted {
 	bool hot, rest;

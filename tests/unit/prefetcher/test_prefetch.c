@@ -121,7 +121,9 @@ static void start(struct bed *b, int which, struct hot_list hot, bool rest)
 {
 	struct error err = ERROR_INIT;
 
-	cr_assert_eq(prefetch_start(b->p[which], hot.n ? &hot : NULL, rest,
+	cr_assert_eq(prefetch_start(b->p[which], hot.n ? &hot : NULL,
+				    rest ? PREFETCH_REST_IDLE
+					 : PREFETCH_REST_NONE,
 				    &err),
 		     0, "%s", err.msg);
 	cr_expect_null(hot.n ? hot.blocks : NULL);
@@ -423,6 +425,35 @@ Test(prefetch, without_a_trace_waits_until_readers_are_idle)
 	bed_remove(&b);
 }
 
+Test(prefetch, without_a_trace_begins_at_once_when_asked_to)
+{
+	struct prefetch_limits limits = { .hot_streams = 1,
+					  .cold_streams = 1,
+					  .settle_ns = NS_PER_S,
+					  .settle_max_ns = 3600 * NS_PER_S };
+	struct error err = ERROR_INIT;
+	struct bed b;
+
+	bed_make(&b, &limits);
+	start(&b, 0, no_trace, true);
+	cr_assert_eq(prefetch_start(b.p[0], NULL, PREFETCH_REST_NOW, &err), 0);
+	wait_phase(&b, 0, PREFETCH_DONE);
+	bed_remove(&b);
+}
+
+Test(prefetch, what_is_here_needs_no_leave)
+{
+	struct bed b;
+
+	bed_make(&b, NULL);
+	start(&b, 0, hot_list(0, 1, 40), false);
+	wait_phase(&b, 0, PREFETCH_DONE);
+	atomic_store(&b.pressure, true);
+	start(&b, 0, no_trace, true);
+	wait_phase(&b, 0, PREFETCH_DONE);
+	bed_remove(&b);
+}
+
 Test(prefetch, without_a_trace_does_not_wait_for_ever)
 {
 	struct prefetch_limits limits = { .hot_streams = 1,
@@ -512,7 +543,8 @@ Test(prefetch, refuses_a_hot_list_of_another_image_and_goes_on)
 	struct bed b;
 
 	bed_make(&b, NULL);
-	cr_expect_eq(prefetch_start(b.p[0], &hot, true, &err), -EINVAL);
+	cr_expect_eq(prefetch_start(b.p[0], &hot, PREFETCH_REST_NOW, &err),
+		     -EINVAL);
 	cr_expect_null(hot.blocks);
 	cr_expect(strstr(err.msg, "image a: hot list: block 40 of 40"), "%s",
 		  err.msg);

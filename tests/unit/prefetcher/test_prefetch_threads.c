@@ -53,10 +53,13 @@ static void *work(void *arg)
 		switch (next(&x) % 6) {
 		case 0:
 			hot = some(&x);
-			rc = prefetch_start(p, &hot, next(&x) % 2, NULL);
+			rc = prefetch_start(p, &hot,
+					    next(&x) % 2 ? PREFETCH_REST_NOW
+							 : PREFETCH_REST_NONE,
+					    NULL);
 			break;
 		case 1:
-			rc = prefetch_start(p, NULL, true, NULL);
+			rc = prefetch_start(p, NULL, PREFETCH_REST_IDLE, NULL);
 			break;
 		case 2:
 			rc = prefetch_wait(p, &soon, 0, NULL);
@@ -115,7 +118,9 @@ Test(prefetch_threads, many_at_once_leave_a_whole_image)
 	for (int i = 0; i < NODE_DEVICES; i++) {
 		struct timespec ts;
 
-		cr_assert_eq(prefetch_start(b.p[i], NULL, true, &err), 0);
+		cr_assert_eq(prefetch_start(b.p[i], NULL, PREFETCH_REST_NOW,
+					    &err),
+			     0);
 		(void)clock_gettime(CLOCK_MONOTONIC, &ts);
 		prefetch_wait_end(b.p[i],
 				  (ts.tv_sec + 60) * INT64_C(1000000000));

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `bootseer image prefetch`: bootseerd does it; here is shown how far it is. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/node_ask.h"
+
+#define STEP_MS 500 /* between two looks at the progress */
+#define NS_PER_S INT64_C(1000000000)
+#define PAUSED_MAX_NS (30 * NS_PER_S) /* who waits gives up then */
+
+struct prefetch_config {
+	struct node_options node;
+	bool plain_http, hot, all, stop, wait;
+};
+
+#define FLAG(name, text) \
+	{ \
+		.key = #name, .type = OPTION_BOOL, \
+		.offset = offsetof(struct prefetch_config, name), .def = "no", \
+		.help = text \
+	}
+
+static const struct option_spec options[] = {
+	FLAG(hot, "Only what a recorded start has read."),
+	FLAG(all, "The whole image; this is the default."),
+	FLAG(stop, "Stop what is under way."),
+	FLAG(wait, "Wait until it is there, and show the progress."),
+	{ .key = "plain-http",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct prefetch_config, plain_http),
+	  .def = "no",
+	  .help = "Speak to the registry without TLS." },
+	NODE_OPTIONS(struct prefetch_config),
+	{ .key = NULL },
+};
+
+/* `what` NULL: only look.  `*ret` is replaced. */
+static int ask(struct node_client *c, const char *id, const char *what,
+	       int wait_ms, json_t **ret, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc;
+
+	rc = node_ask_on(c, "image.prefetch",
+			 json_pack("{s:s, s:s*, s:i}", "id", id, "what", what,
+				   "wait_ms", wait_ms),
+			 &reply, err);
+	if (rc < 0)
+		return rc;
+	json_decref(*ret);
+	*ret = reply;
+	return 0;
+}
+
+static bool is_phase(const json_t *a, const char *phase)
+{
+	return strcmp(reply_text(a, "phase"), phase) == 0;
+}
+
+/* Bytes of what is under way. */
+static const char *have_key(const json_t *a)
+{
+	return is_phase(a, "hot") ? "hot_have_bytes" : "all_have_bytes";
+}
+
+static const char *all_key(const json_t *a)
+{
+	return is_phase(a, "hot") ? "hot_bytes" : "all_bytes";
+}
+
+/* 1: not there yet. */
+static int judge(const json_t *a, int64_t paused_ns, struct error *err)
+{
+	if (is_phase(a, "done") || is_phase(a, "idle"))
+		return 0;
+	if (is_phase(a, "stopped"))
+		return error_set(err, ECANCELED, "somebody stopped it");
+	if (is_phase(a, "failed"))
+		return error_set(err, EIO, "%s", reply_text(a, "error"));
+	if (is_phase(a, "paused") && paused_ns > PAUSED_MAX_NS)
+		return error_set(err, EAGAIN,
+				 "paused, and goes on by itself: %s",
+				 reply_text(a, "error"));
+	return 1;
+}
+
+static int wait_for_end(struct node_client *c, const char *id, json_t **a,
+			struct error *err)
+{
+	AUTO(progress) bar = progress_new(stderr);
+	int64_t now = progress_now(), running = now;
+	int rc;
+
+	while ((rc = judge(*a, now - running, err)) > 0) {
+		progress_step(bar, reply_text(*a, "phase"),
+			      (uint64_t)reply_number(*a, have_key(*a)),
+			      (uint64_t)reply_number(*a, all_key(*a)), now);
+		rc = ask(c, id, NULL, STEP_MS, a, err);
+		if (rc < 0)
+			return rc;
+		now = progress_now();
+		if (!is_phase(*a, "paused"))
+			running = now;
+	}
+	return rc;
+}
+
+static void print_answer(const json_t *a)
+{
+	char have[PROGRESS_BYTES_MAX], all[PROGRESS_BYTES_MAX];
+	bool has_error = json_object_get(a, "error") != NULL;
+
+	printf("%s: %s of %s are on the node%s%s\n", reply_text(a, "phase"),
+	       reply_bytes(a, have_key(a), have),
+	       reply_bytes(a, all_key(a), all), has_error ? ": " : "",
+	       has_error ? reply_text(a, "error") : "");
+}
+
+static int prefetch(const struct prefetch_config *cfg, struct node_client *c,
+		    const char *ref, json_t **a, struct error *err)
+{
+	const struct node_image_query q = { .ref = ref,
+					    .plain_http = cfg->plain_http };
+	const char *what = cfg->stop ? "stop" : cfg->hot ? "hot" : "all";
+	struct node_image image = { .chain_ids = NULL };
+	char id[DIGEST_STR_MAX];
+	int rc;
+
+	rc = node_image_prepare(c, &q, &image, err);
+	if (rc < 0)
+		return rc;
+	digest_format(&image.id, id);
+	node_image_fini(&image);
+	rc = ask(c, id, what, 0, a, err);
+	if (rc == 0 && cfg->wait && !cfg->stop)
+		rc = wait_for_end(c, id, a, err);
+	return error_wrap(err, rc, "image %s", ref);
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct prefetch_config *cfg = config;
+	struct node_client *c = NULL;
+	json_t *answer = NULL;
+	int rc;
+
+	if (cfg->hot + cfg->all + cfg->stop > 1)
+		return error_set(err, EINVAL,
+				 "only one of --hot, --all and --stop");
+	rc = node_connect(&cfg->node, &c, err);
+	if (rc == 0)
+		rc = prefetch(cfg, c, args[0], &answer, err);
+	node_client_close(c);
+	if (rc == 0)
+		print_answer(answer);
+	json_decref(answer);
+	return rc;
+}
+
+const struct command image_prefetch_command = {
+	.program = {
+		.name = "bootseer image prefetch",
+		.usage = "[OPTIONS] REF",
+		.summary = "Have the blocks of the image REF on this node before "
+			   "they are read: what a recorded start has read, in "
+			   "its order, then the rest. bootseerd does it in the "
+			   "background, over restarts; --wait waits for it.",
+		.options = options,
+		.examples =
+			"bootseer image prefetch registry.example/team/ml:1\n"
+			"bootseer image prefetch --hot --wait "
+			"registry.example/team/ml:1",
+		.see_also = "bootseer(1), bootseerd(8)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct prefetch_config),
+	.run = run,
+};

@@ -1,0 +1,212 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Blocks that are on the node before they are read: order, cost, limits, faults.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+setup() { node_setup; }
+teardown() { node_teardown; }
+
+prefetch() { "$bootseer" image prefetch "$@"; }
+mount_it() { "$bootseer" image mount "$IMAGE" "$T/mnt"; }
+read_all() { cmp "$T/mnt/big" "$D/rootfs/big"; }
+image_id() { call image.prepare "{\"ref\":\"$IMAGE\"}" | jq -r .result.id; }
+
+# A figure of the image's prefetch.
+of_prefetch() { status ".images[0].prefetch.$1"; } # KEY
+is_phase() { [ "$(of_prefetch phase)" = "$1" ]; } # PHASE
+
+# Bytes and requests of packs so far: large, and only they are read in ranges.
+pack_requests() {
+	grep '^GET /v2/.*/blobs/.* 206 ' "$T/requests" || :
+}
+pack_bytes() { pack_requests | awk '{ n += $4 } END { print n + 0 }'; }
+
+# Give the image a hot set, of block numbers, as a bootseerd left it behind.
+leave_hot() { # STATE BLOCK...
+	local what=$1 dir=$T/root/images/$id blocks
+
+	shift
+	blocks=$(IFS=,; echo "$*")
+	echo "{\"format\":1,\"blocks\":[$blocks]}" >"$dir/hot.json"
+	jq ".prefetch = \"$what\"" "$dir/state.json" >"$T/state"
+	cp "$T/state" "$dir/state.json"
+}
+
+@test "an image is fetched whole without a mount, each byte once" {
+	local all
+
+	node_start
+	run -0 prefetch --wait "$IMAGE"
+	[[ $output == "done: "*" of "*" are on the node" ]]
+	all=$(of_prefetch all_bytes)
+	[ "$(of_prefetch all_have_bytes)" = "$all" ]
+	[ "$(of_prefetch fetched_bytes)" = "$all" ]
+	[ "$(pack_bytes)" = "$all" ]
+	# All is there: a mount has no need of the daemon, nor of the registry.
+	fault down=1
+	mount_it
+	[ "$(status '.images[0].mode')" = complete ]
+	read_all
+	run -0 prefetch --wait "$IMAGE"
+	[ "$(pack_bytes)" = "$all" ]
+	run -0 "$bootseer" node status
+	[[ $output == *"prefetch  done, "* ]]
+}
+
+@test "each byte comes once though a reader, hot and cold want it at once" {
+	local readers=() all
+
+	node_start
+	id=$(image_id | cut -d: -f2)
+	node_stop
+	leave_hot all 30 31 32 33 10 11 12 20 21 3 2 1
+	# Slow enough for the readers to be first now and then.
+	node_start --hot-rate 8M --cold-rate 8M --hot-range 1M --cold-range 1M
+	mount_it
+	cat "$T/mnt/top/data" >/dev/null 3>&- &
+	readers+=($!)
+	read_all 3>&- &
+	readers+=($!)
+	prefetch --wait "$IMAGE"
+	wait "${readers[@]}"
+	all=$(of_prefetch all_bytes)
+	[ "$(status .fetched_bytes)" = "$all" ]
+	[ "$(status '.images[0].device.fetched_bytes')" -gt 0 ]
+	[ "$(of_prefetch fetched_bytes)" -gt 0 ]
+	[ "$(of_prefetch all_have_bytes)" = "$all" ]
+	[ "$(of_prefetch hot_bytes)" -gt 0 ]
+}
+
+@test "the hot set comes first, in its order, then the rest" {
+	node_start
+	id=$(image_id | cut -d: -f2)
+	node_stop
+	# The end of the image first, which no order of packs would give.
+	leave_hot all 37 38 39 20
+	: >"$T/requests"
+	node_start --hot-streams 1 --hot-gap 0
+	wait_for is_phase done
+	pack_requests | sed 's/.*range=bytes=//' >"$T/ranges"
+	[ "$(wc -l <"$T/ranges")" -gt 2 ]
+	# Two requests of the hot set, the later places first.
+	[ "$(sed -n 1p "$T/ranges" | cut -d- -f1)" -gt \
+		"$(sed -n 2p "$T/ranges" | cut -d- -f1)" ]
+	[ "$(sed -n 2p "$T/ranges" | cut -d- -f1)" -gt 0 ]
+	sed -n '3,$p' "$T/ranges" | cut -d- -f1 | grep -qx 0
+	[ "$(of_prefetch fetched_bytes)" = "$(of_prefetch all_bytes)" ]
+	# What is done is not remembered.
+	wait_for test ! -e "$T/root/images/$id/hot.json"
+	[ "$(jq .prefetch "$T/root/images/$id/state.json")" = null ]
+}
+
+@test "--hot fetches the hot set alone, and needs a trace" {
+	node_start
+	id=$(image_id | cut -d: -f2)
+	node_stop
+	leave_hot hot 7 8 9
+	node_start
+	wait_for is_phase done
+	[ "$(of_prefetch hot_have_bytes)" = "$(of_prefetch hot_bytes)" ]
+	[ "$(of_prefetch fetched_bytes)" = "$(of_prefetch hot_bytes)" ]
+	[ "$(of_prefetch all_have_bytes)" -lt "$(of_prefetch all_bytes)" ]
+}
+
+@test "a rate limit holds" {
+	local begin=$EPOCHREALTIME
+
+	# 27 MB, of which all but the last request are paid for.
+	node_start --cold-rate 8M --cold-range 1M
+	prefetch --wait "$IMAGE"
+	awk -v b="$begin" -v e="$EPOCHREALTIME" -v n="$(pack_bytes)" \
+		'BEGIN { exit !(e - b >= (n - 1048576) / 8388608) }'
+}
+
+@test "--stop stops it, and it begins again where it was" {
+	local all
+
+	node_start --cold-rate 4M --cold-range 1M
+	prefetch "$IMAGE"
+	wait_for some_is_there
+	run -0 prefetch --stop "$IMAGE"
+	[[ $output == "stopped: "* ]]
+	is_phase stopped
+	[ "$(jq .prefetch "$T"/root/images/*/state.json)" = null ]
+	all=$(of_prefetch all_bytes)
+	[ "$(of_prefetch all_have_bytes)" -lt "$all" ]
+	run ! prefetch --hot --all "$IMAGE"
+	[[ $output == *"only one of"* ]]
+	node_stop
+	node_start
+	prefetch --wait "$IMAGE"
+	[ "$(of_prefetch all_have_bytes)" = "$all" ]
+}
+
+some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
+
+@test "after kill -9 the next bootseerd goes on, and fetches nothing again" {
+	local all had
+
+	node_start --cold-rate 4M --cold-range 1M
+	prefetch "$IMAGE"
+	wait_for some_is_there
+	node_stop KILL
+	node_start
+	wait_for is_phase done
+	grep -q 'info prefetch: resumed image=' "$T/log"
+	all=$(of_prefetch all_bytes)
+	[ "$(of_prefetch all_have_bytes)" = "$all" ]
+	# At most what was on its way, a range a stream, came twice.
+	[ "$(of_prefetch fetched_bytes)" -lt "$all" ]
+	[ "$(pack_bytes)" -le $((all + 8 * 1048576)) ]
+	node_stop
+	node_start
+	is_phase idle
+}
+
+@test "on a full disk it pauses, says so, and goes on when there is room" {
+	local disk=$T/disk
+
+	mkdir "$disk"
+	mount -t tmpfs -o size=80M none "$disk"
+	head -c 75M /dev/zero >"$disk/full"
+	ROOT=$disk/root node_start --prefetch-retry 100ms
+	prefetch "$IMAGE"
+	wait_for is_phase paused
+	[[ $(of_prefetch error) == *"the disk is full"* ]]
+	[ "$(of_prefetch all_have_bytes)" = 0 ]
+	[[ $("$bootseer" node status) == *"the disk is full"* ]]
+	rm "$disk/full"
+	prefetch --wait "$IMAGE"
+	is_phase done
+	grep -q 'info prefetch: goes on' "$T/log"
+	node_stop
+}
+
+@test "with the registry down a start goes on, and the prefetch is tried again" {
+	node_start --attempts 1 --prefetch-retry 100ms
+	image_id
+	fault down=1
+	run ! prefetch --wait "$IMAGE"
+	is_phase failed
+	[[ $(of_prefetch error) == *"$REGISTRY"* ]]
+	mount_it
+	fault
+	wait_for is_phase done
+	read_all
+}
+
+@test "an image that is removed ends its prefetch" {
+	node_start --cold-rate 4M --cold-range 1M
+	prefetch "$IMAGE"
+	wait_for some_is_there
+	"$bootseer" node gc --images
+	[ "$(status '.images | length')" = 0 ]
+	[ "$(status '.fetched_bytes')" -gt 0 ]
+	# The node can forget and take it up again.
+	prefetch "$IMAGE"
+	wait_for is_phase cold
+	node_stop
+}
