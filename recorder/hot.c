@@ -184,6 +184,10 @@ static int pick_all(struct picks *p, const struct trace *t,
 		const struct trace_entry *e = &t->entries[i];
 		uint32_t block = c->found[*find_slot(c, &e->block)];
 
+		if (e->confidence < TRACE_HOT) {
+			ret->rare++;
+			continue;
+		}
 		p->found = false;
 		if (block != NONE) {
 			rc = pick(p, e, block);

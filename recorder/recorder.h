@@ -107,7 +107,8 @@ struct hot_list {
 	uint64_t bytes;   /* stored */
 	size_t by_digest; /* entries of the trace found by content, */
 	size_t by_path;   /* by path and offset because the content changed, */
-	size_t lost;      /* and not found */
+	size_t lost;      /* and not found; */
+	size_t rare;      /* left out: less than TRACE_HOT of the runs had it */
 };
 void hot_list_fini(struct hot_list *l);
 

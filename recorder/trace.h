@@ -26,6 +26,7 @@
 #define TRACE_RUNS_MAX 1000000u
 #define TRACE_HEAD_MAX 1024u
 #define TRACE_CERTAIN 1000u /* confidence: in every run */
+#define TRACE_HOT 500u      /* confidence: worth a prefetch */
 
 /* A part of one file within one block, in the order of its first access. */
 struct trace_entry {

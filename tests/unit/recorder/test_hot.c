@@ -28,7 +28,7 @@ static struct trace *trace_of(const struct line *lines, size_t n)
 			.off = lines[i].off,
 			.len = lines[i].len,
 			.at_ms = lines[i].at_ms,
-			.confidence = (uint16_t)(100 + i),
+			.confidence = (uint16_t)(TRACE_HOT + i),
 			.block = make_digest(lines[i].content),
 		};
 
@@ -88,9 +88,9 @@ Test(hot_list, blocks_come_in_trace_order_each_once)
 	expect_list(&list, 2, (uint32_t[]){ 2, 0 }, 3, 0, 0);
 	cr_expect_eq(list.bytes, 8192);
 	cr_expect_eq(list.blocks[0].at_ms, 10);
-	cr_expect_eq(list.blocks[0].confidence, 100);
+	cr_expect_eq(list.blocks[0].confidence, TRACE_HOT);
 	cr_expect_eq(list.blocks[1].at_ms, 20);
-	cr_expect_eq(list.blocks[1].confidence, 101);
+	cr_expect_eq(list.blocks[1].confidence, TRACE_HOT + 1);
 	hot_list_fini(&list);
 	layout_fini(&l);
 }
@@ -110,6 +110,25 @@ Test(hot_list, content_that_changed_is_found_by_path_and_offset)
 	expect_list(&list, 4, (uint32_t[]){ 3, 4, 5, 2 }, 1, 2, 2);
 	cr_expect_eq(list.blocks[1].at_ms, 2);
 	cr_expect_eq(list.blocks[2].at_ms, 2);
+	hot_list_fini(&list);
+	layout_fini(&l);
+}
+
+Test(hot_list, what_few_runs_read_is_left_out)
+{
+	AUTO(trace)
+	t = TRACE({ "/b", 0, 4096, 10, 2 }, { "/a", 0, 1, 20, 1 },
+		  { "/changed", 0, 4096, 30, 4 });
+	struct error err = ERROR_INIT;
+	struct hot_list list;
+	struct layout l;
+
+	t->entries[0].confidence = TRACE_HOT - 1;
+	t->entries[2].confidence = 1;
+	setup(&l);
+	cr_assert_eq(hot_list_make(t, &l.map, &l.files, &list, &err), 0);
+	expect_list(&list, 1, (uint32_t[]){ 0 }, 1, 0, 0);
+	cr_expect_eq(list.rare, 2);
 	hot_list_fini(&list);
 	layout_fini(&l);
 }
@@ -153,6 +172,8 @@ Test(hot_list, of_an_empty_trace_or_image_is_empty)
 	struct hot_list list;
 	struct layout l, empty;
 
+	for (size_t i = 0; i < some->n; i++)
+		some->entries[i].confidence = TRACE_CERTAIN;
 	setup(&l);
 	layout_make(&empty, NULL, 0, NULL, 0);
 	cr_assert_eq(hot_list_make(none, &l.map, &l.files, &list, &err), 0);
