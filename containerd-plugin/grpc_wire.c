@@ -32,6 +32,7 @@ static const struct {
 	{ ECONNRESET, GRPC_STATUS_UNAVAILABLE },
 	{ ENOTCONN, GRPC_STATUS_UNAVAILABLE },
 	{ EHOSTDOWN, GRPC_STATUS_UNAVAILABLE },
+	{ EINPROGRESS, GRPC_STATUS_UNAVAILABLE },
 };
 
 enum grpc_status grpc_status_of_errno(int code)

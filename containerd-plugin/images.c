@@ -84,6 +84,12 @@ void images_free(struct images *im)
 	free(im);
 }
 
+/* Was the call sent, and nothing heard of it? */
+static bool is_open_question(int rc)
+{
+	return rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ENOMEM;
+}
+
 /* Whatever bootseerd's reason is, containerd should come again. */
 static int unavailable(struct error *err, const char *what)
 {
@@ -342,6 +348,7 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 		 int64_t timeout_ns, char **ret_path, struct error *err)
 {
 	struct node_client *c = NULL;
+	bool open_question = false;
 	char user[80];
 	int rc;
 
@@ -349,10 +356,17 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 	if (timeout_ns == 0 || timeout_ns > im->config.timeout_ns)
 		timeout_ns = im->config.timeout_ns;
 	rc = connect_node(im, timeout_ns, &c, err);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = node_image_mount(c, tree, user, ret_path, err);
+		open_question = is_open_question(rc);
+	}
 	node_client_close(c);
-	return rc < 0 ? unavailable(err, "cannot mount the lazy image") : 0;
+	if (rc == 0)
+		return 0;
+	rc = unavailable(err, "cannot mount the lazy image");
+	if (open_question && err)
+		err->code = EINPROGRESS;
+	return open_question ? -EINPROGRESS : rc;
 }
 
 int images_umount(struct images *im, const struct digest *tree, uint64_t id,

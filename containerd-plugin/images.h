@@ -52,9 +52,14 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
 			       const char *parent_chain,
 			       struct image_layer *ret, struct error *err);
 
-/* Have the tree mounted for the snapshot `id`; the caller frees the path.  0 for
+/*
+ * Have the tree mounted for the snapshot `id`; the caller frees the path.  0 for
  * `timeout_ns` is the configured one, which is also the longest.
- * -EHOSTDOWN: bootseerd does not answer or cannot; `err` tells people. */
+ *   -EHOSTDOWN    it is not mounted: bootseerd does not run or cannot; `err`
+ *                 tells people
+ *   -EINPROGRESS  nobody knows: bootseerd took the call and did not answer in
+ *                 time.  It may be mounted, now or soon, until images_umount()
+ */
 int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 		 int64_t timeout_ns, char **ret_path,
 		 struct error *err) MUST_CHECK;

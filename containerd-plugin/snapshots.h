@@ -6,7 +6,8 @@
  *
  * Every function blocks and may be called on any thread.  Errors are errno
  * values that grpc_status_of_errno() knows: -ENOENT, -EEXIST, -EINVAL, -EBUSY (a
- * condition is not met), -EHOSTDOWN (bootseerd is needed and cannot), -EIO.
+ * condition is not met), -EHOSTDOWN (bootseerd is needed and cannot),
+ * -EINPROGRESS (it did not answer in time), -EIO.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H
 #define BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H

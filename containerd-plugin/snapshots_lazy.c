@@ -50,23 +50,27 @@ static bool is_lazy(struct snapshots *s, const struct create_request *req,
 	}
 }
 
-/* Have the top of an image mounted.  False, with a warning: it cannot be. */
-static bool mount_top(struct snapshots *s, const struct image_layer *layer,
-		      uint64_t id)
+/* Have the top of an image mounted; what images_mount() says. */
+static int mount_top(struct snapshots *s, const struct image_layer *layer,
+		     uint64_t id)
 {
 	struct error why = ERROR_INIT;
 	AUTO_FREE char *path = NULL;
+	int rc = images_mount(s->images, &layer->tree, id, 0, &path, &why);
 
-	if (images_mount(s->images, &layer->tree, id, 0, &path, &why) == 0)
-		return true;
-	log_warning("snapshots",
-		    "lazy image is unpacked as an ordinary one: "
-		    "image=\"%s\" reason=\"%s\"",
-		    layer->image, why.msg);
-	return false;
+	if (rc < 0)
+		log_warning("snapshots",
+			    "lazy image is not mounted: image=\"%s\" "
+			    "reason=\"%s\"",
+			    layer->image, why.msg);
+	return rc;
 }
 
-/* A snapshot of this layer is there.  It may so far have been a lower one. */
+/*
+ * A snapshot of this layer is there.  It may so far have been a lower one.  When
+ * nobody knows whether its tree is mounted, it stays noted, so that its removal
+ * unmounts it; a container's start asks again.
+ */
 static int reuse(struct snapshots *s, const struct snapshot *found,
 		 const struct image_layer *layer, struct error *err)
 {
@@ -78,14 +82,16 @@ static int reuse(struct snapshots *s, const struct snapshot *found,
 	rc = store_set_tree(s->store, found->id, &layer->tree, err);
 	if (rc < 0)
 		return rc;
-	if (mount_top(s, layer, found->id))
+	rc = mount_top(s, layer, found->id);
+	if (rc == 0 || rc == -EINPROGRESS)
 		return 1;
 	return store_set_tree(s->store, found->id, NULL, err);
 }
 
 /*
  * Add the snapshot.  The tree is noted before it is mounted, so that whatever
- * happens in between, Cleanup knows what to unmount.
+ * happens in between, Cleanup knows what to unmount: also what a removed one
+ * may have mounted, for all we know.
  */
 static int add(struct snapshots *s, const struct create_request *req,
 	       const char *name, const struct image_layer *layer,
@@ -109,7 +115,7 @@ static int add(struct snapshots *s, const struct create_request *req,
 
 	if (rc < 0)
 		return rc;
-	if (!layer->is_top || mount_top(s, layer, snap.id))
+	if (!layer->is_top || mount_top(s, layer, snap.id) == 0)
 		return 1;
 	return store_remove(s->store, name, err);
 }

@@ -225,3 +225,18 @@ Test(images, a_bootseerd_that_is_away_is_told, .init = set_up,
 	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -EHOSTDOWN);
 	cr_expect(strstr(err.msg, "it is gone"));
 }
+
+Test(images, a_mount_without_an_answer_is_an_open_question, .init = set_up,
+     .fini = tear_down)
+{
+	struct error err = ERROR_INIT;
+	struct digest d;
+	char *path;
+
+	cr_assert_eq(digest_parse(DIGEST, &d, NULL), 0);
+	write_file("fault", "image.mount hang");
+	cr_expect_eq(images_mount(im, &d, 7, INT64_C(50000000), &path, &err),
+		     -EINPROGRESS);
+	cr_expect_eq(err.code, EINPROGRESS);
+	cr_expect(strstr(err.msg, "no answer"), "%s", err.msg);
+}

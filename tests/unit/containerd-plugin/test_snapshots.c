@@ -3,6 +3,9 @@
 #include "containerd-plugin/snapshots.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -103,4 +106,96 @@ Test(snapshots, one_image_that_cannot_be_mounted_keeps_no_other_from_it,
 	cr_expect(strstr(err.msg, "cannot mount the lazy image"), "%s",
 		  err.msg);
 	cr_expect_eq(asked(), 2);
+}
+
+/* ---- a bootseerd that knows an image and does not come round to mounting it -- */
+
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
+#define CHAIN \
+	"sha256:" \
+	"1111111111111111111111111111111111111111111111111111111111111111"
+
+static void *serve(void *arg)
+{
+	static const char prepared[] =
+		"{\"bootseer\":1,\"result\":{\"id\":\"sha256:" ZEROS
+		"\",\"manifest\":\"sha256:" ZEROS "\",\"chain_ids\":[\"" CHAIN
+		"\"],\"source\":\"node\"}}\n";
+	const int *fd = arg;
+	char line[4096];
+	int peer;
+
+	while ((peer = accept(*fd, NULL, NULL)) >= 0) {
+		ssize_t n = read(peer, line, sizeof(line) - 1);
+
+		line[n > 0 ? n : 0] = '\0';
+		if (strstr(line, "image.prepare"))
+			cr_assert_eq(write(peer, prepared,
+					   sizeof(prepared) - 1),
+				     sizeof(prepared) - 1);
+		/* Anything else is waited for in vain. */
+		while (read(peer, line, sizeof(line)) > 0)
+			;
+		close(peer);
+	}
+	return NULL;
+}
+
+static void label(struct labels *l)
+{
+	cr_assert_eq(labels_set(l, LABEL_SNAPSHOT_REF, CHAIN, NULL), 0);
+	cr_assert_eq(labels_set(l, "containerd.io/snapshot/cri.image-ref",
+				"host/repo:tag", NULL),
+		     0);
+}
+
+/* The layer is there as a lower one of some image; now one has it on top. */
+static int prepare_top(struct error *err)
+{
+	struct store *store = snapshots_store(s);
+	struct labels labels = LABELS_INIT;
+	struct snapshot snap = {
+		.id = store_next_id(store),
+		.name = (char *)(uintptr_t)CHAIN,
+		.parent = (char *)(uintptr_t) "",
+		.kind = SNAPSHOT_KIND_COMMITTED,
+		.remote = true,
+		.image = (char *)(uintptr_t) "host/repo:tag",
+	};
+	struct create_request req = {
+		.kind = SNAPSHOT_KIND_ACTIVE,
+		.key = "extract",
+		.parent = "",
+		.labels = &labels,
+	};
+	struct mount m = { .type = NULL };
+	int rc;
+
+	label(&labels);
+	snap.labels = labels;
+	cr_assert_eq(store_insert(store, &snap, NULL), 0);
+	rc = snapshots_create(s, &req, &m, err);
+	mount_fini(&m);
+	labels_fini(&labels);
+	return rc;
+}
+
+Test(snapshots, what_may_be_mounted_is_unmounted_with_its_snapshot,
+     .init = set_up, .fini = tear_down)
+{
+	struct garbage *left = NULL;
+	struct error err = ERROR_INIT;
+	pthread_t thread;
+	size_t n = 0;
+
+	cr_assert_eq(fcntl(silent, F_SETFL, 0), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, serve, &silent), 0);
+	cr_expect_eq(prepare_top(&err), -EEXIST, "%s", err.msg);
+	cr_assert_eq(store_remove(snapshots_store(s), CHAIN, NULL), 0);
+	cr_assert_eq(store_garbage(snapshots_store(s), &left, &n, NULL), 0);
+	cr_assert_eq(n, 1);
+	cr_expect(left[0].has_tree);
+	free(left);
+	(void)shutdown(silent, SHUT_RDWR);
+	pthread_join(thread, NULL);
 }
