@@ -11,8 +11,7 @@
 #include "common/fs.h"
 
 #define SERVICE_TIMEOUT_MS 30000
-#define LOCAL_MAX ((uint64_t)256 << 20) /* bytes, as bootseerd keeps */
-#define INPUT_MAX ((size_t)128 << 20)   /* bytes; JSON is large */
+#define INPUT_MAX ((size_t)128 << 20) /* bytes; JSON is large */
 
 /* ---------------------------------------------------------------- places --- */
 
@@ -21,9 +20,15 @@ int trace_open_local(const struct trace_where *w, struct trace_store **ret,
 {
 	AUTO_BUF dir = BUF_INIT;
 
-	if (buf_printf(&dir, "%s/traces", w->root) < 0)
+	if (buf_printf(&dir, "%s/traces/store", w->root) < 0)
 		return error_nomem(err);
-	return trace_folder_new(dir.data, LOCAL_MAX, ret, err);
+	if (access(w->root, F_OK) < 0)
+		return error_set(err, errno,
+				 "'%s': %s; is bootseerd's folder elsewhere? "
+				 "Then say --root",
+				 w->root, strerror(errno));
+	/* bootseerd, not we, sees to it that they do not become too many. */
+	return trace_folder_new(dir.data, UINT64_MAX, ret, err);
 }
 
 static int open_service(const struct trace_where *w, struct trace_store **ret,

@@ -163,7 +163,8 @@ struct trace_store {
 /*
  * The nearest trace; -ENOENT: none.  All of these block, have a deadline of
  * their own, and are safe from several threads.  -EACCES, -ETIMEDOUT,
- * -ECONNREFUSED, -EIO, -EINVAL, -EBADMSG (what came is no trace).
+ * -ECONNREFUSED, -EBUSY (the service or registry has too much to do), -EFBIG,
+ * -EIO, -EPROTO, -EINVAL, -EBADMSG (what came is no trace).
  */
 int trace_store_get(struct trace_store *s, const struct trace_query *q,
 		    struct trace_found *ret, struct error *err) MUST_CHECK;

@@ -272,6 +272,9 @@ trace() { local c=$1; shift; bootseer trace "$c" --plain-http "$@"; }
 	fake
 	recording "$W/a" one train-1 1700000000
 	root=(--local --root "$W/root")
+	run -1 trace ls "${root[@]}"
+	[[ $output == *"$W/root"*--root* ]]
+	mkdir "$W/root"
 	image=$IMAGE@$(digest_of one)
 	trace push "${root[@]}" "$image" "$W/a"
 	run -0 trace ls "${root[@]}"
