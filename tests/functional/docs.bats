@@ -11,7 +11,7 @@ setup_file()
 	export TOP
 	W=$(mktemp -d)
 	export W bench_cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer}
-	export PATH=$BOOTSEER_BUILD/cli:$BOOTSEER_BUILD/snapshotter:$BOOTSEER_BUILD/snapshotter/node:$BOOTSEER_BUILD/containerd-plugin:$PATH
+	export PATH=$BOOTSEER_BUILD/cli:$BOOTSEER_BUILD/snapshotter:$BOOTSEER_BUILD/snapshotter/node:$BOOTSEER_BUILD/containerd-plugin:$BOOTSEER_BUILD/registry:$PATH
 	export MANPATH=$BOOTSEER_BUILD/docs
 }
 
@@ -73,7 +73,8 @@ teardown()
 }
 
 @test "every manual has its sections and every program a manual" {
-	for page in bootseer.1 bootseerd.8 bootseer-snapshotter.8; do
+	for page in bootseer.1 bootseerd.8 bootseer-snapshotter.8 \
+		bootseer-registry.8; do
 		for section in NAME SYNOPSIS DESCRIPTION 'EXIT STATUS' 'SEE ALSO'; do
 			grep -q "^.SH $section" "$BOOTSEER_BUILD/docs/$page"
 		done
@@ -81,7 +82,8 @@ teardown()
 }
 
 @test "help fits a terminal, goes to stdout, and errors go to stderr" {
-	for program in bootseer bootseerd bootseer-snapshotter; do
+	for program in bootseer bootseerd bootseer-snapshotter \
+		bootseer-registry; do
 		run --separate-stderr "$program" --help
 		[ "$status" -eq 0 ]
 		[ -n "$output" ] && [ -z "$stderr" ]
@@ -113,7 +115,7 @@ teardown()
 		[ -f "$W/dest$config" ]
 		n=$((n + 1))
 	done
-	[ "$n" -eq 2 ]
+	[ "$n" -eq 3 ]
 	echo '# mine' >>"$W/dest$config"
 	DESTDIR=$W/dest meson install --no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
 	grep -q '# mine' "$W/dest$config"

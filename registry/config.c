@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The options of bootseer-registry. */
+#include "registry/config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct registry_config, member)
+
+static const char *const log_levels[] = { "error", "warning", "info", "debug",
+					  NULL };
+
+static const struct option_spec options[] = {
+	{ .key = "listen",
+	  .type = OPTION_STRING,
+	  .offset = AT(listen),
+	  .def = "127.0.0.1:9730",
+	  .arg = "ADDR:PORT",
+	  .help = "Serve here; port 0 takes a free one.  Beyond loopback a "
+		  "tokens file is needed." },
+	{ .key = "db",
+	  .type = OPTION_STRING,
+	  .offset = AT(db),
+	  .def = "sqlite:/var/lib/bootseer-registry/registry.db",
+	  .arg = "URL",
+	  .help = "Where traces are kept: sqlite:PATH, or "
+		  "postgresql://HOST/NAME for several replicas." },
+	{ .key = "db-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = AT(db_timeout),
+	  .def = "5s",
+	  .min = "100ms",
+	  .max = "5m",
+	  .arg = "TIME",
+	  .help = "Wait for the database for so long: to connect, for an "
+		  "answer, for a lock." },
+	{ .key = "tls-cert",
+	  .type = OPTION_STRING,
+	  .offset = AT(tls_cert),
+	  .arg = "FILE",
+	  .help = "Serve TLS with this certificate chain, PEM." },
+	{ .key = "tls-key",
+	  .type = OPTION_STRING,
+	  .offset = AT(tls_key),
+	  .arg = "FILE",
+	  .help = "Its key, PEM." },
+	{ .key = "tokens",
+	  .type = OPTION_STRING,
+	  .offset = AT(tokens),
+	  .arg = "FILE",
+	  .help = "Who may do what: a line for each token, read again at "
+		  "SIGHUP." },
+	{ .key = "insecure-no-auth",
+	  .type = OPTION_BOOL,
+	  .offset = AT(insecure_no_auth),
+	  .def = "no",
+	  .help = "Without a tokens file, let everybody who reaches --listen "
+		  "do everything." },
+	{ .key = "threads",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(threads),
+	  .def = "8",
+	  .min = "1",
+	  .max = "64",
+	  .arg = "N",
+	  .help = "Requests that work on the database at once." },
+	{ .key = "max-connections",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(max_connections),
+	  .def = "4096",
+	  .min = "16",
+	  .max = "100000",
+	  .arg = "N",
+	  .help = "Clients at once; idle ones give way." },
+	{ .key = "idle-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = AT(idle_timeout),
+	  .def = "60s",
+	  .min = "100ms",
+	  .max = "1h",
+	  .arg = "TIME",
+	  .help = "Close a connection without a request for so long." },
+	{ .key = "request-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = AT(request_timeout),
+	  .def = "30s",
+	  .min = "100ms",
+	  .max = "10m",
+	  .arg = "TIME",
+	  .help = "Time for a request's head to come, for its body, and for "
+		  "its turn." },
+	{ .key = "grace",
+	  .type = OPTION_DURATION,
+	  .offset = AT(grace),
+	  .def = "10s",
+	  .min = "0ms",
+	  .max = "5m",
+	  .arg = "TIME",
+	  .help = "At SIGTERM, time for requests under way." },
+	{ .key = "body-memory",
+	  .type = OPTION_SIZE,
+	  .offset = AT(body_memory),
+	  .def = "24M",
+	  .min = "1M",
+	  .max = "64G",
+	  .arg = "SIZE",
+	  .help = "Memory for recordings that come in; further ones wait." },
+	{ .key = "list-memory",
+	  .type = OPTION_SIZE,
+	  .offset = AT(list_memory),
+	  .def = "32M",
+	  .min = "1M",
+	  .max = "64G",
+	  .arg = "SIZE",
+	  .help = "Memory for merged lists." },
+	{ .key = "trace-max",
+	  .type = OPTION_SIZE,
+	  .offset = AT(trace_max),
+	  .def = "4M",
+	  .min = "64K",
+	  .max = "16M",
+	  .arg = "SIZE",
+	  .help = "The largest recording that is taken; four times as much "
+		  "decoded." },
+	{ .key = "retention",
+	  .type = OPTION_DURATION,
+	  .offset = AT(retention),
+	  .def = "2160h",
+	  .min = "1s",
+	  .max = "87600h",
+	  .arg = "TIME",
+	  .help = "Forget what nobody asked for in so long; 2160h are 90 "
+		  "days." },
+	{ .key = "max-bytes",
+	  .type = OPTION_SIZE,
+	  .offset = AT(max_bytes),
+	  .def = "8G",
+	  .min = "1M",
+	  .arg = "SIZE",
+	  .help = "Bytes of recordings in all; the largest repository gives "
+		  "what it used least recently." },
+	{ .key = "max-repo-bytes",
+	  .type = OPTION_SIZE,
+	  .offset = AT(max_repo_bytes),
+	  .def = "1G",
+	  .min = "256K",
+	  .arg = "SIZE",
+	  .help = "Bytes of recordings of one repository." },
+	{ .key = "max-node-bytes",
+	  .type = OPTION_SIZE,
+	  .offset = AT(max_node_bytes),
+	  .def = "64M",
+	  .min = "64K",
+	  .arg = "SIZE",
+	  .help = "Bytes of recordings of one node." },
+	{ .key = "max-node-hourly",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(max_node_hourly),
+	  .def = "120",
+	  .min = "1",
+	  .max = "1000000",
+	  .arg = "N",
+	  .help = "Starts that one node may send recordings of in an hour." },
+	{ .key = "log-level",
+	  .type = OPTION_ENUM,
+	  .offset = AT(log_level),
+	  .def = "info",
+	  .values = log_levels,
+	  .arg = "LEVEL",
+	  .help = "How much is logged." },
+	{ .key = "config",
+	  .type = OPTION_STRING,
+	  .offset = AT(config),
+	  .arg = "FILE",
+	  .no_file = true,
+	  .help = "Read options from this file first." },
+	{ .key = "list-metrics",
+	  .type = OPTION_BOOL,
+	  .offset = AT(list_metrics),
+	  .def = "no",
+	  .no_file = true,
+	  .help = "Print the names and meanings of the metrics and end." },
+	{ .key = NULL },
+};
+
+const struct option_program registry_program = {
+	.name = "bootseer-registry",
+	.usage = "[OPTIONS]",
+	.summary = "BootSeer's service of a cluster: keeps what container "
+		   "starts read, merged from the recordings of all nodes.",
+	.options = options,
+	.examples = "bootseer-registry --db sqlite:/srv/traces.db\n"
+		    "bootseer-registry --config /etc/bootseer/registry.conf",
+	.see_also = "bootseerd(8), bootseer(1)",
+};
+
+/* 127.0.0.0/8 or ::1, as text: what --listen takes is an address. */
+static bool is_loopback(const char *listen)
+{
+	return strncmp(listen, "127.", 4) == 0 ||
+	       strncmp(listen, "[::1]:", 6) == 0;
+}
+
+int registry_config_check(const struct registry_config *c, struct error *err)
+{
+	if (!c->tokens && !c->insecure_no_auth && !is_loopback(c->listen))
+		return error_set(err, EINVAL,
+				 "--listen %s is not loopback: name a --tokens "
+				 "file, or say --insecure-no-auth",
+				 c->listen);
+	if (!c->tls_cert != !c->tls_key)
+		return error_set(err, EINVAL,
+				 "--tls-cert and --tls-key go together");
+	if (c->body_memory < c->trace_max)
+		return error_set(err, EINVAL,
+				 "--body-memory is smaller than --trace-max");
+	if (c->max_repo_bytes < 4 * c->trace_max ||
+	    c->max_node_bytes < c->trace_max ||
+	    c->max_bytes < c->max_repo_bytes)
+		return error_set(err, EINVAL,
+				 "wanted: --max-bytes >= --max-repo-bytes >= 4 "
+				 "x --trace-max, and --max-node-bytes >= "
+				 "--trace-max");
+	return 0;
+}

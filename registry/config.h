@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What bootseer-registry was told: its option table and the struct it fills. */
+#ifndef BOOTSEER_REGISTRY_CONFIG_H
+#define BOOTSEER_REGISTRY_CONFIG_H
+
+#include "common/option.h"
+
+struct registry_config {
+	char *listen;
+	char *db;
+	int64_t db_timeout; /* ns */
+	char *tls_cert, *tls_key;
+	char *tokens;
+	bool insecure_no_auth;
+	uint64_t threads;
+	uint64_t max_connections;
+	int64_t idle_timeout, request_timeout, grace; /* ns */
+	uint64_t body_memory, list_memory;            /* bytes */
+	uint64_t trace_max;                           /* bytes */
+	int64_t retention;                            /* ns */
+	uint64_t max_bytes, max_repo_bytes, max_node_bytes;
+	uint64_t max_node_hourly;
+	char *log_level;
+	bool list_metrics;
+	char *config;
+};
+
+extern const struct option_program registry_program;
+
+/* What one option alone cannot know.  -EINVAL. */
+int registry_config_check(const struct registry_config *c,
+			  struct error *err) MUST_CHECK;
+
+#endif

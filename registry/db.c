@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Connections, transactions with their second attempts, and the schema. */
+#include "registry/db.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/loop.h"
+
+#define RETRY_PAUSE_NS INT64_C(20000000) /* grows with each */
+#define NS_PER_S INT64_C(1000000000)
+
+static const struct db_ops *const kinds[] = { &db_sqlite_ops, &db_pg_ops };
+
+struct db {
+	const struct db_ops *ops;
+	struct db_config cfg;
+	char *url;
+	/* Held over a writing transaction where there can be but one: the
+	 * database would make the others poll. */
+	pthread_mutex_t write_lock;
+	pthread_mutex_t lock; /* protects what follows */
+	struct db_conn *free; /* connections that nobody uses */
+	struct db_stats stats;
+};
+
+struct db_value db_text(const char *text)
+{
+	return (struct db_value){ .type = DB_TEXT,
+				  .data = text,
+				  .len = strlen(text) };
+}
+
+struct db_value db_blob(const void *data, size_t len)
+{
+	return (struct db_value){ .type = DB_BLOB, .data = data, .len = len };
+}
+
+char *db_strdup(const struct db_value *v)
+{
+	return strndup(v->data ? v->data : "", v->len);
+}
+
+/* -------------------------------------------------------------- connections --- */
+
+static int connect_one(struct db *db, struct db_conn **ret, struct error *err)
+{
+	struct db_conn *c = NULL;
+	int rc = db->ops->connect(&db->cfg, &c, err);
+
+	if (rc < 0)
+		return rc;
+	c->ops = db->ops;
+	c->cfg = &db->cfg;
+	*ret = c;
+	return 0;
+}
+
+static void close_list(struct db *db, struct db_conn *c)
+{
+	struct db_conn *next;
+
+	for (; c; c = next) {
+		next = c->next;
+		db->ops->close(c);
+	}
+}
+
+static void give_back(struct db *db, struct db_conn *c)
+{
+	struct db_conn *dead = NULL;
+
+	pthread_mutex_lock(&db->lock);
+	c->next = db->free;
+	db->free = c;
+	if (c->broken) {
+		/* The server went away, and so did those that were idle. */
+		dead = db->free;
+		db->free = NULL;
+		for (struct db_conn *d = dead; d; d = d->next)
+			db->stats.connections--;
+	}
+	pthread_mutex_unlock(&db->lock);
+	close_list(db, dead);
+}
+
+static int take(struct db *db, struct db_conn **ret, struct error *err)
+{
+	struct db_conn *c;
+	int rc;
+
+	pthread_mutex_lock(&db->lock);
+	c = db->free;
+	if (c)
+		db->free = c->next;
+	pthread_mutex_unlock(&db->lock);
+	*ret = c;
+	if (c)
+		return 0;
+	rc = connect_one(db, &c, err);
+	if (rc < 0)
+		return rc;
+	rc = db->ops->prepare(c, db->cfg.schema->n_statements, err);
+	if (rc < 0) {
+		db->ops->close(c);
+		return rc;
+	}
+	pthread_mutex_lock(&db->lock);
+	db->stats.connections++;
+	db->stats.connects_total++;
+	pthread_mutex_unlock(&db->lock);
+	*ret = c;
+	return 0;
+}
+
+/* ------------------------------------------------------------- transactions --- */
+
+int db_query(struct db_conn *c, size_t s, const struct db_value *params,
+	     size_t n, int (*each)(void *arg, const struct db_value *row),
+	     void *arg, struct error *err)
+{
+	const struct db_statement *st = &c->cfg->schema->statements[s];
+	int rc = c->ops->query(c, st, s, params, n, each, arg, err);
+
+	return rc < 0 ? error_wrap(err, rc, "%s", st->name) : rc;
+}
+
+static int transact(struct db *db, struct db_conn *c, enum db_mode mode,
+		    int (*fn)(struct db_conn *c, void *arg, struct error *err),
+		    void *arg, struct error *err)
+{
+	int rc, end;
+
+	if (mode == DB_ALONE)
+		return fn(c, arg, err);
+	rc = db->ops->begin(c, err);
+	if (rc == 0)
+		rc = fn(c, arg, err);
+	if (rc >= 0) {
+		/* Whether it was committed is not known when the connection
+		 * breaks now; all our transactions may be repeated. */
+		end = db->ops->commit(c, err);
+		rc = end < 0 ? end : rc;
+	}
+	if (rc < 0 && !c->broken)
+		db->ops->rollback(c);
+	return rc;
+}
+
+static int run_once(struct db *db, enum db_mode mode,
+		    int (*fn)(struct db_conn *c, void *arg, struct error *err),
+		    void *arg, bool *ret_again, struct error *err)
+{
+	bool lock = mode == DB_WRITE && db->ops->one_writer;
+	struct db_conn *c;
+	int rc = take(db, &c, err);
+
+	*ret_again = rc == -ECONNREFUSED;
+	if (rc < 0)
+		return rc;
+	c->again = false;
+	if (lock)
+		pthread_mutex_lock(&db->write_lock);
+	rc = transact(db, c, mode, fn, arg, err);
+	if (lock)
+		pthread_mutex_unlock(&db->write_lock);
+	*ret_again = rc < 0 && (c->broken || c->again);
+	give_back(db, c);
+	return rc;
+}
+
+/* A pause without a lock held; others get on meanwhile. */
+static void pause_for(int64_t ns)
+{
+	const struct timespec t = { .tv_sec = ns / NS_PER_S,
+				    .tv_nsec = ns % NS_PER_S };
+
+	(void)nanosleep(&t, NULL);
+}
+
+int db_run(struct db *db, enum db_mode mode,
+	   int (*fn)(struct db_conn *c, void *arg, struct error *err),
+	   void *arg, struct error *err)
+{
+	int64_t deadline = loop_clock_ns() + 2 * db->cfg.timeout_ns;
+	int64_t pause = RETRY_PAUSE_NS;
+	bool again;
+	int rc;
+
+	for (;;) {
+		rc = run_once(db, mode, fn, arg, &again, err);
+		if (rc >= 0 || !again || loop_clock_ns() + pause > deadline)
+			break;
+		pthread_mutex_lock(&db->lock);
+		db->stats.retries_total++;
+		pthread_mutex_unlock(&db->lock);
+		pause_for(pause);
+		pause *= 2;
+	}
+	/* Not what fn itself refused. */
+	if (rc < 0 && again) {
+		pthread_mutex_lock(&db->lock);
+		db->stats.failures_total++;
+		pthread_mutex_unlock(&db->lock);
+	}
+	return rc;
+}
+
+/* ------------------------------------------------------------------- schema --- */
+
+/* The script with the kind's words for what the kinds call differently. */
+static int adapt(const struct db_ops *ops, const char *script, struct buf *ret)
+{
+	int rc = 0;
+
+	while (*script && rc == 0) {
+		size_t n = strcspn(script, "@");
+
+		rc = buf_append(ret, script, n);
+		script += n;
+		if (rc < 0 || !*script)
+			break;
+		if (strncmp(script, "@ID@", 4) == 0) {
+			rc = buf_puts(ret, ops->id_type);
+			script += 4;
+		} else if (strncmp(script, "@BLOB@", 6) == 0) {
+			rc = buf_puts(ret, ops->blob_type);
+			script += 6;
+		} else {
+			rc = buf_append(ret, script++, 1);
+		}
+	}
+	return rc;
+}
+
+static int note_version(void *arg, const struct db_value *row)
+{
+	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+static int upgrade(struct db_conn *c, int from, struct error *err)
+{
+	const struct db_schema *schema = c->cfg->schema;
+	AUTO_BUF sql = BUF_INIT;
+	int rc = 0;
+
+	for (int v = from; v < schema->n && rc == 0; v++) {
+		rc = adapt(c->ops, schema->scripts[v], &sql);
+		if (rc < 0)
+			return error_nomem(err);
+	}
+	if (buf_printf(&sql, ";UPDATE schema_version SET version = %d",
+		       schema->n) < 0)
+		return error_nomem(err);
+	return c->ops->script(c, sql.data, err);
+}
+
+static int migrate_in(struct db_conn *c, struct error *err)
+{
+	static const struct db_statement ask = {
+		.name = "schema_version",
+		.sql = "SELECT version FROM schema_version",
+		.types = "i",
+	};
+	int64_t version = -1;
+	int rc = 0;
+
+	if (c->ops->schema_lock)
+		rc = c->ops->script(c, c->ops->schema_lock, err);
+	if (rc == 0)
+		rc = c->ops->script(
+			c,
+			"CREATE TABLE IF NOT EXISTS schema_version ("
+			" one INTEGER PRIMARY KEY CHECK (one = 1),"
+			" version INTEGER NOT NULL);"
+			"INSERT INTO schema_version VALUES (1, 0)"
+			" ON CONFLICT DO NOTHING",
+			err);
+	if (rc == 0)
+		rc = c->ops->query(c, &ask, SIZE_MAX, NULL, 0, note_version,
+				   &version, err);
+	if (rc < 0)
+		return rc;
+	if (version < 0 || version > c->cfg->schema->n)
+		return error_set(err, EPROTONOSUPPORT,
+				 "its schema is of version %" PRId64
+				 ", this program knows %d",
+				 version, c->cfg->schema->n);
+	return version < c->cfg->schema->n ? upgrade(c, (int)version, err) : 0;
+}
+
+static int migrate(struct db *db, struct error *err)
+{
+	struct db_conn *c = NULL;
+	int rc = connect_one(db, &c, err);
+
+	if (rc < 0)
+		return rc;
+	rc = db->ops->begin(c, err);
+	if (rc == 0)
+		rc = migrate_in(c, err);
+	if (rc == 0)
+		rc = db->ops->commit(c, err);
+	else if (!c->broken)
+		db->ops->rollback(c);
+	db->ops->close(c);
+	return error_wrap(err, rc, "schema");
+}
+
+/* -------------------------------------------------------------------- open --- */
+
+static int choose(struct db *db, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		size_t n = strlen(kinds[i]->scheme);
+
+		if (strncmp(db->url, kinds[i]->scheme, n) == 0) {
+			db->ops = kinds[i];
+			return 0;
+		}
+	}
+	return error_set(err, EINVAL,
+			 "is neither sqlite:PATH nor postgresql://...");
+}
+
+int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
+{
+	struct db *db = calloc(1, sizeof(*db));
+	struct db_conn *c;
+	int rc;
+
+	if (!db)
+		return error_nomem(err);
+	pthread_mutex_init(&db->lock, NULL);
+	pthread_mutex_init(&db->write_lock, NULL);
+	db->cfg = *cfg;
+	db->cfg.url = db->url = strdup(cfg->url);
+	rc = db->url ? choose(db, err) : error_nomem(err);
+	if (rc == 0)
+		rc = migrate(db, err);
+	if (rc == 0)
+		rc = take(db, &c, err);
+	if (rc < 0) {
+		db_close(db);
+		return error_wrap(err, rc, "database");
+	}
+	give_back(db, c);
+	*ret = db;
+	return 0;
+}
+
+void db_close(struct db *db)
+{
+	if (!db)
+		return;
+	close_list(db, db->free);
+	pthread_mutex_destroy(&db->write_lock);
+	pthread_mutex_destroy(&db->lock);
+	free(db->url);
+	free(db);
+}
+
+const char *db_kind(const struct db *db)
+{
+	return db->ops->name;
+}
+
+void db_get_stats(struct db *db, struct db_stats *ret)
+{
+	pthread_mutex_lock(&db->lock);
+	*ret = db->stats;
+	pthread_mutex_unlock(&db->lock);
+}

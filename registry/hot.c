@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/hot.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <time.h>
+#include <uthash.h>
+
+#include "common/loop.h"
+#include "recorder/trace.h"
+
+#define STALE_MS 1000
+#define MERGE_MEMORY_MAX (64u << 20) /* of decoded recordings at once */
+#define HOT_ENTRIES_MAX 65536u
+#define LENT_FACTOR 2u /* lists still with clients, of those kept */
+#define NS_PER_S INT64_C(1000000000)
+
+/* A list as it is kept; `list` is what others see. */
+struct kept {
+	struct hot_list list;
+	unsigned int refs; /* by hot.lock */
+};
+
+/* What is known of one start. */
+struct slot {
+	int64_t start, version, made_ms;
+	struct kept *kept;    /* NULL: nothing yet */
+	bool busy;            /* somebody makes the list; the slot stays */
+	unsigned int waiters; /* threads that will look at it again */
+	UT_hash_handle hh;
+	TAILQ_ENTRY(slot) lru;
+};
+
+struct hot {
+	struct db *db;
+	uint64_t bytes_max;
+	int64_t timeout_ns;
+	pthread_mutex_t merge_lock; /* one merge at once: its memory */
+	pthread_mutex_t lock;       /* protects what follows */
+	pthread_cond_t ready;
+	struct slot *slots;
+	TAILQ_HEAD(slot_list, slot) lru; /* least recently used first */
+	uint64_t lent; /* bytes of lists that are alive, kept or not */
+	struct hot_stats stats;
+};
+
+static int64_t wall_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int hot_new(struct db *db, uint64_t bytes_max, int64_t timeout_ns,
+	    struct hot **ret, struct error *err)
+{
+	struct hot *h = calloc(1, sizeof(*h));
+	pthread_condattr_t attr;
+
+	if (!h)
+		return error_nomem(err);
+	h->db = db;
+	h->bytes_max = bytes_max;
+	h->timeout_ns = timeout_ns;
+	TAILQ_INIT(&h->lru);
+	pthread_mutex_init(&h->merge_lock, NULL);
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->ready, &attr);
+	pthread_condattr_destroy(&attr);
+	*ret = h;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the cache --- */
+
+static void unref(struct hot *h, struct kept *k)
+{
+	if (!k || --k->refs > 0)
+		return;
+	h->lent -= k->list.trace.len;
+	buf_fini(&k->list.trace);
+	free(k);
+}
+
+static void drop_kept(struct hot *h, struct slot *s)
+{
+	if (!s->kept)
+		return;
+	h->stats.bytes -= s->kept->list.trace.len;
+	h->stats.lists--;
+	unref(h, s->kept);
+	s->kept = NULL;
+}
+
+static void free_slot(struct hot *h, struct slot *s)
+{
+	drop_kept(h, s);
+	HASH_DEL(h->slots, s);
+	TAILQ_REMOVE(&h->lru, s, lru);
+	free(s);
+}
+
+void hot_free(struct hot *h)
+{
+	struct slot *s;
+
+	if (!h)
+		return;
+	while ((s = TAILQ_FIRST(&h->lru)))
+		free_slot(h, s);
+	pthread_cond_destroy(&h->ready);
+	pthread_mutex_destroy(&h->lock);
+	pthread_mutex_destroy(&h->merge_lock);
+	free(h);
+}
+
+static struct slot *find_slot(struct hot *h, int64_t start)
+{
+	struct slot *s;
+
+	HASH_FIND(hh, h->slots, &start, sizeof(start), s);
+	if (s) {
+		TAILQ_REMOVE(&h->lru, s, lru);
+		TAILQ_INSERT_TAIL(&h->lru, s, lru);
+		return s;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->start = start;
+	HASH_ADD(hh, h->slots, start, sizeof(s->start), s);
+	TAILQ_INSERT_TAIL(&h->lru, s, lru);
+	return s;
+}
+
+static void shrink(struct hot *h)
+{
+	struct slot *s, *next;
+
+	for (s = TAILQ_FIRST(&h->lru); s && h->stats.bytes > h->bytes_max;
+	     s = next) {
+		next = TAILQ_NEXT(s, lru);
+		if (!s->busy && s->waiters == 0)
+			free_slot(h, s);
+	}
+}
+
+/* A slot without a list would stay for ever. */
+static void leave_slot(struct hot *h, struct slot *s)
+{
+	if (!s->busy && s->waiters == 0 && !s->kept)
+		free_slot(h, s);
+}
+
+static void keep(struct hot *h, struct slot *s, struct kept *k, int64_t version,
+		 int64_t made_ms)
+{
+	drop_kept(h, s);
+	s->kept = k;
+	s->version = version;
+	s->made_ms = made_ms;
+	h->lent += k->list.trace.len;
+	h->stats.bytes += k->list.trace.len;
+	h->stats.lists++;
+}
+
+/* -------------------------------------------------------------------- merging --- */
+
+struct runs {
+	struct trace *traces[VOTES_MAX];
+	struct trace_run runs[VOTES_MAX];
+	size_t n;
+};
+
+static void runs_fini(struct runs *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		trace_free(r->traces[i]);
+}
+
+static int load_run(struct hot *h, int64_t start, const struct vote *v,
+		    int64_t now, struct runs *r, struct error *err)
+{
+	AUTO_BUF blob = BUF_INIT;
+	int rc = trace_db_vote(h->db, start, v, &blob, err);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc == 0)
+		rc = trace_decode(blob.data, blob.len, &r->traces[r->n], err);
+	if (rc < 0)
+		return rc;
+	r->runs[r->n].trace = r->traces[r->n];
+	r->runs[r->n].weight = retention_weight(now - v->received);
+	r->n++;
+	return 0;
+}
+
+/* The smallest first: those that a hostile node made large are left out. */
+static int load_runs(struct hot *h, int64_t start, struct runs *r,
+		     struct error *err)
+{
+	struct vote votes[VOTES_MAX];
+	size_t n = 0;
+	uint64_t memory = 0;
+	int64_t now = wall_ms() / 1000;
+	int rc = trace_db_votes(h->db, start, votes, &n, err);
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		memory += votes[i].memory;
+		if (memory > MERGE_MEMORY_MAX && i > 0)
+			break;
+		rc = load_run(h, start, &votes[i], now, r, err);
+	}
+	votes_free(votes, n);
+	if (rc == 0 && r->n == 0)
+		rc = error_set(err, ENOENT, "its recordings have gone");
+	return rc;
+}
+
+static int merge(struct hot *h, int64_t start, struct hot_row *ret,
+		 struct error *err)
+{
+	const struct trace_merge_config cfg = {
+		.min_confidence = HOT_MIN_CONFIDENCE,
+		.entries_max = HOT_ENTRIES_MAX,
+	};
+	struct runs r = { .n = 0 };
+	struct trace *merged = NULL;
+	int rc = load_runs(h, start, &r, err);
+
+	if (rc == 0)
+		rc = trace_merge(r.runs, r.n, &cfg, &merged, err);
+	if (rc == 0)
+		rc = trace_encode(merged, &ret->trace, err);
+	ret->votes = (int64_t)r.n;
+	trace_free(merged);
+	runs_fini(&r);
+	return rc;
+}
+
+static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
+		     struct error *err)
+{
+	int64_t begun = loop_clock_ns();
+	int rc;
+
+	pthread_mutex_lock(&h->merge_lock);
+	buf_reset(&ret->trace);
+	ret->version = s->version;
+	ret->made_ms = wall_ms();
+	rc = merge(h, s->id, ret, err);
+	pthread_mutex_unlock(&h->merge_lock);
+	/* Without it in the database the others merge for themselves. */
+	if (rc == 0 && trace_db_hot_put(h->db, s->id, ret, NULL) < 0)
+		rc = 0;
+	pthread_mutex_lock(&h->lock);
+	h->stats.merges_total++;
+	h->stats.merge_ns_total += (uint64_t)(loop_clock_ns() - begun);
+	h->stats.merge_failures_total += rc < 0;
+	pthread_mutex_unlock(&h->lock);
+	return error_wrap(err, rc, "merge");
+}
+
+static int make_kept(struct hot_row *row, struct kept **ret, struct error *err)
+{
+	struct kept *k = calloc(1, sizeof(*k));
+	char text[DIGEST_STR_MAX];
+	struct digest d;
+
+	if (!k || digest_of(row->trace.data, row->trace.len, &d) < 0) {
+		free(k);
+		return error_nomem(err);
+	}
+	k->refs = 1;
+	k->list.votes = (uint64_t)row->votes;
+	k->list.trace = row->trace;
+	row->trace = (struct buf)BUF_INIT;
+	digest_format(&d, text);
+	snprintf(k->list.etag, sizeof(k->list.etag), "\"%.32s\"",
+		 strchr(text, ':') + 1);
+	*ret = k;
+	return 0;
+}
+
+/* The list from the database, merged anew when it is of an older version and a
+ * second old. */
+static int make_list(struct hot *h, const struct start *s, struct hot_row *row,
+		     struct kept **ret, struct error *err)
+{
+	int rc = trace_db_hot(h->db, s->id, row, err);
+
+	if (rc == -ENOENT || (rc == 0 && row->version < s->version &&
+			      wall_ms() - row->made_ms >= STALE_MS))
+		rc = merge_one(h, s, row, err);
+	return rc == 0 ? make_kept(row, ret, err) : rc;
+}
+
+/* ------------------------------------------------------------------------ get --- */
+
+static bool is_usable(const struct slot *slot, const struct start *s)
+{
+	return slot->kept && (slot->version >= s->version || slot->busy ||
+			      wall_ms() - slot->made_ms < STALE_MS);
+}
+
+static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
+		      struct error *err)
+{
+	int64_t until = loop_clock_ns() + h->timeout_ns;
+	const struct timespec t = { .tv_sec = until / NS_PER_S,
+				    .tv_nsec = until % NS_PER_S };
+	int rc = 0;
+
+	slot->waiters++;
+	while (rc == 0 && slot->busy && !is_usable(slot, s))
+		rc = pthread_cond_timedwait(&h->ready, &h->lock, &t);
+	slot->waiters--;
+	return rc ? error_set(err, EBUSY, "the list is being merged") : 0;
+}
+
+/* With the lock held, which is given up meanwhile. */
+static int fill(struct hot *h, struct slot *slot, const struct start *s,
+		struct error *err)
+{
+	struct hot_row row = { .version = 0 };
+	struct kept *k = NULL;
+	int rc;
+
+	if (h->lent > h->bytes_max * LENT_FACTOR)
+		return error_set(err, EBUSY, "too many lists are being sent");
+	slot->busy = true;
+	h->stats.misses_total++;
+	pthread_mutex_unlock(&h->lock);
+	rc = make_list(h, s, &row, &k, err);
+	pthread_mutex_lock(&h->lock);
+	slot->busy = false;
+	if (rc == 0)
+		keep(h, slot, k, row.version, row.made_ms);
+	buf_fini(&row.trace);
+	pthread_cond_broadcast(&h->ready);
+	return rc;
+}
+
+int hot_get(struct hot *h, const struct start *s, struct hot_list **ret,
+	    struct error *err)
+{
+	struct slot *slot;
+	int rc = 0;
+
+	pthread_mutex_lock(&h->lock);
+	slot = find_slot(h, s->id);
+	if (!slot) {
+		pthread_mutex_unlock(&h->lock);
+		return error_nomem(err);
+	}
+	if (is_usable(slot, s))
+		h->stats.hits_total++;
+	while (rc == 0 && !is_usable(slot, s))
+		rc = slot->busy ? wait_ready(h, slot, s, err)
+				: fill(h, slot, s, err);
+	if (rc == 0) {
+		h->stats.stale_total += slot->version < s->version;
+		slot->kept->refs++;
+		*ret = &slot->kept->list;
+	}
+	leave_slot(h, slot);
+	shrink(h);
+	pthread_mutex_unlock(&h->lock);
+	return rc;
+}
+
+void hot_put(struct hot *h, struct hot_list *l)
+{
+	struct kept *k = container_of(l, struct kept, list);
+
+	pthread_mutex_lock(&h->lock);
+	unref(h, k);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void hot_get_stats(struct hot *h, struct hot_stats *ret)
+{
+	pthread_mutex_lock(&h->lock);
+	*ret = h->stats;
+	pthread_mutex_unlock(&h->lock);
+}

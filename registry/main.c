@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bootseer-registry: puts the parts together, runs the loop, takes them apart. */
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "common/log.h"
+#include "registry/metrics.h"
+#include "registry/service.h"
+
+#define EXIT_BAD_OPTIONS 2
+#define DESCRIPTORS_BESIDE 256 /* of the database and the rest */
+/* Bodies come and go: memory of their size goes back to the system, instead of
+ * staying in pieces. */
+#define MMAP_THRESHOLD (64 << 10)
+
+struct daemon {
+	struct service service;
+	struct loop_signal on_term, on_int, on_hup;
+	struct loop_timer grace;
+	bool ending;
+};
+
+static void on_grace_over(struct loop_timer *t)
+{
+	struct daemon *d = container_of(t, struct daemon, grace);
+
+	log_warning("main", "requests under way are cut off");
+	loop_stop(d->service.loop);
+}
+
+static void end(struct daemon *d, int signo)
+{
+	struct service *s = &d->service;
+
+	if (d->ending)
+		return;
+	d->ending = true;
+	log_info("main", "ending signal=%d", signo);
+	if (loop_timer_start(s->loop, &d->grace, s->cfg->grace, NULL) < 0)
+		loop_stop(s->loop);
+	service_stop(s);
+}
+
+static void on_term(struct loop_signal *s, int signo)
+{
+	end(container_of(s, struct daemon, on_term), signo);
+}
+
+static void on_int(struct loop_signal *s, int signo)
+{
+	end(container_of(s, struct daemon, on_int), signo);
+}
+
+static void on_hup(struct loop_signal *s, int signo)
+{
+	service_reload(&container_of(s, struct daemon, on_hup)->service);
+}
+
+static int watch_signals(struct daemon *d, struct error *err)
+{
+	struct loop *l = d->service.loop;
+	int rc;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	d->on_term.fn = on_term;
+	d->on_int.fn = on_int;
+	d->on_hup.fn = on_hup;
+	d->grace.fn = on_grace_over;
+	rc = loop_signal_start(l, &d->on_term, SIGTERM, err);
+	if (rc == 0)
+		rc = loop_signal_start(l, &d->on_int, SIGINT, err);
+	if (rc == 0)
+		rc = loop_signal_start(l, &d->on_hup, SIGHUP, err);
+	return rc;
+}
+
+/* One descriptor for each client. */
+static void raise_descriptors(const struct registry_config *cfg)
+{
+	rlim_t want = cfg->max_connections + DESCRIPTORS_BESIDE;
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= want)
+		return;
+	r.rlim_cur = want < r.rlim_max ? want : r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur < want)
+		log_warning("main",
+			    "descriptors are fewer than --max-connections "
+			    "limit=%llu",
+			    (unsigned long long)r.rlim_cur);
+}
+
+/* Tell the service manager (sd_notify(3)); nobody there is no error. */
+static void notify_ready(void)
+{
+	const char *to = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	size_t len = to ? strlen(to) : 0;
+	AUTO_CLOSE int fd = -1;
+
+	if (len == 0 || len >= sizeof(addr.sun_path))
+		return;
+	memcpy(addr.sun_path, to, len);
+	if (to[0] == '@')
+		addr.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	len += offsetof(struct sockaddr_un, sun_path);
+	if (fd < 0 ||
+	    sendto(fd, "READY=1", 7, MSG_NOSIGNAL,
+		   (const struct sockaddr *)&addr, (socklen_t)len) < 0)
+		log_warning("main", "notify reason=\"%s\"", strerror(errno));
+}
+
+/* Works on the pool end before the loop, which answers them; what is the
+ * loop's ends before it too. */
+static void stop(struct daemon *d)
+{
+	struct service *s = &d->service;
+
+	if (s->httpd)
+		httpd_abort(s->httpd);
+	pool_free(s->pool);
+	loop_timer_stop(&s->sweep_timer);
+	loop_timer_stop(&d->grace);
+	loop_signal_stop(&d->on_term);
+	loop_signal_stop(&d->on_int);
+	loop_signal_stop(&d->on_hup);
+	loop_free(s->loop);
+	service_fini(s);
+}
+
+static int run(const struct registry_config *cfg, struct error *err)
+{
+	struct daemon d = { .service = { .cfg = cfg } };
+	struct service *s = &d.service;
+	int rc = loop_new(&s->loop, err);
+
+	if (rc < 0)
+		return rc;
+	raise_descriptors(cfg);
+	rc = watch_signals(&d, err);
+	if (rc == 0)
+		rc = pool_new(s->loop, cfg->threads, cfg->max_connections,
+			      &s->pool, err);
+	if (rc == 0)
+		rc = service_start(s, err);
+	if (rc == 0) {
+		log_info("main", "ready port=%u db=%s tls=%s tokens=%s",
+			 httpd_port(s->httpd), db_kind(s->db),
+			 s->tls ? "yes" : "no", s->tokens ? "yes" : "no");
+		notify_ready();
+		rc = loop_run(s->loop, err);
+	}
+	stop(&d);
+	return rc;
+}
+
+static int start(const struct registry_config *cfg, struct error *err)
+{
+	enum log_level level;
+
+	if (log_level_parse(cfg->log_level, &level) == 0)
+		log_set_level(level);
+	if (cfg->list_metrics) {
+		metrics_list(stdout);
+		return 0;
+	}
+	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+	return run(cfg, err);
+}
+
+int main(int argc, char **argv)
+{
+	struct registry_config cfg = { .listen = NULL };
+	struct error err = ERROR_INIT;
+	enum option_action action;
+	int operand, rc;
+
+	rc = option_parse(&registry_program, &cfg, argc, argv, &action,
+			  &operand, &err);
+	/* Also for --check-config. */
+	if (rc == 0 && cfg.listen)
+		rc = registry_config_check(&cfg, &err);
+	if (rc < 0) {
+		fprintf(stderr, "bootseer-registry: %s\n", err.msg);
+		option_fini(registry_program.options, &cfg);
+		return EXIT_BAD_OPTIONS;
+	}
+	if (action == OPTION_ACTION_RUN)
+		rc = start(&cfg, &err);
+	if (rc < 0)
+		log_error("main", "cannot go on reason=\"%s\"", err.msg);
+	option_fini(registry_program.options, &cfg);
+	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

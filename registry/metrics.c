@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/metrics.h"
+
+#include "common/counter.h"
+#include "registry/service.h"
+
+#define PREFIX "bootseer_registry_"
+
+struct values {
+	struct httpd_stats http;
+	struct hot_stats hot;
+	struct db_stats db;
+	uint64_t queued;
+	uint64_t stored, replaced, enough, refused, too_many;
+	uint64_t evicted, expired_calls, denied, reloads;
+	uint64_t starts, votes, bytes;
+};
+
+#define TOTAL(n, member, text) \
+	{ \
+		n, COUNTER_TOTAL, offsetof(struct values, member), text \
+	}
+#define GAUGE(n, member, text) \
+	{ \
+		n, COUNTER_GAUGE, offsetof(struct values, member), text \
+	}
+
+static const struct counter_spec table[] = {
+	GAUGE("connections", http.connections, "Clients connected now."),
+	TOTAL("connections_total", http.connections_total,
+	      "Connections accepted."),
+	TOTAL("connections_dropped_total", http.connections_refused_total,
+	      "Connections closed because all places were taken."),
+	TOTAL("tls_failures_total", http.tls_failures_total,
+	      "Connections that ended by an error of TLS."),
+	TOTAL("requests_total", http.requests_total, "Requests."),
+	TOTAL("request_nanoseconds_total", http.request_ns_total,
+	      "Time from the heads of requests to their answers."),
+	TOTAL("answers_2xx_total", http.answers_2xx_total, "Answers 2xx."),
+	TOTAL("answers_3xx_total", http.answers_3xx_total, "Answers 3xx."),
+	TOTAL("answers_4xx_total", http.answers_4xx_total, "Answers 4xx."),
+	TOTAL("answers_5xx_total", http.answers_5xx_total, "Answers 5xx."),
+	TOTAL("received_bytes_total", http.received_bytes_total,
+	      "Bytes received."),
+	TOTAL("sent_bytes_total", http.sent_bytes_total,
+	      "Bytes of bodies sent."),
+	GAUGE("body_bytes", http.body_bytes,
+	      "Memory that bodies of requests take."),
+	GAUGE("bodies_waiting", http.bodies_waiting,
+	      "Requests that wait for such memory."),
+	GAUGE("queued", queued, "Requests that wait for a thread."),
+	TOTAL("expired_total", expired_calls,
+	      "Requests that waited too long for a thread."),
+	TOTAL("denied_total", denied, "Requests refused for their token."),
+	TOTAL("reloads_total", reloads, "SIGHUPs."),
+	TOTAL("recordings_stored_total", stored, "Recordings of new voters."),
+	TOTAL("recordings_replaced_total", replaced,
+	      "Recordings that took the place of the same node's."),
+	TOTAL("recordings_enough_total", enough,
+	      "Recordings that were not needed."),
+	TOTAL("recordings_refused_total", refused,
+	      "Recordings that were not valid."),
+	TOTAL("recordings_too_many_total", too_many,
+	      "Recordings of nodes that sent too many."),
+	TOTAL("list_hits_total", hot.hits_total, "Lists that were in memory."),
+	TOTAL("list_misses_total", hot.misses_total, "Lists that were not."),
+	TOTAL("list_stale_total", hot.stale_total,
+	      "Lists given out that were up to a second old."),
+	TOTAL("merges_total", hot.merges_total, "Lists merged."),
+	TOTAL("merge_nanoseconds_total", hot.merge_ns_total,
+	      "Time that merging took."),
+	TOTAL("merge_failures_total", hot.merge_failures_total,
+	      "Merges that failed."),
+	GAUGE("lists", hot.lists, "Lists in memory."),
+	GAUGE("list_bytes", hot.bytes, "Bytes of lists in memory."),
+	GAUGE("db_connections", db.connections, "Database connections."),
+	TOTAL("db_connects_total", db.connects_total,
+	      "Database connections opened."),
+	TOTAL("db_retries_total", db.retries_total,
+	      "Transactions that were tried again."),
+	TOTAL("db_failures_total", db.failures_total,
+	      "Transactions that were given up."),
+	GAUGE("starts", starts, "Starts known, at the last sweep."),
+	GAUGE("recordings", votes, "Recordings kept, at the last sweep."),
+	GAUGE("recording_bytes", bytes,
+	      "Bytes of recordings and lists kept, at the last sweep."),
+	TOTAL("evicted_total", evicted, "Starts forgotten to make room."),
+	{ NULL, 0, 0, NULL },
+};
+
+int metrics_format(struct service *s, struct buf *ret)
+{
+	struct service_counts *c = &s->counts;
+	struct values v = { .queued = pool_queued(s->pool) };
+
+	httpd_get_stats(s->httpd, &v.http);
+	hot_get_stats(s->hot, &v.hot);
+	db_get_stats(s->db, &v.db);
+	v.stored = atomic_load(&c->stored);
+	v.replaced = atomic_load(&c->replaced);
+	v.enough = atomic_load(&c->enough);
+	v.refused = atomic_load(&c->refused);
+	v.too_many = atomic_load(&c->too_many);
+	v.evicted = atomic_load(&c->evicted);
+	v.expired_calls = atomic_load(&c->expired_calls);
+	v.denied = atomic_load(&c->denied);
+	v.reloads = atomic_load(&c->reloads);
+	v.starts = atomic_load(&c->starts);
+	v.votes = atomic_load(&c->votes);
+	v.bytes = atomic_load(&c->bytes);
+	return counter_format(table, &v, PREFIX, ret);
+}
+
+void metrics_list(FILE *out)
+{
+	counter_list(table, PREFIX, out);
+}

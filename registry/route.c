@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/route.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/digest.h"
+
+#define WORKLOAD_MAX 255
+#define REPO_MAX 512
+#define NODE_MAX 255
+
+/* ---------------------------------------------------------------- parameters --- */
+
+static bool is_digest(const char *s)
+{
+	struct digest d;
+
+	return digest_parse(s, &d, NULL) == 0;
+}
+
+static bool is_printable(const char *s, size_t max)
+{
+	size_t n = strlen(s);
+
+	for (; *s; s++) {
+		if (*s <= ' ' || *s >= 0x7f)
+			return false;
+	}
+	return n <= max;
+}
+
+static bool is_workload(const char *s)
+{
+	return *s && is_printable(s, WORKLOAD_MAX);
+}
+
+static bool is_repo(const char *s)
+{
+	return is_printable(s, REPO_MAX);
+}
+
+static bool is_node(const char *s)
+{
+	size_t n = strlen(s);
+
+	for (; *s; s++) {
+		if (!isalnum((unsigned char)*s) && !strchr("._-", *s))
+			return false;
+	}
+	return n >= 1 && n <= NODE_MAX;
+}
+
+static bool is_flag(const char *s)
+{
+	return strcmp(s, "0") == 0 || strcmp(s, "1") == 0;
+}
+
+static bool is_limit(const char *s)
+{
+	char *end;
+	unsigned long n;
+
+	if (!isdigit((unsigned char)*s) || strlen(s) > 4)
+		return false;
+	n = strtoul(s, &end, 10);
+	return !*end && n >= 1 && n <= 1000;
+}
+
+#define STRING "{\"type\":\"string\","
+const struct param_kind param_digest = {
+	"a digest, sha256:HEX",
+	STRING "\"pattern\":\"^sha256:[0-9a-f]{64}$\"}",
+	is_digest,
+};
+const struct param_kind param_workload = {
+	"1 to 255 bytes of printable ASCII without spaces",
+	STRING "\"pattern\":\"^[!-~]{1,255}$\"}",
+	is_workload,
+};
+const struct param_kind param_repo = {
+	"up to 512 bytes of printable ASCII without spaces",
+	STRING "\"pattern\":\"^[!-~]{0,512}$\"}",
+	is_repo,
+};
+const struct param_kind param_node = {
+	"1 to 255 of A-Z a-z 0-9 . _ -",
+	STRING "\"pattern\":\"^[A-Za-z0-9._-]{1,255}$\"}",
+	is_node,
+};
+const struct param_kind param_flag = {
+	"0 or 1",
+	STRING "\"enum\":[\"0\",\"1\"]}",
+	is_flag,
+};
+const struct param_kind param_limit = {
+	"1 to 1000",
+	"{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000}",
+	is_limit,
+};
+
+size_t route_param(const struct route *r, const char *name)
+{
+	size_t i = 0;
+
+	while (i < ROUTE_PARAMS_MAX - 1 && r->params[i].name &&
+	       strcmp(r->params[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+static int take_query(const struct route *r, char *query,
+		      const char *values[ROUTE_PARAMS_MAX], struct error *err)
+{
+	struct httpd_field fields[HTTPD_PARAMS_MAX];
+	size_t n = 0;
+	int rc = httpd_query_parse(query, fields, &n, err);
+
+	for (size_t k = 0; k < n && rc == 0; k++) {
+		size_t i = route_param(r, fields[k].name);
+
+		if (!r->params[i].name || r->params[i].in != PARAM_QUERY)
+			rc = error_set(err, EINVAL,
+				       "parameter '%s' is not known here",
+				       fields[k].name);
+		else
+			values[i] = fields[k].value;
+	}
+	return rc;
+}
+
+int route_params(const struct route *r, struct httpd_head *h,
+		 const char *values[ROUTE_PARAMS_MAX], struct error *err)
+{
+	int rc = take_query(r, h->query, values, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < ROUTE_PARAMS_MAX && r->params[i].name; i++) {
+		const struct route_param *p = &r->params[i];
+
+		if (p->in == PARAM_HEADER)
+			values[i] = httpd_head_get(h, p->name);
+		if (!values[i] && p->required)
+			return error_set(err, EINVAL, "%s is missing", p->name);
+		if (values[i] && !p->kind->ok(values[i]))
+			return error_set(err, EINVAL, "%s must be %s", p->name,
+					 p->kind->name);
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- routing --- */
+
+/* A pattern's "{name}" takes one part of the path. */
+static bool matches(const struct route *r, const char *path)
+{
+	const char *p = r->path;
+
+	while (*p && *path) {
+		if (*p == '{') {
+			size_t n = strcspn(path, "/");
+
+			if (n == 0)
+				return false;
+			path += n;
+			p += strcspn(p, "}") + 1;
+		} else if (*p++ != *path++) {
+			return false;
+		}
+	}
+	return !*p && !*path;
+}
+
+static int take_parts(const struct route *r, char *path,
+		      const char *values[ROUTE_PARAMS_MAX])
+{
+	const char *p = r->path;
+	char *part;
+
+	while (*p) {
+		if (*p != '{') {
+			p++;
+			path++;
+			continue;
+		}
+		part = path;
+		path += strcspn(path, "/");
+		p += strcspn(p, "}") + 1;
+		if (*path) {
+			*path++ = '\0';
+			p++;
+		}
+		if (httpd_decode(part) < 0)
+			return HTTPD_BAD_REQUEST;
+		/* Parts are the first parameters, in order. */
+		*values++ = part;
+	}
+	return 0;
+}
+
+int route_find(const struct route *routes, size_t n, enum httpd_method method,
+	       char *path, const struct route **ret,
+	       const char *values[ROUTE_PARAMS_MAX])
+{
+	*ret = NULL;
+	if (method == HTTPD_HEAD)
+		method = HTTPD_GET;
+	for (size_t i = 0; i < n; i++) {
+		if (!matches(&routes[i], path))
+			continue;
+		*ret = &routes[i];
+		if (routes[i].method == method)
+			return take_parts(&routes[i], path, values);
+	}
+	return *ret ? HTTPD_METHOD_NOT_ALLOWED : HTTPD_NOT_FOUND;
+}
+
+int route_allow(const struct route *routes, size_t n, const struct route *like,
+		struct buf *ret)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		if (strcmp(routes[i].path, like->path) != 0)
+			continue;
+		rc = buf_printf(ret, "%s%s%s", ret->len ? ", " : "",
+				httpd_method_name(routes[i].method),
+				routes[i].method == HTTPD_GET ? ", HEAD" : "");
+	}
+	return rc;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the service answers, as one table: requests are routed and checked by it,
+ * and its own description (OpenAPI) is made from it.  Pure.
+ */
+#ifndef BOOTSEER_REGISTRY_ROUTE_H
+#define BOOTSEER_REGISTRY_ROUTE_H
+
+#include "common/buf.h"
+#include "registry/httpd_head.h"
+#include "registry/token.h"
+
+#define ROUTE_PARAMS_MAX 8
+#define ROUTE_ANSWERS_MAX 12
+
+struct call;
+
+enum param_in {
+	PARAM_PATH,
+	PARAM_QUERY,
+	PARAM_HEADER,
+};
+
+/* What a parameter may be. */
+struct param_kind {
+	const char *name;   /* for messages: "a digest" */
+	const char *schema; /* JSON schema */
+	bool (*ok)(const char *value);
+};
+extern const struct param_kind param_digest, param_workload, param_repo,
+	param_node, param_flag, param_limit;
+
+struct route_param {
+	const char *name;
+	enum param_in in;
+	const struct param_kind *kind;
+	bool required;
+	const char *help;
+};
+
+struct route_answer {
+	int status;
+	const char *type; /* media type; NULL: no body */
+	const char *help;
+};
+
+/* What goes wrong everywhere is added by openapi_make(). */
+struct route {
+	enum httpd_method method;
+	const char *path; /* "/v1/traces/{digest}" */
+	const char *id;   /* of the operation */
+	const char *summary;
+	enum role role;   /* ROLE_NONE: no token needed */
+	const char *body; /* media type of the request; NULL: none */
+	bool on_loop;     /* `run` never blocks */
+	int (*run)(struct call *c, struct error *err);
+	struct route_param params[ROUTE_PARAMS_MAX];
+	struct route_answer answers[ROUTE_ANSWERS_MAX];
+};
+
+/*
+ * The route of a head.  `path` is changed: its parts are decoded in place, and
+ * `values` (by index of the route's params) point there.  Returns 0 or the status
+ * to refuse it with: 404, 405 (then *ret is one with the same path).
+ */
+int route_find(const struct route *routes, size_t n, enum httpd_method method,
+	       char *path, const struct route **ret,
+	       const char *values[ROUTE_PARAMS_MAX]) MUST_CHECK;
+
+/* Fill the values of the query and the headers, and check all: -EINVAL says
+ * which is missing, unknown or wrong. */
+int route_params(const struct route *r, struct httpd_head *h,
+		 const char *values[ROUTE_PARAMS_MAX],
+		 struct error *err) MUST_CHECK;
+
+/* The index of a parameter, which the route has. */
+size_t route_param(const struct route *r, const char *name);
+
+/* "GET, POST" of all routes with the path of `like`. */
+int route_allow(const struct route *routes, size_t n, const struct route *like,
+		struct buf *ret) MUST_CHECK;
+
+/* The description of the table, as JSON. */
+int openapi_make(const struct route *routes, size_t n, struct buf *ret,
+		 struct error *err) MUST_CHECK;
+
+#endif

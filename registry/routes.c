@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of what the service answers. */
+#include "registry/service.h"
+
+#define JSON "application/json"
+#define TRACE "application/vnd.bootseer.trace.v1"
+
+#define P_DIGEST \
+	{ \
+		"digest", PARAM_PATH, &param_digest, true, \
+			"Manifest of the ordinary image." \
+	}
+#define P_WORKLOAD(must, text) \
+	{ \
+		"workload", PARAM_QUERY, &param_workload, must, text \
+	}
+#define P_REPO(must, text) \
+	{ \
+		"repo", PARAM_QUERY, &param_repo, must, text \
+	}
+#define P_LIMIT \
+	{ \
+		"limit", PARAM_QUERY, &param_limit, false, \
+			"Lines at most; 100." \
+	}
+
+const struct route routes[] = {
+	{ .method = HTTPD_GET,
+	  .path = "/v1/traces/{digest}",
+	  .id = "getTrace",
+	  .summary =
+		  "The hot list of a start, or without a workload what there "
+		  "is of the image.",
+	  .role = ROLE_READ,
+	  .run = traces_get,
+	  .params = { P_DIGEST,
+		      P_WORKLOAD(false, "Key of the start."),
+		      P_REPO(false, "HOST/REPOSITORY, for relatives."),
+		      { "exact", PARAM_QUERY, &param_flag, false,
+			"1: no relative." },
+		      P_LIMIT },
+	  .answers = { { HTTPD_OK, TRACE, "The list, or JSON." },
+		       { HTTPD_NOT_MODIFIED, NULL, "It is that of the ETag." },
+		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/traces/{digest}",
+	  .id = "addRecording",
+	  .summary = "Add a recording of one run.",
+	  .role = ROLE_WRITE,
+	  .body = TRACE,
+	  .run = traces_post,
+	  .params = { P_DIGEST,
+		      P_WORKLOAD(true, "Key of the start."),
+		      P_REPO(false, "HOST/REPOSITORY that it came from."),
+		      { "Bootseer-Node", PARAM_HEADER, &param_node, true,
+			"Who recorded it." } },
+	  .answers = { { HTTPD_ACCEPTED, JSON, "What became of it." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_TOO_MANY, JSON, "The node sends too much." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/traces/{digest}",
+	  .id = "forgetTraces",
+	  .summary = "Forget recordings and lists of an image.",
+	  .role = ROLE_ADMIN,
+	  .run = traces_delete,
+	  .params = { P_DIGEST, P_WORKLOAD(false, "Only of this start."),
+		      P_REPO(false, "Only of this repository.") },
+	  .answers = { { HTTPD_OK, JSON, "How many." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/traces",
+	  .id = "listRepository",
+	  .summary = "What there is of a repository, newest first.",
+	  .role = ROLE_READ,
+	  .run = traces_list_repo,
+	  .params = { P_REPO(true, "HOST/REPOSITORY."), P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/healthz",
+	  .id = "health",
+	  .summary = "Does the process answer?",
+	  .on_loop = true,
+	  .run = system_health,
+	  .answers = { { HTTPD_OK, JSON, "It does." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/readyz",
+	  .id = "ready",
+	  .summary = "Does the database answer?",
+	  .run = system_ready,
+	  .answers = { { HTTPD_OK, JSON, "It does." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/metrics",
+	  .id = "metrics",
+	  .summary = "Figures for Prometheus.",
+	  .role = ROLE_READ,
+	  .on_loop = true,
+	  .run = system_metrics,
+	  .answers = { { HTTPD_OK, "text/plain", "Text format 0.0.4." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/openapi.json",
+	  .id = "openapi",
+	  .summary = "This description.",
+	  .on_loop = true,
+	  .run = system_openapi,
+	  .answers = { { HTTPD_OK, JSON, "OpenAPI 3.0." } } },
+};
+
+const size_t n_routes = ARRAY_SIZE(routes);

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A `start` is an image, a workload and a repository; its `version` grows with
+ * each change of its votes, and its other columns repeat what is asked for often.
+ * A `vote` is the last recording of a node.  `hot` is the merged list, of the
+ * version that it was made from.  Times are seconds since 1970, but hot.made_ms.
+ */
+#include "registry/schema.h"
+
+static const char version_1[] =
+	"CREATE TABLE start ("
+	" id @ID@,"
+	" repo TEXT NOT NULL,"
+	" image TEXT NOT NULL,"
+	" workload TEXT NOT NULL,"
+	" version BIGINT NOT NULL,"
+	" votes BIGINT NOT NULL,"
+	" bytes BIGINT NOT NULL,"
+	" newest BIGINT NOT NULL,"
+	" used BIGINT NOT NULL,"
+	" created BIGINT NOT NULL,"
+	" window_ms BIGINT NOT NULL,"
+	" ready_ms BIGINT NOT NULL,"
+	" entries BIGINT NOT NULL,"
+	" truncated BIGINT NOT NULL,"
+	" UNIQUE (image, workload, repo));"
+	"CREATE INDEX start_relative ON start (repo, workload, newest);"
+	"CREATE INDEX start_repo ON start (repo, newest);"
+	"CREATE INDEX start_lru ON start (repo, used);"
+	"CREATE INDEX start_used ON start (used);"
+	"CREATE TABLE vote ("
+	" start BIGINT NOT NULL REFERENCES start (id) ON DELETE CASCADE,"
+	" token TEXT NOT NULL,"
+	" node TEXT NOT NULL,"
+	" received BIGINT NOT NULL,"
+	" bytes BIGINT NOT NULL,"
+	" memory BIGINT NOT NULL,"
+	" trace @BLOB@ NOT NULL,"
+	" PRIMARY KEY (start, token, node));"
+	"CREATE INDEX vote_voter ON vote (token, node, received);"
+	"CREATE TABLE hot ("
+	" start BIGINT PRIMARY KEY REFERENCES start (id) ON DELETE CASCADE,"
+	" version BIGINT NOT NULL,"
+	" made_ms BIGINT NOT NULL,"
+	" votes BIGINT NOT NULL,"
+	" bytes BIGINT NOT NULL,"
+	" trace @BLOB@ NOT NULL)";
+
+static const char *const scripts[] = { version_1 };
+
+#define FIND \
+	"SELECT id, repo, image, workload, version, votes, newest, used " \
+	"FROM start "
+#define FIND_TYPES "itttiiii"
+#define LIST \
+	"SELECT repo, image, workload, votes, bytes, newest, used, " \
+	"created, window_ms, ready_ms, entries, truncated FROM start "
+#define LIST_TYPES "tttiiiiiiiii"
+/* `p` is the parameter with the prefix that a token is bound to, or ''. */
+#define SEES(p) \
+	"(" p " = '' OR repo = " p " OR " \
+	"substr(repo, 1, length(" p ") + 1) = " p " || '/') "
+
+static const struct db_statement statements[SQL_COUNT_] = {
+	[SQL_PING] = { "ping", "SELECT 1", "i" },
+	/* image, workload, prefix, repo */
+	[SQL_FIND_OWN] = { "find own",
+			   FIND "WHERE image = $1 AND workload = $2 AND " SEES(
+				   "CAST($3 AS TEXT)") "ORDER BY CASE WHEN repo = $4 THEN 0 ELSE 1 END, "
+						       "newest DESC LIMIT 1",
+			   FIND_TYPES },
+	/* repo, workload */
+	[SQL_FIND_RELATIVE] = { "find relative",
+				FIND "WHERE repo = $1 AND workload = $2 "
+				     "ORDER BY newest DESC LIMIT 1",
+				FIND_TYPES },
+	/* image, prefix, repo */
+	[SQL_FIND_WORKLOAD] = { "find workload",
+				FIND "WHERE image = $1 AND " SEES(
+					"CAST($2 AS TEXT)") "ORDER BY CASE WHEN repo = $3 THEN 0 ELSE 1 "
+							    "END, newest DESC LIMIT 1",
+				FIND_TYPES },
+	[SQL_FIND_FAR] = { "find far",
+			   FIND "WHERE repo = $1 "
+				"ORDER BY newest DESC LIMIT 1",
+			   FIND_TYPES },
+	/* image, prefix, repo or '', limit */
+	[SQL_LIST_IMAGE] = { "list image",
+			     LIST "WHERE image = $1 AND " SEES(
+				     "CAST($2 AS TEXT)") "AND (CAST($3 AS TEXT) = '' OR repo = $3) "
+							 "ORDER BY newest DESC, id DESC "
+							 "LIMIT CAST($4 AS BIGINT)",
+			     LIST_TYPES },
+	[SQL_LIST_REPO] = { "list repo",
+			    LIST "WHERE repo = $1 "
+				 "ORDER BY newest DESC, id DESC "
+				 "LIMIT CAST($2 AS BIGINT)",
+			    LIST_TYPES },
+	/* repo, image, workload, now, used: the start's row, locked */
+	[SQL_TOUCH] = { "touch",
+			"INSERT INTO start (repo, image, workload, version, "
+			"votes, bytes, newest, used, created, window_ms, "
+			"ready_ms, entries, truncated) "
+			"VALUES ($1, $2, $3, 1, 0, 0, $4, $5, 0, 0, 0, 0, 0) "
+			"ON CONFLICT (image, workload, repo) "
+			"DO UPDATE SET version = start.version + 1 "
+			"RETURNING id",
+			"i" },
+	[SQL_USED] = { "used", "UPDATE start SET used = $1 WHERE id = $2", "" },
+	[SQL_VOTES] = { "votes",
+			"SELECT token, node, received, memory FROM vote "
+			"WHERE start = $1 ORDER BY memory, received DESC, "
+			"token, node",
+			"ttii" },
+	[SQL_VOTE] = { "vote",
+		       "SELECT trace FROM vote "
+		       "WHERE start = $1 AND token = $2 AND node = $3",
+		       "b" },
+	/* start, token, node, received, bytes, memory, trace */
+	[SQL_VOTE_PUT] = { "put vote",
+			   "INSERT INTO vote (start, token, node, received, "
+			   "bytes, memory, trace) "
+			   "VALUES ($1, $2, $3, $4, $5, $6, $7) "
+			   "ON CONFLICT (start, token, node) DO UPDATE SET "
+			   "received = excluded.received, "
+			   "bytes = excluded.bytes, memory = excluded.memory, "
+			   "trace = excluded.trace",
+			   "" },
+	[SQL_VOTE_REMOVE] = { "remove vote",
+			      "DELETE FROM vote "
+			      "WHERE start = $1 AND token = $2 AND node = $3",
+			      "" },
+	/* newest, created, window_ms, ready_ms, entries, truncated, start */
+	[SQL_SUMMARY] = { "summary",
+			  "UPDATE start SET newest = $1, created = $2, "
+			  "window_ms = $3, ready_ms = $4, entries = $5, "
+			  "truncated = $6 WHERE id = $7",
+			  "" },
+	[SQL_SUM] = { "sum",
+		      "UPDATE start SET "
+		      "votes = (SELECT count(*) FROM vote WHERE start = $1), "
+		      "bytes = (SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) "
+		      "FROM vote WHERE start = $1) + "
+		      "coalesce((SELECT bytes FROM hot WHERE start = $1), 0) "
+		      "WHERE id = $1",
+		      "" },
+	/* since, token, node: starts since then, bytes */
+	[SQL_VOTER] = { "voter",
+			"SELECT CAST(coalesce(sum(CASE WHEN received > "
+			"CAST($1 AS BIGINT) THEN 1 ELSE 0 END), 0) AS BIGINT), "
+			"CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM vote "
+			"WHERE token = $2 AND node = $3",
+			"ii" },
+	[SQL_VOTER_OLDEST] = { "oldest vote of a node",
+			       "SELECT start FROM vote WHERE token = $1 AND "
+			       "node = $2 AND start <> $3 "
+			       "ORDER BY received, start LIMIT 1",
+			       "i" },
+	[SQL_REPO_BYTES] = { "bytes of a repository",
+			     "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) "
+			     "FROM start WHERE repo = $1",
+			     "i" },
+	/* repo, not this one */
+	[SQL_REPO_OLDEST] = { "least used of a repository",
+			      "SELECT id FROM start WHERE repo = $1 AND "
+			      "id <> $2 ORDER BY used, id LIMIT 1",
+			      "i" },
+	[SQL_REPO_LARGEST] = { "largest repository",
+			       "SELECT repo FROM start GROUP BY repo "
+			       "ORDER BY sum(bytes) DESC, repo LIMIT 1",
+			       "t" },
+	[SQL_REMOVE] = { "remove", "DELETE FROM start WHERE id = $1", "" },
+	[SQL_REMOVE_EMPTY] = { "remove empty",
+			       "DELETE FROM start WHERE id = $1 AND NOT EXISTS "
+			       "(SELECT 1 FROM vote WHERE start = $1)",
+			       "" },
+	/* image, workload or '', repo or '', prefix */
+	[SQL_FORGET] = { "forget",
+			 "DELETE FROM start WHERE image = $1 AND "
+			 "(CAST($2 AS TEXT) = '' OR workload = $2) AND "
+			 "(CAST($3 AS TEXT) = '' OR repo = $3) AND " SEES(
+				 "CAST($4 AS TEXT)"),
+			 "" },
+	[SQL_HOT] = { "hot",
+		      "SELECT version, made_ms, votes, trace FROM hot "
+		      "WHERE start = $1",
+		      "iiib" },
+	/* start, version, made_ms, votes, bytes, trace */
+	[SQL_HOT_PUT] = { "put hot",
+			  "INSERT INTO hot (start, version, made_ms, votes, "
+			  "bytes, trace) VALUES ($1, $2, $3, $4, $5, $6) "
+			  "ON CONFLICT (start) DO UPDATE SET "
+			  "version = excluded.version, "
+			  "made_ms = excluded.made_ms, "
+			  "votes = excluded.votes, bytes = excluded.bytes, "
+			  "trace = excluded.trace "
+			  "WHERE excluded.version >= hot.version",
+			  "" },
+	/* before, at most */
+	[SQL_EXPIRE] = { "expire",
+			 "DELETE FROM start WHERE id IN (SELECT id FROM start "
+			 "WHERE used < $1 ORDER BY used "
+			 "LIMIT CAST($2 AS BIGINT))",
+			 "" },
+	[SQL_TOTAL] = { "total",
+			"SELECT CAST(count(*) AS BIGINT), "
+			"CAST(coalesce(sum(votes), 0) AS BIGINT), "
+			"CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM start",
+			"iii" },
+};
+
+const struct db_schema schema = {
+	.scripts = scripts,
+	.n = ARRAY_SIZE(scripts),
+	.statements = statements,
+	.n_statements = SQL_COUNT_,
+};

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/service.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "registry/schema.h"
+
+#define SWEEP_NS INT64_C(60000000000)
+/* Sooner when so much of --max-bytes came in meanwhile. */
+#define SWEEP_SHARE 16
+#define NS_PER_S INT64_C(1000000000)
+
+static void sweep_in(struct service *s, int64_t ns)
+{
+	if (loop_timer_start(s->loop, &s->sweep_timer, ns, NULL) < 0)
+		log_warning("service", "no sweep reason=\"out of memory\"");
+}
+
+/* --------------------------------------------------------------------- tokens --- */
+
+static void set_unref(struct token_set *set)
+{
+	if (!set || --set->refs > 0)
+		return;
+	tokens_fini(&set->tokens);
+	free(set);
+}
+
+static int load_tokens(struct service *s, struct error *err)
+{
+	struct token_set *set;
+	int rc;
+
+	if (!s->cfg->tokens)
+		return 0;
+	set = calloc(1, sizeof(*set));
+	if (!set)
+		return error_nomem(err);
+	set->refs = 1;
+	rc = tokens_load(s->cfg->tokens, &set->tokens, err);
+	if (rc < 0) {
+		set_unref(set);
+		return rc;
+	}
+	set_unref(s->tokens);
+	s->tokens = set;
+	return 0;
+}
+
+void service_reload(struct service *s)
+{
+	struct error err = ERROR_INIT;
+	int rc = load_tokens(s, &err);
+
+	if (rc == 0 && s->tls)
+		rc = httpd_tls_reload(s->tls, &err);
+	if (rc < 0)
+		log_error("service",
+			  "reload failed, the old stays reason=\"%s\"",
+			  err.msg);
+	else
+		log_info("service", "reloaded what=\"tokens and certificate\"");
+	atomic_fetch_add(&s->counts.reloads, 1);
+}
+
+/* ---------------------------------------------------------------------- calls --- */
+
+const char *call_param(const struct call *c, const char *name)
+{
+	const char *v = c->values[route_param(c->route, name)];
+
+	return v ? v : "";
+}
+
+const char *call_prefix(const struct call *c)
+{
+	return c->token && c->token->repo ? c->token->repo : "";
+}
+
+int call_fail(struct call *c, int status, const char *code, struct error *err,
+	      const char *fmt, ...)
+{
+	char text[ERROR_MSG_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	c->status = status;
+	return error_set(err, EPERM, "%s", text);
+}
+
+int call_check_repo(struct call *c, const char *repo, struct error *err)
+{
+	if (!c->token || token_has_repo(c->token, repo))
+		return 0;
+	return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
+			 "token '%s' is for %s only, repo '%s' is not",
+			 c->token->name, c->token->repo, repo);
+}
+
+int call_header(struct call *c, const char *name, const char *value)
+{
+	return buf_printf(&c->reply.headers, "%s: %s\r\n", name, value);
+}
+
+static int error_text(int status, const char *code, const char *message,
+		      struct buf *ret)
+{
+	/* NULL when the message is not UTF-8. */
+	json_t *o = json_pack("{s:{s:s,s:s}}", "error", "code", code, "message",
+			      message);
+	char *text;
+	int rc;
+
+	if (!o)
+		o = json_pack("{s:{s:s,s:s}}", "error", "code", code, "message",
+			      httpd_status_text(status));
+	text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	json_decref(o);
+	rc = text ? buf_printf(ret, "%s\n", text) : -ENOMEM;
+	free(text);
+	return rc;
+}
+
+static int on_error(void *arg, int status, const char *message, struct buf *ret)
+{
+	return error_text(status, httpd_status_code(status), message, ret);
+}
+
+/* Why it failed, for HTTP. */
+static int status_of(int rc)
+{
+	switch (-rc) {
+	case ENOENT:
+		return HTTPD_NOT_FOUND;
+	case EINVAL:
+	case EBADMSG:
+	case ENOTSUP:
+		return HTTPD_BAD_REQUEST;
+	case EFBIG:
+		return HTTPD_TOO_LARGE;
+	case EDQUOT:
+		return HTTPD_TOO_MANY;
+	case EBUSY:
+	case ECONNREFUSED:
+	case ENOMEM:
+	case ENOSPC:
+		return HTTPD_UNAVAILABLE;
+	default:
+		return HTTPD_INTERNAL;
+	}
+}
+
+static void fail_reply(struct call *c)
+{
+	int status = c->status ? c->status : status_of(c->rc);
+	const char *code =
+		c->rc == -ENOENT ? "no_trace" : httpd_status_code(status);
+	int rc;
+
+	if (status >= HTTPD_INTERNAL)
+		log_warning("service", "%s failed status=%d reason=\"%s\"",
+			    c->route->id, status, c->err.msg);
+	buf_reset(&c->reply.body);
+	c->reply.status = status;
+	c->reply.type = "application/json";
+	rc = error_text(status, code, c->err.msg, &c->reply.body);
+	if (!c->retry_after_s && status == HTTPD_UNAVAILABLE)
+		c->retry_after_s = 1;
+	if (rc == 0 && c->retry_after_s)
+		rc = buf_printf(&c->reply.headers, "Retry-After: %d\r\n",
+				c->retry_after_s);
+	if (rc < 0)
+		c->reply.type = NULL;
+}
+
+static void finish_call(struct call *c)
+{
+	struct service *s = c->service;
+
+	if (c->rc < 0)
+		fail_reply(c);
+	httpd_answer(c->req, &c->reply);
+	set_unref(c->set);
+	free(c);
+	if (atomic_load(&s->counts.new_bytes) >
+	    s->limits.total_bytes / SWEEP_SHARE)
+		sweep_in(s, 0);
+}
+
+static void run_call(struct work *w)
+{
+	struct call *c = container_of(w, struct call, work);
+	struct service *s = c->service;
+
+	/* Whoever sent it has given up by now. */
+	if (loop_clock_ns() - c->req->begun_ns > 2 * s->cfg->request_timeout) {
+		atomic_fetch_add(&s->counts.expired_calls, 1);
+		c->rc = error_set(&c->err, EBUSY, "it waited too long");
+		return;
+	}
+	c->rc = c->route->run(c, &c->err);
+}
+
+static void done_call(struct work *w)
+{
+	finish_call(container_of(w, struct call, work));
+}
+
+static void on_request(void *arg, struct httpd_request *r)
+{
+	struct call *c = r->user;
+	int rc;
+
+	if (c->route->on_loop) {
+		run_call(&c->work);
+		finish_call(c);
+		return;
+	}
+	c->work.run = run_call;
+	c->work.done = done_call;
+	rc = pool_submit(c->service->pool, &c->work);
+	if (rc < 0) {
+		c->rc = error_set(&c->err, EBUSY, "too much is waiting");
+		finish_call(c);
+	}
+}
+
+/* ---------------------------------------------------------------------- heads --- */
+
+static int check_token(struct call *c, struct error *err)
+{
+	struct service *s = c->service;
+	const char *node;
+
+	if (c->route->role == ROLE_NONE || !s->tokens)
+		return 0;
+	c->token = tokens_find(&s->tokens->tokens,
+			       httpd_head_get(&c->req->head, "Authorization"));
+	if (!c->token) {
+		if (call_header(c, "WWW-Authenticate", "Bearer") < 0)
+			return error_nomem(err);
+		return call_fail(c, HTTPD_UNAUTHORIZED, NULL, err,
+				 "a valid token is needed");
+	}
+	c->set = s->tokens;
+	c->set->refs++;
+	if (!(c->token->roles & c->route->role))
+		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
+				 "token '%s' has not the role for this",
+				 c->token->name);
+	node = httpd_head_get(&c->req->head, "Bootseer-Node");
+	if (c->token->node && node && strcmp(node, c->token->node) != 0)
+		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
+				 "token '%s' is for node '%s' only",
+				 c->token->name, c->token->node);
+	return 0;
+}
+
+static int check_head(struct call *c, struct error *err)
+{
+	struct httpd_head *h = &c->req->head;
+	int status = route_find(routes, n_routes, h->method, h->path, &c->route,
+				c->values);
+	AUTO_BUF allow = BUF_INIT;
+	int rc;
+
+	if (status == HTTPD_METHOD_NOT_ALLOWED &&
+	    (route_allow(routes, n_routes, c->route, &allow) < 0 ||
+	     call_header(c, "Allow", allow.data) < 0))
+		return error_nomem(err);
+	if (status)
+		return call_fail(c, status, NULL, err, "%s",
+				 httpd_status_text(status));
+	rc = check_token(c, err);
+	if (rc < 0)
+		atomic_fetch_add(&c->service->counts.denied, 1);
+	return rc < 0 ? rc : route_params(c->route, h, c->values, err);
+}
+
+static uint64_t on_head(void *arg, struct httpd_request *r)
+{
+	static const struct route nowhere = { .id = "none" };
+	struct service *s = arg;
+	struct call *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		httpd_answer_error(r, HTTPD_UNAVAILABLE, "out of memory");
+		return 0;
+	}
+	r->user = c;
+	c->service = s;
+	c->req = r;
+	c->reply = (struct httpd_reply)HTTPD_REPLY_INIT;
+	c->rc = check_head(c, &c->err);
+	if (c->rc == 0)
+		return c->route->body ? s->cfg->trace_max : 0;
+	if (!c->route)
+		c->route = &nowhere;
+	finish_call(c);
+	return 0;
+}
+
+/* A request that was accepted, but whose body never came. */
+static void on_drop(void *arg, struct httpd_request *r)
+{
+	struct call *c = r->user;
+
+	set_unref(c->set);
+	httpd_reply_fini(&c->reply);
+	free(c);
+}
+
+/* ---------------------------------------------------------------------- sweep --- */
+
+static void run_sweep(struct work *w)
+{
+	struct service *s = container_of(w, struct service, sweep_work);
+	struct error err = ERROR_INIT;
+	struct trace_totals t;
+	unsigned int evicted = 0;
+
+	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
+	    0) {
+		log_warning("service",
+			    "sweep failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+		return;
+	}
+	atomic_store(&s->counts.starts, t.starts);
+	atomic_store(&s->counts.votes, t.votes);
+	atomic_store(&s->counts.bytes, t.bytes);
+	atomic_fetch_add(&s->counts.evicted, evicted);
+	if (evicted)
+		log_info("service", "sweep forgot starts=%u", evicted);
+}
+
+static void done_sweep(struct work *w)
+{
+	struct service *s = container_of(w, struct service, sweep_work);
+
+	s->sweeping = false;
+	if (!s->stopping)
+		sweep_in(s, SWEEP_NS);
+}
+
+static void on_sweep(struct loop_timer *t)
+{
+	struct service *s = container_of(t, struct service, sweep_timer);
+
+	if (s->sweeping || s->stopping)
+		return;
+	atomic_store(&s->counts.new_bytes, 0);
+	s->sweep_work.run = run_sweep;
+	s->sweep_work.done = done_sweep;
+	s->sweeping = pool_submit(s->pool, &s->sweep_work) == 0;
+	if (!s->sweeping)
+		sweep_in(s, SWEEP_NS);
+}
+
+/* -------------------------------------------------------------- start and stop --- */
+
+static const struct httpd_handler handler = {
+	.head = on_head,
+	.request = on_request,
+	.drop = on_drop,
+	.error = on_error,
+};
+
+static void set_limits(struct service *s)
+{
+	const struct registry_config *cfg = s->cfg;
+
+	s->limits = (struct trace_limits){
+		.trace_max = cfg->trace_max,
+		.memory_max = 4 * cfg->trace_max,
+		.node_bytes = cfg->max_node_bytes,
+		.node_hourly = cfg->max_node_hourly,
+		.repo_bytes = cfg->max_repo_bytes,
+		.total_bytes = cfg->max_bytes,
+		.retention_s = cfg->retention / NS_PER_S,
+	};
+}
+
+static int start_http(struct service *s, struct error *err)
+{
+	const struct registry_config *cfg = s->cfg;
+	struct httpd_config http = {
+		.loop = s->loop,
+		.listen = cfg->listen,
+		.connections_max = cfg->max_connections,
+		.body_memory = cfg->body_memory,
+		.idle_ns = cfg->idle_timeout,
+		.request_ns = cfg->request_timeout,
+		.handler = &handler,
+		.arg = s,
+	};
+	int rc = 0;
+
+	if (cfg->tls_cert)
+		rc = httpd_tls_new(cfg->tls_cert, cfg->tls_key, &s->tls, err);
+	http.tls = s->tls;
+	return rc < 0 ? rc : httpd_new(&http, &s->httpd, err);
+}
+
+int service_start(struct service *s, struct error *err)
+{
+	const struct db_config db = {
+		.url = s->cfg->db,
+		.schema = &schema,
+		.timeout_ns = s->cfg->db_timeout,
+	};
+	int rc;
+
+	set_limits(s);
+	s->sweep_timer.fn = on_sweep;
+	rc = load_tokens(s, err);
+	if (rc == 0)
+		rc = openapi_make(routes, n_routes, &s->openapi, err);
+	if (rc == 0)
+		rc = db_open(&db, &s->db, err);
+	if (rc == 0)
+		rc = hot_new(s->db, s->cfg->list_memory, s->cfg->db_timeout,
+			     &s->hot, err);
+	if (rc == 0)
+		rc = loop_timer_start(s->loop, &s->sweep_timer, 0, err);
+	return rc < 0 ? rc : start_http(s, err);
+}
+
+static void on_idle(void *arg)
+{
+	struct service *s = arg;
+
+	loop_stop(s->loop);
+}
+
+void service_stop(struct service *s)
+{
+	s->stopping = true;
+	loop_timer_stop(&s->sweep_timer);
+	httpd_stop(s->httpd, on_idle, s);
+}
+
+void service_fini(struct service *s)
+{
+	httpd_free(s->httpd);
+	httpd_tls_free(s->tls);
+	hot_free(s->hot);
+	db_close(s->db);
+	set_unref(s->tokens);
+	buf_fini(&s->openapi);
+}

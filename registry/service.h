@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The service: requests come from httpd on the loop, are checked by the table of
+ * routes, and run on threads of the pool.
+ */
+#ifndef BOOTSEER_REGISTRY_SERVICE_H
+#define BOOTSEER_REGISTRY_SERVICE_H
+
+#include <stdatomic.h>
+
+#include "common/pool.h"
+#include "registry/config.h"
+#include "registry/hot.h"
+#include "registry/httpd.h"
+#include "registry/route.h"
+
+/* Of tokens that are in force; the loop's. */
+struct token_set {
+	struct tokens tokens;
+	unsigned int refs;
+};
+
+/* What handlers count; any thread. */
+struct service_counts {
+	atomic_uint_fast64_t stored, replaced, enough, refused, too_many;
+	atomic_uint_fast64_t evicted, expired_calls, denied, reloads;
+	atomic_uint_fast64_t new_bytes;            /* since the last sweep */
+	atomic_uint_fast64_t starts, votes, bytes; /* at the last sweep */
+};
+
+struct service {
+	const struct registry_config *cfg;
+	struct loop *loop;
+	struct pool *pool;
+	struct httpd *httpd;
+	struct httpd_tls *tls;
+	struct db *db;
+	struct hot *hot;
+	struct token_set *tokens; /* NULL: nobody needs one */
+	struct trace_limits limits;
+	struct service_counts counts;
+	struct buf openapi;
+
+	struct loop_timer sweep_timer;
+	struct work sweep_work;
+	bool sweeping, stopping;
+};
+
+/* One request, from its head to its answer. */
+struct call {
+	struct work work;
+	struct service *service;
+	struct httpd_request *req;
+	const struct route *route;
+	const char *values[ROUTE_PARAMS_MAX];
+	struct token_set *set;
+	const struct token *token; /* NULL: none is needed */
+	struct httpd_reply reply;
+	int rc;
+	int status; /* of a failure; 0: by rc */
+	int retry_after_s;
+	struct error err;
+};
+
+/* The value of a parameter; "" when it was not given. */
+const char *call_param(const struct call *c, const char *name);
+/* The repository prefix that it is bound to, or "". */
+const char *call_prefix(const struct call *c);
+/* Refuse a repository that the token may not see. */
+int call_check_repo(struct call *c, const char *repo,
+		    struct error *err) MUST_CHECK;
+/* Fail with this status and, if not NULL, code. */
+int call_fail(struct call *c, int status, const char *code, struct error *err,
+	      const char *fmt, ...) PRINTF(5, 6);
+int call_header(struct call *c, const char *name, const char *value) MUST_CHECK;
+
+extern const struct route routes[];
+extern const size_t n_routes;
+
+/* Starts serving; `s` has cfg, loop, pool, and zeros. */
+int service_start(struct service *s, struct error *err) MUST_CHECK;
+/* SIGHUP: tokens and certificates again.  What is wrong stays as it was. */
+void service_reload(struct service *s);
+/* Answer what is under way, then stop the loop. */
+void service_stop(struct service *s);
+/* The pool and the loop have ended. */
+void service_fini(struct service *s);
+
+/* Handlers, by subject. */
+int traces_get(struct call *c, struct error *err);
+int traces_post(struct call *c, struct error *err);
+int traces_delete(struct call *c, struct error *err);
+int traces_list_repo(struct call *c, struct error *err);
+int system_health(struct call *c, struct error *err);
+int system_ready(struct call *c, struct error *err);
+int system_openapi(struct call *c, struct error *err);
+int system_metrics(struct call *c, struct error *err);
+
+#endif

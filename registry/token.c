@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/token.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/buf.h"
+#include "common/fs.h"
+
+#define SPACE " \t\r"
+
+static const struct {
+	const char *name;
+	enum role role;
+} roles[] = {
+	{ "read", ROLE_READ },
+	{ "write", ROLE_WRITE },
+	{ "admin", ROLE_ADMIN },
+};
+
+static void token_fini(struct token *t)
+{
+	free(t->name);
+	free(t->repo);
+	free(t->node);
+}
+
+void tokens_fini(struct tokens *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		token_fini(&t->v[i]);
+	free(t->v);
+	memset(t, 0, sizeof(*t));
+}
+
+static int parse_roles(char *list, unsigned int *ret, struct error *err)
+{
+	char *word;
+	size_t i;
+
+	while ((word = strsep(&list, ","))) {
+		for (i = 0; i < ARRAY_SIZE(roles); i++) {
+			if (strcmp(word, roles[i].name) == 0)
+				break;
+		}
+		if (i == ARRAY_SIZE(roles))
+			return error_set(err, EINVAL,
+					 "'%s' is no role: read, write, admin",
+					 word);
+		*ret |= roles[i].role;
+	}
+	return 0;
+}
+
+static int keep(char **member, const char *value, struct error *err)
+{
+	if (*member || !*value)
+		return error_set(err, EINVAL, "'%s': empty, or given twice",
+				 value);
+	*member = strdup(value);
+	return *member ? 0 : error_nomem(err);
+}
+
+static int parse_option(const char *word, struct token *t, struct error *err)
+{
+	if (strncmp(word, "repo=", 5) == 0)
+		return keep(&t->repo, word + 5, err);
+	if (strncmp(word, "node=", 5) == 0)
+		return keep(&t->node, word + 5, err);
+	return error_set(err, EINVAL, "'%s' is neither repo= nor node=", word);
+}
+
+static char *next_word(char **rest)
+{
+	char *word;
+
+	do {
+		word = strsep(rest, SPACE);
+	} while (word && !*word);
+	return word;
+}
+
+static int parse_token(char *line, struct token *t, struct error *err)
+{
+	char *name = next_word(&line), *hash = next_word(&line);
+	char *list = next_word(&line), *word;
+	int rc;
+
+	if (!list)
+		return error_set(err, EINVAL,
+				 "wanted: NAME sha256:HEX ROLE[,ROLE...]");
+	if (strlen(name) > TOKEN_NAME_MAX)
+		return error_set(err, EINVAL, "the name is too long");
+	rc = digest_parse(hash, &t->sha256, err);
+	if (rc == 0)
+		rc = parse_roles(list, &t->roles, err);
+	if (rc == 0)
+		rc = keep(&t->name, name, err);
+	while (rc == 0 && (word = next_word(&line)))
+		rc = parse_option(word, t, err);
+	return rc;
+}
+
+static int add_line(char *line, struct tokens *ret, struct error *err)
+{
+	struct token t = { .name = NULL }, *v;
+	int rc;
+
+	line[strcspn(line, "#")] = '\0';
+	if (!line[strspn(line, SPACE)])
+		return 0;
+	if (ret->n == TOKENS_MAX)
+		return error_set(err, E2BIG, "more than %u tokens", TOKENS_MAX);
+	rc = parse_token(line, &t, err);
+	for (size_t i = 0; i < ret->n && rc == 0; i++) {
+		if (strcmp(ret->v[i].name, t.name) == 0)
+			rc = error_set(err, EINVAL, "a second '%s'", t.name);
+	}
+	v = rc == 0 ? reallocarray(ret->v, ret->n + 1, sizeof(*v)) : NULL;
+	if (rc == 0 && !v)
+		rc = error_nomem(err);
+	if (rc < 0) {
+		token_fini(&t);
+		return rc;
+	}
+	ret->v = v;
+	ret->v[ret->n++] = t;
+	return 0;
+}
+
+int tokens_parse(const char *text, struct tokens *ret, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(text);
+	struct tokens t = { .n = 0 };
+	char *rest = copy, *line;
+	int rc = 0, number = 0;
+
+	if (!copy)
+		return error_nomem(err);
+	while (rc == 0 && (line = strsep(&rest, "\n"))) {
+		number++;
+		rc = add_line(line, &t, err);
+	}
+	if (rc < 0) {
+		tokens_fini(&t);
+		return error_wrap(err, rc, "line %d", number);
+	}
+	*ret = t;
+	return 0;
+}
+
+int tokens_load(const char *path, struct tokens *ret, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = fs_read_file(path, TOKENS_FILE_MAX, &text, err);
+
+	if (rc == 0)
+		rc = tokens_parse(text.data ? text.data : "", ret, err);
+	return rc < 0 ? error_wrap(err, rc, "tokens '%s'", path) : 0;
+}
+
+const struct token *tokens_find(const struct tokens *t,
+				const char *authorization)
+{
+	static const char scheme[] = "Bearer ";
+	const struct token *found = NULL;
+	struct digest d;
+
+	if (!authorization ||
+	    strncasecmp(authorization, scheme, strlen(scheme)) != 0)
+		return NULL;
+	authorization += strlen(scheme);
+	authorization += strspn(authorization, " ");
+	if (digest_of(authorization, strlen(authorization), &d) < 0)
+		return NULL;
+	for (size_t i = 0; i < t->n; i++) {
+		if (CRYPTO_memcmp(d.b, t->v[i].sha256.b, DIGEST_SIZE) == 0)
+			found = &t->v[i];
+	}
+	return found;
+}
+
+bool token_has_repo(const struct token *t, const char *repo)
+{
+	size_t n = t->repo ? strlen(t->repo) : 0;
+
+	if (n == 0)
+		return true;
+	if (t->repo[n - 1] == '/')
+		n--;
+	return strncmp(repo, t->repo, n) == 0 &&
+	       (repo[n] == '\0' || repo[n] == '/');
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who may do what: the tokens file.  Parsing is pure. */
+#ifndef BOOTSEER_REGISTRY_TOKEN_H
+#define BOOTSEER_REGISTRY_TOKEN_H
+
+#include <stdbool.h>
+
+#include "common/digest.h"
+
+#define TOKENS_MAX 4096u
+#define TOKENS_FILE_MAX (2u << 20) /* bytes */
+#define TOKEN_NAME_MAX 63u
+
+enum role {
+	ROLE_NONE = 0,
+	ROLE_READ = 1,
+	ROLE_WRITE = 2,
+	ROLE_ADMIN = 4,
+};
+
+struct token {
+	char *name; /* for logs, and the voter's first name */
+	struct digest sha256;
+	unsigned int roles; /* of enum role */
+	char *repo; /* prefix: this repository and those below; NULL: all */
+	char *node; /* it speaks for this node only; NULL: any */
+};
+
+struct tokens {
+	struct token *v;
+	size_t n;
+};
+
+/*
+ * A file of lines `NAME sha256:HEX ROLE[,ROLE...] [repo=PREFIX] [node=NAME]`, '#'
+ * begins a comment.  -EINVAL names the line.
+ */
+int tokens_parse(const char *text, struct tokens *ret,
+		 struct error *err) MUST_CHECK;
+int tokens_load(const char *path, struct tokens *ret,
+		struct error *err) MUST_CHECK;
+void tokens_fini(struct tokens *t);
+
+/* The entry of what a client sent as "Authorization"; NULL.  Takes as long
+ * whichever entry it is. */
+const struct token *tokens_find(const struct tokens *t,
+				const char *authorization);
+
+/* May it see and change this repository?  "" is no repository. */
+bool token_has_repo(const struct token *t, const char *repo);
+
+#endif

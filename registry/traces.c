@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+/* /v1/traces: docs/registry-api.md. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "recorder/trace.h"
+#include "registry/service.h"
+
+#define JSON "application/json"
+#define RETRY_AGAIN_S 1
+#define RETRY_HOURLY_S 600
+#define LIMIT_DEFAULT 100
+
+/* ------------------------------------------------------------------------ get --- */
+
+static const char *const matches[] = {
+	[MATCH_OWN] = "own",
+	[MATCH_RELATIVE] = "relative",
+	[MATCH_WORKLOAD] = "workload",
+	[MATCH_FAR] = "far",
+};
+
+struct lent {
+	struct hot *hot;
+	struct hot_list *list;
+};
+
+static void give_back(void *arg)
+{
+	struct lent *l = arg;
+
+	hot_put(l->hot, l->list);
+	free(l);
+}
+
+/* Send the list's own bytes; the call has it until they are sent. */
+static int send_shared(struct call *c, struct hot_list *list, struct error *err)
+{
+	struct lent *l = malloc(sizeof(*l));
+
+	if (!l) {
+		hot_put(c->service->hot, list);
+		return error_nomem(err);
+	}
+	*l = (struct lent){ .hot = c->service->hot, .list = list };
+	c->reply.type = TRACE_MEDIA_TYPE;
+	c->reply.shared = list->trace.data;
+	c->reply.shared_len = list->trace.len;
+	c->reply.release = give_back;
+	c->reply.release_arg = l;
+	return 0;
+}
+
+static int send_json(struct call *c, struct hot_list *list, struct error *err)
+{
+	AUTO(trace) t = NULL;
+	int rc = trace_decode(list->trace.data, list->trace.len, &t, err);
+
+	if (rc == 0)
+		rc = trace_to_json(t, &c->reply.body, err);
+	c->reply.type = JSON;
+	hot_put(c->service->hot, list);
+	return rc;
+}
+
+static int put_headers(struct call *c, const struct start *s,
+		       struct hot_list *list, struct error *err)
+{
+	int rc = buf_printf(&c->reply.headers,
+			    "Bootseer-Match: %s\r\nBootseer-Runs: %" PRIu64
+			    "\r\nETag: %s\r\nVary: Accept\r\n",
+			    matches[s->match], list->votes, list->etag);
+
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+static bool wants_json(const struct call *c)
+{
+	const char *accept = httpd_head_get(&c->req->head, "Accept");
+
+	return accept && strstr(accept, JSON);
+}
+
+static bool has_it(const struct call *c, struct hot_list *list)
+{
+	const char *tags = httpd_head_get(&c->req->head, "If-None-Match");
+
+	return tags && strstr(tags, list->etag);
+}
+
+static int get_list(struct call *c, const struct start_query *q,
+		    struct error *err)
+{
+	struct hot_list *list;
+	struct start s;
+	int rc = trace_db_find(c->service->db, q, time(NULL), &s, err);
+
+	if ((rc == 0 || rc == -ENOENT) && s.wanted &&
+	    call_header(c, "Bootseer-Wanted", "1") < 0)
+		return error_nomem(err);
+	if (rc == 0)
+		rc = hot_get(c->service->hot, &s, &list, err);
+	if (rc < 0)
+		return rc;
+	rc = put_headers(c, &s, list, err);
+	if (rc < 0 || has_it(c, list)) {
+		hot_put(c->service->hot, list);
+		c->reply.status = HTTPD_NOT_MODIFIED;
+		return rc;
+	}
+	return wants_json(c) ? send_json(c, list, err)
+			     : send_shared(c, list, err);
+}
+
+/* ----------------------------------------------------------------------- list --- */
+
+struct lines {
+	json_t *array;
+	int64_t now;
+};
+
+static int add_line(void *arg, const struct start_line *l)
+{
+	struct lines *lines = arg;
+	bool wanted =
+		retention_wants((uint64_t)l->votes, l->newest, lines->now);
+	json_t *o = json_pack(
+		"{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:b,s:I,s:I}",
+		"image", l->image, "repo", l->repo, "workload", l->workload,
+		"runs", (json_int_t)l->votes, "entries", (json_int_t)l->entries,
+		"bytes", (json_int_t)l->bytes, "created_at",
+		(json_int_t)l->created, "window_ms", (json_int_t)l->window_ms,
+		"ready_ms", (json_int_t)l->ready_ms, "truncated",
+		l->truncated != 0, "wanted", wanted, "received_at",
+		(json_int_t)l->newest, "used_at", (json_int_t)l->used);
+
+	return json_array_append_new(lines->array, o) < 0 ? -ENOMEM : 0;
+}
+
+/* Takes `o`. */
+static int send_object(struct call *c, json_t *o, struct error *err)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	int rc = text ? buf_printf(&c->reply.body, "%s\n", text) : -ENOMEM;
+
+	json_decref(o);
+	free(text);
+	c->reply.type = JSON;
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+static int list(struct call *c, const char *image, struct error *err)
+{
+	const char *limit = call_param(c, "limit");
+	struct lines lines = { .array = json_array(), .now = time(NULL) };
+	int rc = trace_db_list(c->service->db, image, call_param(c, "repo"),
+			       call_prefix(c),
+			       limit[0] ? atoi(limit) : LIMIT_DEFAULT, add_line,
+			       &lines, err);
+
+	if (rc < 0) {
+		json_decref(lines.array);
+		return rc;
+	}
+	return send_object(c, json_pack("{s:o}", "traces", lines.array), err);
+}
+
+int traces_get(struct call *c, struct error *err)
+{
+	const char *repo = call_param(c, "repo");
+	const struct start_query q = {
+		.image = call_param(c, "digest"),
+		.workload = call_param(c, "workload"),
+		.repo = repo,
+		.prefix = call_prefix(c),
+		.exact = call_param(c, "exact")[0] == '1',
+	};
+	int rc = repo[0] ? call_check_repo(c, repo, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	return q.workload[0] ? get_list(c, &q, err) : list(c, q.image, err);
+}
+
+int traces_list_repo(struct call *c, struct error *err)
+{
+	int rc = call_check_repo(c, call_param(c, "repo"), err);
+
+	return rc < 0 ? rc : list(c, NULL, err);
+}
+
+/* ----------------------------------------------------------------------- post --- */
+
+/* What it takes in memory when it is merged. */
+static uint64_t memory_of(const struct trace *t)
+{
+	uint64_t n = t->n * sizeof(t->entries[0]);
+
+	for (size_t i = 0; i < t->n; i++) {
+		if (i == 0 || t->entries[i].path != t->entries[i - 1].path)
+			n += strlen(t->entries[i].path) + 1;
+	}
+	return n;
+}
+
+static int check_said(const char *what, const char *said, const char *asked,
+		      struct error *err)
+{
+	if (!said || !said[0] || strcmp(said, asked) == 0)
+		return 0;
+	return error_set(err, EINVAL, "the recording is of %s '%s', not '%s'",
+			 what, said, asked);
+}
+
+static int check_trace(const struct call *c, const struct trace *t,
+		       const struct recording *r, struct error *err)
+{
+	char image[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(&t->info.image, image);
+	rc = check_said("image", image, r->image, err);
+	if (rc == 0)
+		rc = check_said("workload", t->info.workload, r->workload, err);
+	if (rc == 0)
+		rc = check_said("repository", t->info.repo, r->repo, err);
+	if (rc == 0 && t->info.runs != 1)
+		rc = error_set(err, EINVAL,
+			       "a recording is of one run, this is of %u",
+			       t->info.runs);
+	if (rc == 0 && t->n == 0)
+		rc = error_set(err, EINVAL, "it has no entries");
+	if (rc == 0 && r->memory > c->service->limits.memory_max)
+		rc = error_set(err, EFBIG,
+			       "it takes %" PRIu64 " bytes decoded, %" PRIu64
+			       " at most",
+			       r->memory, c->service->limits.memory_max);
+	return rc;
+}
+
+static int refuse_soon(struct call *c, struct error *err)
+{
+	c->retry_after_s = RETRY_AGAIN_S;
+	return error_set(err, EDQUOT,
+			 "this node sent the same start a moment ago");
+}
+
+static int send_verdict(struct call *c, enum verdict v, struct error *err)
+{
+	struct service_counts *counts = &c->service->counts;
+	const char *text = v == VERDICT_REPLACE  ? "replaced"
+			   : v == VERDICT_ENOUGH ? "enough"
+						 : "stored";
+
+	atomic_fetch_add(v == VERDICT_REPLACE  ? &counts->replaced
+			 : v == VERDICT_ENOUGH ? &counts->enough
+					       : &counts->stored,
+			 1);
+	c->reply.status = HTTPD_ACCEPTED;
+	return send_object(c, json_pack("{s:s}", "status", text), err);
+}
+
+static int store(struct call *c, struct recording *r, struct error *err)
+{
+	struct service *s = c->service;
+	AUTO(trace) t = NULL;
+	unsigned int evicted = 0;
+	enum verdict v;
+	int rc = trace_decode(r->data, r->len, &t, err);
+
+	if (rc == 0) {
+		r->memory = memory_of(t);
+		r->entries = t->n;
+		r->info = &t->info;
+		rc = check_trace(c, t, r, err);
+	}
+	if (rc < 0) {
+		atomic_fetch_add(&s->counts.refused, 1);
+		return rc;
+	}
+	rc = trace_db_put(s->db, &s->limits, r, time(NULL), &v, &evicted, err);
+	atomic_fetch_add(&s->counts.evicted, evicted);
+	if (rc == -EDQUOT)
+		c->retry_after_s = RETRY_HOURLY_S;
+	if (rc < 0)
+		return rc;
+	if (v == VERDICT_TOO_SOON)
+		return refuse_soon(c, err);
+	atomic_fetch_add(&s->counts.new_bytes, r->len);
+	return send_verdict(c, v, err);
+}
+
+static int post(struct call *c, struct error *err)
+{
+	struct recording r = {
+		.image = call_param(c, "digest"),
+		.workload = call_param(c, "workload"),
+		.repo = call_param(c, "repo"),
+		.token = c->token ? c->token->name : "",
+		.node = call_param(c, "Bootseer-Node"),
+		.data = c->req->body,
+		.len = c->req->head.content_length,
+	};
+	enum verdict v;
+	int rc = call_check_repo(c, r.repo, err);
+
+	if (rc == 0 && r.len == 0)
+		rc = error_set(err, EINVAL, "there is no body");
+	/* The first second of a large job brings a recording from each node;
+	 * few are needed, and only those are worth decoding. */
+	if (rc == 0)
+		rc = trace_db_judge(c->service->db, &r, time(NULL), &v, err);
+	if (rc < 0)
+		return rc;
+	if (v == VERDICT_ENOUGH)
+		return send_verdict(c, v, err);
+	return v == VERDICT_TOO_SOON ? refuse_soon(c, err) : store(c, &r, err);
+}
+
+int traces_post(struct call *c, struct error *err)
+{
+	int rc = post(c, err);
+
+	if (rc == -EDQUOT)
+		atomic_fetch_add(&c->service->counts.too_many, 1);
+	return rc;
+}
+
+/* --------------------------------------------------------------------- delete --- */
+
+int traces_delete(struct call *c, struct error *err)
+{
+	const char *repo = call_param(c, "repo");
+	int n = repo[0] ? call_check_repo(c, repo, err) : 0;
+
+	if (n == 0)
+		n = trace_db_forget(c->service->db, call_param(c, "digest"),
+				    call_param(c, "workload"), repo,
+				    call_prefix(c), err);
+	if (n < 0)
+		return n;
+	return send_object(c, json_pack("{s:i}", "removed", n), err);
+}
