@@ -233,10 +233,8 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 	int rc;
 
 	rc = choose_hot(p, hot, &set, err);
-	if (hot) {
-		free(hot->blocks);
-		*hot = (struct hot_list){ .blocks = NULL };
-	}
+	if (hot)
+		hot_list_fini(hot);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", p->label);
 	(void)pthread_mutex_lock(&p->all->lock);

@@ -426,7 +426,7 @@ static int begin(struct image_prefetch *ip, struct hot_list *hot,
 	if (hot && hot->n > 0)
 		rc = hot_file_format(hot, &text, err);
 	if (rc < 0) {
-		free(hot->blocks);
+		hot_list_fini(hot);
 		return rc;
 	}
 	/* The transfers first: they need not wait for the disk. */
@@ -451,7 +451,7 @@ static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
 	if (rc == 0)
 		rc = begin(ip, hot, rest, err);
 	else if (hot)
-		free(hot->blocks);
+		hot_list_fini(hot);
 	put(ip);
 	return error_wrap(err, rc, "prefetch");
 }
@@ -466,6 +466,12 @@ int node_prefetch_hot(struct node *n, struct image *i, struct hot_list *hot,
 int node_prefetch_now(struct node *n, struct image *i, bool rest,
 		      struct error *err)
 {
+	struct prefetch_stats s;
+
+	(void)node_prefetch_stats(n, i, &s);
+	if (!rest && s.hot_blocks == 0)
+		return error_set(err, ENOENT,
+				 "no trace of a start of this image is known");
 	return begin_of(n, i, NULL,
 			rest ? PREFETCH_REST_NOW : PREFETCH_REST_NONE, err);
 }

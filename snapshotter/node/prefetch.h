@@ -35,7 +35,8 @@ int node_prefetch_hot(struct node *n, struct image *i, struct hot_list *hot,
 		      bool rest, struct error *err) MUST_CHECK;
 
 /* The same for somebody who asks for the image itself, not for a start: with
- * the hot set that it has had, if any, and without waiting for readers. */
+ * the hot set that it has had, if any, and without waiting for readers.
+ *   -ENOENT  neither a hot set nor `rest`, too */
 int node_prefetch_now(struct node *n, struct image *i, bool rest,
 		      struct error *err) MUST_CHECK;
 

@@ -112,6 +112,11 @@ leave_hot() { # STATE BLOCK...
 	[ "$(of_prefetch hot_have_bytes)" = "$(of_prefetch hot_bytes)" ]
 	[ "$(of_prefetch fetched_bytes)" = "$(of_prefetch hot_bytes)" ]
 	[ "$(of_prefetch all_have_bytes)" -lt "$(of_prefetch all_bytes)" ]
+	run -0 prefetch --hot --wait "$IMAGE"
+	node_stop
+	node_start
+	run ! prefetch --hot "$IMAGE"
+	[[ $output == *"no trace of a start"* ]]
 }
 
 @test "a rate limit holds" {

@@ -27,7 +27,7 @@ Test(images_prefetch, a_hot_set_is_read_back_in_its_order)
 	cr_expect_eq(back.blocks[0].index, 7);
 	cr_expect_eq(back.blocks[1].index, 0);
 	cr_expect_eq(back.blocks[2].index, UINT32_MAX);
-	free(back.blocks);
+	hot_list_fini(&back);
 }
 
 Test(images_prefetch, a_damaged_hot_set_is_refused)
