@@ -144,33 +144,6 @@ int store_workload_hash(const char *workload, size_t n, char *out)
 	return 0;
 }
 
-int store_list_add(struct store_list *l, struct trace_info *info,
-		   struct error *err)
-{
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 16;
-		struct trace_info *p =
-			realloc(l->infos, cap * sizeof(l->infos[0]));
-
-		if (!p) {
-			trace_info_fini(info);
-			return error_nomem(err);
-		}
-		l->infos = p;
-		l->cap = cap;
-	}
-	l->infos[l->n++] = *info;
-	return 0;
-}
-
-void store_list_fini(struct store_list *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		trace_info_fini(&l->infos[i]);
-	free(l->infos);
-	*l = (struct store_list){ .infos = NULL };
-}
-
 /* ------------------------------------------------------------------- merging --- */
 
 /* What one of `runs` runs weighs on average when `newer` runs are newer. */

@@ -242,7 +242,7 @@ static void drop_damaged(const struct folder *f, const char *path)
 
 	if (lock < 0 || !is_damage(read_trace(path, &t, &why)))
 		return;
-	log_warning("traces", "dropped a damaged trace error='%s'", why.msg);
+	log_warning("traces", "dropped a damaged trace reason=\"%s\"", why.msg);
 	(void)unlink(path);
 }
 
@@ -415,7 +415,8 @@ static int merge_into(const char *path, const struct trace *t, struct buf *ret,
 	if (rc == -ENOMEM)
 		return error_nomem(err);
 	if (rc < 0 && rc != -ENOENT)
-		log_warning("traces", "replacing a trace error='%s'", why.msg);
+		log_warning("traces", "replacing a trace reason=\"%s\"",
+			    why.msg);
 	if (!old)
 		return trace_encode(t, ret, err);
 	both[1] = old;

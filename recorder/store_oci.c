@@ -12,25 +12,10 @@
  * one merges them.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
-#include <time.h>
 
-#include "recorder/store_priv.h"
+#include "recorder/store_artifact.h"
 
-#define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
-#define EMPTY_TYPE "application/vnd.oci.empty.v1+json"
-#define EMPTY_JSON "{}"
-#define A_CREATED "org.opencontainers.image.created"
-#define A_WORKLOAD "dev.bootseer.trace.workload"
-#define A_RUNS "dev.bootseer.trace.runs"
-#define A_REPLACES "dev.bootseer.trace.replaces"
-#define TIME_FORMAT "%Y-%m-%dT%H:%M:%SZ"
-
-#define TAG_HEX 16
-#define TAG_MAX (sizeof(TRACE_TAG_PREFIX) + TAG_HEX)
-#define ARTIFACTS_MAX 64 /* looked at of one image: the last ones */
 #define TAGS_MAX 10000
 #define FAR_MAX 16 /* tags looked at for a trace of another workload */
 
@@ -39,19 +24,8 @@ struct oci_traces {
 	struct oci_store *store; /* borrowed */
 };
 
-/* A manifest that carries a trace. */
-struct artifact {
-	struct digest digest, image;
-	struct digest layer;
-	uint64_t layer_size;
-	char *workload;
-	char *replaces; /* digests, separated by spaces; or NULL */
-	int64_t created;
-	bool replaced; /* another one of the list holds what it holds */
-};
-
 struct artifact_list {
-	struct artifact *list;
+	struct trace_artifact *list;
 	size_t n;
 };
 
@@ -60,82 +34,31 @@ static struct oci_store *oci_of(struct trace_store *s)
 	return container_of(s, struct oci_traces, base)->store;
 }
 
-static void artifact_fini(struct artifact *a)
-{
-	free(a->workload);
-	free(a->replaces);
-}
-
 static void artifact_list_fini(struct artifact_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		artifact_fini(&l->list[i]);
+		trace_artifact_fini(&l->list[i]);
 	free(l->list);
-}
-
-static int tag_of(const char *workload, char out[TAG_MAX], struct error *err)
-{
-	strcpy(out, TRACE_TAG_PREFIX);
-	return store_workload_hash(workload, TAG_HEX, out + strlen(out)) < 0
-		       ? error_nomem(err)
-		       : 0;
 }
 
 /* ------------------------------------------------------------------- reading --- */
 
-static int64_t parse_time(const char *text)
-{
-	struct tm tm = { .tm_isdst = 0 };
-
-	return text && strptime(text, TIME_FORMAT, &tm) ? timegm(&tm) : 0;
-}
-
-/* Fill `ret` from a manifest; -EINVAL: it carries no trace. */
-static int from_manifest(const struct oci_manifest *m, struct artifact *ret,
-			 struct error *err)
-{
-	AUTO_FREE char *created = NULL;
-	struct oci_image i;
-	int rc = oci_image_parse(m->body.data, m->body.len, &i, err);
-
-	if (rc < 0)
-		return rc;
-	*ret = (struct artifact){
-		.digest = m->digest,
-		.image = i.subject,
-		.workload = oci_annotation(i.annotations, A_WORKLOAD),
-		.replaces = oci_annotation(i.annotations, A_REPLACES),
-	};
-	created = oci_annotation(i.annotations, A_CREATED);
-	ret->created = parse_time(created);
-	if (!i.has_subject || i.n_layers != 1 || !ret->workload ||
-	    strcmp(i.artifact_type, TRACE_MEDIA_TYPE) != 0 ||
-	    strcmp(i.layers[0].media_type, TRACE_MEDIA_TYPE) != 0) {
-		artifact_fini(ret);
-		rc = error_set(err, EINVAL, "it carries no trace");
-	} else {
-		ret->layer = i.layers[0].digest;
-		ret->layer_size = i.layers[0].size;
-	}
-	oci_image_fini(&i);
-	return rc;
-}
-
 static int get_artifact(struct oci_store *store, const char *ref,
-			struct artifact *ret, struct error *err)
+			struct trace_artifact *ret, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	int rc = oci_get_manifest(store, ref, &m, err);
 
 	if (rc < 0)
 		return rc;
-	rc = from_manifest(&m, ret, err);
+	rc = trace_artifact_parse(m.body.data, m.body.len, ret, err);
+	ret->digest = m.digest;
 	oci_manifest_fini(&m);
 	return rc < 0 ? error_wrap(err, rc, "manifest '%s'", ref) : 0;
 }
 
 /* The trace itself, checked against what the manifest says of it. */
-static int get_trace(struct oci_store *store, const struct artifact *a,
+static int get_trace(struct oci_store *store, const struct trace_artifact *a,
 		     struct trace **ret, struct error *err)
 {
 	AUTO_BUF data = BUF_INIT;
@@ -193,11 +116,11 @@ static int list_artifacts(struct oci_store *store, const struct digest *image,
 
 	if (rc < 0)
 		return rc;
-	l.list = calloc(ARTIFACTS_MAX, sizeof(*l.list));
+	l.list = calloc(TRACE_ARTIFACTS_MAX, sizeof(*l.list));
 	if (!l.list)
 		return error_nomem(err);
-	for (size_t i = n; rc == 0 && i > 0 && l.n < ARTIFACTS_MAX; i--) {
-		struct artifact *a = &l.list[l.n];
+	for (size_t i = n; rc == 0 && i > 0 && l.n < TRACE_ARTIFACTS_MAX; i--) {
+		struct trace_artifact *a = &l.list[l.n];
 		char name[DIGEST_STR_MAX];
 
 		if (is_listed(&l, &found[i - 1]))
@@ -209,7 +132,7 @@ static int list_artifacts(struct oci_store *store, const struct digest *image,
 		else if (rc == 0 && digest_equal(&a->image, image))
 			l.n++;
 		else if (rc == 0)
-			artifact_fini(a);
+			trace_artifact_fini(a);
 	}
 	if (rc < 0) {
 		artifact_list_fini(&l);
@@ -224,12 +147,12 @@ static int list_artifacts(struct oci_store *store, const struct digest *image,
 
 /* The nearest so far; `a` is NULL while there is none. */
 struct nearest {
-	struct artifact *a;
+	struct trace_artifact *a;
 	int match;
 };
 
 static void consider(struct nearest *n, const struct trace_query *q,
-		     struct artifact *a)
+		     struct trace_artifact *a)
 {
 	int m = store_match(q, &a->image, a->workload, true);
 
@@ -293,11 +216,11 @@ static int take(struct oci_store *store, const struct nearest *n,
 
 /* The newest of the workload; `*ret` stays as it is when there is none. */
 static int get_tagged(struct oci_store *store, const char *workload,
-		      struct artifact *ret, struct error *err)
+		      struct trace_artifact *ret, struct error *err)
 {
-	struct artifact a;
-	char tag[TAG_MAX];
-	int rc = tag_of(workload, tag, err);
+	struct trace_artifact a;
+	char tag[TRACE_TAG_MAX];
+	int rc = trace_artifact_tag(workload, tag, err);
 
 	if (rc == 0)
 		rc = get_artifact(store, tag, &a, err);
@@ -335,7 +258,7 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 		   struct trace_found *ret, struct error *err)
 {
 	struct oci_store *store = oci_of(s);
-	struct artifact tagged = { .workload = NULL };
+	struct trace_artifact tagged = { .workload = NULL };
 	struct nearest n = { .a = NULL };
 	int rc = get_tagged(store, q->workload, &tagged, err);
 
@@ -345,13 +268,13 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 		rc = take(store, &n, ret, err);
 	else if (rc == 0)
 		rc = get_listed(store, q, &n, ret, err);
-	artifact_fini(&tagged);
+	trace_artifact_fini(&tagged);
 	return rc;
 }
 
 /* ---------------------------------------------------------------------- list --- */
 
-static int add_info(struct oci_store *store, const struct artifact *a,
+static int add_info(struct oci_store *store, const struct trace_artifact *a,
 		    struct store_list *l, struct error *err)
 {
 	struct trace_info info;
@@ -373,10 +296,10 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 	struct store_list l = { .infos = NULL };
 	int rc = store_has_image(q)
 			 ? list_artifacts(store, &q->image, &found, err)
-			 : list_far(store, ARTIFACTS_MAX, &found, err);
+			 : list_far(store, TRACE_ARTIFACTS_MAX, &found, err);
 
 	for (size_t i = 0; rc == 0 && i < found.n; i++) {
-		const struct artifact *a = &found.list[i];
+		const struct trace_artifact *a = &found.list[i];
 
 		if (!a->replaced &&
 		    (!q->workload || strcmp(a->workload, q->workload) == 0))
@@ -394,90 +317,26 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 
 /* ----------------------------------------------------------------------- put --- */
 
-static json_t *descriptor(const char *type, const struct digest *d,
-			  uint64_t size)
-{
-	char text[DIGEST_STR_MAX];
-
-	digest_format(d, text);
-	return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", text,
-			 "size", (json_int_t)size);
-}
-
-static json_t *annotations(const struct trace_info *info, const char *replaces)
-{
-	time_t at = (time_t)info->created_at;
-	char created[64] = "", runs[16];
-	struct tm tm;
-	json_t *j;
-
-	if (gmtime_r(&at, &tm))
-		(void)strftime(created, sizeof(created), TIME_FORMAT, &tm);
-	(void)snprintf(runs, sizeof(runs), "%" PRIu32, info->runs);
-	j = json_pack("{s:s, s:s, s:s}", A_CREATED, created, A_WORKLOAD,
-		      info->workload, A_RUNS, runs);
-	if (*replaces && j &&
-	    json_object_set_new(j, A_REPLACES, json_string(replaces)) < 0) {
-		json_decref(j);
-		return NULL;
-	}
-	return j;
-}
-
-/* What is published of one start. */
-struct publication {
-	const struct trace *trace; /* merged */
-	struct digest layer, config;
-	size_t layer_size;
-	char *media_type; /* of the image's manifest, */
-	uint64_t size;    /* and its bytes */
-	struct buf replaces;
-};
-
-static char *format_manifest(const struct publication *p)
-{
-	json_t *j = json_pack("{s:i, s:s, s:s, s:o, s:[o], s:o, s:o}",
-			      "schemaVersion", 2, "mediaType", MANIFEST_TYPE,
-			      "artifactType", TRACE_MEDIA_TYPE, "config",
-			      descriptor(EMPTY_TYPE, &p->config,
-					 strlen(EMPTY_JSON)),
-			      "layers",
-			      descriptor(TRACE_MEDIA_TYPE, &p->layer,
-					 p->layer_size),
-			      "subject",
-			      descriptor(p->media_type, &p->trace->info.image,
-					 p->size),
-			      "annotations",
-			      annotations(&p->trace->info,
-					  p->replaces.data ? p->replaces.data
-							   : ""));
-	char *text =
-		j ? json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
-
-	json_decref(j);
-	return text;
-}
-
 /* By digest, so that the tag's leaving for the next image does not unname it,
  * then under the tag. */
-static int put_manifest(struct oci_store *store, const struct publication *p,
-			struct error *err)
+static int put_manifest(struct oci_store *store,
+			const struct trace_publication *p, struct error *err)
 {
-	AUTO_FREE char *text = format_manifest(p);
-	char tag[TAG_MAX];
-	int rc = text ? tag_of(p->trace->info.workload, tag, err)
+	AUTO_FREE char *text = trace_artifact_format(p);
+	char tag[TRACE_TAG_MAX];
+	int rc = text ? trace_artifact_tag(p->trace->info.workload, tag, err)
 		      : error_nomem(err);
 
 	if (rc == 0)
-		rc = oci_put_manifest(store, NULL, MANIFEST_TYPE, text,
+		rc = oci_put_manifest(store, NULL, TRACE_MANIFEST_TYPE, text,
 				      strlen(text), err);
 	if (rc == 0)
-		rc = oci_put_manifest(store, tag, MANIFEST_TYPE, text,
+		rc = oci_put_manifest(store, tag, TRACE_MANIFEST_TYPE, text,
 				      strlen(text), err);
 	return rc;
 }
 
-static int publish(struct oci_store *store, struct publication *p,
+static int publish(struct oci_store *store, struct trace_publication *p,
 		   const struct buf *encoded, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
@@ -494,8 +353,8 @@ static int publish(struct oci_store *store, struct publication *p,
 	p->layer_size = encoded->len;
 	rc = oci_put_bytes(store, encoded->data, encoded->len, &p->layer, err);
 	if (rc == 0)
-		rc = oci_put_bytes(store, EMPTY_JSON, strlen(EMPTY_JSON),
-				   &p->config, err);
+		rc = oci_put_bytes(store, TRACE_CONFIG_JSON,
+				   strlen(TRACE_CONFIG_JSON), &p->config, err);
 	if (rc == 0)
 		rc = put_manifest(store, p, err);
 	oci_manifest_fini(&m);
@@ -508,13 +367,13 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 		     const struct artifact_list *found, struct trace **ret,
 		     struct error *err)
 {
-	const struct trace *runs[ARTIFACTS_MAX + 1] = { t };
-	struct trace *old[ARTIFACTS_MAX];
+	const struct trace *runs[TRACE_ARTIFACTS_MAX + 1] = { t };
+	struct trace *old[TRACE_ARTIFACTS_MAX];
 	size_t n = 0;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < found->n; i++) {
-		const struct artifact *a = &found->list[i];
+		const struct trace_artifact *a = &found->list[i];
 
 		if (a->replaced || strcmp(a->workload, t->info.workload) != 0)
 			continue;
@@ -568,7 +427,7 @@ static int name_replaced(const struct artifact_list *l, const char *workload,
 static int put_merged(struct oci_store *store, const struct trace *t,
 		      const struct artifact_list *found, struct error *err)
 {
-	struct publication p = { .replaces = BUF_INIT };
+	struct trace_publication p = { .replaces = BUF_INIT };
 	AUTO_BUF encoded = BUF_INIT;
 	AUTO(trace) merged = NULL;
 	int rc = merge_all(store, t, found, &merged, err);
@@ -617,7 +476,7 @@ static int oci_remove(struct trace_store *s, const struct trace_query *q,
 	int rc = list_artifacts(store, &q->image, &found, err);
 
 	for (size_t i = 0; rc == 0 && i < found.n; i++) {
-		const struct artifact *a = &found.list[i];
+		const struct trace_artifact *a = &found.list[i];
 
 		if (q->workload && strcmp(a->workload, q->workload) != 0)
 			continue;

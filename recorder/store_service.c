@@ -315,70 +315,6 @@ static int service_put(struct trace_store *s, const struct trace *t,
 
 /* ---------------------------------------------------------------------- list --- */
 
-static int parse_info(const json_t *j, struct trace_info *ret,
-		      struct error *err)
-{
-	const char *image, *repo, *workload;
-	json_int_t runs, created, window, ready;
-	int truncated, rc;
-
-	if (json_unpack((json_t *)(uintptr_t)j,
-			"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b}", "image",
-			&image, "repo", &repo, "workload", &workload, "runs",
-			&runs, "created_at", &created, "window_ms", &window,
-			"ready_ms", &ready, "truncated", &truncated) < 0 ||
-	    runs < 1 || runs > UINT32_MAX || created < 0 || window < 0 ||
-	    window > UINT32_MAX || ready < 0 || ready > UINT32_MAX)
-		return error_set(err, EBADMSG,
-				 "the list is not as docs/registry-api.md "
-				 "says");
-	*ret = (struct trace_info){
-		.created_at = (uint64_t)created,
-		.window_ms = (uint32_t)window,
-		.ready_ms = (uint32_t)ready,
-		.runs = (uint32_t)runs,
-		.truncated = truncated,
-	};
-	rc = digest_parse(image, &ret->image, err);
-	if (rc < 0)
-		return error_wrap(err, -EBADMSG, "the list");
-	ret->repo = strdup(repo);
-	ret->workload = strdup(workload);
-	if (ret->repo && ret->workload)
-		return 0;
-	trace_info_fini(ret);
-	return error_nomem(err);
-}
-
-static int parse_list(const struct call *c, const struct trace_query *q,
-		      struct store_list *ret, struct error *err)
-{
-	json_t *root = json_loadb(c->body.data ? c->body.data : "", c->body.len,
-				  JSON_REJECT_DUPLICATES, NULL);
-	const json_t *list = json_object_get(root, "traces"), *j;
-	struct trace_info info;
-	size_t i;
-	int rc = 0;
-
-	if (!json_is_array(list))
-		rc = error_set(err, EBADMSG,
-			       "the answer is no list of traces: is it a "
-			       "bootseer-registry?");
-	json_array_foreach(list, i, j)
-	{
-		if (rc == 0)
-			rc = parse_info(j, &info, err);
-		if (rc < 0)
-			break;
-		if (q->workload && strcmp(q->workload, info.workload) != 0)
-			trace_info_fini(&info);
-		else
-			rc = store_list_add(ret, &info, err);
-	}
-	json_decref(root);
-	return rc < 0 ? bad_answer(c, rc, err) : 0;
-}
-
 static int service_list(struct trace_store *s, const struct trace_query *q,
 			struct trace_info **ret, size_t *ret_n,
 			struct error *err)
@@ -401,8 +337,11 @@ static int service_list(struct trace_store *s, const struct trace_query *q,
 	if (rc == 0)
 		rc = call_param(&c, "limit", limit);
 	rc = rc < 0 ? error_nomem(err) : call_do(&c, err);
-	if (rc == 0)
-		rc = parse_list(&c, q, &l, err);
+	if (rc == 0) {
+		rc = store_list_parse(c.body.data ? c.body.data : "",
+				      c.body.len, q->workload, &l, err);
+		rc = rc < 0 ? bad_answer(&c, rc, err) : 0;
+	}
 	call_fini(&c);
 	if (rc < 0) {
 		store_list_fini(&l);
