@@ -314,7 +314,8 @@ static void on_request(struct evhttp_request *req, void *arg)
 	struct fake *f = arg;
 	const char *uri = evhttp_request_get_uri(req);
 
-	if (fault_strikes(f, FAULT_DROP, uri)) {
+	/* Down is also down for those that are connected still. */
+	if (fault(f, FAULT_DOWN) || fault_strikes(f, FAULT_DROP, uri)) {
 		log_request(f, req, 0, 0);
 		fake_drop(f, req);
 	} else if (fault_strikes(f, FAULT_STATUS, uri)) {
