@@ -104,7 +104,7 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 			"bootseer: warning: '%s' may name another image by "
 			"now: %s\n",
 			q->ref, image.warning);
-	rc = node_image_mount(c, &image.id, user, &path, err);
+	rc = node_image_mount(c, &image.id, user, false, &path, err);
 	if (rc == 0) {
 		rc = bind_at(path, where, err);
 		if (rc < 0 &&

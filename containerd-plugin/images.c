@@ -357,7 +357,7 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 		timeout_ns = im->config.timeout_ns;
 	rc = connect_node(im, timeout_ns, &c, err);
 	if (rc == 0) {
-		rc = node_image_mount(c, tree, user, ret_path, err);
+		rc = node_image_mount(c, tree, user, true, ret_path, err);
 		open_question = is_open_question(rc);
 	}
 	node_client_close(c);
@@ -380,6 +380,41 @@ int images_umount(struct images *im, const struct digest *tree, uint64_t id,
 	rc = connect_node(im, im->config.timeout_ns, &c, err);
 	if (rc == 0)
 		rc = node_image_umount(c, tree, user, err);
+	node_client_close(c);
+	return rc;
+}
+
+int images_start(struct images *im, const struct digest *tree, uint64_t id,
+		 const struct image_start *start, struct error *err)
+{
+	struct node_start s = { .workload = start->workload,
+				.wait = start->wait,
+				.ready_file = start->ready_file,
+				.ready_root = start->upper,
+				.bundle = start->bundle };
+	struct node_client *c = NULL;
+	char user[80];
+	int rc;
+
+	user_name(im, id, user);
+	s.user = user;
+	rc = connect_node(im, im->config.start_timeout_ns, &c, err);
+	if (rc == 0)
+		rc = node_start_begin(c, tree, &s, NULL, err);
+	node_client_close(c);
+	return rc;
+}
+
+int images_start_end(struct images *im, uint64_t id, struct error *err)
+{
+	struct node_client *c = NULL;
+	char user[80];
+	int rc;
+
+	user_name(im, id, user);
+	rc = connect_node(im, im->config.timeout_ns, &c, err);
+	if (rc == 0)
+		rc = node_start_end(c, user, err);
 	node_client_close(c);
 	return rc;
 }

@@ -21,6 +21,7 @@ struct images_config {
 	const char *instance;     /* names us among bootseerd's users */
 	int64_t timeout_ns;       /* of a question or a mount */
 	int64_t layer_timeout_ns; /* of downloading a layer */
+	int64_t start_timeout_ns; /* of the wait for a start's hot set */
 };
 
 /* The strings of `config` must outlive it. */
@@ -67,6 +68,23 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 /* The snapshot `id` needs it no more. */
 int images_umount(struct images *im, const struct digest *tree, uint64_t id,
 		  struct error *err) MUST_CHECK;
+
+/* A container that is about to start; what may be NULL says so. */
+struct image_start {
+	const char *workload;   /* NULL: told by the bundle, later */
+	const char *wait;       /* a policy; NULL: bootseerd's */
+	const char *ready_file; /* path in the container; NULL: none */
+	const char *upper;      /* host path of what the container writes */
+	const char *bundle;     /* host path; NULL: not known */
+};
+
+/* Tell bootseerd that the container of snapshot `id` starts on the tree; returns
+ * when it need not wait for its files any more.  A failure is no failure of the
+ * start. */
+int images_start(struct images *im, const struct digest *tree, uint64_t id,
+		 const struct image_start *start, struct error *err) MUST_CHECK;
+int images_start_end(struct images *im, uint64_t id,
+		     struct error *err) MUST_CHECK;
 
 /* Download an ordinary layer into the folder `dir`.  -EHOSTDOWN as above. */
 int images_apply(struct images *im, const char *image,

@@ -298,10 +298,12 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 }
 
 int node_image_mount(struct node_client *c, const struct digest *id,
-		     const char *user, char **ret_path, struct error *err)
+		     const char *user, bool for_start, char **ret_path,
+		     struct error *err)
 {
 	AUTO_JSON *params =
-		json_pack("{s:o, s:s}", "id", digest_json(id), "user", user);
+		json_pack("{s:o, s:s, s:b}", "id", digest_json(id), "user",
+			  user, "for_start", (int)for_start);
 	AUTO_JSON *out = NULL;
 	const char *path;
 	int rc;
@@ -327,6 +329,43 @@ int node_image_umount(struct node_client *c, const struct digest *id,
 	if (!params)
 		return error_set(err, EINVAL, "user '%s' is no UTF-8", user);
 	return call(c, "image.umount", params, &out, err);
+}
+
+int node_start_begin(struct node_client *c, const struct digest *id,
+		     const struct node_start *s, uint32_t *ret_waited_ms,
+		     struct error *err)
+{
+	AUTO_JSON *params =
+		json_pack("{s:o, s:s, s:b, s:s*, s:s*, s:s*, s:s*, s:s*}", "id",
+			  digest_json(id), "user", s->user, "config_key",
+			  (int)!s->workload, "workload", s->workload, "wait",
+			  s->wait, "ready_file", s->ready_file, "ready_root",
+			  s->ready_root, "bundle", s->bundle);
+	AUTO_JSON *out = NULL;
+	json_int_t waited = 0;
+	int rc;
+
+	if (!params)
+		return error_set(err, EINVAL, "start of '%s': no UTF-8",
+				 s->user);
+	rc = call(c, "start.begin", params, &out, err);
+	if (rc < 0)
+		return rc;
+	if (json_unpack(out, "{s:I}", "waited_ms", &waited) < 0)
+		return error_set(err, EPROTO, "start.begin: bad reply");
+	if (ret_waited_ms)
+		*ret_waited_ms = (uint32_t)waited;
+	return 0;
+}
+
+int node_start_end(struct node_client *c, const char *user, struct error *err)
+{
+	AUTO_JSON *params = json_pack("{s:s}", "user", user);
+	AUTO_JSON *out = NULL;
+
+	if (!params)
+		return error_set(err, EINVAL, "user '%s' is no UTF-8", user);
+	return call(c, "start.end", params, &out, err);
 }
 
 int node_layer_apply(struct node_client *c, const struct node_image_query *q,

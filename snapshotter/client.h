@@ -48,15 +48,38 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 		       struct node_image *ret, struct error *err) MUST_CHECK;
 
 /* Mount it (once, however many users) and remember `user` as one who needs it,
- * durably: bootseerd restores the mount when it starts.  The path, caller
+ * durably: bootseerd restores the mount when it starts.  `for_start`: containers
+ * will be started on it, whose reads a recording must see.  The path, caller
  * owns.  Idempotent for one user. */
 int node_image_mount(struct node_client *c, const struct digest *id,
-		     const char *user, char **ret_path,
+		     const char *user, bool for_start, char **ret_path,
 		     struct error *err) MUST_CHECK;
 
 /* Forget `user`; the last one unmounts.  Unknown users are no error. */
 int node_image_umount(struct node_client *c, const struct digest *id,
 		      const char *user, struct error *err) MUST_CHECK;
+
+/* A container that is about to start on a mounted image; the texts are borrowed
+ * and may be NULL, but for `user`. */
+struct node_start {
+	const char *user;     /* names the start */
+	const char *workload; /* key; NULL: of the image's config */
+	const char *wait;     /* policy: "none"; NULL: the node's */
+	const char *ready_file, *ready_root; /* a file beneath a folder */
+	const char *bundle; /* folder of the OCI bundle, maybe to come */
+};
+
+/*
+ * Have what the start will read prefetched, wait for it as the policy says, and
+ * watch the start.  A failure is none of the start: it only is slower.
+ * `ret_waited_ms` may be NULL.
+ */
+int node_start_begin(struct node_client *c, const struct digest *id,
+		     const struct node_start *s, uint32_t *ret_waited_ms,
+		     struct error *err) MUST_CHECK;
+/* The container is gone.  Unknown users are no error. */
+int node_start_end(struct node_client *c, const char *user,
+		   struct error *err) MUST_CHECK;
 
 /*
  * Download an ordinary layer and apply it to the folder `dir` as overlayfs

@@ -15,6 +15,9 @@ static const char *const prefetches[] = { "off", "hot", "all", NULL };
 static const char *const log_levels[] = { "error", "warning", "info", "debug",
 					  NULL };
 
+static const char *const records[] = { "auto", "always", "off", NULL };
+static const char *const trace_ocis[] = { "no", "read", "push", NULL };
+
 static const struct option_spec options[] = {
 	{ .key = "root",
 	  .type = OPTION_STRING,
@@ -206,6 +209,68 @@ static const struct option_spec options[] = {
 	  .arg = "TIME",
 	  .help = "A prefetch that failed is tried again after so long, then "
 		  "with growing pauses." },
+	{ .key = "record",
+	  .type = OPTION_ENUM,
+	  .offset = AT(record),
+	  .def = "auto",
+	  .values = records,
+	  .arg = "WHEN",
+	  .help = "Record what starts read: auto while more recordings are "
+		  "wanted." },
+	{ .key = "record-window",
+	  .type = OPTION_DURATION,
+	  .offset = AT(record_window),
+	  .def = "120s",
+	  .min = "1s",
+	  .max = "1h",
+	  .arg = "TIME",
+	  .help = "A start is watched for so long when nothing says that it "
+		  "is ready." },
+	{ .key = "trace-service",
+	  .type = OPTION_STRING,
+	  .offset = AT(trace_service),
+	  .arg = "URL",
+	  .help = "bootseer-registry, which merges the recordings of all "
+		  "nodes." },
+	{ .key = "trace-token-file",
+	  .type = OPTION_STRING,
+	  .offset = AT(trace_token_file),
+	  .arg = "FILE",
+	  .help = "Bearer token for --trace-service." },
+	{ .key = "trace-ca-file",
+	  .type = OPTION_STRING,
+	  .offset = AT(trace_ca_file),
+	  .arg = "FILE",
+	  .help = "Certificates that --trace-service is trusted by, PEM." },
+	{ .key = "trace-oci",
+	  .type = OPTION_ENUM,
+	  .offset = AT(trace_oci),
+	  .def = "read",
+	  .values = trace_ocis,
+	  .arg = "HOW",
+	  .help = "Look for traces beside the image in its registry; push: "
+		  "put recordings there, too." },
+	{ .key = "trace-lookup-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = AT(trace_lookup_timeout),
+	  .def = "2s",
+	  .min = "10ms",
+	  .max = "1m",
+	  .arg = "TIME",
+	  .help = "A start waits no longer to learn of a trace." },
+	{ .key = "trace-folder-max",
+	  .type = OPTION_SIZE,
+	  .offset = AT(trace_folder_max),
+	  .def = "256M",
+	  .min = "1M",
+	  .arg = "SIZE",
+	  .help = "Bytes of traces kept on the node." },
+	{ .key = "node-name",
+	  .type = OPTION_STRING,
+	  .offset = AT(node_name),
+	  .arg = "NAME",
+	  .help = "What --trace-service knows this node as; the machine's "
+		  "name else." },
 	{ .key = "metrics",
 	  .type = OPTION_STRING,
 	  .offset = AT(metrics),
@@ -287,6 +352,12 @@ int node_config_check(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--fetch-window-max is smaller "
 				 "than --fetch-window");
+	if (c->trace_service && strncmp(c->trace_service, "http://", 7) != 0 &&
+	    strncmp(c->trace_service, "https://", 8) != 0)
+		return error_set(err, EINVAL,
+				 "--trace-service '%s' is no http:// or "
+				 "https:// URL",
+				 c->trace_service);
 	if (c->metrics && !strrchr(c->metrics, ':'))
 		return error_set(err, EINVAL, "--metrics '%s' is not ADDR:PORT",
 				 c->metrics);

@@ -23,7 +23,14 @@ struct node_config {
 	uint64_t hot_rate, cold_rate; /* bytes a second; 0 no limit */
 	uint64_t hot_gap, hot_range, cold_range; /* bytes */
 	int64_t prefetch_retry; /* ns; after the first failure */
-	char *metrics;          /* "address:port"; NULL is none */
+	char *record;           /* "auto", "always", "off" */
+	int64_t record_window;  /* ns */
+	char *trace_service, *trace_token_file, *trace_ca_file;
+	char *trace_oci;              /* "no", "read", "push" */
+	int64_t trace_lookup_timeout; /* ns */
+	uint64_t trace_folder_max;    /* bytes */
+	char *node_name;              /* NULL: the machine's */
+	char *metrics;                /* "address:port"; NULL is none */
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port" */
 	char *log_level;

@@ -10,6 +10,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "snapshotter/node/traces.h"
 
 #define STAGE_PREFIX "tmp."
 
@@ -58,6 +59,7 @@ static void image_destroy(struct image *i)
 		return;
 	artifact_fini(&i->artifact);
 	image_state_fini(&i->state);
+	plans_free(i->plans);
 	free(i->dir);
 	free(i->mountpoint);
 	pthread_mutex_destroy(&i->saving);
@@ -569,7 +571,8 @@ int images_remove(struct image *i, struct error *err)
 
 	images_lock(t);
 	/* Removed by another call: its folder may be a later image's by now. */
-	busy = i->removed || i->mounted || i->state.users.n > 0;
+	busy = i->removed || i->mounted || i->state.users.n > 0 ||
+	       i->recordings > 0;
 	if (!busy) {
 		for (p = &t->first; *p != i; p = &(*p)->next)
 			;

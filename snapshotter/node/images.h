@@ -26,6 +26,7 @@
 
 struct mounted;
 struct image_prefetch;
+struct plan;
 
 struct image {
 	struct digest id;
@@ -40,9 +41,13 @@ struct image {
 	struct error last_error;         /* images_lock() */
 	int64_t last_error_at;           /* seconds since 1970 */
 
+	unsigned int recordings;     /* images_lock(): mounts of record.c */
+	struct plan *plans;          /* traces.c's, with its lock */
+	const struct plan *hot_plan; /* the same: what is prefetched */
+
 	unsigned int refs; /* the table's, as the rest */
 	bool removed;
-	pthread_mutex_t saving;
+	pthread_mutex_t saving; /* files of the folder that change */
 	struct image *next;
 	struct images *all;
 };

@@ -21,8 +21,12 @@
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/prefetch.h"
 #include "snapshotter/node/server.h"
+#include "snapshotter/node/starts.h"
+#include "snapshotter/node/traces.h"
 
 #define SOCKET_NAME "bootseerd.sock"
+#define READY_NAME "ready.sock"
+#define READY_LINE_MAX 16
 #define HELD_ENV "BOOTSEER_HELD" /* set by our own --hold for its child */
 /* At the end calls may still wait for a registry; everything that must last
  * is on disk at any moment, so they are not waited for longer than this. */
@@ -33,7 +37,7 @@ struct daemon {
 	struct work resume; /* of prefetches */
 	struct loop *loop;
 	struct pool *pool;
-	struct server *server;
+	struct server *server, *ready;
 	struct metrics *metrics;
 	struct loop_signal on_term, on_int, on_hup;
 };
@@ -161,6 +165,9 @@ static int node_open(struct node *n, struct error *err)
 	int rc;
 
 	n->started_at = time(NULL);
+	rc = wait_policy_parse(n->cfg->wait, &n->wait_policy, err);
+	if (rc < 0)
+		return rc;
 	n->held = getenv(HELD_ENV) != NULL;
 	n->gate = gate_new();
 	n->origins = origins_new(n->cfg);
@@ -180,6 +187,12 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
+		rc = traces_open(n, &n->traces, err);
+	if (rc == 0)
+		rc = starts_open(n, &n->starts, err);
+	if (rc == 0)
+		rc = recordings_open(n, &n->recordings, err);
+	if (rc == 0)
 		rc = open_datapath(n, err);
 	if (rc == 0)
 		rc = node_prefetch_open(n, err);
@@ -188,6 +201,10 @@ static int node_open(struct node *n, struct error *err)
 
 static void node_close(struct node *n)
 {
+	starts_close(n->starts);
+	n->starts = NULL;
+	recordings_close(n->recordings);
+	traces_close(n->traces);
 	node_prefetch_close(n);
 	if (n->datapath)
 		node_leave(n);
@@ -204,9 +221,17 @@ static void node_close(struct node *n)
 
 /* -------------------------------------------------------------------- loop --- */
 
-static int on_line(void *arg, const char *line, size_t len, struct buf *reply)
+static int on_line(void *arg, int pid, const char *line, size_t len,
+		   struct buf *reply)
 {
+	(void)pid;
 	return node_answer(arg, line, len, reply);
+}
+
+static int on_ready_line(void *arg, int pid, const char *line, size_t len,
+			 struct buf *reply)
+{
+	return node_ready_line(arg, pid, line, len, reply);
 }
 
 static int on_metrics(void *arg, struct buf *ret)
@@ -250,6 +275,26 @@ static int watch_signals(struct daemon *d, struct error *err)
 	return rc;
 }
 
+static int serve_ready(struct daemon *d, struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	struct server_config server = {
+		.loop = d->loop,
+		.pool = d->pool,
+		.line_max = READY_LINE_MAX,
+		.everybody = true,
+		.answer = on_ready_line,
+		.arg = &d->node,
+	};
+
+	if (asprintf(&path, "%s/" READY_NAME, d->node.cfg->run) < 0) {
+		path = NULL;
+		return error_nomem(err);
+	}
+	server.path = path;
+	return server_new(&server, &d->ready, err);
+}
+
 static int start_serving(struct daemon *d, struct error *err)
 {
 	const struct node_config *cfg = d->node.cfg;
@@ -274,8 +319,10 @@ static int start_serving(struct daemon *d, struct error *err)
 				 &d->metrics, err);
 	if (rc == 0) {
 		server.pool = d->pool;
-		rc = server_new(&server, &d->server, err);
+		rc = serve_ready(d, err);
 	}
+	if (rc == 0)
+		rc = server_new(&server, &d->server, err);
 	if (rc < 0)
 		return rc;
 	if (d->metrics)
@@ -317,6 +364,8 @@ static void daemon_stop(struct daemon *d)
 	(void)signal(SIGALRM, give_up);
 	(void)alarm(END_TIMEOUT_S);
 	metrics_free(d->metrics);
+	if (d->ready)
+		server_stop(d->ready);
 	if (d->server)
 		server_stop(d->server);
 	if (d->pool)
@@ -327,6 +376,7 @@ static void daemon_stop(struct daemon *d)
 		loop_signal_stop(&d->on_hup);
 		loop_free(d->loop);
 	}
+	server_free(d->ready);
 	server_free(d->server);
 	node_close(&d->node);
 }

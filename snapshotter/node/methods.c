@@ -2,16 +2,15 @@
 /* The methods of the control socket (docs/formats/control.md), one function
  * each: parameters in, result or error out. */
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/prefetch.h"
+#include "snapshotter/node/traces.h"
 
 #define PREFETCH_WAIT_MS_MAX 60000
-
-/* Returns the result, the caller's; or NULL and `err`. */
-typedef json_t *method_fn(struct node *n, json_t *params, struct error *err);
 
 static json_t *digest_json(const struct digest *d)
 {
@@ -28,18 +27,19 @@ static json_t *checked(json_t *result, struct error *err)
 	return result;
 }
 
-/* Parameters that do not fit `fmt` name what is wrong. */
-#define UNPACK(params, err, ...) \
-	unpack_rc(json_unpack_ex(params, &why, JSON_STRICT, __VA_ARGS__), \
-		  &why, err)
-
-static int unpack_rc(int rc, const json_error_t *why, struct error *err)
+int params_unpack(json_t *params, struct error *err, const char *fmt, ...)
 {
-	return rc < 0 ? error_set(err, EINVAL, "parameters: %s", why->text) : 0;
+	json_error_t why;
+	va_list ap;
+	int rc;
+
+	va_start(ap, fmt);
+	rc = json_vunpack_ex(params, &why, JSON_STRICT, fmt, ap);
+	va_end(ap);
+	return rc < 0 ? error_set(err, EINVAL, "parameters: %s", why.text) : 0;
 }
 
-static struct image *image_by_id(struct node *n, const char *id,
-				 struct error *err)
+struct image *params_image(struct node *n, const char *id, struct error *err)
 {
 	struct digest d;
 	struct image *i;
@@ -53,7 +53,7 @@ static struct image *image_by_id(struct node *n, const char *id,
 	return i;
 }
 
-static int check_user(const char *user, struct error *err)
+int params_user(const char *user, struct error *err)
 {
 	if (!user[0] || strlen(user) > STATE_STRING_MAX)
 		return error_set(err, EINVAL,
@@ -101,12 +101,11 @@ static json_t *do_prepare(struct node *n, json_t *params, struct error *err)
 	struct image_query q;
 	struct prepared p;
 	struct digest d;
-	json_error_t why;
 	json_t *result;
 	int plain = 0;
 
-	if (UNPACK(params, err, "{s:s, s?s, s?b}", "ref", &ref, "manifest",
-		   &manifest, "plain_http", &plain) < 0 ||
+	if (params_unpack(params, err, "{s:s, s?s, s?b}", "ref", &ref,
+			  "manifest", &manifest, "plain_http", &plain) < 0 ||
 	    parse_query(ref, manifest, plain, &d, &q, err) < 0 ||
 	    node_prepare(n, &q, &p, err) < 0)
 		return NULL;
@@ -123,6 +122,8 @@ static json_t *do_prepare(struct node *n, json_t *params, struct error *err)
 					  json_string("registry not "
 						      "reachable"));
 	}
+	/* A container may follow: what it reads can be known before it comes. */
+	traces_prepare(n->traces, p.image);
 	images_put(p.image);
 	return checked(result, err);
 }
@@ -131,18 +132,18 @@ static json_t *do_mount(struct node *n, json_t *params, struct error *err)
 {
 	const char *id, *user;
 	json_t *result = NULL;
-	json_error_t why;
 	struct image *i;
+	int for_start = 0, rc;
 	bool complete;
-	int rc;
 
-	if (UNPACK(params, err, "{s:s, s:s}", "id", &id, "user", &user) < 0 ||
-	    check_user(user, err) < 0)
+	if (params_unpack(params, err, "{s:s, s:s, s?b}", "id", &id, "user",
+			  &user, "for_start", &for_start) < 0 ||
+	    params_user(user, err) < 0)
 		return NULL;
-	i = image_by_id(n, id, err);
+	i = params_image(n, id, err);
 	if (!i)
 		return NULL;
-	rc = node_mount(n, i, user, err);
+	rc = node_mount(n, i, user, for_start, err);
 	if (rc == 0) {
 		images_lock(n->images);
 		complete = i->mounted && mounted_is_complete(i->mounted);
@@ -192,13 +193,18 @@ static int umount_all(struct node *n, const char *user, int *released,
 static json_t *do_umount(struct node *n, json_t *params, struct error *err)
 {
 	const char *id = NULL, *user;
-	json_error_t why;
 	struct image *i;
 	struct digest d;
 	int released = 0, rc;
+	bool recorded;
 
-	if (UNPACK(params, err, "{s?s, s:s}", "id", &id, "user", &user) < 0 ||
-	    check_user(user, err) < 0 || (id && digest_parse(id, &d, err) < 0))
+	if (params_unpack(params, err, "{s?s, s:s}", "id", &id, "user", &user) <
+		    0 ||
+	    params_user(user, err) < 0 || (id && digest_parse(id, &d, err) < 0))
+		return NULL;
+	rc = node_record_end(n, user, &recorded, err);
+	released += recorded;
+	if (rc < 0)
 		return NULL;
 	if (id) {
 		i = images_get(n->images, &d);
@@ -230,19 +236,18 @@ static json_t *do_prefetch(struct node *n, json_t *params, struct error *err)
 	const char *id, *what = NULL;
 	json_int_t wait_ms = 0;
 	json_t *result = NULL;
-	json_error_t why;
 	struct image *i;
 	int rc = 0;
 
-	if (UNPACK(params, err, "{s:s, s?s, s?I}", "id", &id, "what", &what,
-		   "wait_ms", &wait_ms) < 0)
+	if (params_unpack(params, err, "{s:s, s?s, s?I}", "id", &id, "what",
+			  &what, "wait_ms", &wait_ms) < 0)
 		return NULL;
 	if (wait_ms < 0 || wait_ms > PREFETCH_WAIT_MS_MAX) {
 		error_set(err, EINVAL, "parameters: wait_ms is 0 to %d",
 			  PREFETCH_WAIT_MS_MAX);
 		return NULL;
 	}
-	i = image_by_id(n, id, err);
+	i = params_image(n, id, err);
 	if (!i)
 		return NULL;
 	if (what)
@@ -260,14 +265,13 @@ static json_t *do_layer(struct node *n, json_t *params, struct error *err)
 	const char *ref, *manifest = NULL, *dir;
 	struct image_query q;
 	json_int_t layer;
-	json_error_t why;
 	struct digest d;
 	uint64_t bytes = 0;
 	int plain = 0;
 
-	if (UNPACK(params, err, "{s:s, s?s, s?b, s:I, s:s}", "ref", &ref,
-		   "manifest", &manifest, "plain_http", &plain, "layer", &layer,
-		   "dir", &dir) < 0 ||
+	if (params_unpack(params, err, "{s:s, s?s, s?b, s:I, s:s}", "ref", &ref,
+			  "manifest", &manifest, "plain_http", &plain, "layer",
+			  &layer, "dir", &dir) < 0 ||
 	    parse_query(ref, manifest, plain, &d, &q, err) < 0)
 		return NULL;
 	if (layer < 0 || dir[0] != '/') {
@@ -286,9 +290,8 @@ static json_t *do_layer(struct node *n, json_t *params, struct error *err)
 
 static json_t *do_status(struct node *n, json_t *params, struct error *err)
 {
-	json_error_t why;
 
-	if (UNPACK(params, err, "{}") < 0)
+	if (params_unpack(params, err, "{}") < 0)
 		return NULL;
 	return checked(node_status(n), err);
 }
@@ -296,9 +299,8 @@ static json_t *do_status(struct node *n, json_t *params, struct error *err)
 static json_t *do_doctor(struct node *n, json_t *params, struct error *err)
 {
 	const char *registry = NULL;
-	json_error_t why;
 
-	if (UNPACK(params, err, "{s?s}", "registry", &registry) < 0)
+	if (params_unpack(params, err, "{s?s}", "registry", &registry) < 0)
 		return NULL;
 	return checked(node_doctor(n, registry), err);
 }
@@ -307,11 +309,10 @@ static json_t *do_gc(struct node *n, json_t *params, struct error *err)
 {
 	json_int_t cache_bytes = -1;
 	struct gc_result r;
-	json_error_t why;
 	int images = 0;
 
-	if (UNPACK(params, err, "{s?b, s?I}", "images", &images, "cache_bytes",
-		   &cache_bytes) < 0 ||
+	if (params_unpack(params, err, "{s?b, s?I}", "images", &images,
+			  "cache_bytes", &cache_bytes) < 0 ||
 	    node_gc(n, images, cache_bytes >= 0, (uint64_t)cache_bytes, &r,
 		    err) < 0)
 		return NULL;
@@ -324,10 +325,13 @@ static const struct method {
 	const char *name;
 	method_fn *fn;
 } methods[] = {
-	{ "image.prepare", do_prepare }, { "image.mount", do_mount },
-	{ "image.umount", do_umount },   { "image.prefetch", do_prefetch },
-	{ "layer.apply", do_layer },     { "node.status", do_status },
-	{ "node.doctor", do_doctor },    { "node.gc", do_gc },
+	{ "image.prepare", do_prepare },     { "image.mount", do_mount },
+	{ "image.umount", do_umount },       { "image.record", method_record },
+	{ "image.explain", method_explain }, { "start.begin", method_begin },
+	{ "start.ready", method_ready },     { "start.end", method_end },
+	{ "layer.apply", do_layer },         { "node.status", do_status },
+	{ "node.doctor", do_doctor },        { "node.gc", do_gc },
+	{ "image.prefetch", do_prefetch },
 };
 
 static json_t *dispatch(struct node *n, const struct control_request *r,

@@ -6,7 +6,8 @@
  *   complete  every block is in the cache: the kernel reads the cache's files
  *
  * A mount is complete when the image is whole at that moment and can be checked
- * within --complete-budget; in every other case it is lazy.  After a restart a
+ * within --complete-budget, and no recording is wanted, which would see nothing;
+ * in every other case it is lazy.  After a restart a
  * mount that the kernel still has is adopted in its mode, others start lazy:
  * the start of a node does not wait for the hashing of whole images.
  */
@@ -17,6 +18,7 @@
 #include "common/log.h"
 #include "snapshotter/datapath/mounts.h"
 #include "snapshotter/node/mounted.h"
+#include "snapshotter/node/starts.h"
 
 /* ---------------------------------------------------------------- the modes --- */
 
@@ -116,20 +118,29 @@ static void back_to_lazy(struct mounted *m)
 	m->image.n_files = 0;
 }
 
+/* What is asked of a mount. */
+enum mount_why {
+	MOUNT_USE,     /* somebody wants the files */
+	MOUNT_START,   /* containers will start on it */
+	MOUNT_RESTORE, /* it was there before this process */
+};
+
 static int mount_either(struct node *n, struct image *i, struct mounted *m,
-			const struct map_file *meta, bool restore,
+			const struct map_file *meta, enum mount_why mount,
 			struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int rc = -ENOENT;
 
-	if (restore && i->state.complete && is_mounted(i->mountpoint)) {
+	if (mount == MOUNT_RESTORE && i->state.complete &&
+	    is_mounted(i->mountpoint)) {
 		rc = adopt_complete(n, i, m, err);
 		/* Busy: the mount is the lazy one. */
 		if (rc != -EBUSY)
 			return rc;
 	}
-	if (!restore && n->cfg->complete_budget > 0)
+	if (mount != MOUNT_RESTORE && n->cfg->complete_budget > 0 &&
+	    !(mount == MOUNT_START && starts_would_record(n->starts, i)))
 		rc = mount_complete(n, i, m, meta, &why);
 	if (rc == 0)
 		return 0;
@@ -140,7 +151,7 @@ static int mount_either(struct node *n, struct image *i, struct mounted *m,
 	return mount_lazy(n, i, m, err);
 }
 
-static int mount_image_now(struct node *n, struct image *i, bool restore,
+static int mount_image_now(struct node *n, struct image *i, enum mount_why why,
 			   struct error *err)
 {
 	struct map_file meta = MAP_FILE_INIT;
@@ -151,7 +162,7 @@ static int mount_image_now(struct node *n, struct image *i, bool restore,
 	if (rc == 0)
 		rc = mounted_make_dir(m, err);
 	if (rc == 0)
-		rc = mount_either(n, i, m, &meta, restore, err);
+		rc = mount_either(n, i, m, &meta, why, err);
 	map_file_close(&meta);
 	if (rc < 0) {
 		atomic_fetch_add(&n->events.mounts_failed, 1);
@@ -165,21 +176,6 @@ static int mount_image_now(struct node *n, struct image *i, bool restore,
 	return 0;
 }
 
-/* So that the node's totals never go back. */
-static void keep_stats(struct node *n, const struct mounted *m)
-{
-	struct device_stats d;
-
-	if (!mounted_stats(m, &d))
-		return;
-	n->past.reads += d.reads;
-	n->past.read_bytes += d.read_bytes;
-	n->past.misses += d.misses;
-	n->past.fetches += d.fetches;
-	n->past.fetched_bytes += d.fetched_bytes;
-	n->past.errors += d.errors;
-}
-
 static int umount_now(struct node *n, struct image *i, struct error *err)
 {
 	struct mounted *m = i->mounted;
@@ -191,9 +187,11 @@ static int umount_now(struct node *n, struct image *i, struct error *err)
 	if (rc < 0)
 		return rc;
 	log_info("mount", "unmounted image=\"%s\"", m->label);
+	if (m->device)
+		starts_detach(n->starts, m->device);
 	images_lock(n->images);
 	i->mounted = NULL;
-	keep_stats(n, m);
+	mounted_keep_stats(m);
 	images_unlock(n->images);
 	mounted_free(m);
 	return 0;
@@ -215,7 +213,7 @@ static int wrap(struct image *i, int rc, struct error *err)
 }
 
 int node_mount(struct node *n, struct image *i, const char *user,
-	       struct error *err)
+	       bool for_start, struct error *err)
 {
 	bool was;
 	int rc;
@@ -234,7 +232,8 @@ int node_mount(struct node *n, struct image *i, const char *user,
 	if (rc == 0)
 		rc = image_add_user(i, user, err);
 	if (rc == 0 && !i->mounted) {
-		rc = mount_image_now(n, i, false, err);
+		rc = mount_image_now(n, i, for_start ? MOUNT_START : MOUNT_USE,
+				     err);
 		if (rc < 0 && !was) {
 			struct error ignored;
 			bool gone;
@@ -279,7 +278,7 @@ static void restore_one(struct node *n, struct image *i)
 
 	if (i->state.users.n == 0)
 		return;
-	rc = mount_image_now(n, i, true, &err);
+	rc = mount_image_now(n, i, MOUNT_RESTORE, &err);
 	if (wrap(i, rc, &err) < 0)
 		log_error("mount",
 			  "not restored reason=\"%s\" effect=\"reads of its "

@@ -180,3 +180,18 @@ int mounted_open_device(struct mounted *m, const struct image *i,
 	m->image.device = m->device;
 	return rc;
 }
+
+void mounted_keep_stats(const struct mounted *m)
+{
+	struct node *n = m->node;
+	struct device_stats d;
+
+	if (!mounted_stats(m, &d))
+		return;
+	n->past.reads += d.reads;
+	n->past.read_bytes += d.read_bytes;
+	n->past.misses += d.misses;
+	n->past.fetches += d.fetches;
+	n->past.fetched_bytes += d.fetched_bytes;
+	n->past.errors += d.errors;
+}

@@ -15,6 +15,7 @@ struct mounted {
 	struct device *device;    /* NULL when complete */
 	struct complete complete; /* with pins on `map`, when pinned */
 	bool pinned;
+	bool was_started; /* inside the gate: the page cache is not empty */
 	struct datapath_image image; /* for the data path */
 };
 
@@ -31,5 +32,9 @@ int mounted_open_device(struct mounted *m, const struct image *i,
 
 /* The mount point and its folder. */
 int mounted_make_dir(const struct mounted *m, struct error *err) MUST_CHECK;
+
+/* Add a mount's figures, before it goes, to the node's totals, which never go
+ * back.  Under images_lock(). */
+void mounted_keep_stats(const struct mounted *m);
 
 #endif

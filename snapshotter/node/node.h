@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "prefetcher/prefetcher.h"
 #include "snapshotter/control.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/config.h"
@@ -30,6 +31,12 @@ struct node {
 	struct images *images;
 	struct prefetches *prefetches;
 	struct gate *gate; /* of work on one image */
+	struct traces *traces;
+	struct starts *starts;
+	struct recordings *recordings;
+	struct wait_policy wait_policy;   /* cfg->wait */
+	atomic_int_fast64_t ready_second; /* of the last line on ready.sock */
+	atomic_uint_fast64_t ready_lines; /* in that second */
 	struct node_events events;
 	struct device_stats past; /* of devices that are gone; images_lock() */
 	int64_t started_at;       /* seconds since 1970 */
@@ -73,9 +80,11 @@ int node_manifest(struct node *n, const struct image_query *q,
 
 /* ---------------------------------------------------------------- mount.c --- */
 
-/* Mount if it is not, and remember the user. */
+/* Mount if it is not, and remember the user.  `for_start`: containers will be
+ * started on it, so it is mounted in a way that lets a recording see its reads
+ * when there is no trace. */
 int node_mount(struct node *n, struct image *i, const char *user,
-	       struct error *err) MUST_CHECK;
+	       bool for_start, struct error *err) MUST_CHECK;
 /* Forget the user; unmount after the last. */
 int node_umount(struct node *n, struct image *i, const char *user,
 		bool *ret_was, struct error *err) MUST_CHECK;
@@ -113,7 +122,51 @@ struct gc_result {
 int node_gc(struct node *n, bool images, bool shrink, uint64_t cache_bytes,
 	    struct gc_result *ret, struct error *err) MUST_CHECK;
 
+/* --------------------------------------------------------------- record.c --- */
+
+/* Mounts for recordings only: gone with this process. */
+int recordings_open(struct node *n, struct recordings **ret,
+		    struct error *err) MUST_CHECK;
+void recordings_close(struct recordings *r); /* NULL is allowed */
+
+struct record_reply {
+	char *path; /* the caller's */
+	uint64_t start;
+};
+
+/* Mount the image for `user` alone and watch its start.  -EBUSY: the user has
+ * such a mount; -EAGAIN: there are too many. */
+int node_record(struct node *n, struct image *i, const char *user,
+		const char *workload, int64_t window_ns,
+		struct record_reply *ret, struct error *err) MUST_CHECK;
+
+/* Take the user's down.  `*ret_was`: there was one.  -EBUSY: it is in use. */
+int node_record_end(struct node *n, const char *user, bool *ret_was,
+		    struct error *err) MUST_CHECK;
+
 /* -------------------------------------------------------------- methods.c --- */
+
+/* What a process says on RUN/ready.sock, which is for everybody: its container is
+ * ready.  Nothing else is understood, and all together are heard at most
+ * NODE_READY_RATE times a second. */
+#define NODE_READY_RATE 64
+int node_ready_line(struct node *n, int pid, const char *line, size_t len,
+		    struct buf *reply) MUST_CHECK;
+
+/* Does what one method of the control socket says; the result is the caller's,
+ * NULL with `err`. */
+typedef json_t *method_fn(struct node *n, json_t *params, struct error *err);
+
+/* Parameters that do not fit are -EINVAL, with what is wrong. */
+int params_unpack(json_t *params, struct error *err, const char *fmt,
+		  ...) MUST_CHECK;
+/* An image of the node by id; NULL with -ENOENT. */
+struct image *params_image(struct node *n, const char *id,
+			   struct error *err) MUST_CHECK;
+int params_user(const char *user, struct error *err) MUST_CHECK;
+
+/* methods_start.c */
+method_fn method_begin, method_ready, method_end, method_record, method_explain;
 
 /* Do what a line asks for and append the reply's line. */
 int node_answer(struct node *n, const char *line, size_t len,

@@ -16,13 +16,15 @@
 #include "snapshotter/control.h"
 
 #define READ_BYTES 65536u
+#define HURRY_NS INT64_C(5000000000)
 
 struct conn {
 	struct loop_watch watch;
+	struct loop_timer hurry;
 	struct work work;
 	struct server *server;
 	struct conn *next;
-	int fd;
+	int fd, pid;
 	struct buf in, out;
 	size_t line_len; /* of the line at work, in `in` */
 	size_t sent;     /* of `out` */
@@ -32,7 +34,8 @@ struct conn {
 };
 
 struct server {
-	struct server_config cfg;
+	struct server_config cfg; /* its path is `path` */
+	char *path;
 	struct loop_watch watch;
 	int fd;
 	struct conn *first;
@@ -50,6 +53,7 @@ static void conn_free(struct conn *c)
 	*p = c->next;
 	s->n_conns--;
 	loop_watch_stop(&c->watch);
+	loop_timer_stop(&c->hurry);
 	close(c->fd);
 	buf_fini(&c->in);
 	buf_fini(&c->out);
@@ -72,7 +76,7 @@ static void on_run(struct work *w)
 	struct conn *c = container_of(w, struct conn, work);
 	const struct server_config *cfg = &c->server->cfg;
 
-	if (cfg->answer(cfg->arg, c->in.data, c->line_len, &c->out) < 0)
+	if (cfg->answer(cfg->arg, c->pid, c->in.data, c->line_len, &c->out) < 0)
 		c->last = true; /* no memory for a reply */
 }
 
@@ -181,15 +185,21 @@ static void on_ready(struct loop_watch *w, unsigned int ready)
 		on_readable(c);
 }
 
+static void on_hurry(struct loop_timer *t)
+{
+	conn_close(container_of(t, struct conn, hurry));
+}
+
 /* Only root (and, for a daemon of another user, that user) may command. */
-static bool may_command(int fd)
+static bool may_command(const struct server *s, int fd, int *ret_pid)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return false;
-	if (peer.uid == 0 || peer.uid == geteuid())
+	*ret_pid = peer.pid;
+	if (s->cfg.everybody || peer.uid == 0 || peer.uid == geteuid())
 		return true;
 	log_warning("control", "refused uid=%u pid=%d", peer.uid, peer.pid);
 	return false;
@@ -202,6 +212,7 @@ static void on_accept(struct loop_watch *w, unsigned int ready)
 		accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct error err = ERROR_INIT;
 	struct conn *c;
+	int pid;
 
 	(void)ready;
 	if (fd < 0)
@@ -211,13 +222,16 @@ static void on_accept(struct loop_watch *w, unsigned int ready)
 			    SERVER_CONNECTIONS_MAX);
 		return;
 	}
-	if (!may_command(fd))
+	if (!may_command(s, fd, &pid))
 		return;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;
 	c->server = s;
+	c->pid = pid;
 	c->work.done = on_done;
+	c->hurry.fn = on_hurry;
+	c->last = s->cfg.everybody;
 	c->watch.fn = on_ready;
 	c->in.limit = s->cfg.line_max + READ_BYTES;
 	c->fd = steal_fd(&fd);
@@ -225,7 +239,9 @@ static void on_accept(struct loop_watch *w, unsigned int ready)
 	s->first = c;
 	s->n_conns++;
 	if (loop_watch_start(s->cfg.loop, &c->watch, c->fd, LOOP_READ, &err) <
-	    0) {
+		    0 ||
+	    (s->cfg.everybody &&
+	     loop_timer_start(s->cfg.loop, &c->hurry, HURRY_NS, &err) < 0)) {
 		log_error("control", "watch reason=\"%s\"", err.msg);
 		conn_free(c);
 	}
@@ -250,7 +266,8 @@ static int take_path(const struct sockaddr_un *addr, struct error *err)
 	return 0;
 }
 
-static int listen_at(const char *path, int *ret, struct error *err)
+static int listen_at(const char *path, bool everybody, int *ret,
+		     struct error *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	AUTO_CLOSE int fd = -1;
@@ -267,7 +284,7 @@ static int listen_at(const char *path, int *ret, struct error *err)
 	if (rc < 0)
 		return rc;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	old = umask(0177);
+	old = umask(everybody ? 0111 : 0177);
 	if (fd < 0 ||
 	    bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
 	    listen(fd, SERVER_CONNECTIONS_MAX) < 0)
@@ -288,15 +305,20 @@ int server_new(const struct server_config *cfg, struct server **ret,
 	if (!s)
 		return error_nomem(err);
 	s->cfg = *cfg;
+	s->path = strdup(cfg->path);
+	s->cfg.path = s->path;
 	s->watch.fn = on_accept;
-	rc = listen_at(cfg->path, &s->fd, err);
+	rc = s->path ? listen_at(cfg->path, cfg->everybody, &s->fd, err)
+		     : error_nomem(err);
 	if (rc < 0) {
+		free(s->path);
 		free(s);
 		return rc;
 	}
 	rc = loop_watch_start(cfg->loop, &s->watch, s->fd, LOOP_READ, err);
 	if (rc < 0) {
 		close(s->fd);
+		free(s->path);
 		free(s);
 		return rc;
 	}
@@ -324,5 +346,6 @@ void server_free(struct server *s)
 	while (s->first)
 		conn_free(s->first);
 	close(s->fd);
+	free(s->path);
 	free(s);
 }

@@ -13,12 +13,15 @@
 struct server;
 
 struct server_config {
-	const char *path;
+	const char *path;  /* copied */
 	struct loop *loop; /* borrowed */
 	struct pool *pool; /* borrowed */
 	size_t line_max;   /* bytes of a request */
-	/* Answer a line; on a thread of the pool. */
-	int (*answer)(void *arg, const char *line, size_t len,
+	/* Everybody may connect, say one line, and has to hurry; else only
+	 * root may, and stay. */
+	bool everybody;
+	/* Answer a line of the process `pid`; on a thread of the pool. */
+	int (*answer)(void *arg, int pid, const char *line, size_t len,
 		      struct buf *reply);
 	void *arg;
 };

@@ -174,6 +174,8 @@ static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 		return status(all);
 	if (strcmp(r->method, "start.ready") == 0)
 		return json_pack("{s:i}", "ready_ms", 1234);
+	if (strcmp(r->method, "start.end") == 0)
+		return json_object();
 	if (!image) {
 		error_set(err, ENOENT, "the fake has no such image");
 		return NULL;
@@ -194,6 +196,8 @@ static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 	if (strcmp(r->method, "image.explain") == 0)
 		return json_pack("{s:O}", "starts",
 				 json_object_get(image, "starts"));
+	if (strcmp(r->method, "start.begin") == 0)
+		return json_pack("{s:i, s:i}", "start", 1, "waited_ms", 0);
 	if (strcmp(r->method, "layer.apply") == 0) {
 		json_t *layer =
 			json_array_get(json_object_get(image, "layers"),

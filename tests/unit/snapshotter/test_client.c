@@ -184,7 +184,8 @@ Test(client, refuses_a_reply_without_what_it_needs)
 
 	peer_start(&p, "{\"bootseer\":1,\"result\":{\"path\":3}}\n");
 	c = connected(&p, 5000);
-	cr_expect_eq(node_image_mount(c, &id, "u", &path, NULL), -EPROTO);
+	cr_expect_eq(node_image_mount(c, &id, "u", false, &path, NULL),
+		     -EPROTO);
 	cr_expect_null(path);
 	node_client_close(c);
 	peer_stop(&p);

@@ -29,7 +29,8 @@ static atomic_int at_once, most;
 static pthread_barrier_t both;
 
 /* "wait" returns when two are inside at once; everything else at once. */
-static int answer(void *arg, const char *line, size_t len, struct buf *reply)
+static int answer(void *arg, int pid, const char *line, size_t len,
+		  struct buf *reply)
 {
 	struct control_request r;
 	struct error err = ERROR_INIT;

@@ -127,7 +127,6 @@ Test(file_map, names_every_file_of_a_shared_place)
 {
 	struct fixture f = { .t = tree_new() };
 	struct inode *root = tree_root(f.t);
-	AUTO_BUF got = BUF_INIT;
 
 	add_file(f.t, root, "long", 8 * PAGE,
 		 (struct extent[]){ { 0, 8 * PAGE, 0 } }, 1);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Traces that wait for a store that is out of reach: a folder of encoded traces,
+ * one file each, the oldest sent first.  Bounded: beyond it the oldest goes.
+ */
+#ifndef BOOTSEER_NODE_SPOOL_H
+#define BOOTSEER_NODE_SPOOL_H
+
+#include "recorder/recorder.h"
+
+#define SPOOL_FILES_MAX 64
+
+struct spool;
+
+/* The folder is created. */
+int spool_open(const char *dir, struct spool **ret,
+	       struct error *err) MUST_CHECK;
+void spool_close(struct spool *s); /* NULL is allowed */
+
+/* Keep a trace, durably.  `note` is a word of letters that comes back. */
+int spool_add(struct spool *s, const struct trace *t, const char *note,
+	      struct error *err) MUST_CHECK;
+
+/* How many wait.  Any thread, as all of these. */
+size_t spool_waiting(struct spool *s);
+
+/*
+ * Call `send` for each, oldest first, until one fails in a way that another time
+ * may mend, which is returned.  Sent ones and those that nobody will ever take
+ * (-EINVAL, -EFBIG, -EBADMSG, -ENOTSUP) are removed.  One thread at a time.
+ */
+int spool_drain(struct spool *s,
+		int (*send)(void *arg, const struct trace *t, const char *note,
+			    struct error *err),
+		void *arg, struct error *err) MUST_CHECK;
+
+#endif

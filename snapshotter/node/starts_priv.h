@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of the starts share. */
+#ifndef BOOTSEER_NODE_STARTS_PRIV_H
+#define BOOTSEER_NODE_STARTS_PRIV_H
+
+#include "common/pool.h"
+#include "snapshotter/node/starts.h"
+
+enum start_end {
+	START_UNDER_WAY,
+	START_READY,
+	START_WINDOW, /* the window ended */
+	START_GONE,   /* the container, or the mount, did */
+};
+
+struct start {
+	struct start *next; /* the table: numbers fall */
+	unsigned int refs;  /* the lock */
+	struct starts *all;
+	uint64_t number;
+	char *user;
+	char *workload;   /* the key that the trace was looked up by */
+	bool has_key;     /* it was given, so the recording is kept under it */
+	char *bundle;     /* NULL: none, or its words are known */
+	char *container;  /* id; NULL */
+	char *ready_file; /* NULL: none */
+	int ready_root;   /* folder, or -1 */
+	struct image *image; /* a use */
+
+	int64_t begun_at;           /* seconds since 1970 */
+	int64_t begun_ns, watch_ns; /* monotonic; watch: behind the wait */
+	int64_t until_ns, end_ns;
+	enum start_end end; /* the lock */
+	bool ending;        /* the lock; somebody lets go of the device */
+	struct start_reply reply;
+	bool fresh; /* nothing of the mount was in the page cache */
+
+	struct device *device; /* NULL: not watched, or let go */
+	struct recorder *recorder;
+	struct device_stats device_before, device_after;
+	struct prefetch_stats prefetch_before;
+	struct work work;
+};
+
+struct starts {
+	struct node *node;
+	struct pool *pool; /* finishes starts */
+	pthread_t thread;
+	bool has_thread;
+	pthread_mutex_t lock; /* protects the rest */
+	pthread_cond_t changed;
+	struct start *first;
+	size_t n;
+	uint64_t last_number;
+	bool stopping;
+	struct starts_stats stats;
+};
+
+void start_free(struct start *s);
+
+/* Make trace and figures of a start that ended, and free it. */
+void start_finish(struct start *s);
+
+/* ready.c: is the start's file there? */
+bool start_has_ready_file(const struct start *s);
+/* ready.c: is the process in this start's container? */
+bool start_has_process(const struct start *s, const char *cgroups);
+/* The control groups of a process, as /proc has them. */
+int process_cgroups(int pid, struct buf *ret, struct error *err) MUST_CHECK;
+/* The key of what the container runs, when its bundle is there; the caller's. */
+char *bundle_key(const char *bundle) MUST_CHECK;
+
+/* Put the figures of a start before the earlier ones of the image, durably.
+ * Takes `figures`. */
+int starts_note(struct image *i, json_t *figures, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,691 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A search asks the service, the image's repository and the folder in this
+ * order, and takes the nearest trace.  It runs on threads of its own: a start
+ * waits for it, but never longer than it was told, and no store that hangs keeps
+ * a container from starting.
+ */
+#include "snapshotter/node/traces.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/pool.h"
+#include "snapshotter/node/prefetch.h"
+#include "snapshotter/node/spool.h"
+#include "snapshotter/node/view.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define THREADS 4
+#define QUEUE_MAX 256
+#define PLANS_MAX 16 /* workloads remembered of one image */
+/* For how long an answer is used: other nodes record, too. */
+#define FOUND_TTL_NS (300 * NS_PER_S)
+#define NONE_TTL_NS (30 * NS_PER_S)
+/* A store that failed is left alone for so long. */
+#define DOWN_NS (10 * NS_PER_S)
+#define DRAIN_MIN_NS (5 * NS_PER_S)
+#define DRAIN_MAX_NS (600 * NS_PER_S)
+#define NOTE_PLAIN "plain"
+#define NOTE_TLS "tls"
+
+struct plan {
+	struct plan *next;
+	char *key; /* NULL: of the image's config, which is not known yet */
+	bool is_default;
+	bool asking;
+	bool for_start; /* a container waits for it, or did */
+	bool again;     /* when the search ends its answer is old already */
+	unsigned int waiters;
+	int64_t expires;
+	bool found, wanted;
+	enum trace_match match;
+};
+
+/* A store that recordings are sent to. */
+struct sink {
+	struct traces *traces;
+	struct spool *spool; /* NULL: nothing is sent there */
+	int (*send)(void *arg, const struct trace *t, const char *note,
+		    struct error *err);
+	struct work work;
+	bool busy; /* the lock, as the rest */
+	int64_t next_at, pause;
+};
+
+struct traces {
+	struct node *node;
+	struct pool *pool;
+	struct trace_store *service, *folder; /* service: may be NULL */
+	struct sink sinks[2];
+	pthread_mutex_t lock; /* protects the rest, and the plans of images */
+	pthread_cond_t changed;
+	int64_t service_down_until;
+	struct traces_stats stats;
+};
+
+/* A search under way. */
+struct lookup {
+	struct work work;
+	struct traces *t;
+	struct image *image; /* a use */
+	struct plan *plan;
+};
+
+static void plan_free(struct plan *p)
+{
+	free(p->key);
+	free(p);
+}
+
+void plans_free(struct plan *list)
+{
+	struct plan *next;
+
+	for (; list; list = next) {
+		next = list->next;
+		plan_free(list);
+	}
+}
+
+/* ------------------------------------------------------------------ asking --- */
+
+struct query {
+	struct trace_query q;
+	struct image *image;
+	struct trace_found best; /* trace NULL: none so far */
+};
+
+/* Keep the nearest. */
+static void offer(struct query *q, struct trace_found *f)
+{
+	if (!q->best.trace || f->match < q->best.match) {
+		trace_free(q->best.trace);
+		q->best = *f;
+	} else {
+		trace_free(f->trace);
+	}
+}
+
+/* True when nothing nearer can be found. */
+static bool ask(struct traces *t, struct trace_store *s, struct query *q)
+{
+	struct trace_found f = { .trace = NULL };
+	struct error err = ERROR_INIT;
+	int rc = trace_store_get(s, &q->q, &f, &err);
+
+	if (rc == 0) {
+		offer(q, &f);
+		return q->best.match == TRACE_MATCH_OWN;
+	}
+	if (rc == -ENOENT)
+		return false;
+	log_warning("traces",
+		    "store=%s reason=\"%s\" action=\"looked elsewhere\"",
+		    s->ops->name, err.msg);
+	pthread_mutex_lock(&t->lock);
+	t->stats.failed++;
+	if (s == t->service && rc != -EBADMSG)
+		t->service_down_until = loop_clock_ns() + DOWN_NS;
+	pthread_mutex_unlock(&t->lock);
+	return false;
+}
+
+static bool ask_service(struct traces *t, struct query *q)
+{
+	bool down;
+
+	if (!t->service)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	down = loop_clock_ns() < t->service_down_until;
+	pthread_mutex_unlock(&t->lock);
+	return !down && ask(t, t->service, q);
+}
+
+/* The store of OCI artifacts in the repository of an image. */
+struct oci_traces {
+	struct origin *origin;
+	struct store_lease *lease;
+	struct trace_store *store;
+};
+
+static void oci_traces_end(struct oci_traces *o)
+{
+	trace_store_free(o->store);
+	store_lease_end(o->lease);
+	origin_put(o->origin);
+}
+
+static int oci_traces_begin(struct node *n, const char *host, const char *repo,
+			    bool plain_http, struct oci_traces *ret,
+			    struct error *err)
+{
+	int rc;
+
+	*ret = (struct oci_traces){ .origin = NULL };
+	rc = origin_get(n->origins, host, repo, plain_http, &ret->origin, err);
+	if (rc == 0)
+		rc = origin_lease(ret->origin, &ret->lease, err);
+	if (rc == 0)
+		rc = trace_oci_new(ret->lease->store, &ret->store, err);
+	if (rc < 0)
+		oci_traces_end(ret);
+	return rc;
+}
+
+static bool ask_oci(struct traces *t, struct query *q)
+{
+	const struct image_state *s = &q->image->state;
+	struct oci_traces o;
+	bool done;
+
+	if (strcmp(t->node->cfg->trace_oci, "no") == 0 ||
+	    oci_traces_begin(t->node, s->host, s->repo, s->plain_http, &o,
+			     NULL) < 0)
+		return false;
+	done = ask(t, o.store, q);
+	oci_traces_end(&o);
+	return done;
+}
+
+/* Have what the trace names on the node, and at a start the rest, too. */
+static void prefetch(struct traces *t, struct image *i,
+		     const struct trace *trace, bool for_start)
+{
+	struct prefetch_wanted want = node_prefetch_wanted(t->node);
+	struct hot_list hot = { .n = 0 };
+	struct error err = ERROR_INIT;
+	struct view v = VIEW_INIT;
+	int rc;
+
+	if (!trace || !want.hot)
+		return;
+	rc = view_open(i, &v, &err);
+	if (rc == 0)
+		rc = hot_list_make(trace, &v.map, v.files, &hot, &err);
+	view_close(&v);
+	if (rc == 0) {
+		log_info("traces",
+			 "hot set image=%.12s blocks=%zu bytes=%llu "
+			 "by_digest=%zu by_path=%zu lost=%zu",
+			 i->hex, hot.n, (unsigned long long)hot.bytes,
+			 hot.by_digest, hot.by_path, hot.lost);
+		rc = node_prefetch_hot(t->node, i, &hot, for_start && want.rest,
+				       &err);
+	}
+	if (rc < 0)
+		log_warning("traces", "no prefetch image=%.12s reason=\"%s\"",
+			    i->hex, err.msg);
+}
+
+/* The key of a plan without one, from the image's config. */
+static char *config_key(struct traces *t, struct image *i)
+{
+	struct error err = ERROR_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	if (image_config(t->node, i, &config, &err) < 0) {
+		log_warning("traces", "workload of image=%.12s reason=\"%s\"",
+			    i->hex, err.msg);
+		return NULL;
+	}
+	return image_config_key(config.data, config.len);
+}
+
+static void search(struct traces *t, struct lookup *l, const char *key,
+		   struct query *ret)
+{
+	AUTO_FREE char *repo = image_repo(l->image);
+	bool for_start;
+
+	*ret = (struct query){
+		.q = { .image = image_manifest(l->image),
+		       .repo = repo,
+		       .workload = key },
+		.image = l->image,
+	};
+	if (!ask_service(t, ret) && !ask_oci(t, ret))
+		(void)ask(t, t->folder, ret);
+	pthread_mutex_lock(&t->lock);
+	for_start = l->plan->for_start;
+	pthread_mutex_unlock(&t->lock);
+	prefetch(t, l->image, ret->best.trace, for_start);
+	ret->q.repo = NULL;
+}
+
+static void lookup_run(struct work *w)
+{
+	struct lookup *l = container_of(w, struct lookup, work);
+	struct traces *t = l->t;
+	struct plan *p = l->plan;
+	AUTO_FREE char *found_key = NULL;
+	struct query q = { .image = l->image };
+
+	/* The key of a plan that is being asked for is changed by us alone. */
+	if (!p->key)
+		found_key = config_key(t, l->image);
+	if (p->key || found_key)
+		search(t, l, p->key ? p->key : found_key, &q);
+	pthread_mutex_lock(&t->lock);
+	if (!p->key)
+		p->key = steal_ptr(&found_key);
+	p->asking = false;
+	p->found = q.best.trace != NULL;
+	p->match = q.best.match;
+	p->wanted = !p->found || q.best.wanted;
+	p->expires = p->again ? 0
+			      : loop_clock_ns() +
+					(p->found ? FOUND_TTL_NS : NONE_TTL_NS);
+	p->again = false;
+	if (p->found)
+		l->image->hot_plan = p;
+	t->stats.lookups++;
+	t->stats.found += p->found;
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+	trace_free(q.best.trace);
+	images_put(l->image);
+	free(l);
+}
+
+/* Lock held. */
+static int lookup_start(struct traces *t, struct image *i, struct plan *p)
+{
+	struct lookup *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->t = t;
+	l->plan = p;
+	l->image = images_get(i->all, &i->id);
+	l->work.run = lookup_run;
+	/* Removed meanwhile, or another one of the same name. */
+	if (l->image != i || pool_submit(t->pool, &l->work) < 0) {
+		images_put(l->image);
+		free(l);
+		return -EAGAIN;
+	}
+	p->asking = true;
+	return 0;
+}
+
+/* ------------------------------------------------------------------- plans --- */
+
+/* Lock held, as for all here. */
+static struct plan *plan_find(struct image *i, const char *key)
+{
+	struct plan *p;
+
+	for (p = i->plans; p; p = p->next) {
+		if (key ? p->key && strcmp(p->key, key) == 0 : p->is_default)
+			return p;
+	}
+	return NULL;
+}
+
+/* The last one that nobody uses makes room. */
+static bool make_room(struct image *i)
+{
+	struct plan **at, **last = NULL;
+	struct plan *dead;
+	size_t n = 0;
+
+	for (at = &i->plans; *at; at = &(*at)->next) {
+		n++;
+		if (!(*at)->asking && (*at)->waiters == 0)
+			last = at;
+	}
+	if (n < PLANS_MAX)
+		return true;
+	if (!last)
+		return false;
+	dead = *last;
+	*last = dead->next;
+	if (i->hot_plan == dead)
+		i->hot_plan = NULL;
+	plan_free(dead);
+	return true;
+}
+
+static struct plan *plan_new(struct image *i, const char *key)
+{
+	struct plan *p = make_room(i) ? calloc(1, sizeof(*p)) : NULL;
+
+	if (!p)
+		return NULL;
+	p->is_default = !key;
+	p->key = key ? strdup(key) : NULL;
+	if (key && !p->key) {
+		free(p);
+		return NULL;
+	}
+	p->next = i->plans;
+	i->plans = p;
+	return p;
+}
+
+/* Is its hot set the one that is prefetched? */
+static bool is_in_use(struct traces *t, struct image *i, struct plan *p)
+{
+	return !p->found || i->hot_plan == p ||
+	       !node_prefetch_wanted(t->node).hot;
+}
+
+/* A plan whose answer is there or under way; NULL: there is no room. */
+static struct plan *plan_get(struct traces *t, struct image *i, const char *key)
+{
+	struct plan *p = plan_find(i, key);
+
+	if (!p)
+		p = plan_new(i, key);
+	if (!p)
+		return NULL;
+	if (p->asking || (loop_clock_ns() < p->expires && is_in_use(t, i, p)))
+		return p;
+	return lookup_start(t, i, p) < 0 ? NULL : p;
+}
+
+/* Until the answer is there: 0, or -ETIMEDOUT. */
+static int plan_wait(struct traces *t, struct plan *p)
+{
+	int64_t deadline = loop_clock_ns() + t->node->cfg->trace_lookup_timeout;
+	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
+			       .tv_nsec = deadline % NS_PER_S };
+	int rc = 0;
+
+	p->waiters++;
+	while (rc == 0 && p->asking)
+		rc = -pthread_cond_timedwait(&t->changed, &t->lock, &ts);
+	p->waiters--;
+	return p->asking ? rc : 0;
+}
+
+void traces_prepare(struct traces *t, struct image *i)
+{
+	pthread_mutex_lock(&t->lock);
+	(void)plan_get(t, i, NULL);
+	pthread_mutex_unlock(&t->lock);
+}
+
+int traces_find(struct traces *t, struct image *i, const char *workload,
+		struct trace_answer *ret, struct error *err)
+{
+	struct plan *p;
+	int rc;
+
+	*ret = (struct trace_answer){ .wanted = true };
+	snprintf(ret->workload, sizeof(ret->workload), "%s",
+		 workload ? workload : "");
+	pthread_mutex_lock(&t->lock);
+	p = plan_get(t, i, workload);
+	if (p)
+		p->for_start = true;
+	rc = p ? plan_wait(t, p) : -EAGAIN;
+	if (rc == 0) {
+		ret->found = p->found;
+		ret->match = p->match;
+		ret->wanted = p->wanted;
+		if (p->key)
+			snprintf(ret->workload, sizeof(ret->workload), "%s",
+				 p->key);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (rc == -EAGAIN)
+		return error_set(err, EAGAIN, "too many searches at once");
+	return rc < 0 ? error_set(err, ETIMEDOUT,
+				  "no answer within --trace-lookup-timeout")
+		      : 0;
+}
+
+bool traces_has_any(struct traces *t, struct image *i)
+{
+	struct trace_answer a;
+	struct plan *p;
+	bool any = false;
+
+	if (traces_find(t, i, NULL, &a, NULL) == 0 && a.found)
+		return true;
+	pthread_mutex_lock(&t->lock);
+	for (p = i->plans; p && !any; p = p->next)
+		any = !p->asking && p->found;
+	pthread_mutex_unlock(&t->lock);
+	return any;
+}
+
+/* ----------------------------------------------------------------- keeping --- */
+
+static int send_service(void *arg, const struct trace *trace, const char *note,
+			struct error *err)
+{
+	struct traces *t = arg;
+
+	(void)note;
+	return trace_store_put(t->service, trace, err);
+}
+
+static int send_oci(void *arg, const struct trace *trace, const char *note,
+		    struct error *err)
+{
+	struct traces *t = arg;
+	const char *slash = strchr(trace->info.repo, '/');
+	AUTO_FREE char *host = NULL;
+	struct oci_traces o;
+	int rc;
+
+	if (!slash)
+		return error_set(err, EINVAL, "trace without a repository");
+	host = strndup(trace->info.repo, (size_t)(slash - trace->info.repo));
+	if (!host)
+		return error_nomem(err);
+	rc = oci_traces_begin(t->node, host, slash + 1,
+			      strcmp(note, NOTE_PLAIN) == 0, &o, err);
+	if (rc < 0)
+		return rc;
+	rc = trace_store_put(o.store, trace, err);
+	oci_traces_end(&o);
+	return rc;
+}
+
+static int send_one(void *arg, const struct trace *trace, const char *note,
+		    struct error *err)
+{
+	struct sink *s = arg;
+	int rc = s->send(s->traces, trace, note, err);
+
+	if (rc == 0) {
+		pthread_mutex_lock(&s->traces->lock);
+		s->traces->stats.sent++;
+		pthread_mutex_unlock(&s->traces->lock);
+	}
+	return rc;
+}
+
+static void drain_run(struct work *w)
+{
+	struct sink *s = container_of(w, struct sink, work);
+	struct error err = ERROR_INIT;
+	int rc = spool_drain(s->spool, send_one, s, &err);
+
+	if (rc < 0)
+		log_warning("traces",
+			    "not sent waiting=%zu reason=\"%s\" action=\"tried "
+			    "again later\"",
+			    spool_waiting(s->spool), err.msg);
+	pthread_mutex_lock(&s->traces->lock);
+	if (rc == 0)
+		s->pause = DRAIN_MIN_NS;
+	else if (s->pause < DRAIN_MAX_NS)
+		s->pause *= 2;
+	s->next_at = loop_clock_ns() + s->pause;
+	s->busy = false;
+	pthread_mutex_unlock(&s->traces->lock);
+}
+
+/* Lock held. */
+static void drain_start(struct traces *t, struct sink *s)
+{
+	if (s->busy)
+		return;
+	s->work.run = drain_run;
+	s->busy = pool_submit(t->pool, &s->work) == 0;
+}
+
+void traces_tick(struct traces *t)
+{
+	size_t k;
+
+	for (k = 0; k < ARRAY_SIZE(t->sinks); k++) {
+		struct sink *s = &t->sinks[k];
+
+		if (!s->spool || spool_waiting(s->spool) == 0)
+			continue;
+		pthread_mutex_lock(&t->lock);
+		if (loop_clock_ns() >= s->next_at)
+			drain_start(t, s);
+		pthread_mutex_unlock(&t->lock);
+	}
+}
+
+/* What was found before may be less than what is there now. */
+static void forget_plans(struct traces *t, struct image *i)
+{
+	struct plan *p;
+
+	pthread_mutex_lock(&t->lock);
+	for (p = i->plans; p; p = p->next) {
+		p->expires = 0;
+		p->again = p->asking;
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+int traces_put(struct traces *t, struct image *i, const struct trace *trace,
+	       struct error *err)
+{
+	const char *note = i->state.plain_http ? NOTE_PLAIN : NOTE_TLS;
+	int rc = trace_store_put(t->folder, trace, err);
+	size_t k;
+
+	for (k = 0; k < ARRAY_SIZE(t->sinks); k++) {
+		struct sink *s = &t->sinks[k];
+		struct error why = ERROR_INIT;
+
+		if (!s->spool)
+			continue;
+		if (spool_add(s->spool, trace, note, &why) < 0)
+			log_warning("traces", "spool reason=\"%s\"", why.msg);
+		pthread_mutex_lock(&t->lock);
+		/* While the store is down it is not asked for each trace. */
+		if (s->pause <= DRAIN_MIN_NS)
+			drain_start(t, s);
+		pthread_mutex_unlock(&t->lock);
+	}
+	forget_plans(t, i);
+	return rc;
+}
+
+void traces_get_stats(struct traces *t, struct traces_stats *ret)
+{
+	size_t k;
+
+	pthread_mutex_lock(&t->lock);
+	*ret = t->stats;
+	pthread_mutex_unlock(&t->lock);
+	for (k = 0; k < ARRAY_SIZE(t->sinks); k++)
+		ret->waiting += t->sinks[k].spool
+					? spool_waiting(t->sinks[k].spool)
+					: 0;
+}
+
+/* --------------------------------------------------------- start and end --- */
+
+static int open_sink(struct traces *t, struct sink *s, const char *name,
+		     int (*send)(void *, const struct trace *, const char *,
+				 struct error *),
+		     struct error *err)
+{
+	AUTO_FREE char *dir = NULL;
+
+	s->traces = t;
+	s->send = send;
+	s->pause = DRAIN_MIN_NS;
+	if (asprintf(&dir, "%s/traces/spool/%s", t->node->cfg->root, name) <
+	    0) {
+		dir = NULL;
+		return error_nomem(err);
+	}
+	return spool_open(dir, &s->spool, err);
+}
+
+static int open_stores(struct traces *t, struct error *err)
+{
+	const struct node_config *cfg = t->node->cfg;
+	char host[256] = "";
+	const struct trace_service_config service = {
+		.url = cfg->trace_service,
+		.token_file = cfg->trace_token_file,
+		.ca_file = cfg->trace_ca_file,
+		.node = cfg->node_name ? cfg->node_name : host,
+		.timeout_ms = (uint32_t)(cfg->trace_lookup_timeout / 1000000),
+	};
+	AUTO_FREE char *dir = NULL;
+	int rc;
+
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return error_set(err, errno, "hostname: %s", strerror(errno));
+	if (asprintf(&dir, "%s/traces/store", cfg->root) < 0) {
+		dir = NULL;
+		return error_nomem(err);
+	}
+	rc = trace_folder_new(dir, cfg->trace_folder_max, &t->folder, err);
+	if (rc == 0 && cfg->trace_service)
+		rc = trace_service_new(&service, &t->service, err);
+	if (rc == 0 && cfg->trace_service)
+		rc = open_sink(t, &t->sinks[0], "service", send_service, err);
+	if (rc == 0 && strcmp(cfg->trace_oci, "push") == 0)
+		rc = open_sink(t, &t->sinks[1], "oci", send_oci, err);
+	return rc;
+}
+
+int traces_open(struct node *n, struct traces **ret, struct error *err)
+{
+	struct traces *t = calloc(1, sizeof(*t));
+	pthread_condattr_t attr;
+	int rc;
+
+	if (!t)
+		return error_nomem(err);
+	t->node = n;
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	rc = open_stores(t, err);
+	if (rc == 0)
+		rc = pool_new(NULL, THREADS, QUEUE_MAX, &t->pool, err);
+	if (rc < 0) {
+		traces_close(t);
+		return error_wrap(err, rc, "traces");
+	}
+	*ret = t;
+	return 0;
+}
+
+void traces_close(struct traces *t)
+{
+	size_t k;
+
+	if (!t)
+		return;
+	pool_free(t->pool);
+	for (k = 0; k < ARRAY_SIZE(t->sinks); k++)
+		spool_close(t->sinks[k].spool);
+	trace_store_free(t->service);
+	trace_store_free(t->folder);
+	pthread_cond_destroy(&t->changed);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}

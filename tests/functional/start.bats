@@ -1,0 +1,407 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Starts of containers as bootseerd sees them: recorded, prefetched, explained.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+setup() { node_setup; }
+teardown() { node_teardown; }
+
+# A bootseerd that fetches nothing by itself unless told otherwise.
+start_quiet() { node_start --log-level debug --prefetch off "$@"; }
+
+# call, and it must succeed: the result.
+ask() { # METHOD PARAMS
+	local reply
+
+	reply=$(call "$@")
+	jq -e '.result' <<<"$reply" || { echo "$1: $reply" >&2; return 1; }
+}
+
+prepare() { ID=$(ask image.prepare "{\"ref\":\"$IMAGE\"}" | jq -r .id); }
+
+# The image, mounted for containers; $FS is its root.
+mount_for_start() { # [USER]
+	prepare
+	FS=$(ask image.mount "{\"id\":\"$ID\",\"user\":\"${1:-u}\",
+		\"for_start\":true}" | jq -r .path)
+}
+
+umount_all() { ask image.umount "{\"user\":\"${1:-u}\"}" >/dev/null; }
+
+begin() { # USER [MORE PARAMETERS]
+	ask start.begin "{\"id\":\"$ID\",\"user\":\"$1\"${2:+,$2}}"
+}
+
+ready() { ask start.ready "{\"user\":\"$1\"}" >/dev/null; }
+
+# What the "application" reads at its start.
+app() { # ROOT
+	sha256sum "$1/bin/busybox" "$1/top/data" "$1/many/7" >/dev/null
+	head -c 6000000 "$1/big" >/dev/null
+}
+
+explain() { # FILTER
+	ask image.explain "{\"id\":\"$ID\"}" | jq -r ".starts$1"
+}
+has_starts() { [ "$(explain '|length')" -eq "$1" ]; }
+traces() { find "$T/root/traces/store" -type f | wc -l; }
+
+# One start of the app, recorded.
+record_once() { # [MORE PARAMETERS]
+	mount_for_start
+	begin c1 "${1:-}" >"$T/begin"
+	app "$FS"
+	ready c1
+	wait_for has_starts 1
+}
+
+@test "a start without a trace is recorded, to the folder" {
+	start_quiet
+	record_once '"config_key":true'
+	[ "$(jq -r .trace "$T/begin")" = none ]
+	[ "$(jq -r .recording "$T/begin")" = true ]
+	[ "$(traces)" -gt 0 ]
+	[ "$(explain '[0].end')" = ready ]
+	[ "$(explain '[0].recorded')" = true ]
+	[ "$(explain '[0].ready_ms')" -ge 0 ]
+	[ "$(explain '[0].missed_blocks')" -gt 0 ]
+	[ "$(explain '[0].fetched.demand')" -gt 0 ]
+	[ "$(explain '[0].missed_files[0].path')" = /big ]
+	# What was never read is not there.
+	[ "$(explain '[0].missed_files | map(.path) | index("/many/8")')" = null ]
+	umount_all
+	[ "$(mounts_left)" -le 1 ]
+}
+
+@test "a start with a trace has its blocks before it begins, and misses none" {
+	start_quiet
+	record_once
+	umount_all
+	node_stop
+	# A new node that has but the traces.
+	mkdir "$T/two"
+	mv "$T/root/traces" "$T/two/traces"
+	ROOT=$T/two node_start --prefetch hot
+	mount_for_start
+	begin c2 '"wait":"all"' >"$T/begin"
+	[ "$(jq -r .trace "$T/begin")" = own ]
+	[ "$(jq -r .hot_blocks "$T/begin")" -gt 0 ]
+	[ "$(jq '.hot_bytes == .have_bytes' "$T/begin")" = true ]
+	app "$FS"
+	ready c2
+	wait_for has_starts 1
+	[ "$(explain '[0].missed_blocks')" = 0 ]
+	[ "$(explain '[0].fetched.demand')" = 0 ]
+	[ "$(explain '[0].hot.used_blocks')" -gt 0 ]
+	[ "$(explain '[0].hot.unused_blocks')" = 0 ]
+	[ "$(explain '[0].missed_files | length')" = 0 ]
+	umount_all
+}
+
+@test "a warm node records what a cold one does" {
+	local cold
+
+	start_quiet
+	record_once '"workload":"cold"'
+	cold=$(explain '[0].read_blocks')
+	[ "$cold" -gt 0 ]
+	umount_all
+	mount_for_start
+	begin c2 '"workload":"warm"' >"$T/begin"
+	[ "$(jq -r .recording "$T/begin")" = true ]
+	app "$FS"
+	ready c2
+	wait_for has_starts 2
+	[ "$(explain '[0].missed_blocks')" = 0 ]
+	[ "$(explain '[0].fetched.demand')" = 0 ]
+	[ "$(explain '[0].fetched.cache')" -gt 0 ]
+	[ "$(explain '[0].read_blocks')" = "$cold" ]
+	umount_all
+}
+
+@test "a recording sees a warm image's reads by a mount of its own" {
+	local path
+
+	start_quiet
+	mount_for_start
+	app "$FS"
+	ask image.record "{\"id\":\"$ID\",\"user\":\"r\",\"workload\":\"w\"}" \
+		>"$T/record"
+	path=$(jq -r .path "$T/record")
+	[ "$path" != "$FS" ]
+	jq -e '.config | fromjson | .rootfs.diff_ids | length > 0' "$T/record"
+	cmp "$path/top/data" "$D/top/data"
+	app "$path"
+	ask start.ready "{\"start\":$(jq .start "$T/record")}"
+	wait_for has_starts 1
+	[ "$(explain '[0].recorded')" = true ]
+	[ "$(explain '[0].read_blocks')" -gt 3 ]
+	[ "$(explain '[0].workload')" = w ]
+	[ "$(ask image.umount '{"user":"r"}' | jq .released)" = 1 ]
+	run ! mountpoint -q "$path"
+	umount_all
+}
+
+@test "an image that is whole is mounted lazily until it has a trace" {
+	start_quiet
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	listing "$T/mnt" >/dev/null
+	"$bootseer" image umount "$T/mnt"
+	record_once '"config_key":true'
+	[ "$(status '.images[0].mode')" = lazy ]
+	umount_all
+	mount_for_start
+	[ "$(status '.images[0].mode')" = complete ]
+	begin c2 '"config_key":true' >"$T/begin"
+	[ "$(jq -r .recording "$T/begin")" = false ]
+	ready c2
+	wait_for has_starts 2
+	[ "$(explain '[0].watched')" = false ]
+	umount_all
+}
+
+@test "--record off records nothing" {
+	start_quiet --record off
+	mount_for_start
+	[ "$(begin c1 | jq .recording)" = false ]
+	app "$FS"
+	ready c1
+	wait_for has_starts 1
+	[ "$(traces)" = 0 ]
+	umount_all
+}
+
+@test "a start ends with its window" {
+	start_quiet --record-window 1s
+	mount_for_start
+	begin c1
+	app "$FS"
+	wait_for has_starts 1
+	[ "$(explain '[0].end')" = window ]
+	[ "$(traces)" -gt 0 ]
+	[ "$(call start.ready '{"user":"c1"}' | jq .error.errno)" = 2 ]
+	umount_all
+}
+
+@test "a start ends with its container, or with the mount" {
+	start_quiet
+	mount_for_start
+	begin c1
+	app "$FS"
+	ask start.end '{"user":"c1"}'
+	ask start.end '{"user":"c1"}'
+	wait_for has_starts 1
+	[ "$(explain '[0].end')" = gone ]
+	begin c2
+	umount_all
+	wait_for has_starts 2
+	[ "$(explain '[0].end')" = gone ]
+	[ "$(call start.begin "{\"id\":\"$ID\",\"user\":\"c3\"}" |
+		jq .error.errno)" = 2 ]
+}
+
+@test "a file in the container tells that it is ready" {
+	mkdir "$T/upper"
+	start_quiet
+	mount_for_start
+	begin c1 "\"ready_file\":\"/run/ready\",\"ready_root\":\"$T/upper\""
+	app "$FS"
+	mkdir "$T/upper/run"
+	ln -s /etc/passwd "$T/upper/run/ready"
+	begin c2 "\"ready_file\":\"$T/host-ready\""
+	: >"$T/host-ready"
+	wait_for has_starts 1
+	[ "$(explain '[0].end')" = ready ]
+	# The link was none: c1 is still under way.
+	rm "$T/upper/run/ready"
+	: >"$T/upper/run/ready"
+	wait_for has_starts 2
+	[ "$(explain '[0].end')" = ready ]
+	umount_all
+}
+
+# Say LINE on the socket that containers have, and print the answer.
+say_ready() { # LINE
+	python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall((sys.argv[2] + "\n").encode())
+print(s.makefile().read(), end="")' "$T/run/ready.sock" "$1"
+}
+
+@test "everybody may say ready, and nothing else" {
+	local group
+
+	start_quiet
+	mount_for_start
+	[ "$(stat -c %a "$T/run/ready.sock")" = 666 ]
+	[[ $(say_ready node.status) == "error: say: ready" ]]
+	[[ $(say_ready ready) == "error: no start of this container"* ]]
+	[[ $(head -c 100 /dev/zero | tr '\0' x | { read -rN 100 x
+		say_ready "$x"; }) != *ok* ]]
+	group=$(sed -n 's,.*/\([^/]\+\)$,\1,p' /proc/self/cgroup | head -1)
+	[ "$group" ] || skip "no control group here has a name"
+	begin c1 "\"bundle\":\"$T/bundles/$group\""
+	app "$FS"
+	[[ $(say_ready ready) == "ok "* ]]
+	wait_for has_starts 1
+	umount_all
+}
+
+@test "the words of the container name the recording" {
+	start_quiet
+	mount_for_start
+	mkdir "$T/b1"
+	begin c1 "\"config_key\":true,\"bundle\":\"$T/b1\""
+	app "$FS"
+	echo '{"process":{"args":["python","serve.py"]}}' >"$T/b1/config.json"
+	wait_for bundle_was_read
+	ready c1
+	wait_for has_starts 1
+	[ "$(explain '[0].workload')" != "$(default_key)" ]
+	umount_all
+	# Another workload of this image is better than nothing.
+	mount_for_start
+	[ "$(begin c2 '"config_key":true' | jq -r .trace)" = workload ]
+	umount_all
+}
+
+bundle_was_read() { # the key changes; a start that is ready is over
+	[ "$(stat -c %X "$T/b1/config.json")" -ge 0 ] &&
+		grep -q "workload of start=" "$T/log"
+}
+default_key() { explain '[-1].workload' | grep '^default-'; }
+
+@test "a trace service that is down delays nothing and gets it later" {
+	local t0 port
+
+	start_quiet --trace-service http://127.0.0.1:9 \
+		--trace-lookup-timeout 300ms
+	t0=${EPOCHREALTIME/./}
+	record_once
+	((${EPOCHREALTIME/./} - t0 < 15000000))
+	[ "$(traces)" -gt 0 ]
+	[ "$(find "$T/root/traces/spool/service" -type f | wc -l)" = 1 ]
+	umount_all
+	node_stop
+	serve_traces
+	port=$(cat "$T/service.port")
+	start_quiet --trace-service "http://127.0.0.1:$port"
+	wait_for test -s "$T/service.got"
+	grep -q '^POST /v1/traces/sha256:' "$T/service.got"
+	wait_for spool_is_empty
+}
+
+spool_is_empty() {
+	[ -z "$(find "$T/root/traces/spool/service" -type f)" ]
+}
+
+# A service that takes every trace and has none.
+serve_traces() {
+	python3 -c '
+import http.server, sys
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(404)
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        open(sys.argv[1] + "/service.got", "a").write("POST " + self.path + "\n")
+        self.send_response(202)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *a):
+        pass
+s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), H)
+open(sys.argv[1] + "/service.new", "w").write(str(s.server_port))
+import os
+os.rename(sys.argv[1] + "/service.new", sys.argv[1] + "/service.port")
+s.serve_forever()' "$T" 3>&- &
+	pids+=($!)
+	wait_for test -s "$T/service.port"
+}
+
+@test "a trace service that hangs is waited for no longer than allowed" {
+	local t0 port
+
+	python3 -c '
+import os, socket, sys, threading
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(64)
+open(sys.argv[1] + ".new", "w").write(str(s.getsockname()[1]))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+threading.Event().wait()' "$T/hang.port" 3>&- &
+	pids+=($!)
+	wait_for test -s "$T/hang.port"
+	port=$(cat "$T/hang.port")
+	start_quiet --trace-service "http://127.0.0.1:$port" \
+		--trace-lookup-timeout 1s
+	mount_for_start
+	t0=${EPOCHREALTIME/./}
+	begin c1 '"workload":"x"'
+	((${EPOCHREALTIME/./} - t0 < 4000000))
+	begin c2 '"workload":"y"'
+	umount_all
+}
+
+@test "kill -9 in the window loses the recording and nothing else" {
+	local path
+
+	start_quiet
+	mount_for_start
+	begin c1
+	path=$(ask image.record "{\"id\":\"$ID\",\"user\":\"r\"}" | jq -r .path)
+	app "$FS"
+	node_stop KILL
+	start_quiet
+	run ! mountpoint -q "$path"
+	[ ! -e "$path" ]
+	[ "$(explain '|length')" = 0 ]
+	app "$FS"
+	begin c1
+	ready c1
+	wait_for has_starts 1
+	umount_all
+}
+
+@test "figures of the last 16 starts are kept, over restarts" {
+	local i
+
+	start_quiet
+	mount_for_start
+	for i in {1..18}; do
+		begin "c$i" "\"workload\":\"w$i\"" >/dev/null
+		ready "c$i"
+		wait_for grep -q "\"w$i\"" "$T/root/images/${ID#sha256:}/starts.json"
+	done
+	has_starts 16
+	[ "$(explain '[0].workload')" = w18 ]
+	[ "$(explain '[15].workload')" = w3 ]
+	node_stop
+	start_quiet
+	has_starts 16
+	umount_all
+}
+
+@test "requests about starts that are wrong are refused" {
+	start_quiet
+	mount_for_start
+	local p
+
+	for p in '"workload":"a b"' '"workload":""' '"wait":"soon"' \
+		'"ready_file":"x"' '"bundle":"x"' '"window_ms":5' \
+		'"workload":"a","config_key":true'; do
+		[ "$(call start.begin "{\"id\":\"$ID\",\"user\":\"c\",$p}" |
+			jq .error.errno)" = 22 ]
+	done
+	[ "$(call start.ready '{}' | jq .error.errno)" = 22 ]
+	[ "$(call start.ready '{"user":"c"}' | jq .error.errno)" = 2 ]
+	[ "$(call start.ready '{"start":7}' | jq .error.errno)" = 2 ]
+	[ "$(call start.ready '{"pid":1}' | jq .error.errno)" = 2 ]
+	[ "$(call image.explain '{"id":"x"}' | jq .error.errno)" = 22 ]
+	umount_all
+}

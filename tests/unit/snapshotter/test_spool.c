@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Traces that wait for their store. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/fs.h"
+#include "snapshotter/node/spool.h"
+
+TestSuite(spool, .timeout = 60);
+
+static char dir[32];
+
+static struct spool *open_spool(void)
+{
+	struct error err = ERROR_INIT;
+	struct spool *s = NULL;
+
+	if (!dir[0]) {
+		strcpy(dir, "/tmp/spool.XXXXXX");
+		cr_assert(mkdtemp(dir));
+	}
+	cr_assert_eq(spool_open(dir, &s, &err), 0, "%s", err.msg);
+	return s;
+}
+
+static void end(struct spool *s)
+{
+	spool_close(s);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+/* A trace that is told from others by its workload. */
+static struct trace *make_trace(unsigned int number)
+{
+	char workload[16];
+	struct trace_info info = { .workload = workload, .runs = 1 };
+	struct trace_entry e = { .path = "/f", .len = 1, .confidence = 1000 };
+	struct trace_builder *b = NULL;
+	struct error err = ERROR_INIT;
+	struct trace *t = NULL;
+
+	info.repo = (char[]){ "h/r" };
+	snprintf(workload, sizeof(workload), "w%u", number);
+	cr_assert_eq(trace_builder_new(&info, &b, &err), 0, "%s", err.msg);
+	cr_assert_eq(trace_builder_add(b, &e, &err), 0, "%s", err.msg);
+	cr_assert_eq(trace_builder_finish(b, &t, &err), 0, "%s", err.msg);
+	return t;
+}
+
+static void add(struct spool *s, unsigned int number, const char *note)
+{
+	AUTO(trace) t = make_trace(number);
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(spool_add(s, t, note, &err), 0, "%s", err.msg);
+}
+
+/* What was sent, as "w1 plain;". */
+struct sent {
+	struct buf text;
+	int rc;         /* what to answer */
+	const char *at; /* only to this workload; else 0 */
+};
+
+static int take(void *arg, const struct trace *t, const char *note,
+		struct error *err)
+{
+	struct sent *s = arg;
+
+	if (s->rc && (!s->at || strcmp(t->info.workload, s->at) == 0))
+		return error_set(err, -s->rc, "told to fail");
+	return buf_printf(&s->text, "%s %s;", t->info.workload, note);
+}
+
+static void expect_sent(struct spool *s, struct sent *sent, int rc,
+			const char *want)
+{
+	buf_reset(&sent->text);
+	cr_assert_eq(buf_puts(&sent->text, ""), 0);
+	cr_expect_eq(spool_drain(s, take, sent, NULL), rc);
+	cr_expect_str_eq(sent->text.data, want);
+}
+
+Test(spool, sends_in_order_and_once)
+{
+	struct spool *s = open_spool();
+	struct sent sent = { .text = BUF_INIT };
+
+	add(s, 1, "plain");
+	add(s, 2, "tls");
+	cr_expect_eq(spool_waiting(s), 2);
+	expect_sent(s, &sent, 0, "w1 plain;w2 tls;");
+	cr_expect_eq(spool_waiting(s), 0);
+	expect_sent(s, &sent, 0, "");
+	buf_fini(&sent.text);
+	end(s);
+}
+
+Test(spool, keeps_what_was_not_sent_over_a_restart)
+{
+	struct spool *s = open_spool();
+	struct sent sent = { .text = BUF_INIT, .rc = -EIO, .at = "w2" };
+
+	for (unsigned int i = 1; i <= 3; i++)
+		add(s, i, "tls");
+	expect_sent(s, &sent, -EIO, "w1 tls;");
+	spool_close(s);
+	s = open_spool();
+	cr_expect_eq(spool_waiting(s), 2);
+	add(s, 4, "tls");
+	sent.rc = 0;
+	expect_sent(s, &sent, 0, "w2 tls;w3 tls;w4 tls;");
+	buf_fini(&sent.text);
+	end(s);
+}
+
+Test(spool, drops_what_nobody_takes_and_goes_on)
+{
+	struct spool *s = open_spool();
+	struct sent sent = { .text = BUF_INIT, .rc = -EINVAL, .at = "w1" };
+	char path[64];
+
+	add(s, 1, "tls");
+	add(s, 2, "tls");
+	/* Damaged on disk, and none of ours. */
+	snprintf(path, sizeof(path), "%s/00000000000000ff.tls", dir);
+	cr_assert_eq(fs_replace_file(path, "x", 1, 0600, NULL), 0);
+	snprintf(path, sizeof(path), "%s/README", dir);
+	cr_assert_eq(fs_replace_file(path, "x", 1, 0600, NULL), 0);
+	expect_sent(s, &sent, 0, "w2 tls;");
+	cr_expect_eq(spool_waiting(s), 0);
+	cr_expect_eq(access(path, F_OK), 0);
+	buf_fini(&sent.text);
+	end(s);
+}
+
+Test(spool, is_bounded_and_forgets_the_oldest)
+{
+	struct spool *s = open_spool();
+	struct sent sent = { .text = BUF_INIT };
+
+	for (unsigned int i = 0; i < SPOOL_FILES_MAX + 2; i++)
+		add(s, i, "tls");
+	cr_expect_eq(spool_waiting(s), SPOOL_FILES_MAX);
+	cr_assert_eq(spool_drain(s, take, &sent, NULL), 0);
+	cr_expect_eq(strncmp(sent.text.data, "w2 tls;", 7), 0);
+	buf_fini(&sent.text);
+	end(s);
+}

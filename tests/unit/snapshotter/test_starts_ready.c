@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How a start shows that it is ready, and whose it is. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/fs.h"
+#include "snapshotter/node/starts_priv.h"
+#include "snapshotter/node/view.h"
+
+TestSuite(starts_ready, .timeout = 20);
+
+static char dir[32];
+
+static int open_dir(void)
+{
+	int fd;
+
+	strcpy(dir, "/tmp/starts.XXXXXX");
+	cr_assert(mkdtemp(dir));
+	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	return fd;
+}
+
+static void make(int fd, const char *name)
+{
+	int f = openat(fd, name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	cr_assert_geq(f, 0);
+	close(f);
+}
+
+static bool ready(int root, const char *path)
+{
+	const struct start s = { .ready_file = (char *)(uintptr_t)path,
+				 .ready_root = root };
+
+	return start_has_ready_file(&s);
+}
+
+static void end(int fd)
+{
+	close(fd);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+Test(starts_ready, sees_a_file_below_the_root)
+{
+	int fd = open_dir();
+
+	cr_expect_not(ready(fd, "/run/app/ready"));
+	cr_assert_eq(mkdirat(fd, "run", 0755), 0);
+	cr_assert_eq(mkdirat(fd, "run/app", 0755), 0);
+	cr_expect_not(ready(fd, "/run/app/ready"));
+	make(fd, "run/app/ready");
+	cr_expect(ready(fd, "/run/app/ready"));
+	end(fd);
+}
+
+Test(starts_ready, follows_no_link_out_of_the_root)
+{
+	int fd = open_dir();
+
+	cr_assert_eq(symlinkat("/etc", fd, "etc"), 0);
+	cr_assert_eq(symlinkat("../../etc", fd, "up"), 0);
+	cr_assert_eq(symlinkat("/etc/passwd", fd, "file"), 0);
+	cr_assert_eq(mkdirat(fd, "run", 0755), 0);
+	cr_assert_eq(symlinkat("run", fd, "inside"), 0);
+	make(fd, "run/ready");
+	cr_expect_not(ready(fd, "/etc/passwd"));
+	cr_expect_not(ready(fd, "/file"));
+	cr_expect_not(ready(fd, "/inside"));
+	cr_expect_not(ready(fd, "/up/passwd"));
+	cr_expect_not(ready(fd, "/../../etc/passwd"));
+	cr_expect(ready(fd, "/inside/ready"));
+	end(fd);
+}
+
+Test(starts_ready, takes_no_removed_file_for_one)
+{
+	int fd = open_dir();
+
+	if (mknodat(fd, "gone", S_IFCHR | 0600, makedev(0, 0)) < 0)
+		cr_skip_test("needs the right to make devices");
+	cr_expect_not(ready(fd, "/gone"));
+	end(fd);
+}
+
+static bool is_in(const char *id, const char *cgroups)
+{
+	const struct start s = { .container = (char *)(uintptr_t)id };
+
+	return start_has_process(&s, cgroups);
+}
+
+Test(starts_ready, finds_a_container_in_its_control_group)
+{
+	cr_expect(is_in("c1", "0::/default/c1\n"));
+	cr_expect(is_in("c1", "0::/default/c1/init\n"));
+	cr_expect(is_in("abc", "0::/kubepods.slice/pod1.slice/"
+			       "cri-containerd-abc.scope\n"));
+	cr_expect(is_in("abc", "2:cpu:/x\n1:memory:/y/abc\n0::/\n"));
+	cr_expect_not(is_in("c1", "0::/default/c12\n"));
+	cr_expect_not(is_in("c1", "0::/default/xc1\n"));
+	cr_expect_not(is_in("abc", "0::/cri-containerd-xabc.scope\n"));
+	cr_expect_not(is_in("abc", "0::/abc.slice\n"));
+	cr_expect_not(is_in("", "0::/\n"));
+	cr_expect_not(is_in(NULL, "0::/c1\n"));
+}
+
+static char *key_of(const char *config)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&path, "%s/config.json", dir), 0);
+	cr_assert_eq(fs_replace_file(path.data, config, strlen(config), 0600,
+				     NULL),
+		     0);
+	return bundle_key(dir);
+}
+
+Test(starts_ready, takes_the_key_of_what_a_bundle_runs)
+{
+	const char *words[] = { "python", "train.py" };
+	AUTO_FREE char *want = trace_workload_key(words, 2);
+	AUTO_FREE char *got = NULL;
+	int fd = open_dir();
+
+	cr_expect_null(bundle_key(dir));
+	cr_expect_null(key_of("{\"process\":{\"args\":[\"pyth"));
+	cr_expect_null(key_of("{\"process\":{\"args\":[]}}"));
+	cr_expect_null(key_of("{\"process\":{\"args\":[1]}}"));
+	cr_expect_null(key_of("[]"));
+	got = key_of("{\"process\":{\"args\":[\"python\",\"train.py\"]}}");
+	cr_expect_str_eq(got, want);
+	end(fd);
+}
+
+Test(starts_ready, takes_the_key_of_an_image_from_entry_point_and_command)
+{
+	static const char config[] =
+		"{\"config\":{\"Entrypoint\":[\"python\"],\"Cmd\":"
+		"[\"train.py\"]}}";
+	const char *words[] = { "python", "train.py" };
+	AUTO_FREE char *want = trace_workload_key(words, 2);
+	AUTO_FREE char *got = image_config_key(config, strlen(config));
+	AUTO_FREE char *none = image_config_key("{}", 2);
+	AUTO_FREE char *no_words = trace_workload_key(NULL, 0);
+
+	cr_expect_str_eq(got, want);
+	cr_expect_str_eq(none, no_words);
+}
