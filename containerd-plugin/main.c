@@ -26,7 +26,9 @@ struct config {
 	char *node;
 	int64_t node_timeout;
 	int64_t layer_timeout;
+	int64_t start_timeout;
 	int64_t restore_timeout;
+	char *containerd_state;
 	uint64_t threads;
 	char *log_level;
 	char *config;
@@ -72,6 +74,22 @@ static const struct option_spec options[] = {
 	  .max = "24h",
 	  .help = "Wait for so long while bootseerd downloads a layer that an "
 		  "ordinary image shares with a lazy one." },
+	{ .key = "start-timeout",
+	  .type = OPTION_DURATION,
+	  .arg = "TIME",
+	  .offset = offsetof(struct config, start_timeout),
+	  .def = "60s",
+	  .min = "100ms",
+	  .max = "10m",
+	  .help = "A container waits no longer for what bootseerd has "
+		  "prefetched for its start." },
+	{ .key = "containerd-state",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .offset = offsetof(struct config, containerd_state),
+	  .def = "/run/containerd",
+	  .help = "containerd's state folder: what a container runs is read "
+		  "there when no label tells." },
 	{ .key = "restore-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
@@ -197,6 +215,8 @@ static int start(struct daemon *d, const struct config *cfg, struct error *err)
 		.node_socket = cfg->node,
 		.node_timeout_ns = cfg->node_timeout,
 		.layer_timeout_ns = cfg->layer_timeout,
+		.start_timeout_ns = cfg->start_timeout,
+		.containerd_state = cfg->containerd_state,
 	};
 	int rc = loop_new(&d->loop, err);
 

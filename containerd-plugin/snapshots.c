@@ -364,6 +364,8 @@ static int create_ordinary(struct snapshots *s,
 		rc = collect_lower(s, chain, n, &lower, err);
 	if (rc == 0)
 		rc = create_on(s, &snap, lower.data, ret, err);
+	if (rc == 0)
+		snapshots_start(s, &snap, chain, n);
 	snapshots_free(chain, n);
 	return rc;
 }
@@ -436,6 +438,7 @@ static int clean_one(struct snapshots *s, const struct garbage *g,
 
 	if (!path)
 		return error_nomem(err);
+	snapshots_start_end(s, g->id);
 	if (g->has_tree)
 		rc = images_umount(s->images, &g->tree, g->id, err);
 	if (rc == 0 && access(path, F_OK) == 0)

@@ -26,6 +26,8 @@ struct snapshots_config {
 	const char *node_socket;
 	int64_t node_timeout_ns;
 	int64_t layer_timeout_ns;
+	int64_t start_timeout_ns;
+	const char *containerd_state; /* folder; "": not known */
 };
 
 /* One process at a time has `root`: -EBUSY.  The strings must outlive it. */

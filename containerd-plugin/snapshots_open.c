@@ -169,7 +169,8 @@ int snapshots_open(const struct snapshots_config *config,
 				.socket = config->node_socket,
 				.instance = store_instance(s->store),
 				.timeout_ns = config->node_timeout_ns,
-				.layer_timeout_ns = config->layer_timeout_ns },
+				.layer_timeout_ns = config->layer_timeout_ns,
+				.start_timeout_ns = config->start_timeout_ns },
 			&s->images, err);
 	if (rc < 0) {
 		snapshots_close(s);

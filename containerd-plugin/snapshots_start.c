@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Starts of containers on lazy images: bootseerd is told before the container
+ * runs, so that what it will read is on the node then, and so that bootseerd can
+ * learn what it reads.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "containerd-plugin/snapshots_priv.h"
+
+#define LABEL_WORKLOAD "containerd.io/snapshot/bootseer.workload"
+#define LABEL_WAIT "containerd.io/snapshot/bootseer.wait"
+#define LABEL_READY_FILE "containerd.io/snapshot/bootseer.ready-file"
+#define EXTRACT_PREFIX "extract-"
+
+/* The client's own name of a snapshot: containerd says "NAMESPACE/NUMBER/KEY". */
+static const char *client_key(const char *name)
+{
+	const char *p = strchr(name, '/');
+
+	p = p ? strchr(p + 1, '/') : NULL;
+	return p ? p + 1 : NULL;
+}
+
+/* Containers are named by their id; what a layer is unpacked into is not. */
+static bool is_container(const struct snapshot *snap)
+{
+	const char *key = client_key(snap->name);
+
+	if (snap->kind != SNAPSHOT_KIND_ACTIVE ||
+	    labels_get(&snap->labels, LABEL_SNAPSHOT_REF))
+		return false;
+	if (!key)
+		key = snap->name;
+	return strncmp(key, EXTRACT_PREFIX, strlen(EXTRACT_PREFIX)) != 0;
+}
+
+/* Where the bundle of this container will be; NULL: not known. */
+static char *bundle_path(const struct snapshots *s, const char *name)
+{
+	const char *key = client_key(name), *state = s->config.containerd_state;
+	int ns_len = (int)strcspn(name, "/");
+	char *path;
+
+	/* The id is one part of a path, whatever the client named it. */
+	if (!*state || !key || !*key || strchr(key, '/') || key[0] == '.')
+		return NULL;
+	return asprintf(&path, "%s/io.containerd.runtime.v2.task/%.*s/%s",
+			state, ns_len, name, key) < 0
+		       ? NULL
+		       : path;
+}
+
+static void note_started(struct snapshots *s, uint64_t id)
+{
+	pthread_mutex_lock(&s->lock);
+	s->started[s->next_started++ % STARTED_MAX] = id;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void snapshots_start(struct snapshots *s, const struct snapshot *snap,
+		     const struct snapshot *chain, size_t n)
+{
+	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
+	AUTO_FREE char *bundle = bundle_path(s, snap->name);
+	struct image_start start = {
+		.workload = labels_get(&snap->labels, LABEL_WORKLOAD),
+		.wait = labels_get(&snap->labels, LABEL_WAIT),
+		.ready_file = labels_get(&snap->labels, LABEL_READY_FILE),
+		.upper = upper,
+		.bundle = bundle,
+	};
+	struct error err = ERROR_INIT;
+	size_t i;
+
+	for (i = 0; i < n && !chain[i].has_tree; i++)
+		;
+	if (i == n || !is_container(snap) || !upper)
+		return;
+	/* Before the call: it counts also when its answer comes too late. */
+	note_started(s, snap->id);
+	if (images_start(s->images, &chain[i].tree, snap->id, &start, &err) < 0)
+		log_warning("snapshots",
+			    "started without prefetch: snapshot=\"%s\" "
+			    "reason=\"%s\"",
+			    snap->name, err.msg);
+}
+
+void snapshots_start_end(struct snapshots *s, uint64_t id)
+{
+	struct error err = ERROR_INIT;
+	bool was = false;
+	size_t i;
+
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < STARTED_MAX && !was; i++) {
+		was = s->started[i] == id;
+		if (was)
+			s->started[i] = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!was || images_start_end(s->images, id, &err) == 0)
+		return;
+	/* What bootseerd does not hear ends with its window, so when it does
+	 * not answer it is not waited for again. */
+	pthread_mutex_lock(&s->lock);
+	memset(s->started, 0, sizeof(s->started));
+	pthread_mutex_unlock(&s->lock);
+	log_info("snapshots",
+		 "start not ended: snapshot=%" PRIu64 " reason=\"%s\"", id,
+		 err.msg);
+}
