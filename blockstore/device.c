@@ -360,10 +360,17 @@ void device_get_stats(struct device *d, struct device_stats *ret)
 	ret->misses = atomic_load(&d->misses);
 	ret->errors = atomic_load(&d->errors);
 	ret->blocks = d->map->n_blocks;
-	for (size_t i = 0; i < d->map->n_blocks; i++)
-		ret->blocks_held += device_has(d, i);
 	(void)pthread_mutex_lock(&d->f->lock);
 	ret->fetches = d->fetches;
 	ret->fetched_bytes = d->fetched_bytes;
 	(void)pthread_mutex_unlock(&d->f->lock);
+}
+
+size_t device_count_held(struct device *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->map->n_blocks; i++)
+		n += device_has(d, i);
+	return n;
 }

@@ -122,9 +122,12 @@ bool device_has(struct device *d, size_t index);
 struct device_stats {
 	uint64_t reads, read_bytes, misses;
 	uint64_t fetches, fetched_bytes; /* requests and stored bytes */
-	uint64_t blocks_held, blocks;    /* held counts distinct map entries */
+	uint64_t blocks;                 /* entries of the map */
 	uint64_t errors;
 };
 void device_get_stats(struct device *d, struct device_stats *ret);
+
+/* How many entries of the map are on the node; looks at each: some 100 ns. */
+size_t device_count_held(struct device *d);
 
 #endif

@@ -14,11 +14,19 @@
 
 #define STAGE_PREFIX "tmp."
 
+#define INDEX_FILE "next-index"
+#define INDEX_STEP 256 /* indexes set aside by one write of the file */
+
 struct images {
+	/* For one name at a time, so that what is on disk leads each to one
+	 * image at most; held over the writing, taken before the others. */
+	pthread_mutex_t naming;
+	pthread_mutex_t adding; /* protects next_index, index_limit; as above */
+	uint64_t next_index;
+	uint64_t index_limit; /* as the file has it: none above was given */
 	pthread_mutex_t lock; /* protects the list and what images.h says */
 	struct image *first;
 	size_t n;
-	uint64_t next_index;
 	char *dir;     /* ROOT/images */
 	char *run_dir; /* RUN/images */
 };
@@ -137,8 +145,6 @@ static void insert_locked(struct images *t, struct image *i)
 	i->next = t->first;
 	t->first = i;
 	t->n++;
-	if (i->state.index >= t->next_index)
-		t->next_index = i->state.index + 1;
 }
 
 static void load_one(struct images *t, const char *name)
@@ -164,6 +170,54 @@ static void load_one(struct images *t, const char *name)
 		return;
 	}
 	insert_locked(t, i);
+}
+
+/* ---------------------------------------------------------------- indexes --- */
+
+/*
+ * An index is not given twice, also when its image is gone and bootseerd was
+ * started anew: a descriptor that outlives a mount names the image by it, and
+ * must never lead to the bytes of another.
+ */
+static int load_indexes(struct images *t, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	const struct image *i;
+	unsigned long long n;
+	int rc = read_into(t->dir, INDEX_FILE, 64, &text, err);
+
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	/* A damaged one is as none: then those that are here count. */
+	if (rc == 0 && text.data && sscanf(text.data, "%llu", &n) == 1)
+		t->next_index = n;
+	for (i = t->first; i; i = i->next)
+		if (i->state.index >= t->next_index)
+			t->next_index = i->state.index + 1;
+	t->index_limit = t->next_index;
+	return 0;
+}
+
+static int take_index(struct images *t, uint64_t *ret, struct error *err)
+{
+	AUTO_FREE char *path = join(t->dir, INDEX_FILE);
+	char text[32];
+	int rc = 0;
+
+	if (!path)
+		return error_nomem(err);
+	pthread_mutex_lock(&t->adding);
+	if (t->next_index >= t->index_limit) {
+		snprintf(text, sizeof(text), "%llu\n",
+			 (unsigned long long)t->next_index + INDEX_STEP);
+		rc = fs_replace_file(path, text, strlen(text), 0600, err);
+		if (rc == 0)
+			t->index_limit = t->next_index + INDEX_STEP;
+	}
+	if (rc == 0)
+		*ret = t->next_index++;
+	pthread_mutex_unlock(&t->adding);
+	return rc;
 }
 
 /* What a crash left half made. */
@@ -204,6 +258,8 @@ int images_open(const char *root, const char *run, struct images **ret,
 	if (!t)
 		return error_nomem(err);
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_mutex_init(&t->naming, NULL);
+	pthread_mutex_init(&t->adding, NULL);
 	t->dir = join(root, "images");
 	t->run_dir = join(run, "images");
 	if (!t->dir || !t->run_dir)
@@ -214,6 +270,8 @@ int images_open(const char *root, const char *run, struct images **ret,
 		rc = fs_mkdir_p(t->run_dir, 0755, err);
 	if (rc == 0)
 		rc = load_all(t, err);
+	if (rc == 0)
+		rc = load_indexes(t, err);
 	if (rc < 0) {
 		images_close(t);
 		return rc;
@@ -233,6 +291,8 @@ void images_close(struct images *t)
 		image_destroy(i);
 	}
 	pthread_mutex_destroy(&t->lock);
+	pthread_mutex_destroy(&t->naming);
+	pthread_mutex_destroy(&t->adding);
 	free(t->dir);
 	free(t->run_dir);
 	free(t);
@@ -442,6 +502,7 @@ int image_set_name(struct image *i, const char *name, struct error *err)
 	bool was;
 	int rc = 0;
 
+	pthread_mutex_lock(&i->all->naming);
 	images_lock(i->all);
 	was = names_has(&i->state.names, name);
 	other = was ? NULL : find_locked(i->all, name);
@@ -460,6 +521,7 @@ int image_set_name(struct image *i, const char *name, struct error *err)
 		rc = save_state(other, other->dir, err);
 	if (rc == 0 && !was)
 		rc = save_state(i, i->dir, err);
+	pthread_mutex_unlock(&i->all->naming);
 	images_put(other);
 	return rc;
 }
@@ -533,9 +595,9 @@ int images_add(struct images *t, const char *staged, struct artifact *a,
 	i->state.host = strdup(host);
 	i->state.repo = strdup(repo);
 	i->state.plain_http = plain_http;
+	rc = take_index(t, &i->state.index, err);
 	images_lock(t);
-	i->state.index = t->next_index++;
-	if (t->n >= IMAGES_MAX)
+	if (rc == 0 && t->n >= IMAGES_MAX)
 		rc = error_set(err, ENOSPC,
 			       "the node has %u images already: remove some "
 			       "with 'bootseer node gc --images'",

@@ -21,10 +21,33 @@ bool mounted_stats(const struct mounted *m, struct device_stats *ret)
 	return true;
 }
 
+struct mounted *mounted_hold(struct image *i)
+{
+	struct mounted *m;
+
+	images_lock(i->all);
+	m = i->mounted && i->mounted->device ? i->mounted : NULL;
+	/* At once: the one writer comes when nobody finds it. */
+	if (m)
+		(void)pthread_rwlock_rdlock(&m->in_use);
+	images_unlock(i->all);
+	return m;
+}
+
+void mounted_release(struct mounted *m)
+{
+	if (m)
+		(void)pthread_rwlock_unlock(&m->in_use);
+}
+
 void mounted_free(struct mounted *m)
 {
 	if (!m)
 		return;
+	/* Nobody finds it any more; some may be looking at it still. */
+	(void)pthread_rwlock_wrlock(&m->in_use);
+	(void)pthread_rwlock_unlock(&m->in_use);
+	(void)pthread_rwlock_destroy(&m->in_use);
 	device_free(m->device);
 	if (m->pinned)
 		cache_unpin(m->node->cache, &m->map);
@@ -100,6 +123,7 @@ static int open_once(struct node *n, struct image *i, struct map_file *ret_meta,
 
 	if (!m)
 		return error_nomem(err);
+	(void)pthread_rwlock_init(&m->in_use, NULL);
 	m->node = n;
 	m->label = image_label(i);
 	if (!m->label)

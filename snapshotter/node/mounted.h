@@ -17,6 +17,7 @@ struct mounted {
 	bool pinned;
 	bool was_started; /* inside the gate: the page cache is not empty */
 	struct datapath_image image; /* for the data path */
+	pthread_rwlock_t in_use;     /* read: by those who look at it */
 };
 
 /* The image's files, checked, and fetched again when the disk lost them.  The
@@ -25,6 +26,11 @@ int mounted_open(struct node *n, struct image *i, struct map_file *ret_meta,
 		 struct mounted **ret, struct error *err) MUST_CHECK;
 void mounted_free(struct mounted *m); /* unmounted; NULL is allowed */
 DEFINE_AUTO(mounted)
+
+/* The lazy mount of an image, which stays until it is released, also when it is
+ * unmounted meanwhile; for what is quick and never waits.  NULL: none. */
+struct mounted *mounted_hold(struct image *i);
+void mounted_release(struct mounted *m); /* NULL is allowed */
 
 /* The device of a lazy mount. */
 int mounted_open_device(struct mounted *m, const struct image *i,

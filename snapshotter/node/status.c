@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/counter.h"
+#include "snapshotter/node/mounted.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/prefetch.h"
 
@@ -131,7 +132,17 @@ static void add_device_figures(struct figures *f, const struct device_stats *d)
 	f->fetched_bytes += d->fetched_bytes;
 	f->read_errors += d->errors;
 	f->blocks += d->blocks;
-	f->blocks_held += d->blocks_held;
+}
+
+/* Held, as the counting looks at each of its blocks and the lock is for all
+ * images. */
+static size_t count_held(struct image *i)
+{
+	struct mounted *m = mounted_hold(i);
+	size_t n = m ? device_count_held(m->device) : 0;
+
+	mounted_release(m);
+	return n;
 }
 
 static void add_image_figures(struct node *n, struct image *i,
@@ -148,6 +159,7 @@ static void add_image_figures(struct node *n, struct image *i,
 	else if (i->mounted)
 		f->images_complete++;
 	images_unlock(n->images);
+	f->blocks_held += count_held(i);
 }
 
 static int gather(struct node *n, struct figures *f, struct error *err)
@@ -220,7 +232,7 @@ static json_t *names_json(const struct names *l)
 	return list;
 }
 
-static json_t *device_json(const struct device_stats *d)
+static json_t *device_json(const struct device_stats *d, size_t held)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "reads",
 			 (json_int_t)d->reads, "read_bytes",
@@ -229,7 +241,7 @@ static json_t *device_json(const struct device_stats *d)
 			 (json_int_t)d->fetches, "fetched_bytes",
 			 (json_int_t)d->fetched_bytes, "errors",
 			 (json_int_t)d->errors, "blocks", (json_int_t)d->blocks,
-			 "blocks_held", (json_int_t)d->blocks_held);
+			 "blocks_held", (json_int_t)held);
 }
 
 static const char *mode_of(const struct image *i)
@@ -261,6 +273,7 @@ static json_t *image_json(struct node *n, struct image *i)
 {
 	AUTO_FREE char *label = image_label(i);
 	char id[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
+	size_t held = count_held(i);
 	struct device_stats d;
 	json_t *j;
 
@@ -276,7 +289,7 @@ static json_t *image_json(struct node *n, struct image *i)
 		      "names", names_json(&i->state.names), "users",
 		      names_json(&i->state.users));
 	if (j && i->mounted && mounted_stats(i->mounted, &d))
-		(void)json_object_set_new(j, "device", device_json(&d));
+		(void)json_object_set_new(j, "device", device_json(&d, held));
 	if (j && i->last_error_at)
 		(void)json_object_set_new(j, "last_error",
 					  json_pack("{s:I, s:i, s:o}", "at",

@@ -33,7 +33,7 @@ Test(device, any_range_reads_as_the_image_and_padding_as_zeros)
 	device_get_stats(n.dev[0], &st);
 	cr_expect_eq(st.reads, 201);
 	cr_expect_eq(st.blocks, 40);
-	cr_expect_eq(st.blocks_held, 40);
+	cr_expect_eq(device_count_held(n.dev[0]), 40);
 	cr_expect_eq(st.fetched_bytes, n.img.pack_size[0] + n.img.pack_size[1],
 		     "each stored byte once");
 	cr_expect_eq(st.fetches, count_reads(&n, 0));

@@ -64,7 +64,7 @@ Test(fetcher, prefetch_brings_all_in_few_long_requests)
 	cr_assert_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_COLD, NULL, &err), 0,
 		     "%s", err.msg);
 	device_get_stats(n.dev[0], &st);
-	cr_expect_eq(st.blocks_held, 40);
+	cr_expect_eq(device_count_held(n.dev[0]), 40);
 	cr_expect_leq(st.fetches, 8, "%zu", (size_t)st.fetches);
 	cr_expect_eq(st.fetched_bytes, n.img.pack_size[0] + n.img.pack_size[1]);
 	cr_assert_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_HOT, NULL, &err), 0);
@@ -84,7 +84,7 @@ Test(fetcher, prefetch_fetches_what_it_was_asked_for_and_no_more)
 	node_make(&n, &plain);
 	cr_assert_eq(fetch_blocks(&n, 0, 5, 3, SOURCE_HOT, NULL, &err), 0);
 	device_get_stats(n.dev[0], &st);
-	cr_expect_eq(st.blocks_held, 3);
+	cr_expect_eq(device_count_held(n.dev[0]), 3);
 	node_remove(&n);
 }
 
