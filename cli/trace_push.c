@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/trace.h"
@@ -53,6 +54,22 @@ static int check_image(const struct trace_place *p, const struct trace *t,
 			 is, p->ref, want);
 }
 
+/* Where it is pushed to is where it is of, when it does not say itself. */
+static int name_repo(const struct trace_place *p, struct trace *t,
+		     struct error *err)
+{
+	char *repo;
+
+	if (*t->info.repo || !p->repo)
+		return 0;
+	repo = strdup(p->repo);
+	if (!repo)
+		return error_nomem(err);
+	free(t->info.repo);
+	t->info.repo = repo;
+	return 0;
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct trace_where *w = config;
@@ -64,6 +81,8 @@ static int run(const void *config, char **args, struct error *err)
 		rc = load(w, p, args[1], &t, err);
 	if (rc == 0)
 		rc = check_image(p, t, err);
+	if (rc == 0)
+		rc = name_repo(p, t, err);
 	if (rc == 0)
 		rc = trace_store_put(p->store, t, err);
 	if (rc == 0)

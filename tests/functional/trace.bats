@@ -92,14 +92,16 @@ digest_of() # VERSION
 		cut -d' ' -f1)"
 }
 
-# A recording of the start of an image: two files, the second one PATH.
+# A recording of the start of an image: two files, the second one PATH; of the
+# repository IMAGE, if there is one.
 recording() # FILE VERSION WORKLOAD CREATED [PATH]
 {
 	local file=$1 image
 
 	image=$(digest_of "$2")
 	shift 2
-	"$BATS_TEST_DIRNAME/make-trace" "$image" "$@" >"$W/json"
+	"$BATS_TEST_DIRNAME/make-trace" "$image" "$1" "$2" \
+		"${3:-/bin/tool}" "${IMAGE:-}" >"$W/json"
 	bootseer trace merge -o "$file" "$W/json"
 }
 
@@ -288,6 +290,88 @@ trace() { local c=$1; shift; bootseer trace "$c" --plain-http "$@"; }
 	[[ $output == *"has no trace on this node"* ]]
 	trace rm --all "${root[@]}" "$image"
 	run -1 trace pull "${root[@]}" "$image"
+}
+
+# bootseer-registry, whose tokens are in files named after their roles.
+service()
+{
+	local role
+
+	for role in read write admin; do
+		echo "secret-$role" >"$W/$role"
+		printf '%s sha256:%s %s\n' "$role" \
+			"$(printf 'secret-%s' $role | sha256sum | cut -d' ' -f1)" \
+			"$role"
+	done >"$W/tokens"
+	mkfifo "$W/service"
+	"$BOOTSEER_BUILD/registry/bootseer-registry" --listen 127.0.0.1:0 \
+		--db "sqlite:$W/db" --tokens "$W/tokens" \
+		2>"$W/service" 3>&- &
+	PIDS+=($!)
+	wait_line "$W/service" 'ready port=([0-9]+)'
+	SERVICE=http://127.0.0.1:${BASH_REMATCH[1]}
+}
+
+# bootseer trace COMMAND at the service, with the token of ROLE.
+at_service() # ROLE COMMAND...
+{
+	local role=$1 command=$2
+
+	shift 2
+	bootseer trace "$command" --service "$SERVICE" \
+		--token-file "$W/$role" "$@"
+}
+
+@test "the trace service keeps what it is sent" {
+	service
+	a=reg.example/app@$(digest_of one) b=reg.example/app@$(digest_of two)
+	recording "$W/a" one train-1 "$(date +%s)"
+	at_service write push "$a" "$W/a"
+	run -0 at_service read ls --json "$a"
+	[ "$(jq -r '.[0] | "\(.workload) \(.runs) \(.ready_ms)"' \
+		<<<"$output")" = "train-1 1 1500" ]
+	run -0 at_service read show "$a"
+	[[ ${lines[-1]} == */bin/tool ]]
+	run -0 at_service read pull --workload eval-1 -o "$W/got" "$a"
+	[[ $output == *"of another workload of this image"* ]]
+	run -1 at_service read pull --exact --workload train-1 -o "$W/got" "$b"
+	[[ $output == *"$SERVICE"*404* ]]
+	at_service admin rm --workload train-1 "$a"
+	run -1 at_service admin rm --workload train-1 "$a"
+	[[ $output == *"no such trace"* ]]
+	run -0 at_service read ls "$a"
+	[ "${#lines[@]}" = 1 ]
+}
+
+@test "the next image inherits at the trace service" {
+	service
+	a=reg.example/app@$(digest_of one) b=reg.example/app@$(digest_of two)
+	recording "$W/a" one train-1 "$(date +%s)"
+	at_service write push "$a" "$W/a"
+	run -0 at_service read pull --workload train-1 -o "$W/got" "$b"
+	[[ $output == *"of another image of the repository"* ]]
+	run -0 at_service read ls --repository "$b"
+	[[ ${lines[1]} == train-1* ]]
+}
+
+@test "the trace service's refusals say why and what to do" {
+	service
+	a=reg.example/app@$(digest_of one)
+	recording "$W/a" one train-1 1700000000 /bin/a
+	recording "$W/b" one train-1 1700000001 /bin/b
+	run -1 bootseer trace push --service "$SERVICE" "$a" "$W/a"
+	[[ $output == *"$SERVICE"*401*--token-file* ]]
+	run -1 at_service read push "$a" "$W/a"
+	[[ $output == *403*"does not allow it"* ]]
+	run -1 at_service write rm --all "$a"
+	[[ $output == *403* ]]
+	run -1 at_service none push "$a" "$W/a"
+	[[ $output == *"$W/none"* ]]
+	bootseer trace merge -o "$W/ab" "$W/a" "$W/b"
+	run -1 at_service write push "$a" "$W/ab"
+	[[ $output == *"single ones"*"2 runs"* ]]
+	run -1 bootseer trace ls --service ftp://x "$a"
+	[[ $output == *https://HOST* ]]
 }
 
 @test "names in a trace cannot write to the terminal" {
