@@ -121,7 +121,8 @@ static int flush(struct pg_conn *p, int64_t deadline, struct error *err)
 static int collect(struct pg_conn *p, int sent, PGresult **ret,
 		   struct error *err)
 {
-	int64_t deadline = loop_clock_ns() + p->timeout_ns;
+	/* The server's own limits end first, and leave a connection that works. */
+	int64_t deadline = loop_clock_ns() + p->timeout_ns * 3 / 2;
 	PGresult *r, *last = NULL;
 	int rc = sent ? flush(p, deadline, err) : fail_conn(p, err);
 

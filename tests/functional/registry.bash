@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# bootseer-registry on both of its databases: a private PostgreSQL for the file,
+# a database of its own for each test and kind.
+
+program=${BOOTSEER_BUILD:?}/registry/bootseer-registry
+trace_make=$BOOTSEER_BUILD/tests/functional/trace-make
+A=sha256:$(printf 'a%.0s' {1..64})
+B=sha256:$(printf 'b%.0s' {1..64})
+
+# Until COMMAND succeeds, at most half a minute; no other wait is anywhere.
+wait_for() {
+	local end=$((SECONDS + 30))
+
+	until "$@"; do
+		((SECONDS < end)) || { echo "waited for: $*"; return 1; }
+		read -r -t 0.02 <> <(:) || :
+	done
+}
+
+# --- PostgreSQL ---------------------------------------------------------------
+
+pg_bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | tail -n 1)
+
+# It refuses to run as root.
+as_postgres() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
+
+pg_init() { # DIR
+	PG=$1
+	export PG
+	mkdir -p "$PG"
+	chown postgres "$PG"
+	(cd / && as_postgres "$pg_bin/initdb" -D "$PG/data" -A trust -U postgres \
+		--no-sync >"$PG.log" 2>&1)
+	pg_start
+}
+
+pg_is_up() { psql -qh "$PG" -U postgres -c 'SELECT 1' >/dev/null 2>&1; }
+
+pg_start() {
+	(cd / && exec setsid setpriv --reuid postgres --regid postgres --init-groups \
+		"$pg_bin/postgres" -D "$PG/data" -k "$PG" -c listen_addresses= \
+		-c fsync=off >>"$PG.log" 2>&1 3>&-) &
+	wait_for pg_is_up
+}
+
+pg_stop() {
+	local pid
+
+	pid=$(head -n 1 "$PG/data/postmaster.pid")
+	kill -INT "$pid"
+	wait_for test ! -e "$PG/data/postmaster.pid"
+}
+
+pg_do() { psql -qtAh "$PG" -U postgres -v ON_ERROR_STOP=1 "$@"; } # DB -c SQL
+
+# --- the service --------------------------------------------------------------
+
+services=()
+
+# Each of the words with a fresh database of either kind in $DB.
+on_each_db() { # COMMAND...
+	for kind in sqlite postgresql; do
+		echo "== $kind"
+		W=$BATS_TEST_TMPDIR/$kind
+		mkdir -p "$W"
+		if [ "$kind" = sqlite ]; then
+			DB=sqlite:$W/registry.db
+		else
+			db_name=t$BATS_TEST_NUMBER
+			pg_do postgres -c "CREATE DATABASE $db_name"
+			DB="postgresql:///$db_name?host=$PG&user=postgres"
+		fi
+		"$@"
+		stop_all
+	done
+}
+
+# Its base address is then in $U and its process in $pid.
+service() { # OPTION...
+	local log
+
+	log=$(mktemp "$W/log.XXXXXX")
+	"$program" --listen 127.0.0.1:0 --db "$DB" "$@" 2>"$log" 3>&- &
+	pid=$!
+	services+=("$pid")
+	LOG=$log
+	wait_for is_ready
+	U=http://127.0.0.1:$(sed -n 's/.* ready port=\([0-9]*\).*/\1/p' "$log")
+}
+
+is_ready() {
+	grep -q ' ready port=' "$LOG" && return
+	kill -0 "$pid" && return 1
+	cat "$LOG"
+	exit 1
+}
+
+stop_all() {
+	local p
+
+	for p in "${services[@]}"; do
+		kill "$p" 2>/dev/null || continue
+		wait "$p"
+	done
+	services=()
+}
+
+end_service() { # SIGNAL
+	kill "-$1" "$pid"
+	wait "$pid" || [ "$1" = KILL ]
+	services=()
+}
+
+# --- requests -----------------------------------------------------------------
+
+# Status in $code, headers in $H, body in $O.
+ask() { # CURL-OPTION... URL
+	H=$W/headers O=$W/body
+	: >"$O"
+	code=$(curl -sS -m 20 -D "$H" -o "$O" -w '%{http_code}' "$@")
+}
+
+header() { sed -n "s/^$1: \(.*\)\r\$/\1/Ip" "$H"; } # NAME
+
+# recording IMAGE WORKLOAD REPO ENTRIES COMMON SEED: a file's name
+recording() {
+	local f=$W/trace.$1.$2.$4.$5.$6
+
+	"$trace_make" "$@" >"$f"
+	echo "$f"
+}
+
+post() { # FILE NODE IMAGE WORKLOAD REPO
+	ask --data-binary "@$1" -H "Bootseer-Node: $2" ${TOKEN:+-H} \
+		${TOKEN:+"Authorization: Bearer $TOKEN"} \
+		"$U/v1/traces/$3?workload=$4&repo=$5"
+}
+
+# The entries of a start's list.
+entries() { # IMAGE WORKLOAD
+	curl -fsS -m 20 -H 'Accept: application/json' \
+		"$U/v1/traces/$1?workload=$2" | jq '.entries | length'
+}
+
+metric() { curl -fsS -m 20 "$U/metrics" | sed -n "s/^bootseer_registry_$1 //p"; }

@@ -1,0 +1,584 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseer-registry: the same on SQLite and on a real PostgreSQL.
+
+bats_require_minimum_version 1.5.0
+
+setup_file()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	PGTMP=$(mktemp -d /tmp/registry.XXXXXX)
+	export PGTMP
+	chmod 755 "$PGTMP"
+	pg_init "$PGTMP/pg"
+}
+
+teardown_file()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	pg_stop
+	rm -rf "$PGTMP"
+}
+
+setup() { . "$BATS_TEST_DIRNAME/registry.bash"; }
+
+teardown()
+{
+	local p
+
+	for p in "${services[@]}"; do
+		kill -KILL "$p" 2>/dev/null || :
+	done
+	[ -n "${BATS_TEST_COMPLETED:-}" ] || sed 's/^/# /' "$W"/log.* >&3
+}
+
+one_recording()
+{
+	service
+	ask "$U/v1/traces/$A?workload=train"
+	[ "$code" = 404 ]
+	[ "$(header Bootseer-Wanted)" = 1 ]
+	jq -e '.error.code == "no_trace"' "$O"
+
+	f=$(recording "$A" train host/app 500 500 x)
+	post "$f" n1 "$A" train host/app
+	[ "$code" = 202 ]
+	jq -e '.status == "stored"' "$O"
+	ask "$U/v1/traces/$A?workload=train&repo=host/app"
+	[ "$code" = 200 ]
+	[ "$(header Bootseer-Match)" = own ]
+	[ "$(header Bootseer-Runs)" = 1 ]
+	[ "$(header Bootseer-Wanted)" = 1 ]
+	[ "$(header Content-Type)" = application/vnd.bootseer.trace.v1 ]
+	etag=$(header ETag)
+	ask -H "If-None-Match: $etag" "$U/v1/traces/$A?workload=train"
+	[ "$code" = 304 ]
+	[ ! -s "$O" ]
+	ask -I "$U/v1/traces/$A?workload=train"
+	[ "$code" = 200 ]
+	[ "$(entries "$A" train)" = 500 ]
+
+	ask "$U/v1/traces/$A"
+	jq -e '.traces | length == 1 and .[0].runs == 1 and
+		.[0].entries == 500 and .[0].ready_ms == 8000 and
+		.[0].wanted and .[0].repo == "host/app"' "$O"
+	ask "$U/v1/traces?repo=host/app"
+	jq -e '.traces | length == 1' "$O"
+	ask -X DELETE "$U/v1/traces/$A?workload=other"
+	jq -e '.removed == 0' "$O"
+	ask -X DELETE "$U/v1/traces/$A"
+	jq -e '.removed == 1' "$O"
+	ask "$U/v1/traces/$A?workload=train"
+	[ "$code" = 404 ]
+}
+
+@test "a recording comes back as a hot list, until it is deleted" {
+	on_each_db one_recording
+}
+
+votes()
+{
+	service
+	for n in 1 2 3 4; do
+		f=$(recording "$A" train h/app 300 300 x)
+		post "$f" "good$n" "$A" train h/app
+	done
+	f=$(recording "$A" train h/app 5000 100 evil)
+	post "$f" evil "$A" train h/app
+	[ "$code" = 202 ]
+	# Nothing of the one that differs is in, nothing that it left out is.
+	[ "$(entries "$A" train)" = 300 ]
+	ask "$U/v1/traces/$A?workload=train"
+	[ "$(header Bootseer-Runs)" = 5 ]
+	[ -z "$(header Bootseer-Wanted)" ]
+	# A second vote of a node takes the place of its first.
+	wait_for voted_again
+	ask "$U/v1/traces/$A"
+	jq -e '.traces[0].runs == 5' "$O"
+	[ "$(metric recordings_replaced_total)" = 1 ]
+}
+
+voted_again()
+{
+	post "$f" evil "$A" train h/app
+	[ "$code" != 429 ] || { [ "$(header Retry-After)" = 1 ]; return 1; }
+	jq -e '.status == "replaced"' "$O"
+}
+
+@test "one hostile node decides nothing against four others" {
+	on_each_db votes
+}
+
+relatives()
+{
+	service
+	post "$(recording "$A" train h/app 50 50 x)" n1 "$A" train h/app
+	post "$(recording "$A" eval h/app 40 40 x)" n1 "$A" eval h/app
+	while read -r want url; do
+		echo "$want $url"
+		ask "$U/v1/traces/$url"
+		case $want in
+		none) [ "$code" = 404 ] ;;
+		*) [ "$(header Bootseer-Match)" = "$want" ] ;;
+		esac
+	done <<-END
+		own $A?workload=train
+		own $A?workload=train&repo=h/mirror
+		relative $B?workload=train&repo=h/app
+		workload $A?workload=other
+		far $B?workload=other&repo=h/app
+		none $B?workload=train
+		none $B?workload=train&repo=h/app&exact=1
+		none $A?workload=other&repo=h/app&exact=1
+	END
+	# Wanted is what was asked for, not what was found.
+	ask "$U/v1/traces/$B?workload=train&repo=h/app"
+	[ "$(header Bootseer-Wanted)" = 1 ]
+}
+
+@test "the nearest relative is found" {
+	on_each_db relatives
+}
+
+hostile()
+{
+	service --trace-max 128K --max-node-hourly 5
+	good=$(recording "$A" train h/app 100 100 x)
+	post "$good" n1 "$A" train h/app
+	head -c 300 "$good" >"$W/cut"
+	head -c 3000 /dev/urandom >"$W/noise"
+	: >"$W/empty"
+	for bad in "$W/cut" "$W/noise" "$W/empty"; do
+		post "$bad" n2 "$A" train h/app
+		[ "$code" = 400 ]
+	done
+	post "$good" n2 "$B" train h/app
+	[ "$code" = 400 ]
+	grep -q "is of image" "$O"
+	post "$good" n2 "$A" other h/app
+	[ "$code" = 400 ]
+	post "$good" n2 "$A" train h/other
+	[ "$code" = 400 ]
+	head -c 200000 /dev/zero >"$W/large"
+	post "$W/large" n2 "$A" train h/app
+	[ "$code" = 413 ]
+	ask -X POST -T - -H 'Bootseer-Node: n2' "$U/v1/traces/$A?workload=train" \
+		<"$good"
+	[ "$code" = 411 ]
+	# A flood of starts of one node ends; others go on.
+	for i in {1..5}; do
+		post "$(recording "$A" "w$i" - 10 10 x)" evil "$A" "w$i" h/app
+		[ "$code" = 202 ]
+	done
+	f=$(recording "$A" w6 - 10 10 x)
+	post "$f" evil "$A" w6 h/app
+	[ "$code" = 429 ]
+	[ "$(header Retry-After)" -gt 1 ]
+	post "$f" n3 "$A" w6 h/app
+	[ "$code" = 202 ]
+	[ "$(entries "$A" train)" = 100 ]
+	[ "$(metric recordings_too_many_total)" = 1 ]
+	[ "$(metric body_bytes)" = 0 ]
+}
+
+@test "bad and hostile recordings are refused, the good one stays" {
+	on_each_db hostile
+}
+
+bounds()
+{
+	local i
+
+	service --trace-max 64K --max-repo-bytes 256K --max-bytes 1M
+	post "$(recording "$A" train h/app 100 100 x)" n1 "$A" train h/app
+	[ "$(entries "$A" train)" = 100 ]
+	# Each of another node and for another start, about 30 KB.
+	for i in {1..30}; do
+		post "$(recording "$A" "w$i" - 800 800 x)" "evil$i" "$A" \
+			"w$i" h/app
+		[ "$code" = 202 ]
+	done
+	[ "$(metric evicted_total)" -gt 10 ]
+	ask "$U/v1/traces?repo=h/app"
+	jq -e '[.traces[].bytes] | add <= 262144' "$O"
+	[ "$(entries "$A" train)" = 100 ]
+}
+
+@test "a repository that is full gives what nobody asked for" {
+	on_each_db bounds
+}
+
+total_bound()
+{
+	local i
+
+	service --trace-max 64K --max-repo-bytes 256K --max-bytes 1M
+	post "$(recording "$A" train h/good 100 100 x)" n1 "$A" train h/good
+	for i in {1..48}; do
+		post "$(recording "$A" "w$i" - 800 800 x)" "n$i" "$A" "w$i" \
+			"h/evil$((i / 8))"
+	done
+	wait_for total_is_bounded
+	[ "$(entries "$A" train)" = 100 ]
+}
+
+total_is_bounded()
+{
+	local n
+
+	n=$(metric recording_bytes)
+	[ "$(metric evicted_total)" -gt 0 ] && ((n > 0 && n <= 1048576))
+}
+
+@test "when all is full the largest repository pays" {
+	on_each_db total_bound
+}
+
+expiry()
+{
+	service
+	post "$(recording "$A" train h/app 10 10 x)" n1 "$A" train h/app
+	stop_all
+	service --retention 2160h
+	[ "$(entries "$A" train)" = 10 ]
+	stop_all
+	# As if it was asked for half a year ago.
+	if [ "$kind" = sqlite ]; then
+		python3 -c 'import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as c:
+	c.execute("UPDATE start SET used = used - 180 * 86400")' "$W/registry.db"
+	else
+		pg_do "$db_name" -c 'UPDATE start SET used = used - 180 * 86400'
+	fi
+	service --retention 2160h
+	wait_for test "$(metric evicted_total)" -eq 1 ||
+		wait_for expired
+	ask "$U/v1/traces/$A?workload=train"
+	[ "$code" = 404 ]
+}
+
+expired() { [ "$(metric evicted_total)" -eq 1 ]; }
+
+@test "what nobody asks for any more is forgotten" {
+	on_each_db expiry
+}
+
+# Recordings of many nodes, one after the other, until the service is gone.
+flood()
+{
+	local i=0
+
+	while curl -fsS -m 5 --data-binary "@$1$((i % 7))" \
+		-H "Bootseer-Node: $round.$i" -o "$W/x" 2>"$W/flood.err" \
+		"$U/v1/traces/$A?workload=w$((i % 7))&repo=h/app"; do
+		i=$((i + 1))
+		echo "$i" >"$W/flooded"
+	done
+}
+
+killed()
+{
+	local round
+
+	for round in 1 2 3; do
+		service
+		for i in {0..6}; do
+			mv "$(recording "$A" "w$i" - 3000 3000 x)" "$W/f$i"
+		done
+		rm -f "$W/flooded"
+		flood "$W/f" &
+		flooder=$!
+		wait_for test -s "$W/flooded"
+		end_service KILL
+		wait "$flooder"
+	done
+	service
+	ask "$U/v1/traces/$A"
+	# What was answered is there.
+	jq -e --argjson n "$(cat "$W/flooded")" '[.traces[].runs] |
+		add >= ([$n, 200] | min)' "$O"
+	[ "$(entries "$A" w0)" = 3000 ]
+	if [ "$kind" = sqlite ]; then
+		stop_all
+		python3 -c 'import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0])' \
+			"$W/registry.db" | grep -qx ok
+	fi
+}
+
+@test "kill -9 in the middle of writing loses nothing that was answered" {
+	on_each_db killed
+}
+
+# Hold all writers off until a line comes: the process is then in $holder.
+hold_lock()
+{
+	rm -f "$W/held"
+	mkfifo "$W/release"
+	if [ "$kind" = sqlite ]; then
+		python3 -c 'import sqlite3, sys
+c = sqlite3.connect(sys.argv[1], isolation_level=None)
+c.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w").close()
+open(sys.argv[3]).read()
+c.execute("ROLLBACK")' "$W/registry.db" "$W/held" "$W/release" 3>&- &
+	else
+		pg_do "$db_name" -c 'BEGIN' \
+			-c 'LOCK TABLE start IN EXCLUSIVE MODE' \
+			-c "\\! touch $W/held; cat $W/release" -c 'ROLLBACK' 3>&- &
+	fi
+	holder=$!
+	wait_for test -e "$W/held"
+}
+
+contention()
+{
+	service --db-timeout 300ms
+	f=$(recording "$A" train h/app 10 10 x)
+	post "$f" n1 "$A" train h/app
+	hold_lock
+	post "$f" n2 "$A" train h/app
+	[ "$code" = 503 ]
+	[ "$(header Retry-After)" = 1 ]
+	# Readers do not care.
+	[ "$(entries "$A" train)" = 10 ]
+	ask "$U/readyz"
+	[ "$code" = 200 ]
+	echo >"$W/release"
+	wait "$holder"
+	post "$f" n2 "$A" train h/app
+	[ "$code" = 202 ]
+}
+
+@test "a lock that others hold is waited for, but not for ever" {
+	on_each_db contention
+}
+
+@test "two replicas on one PostgreSQL merge the same list" {
+	kind=postgresql W=$BATS_TEST_TMPDIR
+	pg_do postgres -c 'CREATE DATABASE two'
+	DB="postgresql:///two?host=$PG&user=postgres"
+	service
+	U1=$U pid1=$pid
+	service
+	U2=$U
+	f=$(recording "$A" train h/app 1000 1000 x)
+	for i in {1..24}; do
+		to=$([ $((i % 2)) = 0 ] && echo "$U1" || echo "$U2")
+		curl -fsS -m 20 --data-binary "@$f" -H "Bootseer-Node: n$i" \
+			-o "$W/post.$i" "$to/v1/traces/$A?workload=train&repo=h/app" &
+		curl -sS -m 20 -o "$W/get.$i" "$to/v1/traces/$A?workload=train" &
+		clients+=("$!")
+	done
+	wait "${clients[@]}"
+	wait_for same_list
+	U=$U1
+	[ "$(entries "$A" train)" = 1000 ]
+	# One goes, the other has everything.
+	kill -KILL "$pid1"
+	U=$U2
+	[ "$(entries "$A" train)" = 1000 ]
+}
+
+same_list()
+{
+	ask "$U1/v1/traces/$A?workload=train"
+	local one runs
+
+	one=$(header ETag) runs=$(header Bootseer-Runs)
+	ask "$U2/v1/traces/$A?workload=train"
+	[ "$runs" = 24 ] && [ "$one" = "$(header ETag)" ]
+}
+
+@test "PostgreSQL may be restarted underneath" {
+	kind=postgresql W=$BATS_TEST_TMPDIR
+	PG_FILE=$PG
+	pg_init "$PGTMP/again"
+	DB="postgresql:///postgres?host=$PG&user=postgres"
+	service --db-timeout 500ms
+	f=$(recording "$A" train h/app 100 100 x)
+	post "$f" n1 "$A" train h/app
+	[ "$code" = 202 ]
+	pg_stop
+	ask "$U/readyz"
+	[ "$code" = 503 ]
+	ask "$U/healthz"
+	[ "$code" = 200 ]
+	post "$f" n2 "$A" train h/app
+	[ "$code" = 503 ]
+	pg_start
+	wait_for is_ready_again
+	post "$f" n2 "$A" train h/app
+	[ "$code" = 202 ]
+	[ "$(entries "$A" train)" = 100 ]
+	stop_all
+	pg_stop
+	PG=$PG_FILE
+}
+
+is_ready_again()
+{
+	ask "$U/readyz"
+	[ "$code" = 200 ]
+}
+
+@test "tokens bound what is seen and changed, and are read again" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	line() { echo "$1 sha256:$(printf %s "$2" | sha256sum | cut -c1-64) ${*:3}"; }
+	{ line all root-token read,write,admin
+	  line reader read-token read
+	  line team team-token read,write repo=h/team
+	  line one node-token write node=n1; } >"$W/tokens"
+	service --tokens "$W/tokens"
+	f=$(recording "$A" train - 10 10 x)
+	as() { TOKEN=$1; shift; post "$f" "$@"; }
+	as '' n1 "$A" train h/app
+	[ "$code" = 401 ]
+	[ "$(header WWW-Authenticate)" = Bearer ]
+	as wrong n1 "$A" train h/app
+	[ "$code" = 401 ]
+	as read-token n1 "$A" train h/app
+	[ "$code" = 403 ]
+	as team-token n1 "$A" train h/app
+	[ "$code" = 403 ]
+	as team-token n1 "$A" train h/team/app
+	[ "$code" = 202 ]
+	as node-token n2 "$A" train h/app
+	[ "$code" = 403 ]
+	as node-token n1 "$A" train h/app
+	[ "$code" = 202 ]
+	ask -H 'Authorization: Bearer team-token' "$U/v1/traces/$A"
+	jq -e '.traces | length == 1 and .[0].repo == "h/team/app"' "$O"
+	ask -H 'Authorization: Bearer root-token' "$U/v1/traces/$A"
+	jq -e '.traces | length == 2' "$O"
+	ask -H 'Authorization: Bearer team-token' "$U/v1/traces?repo=h/app"
+	[ "$code" = 403 ]
+	ask -X DELETE -H 'Authorization: Bearer team-token' "$U/v1/traces/$A"
+	[ "$code" = 403 ]
+	ask "$U/healthz"
+	[ "$code" = 200 ]
+	# A file that is wrong changes nothing; a right one does.
+	echo nonsense >>"$W/tokens"
+	kill -HUP "$pid"
+	wait_for grep -q 'reload failed' "$LOG"
+	ask -H 'Authorization: Bearer read-token' "$U/metrics"
+	[ "$code" = 200 ]
+	line new new-token read >"$W/tokens"
+	kill -HUP "$pid"
+	wait_for grep -q 'reloaded what' "$LOG"
+	ask -H 'Authorization: Bearer read-token' "$U/metrics"
+	[ "$code" = 401 ]
+	ask -H 'Authorization: Bearer new-token' "$U/metrics"
+	[ "$code" = 200 ]
+	! grep -q 'token-\|-token' "$LOG"
+}
+
+@test "TLS: a client that trusts the authority is served, another is not" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority \
+		-keyout "$W/ca.key" -out "$W/ca.pem" 2>/dev/null
+	openssl req -newkey rsa:2048 -nodes -subj /CN=service \
+		-keyout "$W/key.pem" -out "$W/csr.pem" 2>/dev/null
+	openssl x509 -req -in "$W/csr.pem" -CA "$W/ca.pem" -CAkey "$W/ca.key" \
+		-days 2 -extfile <(echo subjectAltName=IP:127.0.0.1) \
+		-out "$W/cert.pem" 2>/dev/null
+	service --tls-cert "$W/cert.pem" --tls-key "$W/key.pem"
+	U=https${U#http}
+	f=$(recording "$A" train h/app 3000 3000 x)
+	ask --cacert "$W/ca.pem" --data-binary "@$f" -H 'Bootseer-Node: n1' \
+		"$U/v1/traces/$A?workload=train&repo=h/app"
+	[ "$code" = 202 ]
+	ask --cacert "$W/ca.pem" -H 'Accept: application/json' \
+		"$U/v1/traces/$A?workload=train"
+	[ "$(jq '.entries | length' "$O")" = 3000 ]
+	run curl -sS -m 10 "$U/healthz"
+	[ "$status" -eq 60 ]
+	run curl -sS -m 10 --cacert "$W/ca.pem" --tls-max 1.1 "$U/healthz"
+	[ "$status" -ne 0 ]
+	run curl -sS -m 10 "http${U#https}/healthz"
+	[ "$status" -ne 0 ]
+	kill -HUP "$pid"
+	wait_for grep -q 'reloaded what' "$LOG"
+	ask --cacert "$W/ca.pem" "$U/metrics"
+	[ "$(sed -n 's/^bootseer_registry_tls_failures_total //p' "$O")" -ge 1 ]
+}
+
+@test "slow, silent and too many clients hold no place for ever" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	service --max-connections 16 --request-timeout 300ms --idle-timeout 300ms \
+		--body-memory 1M --trace-max 1M --max-repo-bytes 4M
+	python3 "$BATS_TEST_DIRNAME/http-limits.py" "${U##*:}"
+	[ "$(metric body_bytes)" = 0 ]
+	[ "$(metric connections)" -le 16 ]
+}
+
+@test "SIGTERM answers what is under way" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	service --db-timeout 20s
+	f=$(recording "$A" train h/app 10 10 x)
+	hold_lock
+	curl -sS -m 20 --data-binary "@$f" -H "Bootseer-Node: n1" -o "$W/late" \
+		"$U/v1/traces/$A?workload=train&repo=h/app" 3>&- &
+	client=$!
+	wait_for request_is_in
+	kill "$pid"
+	wait_for grep -q 'ending' "$LOG"
+	echo >"$W/release"
+	wait "$holder"
+	wait "$client"
+	jq -e '.status == "stored"' "$W/late"
+	wait "$pid"
+	services=()
+}
+
+request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_bytes_total)" -gt 900 ]; }
+
+@test "the service is what its OpenAPI description says" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	echo "all sha256:$(printf t | sha256sum | cut -c1-64) read,write,admin" \
+		>"$W/tokens"
+	service --tokens "$W/tokens"
+	python3 "$BATS_TEST_DIRNAME/openapi-check.py" "$U" t
+	# The document lists the same operations.
+	curl -fsS "$U/v1/openapi.json" | jq -r '.paths | keys[]' |
+		while read -r path; do
+			grep -qF "${path/\{digest\}/DIGEST}" \
+				"$BATS_TEST_DIRNAME/../../docs/registry-api.md"
+		done
+}
+
+@test "settings that are not safe or cannot work are refused" {
+	W=$BATS_TEST_TMPDIR
+	run -2 "$program" --listen 0.0.0.0:0
+	[[ $output == *--tokens* ]]
+	run -2 "$program" --tls-cert x
+	run -2 "$program" --body-memory 1M --trace-max 4M
+	run -1 "$program" --listen 127.0.0.1:0 --db mysql://x
+	[[ $output == *postgresql* ]]
+	run -1 "$program" --listen nowhere --insecure-no-auth \
+		--db "sqlite:$W/registry.db"
+	run -1 "$program" --listen 127.0.0.1:0 --db "sqlite:$W/r.db" \
+		--tokens "$W/none"
+	"$program" --config "$BATS_TEST_DIRNAME/../../deploy/registry.conf" \
+		--check-config
+	"$program" --list-metrics | grep -q bootseer_registry_merges_total
+}
+
+newer()
+{
+	service
+	stop_all
+	if [ "$kind" = sqlite ]; then
+		python3 -c 'import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as c:
+	c.execute("UPDATE schema_version SET version = 99")' "$W/registry.db"
+	else
+		pg_do "$db_name" -c 'UPDATE schema_version SET version = 99'
+	fi
+	run -1 "$program" --listen 127.0.0.1:0 --db "$DB"
+	[[ $output == *'version 99'* ]]
+}
+
+@test "a database of a newer version is left alone" {
+	on_each_db newer
+}
