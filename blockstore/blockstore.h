@@ -14,6 +14,7 @@
 
 #include "common/digest.h"
 #include "common/error.h"
+#include "common/pace.h"
 
 /* ------------------------------------------------------------ block map --- */
 
@@ -124,6 +125,8 @@ struct source_req {
 	size_t n_blocks;
 	enum source_priority priority;
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 is none */
+	struct pace *pace;   /* how much of the link it may take, and
+	                          * whether it is still wanted; may be NULL */
 };
 
 /*
@@ -166,6 +169,8 @@ struct source {
  *   -EACCES     the credentials do not allow it
  *   -EBADMSG    the bytes do not match the digest
  *   -ERANGE     the range lies outside the object
+ *   -ECANCELED  its pace became PACE_STOP; an origin sees that soon, also
+ *               while no bytes come
  *   -ETIMEDOUT, -EIO, -ENOMEM, or what the sink returned
  */
 int source_read(struct source *s, const struct source_req *req,
@@ -182,16 +187,7 @@ DEFINE_AUTO(source)
 int posix_source_new(const char *path, struct source **ret,
 		     struct error *err) MUST_CHECK;
 
-/* Filters; each takes `next`, also when it fails. */
-
-/* Try again after -EIO and -ETIMEDOUT, from the first byte not yet delivered. */
-struct retry_config {
-	unsigned int attempts;   /* in all, 1..100 */
-	uint32_t backoff_ms;     /* doubled each time, up to backoff_max_ms */
-	uint32_t backoff_max_ms; /* with random jitter of half of it */
-};
-int retry_source_new(struct source *next, const struct retry_config *cfg,
-		     struct source **ret, struct error *err) MUST_CHECK;
+/* A filter; takes `next`, also when it fails. */
 
 /* Unpack and check each block of req->blocks (which must be set). */
 int verify_source_new(struct source *next, struct source **ret,

@@ -95,6 +95,25 @@ static void leave_flights(struct device *dev)
 	}
 }
 
+/* With the lock, released meanwhile: who still waits gets no bytes.  Nobody
+ * begins a read any more. */
+static void fail_reads(struct device *dev)
+{
+	struct fetcher *f = dev->f;
+	struct error err = ERROR_INIT;
+	struct pending *p;
+
+	(void)error_set(&err, EIO, "image %s: it is being unmounted",
+			dev->label);
+	do {
+		TAILQ_FOREACH(p, &f->deadlines, by_deadline)
+		if (p->dev == dev && p->rc == 0)
+			break;
+		if (p)
+			pending_fail(f, p, -EIO, &err);
+	} while (p);
+}
+
 void device_free(struct device *dev)
 {
 	struct fetcher *f;
@@ -103,9 +122,11 @@ void device_free(struct device *dev)
 		return;
 	f = dev->f;
 	(void)pthread_mutex_lock(&f->lock);
-	dev->closing = true;
-	while (dev->n_reads || dev->n_transfers)
+	fail_reads(dev);
+	while (dev->n_reads || dev->n_transfers) {
+		transfers_stop(f, dev, true);
 		(void)pthread_cond_wait(&f->quiet, &f->lock);
+	}
 	leave_flights(dev);
 	(void)pthread_mutex_unlock(&f->lock);
 	release(dev);

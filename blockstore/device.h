@@ -32,14 +32,15 @@ struct device;
 
 /*
  * The virtual data device of one image.  `packs` are n_packs sources of stored
- * bytes (registry > retry), in the map's order; the device takes them, wraps
+ * bytes, in the map's order; the device takes them, wraps
  * each in verify, and owns them from here, also when this fails.  `map` is
  * borrowed until device_free().
  */
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	       struct source **packs, struct device **ret,
 	       struct error *err) MUST_CHECK;
-/* Waits for its reads; device_fetch_list() calls must have returned. */
+/* Fails its reads that still wait, with -EIO; no read may begin and no
+ * device_fetch_list() be under way.  Does not wait for a registry. */
 void device_free(struct device *d);
 
 /* One read; the caller owns it and its buffer until `done`. */

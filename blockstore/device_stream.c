@@ -36,6 +36,14 @@ static void grow_window(struct device *dev, struct stream *s)
 	s->window = s->window > max / 2 ? max : s->window * 2;
 }
 
+/* Windows that are still coming though their readers have what they wanted.
+ * Many of them make the next reader wait, and say that windows help little. */
+static unsigned int n_windows(const struct device *dev)
+{
+	return dev->n_urgent > dev->n_awaited ? dev->n_urgent - dev->n_awaited
+					      : 0;
+}
+
 uint32_t stream_window(struct device *dev, size_t index,
 		       struct stream **ret_stream, bool *ret_sequential)
 {
@@ -52,7 +60,7 @@ uint32_t stream_window(struct device *dev, size_t index,
 	}
 	s->stamp = ++dev->stamp;
 	*ret_stream = s;
-	return s->window;
+	return *ret_sequential ? s->window : s->window / (1 + n_windows(dev));
 }
 
 /* Ask for the window at `index`, for nobody yet. */

@@ -19,13 +19,28 @@ int64_t fetcher_now_ns(void)
 	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
+/*
+ * May a transfer for a reader of `dev` begin?  No device takes more than half of
+ * the threads that the others leave, so that those of a registry that does not
+ * answer are never all.
+ */
+static bool may_begin(const struct fetcher *f, const struct device *dev)
+{
+	unsigned int left = f->cfg.threads - (f->n_awaited - dev->n_awaited);
+
+	return dev->n_awaited < (left + 1) / 2;
+}
+
 /* What a free thread does next; NULL: nothing, for now. */
 static struct flight *pick(struct fetcher *f)
 {
-	struct flight *fl = TAILQ_FIRST(&f->queue[SOURCE_DEMAND]);
+	struct flight *fl;
 
-	if (fl || f->n_bulk >= f->max_bulk)
+	TAILQ_FOREACH(fl, &f->queue[SOURCE_DEMAND], queue)
+	if (may_begin(f, fl->dev))
 		return fl;
+	if (f->n_bulk >= f->max_bulk)
+		return NULL;
 	fl = TAILQ_FIRST(&f->queue[SOURCE_HOT]);
 	return fl ? fl : TAILQ_FIRST(&f->queue[SOURCE_COLD]);
 }
@@ -119,6 +134,7 @@ static void init(struct fetcher *f)
 	(void)pthread_mutex_init(&f->lock, NULL);
 	(void)pthread_cond_init(&f->work, NULL);
 	(void)pthread_cond_init(&f->timer, &monotonic);
+	(void)pthread_cond_init(&f->way, &monotonic);
 	(void)pthread_cond_init(&f->quiet, NULL);
 	(void)pthread_condattr_destroy(&monotonic);
 	TAILQ_INIT(&f->deadlines);
@@ -138,6 +154,7 @@ static void stop_threads(struct fetcher *f, bool has_timer)
 		(void)pthread_join(f->threads[i].id, NULL);
 	if (has_timer)
 		(void)pthread_join(f->timer_thread, NULL);
+	(void)pthread_cond_destroy(&f->way);
 	(void)pthread_cond_destroy(&f->quiet);
 	(void)pthread_cond_destroy(&f->timer);
 	(void)pthread_cond_destroy(&f->work);

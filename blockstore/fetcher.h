@@ -8,6 +8,7 @@
  *   device_stream.c     sequential readers, and reading ahead of them
  *   fetcher.c           threads, queues, deadlines
  *   fetcher_flight.c    blocks under way, and who waits for them
+ *   fetcher_pace.c      which transfers give way to which
  *   fetcher_transfer.c  one request to a source: its range, and its bytes
  *
  * A *flight* is one block that somebody waits for or that is being fetched:
@@ -87,12 +88,16 @@ TAILQ_HEAD(flight_queue, flight);
 
 struct transfer {
 	struct source_sink sink;
+	struct pace pace;
 	struct fetcher *f;
-	struct device *dev;
+	struct device *dev; /* NULL: none is under way */
 	enum source_priority priority;
-	size_t n, next; /* flights, and the first one not delivered */
-	bool joined;    /* a reader waits for a flight in a bulk transfer */
-	bool cut;       /* stopped by us for the sake of a reader */
+	atomic_bool is_awaited; /* a reader waits for a flight that is left */
+	atomic_bool is_moving;  /* and bytes are coming: others give way */
+	atomic_bool stop;       /* what is left is not wanted any more */
+	size_t n, next;         /* flights, and the first one not delivered */
+	bool joined; /* a reader waits for a flight in a bulk transfer */
+	bool cut;    /* stopped by us for the sake of a reader */
 	struct flight *flights[TRANSFER_BLOCKS_MAX];
 	struct block blocks[TRANSFER_BLOCKS_MAX];
 };
@@ -109,10 +114,16 @@ struct fetcher {
 	unsigned int
 		max_bulk;  /* ... and their bound: the rest is for readers */
 	uint64_t n_ranges; /* numbers given so far */
+	unsigned int n_awaited; /* transfers that readers wait for */
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
 	TAILQ_HEAD(, pending) deadlines; /* soonest first */
 	int64_t last_miss_ns;            /* when a reader last began to wait */
+	/* Whom transfers give way to, looked at without the lock: so many have
+	 * is_moving, and all get on at least until then (CLOCK_MONOTONIC). */
+	atomic_uint n_moving;
+	atomic_int_fast64_t moving_until, hot_until;
+	pthread_cond_t way; /* with the lock: n_moving became 0 */
 	unsigned int n_threads;
 	pthread_t timer_thread;
 	struct fetch_thread {
@@ -142,7 +153,8 @@ struct device {
 	/* With the fetcher's lock: */
 	size_t n_reads; /* pendings */
 	size_t n_transfers;
-	bool closing; /* device_free() waits for both to be none */
+	unsigned int n_urgent;  /* of these, begun for readers ... */
+	unsigned int n_awaited; /* ... and awaited by some now */
 	uint64_t fetches, fetched_bytes;
 	struct stream streams[STREAMS];
 	uint64_t stamp;
@@ -198,9 +210,18 @@ struct pending *pending_new(struct device *dev, struct device_read *r,
 			    size_t n_pieces);
 void pending_free(struct pending *p);
 
-/* fetcher_transfer.c: fetch a queued flight and what lies next to it.
- * Releases. */
+/* fetcher_transfer.c */
+/* Fetch a queued flight and what lies next to it.  Releases. */
 void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl);
+/* End the transfers of `dev` for which nobody waits; with `all`, the others
+ * too: who waits through another device fetches what is left with that. */
+void transfers_stop(struct fetcher *f, const struct device *dev, bool all);
+
+/* fetcher_pace.c */
+/* Begin with it. */
+void pace_begin(struct transfer *t);
+/* A reader waits for it, or no one any more. */
+void pace_await(struct transfer *t, bool is_awaited);
 
 /* device_places.c; without the lock.  The places of the device's map, made at
  * the first call. */

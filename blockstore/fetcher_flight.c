@@ -104,6 +104,8 @@ int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 			fl->priority = priority;
 			fl->range = range;
 			fl->transfer->joined = true;
+			if (priority == SOURCE_DEMAND)
+				pace_await(fl->transfer, true);
 		} else {
 			flight_dequeue(f, fl);
 			fl->priority = priority;

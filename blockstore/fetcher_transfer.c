@@ -118,13 +118,13 @@ static bool must_cut(const struct transfer *t)
 
 	if (t->next == t->n)
 		return false;
-	if (t->dev->closing && !t->dev->n_reads)
+	if (atomic_load(&t->stop))
 		return true;
-	if (t->priority == SOURCE_DEMAND)
+	if (atomic_load(&t->is_awaited) && t->priority == SOURCE_DEMAND)
 		return false;
 	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) && f->n_idle == 0)
 		return true;
-	if (!t->joined)
+	if (!t->joined || t->priority == SOURCE_DEMAND)
 		return false;
 	for (size_t i = t->next; i < t->n; i++) {
 		if (t->flights[i]->priority == SOURCE_DEMAND)
@@ -132,6 +132,34 @@ static bool must_cut(const struct transfer *t)
 		before += t->blocks[i].csize;
 	}
 	return false;
+}
+
+/* Does a reader wait for what is left? */
+static bool is_awaited(const struct transfer *t)
+{
+	for (size_t i = t->next; atomic_load(&t->is_awaited) && i < t->n; i++)
+		if (t->flights[i]->priority == SOURCE_DEMAND &&
+		    !TAILQ_EMPTY(&t->flights[i]->pieces))
+			return true;
+	return false;
+}
+
+static bool is_wanted(const struct transfer *t)
+{
+	for (size_t i = t->next; i < t->n; i++)
+		if (!TAILQ_EMPTY(&t->flights[i]->pieces))
+			return true;
+	return false;
+}
+
+void transfers_stop(struct fetcher *f, const struct device *dev, bool all)
+{
+	for (unsigned int i = 0; i < f->n_threads; i++) {
+		struct transfer *t = &f->threads[i].transfer;
+
+		if (t->dev == dev && (all || !is_wanted(t)))
+			atomic_store(&t->stop, true);
+	}
 }
 
 /* Takes block `pos` of the transfer, unpacked and verified. */
@@ -158,6 +186,7 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	flight_drop(f, fl);
 	t->next = pos + 1;
 	t->dev->fetched_bytes += t->blocks[pos].csize;
+	pace_await(t, is_awaited(t));
 	t->cut = must_cut(t);
 	rc = t->cut ? error_set(err, ECANCELED, "not wanted any more") : 0;
 	(void)pthread_mutex_unlock(&f->lock);
@@ -209,7 +238,8 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	struct source_req req = { .off = t->blocks[0].poff,
 				  .blocks = t->blocks,
 				  .n_blocks = t->n,
-				  .priority = t->priority };
+				  .priority = t->priority,
+				  .pace = &t->pace };
 	bool bulk = t->priority != SOURCE_DEMAND;
 	struct error err = ERROR_INIT;
 	int rc;
@@ -218,17 +248,19 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	if (!bulk)
 		req.deadline_ns = fetcher_now_ns() + f->cfg.demand_timeout_ns;
 	f->n_bulk += bulk;
+	dev->n_urgent += !bulk;
 	dev->fetches++;
 	(void)pthread_mutex_unlock(&f->lock);
 	rc = source_read(dev->packs[t->blocks[0].pack], &req, &t->sink, &err);
 	(void)pthread_mutex_lock(&f->lock);
-	if (t->next < t->n && !t->cut) {
+	if (t->next < t->n && !t->cut && !atomic_load(&t->stop)) {
 		if (rc == 0)
 			rc = error_set(&err, EIO, "source ended early");
 		fail_current(f, t, rc, &err);
 	}
 	requeue_rest(f, t);
 	f->n_bulk -= bulk;
+	dev->n_urgent -= !bulk;
 }
 
 /* Choose the range around the flight and fetch it. */
@@ -269,6 +301,7 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 	t->sink.put = transfer_put;
 	t->dev = dev;
 	t->priority = fl->priority;
+	pace_begin(t);
 	flight_dequeue(f, fl);
 	add(t, fl);
 	dev->n_transfers++;
@@ -283,6 +316,8 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 	} else {
 		fetch_around(f, t, ahead);
 	}
+	pace_await(t, false);
+	t->dev = NULL;
 	dev->n_transfers--;
 	(void)pthread_cond_broadcast(&f->quiet);
 }

@@ -14,7 +14,8 @@
 #define BACKOFF_MS 100
 #define BACKOFF_MAX_MS 5000
 #define RETRY_AFTER_MAX_MS 60000
-#define LOGIN_ROUNDS 2 /* in one attempt */
+#define ANSWER_MAX_NS 60000000000LL /* of a request without a blob */
+#define LOGIN_ROUNDS 2              /* in one attempt */
 #define REASON_MAX 120 /* bytes of a stranger's text in a message */
 
 struct registry *registry_of(struct oci_store *s)
@@ -56,16 +57,29 @@ static char *current_login(struct registry *r, unsigned int *generation)
 	return copy;
 }
 
-/* Wait for the turn to log in; false when another thread did since `used`. */
-static bool begin_login(struct registry *r, unsigned int used)
+/* With the lock: until somebody has logged in, or a moment. */
+static void wait_login(struct registry *r)
+{
+	int64_t until = http_now_ns() + HTTP_STOP_MS * 1000000LL;
+	struct timespec t = { .tv_sec = (time_t)(until / 1000000000),
+			      .tv_nsec = (long)(until % 1000000000) };
+
+	(void)pthread_cond_timedwait(&r->logged_in, &r->lock, &t);
+}
+
+/* Wait for the turn to log in; false when there is no need: another thread did
+ * since `used`, or the request is not wanted any more. */
+static bool begin_login(struct registry *r, unsigned int used,
+			struct pace *pace)
 {
 	bool mine;
 
 	(void)pthread_mutex_lock(&r->lock);
-	while (r->logging_in)
-		(void)pthread_cond_wait(&r->logged_in, &r->lock);
-	mine = r->generation == used;
-	r->logging_in = mine;
+	while (r->logging_in && pace_level(pace) != PACE_STOP)
+		wait_login(r);
+	mine = !r->logging_in && r->generation == used;
+	if (mine)
+		r->logging_in = true;
 	(void)pthread_mutex_unlock(&r->lock);
 	return mine;
 }
@@ -86,7 +100,7 @@ static void end_login(struct registry *r, char *answer)
 /* Meet the challenge of a 401.  Threads that were refused at once ask for one
  * token only. */
 static int login(struct registry *r, const struct http_response *resp,
-		 unsigned int used, struct error *err)
+		 unsigned int used, struct pace *pace, struct error *err)
 {
 	AUTO_FREE char *header = http_header(resp, "www-authenticate");
 	struct credentials who = { .user = NULL };
@@ -97,14 +111,14 @@ static int login(struct registry *r, const struct http_response *resp,
 	if (!header)
 		return error_set(err, EACCES,
 				 "it refuses without saying how to log in");
-	if (!begin_login(r, used))
+	if (!begin_login(r, used, pace))
 		return 0;
 	rc = challenge_parse(header, &c, err);
 	if (rc == 0)
 		rc = credentials_find(r->auth_file, r->host, r->repo, &who,
 				      err);
 	if (rc == 0)
-		rc = challenge_answer(r->http, &c, &who, &answer, err);
+		rc = challenge_answer(r->http, &c, &who, pace, &answer, err);
 	challenge_fini(&c);
 	credentials_fini(&who);
 	end_login(r, rc == 0 ? answer : NULL);
@@ -122,6 +136,12 @@ static bool is_own_url(const struct registry *r, const char *url)
 	return strncmp(url, r->url, len) == 0 && url[len] == '/';
 }
 
+static bool is_question(const struct http_request *req)
+{
+	return !req->sink && (strcmp(req->method, "GET") == 0 ||
+			      strcmp(req->method, "HEAD") == 0);
+}
+
 static int send_once(struct registry *r, const struct registry_request *req,
 		     const char *url, const char *authorization,
 		     struct http_response *resp, struct error *err)
@@ -135,6 +155,10 @@ static int send_once(struct registry *r, const struct registry_request *req,
 	headers[n] = authorization;
 	http.headers = headers;
 	http.url = url;
+	/* Short answers; how long blobs take, to come or to be checked behind
+	 * an upload, nobody knows beforehand. */
+	if (is_question(&http) && !http.deadline_ns)
+		http.deadline_ns = http_now_ns() + ANSWER_MAX_NS;
 	return http_do(r->http, &http, resp, err);
 }
 
@@ -260,12 +284,11 @@ static uint64_t retry_after_ms(const struct http_response *resp)
 }
 
 int registry_back_off(unsigned int n, const struct http_response *resp,
-		      int64_t deadline_ns)
+		      int64_t deadline_ns, struct pace *pace)
 {
 	uint64_t ms = BACKOFF_MS, least = retry_after_ms(resp);
 	uint32_t chance = 0;
-	int64_t until;
-	struct timespec t;
+	int64_t until, now;
 
 	while (n-- > 1 && ms < BACKOFF_MAX_MS)
 		ms *= 2;
@@ -277,11 +300,17 @@ int registry_back_off(unsigned int n, const struct http_response *resp,
 	until = http_now_ns() + (int64_t)ms * 1000000;
 	if (deadline_ns && until >= deadline_ns)
 		return -ETIMEDOUT;
-	t.tv_sec = (time_t)(until / 1000000000);
-	t.tv_nsec = (long)(until % 1000000000);
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) ==
-	       EINTR)
-		continue;
+	while ((now = http_now_ns()) < until) {
+		int64_t next = now + HTTP_STOP_MS * 1000000LL;
+		struct timespec t;
+
+		if (pace_level(pace) == PACE_STOP)
+			return -ECANCELED;
+		next = next < until ? next : until;
+		t.tv_sec = (time_t)(next / 1000000000);
+		t.tv_nsec = (long)(next % 1000000000);
+		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	}
 	return 0;
 }
 
@@ -307,7 +336,7 @@ static int attempt(struct registry *r, struct registry_request *req,
 		if (rc < 0 || resp->status != 401 || !own ||
 		    round == LOGIN_ROUNDS)
 			return rc;
-		rc = login(r, resp, used, err);
+		rc = login(r, resp, used, req->http.pace, err);
 		if (rc < 0) {
 			/* The token service is down: that may pass. */
 			resp->status = 0;
@@ -327,7 +356,8 @@ static int attempts(struct registry *r, struct registry_request *req,
 		if (rc == 0 && is_good(req, resp->status))
 			return 0;
 		if (n >= max || !registry_can_retry(rc, resp->status) ||
-		    registry_back_off(n, resp, req->http.deadline_ns) < 0)
+		    registry_back_off(n, resp, req->http.deadline_ns,
+				      req->http.pace) < 0)
 			break;
 	}
 	if (rc == 0)
@@ -408,6 +438,7 @@ int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 		     bool create, struct oci_store **ret, struct error *err)
 {
 	struct registry *r = calloc(1, sizeof(*r));
+	pthread_condattr_t monotonic;
 	int rc;
 
 	(void)create;
@@ -416,7 +447,10 @@ int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 	r->base.ops = &registry_ops;
 	atomic_init(&r->refs, 1);
 	(void)pthread_mutex_init(&r->lock, NULL);
-	(void)pthread_cond_init(&r->logged_in, NULL);
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&r->logged_in, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
 	rc = fill(r, ref, cfg, err);
 	if (rc < 0) {
 		registry_unref(r);

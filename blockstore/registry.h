@@ -54,9 +54,10 @@ int registry_try(struct registry *r, struct registry_request *req,
 bool registry_can_retry(int rc, long status);
 
 /* Wait before attempt `n` + 1, as long as the answer `resp` (may be NULL) says
- * at least; -ETIMEDOUT at once when the deadline (0 is none) comes first. */
+ * at least; -ETIMEDOUT at once when the deadline (0 is none) comes first,
+ * -ECANCELED as soon as `pace` (may be NULL) says stop. */
 int registry_back_off(unsigned int n, const struct http_response *resp,
-		      int64_t deadline_ns) MUST_CHECK;
+		      int64_t deadline_ns, struct pace *pace) MUST_CHECK;
 
 /* Write side and lists: contracts of struct oci_store_ops. */
 int registry_put_blob(struct oci_store *s, const struct digest *d,

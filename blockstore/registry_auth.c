@@ -12,6 +12,7 @@
 #include "common/base64.h"
 
 #define VALUE_MAX 2048
+#define ANSWER_MAX_NS 30000000000LL /* of a token service */
 
 void challenge_fini(struct challenge *c)
 {
@@ -199,12 +200,17 @@ static int post_form(const struct challenge *c, const struct credentials *who,
 }
 
 static int bearer_header(struct http *http, const struct challenge *c,
-			 const struct credentials *who, char **ret,
-			 struct error *err)
+			 const struct credentials *who, struct pace *pace,
+			 char **ret, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	const char *headers[2] = { NULL, NULL };
-	struct http_request req = { .method = "GET", .headers = headers };
+	struct http_request req = {
+		.method = "GET",
+		.headers = headers,
+		.deadline_ns = http_now_ns() + ANSWER_MAX_NS,
+		.pace = pace,
+	};
 	AUTO_FREE char *basic = NULL;
 	AUTO_BUF url = BUF_INIT;
 	AUTO_BUF form = BUF_INIT;
@@ -250,10 +256,10 @@ static int bearer_header(struct http *http, const struct challenge *c,
 }
 
 int challenge_answer(struct http *http, const struct challenge *c,
-		     const struct credentials *who, char **ret,
-		     struct error *err)
+		     const struct credentials *who, struct pace *pace,
+		     char **ret, struct error *err)
 {
 	if (c->bearer)
-		return bearer_header(http, c, who, ret, err);
+		return bearer_header(http, c, who, pace, ret, err);
 	return basic_header(who, ret, err);
 }

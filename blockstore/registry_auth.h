@@ -40,9 +40,9 @@ int challenge_parse(const char *header, struct challenge *ret,
 void challenge_fini(struct challenge *c);
 
 /* The value of an Authorization header that meets the challenge; asks the
- * token service for a bearer token.  Caller owns. */
+ * token service for a bearer token, at `pace` (may be NULL).  Caller owns. */
 int challenge_answer(struct http *http, const struct challenge *c,
-		     const struct credentials *who, char **ret,
-		     struct error *err) MUST_CHECK;
+		     const struct credentials *who, struct pace *pace,
+		     char **ret, struct error *err) MUST_CHECK;
 
 #endif

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -20,6 +21,7 @@
 #define CONFIG_MAX (1u << 20)
 #define ANSWER_MAX 65536
 #define HELPER_TIMEOUT_MS 30000
+#define HELPER_EXIT_MS 2000 /* after its answer */
 #define NAME_MAX_LEN 64
 
 extern char **environ;
@@ -206,6 +208,32 @@ static int spawn(const char *program, int in, int out, pid_t *ret,
 	return rc ? error_set(err, rc, "start it: %s", strerror(rc)) : 0;
 }
 
+/* Wait for its end; it is killed when that does not come, or after a failure
+ * (`rc`).  Returns that, or what became of it. */
+static int reap(pid_t pid, int rc, int *status, struct error *err)
+{
+	int64_t end = now_ms() + HELPER_EXIT_MS;
+	AUTO_CLOSE int fd = pidfd_open(pid, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (rc == 0 && fd < 0)
+		rc = error_set(err, errno, "wait for it: %s", strerror(errno));
+	while (rc == 0) {
+		int64_t left = end - now_ms();
+		int n = poll(&p, 1, left > 0 ? (int)left : 0);
+
+		if (n > 0)
+			break;
+		if (n == 0)
+			rc = error_set(err, ETIMEDOUT, "it does not end");
+	}
+	if (rc < 0)
+		(void)kill(pid, SIGKILL);
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	return rc;
+}
+
 static int parse_answer(const struct buf *answer, struct credentials *ret,
 			struct error *err)
 {
@@ -261,10 +289,7 @@ static int ask_helper(const char *name, const char *host,
 	(void)close(steal_fd(&in_r));
 	(void)close(steal_fd(&in_w));
 	rc = read_answer(out_r, &answer, err);
-	if (rc < 0)
-		(void)kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	rc = reap(pid, rc, &status, err);
 	/* docker-credential-helpers says so when there is none: anonymous. */
 	if (rc == 0 && status != 0 && answer.data &&
 	    strstr(answer.data, "credentials not found"))

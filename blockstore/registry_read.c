@@ -292,7 +292,8 @@ static int read_range(struct blob_source *b, struct range *g,
 		}
 		if (++n >= b->registry->cfg.attempts ||
 		    !registry_can_retry(rc, resp->status) ||
-		    registry_back_off(n, resp, req->http.deadline_ns) < 0)
+		    registry_back_off(n, resp, req->http.deadline_ns,
+				      req->http.pace) < 0)
 			return rc;
 	}
 }
@@ -314,7 +315,8 @@ static int blob_read(struct source *s, const struct source_req *req,
 	struct registry_request get = {
 		.http = { .method = "GET",
 			  .sink = &g.sink,
-			  .deadline_ns = req->deadline_ns },
+			  .deadline_ns = req->deadline_ns,
+			  .pace = req->pace },
 		.what = what,
 	};
 	int rc = 0;

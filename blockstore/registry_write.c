@@ -244,7 +244,7 @@ static int send_all(struct upload *u, const struct digest *d, struct error *err)
 		if (++n >= u->r->cfg.attempts ||
 		    !(registry_can_retry(rc, status) || status == 400 ||
 		      status == 404 || status == 416) ||
-		    registry_back_off(n, &u->resp, 0) < 0)
+		    registry_back_off(n, &u->resp, 0, NULL) < 0)
 			return rc;
 		rc = is_there(u, d, &there, err);
 		if (rc < 0 || there)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Requests by libcurl; what its failures mean is in http_error.c.  Each request
- * borrows an easy handle from a stack: the last one used comes back first,
- * because its connection is open.
+ * borrows a connection from a stack: the last one used comes back first,
+ * because it is open.
  */
 #include "common/http.h"
 
@@ -12,14 +12,20 @@
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/fs.h"
+#include "common/http_flow.h"
 #include "common/http_priv.h"
 
 #define RECEIVE_BUFFER (256L << 10)
 #define SEND_BUFFER (256L << 10)
 #define MAX_IDLE 8
+
+/* Connections of bulk have narrow windows: readers get others. */
+enum conn_class { CONN_URGENT, CONN_BULK, N_CLASSES };
 
 struct http {
 	struct http_config cfg;
@@ -27,15 +33,24 @@ struct http {
 	CURLSH *share; /* names and TLS sessions, for all handles */
 	pthread_mutex_t share_lock[CURL_LOCK_DATA_LAST];
 
-	pthread_mutex_t lock; /* protects idle, n_idle */
-	CURL **idle;
-	unsigned int n_idle;
+	pthread_mutex_t lock;         /* protects idle */
+	struct conn *idle[N_CLASSES]; /* last used first */
+	unsigned int n_idle[N_CLASSES];
+};
+
+/* A connection to be reused, and what it takes to use it. */
+struct conn {
+	struct conn *next;
+	CURL *easy;
+	CURLM *multi; /* owns the connection */
+	struct http_flow flow;
 };
 
 /* One request under way. */
 struct exchange {
 	const struct http *client;
 	const struct http_request *req;
+	struct conn *conn;
 	struct http_response *r;
 	struct error *err;
 	int rc;         /* of a callback: wins over curl's reason */
@@ -153,6 +168,8 @@ static size_t on_body(char *data, size_t unit, size_t n, void *arg)
 
 	if (!x->req->sink || x->r->status / 100 != 2)
 		return keep_body(x, data, len);
+	if (x->req->pace)
+		http_flow_took(&x->conn->flow, len, x->req->pace);
 	rc = x->req->sink->put(x->req->sink, x->r, data, len, x->err);
 	if (rc == 0)
 		return len;
@@ -266,9 +283,8 @@ int http_new(const struct http_config *cfg, struct http **ret,
 	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
 		(void)pthread_mutex_init(&c->share_lock[i], NULL);
 	c->share = curl_share_init();
-	c->idle = calloc(c->cfg.max_idle, sizeof(*c->idle));
 	c->ca_file = cfg->ca_file ? strdup(cfg->ca_file) : NULL;
-	if (!c->share || !c->idle || (cfg->ca_file && !c->ca_file)) {
+	if (!c->share || (cfg->ca_file && !c->ca_file)) {
 		http_free(c);
 		return error_nomem(err);
 	}
@@ -282,44 +298,84 @@ int http_new(const struct http_config *cfg, struct http **ret,
 	return 0;
 }
 
+static void conn_free(struct conn *conn)
+{
+	if (conn->easy)
+		curl_easy_cleanup(conn->easy);
+	if (conn->multi)
+		(void)curl_multi_cleanup(conn->multi);
+	free(conn);
+}
+
+static struct conn *conn_new(void)
+{
+	struct conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->flow = (struct http_flow)HTTP_FLOW_INIT;
+	conn->easy = curl_easy_init();
+	conn->multi = curl_multi_init();
+	if (conn->easy && conn->multi)
+		return conn;
+	conn_free(conn);
+	return NULL;
+}
+
 void http_free(struct http *c)
 {
 	if (!c)
 		return;
-	for (unsigned int i = 0; i < c->n_idle; i++)
-		curl_easy_cleanup(c->idle[i]);
+	for (size_t i = 0; i < N_CLASSES; i++) {
+		struct conn *conn = c->idle[i], *next;
+
+		for (; conn; conn = next) {
+			next = conn->next;
+			conn_free(conn);
+		}
+	}
 	if (c->share)
 		(void)curl_share_cleanup(c->share);
 	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
 		(void)pthread_mutex_destroy(&c->share_lock[i]);
 	(void)pthread_mutex_destroy(&c->lock);
-	free(c->idle);
 	free(c->ca_file);
 	free(c);
 }
 
-static CURL *take_handle(struct http *c)
+static enum conn_class class_of(const struct http_request *req)
 {
-	CURL *h = NULL;
-
-	(void)pthread_mutex_lock(&c->lock);
-	if (c->n_idle)
-		h = c->idle[--c->n_idle];
-	(void)pthread_mutex_unlock(&c->lock);
-	return h ? h : curl_easy_init();
+	return !req->pace || req->pace->is_urgent ? CONN_URGENT : CONN_BULK;
 }
 
-static void give_handle(struct http *c, CURL *h)
+static struct conn *take_conn(struct http *c, enum conn_class class)
 {
-	curl_easy_reset(h); /* keeps its connections */
+	struct conn *conn;
+
 	(void)pthread_mutex_lock(&c->lock);
-	if (c->n_idle < c->cfg.max_idle) {
-		c->idle[c->n_idle++] = h;
-		h = NULL;
+	conn = c->idle[class];
+	if (conn) {
+		c->idle[class] = conn->next;
+		c->n_idle[class]--;
 	}
 	(void)pthread_mutex_unlock(&c->lock);
-	if (h)
-		curl_easy_cleanup(h);
+	return conn ? conn : conn_new();
+}
+
+static void give_conn(struct http *c, enum conn_class class, struct conn *conn)
+{
+	curl_easy_reset(conn->easy);
+	http_flow_pause(&conn->flow);
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->n_idle[class] < c->cfg.max_idle) {
+		conn->next = c->idle[class];
+		c->idle[class] = conn;
+		c->n_idle[class]++;
+		conn = NULL;
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	if (conn)
+		conn_free(conn);
 }
 
 /* ---------------------------------------------------------------- perform --- */
@@ -347,6 +403,29 @@ static void set_limits(CURL *h, const struct exchange *x)
 		(void)curl_easy_setopt(h, CURLOPT_CAINFO, x->client->ca_file);
 }
 
+/* A handle has several sockets while a redirect is followed: the last one that
+ * was opened brings the bytes. */
+static curl_socket_t on_open(void *arg, curlsocktype purpose,
+			     struct curl_sockaddr *to)
+{
+	struct conn *conn = arg;
+	int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+
+	(void)purpose;
+	if (fd >= 0)
+		http_flow_use(&conn->flow, fd);
+	return fd;
+}
+
+static int on_close(void *arg, curl_socket_t fd)
+{
+	struct conn *conn = arg;
+
+	if (fd == conn->flow.fd)
+		http_flow_use(&conn->flow, -1);
+	return close(fd);
+}
+
 static void set_callbacks(CURL *h, struct exchange *x)
 {
 	(void)curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
@@ -356,6 +435,10 @@ static void set_callbacks(CURL *h, struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
 	(void)curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
 	(void)curl_easy_setopt(h, CURLOPT_XFERINFODATA, x);
+	(void)curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	(void)curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, x->conn);
+	(void)curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+	(void)curl_easy_setopt(h, CURLOPT_CLOSESOCKETDATA, x->conn);
 }
 
 static bool has_body(const char *method)
@@ -418,6 +501,35 @@ static int keep_url(CURL *h, struct http_response *r, struct error *err)
 	return r->url ? 0 : error_nomem(err);
 }
 
+/* curl_easy_perform(), but with an eye on x->req->pace. */
+static CURLcode perform(struct exchange *x)
+{
+	CURLM *multi = x->conn->multi;
+	CURLcode code = CURLE_FAILED_INIT;
+	const CURLMsg *msg;
+	CURLMcode rc;
+	int running = 1, n;
+
+	rc = curl_multi_add_handle(multi, x->conn->easy);
+	while (rc == CURLM_OK && running) {
+		rc = curl_multi_perform(multi, &running);
+		if (rc != CURLM_OK || !running)
+			break;
+		if (pace_level(x->req->pace) == PACE_STOP) {
+			x->rc = error_set(x->err, ECANCELED,
+					  "not wanted any more");
+			break;
+		}
+		rc = curl_multi_poll(multi, NULL, 0,
+				     x->req->pace ? HTTP_STOP_MS : 1000, NULL);
+	}
+	while ((msg = curl_multi_info_read(multi, &n)))
+		if (msg->msg == CURLMSG_DONE)
+			code = msg->data.result;
+	(void)curl_multi_remove_handle(multi, x->conn->easy);
+	return rc == CURLM_OUT_OF_MEMORY ? CURLE_OUT_OF_MEMORY : code;
+}
+
 static int run(CURL *h, struct exchange *x)
 {
 	char why[CURL_ERROR_SIZE] = "";
@@ -434,7 +546,7 @@ static int run(CURL *h, struct exchange *x)
 				       (long)(left / 1000000 + 1));
 	}
 	x->moved_ns = http_now_ns();
-	code = curl_easy_perform(h);
+	code = perform(x);
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
 	if (x->rc < 0)
 		return x->rc;
@@ -449,7 +561,9 @@ int http_do(struct http *c, const struct http_request *req,
 	    struct http_response *r, struct error *err)
 {
 	struct exchange x = { .client = c, .req = req, .r = r, .err = err };
+	enum conn_class class = class_of(req);
 	struct curl_slist *headers;
+	struct conn *conn;
 	CURL *h;
 	int rc;
 
@@ -458,14 +572,16 @@ int http_do(struct http *c, const struct http_request *req,
 	r->status = 0;
 	buf_reset(&r->headers);
 	buf_reset(&r->body);
-	h = take_handle(c);
+	conn = take_conn(c, class);
 	headers = make_headers(req);
-	if (!h || !headers) {
-		if (h)
-			give_handle(c, h);
+	if (!conn || !headers) {
+		if (conn)
+			give_conn(c, class, conn);
 		curl_slist_free_all(headers);
 		return error_nomem(err);
 	}
+	x.conn = conn;
+	h = conn->easy;
 	set_limits(h, &x);
 	set_callbacks(h, &x);
 	set_method(h, &x);
@@ -474,7 +590,7 @@ int http_do(struct http *c, const struct http_request *req,
 		rc = error_nomem(err);
 	else
 		rc = run(h, &x);
-	give_handle(c, h);
+	give_conn(c, class, conn);
 	curl_slist_free_all(headers);
 	return rc;
 }

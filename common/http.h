@@ -12,6 +12,7 @@
 
 #include "common/buf.h"
 #include "common/error.h"
+#include "common/pace.h"
 
 #define HTTP_HEADERS_MAX (64u << 10) /* bytes of an answer's header lines */
 #define HTTP_BODY_MAX \
@@ -20,6 +21,7 @@
 #define HTTP_ERROR_BODY_MAX \
 	65536u /* the same, of others: the rest is dropped */
 #define HTTP_REDIRECTS_MAX 5
+#define HTTP_STOP_MS 50
 
 struct http_config {
 	const char *ca_file; /* PEM; NULL: the system's */
@@ -79,6 +81,8 @@ struct http_request {
 
 	struct http_sink *sink; /* NULL: http_response.body */
 	int64_t deadline_ns;    /* CLOCK_MONOTONIC; 0 is none */
+	struct pace *pace;      /* may be NULL; PACE_STOP is seen within
+	                          * HTTP_STOP_MS */
 
 	/* Bytes of the body sent so far; non-zero stops with -ECANCELED.
 	 * May be NULL. */

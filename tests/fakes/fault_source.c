@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 struct memory_source {
 	struct source base;
@@ -56,19 +57,37 @@ struct fault_sink {
 	struct source_sink base;
 	struct source_sink *next;
 	struct fault_source *f;
+	struct pace *pace;
 	uint64_t left; /* bytes until this read fails */
 	int rc;        /* 0: it does not */
 };
 
-/* Damage of the plan that concerns these bytes. */
-static void spoil(struct fault_source *f, uint64_t pos, uint8_t *p, size_t len)
+/* With the lock: until it changes, or 10 ms. */
+static void wait_changed(struct fault_source *f)
 {
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_nsec += 10000000;
+	ts.tv_sec += ts.tv_nsec / 1000000000;
+	ts.tv_nsec %= 1000000000;
+	(void)pthread_cond_timedwait(&f->changed, &f->lock, &ts);
+}
+
+/* Damage of the plan that concerns these bytes.  False: not wanted any more. */
+static bool spoil(struct fault_source *f, struct pace *pace, uint64_t pos,
+		  uint8_t *p, size_t len)
+{
+	bool is_stopped = false;
+
 	(void)pthread_mutex_lock(&f->lock);
-	while (f->plan.held && pos + len > f->plan.hold_at) {
+	while (f->plan.held && pos + len > f->plan.hold_at && !is_stopped) {
 		f->n_waiting++;
 		(void)pthread_cond_broadcast(&f->changed);
-		(void)pthread_cond_wait(&f->changed, &f->lock);
+		wait_changed(f);
 		f->n_waiting--;
+		is_stopped =
+			f->plan.heeds_pace && pace_level(pace) == PACE_STOP;
 	}
 	if (f->plan.n_wrong && f->plan.wrong_at >= pos &&
 	    f->plan.wrong_at < pos + len) {
@@ -77,6 +96,7 @@ static void spoil(struct fault_source *f, uint64_t pos, uint8_t *p, size_t len)
 	}
 	f->n_bytes += len;
 	(void)pthread_mutex_unlock(&f->lock);
+	return !is_stopped;
 }
 
 static int fault_put(struct source_sink *sink, uint64_t pos, const void *data,
@@ -92,7 +112,8 @@ static int fault_put(struct source_sink *sink, uint64_t pos, const void *data,
 		return error_nomem(err);
 	memcpy(copy, data, n);
 	if (n) {
-		spoil(s->f, pos, copy, n);
+		if (!spoil(s->f, s->pace, pos, copy, n))
+			return error_set(err, ECANCELED, "stopped");
 		rc = s->next->put(s->next, pos, copy, n, err);
 	}
 	s->left -= n;
@@ -105,7 +126,9 @@ static int fault_read(struct source *base, const struct source_req *req,
 		      struct source_sink *sink, struct error *err)
 {
 	struct fault_source *f = container_of(base, struct fault_source, base);
-	struct fault_sink s = { .base.put = fault_put, .next = sink, .f = f };
+	struct fault_sink s = {
+		.base.put = fault_put, .next = sink, .pace = req->pace, .f = f
+	};
 
 	(void)pthread_mutex_lock(&f->lock);
 	if (f->n_reads < FAULT_LOG_MAX) {

@@ -21,6 +21,7 @@ struct fault_plan {
 	uint64_t wrong_at;    /* ... at this offset is flipped */
 	uint64_t hold_at;     /* with `held`: bytes from this offset on wait */
 	bool held;            /* until fault_release() */
+	bool heeds_pace;      /* or until its pace says stop */
 };
 
 struct fault_source {

@@ -331,6 +331,8 @@ Test(device, knows_how_long_no_reader_waited)
 	fault_release(n.fault[0][0]);
 	cr_expect_eq(later_wait(&l), 0);
 	later_fini(&l, &n);
+	/* Readers do not wait until the cache has it. */
+	cr_assert_eq(fetch_blocks(&n, 0, 2, 1, SOURCE_HOT, NULL, NULL), 0);
 	cr_expect(device_has(n.dev[0], 2));
 	cr_expect_gt(fetcher_demand_idle_ns(n.fetcher), 0);
 	node_remove(&n);

@@ -267,13 +267,13 @@ Test(fetcher, a_device_may_go_while_another_waits_for_the_same_block)
 static void *release_when_closing(void *arg)
 {
 	struct node *n = arg;
+	struct fetcher *f = n->fetcher;
 	bool is_closing = false;
 
 	while (!is_closing) {
 		(void)sched_yield();
-		(void)pthread_mutex_lock(&n->fetcher->lock);
-		is_closing = n->dev[0]->closing;
-		(void)pthread_mutex_unlock(&n->fetcher->lock);
+		for (unsigned int i = 0; i < f->n_threads; i++)
+			is_closing |= atomic_load(&f->threads[i].transfer.stop);
 	}
 	fault_release(n->fault[0][0]);
 	return NULL;
@@ -301,6 +301,106 @@ Test(fetcher, a_device_that_goes_does_not_wait_for_a_whole_window)
 	(void)pthread_join(t, NULL);
 	cache_get_stats(n.cache, &st);
 	cr_expect_eq(st.blocks, 2);
+	node_remove(&n);
+}
+
+Test(fetcher, a_device_that_goes_does_not_wait_for_its_registry)
+{
+	static const struct fault_plan dead = { .held = true,
+						.heeds_pace = true };
+	struct node_config cfg = plain;
+	struct later own, other;
+	struct node n;
+
+	cfg.threads = 8;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &dead);
+	later_start(&own, &n, 0, 0, 100);
+	fault_wait_held(n.fault[0][0], 1);
+	/* Waits for the same transfer, but has a registry that answers. */
+	later_start(&other, &n, 1, 100, 100);
+	device_free(n.dev[0]);
+	n.dev[0] = NULL;
+	cr_expect_eq(later_wait(&own), -EIO);
+	cr_expect(strstr(own.err.msg, "unmounted"), "%s", own.err.msg);
+	cr_expect_eq(later_wait(&other), 0, "%s", other.err.msg);
+	later_fini(&own, &n);
+	later_fini(&other, &n);
+	node_remove(&n);
+}
+
+Test(fetcher, a_dead_registry_does_not_take_all_threads)
+{
+	struct node_config cfg = plain;
+	struct later dead[6];
+	struct node n;
+
+	cfg.window = SPAN;
+	cfg.n_blocks = 60;
+	cfg.per_pack = 40;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	/* Far enough from each other to be no sequential reader. */
+	for (size_t i = 0; i < ARRAY_SIZE(dead); i++)
+		later_start(&dead[i], &n, 0, 7 * i * SPAN, 100);
+	/* Half of the four threads. */
+	fault_wait_held(n.fault[0][0], 2);
+	expect_read(&n, 1, 50 * SPAN, 2 * SPAN);
+	cr_expect_eq(fault_reads(n.fault[0][0]), 2);
+	fault_release(n.fault[0][0]);
+	for (size_t i = 0; i < ARRAY_SIZE(dead); i++) {
+		cr_expect_eq(later_wait(&dead[i]), 0, "%s", dead[i].err.msg);
+		later_fini(&dead[i], &n);
+	}
+	node_remove(&n);
+}
+
+/* The transfer that was begun at this priority. */
+static struct transfer *find_transfer(struct fetcher *f,
+				      enum source_priority priority)
+{
+	struct transfer *found = NULL;
+
+	(void)pthread_mutex_lock(&f->lock);
+	for (unsigned int i = 0; i < f->n_threads; i++)
+		if (f->threads[i].transfer.dev &&
+		    f->threads[i].transfer.priority == priority)
+			found = &f->threads[i].transfer;
+	(void)pthread_mutex_unlock(&f->lock);
+	cr_assert_not_null(found);
+	return found;
+}
+
+Test(fetcher, bulk_gives_way_while_bytes_for_a_reader_come)
+{
+	struct node_config cfg = plain;
+	struct transfer *bulk, *demand;
+	struct later l;
+	struct bulk b;
+	struct node n;
+
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	fault_set(n.fault[0][1], &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 0, 20, SOURCE_COLD);
+	fault_wait_held(n.fault[0][0], 1);
+	later_start(&l, &n, 0, 30 * SPAN, 100);
+	fault_wait_held(n.fault[0][1], 1);
+	bulk = find_transfer(n.fetcher, SOURCE_COLD);
+	demand = find_transfer(n.fetcher, SOURCE_DEMAND);
+	cr_expect(demand->pace.is_urgent && !bulk->pace.is_urgent);
+	cr_expect_eq(bulk->pace.level(&bulk->pace), PACE_GO,
+		     "the answer is not coming yet");
+	demand->pace.moves(&demand->pace);
+	cr_expect_eq(bulk->pace.level(&bulk->pace), PACE_WAIT);
+	cr_expect_eq(demand->pace.level(&demand->pace), PACE_GO);
+	fault_release(n.fault[0][1]);
+	cr_expect_eq(later_wait(&l), 0);
+	later_fini(&l, &n);
+	bulk->pace.wait(&bulk->pace);
+	cr_expect_eq(bulk->pace.level(&bulk->pace), PACE_GO);
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
 	node_remove(&n);
 }
 

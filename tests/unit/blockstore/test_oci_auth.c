@@ -308,6 +308,16 @@ Test(oci_login, a_helper_without_the_host_means_anonymous)
 	expect_get();
 }
 
+Test(oci_login, a_helper_that_does_not_end_is_killed)
+{
+	struct error err = ERROR_INIT;
+
+	make_helper("#!/bin/sh\necho '{\"Username\":\"user\",\"Secret\":"
+		    "\"secret\"}'\nexec tail -f /dev/null >&2\n");
+	cr_expect_eq(get(&err), -ETIMEDOUT);
+	cr_expect(strstr(err.msg, "does not end"), "%s", err.msg);
+}
+
 Test(oci_login, a_helper_that_fails_is_named)
 {
 	struct error err = ERROR_INIT;

@@ -206,6 +206,52 @@ Test(oci_registry_read, a_slow_answer_is_waited_for_and_a_dead_one_is_not)
 	cr_expect(strstr(err.msg, "hangs"), "%s", err.msg);
 }
 
+struct stoppable {
+	struct pace pace;
+	int64_t stop_ns;
+};
+
+static enum pace_level until_then(struct pace *p)
+{
+	struct stoppable *s = container_of(p, struct stoppable, pace);
+
+	return http_now_ns() < s->stop_ns ? PACE_GO : PACE_STOP;
+}
+
+static void is_moving(struct pace *p)
+{
+	(void)p;
+}
+
+static int take(struct source_sink *sink, uint64_t pos, const void *data,
+		size_t len, struct error *err)
+{
+	return 0;
+}
+
+Test(oci_registry_read, what_is_not_wanted_any_more_ends_at_once)
+{
+	static const char *const faults[] = {
+		"drip=3000&drip_ms=60000",
+		"delay_ms=30000",
+		"status=429&retry_after=60",
+	};
+	struct source_sink sink = { .put = take };
+
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		struct stoppable s = { .pace = { .level = until_then,
+						 .moves = is_moving } };
+		struct source_req req = { .len = BLOB_LEN, .pace = &s.pace };
+		struct error err = ERROR_INIT;
+
+		fixture_fault(&fix, faults[i]);
+		s.stop_ns = http_now_ns() + 200000000;
+		cr_expect(source_read(src, &req, &sink, &err) < 0);
+		cr_expect_lt(http_now_ns(), s.stop_ns + 2000000000, "%s: %s",
+			     faults[i], err.msg);
+	}
+}
+
 Test(oci_registry_read, a_registry_that_comes_back_is_found_again)
 {
 	struct error err = ERROR_INIT;

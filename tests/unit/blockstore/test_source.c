@@ -2,17 +2,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/fs.h"
 #include "tests/fakes/fault_source.h"
 #include "tests/unit/blockstore/image.h"
 
 TestSuite(source, .timeout = 20);
-
-static const struct retry_config quick = { .attempts = 3,
-					   .backoff_ms = 1,
-					   .backoff_max_ms = 2 };
 
 /* Collects whole blocks and compares them with the image. */
 struct check_sink {
@@ -61,9 +56,7 @@ static struct source *verified(const struct image *img, size_t piece,
 		memory_source_new(img->packs[0], img->pack_size[0], piece);
 
 	*ret_fault = fault_source_new(s);
-	cr_assert_eq(retry_source_new(&(*ret_fault)->base, &quick, &s, &err),
-		     0);
-	cr_assert_eq(verify_source_new(s, &s, &err), 0);
+	cr_assert_eq(verify_source_new(&(*ret_fault)->base, &s, &err), 0);
 	return s;
 }
 
@@ -137,95 +130,9 @@ Test(source, verify_stops_at_a_wrong_byte_and_names_the_block)
 		cr_expect_eq(read_blocks(s, &img, 10, &n, &err), -EBADMSG);
 		cr_expect_eq(n, 4);
 		cr_expect(strstr(err.msg, text), "%s", err.msg);
-		cr_expect_eq(fault_reads(f), 1, "wrong bytes were retried");
+		cr_expect_eq(fault_reads(f), 1);
 	}
 	image_fini(&img);
-}
-
-Test(source, retry_goes_on_at_the_first_byte_not_delivered)
-{
-	struct error err = ERROR_INIT;
-	struct fault_source *f;
-	struct image img;
-	size_t n;
-
-	image_make(&img, 1, 10, 8192, 10);
-	for (uint64_t cut = 0; 2 * cut < img.pack_size[0]; cut += 1237) {
-		AUTO(source) s = verified(&img, 4096, &f);
-
-		fault_set(f, &(struct fault_plan){ .n_fail = 2,
-						   .fail_rc = -EIO,
-						   .fail_after = cut });
-		cr_assert_eq(read_blocks(s, &img, 10, &n, &err), 0, "%s",
-			     err.msg);
-		cr_expect_eq(n, 10);
-		cr_expect_eq(f->n_reads, 3);
-		cr_expect_eq(f->log[1].off, cut);
-		cr_expect_eq(f->log[2].off, 2 * cut);
-		cr_expect_eq(f->n_bytes, img.pack_size[0]);
-	}
-	image_fini(&img);
-}
-
-Test(source, retry_gives_up_after_its_attempts)
-{
-	struct error err = ERROR_INIT;
-	struct fault_source *f;
-	struct image img;
-	size_t n;
-
-	image_make(&img, 1, 10, 8192, 10);
-	AUTO(source) s = verified(&img, 4096, &f);
-
-	fault_set(f,
-		  &(struct fault_plan){ .n_fail = 99, .fail_rc = -ETIMEDOUT });
-	cr_expect_eq(read_blocks(s, &img, 10, &n, &err), -ETIMEDOUT);
-	cr_expect_eq(fault_reads(f), 3);
-	cr_expect(strstr(err.msg, "attempt 3"), "%s", err.msg);
-	fault_set(f, &(struct fault_plan){ .n_fail = 99, .fail_rc = -ENOENT });
-	cr_expect_eq(read_blocks(s, &img, 10, &n, &err), -ENOENT);
-	cr_expect_eq(fault_reads(f), 4, "a missing object was retried");
-	image_fini(&img);
-}
-
-Test(source, retry_does_not_wait_past_the_deadline)
-{
-	static const struct retry_config slow = { .attempts = 3,
-						  .backoff_ms = 3600000,
-						  .backoff_max_ms = 3600000 };
-	struct source_req req = { .len = 4 };
-	struct error err = ERROR_INIT;
-	struct fault_source *f =
-		fault_source_new(memory_source_new("data", 4, 4));
-	struct source_sink never = { .put = NULL };
-	struct timespec ts;
-	AUTO(source) s = NULL;
-
-	cr_assert_eq(retry_source_new(&f->base, &slow, &s, &err), 0);
-	fault_set(f, &(struct fault_plan){ .n_fail = 9, .fail_rc = -EIO });
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	req.deadline_ns = (ts.tv_sec + 60) * 1000000000LL;
-	cr_expect_eq(source_read(s, &req, &never, &err), -EIO);
-}
-
-static int refuse(struct source_sink *sink, uint64_t pos, const void *data,
-		  size_t len, struct error *err)
-{
-	return error_set(err, EIO, "no");
-}
-
-Test(source, a_refusal_of_the_taker_is_not_retried)
-{
-	struct source_req req = { .len = 4 };
-	struct error err = ERROR_INIT;
-	struct fault_source *f =
-		fault_source_new(memory_source_new("data", 4, 4));
-	struct source_sink sink = { .put = refuse };
-	AUTO(source) s = NULL;
-
-	cr_assert_eq(retry_source_new(&f->base, &quick, &s, &err), 0);
-	cr_expect_eq(source_read(s, &req, &sink, &err), -EIO);
-	cr_expect_eq(fault_reads(f), 1);
 }
 
 Test(source, blocks_that_are_not_the_range_are_refused)

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which transfers give way to which.  The order of the queues decides who begins
+ * first; this decides who gets the link when several have begun.
+ *
+ * Bulk goes on while the request of a reader is on its way, so that the link is
+ * not idle, and waits as soon as its answer comes, until the reader has his
+ * block.  What nobody waits for in the rest of a reader's window is bulk too.
+ */
+#include "blockstore/fetcher.h"
+
+#define NS_PER_MS 1000000LL
+#define NS_PER_S 1000000000LL
+/* Without a byte for so long, those who are more urgent do not use the link. */
+#define MOMENT_NS (50 * NS_PER_MS)
+#define WAIT_NS NS_PER_S
+
+static void note(atomic_int_fast64_t *until)
+{
+	atomic_store_explicit(until, fetcher_now_ns() + MOMENT_NS,
+			      memory_order_relaxed);
+}
+
+static bool is_now(const atomic_int_fast64_t *until)
+{
+	return atomic_load_explicit(until, memory_order_relaxed) >
+	       fetcher_now_ns();
+}
+
+static bool must_wait(struct transfer *t)
+{
+	const struct fetcher *f = t->f;
+
+	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed))
+		return false;
+	if (atomic_load_explicit(&f->n_moving, memory_order_relaxed) &&
+	    is_now(&f->moving_until))
+		return true;
+	return t->priority == SOURCE_COLD && is_now(&f->hot_until);
+}
+
+static enum pace_level level(struct pace *p)
+{
+	struct transfer *t = container_of(p, struct transfer, pace);
+
+	if (atomic_load_explicit(&t->stop, memory_order_relaxed))
+		return PACE_STOP;
+	return must_wait(t) ? PACE_WAIT : PACE_GO;
+}
+
+static void moves(struct pace *p)
+{
+	struct transfer *t = container_of(p, struct transfer, pace);
+	struct fetcher *f = t->f;
+
+	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed)) {
+		note(&f->moving_until);
+		if (!atomic_exchange(&t->is_moving, true))
+			atomic_fetch_add(&f->n_moving, 1);
+	} else if (t->priority == SOURCE_HOT) {
+		note(&f->hot_until);
+	}
+}
+
+static void wait(struct pace *p)
+{
+	struct transfer *t = container_of(p, struct transfer, pace);
+	int64_t now = fetcher_now_ns(), end = now + WAIT_NS;
+	struct fetcher *f = t->f;
+
+	(void)pthread_mutex_lock(&f->lock);
+	for (; now < end && level(p) == PACE_WAIT; now = fetcher_now_ns()) {
+		int64_t until = now + MOMENT_NS;
+		struct timespec ts = { .tv_sec = until / NS_PER_S,
+				       .tv_nsec = until % NS_PER_S };
+
+		(void)pthread_cond_timedwait(&f->way, &f->lock, &ts);
+	}
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+void pace_begin(struct transfer *t)
+{
+	t->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .wait = wait,
+				 .is_urgent = t->priority == SOURCE_DEMAND };
+	atomic_store(&t->is_moving, false);
+	atomic_store(&t->stop, false);
+	pace_await(t, t->priority == SOURCE_DEMAND);
+}
+
+void pace_await(struct transfer *t, bool is_awaited)
+{
+	struct fetcher *f = t->f;
+
+	if (atomic_exchange(&t->is_awaited, is_awaited) == is_awaited)
+		return;
+	f->n_awaited += is_awaited ? 1 : -1u;
+	t->dev->n_awaited += is_awaited ? 1 : -1u;
+	if (!is_awaited && atomic_exchange(&t->is_moving, false) &&
+	    atomic_fetch_sub(&f->n_moving, 1) == 1)
+		(void)pthread_cond_broadcast(&f->way);
+	/* One who had to wait for his device's share may begin. */
+	if (!is_awaited && !TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]))
+		(void)pthread_cond_signal(&f->work);
+}
