@@ -9,7 +9,8 @@
  * Nobody locks a registry.  A writer merges all that it finds, and names in its
  * own artifact what it has replaced: what cannot be deleted, or comes back,
  * does not count twice.  Of two that write at once both stay, until the next
- * one merges them.
+ * one merges them; where a tag is the list of referrers, one may get lost, which
+ * costs a recording.
  */
 #include <errno.h>
 #include <string.h>

@@ -160,6 +160,26 @@ trace() { local c=$1; shift; bootseer trace "$c" --plain-http "$@"; }
 	done
 }
 
+@test "of those that push at once none is lost" {
+	fake
+	for i in 1 2 3 4 5; do
+		recording "$W/$i" one train-1 $((1700000000 + i)) "/bin/$i"
+	done
+	pushes=()
+	for i in 1 2 3 4; do
+		trace push "$IMAGE:one" "$W/$i" 3>&- &
+		pushes+=($!)
+	done
+	for pid in "${pushes[@]}"; do
+		wait "$pid"
+	done
+	trace push "$IMAGE:one" "$W/5"
+	run -0 trace show --json "$IMAGE:one"
+	[ "$(jq -r '[.entries[].path | select(startswith("/bin/"))] | sort |
+		join(" ")' <<<"$output")" = "/bin/1 /bin/2 /bin/3 /bin/4 /bin/5" ]
+	[ "$(trace ls --json "$IMAGE:one" | jq length)" = 1 ]
+}
+
 @test "the next image inherits, through one tag" {
 	fake
 	recording "$W/a" one train-1 1700000000
