@@ -63,27 +63,40 @@ run_deferred() {
 }
 
 # Run a command in a shell of its own, which runs at its end what the command
-# deferred.  A failure is noted with its reason, for the end of the benchmark.
-attempt() { # WHAT COMMAND...
-	local status
-
-	rm -f "$W/why"
+# deferred; its exit status is then in $own_status.  Neither this nor what calls it
+# may stand where a status is looked at ("||", "if"): there bash goes on after
+# commands that fail.
+run_apart() { # COMMAND...
 	set +e
 	(
 		set -e
 		deferred=() bench_pid=$BASHPID
 		trap run_deferred EXIT
 		trap 'exit 130' INT TERM
-		"${@:2}"
+		"$@"
 	)
-	status=$?
+	own_status=$?
 	set -e
-	((status != 130)) || exit 130
-	((status)) || return 0
-	[[ -s $W/why ]] || echo "exit status $status" >"$W/why"
+}
+
+# The same; a failure is one of the caller.
+own_shell() { # COMMAND...
+	run_apart "$@"
+	((own_status == 0)) || exit "$own_status"
+}
+
+# The same; a failure is noted with its reason for the end of the benchmark, and is
+# in $attempt_failed.
+attempt() { # WHAT COMMAND...
+	attempt_failed=
+	rm -f "$W/why"
+	run_apart "${@:2}"
+	((own_status != 130)) || exit 130
+	((own_status)) || return 0
+	attempt_failed=1
+	[[ -s $W/why ]] || echo "exit status $own_status" >"$W/why"
 	printf '%s\t%s\n' "$1" "$(<"$W/why")" >>"$W/failures"
 	log "FAILED: $1: $(<"$W/why")"
-	return 1
 }
 
 bench_begin() { # NAME ARG...

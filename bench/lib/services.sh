@@ -18,7 +18,7 @@ start_daemon() { # LOG COMMAND...
 
 stop_daemon() { # PID
 	kill -TERM "$1" 2>/dev/null || return 0
-	timeout 20 tail --pid="$1" -f /dev/null || kill -KILL "$1" 2>/dev/null
+	timeout 20 tail -s 0.02 --pid="$1" -f /dev/null || kill -KILL "$1" 2>/dev/null
 	wait "$1" 2>/dev/null || :
 }
 
@@ -31,7 +31,7 @@ wait_until() { # PID LOG COMMAND...
 	until "$@"; do
 		if ((SECONDS > end)) || ! kill -0 "$pid" 2>/dev/null; then
 			tail -20 "$out" >&2
-			die "a daemon did not come up, see above"
+			die "$* does not come true: $(tail -n 1 "$out" | cut -c1-300)"
 		fi
 		read -r -t 0.05 <> <(:) || :
 	done
@@ -68,6 +68,50 @@ start_registry() { # DIR
 	registry_pid=$daemon_pid
 	REGISTRY=127.0.0.1:$(wait_for_line "$registry_log" 'listening on' \
 		"$daemon_pid" | sed -E 's/.*listening on [^ "]*:([0-9]+).*/\1/')
+}
+
+# Serve the registry's blobs from its files, as big registries have an object store
+# do it, and pass on the rest; $FRONT is then its host:port.  docker-registry reads
+# 4 MiB for every range it is asked for, so that it, and not the link, would
+# be measured.  Only in a network namespace of its own, for its port is fixed.
+start_front() { # DIR-OF-REGISTRY
+	need nginx
+	FRONT=127.0.0.1:5080
+	mkdir -p "$W/front"
+	cat >"$W/front/nginx.conf" <<-END
+	daemon off;
+	master_process off;
+	pid $W/front/pid;
+	error_log stderr;
+	events { worker_connections 1024; }
+	http {
+		access_log off;
+		sendfile on;
+		tcp_nopush on;
+		keepalive_requests 1000000;
+		client_max_body_size 0;
+		client_body_temp_path $W/front/body;
+		proxy_temp_path $W/front/proxy;
+		fastcgi_temp_path $W/front/fastcgi;
+		uwsgi_temp_path $W/front/uwsgi;
+		scgi_temp_path $W/front/scgi;
+		server {
+			listen $FRONT;
+			location ~ "^/v2/.+/blobs/sha256:(?<a>..)(?<b>[0-9a-f]{62})\$" {
+				default_type application/octet-stream;
+				alias $1/docker/registry/v2/blobs/sha256/\$a/\$a\$b/data;
+			}
+			location / {
+				proxy_pass http://$REGISTRY;
+				proxy_set_header Host \$http_host;
+			}
+		}
+	}
+	END
+	start_daemon "$W/front/log" nginx -e stderr -p "$W/front" \
+		-c "$W/front/nginx.conf"
+	front_pid=$daemon_pid
+	wait_until "$front_pid" "$W/front/log" test -s "$W/front/pid"
 }
 
 push_image() { # LAYOUT-PATH REPOSITORY:TAG
@@ -230,12 +274,12 @@ start_bootseerd() { # DIR OPTION...
 }
 
 # Start the containerd plugin of the bootseerd that was started last.
-start_snapshotter() { # DIR
+start_snapshotter() { # DIR OPTION...
 	mkdir -p "$1"
 	SNAPSHOTTER_SOCKET=$1/snapshotter.sock
 	start_daemon "$1/log" "$(program bootseer-snapshotter)" \
 		--root "$1/root" --address "$SNAPSHOTTER_SOCKET" \
-		--node "$BOOTSEERD_SOCKET"
+		--node "$BOOTSEERD_SOCKET" "${@:2}"
 	snapshotter_pid=$daemon_pid
 	wait_for_socket "$SNAPSHOTTER_SOCKET" "$daemon_pid" "$1/log"
 }

@@ -7,13 +7,15 @@
 #
 #	NAME_missing	why it cannot run here, if it cannot (may be absent)
 #	NAME_store	put into the registry what it needs; kept (may be absent)
+#	NAME_images	further images that it needs there (may be absent)
+#	NAME_far_side	start what it needs beside the registry (may be absent)
 #	NAME_set_up	before the rounds of an image, unshaped; what is to be kept
 #			goes to $W/keep/NAME (may be absent)
 #	NAME_start	one start: daemons below $W/node, then note_start
 #
-# They find the image in $image, its $ref in the registry, the link in $link.
-# Each of them runs in a shell of its own (attempt), so daemons that it starts end
-# with it.
+# They find the image in $image, its $ref in the registry, the link in $link and
+# $delay.  Store, set_up and start run in shells of their own (attempt), so daemons
+# that they start end with them.
 
 variants_known() {
 	local file
@@ -40,6 +42,14 @@ variant_call() { # VARIANT FUNCTION
 	! declare -F "$function" >/dev/null || "$function"
 }
 
+# The version before $image, if there is one.
+previous_image() {
+	local n=${image##*-}
+
+	[[ $n != "$image" && $n == [2-9] ]] || return 0
+	echo "${image%-*}-$((n - 1))"
+}
+
 # --- the two sides of the link --------------------------------------------------
 
 node_empty() {
@@ -53,10 +63,10 @@ umount_below() { # DIR
 		xargs -r -n1 umount -l
 }
 
-# Run a function with the daemons that it starts on the node, or unshaped on the
-# registry's side of the link, where the same addresses lead to the registry.
+# Run a function with the daemons that it starts on an empty node, or in one
+# without a link, beside the registry, where the same addresses lead to it.
 on_node() { on_side "$net_node" "$@"; }
-on_far_side() { on_side "$net_reg" "$@"; }
+on_far_side() { own_shell on_side "$net_reg" "$@"; }
 on_side() { # NAMESPACE FUNCTION...
 	node_empty
 	defer node_empty
@@ -101,7 +111,7 @@ run_until_ready() { # SNAPSHOTTER REF [CTR-OPTION...]
 }
 
 end_run() {
-	timeout 60 tail --pid="$run_pid" -f /dev/null ||
+	timeout 60 tail -s 0.02 --pid="$run_pid" -f /dev/null ||
 		ctr task kill -s KILL "$run_id" >/dev/null 2>&1 || :
 	wait "$run_pid" 2>/dev/null || :
 	exec 8<&-

@@ -55,12 +55,15 @@ bench()
 }
 
 @test "what is attempted may fail, and says why" {
-	bench 'one() { defer echo cleaned; sample time a 1 s; "$@"; }
-		attempt "first" one die "no such thing" || echo went on
-		attempt "second" one false || :
-		attempt "third" one true' \
+	bench 'one() { defer echo cleaned; sample time a 1 s; "$@"; echo done; }
+		two() { own_shell one "$@"; echo done; }
+		attempt "first" one die "no such thing"
+		[[ ! $attempt_failed ]] || echo went on
+		attempt "second" two false
+		attempt "third" two true' \
 		--json "$BATS_TEST_TMPDIR/r" >"$BATS_TEST_TMPDIR/out"
 	[ "$(grep -c cleaned "$BATS_TEST_TMPDIR/out")" = 3 ]
+	[ "$(grep -c done "$BATS_TEST_TMPDIR/out")" = 2 ]
 	grep -x "went on" "$BATS_TEST_TMPDIR/out"
 	jq -e '(.samples | length == 3) and .failures == [
 		{what: "first", why: "no such thing"},
@@ -83,11 +86,11 @@ bench()
 	broken_start() { die "broken on purpose"; }
 	END
 	"$BATS_TEST_TMPDIR/bench/lazy-start" --quick --delays 0 \
-		--only "native broken overlayfs bootseer bootseer-warm" \
+		--only "native broken overlayfs bootseer bootseer-trace" \
 		--json "$BATS_TEST_TMPDIR/r"
 	jq -e '(.samples | map(select(.series == "busybox 200mbit+0ms: ready")
 			| .variant) | sort) ==
-			["bootseer", "bootseer-warm", "native", "overlayfs"] and
+			["bootseer", "bootseer-trace", "native", "overlayfs"] and
 		(.failures | map(.why)) == ["broken on purpose"]' \
 		"$BATS_TEST_TMPDIR/r"
 	[ -z "$(findmnt -rno TARGET | grep -F "$BATS_TEST_TMPDIR/bench.")" ]

@@ -3,7 +3,8 @@
 # The image is on the node's overlayfs; only the page cache is cold.  No start
 # can be faster but for a faster file system.
 
-native_set_up() {
+native_set_up() { on_far_side native_pull; }
+native_pull() {
 	start_containerd "$W/keep/native"
 	must ctr images pull --plain-http "$LINK_REGISTRY/$ref"
 }
