@@ -18,6 +18,7 @@
 #include "cli/container.h"
 #include "cli/node_ask.h"
 #include "cli/rootfs.h"
+#include "cli/trace.h"
 #include "common/fs.h"
 #include "recorder/recorder.h"
 
@@ -30,7 +31,7 @@ struct config {
 	struct node_options node;
 	bool plain_http;
 	int64_t window;
-	char *ready_file, *ready_line, *workload;
+	char *ready_file, *ready_line, *workload, *output;
 	char **env, **mounts;
 };
 
@@ -61,6 +62,13 @@ static const struct option_spec options[] = {
 	  .arg = "KEY",
 	  .help = "Keep the recording under this name; default is made of the "
 		  "words that are started." },
+	{ .key = "output",
+	  .letter = 'o',
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct config, output),
+	  .arg = "FILE",
+	  .help = "Write the node's trace of this workload here, too, as "
+		  "'bootseer trace push' takes it." },
 	{ .key = "env",
 	  .letter = 'e',
 	  .type = OPTION_LIST,
@@ -88,7 +96,7 @@ struct job {
 	const struct config *cfg;
 	char *const *command;
 	struct node_client *node;
-	struct digest id;
+	struct digest id, manifest;
 	char user[64];
 	json_t *reply; /* of image.record */
 	int signal_fd;
@@ -167,6 +175,7 @@ static int begin(struct job *j, const char *ref, struct error *err)
 	if (image.warning)
 		fprintf(stderr, "bootseer: warning: %s\n", image.warning);
 	j->id = image.id;
+	j->manifest = image.manifest;
 	node_image_fini(&image);
 	(void)snprintf(j->user, sizeof(j->user), "record/%d-%" PRId64,
 		       (int)getpid(), now_ns());
@@ -393,6 +402,33 @@ static void print_figures(const struct job *j, const json_t *f)
 	}
 }
 
+/* What the node keeps now of this workload: with earlier recordings of it. */
+static int write_trace(struct job *j, const char *workload, struct error *err)
+{
+	const struct trace_query q = {
+		.image = j->manifest,
+		.workload = workload,
+		.exact = true,
+	};
+	struct trace_found found = { .trace = NULL };
+	AUTO(trace_store) store = NULL;
+	struct trace_where where = { .root = NULL };
+	json_t *status = NULL;
+	int rc = node_ask_on(j->node, "node.status", json_object(), &status,
+			     err);
+
+	where.root = (char *)(uintptr_t)reply_text(status, "root");
+	if (rc == 0)
+		rc = trace_open_local(&where, &store, err);
+	if (rc == 0)
+		rc = trace_store_get(store, &q, &found, err);
+	if (rc == 0)
+		rc = trace_write(j->cfg->output, found.trace, err);
+	trace_free(found.trace);
+	json_decref(status);
+	return rc < 0 ? error_wrap(err, rc, "--output") : 0;
+}
+
 static int report(struct job *j, struct error *err)
 {
 	json_t *figures = NULL;
@@ -400,6 +436,8 @@ static int report(struct job *j, struct error *err)
 
 	if (rc == 0)
 		print_figures(j, figures);
+	if (rc == 0 && j->cfg->output)
+		rc = write_trace(j, reply_text(figures, "workload"), err);
 	json_decref(figures);
 	return rc;
 }

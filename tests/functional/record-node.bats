@@ -1,0 +1,62 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The commands on starts against bootseerd itself.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+setup() { node_setup; export TMPDIR=$T; }
+teardown() { node_teardown; }
+
+record() { "$bootseer" image record "$IMAGE" "$@"; }
+
+@test "a recording is kept, explained, and leaves nothing behind" {
+	node_start
+	run -0 --separate-stderr record -- /bin/sh -c 'cat /big | wc -c'
+	[ "${lines[0]}" = 24000000 ]
+	grep -q '^ended *after [0-9]' <<<"$output"
+	grep -qE '^recorded *[1-9][0-9]* blocks' <<<"$output"
+	run -0 "$bootseer" image explain "$IMAGE"
+	[[ ${lines[1]} == 'no trace was found: this start recorded one'* ]]
+	grep -qE 'MiB /big$' <<<"$output"
+	"$bootseer" image explain "$IMAGE" --json |
+		jq -e '.starts[0] | .end == "ready" and .recorded'
+	[ "$(status '.images[0].users | length')" = 0 ]
+	[ "$(status '.images[0].mode')" = none ]
+	[ -z "$(ls -d "$T"/bootseer.* 2>/dev/null)" ]
+	[ "$(mounts_left)" -le 1 ]
+}
+
+@test "the second recording of a command finds the trace of the first" {
+	node_start
+	record -- /bin/sh -c 'cat /big >/dev/null'
+	run -0 record -o "$T/trace" -- /bin/sh -c 'cat /big >/dev/null'
+	"$bootseer" trace show --json "$T/trace" |
+		jq -e '.runs == 2 and any(.entries[]; .path == "/big")'
+	run -0 "$bootseer" image explain "$IMAGE"
+	[ "$("$bootseer" image explain "$IMAGE" --json |
+		jq -r '.starts | length')" = 2 ]
+	[ "$("$bootseer" image explain "$IMAGE" --json |
+		jq -r '.starts[0].trace')" = own ]
+}
+
+@test "a line ends a recording, also of an image that is mounted" {
+	node_start
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	cat "$T/mnt/top/data" >/dev/null
+	run -0 record --ready-line '^up$' --workload web -- /bin/sh -c \
+		'cat /top/data >/dev/null; echo up; exec tail -f /dev/null'
+	grep -q '^ready *after' <<<"$output"
+	grep -q '^workload *web' <<<"$output"
+	grep -qE '^recorded *[1-9][0-9]* blocks' <<<"$output"
+	"$bootseer" image umount "$T/mnt"
+}
+
+@test "who is in no container that starts is told so" {
+	node_start
+	run -1 "$bootseer" image ready --ready-socket "$T/run/ready.sock"
+	[[ $output == *'no start of this container is under way'* ]]
+	run -1 "$bootseer" image ready --start 999
+	[[ $output == *'no such start'* ]]
+}
