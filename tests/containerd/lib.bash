@@ -196,7 +196,7 @@ no_fault() { rm -f "$T/node/fault"; }
 start_plugin() { # [OPTION...]
 	start_daemon "$T/plugin.log" "$plugin" --root "$T/plugin" \
 		--address "$T/plugin.sock" --node "$T/node.sock" \
-		--log-level debug "$@"
+		--containerd-state "$T/ctd/state" --log-level debug "$@"
 	plugin_pid=$daemon_pid
 	wait_until "$plugin_pid" test -S "$T/plugin.sock"
 }

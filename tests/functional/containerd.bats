@@ -212,6 +212,23 @@ have_lazy() {
 	grep -q 'no way to the kernel' "$T/plugin.log"
 }
 
+@test "a container starts as ever when bootseerd cannot prefetch for it" {
+	start_all --start-timeout 300ms
+	have_lazy
+	pull_lazy lazy
+	fault start.begin hang
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	grep -q 'started without prefetch: .*within 300 ms' "$T/plugin.log"
+	fault start.begin 5 no room
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	[ "$(calls start.begin)" -eq 2 ]
+	wait_until "$plugin_pid" start_has_ended
+}
+
+start_has_ended() { [ "$(calls start.end)" -ge 1 ]; }
+
 @test "a bootseerd that hangs does not keep the plugin from starting" {
 	start_all
 	have_lazy
