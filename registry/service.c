@@ -338,8 +338,10 @@ static void run_sweep(struct work *w)
 	atomic_store(&s->counts.votes, t.votes);
 	atomic_store(&s->counts.bytes, t.bytes);
 	atomic_fetch_add(&s->counts.evicted, evicted);
-	if (evicted)
+	if (evicted) {
+		recent_forget(s->recent);
 		log_info("service", "sweep forgot starts=%u", evicted);
+	}
 }
 
 static void done_sweep(struct work *w)
@@ -430,6 +432,8 @@ int service_start(struct service *s, struct error *err)
 		rc = hot_new(s->db, s->cfg->list_memory, s->cfg->db_timeout,
 			     &s->hot, err);
 	if (rc == 0)
+		rc = recent_new(&s->recent, err);
+	if (rc == 0)
 		rc = loop_timer_start(s->loop, &s->sweep_timer, 0, err);
 	return rc < 0 ? rc : start_http(s, err);
 }
@@ -452,6 +456,7 @@ void service_fini(struct service *s)
 {
 	httpd_free(s->httpd);
 	httpd_tls_free(s->tls);
+	recent_free(s->recent);
 	hot_free(s->hot);
 	db_close(s->db);
 	set_unref(s->tokens);

@@ -12,6 +12,7 @@
 #include "registry/config.h"
 #include "registry/hot.h"
 #include "registry/httpd.h"
+#include "registry/recent.h"
 #include "registry/route.h"
 
 /* Of tokens that are in force; the loop's. */
@@ -36,6 +37,7 @@ struct service {
 	struct httpd_tls *tls;
 	struct db *db;
 	struct hot *hot;
+	struct recent *recent;
 	struct token_set *tokens; /* NULL: nobody needs one */
 	struct trace_limits limits;
 	struct service_counts counts;

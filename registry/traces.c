@@ -91,12 +91,47 @@ static bool has_it(const struct call *c, struct hot_list *list)
 	return tags && strstr(tags, list->etag);
 }
 
+struct found {
+	struct start start;
+	bool none;
+};
+_Static_assert(sizeof(struct found) <= RECENT_VALUE_MAX, "it fits");
+
+/* trace_db_find(), asked once a second by all. */
+static int find_start(struct call *c, const struct start_query *q,
+		      struct start *ret, struct error *err)
+{
+	int64_t now = loop_clock_ns();
+	AUTO_FREE char *key = NULL;
+	struct found f = { .none = false };
+	uint64_t age = 0;
+	int rc = 0;
+
+	if (asprintf(&key, "get %s %s %s %s %d", q->image, q->workload, q->repo,
+		     q->prefix, q->exact) < 0) {
+		key = NULL;
+		return error_nomem(err);
+	}
+	if (!recent_get(c->service->recent, key, now, &f, sizeof(f), &age)) {
+		rc = trace_db_find(c->service->db, q, time(NULL), &f.start,
+				   err);
+		f.none = rc == -ENOENT;
+		if (rc == 0 || f.none)
+			recent_put(c->service->recent, key, now, &f, sizeof(f),
+				   age);
+	} else if (f.none) {
+		rc = error_set(err, ENOENT, "there is no trace yet");
+	}
+	*ret = f.start;
+	return rc;
+}
+
 static int get_list(struct call *c, const struct start_query *q,
 		    struct error *err)
 {
 	struct hot_list *list;
 	struct start s;
-	int rc = trace_db_find(c->service->db, q, time(NULL), &s, err);
+	int rc = find_start(c, q, &s, err);
 
 	if ((rc == 0 || rc == -ENOENT) && s.wanted &&
 	    call_header(c, "Bootseer-Wanted", "1") < 0)
@@ -248,6 +283,29 @@ static int refuse_soon(struct call *c, struct error *err)
 			 "this node sent the same start a moment ago");
 }
 
+/* Did this token's recordings of the start suffice a moment ago? */
+static int judge(struct call *c, const struct recording *r, enum verdict *ret,
+		 struct error *err)
+{
+	struct recent *recent = c->service->recent;
+	int64_t now = loop_clock_ns();
+	AUTO_FREE char *key = NULL;
+	uint64_t age = 0;
+	int rc;
+
+	if (asprintf(&key, "post %s %s %s %s", r->token, r->image, r->workload,
+		     r->repo) < 0) {
+		key = NULL;
+		return error_nomem(err);
+	}
+	if (recent_get(recent, key, now, ret, sizeof(*ret), &age))
+		return 0;
+	rc = trace_db_judge(c->service->db, r, time(NULL), ret, err);
+	if (rc == 0 && *ret == VERDICT_ENOUGH)
+		recent_put(recent, key, now, ret, sizeof(*ret), age);
+	return rc;
+}
+
 static int send_verdict(struct call *c, enum verdict v, struct error *err)
 {
 	struct service_counts *counts = &c->service->counts;
@@ -283,6 +341,7 @@ static int store(struct call *c, struct recording *r, struct error *err)
 	}
 	rc = trace_db_put(s->db, &s->limits, r, time(NULL), &v, &evicted, err);
 	atomic_fetch_add(&s->counts.evicted, evicted);
+	recent_forget(s->recent);
 	if (rc == -EDQUOT)
 		c->retry_after_s = RETRY_HOURLY_S;
 	if (rc < 0)
@@ -312,7 +371,7 @@ static int post(struct call *c, struct error *err)
 	/* The first second of a large job brings a recording from each node;
 	 * few are needed, and only those are worth decoding. */
 	if (rc == 0)
-		rc = trace_db_judge(c->service->db, &r, time(NULL), &v, err);
+		rc = judge(c, &r, &v, err);
 	if (rc < 0)
 		return rc;
 	if (v == VERDICT_ENOUGH)
@@ -340,6 +399,7 @@ int traces_delete(struct call *c, struct error *err)
 		n = trace_db_forget(c->service->db, call_param(c, "digest"),
 				    call_param(c, "workload"), repo,
 				    call_prefix(c), err);
+	recent_forget(c->service->recent);
 	if (n < 0)
 		return n;
 	return send_object(c, json_pack("{s:i}", "removed", n), err);
