@@ -124,7 +124,7 @@ void device_free(struct device *dev)
 	(void)pthread_mutex_lock(&f->lock);
 	fail_reads(dev);
 	while (dev->n_reads || dev->n_transfers) {
-		transfers_stop(f, dev, true);
+		transfers_stop(f, dev);
 		(void)pthread_cond_wait(&f->quiet, &f->lock);
 	}
 	leave_flights(dev);

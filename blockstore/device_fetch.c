@@ -289,7 +289,6 @@ static int fetch(struct run *r, struct error *err)
 	}
 	(void)pthread_mutex_lock(&f->lock);
 	pending_detach(f, r->p);
-	transfers_stop(f, r->dev, false);
 	r->dev->n_reads--;
 	(void)pthread_cond_broadcast(&f->quiet);
 	(void)pthread_mutex_unlock(&f->lock);

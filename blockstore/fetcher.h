@@ -213,9 +213,9 @@ void pending_free(struct pending *p);
 /* fetcher_transfer.c */
 /* Fetch a queued flight and what lies next to it.  Releases. */
 void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl);
-/* End the transfers of `dev` for which nobody waits; with `all`, the others
- * too: who waits through another device fetches what is left with that. */
-void transfers_stop(struct fetcher *f, const struct device *dev, bool all);
+/* End the transfers of `dev`: who waits through another device fetches what is
+ * left with that. */
+void transfers_stop(struct fetcher *f, const struct device *dev);
 
 /* fetcher_pace.c */
 /* Begin with it. */

@@ -144,20 +144,12 @@ static bool is_awaited(const struct transfer *t)
 	return false;
 }
 
-static bool is_wanted(const struct transfer *t)
-{
-	for (size_t i = t->next; i < t->n; i++)
-		if (!TAILQ_EMPTY(&t->flights[i]->pieces))
-			return true;
-	return false;
-}
-
-void transfers_stop(struct fetcher *f, const struct device *dev, bool all)
+void transfers_stop(struct fetcher *f, const struct device *dev)
 {
 	for (unsigned int i = 0; i < f->n_threads; i++) {
 		struct transfer *t = &f->threads[i].transfer;
 
-		if (t->dev == dev && (all || !is_wanted(t)))
+		if (t->dev == dev)
 			atomic_store(&t->stop, true);
 	}
 }
