@@ -122,6 +122,7 @@ static void stop(struct daemon *d)
 {
 	struct service *s = &d->service;
 
+	s->stopping = true;
 	if (s->httpd)
 		httpd_abort(s->httpd);
 	pool_free(s->pool);

@@ -17,7 +17,8 @@
 
 static void sweep_in(struct service *s, int64_t ns)
 {
-	if (loop_timer_start(s->loop, &s->sweep_timer, ns, NULL) < 0)
+	if (!s->stopping &&
+	    loop_timer_start(s->loop, &s->sweep_timer, ns, NULL) < 0)
 		log_warning("service", "no sweep reason=\"out of memory\"");
 }
 
@@ -349,8 +350,7 @@ static void done_sweep(struct work *w)
 	struct service *s = container_of(w, struct service, sweep_work);
 
 	s->sweeping = false;
-	if (!s->stopping)
-		sweep_in(s, SWEEP_NS);
+	sweep_in(s, SWEEP_NS);
 }
 
 static void on_sweep(struct loop_timer *t)

@@ -533,6 +533,30 @@ is_ready_again()
 
 request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_bytes_total)" -gt 900 ]; }
 
+@test "bootseer trace keeps traces here" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	mkdir "$W/top"
+	echo text >"$W/top/file"
+	umoci init --layout "$W/image"
+	umoci new --image "$W/image:v1"
+	umoci insert --image "$W/image:v1" "$W/top" /top
+	image=$(jq -r '.manifests[0].digest' "$W/image/index.json")
+	printf secret >"$W/token"
+	echo "all sha256:$(printf secret | sha256sum | cut -c1-64)" \
+		read,write,admin >"$W/tokens"
+	service --tokens "$W/tokens"
+	trace() {
+		"$BOOTSEER_BUILD/cli/bootseer" trace "$1" --service "$U" \
+			--token-file "$W/token" "oci:$W/image:v1" "${@:2}"
+	}
+	trace push "$(recording "$image" train - 50 50 x)"
+	trace ls | grep -q '^train  *1 '
+	trace pull --workload train >"$W/pulled"
+	head -c 8 "$W/pulled" | grep -q BSEERTRC
+	trace rm --workload train
+	run ! trace pull --workload train
+}
+
 @test "the service is what its OpenAPI description says" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
 	echo "all sha256:$(printf t | sha256sum | cut -c1-64) read,write,admin" \
