@@ -13,21 +13,31 @@
 #include "common/buf.h"
 
 enum counter_kind {
-	COUNTER_TOTAL, /* only grows; its name ends in _total */
-	COUNTER_GAUGE, /* the value of now */
+	COUNTER_TOTAL,   /* only grows; its name ends in _total */
+	COUNTER_GAUGE,   /* the value of now */
+	COUNTER_SECONDS, /* a struct counter_seconds; ends in _seconds */
 };
+
+/* How long things took: how many up to each of the bounds, and up to any time. */
+#define COUNTER_BOUNDS 8 /* 1, 2, 5, 10, 30, 60, 120 s, and any */
+struct counter_seconds {
+	uint64_t within[COUNTER_BOUNDS];
+	uint64_t sum_ms;
+};
+void counter_add_ms(struct counter_seconds *c, uint64_t ms);
 
 struct counter_spec {
 	const char *name; /* without the prefix: "cache_hits_total" */
 	enum counter_kind kind;
-	size_t offset;    /* of the uint64_t in the struct of values */
+	size_t offset;    /* of the uint64_t (or what the kind says) in the
+	                   * struct of values */
 	const char *help; /* one sentence; says the unit */
 };
 
 /*
  * Append the Prometheus text (exposition format 0.0.4) of every figure of the
  * table, which ends with name NULL.  `values` is a struct of plain uint64_t
- * that the caller filled; `prefix` is "bootseer_node_".  -ENOMEM, -EFBIG.
+ * (and what kinds say) that the caller filled; `prefix` is "bootseer_node_".  -ENOMEM, -EFBIG.
  */
 int counter_format(const struct counter_spec *table, const void *values,
 		   const char *prefix, struct buf *ret) MUST_CHECK;

@@ -7,6 +7,7 @@
 #ifndef BOOTSEER_NODE_STARTS_H
 #define BOOTSEER_NODE_STARTS_H
 
+#include "common/counter.h"
 #include "prefetcher/prefetcher.h"
 #include "snapshotter/node/node.h"
 
@@ -83,10 +84,7 @@ struct starts_stats {
 	uint64_t begun, ready, recorded, record_failed, unready, under_way;
 	uint64_t waited_ms, with_trace;
 	uint64_t hot_used_bytes, hot_unused_bytes, misses;
-	/* Time to ready: counts of those up to 1, 2, 5, 10, 30, 60, 120 s and
-	 * all, and the sum in ms. */
-	uint64_t ready_within[8];
-	uint64_t ready_ms;
+	struct counter_seconds ready_after; /* of those that got ready */
 };
 void starts_get_stats(struct starts *s, struct starts_stats *ret);
 

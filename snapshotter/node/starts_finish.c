@@ -342,22 +342,16 @@ int starts_note(struct image *i, json_t *figures, struct error *err)
 
 static void add_stats(const struct finish *f)
 {
-	static const unsigned int within_s[] = { 1, 2, 5, 10, 30, 60, 120 };
 	struct start *s = f->s;
 	struct starts_stats *st = &s->all->stats;
-	uint32_t ms = ms_between(s->begun_ns, s->end_ns);
-	size_t k;
 
 	pthread_mutex_lock(&s->all->lock);
 	st->misses += f->n_missed;
 	st->hot_used_bytes += f->used_bytes;
 	st->hot_unused_bytes += f->unused_bytes;
-	if (s->end == START_READY) {
-		st->ready_ms += ms;
-		for (k = 0; k < ARRAY_SIZE(within_s); k++)
-			st->ready_within[k] += ms <= within_s[k] * 1000;
-		st->ready_within[k]++;
-	}
+	if (s->end == START_READY)
+		counter_add_ms(&st->ready_after,
+			       ms_between(s->begun_ns, s->end_ns));
 	pthread_mutex_unlock(&s->all->lock);
 }
 

@@ -9,6 +9,8 @@
 #include "snapshotter/node/mounted.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/prefetch.h"
+#include "snapshotter/node/starts.h"
+#include "snapshotter/node/traces.h"
 
 /* Everything that /metrics shows, as plain numbers. */
 struct figures {
@@ -21,6 +23,8 @@ struct figures {
 	uint64_t blocks, blocks_held;
 	struct cache_stats cache;
 	struct prefetch_sums prefetch;
+	struct starts_stats starts;
+	struct traces_stats traces;
 	uint64_t resident_bytes, started_at;
 };
 
@@ -106,6 +110,42 @@ static const struct counter_spec table[] = {
 	  "memory." },
 	{ "prefetch_failures_total", COUNTER_TOTAL, AT(prefetch.failures),
 	  "Times that a prefetch was stopped by an error." },
+	{ "starts_total", COUNTER_TOTAL, AT(starts.begun),
+	  "Starts of containers, and recordings." },
+	{ "starts_with_trace_total", COUNTER_TOTAL, AT(starts.with_trace),
+	  "Those of them for which a trace was found." },
+	{ "starts_ready_total", COUNTER_TOTAL, AT(starts.ready),
+	  "Starts that said that they were ready." },
+	{ "starts_unready_total", COUNTER_TOTAL, AT(starts.unready),
+	  "Starts that ended otherwise." },
+	{ "starts_under_way", COUNTER_GAUGE, AT(starts.under_way),
+	  "Starts watched now." },
+	{ "starts_recorded_total", COUNTER_TOTAL, AT(starts.recorded),
+	  "Recordings that were kept." },
+	{ "starts_record_failed_total", COUNTER_TOTAL, AT(starts.record_failed),
+	  "Recordings that could not be kept." },
+	{ "starts_waited_ms_total", COUNTER_TOTAL, AT(starts.waited_ms),
+	  "Milliseconds that starts waited for their hot sets." },
+	{ "starts_missed_blocks_total", COUNTER_TOTAL, AT(starts.misses),
+	  "Blocks that starts had to wait for." },
+	{ "starts_hot_used_bytes_total", COUNTER_TOTAL,
+	  AT(starts.hot_used_bytes),
+	  "Stored bytes of hot sets that starts read." },
+	{ "starts_hot_unused_bytes_total", COUNTER_TOTAL,
+	  AT(starts.hot_unused_bytes),
+	  "Stored bytes of hot sets that starts did not read." },
+	{ "start_ready_seconds", COUNTER_SECONDS, AT(starts.ready_after),
+	  "Time from start.begin to ready, the wait included." },
+	{ "trace_lookups_total", COUNTER_TOTAL, AT(traces.lookups),
+	  "Searches for traces." },
+	{ "trace_found_total", COUNTER_TOTAL, AT(traces.found),
+	  "Searches that found one." },
+	{ "trace_store_failures_total", COUNTER_TOTAL, AT(traces.failed),
+	  "Stores that failed in a search." },
+	{ "traces_sent_total", COUNTER_TOTAL, AT(traces.sent),
+	  "Recordings sent to the service and to registries." },
+	{ "traces_waiting", COUNTER_GAUGE, AT(traces.waiting),
+	  "Recordings that wait to be sent." },
 	{ "resident_bytes", COUNTER_GAUGE, AT(resident_bytes),
 	  "Memory of the process, VmRSS." },
 	{ "start_time_seconds", COUNTER_GAUGE, AT(started_at),
@@ -186,6 +226,8 @@ static int gather(struct node *n, struct figures *f, struct error *err)
 	};
 	cache_get_stats(n->cache, &f->cache);
 	node_prefetch_sums(n, &f->prefetch);
+	starts_get_stats(n->starts, &f->starts);
+	traces_get_stats(n->traces, &f->traces);
 	f->fetches = f->prefetch.fetches;
 	f->fetched_bytes = f->prefetch.fetched_bytes;
 	images_lock(n->images);

@@ -283,7 +283,8 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 	grep -q '^bootseer_node_images_mounted 1$' "$T/metrics"
 	[ "$(awk '/^bootseer_node_fetched_bytes_total/ { print $2 }' \
 		"$T/metrics")" -gt 20000000 ]
-	! grep -vE '^(# (HELP|TYPE) |)bootseer_node_[a-z_]+ ' "$T/metrics"
+	! grep -vE '^(# (HELP|TYPE) |)bootseer_node_[a-z_]+(\{le="[0-9+Inf]+"\})? ' \
+		"$T/metrics"
 	"$bootseer" image umount "$T/mnt"
 	[ "$(curl -s -o /dev/null -w '%{http_code}' \
 		"http://127.0.0.1:$port/other")" = 404 ]

@@ -55,3 +55,30 @@ Test(counter, lists_names_with_their_sentences)
 	cr_expect_str_eq(out, "x_hits_total\n\tReads answered.\n"
 			      "x_held_bytes\n\tBytes held.\n");
 }
+
+Test(counter, formats_times_as_a_histogram)
+{
+	static const struct counter_spec specs[] = {
+		{ "wait_seconds", COUNTER_SECONDS, 0, "Waits." },
+		{ NULL, 0, 0, NULL },
+	};
+	struct counter_seconds v = { .sum_ms = 0 };
+	AUTO_BUF text = BUF_INIT;
+
+	counter_add_ms(&v, 1000);
+	counter_add_ms(&v, 1001);
+	counter_add_ms(&v, 900000);
+	cr_assert_eq(counter_format(specs, &v, "p_", &text), 0);
+	cr_expect_str_eq(text.data, "# HELP p_wait_seconds Waits.\n"
+				    "# TYPE p_wait_seconds histogram\n"
+				    "p_wait_seconds_bucket{le=\"1\"} 1\n"
+				    "p_wait_seconds_bucket{le=\"2\"} 2\n"
+				    "p_wait_seconds_bucket{le=\"5\"} 2\n"
+				    "p_wait_seconds_bucket{le=\"10\"} 2\n"
+				    "p_wait_seconds_bucket{le=\"30\"} 2\n"
+				    "p_wait_seconds_bucket{le=\"60\"} 2\n"
+				    "p_wait_seconds_bucket{le=\"120\"} 2\n"
+				    "p_wait_seconds_bucket{le=\"+Inf\"} 3\n"
+				    "p_wait_seconds_sum 902.001\n"
+				    "p_wait_seconds_count 3\n");
+}
