@@ -390,7 +390,7 @@ same_list()
 	[ "$runs" = 24 ] && [ "$one" = "$(header ETag)" ]
 }
 
-@test "PostgreSQL may be restarted underneath" {
+@test "PostgreSQL may be restarted underneath, or fall silent" {
 	kind=postgresql W=$BATS_TEST_TMPDIR
 	PG_FILE=$PG
 	pg_init "$PGTMP/again"
@@ -411,9 +411,30 @@ same_list()
 	post "$f" n2 "$A" train h/app
 	[ "$code" = 202 ]
 	[ "$(entries "$A" train)" = 100 ]
+	# One that is there but silent costs a deadline, not the service.
+	signal_postgresql STOP
+	ask "$U/readyz"
+	[ "$code" = 503 ]
+	post "$f" n3 "$A" train h/app
+	[ "$code" = 503 ]
+	ask "$U/healthz"
+	[ "$code" = 200 ]
+	signal_postgresql CONT
+	wait_for is_ready_again
+	post "$f" n3 "$A" train h/app
+	[ "$code" = 202 ]
 	stop_all
 	pg_stop
 	PG=$PG_FILE
+}
+
+# The server's main process and all that serve its clients.
+signal_postgresql() { # STOP|CONT
+	local main
+
+	main=$(head -n 1 "$PG/data/postmaster.pid")
+	kill "-$1" "$main"
+	pgrep -P "$main" | xargs -r kill "-$1"
 }
 
 is_ready_again()
