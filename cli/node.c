@@ -75,7 +75,28 @@ static void print_prefetch(const json_t *p)
 		printf("            %s\n", reply_text(p, "error"));
 }
 
-static void print_image(const json_t *i)
+/* The image's of all starts under way. */
+static void print_starts(const json_t *starts, const char *id)
+{
+	const json_t *start;
+	size_t k;
+
+	json_array_foreach(starts, k, start)
+	{
+		long long ms = reply_number(start, "since_ms");
+
+		if (strcmp(reply_text(start, "id"), id) == 0)
+			printf("  starting  %lld: %s, %s, for %lld.%lld s%s\n",
+			       reply_number(start, "start"),
+			       reply_text(start, "user"),
+			       reply_text(start, "workload"), ms / 1000,
+			       ms % 1000 / 100,
+			       reply_flag(start, "recording") ? ", recorded"
+							      : "");
+	}
+}
+
+static void print_image(const json_t *i, const json_t *starts)
 {
 	const json_t *e = json_object_get(i, "last_error");
 	const json_t *d = json_object_get(i, "device");
@@ -96,6 +117,7 @@ static void print_image(const json_t *i)
 	if (d)
 		print_device(d);
 	print_prefetch(json_object_get(i, "prefetch"));
+	print_starts(starts, reply_text(i, "id"));
 	if (e)
 		printf("  failed    %s\n", reply_text(e, "message"));
 }
@@ -124,7 +146,7 @@ static void print_status(const json_t *s)
 	       reply_number(c, "damaged"), reply_number(c, "evicted"),
 	       reply_number(c, "put_failed"));
 	json_array_foreach(json_object_get(s, "images"), k, image)
-		print_image(image);
+		print_image(image, json_object_get(s, "starts"));
 }
 
 static int run_status(const void *config, char **args, struct error *err)

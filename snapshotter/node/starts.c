@@ -521,6 +521,28 @@ bool starts_would_record(struct starts *all, struct image *i)
 	       !traces_has_any(all->node->traces, i);
 }
 
+json_t *starts_under_way(struct starts *all)
+{
+	int64_t now = loop_clock_ns();
+	json_t *list = json_array();
+	const struct start *s;
+	char id[DIGEST_STR_MAX];
+
+	pthread_mutex_lock(&all->lock);
+	for (s = all->first; list && s; s = s->next) {
+		digest_format(&s->image->id, id);
+		(void)json_array_append_new(
+			list,
+			json_pack("{s:I, s:s, s:s, s:s, s:I, s:b}", "start",
+				  (json_int_t)s->number, "id", id, "user",
+				  s->user, "workload", s->workload, "since_ms",
+				  (json_int_t)((now - s->begun_ns) / 1000000),
+				  "recording", (int)s->reply.recording));
+	}
+	pthread_mutex_unlock(&all->lock);
+	return list;
+}
+
 void starts_get_stats(struct starts *all, struct starts_stats *ret)
 {
 	pthread_mutex_lock(&all->lock);

@@ -80,6 +80,9 @@ bool starts_would_record(struct starts *s, struct image *i);
 /* The figures of the last starts, newest first: a JSON array. */
 json_t *starts_explain(const struct image *i) MUST_CHECK;
 
+/* Those under way: a JSON array, newest first; NULL when memory is short. */
+json_t *starts_under_way(struct starts *s) MUST_CHECK;
+
 struct starts_stats {
 	uint64_t begun, ready, recorded, record_failed, unready, under_way;
 	uint64_t waited_ms, with_trace;

@@ -8,6 +8,7 @@
 #include "common/counter.h"
 #include "snapshotter/node/mounted.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/starts.h"
 #include "snapshotter/node/prefetch.h"
 #include "snapshotter/node/starts.h"
 #include "snapshotter/node/traces.h"
@@ -376,12 +377,12 @@ json_t *node_status(struct node *n)
 		(void)json_array_append_new(images, image_json(n, list[k]));
 	images_list_free(list, len);
 	return json_pack(
-		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:O}",
+		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:O, s:o}",
 		"version", BOOTSEER_VERSION, "pid", (int)getpid(), "started_at",
 		(json_int_t)n->started_at, "datapath", n->datapath->ops->name,
 		"survives_crash", (int)fd_keeper_is_durable(n->keeper), "root",
 		n->cfg->root, "run", n->cfg->run, "resident_bytes",
 		(json_int_t)f.resident_bytes, "fetched_bytes",
 		(json_int_t)f.fetched_bytes, "cache", cache_json(&f.cache),
-		"images", images);
+		"images", images, "starts", starts_under_way(n->starts));
 }

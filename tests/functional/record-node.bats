@@ -60,3 +60,21 @@ record() { "$bootseer" image record "$IMAGE" "$@"; }
 	run -1 "$bootseer" image ready --start 999
 	[[ $output == *'no such start'* ]]
 }
+
+@test "status shows a start under way" {
+	local pid line
+
+	node_start
+	mkfifo "$T/out"
+	"$bootseer" image record "$IMAGE" --workload web -- /bin/sh -c \
+		'echo up; exec tail -f /dev/null' >"$T/out" 2>/dev/null 3>&- &
+	pid=$!
+	read -r -t 30 line <"$T/out"
+	[ "$line" = up ]
+	run -0 "$bootseer" node status
+	grep -qE "^  starting  [0-9]+: record/$pid-.*, web, for .* s, recorded" \
+		<<<"$output"
+	kill "$pid"
+	wait "$pid" && return 1
+	[ "$(status '.starts | length')" = 0 ]
+}
