@@ -38,6 +38,7 @@ struct container {
 	struct stream streams[2];
 	pid_t pid; /* of runc; 0: none */
 	int pidfd;
+	int init_fd; /* the container's first process, or -1 */
 	int root_fd; /* the container's own root, or -1 */
 	bool ready, ended;
 	int status;
@@ -125,7 +126,7 @@ int container_start(const struct container_config *cfg, struct container **ret,
 	if (!c)
 		return error_nomem(err);
 	c->cfg = *cfg;
-	c->pidfd = c->root_fd = -1;
+	c->pidfd = c->init_fd = c->root_fd = -1;
 	c->streams[0].in = c->streams[1].in = -1;
 	if (asprintf(&c->root, "%s/runc", cfg->dir) < 0)
 		c->root = NULL;
@@ -240,6 +241,16 @@ static void reap(struct container *c)
 
 /* ---------------------------------------------------------------------- wait --- */
 
+/* So that it can be killed when runc's state is lost. */
+static void find_init(struct container *c)
+{
+	AUTO_BUF pid = BUF_INIT;
+
+	if (c->init_fd < 0 && !c->ended &&
+	    fs_read_file(c->pid_file, 32, &pid, NULL) == 0 && pid.len)
+		c->init_fd = (int)syscall(SYS_pidfd_open, atoi(pid.data), 0);
+}
+
 /* One round; true when there is something to tell. */
 static bool wait_round(struct container *c, int64_t until_ns,
 		       enum container_event *ret)
@@ -264,6 +275,7 @@ static bool wait_round(struct container *c, int64_t until_ns,
 		pass_on_all(c);
 		reap(c);
 	}
+	find_init(c);
 	if (c->ready || (c->cfg.ready_file && has_ready_file(c)))
 		*ret = CONTAINER_READY;
 	else if (c->ended)
@@ -315,7 +327,10 @@ static void kill_and_wait(struct container *c)
 {
 	int64_t until = now_ns() + (int64_t)KILL_TIMEOUT_MS * 1000000;
 
-	runc(c, "kill", "KILL");
+	find_init(c);
+	if (c->init_fd < 0 ||
+	    syscall(SYS_pidfd_send_signal, c->init_fd, SIGKILL, NULL, 0) < 0)
+		runc(c, "kill", "KILL");
 	while (!c->ended && now_ns() < until) {
 		enum container_event e;
 
@@ -346,6 +361,8 @@ void container_free(struct container *c)
 	}
 	if (c->pidfd >= 0)
 		(void)close(c->pidfd);
+	if (c->init_fd >= 0)
+		(void)close(c->init_fd);
 	if (c->root_fd >= 0)
 		(void)close(c->root_fd);
 	if (c->has_line)

@@ -139,6 +139,19 @@ left_nothing() {
 	left_nothing
 }
 
+@test "a container is killed though runc's state was lost" {
+	mkfifo "$T/out"
+	"$bootseer" image record reg/app:1 >"$T/out" 2>"$T/err" 3>&- &
+	local pid=$!
+	read -r -t 30 line <"$T/out"
+	init=$(cat "$T"/tmp/*/pid)
+	rm -r "$T"/tmp/*/runc
+	kill -TERM "$pid"
+	wait "$pid" && return 1
+	[ ! -e "/proc/$init" ]
+	left_nothing
+}
+
 @test "a bootseerd that fails is told of" {
 	echo 'image.record 28 the disk is full' >"$T/node/fault"
 	run -1 "$bootseer" image record reg/app:1
