@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/buf.h"
 #include "common/loop.h"
@@ -19,10 +20,11 @@ struct db {
 	const struct db_ops *ops;
 	struct db_config cfg;
 	char *url;
-	/* Held over a writing transaction where there can be but one: the
-	 * database would make the others poll. */
-	pthread_mutex_t write_lock;
 	pthread_mutex_t lock; /* protects what follows */
+	/* A thread writes, where but one can: the database would make the
+	 * others poll. */
+	bool writing;
+	pthread_cond_t written;
 	struct db_conn *free; /* connections that nobody uses */
 	struct db_stats stats;
 };
@@ -150,6 +152,31 @@ static int transact(struct db *db, struct db_conn *c, enum db_mode mode,
 	return rc;
 }
 
+/* Its turn to write, within the timeout. */
+static int begin_writing(struct db *db, struct error *err)
+{
+	int64_t until = loop_clock_ns() + db->cfg.timeout_ns;
+	const struct timespec t = { .tv_sec = until / NS_PER_S,
+				    .tv_nsec = until % NS_PER_S };
+	int late = 0;
+
+	pthread_mutex_lock(&db->lock);
+	while (db->writing && !late)
+		late = pthread_cond_timedwait(&db->written, &db->lock, &t);
+	late = db->writing;
+	db->writing = true;
+	pthread_mutex_unlock(&db->lock);
+	return late ? error_set(err, EBUSY, "too many wait to write") : 0;
+}
+
+static void end_writing(struct db *db)
+{
+	pthread_mutex_lock(&db->lock);
+	db->writing = false;
+	pthread_cond_signal(&db->written);
+	pthread_mutex_unlock(&db->lock);
+}
+
 static int run_once(struct db *db, enum db_mode mode,
 		    int (*fn)(struct db_conn *c, void *arg, struct error *err),
 		    void *arg, bool *ret_again, struct error *err)
@@ -163,10 +190,12 @@ static int run_once(struct db *db, enum db_mode mode,
 		return rc;
 	c->again = false;
 	if (lock)
-		pthread_mutex_lock(&db->write_lock);
-	rc = transact(db, c, mode, fn, arg, err);
-	if (lock)
-		pthread_mutex_unlock(&db->write_lock);
+		rc = begin_writing(db, err);
+	if (rc == 0) {
+		rc = transact(db, c, mode, fn, arg, err);
+		if (lock)
+			end_writing(db);
+	}
 	*ret_again = rc < 0 && (c->broken || c->again);
 	give_back(db, c);
 	return rc;
@@ -330,13 +359,17 @@ static int choose(struct db *db, struct error *err)
 int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
 {
 	struct db *db = calloc(1, sizeof(*db));
+	pthread_condattr_t attr;
 	struct db_conn *c;
 	int rc;
 
 	if (!db)
 		return error_nomem(err);
 	pthread_mutex_init(&db->lock, NULL);
-	pthread_mutex_init(&db->write_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&db->written, &attr);
+	pthread_condattr_destroy(&attr);
 	db->cfg = *cfg;
 	db->cfg.url = db->url = strdup(cfg->url);
 	rc = db->url ? choose(db, err) : error_nomem(err);
@@ -358,7 +391,7 @@ void db_close(struct db *db)
 	if (!db)
 		return;
 	close_list(db, db->free);
-	pthread_mutex_destroy(&db->write_lock);
+	pthread_cond_destroy(&db->written);
 	pthread_mutex_destroy(&db->lock);
 	free(db->url);
 	free(db);
