@@ -18,6 +18,7 @@
 #define INTERVAL_NS 10000000LL
 #define WINDOW_FIRST (64u << 10)
 #define WINDOW_MIN (12u << 10) /* fewer segments wait for delayed acks */
+#define SEGMENTS_MIN 8u
 #define WINDOW_MAX (16u << 20)
 #define WINDOW_WAIT 1u /* the kernel's least, under a segment */
 #define NS_PER_S 1000000000LL
@@ -43,15 +44,18 @@ static void set_clamp(struct http_flow *f, uint32_t clamp)
 	f->clamp = clamp;
 }
 
-static uint32_t round_trip_us(int fd)
+/* What the kernel measured; what it does not know is 0. */
+static void look(int fd, uint32_t *ret_rtt_us, uint32_t *ret_segment)
 {
 	struct tcp_info info = { .tcpi_min_rtt = 0 };
 	socklen_t len = sizeof(info);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
-	    info.tcpi_min_rtt == ~0u)
-		return 0;
-	return info.tcpi_min_rtt;
+	*ret_rtt_us = *ret_segment = 0;
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return;
+	*ret_segment = info.tcpi_rcv_mss;
+	if (info.tcpi_min_rtt != ~0u)
+		*ret_rtt_us = info.tcpi_min_rtt;
 }
 
 uint32_t http_flow_window(uint64_t bytes, int64_t ns, uint32_t rtt_us)
@@ -71,14 +75,18 @@ uint32_t http_flow_window(uint64_t bytes, int64_t ns, uint32_t rtt_us)
 static void adapt(struct http_flow *f, int64_t now)
 {
 	int64_t ns = now - f->since_ns;
-	uint32_t rtt_us;
+	uint32_t rtt_us, segment;
 
 	if (ns < INTERVAL_NS)
 		return;
-	rtt_us = round_trip_us(f->fd);
+	look(f->fd, &rtt_us, &segment);
 	if (ns < 2000LL * rtt_us)
 		return;
 	f->window = http_flow_window(f->bytes, ns, rtt_us);
+	/* Where segments are large (64 KiB within a machine) a window of less
+	 * than some of them waits for timers. */
+	if (f->window / SEGMENTS_MIN < segment)
+		f->window = segment * SEGMENTS_MIN;
 	f->since_ns = now;
 	f->bytes = 0;
 }
