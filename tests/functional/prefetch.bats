@@ -87,7 +87,7 @@ leave_hot() { # STATE BLOCK...
 	# The end of the image first, which no order of packs would give.
 	leave_hot all 37 38 39 20
 	: >"$T/requests"
-	node_start --hot-streams 1 --hot-gap 0
+	node_start --hot-streams 1 --hot-gap 0 --hot-range 4M
 	wait_for is_phase done
 	pack_requests | sed 's/.*range=bytes=//' >"$T/ranges"
 	[ "$(wc -l <"$T/ranges")" -gt 2 ]
