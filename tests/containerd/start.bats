@@ -63,6 +63,9 @@ make_runtime() {
 	chmod +x "$T/hook" "$T/runtime"
 }
 
+# What a container does until it is ended.
+STAY='busybox mkfifo /wait; read x </wait'
+
 run_it() { # ID COMMAND [OPTION...]
 	local id=$1 command=$2
 
@@ -101,9 +104,13 @@ gone() { ! grep -q " $T/noderun/.* - erofs " /proc/self/mountinfo; }
 
 @test "a recording is kept under the words that the container runs" {
 	start_all
-	run_it c1 'cat /srv/one/deep/file; busybox sleep 1'
+	ctr run -d --snapshotter bootseer "$REGISTRY/lazy:1" c1 \
+		/bin/sh -c "cat /srv/one/deep/file; $STAY"
+	wait_until "$node_pid" grep -q 'debug starts: workload of start=' \
+		"$T/node.log"
+	ctr task rm -f c1
+	ctr containers rm c1
 	wait_until "$node_pid" has_starts 1
-	grep -q 'debug starts: workload of start=' "$T/node.log"
 	[[ $(explain '[0].workload') != default-* ]]
 	run_it c2 true \
 		--snapshotter-label containerd.io/snapshot/bootseer.workload=mine
@@ -115,7 +122,7 @@ gone() { ! grep -q " $T/noderun/.* - erofs " /proc/self/mountinfo; }
 	start_all
 	ctr run -d --snapshotter bootseer \
 		--snapshotter-label containerd.io/snapshot/bootseer.ready-file=/root/ready \
-		"$REGISTRY/lazy:1" c1 /bin/sh -c ': >/root/ready; sleep 100000'
+		"$REGISTRY/lazy:1" c1 /bin/sh -c ": >/root/ready; $STAY"
 	wait_until "$node_pid" has_starts 1
 	[ "$(explain '[0].end')" = ready ]
 	[ "$(explain '[0].ready_ms')" -gt 0 ]
@@ -130,7 +137,7 @@ gone() { ! grep -q " $T/noderun/.* - erofs " /proc/self/mountinfo; }
 		--mount type=bind,src=/lib64,dst=/lib64,options=rbind:ro \
 		--mount "type=bind,src=$bootseer,dst=/opt/bootseer,options=bind:ro" \
 		"$REGISTRY/lazy:1" c1 \
-		/bin/sh -c '/opt/bootseer image ready; sleep 100000'
+		/bin/sh -c "/opt/bootseer image ready; $STAY"
 	wait_until "$node_pid" has_starts 1
 	[ "$(explain '[0].end')" = ready ]
 }
