@@ -35,6 +35,14 @@ die() {
 	exit 1
 }
 
+# A command failed that nobody looked at: say which, once.
+note_error() { # STATUS FILE LINE COMMAND
+	[[ $W && ! -e $W/why ]] || return 0
+	printf '%s, line %s: "%s" failed with %s\n' "${2##*/}" "$3" \
+		"${4%%$'\n'*}" "$1" >"$W/why"
+	log "$(<"$W/why")"
+}
+
 need() {
 	local tool
 
@@ -97,6 +105,7 @@ attempt() { # WHAT COMMAND...
 	[[ -s $W/why ]] || echo "exit status $own_status" >"$W/why"
 	printf '%s\t%s\n' "$1" "$(<"$W/why")" >>"$W/failures"
 	log "FAILED: $1: $(<"$W/why")"
+	rm "$W/why"
 }
 
 bench_begin() { # NAME ARG...
@@ -119,6 +128,8 @@ bench_begin() { # NAME ARG...
 	need jq awk
 	trap run_deferred EXIT
 	trap 'exit 130' INT TERM
+	set -E
+	trap 'note_error $? "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND"' ERR
 	W=$(mktemp -d "${BOOTSEER_BENCH_TMP:-/var/tmp}/bench.$bench_name.XXXXXX")
 	chmod 755 "$W"
 	defer rm -rf --one-file-system "$W"
