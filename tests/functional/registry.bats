@@ -29,6 +29,8 @@ teardown()
 	for p in "${services[@]}"; do
 		kill -KILL "$p" 2>/dev/null || :
 	done
+	# Whoever still holds a lock, after a failure, waits to be told.
+	[ ! -p "${W:-}/release" ] || echo 1<>"$W/release"
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || sed 's/^/# /' "$W"/log.* >&3
 }
 
