@@ -12,7 +12,10 @@
 #include "snapshotter/erofs/format.h"
 
 /* Where the address space of FLAT_PLAIN files in devices begins: constant, so
- * that such a file's inode is the same in the next version of the image. */
+ * that such a file's inode is the same in the next version of the image.  Only
+ * for files of one block: the kernel (Linux 6.18, fs/erofs/fileio.c) reads
+ * larger ones page by page when their device is told by the address alone, a
+ * request each, and chunks of a named device in one. */
 #define MAPPED_FIRST (UINT32_C(1) << 24) /* blocks: 64 GiB */
 
 void layout_free(struct layout *l)
@@ -65,7 +68,7 @@ static int plan_extents(struct layout *l, const struct inode *i,
 		p->layout = EROFS_LAYOUT_FLAT_PLAIN;
 		p->blkaddr =
 			base + (uint32_t)(EROFS_VOFF_BYTE(voff) / EROFS_BLOCK);
-		if (base)
+		if (base && i->size <= EROFS_BLOCK)
 			return 0;
 	}
 	if (c.n_holes > LAYOUT_HOLES_MAX)
