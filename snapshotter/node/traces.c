@@ -35,6 +35,8 @@ struct plan {
 	char *key; /* NULL: of the image's config, which is not known yet */
 	bool is_default;
 	bool asking;
+	bool answered;  /* found, match and wanted hold: before `asking` ends,
+			 * since setting up the prefetch takes a while */
 	bool for_start; /* a container waits for it, or did */
 	bool again;     /* when the search ends its answer is old already */
 	unsigned int waiters;
@@ -234,6 +236,16 @@ static char *config_key(struct traces *t, struct image *i)
 	return image_config_key(config.data, config.len);
 }
 
+/* Lock held. */
+static void plan_answer(struct traces *t, struct plan *p, const struct query *q)
+{
+	p->found = q->best.trace != NULL;
+	p->match = q->best.match;
+	p->wanted = !p->found || q->best.wanted;
+	p->answered = true;
+	pthread_cond_broadcast(&t->changed);
+}
+
 static void search(struct traces *t, struct lookup *l, const char *key,
 		   struct query *ret)
 {
@@ -248,7 +260,9 @@ static void search(struct traces *t, struct lookup *l, const char *key,
 	};
 	if (!ask_service(t, ret) && !ask_oci(t, ret))
 		(void)ask(t, t->folder, ret);
+	/* A mount waits for the answer, and the prefetch for the mount. */
 	pthread_mutex_lock(&t->lock);
+	plan_answer(t, l->plan, ret);
 	for_start = l->plan->for_start;
 	pthread_mutex_unlock(&t->lock);
 	prefetch(t, l->image, ret->best.trace, for_start);
@@ -272,9 +286,7 @@ static void lookup_run(struct work *w)
 	if (!p->key)
 		p->key = steal_ptr(&found_key);
 	p->asking = false;
-	p->found = q.best.trace != NULL;
-	p->match = q.best.match;
-	p->wanted = !p->found || q.best.wanted;
+	plan_answer(t, p, &q);
 	p->expires = p->again ? 0
 			      : loop_clock_ns() +
 					(p->found ? FOUND_TTL_NS : NONE_TTL_NS);
@@ -283,7 +295,6 @@ static void lookup_run(struct work *w)
 		l->image->hot_plan = p;
 	t->stats.lookups++;
 	t->stats.found += p->found;
-	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
 	trace_free(q.best.trace);
 	images_put(l->image);
@@ -308,6 +319,7 @@ static int lookup_start(struct traces *t, struct image *i, struct plan *p)
 		return -EAGAIN;
 	}
 	p->asking = true;
+	p->answered = false;
 	return 0;
 }
 
@@ -387,8 +399,8 @@ static struct plan *plan_get(struct traces *t, struct image *i, const char *key)
 	return lookup_start(t, i, p) < 0 ? NULL : p;
 }
 
-/* Until the answer is there: 0, or -ETIMEDOUT. */
-static int plan_wait(struct traces *t, struct plan *p)
+/* Until the answer is there, or `all` that follows from it: 0, or -ETIMEDOUT. */
+static int plan_wait(struct traces *t, struct plan *p, bool all)
 {
 	int64_t deadline = loop_clock_ns() + t->node->cfg->trace_lookup_timeout;
 	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
@@ -396,10 +408,10 @@ static int plan_wait(struct traces *t, struct plan *p)
 	int rc = 0;
 
 	p->waiters++;
-	while (rc == 0 && p->asking)
+	while (rc == 0 && (all ? p->asking : !p->answered))
 		rc = -pthread_cond_timedwait(&t->changed, &t->lock, &ts);
 	p->waiters--;
-	return p->asking ? rc : 0;
+	return (all ? p->asking : !p->answered) ? rc : 0;
 }
 
 void traces_prepare(struct traces *t, struct image *i)
@@ -422,7 +434,7 @@ int traces_find(struct traces *t, struct image *i, const char *workload,
 	p = plan_get(t, i, workload);
 	if (p)
 		p->for_start = true;
-	rc = p ? plan_wait(t, p) : -EAGAIN;
+	rc = p ? plan_wait(t, p, true) : -EAGAIN;
 	if (rc == 0) {
 		ret->found = p->found;
 		ret->match = p->match;
@@ -441,15 +453,17 @@ int traces_find(struct traces *t, struct image *i, const char *workload,
 
 bool traces_has_any(struct traces *t, struct image *i)
 {
-	struct trace_answer a;
 	struct plan *p;
 	bool any = false;
 
-	if (traces_find(t, i, NULL, &a, NULL) == 0 && a.found)
-		return true;
 	pthread_mutex_lock(&t->lock);
+	p = plan_get(t, i, NULL);
+	if (p) {
+		p->for_start = true;
+		(void)plan_wait(t, p, false);
+	}
 	for (p = i->plans; p && !any; p = p->next)
-		any = !p->asking && p->found;
+		any = p->answered && p->found;
 	pthread_mutex_unlock(&t->lock);
 	return any;
 }

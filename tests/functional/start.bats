@@ -300,12 +300,13 @@ spool_is_empty() {
 	[ -z "$(find "$T/root/traces/spool/service" -type f)" ]
 }
 
-# A service that takes every trace and has none.
-serve_traces() {
+# A service that takes every trace and has none, as it says after so long.
+serve_traces() { # [SECONDS]
 	python3 -c '
-import http.server, sys
+import http.server, sys, threading
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        threading.Event().wait(float(sys.argv[2]))
         self.send_error(404)
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -319,9 +320,28 @@ s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), H)
 open(sys.argv[1] + "/service.new", "w").write(str(s.server_port))
 import os
 os.rename(sys.argv[1] + "/service.new", sys.argv[1] + "/service.port")
-s.serve_forever()' "$T" 3>&- &
+s.serve_forever()' "$T" "${1:-0}" 3>&- &
 	pids+=($!)
 	wait_for test -s "$T/service.port"
+}
+
+# The mount waits for the answer, and the prefetch that follows from it for the mount.
+@test "a mount that is there before the answer waits for no more than that" {
+	start_quiet
+	record_once
+	umount_all
+	node_stop
+	mkdir "$T/two"
+	mv "$T/root/traces" "$T/two/traces"
+	serve_traces 0.5
+	ROOT=$T/two node_start --trace-lookup-timeout 1m \
+		--trace-service "http://127.0.0.1:$(cat "$T/service.port")"
+	t=$SECONDS
+	mount_for_start
+	begin c2 '"wait":"all"' >"$T/begin"
+	((SECONDS - t < 30))
+	[ "$(jq -r .trace "$T/begin")" = own ]
+	umount_all
 }
 
 @test "a trace service that hangs is waited for no longer than allowed" {
