@@ -95,19 +95,28 @@ must() { # COMMAND...
 		die "$1 $2 $3: $(tail -n 1 "$W/command.log" | cut -c1-300)"
 }
 
-# Start the container REF and wait for its line.  It is still there after that,
-# in $run_pid, until end_run.
-run_until_ready() { # SNAPSHOTTER REF [CTR-OPTION...]
-	local line=
+# Start the container REF and wait for its line.  It may still be there after
+# that, as $run_pid, until end_run.  What it says comes from its shim by a pipe,
+# since ctr can lose what is said last.
+run_until_ready() { # SNAPSHOTTER REF
+	local line= last= end=$((SECONDS + 900))
 
 	run_id=bench-$BASHPID
-	exec 8< <(here ctr run --rm --net-host --snapshotter "$1" "${@:3}" "$2" \
-		"$run_id" 2>"$W/run.log")
+	rm -f "$W/said"
+	mkfifo "$W/said"
+	exec 8<>"$W/said"
+	here ctr run --rm --net-host --log-uri "file://$W/said" \
+		--snapshotter "$1" "$2" "$run_id" >"$W/run.log" 2>&1 8<&- &
 	run_pid=$!
-	while read -r -t 900 line <&8; do
-		[[ $line != ready ]] || return 0
+	while ((SECONDS < end)); do
+		if read -r -t 1 line <&8; then
+			[[ $line != ready ]] || return 0
+			last=$line
+		elif ! kill -0 "$run_pid" 2>/dev/null; then
+			break
+		fi
 	done
-	die "not ready: $(tail -n 1 "$W/run.log" | cut -c1-300)"
+	die "not ready: ${last:-$(tail -n 1 "$W/run.log" | cut -c1-300)}"
 }
 
 end_run() {
