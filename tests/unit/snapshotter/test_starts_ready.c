@@ -84,8 +84,8 @@ Test(starts_ready, takes_no_removed_file_for_one)
 {
 	int fd = open_dir();
 
-	if (mknodat(fd, "gone", S_IFCHR | 0600, makedev(0, 0)) < 0)
-		cr_skip_test("needs the right to make devices");
+	/* A whiteout: of all devices this one needs no right. */
+	cr_assert_eq(mknodat(fd, "gone", S_IFCHR | 0600, makedev(0, 0)), 0);
 	cr_expect_not(ready(fd, "/gone"));
 	end(fd);
 }
