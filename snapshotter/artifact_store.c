@@ -218,7 +218,9 @@ static int put_unpacked(struct source_sink *sink, uint64_t pos,
 		if (rc < 0)
 			return error_set(err, -rc, "write: %s", strerror(-rc));
 		u->done += out.pos;
-		more = out.pos == out.size;
+		/* With nothing to give, a call after a frame's end would begin
+		 * another one. */
+		more = out.pos == out.size && u->inside;
 	}
 	return 0;
 }

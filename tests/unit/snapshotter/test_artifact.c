@@ -3,7 +3,11 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
+
+#include "common/cleanup.h"
 
 TestSuite(artifact, .timeout = 60);
 
@@ -141,6 +145,55 @@ static int parse_changed(const char *from, const char *to)
 	if (rc == 0)
 		artifact_fini(&b);
 	return rc;
+}
+
+static void put_zstd(struct oci_store *store, size_t size,
+		     struct oci_descriptor *ret, struct digest *ret_raw,
+		     uint64_t *ret_size)
+{
+	char *raw = malloc(size), *stored = malloc(ZSTD_compressBound(size));
+
+	cr_assert(raw && stored);
+	for (size_t i = 0; i < size; i++)
+		raw[i] = (char)(i * i >> 7);
+	ret->size =
+		ZSTD_compress(stored, ZSTD_compressBound(size), raw, size, 3);
+	*ret_size = size;
+	cr_assert_eq(digest_of(raw, size, ret_raw), 0);
+	cr_assert_eq(oci_put_bytes(store, stored, ret->size, &ret->digest,
+				   &err),
+		     0);
+	free(stored);
+	free(raw);
+}
+
+/* Sizes at which the buffer of the unpacker is just full. */
+Test(artifact, unpacks_metadata_of_any_size)
+{
+	static const size_t sizes[] = { 4096, 131072, 262144, 266240 };
+	char dir[] = "/tmp/artifact.XXXXXX";
+	struct oci_config cfg = OCI_CONFIG_INIT;
+	AUTO_FREE char *text = NULL, *meta = NULL, *map = NULL, *clean = NULL;
+	struct oci_ref ref;
+	AUTO(oci_store) store = NULL;
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_gt(asprintf(&text, "oci:%s/layout", dir), 0);
+	cr_assert_gt(asprintf(&meta, "%s/meta", dir), 0);
+	cr_assert_gt(asprintf(&map, "%s/map", dir), 0);
+	cr_assert_gt(asprintf(&clean, "rm -rf %s", dir), 0);
+	cr_assert_eq(oci_ref_parse(text, &ref, &err), 0);
+	cr_assert_eq(oci_store_open(&ref, &cfg, true, &store, &err), 0);
+	oci_ref_fini(&ref);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct artifact a = { .format = 1 };
+
+		put_zstd(store, sizes[i], &a.meta, &a.meta_raw, &a.meta_size);
+		put_zstd(store, 100, &a.map, &a.map_raw, &a.map_size);
+		cr_expect_eq(artifact_fetch(store, &a, meta, map, &err), 0,
+			     "%zu bytes: %s", sizes[i], err.msg);
+	}
+	cr_assert_eq(system(clean), 0);
 }
 
 Test(artifact, refuses_a_newer_format_by_name)
