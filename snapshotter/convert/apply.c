@@ -9,6 +9,7 @@
 #include "snapshotter/convert/apply.h"
 
 #include <errno.h>
+#include <linux/xattr.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -348,8 +349,7 @@ static int apply_whiteout(struct apply *a, struct inode *dir, const char *base,
 	return 0;
 }
 
-static int set_attributes(struct apply *a, const struct layer_entry *e,
-			  struct inode *i, struct error *err)
+static void set_stat(const struct layer_entry *e, struct inode *i)
 {
 	i->mode = (i->mode & S_IFMT) |
 		  (S_ISLNK(i->mode) ? 0777 : e->mode & 07777);
@@ -357,11 +357,20 @@ static int set_attributes(struct apply *a, const struct layer_entry *e,
 	i->gid = e->gid;
 	i->mtime = e->mtime;
 	i->mtime_nsec = e->mtime_nsec;
-	i->user = a->layer;
-	i->xattrs = NULL;
-	for (const struct xattr *x = e->xattrs; x; x = x->next) {
-		int rc = tree_set_xattr(a->tree, i, x->name, x->value, x->size);
+}
 
+static int add_xattrs(struct apply *a, const struct layer_entry *e,
+		      struct inode *i, struct error *err)
+{
+	for (const struct xattr *x = e->xattrs; x; x = x->next) {
+		int rc;
+
+		/* Linux has none on others; a hard link's header does not say
+		 * what it links to. */
+		if (e->hard && !S_ISREG(i->mode) &&
+		    strncmp(x->name, "user.", 5) == 0)
+			continue;
+		rc = tree_set_xattr(a->tree, i, x->name, x->value, x->size);
 		if (rc == -ENOMEM)
 			return error_nomem(err);
 		if (rc < 0)
@@ -369,6 +378,33 @@ static int set_attributes(struct apply *a, const struct layer_entry *e,
 					 strerror(-rc));
 	}
 	return 0;
+}
+
+static int set_attributes(struct apply *a, const struct layer_entry *e,
+			  struct inode *i, struct error *err)
+{
+	set_stat(e, i);
+	i->user = a->layer;
+	i->xattrs = NULL;
+	return add_xattrs(a, e, i, err);
+}
+
+/*
+ * A hard link's header says how the file is from then on, under all its names.
+ * Its xattrs are added to those that the file has: but for its capabilities,
+ * which Linux takes away when the owner is set.
+ */
+static int set_link_attributes(struct apply *a, const struct layer_entry *e,
+			       struct inode *i, struct error *err)
+{
+	struct xattr **at = &i->xattrs;
+
+	set_stat(e, i);
+	while (*at && strcmp((*at)->name, XATTR_NAME_CAPS) != 0)
+		at = &(*at)->next;
+	if (*at)
+		*at = (*at)->next;
+	return add_xattrs(a, e, i, err);
 }
 
 static int apply_hard_link(struct apply *a, const struct layer_entry *e,
@@ -402,6 +438,8 @@ static int apply_hard_link(struct apply *a, const struct layer_entry *e,
 				 "hard link to '%.200s', which is a folder",
 				 e->link);
 	rc = link_name(a, dir, name, strlen(name), d->inode, err);
+	if (rc == 0)
+		rc = set_link_attributes(a, e, d->inode, err);
 	if (rc < 0)
 		return rc;
 	if (d->inode->user == a->layer)

@@ -144,11 +144,12 @@ static bool has_prefix(const char *s, const char *prefix)
 }
 
 /* What Linux would keep: other namespaces are refused by its file systems, and
- * an ordinary unpack then goes on without them. */
-static bool is_kept_xattr(const char *name, mode_t type)
+ * an ordinary unpack then goes on without them.  What a hard link is of, only
+ * the one who applies it knows. */
+static bool is_kept_xattr(const char *name, mode_t type, bool hard)
 {
 	if (has_prefix(name, "user."))
-		return type == AE_IFREG || type == AE_IFDIR;
+		return hard || type == AE_IFREG || type == AE_IFDIR;
 	return has_prefix(name, "security.") || has_prefix(name, "trusted.") ||
 	       strcmp(name, "system.posix_acl_access") == 0 ||
 	       strcmp(name, "system.posix_acl_default") == 0;
@@ -175,7 +176,8 @@ static int read_xattrs(struct tar *t, struct archive_entry *ae,
 	}
 	while (n < count && archive_entry_xattr_next(ae, &name, &value,
 						     &size) == ARCHIVE_OK) {
-		if (!name || !is_kept_xattr(name, archive_entry_filetype(ae)))
+		if (!name || !is_kept_xattr(name, archive_entry_filetype(ae),
+					    archive_entry_hardlink(ae)))
 			continue;
 		if (size > TREE_XATTR_VALUE_MAX)
 			return error_set(err, E2BIG,

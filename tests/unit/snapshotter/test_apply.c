@@ -235,6 +235,71 @@ Test(apply, hard_links_reach_over_layers, .init = setup, .fini = teardown)
 	cr_expect_eq(add_hard("a/f", "a/f"), -ENOENT, "it removes its target");
 }
 
+static const struct xattr *xattr_of(const char *path, const char *name)
+{
+	const struct xattr *x = at(path)->xattrs;
+
+	while (x && strcmp(x->name, name) != 0)
+		x = x->next;
+	return x;
+}
+
+/* As link(), chown(), setxattr(), chmod() and utimensat() in this order leave a
+ * file. */
+Test(apply, a_hard_link_gives_the_file_its_attributes, .init = setup,
+     .fini = teardown)
+{
+	struct xattr caps = { .name = "security.capability",
+			      .value = "c",
+			      .size = 1 };
+	struct xattr old = {
+		.next = &caps, .name = "user.old", .value = "1", .size = 1
+	};
+	struct xattr new = { .name = "user.new", .value = "2", .size = 1 };
+	struct layer_entry e = {
+		.path = "f", .mode = S_IFREG | 0644, .xattrs = &old, .mtime = 1
+	};
+
+	cr_assert_eq(add_full(&e), 0);
+	e = (struct layer_entry){ .path = "g",
+				  .link = "f",
+				  .hard = true,
+				  .mode = S_IFREG | 04755,
+				  .uid = 5,
+				  .gid = 6,
+				  .mtime = 9,
+				  .mtime_nsec = 8,
+				  .xattrs = &new };
+	cr_assert_eq(add_full(&e), 0);
+	cr_assert_eq(at("g"), at("f"));
+	cr_expect_eq(at("f")->mode, S_IFREG | 04755);
+	cr_expect_eq(at("f")->uid, 5);
+	cr_expect_eq(at("f")->gid, 6);
+	cr_expect_eq(at("f")->mtime, 9);
+	cr_expect_eq(at("f")->mtime_nsec, 8);
+	cr_expect(xattr_of("f", "user.old"));
+	cr_expect(xattr_of("f", "user.new"));
+	cr_expect_null(xattr_of("f", "security.capability"));
+}
+
+Test(apply, a_hard_link_to_a_symlink_keeps_what_a_symlink_has, .init = setup,
+     .fini = teardown)
+{
+	struct xattr x = { .name = "user.a", .value = "1", .size = 1 };
+	struct layer_entry e = { .path = "m",
+				 .link = "l",
+				 .hard = true,
+				 .mode = 0600,
+				 .uid = 7,
+				 .xattrs = &x };
+
+	cr_assert_eq(add_link("l", "target"), 0);
+	cr_assert_eq(add_full(&e), 0);
+	cr_expect_eq(at("l")->mode, S_IFLNK | 0777);
+	cr_expect_eq(at("l")->uid, 7);
+	cr_expect_null(at("l")->xattrs);
+}
+
 Test(apply, root_entry_sets_the_roots_attributes, .init = setup,
      .fini = teardown)
 {
