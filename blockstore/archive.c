@@ -217,8 +217,8 @@ static int archive_open_blob(struct oci_store *s, const struct digest *d,
 	return 0;
 }
 
-static int archive_has_blob(struct oci_store *s, const struct digest *d,
-			    bool *ret, struct error *err)
+static int archive_find_blob(struct oci_store *s, const struct digest *d,
+			     bool *ret, uint64_t *ret_size, struct error *err)
 {
 	struct place p;
 	int rc = archive_find(archive_of(s), d, &p, err);
@@ -226,6 +226,8 @@ static int archive_has_blob(struct oci_store *s, const struct digest *d,
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	*ret = rc == 0;
+	if (*ret)
+		*ret_size = p.size;
 	return 0;
 }
 
@@ -324,7 +326,7 @@ static const struct oci_store_ops archive_ops = {
 	.name = "docker-archive",
 	.get_manifest = archive_get_manifest,
 	.open_blob = archive_open_blob,
-	.has_blob = archive_has_blob,
+	.find_blob = archive_find_blob,
 	.put_blob = archive_put_blob,
 	.put_manifest = archive_put_manifest,
 	.remove_manifest = archive_remove_manifest,

@@ -200,8 +200,8 @@ static int layout_open_blob(struct oci_store *s, const struct digest *d,
 	return 0;
 }
 
-static int layout_has_blob(struct oci_store *s, const struct digest *d,
-			   bool *ret, struct error *err)
+static int layout_find_blob(struct oci_store *s, const struct digest *d,
+			    bool *ret, uint64_t *ret_size, struct error *err)
 {
 	AUTO_FREE char *path = blob_path(layout_of(s), d);
 	struct stat st;
@@ -209,6 +209,8 @@ static int layout_has_blob(struct oci_store *s, const struct digest *d,
 	if (!path)
 		return error_nomem(err);
 	*ret = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+	if (*ret)
+		*ret_size = (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -403,7 +405,7 @@ static int layout_put_blob(struct oci_store *s, const struct digest *d,
 
 	if (!path || !dir || buf_printf(&tmp, "%s.XXXXXX", path) < 0)
 		return error_nomem(err);
-	rc = layout_has_blob(s, d, &have, err);
+	rc = oci_has_blob(s, d, &have, err);
 	if (rc < 0 || have)
 		return rc;
 	rc = link_blob(l, fd, size, path, d, p, err);
@@ -593,7 +595,7 @@ static const struct oci_store_ops layout_ops = {
 	.name = "oci",
 	.get_manifest = layout_get_manifest,
 	.open_blob = layout_open_blob,
-	.has_blob = layout_has_blob,
+	.find_blob = layout_find_blob,
 	.put_blob = layout_put_blob,
 	.put_manifest = layout_put_manifest,
 	.remove_manifest = layout_remove_manifest,

@@ -75,8 +75,8 @@ struct oci_store_ops {
 			    struct oci_manifest *ret, struct error *err);
 	int (*open_blob)(struct oci_store *s, const struct digest *d,
 			 uint64_t size, struct source **ret, struct error *err);
-	int (*has_blob)(struct oci_store *s, const struct digest *d, bool *ret,
-			struct error *err);
+	int (*find_blob)(struct oci_store *s, const struct digest *d, bool *ret,
+			 uint64_t *ret_size, struct error *err);
 	int (*put_blob)(struct oci_store *s, const struct digest *d,
 			uint64_t size, int fd, struct oci_progress *p,
 			struct error *err);
@@ -126,6 +126,11 @@ int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		 size_t max, struct buf *ret, struct error *err) MUST_CHECK;
 int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		 struct error *err) MUST_CHECK;
+
+/* The same, and its bytes as stored: UINT64_MAX when the registry does not
+ * say; not set when it is not there. */
+int oci_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		  uint64_t *ret_size, struct error *err) MUST_CHECK;
 /* Upload `size` bytes of `fd` from offset 0, in chunks that resume after a cut;
  * nothing is sent when the repository has the blob.  A nameless file may become
  * the stored one: it must not be changed afterwards.  `p` may be NULL. */

@@ -131,7 +131,15 @@ int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		 struct error *err)
 {
-	return s->ops->has_blob(s, d, ret, err);
+	uint64_t size;
+
+	return s->ops->find_blob(s, d, ret, &size, err);
+}
+
+int oci_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		  uint64_t *ret_size, struct error *err)
+{
+	return s->ops->find_blob(s, d, ret, ret_size, err);
 }
 
 int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,

@@ -77,18 +77,14 @@ int registry_list_referrers(struct oci_store *s, const struct digest *d,
 /* Read side. */
 int registry_get_manifest(struct oci_store *s, const char *ref,
 			  struct oci_manifest *ret, struct error *err);
-int registry_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
-		      struct error *err);
+int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		       uint64_t *ret_size, struct error *err) MUST_CHECK;
 int registry_open_blob(struct oci_store *s, const struct digest *d,
 		       uint64_t size, struct source **ret, struct error *err);
 
 /* Content-Type without parameters; "" when there is none. */
 void registry_content_type(const struct http_response *resp, char *out,
 			   size_t size);
-
-/* Is it there, and how long (UINT64_MAX: the registry does not say)? */
-int registry_find_blob(struct registry *r, const struct digest *d, bool *ret,
-		       uint64_t *ret_size, struct error *err) MUST_CHECK;
 
 /* Fallback tag of a subject, "sha256-<hex>" (distribution-spec 1.1, Referrers
  * Tag Schema). */

@@ -83,7 +83,7 @@ static bool ok_or_missing(long status)
 	return status == 200 || status == 404;
 }
 
-int registry_find_blob(struct registry *r, const struct digest *d, bool *ret,
+int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		       uint64_t *ret_size, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
@@ -101,7 +101,7 @@ int registry_find_blob(struct registry *r, const struct digest *d, bool *ret,
 	if (buf_printf(&path, "/blobs/%s", name) < 0)
 		return error_nomem(err);
 	req.http.url = path.data;
-	rc = registry_do(r, &req, &resp, err);
+	rc = registry_do(registry_of(s), &req, &resp, err);
 	if (rc == 0) {
 		length = http_header(&resp, "content-length");
 		*ret = resp.status == 200;
@@ -109,14 +109,6 @@ int registry_find_blob(struct registry *r, const struct digest *d, bool *ret,
 	}
 	http_response_fini(&resp);
 	return rc;
-}
-
-int registry_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
-		      struct error *err)
-{
-	uint64_t size;
-
-	return registry_find_blob(registry_of(s), d, ret, &size, err);
 }
 
 /* ---------------------------------------------------------------- ranges --- */

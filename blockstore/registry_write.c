@@ -215,7 +215,7 @@ static int is_there(const struct upload *u, const struct digest *d, bool *ret,
 		    struct error *err)
 {
 	uint64_t size = 0;
-	int rc = registry_find_blob(u->r, d, ret, &size, err);
+	int rc = registry_find_blob(&u->r->base, d, ret, &size, err);
 
 	/* A blob of another length is a broken one: ours replaces it. */
 	if (rc == 0 && size != UINT64_MAX && size != u->size)

@@ -18,11 +18,13 @@ struct known {
 	enum block_codec codec;
 };
 
+/* Is the pack in the store, with the size that an artifact says?  A block whose
+ * bytes are not there would be noticed by the image's readers only. */
 enum presence { PRESENCE_UNKNOWN, PRESENCE_YES, PRESENCE_NO };
 
 struct known_pack {
 	struct pack pack;
-	enum presence presence; /* in the store, as asked once */
+	enum presence presence; /* as asked once */
 };
 
 struct earlier {
@@ -195,7 +197,9 @@ static int add_pack(struct earlier *e, const struct pack *p, uint32_t *ret,
 	struct known_pack *packs;
 
 	for (size_t i = 0; i < e->n_packs; i++) {
-		if (digest_equal(&e->packs[i].pack.digest, &p->digest)) {
+		/* Of several sizes at most one is right. */
+		if (digest_equal(&e->packs[i].pack.digest, &p->digest) &&
+		    e->packs[i].pack.size == p->size) {
 			*ret = (uint32_t)i;
 			return 0;
 		}
@@ -301,11 +305,12 @@ static int load_artifact(struct earlier *e, const struct digest *d,
 static bool is_present(struct earlier *e, struct known_pack *p)
 {
 	if (p->presence == PRESENCE_UNKNOWN) {
+		uint64_t size = 0;
 		bool has = false;
 
-		p->presence = oci_has_blob(e->store, &p->pack.digest, &has,
-					   NULL) == 0 &&
-					      has
+		p->presence = oci_find_blob(e->store, &p->pack.digest, &has,
+					    &size, NULL) == 0 &&
+					      has && size == p->pack.size
 				      ? PRESENCE_YES
 				      : PRESENCE_NO;
 	}
