@@ -12,7 +12,7 @@ struct config {
 	struct image_access access;
 	char *platform, *form, *chunking, *temp_dir;
 	uint64_t jobs;
-	bool force;
+	bool force, prune;
 };
 
 static const char *const forms[] = { "referrer", "flat", NULL };
@@ -31,7 +31,14 @@ static const struct option_spec options[] = {
 	  .letter = 'f',
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct config, force),
-	  .help = "Convert again although the image was converted." },
+	  .help = "Convert again although the image was converted. Nodes take "
+		  "the new artifact from then on." },
+	{ .key = "prune",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct config, prune),
+	  .help = "Remove artifacts of the image that another one replaces. "
+		  "Nodes that run them may still need their blocks, which the "
+		  "registry then collects." },
 	{ .key = "form",
 	  .type = OPTION_ENUM,
 	  .values = forms,
@@ -98,6 +105,7 @@ static int run(const void *config, char **args, struct error *err)
 						     : CONVERT_FORM_REFERRER,
 		.jobs = c->jobs ? (unsigned int)c->jobs : default_jobs(),
 		.force = c->force,
+		.prune = c->prune,
 		.chunking = c->chunking,
 		.temp_dir = c->temp_dir,
 	};

@@ -14,6 +14,7 @@
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define CHAIN_IDS_MAX 1024
 #define PACKS_MAX 65536
+#define REPLACES_LEN_MAX (ARTIFACTS_MAX * DIGEST_STR_MAX)
 #define DEPTH_FLAGS (JSON_REJECT_DUPLICATES)
 
 void artifact_fini(struct artifact *a)
@@ -24,6 +25,7 @@ void artifact_fini(struct artifact *a)
 	for (size_t i = 0; a->packs && i < a->n_packs; i++)
 		free(a->packs[i].annotations);
 	free(a->packs);
+	free(a->replaces);
 	buf_fini(&a->manifest_json);
 	buf_fini(&a->config_json);
 	memset(a, 0, sizeof(*a));
@@ -126,6 +128,10 @@ int artifact_format_manifest(const struct artifact *a,
 			root, "subject",
 			descriptor_json(image_media_type, &a->image,
 					image_manifest_size));
+	if (root && a->replaces)
+		bad |= json_object_set_new(root, "annotations",
+					   json_pack("{s:s}", ARTIFACT_REPLACES,
+						     a->replaces));
 	if (bad) {
 		json_decref(root);
 		return error_nomem(err);
@@ -294,11 +300,25 @@ static int take_blobs(const struct oci_image *m, struct artifact *a,
 	return 0;
 }
 
+/* It is searched for each other artifact: it must not be long. */
+static int take_replaces(const struct oci_image *m, struct artifact *a,
+			 struct error *err)
+{
+	a->replaces = oci_annotation(m->annotations, ARTIFACT_REPLACES);
+	if (a->replaces && strlen(a->replaces) > REPLACES_LEN_MAX)
+		return error_set(err, EINVAL,
+				 "artifact: it replaces more than %d",
+				 ARTIFACTS_MAX);
+	return 0;
+}
+
 static int parse(const struct oci_image *m, const json_t *config,
 		 struct artifact *a, struct error *err)
 {
 	int rc = take_blobs(m, a, err);
 
+	if (rc == 0)
+		rc = take_replaces(m, a, err);
 	if (rc == 0)
 		rc = parse_config(config, a, err);
 	if (rc < 0)

@@ -16,7 +16,11 @@
 /* On the one layer of a flat image (form F1): digest of its artifact. */
 #define ARTIFACT_ANNOTATION "dev.bootseer.artifact"
 
+/* On an artifact: digests of those that it replaces, spaces between. */
+#define ARTIFACT_REPLACES "dev.bootseer.replaces"
+
 #define ARTIFACT_META_MAX (2u << 30) /* bytes, unpacked */
+#define ARTIFACTS_MAX 32             /* looked at of one image */
 
 /* The parsed artifact; also what its JSON config blob says. */
 struct artifact {
@@ -34,6 +38,7 @@ struct artifact {
 	uint64_t device_size; /* bytes of the virtual data device */
 	uint64_t image_size;  /* bytes of all files */
 	uint64_t n_inodes;
+	char *replaces; /* as the annotation, or NULL */
 	/* The two texts as stored, so that a node can keep them; set by
 	 * artifact_parse(), hence by artifact_find() and artifact_get(). */
 	struct buf manifest_json, config_json;
@@ -55,8 +60,9 @@ int artifact_parse(const void *manifest, size_t manifest_len,
 		   const void *config, size_t config_len, struct artifact *ret,
 		   struct error *err) MUST_CHECK;
 
-/* Get and parse an artifact of `image` (its manifest digest) from `store`;
- * looks at the referrers.  -ENOENT when the image has none. */
+/* Get and parse the artifact of `image` (its manifest digest) from `store`: of
+ * its referrers one that no other replaces, else the annotated one of a flat
+ * image.  -ENOENT when the image has none. */
 int artifact_find(struct oci_store *store, const struct digest *image,
 		  struct artifact *ret, struct error *err) MUST_CHECK;
 int artifact_get(struct oci_store *store, const struct digest *artifact,

@@ -128,34 +128,74 @@ static int find_named(struct oci_store *store, const struct digest *image,
 	return try_artifact(store, image, m, &d, true, ret, err);
 }
 
+/* The first that no other one replaces.  There is one: what an artifact
+ * replaces was there before it, as its digest depends on theirs. */
+static size_t find_newest(const struct artifact *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char name[DIGEST_STR_MAX];
+		size_t k = 0;
+
+		digest_format(&all[i].digest, name);
+		while (k < n &&
+		       !(all[k].replaces && strstr(all[k].replaces, name)))
+			k++;
+		if (k == n)
+			return i;
+	}
+	return 0;
+}
+
+/* The artifacts of `list` that can be used, from its end.  When there is none,
+ * why the first one cannot. */
+static int load_all(struct oci_store *store, const struct digest *image,
+		    const struct oci_image *m, const struct digest *list,
+		    size_t n, struct artifact *ret, size_t *ret_n,
+		    struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int first_rc = 0;
+
+	for (size_t i = n; i > 0 && *ret_n < ARTIFACTS_MAX; i--) {
+		int rc = try_artifact(store, image, m, &list[i - 1], false,
+				      &ret[*ret_n], &why);
+
+		if (rc == 0)
+			(*ret_n)++;
+		if (rc == 0 || first_rc)
+			continue;
+		first_rc = rc;
+		if (err)
+			*err = why;
+	}
+	return *ret_n ? 0 : first_rc;
+}
+
 static int find_in(struct oci_store *store, const struct digest *image,
 		   const struct oci_image *m, struct artifact *ret,
 		   struct error *err)
 {
+	AUTO_FREE struct artifact *all = calloc(ARTIFACTS_MAX, sizeof(*all));
 	AUTO_FREE struct digest *list = NULL;
-	struct error first = ERROR_INIT;
-	size_t n = 0;
-	int rc, first_rc = 0;
+	size_t n = 0, n_all = 0, newest;
+	int rc;
 
+	if (!all)
+		return error_nomem(err);
 	rc = oci_list_referrers(store, image, ARTIFACT_TYPE, &list, &n, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
-	for (size_t i = n; i > 0; i--) {
-		rc = try_artifact(store, image, m, &list[i - 1], false, ret,
-				  err);
-		if (rc == 0)
-			return 0;
-		if (first_rc == 0) {
-			first_rc = rc;
-			first = err ? *err : first;
-		}
-	}
-	if (first_rc < 0) {
-		if (err)
-			*err = first;
-		return first_rc;
-	}
-	return find_named(store, image, m, ret, err);
+	rc = load_all(store, image, m, list, n, all, &n_all, err);
+	if (rc < 0)
+		return rc;
+	if (n_all == 0)
+		return find_named(store, image, m, ret, err);
+	newest = find_newest(all, n_all);
+	*ret = all[newest];
+	memset(&all[newest], 0, sizeof(all[newest]));
+	for (size_t i = 0; i < n_all; i++)
+		artifact_fini(&all[i]);
+	return 0;
 }
 
 int artifact_find(struct oci_store *store, const struct digest *image,

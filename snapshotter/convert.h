@@ -26,6 +26,8 @@ struct convert_options {
 	enum convert_form form;
 	unsigned int jobs; /* compressing threads, 1..64 */
 	bool force;        /* convert although the image has an artifact */
+	bool prune; /* remove those that are replaced: nodes that use them
+	                    * may miss their blocks */
 	const char
 		*chunking; /* NULL: the default set; docs/formats/chunking.md */
 	const char *temp_dir;              /* NULL: $TMPDIR or /var/tmp */

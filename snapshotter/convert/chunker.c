@@ -74,6 +74,7 @@ struct run {          /* the part of a larger file between two holes */
 struct chunker {
 	const struct chunk_params *p;
 	struct tree *tree;
+	struct spill *spill; /* or NULL */
 	struct chunk_sink *sink;
 	uint64_t cut;  /* page hashes below this are cuts */
 	uint64_t voff; /* next free byte of the device */
@@ -102,8 +103,8 @@ struct chunker {
 };
 
 int chunker_new(const struct chunk_params *params, struct tree *t,
-		struct chunk_sink *sink, struct chunker **ret,
-		struct error *err)
+		struct spill *spill, struct chunk_sink *sink,
+		struct chunker **ret, struct error *err)
 {
 	AUTO(chunker) c = calloc(1, sizeof(*c));
 
@@ -111,6 +112,7 @@ int chunker_new(const struct chunk_params *params, struct tree *t,
 		return error_nomem(err);
 	c->p = params;
 	c->tree = t;
+	c->spill = spill;
 	c->sink = sink;
 	/* A cut after a page beyond the minimum has probability
 	 * PAGE / (avg - min). */
@@ -311,13 +313,17 @@ static int end_small(struct chunker *c, struct error *err)
 
 static int end_inline(struct chunker *c, struct error *err)
 {
-	uint8_t *bytes = tree_alloc(c->tree, (size_t)c->file->size);
+	size_t len = (size_t)c->file->size;
+	uint8_t *copy;
 
-	if (!bytes)
-		return error_nomem(err);
-	memcpy(bytes, c->small, (size_t)c->file->size);
 	c->file->data = INODE_DATA_INLINE;
-	c->file->bytes = bytes;
+	if (c->spill)
+		return spill_put(c->spill, c->small, len, &c->file->bytes, err);
+	copy = tree_alloc(c->tree, len);
+	if (!copy)
+		return error_nomem(err);
+	memcpy(copy, c->small, len);
+	c->file->bytes = copy;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_CHUNKER_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_CHUNKER_H
 
+#include "snapshotter/convert/spill.h"
 #include "snapshotter/tree.h"
 
 /* A named set of parameters.  A set never changes once it was released: blocks
@@ -38,10 +39,10 @@ struct chunk_sink {
 
 struct chunker;
 
-/* `params`, `t` and `sink` are borrowed. */
+/* All are borrowed.  `spill` keeps the bytes of inline files; NULL: the tree. */
 int chunker_new(const struct chunk_params *params, struct tree *t,
-		struct chunk_sink *sink, struct chunker **ret,
-		struct error *err) MUST_CHECK;
+		struct spill *spill, struct chunk_sink *sink,
+		struct chunker **ret, struct error *err) MUST_CHECK;
 void chunker_free(struct chunker *c);
 DEFINE_AUTO(chunker)
 

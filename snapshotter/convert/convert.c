@@ -18,6 +18,7 @@
 #include "snapshotter/convert/packer.h"
 #include "snapshotter/convert/plan.h"
 #include "snapshotter/convert/publish.h"
+#include "snapshotter/convert/spill.h"
 #include "snapshotter/convert/upload.h"
 
 /* ------------------------------------------------------------ small parts --- */
@@ -85,8 +86,11 @@ struct job {
 	struct oci_image image;
 	struct buf config;
 	struct digest *diff_ids;
-	bool *missing; /* layers that the destination lacks */
-	bool replaces; /* an artifact that is there already */
+	bool *missing;         /* layers that the destination lacks */
+	struct digest *others; /* artifacts of the image */
+	size_t n_others;
+	bool has_used; /* one of them is what nodes use now */
+	struct digest used;
 };
 
 static void job_fini(struct job *j)
@@ -96,6 +100,7 @@ static void job_fini(struct job *j)
 	buf_fini(&j->config);
 	free(j->diff_ids);
 	free(j->missing);
+	free(j->others);
 }
 
 static int job_read(struct job *j, const char *ref, struct error *err)
@@ -211,7 +216,8 @@ struct copied {
 
 static int copy_blocks(struct job *j, struct plan *plan,
 		       struct pack_index *index, struct upload *upload,
-		       struct flat *flat, struct copied *ret, struct error *err)
+		       struct spill *spill, struct flat *flat,
+		       struct copied *ret, struct error *err)
 {
 	struct packer_config cfg = {
 		.params = j->params,
@@ -231,8 +237,8 @@ static int copy_blocks(struct job *j, struct plan *plan,
 
 	rc = packer_new(&cfg, &packer, err);
 	if (rc == 0)
-		rc = chunker_new(j->params, plan->tree, packer_sink(packer),
-				 &chunker, err);
+		rc = chunker_new(j->params, plan->tree, spill,
+				 packer_sink(packer), &chunker, err);
 	if (rc < 0)
 		return rc;
 	copy.chunker = chunker;
@@ -260,6 +266,9 @@ static int publish_beside(struct job *j, struct publish *p,
 		rc = put_image(j, err);
 	p->image_manifest_size = j->manifest.body.len;
 	p->image_media_type = j->manifest.media_type;
+	p->others = j->others;
+	p->n_others = j->n_others;
+	p->used = j->has_used ? &j->used : NULL;
 	return rc < 0 ? rc : publish_manifest(p, NULL, err);
 }
 
@@ -302,11 +311,13 @@ static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 				       .store = j->dst };
 	AUTO(earlier) earlier = NULL;
 	AUTO(upload) upload = NULL;
+	AUTO(spill) spill = NULL;
 	AUTO(flat) flat = NULL;
 	struct copied copied = { .map = NULL };
 	struct artifact a = { .format = 1 };
 	struct publish p = { .store = j->dst,
 			     .tree = plan->tree,
+			     .temp_dir = j->opt->temp_dir,
 			     .artifact = &a };
 	bool is_flat = j->opt->form == CONVERT_FORM_FLAT;
 	int rc;
@@ -327,12 +338,17 @@ static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 		rc = flat_new(plan->tree, j->opt->jobs, j->opt->temp_dir,
 			      upload, &flat, err);
 	if (rc == 0)
-		rc = copy_blocks(j, plan, earlier_index(earlier), upload, flat,
-				 &copied, err);
+		rc = spill_new(j->opt->temp_dir, &spill, err);
+	if (rc == 0)
+		rc = copy_blocks(j, plan, earlier_index(earlier), upload, spill,
+				 flat, &copied, err);
+	if (rc == 0)
+		rc = spill_flush(spill, err);
 	if (rc == 0 && is_flat)
 		rc = flat_close(flat, err);
 	if (rc == 0)
 		rc = upload_finish(upload, err);
+	p.spill = spill;
 	p.map = copied.map;
 	p.map_len = copied.map_len;
 	a.device_size = copied.device_size;
@@ -346,6 +362,15 @@ static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 	return rc;
 }
 
+static int list_others(struct job *j, struct error *err)
+{
+	free(j->others);
+	j->others = NULL;
+	j->n_others = 0;
+	return oci_list_referrers(j->dst, &j->manifest.digest, ARTIFACT_TYPE,
+				  &j->others, &j->n_others, err);
+}
+
 /* Is there an artifact already that serves?  1: yes. */
 static int find_existing(struct job *j, struct error *err)
 {
@@ -356,39 +381,39 @@ static int find_existing(struct job *j, struct error *err)
 	if (j->opt->form == CONVERT_FORM_FLAT)
 		return 0;
 	rc = artifact_find(j->dst, &j->manifest.digest, &a, &why);
-	j->replaces = rc != -ENOENT;
 	if (rc == 0) {
+		j->has_used = true;
+		j->used = a.digest;
 		j->result->existed = !j->opt->force;
 		j->result->artifact = a.digest;
 		artifact_fini(&a);
-		return !j->opt->force;
+		return j->opt->force ? list_others(j, err) : 1;
 	}
 	if (rc == -ENOTSUP && !j->opt->force)
 		return error_set(err, ENOTSUP,
 				 "%s: a newer bootseer wrote it: use that one, "
 				 "or --force to replace it",
 				 why.msg);
-	/* One that cannot be used is replaced. */
-	if (rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL || rc == -ENOTSUP)
+	if (rc == -ENOENT)
 		return 0;
+	/* One that cannot be used is replaced. */
+	if (rc == -EBADMSG || rc == -EINVAL || rc == -ENOTSUP)
+		return list_others(j, err);
 	if (err)
 		*err = why;
 	return rc;
 }
 
-/* A reader would take any artifact of the image: leave only the new one.  A
- * registry may forbid deletion; the others then stay, and stay good. */
-static void remove_replaced(struct job *j, const struct digest *artifact)
+/* Of what the image has, leave `artifact` only. */
+static int prune(struct job *j, const struct digest *artifact,
+		 struct error *err)
 {
-	AUTO_FREE struct digest *list = NULL;
-	size_t n = 0;
+	int rc = list_others(j, err);
 
-	if (oci_list_referrers(j->dst, &j->manifest.digest, ARTIFACT_TYPE,
-			       &list, &n, NULL) < 0)
-		return;
-	for (size_t i = 0; i < n; i++)
-		if (!digest_equal(&list[i], artifact))
-			(void)!oci_remove_manifest(j->dst, &list[i], NULL);
+	for (size_t i = 0; rc == 0 && i < j->n_others; i++)
+		if (!digest_equal(&j->others[i], artifact))
+			rc = oci_remove_manifest(j->dst, &j->others[i], err);
+	return rc < 0 ? error_wrap(err, rc, "remove a replaced artifact") : 0;
 }
 
 static int convert_job(struct job *j, struct error *err)
@@ -404,14 +429,14 @@ static int convert_job(struct job *j, struct error *err)
 	AUTO(plan) plan = NULL;
 	int rc = find_existing(j, err);
 
-	if (rc)
-		return rc < 0 ? rc : 0;
-	rc = plan_make(&cfg, &plan, err);
-	if (rc == 0)
-		rc = convert_planned(j, plan, err);
-	if (rc == 0 && j->replaces)
-		remove_replaced(j, &j->result->artifact);
-	return rc;
+	if (rc == 0) {
+		rc = plan_make(&cfg, &plan, err);
+		if (rc == 0)
+			rc = convert_planned(j, plan, err);
+	}
+	if (rc >= 0 && j->opt->prune)
+		rc = prune(j, &j->result->artifact, err);
+	return rc < 0 ? rc : 0;
 }
 
 /* `manifest` takes what the image is in the destination. */

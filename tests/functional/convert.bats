@@ -166,12 +166,12 @@ start_registry() # sets REGISTRY
 	blobs "$W/out" | diff "$W/before" -
 }
 
-@test "a forced conversion leaves one artifact of the image" {
-	convert "oci:$F/image:latest" "oci:$W/out:1"
-	# A second one beside it, which says another number of files.
-	python3 - "$W/out" <<-'EOF'
-	import hashlib, json, os, sys
-	top = sys.argv[1]
+# An artifact of the image beside the one it has, with a member changed.
+add_artifact() # DIR MEMBER VALUE
+{
+	python3 - "$@" <<-'EOF'
+	import hashlib, json, sys
+	top, member, value = sys.argv[1:]
 	index = json.load(open(top + "/index.json"))
 	blob = lambda d: top + "/blobs/sha256/" + d.split(":")[1]
 	def put(o):
@@ -182,18 +182,57 @@ start_registry() # sets REGISTRY
 	old = next(m for m in index["manifests"] if "artifactType" in m)
 	manifest = json.load(open(blob(old["digest"])))
 	config = json.load(open(blob(manifest["config"]["digest"])))
-	config["format"] = 99
+	config[member] = int(value)
 	manifest["config"]["digest"], manifest["config"]["size"] = put(config)
 	new = dict(old)
 	new["digest"], new["size"] = put(manifest)
 	index["manifests"].append(new)
 	json.dump(index, open(top + "/index.json", "w"))
 	EOF
+}
+
+artifacts() # DIR
+{
+	jq '[.manifests[] | select(.artifactType)] | length' "$1/index.json"
+}
+
+artifact() { bootseer image inspect "$1" | jq -r .artifact; }
+
+@test "a forced conversion removes what it replaces with --prune only" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	add_artifact "$W/out" format 99
 	# The one of a newer format is passed over, then replaced.
 	bootseer image check "oci:$W/out:1"
 	convert --force "oci:$W/out:1" "oci:$W/out:1"
-	[ "$(jq '[.manifests[] | select(.artifactType)] | length' \
-		"$W/out/index.json")" -eq 1 ]
+	[ "$(artifacts "$W/out")" -eq 2 ]
+	bootseer image check "oci:$W/out:1"
+	used=$(artifact "oci:$W/out:1")
+	convert --prune "oci:$W/out:1" "oci:$W/out:1"
+	[ "$(artifacts "$W/out")" -eq 1 ]
+	[ "$(artifact "oci:$W/out:1")" = "$used" ]
+	bootseer image check "oci:$W/out:1"
+}
+
+@test "readers take the artifact of a forced conversion, however they are listed" {
+	convert "oci:$F/image:latest" "oci:$W/out:1"
+	first=$(artifact "oci:$W/out:1")
+	add_artifact "$W/out" inodes 12345
+	wrong=$(artifact "oci:$W/out:1")
+	[ "$wrong" != "$first" ]
+	convert --force "oci:$W/out:1" "oci:$W/out:1"
+	[ "$(artifacts "$W/out")" -eq 3 ]
+	used=$(artifact "oci:$W/out:1")
+	[ "$used" != "$first" ]
+	[ "$used" != "$wrong" ]
+	for order in reverse sort_by\(.digest\) reverse; do
+		jq -c ".manifests |= $order" "$W/out/index.json" >"$W/turned"
+		cp "$W/turned" "$W/out/index.json"
+		[ "$(artifact "oci:$W/out:1")" = "$used" ]
+	done
+	bootseer image check "oci:$W/out:1"
+	convert --force --prune "oci:$W/out:1" "oci:$W/out:1"
+	[ "$(artifacts "$W/out")" -eq 1 ]
+	[ "$(artifact "oci:$W/out:1")" != "$wrong" ]
 	bootseer image check "oci:$W/out:1"
 }
 

@@ -96,10 +96,14 @@ def base_layer(version):
     t.add("dev/large", tarfile.CHRTYPE, mode=0o600, dev=(4000, 700000))
     t.add("dev/fifo", tarfile.FIFOTYPE, mode=0o622)
     t.add("links/a", data=noise(70000, 4), mode=0o640, uid=3)
-    t.add("links/b", tarfile.LNKTYPE, link="links/a")
-    t.add("usr/links-c", tarfile.LNKTYPE, link="/links/b")
+    # The headers of hard links say what the file is, as writers have them:
+    # other unpackers than containerd do not look at them.
+    t.add("links/b", tarfile.LNKTYPE, link="links/a", mode=0o640, uid=3,
+          mtime=1500000007)
+    t.add("usr/links-c", tarfile.LNKTYPE, link="/links/b", mode=0o640, uid=3,
+          mtime=1500000007)
     t.add("links/sym", tarfile.SYMTYPE, link="a")
-    t.add("links/sym2", tarfile.LNKTYPE, link="links/sym")
+    t.add("links/sym2", tarfile.LNKTYPE, link="links/sym", mtime=1500000009)
     t.add("links/cross", data=noise(200000, 5))
     for name in (b"\xff\xfe", b"new\nline", b"e\xcc\x81", b"\xc3\xa9",
                  b"sp ace", b"\\x41", b"n" * 255, b"tab\t", b"*?[",
@@ -143,7 +147,8 @@ def upper_layer():
     t.add("kinds/dir-to-file", data=b"now a file")
     t.add("kinds/dir-to-link", tarfile.SYMTYPE, link="file-to-dir")
     t.dir("links", mtime=1510000004)
-    t.add("links/over", tarfile.LNKTYPE, link="links/cross")
+    t.add("links/over", tarfile.LNKTYPE, link="links/cross",
+          mtime=1500000011)
     t.dir("usr", mtime=1510000005)
     t.dir("usr/lib", mtime=1510000006)
     # The parent is a symlink of the layer below.

@@ -103,6 +103,27 @@ Test(artifact, says_after_parsing_what_was_formatted)
 	artifact_fini(&b);
 }
 
+Test(artifact, says_what_it_replaces)
+{
+	char long_text[40 * DIGEST_STR_MAX];
+	struct artifact a = example(), b;
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	a.replaces = long_text;
+	strcpy(long_text, "sha256:1 sha256:2");
+	format(&a, &manifest, &config);
+	cr_assert_eq(parse(&manifest, &config, &b), 0, "%s", err.msg);
+	cr_expect_str_eq(b.replaces, "sha256:1 sha256:2");
+	artifact_fini(&b);
+	memset(long_text, 'a', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	buf_reset(&manifest);
+	buf_reset(&config);
+	format(&a, &manifest, &config);
+	cr_expect_eq(parse(&manifest, &config, &b), -EINVAL);
+}
+
 Test(artifact, of_a_flat_image_has_no_subject)
 {
 	struct artifact a = example(), b;

@@ -51,7 +51,7 @@ static void setup(void)
 	dev = (struct device){ .sink.put = put };
 	dev.bytes = calloc(1, DEVICE_MAX);
 	cr_assert(tree && dev.bytes);
-	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, &dev.sink,
+	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, NULL, &dev.sink,
 				 &chunker, &err),
 		     0);
 }
@@ -66,7 +66,7 @@ static void teardown(void)
 static void restart(void)
 {
 	chunker_free(chunker);
-	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, &dev.sink,
+	cr_assert_eq(chunker_new(chunk_params_find(NULL), tree, NULL, &dev.sink,
 				 &chunker, &err),
 		     0);
 	dev.n = 0;

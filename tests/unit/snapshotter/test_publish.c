@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Artifacts in a layout: what is published, found, and used again. */
+#include "snapshotter/convert/publish.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "snapshotter/convert/earlier.h"
+
+#define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
+#define PACK_SIZE 5000
+
+static char dir[64];
+static struct oci_store *store;
+static struct error err;
+/* An ordinary image of one layer, under the tag "app". */
+static struct digest image, chain_id;
+static size_t image_len;
+
+static struct digest put_text(const char *text)
+{
+	struct digest d;
+
+	cr_assert_eq(oci_put_bytes(store, text, strlen(text), &d, &err), 0);
+	return d;
+}
+
+static void put_image(void)
+{
+	static const char config[] =
+		"{\"rootfs\":{\"type\":\"layers\",\"diff_ids\":["
+		"\"sha256:00000000000000000000000000000000"
+		"00000000000000000000000000000000\"]}}";
+	static const struct digest diff_id;
+	char manifest[1024], c[DIGEST_STR_MAX], l[DIGEST_STR_MAX];
+	struct digest d = put_text(config);
+
+	digest_format(&d, c);
+	digest_format(&diff_id, l);
+	image_len = (size_t)snprintf(
+		manifest, sizeof(manifest),
+		"{\"schemaVersion\":2,\"mediaType\":\"" MANIFEST_TYPE "\","
+		"\"config\":{\"mediaType\":\"application/"
+		"vnd.oci.image.config.v1+json\",\"digest\":\"%s\","
+		"\"size\":%zu},\"layers\":[{\"mediaType\":\"application/"
+		"vnd.oci.image.layer.v1.tar\",\"digest\":\"%s\",\"size\":1}]}",
+		c, sizeof(config) - 1, l);
+	cr_assert_eq(digest_of(manifest, image_len, &image), 0);
+	cr_assert_eq(oci_chain_id(&diff_id, 1, &chain_id), 0);
+	cr_assert_eq(oci_put_manifest(store, "app", MANIFEST_TYPE, manifest,
+				      image_len, &err),
+		     0, "%s", err.msg);
+}
+
+static void setup(void)
+{
+	const struct oci_config cfg = OCI_CONFIG_INIT;
+	struct oci_ref ref = { .transport = OCI_TRANSPORT_LAYOUT, .repo = dir };
+
+	(void)snprintf(dir, sizeof(dir), "/tmp/bootseer-publish.XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+	cr_assert_eq(oci_store_open(&ref, &cfg, true, &store, &err), 0, "%s",
+		     err.msg);
+	put_image();
+}
+
+static void teardown(void)
+{
+	oci_store_free(store);
+	cr_expect_eq(fs_remove_tree(dir, &err), 0);
+}
+
+TestSuite(publish, .init = setup, .fini = teardown, .timeout = 60);
+
+static struct digest filled(uint8_t fill)
+{
+	struct digest d;
+
+	memset(d.b, fill, sizeof(d.b));
+	return d;
+}
+
+/* A map of the block `fill`, in a pack that has `size` bytes as it says. */
+static void make_map(uint8_t fill, const struct digest *pack, uint64_t size,
+		     void **ret, size_t *ret_len)
+{
+	AUTO(blockmap_writer) w = blockmap_writer_new();
+	struct pack p = { .digest = *pack, .size = size };
+	struct block b = { .digest = filled(fill),
+			   .poff = size - 4096,
+			   .csize = 4096,
+			   .usize = 4096,
+			   .codec = BLOCK_CODEC_RAW };
+
+	cr_assert_not_null(w);
+	cr_assert_eq(blockmap_writer_pack(w, &p, &b.pack, &err), 0);
+	cr_assert_eq(blockmap_writer_block(w, &b, &err), 0, "%s", err.msg);
+	cr_assert_eq(blockmap_writer_finish(w, 4096, ret, ret_len, &err), 0,
+		     "%s", err.msg);
+}
+
+/* Publish an artifact of the image with this map. */
+static struct digest publish_map(const void *map, size_t len,
+				 const struct digest *others, size_t n,
+				 const struct digest *used)
+{
+	AUTO(tree) tree = tree_new();
+	struct artifact a = { .format = 1,
+			      .image = image,
+			      .chunking = "c1",
+			      .device_size = 4096,
+			      .n_inodes = 1 };
+	struct publish p = { .store = store,
+			     .tree = tree,
+			     .temp_dir = dir,
+			     .map = map,
+			     .map_len = len,
+			     .artifact = &a,
+			     .image_manifest_size = image_len,
+			     .image_media_type = MANIFEST_TYPE,
+			     .others = others,
+			     .n_others = n,
+			     .used = used };
+	struct digest d;
+
+	a.chain_ids = malloc(sizeof(*a.chain_ids));
+	cr_assert(tree && a.chain_ids);
+	a.chain_ids[a.n_chain_ids++] = chain_id;
+	cr_assert_eq(publish_blobs(&p, &err), 0, "%s", err.msg);
+	cr_assert_eq(publish_manifest(&p, NULL, &err), 0, "%s", err.msg);
+	d = a.digest;
+	artifact_fini(&a);
+	return d;
+}
+
+static struct digest publish_block(uint8_t fill, const struct digest *others,
+				   size_t n, const struct digest *used)
+{
+	const struct digest pack = filled(0xee);
+	AUTO_FREE void *map = NULL;
+	struct digest d;
+	size_t len;
+
+	make_map(fill, &pack, PACK_SIZE, &map, &len);
+	d = publish_map(map, len, others, n, used);
+	return d;
+}
+
+static void expect_found(const struct digest *want)
+{
+	struct artifact a;
+
+	cr_assert_eq(artifact_find(store, &image, &a, &err), 0, "%s", err.msg);
+	cr_expect(digest_equal(&a.digest, want));
+	artifact_fini(&a);
+}
+
+Test(publish, what_was_published_can_be_fetched)
+{
+	struct digest d = publish_block(1, NULL, 0, NULL);
+	char meta[80], map[80];
+	struct artifact a;
+
+	(void)snprintf(meta, sizeof(meta), "%s/meta", dir);
+	(void)snprintf(map, sizeof(map), "%s/map", dir);
+	cr_assert_eq(artifact_get(store, &d, &a, &err), 0, "%s", err.msg);
+	cr_expect_null(a.replaces);
+	cr_expect_eq(a.n_packs, 1);
+	cr_expect_eq(a.packs[0].size, PACK_SIZE);
+	cr_expect_eq(artifact_fetch(store, &a, meta, map, &err), 0, "%s",
+		     err.msg);
+	artifact_fini(&a);
+	expect_found(&d);
+}
+
+Test(publish, the_same_content_has_the_same_digest)
+{
+	struct digest a = publish_block(1, NULL, 0, NULL);
+	struct digest b = publish_block(1, NULL, 0, NULL);
+
+	cr_expect(digest_equal(&a, &b));
+	/* It is there and used: it replaces nothing. */
+	b = publish_block(1, &a, 1, &a);
+	cr_expect(digest_equal(&a, &b));
+}
+
+Test(publish, what_replaces_the_others_is_found_whichever_comes_last)
+{
+	struct digest all[3];
+
+	all[0] = publish_block(1, NULL, 0, NULL);
+	all[1] = publish_block(2, all, 1, &all[0]);
+	expect_found(&all[1]);
+	/* Back to the first: listed before, and again under a new digest. */
+	all[2] = publish_block(1, all, 2, &all[1]);
+	cr_expect(!digest_equal(&all[2], &all[0]));
+	expect_found(&all[2]);
+	/* One that knows of none is put behind them. */
+	cr_assert_eq(oci_remove_manifest(store, &all[0], &err), 0);
+	(void)publish_block(1, NULL, 0, NULL);
+	expect_found(&all[2]);
+	/* The others are there, for whoever uses them. */
+	cr_assert_eq(oci_remove_manifest(store, &all[2], &err), 0);
+	expect_found(&all[1]);
+}
+
+/* ------------------------------------------------------------------ earlier --- */
+
+/* Is the block `fill` one to refer to? */
+static bool is_known(uint8_t fill)
+{
+	struct digest d = filled(fill);
+	AUTO(earlier) e = NULL;
+	struct block b;
+
+	cr_assert_eq(earlier_load(store, &e, &err), 0, "%s", err.msg);
+	return earlier_index(e)->find(earlier_index(e), &d, &b);
+}
+
+/* A blob of PACK_SIZE bytes. */
+static struct digest put_pack(void)
+{
+	static char bytes[PACK_SIZE];
+	struct digest d;
+
+	cr_assert_eq(oci_put_bytes(store, bytes, sizeof(bytes), &d, &err), 0);
+	return d;
+}
+
+static void publish_claim(uint8_t fill, const struct digest *pack,
+			  uint64_t size)
+{
+	AUTO_FREE void *map = NULL;
+	size_t len;
+
+	make_map(fill, pack, size, &map, &len);
+	(void)publish_map(map, len, NULL, 0, NULL);
+}
+
+Test(publish, blocks_of_packs_that_are_there_are_used_again)
+{
+	struct digest pack = put_pack();
+
+	publish_claim(1, &pack, PACK_SIZE);
+	cr_expect(is_known(1));
+	cr_expect(!is_known(2));
+}
+
+Test(publish, blocks_beyond_the_end_of_a_pack_are_not_used_again)
+{
+	struct digest pack = put_pack();
+
+	publish_claim(1, &pack, PACK_SIZE + 4096);
+	publish_claim(2, &pack, PACK_SIZE - 1);
+	publish_claim(3, &pack, PACK_SIZE);
+	cr_expect(!is_known(1));
+	cr_expect(!is_known(2));
+	cr_expect(is_known(3), "another's lie must not hide it");
+}
+
+Test(publish, blocks_of_a_pack_that_is_gone_are_not_used_again)
+{
+	struct digest pack = filled(7);
+
+	publish_claim(1, &pack, PACK_SIZE);
+	cr_expect(!is_known(1));
+}
