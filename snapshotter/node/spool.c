@@ -185,6 +185,12 @@ static bool is_final(int rc)
 	       rc == -ENOTSUP;
 }
 
+/* The store is there, and refuses this one for now. */
+static bool is_refused(int rc)
+{
+	return rc == -EACCES || rc == -EPERM || rc == -ENOENT;
+}
+
 int spool_drain(struct spool *s,
 		int (*send)(void *arg, const struct trace *t, const char *note,
 			    struct error *err),
@@ -192,8 +198,8 @@ int spool_drain(struct spool *s,
 {
 	struct spooled e = { .number = 0 };
 	uint64_t after = 0, last = 0;
+	int rc, refused = 0;
 	bool more;
-	int rc = 0;
 
 	for (;; after = e.number) {
 		AUTO(trace) t = NULL;
@@ -202,12 +208,16 @@ int spool_drain(struct spool *s,
 		more = oldest(s, after, &e, &s->n, &last);
 		pthread_mutex_unlock(&s->lock);
 		if (!more)
-			return 0;
+			return refused;
 		rc = load(s, &e, &t, err);
 		if (rc == -ENOENT) /* made room for another */
 			continue;
 		if (rc == 0)
 			rc = send(arg, t, e.note, err);
+		if (is_refused(rc)) {
+			refused = rc;
+			continue;
+		}
 		if (!is_final(rc))
 			return rc;
 		if (rc < 0)

@@ -27,7 +27,9 @@ size_t spool_waiting(struct spool *s);
 /*
  * Call `send` for each, oldest first, until one fails in a way that another time
  * may mend, which is returned.  Sent ones and those that nobody will ever take
- * (-EINVAL, -EFBIG, -EBADMSG, -ENOTSUP) are removed.  One thread at a time.
+ * (-EINVAL, -EFBIG, -EBADMSG, -ENOTSUP) are removed; those that are refused
+ * (-EACCES, -EPERM, -ENOENT, which is returned) stay, and the others go on, as
+ * they may be for other repositories.  One thread at a time.
  */
 int spool_drain(struct spool *s,
 		int (*send)(void *arg, const struct trace *t, const char *note,

@@ -115,6 +115,21 @@ Test(spool, keeps_what_was_not_sent_over_a_restart)
 	end(s);
 }
 
+Test(spool, lets_no_refused_one_hold_up_the_others)
+{
+	struct spool *s = open_spool();
+	struct sent sent = { .text = BUF_INIT, .rc = -EACCES, .at = "w1" };
+
+	for (unsigned int i = 1; i <= 3; i++)
+		add(s, i, "tls");
+	expect_sent(s, &sent, -EACCES, "w2 tls;w3 tls;");
+	cr_expect_eq(spool_waiting(s), 1);
+	sent.rc = 0;
+	expect_sent(s, &sent, 0, "w1 tls;");
+	buf_fini(&sent.text);
+	end(s);
+}
+
 Test(spool, drops_what_nobody_takes_and_goes_on)
 {
 	struct spool *s = open_spool();
