@@ -37,6 +37,7 @@ struct daemon {
 	struct work resume; /* of prefetches */
 	struct loop *loop;
 	struct pool *pool;
+	struct pool *ready_pool; /* what everybody may fill is apart */
 	struct server *server, *ready;
 	struct metrics *metrics;
 	struct loop_signal on_term, on_int, on_hup;
@@ -280,18 +281,22 @@ static int serve_ready(struct daemon *d, struct error *err)
 	AUTO_FREE char *path = NULL;
 	struct server_config server = {
 		.loop = d->loop,
-		.pool = d->pool,
 		.line_max = READY_LINE_MAX,
 		.everybody = true,
 		.answer = on_ready_line,
 		.arg = &d->node,
 	};
+	int rc;
 
 	if (asprintf(&path, "%s/" READY_NAME, d->node.cfg->run) < 0) {
 		path = NULL;
 		return error_nomem(err);
 	}
 	server.path = path;
+	rc = pool_new(d->loop, 1, SERVER_CONNECTIONS_MAX, &d->ready_pool, err);
+	if (rc < 0)
+		return rc;
+	server.pool = d->ready_pool;
 	return server_new(&server, &d->ready, err);
 }
 
@@ -317,10 +322,9 @@ static int start_serving(struct daemon *d, struct error *err)
 	if (rc == 0 && cfg->metrics)
 		rc = metrics_new(d->loop, cfg->metrics, on_metrics, &d->node,
 				 &d->metrics, err);
-	if (rc == 0) {
-		server.pool = d->pool;
+	server.pool = d->pool;
+	if (rc == 0)
 		rc = serve_ready(d, err);
-	}
 	if (rc == 0)
 		rc = server_new(&server, &d->server, err);
 	if (rc < 0)
@@ -368,8 +372,8 @@ static void daemon_stop(struct daemon *d)
 		server_stop(d->ready);
 	if (d->server)
 		server_stop(d->server);
-	if (d->pool)
-		pool_free(d->pool);
+	pool_free(d->ready_pool);
+	pool_free(d->pool);
 	if (d->loop) {
 		loop_signal_stop(&d->on_term);
 		loop_signal_stop(&d->on_int);

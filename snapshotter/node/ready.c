@@ -72,17 +72,33 @@ static bool names_container(const char *part, size_t len, const char *id)
 	return len == n && memcmp(part, id, n) == 0;
 }
 
+/* "user@1000.service": below it systemd lets that user name groups at will, so a
+ * name there says nothing. */
+static bool is_given_away(const char *part, size_t len)
+{
+	static const char start[] = "user@";
+
+	return len >= sizeof(start) - 1 &&
+	       memcmp(part, start, sizeof(start) - 1) == 0;
+}
+
 bool start_has_process(const struct start *s, const char *cgroups)
 {
 	const char *p = cgroups;
+	bool is_users = false;
 	size_t len;
 
 	if (!s->container || !*s->container)
 		return false;
 	for (; *p; p += len) {
+		/* Another hierarchy. */
+		if (*p == '\n')
+			is_users = false;
 		p += strspn(p, "/\n");
 		len = strcspn(p, "/\n");
-		if (len && names_container(p, len, s->container))
+		if (is_given_away(p, len))
+			is_users = true;
+		if (len && !is_users && names_container(p, len, s->container))
 			return true;
 	}
 	return false;

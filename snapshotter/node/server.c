@@ -218,8 +218,11 @@ static void on_accept(struct loop_watch *w, unsigned int ready)
 	if (fd < 0)
 		return;
 	if (s->n_conns >= SERVER_CONNECTIONS_MAX) {
-		log_warning("control", "refused reason=\"%d connections\"",
-			    SERVER_CONNECTIONS_MAX);
+		/* Not everybody may fill the log. */
+		if (!s->cfg.everybody)
+			log_warning("control",
+				    "refused reason=\"%d connections\"",
+				    SERVER_CONNECTIONS_MAX);
 		return;
 	}
 	if (!may_command(s, fd, &pid))

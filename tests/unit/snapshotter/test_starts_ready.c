@@ -108,6 +108,13 @@ Test(starts_ready, finds_a_container_in_its_control_group)
 	cr_expect_not(is_in("c1", "0::/default/xc1\n"));
 	cr_expect_not(is_in("abc", "0::/cri-containerd-xabc.scope\n"));
 	cr_expect_not(is_in("abc", "0::/abc.slice\n"));
+	/* Groups that a user may name as it likes. */
+	cr_expect_not(is_in("c1", "0::/user.slice/user-1000.slice/"
+				  "user@1000.service/app.slice/c1\n"));
+	cr_expect_not(is_in("c1", "1:name=systemd:/user.slice/"
+				  "user@1000.service/x-c1.scope\n0::/\n"));
+	cr_expect(is_in("c1", "1:name=systemd:/user@1.service/x\n"
+			      "0::/default/c1\n"));
 	cr_expect_not(is_in("", "0::/\n"));
 	cr_expect_not(is_in(NULL, "0::/c1\n"));
 }
