@@ -156,6 +156,7 @@ static int mount_image_now(struct node *n, struct image *i, enum mount_why why,
 {
 	struct map_file meta = MAP_FILE_INIT;
 	AUTO(mounted) m = NULL;
+	bool was_there = why == MOUNT_RESTORE && is_mounted(i->mountpoint);
 	int rc;
 
 	rc = mounted_open(n, i, &meta, &m, err);
@@ -170,6 +171,7 @@ static int mount_image_now(struct node *n, struct image *i, enum mount_why why,
 	}
 	log_info("mount", "mounted image=\"%s\" mode=%s path=\"%s\"", m->label,
 		 m->device ? "lazy" : "complete", i->mountpoint);
+	m->was_started = was_there;
 	images_lock(n->images);
 	i->mounted = steal_ptr(&m);
 	images_unlock(n->images);

@@ -25,6 +25,8 @@
 #define GATE_NS (5 * NS_PER_S)
 #define POLL_NS (100 * NS_PER_MS) /* ready files, bundles */
 #define IDLE_NS NS_PER_S
+/* Who probes a new device, as udev does, reads less. */
+#define PROBE_BYTES_MAX (1u << 20)
 #define FINISHERS 2
 
 static struct mounted *mount_of(const struct start_request *r,
@@ -101,7 +103,6 @@ static int look_up(struct starts *all, struct start *s,
 			s->image->hex, why.msg);
 	s->reply.found = a.found;
 	s->reply.match = a.match;
-	s->has_key = r->workload != NULL;
 	*ret_wanted = !a.found || a.wanted || a.match != TRACE_MATCH_OWN;
 	/* A prefetch that failed goes on. */
 	if ((want.rest || (want.hot && a.found)) &&
@@ -171,10 +172,11 @@ static void observe(struct start *s, struct mounted *m)
 				    why.msg);
 		return;
 	}
-	s->fresh = !m->was_started;
-	m->was_started = true;
 	s->device = m->device;
 	device_get_stats(s->device, &s->device_before);
+	s->fresh = !m->was_started &&
+		   s->device_before.read_bytes <= PROBE_BYTES_MAX;
+	m->was_started = true;
 	device_observe(s->device, recorder_observer(s->recorder));
 }
 
@@ -259,6 +261,30 @@ static void unref(struct start *s)
 		start_free(s); /* never: the queue has no bound */
 }
 
+/* From then on `s` is not alone. */
+static void note_mixed(struct start *s, int64_t since)
+{
+	if (!s->mixed_ns || since < s->mixed_ns)
+		s->mixed_ns = since;
+}
+
+/* Lock held.  Whose reads are whose cannot be told, so nothing is learnt from
+ * when another workload starts on the device; of one workload all read alike. */
+static void note_others(struct start *s)
+{
+	struct start *o;
+	int64_t since;
+
+	for (o = s->all->first; s->device && o; o = o->next) {
+		if (o->device != s->device ||
+		    strcmp(o->workload, s->workload) == 0)
+			continue;
+		since = o->watch_ns > s->watch_ns ? o->watch_ns : s->watch_ns;
+		note_mixed(s, since);
+		note_mixed(o, since);
+	}
+}
+
 /* Lock held; released meanwhile.  The caller is the only one who gets here for
  * this start, because it is the one that set `ending`. */
 static void end_start(struct start *s, enum start_end how)
@@ -269,6 +295,7 @@ static void end_start(struct start *s, enum start_end how)
 	s->ending = true;
 	s->end = how;
 	s->end_ns = loop_clock_ns();
+	note_others(s);
 	all->stats.ready += how == START_READY;
 	all->stats.unready += how != START_READY;
 	pthread_mutex_unlock(&all->lock);
@@ -372,7 +399,6 @@ static void look_after(struct start *s)
 			  (unsigned long long)s->number, key);
 		free(s->workload);
 		s->workload = key;
-		s->has_key = true;
 		free(steal_ptr(&s->bundle));
 	}
 	if (ready && !s->ending)

@@ -17,6 +17,8 @@
 #define NOTES_BYTES_MAX (1u << 20)
 #define MISSED_FILES_MAX 20
 #define NS_PER_MS 1000000
+/* What was read in less is too little to learn from, if the start goes on. */
+#define ALONE_MIN_NS (INT64_C(10000) * NS_PER_MS)
 
 /* Everything that a start's figures are made of. */
 struct finish {
@@ -53,13 +55,16 @@ static int make_trace(struct finish *f, struct error *err)
 {
 	struct start *s = f->s;
 	AUTO_FREE char *repo = image_repo(s->image);
-	uint32_t until = ms_between(s->watch_ns, s->end_ns);
+	int64_t end_ns = s->mixed_ns ? s->mixed_ns : s->end_ns;
+	uint32_t until = ms_between(s->watch_ns, end_ns);
 	const struct trace_info info = {
 		.image = image_manifest(s->image),
 		.repo = repo,
 		.workload = s->workload,
 		.created_at = (uint64_t)s->begun_at,
-		.ready_ms = s->end == START_READY ? until : 0,
+		.ready_ms = s->end == START_READY
+				    ? ms_between(s->watch_ns, s->end_ns)
+				    : 0,
 		.runs = 1,
 	};
 
@@ -75,6 +80,11 @@ static void keep_trace(struct finish *f)
 	struct error err = ERROR_INIT;
 	int rc;
 
+	/* Gone before its words were read: what ran is not known. */
+	if (s->bundle && s->end == START_GONE)
+		s->reply.recording = false;
+	if (s->mixed_ns && s->mixed_ns - s->watch_ns < ALONE_MIN_NS)
+		s->reply.recording = false;
 	/* Without a single read nothing ran; without a key nobody finds it. */
 	if (!s->reply.recording || f->trace->n == 0 || !*s->workload)
 		return;
@@ -125,6 +135,9 @@ static void count_blocks(struct finish *f)
 		if (!is_fetched(f, i) && !(is_missed[i / 8] & 1u << i % 8))
 			f->cached_bytes += b.csize;
 	}
+	/* Of what the page cache has no use is seen. */
+	if (!f->s->fresh)
+		return;
 	/* With the rest of the image under way nothing fetched is a mistake;
 	 * only what the hot set named can be. */
 	for (k = 0; k < n && f->prefetch.cold_fetched_blocks == 0; k++) {

@@ -19,12 +19,11 @@ struct start {
 	struct starts *all;
 	uint64_t number;
 	char *user;
-	char *workload;   /* the key that the trace was looked up by */
-	bool has_key;     /* it was given, so the recording is kept under it */
-	char *bundle;     /* NULL: none, or its words are known */
-	char *container;  /* id; NULL */
-	char *ready_file; /* NULL: none */
-	int ready_root;   /* folder, or -1 */
+	char *workload;      /* the key that the trace was looked up by */
+	char *bundle;        /* NULL: none, or its words are known */
+	char *container;     /* id; NULL */
+	char *ready_file;    /* NULL: none */
+	int ready_root;      /* folder, or -1 */
 	struct image *image; /* a use */
 
 	int64_t begun_at;           /* seconds since 1970 */
@@ -33,7 +32,9 @@ struct start {
 	enum start_end end; /* the lock */
 	bool ending;        /* the lock; somebody lets go of the device */
 	struct start_reply reply;
-	bool fresh; /* nothing of the mount was in the page cache */
+	bool fresh;       /* nothing of the mount was in the page cache */
+	int64_t mixed_ns; /* the lock; since when another workload started on
+	                   * this device, too; 0: none */
 
 	struct device *device; /* NULL: not watched, or let go */
 	struct recorder *recorder;

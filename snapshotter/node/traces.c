@@ -59,7 +59,9 @@ struct sink {
 struct traces {
 	struct node *node;
 	struct pool *pool;
-	struct trace_store *service, *folder; /* service: may be NULL */
+	/* The service for searches and for recordings; NULL: there is none. */
+	struct trace_store *service, *sender;
+	struct trace_store *folder;
 	struct sink sinks[2];
 	pthread_mutex_t lock; /* protects the rest, and the plans of images */
 	pthread_cond_t changed;
@@ -476,7 +478,7 @@ static int send_service(void *arg, const struct trace *trace, const char *note,
 	struct traces *t = arg;
 
 	(void)note;
-	return trace_store_put(t->service, trace, err);
+	return trace_store_put(t->sender, trace, err);
 }
 
 static int send_oci(void *arg, const struct trace *trace, const char *note,
@@ -637,7 +639,7 @@ static int open_stores(struct traces *t, struct error *err)
 {
 	const struct node_config *cfg = t->node->cfg;
 	char host[256] = "";
-	const struct trace_service_config service = {
+	struct trace_service_config service = {
 		.url = cfg->trace_service,
 		.token_file = cfg->trace_token_file,
 		.ca_file = cfg->trace_ca_file,
@@ -654,6 +656,10 @@ static int open_stores(struct traces *t, struct error *err)
 		return error_nomem(err);
 	}
 	rc = trace_folder_new(dir, cfg->trace_folder_max, &t->folder, err);
+	if (rc == 0 && cfg->trace_service)
+		rc = trace_service_new(&service, &t->sender, err);
+	/* When it hangs there is time left to look elsewhere. */
+	service.timeout_ms = service.timeout_ms / 2;
 	if (rc == 0 && cfg->trace_service)
 		rc = trace_service_new(&service, &t->service, err);
 	if (rc == 0 && cfg->trace_service)
@@ -698,6 +704,7 @@ void traces_close(struct traces *t)
 	for (k = 0; k < ARRAY_SIZE(t->sinks); k++)
 		spool_close(t->sinks[k].spool);
 	trace_store_free(t->service);
+	trace_store_free(t->sender);
 	trace_store_free(t->folder);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);

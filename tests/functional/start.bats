@@ -344,9 +344,8 @@ s.serve_forever()' "$T" "${1:-0}" 3>&- &
 	umount_all
 }
 
-@test "a trace service that hangs is waited for no longer than allowed" {
-	local t0 port
-
+# A service that takes connections and says nothing: its port is $port.
+hanging_service() {
 	python3 -c '
 import os, socket, sys, threading
 s = socket.socket()
@@ -358,6 +357,12 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	pids+=($!)
 	wait_for test -s "$T/hang.port"
 	port=$(cat "$T/hang.port")
+}
+
+@test "a trace service that hangs is waited for no longer than allowed" {
+	local t0 port
+
+	hanging_service
 	start_quiet --trace-service "http://127.0.0.1:$port" \
 		--trace-lookup-timeout 1s
 	mount_for_start
@@ -365,6 +370,22 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	begin c1 '"workload":"x"'
 	((${EPOCHREALTIME/./} - t0 < 4000000))
 	begin c2 '"workload":"y"'
+	umount_all
+}
+
+@test "while a trace service hangs the node's own trace is used" {
+	local port
+
+	start_quiet
+	record_once '"workload":"z"'
+	umount_all
+	node_stop
+	hanging_service
+	# The mount asks nobody: the start is the first that meets the service.
+	start_quiet --trace-service "http://127.0.0.1:$port" \
+		--trace-lookup-timeout 4s --record always
+	mount_for_start
+	[ "$(begin c3 '"workload":"z"' | jq -r .trace)" = own ]
 	umount_all
 }
 
@@ -385,6 +406,92 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	begin c1
 	ready c1
 	wait_for has_starts 1
+	umount_all
+}
+
+@test "what is in the page cache already is not recorded" {
+	start_quiet
+	mount_for_start
+	app "$FS"
+	[ "$(begin c1 '"workload":"w"' | jq .recording)" = false ]
+	app "$FS"
+	ready c1
+	wait_for has_starts 1
+	[ "$(traces)" = 0 ]
+	# What the prefetch fetched is not called unused: nobody can know.
+	[ "$(explain '[0].hot.unused_blocks')" = 0 ]
+	umount_all
+}
+
+@test "a mount from before a restart is not recorded" {
+	start_quiet
+	mount_for_start
+	head -c 100 "$FS/top/data" >/dev/null
+	node_stop KILL
+	start_quiet
+	[ "$(begin c1 '"workload":"w"' | jq .recording)" = false ]
+	ready c1
+	umount_all
+	mount_for_start
+	[ "$(begin c1 '"workload":"w"' | jq .recording)" = true ]
+	umount_all
+}
+
+@test "two workloads that start at once are not taken for each other" {
+	start_quiet
+	mount_for_start
+	[ "$(begin c1 '"workload":"a"' | jq .recording)" = true ]
+	begin c2 '"workload":"b"'
+	app "$FS"
+	ready c2
+	ready c1
+	wait_for has_starts 2
+	[ "$(explain '|map(select(.recorded))|length')" = 0 ]
+	[ "$(traces)" = 0 ]
+	umount_all
+	# Two containers of one workload are no trouble.
+	mount_for_start
+	begin c1 '"workload":"a"'
+	begin c2 '"workload":"a"'
+	app "$FS"
+	ready c2
+	ready c1
+	wait_for has_starts 4
+	[ "$(explain '|map(select(.recorded))|length')" = 1 ]
+	[ "$(traces)" -gt 0 ]
+	umount_all
+}
+
+@test "a container that is gone before its words are read is not recorded" {
+	start_quiet
+	mount_for_start
+	begin c1 "\"config_key\":true,\"bundle\":\"$T/none\""
+	app "$FS"
+	ask start.end '{"user":"c1"}'
+	wait_for has_starts 1
+	[ "$(explain '[0].recorded')" = false ]
+	[ "$(traces)" = 0 ]
+	umount_all
+}
+
+@test "what a prefetch fetched for one start is not unused for the next" {
+	start_quiet
+	record_once
+	umount_all
+	node_stop
+	mkdir "$T/two"
+	mv "$T/root/traces" "$T/two/traces"
+	ROOT=$T/two node_start --prefetch hot
+	mount_for_start
+	begin c2 '"wait":"all"'
+	app "$FS"
+	ready c2
+	begin c3 '"wait":"all"'
+	app "$FS"
+	ready c3
+	wait_for has_starts 2
+	[ "$(explain '[1].hot.used_blocks')" -gt 0 ]
+	[ "$(explain '[0].hot.unused_blocks')" = 0 ]
 	umount_all
 }
 
