@@ -291,7 +291,7 @@ small_disk() { # SIZE
 	node_start
 	mount_it
 	umount "$T/mnt"
-	dir=$(echo "$T"/root/images/*)
+	dir=$(echo "$T"/root/images/*/)
 	node_stop
 	printf x | dd of="$dir/meta.erofs" bs=1 seek=5000 conv=notrunc status=none
 	truncate -s 100 "$dir/blockmap"
@@ -308,7 +308,7 @@ small_disk() { # SIZE
 	node_start
 	mount_it
 	"$bootseer" image umount "$T/mnt"
-	dir=$(echo "$T"/root/images/*)
+	dir=$(echo "$T"/root/images/*/)
 	node_stop
 	echo '{' >"$dir/artifact.json"
 	mkdir "$T/root/images/tmp.leftover"

@@ -32,6 +32,15 @@ teardown() {
 	rm -rf --one-file-system "$T"
 }
 
+wait_for() {
+	local end=$((SECONDS + 30))
+
+	until "$@"; do
+		((SECONDS < end)) || { echo "waited for: $*"; return 1; }
+		read -r -t 0.02 <> <(:) || :
+	done
+}
+
 images() { # CONFIG
 	jq -n --arg id "$ID" --arg tree "$T/tree" --argjson config "$1" '[{
 		ref: "reg/app:1", id: $id, manifest: $id, chain_ids: [$id],
@@ -139,11 +148,15 @@ left_nothing() {
 	left_nothing
 }
 
+has_pid() { compgen -G "$T/tmp/*/pid" >/dev/null && [ -s "$T"/tmp/*/pid ]; }
+
 @test "a container is killed though runc's state was lost" {
 	mkfifo "$T/out"
 	"$bootseer" image record reg/app:1 >"$T/out" 2>"$T/err" 3>&- &
 	local pid=$!
 	read -r -t 30 line <"$T/out"
+	# runc writes it when the container runs already.
+	wait_for has_pid
 	init=$(cat "$T"/tmp/*/pid)
 	rm -r "$T"/tmp/*/runc
 	kill -TERM "$pid"

@@ -281,9 +281,13 @@ default_key() { explain '[-1].workload' | grep '^default-'; }
 
 	start_quiet --trace-service http://127.0.0.1:9 \
 		--trace-lookup-timeout 300ms
+	mount_for_start
 	t0=${EPOCHREALTIME/./}
-	record_once
-	((${EPOCHREALTIME/./} - t0 < 15000000))
+	begin c1 >"$T/begin"
+	((${EPOCHREALTIME/./} - t0 < 5000000))
+	app "$FS"
+	ready c1
+	wait_for has_starts 1
 	[ "$(traces)" -gt 0 ]
 	[ "$(find "$T/root/traces/spool/service" -type f | wc -l)" = 1 ]
 	umount_all
