@@ -267,6 +267,8 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 
 	blockmap_block(p->map, index, &b);
 	(void)pthread_mutex_lock(&p->all->lock);
+	if (p->task == TASK_HOT)
+		p->all->hot_moved_ns = prefetch_now_ns();
 	if (fetched_bytes) {
 		set_bit(p->is_fetched, index);
 		p->fetched_bytes[p->task] += fetched_bytes;

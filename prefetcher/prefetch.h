@@ -37,7 +37,9 @@ struct prefetcher {
 	bool stop;
 	struct limit limits[TASKS];
 	struct prefetch_queue queue[TASKS];
-	unsigned int n_hot; /* hot sets under way */
+	unsigned int n_hot;   /* hot sets under way ... */
+	int64_t hot_moved_ns; /* ... and when a block of one came last, or one
+	                       * began */
 	unsigned int n_workers;
 	struct worker {
 		struct prefetcher *p;

@@ -11,6 +11,9 @@
 #define PRESSURE_POLL_NS (500 * NS_PER_MS)
 #define IDLE_POLL_NS (100 * NS_PER_MS) /* are the readers idle now? */
 #define HOT_POLL_NS (20 * NS_PER_MS)   /* is the other's hot set there? */
+/* Without a block for so long, a hot set does not keep the rest of others waiting:
+ * its registry may be dead. */
+#define HOT_STALL_NS (5 * NS_PER_S)
 #define PAUSE_MAX_NS NS_PER_S
 #define NEVER INT64_MAX
 
@@ -24,17 +27,19 @@ int64_t prefetch_now_ns(void)
 
 /* ---------------------------------------------------------------- turns --- */
 
-/* Is another image's hot set on its way, or about to be? */
-static bool is_hot_under_way(struct prefetcher *all, int64_t now)
+/* For how long another image's hot set, on its way or about to be, goes before the
+ * rest; 0: none does. */
+static int64_t hot_wait(const struct prefetcher *all, int64_t now)
 {
-	struct prefetch *p;
+	const struct prefetch *p;
+	int64_t left = HOT_STALL_NS - (now - all->hot_moved_ns);
 
 	if (all->n_hot > 0)
-		return true;
+		return left > 0 ? left : 0;
 	TAILQ_FOREACH(p, &all->queue[TASK_HOT], queue)
 	if (p->due_ns <= now)
-		return true;
-	return false;
+		return HOT_POLL_NS;
+	return 0;
 }
 
 /* Nanoseconds until `p` may begin.  `idle_ns`: of the readers. */
@@ -48,8 +53,8 @@ static int64_t wait_of(struct prefetcher *all, struct prefetch *p,
 	if (p->task == TASK_HOT)
 		return 0;
 	/* Its end wakes us. */
-	if (is_hot_under_way(all, now))
-		return NEVER;
+	if (hot_wait(all, now) > 0)
+		return hot_wait(all, now);
 	if (!p->settle || idle_ns >= l->settle_ns ||
 	    now - p->begun_ns >= l->settle_max_ns)
 		return 0;
@@ -102,7 +107,10 @@ static void run_one(struct prefetcher *all, struct prefetch *p)
 	prefetcher_dequeue(all, p);
 	p->running = true;
 	p->state = PREFETCH_HOT;
-	all->n_hot += task == TASK_HOT;
+	if (task == TASK_HOT) {
+		all->n_hot++;
+		all->hot_moved_ns = prefetch_now_ns();
+	}
 	(void)pthread_mutex_unlock(&all->lock);
 	rc = prefetch_run(p, task, &err);
 	(void)pthread_mutex_lock(&all->lock);
@@ -199,7 +207,7 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 	set_starved(p, starved, &why);
 	if (starved)
 		wait = PRESSURE_POLL_NS;
-	else if (p->task == TASK_COLD && is_hot_under_way(all, now))
+	else if (p->task == TASK_COLD && hot_wait(all, now) > 0)
 		wait = HOT_POLL_NS;
 	else
 		wait = limit_take(&all->limits[p->task], next_bytes, now);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "prefetcher/prefetcher.h"
+#include "prefetcher/prefetch.h"
 #include "tests/unit/blockstore/node.h"
 
 TestSuite(prefetch, .timeout = 60);
@@ -416,6 +416,26 @@ Test(prefetch, the_rest_of_one_waits_for_the_hot_set_of_another)
 	fault_release(b.n.fault[0][0]);
 	wait_phase(&b, 1, PREFETCH_DONE);
 	cr_expect_gt(count_reads(&b.n, 1), 0);
+	bed_remove(&b);
+}
+
+Test(prefetch, the_rest_does_not_wait_for_a_hot_set_that_does_not_get_on)
+{
+	struct bed b;
+
+	bed_make(&b, NULL);
+	fault_set(b.n.fault[0][0], &(struct fault_plan){ .held = true });
+	start(&b, 0, hot_list(0, 1, 4), false);
+	fault_wait_held(b.n.fault[0][0], 1);
+	/* As if it had begun long ago. */
+	(void)pthread_mutex_lock(&b.all->lock);
+	b.all->hot_moved_ns -= 60 * NS_PER_S;
+	(void)pthread_mutex_unlock(&b.all->lock);
+	start(&b, 1, no_trace, true);
+	fault_wait_reads(b.n.fault[1][1], 1);
+	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_HOT);
+	fault_release(b.n.fault[0][0]);
+	wait_phase(&b, 1, PREFETCH_DONE);
 	bed_remove(&b);
 }
 
