@@ -274,6 +274,7 @@ static void wait_for(struct walk *w)
 	tell_misses(w->dev, p);
 	(void)pthread_mutex_lock(&f->lock);
 	pending_add(f, p);
+	p->n_copying = 1; /* it must not end before this is over */
 	for (size_t i = 0; i < w->n_missing && rc == 0; i++) {
 		struct block b;
 
@@ -283,6 +284,13 @@ static void wait_for(struct walk *w)
 	}
 	if (rc < 0)
 		pending_fail(f, p, rc, &err);
+	for (size_t i = 0; i < w->n_missing; i++) {
+		struct flight *fl = p->pieces[i].flight;
+
+		if (fl && fl->data)
+			flight_deliver_early(f, fl);
+	}
+	pending_copied(f, p);
 	(void)pthread_mutex_unlock(&f->lock);
 }
 

@@ -48,9 +48,9 @@ struct device_read {
 	uint64_t off;
 	size_t len;
 	void *buf;
-	/* Exactly once; on the calling thread when everything was in the
-	 * cache or nothing could be begun, otherwise on a thread of the
-	 * fetcher, so it must not block for long.  `err` is borrowed, NULL
+	/* Exactly once; on the calling thread when everything was on the
+	 * node or nothing could be begun, otherwise on a thread of the
+	 * fetcher or of another reader, so it must not block for long.  `err` is borrowed, NULL
 	 * when rc == 0.  All `len` bytes are there, or none is promised:
 	 * -EIO (also: no block covers a byte), -EBADMSG, -ETIMEDOUT. */
 	void (*done)(struct device_read *r, int rc, const struct error *err);

@@ -31,18 +31,38 @@ static bool may_begin(const struct fetcher *f, const struct device *dev)
 	return dev->n_awaited < (left + 1) / 2;
 }
 
-/* What a free thread does next; NULL: nothing, for now. */
-static struct flight *pick(struct fetcher *f)
+/* The same for bulk: three quarters, for there is less of it at a time. */
+static bool may_begin_bulk(const struct fetcher *f, const struct device *dev)
+{
+	unsigned int left = f->max_bulk - (f->n_bulk - dev->n_bulk);
+
+	return dev->n_bulk < left - left / 4;
+}
+
+struct flight *fetcher_next_demand(struct fetcher *f)
 {
 	struct flight *fl;
 
 	TAILQ_FOREACH(fl, &f->queue[SOURCE_DEMAND], queue)
 	if (may_begin(f, fl->dev))
 		return fl;
-	if (f->n_bulk >= f->max_bulk)
-		return NULL;
-	fl = TAILQ_FIRST(&f->queue[SOURCE_HOT]);
-	return fl ? fl : TAILQ_FIRST(&f->queue[SOURCE_COLD]);
+	return NULL;
+}
+
+/* What a free thread does next; NULL: nothing, for now. */
+static struct flight *pick(struct fetcher *f)
+{
+	struct flight *fl = fetcher_next_demand(f);
+
+	if (fl || f->n_bulk >= f->max_bulk)
+		return fl;
+	TAILQ_FOREACH(fl, &f->queue[SOURCE_HOT], queue)
+	if (may_begin_bulk(f, fl->dev))
+		return fl;
+	TAILQ_FOREACH(fl, &f->queue[SOURCE_COLD], queue)
+	if (may_begin_bulk(f, fl->dev))
+		return fl;
+	return NULL;
 }
 
 static void *fetch_main(void *arg)
@@ -136,6 +156,7 @@ static void init(struct fetcher *f)
 	(void)pthread_cond_init(&f->timer, &monotonic);
 	(void)pthread_cond_init(&f->way, &monotonic);
 	(void)pthread_cond_init(&f->quiet, NULL);
+	(void)pthread_cond_init(&f->copied, NULL);
 	(void)pthread_condattr_destroy(&monotonic);
 	TAILQ_INIT(&f->deadlines);
 	for (size_t i = 0; i < PRIORITIES; i++)
@@ -155,6 +176,7 @@ static void stop_threads(struct fetcher *f, bool has_timer)
 	if (has_timer)
 		(void)pthread_join(f->timer_thread, NULL);
 	(void)pthread_cond_destroy(&f->way);
+	(void)pthread_cond_destroy(&f->copied);
 	(void)pthread_cond_destroy(&f->quiet);
 	(void)pthread_cond_destroy(&f->timer);
 	(void)pthread_cond_destroy(&f->work);

@@ -77,6 +77,10 @@ struct flight {
 	TAILQ_ENTRY(flight) queue;
 	struct piece_list pieces;
 	struct transfer *transfer; /* NULL while queued */
+	/* While it is being put into the cache: the block, for readers who come
+	 * now, and how many of them copy. */
+	const uint8_t *data;
+	unsigned int n_copying;
 	enum source_priority priority;
 	uint32_t window;    /* bytes that may be fetched along unasked */
 	bool ahead;         /* kept queued though nobody waits */
@@ -104,10 +108,11 @@ struct transfer {
 
 struct fetcher {
 	struct fetcher_config cfg;
-	pthread_mutex_t lock; /* all below */
-	pthread_cond_t work;  /* a queue is no longer empty, or stop */
-	pthread_cond_t timer; /* the first deadline changed, or stop */
-	pthread_cond_t quiet; /* a device lost a read or a transfer */
+	pthread_mutex_t lock;  /* all below */
+	pthread_cond_t work;   /* a queue is no longer empty, or stop */
+	pthread_cond_t timer;  /* the first deadline changed, or stop */
+	pthread_cond_t quiet;  /* a device lost a read or a transfer */
+	pthread_cond_t copied; /* nobody copies from a flight's data any more */
 	bool stop;
 	unsigned int n_idle; /* threads that wait for work */
 	unsigned int n_bulk; /* transfers that no reader asked for ... */
@@ -155,6 +160,7 @@ struct device {
 	size_t n_transfers;
 	unsigned int n_urgent;  /* of these, begun for readers ... */
 	unsigned int n_awaited; /* ... and awaited by some now */
+	unsigned int n_bulk;    /* those that no reader asked for */
 	uint64_t fetches, fetched_bytes;
 	struct stream streams[STREAMS];
 	uint64_t stamp;
@@ -174,6 +180,9 @@ int64_t fetcher_now_ns(void);
 
 /* All below: with the lock.  "Releases" says that it is let go in between. */
 
+/* A queued flight that a reader waits for and a thread may begin with, or NULL. */
+struct flight *fetcher_next_demand(struct fetcher *f);
+
 /* fetcher_flight.c */
 struct flight *flight_find(struct fetcher *f, const struct digest *d);
 /* A new one, not queued; NULL when memory is short. */
@@ -191,6 +200,13 @@ int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 /* Give the bytes to those who wait; releases. `data` NULL: from the cache.
  * False when the cache has lost them; what was taken then waits again. */
 bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data);
+/* The same for who comes while the flight is put into the cache: on his own
+ * thread. */
+void flight_deliver_early(struct fetcher *f, struct flight *fl);
+/* Nobody begins to do that any more, or does it now.  Releases. */
+void flight_end_early(struct fetcher *f, struct flight *fl);
+/* Does a reader wait for it? */
+bool flight_has_reader(const struct flight *fl);
 /* End the waits that only want the block kept. */
 void flight_kept(struct flight *fl, int rc, const struct error *err);
 /* Fail those who wait through `dev`; the others go on with their own device.
@@ -206,6 +222,8 @@ void pending_fail(struct fetcher *f, struct pending *p, int rc,
 /* Stop waiting for whatever is not being copied. */
 void pending_detach(struct fetcher *f, struct pending *p);
 void pending_add(struct fetcher *f, struct pending *p);
+/* A piece that was taken is copied.  Releases when it was the last one. */
+void pending_copied(struct fetcher *f, struct pending *p);
 struct pending *pending_new(struct device *dev, struct device_read *r,
 			    size_t n_pieces);
 void pending_free(struct pending *p);

@@ -100,19 +100,19 @@ int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 		fl->range = range;
 		flight_enqueue(f, fl, false);
 	} else if (priority < fl->priority) {
-		if (fl->transfer) {
-			fl->priority = priority;
-			fl->range = range;
+		if (fl->transfer)
 			fl->transfer->joined = true;
-			if (priority == SOURCE_DEMAND)
-				pace_await(fl->transfer, true);
-		} else {
+		else
 			flight_dequeue(f, fl);
-			fl->priority = priority;
-			fl->range = range;
+		fl->priority = priority;
+		fl->range = range;
+		if (!fl->transfer)
 			flight_enqueue(f, fl, false);
-		}
 	}
+	/* Also when it was begun for a reader: what is left of his window gives
+	 * way to others. */
+	if (priority == SOURCE_DEMAND && fl->transfer && !fl->data)
+		pace_await(fl->transfer, true);
 	p->flight = fl;
 	TAILQ_INSERT_TAIL(&fl->pieces, p, link);
 	return 0;
@@ -214,15 +214,28 @@ void pending_fail(struct fetcher *f, struct pending *p, int rc,
 		pending_end(f, p);
 }
 
+void pending_copied(struct fetcher *f, struct pending *p)
+{
+	p->n_copying--;
+	if (p->n_copying == 0 && (p->n_left == 0 || p->rc < 0))
+		pending_end(f, p);
+}
+
 /* A piece that was taken is copied.  Releases when it was the last one. */
 static void piece_done(struct fetcher *f, struct piece *p)
 {
-	struct pending *owner = p->owner;
+	p->owner->n_left--;
+	pending_copied(f, p->owner);
+}
 
-	owner->n_left--;
-	owner->n_copying--;
-	if (owner->n_copying == 0 && (owner->n_left == 0 || owner->rc < 0))
-		pending_end(f, owner);
+bool flight_has_reader(const struct flight *fl)
+{
+	const struct piece *p;
+
+	TAILQ_FOREACH(p, &fl->pieces, link)
+	if (p->dst)
+		return true;
+	return false;
 }
 
 /* Take the readers' pieces off the flight. */
@@ -288,6 +301,21 @@ bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data)
 		TAILQ_INSERT_TAIL(&fl->pieces, p, link);
 	}
 	return false;
+}
+
+void flight_deliver_early(struct fetcher *f, struct flight *fl)
+{
+	fl->n_copying++;
+	(void)flight_deliver(f, fl, fl->data);
+	if (--fl->n_copying == 0)
+		(void)pthread_cond_broadcast(&f->copied);
+}
+
+void flight_end_early(struct fetcher *f, struct flight *fl)
+{
+	fl->data = NULL;
+	while (fl->n_copying)
+		(void)pthread_cond_wait(&f->copied, &f->lock);
 }
 
 /* End the wait of a piece, off its flight, that only wanted the block kept. */

@@ -79,6 +79,16 @@ static void wait(struct pace *p)
 	(void)pthread_mutex_unlock(&f->lock);
 }
 
+/* False when it was so already. */
+static bool set_awaited(struct transfer *t, bool is_awaited)
+{
+	if (atomic_exchange(&t->is_awaited, is_awaited) == is_awaited)
+		return false;
+	t->f->n_awaited += is_awaited ? 1 : -1u;
+	t->dev->n_awaited += is_awaited ? 1 : -1u;
+	return true;
+}
+
 void pace_begin(struct transfer *t)
 {
 	t->pace = (struct pace){ .level = level,
@@ -87,21 +97,24 @@ void pace_begin(struct transfer *t)
 				 .is_urgent = t->priority == SOURCE_DEMAND };
 	atomic_store(&t->is_moving, false);
 	atomic_store(&t->stop, false);
-	pace_await(t, t->priority == SOURCE_DEMAND);
+	(void)set_awaited(t, t->priority == SOURCE_DEMAND);
 }
 
 void pace_await(struct transfer *t, bool is_awaited)
 {
 	struct fetcher *f = t->f;
 
-	if (atomic_exchange(&t->is_awaited, is_awaited) == is_awaited)
+	if (!set_awaited(t, is_awaited))
 		return;
-	f->n_awaited += is_awaited ? 1 : -1u;
-	t->dev->n_awaited += is_awaited ? 1 : -1u;
-	if (!is_awaited && atomic_exchange(&t->is_moving, false) &&
+	if (is_awaited) {
+		/* It may be giving way right now. */
+		(void)pthread_cond_broadcast(&f->way);
+		return;
+	}
+	if (atomic_exchange(&t->is_moving, false) &&
 	    atomic_fetch_sub(&f->n_moving, 1) == 1)
 		(void)pthread_cond_broadcast(&f->way);
 	/* One who had to wait for his device's share may begin. */
-	if (!is_awaited && !TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]))
+	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]))
 		(void)pthread_cond_signal(&f->work);
 }

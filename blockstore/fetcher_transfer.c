@@ -113,7 +113,7 @@ static void take_range(struct fetcher *f, struct transfer *t,
  * its device is going? */
 static bool must_cut(const struct transfer *t)
 {
-	const struct fetcher *f = t->f;
+	struct fetcher *f = t->f;
 	uint64_t before = 0;
 
 	if (t->next == t->n)
@@ -122,7 +122,7 @@ static bool must_cut(const struct transfer *t)
 		return true;
 	if (atomic_load(&t->is_awaited) && t->priority == SOURCE_DEMAND)
 		return false;
-	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) && f->n_idle == 0)
+	if (f->n_idle == 0 && fetcher_next_demand(f))
 		return true;
 	if (!t->joined || t->priority == SOURCE_DEMAND)
 		return false;
@@ -139,7 +139,7 @@ static bool is_awaited(const struct transfer *t)
 {
 	for (size_t i = t->next; atomic_load(&t->is_awaited) && i < t->n; i++)
 		if (t->flights[i]->priority == SOURCE_DEMAND &&
-		    !TAILQ_EMPTY(&t->flights[i]->pieces))
+		    flight_has_reader(t->flights[i]))
 			return true;
 	return false;
 }
@@ -168,10 +168,13 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	(void)pthread_mutex_lock(&f->lock);
 	(void)flight_deliver(f, fl, data);
 	why = fl->priority;
+	/* Who comes now does not wait for the disk. */
+	fl->data = data;
 	(void)pthread_mutex_unlock(&f->lock);
 	rc = cache_put(f->cfg.cache, &t->blocks[pos], data, why, &put_err);
 	(void)pthread_mutex_lock(&f->lock);
-	/* Those who came meanwhile: the flight stands for the block until the
+	flight_end_early(f, fl);
+	/* Those who came since: the flight stands for the block until the
 	 * cache answers for it. */
 	(void)flight_deliver(f, fl, data);
 	flight_kept(fl, rc, &put_err);
@@ -240,6 +243,7 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	if (!bulk)
 		req.deadline_ns = fetcher_now_ns() + f->cfg.demand_timeout_ns;
 	f->n_bulk += bulk;
+	dev->n_bulk += bulk;
 	dev->n_urgent += !bulk;
 	dev->fetches++;
 	(void)pthread_mutex_unlock(&f->lock);
@@ -252,6 +256,7 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	}
 	requeue_rest(f, t);
 	f->n_bulk -= bulk;
+	dev->n_bulk -= bulk;
 	dev->n_urgent -= !bulk;
 }
 

@@ -20,6 +20,7 @@ static const struct node_config plain = { .n_blocks = 40,
 
 struct bulk {
 	struct node *n;
+	int dev;
 	size_t first, count;
 	enum source_priority priority;
 	volatile bool cancel;
@@ -32,20 +33,27 @@ static void *bulk_main(void *arg)
 {
 	struct bulk *b = arg;
 
-	b->rc = fetch_blocks(b->n, 0, b->first, b->count, b->priority,
+	b->rc = fetch_blocks(b->n, b->dev, b->first, b->count, b->priority,
 			     &b->cancel, &b->err);
 	return NULL;
+}
+
+static void bulk_start_on(struct bulk *b, struct node *n, int dev, size_t first,
+			  size_t count, enum source_priority priority)
+{
+	memset(b, 0, sizeof(*b));
+	b->n = n;
+	b->dev = dev;
+	b->first = first;
+	b->count = count;
+	b->priority = priority;
+	cr_assert_eq(pthread_create(&b->thread, NULL, bulk_main, b), 0);
 }
 
 static void bulk_start(struct bulk *b, struct node *n, size_t first,
 		       size_t count, enum source_priority priority)
 {
-	memset(b, 0, sizeof(*b));
-	b->n = n;
-	b->first = first;
-	b->count = count;
-	b->priority = priority;
-	cr_assert_eq(pthread_create(&b->thread, NULL, bulk_main, b), 0);
+	bulk_start_on(b, n, 0, first, count, priority);
 }
 
 static int bulk_wait(struct bulk *b)
@@ -401,6 +409,116 @@ Test(fetcher, bulk_gives_way_while_bytes_for_a_reader_come)
 	cr_expect_eq(bulk->pace.level(&bulk->pace), PACE_GO);
 	fault_release(n.fault[0][0]);
 	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	node_remove(&n);
+}
+
+Test(fetcher, who_reads_on_in_a_window_is_waited_for_again)
+{
+	struct node_config cfg = plain;
+	struct transfer *t;
+	struct block second;
+	struct later l;
+	struct node n;
+
+	node_make(&n, &cfg);
+	blockmap_block(&n.img.map, 1, &second);
+	fault_set(n.fault[0][0],
+		  &(struct fault_plan){ .held = true,
+					.hold_at = second.poff + 5000 });
+	expect_read(&n, 0, 0, 100);
+	fault_wait_held(n.fault[0][0], 1);
+	t = find_transfer(n.fetcher, SOURCE_DEMAND);
+	cr_expect_not(atomic_load(&t->is_awaited));
+	later_start(&l, &n, 0, SPAN, 100);
+	cr_expect(atomic_load(&t->is_awaited), "bulk gives way to it again");
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(later_wait(&l), 0, "%s", l.err.msg);
+	later_fini(&l, &n);
+	node_remove(&n);
+}
+
+Test(fetcher, who_comes_while_a_block_is_written_gets_it_at_once)
+{
+	struct node_config cfg = plain;
+	struct later waiting, comes;
+	struct flight *fl;
+	struct block first;
+	struct node n;
+
+	node_make(&n, &cfg);
+	blockmap_block(&n.img.map, 0, &first);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	later_start(&waiting, &n, 0, 0, 100);
+	fault_wait_held(n.fault[0][0], 1);
+	/* As while cache_put() runs. */
+	(void)pthread_mutex_lock(&n.fetcher->lock);
+	fl = flight_find(n.fetcher, &first.digest);
+	cr_assert_not_null(fl);
+	fl->data = image_plain(&n.img, 0);
+	(void)pthread_mutex_unlock(&n.fetcher->lock);
+	later_start(&comes, &n, 1, 50, 3000);
+	cr_expect_eq(comes.n_done, 1, "on this thread");
+	later_fini(&comes, &n);
+	/* It waits for the second block only. */
+	later_start(&comes, &n, 1, 50, SPAN);
+	cr_expect_eq(comes.n_done, 0);
+	(void)pthread_mutex_lock(&n.fetcher->lock);
+	flight_end_early(n.fetcher, fl);
+	(void)pthread_mutex_unlock(&n.fetcher->lock);
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(later_wait(&comes), 0, "%s", comes.err.msg);
+	cr_expect_eq(later_wait(&waiting), 0, "%s", waiting.err.msg);
+	later_fini(&comes, &n);
+	later_fini(&waiting, &n);
+	node_remove(&n);
+}
+
+Test(fetcher, a_dead_registry_does_not_take_all_of_bulk)
+{
+	struct node_config cfg = plain;
+	struct bulk dead, alive;
+	struct node n;
+
+	cfg.threads = 8;
+	cfg.window = cfg.window_max = SPAN;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	bulk_start(&dead, &n, 0, 20, SOURCE_HOT);
+	fault_wait_held(n.fault[0][0], 5);
+	bulk_start_on(&alive, &n, 1, 20, 20, SOURCE_COLD);
+	cr_expect_eq(bulk_wait(&alive), 0, "%s", alive.err.msg);
+	cr_expect_eq(fault_reads(n.fault[0][0]), 5);
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(bulk_wait(&dead), 0, "%s", dead.err.msg);
+	node_remove(&n);
+}
+
+Test(fetcher, bulk_is_not_cut_for_who_may_not_begin)
+{
+	struct node_config cfg = plain;
+	struct later dead[3];
+	struct bulk b;
+	struct node n;
+
+	cfg.window = SPAN;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	for (size_t i = 0; i < ARRAY_SIZE(dead); i++)
+		later_start(&dead[i], &n, 0, 7 * i * SPAN, 100);
+	fault_wait_held(n.fault[0][0], 2);
+	/* The two threads that are left. */
+	fault_set(n.fault[1][1], &(struct fault_plan){ .held = true });
+	bulk_start_on(&b, &n, 1, 20, 20, SOURCE_COLD);
+	fault_wait_held(n.fault[1][1], 2);
+	fault_release(n.fault[1][1]);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	cr_expect_leq(fault_reads(n.fault[1][1]), 4, "%zu",
+		      fault_reads(n.fault[1][1]));
+	fault_release(n.fault[0][0]);
+	for (size_t i = 0; i < ARRAY_SIZE(dead); i++) {
+		cr_expect_eq(later_wait(&dead[i]), 0, "%s", dead[i].err.msg);
+		later_fini(&dead[i], &n);
+	}
 	node_remove(&n);
 }
 
