@@ -5,16 +5,19 @@
  * set to what arrives within a round trip and QUEUE_US more.  As long as the
  * link is not busy this makes it grow, and when it is, the queue is as long as
  * was allowed, however many connections share it.
+ *
+ * On a long way that takes too many round trips: a queue is little of what a reader
+ * waits there, and the windows are the kernel's.
  */
 #include "common/http_flow.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 #include <time.h>
 
 #define QUEUE_US 4000u
+#define LONG_US 10000u
 #define INTERVAL_NS 10000000LL
 #define WINDOW_FIRST (64u << 10)
 #define WINDOW_MIN (12u << 10) /* fewer segments wait for delayed acks */
@@ -61,7 +64,7 @@ static void look(int fd, uint32_t *ret_rtt_us, uint32_t *ret_segment)
 uint32_t http_flow_window(uint64_t bytes, int64_t ns, uint32_t rtt_us)
 {
 	uint64_t rate = bytes * (uint64_t)NS_PER_S / (uint64_t)(ns ? ns : 1);
-	/* On a long way, grow by a quarter in an interval at least. */
+	/* Grow by a quarter in an interval at least. */
 	uint32_t queue_us = rtt_us / 4 > QUEUE_US ? rtt_us / 4 : QUEUE_US;
 	uint64_t window = rate * (rtt_us + queue_us) / US_PER_S;
 
@@ -108,6 +111,18 @@ void http_flow_took(struct http_flow *f, size_t n, struct pace *pace)
 	if (f->fd < 0)
 		return;
 	pace->moves(pace);
+	if (!f->clamp) {
+		uint32_t rtt_us, segment;
+
+		/* The request and the handshake were measured. */
+		look(f->fd, &rtt_us, &segment);
+		f->is_long = rtt_us >= LONG_US;
+	}
+	if (f->is_long) {
+		if (pace->level(pace) == PACE_WAIT)
+			pace->wait(pace);
+		return;
+	}
 	f->bytes += n;
 	if (pace->level(pace) == PACE_WAIT) {
 		set_clamp(f, WINDOW_WAIT);

@@ -7,6 +7,7 @@
 #ifndef BOOTSEER_COMMON_HTTP_FLOW_H
 #define BOOTSEER_COMMON_HTTP_FLOW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ struct http_flow {
 	int fd;           /* -1: none yet */
 	uint32_t window;  /* bytes allowed in flight when not waiting */
 	uint32_t clamp;   /* bytes told to the kernel; 0: nothing yet */
+	bool is_long;     /* leave the window to the kernel */
 	int64_t since_ns; /* measuring since; 0: not yet */
 	uint64_t bytes;   /* arrived since then */
 };
