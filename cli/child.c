@@ -78,7 +78,9 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 				  environ);
 	(void)posix_spawnattr_destroy(&attributes);
 	(void)posix_spawn_file_actions_destroy(&files);
-	return rc ? error_set(err, rc, "run %s: %s", argv[0], strerror(rc)) : 0;
+	return rc ? error_set(err, rc, "run %s: %s%s", argv[0], strerror(rc),
+			      rc == ENOENT ? ": install it, or mend PATH" : "")
+		  : 0;
 }
 
 /* Take what is in the pipe now. */

@@ -187,14 +187,15 @@ static void check_file(json_t *list, const char *file, const char *path)
 	}
 	read_imports(&c);
 	doctor_add(list, "containerd proxy plugin", c.proxy, DOCTOR_ADVICE,
-		   "[proxy_plugins.bootseer] type = \"snapshot\" address = "
-		   "\"/run/bootseer/snapshotter.sock\", then restart it",
+		   "[proxy_plugins.bootseer] in it, as docs/containerd.md has "
+		   "it; then restart containerd",
 		   "%s %s it", file, c.proxy ? "names" : "does not name");
 	doctor_add(list, "containerd CRI snapshotter", c.used, DOCTOR_ADVICE,
-		   "[plugins.\"io.containerd.grpc.v1.cri\".containerd] "
-		   "snapshotter = \"bootseer\" (on 2.x: "
-		   "io.containerd.cri.v1.images)",
-		   "Kubernetes pods %s it", c.used ? "use" : "do not use");
+		   "snapshotter = \"bootseer\" below "
+		   "[plugins.\"io.containerd.grpc.v1.cri\".containerd] (on "
+		   "2.x: [plugins.\"io.containerd.cri.v1.images\"])",
+		   "by %s Kubernetes pods %s it", file,
+		   c.used ? "use" : "do not use");
 	doctor_add(list, "containerd image labels", c.labels, DOCTOR_ADVICE,
 		   "disable_snapshot_annotations = false beside snapshotter",
 		   "CRI %s the plugin which image it pulls",

@@ -53,7 +53,8 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .arg = "NAME",
 	  .offset = offsetof(struct config, chunking),
-	  .help = "Named set of parameters of the blocks." },
+	  .help = "Named set of parameters of the blocks; c1 is the "
+		  "only one so far." },
 	{ .key = "temp-dir",
 	  .type = OPTION_STRING,
 	  .arg = "DIR",

@@ -83,8 +83,8 @@ const struct command image_explain_command = {
 		.summary = "Tell how the last starts of an image on this node "
 			   "went: what they waited for, what was prefetched "
 			   "and what was missed, and what to do about it. REF "
-			   "is a name of the image or the beginning of its "
-			   "digest.",
+			   "is a name of the image, or 12 digits or more of "
+			   "its digest.",
 		.options = options,
 		.examples = "  bootseer image explain registry.example/ml:1",
 		.see_also = "bootseerd(8)",

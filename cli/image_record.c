@@ -74,14 +74,13 @@ static const struct option_spec options[] = {
 	  .type = OPTION_LIST,
 	  .offset = offsetof(struct config, env),
 	  .arg = "NAME=VALUE",
-	  .help = "Set a variable of the container's environment "
-		  "(repeatable)." },
+	  .help = "Set a variable of the container's environment." },
 	{ .key = "mount",
 	  .type = OPTION_LIST,
 	  .offset = offsetof(struct config, mounts),
 	  .arg = "SRC:DST[:ro]",
-	  .help = "Show a file or folder of this machine in the container "
-		  "(repeatable)." },
+	  .help = "Show a file or folder of this machine in the "
+		  "container." },
 	{ .key = "plain-http",
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct config, plain_http),

@@ -37,16 +37,19 @@ static int match(const struct command *c, int argc, char **argv)
 }
 
 /* "image" and "node" are the first words of commands, none themselves. */
-static bool is_group(const char *word)
+static bool in_group(const struct command *c, const char *word)
 {
+	const char *name = strchr(c->program.name, ' ') + 1;
 	size_t len = strlen(word);
 
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		const char *name = strchr(commands[i]->program.name, ' ') + 1;
+	return strncmp(name, word, len) == 0 && name[len] == ' ';
+}
 
-		if (strncmp(name, word, len) == 0 && name[len] == ' ')
+static bool is_group(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (in_group(commands[i], word))
 			return true;
-	}
 	return false;
 }
 
@@ -55,15 +58,32 @@ static bool wants_help(const char *word)
 	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-static void print_help(FILE *out)
+/* The commands of a group, or all when it is NULL. */
+static void print_help(FILE *out, const char *group)
 {
 	fputs("Usage: bootseer COMMAND [OPTIONS] [ARGUMENTS]\n\n"
 	      "Make container images start lazily.\n\nCommands:\n",
 	      out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(out, "  %s %s\n", commands[i]->program.name,
-			commands[i]->program.usage);
-	fputs("\n'bootseer COMMAND --help' tells more of each.\n", out);
+		if (!group || in_group(commands[i], group))
+			fprintf(out, "  %s %s\n", commands[i]->program.name,
+				commands[i]->program.usage);
+	fputs("\n'bootseer COMMAND --help' tells what each does.\n", out);
+}
+
+/* Short, so that what is wrong is the last line that people see. */
+static void refuse(int argc, char **argv)
+{
+	const char *group = is_group(argv[1]) ? argv[1] : NULL;
+
+	if (group && argc == 2)
+		fprintf(stderr, "bootseer %s: a command of it is wanted",
+			group);
+	else
+		fprintf(stderr, "bootseer: no such command: %s%s%s", argv[1],
+			argc > 2 ? " " : "", argc > 2 ? argv[2] : "");
+	fprintf(stderr, ": see 'bootseer %s%s--help'\n", group ? group : "",
+		group ? " " : "");
 }
 
 static int run(const struct command *c, int argc, char **argv)
@@ -131,14 +151,14 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && argc <= 3 && wants_help(argv[argc - 1]) &&
 	    (argc == 2 || is_group(argv[1]))) {
-		print_help(stdout);
+		print_help(stdout, argc == 2 ? NULL : argv[1]);
 		return EXIT_SUCCESS;
 	}
 	if (argc == 2 && strncmp(argv[1], prefix, strlen(prefix)) == 0)
 		return generate(argv[1] + strlen(prefix));
 	if (argc > 1)
-		fprintf(stderr, "bootseer: no such command: %s%s%s\n", argv[1],
-			argc > 2 ? " " : "", argc > 2 ? argv[2] : "");
-	print_help(stderr);
+		refuse(argc, argv);
+	else
+		print_help(stderr, NULL);
 	return EXIT_USAGE;
 }

@@ -196,6 +196,10 @@ static int run_gc(const void *config, char **args, struct error *err)
 	int rc;
 
 	(void)args;
+	if (!cfg->images && !cfg->cache)
+		return error_set(err, EINVAL,
+				 "say what to give back: --images, --cache "
+				 "SIZE, or both");
 	params = gc_params(cfg, err);
 	rc = params ? node_ask(&cfg->node, "node.gc", params, &reply, err)
 		    : -EINVAL;

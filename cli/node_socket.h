@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_CLI_NODE_SOCKET_H
 #define BOOTSEER_CLI_NODE_SOCKET_H
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "common/option.h"
@@ -38,8 +39,16 @@ static inline int node_connect(const struct node_options *o,
 			   : env     ? env
 				     : NODE_SOCKET_DEFAULT;
 
-	return node_client_open(path, (uint32_t)(o->timeout / 1000000), ret,
-				err);
+	int rc = node_client_open(path, (uint32_t)(o->timeout / 1000000), ret,
+				  err);
+
+	if (rc == -ENOENT || rc == -ECONNREFUSED)
+		rc = error_set(err, -rc,
+			       "bootseerd does not answer at '%s': "
+			       "'systemctl start bootseerd'; if it listens "
+			       "elsewhere, name --socket or $BOOTSEER_SOCKET",
+			       path);
+	return rc;
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -187,6 +188,19 @@ int trace_get_for(struct trace_place *p, struct trace_store *s,
 	return rc < 0 ? error_wrap(err, rc, "'%s', workload '%s'", p->ref,
 				   q.workload)
 		      : 0;
+}
+
+void trace_tell(const struct trace_found *f, const char *ref)
+{
+	static const char *const of[] = {
+		[TRACE_MATCH_OWN] = "of this image",
+		[TRACE_MATCH_RELATIVE] = "of another image of the repository",
+		[TRACE_MATCH_WORKLOAD] = "of another workload of this image",
+		[TRACE_MATCH_FAR] = "of another image and workload",
+	};
+
+	fprintf(stderr, "%s: trace %s, runs: %" PRIu32 ", entries: %zu\n", ref,
+		of[f->match], f->trace->info.runs, f->trace->n);
 }
 
 /* ----------------------------------------------------------------- files --- */

@@ -73,6 +73,9 @@ int trace_open_local(const struct trace_where *w, struct trace_store **ret,
 int trace_get_for(struct trace_place *p, struct trace_store *s,
 		  struct trace_found *ret, struct error *err) MUST_CHECK;
 
+/* Say on standard error whose trace of `ref` was found. */
+void trace_tell(const struct trace_found *f, const char *ref);
+
 /* From a file, encoded or JSON; "-" is standard input. */
 int trace_read(const char *path, struct trace **ret,
 	       struct error *err) MUST_CHECK;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <inttypes.h>
-
 #include "cli/command.h"
 #include "cli/trace.h"
 
@@ -29,19 +27,6 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static void tell(const struct trace_found *f, const char *ref)
-{
-	static const char *const of[] = {
-		[TRACE_MATCH_OWN] = "of this image",
-		[TRACE_MATCH_RELATIVE] = "of another image of the repository",
-		[TRACE_MATCH_WORKLOAD] = "of another workload of this image",
-		[TRACE_MATCH_FAR] = "of another image and workload",
-	};
-
-	fprintf(stderr, "%s: trace %s, runs: %" PRIu32 ", entries: %zu\n", ref,
-		of[f->match], f->trace->info.runs, f->trace->n);
-}
-
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
@@ -57,7 +42,7 @@ static int run(const void *config, char **args, struct error *err)
 		return rc;
 	rc = trace_write(c->output, f.trace, err);
 	if (rc == 0)
-		tell(&f, args[0]);
+		trace_tell(&f, args[0]);
 	trace_free(f.trace);
 	return rc;
 }

@@ -31,6 +31,10 @@ static int run(const void *config, char **args, struct error *err)
 	rc = trace_place_new(&c->where, args[0], &p, err);
 	if (rc == 0)
 		rc = trace_store_remove(p->store, &p->query, err);
+	if (rc == -ENOENT)
+		rc = error_wrap(err, rc,
+				"'%s' (what there is: 'bootseer trace ls')",
+				args[0]);
 	if (rc == 0)
 		printf("%s: %s removed\n", args[0],
 		       c->all ? "its traces are" : "the trace is");

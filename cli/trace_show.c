@@ -100,14 +100,19 @@ static int load(const struct trace_where *w, const char *what,
 	struct trace_found f;
 	int rc;
 
-	if (strcmp(what, "-") == 0 || access(what, F_OK) == 0)
+	/* No image's name begins so. */
+	if (strcmp(what, "-") == 0 || *what == '/' || *what == '.' ||
+	    access(what, F_OK) == 0)
 		return trace_read(what, ret, err);
 	rc = trace_place_new(w, what, &p, err);
 	if (rc == 0)
 		rc = trace_get_for(p, p->store, &f, err);
-	if (rc == 0)
-		*ret = f.trace;
-	return rc;
+	if (rc < 0)
+		return rc;
+	if (f.match != TRACE_MATCH_OWN)
+		trace_tell(&f, what);
+	*ret = f.trace;
+	return 0;
 }
 
 static int run(const void *config, char **args, struct error *err)

@@ -145,7 +145,9 @@ static const struct {
 	const char *cure;
 } refusals[] = {
 	{ 400, EINVAL, "" },
-	{ 401, EACCES, "; give a token that the service knows (--token-file)" },
+	{ 401, EACCES,
+	  "; give a token that the service knows (--token-file; "
+	  "bootseerd.conf: trace-token-file)" },
 	{ 403, EACCES, "; the token does not allow it" },
 	{ 404, ENOENT, "" },
 	{ 408, ETIMEDOUT, "" },
@@ -290,7 +292,8 @@ static int service_put(struct trace_store *s, const struct trace *t,
 		return error_set(err, EINVAL,
 				 "the trace service merges recordings itself: "
 				 "it takes single ones, not one of %" PRIu32
-				 " runs",
+				 " runs; nodes send theirs by themselves "
+				 "(bootseerd --trace-service)",
 				 t->info.runs);
 	rc = trace_encode(t, &data, err);
 	if (rc < 0)

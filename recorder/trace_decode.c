@@ -123,7 +123,7 @@ static int read_head(const uint8_t *p, size_t len, struct head *h,
 				 "trace: %zu bytes encoded, %u at most", len,
 				 TRACE_BYTES_MAX);
 	if (len < HEAD_SIZE || memcmp(p, MAGIC, 8) != 0)
-		return refuse(err, "too short, or the magic is wrong");
+		return refuse(err, "too short, or it is no trace at all");
 	if (get_le32(p + HEAD_VERSION) != VERSION)
 		return error_set(err, ENOTSUP,
 				 "trace: version %" PRIu32

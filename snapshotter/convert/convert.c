@@ -575,8 +575,9 @@ int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
 	if (!name)
 		return error_nomem(err);
 	if (!chunk_params_find(opt->chunking))
-		return error_set(err, EINVAL, "chunking '%s' is not known",
-				 opt->chunking);
+		return error_set(err, EINVAL,
+				 "chunking '%s' is not known; '%s' is",
+				 opt->chunking, chunk_params_find(NULL)->name);
 	if (dst->has_digest)
 		return error_set(err, EINVAL,
 				 "the destination must be a tag, "

@@ -98,7 +98,12 @@ teardown()
 @test "a group of commands has help too" {
 	bootseer image --help | grep -q 'bootseer image convert'
 	bootseer -h | grep -q 'bootseer node status'
+	! bootseer image --help | grep -q 'bootseer node status'
 	run -2 bootseer image
+	[[ $output == *"'bootseer image --help'"* ]]
+	run -2 bootseer image convrt
+	[ "${#lines[@]}" -eq 1 ]
+	[[ $output == *'image convrt'*"'bootseer image --help'"* ]]
 	run -2 bootseer nonsense --help
 }
 

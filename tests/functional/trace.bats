@@ -354,6 +354,10 @@ at_service() # ROLE COMMAND...
 	[[ ${lines[-1]} == */bin/tool ]]
 	run -0 at_service read pull --workload eval-1 -o "$W/got" "$a"
 	[[ $output == *"of another workload of this image"* ]]
+	run -0 at_service read show --workload eval-1 "$a"
+	[[ $output == *"of another workload of this image"* ]]
+	run -1 at_service read show "$W/none.trace"
+	[[ $output == *"$W/none.trace"*"No such file"* ]]
 	run -1 at_service read pull --exact --workload train-1 -o "$W/got" "$b"
 	[[ $output == *"$SERVICE"*404* ]]
 	at_service admin rm --workload train-1 "$a"

@@ -136,7 +136,7 @@ Test(trace_codec, hostile_heads_are_refused)
 		int rc;
 		const char *says;
 	} cases[] = {
-		{ 0, 'X', -EINVAL, "magic" },
+		{ 0, 'X', -EINVAL, "no trace" },
 		{ HEAD_VERSION, 2, -ENOTSUP, "version 2" },
 		{ HEAD_FLAGS, 2, -EINVAL, "reserved" },
 		{ HEAD_RESERVED, 1, -EINVAL, "reserved" },
