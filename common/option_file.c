@@ -90,7 +90,9 @@ int option_read_file(const struct option_spec *options, void *cfg,
 	config_init(&file);
 	/* From memory: a file read so cannot @include others. */
 	if (!config_read_string(&file, text.data ? text.data : ""))
-		rc = error_set(err, EINVAL, "line %d: %s",
+		rc = error_set(err, EINVAL,
+			       "line %d: %s: want KEY = VALUE; with texts, "
+			       "sizes and times in quotes",
 			       config_error_line(&file),
 			       config_error_text(&file));
 	else

@@ -203,6 +203,9 @@ static bool is_loopback(const char *listen)
 
 int registry_config_check(const struct registry_config *c, struct error *err)
 {
+	if (!strrchr(c->listen, ':'))
+		return error_set(err, EINVAL, "--listen '%s' is not ADDR:PORT",
+				 c->listen);
 	if (!c->tokens && !c->insecure_no_auth && !is_loopback(c->listen))
 		return error_set(err, EINVAL,
 				 "--listen %s is not loopback: name a --tokens "

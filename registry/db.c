@@ -353,7 +353,8 @@ static int choose(struct db *db, struct error *err)
 		}
 	}
 	return error_set(err, EINVAL,
-			 "is neither sqlite:PATH nor postgresql://...");
+			 "--db is neither sqlite:PATH nor "
+			 "postgresql://HOST/NAME");
 }
 
 int db_open(const struct db_config *cfg, struct db **ret, struct error *err)

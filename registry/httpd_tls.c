@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <string.h>
+#include <unistd.h>
 
 struct httpd_tls {
 	char *cert_file, *key_file;
@@ -22,6 +23,17 @@ static int tls_fail(struct error *err, const char *what, const char *file)
 			 reason ? reason : "not usable");
 }
 
+/* OpenSSL calls a file that is missing or closed to us "system lib", and one
+ * of another kind "PEM lib". */
+static int file_fail(struct error *err, const char *what, const char *file)
+{
+	if (access(file, R_OK) == 0)
+		return tls_fail(err, what, file);
+	ERR_clear_error();
+	return error_set(err, errno, "%s '%s': %s", what, file,
+			 strerror(errno));
+}
+
 static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
 {
 	if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
@@ -30,11 +42,11 @@ static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
 	/* A client cannot make us compute keys over and over. */
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
 	if (SSL_CTX_use_certificate_chain_file(ctx, t->cert_file) != 1)
-		return tls_fail(err, "certificate", t->cert_file);
+		return file_fail(err, "certificate (PEM)", t->cert_file);
 	if (SSL_CTX_use_PrivateKey_file(ctx, t->key_file, SSL_FILETYPE_PEM) !=
 		    1 ||
 	    SSL_CTX_check_private_key(ctx) != 1)
-		return tls_fail(err, "key", t->key_file);
+		return file_fail(err, "key (PEM)", t->key_file);
 	return 0;
 }
 

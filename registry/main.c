@@ -175,6 +175,22 @@ static int start(const struct registry_config *cfg, struct error *err)
 	return run(cfg, err);
 }
 
+/* What the configuration names is read, so that --check-config tells. */
+static int check_files(const struct registry_config *c, struct error *err)
+{
+	struct tokens tokens = { .n = 0 };
+	struct httpd_tls *tls = NULL;
+	int rc = 0;
+
+	if (c->tokens)
+		rc = tokens_load(c->tokens, &tokens, err);
+	if (rc == 0 && c->tls_cert)
+		rc = httpd_tls_new(c->tls_cert, c->tls_key, &tls, err);
+	tokens_fini(&tokens);
+	httpd_tls_free(tls);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct registry_config cfg = { .listen = NULL };
@@ -187,6 +203,8 @@ int main(int argc, char **argv)
 	/* Also for --check-config. */
 	if (rc == 0 && cfg.listen)
 		rc = registry_config_check(&cfg, &err);
+	if (rc == 0 && cfg.listen)
+		rc = check_files(&cfg, &err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseer-registry: %s\n", err.msg);
 		option_fini(registry_program.options, &cfg);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "prefetcher/prefetcher.h"
 
@@ -339,6 +340,29 @@ const struct option_program node_program = {
 	.see_also = "bootseer(1), bootseer-snapshotter(8)",
 };
 
+/* A file that is named and cannot be read would be noticed by the first pull
+ * only. */
+static int check_file(const char *option, const char *file, struct error *err)
+{
+	if (!file || access(file, R_OK) == 0)
+		return 0;
+	return error_set(err, errno, "--%s '%s': %s", option, file,
+			 strerror(errno));
+}
+
+static int check_files(const struct node_config *c, struct error *err)
+{
+	int rc = check_file("auth-file", c->auth_file, err);
+
+	if (rc == 0)
+		rc = check_file("ca-file", c->ca_file, err);
+	if (rc == 0)
+		rc = check_file("trace-token-file", c->trace_token_file, err);
+	if (rc == 0)
+		rc = check_file("trace-ca-file", c->trace_ca_file, err);
+	return rc;
+}
+
 int node_config_check(const struct node_config *c, struct error *err)
 {
 	struct wait_policy wait;
@@ -367,5 +391,5 @@ int node_config_check(const struct node_config *c, struct error *err)
 					 "--plain-http '%s' is not HOST:PORT",
 					 *h);
 	}
-	return 0;
+	return check_files(c, err);
 }

@@ -297,6 +297,20 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 		diff "$T/has" -
 }
 
+@test "a file that the configuration names and that is not there is told" {
+	for option in auth-file ca-file trace-token-file trace-ca-file; do
+		run -2 "$bootseerd" --root "$T/root" --run "$T/run" \
+			"--$option" "$T/none" --check-config
+		[[ $output == *"--$option '$T/none': No such file"* ]]
+	done
+}
+
+@test "gc wants to know what to give back" {
+	node_start
+	run -1 "$bootseer" node gc
+	[[ $output == *--images*--cache* ]]
+}
+
 @test "doctor names what is there, what is not, and the cure" {
 	echo 'version = 2' >"$T/containerd.toml"
 	node_start

@@ -602,10 +602,12 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 	run -2 "$program" --body-memory 1M --trace-max 4M
 	run -1 "$program" --listen 127.0.0.1:0 --db mysql://x
 	[[ $output == *postgresql* ]]
-	run -1 "$program" --listen nowhere --insecure-no-auth \
-		--db "sqlite:$W/registry.db"
-	run -1 "$program" --listen 127.0.0.1:0 --db "sqlite:$W/r.db" \
-		--tokens "$W/none"
+	run -2 "$program" --listen nowhere
+	[[ $output == *nowhere*ADDR:PORT* ]]
+	run -2 "$program" --tokens "$W/none" --check-config
+	[[ $output == *"$W/none"*'No such file'* ]]
+	run -2 "$program" --tls-cert "$W/none" --tls-key x --check-config
+	[[ $output == *"$W/none"*'No such file'* ]]
 	"$program" --config "$BATS_TEST_DIRNAME/../../deploy/registry.conf" \
 		--check-config
 	"$program" --list-metrics | grep -q bootseer_registry_merges_total
