@@ -236,7 +236,8 @@ static int query(struct db_conn *c, const struct db_statement *what, size_t i,
 const struct db_ops db_sqlite_ops = {
 	.name = "sqlite",
 	.scheme = "sqlite:",
-	.id_type = "INTEGER PRIMARY KEY",
+	/* An id is never given twice: lists in memory are known by it. */
+	.id_type = "INTEGER PRIMARY KEY AUTOINCREMENT",
 	.blob_type = "BLOB",
 	.one_writer = true,
 	.connect = open_conn,

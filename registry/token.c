@@ -63,10 +63,16 @@ static int keep(char **member, const char *value, struct error *err)
 	return *member ? 0 : error_nomem(err);
 }
 
-static int parse_option(const char *word, struct token *t, struct error *err)
+static int parse_option(char *word, struct token *t, struct error *err)
 {
-	if (strncmp(word, "repo=", 5) == 0)
+	size_t n = strlen(word);
+
+	if (strncmp(word, "repo=", 5) == 0) {
+		/* The database compares it with whole parts of names. */
+		while (n > 5 && word[n - 1] == '/')
+			word[--n] = '\0';
 		return keep(&t->repo, word + 5, err);
+	}
 	if (strncmp(word, "node=", 5) == 0)
 		return keep(&t->node, word + 5, err);
 	return error_set(err, EINVAL, "'%s' is neither repo= nor node=", word);
@@ -188,8 +194,6 @@ bool token_has_repo(const struct token *t, const char *repo)
 
 	if (n == 0)
 		return true;
-	if (t->repo[n - 1] == '/')
-		n--;
 	return strncmp(repo, t->repo, n) == 0 &&
 	       (repo[n] == '\0' || repo[n] == '/');
 }

@@ -78,6 +78,21 @@ one_recording()
 	on_each_db one_recording
 }
 
+forgotten()
+{
+	service
+	post "$(recording "$A" train h/app 500 500 x)" n1 "$A" train h/app
+	[ "$(entries "$A" train)" = 500 ]
+	ask -X DELETE "$U/v1/traces/$A"
+	post "$(recording "$B" train h/app 300 300 y)" n1 "$B" train h/app
+	[ "$code" = 202 ]
+	[ "$(entries "$B" train)" = 300 ]
+}
+
+@test "a start never gets the list of one that was forgotten" {
+	on_each_db forgotten
+}
+
 votes()
 {
 	service
