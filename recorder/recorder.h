@@ -168,7 +168,8 @@ struct trace_store {
  */
 int trace_store_get(struct trace_store *s, const struct trace_query *q,
 		    struct trace_found *ret, struct error *err) MUST_CHECK;
-/* Add a recording; the store merges it with others. */
+/* Add a recording; the store merges it with others.  A merged trace counts as
+ * one recording too. */
 int trace_store_put(struct trace_store *s, const struct trace *t,
 		    struct error *err) MUST_CHECK;
 /* What there is of an image (`image` set) or a repository (it is all zeros; of

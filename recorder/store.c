@@ -117,6 +117,14 @@ int store_match(const struct trace_query *q, const struct digest *image,
 	return same_workload ? TRACE_MATCH_RELATIVE : TRACE_MATCH_FAR;
 }
 
+struct trace store_as_one_run(const struct trace *t)
+{
+	struct trace one = *t;
+
+	one.info.runs = 1;
+	return one;
+}
+
 bool store_wants_more(const struct trace_info *own)
 {
 	return own->runs < STORE_RUNS_WANTED ||

@@ -428,6 +428,7 @@ static int folder_put(struct trace_store *s, const struct trace *t,
 		      struct error *err)
 {
 	struct folder *f = folder_of(s);
+	const struct trace one = store_as_one_run(t);
 	AUTO_FREE char *path = trace_path(f, &t->info.image, t->info.workload);
 	AUTO_FREE char *dir = image_path(f, &t->info.image);
 	AUTO_CLOSE int lock = -1;
@@ -439,7 +440,7 @@ static int folder_put(struct trace_store *s, const struct trace *t,
 	lock = lock_folder(f, err);
 	if (lock < 0)
 		return lock;
-	rc = merge_into(path, t, &data, err);
+	rc = merge_into(path, &one, &data, err);
 	if (rc == 0 && data.len > f->bytes_max)
 		rc = error_set(err, EFBIG,
 			       "a trace of %zu bytes is more than '%s' may "

@@ -19,6 +19,9 @@
 
 #define TAGS_MAX 10000
 #define FAR_MAX 16 /* tags looked at for a trace of another workload */
+/* Requests for one list: what is no trace must not cost a start its time. */
+#define TRIES_MAX (2 * TRACE_ARTIFACTS_MAX)
+#define MERGE_MEMORY_MAX (256u << 20) /* bytes of decoded traces at once */
 
 struct oci_traces {
 	struct trace_store base;
@@ -84,6 +87,13 @@ static int get_trace(struct oci_store *store, const struct trace_artifact *a,
 	return 0;
 }
 
+/* A failure of one artifact that is no failure of the registry. */
+static bool is_passed_over(int rc)
+{
+	return rc == -ENOENT || rc == -EINVAL || rc == -EBADMSG ||
+	       rc == -EFBIG || rc == -ENOTSUP;
+}
+
 static bool is_listed(const struct artifact_list *l, const struct digest *d)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -111,7 +121,7 @@ static int list_artifacts(struct oci_store *store, const struct digest *image,
 {
 	AUTO_FREE struct digest *found = NULL;
 	struct artifact_list l = { .n = 0 };
-	size_t n = 0;
+	size_t n = 0, tries = 0;
 	int rc = oci_list_referrers(store, image, TRACE_MEDIA_TYPE, &found, &n,
 				    err);
 
@@ -120,15 +130,18 @@ static int list_artifacts(struct oci_store *store, const struct digest *image,
 	l.list = calloc(TRACE_ARTIFACTS_MAX, sizeof(*l.list));
 	if (!l.list)
 		return error_nomem(err);
-	for (size_t i = n; rc == 0 && i > 0 && l.n < TRACE_ARTIFACTS_MAX; i--) {
+	for (size_t i = n;
+	     rc == 0 && i > 0 && l.n < TRACE_ARTIFACTS_MAX && tries < TRIES_MAX;
+	     i--) {
 		struct trace_artifact *a = &l.list[l.n];
 		char name[DIGEST_STR_MAX];
 
 		if (is_listed(&l, &found[i - 1]))
 			continue;
 		digest_format(&found[i - 1], name);
+		tries++;
 		rc = get_artifact(store, name, a, err);
-		if (rc == -ENOENT || rc == -EINVAL)
+		if (is_passed_over(rc))
 			rc = 0;
 		else if (rc == 0 && digest_equal(&a->image, image))
 			l.n++;
@@ -172,7 +185,7 @@ static int list_far(struct oci_store *store, size_t max,
 {
 	struct artifact_list l = { .n = 0 };
 	char **tags = NULL;
-	size_t n = 0;
+	size_t n = 0, tries = 0;
 	int rc = oci_list_tags(store, TAGS_MAX, &tags, &n, err);
 
 	/* Not every registry lists tags, or for everybody. */
@@ -181,14 +194,16 @@ static int list_far(struct oci_store *store, size_t max,
 	l.list = calloc(max, sizeof(*l.list));
 	if (rc == 0 && !l.list)
 		rc = error_nomem(err);
-	for (size_t i = 0; rc == 0 && i < n && l.n < max; i++) {
+	for (size_t i = 0; rc == 0 && i < n && l.n < max && tries < TRIES_MAX;
+	     i++) {
 		if (strncmp(tags[i], TRACE_TAG_PREFIX,
 			    strlen(TRACE_TAG_PREFIX)) != 0)
 			continue;
+		tries++;
 		rc = get_artifact(store, tags[i], &l.list[l.n], err);
 		if (rc == 0)
 			l.n++;
-		else if (rc == -ENOENT || rc == -EINVAL)
+		else if (is_passed_over(rc))
 			rc = 0;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -225,7 +240,7 @@ static int get_tagged(struct oci_store *store, const char *workload,
 
 	if (rc == 0)
 		rc = get_artifact(store, tag, &a, err);
-	if (rc == -ENOENT || rc == -EINVAL)
+	if (is_passed_over(rc))
 		return 0;
 	if (rc < 0)
 		return rc;
@@ -233,23 +248,66 @@ static int get_tagged(struct oci_store *store, const char *workload,
 	return 0;
 }
 
+/* The nearest of the lists that can be read (the others count as replaced), or
+ * why the first one cannot. */
+static int take_nearest(struct oci_store *store, const struct trace_query *q,
+			struct artifact_list *own, struct artifact_list *far,
+			struct trace_found *ret, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int first_rc = 0;
+
+	for (size_t tries = own->n + far->n; tries > 0; tries--) {
+		struct nearest n = { .a = NULL };
+		int rc;
+
+		for (size_t i = 0; i < own->n; i++)
+			consider(&n, q, &own->list[i]);
+		for (size_t i = 0; i < far->n; i++)
+			consider(&n, q, &far->list[i]);
+		if (!n.a)
+			break;
+		rc = take(store, &n, ret, err);
+		if (!is_passed_over(rc))
+			return rc;
+		n.a->replaced = true;
+		if (first_rc == 0 && err)
+			why = *err;
+		first_rc = first_rc ? first_rc : rc;
+	}
+	if (first_rc == 0)
+		return error_set(err, ENOENT,
+				 "the repository has no trace of it");
+	if (err)
+		*err = why;
+	return first_rc;
+}
+
+static bool has_match(const struct trace_query *q,
+		      const struct artifact_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (!l->list[i].replaced &&
+		    store_match(q, &l->list[i].image, l->list[i].workload,
+				true) != STORE_NO_MATCH)
+			return true;
+	return false;
+}
+
+/* `tagged` is one more of those that are considered. */
 static int get_listed(struct oci_store *store, const struct trace_query *q,
-		      struct nearest *n, struct trace_found *ret,
+		      struct artifact_list *tagged, struct trace_found *ret,
 		      struct error *err)
 {
 	struct artifact_list own = { .n = 0 }, far = { .n = 0 };
 	int rc = list_artifacts(store, &q->image, &own, err);
 
-	for (size_t i = 0; i < own.n; i++)
-		consider(n, q, &own.list[i]);
-	if (rc == 0 && !n->a && !q->exact)
+	if (rc == 0 && !has_match(q, &own) && !has_match(q, tagged) &&
+	    !q->exact)
 		rc = list_far(store, FAR_MAX, &far, err);
-	for (size_t i = 0; i < far.n; i++)
-		consider(n, q, &far.list[i]);
 	if (rc == 0)
-		rc = n->a ? take(store, n, ret, err)
-			  : error_set(err, ENOENT,
-				      "the repository has no trace of it");
+		rc = take_nearest(store, q, &own, far.n ? &far : tagged, ret,
+				  err);
 	artifact_list_fini(&own);
 	artifact_list_fini(&far);
 	return rc;
@@ -259,17 +317,33 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 		   struct trace_found *ret, struct error *err)
 {
 	struct oci_store *store = oci_of(s);
-	struct trace_artifact tagged = { .workload = NULL };
+	struct trace_artifact a = { .workload = NULL };
+	struct artifact_list tagged = { .list = &a };
 	struct nearest n = { .a = NULL };
-	int rc = get_tagged(store, q->workload, &tagged, err);
+	struct error why = ERROR_INIT;
+	int rc = get_tagged(store, q->workload, &a, err), own_rc = -ENOENT;
 
-	if (rc == 0 && tagged.workload)
-		consider(&n, q, &tagged);
-	if (rc == 0 && n.a && n.match == TRACE_MATCH_OWN)
-		rc = take(store, &n, ret, err);
-	else if (rc == 0)
-		rc = get_listed(store, q, &n, ret, err);
-	trace_artifact_fini(&tagged);
+	if (rc < 0)
+		return rc;
+	if (a.workload)
+		tagged.n = 1;
+	if (tagged.n)
+		consider(&n, q, &a);
+	if (n.a && n.match == TRACE_MATCH_OWN) {
+		own_rc = take(store, &n, ret, &why);
+		/* One that cannot be read leaves its place to the others. */
+		a.replaced = true;
+	}
+	rc = own_rc;
+	if (is_passed_over(own_rc))
+		rc = get_listed(store, q, &tagged, ret, err);
+	/* Why there is none: what should be there is damaged. */
+	if (rc < 0 && own_rc != -ENOENT && (rc == -ENOENT || rc == own_rc)) {
+		rc = own_rc;
+		if (err)
+			*err = why;
+	}
+	trace_artifact_fini(&a);
 	return rc;
 }
 
@@ -295,6 +369,7 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 	struct oci_store *store = oci_of(s);
 	struct artifact_list found = { .n = 0 };
 	struct store_list l = { .infos = NULL };
+	int damaged = 0;
 	int rc = store_has_image(q)
 			 ? list_artifacts(store, &q->image, &found, err)
 			 : list_far(store, TRACE_ARTIFACTS_MAX, &found, err);
@@ -305,7 +380,14 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 		if (!a->replaced &&
 		    (!q->workload || strcmp(a->workload, q->workload) == 0))
 			rc = add_info(store, a, &l, err);
+		if (is_passed_over(rc)) {
+			damaged = rc;
+			rc = 0;
+		}
 	}
+	/* With nothing else to show, the last one's error is in `err`. */
+	if (rc == 0 && l.n == 0)
+		rc = damaged == -ENOENT ? 0 : damaged;
 	artifact_list_fini(&found);
 	if (rc < 0) {
 		store_list_fini(&l);
@@ -370,6 +452,7 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 {
 	const struct trace *runs[TRACE_ARTIFACTS_MAX + 1] = { t };
 	struct trace *old[TRACE_ARTIFACTS_MAX];
+	uint64_t memory = 0, entries = t->n;
 	size_t n = 0;
 	int rc = 0;
 
@@ -380,11 +463,18 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 			continue;
 		rc = get_trace(store, a, &old[n], err);
 		/* What is damaged for good must not stop the next ones. */
-		if (rc == -EBADMSG)
+		if (is_passed_over(rc))
 			rc = 0;
 		else if (rc == 0) {
+			memory += trace_memory(old[n]);
+			entries += old[n]->n;
 			runs[n + 1] = old[n];
 			n++;
+		}
+		/* Nor what somebody made large: it is left out. */
+		if (memory > MERGE_MEMORY_MAX || entries > TRACE_MERGE_MAX) {
+			trace_free(old[--n]);
+			break;
 		}
 	}
 	if (rc == 0 && n)
@@ -448,13 +538,14 @@ static int oci_put(struct trace_store *s, const struct trace *t,
 		   struct error *err)
 {
 	struct oci_store *store = oci_of(s);
+	const struct trace one = store_as_one_run(t);
 	struct artifact_list found = { .n = 0 };
 	int rc = list_artifacts(store, &t->info.image, &found, err);
 
 	if (rc < 0)
 		return rc;
-	if (!has_same(&found, t)) {
-		rc = put_merged(store, t, &found, err);
+	if (!has_same(&found, t) && !has_same(&found, &one)) {
+		rc = put_merged(store, &one, &found, err);
 		/* Where the registry allows it: they are not used any more. */
 		for (size_t i = 0; rc == 0 && i < found.n; i++)
 			if (strcmp(found.list[i].workload, t->info.workload) ==

@@ -17,6 +17,10 @@
 int store_match(const struct trace_query *q, const struct digest *image,
 		const char *workload, bool same_repo);
 
+/* What is sent to a store is one vote, however many runs it says it is of; the
+ * result borrows from `t`. */
+struct trace store_as_one_run(const struct trace *t);
+
 /* More recordings would make this one better. */
 bool store_wants_more(const struct trace_info *own);
 

@@ -158,8 +158,15 @@ static const struct {
 	{ 504, ETIMEDOUT, "" },
 };
 
-/* "; message" out of the service's JSON; a stranger's text, so it is made
- * printable. */
+/* A stranger's text must not write to a terminal. */
+static void make_printable(char *text)
+{
+	for (char *p = text; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+}
+
+/* ": message" out of the service's JSON. */
 static void get_reason(const struct http_response *r, char out[REASON_MAX])
 {
 	json_t *j = r->body.len ? json_loadb(r->body.data, r->body.len, 0, NULL)
@@ -169,9 +176,7 @@ static void get_reason(const struct http_response *r, char out[REASON_MAX])
 
 	(void)snprintf(out, REASON_MAX, "%s%s", text ? ": " : "",
 		       text ? text : "");
-	for (char *p = out; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	make_printable(out);
 	json_decref(j);
 }
 
@@ -187,6 +192,8 @@ static int status_error(const struct call *c, struct error *err)
 			code = refusals[i].code;
 			cure = refusals[i].cure;
 		}
+	if (after)
+		make_printable(after);
 	get_reason(&c->resp, reason);
 	return error_set(err, code,
 			 "%s %s: the trace service answered %ld%s%s%s%.12s%s",
@@ -283,19 +290,12 @@ static int service_get(struct trace_store *s, const struct trace_query *q,
 static int service_put(struct trace_store *s, const struct trace *t,
 		       struct error *err)
 {
+	const struct trace one = store_as_one_run(t);
 	AUTO_BUF node = BUF_INIT;
 	AUTO_BUF data = BUF_INIT;
 	struct call c;
-	int rc;
+	int rc = trace_encode(&one, &data, err);
 
-	if (t->info.runs > 1)
-		return error_set(err, EINVAL,
-				 "the trace service merges recordings itself: "
-				 "it takes single ones, not one of %" PRIu32
-				 " runs; nodes send theirs by themselves "
-				 "(bootseerd --trace-service)",
-				 t->info.runs);
-	rc = trace_encode(t, &data, err);
 	if (rc < 0)
 		return rc;
 	call_init(&c, service_of(s), "POST", LIST_MAX);

@@ -137,6 +137,16 @@ void trace_free(struct trace *t)
 	free(t);
 }
 
+uint64_t trace_memory(const struct trace *t)
+{
+	uint64_t n = t->n * sizeof(t->entries[0]);
+
+	for (size_t i = 0; i < t->n; i++)
+		if (i == 0 || t->entries[i].path != t->entries[i - 1].path)
+			n += strlen(t->entries[i].path) + 1;
+	return n;
+}
+
 char *trace_path_room(struct trace *t, size_t len)
 {
 	struct path_chunk *chunk = t->paths;

@@ -65,6 +65,9 @@ struct trace {
 void trace_free(struct trace *t); /* NULL is allowed */
 DEFINE_AUTO(trace)
 
+/* Bytes that it takes in memory. */
+uint64_t trace_memory(const struct trace *t);
+
 /* A trace put together entry by entry, which keeps their order; equal paths are
  * stored once. */
 struct trace_builder;

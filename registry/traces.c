@@ -229,18 +229,6 @@ int traces_list_repo(struct call *c, struct error *err)
 
 /* ----------------------------------------------------------------------- post --- */
 
-/* What it takes in memory when it is merged. */
-static uint64_t memory_of(const struct trace *t)
-{
-	uint64_t n = t->n * sizeof(t->entries[0]);
-
-	for (size_t i = 0; i < t->n; i++) {
-		if (i == 0 || t->entries[i].path != t->entries[i - 1].path)
-			n += strlen(t->entries[i].path) + 1;
-	}
-	return n;
-}
-
 static int check_said(const char *what, const char *said, const char *asked,
 		      struct error *err)
 {
@@ -330,7 +318,7 @@ static int store(struct call *c, struct recording *r, struct error *err)
 	int rc = trace_decode(r->data, r->len, &t, err);
 
 	if (rc == 0) {
-		r->memory = memory_of(t);
+		r->memory = trace_memory(t);
 		r->entries = t->n;
 		r->info = &t->info;
 		rc = check_trace(c, t, r, err);

@@ -392,8 +392,8 @@ at_service() # ROLE COMMAND...
 	run -1 at_service none push "$a" "$W/a"
 	[[ $output == *"$W/none"* ]]
 	bootseer trace merge -o "$W/ab" "$W/a" "$W/b"
-	run -1 at_service write push "$a" "$W/ab"
-	[[ $output == *"single ones"*"2 runs"* ]]
+	# A merged one is one vote.
+	at_service write push "$a" "$W/ab"
 	run -1 bootseer trace ls --service ftp://x "$a"
 	[[ $output == *https://HOST* ]]
 }

@@ -429,6 +429,23 @@ Test(store_folder, writers_at_once_lose_no_recording)
 	trace_free(f.trace);
 }
 
+Test(store_folder, a_trace_that_claims_many_runs_is_one_vote)
+{
+	AUTO(trace_store) s = open_folder(MIB_8);
+	AUTO(trace) t = recording(1, "h/app", "train", 2000);
+	struct trace_query q = query(1, "h/app", "train");
+	struct error err = ERROR_INIT;
+	struct trace_found f;
+
+	put(s, 1, "h/app", "train", 1000);
+	t->info.runs = TRACE_RUNS_MAX;
+	cr_assert_eq(trace_store_put(s, t, &err), 0, "%s", err.msg);
+	cr_assert_eq(trace_store_get(s, &q, &f, &err), 0, "%s", err.msg);
+	cr_expect_eq(f.trace->info.runs, 2);
+	cr_expect(f.wanted);
+	trace_free(f.trace);
+}
+
 Test(store_folder, old_recordings_fade)
 {
 	AUTO(trace) always = recording(1, "", "w", 1);

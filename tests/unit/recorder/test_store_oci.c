@@ -302,6 +302,42 @@ Test(store_oci, what_is_no_trace_or_not_of_this_start_is_refused)
 	cr_expect_eq(referrers(&a), 1);
 }
 
+Test(store_oci, what_cannot_be_read_leaves_its_place_to_the_next)
+{
+	AUTO(trace_store) s = open_traces();
+	struct digest a = image(1), of;
+	struct trace_query q = { .image = a };
+	struct trace_info *infos;
+	size_t n;
+
+	put(s, &a, "serve", 1000);
+	put_artifact(&a, "train", "nonsense", 8);
+	cr_expect_eq(nearest(s, &a, "train", &of), TRACE_MATCH_WORKLOAD);
+	cr_assert_eq(trace_store_list(s, &q, &infos, &n, NULL), 0);
+	cr_assert_eq(n, 1);
+	cr_expect_str_eq(infos[0].workload, "serve");
+	trace_info_fini(&infos[0]);
+	free(infos);
+}
+
+Test(store_oci, a_trace_that_claims_many_runs_is_one_vote)
+{
+	AUTO(trace_store) s = open_traces();
+	struct digest a = image(1);
+	AUTO(trace) t = recording(&a, "train", 2000);
+	struct trace_found found;
+	struct error err = ERROR_INIT;
+
+	put(s, &a, "train", 1000);
+	t->info.runs = TRACE_RUNS_MAX;
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(trace_store_put(s, t, &err), 0, "%s", err.msg);
+	cr_assert_eq(get(s, &a, "train", &found), 0);
+	cr_expect_leq(found.trace->info.runs, 3);
+	cr_expect(found.wanted);
+	trace_free(found.trace);
+}
+
 Test(store_oci, an_image_of_another_repository_has_no_traces_here)
 {
 	AUTO(trace_store) s = open_traces();
