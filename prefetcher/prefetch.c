@@ -59,11 +59,13 @@ int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
 	p->is_hot = calloc(bit_bytes(p) + 1, 1);
 	p->is_here = calloc(bit_bytes(p) + 1, 1);
 	p->is_fetched = calloc(bit_bytes(p) + 1, 1);
+	p->is_fetched_hot = calloc(bit_bytes(p) + 1, 1);
 	(void)pthread_condattr_init(&monotonic);
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&p->changed, &monotonic);
 	(void)pthread_condattr_destroy(&monotonic);
-	rc = p->label && p->is_hot && p->is_here && p->is_fetched
+	rc = p->label && p->is_hot && p->is_here && p->is_fetched &&
+			     p->is_fetched_hot
 		     ? order_by_pack(p->map, &p->rest_order, err)
 		     : error_nomem(err);
 	if (rc < 0) {
@@ -104,6 +106,7 @@ void prefetch_free(struct prefetch *p)
 	free(p->is_hot);
 	free(p->is_here);
 	free(p->is_fetched);
+	free(p->is_fetched_hot);
 	free(p->label);
 	free(p);
 }
@@ -271,6 +274,8 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 		p->all->hot_moved_ns = prefetch_now_ns();
 	if (fetched_bytes) {
 		set_bit(p->is_fetched, index);
+		if (p->task == TASK_HOT)
+			set_bit(p->is_fetched_hot, index);
 		p->fetched_bytes[p->task] += fetched_bytes;
 		p->fetched_blocks[p->task]++;
 	}
@@ -603,14 +608,16 @@ void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
 	*ret = s;
 }
 
-int prefetch_fetched(struct prefetch *p, uint8_t **ret_bits, struct error *err)
+int prefetch_fetched(struct prefetch *p, bool hot_only, uint8_t **ret_bits,
+		     struct error *err)
 {
 	uint8_t *bits = calloc(bit_bytes(p) + 1, 1);
 
 	if (!bits)
 		return error_nomem(err);
 	(void)pthread_mutex_lock(&p->all->lock);
-	memcpy(bits, p->is_fetched, bit_bytes(p));
+	memcpy(bits, hot_only ? p->is_fetched_hot : p->is_fetched,
+	       bit_bytes(p));
 	(void)pthread_mutex_unlock(&p->all->lock);
 	*ret_bits = bits;
 	return 0;

@@ -77,7 +77,8 @@ struct prefetch {
 	unsigned int failures;   /* in a row */
 	struct error error;
 
-	uint8_t *is_hot, *is_here, *is_fetched; /* bits by index of the map */
+	/* Bits by index of the map; fetched_hot: in the hot set's phase. */
+	uint8_t *is_hot, *is_here, *is_fetched, *is_fetched_hot;
 	size_t hot_have;
 	uint64_t hot_have_bytes;
 	int64_t hot_ns;

@@ -151,9 +151,10 @@ enum prefetch_phase prefetch_get_phase(struct prefetch *p);
 /* Looks at every block of the image: some ns each. */
 void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret);
 
-/* Which of its blocks this prefetch brought (not those that were there): set
- * bits by index of the map; (n_blocks + 7) / 8 bytes, the caller's. */
-int prefetch_fetched(struct prefetch *p, uint8_t **ret_bits,
+/* Which of its blocks this prefetch brought (not those that were there), with
+ * `hot_only` on behalf of the hot set: set bits by index of the map;
+ * (n_blocks + 7) / 8 bytes, the caller's. */
+int prefetch_fetched(struct prefetch *p, bool hot_only, uint8_t **ret_bits,
 		     struct error *err) MUST_CHECK;
 
 #endif

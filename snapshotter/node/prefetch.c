@@ -531,8 +531,8 @@ bool node_prefetch_stats(struct node *n, struct image *i,
 	return true;
 }
 
-int node_prefetch_fetched(struct node *n, struct image *i, uint8_t **ret_bits,
-			  struct error *err)
+int node_prefetch_fetched(struct node *n, struct image *i, bool hot_only,
+			  uint8_t **ret_bits, struct error *err)
 {
 	struct image_prefetch *ip = get(i);
 	int rc;
@@ -540,7 +540,7 @@ int node_prefetch_fetched(struct node *n, struct image *i, uint8_t **ret_bits,
 	(void)n;
 	if (!ip)
 		return error_set(err, ENOENT, "the image has no prefetch");
-	rc = prefetch_fetched(ip->prefetch, ret_bits, err);
+	rc = prefetch_fetched(ip->prefetch, hot_only, ret_bits, err);
 	put(ip);
 	return rc;
 }

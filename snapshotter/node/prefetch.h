@@ -63,8 +63,8 @@ bool node_prefetch_stats(struct node *n, struct image *i,
 
 /* As prefetch_fetched(), of the image's block map; -ENOENT when the image has
  * no prefetch. */
-int node_prefetch_fetched(struct node *n, struct image *i, uint8_t **ret_bits,
-			  struct error *err) MUST_CHECK;
+int node_prefetch_fetched(struct node *n, struct image *i, bool hot_only,
+			  uint8_t **ret_bits, struct error *err) MUST_CHECK;
 
 /* Wait until it is done, failed, stopped or was never begun, at most so long. */
 void node_prefetch_wait_end(struct node *n, struct image *i,

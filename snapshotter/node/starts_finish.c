@@ -26,7 +26,8 @@ struct finish {
 	struct view view;
 	uint32_t *touched, *missed; /* entries of the map */
 	size_t n_touched, n_missed;
-	uint8_t *fetched; /* by the prefetch: bits, or NULL */
+	/* By the prefetch, and that for the hot set: bits, or NULL. */
+	uint8_t *fetched, *fetched_hot;
 	struct prefetch_stats prefetch;
 	struct recorder_stats reads;
 	struct trace *trace;
@@ -41,6 +42,7 @@ static void finish_fini(struct finish *f)
 	free(f->touched);
 	free(f->missed);
 	free(f->fetched);
+	free(f->fetched_hot);
 	view_close(&f->view);
 }
 
@@ -107,9 +109,9 @@ static void keep_trace(struct finish *f)
 
 /* ------------------------------------------------------------------ figures --- */
 
-static bool is_fetched(const struct finish *f, uint32_t block)
+static bool has_bit(const uint8_t *bits, size_t block)
 {
-	return f->fetched && f->fetched[block / 8] & 1u << block % 8;
+	return bits && bits[block / 8] & 1u << block % 8;
 }
 
 static void count_blocks(struct finish *f)
@@ -132,16 +134,16 @@ static void count_blocks(struct finish *f)
 
 		is_touched[i / 8] |= (uint8_t)(1u << i % 8);
 		blockmap_block(&f->view.map, i, &b);
-		if (!is_fetched(f, i) && !(is_missed[i / 8] & 1u << i % 8))
+		if (!has_bit(f->fetched, i) &&
+		    !(is_missed[i / 8] & 1u << i % 8))
 			f->cached_bytes += b.csize;
 	}
 	/* Of what the page cache has no use is seen. */
 	if (!f->s->fresh)
 		return;
-	/* With the rest of the image under way nothing fetched is a mistake;
-	 * only what the hot set named can be. */
-	for (k = 0; k < n && f->prefetch.cold_fetched_blocks == 0; k++) {
-		if (!is_fetched(f, (uint32_t)k))
+	/* Only what came on behalf of the hot set can be a mistake. */
+	for (k = 0; k < n; k++) {
+		if (!has_bit(f->fetched_hot, k))
 			continue;
 		blockmap_block(&f->view.map, k, &b);
 		if (is_touched[k / 8] & 1u << k % 8) {
@@ -388,7 +390,8 @@ static int gather(struct finish *f, struct error *err)
 	if (rc < 0)
 		return rc;
 	/* Without a prefetch there is none. */
-	(void)!node_prefetch_fetched(n, s->image, &f->fetched, NULL);
+	(void)!node_prefetch_fetched(n, s->image, false, &f->fetched, NULL);
+	(void)!node_prefetch_fetched(n, s->image, true, &f->fetched_hot, NULL);
 	count_blocks(f);
 	keep_trace(f);
 	return 0;

@@ -225,7 +225,7 @@ Test(prefetch, fetches_the_hot_set_then_the_rest_and_each_byte_once)
 
 Test(prefetch, without_the_rest_ends_with_the_hot_set_and_tells_what_it_brought)
 {
-	AUTO_FREE uint8_t *bits = NULL;
+	AUTO_FREE uint8_t *bits = NULL, *hot = NULL;
 	struct error err = ERROR_INIT;
 	struct bed b;
 
@@ -234,10 +234,15 @@ Test(prefetch, without_the_rest_ends_with_the_hot_set_and_tells_what_it_brought)
 	start(&b, 0, hot_list(8, 1, 4), false);
 	cr_expect_eq(wait_for(&b, 0, &all_of_it, &err), 0, "%s", err.msg);
 	wait_phase(&b, 0, PREFETCH_DONE);
-	cr_assert_eq(prefetch_fetched(b.p[0], &bits, &err), 0);
+	cr_assert_eq(prefetch_fetched(b.p[0], false, &bits, &err), 0);
 	cr_expect_eq(bits[0], 0);
 	cr_expect_eq(bits[1], 0x0b);
 	cr_expect_eq(bits[2] | bits[3] | bits[4], 0);
+	start(&b, 0, hot_list(8, 1, 4), true);
+	wait_phase(&b, 0, PREFETCH_DONE);
+	cr_assert_eq(prefetch_fetched(b.p[0], true, &hot, &err), 0);
+	cr_expect_eq(hot[1], 0x0b);
+	cr_expect_eq(hot[0] | hot[2] | hot[3] | hot[4], 0);
 	bed_remove(&b);
 }
 
