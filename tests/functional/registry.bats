@@ -445,13 +445,15 @@ same_list()
 	PG=$PG_FILE
 }
 
-# The server's main process and all that serve its clients.
+# The server's main process and all that serve its clients.  It stops first and
+# goes on last: meanwhile it reaps none of them, so each can be signalled.
 signal_postgresql() { # STOP|CONT
 	local main
 
 	main=$(head -n 1 "$PG/data/postmaster.pid")
-	kill "-$1" "$main"
+	[ "$1" = CONT ] || kill "-$1" "$main"
 	pgrep -P "$main" | xargs -r kill "-$1"
+	[ "$1" = STOP ] || kill "-$1" "$main"
 }
 
 is_ready_again()
