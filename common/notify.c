@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "containerd-plugin/notify.h"
+#include "common/notify.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The service manager's side of a start: sd_notify(3) and sd_listen_fds(3). */
-#ifndef BOOTSEER_CONTAINERD_PLUGIN_NOTIFY_H
-#define BOOTSEER_CONTAINERD_PLUGIN_NOTIFY_H
+#ifndef BOOTSEER_COMMON_NOTIFY_H
+#define BOOTSEER_COMMON_NOTIFY_H
 
 /* Say "READY=1" or "STOPPING=1" to who waits for it, if anybody does. */
 void notify_send(const char *state);

@@ -5,10 +5,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "common/log.h"
+#include "common/notify.h"
 #include "registry/metrics.h"
 #include "registry/service.h"
 
@@ -95,27 +94,6 @@ static void raise_descriptors(const struct registry_config *cfg)
 			    (unsigned long long)r.rlim_cur);
 }
 
-/* Tell the service manager (sd_notify(3)); nobody there is no error. */
-static void notify_ready(void)
-{
-	const char *to = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	size_t len = to ? strlen(to) : 0;
-	AUTO_CLOSE int fd = -1;
-
-	if (len == 0 || len >= sizeof(addr.sun_path))
-		return;
-	memcpy(addr.sun_path, to, len);
-	if (to[0] == '@')
-		addr.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	len += offsetof(struct sockaddr_un, sun_path);
-	if (fd < 0 ||
-	    sendto(fd, "READY=1", 7, MSG_NOSIGNAL,
-		   (const struct sockaddr *)&addr, (socklen_t)len) < 0)
-		log_warning("main", "notify reason=\"%s\"", strerror(errno));
-}
-
 /* Works on the pool end before the loop, which answers them; what is the
  * loop's ends before it too. */
 static void stop(struct daemon *d)
@@ -154,7 +132,7 @@ static int run(const struct registry_config *cfg, struct error *err)
 		log_info("main", "ready port=%u db=%s tls=%s tokens=%s",
 			 httpd_port(s->httpd), db_kind(s->db),
 			 s->tls ? "yes" : "no", s->tokens ? "yes" : "no");
-		notify_ready();
+		notify_send("READY=1");
 		rc = loop_run(s->loop, err);
 	}
 	stop(&d);

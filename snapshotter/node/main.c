@@ -6,17 +6,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/statvfs.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/notify.h"
 #include "snapshotter/node/metrics.h"
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/prefetch.h"
@@ -336,27 +334,6 @@ static int start_serving(struct daemon *d, struct error *err)
 	return 0;
 }
 
-/* Tell the service manager (sd_notify(3)); nobody there is no error. */
-static void notify_ready(void)
-{
-	const char *to = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	size_t len = to ? strlen(to) : 0;
-	AUTO_CLOSE int fd = -1;
-
-	if (len == 0 || len >= sizeof(addr.sun_path))
-		return;
-	memcpy(addr.sun_path, to, len);
-	if (to[0] == '@')
-		addr.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	len += offsetof(struct sockaddr_un, sun_path);
-	if (fd < 0 ||
-	    sendto(fd, "READY=1", 7, MSG_NOSIGNAL,
-		   (const struct sockaddr *)&addr, (socklen_t)len) < 0)
-		log_warning("main", "notify reason=\"%s\"", strerror(errno));
-}
-
 static void give_up(int signo)
 {
 	(void)signo;
@@ -419,7 +396,7 @@ static int run(const struct node_config *cfg, struct error *err)
 	if (rc == 0)
 		rc = resume_prefetches(&d, err);
 	if (rc == 0) {
-		notify_ready();
+		notify_send("READY=1");
 		rc = loop_run(d.loop, err);
 	}
 	daemon_stop(&d);
