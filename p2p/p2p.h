@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Blocks from other nodes: a source between the cache and the origin, and a way
+ * to fetch lists of blocks from whoever has them (ARCHITECTURE.md, 8).
+ *
+ * The node always finishes: without tracker, without peers, and without the
+ * origin for what the swarm holds.
+ */
+#ifndef BOOTSEER_P2P_P2P_H
+#define BOOTSEER_P2P_P2P_H
+
+#include "blockstore/device.h"
+
+struct p2p_config {
+	const char *listen;    /* "ADDR:PORT"; port 0: a free one */
+	const char *advertise; /* what peers are told; NULL: what is bound */
+	const char *node, *rack, *zone, *region; /* NULL: unknown, but node */
+	char *const *trackers; /* URLs of bootseer-registry; NULL: none */
+	const char *token_file, *tracker_ca_file;   /* for the trackers */
+	const char *ca_file, *cert_file, *key_file; /* of nodes; NULL: open */
+	const char *capability_keys; /* PEM; NULL: no right is asked for */
+	bool signed_bulk;            /* bulk is signed, not encrypted */
+	bool rdma;
+	uint64_t upload_rate, download_rate, origin_rate; /* bytes/s; 0 none */
+	unsigned int neighbours;                          /* wanted: 1..64 */
+	uint64_t relay_bytes; /* stored blocks kept to be passed on, on disk */
+	uint64_t memory;      /* bytes of pieces under way */
+	const char *dir;      /* of p2p alone; created: members, relay */
+	struct cache *cache;  /* borrowed */
+};
+
+struct p2p;
+int p2p_open(const struct p2p_config *cfg, struct p2p **ret,
+	     struct error *err) MUST_CHECK;
+/* Tells everybody that this node leaves. After its images. */
+void p2p_close(struct p2p *p);
+unsigned int p2p_port(const struct p2p *p);
+/* Certificates, keys and tokens as they are on disk now. */
+void p2p_reload(struct p2p *p);
+/* Serve nobody new and wait until those being served are, at most so long. */
+void p2p_drain(struct p2p *p, int64_t deadline_ns);
+
+/* One image that this node has, gets or serves.  Any thread. */
+struct p2p_image_config {
+	struct digest image; /* the artifact's manifest */
+	const struct blockmap *map;
+	const char *label; /* for messages; copied */
+	/* What the origin says of the right to pull it: asked on a thread of
+	 * p2p, may block: the value of an Authorization header, the caller's
+	 * to free; NULL: none is needed.  */
+	char *(*authorization)(void *arg);
+	const char *repo; /* "HOST/REPOSITORY"; copied */
+	void *arg;
+	/* Stored bytes of each pack, not verified; taken, also on failure. */
+	struct source **packs;
+};
+struct p2p_image;
+int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
+		   struct p2p_image **ret, struct error *err) MUST_CHECK;
+/* No source of it is left, no fetch under way. */
+void p2p_image_close(struct p2p_image *i);
+
+/* Pack `pack` as a source of verified blocks: peers first, then the origin.
+ * Borrows `i`. */
+int p2p_image_source(struct p2p_image *i, uint32_t pack, struct source **ret,
+		     struct error *err) MUST_CHECK;
+
+/* The contract of device_fetch_list(), by the swarm; list->streams, gap and
+ * range_max do not matter. */
+int p2p_image_fetch(struct p2p_image *i, const struct device_list *list,
+		    struct error *err) MUST_CHECK;
+
+/* --------------------------------------------------------------------- figures --- */
+
+struct p2p_stats {
+	uint64_t peers, images;
+	uint64_t rack_bytes_total, zone_bytes_total, remote_bytes_total;
+	uint64_t origin_bytes_total, served_bytes_total, rdma_bytes_total;
+	uint64_t twice_bytes_total, wrong_total, strikes_total, stalls_total;
+	uint64_t hedges_total, hedges_won_total, refused_total, denied_total;
+	uint64_t leases_total, tracker_calls_total, tracker_failures_total;
+	uint64_t tracker_is_there; /* 0 or 1 */
+	uint64_t relay_bytes, memory_bytes;
+};
+void p2p_get_stats(struct p2p *p, struct p2p_stats *ret);
+
+struct p2p_peer_info {
+	char node[256], addr[64], rack[64], zone[64];
+	const char *distance; /* "rack", "zone", "remote" */
+	bool is_up, is_rdma;
+	uint64_t received_bytes, sent_bytes, rate;
+	int64_t rtt_ns, quarantine_ns; /* left */
+	unsigned int strikes;
+};
+struct p2p_image_info {
+	struct digest image;
+	char label[256];
+	uint32_t pieces, have, peers;
+	uint64_t from_peers, from_origin;
+};
+/* Calls for each, on the caller's thread, from a copy. */
+int p2p_each_peer(struct p2p *p,
+		  void (*each)(void *arg, const struct p2p_peer_info *i),
+		  void *arg, struct error *err) MUST_CHECK;
+int p2p_each_image(struct p2p *p,
+		   void (*each)(void *arg, const struct p2p_image_info *i),
+		   void *arg, struct error *err) MUST_CHECK;
+
+#endif

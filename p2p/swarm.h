@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What one node does about one image while many nodes want it: which piece it
+ * asks from whom and when, what it may read from the origin, whom it leaves.
+ *
+ * Pure: no socket, clock, thread or file.  It is told what happened and calls
+ * back what is to be done, so the same code runs in bootseerd and in a
+ * discrete-event simulator.  The same events and seed give the same actions.
+ *
+ * A piece is one stored block of the image; its number is the block's *place*:
+ * blocks in the order of (pack, offset in it), each stored place once.  All
+ * nodes have the same block map, so they agree on places without a word, also
+ * when their traces differ.  In which order pieces are wanted is each node's
+ * own affair.
+ *
+ * Design and figures: docs/decisions/0009-peers.md.
+ */
+#ifndef BOOTSEER_P2P_SWARM_H
+#define BOOTSEER_P2P_SWARM_H
+
+#include "blockstore/blockstore.h"
+
+#define SWARM_PEERS_MAX 64u /* neighbours in one swarm */
+#define SWARM_PIECES_MAX (1u << 24)
+#define SWARM_NONE UINT32_MAX
+
+/* How far away somebody is: a cost, never a wall. */
+enum swarm_distance {
+	SWARM_SAME_RACK,
+	SWARM_SAME_ZONE,
+	SWARM_REMOTE,
+};
+
+/* Pieces [first, first + n). */
+struct swarm_range {
+	uint32_t first, n;
+};
+
+struct swarm_limits {
+	uint32_t window;     /* pieces of the order in which the rarest is
+	                          * taken first; 0: 64 or 5 % of the hot set */
+	uint64_t flying_max; /* stored bytes asked for and not here */
+	uint64_t peer_min, peer_max; /* the same from one peer: credit */
+	int64_t credit_ns;      /* of a peer's rate that is its credit: 50 ms */
+	uint64_t origin_max;    /* stored bytes under way from the origin */
+	int64_t lease_wait_ns;  /* no answer of a tracker: own rules then */
+	int64_t stagger_ns;     /* without tracker: rank times this before the
+	                          * origin is read */
+	int64_t promise_max_ns; /* a peer's promise is believed so long */
+	int64_t hedge_min_ns;   /* demand asks a second peer not before */
+	int64_t stall_min_ns;   /* bulk is taken from a peer not before */
+	unsigned int hedge_permille; /* extra bytes that hedging may cost */
+};
+/* The defaults of docs/decisions/0009-peers.md. */
+extern const struct swarm_limits swarm_limits_default;
+
+/* Why a peer says no. */
+enum swarm_refusal {
+	SWARM_BUSY,   /* later */
+	SWARM_GONE,   /* it does not have it (any more) */
+	SWARM_DENIED, /* it will not: left for this image */
+};
+
+/*
+ * What is to be done.  Called from within the functions below, on their thread;
+ * must not call back into the swarm.  All must be set.
+ */
+struct swarm_host {
+	/* Ask `peer` for a piece; answered by swarm_got(), swarm_refused(),
+	 * swarm_lost() or swarm_peer_leave(). */
+	void (*ask)(void *arg, unsigned int peer, uint32_t piece,
+		    enum source_priority priority);
+	/* It is not wanted from there any more; no answer is awaited. */
+	void (*cancel)(void *arg, unsigned int peer, uint32_t piece);
+	/* Read these pieces from the origin, ascending, as few requests as
+	 * may be; each is answered by swarm_got() or swarm_lost() with peer
+	 * SWARM_NONE. */
+	void (*origin)(void *arg, const uint32_t *pieces, size_t n,
+		       enum source_priority priority);
+	/* Ask the tracker which of these the origin may be read for; the
+	 * first is wanted most.  Answered by swarm_leases(). */
+	void (*lease)(void *arg, const uint32_t *pieces, size_t n,
+		      enum source_priority priority);
+	/* The peer lied or stalled: the link is to be closed and not made
+	 * again for so long. */
+	void (*quarantine)(void *arg, unsigned int peer, int64_t ns,
+			   const char *why);
+	/* A piece that somebody waits for cannot be had now: every source
+	 * failed.  What is wanted of it is forgotten. */
+	void (*fail)(void *arg, uint32_t piece, int rc);
+};
+
+struct swarm_config {
+	uint32_t n_pieces;
+	const uint32_t *sizes; /* stored bytes of each; borrowed */
+	uint64_t seed;
+	uint32_t rank; /* among the members known without a tracker; 0 first */
+	struct swarm_limits limits;
+	const struct swarm_host *host;
+	void *arg;
+};
+
+struct swarm;
+int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
+	      struct error *err) MUST_CHECK;
+void swarm_free(struct swarm *s);
+DEFINE_AUTO(swarm)
+
+/* ------------------------------------------------------------- what is wanted --- */
+
+/* A reader waits for it, at most until `deadline`.  Also for one that is wanted
+ * already. */
+int swarm_demand(struct swarm *s, uint32_t piece, int64_t now,
+		 int64_t deadline) MUST_CHECK;
+/*
+ * Want these in this order, below demand: replaces what was wanted with the same
+ * priority (SOURCE_HOT or SOURCE_COLD).  Pieces that are here are passed over.
+ */
+int swarm_want(struct swarm *s, enum source_priority priority,
+	       const uint32_t *pieces, size_t n, int64_t now) MUST_CHECK;
+/* Nothing of this priority is wanted; what is under way is cancelled. */
+void swarm_forget(struct swarm *s, enum source_priority priority, int64_t now);
+/* Begin nothing new below demand while `paused`. */
+void swarm_pause(struct swarm *s, bool paused, int64_t now);
+
+/* --------------------------------------------------------------- what happens --- */
+
+/* A piece is on this node and verified, without the swarm having asked. */
+void swarm_have(struct swarm *s, uint32_t piece, int64_t now);
+/* And is no more. */
+void swarm_drop(struct swarm *s, uint32_t piece);
+
+/* A neighbour takes part; `peer` is 0..SWARM_PEERS_MAX-1 and free. */
+void swarm_peer_join(struct swarm *s, unsigned int peer,
+		     enum swarm_distance distance, int64_t now);
+void swarm_peer_leave(struct swarm *s, unsigned int peer, int64_t now);
+/* It says that it has these pieces; has lost them; or that they are on their way
+ * to it and will be there in `eta_ns` (it holds a lease or asked a peer).  -EINVAL:
+ * no such pieces. */
+int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
+		   int64_t now) MUST_CHECK;
+int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
+		    int64_t now) MUST_CHECK;
+int swarm_peer_promises(struct swarm *s, unsigned int peer,
+			struct swarm_range r, int64_t eta_ns,
+			int64_t now) MUST_CHECK;
+
+/* Bytes of an answer are coming from a peer. */
+void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
+		 uint32_t bytes, int64_t now);
+/* It is here and verified; `peer`, or SWARM_NONE for the origin, brought it. */
+void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now);
+/* What the peer (or the origin) brought is wrong (-EBADMSG: a strike), or it
+ * failed otherwise. */
+void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
+		int64_t now);
+void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
+		   enum swarm_refusal why, int64_t retry_ns, int64_t now);
+
+/*
+ * The tracker's answer: of those asked for, `granted` may be read from the origin
+ * within `ttl_ns`; each of the others is under way to somebody (ask again in
+ * `retry_ns` if it was not seen at a neighbour by then).
+ */
+void swarm_leases(struct swarm *s, const uint32_t *granted, size_t n,
+		  int64_t ttl_ns, int64_t retry_ns, int64_t now);
+/* The tracker answers, or does not: then the stagger rule holds. */
+void swarm_tracker(struct swarm *s, bool is_there, int64_t now);
+
+/* Do what is due; returns when to call again at the latest (INT64_MAX: only
+ * when something happens). */
+int64_t swarm_tick(struct swarm *s, int64_t now) MUST_CHECK;
+
+/* --------------------------------------------------------------- what is told --- */
+
+/*
+ * What neighbours are to be told since the last call with this `peer`: pieces that
+ * came, then promises, as ranges; at most `max` of each.  The first call of a peer
+ * gives everything.  `*ret_eta_ns` is of the promises.
+ */
+void swarm_news(struct swarm *s, unsigned int peer, struct swarm_range *have,
+		size_t *n_have, struct swarm_range *promised,
+		size_t *n_promised, size_t max, int64_t *ret_eta_ns);
+
+bool swarm_has(const struct swarm *s, uint32_t piece);
+
+struct swarm_stats {
+	uint32_t pieces, have, hot, hot_have;
+	unsigned int peers;
+	uint64_t bytes_peers[3]; /* by enum swarm_distance */
+	uint64_t bytes_origin;
+	uint64_t bytes_twice; /* came though it was here already */
+	uint64_t asks, refusals, stalls, strikes, wrong;
+	uint64_t hedges, hedges_won;
+	uint64_t leases_asked, leases_granted;
+	uint64_t flying_bytes;
+};
+void swarm_get_stats(const struct swarm *s, struct swarm_stats *ret);
+
+struct swarm_peer_stats {
+	enum swarm_distance distance;
+	uint32_t have;
+	uint64_t bytes;    /* that it brought */
+	uint64_t rate;     /* bytes a second, smoothed */
+	int64_t answer_ns; /* median time of an answer */
+	uint64_t flying;   /* bytes asked for */
+	unsigned int strikes;
+};
+/* False: nobody is there. */
+bool swarm_get_peer(const struct swarm *s, unsigned int peer,
+		    struct swarm_peer_stats *ret);
+
+/* ------------------------------------------------------------- upload slots --- */
+
+/*
+ * Whom this node serves, over all images: so many answers at once, the rest is
+ * told to come again, so that no queue hides behind a connection.  Demand has
+ * slots of its own; requesters take turns.
+ */
+struct slots_config {
+	unsigned int bulk, demand; /* answers at once: 8 and 4 */
+	unsigned int queued;       /* requests that may wait, of one peer */
+	int64_t retry_ns;          /* what the others are told, at least */
+};
+struct slots;
+int slots_new(const struct slots_config *cfg, struct slots **ret,
+	      struct error *err) MUST_CHECK;
+void slots_free(struct slots *s);
+DEFINE_AUTO(slots)
+
+struct slot_request {
+	unsigned int peer; /* any number of the host's */
+	uint64_t tag;      /* the host's */
+	uint32_t bytes;
+	enum source_priority priority;
+};
+/* 0: it waits, slots_next() will give it; -EBUSY: refuse it with `*ret_retry_ns`. */
+int slots_add(struct slots *s, const struct slot_request *r,
+	      int64_t *ret_retry_ns) MUST_CHECK;
+/* The next to be served now; false: none, or no slot is free.  Each is ended by
+ * slots_done(). */
+bool slots_next(struct slots *s, struct slot_request *ret);
+void slots_done(struct slots *s, const struct slot_request *r);
+/* Forget what waits of a peer, or one request of it. */
+void slots_drop_peer(struct slots *s, unsigned int peer);
+void slots_drop(struct slots *s, unsigned int peer, uint64_t tag);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who takes part in which image, and who reads what from the origin: the
+ * tracker's knowledge, soft and in memory.  Pure: bootseer-registry runs it behind
+ * HTTP, a node runs it itself for an image when no tracker can be reached, the
+ * simulator runs it too.
+ *
+ * One thread at a time.
+ */
+#ifndef BOOTSEER_P2P_TRACKER_H
+#define BOOTSEER_P2P_TRACKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/digest.h"
+#include "common/error.h"
+
+#define TRACKER_NAME_MAX 255u   /* bytes of a node's name */
+#define TRACKER_ADDR_MAX 63u    /* "ADDR:PORT", IPv6 in brackets */
+#define TRACKER_PLACE_MAX 63u   /* bytes of rack, zone, region */
+#define TRACKER_MEMBERS_MAX 64u /* given in one answer */
+#define TRACKER_PIECES_MAX 256u /* of one request or report */
+
+struct tracker_config {
+	uint64_t seed;
+	size_t images_max, members_max; /* in all; the oldest leave first */
+	uint64_t memory_max;            /* bytes of all leases' books */
+	int64_t member_ttl_ns;          /* silent for so long: gone */
+	int64_t lease_min_ns;           /* shortest time of a lease */
+	unsigned int copies;            /* of a piece, per zone: 1 */
+	uint64_t flying_max;            /* bytes leased at once, of an image */
+	int64_t interval_ns; /* between two announcements of a node */
+};
+extern const struct tracker_config tracker_config_default;
+
+struct tracker;
+int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
+		struct error *err) MUST_CHECK;
+void tracker_free(struct tracker *t);
+DEFINE_AUTO(tracker)
+
+/* What a node says of one image. */
+struct tracker_call {
+	struct digest image;
+	const char *node, *addr;          /* its name, where peers reach it */
+	const char *rack, *zone, *region; /* "" unknown */
+	uint32_t n_pieces, have;          /* of the image; that it has */
+	bool leaving;                     /* it takes no part any more */
+	bool wants_members;
+	/* What it wants to read from the origin, most wanted first; a reader
+	 * waits for the first `n_demand` of them. */
+	const uint32_t *want;
+	const uint32_t *want_bytes; /* stored bytes of each */
+	size_t n_want, n_demand;
+	/* Leases that ended: read, or not. */
+	const uint32_t *done, *failed;
+	size_t n_done, n_failed;
+	int64_t origin_wait_ns; /* the origin said 429 or 503: Retry-After */
+};
+
+struct tracker_member {
+	char node[TRACKER_NAME_MAX + 1];
+	char addr[TRACKER_ADDR_MAX + 1];
+	char rack[TRACKER_PLACE_MAX + 1], zone[TRACKER_PLACE_MAX + 1],
+		region[TRACKER_PLACE_MAX + 1];
+	uint32_t have;
+};
+
+struct tracker_answer {
+	uint64_t epoch; /* of this tracker: a new one knows nothing of before */
+	struct tracker_member members[TRACKER_MEMBERS_MAX];
+	size_t n_members;
+	uint32_t granted[TRACKER_PIECES_MAX];
+	size_t n_granted;
+	int64_t ttl_ns;   /* of the leases */
+	int64_t retry_ns; /* for those not granted */
+	int64_t interval_ns;
+	uint32_t swarm; /* members in all */
+};
+
+/* -EINVAL: what it says cannot be (also: another number of pieces than others
+ * say); -ENOSPC: a limit.  `ret` is large: the caller keeps it off the stack. */
+int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
+		 struct tracker_answer *ret, struct error *err) MUST_CHECK;
+
+/* Forget who is silent and what ran out. */
+void tracker_sweep(struct tracker *t, int64_t now);
+
+struct tracker_stats {
+	uint64_t images, members, leases, memory;
+	uint64_t calls_total, granted_total, refused_total, expired_total,
+		done_total, failed_total;
+};
+void tracker_get_stats(const struct tracker *t, struct tracker_stats *ret);
+
+/*
+ * Which of several trackers (or nodes) is responsible for an image: order of
+ * preference by rendezvous hashing (Thaler and Ravishankar, 1998) over names.
+ * Fills `ret` with indices of `names`.
+ */
+int rendezvous(const struct digest *image, const char *const *names, size_t n,
+	       size_t *ret, struct error *err) MUST_CHECK;
+
+#endif
