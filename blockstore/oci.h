@@ -113,7 +113,8 @@ int oci_get_manifest(struct oci_store *s, const char *ref,
  * `text`), or NULL. */
 const char *oci_ref_name(const struct oci_ref *r, char text[DIGEST_STR_MAX]);
 /* Manifest digest of the image that `ref` names, through an index by `platform`
- * ("linux/amd64", NULL: this machine's). */
+ * ("linux/amd64", NULL: this machine's).  A single image may be of any platform,
+ * but not of another one than is named: -ENOENT. */
 int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
 		const char *platform, struct digest *ret,
 		struct error *err) MUST_CHECK;
@@ -185,6 +186,12 @@ bool oci_media_type_is_index(const char *media_type);
  * in an index; -ENOENT lists what there is. */
 int oci_index_select(const void *json, size_t len, const char *platform,
 		     struct digest *ret, struct error *err) MUST_CHECK;
+
+/* Is the image of this config one for `platform` ("linux/arm64/v8")?  A config
+ * without a variant fits any.  -ENOENT names both. */
+int oci_config_check_platform(const void *json, size_t len,
+			      const char *platform,
+			      struct error *err) MUST_CHECK;
 
 /* The diff ids of an image config (image-spec, config.md), caller owns. */
 int oci_config_diff_ids(const void *json, size_t len, struct digest **ret,

@@ -170,9 +170,9 @@ static void own_platform(char *out, size_t size)
 	(void)snprintf(out, size, "linux/%.32s", u.machine);
 }
 
-static int entry_platform(const json_t *entry, struct buf *ret)
+/* Of an index entry's "platform", or of an image's config. */
+static int format_platform(const json_t *p, struct buf *ret)
 {
-	const json_t *p = json_object_get(entry, "platform");
 	const char *os = json_string_value(json_object_get(p, "os"));
 	const char *arch =
 		json_string_value(json_object_get(p, "architecture"));
@@ -217,7 +217,8 @@ int oci_index_select(const void *json, size_t len, const char *platform,
 	{
 		AUTO_BUF have = BUF_INIT;
 
-		if (entry_platform(entry, &have) < 0)
+		if (format_platform(json_object_get(entry, "platform"), &have) <
+		    0)
 			break;
 		if (platform_matches(have.data, platform)) {
 			rc = oci_json_digest(entry, "digest", ret, err);
@@ -233,6 +234,26 @@ int oci_index_select(const void *json, size_t len, const char *platform,
 	return error_set(err, ENOENT,
 			 "the index has no image for %s, but for: %s", platform,
 			 all.data ? all.data : "nothing");
+}
+
+int oci_config_check_platform(const void *json, size_t len,
+			      const char *platform, struct error *err)
+{
+	AUTO_BUF have = BUF_INIT;
+	json_t *j;
+	int rc = oci_json_load(json, len, "image config", &j, err);
+
+	if (rc < 0)
+		return rc;
+	rc = format_platform(j, &have);
+	json_decref(j);
+	if (rc < 0)
+		return error_nomem(err);
+	if (platform_matches(have.data, platform) ||
+	    platform_matches(platform, have.data))
+		return 0;
+	return error_set(err, ENOENT, "it is an image for %s, not for %s",
+			 have.data, platform);
 }
 
 int oci_config_diff_ids(const void *json, size_t len, struct digest **ret,

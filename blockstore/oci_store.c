@@ -70,6 +70,24 @@ const char *oci_ref_name(const struct oci_ref *r, char text[DIGEST_STR_MAX])
 	return text;
 }
 
+/* A manifest does not say what its image runs on, but its config does. */
+static int check_platform(struct oci_store *s, const struct oci_manifest *m,
+			  const char *platform, struct error *err)
+{
+	struct oci_image image = { .n_layers = 0 };
+	AUTO_BUF config = BUF_INIT;
+	int rc = oci_image_parse(m->body.data, m->body.len, &image, err);
+
+	if (rc == 0)
+		rc = oci_get_blob(s, &image.config.digest, image.config.size,
+				  OCI_CONFIG_MAX, &config, err);
+	if (rc == 0)
+		rc = oci_config_check_platform(config.data, config.len,
+					       platform, err);
+	oci_image_fini(&image);
+	return rc;
+}
+
 int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
 		const char *platform, struct digest *ret, struct error *err)
 {
@@ -83,6 +101,8 @@ int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
 	if (oci_media_type_is_index(m.media_type))
 		rc = oci_index_select(m.body.data, m.body.len, platform, ret,
 				      err);
+	else if (platform)
+		rc = check_platform(s, &m, platform, err);
 	oci_manifest_fini(&m);
 	return rc;
 }

@@ -47,6 +47,12 @@ struct convert_result {
 	bool existed;          /* nothing was done */
 };
 
+/* What image_convert() refuses whatever SRC is: -EINVAL.  Of the options only
+ * chunking, form and platform are looked at. */
+int image_convert_check(const struct oci_ref *dst,
+			const struct convert_options *opt,
+			struct error *err) MUST_CHECK;
+
 int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
 		  const struct convert_options *opt, struct convert_result *ret,
 		  struct error *err) MUST_CHECK;

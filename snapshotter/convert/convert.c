@@ -79,6 +79,7 @@ struct job {
 	const struct convert_options *opt;
 	const struct chunk_params *params;
 	struct oci_store *src, *dst;
+	const char *platform; /* what the image must be of; NULL: any */
 	bool spool, by_digest;
 	struct convert_result *result;
 
@@ -118,6 +119,9 @@ static int job_read(struct job *j, const char *ref, struct error *err)
 		rc = oci_get_blob(j->src, &j->image.config.digest,
 				  j->image.config.size, OCI_CONFIG_MAX,
 				  &j->config, err);
+	if (rc == 0 && j->platform)
+		rc = oci_config_check_platform(j->config.data, j->config.len,
+					       j->platform, err);
 	if (rc == 0)
 		rc = oci_config_diff_ids(j->config.data, j->config.len,
 					 &j->diff_ids, &n, err);
@@ -439,13 +443,16 @@ static int convert_job(struct job *j, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* `manifest` takes what the image is in the destination. */
+/* `manifest` takes what the image is in the destination. `platform` NULL: what
+ * it is of is known, or does not matter. */
 static int convert_one(const struct convert_run *run, const char *ref,
-		       struct oci_manifest *manifest, struct error *err)
+		       const char *platform, struct oci_manifest *manifest,
+		       struct error *err)
 {
 	struct job j = {
 		.opt = run->opt,
 		.params = chunk_params_find(run->opt->chunking),
+		.platform = platform,
 		.src = run->src,
 		.dst = run->dst,
 		.spool = run->spool,
@@ -480,7 +487,7 @@ static int convert_all(const struct convert_run *all,
 		int rc;
 
 		digest_format(&list[i].digest, ref);
-		rc = convert_one(&run, ref, &m, err);
+		rc = convert_one(&run, ref, NULL, &m, err);
 		oci_manifest_fini(&m);
 		if (rc < 0)
 			return error_wrap(err, rc, "platform %s",
@@ -489,29 +496,33 @@ static int convert_all(const struct convert_run *all,
 	return 0;
 }
 
+/* NULL: all, or this machine's where there is a choice. */
+static const char *named_platform(const struct convert_run *run)
+{
+	const char *platform = run->opt->platform;
+
+	return platform && strcmp(platform, "all") != 0 ? platform : NULL;
+}
+
 static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 			 struct error *err)
 {
 	AUTO_FREE struct index_entry *list = NULL;
-	const char *platform = run->opt->platform;
+	const char *platform = named_platform(run);
 	char ref[DIGEST_STR_MAX];
 	struct digest d;
 	size_t n = 0;
 	int rc;
 
-	if (!platform || strcmp(platform, "all") != 0) {
+	if (platform || !run->opt->platform) {
 		rc = oci_index_select(m->body.data, m->body.len, platform, &d,
 				      err);
 		if (rc < 0)
 			return rc;
 		digest_format(&d, ref);
 		oci_manifest_fini(m);
-		return convert_one(run, ref, m, err);
+		return convert_one(run, ref, NULL, m, err);
 	}
-	if (run->opt->form == CONVERT_FORM_FLAT)
-		return error_set(err, EINVAL,
-				 "a flat image is of one "
-				 "platform: name it");
 	rc = index_parse(m->body.data, m->body.len, &list, &n, err);
 	if (rc == 0)
 		rc = convert_all(run, list, n, err);
@@ -551,13 +562,31 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 	} else {
 		oci_manifest_fini(&m);
 		digest_format(&named, text);
-		rc = convert_one(run, text, &m, err);
+		rc = convert_one(run, text, named_platform(run), &m, err);
 	}
 	if (rc == 0 && dst->tag && !tag_holds(run->dst, dst->tag, &named))
 		rc = oci_put_manifest(run->dst, dst->tag, m.media_type,
 				      m.body.data, m.body.len, err);
 	oci_manifest_fini(&m);
 	return rc;
+}
+
+int image_convert_check(const struct oci_ref *dst,
+			const struct convert_options *opt, struct error *err)
+{
+	if (!chunk_params_find(opt->chunking))
+		return error_set(err, EINVAL,
+				 "chunking '%s' is not known; '%s' is",
+				 opt->chunking, chunk_params_find(NULL)->name);
+	if (dst->has_digest)
+		return error_set(err, EINVAL,
+				 "the destination must be a tag, "
+				 "not a digest");
+	if (opt->form == CONVERT_FORM_FLAT && opt->platform &&
+	    strcmp(opt->platform, "all") == 0)
+		return error_set(err, EINVAL,
+				 "a flat image is of one platform: name it");
+	return 0;
 }
 
 int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
@@ -574,14 +603,9 @@ int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
 	*ret = (struct convert_result){ .n_inodes = 0 };
 	if (!name)
 		return error_nomem(err);
-	if (!chunk_params_find(opt->chunking))
-		return error_set(err, EINVAL,
-				 "chunking '%s' is not known; '%s' is",
-				 opt->chunking, chunk_params_find(NULL)->name);
-	if (dst->has_digest)
-		return error_set(err, EINVAL,
-				 "the destination must be a tag, "
-				 "not a digest");
+	rc = image_convert_check(dst, opt, err);
+	if (rc < 0)
+		return rc;
 	rc = oci_store_open(src, &opt->src_config, false, &from, err);
 	if (rc == 0)
 		rc = oci_store_open(dst, &opt->dst_config, true, &to, err);

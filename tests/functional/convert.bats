@@ -294,6 +294,20 @@ artifact() { bootseer image inspect "$1" | jq -r .artifact; }
 	[[ $output == *arm64* ]]
 }
 
+@test "an image of one platform is not taken for one of another" {
+	for platform in linux/amd64 all; do
+		convert --platform "$platform" "oci:$F/image:latest" \
+			"oci:$W/out:1"
+	done
+	run -1 bootseer image convert --platform linux/arm64 \
+		"oci:$F/image:latest" "oci:$W/no:1"
+	[[ $output == *'for linux/amd64, not for linux/arm64'* ]]
+	[ -z "$(ls "$W/no/blobs/sha256")" ]
+	bootseer image check --platform linux/amd64 "oci:$W/out:1"
+	run -1 bootseer image check --platform linux/arm64 "oci:$W/out:1"
+	[[ $output == *'for linux/amd64, not for linux/arm64'* ]]
+}
+
 @test "hostile and damaged layers are refused by name and publish nothing" {
 	cases=$("$HERE/make-image.py" - bad list)
 	[ "$(wc -l <<<"$cases")" -ge 18 ]

@@ -172,3 +172,29 @@ Test(oci_parse, chain_ids_are_those_of_the_specification)
 	cr_assert_eq(oci_chain_id(ids, 2, &chain), 0);
 	cr_expect(digest_equal(&chain, &want));
 }
+
+Test(oci_parse, a_config_says_what_its_image_runs_on)
+{
+	static const char plain[] =
+		"{\"os\":\"linux\",\"architecture\":\"arm64\"}";
+	static const char v7[] = "{\"os\":\"linux\",\"architecture\":\"arm\","
+				 "\"variant\":\"v7\"}";
+	struct error err = ERROR_INIT;
+
+	cr_expect_eq(oci_config_check_platform(plain, strlen(plain),
+					       "linux/arm64", NULL),
+		     0);
+	cr_expect_eq(oci_config_check_platform(plain, strlen(plain),
+					       "linux/arm64/v8", NULL),
+		     0);
+	cr_expect_eq(oci_config_check_platform(v7, strlen(v7), "linux/arm",
+					       NULL),
+		     0);
+	cr_expect_eq(oci_config_check_platform(v7, strlen(v7), "linux/arm/v6",
+					       &err),
+		     -ENOENT);
+	cr_expect_str_eq(err.msg, "it is an image for linux/arm/v7, not for "
+				  "linux/arm/v6");
+	cr_expect_eq(oci_config_check_platform("{}", 2, "linux/arm", NULL),
+		     -ENOENT);
+}
