@@ -15,13 +15,13 @@ struct image_access {
 
 #define IMAGE_ACCESS_OPTIONS(config) \
 	{ .key = "auth-file", \
-	  .type = OPTION_STRING, \
+	  .type = OPTION_FILE, \
 	  .arg = "FILE", \
 	  .offset = offsetof(config, access.auth_file), \
 	  .help = "Credentials, as docker's config.json has them; default " \
 		  "is that file at its usual places." }, \
 		{ .key = "ca-file", \
-		  .type = OPTION_STRING, \
+		  .type = OPTION_FILE, \
 		  .arg = "FILE", \
 		  .offset = offsetof(config, access.ca_file), \
 		  .help = "Certificates (PEM) to trust instead of the system's." }, \
@@ -46,6 +46,13 @@ int image_target_new(const char *ref, const struct image_access *a,
 		     struct image_target **ret, struct error *err) MUST_CHECK;
 void image_target_free(struct image_target *t);
 DEFINE_AUTO(image_target)
+
+/* For a command's check: is `ref` written as one? */
+int image_ref_check(const char *ref, struct error *err) MUST_CHECK;
+
+/* The same of a command whose only operand, or first of them, is one. */
+int image_check_first(const void *config, char **args,
+		      struct error *err) MUST_CHECK;
 
 /* A progress line on stderr. */
 struct image_progress {

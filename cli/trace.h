@@ -27,7 +27,7 @@ struct trace_where {
 	  .help = "Traces of this bootseer-registry, instead of those in the " \
 		  "image's repository." }, \
 		{ .key = "token-file", \
-		  .type = OPTION_STRING, \
+		  .type = OPTION_FILE, \
 		  .arg = "FILE", \
 		  .offset = offsetof(struct trace_where, token_file), \
 		  .help = "The bearer token for --service." }, \
@@ -58,11 +58,19 @@ struct trace_place {
 	struct trace_query query; /* image, repo, workload */
 };
 
-/* The store that the options name.  `ref` NULL: no image, only with --local. */
+/* The store that the options name, which were checked.  `ref` NULL: no image,
+ * only with --local. */
 int trace_place_new(const struct trace_where *w, const char *ref,
 		    struct trace_place **ret, struct error *err) MUST_CHECK;
 void trace_place_free(struct trace_place *p);
 DEFINE_AUTO(trace_place)
+
+/* For a command's check: do the options and `ref` (NULL: none) go together? */
+int trace_where_check(const struct trace_where *w, const char *ref,
+		      struct error *err) MUST_CHECK;
+/* The same of a command whose configuration begins with `where`. */
+int trace_check_first(const void *config, char **args,
+		      struct error *err) MUST_CHECK;
 
 /* The folder of this node's traces. */
 int trace_open_local(const struct trace_where *w, struct trace_store **ret,

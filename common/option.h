@@ -16,6 +16,7 @@
 enum option_type {
 	OPTION_BOOL,     /* bool; "--key" or "--key=no" */
 	OPTION_STRING,   /* char *, owned by the configuration; NULL if unset */
+	OPTION_FILE,     /* the same, of a file that can be read */
 	OPTION_LIST,     /* char **, NULL-terminated, owned; repeats append */
 	OPTION_INTEGER,  /* uint64_t */
 	OPTION_SIZE,     /* uint64_t bytes; "10G", "512K", powers of 1024 */

@@ -51,10 +51,10 @@ static void print_entry(FILE *out, char letter, const char *key,
 const char *option_value_name(const struct option_spec *o)
 {
 	static const char *const names[] = {
-		[OPTION_BOOL] = NULL,   [OPTION_STRING] = "TEXT",
-		[OPTION_LIST] = "TEXT", [OPTION_INTEGER] = "N",
-		[OPTION_SIZE] = "SIZE", [OPTION_DURATION] = "TIME",
-		[OPTION_ENUM] = "KIND",
+		[OPTION_BOOL] = NULL,       [OPTION_STRING] = "TEXT",
+		[OPTION_FILE] = "FILE",     [OPTION_LIST] = "TEXT",
+		[OPTION_INTEGER] = "N",     [OPTION_SIZE] = "SIZE",
+		[OPTION_DURATION] = "TIME", [OPTION_ENUM] = "KIND",
 	};
 
 	return o->arg ? o->arg : names[o->type];
@@ -178,6 +178,7 @@ static void dump_value(FILE *out, const struct option_spec *o, const void *cfg)
 		fputs(*(const bool *)member ? "true" : "false", out);
 		break;
 	case OPTION_STRING:
+	case OPTION_FILE:
 	case OPTION_ENUM:
 		dump_quoted(out, *(char *const *)member);
 		break;
@@ -197,7 +198,7 @@ void option_dump(const struct option_spec *options, const void *cfg, FILE *out)
 {
 	for (const struct option_spec *o = options; o->key; o++) {
 		const void *member = (const char *)cfg + o->offset;
-		bool text = o->type == OPTION_STRING || o->type == OPTION_ENUM;
+		bool text = option_is_text(o->type);
 
 		if (o->no_file || strcmp(o->key, "config") == 0)
 			continue;

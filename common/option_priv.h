@@ -23,6 +23,9 @@ const char *option_value_name(const struct option_spec *o);
 /* Append the help sentence with values, default and repetition. */
 int option_describe(const struct option_spec *o, struct buf *ret) MUST_CHECK;
 
+/* Is the member one text? */
+bool option_is_text(enum option_type type);
+
 /* NULL when the table has no such key. */
 const struct option_spec *option_find(const struct option_spec *options,
 				      const char *key, size_t len);

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/buf.h"
 
@@ -164,6 +165,15 @@ static int set_string(void *member, const char *text, struct error *err)
 	return 0;
 }
 
+/* One that is named and cannot be read would be noticed when it is needed first,
+ * which may be late or never. */
+static int set_file(void *member, const char *text, struct error *err)
+{
+	if (access(text, R_OK) < 0)
+		return error_set(err, errno, "'%s': %s", text, strerror(errno));
+	return set_string(member, text, err);
+}
+
 static int set_enum(const struct option_spec *o, void *member, const char *text,
 		    struct error *err)
 {
@@ -205,6 +215,8 @@ int option_set(const struct option_spec *o, void *cfg, const char *text,
 		return parse_bool(text, member, err);
 	case OPTION_STRING:
 		return set_string(member, text, err);
+	case OPTION_FILE:
+		return set_file(member, text, err);
 	case OPTION_LIST:
 		return append_list(member, text, err);
 	case OPTION_ENUM:
@@ -217,13 +229,19 @@ int option_set(const struct option_spec *o, void *cfg, const char *text,
 	return error_set(err, EINVAL, "option '%s' has no type", o->key);
 }
 
+bool option_is_text(enum option_type type)
+{
+	return type == OPTION_STRING || type == OPTION_FILE ||
+	       type == OPTION_ENUM;
+}
+
 void option_clear(const struct option_spec *o, void *cfg)
 {
 	void *member = (char *)cfg + o->offset;
 	char ***list = member;
 	char **text = member;
 
-	if (o->type == OPTION_STRING || o->type == OPTION_ENUM) {
+	if (option_is_text(o->type)) {
 		free(*text);
 		*text = NULL;
 	} else if (o->type == OPTION_LIST) {

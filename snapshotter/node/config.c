@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "prefetcher/prefetcher.h"
 
@@ -234,12 +233,12 @@ static const struct option_spec options[] = {
 	  .help = "bootseer-registry, which merges the recordings of all "
 		  "nodes." },
 	{ .key = "trace-token-file",
-	  .type = OPTION_STRING,
+	  .type = OPTION_FILE,
 	  .offset = AT(trace_token_file),
 	  .arg = "FILE",
 	  .help = "Bearer token for --trace-service." },
 	{ .key = "trace-ca-file",
-	  .type = OPTION_STRING,
+	  .type = OPTION_FILE,
 	  .offset = AT(trace_ca_file),
 	  .arg = "FILE",
 	  .help = "Certificates that --trace-service is trusted by, PEM." },
@@ -278,13 +277,13 @@ static const struct option_spec options[] = {
 	  .arg = "ADDR:PORT",
 	  .help = "Serve Prometheus text at http://ADDR:PORT/metrics." },
 	{ .key = "auth-file",
-	  .type = OPTION_STRING,
+	  .type = OPTION_FILE,
 	  .offset = AT(auth_file),
 	  .arg = "FILE",
 	  .help = "Registry credentials: a docker "
 		  "config.json." },
 	{ .key = "ca-file",
-	  .type = OPTION_STRING,
+	  .type = OPTION_FILE,
 	  .offset = AT(ca_file),
 	  .arg = "FILE",
 	  .help = "Certificates that registries are trusted "
@@ -340,29 +339,6 @@ const struct option_program node_program = {
 	.see_also = "bootseer(1), bootseer-snapshotter(8)",
 };
 
-/* A file that is named and cannot be read would be noticed by the first pull
- * only. */
-static int check_file(const char *option, const char *file, struct error *err)
-{
-	if (!file || access(file, R_OK) == 0)
-		return 0;
-	return error_set(err, errno, "--%s '%s': %s", option, file,
-			 strerror(errno));
-}
-
-static int check_files(const struct node_config *c, struct error *err)
-{
-	int rc = check_file("auth-file", c->auth_file, err);
-
-	if (rc == 0)
-		rc = check_file("ca-file", c->ca_file, err);
-	if (rc == 0)
-		rc = check_file("trace-token-file", c->trace_token_file, err);
-	if (rc == 0)
-		rc = check_file("trace-ca-file", c->trace_ca_file, err);
-	return rc;
-}
-
 int node_config_check(const struct node_config *c, struct error *err)
 {
 	struct wait_policy wait;
@@ -391,5 +367,5 @@ int node_config_check(const struct node_config *c, struct error *err)
 					 "--plain-http '%s' is not HOST:PORT",
 					 *h);
 	}
-	return check_files(c, err);
+	return 0;
 }

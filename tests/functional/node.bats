@@ -301,13 +301,12 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 	for option in auth-file ca-file trace-token-file trace-ca-file; do
 		run -2 "$bootseerd" --root "$T/root" --run "$T/run" \
 			"--$option" "$T/none" --check-config
-		[[ $output == *"--$option '$T/none': No such file"* ]]
+		[[ $output == *"'--$option': '$T/none': No such file"* ]]
 	done
 }
 
 @test "gc wants to know what to give back" {
-	node_start
-	run -1 "$bootseer" node gc
+	run -2 "$bootseer" node gc
 	[[ $output == *--images*--cache* ]]
 }
 

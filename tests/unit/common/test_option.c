@@ -11,7 +11,7 @@
 TestSuite(option, .timeout = 10);
 
 struct config {
-	char *config, *name, *kind;
+	char *config, *name, *kind, *secret;
 	char **hosts;
 	uint64_t quota, jobs;
 	int64_t timeout;
@@ -29,6 +29,7 @@ static const struct option_spec options[] = {
 	  .help = "File.",
 	  .no_file = true },
 	{ .key = "name", .type = OPTION_STRING, AT(name), .help = "Name." },
+	{ .key = "secret", .type = OPTION_FILE, AT(secret), .help = "Secret." },
 	{ .key = "kind",
 	  .type = OPTION_ENUM,
 	  AT(kind),
@@ -125,6 +126,7 @@ Test(option, refuses_what_it_does_not_know_and_names_it)
 		{ "--timeout=5", "as in" },
 		{ "--kind=x", "auto, loop" },
 		{ "--force=maybe", "yes" },
+		{ "--secret=/no/such", "'--secret': '/no/such': No such" },
 		{ "--name", "wants a value" },
 		{ "-z", "-z" },
 	};
