@@ -179,13 +179,18 @@ static json_t *make_mount(const char *target, const char *type,
 			 type, "source", source, "options", words_of(options));
 }
 
+struct bind {
+	char *source; /* owned; the others point into it */
+	const char *target;
+	bool ro;
+};
+
 /* "SOURCE:TARGET[:ro]" */
-static int add_mount(json_t *list, const char *text, struct error *err)
+static int split_mount(const char *text, struct bind *ret, struct error *err)
 {
 	AUTO_FREE char *source = strdup(text);
 	char *target = source ? strchr(source, ':') : NULL, *mode;
 	bool ro = false;
-	json_t *m;
 
 	if (!source)
 		return error_nomem(err);
@@ -201,10 +206,36 @@ static int add_mount(json_t *list, const char *text, struct error *err)
 				 "--mount '%s' is not SOURCE:TARGET[:ro] with "
 				 "absolute paths",
 				 text);
+	*ret = (struct bind){ .source = steal_ptr(&source),
+			      .target = target,
+			      .ro = ro };
+	return 0;
+}
+
+int bundle_mount_check(const char *text, struct error *err)
+{
+	struct bind b = { .source = NULL };
+	int rc = split_mount(text, &b, err);
+
+	free(b.source);
+	return rc;
+}
+
+static int add_mount(json_t *list, const char *text, struct error *err)
+{
+	struct bind b = { .source = NULL };
+	AUTO_FREE char *source = NULL;
+	json_t *m;
+	int rc = split_mount(text, &b, err);
+
+	if (rc < 0)
+		return rc;
+	source = b.source;
 	if (access(source, F_OK) < 0)
 		return error_set(err, errno, "--mount '%s': %s", source,
 				 strerror(errno));
-	m = make_mount(target, "bind", source, ro ? "rbind ro" : "rbind rw");
+	m = make_mount(b.target, "bind", source,
+		       b.ro ? "rbind ro" : "rbind rw");
 	return m && json_array_append_new(list, m) == 0
 		       ? 0
 		       : error_set(err, EINVAL, "--mount '%s' is not UTF-8",

@@ -29,6 +29,9 @@ struct bundle_user {
 int bundle_user_find(const char *who, const char *passwd, const char *group,
 		     struct bundle_user *ret, struct error *err) MUST_CHECK;
 
+/* -EINVAL: `text` is not "SOURCE:TARGET[:ro]" with absolute paths. */
+int bundle_mount_check(const char *text, struct error *err) MUST_CHECK;
+
 struct bundle_spec {
 	const json_t *image;  /* the image's configuration, as stored */
 	char *const *command; /* instead of its entry point; NULL ends; empty:

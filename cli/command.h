@@ -8,6 +8,9 @@
 struct command {
 	struct option_program program; /* name: "bootseer image convert" */
 	size_t config_size;            /* of what the options fill */
+	/* Is what was typed wrong by itself, whatever the machine and the
+	 * registries hold?  Called first; exit status 2.  May be NULL. */
+	int (*check)(const void *config, char **args, struct error *err);
 	/* `args` are the operands, NULL-terminated.  Results go to stdout. */
 	int (*run)(const void *config, char **args, struct error *err);
 };

@@ -103,18 +103,25 @@ static int start_runc(struct container *c, struct error *err)
 		       : 0;
 }
 
-static int compile(struct container *c, struct error *err)
+static int compile(const char *line, regex_t *ret, struct error *err)
 {
 	char why[128];
-	int rc = regcomp(&c->line, c->cfg.ready_line, REG_EXTENDED | REG_NOSUB);
+	int rc = regcomp(ret, line, REG_EXTENDED | REG_NOSUB);
 
-	if (rc != 0) {
-		(void)regerror(rc, &c->line, why, sizeof(why));
-		return error_set(err, EINVAL, "--ready-line '%s': %s",
-				 c->cfg.ready_line, why);
-	}
-	c->has_line = true;
-	return 0;
+	if (rc == 0)
+		return 0;
+	(void)regerror(rc, ret, why, sizeof(why));
+	return error_set(err, EINVAL, "--ready-line '%s': %s", line, why);
+}
+
+int container_line_check(const char *line, struct error *err)
+{
+	regex_t compiled;
+	int rc = compile(line, &compiled, err);
+
+	if (rc == 0)
+		regfree(&compiled);
+	return rc;
 }
 
 int container_start(const struct container_config *cfg, struct container **ret,
@@ -134,8 +141,10 @@ int container_start(const struct container_config *cfg, struct container **ret,
 		c->pid_file = NULL;
 	if (!c->root || !c->pid_file)
 		rc = error_nomem(err);
-	if (rc == 0 && cfg->ready_line)
-		rc = compile(c, err);
+	if (rc == 0 && cfg->ready_line) {
+		rc = compile(cfg->ready_line, &c->line, err);
+		c->has_line = rc == 0;
+	}
 	if (rc == 0)
 		rc = start_runc(c, err);
 	if (rc < 0) {

@@ -20,6 +20,9 @@ struct container_config {
 
 struct container;
 
+/* -EINVAL: `line` is no extended regular expression. */
+int container_line_check(const char *line, struct error *err) MUST_CHECK;
+
 /* -EINVAL: the expression; -ENOENT: no runc here. */
 int container_start(const struct container_config *cfg, struct container **ret,
 		    struct error *err) MUST_CHECK;

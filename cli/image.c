@@ -27,6 +27,22 @@ void image_target_free(struct image_target *t)
 	free(t);
 }
 
+int image_ref_check(const char *ref, struct error *err)
+{
+	struct oci_ref parsed;
+	int rc = oci_ref_parse(ref, &parsed, err);
+
+	if (rc == 0)
+		oci_ref_fini(&parsed);
+	return rc;
+}
+
+int image_check_first(const void *config, char **args, struct error *err)
+{
+	(void)config;
+	return image_ref_check(args[0], err);
+}
+
 static void step(struct convert_progress *base, const char *what, uint64_t done,
 		 uint64_t total)
 {

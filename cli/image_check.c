@@ -65,5 +65,6 @@ const struct command image_check_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct config),
+	.check = image_check_first,
 	.run = run,
 };

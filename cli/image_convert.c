@@ -73,6 +73,12 @@ static unsigned int default_jobs(void)
 	return n < 1 ? 1 : n > 8 ? 8 : (unsigned int)n;
 }
 
+static enum convert_form form_of(const struct config *c)
+{
+	return strcmp(c->form, "flat") == 0 ? CONVERT_FORM_FLAT
+					    : CONVERT_FORM_REFERRER;
+}
+
 static void print_result(const struct convert_result *r, const char *dst)
 {
 	char digest[DIGEST_STR_MAX];
@@ -97,13 +103,28 @@ static void print_result(const struct convert_result *r, const char *dst)
 	       old, meta);
 }
 
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct config *c = config;
+	const struct convert_options opt = {
+		.platform = c->platform,
+		.form = form_of(c),
+		.chunking = c->chunking,
+	};
+	AUTO(image_target) dst = NULL;
+	int rc = image_ref_check(args[0], err);
+
+	if (rc == 0)
+		rc = image_target_new(args[1], &c->access, &dst, err);
+	return rc < 0 ? rc : image_convert_check(&dst->ref, &opt, err);
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
 	struct convert_options opt = {
 		.platform = c->platform,
-		.form = strcmp(c->form, "flat") == 0 ? CONVERT_FORM_FLAT
-						     : CONVERT_FORM_REFERRER,
+		.form = form_of(c),
 		.jobs = c->jobs ? (unsigned int)c->jobs : default_jobs(),
 		.force = c->force,
 		.prune = c->prune,
@@ -149,5 +170,6 @@ const struct command image_convert_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct config),
+	.check = check,
 	.run = run,
 };

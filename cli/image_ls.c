@@ -37,5 +37,6 @@ const struct command image_ls_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct config),
+	.check = image_check_first,
 	.run = run,
 };

@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 
 #include "cli/command.h"
+#include "cli/image.h"
 #include "cli/node_socket.h"
 
 struct mount_config {
@@ -211,6 +212,7 @@ const struct command image_mount_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct mount_config),
+	.check = image_check_first,
 	.run = run_mount,
 };
 

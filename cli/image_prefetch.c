@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/image.h"
 #include "cli/node_ask.h"
 
 #define STEP_MS 500 /* between two looks at the progress */
@@ -140,6 +141,16 @@ static int prefetch(const struct prefetch_config *cfg, struct node_client *c,
 	return error_wrap(err, rc, "image %s", ref);
 }
 
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct prefetch_config *cfg = config;
+
+	if (cfg->hot + cfg->all + cfg->stop > 1)
+		return error_set(err, EINVAL,
+				 "only one of --hot, --all and --stop");
+	return image_ref_check(args[0], err);
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct prefetch_config *cfg = config;
@@ -147,9 +158,6 @@ static int run(const void *config, char **args, struct error *err)
 	json_t *answer = NULL;
 	int rc;
 
-	if (cfg->hot + cfg->all + cfg->stop > 1)
-		return error_set(err, EINVAL,
-				 "only one of --hot, --all and --stop");
 	rc = node_connect(&cfg->node, &c, err);
 	if (rc == 0)
 		rc = prefetch(cfg, c, args[0], &answer, err);
@@ -178,5 +186,6 @@ const struct command image_prefetch_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct prefetch_config),
+	.check = check,
 	.run = run,
 };

@@ -134,7 +134,7 @@ static int say_outside(const struct config *cfg, struct error *err)
 	return rc;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int check(const void *config, char **args, struct error *err)
 {
 	const struct config *cfg = config;
 
@@ -143,6 +143,14 @@ static int run(const void *config, char **args, struct error *err)
 		return error_set(err, EINVAL,
 				 "--user and --start name the same thing: give "
 				 "one of them");
+	return 0;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct config *cfg = config;
+
+	(void)args;
 	return cfg->user || cfg->start ? say_outside(cfg, err)
 				       : say_inside(cfg, err);
 }
@@ -161,5 +169,6 @@ const struct command image_ready_command = {
 		.see_also = "bootseerd(8)",
 	},
 	.config_size = sizeof(struct config),
+	.check = check,
 	.run = run,
 };

@@ -16,6 +16,7 @@
 #include "cli/bundle.h"
 #include "cli/command.h"
 #include "cli/container.h"
+#include "cli/image.h"
 #include "cli/node_ask.h"
 #include "cli/rootfs.h"
 #include "cli/trace.h"
@@ -263,10 +264,6 @@ static int check_ready_file(struct job *j, const struct rootfs *r,
 {
 	if (!j->cfg->ready_file)
 		return 0;
-	if (j->cfg->ready_file[0] != '/')
-		return error_set(err, EINVAL,
-				 "--ready-file '%s' is no absolute path",
-				 j->cfg->ready_file);
 	if (rootfs_has(r, j->cfg->ready_file))
 		return error_set(err, EEXIST,
 				 "--ready-file '%s' is in the image already",
@@ -441,6 +438,22 @@ static int report(struct job *j, struct error *err)
 	return rc;
 }
 
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct config *cfg = config;
+	int rc = image_ref_check(args[0], err);
+
+	if (rc == 0 && cfg->ready_file && cfg->ready_file[0] != '/')
+		rc = error_set(err, EINVAL,
+			       "--ready-file '%s' is no absolute path",
+			       cfg->ready_file);
+	if (rc == 0 && cfg->ready_line)
+		rc = container_line_check(cfg->ready_line, err);
+	for (char **m = cfg->mounts; rc == 0 && m && *m; m++)
+		rc = bundle_mount_check(*m, err);
+	return rc;
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	struct job j = { .cfg = config, .ready_ms = -1, .signal_fd = -1 };
@@ -488,5 +501,6 @@ const struct command image_record_command = {
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct config),
+	.check = check,
 	.run = run,
 };

@@ -42,5 +42,6 @@ const struct command image_rm_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct config),
+	.check = image_check_first,
 	.run = run,
 };

@@ -86,6 +86,14 @@ static void refuse(int argc, char **argv)
 		group ? " " : "");
 }
 
+static int fail(const struct command *c, void *config, int status,
+		const struct error *err)
+{
+	fprintf(stderr, "%s: %s\n", c->program.name, err->msg);
+	option_fini(c->program.options, config);
+	return status;
+}
+
 static int run(const struct command *c, int argc, char **argv)
 {
 	AUTO_FREE void *config = calloc(1, c->config_size);
@@ -99,18 +107,15 @@ static int run(const struct command *c, int argc, char **argv)
 	}
 	rc = option_parse(&c->program, config, argc, argv, &action, &first,
 			  &err);
-	if (rc < 0) {
-		fprintf(stderr, "%s: %s\n", c->program.name, err.msg);
-		option_fini(c->program.options, config);
-		return EXIT_USAGE;
-	}
+	if (rc == 0 && action == OPTION_ACTION_RUN && c->check)
+		rc = c->check(config, argv + first, &err);
+	if (rc < 0)
+		return fail(c, config, EXIT_USAGE, &err);
 	if (action == OPTION_ACTION_RUN)
 		rc = c->run(config, argv + first, &err);
+	if (rc < 0)
+		return fail(c, config, EXIT_FAILURE, &err);
 	option_fini(c->program.options, config);
-	if (rc < 0) {
-		fprintf(stderr, "%s: %s\n", c->program.name, err.msg);
-		return EXIT_FAILURE;
-	}
 	return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

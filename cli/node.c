@@ -167,32 +167,10 @@ static int run_status(const void *config, char **args, struct error *err)
 
 /* ---------------------------------------------------------------------- gc --- */
 
-static json_t *gc_params(const struct node_config_cli *cfg, struct error *err)
-{
-	json_t *params = json_pack("{s:b}", "images", (int)cfg->images);
-	uint64_t size;
-
-	if (!params) {
-		error_nomem(err);
-		return NULL;
-	}
-	if (cfg->cache) {
-		if (option_parse_size(cfg->cache, &size, err) < 0) {
-			error_wrap(err, -EINVAL, "--cache");
-			json_decref(params);
-			return NULL;
-		}
-		(void)json_object_set_new(params, "cache_bytes",
-					  json_integer((json_int_t)size));
-	}
-	return params;
-}
-
-static int run_gc(const void *config, char **args, struct error *err)
+static int check_gc(const void *config, char **args, struct error *err)
 {
 	const struct node_config_cli *cfg = config;
-	char freed[PROGRESS_BYTES_MAX];
-	json_t *reply = NULL, *params;
+	uint64_t size;
 	int rc;
 
 	(void)args;
@@ -200,9 +178,30 @@ static int run_gc(const void *config, char **args, struct error *err)
 		return error_set(err, EINVAL,
 				 "say what to give back: --images, --cache "
 				 "SIZE, or both");
-	params = gc_params(cfg, err);
-	rc = params ? node_ask(&cfg->node, "node.gc", params, &reply, err)
-		    : -EINVAL;
+	rc = cfg->cache ? option_parse_size(cfg->cache, &size, err) : 0;
+	return rc < 0 ? error_wrap(err, rc, "--cache") : 0;
+}
+
+static json_t *gc_params(const struct node_config_cli *cfg)
+{
+	json_t *params = json_pack("{s:b}", "images", (int)cfg->images);
+	uint64_t size;
+
+	if (cfg->cache && option_parse_size(cfg->cache, &size, NULL) == 0)
+		(void)json_object_set_new(params, "cache_bytes",
+					  json_integer((json_int_t)size));
+	return params;
+}
+
+static int run_gc(const void *config, char **args, struct error *err)
+{
+	const struct node_config_cli *cfg = config;
+	char freed[PROGRESS_BYTES_MAX];
+	json_t *reply = NULL;
+	int rc;
+
+	(void)args;
+	rc = node_ask(&cfg->node, "node.gc", gc_params(cfg), &reply, err);
 	if (rc == 0 && cfg->json)
 		reply_print(reply);
 	else if (rc == 0)
@@ -236,5 +235,6 @@ const struct command node_gc_command = {
 		.see_also = "bootseerd(8)",
 	},
 	.config_size = sizeof(struct node_config_cli),
+	.check = check_gc,
 	.run = run_gc,
 };

@@ -50,13 +50,26 @@ static int open_service(const struct trace_where *w, struct trace_store **ret,
 	return trace_service_new(&cfg, ret, err);
 }
 
-static int open_store(struct trace_place *p, const struct trace_where *w,
+int trace_where_check(const struct trace_where *w, const char *ref,
 		      struct error *err)
 {
 	if (w->service && w->local)
 		return error_set(err, EINVAL,
 				 "--service and --local are two places: "
 				 "choose one");
+	if (!ref && !w->local)
+		return error_set(err, EINVAL, "name an image, or say --local");
+	return ref ? image_ref_check(ref, err) : 0;
+}
+
+int trace_check_first(const void *config, char **args, struct error *err)
+{
+	return trace_where_check(config, args[0], err);
+}
+
+static int open_store(struct trace_place *p, const struct trace_where *w,
+		      struct error *err)
+{
 	if (w->service) {
 		p->where = "at the trace service";
 		return open_service(w, &p->store, err);
@@ -104,8 +117,6 @@ int trace_place_new(const struct trace_where *w, const char *ref,
 	p->query.workload = w->workload;
 	if (ref)
 		rc = image_target_new(ref, &w->access, &p->target, err);
-	else if (!w->local)
-		rc = error_set(err, EINVAL, "name an image, or say --local");
 	if (rc == 0 && ref)
 		rc = find_image(p, w, err);
 	if (rc == 0)

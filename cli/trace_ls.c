@@ -117,5 +117,6 @@ const struct command trace_ls_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct config),
+	.check = trace_check_first,
 	.run = run,
 };

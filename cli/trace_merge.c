@@ -50,6 +50,18 @@ static int merge(struct trace **t, size_t n, const struct config *c,
 	return rc < 0 ? rc : trace_write(c->output, merged, err);
 }
 
+static int check(const void *config, char **args, struct error *err)
+{
+	size_t n = 0;
+
+	(void)config;
+	while (args[n])
+		n++;
+	return n > FILES_MAX
+		       ? error_set(err, E2BIG, "more than %d files", FILES_MAX)
+		       : 0;
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
@@ -58,11 +70,6 @@ static int run(const void *config, char **args, struct error *err)
 	int rc = 0;
 
 	for (; rc == 0 && args[n]; n++) {
-		if (n == FILES_MAX) {
-			rc = error_set(err, EINVAL, "more than %d files",
-				       FILES_MAX);
-			break;
-		}
 		rc = trace_read(args[n], &t[n], err);
 		if (rc < 0)
 			break;
@@ -90,5 +97,6 @@ const struct command trace_merge_command = {
 		.max_args = -1,
 	},
 	.config_size = sizeof(struct config),
+	.check = check,
 	.run = run,
 };

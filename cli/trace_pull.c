@@ -61,5 +61,6 @@ const struct command trace_pull_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct config),
+	.check = trace_check_first,
 	.run = run,
 };

@@ -26,9 +26,6 @@ static int load(const struct trace_where *w, struct trace_place *p,
 			rc = trace_rename(*ret, w->workload, err);
 		return rc;
 	}
-	if (w->local)
-		return error_set(err, EINVAL,
-				 "--local pushes to this node: name a FILE");
 	p->query.exact = true;
 	p->where = "on this node";
 	rc = trace_open_local(w, &local, err);
@@ -70,6 +67,16 @@ static int name_repo(const struct trace_place *p, struct trace *t,
 	return 0;
 }
 
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct trace_where *w = config;
+
+	if (w->local && !args[1])
+		return error_set(err, EINVAL,
+				 "--local pushes to this node: name a FILE");
+	return trace_where_check(w, args[0], err);
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct trace_where *w = config;
@@ -108,5 +115,6 @@ const struct command trace_push_command = {
 		.max_args = 2,
 	},
 	.config_size = sizeof(struct trace_where),
+	.check = check,
 	.run = run,
 };

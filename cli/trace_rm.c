@@ -19,15 +19,22 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct config *c = config;
+
+	if (c->all == (c->where.workload != NULL))
+		return error_set(err, EINVAL,
+				 "say which with --workload, or --all");
+	return trace_where_check(&c->where, args[0], err);
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
 	AUTO(trace_place) p = NULL;
 	int rc;
 
-	if (c->all == (c->where.workload != NULL))
-		return error_set(err, EINVAL,
-				 "say which with --workload, or --all");
 	rc = trace_place_new(&c->where, args[0], &p, err);
 	if (rc == 0)
 		rc = trace_store_remove(p->store, &p->query, err);
@@ -53,5 +60,6 @@ const struct command trace_rm_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct config),
+	.check = check,
 	.run = run,
 };

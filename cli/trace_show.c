@@ -92,6 +92,18 @@ static int print_json(struct trace *t, uint64_t limit, struct error *err)
 	return rc;
 }
 
+static bool is_file(const char *what)
+{
+	/* No image's name begins so. */
+	return strcmp(what, "-") == 0 || *what == '/' || *what == '.' ||
+	       access(what, F_OK) == 0;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	return is_file(args[0]) ? 0 : trace_check_first(config, args, err);
+}
+
 /* A file when there is one of that name, else the trace of an image. */
 static int load(const struct trace_where *w, const char *what,
 		struct trace **ret, struct error *err)
@@ -100,9 +112,7 @@ static int load(const struct trace_where *w, const char *what,
 	struct trace_found f;
 	int rc;
 
-	/* No image's name begins so. */
-	if (strcmp(what, "-") == 0 || *what == '/' || *what == '.' ||
-	    access(what, F_OK) == 0)
+	if (is_file(what))
 		return trace_read(what, ret, err);
 	rc = trace_place_new(w, what, &p, err);
 	if (rc == 0)
@@ -144,5 +154,6 @@ const struct command trace_show_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct config),
+	.check = check,
 	.run = run,
 };

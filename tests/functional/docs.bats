@@ -95,6 +95,41 @@ teardown()
 	done
 }
 
+@test "a command line that is wrong by itself is told by status 2" {
+	image=docker://reg.example/app:1
+	while read -r words; do
+		eval "run --separate-stderr bootseer $words"
+		echo "$words: $status: $stderr"
+		[ "$status" -eq 2 ] && [ -z "$output" ] && [ -n "$stderr" ]
+	done <<-EOF
+		image convert --auth-file $W/none $image $image
+		image convert --platform all --form flat $image $image
+		image convert --chunking none $image $image
+		image convert $image docker://reg.example/app@sha256:$(printf '%064d' 1)
+		image convert a b c
+		image convert $image 'docker://no image'
+		image inspect --ca-file $W/none $image
+		image check docker://
+		image mount Reg/App:1 /mnt
+		image prefetch --hot --stop $image
+		image record --ready-line '(' $image
+		image record --ready-file relative $image
+		image record --mount nonsense $image
+		image ready --user me --start 7
+		node gc
+		node gc --cache much
+		trace ls
+		trace ls --local --service http://127.0.0.1:1 $image
+		trace pull --service http://127.0.0.1:1 --token-file $W/none $image
+		trace push --local $image
+		trace rm $image
+		trace merge
+	EOF
+	run --separate-stderr -2 bootseer image convert --auth-file "$W/none" \
+		"$image" "$image"
+	[[ $stderr == *"'--auth-file': '$W/none': No such file"* ]]
+}
+
 @test "a group of commands has help too" {
 	bootseer image --help | grep -q 'bootseer image convert'
 	bootseer -h | grep -q 'bootseer node status'

@@ -128,10 +128,10 @@ left_nothing() {
 @test "a ready file that is there from the start is refused" {
 	run -1 "$bootseer" image record --ready-file /etc/passwd reg/app:1
 	[[ $output == *'is in the image already'* ]]
-	run -1 "$bootseer" image record --ready-file relative reg/app:1
-	run -1 "$bootseer" image record --ready-line '(' reg/app:1
+	run -2 "$bootseer" image record --ready-file relative reg/app:1
+	run -2 "$bootseer" image record --ready-line '(' reg/app:1
 	[[ $output == *--ready-line* ]]
-	run -1 "$bootseer" image record --mount nonsense reg/app:1
+	run -2 "$bootseer" image record --mount nonsense reg/app:1
 	[[ $output == *SOURCE:TARGET* ]]
 	left_nothing
 }
@@ -262,7 +262,7 @@ explain() { "$bootseer" image explain reg/app:1 "$@"; }
 	[ "$output" = 'ready after 1.23 s' ]
 	run -0 "$bootseer" image ready --user me
 	grep -q '^start.ready {"user": "me"}' "$T/node/calls"
-	run -1 "$bootseer" image ready --user me --start 7
+	run -2 "$bootseer" image ready --user me --start 7
 	run -1 "$bootseer" image ready --ready-socket "$T/none"
 	[[ $output == *'mount it into the container'* ]]
 }
