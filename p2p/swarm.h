@@ -22,6 +22,8 @@
 
 #define SWARM_PEERS_MAX 64u /* neighbours in one swarm */
 #define SWARM_PIECES_MAX (1u << 24)
+#define SWARM_LEASE_MAX 64u /* pieces of one call for leases */
+#define SWARM_DEMANDS_MAX 4096u
 #define SWARM_NONE UINT32_MAX
 
 /* How far away somebody is: a cost, never a wall. */
@@ -41,8 +43,11 @@ struct swarm_limits {
 	                          * taken first; 0: 64 or 5 % of the hot set */
 	uint64_t flying_max; /* stored bytes asked for and not here */
 	uint64_t peer_min, peer_max; /* the same from one peer: credit */
-	int64_t credit_ns;      /* of a peer's rate that is its credit: 50 ms */
-	uint64_t origin_max;    /* stored bytes under way from the origin */
+	int64_t credit_ns; /* of a peer's rate that is its credit: 50 ms */
+	/* Stored bytes under way from the origin: so many milliseconds' worth
+	 * of what it brought, but within these. */
+	uint64_t origin_min, origin_max;
+	int64_t origin_ns;
 	int64_t lease_wait_ns;  /* no answer of a tracker: own rules then */
 	int64_t stagger_ns;     /* without tracker: rank times this before the
 	                          * origin is read */
@@ -77,8 +82,9 @@ struct swarm_host {
 	 * SWARM_NONE. */
 	void (*origin)(void *arg, const uint32_t *pieces, size_t n,
 		       enum source_priority priority);
-	/* Ask the tracker which of these the origin may be read for; the
-	 * first is wanted most.  Answered by swarm_leases(). */
+	/* Ask the tracker which of these (at most SWARM_LEASE_MAX) the origin
+	 * may be read for; the first is wanted most.  Answered by
+	 * swarm_leases().  A few calls may be under way. */
 	void (*lease)(void *arg, const uint32_t *pieces, size_t n,
 		      enum source_priority priority);
 	/* The peer lied or stalled: the link is to be closed and not made
@@ -94,7 +100,9 @@ struct swarm_config {
 	uint32_t n_pieces;
 	const uint32_t *sizes; /* stored bytes of each; borrowed */
 	uint64_t seed;
-	uint32_t rank; /* among the members known without a tracker; 0 first */
+	/* This node's place among those known without a tracker, and how many
+	 * they are (itself too): spreads the origin's pieces over them. */
+	uint32_t rank, members;
 	struct swarm_limits limits;
 	const struct swarm_host *host;
 	void *arg;
@@ -108,13 +116,15 @@ DEFINE_AUTO(swarm)
 
 /* ------------------------------------------------------------- what is wanted --- */
 
-/* A reader waits for it, at most until `deadline`.  Also for one that is wanted
- * already. */
+/* A reader waits for it, at most until `deadline`: then it fails with -ETIMEDOUT.
+ * Also for one that is wanted already.  -ENOSPC: SWARM_DEMANDS_MAX of them wait;
+ * -EINVAL: no such piece. */
 int swarm_demand(struct swarm *s, uint32_t piece, int64_t now,
 		 int64_t deadline) MUST_CHECK;
 /*
  * Want these in this order, below demand: replaces what was wanted with the same
  * priority (SOURCE_HOT or SOURCE_COLD).  Pieces that are here are passed over.
+ * -EINVAL: no such piece; -ENOMEM.
  */
 int swarm_want(struct swarm *s, enum source_priority priority,
 	       const uint32_t *pieces, size_t n, int64_t now) MUST_CHECK;
@@ -130,13 +140,14 @@ void swarm_have(struct swarm *s, uint32_t piece, int64_t now);
 /* And is no more. */
 void swarm_drop(struct swarm *s, uint32_t piece);
 
-/* A neighbour takes part; `peer` is 0..SWARM_PEERS_MAX-1 and free. */
+/* A neighbour takes part; `peer` is 0..SWARM_PEERS_MAX-1 and free.  The host
+ * remembers how often that node was in quarantine lately: each doubles the next. */
 void swarm_peer_join(struct swarm *s, unsigned int peer,
-		     enum swarm_distance distance, int64_t now);
+		     enum swarm_distance distance, unsigned int quarantines,
+		     int64_t now);
 void swarm_peer_leave(struct swarm *s, unsigned int peer, int64_t now);
 /* It says that it has these pieces; has lost them; or that they are on their way
- * to it and will be there in `eta_ns` (it holds a lease or asked a peer).  -EINVAL:
- * no such pieces. */
+ * to it from the origin and will be there in `eta_ns`.  -EINVAL: no such pieces. */
 int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 		   int64_t now) MUST_CHECK;
 int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
@@ -158,14 +169,18 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		   enum swarm_refusal why, int64_t retry_ns, int64_t now);
 
 /*
- * The tracker's answer: of those asked for, `granted` may be read from the origin
- * within `ttl_ns`; each of the others is under way to somebody (ask again in
- * `retry_ns` if it was not seen at a neighbour by then).
+ * The tracker's answer to one lease() for the `n_asked` pieces of `asked`: the
+ * `n` of `granted` may be read from the origin within `ttl_ns`; each of the others
+ * is under way to somebody (ask again in `retry_ns` if it was not seen at a
+ * neighbour by then).  A call that failed is answered with n = 0 and a `retry_ns`.
  */
-void swarm_leases(struct swarm *s, const uint32_t *granted, size_t n,
-		  int64_t ttl_ns, int64_t retry_ns, int64_t now);
-/* The tracker answers, or does not: then the stagger rule holds. */
+void swarm_leases(struct swarm *s, const uint32_t *asked, size_t n_asked,
+		  const uint32_t *granted, size_t n, int64_t ttl_ns,
+		  int64_t retry_ns, int64_t now);
+/* The tracker answers, or does not: then the stagger rule holds, by which of the
+ * known members this node is.  A new swarm believes in its tracker. */
 void swarm_tracker(struct swarm *s, bool is_there, int64_t now);
+void swarm_members(struct swarm *s, uint32_t rank, uint32_t members);
 
 /* Do what is due; returns when to call again at the latest (INT64_MAX: only
  * when something happens). */
@@ -174,13 +189,18 @@ int64_t swarm_tick(struct swarm *s, int64_t now) MUST_CHECK;
 /* --------------------------------------------------------------- what is told --- */
 
 /*
- * What neighbours are to be told since the last call with this `peer`: pieces that
- * came, then promises, as ranges; at most `max` of each.  The first call of a peer
- * gives everything.  `*ret_eta_ns` is of the promises.
+ * What a neighbour is to be told since the last call with this `peer`.  The first
+ * call of a peer gives everything.  Returns whether there is more to be told now.
  */
-void swarm_news(struct swarm *s, unsigned int peer, struct swarm_range *have,
-		size_t *n_have, struct swarm_range *promised,
-		size_t *n_promised, size_t max, int64_t *ret_eta_ns);
+#define SWARM_NEWS_MAX 256u /* ranges of a kind in one go */
+struct swarm_news {
+	struct swarm_range have[SWARM_NEWS_MAX], lost[SWARM_NEWS_MAX],
+		promised[SWARM_NEWS_MAX];
+	size_t n_have, n_lost, n_promised;
+	int64_t eta_ns; /* of the promises */
+};
+bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret,
+		int64_t now);
 
 bool swarm_has(const struct swarm *s, uint32_t piece);
 
@@ -209,40 +229,5 @@ struct swarm_peer_stats {
 /* False: nobody is there. */
 bool swarm_get_peer(const struct swarm *s, unsigned int peer,
 		    struct swarm_peer_stats *ret);
-
-/* ------------------------------------------------------------- upload slots --- */
-
-/*
- * Whom this node serves, over all images: so many answers at once, the rest is
- * told to come again, so that no queue hides behind a connection.  Demand has
- * slots of its own; requesters take turns.
- */
-struct slots_config {
-	unsigned int bulk, demand; /* answers at once: 8 and 4 */
-	unsigned int queued;       /* requests that may wait, of one peer */
-	int64_t retry_ns;          /* what the others are told, at least */
-};
-struct slots;
-int slots_new(const struct slots_config *cfg, struct slots **ret,
-	      struct error *err) MUST_CHECK;
-void slots_free(struct slots *s);
-DEFINE_AUTO(slots)
-
-struct slot_request {
-	unsigned int peer; /* any number of the host's */
-	uint64_t tag;      /* the host's */
-	uint32_t bytes;
-	enum source_priority priority;
-};
-/* 0: it waits, slots_next() will give it; -EBUSY: refuse it with `*ret_retry_ns`. */
-int slots_add(struct slots *s, const struct slot_request *r,
-	      int64_t *ret_retry_ns) MUST_CHECK;
-/* The next to be served now; false: none, or no slot is free.  Each is ended by
- * slots_done(). */
-bool slots_next(struct slots *s, struct slot_request *ret);
-void slots_done(struct slots *s, const struct slot_request *r);
-/* Forget what waits of a peer, or one request of it. */
-void slots_drop_peer(struct slots *s, unsigned int peer);
-void slots_drop(struct slots *s, unsigned int peer, uint64_t tag);
 
 #endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Upload slots: whom this node serves, over all images.  Pure, as swarm.h is.
+ */
+#ifndef BOOTSEER_P2P_SLOTS_H
+#define BOOTSEER_P2P_SLOTS_H
+
+#include "blockstore/blockstore.h"
+
+/*
+ * Whom this node serves, over all images: so many answers at once, the rest is
+ * told to come again, so that no queue hides behind a connection.  Demand has
+ * slots of its own; requesters take turns.
+ */
+struct slots_config {
+	unsigned int bulk, demand; /* answers at once: 8 and 4 */
+	unsigned int queued;       /* requests that may wait, of one peer */
+	unsigned int waiting;      /* ... of all peers, for each kind of slot */
+	int64_t retry_ns;          /* what the others are told, at least */
+};
+#define SLOTS_MAX 64u /* of one kind */
+#define SLOTS_WAITING_MAX 4096u
+struct slots;
+int slots_new(const struct slots_config *cfg, struct slots **ret,
+	      struct error *err) MUST_CHECK;
+void slots_free(struct slots *s);
+DEFINE_AUTO(slots)
+
+struct slot_request {
+	unsigned int peer; /* any number of the host's */
+	uint64_t tag;      /* the host's */
+	uint32_t bytes;
+	enum source_priority priority;
+};
+/* 0: it waits, slots_next() will give it; -EBUSY: refuse it with `*ret_retry_ns`. */
+int slots_add(struct slots *s, const struct slot_request *r,
+	      int64_t *ret_retry_ns) MUST_CHECK;
+/* The next to be served now; false: none, or no slot is free.  Each is ended by
+ * slots_done(). */
+bool slots_next(struct slots *s, struct slot_request *ret);
+void slots_done(struct slots *s, const struct slot_request *r);
+/* Forget what waits of a peer, or one request of it. */
+void slots_drop_peer(struct slots *s, unsigned int peer);
+void slots_drop(struct slots *s, unsigned int peer, uint64_t tag);
+
+#endif
