@@ -16,6 +16,7 @@
 
 #define NET_IMAGES_MAX 256u /* open on one link */
 #define NET_LINKS_MAX 1024u
+#define NET_WANTS_MAX 1024u /* pieces asked for and not answered, on one link */
 
 struct net;
 struct net_link;
@@ -40,15 +41,28 @@ struct net_piece {
 	uint32_t len;
 };
 
-/* Events, on the loop.  A link may be closed from within any of them. */
+/*
+ * Events, on the loop, never from within a function below but net_free().  Any
+ * function but net_free() may be called from within any of them; a link may be
+ * closed there.  All must be set, unless they say otherwise.
+ */
 struct net_events {
 	/* The handshake is done. */
 	void (*up)(void *arg, struct net_link *l);
 	/* The link is gone after this returns; `why` is NULL when we closed
-	 * it. */
+	 * it.  For each link that net_connect() gave or up() told of, once;
+	 * rooms and tags are given back before.  Codes: EALREADY: another link
+	 * to the same node is kept (see net_connect()); ESHUTDOWN: the other
+	 * side closed it, the text is its; EACCES: its certificate;
+	 * EPROTO, EBADMSG, ENOBUFS: it broke the protocol or a limit;
+	 * ETIMEDOUT: it was silent; else from the socket.  */
 	void (*down)(void *arg, struct net_link *l, const struct error *why);
+	/* May be NULL: the other side serves nothing new from now on. */
+	void (*leaving)(void *arg, struct net_link *l);
 	/* May this node have the image?  With what it brought to prove it. 0,
-	 * or -EACCES; -ENOENT: the image is not here.  */
+	 * or -EACCES; -ENOENT: the image is not here.  The image is open when
+	 * both sides have taken part and said yes, so who says yes calls
+	 * net_open_image() too, if he did not. */
 	int (*may_open)(void *arg, struct net_link *l,
 			const struct digest *image, const void *capability,
 			size_t len, struct error *err);
@@ -56,7 +70,8 @@ struct net_events {
 	 * now. */
 	void (*opened)(void *arg, struct net_link *l,
 		       const struct digest *image);
-	/* ... it refused, or does not take part any more. */
+	/* ... it refused, or does not take part any more.  What was asked and
+	 * wanted of the image is over; to take part again, open it again. */
 	void (*closed)(void *arg, struct net_link *l,
 		       const struct digest *image, enum swarm_refusal why);
 	/* News of the other side; ranges are within the image's n_pieces. */
@@ -65,15 +80,17 @@ struct net_events {
 		     const struct swarm_range *lost, size_t n_lost,
 		     const struct swarm_range *promised, size_t n_promised,
 		     int64_t eta_ns);
-	/* It asks for a piece, or not any more. */
+	/* It asks for a piece, to be answered by net_send() or net_refuse(); or
+	 * not any more, when it was not answered yet. */
 	void (*wanted)(void *arg, struct net_link *l,
 		       const struct digest *image, uint32_t piece,
 		       enum source_priority priority);
 	void (*unwanted)(void *arg, struct net_link *l,
 			 const struct digest *image, uint32_t piece);
 	/* Memory for a piece that was asked for with net_ask(), p->len bytes;
-	 * NULL: there is none now, and what comes is dropped.  It is the
-	 * receiver's; got() or lost() tells that nothing more is written. */
+	 * NULL: there is none now, and what comes is dropped (no event
+	 * follows).  It is the receiver's; got() or lost() tells that nothing
+	 * more is written.  lost(): the image or the link is closed. */
 	void *(*room)(void *arg, struct net_link *l, const struct net_piece *p);
 	/* `n` more bytes of it came. */
 	void (*moves)(void *arg, struct net_link *l, const struct net_piece *p,
@@ -82,6 +99,8 @@ struct net_events {
 		    void *room);
 	void (*lost)(void *arg, struct net_link *l, const struct net_piece *p,
 		     void *room);
+	/* The answer to net_ask(): no.  After SWARM_BUSY in `retry_ns`
+	 * again. */
 	void (*refused)(void *arg, struct net_link *l,
 			const struct digest *image, uint32_t piece,
 			enum swarm_refusal why, int64_t retry_ns);
@@ -105,10 +124,15 @@ struct net_config {
 	const char *listen;   /* "ADDR:PORT", port 0: a free one */
 	struct net_node self; /* addr "": what is listened on */
 	enum net_security security;
-	const char *ca_file, *cert_file, *key_file; /* PEM */
-	unsigned int links_max;
-	int64_t connect_ns, handshake_ns, idle_ns; /* 1 s, 5 s, 60 s */
-	uint64_t upload_rate, download_rate;       /* bytes a second; 0 none */
+	/* PEM: all that a CA signed are nodes; the certificate has one SAN URI,
+	 * bootseer://node/NAME, and, where it names uses of the key, both that
+	 * of a server and of a client. */
+	const char *ca_file, *cert_file, *key_file;
+	unsigned int links_max; /* 0: NET_LINKS_MAX */
+	/* To connect, until up(), of silence; 0: 1 s, 5 s, 60 s. */
+	int64_t connect_ns, handshake_ns, idle_ns;
+	/* Bytes of pieces a second; 0 none.  Demand goes first. */
+	uint64_t upload_rate, download_rate;
 	bool rdma; /* beside TCP where both ends have it */
 	const struct net_events *events;
 	void *arg;
@@ -121,40 +145,65 @@ void net_free(struct net *n);
 unsigned int net_port(const struct net *n);
 /* Certificates as they are on disk now, for handshakes from now on. */
 int net_reload(struct net *n, struct error *err) MUST_CHECK;
-/* Tell everybody that this node leaves; accept nobody more. */
+/* Tell everybody that this node leaves; accept nobody more, refuse what is wanted
+ * from now on.  What was wanted before may still be answered. */
 void net_drain(struct net *n);
 
-/* Begin a link to "ADDR:PORT"; up() or down() follows.  The one who should have
- * the certificate of `name` (NULL: anybody of the CA). */
+/*
+ * Begin a link to "ADDR:PORT" (a number, not a name); up() or down() follows.  The
+ * one there must have the certificate of `name` (NULL: anybody of the CA).
+ *
+ * Between two nodes there is one link.  When both connect at the same time, that
+ * of the lower name is kept, and the other goes down with EALREADY, also when it
+ * was up already.  A node that was started anew takes the place of its old link.
+ */
 int net_connect(struct net *n, const char *addr, const char *name,
 		struct net_link **ret, struct error *err) MUST_CHECK;
+/* `why` is told to the other side.  down() follows, and no other event but lost()
+ * and sent(). */
 void net_close(struct net_link *l, const char *why);
+/* Who is there; before up() only what net_connect() was told. */
 const struct net_node *net_peer(const struct net_link *l);
 /* For the user's own. */
 void net_set_user(struct net_link *l, void *user);
 void *net_user(const struct net_link *l);
 
-/* Take part in an image over this link, with the right to it. */
+/* Take part in an image over this link, with the right to it.  opened() or
+ * closed() follows.  -EALREADY: it is done already; -EINVAL: the other side said
+ * that the image has another number of pieces; -ENOSPC: NET_IMAGES_MAX. */
 int net_open_image(struct net_link *l, const struct digest *image,
 		   uint32_t n_pieces, const void *capability, size_t len,
 		   struct error *err) MUST_CHECK;
 void net_close_image(struct net_link *l, const struct digest *image);
 
-/* The rest is queued and never fails: a link that cannot keep up goes down. */
+/* The rest is queued and never fails: a link that cannot keep up goes down, and
+ * what is about an image that is not open is dropped. */
 void net_news(struct net_link *l, const struct digest *image,
 	      const struct swarm_range *have, size_t n_have,
 	      const struct swarm_range *lost, size_t n_lost,
 	      const struct swarm_range *promised, size_t n_promised,
 	      int64_t eta_ns);
+/* For a piece that is asked for already: nothing.  Answered by got(), lost(),
+ * refused(), closed() or down(). */
 void net_ask(struct net_link *l, const struct digest *image, uint32_t piece,
 	     uint32_t len_max, enum source_priority priority);
-void net_cancel(struct net_link *l, const struct digest *image, uint32_t piece);
+/* No event of it follows.  Returns the memory that room() gave, to which nothing
+ * more is written; NULL: none was. */
+void *net_cancel(struct net_link *l, const struct digest *image,
+		 uint32_t piece);
 void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
 		enum swarm_refusal why, int64_t retry_ns);
-/* Send bytes [off, off + p->len) of `fd` (sendfile where nothing is encrypted);
- * `fd` stays open until sent(tag). */
+/* Where the bytes of a piece are: in a file, sent by sendfile where nothing is
+ * encrypted, or in memory. */
+struct net_body {
+	int fd;           /* -1: in memory */
+	uint64_t off;     /* in the file */
+	const void *data; /* the memory */
+};
+/* Answer wanted() with the p->len bytes of `body`, which stay until sent(tag), also
+ * when the piece is not wanted any more. */
 void net_send(struct net_link *l, const struct net_piece *p,
-	      enum source_priority priority, int fd, uint64_t off,
+	      enum source_priority priority, const struct net_body *body,
 	      uint64_t tag);
 void net_members(struct net_link *l, const struct net_node *nodes, size_t n);
 
