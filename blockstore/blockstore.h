@@ -152,6 +152,9 @@ struct source_ops {
 
 	/* Release what `s` owns, and `s`.  Never called with reads under way. */
 	void (*free)(struct source *s);
+
+	/* Passes on unpacked and checked blocks, as the verify filter does. */
+	bool is_verified;
 };
 
 /* First member of every source.  A filter owns the one it wraps in `next`. */

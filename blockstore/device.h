@@ -10,6 +10,18 @@
 
 #include "blockstore/blockstore.h"
 
+/* The distinct stored places of a map, in the order of packs and offsets: who
+ * has the same map has the same places. */
+struct places {
+	size_t n;
+	uint32_t *entry; /* by place: the first entry of the map stored there */
+	uint32_t *of;    /* by entry of the map: its place */
+};
+
+int places_make(const struct blockmap *map, struct places *ret,
+		struct error *err) MUST_CHECK;
+void places_fini(struct places *p);
+
 /* Fetch threads and windows, shared by all devices of a process. */
 struct fetcher;
 
@@ -31,9 +43,9 @@ int64_t fetcher_demand_idle_ns(struct fetcher *f);
 struct device;
 
 /*
- * The virtual data device of one image.  `packs` are n_packs sources of stored
- * bytes, in the map's order; the device takes them, wraps
- * each in verify, and owns them from here, also when this fails.  `map` is
+ * The virtual data device of one image.  `packs` are n_packs sources in the map's
+ * order, of stored bytes (which the device verifies) or of verified blocks; the
+ * device takes them and owns them from here, also when this fails.  `map` is
  * borrowed until device_free().
  */
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,

@@ -31,7 +31,7 @@ static bool is_same(const struct stored *x, const struct stored *y)
 }
 
 /* Fill `p`, whose arrays have room for all entries. */
-static void make(struct places *p, struct stored *all, size_t n)
+static void fill(struct places *p, struct stored *all, size_t n)
 {
 	qsort(all, n, sizeof(*all), compare);
 	for (size_t i = 0; i < n; i++) {
@@ -41,36 +41,42 @@ static void make(struct places *p, struct stored *all, size_t n)
 	}
 }
 
+int places_make(const struct blockmap *map, struct places *ret,
+		struct error *err)
+{
+	size_t n = map->n_blocks;
+	AUTO_FREE struct stored *all = malloc((n + 1) * sizeof(*all));
+	struct places p = {
+		.entry = calloc(n + 1, sizeof(*p.entry)),
+		.of = calloc(n + 1, sizeof(*p.of)),
+	};
+
+	if (!all || !p.entry || !p.of) {
+		places_fini(&p);
+		return error_nomem(err);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct block b;
+
+		blockmap_block(map, i, &b);
+		all[i] = (struct stored){ .poff = b.poff,
+					  .pack = b.pack,
+					  .entry = (uint32_t)i };
+	}
+	fill(&p, all, n);
+	*ret = p;
+	return 0;
+}
+
 int places_get(struct device *dev, const struct places **ret, struct error *err)
 {
-	size_t n = dev->map->n_blocks;
-	AUTO_FREE struct stored *all = NULL;
-	struct places *p = &dev->places;
 	int rc = 0;
 
 	(void)pthread_mutex_lock(&dev->places_lock);
-	if (p->n == 0 && n > 0) {
-		all = malloc(n * sizeof(*all));
-		p->entry = calloc(n, sizeof(*p->entry));
-		p->of = calloc(n, sizeof(*p->of));
-		if (!all || !p->entry || !p->of) {
-			places_fini(p);
-			rc = error_nomem(err);
-		}
-	}
-	if (all && rc == 0) {
-		for (size_t i = 0; i < n; i++) {
-			struct block b;
-
-			blockmap_block(dev->map, i, &b);
-			all[i] = (struct stored){ .poff = b.poff,
-						  .pack = b.pack,
-						  .entry = (uint32_t)i };
-		}
-		make(p, all, n);
-	}
+	if (!dev->places.entry)
+		rc = places_make(dev->map, &dev->places, err);
 	(void)pthread_mutex_unlock(&dev->places_lock);
-	*ret = p;
+	*ret = &dev->places;
 	return rc;
 }
 

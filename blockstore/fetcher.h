@@ -143,13 +143,6 @@ struct stream {
 	uint64_t stamp; /* of its last use */
 };
 
-/* The distinct stored places of a map, in the order of packs and offsets. */
-struct places {
-	size_t n;
-	uint32_t *entry; /* by place: an entry of the map stored there */
-	uint32_t *of;    /* by entry of the map: its place */
-};
-
 struct device {
 	struct fetcher *f;
 	const struct blockmap *map;
@@ -173,7 +166,7 @@ struct device {
 	struct device_observer *observers;
 	atomic_bool is_watched;      /* looked at without the lock */
 	pthread_mutex_t places_lock; /* of making them */
-	struct places places;        /* made when first wanted: n > 0 */
+	struct places places;        /* made when first wanted */
 };
 
 int64_t fetcher_now_ns(void);
@@ -245,7 +238,6 @@ void pace_await(struct transfer *t, bool is_awaited);
  * the first call. */
 int places_get(struct device *dev, const struct places **ret,
 	       struct error *err) MUST_CHECK;
-void places_fini(struct places *p);
 
 /* device_stream.c */
 /* Bytes to fetch for a reader who misses entry `index`.  `ret_sequential`: it reads

@@ -131,6 +131,7 @@ static const struct source_ops verify_ops = {
 	.name = "verify",
 	.read = verify_read,
 	.free = verify_free,
+	.is_verified = true,
 };
 
 int verify_source_new(struct source *next, struct source **ret,

@@ -4,12 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-struct place {
-	uint64_t poff;
-	uint32_t pack;
-	uint32_t index;
-};
-
 static struct order *order_new(size_t n)
 {
 	struct order *o = calloc(1, sizeof(*o) + n * sizeof(o->blocks[0]));
@@ -32,17 +26,6 @@ void order_unref(struct order *o)
 		free(o);
 }
 
-static int compare(const void *pa, const void *pb)
-{
-	const struct place *a = pa, *b = pb;
-
-	if (a->pack != b->pack)
-		return a->pack < b->pack ? -1 : 1;
-	if (a->poff != b->poff)
-		return a->poff < b->poff ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
-}
-
 static void add(struct order *o, uint32_t index, const struct block *b)
 {
 	o->blocks[o->n++] = index;
@@ -52,30 +35,21 @@ static void add(struct order *o, uint32_t index, const struct block *b)
 int order_by_pack(const struct blockmap *map, struct order **ret,
 		  struct error *err)
 {
-	AUTO_FREE struct place *places =
-		calloc(map->n_blocks + 1, sizeof(*places));
 	struct order *o = order_new(map->n_blocks);
+	struct places places;
 	struct block b;
+	int rc;
 
-	if (!places || !o) {
+	rc = o ? places_make(map, &places, err) : error_nomem(err);
+	if (rc < 0) {
 		order_unref(o);
-		return error_nomem(err);
+		return rc;
 	}
-	for (size_t i = 0; i < map->n_blocks; i++) {
-		blockmap_block(map, i, &b);
-		places[i] = (struct place){ .poff = b.poff,
-					    .pack = b.pack,
-					    .index = (uint32_t)i };
+	for (size_t i = 0; i < places.n; i++) {
+		blockmap_block(map, places.entry[i], &b);
+		add(o, places.entry[i], &b);
 	}
-	qsort(places, map->n_blocks, sizeof(*places), compare);
-	for (size_t i = 0; i < map->n_blocks; i++) {
-		const struct place *p = &places[i];
-
-		if (i > 0 && p->pack == p[-1].pack && p->poff == p[-1].poff)
-			continue;
-		blockmap_block(map, p->index, &b);
-		add(o, p->index, &b);
-	}
+	places_fini(&places);
 	*ret = o;
 	return 0;
 }

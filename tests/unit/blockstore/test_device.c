@@ -114,6 +114,32 @@ Test(device, bytes_that_no_block_covers_are_an_error)
 	node_remove(&n);
 }
 
+Test(device, a_source_that_verifies_is_taken_as_it_is)
+{
+	struct error err = ERROR_INIT;
+	struct source *packs[NODE_PACKS_MAX];
+	struct device *dev;
+	uint8_t got[65536];
+	struct node n;
+
+	node_make(&n, &plain);
+	for (size_t i = 0; i < n.img.n_packs; i++)
+		cr_assert_eq(verify_source_new(memory_source_new(n.img.packs[i],
+								 n.img.pack_size
+									 [i],
+								 1000),
+					       &packs[i], &err),
+			     0);
+	cr_assert_eq(device_new(n.fetcher, &n.img.map, "verified", packs, &dev,
+				&err),
+		     0);
+	cr_expect_eq(device_read_sync(dev, 0, got, sizeof(got), &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(memcmp(got, n.img.device, sizeof(got)), 0);
+	device_free(dev);
+	node_remove(&n);
+}
+
 Test(device, a_block_is_fetched_once_however_many_wait)
 {
 	struct later l[20];
