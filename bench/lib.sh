@@ -7,12 +7,14 @@
 #	bench_begin NAME "$@"		options, scratch directory, clean-up
 #	sample SERIES VARIANT VALUE UNIT	note one measurement
 #	attempt WHAT COMMAND...		what may fail without ending the benchmark
-#	goal NAME VALUE UNIT OP LIMIT	note what was to be reached
+#	goal NAME VALUE UNIT OP LIMIT	note what was to be reached; all of them, also
+#					those without a value: not measured
 #	bench_end			print tables and goals, write --json
 #
 # Options of every benchmark: --json FILE, --quick (small image, few rounds),
-# --rounds N, --image NAME.  The exit status tells whether it could measure, not
-# whether it met its goals: those are for the reader and for the JSON.
+# --rounds N, --image NAME, --goals (measure nothing: which goals are there?; what
+# measures stands in `if measuring`).  The exit status tells whether it could
+# measure, not whether it met its goals: those are for the reader and for the JSON.
 #
 # The programs under test come from $BOOTSEER_BUILD, else from ./build.
 
@@ -22,7 +24,7 @@ shopt -s inherit_errexit
 bench_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bench_cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer}
 bench_build=$(realpath -m "${BOOTSEER_BUILD:-$bench_dir/../build}")
-bench_name= bench_json= bench_quick= bench_rounds= bench_image=
+bench_name= bench_json= bench_quick= bench_rounds= bench_image= bench_goals_only=
 bench_args=() # what is left of the command line
 bench_pid=$BASHPID # shell whose end runs what was deferred
 bench_round=       # number of the round, where rounds may fail
@@ -117,6 +119,7 @@ bench_begin() { # NAME ARG...
 		--rounds) bench_rounds=${2:?--rounds N}; shift ;;
 		--image) bench_image=${2:?--image NAME}; shift ;;
 		--quick) bench_quick=1 ;;
+		--goals) bench_goals_only=1 ;;
 		-h | --help)
 			sed -n '/^# SPDX/,/^[^#]/{/SPDX/d;s/^# \{0,1\}//p}' "$0"
 			exit 0
@@ -136,6 +139,8 @@ bench_begin() { # NAME ARG...
 	touch "$W/samples" "$W/goals" "$W/failures"
 }
 
+measuring() { [[ ! $bench_goals_only ]]; }
+
 machine_json() {
 	jq -n --arg cpu "$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)" \
 		--arg kernel "$(uname -r)" --arg fs "$(stat -f -c %T "$W")" \
@@ -143,8 +148,10 @@ machine_json() {
 		--argjson memory "$(awk '/MemTotal/ {printf "%.0f", $2 * 1024}' /proc/meminfo)" \
 		--arg load "$(cut -d' ' -f1-3 /proc/loadavg)" \
 		--arg when "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
+		--argjson took "$SECONDS" \
 		'{cpu: $cpu, cores: $cores, memory: $memory, kernel: $kernel,
-		  scratch_fs: $fs, load_average_at_end: $load, when: $when}'
+		  scratch_fs: $fs, load_average_at_end: $load, when: $when,
+		  seconds: $took}'
 }
 
 bench_end() {
@@ -154,17 +161,15 @@ bench_end() {
 	log "took $((SECONDS / 60)) min $((SECONDS % 60)) s"
 	[[ $bench_json ]] || return 0
 	jq -n --arg name "$bench_name" --argjson machine "$(machine_json)" \
-		--rawfile samples "$W/samples" --rawfile goals "$W/goals" \
-		--rawfile failures "$W/failures" --argjson seconds "$SECONDS" '
+		--rawfile samples "$W/samples" --rawfile goals "$W/goals" '
 		def rows: split("\n") | map(select(. != "") | split("\t"));
 		{name: $name, machine: $machine,
 		 samples: ($samples | rows | map({series: .[0], variant: .[1],
 			value: (.[2] | tonumber), unit: .[3]})),
 		 goals: ($goals | rows | map({name: .[0],
-			value: (.[1] | tonumber), unit: .[2],
-			goal: "\(.[3]) \(.[4])", met: (.[5] == "true")})),
-		 failures: ($failures | rows | map({what: .[0], why: .[1]})),
-		 seconds: $seconds}' \
+			value: (if .[1] == "" then null else .[1] | tonumber end),
+			unit: .[2], goal: "\(.[3]) \(.[4])",
+			met: (.[5] == "true")}))}' \
 		>"$bench_json.tmp"
 	mv "$bench_json.tmp" "$bench_json"
 }
@@ -179,9 +184,10 @@ sample() { # SERIES VARIANT VALUE UNIT
 	log "$1: $2: $3 $4"
 }
 
+# Nothing, of nothing.
 median_of() { # numbers on stdin
 	sort -g | awk '{v[NR] = $1} END {
-		if (!NR) exit 1
+		if (!NR) exit
 		m = NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2
 		printf "%.6g\n", m }'
 }
@@ -214,9 +220,9 @@ median_ratio() { ratios "$@" | median_of; } # SERIES A B
 calc() { awk "BEGIN {printf \"%.6g\", ($*)}"; }
 
 goal() { # NAME VALUE UNIT OP LIMIT
-	local met
+	local met=false
 
-	met=$(awk -v a="$2" -v b="$5" -v op="$4" 'BEGIN {
+	[[ ! $2 ]] || met=$(awk -v a="$2" -v b="$5" -v op="$4" 'BEGIN {
 		r = op == "<=" ? a <= b : op == "<" ? a < b : \
 			op == ">=" ? a >= b : a > b
 		print r ? "true" : "false" }')
@@ -245,8 +251,11 @@ print_goals() {
 	echo
 	awk -F'\t' 'BEGIN { printf "%-58s %10s %-6s %-12s %s\n", "goal",
 		"value", "unit", "wanted", "" }
+	$2 == "" { missing++; next }
 	{ printf "%-58s %10.4g %-6s %-12s %s\n", $1, $2, $3, $4 " " $5,
-		$6 == "true" ? "met" : "NOT MET" }' "$W/goals"
+		$6 == "true" ? "met" : "NOT MET" }
+	END { if (missing) printf "not measured: %d goals\n", missing }' \
+		"$W/goals"
 }
 
 print_failures() {

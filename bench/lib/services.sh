@@ -12,7 +12,7 @@ start_daemon() { # LOG COMMAND...
 
 	shift
 	: >"$out" # now: another daemon's lines are not to be taken for its
-	setsid ${RUN_IN[@]+"${RUN_IN[@]}"} "$@" >"$out" 2>&1 7>&- 8<&- &
+	setsid ${RUN_IN[@]+"${RUN_IN[@]}"} "$@" >"$out" 2>&1 6>&- 7>&- 8<&- &
 	daemon_pid=$!
 	defer stop_daemon "$daemon_pid"
 }

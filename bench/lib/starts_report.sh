@@ -8,8 +8,8 @@
 t_star() {
 	local hot rate
 
-	hot=$(median "$image: hot set" bootseer-trace 2>/dev/null) || return 0
-	has_sample "$image $link: ready" native || return 0
+	hot=$(median "$image: hot set" bootseer-trace)
+	[[ $hot ]] && has_sample "$image $link: ready" native || return 0
 	rate=$(rate_bytes)
 	((rate == 0)) || calc "$hot * 1e6 / $rate + \
 		$(median "$image $link: ready" native)"
@@ -22,13 +22,15 @@ row() { # COLUMN...
 round_to() { printf "%.$1f" "$2"; }
 
 print_link() {
-	local variant best star=$1 s="$image $link" m
+	local variant best star=$1 s="$image $link" m variants
 
+	variants=$(awk -F'\t' -v s="$s: ready" '$1 == s && !seen[$2]++ {
+		print $2 }' "$W/samples" | sort)
+	[[ $variants ]] || return 0
 	echo
 	echo "$image over $link${star:+, T* = $(round_to 2 "$star") s}"
 	row variant n "ready, s" min max "/ T*" MB requests "pull, s" "far CPU"
-	for variant in $only; do
-		has_sample "$s: ready" "$variant" || continue
+	for variant in $variants; do
 		m=$(median "$s: ready" "$variant")
 		best=($(values "$s: ready" "$variant" | sort -g | sed -n '1p;$p'))
 		row "$variant" "$(values "$s: ready" "$variant" | wc -l)" \
@@ -42,51 +44,47 @@ print_link() {
 	done
 }
 
-# A goal on the ratio of two variants' times, where both were measured.
+# A goal on the ratio of two variants' times.
 ratio_goal() { # TEXT A B OP LIMIT
-	local ratio
+	goal "$image $link: $1" \
+		"$(median_ratio "$image $link: ready" "$2" "$3")" x "$4" "$5"
+}
 
-	ratio=$(median_ratio "$image $link: ready" "$2" "$3" 2>/dev/null) || return 0
-	goal "$image $link: $1" "$ratio" x "$4" "$5"
+# By what T* is exceeded.
+by_t_star() { # T*
+	local ready
+
+	ready=$(median "$image $link: ready" bootseer-trace)
+	[[ ! $1 || ! $ready ]] || calc "$ready / $1"
 }
 
 best_peer() {
 	local variant
 
-	for variant in estargz estargz-opt; do
+	for variant in estargz estargz-opt nydus nydus-prefetch; do
 		! has_sample "$image $link: ready" "$variant" ||
 			echo "$(median "$image $link: ready" "$variant") $variant"
 	done | sort -g | sed -n '1s/.* //p'
 }
 
 goals_of_link() { # T*
-	local peer s="$image $link: ready"
-
-	peer=$(best_peer)
 	if [[ $image == ml-* ]]; then
 		ratio_goal "full pull by no trace" overlayfs bootseer '>=' 10
+		ratio_goal "eStargz by no trace" estargz bootseer '>' 1
 		ratio_goal "no trace by trace" bootseer bootseer-trace '>=' 4
 	fi
-	[[ ! $1 ]] || ! has_sample "$s" bootseer-trace ||
-		goal "$image $link: trace by T*" \
-			"$(calc "$(median "$s" bootseer-trace) / $1")" x '<=' 1.15
-	if [[ $peer ]]; then
-		ratio_goal "$peer by no trace" "$peer" bootseer '>' 1
-		ratio_goal "$peer, the best peer, by trace" "$peer" \
-			bootseer-trace '>=' 2
-	fi
+	goal "$image $link: trace by T*" "$(by_t_star "$1")" x '<=' 1.15
+	ratio_goal "best peer by trace" "$(best_peer)" bootseer-trace '>=' 2
 	ratio_goal "trace by no trace" bootseer-trace bootseer '<=' 1
 	ratio_goal "first start by no prefetch" bootseer-first bootseer '<=' 1
 	ratio_goal "inherited by own trace" bootseer-inherited bootseer-trace \
 		'<=' 1.3
-	! has_sample "$image $link: missed" bootseer-trace ||
-		goal "$image $link: misses of blocks read, with a trace" \
-			"$(median "$image $link: missed" bootseer-trace)" % '<=' 2
+	goal "$image $link: misses of blocks read, with a trace" \
+		"$(median "$image $link: missed" bootseer-trace)" % '<=' 2
 }
 
 # Before the links of $image: what does not depend on them.
 goals_of_image() {
-	! has_sample "$image: unused" bootseer-trace ||
-		goal "$image: unused of the hot set, by bytes" \
-			"$(median "$image: unused" bootseer-trace)" % '<=' 10
+	goal "$image: unused of the hot set, by bytes" \
+		"$(median "$image: unused" bootseer-trace)" % '<=' 10
 }

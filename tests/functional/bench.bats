@@ -19,6 +19,7 @@ bench()
 	. "$top/bench/lib.sh"
 	. "\$bench_dir/lib/services.sh"
 	. "\$bench_dir/lib/net.sh"
+	. "\$bench_dir/lib/rounds.sh"
 	bench_begin test "\$@"
 	$body
 	bench_end
@@ -54,6 +55,68 @@ bench()
 		grep -F '| time | a | 3 | 3 | 1 | 20 | s |'
 }
 
+# The number of goals of a benchmark whose names match.
+goals_of()
+{
+	jq --arg what "$2" '.goals | map(select(.name | test($what))) | length' \
+		"$BATS_TEST_TMPDIR/$1"
+}
+
+@test "every benchmark lists all of its goals, also what was not measured" {
+	for bench in $(find "$top/bench" -maxdepth 1 -type f -perm -u+x -printf '%f '); do
+		"$top/bench/$bench" --goals --json "$BATS_TEST_TMPDIR/$bench"
+		jq -e --arg name "$bench" '
+			keys == ["goals", "machine", "name", "samples"] and
+			.name == $name and .samples == [] and
+			(.goals | map((keys == ["goal", "met", "name", "unit",
+				"value"]) and .value == null and (.met | not) and
+				(.goal | test("^[<>]=? [0-9.]+$"))) | all) and
+			(.goals | map(.name) | unique | length) ==
+				(.goals | length)' "$BATS_TEST_TMPDIR/$bench"
+	done
+	[ "$(goals_of convert 'speed against')" = 4 ]
+	[ "$(goals_of convert 'peak memory')" = 2 ]
+	[ "$(goals_of dedup 'ours by')" = 16 ]
+	[ "$(goals_of datapath 'by native')" = 24 ]
+	[ "$(goals_of memory 'resident memory with 100 images')" = 1 ]
+	[ "$(goals_of priority '99 % beside bulk')" = 2 ]
+	# Seven images, or the one of machine learning, over two rates and delays.
+	for goal in 'trace by T\*' 'best peer by trace' '(?<!no )trace by no trace' \
+		'first start by no prefetch' 'inherited by own trace' \
+		'misses of blocks read'; do
+		[ "$(goals_of lazy-start "$goal")" = 28 ]
+	done
+	for goal in 'full pull by no trace' 'eStargz by no trace' \
+		'no trace by trace'; do
+		[ "$(goals_of lazy-start "$goal")" = 4 ]
+	done
+	[ "$(goals_of lazy-start 'unused of the hot set')" = 7 ]
+}
+
+@test "rounds that were over are kept, one that was interrupted is not" {
+	kept=$BATS_TEST_TMPDIR/kept
+	bench 'rounds_open "$BOOTSEER_BENCH_TMP/kept"
+		bench_round=$(rounds_next x)
+		sample "x: time" a 1 s
+		attempt "b" die "no b"
+		rounds_end x a b
+		bench_round=$(rounds_next x)
+		sample "x: time" a 100 s'
+	printf 'x: time\ta' >>"$kept/samples"
+	bench 'rounds_open "$BOOTSEER_BENCH_TMP/kept"
+		goal "rounds of a" "$(rounds_done x a)" "" "<=" 1
+		goal "rounds of b and a" "$(rounds_done x b a)" "" ">=" 1
+		goal "rounds of c" "$(rounds_done x a c)" "" "<=" 0
+		bench_round=$(rounds_next x)
+		goal "the next" "$bench_round" "" "<=" 2
+		sample "x: time" a 3 s
+		rounds_end x a' --json "$BATS_TEST_TMPDIR/r" >"$BATS_TEST_TMPDIR/out"
+	jq -e '(.samples | map(.value)) == [1, 3] and
+		(.goals | map(.value)) == [1, 1, 0, 2]' "$BATS_TEST_TMPDIR/r"
+	grep -x "FAILED: b: no b" "$BATS_TEST_TMPDIR/out"
+	[ "$(cut -f3,5 "$kept/samples" | tr '\t\n' '::')" = 1:1:3:2: ]
+}
+
 @test "what is attempted may fail, and says why" {
 	bench 'one() { defer echo cleaned; sample time a 1 s; "$@"; echo done; }
 		two() { own_shell one "$@"; echo done; }
@@ -65,11 +128,11 @@ bench()
 	[ "$(grep -c cleaned "$BATS_TEST_TMPDIR/out")" = 3 ]
 	[ "$(grep -c done "$BATS_TEST_TMPDIR/out")" = 2 ]
 	grep -x "went on" "$BATS_TEST_TMPDIR/out"
-	jq -e '(.samples | length == 3) and (.failures | length == 2) and
-		.failures[0] == {what: "first", why: "no such thing"} and
-		.failures[1].what == "second" and (.failures[1].why |
-			test("^body, line [0-9]+: \"\"\\$@\"\" failed with 1$"))' \
-		"$BATS_TEST_TMPDIR/r"
+	grep -x 'FAILED: first: no such thing' "$BATS_TEST_TMPDIR/out"
+	grep -xE 'FAILED: second: body, line [0-9]+: ""\$@"" failed with 1' \
+		"$BATS_TEST_TMPDIR/out"
+	[ "$(grep -c FAILED: "$BATS_TEST_TMPDIR/out")" = 2 ]
+	jq -e '.samples | length == 3' "$BATS_TEST_TMPDIR/r"
 }
 
 @test "ratios are of one round, where a round lacks a variant too" {
@@ -82,19 +145,27 @@ bench()
 	jq -e '.goals[0].value == 10' "$BATS_TEST_TMPDIR/r"
 }
 
-@test "starts are measured, and a variant that fails is not the end" {
+@test "starts are measured and kept, and a variant that fails is not the end" {
 	cp -r "$top/bench" "$BATS_TEST_TMPDIR/bench"
 	cat >"$BATS_TEST_TMPDIR/bench/lib/variants/broken.sh" <<-'END'
 	broken_start() { die "broken on purpose"; }
 	END
-	"$BATS_TEST_TMPDIR/bench/lazy-start" --quick --delays 0 \
-		--only "native broken overlayfs bootseer bootseer-trace" \
-		--json "$BATS_TEST_TMPDIR/r"
-	jq -e '(.samples | map(select(.series == "busybox 200mbit+0ms: ready")
-			| .variant) | sort) ==
-			["bootseer", "bootseer-trace", "native", "overlayfs"] and
-		(.failures | map(.why)) == ["broken on purpose"]' \
-		"$BATS_TEST_TMPDIR/r"
+	for run in 1 2; do
+		"$BATS_TEST_TMPDIR/bench/lazy-start" --quick --delays 0 \
+			--only "native broken overlayfs bootseer bootseer-trace" \
+			--resume "$BATS_TEST_TMPDIR/kept" \
+			--json "$BATS_TEST_TMPDIR/r.$run" \
+			>"$BATS_TEST_TMPDIR/out.$run"
+		jq -e '(.samples | map(select(.series ==
+			"busybox 200mbit+0ms: ready") | .variant) | sort) ==
+			["bootseer", "bootseer-trace", "native", "overlayfs"]' \
+			"$BATS_TEST_TMPDIR/r.$run"
+		[ "$(grep ^FAILED: "$BATS_TEST_TMPDIR/out.$run")" = "FAILED:\
+ busybox 200mbit+0ms: round 1: broken: broken on purpose" ]
+	done
+	# The second run found nothing left to do.
+	[ "$(jq .samples "$BATS_TEST_TMPDIR/r.1")" = \
+		"$(jq .samples "$BATS_TEST_TMPDIR/r.2")" ]
 	[ -z "$(findmnt -rno TARGET | grep -F "$BATS_TEST_TMPDIR/bench.")" ]
 	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
 }
