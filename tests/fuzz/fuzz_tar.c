@@ -39,8 +39,11 @@ static void memory_free(struct source *s)
 {
 }
 
-static const struct source_ops memory_ops = { "memory", memory_read,
-					      memory_free };
+static const struct source_ops memory_ops = {
+	.name = "memory",
+	.read = memory_read,
+	.free = memory_free,
+};
 
 struct feeder {
 	struct tar_visitor visitor;

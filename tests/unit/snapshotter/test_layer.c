@@ -227,8 +227,11 @@ static void memory_free(struct source *s)
 {
 }
 
-static const struct source_ops memory_ops = { "memory", memory_read,
-					      memory_free };
+static const struct source_ops memory_ops = {
+	.name = "memory",
+	.read = memory_read,
+	.free = memory_free,
+};
 
 static int read_layer(struct memory *m, uint64_t size, const struct digest *d,
 		      struct buf *out, struct digest *diff_id)
