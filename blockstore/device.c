@@ -304,6 +304,8 @@ void device_submit(struct device *d, struct device_read *r)
 
 	count(&d->reads, 1);
 	count(&d->read_bytes, r->len);
+	atomic_store_explicit(&d->f->last_read_ns, fetcher_now_ns(),
+			      memory_order_relaxed);
 	if (r->off > d->map->device_size ||
 	    r->len > d->map->device_size - r->off)
 		rc = error_set(&err, EIO,

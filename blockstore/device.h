@@ -37,8 +37,9 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 		struct error *err) MUST_CHECK;
 void fetcher_free(struct fetcher *f); /* after its devices */
 
-/* Nanoseconds since a reader last missed a block, 0 while one waits. */
-int64_t fetcher_demand_idle_ns(struct fetcher *f);
+/* Nanoseconds since somebody read from a device, whether or not it was there; 0
+ * while one waits. */
+int64_t fetcher_idle_ns(struct fetcher *f);
 
 struct device;
 

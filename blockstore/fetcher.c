@@ -196,7 +196,7 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	if (!f)
 		return error_nomem(err);
 	f->cfg = *cfg;
-	f->last_miss_ns = fetcher_now_ns();
+	atomic_store(&f->last_read_ns, fetcher_now_ns());
 	/* A quarter of the threads waits for readers, whatever bulk there is. */
 	f->max_bulk =
 		cfg->threads == 1 ? 1 : cfg->threads - (cfg->threads + 3) / 4;
@@ -227,13 +227,13 @@ void fetcher_free(struct fetcher *f)
 		stop_threads(f, true);
 }
 
-int64_t fetcher_demand_idle_ns(struct fetcher *f)
+int64_t fetcher_idle_ns(struct fetcher *f)
 {
-	int64_t idle;
+	bool is_waiting;
 
 	(void)pthread_mutex_lock(&f->lock);
-	idle = TAILQ_EMPTY(&f->deadlines) ? fetcher_now_ns() - f->last_miss_ns
-					  : 0;
+	is_waiting = !TAILQ_EMPTY(&f->deadlines);
 	(void)pthread_mutex_unlock(&f->lock);
-	return idle;
+	return is_waiting ? 0
+			  : fetcher_now_ns() - atomic_load(&f->last_read_ns);
 }

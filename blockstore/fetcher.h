@@ -122,8 +122,8 @@ struct fetcher {
 	unsigned int n_awaited; /* transfers that readers wait for */
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
-	TAILQ_HEAD(, pending) deadlines; /* soonest first */
-	int64_t last_miss_ns;            /* when a reader last began to wait */
+	TAILQ_HEAD(, pending) deadlines;  /* soonest first */
+	atomic_int_fast64_t last_read_ns; /* looked at without the lock */
 	/* Whom transfers give way to, looked at without the lock: so many have
 	 * is_moving, and all get on at least until then (CLOCK_MONOTONIC). */
 	atomic_uint n_moving;

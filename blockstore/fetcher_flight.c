@@ -151,8 +151,7 @@ void pending_add(struct fetcher *f, struct pending *p)
 	p->dev->n_reads++;
 	if (!p->read)
 		return;
-	f->last_miss_ns = fetcher_now_ns();
-	p->deadline_ns = f->last_miss_ns + f->cfg.demand_timeout_ns;
+	p->deadline_ns = fetcher_now_ns() + f->cfg.demand_timeout_ns;
 	/* All have the same time to live, so the tail is the place; only two
 	 * threads that raced for the lock may be a moment out of order. */
 	TAILQ_INSERT_TAIL(&f->deadlines, p, by_deadline);

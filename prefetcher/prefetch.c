@@ -208,9 +208,12 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 
 	p->rest = rest != PREFETCH_REST_NONE ||
 		  (p->rest && (p->queued || p->running));
-	p->settle = rest == PREFETCH_REST_IDLE && !p->hot;
+	if (rest != PREFETCH_REST_NONE)
+		p->settle = rest == PREFETCH_REST_IDLE;
 	p->failures = 0;
 	p->begun_ns = prefetch_now_ns();
+	if (rest == PREFETCH_REST_IDLE)
+		p->all->start_ns = p->begun_ns;
 	p->due_ns = 0;
 	p->state = PREFETCH_HOT;
 	if (p->running) {

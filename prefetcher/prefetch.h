@@ -40,6 +40,7 @@ struct prefetcher {
 	unsigned int n_hot;   /* hot sets under way ... */
 	int64_t hot_moved_ns; /* ... and when a block of one came last, or one
 	                       * began */
+	int64_t start_ns;     /* when a start last asked for the rest */
 	unsigned int n_workers;
 	struct worker {
 		struct prefetcher *p;
@@ -63,7 +64,8 @@ struct prefetch {
 	pthread_cond_t changed; /* more is there, or another state */
 	struct order *hot;      /* NULL: there is no trace */
 	bool rest;              /* is wanted too */
-	bool settle;            /* the rest waits for idle readers */
+	bool settle;            /* the rest waits for idle readers ... */
+	int64_t held_ns;        /* ... since then; 0: it does not */
 	enum task task;         /* what is, or would be, under way */
 	/* IDLE, DONE, PAUSED, FAILED, STOPPED; HOT stands for both tasks. */
 	enum prefetch_phase state;

@@ -42,12 +42,27 @@ static int64_t hot_wait(const struct prefetcher *all, int64_t now)
 	return 0;
 }
 
-/* Nanoseconds until `p` may begin.  `idle_ns`: of the readers. */
-static int64_t wait_of(struct prefetcher *all, struct prefetch *p,
-		       int64_t idle_ns, int64_t now)
+/* For how long the rest of `p` waits for a start, of whatever image, that may be
+ * under way.  `idle_ns`: of the readers. */
+static int64_t settle_wait(const struct prefetcher *all, struct prefetch *p,
+			   int64_t idle_ns, int64_t now)
 {
 	const struct prefetch_limits *l = &all->cfg.limits;
 
+	if (!p->settle ||
+	    (idle_ns >= l->settle_ns && now - all->start_ns >= l->settle_ns)) {
+		p->held_ns = 0;
+		return 0;
+	}
+	if (!p->held_ns)
+		p->held_ns = now;
+	return now - p->held_ns < l->settle_max_ns ? IDLE_POLL_NS : 0;
+}
+
+/* Nanoseconds until `p` may begin. */
+static int64_t wait_of(const struct prefetcher *all, struct prefetch *p,
+		       int64_t idle_ns, int64_t now)
+{
 	if (p->due_ns > now)
 		return p->due_ns - now;
 	if (p->task == TASK_HOT)
@@ -55,10 +70,12 @@ static int64_t wait_of(struct prefetcher *all, struct prefetch *p,
 	/* Its end wakes us. */
 	if (hot_wait(all, now) > 0)
 		return hot_wait(all, now);
-	if (!p->settle || idle_ns >= l->settle_ns ||
-	    now - p->begun_ns >= l->settle_max_ns)
-		return 0;
-	return IDLE_POLL_NS;
+	return settle_wait(all, p, idle_ns, now);
+}
+
+static int64_t idle_of_readers(const struct prefetcher *all)
+{
+	return all->cfg.idle_ns ? all->cfg.idle_ns(all->cfg.arg) : NEVER;
 }
 
 /* Whose turn it is, or NULL and how long to wait for one. */
@@ -132,12 +149,6 @@ static void run_one(struct prefetcher *all, struct prefetch *p)
 	(void)pthread_cond_broadcast(&all->work);
 }
 
-static int64_t demand_idle(const struct prefetcher *all)
-{
-	return all->cfg.demand_idle_ns ? all->cfg.demand_idle_ns(all->cfg.arg)
-				       : NEVER;
-}
-
 /* With the lock, released meanwhile. */
 static void wait_for_work(struct prefetcher *all, int64_t wait_ns)
 {
@@ -166,7 +177,7 @@ static void *worker_main(void *arg)
 		if (w->task == TASK_COLD &&
 		    !TAILQ_EMPTY(&all->queue[TASK_COLD])) {
 			(void)pthread_mutex_unlock(&all->lock);
-			idle = demand_idle(all);
+			idle = idle_of_readers(all);
 			(void)pthread_mutex_lock(&all->lock);
 		}
 		p = all->stop ? NULL : pick(all, w->task, idle, &wait);
@@ -199,7 +210,8 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 	struct prefetch *p = prefetch;
 	struct prefetcher *all = p->all;
 	struct error why = ERROR_INIT;
-	int64_t wait, now = prefetch_now_ns();
+	int64_t wait = 0, idle_ns = idle_of_readers(all),
+		now = prefetch_now_ns();
 	bool starved =
 		all->cfg.pressure && all->cfg.pressure(all->cfg.arg, &why);
 
@@ -209,7 +221,9 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 		wait = PRESSURE_POLL_NS;
 	else if (p->task == TASK_COLD && hot_wait(all, now) > 0)
 		wait = HOT_POLL_NS;
-	else
+	else if (p->task == TASK_COLD)
+		wait = settle_wait(all, p, idle_ns, now);
+	if (wait == 0)
 		wait = limit_take(&all->limits[p->task], next_bytes, now);
 	(void)pthread_mutex_unlock(&all->lock);
 	return wait < PAUSE_MAX_NS ? wait : PAUSE_MAX_NS;

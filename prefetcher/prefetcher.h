@@ -54,8 +54,8 @@ struct prefetch_limits {
 	                               * of a node together */
 	uint32_t gap;                 /* device_list.gap for the hot set */
 	uint32_t hot_range, cold_range; /* device_list.range_max */
-	/* PREFETCH_REST_IDLE: when no reader of the node had to wait for so
-	 * long; after `settle_max_ns` in any case. */
+	/* PREFETCH_REST_IDLE: the rest waits, or pauses, until nobody on the
+	 * node has read or started for so long, at most `settle_max_ns`. */
 	int64_t settle_ns, settle_max_ns;
 	int64_t retry_ns; /* first pause after a failure, doubled each time up to
 	                   * 64 of it; 0: 15 s */
@@ -69,8 +69,8 @@ struct prefetcher_config {
 	bool (*pressure)(void *arg, struct error *why);
 	/* Unpacked bytes that blocks of one image may take on this node. */
 	uint64_t (*room)(void *arg);
-	/* How long no reader has had to wait for a transfer. */
-	int64_t (*demand_idle_ns)(void *arg);
+	/* How long nobody has read. */
+	int64_t (*idle_ns)(void *arg);
 	void *arg;
 };
 
@@ -104,8 +104,8 @@ DEFINE_AUTO(prefetch)
 enum prefetch_rest {
 	PREFETCH_REST_NONE,
 	PREFETCH_REST_NOW,  /* all, after the hot set */
-	PREFETCH_REST_IDLE, /* the same; without a hot set when readers are
-	                     * idle, since one of them may be starting */
+	PREFETCH_REST_IDLE, /* the same, but not beside a start: this one, or
+	                     * another of the node that comes later */
 };
 
 /*

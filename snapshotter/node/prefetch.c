@@ -15,8 +15,8 @@
 #define NS_PER_S INT64_C(1000000000)
 /* The disk and /proc are looked at no more often. */
 #define PRESSURE_EVERY_NS (NS_PER_S / 2)
-/* Without a trace the rest begins when readers were idle for this long, or
- * this long after the start. */
+/* The rest takes link and CPU from a start: it goes on when nobody has read or
+ * started for this long, or has waited for so long. */
 #define SETTLE_NS (2 * NS_PER_S)
 #define SETTLE_MAX_NS (120 * NS_PER_S)
 
@@ -96,11 +96,11 @@ static uint64_t room(void *arg)
 	return pressure_room(&facts);
 }
 
-static int64_t demand_idle_ns(void *arg)
+static int64_t idle_ns(void *arg)
 {
 	const struct prefetches *all = arg;
 
-	return fetcher_demand_idle_ns(all->n->fetcher);
+	return fetcher_idle_ns(all->n->fetcher);
 }
 
 /* -------------------------------------------------------- open and close --- */
@@ -129,7 +129,7 @@ int node_prefetch_open(struct node *n, struct error *err)
 			    .retry_ns = cfg->prefetch_retry },
 		.pressure = is_under_pressure,
 		.room = room,
-		.demand_idle_ns = demand_idle_ns,
+		.idle_ns = idle_ns,
 		.arg = all,
 	};
 	int rc;

@@ -24,8 +24,8 @@ void node_prefetch_resume(struct node *n);
 /*
  * Begin: the hot set, then with `rest` all of the image; returns at once.  Takes
  * what `hot` owns, also when this fails; NULL: there is no trace.  A hot set
- * that is under way already goes on; another one takes its place.  Without one
- * `rest` begins when the node's readers are idle.
+ * that is under way already goes on; another one takes its place.  `rest` waits
+ * until the node's readers are idle.
  *   -ENOENT  the image was removed
  *
  * This does what it is told: --prefetch (node_config.prefetch) is for who

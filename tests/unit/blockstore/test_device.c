@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "blockstore/fetcher.h"
 #include "tests/unit/blockstore/node.h"
 
 TestSuite(device, .timeout = 60);
@@ -343,8 +344,9 @@ Test(device, a_device_whose_own_source_works_is_not_failed_by_another)
 	node_remove(&n);
 }
 
-Test(device, knows_how_long_no_reader_waited)
+Test(device, knows_how_long_nobody_read)
 {
+	int64_t idle, before;
 	struct later l;
 	struct node n;
 
@@ -353,13 +355,18 @@ Test(device, knows_how_long_no_reader_waited)
 	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
 	later_start(&l, &n, 0, 2 * SPAN, 100);
 	fault_wait_held(n.fault[0][0], 1);
-	cr_expect_eq(fetcher_demand_idle_ns(n.fetcher), 0);
+	cr_expect_eq(fetcher_idle_ns(n.fetcher), 0);
 	fault_release(n.fault[0][0]);
 	cr_expect_eq(later_wait(&l), 0);
 	later_fini(&l, &n);
 	/* Readers do not wait until the cache has it. */
 	cr_assert_eq(fetch_blocks(&n, 0, 2, 1, SOURCE_HOT, NULL, NULL), 0);
 	cr_expect(device_has(n.dev[0], 2));
-	cr_expect_gt(fetcher_demand_idle_ns(n.fetcher), 0);
+	idle = fetcher_idle_ns(n.fetcher);
+	cr_expect_gt(idle, 0);
+	/* What is there is read, too. */
+	before = fetcher_now_ns();
+	expect_read(&n, 0, 2 * SPAN, 100);
+	cr_expect_leq(fetcher_idle_ns(n.fetcher), fetcher_now_ns() - before);
 	node_remove(&n);
 }

@@ -76,7 +76,7 @@ static void bed_make(struct bed *b, const struct prefetch_limits *limits)
 			    .settle_max_ns = INT64_MAX },
 		.pressure = pressure,
 		.room = room,
-		.demand_idle_ns = idle,
+		.idle_ns = idle,
 		.arg = b,
 	};
 	struct error err = ERROR_INIT;
@@ -444,22 +444,70 @@ Test(prefetch, the_rest_does_not_wait_for_a_hot_set_that_does_not_get_on)
 	bed_remove(&b);
 }
 
-Test(prefetch, without_a_trace_waits_until_readers_are_idle)
+/* As if the last start had been long ago. */
+static void age_starts(struct bed *b)
 {
-	struct prefetch_limits limits = { .hot_streams = 1,
-					  .cold_streams = 1,
-					  .settle_ns = NS_PER_S,
-					  .settle_max_ns = 3600 * NS_PER_S };
+	(void)pthread_mutex_lock(&b->all->lock);
+	b->all->start_ns -= 60 * NS_PER_S;
+	(void)pthread_mutex_unlock(&b->all->lock);
+}
+
+static const struct prefetch_limits settling = {
+	.hot_streams = 1,
+	.cold_streams = 1,
+	.cold_range = SPAN,
+	.settle_ns = 10 * NS_PER_S,
+	.settle_max_ns = 3600 * NS_PER_S,
+};
+
+Test(prefetch, the_rest_waits_until_nobody_starts_or_reads)
+{
+	struct prefetch_stats s;
+	struct error err = ERROR_INIT;
 	struct bed b;
 
-	bed_make(&b, &limits);
-	start(&b, 0, no_trace, true);
+	bed_make(&b, &settling);
+	atomic_store(&b.idle_ns, INT64_MAX);
+	start(&b, 0, hot_list(0, 1, 2), true);
+	cr_expect_eq(wait_for(&b, 0, &all_of_it, &err), 0, "%s", err.msg);
+	/* Long enough to begin, if it did. */
 	prefetch_wait_end(b.p[0], now_ns() + 300 * NS_PER_MS);
 	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_COLD);
-	cr_expect_eq(count_reads(&b.n, 0), 0);
-	atomic_store(&b.idle_ns, NS_PER_S);
-	prefetch_wait_end(b.p[0], now_ns() + 30 * NS_PER_S);
-	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_DONE);
+	atomic_store(&b.idle_ns, 0);
+	age_starts(&b);
+	prefetch_wait_end(b.p[0], now_ns() + 300 * NS_PER_MS);
+	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_COLD);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(bytes_read(&b), s.hot_bytes);
+	atomic_store(&b.idle_ns, settling.settle_ns);
+	wait_phase(&b, 0, PREFETCH_DONE);
+	bed_remove(&b);
+}
+
+Test(prefetch, the_rest_pauses_for_the_start_of_another_image)
+{
+	struct error err = ERROR_INIT;
+	size_t before;
+	struct bed b;
+
+	bed_make(&b, &settling);
+	atomic_store(&b.idle_ns, INT64_MAX);
+	fault_set(b.n.fault[0][0], &(struct fault_plan){ .held = true });
+	start(&b, 0, no_trace, true);
+	age_starts(&b);
+	fault_wait_held(b.n.fault[0][0], 1);
+	start(&b, 1, hot_list(20, 1, 2), true);
+	cr_expect_eq(wait_for(&b, 1, &all_of_it, &err), 0, "%s", err.msg);
+	before = count_reads(&b.n, 0);
+	fault_release(b.n.fault[0][0]);
+	prefetch_wait_end(b.p[0], now_ns() + 300 * NS_PER_MS);
+	cr_expect_eq(count_reads(&b.n, 0), before);
+	/* A hot set is not held back, nor what somebody asks for. */
+	cr_assert_eq(prefetch_start(b.p[1], NULL, PREFETCH_REST_NOW, &err), 0);
+	wait_phase(&b, 1, PREFETCH_DONE);
+	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_COLD);
+	age_starts(&b);
+	wait_phase(&b, 0, PREFETCH_DONE);
 	bed_remove(&b);
 }
 
@@ -492,17 +540,15 @@ Test(prefetch, what_is_here_needs_no_leave)
 	bed_remove(&b);
 }
 
-Test(prefetch, without_a_trace_does_not_wait_for_ever)
+Test(prefetch, the_rest_does_not_wait_for_ever)
 {
-	struct prefetch_limits limits = { .hot_streams = 1,
-					  .cold_streams = 1,
-					  .settle_ns = NS_PER_S,
-					  .settle_max_ns = 50 * NS_PER_MS };
+	struct prefetch_limits limits = settling;
 	int64_t begin = now_ns();
 	struct bed b;
 
+	limits.settle_max_ns = 50 * NS_PER_MS;
 	bed_make(&b, &limits);
-	start(&b, 0, no_trace, true);
+	start(&b, 0, hot_list(0, 1, 2), true);
 	wait_phase(&b, 0, PREFETCH_DONE);
 	cr_expect_geq(now_ns() - begin, 50 * NS_PER_MS);
 	bed_remove(&b);
