@@ -199,8 +199,7 @@ struct swarm_news {
 	size_t n_have, n_lost, n_promised;
 	int64_t eta_ns; /* of the promises */
 };
-bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret,
-		int64_t now);
+bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret);
 
 bool swarm_has(const struct swarm *s, uint32_t piece);
 

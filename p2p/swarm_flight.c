@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What was asked for and is not here yet: its bounds, what is late, what is asked
+ * a second time, and who is left for it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/swarm_priv.h"
+
+#define LATE 3                 /* times what was expected */
+#define HEDGES_FREE (4u << 20) /* bytes, before anything came */
+#define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
+
+struct flight *flight_at(struct swarm *s, uint16_t index)
+{
+	return &s->flights[index - 1];
+}
+
+static uint16_t index_of(const struct swarm *s, const struct flight *f)
+{
+	return (uint16_t)(f - s->flights + 1);
+}
+
+enum source_priority piece_priority(const struct piece *p)
+{
+	if (p->flags & PIECE_DEMAND)
+		return SOURCE_DEMAND;
+	return p->flags & PIECE_HOT ? SOURCE_HOT : SOURCE_COLD;
+}
+
+bool flight_fits(const struct swarm *s, uint32_t size, bool is_demand)
+{
+	/* An eighth is demand's own. */
+	uint64_t max =
+		s->lim.flying_max - (is_demand ? 0 : s->lim.flying_max / 8);
+
+	if (!s->unused)
+		return false;
+	return !s->n_flights || s->flying + size <= max;
+}
+
+struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
+			    enum source_priority priority, int64_t now)
+{
+	struct piece *p = &s->pieces[piece];
+	uint16_t index = s->unused;
+	struct flight *f = flight_at(s, index);
+
+	s->unused = f->next;
+	*f = (struct flight){
+		.piece = piece,
+		.size = s->cfg.sizes[piece],
+		.prev = s->last,
+		.twin = p->flight,
+		.peer = peer,
+		.priority = (uint8_t)priority,
+		.is_hedge = p->flight != 0,
+		.asked = now,
+		.expires = INT64_MAX,
+	};
+	if (s->last)
+		flight_at(s, s->last)->next = index;
+	else
+		s->first = index;
+	s->last = index;
+	if (p->flight)
+		flight_at(s, p->flight)->twin = index;
+	else
+		p->flight = index;
+	s->n_flights++;
+	s->flying += f->size;
+	if (peer == ORIGIN) {
+		s->origin_flying += f->size;
+		return f;
+	}
+	f->expected_ns = peer_expected(s, &s->peers[peer], f->size);
+	if (!s->peers[peer].n_flying++)
+		s->peers[peer].moved = now;
+	s->peers[peer].flying += f->size;
+	s->stats.asks++;
+	s->cfg.host->ask(s->cfg.arg, peer, piece, priority);
+	return f;
+}
+
+/* Nothing is awaited of it any more. */
+static void flight_end(struct swarm *s, struct flight *f)
+{
+	struct piece *p = &s->pieces[f->piece];
+	uint16_t index = index_of(s, f);
+
+	if (f->prev)
+		flight_at(s, f->prev)->next = f->next;
+	else
+		s->first = f->next;
+	if (f->next)
+		flight_at(s, f->next)->prev = f->prev;
+	else
+		s->last = f->prev;
+	if (p->flight == index)
+		p->flight = f->twin;
+	if (f->twin)
+		flight_at(s, f->twin)->twin = 0;
+	s->n_flights--;
+	s->flying -= f->size;
+	if (f->peer == ORIGIN) {
+		s->origin_flying -= f->size;
+	} else {
+		s->peers[f->peer].n_flying--;
+		s->peers[f->peer].flying -= f->size;
+	}
+	f->next = s->unused;
+	s->unused = index;
+}
+
+static void flight_cancel(struct swarm *s, struct flight *f)
+{
+	uint8_t peer = f->peer;
+	uint32_t piece = f->piece;
+
+	flight_end(s, f);
+	/* What the origin sends is taken in any case: its lease is used. */
+	if (peer != ORIGIN)
+		s->cfg.host->cancel(s->cfg.arg, peer, piece);
+}
+
+void flight_cancel_all(struct swarm *s, uint32_t piece)
+{
+	while (s->pieces[piece].flight)
+		flight_cancel(s, flight_at(s, s->pieces[piece].flight));
+}
+
+void flights_of_peer_end(struct swarm *s, uint8_t peer)
+{
+	uint16_t next;
+
+	for (uint16_t i = s->first; i; i = next) {
+		struct flight *f = flight_at(s, i);
+		uint32_t piece = f->piece;
+
+		next = f->next;
+		if (f->peer != peer)
+			continue;
+		flight_end(s, f);
+		if (!s->pieces[piece].flight)
+			swarm_want_again(s, piece);
+	}
+}
+
+static struct flight *flight_find(struct swarm *s, unsigned int peer,
+				  uint32_t piece)
+{
+	uint8_t from = peer == SWARM_NONE ? ORIGIN : (uint8_t)peer;
+
+	for (uint16_t i = s->pieces[piece].flight; i;
+	     i = flight_at(s, i)->twin) {
+		if (flight_at(s, i)->peer == from)
+			return flight_at(s, i);
+		if (i != s->pieces[piece].flight)
+			break; /* twins point at each other */
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------- answers --- */
+
+static bool is_known(const struct swarm *s, unsigned int peer, uint32_t piece)
+{
+	return piece < s->cfg.n_pieces &&
+	       (peer == SWARM_NONE ||
+		(peer < SWARM_PEERS_MAX && s->peers[peer].is_joined));
+}
+
+static void smooth(uint64_t *rate, uint64_t sample)
+{
+	if (*rate)
+		*rate += sample / RATE_WEIGHT - *rate / RATE_WEIGHT;
+	else
+		*rate = sample;
+	if (!*rate)
+		*rate = 1;
+}
+
+/* The time it had for this one: since it was asked, or was done with another. */
+static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
+		       int64_t now)
+{
+	int64_t from = f->asked > p->came ? f->asked : p->came;
+	uint64_t ns = now > from ? (uint64_t)(now - from) : 1;
+	uint64_t sample = (uint64_t)((double)f->size * NS_PER_S / (double)ns);
+
+	smooth(&p->rate, sample);
+	smooth(&s->rate, sample);
+	answers_add(&p->answers, now - f->asked);
+	p->came = p->moved = now;
+	p->bytes += f->size;
+}
+
+void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
+		 uint32_t bytes, int64_t now)
+{
+	if (bytes && peer != SWARM_NONE && is_known(s, peer, piece))
+		s->peers[peer].moved = now;
+}
+
+static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size)
+{
+	s->came_bytes += size;
+	if (peer == SWARM_NONE)
+		s->stats.bytes_origin += size;
+	else
+		s->stats.bytes_peers[s->peers[peer].distance] += size;
+}
+
+void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
+{
+	struct flight *f;
+
+	if (!is_known(s, peer, piece))
+		return;
+	f = flight_find(s, peer, piece);
+	count_arrival(s, peer, s->cfg.sizes[piece]);
+	if (f && f->peer == ORIGIN)
+		origin_moved(s, f, now);
+	else if (f)
+		peer_learn(s, &s->peers[peer], f, now);
+	if (f) {
+		s->stats.hedges_won += f->is_hedge;
+		flight_end(s, f);
+	}
+	if (s->pieces[piece].flags & PIECE_HERE) {
+		s->stats.bytes_twice += s->cfg.sizes[piece];
+	} else {
+		flight_cancel_all(s, piece);
+		swarm_satisfied(s, piece);
+	}
+	swarm_pump(s, now);
+}
+
+/* It will not come from there; somebody else may have it. */
+static void flight_fails(struct swarm *s, struct flight *f)
+{
+	uint32_t piece = f->piece;
+
+	flight_end(s, f);
+	if (!s->pieces[piece].flight)
+		swarm_want_again(s, piece);
+}
+
+static void origin_failed(struct swarm *s, uint32_t piece, int rc, int64_t now)
+{
+	struct piece *p = &s->pieces[piece];
+	unsigned int bound = p->flags & PIECE_DEMAND ? 3 : 8;
+
+	if (p->failed < UINT8_MAX)
+		p->failed++;
+	if (p->failed >= bound && !p->holders && !p->flight &&
+	    p->flags & PIECE_WANTED) {
+		swarm_give_up(s, piece, rc);
+		return;
+	}
+	p->after = tick_of(s, now + (100 * NS_PER_MS
+				     << (p->failed < 8 ? p->failed : 8)));
+}
+
+void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
+		int64_t now)
+{
+	struct flight *f;
+
+	if (!is_known(s, peer, piece))
+		return;
+	f = flight_find(s, peer, piece);
+	if (f)
+		flight_fails(s, f);
+	if (peer == SWARM_NONE) {
+		if (f)
+			origin_failed(s, piece, rc, now);
+	} else {
+		s->pieces[piece].holders &= ~(UINT64_C(1) << peer);
+	}
+	s->stats.wrong += rc == -EBADMSG;
+	if (rc == -EBADMSG && peer != SWARM_NONE)
+		peer_strike(s, peer, "sent what is wrong");
+	swarm_pump(s, now);
+}
+
+void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
+		   enum swarm_refusal why, int64_t retry_ns, int64_t now)
+{
+	struct flight *f;
+	struct peer *p;
+
+	if (peer == SWARM_NONE || !is_known(s, peer, piece))
+		return;
+	p = &s->peers[peer];
+	s->stats.refusals++;
+	p->moved = now;
+	if (why == SWARM_BUSY)
+		p->busy_until = now + (retry_ns > 0 ? retry_ns : NS_PER_MS);
+	else
+		s->pieces[piece].holders &= ~(UINT64_C(1) << peer);
+	f = flight_find(s, peer, piece);
+	if (f)
+		flight_fails(s, f);
+	if (why == SWARM_DENIED) {
+		for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+			s->pieces[i].holders &= ~(UINT64_C(1) << peer);
+		p->have = 0;
+		p->busy_until = INT64_MAX;
+	}
+	swarm_pump(s, now);
+}
+
+/* ---------------------------------------------------------------- what is late --- */
+
+static uint64_t others_ready(const struct swarm *s, const struct flight *f,
+			     bool need_credit, int64_t now)
+{
+	uint64_t mask = s->pieces[f->piece].holders, ret = 0;
+
+	if (f->peer != ORIGIN)
+		mask &= ~(UINT64_C(1) << f->peer);
+	while (mask) {
+		unsigned int i = (unsigned int)__builtin_ctzll(mask);
+		const struct peer *p = &s->peers[i];
+
+		mask &= mask - 1;
+		if (p->busy_until <= now &&
+		    (!need_credit || p->flying < peer_credit(s, p)))
+			ret |= UINT64_C(1) << i;
+	}
+	return ret;
+}
+
+/* Demand, and the last pieces of all: ask a second one after the time in which
+ * this one nearly always answers. */
+static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
+{
+	const struct demand *d = demand_of(s, f->piece);
+	bool is_last = order_is_asked(&s->hot) && order_is_asked(&s->cold);
+	int64_t wait = s->lim.hedge_min_ns, since = f->asked, usual;
+	uint64_t mask;
+
+	if (f->twin || (!d && !is_last))
+		return;
+	if (d && d->since > since)
+		since = d->since;
+	if (f->peer != ORIGIN) {
+		usual = answers_quantile(&s->peers[f->peer].answers, 95);
+		wait = usual > wait ? usual : wait;
+	} else if (2 * s->origin_answer_ns > wait) {
+		wait = 2 * s->origin_answer_ns;
+	}
+	if (now - since < wait)
+		return;
+	if (s->hedged_bytes + f->size >
+	    HEDGES_FREE + s->came_bytes / 1000 * s->lim.hedge_permille)
+		return;
+	mask = others_ready(s, f, !d, now);
+	if (!mask && d && f->peer != ORIGIN)
+		origin_hedge(s, f->piece, now);
+	if (!mask || !flight_fits(s, f->size, d != NULL))
+		return;
+	s->hedged_bytes += f->size;
+	s->stats.hedges++;
+	(void)flight_start(s, (uint8_t)choose_peer(s, mask, f->size), f->piece,
+			   d ? SOURCE_DEMAND
+			     : (enum source_priority)f->priority,
+			   now);
+}
+
+/* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
+static void late_check(struct swarm *s, struct flight *f, int64_t now)
+{
+	struct peer *p = &s->peers[f->peer];
+	unsigned int peer = f->peer;
+	int64_t patience = LATE * f->expected_ns;
+	bool stalls;
+
+	if (patience < s->lim.stall_min_ns)
+		patience = s->lim.stall_min_ns;
+	stalls = now - p->moved > patience && now - f->asked > patience;
+	if (!stalls &&
+	    (now - f->asked <= patience || !others_ready(s, f, true, now)))
+		return;
+	s->stats.stalls++;
+	p->rate = p->rate / 2 + 1;
+	flight_cancel(s, f);
+	if (!stalls)
+		return;
+	p->moved = now;
+	peer_strike(s, peer, "stalls");
+}
+
+void flights_check(struct swarm *s, int64_t now)
+{
+	/* Strikes may end flights of a whole peer, so only the next is kept,
+	 * and what ends is never before it. */
+	uint16_t left = (uint16_t)s->n_flights;
+
+	for (uint16_t i = s->first, next; i && left; i = next, left--) {
+		struct flight *f = flight_at(s, i);
+		uint32_t piece = f->piece;
+		unsigned int before = s->n_flights;
+
+		next = f->next;
+		if (f->peer == ORIGIN && f->expires <= now)
+			flight_fails(s, f);
+		else if (f->peer != ORIGIN && !f->twin)
+			late_check(s, f, now);
+		if (s->pieces[piece].flight) {
+			if (s->n_flights == before)
+				hedge_check(s, f, now);
+			continue;
+		}
+		swarm_want_again(s, piece);
+		if (s->n_flights + 1 != before)
+			return; /* a peer was left: the next may be gone */
+	}
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Neighbours: who they are, what they say they have, and what they are told. */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/swarm_priv.h"
+
+#define QUARANTINE_NS (30 * NS_PER_S)
+#define QUARANTINE_MAX_NS (300 * NS_PER_S)
+#define ETA_MIN_NS (100 * NS_PER_MS)
+
+/* ------------------------------------------------------------------ membership --- */
+
+void swarm_peer_join(struct swarm *s, unsigned int peer,
+		     enum swarm_distance distance, unsigned int quarantines,
+		     int64_t now)
+{
+	if (peer >= SWARM_PEERS_MAX || s->peers[peer].is_joined)
+		return;
+	s->peers[peer] = (struct peer){
+		.is_joined = true,
+		.distance = distance,
+		.quarantines = quarantines,
+		.moved = now,
+		.snapshot = s->have ? 0 : s->cfg.n_pieces,
+		.told = s->logged,
+	};
+}
+
+static void peer_forget(struct swarm *s, unsigned int peer)
+{
+	uint64_t others = ~(UINT64_C(1) << peer);
+
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+		s->pieces[i].holders &= others;
+	s->peers[peer].have = 0;
+	s->ready &= others;
+	flights_of_peer_end(s, (uint8_t)peer);
+}
+
+void swarm_peer_leave(struct swarm *s, unsigned int peer, int64_t now)
+{
+	if (peer >= SWARM_PEERS_MAX || !s->peers[peer].is_joined)
+		return;
+	peer_forget(s, peer);
+	s->peers[peer].is_joined = false;
+	swarm_pump(s, now);
+}
+
+void peer_strike(struct swarm *s, unsigned int peer, const char *why)
+{
+	struct peer *p = &s->peers[peer];
+	int64_t ns = QUARANTINE_NS;
+
+	s->stats.strikes++;
+	if (++p->strikes < STRIKES_MAX)
+		return;
+	for (unsigned int i = 0; i < p->quarantines && ns < QUARANTINE_MAX_NS;
+	     i++)
+		ns *= 2;
+	if (ns > QUARANTINE_MAX_NS)
+		ns = QUARANTINE_MAX_NS;
+	p->strikes = 0;
+	p->quarantines++;
+	p->busy_until = INT64_MAX; /* until the host has closed the link */
+	peer_forget(s, peer);
+	s->cfg.host->quarantine(s->cfg.arg, peer, ns, why);
+}
+
+/* -------------------------------------------------------------- what they say --- */
+
+static bool is_valid(const struct swarm *s, unsigned int peer,
+		     struct swarm_range r)
+{
+	return peer < SWARM_PEERS_MAX && s->peers[peer].is_joined &&
+	       r.first <= s->cfg.n_pieces && r.n <= s->cfg.n_pieces - r.first;
+}
+
+int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
+		   int64_t now)
+{
+	uint64_t bit = UINT64_C(1) << (peer % SWARM_PEERS_MAX);
+
+	if (!is_valid(s, peer, r))
+		return -EINVAL;
+	if (s->peers[peer].busy_until == INT64_MAX)
+		return 0; /* left: nothing of it counts */
+	for (uint32_t i = r.first; i < r.first + r.n; i++) {
+		s->peers[peer].have += !(s->pieces[i].holders & bit);
+		s->pieces[i].holders |= bit;
+	}
+	if (now - s->pumped >= PUMP_NS)
+		swarm_pump(s, now);
+	return 0;
+}
+
+int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
+		    int64_t now)
+{
+	uint64_t bit = UINT64_C(1) << (peer % SWARM_PEERS_MAX);
+
+	if (!is_valid(s, peer, r))
+		return -EINVAL;
+	for (uint32_t i = r.first; i < r.first + r.n; i++) {
+		s->peers[peer].have -= s->pieces[i].holders & bit ? 1 : 0;
+		s->pieces[i].holders &= ~bit;
+	}
+	return 0;
+}
+
+int swarm_peer_promises(struct swarm *s, unsigned int peer,
+			struct swarm_range r, int64_t eta_ns, int64_t now)
+{
+	uint32_t after;
+
+	if (!is_valid(s, peer, r) || eta_ns < 0)
+		return -EINVAL;
+	if (eta_ns > s->lim.promise_max_ns)
+		eta_ns = s->lim.promise_max_ns;
+	after = tick_of(s, now + eta_ns);
+	for (uint32_t i = r.first; i < r.first + r.n; i++) {
+		struct piece *p = &s->pieces[i];
+
+		if (p->after < after)
+			p->after = after;
+		/* If it does not come, turns are taken anew. */
+		p->flags &= (uint8_t)~PIECE_STAGGERED;
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------- what they hear --- */
+
+void news_log(struct swarm *s, uint32_t piece)
+{
+	s->log[s->logged++ % s->log_room] = piece;
+}
+
+void news_promise(struct swarm *s, uint32_t piece)
+{
+	s->promises[s->promised++ % LOG_PROMISES] = piece;
+}
+
+/* False: there is no room for one more range. */
+static bool tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
+{
+	if (*n && ranges[*n - 1].first + ranges[*n - 1].n == piece) {
+		ranges[*n - 1].n++;
+		return true;
+	}
+	if (*n == SWARM_NEWS_MAX)
+		return false;
+	ranges[(*n)++] = (struct swarm_range){ piece, 1 };
+	return true;
+}
+
+static void tell_snapshot(const struct swarm *s, struct peer *p,
+			  struct swarm_news *ret)
+{
+	for (; p->snapshot < s->cfg.n_pieces; p->snapshot++)
+		if (s->pieces[p->snapshot].flags & PIECE_HERE &&
+		    !tell(ret->have, &ret->n_have, p->snapshot))
+			return;
+}
+
+/* As it is now: what came and went, and what went and came, is told once too
+ * often at worst. */
+static void tell_log(const struct swarm *s, struct peer *p,
+		     struct swarm_news *ret)
+{
+	for (; p->told < s->logged; p->told++) {
+		uint32_t piece = s->log[p->told % s->log_room];
+		bool is_here = s->pieces[piece].flags & PIECE_HERE;
+
+		if (is_here ? !tell(ret->have, &ret->n_have, piece)
+			    : !tell(ret->lost, &ret->n_lost, piece))
+			return;
+	}
+}
+
+static bool is_promised(const struct swarm *s, uint32_t piece)
+{
+	uint16_t i = s->pieces[piece].flight;
+
+	return i && s->flights[i - 1].peer == ORIGIN;
+}
+
+static void tell_promises(const struct swarm *s, struct peer *p,
+			  struct swarm_news *ret)
+{
+	if (s->promised - p->told_promises > LOG_PROMISES)
+		p->told_promises = s->promised - LOG_PROMISES;
+	for (; p->told_promises < s->promised; p->told_promises++) {
+		uint32_t piece = s->promises[p->told_promises % LOG_PROMISES];
+
+		if (is_promised(s, piece) &&
+		    !tell(ret->promised, &ret->n_promised, piece))
+			return;
+	}
+}
+
+bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret)
+{
+	struct peer *p;
+
+	ret->n_have = ret->n_lost = ret->n_promised = 0;
+	ret->eta_ns = s->origin_answer_ns ? 2 * s->origin_answer_ns : NS_PER_S;
+	if (ret->eta_ns < ETA_MIN_NS)
+		ret->eta_ns = ETA_MIN_NS;
+	if (peer >= SWARM_PEERS_MAX || !s->peers[peer].is_joined)
+		return false;
+	p = &s->peers[peer];
+	if (s->logged - p->told > s->log_room) {
+		p->snapshot = 0; /* too far behind: everything again */
+		p->told = s->logged;
+	}
+	tell_snapshot(s, p, ret);
+	if (p->snapshot == s->cfg.n_pieces)
+		tell_log(s, p, ret);
+	tell_promises(s, p, ret);
+	return p->snapshot < s->cfg.n_pieces || p->told < s->logged;
+}

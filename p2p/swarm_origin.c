@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What may be read from the origin: with a lease of the tracker, or, without one,
+ * in a turn that all nodes compute alike.  Only pieces are asked for that no
+ * neighbour has or promises; next to each other where it can be, so that one
+ * request reads them.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/swarm_priv.h"
+
+#define RUN_MAX 16u          /* pieces next to each other in one call */
+#define RUN_BYTES (1u << 20) /* ... but no more than this */
+#define WINDOW_STEP 64u
+#define LEASE_TIMES 4 /* a lease's time, until it is given up here too */
+
+struct batch {
+	uint32_t pieces[SWARM_LEASE_MAX];
+	size_t n;
+	uint64_t bytes, max;
+};
+
+/* Our turn for a piece, when nobody hands out turns. */
+static int64_t turn_of(const struct swarm *s, uint32_t piece)
+{
+	uint64_t turn =
+		((uint64_t)s->cfg.rank + swarm_hash(piece)) % s->cfg.members;
+
+	return (int64_t)turn * s->lim.stagger_ns;
+}
+
+static bool is_ours(struct swarm *s, uint32_t piece, int64_t now)
+{
+	struct piece *p = &s->pieces[piece];
+
+	if (p->flags & (PIECE_HERE | PIECE_LEASING) ||
+	    p->after > tick_of(s, now))
+		return false;
+	if (s->has_tracker || p->flags & PIECE_STAGGERED)
+		return true;
+	p->flags |= PIECE_STAGGERED;
+	p->after = tick_of(s, now + turn_of(s, piece));
+	return p->after <= tick_of(s, now);
+}
+
+static bool can_read(struct swarm *s, uint32_t piece, int64_t now)
+{
+	const struct piece *p = &s->pieces[piece];
+
+	return !p->holders && !p->flight && is_ours(s, piece, now);
+}
+
+static bool batch_add(struct swarm *s, struct batch *b, uint32_t piece)
+{
+	uint32_t size = s->cfg.sizes[piece];
+
+	if (b->n == SWARM_LEASE_MAX || (b->n && b->bytes + size > b->max))
+		return false;
+	s->pieces[piece].flags |= PIECE_LEASING; /* in this batch, once */
+	b->pieces[b->n++] = piece;
+	b->bytes += size;
+	return true;
+}
+
+static bool add_run(struct swarm *s, struct order *o, struct batch *b,
+		    uint32_t piece, int64_t now)
+{
+	/* Of the hot set nothing from beyond its window. */
+	uint8_t wanted = o->flag == PIECE_HOT ? (uint8_t)PIECE_IN_HOT : o->flag;
+	uint64_t bytes = b->bytes;
+
+	for (uint32_t n = 0; n < RUN_MAX && b->bytes - bytes < RUN_BYTES &&
+			     piece < s->cfg.n_pieces;
+	     n++, piece++) {
+		if (n && (!(s->pieces[piece].flags & wanted) ||
+			  !can_read(s, piece, now)))
+			break;
+		if (!batch_add(s, b, piece))
+			return false;
+	}
+	return true;
+}
+
+static void gather(struct swarm *s, struct order *o, struct batch *b,
+		   int64_t now)
+{
+	uint32_t n, at;
+
+	order_refill(s, o);
+	n = o->n_window;
+	at = n ? (uint32_t)(swarm_random(s) % n) : 0;
+	for (uint32_t i = 0; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
+		uint32_t piece = o->window[at];
+
+		if (s->pieces[piece].flags & o->flag &&
+		    can_read(s, piece, now) && !add_run(s, o, b, piece, now))
+			return;
+	}
+	/* All of the window is on its way to somebody: open more of it, so that
+	 * the origin does not idle. */
+	if (!b->n && o->next < o->n &&
+	    o->width + WINDOW_STEP <= o->room - FLIGHTS_MAX)
+		o->width += WINDOW_STEP;
+}
+
+static void gather_demand(struct swarm *s, struct batch *b, int64_t now)
+{
+	for (size_t i = 0; i < s->n_demands; i++) {
+		uint32_t piece = s->demands[i].piece;
+
+		if (can_read(s, piece, now) && !batch_add(s, b, piece))
+			return;
+	}
+}
+
+/* ------------------------------------------------------------------- reading --- */
+
+static void sort(uint32_t *pieces, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		uint32_t piece = pieces[i];
+		size_t j = i;
+
+		for (; j > 0 && pieces[j - 1] > piece; j--)
+			pieces[j] = pieces[j - 1];
+		pieces[j] = piece;
+	}
+}
+
+/* Read what is still wanted of these. */
+static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
+			int64_t expires, int64_t now)
+{
+	enum source_priority priority = SOURCE_COLD;
+	uint32_t reads[SWARM_LEASE_MAX];
+	size_t n_reads = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct piece *p = &s->pieces[pieces[i]];
+		bool is_demand = p->flags & PIECE_DEMAND;
+		struct flight *f = p->flight ? flight_at(s, p->flight) : NULL;
+
+		if (!(p->flags & PIECE_WANTED) || p->flags & PIECE_HERE)
+			continue;
+		if (f && (f->twin || f->peer == ORIGIN || !is_demand))
+			continue;
+		if (!flight_fits(s, s->cfg.sizes[pieces[i]], is_demand))
+			continue;
+		if (piece_priority(p) < priority)
+			priority = piece_priority(p);
+		f = flight_start(s, ORIGIN, pieces[i], piece_priority(p), now);
+		f->expires = expires;
+		reads[n_reads++] = pieces[i];
+		news_promise(s, pieces[i]);
+	}
+	if (!n_reads)
+		return;
+	sort(reads, n_reads);
+	s->cfg.host->origin(s->cfg.arg, reads, n_reads, priority);
+}
+
+static void ask_tracker(struct swarm *s, const struct batch *b,
+			enum source_priority priority, int64_t now)
+{
+	struct lease_call *c = &s->calls[s->n_calls++];
+
+	memcpy(c->pieces, b->pieces, b->n * sizeof(*b->pieces));
+	c->n = b->n;
+	c->asked = now;
+	s->leasing += b->bytes;
+	s->stats.leases_asked += b->n;
+	s->cfg.host->lease(s->cfg.arg, b->pieces, b->n, priority);
+}
+
+static void ask_or_read(struct swarm *s, const struct batch *b,
+			enum source_priority priority, int64_t now)
+{
+	if (!b->n)
+		return;
+	if (s->has_tracker) {
+		ask_tracker(s, b, priority, now);
+		return;
+	}
+	for (size_t i = 0; i < b->n; i++)
+		s->pieces[b->pieces[i]].flags &=
+			(uint8_t) ~(PIECE_LEASING | PIECE_STAGGERED);
+	read_origin(s, b->pieces, b->n, INT64_MAX, now);
+}
+
+static uint64_t budget(const struct swarm *s)
+{
+	uint64_t credit = s->origin_rate / 1000 *
+			  (uint64_t)(s->lim.origin_ns / NS_PER_MS);
+	uint64_t used = s->origin_flying + s->leasing;
+
+	if (credit < s->lim.origin_min)
+		credit = s->lim.origin_min;
+	if (credit > s->lim.origin_max)
+		credit = s->lim.origin_max;
+	return credit > used ? credit - used : 0;
+}
+
+void origin_pump(struct swarm *s, int64_t now)
+{
+	struct batch b;
+
+	if (s->n_demands && s->n_calls < LEASE_CALLS_MAX) {
+		b = (struct batch){ .max = s->lim.flying_max };
+		gather_demand(s, &b, now);
+		ask_or_read(s, &b, SOURCE_DEMAND, now);
+	}
+	/* One call is kept for demand. */
+	if (s->is_paused || s->n_calls + 1 >= LEASE_CALLS_MAX ||
+	    now < s->lease_next || !budget(s) || !flight_fits(s, 0, false))
+		return;
+	b = (struct batch){ .max = budget(s) };
+	gather(s, &s->hot, &b, now);
+	if (b.n) {
+		ask_or_read(s, &b, SOURCE_HOT, now);
+		return;
+	}
+	if (s->hot.next < s->hot.n)
+		return;
+	gather(s, &s->cold, &b, now);
+	ask_or_read(s, &b, SOURCE_COLD, now);
+}
+
+void origin_hedge(struct swarm *s, uint32_t piece, int64_t now)
+{
+	struct batch b = { .max = s->lim.flying_max };
+
+	if (s->n_calls == LEASE_CALLS_MAX || !is_ours(s, piece, now))
+		return;
+	if (batch_add(s, &b, piece))
+		ask_or_read(s, &b, SOURCE_DEMAND, now);
+}
+
+void origin_moved(struct swarm *s, const struct flight *f, int64_t now)
+{
+	int64_t from = f->asked > s->origin_came ? f->asked : s->origin_came;
+	double ns = now > from ? (double)(now - from) : 1;
+	uint64_t sample = (uint64_t)((double)f->size * NS_PER_S / ns);
+	int64_t answer = now - f->asked;
+
+	s->origin_rate =
+		s->origin_rate ? (3 * s->origin_rate + sample) / 4 : sample;
+	s->origin_answer_ns = s->origin_answer_ns
+				      ? (3 * s->origin_answer_ns + answer) / 4
+				      : answer;
+	s->origin_came = now;
+}
+
+/* ---------------------------------------------------------------- the tracker --- */
+
+static void call_end(struct swarm *s, unsigned int i)
+{
+	struct lease_call *c = &s->calls[i];
+
+	for (size_t j = 0; j < c->n; j++) {
+		s->pieces[c->pieces[j]].flags &= (uint8_t)~PIECE_LEASING;
+		s->leasing -= s->cfg.sizes[c->pieces[j]];
+	}
+	*c = s->calls[--s->n_calls];
+}
+
+void swarm_leases(struct swarm *s, const uint32_t *asked, size_t n_asked,
+		  const uint32_t *granted, size_t n, int64_t ttl_ns,
+		  int64_t retry_ns, int64_t now)
+{
+	uint32_t after = tick_of(s, now + (retry_ns > 0 ? retry_ns : 0));
+
+	for (unsigned int i = 0; i < s->n_calls; i++) {
+		const struct lease_call *c = &s->calls[i];
+
+		if (c->n == n_asked &&
+		    memcmp(c->pieces, asked, n_asked * sizeof(*asked)) == 0) {
+			call_end(s, i);
+			break;
+		}
+	}
+	for (size_t i = 0; i < n_asked; i++)
+		if (asked[i] < s->cfg.n_pieces)
+			s->pieces[asked[i]].after = after;
+	if (n > SWARM_LEASE_MAX)
+		n = SWARM_LEASE_MAX;
+	for (size_t i = 0; i < n; i++)
+		if (granted[i] >= s->cfg.n_pieces)
+			return;
+	s->stats.leases_granted += n;
+	/* Not all at once, and not at all where nothing is to be had. */
+	if (!n && retry_ns > 0)
+		s->lease_next = now + retry_ns / 4 +
+				(int64_t)(swarm_random(s) %
+					  (uint64_t)(retry_ns / 4 + 1));
+	read_origin(s, granted, n, now + LEASE_TIMES * ttl_ns, now);
+	swarm_pump(s, now);
+}
+
+static void calls_forget(struct swarm *s)
+{
+	while (s->n_calls)
+		call_end(s, 0);
+}
+
+void swarm_tracker(struct swarm *s, bool is_there, int64_t now)
+{
+	if (s->has_tracker == is_there)
+		return;
+	s->has_tracker = is_there;
+	s->lease_next = now;
+	if (!is_there)
+		calls_forget(s);
+	swarm_pump(s, now);
+}
+
+void swarm_members(struct swarm *s, uint32_t rank, uint32_t members)
+{
+	if (rank >= members)
+		return;
+	s->cfg.rank = rank;
+	s->cfg.members = members;
+}
+
+void origin_check(struct swarm *s, int64_t now)
+{
+	for (unsigned int i = 0; i < s->n_calls; i++) {
+		if (now - s->calls[i].asked < s->lim.lease_wait_ns)
+			continue;
+		s->has_tracker = false;
+		calls_forget(s);
+		return;
+	}
+}

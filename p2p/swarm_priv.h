@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside of the core.  swarm.c owns life and the round of decisions,
+ * swarm_want.c what is wanted, swarm_choose.c the choice of piece and peer,
+ * swarm_flight.c what was asked for, swarm_origin.c leases and the stagger rule,
+ * swarm_news.c what neighbours say and are told.
+ *
+ * A decision costs the scan of one window: who has a piece is one word of bits,
+ * so its rarity is a count of bits, and whom it can be asked from is an AND.
+ */
+#ifndef BOOTSEER_P2P_SWARM_PRIV_H
+#define BOOTSEER_P2P_SWARM_PRIV_H
+
+#include "p2p/swarm.h"
+
+#define FLIGHTS_MAX 512u
+#define LEASE_CALLS_MAX 2u
+#define LOG_PROMISES 256u
+#define ANSWER_BUCKETS 32u
+#define STRIKES_MAX 3u
+#define ORIGIN UINT8_MAX /* as a flight's peer */
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+/* While something is wanted, what is due is looked at so often. */
+#define CHECK_NS (5 * NS_PER_MS)
+/* News make a node without enough under way look for more at most so often. */
+#define PUMP_NS (NS_PER_MS / 2)
+#define COLD_WINDOW 256u /* of a shuffled order: a sample of the rest */
+
+enum piece_flags {
+	PIECE_HERE = 1,
+	PIECE_HOT = 2, /* wanted: (flag of an order) */
+	PIECE_COLD = 4,
+	PIECE_DEMAND = 8,
+	PIECE_LEASING = 16,   /* the tracker was asked */
+	PIECE_STAGGERED = 32, /* `after` is by the stagger rule */
+	PIECE_IN_HOT = 64,    /* in a window: (flag of an order) << 5 */
+	PIECE_IN_COLD = 128,
+};
+#define PIECE_WANTED (PIECE_HOT | PIECE_COLD | PIECE_DEMAND)
+
+struct piece {
+	uint64_t holders; /* a bit for each peer */
+	/* The origin is not asked before: somebody promised it, or the tracker
+	 * said no. In ticks, see tick_of(). */
+	uint32_t after;
+	uint16_t flight; /* the first of its flights, plus one; 0: none */
+	uint8_t flags;
+	uint8_t failed; /* how often the origin did */
+};
+
+struct flight {
+	uint32_t piece, size;
+	uint16_t next, prev; /* in order of being asked; plus one */
+	uint16_t twin;       /* another one for the piece, plus one */
+	uint8_t peer;        /* or ORIGIN */
+	uint8_t priority;
+	bool is_hedge;
+	int64_t asked, expected_ns, expires;
+};
+
+struct answers { /* how long answers took: two buckets an octave */
+	uint16_t n[ANSWER_BUCKETS];
+	unsigned int total;
+};
+
+struct peer {
+	bool is_joined;
+	enum swarm_distance distance;
+	uint32_t have;
+	uint64_t bytes, flying, rate;
+	unsigned int n_flying, strikes, quarantines;
+	struct answers answers;
+	int64_t busy_until, moved, came;
+	/* What it was told: places below `snapshot` and entries of the log
+	 * before `told`; promises before `told_promises`. */
+	uint32_t snapshot;
+	uint64_t told, told_promises;
+};
+
+/* Pieces wanted with one priority. */
+struct order {
+	uint32_t *pieces;
+	uint32_t n, next; /* those before `next` have been in the window */
+	uint32_t *window; /* wanted and not asked for; also what came back */
+	uint32_t n_window, width, room;
+	uint32_t total, here; /* wanted in all, of those here */
+	uint8_t flag;
+};
+
+struct demand {
+	uint32_t piece;
+	int64_t since, first, deadline; /* first of its readers', last */
+};
+
+struct lease_call {
+	uint32_t pieces[SWARM_LEASE_MAX];
+	size_t n;
+	int64_t asked;
+};
+
+struct swarm {
+	struct swarm_config cfg;
+	struct swarm_limits lim;
+	int64_t born;
+	uint64_t random;
+	struct piece *pieces;
+	uint32_t have;
+
+	struct order hot, cold;
+	bool is_paused;
+	struct demand *demands; /* by `first` */
+	size_t n_demands, demands_room;
+
+	struct peer peers[SWARM_PEERS_MAX];
+	uint64_t ready; /* peers that may be asked, for this round */
+	uint64_t rate;  /* of a peer, smoothed over all */
+	int64_t pumped;
+
+	struct flight flights[FLIGHTS_MAX];
+	uint16_t first, last, unused; /* plus one */
+	unsigned int n_flights;
+	uint64_t flying;
+	uint64_t hedged_bytes, came_bytes;
+
+	bool has_tracker;
+	struct lease_call calls[LEASE_CALLS_MAX];
+	unsigned int n_calls;
+	uint64_t leasing, origin_flying, origin_rate;
+	int64_t lease_next, origin_came, origin_answer_ns;
+
+	/* Pieces that came or went, newest at `logged`. A ring. */
+	uint32_t *log;
+	uint64_t logged;
+	uint32_t log_room;
+	uint32_t promises[LOG_PROMISES];
+	uint64_t promised;
+
+	struct swarm_stats stats;
+};
+
+/* swarm.c */
+uint64_t swarm_random(struct swarm *s);
+uint32_t swarm_hash(uint32_t piece);
+uint32_t tick_of(const struct swarm *s, int64_t t);
+void swarm_pump(struct swarm *s, int64_t now);
+/* Every source failed, or its time is over: forget that it is wanted. */
+void swarm_give_up(struct swarm *s, uint32_t piece, int rc);
+
+/* swarm_want.c */
+/* The window has what the order has to offer. */
+void order_refill(struct swarm *s, struct order *o);
+/* Wanted again, since what was asked for did not come. */
+void swarm_want_again(struct swarm *s, uint32_t piece);
+/* It came: whoever waited need not any more. */
+void swarm_satisfied(struct swarm *s, uint32_t piece);
+bool order_is_asked(const struct order *o); /* nothing is left to ask for */
+void demand_remove(struct swarm *s, uint32_t piece);
+const struct demand *demand_of(const struct swarm *s, uint32_t piece);
+
+/* swarm_choose.c */
+void choose_ready(struct swarm *s, int64_t now);
+/* The rarest of the window that one of the ready has; SWARM_NONE. */
+uint32_t choose_piece(struct swarm *s, struct order *o);
+/* Of the peers in `mask`, which is not 0. */
+unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size);
+uint64_t peer_credit(const struct swarm *s, const struct peer *p);
+int64_t peer_expected(const struct swarm *s, const struct peer *p,
+		      uint32_t size);
+void answers_add(struct answers *a, int64_t ns);
+int64_t answers_quantile(const struct answers *a, unsigned int percent);
+
+/* swarm_flight.c */
+bool flight_fits(const struct swarm *s, uint32_t size, bool is_demand);
+struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
+			    enum source_priority priority, int64_t now);
+void flights_of_peer_end(struct swarm *s, uint8_t peer);
+/* Nothing wants this piece any more. */
+void flight_cancel_all(struct swarm *s, uint32_t piece);
+void flights_check(struct swarm *s, int64_t now);
+struct flight *flight_at(struct swarm *s, uint16_t index);
+enum source_priority piece_priority(const struct piece *p);
+
+/* swarm_origin.c */
+void origin_pump(struct swarm *s, int64_t now);
+void origin_check(struct swarm *s, int64_t now);
+/* Read it besides, since what is under way is late. */
+void origin_hedge(struct swarm *s, uint32_t piece, int64_t now);
+void origin_moved(struct swarm *s, const struct flight *f, int64_t now);
+
+/* swarm_news.c */
+void news_log(struct swarm *s, uint32_t piece);
+void news_promise(struct swarm *s, uint32_t piece);
+void peer_strike(struct swarm *s, unsigned int peer, const char *why);
+
+#endif
