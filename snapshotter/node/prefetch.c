@@ -595,15 +595,16 @@ static void resume_one(struct node *n, struct image *i)
 	if (what == STATE_PREFETCH_NONE)
 		return;
 	rc = read_hot(i, &hot, &err);
-	if (rc < 0)
+	if (rc == 0)
+		rc = node_prefetch_hot(n, i, &hot, what == STATE_PREFETCH_ALL,
+				       &err);
+	if (rc < 0) {
 		log_warning("prefetch",
 			    "image=%.12s hot set lost reason=\"%s\"", i->hex,
 			    err.msg);
-	rc = node_prefetch_hot(n, i, &hot, what == STATE_PREFETCH_ALL, &err);
-	/* A hot set of another image: somebody meddled. */
-	if (rc == -EINVAL)
 		rc = node_prefetch_hot(n, i, NULL, what == STATE_PREFETCH_ALL,
 				       &err);
+	}
 	if (rc < 0)
 		log_warning("prefetch", "image=%.12s not resumed reason=\"%s\"",
 			    i->hex, err.msg);
