@@ -22,15 +22,24 @@
 #define TRACKER_PLACE_MAX 63u   /* bytes of rack, zone, region */
 #define TRACKER_MEMBERS_MAX 64u /* given in one answer */
 #define TRACKER_PIECES_MAX 256u /* of one request or report */
+#define TRACKER_IMAGE_PIECES_MAX (1u << 24)
+#define TRACKER_PIECE_BYTES_MAX (8u << 20) /* stored bytes of a piece */
 
+/* Limits of tracker_new() in brackets. */
 struct tracker_config {
-	uint64_t seed;
-	size_t images_max, members_max; /* in all; the oldest leave first */
-	uint64_t memory_max;            /* bytes of all leases' books */
-	int64_t member_ttl_ns;          /* silent for so long: gone */
-	int64_t lease_min_ns;           /* shortest time of a lease */
-	unsigned int copies;            /* of a piece, per zone: 1 */
-	uint64_t flying_max;            /* bytes leased at once, of an image */
+	uint64_t seed;         /* of what is drawn by lot, and of the epoch */
+	size_t images_max;     /* [1, 2^20]; the longest silent one leaves */
+	size_t members_max;    /* of all images [1, 2^24]; likewise */
+	uint64_t memory_max;   /* bytes of the books over pieces and leases */
+	int64_t member_ttl_ns; /* silent for so long: gone */
+	int64_t lease_min_ns, lease_max_ns; /* time of a lease */
+	/* Somebody read the piece: it is to be had from him, and not leased
+	 * again before so long, for bulk and for demand. */
+	int64_t done_ns, demand_done_ns;
+	unsigned int copies; /* leases of a piece at once, per zone [1, 16] */
+	/* Bytes leased at once, of an image, at most
+	 * [TRACKER_PIECE_BYTES_MAX, 2^40]; less when the origin fails. */
+	uint64_t flying_max;
 	int64_t interval_ns; /* between two announcements of a node */
 };
 extern const struct tracker_config tracker_config_default;
@@ -54,7 +63,7 @@ struct tracker_call {
 	const uint32_t *want;
 	const uint32_t *want_bytes; /* stored bytes of each */
 	size_t n_want, n_demand;
-	/* Leases that ended: read, or not. */
+	/* Leases that ended: read, or not (or not wanted any more). */
 	const uint32_t *done, *failed;
 	size_t n_done, n_failed;
 	int64_t origin_wait_ns; /* the origin said 429 or 503: Retry-After */
@@ -70,18 +79,25 @@ struct tracker_member {
 
 struct tracker_answer {
 	uint64_t epoch; /* of this tracker: a new one knows nothing of before */
+	/* Others: first those who read what is not granted, then about half
+	 * of the same rack, 30 % of the zone, and at least 20 % and 8 drawn
+	 * from all the rest. */
 	struct tracker_member members[TRACKER_MEMBERS_MAX];
 	size_t n_members;
+	/* A subset of `want`; neighbouring pieces beside each other. */
 	uint32_t granted[TRACKER_PIECES_MAX];
 	size_t n_granted;
-	int64_t ttl_ns;   /* of the leases */
+	int64_t ttl_ns;   /* of the leases: what ends later is nobody's */
 	int64_t retry_ns; /* for those not granted */
 	int64_t interval_ns;
 	uint32_t swarm; /* members in all */
 };
 
-/* -EINVAL: what it says cannot be (also: another number of pieces than others
- * say); -ENOSPC: a limit.  `ret` is large: the caller keeps it off the stack. */
+/*
+ * `now` never goes back.  -EINVAL: what it says cannot be (also: another number of
+ * pieces than others say); -ENOSPC: a limit.  `ret` is large: the caller keeps it
+ * off the stack.
+ */
 int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		 struct tracker_answer *ret, struct error *err) MUST_CHECK;
 
@@ -94,6 +110,34 @@ struct tracker_stats {
 		done_total, failed_total;
 };
 void tracker_get_stats(const struct tracker *t, struct tracker_stats *ret);
+
+struct tracker_image_info {
+	struct digest image;
+	uint32_t n_pieces;
+	uint32_t members, complete; /* complete: has all pieces */
+	uint32_t leases,
+		done; /* pieces leased; read by one who is still there */
+	uint64_t flying, window; /* bytes leased; that may be leased now */
+};
+/* Calls for each image, the last one called about first. */
+void tracker_each_image(const struct tracker *t,
+			void (*each)(void *arg,
+				     const struct tracker_image_info *i),
+			void *arg);
+/* False: nobody takes part in it. */
+bool tracker_get_image(const struct tracker *t, const struct digest *image,
+		       struct tracker_image_info *ret);
+
+struct tracker_member_info {
+	struct tracker_member member;
+	uint32_t leases;
+	uint64_t flying; /* bytes of its leases */
+	int64_t seen;    /* `now` of its last call */
+};
+void tracker_each_member(const struct tracker *t, const struct digest *image,
+			 void (*each)(void *arg,
+				      const struct tracker_member_info *i),
+			 void *arg);
 
 /*
  * Which of several trackers (or nodes) is responsible for an image: order of

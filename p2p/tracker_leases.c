@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who may read what from the origin.
+ *
+ * A piece is leased to few at a time, and not at all while somebody who read it is
+ * there: from him it spreads.  How many bytes are leased at once follows what the
+ * origin carries: more while leases end in time, half as much when it fails.  How
+ * long a lease is follows what holders needed.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "p2p/tracker_priv.h"
+
+#define MS ((int64_t)1000000)
+#define SHARE_MIN MIB /* of the window, for one node */
+#define RUN_MAX (4 * MIB)
+#define WINDOW_MIN MIB
+#define LEASES_MAX 65536u /* of an image */
+#define LATE_MAX 8u
+#define NS_PER_MIB_MIN (MS / 10)
+#define NS_PER_MIB_MAX (60000 * MS)
+#define RETRY_MIN (50 * MS)
+#define RETRY_MAX (30000 * MS)
+#define ORIGIN_WAIT_MAX (30000 * MS)
+/* Those who come again must not drown the tracker: so much for each member. */
+#define RETRY_PER_MEMBER MS
+#define READERS_NAMED 8u
+
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* ----------------------------------------------------------------------- the book --- */
+
+static int book_init(struct tracker *t, struct image *i, struct error *err)
+{
+	uint64_t bytes = i->n_pieces * sizeof(struct piece);
+	int rc;
+
+	if (i->book.pieces)
+		return 0;
+	rc = tracker_reserve(t, bytes, i, err);
+	if (rc < 0)
+		return rc;
+	i->book.pieces = malloc(bytes);
+	if (!i->book.pieces) {
+		t->stats.memory -= bytes;
+		return error_nomem(err);
+	}
+	for (uint32_t p = 0; p < i->n_pieces; p++)
+		i->book.pieces[p] = (struct piece){ .lease = NONE };
+	return 0;
+}
+
+void book_fini(struct tracker *t, struct image *i)
+{
+	if (i->book.pieces)
+		t->stats.memory -= i->n_pieces * sizeof(struct piece);
+	t->stats.memory -= i->book.cap * sizeof(struct lease);
+	free(i->book.pieces);
+	free(i->book.leases);
+}
+
+static int book_grow(struct tracker *t, struct image *i, struct error *err)
+{
+	struct book *b = &i->book;
+	uint32_t cap = b->cap ? b->cap * 2 : 64;
+	struct lease *l;
+	int rc;
+
+	if (cap > LEASES_MAX)
+		return error_set(err, ENOSPC, "tracker: too many leases");
+	rc = tracker_reserve(t, (cap - b->cap) * sizeof(*l), i, err);
+	if (rc < 0)
+		return rc;
+	l = realloc(b->leases, cap * sizeof(*l));
+	if (!l) {
+		t->stats.memory -= (cap - b->cap) * sizeof(*l);
+		return error_nomem(err);
+	}
+	for (uint32_t k = cap; k > b->cap; k--) {
+		l[k - 1] = (struct lease){ .next = b->free };
+		b->free = k - 1;
+	}
+	b->leases = l;
+	b->cap = cap;
+	return 0;
+}
+
+/* Leases of one call end together, so from the back it is a short way. */
+static void link_end(struct book *b, uint32_t at)
+{
+	struct lease *l = &b->leases[at];
+	uint32_t prev = b->by_end.last;
+
+	while (prev != NONE && b->leases[prev].ends > l->ends)
+		prev = b->leases[prev].by_end.prev;
+	l->by_end.prev = prev;
+	l->by_end.next =
+		prev == NONE ? b->by_end.first : b->leases[prev].by_end.next;
+	if (prev == NONE)
+		b->by_end.first = at;
+	else
+		b->leases[prev].by_end.next = at;
+	if (l->by_end.next == NONE)
+		b->by_end.last = at;
+	else
+		b->leases[l->by_end.next].by_end.prev = at;
+}
+
+static void unlink_end(struct book *b, const struct lease *l)
+{
+	if (l->by_end.prev == NONE)
+		b->by_end.first = l->by_end.next;
+	else
+		b->leases[l->by_end.prev].by_end.next = l->by_end.next;
+	if (l->by_end.next == NONE)
+		b->by_end.last = l->by_end.prev;
+	else
+		b->leases[l->by_end.next].by_end.prev = l->by_end.prev;
+}
+
+static uint32_t lease_of(const struct image *i, uint32_t piece, uint32_t slot)
+{
+	uint32_t at = i->book.pieces ? i->book.pieces[piece].lease : NONE;
+
+	while (at != NONE && i->book.leases[at].slot != slot)
+		at = i->book.leases[at].next;
+	return at;
+}
+
+static void lease_end(struct tracker *t, struct image *i, uint32_t at)
+{
+	struct book *b = &i->book;
+	struct lease *l = &b->leases[at];
+	struct member *m = &t->members[l->slot];
+	uint32_t *p = &b->pieces[l->piece].lease;
+
+	while (*p != at)
+		p = &b->leases[*p].next;
+	*p = l->next;
+	unlink_end(b, l);
+	i->flying -= l->bytes;
+	m->flying -= l->bytes;
+	m->n_leases--;
+	b->n_leases--;
+	t->stats.leases--;
+	l->next = b->free;
+	b->free = at;
+}
+
+void leases_expire(struct tracker *t, struct image *i, int64_t now)
+{
+	while (i->book.by_end.first != NONE) {
+		const struct lease *l = &i->book.leases[i->book.by_end.first];
+		struct member *m = &t->members[l->slot];
+
+		if (l->ends > now)
+			return;
+		t->stats.expired_total++;
+		/* What one call gave ran out together: it counts once. */
+		if (m->late_call != l->call) {
+			m->late_call = l->call;
+			m->late += m->late < LATE_MAX;
+			i->ns_per_mib = clamp(i->ns_per_mib * 5 / 4,
+					      NS_PER_MIB_MIN, NS_PER_MIB_MAX);
+		}
+		lease_end(t, i, i->book.by_end.first);
+	}
+}
+
+void leases_drop(struct tracker *t, struct image *i, uint32_t slot)
+{
+	uint32_t at = i->book.by_end.first;
+
+	while (t->members[slot].n_leases > 0) {
+		uint32_t next = i->book.leases[at].by_end.next;
+
+		if (i->book.leases[at].slot == slot)
+			lease_end(t, i, at);
+		at = next;
+	}
+}
+
+/* ------------------------------------------------------------------------ reports --- */
+
+struct member *piece_reader(const struct tracker *t, const struct piece *p)
+{
+	struct member *m;
+
+	if (p->done_serial == 0)
+		return NULL;
+	m = &t->members[p->done_by];
+	return m->image && m->serial == p->done_serial ? m : NULL;
+}
+
+static void piece_forget(const struct tracker *t, struct image *i,
+			 struct piece *p)
+{
+	struct member *m = piece_reader(t, p);
+
+	if (m) {
+		m->n_done--;
+		i->n_done--;
+	}
+	p->done_serial = 0;
+}
+
+/* The origin carries more than was asked of it: more may be asked.  Twice as much
+ * in the time of a read until it fails for the first time, then a MiB more. */
+static void window_grow(const struct tracker *t, struct image *i,
+			uint32_t bytes)
+{
+	uint64_t more = bytes;
+
+	if (i->flying < i->window / 2)
+		return; /* it was not tried */
+	if (i->is_steady)
+		more = (uint64_t)bytes * MIB / i->window + 1;
+	i->window += more;
+	if (i->window > t->cfg.flying_max)
+		i->window = t->cfg.flying_max;
+}
+
+/* Failures of what was read at the same time are one. */
+static void window_cut(const struct tracker *t, struct image *i, int64_t now)
+{
+	i->is_steady = true;
+	if (i->cut_at != INT64_MIN && now - i->cut_at < t->cfg.lease_min_ns)
+		return;
+	i->cut_at = now;
+	i->window /= 2;
+	if (i->window < WINDOW_MIN)
+		i->window = WINDOW_MIN;
+}
+
+static void report_done(struct tracker *t, struct member *m, uint32_t piece,
+			int64_t now)
+{
+	struct image *i = m->image;
+	struct piece *p = &i->book.pieces[piece];
+	uint32_t slot = (uint32_t)(m - t->members);
+	uint32_t at = lease_of(i, piece, slot);
+
+	t->stats.done_total++;
+	if (at != NONE) {
+		const struct lease *l = &i->book.leases[at];
+		int64_t took = (int64_t)((double)(now - l->since) * MIB /
+					 (double)l->queue);
+
+		took = clamp(took, NS_PER_MIB_MIN, NS_PER_MIB_MAX);
+		i->ns_per_mib += (took - i->ns_per_mib) / 8;
+		m->late -= m->late > 0;
+		window_grow(t, i, l->bytes);
+		lease_end(t, i, at);
+	}
+	/* Also after the lease ran out, or from before this tracker: it is
+	 * there, and that is what matters. */
+	piece_forget(t, i, p);
+	p->done_by = slot;
+	p->done_serial = m->serial;
+	p->done_ms = (uint32_t)(now / MS);
+	m->n_done++;
+	i->n_done++;
+}
+
+void leases_report(struct tracker *t, struct member *m,
+		   const struct tracker_call *c, int64_t now)
+{
+	struct image *i = m->image;
+	uint32_t slot = (uint32_t)(m - t->members);
+	bool failed = false;
+
+	if (c->n_done > 0 && book_init(t, i, NULL) == 0)
+		for (size_t k = 0; k < c->n_done; k++)
+			report_done(t, m, c->done[k], now);
+	for (size_t k = 0; k < c->n_failed; k++) {
+		uint32_t at = lease_of(i, c->failed[k], slot);
+
+		if (at == NONE)
+			continue;
+		t->stats.failed_total++;
+		lease_end(t, i, at);
+		failed = true;
+	}
+	/* Only who read there can tell how the origin is. */
+	if (failed || (c->origin_wait_ns > 0 && m->has_leased))
+		window_cut(t, i, now);
+	if (c->origin_wait_ns > 0 && m->has_leased) {
+		int64_t until =
+			now + clamp(c->origin_wait_ns, 0, ORIGIN_WAIT_MAX);
+
+		if (until > i->wait_until)
+			i->wait_until = until;
+	}
+}
+
+/* ------------------------------------------------------------------------- giving --- */
+
+struct wanted {
+	uint32_t piece, at; /* at: in the call */
+};
+
+/* What is given in one call. */
+struct giving {
+	struct tracker *t;
+	struct member *m;
+	const struct tracker_call *c;
+	struct tracker_answer *ret;
+	int64_t now;
+	uint64_t share; /* bytes this member may have leased */
+	uint32_t given[TRACKER_PIECES_MAX]; /* leases */
+	size_t n_given;
+	int64_t held_ttl; /* of leases that it has already */
+	int64_t retry;    /* of the first that is refused; -1 none */
+};
+
+enum verdict {
+	GIVEN, /* or held already */
+	TAKEN, /* by somebody, or to be had from one who read it */
+	FULL,  /* the origin has enough to do, or this node */
+};
+
+static int by_piece(const void *a, const void *b)
+{
+	const struct wanted *x = a, *y = b;
+
+	if (x->piece != y->piece)
+		return x->piece < y->piece ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void refuse(struct giving *g, int64_t retry)
+{
+	if (g->retry < 0)
+		g->retry = retry;
+}
+
+static int64_t expected(const struct image *i, uint64_t bytes)
+{
+	return (int64_t)((double)bytes / MIB * (double)i->ns_per_mib);
+}
+
+/* Tell who has it: he may be nobody's neighbour yet. */
+static void name_reader(struct giving *g, const struct member *m)
+{
+	if (!g->c->wants_members || m == g->m ||
+	    g->ret->n_members >= READERS_NAMED)
+		return;
+	for (size_t k = 0; k < g->ret->n_members; k++)
+		if (strcmp(g->ret->members[k].node, m->text) == 0)
+			return;
+	member_describe(m, &g->ret->members[g->ret->n_members++]);
+}
+
+/* May not be leased now, for what others do with it. */
+static bool is_taken(struct giving *g, uint32_t piece, bool demand)
+{
+	struct tracker *t = g->t;
+	struct image *i = g->m->image;
+	struct piece *p = &i->book.pieces[piece];
+	const struct member *reader = piece_reader(t, p);
+	uint32_t zone = i->who[g->m->at].zone, copies = 0;
+
+	if (reader == g->m) {
+		/* It had it, and asks again: it has lost it. */
+		piece_forget(t, i, p);
+		reader = NULL;
+	}
+	if (reader) {
+		int64_t age =
+			(int64_t)((uint32_t)(g->now / MS) - p->done_ms) * MS;
+		int64_t left =
+			(demand ? t->cfg.demand_done_ns : t->cfg.done_ns) - age;
+
+		if (left > 0) {
+			name_reader(g, reader);
+			refuse(g, left < t->cfg.interval_ns
+					  ? left
+					  : t->cfg.interval_ns);
+			return true;
+		}
+	}
+	for (uint32_t at = p->lease; at != NONE; at = i->book.leases[at].next) {
+		const struct lease *l = &i->book.leases[at];
+		int64_t half = l->since + (l->ends - l->since) / 2;
+
+		copies += l->zone == zone;
+		/* Another zone's will do, when nobody waits and it is not
+		 * late. */
+		if (copies >= t->cfg.copies ||
+		    (!demand && l->zone != zone && g->now < half)) {
+			name_reader(g, &t->members[l->slot]);
+			refuse(g, half - g->now);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
+{
+	const struct image *i = g->m->image;
+	uint64_t max = i->window;
+
+	if (i->flying == 0)
+		return true;
+	/* An eighth is for those that a reader waits for. */
+	if (!demand)
+		max -= max / 8;
+	if (i->flying + bytes > max)
+		return false;
+	return demand || g->m->flying == 0 || g->m->flying + bytes <= g->share;
+}
+
+static enum verdict try_give(struct giving *g, size_t k, bool demand)
+{
+	struct tracker *t = g->t;
+	struct image *i = g->m->image;
+	struct book *b = &i->book;
+	uint32_t piece = g->c->want[k], bytes = g->c->want_bytes[k];
+	uint32_t slot = (uint32_t)(g->m - t->members);
+	uint32_t at = lease_of(i, piece, slot);
+	struct lease *l;
+
+	if (at != NONE) {
+		l = &b->leases[at];
+		if (l->call == t->n_calls)
+			return GIVEN; /* it is named twice */
+		/* The answer was lost: the lease still is its own, but not
+		 * longer. */
+		l->call = t->n_calls;
+		g->ret->granted[g->ret->n_granted++] = piece;
+		if (l->ends - g->now < g->held_ttl)
+			g->held_ttl = l->ends - g->now;
+		return GIVEN;
+	}
+	if (is_taken(g, piece, demand))
+		return TAKEN;
+	if (!has_room(g, bytes, demand) || b->free == NONE) {
+		refuse(g, expected(i, i->flying) / 4);
+		return FULL;
+	}
+	at = b->free;
+	l = &b->leases[at];
+	b->free = l->next;
+	*l = (struct lease){ .piece = piece,
+			     .bytes = bytes,
+			     .slot = slot,
+			     .zone = i->who[g->m->at].zone,
+			     .next = b->pieces[piece].lease,
+			     .call = t->n_calls,
+			     .since = g->now };
+	b->pieces[piece].lease = at;
+	i->flying += bytes;
+	g->m->flying += bytes;
+	g->m->n_leases++;
+	g->given[g->n_given++] = at;
+	g->ret->granted[g->ret->n_granted++] = piece;
+	return GIVEN;
+}
+
+/* From the one most wanted, then its neighbours: one request reads a run. */
+static void give_bulk(struct giving *g)
+{
+	const struct tracker_call *c = g->c;
+	struct wanted sorted[TRACKER_PIECES_MAX];
+	uint32_t place[TRACKER_PIECES_MAX];
+	bool tried[TRACKER_PIECES_MAX] = { false };
+
+	for (size_t k = 0; k < c->n_want; k++)
+		sorted[k] = (struct wanted){ c->want[k], (uint32_t)k };
+	qsort(sorted, c->n_want, sizeof(*sorted), by_piece);
+	for (size_t k = 0; k < c->n_want; k++)
+		place[sorted[k].at] = (uint32_t)k;
+	for (size_t k = c->n_demand; k < c->n_want; k++) {
+		uint64_t run = 0;
+
+		for (size_t s = place[k]; s < c->n_want && run < RUN_MAX; s++) {
+			size_t at = sorted[s].at;
+
+			if (at < c->n_demand || tried[at] ||
+			    (s > place[k] &&
+			     sorted[s].piece > sorted[s - 1].piece + 1))
+				break;
+			tried[at] = true;
+			switch (try_give(g, at, false)) {
+			case GIVEN:
+				run += c->want_bytes[at];
+				continue;
+			case TAKEN:
+				break;
+			case FULL:
+				return;
+			}
+			break;
+		}
+	}
+}
+
+/* The leases run from now on: as long as it should take, twice. */
+static void set_ends(struct giving *g)
+{
+	struct image *i = g->m->image;
+	int64_t ttl = clamp(2 * expected(i, g->m->flying),
+			    g->t->cfg.lease_min_ns, g->t->cfg.lease_max_ns);
+
+	for (size_t k = 0; k < g->n_given; k++) {
+		struct lease *l = &i->book.leases[g->given[k]];
+
+		l->queue = g->m->flying;
+		l->ends = g->now + ttl;
+		link_end(&i->book, g->given[k]);
+	}
+	i->book.n_leases += (uint32_t)g->n_given;
+	g->t->stats.leases += g->n_given;
+	g->t->stats.granted_total += g->n_given;
+	g->m->has_leased |= g->n_given > 0;
+	if (g->ret->n_granted > 0)
+		g->ret->ttl_ns = g->n_given == 0 || g->held_ttl < ttl
+					 ? g->held_ttl
+					 : ttl;
+}
+
+static int64_t retry_for(struct giving *g)
+{
+	int64_t least = (int64_t)g->m->image->n_who * RETRY_PER_MEMBER;
+	int64_t retry = g->retry;
+
+	if (least < RETRY_MIN)
+		least = RETRY_MIN;
+	retry = clamp(retry, least, RETRY_MAX);
+	/* Up to a quarter later, so that they do not come all at once. */
+	return retry +
+	       (int64_t)(tracker_random(g->t) % (uint64_t)(retry / 4 + 1));
+}
+
+int leases_give(struct tracker *t, struct member *m,
+		const struct tracker_call *c, int64_t now,
+		struct tracker_answer *ret, struct error *err)
+{
+	struct giving g = { .t = t,
+			    .m = m,
+			    .c = c,
+			    .ret = ret,
+			    .now = now,
+			    .held_ttl = INT64_MAX,
+			    .retry = -1 };
+	struct image *i = m->image;
+	uint32_t askers = i->n_who - i->n_complete;
+	int rc;
+
+	if (c->n_want == 0)
+		return 0;
+	rc = book_init(t, i, err);
+	while (rc == 0 && i->book.cap - i->book.n_leases < c->n_want)
+		if (book_grow(t, i, NULL) < 0)
+			break; /* fewer are given */
+	if (rc < 0)
+		return rc;
+	g.share = i->window / (askers ? askers : 1);
+	if (g.share < SHARE_MIN)
+		g.share = SHARE_MIN;
+	/* Who lets leases run out gets fewer of them. */
+	g.share >>= m->late;
+	if (now < i->wait_until) {
+		refuse(&g, i->wait_until - now);
+	} else {
+		for (size_t k = 0; k < c->n_demand; k++)
+			if (try_give(&g, k, true) == FULL)
+				break;
+		give_bulk(&g);
+		set_ends(&g);
+	}
+	t->stats.refused_total += c->n_want - ret->n_granted;
+	if (g.retry >= 0)
+		ret->retry_ns = retry_for(&g);
+	return 0;
+}

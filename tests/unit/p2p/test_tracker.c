@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "p2p/tracker.h"
+
+TestSuite(tracker, .timeout = 60);
+
+#define MS ((int64_t)1000000)
+#define SECOND (1000 * MS)
+#define PIECES 1000u
+
+/* One tracker, a clock, and room for a call and its answer. */
+struct bench {
+	struct tracker *t;
+	int64_t now;
+	uint32_t want[TRACKER_PIECES_MAX], bytes[TRACKER_PIECES_MAX];
+	struct tracker_call c;
+	struct tracker_answer a;
+	char node[32], addr[32];
+};
+
+static struct bench b;
+
+static void begin(const struct tracker_config *cfg)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(tracker_new(cfg, &b.t, &err), 0, "%s", err.msg);
+	b.now = 5 * SECOND;
+}
+
+static void begin_default(void)
+{
+	begin(&tracker_config_default);
+}
+
+static void end(void)
+{
+	tracker_free(b.t);
+	b.t = NULL;
+}
+
+/* The next call is of node `n`, in a zone, for image number `image`. */
+static struct tracker_call *from(unsigned int n, const char *zone,
+				 unsigned int image)
+{
+	(void)snprintf(b.node, sizeof(b.node), "n%u", n);
+	(void)snprintf(b.addr, sizeof(b.addr), "10.0.0.%u:7000", n);
+	b.c = (struct tracker_call){ .node = b.node,
+				     .addr = b.addr,
+				     .rack = "",
+				     .zone = zone,
+				     .region = "",
+				     .n_pieces = PIECES,
+				     .want = b.want,
+				     .want_bytes = b.bytes };
+	memset(b.c.image.b, (int)image, sizeof(b.c.image.b));
+	return &b.c;
+}
+
+/* Wants pieces [first, first + n) of `bytes` each. */
+static void wants(uint32_t first, uint32_t n, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		b.want[i] = first + i;
+		b.bytes[i] = bytes;
+	}
+	b.c.n_want = n;
+}
+
+static void hear(void)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(tracker_hear(b.t, &b.c, b.now, &b.a, &err), 0, "%s",
+		     err.msg);
+}
+
+static bool is_granted(uint32_t piece)
+{
+	for (size_t i = 0; i < b.a.n_granted; i++)
+		if (b.a.granted[i] == piece)
+			return true;
+	return false;
+}
+
+static void report(bool done, const uint32_t *pieces, size_t n)
+{
+	b.c.n_want = 0;
+	if (done) {
+		b.c.done = pieces;
+		b.c.n_done = n;
+	} else {
+		b.c.failed = pieces;
+		b.c.n_failed = n;
+	}
+	hear();
+}
+
+Test(tracker, first_askers_get_different_runs, .init = begin_default,
+     .fini = end)
+{
+	bool seen[PIECES] = { false };
+
+	/* All know each other first: then each gets its share. */
+	for (unsigned int n = 0; n < 32; n++) {
+		from(n, "z", 1);
+		hear();
+	}
+	for (unsigned int n = 0; n < 16; n++) {
+		from(n, "z", 1);
+		wants(0, 256, 128 * KIB);
+		hear();
+		cr_assert_eq(b.a.n_granted, 8, "%zu", b.a.n_granted);
+		for (size_t i = 0; i < b.a.n_granted; i++) {
+			cr_expect(!seen[b.a.granted[i]]);
+			seen[b.a.granted[i]] = true;
+			if (i > 0)
+				cr_expect_eq(b.a.granted[i],
+					     b.a.granted[i - 1] + 1);
+		}
+	}
+}
+
+Test(tracker, demand_comes_before_bulk_and_beside_a_full_window,
+     .init = begin_default, .fini = end)
+{
+	uint64_t before;
+
+	from(1, "z", 1);
+	wants(0, 256, MIB);
+	hear();
+	before = b.a.n_granted;
+	cr_assert_eq(before, 28, "seven eighths of the first window");
+	from(2, "z", 1);
+	wants(100, 2, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect_gt(b.a.retry_ns, 0);
+	b.c.n_demand = 1;
+	hear();
+	cr_assert_eq(b.a.n_granted, 1);
+	cr_expect_eq(b.a.granted[0], 100);
+}
+
+Test(tracker, one_holder_in_a_zone_and_demand_in_each, .init = begin_default,
+     .fini = end)
+{
+	from(1, "a", 1);
+	wants(7, 1, MIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_assert(is_granted(7));
+	from(2, "a", 1);
+	wants(7, 1, MIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(!is_granted(7));
+	from(3, "b", 1);
+	wants(7, 1, MIB);
+	hear();
+	cr_expect(!is_granted(7), "bulk waits for the other zone's");
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(is_granted(7));
+}
+
+Test(tracker, a_dead_holder_blocks_a_piece_no_longer_than_its_lease,
+     .init = begin_default, .fini = end)
+{
+	int64_t ttl;
+
+	from(1, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	cr_assert(is_granted(7));
+	ttl = b.a.ttl_ns;
+	cr_expect_geq(ttl, tracker_config_default.lease_min_ns);
+	b.now += ttl - 1;
+	from(2, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	cr_expect(!is_granted(7));
+	b.now += 1;
+	hear();
+	cr_expect(is_granted(7));
+}
+
+Test(tracker, what_was_read_is_not_leased_while_its_reader_is_there,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t seven[] = { 7 };
+
+	from(1, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, seven, 1);
+
+	from(2, "other", 1);
+	wants(7, 1, MIB);
+	b.c.wants_members = true;
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(!is_granted(7));
+	cr_assert_geq(b.a.n_members, 1);
+	cr_expect_str_eq(b.a.members[0].node, "n1");
+
+	/* Demand believes it shorter than bulk. */
+	b.now += tracker_config_default.demand_done_ns;
+	b.c.n_demand = 0;
+	hear();
+	cr_expect(!is_granted(7));
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(is_granted(7));
+}
+
+Test(tracker, a_reader_that_leaves_or_lost_it_frees_the_piece,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t some[] = { 7, 8 };
+
+	from(1, "z", 1);
+	wants(7, 2, MIB);
+	hear();
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, some, 2);
+	/* It asks itself for what it had. */
+	from(1, "z", 1);
+	wants(8, 1, MIB);
+	hear();
+	cr_expect(is_granted(8));
+	from(2, "z", 1);
+	wants(7, 2, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	from(1, "z", 1);
+	b.c.leaving = true;
+	hear();
+	from(2, "z", 1);
+	wants(7, 2, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 2);
+}
+
+Test(tracker, a_lost_answer_is_given_again_but_not_longer,
+     .init = begin_default, .fini = end)
+{
+	int64_t ttl;
+
+	from(1, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	ttl = b.a.ttl_ns;
+	b.now += 100 * MS;
+	hear();
+	cr_assert_eq(b.a.n_granted, 1);
+	cr_expect_eq(b.a.ttl_ns, ttl - 100 * MS);
+	/* Named twice in one call: still once. */
+	b.want[1] = 7;
+	b.bytes[1] = MIB;
+	b.c.n_want = 2;
+	hear();
+	cr_expect_eq(b.a.n_granted, 1);
+}
+
+static uint64_t window(void)
+{
+	struct tracker_image_info i;
+
+	cr_assert(tracker_get_image(b.t, &b.c.image, &i));
+	cr_expect_leq(i.flying, i.window);
+	return i.window;
+}
+
+/* Ask for `n` pieces of a MiB, and report them so much later. */
+static void round_of(uint32_t *at, uint32_t n, int64_t took, bool done)
+{
+	uint32_t got[TRACKER_PIECES_MAX];
+	size_t n_got;
+
+	from(1, "z", 1);
+	wants(*at, n, MIB);
+	*at += n;
+	hear();
+	n_got = b.a.n_granted;
+	memcpy(got, b.a.granted, sizeof(got));
+	b.now += took;
+	from(1, "z", 1);
+	report(done, got, n_got);
+}
+
+Test(tracker, the_window_grows_with_success_and_halves_with_failure,
+     .init = begin_default, .fini = end)
+{
+	uint64_t first, grown, cut;
+	uint32_t at = 0;
+
+	round_of(&at, 1, 10 * MS, true);
+	first = window();
+	round_of(&at, 60, 100 * MS, true);
+	grown = window();
+	cr_expect_gt(grown, first);
+	round_of(&at, 60, 100 * MS, false);
+	cut = window();
+	cr_expect_eq(cut, grown / 2);
+	/* What fails together is one failure. */
+	round_of(&at, 10, 100 * MS, false);
+	cr_expect_eq(window(), cut);
+	b.now += SECOND;
+	round_of(&at, 10, 100 * MS, false);
+	cr_expect_eq(window(), cut / 2);
+	/* From then on it grows slowly. */
+	b.now += SECOND;
+	cut = window();
+	round_of(&at, 40, 100 * MS, true);
+	cr_expect_gt(window(), cut);
+	cr_expect_leq(window(), cut + 2 * MIB);
+}
+
+Test(tracker, nobody_reads_while_the_origin_asks_for_patience,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t zero[] = { 0 };
+
+	/* A stranger's word does not count. */
+	from(2, "z", 1);
+	b.c.origin_wait_ns = 3 * SECOND;
+	hear();
+	from(1, "z", 1);
+	wants(0, 1, MIB);
+	hear();
+	cr_assert(is_granted(0));
+	from(1, "z", 1);
+	b.c.origin_wait_ns = 3 * SECOND;
+	report(false, zero, 1);
+	from(3, "z", 1);
+	wants(5, 2, MIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect_geq(b.a.retry_ns, 3 * SECOND);
+	b.now += 3 * SECOND;
+	hear();
+	cr_expect_eq(b.a.n_granted, 2);
+}
+
+Test(tracker, leases_last_twice_what_reads_need, .init = begin_default,
+     .fini = end)
+{
+	uint32_t at = 0;
+
+	/* 2 s a MiB, again and again. */
+	for (int i = 0; i < 60; i++) {
+		from(1, "z", 1);
+		wants(at, 1, MIB);
+		hear();
+		b.now += 1900 * MS;
+		from(1, "z", 1);
+		report(true, &at, 1);
+		at++;
+	}
+	from(1, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_expect_gt(b.a.ttl_ns, 3000 * MS);
+	cr_expect_lt(b.a.ttl_ns, 4500 * MS);
+}
+
+Test(tracker, silent_members_go_and_their_image_with_them,
+     .init = begin_default, .fini = end)
+{
+	struct tracker_stats s;
+
+	from(1, "z", 1);
+	wants(0, 10, MIB);
+	hear();
+	b.now += tracker_config_default.member_ttl_ns / 2;
+	from(2, "z", 1);
+	hear();
+	cr_expect_eq(b.a.swarm, 2);
+	b.now += tracker_config_default.member_ttl_ns / 2 + 1;
+	tracker_sweep(b.t, b.now);
+	tracker_get_stats(b.t, &s);
+	cr_expect_eq(s.members, 1);
+	cr_expect_eq(s.leases, 0);
+	b.now += tracker_config_default.member_ttl_ns;
+	tracker_sweep(b.t, b.now);
+	tracker_get_stats(b.t, &s);
+	cr_expect_eq(s.members, 0);
+	cr_expect_eq(s.images, 0);
+	cr_expect_eq(s.memory, 0);
+}
+
+/* 300 nodes: 3 zones of 10 racks of 10. */
+static void crowd(void)
+{
+	for (unsigned int n = 0; n < 300; n++) {
+		char rack[16], zone[16];
+
+		(void)snprintf(zone, sizeof(zone), "z%u", n / 100);
+		(void)snprintf(rack, sizeof(rack), "r%u", n / 10 % 10);
+		from(n, zone, 1)->rack = rack;
+		hear();
+	}
+}
+
+Test(tracker, an_answer_names_near_ones_and_always_far_ones,
+     .init = begin_default, .fini = end)
+{
+	size_t rack = 0, zone = 0, far = 0;
+
+	crowd();
+	from(5, "z0", 1)->rack = "r0";
+	b.c.wants_members = true;
+	hear();
+	cr_assert_eq(b.a.n_members, TRACKER_MEMBERS_MAX);
+	cr_expect_eq(b.a.swarm, 300);
+	for (size_t i = 0; i < b.a.n_members; i++) {
+		const struct tracker_member *m = &b.a.members[i];
+
+		cr_expect_str_neq(m->node, "n5");
+		for (size_t k = 0; k < i; k++)
+			cr_expect_str_neq(m->node, b.a.members[k].node);
+		if (strcmp(m->zone, "z0") != 0)
+			far++;
+		else if (strcmp(m->rack, "r0") == 0)
+			rack++;
+		else
+			zone++;
+	}
+	cr_expect_eq(rack, 9, "all there are");
+	cr_expect_geq(zone, 32);
+	cr_expect_geq(far, 13);
+}
+
+Test(tracker, limits_hold_and_the_longest_silent_leave)
+{
+	struct tracker_config cfg = tracker_config_default;
+	struct tracker_stats s;
+
+	cfg.images_max = 3;
+	cfg.members_max = 10;
+	cfg.memory_max = 3 * PIECES * 16;
+	begin(&cfg);
+	for (unsigned int n = 0; n < 40; n++) {
+		from(n, "z", n % 5);
+		wants(0, 4, MIB);
+		b.now += MS;
+		hear();
+		tracker_get_stats(b.t, &s);
+		cr_expect_leq(s.images, 3);
+		cr_expect_leq(s.members, 10);
+		cr_expect_leq(s.memory, cfg.memory_max);
+		cr_expect_geq(b.a.swarm, 1);
+	}
+	end();
+}
+
+Test(tracker, refuses_what_cannot_be, .init = begin_default, .fini = end)
+{
+	static const uint32_t beyond[] = { PIECES };
+
+	from(1, "z", 1);
+	hear();
+	from(2, "z", 1)->n_pieces = PIECES + 1;
+	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
+	from(2, "z", 1)->have = PIECES + 1;
+	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
+	from(2, "z", 1)->done = beyond;
+	b.c.n_done = 1;
+	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
+	from(2, "z\n", 1);
+	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
+	from(2, "z", 1)->node = "";
+	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
+	from(2, "z", 1);
+	wants(0, 1, 0);
+	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
+	wants(0, 1, 1);
+	b.c.n_demand = 2;
+	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
+}
+
+/* ----------------------------------------------------------------- rendezvous --- */
+
+Test(rendezvous, moves_only_the_images_of_one_that_is_lost)
+{
+	static const char *const names[] = { "a", "b", "c", "d" };
+	static const char *const fewer[] = { "a", "c", "d" };
+	unsigned int count[4] = { 0 };
+
+	for (unsigned int n = 0; n < 1000; n++) {
+		size_t four[4], three[3];
+		struct digest d;
+
+		cr_assert_eq(digest_of(&n, sizeof(n), &d), 0);
+		cr_assert_eq(rendezvous(&d, names, 4, four, NULL), 0);
+		cr_assert_eq(rendezvous(&d, fewer, 3, three, NULL), 0);
+		count[four[0]]++;
+		if (four[0] == 1)
+			cr_expect_str_eq(fewer[three[0]], names[four[1]]);
+		else
+			cr_expect_str_eq(fewer[three[0]], names[four[0]]);
+	}
+	for (size_t i = 0; i < 4; i++)
+		cr_expect(count[i] > 190 && count[i] < 310, "%u", count[i]);
+}
