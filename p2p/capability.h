@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/digest.h"
 #include "common/error.h"
 
@@ -29,18 +30,24 @@ struct capability {
 };
 #define CAPABILITY_PULL 1u
 
-/* Private half; from a PEM file that only its owner reads. */
+/* Private half; from a PEM file that only its owner reads (-EACCES). */
 struct capability_signer;
 int capability_signer_load(const char *path, struct capability_signer **ret,
 			   struct error *err) MUST_CHECK;
 void capability_signer_free(struct capability_signer *s);
 DEFINE_AUTO(capability_signer)
+/* Its public half, PEM, appended. */
+int capability_signer_public(const struct capability_signer *s, struct buf *ret,
+			     struct error *err) MUST_CHECK;
 int capability_sign(const struct capability_signer *s,
 		    const struct capability *c, uint8_t ret[CAPABILITY_MAX],
 		    size_t *ret_len, struct error *err) MUST_CHECK;
 
 /* Public halves; PEM, one or more in a file. Any thread. */
 struct capability_keys;
+int capability_keys_parse(const char *pem, size_t len,
+			  struct capability_keys **ret,
+			  struct error *err) MUST_CHECK;
 int capability_keys_load(const char *path, struct capability_keys **ret,
 			 struct error *err) MUST_CHECK;
 void capability_keys_free(struct capability_keys *k);
