@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Pieces on a link.  Each WANT is answered once: by DATA or by NACK, also after a
+ * CANCEL, so both sides always agree on what is under way, and bytes that nobody
+ * asked for are known as such.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/net_priv.h"
+
+#define FULL_RETRY_NS (10 * NS_PER_MS)
+
+/* ------------------------------------------------------------------- asks --- */
+
+static void ask_unlink(struct ask *a)
+{
+	*a->pprev = a->next;
+	if (a->next)
+		a->next->pprev = a->pprev;
+}
+
+static void ask_push(struct ask **list, struct ask *a)
+{
+	a->next = *list;
+	a->pprev = list;
+	if (a->next)
+		a->next->pprev = &a->next;
+	*list = a;
+}
+
+static struct ask *ask_by_req(const struct net_link *l, uint32_t req)
+{
+	struct ask *a = l->asks_by_slot[req % NET_WANTS_MAX];
+
+	return a && a->req == req ? a : NULL;
+}
+
+static struct ask *ask_find(struct net_link *l, const struct digest *image,
+			    uint32_t piece)
+{
+	for (struct ask *a = l->asks; a; a = a->next)
+		if (!a->cancelled && a->piece.piece == piece &&
+		    digest_equal(&a->piece.image, image))
+			return a;
+	return NULL;
+}
+
+/* It was answered, or the link is gone: forgotten, or told as lost. */
+static void ask_end(struct net_link *l, struct ask *a)
+{
+	l->asks_by_slot[a->req % NET_WANTS_MAX] = NULL;
+	l->n_asks--;
+	ask_unlink(a);
+	if (!a->room) {
+		free(a);
+		return;
+	}
+	ask_push(&l->asks_told, a);
+	net_mark(l);
+}
+
+static void ask_number(struct net_link *l, struct ask *a)
+{
+	while (l->asks_by_slot[l->next_slot])
+		l->next_slot = (l->next_slot + 1) % NET_WANTS_MAX;
+	a->req = ++l->serial * NET_WANTS_MAX + l->next_slot;
+	l->asks_by_slot[l->next_slot] = a;
+	l->next_slot = (l->next_slot + 1) % NET_WANTS_MAX;
+	l->n_asks++;
+	ask_push(&l->asks, a);
+}
+
+void net_ask(struct net_link *l, const struct digest *image, uint32_t piece,
+	     uint32_t len_max, enum source_priority priority)
+{
+	struct image *i = image_find(l, image);
+	struct wire_want m = { .piece = piece, .len_max = len_max };
+	struct ask *a;
+
+	if (!link_is_up(l) || !image_is_open(i) || ask_find(l, image, piece))
+		return;
+	a = calloc(1, sizeof(*a));
+	if (!a) {
+		link_put(l, -ENOMEM);
+		return;
+	}
+	a->piece.image = *image;
+	a->piece.piece = piece;
+	a->len_max = len_max;
+	if (l->n_asks >= NET_WANTS_MAX) {
+		a->refused = true;
+		ask_push(&l->asks_told, a);
+		net_mark(l);
+		return;
+	}
+	ask_number(l, a);
+	m.alias = i->alias;
+	link_put(l, wire_put_want(link_out(l), a->req, priority, &m));
+}
+
+void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
+{
+	struct ask *a = ask_find(l, image, piece);
+	void *room;
+
+	if (!a)
+		return NULL;
+	room = a->room;
+	a->room = NULL;
+	a->cancelled = true;
+	if (link_is_up(l))
+		link_put(l, wire_put_empty(link_out(l), WIRE_CANCEL, a->req));
+	return room;
+}
+
+int piece_on_data(struct conn *c, const struct wire_head *h,
+		  const struct wire_data *d, uint32_t n, struct error *err)
+{
+	struct net_link *l = c->link;
+	const struct net_events *ev = l->net->cfg.events;
+	struct ask *a = ask_by_req(l, h->req);
+	void *room;
+
+	if (!a || a->piece.piece != d->piece || a->at != d->off ||
+	    d->total > a->len_max ||
+	    (a->begun &&
+	     (a->piece.len != d->total || a->piece.form != d->form)))
+		return error_set(err, EPROTO,
+				 "bytes of a piece that nobody asked for");
+	if (a->begun)
+		return 0;
+	a->begun = true;
+	a->piece.len = d->total;
+	a->piece.form = d->form;
+	if (a->cancelled)
+		return 0;
+	room = ev->room(l->net->cfg.arg, l, &a->piece);
+	/* It may have been cancelled in there. */
+	if (room && (a->cancelled || l->state == LINK_CLOSED))
+		ev->lost(l->net->cfg.arg, l, &a->piece, room);
+	else
+		a->room = room;
+	return 0;
+}
+
+uint8_t *piece_place(struct conn *c, uint32_t *n)
+{
+	struct ask *a = ask_by_req(c->link, c->body_req);
+
+	return a && a->room && !a->cancelled ? (uint8_t *)a->room + a->at
+					     : NULL;
+}
+
+void piece_moved(struct conn *c, uint32_t n)
+{
+	struct net_link *l = c->link;
+	struct net *net = l->net;
+	const struct net_events *ev = net->cfg.events;
+	struct ask *a = ask_by_req(l, c->body_req);
+	bool kept = a && a->room && !a->cancelled;
+	void *room;
+
+	c->body_left -= n;
+	l->st.received_bytes += n;
+	net->st.received_bytes_total += n;
+	if (!kept)
+		net->st.dropped_bytes_total += n;
+	if (!a)
+		return;
+	a->at += n;
+	if (kept)
+		ev->moves(net->cfg.arg, l, &a->piece, n);
+	if (l->state == LINK_CLOSED || a->at < a->piece.len)
+		return;
+	if (a->room && !a->cancelled) {
+		struct net_piece p = a->piece;
+
+		room = a->room;
+		a->room = NULL;
+		ask_end(l, a);
+		ev->got(net->cfg.arg, l, &p, room);
+		return;
+	}
+	ask_end(l, a);
+}
+
+int piece_on_nack(struct conn *c, const struct wire_head *h,
+		  const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	struct ask *a = ask_by_req(l, h->req);
+	struct wire_nack m;
+	struct net_piece p;
+	bool told;
+
+	if (wire_get_nack(body, h->len, &m, err) < 0)
+		return -err->code;
+	if (!a || a->begun || (m.cancelled && !a->cancelled))
+		return error_set(err, EPROTO, "it refuses what nobody asked");
+	p = a->piece;
+	told = !a->cancelled;
+	ask_end(l, a);
+	if (told)
+		l->net->cfg.events->refused(l->net->cfg.arg, l, &p.image,
+					    p.piece, m.why,
+					    (int64_t)m.retry_ms * NS_PER_MS);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- answers --- */
+
+static void answer_unlink(struct answer *a)
+{
+	*a->pprev = a->next;
+	if (a->next)
+		a->next->pprev = a->pprev;
+}
+
+static void answer_push(struct answer **list, struct answer *a)
+{
+	a->next = *list;
+	a->pprev = list;
+	if (a->next)
+		a->next->pprev = &a->next;
+	*list = a;
+}
+
+static struct answer *want_find(struct net_link *l, const struct digest *image,
+				uint32_t piece)
+{
+	for (struct answer *a = l->wants; a; a = a->next)
+		if (a->piece.piece == piece &&
+		    digest_equal(&a->piece.image, image))
+			return a;
+	return NULL;
+}
+
+static void nack(struct net_link *l, uint32_t req, bool cancelled,
+		 enum swarm_refusal why, int64_t retry_ns)
+{
+	struct wire_nack m = { .cancelled = cancelled, .why = why };
+
+	if (!link_is_up(l))
+		return;
+	if (retry_ns > 0)
+		m.retry_ms = retry_ns / NS_PER_MS >= UINT32_MAX
+				     ? UINT32_MAX
+				     : (uint32_t)(retry_ns / NS_PER_MS) + 1;
+	link_put(l, wire_put_nack(link_out(l), req, &m));
+}
+
+static void want_end(struct net_link *l, struct answer *a)
+{
+	l->n_wants--;
+	answer_unlink(a);
+	free(a);
+}
+
+int piece_on_want(struct conn *c, const struct wire_head *h,
+		  const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	struct wire_want m;
+	struct answer *a;
+	struct image *i;
+
+	if (wire_get_want(body, h->len, &m, err) < 0)
+		return -err->code;
+	i = image_by_alias(l, m.alias);
+	if (!i || l->net->draining) { /* closed here meanwhile */
+		nack(l, h->req, false, SWARM_GONE, 0);
+		return 0;
+	}
+	if (!i->told || m.piece >= i->n_pieces)
+		return error_set(err, EPROTO,
+				 "it wants piece %u of %u, of an image that is "
+				 "%s",
+				 m.piece, i->n_pieces,
+				 i->told ? "open" : "not open");
+	if (l->n_wants >= NET_WANTS_MAX)
+		return error_set(err, ENOBUFS, "it wants too much at once");
+	if (want_find(l, &i->digest, m.piece))
+		return error_set(err, EPROTO, "it wants piece %u twice",
+				 m.piece);
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return error_nomem(err);
+	a->req = h->req;
+	a->len_max = m.len_max;
+	a->priority = h->prio;
+	a->piece.image = i->digest;
+	a->piece.piece = m.piece;
+	answer_push(&l->wants, a);
+	l->n_wants++;
+	l->net->cfg.events->wanted(l->net->cfg.arg, l, &i->digest, m.piece,
+				   h->prio);
+	return 0;
+}
+
+/* It will not be sent, or was: told from the loop. */
+static void answer_done(struct net_link *l, struct answer *a)
+{
+	answer_push(&l->sent, a);
+	net_mark(l);
+}
+
+static void unqueue(struct conn *c, struct answer *a)
+{
+	if (!a->next)
+		c->answers_last = a->pprev;
+	answer_unlink(a);
+	c->link->st.queued_bytes -= a->piece.len - a->at;
+}
+
+static struct answer *queued_by_req(const struct conn *c, uint32_t req)
+{
+	struct answer *a = c->answers;
+
+	while (a && (a->req != req || a->begun))
+		a = a->next;
+	return a;
+}
+
+int piece_on_cancel(struct conn *c, const struct wire_head *h,
+		    const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	struct conn *conns[2] = { l->control, l->bulk };
+	struct net_piece p;
+	struct answer *a = l->wants;
+
+	while (a && a->req != h->req)
+		a = a->next;
+	if (a) {
+		p = a->piece;
+		want_end(l, a);
+		nack(l, h->req, true, SWARM_GONE, 0);
+		l->net->cfg.events->unwanted(l->net->cfg.arg, l, &p.image,
+					     p.piece);
+		return 0;
+	}
+	for (size_t k = 0; k < 2; k++) {
+		a = queued_by_req(conns[k], h->req);
+		if (!a)
+			continue;
+		unqueue(conns[k], a);
+		nack(l, h->req, true, SWARM_GONE, 0);
+		answer_done(l, a);
+	}
+	return 0; /* else it is answered already */
+}
+
+void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
+		enum swarm_refusal why, int64_t retry_ns)
+{
+	struct answer *a = want_find(l, image, piece);
+
+	if (!a)
+		return;
+	nack(l, a->req, false, why, retry_ns);
+	want_end(l, a);
+}
+
+/* Before those of less priority, but never before one that began. */
+static void queue(struct conn *c, struct answer *a)
+{
+	struct answer **at = &c->answers;
+
+	if (!c->answers ||
+	    container_of(c->answers_last, struct answer, next)->priority <=
+		    a->priority) {
+		at = c->answers_last;
+	} else {
+		while (*at && ((*at)->begun || (*at)->priority <= a->priority))
+			at = &(*at)->next;
+	}
+	a->next = *at;
+	a->pprev = at;
+	if (a->next)
+		a->next->pprev = &a->next;
+	else
+		c->answers_last = &a->next;
+	*at = a;
+	c->link->st.queued_bytes += a->piece.len;
+}
+
+void net_send(struct net_link *l, const struct net_piece *p,
+	      enum source_priority priority, const struct net_body *body,
+	      uint64_t tag)
+{
+	struct answer *a = want_find(l, &p->image, p->piece);
+	bool fits = a && p->len && p->len <= a->len_max && link_is_up(l);
+
+	if (a && !fits)
+		net_refuse(l, &p->image, p->piece, SWARM_GONE, 0);
+	if (!fits) {
+		a = calloc(1, sizeof(*a));
+		if (!a) { /* better early than never */
+			l->net->cfg.events->sent(l->net->cfg.arg, l, tag);
+			return;
+		}
+		a->tag = tag;
+		answer_done(l, a);
+		return;
+	}
+	answer_unlink(a);
+	l->n_wants--;
+	a->piece = *p;
+	a->priority = priority;
+	a->body = *body;
+	a->tag = tag;
+	queue(priority == SOURCE_DEMAND ? l->control : l->bulk, a);
+	net_mark(l);
+}
+
+void piece_sent(struct conn *c, struct answer *a)
+{
+	answer_done(c->link, a);
+}
+
+/* --------------------------------------------------------------- all of it --- */
+
+static void drop_asks(struct net_link *l, const struct digest *image)
+{
+	for (struct ask *a = l->asks; a; a = a->next) {
+		if (!digest_equal(&a->piece.image, image))
+			continue;
+		/* The room is told as lost; the answer is still awaited. */
+		a->cancelled = true;
+		if (a->room)
+			net_mark(l);
+	}
+}
+
+static void drop_queued(struct conn *c, const struct digest *image)
+{
+	struct net_link *l = c->link;
+	struct answer *a, *next;
+
+	for (a = c->answers; a; a = next) {
+		next = a->next;
+		if (a->begun || !digest_equal(&a->piece.image, image))
+			continue;
+		unqueue(c, a);
+		nack(l, a->req, false, SWARM_GONE, 0);
+		answer_done(l, a);
+	}
+}
+
+void piece_drop_image(struct net_link *l, const struct digest *image)
+{
+	struct answer *a, *next;
+
+	drop_asks(l, image);
+	for (a = l->wants; a; a = next) {
+		next = a->next;
+		if (!digest_equal(&a->piece.image, image))
+			continue;
+		nack(l, a->req, false, SWARM_GONE, 0);
+		want_end(l, a);
+	}
+	drop_queued(l->control, image);
+	drop_queued(l->bulk, image);
+}
+
+static void drop_conn(struct net_link *l, struct conn *c)
+{
+	struct answer *a;
+
+	while (c && c->answers) {
+		a = c->answers;
+		unqueue(c, a);
+		answer_push(&l->sent, a);
+	}
+}
+
+void piece_drop_all(struct net_link *l)
+{
+	while (l->asks) {
+		struct ask *a = l->asks;
+
+		ask_unlink(a);
+		if (a->room)
+			ask_push(&l->asks_told, a);
+		else
+			free(a);
+	}
+	while (l->wants)
+		want_end(l, l->wants);
+	drop_conn(l, l->control);
+	drop_conn(l, l->bulk);
+}
+
+static void tell_ask(struct net_link *l, struct ask *a)
+{
+	const struct net_events *ev = l->net->cfg.events;
+	void *arg = l->net->cfg.arg;
+
+	if (!a->refused)
+		ev->lost(arg, l, &a->piece, a->room);
+	else if (l->state == LINK_UP)
+		ev->refused(arg, l, &a->piece.image, a->piece.piece, SWARM_BUSY,
+			    FULL_RETRY_NS);
+}
+
+/* Rooms of what was dropped while its answer is still awaited. */
+static struct ask *lost_room(struct net_link *l)
+{
+	struct ask *a = l->asks;
+
+	while (a && !(a->cancelled && a->room))
+		a = a->next;
+	return a;
+}
+
+void piece_tell(struct net_link *l)
+{
+	const struct net_events *ev = l->net->cfg.events;
+	struct ask *a;
+	void *room;
+
+	while ((a = l->asks_told)) {
+		ask_unlink(a);
+		tell_ask(l, a);
+		free(a);
+	}
+	while ((a = lost_room(l))) {
+		room = a->room;
+		a->room = NULL;
+		ev->lost(l->net->cfg.arg, l, &a->piece, room);
+	}
+	while (l->sent) {
+		struct answer *s = l->sent;
+
+		answer_unlink(s);
+		ev->sent(l->net->cfg.arg, l, s->tag);
+		free(s);
+	}
+}

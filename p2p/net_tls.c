@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who is who: TLS 1.3 with certificates on both sides, and signatures with a key of
+ * that TLS session where bulk is plain.
+ */
+#include <errno.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "p2p/net_priv.h"
+
+#define NAME_PREFIX "bootseer://node/"
+#define READ_AHEAD (128u << 10) /* bytes that OpenSSL reads at once */
+#define STAGE_SIZE (64u << 10)  /* bytes that wait to be encrypted */
+#define KEY_LABEL "EXPORTER-bootseer-p2p-bulk"
+#define KEY_SIZE 32u
+
+struct security {
+	SSL_CTX *ctx;
+	char *ca_file, *cert_file, *key_file; /* of the net */
+};
+
+struct tls {
+	SSL *ssl;
+	uint8_t *stage;
+	size_t at, len; /* of it: [at, len) is to be encrypted */
+};
+
+/* ------------------------------------------------------------ certificates --- */
+
+static int ssl_fail(struct error *err, int code, const char *what,
+		    const char *file)
+{
+	const char *why = ERR_reason_error_string(ERR_peek_last_error());
+
+	ERR_clear_error();
+	return error_set(err, code, "%s '%s': %s", what, file,
+			 why ? why : "not usable");
+}
+
+/* OpenSSL says "system lib" or "PEM lib" of a file that it cannot read. */
+static int file_fail(struct error *err, const char *what, const char *file)
+{
+	if (access(file, R_OK) == 0)
+		return ssl_fail(err, EINVAL, what, file);
+	ERR_clear_error();
+	return error_set(err, errno, "%s '%s': %s", what, file,
+			 strerror(errno));
+}
+
+static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
+{
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE);
+	SSL_CTX_set_verify(ctx,
+			   SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+			   NULL);
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_read_ahead(ctx, 1);
+	SSL_CTX_set_default_read_buffer_len(ctx, READ_AHEAD);
+	if (SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 ||
+	    SSL_CTX_set_num_tickets(ctx, 0) != 1 ||
+	    SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:"
+					  "TLS_AES_256_GCM_SHA384:"
+					  "TLS_CHACHA20_POLY1305_SHA256") != 1)
+		return ssl_fail(err, EINVAL, "TLS", "1.3");
+	if (SSL_CTX_load_verify_locations(ctx, s->ca_file, NULL) != 1)
+		return file_fail(err, "CA's certificate (PEM)", s->ca_file);
+	if (SSL_CTX_use_certificate_chain_file(ctx, s->cert_file) != 1)
+		return file_fail(err, "certificate (PEM)", s->cert_file);
+	if (SSL_CTX_use_PrivateKey_file(ctx, s->key_file, SSL_FILETYPE_PEM) !=
+		    1 ||
+	    SSL_CTX_check_private_key(ctx) != 1)
+		return file_fail(err, "key (PEM)", s->key_file);
+	return 0;
+}
+
+static int cert_name(X509 *cert, char *ret, size_t size, struct error *err);
+
+/* A net that nobody believes is a mistake of its configuration. */
+static int check_own(SSL_CTX *ctx, const struct net_node *self,
+		     const char *file, struct error *err)
+{
+	char name[sizeof(self->name)];
+
+	if (cert_name(SSL_CTX_get0_certificate(ctx), name, sizeof(name), err) <
+	    0)
+		return error_wrap(err, -err->code, "certificate '%s'", file);
+	if (strcmp(name, self->name) != 0)
+		return error_set(err, EINVAL,
+				 "certificate '%s' is of node '%s', and this "
+				 "is '%s'",
+				 file, name, self->name);
+	return 0;
+}
+
+static int reload(struct security *s, const struct net_node *self,
+		  struct error *err)
+{
+	SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+	int rc;
+
+	if (!ctx)
+		return error_nomem(err);
+	rc = load(s, ctx, err);
+	if (rc == 0)
+		rc = check_own(ctx, self, s->cert_file, err);
+	if (rc < 0) {
+		SSL_CTX_free(ctx);
+		return rc;
+	}
+	SSL_CTX_free(s->ctx);
+	s->ctx = ctx;
+	return 0;
+}
+
+int security_new(const struct net *n, struct security **ret, struct error *err)
+{
+	struct security *s;
+	int rc;
+
+	if (!n->ca_file || !n->cert_file || !n->key_file)
+		return error_set(err, EINVAL,
+				 "links to nodes need a CA's certificate, a "
+				 "certificate and a key");
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_nomem(err);
+	s->ca_file = n->ca_file;
+	s->cert_file = n->cert_file;
+	s->key_file = n->key_file;
+	rc = reload(s, &n->self, err);
+	if (rc < 0) {
+		security_free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void security_free(struct security *s)
+{
+	if (!s)
+		return;
+	SSL_CTX_free(s->ctx);
+	free(s);
+}
+
+int net_reload(struct net *n, struct error *err)
+{
+	return n->security ? reload(n->security, &n->self, err) : 0;
+}
+
+/* The node that a URI of a certificate names, or NULL. */
+static const char *node_of(const GENERAL_NAME *g, size_t *ret_len)
+{
+	const size_t prefix = sizeof(NAME_PREFIX) - 1;
+	const char *uri;
+	size_t n;
+
+	if (g->type != GEN_URI)
+		return NULL;
+	uri = (const char *)ASN1_STRING_get0_data(
+		g->d.uniformResourceIdentifier);
+	n = (size_t)ASN1_STRING_length(g->d.uniformResourceIdentifier);
+	if (n <= prefix || memcmp(uri, NAME_PREFIX, prefix) != 0)
+		return NULL;
+	*ret_len = n - prefix;
+	return uri + prefix;
+}
+
+static int cert_name(X509 *cert, char *ret, size_t size, struct error *err)
+{
+	GENERAL_NAMES *names =
+		X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	size_t len = 0, n;
+	int found = 0;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+		const char *node = node_of(sk_GENERAL_NAME_value(names, i), &n);
+
+		if (!node)
+			continue;
+		found++;
+		len = n;
+		if (len < size && !memchr(node, '\0', len)) {
+			memcpy(ret, node, len);
+			ret[len] = '\0';
+		} else {
+			found++;
+		}
+	}
+	GENERAL_NAMES_free(names);
+	if (found == 1)
+		return 0;
+	return error_set(err, EACCES,
+			 "a certificate names %s node (SAN URI " NAME_PREFIX
+			 "NAME)",
+			 found ? "no single" : "no");
+}
+
+int security_name(struct conn *c, char *ret, size_t size, struct error *err)
+{
+	X509 *cert = c->tls ? SSL_get1_peer_certificate(c->tls->ssl) : NULL;
+	int rc;
+
+	if (!cert)
+		return error_set(err, EACCES, "it shows no certificate");
+	rc = cert_name(cert, ret, size, err);
+	X509_free(cert);
+	return rc;
+}
+
+bool security_equal(const void *a, const void *b, size_t n)
+{
+	return CRYPTO_memcmp(a, b, n) == 0;
+}
+
+/* ------------------------------------------------------------- connections --- */
+
+/* Why an SSL call did not succeed: 0 the end, -EAGAIN, or -errno. */
+static int tls_result(struct conn *c, int rc)
+{
+	unsigned long code = ERR_peek_last_error();
+
+	switch (SSL_get_error(c->tls->ssl, rc)) {
+	case SSL_ERROR_WANT_READ:
+		return -EAGAIN;
+	case SSL_ERROR_WANT_WRITE:
+		c->wants_write = true;
+		return -EAGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	case SSL_ERROR_SYSCALL:
+		return errno ? -errno : 0;
+	default:
+		/* A message of the other side's TLS: it does not like us. */
+		if (ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET)
+			return -EACCES;
+		return ERR_GET_REASON(code) ==
+				       SSL_R_UNEXPECTED_EOF_WHILE_READING
+			       ? 0
+			       : -EPROTO;
+	}
+}
+
+static int tls_secure(struct conn *c, struct error *err)
+{
+	const char *why;
+	long verified;
+	int rc;
+
+	ERR_clear_error();
+	errno = 0;
+	c->wants_write = false;
+	rc = SSL_do_handshake(c->tls->ssl);
+	if (rc == 1)
+		return 0;
+	rc = tls_result(c, rc);
+	if (rc == -EAGAIN)
+		return rc;
+	verified = SSL_get_verify_result(c->tls->ssl);
+	why = verified != X509_V_OK
+		      ? X509_verify_cert_error_string(verified)
+		      : ERR_reason_error_string(ERR_peek_last_error());
+	if (rc == 0)
+		rc = -ECONNRESET;
+	if (verified != X509_V_OK)
+		rc = -EACCES;
+	error_set(err, -rc, "TLS: %s", why ? why : strerror(-rc));
+	ERR_clear_error();
+	return rc;
+}
+
+static ssize_t tls_recv(struct conn *c, void *a, size_t n_a, void *b,
+			size_t n_b)
+{
+	size_t n;
+	int rc;
+
+	ERR_clear_error();
+	errno = 0;
+	rc = SSL_read_ex(c->tls->ssl, n_a ? a : b, n_a ? n_a : n_b, &n);
+	if (rc == 1)
+		return (ssize_t)n;
+	return tls_result(c, rc);
+}
+
+static int tls_flush(struct conn *c)
+{
+	struct tls *t = c->tls;
+	size_t n;
+	int rc;
+
+	while (t->at < t->len) {
+		ERR_clear_error();
+		errno = 0;
+		rc = SSL_write_ex(t->ssl, t->stage + t->at, t->len - t->at, &n);
+		if (rc != 1) {
+			rc = tls_result(c, rc);
+			return rc ? rc : -ECONNRESET;
+		}
+		t->at += n;
+	}
+	t->at = t->len = 0;
+	return 0;
+}
+
+/* Only into the stage: what OpenSSL was given once it must be given again, byte for
+ * byte, when the socket did not take it. */
+static ssize_t tls_send(struct conn *c, const void *head, size_t n_head,
+			const struct net_body *body, size_t n_body)
+{
+	struct tls *t = c->tls;
+	size_t n = n_head < STAGE_SIZE ? n_head : STAGE_SIZE;
+	ssize_t more = 0;
+	int rc;
+
+	if (!t->stage)
+		t->stage = malloc(STAGE_SIZE);
+	if (!t->stage)
+		return -ENOMEM;
+	if (t->len)
+		return -EAGAIN;
+	if (n)
+		memcpy(t->stage, head, n);
+	if (n_body > STAGE_SIZE - n)
+		n_body = STAGE_SIZE - n;
+	if (body && body->fd < 0) {
+		memcpy(t->stage + n, body->data, n_body);
+		more = (ssize_t)n_body;
+	} else if (body && n_body) {
+		more = pread(body->fd, t->stage + n, n_body, (off_t)body->off);
+		if (more <= 0)
+			return more ? -errno : -ENODATA;
+	}
+	t->len = n + (size_t)more;
+	rc = tls_flush(c);
+	return rc < 0 && rc != -EAGAIN ? rc : (ssize_t)n + more;
+}
+
+static void tls_close(struct conn *c)
+{
+	struct tls *t = c->tls;
+
+	ERR_clear_error();
+	if (SSL_is_init_finished(t->ssl))
+		(void)SSL_shutdown(t->ssl);
+	ERR_clear_error();
+	SSL_free(t->ssl);
+	free(t->stage);
+	free(t);
+	c->tls = NULL;
+}
+
+static const struct conn_io conn_tls = {
+	.secure = tls_secure,
+	.recv = tls_recv,
+	.send = tls_send,
+	.flush = tls_flush,
+	.close = tls_close,
+};
+
+int security_wrap(struct conn *c, struct error *err)
+{
+	struct tls *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return error_nomem(err);
+	t->ssl = SSL_new(c->net->security->ctx);
+	if (!t->ssl || SSL_set_fd(t->ssl, c->fd) != 1) {
+		SSL_free(t->ssl);
+		free(t);
+		return error_nomem(err);
+	}
+	if (c->outgoing)
+		SSL_set_connect_state(t->ssl);
+	else
+		SSL_set_accept_state(t->ssl);
+	c->tls = t;
+	c->io = &conn_tls;
+	return 0;
+}
+
+/* --------------------------------------------------------------- signatures --- */
+
+struct way {
+	EVP_MAC_CTX *mac;
+	uint64_t seq; /* of the next message */
+};
+
+struct signer {
+	struct way out, in;
+};
+
+static EVP_MAC_CTX *keyed(EVP_MAC *mac, const uint8_t key[KEY_SIZE])
+{
+	char name[] = "SHA256";
+	OSSL_PARAM params[2] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name,
+						 0),
+		OSSL_PARAM_construct_end(),
+	};
+	EVP_MAC_CTX *ctx = EVP_MAC_CTX_new(mac);
+
+	if (ctx && EVP_MAC_init(ctx, key, KEY_SIZE, params) != 1) {
+		EVP_MAC_CTX_free(ctx);
+		return NULL;
+	}
+	return ctx;
+}
+
+int signer_new(struct conn *control, struct signer **ret, struct error *err)
+{
+	uint8_t keys[2 * KEY_SIZE]; /* of what the connector sends, then of
+	                               what it gets */
+	EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	struct signer *s = calloc(1, sizeof(*s));
+	bool connector = control->outgoing;
+
+	if (s && mac && control->tls &&
+	    SSL_export_keying_material(control->tls->ssl, keys, sizeof(keys),
+				       KEY_LABEL, strlen(KEY_LABEL), NULL, 0,
+				       0) == 1) {
+		s->out.mac = keyed(mac, connector ? keys : keys + KEY_SIZE);
+		s->in.mac = keyed(mac, connector ? keys + KEY_SIZE : keys);
+	}
+	OPENSSL_cleanse(keys, sizeof(keys));
+	EVP_MAC_free(mac);
+	if (!s || !s->out.mac || !s->in.mac) {
+		signer_free(s);
+		return error_set(err, EIO, "no key for signatures");
+	}
+	*ret = s;
+	return 0;
+}
+
+void signer_free(struct signer *s)
+{
+	if (!s)
+		return;
+	EVP_MAC_CTX_free(s->out.mac);
+	EVP_MAC_CTX_free(s->in.mac);
+	free(s);
+}
+
+static int sign(struct way *w, const void *head, const void *fields, size_t n,
+		uint8_t mac[WIRE_MAC_SIZE])
+{
+	uint8_t seq[8], full[EVP_MAX_MD_SIZE];
+	size_t len;
+
+	put_le64(seq, w->seq);
+	if (EVP_MAC_init(w->mac, NULL, 0, NULL) != 1 ||
+	    EVP_MAC_update(w->mac, seq, sizeof(seq)) != 1 ||
+	    EVP_MAC_update(w->mac, head, WIRE_HEAD_SIZE) != 1 ||
+	    EVP_MAC_update(w->mac, fields, n) != 1 ||
+	    EVP_MAC_final(w->mac, full, &len, sizeof(full)) != 1)
+		return -EIO;
+	w->seq++;
+	memcpy(mac, full, WIRE_MAC_SIZE);
+	return 0;
+}
+
+int signer_sign(struct signer *s, const void *head, const void *fields,
+		size_t n, uint8_t mac[WIRE_MAC_SIZE])
+{
+	return sign(&s->out, head, fields, n, mac);
+}
+
+bool signer_check(struct signer *s, const void *head, const void *fields,
+		  size_t n, const uint8_t mac[WIRE_MAC_SIZE])
+{
+	uint8_t right[WIRE_MAC_SIZE];
+	uint64_t seq = s->in.seq;
+
+	if (sign(&s->in, head, fields, n, right) == 0 &&
+	    security_equal(right, mac, WIRE_MAC_SIZE))
+		return true;
+	/* A stranger's guess must not use up the number of the right one. */
+	s->in.seq = seq;
+	return false;
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Links without security: what is told, in which order, and what is given back. */
+#include <errno.h>
+#include <string.h>
+
+#include "nodes.h"
+
+TestSuite(net, .timeout = 60);
+
+/* Two nodes with a link, the first one began it. */
+static void pair(struct nodes *all, struct node **a, struct node **b)
+{
+	nodes_init(all);
+	*a = nodes_add(all, "a");
+	*b = nodes_add(all, "b");
+	nodes_link(*a, *b);
+}
+
+static void open_pair(struct nodes *all, struct node **a, struct node **b)
+{
+	pair(all, a, b);
+	nodes_open(*a, *b);
+}
+
+Test(net, tells_each_side_who_the_other_is)
+{
+	struct nodes all;
+	struct node *a, *b;
+	char addr[64];
+
+	pair(&all, &a, &b);
+	cr_expect_str_eq(net_peer(a->link)->name, "b");
+	cr_expect_str_eq(net_peer(a->link)->rack, "rack of b");
+	cr_expect_str_eq(net_peer(a->link)->addr, nodes_addr(b, addr));
+	cr_expect_str_eq(net_peer(b->link)->name, "a");
+	cr_expect_str_eq(net_peer(b->link)->addr, nodes_addr(a, addr));
+	nodes_fini(&all);
+}
+
+Test(net, opens_an_image_when_both_let_the_other_in)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	cr_expect_str_eq(a->capability, "right");
+	cr_expect_str_eq(b->capability, "right");
+	cr_expect_eq(a->openeds, 1);
+	cr_expect_eq(b->openeds, 1);
+	nodes_fini(&all);
+}
+
+Test(net, tells_who_is_denied_an_image)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct error err = ERROR_INIT;
+
+	pair(&all, &a, &b);
+	b->verdict = -EACCES;
+	cr_assert_eq(net_open_image(a->link, &all.image, NODES_PIECES, NULL, 0,
+				    &err),
+		     0);
+	until(&all, a->closeds);
+	cr_expect_eq(a->refusal, SWARM_DENIED);
+	b->verdict = -ENOENT;
+	cr_assert_eq(net_open_image(a->link, &all.image, NODES_PIECES, NULL, 0,
+				    &err),
+		     0);
+	until(&all, a->closeds == 2);
+	cr_expect_eq(a->refusal, SWARM_GONE);
+	/* Nothing is sent to who was not let in. */
+	nodes_ask(a, 0, 4, SOURCE_HOT);
+	b->verdict = 0;
+	nodes_open(a, b);
+	cr_expect_eq(b->wants, 0);
+	nodes_fini(&all);
+}
+
+Test(net, brings_pieces_of_a_file_and_of_memory)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct net_link_stats st;
+
+	open_pair(&all, &a, &b);
+	nodes_ask(a, 0, 16, SOURCE_HOT);
+	until(&all, a->gots == 16);
+	b->serves = SERVES_MEMORY;
+	nodes_ask(a, 16, 16, SOURCE_COLD);
+	nodes_ask(a, 32, 16, SOURCE_DEMAND);
+	until(&all, a->gots == 48 && b->sents == 48);
+	cr_expect_eq(a->bad_bytes, 0);
+	cr_expect_eq(a->moved, (uint64_t)48 * NODES_PIECE_SIZE);
+	net_get_link(a->link, &st);
+	cr_expect_eq(st.received_bytes, a->moved);
+	net_get_link(b->link, &st);
+	cr_expect_eq(st.sent_bytes, a->moved);
+	cr_expect_eq(st.queued_bytes, 0);
+	nodes_fini(&all);
+}
+
+Test(net, brings_pieces_in_both_directions_at_once)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	nodes_ask(a, 0, 64, SOURCE_HOT);
+	nodes_ask(b, 0, 64, SOURCE_DEMAND);
+	until(&all, a->gots == 64 && b->gots == 64);
+	cr_expect_eq(a->bad_bytes + b->bad_bytes, 0);
+	nodes_fini(&all);
+}
+
+Test(net, passes_on_what_somebody_has)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct swarm_range have[2] = { { 0, 3 }, { 10, 1 } };
+	struct swarm_range lost = { 5, 2 }, promised = { 20, 4 };
+
+	open_pair(&all, &a, &b);
+	net_news(b->link, &all.image, have, 2, &lost, 1, &promised, 1, 7000000);
+	until(&all, a->news);
+	cr_expect_eq(a->have_pieces, 4);
+	cr_expect_eq(a->lost_pieces, 2);
+	cr_expect_eq(a->promised_pieces, 4);
+	cr_expect_eq(a->eta_ns, 7000000);
+	nodes_fini(&all);
+}
+
+Test(net, passes_on_a_refusal_and_its_time)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	b->serves = REFUSES;
+	nodes_ask(a, 9, 1, SOURCE_DEMAND);
+	until(&all, a->refuseds);
+	cr_expect_eq(a->refusal, SWARM_BUSY);
+	cr_expect_geq(a->retry_ns, 25000000);
+	cr_expect_eq(b->last_piece, 9);
+	cr_expect_eq(b->last_priority, SOURCE_DEMAND);
+	nodes_fini(&all);
+}
+
+Test(net, does_not_ask_twice_for_what_is_under_way)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	b->serves = HOLDS;
+	nodes_ask(a, 1, 1, SOURCE_HOT);
+	nodes_ask(a, 1, 1, SOURCE_DEMAND);
+	nodes_ask(a, 2, 1, SOURCE_HOT);
+	until(&all, b->wants == 2);
+	cr_expect_eq(b->last_piece, 2);
+	nodes_fini(&all);
+}
+
+Test(net, takes_back_what_it_asked)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	b->serves = HOLDS;
+	nodes_ask(a, 1, 1, SOURCE_HOT);
+	until(&all, b->wants == 1);
+	cr_expect_null(net_cancel(a->link, &all.image, 1));
+	until(&all, b->unwanteds == 1);
+	/* And may ask again. */
+	b->serves = SERVES_FILE;
+	nodes_ask(a, 1, 1, SOURCE_HOT);
+	until(&all, a->gots == 1);
+	cr_expect_eq(a->refuseds, 0);
+	cr_expect_eq(a->bad_bytes, 0);
+	nodes_fini(&all);
+}
+
+Test(net, says_that_a_piece_was_sent_that_nobody_wants_any_more)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct net_piece p = { .piece = 1, .len = 10 };
+	struct net_body body = { .fd = -1 };
+
+	open_pair(&all, &a, &b);
+	b->serves = HOLDS;
+	nodes_ask(a, 1, 1, SOURCE_HOT);
+	until(&all, b->wants == 1);
+	net_cancel(a->link, &all.image, 1);
+	until(&all, b->unwanteds == 1);
+	p.image = all.image;
+	body.data = all.content;
+	net_send(b->link, &p, SOURCE_HOT, &body, 5);
+	cr_expect_eq(b->sents, 0);
+	until(&all, b->sents == 1);
+	cr_expect_eq(a->rooms, 0);
+	nodes_fini(&all);
+}
+
+Test(net, drops_what_comes_for_no_room)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct net_stats st;
+
+	open_pair(&all, &a, &b);
+	a->no_room = true;
+	nodes_ask(a, 0, 4, SOURCE_HOT);
+	until(&all, b->sents == 4 && a->rooms == 4);
+	a->no_room = false;
+	nodes_ask(a, 4, 4, SOURCE_HOT);
+	until(&all, a->gots == 4);
+	net_get_stats(a->net, &st);
+	cr_expect_eq(st.dropped_bytes_total, 4ull * NODES_PIECE_SIZE);
+	cr_expect_eq(a->bad_bytes, 0);
+	nodes_fini(&all);
+}
+
+Test(net, gives_rooms_and_tags_back_when_the_other_side_is_killed)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	nodes_ask(a, 0, 64, SOURCE_HOT);
+	until(&all, a->gots >= 2 && a->moved % NODES_PIECE_SIZE);
+	net_free(b->net);
+	b->net = NULL;
+	cr_expect_eq(b->wants, b->sents);
+	until(&all, a->downs == 1);
+	cr_expect_eq(a->rooms, a->gots + a->losts);
+	cr_expect_eq(a->why.code,
+		     a->why.code == ECONNRESET ? ECONNRESET : ESHUTDOWN);
+	nodes_fini(&all);
+}
+
+static void close_link(struct node *n, struct net_link *l)
+{
+	net_close(l, "enough");
+}
+
+Test(net, may_be_closed_from_within_an_event)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	a->on_got = close_link;
+	nodes_ask(a, 0, 64, SOURCE_HOT);
+	until(&all, a->downs == 1 && b->downs == 1);
+	cr_expect_eq(a->why.code, 0, "%s", a->why.msg);
+	cr_expect_eq(a->gots, 1);
+	cr_expect_eq(a->rooms, a->gots + a->losts);
+	cr_expect_eq(b->wants, b->sents);
+	nodes_fini(&all);
+}
+
+Test(net, closes_an_image_and_opens_it_again)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	b->serves = HOLDS;
+	nodes_ask(a, 0, 8, SOURCE_HOT);
+	until(&all, b->wants == 8);
+	net_close_image(b->link, &all.image);
+	until(&all, a->closeds == 1);
+	cr_expect_eq(a->refuseds, 8);
+	b->serves = SERVES_FILE;
+	nodes_open(a, b);
+	until(&all, a->openeds == 2 && b->openeds == 2);
+	nodes_ask(a, 0, 8, SOURCE_HOT);
+	until(&all, a->gots == 8);
+	/* And the one who asks may close it, in the midst. */
+	nodes_ask(a, 8, 32, SOURCE_HOT);
+	until(&all, a->gots > 8);
+	net_close_image(a->link, &all.image);
+	until(&all, b->closeds == 1 && b->wants - 8 == b->sents);
+	cr_expect_eq(a->rooms, a->gots + a->losts);
+	nodes_open(a, b);
+	until(&all, b->openeds == 3);
+	nodes_ask(a, 8, 32, SOURCE_HOT);
+	a->gots = 0;
+	until(&all, a->gots == 32);
+	cr_expect_eq(a->bad_bytes, 0);
+	nodes_fini(&all);
+}
+
+Test(net, finishes_what_was_wanted_and_serves_nothing_new_when_it_drains)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct error err = ERROR_INIT;
+	struct net_link *l;
+	char addr[64];
+
+	open_pair(&all, &a, &b);
+	nodes_ask(a, 0, 32, SOURCE_HOT);
+	until(&all, b->wants == 32);
+	net_drain(b->net);
+	until(&all, a->gots == 32 && a->leavings == 1);
+	nodes_ask(a, 40, 1, SOURCE_HOT);
+	until(&all, a->refuseds == 1);
+	cr_expect_eq(a->refusal, SWARM_GONE);
+	cr_assert_eq(net_connect(a->net, nodes_addr(b, addr), NULL, &l, &err),
+		     0);
+	cr_expect_eq(net_connect(b->net, nodes_addr(a, addr), NULL, &l, &err),
+		     -ESHUTDOWN);
+	nodes_fini(&all);
+}
+
+Test(net, keeps_the_link_of_the_lower_name_when_both_connect)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct error err = ERROR_INIT;
+	struct net_link *la, *lb;
+	char addr[64];
+
+	nodes_init(&all);
+	a = nodes_add(&all, "a");
+	b = nodes_add(&all, "b");
+	cr_assert_eq(net_connect(b->net, nodes_addr(a, addr), NULL, &lb, &err),
+		     0);
+	cr_assert_eq(net_connect(a->net, nodes_addr(b, addr), NULL, &la, &err),
+		     0);
+	until(&all, a->ups && b->ups && b->downs);
+	until(&all, a->ups - a->downs == 1 && b->ups - b->downs == 0);
+	cr_expect_eq(b->why.code, EALREADY, "%s", b->why.msg);
+	cr_expect_eq(a->link, la);
+	cr_expect_neq(b->link, lb);
+	nodes_open(a, b);
+	nodes_ask(a, 0, 4, SOURCE_HOT);
+	until(&all, a->gots == 4);
+	/* A second one of the same side is of no use. */
+	cr_assert_eq(net_connect(a->net, nodes_addr(b, addr), "b", &la, &err),
+		     0);
+	until(&all, a->downs == 1);
+	cr_expect_eq(a->why.code, EALREADY, "%s", a->why.msg);
+	cr_expect_eq(b->ups - b->downs, 0);
+	nodes_fini(&all);
+}
+
+Test(net, takes_a_node_that_was_started_anew_for_its_old_self)
+{
+	struct nodes all;
+	struct node *a, *old, *new;
+
+	pair(&all, &old, &a);
+	/* As after a loss of power: the old one is there, and silent. */
+	new = nodes_add(&all, "a");
+	nodes_link(new, a);
+	until(&all, a->downs == 1 && old->downs == 1);
+	cr_expect_eq(a->ups, 2);
+	cr_expect_eq(new->downs, 0);
+	nodes_fini(&all);
+}
+
+Test(net, does_not_link_to_itself_or_to_another_than_was_meant)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct error err = ERROR_INIT;
+	struct net_link *l;
+	char addr[64];
+
+	nodes_init(&all);
+	a = nodes_add(&all, "a");
+	b = nodes_add(&all, "b");
+	cr_assert_eq(net_connect(a->net, nodes_addr(a, addr), NULL, &l, &err),
+		     0);
+	until(&all, a->downs == 1);
+	cr_assert_eq(net_connect(a->net, nodes_addr(b, addr), "c", &l, &err),
+		     0);
+	until(&all, a->downs == 2);
+	cr_expect_eq(a->why.code, EACCES, "%s", a->why.msg);
+	cr_expect_eq(a->ups + b->ups, 0);
+	cr_expect_eq(net_connect(a->net, "localhost:80", NULL, &l, &err),
+		     -EINVAL);
+	nodes_fini(&all);
+}
+
+Test(net, tells_about_an_address_where_nobody_is)
+{
+	struct nodes all;
+	struct node *a;
+	struct error err = ERROR_INIT;
+	struct net_link *l;
+	char addr[64];
+
+	nodes_init(&all);
+	a = nodes_add(&all, "a");
+	nodes_addr(nodes_add(&all, "b"), addr);
+	net_free(all.node[1].net);
+	all.node[1].net = NULL;
+	cr_assert_eq(net_connect(a->net, addr, NULL, &l, &err), 0);
+	until(&all, a->downs == 1);
+	cr_expect_eq(a->why.code, ECONNREFUSED, "%s", a->why.msg);
+	nodes_fini(&all);
+}
+
+Test(net, passes_on_members_and_measures_the_way)
+{
+	struct nodes all;
+	struct node *a, *b;
+	struct net_node m[2] = { { .name = "x", .addr = "10.0.0.1:1" },
+				 { .name = "y", .zone = "z" } };
+	struct net_link_stats st = { .rtt_ns = 0 };
+
+	pair(&all, &a, &b);
+	net_members(a->link, m, 2);
+	until(&all, b->member_calls == 1);
+	cr_expect_str_eq(b->member.name, "y");
+	cr_expect_str_eq(b->member.zone, "z");
+	until(&all, (net_get_link(a->link, &st), st.rtt_ns > 0));
+	nodes_fini(&all);
+}
