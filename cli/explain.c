@@ -159,20 +159,39 @@ static void print_trace(const json_t *s, FILE *out)
 		reply_flag(s, "recorded") ? "; this start was recorded" : "");
 }
 
+/* From where it came; what nothing came from is left out. */
+static void print_fetched(const json_t *f, FILE *out)
+{
+	static const struct {
+		const char *key, *text;
+	} sources[] = {
+		{ "hot", "by prefetch" },
+		{ "demand", "on demand" },
+		{ "cold", "of the rest" },
+		{ "cache", "was on the node already" },
+	};
+	char bytes[PROGRESS_BYTES_MAX];
+	bool any = false;
+
+	fputs("  fetched     ", out);
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		if (reply_number(f, sources[i].key) == 0)
+			continue;
+		fprintf(out, "%s%s %s", any ? ", " : "",
+			reply_bytes(f, sources[i].key, bytes), sources[i].text);
+		any = true;
+	}
+	fputs(any ? "\n" : "nothing\n", out);
+}
+
 static void print_reads(const json_t *s, FILE *out)
 {
-	const json_t *f = json_object_get(s, "fetched");
-	char a[PROGRESS_BYTES_MAX], b[PROGRESS_BYTES_MAX],
-		c[PROGRESS_BYTES_MAX];
+	char bytes[PROGRESS_BYTES_MAX];
 
 	fprintf(out, "  read        %s, %lld blocks, in %lld reads\n",
-		reply_bytes(s, "read_bytes", a), reply_number(s, "read_blocks"),
-		reply_number(s, "reads"));
-	fprintf(out,
-		"  fetched     %s by prefetch, %s on demand, %s of the rest",
-		reply_bytes(f, "hot", a), reply_bytes(f, "demand", b),
-		reply_bytes(f, "cold", c));
-	fprintf(out, "; %s was here\n", reply_bytes(f, "cache", a));
+		reply_bytes(s, "read_bytes", bytes),
+		reply_number(s, "read_blocks"), reply_number(s, "reads"));
+	print_fetched(json_object_get(s, "fetched"), out);
 }
 
 static void print_hot(const json_t *s, FILE *out)

@@ -208,7 +208,7 @@ explain() { "$bootseer" image explain reg/app:1 "$@"; }
 	grep -q 'trace  *of this image and workload; this start was recorded' \
 		<<<"$output"
 	grep -q 'read  *38.1 MiB, 412 blocks, in 1203 reads' <<<"$output"
-	grep -q 'fetched  *25.0 MiB by prefetch, 120.0 KiB on demand, 0 B of the' \
+	grep -q 'fetched  *25.0 MiB by prefetch, 120.0 KiB on demand, 12.0 MiB was on the node already$' \
 		<<<"$output"
 	grep -q 'hot set  *400 blocks, 25.0 MiB; .* 24.0 MiB used, 1.0 MiB not' \
 		<<<"$output"
@@ -225,6 +225,13 @@ explain() { "$bootseer" image explain reg/app:1 "$@"; }
 	starts '{"trace": "none"}'
 	run -0 explain
 	[[ ${lines[1]} == 'no trace was found: this start recorded one'* ]]
+	starts '{"trace": "none", "fetched": {"hot": 0, "cache": 0}}'
+	run -0 explain
+	grep -q 'fetched  *120.0 KiB on demand$' <<<"$output"
+	[[ $output != *' 0 B '* ]]
+	starts '{"fetched": {"hot": 0, "cache": 0, "demand": 0}}'
+	run -0 explain
+	grep -q 'fetched  *nothing$' <<<"$output"
 	starts '{"trace": "none", "recorded": false}'
 	run -0 explain
 	[[ ${lines[1]} == *"see --record of bootseerd"* ]]
