@@ -137,7 +137,7 @@ static const char *first_line(struct buf *text)
 	return text->data;
 }
 
-static void check_program(json_t *list, const char *program,
+static void check_program(json_t *list, const char *name, const char *program,
 			  enum doctor_need need, const char *cure,
 			  const char *what)
 {
@@ -147,7 +147,7 @@ static void check_program(json_t *list, const char *program,
 	int status;
 	bool ok = ask(argv, &text, &status) && status == 0;
 
-	doctor_add(list, program, ok, need, cure, "%s%s%s", what,
+	doctor_add(list, name, ok, need, cure, "%s%s%s", what,
 		   text.len ? ": " : "", text.len ? first_line(&text) : "");
 }
 
@@ -212,11 +212,13 @@ void doctor_check_host(json_t *list, bool runs)
 {
 	check_kernel(list);
 	if (!runs)
-		check_program(list, "bootseerd", DOCTOR_NEEDED,
-			      "install it: ./dev install", "serves the mounts");
+		check_program(list, "program bootseerd", "bootseerd",
+			      DOCTOR_NEEDED, "install it: ./dev install",
+			      "serves the mounts");
 	check_node_config(list);
 	check_unit(list, "bootseerd");
 	check_unit(list, "bootseer-snapshotter");
-	check_program(list, "runc", DOCTOR_ADVICE, "apt install runc",
+	check_program(list, "program runc", "runc", DOCTOR_ADVICE,
+		      "apt install runc",
 		      "runs containers, also of 'bootseer image record'");
 }

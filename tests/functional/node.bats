@@ -342,6 +342,7 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 	grep -q '^advice *unit bootseerd *does not run' <<<"$output"
 	grep -q '^advice *unit bootseer-snapshotter *is not installed' <<<"$output"
 	[[ $output == *'see what is missing'* ]]
+	[ "$(grep -c '^[a-z]*  *bootseerd ' <<<"$output")" = 1 ]
 	run -1 --separate-stderr "$bootseer" node doctor --json
 	jq -e '.checks[] | select(.name == "fuse") | .ok' <<<"$output"
 }
