@@ -186,35 +186,39 @@ static void print_fetched(const json_t *f, FILE *out)
 
 static void print_reads(const json_t *s, FILE *out)
 {
-	char bytes[PROGRESS_BYTES_MAX];
+	char bytes[PROGRESS_BYTES_MAX], blocks[PROGRESS_COUNT_MAX],
+		reads[PROGRESS_COUNT_MAX];
 
-	fprintf(out, "  read        %s, %lld blocks, in %lld reads\n",
+	fprintf(out, "  read        %s, %s, in %s\n",
 		reply_bytes(s, "read_bytes", bytes),
-		reply_number(s, "read_blocks"), reply_number(s, "reads"));
+		reply_count(s, "read_blocks", "block", blocks),
+		reply_count(s, "reads", "read", reads));
 	print_fetched(json_object_get(s, "fetched"), out);
 }
 
 static void print_hot(const json_t *s, FILE *out)
 {
 	const json_t *h = json_object_get(s, "hot");
-	char a[PROGRESS_BYTES_MAX], b[PROGRESS_BYTES_MAX];
+	char a[PROGRESS_BYTES_MAX], b[PROGRESS_BYTES_MAX],
+		blocks[PROGRESS_COUNT_MAX];
 
 	if (reply_number(h, "blocks") == 0)
 		return;
-	fprintf(out, "  hot set     %lld blocks, %s; of what came: ",
-		reply_number(h, "blocks"), reply_bytes(h, "bytes", a));
+	fprintf(out, "  hot set     %s, %s; of what came: ",
+		reply_count(h, "blocks", "block", blocks),
+		reply_bytes(h, "bytes", a));
 	fprintf(out, "%s used, %s not\n", reply_bytes(h, "used_bytes", a),
 		reply_bytes(h, "unused_bytes", b));
 }
 
 static void print_missed(const json_t *s, FILE *out)
 {
-	char bytes[PROGRESS_BYTES_MAX];
+	char bytes[PROGRESS_BYTES_MAX], blocks[PROGRESS_COUNT_MAX];
 	const json_t *file;
 	size_t k;
 
-	fprintf(out, "  missed      %lld blocks, %s: readers waited for them\n",
-		reply_number(s, "missed_blocks"),
+	fprintf(out, "  missed      %s, %s: readers waited\n",
+		reply_count(s, "missed_blocks", "block", blocks),
 		reply_bytes(s, "missed_bytes", bytes));
 	json_array_foreach(json_object_get(s, "missed_files"), k, file)
 	{

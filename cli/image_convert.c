@@ -84,6 +84,7 @@ static void print_result(const struct convert_result *r, const char *dst)
 	char digest[DIGEST_STR_MAX];
 	char input[PROGRESS_BYTES_MAX], fresh[PROGRESS_BYTES_MAX];
 	char old[PROGRESS_BYTES_MAX], meta[PROGRESS_BYTES_MAX];
+	char blocks[PROGRESS_COUNT_MAX];
 
 	digest_format(&r->artifact, digest);
 	if (r->existed && r->blocks == 0) {
@@ -94,12 +95,13 @@ static void print_result(const struct convert_result *r, const char *dst)
 	progress_format_bytes(r->new_bytes, fresh);
 	progress_format_bytes(r->old_bytes, old);
 	progress_format_bytes(r->meta_bytes, meta);
+	progress_format_count(r->blocks, "block", blocks);
 	printf("%s: artifact %s\n"
-	       "  %s of layers, %" PRIu64 " files and folders\n"
-	       "  %" PRIu64 " blocks, %" PRIu64 " of them new: %s stored, %s "
-	       "shared with earlier images\n"
+	       "  %s of layers, files and folders: %" PRIu64 "\n"
+	       "  %s, new: %" PRIu64 "; %s stored, %s shared with earlier "
+	       "images\n"
 	       "  %s of metadata\n",
-	       dst, digest, input, r->n_inodes, r->blocks, r->new_blocks, fresh,
+	       dst, digest, input, r->n_inodes, blocks, r->new_blocks, fresh,
 	       old, meta);
 }
 

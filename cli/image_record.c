@@ -376,15 +376,17 @@ static void print_seconds(long long ms)
 
 static void print_figures(const struct job *j, const json_t *f)
 {
-	char read[PROGRESS_BYTES_MAX], missed[PROGRESS_BYTES_MAX];
+	char bytes[PROGRESS_BYTES_MAX], blocks[PROGRESS_COUNT_MAX],
+		reads[PROGRESS_COUNT_MAX];
 
 	printf("workload  %s\n", reply_text(f, "workload"));
-	printf("recorded  %lld blocks; %s in %lld reads\n",
-	       reply_number(f, "read_blocks"),
-	       reply_bytes(f, "read_bytes", read), reply_number(f, "reads"));
-	printf("missed    %lld blocks, %s, waited for the registry\n",
-	       reply_number(f, "missed_blocks"),
-	       reply_bytes(f, "missed_bytes", missed));
+	printf("recorded  %s; %s in %s\n",
+	       reply_count(f, "read_blocks", "block", blocks),
+	       reply_bytes(f, "read_bytes", bytes),
+	       reply_count(f, "reads", "read", reads));
+	printf("missed    %s, %s, waited for the registry\n",
+	       reply_count(f, "missed_blocks", "block", blocks),
+	       reply_bytes(f, "missed_bytes", bytes));
 	if (j->ready_ms >= 0) {
 		printf(j->event == CONTAINER_ENDED ? "ended     after "
 						   : "ready     after ");

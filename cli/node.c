@@ -49,16 +49,16 @@ static const struct option_spec gc_options[] = {
 
 static void print_device(const json_t *d)
 {
-	char fetched[PROGRESS_BYTES_MAX];
+	char fetched[PROGRESS_BYTES_MAX], requests[PROGRESS_COUNT_MAX];
 
 	printf("  blocks    %lld of %lld on the node\n",
 	       reply_number(d, "blocks_held"), reply_number(d, "blocks"));
 	printf("  reads     %lld, %lld waited for the registry, %lld failed\n",
 	       reply_number(d, "reads"), reply_number(d, "misses"),
 	       reply_number(d, "errors"));
-	printf("  fetched   %s in %lld requests\n",
+	printf("  fetched   %s in %s\n",
 	       reply_bytes(d, "fetched_bytes", fetched),
-	       reply_number(d, "fetches"));
+	       reply_count(d, "fetches", "request", requests));
 }
 
 static void print_prefetch(const json_t *p)
@@ -100,14 +100,14 @@ static void print_image(const json_t *i, const json_t *starts)
 {
 	const json_t *e = json_object_get(i, "last_error");
 	const json_t *d = json_object_get(i, "device");
-	char size[PROGRESS_BYTES_MAX];
+	char size[PROGRESS_BYTES_MAX], packs[PROGRESS_COUNT_MAX];
 	const json_t *user;
 	size_t k;
 
 	printf("\n%s\n  id        %s\n", reply_text(i, "name"),
 	       reply_text(i, "id"));
-	printf("  size      %s in %lld packs\n",
-	       reply_bytes(i, "image_bytes", size), reply_number(i, "packs"));
+	printf("  size      %s in %s\n", reply_bytes(i, "image_bytes", size),
+	       reply_count(i, "packs", "pack", packs));
 	printf("  mounted   %s", reply_text(i, "mode"));
 	if (strcmp(reply_text(i, "mode"), "none") != 0)
 		printf(" at %s", reply_text(i, "path"));
@@ -127,6 +127,8 @@ static void print_status(const json_t *s)
 	const json_t *c = json_object_get(s, "cache"), *image;
 	char held[PROGRESS_BYTES_MAX], quota[PROGRESS_BYTES_MAX],
 		pinned[PROGRESS_BYTES_MAX], rss[PROGRESS_BYTES_MAX];
+	char blocks[PROGRESS_COUNT_MAX], hits[PROGRESS_COUNT_MAX],
+		misses[PROGRESS_COUNT_MAX];
 	size_t k;
 
 	printf("bootseerd %s, pid %lld, data path %s, %s\n",
@@ -136,13 +138,13 @@ static void print_status(const json_t *s)
 		       ? "mounts survive its crash"
 		       : "mounts do not survive its crash");
 	printf("memory    %s\n", reply_bytes(s, "resident_bytes", rss));
-	printf("cache     %s of %s, %s pinned, %lld blocks\n",
+	printf("cache     %s of %s, %s pinned, %s\n",
 	       reply_bytes(c, "bytes", held), reply_bytes(c, "quota", quota),
 	       reply_bytes(c, "pinned_bytes", pinned),
-	       reply_number(c, "blocks"));
-	printf("          %lld hits, %lld misses, %lld damaged, %lld evicted, "
-	       "%lld not kept\n",
-	       reply_number(c, "hits"), reply_number(c, "misses"),
+	       reply_count(c, "blocks", "block", blocks));
+	printf("          %s, %s, %lld damaged, %lld evicted, %lld not kept\n",
+	       reply_count(c, "hits", "hit", hits),
+	       reply_count(c, "misses", "miss", misses),
 	       reply_number(c, "damaged"), reply_number(c, "evicted"),
 	       reply_number(c, "put_failed"));
 	json_array_foreach(json_object_get(s, "images"), k, image)
@@ -196,7 +198,7 @@ static json_t *gc_params(const struct node_config_cli *cfg)
 static int run_gc(const void *config, char **args, struct error *err)
 {
 	const struct node_config_cli *cfg = config;
-	char freed[PROGRESS_BYTES_MAX];
+	char freed[PROGRESS_BYTES_MAX], images[PROGRESS_COUNT_MAX];
 	json_t *reply = NULL;
 	int rc;
 
@@ -205,8 +207,8 @@ static int run_gc(const void *config, char **args, struct error *err)
 	if (rc == 0 && cfg->json)
 		reply_print(reply);
 	else if (rc == 0)
-		printf("%lld images forgotten, %s of blocks dropped\n",
-		       reply_number(reply, "images"),
+		printf("%s forgotten, %s of blocks dropped\n",
+		       reply_count(reply, "images", "image", images),
 		       reply_bytes(reply, "freed_bytes", freed));
 	json_decref(reply);
 	return rc;

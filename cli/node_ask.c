@@ -65,3 +65,10 @@ const char *reply_bytes(const json_t *j, const char *key,
 	progress_format_bytes((uint64_t)reply_number(j, key), out);
 	return out;
 }
+
+const char *reply_count(const json_t *j, const char *key, const char *noun,
+			char out[PROGRESS_COUNT_MAX])
+{
+	progress_format_count((uint64_t)reply_number(j, key), noun, out);
+	return out;
+}

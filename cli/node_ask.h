@@ -29,4 +29,8 @@ bool reply_flag(const json_t *j, const char *key);
 const char *reply_bytes(const json_t *j, const char *key,
 			char out[PROGRESS_BYTES_MAX]);
 
+/* "1 block", "2 blocks" for a number, in `out`, which is returned. */
+const char *reply_count(const json_t *j, const char *key, const char *noun,
+			char out[PROGRESS_COUNT_MAX]);
+
 #endif

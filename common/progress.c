@@ -145,3 +145,15 @@ void progress_free(struct progress *p)
 	}
 	free(p);
 }
+
+void progress_format_count(uint64_t n, const char *noun,
+			   char out[PROGRESS_COUNT_MAX])
+{
+	size_t len = strlen(noun);
+	const char *end = n == 1                            ? ""
+			  : len > 0 && noun[len - 1] == 's' ? "es"
+							    : "s";
+
+	(void)snprintf(out, PROGRESS_COUNT_MAX, "%" PRIu64 " %.20s%s", n, noun,
+		       end);
+}

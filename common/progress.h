@@ -40,4 +40,10 @@ int64_t progress_now(void);
 #define PROGRESS_BYTES_MAX 32
 void progress_format_bytes(uint64_t bytes, char out[PROGRESS_BYTES_MAX]);
 
+/* "1 block", "2 blocks", "3 misses" of a number and an English noun of at most
+ * 20 bytes, in `out`. */
+#define PROGRESS_COUNT_MAX 48
+void progress_format_count(uint64_t n, const char *noun,
+			   char out[PROGRESS_COUNT_MAX]);
+
 #endif

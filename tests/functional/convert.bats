@@ -162,7 +162,7 @@ start_registry() # sets REGISTRY
 	run -0 convert "oci:$W/out:1" "oci:$W/out:1"
 	[[ $output == *"converted before"* ]]
 	run -0 convert --force "oci:$W/out:1" "oci:$W/out:1"
-	[[ $output == *" 0 of them new"* ]]
+	[[ $output == *"new: 0;"* ]]
 	blobs "$W/out" | diff "$W/before" -
 }
 

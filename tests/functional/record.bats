@@ -232,6 +232,10 @@ explain() { "$bootseer" image explain reg/app:1 "$@"; }
 	starts '{"fetched": {"hot": 0, "cache": 0, "demand": 0}}'
 	run -0 explain
 	grep -q 'fetched  *nothing$' <<<"$output"
+	starts '{"missed_blocks": 1, "read_blocks": 1, "reads": 1}'
+	run -0 explain
+	grep -q 'read  *38.1 MiB, 1 block, in 1 read$' <<<"$output"
+	grep -q 'missed  *1 block, ' <<<"$output"
 	starts '{"trace": "none", "recorded": false}'
 	run -0 explain
 	[[ ${lines[1]} == *"see --record of bootseerd"* ]]

@@ -57,3 +57,19 @@ Test(progress, elsewhere_a_line_every_ten_seconds)
 	cr_expect_eq(lines, (size_t)3, "%s", text);
 	cr_expect_null(strchr(text, '\033'));
 }
+
+Test(progress, one_thing_is_no_several)
+{
+	char text[PROGRESS_COUNT_MAX];
+
+	progress_format_count(1, "pack", text);
+	cr_expect_str_eq(text, "1 pack");
+	progress_format_count(0, "pack", text);
+	cr_expect_str_eq(text, "0 packs");
+	progress_format_count(2, "miss", text);
+	cr_expect_str_eq(text, "2 misses");
+	progress_format_count(1, "miss", text);
+	cr_expect_str_eq(text, "1 miss");
+	progress_format_count(UINT64_MAX, "a noun too long for it", text);
+	cr_expect_str_eq(text, "18446744073709551615 a noun too long for s");
+}
