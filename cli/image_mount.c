@@ -80,8 +80,8 @@ static int bind_at(const char *path, const char *dir, struct error *err)
 		return error_set(err, EBUSY,
 				 "something else is mounted at '%s'", dir);
 	if (mount(path, dir, NULL, MS_BIND, NULL) < 0)
-		return error_set(err, errno, "mount at '%s': %s", dir,
-				 strerror(errno));
+		return error_set(err, errno, "mount at '%s': %s%s", dir,
+				 strerror(errno), error_root_hint(errno));
 	return 0;
 }
 
@@ -177,8 +177,8 @@ static int umount_at(struct node_client *c, const char *dir, struct error *err)
 	errno = EINVAL;
 	unmounted = may_be_image(where) && umount2(where, UMOUNT_NOFOLLOW) == 0;
 	if (!unmounted && errno != EINVAL)
-		return error_set(err, errno, "unmount '%s': %s", where,
-				 strerror(errno));
+		return error_set(err, errno, "unmount '%s': %s%s", where,
+				 strerror(errno), error_root_hint(errno));
 	rc = release(c, user, &was, err);
 	if (rc == 0 && !was && !unmounted)
 		rc = error_set(err, EINVAL, "no image is mounted at '%s'",

@@ -105,8 +105,8 @@ int rootfs_new(const char *image, struct rootfs **ret, struct error *err)
 	/* Unmounts elsewhere reach us, ours stay here. */
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-		rc = error_set(err, errno, "mount namespace: %s",
-			       strerror(errno));
+		rc = error_set(err, errno, "mount namespace: %s%s",
+			       strerror(errno), error_root_hint(errno));
 	r->merged = merged;
 	if (rc == 0)
 		rc = mount_overlay(r, err);

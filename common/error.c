@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int error_set(struct error *err, int code, const char *fmt, ...)
 {
@@ -39,6 +40,13 @@ int error_wrap(struct error *err, int rc, const char *fmt, ...)
 			       ": %s", old);
 	errno = saved;
 	return rc;
+}
+
+const char *error_root_hint(int code)
+{
+	return (code == EACCES || code == EPERM) && geteuid() != 0
+		       ? ": run it as root, for example with sudo"
+		       : "";
 }
 
 int error_nomem(struct error *err)

@@ -33,6 +33,13 @@ int error_set(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
  */
 int error_wrap(struct error *err, int rc, const char *fmt, ...) PRINTF(3, 4);
 
+/*
+ * What to put at the end of a message on an operation that failed with `code`:
+ * ": run it as root, for example with sudo" when rights are what lacks and we
+ * are somebody else, "" otherwise.
+ */
+const char *error_root_hint(int code);
+
 /* error_set() for a failed allocation. */
 int error_nomem(struct error *err);
 

@@ -19,14 +19,33 @@ int fs_mkdir_p(const char *path, unsigned int mode, struct error *err)
 			continue;
 		*s = '\0';
 		if (mkdir(p, mode) < 0 && errno != EEXIST)
-			return error_set(err, errno, "make directory '%s': %s",
-					 p, strerror(errno));
+			return error_set(err, errno,
+					 "make directory '%s': %s%s", p,
+					 strerror(errno),
+					 error_root_hint(errno));
 		*s = '/';
 	}
 	if (mkdir(p, mode) < 0 && errno != EEXIST)
-		return error_set(err, errno, "make directory '%s': %s", p,
-				 strerror(errno));
+		return error_set(err, errno, "make directory '%s': %s%s", p,
+				 strerror(errno), error_root_hint(errno));
 	return 0;
+}
+
+int fs_mkdir(const char *path, unsigned int mode, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+
+	if (!copy)
+		return error_nomem(err);
+	if (mkdir(path, mode) == 0 || errno == EEXIST)
+		return 0;
+	if (errno == ENOENT)
+		return error_set(err, ENOENT,
+				 "make folder '%s': there is no '%s': make "
+				 "that first, or mend the path",
+				 path, dirname(copy));
+	return error_set(err, errno, "make folder '%s': %s%s", path,
+			 strerror(errno), error_root_hint(errno));
 }
 
 int fs_read_file(const char *path, size_t max, struct buf *ret,
@@ -36,8 +55,8 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 	size_t start = ret->len;
 
 	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+		return error_set(err, errno, "open '%s': %s%s", path,
+				 strerror(errno), error_root_hint(errno));
 	for (;;) {
 		ssize_t n;
 
@@ -78,8 +97,8 @@ static int write_temp(const char *tmp, const void *data, size_t len,
 	int rc;
 
 	if (fd < 0)
-		return error_set(err, errno, "create '%s': %s", tmp,
-				 strerror(errno));
+		return error_set(err, errno, "create '%s': %s%s", tmp,
+				 strerror(errno), error_root_hint(errno));
 	rc = fs_write_full(fd, data, len);
 	if (rc == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
 		rc = -errno;

@@ -13,6 +13,10 @@
 int fs_mkdir_p(const char *path, unsigned int mode,
 	       struct error *err) MUST_CHECK;
 
+/* Create the folder `path` with `mode`.  Existing is no error; -ENOENT names the
+ * parent that is missing: a path that people type may be misspelt. */
+int fs_mkdir(const char *path, unsigned int mode, struct error *err) MUST_CHECK;
+
 /* Append the whole file to `ret`; -EFBIG when it is longer than `max`. */
 int fs_read_file(const char *path, size_t max, struct buf *ret,
 		 struct error *err) MUST_CHECK;

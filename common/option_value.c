@@ -170,7 +170,8 @@ static int set_string(void *member, const char *text, struct error *err)
 static int set_file(void *member, const char *text, struct error *err)
 {
 	if (access(text, R_OK) < 0)
-		return error_set(err, errno, "'%s': %s", text, strerror(errno));
+		return error_set(err, errno, "'%s': %s%s", text,
+				 strerror(errno), error_root_hint(errno));
 	return set_string(member, text, err);
 }
 

@@ -293,8 +293,8 @@ static int bind_unix(const char *path, int *ret_fd, struct error *err)
 	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
 	    chmod(addr.sun_path, 0600) < 0 || listen(fd, BACKLOG) < 0 ||
 	    rename(addr.sun_path, path) < 0)
-		return error_set(err, errno, "socket '%s': %s", path,
-				 strerror(errno));
+		return error_set(err, errno, "socket '%s': %s%s", path,
+				 strerror(errno), error_root_hint(errno));
 	*ret_fd = steal_fd(&fd);
 	return 0;
 }

@@ -183,7 +183,7 @@ static int make_parent(const char *path, struct error *err)
 
 	if (!copy)
 		return error_nomem(err);
-	return fs_mkdir_p(dirname(copy), 0700, err);
+	return fs_mkdir(dirname(copy), 0700, err);
 }
 
 static void restore(struct daemon *d, const struct config *cfg)

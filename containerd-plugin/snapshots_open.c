@@ -72,8 +72,8 @@ static int lock_root(struct snapshots *s, struct error *err)
 		return error_nomem(err);
 	s->lock_fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (s->lock_fd < 0)
-		return error_set(err, errno, "'%s': %s", path.data,
-				 strerror(errno));
+		return error_set(err, errno, "'%s': %s%s", path.data,
+				 strerror(errno), error_root_hint(errno));
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, EBUSY,
 				 "another bootseer-snapshotter "
@@ -130,7 +130,7 @@ static int open_root(struct snapshots *s, struct error *err)
 				 "root '%s': no comma, colon or "
 				 "backslash may be in it",
 				 s->config.root);
-	rc = fs_mkdir_p(s->config.root, 0700, err);
+	rc = fs_mkdir(s->config.root, 0700, err);
 	if (rc == 0)
 		rc = lock_root(s, err);
 	if (rc == 0)

@@ -83,8 +83,8 @@ static int lock_folder(const struct folder *f, struct error *err)
 	AUTO_CLOSE int fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0 || flock(fd, LOCK_EX) < 0)
-		return error_set(err, errno, "lock '%s': %s", f->dir,
-				 strerror(errno));
+		return error_set(err, errno, "lock '%s': %s%s", f->dir,
+				 strerror(errno), error_root_hint(errno));
 	return steal_fd(&fd);
 }
 
@@ -140,8 +140,8 @@ static int scan_image(const char *dir, bool sweep, struct kept_list *l,
 	if (!d && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
 	if (!d)
-		return error_set(err, errno, "open folder '%s': %s", dir,
-				 strerror(errno));
+		return error_set(err, errno, "open folder '%s': %s%s", dir,
+				 strerror(errno), error_root_hint(errno));
 	while (rc == 0 && l->n < FILES_MAX && (e = readdir(d))) {
 		char *path;
 
@@ -171,8 +171,8 @@ static int scan_all(const struct folder *f, bool sweep, struct kept_list *l,
 	int rc = 0;
 
 	if (!d)
-		return error_set(err, errno, "open folder '%s': %s", f->dir,
-				 strerror(errno));
+		return error_set(err, errno, "open folder '%s': %s%s", f->dir,
+				 strerror(errno), error_root_hint(errno));
 	while (rc == 0 && l->n < FILES_MAX && (e = readdir(d))) {
 		AUTO_FREE char *path = NULL;
 

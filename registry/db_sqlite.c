@@ -67,7 +67,7 @@ static int open_file(struct sqlite_conn *s, const char *path, int64_t timeout,
 		     struct error *err)
 {
 	AUTO_FREE char *copy = strdup(path);
-	int rc = copy ? fs_mkdir_p(dirname(copy), 0700, err) : error_nomem(err);
+	int rc = copy ? fs_mkdir(dirname(copy), 0700, err) : error_nomem(err);
 
 	if (rc < 0)
 		return rc;

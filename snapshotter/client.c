@@ -48,9 +48,9 @@ int node_client_open(const char *socket_path, uint32_t timeout_ms,
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		if (errno == EACCES)
 			return error_set(err, EACCES,
-					 "socket '%s': permission denied: "
-					 "only root may ask bootseerd",
-					 socket_path);
+					 "socket '%s': only root may ask "
+					 "bootseerd%s",
+					 socket_path, error_root_hint(EACCES));
 		return error_set(err, errno,
 				 "bootseerd does not answer at '%s' (%s): "
 				 "start it, or name its socket",

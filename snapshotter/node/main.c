@@ -146,8 +146,8 @@ static int lock_run(struct node *n, struct error *err)
 {
 	n->run_fd = open(n->cfg->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (n->run_fd < 0)
-		return error_set(err, errno, "open '%s': %s", n->cfg->run,
-				 strerror(errno));
+		return error_set(err, errno, "open '%s': %s%s", n->cfg->run,
+				 strerror(errno), error_root_hint(errno));
 	if (flock(n->run_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno == EWOULDBLOCK)
@@ -172,9 +172,9 @@ static int node_open(struct node *n, struct error *err)
 	n->origins = origins_new(n->cfg);
 	if (!n->gate || !n->origins)
 		return error_nomem(err);
-	rc = fs_mkdir_p(n->cfg->root, 0700, err);
+	rc = fs_mkdir(n->cfg->root, 0700, err);
 	if (rc == 0)
-		rc = fs_mkdir_p(n->cfg->run, 0755, err);
+		rc = fs_mkdir(n->cfg->run, 0755, err);
 	if (rc == 0)
 		rc = lock_run(n, err);
 	if (rc == 0)

@@ -291,8 +291,8 @@ static int listen_at(const char *path, bool everybody, int *ret,
 	if (fd < 0 ||
 	    bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
 	    listen(fd, SERVER_CONNECTIONS_MAX) < 0)
-		rc = error_set(err, errno, "listen at '%s': %s", path,
-			       strerror(errno));
+		rc = error_set(err, errno, "listen at '%s': %s%s", path,
+			       strerror(errno), error_root_hint(errno));
 	(void)umask(old);
 	if (rc == 0)
 		*ret = steal_fd(&fd);

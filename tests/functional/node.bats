@@ -268,8 +268,34 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 	node_start
 	chmod 755 "$T" "$T/run"
 	chmod 666 "$BOOTSEER_SOCKET"
-	run ! setpriv --reuid 65534 --clear-groups "$bootseer" node status
+	run ! as_nobody "$bootseer" node status
 	grep -q 'refused uid=65534' "$T/log"
+}
+
+as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
+
+@test "somebody without the rights is told to be root" {
+	node_start
+	chmod 755 "$T" "$T/run"
+	for words in "node status" "image umount $T/mnt" \
+		"image ready --user x" "trace ls --local --root $T/root"; do
+		run -1 as_nobody "$bootseer" $words
+		echo "$words: $output"
+		[[ $output == *'run it as root, for example with sudo' ]]
+	done
+	run -1 as_nobody "$bootseerd" --root "$T/new" --run "$T/run"
+	[[ $output == *"'$T/new': Permission denied: run it as root"* ]]
+	# Root itself is not told so.
+	run ! "$bootseerd" --root "$T/log/x" --run "$T/run"
+	[[ $output != *'as root'* ]]
+}
+
+@test "a folder whose parent is not there is not made but told" {
+	run -1 "$bootseerd" --root "$T/var/lbi/x" --run "$T/run"
+	[[ $output == *"'$T/var/lbi/x': there is no '$T/var/lbi':"* ]]
+	run -1 "$bootseerd" --root "$T/root" --run "$T/rnu/x"
+	[[ $output == *"there is no '$T/rnu':"* ]]
+	[ ! -e "$T/var" ] && [ ! -e "$T/rnu" ]
 }
 
 @test "metrics are Prometheus text" {

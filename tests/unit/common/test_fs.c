@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,4 +64,26 @@ Test(fs, mkdir_p_makes_parents_and_accepts_existing)
 	cr_assert_eq(stat(path, &st), 0);
 	cr_expect(S_ISDIR(st.st_mode));
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
+}
+
+Test(fs, mkdir_makes_one_folder_and_names_the_parent_that_lacks)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	AUTO_FREE char *one = NULL;
+	AUTO_FREE char *two = NULL;
+	struct error err = ERROR_INIT;
+	struct buf want = BUF_INIT;
+
+	cr_assert_not_null(mkdtemp(dir));
+	one = path_in(dir, "one");
+	two = path_in(dir, "one/two");
+	cr_expect_eq(fs_mkdir(two, 0700, &err), -ENOENT);
+	cr_assert_eq(buf_printf(&want, "there is no '%s'", one), 0);
+	cr_expect(strstr(err.msg, want.data), "%s", err.msg);
+	cr_expect_neq(access(one, F_OK), 0);
+	cr_expect_eq(fs_mkdir(one, 0700, &err), 0);
+	cr_expect_eq(fs_mkdir(two, 0700, &err), 0);
+	cr_expect_eq(fs_mkdir(two, 0700, &err), 0);
+	cr_expect_eq(fs_remove_tree(dir, &err), 0);
+	buf_fini(&want);
 }
