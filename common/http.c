@@ -553,7 +553,8 @@ static int run(CURL *h, struct exchange *x)
 	if (code != CURLE_OK && !x->stopped)
 		return http_error(code, *why ? why : curl_easy_strerror(code),
 				  strncasecmp(x->req->url, "http:", 5) == 0,
-				  x->r->status != 0, x->err);
+				  x->r->status != 0, x->client->cfg.cures,
+				  x->err);
 	return keep_url(h, x->r, x->err);
 }
 

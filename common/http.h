@@ -23,8 +23,18 @@
 #define HTTP_REDIRECTS_MAX 5
 #define HTTP_STOP_MS 50
 
+/* What people can do about a failure: ends of sentences that name the options
+ * and keys which decide.  All are wanted. */
+struct http_cures {
+	const char *plain;   /* to talk without TLS */
+	const char *tls;     /* to talk with it */
+	const char *ca;      /* to trust a certificate */
+	const char *ca_file; /* how the file of certificates is named */
+};
+
 struct http_config {
-	const char *ca_file; /* PEM; NULL: the system's */
+	const struct http_cures *cures; /* kept; NULL: those of registries */
+	const char *ca_file;            /* PEM; NULL: the system's */
 	bool allow_plain; /* http:// is allowed, also as a redirect's target */
 	uint32_t connect_timeout_ms;
 	uint32_t stall_timeout_ms; /* no byte in or out for so long; seen once a

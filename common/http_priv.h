@@ -6,13 +6,14 @@
 #include <stdbool.h>
 
 #include "common/error.h"
+#include "common/http.h"
 
 /*
  * What libcurl's failure means, and what to do about it, for people.  `why` is
- * its text; `plain`: the URL was http://; `answered`: headers of an answer came.
- * Returns -errno as http_do() documents it.
+ * its text; `plain`: the URL was http://; `answered`: headers of an answer came;
+ * `cures` NULL: those of registries.  Returns -errno as http_do() documents it.
  */
 int http_error(CURLcode code, const char *why, bool plain, bool answered,
-	       struct error *err) MUST_CHECK;
+	       const struct http_cures *cures, struct error *err) MUST_CHECK;
 
 #endif

@@ -436,11 +436,20 @@ static int check_node(const char *node, struct error *err)
 		     : error_set(err, EINVAL, "the name of the node is empty");
 }
 
+static const struct http_cures cures = {
+	.plain = "give its URL as http://",
+	.tls = "give its URL as https://",
+	.ca = "name the authority's file: --ca-file, or trace-ca-file in "
+	      "bootseerd.conf",
+	.ca_file = "--ca-file (bootseerd.conf: trace-ca-file)",
+};
+
 static int service_open(struct service *s,
 			const struct trace_service_config *cfg,
 			struct error *err)
 {
 	const struct http_config http = {
+		.cures = &cures,
 		.ca_file = cfg->ca_file,
 		.allow_plain = starts_with(cfg->url, "http://"),
 		.connect_timeout_ms = cfg->timeout_ms < CONNECT_MS

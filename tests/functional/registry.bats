@@ -537,6 +537,13 @@ is_ready_again()
 	[ "$status" -ne 0 ]
 	run curl -sS -m 10 "http${U#https}/healthz"
 	[ "$status" -ne 0 ]
+	# The command line names the keys that are of the trace service.
+	run -1 "$BOOTSEER_BUILD/cli/bootseer" trace ls --service "$U" \
+		"docker://h/app@$A"
+	[[ $output == *'--ca-file, or trace-ca-file in bootseerd.conf' ]]
+	run -1 "$BOOTSEER_BUILD/cli/bootseer" trace ls \
+		--service "http${U#https}" "docker://h/app@$A"
+	[[ $output == *'give its URL as https://' ]]
 	kill -HUP "$pid"
 	wait_for grep -q 'reloaded what' "$LOG"
 	ask --cacert "$W/ca.pem" "$U/metrics"

@@ -196,9 +196,39 @@ Test(http, has_a_cure_for_each_known_cause)
 		struct error err = ERROR_INIT;
 
 		cr_expect_eq(http_error(known[i].code, known[i].why, false,
-					false, &err),
+					false, NULL, &err),
 			     -known[i].error, "%s", known[i].why);
 		expect_cure(err, known[i].why);
 		expect_cure(err, known[i].cure);
+	}
+}
+
+Test(http, names_the_options_of_who_asks)
+{
+	static const struct http_cures cures = {
+		.plain = "A", .tls = "B", .ca = "C", .ca_file = "D"
+	};
+	static const struct {
+		CURLcode code;
+		bool plain;
+		const char *end;
+	} cases[] = {
+		{ CURLE_UNSUPPORTED_PROTOCOL, false, "for plain HTTP A" },
+		{ CURLE_GOT_NOTHING, true, "if it speaks TLS, B" },
+		{ CURLE_PEER_FAILED_VERIFICATION, false, "why: C" },
+		{ CURLE_SSL_CACERT_BADFILE, false, "are wanted of D" },
+		{ CURLE_COULDNT_RESOLVE_HOST, false, "DNS" },
+		{ CURLE_URL_MALFORMAT, false, "why" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct error err = ERROR_INIT;
+		size_t end = strlen(cases[i].end);
+
+		cr_expect_lt(http_error(cases[i].code, "why", cases[i].plain,
+					false, &cures, &err),
+			     0);
+		cr_assert_geq(strlen(err.msg), end);
+		cr_expect_str_eq(err.msg + strlen(err.msg) - end, cases[i].end);
 	}
 }
