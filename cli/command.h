@@ -6,6 +6,7 @@
 #include "common/option.h"
 
 struct command {
+	const char *brief; /* a line of 'bootseer --help', at most 58 long */
 	struct option_program program; /* name: "bootseer image convert" */
 	size_t config_size;            /* of what the options fill */
 	/* Is what was typed wrong by itself, whatever the machine and the

@@ -54,6 +54,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_check_command = {
+	.brief = "Read and check all that was stored of an image",
 	.program = {
 		.name = "bootseer image check",
 		.usage = "[OPTIONS] REF",

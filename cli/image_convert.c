@@ -155,6 +155,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_convert_command = {
+	.brief = "Store an image as blocks that nodes start without a pull",
 	.program = {
 		.name = "bootseer image convert",
 		.usage = "[OPTIONS] SRC DST",

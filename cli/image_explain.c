@@ -77,6 +77,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_explain_command = {
+	.brief = "Tell how the last starts of an image on this node went",
 	.program = {
 		.name = "bootseer image explain",
 		.usage = "[OPTIONS] REF",

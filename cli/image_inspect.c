@@ -31,6 +31,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_inspect_command = {
+	.brief = "Describe the blocks of an image, as JSON",
 	.program = {
 		.name = "bootseer image inspect",
 		.usage = "[OPTIONS] REF",

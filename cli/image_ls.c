@@ -26,6 +26,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_ls_command = {
+	.brief = "List the tags of a repository or folder, as JSON",
 	.program = {
 		.name = "bootseer image ls",
 		.usage = "[OPTIONS] REF",

@@ -200,6 +200,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 }
 
 const struct command image_mount_command = {
+	.brief = "Mount an image; its blocks come when they are read",
 	.program = {
 		.name = "bootseer image mount",
 		.usage = "[OPTIONS] REF DIR",
@@ -217,6 +218,7 @@ const struct command image_mount_command = {
 };
 
 const struct command image_umount_command = {
+	.brief = "Unmount what 'image mount' mounted",
 	.program = {
 		.name = "bootseer image umount",
 		.usage = "[OPTIONS] DIR",

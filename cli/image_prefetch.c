@@ -169,6 +169,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_prefetch_command = {
+	.brief = "Have the blocks of an image on this node before it starts",
 	.program = {
 		.name = "bootseer image prefetch",
 		.usage = "[OPTIONS] REF",

@@ -156,6 +156,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_ready_command = {
+	.brief = "Say that a start is ready: its recording ends",
 	.program = {
 		.name = "bootseer image ready",
 		.usage = "[OPTIONS]",

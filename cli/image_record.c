@@ -483,6 +483,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_record_command = {
+	.brief = "Run a container once and record what its start reads",
 	.program = {
 		.name = "bootseer image record",
 		.usage = "[OPTIONS] REF [-- COMMAND...]",

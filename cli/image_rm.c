@@ -31,6 +31,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command image_rm_command = {
+	.brief = "Remove what was stored of an image; the image stays",
 	.program = {
 		.name = "bootseer image rm",
 		.usage = "[OPTIONS] REF",

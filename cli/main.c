@@ -58,7 +58,7 @@ static bool wants_help(const char *word)
 	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* The commands of a group, or all when it is NULL. */
+/* The commands of a group, or all when it is NULL; without "bootseer". */
 static void print_help(FILE *out, const char *group)
 {
 	fputs("Usage: bootseer COMMAND [OPTIONS] [ARGUMENTS]\n\n"
@@ -66,8 +66,9 @@ static void print_help(FILE *out, const char *group)
 	      out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (!group || in_group(commands[i], group))
-			fprintf(out, "  %s %s\n", commands[i]->program.name,
-				commands[i]->program.usage);
+			fprintf(out, "  %-18s%s\n",
+				strchr(commands[i]->program.name, ' ') + 1,
+				commands[i]->brief);
 	fputs("\n'bootseer COMMAND --help' tells what each does.\n", out);
 }
 

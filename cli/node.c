@@ -215,6 +215,7 @@ static int run_gc(const void *config, char **args, struct error *err)
 }
 
 const struct command node_status_command = {
+	.brief = "Show images, mounts, starts and cache of this node",
 	.program = {
 		.name = "bootseer node status",
 		.usage = "[OPTIONS]",
@@ -228,6 +229,7 @@ const struct command node_status_command = {
 };
 
 const struct command node_gc_command = {
+	.brief = "Give disk space of this node back",
 	.program = {
 		.name = "bootseer node gc",
 		.usage = "[OPTIONS]",

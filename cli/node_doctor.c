@@ -135,6 +135,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command node_doctor_command = {
+	.brief = "Tell what this node lacks and how to get it",
 	.program = {
 		.name = "bootseer node doctor",
 		.usage = "[OPTIONS]",

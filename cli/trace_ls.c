@@ -106,6 +106,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command trace_ls_command = {
+	.brief = "List the traces of an image",
 	.program = {
 		.name = "bootseer trace ls",
 		.usage = "[OPTIONS] [REF]",

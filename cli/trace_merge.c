@@ -83,6 +83,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command trace_merge_command = {
+	.brief = "Make one trace of several recordings",
 	.program = {
 		.name = "bootseer trace merge",
 		.usage = "[OPTIONS] FILE...",

@@ -48,6 +48,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command trace_pull_command = {
+	.brief = "Get the trace of an image into a file",
 	.program = {
 		.name = "bootseer trace pull",
 		.usage = "[OPTIONS] REF",

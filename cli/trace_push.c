@@ -99,6 +99,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command trace_push_command = {
+	.brief = "Keep a trace beside its image, or at the trace service",
 	.program = {
 		.name = "bootseer trace push",
 		.usage = "[OPTIONS] REF [FILE]",

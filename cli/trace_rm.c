@@ -49,6 +49,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command trace_rm_command = {
+	.brief = "Forget traces of an image",
 	.program = {
 		.name = "bootseer trace rm",
 		.usage = "[OPTIONS] REF",

@@ -140,6 +140,7 @@ static int run(const void *config, char **args, struct error *err)
 }
 
 const struct command trace_show_command = {
+	.brief = "Show what a start reads, in order",
 	.program = {
 		.name = "bootseer trace show",
 		.usage = "[OPTIONS] FILE|REF",

@@ -131,9 +131,16 @@ teardown()
 }
 
 @test "a group of commands has help too" {
-	bootseer image --help | grep -q 'bootseer image convert'
-	bootseer -h | grep -q 'bootseer node status'
-	! bootseer image --help | grep -q 'bootseer node status'
+	bootseer image --help | grep -q '^  image convert  *Store an image'
+	bootseer -h | grep -q '^  node status  *Show images'
+	! bootseer image --help | grep -q 'node status'
+	# Each command has its line, and each line fits.
+	bootseer --help | sed '1,/^Commands:/d; /^$/,$d' >"$W/commands"
+	[ "$(wc -l <"$W/commands")" -ge 20 ]
+	while read -r group command brief; do
+		[ -n "$brief" ]
+		bootseer "$group" "$command" --help >/dev/null
+	done <"$W/commands"
 	run -2 bootseer image
 	[[ $output == *"'bootseer image --help'"* ]]
 	run -2 bootseer image convrt
