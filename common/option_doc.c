@@ -42,6 +42,22 @@ void option_scdoc(const struct option_program *prog, FILE *out)
 	      out);
 }
 
+/* What every program knows, and then those that have a configuration. */
+static const struct {
+	const char *key, *help;
+} builtins[] = {
+	{ "help", "Show a help text." },
+	{ "version", "Show the version." },
+	{ "check-config", "Check options and configuration, then exit." },
+	{ "dump-config", "Print the configuration in force, then exit." },
+};
+
+static size_t n_builtins(const struct option_program *prog)
+{
+	return option_find(prog->options, "config", 6) ? ARRAY_SIZE(builtins)
+						       : 2;
+}
+
 /* The words that may follow `path`: its subcommands, or its options. */
 static int next_words(const struct option_program *const *programs,
 		      const char *path, struct buf *ret)
@@ -59,8 +75,9 @@ static int next_words(const struct option_program *const *programs,
 
 			for (; o->key && rc == 0; o++)
 				rc = buf_printf(ret, " --%s", o->key);
-			if (rc == 0)
-				rc = buf_puts(ret, " --help");
+			for (size_t i = 0; rc == 0 && i < n_builtins(*programs);
+			     i++)
+				rc = buf_printf(ret, " --%s", builtins[i].key);
 			continue;
 		}
 		if (strncmp(name, path, len) != 0 || name[len] != ' ')
@@ -115,10 +132,16 @@ static void bash_path(FILE *out, const char *path, const char *words)
 	fprintf(out, "\t'%s') words='%s' ;;\n", path, words);
 }
 
+/* There `words` is the command line. */
+static void zsh_path(FILE *out, const char *path, const char *words)
+{
+	fprintf(out, "\t'%s') words_='%s' ;;\n", path, words);
+}
+
 static void known_path(FILE *out, const char *path, const char *words)
 {
 	(void)words;
-	fprintf(out, "\t\t'%s') path=\"$path $word\" ;;\n", path);
+	fprintf(out, "\t\t'%s') at=\"$at $word\" ;;\n", path);
 }
 
 static int complete_bash(const struct option_program *const *programs,
@@ -127,12 +150,12 @@ static int complete_bash(const struct option_program *const *programs,
 	int rc;
 
 	fprintf(out,
-		"_%s() {\n\tlocal path=%s word words=\n"
+		"_%s() {\n\tlocal at=%s word words=\n"
 		"\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-		"\t\tcase \"$path $word\" in\n",
+		"\t\tcase \"$at $word\" in\n",
 		name, name);
 	rc = each_path(programs, out, known_path);
-	fputs("\t\tesac\n\tdone\n\tcase $path in\n", out);
+	fputs("\t\tesac\n\tdone\n\tcase $at in\n", out);
 	if (rc == 0)
 		rc = each_path(programs, out, bash_path);
 	fprintf(out,
@@ -149,14 +172,14 @@ static int complete_zsh(const struct option_program *const *programs,
 	int rc;
 
 	fprintf(out,
-		"#compdef %s\nlocal path_=%s word words_=\n"
+		"#compdef %s\nlocal at=%s word words_=\n"
 		"for word in ${words[2,CURRENT-1]}; do\n"
-		"\tlocal path=$path_\n\tcase \"$path $word\" in\n",
+		"\tcase \"$at $word\" in\n",
 		name, name);
 	rc = each_path(programs, out, known_path);
-	fputs("\tesac\n\tpath_=$path\ndone\nwords_=\ncase $path_ in\n", out);
+	fputs("\tesac\ndone\ncase $at in\n", out);
 	if (rc == 0)
-		rc = each_path(programs, out, bash_path);
+		rc = each_path(programs, out, zsh_path);
 	fputs("esac\ncompadd -- ${=words_}\n_files\n", out);
 	return rc;
 }
@@ -179,14 +202,13 @@ static void fish_condition(FILE *out, const char *commands)
 }
 
 static void fish_option(FILE *out, const char *name, const char *commands,
-			const struct option_spec *o)
+			const char *key, const char *help, bool has_value)
 {
 	fprintf(out, "complete -c %s", name);
 	if (*commands)
 		fish_condition(out, commands);
-	fprintf(out, " -l %s%s -d '", o->key,
-		o->type == OPTION_BOOL ? "" : " -r");
-	for (const char *c = o->help; *c; c++) {
+	fprintf(out, " -l %s%s -d '", key, has_value ? " -r" : "");
+	for (const char *c = help; *c; c++) {
 		if (*c == '\'' || *c == '\\')
 			fputc('\\', out);
 		fputc(*c, out);
@@ -226,7 +248,11 @@ static int complete_fish(const struct option_program *const *programs,
 		commands += *commands == ' ';
 		fish_words(out, name, commands);
 		for (const struct option_spec *o = p->options; o->key; o++)
-			fish_option(out, name, commands, o);
+			fish_option(out, name, commands, o->key, o->help,
+				    o->type != OPTION_BOOL);
+		for (size_t i = 0; i < n_builtins(p); i++)
+			fish_option(out, name, commands, builtins[i].key,
+				    builtins[i].help, false);
 	}
 	return 0;
 }

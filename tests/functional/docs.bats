@@ -169,20 +169,42 @@ teardown()
 }
 
 @test "the shells accept the completions" {
-	bash -n "$BOOTSEER_BUILD/docs/bootseer.bash"
-	zsh -n "$BOOTSEER_BUILD/docs/_bootseer"
-	fish -n "$BOOTSEER_BUILD/docs/bootseer.fish"
+	DESTDIR=$W/dest meson install --no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
+	share=$(dirname "$(find "$W/dest" -type d -name bash-completion)")
+	for program in bootseer bootseerd bootseer-snapshotter \
+		bootseer-registry; do
+		bash -n "$share/bash-completion/completions/$program.bash"
+		zsh -n "$share/zsh/site-functions/_$program"
+		fish -n "$share/fish/vendor_completions.d/$program.fish"
+	done
 }
 
-@test "bash completes a command, a subcommand and an option" {
-	run bash -c '. "$BOOTSEER_BUILD/docs/bootseer.bash"
-		COMP_WORDS=(bootseer image conv) COMP_CWORD=2
-		_bootseer
-		echo "${COMPREPLY[*]}"
-		COMP_WORDS=(bootseer image convert --jo) COMP_CWORD=3
-		_bootseer
-		echo "${COMPREPLY[*]}"'
-	[ "$output" = $'convert\n--jobs' ]
+# What a shell offers, and what is wanted.
+offers() # GOT WANT
+{
+	[ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }
+}
+
+@test "bash, zsh and fish complete daemons and commands" {
+	for case in 'bootseerd --dat|--datapath' 'bootseer-registry --listen|--listen' \
+		'bootseer-snapshotter --check|--check-config' \
+		'bootseer image conv|convert' \
+		'bootseer image convert --jo|--jobs'; do
+		line=${case%|*} want=${case#*|} name=${line%% *}
+		offers "$(bash -c '. "$1"; read -ra COMP_WORDS <<<"$2"
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "_$3"
+			echo "${COMPREPLY[*]}"' - \
+			"$BOOTSEER_BUILD/docs/$name.bash" "$line" "$name")" "$want"
+		# A compadd that shows which of its words begin as is typed.
+		offers "$(zsh -fc 'compadd() { shift; print -l -- ${(M)@:#$words[CURRENT]*} }
+			_files() { :; }
+			words=(${=2}) CURRENT=$#words
+			. "$1"' - "$BOOTSEER_BUILD/docs/_$name" "$line")" "$want"
+		offers "$(fish -Nc 'source $argv[1]
+			complete -C "$argv[2]" | string split -f1 \t |
+				string match -- "$argv[3]"' \
+			"$BOOTSEER_BUILD/docs/$name.fish" "$line" "$want")" "$want"
+	done
 }
 
 @test "links in the documents lead somewhere" {

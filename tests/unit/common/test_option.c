@@ -287,7 +287,7 @@ Test(option, bash_completes_commands_and_their_options)
 
 	cr_expect_str_eq(first, "image node\n");
 	cr_expect_str_eq(second, "convert\n");
-	cr_expect_str_eq(third, "--deep --help\n");
+	cr_expect_str_eq(third, "--deep --help --version\n");
 }
 
 Test(option, the_manual_names_every_option)
