@@ -15,6 +15,7 @@
 
 net_reg=bsr$$ net_node=bsn$$
 net_proxy_stats=()
+LINK_REGISTRY=10.213.0.1:5000 # what the node connects to
 
 net_begin() {
 	need ip tc nsenter
@@ -48,11 +49,10 @@ net_shape() { # RATE
 	done
 }
 
-# Listen on port PORT (5000) of the registry's side of the link and pass everything
-# on to HOST:PORT there, each byte MS milliseconds later.  $LINK_REGISTRY is what
-# to connect to.
+# Listen on port PORT (that of $LINK_REGISTRY) of the registry's side of the link and
+# pass everything on to HOST:PORT there, each byte MS milliseconds later.
 net_proxy() { # MS HOST:PORT [PORT]
-	local port=${3:-5000} out
+	local port=${3:-${LINK_REGISTRY#*:}} out
 
 	out=$W/proxy.$port
 	RUN_IN=(nsenter "--net=/run/netns/$net_reg")
@@ -62,7 +62,6 @@ net_proxy() { # MS HOST:PORT [PORT]
 	net_proxy_pid=$daemon_pid
 	net_proxy_stats+=("$out.stats")
 	wait_for_line "$out.log" listening "$daemon_pid" >/dev/null
-	[[ $port != 5000 ]] || LINK_REGISTRY=10.213.0.1:5000
 }
 
 # What went through the proxies since they started: "connections requests

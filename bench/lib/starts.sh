@@ -105,8 +105,11 @@ run_until_ready() { # SNAPSHOTTER REF
 	rm -f "$W/said"
 	mkfifo "$W/said"
 	exec 8<>"$W/said"
-	here ctr run --rm --net-host --log-uri "file://$W/said" \
-		--snapshotter "$1" "$2" "$run_id" >"$W/run.log" 2>&1 8<&- &
+	(
+		trap - ERR # its last line is to be ctr's
+		here ctr run --rm --net-host --log-uri "file://$W/said" \
+			--snapshotter "$1" "$2" "$run_id"
+	) >"$W/run.log" 2>&1 8<&- &
 	run_pid=$!
 	while ((SECONDS < end)); do
 		if read -r -t 1 line <&8; then

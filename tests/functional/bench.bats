@@ -170,6 +170,31 @@ goals_of()
 	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
 }
 
+@test "a peer whose programs are missing is left out, and that is said" {
+	programs=$BATS_TEST_TMPDIR/programs
+	mkdir "$programs"
+	printf '#!/bin/sh\nexit 1\n' >"$programs/nydus-image"
+	chmod 755 "$programs/nydus-image"
+	# Wherever they are on this machine.
+	PATH=$programs:$(tr : '\n' <<<"$PATH" | while read -r dir; do
+		[ -e "$dir/nydusd" ] || echo "$dir"
+	done | paste -sd:)
+	missing()
+	{
+		bench '. "$bench_dir/lib/starts.sh"
+			. "$bench_dir/lib/nydus.sh"
+			load_variants nydus nydus-prefetch
+			log "$(variant_call nydus missing)"
+			log "$(variant_call nydus-prefetch missing)"' 2>&1
+	}
+	[ "$(missing | grep -c 'test: nydusd is not on PATH')" = 2 ]
+	cp "$programs/nydus-image" "$programs/nydusd"
+	[ "$(missing | grep -c 'containerd-nydus-grpc is not on PATH')" = 2 ]
+	cp "$programs/nydus-image" "$programs/containerd-nydus-grpc"
+	[ "$(missing | grep -c 'not on PATH')" = 0 ]
+	[ "$(BOOTSEER_BUILD=/nowhere missing | grep -c 'no bootseerd')" = 1 ]
+}
+
 @test "a measured command gives its time, memory and failure" {
 	bench 'measure head -c 50000000 /dev/zero
 		sample wall head "$m_wall" s
