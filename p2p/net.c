@@ -622,6 +622,11 @@ unsigned int net_port(const struct net *n)
 	return n->port;
 }
 
+const struct net_node *net_self(const struct net *n)
+{
+	return &n->self;
+}
+
 void net_drain(struct net *n)
 {
 	if (n->draining)

@@ -2,7 +2,8 @@
 /*
  * Links to other nodes: connections, handshake, security, and the messages of
  * docs/formats/p2p.md.  A link is a pair of connections, one for control and
- * demand, one for bulk.  Everything is on the thread of one loop.
+ * demand, one for bulk.  Everything is on the thread of one loop.  The process
+ * ignores SIGPIPE.
  *
  * This is where bytes of strangers come in: what arrives is checked against the
  * format, the limits and the right to the image before it is passed on.
@@ -143,6 +144,8 @@ int net_new(const struct net_config *cfg, struct net **ret,
 /* Links go down first (with events). */
 void net_free(struct net *n);
 unsigned int net_port(const struct net *n);
+/* What others are told of this node. */
+const struct net_node *net_self(const struct net *n);
 /* Certificates as they are on disk now, for handshakes from now on. */
 int net_reload(struct net *n, struct error *err) MUST_CHECK;
 /* Tell everybody that this node leaves; accept nobody more, refuse what is wanted

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who is let in, and as whom. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "certs.h"
+#include "common/fs.h"
+#include "nodes.h"
+#include "p2p/net_priv.h"
+
+TestSuite(net_tls, .timeout = 60);
+
+#define DAY 86400L
+#define MODES 2
+
+static const enum net_security modes[MODES] = { NET_MUTUAL_TLS,
+						NET_SIGNED_BULK };
+
+struct secured {
+	struct nodes all;
+	char dir[64];
+	struct ca *ca;
+	char ca_file[128], cert[128], key[128];
+};
+
+static void begin(struct secured *s, enum net_security security)
+{
+	(void)snprintf(s->dir, sizeof(s->dir), "/tmp/bootseer-net.XXXXXX");
+	cr_assert_not_null(mkdtemp(s->dir));
+	s->ca = ca_new(s->dir, "ca");
+	nodes_init(&s->all);
+	s->all.cfg.security = security;
+	s->all.cfg.handshake_ns = INT64_C(5000000000);
+	(void)snprintf(s->ca_file, sizeof(s->ca_file), "%s/ca.pem", s->dir);
+	s->all.cfg.ca_file = s->ca_file;
+	s->all.cfg.cert_file = s->cert;
+	s->all.cfg.key_file = s->key;
+}
+
+static void end(struct secured *s)
+{
+	struct error err = ERROR_INIT;
+
+	nodes_fini(&s->all);
+	ca_free(s->ca);
+	cr_expect_eq(fs_remove_tree(s->dir, &err), 0, "%s", err.msg);
+}
+
+static void use(struct secured *s, const char *cert)
+{
+	(void)snprintf(s->cert, sizeof(s->cert), "%s/%s.pem", s->dir, cert);
+	(void)snprintf(s->key, sizeof(s->key), "%s/%s.key", s->dir, cert);
+}
+
+/* A node with a certificate of its own, of this CA. */
+static struct node *add(struct secured *s, struct ca *ca, const char *name,
+			long seconds)
+{
+	char san[64];
+
+	(void)snprintf(san, sizeof(san), "URI:bootseer://node/%s", name);
+	ca_issue(ca, name, san, seconds);
+	use(s, name);
+	return nodes_add(&s->all, name);
+}
+
+static void pair(struct secured *s, enum net_security security, struct node **a,
+		 struct node **b)
+{
+	begin(s, security);
+	*a = add(s, s->ca, "a", DAY);
+	*b = add(s, s->ca, "b", DAY);
+	nodes_link(*a, *b);
+}
+
+/* a cannot reach b; what a is told (0: anything). */
+static void refuse(struct node *a, struct node *b, const char *name, int code)
+{
+	struct error err = ERROR_INIT;
+	struct net_link *l;
+	struct net_stats st;
+	char addr[64];
+	int downs = a->downs, ups = a->ups + b->ups;
+	uint64_t links;
+
+	net_get_stats(b->net, &st);
+	links = st.links;
+
+	cr_assert_eq(net_connect(a->net, nodes_addr(b, addr), name, &l, &err),
+		     0, "%s", err.msg);
+	until(a->all, a->downs > downs);
+	cr_expect_eq(a->why.code, code ? code : a->why.code, "%d: %s",
+		     a->why.code, a->why.msg);
+	cr_expect_neq(a->why.code, 0);
+	cr_expect_eq(a->ups + b->ups, ups);
+	net_get_stats(b->net, &st);
+	cr_expect_eq(st.links, links);
+}
+
+Test(net_tls, brings_pieces_in_both_forms_and_directions)
+{
+	for (int m = 0; m < MODES; m++) {
+		struct secured s;
+		struct node *a, *b;
+
+		pair(&s, modes[m], &a, &b);
+		cr_expect_str_eq(net_peer(a->link)->name, "b");
+		cr_expect_str_eq(net_peer(b->link)->name, "a");
+		nodes_open(a, b);
+		b->serves = SERVES_MEMORY;
+		nodes_ask(a, 0, 64, SOURCE_HOT);
+		nodes_ask(b, 0, 32, SOURCE_COLD);
+		nodes_ask(b, 32, 32, SOURCE_DEMAND);
+		until(&s.all, a->gots == 64 && b->gots == 64);
+		cr_expect_eq(a->bad_bytes + b->bad_bytes, 0);
+		until(&s.all, a->sents == 64 && b->sents == 64);
+		end(&s);
+	}
+}
+
+Test(net_tls, refuses_who_has_a_certificate_of_another_authority)
+{
+	for (int m = 0; m < MODES; m++) {
+		struct secured s;
+		struct node *a, *b, *c;
+		struct ca *other;
+
+		begin(&s, modes[m]);
+		a = add(&s, s.ca, "a", DAY);
+		other = ca_new(s.dir, "other");
+		b = add(&s, other, "b", DAY);
+		/* It believes only its own authority. */
+		(void)snprintf(s.ca_file, sizeof(s.ca_file), "%s/other.pem",
+			       s.dir);
+		c = add(&s, other, "c", DAY);
+		refuse(a, b, NULL, EACCES);
+		refuse(b, a, NULL, EACCES);
+		refuse(c, a, NULL, EACCES);
+		ca_free(other);
+		end(&s);
+	}
+}
+
+Test(net_tls, refuses_another_name_than_the_certificates)
+{
+	for (int m = 0; m < MODES; m++) {
+		struct secured s;
+		struct node *a, *b;
+
+		begin(&s, modes[m]);
+		a = add(&s, s.ca, "a", DAY);
+		b = add(&s, s.ca, "b", DAY);
+		refuse(a, b, "c", EACCES);
+		/* One that lies. */
+		(void)strcpy(b->net->self.name, "z");
+		refuse(a, b, NULL, EACCES);
+		refuse(b, a, NULL, ESHUTDOWN);
+		end(&s);
+	}
+}
+
+Test(net_tls, refuses_a_certificate_that_is_over)
+{
+	struct secured s;
+	struct node *a, *b;
+
+	begin(&s, NET_MUTUAL_TLS);
+	a = add(&s, s.ca, "a", DAY);
+	b = add(&s, s.ca, "b", -60);
+	refuse(a, b, NULL, EACCES);
+	cr_expect_not_null(strstr(a->why.msg, "expired"), "%s", a->why.msg);
+	refuse(b, a, NULL, EACCES);
+	end(&s);
+}
+
+static void refuse_own(struct secured *s, const char *san)
+{
+	struct net_config cfg = s->all.cfg;
+	struct error err = ERROR_INIT;
+	struct net *n = NULL;
+
+	ca_issue(s->ca, "n", san, DAY);
+	use(s, "n");
+	(void)strcpy(cfg.self.name, "n");
+	cr_expect_lt(net_new(&cfg, &n, &err), 0);
+	cr_expect_not_null(strstr(err.msg, "n.pem"), "%s", err.msg);
+}
+
+Test(net_tls, does_not_begin_with_a_certificate_that_is_not_its_own)
+{
+	struct secured s;
+
+	begin(&s, NET_MUTUAL_TLS);
+	refuse_own(&s, NULL);
+	refuse_own(&s, "URI:bootseer://node/m");
+	refuse_own(&s, "URI:bootseer://node/");
+	refuse_own(&s, "DNS:n,URI:spiffe://x/n");
+	refuse_own(&s, "URI:bootseer://node/n,URI:bootseer://node/m");
+	end(&s);
+}
+
+Test(net_tls, takes_new_certificates_for_new_links)
+{
+	struct secured s;
+	struct node *a, *b, *c;
+	struct error err = ERROR_INIT;
+	struct ca *other;
+	char path[128];
+
+	pair(&s, NET_MUTUAL_TLS, &a, &b);
+	/* A new authority, and what it signed, in the same files. */
+	other = ca_new(s.dir, "ca");
+	ca_issue(other, "a", "URI:bootseer://node/a", DAY);
+	cr_assert_eq(net_reload(a->net, &err), 0, "%s", err.msg);
+	c = add(&s, other, "c", DAY);
+	nodes_link(a, c);
+	refuse(b, c, NULL, EACCES);
+	/* The old link did not notice. */
+	cr_expect_eq(a->downs, 0);
+	/* What cannot be read changes nothing. */
+	(void)snprintf(path, sizeof(path), "%s/a.key", s.dir);
+	cr_assert_eq(unlink(path), 0);
+	cr_expect_eq(net_reload(a->net, &err), -ENOENT, "%s", err.msg);
+	cr_expect_not_null(strstr(err.msg, "a.key"), "%s", err.msg);
+	net_close(a->link, "again");
+	until(&s.all, c->downs == 1);
+	c->ups = 0;
+	nodes_link(c, a);
+	ca_free(other);
+	end(&s);
+}
+
+Test(net_tls, does_not_link_with_another_security)
+{
+	struct secured s;
+	struct node *a, *b, *c;
+
+	begin(&s, NET_MUTUAL_TLS);
+	a = add(&s, s.ca, "a", DAY);
+	s.all.cfg.security = NET_SIGNED_BULK;
+	b = add(&s, s.ca, "b", DAY);
+	s.all.cfg.security = NET_OPEN;
+	c = nodes_add(&s.all, "c");
+	refuse(a, b, NULL, ESHUTDOWN);
+	cr_expect_not_null(strstr(a->why.msg, "security"), "%s", a->why.msg);
+	refuse(b, a, NULL, ESHUTDOWN);
+	/* Who closes first is chance. */
+	refuse(a, c, NULL, 0);
+	refuse(c, a, NULL, 0);
+	end(&s);
+}
+
+/* A frame as it should be, but for the MAC. */
+static void forge(int fd, uint32_t piece)
+{
+	uint8_t frame[WIRE_HEAD_SIZE + WIRE_MAC_SIZE + WIRE_DATA_SIZE + 1] = {
+		0
+	};
+	struct wire_head h = { .len = WIRE_DATA_SIZE + 1, .type = WIRE_DATA };
+	struct wire_data d = { .piece = piece, .total = 1 };
+
+	wire_put_head(frame, &h);
+	wire_put_data(frame + WIRE_HEAD_SIZE + WIRE_MAC_SIZE, &d);
+	cr_assert_eq(send(fd, frame, sizeof(frame), MSG_NOSIGNAL),
+		     (ssize_t)sizeof(frame));
+}
+
+Test(net_tls, leaves_who_sends_what_is_not_signed)
+{
+	struct secured s;
+	struct node *a, *b;
+
+	pair(&s, NET_SIGNED_BULK, &a, &b);
+	nodes_open(a, b);
+	forge(b->link->bulk->fd, 1);
+	until(&s.all, a->downs == 1 && b->downs == 1);
+	cr_expect_eq(a->why.code, EBADMSG, "%s", a->why.msg);
+	cr_expect_eq(a->rooms, 0);
+	end(&s);
+}
+
+Test(net_tls, reads_no_piece_on_a_plain_connection_that_is_not_bound)
+{
+	struct secured s;
+	struct node *a;
+	struct sockaddr_storage ss;
+	struct net_stats st;
+	struct error err = ERROR_INIT;
+	socklen_t len = sizeof(ss);
+	AUTO_CLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	begin(&s, NET_SIGNED_BULK);
+	a = add(&s, s.ca, "a", DAY);
+	cr_assert_eq(getsockname(a->net->listen_fd, (struct sockaddr *)&ss,
+				 &len),
+		     0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&ss, len), 0);
+	forge(fd, 1);
+	until(&s.all,
+	      (net_get_stats(a->net, &st), st.handshakes_failed_total == 1));
+	cr_expect_eq(st.protocol_errors_total, 1, "%s", err.msg);
+	end(&s);
+}
