@@ -26,36 +26,6 @@ struct net_post {
 
 /* ------------------------------------------------------------------ rates --- */
 
-void bucket_init(struct bucket *b, uint64_t rate, int64_t burst, int64_t now)
-{
-	*b = (struct bucket){
-		.rate = rate, .tokens = burst, .burst = burst, .at = now
-	};
-}
-
-uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now)
-{
-	double more = (double)(now - b->at) * (double)b->rate / 1e9;
-
-	if (!b->rate)
-		return want;
-	if (more >= 1) {
-		b->at = now;
-		b->tokens = more < (double)(b->burst - b->tokens)
-				    ? b->tokens + (int64_t)more
-				    : b->burst;
-	}
-	if (b->tokens <= 0)
-		return 0;
-	return b->tokens < want ? (uint32_t)b->tokens : want;
-}
-
-void bucket_take(struct bucket *b, uint32_t n)
-{
-	if (b->rate)
-		b->tokens -= n;
-}
-
 static void each_conn(struct net *n, void (*fn)(struct conn *c))
 {
 	struct net_link *l, *next;

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "p2p/net_rate.h"
 #include "p2p/wire.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -28,19 +29,6 @@
 #define NET_CALM_RATE 1000         /* control messages a second, of one link */
 #define NET_CALM_BURST 4000
 #define NET_SCRATCH (64u << 10)
-
-/* ------------------------------------------------------------------ rates --- */
-
-struct bucket {
-	uint64_t rate;  /* a second; 0: no bound */
-	int64_t tokens; /* below 0: taken ahead */
-	int64_t burst;
-	int64_t at; /* when it was last filled */
-};
-void bucket_init(struct bucket *b, uint64_t rate, int64_t burst, int64_t now);
-/* What may be taken now: at most `want`, 0 none. */
-uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now);
-void bucket_take(struct bucket *b, uint32_t n);
 
 /* --------------------------------------------------------------- messages --- */
 
