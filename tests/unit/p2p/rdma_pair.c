@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "common/bytes.h"
-#include "rdma_pair.h"
+#include "tests/unit/p2p/rdma_pair.h"
 
 #define MS ((int64_t)1000 * 1000)
 
@@ -36,7 +36,7 @@ static void deliver_one(struct side *s)
 	size_t n;
 	int rc;
 
-	if (!m)
+	if (!m || s->is_held)
 		return;
 	s->first = m->next;
 	if (!s->first)
@@ -56,8 +56,14 @@ static void on_deliver(struct loop_timer *t)
 
 	deliver_one(&p->a);
 	deliver_one(&p->b);
-	if (p->a.first || p->b.first)
+	if ((p->a.first && !p->a.is_held) || (p->b.first && !p->b.is_held))
 		deliver_later(p);
+}
+
+void pair_release(struct side *s)
+{
+	s->is_held = false;
+	deliver_later(s->pair);
 }
 
 static void on_check(struct loop_timer *t)

@@ -28,7 +28,8 @@ struct side {
 	 * lost.  May be NULL. */
 	bool (*meddle)(struct side *s, struct rdma_msg *m);
 	void (*on_arrived)(struct side *s); /* may be NULL */
-	struct pair_msg *first, **last;     /* what it told, not heard yet */
+	bool is_held; /* what it tells waits for pair_release() */
+	struct pair_msg *first, **last; /* what it told, not heard yet */
 
 	unsigned int arrived, wrong, sent, fell_back, faults;
 	uint64_t arrived_bytes;
@@ -58,6 +59,7 @@ void pair_disconnect(struct pair *p);
 void pair_moved(struct pair *p, uint64_t bytes);
 /* Send these bytes of the content. */
 bool pair_send(struct side *from, uint32_t off, uint32_t len);
+void pair_release(struct side *s);
 /* Run the loop until then; false: not within so many seconds. */
 bool pair_until(struct pair *p, bool (*is_done)(struct pair *p), int seconds);
 
