@@ -277,9 +277,10 @@ void net_news(struct net_link *l, const struct digest *image,
 
 			if (take > left[k])
 				take = left[k];
-			if (take)
-				memcpy(n->ranges_out + at, from[k],
-				       take * sizeof(*from[k]));
+			if (!take)
+				continue;
+			memcpy(n->ranges_out + at, from[k],
+			       take * sizeof(*from[k]));
 			*counts[k] = take;
 			from[k] += take;
 			left[k] -= take;

@@ -19,7 +19,6 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
-
 #define NET_BUDGET (1u << 20)      /* bytes moved in one turn of a connection */
 #define NET_SLICE (64u << 10)      /* the same where a rate is bound */
 #define NET_PART_MAX (256u << 10)  /* of a piece between control messages */

@@ -10,15 +10,19 @@ void bucket_init(struct bucket *b, uint64_t rate, int64_t burst, int64_t now)
 
 uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now)
 {
-	double more = (double)(now - b->at) * (double)b->rate / 1e9;
+	double more;
 
 	if (!b->rate)
 		return want;
-	if (more >= 1) {
+	more = (double)(now - b->at) * (double)b->rate / 1e9;
+	if (more >= (double)(b->burst - b->tokens)) {
 		b->at = now;
-		b->tokens = more < (double)(b->burst - b->tokens)
-				    ? b->tokens + (int64_t)more
-				    : b->burst;
+		b->tokens = b->burst;
+	} else if (more >= 1) {
+		/* The time that whole tokens took: parts are not lost. */
+		b->at += (int64_t)((double)(int64_t)more * 1e9 /
+				   (double)b->rate);
+		b->tokens += (int64_t)more;
 	}
 	if (b->tokens <= 0)
 		return 0;

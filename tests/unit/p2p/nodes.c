@@ -32,7 +32,7 @@ static void leaving(void *arg, struct net_link *l)
 static void open_image(struct node *n, struct net_link *l)
 {
 	struct error err = ERROR_INIT;
-	int rc = net_open_image(l, &n->all->image, NODES_PIECES, "right", 5,
+	int rc = net_open_image(l, &n->all->image, n->all->n_pieces, "right", 5,
 				&err);
 
 	cr_assert(rc == 0 || rc == -EALREADY, "%s", err.msg);
@@ -244,6 +244,7 @@ void nodes_init(struct nodes *all)
 		all->content[i] = (char)(x >> 16);
 	}
 	memset(&all->image, 7, sizeof(all->image));
+	all->n_pieces = NODES_PIECES;
 	all->cfg = (struct net_config){ .loop = all->loop,
 					.listen = "127.0.0.1:0",
 					.security = NET_OPEN,

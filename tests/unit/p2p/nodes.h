@@ -44,6 +44,7 @@ struct nodes {
 	char *content; /* of all pieces */
 	int fd;        /* the same */
 	struct digest image;
+	uint32_t n_pieces; /* as it is opened: NODES_PIECES */
 };
 
 void nodes_init(struct nodes *all);

@@ -422,3 +422,56 @@ Test(net, passes_on_members_and_measures_the_way)
 	until(&all, (net_get_link(a->link, &st), st.rtt_ns > 0));
 	nodes_fini(&all);
 }
+
+/* Seconds that `count` pieces take with this rate on one of the sides. */
+static double seconds_of(uint64_t up, uint64_t down, uint32_t count,
+			 enum source_priority priority)
+{
+	struct nodes all;
+	struct node *a, *b;
+	int64_t began;
+	double took;
+
+	nodes_init(&all);
+	all.cfg.download_rate = down;
+	a = nodes_add(&all, "a");
+	all.cfg.download_rate = 0;
+	all.cfg.upload_rate = up;
+	b = nodes_add(&all, "b");
+	nodes_link(a, b);
+	nodes_open(a, b);
+	began = loop_clock_ns();
+	nodes_ask(a, 0, count, priority);
+	until(&all, a->gots == (int)count);
+	took = (double)(loop_clock_ns() - began) / 1e9;
+	cr_expect_eq(a->bad_bytes, 0);
+	nodes_fini(&all);
+	return took;
+}
+
+Test(net, keeps_to_its_rates)
+{
+	/* 32 pieces are 9.8 MB; half a megabyte may come at once, and what the
+	 * sockets hold has left already. */
+	cr_expect_gt(seconds_of(10000000, 0, 32, SOURCE_HOT), 0.85);
+	cr_expect_gt(seconds_of(0, 10000000, 32, SOURCE_HOT), 0.85);
+}
+
+Test(net, lets_demand_go_before_its_rate)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	nodes_init(&all);
+	all.cfg.upload_rate = 200000; /* bulk would take minutes */
+	b = nodes_add(&all, "b");
+	a = nodes_add(&all, "a");
+	nodes_link(a, b);
+	nodes_open(a, b);
+	nodes_ask(a, 0, 32, SOURCE_COLD);
+	until(&all, b->wants == 32);
+	nodes_ask(a, 40, 4, SOURCE_DEMAND);
+	until(&all, a->gots == 4);
+	cr_expect_eq(a->bad_bytes, 0);
+	nodes_fini(&all);
+}
