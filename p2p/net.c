@@ -587,14 +587,14 @@ void net_free(struct net *n)
 
 /* ----------------------------------------------------------------- public --- */
 
-unsigned int net_port(const struct net *n)
-{
-	return n->port;
-}
-
 const struct net_node *net_self(const struct net *n)
 {
 	return &n->self;
+}
+
+unsigned int net_port(const struct net *n)
+{
+	return n->port;
 }
 
 void net_drain(struct net *n)

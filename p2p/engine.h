@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside of p2p.h: what binds the core, links, tracker, cache and origin.
+ *
+ *   engine.c          open and close, the loop's thread, calls into it
+ *   engine_image.c    an image: its pieces, the core's calls and its clock
+ *   engine_want.c     who waits: readers and lists
+ *   engine_source.c   readers' side: a source of verified blocks
+ *   engine_fetch.c    lists' side: the contract of device_fetch_list()
+ *   engine_arrive.c   what comes: unpacked, checked, kept
+ *   engine_origin.c   reading from the origin
+ *   engine_serve.c    answering others
+ *   engine_link.c     links and neighbours, and what they say
+ *   engine_member.c   who is known, and whom to connect to
+ *   engine_stats.c    figures
+ *
+ * One thread runs the loop and owns everything that does not say otherwise.
+ * Other threads come in by engine_run(); the pools' works come back by done().
+ */
+#ifndef BOOTSEER_P2P_ENGINE_H
+#define BOOTSEER_P2P_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "common/loop.h"
+#include "common/pool.h"
+#include "p2p/capability.h"
+#include "p2p/net.h"
+#include "p2p/p2p.h"
+#include "p2p/relay.h"
+#include "p2p/slots.h"
+#include "p2p/swarm.h"
+#include "p2p/tracker.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+#define WAITER_BUCKETS 1024u
+#define KNOWN_MAX 256u /* known to take part in one image */
+#define PIECE_NONE UINT32_MAX
+
+struct link;
+struct member;
+struct neighbour;
+TAILQ_HEAD(member_list, member);
+
+/* Bytes of a piece, counted as memory of `p2p`.  Any thread. */
+struct bytes {
+	struct p2p *p;
+	atomic_uint refs;
+	uint32_t len;
+	uint8_t data[];
+};
+
+/* One wait of a reader for a piece. */
+struct waiter {
+	LIST_ENTRY(waiter) link;
+	struct reader *reader;
+	uint32_t piece; /* PIECE_NONE: does not wait */
+	size_t index;   /* of the block in the request */
+};
+LIST_HEAD(waiter_list, waiter);
+
+enum answer {
+	ANSWER_NONE,
+	ANSWER_BYTES,
+	ANSWER_CACHED, /* the cache has it */
+};
+
+struct reader {
+	struct p2p_image *i;
+	const struct source_req *req;
+	uint32_t *pieces;
+	struct waiter *waiters;
+	int64_t deadline;
+	size_t next;          /* block that is to be given next */
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t progress;
+	struct bytes **bytes;
+	uint8_t *answers; /* enum answer */
+	int rc;
+	struct error err;
+};
+
+/* A call of p2p_image_fetch(). */
+struct lister {
+	LIST_ENTRY(lister) link;
+	struct p2p_image *i;
+	const struct device_list *list;
+	uint32_t *pieces; /* distinct, in the order wanted */
+	size_t n;
+	uint8_t *awaited; /* a bit for each piece of the image; the loop's */
+	uint8_t *held;    /* before it began */
+	bool is_paused;   /* the loop's */
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t progress;
+	struct came {
+		uint32_t piece, cost;
+	} * came;
+	size_t n_came; /* of them, and those of them that the caller took */
+	size_t n_taken;
+	uint64_t came_bytes;
+	int rc;
+	struct error err;
+};
+
+struct p2p_image {
+	LIST_ENTRY(p2p_image) all;
+	struct p2p *p;
+	struct digest digest;
+	uint64_t id; /* for the relay: no two have the same */
+	const struct blockmap *map;
+	char *label, *repo;
+	char *(*authorization)(void *arg);
+	void *arg;
+	struct source **packs;
+	size_t n_packs;
+	struct places places;
+	uint32_t *sizes;
+	uint8_t *why; /* enum source_priority a piece was last asked with */
+	uint32_t n;
+
+	struct swarm *swarm;
+	struct loop_call settle_call;
+	bool is_settling;      /* it is posted */
+	bool wants_changed[2]; /* hot, cold */
+	struct loop_timer tick, news, connect;
+	bool news_armed;
+
+	struct neighbour *peers[SWARM_PEERS_MAX];
+	unsigned int n_peers;
+	struct member *known[KNOWN_MAX];
+	size_t n_known;
+	uint8_t capability[CAPABILITY_MAX];
+	size_t capability_len;
+
+	struct waiter_list waiters[WAITER_BUCKETS];
+	LIST_HEAD(, lister) listers;
+	LIST_HEAD(, origin_read) reads;
+	struct error origin_error; /* the last one */
+
+	bool is_closing;
+	unsigned int n_works; /* under way; with p->lock */
+};
+
+struct p2p {
+	struct p2p_config cfg;
+	struct net_node self;
+	struct loop *loop;
+	pthread_t thread;
+	bool has_thread;
+	struct pool *hash;   /* unpacks and checks */
+	struct pool *origin; /* reads in bulk */
+	struct pool *urgent; /* ... what readers wait for */
+	struct pool *disk;   /* reads the cache for others */
+	struct net *net;
+	struct slots *slots;
+	struct relay *relay; /* NULL: nothing is kept */
+	struct capability_keys *keys;
+	bool tracker_is_there;
+	struct work save_work; /* of the members file */
+	char *members_path, *members_text;
+	struct loop_timer members_timer;
+	bool members_changed;
+
+	LIST_HEAD(, p2p_image) images;
+	LIST_HEAD(, link) links;
+	struct member_list members;
+	size_t n_members;
+	uint64_t serial;
+	unsigned int links_made;
+	uint64_t random;
+	struct p2p_stats past; /* of images that are closed */
+	uint64_t denied, refused, tracker_calls, tracker_failures, leases;
+	uint64_t origin_bytes;
+
+	atomic_uint_fast64_t memory;
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t changed;
+	unsigned int n_uploads;  /* begun and not ended */
+	int64_t origin_ready_ns; /* when what was read has been paid for */
+};
+
+/* ------------------------------------------------------------ engine.c --- */
+
+/* Have fn(arg) called on the loop and wait for it.  Any other thread. */
+void engine_run(struct p2p *p, void (*fn)(void *arg), void *arg);
+/* A timer that was started once with success cannot fail any more. */
+void engine_arm(struct p2p *p, struct loop_timer *t, int64_t delay_ns);
+uint64_t engine_random(struct p2p *p);
+/* `must`: also beyond the limit, for what is paid for already.  NULL: no
+ * memory. */
+struct bytes *bytes_new(struct p2p *p, uint32_t len, bool must);
+struct bytes *bytes_ref(struct bytes *b);
+void bytes_unref(struct bytes *b); /* NULL is allowed */
+/* A condition whose waits end by CLOCK_MONOTONIC. */
+void cond_init(pthread_cond_t *c);
+/* With `lock`, until `until` at the latest. */
+void cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until);
+
+/* ------------------------------------------------------ engine_image.c --- */
+
+void image_block(const struct p2p_image *i, uint32_t piece, struct block *ret);
+/* PIECE_NONE: it is none of the image's. */
+uint32_t image_piece(const struct p2p_image *i, const struct block *b);
+struct p2p_image *image_by_digest(struct p2p *p, const struct digest *d);
+/* Decide anew, soon. */
+void image_settle(struct p2p_image *i);
+/* A work that needs the image begins, or has ended.  Any thread. */
+void image_hold(struct p2p_image *i);
+void image_release(struct p2p_image *i);
+/* It is on the node now, or is not any more. */
+bool image_look(struct p2p_image *i, uint32_t piece, int64_t now);
+/* Its place among those known, should there be no tracker. */
+void image_rank(struct p2p_image *i);
+
+/* ------------------------------------------------------- engine_want.c --- */
+
+/* Wait for block `index` of the reader's request. */
+void want_read(struct reader *r, size_t index);
+void want_no_read(struct reader *r);
+void want_list(struct lister *l);
+void want_no_list(struct lister *l);
+void want_pause(struct lister *l, bool is_paused);
+/* Hand the core what the lists want. */
+void want_update(struct p2p_image *i, int64_t now);
+/* A piece came (`bytes` may be NULL: from the cache); `kept`: or why not. */
+void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
+	       uint32_t cost, int kept, const struct error *err);
+void want_failed(struct p2p_image *i, uint32_t piece, int rc,
+		 const struct error *err);
+
+/* ----------------------------------------------------- engine_arrive.c --- */
+
+/* A piece as it came from `from`, or from the origin (NULL); takes `in`.
+ * Everything else happens by itself.  Any thread when from the origin.  -ENOMEM:
+ * it is lost; the core was told when it came from somebody. */
+int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
+	   enum net_form form, enum source_priority why, struct bytes *in);
+
+/* ----------------------------------------------------- engine_origin.c --- */
+
+void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority);
+/* End those of a closing image soon. */
+void origin_stop(struct p2p_image *i);
+
+#endif

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One image: its pieces, what the core wants done, and its clock. */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/engine_peer.h"
+
+#define NEWS_NS (20 * NS_PER_MS)
+#define CONNECT_NS NS_PER_S
+
+/* -------------------------------------------------------------- pieces --- */
+
+void image_block(const struct p2p_image *i, uint32_t piece, struct block *ret)
+{
+	blockmap_block(i->map, i->places.entry[piece], ret);
+}
+
+uint32_t image_piece(const struct p2p_image *i, const struct block *b)
+{
+	uint32_t first = 0, end = i->n;
+
+	while (first < end) {
+		uint32_t mid = first + (end - first) / 2;
+		struct block at;
+
+		image_block(i, mid, &at);
+		if (at.pack == b->pack && at.poff == b->poff)
+			return mid;
+		if (at.pack < b->pack ||
+		    (at.pack == b->pack && at.poff < b->poff))
+			first = mid + 1;
+		else
+			end = mid;
+	}
+	return PIECE_NONE;
+}
+
+struct p2p_image *image_by_digest(struct p2p *p, const struct digest *d)
+{
+	struct p2p_image *i;
+
+	LIST_FOREACH(i, &p->images, all)
+	if (digest_equal(&i->digest, d))
+		return i;
+	return NULL;
+}
+
+bool image_look(struct p2p_image *i, uint32_t piece, int64_t now)
+{
+	struct block b;
+	bool is_held;
+
+	image_block(i, piece, &b);
+	is_held = cache_has(i->p->cfg.cache, &b.digest);
+	if (is_held && !swarm_has(i->swarm, piece))
+		swarm_have(i->swarm, piece, now);
+	else if (!is_held && swarm_has(i->swarm, piece))
+		swarm_drop(i->swarm, piece);
+	return is_held;
+}
+
+/* --------------------------------------------------- works under way --- */
+
+void image_hold(struct p2p_image *i)
+{
+	(void)pthread_mutex_lock(&i->p->lock);
+	i->n_works++;
+	(void)pthread_mutex_unlock(&i->p->lock);
+}
+
+void image_release(struct p2p_image *i)
+{
+	struct p2p *p = i->p;
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (--i->n_works == 0)
+		(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* ------------------------------------------- what the core wants done --- */
+
+static void host_ask(void *arg, unsigned int peer, uint32_t piece,
+		     enum source_priority priority)
+{
+	struct p2p_image *i = arg;
+	struct block b;
+
+	image_block(i, piece, &b);
+	i->why[piece] = (uint8_t)priority;
+	net_ask(i->peers[peer]->l->net, &i->digest, piece,
+		b.usize > b.csize ? b.usize : b.csize, priority);
+}
+
+static void host_cancel(void *arg, unsigned int peer, uint32_t piece)
+{
+	struct p2p_image *i = arg;
+	uint8_t *room = net_cancel(i->peers[peer]->l->net, &i->digest, piece);
+
+	if (room)
+		bytes_unref(container_of(room, struct bytes, data));
+}
+
+static void host_origin(void *arg, const uint32_t *pieces, size_t n,
+			enum source_priority priority)
+{
+	origin_start(arg, pieces, n, priority);
+}
+
+static void host_lease(void *arg, const uint32_t *pieces, size_t n,
+		       enum source_priority priority)
+{
+	/* It is told that there is no tracker, and asks none. */
+}
+
+static void host_quarantine(void *arg, unsigned int peer, int64_t ns,
+			    const char *why)
+{
+	struct p2p_image *i = arg;
+
+	/* Not from within the core: the link goes when it has returned. */
+	i->peers[peer]->quarantine_ns = ns;
+	i->peers[peer]->quarantine = why;
+	image_settle(i);
+}
+
+static void host_fail(void *arg, uint32_t piece, int rc)
+{
+	struct p2p_image *i = arg;
+	struct error err = ERROR_INIT;
+
+	if (i->origin_error.code)
+		(void)error_set(&err, -rc, "image %s: %s", i->label,
+				i->origin_error.msg);
+	else
+		(void)error_set(&err, -rc,
+				"image %s: neither peers nor the origin gave "
+				"piece %u: %s",
+				i->label, piece, strerror(-rc));
+	want_failed(i, piece, rc, &err);
+}
+
+static const struct swarm_host host = {
+	.ask = host_ask,
+	.cancel = host_cancel,
+	.origin = host_origin,
+	.lease = host_lease,
+	.quarantine = host_quarantine,
+	.fail = host_fail,
+};
+
+/* --------------------------------------------------------------- clock --- */
+
+static void settle(struct p2p_image *i)
+{
+	int64_t now = loop_clock_ns(), next;
+
+	if (i->is_closing)
+		return;
+	want_update(i, now);
+	next = swarm_tick(i->swarm, now);
+	neighbours_check(i, now);
+	if (next != INT64_MAX)
+		engine_arm(i->p, &i->tick, next - now);
+	if (i->n_peers && !i->news_armed) {
+		i->news_armed = true;
+		engine_arm(i->p, &i->news, NEWS_NS);
+	}
+}
+
+static void on_settle(struct loop_call *c)
+{
+	struct p2p_image *i = container_of(c, struct p2p_image, settle_call);
+
+	i->is_settling = false;
+	settle(i);
+	image_release(i);
+}
+
+void image_settle(struct p2p_image *i)
+{
+	if (i->is_settling || i->is_closing)
+		return;
+	i->is_settling = true;
+	image_hold(i);
+	loop_post(i->p->loop, &i->settle_call);
+}
+
+static void on_tick(struct loop_timer *t)
+{
+	settle(container_of(t, struct p2p_image, tick));
+}
+
+static void on_news(struct loop_timer *t)
+{
+	struct p2p_image *i = container_of(t, struct p2p_image, news);
+
+	i->news_armed = neighbours_tell(i, loop_clock_ns());
+	if (i->news_armed)
+		engine_arm(i->p, t, NEWS_NS);
+}
+
+static void on_connect(struct loop_timer *t)
+{
+	struct p2p_image *i = container_of(t, struct p2p_image, connect);
+
+	members_connect(i, loop_clock_ns());
+	engine_arm(i->p, t, CONNECT_NS);
+}
+
+static int start_timers(struct p2p_image *i, struct error *err)
+{
+	struct {
+		struct loop_timer *t;
+		void (*fn)(struct loop_timer *t);
+		int64_t ns;
+	} all[] = {
+		{ &i->tick, on_tick, 0 },
+		{ &i->news, on_news, NEWS_NS },
+		{ &i->connect, on_connect, 0 },
+	};
+	int rc = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(all) && rc == 0; k++) {
+		all[k].t->fn = all[k].fn;
+		rc = loop_timer_start(i->p->loop, all[k].t, all[k].ns, err);
+	}
+	i->news_armed = true;
+	return rc;
+}
+
+static void stop_timers(struct p2p_image *i)
+{
+	loop_timer_stop(&i->tick);
+	loop_timer_stop(&i->news);
+	loop_timer_stop(&i->connect);
+}
+
+/* ------------------------------------------------------ open and close --- */
+
+static void image_free(struct p2p_image *i)
+{
+	for (size_t k = 0; i->packs && k < i->n_packs; k++)
+		source_free(i->packs[k]);
+	free(i->packs);
+	swarm_free(i->swarm);
+	places_fini(&i->places);
+	free(i->sizes);
+	free(i->why);
+	free(i->label);
+	free(i->repo);
+	free(i);
+}
+
+static int make_pieces(struct p2p_image *i, struct error *err)
+{
+	int rc = places_make(i->map, &i->places, err);
+
+	if (rc < 0)
+		return rc;
+	i->n = (uint32_t)i->places.n;
+	i->sizes = calloc(i->n + 1, sizeof(*i->sizes));
+	i->why = calloc(i->n + 1, 1);
+	if (!i->sizes || !i->why)
+		return error_nomem(err);
+	for (uint32_t k = 0; k < i->n; k++) {
+		struct block b;
+
+		image_block(i, k, &b);
+		i->sizes[k] = b.csize;
+	}
+	return 0;
+}
+
+static int make_swarm(struct p2p_image *i, struct error *err)
+{
+	struct swarm_config cfg = {
+		.n_pieces = i->n,
+		.sizes = i->sizes,
+		.seed = engine_random(i->p),
+		.members = 1,
+		.limits = swarm_limits_default,
+		.host = &host,
+		.arg = i,
+	};
+
+	/* Stored bytes that fly become unpacked ones here. */
+	if (cfg.limits.flying_max > i->p->cfg.memory / 2)
+		cfg.limits.flying_max = i->p->cfg.memory / 2;
+	if (cfg.limits.origin_max > cfg.limits.flying_max)
+		cfg.limits.origin_max = cfg.limits.flying_max;
+	if (cfg.limits.peer_max > cfg.limits.flying_max)
+		cfg.limits.peer_max = cfg.limits.flying_max;
+	return swarm_new(&cfg, loop_clock_ns(), &i->swarm, err);
+}
+
+struct opening {
+	struct p2p_image *i;
+	int rc;
+	struct error err;
+};
+
+static void open_here(void *arg)
+{
+	struct opening *o = arg;
+	struct p2p_image *i = o->i;
+	struct p2p *p = i->p;
+	int64_t now = loop_clock_ns();
+
+	if (image_by_digest(p, &i->digest)) {
+		o->rc = error_set(&o->err, EEXIST, "image %s is open already",
+				  i->label);
+		return;
+	}
+	i->id = ++p->serial;
+	o->rc = make_swarm(i, &o->err);
+	if (o->rc == 0)
+		o->rc = start_timers(i, &o->err);
+	if (o->rc < 0) {
+		stop_timers(i);
+		return;
+	}
+	LIST_INSERT_HEAD(&p->images, i, all);
+	for (uint32_t k = 0; k < i->n; k++)
+		(void)image_look(i, k, now);
+	image_rank(i);
+	if (!p->tracker_is_there)
+		swarm_tracker(i->swarm, false, now);
+	links_open(i);
+	image_settle(i);
+}
+
+int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
+		   struct p2p_image **ret, struct error *err)
+{
+	struct p2p_image *i = calloc(1, sizeof(*i));
+	struct opening o = { .i = i };
+	int rc;
+
+	if (!i) {
+		for (size_t k = 0; k < cfg->map->n_packs; k++)
+			source_free(cfg->packs[k]);
+		return error_nomem(err);
+	}
+	i->p = p;
+	i->digest = cfg->image;
+	i->map = cfg->map;
+	i->authorization = cfg->authorization;
+	i->arg = cfg->arg;
+	i->n_packs = cfg->map->n_packs;
+	i->settle_call.fn = on_settle;
+	LIST_INIT(&i->listers);
+	LIST_INIT(&i->reads);
+	for (size_t k = 0; k < WAITER_BUCKETS; k++)
+		LIST_INIT(&i->waiters[k]);
+	i->label = strdup(cfg->label);
+	i->repo = strdup(cfg->repo ? cfg->repo : "");
+	i->packs = calloc(i->n_packs + 1, sizeof(*i->packs));
+	if (i->packs)
+		memcpy(i->packs, cfg->packs, i->n_packs * sizeof(*i->packs));
+	else
+		for (size_t k = 0; k < i->n_packs; k++)
+			source_free(cfg->packs[k]);
+	rc = i->label && i->repo && i->packs ? make_pieces(i, err)
+					     : error_nomem(err);
+	if (rc == 0 && (i->n == 0 || i->n > SWARM_PIECES_MAX))
+		rc = error_set(err, EINVAL, "image %s: %u pieces", cfg->label,
+			       i->n);
+	if (rc == 0) {
+		engine_run(p, open_here, &o);
+		rc = o.rc;
+		if (rc < 0 && err)
+			*err = o.err;
+	}
+	if (rc < 0) {
+		image_free(i);
+		return rc;
+	}
+	*ret = i;
+	return 0;
+}
+
+/* Keep what it counted. */
+static void keep_stats(struct p2p_image *i)
+{
+	struct p2p_stats *past = &i->p->past;
+	struct swarm_stats s;
+
+	swarm_get_stats(i->swarm, &s);
+	past->rack_bytes_total += s.bytes_peers[SWARM_SAME_RACK];
+	past->zone_bytes_total += s.bytes_peers[SWARM_SAME_ZONE];
+	past->remote_bytes_total += s.bytes_peers[SWARM_REMOTE];
+	past->twice_bytes_total += s.bytes_twice;
+	past->wrong_total += s.wrong;
+	past->strikes_total += s.strikes;
+	past->stalls_total += s.stalls;
+	past->hedges_total += s.hedges;
+	past->hedges_won_total += s.hedges_won;
+}
+
+static void close_here(void *arg)
+{
+	struct p2p_image *i = arg;
+	struct link *l;
+
+	i->is_closing = true;
+	stop_timers(i);
+	origin_stop(i);
+	LIST_FOREACH(l, &i->p->links, all)
+	{
+		serve_drop(l, i);
+		net_close_image(l->net, &i->digest);
+	}
+	for (size_t k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k])
+			neighbour_leave(i->peers[k]);
+	members_forget(i);
+	keep_stats(i);
+	LIST_REMOVE(i, all);
+}
+
+void p2p_image_close(struct p2p_image *i)
+{
+	struct p2p *p;
+
+	if (!i)
+		return;
+	p = i->p;
+	engine_run(p, close_here, i);
+	/* Each ends soon: a read is stopped, a call has its own deadline. */
+	(void)pthread_mutex_lock(&p->lock);
+	while (i->n_works)
+		(void)pthread_cond_wait(&p->changed, &p->lock);
+	(void)pthread_mutex_unlock(&p->lock);
+	image_free(i);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reading from the origin what the core may read: neighbouring pieces with one
+ * request, each passed on as soon as its last byte is here.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "p2p/engine.h"
+
+#define RANGE_MAX (8 * MIB)
+#define RATE_TICK_NS (100 * NS_PER_MS) /* how soon a stop is seen */
+
+struct origin_read {
+	LIST_ENTRY(origin_read) link; /* the loop's */
+	struct work work;
+	struct source_sink sink;
+	struct pace pace;
+	struct p2p_image *i;
+	enum source_priority priority;
+	atomic_bool stop;
+	uint32_t first;
+	size_t n, next;     /* pieces, and those passed on */
+	struct bytes *room; /* of the piece that is coming */
+	uint32_t filled;
+	int rc;
+	struct error err;
+	struct block blocks[];
+};
+
+static enum pace_level level(struct pace *p)
+{
+	const struct origin_read *r = container_of(p, struct origin_read, pace);
+
+	return atomic_load(&r->stop) ? PACE_STOP : PACE_GO;
+}
+
+static void moves(struct pace *p)
+{
+	(void)p;
+}
+
+/* What readers wait for is paid for too, but does not wait. */
+static int pay(struct origin_read *r, size_t len, struct error *err)
+{
+	struct p2p *p = r->i->p;
+	uint64_t rate = p->cfg.origin_rate;
+	int64_t now = loop_clock_ns(), until;
+
+	if (!rate)
+		return 0;
+	(void)pthread_mutex_lock(&p->lock);
+	if (p->origin_ready_ns < now)
+		p->origin_ready_ns = now;
+	until = p->origin_ready_ns;
+	p->origin_ready_ns += (int64_t)(len * (uint64_t)NS_PER_S / rate);
+	while (r->priority != SOURCE_DEMAND && !atomic_load(&r->stop) &&
+	       now < until) {
+		int64_t tick = now + RATE_TICK_NS;
+
+		cond_wait_until(&p->changed, &p->lock,
+				tick < until ? tick : until);
+		now = loop_clock_ns();
+	}
+	(void)pthread_mutex_unlock(&p->lock);
+	return atomic_load(&r->stop)
+		       ? error_set(err, ECANCELED, "not wanted any more")
+		       : 0;
+}
+
+/* Pass the piece on that is whole. */
+static int pass_on(struct origin_read *r, struct error *err)
+{
+	struct bytes *in = r->room;
+	uint32_t piece = r->first + (uint32_t)r->next;
+
+	r->room = NULL;
+	r->filled = 0;
+	if (arrive(r->i, NULL, piece, NET_STORED, r->priority, in) < 0)
+		return error_nomem(err);
+	r->next++;
+	return 0;
+}
+
+static int put(struct source_sink *sink, uint64_t pos, const void *data,
+	       size_t len, struct error *err)
+{
+	struct origin_read *r = container_of(sink, struct origin_read, sink);
+	const uint8_t *from = data;
+	int rc = pay(r, len, err);
+
+	while (rc == 0 && len && r->next < r->n) {
+		const struct block *b = &r->blocks[r->next];
+		size_t n = b->csize - r->filled;
+
+		if (!r->room)
+			r->room = bytes_new(r->i->p, b->csize, true);
+		if (!r->room)
+			return error_nomem(err);
+		n = len < n ? len : n;
+		memcpy(r->room->data + r->filled, from, n);
+		r->filled += (uint32_t)n;
+		from += n;
+		len -= n;
+		if (r->filled == b->csize)
+			rc = pass_on(r, err);
+	}
+	if (rc == 0 && len)
+		rc = error_set(err, EIO, "the origin sent more than asked for");
+	return rc;
+}
+
+static void run(struct work *w)
+{
+	struct origin_read *r = container_of(w, struct origin_read, work);
+	const struct block *last = &r->blocks[r->n - 1];
+	struct source_req req = { .off = r->blocks[0].poff,
+				  .blocks = r->blocks,
+				  .n_blocks = r->n,
+				  .priority = r->priority,
+				  .pace = &r->pace };
+
+	req.len = last->poff + last->csize - req.off;
+	if (atomic_load(&r->stop))
+		r->rc = error_set(&r->err, ECANCELED, "not wanted any more");
+	else
+		r->rc = source_read(r->i->packs[r->blocks[0].pack], &req,
+				    &r->sink, &r->err);
+	if (r->rc == 0 && r->next < r->n)
+		r->rc = error_set(&r->err, EIO, "the origin ended early");
+	bytes_unref(r->room);
+}
+
+static void done(struct work *w)
+{
+	struct origin_read *r = container_of(w, struct origin_read, work);
+	struct p2p_image *i = r->i;
+	int64_t now = loop_clock_ns();
+
+	LIST_REMOVE(r, link);
+	for (size_t k = 0; k < r->next; k++)
+		i->p->origin_bytes += r->blocks[k].csize;
+	if (r->rc < 0)
+		i->origin_error = r->err;
+	for (size_t k = r->next; k < r->n; k++) {
+		uint32_t piece = r->first + (uint32_t)k;
+
+		swarm_lost(i->swarm, SWARM_NONE, piece, r->rc, now);
+	}
+	image_settle(i);
+	image_release(i);
+	free(r);
+}
+
+/* One request for pieces [first, first + n). */
+static void start(struct p2p_image *i, uint32_t first, size_t n,
+		  enum source_priority priority)
+{
+	struct p2p *p = i->p;
+	struct origin_read *r =
+		calloc(1, sizeof(*r) + n * sizeof(r->blocks[0]));
+
+	/* Not asked for: the core asks again when it has waited. */
+	if (!r)
+		return;
+	r->i = i;
+	r->priority = priority;
+	r->first = first;
+	r->n = n;
+	r->sink.put = put;
+	r->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .is_urgent = priority == SOURCE_DEMAND };
+	r->work.run = run;
+	r->work.done = done;
+	for (size_t k = 0; k < n; k++)
+		image_block(i, first + (uint32_t)k, &r->blocks[k]);
+	LIST_INSERT_HEAD(&i->reads, r, link);
+	image_hold(i);
+	/* Neither queue has a bound: the core bounds what flies. */
+	(void)!pool_submit(priority == SOURCE_DEMAND ? p->urgent : p->origin,
+			   &r->work);
+}
+
+/* Does `piece` lie behind `last` in its pack? */
+static bool follows(const struct p2p_image *i, uint32_t last, uint32_t piece)
+{
+	struct block a, b;
+
+	if (piece != last + 1)
+		return false;
+	image_block(i, last, &a);
+	image_block(i, piece, &b);
+	return a.pack == b.pack && a.poff + a.csize == b.poff;
+}
+
+void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority)
+{
+	size_t first = 0;
+	uint64_t bytes = 0;
+
+	if (i->is_closing)
+		return;
+	for (size_t k = 0; k < n; k++) {
+		if (k > first && (!follows(i, pieces[k - 1], pieces[k]) ||
+				  bytes + i->sizes[pieces[k]] > RANGE_MAX)) {
+			start(i, pieces[first], k - first, priority);
+			first = k;
+			bytes = 0;
+		}
+		bytes += i->sizes[pieces[k]];
+	}
+	if (n)
+		start(i, pieces[first], n - first, priority);
+}
+
+void origin_stop(struct p2p_image *i)
+{
+	struct origin_read *r;
+
+	LIST_FOREACH(r, &i->reads, link)
+	atomic_store(&r->stop, true);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The others: who is known, links to them, their part in our images, and what
+ * they are sent.  Private to engine*.c; everything is the loop's.
+ */
+#ifndef BOOTSEER_P2P_ENGINE_PEER_H
+#define BOOTSEER_P2P_ENGINE_PEER_H
+
+#include "p2p/engine.h"
+
+#define MEMBERS_MAX 4096u /* known in all */
+
+/* Somebody who may be connected to. */
+struct member {
+	TAILQ_ENTRY(member) by_age;
+	struct net_node node;
+	struct link *link;     /* up, or on its way */
+	unsigned int refs;     /* images that know it */
+	unsigned int failures; /* to connect, one after the other */
+	int64_t retry_at;
+	int64_t quarantined_until;
+	unsigned int quarantines; /* so far */
+};
+
+struct link {
+	LIST_ENTRY(link) all;
+	struct p2p *p;
+	struct net_link *net;
+	struct member *member; /* NULL: somebody who came */
+	unsigned int number;   /* for the slots */
+	bool is_up, is_leaving;
+	LIST_HEAD(, neighbour) neighbours;
+	LIST_HEAD(, upload) uploads;
+};
+
+/* A link's part in one image. */
+struct neighbour {
+	LIST_ENTRY(neighbour) by_link;
+	struct link *l;
+	struct p2p_image *i;
+	unsigned int peer;      /* its number in the swarm */
+	uint64_t serial;        /* no two have the same */
+	int64_t quarantine_ns;  /* it is to leave for so long; 0 */
+	const char *quarantine; /* why */
+};
+
+/* An answer to somebody. */
+struct upload {
+	LIST_ENTRY(upload) by_link;
+	struct work work;
+	struct p2p_image *i;
+	struct link *l; /* NULL: it is gone */
+	struct slot_request slot;
+	bool is_begun;
+	struct relay_ref relay; /* .extent NULL: it is not from there */
+	int fd;                 /* of the cache, or -1 */
+	uint64_t off;
+	struct bytes *bytes; /* or NULL */
+	struct net_piece piece;
+	int rc;
+};
+
+/* ------------------------------------------------------ engine_serve.c --- */
+
+void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
+		  enum source_priority priority);
+void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece);
+void serve_sent(struct p2p *p, uint64_t tag);
+/* Forget what waits: of a link, of an image (or NULL: all of it). */
+void serve_drop(struct link *l, const struct p2p_image *i);
+
+/* ------------------------------------------------------- engine_link.c --- */
+
+extern const struct net_events link_events;
+
+/* `m` NULL: somebody came. */
+struct link *link_make(struct p2p *p, struct net_link *net, struct member *m);
+/* Take part in the image over this link, or over all. */
+void link_open(struct link *l, struct p2p_image *i);
+void links_open(struct p2p_image *i);
+/* It takes part no more. */
+void neighbour_leave(struct neighbour *nb);
+/* Close the links of those that are in quarantine since. */
+void neighbours_check(struct p2p_image *i, int64_t now);
+/* Tell the neighbours what is new; true: there is more. */
+bool neighbours_tell(struct p2p_image *i, int64_t now);
+
+/* ----------------------------------------------------- engine_member.c --- */
+
+struct member *member_find(struct p2p *p, const char *name);
+/* Somebody is known, and that he takes part in `i` (may be NULL). */
+void member_know(struct p2p *p, struct p2p_image *i,
+		 const struct net_node *node);
+void members_forget(struct p2p_image *i);
+/* Connect to as many as are missing. */
+void members_connect(struct p2p_image *i, int64_t now);
+/* It could not be connected to, or the link went. */
+void member_failed(struct member *m, int64_t now);
+enum swarm_distance member_distance(const struct p2p *p,
+				    const struct net_node *node);
+/* The members file: missing or spoilt is as empty. */
+void members_load(struct p2p *p);
+/* If they changed. */
+void members_save(struct p2p *p);
+void members_free(struct p2p *p);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Answering others: as it came from the relay, or unpacked from the cache.  Slots
+ * bound what is under way; nobody waits for long behind others.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "p2p/engine_peer.h"
+
+static void pump(struct p2p *p);
+
+static void count(struct p2p *p, int n)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	p->n_uploads += (unsigned int)n;
+	if (p->n_uploads == 0)
+		(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+static void upload_free(struct upload *u)
+{
+	struct p2p_image *i = u->i;
+
+	if (u->l)
+		LIST_REMOVE(u, by_link);
+	if (u->relay.extent)
+		relay_done(i->p->relay, &u->relay);
+	if (u->fd >= 0)
+		(void)close(u->fd);
+	bytes_unref(u->bytes);
+	count(i->p, -1);
+	image_release(i);
+	free(u);
+}
+
+/* It has a slot, and needs it no more. */
+static void end(struct upload *u)
+{
+	struct p2p *p = u->i->p;
+
+	slots_done(p->slots, &u->slot);
+	upload_free(u);
+	pump(p);
+}
+
+static void refuse(struct link *l, struct p2p_image *i, uint32_t piece,
+		   enum swarm_refusal why, int64_t retry_ns)
+{
+	i->p->refused += why == SWARM_BUSY;
+	i->p->denied += why == SWARM_DENIED;
+	net_refuse(l->net, &i->digest, piece, why, retry_ns);
+}
+
+static void send(struct upload *u, const struct net_body *body)
+{
+	net_send(u->l->net, &u->piece, u->slot.priority, body,
+		 (uint64_t)(uintptr_t)u);
+}
+
+/* ---------------------------------------------------------- from the cache --- */
+
+/* A file of the cache that stays as it is while the block is pinned, and what was
+ * read of it even longer. */
+static int open_cached(struct cache *c, const struct block *b, struct upload *u)
+{
+	AUTO_FREE char *path = NULL;
+	uint32_t file;
+	int rc = cache_locate(c, b, &file, &u->off, NULL);
+
+	if (rc == 0)
+		rc = cache_file_path(c, file, &path, NULL);
+	if (rc < 0)
+		return rc;
+	u->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return u->fd < 0 ? -errno : 0;
+}
+
+static void read_cache(struct work *w)
+{
+	struct upload *u = container_of(w, struct upload, work);
+	struct p2p *p = u->i->p;
+	struct block b;
+
+	image_block(u->i, u->piece.piece, &b);
+	u->rc = open_cached(p->cfg.cache, &b, u);
+	if (u->rc == 0 || u->rc == -ENOENT)
+		return;
+	u->bytes = bytes_new(p, b.usize, false);
+	u->rc = u->bytes ? cache_read(p->cfg.cache, &b, 0, u->bytes->data,
+				      b.usize, NULL)
+			 : -ENOMEM;
+}
+
+static void has_read(struct work *w)
+{
+	struct upload *u = container_of(w, struct upload, work);
+	struct net_body body = { .fd = u->fd, .off = u->off };
+	struct p2p_image *i = u->i;
+
+	if (u->bytes)
+		body.data = u->bytes->data;
+	if (u->l && u->rc == 0) {
+		send(u, &body);
+		return;
+	}
+	if (u->rc == -ENOENT && !i->is_closing)
+		swarm_drop(i->swarm, u->piece.piece);
+	if (u->l)
+		refuse(u->l, i, u->piece.piece,
+		       u->rc == -ENOENT ? SWARM_GONE : SWARM_BUSY,
+		       100 * NS_PER_MS);
+	image_settle(i);
+	end(u);
+}
+
+/* ------------------------------------------------------------ the answer --- */
+
+static void begin(struct upload *u)
+{
+	struct p2p_image *i = u->i;
+	struct p2p *p = i->p;
+	struct block b;
+
+	u->is_begun = true;
+	if (p->relay && relay_get(p->relay, i->id, u->piece.piece, &u->relay)) {
+		struct net_body body = { .fd = u->relay.fd,
+					 .off = u->relay.off };
+
+		u->piece.form = NET_STORED;
+		u->piece.len = u->relay.len;
+		send(u, &body);
+		return;
+	}
+	image_block(i, u->piece.piece, &b);
+	u->piece.form = NET_PLAIN;
+	u->piece.len = b.usize;
+	u->work.run = read_cache;
+	u->work.done = has_read;
+	(void)!pool_submit(p->disk, &u->work); /* bounded by the slots */
+}
+
+static void pump(struct p2p *p)
+{
+	struct slot_request r;
+
+	while (slots_next(p->slots, &r))
+		begin((struct upload *)(uintptr_t)r.tag);
+}
+
+void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
+		  enum source_priority priority)
+{
+	struct p2p *p = i->p;
+	struct upload *u;
+	int64_t retry_ns = 0;
+
+	if (!swarm_has(i->swarm, piece)) {
+		refuse(l, i, piece, SWARM_GONE, 0);
+		return;
+	}
+	u = calloc(1, sizeof(*u));
+	if (!u) {
+		refuse(l, i, piece, SWARM_BUSY, NS_PER_S);
+		return;
+	}
+	*u = (struct upload){ .i = i,
+			      .l = l,
+			      .fd = -1,
+			      .piece = { .image = i->digest, .piece = piece },
+			      .slot = { .peer = l->number,
+					.tag = (uint64_t)(uintptr_t)u,
+					.bytes = i->sizes[piece],
+					.priority = priority } };
+	if (slots_add(p->slots, &u->slot, &retry_ns) < 0) {
+		refuse(l, i, piece, SWARM_BUSY, retry_ns);
+		free(u);
+		return;
+	}
+	LIST_INSERT_HEAD(&l->uploads, u, by_link);
+	image_hold(i);
+	count(p, 1);
+	pump(p);
+}
+
+void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece)
+{
+	struct upload *u;
+
+	LIST_FOREACH(u, &l->uploads, by_link)
+	{
+		if (u->i != i || u->piece.piece != piece || u->is_begun)
+			continue;
+		slots_drop(i->p->slots, l->number, u->slot.tag);
+		upload_free(u);
+		return;
+	}
+}
+
+void serve_sent(struct p2p *p, uint64_t tag)
+{
+	(void)p;
+	end((struct upload *)(uintptr_t)tag);
+}
+
+void serve_drop(struct link *l, const struct p2p_image *i)
+{
+	struct upload *u = LIST_FIRST(&l->uploads), *next;
+
+	for (; u; u = next) {
+		next = LIST_NEXT(u, by_link);
+		if ((i && u->i != i) || u->is_begun)
+			continue;
+		slots_drop(l->p->slots, l->number, u->slot.tag);
+		upload_free(u);
+	}
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who waits for pieces: readers for one each, lists for many. */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/engine.h"
+
+static struct waiter_list *bucket_of(struct p2p_image *i, uint32_t piece)
+{
+	return &i->waiters[piece % WAITER_BUCKETS];
+}
+
+static bool bit(const uint8_t *bits, uint32_t k)
+{
+	return bits[k / 8] >> k % 8 & 1;
+}
+
+/* ------------------------------------------------------------- readers --- */
+
+/* `b` is given to the reader. */
+static void answer(struct reader *r, size_t index, enum answer a,
+		   struct bytes *b)
+{
+	(void)pthread_mutex_lock(&r->lock);
+	r->answers[index] = (uint8_t)a;
+	r->bytes[index] = b;
+	if (index == r->next)
+		(void)pthread_cond_signal(&r->progress);
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+static void fail_reader(struct reader *r, int rc, const struct error *err)
+{
+	(void)pthread_mutex_lock(&r->lock);
+	if (r->rc == 0) {
+		r->rc = rc;
+		r->err = *err;
+	}
+	(void)pthread_cond_signal(&r->progress);
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+static void unwait(struct waiter *w)
+{
+	if (w->piece == PIECE_NONE)
+		return;
+	LIST_REMOVE(w, link);
+	w->piece = PIECE_NONE;
+}
+
+void want_read(struct reader *r, size_t index)
+{
+	struct waiter *w = &r->waiters[index];
+	struct p2p_image *i = r->i;
+	int64_t now = loop_clock_ns();
+	struct error err = ERROR_INIT;
+	int rc;
+
+	unwait(w);
+	if (image_look(i, r->pieces[index], now)) {
+		answer(r, index, ANSWER_CACHED, NULL);
+		return;
+	}
+	w->reader = r;
+	w->index = index;
+	w->piece = r->pieces[index];
+	LIST_INSERT_HEAD(bucket_of(i, w->piece), w, link);
+	rc = swarm_demand(i->swarm, w->piece, now, r->deadline);
+	if (rc < 0) {
+		(void)error_set(&err, -rc, "image %s: too many readers wait",
+				i->label);
+		fail_reader(r, rc, &err);
+	}
+	image_settle(i);
+}
+
+void want_no_read(struct reader *r)
+{
+	for (size_t k = 0; k < r->req->n_blocks; k++)
+		unwait(&r->waiters[k]);
+}
+
+/* --------------------------------------------------------------- lists --- */
+
+/* With its lock. */
+static void push(struct lister *l, uint32_t piece, uint32_t cost)
+{
+	l->came[l->n_came++] = (struct came){ piece, cost };
+	l->came_bytes += cost;
+	(void)pthread_cond_signal(&l->progress);
+}
+
+static bool is_list_of(const struct lister *l, int k)
+{
+	return l->list->priority == (k == 0 ? SOURCE_HOT : SOURCE_COLD);
+}
+
+static void update_pause(struct p2p_image *i)
+{
+	const struct lister *l;
+	bool some = false, all = true;
+
+	LIST_FOREACH(l, &i->listers, link)
+	{
+		some = true;
+		all = all && l->is_paused;
+	}
+	swarm_pause(i->swarm, some && all, loop_clock_ns());
+}
+
+static void change_wants(struct p2p_image *i, const struct device_list *list)
+{
+	i->wants_changed[list->priority == SOURCE_COLD] = true;
+	image_settle(i);
+}
+
+void want_list(struct lister *l)
+{
+	struct p2p_image *i = l->i;
+	int64_t now = loop_clock_ns();
+
+	(void)pthread_mutex_lock(&l->lock);
+	for (size_t k = 0; k < l->n; k++) {
+		uint32_t piece = l->pieces[k];
+
+		if (bit(l->held, piece) && !swarm_has(i->swarm, piece))
+			swarm_have(i->swarm, piece, now);
+		/* It may have come, or gone, since its holder looked. */
+		if (bit(l->held, piece) || image_look(i, piece, now))
+			push(l, piece, 0);
+		else
+			l->awaited[piece / 8] |= (uint8_t)(1u << piece % 8);
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+	LIST_INSERT_HEAD(&i->listers, l, link);
+	update_pause(i);
+	change_wants(i, l->list);
+}
+
+void want_no_list(struct lister *l)
+{
+	struct p2p_image *i = l->i;
+
+	LIST_REMOVE(l, link);
+	update_pause(i);
+	change_wants(i, l->list);
+}
+
+void want_pause(struct lister *l, bool is_paused)
+{
+	l->is_paused = is_paused;
+	update_pause(l->i);
+	image_settle(l->i);
+}
+
+static size_t count_wants(const struct p2p_image *i, int k)
+{
+	const struct lister *l;
+	size_t n = 0;
+
+	LIST_FOREACH(l, &i->listers, link)
+	n += is_list_of(l, k) ? l->n : 0;
+	return n;
+}
+
+static void fail_lists(struct p2p_image *i, int k, int rc,
+		       const struct error *err)
+{
+	struct lister *l;
+
+	LIST_FOREACH(l, &i->listers, link)
+	{
+		if (!is_list_of(l, k))
+			continue;
+		(void)pthread_mutex_lock(&l->lock);
+		if (l->rc == 0) {
+			l->rc = rc;
+			l->err = *err;
+		}
+		(void)pthread_cond_signal(&l->progress);
+		(void)pthread_mutex_unlock(&l->lock);
+	}
+}
+
+static int update_wants(struct p2p_image *i, int k, size_t room, int64_t now)
+{
+	enum source_priority priority = k == 0 ? SOURCE_HOT : SOURCE_COLD;
+	AUTO_FREE uint32_t *pieces = malloc(room * sizeof(*pieces));
+	const struct lister *l;
+	size_t n = 0;
+
+	if (!pieces)
+		return -ENOMEM;
+	LIST_FOREACH(l, &i->listers, link)
+	{
+		if (!is_list_of(l, k))
+			continue;
+		for (size_t at = 0; at < l->n; at++)
+			if (bit(l->awaited, l->pieces[at]))
+				pieces[n++] = l->pieces[at];
+	}
+	return swarm_want(i->swarm, priority, pieces, n, now);
+}
+
+void want_update(struct p2p_image *i, int64_t now)
+{
+	struct error err = ERROR_INIT;
+
+	for (int k = 0; k < 2; k++) {
+		size_t n;
+		int rc;
+
+		if (!i->wants_changed[k])
+			continue;
+		i->wants_changed[k] = false;
+		n = count_wants(i, k);
+		if (n == 0) {
+			swarm_forget(i->swarm,
+				     k == 0 ? SOURCE_HOT : SOURCE_COLD, now);
+			continue;
+		}
+		rc = update_wants(i, k, n, now);
+		if (rc < 0) {
+			(void)error_set(&err, -rc, "image %s: want pieces: %s",
+					i->label, strerror(-rc));
+			fail_lists(i, k, rc, &err);
+		}
+	}
+}
+
+/* ------------------------------------------------------------- answers --- */
+
+void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
+	       uint32_t cost, int kept, const struct error *err)
+{
+	struct waiter *w = LIST_FIRST(bucket_of(i, piece)), *next;
+	struct lister *l;
+
+	for (; w; w = next) {
+		next = LIST_NEXT(w, link);
+		if (w->piece != piece)
+			continue;
+		unwait(w);
+		answer(w->reader, w->index,
+		       bytes ? ANSWER_BYTES : ANSWER_CACHED,
+		       bytes ? bytes_ref(bytes) : NULL);
+	}
+	LIST_FOREACH(l, &i->listers, link)
+	{
+		if (!bit(l->awaited, piece))
+			continue;
+		l->awaited[piece / 8] &= (uint8_t) ~(1u << piece % 8);
+		(void)pthread_mutex_lock(&l->lock);
+		if (kept == 0) {
+			push(l, piece, cost);
+		} else if (l->rc == 0) {
+			l->rc = kept;
+			l->err = *err;
+			(void)pthread_cond_signal(&l->progress);
+		}
+		(void)pthread_mutex_unlock(&l->lock);
+	}
+}
+
+void want_failed(struct p2p_image *i, uint32_t piece, int rc,
+		 const struct error *err)
+{
+	struct waiter *w = LIST_FIRST(bucket_of(i, piece)), *next;
+	bool had_reader = false;
+	struct lister *l;
+
+	for (; w; w = next) {
+		next = LIST_NEXT(w, link);
+		if (w->piece != piece)
+			continue;
+		unwait(w);
+		fail_reader(w->reader, rc, err);
+		had_reader = true;
+	}
+	LIST_FOREACH(l, &i->listers, link)
+	{
+		if (!bit(l->awaited, piece))
+			continue;
+		/* That a reader's time is over says nothing to a list. */
+		if (rc == -ETIMEDOUT && had_reader) {
+			change_wants(i, l->list);
+			continue;
+		}
+		(void)pthread_mutex_lock(&l->lock);
+		if (l->rc == 0) {
+			l->rc = rc;
+			l->err = *err;
+		}
+		(void)pthread_cond_signal(&l->progress);
+		(void)pthread_mutex_unlock(&l->lock);
+	}
+}

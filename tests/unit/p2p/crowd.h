@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Nodes of one process that share an image over the loopback network. */
+#ifndef BOOTSEER_TESTS_UNIT_P2P_CROWD_H
+#define BOOTSEER_TESTS_UNIT_P2P_CROWD_H
+
+#include <pthread.h>
+
+#include "p2p/p2p.h"
+#include "tests/fakes/fault_source.h"
+#include "tests/unit/blockstore/cache_dir.h"
+
+#define CROWD_MAX 16
+#define CROWD_PACKS_MAX 4
+
+struct crowd;
+
+struct crowd_node {
+	struct crowd *crowd;
+	unsigned int number;
+	struct cache_dir cache_dir, dir;
+	struct cache *cache;
+	struct p2p *p2p;
+	struct p2p_image *image;
+	struct fault_source *origin[CROWD_PACKS_MAX];
+	pthread_t thread;
+	bool is_fetching;
+	volatile bool cancel;
+	uint32_t *order; /* blocks, as fetched; NULL: as in the map */
+	enum source_priority priority;
+	size_t n_have; /* calls of have() */
+	uint64_t n_bytes;
+	int rc;
+	struct error err;
+};
+
+struct crowd {
+	struct image img;
+	struct digest digest;
+	unsigned int n;
+	struct crowd_node node[CROWD_MAX];
+};
+
+struct crowd_config {
+	unsigned int nodes;
+	size_t blocks, per_pack;
+	uint32_t usize;
+	uint64_t quota;      /* of each cache; 0: plenty */
+	uint64_t relay;      /* 0: no relay */
+	bool alone;          /* nobody knows anybody */
+	const char *address; /* somebody of another kind that all know, too */
+};
+
+/* All nodes are there, know the first, and have opened the image; none has
+ * anything of it. */
+void crowd_make(struct crowd *c, const struct crowd_config *cfg);
+void crowd_remove(struct crowd *c);
+/* One more, that knows all of those before. */
+struct crowd_node *crowd_add(struct crowd *c, const struct crowd_config *cfg);
+/* It goes away, without a word when it is fetching. */
+void crowd_kill(struct crowd_node *n);
+
+/* Fetch the whole image, in a thread of its own. */
+void crowd_fetch(struct crowd_node *n);
+/* Until it has ended; its result. */
+int crowd_join(struct crowd_node *n);
+/* The cache has every block, and right. */
+void crowd_expect_whole(struct crowd_node *n);
+/* Put blocks [first, first + n) into a cache. */
+void crowd_put(struct crowd_node *n, size_t first, size_t count);
+/* Close the image and open it anew. */
+void crowd_reopen(struct crowd_node *n);
+/* Bytes that were read from the origins of all nodes. */
+uint64_t crowd_origin_bytes(struct crowd *c);
+uint64_t crowd_stored_bytes(const struct crowd *c);
+/* From now on the origin fails whatever is read of it. */
+void crowd_origin_dies(struct crowd_node *n);
+void crowd_wait_peers(struct crowd_node *n, unsigned int peers);
+
+#endif
