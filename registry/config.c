@@ -44,6 +44,12 @@ static const struct option_spec options[] = {
 	  .offset = AT(tls_key),
 	  .arg = "FILE",
 	  .help = "Its key, PEM." },
+	{ .key = "tls-client-ca",
+	  .type = OPTION_STRING,
+	  .offset = AT(tls_client_ca),
+	  .arg = "FILE",
+	  .help = "Clients may show a certificate of this CA, PEM; one for "
+		  "bootseer://node/NAME speaks for that node only." },
 	{ .key = "tokens",
 	  .type = OPTION_STRING,
 	  .offset = AT(tokens),
@@ -161,6 +167,80 @@ static const struct option_spec options[] = {
 	  .max = "1000000",
 	  .arg = "N",
 	  .help = "Starts that one node may send recordings of in an hour." },
+	{ .key = "swarm-memory",
+	  .type = OPTION_SIZE,
+	  .offset = AT(swarm_memory),
+	  .def = "256M",
+	  .min = "1M",
+	  .max = "64G",
+	  .arg = "SIZE",
+	  .help = "Memory for who reads what from the origin; images that "
+		  "were silent longest give way." },
+	{ .key = "swarm-flying",
+	  .type = OPTION_SIZE,
+	  .offset = AT(swarm_flying),
+	  .def = "256M",
+	  .min = "8M",
+	  .max = "1024G",
+	  .arg = "SIZE",
+	  .help = "Bytes of an image that nodes read from the origin at "
+		  "once, at most." },
+	{ .key = "swarm-copies",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(swarm_copies),
+	  .def = "1",
+	  .min = "1",
+	  .max = "16",
+	  .arg = "N",
+	  .help = "Nodes of one zone that may read the same piece from the "
+		  "origin at once." },
+	{ .key = "swarm-interval",
+	  .type = OPTION_DURATION,
+	  .offset = AT(swarm_interval),
+	  .def = "2s",
+	  .min = "100ms",
+	  .max = "1m",
+	  .arg = "TIME",
+	  .help = "Time between two announcements of a node; five of them "
+		  "missed, and it is gone." },
+	{ .key = "capability-key",
+	  .type = OPTION_STRING,
+	  .offset = AT(capability_key),
+	  .arg = "FILE",
+	  .help = "Sign capabilities with this private Ed25519 key, PEM; "
+		  "read again at SIGHUP." },
+	{ .key = "capability-old-keys",
+	  .type = OPTION_STRING,
+	  .offset = AT(capability_old_keys),
+	  .arg = "FILE",
+	  .help = "Public keys that nodes shall believe too, PEM: of other "
+		  "replicas, the last one, the next one." },
+	{ .key = "capability-time",
+	  .type = OPTION_DURATION,
+	  .offset = AT(capability_time),
+	  .def = "15m",
+	  .min = "1s",
+	  .max = "24h",
+	  .arg = "TIME",
+	  .help = "A capability is good for so long." },
+	{ .key = "registry",
+	  .type = OPTION_LIST,
+	  .offset = AT(registries),
+	  .arg = "HOST[:PORT]",
+	  .help = "Ask this registry whether a node may pull an image; no "
+		  "other is asked.  May be repeated." },
+	{ .key = "registry-plain-http",
+	  .type = OPTION_BOOL,
+	  .offset = AT(registry_plain_http),
+	  .def = "no",
+	  .help = "Ask these registries over http://: credentials travel in "
+		  "the open." },
+	{ .key = "registry-ca",
+	  .type = OPTION_STRING,
+	  .offset = AT(registry_ca),
+	  .arg = "FILE",
+	  .help = "Their certificates are of this CA, PEM; not the "
+		  "system's." },
 	{ .key = "log-level",
 	  .type = OPTION_ENUM,
 	  .offset = AT(log_level),
@@ -214,6 +294,12 @@ int registry_config_check(const struct registry_config *c, struct error *err)
 	if (!c->tls_cert != !c->tls_key)
 		return error_set(err, EINVAL,
 				 "--tls-cert and --tls-key go together");
+	if (c->tls_client_ca && !c->tls_cert)
+		return error_set(err, EINVAL,
+				 "--tls-client-ca needs --tls-cert");
+	if (c->capability_key && !c->registries)
+		return error_set(err, EINVAL,
+				 "--capability-key needs a --registry to ask");
 	if (c->body_memory < c->trace_max)
 		return error_set(err, EINVAL,
 				 "--body-memory is smaller than --trace-max");

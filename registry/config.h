@@ -9,7 +9,7 @@ struct registry_config {
 	char *listen;
 	char *db;
 	int64_t db_timeout; /* ns */
-	char *tls_cert, *tls_key;
+	char *tls_cert, *tls_key, *tls_client_ca;
 	char *tokens;
 	bool insecure_no_auth;
 	uint64_t threads;
@@ -20,6 +20,14 @@ struct registry_config {
 	int64_t retention;                            /* ns */
 	uint64_t max_bytes, max_repo_bytes, max_node_bytes;
 	uint64_t max_node_hourly;
+	uint64_t swarm_memory, swarm_flying; /* bytes */
+	uint64_t swarm_copies;
+	int64_t swarm_interval; /* ns */
+	char *capability_key, *capability_old_keys;
+	int64_t capability_time; /* ns */
+	char **registries;       /* HOST[:PORT]; NULL: none */
+	bool registry_plain_http;
+	char *registry_ca;
 	char *log_level;
 	bool list_metrics;
 	char *config;

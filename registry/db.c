@@ -279,10 +279,12 @@ static int upgrade(struct db_conn *c, int from, struct error *err)
 
 	for (int v = from; v < schema->n && rc == 0; v++) {
 		rc = adapt(c->ops, schema->scripts[v], &sql);
+		if (rc == 0)
+			rc = buf_puts(&sql, ";");
 		if (rc < 0)
 			return error_nomem(err);
 	}
-	if (buf_printf(&sql, ";UPDATE schema_version SET version = %d",
+	if (buf_printf(&sql, "UPDATE schema_version SET version = %d",
 		       schema->n) < 0)
 		return error_nomem(err);
 	return c->ops->script(c, sql.data, err);

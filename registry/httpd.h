@@ -15,6 +15,7 @@
 #include "registry/httpd_tls.h"
 
 #define HTTPD_HEAD_MAX 16384u /* bytes of a head */
+#define HTTPD_PEER_MAX 255u   /* bytes of a node's name */
 
 struct httpd;
 
@@ -23,7 +24,9 @@ struct httpd_request {
 	struct httpd_head head;
 	const char *body; /* head.content_length bytes; NULL without */
 	int64_t begun_ns; /* when its head was complete */
-	void *user;       /* the handler's, until it has answered */
+	/* Whom the client's certificate names, bootseer://node/NAME; "". */
+	char peer_node[HTTPD_PEER_MAX + 1];
+	void *user; /* the handler's, until it has answered */
 };
 
 /* What is sent.  Initialise with HTTPD_REPLY_INIT. */

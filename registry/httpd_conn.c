@@ -224,6 +224,9 @@ static bool handle_head(struct conn *c, size_t len)
 		return refuse(c, status, err.msg);
 	c->last = c->last || !c->req.head.keep_alive || s->stopping;
 	s->stats.requests_total++;
+	if (s->cfg.tls)
+		httpd_tls_peer(c->bev, c->req.peer_node,
+			       sizeof(c->req.peer_node));
 	max = s->cfg.handler->head(s->cfg.arg, &c->req);
 	return c->state == CONN_HEAD ? want_body(c, max) : true;
 }

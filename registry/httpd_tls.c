@@ -5,11 +5,12 @@
 #include <event2/bufferevent_ssl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 #include <unistd.h>
 
 struct httpd_tls {
-	char *cert_file, *key_file;
+	char *cert_file, *key_file, *client_ca; /* the last may be NULL */
 	SSL_CTX *ctx;
 };
 
@@ -47,6 +48,15 @@ static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
 		    1 ||
 	    SSL_CTX_check_private_key(ctx) != 1)
 		return file_fail(err, "key (PEM)", t->key_file);
+	if (!t->client_ca)
+		return 0;
+	if (SSL_CTX_load_verify_file(ctx, t->client_ca) != 1)
+		return file_fail(err, "certificates (PEM)", t->client_ca);
+	/* Who shows none is judged by its token. */
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	if (SSL_CTX_set_session_id_context(ctx, (const uint8_t *)"bootseer",
+					   8) != 1)
+		return tls_fail(err, "TLS", "session id");
 	return 0;
 }
 
@@ -68,7 +78,8 @@ int httpd_tls_reload(struct httpd_tls *t, struct error *err)
 }
 
 int httpd_tls_new(const char *cert_file, const char *key_file,
-		  struct httpd_tls **ret, struct error *err)
+		  const char *client_ca, struct httpd_tls **ret,
+		  struct error *err)
 {
 	struct httpd_tls *t = calloc(1, sizeof(*t));
 	int rc = 0;
@@ -76,8 +87,10 @@ int httpd_tls_new(const char *cert_file, const char *key_file,
 	if (t) {
 		t->cert_file = strdup(cert_file);
 		t->key_file = strdup(key_file);
+		if (client_ca)
+			t->client_ca = strdup(client_ca);
 	}
-	if (!t || !t->cert_file || !t->key_file)
+	if (!t || !t->cert_file || !t->key_file || !t->client_ca != !client_ca)
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = httpd_tls_reload(t, err);
@@ -96,6 +109,7 @@ void httpd_tls_free(struct httpd_tls *t)
 	SSL_CTX_free(t->ctx);
 	free(t->cert_file);
 	free(t->key_file);
+	free(t->client_ca);
 	free(t);
 }
 
@@ -117,6 +131,47 @@ struct bufferevent *httpd_tls_accept(struct httpd_tls *t,
 	/* An end without close_notify is an end; bodies have a length. */
 	bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
 	return bev;
+}
+
+static void name_of(const X509 *cert, char *ret, size_t size)
+{
+	static const char prefix[] = "bootseer://node/";
+	GENERAL_NAMES *all =
+		X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	int n = all ? sk_GENERAL_NAME_num(all) : 0;
+
+	for (int i = 0; i < n; i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(all, i);
+		const ASN1_IA5STRING *uri =
+			name->type == GEN_URI
+				? name->d.uniformResourceIdentifier
+				: NULL;
+		const char *text =
+			uri ? (const char *)ASN1_STRING_get0_data(uri) : "";
+		size_t len = uri ? (size_t)ASN1_STRING_length(uri) : 0;
+
+		if (len <= strlen(prefix) || memchr(text, 0, len) ||
+		    strncmp(text, prefix, strlen(prefix)) != 0 ||
+		    len - strlen(prefix) >= size)
+			continue;
+		len -= strlen(prefix);
+		memcpy(ret, text + strlen(prefix), len);
+		ret[len] = '\0';
+		break;
+	}
+	GENERAL_NAMES_free(all);
+}
+
+void httpd_tls_peer(struct bufferevent *bev, char *ret, size_t size)
+{
+	X509 *cert =
+		SSL_get1_peer_certificate(bufferevent_openssl_get_ssl(bev));
+
+	ret[0] = '\0';
+	if (!cert)
+		return;
+	name_of(cert, ret, size);
+	X509_free(cert);
 }
 
 bool httpd_tls_failed(struct bufferevent *bev)

@@ -11,9 +11,11 @@ struct bufferevent;
 struct event_base;
 struct httpd_tls;
 
-/* Certificate chain and key in PEM.  TLS 1.2 at least. */
+/* Certificate chain and key in PEM.  TLS 1.2 at least.  With `client_ca` (PEM; may
+ * be NULL) a client may show a certificate too, which that CA must have signed. */
 int httpd_tls_new(const char *cert_file, const char *key_file,
-		  struct httpd_tls **ret, struct error *err) MUST_CHECK;
+		  const char *client_ca, struct httpd_tls **ret,
+		  struct error *err) MUST_CHECK;
 void httpd_tls_free(struct httpd_tls *t);
 
 /* Read the files again, for connections to come; a failure changes nothing. */
@@ -23,6 +25,9 @@ int httpd_tls_reload(struct httpd_tls *t, struct error *err) MUST_CHECK;
  * stays the caller's. */
 struct bufferevent *httpd_tls_accept(struct httpd_tls *t,
 				     struct event_base *base, int fd);
+/* The node that the client's certificate names by a SAN bootseer://node/NAME; ""
+ * when it showed none, or one without. */
+void httpd_tls_peer(struct bufferevent *bev, char *ret, size_t size);
 /* Did TLS fail on it, rather than the network? */
 bool httpd_tls_failed(struct bufferevent *bev);
 /* Tell the client that the connection ends here, before it is freed. */

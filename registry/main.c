@@ -158,14 +158,19 @@ static int check_files(const struct registry_config *c, struct error *err)
 {
 	struct tokens tokens = { .n = 0 };
 	struct httpd_tls *tls = NULL;
+	struct issuer *issuer = NULL;
 	int rc = 0;
 
 	if (c->tokens)
 		rc = tokens_load(c->tokens, &tokens, err);
 	if (rc == 0 && c->tls_cert)
-		rc = httpd_tls_new(c->tls_cert, c->tls_key, &tls, err);
+		rc = httpd_tls_new(c->tls_cert, c->tls_key, c->tls_client_ca,
+				   &tls, err);
+	if (rc == 0)
+		rc = issuer_new(c, &issuer, err);
 	tokens_fini(&tokens);
 	httpd_tls_free(tls);
+	issuer_free(issuer);
 	return rc;
 }
 

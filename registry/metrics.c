@@ -14,6 +14,8 @@ struct values {
 	uint64_t stored, replaced, enough, refused, too_many;
 	uint64_t evicted, expired_calls, denied, reloads;
 	uint64_t starts, votes, bytes;
+	struct tracker_stats swarm;
+	struct issuer_stats issuer;
 };
 
 #define TOTAL(n, member, text) \
@@ -84,6 +86,30 @@ static const struct counter_spec table[] = {
 	GAUGE("recordings", votes, "Recordings kept, at the last sweep."),
 	GAUGE("recording_bytes", bytes,
 	      "Bytes of recordings and lists kept, at the last sweep."),
+	GAUGE("swarm_images", swarm.images, "Images that nodes take part in."),
+	GAUGE("swarm_members", swarm.members,
+	      "Nodes that take part, counted for each image."),
+	GAUGE("swarm_leases", swarm.leases,
+	      "Pieces leased for reading from the origin."),
+	GAUGE("swarm_bytes", swarm.memory,
+	      "Memory for pieces and their leases."),
+	TOTAL("swarm_calls_total", swarm.calls_total, "Announcements."),
+	TOTAL("swarm_granted_total", swarm.granted_total, "Leases given."),
+	TOTAL("swarm_refused_total", swarm.refused_total,
+	      "Pieces asked for and not leased."),
+	TOTAL("swarm_expired_total", swarm.expired_total,
+	      "Leases that ran out."),
+	TOTAL("swarm_done_total", swarm.done_total,
+	      "Pieces reported as read from the origin."),
+	TOTAL("swarm_failed_total", swarm.failed_total,
+	      "Leases whose holder could not read."),
+	TOTAL("capabilities_granted_total", issuer.granted_total,
+	      "Capabilities signed."),
+	TOTAL("capabilities_denied_total", issuer.denied_total,
+	      "Capabilities refused: the image's registry said no, or it was "
+	      "revoked."),
+	TOTAL("capabilities_failed_total", issuer.failed_total,
+	      "Capabilities not given, since the registry did not answer."),
 	TOTAL("evicted_total", evicted, "Starts forgotten to make room."),
 	{ NULL, 0, 0, NULL },
 };
@@ -96,6 +122,8 @@ int metrics_format(struct service *s, struct buf *ret)
 	httpd_get_stats(s->httpd, &v.http);
 	hot_get_stats(s->hot, &v.hot);
 	db_get_stats(s->db, &v.db);
+	swarms_get_stats(s->swarms, &v.swarm);
+	issuer_get_stats(s->issuer, &v.issuer);
 	v.stored = atomic_load(&c->stored);
 	v.replaced = atomic_load(&c->replaced);
 	v.enough = atomic_load(&c->enough);

@@ -97,6 +97,13 @@ static json_t *make_answers(const struct route *r)
 	return NULL;
 }
 
+static const char *body_schema(const char *type)
+{
+	return strcmp(type, "application/json") == 0
+		       ? "{\"type\":\"object\"}"
+		       : "{\"type\":\"string\",\"format\":\"binary\"}";
+}
+
 static json_t *make_operation(const struct route *r)
 {
 	json_t *o = json_pack("{s:s,s:s,s:o,s:o}", "operationId", r->id,
@@ -107,8 +114,7 @@ static json_t *make_operation(const struct route *r)
 	if (rc == 0 && r->body)
 		rc = put(o, "requestBody",
 			 json_pack("{s:b,s:o}", "required", 1, "content",
-				   content(r->body, "{\"type\":\"string\","
-						    "\"format\":\"binary\"}")));
+				   content(r->body, body_schema(r->body))));
 	if (rc == 0)
 		rc = put(o, "security",
 			 r->role == ROLE_NONE

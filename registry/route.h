@@ -50,9 +50,10 @@ struct route {
 	const char *path; /* "/v1/traces/{digest}" */
 	const char *id;   /* of the operation */
 	const char *summary;
-	enum role role;   /* ROLE_NONE: no token needed */
-	const char *body; /* media type of the request; NULL: none */
-	bool on_loop;     /* `run` never blocks */
+	enum role role;    /* ROLE_NONE: no token needed */
+	const char *body;  /* media type of the request; NULL: none */
+	uint64_t body_max; /* bytes of it; 0: --trace-max */
+	bool on_loop;      /* `run` never blocks */
 	int (*run)(struct call *c, struct error *err);
 	struct route_param params[ROUTE_PARAMS_MAX];
 	struct route_answer answers[ROUTE_ANSWERS_MAX];

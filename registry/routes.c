@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of what the service answers. */
+#include "p2p/tracker_json.h"
 #include "registry/service.h"
 
 #define JSON "application/json"
@@ -17,6 +18,20 @@
 #define P_REPO(must, text) \
 	{ \
 		"repo", PARAM_QUERY, &param_repo, must, text \
+	}
+#define P_MANIFEST \
+	{ \
+		"digest", PARAM_PATH, &param_digest, true, \
+			"Manifest of the image's artifact." \
+	}
+#define P_IMAGE \
+	{ \
+		"image", PARAM_QUERY, &param_digest, false, \
+			"Manifest of an image's artifact." \
+	}
+#define P_NODE \
+	{ \
+		"node", PARAM_QUERY, &param_node, false, "Name of a node." \
 	}
 #define P_LIMIT \
 	{ \
@@ -75,6 +90,84 @@ const struct route routes[] = {
 	  .run = traces_list_repo,
 	  .params = { P_REPO(true, "HOST/REPOSITORY."), P_LIMIT },
 	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/swarms/{digest}",
+	  .id = "announce",
+	  .summary = "What a node has and wants of an image; others, and "
+		     "what it may read from the origin.",
+	  .role = ROLE_WRITE,
+	  .body = JSON,
+	  .body_max = TRACKER_CALL_JSON_MAX,
+	  .on_loop = true,
+	  .run = swarms_post,
+	  .params = { P_MANIFEST },
+	  .answers = { { HTTPD_OK, JSON, "The tracker's answer." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_UNAVAILABLE, JSON, "No memory is left." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/swarms",
+	  .id = "listSwarms",
+	  .summary = "Images that nodes take part in, last heard of first.",
+	  .role = ROLE_READ,
+	  .on_loop = true,
+	  .run = swarms_list,
+	  .params = { P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/swarms/{digest}",
+	  .id = "getSwarm",
+	  .summary = "Who takes part in an image.",
+	  .role = ROLE_READ,
+	  .on_loop = true,
+	  .run = swarms_get,
+	  .params = { P_MANIFEST, P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "Its members." },
+		       { HTTPD_NOT_FOUND, JSON, "Nobody does." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/capabilities",
+	  .id = "getCapability",
+	  .summary = "The right of a node to have an image from its peers, "
+		     "after the image's registry was asked.",
+	  .role = ROLE_WRITE,
+	  .body = JSON,
+	  .body_max = CAPABILITY_REQUEST_MAX,
+	  .run = capabilities_post,
+	  .answers = { { HTTPD_OK, JSON, "The signed text, in base 64." },
+		       { HTTPD_FORBIDDEN, JSON,
+			 "The registry says no, it was revoked, or this "
+			 "service does not ask that registry." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_NOT_IMPLEMENTED, JSON,
+			 "The service has no key to sign with." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/capabilities",
+	  .id = "revokeCapabilities",
+	  .summary = "Give none any more for an image, a node, or a node's "
+		     "of an image.",
+	  .role = ROLE_ADMIN,
+	  .run = capabilities_revoke,
+	  .params = { P_IMAGE, P_NODE },
+	  .answers = { { HTTPD_OK, JSON, "How many are new: 0 or 1." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/revocations",
+	  .id = "restoreCapabilities",
+	  .summary = "Take such a revocation back.",
+	  .role = ROLE_ADMIN,
+	  .run = capabilities_restore,
+	  .params = { P_IMAGE, P_NODE },
+	  .answers = { { HTTPD_OK, JSON, "How many there were: 0 or 1." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/capability-keys",
+	  .id = "getCapabilityKeys",
+	  .summary = "Public keys that capabilities are checked with, and "
+		     "what was revoked.",
+	  .role = ROLE_READ,
+	  .run = capabilities_keys,
+	  .answers = { { HTTPD_OK, JSON, "PEM, and a list." },
+		       { HTTPD_NOT_IMPLEMENTED, JSON,
+			 "The service has no key to sign with." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/healthz",
 	  .id = "health",

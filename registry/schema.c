@@ -46,7 +46,14 @@ static const char version_1[] =
 	" bytes BIGINT NOT NULL,"
 	" trace @BLOB@ NOT NULL)";
 
-static const char *const scripts[] = { version_1 };
+/* Who gets no capability: '' is every image, or every node. */
+static const char version_2[] = "CREATE TABLE revocation ("
+				" image TEXT NOT NULL,"
+				" node TEXT NOT NULL,"
+				" since BIGINT NOT NULL,"
+				" PRIMARY KEY (image, node))";
+
+static const char *const scripts[] = { version_1, version_2 };
 
 #define FIND \
 	"SELECT id, repo, image, workload, version, votes, newest, used " \
@@ -202,6 +209,29 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			 "WHERE used < $1 ORDER BY used "
 			 "LIMIT CAST($2 AS BIGINT))",
 			 "" },
+	/* image, node */
+	[SQL_REVOKED] = { "revoked",
+			  "SELECT since FROM revocation WHERE "
+			  "(image = $1 OR image = '') AND "
+			  "(node = $2 OR node = '') LIMIT 1",
+			  "i" },
+	[SQL_REVOCATIONS] = { "revocations",
+			      "SELECT image, node, since FROM revocation "
+			      "ORDER BY image, node",
+			      "tti" },
+	/* image, node, since, at most */
+	[SQL_REVOKE] = { "revoke",
+			 "INSERT INTO revocation (image, node, since) "
+			 "SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), "
+			 "CAST($3 AS BIGINT) WHERE "
+			 "(SELECT count(*) FROM revocation) < "
+			 "CAST($4 AS BIGINT) "
+			 "ON CONFLICT (image, node) DO NOTHING",
+			 "" },
+	[SQL_RESTORE] = { "restore",
+			  "DELETE FROM revocation WHERE image = $1 AND "
+			  "node = $2",
+			  "" },
 	[SQL_TOTAL] = { "total",
 			"SELECT CAST(count(*) AS BIGINT), "
 			"CAST(coalesce(sum(votes), 0) AS BIGINT), "

@@ -60,12 +60,15 @@ void service_reload(struct service *s)
 
 	if (rc == 0 && s->tls)
 		rc = httpd_tls_reload(s->tls, &err);
+	if (rc == 0)
+		rc = issuer_reload(s->issuer, &err);
 	if (rc < 0)
 		log_error("service",
 			  "reload failed, the old stays reason=\"%s\"",
 			  err.msg);
 	else
-		log_info("service", "reloaded what=\"tokens and certificate\"");
+		log_info("service",
+			 "reloaded what=\"tokens, certificate and keys\"");
 	atomic_fetch_add(&s->counts.reloads, 1);
 }
 
@@ -108,6 +111,34 @@ int call_check_repo(struct call *c, const char *repo, struct error *err)
 int call_header(struct call *c, const char *name, const char *value)
 {
 	return buf_printf(&c->reply.headers, "%s: %s\r\n", name, value);
+}
+
+int call_send_json(struct call *c, struct json_t *o, struct error *err)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	int rc = text ? buf_printf(&c->reply.body, "%s\n", text) : -ENOMEM;
+
+	json_decref(o);
+	free(text);
+	c->reply.type = "application/json";
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+int call_check_node(struct call *c, const char *node, struct error *err)
+{
+	const char *cert = c->req->peer_node;
+
+	if (!param_node.ok(node))
+		return error_set(err, EINVAL, "node must be %s",
+				 param_node.name);
+	if (c->token && c->token->node && strcmp(node, c->token->node) != 0)
+		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
+				 "token '%s' is for node '%s' only",
+				 c->token->name, c->token->node);
+	if (cert[0] && strcmp(node, cert) != 0)
+		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
+				 "the certificate is of node '%s'", cert);
+	return 0;
 }
 
 static int error_text(int status, const char *code, const char *message,
@@ -301,7 +332,9 @@ static uint64_t on_head(void *arg, struct httpd_request *r)
 	c->reply = (struct httpd_reply)HTTPD_REPLY_INIT;
 	c->rc = check_head(c, &c->err);
 	if (c->rc == 0)
-		return c->route->body ? s->cfg->trace_max : 0;
+		return !c->route->body      ? 0
+		       : c->route->body_max ? c->route->body_max
+					    : s->cfg->trace_max;
 	if (!c->route)
 		c->route = &nowhere;
 	finish_call(c);
@@ -407,7 +440,8 @@ static int start_http(struct service *s, struct error *err)
 	int rc = 0;
 
 	if (cfg->tls_cert)
-		rc = httpd_tls_new(cfg->tls_cert, cfg->tls_key, &s->tls, err);
+		rc = httpd_tls_new(cfg->tls_cert, cfg->tls_key,
+				   cfg->tls_client_ca, &s->tls, err);
 	http.tls = s->tls;
 	return rc < 0 ? rc : httpd_new(&http, &s->httpd, err);
 }
@@ -434,6 +468,10 @@ int service_start(struct service *s, struct error *err)
 	if (rc == 0)
 		rc = recent_new(&s->recent, err);
 	if (rc == 0)
+		rc = swarms_new(s->cfg, &s->swarms, err);
+	if (rc == 0)
+		rc = issuer_new(s->cfg, &s->issuer, err);
+	if (rc == 0)
 		rc = loop_timer_start(s->loop, &s->sweep_timer, 0, err);
 	return rc < 0 ? rc : start_http(s, err);
 }
@@ -456,6 +494,8 @@ void service_fini(struct service *s)
 {
 	httpd_free(s->httpd);
 	httpd_tls_free(s->tls);
+	swarms_free(s->swarms);
+	issuer_free(s->issuer);
 	recent_free(s->recent);
 	hot_free(s->hot);
 	db_close(s->db);

@@ -10,10 +10,12 @@
 
 #include "common/pool.h"
 #include "registry/config.h"
+#include "registry/capabilities.h"
 #include "registry/hot.h"
 #include "registry/httpd.h"
 #include "registry/recent.h"
 #include "registry/route.h"
+#include "registry/swarms.h"
 
 /* Of tokens that are in force; the loop's. */
 struct token_set {
@@ -38,6 +40,8 @@ struct service {
 	struct db *db;
 	struct hot *hot;
 	struct recent *recent;
+	struct swarms *swarms;
+	struct issuer *issuer;
 	struct token_set *tokens; /* NULL: nobody needs one */
 	struct trace_limits limits;
 	struct service_counts counts;
@@ -71,6 +75,13 @@ const char *call_prefix(const struct call *c);
 /* Refuse a repository that the token may not see. */
 int call_check_repo(struct call *c, const char *repo,
 		    struct error *err) MUST_CHECK;
+/* Refuse a name that is none, or not that of the token or the certificate. */
+int call_check_node(struct call *c, const char *node,
+		    struct error *err) MUST_CHECK;
+/* Answer with this; takes it (NULL: memory was short). */
+struct json_t;
+int call_send_json(struct call *c, struct json_t *o,
+		   struct error *err) MUST_CHECK;
 /* Fail with this status and, if not NULL, code. */
 int call_fail(struct call *c, int status, const char *code, struct error *err,
 	      const char *fmt, ...) PRINTF(5, 6);
@@ -93,6 +104,13 @@ int traces_get(struct call *c, struct error *err);
 int traces_post(struct call *c, struct error *err);
 int traces_delete(struct call *c, struct error *err);
 int traces_list_repo(struct call *c, struct error *err);
+int swarms_post(struct call *c, struct error *err);
+int swarms_list(struct call *c, struct error *err);
+int swarms_get(struct call *c, struct error *err);
+int capabilities_post(struct call *c, struct error *err);
+int capabilities_revoke(struct call *c, struct error *err);
+int capabilities_restore(struct call *c, struct error *err);
+int capabilities_keys(struct call *c, struct error *err);
 int system_health(struct call *c, struct error *err);
 int system_ready(struct call *c, struct error *err);
 int system_openapi(struct call *c, struct error *err);

@@ -175,18 +175,6 @@ static int add_line(void *arg, const struct start_line *l)
 	return json_array_append_new(lines->array, o) < 0 ? -ENOMEM : 0;
 }
 
-/* Takes `o`. */
-static int send_object(struct call *c, json_t *o, struct error *err)
-{
-	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-	int rc = text ? buf_printf(&c->reply.body, "%s\n", text) : -ENOMEM;
-
-	json_decref(o);
-	free(text);
-	c->reply.type = JSON;
-	return rc < 0 ? error_nomem(err) : 0;
-}
-
 static int list(struct call *c, const char *image, struct error *err)
 {
 	const char *limit = call_param(c, "limit");
@@ -200,7 +188,8 @@ static int list(struct call *c, const char *image, struct error *err)
 		json_decref(lines.array);
 		return rc;
 	}
-	return send_object(c, json_pack("{s:o}", "traces", lines.array), err);
+	return call_send_json(c, json_pack("{s:o}", "traces", lines.array),
+			      err);
 }
 
 int traces_get(struct call *c, struct error *err)
@@ -306,7 +295,7 @@ static int send_verdict(struct call *c, enum verdict v, struct error *err)
 					       : &counts->stored,
 			 1);
 	c->reply.status = HTTPD_ACCEPTED;
-	return send_object(c, json_pack("{s:s}", "status", text), err);
+	return call_send_json(c, json_pack("{s:s}", "status", text), err);
 }
 
 static int store(struct call *c, struct recording *r, struct error *err)
@@ -390,5 +379,5 @@ int traces_delete(struct call *c, struct error *err)
 	recent_forget(c->service->recent);
 	if (n < 0)
 		return n;
-	return send_object(c, json_pack("{s:i}", "removed", n), err);
+	return call_send_json(c, json_pack("{s:i}", "removed", n), err);
 }

@@ -15,6 +15,8 @@ GOOD = {
     "exact": "0",
     "limit": "10",
     "Bootseer-Node": "n1",
+    "image": "sha256:" + "cd" * 32,
+    "node": "n1",
 }
 BAD = {
     "digest": "sha256:x",
@@ -23,6 +25,8 @@ BAD = {
     "exact": "2",
     "limit": "0",
     "Bootseer-Node": "a b",
+    "image": "sha256:x",
+    "node": "a b",
 }
 checks = 0
 

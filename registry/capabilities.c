@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+/* /v1/capabilities: docs/registry-api.md. */
+#include "registry/capabilities.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base64.h"
+#include "common/fs.h"
+#include "common/http.h"
+#include "p2p/capability.h"
+#include "registry/schema.h"
+#include "registry/service.h"
+
+#define CONNECT_MS 2000
+#define DEADLINE_NS INT64_C(5000000000)
+#define AUTHORIZATION_MAX 8192u
+#define REPO_MAX 512u
+#define KEYS_MAX (64u << 10) /* bytes of PEM */
+#define CLOCKS_APART_S 60    /* between nodes and us */
+#define NS_PER_S INT64_C(1000000000)
+
+struct issuer {
+	const struct registry_config *cfg;
+	struct http *http;
+	pthread_mutex_t lock;             /* of the two after it */
+	struct capability_signer *signer; /* NULL: signs nothing */
+	struct buf keys;                  /* PEM, of all that are believed */
+	atomic_uint_fast64_t granted, denied, failed;
+};
+
+/* --------------------------------------------------------------------- the keys --- */
+
+static int load_keys(const struct registry_config *cfg,
+		     struct capability_signer **ret, struct buf *keys,
+		     struct error *err)
+{
+	AUTO(capability_signer) s = NULL;
+	AUTO(capability_keys) k = NULL;
+	int rc = capability_signer_load(cfg->capability_key, &s, err);
+
+	if (rc == 0)
+		rc = capability_signer_public(s, keys, err);
+	if (rc == 0 && cfg->capability_old_keys)
+		rc = fs_read_file(cfg->capability_old_keys, KEYS_MAX, keys,
+				  err);
+	/* Nodes must be able to read all of it. */
+	if (rc == 0)
+		rc = capability_keys_parse(keys->data, keys->len, &k, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "capability keys");
+	*ret = steal_ptr(&s);
+	return 0;
+}
+
+int issuer_reload(struct issuer *i, struct error *err)
+{
+	AUTO(capability_signer) s = NULL;
+	AUTO_BUF keys = BUF_INIT;
+	struct capability_signer *old_signer;
+	struct buf old_keys;
+	int rc = 0;
+
+	if (i->cfg->capability_key)
+		rc = load_keys(i->cfg, &s, &keys, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&i->lock);
+	old_signer = i->signer;
+	old_keys = i->keys;
+	i->signer = s;
+	i->keys = keys;
+	pthread_mutex_unlock(&i->lock);
+	s = old_signer;
+	keys = old_keys;
+	return 0;
+}
+
+int issuer_new(const struct registry_config *cfg, struct issuer **ret,
+	       struct error *err)
+{
+	const struct http_config http = {
+		.ca_file = cfg->registry_ca,
+		.allow_plain = cfg->registry_plain_http,
+		.connect_timeout_ms = CONNECT_MS,
+		.stall_timeout_ms = CONNECT_MS,
+		.max_idle = (unsigned int)cfg->threads,
+	};
+	struct issuer *i = calloc(1, sizeof(*i));
+	int rc;
+
+	if (!i)
+		return error_nomem(err);
+	i->cfg = cfg;
+	(void)pthread_mutex_init(&i->lock, NULL);
+	rc = http_new(&http, &i->http, err);
+	if (rc == 0)
+		rc = issuer_reload(i, err);
+	if (rc < 0) {
+		issuer_free(i);
+		return rc;
+	}
+	*ret = i;
+	return 0;
+}
+
+void issuer_free(struct issuer *i)
+{
+	if (!i)
+		return;
+	http_free(i->http);
+	capability_signer_free(i->signer);
+	buf_fini(&i->keys);
+	(void)pthread_mutex_destroy(&i->lock);
+	free(i);
+}
+
+void issuer_get_stats(const struct issuer *i, struct issuer_stats *ret)
+{
+	*ret = (struct issuer_stats){
+		.granted_total = atomic_load(&i->granted),
+		.denied_total = atomic_load(&i->denied),
+		.failed_total = atomic_load(&i->failed),
+	};
+}
+
+static int no_key(struct call *c, struct error *err)
+{
+	return call_fail(c, HTTPD_NOT_IMPLEMENTED, NULL, err,
+			 "this service has no --capability-key");
+}
+
+/* ------------------------------------------------------------------ the request --- */
+
+struct wish {
+	json_t *o;
+	const char *image, *repo, *node, *authorization; /* "" none */
+	struct digest digest;
+};
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *text = json_string_value(json_object_get(o, key));
+
+	return text ? text : "";
+}
+
+/* What goes into a URL or a header has nothing that ends it. */
+static bool is_repo(const char *s)
+{
+	const char *slash = strchr(s, '/');
+
+	if (!slash || slash == s || !slash[1] || strlen(s) > REPO_MAX ||
+	    strstr(s, "//") || strstr(s, ".."))
+		return false;
+	for (const char *p = slash + 1; *p; p++)
+		if (!islower((unsigned char)*p) &&
+		    !isdigit((unsigned char)*p) && !strchr("._-/", *p))
+			return false;
+	return true;
+}
+
+static bool is_header(const char *s)
+{
+	if (strlen(s) > AUTHORIZATION_MAX)
+		return false;
+	for (; *s; s++)
+		if (*s < ' ' || *s > '~')
+			return false;
+	return true;
+}
+
+static int wish_read(struct call *c, struct wish *w, struct error *err)
+{
+	json_error_t why;
+	int rc;
+
+	w->o = json_loadb(c->req->body ? c->req->body : "",
+			  c->req->head.content_length, 0, &why);
+	if (!w->o)
+		return error_set(err, EINVAL, "JSON, line %d: %s", why.line,
+				 why.text);
+	w->image = text_of(w->o, "image");
+	w->repo = text_of(w->o, "repo");
+	w->node = text_of(w->o, "node");
+	w->authorization = text_of(w->o, "authorization");
+	rc = digest_parse(w->image, &w->digest, err);
+	if (rc == 0 && !is_repo(w->repo))
+		rc = error_set(err, EINVAL, "repo must be HOST/REPOSITORY");
+	if (rc == 0 && !is_header(w->authorization))
+		rc = error_set(err, EINVAL,
+			       "authorization must be a header's value");
+	if (rc == 0)
+		rc = call_check_node(c, w->node, err);
+	return rc == 0 ? call_check_repo(c, w->repo, err) : rc;
+}
+
+/* ---------------------------------------------------------------- the registry --- */
+
+static bool is_asked(const struct registry_config *cfg, const char *repo)
+{
+	size_t n = strcspn(repo, "/");
+
+	for (char *const *r = cfg->registries; r && *r; r++)
+		if (strlen(*r) == n && strncmp(*r, repo, n) == 0)
+			return true;
+	return false;
+}
+
+static int deny(struct call *c, struct error *err, const char *why)
+{
+	atomic_fetch_add(&c->service->issuer->denied, 1);
+	return call_fail(c, HTTPD_FORBIDDEN, NULL, err, "%s", why);
+}
+
+static int judge_status(struct call *c, long status, struct error *err)
+{
+	struct issuer *i = c->service->issuer;
+
+	switch (status) {
+	case 200:
+		return 0;
+	case 401:
+	case 403:
+		return deny(c, err, "the registry does not let it pull");
+	case 404:
+		return deny(c, err, "the registry has no such image for it");
+	default:
+		atomic_fetch_add(&i->failed, 1);
+		return error_set(err, EBUSY, "the registry answered %ld",
+				 status);
+	}
+}
+
+/* May it be pulled with these credentials?  Only the registry knows. */
+static int ask_registry(struct call *c, const struct wish *w, struct error *err)
+{
+	struct issuer *i = c->service->issuer;
+	struct http_response r = HTTP_RESPONSE_INIT;
+	const char *slash = strchr(w->repo, '/');
+	AUTO_BUF url = BUF_INIT;
+	AUTO_BUF auth = BUF_INIT;
+	const char *headers[] = {
+		"Accept: application/vnd.oci.image.manifest.v1+json, "
+		"application/vnd.oci.image.index.v1+json, "
+		"application/vnd.docker.distribution.manifest.v2+json, "
+		"application/vnd.docker.distribution.manifest.list.v2+json",
+		NULL, NULL
+	};
+	struct http_request req = { .method = "HEAD", .headers = headers };
+	int rc;
+
+	if (buf_printf(&url, "%s://%.*s/v2/%s/manifests/%s",
+		       i->cfg->registry_plain_http ? "http" : "https",
+		       (int)(slash - w->repo), w->repo, slash + 1,
+		       w->image) < 0 ||
+	    buf_printf(&auth, "Authorization: %s", w->authorization) < 0)
+		return error_nomem(err);
+	if (w->authorization[0])
+		headers[1] = auth.data;
+	req.url = url.data;
+	req.deadline_ns = http_now_ns() + DEADLINE_NS;
+	rc = http_do(i->http, &req, &r, err);
+	if (rc < 0) {
+		atomic_fetch_add(&i->failed, 1);
+		rc = error_wrap(err, -EBUSY, "registry");
+	} else {
+		rc = judge_status(c, r.status, err);
+	}
+	http_response_fini(&r);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ revocations --- */
+
+struct revocation {
+	const char *image, *node;
+	int64_t now;
+};
+
+static int any(void *arg, const struct db_value *row)
+{
+	(void)arg;
+	(void)row;
+	return 0;
+}
+
+static int find_revoked(struct db_conn *c, void *arg, struct error *err)
+{
+	const struct revocation *r = arg;
+	const struct db_value params[] = { db_text(r->image),
+					   db_text(r->node) };
+
+	return db_query(c, SQL_REVOKED, params, ARRAY_SIZE(params), any, NULL,
+			err);
+}
+
+static int put_revoked(struct db_conn *c, void *arg, struct error *err)
+{
+	const struct revocation *r = arg;
+	const struct db_value params[] = { db_text(r->image), db_text(r->node),
+					   DB_INT(r->now),
+					   DB_INT(REVOCATIONS_MAX) };
+
+	return db_query(c, SQL_REVOKE, params, ARRAY_SIZE(params), NULL, NULL,
+			err);
+}
+
+static int drop_revoked(struct db_conn *c, void *arg, struct error *err)
+{
+	const struct revocation *r = arg;
+	const struct db_value params[] = { db_text(r->image),
+					   db_text(r->node) };
+
+	return db_query(c, SQL_RESTORE, params, ARRAY_SIZE(params), NULL, NULL,
+			err);
+}
+
+static int change(struct call *c,
+		  int (*fn)(struct db_conn *c, void *arg, struct error *err),
+		  const char *what, struct error *err)
+{
+	struct revocation r = { .image = call_param(c, "image"),
+				.node = call_param(c, "node"),
+				.now = time(NULL) };
+	int n = call_check_repo(c, "", err);
+
+	if (n < 0)
+		return n;
+	if (!r.image[0] && !r.node[0])
+		return error_set(err, EINVAL, "image or node is missing");
+	n = db_run(c->service->db, DB_WRITE, fn, &r, err);
+	if (n < 0)
+		return n;
+	return call_send_json(c, json_pack("{s:i}", what, n), err);
+}
+
+int capabilities_revoke(struct call *c, struct error *err)
+{
+	return change(c, put_revoked, "revoked", err);
+}
+
+int capabilities_restore(struct call *c, struct error *err)
+{
+	return change(c, drop_revoked, "restored", err);
+}
+
+/* --------------------------------------------------------------------- answers --- */
+
+static int send_capability(struct call *c, const struct wish *w,
+			   struct error *err)
+{
+	struct issuer *i = c->service->issuer;
+	int64_t now = time(NULL);
+	struct capability cap = {
+		.image = w->digest,
+		.not_before = now - CLOCKS_APART_S,
+		.not_after = now + i->cfg->capability_time / NS_PER_S,
+		.rights = CAPABILITY_PULL,
+	};
+	uint8_t data[CAPABILITY_MAX];
+	AUTO_BUF text = BUF_INIT;
+	size_t len;
+	int rc;
+
+	(void)snprintf(cap.node, sizeof(cap.node), "%s", w->node);
+	pthread_mutex_lock(&i->lock);
+	rc = capability_sign(i->signer, &cap, data, &len, err);
+	pthread_mutex_unlock(&i->lock);
+	if (rc < 0)
+		return rc;
+	if (base64_encode(data, len, &text) < 0)
+		return error_nomem(err);
+	atomic_fetch_add(&i->granted, 1);
+	return call_send_json(c,
+			      json_pack("{s:s,s:I}", "capability", text.data,
+					"not_after", (json_int_t)cap.not_after),
+			      err);
+}
+
+int capabilities_post(struct call *c, struct error *err)
+{
+	struct issuer *i = c->service->issuer;
+	struct wish w = { .o = NULL };
+	int rc;
+
+	if (!i->cfg->capability_key)
+		return no_key(c, err);
+	rc = wish_read(c, &w, err);
+	if (rc == 0 && !is_asked(i->cfg, w.repo))
+		rc = deny(c, err, "this service does not ask that registry");
+	if (rc == 0) {
+		struct revocation r = { .image = w.image, .node = w.node };
+
+		rc = db_run(c->service->db, DB_ALONE, find_revoked, &r, err);
+		if (rc > 0)
+			rc = deny(c, err, "it was revoked");
+	}
+	if (rc == 0)
+		rc = ask_registry(c, &w, err);
+	if (rc == 0)
+		rc = send_capability(c, &w, err);
+	json_decref(w.o);
+	return rc;
+}
+
+static int add_revocation(void *arg, const struct db_value *row)
+{
+	json_t *all = arg;
+
+	return json_array_append_new(all,
+				     json_pack("{s:s%,s:s%,s:I}", "image",
+					       row[0].data, row[0].len, "node",
+					       row[1].data, row[1].len, "since",
+					       (json_int_t)row[2].n)) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+static int list_revocations(struct db_conn *c, void *arg, struct error *err)
+{
+	/* It may be run again. */
+	(void)json_array_clear(arg);
+	return db_query(c, SQL_REVOCATIONS, NULL, 0, add_revocation, arg, err);
+}
+
+int capabilities_keys(struct call *c, struct error *err)
+{
+	struct issuer *i = c->service->issuer;
+	json_t *all, *o;
+	int rc;
+
+	if (!i->cfg->capability_key)
+		return no_key(c, err);
+	all = json_array();
+	if (!all)
+		return error_nomem(err);
+	rc = db_run(c->service->db, DB_ALONE, list_revocations, all, err);
+	if (rc < 0) {
+		json_decref(all);
+		return rc;
+	}
+	pthread_mutex_lock(&i->lock);
+	o = json_pack("{s:s,s:o}", "keys", i->keys.data, "revoked", all);
+	pthread_mutex_unlock(&i->lock);
+	return call_send_json(c, o, err);
+}

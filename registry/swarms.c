@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/* /v1/swarms: docs/registry-api.md.  Everything here is the loop's. */
+#include "registry/swarms.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "p2p/tracker_json.h"
+#include "registry/service.h"
+
+#define LIMIT_DEFAULT 100u
+#define MISSED_MAX 5 /* announcements; then it is gone */
+#define MS INT64_C(1000000)
+
+struct swarms {
+	struct tracker *tracker;
+	/* Of the call that is worked on; large. */
+	struct tracker_call_text heard;
+	struct tracker_answer answer;
+};
+
+int swarms_new(const struct registry_config *cfg, struct swarms **ret,
+	       struct error *err)
+{
+	struct tracker_config t = tracker_config_default;
+	struct swarms *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	t.memory_max = cfg->swarm_memory;
+	t.flying_max = cfg->swarm_flying;
+	t.copies = (unsigned int)cfg->swarm_copies;
+	t.interval_ns = cfg->swarm_interval;
+	t.member_ttl_ns = MISSED_MAX * cfg->swarm_interval;
+	/* Each start of the service is another epoch. */
+	if (getrandom(&t.seed, sizeof(t.seed), 0) != (ssize_t)sizeof(t.seed))
+		rc = error_set(err, errno, "random numbers: %s",
+			       strerror(errno));
+	else
+		rc = tracker_new(&t, &s->tracker, err);
+	if (rc < 0) {
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void swarms_free(struct swarms *s)
+{
+	if (!s)
+		return;
+	tracker_free(s->tracker);
+	free(s);
+}
+
+void swarms_get_stats(struct swarms *s, struct tracker_stats *ret)
+{
+	tracker_sweep(s->tracker, loop_clock_ns());
+	tracker_get_stats(s->tracker, ret);
+}
+
+int swarms_post(struct call *c, struct error *err)
+{
+	struct swarms *s = c->service->swarms;
+	const struct httpd_request *r = c->req;
+	int rc = tracker_call_from_json(r->body ? r->body : "",
+					r->head.content_length, &s->heard, err);
+
+	if (rc == 0)
+		rc = digest_parse(call_param(c, "digest"), &s->heard.call.image,
+				  err);
+	if (rc == 0)
+		rc = call_check_node(c, s->heard.node, err);
+	if (rc == 0)
+		rc = tracker_hear(s->tracker, &s->heard.call, loop_clock_ns(),
+				  &s->answer, err);
+	if (rc == 0)
+		rc = tracker_answer_to_json(&s->answer, &c->reply.body, err);
+	c->reply.type = "application/json";
+	return rc;
+}
+
+/* ----------------------------------------------------------------------- lists --- */
+
+struct lines {
+	json_t *array;
+	size_t max;
+	int64_t now;
+	int rc;
+};
+
+static int lines_init(struct lines *l, const struct call *c)
+{
+	const char *limit = call_param(c, "limit");
+
+	*l = (struct lines){ .array = json_array(),
+			     .max = limit[0] ? (size_t)atoi(limit)
+					     : LIMIT_DEFAULT,
+			     .now = loop_clock_ns() };
+	tracker_sweep(c->service->swarms->tracker, l->now);
+	return l->array ? 0 : -ENOMEM;
+}
+
+/* Takes `o`. */
+static void add(struct lines *l, json_t *o)
+{
+	if (json_array_append_new(l->array, o) < 0)
+		l->rc = -ENOMEM;
+}
+
+static json_t *image_line(const struct tracker_image_info *i)
+{
+	char image[DIGEST_STR_MAX];
+
+	digest_format(&i->image, image);
+	return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "image", image,
+			 "pieces", (json_int_t)i->n_pieces, "members",
+			 (json_int_t)i->members, "complete",
+			 (json_int_t)i->complete, "leases",
+			 (json_int_t)i->leases, "read", (json_int_t)i->done,
+			 "flying_bytes", (json_int_t)i->flying, "window_bytes",
+			 (json_int_t)i->window);
+}
+
+static void add_image(void *arg, const struct tracker_image_info *i)
+{
+	struct lines *l = arg;
+
+	if (json_array_size(l->array) < l->max)
+		add(l, image_line(i));
+}
+
+static void add_member(void *arg, const struct tracker_member_info *i)
+{
+	const struct tracker_member *m = &i->member;
+	struct lines *l = arg;
+
+	if (json_array_size(l->array) >= l->max)
+		return;
+	add(l, json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I}", "node",
+			 m->node, "addr", m->addr, "rack", m->rack, "zone",
+			 m->zone, "region", m->region, "have",
+			 (json_int_t)m->have, "leases", (json_int_t)i->leases,
+			 "flying_bytes", (json_int_t)i->flying, "silent_ms",
+			 (json_int_t)((l->now - i->seen) / MS)));
+}
+
+int swarms_list(struct call *c, struct error *err)
+{
+	struct lines l;
+	/* Images of all repositories: not for a token of some. */
+	int rc = call_check_repo(c, "", err);
+
+	if (rc < 0)
+		return rc;
+	if (lines_init(&l, c) < 0)
+		return error_nomem(err);
+	tracker_each_image(c->service->swarms->tracker, add_image, &l);
+	if (l.rc < 0) {
+		json_decref(l.array);
+		return error_nomem(err);
+	}
+	return call_send_json(c, json_pack("{s:o}", "swarms", l.array), err);
+}
+
+int swarms_get(struct call *c, struct error *err)
+{
+	struct tracker *t = c->service->swarms->tracker;
+	struct tracker_image_info i;
+	struct digest image;
+	struct lines l;
+	int rc = call_check_repo(c, "", err);
+	json_t *o;
+
+	if (rc == 0)
+		rc = digest_parse(call_param(c, "digest"), &image, err);
+	if (rc < 0)
+		return rc;
+	if (lines_init(&l, c) < 0)
+		return error_nomem(err);
+	if (!tracker_get_image(t, &image, &i)) {
+		json_decref(l.array);
+		return call_fail(c, HTTPD_NOT_FOUND, NULL, err,
+				 "nobody takes part in this image");
+	}
+	tracker_each_member(t, &image, add_member, &l);
+	o = l.rc < 0 ? NULL : image_line(&i);
+	if (!o || json_object_set(o, "nodes", l.array) < 0) {
+		json_decref(o);
+		o = NULL;
+	}
+	json_decref(l.array);
+	return call_send_json(c, o, err);
+}

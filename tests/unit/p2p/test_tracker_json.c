@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/tracker_json.h"
+
+TestSuite(tracker_json, .timeout = 30);
+
+#define MS INT64_C(1000000)
+
+Test(tracker_json, a_call_comes_back_as_it_was)
+{
+	static const uint32_t want[] = { 5, 6, 900 }, bytes[] = { 1, 2, 3 },
+			      done[] = { 1 }, failed[] = { 2, 3 };
+	const struct tracker_call c = { .node = "a\"b\\c",
+					.addr = "[::1]:7000",
+					.rack = "r1",
+					.zone = "",
+					.region = "eu",
+					.n_pieces = 1000,
+					.have = 7,
+					.wants_members = true,
+					.want = want,
+					.want_bytes = bytes,
+					.n_want = 3,
+					.n_demand = 2,
+					.done = done,
+					.n_done = 1,
+					.failed = failed,
+					.n_failed = 2,
+					.origin_wait_ns = 1500 * MS };
+	static struct tracker_call_text t;
+	struct error err = ERROR_INIT;
+	AUTO_BUF text = BUF_INIT;
+
+	cr_assert_eq(tracker_call_to_json(&c, &text, &err), 0, "%s", err.msg);
+	cr_assert_eq(tracker_call_from_json(text.data, text.len, &t, &err), 0,
+		     "%s in %s", err.msg, text.data);
+	cr_expect_str_eq(t.call.node, c.node);
+	cr_expect_str_eq(t.call.addr, c.addr);
+	cr_expect_str_eq(t.call.rack, "r1");
+	cr_expect_str_eq(t.call.zone, "");
+	cr_expect_str_eq(t.call.region, "eu");
+	cr_expect_eq(t.call.n_pieces, 1000);
+	cr_expect_eq(t.call.have, 7);
+	cr_expect(t.call.wants_members);
+	cr_expect(!t.call.leaving);
+	cr_expect_eq(t.call.n_want, 3);
+	cr_expect_arr_eq(t.call.want, want, sizeof(want));
+	cr_expect_arr_eq(t.call.want_bytes, bytes, sizeof(bytes));
+	cr_expect_eq(t.call.n_demand, 2);
+	cr_expect_eq(t.call.n_done, 1);
+	cr_expect_eq(t.call.n_failed, 2);
+	cr_expect_eq(t.call.origin_wait_ns, 1500 * MS);
+}
+
+Test(tracker_json, the_largest_answer_fits_and_comes_back)
+{
+	static struct tracker_answer a, b;
+	struct error err = ERROR_INIT;
+	AUTO_BUF text = BUF_INIT;
+
+	a.epoch = ((uint64_t)1 << 52) | 1;
+	a.swarm = 1440;
+	a.interval_ns = 2000 * MS;
+	a.ttl_ns = 1234 * MS;
+	a.retry_ns = 99 * MS;
+	a.n_granted = TRACKER_PIECES_MAX;
+	for (uint32_t i = 0; i < TRACKER_PIECES_MAX; i++)
+		a.granted[i] = TRACKER_IMAGE_PIECES_MAX - 1 - i;
+	a.n_members = TRACKER_MEMBERS_MAX;
+	for (size_t i = 0; i < TRACKER_MEMBERS_MAX; i++) {
+		memset(a.members[i].node, '"', TRACKER_NAME_MAX);
+		memset(a.members[i].addr, '1', TRACKER_ADDR_MAX);
+		memset(a.members[i].rack, '\\', TRACKER_PLACE_MAX);
+		memset(a.members[i].zone, 'z', TRACKER_PLACE_MAX);
+		memset(a.members[i].region, 'r', TRACKER_PLACE_MAX);
+		a.members[i].have = (uint32_t)i;
+	}
+	cr_assert_eq(tracker_answer_to_json(&a, &text, &err), 0, "%s", err.msg);
+	cr_expect_leq(text.len, TRACKER_ANSWER_JSON_MAX);
+	cr_assert_eq(tracker_answer_from_json(text.data, text.len, &b, &err), 0,
+		     "%s", err.msg);
+	cr_expect_eq(memcmp(&a, &b, sizeof(a)), 0);
+}
+
+Test(tracker_json, what_is_wrong_is_named)
+{
+	static const struct {
+		const char *text, *named;
+	} bad[] = {
+		{ "", "JSON" },
+		{ "[]", "object" },
+		{ "{\"node\":7}", "node" },
+		{ "{\"node\":\"a\",\"addr\":\"b\"}", "pieces" },
+		{ "{\"node\":\"a\",\"addr\":\"b\",\"pieces\":-1}", "pieces" },
+		{ "{\"node\":\"a\",\"addr\":\"b\",\"pieces\":9,"
+		  "\"want\":[1]}",
+		  "want_bytes" },
+		{ "{\"node\":\"a\",\"addr\":\"b\",\"pieces\":9,"
+		  "\"done\":[\"x\"]}",
+		  "done" },
+		{ "{\"node\":\"a\\u0000b\",\"addr\":\"b\",\"pieces\":9}",
+		  "JSON" },
+		{ "{\"node\":\"a\",\"addr\":\"b\",\"pieces\":9,"
+		  "\"leaving\":1}",
+		  "leaving" },
+	};
+	static struct tracker_call_text t;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct error err = ERROR_INIT;
+
+		cr_expect_eq(tracker_call_from_json(bad[i].text,
+						    strlen(bad[i].text), &t,
+						    &err),
+			     -EINVAL);
+		cr_expect(strstr(err.msg, bad[i].named), "%s: %s", bad[i].text,
+			  err.msg);
+	}
+}
