@@ -200,6 +200,8 @@ void flight_deliver_early(struct fetcher *f, struct flight *fl);
 void flight_end_early(struct fetcher *f, struct flight *fl);
 /* Does a reader wait for it? */
 bool flight_has_reader(const struct flight *fl);
+/* When the last of them gives up; 0: there is none. */
+int64_t flight_deadline(const struct flight *fl);
 /* End the waits that only want the block kept. */
 void flight_kept(struct flight *fl, int rc, const struct error *err);
 /* Fail those who wait through `dev`; the others go on with their own device.

@@ -237,6 +237,17 @@ bool flight_has_reader(const struct flight *fl)
 	return false;
 }
 
+int64_t flight_deadline(const struct flight *fl)
+{
+	const struct piece *p;
+	int64_t last = 0;
+
+	TAILQ_FOREACH(p, &fl->pieces, link)
+	if (p->owner->read && p->owner->deadline_ns > last)
+		last = p->owner->deadline_ns;
+	return last;
+}
+
 /* Take the readers' pieces off the flight. */
 static void take_reads(struct flight *fl, struct piece_list *taken)
 {

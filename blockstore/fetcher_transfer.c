@@ -204,17 +204,29 @@ static void requeue_rest(struct fetcher *f, struct transfer *t)
 	}
 }
 
+/* Is it worth asking once more for what did not come? */
+static bool may_retry(struct flight *fl, int rc, int64_t deadline_ns)
+{
+	int64_t now = fetcher_now_ns();
+
+	/* Somebody on the way may have spoilt it. */
+	if (rc == -EBADMSG)
+		return ++fl->wrong < FLIGHT_ATTEMPTS &&
+		       !TAILQ_EMPTY(&fl->pieces);
+	/* It had the time of those who waited first; others came later. */
+	return rc == -ETIMEDOUT && deadline_ns && now >= deadline_ns &&
+	       flight_deadline(fl) > now;
+}
+
 static void fail_current(struct fetcher *f, struct transfer *t, int rc,
-			 struct error *err)
+			 int64_t deadline_ns, struct error *err)
 {
 	struct flight *fl = t->flights[t->next];
 	char block[DIGEST_STR_MAX], pack[DIGEST_STR_MAX];
 	struct pack p;
 
 	t->next++;
-	/* Somebody on the way may have spoilt it: ask once more. */
-	if (rc == -EBADMSG && ++fl->wrong < FLIGHT_ATTEMPTS &&
-	    !TAILQ_EMPTY(&fl->pieces)) {
+	if (may_retry(fl, rc, deadline_ns)) {
 		flight_enqueue(f, fl, true);
 		return;
 	}
@@ -224,6 +236,20 @@ static void fail_current(struct fetcher *f, struct transfer *t, int rc,
 	(void)error_wrap(err, rc, "image %s: block %s of pack %s",
 			 t->dev->label, block, pack);
 	flight_fail(f, fl, rc, err);
+}
+
+/* When the last of the readers who wait now gives up.  If none is left it may
+ * take as long as one who came now. */
+static int64_t deadline_of(const struct transfer *t)
+{
+	int64_t last = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		int64_t ns = flight_deadline(t->flights[i]);
+
+		last = ns > last ? ns : last;
+	}
+	return last ? last : fetcher_now_ns() + t->f->cfg.demand_timeout_ns;
 }
 
 static void transfer_read(struct fetcher *f, struct transfer *t)
@@ -241,7 +267,7 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 
 	req.len = last->poff + last->csize - req.off;
 	if (!bulk)
-		req.deadline_ns = fetcher_now_ns() + f->cfg.demand_timeout_ns;
+		req.deadline_ns = deadline_of(t);
 	f->n_bulk += bulk;
 	dev->n_bulk += bulk;
 	dev->n_urgent += !bulk;
@@ -252,7 +278,7 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	if (t->next < t->n && !t->cut && !atomic_load(&t->stop)) {
 		if (rc == 0)
 			rc = error_set(&err, EIO, "source ended early");
-		fail_current(f, t, rc, &err);
+		fail_current(f, t, rc, req.deadline_ns, &err);
 	}
 	requeue_rest(f, t);
 	f->n_bulk -= bulk;

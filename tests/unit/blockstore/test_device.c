@@ -31,6 +31,8 @@ Test(device, any_range_reads_as_the_image_and_padding_as_zeros)
 		expect_read(&n, 0, off, 1 + (x >> 9) % (40 * SPAN - off));
 	}
 	expect_read(&n, 0, 0, 40 * SPAN);
+	/* Readers do not wait until the cache has it. */
+	cr_assert_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_HOT, NULL, NULL), 0);
 	device_get_stats(n.dev[0], &st);
 	cr_expect_eq(st.reads, 201);
 	cr_expect_eq(st.blocks, 40);
@@ -252,6 +254,32 @@ Test(device, a_reader_waits_no_longer_than_its_deadline)
 	cfg.timeout_ms = 0;
 	while (try_read(&n, 0, 2 * SPAN, 100, &err) == -ETIMEDOUT)
 		;
+	node_remove(&n);
+}
+
+Test(device, who_joins_late_has_the_whole_of_its_own_time)
+{
+	struct node_config cfg = plain;
+	struct later first, late;
+	struct node n;
+
+	cfg.timeout_ms = 3000;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true,
+						       .n_fail = 1,
+						       .fail_rc = -ETIMEDOUT,
+						       .fail_after = 1 });
+	later_start(&first, &n, 0, 0, 100);
+	fault_wait_held(n.fault[0][0], 1);
+	cr_expect_eq(later_wait(&first), -ETIMEDOUT);
+	/* The source has not noticed yet. */
+	later_start(&late, &n, 0, 0, 100);
+	cr_expect_eq(late.n_done, 0);
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(later_wait(&late), 0, "%s", late.err.msg);
+	cr_expect_eq(fault_reads(n.fault[0][0]), 2);
+	later_fini(&late, &n);
+	free(first.buf);
 	node_remove(&n);
 }
 
