@@ -64,6 +64,9 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 		dev->map = map;
 		for (size_t i = 0; i < STREAMS; i++)
 			atomic_init(&dev->marks[i], SIZE_MAX);
+		/* They do until some did not. */
+		for (size_t i = 0; i < GUESSES / 2; i++)
+			atomic_init(&dev->guesses[i].helps, true);
 		init_watch(dev);
 		(void)pthread_mutex_init(&dev->places_lock, NULL);
 	}

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sequential readers: their windows grow, and while they read one window the
- * next is fetched.  A reader is sequential when it misses where the window that
- * was fetched for it ended.
+ * Windows: what is fetched along with a block that was missed.
+ *
+ * Those of sequential readers grow, and while one is read the next is fetched.
+ * A reader is sequential when it misses where the window that was fetched for it
+ * ended.
+ *
+ * For who jumps a window helps when his reads lie close together, as in a start;
+ * who jumps at random only waits for it.  So there is one while some of those
+ * behind the last misses were, or would have been, read in.
  */
 #include "blockstore/fetcher.h"
 
-#define NEAR 4 /* entries after a window that still count as its end */
+#define NEAR 4     /* entries after a window that still count as its end */
+#define HELP_MIN 6 /* of the last GUESSES: fewer is by chance */
 
 static struct stream *oldest(struct device *dev)
 {
@@ -44,23 +51,85 @@ static unsigned int n_windows(const struct device *dev)
 					      : 0;
 }
 
+/* Watch whether a window behind `index` helps, in place of the oldest one. */
+static void guess_add(struct device *dev, size_t index)
+{
+	struct guess *g = &dev->guesses[dev->next_guess++ % GUESSES];
+	struct block b;
+	uint64_t end;
+
+	blockmap_block(dev->map, index, &b);
+	end = b.voff + b.usize + dev->f->cfg.window;
+	/* Empty while it changes. */
+	atomic_store(&g->end, 0);
+	atomic_store(&g->miss, index);
+	atomic_store(&g->helps, false);
+	atomic_store(&g->end, end < dev->map->device_size
+				      ? blockmap_find(dev->map, end)
+				      : dev->map->n_blocks);
+}
+
+static bool windows_help(const struct device *dev)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < GUESSES; i++)
+		n += atomic_load(&dev->guesses[i].helps);
+	return n >= HELP_MIN;
+}
+
+static size_t look(const atomic_size_t *n)
+{
+	return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+/* Entries [first, end) are read. */
+static void guesses_note(struct device *dev, size_t first, size_t end)
+{
+	for (size_t i = 0; i < GUESSES; i++) {
+		struct guess *g = &dev->guesses[i];
+
+		if (first < look(&g->end) && end > look(&g->miss) + 1)
+			atomic_store_explicit(&g->helps, true,
+					      memory_order_relaxed);
+	}
+}
+
+/* One who does not read sequentially, or not yet. */
+static uint32_t begin_stream(struct device *dev, struct stream *s, size_t index)
+{
+	uint32_t window = dev->f->cfg.window;
+
+	guess_add(dev, index);
+	atomic_store_explicit(&dev->marks[s - dev->streams], SIZE_MAX,
+			      memory_order_relaxed);
+	if (windows_help(dev)) {
+		s->window = window;
+		return window / (1 + n_windows(dev));
+	}
+	/* Should the next miss be near by chance, that is no reason to fetch
+	 * more than a window. */
+	s->window = window / 2;
+	return 0;
+}
+
 uint32_t stream_window(struct device *dev, size_t index,
 		       struct stream **ret_stream, bool *ret_sequential)
 {
 	struct stream *s = stream_at(dev, index);
+	uint32_t window;
 
-	*ret_sequential = s != NULL;
+	*ret_sequential = s && s->window >= dev->f->cfg.window;
 	if (s) {
 		grow_window(dev, s);
+		window = s->window;
 	} else {
 		s = oldest(dev);
-		s->window = dev->f->cfg.window;
-		atomic_store_explicit(&dev->marks[s - dev->streams], SIZE_MAX,
-				      memory_order_relaxed);
+		window = begin_stream(dev, s, index);
 	}
 	s->stamp = ++dev->stamp;
 	*ret_stream = s;
-	return *ret_sequential ? s->window : s->window / (1 + n_windows(dev));
+	return window;
 }
 
 /* Ask for the window at `index`, for nobody yet. */
@@ -99,9 +168,9 @@ void stream_note(struct device *dev, size_t first, size_t end)
 {
 	struct fetcher *f = dev->f;
 
+	guesses_note(dev, first, end);
 	for (size_t i = 0; i < STREAMS; i++) {
-		size_t mark = atomic_load_explicit(&dev->marks[i],
-						   memory_order_relaxed);
+		size_t mark = look(&dev->marks[i]);
 
 		if (mark < first || mark >= end)
 			continue;

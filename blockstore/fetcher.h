@@ -32,7 +32,8 @@
 #define TRANSFER_BLOCKS_MAX 1024u
 #define FLIGHT_ATTEMPTS 2 /* transfers that may bring a block wrong bytes */
 #define PRIORITIES 3
-#define STREAMS 8 /* sequential readers that are told apart in a device */
+#define STREAMS 8  /* sequential readers that are told apart in a device */
+#define GUESSES 32 /* windows that are watched whether they help */
 
 struct pending;
 struct transfer;
@@ -143,6 +144,13 @@ struct stream {
 	uint64_t stamp; /* of its last use */
 };
 
+/* Of a reader who jumped: entries between these lie in the window behind his
+ * block, whether or not they were fetched. */
+struct guess {
+	atomic_size_t miss, end;
+	atomic_bool helps; /* somebody read there since */
+};
+
 struct device {
 	struct fetcher *f;
 	const struct blockmap *map;
@@ -157,6 +165,9 @@ struct device {
 	uint64_t fetches, fetched_bytes;
 	struct stream streams[STREAMS];
 	uint64_t stamp;
+	unsigned int next_guess; /* the oldest */
+	/* Looked at without the lock. */
+	struct guess guesses[GUESSES];
 	/* Entries that, when read, ask for more to be read ahead; SIZE_MAX is
 	 * none. Looked at without the lock. */
 	atomic_size_t marks[STREAMS];

@@ -215,6 +215,53 @@ Test(device, sequential_reads_need_few_and_growing_requests)
 	node_remove(&n);
 }
 
+/* Stored bytes of the last request that began with block `index`. */
+static uint64_t request_of(struct node *n, size_t index)
+{
+	struct fault_source *f = n->fault[0][0];
+	uint64_t len = 0;
+	struct block b;
+
+	blockmap_block(&n->img.map, index, &b);
+	(void)pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->n_reads; i++)
+		if (f->log[i].off == b.poff)
+			len = f->log[i].len;
+	(void)pthread_mutex_unlock(&f->lock);
+	return len;
+}
+
+static uint64_t stored(struct node *n, size_t index)
+{
+	struct block b;
+
+	blockmap_block(&n->img.map, index, &b);
+	return b.csize;
+}
+
+Test(device, who_jumps_at_random_has_windows_until_they_do_not_help)
+{
+	struct node_config cfg = plain;
+	struct node n;
+	size_t at = 0;
+
+	cfg.n_blocks = cfg.per_pack = 800;
+	node_make(&n, &cfg);
+	expect_read(&n, 0, 0, 100);
+	cr_expect_gt(request_of(&n, 0), stored(&n, 0));
+	for (; at < 24; at++)
+		expect_read(&n, 0, at * 12 * SPAN, 100);
+	cr_expect_eq(request_of(&n, 23 * 12), stored(&n, 23 * 12));
+	/* Close together, whether or not a window was there. */
+	for (; at < 40; at++) {
+		expect_read(&n, 0, at * 12 * SPAN, 100);
+		expect_read(&n, 0, (at * 12 + 3) * SPAN, 100);
+	}
+	expect_read(&n, 0, at * 12 * SPAN, 100);
+	cr_expect_gt(request_of(&n, at * 12), stored(&n, at * 12));
+	node_remove(&n);
+}
+
 Test(device, readers_get_their_bytes_although_the_cache_cannot_keep_them)
 {
 	struct node_config cfg = plain;
