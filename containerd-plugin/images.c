@@ -90,6 +90,14 @@ static bool is_open_question(int rc)
 	return rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ENOMEM;
 }
 
+/* The message stays. */
+static int error_code(struct error *err, int code)
+{
+	if (err)
+		err->code = code;
+	return -code;
+}
+
 /* Whatever bootseerd's reason is, containerd should come again. */
 static int unavailable(struct error *err, const char *what)
 {
@@ -338,6 +346,20 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
 
 /* ---- mounts and layers ---- */
 
+/* bootseerd has it no more: what it answered before holds no longer. */
+static void forget_tree(struct images *im, const struct digest *tree)
+{
+	pthread_mutex_lock(&im->lock);
+	for (size_t i = 0; i < ANSWERS_MAX; i++) {
+		struct answer *a = &im->answers[i];
+
+		if (a->key && !a->asking && a->kind == IMAGES_LAZY &&
+		    digest_equal(&a->image.id, tree))
+			forget(a);
+	}
+	pthread_mutex_unlock(&im->lock);
+}
+
 static void user_name(struct images *im, uint64_t id, char out[80])
 {
 	snprintf(out, 80, "snapshotter/%.40s/%" PRIu64, im->config.instance,
@@ -363,10 +385,13 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 	node_client_close(c);
 	if (rc == 0)
 		return 0;
+	if (rc == -ENOENT) {
+		forget_tree(im, tree);
+		return error_wrap(err, error_code(err, ESTALE),
+				  "cannot mount the lazy image");
+	}
 	rc = unavailable(err, "cannot mount the lazy image");
-	if (open_question && err)
-		err->code = EINPROGRESS;
-	return open_question ? -EINPROGRESS : rc;
+	return open_question ? error_code(err, EINPROGRESS) : rc;
 }
 
 int images_umount(struct images *im, const struct digest *tree, uint64_t id,

@@ -58,6 +58,8 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
  * `timeout_ns` is the configured one, which is also the longest.
  *   -EHOSTDOWN    it is not mounted: bootseerd does not run or cannot; `err`
  *                 tells people
+ *   -ESTALE       bootseerd has forgotten the tree (node gc): images_find() asks
+ *                 again, which brings it back
  *   -EINPROGRESS  nobody knows: bootseerd took the call and did not answer in
  *                 time.  It may be mounted, now or soon, until images_umount()
  */

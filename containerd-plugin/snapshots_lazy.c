@@ -91,7 +91,8 @@ static int reuse(struct snapshots *s, const struct snapshot *found,
 /*
  * Add the snapshot.  The tree is noted before it is mounted, so that whatever
  * happens in between, Cleanup knows what to unmount: also what a removed one
- * may have mounted, for all we know.
+ * may have mounted, for all we know.  1: it is there; 0: it cannot be lazy.
+ * -ESTALE: images_find() should be asked again.
  */
 static int add(struct snapshots *s, const struct create_request *req,
 	       const char *name, const struct image_layer *layer,
@@ -111,13 +112,18 @@ static int add(struct snapshots *s, const struct create_request *req,
 		.manifest = layer->manifest,
 		.layer = layer->layer,
 	};
-	int rc = store_insert(s->store, &snap, err);
+	int rc = store_insert(s->store, &snap, err), mounted;
 
 	if (rc < 0)
 		return rc;
-	if (!layer->is_top || mount_top(s, layer, snap.id) == 0)
+	mounted = layer->is_top ? mount_top(s, layer, snap.id) : 0;
+	if (mounted == 0)
 		return 1;
-	return store_remove(s->store, name, err);
+	rc = store_remove(s->store, name, err);
+	if (rc == 0 && mounted == -ESTALE)
+		rc = error_set(err, ESTALE, "bootseerd forgot image '%s'",
+			       layer->image);
+	return rc;
 }
 
 /* The layer's name is taken: by itself, or by one with another parent. */
@@ -148,29 +154,42 @@ static int add_beside(struct snapshots *s, const struct create_request *req,
 	return add(s, req, name.data, layer, err);
 }
 
-int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
-			  struct error *err)
+/* Ask what the layer is, and add it if that is one of a lazy image. */
+static int find_and_add(struct snapshots *s, const struct create_request *req,
+			const char *parent_chain, struct error *err)
 {
 	const char *chain = labels_get(req->labels, LABEL_SNAPSHOT_REF);
-	struct snapshot parent = { .id = 0 };
 	struct image_layer layer;
-	bool lazy;
 	int rc;
 
-	if (*req->parent) {
-		rc = store_get(s->store, req->parent, &parent, err);
-		if (rc < 0)
-			return error_wrap(err, rc, "parent");
-	}
-	lazy = is_lazy(s, req, *req->parent ? chain_of(&parent) : "", &layer);
-	snapshot_fini(&parent);
-	if (!lazy)
+	if (!is_lazy(s, req, parent_chain, &layer))
 		return 0;
 	rc = add(s, req, chain, &layer, err);
 	if (rc == -EEXIST)
 		rc = add_beside(s, req, chain, &layer, err);
 	free(layer.image);
 	return rc;
+}
+
+int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
+			  struct error *err)
+{
+	struct snapshot parent = { .id = 0 };
+	const char *chain = "";
+	int rc;
+
+	if (*req->parent) {
+		rc = store_get(s->store, req->parent, &parent, err);
+		if (rc < 0)
+			return error_wrap(err, rc, "parent");
+		chain = chain_of(&parent);
+	}
+	rc = find_and_add(s, req, chain, err);
+	/* "node gc" took it since it was asked for; once is enough. */
+	if (rc == -ESTALE)
+		rc = find_and_add(s, req, chain, err);
+	snapshot_fini(&parent);
+	return rc == -ESTALE ? 0 : rc;
 }
 
 /* ---- layers that were left out ---- */

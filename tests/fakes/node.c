@@ -70,6 +70,11 @@ static int check_fault(const char *method, struct error *err)
 		die("fault");
 	if (strcmp(name, method) != 0)
 		return 0;
+	if (strcmp(what, "once") == 0) {
+		(void)unlink(path.data);
+		(void)sscanf(text.data, "%*s %*s %15s %127[^\n]", what,
+			     message);
+	}
 	while (strcmp(what, "hang") == 0)
 		pause();
 	code = atoi(what);

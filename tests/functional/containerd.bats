@@ -212,6 +212,18 @@ have_lazy() {
 	grep -q 'no way to the kernel' "$T/plugin.log"
 }
 
+@test "an image that bootseerd forgot meanwhile is asked for again, and lazy" {
+	start_all
+	have_lazy
+	fault image.mount once 2 node gc took it
+	pull_lazy lazy
+	grep -q 'node gc took it' "$T/plugin.log"
+	[ "$(calls image.prepare)" -eq 2 ]
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+}
+
 @test "a container starts as ever when bootseerd cannot prefetch for it" {
 	start_all --start-timeout 300ms
 	have_lazy

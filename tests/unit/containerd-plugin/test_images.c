@@ -221,9 +221,31 @@ Test(images, a_bootseerd_that_is_away_is_told, .init = set_up,
 	free(path);
 	cr_expect_eq(images_umount(im, &d, 7, &err), 0);
 	cr_expect_eq(calls("snapshotter/test/7"), 2);
-	write_file("fault", "image.mount 2 it is gone");
+	write_file("fault", "image.mount 5 it is gone");
 	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -EHOSTDOWN);
 	cr_expect(strstr(err.msg, "it is gone"));
+}
+
+Test(images, what_bootseerd_has_forgotten_is_asked_for_again, .init = set_up,
+     .fini = tear_down)
+{
+	struct error err = ERROR_INIT;
+	struct image_layer got;
+	struct digest d;
+	char *path;
+
+	cr_assert_eq(digest_parse(DIGEST, &d, NULL), 0);
+	cr_assert_eq(find("host/repo:tag", CHAIN0, "", &got, &err),
+		     IMAGES_LAZY);
+	free(got.image);
+	write_file("fault", "image.mount 2 node gc took it");
+	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -ESTALE);
+	cr_expect_eq(err.code, ESTALE);
+	cr_expect(strstr(err.msg, "node gc took it"));
+	cr_assert_eq(find("host/repo:tag", CHAIN0, "", &got, &err),
+		     IMAGES_LAZY);
+	free(got.image);
+	cr_expect_eq(calls("image.prepare"), 2);
 }
 
 Test(images, a_mount_without_an_answer_is_an_open_question, .init = set_up,
