@@ -220,17 +220,17 @@ static void node_close(struct node *n)
 
 /* -------------------------------------------------------------------- loop --- */
 
-static int on_line(void *arg, int pid, const char *line, size_t len,
-		   struct buf *reply)
+static int on_line(void *arg, const struct server_peer *peer, const char *line,
+		   size_t len, struct buf *reply)
 {
-	(void)pid;
+	(void)peer;
 	return node_answer(arg, line, len, reply);
 }
 
-static int on_ready_line(void *arg, int pid, const char *line, size_t len,
-			 struct buf *reply)
+static int on_ready_line(void *arg, const struct server_peer *peer,
+			 const char *line, size_t len, struct buf *reply)
 {
-	return node_ready_line(arg, pid, line, len, reply);
+	return node_ready_line(arg, peer->pid, peer->pidfd, line, len, reply);
 }
 
 static int on_metrics(void *arg, struct buf *ret)

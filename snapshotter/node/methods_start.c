@@ -109,20 +109,25 @@ json_t *method_begin(struct node *n, json_t *params, struct error *err)
 json_t *method_ready(struct node *n, json_t *params, struct error *err)
 {
 	struct start_name which = { .number = 0 };
+	AUTO_BUF cgroups = BUF_INIT;
 	json_int_t number = 0;
 	json_t *result;
+	int pid = 0;
 	int64_t ns;
 
 	if (params_unpack(params, err, "{s?I, s?s, s?i}", "start", &number,
-			  "user", &which.user, "pid", &which.pid) < 0)
+			  "user", &which.user, "pid", &pid) < 0)
 		return NULL;
-	if (number < 0 || which.pid < 0 ||
-	    (number > 0) + (which.user != NULL) + (which.pid > 0) != 1) {
+	if (number < 0 || pid < 0 ||
+	    (number > 0) + (which.user != NULL) + (pid > 0) != 1) {
 		error_set(err, EINVAL,
 			  "parameters: one of start, user, pid wanted");
 		return NULL;
 	}
 	which.number = (uint64_t)number;
+	if (pid > 0 && process_cgroups(pid, -1, &cgroups, err) < 0)
+		return NULL;
+	which.cgroups = cgroups.data;
 	if (starts_ready(n->starts, &which, &ns, err) < 0)
 		return NULL;
 	result = json_pack("{s:I}", "ready_ms", (json_int_t)(ns / NS_PER_MS));
@@ -131,28 +136,24 @@ json_t *method_ready(struct node *n, json_t *params, struct error *err)
 	return result;
 }
 
-/* Roughly is enough: it keeps a container from making work without end. */
-static bool may_ask(struct node *n)
+int node_ready_line(struct node *n, int pid, int pidfd, const char *line,
+		    size_t len, struct buf *reply)
 {
-	int64_t now = loop_clock_ns() / 1000000000;
-
-	if (atomic_exchange(&n->ready_second, now) != now)
-		atomic_store(&n->ready_lines, 0);
-	return atomic_fetch_add(&n->ready_lines, 1) < NODE_READY_RATE;
-}
-
-int node_ready_line(struct node *n, int pid, const char *line, size_t len,
-		    struct buf *reply)
-{
-	const struct start_name which = { .pid = pid };
+	struct start_name which = { .number = 0 };
+	AUTO_BUF cgroups = BUF_INIT;
 	int64_t ns;
 
 	if (len != 5 || memcmp(line, "ready", 5) != 0)
 		return buf_puts(reply, "error: say: ready\n");
-	if (!may_ask(n))
-		return buf_puts(reply, "error: too many at once, try again\n");
 	/* Why not is not for everybody to know. */
-	if (pid <= 0 || starts_ready(n->starts, &which, &ns, NULL) < 0)
+	if (process_cgroups(pid, pidfd, &cgroups, NULL) == 0) {
+		if (!ready_rate_take(&n->ready_rate, cgroups.data,
+				     loop_clock_ns()))
+			return buf_puts(reply, "error: too many at once, try "
+					       "again\n");
+		which.cgroups = cgroups.data;
+	}
+	if (!which.cgroups || starts_ready(n->starts, &which, &ns, NULL) < 0)
 		return buf_puts(reply,
 				"error: no start of this container is under "
 				"way\n");

@@ -11,6 +11,7 @@
 #include "snapshotter/node/config.h"
 #include "snapshotter/node/images.h"
 #include "snapshotter/node/origin.h"
+#include "snapshotter/node/ready_rate.h"
 
 /* Events counted by bootseerd itself; the rest comes from cache and devices. */
 struct node_events {
@@ -34,9 +35,8 @@ struct node {
 	struct traces *traces;
 	struct starts *starts;
 	struct recordings *recordings;
-	struct wait_policy wait_policy;   /* cfg->wait */
-	atomic_int_fast64_t ready_second; /* of the last line on ready.sock */
-	atomic_uint_fast64_t ready_lines; /* in that second */
+	struct wait_policy wait_policy; /* cfg->wait */
+	struct ready_rate ready_rate;
 	struct node_events events;
 	struct device_stats past; /* of devices that are gone; images_lock() */
 	int64_t started_at;       /* seconds since 1970 */
@@ -147,11 +147,10 @@ int node_record_end(struct node *n, const char *user, bool *ret_was,
 /* -------------------------------------------------------------- methods.c --- */
 
 /* What a process says on RUN/ready.sock, which is for everybody: its container is
- * ready.  Nothing else is understood, and all together are heard at most
- * NODE_READY_RATE times a second. */
-#define NODE_READY_RATE 64
-int node_ready_line(struct node *n, int pid, const char *line, size_t len,
-		    struct buf *reply) MUST_CHECK;
+ * ready.  Nothing else is understood.  `pidfd`: of the same process, or -1.  One
+ * thread at a time. */
+int node_ready_line(struct node *n, int pid, int pidfd, const char *line,
+		    size_t len, struct buf *reply) MUST_CHECK;
 
 /* Does what one method of the control socket says; the result is the caller's,
  * NULL with `err`. */

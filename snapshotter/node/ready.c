@@ -45,14 +45,20 @@ bool start_has_ready_file(const struct start *s)
 	       !(S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0));
 }
 
-int process_cgroups(int pid, struct buf *ret, struct error *err)
+int process_cgroups(int pid, int pidfd, struct buf *ret, struct error *err)
 {
 	char path[32];
 	int rc;
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	rc = fs_read_file(path, CGROUPS_MAX, ret, err);
-	return rc < 0 ? rc : ret->len ? 0 : error_set(err, ENOENT, "no groups");
+	if (rc < 0)
+		return rc;
+	/* Still there behind the reading, so the number was its own. */
+	if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)
+		return error_set(err, errno, "process %d: %s", pid,
+				 strerror(errno));
+	return ret->len ? 0 : error_set(err, ENOENT, "no groups");
 }
 
 /* "ID" or "something-ID.scope", as runc and systemd name a container's group. */

@@ -18,13 +18,18 @@
 #define READ_BYTES 65536u
 #define HURRY_NS INT64_C(5000000000)
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
 struct conn {
 	struct loop_watch watch;
 	struct loop_timer hurry;
 	struct work work;
 	struct server *server;
 	struct conn *next;
-	int fd, pid;
+	struct server_peer peer;
+	int fd;
 	struct buf in, out;
 	size_t line_len; /* of the line at work, in `in` */
 	size_t sent;     /* of `out` */
@@ -55,6 +60,8 @@ static void conn_free(struct conn *c)
 	loop_watch_stop(&c->watch);
 	loop_timer_stop(&c->hurry);
 	close(c->fd);
+	if (c->peer.pidfd >= 0)
+		close(c->peer.pidfd);
 	buf_fini(&c->in);
 	buf_fini(&c->out);
 	free(c);
@@ -76,7 +83,8 @@ static void on_run(struct work *w)
 	struct conn *c = container_of(w, struct conn, work);
 	const struct server_config *cfg = &c->server->cfg;
 
-	if (cfg->answer(cfg->arg, c->pid, c->in.data, c->line_len, &c->out) < 0)
+	if (cfg->answer(cfg->arg, &c->peer, c->in.data, c->line_len, &c->out) <
+	    0)
 		c->last = true; /* no memory for a reply */
 }
 
@@ -191,18 +199,28 @@ static void on_hurry(struct loop_timer *t)
 }
 
 /* Only root (and, for a daemon of another user, that user) may command. */
-static bool may_command(const struct server *s, int fd, int *ret_pid)
+static bool may_command(const struct server *s, int fd, struct server_peer *ret)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return false;
-	*ret_pid = peer.pid;
+	ret->pid = peer.pid;
 	if (s->cfg.everybody || peer.uid == 0 || peer.uid == geteuid())
 		return true;
 	log_warning("control", "refused uid=%u pid=%d", peer.uid, peer.pid);
 	return false;
+}
+
+static int peer_pidfd(int fd)
+{
+	socklen_t len = sizeof(int);
+	int pidfd = -1;
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0
+		       ? -1
+		       : pidfd;
 }
 
 static void on_accept(struct loop_watch *w, unsigned int ready)
@@ -211,8 +229,8 @@ static void on_accept(struct loop_watch *w, unsigned int ready)
 	AUTO_CLOSE int fd =
 		accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct error err = ERROR_INIT;
+	struct server_peer peer;
 	struct conn *c;
-	int pid;
 
 	(void)ready;
 	if (fd < 0)
@@ -225,13 +243,14 @@ static void on_accept(struct loop_watch *w, unsigned int ready)
 				    SERVER_CONNECTIONS_MAX);
 		return;
 	}
-	if (!may_command(s, fd, &pid))
+	if (!may_command(s, fd, &peer))
 		return;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;
 	c->server = s;
-	c->pid = pid;
+	c->peer = peer;
+	c->peer.pidfd = peer_pidfd(fd);
 	c->work.done = on_done;
 	c->hurry.fn = on_hurry;
 	c->last = s->cfg.everybody;

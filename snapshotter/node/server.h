@@ -12,6 +12,13 @@
 
 struct server;
 
+/* Who says a line. */
+struct server_peer {
+	int pid;
+	int pidfd; /* of the same process, whatever its number becomes; -1 on
+		    * kernels before 6.5 */
+};
+
 struct server_config {
 	const char *path;  /* copied */
 	struct loop *loop; /* borrowed */
@@ -20,9 +27,9 @@ struct server_config {
 	/* Everybody may connect, say one line, and has to hurry; else only
 	 * root may, and stay. */
 	bool everybody;
-	/* Answer a line of the process `pid`; on a thread of the pool. */
-	int (*answer)(void *arg, int pid, const char *line, size_t len,
-		      struct buf *reply);
+	/* Answer a line; on a thread of the pool. */
+	int (*answer)(void *arg, const struct server_peer *peer,
+		      const char *line, size_t len, struct buf *reply);
 	void *arg;
 };
 

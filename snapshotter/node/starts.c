@@ -312,30 +312,23 @@ static void end_start(struct start *s, enum start_end how)
 	pthread_cond_broadcast(&all->changed);
 }
 
-static bool is_named(const struct start *s, const struct start_name *which,
-		     const char *cgroups)
+static bool is_named(const struct start *s, const struct start_name *which)
 {
 	if (which->number)
 		return s->number == which->number;
 	if (which->user)
 		return strcmp(s->user, which->user) == 0;
-	return start_has_process(s, cgroups);
+	return which->cgroups && start_has_process(s, which->cgroups);
 }
 
 int starts_ready(struct starts *all, const struct start_name *which,
 		 int64_t *ret_ns, struct error *err)
 {
-	AUTO_BUF cgroups = BUF_INIT;
 	struct start *s;
-	int rc = 0;
 
-	if (!which->number && !which->user)
-		rc = process_cgroups(which->pid, &cgroups, err);
-	if (rc < 0)
-		return rc;
 	pthread_mutex_lock(&all->lock);
 	for (s = all->first; s; s = s->next) {
-		if (!s->ending && is_named(s, which, cgroups.data))
+		if (!s->ending && is_named(s, which))
 			break;
 	}
 	if (s) {

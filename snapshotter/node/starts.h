@@ -61,8 +61,13 @@ int starts_begin(struct starts *s, struct image *i,
 struct start_name {
 	uint64_t number;
 	const char *user;
-	int pid; /* of a process of the container */
+	const char *cgroups; /* of a process of the container */
 };
+
+/* The control groups of a process, as /proc has them.  `pidfd` (or -1): if it is
+ * gone, another may have its number: -ESRCH. */
+int process_cgroups(int pid, int pidfd, struct buf *ret,
+		    struct error *err) MUST_CHECK;
 
 /* -ENOENT: no such start is under way. */
 int starts_ready(struct starts *s, const struct start_name *which,

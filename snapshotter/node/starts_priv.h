@@ -66,8 +66,6 @@ void start_finish(struct start *s);
 bool start_has_ready_file(const struct start *s);
 /* ready.c: is the process in this start's container? */
 bool start_has_process(const struct start *s, const char *cgroups);
-/* The control groups of a process, as /proc has them. */
-int process_cgroups(int pid, struct buf *ret, struct error *err) MUST_CHECK;
 /* The key of what the container runs, when its bundle is there; the caller's. */
 char *bundle_key(const char *bundle) MUST_CHECK;
 

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -26,11 +27,12 @@ static struct pool *pool;
 static struct server *server;
 static pthread_t thread;
 static atomic_int at_once, most;
+static atomic_int strangers; /* lines that another process is said to say */
 static pthread_barrier_t both;
 
 /* "wait" returns when two are inside at once; everything else at once. */
-static int answer(void *arg, int pid, const char *line, size_t len,
-		  struct buf *reply)
+static int answer(void *arg, const struct server_peer *peer, const char *line,
+		  size_t len, struct buf *reply)
 {
 	struct control_request r;
 	struct error err = ERROR_INIT;
@@ -46,6 +48,10 @@ static int answer(void *arg, int pid, const char *line, size_t len,
 	}
 	if (strcmp(r.method, "wait") == 0)
 		pthread_barrier_wait(&both);
+	if (peer->pid != getpid() ||
+	    (peer->pidfd >= 0 &&
+	     pidfd_send_signal(peer->pidfd, 0, NULL, 0) < 0))
+		atomic_fetch_add(&strangers, 1);
 	result = json_pack("{s:s}", "method", r.method);
 	control_request_fini(&r);
 	atomic_fetch_sub(&at_once, 1);
@@ -126,6 +132,7 @@ Test(control_server, answers_several_calls_of_one_connection)
 	}
 	node_client_close(c);
 	stop();
+	cr_expect_eq(atomic_load(&strangers), 0);
 }
 
 static void *call_wait(void *arg)
