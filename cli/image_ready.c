@@ -65,8 +65,10 @@ static int connect_to(const char *path, int *ret, struct error *err)
 	strcpy(addr.sun_path, path);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return error_set(err, errno,
-				 "'%s': %s: mount it into the container, or "
-				 "outside of it name the --start or --user",
+				 "'%s': %s: mount it into the container (one "
+				 "of 'image record' wants --ready-file or "
+				 "--ready-line instead), or outside of it name "
+				 "the --start or --user",
 				 path, strerror(errno));
 	*ret = steal_fd(&fd);
 	return 0;

@@ -275,6 +275,7 @@ explain() { "$bootseer" image explain reg/app:1 "$@"; }
 	grep -q '^start.ready {"user": "me"}' "$T/node/calls"
 	run -2 "$bootseer" image ready --user me --start 7
 	run -1 "$bootseer" image ready --ready-socket "$T/none"
+	[[ $output == *"'image record' wants --ready-file or --ready-line"* ]]
 	[[ $output == *'mount it into the container'* ]]
 }
 
