@@ -76,6 +76,34 @@ static bool oldest(struct spool *s, uint64_t after, struct spooled *ret,
 	return found;
 }
 
+/* A crash in the middle of fs_replace_file() leaves NUMBER.NOTE.XXXXXX. */
+static bool is_leftover(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	AUTO_FREE char *whole = NULL;
+	struct spooled e;
+
+	if (!dot || strlen(dot) != 7)
+		return false;
+	whole = strndup(name, (size_t)(dot - name));
+	return whole && parse_name(whole, &e);
+}
+
+static void sweep(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *d;
+
+	while (dir && (d = readdir(dir))) {
+		if (is_leftover(d->d_name) &&
+		    unlinkat(dirfd(dir), d->d_name, 0) < 0)
+			log_warning("traces", "leftover path=\"%s/%s\": %s",
+				    path, d->d_name, strerror(errno));
+	}
+	if (dir)
+		closedir(dir);
+}
+
 int spool_open(const char *dir, struct spool **ret, struct error *err)
 {
 	struct spool *s = calloc(1, sizeof(*s));
@@ -91,6 +119,7 @@ int spool_open(const char *dir, struct spool **ret, struct error *err)
 		spool_close(s);
 		return rc;
 	}
+	sweep(dir);
 	(void)oldest(s, 0, &e, &s->n, &s->next);
 	s->next++;
 	*ret = s;

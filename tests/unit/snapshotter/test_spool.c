@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "snapshotter/node/spool.h"
@@ -161,5 +162,40 @@ Test(spool, is_bounded_and_forgets_the_oldest)
 	cr_assert_eq(spool_drain(s, take, &sent, NULL), 0);
 	cr_expect_eq(strncmp(sent.text.data, "w2 tls;", 7), 0);
 	buf_fini(&sent.text);
+	end(s);
+}
+
+static bool has_file(const char *name)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&path, "%s/%s", dir, name), 0);
+	return access(path.data, F_OK) == 0;
+}
+
+static void make_file(const char *name)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&path, "%s/%s", dir, name), 0);
+	cr_assert_eq(fs_replace_file(path.data, "x", 1, 0600, NULL), 0);
+}
+
+Test(spool, sweeps_what_a_crash_left_and_nothing_else)
+{
+	struct spool *s = open_spool();
+
+	add(s, 1, "plain");
+	spool_close(s);
+	make_file("0000000000000001.plain.AbCd12");
+	make_file("0000000000000002.tls.xxxxxx");
+	make_file("0000000000000001.plain.kept");
+	make_file("notes.xxxxxx");
+	s = open_spool();
+	cr_expect_not(has_file("0000000000000001.plain.AbCd12"));
+	cr_expect_not(has_file("0000000000000002.tls.xxxxxx"));
+	cr_expect(has_file("0000000000000001.plain.kept"));
+	cr_expect(has_file("notes.xxxxxx"));
+	cr_expect_eq(spool_waiting(s), 1);
 	end(s);
 }
