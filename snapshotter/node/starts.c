@@ -198,9 +198,10 @@ static int watch(struct starts *all, struct start *s,
 				 i->hex);
 	}
 	observe(s, m);
-	s->reply.recording = s->recorder && s->fresh &&
-			     (r->mount || strcmp(mode, "always") == 0 ||
-			      (strcmp(mode, "auto") == 0 && wanted));
+	s->asked_for = r->mount || strcmp(mode, "always") == 0;
+	s->reply.recording =
+		s->recorder && s->fresh &&
+		(s->asked_for || (strcmp(mode, "auto") == 0 && wanted));
 	s->watch_ns = loop_clock_ns();
 	s->until_ns =
 		s->watch_ns +
@@ -390,6 +391,7 @@ static void look_after(struct start *s)
 	if (key) {
 		log_debug("starts", "workload of start=%llu key=\"%s\"",
 			  (unsigned long long)s->number, key);
+		s->renamed = strcmp(s->workload, key) != 0;
 		free(s->workload);
 		s->workload = key;
 		free(steal_ptr(&s->bundle));

@@ -20,6 +20,10 @@
 /* What was read in less is too little to learn from, if the start goes on. */
 #define ALONE_MIN_NS (INT64_C(10000) * NS_PER_MS)
 
+/* A start without an end of its own that took less than one part in so many of
+ * what it is known to take is a crash. */
+#define FRAGMENT_SHARE 4
+
 /* Everything that a start's figures are made of. */
 struct finish {
 	struct start *s;
@@ -76,6 +80,36 @@ static int make_trace(struct finish *f, struct error *err)
 			      until + 1, &f->trace, err);
 }
 
+bool start_is_fragment(enum start_end end, uint32_t watched_ms,
+		       uint32_t known_ms)
+{
+	return end == START_GONE && watched_ms < known_ms / FRAGMENT_SHARE;
+}
+
+/* By what is known of a start like it, is it worth keeping? */
+static bool is_news(struct start *s)
+{
+	uint32_t watched = ms_between(s->watch_ns, s->end_ns);
+	struct error err = ERROR_INIT;
+	struct trace_answer a;
+
+	if (s->end != START_GONE && !s->renamed)
+		return true;
+	/* Who cannot be asked takes it. */
+	if (traces_look_up(s->all->node->traces, s->image, s->workload, &a,
+			   &err) < 0 ||
+	    !a.found || a.match != TRACE_MATCH_OWN)
+		return true;
+	if (start_is_fragment(s->end, watched, a.length_ms)) {
+		log_info("starts",
+			 "not kept image=%.12s workload=\"%s\" reason=\"gone "
+			 "after %u ms, others take %u\"",
+			 s->image->hex, s->workload, watched, a.length_ms);
+		return false;
+	}
+	return s->asked_for || a.wanted;
+}
+
 static void keep_trace(struct finish *f)
 {
 	struct start *s = f->s;
@@ -86,6 +120,8 @@ static void keep_trace(struct finish *f)
 	if (s->bundle && s->end == START_GONE)
 		s->reply.recording = false;
 	if (s->mixed_ns && s->mixed_ns - s->watch_ns < ALONE_MIN_NS)
+		s->reply.recording = false;
+	if (s->reply.recording && *s->workload && !is_news(s))
 		s->reply.recording = false;
 	/* Without a single read nothing ran; without a key nobody finds it. */
 	if (!s->reply.recording || f->trace->n == 0 || !*s->workload)
@@ -326,6 +362,21 @@ json_t *starts_explain(const struct image *i)
 	return list;
 }
 
+/* As text that starts_explain() reads: the oldest go when it is too long.  One
+ * alone never is: MISSED_FILES_MAX names are the most of it. */
+static char *dump_notes(json_t *list)
+{
+	char *text = json_dumps(list, JSON_INDENT(1));
+
+	while (text && strlen(text) > NOTES_BYTES_MAX &&
+	       json_array_size(list) > 1) {
+		(void)json_array_remove(list, json_array_size(list) - 1);
+		free(text);
+		text = json_dumps(list, JSON_INDENT(1));
+	}
+	return text;
+}
+
 static int note(const struct image *i, json_t *figures, struct error *err)
 {
 	AUTO_FREE char *path = image_path(i, "starts.json");
@@ -336,7 +387,7 @@ static int note(const struct image *i, json_t *figures, struct error *err)
 		return error_nomem(err);
 	while (json_array_size(list) > NOTES_MAX)
 		(void)json_array_remove(list, NOTES_MAX);
-	text = json_dumps(list, JSON_INDENT(1));
+	text = dump_notes(list);
 	if (!text)
 		return error_nomem(err);
 	return fs_replace_file(path, text, strlen(text), 0600, err);

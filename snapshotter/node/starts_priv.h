@@ -32,7 +32,9 @@ struct start {
 	enum start_end end; /* the lock */
 	bool ending;        /* the lock; somebody lets go of the device */
 	struct start_reply reply;
-	bool fresh;       /* nothing of the mount was in the page cache */
+	bool asked_for; /* the recording: by --record always or image.record */
+	bool renamed;   /* the lock; `workload` was looked up by another key */
+	bool fresh;     /* nothing of the mount was in the page cache */
 	int64_t mixed_ns; /* the lock; since when another workload started on
 	                   * this device, too; 0: none */
 
@@ -58,6 +60,11 @@ struct starts {
 };
 
 void start_free(struct start *s);
+
+/* Is what ran for `watched_ms` no whole start, by what is known to take
+ * `known_ms` (0: nothing is known)? */
+bool start_is_fragment(enum start_end end, uint32_t watched_ms,
+		       uint32_t known_ms);
 
 /* Make trace and figures of a start that ended, and free it. */
 void start_finish(struct start *s);

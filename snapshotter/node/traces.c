@@ -43,6 +43,7 @@ struct plan {
 	int64_t expires;
 	bool found, wanted;
 	enum trace_match match;
+	uint32_t length_ms;
 };
 
 /* A store that recordings are sent to. */
@@ -75,6 +76,7 @@ struct lookup {
 	struct traces *t;
 	struct image *image; /* a use */
 	struct plan *plan;
+	bool only_look; /* nothing is prefetched */
 };
 
 static void plan_free(struct plan *p)
@@ -244,6 +246,11 @@ static void plan_answer(struct traces *t, struct plan *p, const struct query *q)
 	p->found = q->best.trace != NULL;
 	p->match = q->best.match;
 	p->wanted = !p->found || q->best.wanted;
+	p->length_ms = 0;
+	if (p->found)
+		p->length_ms = q->best.trace->info.ready_ms
+				       ? q->best.trace->info.ready_ms
+				       : q->best.trace->info.window_ms;
 	p->answered = true;
 	pthread_cond_broadcast(&t->changed);
 }
@@ -267,7 +274,8 @@ static void search(struct traces *t, struct lookup *l, const char *key,
 	plan_answer(t, l->plan, ret);
 	for_start = l->plan->for_start;
 	pthread_mutex_unlock(&t->lock);
-	prefetch(t, l->image, ret->best.trace, for_start);
+	if (!l->only_look)
+		prefetch(t, l->image, ret->best.trace, for_start);
 	ret->q.repo = NULL;
 }
 
@@ -293,7 +301,7 @@ static void lookup_run(struct work *w)
 			      : loop_clock_ns() +
 					(p->found ? FOUND_TTL_NS : NONE_TTL_NS);
 	p->again = false;
-	if (p->found)
+	if (p->found && !l->only_look)
 		l->image->hot_plan = p;
 	t->stats.lookups++;
 	t->stats.found += p->found;
@@ -304,7 +312,8 @@ static void lookup_run(struct work *w)
 }
 
 /* Lock held. */
-static int lookup_start(struct traces *t, struct image *i, struct plan *p)
+static int lookup_start(struct traces *t, struct image *i, struct plan *p,
+			bool only_look)
 {
 	struct lookup *l = calloc(1, sizeof(*l));
 
@@ -312,6 +321,7 @@ static int lookup_start(struct traces *t, struct image *i, struct plan *p)
 		return -ENOMEM;
 	l->t = t;
 	l->plan = p;
+	l->only_look = only_look;
 	l->image = images_get(i->all, &i->id);
 	l->work.run = lookup_run;
 	/* Removed meanwhile, or another one of the same name. */
@@ -388,7 +398,8 @@ static bool is_in_use(struct traces *t, struct image *i, struct plan *p)
 }
 
 /* A plan whose answer is there or under way; NULL: there is no room. */
-static struct plan *plan_get(struct traces *t, struct image *i, const char *key)
+static struct plan *plan_get(struct traces *t, struct image *i, const char *key,
+			     bool only_look)
 {
 	struct plan *p = plan_find(i, key);
 
@@ -396,9 +407,10 @@ static struct plan *plan_get(struct traces *t, struct image *i, const char *key)
 		p = plan_new(i, key);
 	if (!p)
 		return NULL;
-	if (p->asking || (loop_clock_ns() < p->expires && is_in_use(t, i, p)))
+	if (p->asking ||
+	    (loop_clock_ns() < p->expires && (only_look || is_in_use(t, i, p))))
 		return p;
-	return lookup_start(t, i, p) < 0 ? NULL : p;
+	return lookup_start(t, i, p, only_look) < 0 ? NULL : p;
 }
 
 /* Until the answer is there, or `all` that follows from it: 0, or -ETIMEDOUT. */
@@ -419,12 +431,29 @@ static int plan_wait(struct traces *t, struct plan *p, bool all)
 void traces_prepare(struct traces *t, struct image *i)
 {
 	pthread_mutex_lock(&t->lock);
-	(void)plan_get(t, i, NULL);
+	(void)plan_get(t, i, NULL, false);
 	pthread_mutex_unlock(&t->lock);
 }
 
-int traces_find(struct traces *t, struct image *i, const char *workload,
-		struct trace_answer *ret, struct error *err)
+/* Lock held. */
+static int plan_ask(struct traces *t, struct image *i, const char *key,
+		    bool only_look, struct plan **ret)
+{
+	struct plan *p;
+	int rc, tries = 0;
+
+	do {
+		*ret = p = plan_get(t, i, key, only_look);
+		if (p && !only_look)
+			p->for_start = true;
+		rc = p ? plan_wait(t, p, true) : -EAGAIN;
+		/* Again when it was one that only looked that had begun. */
+	} while (rc == 0 && !only_look && !is_in_use(t, i, p) && ++tries < 2);
+	return rc;
+}
+
+static int find(struct traces *t, struct image *i, const char *workload,
+		bool only_look, struct trace_answer *ret, struct error *err)
 {
 	struct plan *p;
 	int rc;
@@ -433,14 +462,12 @@ int traces_find(struct traces *t, struct image *i, const char *workload,
 	snprintf(ret->workload, sizeof(ret->workload), "%s",
 		 workload ? workload : "");
 	pthread_mutex_lock(&t->lock);
-	p = plan_get(t, i, workload);
-	if (p)
-		p->for_start = true;
-	rc = p ? plan_wait(t, p, true) : -EAGAIN;
+	rc = plan_ask(t, i, workload, only_look, &p);
 	if (rc == 0) {
 		ret->found = p->found;
 		ret->match = p->match;
 		ret->wanted = p->wanted;
+		ret->length_ms = p->length_ms;
 		if (p->key)
 			snprintf(ret->workload, sizeof(ret->workload), "%s",
 				 p->key);
@@ -453,13 +480,25 @@ int traces_find(struct traces *t, struct image *i, const char *workload,
 		      : 0;
 }
 
+int traces_find(struct traces *t, struct image *i, const char *workload,
+		struct trace_answer *ret, struct error *err)
+{
+	return find(t, i, workload, false, ret, err);
+}
+
+int traces_look_up(struct traces *t, struct image *i, const char *workload,
+		   struct trace_answer *ret, struct error *err)
+{
+	return find(t, i, workload, true, ret, err);
+}
+
 bool traces_has_any(struct traces *t, struct image *i)
 {
 	struct plan *p;
 	bool any = false;
 
 	pthread_mutex_lock(&t->lock);
-	p = plan_get(t, i, NULL);
+	p = plan_get(t, i, NULL, false);
 	if (p) {
 		p->for_start = true;
 		(void)plan_wait(t, p, false);

@@ -21,7 +21,8 @@ void traces_close(struct traces *t); /* NULL is allowed */
 struct trace_answer {
 	bool found;
 	enum trace_match match;
-	bool wanted; /* more recordings of this start are */
+	bool wanted;        /* more recordings of this start are */
+	uint32_t length_ms; /* of the found one: to ready, else its window */
 	/* The key that was asked for, "" when it is not known. */
 	char workload[TRACE_WORKLOAD_MAX + 1];
 };
@@ -40,6 +41,10 @@ void traces_prepare(struct traces *t, struct image *i);
  */
 int traces_find(struct traces *t, struct image *i, const char *workload,
 		struct trace_answer *ret, struct error *err) MUST_CHECK;
+
+/* The same for a start that is over: nothing is prefetched. */
+int traces_look_up(struct traces *t, struct image *i, const char *workload,
+		   struct trace_answer *ret, struct error *err) MUST_CHECK;
 
 /* Is a trace known, of whatever workload?  Waits as traces_find(). */
 bool traces_has_any(struct traces *t, struct image *i);

@@ -478,6 +478,65 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	umount_all
 }
 
+@test "a start that crashes early is not merged with whole ones" {
+	local trace
+
+	start_quiet --record always
+	record_once '"workload":"w"'
+	umount_all
+	trace=$("$bootseer" trace show --json --local --root "$T/root" \
+		--workload w --plain-http "docker://$IMAGE")
+	# The same as it would be on a node on which it takes a minute.
+	jq '.ready_ms = 60000 | .created_at += 1' <<<"$trace" >"$T/slow"
+	rm -r "$T/root/traces/store"
+	"$bootseer" trace push --local --root "$T/root" --plain-http \
+		"docker://$IMAGE" "$T/slow"
+	node_stop
+	start_quiet --record always
+	mount_for_start
+	[ "$(begin c1 '"workload":"w"' | jq .recording)" = true ]
+	head -c 100 "$FS/bin/busybox" >/dev/null
+	ask start.end '{"user":"c1"}'
+	wait_for has_starts 2
+	[ "$(explain '[0].recorded')" = false ]
+	grep -q 'not kept .*others take 60000' "$T/log"
+	umount_all
+	# One that is as short but ready is.
+	mount_for_start
+	begin c1 '"workload":"w"'
+	head -c 100 "$FS/bin/busybox" >/dev/null
+	ready c1
+	wait_for has_starts 3
+	[ "$(explain '[0].recorded')" = true ]
+	umount_all
+}
+
+bundles_were_read() { [ "$(grep -c 'workload of start=' "$T/log")" -eq "$1" ]; }
+
+bundle_start() { # one of the words of $T/b1, to ready
+	mount_for_start
+	begin c1 "\"config_key\":true,\"bundle\":\"$T/b1\"" >"$T/begin"
+	wait_for bundles_were_read "$1"
+	app "$FS"
+	ready c1
+	wait_for has_starts "$1"
+	umount_all
+}
+
+@test "a start is not recorded for ever because its key is known late" {
+	local n
+
+	start_quiet
+	mkdir "$T/b1"
+	echo '{"process":{"args":["python","serve.py"]}}' >"$T/b1/config.json"
+	for n in {1..12}; do
+		bundle_start "$n"
+		[ "$(explain '[0].recorded')" = true ] || break
+	done
+	[ "$(jq -r .trace "$T/begin")" = workload ]
+	[ "$n" -gt 1 ] && [ "$n" -lt 12 ]
+}
+
 @test "what a prefetch fetched for one start is not unused for the next" {
 	start_quiet
 	record_once

@@ -3,9 +3,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "snapshotter/node/starts_priv.h"
@@ -160,4 +164,112 @@ Test(starts_ready, takes_the_key_of_an_image_from_entry_point_and_command)
 
 	cr_expect_str_eq(got, want);
 	cr_expect_str_eq(none, no_words);
+}
+
+Test(starts_ready, believes_no_number_whose_process_is_gone)
+{
+	AUTO_BUF own = BUF_INIT;
+	AUTO_BUF none = BUF_INIT;
+	siginfo_t info;
+	pid_t pid = fork();
+	int fd;
+
+	if (pid == 0)
+		pause();
+	fd = pidfd_open(pid, 0);
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(process_cgroups(pid, fd, &own, NULL), 0);
+	cr_expect_gt(own.len, 0);
+	cr_assert_eq(kill(pid, SIGKILL), 0);
+	cr_assert_eq(waitid(P_PIDFD, (id_t)fd, &info, WEXITED), 0);
+	/* As if we had got its number. */
+	cr_expect_eq(process_cgroups(getpid(), fd, &none, NULL), -ESRCH);
+	cr_expect_eq(process_cgroups(getpid(), -1, &none, NULL), 0);
+	close(fd);
+}
+
+/* How many of `n` are heard at once. */
+static int heard(struct ready_rate *r, const char *cgroups, int64_t now, int n)
+{
+	int yes = 0;
+
+	while (n--)
+		yes += ready_rate_take(r, cgroups, now);
+	return yes;
+}
+
+Test(starts_ready, hears_others_while_one_says_too_much)
+{
+	const int64_t second = INT64_C(1000000000);
+	struct ready_rate r = { .second = 0 };
+	char name[16];
+	int all = 0;
+
+	cr_expect_eq(heard(&r, "0::/loud", 5 * second, 1000), READY_RATE_PEER);
+	/* One of them may share a place with the loud one. */
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "0::/%d", i);
+		all += heard(&r, name, 6 * second - 1, 1);
+	}
+	cr_expect_geq(all, 8);
+	cr_expect_eq(heard(&r, "0::/loud", 6 * second - 1, 1), 0);
+	cr_expect_eq(heard(&r, "0::/loud", 6 * second, 1000), READY_RATE_PEER);
+	all = 0;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "0::/%d", i);
+		all += heard(&r, name, 7 * second, READY_RATE_PEER);
+	}
+	cr_expect_eq(all, READY_RATE_ALL);
+}
+
+Test(starts_ready, figures_that_grow_too_long_lose_the_oldest)
+{
+	AUTO_FREE char *path = malloc(4001);
+	struct artifact a = { .image_size = 1 };
+	AUTO_FREE char *staged = NULL;
+	struct images *t = NULL;
+	struct image *i = NULL;
+	json_t *list;
+	int fd = open_dir();
+
+	/* Of what JSON escapes a byte takes six. */
+	memset(path, 1, 4000);
+	path[4000] = '\0';
+	cr_assert_eq(buf_puts(&a.manifest_json, "{}"), 0);
+	cr_assert_eq(buf_puts(&a.config_json, "{}"), 0);
+	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
+	cr_assert_eq(images_stage(t, &a.digest, &staged, NULL), 0);
+	cr_assert_eq(images_add(t, staged, &a, "h:5000", "r", false, &i, NULL),
+		     0);
+	for (int n = 1; n <= 16; n++) {
+		json_t *missed = json_array();
+
+		for (int k = 0; k < 20; k++)
+			(void)json_array_append_new(missed, json_string(path));
+		cr_assert_eq(starts_note(i,
+					 json_pack("{s:i, s:o}", "start", n,
+						   "missed_files", missed),
+					 NULL),
+			     0);
+	}
+	list = starts_explain(i);
+	cr_expect_geq(json_array_size(list), 2);
+	cr_expect_lt(json_array_size(list), 16);
+	cr_expect_eq(json_integer_value(
+			     json_object_get(json_array_get(list, 0), "start")),
+		     16);
+	json_decref(list);
+	images_put(i);
+	images_close(t);
+	end(fd);
+}
+
+Test(starts_ready, takes_a_crash_for_a_fragment_of_what_is_known)
+{
+	cr_expect(start_is_fragment(START_GONE, 900, 4000));
+	cr_expect_not(start_is_fragment(START_GONE, 1000, 4000));
+	/* It said itself that it was ready, or nothing is known. */
+	cr_expect_not(start_is_fragment(START_READY, 1, 4000));
+	cr_expect_not(start_is_fragment(START_WINDOW, 1, 4000));
+	cr_expect_not(start_is_fragment(START_GONE, 1, 0));
 }
