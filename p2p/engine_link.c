@@ -86,6 +86,22 @@ static void on_up(void *arg, struct net_link *net)
 	link_open(l, i);
 }
 
+/* Of two links to one node this one went: the other is the member's. */
+static void adopt(struct p2p *p, struct member *m)
+{
+	struct link *l;
+
+	LIST_FOREACH(l, &p->links, all)
+	{
+		if (!l->is_up || l->member ||
+		    strcmp(net_peer(l->net)->name, m->node.name) != 0)
+			continue;
+		l->member = m;
+		m->link = l;
+		return;
+	}
+}
+
 static void on_down(void *arg, struct net_link *net, const struct error *why)
 {
 	struct link *l = net_user(net);
@@ -108,6 +124,8 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 			member_failed(l->member, loop_clock_ns());
 	}
 	LIST_REMOVE(l, all);
+	if (l->member)
+		adopt(l->p, l->member);
 	free(l);
 }
 

@@ -142,8 +142,10 @@ void want_no_list(struct lister *l)
 	struct p2p_image *i = l->i;
 
 	LIST_REMOVE(l, link);
-	update_pause(i);
 	change_wants(i, l->list);
+	/* Before the core may go on. */
+	want_update(i, loop_clock_ns());
+	update_pause(i);
 }
 
 void want_pause(struct lister *l, bool is_paused)

@@ -148,6 +148,8 @@ static void settle_link(struct net_link *l)
 			conn_write(l->bulk);
 		return;
 	}
+	/* What its user still does with it is no news: it ends here. */
+	l->marked = true;
 	piece_drop_all(l);
 	piece_tell(l);
 	if (l->told)

@@ -73,6 +73,7 @@ static void open_p2p(struct crowd_node *n, const struct crowd_config *cfg)
 		.node = name,
 		.neighbours = 16,
 		.relay_bytes = cfg->relay,
+		.upload_rate = cfg->upload_rate,
 		.memory = 64 << 20,
 		.dir = n->dir.path,
 		.cache = n->cache,
@@ -114,7 +115,7 @@ void crowd_kill(struct crowd_node *n)
 {
 	if (!n->p2p)
 		return;
-	n->cancel = true;
+	__atomic_store_n(&n->cancel, true, __ATOMIC_RELAXED);
 	if (n->is_fetching)
 		(void)crowd_join(n);
 	p2p_image_close(n->image);
@@ -140,8 +141,9 @@ static void have(void *arg, uint32_t block, uint32_t bytes)
 {
 	struct crowd_node *n = arg;
 
-	n->n_have++;
-	n->n_bytes += bytes;
+	(void)block;
+	atomic_fetch_add(&n->n_have, 1);
+	atomic_fetch_add(&n->n_bytes, bytes);
 }
 
 static void *fetch_main(void *arg)
@@ -153,6 +155,7 @@ static void *fetch_main(void *arg)
 				    .streams = 1,
 				    .have = have,
 				    .arg = n,
+				    .pause = n->pause,
 				    .cancel = &n->cancel };
 
 	if (!n->order) {
@@ -167,7 +170,7 @@ static void *fetch_main(void *arg)
 
 void crowd_fetch(struct crowd_node *n)
 {
-	n->n_have = 0;
+	atomic_store(&n->n_have, 0);
 	n->is_fetching = true;
 	cr_assert_eq(pthread_create(&n->thread, NULL, fetch_main, n), 0);
 }
@@ -180,7 +183,7 @@ int crowd_join(struct crowd_node *n)
 	ts.tv_sec += WAIT_NS / NS_PER_S;
 	cr_assert_eq(pthread_timedjoin_np(n->thread, NULL, &ts), 0,
 		     "node %u has not ended: %zu of %zu blocks", n->number,
-		     n->n_have, n->crowd->img.map.n_blocks);
+		     atomic_load(&n->n_have), n->crowd->img.map.n_blocks);
 	n->is_fetching = false;
 	return n->rc;
 }
@@ -238,18 +241,57 @@ void crowd_origin_dies(struct crowd_node *n)
 		fault_set(n->origin[k], &plan);
 }
 
-void crowd_wait_peers(struct crowd_node *n, unsigned int peers)
+/* Until `is_so` says so. */
+static void wait_until(bool (*is_so)(struct crowd_node *n, size_t want),
+		       struct crowd_node *n, size_t want, const char *what)
 {
 	int64_t until = loop_clock_ns() + WAIT_NS;
 	const struct timespec poll = { .tv_nsec = POLL_NS };
-	struct p2p_stats s;
 
-	for (;;) {
-		p2p_get_stats(n->p2p, &s);
-		if (s.peers >= peers)
-			return;
-		cr_assert_lt(loop_clock_ns(), until, "only %llu of %u peers",
-			     (unsigned long long)s.peers, peers);
+	while (!is_so(n, want)) {
+		cr_assert_lt(loop_clock_ns(), until, "node %u: not %zu %s",
+			     n->number, want, what);
 		(void)nanosleep(&poll, NULL);
 	}
+}
+
+static bool has_peers(struct crowd_node *n, size_t want)
+{
+	struct p2p_stats s;
+
+	p2p_get_stats(n->p2p, &s);
+	return s.peers >= want;
+}
+
+void crowd_wait_peers(struct crowd_node *n, unsigned int peers)
+{
+	wait_until(has_peers, n, peers, "peers");
+}
+
+static bool has_come(struct crowd_node *n, size_t want)
+{
+	return atomic_load(&n->n_have) >= want;
+}
+
+void crowd_wait_have(struct crowd_node *n, size_t blocks)
+{
+	wait_until(has_come, n, blocks, "blocks");
+}
+
+struct device *crowd_device(struct crowd_node *n, struct fetcher **ret_fetcher)
+{
+	struct fetcher_config cfg = { .threads = 4,
+				      .demand_timeout_ns = 30 * NS_PER_S,
+				      .cache = n->cache };
+	struct source *packs[CROWD_PACKS_MAX];
+	struct error err = ERROR_INIT;
+	struct device *dev;
+
+	cr_assert_eq(fetcher_new(&cfg, ret_fetcher, &err), 0, "%s", err.msg);
+	for (uint32_t k = 0; k < n->crowd->img.n_packs; k++)
+		cr_assert_eq(p2p_image_source(n->image, k, &packs[k], &err), 0);
+	cr_assert_eq(device_new(*ret_fetcher, &n->crowd->img.map, "crowd",
+				packs, &dev, &err),
+		     0, "%s", err.msg);
+	return dev;
 }

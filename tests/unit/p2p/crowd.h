@@ -4,6 +4,7 @@
 #define BOOTSEER_TESTS_UNIT_P2P_CROWD_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "p2p/p2p.h"
 #include "tests/fakes/fault_source.h"
@@ -27,8 +28,10 @@ struct crowd_node {
 	volatile bool cancel;
 	uint32_t *order; /* blocks, as fetched; NULL: as in the map */
 	enum source_priority priority;
-	size_t n_have; /* calls of have() */
-	uint64_t n_bytes;
+	atomic_size_t n_have; /* calls of have() */
+	atomic_uint_fast64_t n_bytes;
+	int64_t (*pause)(void *arg, uint64_t next_bytes); /* or NULL */
+	atomic_uint n_pauses;
 	int rc;
 	struct error err;
 };
@@ -44,10 +47,11 @@ struct crowd_config {
 	unsigned int nodes;
 	size_t blocks, per_pack;
 	uint32_t usize;
-	uint64_t quota;      /* of each cache; 0: plenty */
-	uint64_t relay;      /* 0: no relay */
-	bool alone;          /* nobody knows anybody */
-	const char *address; /* somebody of another kind that all know, too */
+	uint64_t quota;       /* of each cache; 0: plenty */
+	uint64_t relay;       /* 0: no relay */
+	uint64_t upload_rate; /* 0: none */
+	bool alone;           /* nobody knows anybody */
+	const char *address;  /* somebody of another kind that all know, too */
 };
 
 /* All nodes are there, know the first, and have opened the image; none has
@@ -69,6 +73,10 @@ void crowd_expect_whole(struct crowd_node *n);
 void crowd_put(struct crowd_node *n, size_t first, size_t count);
 /* Close the image and open it anew. */
 void crowd_reopen(struct crowd_node *n);
+/* A device over the node's image; with the fetcher that is returned too. */
+struct device *crowd_device(struct crowd_node *n, struct fetcher **ret_fetcher);
+/* Until it has come so far. */
+void crowd_wait_have(struct crowd_node *n, size_t blocks);
 /* Bytes that were read from the origins of all nodes. */
 uint64_t crowd_origin_bytes(struct crowd *c);
 uint64_t crowd_stored_bytes(const struct crowd *c);

@@ -216,21 +216,226 @@ Test(engine, what_the_swarm_holds_needs_no_origin)
 	crowd_remove(&c);
 }
 
-Test(engine, what_nobody_has_fails_and_says_why)
+static int read_block(struct crowd_node *n, struct device *dev, size_t k,
+		      struct error *err)
+{
+	const struct image *img = &n->crowd->img;
+	AUTO_FREE uint8_t *got = NULL;
+	struct block b;
+	int rc;
+
+	blockmap_block(&img->map, k, &b);
+	got = malloc(b.usize);
+	cr_assert(got);
+	rc = device_read_sync(dev, b.voff, got, b.usize, err);
+	if (rc == 0)
+		cr_assert_eq(memcmp(got, image_plain(img, k), b.usize), 0);
+	return rc;
+}
+
+Test(engine, readers_get_blocks_from_peers)
+{
+	struct error err = ERROR_INIT;
+	struct fetcher *fetcher;
+	struct device *dev;
+	struct crowd c;
+
+	crowd_make(&c, &two);
+	crowd_put(&c.node[0], 0, BLOCKS);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	crowd_origin_dies(&c.node[1]);
+	dev = crowd_device(&c.node[1], &fetcher);
+	for (size_t k = BLOCKS; k-- > 0;)
+		cr_assert_eq(read_block(&c.node[1], dev, k, &err), 0, "%s",
+			     err.msg);
+	cr_expect_eq(crowd_origin_bytes(&c), 0);
+	device_free(dev);
+	fetcher_free(fetcher);
+	crowd_remove(&c);
+}
+
+Test(engine, a_reader_does_not_wait_behind_bulk)
+{
+	struct crowd_config cfg = two;
+	struct error err = ERROR_INIT;
+	struct fetcher *fetcher;
+	struct device *dev;
+	struct crowd c;
+
+	cfg.upload_rate = MIB; /* of some three that are wanted */
+	crowd_make(&c, &cfg);
+	crowd_put(&c.node[0], 0, BLOCKS);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	crowd_origin_dies(&c.node[1]);
+	dev = crowd_device(&c.node[1], &fetcher);
+	crowd_fetch(&c.node[1]);
+	crowd_wait_have(&c.node[1], 1);
+	for (size_t k = BLOCKS - 3; k < BLOCKS; k++)
+		cr_assert_eq(read_block(&c.node[1], dev, k, &err), 0, "%s",
+			     err.msg);
+	cr_expect_lt(atomic_load(&c.node[1].n_have), BLOCKS * 3 / 4);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	crowd_expect_whole(&c.node[1]);
+	device_free(dev);
+	fetcher_free(fetcher);
+	crowd_remove(&c);
+}
+
+/* --------------------------------------------------------- the list's contract --- */
+
+static void hold_origin(struct crowd_node *n)
+{
+	struct fault_plan plan = { .held = true, .heeds_pace = true };
+
+	for (size_t k = 0; k < n->crowd->img.n_packs; k++)
+		fault_set(n->origin[k], &plan);
+}
+
+Test(engine, a_list_is_cancelled_soon)
 {
 	struct crowd_config cfg = two;
 	struct crowd c;
+	int64_t began;
 
+	cfg.nodes = 1;
 	crowd_make(&c, &cfg);
+	hold_origin(&c.node[0]);
+	crowd_fetch(&c.node[0]);
+	fault_wait_held(c.node[0].origin[0], 1);
+	began = loop_clock_ns();
+	__atomic_store_n(&c.node[0].cancel, true, __ATOMIC_RELAXED);
+	cr_expect_eq(crowd_join(&c.node[0]), -ECANCELED);
+	/* 100 ms, on a machine that may be busy. */
+	cr_expect_lt(loop_clock_ns() - began, INT64_C(2000000000));
+	cr_expect_eq(atomic_load(&c.node[0].n_have), 0);
+	crowd_remove(&c);
+}
+
+static int64_t pause_for_ever(void *arg, uint64_t next_bytes)
+{
+	struct crowd_node *n = arg;
+
+	atomic_fetch_add(&n->n_pauses, 1);
+	return 10000000;
+}
+
+static int64_t pause_at_times(void *arg, uint64_t next_bytes)
+{
+	struct crowd_node *n = arg;
+
+	return atomic_fetch_add(&n->n_pauses, 1) % 4 ? 10000000 : 0;
+}
+
+Test(engine, a_list_waits_while_it_is_paused)
+{
+	struct crowd_config cfg = two;
+	struct p2p_stats s;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	crowd_make(&c, &cfg);
+	c.node[0].pause = pause_for_ever;
+	crowd_fetch(&c.node[0]);
+	while (atomic_load(&c.node[0].n_pauses) < 10)
+		p2p_get_stats(c.node[0].p2p, &s);
+	__atomic_store_n(&c.node[0].cancel, true, __ATOMIC_RELAXED);
+	cr_expect_eq(crowd_join(&c.node[0]), -ECANCELED);
+	cr_expect_eq(crowd_origin_bytes(&c), 0);
+	c.node[0].cancel = false;
+	c.node[0].pause = pause_at_times;
+	crowd_fetch(&c.node[0]);
+	cr_expect_eq(crowd_join(&c.node[0]), 0);
+	crowd_expect_whole(&c.node[0]);
+	crowd_remove(&c);
+}
+
+Test(engine, a_cache_without_room_ends_a_list)
+{
+	struct crowd_config cfg = two;
+	struct error err = ERROR_INIT;
+	struct fetcher *fetcher;
+	struct device *dev;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	cfg.quota = MIB;
+	crowd_make(&c, &cfg);
+	cr_assert_eq(cache_pin(c.node[0].cache, &c.img.map, &err), 0);
+	crowd_fetch(&c.node[0]);
+	cr_expect_eq(crowd_join(&c.node[0]), -ENOSPC, "%s", c.node[0].err.msg);
+	/* Readers get what cannot be kept. */
+	dev = crowd_device(&c.node[0], &fetcher);
+	for (size_t k = 0; k < BLOCKS; k++)
+		cr_assert_eq(read_block(&c.node[0], dev, k, &err), 0, "%s",
+			     err.msg);
+	device_free(dev);
+	fetcher_free(fetcher);
+	cache_unpin(c.node[0].cache, &c.img.map);
+	crowd_remove(&c);
+}
+
+Test(engine, what_was_evicted_comes_from_elsewhere)
+{
+	struct crowd_config cfg = two;
+	struct error err = ERROR_INIT;
+	struct crowd c;
+	uint64_t freed;
+
+	cfg.relay = 0;
+	crowd_make(&c, &cfg);
+	crowd_put(&c.node[0], 0, BLOCKS);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	cr_assert_eq(cache_gc(c.node[0].cache, 0, &freed, &err), 0);
+	cr_expect_gt(freed, 0);
+	crowd_fetch(&c.node[1]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	crowd_expect_whole(&c.node[1]);
+	cr_expect_eq(crowd_origin_bytes(&c), crowd_stored_bytes(&c));
+	/* And back again: the first one knows that it has nothing. */
+	crowd_fetch(&c.node[0]);
+	cr_assert_eq(crowd_join(&c.node[0]), 0, "%s", c.node[0].err.msg);
+	crowd_expect_whole(&c.node[0]);
+	crowd_remove(&c);
+}
+
+Test(engine, a_node_that_drains_serves_no_more)
+{
+	struct crowd c;
+
+	crowd_make(&c, &two);
+	crowd_put(&c.node[0], 0, BLOCKS);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	p2p_drain(c.node[0].p2p, INT64_C(5000000000));
+	crowd_fetch(&c.node[1]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	crowd_expect_whole(&c.node[1]);
+	cr_expect_eq(crowd_origin_bytes(&c), crowd_stored_bytes(&c));
+	crowd_remove(&c);
+}
+
+Test(engine, what_nobody_has_fails_and_says_why)
+{
+	struct error err = ERROR_INIT;
+	struct fetcher *fetcher;
+	struct device *dev;
+	struct crowd c;
+
+	crowd_make(&c, &two);
 	crowd_put(&c.node[0], 1, BLOCKS - 1);
 	crowd_reopen(&c.node[0]);
 	crowd_origin_dies(&c.node[0]);
 	crowd_origin_dies(&c.node[1]);
 	crowd_wait_peers(&c.node[1], 1);
-	crowd_fetch(&c.node[1]);
-	cr_expect_eq(crowd_join(&c.node[1]), -EIO);
-	cr_expect(strstr(c.node[1].err.msg, "fault on purpose"), "%s",
-		  c.node[1].err.msg);
+	dev = crowd_device(&c.node[1], &fetcher);
+	cr_expect_eq(read_block(&c.node[1], dev, 0, &err), -EIO);
+	cr_expect(strstr(err.msg, "fault on purpose"), "%s", err.msg);
+	cr_expect_eq(read_block(&c.node[1], dev, 1, &err), 0, "%s", err.msg);
+	device_free(dev);
+	fetcher_free(fetcher);
 	crowd_remove(&c);
 }
 
