@@ -90,6 +90,9 @@ struct oci_store_ops {
 	int (*list_referrers)(struct oci_store *s, const struct digest *d,
 			      const char *artifact_type, struct digest **ret,
 			      size_t *ret_n, struct error *err);
+	/* NULL: the store knows no credentials. */
+	int (*authorization)(struct oci_store *s, const struct digest *d,
+			     char **ret, struct error *err);
 	void (*free)(struct oci_store *s);
 };
 
@@ -149,6 +152,10 @@ int oci_remove_manifest(struct oci_store *s, const struct digest *d,
 /* At most `max` tags; the array and its strings are the caller's. */
 int oci_list_tags(struct oci_store *s, size_t max, char ***ret, size_t *ret_n,
 		  struct error *err) MUST_CHECK;
+/* The value of the Authorization header with which manifest `d` was read just
+ * now, the caller's; NULL when it needs none. */
+int oci_authorization(struct oci_store *s, const struct digest *d, char **ret,
+		      struct error *err) MUST_CHECK;
 /* Manifests whose subject is `d`: referrers API, else the tag fallback
  * sha256-<hex> (distribution-spec 1.1).  The array is the caller's. */
 int oci_list_referrers(struct oci_store *s, const struct digest *d,

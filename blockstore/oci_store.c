@@ -162,6 +162,14 @@ int oci_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
 	return s->ops->find_blob(s, d, ret, ret_size, err);
 }
 
+int oci_authorization(struct oci_store *s, const struct digest *d, char **ret,
+		      struct error *err)
+{
+	*ret = NULL;
+	return s->ops->authorization ? s->ops->authorization(s, d, ret, err)
+				     : 0;
+}
+
 int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		 int fd, struct oci_progress *p, struct error *err)
 {

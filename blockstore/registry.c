@@ -381,6 +381,30 @@ int registry_try(struct registry *r, struct registry_request *req,
 
 /* ------------------------------------------------------------------ open --- */
 
+/* The manifest is read for it: a token may be over, or of another right. */
+static int registry_authorization(struct oci_store *s, const struct digest *d,
+				  char **ret, struct error *err)
+{
+	static const char name[] = "Authorization: ";
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct registry *r = registry_of(s);
+	AUTO_FREE char *line = NULL;
+	char ref[DIGEST_STR_MAX];
+	unsigned int generation;
+	int rc;
+
+	digest_format(d, ref);
+	rc = registry_get_manifest(s, ref, &m, err);
+	oci_manifest_fini(&m);
+	if (rc < 0)
+		return rc;
+	line = current_login(r, &generation);
+	if (!line || strncasecmp(line, name, strlen(name)) != 0)
+		return 0;
+	*ret = strdup(line + strlen(name));
+	return *ret ? 0 : error_nomem(err);
+}
+
 static void registry_free(struct oci_store *s)
 {
 	registry_unref(registry_of(s));
@@ -396,6 +420,7 @@ static const struct oci_store_ops registry_ops = {
 	.remove_manifest = registry_remove_manifest,
 	.list_tags = registry_list_tags,
 	.list_referrers = registry_list_referrers,
+	.authorization = registry_authorization,
 	.free = registry_free,
 };
 

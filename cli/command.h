@@ -33,6 +33,7 @@ extern const struct command trace_ls_command;
 extern const struct command trace_show_command;
 extern const struct command trace_merge_command;
 extern const struct command trace_rm_command;
+extern const struct command p2p_status_command;
 extern const struct command node_status_command;
 extern const struct command node_doctor_command;
 extern const struct command node_gc_command;

@@ -14,8 +14,8 @@ static const struct command *const commands[] = {
 	&image_umount_command,  &image_record_command,  &image_prefetch_command,
 	&image_explain_command, &image_ready_command,   &trace_push_command,
 	&trace_pull_command,    &trace_ls_command,      &trace_show_command,
-	&trace_merge_command,   &trace_rm_command,      &node_status_command,
-	&node_doctor_command,   &node_gc_command,
+	&trace_merge_command,   &trace_rm_command,      &p2p_status_command,
+	&node_status_command,   &node_doctor_command,   &node_gc_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

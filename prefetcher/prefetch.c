@@ -53,6 +53,8 @@ int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
 	p->all = all;
 	p->dev = cfg->dev;
 	p->map = cfg->map;
+	p->fetch = cfg->fetch;
+	p->fetch_arg = cfg->fetch_arg;
 	p->done = cfg->done;
 	p->arg = cfg->arg;
 	p->label = strdup(cfg->label);
@@ -211,6 +213,7 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 	if (rest != PREFETCH_REST_NONE)
 		p->settle = rest == PREFETCH_REST_IDLE;
 	p->failures = 0;
+	p->all_ns = 0;
 	p->begun_ns = prefetch_now_ns();
 	if (rest == PREFETCH_REST_IDLE)
 		p->all->start_ns = p->begun_ns;
@@ -407,7 +410,8 @@ static int fetch(struct prefetch *p, enum task task, const struct order *o,
 	list.blocks = w.blocks;
 	list.n = w.n;
 	if (w.n > 0)
-		rc = device_fetch_list(p->dev, &list, err);
+		rc = p->fetch ? p->fetch(p->fetch_arg, &list, err)
+			      : device_fetch_list(p->dev, &list, err);
 	if (rc == 0 && w.left_out)
 		rc = error_set(err, ENOSPC,
 			       "the node has no room for %" PRIu64
@@ -476,6 +480,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 		return false;
 	}
 	p->state = PREFETCH_DONE;
+	p->all_ns = prefetch_now_ns() - p->begun_ns;
 	return true;
 }
 
@@ -607,6 +612,7 @@ void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
 	s.pauses = p->n_pauses;
 	s.failures = p->n_failures;
 	s.hot_ns = p->hot_ns;
+	s.all_ns = p->all_ns;
 	(void)pthread_mutex_unlock(&p->all->lock);
 	*ret = s;
 }

@@ -56,6 +56,9 @@ struct prefetch {
 	char *label;
 	void (*done)(void *arg);
 	void *arg;
+	int (*fetch)(void *fetch_arg, const struct device_list *list,
+		     struct error *err);
+	void *fetch_arg;
 	struct order *rest_order; /* all blocks */
 	volatile bool cancel;     /* atomic: the fetcher looks at it */
 
@@ -83,7 +86,7 @@ struct prefetch {
 	uint8_t *is_hot, *is_here, *is_fetched, *is_fetched_hot;
 	size_t hot_have;
 	uint64_t hot_have_bytes;
-	int64_t hot_ns;
+	int64_t hot_ns, all_ns;
 	uint64_t fetched_bytes[TASKS], fetched_blocks[TASKS];
 	uint64_t n_pauses, n_failures;
 };

@@ -86,6 +86,11 @@ struct prefetch_config {
 	                     * until prefetch_free() */
 	const struct blockmap *map;
 	const char *label; /* of the image, for messages; copied */
+	/* Who fetches lists, with the contract of device_fetch_list(); NULL:
+	 * the device does. */
+	int (*fetch)(void *fetch_arg, const struct device_list *list,
+		     struct error *err);
+	void *fetch_arg;
 	/* What was asked for is on the node.  On a thread of the prefetcher,
 	 * which prefetch_stop() waits for.  May be NULL. */
 	void (*done)(void *arg);
@@ -145,6 +150,7 @@ struct prefetch_stats {
 	uint64_t pauses;    /* times that pressure stopped it */
 	uint64_t failures;  /* times that an error did */
 	int64_t hot_ns;     /* how long the hot set took; 0 not yet */
+	int64_t all_ns;     /* and all that was asked for */
 	struct error error; /* of PREFETCH_FAILED and _PAUSED */
 };
 enum prefetch_phase prefetch_get_phase(struct prefetch *p);

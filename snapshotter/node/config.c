@@ -15,6 +15,7 @@ static const char *const prefetches[] = { "off", "hot", "all", NULL };
 static const char *const log_levels[] = { "error", "warning", "info", "debug",
 					  NULL };
 
+static const char *const p2p_securities[] = { "tls", "signed", "open", NULL };
 static const char *const records[] = { "auto", "always", "off", NULL };
 static const char *const trace_ocis[] = { "no", "read", "push", NULL };
 
@@ -271,6 +272,131 @@ static const struct option_spec options[] = {
 	  .arg = "NAME",
 	  .help = "What --trace-service knows this node as; the machine's "
 		  "name else." },
+	{ .key = "p2p-listen",
+	  .type = OPTION_STRING,
+	  .offset = AT(p2p_listen),
+	  .arg = "ADDR:PORT",
+	  .help = "Exchange blocks with other nodes, and serve them here; "
+		  "without it blocks come from registries only." },
+	{ .key = "p2p-advertise",
+	  .type = OPTION_STRING,
+	  .offset = AT(p2p_advertise),
+	  .arg = "ADDR:PORT",
+	  .help = "Where other nodes reach --p2p-listen, when that is not the "
+		  "address itself." },
+	{ .key = "p2p-tracker",
+	  .type = OPTION_LIST,
+	  .offset = AT(p2p_trackers),
+	  .arg = "URL",
+	  .help = "bootseer-registry, which tells nodes of each other; several "
+		  "share the images." },
+	{ .key = "p2p-token-file",
+	  .type = OPTION_FILE,
+	  .offset = AT(p2p_token_file),
+	  .arg = "FILE",
+	  .help = "Bearer token for --p2p-tracker." },
+	{ .key = "p2p-tracker-ca-file",
+	  .type = OPTION_FILE,
+	  .offset = AT(p2p_tracker_ca_file),
+	  .arg = "FILE",
+	  .help = "Certificates that --p2p-tracker is trusted by, PEM." },
+	{ .key = "p2p-security",
+	  .type = OPTION_ENUM,
+	  .offset = AT(p2p_security),
+	  .def = "tls",
+	  .values = p2p_securities,
+	  .arg = "HOW",
+	  .help = "Links to nodes: tls for all bytes; signed, where blocks "
+		  "travel in the clear, each checked by its digest, inside "
+		  "one fabric; open, without any of it, for a lab." },
+	{ .key = "p2p-ca-file",
+	  .type = OPTION_FILE,
+	  .offset = AT(p2p_ca_file),
+	  .arg = "FILE",
+	  .help = "Certificates that other nodes are trusted by, PEM." },
+	{ .key = "p2p-cert-file",
+	  .type = OPTION_FILE,
+	  .offset = AT(p2p_cert_file),
+	  .arg = "FILE",
+	  .help = "This node's certificate, for the name "
+		  "URI:bootseer://node/NAME, PEM." },
+	{ .key = "p2p-key-file",
+	  .type = OPTION_FILE,
+	  .offset = AT(p2p_key_file),
+	  .arg = "FILE",
+	  .help = "Its key, PEM." },
+	{ .key = "p2p-capability-keys",
+	  .type = OPTION_FILE,
+	  .offset = AT(p2p_capability_keys),
+	  .arg = "FILE",
+	  .help = "Public keys of those who sign that a node may have an "
+		  "image, PEM; without it every trusted node gets what this "
+		  "one has." },
+	{ .key = "p2p-rdma",
+	  .type = OPTION_BOOL,
+	  .offset = AT(p2p_rdma),
+	  .def = "no",
+	  .help = "Move blocks by RDMA between nodes that both can, and by "
+		  "TCP else." },
+	{ .key = "p2p-neighbours",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(p2p_neighbours),
+	  .def = "40",
+	  .min = "1",
+	  .max = "64",
+	  .arg = "N",
+	  .help = "Nodes that blocks of an image are exchanged with at once." },
+	{ .key = "p2p-upload-rate",
+	  .type = OPTION_SIZE,
+	  .offset = AT(p2p_upload_rate),
+	  .def = "0",
+	  .max = "64G",
+	  .arg = "SIZE",
+	  .help = "Bytes a second sent to other nodes; 0: no limit." },
+	{ .key = "p2p-download-rate",
+	  .type = OPTION_SIZE,
+	  .offset = AT(p2p_download_rate),
+	  .def = "0",
+	  .max = "64G",
+	  .arg = "SIZE",
+	  .help = "Bytes a second taken from other nodes; 0: no limit." },
+	{ .key = "p2p-origin-rate",
+	  .type = OPTION_SIZE,
+	  .offset = AT(p2p_origin_rate),
+	  .def = "0",
+	  .max = "64G",
+	  .arg = "SIZE",
+	  .help = "Bytes a second read from registries on behalf of the "
+		  "swarm; 0: no limit." },
+	{ .key = "p2p-relay",
+	  .type = OPTION_SIZE,
+	  .offset = AT(p2p_relay),
+	  .def = "1G",
+	  .min = "16M",
+	  .arg = "SIZE",
+	  .help = "Disk for blocks as they came, to be passed on." },
+	{ .key = "p2p-memory",
+	  .type = OPTION_SIZE,
+	  .offset = AT(p2p_memory),
+	  .def = "64M",
+	  .min = "16M",
+	  .arg = "SIZE",
+	  .help = "Memory for blocks that are on their way." },
+	{ .key = "rack",
+	  .type = OPTION_STRING,
+	  .offset = AT(rack),
+	  .arg = "NAME",
+	  .help = "The rack that this node is in: near nodes are asked first." },
+	{ .key = "zone",
+	  .type = OPTION_STRING,
+	  .offset = AT(zone),
+	  .arg = "NAME",
+	  .help = "The zone that the rack is in." },
+	{ .key = "region",
+	  .type = OPTION_STRING,
+	  .offset = AT(region),
+	  .arg = "NAME",
+	  .help = "The region that the zone is in." },
 	{ .key = "metrics",
 	  .type = OPTION_STRING,
 	  .offset = AT(metrics),
@@ -339,6 +465,46 @@ const struct option_program node_program = {
 	.see_also = "bootseer(1), bootseer-snapshotter(8)",
 };
 
+static bool is_url(const char *s)
+{
+	return strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0;
+}
+
+static int check_trackers(const struct node_config *c, struct error *err)
+{
+	for (char **url = c->p2p_trackers; url && *url; url++)
+		if (!is_url(*url))
+			return error_set(err, EINVAL,
+					 "--p2p-tracker '%s' is no http:// or "
+					 "https:// URL",
+					 *url);
+	return 0;
+}
+
+/* Nothing of peers is believed to be meant when there are none. */
+static int check_p2p(const struct node_config *c, struct error *err)
+{
+	bool open = strcmp(c->p2p_security, "open") == 0;
+
+	if (!c->p2p_listen) {
+		if (c->p2p_trackers && c->p2p_trackers[0])
+			return error_set(err, EINVAL,
+					 "--p2p-tracker without --p2p-listen: "
+					 "say where this node serves others");
+		return 0;
+	}
+	if (!strrchr(c->p2p_listen, ':'))
+		return error_set(err, EINVAL,
+				 "--p2p-listen '%s' is not ADDR:PORT",
+				 c->p2p_listen);
+	if (!open && (!c->p2p_ca_file || !c->p2p_cert_file || !c->p2p_key_file))
+		return error_set(err, EINVAL,
+				 "--p2p-security %s wants --p2p-ca-file, "
+				 "--p2p-cert-file and --p2p-key-file",
+				 c->p2p_security);
+	return check_trackers(c, err);
+}
+
 int node_config_check(const struct node_config *c, struct error *err)
 {
 	struct wait_policy wait;
@@ -352,8 +518,7 @@ int node_config_check(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--fetch-window-max is smaller "
 				 "than --fetch-window");
-	if (c->trace_service && strncmp(c->trace_service, "http://", 7) != 0 &&
-	    strncmp(c->trace_service, "https://", 8) != 0)
+	if (c->trace_service && !is_url(c->trace_service))
 		return error_set(err, EINVAL,
 				 "--trace-service '%s' is no http:// or "
 				 "https:// URL",
@@ -367,5 +532,5 @@ int node_config_check(const struct node_config *c, struct error *err)
 					 "--plain-http '%s' is not HOST:PORT",
 					 *h);
 	}
-	return 0;
+	return check_p2p(c, err);
 }

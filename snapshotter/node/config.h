@@ -30,7 +30,19 @@ struct node_config {
 	int64_t trace_lookup_timeout; /* ns */
 	uint64_t trace_folder_max;    /* bytes */
 	char *node_name;              /* NULL: the machine's */
-	char *metrics;                /* "address:port"; NULL is none */
+	char *p2p_listen;             /* "address:port"; NULL: no peers */
+	char *p2p_advertise;          /* NULL: what is listened on */
+	char **p2p_trackers;          /* URLs */
+	char *p2p_token_file, *p2p_tracker_ca_file;
+	char *p2p_security; /* "tls", "signed", "open" */
+	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
+	char *p2p_capability_keys;
+	bool p2p_rdma;
+	char *rack, *zone, *region;
+	uint64_t p2p_neighbours;
+	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
+	uint64_t p2p_relay, p2p_memory; /* bytes */
+	char *metrics;                  /* "address:port"; NULL is none */
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port" */
 	char *log_level;

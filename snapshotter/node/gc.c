@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/peers.h"
 #include "snapshotter/node/prefetch.h"
 
 static int remove_one(struct node *n, struct image *i, bool *ret_removed,
@@ -16,8 +17,10 @@ static int remove_one(struct node *n, struct image *i, bool *ret_removed,
 	if (rc < 0)
 		return rc;
 	rc = images_remove(i, err);
-	if (rc != -EBUSY)
+	if (rc != -EBUSY) {
 		node_prefetch_drop(n, i);
+		peers_drop(n, i);
+	}
 	gate_leave(n->gate, &i->id);
 	if (rc == -EBUSY)
 		return 0;

@@ -26,6 +26,7 @@
 
 struct mounted;
 struct image_prefetch;
+struct peer_image;
 struct plan;
 
 struct image {
@@ -38,6 +39,7 @@ struct image {
 	struct image_state state; /* images_lock(); change by image_*() */
 	struct mounted *mounted;  /* images_lock(); set inside the gate */
 	struct image_prefetch *prefetch; /* images_lock(); of prefetch.c */
+	struct peer_image *peer;         /* images_lock(); of peers.c */
 	struct error last_error;         /* images_lock() */
 	int64_t last_error_at;           /* seconds since 1970 */
 

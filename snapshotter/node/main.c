@@ -17,6 +17,7 @@
 #include "common/notify.h"
 #include "snapshotter/node/metrics.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/peers.h"
 #include "snapshotter/node/prefetch.h"
 #include "snapshotter/node/server.h"
 #include "snapshotter/node/starts.h"
@@ -184,6 +185,8 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = images_open(n->cfg->root, n->cfg->run, &n->images, err);
 	if (rc == 0)
+		rc = peers_open(n, err);
+	if (rc == 0)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
 		rc = traces_open(n, &n->traces, err);
@@ -208,6 +211,7 @@ static void node_close(struct node *n)
 	if (n->datapath)
 		node_leave(n);
 	fd_keeper_close(n->keeper);
+	peers_close(n);
 	images_close(n->images);
 	fetcher_free(n->fetcher);
 	if (n->cache)
@@ -254,6 +258,7 @@ static void on_reload(struct loop_signal *s, int signo)
 
 	(void)signo;
 	origins_reload(d->node.origins);
+	peers_reload(&d->node);
 	atomic_fetch_add(&d->node.events.reloads, 1);
 	log_info("main", "reloaded what=\"credentials and certificates\"");
 }
@@ -367,6 +372,7 @@ static void run_resume(struct work *w)
 	struct daemon *d = container_of(w, struct daemon, resume);
 
 	node_prefetch_resume(&d->node);
+	peers_resume(&d->node);
 }
 
 /* It reads and hashes block maps: nobody waits for that. */

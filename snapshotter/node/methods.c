@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/peers.h"
 #include "snapshotter/node/prefetch.h"
 #include "snapshotter/node/traces.h"
 
@@ -298,6 +299,13 @@ static json_t *do_status(struct node *n, json_t *params, struct error *err)
 	return checked(node_status(n), err);
 }
 
+static json_t *do_p2p_status(struct node *n, json_t *params, struct error *err)
+{
+	if (params_unpack(params, err, "{}") < 0)
+		return NULL;
+	return checked(peers_json(n), err);
+}
+
 static json_t *do_doctor(struct node *n, json_t *params, struct error *err)
 {
 	const char *registry = NULL;
@@ -333,7 +341,7 @@ static const struct method {
 	{ "start.ready", method_ready },     { "start.end", method_end },
 	{ "layer.apply", do_layer },         { "node.status", do_status },
 	{ "node.doctor", do_doctor },        { "node.gc", do_gc },
-	{ "image.prefetch", do_prefetch },
+	{ "image.prefetch", do_prefetch },   { "p2p.status", do_p2p_status },
 };
 
 static json_t *dispatch(struct node *n, const struct control_request *r,

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "snapshotter/node/peers.h"
 
 bool mounted_is_complete(const struct mounted *m)
 {
@@ -49,6 +50,7 @@ void mounted_free(struct mounted *m)
 	(void)pthread_rwlock_unlock(&m->in_use);
 	(void)pthread_rwlock_destroy(&m->in_use);
 	device_free(m->device);
+	peers_put(m->peer);
 	if (m->pinned)
 		cache_unpin(m->node->cache, &m->map);
 	complete_fini(&m->complete);
@@ -184,23 +186,38 @@ int mounted_make_dir(const struct mounted *m, struct error *err)
 	return 0;
 }
 
-int mounted_open_device(struct mounted *m, const struct image *i,
-			struct error *err)
+/* Where the device's blocks come from: peers, which have the origin behind
+ * them, or the origin itself. */
+static int open_packs(struct mounted *m, struct image *i, struct source ***ret,
+		      struct error *err)
 {
-	struct source **packs = NULL;
 	struct origin *origin = NULL;
 	struct node *n = m->node;
 	int rc;
 
+	rc = peers_get(n, i, &m->peer, err);
+	if (rc < 0)
+		return rc;
+	if (m->peer)
+		return peers_packs(m->peer, ret, err);
 	rc = origin_get(n->origins, i->state.host, i->state.repo,
 			i->state.plain_http, &origin, err);
 	if (rc == 0)
-		rc = origin_packs(origin, &i->artifact, &packs, err);
+		rc = origin_packs(origin, &i->artifact, ret, err);
+	origin_put(origin);
+	return rc;
+}
+
+int mounted_open_device(struct mounted *m, struct image *i, struct error *err)
+{
+	struct source **packs = NULL;
+	int rc;
+
+	rc = open_packs(m, i, &packs, err);
 	if (rc == 0)
-		rc = device_new(n->fetcher, &m->map, m->label, packs,
+		rc = device_new(m->node->fetcher, &m->map, m->label, packs,
 				&m->device, err);
 	free(packs);
-	origin_put(origin);
 	m->image.device = m->device;
 	return rc;
 }

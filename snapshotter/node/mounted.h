@@ -6,6 +6,8 @@
 #include "snapshotter/node/complete.h"
 #include "snapshotter/node/node.h"
 
+struct peer_image;
+
 struct mounted {
 	struct node *node;
 	char *label;
@@ -13,6 +15,7 @@ struct mounted {
 	struct map_file map_file; /* what `map` views */
 	struct blockmap map;
 	struct device *device;    /* NULL when complete */
+	struct peer_image *peer;  /* a use, or NULL */
 	struct complete complete; /* with pins on `map`, when pinned */
 	bool pinned;
 	bool was_started; /* inside the gate: the page cache is not empty */
@@ -33,7 +36,7 @@ struct mounted *mounted_hold(struct image *i);
 void mounted_release(struct mounted *m); /* NULL is allowed */
 
 /* The device of a lazy mount. */
-int mounted_open_device(struct mounted *m, const struct image *i,
+int mounted_open_device(struct mounted *m, struct image *i,
 			struct error *err) MUST_CHECK;
 
 /* The mount point and its folder. */

@@ -31,7 +31,8 @@ struct node {
 	struct origins *origins;
 	struct images *images;
 	struct prefetches *prefetches;
-	struct gate *gate; /* of work on one image */
+	struct peers *peers; /* NULL: none are wanted */
+	struct gate *gate;   /* of work on one image */
 	struct traces *traces;
 	struct starts *starts;
 	struct recordings *recordings;

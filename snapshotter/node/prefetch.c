@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "snapshotter/node/hot_file.h"
 #include "snapshotter/node/mounted.h"
+#include "snapshotter/node/peers.h"
 #include "snapshotter/node/pressure.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -260,6 +261,8 @@ static int make(struct node *n, struct image *i, struct image_prefetch **ret,
 		cfg.dev = ip->files->device;
 		cfg.map = &ip->files->map;
 		cfg.label = ip->files->label;
+		cfg.fetch = ip->files->peer ? peers_fetch : NULL;
+		cfg.fetch_arg = ip->files->peer;
 		rc = prefetch_new(n->prefetches->prefetcher, &cfg,
 				  &ip->prefetch, err);
 	}

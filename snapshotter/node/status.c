@@ -8,7 +8,7 @@
 #include "common/counter.h"
 #include "snapshotter/node/mounted.h"
 #include "snapshotter/node/node.h"
-#include "snapshotter/node/starts.h"
+#include "snapshotter/node/peers.h"
 #include "snapshotter/node/prefetch.h"
 #include "snapshotter/node/starts.h"
 #include "snapshotter/node/traces.h"
@@ -26,6 +26,7 @@ struct figures {
 	struct prefetch_sums prefetch;
 	struct starts_stats starts;
 	struct traces_stats traces;
+	struct p2p_stats p2p;
 	uint64_t resident_bytes, started_at;
 };
 
@@ -147,6 +148,50 @@ static const struct counter_spec table[] = {
 	  "Recordings sent to the service and to registries." },
 	{ "traces_waiting", COUNTER_GAUGE, AT(traces.waiting),
 	  "Recordings that wait to be sent." },
+	{ "p2p_peers", COUNTER_GAUGE, AT(p2p.peers),
+	  "Nodes that blocks are exchanged with now." },
+	{ "p2p_images", COUNTER_GAUGE, AT(p2p.images),
+	  "Images that are exchanged." },
+	{ "p2p_rack_bytes_total", COUNTER_TOTAL, AT(p2p.rack_bytes_total),
+	  "Bytes of blocks from nodes of this rack." },
+	{ "p2p_zone_bytes_total", COUNTER_TOTAL, AT(p2p.zone_bytes_total),
+	  "Bytes of blocks from other nodes of this zone." },
+	{ "p2p_remote_bytes_total", COUNTER_TOTAL, AT(p2p.remote_bytes_total),
+	  "Bytes of blocks from nodes further away." },
+	{ "p2p_origin_bytes_total", COUNTER_TOTAL, AT(p2p.origin_bytes_total),
+	  "Stored bytes that this node read from registries for the swarm." },
+	{ "p2p_served_bytes_total", COUNTER_TOTAL, AT(p2p.served_bytes_total),
+	  "Bytes of blocks sent to other nodes." },
+	{ "p2p_rdma_bytes_total", COUNTER_TOTAL, AT(p2p.rdma_bytes_total),
+	  "Those of all these that moved by RDMA." },
+	{ "p2p_twice_bytes_total", COUNTER_TOTAL, AT(p2p.twice_bytes_total),
+	  "Bytes that came though they were here already." },
+	{ "p2p_wrong_total", COUNTER_TOTAL, AT(p2p.wrong_total),
+	  "Blocks of other nodes that were not what they should be." },
+	{ "p2p_strikes_total", COUNTER_TOTAL, AT(p2p.strikes_total),
+	  "Times that a node was found to lie or to stall." },
+	{ "p2p_stalls_total", COUNTER_TOTAL, AT(p2p.stalls_total),
+	  "Blocks asked for elsewhere because nothing came." },
+	{ "p2p_hedges_total", COUNTER_TOTAL, AT(p2p.hedges_total),
+	  "Blocks for readers asked for at a second node." },
+	{ "p2p_hedges_won_total", COUNTER_TOTAL, AT(p2p.hedges_won_total),
+	  "Those where the second was first." },
+	{ "p2p_refused_total", COUNTER_TOTAL, AT(p2p.refused_total),
+	  "Requests that other nodes had no place for." },
+	{ "p2p_denied_total", COUNTER_TOTAL, AT(p2p.denied_total),
+	  "Nodes that were refused an image that they have no right to." },
+	{ "p2p_leases_total", COUNTER_TOTAL, AT(p2p.leases_total),
+	  "Blocks that the tracker let this node read from registries." },
+	{ "p2p_tracker_calls_total", COUNTER_TOTAL, AT(p2p.tracker_calls_total),
+	  "Calls to trackers." },
+	{ "p2p_tracker_failures_total", COUNTER_TOTAL,
+	  AT(p2p.tracker_failures_total), "Calls that failed." },
+	{ "p2p_tracker_is_there", COUNTER_GAUGE, AT(p2p.tracker_is_there),
+	  "1 while a tracker answers." },
+	{ "p2p_relay_bytes", COUNTER_GAUGE, AT(p2p.relay_bytes),
+	  "Bytes kept to be passed on." },
+	{ "p2p_memory_bytes", COUNTER_GAUGE, AT(p2p.memory_bytes),
+	  "Memory of blocks that are on their way." },
 	{ "resident_bytes", COUNTER_GAUGE, AT(resident_bytes),
 	  "Memory of the process, VmRSS." },
 	{ "start_time_seconds", COUNTER_GAUGE, AT(started_at),
@@ -229,6 +274,7 @@ static int gather(struct node *n, struct figures *f, struct error *err)
 	node_prefetch_sums(n, &f->prefetch);
 	starts_get_stats(n->starts, &f->starts);
 	traces_get_stats(n->traces, &f->traces);
+	peers_stats(n, &f->p2p);
 	f->fetches = f->prefetch.fetches;
 	f->fetched_bytes = f->prefetch.fetched_bytes;
 	images_lock(n->images);
@@ -300,13 +346,15 @@ json_t *node_prefetch_json(struct node *n, struct image *i)
 	json_t *j;
 
 	(void)node_prefetch_stats(n, i, &s);
-	j = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "phase",
+	j = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "phase",
 		      prefetch_phase_name(s.phase), "hot_bytes",
 		      (json_int_t)s.hot_bytes, "hot_have_bytes",
 		      (json_int_t)s.hot_have_bytes, "all_bytes",
 		      (json_int_t)s.all_bytes, "all_have_bytes",
 		      (json_int_t)s.all_have_bytes, "fetched_bytes",
-		      (json_int_t)(s.hot_fetched_bytes + s.cold_fetched_bytes));
+		      (json_int_t)(s.hot_fetched_bytes + s.cold_fetched_bytes),
+		      "hot_ms", (json_int_t)(s.hot_ns / 1000000), "all_ms",
+		      (json_int_t)(s.all_ns / 1000000));
 	if (j && s.error.code)
 		(void)json_object_set_new(j, "error", text_json(s.error.msg));
 	return j;

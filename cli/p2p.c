@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `bootseer p2p status`: what this node exchanges with whom. */
+#include <jansson.h>
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/node_ask.h"
+
+struct p2p_config_cli {
+	struct node_options node;
+	bool json;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "json",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct p2p_config_cli, json),
+	  .def = "no",
+	  .help = "Print bootseerd's answer as it is." },
+	NODE_OPTIONS(struct p2p_config_cli),
+	{ .key = NULL },
+};
+
+static void print_totals(const json_t *s)
+{
+	const json_t *t = json_object_get(s, "totals");
+	char rack[PROGRESS_BYTES_MAX], zone[PROGRESS_BYTES_MAX],
+		remote[PROGRESS_BYTES_MAX], origin[PROGRESS_BYTES_MAX],
+		served[PROGRESS_BYTES_MAX];
+
+	printf("node      %s, port %lld, %s\n", reply_text(s, "node"),
+	       reply_number(s, "port"),
+	       reply_flag(t, "tracker") ? "a tracker answers"
+					: "no tracker answers");
+	printf("received  %s from its rack, %s from its zone, %s from further "
+	       "away, %s from registries\n",
+	       reply_bytes(t, "rack_bytes", rack),
+	       reply_bytes(t, "zone_bytes", zone),
+	       reply_bytes(t, "remote_bytes", remote),
+	       reply_bytes(t, "origin_bytes", origin));
+	printf("served    %s\n", reply_bytes(t, "served_bytes", served));
+}
+
+static void print_image(const json_t *i)
+{
+	char peers[PROGRESS_BYTES_MAX], origin[PROGRESS_BYTES_MAX];
+
+	printf("\n%s\n  id        %s\n", reply_text(i, "name"),
+	       reply_text(i, "id"));
+	printf("  pieces    %lld of %lld\n", reply_number(i, "have"),
+	       reply_number(i, "pieces"));
+	printf("  sources   %lld nodes: %s; registry: %s\n",
+	       reply_number(i, "peers"), reply_bytes(i, "peer_bytes", peers),
+	       reply_bytes(i, "origin_bytes", origin));
+}
+
+static void print_peer(const json_t *p)
+{
+	char in[PROGRESS_BYTES_MAX], out[PROGRESS_BYTES_MAX],
+		rate[PROGRESS_BYTES_MAX];
+	long long left = reply_number(p, "quarantine_ms");
+
+	printf("%-24s %-21s %-7s %-5s %10s %10s %10s/s", reply_text(p, "node"),
+	       reply_text(p, "addr"), reply_text(p, "distance"),
+	       !reply_flag(p, "up")    ? "down"
+	       : reply_flag(p, "rdma") ? "rdma"
+				       : "tcp",
+	       reply_bytes(p, "received_bytes", in),
+	       reply_bytes(p, "sent_bytes", out), reply_bytes(p, "rate", rate));
+	if (left > 0)
+		printf("  left alone for %lld s", (left + 999) / 1000);
+	putchar('\n');
+}
+
+static void print_status(const json_t *s)
+{
+	const json_t *peers = json_object_get(s, "peers"), *j;
+	size_t k;
+
+	if (!reply_flag(s, "on")) {
+		puts("This node exchanges no blocks: --p2p-listen of bootseerd "
+		     "turns it on.");
+		return;
+	}
+	print_totals(s);
+	json_array_foreach(json_object_get(s, "images"), k, j) print_image(j);
+	if (json_array_size(peers) == 0)
+		return;
+	printf("\n%-24s %-21s %-7s %-5s %10s %10s %12s\n", "NODE", "ADDRESS",
+	       "WHERE", "BY", "RECEIVED", "SENT", "RATE");
+	json_array_foreach(peers, k, j) print_peer(j);
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct p2p_config_cli *cfg = config;
+	json_t *reply = NULL;
+	int rc;
+
+	(void)args;
+	rc = node_ask(&cfg->node, "p2p.status", json_object(), &reply, err);
+	if (rc == 0 && cfg->json)
+		reply_print(reply);
+	else if (rc == 0)
+		print_status(reply);
+	json_decref(reply);
+	return rc;
+}
+
+const struct command p2p_status_command = {
+	.program = {
+		.name = "bootseer p2p status",
+		.usage = "[OPTIONS]",
+		.summary = "Show the nodes that this one exchanges blocks with, "
+			   "the images, where their blocks came from, and how "
+			   "fast.",
+		.options = options,
+		.examples = "bootseer p2p status\n"
+			    "bootseer p2p status --json",
+		.see_also = "bootseer(1), bootseerd(8)",
+		.min_args = 0,
+		.max_args = 0,
+	},
+	.brief = "Show which nodes blocks are exchanged with",
+	.config_size = sizeof(struct p2p_config_cli),
+	.run = run,
+};

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Images of the node and the swarms that they are in. */
+#include "snapshotter/node/peers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "snapshotter/node/map_file.h"
+#include "snapshotter/node/origin.h"
+
+#define NAME_MAX_BYTES 256
+/* Images that are served again after a restart, before anybody uses them. */
+#define RESUME_MAX 32
+
+struct peers {
+	struct p2p *p2p;
+	char name[NAME_MAX_BYTES];
+	pthread_mutex_t opening; /* one image joins at a time */
+};
+
+/* Of one image: image->peer, and each device that reads through it. */
+struct peer_image {
+	struct node *node;
+	struct image *image;   /* a use */
+	struct origin *origin; /* a use; for the right to pull */
+	struct map_file file;  /* what `map` views */
+	struct blockmap map;
+	struct p2p_image *p2p;
+	char *label, *repo;
+	unsigned int refs; /* images_lock() */
+};
+
+/* -------------------------------------------------------- open and close --- */
+
+/* bootseerd.conf has "open" for labs only, and says so each time. */
+static bool is_open(const struct node_config *cfg)
+{
+	return strcmp(cfg->p2p_security, "open") == 0;
+}
+
+static int fill(struct node *n, struct peers *p, struct p2p_config *ret,
+		char **ret_dir, struct error *err)
+{
+	const struct node_config *cfg = n->cfg;
+	bool open = is_open(cfg);
+
+	if (cfg->node_name)
+		snprintf(p->name, sizeof(p->name), "%s", cfg->node_name);
+	else if (gethostname(p->name, sizeof(p->name) - 1) < 0)
+		return error_set(err, errno, "the machine's name: %s",
+				 strerror(errno));
+	if (asprintf(ret_dir, "%s/p2p", cfg->root) < 0) {
+		*ret_dir = NULL;
+		return error_nomem(err);
+	}
+	*ret = (struct p2p_config){
+		.listen = cfg->p2p_listen,
+		.advertise = cfg->p2p_advertise,
+		.node = p->name,
+		.rack = cfg->rack,
+		.zone = cfg->zone,
+		.region = cfg->region,
+		.trackers = cfg->p2p_trackers,
+		.token_file = cfg->p2p_token_file,
+		.tracker_ca_file = cfg->p2p_tracker_ca_file,
+		.ca_file = open ? NULL : cfg->p2p_ca_file,
+		.cert_file = open ? NULL : cfg->p2p_cert_file,
+		.key_file = open ? NULL : cfg->p2p_key_file,
+		.capability_keys = cfg->p2p_capability_keys,
+		.signed_bulk = strcmp(cfg->p2p_security, "signed") == 0,
+		.rdma = cfg->p2p_rdma,
+		.upload_rate = cfg->p2p_upload_rate,
+		.download_rate = cfg->p2p_download_rate,
+		.origin_rate = cfg->p2p_origin_rate,
+		.neighbours = (unsigned int)cfg->p2p_neighbours,
+		.relay_bytes = cfg->p2p_relay,
+		.memory = cfg->p2p_memory,
+		.dir = *ret_dir,
+		.cache = n->cache,
+	};
+	return 0;
+}
+
+int peers_open(struct node *n, struct error *err)
+{
+	AUTO_FREE char *dir = NULL;
+	struct p2p_config cfg;
+	struct peers *p;
+	int rc;
+
+	if (!n->cfg->p2p_listen)
+		return 0;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return error_nomem(err);
+	rc = fill(n, p, &cfg, &dir, err);
+	if (rc == 0)
+		rc = p2p_open(&cfg, &p->p2p, err);
+	if (rc < 0) {
+		free(p);
+		return error_wrap(err, rc, "peers");
+	}
+	(void)pthread_mutex_init(&p->opening, NULL);
+	n->peers = p;
+	log_info("p2p", "listening port=%u node=\"%s\"", p2p_port(p->p2p),
+		 p->name);
+	if (is_open(n->cfg))
+		log_warning("p2p", "--p2p-security open: whoever reaches the "
+				   "port gets the images");
+	return 0;
+}
+
+void peers_close(struct node *n)
+{
+	struct peers *p = n->peers;
+	struct image **list;
+	size_t len, k;
+
+	if (!p)
+		return;
+	if (images_list(n->images, &list, &len, NULL) == 0) {
+		for (k = 0; k < len; k++)
+			peers_drop(n, list[k]);
+		images_list_free(list, len);
+	}
+	p2p_close(p->p2p);
+	(void)pthread_mutex_destroy(&p->opening);
+	free(p);
+	n->peers = NULL;
+}
+
+void peers_reload(struct node *n)
+{
+	if (n->peers)
+		p2p_reload(n->peers->p2p);
+}
+
+/* --------------------------------------------------------------- one image --- */
+
+/* p2p_image_config.authorization: what the image's registry takes from us. */
+static char *authorization(void *arg)
+{
+	struct peer_image *p = arg;
+	struct error err = ERROR_INIT;
+	struct store_lease *lease;
+	char *header = NULL;
+
+	if (origin_lease(p->origin, &lease, &err) < 0)
+		return NULL;
+	if (oci_authorization(lease->store, &p->image->id, &header, &err) < 0)
+		log_warning("p2p", "image=%.12s right=unknown reason=\"%s\"",
+			    p->image->hex, err.msg);
+	store_lease_end(lease);
+	return header;
+}
+
+static void destroy(struct peer_image *p)
+{
+	if (!p)
+		return;
+	p2p_image_close(p->p2p);
+	map_file_close(&p->file);
+	origin_put(p->origin);
+	images_put(p->image);
+	free(p->label);
+	free(p->repo);
+	free(p);
+}
+
+static int open_map(struct peer_image *p, struct error *err)
+{
+	AUTO_FREE char *path = image_path(p->image, "blockmap");
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	rc = map_file_open(path, &p->file, err);
+	if (rc == 0)
+		rc = map_file_check(&p->file, &p->image->artifact.map_raw, path,
+				    err);
+	if (rc == 0)
+		rc = blockmap_open(p->file.data, p->file.len, &p->map, err);
+	return rc;
+}
+
+static int join(struct peer_image *p, struct error *err)
+{
+	struct image *i = p->image;
+	struct node *n = p->node;
+	struct p2p_image_config cfg = {
+		.image = i->id,
+		.map = &p->map,
+		.authorization = authorization,
+		.arg = p,
+	};
+	int rc;
+
+	p->label = image_label(i);
+	if (!p->label ||
+	    asprintf(&p->repo, "%s/%s", i->state.host, i->state.repo) < 0)
+		return error_nomem(err);
+	rc = open_map(p, err);
+	if (rc == 0)
+		rc = origin_get(n->origins, i->state.host, i->state.repo,
+				i->state.plain_http, &p->origin, err);
+	if (rc == 0)
+		rc = origin_packs(p->origin, &i->artifact, &cfg.packs, err);
+	if (rc < 0)
+		return rc;
+	cfg.label = p->label;
+	cfg.repo = p->repo;
+	rc = p2p_image_open(n->peers->p2p, &cfg, &p->p2p, err);
+	free(cfg.packs);
+	map_file_rest(&p->file);
+	return rc;
+}
+
+static struct peer_image *find(struct image *i)
+{
+	struct peer_image *p;
+
+	images_lock(i->all);
+	p = i->peer;
+	if (p)
+		p->refs++;
+	images_unlock(i->all);
+	return p;
+}
+
+static int make(struct node *n, struct image *i, struct peer_image **ret,
+		struct error *err)
+{
+	struct peer_image *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return error_nomem(err);
+	p->node = n;
+	p->image = i;
+	images_ref(i);
+	rc = join(p, err);
+	if (rc < 0) {
+		destroy(p);
+		return error_wrap(err, rc, "peers of image %.12s", i->hex);
+	}
+	images_lock(i->all);
+	/* One use is the image's own, unless it was removed meanwhile. */
+	p->refs = 1 + !i->removed;
+	i->peer = i->removed ? NULL : p;
+	images_unlock(i->all);
+	*ret = p;
+	return 0;
+}
+
+int peers_get(struct node *n, struct image *i, struct peer_image **ret,
+	      struct error *err)
+{
+	int rc = 0;
+
+	*ret = NULL;
+	if (!n->peers)
+		return 0;
+	*ret = find(i);
+	if (*ret)
+		return 0;
+	(void)pthread_mutex_lock(&n->peers->opening);
+	*ret = find(i);
+	if (!*ret)
+		rc = make(n, i, ret, err);
+	(void)pthread_mutex_unlock(&n->peers->opening);
+	return rc;
+}
+
+void peers_put(struct peer_image *p)
+{
+	struct images *all;
+	bool last;
+
+	if (!p)
+		return;
+	all = p->image->all;
+	images_lock(all);
+	last = --p->refs == 0;
+	images_unlock(all);
+	if (last)
+		destroy(p);
+}
+
+void peers_drop(struct node *n, struct image *i)
+{
+	struct peer_image *p;
+
+	(void)n;
+	images_lock(i->all);
+	p = i->peer;
+	i->peer = NULL;
+	images_unlock(i->all);
+	peers_put(p);
+}
+
+int peers_packs(struct peer_image *p, struct source ***ret, struct error *err)
+{
+	size_t n = p->image->artifact.n_packs, k;
+	struct source **packs = calloc(n ? n : 1, sizeof(struct source *));
+	int rc = 0;
+
+	if (!packs)
+		return error_nomem(err);
+	for (k = 0; k < n && rc == 0; k++)
+		rc = p2p_image_source(p->p2p, (uint32_t)k, &packs[k], err);
+	if (rc < 0) {
+		for (k = 0; k < n; k++)
+			source_free(packs[k]);
+		free(packs);
+		return rc;
+	}
+	*ret = packs;
+	return 0;
+}
+
+int peers_fetch(void *peer_image, const struct device_list *list,
+		struct error *err)
+{
+	struct peer_image *p = peer_image;
+
+	return p2p_image_fetch(p->p2p, list, err);
+}
+
+/* ----------------------------------------------------------------- restart --- */
+
+static int by_users(const void *a, const void *b)
+{
+	const struct image *const *x = a, *const *y = b;
+	size_t m = (*x)->state.users.n, n = (*y)->state.users.n;
+
+	return m > n ? -1 : m < n;
+}
+
+void peers_resume(struct node *n)
+{
+	struct error err = ERROR_INIT;
+	struct peer_image *p;
+	struct image **list;
+	size_t len, k;
+
+	if (!n->peers || images_list(n->images, &list, &len, NULL) < 0)
+		return;
+	images_lock(n->images);
+	qsort(list, len, sizeof(struct image *), by_users);
+	images_unlock(n->images);
+	for (k = 0; k < len && k < RESUME_MAX; k++) {
+		if (peers_get(n, list[k], &p, &err) < 0)
+			log_warning("p2p",
+				    "image=%.12s not served reason=\"%s\"",
+				    list[k]->hex, err.msg);
+		peers_put(p);
+	}
+	images_list_free(list, len);
+}
+
+/* ----------------------------------------------------------------- figures --- */
+
+static json_t *text(const char *s)
+{
+	json_t *j = json_string(s);
+
+	return j ? j : json_string("(not UTF-8)");
+}
+
+static void add_peer(void *arg, const struct p2p_peer_info *i)
+{
+	(void)json_array_append_new(
+		arg,
+		json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:I, s:I, s:I, "
+			  "s:I, s:I, s:i}",
+			  "node", text(i->node), "addr", text(i->addr), "rack",
+			  text(i->rack), "zone", text(i->zone), "distance",
+			  i->distance, "up", (int)i->is_up, "rdma",
+			  (int)i->is_rdma, "received_bytes",
+			  (json_int_t)i->received_bytes, "sent_bytes",
+			  (json_int_t)i->sent_bytes, "rate",
+			  (json_int_t)i->rate, "rtt_us",
+			  (json_int_t)(i->rtt_ns / 1000), "quarantine_ms",
+			  (json_int_t)(i->quarantine_ns / 1000000), "strikes",
+			  (int)i->strikes));
+}
+
+static void add_image(void *arg, const struct p2p_image_info *i)
+{
+	char id[DIGEST_STR_MAX];
+
+	digest_format(&i->image, id);
+	(void)json_array_append_new(
+		arg,
+		json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "id", id,
+			  "name", text(i->label), "pieces",
+			  (json_int_t)i->pieces, "have", (json_int_t)i->have,
+			  "peers", (json_int_t)i->peers, "peer_bytes",
+			  (json_int_t)i->from_peers, "origin_bytes",
+			  (json_int_t)i->from_origin));
+}
+
+static json_t *totals_json(const struct p2p_stats *s)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "rack_bytes",
+			 (json_int_t)s->rack_bytes_total, "zone_bytes",
+			 (json_int_t)s->zone_bytes_total, "remote_bytes",
+			 (json_int_t)s->remote_bytes_total, "origin_bytes",
+			 (json_int_t)s->origin_bytes_total, "served_bytes",
+			 (json_int_t)s->served_bytes_total, "rdma_bytes",
+			 (json_int_t)s->rdma_bytes_total, "tracker",
+			 (int)(s->tracker_is_there != 0));
+}
+
+void peers_stats(struct node *n, struct p2p_stats *ret)
+{
+	*ret = (struct p2p_stats){ .peers = 0 };
+	if (n->peers)
+		p2p_get_stats(n->peers->p2p, ret);
+}
+
+json_t *peers_json(struct node *n)
+{
+	AUTO_JSON *peers = json_array();
+	AUTO_JSON *images = json_array();
+	struct p2p_stats s;
+
+	if (!peers || !images)
+		return NULL;
+	if (!n->peers)
+		return json_pack("{s:b}", "on", 0);
+	if (p2p_each_peer(n->peers->p2p, add_peer, peers, NULL) < 0 ||
+	    p2p_each_image(n->peers->p2p, add_image, images, NULL) < 0)
+		return NULL;
+	p2p_get_stats(n->peers->p2p, &s);
+	return json_pack("{s:b, s:s, s:I, s:o, s:O, s:O}", "on", 1, "node",
+			 n->peers->name, "port",
+			 (json_int_t)p2p_port(n->peers->p2p), "totals",
+			 totals_json(&s), "peers", peers, "images", images);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The node's part in swarms (p2p/p2p.h): one for each image that has been used
+ * since bootseerd started, until the image is removed.  Any thread.
+ *
+ * Without --p2p-listen there is none of it: every call is then quick and quiet.
+ */
+#ifndef BOOTSEER_NODE_PEERS_H
+#define BOOTSEER_NODE_PEERS_H
+
+#include "p2p/p2p.h"
+#include "snapshotter/node/node.h"
+
+/* node.peers, from the configuration; NULL without --p2p-listen. */
+int peers_open(struct node *n, struct error *err) MUST_CHECK;
+/* Tells other nodes that this one leaves; every device is gone. */
+void peers_close(struct node *n);
+
+/* Certificates, keys and tokens as they are on disk now. */
+void peers_reload(struct node *n);
+
+/* Serve what the node has from before it was restarted: the images of most
+ * users first, some of them.  Reads and hashes their block maps. */
+void peers_resume(struct node *n);
+
+struct peer_image;
+
+/* A use of the image's swarm, which it joins now if it did not; NULL with 0 when
+ * there are no peers. */
+int peers_get(struct node *n, struct image *i, struct peer_image **ret,
+	      struct error *err) MUST_CHECK;
+void peers_put(struct peer_image *p); /* NULL is allowed */
+
+/* One source a pack, for device_new(): the array and the sources are the
+ * caller's; `p` outlives them. */
+int peers_packs(struct peer_image *p, struct source ***ret,
+		struct error *err) MUST_CHECK;
+
+/* Of a struct peer_image: prefetch_config.fetch. */
+int peers_fetch(void *peer_image, const struct device_list *list,
+		struct error *err) MUST_CHECK;
+
+/* The image was removed: leave its swarm when the last use is put back. */
+void peers_drop(struct node *n, struct image *i);
+
+/* p2p.status of the control socket. */
+json_t *peers_json(struct node *n) MUST_CHECK;
+/* All zero without peers. */
+void peers_stats(struct node *n, struct p2p_stats *ret);
+
+#endif
