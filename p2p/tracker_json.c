@@ -10,6 +10,8 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "common/base64.h"
+
 #define MS INT64_C(1000000)
 #define MS_MAX (INT64_C(3600) * 1000)
 #define EPOCH_MAX ((json_int_t)1 << 53)
@@ -335,4 +337,85 @@ int tracker_answer_from_json(const char *text, size_t len,
 				  err);
 	json_decref(o);
 	return r.rc;
+}
+
+/* -------------------------------------------------------------- capabilities --- */
+
+#define CAPABILITY_ANSWER_MAX 4096u
+#define KEYS_ANSWER_MAX (4u << 20) /* with what was revoked */
+
+void tracker_reason_from_json(const char *text, size_t len, char *ret,
+			      size_t size)
+{
+	json_t *o = load(text, len, TRACKER_ANSWER_JSON_MAX, NULL);
+	const char *message = json_string_value(
+		json_object_get(json_object_get(o, "error"), "message"));
+
+	(void)snprintf(ret, size, "%s", message ? message : "");
+	for (char *p = ret; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	json_decref(o);
+}
+
+int capability_wish_to_json(const struct digest *image, const char *repo,
+			    const char *node, const char *authorization,
+			    struct buf *ret, struct error *err)
+{
+	char digest[DIGEST_STR_MAX], *text;
+	json_t *o;
+	int rc;
+
+	digest_format(image, digest);
+	o = json_pack("{s:s,s:s,s:s,s:s}", "image", digest, "repo", repo,
+		      "node", node, "authorization",
+		      authorization ? authorization : "");
+	if (!o)
+		return error_set(err, EINVAL, "a name is not UTF-8");
+	text = json_dumps(o, JSON_COMPACT);
+	json_decref(o);
+	rc = text ? buf_puts(ret, text) : -ENOMEM;
+	free(text);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+int capability_from_json(const char *text, size_t len, struct buf *ret,
+			 int64_t *ret_not_after, struct error *err)
+{
+	json_t *o = load(text, len, CAPABILITY_ANSWER_MAX, err);
+	struct reader r = { .o = o, .err = err };
+	const json_t *v = json_object_get(o, "capability");
+	json_int_t not_after;
+	int rc;
+
+	if (!o)
+		return -EINVAL;
+	not_after = get_number(&r, "not_after", true, INT64_MAX);
+	rc = r.rc;
+	if (rc == 0 && (!json_string_length(v) ||
+			base64_decode(json_string_value(v),
+				      json_string_length(v), ret) < 0))
+		rc = error_set(err, EINVAL, "'capability' is none");
+	json_decref(o);
+	if (rc == 0)
+		*ret_not_after = not_after;
+	return rc;
+}
+
+int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
+			      struct error *err)
+{
+	json_t *o = load(text, len, KEYS_ANSWER_MAX, err);
+	const json_t *v = json_object_get(o, "keys");
+	int rc = 0;
+
+	if (!o)
+		return -EINVAL;
+	if (!json_string_length(v))
+		rc = error_set(err, EINVAL, "'keys' is not a text");
+	else if (buf_append(ret, json_string_value(v), json_string_length(v)) <
+		 0)
+		rc = error_nomem(err);
+	json_decref(o);
+	return rc;
 }

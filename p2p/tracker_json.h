@@ -37,4 +37,19 @@ int tracker_answer_from_json(const char *text, size_t len,
 			     struct tracker_answer *ret,
 			     struct error *err) MUST_CHECK;
 
+/* The text of an error, without control characters; "" when it is none. */
+void tracker_reason_from_json(const char *text, size_t len, char *ret,
+			      size_t size);
+
+/* A request for a capability, and what comes back: its bytes, not empty, within
+ * the limit of `ret`. */
+int capability_wish_to_json(const struct digest *image, const char *repo,
+			    const char *node, const char *authorization,
+			    struct buf *ret, struct error *err) MUST_CHECK;
+int capability_from_json(const char *text, size_t len, struct buf *ret,
+			 int64_t *ret_not_after, struct error *err) MUST_CHECK;
+/* The public keys, PEM, not empty. */
+int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
+			      struct error *err) MUST_CHECK;
+
 #endif

@@ -38,7 +38,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AUTO_BUF out = BUF_INIT;
 	const char *text = (const char *)data;
 
+	int64_t not_after;
+	char reason[32];
+
 	call(text, size);
+	tracker_reason_from_json(text, size, reason, sizeof(reason));
+	if (capability_from_json(text, size, &out, &not_after, NULL) == 0 &&
+	    (out.len == 0 || not_after < 0))
+		abort();
+	buf_reset(&out);
+	if (capability_keys_from_json(text, size, &out, NULL) == 0 &&
+	    out.len == 0)
+		abort();
+	buf_reset(&out);
 	if (tracker_answer_from_json(text, size, &answer, NULL) < 0)
 		return 0;
 	if (answer.n_members > TRACKER_MEMBERS_MAX ||

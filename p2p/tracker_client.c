@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "p2p/tracker_client.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/fs.h"
+#include "common/http.h"
+#include "p2p/tracker_json.h"
+
+#define MS INT64_C(1000000)
+#define DEADLINE_NS (2000 * MS)
+/* One that swallows packets leaves time for the next. */
+#define CONNECT_MS 500u
+#define BACKOFF_FIRST (250 * MS)
+#define BACKOFF_MAX (4000 * MS)
+#define TOKEN_MAX 8192u
+
+struct place {
+	char *url;             /* without a slash at its end */
+	unsigned int failures; /* one after the other */
+	int64_t down_until;
+};
+
+struct tracker_client {
+	struct http *http;
+	char *token_file;
+	int64_t deadline_ns;
+	size_t n;
+	pthread_mutex_t lock; /* of failures and down_until, and the counts */
+	struct place places[TRACKER_URLS_MAX];
+	uint64_t calls, failures;
+};
+
+int tracker_client_new(const struct tracker_client_config *cfg,
+		       struct tracker_client **ret, struct error *err)
+{
+	const struct http_config http = {
+		.ca_file = cfg->ca_file,
+		.allow_plain = true, /* as the URLs say */
+		.connect_timeout_ms = CONNECT_MS,
+		.stall_timeout_ms = 2 * CONNECT_MS,
+	};
+	struct tracker_client *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&c->lock, NULL);
+	c->deadline_ns = cfg->deadline_ns ? cfg->deadline_ns : DEADLINE_NS;
+	rc = http_new(&http, &c->http, err);
+	if (rc == 0 && cfg->token_file) {
+		c->token_file = strdup(cfg->token_file);
+		rc = c->token_file ? 0 : error_nomem(err);
+	}
+	for (char *const *u = cfg->urls; rc == 0 && *u; u++) {
+		size_t len = strlen(*u);
+
+		while (len > 0 && (*u)[len - 1] == '/')
+			len--;
+		if (c->n == TRACKER_URLS_MAX)
+			rc = error_set(err, EINVAL, "more than %u trackers",
+				       TRACKER_URLS_MAX);
+		else if (!(c->places[c->n].url = strndup(*u, len)))
+			rc = error_nomem(err);
+		else
+			c->n++;
+	}
+	if (rc == 0 && c->n == 0)
+		rc = error_set(err, EINVAL, "no tracker is named");
+	if (rc < 0) {
+		tracker_client_free(c);
+		return rc;
+	}
+	*ret = c;
+	return 0;
+}
+
+void tracker_client_free(struct tracker_client *c)
+{
+	if (!c)
+		return;
+	http_free(c->http);
+	for (size_t i = 0; i < c->n; i++)
+		free(c->places[i].url);
+	free(c->token_file);
+	(void)pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+void tracker_client_get_stats(struct tracker_client *c,
+			      struct tracker_client_stats *ret)
+{
+	int64_t now = http_now_ns();
+
+	pthread_mutex_lock(&c->lock);
+	*ret = (struct tracker_client_stats){
+		.calls_total = c->calls,
+		.failures_total = c->failures,
+		.trackers = (unsigned int)c->n,
+	};
+	for (size_t i = 0; i < c->n; i++)
+		ret->down += c->places[i].down_until > now;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* ------------------------------------------------------------- who is asked --- */
+
+static bool is_down(struct tracker_client *c, size_t i)
+{
+	bool down;
+
+	pthread_mutex_lock(&c->lock);
+	down = c->places[i].down_until > http_now_ns();
+	pthread_mutex_unlock(&c->lock);
+	return down;
+}
+
+static void remember(struct tracker_client *c, size_t i, bool answered)
+{
+	struct place *p = &c->places[i];
+	int64_t wait = BACKOFF_FIRST;
+
+	pthread_mutex_lock(&c->lock);
+	if (answered) {
+		p->failures = 0;
+		p->down_until = 0;
+	} else {
+		for (unsigned int k = 0; k < p->failures && wait < BACKOFF_MAX;
+		     k++)
+			wait *= 2;
+		p->failures++;
+		p->down_until = http_now_ns() + wait;
+		c->failures++;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The order of the trackers for an image. */
+static int order(const struct tracker_client *c, const struct digest *image,
+		 size_t ret[TRACKER_URLS_MAX], struct error *err)
+{
+	const char *names[TRACKER_URLS_MAX];
+
+	for (size_t i = 0; i < c->n; i++)
+		names[i] = c->places[i].url;
+	return rendezvous(image, names, c->n, ret, err);
+}
+
+/* ------------------------------------------------------------------ requests --- */
+
+/* Read each time, since whoever rotates it tells nobody. */
+static int get_token(const struct tracker_client *c, struct buf *header,
+		     struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc;
+
+	if (!c->token_file)
+		return 0;
+	rc = fs_read_file(c->token_file, TOKEN_MAX, &text, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "token of the trackers");
+	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
+		text.data[--text.len] = '\0';
+	for (size_t i = 0; i < text.len; i++)
+		if (!isgraph((unsigned char)text.data[i]))
+			return error_set(err, EINVAL, "'%s' holds no token",
+					 c->token_file);
+	if (text.len == 0)
+		return error_set(err, EINVAL, "'%s' is empty", c->token_file);
+	if (buf_printf(header, "Authorization: Bearer %s", text.data) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+static int judge(const struct http_response *r, const char *url,
+		 struct error *err)
+{
+	static const struct {
+		long status;
+		int code;
+	} codes[] = { { 400, EINVAL }, { 401, EACCES },     { 403, EACCES },
+		      { 404, EINVAL }, { 501, EOPNOTSUPP }, { 413, EINVAL } };
+	char reason[200] = "";
+
+	if (r->status == 200)
+		return 0;
+	if (r->body.len > 0)
+		tracker_reason_from_json(r->body.data, r->body.len, reason,
+					 sizeof(reason));
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i].status == r->status)
+			return error_set(err, codes[i].code,
+					 "tracker %s: %ld: %s", url, r->status,
+					 reason);
+	/* Another one may do better. */
+	return error_set(err, ECONNREFUSED, "tracker %s: %ld: %s", url,
+			 r->status, reason);
+}
+
+struct ask {
+	const char *path, *method;
+	const struct buf *body; /* NULL: none */
+	int64_t deadline_ns;
+	const char *const *headers;
+};
+
+static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
+		   struct http_response *r, struct error *err)
+{
+	AUTO_BUF url = BUF_INIT;
+	struct http_request req = { .method = a->method,
+				    .headers = a->headers };
+	int rc;
+
+	if (buf_printf(&url, "%s%s", c->places[i].url, a->path) < 0)
+		return error_nomem(err);
+	req.url = url.data;
+	req.deadline_ns = a->deadline_ns;
+	if (a->body) {
+		req.body = a->body->data;
+		req.body_len = a->body->len;
+	}
+	rc = http_do(c->http, &req, r, err);
+	if (rc < 0)
+		rc = rc == -ENOMEM ? rc
+				   : error_wrap(err, -ECONNREFUSED,
+						"tracker %s", c->places[i].url);
+	else
+		rc = judge(r, c->places[i].url, err);
+	remember(c, i, rc != -ECONNREFUSED);
+	return rc;
+}
+
+/* Those responsible, one after the other, until one answers. */
+static int ask_all(struct tracker_client *c, const struct digest *image,
+		   struct ask *a, struct http_response *r, struct error *err)
+{
+	AUTO_BUF token = BUF_INIT;
+	const char *headers[3] = { NULL };
+	size_t at[TRACKER_URLS_MAX], n = 0;
+	int rc = order(c, image, at, err);
+
+	if (rc == 0)
+		rc = get_token(c, &token, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&c->lock);
+	c->calls++;
+	pthread_mutex_unlock(&c->lock);
+	if (token.len > 0)
+		headers[n++] = token.data;
+	if (a->body)
+		headers[n++] = "Content-Type: application/json";
+	a->headers = headers;
+	a->deadline_ns = http_now_ns() + c->deadline_ns;
+	rc = error_set(err, ECONNREFUSED,
+		       "no tracker answered lately; asked again soon");
+	for (size_t i = 0; i < c->n && http_now_ns() < a->deadline_ns; i++) {
+		if (is_down(c, at[i]))
+			continue;
+		rc = ask_one(c, at[i], a, r, err);
+		if (rc != -ECONNREFUSED)
+			break;
+	}
+	return rc;
+}
+
+int tracker_client_call(struct tracker_client *c,
+			const struct tracker_call *call,
+			struct tracker_answer *ret, struct error *err)
+{
+	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_BUF body = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
+	struct ask a = { .method = "POST", .body = &body };
+	char image[DIGEST_STR_MAX];
+	int rc = tracker_call_to_json(call, &body, err);
+
+	digest_format(&call->image, image);
+	if (rc == 0 && buf_printf(&path, "/v1/swarms/%s", image) < 0)
+		rc = error_nomem(err);
+	a.path = path.data;
+	if (rc == 0)
+		rc = ask_all(c, &call->image, &a, &r, err);
+	if (rc == 0 && tracker_answer_from_json(r.body.data ? r.body.data : "",
+						r.body.len, ret, err) < 0)
+		rc = error_wrap(err, -EPROTO, "the tracker's answer");
+	http_response_fini(&r);
+	return rc;
+}
+
+int tracker_client_capability(struct tracker_client *c,
+			      const struct digest *image, const char *repo,
+			      const char *node, const char *authorization,
+			      struct tracker_capability *ret, struct error *err)
+{
+	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_BUF body = BUF_INIT;
+	AUTO_BUF data = BUF_INIT;
+	struct ask a = { .method = "POST",
+			 .path = "/v1/capabilities",
+			 .body = &body };
+	int rc = capability_wish_to_json(image, repo, node, authorization,
+					 &body, err);
+
+	data.limit = CAPABILITY_MAX;
+	if (rc == 0)
+		rc = ask_all(c, image, &a, &r, err);
+	if (rc == 0 &&
+	    capability_from_json(r.body.data ? r.body.data : "", r.body.len,
+				 &data, &ret->not_after, err) < 0)
+		rc = error_wrap(err, -EPROTO, "the service's answer");
+	if (rc == 0) {
+		memcpy(ret->data, data.data, data.len);
+		ret->len = data.len;
+	}
+	http_response_fini(&r);
+	return rc;
+}
+
+int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
+			struct error *err)
+{
+	static const struct digest any; /* every replica has them */
+	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_BUF pem = BUF_INIT;
+	struct ask a = { .method = "GET", .path = "/v1/capability-keys" };
+	int rc = ask_all(c, &any, &a, &r, err);
+
+	if (rc == 0 &&
+	    (capability_keys_from_json(r.body.data ? r.body.data : "",
+				       r.body.len, &pem, err) < 0 ||
+	     capability_keys_parse(pem.data, pem.len, ret, err) < 0))
+		rc = error_wrap(err, -EPROTO, "the service's keys");
+	http_response_fini(&r);
+	return rc;
+}

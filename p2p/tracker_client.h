@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A node's side of the trackers: calls over HTTP, which block their thread.
+ *
+ * Of several trackers the one responsible for an image is asked, by rendezvous
+ * hashing over their URLs; the next one when it does not answer.  Who did not answer
+ * is left alone for a while, longer each time.
+ */
+#ifndef BOOTSEER_P2P_TRACKER_CLIENT_H
+#define BOOTSEER_P2P_TRACKER_CLIENT_H
+
+#include "p2p/capability.h"
+#include "p2p/tracker.h"
+
+#define TRACKER_URLS_MAX 16u
+
+struct tracker_client_config {
+	char *const *urls; /* of bootseer-registry, NULL-terminated; copied */
+	const char *token_file; /* read at each call; NULL: none is needed */
+	const char *ca_file;    /* PEM; NULL: the system's */
+	int64_t deadline_ns;    /* of a call over all trackers; 0: 2 s */
+};
+
+/* Any thread. */
+struct tracker_client;
+int tracker_client_new(const struct tracker_client_config *cfg,
+		       struct tracker_client **ret,
+		       struct error *err) MUST_CHECK;
+void tracker_client_free(struct tracker_client *c);
+DEFINE_AUTO(tracker_client)
+
+/*
+ * Announce.  `ret` is large: the caller keeps it off the stack.
+ *   -ECONNREFUSED  no tracker answers, or all are left alone for now
+ *   -EACCES        the token is not good for this
+ *   -EINVAL        the tracker says that the call cannot be
+ *   -EPROTO        the answer is none
+ */
+int tracker_client_call(struct tracker_client *c,
+			const struct tracker_call *call,
+			struct tracker_answer *ret,
+			struct error *err) MUST_CHECK;
+
+struct tracker_capability {
+	uint8_t data[CAPABILITY_MAX];
+	size_t len;
+	int64_t not_after; /* seconds since 1970 */
+};
+
+/* The right of `node` to an image of "HOST/REPOSITORY", for who shows the registry
+ * `authorization` (NULL: nothing).  Errors as above; -EACCES also when the
+ * registry says no; -EOPNOTSUPP: the service signs none. */
+int tracker_client_capability(struct tracker_client *c,
+			      const struct digest *image, const char *repo,
+			      const char *node, const char *authorization,
+			      struct tracker_capability *ret,
+			      struct error *err) MUST_CHECK;
+
+/* What capabilities are checked with. */
+int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
+			struct error *err) MUST_CHECK;
+
+struct tracker_client_stats {
+	uint64_t calls_total, failures_total; /* failures: of one tracker */
+	unsigned int trackers, down;          /* down: left alone now */
+};
+void tracker_client_get_stats(struct tracker_client *c,
+			      struct tracker_client_stats *ret);
+
+#endif

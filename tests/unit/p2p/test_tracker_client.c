@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/http.h"
+#include "p2p/tracker_client.h"
+
+TestSuite(tracker_client, .timeout = 60);
+
+/* A server that gives every request the same answer; "" closes instead. */
+struct fake {
+	_Atomic(const char *) answer;
+	int fd;
+	char url[64];
+	atomic_uint asked;
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what is after it */
+	char request[4096];   /* the last */
+};
+
+/* Until the request is whole: our client sends its body at once. */
+static void answer_one(struct fake *f, int fd)
+{
+	const char *text = atomic_load(&f->answer);
+	size_t n = 0;
+	ssize_t got;
+
+	pthread_mutex_lock(&f->lock);
+	do {
+		got = read(fd, f->request + n, sizeof(f->request) - 1 - n);
+		n += got > 0 ? (size_t)got : 0;
+		f->request[n] = '\0';
+	} while (got > 0 && !strstr(f->request, "}") &&
+		 strncmp(f->request, "GET", 3) != 0);
+	pthread_mutex_unlock(&f->lock);
+	atomic_fetch_add(&f->asked, 1);
+	if (write(fd, text, strlen(text)) < 0)
+		cr_log_warn("the client has gone");
+}
+
+static bool was_asked(struct fake *f, const char *text)
+{
+	bool found;
+
+	pthread_mutex_lock(&f->lock);
+	found = strstr(f->request, text);
+	pthread_mutex_unlock(&f->lock);
+	return found;
+}
+
+static void *serve(void *arg)
+{
+	struct fake *f = arg;
+	int fd;
+
+	while ((fd = accept(f->fd, NULL, NULL)) >= 0) {
+		answer_one(f, fd);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void fake_start(struct fake *f, const char *answer)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	atomic_store(&f->answer, answer);
+	(void)pthread_mutex_init(&f->lock, NULL);
+	f->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_geq(f->fd, 0);
+	cr_assert_eq(bind(f->fd, (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(listen(f->fd, 16), 0);
+	cr_assert_eq(getsockname(f->fd, (struct sockaddr *)&a, &len), 0);
+	(void)snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%u",
+		       ntohs(a.sin_port));
+	cr_assert_eq(pthread_create(&f->thread, NULL, serve, f), 0);
+}
+
+static void fake_stop(struct fake *f)
+{
+	(void)shutdown(f->fd, SHUT_RDWR);
+	(void)pthread_join(f->thread, NULL);
+	close(f->fd);
+}
+
+#define ANSWER(status, body) \
+	"HTTP/1.1 " status "\r\nConnection: close\r\n" \
+	"Content-Type: application/json\r\n\r\n" body
+
+static const char good[] =
+	ANSWER("200 OK", "{\"epoch\":7,\"swarm\":3,\"interval_ms\":2000,"
+			 "\"ttl_ms\":1000,\"retry_ms\":50,\"granted\":[5]}");
+
+static struct tracker_answer answer;
+
+static struct tracker_call example(void)
+{
+	struct tracker_call c = { .node = "n1",
+				  .addr = "127.0.0.1:1",
+				  .rack = "",
+				  .zone = "",
+				  .region = "",
+				  .n_pieces = 10 };
+
+	memset(c.image.b, 3, sizeof(c.image.b));
+	return c;
+}
+
+static struct tracker_client *client(char *const *urls)
+{
+	const struct tracker_client_config cfg = { .urls = urls };
+	struct error err = ERROR_INIT;
+	struct tracker_client *c;
+
+	cr_assert_eq(tracker_client_new(&cfg, &c, &err), 0, "%s", err.msg);
+	return c;
+}
+
+Test(tracker_client, asks_the_next_when_one_fails_and_leaves_it_alone)
+{
+	struct tracker_call call = example();
+	struct tracker_client_stats stats;
+	struct error err = ERROR_INIT;
+	struct fake f[2] = { { .fd = -1 }, { .fd = -1 } };
+	char *urls[] = { f[0].url, f[1].url, NULL };
+	struct tracker_client *c;
+	size_t first[2];
+
+	fake_start(&f[0], good);
+	fake_start(&f[1], good);
+	cr_assert_eq(rendezvous(&call.image, (const char *const *)urls, 2,
+				first, NULL),
+		     0);
+	/* The responsible one is out of order. */
+	f[first[0]].answer = ANSWER("503 No", "{}");
+	c = client(urls);
+	cr_assert_eq(tracker_client_call(c, &call, &answer, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(answer.epoch, 7);
+	cr_expect_eq(answer.n_granted, 1);
+	cr_expect_eq(atomic_load(&f[first[0]].asked), 1);
+	cr_expect_eq(atomic_load(&f[first[1]].asked), 1);
+	tracker_client_get_stats(c, &stats);
+	cr_expect_eq(stats.failures_total, 1);
+	cr_expect_eq(stats.trackers, 2);
+	/* When it failed three times it is left alone for a second, which is
+	 * long enough to see it. */
+	for (unsigned int k = 0; k < 1000 && stats.failures_total < 3; k++) {
+		cr_assert_eq(tracker_client_call(c, &call, &answer, &err), 0);
+		tracker_client_get_stats(c, &stats);
+	}
+	cr_expect_lt(atomic_load(&f[first[0]].asked),
+		     atomic_load(&f[first[1]].asked));
+	tracker_client_free(c);
+	fake_stop(&f[0]);
+	fake_stop(&f[1]);
+}
+
+Test(tracker_client, fails_within_its_deadline_when_nobody_answers)
+{
+	/* Ports of closed sockets. */
+	char *urls[] = { (char[]){ "http://127.0.0.1:9" },
+			 (char[]){ "http://127.0.0.1:10/" }, NULL };
+	struct tracker_call call = example();
+	struct tracker_client *c = client(urls);
+	struct error err = ERROR_INIT;
+	int64_t begun = http_now_ns();
+
+	cr_expect_eq(tracker_client_call(c, &call, &answer, &err),
+		     -ECONNREFUSED);
+	/* Both are left alone: no time is lost on them. */
+	cr_expect_eq(tracker_client_call(c, &call, &answer, &err),
+		     -ECONNREFUSED);
+	cr_expect_lt(http_now_ns() - begun, INT64_C(10000000000));
+	tracker_client_free(c);
+}
+
+Test(tracker_client, a_refusal_is_final_and_says_why)
+{
+	struct tracker_call call = example();
+	struct fake f = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	struct error err = ERROR_INIT;
+	struct tracker_client_stats stats;
+	struct tracker_client *c;
+
+	fake_start(&f, ANSWER("403 No", "{\"error\":{\"code\":\"forbidden\","
+					"\"message\":\"token 'x'\"}}"));
+	c = client(urls);
+	cr_expect_eq(tracker_client_call(c, &call, &answer, &err), -EACCES);
+	cr_expect(strstr(err.msg, "token 'x'"), "%s", err.msg);
+	f.answer = ANSWER("200 OK", "[]");
+	cr_expect_eq(tracker_client_call(c, &call, &answer, &err), -EPROTO);
+	tracker_client_get_stats(c, &stats);
+	cr_expect_eq(stats.down, 0, "it answers");
+	tracker_client_free(c);
+	fake_stop(&f);
+}
+
+Test(tracker_client, brings_capabilities_and_keys)
+{
+	struct tracker_capability cap;
+	struct fake f = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	struct error err = ERROR_INIT;
+	struct digest image = example().image;
+	struct tracker_client *c;
+
+	fake_start(&f, ANSWER("200 OK", "{\"capability\":\"QlNDUA==\","
+					"\"not_after\":99}"));
+	c = client(urls);
+	cr_assert_eq(tracker_client_capability(c, &image, "h/app", "n1",
+					       "Basic \"x\"", &cap, &err),
+		     0, "%s", err.msg);
+	cr_expect_eq(cap.len, 4);
+	cr_expect_arr_eq(cap.data, "BSCP", 4);
+	cr_expect_eq(cap.not_after, 99);
+	cr_expect(was_asked(&f, "POST /v1/capabilities "));
+	cr_expect(was_asked(&f, "Basic \\\"x\\\""));
+
+	f.answer = ANSWER(
+		"200 OK",
+		"{\"keys\":\"-----BEGIN PUBLIC KEY-----\\n"
+		"MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+		"\\n-----END PUBLIC KEY-----\\n\",\"revoked\":[]}");
+	{
+		AUTO(capability_keys) k = NULL;
+
+		cr_assert_eq(tracker_client_keys(c, &k, &err), 0, "%s",
+			     err.msg);
+	}
+	f.answer = ANSWER("501 No", "{}");
+	cr_expect_eq(tracker_client_capability(c, &image, "h/app", "n1", NULL,
+					       &cap, &err),
+		     -EOPNOTSUPP);
+	tracker_client_free(c);
+	fake_stop(&f);
+}
