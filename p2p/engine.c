@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "common/fs.h"
+#include "p2p/rdma.h"
 
 #define HASH_THREADS 3
 #define ORIGIN_THREADS 6
@@ -133,6 +134,7 @@ static const size_t texts[] = {
 	offsetof(struct p2p_config, zone),
 	offsetof(struct p2p_config, region),
 	offsetof(struct p2p_config, dir),
+	offsetof(struct p2p_config, rdma_device),
 	offsetof(struct p2p_config, token_file),
 	offsetof(struct p2p_config, tracker_ca_file),
 	offsetof(struct p2p_config, ca_file),
@@ -237,6 +239,8 @@ static int start_pools(struct p2p *p, struct error *err)
 
 static int start_net(struct p2p *p, struct error *err)
 {
+	const struct rdma_config rdma = { .device = p->cfg.rdma_device,
+					  .slab = p->cfg.rdma_memory };
 	struct net_config cfg = {
 		.loop = p->loop,
 		.listen = p->cfg.listen,
@@ -249,7 +253,7 @@ static int start_net(struct p2p *p, struct error *err)
 		.key_file = p->cfg.key_file,
 		.upload_rate = p->cfg.upload_rate,
 		.download_rate = p->cfg.download_rate,
-		.rdma = p->cfg.rdma,
+		.rdma = p->cfg.rdma ? &rdma : NULL,
 		.events = &link_events,
 		.arg = p,
 	};
@@ -401,6 +405,11 @@ void p2p_close(struct p2p *p)
 unsigned int p2p_port(const struct p2p *p)
 {
 	return net_port(p->net);
+}
+
+const char *p2p_rdma_text(const struct p2p *p)
+{
+	return net_rdma_text(p->net);
 }
 
 static void reload(void *arg)

@@ -9,6 +9,7 @@
 
 #include "p2p/net_addr.h"
 #include "p2p/net_priv.h"
+#include "p2p/net_rdma.h"
 
 #define CONNECT_NS (1 * NS_PER_S)
 #define HANDSHAKE_NS (5 * NS_PER_S)
@@ -517,7 +518,9 @@ static int set_up(struct net *n, struct error *err)
 	if (n->cfg.security != NET_OPEN &&
 	    security_new(n, &n->security, err) < 0)
 		return -err->code;
-	return begin_listening(n, err);
+	if (begin_listening(n, err) < 0)
+		return -err->code;
+	return net_rdma_open(n, err);
 }
 
 static void take_default(int64_t *ns, int64_t def)
@@ -575,6 +578,7 @@ void net_free(struct net *n)
 		n->post->net = NULL; /* it frees itself */
 	else
 		free(n->post);
+	net_rdma_close(n);
 	security_free(n->security);
 	free(n->listen);
 	free(n->ca_file);
@@ -688,9 +692,15 @@ void net_get_link(const struct net_link *l, struct net_link_stats *ret)
 {
 	*ret = l->st;
 	ret->is_up = link_is_up(l);
+	ret->is_rdma = l->rdma && rdma_link_is_ready(l->rdma);
 }
 
 void net_get_stats(const struct net *n, struct net_stats *ret)
 {
+	struct rdma_stats rdma = { .links = 0 };
+
 	*ret = n->st;
+	if (n->rdma)
+		rdma_get_stats(n->rdma, &rdma);
+	ret->rdma_fallbacks_total = rdma.fallbacks_total;
 }

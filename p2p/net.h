@@ -21,6 +21,7 @@
 
 struct net;
 struct net_link;
+struct rdma_config;
 
 /* Who somebody is: what HELLO says, checked against the certificate. */
 struct net_node {
@@ -134,7 +135,10 @@ struct net_config {
 	int64_t connect_ns, handshake_ns, idle_ns;
 	/* Bytes of pieces a second; 0 none.  Demand goes first. */
 	uint64_t upload_rate, download_rate;
-	bool rdma; /* beside TCP where both ends have it */
+	/* RDMA beside TCP where both ends have it; NULL: TCP only.  Loop, node,
+	 * addr and events are filled in.  Not with NET_MUTUAL_TLS, since
+	 * nothing encrypts it, nor with a download_rate. */
+	const struct rdma_config *rdma;
 	const struct net_events *events;
 	void *arg;
 };
@@ -225,5 +229,7 @@ struct net_stats {
 	uint64_t rdma_bytes_total, rdma_fallbacks_total;
 };
 void net_get_stats(const struct net *n, struct net_stats *ret);
+/* For a log line: the RDMA device, or why there is none. */
+const char *net_rdma_text(const struct net *n);
 
 #endif

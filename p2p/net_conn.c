@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "p2p/net_priv.h"
+#include "p2p/net_rdma.h"
 
 #define IN_SMALL (4u << 10)  /* of strangers and bulk connections */
 #define IN_LARGE (16u << 10) /* of control connections */
@@ -340,6 +341,12 @@ static const struct message {
 	[WIRE_NACK] = { piece_on_nack, ON_CONTROL, false },
 	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, false },
 	[WIRE_PEX] = { on_members, ON_CONTROL, true },
+	[RDMA_OFFER] = { net_rdma_hear, ON_CONTROL, true },
+	[RDMA_ACCEPT] = { net_rdma_hear, ON_CONTROL, true },
+	[RDMA_READY] = { net_rdma_hear, ON_CONTROL, true },
+	[RDMA_GRANT] = { net_rdma_hear, ON_CONTROL, false },
+	[RDMA_DONE] = { net_rdma_hear, ON_CONTROL, false },
+	[RDMA_CLOSE] = { net_rdma_hear, ON_CONTROL, true },
 };
 
 static unsigned int place_of(const struct conn *c)
@@ -634,6 +641,7 @@ static void part_moved(struct conn *c, uint32_t n)
 	c->link->st.sent_bytes += n;
 	c->link->st.queued_bytes -= n;
 	c->net->st.sent_bytes_total += n;
+	net_rdma_moved(c->link, n);
 	if (c->part_left)
 		return;
 	c->head_len = 0;

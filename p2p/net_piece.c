@@ -8,10 +8,22 @@
 #include <string.h>
 
 #include "p2p/net_priv.h"
+#include "p2p/net_rdma.h"
 
 #define FULL_RETRY_NS (10 * NS_PER_MS)
 
 /* ------------------------------------------------------------------- asks --- */
+
+/* A piece that we asked for. */
+struct ask {
+	struct ask *next, **pprev;
+	uint32_t req, len_max, at; /* bytes that came */
+	struct net_piece piece;
+	void *room;
+	bool begun, cancelled;
+	/* In the list of what is to be told. */
+	bool refused;
+};
 
 static void ask_unlink(struct ask *a)
 {
@@ -114,12 +126,12 @@ void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
 	return room;
 }
 
-int piece_on_data(struct conn *c, const struct wire_head *h,
-		  const struct wire_data *d, uint32_t n, struct error *err)
+/* The first or next bytes of a piece are about to come. */
+static int ask_begin(struct net_link *l, uint32_t req,
+		     const struct wire_data *d, struct error *err)
 {
-	struct net_link *l = c->link;
 	const struct net_events *ev = l->net->cfg.events;
-	struct ask *a = ask_by_req(l, h->req);
+	struct ask *a = ask_by_req(l, req);
 	void *room;
 
 	if (!a || a->piece.piece != d->piece || a->at != d->off ||
@@ -144,24 +156,23 @@ int piece_on_data(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
-uint8_t *piece_place(struct conn *c, uint32_t *n)
+static uint8_t *ask_place(const struct net_link *l, uint32_t req)
 {
-	struct ask *a = ask_by_req(c->link, c->body_req);
+	struct ask *a = ask_by_req(l, req);
 
 	return a && a->room && !a->cancelled ? (uint8_t *)a->room + a->at
 					     : NULL;
 }
 
-void piece_moved(struct conn *c, uint32_t n)
+/* `n` bytes of it came. */
+static void ask_moved(struct net_link *l, uint32_t req, uint32_t n)
 {
-	struct net_link *l = c->link;
 	struct net *net = l->net;
 	const struct net_events *ev = net->cfg.events;
-	struct ask *a = ask_by_req(l, c->body_req);
+	struct ask *a = ask_by_req(l, req);
 	bool kept = a && a->room && !a->cancelled;
 	void *room;
 
-	c->body_left -= n;
 	l->st.received_bytes += n;
 	net->st.received_bytes_total += n;
 	if (!kept)
@@ -183,6 +194,40 @@ void piece_moved(struct conn *c, uint32_t n)
 		return;
 	}
 	ask_end(l, a);
+}
+
+int piece_on_data(struct conn *c, const struct wire_head *h,
+		  const struct wire_data *d, uint32_t n, struct error *err)
+{
+	return ask_begin(c->link, h->req, d, err);
+}
+
+uint8_t *piece_place(struct conn *c, uint32_t *n)
+{
+	return ask_place(c->link, c->body_req);
+}
+
+void piece_moved(struct conn *c, uint32_t n)
+{
+	c->body_left -= n;
+	net_rdma_moved(c->link, n);
+	ask_moved(c->link, c->body_req, n);
+}
+
+int piece_on_rdma(struct net_link *l, uint32_t req, const struct wire_data *d,
+		  const void *bytes, struct error *err)
+{
+	int rc = ask_begin(l, req, d, err);
+	uint8_t *to;
+
+	if (rc < 0 || l->state == LINK_CLOSED)
+		return rc;
+	to = ask_place(l, req);
+	if (to)
+		memcpy(to, bytes, d->total);
+	l->net->st.rdma_bytes_total += d->total;
+	ask_moved(l, req, d->total);
+	return 0;
 }
 
 int piece_on_nack(struct conn *c, const struct wire_head *h,
@@ -410,8 +455,33 @@ void net_send(struct net_link *l, const struct net_piece *p,
 	a->priority = priority;
 	a->body = *body;
 	a->tag = tag;
-	queue(priority == SOURCE_DEMAND ? l->control : l->bulk, a);
+	if (net_rdma_send(l, a))
+		answer_push(&l->by_rdma, a);
+	else
+		queue(priority == SOURCE_DEMAND ? l->control : l->bulk, a);
 	net_mark(l);
+}
+
+void piece_rdma_sent(struct net_link *l, struct answer *a)
+{
+	l->st.sent_bytes += a->piece.len;
+	l->net->st.sent_bytes_total += a->piece.len;
+	answer_unlink(a);
+	answer_done(l, a);
+}
+
+void piece_rdma_failed(struct net_link *l, struct answer *a)
+{
+	bool is_open = link_is_up(l) && image_find(l, &a->piece.image);
+
+	answer_unlink(a);
+	if (is_open) {
+		queue(a->priority == SOURCE_DEMAND ? l->control : l->bulk, a);
+		net_mark(l);
+		return;
+	}
+	nack(l, a->req, false, SWARM_GONE, 0);
+	answer_done(l, a);
 }
 
 void piece_sent(struct conn *c, struct answer *a)
@@ -490,6 +560,13 @@ void piece_drop_all(struct net_link *l)
 		want_end(l, l->wants);
 	drop_conn(l, l->control);
 	drop_conn(l, l->bulk);
+	net_rdma_down(l);
+	while (l->by_rdma) {
+		struct answer *a = l->by_rdma;
+
+		answer_unlink(a);
+		answer_push(&l->sent, a);
+	}
 }
 
 static void tell_ask(struct net_link *l, struct ask *a)

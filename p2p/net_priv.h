@@ -44,17 +44,6 @@ struct image {
 	bool told;   /* opened() was called */
 };
 
-/* A piece that we asked for. */
-struct ask {
-	struct ask *next, **pprev;
-	uint32_t req, len_max, at; /* bytes that came */
-	struct net_piece piece;
-	void *room;
-	bool begun, cancelled;
-	/* In the list of what is to be told. */
-	bool refused;
-};
-
 /* A piece that they asked for: waits for the user, then in a connection's queue,
  * then to be told as sent. */
 struct answer {
@@ -164,6 +153,8 @@ struct net_link {
 	struct net_node peer;
 	char *expected; /* name, or NULL */
 	uint64_t instance;
+	uint32_t features; /* of the other side */
+	struct rdma_link *rdma;
 	uint8_t nonce[WIRE_NONCE_SIZE]; /* the bulk connection shows it */
 	struct sockaddr_storage to;
 	socklen_t to_len;
@@ -180,7 +171,7 @@ struct net_link {
 	struct ask *asks, *asks_by_slot[NET_WANTS_MAX], *asks_told;
 	unsigned int n_asks, next_slot;
 	uint32_t serial;
-	struct answer *wants, *sent;
+	struct answer *wants, *sent, *by_rdma;
 	unsigned int n_wants;
 	struct bucket calm;
 
@@ -201,6 +192,8 @@ struct net {
 	unsigned int port;
 	bool draining, freeing;
 	struct security *security; /* NULL: open */
+	struct rdma *rdma;         /* NULL: there is none */
+	struct error no_rdma;      /* then: why */
 
 	struct net_link *links;
 	unsigned int n_links;

@@ -18,6 +18,7 @@
 
 #include "p2p/net_addr.h"
 #include "p2p/net_priv.h"
+#include "p2p/net_rdma.h"
 
 #define NOTSENT_LOWAT (128 << 10)
 
@@ -75,6 +76,7 @@ static int put_hello(struct conn *c, enum wire_type type,
 	struct wire_hello h = { .version = WIRE_VERSION,
 				.version_min = WIRE_VERSION_MIN,
 				.security = (uint8_t)n->cfg.security,
+				.features = net_rdma_features(n),
 				.instance = n->instance,
 				.node = n->self };
 
@@ -217,6 +219,7 @@ static void adopt(struct net_link *l, struct conn *c,
 {
 	l->peer = h->node;
 	l->instance = h->instance;
+	l->features = h->features;
 	complete_addr(c, &l->peer);
 }
 
@@ -284,6 +287,7 @@ static void link_up(struct net_link *l)
 	l->control->rx_at = l->control->tx_at = loop_clock_ns();
 	l->bulk->rx_at = l->bulk->tx_at = l->control->rx_at;
 	n->st.links++;
+	net_rdma_up(l);
 	n->cfg.events->up(n->cfg.arg, l);
 }
 

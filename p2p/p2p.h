@@ -20,7 +20,11 @@ struct p2p_config {
 	const char *ca_file, *cert_file, *key_file; /* of nodes; NULL: open */
 	const char *capability_keys; /* PEM; NULL: no right is asked for */
 	bool signed_bulk;            /* bulk is signed, not encrypted */
+	/* RDMA beside TCP, where both ends have it: not with encrypted bulk, nor
+	 * with a download_rate. */
 	bool rdma;
+	const char *rdma_device; /* NULL: that of the address, or any */
+	uint64_t rdma_memory;    /* to be registered; 0: 256 MiB */
 	uint64_t upload_rate, download_rate, origin_rate; /* bytes/s; 0 none */
 	unsigned int neighbours;                          /* wanted: 1..64 */
 	uint64_t relay_bytes; /* stored blocks kept to be passed on, on disk */
@@ -35,6 +39,8 @@ int p2p_open(const struct p2p_config *cfg, struct p2p **ret,
 /* Tells everybody that this node leaves. After its images. */
 void p2p_close(struct p2p *p);
 unsigned int p2p_port(const struct p2p *p);
+/* For a log line: the RDMA device, or why there is none. */
+const char *p2p_rdma_text(const struct p2p *p);
 /* Certificates, keys and tokens as they are on disk now. */
 void p2p_reload(struct p2p *p);
 /* Serve nobody new and wait until those being served are, at most so long. */

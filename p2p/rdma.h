@@ -105,12 +105,13 @@ void rdma_link_moved(struct rdma_link *l, uint64_t bytes);
 int rdma_link_hear(struct rdma_link *l, unsigned int type, const void *body,
 		   size_t len, struct error *err) MUST_CHECK;
 /*
- * Offer the bytes [off, off + len) of `fd`; they are copied before this returns.
+ * Offer the bytes [off, off + len) of `fd`, or, when that is -1, those at `data`;
+ * they are copied before this returns.
  * True: sent() or fall_back() follows with `tag`, never from within.  False: not
  * now, send by TCP.
  */
 bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
-		    int fd, uint64_t off, uint32_t len,
+		    int fd, uint64_t off, const void *data, uint32_t len,
 		    uint64_t tag) MUST_CHECK;
 bool rdma_link_is_ready(const struct rdma_link *l);
 

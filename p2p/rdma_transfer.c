@@ -98,12 +98,14 @@ static void tell_grant(struct rdma_link *l, const struct rdma_served *s,
 }
 
 bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
-		    int fd, uint64_t off, uint32_t len, uint64_t tag)
+		    int fd, uint64_t off, const void *data, uint32_t len,
+		    uint64_t tag)
 {
 	struct rdma *r = l->r;
 	int64_t now = loop_clock_ns();
 	struct rdma_served *s;
 	uint64_t bits, stamp;
+	char *mem;
 
 	if (l->state != RDMA_UP || len == 0 || len > RDMA_PIECE_MAX ||
 	    rdma_stamp_at(len) + RDMA_STAMP_SIZE > r->dev.half ||
@@ -117,8 +119,10 @@ bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
 	} while (!bits && take_back(l, now));
 	if (!bits)
 		return false;
-	if (!copy_in(fd, off, rdma_half_at(&r->dev, &l->lane->serve, bits),
-		     len)) {
+	mem = rdma_half_at(&r->dev, &l->lane->serve, bits);
+	if (fd < 0) {
+		memcpy(mem, data, len);
+	} else if (!copy_in(fd, off, mem, len)) {
 		rdma_half_give(&l->lane->serve, bits);
 		return false;
 	}

@@ -543,3 +543,14 @@ int wire_get_members(const void *body, size_t len,
 	*ret_n = n;
 	return 0;
 }
+
+int wire_put_rdma(struct buf *b, uint8_t type, const void *body, size_t len)
+{
+	struct wire_head head = { .len = (uint32_t)len, .type = type };
+	int rc;
+	uint8_t *at = put(b, &head, &rc);
+
+	if (at)
+		memcpy(at, body, len);
+	return rc;
+}

@@ -41,9 +41,11 @@ enum wire_type {
 	WIRE_NACK = 14,
 	WIRE_CANCEL = 15,
 	WIRE_PEX = 16,
-	WIRE_RDMA_FIRST = 32,
+	WIRE_RDMA_FIRST = 32, /* enum rdma_type */
 	WIRE_RDMA_LAST = 47,
 };
+
+#define WIRE_FEATURE_RDMA 1u
 
 #define WIRE_OPTIONAL 0x8000u /* who does not know the type skips it */
 
@@ -70,7 +72,7 @@ int wire_get_head(const uint8_t in[WIRE_HEAD_SIZE], struct wire_head *ret,
 struct wire_hello {
 	uint16_t version, version_min; /* newest and oldest it speaks */
 	uint8_t security;              /* enum net_security */
-	uint32_t features;             /* none yet */
+	uint32_t features;             /* WIRE_FEATURE_X */
 	uint64_t instance;             /* drawn when the node started */
 	/* HELLO_ACK: what the bulk connection is to show; HELLO: random. */
 	uint8_t nonce[WIRE_NONCE_SIZE];
@@ -172,6 +174,10 @@ int wire_put_nack(struct buf *b, uint32_t req,
 		  const struct wire_nack *m) MUST_CHECK;
 int wire_get_nack(const void *body, size_t len, struct wire_nack *ret,
 		  struct error *err) MUST_CHECK;
+
+/* A message of RDMA; its body is of p2p/rdma_wire.h. */
+int wire_put_rdma(struct buf *b, uint8_t type, const void *body,
+		  size_t len) MUST_CHECK;
 
 int wire_put_members(struct buf *b, const struct net_node *nodes,
 		     size_t n) MUST_CHECK;

@@ -216,7 +216,7 @@ bool pair_send(struct side *from, uint32_t off, uint32_t len)
 	put_le32(about, off);
 	put_le32(about + 4, len);
 	if (!rdma_link_send(from->l, about, sizeof(about), from->pair->fd, off,
-			    len, from->pair->tags + 1))
+			    NULL, len, from->pair->tags + 1))
 		return false;
 	from->pair->tags++;
 	return true;
