@@ -65,6 +65,9 @@ int artifact_parse(const void *manifest, size_t manifest_len,
  * image.  -ENOENT when the image has none. */
 int artifact_find(struct oci_store *store, const struct digest *image,
 		  struct artifact *ret, struct error *err) MUST_CHECK;
+/* The same when the image's manifest is known already. */
+int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
+		     struct artifact *ret, struct error *err) MUST_CHECK;
 int artifact_get(struct oci_store *store, const struct digest *artifact,
 		 struct artifact *ret, struct error *err) MUST_CHECK;
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zstd.h>
@@ -198,25 +199,36 @@ static int find_in(struct oci_store *store, const struct digest *image,
 	return 0;
 }
 
+int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
+		     struct artifact *ret, struct error *err)
+{
+	char text[DIGEST_STR_MAX];
+	struct oci_image parsed;
+	int rc;
+
+	digest_format(&image->digest, text);
+	rc = oci_image_parse(image->body.data, image->body.len, &parsed, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "image %s", text);
+	rc = find_in(store, &image->digest, &parsed, ret, err);
+	oci_image_fini(&parsed);
+	return rc < 0 ? error_wrap(err, rc, "image %s", text) : 0;
+}
+
 int artifact_find(struct oci_store *store, const struct digest *image,
 		  struct artifact *ret, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	char text[DIGEST_STR_MAX];
-	struct oci_image parsed;
 	int rc;
 
 	digest_format(image, text);
 	rc = oci_get_manifest(store, text, &m, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", text);
-	rc = oci_image_parse(m.body.data, m.body.len, &parsed, err);
+	rc = artifact_find_of(store, &m, ret, err);
 	oci_manifest_fini(&m);
-	if (rc < 0)
-		return error_wrap(err, rc, "image %s", text);
-	rc = find_in(store, image, &parsed, ret, err);
-	oci_image_fini(&parsed);
-	return rc < 0 ? error_wrap(err, rc, "image %s", text) : 0;
+	return rc;
 }
 
 /* ------------------------------------------------------------------- blobs --- */
@@ -290,10 +302,18 @@ static int unpack_blob(struct unpack *u, struct oci_store *store,
 	return 0;
 }
 
-static int fetch_blob(struct oci_store *store,
-		      const struct oci_descriptor *blob,
-		      const struct digest *want, uint64_t size,
-		      const char *path, struct error *err)
+/* One of the two files. */
+struct fetch {
+	struct oci_store *store;
+	const struct oci_descriptor *blob;
+	const struct digest *want;
+	uint64_t size;
+	const char *path;
+	int rc;
+	struct error err;
+};
+
+static int fetch_blob(const struct fetch *f, struct error *err)
 {
 	AUTO_FREE struct unpack *u = calloc(1, sizeof(*u));
 	AUTO_CLOSE int fd = -1;
@@ -302,25 +322,42 @@ static int fetch_blob(struct oci_store *store,
 
 	if (!u)
 		return error_nomem(err);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, errno, "create '%s': %s", path,
+		return error_set(err, errno, "create '%s': %s", f->path,
 				 strerror(errno));
 	/* A failure removes it, which must never be somebody's device. */
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, EINVAL, "'%s' is no regular file", path);
+		return error_set(err, EINVAL, "'%s' is no regular file",
+				 f->path);
 	u->sink.put = put_unpacked;
 	u->zstd = ZSTD_createDStream();
 	u->hash = hasher_new();
 	u->fd = fd;
-	u->size = size;
-	rc = u->zstd && u->hash ? unpack_blob(u, store, blob, want, err)
-				: error_nomem(err);
+	u->size = f->size;
+	rc = u->zstd && u->hash
+		     ? unpack_blob(u, f->store, f->blob, f->want, err)
+		     : error_nomem(err);
 	ZSTD_freeDStream(u->zstd);
 	hasher_free(u->hash);
 	if (rc < 0)
-		(void)unlink(path);
+		(void)unlink(f->path);
 	return rc;
+}
+
+static void *fetch_main(void *arg)
+{
+	struct fetch *f = arg;
+
+	f->rc = fetch_blob(f, &f->err);
+	return NULL;
+}
+
+static int end_fetch(const struct fetch *f, const char *what, struct error *err)
+{
+	if (f->rc < 0 && err)
+		*err = f->err;
+	return f->rc < 0 ? error_wrap(err, f->rc, "%s", what) : 0;
 }
 
 static int sync_folder_of(const char *path, struct error *err)
@@ -334,16 +371,31 @@ int artifact_fetch(struct oci_store *store, const struct artifact *a,
 		   const char *meta_path, const char *map_path,
 		   struct error *err)
 {
+	struct fetch map = { .store = store,
+			     .blob = &a->map,
+			     .want = &a->map_raw,
+			     .size = a->map_size,
+			     .path = map_path };
+	struct fetch meta = { .store = store,
+			      .blob = &a->meta,
+			      .want = &a->meta_raw,
+			      .size = a->meta_size,
+			      .path = meta_path };
+	pthread_t beside;
+	bool is_beside;
 	int rc;
 
-	rc = fetch_blob(store, &a->map, &a->map_raw, a->map_size, map_path,
-			err);
-	if (rc < 0)
-		return error_wrap(err, rc, "block map");
-	rc = fetch_blob(store, &a->meta, &a->meta_raw, a->meta_size, meta_path,
-			err);
-	if (rc < 0)
-		return error_wrap(err, rc, "metadata image");
-	rc = sync_folder_of(meta_path, err);
+	/* Their round trips and syncs at once: a container waits for both. */
+	is_beside = pthread_create(&beside, NULL, fetch_main, &map) == 0;
+	(void)fetch_main(&meta);
+	if (is_beside)
+		(void)pthread_join(beside, NULL);
+	else
+		(void)fetch_main(&map);
+	rc = end_fetch(&map, "block map", err);
+	if (rc == 0)
+		rc = end_fetch(&meta, "metadata image", err);
+	if (rc == 0)
+		rc = sync_folder_of(meta_path, err);
 	return rc < 0 ? rc : sync_folder_of(map_path, err);
 }

@@ -227,7 +227,7 @@ static int find_artifact(struct oci_store *store, const struct oci_manifest *m,
 		return artifact_get(store, &d, ret, err);
 	if (rc != -ENOENT)
 		return rc;
-	rc = artifact_find(store, &m->digest, ret, err);
+	rc = artifact_find_of(store, m, ret, err);
 	if (rc == 0 && !digest_equal(&ret->image, &m->digest)) {
 		artifact_fini(ret);
 		return error_set(err, EBADMSG,
