@@ -80,6 +80,8 @@ goals_of()
 	[ "$(goals_of datapath 'by native')" = 24 ]
 	[ "$(goals_of memory 'resident memory with 100 images')" = 1 ]
 	[ "$(goals_of priority '99 % beside bulk')" = 2 ]
+	[ "$(goals_of p2p-serve 'served by a core')" = 2 ]
+	[ "$(goals_of p2p-serve 'received and checked')" = 4 ]
 	# Seven images, or the one of machine learning, over two rates and delays.
 	for goal in 'trace by T\*' 'best peer by trace' '(?<!no )trace by no trace' \
 		'first start by no prefetch' 'inherited by own trace' \
