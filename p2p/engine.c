@@ -274,8 +274,9 @@ static int start_parts(struct p2p *p, struct error *err)
 	static const struct slots_config slots = {
 		.bulk = 8,
 		.demand = 4,
-		.queued = 8,
-		.waiting = 32,
+		.queued = 4,
+		.waiting = 1,
+		.copies = 1,
 		.retry_ns = 10 * NS_PER_MS,
 	};
 	int rc = fs_mkdir_p(p->cfg.dir, 0700, err);

@@ -172,6 +172,7 @@ void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 			      .piece = { .image = i->digest, .piece = piece },
 			      .slot = { .peer = l->number,
 					.tag = (uint64_t)(uintptr_t)u,
+					.what = i->id << 24 | piece,
 					.bytes = i->sizes[piece],
 					.priority = priority } };
 	if (slots_add(p->slots, &u->slot, &retry_ns) < 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Upload slots.  Each kind (demand, bulk) has a list of peers that wait, who take
- * turns by bytes (deficit round robin, Shreedhar and Varghese, 1995), so that one
+ * Upload slots.  Each priority has a list of peers that wait, who take turns by
+ * bytes (deficit round robin, Shreedhar and Varghese, 1995), so that one
  * that asks for large pieces gets no more than one that asks for small ones.
  */
 #include <errno.h>
@@ -9,8 +9,7 @@
 
 #include "p2p/slots.h"
 
-enum slot_kind { SLOT_DEMAND, SLOT_BULK, SLOT_KINDS };
-
+#define PRIORITIES 3         /* enum source_priority */
 #define QUANTUM (256 * 1024) /* bytes of a turn */
 
 struct waiter {
@@ -27,7 +26,7 @@ struct line {
 };
 
 struct slot_class {
-	unsigned int slots, busy, waiting;
+	unsigned int waiting;
 	struct line *lines; /* those with n > 0, in their order of turn */
 	unsigned int n_lines, at;
 };
@@ -35,12 +34,20 @@ struct slot_class {
 struct slots {
 	struct slots_config cfg;
 	struct waiter *waiters, *unused;
-	struct slot_class kinds[SLOT_KINDS];
+	unsigned int demand_busy, bulk_busy;
+	uint64_t sending[SLOTS_MAX]; /* what the bulk slots are about */
+	struct slot_class kinds[PRIORITIES];
 };
 
-static enum slot_kind kind_of(const struct slot_request *r)
+static bool is_free(const struct slots *s, int priority)
 {
-	return r->priority == SOURCE_DEMAND ? SLOT_DEMAND : SLOT_BULK;
+	return priority == SOURCE_DEMAND ? s->demand_busy < s->cfg.demand
+					 : s->bulk_busy < s->cfg.bulk;
+}
+
+static unsigned int *busy_of(struct slots *s, enum source_priority priority)
+{
+	return priority == SOURCE_DEMAND ? &s->demand_busy : &s->bulk_busy;
 }
 
 int slots_new(const struct slots_config *cfg, struct slots **ret,
@@ -50,22 +57,23 @@ int slots_new(const struct slots_config *cfg, struct slots **ret,
 
 	if (!cfg->bulk || !cfg->demand || cfg->bulk > SLOTS_MAX ||
 	    cfg->demand > SLOTS_MAX || !cfg->queued || !cfg->waiting ||
-	    cfg->waiting > SLOTS_WAITING_MAX)
+	    !cfg->copies || cfg->waiting > SLOTS_WAITING_MAX)
 		return error_set(err, EINVAL, "upload slots: out of range");
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_nomem(err);
 	s->cfg = *cfg;
-	s->kinds[SLOT_BULK].slots = cfg->bulk;
-	s->kinds[SLOT_DEMAND].slots = cfg->demand;
-	s->waiters = calloc(2 * (size_t)cfg->waiting, sizeof(*s->waiters));
-	for (int i = 0; i < SLOT_KINDS; i++)
+	s->waiters =
+		calloc(PRIORITIES * (size_t)cfg->waiting, sizeof(*s->waiters));
+	if (!s->waiters)
+		return error_nomem(err);
+	for (int i = 0; i < PRIORITIES; i++) {
 		s->kinds[i].lines =
 			calloc(cfg->waiting, sizeof(*s->kinds[i].lines));
-	if (!s->waiters || !s->kinds[SLOT_BULK].lines ||
-	    !s->kinds[SLOT_DEMAND].lines)
-		return error_nomem(err);
-	for (unsigned int i = 2 * cfg->waiting; i > 0; i--) {
+		if (!s->kinds[i].lines)
+			return error_nomem(err);
+	}
+	for (unsigned int i = PRIORITIES * cfg->waiting; i > 0; i--) {
 		s->waiters[i - 1].next = s->unused;
 		s->unused = &s->waiters[i - 1];
 	}
@@ -77,7 +85,7 @@ void slots_free(struct slots *s)
 {
 	if (!s)
 		return;
-	for (int i = 0; i < SLOT_KINDS; i++)
+	for (int i = 0; i < PRIORITIES; i++)
 		free(s->kinds[i].lines);
 	free(s->waiters);
 	free(s);
@@ -114,17 +122,43 @@ static void line_remove(struct slot_class *k, struct line *l)
 		k->at = 0;
 }
 
+static unsigned int copies_of(const struct slots *s, uint64_t what)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < s->bulk_busy; i++)
+		n += s->sending[i] == what;
+	for (int i = SOURCE_HOT; i < PRIORITIES; i++)
+		for (unsigned int j = 0; j < s->kinds[i].n_lines; j++)
+			for (const struct waiter *w =
+				     s->kinds[i].lines[j].first;
+			     w; w = w->next)
+				n += w->request.what == what;
+	return n;
+}
+
+static void sending_end(struct slots *s, uint64_t what)
+{
+	for (unsigned int i = 0; i < s->bulk_busy; i++)
+		if (s->sending[i] == what) {
+			s->sending[i] = s->sending[s->bulk_busy - 1];
+			return;
+		}
+}
+
 int slots_add(struct slots *s, const struct slot_request *r,
 	      int64_t *ret_retry_ns)
 {
-	struct slot_class *k = &s->kinds[kind_of(r)];
+	struct slot_class *k = &s->kinds[r->priority];
 	struct line *l = line_of(k, r->peer);
 	struct waiter *w;
 
-	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued)) {
+	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued) ||
+	    (r->priority != SOURCE_DEMAND &&
+	     copies_of(s, r->what) >= s->cfg.copies)) {
 		/* About when half of those that wait were served. */
 		*ret_retry_ns = s->cfg.retry_ns *
-				(int64_t)(1 + k->waiting / (2 * k->slots));
+				(int64_t)(1 + k->waiting / (2 * s->cfg.bulk));
 		return -EBUSY;
 	}
 	if (!l)
@@ -179,13 +213,15 @@ static void take(struct slots *s, struct slot_class *k,
 
 bool slots_next(struct slots *s, struct slot_request *ret)
 {
-	for (int i = 0; i < SLOT_KINDS; i++) {
+	for (int i = 0; i < PRIORITIES; i++) {
 		struct slot_class *k = &s->kinds[i];
 
-		if (k->waiting == 0 || k->busy == k->slots)
+		if (k->waiting == 0 || !is_free(s, i))
 			continue;
-		k->busy++;
 		take(s, k, ret);
+		if (ret->priority != SOURCE_DEMAND)
+			s->sending[s->bulk_busy] = ret->what;
+		(*busy_of(s, ret->priority))++;
 		return true;
 	}
 	return false;
@@ -193,12 +229,14 @@ bool slots_next(struct slots *s, struct slot_request *ret)
 
 void slots_done(struct slots *s, const struct slot_request *r)
 {
-	s->kinds[kind_of(r)].busy--;
+	if (r->priority != SOURCE_DEMAND)
+		sending_end(s, r->what);
+	(*busy_of(s, r->priority))--;
 }
 
 void slots_drop_peer(struct slots *s, unsigned int peer)
 {
-	for (int i = 0; i < SLOT_KINDS; i++) {
+	for (int i = 0; i < PRIORITIES; i++) {
 		struct line *l;
 
 		while ((l = line_of(&s->kinds[i], peer)))
@@ -208,7 +246,7 @@ void slots_drop_peer(struct slots *s, unsigned int peer)
 
 void slots_drop(struct slots *s, unsigned int peer, uint64_t tag)
 {
-	for (int i = 0; i < SLOT_KINDS; i++) {
+	for (int i = 0; i < PRIORITIES; i++) {
 		struct line *l = line_of(&s->kinds[i], peer);
 		struct waiter *before = NULL;
 

@@ -10,13 +10,17 @@
 /*
  * Whom this node serves, over all images: so many answers at once, the rest is
  * told to come again, so that no queue hides behind a connection.  Demand has
- * slots of its own; requesters take turns.
+ * slots of its own; of the rest what is hot goes first; requesters take turns.
  */
 struct slots_config {
 	unsigned int bulk, demand; /* answers at once: 8 and 4 */
 	unsigned int queued;       /* requests that may wait, of one peer */
-	unsigned int waiting;      /* ... of all peers, for each kind of slot */
-	int64_t retry_ns;          /* what the others are told, at least */
+	unsigned int waiting;      /* ... of all peers, with one priority */
+	/* Answers with the same piece at once, where nobody waits: who asks
+	 * then gets it later from those who get it now, and the piece spreads
+	 * as fast as there are more who have it, not as one uplink allows. */
+	unsigned int copies;
+	int64_t retry_ns; /* what the others are told, at least */
 };
 #define SLOTS_MAX 64u /* of one kind */
 #define SLOTS_WAITING_MAX 4096u
@@ -29,6 +33,7 @@ DEFINE_AUTO(slots)
 struct slot_request {
 	unsigned int peer; /* any number of the host's */
 	uint64_t tag;      /* the host's */
+	uint64_t what;     /* the same for the same piece */
 	uint32_t bytes;
 	enum source_priority priority;
 };

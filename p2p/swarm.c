@@ -5,12 +5,14 @@
 
 #include "p2p/swarm_priv.h"
 
+#define COLD_PART 4   /* of what is under way, while the hot set is not here */
 #define TICK_SHIFT 17 /* 131 us; 32 bits of them are six days */
 
 const struct swarm_limits swarm_limits_default = {
 	.window = 0,
 	.flying_max = 64u << 20,
-	.peer_min = 1u << 20,
+	.flying_pieces = 5,
+	.peer_min = 512u << 10,
 	.peer_max = 16u << 20,
 	.credit_ns = 50 * NS_PER_MS,
 	.origin_min = 1u << 20,
@@ -59,8 +61,9 @@ static int check_config(const struct swarm_config *cfg, struct error *err)
 	if (!cfg->n_pieces || cfg->n_pieces > SWARM_PIECES_MAX)
 		return error_set(err, EINVAL, "%u pieces: 1 to %u can be",
 				 cfg->n_pieces, SWARM_PIECES_MAX);
-	if (l->flying_max == 0 || l->peer_min > l->peer_max ||
-	    l->origin_min > l->origin_max || cfg->rank >= cfg->members)
+	if (l->flying_max == 0 || l->flying_pieces == 0 ||
+	    l->peer_min > l->peer_max || l->origin_min > l->origin_max ||
+	    cfg->rank >= cfg->members)
 		return error_set(err, EINVAL, "limits of a swarm do not fit");
 	return 0;
 }
@@ -70,13 +73,11 @@ static int allocate(struct swarm *s, struct error *err)
 	uint32_t n = s->cfg.n_pieces;
 
 	s->log_room = n;
-	s->hot.room = FLIGHTS_MAX;
-	s->cold.room = FLIGHTS_MAX + COLD_WINDOW;
-	s->cold.width = COLD_WINDOW;
 	s->pieces = calloc(n, sizeof(*s->pieces));
 	s->log = calloc(s->log_room, sizeof(*s->log));
-	s->cold.window = calloc(s->cold.room, sizeof(*s->cold.window));
-	if (!s->pieces || !s->log || !s->cold.window)
+	s->cold.offered = calloc(n, sizeof(*s->cold.offered));
+	s->cold.unheld = calloc(n, sizeof(*s->cold.unheld));
+	if (!s->pieces || !s->log || !s->cold.offered || !s->cold.unheld)
 		return error_nomem(err);
 	return 0;
 }
@@ -94,16 +95,17 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 		return error_nomem(err);
 	s->cfg = *cfg;
 	s->lim = cfg->limits;
-	s->born = now;
+	s->born = s->came_at = now;
 	s->random = cfg->seed ^ UINT64_C(0x9e3779b97f4a7c15);
 	if (!s->random)
 		s->random = 1;
 	s->has_tracker = true;
-	s->hot.flag = PIECE_HOT;
-	s->cold.flag = PIECE_COLD;
 	rc = allocate(s, err);
 	if (rc < 0)
 		return rc;
+	for (uint32_t i = 0; i < cfg->n_pieces; i++)
+		s->size += cfg->sizes[i];
+	s->size = s->size / cfg->n_pieces + 1;
 	for (uint16_t i = FLIGHTS_MAX; i > 0; i--) {
 		s->flights[i - 1].next = s->unused;
 		s->unused = i;
@@ -120,8 +122,8 @@ void swarm_free(struct swarm *s)
 	free(s->log);
 	free(s->hot.pieces);
 	free(s->hot.window);
-	free(s->cold.pieces);
-	free(s->cold.window);
+	free(s->cold.offered);
+	free(s->cold.unheld);
 	free(s->demands);
 	free(s);
 }
@@ -136,7 +138,7 @@ void swarm_give_up(struct swarm *s, uint32_t piece, int rc)
 		s->hot.total--;
 	if (p->flags & PIECE_COLD)
 		s->cold.total--;
-	p->flags &= (uint8_t)~PIECE_WANTED;
+	p->flags &= ~PIECE_WANTED;
 	p->failed = 0;
 	s->cfg.host->fail(s->cfg.arg, piece, rc);
 }
@@ -165,10 +167,11 @@ static void pump_demand(struct swarm *s, int64_t now)
 	}
 }
 
-static void pump_bulk(struct swarm *s, struct order *o, int64_t now)
+static void pump_bulk(struct swarm *s, uint32_t (*choose)(struct swarm *s),
+		      uint64_t wanted, int64_t now)
 {
-	while (s->ready) {
-		uint32_t piece = choose_piece(s, o);
+	while (s->ready && s->flying - s->origin_flying < wanted) {
+		uint32_t piece = choose(s);
 		struct flight *f;
 		struct peer *p;
 
@@ -192,9 +195,15 @@ void swarm_pump(struct swarm *s, int64_t now)
 	s->pumped = now;
 	pump_demand(s, now);
 	if (!s->is_paused) {
+		uint64_t wanted = flying_wanted(s);
+
 		choose_ready(s, now);
-		pump_bulk(s, &s->hot, now);
-		pump_bulk(s, &s->cold, now);
+		pump_bulk(s, choose_hot, wanted, now);
+		/* What is hot and cannot be had just now comes in a moment:
+		 * the rest leaves it room. */
+		if (s->hot.here < s->hot.total)
+			wanted /= COLD_PART;
+		pump_bulk(s, choose_cold, wanted, now);
 	}
 	origin_pump(s, now);
 }

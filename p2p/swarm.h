@@ -39,9 +39,12 @@ struct swarm_range {
 };
 
 struct swarm_limits {
-	uint32_t window;     /* pieces of the order in which the rarest is
+	uint32_t window; /* pieces of the order in which the rarest is
 	                          * taken first; 0: 64 or 5 % of the hot set */
-	uint64_t flying_max; /* stored bytes asked for and not here */
+	/* Stored bytes asked for and not here, at most; and how many pieces of
+	 * usual size bulk keeps under way, besides what the way itself holds. */
+	uint64_t flying_max;
+	uint32_t flying_pieces;
 	uint64_t peer_min, peer_max; /* the same from one peer: credit */
 	int64_t credit_ns; /* of a peer's rate that is its credit: 50 ms */
 	/* Stored bytes under way from the origin: so many milliseconds' worth
@@ -170,13 +173,19 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 
 /*
  * The tracker's answer to one lease() for the `n_asked` pieces of `asked`: the
- * `n` of `granted` may be read from the origin within `ttl_ns`; each of the others
- * is under way to somebody (ask again in `retry_ns` if it was not seen at a
- * neighbour by then).  A call that failed is answered with n = 0 and a `retry_ns`.
+ * `n` of `granted` may be read from the origin within `ttl_ns`.  Of what is granted,
+ * origin() is called for what still is wanted, before this returns; the rest of
+ * the leases is to be given back.  What is not granted is under way to somebody, or,
+ * if the origin `is_full`, was not looked at: asked for again in `retry_ns`.
+ * A call that failed is answered with n = 0, `is_full` and a `retry_ns`.
  */
-void swarm_leases(struct swarm *s, const uint32_t *asked, size_t n_asked,
-		  const uint32_t *granted, size_t n, int64_t ttl_ns,
-		  int64_t retry_ns, int64_t now);
+struct swarm_grant {
+	const uint32_t *asked, *granted;
+	size_t n_asked, n_granted;
+	bool is_full;
+	int64_t ttl_ns, retry_ns;
+};
+void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now);
 /* The tracker answers, or does not: then the stagger rule holds, by which of the
  * known members this node is.  A new swarm believes in its tracker. */
 void swarm_tracker(struct swarm *s, bool is_there, int64_t now);

@@ -88,11 +88,25 @@ int64_t peer_expected(const struct swarm *s, const struct peer *p,
 			 (double)NS_PER_S);
 }
 
+uint64_t flying_wanted(const struct swarm *s)
+{
+	/* A few answers are awaited at any time, so that somebody always sends;
+	 * not many, or those who ask much crowd out those who ask little.  And
+	 * what the way holds: twice the shortest answer's time of what comes. */
+	uint64_t usual = s->size * s->lim.flying_pieces +
+			 (uint64_t)((double)s->came_rate * 2 *
+				    (double)s->answer_min / NS_PER_S);
+	uint64_t max = s->lim.flying_max - s->lim.flying_max / 8;
+
+	return usual > max ? max : usual;
+}
+
 /* -------------------------------------------------------------------- choices --- */
 
 void choose_ready(struct swarm *s, int64_t now)
 {
 	s->ready = 0;
+	s->tick = tick_of(s, now);
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++) {
 		const struct peer *p = &s->peers[i];
 
@@ -102,40 +116,60 @@ void choose_ready(struct swarm *s, int64_t now)
 	}
 }
 
-uint32_t choose_piece(struct swarm *s, struct order *o)
+/* Whether `piece` can be asked for and is rarer than what was found so far. */
+static bool is_rarer(const struct swarm *s, uint32_t piece, int *rarest)
 {
-	uint32_t best = SWARM_NONE, i;
+	const struct piece *p = &s->pieces[piece];
+	int n;
+
+	if (!(p->holders & s->ready) || p->flags & PIECE_LEASING ||
+	    p->rest > s->tick)
+		return false;
+	n = __builtin_popcountll(p->holders);
+	if (n >= *rarest)
+		return false;
+	*rarest = n;
+	return true;
+}
+
+/* Both begin anywhere, so that nodes which see the same differ. */
+
+uint32_t choose_hot(struct swarm *s)
+{
+	uint32_t best = SWARM_NONE, i, n;
 	int rarest = SWARM_PEERS_MAX + 1;
 
-	order_refill(s, o);
-	if (!o->n_window)
-		return SWARM_NONE;
-	/* Begin anywhere, so that nodes with the same window differ. */
-	i = (uint32_t)(swarm_random(s) % o->n_window);
-	for (uint32_t left = o->n_window; left > 0; left--) {
-		uint32_t piece = o->window[i];
-		struct piece *p = &s->pieces[piece];
-
-		if (p->flags & PIECE_HERE || p->flight ||
-		    !(p->flags & o->flag)) {
-			p->flags &= (uint8_t) ~(o->flag << 5);
-			o->window[i] = o->window[--o->n_window];
-			if (i >= o->n_window)
-				i = 0;
-			continue;
-		}
-		if (p->holders & s->ready && !(p->flags & PIECE_LEASING)) {
-			int n = __builtin_popcountll(p->holders);
-
-			if (n < rarest) {
-				rarest = n;
-				best = piece;
-				if (n == 1)
-					break;
-			}
-		}
-		if (++i >= o->n_window)
+	hot_refill(s);
+	n = s->hot.n_window;
+	i = n ? (uint32_t)(swarm_random(s) % n) : 0;
+	for (; n > 0 && rarest > 1; n--) {
+		if (i >= s->hot.n_window)
 			i = 0;
+		if (hot_leaves(s, i))
+			continue;
+		if (is_rarer(s, s->hot.window[i], &rarest))
+			best = s->hot.window[i];
+		i++;
+	}
+	return best;
+}
+
+uint32_t choose_cold(struct swarm *s)
+{
+	uint32_t best = SWARM_NONE, n = s->cold.n_offered, i;
+	int rarest = SWARM_PEERS_MAX + 1;
+
+	i = n ? (uint32_t)(swarm_random(s) % n) : 0;
+	if (n > COLD_CHOICE)
+		n = COLD_CHOICE;
+	for (; n > 0 && rarest > 1; n--) {
+		if (i >= s->cold.n_offered)
+			i = 0;
+		if (cold_offered_leaves(s, i))
+			continue;
+		if (is_rarer(s, s->cold.offered[i], &rarest))
+			best = s->cold.offered[i];
+		i++;
 	}
 	return best;
 }

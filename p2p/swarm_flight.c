@@ -10,6 +10,7 @@
 
 #define LATE 3                 /* times what was expected */
 #define HEDGES_FREE (4u << 20) /* bytes, before anything came */
+#define MEASURE_NS (20 * NS_PER_MS)
 #define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
 struct flight *flight_at(struct swarm *s, uint16_t index)
@@ -78,6 +79,7 @@ struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
 	if (!s->peers[peer].n_flying++)
 		s->peers[peer].moved = now;
 	s->peers[peer].flying += f->size;
+	f->ahead = s->peers[peer].flying;
 	s->stats.asks++;
 	s->cfg.host->ask(s->cfg.arg, peer, piece, priority);
 	return f;
@@ -181,18 +183,20 @@ static void smooth(uint64_t *rate, uint64_t sample)
 		*rate = 1;
 }
 
-/* The time it had for this one: since it was asked, or was done with another. */
+/* Of what it had to send when this was asked, this was the last. */
 static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 		       int64_t now)
 {
-	int64_t from = f->asked > p->came ? f->asked : p->came;
-	uint64_t ns = now > from ? (uint64_t)(now - from) : 1;
-	uint64_t sample = (uint64_t)((double)f->size * NS_PER_S / (double)ns);
+	uint64_t ns = now > f->asked ? (uint64_t)(now - f->asked) : 1;
+	uint64_t sample = (uint64_t)((double)f->ahead * NS_PER_S / (double)ns);
 
 	smooth(&p->rate, sample);
 	smooth(&s->rate, sample);
 	answers_add(&p->answers, now - f->asked);
-	p->came = p->moved = now;
+	if (!s->answer_min || now - f->asked < s->answer_min)
+		s->answer_min = now - f->asked;
+	p->moved = now;
+	p->refusals = 0;
 	p->bytes += f->size;
 }
 
@@ -252,7 +256,7 @@ static void origin_failed(struct swarm *s, uint32_t piece, int rc, int64_t now)
 	struct piece *p = &s->pieces[piece];
 	unsigned int bound = p->flags & PIECE_DEMAND ? 3 : 8;
 
-	if (p->failed < UINT8_MAX)
+	if (p->failed < FAILED_MAX)
 		p->failed++;
 	if (p->failed >= bound && !p->holders && !p->flight &&
 	    p->flags & PIECE_WANTED) {
@@ -296,8 +300,13 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p = &s->peers[peer];
 	s->stats.refusals++;
 	p->moved = now;
+	if (retry_ns <= 0)
+		retry_ns = NS_PER_MS;
+	/* Once: busy with this piece, maybe; twice: with anything. */
+	if (why == SWARM_BUSY && ++p->refusals > 1)
+		p->busy_until = now + retry_ns;
 	if (why == SWARM_BUSY)
-		p->busy_until = now + (retry_ns > 0 ? retry_ns : NS_PER_MS);
+		s->pieces[piece].rest = tick_of(s, now + retry_ns);
 	else
 		s->pieces[piece].holders &= ~(UINT64_C(1) << peer);
 	f = flight_find(s, peer, piece);
@@ -338,7 +347,7 @@ static uint64_t others_ready(const struct swarm *s, const struct flight *f,
 static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
 {
 	const struct demand *d = demand_of(s, f->piece);
-	bool is_last = order_is_asked(&s->hot) && order_is_asked(&s->cold);
+	bool is_last = is_all_asked(s);
 	int64_t wait = s->lim.hedge_min_ns, since = f->asked, usual;
 	uint64_t mask;
 
@@ -375,14 +384,17 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 {
 	struct peer *p = &s->peers[f->peer];
 	unsigned int peer = f->peer;
+	int64_t usual = answers_quantile(&p->answers, 95);
 	int64_t patience = LATE * f->expected_ns;
 	bool stalls;
 
 	if (patience < s->lim.stall_min_ns)
 		patience = s->lim.stall_min_ns;
+	if (patience < usual)
+		patience = usual;
 	stalls = now - p->moved > patience && now - f->asked > patience;
 	if (!stalls &&
-	    (now - f->asked <= patience || !others_ready(s, f, true, now)))
+	    (now - f->asked <= 2 * patience || !others_ready(s, f, true, now)))
 		return;
 	s->stats.stalls++;
 	p->rate = p->rate / 2 + 1;
@@ -393,12 +405,26 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 	peer_strike(s, peer, "stalls");
 }
 
+static void measure(struct swarm *s, int64_t now)
+{
+	double seconds = (double)(now - s->came_at) / NS_PER_S;
+	uint64_t rate;
+
+	if (now - s->came_at < MEASURE_NS)
+		return;
+	rate = (uint64_t)((double)(s->came_bytes - s->came_counted) / seconds);
+	s->came_rate = (3 * s->came_rate + rate) / 4;
+	s->came_counted = s->came_bytes;
+	s->came_at = now;
+}
+
 void flights_check(struct swarm *s, int64_t now)
 {
 	/* Strikes may end flights of a whole peer, so only the next is kept,
 	 * and what ends is never before it. */
 	uint16_t left = (uint16_t)s->n_flights;
 
+	measure(s, now);
 	for (uint16_t i = s->first, next; i && left; i = next, left--) {
 		struct flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;

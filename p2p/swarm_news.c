@@ -88,6 +88,7 @@ int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 	for (uint32_t i = r.first; i < r.first + r.n; i++) {
 		s->peers[peer].have += !(s->pieces[i].holders & bit);
 		s->pieces[i].holders |= bit;
+		cold_offer(s, i);
 	}
 	if (now - s->pumped >= PUMP_NS)
 		swarm_pump(s, now);
@@ -124,7 +125,7 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 		if (p->after < after)
 			p->after = after;
 		/* If it does not come, turns are taken anew. */
-		p->flags &= (uint8_t)~PIECE_STAGGERED;
+		p->flags &= ~PIECE_STAGGERED;
 	}
 	return 0;
 }

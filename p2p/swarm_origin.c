@@ -63,17 +63,16 @@ static bool batch_add(struct swarm *s, struct batch *b, uint32_t piece)
 	return true;
 }
 
-static bool add_run(struct swarm *s, struct order *o, struct batch *b,
-		    uint32_t piece, int64_t now)
+/* `piece`, and those that follow it, as long as they are wanted by `flags`. */
+static bool add_run(struct swarm *s, struct batch *b, uint32_t piece,
+		    unsigned int flags, int64_t now)
 {
-	/* Of the hot set nothing from beyond its window. */
-	uint8_t wanted = o->flag == PIECE_HOT ? (uint8_t)PIECE_IN_HOT : o->flag;
 	uint64_t bytes = b->bytes;
 
 	for (uint32_t n = 0; n < RUN_MAX && b->bytes - bytes < RUN_BYTES &&
 			     piece < s->cfg.n_pieces;
 	     n++, piece++) {
-		if (n && (!(s->pieces[piece].flags & wanted) ||
+		if (n && (!(s->pieces[piece].flags & flags) ||
 			  !can_read(s, piece, now)))
 			break;
 		if (!batch_add(s, b, piece))
@@ -82,26 +81,40 @@ static bool add_run(struct swarm *s, struct order *o, struct batch *b,
 	return true;
 }
 
-static void gather(struct swarm *s, struct order *o, struct batch *b,
-		   int64_t now)
+static void gather_hot(struct swarm *s, struct batch *b, int64_t now)
 {
+	struct hot *h = &s->hot;
 	uint32_t n, at;
 
-	order_refill(s, o);
-	n = o->n_window;
+	hot_clean(s);
+	n = h->n_window;
 	at = n ? (uint32_t)(swarm_random(s) % n) : 0;
-	for (uint32_t i = 0; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
-		uint32_t piece = o->window[at];
-
-		if (s->pieces[piece].flags & o->flag &&
-		    can_read(s, piece, now) && !add_run(s, o, b, piece, now))
+	for (uint32_t i = 0; i < n; i++, at = at + 1 < n ? at + 1 : 0)
+		if (can_read(s, h->window[at], now) &&
+		    !add_run(s, b, h->window[at], PIECE_IN_WINDOW, now))
 			return;
-	}
 	/* All of the window is on its way to somebody: open more of it, so that
 	 * the origin does not idle. */
-	if (!b->n && o->next < o->n &&
-	    o->width + WINDOW_STEP <= o->room - FLIGHTS_MAX)
-		o->width += WINDOW_STEP;
+	if (!b->n && h->next < h->n && h->width + WINDOW_STEP <= h->room)
+		h->width += WINDOW_STEP;
+}
+
+static void gather_cold(struct swarm *s, struct batch *b, int64_t now)
+{
+	struct cold *c = &s->cold;
+	uint32_t n = c->n_unheld < COLD_SAMPLE ? c->n_unheld : COLD_SAMPLE;
+	uint32_t at = n ? (uint32_t)(swarm_random(s) % c->n_unheld) : 0;
+
+	for (; n > 0; n--) {
+		if (at >= c->n_unheld)
+			at = 0;
+		if (cold_unheld_leaves(s, at))
+			continue;
+		if (can_read(s, c->unheld[at], now) &&
+		    !add_run(s, b, c->unheld[at], PIECE_COLD, now))
+			return;
+		at++;
+	}
 }
 
 static void gather_demand(struct swarm *s, struct batch *b, int64_t now)
@@ -184,10 +197,12 @@ static void ask_or_read(struct swarm *s, const struct batch *b,
 	}
 	for (size_t i = 0; i < b->n; i++)
 		s->pieces[b->pieces[i]].flags &=
-			(uint8_t) ~(PIECE_LEASING | PIECE_STAGGERED);
+			~(PIECE_LEASING | PIECE_STAGGERED);
 	read_origin(s, b->pieces, b->n, INT64_MAX, now);
 }
 
+/* How much the origin carries and whose turn it is, the tracker knows; without one
+ * each node is careful for itself. */
 static uint64_t budget(const struct swarm *s)
 {
 	uint64_t credit = s->origin_rate / 1000 *
@@ -196,7 +211,7 @@ static uint64_t budget(const struct swarm *s)
 
 	if (credit < s->lim.origin_min)
 		credit = s->lim.origin_min;
-	if (credit > s->lim.origin_max)
+	if (credit > s->lim.origin_max || s->has_tracker)
 		credit = s->lim.origin_max;
 	return credit > used ? credit - used : 0;
 }
@@ -215,14 +230,14 @@ void origin_pump(struct swarm *s, int64_t now)
 	    now < s->lease_next || !budget(s) || !flight_fits(s, 0, false))
 		return;
 	b = (struct batch){ .max = budget(s) };
-	gather(s, &s->hot, &b, now);
+	gather_hot(s, &b, now);
 	if (b.n) {
 		ask_or_read(s, &b, SOURCE_HOT, now);
 		return;
 	}
 	if (s->hot.next < s->hot.n)
 		return;
-	gather(s, &s->cold, &b, now);
+	gather_cold(s, &b, now);
 	ask_or_read(s, &b, SOURCE_COLD, now);
 }
 
@@ -249,6 +264,7 @@ void origin_moved(struct swarm *s, const struct flight *f, int64_t now)
 				      ? (3 * s->origin_answer_ns + answer) / 4
 				      : answer;
 	s->origin_came = now;
+	s->lease_next = now; /* there is room for another */
 }
 
 /* ---------------------------------------------------------------- the tracker --- */
@@ -258,42 +274,40 @@ static void call_end(struct swarm *s, unsigned int i)
 	struct lease_call *c = &s->calls[i];
 
 	for (size_t j = 0; j < c->n; j++) {
-		s->pieces[c->pieces[j]].flags &= (uint8_t)~PIECE_LEASING;
+		s->pieces[c->pieces[j]].flags &= ~PIECE_LEASING;
 		s->leasing -= s->cfg.sizes[c->pieces[j]];
 	}
 	*c = s->calls[--s->n_calls];
 }
 
-void swarm_leases(struct swarm *s, const uint32_t *asked, size_t n_asked,
-		  const uint32_t *granted, size_t n, int64_t ttl_ns,
-		  int64_t retry_ns, int64_t now)
+void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now)
 {
-	uint32_t after = tick_of(s, now + (retry_ns > 0 ? retry_ns : 0));
+	int64_t retry = g->retry_ns > 0 ? g->retry_ns : 0;
+	size_t n =
+		g->n_granted < SWARM_LEASE_MAX ? g->n_granted : SWARM_LEASE_MAX;
 
 	for (unsigned int i = 0; i < s->n_calls; i++) {
 		const struct lease_call *c = &s->calls[i];
 
-		if (c->n == n_asked &&
-		    memcmp(c->pieces, asked, n_asked * sizeof(*asked)) == 0) {
+		if (c->n == g->n_asked &&
+		    memcmp(c->pieces, g->asked, c->n * sizeof(*c->pieces)) ==
+			    0) {
 			call_end(s, i);
 			break;
 		}
 	}
-	for (size_t i = 0; i < n_asked; i++)
-		if (asked[i] < s->cfg.n_pieces)
-			s->pieces[asked[i]].after = after;
-	if (n > SWARM_LEASE_MAX)
-		n = SWARM_LEASE_MAX;
+	/* Who is refused since others read it waits for that piece; who is
+	 * refused since there is no room waits, with whatever piece. */
+	for (size_t i = 0; i < g->n_asked && !g->is_full; i++)
+		if (g->asked[i] < s->cfg.n_pieces)
+			s->pieces[g->asked[i]].after = tick_of(s, now + retry);
+	if (g->is_full)
+		s->lease_next = now + retry;
 	for (size_t i = 0; i < n; i++)
-		if (granted[i] >= s->cfg.n_pieces)
-			return;
+		if (g->granted[i] >= s->cfg.n_pieces)
+			n = i;
 	s->stats.leases_granted += n;
-	/* Not all at once, and not at all where nothing is to be had. */
-	if (!n && retry_ns > 0)
-		s->lease_next = now + retry_ns / 4 +
-				(int64_t)(swarm_random(s) %
-					  (uint64_t)(retry_ns / 4 + 1));
-	read_origin(s, granted, n, now + LEASE_TIMES * ttl_ns, now);
+	read_origin(s, g->granted, n, now + LEASE_TIMES * g->ttl_ns, now);
 	swarm_pump(s, now);
 }
 

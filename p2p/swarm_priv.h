@@ -18,6 +18,7 @@
 #define LOG_PROMISES 256u
 #define ANSWER_BUCKETS 32u
 #define STRIKES_MAX 3u
+#define FAILED_MAX 15u
 #define ORIGIN UINT8_MAX /* as a flight's peer */
 
 #define NS_PER_MS INT64_C(1000000)
@@ -26,18 +27,21 @@
 #define CHECK_NS (5 * NS_PER_MS)
 /* News make a node without enough under way look for more at most so often. */
 #define PUMP_NS (NS_PER_MS / 2)
-#define COLD_WINDOW 256u /* of a shuffled order: a sample of the rest */
+#define COLD_CHOICE 8u
+#define COLD_SAMPLE 256u /* looked at of the rest, for one choice */
 
 enum piece_flags {
 	PIECE_HERE = 1,
 	PIECE_HOT = 2, /* wanted: (flag of an order) */
 	PIECE_COLD = 4,
 	PIECE_DEMAND = 8,
-	PIECE_LEASING = 16,   /* the tracker was asked */
-	PIECE_STAGGERED = 32, /* `after` is by the stagger rule */
-	PIECE_IN_HOT = 64,    /* in a window: (flag of an order) << 5 */
-	PIECE_IN_COLD = 128,
+	PIECE_LEASING = 16,     /* the tracker was asked */
+	PIECE_STAGGERED = 32,   /* `after` is by the stagger rule */
+	PIECE_IN_WINDOW = 64,   /* of the hot order */
+	PIECE_IN_OFFERED = 128, /* lists of the cold one */
+	PIECE_IN_UNHELD = 256,
 };
+#define FLAGS 0xfffu /* of a piece */
 #define PIECE_WANTED (PIECE_HOT | PIECE_COLD | PIECE_DEMAND)
 
 struct piece {
@@ -45,9 +49,11 @@ struct piece {
 	/* The origin is not asked before: somebody promised it, or the tracker
 	 * said no. In ticks, see tick_of(). */
 	uint32_t after;
+	/* A peer was busy: bulk does not ask for it before. In ticks. */
+	uint32_t rest;
 	uint16_t flight; /* the first of its flights, plus one; 0: none */
-	uint8_t flags;
-	uint8_t failed; /* how often the origin did */
+	uint16_t flags : 12;
+	uint16_t failed : 4; /* how often the origin did */
 };
 
 struct flight {
@@ -57,6 +63,7 @@ struct flight {
 	uint8_t peer;        /* or ORIGIN */
 	uint8_t priority;
 	bool is_hedge;
+	uint64_t ahead; /* bytes that its peer had to send then, with it */
 	int64_t asked, expected_ns, expires;
 };
 
@@ -70,23 +77,30 @@ struct peer {
 	enum swarm_distance distance;
 	uint32_t have;
 	uint64_t bytes, flying, rate;
-	unsigned int n_flying, strikes, quarantines;
+	unsigned int n_flying, strikes, quarantines, refusals;
 	struct answers answers;
-	int64_t busy_until, moved, came;
+	int64_t busy_until, moved;
 	/* What it was told: places below `snapshot` and entries of the log
 	 * before `told`; promises before `told_promises`. */
 	uint32_t snapshot;
 	uint64_t told, told_promises;
 };
 
-/* Pieces wanted with one priority. */
-struct order {
+/* What a recorded start reads, in its order. */
+struct hot {
 	uint32_t *pieces;
 	uint32_t n, next; /* those before `next` have been in the window */
 	uint32_t *window; /* wanted and not asked for; also what came back */
 	uint32_t n_window, width, room;
 	uint32_t total, here; /* wanted in all, of those here */
-	uint8_t flag;
+};
+
+/* The rest, in no order: what somebody has, and what nobody has.  Both lists may
+ * hold what left them; that is seen when one comes across it. */
+struct cold {
+	uint32_t *offered, *unheld;
+	uint32_t n_offered, n_unheld;
+	uint32_t total, here;
 };
 
 struct demand {
@@ -108,13 +122,15 @@ struct swarm {
 	struct piece *pieces;
 	uint32_t have;
 
-	struct order hot, cold;
+	struct hot hot;
+	struct cold cold;
 	bool is_paused;
 	struct demand *demands; /* by `first` */
 	size_t n_demands, demands_room;
 
 	struct peer peers[SWARM_PEERS_MAX];
 	uint64_t ready; /* peers that may be asked, for this round */
+	uint32_t tick;  /* of this round */
 	uint64_t rate;  /* of a peer, smoothed over all */
 	int64_t pumped;
 
@@ -123,6 +139,10 @@ struct swarm {
 	unsigned int n_flights;
 	uint64_t flying;
 	uint64_t hedged_bytes, came_bytes;
+	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
+	int64_t came_at;
+	int64_t answer_min; /* shortest time of an answer; 0: none yet */
+	uint64_t size;      /* of a piece, usually */
 
 	bool has_tracker;
 	struct lease_call calls[LEASE_CALLS_MAX];
@@ -149,22 +169,34 @@ void swarm_pump(struct swarm *s, int64_t now);
 void swarm_give_up(struct swarm *s, uint32_t piece, int rc);
 
 /* swarm_want.c */
-/* The window has what the order has to offer. */
-void order_refill(struct swarm *s, struct order *o);
+/* Open the window as far as it may be; after what is not to be asked for any more
+ * has left it. */
+void hot_refill(struct swarm *s);
+void hot_clean(struct swarm *s);
+/* Take entry `i` of the window out if it is not to be asked for any more. */
+bool hot_leaves(struct swarm *s, uint32_t i);
+/* Put a piece where it belongs among the rest, if it belongs there. */
+void cold_offer(struct swarm *s, uint32_t piece);
+/* Take entry `i` out if it does not belong there any more. */
+bool cold_offered_leaves(struct swarm *s, uint32_t i);
+bool cold_unheld_leaves(struct swarm *s, uint32_t i);
 /* Wanted again, since what was asked for did not come. */
 void swarm_want_again(struct swarm *s, uint32_t piece);
 /* It came: whoever waited need not any more. */
 void swarm_satisfied(struct swarm *s, uint32_t piece);
-bool order_is_asked(const struct order *o); /* nothing is left to ask for */
+bool is_all_asked(const struct swarm *s); /* nothing is left to ask for */
 void demand_remove(struct swarm *s, uint32_t piece);
 const struct demand *demand_of(const struct swarm *s, uint32_t piece);
 
 /* swarm_choose.c */
 void choose_ready(struct swarm *s, int64_t now);
-/* The rarest of the window that one of the ready has; SWARM_NONE. */
-uint32_t choose_piece(struct swarm *s, struct order *o);
+/* The rarest of the window, or of the rest, that one of the ready has; SWARM_NONE. */
+uint32_t choose_hot(struct swarm *s);
+uint32_t choose_cold(struct swarm *s);
 /* Of the peers in `mask`, which is not 0. */
 unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size);
+/* Bytes of bulk that are to be under way. */
+uint64_t flying_wanted(const struct swarm *s);
 uint64_t peer_credit(const struct swarm *s, const struct peer *p);
 int64_t peer_expected(const struct swarm *s, const struct peer *p,
 		      uint32_t size);

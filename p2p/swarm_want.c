@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is wanted: demand by deadline, and two orders of which a window is open.
- * The hot order's window moves along the trace.  The cold order is shuffled once,
- * so that its window is a sample of the rest, and the rarest of a sample is taken.
+ * What is wanted: demand by deadline; a hot set, of whose order a window is open that
+ * moves along the trace; and the rest, in lists by whether somebody has it.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,48 +10,117 @@
 
 #define WINDOW_MIN 64u
 #define WINDOW_MAX 4096u
-#define IN(o) ((uint8_t)((o)->flag << 5)) /* flag: it is in the window */
 
-static struct order *order_of(struct swarm *s, enum source_priority priority)
+/* ------------------------------------------------------------------------ hot --- */
+
+static bool is_open(const struct piece *p, unsigned int wanted)
 {
-	return priority == SOURCE_HOT ? &s->hot : &s->cold;
+	return p->flags & wanted && !(p->flags & PIECE_HERE) && !p->flight;
 }
 
-void order_refill(struct swarm *s, struct order *o)
+void hot_refill(struct swarm *s)
 {
-	while (o->n_window < o->width && o->next < o->n) {
-		uint32_t piece = o->pieces[o->next++];
+	struct hot *h = &s->hot;
+
+	while (h->n_window < h->width && h->next < h->n) {
+		uint32_t piece = h->pieces[h->next++];
 		struct piece *p = &s->pieces[piece];
 
-		if (!(p->flags & o->flag) || p->flags & (PIECE_HERE | IN(o)) ||
-		    p->flight)
+		if (!is_open(p, PIECE_HOT) || p->flags & PIECE_IN_WINDOW)
 			continue;
-		p->flags |= IN(o);
-		o->window[o->n_window++] = piece;
+		p->flags |= PIECE_IN_WINDOW;
+		h->window[h->n_window++] = piece;
 	}
 }
 
-static void order_return(struct order *o, struct piece *p, uint32_t piece)
+bool hot_leaves(struct swarm *s, uint32_t i)
 {
-	if (!(p->flags & o->flag) || p->flags & (PIECE_HERE | IN(o)))
+	struct hot *h = &s->hot;
+	struct piece *p = &s->pieces[h->window[i]];
+
+	if (is_open(p, PIECE_HOT))
+		return false;
+	p->flags &= ~PIECE_IN_WINDOW;
+	h->window[i] = h->window[--h->n_window];
+	return true;
+}
+
+void hot_clean(struct swarm *s)
+{
+	for (uint32_t i = 0; i < s->hot.n_window;)
+		i += hot_leaves(s, i) ? 0 : 1;
+	hot_refill(s);
+}
+
+static void hot_return(struct swarm *s, uint32_t piece)
+{
+	struct piece *p = &s->pieces[piece];
+
+	if (!is_open(p, PIECE_HOT) || p->flags & PIECE_IN_WINDOW)
 		return;
-	if (o->n_window == o->room) {
-		o->next = 0; /* it is found again where it was */
+	if (s->hot.n_window == s->hot.room) {
+		s->hot.next = 0; /* it is found again where it was */
 		return;
 	}
-	p->flags |= IN(o);
-	o->window[o->n_window++] = piece;
+	p->flags |= PIECE_IN_WINDOW;
+	s->hot.window[s->hot.n_window++] = piece;
+}
+
+/* ----------------------------------------------------------------------- cold --- */
+
+void cold_offer(struct swarm *s, uint32_t piece)
+{
+	struct piece *p = &s->pieces[piece];
+	struct cold *c = &s->cold;
+
+	if (!is_open(p, PIECE_COLD))
+		return;
+	if (p->holders && !(p->flags & PIECE_IN_OFFERED)) {
+		p->flags |= PIECE_IN_OFFERED;
+		c->offered[c->n_offered++] = piece;
+	}
+	if (!p->holders && !(p->flags & PIECE_IN_UNHELD)) {
+		p->flags |= PIECE_IN_UNHELD;
+		c->unheld[c->n_unheld++] = piece;
+	}
+}
+
+bool cold_offered_leaves(struct swarm *s, uint32_t i)
+{
+	uint32_t piece = s->cold.offered[i];
+	struct piece *p = &s->pieces[piece];
+
+	if (p->holders && is_open(p, PIECE_COLD))
+		return false;
+	p->flags &= ~PIECE_IN_OFFERED;
+	s->cold.offered[i] = s->cold.offered[--s->cold.n_offered];
+	cold_offer(s, piece);
+	return true;
+}
+
+bool cold_unheld_leaves(struct swarm *s, uint32_t i)
+{
+	uint32_t piece = s->cold.unheld[i];
+	struct piece *p = &s->pieces[piece];
+
+	if (!p->holders && is_open(p, PIECE_COLD))
+		return false;
+	p->flags &= ~PIECE_IN_UNHELD;
+	s->cold.unheld[i] = s->cold.unheld[--s->cold.n_unheld];
+	cold_offer(s, piece);
+	return true;
 }
 
 void swarm_want_again(struct swarm *s, uint32_t piece)
 {
-	order_return(&s->hot, &s->pieces[piece], piece);
-	order_return(&s->cold, &s->pieces[piece], piece);
+	hot_return(s, piece);
+	cold_offer(s, piece);
 }
 
-bool order_is_asked(const struct order *o)
+bool is_all_asked(const struct swarm *s)
 {
-	return o->next == o->n && o->n_window == 0;
+	return s->hot.next == s->hot.n && !s->hot.n_window &&
+	       !s->cold.n_offered && !s->cold.n_unheld;
 }
 
 /* -------------------------------------------------------------------- demand --- */
@@ -80,7 +148,7 @@ void demand_remove(struct swarm *s, uint32_t piece)
 	if (!(s->pieces[piece].flags & PIECE_DEMAND))
 		return;
 	i = demand_index(s, piece);
-	s->pieces[piece].flags &= (uint8_t)~PIECE_DEMAND;
+	s->pieces[piece].flags &= ~PIECE_DEMAND;
 	memmove(&s->demands[i], &s->demands[i + 1],
 		(--s->n_demands - i) * sizeof(*s->demands));
 }
@@ -141,47 +209,71 @@ int swarm_demand(struct swarm *s, uint32_t piece, int64_t now, int64_t deadline)
 
 /* -------------------------------------------------------------------- orders --- */
 
-static void order_forget(struct swarm *s, struct order *o)
+static void forget(struct swarm *s, enum source_priority priority)
 {
-	for (uint32_t i = 0; i < o->n; i++)
-		s->pieces[o->pieces[i]].flags &= (uint8_t) ~(o->flag | IN(o));
-	o->n = o->next = o->n_window = o->total = o->here = 0;
+	unsigned int flags =
+		priority == SOURCE_HOT
+			? PIECE_HOT | PIECE_IN_WINDOW
+			: PIECE_COLD | PIECE_IN_OFFERED | PIECE_IN_UNHELD;
+
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+		s->pieces[i].flags &= ~flags & FLAGS;
+	if (priority == SOURCE_HOT) {
+		s->hot.n = s->hot.next = s->hot.n_window = 0;
+		s->hot.total = s->hot.here = 0;
+	} else {
+		s->cold.n_offered = s->cold.n_unheld = 0;
+		s->cold.total = s->cold.here = 0;
+	}
 }
 
-static int order_resize(struct order *o, uint32_t window, size_t n)
+static int hot_resize(struct hot *h, uint32_t window, uint32_t n)
 {
-	uint32_t *pieces = malloc((n ? n : 1) * sizeof(*pieces));
-	uint32_t *opened;
+	uint32_t width = window ? window : n / 20;
+	uint32_t *pieces, *opened;
 
-	if (!pieces)
+	if (width < WINDOW_MIN && !window)
+		width = WINDOW_MIN;
+	if (width > WINDOW_MAX)
+		width = WINDOW_MAX;
+	pieces = malloc((n ? n : 1) * sizeof(*pieces));
+	opened = malloc((WINDOW_MAX + FLIGHTS_MAX) * sizeof(*opened));
+	if (!pieces || !opened) {
+		free(pieces);
+		free(opened);
 		return -ENOMEM;
-	free(o->pieces);
-	o->pieces = pieces;
-	if (o->flag == PIECE_COLD)
-		return 0;
-	o->width = window ? window : (uint32_t)(n / 20);
-	if (o->width < WINDOW_MIN && !window)
-		o->width = WINDOW_MIN;
-	if (o->width > WINDOW_MAX)
-		o->width = WINDOW_MAX;
-	opened = malloc((o->width + FLIGHTS_MAX) * sizeof(*opened));
-	if (!opened)
-		return -ENOMEM;
-	free(o->window);
-	o->window = opened;
-	o->room = o->width + FLIGHTS_MAX;
+	}
+	free(h->pieces);
+	free(h->window);
+	h->pieces = pieces;
+	h->window = opened;
+	h->width = width;
+	h->room = WINDOW_MAX + FLIGHTS_MAX;
 	return 0;
 }
 
-static void shuffle(struct swarm *s, struct order *o)
+static void want_hot(struct swarm *s, uint32_t piece)
 {
-	for (uint32_t i = o->n; i > 1; i--) {
-		uint32_t j = (uint32_t)(swarm_random(s) % i);
-		uint32_t piece = o->pieces[i - 1];
+	struct piece *p = &s->pieces[piece];
 
-		o->pieces[i - 1] = o->pieces[j];
-		o->pieces[j] = piece;
-	}
+	if (p->flags & PIECE_HOT)
+		return;
+	p->flags |= PIECE_HOT;
+	s->hot.total++;
+	s->hot.here += p->flags & PIECE_HERE ? 1 : 0;
+	s->hot.pieces[s->hot.n++] = piece;
+}
+
+static void want_cold(struct swarm *s, uint32_t piece)
+{
+	struct piece *p = &s->pieces[piece];
+
+	if (p->flags & PIECE_COLD)
+		return;
+	p->flags |= PIECE_COLD;
+	s->cold.total++;
+	s->cold.here += p->flags & PIECE_HERE ? 1 : 0;
+	cold_offer(s, piece);
 }
 
 static void cancel_unwanted(struct swarm *s)
@@ -202,46 +294,37 @@ static void cancel_unwanted(struct swarm *s)
 int swarm_want(struct swarm *s, enum source_priority priority,
 	       const uint32_t *pieces, size_t n, int64_t now)
 {
-	struct order *o = order_of(s, priority);
-	int rc;
+	int rc = 0;
 
 	if (priority == SOURCE_DEMAND || n > s->cfg.n_pieces)
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++)
 		if (pieces[i] >= s->cfg.n_pieces)
 			return -EINVAL;
-	order_forget(s, o);
-	rc = order_resize(o, s->lim.window, n);
-	if (rc < 0) {
-		cancel_unwanted(s);
+	if (priority == SOURCE_HOT)
+		rc = hot_resize(&s->hot, s->lim.window, (uint32_t)n);
+	if (rc < 0)
 		return rc;
-	}
+	forget(s, priority);
 	for (size_t i = 0; i < n; i++) {
-		struct piece *p = &s->pieces[pieces[i]];
-
-		if (p->flags & o->flag)
-			continue;
-		o->total++;
-		p->flags |= o->flag;
-		o->here += p->flags & PIECE_HERE ? 1 : 0;
-		o->pieces[o->n++] = pieces[i];
+		if (priority == SOURCE_HOT)
+			want_hot(s, pieces[i]);
+		else
+			want_cold(s, pieces[i]);
 	}
-	if (priority == SOURCE_COLD)
-		shuffle(s, o);
 	cancel_unwanted(s);
-	order_refill(s, o);
+	hot_refill(s);
 	swarm_pump(s, now);
 	return 0;
 }
 
 void swarm_forget(struct swarm *s, enum source_priority priority, int64_t now)
 {
-	if (priority == SOURCE_DEMAND) {
+	if (priority == SOURCE_DEMAND)
 		while (s->n_demands)
 			demand_remove(s, s->demands[0].piece);
-	} else {
-		order_forget(s, order_of(s, priority));
-	}
+	else
+		forget(s, priority);
 	cancel_unwanted(s);
 	swarm_pump(s, now);
 }

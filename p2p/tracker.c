@@ -10,7 +10,7 @@
 #include "p2p/tracker_priv.h"
 
 #define SECOND ((int64_t)1000000000)
-#define WINDOW_FIRST (32 * MIB)
+#define WINDOW_FIRST (4 * MIB)
 /* Before anything was measured: 4 MiB a second. */
 #define NS_PER_MIB_FIRST (SECOND / 4)
 
@@ -348,6 +348,7 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 	ret->interval_ns = ret->retry_ns = t->cfg.interval_ns;
 	ret->ttl_ns = 0;
 	ret->n_members = ret->n_granted = 0;
+	ret->is_full = false;
 	ret->swarm = 0;
 	if (c->leaving) {
 		struct image *i = image_find(t, &c->image);

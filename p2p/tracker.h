@@ -89,6 +89,9 @@ struct tracker_answer {
 	size_t n_granted;
 	int64_t ttl_ns;   /* of the leases: what ends later is nobody's */
 	int64_t retry_ns; /* for those not granted */
+	/* The origin, or this node, has enough to do: what is not granted was
+	 * not all looked at.  Else each of it is on its way to somebody. */
+	bool is_full;
 	int64_t interval_ns;
 	uint32_t swarm; /* members in all */
 };

@@ -14,7 +14,12 @@
 #include "p2p/tracker_priv.h"
 
 #define MS ((int64_t)1000000)
-#define SHARE_MIN MIB /* of the window, for one node */
+#define SHARE_MIN (MIB / 4) /* of the window, for one node */
+/* What is leased is read within about so long, or reads would only wait for each
+ * other at the origin, and what they bring would come late to all. */
+#define QUEUE_NS (500 * MS)
+#define PAUSE_NS (5000 * MS)
+#define RATE_NS (250 * MS) /* over which the origin is measured */
 #define RUN_MAX (4 * MIB)
 #define WINDOW_MIN MIB
 #define LEASES_MAX 65536u /* of an image */
@@ -209,20 +214,52 @@ static void piece_forget(const struct tracker *t, struct image *i,
 	p->done_serial = 0;
 }
 
+/* What the origin carries, over all who read there. */
+static void rate_measure(struct image *i, uint32_t bytes, int64_t now)
+{
+	int64_t took = now - i->rate_since;
+	uint64_t rate;
+
+	i->rate_bytes += bytes;
+	if (took < RATE_NS)
+		return;
+	rate = (uint64_t)((double)i->rate_bytes * 1000 * MS / (double)took);
+	if (took > PAUSE_NS)
+		rate = 0; /* nobody read for long: that says nothing */
+	/* The most of late: who leases less than it carries, since nodes are
+	 * busy with each other, must not conclude that it carries less. */
+	i->rate -= i->rate / 16;
+	if (rate > i->rate)
+		i->rate = rate;
+	i->rate_bytes = 0;
+	i->rate_since = now;
+}
+
+static uint64_t window_most(const struct tracker *t, const struct image *i)
+{
+	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
+
+	if (most < WINDOW_MIN)
+		most = WINDOW_MIN;
+	if (i->rate == 0 || most > t->cfg.flying_max)
+		return t->cfg.flying_max;
+	return most;
+}
+
 /* The origin carries more than was asked of it: more may be asked.  Twice as much
  * in the time of a read until it fails for the first time, then a MiB more. */
 static void window_grow(const struct tracker *t, struct image *i,
 			uint32_t bytes)
 {
-	uint64_t more = bytes;
+	uint64_t more = bytes, most = window_most(t, i);
 
 	if (i->flying < i->window / 2)
 		return; /* it was not tried */
 	if (i->is_steady)
 		more = (uint64_t)bytes * MIB / i->window + 1;
 	i->window += more;
-	if (i->window > t->cfg.flying_max)
-		i->window = t->cfg.flying_max;
+	if (i->window > most)
+		i->window = most;
 }
 
 /* Failures of what was read at the same time are one. */
@@ -254,6 +291,7 @@ static void report_done(struct tracker *t, struct member *m, uint32_t piece,
 		took = clamp(took, NS_PER_MIB_MIN, NS_PER_MIB_MAX);
 		i->ns_per_mib += (took - i->ns_per_mib) / 8;
 		m->late -= m->late > 0;
+		rate_measure(i, l->bytes, now);
 		window_grow(t, i, l->bytes);
 		lease_end(t, i, at);
 	}
@@ -494,6 +532,7 @@ static void give_bulk(struct giving *g)
 			case TAKEN:
 				break;
 			case FULL:
+				g->ret->is_full = true;
 				return;
 			}
 			break;
@@ -568,10 +607,13 @@ int leases_give(struct tracker *t, struct member *m,
 	g.share >>= m->late;
 	if (now < i->wait_until) {
 		refuse(&g, i->wait_until - now);
+		ret->is_full = true;
 	} else {
 		for (size_t k = 0; k < c->n_demand; k++)
-			if (try_give(&g, k, true) == FULL)
+			if (try_give(&g, k, true) == FULL) {
+				ret->is_full = true;
 				break;
+			}
 		give_bulk(&g);
 		set_ends(&g);
 	}

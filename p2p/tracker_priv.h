@@ -56,6 +56,9 @@ struct image {
 	uint32_t n_who, cap_who;
 	struct book book;
 	uint64_t flying, window;
+	/* Bytes a second of the origin; since when so many were counted. */
+	uint64_t rate, rate_bytes;
+	int64_t rate_since;
 	bool is_steady;     /* the origin has failed: grow slowly */
 	int64_t ns_per_mib; /* that a holder needs, smoothed */
 	int64_t cut_at;     /* the window was made smaller */

@@ -338,6 +338,7 @@ static void on_leases(struct world *w, unsigned int peer, uint32_t piece)
 {
 	uint32_t granted[SWARM_LEASE_MAX];
 	uint8_t mask = next(&w->script);
+	struct swarm_grant g;
 	struct call c;
 	size_t n = 0;
 
@@ -351,8 +352,14 @@ static void on_leases(struct world *w, unsigned int peer, uint32_t piece)
 			granted[n++] = c.pieces[i];
 			w->may_read[c.pieces[i]] = true;
 		}
-	swarm_leases(w->swarm, c.pieces, c.n, granted, n, 1000 * MS,
-		     (peer + 1) * 10 * MS, w->now);
+	g = (struct swarm_grant){ .asked = c.pieces,
+				  .n_asked = c.n,
+				  .granted = granted,
+				  .n_granted = n,
+				  .is_full = peer == 0,
+				  .ttl_ns = 1000 * MS,
+				  .retry_ns = (peer + 1) * 10 * MS };
+	swarm_leases(w->swarm, &g, w->now);
 	memset(w->may_read, 0, sizeof(w->may_read));
 }
 
@@ -474,6 +481,7 @@ static uint64_t run(const uint8_t *data, size_t len)
 	for (uint32_t i = 0; i < w.n_pieces; i++)
 		w.sizes[i] = 1 + (i * 7919u) % 4096u;
 	w.limits.flying_max = 4096 + 256u * next(&w.script);
+	w.limits.flying_pieces = 1 + next(&w.script) % 8;
 	w.limits.peer_min = 1024;
 	w.limits.peer_max = 4096 + next(&w.script) * 64u;
 	w.limits.origin_min = 4096;
