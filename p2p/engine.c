@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Open and close; the thread of the loop, and calls into it. */
 #include "p2p/engine_peer.h"
+#include "p2p/tracker_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #define ORIGIN_THREADS 6
 #define URGENT_THREADS 4
 #define DISK_THREADS 2
+#define CALL_THREADS 4
 #define MEMBERS_NS (10 * NS_PER_S)
 
 /* ------------------------------------------------------------- waiting --- */
@@ -175,9 +177,6 @@ static int check_config(const struct p2p_config *c, struct error *err)
 {
 	if (!c->node || !*c->node)
 		return error_set(err, EINVAL, "p2p: the node has no name");
-	if (c->trackers && c->trackers[0])
-		return error_set(err, ENOTSUP,
-				 "p2p: trackers cannot be called yet");
 	if (c->neighbours < 1 || c->neighbours > SWARM_PEERS_MAX)
 		return error_set(err, EINVAL,
 				 "p2p: %u neighbours, want 1 to %u",
@@ -225,10 +224,9 @@ static int start_pools(struct p2p *p, struct error *err)
 		struct pool **pool;
 		size_t threads;
 	} all[] = {
-		{ &p->hash, HASH_THREADS },
-		{ &p->origin, ORIGIN_THREADS },
-		{ &p->urgent, URGENT_THREADS },
-		{ &p->disk, DISK_THREADS },
+		{ &p->hash, HASH_THREADS },     { &p->origin, ORIGIN_THREADS },
+		{ &p->urgent, URGENT_THREADS }, { &p->disk, DISK_THREADS },
+		{ &p->calls, CALL_THREADS },
 	};
 	int rc = 0;
 
@@ -269,6 +267,20 @@ static void on_members(struct loop_timer *t)
 	engine_arm(p, t, MEMBERS_NS);
 }
 
+static int start_trackers(struct p2p *p, struct error *err)
+{
+	struct tracker_client_config cfg = {
+		.urls = p->cfg.trackers,
+		.token_file = p->cfg.token_file,
+		.ca_file = p->cfg.tracker_ca_file,
+	};
+
+	if (!p->cfg.trackers || !p->cfg.trackers[0])
+		return 0;
+	p->tracker_is_there = true; /* until one is not */
+	return tracker_client_new(&cfg, &p->trackers, err);
+}
+
 static int start_parts(struct p2p *p, struct error *err)
 {
 	static const struct slots_config slots = {
@@ -290,6 +302,8 @@ static int start_parts(struct p2p *p, struct error *err)
 	if (rc == 0 && p->cfg.capability_keys)
 		rc = capability_keys_load(p->cfg.capability_keys, &p->keys,
 					  err);
+	if (rc == 0)
+		rc = start_trackers(p, err);
 	if (rc == 0)
 		rc = loop_new(&p->loop, err);
 	if (rc == 0)
@@ -387,12 +401,14 @@ void p2p_close(struct p2p *p)
 	pool_free(p->origin);
 	pool_free(p->urgent);
 	pool_free(p->disk);
+	pool_free(p->calls);
 	if (p->has_thread) {
 		loop_stop(p->loop);
 		(void)pthread_join(p->thread, NULL);
 	}
 	loop_free(p->loop);
 	members_free(p);
+	tracker_client_free(p->trackers);
 	capability_keys_free(p->keys);
 	slots_free(p->slots);
 	relay_free(p->relay);

@@ -12,6 +12,7 @@
  *   engine_serve.c    answering others
  *   engine_link.c     links and neighbours, and what they say
  *   engine_member.c   who is known, and whom to connect to
+ *   engine_tracker.c  calls to the trackers
  *   engine_stats.c    figures
  *
  * One thread runs the loop and owns everything that does not say otherwise.
@@ -41,6 +42,7 @@
 #define KNOWN_MAX 256u /* known to take part in one image */
 #define PIECE_NONE UINT32_MAX
 
+struct call;
 struct link;
 struct member;
 struct neighbour;
@@ -106,6 +108,23 @@ struct lister {
 	struct error err;
 };
 
+/* One question of the core for leases. */
+struct ask {
+	uint32_t pieces[SWARM_LEASE_MAX];
+	size_t n;
+	bool is_demand;
+};
+#define ASKS_MAX 2u
+
+/* What the trackers are to be told of an image, and what they are asked. */
+struct leases {
+	struct ask asks[ASKS_MAX];
+	size_t n_asks;
+	uint32_t done[TRACKER_PIECES_MAX], failed[TRACKER_PIECES_MAX];
+	size_t n_done, n_failed;
+	int64_t origin_wait_ns;
+};
+
 struct p2p_image {
 	LIST_ENTRY(p2p_image) all;
 	struct p2p *p;
@@ -126,7 +145,7 @@ struct p2p_image {
 	struct loop_call settle_call;
 	bool is_settling;      /* it is posted */
 	bool wants_changed[2]; /* hot, cold */
-	struct loop_timer tick, news, connect;
+	struct loop_timer tick, news, connect, announce;
 	bool news_armed;
 
 	struct neighbour *peers[SWARM_PEERS_MAX];
@@ -135,11 +154,19 @@ struct p2p_image {
 	size_t n_known;
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
+	int64_t capability_until; /* seconds since 1970 */
+	bool is_permitting;
 
 	struct waiter_list waiters[WAITER_BUCKETS];
 	LIST_HEAD(, lister) listers;
 	LIST_HEAD(, origin_read) reads;
 	struct error origin_error; /* the last one */
+
+	struct leases leases;
+	struct call *call; /* under way, or NULL */
+	bool is_leaving;   /* the next call is the last one */
+	int64_t called;    /* when the last one began */
+	int64_t interval;  /* to the next, at the latest */
 
 	bool is_closing;
 	unsigned int n_works; /* under way; with p->lock */
@@ -151,10 +178,12 @@ struct p2p {
 	struct loop *loop;
 	pthread_t thread;
 	bool has_thread;
-	struct pool *hash;   /* unpacks and checks */
-	struct pool *origin; /* reads in bulk */
-	struct pool *urgent; /* ... what readers wait for */
-	struct pool *disk;   /* reads the cache for others */
+	struct pool *hash;               /* unpacks and checks */
+	struct pool *origin;             /* reads in bulk */
+	struct pool *urgent;             /* ... what readers wait for */
+	struct pool *disk;               /* reads the cache for others */
+	struct pool *calls;              /* to the trackers */
+	struct tracker_client *trackers; /* NULL: none */
 	struct net *net;
 	struct slots *slots;
 	struct relay *relay; /* NULL: nothing is kept */
@@ -246,5 +275,14 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority);
 /* End those of a closing image soon. */
 void origin_stop(struct p2p_image *i);
+
+/* ---------------------------------------------------- engine_tracker.c --- */
+
+void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority);
+/* What a lease was for is here, or is not to be had. */
+void tracker_done(struct p2p_image *i, uint32_t piece, int rc);
+/* Call when it is due. */
+void tracker_announce(struct p2p_image *i);
 
 #endif

@@ -83,8 +83,12 @@ static void finish(struct arrival *a)
 	if (peer != SWARM_NONE &&
 	    !(i->peers[peer] && i->peers[peer]->serial == a->serial))
 		peer = SWARM_NONE;
-	if (a->peer == SWARM_NONE && a->rc < 0)
-		i->origin_error = a->err;
+	if (a->peer == SWARM_NONE) {
+		if (a->rc < 0)
+			i->origin_error = a->err;
+		i->p->origin_bytes += i->sizes[a->piece];
+		tracker_done(i, a->piece, a->rc);
+	}
 	if (a->rc == 0)
 		came(a, peer, now);
 	else if (a->peer == SWARM_NONE || peer != SWARM_NONE)

@@ -110,7 +110,7 @@ static void host_origin(void *arg, const uint32_t *pieces, size_t n,
 static void host_lease(void *arg, const uint32_t *pieces, size_t n,
 		       enum source_priority priority)
 {
-	/* It is told that there is no tracker, and asks none. */
+	tracker_want(arg, pieces, n, priority);
 }
 
 static void host_quarantine(void *arg, unsigned int peer, int64_t ns,
@@ -208,6 +208,11 @@ static void on_connect(struct loop_timer *t)
 	engine_arm(i->p, t, CONNECT_NS);
 }
 
+static void on_announce(struct loop_timer *t)
+{
+	tracker_announce(container_of(t, struct p2p_image, announce));
+}
+
 static int start_timers(struct p2p_image *i, struct error *err)
 {
 	struct {
@@ -218,6 +223,7 @@ static int start_timers(struct p2p_image *i, struct error *err)
 		{ &i->tick, on_tick, 0 },
 		{ &i->news, on_news, NEWS_NS },
 		{ &i->connect, on_connect, 0 },
+		{ &i->announce, on_announce, 0 },
 	};
 	int rc = 0;
 
@@ -234,6 +240,7 @@ static void stop_timers(struct p2p_image *i)
 	loop_timer_stop(&i->tick);
 	loop_timer_stop(&i->news);
 	loop_timer_stop(&i->connect);
+	loop_timer_stop(&i->announce);
 }
 
 /* ------------------------------------------------------ open and close --- */
@@ -403,6 +410,8 @@ static void close_here(void *arg)
 	struct p2p_image *i = arg;
 	struct link *l;
 
+	i->is_leaving = true;
+	tracker_announce(i);
 	i->is_closing = true;
 	stop_timers(i);
 	origin_stop(i);

@@ -32,6 +32,9 @@ struct link *link_make(struct p2p *p, struct net_link *net, struct member *m)
 
 void link_open(struct link *l, struct p2p_image *i)
 {
+	/* Without the right it would only be refused: when that comes. */
+	if (i->p->keys && !i->capability_len)
+		return;
 	/* -EALREADY; or it cannot be: another link may. */
 	(void)!net_open_image(l->net, &i->digest, i->n, i->capability,
 			      i->capability_len, NULL);
@@ -52,7 +55,7 @@ static void on_up(void *arg, struct net_link *net)
 	const struct net_node *node = net_peer(net);
 	struct link *l = net_user(net);
 	int64_t now = loop_clock_ns();
-	struct member *m = member_find(p, node->name);
+	struct member *m = member_by_name(p, node->name);
 	struct p2p_image *i;
 
 	if (strcmp(node->name, p->self.name) == 0) {
@@ -70,7 +73,7 @@ static void on_up(void *arg, struct net_link *net)
 	l->is_up = true;
 	if (!m) {
 		member_know(p, NULL, node);
-		m = member_find(p, node->name);
+		m = member_by_name(p, node->name);
 	}
 	if (m && m->quarantined_until > now) {
 		net_close(net, "not yet again");
@@ -293,7 +296,7 @@ void neighbours_check(struct p2p_image *i, int64_t now)
 
 		if (!nb || !nb->quarantine_ns)
 			continue;
-		m = member_find(i->p, net_peer(nb->l->net)->name);
+		m = member_by_name(i->p, net_peer(nb->l->net)->name);
 		if (m) {
 			m->quarantined_until = now + nb->quarantine_ns;
 			m->quarantines++;

@@ -17,7 +17,7 @@
 #define BACKOFF_DOUBLINGS 6u
 #define DIALS_MAX 16u /* begun at once for an image */
 
-struct member *member_find(struct p2p *p, const char *name)
+struct member *member_by_name(struct p2p *p, const char *name)
 {
 	struct member *m;
 
@@ -59,7 +59,7 @@ static void make_room(struct p2p *p)
 
 static struct member *member_get(struct p2p *p, const struct net_node *node)
 {
-	struct member *m = member_find(p, node->name);
+	struct member *m = member_by_name(p, node->name);
 
 	if (m) {
 		if (strcmp(m->node.addr, node->addr) != 0) {

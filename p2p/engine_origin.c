@@ -10,6 +10,7 @@
 #include "p2p/engine.h"
 
 #define RANGE_MAX (8 * MIB)
+#define BUSY_WAIT_NS NS_PER_S /* what the origin wants when it says no more */
 #define RATE_TICK_NS (100 * NS_PER_MS) /* how soon a stop is seen */
 
 struct origin_read {
@@ -139,13 +140,14 @@ static void done(struct work *w)
 	int64_t now = loop_clock_ns();
 
 	LIST_REMOVE(r, link);
-	for (size_t k = 0; k < r->next; k++)
-		i->p->origin_bytes += r->blocks[k].csize;
 	if (r->rc < 0)
 		i->origin_error = r->err;
+	if (r->rc == -EBUSY)
+		i->leases.origin_wait_ns = BUSY_WAIT_NS;
 	for (size_t k = r->next; k < r->n; k++) {
 		uint32_t piece = r->first + (uint32_t)k;
 
+		tracker_done(i, piece, r->rc);
 		swarm_lost(i->swarm, SWARM_NONE, piece, r->rc, now);
 	}
 	image_settle(i);

@@ -87,7 +87,7 @@ bool neighbours_tell(struct p2p_image *i, int64_t now);
 
 /* ----------------------------------------------------- engine_member.c --- */
 
-struct member *member_find(struct p2p *p, const char *name);
+struct member *member_by_name(struct p2p *p, const char *name);
 /* Somebody is known, and that he takes part in `i` (may be NULL). */
 void member_know(struct p2p *p, struct p2p_image *i,
 		 const struct net_node *node);

@@ -68,9 +68,12 @@ static void open_p2p(struct crowd_node *n, const struct crowd_config *cfg)
 {
 	struct error err = ERROR_INIT;
 	char name[16];
+	AUTO_FREE char *url = cfg->tracker ? strdup(cfg->tracker) : NULL;
+	char *const trackers[] = { url, NULL };
 	struct p2p_config p2p = {
 		.listen = "127.0.0.1:0",
 		.node = name,
+		.trackers = trackers,
 		.neighbours = 16,
 		.relay_bytes = cfg->relay,
 		.upload_rate = cfg->upload_rate,

@@ -50,6 +50,7 @@ struct crowd_config {
 	uint64_t quota;       /* of each cache; 0: plenty */
 	uint64_t relay;       /* 0: no relay */
 	uint64_t upload_rate; /* 0: none */
+	const char *tracker;  /* its URL, or NULL */
 	bool alone;           /* nobody knows anybody */
 	const char *address;  /* somebody of another kind that all know, too */
 };

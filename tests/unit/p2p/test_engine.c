@@ -7,6 +7,7 @@
 #include "common/bytes.h"
 #include "common/loop.h"
 #include "tests/unit/p2p/crowd.h"
+#include "tests/unit/p2p/fake_tracker.h"
 #include "tests/unit/p2p/rogue.h"
 
 TestSuite(engine, .timeout = 120);
@@ -90,6 +91,71 @@ Test(engine, a_crowd_reads_the_origin_about_once)
 	cr_expect_lt(copies(&c), 6.0, "%.2f", copies(&c));
 	crowd_remove(&c);
 }
+
+/* ------------------------------------------------------------------ the tracker --- */
+
+static const struct crowd_config tracked = {
+	.nodes = 8,
+	.blocks = 160,
+	.per_pack = 60,
+	.usize = 64 << 10,
+	.relay = 64 << 20,
+	.alone = true, /* but for the tracker */
+};
+
+Test(engine, with_a_tracker_a_crowd_reads_one_copy)
+{
+	struct crowd_config cfg = tracked;
+	struct fake_tracker *tracker;
+	struct p2p_stats s;
+	struct digest image;
+	struct crowd c;
+
+	cr_assert_eq(digest_of("crowd", 5, &image), 0);
+	tracker = fake_tracker_start(&image);
+	cfg.tracker = fake_tracker_url(tracker);
+	crowd_make(&c, &cfg);
+	fetch_all(&c);
+	stats_of(&c.node[3], &s);
+	cr_expect_eq(s.tracker_is_there, 1);
+	cr_expect_gt(s.tracker_calls_total, 0);
+	cr_expect_gt(s.leases_total, 0);
+	/* A lease that ran out on a busy machine may be given once more. */
+	cr_expect_lt(copies(&c), 1.5, "%.2f", copies(&c));
+	crowd_remove(&c);
+	fake_tracker_free(tracker);
+}
+
+Test(engine, a_tracker_that_dies_stops_nobody)
+{
+	struct crowd_config cfg = tracked;
+	struct fake_tracker *tracker;
+	struct p2p_stats s;
+	struct digest image;
+	struct crowd c;
+
+	cr_assert_eq(digest_of("crowd", 5, &image), 0);
+	tracker = fake_tracker_start(&image);
+	cfg.tracker = fake_tracker_url(tracker);
+	crowd_make(&c, &cfg);
+	for (unsigned int k = 0; k < c.n; k++)
+		crowd_wait_peers(&c.node[k], 2);
+	for (unsigned int k = 0; k < c.n; k++)
+		crowd_fetch(&c.node[k]);
+	crowd_wait_have(&c.node[0], 1);
+	fake_tracker_kill(tracker);
+	for (unsigned int k = 0; k < c.n; k++) {
+		cr_assert_eq(crowd_join(&c.node[k]), 0, "node %u: %s", k,
+			     c.node[k].err.msg);
+		crowd_expect_whole(&c.node[k]);
+	}
+	stats_of(&c.node[0], &s);
+	cr_expect_gt(s.tracker_calls_total, 0);
+	crowd_remove(&c);
+	fake_tracker_free(tracker);
+}
+
+/* ------------------------------------------------------------- what else may be --- */
 
 Test(engine, what_left_the_relay_comes_from_the_cache)
 {
@@ -300,6 +366,7 @@ Test(engine, a_list_is_cancelled_soon)
 	int64_t began;
 
 	cfg.nodes = 1;
+	cfg.per_pack = BLOCKS;
 	crowd_make(&c, &cfg);
 	hold_origin(&c.node[0]);
 	crowd_fetch(&c.node[0]);

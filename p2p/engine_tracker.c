@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Calls to the trackers: who else takes part, and which pieces may be read from
+ * the origin.  One call is under way for an image; what comes up meanwhile goes
+ * with the next.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "p2p/engine_peer.h"
+#include "p2p/tracker_client.h"
+
+#define INTERVAL_NS (2 * NS_PER_S)
+#define BATCH_NS (2 * NS_PER_MS) /* between two calls, at least */
+#define RETRY_NS (200 * NS_PER_MS)
+#define DONE_MANY 32u /* ended leases are not kept for later beyond that */
+#define RENEW_S 300   /* before a right ends */
+
+struct call {
+	struct work work;
+	struct p2p *p;
+	struct p2p_image *i; /* NULL: it is closed */
+	struct tracker_call call;
+	struct leases leases;
+	uint32_t want[ASKS_MAX * SWARM_LEASE_MAX];
+	uint32_t want_bytes[ASKS_MAX * SWARM_LEASE_MAX];
+	struct tracker_answer answer;
+	int rc;
+};
+
+struct permit {
+	struct work work;
+	struct p2p_image *i;
+	struct tracker_capability right;
+	int rc;
+};
+
+static void arm(struct p2p_image *i, int64_t delay_ns)
+{
+	if (!i->is_closing)
+		engine_arm(i->p, &i->announce, delay_ns);
+}
+
+/* ------------------------------------------------------------- leases --- */
+
+void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority)
+{
+	struct leases *l = &i->leases;
+	int64_t since = loop_clock_ns() - i->called;
+	struct ask *a;
+
+	/* The core has given up on the oldest one by now. */
+	if (l->n_asks == ASKS_MAX)
+		memmove(l->asks, l->asks + 1, --l->n_asks * sizeof(l->asks[0]));
+	a = &l->asks[l->n_asks++];
+	memcpy(a->pieces, pieces, n * sizeof(*pieces));
+	a->n = n;
+	a->is_demand = priority == SOURCE_DEMAND;
+	arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
+}
+
+void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
+{
+	struct leases *l = &i->leases;
+
+	if (!i->p->trackers)
+		return;
+	if (rc < 0 && l->n_failed < TRACKER_PIECES_MAX)
+		l->failed[l->n_failed++] = piece;
+	else if (rc == 0 && l->n_done < TRACKER_PIECES_MAX)
+		l->done[l->n_done++] = piece;
+	/* Others wait for what is not read any more. */
+	if (l->n_failed || l->n_done % DONE_MANY == 0)
+		arm(i, BATCH_NS);
+}
+
+/* Those that were not told after all. */
+static void keep_ended(struct p2p_image *i, const struct leases *old)
+{
+	struct leases *l = &i->leases;
+
+	for (size_t k = 0; k < old->n_done; k++)
+		if (l->n_done < TRACKER_PIECES_MAX)
+			l->done[l->n_done++] = old->done[k];
+	for (size_t k = 0; k < old->n_failed; k++)
+		if (l->n_failed < TRACKER_PIECES_MAX)
+			l->failed[l->n_failed++] = old->failed[k];
+}
+
+/* -------------------------------------------------------------- rights --- */
+
+static void run_permit(struct work *w)
+{
+	struct permit *t = container_of(w, struct permit, work);
+	struct p2p_image *i = t->i;
+	AUTO_FREE char *authorization =
+		i->authorization ? i->authorization(i->arg) : NULL;
+
+	t->rc = tracker_client_capability(i->p->trackers, &i->digest, i->repo,
+					  i->p->self.name, authorization,
+					  &t->right, NULL);
+}
+
+static void end_permit(struct work *w)
+{
+	struct permit *t = container_of(w, struct permit, work);
+	struct p2p_image *i = t->i;
+
+	i->is_permitting = false;
+	if (t->rc == 0 && !i->is_closing) {
+		memcpy(i->capability, t->right.data, t->right.len);
+		i->capability_len = t->right.len;
+		i->capability_until = t->right.not_after;
+		links_open(i);
+	}
+	image_release(i);
+	free(t);
+}
+
+static void renew_permit(struct p2p_image *i)
+{
+	struct permit *t;
+
+	if (!i->p->keys || i->is_permitting || i->is_closing ||
+	    i->capability_until > time(NULL) + RENEW_S)
+		return;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return;
+	t->i = i;
+	t->work.run = run_permit;
+	t->work.done = end_permit;
+	i->is_permitting = true;
+	image_hold(i);
+	(void)!pool_submit(i->p->calls, &t->work); /* it has no bound */
+}
+
+/* --------------------------------------------------------------- calls --- */
+
+static void run(struct work *w)
+{
+	struct call *c = container_of(w, struct call, work);
+
+	c->rc = tracker_client_call(c->p->trackers, &c->call, &c->answer, NULL);
+}
+
+/* What it says of one image is about that alone; that nobody answers is about all. */
+static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
+{
+	if (!is_there)
+		image_rank(i);
+	swarm_tracker(i->swarm, is_there, now);
+	image_settle(i);
+}
+
+static void set_trackers(struct p2p *p, bool is_there, int64_t now)
+{
+	struct p2p_image *i;
+
+	if (p->tracker_is_there == is_there)
+		return;
+	p->tracker_is_there = is_there;
+	LIST_FOREACH(i, &p->images, all)
+	set_tracker(i, is_there, now);
+}
+
+static void learn(struct p2p_image *i, const struct tracker_answer *a,
+		  int64_t now)
+{
+	for (size_t k = 0; k < a->n_members; k++) {
+		const struct tracker_member *m = &a->members[k];
+		struct net_node n = { .name = "" };
+
+		memcpy(n.name, m->node, sizeof(n.name));
+		memcpy(n.addr, m->addr, sizeof(n.addr));
+		memcpy(n.rack, m->rack, sizeof(n.rack));
+		memcpy(n.zone, m->zone, sizeof(n.zone));
+		memcpy(n.region, m->region, sizeof(n.region));
+		member_know(i->p, i, &n);
+	}
+	members_connect(i, now);
+}
+
+static bool is_granted(const struct tracker_answer *a, uint32_t piece)
+{
+	for (size_t k = 0; k < a->n_granted; k++)
+		if (a->granted[k] == piece)
+			return true;
+	return false;
+}
+
+static void tell_leases(struct p2p_image *i, const struct call *c, int64_t now)
+{
+	uint32_t granted[SWARM_LEASE_MAX];
+
+	for (size_t k = 0; k < c->leases.n_asks; k++) {
+		const struct ask *a = &c->leases.asks[k];
+		size_t n = 0;
+
+		for (size_t j = 0; c->rc == 0 && j < a->n; j++)
+			if (is_granted(&c->answer, a->pieces[j]))
+				granted[n++] = a->pieces[j];
+		i->p->leases += n;
+		swarm_leases(i->swarm, a->pieces, a->n, granted, n,
+			     c->answer.ttl_ns,
+			     c->rc == 0 ? c->answer.retry_ns : RETRY_NS, now);
+	}
+}
+
+static void done(struct work *w)
+{
+	struct call *c = container_of(w, struct call, work);
+	struct p2p_image *i = c->i;
+	struct p2p *p = c->p;
+	int64_t now = loop_clock_ns();
+
+	p->tracker_calls++;
+	p->tracker_failures += c->rc < 0;
+	set_trackers(p, c->rc != -ECONNREFUSED, now);
+	if (i) {
+		i->call = NULL;
+		set_tracker(i, c->rc == 0, now);
+		if (c->rc == 0) {
+			learn(i, &c->answer, now);
+			i->interval = c->answer.interval_ns;
+		} else {
+			keep_ended(i, &c->leases);
+		}
+		tell_leases(i, c, now);
+		arm(i, i->leases.n_asks
+			       ? BATCH_NS
+			       : i->interval / 4 * 3 +
+					 (int64_t)(engine_random(p) %
+						   (uint64_t)(i->interval / 2 +
+							      1)));
+		image_settle(i);
+	}
+	free(c);
+}
+
+static void fill(struct p2p_image *i, struct call *c)
+{
+	const struct net_node *self = net_self(i->p->net);
+	struct swarm_stats s;
+	size_t n = 0;
+
+	swarm_get_stats(i->swarm, &s);
+	c->leases = i->leases;
+	memset(&i->leases, 0, sizeof(i->leases));
+	c->call = (struct tracker_call){
+		.image = i->digest,
+		.node = self->name,
+		.addr = self->addr,
+		.rack = self->rack,
+		.zone = self->zone,
+		.region = self->region,
+		.n_pieces = i->n,
+		.have = s.have,
+		.leaving = i->is_leaving,
+		.wants_members = i->n_peers < i->p->cfg.neighbours,
+		.want = c->want,
+		.want_bytes = c->want_bytes,
+		.done = c->leases.done,
+		.failed = c->leases.failed,
+		.n_done = c->leases.n_done,
+		.n_failed = c->leases.n_failed,
+		.origin_wait_ns = c->leases.origin_wait_ns,
+	};
+	/* Those that readers wait for first. */
+	for (int turn = 0; turn < 2; turn++) {
+		for (size_t k = 0; k < c->leases.n_asks; k++) {
+			const struct ask *a = &c->leases.asks[k];
+
+			for (size_t j = 0; a->is_demand == !turn && j < a->n;
+			     j++) {
+				c->want_bytes[n] = i->sizes[a->pieces[j]];
+				c->want[n++] = a->pieces[j];
+			}
+		}
+		if (turn == 0)
+			c->call.n_demand = n;
+	}
+	c->call.n_want = n;
+}
+
+void tracker_announce(struct p2p_image *i)
+{
+	struct call *c;
+
+	if (!i->p->trackers)
+		return;
+	if (i->is_leaving && i->call)
+		i->call->i = NULL; /* nobody waits for it any more */
+	else if (i->call)
+		return; /* the end of that one begins the next */
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		arm(i, INTERVAL_NS);
+		return;
+	}
+	c->p = i->p;
+	c->i = i->is_leaving ? NULL : i;
+	c->work.run = run;
+	c->work.done = done;
+	fill(i, c);
+	i->call = c->i ? c : NULL;
+	i->called = loop_clock_ns();
+	if (!i->interval)
+		i->interval = INTERVAL_NS;
+	if (!i->is_leaving)
+		renew_permit(i);
+	(void)!pool_submit(i->p->calls, &c->work); /* it has no bound */
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/p2p/fake_tracker.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/buf.h"
+#include "common/loop.h"
+#include "p2p/tracker_json.h"
+
+#define REQUEST_MAX (64u << 10)
+#define PATIENCE_S 5
+
+struct fake_tracker {
+	struct digest image; /* the only one: its URL is not looked at */
+	struct tracker *core;
+	int fd;
+	bool is_dead;
+	char url[64];
+	pthread_t thread;
+	pthread_mutex_t lock; /* the core */
+	struct tracker_call_text call;
+	struct tracker_answer answer;
+	char request[REQUEST_MAX + 1];
+};
+
+/* The body of a whole request, or NULL. */
+static const char *read_request(struct fake_tracker *t, int fd, size_t *ret_len)
+{
+	size_t have = 0, want = 0;
+	const char *body = NULL, *field;
+
+	for (;;) {
+		ssize_t n = read(fd, t->request + have, REQUEST_MAX - have);
+
+		if (n <= 0)
+			return NULL;
+		have += (size_t)n;
+		t->request[have] = '\0';
+		if (!body) {
+			body = strstr(t->request, "\r\n\r\n");
+			field = strcasestr(t->request, "content-length:");
+			if (!body || !field)
+				continue;
+			body += 4;
+			want = strtoul(field + 15, NULL, 10);
+		}
+		if ((size_t)(t->request + have - body) >= want) {
+			*ret_len = want;
+			return body;
+		}
+	}
+}
+
+static int think(struct fake_tracker *t, const char *body, size_t len,
+		 struct buf *ret, struct error *err)
+{
+	int rc = tracker_call_from_json(body, len, &t->call, err);
+
+	if (rc < 0)
+		return rc;
+	t->call.call.image = t->image;
+	(void)pthread_mutex_lock(&t->lock);
+	rc = tracker_hear(t->core, &t->call.call, loop_clock_ns(), &t->answer,
+			  err);
+	(void)pthread_mutex_unlock(&t->lock);
+	return rc < 0 ? rc : tracker_answer_to_json(&t->answer, ret, err);
+}
+
+static void answer(struct fake_tracker *t, int fd)
+{
+	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	AUTO_BUF json = BUF_INIT, text = BUF_INIT;
+	struct error err = ERROR_INIT;
+	const char *body;
+	size_t len;
+	int rc;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			 sizeof(patience));
+	body = read_request(t, fd, &len);
+	if (!body)
+		return;
+	rc = think(t, body, len, &json, &err);
+	if (rc < 0)
+		rc = buf_printf(&text, "HTTP/1.1 400 Bad Request\r\n"
+				       "Connection: close\r\n"
+				       "Content-Length: 0\r\n\r\n");
+	else
+		rc = buf_printf(&text,
+				"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+				"Content-Length: %zu\r\n\r\n%s",
+				json.len, json.data);
+	for (size_t at = 0; rc == 0 && at < text.len;) {
+		ssize_t n =
+			send(fd, text.data + at, text.len - at, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return;
+		at += (size_t)n;
+	}
+}
+
+static void *serve(void *arg)
+{
+	struct fake_tracker *t = arg;
+	int fd;
+
+	while ((fd = accept(t->fd, NULL, NULL)) >= 0) {
+		answer(t, fd);
+		(void)close(fd);
+	}
+	return NULL;
+}
+
+struct fake_tracker *fake_tracker_start(const struct digest *image)
+{
+	struct fake_tracker *t = calloc(1, sizeof(*t));
+	struct tracker_config cfg = tracker_config_default;
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct error err = ERROR_INIT;
+	socklen_t len = sizeof(a);
+
+	cr_assert(t);
+	t->image = *image;
+	cfg.interval_ns = 200000000;
+	cr_assert_eq(tracker_new(&cfg, &t->core, &err), 0, "%s", err.msg);
+	(void)pthread_mutex_init(&t->lock, NULL);
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_geq(t->fd, 0);
+	cr_assert_eq(bind(t->fd, (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(listen(t->fd, 64), 0);
+	cr_assert_eq(getsockname(t->fd, (struct sockaddr *)&a, &len), 0);
+	(void)snprintf(t->url, sizeof(t->url), "http://127.0.0.1:%u",
+		       ntohs(a.sin_port));
+	cr_assert_eq(pthread_create(&t->thread, NULL, serve, t), 0);
+	return t;
+}
+
+void fake_tracker_kill(struct fake_tracker *t)
+{
+	if (t->is_dead)
+		return;
+	t->is_dead = true;
+	(void)shutdown(t->fd, SHUT_RDWR);
+	(void)pthread_join(t->thread, NULL);
+	(void)close(t->fd);
+}
+
+void fake_tracker_free(struct fake_tracker *t)
+{
+	fake_tracker_kill(t);
+	tracker_free(t->core);
+	(void)pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+const char *fake_tracker_url(const struct fake_tracker *t)
+{
+	return t->url;
+}
+
+void fake_tracker_stats(struct fake_tracker *t, struct tracker_stats *ret)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	tracker_get_stats(t->core, ret);
+	(void)pthread_mutex_unlock(&t->lock);
+}

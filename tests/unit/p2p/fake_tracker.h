@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The tracker's core behind the smallest HTTP server that our client is content
+ * with; the real one is tested by tests/functional. */
+#ifndef BOOTSEER_TESTS_UNIT_P2P_FAKE_TRACKER_H
+#define BOOTSEER_TESTS_UNIT_P2P_FAKE_TRACKER_H
+
+#include "p2p/tracker.h"
+
+struct fake_tracker;
+struct fake_tracker *fake_tracker_start(const struct digest *image);
+/* Answers nobody any more. */
+void fake_tracker_kill(struct fake_tracker *t);
+void fake_tracker_free(struct fake_tracker *t);
+const char *fake_tracker_url(const struct fake_tracker *t);
+void fake_tracker_stats(struct fake_tracker *t, struct tracker_stats *ret);
+
+#endif
