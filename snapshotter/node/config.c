@@ -337,7 +337,23 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_rdma),
 	  .def = "no",
 	  .help = "Move blocks by RDMA between nodes that both can, and by "
-		  "TCP else." },
+		  "TCP else; not with --p2p-security tls, since nothing "
+		  "encrypts it." },
+	{ .key = "p2p-rdma-device",
+	  .type = OPTION_STRING,
+	  .offset = AT(p2p_rdma_device),
+	  .arg = "NAME",
+	  .help = "The RDMA device to use, as ibv_devices names it; else that "
+		  "of the address of --p2p-listen, or any." },
+	{ .key = "p2p-rdma-memory",
+	  .type = OPTION_SIZE,
+	  .offset = AT(p2p_rdma_memory),
+	  .def = "256M",
+	  .min = "64M",
+	  .max = "1G",
+	  .arg = "SIZE",
+	  .help = "Memory that is locked for RDMA: 4 MiB a neighbour, and "
+		  "more pieces at once where there is more." },
 	{ .key = "p2p-neighbours",
 	  .type = OPTION_INTEGER,
 	  .offset = AT(p2p_neighbours),
@@ -502,6 +518,14 @@ static int check_p2p(const struct node_config *c, struct error *err)
 				 "--p2p-security %s wants --p2p-ca-file, "
 				 "--p2p-cert-file and --p2p-key-file",
 				 c->p2p_security);
+	if (c->p2p_rdma && strcmp(c->p2p_security, "tls") == 0)
+		return error_set(err, EINVAL,
+				 "--p2p-rdma is not encrypted: say "
+				 "--p2p-security signed, or do without");
+	if (c->p2p_rdma && c->p2p_download_rate)
+		return error_set(err, EINVAL,
+				 "--p2p-rdma knows no --p2p-download-rate: do "
+				 "without one of them");
 	return check_trackers(c, err);
 }
 

@@ -38,6 +38,8 @@ struct node_config {
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
 	char *p2p_capability_keys;
 	bool p2p_rdma;
+	char *p2p_rdma_device; /* NULL: that of the address, or any */
+	uint64_t p2p_rdma_memory;
 	char *rack, *zone, *region;
 	uint64_t p2p_neighbours;
 	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;

@@ -72,6 +72,8 @@ static int fill(struct node *n, struct peers *p, struct p2p_config *ret,
 		.capability_keys = cfg->p2p_capability_keys,
 		.signed_bulk = strcmp(cfg->p2p_security, "signed") == 0,
 		.rdma = cfg->p2p_rdma,
+		.rdma_device = cfg->p2p_rdma_device,
+		.rdma_memory = cfg->p2p_rdma_memory,
 		.upload_rate = cfg->p2p_upload_rate,
 		.download_rate = cfg->p2p_download_rate,
 		.origin_rate = cfg->p2p_origin_rate,
@@ -107,6 +109,8 @@ int peers_open(struct node *n, struct error *err)
 	n->peers = p;
 	log_info("p2p", "listening port=%u node=\"%s\"", p2p_port(p->p2p),
 		 p->name);
+	if (n->cfg->p2p_rdma)
+		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
 	if (is_open(n->cfg))
 		log_warning("p2p", "--p2p-security open: whoever reaches the "
 				   "port gets the images");

@@ -53,3 +53,17 @@ went_well() { # SCENARIO
 @test "links get and lose their queue pairs again and again" {
 	went_well links_come_and_go
 }
+
+@test "bootseerd refuses RDMA where it would break a promise" {
+	local bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd f
+
+	for f in ca cert key; do : >"$BATS_TEST_TMPDIR/$f"; done
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma \
+		--p2p-ca-file "$BATS_TEST_TMPDIR/ca" \
+		--p2p-cert-file "$BATS_TEST_TMPDIR/cert" \
+		--p2p-key-file "$BATS_TEST_TMPDIR/key" --check-config
+	[[ $output == *"--p2p-rdma is not encrypted"* ]]
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma \
+		--p2p-security open --p2p-download-rate 1M --check-config
+	[[ $output == *"no --p2p-download-rate"* ]]
+}
