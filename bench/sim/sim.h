@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Many nodes that start one image, in simulated time: each has the product's swarm
+ * and upload slots, the tracker is the product's too; links, delays and hashing
+ * are modelled.  The same options and seed give the same run.
+ */
+#ifndef BOOTSEER_BENCH_SIM_H
+#define BOOTSEER_BENCH_SIM_H
+
+#include "flows.h"
+#include "p2p/slots.h"
+#include "p2p/swarm.h"
+#include "p2p/tracker.h"
+
+#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+struct sim_config {
+	uint32_t nodes, racks;
+	uint32_t pieces, piece_bytes;
+	double hot;                      /* share of the pieces */
+	double up, down, origin, uplink; /* bytes a second; 0: no bound */
+	double hash;                     /* bytes a second of a node */
+	int64_t rtt, rack_rtt, far_rtt,
+		origin_rtt; /* within a rack: rack_rtt */
+	uint32_t slow;      /* nodes ... */
+	double slow_by;     /* ... whose links are so many times slower */
+	double kill_every;  /* seconds; 0: nobody is killed */
+	bool kill_tracker;  /* at half of T* */
+	bool no_tracker;    /* from the beginning */
+	bool kill_origin;   /* once all pieces were read */
+	double join;        /* seconds over which nodes come */
+	uint32_t neighbours;
+	unsigned int slots, waiting, queued, streams, copies;
+	int64_t retry, news;
+	int64_t step; /* 0: by the size of pieces */
+	struct swarm_limits limits;
+	uint64_t seed;
+	double give_up; /* seconds */
+	bool is_verbose;
+};
+
+enum message_kind {
+	MESSAGE_ASK,
+	MESSAGE_CANCEL,
+	MESSAGE_REFUSED,
+	MESSAGE_GOT, /* and hashed */
+	MESSAGE_NEWS,
+	MESSAGE_CALL,   /* to the tracker */
+	MESSAGE_ANSWER, /* of the tracker */
+	MESSAGE_READ,   /* the origin begins to send */
+	MESSAGE_READ_FAILED,
+	MESSAGE_GONE, /* a neighbour was killed */
+	MESSAGE_KINDS,
+};
+
+struct message {
+	int64_t at, retry;
+	void *data;    /* of NEWS, CALL and ANSWER: freed by who handles it */
+	uint32_t node; /* whom it reaches */
+	uint32_t from, piece;
+	uint8_t kind, peer /* `from`, as `node` numbers it */, priority;
+};
+
+struct bucket {
+	struct message *messages;
+	size_t n, room;
+};
+
+/* A neighbour. */
+struct link {
+	uint32_t node; /* SWARM_NONE: none */
+	uint8_t peer;  /* what we are to it */
+};
+
+#define READS_MAX 1024u /* more than flights of a swarm */
+
+struct sim;
+struct node_arg { /* of swarm_host */
+	struct sim *sim;
+	uint32_t node;
+};
+
+struct node {
+	struct node_arg arg;
+	struct swarm *swarm;
+	struct slots *slots;
+	struct link links[SWARM_PEERS_MAX];
+	unsigned int n_links;
+	uint32_t sending[SLOTS_MAX * 2]; /* flows */
+	unsigned int n_sending;
+	bool is_alive, is_slow;
+	int64_t joins, hot_at, full_at, tick_at, hashed_at, announce_at,
+		news_at;
+	/* Leases that ended, to be reported; since when the first waits. */
+	uint32_t done[TRACKER_PIECES_MAX], failed[TRACKER_PIECES_MAX];
+	size_t n_done, n_failed;
+	int64_t report_at;
+	/* To be read from the origin, a ring; those before `read` were asked
+	 * for, of which so many are under way. */
+	uint32_t reads[READS_MAX];
+	size_t read, n_reads;
+	unsigned int n_reading;
+};
+
+struct sim {
+	struct sim_config cfg;
+	int64_t now, step;
+	struct flows flows;
+	struct node *nodes;
+	uint32_t *sizes;
+	struct tracker *tracker; /* NULL: it is dead */
+	struct tracker_answer *answer;
+	bool origin_is_dead, *was_read;
+	uint32_t n_read;
+	struct bucket *wheel;
+	size_t wheel_size;
+	uint64_t random;
+	uint32_t n_alive, n_full;
+	int64_t kill_at;
+	/* figures */
+	uint64_t bytes_origin, bytes_cancelled, refusals, asks, calls;
+};
+
+void *must_alloc(void *p); /* ends the program if it is NULL */
+uint64_t sim_random(struct sim *s);
+void sim_new(const struct sim_config *cfg, struct sim *ret);
+/* T* in seconds of a share of the pieces: no scheme is faster. */
+double sim_bound(const struct sim_config *cfg, double share);
+void sim_free(struct sim *s);
+/* Until all nodes are full, or time is over. */
+void sim_run(struct sim *s);
+
+/* world.c: what is between nodes */
+void send_message(struct sim *s, struct message m, int64_t delay);
+int64_t delay_between(const struct sim *s, uint32_t a, uint32_t b);
+void flow_cancel(struct sim *s, size_t flow);
+void flow_start(struct sim *s, uint32_t from, uint32_t to, uint8_t peer,
+		uint32_t piece, uint8_t priority);
+uint32_t origin_of(const struct sim *s); /* as a sender */
+
+/* node.c */
+extern const struct swarm_host node_host;
+void node_join(struct sim *s, uint32_t node);
+void node_kill(struct sim *s, uint32_t node);
+void node_news(struct sim *s, uint32_t node);
+void node_announce(struct sim *s, uint32_t node);
+void node_handle(struct sim *s, const struct message *m);
+/* A flow from `node` ended: the next one. */
+void node_serve(struct sim *s, uint32_t node);
+/* Go on reading from the origin. */
+void node_read(struct sim *s, uint32_t node);
+void node_moves(struct sim *s, const struct flow *f, uint32_t bytes);
+
+#endif
