@@ -226,6 +226,36 @@ goals_of()
 		(.samples | map(.value == 1) | all)' "$BATS_TEST_TMPDIR/r"
 }
 
+@test "a cable takes its time, loses nothing and keeps the order" {
+	bench 'ns=bsc$$ far=bsd$$
+		for n in $ns $far; do
+			ip netns add $n
+			defer ip netns del $n
+			ip -n $n link set lo up
+		done
+		ip -n $ns link add near0 type veth peer name near1
+		ip -n $ns link add far1 type veth peer name far0 netns $far
+		ip -n $ns addr add 10.215.0.1/24 dev near0
+		ip -n $far addr add 10.215.0.2/24 dev far0
+		ip -n $far link set far0 up
+		for n in near0 near1 far1; do ip -n $ns link set $n up; done
+		RUN_IN=(nsenter "--net=/run/netns/$ns")
+		start_daemon "$W/cable" "$(bench_tool delay_link)" 20 near1 far1
+		RUN_IN=()
+		wait_for_line "$W/cable" joined "$daemon_pid"
+		head -c 20000000 /dev/urandom >"$W/sent"
+		RUN_IN=(nsenter "--net=/run/netns/$far")
+		start_daemon "$W/server" python3 -u -m http.server -d "$W" \
+			--bind 10.215.0.2 8000
+		RUN_IN=()
+		wait_for_line "$W/server" Serving "$daemon_pid"
+		took=$(nsenter "--net=/run/netns/$ns" curl -sSf -m 60 \
+			-o "$W/got" -w "%{time_connect}" http://10.215.0.2:8000/sent)
+		cmp "$W/sent" "$W/got"
+		goal latency "$took" s ">=" 0.04' --json "$BATS_TEST_TMPDIR/r"
+	jq -e '.goals[0].met' "$BATS_TEST_TMPDIR/r"
+}
+
 @test "a benchmark leaves no process, mount or namespace behind" {
 	bench 'net_begin; start_registry "$W/registry"
 		echo "$daemon_pid $net_reg $W" >"$BOOTSEER_BENCH_TMP/was"'
