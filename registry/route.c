@@ -68,6 +68,13 @@ static bool is_limit(const char *s)
 	return !*end && n >= 1 && n <= 1000;
 }
 
+static bool is_id(const char *s)
+{
+	size_t n = strspn(s, "0123456789");
+
+	return n >= 1 && n <= 18 && !s[n];
+}
+
 #define STRING "{\"type\":\"string\","
 const struct param_kind param_digest = {
 	"a digest, sha256:HEX",
@@ -98,6 +105,12 @@ const struct param_kind param_limit = {
 	"1 to 1000",
 	"{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000}",
 	is_limit,
+};
+
+const struct param_kind param_id = {
+	"a number",
+	"{\"type\":\"integer\",\"minimum\":0}",
+	is_id,
 };
 
 size_t route_param(const struct route *r, const char *name)

@@ -28,7 +28,7 @@ struct param_kind {
 	bool (*ok)(const char *value);
 };
 extern const struct param_kind param_digest, param_workload, param_repo,
-	param_node, param_flag, param_limit;
+	param_node, param_flag, param_limit, param_id;
 
 struct route_param {
 	const char *name;

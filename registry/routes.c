@@ -6,6 +6,9 @@
 #define JSON "application/json"
 #define TRACE "application/vnd.bootseer.trace.v1"
 
+#define PREHEAT_BODY_MAX (512u << 10)
+#define PREHEAT_REPORT_MAX 8192u
+
 #define P_DIGEST \
 	{ \
 		"digest", PARAM_PATH, &param_digest, true, \
@@ -37,6 +40,11 @@
 	{ \
 		"limit", PARAM_QUERY, &param_limit, false, \
 			"Lines at most; 100." \
+	}
+
+#define P_ORDER \
+	{ \
+		"id", PARAM_PATH, &param_id, true, "Number of the order." \
 	}
 
 const struct route routes[] = {
@@ -168,6 +176,51 @@ const struct route routes[] = {
 	  .answers = { { HTTPD_OK, JSON, "PEM, and a list." },
 		       { HTTPD_NOT_IMPLEMENTED, JSON,
 			 "The service has no key to sign with." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/preheats",
+	  .id = "orderPreheat",
+	  .summary = "Have nodes fetch an image before it starts there.",
+	  .role = ROLE_ADMIN,
+	  .body = JSON,
+	  .body_max = PREHEAT_BODY_MAX,
+	  .run = preheats_post,
+	  .answers = { { HTTPD_ACCEPTED, JSON, "The order's number." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_TOO_MANY, JSON,
+			 "Too many orders are kept." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/preheats",
+	  .id = "listPreheats",
+	  .summary = "Orders that are not over for a node, oldest first.",
+	  .role = ROLE_READ,
+	  .run = preheats_list,
+	  .params = { { "node", PARAM_QUERY, &param_node, true,
+			"Whose orders." } },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/preheats/{id}",
+	  .id = "getPreheat",
+	  .summary = "How far an order is, node by node.",
+	  .role = ROLE_READ,
+	  .run = preheats_get,
+	  .params = { P_ORDER },
+	  .answers = { { HTTPD_OK, JSON, "The order and its nodes." },
+		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/preheats/{id}",
+	  .id = "reportPreheat",
+	  .summary = "What a node says about an order to it.",
+	  .role = ROLE_WRITE,
+	  .body = JSON,
+	  .body_max = PREHEAT_REPORT_MAX,
+	  .run = preheats_report,
+	  .params = { P_ORDER },
+	  .answers = { { HTTPD_OK, JSON, "It is noted." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_NOT_FOUND, JSON,
+			 "There is no such order to that node." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/healthz",
 	  .id = "health",

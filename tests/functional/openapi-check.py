@@ -17,6 +17,7 @@ GOOD = {
     "Bootseer-Node": "n1",
     "image": "sha256:" + "cd" * 32,
     "node": "n1",
+    "id": "7",
 }
 BAD = {
     "digest": "sha256:x",
@@ -27,6 +28,7 @@ BAD = {
     "Bootseer-Node": "a b",
     "image": "sha256:x",
     "node": "a b",
+    "id": "x",
 }
 checks = 0
 

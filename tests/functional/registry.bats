@@ -513,6 +513,39 @@ is_ready_again()
 	! grep -q 'token-\|-token' "$LOG"
 }
 
+preheats()
+{
+	service
+	order='{"what":"all","nodes":["n1","n2"],"ref":"h/app:1"}'
+	ask -d "$order" "$U/v1/preheats"
+	[ "$code" = 202 ]
+	id=$(jq .id "$O")
+	ask -d '{"what":"hot","nodes":"all","ref":"h/app@'"$A"'"}' "$U/v1/preheats"
+	[ "$code" = 202 ]
+	ask "$U/v1/preheats?node=n1"
+	[ "$(jq -c '[.preheats[].what]' "$O")" = '["all","hot"]' ]
+	ask "$U/v1/preheats?node=n9"
+	[ "$(jq -c '[.preheats[].what]' "$O")" = '["hot"]' ]
+	for state in running done; do
+		ask -d '{"node":"n1","state":"'$state'","have_bytes":3,"all_bytes":4}' \
+			"$U/v1/preheats/$id"
+		[ "$code" = 200 ]
+	done
+	ask "$U/v1/preheats?node=n1"
+	[ "$(jq -c '[.preheats[].what]' "$O")" = '["hot"]' ]
+	ask "$U/v1/preheats/$id"
+	[ "$(jq -c '[.all_nodes, (.nodes[] | .node, .state, .have_bytes)]' "$O")" = \
+		'[false,"n1","done",3,"n2","waiting",0]' ]
+	ask -d '{"node":"n9","state":"done"}' "$U/v1/preheats/$id"
+	[ "$code" = 404 ]
+	ask -d '{"node":"n9","state":"done"}' "$U/v1/preheats/$((id + 1))"
+	[ "$code" = 200 ]
+}
+
+@test "orders to fetch an image reach their nodes until they are over" {
+	on_each_db preheats
+}
+
 @test "TLS: a client that trusts the authority is served, another is not" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
 	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority \
@@ -613,7 +646,8 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 	# The document lists the same operations.
 	curl -fsS "$U/v1/openapi.json" | jq -r '.paths | keys[]' |
 		while read -r path; do
-			grep -qF "${path/\{digest\}/DIGEST}" \
+			path=${path/\{digest\}/DIGEST}
+			grep -qF "${path/\{id\}/ID}" \
 				"$BATS_TEST_DIRNAME/../../docs/registry-api.md"
 		done
 }
