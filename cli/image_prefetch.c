@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/image.h"
 #include "cli/node_ask.h"
+#include "cli/preheat.h"
 
 #define STEP_MS 500 /* between two looks at the progress */
 #define NS_PER_S INT64_C(1000000000)
@@ -14,6 +15,8 @@
 
 struct prefetch_config {
 	struct node_options node;
+	struct preheat_options preheat;
+	char **nodes;
 	bool plain_http, hot, all, stop, wait;
 };
 
@@ -34,6 +37,26 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct prefetch_config, plain_http),
 	  .def = "no",
 	  .help = "Speak to the registry without TLS." },
+	{ .key = "nodes",
+	  .type = OPTION_LIST,
+	  .offset = offsetof(struct prefetch_config, nodes),
+	  .arg = "NAME[,NAME...]",
+	  .help = "Order it of these nodes, or of all, at --service instead of "
+		  "doing it here." },
+	{ .key = "service",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct prefetch_config, preheat.service),
+	  .arg = "URL",
+	  .help = "The bootseer-registry that the nodes ask for orders." },
+	{ .key = "token-file",
+	  .type = OPTION_FILE,
+	  .offset = offsetof(struct prefetch_config, preheat.token_file),
+	  .help = "The bearer token for --service; it needs the role admin." },
+	{ .key = "ca-file",
+	  .type = OPTION_FILE,
+	  .offset = offsetof(struct prefetch_config, preheat.ca_file),
+	  .help = "Certificates (PEM) that --service is trusted by instead of "
+		  "the system's." },
 	NODE_OPTIONS(struct prefetch_config),
 	{ .key = NULL },
 };
@@ -148,7 +171,30 @@ static int check(const void *config, char **args, struct error *err)
 	if (cfg->hot + cfg->all + cfg->stop > 1)
 		return error_set(err, EINVAL,
 				 "only one of --hot, --all and --stop");
+	if (!cfg->nodes != !cfg->preheat.service)
+		return error_set(err, EINVAL,
+				 "--nodes and --service want each other");
+	if (cfg->nodes && cfg->stop)
+		return error_set(err, EINVAL,
+				 "--stop is for this node: a node that was "
+				 "ordered to is stopped there");
+	if (cfg->nodes && cfg->wait && preheat_is_all(cfg->nodes))
+		return error_set(err, EINVAL,
+				 "--wait wants names: which nodes are all is "
+				 "not known beforehand");
 	return image_ref_check(args[0], err);
+}
+
+static int order(const struct prefetch_config *cfg, const char *ref,
+		 struct error *err)
+{
+	struct preheat_options o = cfg->preheat;
+
+	o.ref = ref;
+	o.nodes = cfg->nodes;
+	o.what = cfg->hot ? "hot" : "all";
+	o.wait_ns = cfg->wait ? cfg->node.timeout : 0;
+	return preheat_order(&o, err);
 }
 
 static int run(const void *config, char **args, struct error *err)
@@ -158,6 +204,8 @@ static int run(const void *config, char **args, struct error *err)
 	json_t *answer = NULL;
 	int rc;
 
+	if (cfg->nodes)
+		return order(cfg, args[0], err);
 	rc = node_connect(&cfg->node, &c, err);
 	if (rc == 0)
 		rc = prefetch(cfg, c, args[0], &answer, err);
@@ -176,11 +224,15 @@ const struct command image_prefetch_command = {
 		.summary = "Have the blocks of the image REF on this node before "
 			   "they are read: what a recorded start has read, in "
 			   "its order, then the rest. bootseerd does it in the "
-			   "background, over restarts; --wait waits for it.",
+			   "background, over restarts; --wait waits for it. "
+			   "With --nodes other nodes do it.",
 		.options = options,
 		.examples =
 			"bootseer image prefetch registry.example/team/ml:1\n"
 			"bootseer image prefetch --hot --wait "
+			"registry.example/team/ml:1\n"
+			"bootseer image prefetch --nodes gpu1,gpu2 --service "
+			"https://traces.example:9730 "
 			"registry.example/team/ml:1",
 		.see_also = "bootseer(1), bootseerd(8)",
 		.min_args = 1,

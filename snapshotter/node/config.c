@@ -243,6 +243,12 @@ static const struct option_spec options[] = {
 	  .offset = AT(trace_ca_file),
 	  .arg = "FILE",
 	  .help = "Certificates that --trace-service is trusted by, PEM." },
+	{ .key = "preheat",
+	  .type = OPTION_BOOL,
+	  .offset = AT(preheat),
+	  .def = "yes",
+	  .help = "Fetch the images that --trace-service orders before they "
+		  "start here." },
 	{ .key = "trace-oci",
 	  .type = OPTION_ENUM,
 	  .offset = AT(trace_oci),

@@ -26,6 +26,7 @@ struct node_config {
 	char *record;           /* "auto", "always", "off" */
 	int64_t record_window;  /* ns */
 	char *trace_service, *trace_token_file, *trace_ca_file;
+	bool preheat;
 	char *trace_oci;              /* "no", "read", "push" */
 	int64_t trace_lookup_timeout; /* ns */
 	uint64_t trace_folder_max;    /* bytes */

@@ -19,6 +19,7 @@
 #include "snapshotter/node/node.h"
 #include "snapshotter/node/peers.h"
 #include "snapshotter/node/prefetch.h"
+#include "snapshotter/node/preheat.h"
 #include "snapshotter/node/server.h"
 #include "snapshotter/node/starts.h"
 #include "snapshotter/node/traces.h"
@@ -39,6 +40,7 @@ struct daemon {
 	struct pool *ready_pool; /* what everybody may fill is apart */
 	struct server *server, *ready;
 	struct metrics *metrics;
+	struct preheat *preheat;
 	struct loop_signal on_term, on_int, on_hup;
 };
 
@@ -350,6 +352,7 @@ static void daemon_stop(struct daemon *d)
 	(void)signal(SIGALRM, give_up);
 	(void)alarm(END_TIMEOUT_S);
 	metrics_free(d->metrics);
+	preheat_close(d->preheat);
 	if (d->ready)
 		server_stop(d->ready);
 	if (d->server)
@@ -401,6 +404,8 @@ static int run(const struct node_config *cfg, struct error *err)
 	}
 	if (rc == 0)
 		rc = resume_prefetches(&d, err);
+	if (rc == 0)
+		rc = preheat_open(&d.node, &d.preheat, err);
 	if (rc == 0) {
 		notify_send("READY=1");
 		rc = loop_run(d.loop, err);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Orders of bootseer-registry to fetch images before they start here
+ * (docs/registry-api.md, "Preheating nodes"): a thread asks for them now and
+ * then, prefetches, and reports.  What was begun goes on without the service.
+ */
+#ifndef BOOTSEER_NODE_PREHEAT_H
+#define BOOTSEER_NODE_PREHEAT_H
+
+#include "snapshotter/node/node.h"
+
+#define PREHEAT_ORDERS_MAX 16 /* under way at once */
+
+struct preheat;
+
+/* `*ret` is NULL when there is no --trace-service, or with --preheat=no. */
+int preheat_open(struct node *n, struct preheat **ret,
+		 struct error *err) MUST_CHECK;
+/* Waits for the request under way.  NULL is allowed. */
+void preheat_close(struct preheat *p);
+
+#endif

@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Orders to nodes to fetch an image: bootseer image prefetch --nodes, a real
+# bootseer-registry, and nodes that ask it.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+setup() { node_setup; }
+teardown() { node_teardown; }
+
+service_start() { # OPTION...
+	"$BOOTSEER_BUILD/registry/bootseer-registry" --listen 127.0.0.1:0 \
+		--db "sqlite:$T/registry.db" "$@" 2>"$T/service.log" 3>&- &
+	service_pid=$!
+	pids+=("$service_pid")
+	wait_for grep -q ' ready port=' "$T/service.log"
+	U=http://127.0.0.1:$(sed -n 's/.* ready port=\([0-9]*\).*/\1/p' \
+		"$T/service.log")
+}
+
+# A node in a folder of its own.
+start_node() { # NAME OPTION...
+	local name=$1
+	shift
+	mkdir -p "$T/$name"
+	"$bootseerd" --root "$T/$name/root" --run "$T/$name/run" \
+		--node-name "$name" --trace-service "$U" --prefetch off \
+		--plain-http "$REGISTRY" --cache-quota 1G "$@" \
+		2>"$T/$name/log" 3>&- &
+	pids+=($!)
+	wait_for grep -q '^info main: ready' "$T/$name/log"
+}
+
+on() { # NAME COMMAND...
+	BOOTSEER_SOCKET=$T/$1/run/bootseerd.sock "$bootseer" "${@:2}"
+}
+images_of() { on "$1" node status --json | jq '.images | length'; }
+
+preheat() { "$bootseer" image prefetch --service "$U" "$@" "$IMAGE"; }
+
+@test "the chosen node has the image before it starts, another has not" {
+	service_start
+	start_node n1
+	start_node n2
+	run -0 --separate-stderr preheat --nodes n1 --wait --timeout 60s
+	[[ $output == 'n1: done, '*' MiB of '*' MiB' ]]
+	[ "$(images_of n1)" = 1 ]
+	[ "$(images_of n2)" = 0 ]
+	# All of it, and nothing is fetched when it starts.
+	n=$(fetches)
+	on n1 image mount "$IMAGE" "$T/mnt"
+	cat "$T/mnt/big" "$T/mnt/top/data" >/dev/null
+	[ "$(fetches)" = "$n" ]
+	on n1 image umount "$T/mnt"
+	# The next order finds it there.
+	run -0 --separate-stderr preheat --nodes n1,n2 --wait --timeout 60s
+	[ "${#lines[@]}" = 2 ]
+	[[ ${lines[0]} == 'n1: done, '* && ${lines[1]} == 'n2: done, '* ]]
+	[ "$(images_of n2)" = 1 ]
+}
+
+@test "an order to all reaches each node once, also one that starts later" {
+	service_start
+	start_node n1
+	id=$(preheat --nodes all | sed 's/ordered: //')
+	start_node n2
+	start_node n3 --preheat=no
+	wait_for is_over 2
+	[ "$(images_of n1)" = 1 ]
+	[ "$(images_of n2)" = 1 ]
+	[ "$(images_of n3)" = 0 ]
+	[ "$(curl -fsS "$U/v1/preheats?node=n1" | jq '.preheats | length')" = 0 ]
+	[ "$(curl -fsS "$U/v1/preheats?node=n3" | jq '.preheats[0].id')" = "$id" ]
+}
+
+is_over() { # N
+	[ "$(curl -fsS "$U/v1/preheats/$id" |
+		jq '[.nodes[] | select(.state == "done")] | length')" = "$1" ]
+}
+
+@test "a node that cannot says why, one that is away is told as such" {
+	service_start
+	start_node n1
+	IMAGE=$REGISTRY/img:nope
+	run -1 --separate-stderr preheat --nodes n1 --wait --timeout 60s
+	[[ $output == 'n1: failed, '*nope* ]]
+	[[ $stderr == *'1 node failed'* ]]
+	IMAGE=$REGISTRY/img:v1
+	run -1 --separate-stderr preheat --nodes away --wait --timeout 2s
+	[[ $output == 'away: waiting, '* ]]
+	[[ $stderr == *'1 node not over'* ]]
+}
+
+@test "an order outlives the service" {
+	service_start
+	id=$(preheat --nodes n1 | sed 's/ordered: //')
+	kill -9 "$service_pid"
+	wait "$service_pid" || :
+	service_start
+	start_node n1
+	wait_for is_over 1
+}
+
+@test "orders that are wrong are refused" {
+	service_start
+	order() { # BODY
+		curl -sS -o "$T/answer" -w '%{http_code}' -d "$1" \
+			-H 'Content-Type: application/json' "$U/v1/preheats"
+	}
+	for body in '' '{}' '[]' '{"ref":"h/r:1","what":"all"}' \
+		'{"ref":"h/r:1","what":"cold","nodes":"all"}' \
+		'{"ref":"r:1","what":"all","nodes":"all"}' \
+		'{"ref":"oci://h/r","what":"all","nodes":"all"}' \
+		'{"ref":"h/r:1","what":"all","nodes":[]}' \
+		'{"ref":"h/r:1","what":"all","nodes":["a b"]}' \
+		'{"ref":"h/r:1","what":"all","nodes":[7]}' \
+		"{\"ref\":\"h/$(printf 'r%.0s' {1..600})\",\"what\":\"all\",\"nodes\":\"all\"}"; do
+		code=$(order "$body")
+		echo "$body: $code: $(cat "$T/answer")"
+		[[ $code == 4?? ]]
+	done
+	[ "$(order '{"ref":"h/r:1","what":"hot","nodes":["a","a"]}')" = 202 ]
+	report() { # ID BODY
+		curl -sS -o "$T/answer" -w '%{http_code}' -d "$2" \
+			-H 'Content-Type: application/json' "$U/v1/preheats/$1"
+	}
+	[ "$(report 1 '{"node":"b","state":"done"}')" = 404 ]
+	[ "$(report 9 '{"node":"a","state":"done"}')" = 404 ]
+	[ "$(report x '{"node":"a","state":"done"}')" = 400 ]
+	[ "$(report 1 '{"node":"a","state":"late"}')" = 400 ]
+	[ "$(report 1 '{"node":"a","state":"done","have_bytes":-1}')" = 400 ]
+	[ "$(report 1 '{"node":"a","state":"done","have_bytes":5}')" = 200 ]
+	[ "$(curl -fsS "$U/v1/preheats/1" | jq -c '[.nodes[].have_bytes]')" = '[5]' ]
+	[ "$(curl -sS -o /dev/null -w '%{http_code}' "$U/v1/preheats/2")" = 404 ]
+}
+
+@test "who may order, and of whom" {
+	token() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
+	cat >"$T/tokens" <<-END
+		boss sha256:$(token boss) admin repo=h/mine
+		n1 sha256:$(token n1) read,write node=n1
+	END
+	chmod 600 "$T/tokens"
+	service_start --tokens "$T/tokens"
+	as() { # TOKEN CURL-OPTION...
+		curl -sS -o "$T/answer" -w '%{http_code}' \
+			-H "Authorization: Bearer $1" "${@:2}"
+	}
+	body='{"what":"all","nodes":["n1"],"ref":'
+	[ "$(as boss -d "$body\"h/mine/app:1\"}" "$U/v1/preheats")" = 202 ]
+	[ "$(as boss -d "$body\"h/mine@sha256:$(printf '%064d' 1)\"}" "$U/v1/preheats")" = 202 ]
+	[ "$(as boss -d "$body\"h/other:1\"}" "$U/v1/preheats")" = 403 ]
+	[ "$(as n1 -d "$body\"h/mine/app:1\"}" "$U/v1/preheats")" = 403 ]
+	[ "$(as n1 "$U/v1/preheats?node=n1")" = 200 ]
+	[ "$(jq '.preheats | length' "$T/answer")" = 2 ]
+	[ "$(as n1 "$U/v1/preheats?node=n2")" = 403 ]
+	[ "$(as n1 -d '{"node":"n2","state":"done"}' "$U/v1/preheats/1")" = 403 ]
+	[ "$(as n1 -d '{"node":"n1","state":"done"}' "$U/v1/preheats/1")" = 200 ]
+}
