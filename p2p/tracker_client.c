@@ -242,6 +242,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 	AUTO_BUF token = BUF_INIT;
 	const char *headers[3] = { NULL };
 	size_t at[TRACKER_URLS_MAX], n = 0;
+	int64_t end;
 	int rc = order(c, image, at, err);
 
 	if (rc == 0)
@@ -256,12 +257,16 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 	if (a->body)
 		headers[n++] = "Content-Type: application/json";
 	a->headers = headers;
-	a->deadline_ns = http_now_ns() + c->deadline_ns;
+	end = http_now_ns() + c->deadline_ns;
 	rc = error_set(err, ECONNREFUSED,
 		       "no tracker answered lately; asked again soon");
-	for (size_t i = 0; i < c->n && http_now_ns() < a->deadline_ns; i++) {
+	for (size_t i = 0; i < c->n && http_now_ns() < end; i++) {
 		if (is_down(c, at[i]))
 			continue;
+		/* One that never answers leaves half of the time to others. */
+		a->deadline_ns = end;
+		if (i + 1 < c->n)
+			a->deadline_ns -= (end - http_now_ns()) / 2;
 		rc = ask_one(c, at[i], a, r, err);
 		if (rc != -ECONNREFUSED)
 			break;

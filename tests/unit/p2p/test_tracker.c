@@ -428,9 +428,9 @@ Test(tracker, an_answer_names_near_ones_and_always_far_ones,
 	for (size_t i = 0; i < b.a.n_members; i++) {
 		const struct tracker_member *m = &b.a.members[i];
 
-		cr_expect_str_neq(m->node, "n5");
+		cr_expect(strcmp(m->node, "n5") != 0);
 		for (size_t k = 0; k < i; k++)
-			cr_expect_str_neq(m->node, b.a.members[k].node);
+			cr_expect(strcmp(m->node, b.a.members[k].node) != 0);
 		if (strcmp(m->zone, "z0") != 0)
 			far++;
 		else if (strcmp(m->rack, "r0") == 0)
