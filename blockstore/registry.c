@@ -115,8 +115,8 @@ static int login(struct registry *r, const struct http_response *resp,
 		return 0;
 	rc = challenge_parse(header, &c, err);
 	if (rc == 0)
-		rc = credentials_find(r->auth_file, r->host, r->repo, &who,
-				      err);
+		rc = credentials_find(r->auth_file, r->host, r->repo, pace,
+				      &who, err);
 	if (rc == 0)
 		rc = challenge_answer(r->http, &c, &who, pace, &answer, err);
 	challenge_fini(&c);

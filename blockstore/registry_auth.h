@@ -18,10 +18,12 @@ void credentials_fini(struct credentials *c);
  * Look a host up in docker's config.json: credHelpers, credsStore, auths, in
  * this order.  `path` NULL: $DOCKER_CONFIG/config.json, ~/.docker/config.json,
  * $XDG_RUNTIME_DIR/containers/auth.json, the first that exists.  A helper that
- * fails is an error; a host that is nowhere is anonymous.
+ * fails is an error; a host that is nowhere is anonymous.  -ECANCELED when `pace`
+ * (may be NULL) says stop while a helper takes its time.
  */
 int credentials_find(const char *path, const char *host, const char *repo,
-		     struct credentials *ret, struct error *err) MUST_CHECK;
+		     struct pace *pace, struct credentials *ret,
+		     struct error *err) MUST_CHECK;
 
 /* Pure part; `place` is "host/repository".  `helper` is set instead where a
  * program must be asked. */

@@ -164,7 +164,8 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int read_answer(int fd, struct buf *ret, struct error *err)
+static int read_answer(int fd, struct pace *pace, struct buf *ret,
+		       struct error *err)
 {
 	int64_t end = now_ms() + HELPER_TIMEOUT_MS;
 
@@ -173,10 +174,15 @@ static int read_answer(int fd, struct buf *ret, struct error *err)
 		int64_t left = end - now_ms();
 		ssize_t n;
 
-		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+		if (pace_level(pace) == PACE_STOP)
+			return error_set(err, ECANCELED, "not wanted any more");
+		if (left <= 0)
 			return error_set(err, ETIMEDOUT,
 					 "no answer for %d seconds",
 					 HELPER_TIMEOUT_MS / 1000);
+		if (poll(&p, 1,
+			 left < HTTP_STOP_MS ? (int)left : HTTP_STOP_MS) <= 0)
+			continue;
 		if (buf_reserve(ret, 4096) < 0 || ret->len > ANSWER_MAX)
 			return error_set(err, EFBIG, "the answer is too long");
 		n = read(fd, ret->data + ret->len, 4096);
@@ -260,7 +266,7 @@ static int parse_answer(const struct buf *answer, struct credentials *ret,
 }
 
 /* Ask docker-credential-NAME: the host on stdin, JSON on stdout. */
-static int ask_helper(const char *name, const char *host,
+static int ask_helper(const char *name, const char *host, struct pace *pace,
 		      struct credentials *ret, struct error *err)
 {
 	AUTO_BUF program = BUF_INIT;
@@ -288,7 +294,7 @@ static int ask_helper(const char *name, const char *host,
 	rc = fs_write_full(in_w, host, strlen(host));
 	(void)close(steal_fd(&in_r));
 	(void)close(steal_fd(&in_w));
-	rc = read_answer(out_r, &answer, err);
+	rc = read_answer(out_r, pace, &answer, err);
 	rc = reap(pid, rc, &status, err);
 	/* docker-credential-helpers says so when there is none: anonymous. */
 	if (rc == 0 && status != 0 && answer.data &&
@@ -330,7 +336,8 @@ static int usual_place(struct buf *path)
 }
 
 int credentials_find(const char *path, const char *host, const char *repo,
-		     struct credentials *ret, struct error *err)
+		     struct pace *pace, struct credentials *ret,
+		     struct error *err)
 {
 	AUTO_FREE char *helper = NULL;
 	AUTO_BUF place = BUF_INIT;
@@ -353,6 +360,6 @@ int credentials_find(const char *path, const char *host, const char *repo,
 		rc = credentials_parse(text.data, text.len, place.data, ret,
 				       &helper, err);
 	if (rc == 0 && helper)
-		rc = ask_helper(helper, host, ret, err);
+		rc = ask_helper(helper, host, pace, ret, err);
 	return rc < 0 ? error_wrap(err, rc, "credentials in '%s'", path) : 0;
 }

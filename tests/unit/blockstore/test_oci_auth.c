@@ -318,6 +318,34 @@ Test(oci_login, a_helper_that_does_not_end_is_killed)
 	cr_expect(strstr(err.msg, "does not end"), "%s", err.msg);
 }
 
+/* Goes on once, then stops. */
+struct short_pace {
+	struct pace base;
+	unsigned int n_asked;
+};
+
+static enum pace_level short_level(struct pace *p)
+{
+	struct short_pace *s = container_of(p, struct short_pace, base);
+
+	return s->n_asked++ ? PACE_STOP : PACE_GO;
+}
+
+Test(oci_login, a_helper_is_not_waited_for_when_nobody_wants_the_answer)
+{
+	struct short_pace pace = { .base.level = short_level };
+	struct credentials who = { .user = NULL };
+	struct error err = ERROR_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	make_helper("#!/bin/sh\nexec tail -f /dev/null\n");
+	cr_assert_eq(buf_printf(&config, "%s/config.json", fix.dir), 0);
+	cr_expect_eq(credentials_find(config.data, "host", "repo", &pace.base,
+				      &who, &err),
+		     -ECANCELED, "%s", err.msg);
+	credentials_fini(&who);
+}
+
 Test(oci_login, a_helper_that_fails_is_named)
 {
 	struct error err = ERROR_INIT;
