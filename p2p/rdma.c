@@ -163,16 +163,12 @@ static void break_device(struct rdma *r, const char *why)
 
 static void complete(struct rdma *r, const struct ibv_wc *wc)
 {
-	for (struct rdma_link *l = r->links; l; l = l->next) {
-		if (l->state != RDMA_UP ||
-		    l->lane != &r->dev.lanes[RDMA_WR_LANE(wc->wr_id) %
-					     RDMA_LINKS_MAX])
-			continue;
-		/* Completions of a queue pair may outlive it. */
-		if (l->serial == RDMA_WR_SERIAL(wc->wr_id))
-			rdma_transfer_complete(l, wc);
-		return;
-	}
+	struct rdma_link *l =
+		r->by_lane[RDMA_WR_LANE(wc->wr_id) % RDMA_LINKS_MAX];
+
+	/* Completions of a queue pair may outlive it. */
+	if (l && l->state == RDMA_UP && l->serial == RDMA_WR_SERIAL(wc->wr_id))
+		rdma_transfer_complete(l, wc);
 }
 
 static void poll_all(struct rdma *r)

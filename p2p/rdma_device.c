@@ -205,13 +205,9 @@ static int plan(struct rdma_device *d, uint64_t slab, struct error *err)
 
 static int map_slab(struct rdma_device *d, struct error *err)
 {
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	void *p = mmap(NULL, d->slab_len, PROT_READ | PROT_WRITE,
-		       flags | MAP_HUGETLB, -1, 0);
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (p == MAP_FAILED)
-		p = mmap(NULL, d->slab_len, PROT_READ | PROT_WRITE, flags, -1,
-			 0);
 	if (p == MAP_FAILED)
 		return error_set(err, ENOMEM, "%zu MiB for RDMA: %s",
 				 d->slab_len / (size_t)MIB, strerror(errno));

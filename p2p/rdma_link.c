@@ -73,8 +73,10 @@ void rdma_link_reset(struct rdma_link *l)
 	if (l->qp)
 		l->r->dev.ops->destroy_qp(l->qp);
 	l->qp = NULL;
-	if (l->lane)
+	if (l->lane) {
+		l->r->by_lane[l->lane - l->r->dev.lanes] = NULL;
 		rdma_lane_give(l->lane);
+	}
 	l->lane = NULL;
 	l->state = RDMA_NONE;
 	rdma_transfer_reset(l);
@@ -160,6 +162,7 @@ static int get_end(struct rdma_link *l, int64_t now, struct error *err)
 		l->lane = NULL;
 		return rc;
 	}
+	r->by_lane[l->lane - r->dev.lanes] = l;
 	l->serial = ++r->serials;
 	l->psn = (uint32_t)rdma_random(r) & 0xffffff;
 	l->sends = r->dev.sends;
@@ -299,8 +302,14 @@ static void hear_close(struct rdma_link *l, const struct rdma_msg *m)
 {
 	const struct rdma_times *t = &l->r->cfg.times;
 	int64_t now = loop_clock_ns(), ns = m->close.retry_ms * MS;
+	enum rdma_close why = m->close.why;
 
-	switch (m->close.why) {
+	/* Offering and taking it back again and again is no way out of a ban:
+	 * those two answer an offer. */
+	if (l->state != RDMA_OFFERED &&
+	    (why == RDMA_CLOSE_BUSY || why == RDMA_CLOSE_UNFIT))
+		why = RDMA_CLOSE_FAILED;
+	switch (why) {
 	case RDMA_CLOSE_IDLE:
 		l->moved = 0;
 		break;

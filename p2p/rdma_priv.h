@@ -86,6 +86,7 @@ struct rdma {
 	unsigned int busy;       /* depth of calls that tell events */
 	uint32_t serials;
 	struct rdma_link *links;
+	struct rdma_link *by_lane[RDMA_LINKS_MAX];
 	struct rdma_ban bans[RDMA_BANS_MAX];
 	uint64_t random;
 	struct rdma_stats stats;

@@ -308,6 +308,34 @@ Test(rdma, ends_of_different_fabrics_leave_it)
 	pair_free(p);
 }
 
+static bool take_back(struct side *s, struct rdma_msg *m)
+{
+	if (m->type == RDMA_READY) {
+		m->type = RDMA_CLOSE;
+		m->close.why = RDMA_CLOSE_BUSY;
+	}
+	return true;
+}
+
+static bool b_failed(struct pair *p)
+{
+	return stats(&p->b).failed_total > 0;
+}
+
+Test(rdma, who_takes_his_offer_back_is_left_alone)
+{
+	struct pair *p = pair_new(config("a"), config("b"));
+
+	p->a.meddle = take_back;
+	pair_connect(p);
+	rdma_link_moved(p->b.l, MIB / 2);
+	rdma_link_moved(p->a.l, MIB);
+	cr_assert(pair_until(p, b_failed, SECONDS));
+	cr_expect_eq(verbs_mock.n_qps, 1); /* a's, which it lied about */
+	pair_free(p);
+	expect_nothing_left();
+}
+
 Test(rdma, an_offer_of_another_version_is_refused_politely)
 {
 	struct pair *p = pair_new(config("a"), config("b"));
