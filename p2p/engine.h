@@ -163,10 +163,13 @@ struct p2p_image {
 	struct error origin_error; /* the last one */
 
 	struct leases leases;
-	struct call *call; /* under way, or NULL */
-	bool is_leaving;   /* the next call is the last one */
-	int64_t called;    /* when the last one began */
-	int64_t interval;  /* to the next, at the latest */
+	struct call *call;   /* under way, or NULL */
+	bool is_leaving;     /* the next call is the last one */
+	int64_t called;      /* when the last one began */
+	int64_t announce_at; /* when the timer makes the next; 0: not */
+	const struct swarm_grant *granted; /* being told to the core ... */
+	bool *is_read;                     /* ... and what it reads of it */
+	int64_t interval;                  /* to the next, at the latest */
 
 	bool is_closing;
 	unsigned int n_works; /* under way; with p->lock */
@@ -280,6 +283,8 @@ void origin_stop(struct p2p_image *i);
 
 void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority);
+/* The core reads it from the origin. */
+void tracker_reads(struct p2p_image *i, uint32_t piece);
 /* What a lease was for is here, or is not to be had. */
 void tracker_done(struct p2p_image *i, uint32_t piece, int rc);
 /* Call when it is due. */

@@ -5,7 +5,7 @@
 
 #include "p2p/engine_peer.h"
 
-#define NEWS_NS (20 * NS_PER_MS)
+#define NEWS_NS (10 * NS_PER_MS)
 #define CONNECT_NS NS_PER_S
 
 /* -------------------------------------------------------------- pieces --- */

@@ -213,6 +213,7 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 			bytes = 0;
 		}
 		bytes += i->sizes[pieces[k]];
+		tracker_reads(i, pieces[k]);
 	}
 	if (n)
 		start(i, pieces[first], n - first, priority);

@@ -14,8 +14,8 @@
 #define INTERVAL_NS (2 * NS_PER_S)
 #define BATCH_NS (2 * NS_PER_MS) /* between two calls, at least */
 #define RETRY_NS (200 * NS_PER_MS)
-#define DONE_MANY 32u /* ended leases are not kept for later beyond that */
-#define RENEW_S 300   /* before a right ends */
+#define ENDED_NS (5 * NS_PER_MS) /* until a lease that ended is told */
+#define RENEW_S 300              /* before a right ends */
 
 struct call {
 	struct work work;
@@ -36,10 +36,15 @@ struct permit {
 	int rc;
 };
 
+/* Call after `delay_ns`, if not sooner. */
 static void arm(struct p2p_image *i, int64_t delay_ns)
 {
-	if (!i->is_closing)
-		engine_arm(i->p, &i->announce, delay_ns);
+	int64_t at = loop_clock_ns() + delay_ns;
+
+	if (i->is_closing || (i->announce_at && i->announce_at <= at))
+		return;
+	i->announce_at = at;
+	engine_arm(i->p, &i->announce, delay_ns);
 }
 
 /* ------------------------------------------------------------- leases --- */
@@ -71,9 +76,8 @@ void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
 		l->failed[l->n_failed++] = piece;
 	else if (rc == 0 && l->n_done < TRACKER_PIECES_MAX)
 		l->done[l->n_done++] = piece;
-	/* Others wait for what is not read any more. */
-	if (l->n_failed || l->n_done % DONE_MANY == 0)
-		arm(i, BATCH_NS);
+	/* The origin carries something else now. */
+	arm(i, ENDED_NS);
 }
 
 /* Those that were not told after all. */
@@ -191,21 +195,48 @@ static bool is_granted(const struct tracker_answer *a, uint32_t piece)
 	return false;
 }
 
+/* Tell the core of one answer, and give back what it does not read now. */
+static void grant(struct p2p_image *i, const struct swarm_grant *g, int64_t now)
+{
+	bool is_read[SWARM_LEASE_MAX] = { false };
+
+	i->granted = g;
+	i->is_read = is_read;
+	swarm_leases(i->swarm, g, now);
+	i->granted = NULL;
+	i->is_read = NULL;
+	for (size_t k = 0; k < g->n_granted; k++)
+		if (!is_read[k])
+			tracker_done(i, g->granted[k], -ECANCELED);
+}
+
+void tracker_reads(struct p2p_image *i, uint32_t piece)
+{
+	for (size_t k = 0; i->granted && k < i->granted->n_granted; k++)
+		if (i->granted->granted[k] == piece)
+			i->is_read[k] = true;
+}
+
 static void tell_leases(struct p2p_image *i, const struct call *c, int64_t now)
 {
 	uint32_t granted[SWARM_LEASE_MAX];
 
 	for (size_t k = 0; k < c->leases.n_asks; k++) {
 		const struct ask *a = &c->leases.asks[k];
-		size_t n = 0;
+		struct swarm_grant g = {
+			.asked = a->pieces,
+			.n_asked = a->n,
+			.granted = granted,
+			.is_full = c->rc < 0 || c->answer.is_full,
+			.ttl_ns = c->answer.ttl_ns,
+			.retry_ns = c->rc < 0 ? RETRY_NS : c->answer.retry_ns,
+		};
 
 		for (size_t j = 0; c->rc == 0 && j < a->n; j++)
 			if (is_granted(&c->answer, a->pieces[j]))
-				granted[n++] = a->pieces[j];
-		i->p->leases += n;
-		swarm_leases(i->swarm, a->pieces, a->n, granted, n,
-			     c->answer.ttl_ns,
-			     c->rc == 0 ? c->answer.retry_ns : RETRY_NS, now);
+				granted[g.n_granted++] = a->pieces[j];
+		i->p->leases += g.n_granted;
+		grant(i, &g, now);
 	}
 }
 
@@ -289,6 +320,7 @@ void tracker_announce(struct p2p_image *i)
 {
 	struct call *c;
 
+	i->announce_at = 0;
 	if (!i->p->trackers)
 		return;
 	if (i->is_leaving && i->call)
