@@ -17,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/container.h"
 #include "cli/image.h"
+#include "cli/leftovers.h"
 #include "cli/node_ask.h"
 #include "cli/rootfs.h"
 #include "cli/trace.h"
@@ -319,6 +320,8 @@ static int record(struct job *j, struct error *err)
 	int rc = rootfs_new(reply_text(j->reply, "path"), &r, err);
 
 	if (rc == 0)
+		rc = leftovers_note(r->dir, j->user, err);
+	if (rc == 0)
 		rc = check_ready_file(j, r, err);
 	if (rc == 0)
 		rc = write_bundle(j, r, err);
@@ -467,8 +470,10 @@ static int run(const void *config, char **args, struct error *err)
 		j.command++;
 	if (rc == 0)
 		rc = node_connect(&j.cfg->node, &j.node, err);
-	if (rc == 0)
+	if (rc == 0) {
+		leftovers_clean(j.node);
 		rc = begin(&j, args[0], err);
+	}
 	if (rc == 0) {
 		rc = record(&j, err);
 		end(&j);

@@ -5,10 +5,13 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "common/log.h"
@@ -59,14 +62,30 @@ static int make_dir(const struct rootfs *r, const char *name, struct error *err)
 	return 0;
 }
 
-static int make_dirs(struct rootfs *r, const char *image, struct error *err)
+const char *rootfs_temp_dir(void)
 {
 	const char *temp = getenv("TMPDIR");
+
+	return temp && *temp == '/' ? temp : "/var/tmp";
+}
+
+/* So that others see whether its process lives. */
+static int lock_dir(struct rootfs *r, struct error *err)
+{
+	r->lock_fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->lock_fd < 0 || flock(r->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, errno, "lock '%s': %s", r->dir,
+				 strerror(errno));
+	return 0;
+}
+
+static int make_dirs(struct rootfs *r, const char *image, struct error *err)
+{
 	int rc;
 
 	r->image = strdup(image);
-	if (asprintf(&r->dir, "%s/bootseer.XXXXXX",
-		     temp && *temp == '/' ? temp : "/var/tmp") < 0)
+	if (asprintf(&r->dir, "%s/" ROOTFS_DIR_PREFIX "XXXXXX",
+		     rootfs_temp_dir()) < 0)
 		r->dir = NULL;
 	if (!r->image || !r->dir)
 		return error_nomem(err);
@@ -77,6 +96,9 @@ static int make_dirs(struct rootfs *r, const char *image, struct error *err)
 		r->dir = NULL;
 		return rc;
 	}
+	rc = lock_dir(r, err);
+	if (rc < 0)
+		return rc;
 	/* Users of the container walk through it. */
 	if (chmod(r->dir, 0711) < 0)
 		return error_set(err, errno, "'%s': %s", r->dir,
@@ -97,6 +119,7 @@ int rootfs_new(const char *image, struct rootfs **ret, struct error *err)
 
 	if (!r)
 		return error_nomem(err);
+	r->lock_fd = -1;
 	rc = make_dirs(r, image, err);
 	if (rc < 0)
 		return rc;
@@ -130,6 +153,8 @@ void rootfs_free(struct rootfs *r)
 	if (r->dir && fs_remove_tree(r->dir, &err) < 0)
 		log_warning("rootfs", "left behind: path=\"%s\" reason=\"%s\"",
 			    r->dir, err.msg);
+	if (r->lock_fd >= 0)
+		(void)close(r->lock_fd);
 	free(r->dir);
 	free(r->merged);
 	free(r->image);

@@ -13,7 +13,13 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
+#define ROOTFS_DIR_PREFIX "bootseer."
+
+/* Where such folders are made: $TMPDIR, or /var/tmp. */
+const char *rootfs_temp_dir(void);
+
 struct rootfs {
+	int lock_fd;  /* of `dir`, locked while we live */
 	char *dir;    /* temporary; for the caller's files too */
 	char *merged; /* DIR/rootfs, the container's root */
 	char *image;  /* where the image is mounted */

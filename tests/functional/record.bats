@@ -165,6 +165,32 @@ has_pid() { compgen -G "$T/tmp/*/pid" >/dev/null && [ -s "$T"/tmp/*/pid ]; }
 	left_nothing
 }
 
+@test "what a killed recording left is removed by the next one" {
+	mkfifo "$T/out"
+	"$bootseer" image record reg/app:1 >"$T/out" 2>"$T/err" 3>&- &
+	local pid=$!
+	read -r -t 30 line <"$T/out"
+	wait_for has_pid
+	init=$(cat "$T"/tmp/*/pid)
+	# Neither what somebody else made, nor what is in use.
+	mkdir -m 777 "$T/tmp/bootseer.aaaaaa"
+	mkdir -m 700 "$T/tmp/bootseer.bbbbbb"
+	echo -n record/1 >"$T/tmp/bootseer.aaaaaa/user"
+	run -0 --separate-stderr "$bootseer" image record reg/app:1 -- /bin/sh -c :
+	[ -e "/proc/$init" ]
+	[[ $stderr != *'had left'* ]]
+	kill -KILL "$pid"
+	wait "$pid" || :
+	[ -e "/proc/$init" ]
+	run -0 --separate-stderr "$bootseer" image record reg/app:1 -- /bin/sh -c :
+	[[ $stderr == *'removed what a killed recording had left'* ]]
+	wait_for test ! -e "/proc/$init"
+	[ -d "$T/tmp/bootseer.aaaaaa" ] && [ -d "$T/tmp/bootseer.bbbbbb" ]
+	rm -r "$T"/tmp/bootseer.{aaaaaa,bbbbbb}
+	left_nothing
+	[ "$(grep -c '^image.umount .*"user": "record/' "$T/node/calls")" = 3 ]
+}
+
 @test "a bootseerd that fails is told of" {
 	echo 'image.record 28 the disk is full' >"$T/node/fault"
 	run -1 "$bootseer" image record reg/app:1
