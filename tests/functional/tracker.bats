@@ -48,12 +48,12 @@ say()
 		"$U/v1/swarms/$A"
 }
 
-# want FIRST LAST: pieces of a MiB, as fields
+# want FIRST LAST: pieces of 64 KiB, as fields
 want()
 {
 	printf '"want":[%s],"want_bytes":[%s]' \
 		"$(seq -s, "$1" "$2")" \
-		"$(seq -s, "$1" "$2" | sed 's/[0-9]\+/1048576/g')"
+		"$(seq -s, "$1" "$2" | sed 's/[0-9]\+/65536/g')"
 }
 
 granted() { jq -c '.granted // []' "$O"; }

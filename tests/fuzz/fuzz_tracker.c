@@ -35,6 +35,7 @@ struct held {
 struct model {
 	struct held held[NODES][PIECES];
 	int64_t seen[NODES]; /* 0: no member */
+	bool late[NODES];    /* let a lease run out, once */
 	struct {
 		unsigned int node; /* NODES: nobody */
 		int64_t at;
@@ -83,8 +84,11 @@ static void model_age(struct run *r)
 
 		for (unsigned int n = 0; n < NODES; n++) {
 			for (unsigned int p = 0; p < PIECES; p++)
-				if (m->held[n][p].ends <= r->now)
+				if (m->held[n][p].ends &&
+				    m->held[n][p].ends <= r->now) {
 					m->held[n][p].ends = 0;
+					m->late[n] = true;
+				}
 			if (m->seen[n] &&
 			    r->now - m->seen[n] > r->cfg.member_ttl_ns)
 				model_leave(m, n);
@@ -106,8 +110,12 @@ static void check_grant(const struct run *r, struct model *m, unsigned int node,
 {
 	struct held *h = &m->held[node][piece];
 	unsigned int same_zone = 0;
+	unsigned int reader = m->done[piece].node;
+	/* From one who is slow it is not awaited for long. */
 	int64_t believed =
-		is_demand(c, piece) ? r->cfg.demand_done_ns : r->cfg.done_ns;
+		is_demand(c, piece) || (reader != NODES && m->late[reader])
+			? r->cfg.demand_done_ns
+			: r->cfg.done_ns;
 
 	if (h->ends) {
 		/* The answer was lost; told shorter than it is, if anything. */
@@ -120,7 +128,7 @@ static void check_grant(const struct run *r, struct model *m, unsigned int node,
 		same_zone += n != node && m->held[n][piece].ends &&
 			     strcmp(zone_of(n), zone_of(node)) == 0;
 	check(same_zone < r->cfg.copies);
-	if (m->done[piece].node != NODES && m->done[piece].node != node)
+	if (reader != NODES && reader != node)
 		check(r->now - m->done[piece].at >= believed - MS);
 	m->done[piece].node = NODES;
 	*h = (struct held){ .since = r->now,

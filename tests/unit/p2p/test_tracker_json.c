@@ -66,6 +66,7 @@ Test(tracker_json, the_largest_answer_fits_and_comes_back)
 	a.interval_ns = 2000 * MS;
 	a.ttl_ns = 1234 * MS;
 	a.retry_ns = 99 * MS;
+	a.is_full = true;
 	a.n_granted = TRACKER_PIECES_MAX;
 	for (uint32_t i = 0; i < TRACKER_PIECES_MAX; i++)
 		a.granted[i] = TRACKER_IMAGE_PIECES_MAX - 1 - i;
