@@ -53,12 +53,29 @@ static void resume(struct conn *c)
 	conn_update(c);
 }
 
+/* The first one takes most of what there is: it is another one each time. */
+static void turn_links(struct net *n)
+{
+	struct net_link *l = n->links, *last = l;
+
+	if (!l || !l->next)
+		return;
+	while (last->next)
+		last = last->next;
+	n->links = l->next;
+	n->links->pprev = &n->links;
+	last->next = l;
+	l->pprev = &last->next;
+	l->next = NULL;
+}
+
 static void on_refill(struct loop_timer *t)
 {
 	struct net *n = container_of(t, struct net, refill);
 
 	n->refilling = false;
 	net_enter(n);
+	turn_links(n);
 	each_conn(n, resume);
 	net_leave(n);
 }

@@ -339,7 +339,7 @@ static const struct message {
 	[WIRE_HAVE] = { image_on_have, ON_CONTROL, true },
 	[WIRE_WANT] = { piece_on_want, ON_CONTROL, false },
 	[WIRE_NACK] = { piece_on_nack, ON_CONTROL, false },
-	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, false },
+	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, true },
 	[WIRE_PEX] = { on_members, ON_CONTROL, true },
 	[RDMA_OFFER] = { net_rdma_hear, ON_CONTROL, true },
 	[RDMA_ACCEPT] = { net_rdma_hear, ON_CONTROL, true },
@@ -553,13 +553,19 @@ static void refuse(struct conn *c, struct error *err)
 	conn_fail(c, err);
 }
 
+/* Bytes in one turn, so that the others have theirs. */
+static uint32_t budget_of(const struct conn *c, const struct bucket *b)
+{
+	return c->bulk && !b->rate ? NET_BUDGET : NET_SLICE;
+}
+
 void conn_read(struct conn *c)
 {
 	struct error err = ERROR_INIT;
-	uint32_t moved = 0;
+	uint32_t moved = 0, budget = budget_of(c, &c->net->down);
 	ssize_t n;
 
-	while (c->state != CONN_DEAD && moved < NET_BUDGET) {
+	while (c->state != CONN_DEAD && moved < budget) {
 		n = read_some(c, &err);
 		if (c->state == CONN_DEAD || n == 0)
 			return;
@@ -706,7 +712,7 @@ static ssize_t write_messages(struct conn *c)
 void conn_write(struct conn *c)
 {
 	struct error err = ERROR_INIT;
-	uint32_t moved = 0;
+	uint32_t moved = 0, budget = budget_of(c, &c->net->up);
 	ssize_t n;
 
 	if (c->state != CONN_GREETING && c->state != CONN_UP)
@@ -724,7 +730,7 @@ void conn_write(struct conn *c)
 			moved += (uint32_t)n;
 			c->tx_at = loop_clock_ns();
 		}
-	} while (n > 0 && moved < NET_BUDGET);
+	} while (n > 0 && moved < budget);
 	if (n == -EAGAIN || n > 0) {
 		c->wants_write = true;
 	} else if (n < 0) {

@@ -271,10 +271,15 @@ static void answer_push(struct answer **list, struct answer *a)
 	*list = a;
 }
 
+static struct answer **want_row(struct net_link *l, uint32_t piece)
+{
+	return &l->wants[piece % NET_WANT_ROWS];
+}
+
 static struct answer *want_find(struct net_link *l, const struct digest *image,
 				uint32_t piece)
 {
-	for (struct answer *a = l->wants; a; a = a->next)
+	for (struct answer *a = *want_row(l, piece); a; a = a->next)
 		if (a->piece.piece == piece &&
 		    digest_equal(&a->piece.image, image))
 			return a;
@@ -336,7 +341,8 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 	a->priority = h->prio;
 	a->piece.image = i->digest;
 	a->piece.piece = m.piece;
-	answer_push(&l->wants, a);
+	answer_push(want_row(l, m.piece), a);
+	a->counted = true;
 	l->n_wants++;
 	l->net->cfg.events->wanted(l->net->cfg.arg, l, &i->digest, m.piece,
 				   h->prio);
@@ -346,6 +352,8 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 /* It will not be sent, or was: told from the loop. */
 static void answer_done(struct net_link *l, struct answer *a)
 {
+	l->n_wants -= a->counted;
+	a->counted = false;
 	answer_push(&l->sent, a);
 	net_mark(l);
 }
@@ -367,16 +375,23 @@ static struct answer *queued_by_req(const struct conn *c, uint32_t req)
 	return a;
 }
 
+static struct answer *want_by_req(struct net_link *l, uint32_t req)
+{
+	for (size_t k = 0; k < NET_WANT_ROWS; k++)
+		for (struct answer *a = l->wants[k]; a; a = a->next)
+			if (a->req == req)
+				return a;
+	return NULL;
+}
+
 int piece_on_cancel(struct conn *c, const struct wire_head *h,
 		    const uint8_t *body, struct error *err)
 {
 	struct net_link *l = c->link;
 	struct conn *conns[2] = { l->control, l->bulk };
 	struct net_piece p;
-	struct answer *a = l->wants;
+	struct answer *a = want_by_req(l, h->req);
 
-	while (a && a->req != h->req)
-		a = a->next;
 	if (a) {
 		p = a->piece;
 		want_end(l, a);
@@ -450,7 +465,6 @@ void net_send(struct net_link *l, const struct net_piece *p,
 		return;
 	}
 	answer_unlink(a);
-	l->n_wants--;
 	a->piece = *p;
 	a->priority = priority;
 	a->body = *body;
@@ -518,18 +532,25 @@ static void drop_queued(struct conn *c, const struct digest *image)
 	}
 }
 
-void piece_drop_image(struct net_link *l, const struct digest *image)
+static void drop_wants(struct net_link *l, struct answer *a,
+		       const struct digest *image)
 {
-	struct answer *a, *next;
+	struct answer *next;
 
-	drop_asks(l, image);
-	for (a = l->wants; a; a = next) {
+	for (; a; a = next) {
 		next = a->next;
 		if (!digest_equal(&a->piece.image, image))
 			continue;
 		nack(l, a->req, false, SWARM_GONE, 0);
 		want_end(l, a);
 	}
+}
+
+void piece_drop_image(struct net_link *l, const struct digest *image)
+{
+	drop_asks(l, image);
+	for (size_t k = 0; k < NET_WANT_ROWS; k++)
+		drop_wants(l, l->wants[k], image);
 	drop_queued(l->control, image);
 	drop_queued(l->bulk, image);
 }
@@ -556,8 +577,9 @@ void piece_drop_all(struct net_link *l)
 		else
 			free(a);
 	}
-	while (l->wants)
-		want_end(l, l->wants);
+	for (size_t k = 0; k < NET_WANT_ROWS; k++)
+		while (l->wants[k])
+			want_end(l, l->wants[k]);
 	drop_conn(l, l->control);
 	drop_conn(l, l->bulk);
 	net_rdma_down(l);

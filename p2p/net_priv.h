@@ -19,15 +19,16 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
-#define NET_BUDGET (1u << 20)      /* bytes moved in one turn of a connection */
-#define NET_SLICE (64u << 10)      /* the same where a rate is bound */
+#define NET_BUDGET (1u << 20)      /* bytes moved in one turn of bulk */
+#define NET_SLICE (64u << 10)      /* the same of control, or with a rate */
 #define NET_PART_MAX (256u << 10)  /* of a piece between control messages */
 #define NET_QUEUE_MAX (1u << 20)   /* control bytes that wait to be sent */
-#define NET_STRANGERS_MAX 1024u    /* that have not said who they are */
+#define NET_STRANGERS_MAX 512u     /* that have not said who they are */
 #define NET_STRANGERS_ONE_MAX 128u /* the same, of one address */
 #define NET_CALM_RATE 1000         /* control messages a second, of one link */
 #define NET_CALM_BURST 4000
 #define NET_SCRATCH (64u << 10)
+#define NET_WANT_ROWS 256u
 
 /* --------------------------------------------------------------- messages --- */
 
@@ -53,8 +54,8 @@ struct answer {
 	enum source_priority priority;
 	struct net_body body;
 	uint64_t tag;
-	uint32_t at; /* bytes that left */
-	bool begun;
+	uint32_t at;         /* bytes that left */
+	bool begun, counted; /* in n_wants */
 };
 
 /* ------------------------------------------------------------ connections --- */
@@ -171,8 +172,9 @@ struct net_link {
 	struct ask *asks, *asks_by_slot[NET_WANTS_MAX], *asks_told;
 	unsigned int n_asks, next_slot;
 	uint32_t serial;
-	struct answer *wants, *sent, *by_rdma;
-	unsigned int n_wants;
+	struct answer *wants[NET_WANT_ROWS]; /* by piece: not answered yet */
+	struct answer *sent, *by_rdma;
+	unsigned int n_wants; /* until they were sent */
 	struct bucket calm;
 
 	uint32_t ping_req;

@@ -16,8 +16,8 @@
 #include "p2p/net_priv.h"
 
 #define NAME_PREFIX "bootseer://node/"
-#define READ_AHEAD (128u << 10) /* bytes that OpenSSL reads at once */
-#define STAGE_SIZE (64u << 10)  /* bytes that wait to be encrypted */
+#define READ_AHEAD (64u << 10) /* bytes that OpenSSL reads at once */
+#define STAGE_SIZE (64u << 10) /* bytes that wait to be encrypted */
 #define KEY_LABEL "EXPORTER-bootseer-p2p-bulk"
 #define KEY_SIZE 32u
 

@@ -102,7 +102,7 @@ static void wanted(void *arg, struct net_link *l, const struct digest *image,
 			       .piece = piece,
 			       .form = piece % 2 ? NET_PLAIN : NET_STORED,
 			       .len = NODES_PIECE_SIZE };
-	uint64_t off = (uint64_t)piece * NODES_PIECE_SIZE;
+	uint64_t off = (uint64_t)(piece % NODES_PIECES) * NODES_PIECE_SIZE;
 	struct net_body body = { .fd = n->all->fd, .off = off };
 
 	n->wants++;

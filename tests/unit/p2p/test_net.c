@@ -475,3 +475,25 @@ Test(net, lets_demand_go_before_its_rate)
 	cr_expect_eq(a->bad_bytes, 0);
 	nodes_fini(&all);
 }
+
+Test(net, shares_its_rate_among_links)
+{
+	struct nodes all;
+	struct node *a, *b, *c;
+
+	nodes_init(&all);
+	a = nodes_add(&all, "a");
+	c = nodes_add(&all, "c");
+	all.cfg.upload_rate = 5000000;
+	b = nodes_add(&all, "b");
+	nodes_link(a, b);
+	nodes_link(c, b);
+	nodes_open(a, b);
+	nodes_open(c, b);
+	nodes_ask(a, 0, 16, SOURCE_HOT);
+	nodes_ask(c, 0, 16, SOURCE_HOT);
+	until(&all, a->gots == 16 || c->gots == 16);
+	cr_expect_geq(a->gots, 6);
+	cr_expect_geq(c->gots, 6);
+	nodes_fini(&all);
+}

@@ -472,7 +472,7 @@ Test(net_hostile, floods_with_messages)
 
 static void want(struct scene *s, uint32_t first, uint32_t n)
 {
-	struct wire_want m = { .alias = 3, .len_max = 1 };
+	struct wire_want m = { .alias = 3, .len_max = BLOCK_USIZE_MAX };
 	struct buf b = BUF_INIT;
 
 	for (m.piece = first; m.piece < first + n; m.piece++)
@@ -493,6 +493,22 @@ Test(net_hostile, wants_too_much_at_once)
 	cr_expect_eq(s.a->downs, 0);
 	want(&s, NET_WANTS_MAX, 1);
 	expect_down(&s, ENOBUFS, "too much at once");
+	end(&s);
+}
+
+Test(net_hostile, wants_ever_more_and_does_not_read)
+{
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	s.all.n_pieces = 4 * NET_WANTS_MAX;
+	enter(&s);
+	want(&s, 0, NET_WANTS_MAX);
+	until(&s.all, s.a->wants == (int)NET_WANTS_MAX);
+	/* Some have left, into the sockets; the others are all there may be. */
+	want(&s, NET_WANTS_MAX, NET_WANTS_MAX);
+	expect_down(&s, ENOBUFS, "too much at once");
+	cr_expect_eq(s.a->wants, s.a->sents);
 	end(&s);
 }
 
