@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "tests/functional/rdma-nodes.h"
 #include "tests/unit/p2p/rdma_pair.h"
 
 #define MS ((int64_t)1000 * 1000)
@@ -17,6 +18,7 @@ static struct verbs_ops ops;  /* libibverbs, but for create_qp */
 static struct ibv_qp *(*create_qp)(struct ibv_pd *pd,
 				   struct ibv_qp_init_attr *attr);
 static bool is_failed;
+static struct servers *servers; /* started before anything is open */
 
 static struct ibv_qp *watch_create_qp(struct ibv_pd *pd,
 				      struct ibv_qp_init_attr *attr)
@@ -248,6 +250,11 @@ static void links_come_and_go(void)
 	}
 }
 
+static void nodes_get_over_the_death_of_one(void)
+{
+	CHECK(rdma_servers_kill_one(servers));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -264,6 +271,7 @@ static const struct {
 	SCENARIO(a_reader_whose_queue_pair_dies_falls_back),
 	SCENARIO(a_server_whose_queue_pair_dies_is_left),
 	SCENARIO(links_come_and_go),
+	SCENARIO(nodes_get_over_the_death_of_one),
 };
 
 int main(void)
@@ -276,6 +284,7 @@ int main(void)
 		fprintf(stderr, "%s\n", err.msg);
 		return 1;
 	}
+	servers = rdma_servers_start();
 	ops = *verbs_table(v);
 	create_qp = ops.create_qp;
 	ops.create_qp = watch_create_qp;
@@ -290,5 +299,6 @@ int main(void)
 		(void)fflush(stdout);
 		rc |= is_failed;
 	}
+	rdma_servers_stop(servers);
 	return rc;
 }

@@ -54,6 +54,10 @@ went_well() { # SCENARIO
 	went_well links_come_and_go
 }
 
+@test "a node gets over the death of another in the middle" {
+	went_well nodes_get_over_the_death_of_one
+}
+
 @test "bootseerd refuses RDMA where it would break a promise" {
 	local bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd f
 
