@@ -625,7 +625,10 @@ void net_drain(struct net *n)
 	if (n->draining)
 		return;
 	n->draining = true;
+	/* Who comes now is to know at once that nobody is here. */
 	loop_watch_stop(&n->listener);
+	close(n->listen_fd);
+	n->listen_fd = -1;
 	for (struct net_link *l = n->links; l; l = l->next)
 		if (l->state == LINK_UP)
 			link_put(l,

@@ -311,6 +311,8 @@ Test(net, finishes_what_was_wanted_and_serves_nothing_new_when_it_drains)
 	cr_expect_eq(a->refusal, SWARM_GONE);
 	cr_assert_eq(net_connect(a->net, nodes_addr(b, addr), NULL, &l, &err),
 		     0);
+	until(&all, a->downs == 1);
+	cr_expect_eq(a->why.code, ECONNREFUSED, "%s", a->why.msg);
 	cr_expect_eq(net_connect(b->net, nodes_addr(a, addr), NULL, &l, &err),
 		     -ESHUTDOWN);
 	nodes_fini(&all);
