@@ -88,6 +88,10 @@ int trace_encode(const struct trace *t, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 int trace_decode(const void *data, size_t len, struct trace **ret,
 		 struct error *err) MUST_CHECK;
+/* The same of a stranger's, with at most so many bytes of memory meanwhile:
+ * -EFBIG before it is allocated. */
+int trace_decode_within(const void *data, size_t len, uint64_t memory_max,
+			struct trace **ret, struct error *err) MUST_CHECK;
 /* Only the head, for listings; strings are the caller's.  The first
  * TRACE_HEAD_MAX bytes are enough; without the rest they are not checked
  * against the checksum. */

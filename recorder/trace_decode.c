@@ -219,11 +219,13 @@ static int fault_at(struct error *err, const char *what, size_t i)
 	return error_set(err, EINVAL, "trace: %s %zu is damaged", what, i);
 }
 
-/* The paths, each in memory of the trace; strictly ascending. */
+/* The paths, each in memory of the trace, at most `room` bytes in all; strictly
+ * ascending. */
 static int read_paths(struct reader *r, uint32_t n, struct trace *t,
-		      const char **paths, struct error *err)
+		      const char **paths, size_t room, struct error *err)
 {
-	size_t room = TRACE_DECODED_MAX, before = 0;
+	const size_t max = room;
+	size_t before = 0;
 	int rc;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -237,8 +239,8 @@ static int read_paths(struct reader *r, uint32_t n, struct trace *t,
 			return fault_at(err, "path", i);
 		if (len + 1 > room)
 			return error_set(err, EFBIG,
-					 "trace: more than %u bytes of paths",
-					 TRACE_DECODED_MAX);
+					 "trace: more than %zu bytes of paths",
+					 max);
 		room -= len + 1;
 		path = trace_path_room(t, len + 1);
 		if (!path)
@@ -306,7 +308,7 @@ static void read_columns(struct reader *r, const struct head *h,
 }
 
 static int read_body(struct reader *r, const struct head *h, struct trace *t,
-		     struct error *err)
+		     size_t room, struct error *err)
 {
 	AUTO_FREE const char **paths = calloc(h->n_paths + 1, sizeof(*paths));
 	AUTO_FREE uint32_t *csizes = calloc(h->n_blocks + 1, sizeof(*csizes));
@@ -316,7 +318,7 @@ static int read_body(struct reader *r, const struct head *h, struct trace *t,
 	t->entries = calloc((size_t)h->n_entries + 1, sizeof(t->entries[0]));
 	if (!paths || !csizes || !t->entries)
 		return error_nomem(err);
-	rc = read_paths(r, h->n_paths, t, paths, err);
+	rc = read_paths(r, h->n_paths, t, paths, room, err);
 	if (rc < 0)
 		return rc;
 	digests = get_bytes(r, (size_t)h->n_blocks * DIGEST_SIZE);
@@ -336,9 +338,37 @@ static int read_body(struct reader *r, const struct head *h, struct trace *t,
 	return 0;
 }
 
+/* What is left for the paths when all that the head counts has its memory. */
+static int room_for_paths(const struct head *h, uint64_t memory_max,
+			  size_t *ret, struct error *err)
+{
+	uint64_t counts = h->body +
+			  (uint64_t)h->n_entries * sizeof(struct trace_entry) +
+			  (uint64_t)h->n_paths * sizeof(char *) +
+			  (uint64_t)h->n_blocks * sizeof(uint32_t);
+
+	if (counts > memory_max)
+		return error_set(err, EFBIG,
+				 "trace: it takes %" PRIu64
+				 " bytes of memory or more, %" PRIu64
+				 " at most",
+				 counts, memory_max);
+	*ret = memory_max - counts < TRACE_DECODED_MAX
+		       ? (size_t)(memory_max - counts)
+		       : TRACE_DECODED_MAX;
+	return 0;
+}
+
 int trace_decode(const void *data, size_t len, struct trace **ret,
 		 struct error *err)
 {
+	return trace_decode_within(data, len, UINT64_MAX, ret, err);
+}
+
+int trace_decode_within(const void *data, size_t len, uint64_t memory_max,
+			struct trace **ret, struct error *err)
+{
+	size_t room = 0;
 	AUTO(trace) t = calloc(1, sizeof(*t));
 	AUTO_FREE uint8_t *body = NULL;
 	struct reader r = { .bad = false };
@@ -349,12 +379,14 @@ int trace_decode(const void *data, size_t len, struct trace **ret,
 		return error_nomem(err);
 	rc = read_info(data, len, &h, &t->info, err);
 	if (rc == 0)
+		rc = room_for_paths(&h, memory_max, &room, err);
+	if (rc == 0)
 		rc = unpack(data, len, &h, &body, err);
 	if (rc < 0)
 		return rc;
 	r.p = body;
 	r.end = body + h.body;
-	rc = read_body(&r, &h, t, err);
+	rc = read_body(&r, &h, t, room, err);
 	if (rc < 0)
 		return rc;
 	*ret = steal_ptr(&t);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <time.h>
-#include <uthash.h>
 
+#include "common/hash.h"
 #include "common/loop.h"
 #include "recorder/trace.h"
 
@@ -29,6 +29,8 @@ struct slot {
 	struct kept *kept;    /* NULL: nothing yet */
 	bool busy;            /* somebody makes the list; the slot stays */
 	unsigned int waiters; /* threads that will look at it again */
+	uint64_t tries;       /* how often the list was made, or not */
+	struct error error;   /* why not, the last time; code 0: it was */
 	UT_hash_handle hh;
 	TAILQ_ENTRY(slot) lru;
 };
@@ -134,6 +136,10 @@ static struct slot *find_slot(struct hot *h, int64_t start)
 		return NULL;
 	s->start = start;
 	HASH_ADD(hh, h->slots, start, sizeof(s->start), s);
+	if (!hash_has_added(s)) {
+		free(s);
+		return NULL;
+	}
 	TAILQ_INSERT_TAIL(&h->lru, s, lru);
 	return s;
 }
@@ -315,13 +321,21 @@ static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 	int64_t until = loop_clock_ns() + h->timeout_ns;
 	const struct timespec t = { .tv_sec = until / NS_PER_S,
 				    .tv_nsec = until % NS_PER_S };
+	uint64_t tries = slot->tries;
 	int rc = 0;
 
 	slot->waiters++;
 	while (rc == 0 && slot->busy && !is_usable(slot, s))
 		rc = pthread_cond_timedwait(&h->ready, &h->lock, &t);
 	slot->waiters--;
-	return rc ? error_set(err, EBUSY, "the list is being merged") : 0;
+	if (rc)
+		return error_set(err, EBUSY, "the list is being merged");
+	/* What failed for the one who made it would fail for each waiter. */
+	if (slot->tries == tries || !slot->error.code || is_usable(slot, s))
+		return 0;
+	if (err)
+		*err = slot->error;
+	return -slot->error.code;
 }
 
 /* With the lock held, which is given up meanwhile. */
@@ -329,6 +343,7 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 		struct error *err)
 {
 	struct hot_row row = { .version = 0 };
+	struct error why = ERROR_INIT;
 	struct kept *k = NULL;
 	int rc;
 
@@ -337,9 +352,13 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 	slot->busy = true;
 	h->stats.misses_total++;
 	pthread_mutex_unlock(&h->lock);
-	rc = make_list(h, s, &row, &k, err);
+	rc = make_list(h, s, &row, &k, &why);
 	pthread_mutex_lock(&h->lock);
 	slot->busy = false;
+	slot->tries++;
+	slot->error = why;
+	if (rc < 0 && err)
+		*err = why;
 	if (rc == 0)
 		keep(h, slot, k, row.version, row.made_ms);
 	buf_fini(&row.trace);

@@ -3,7 +3,8 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <uthash.h>
+
+#include "common/hash.h"
 
 struct answer {
 	char *key;
@@ -85,7 +86,11 @@ static struct answer *add(struct recent *r, const char *key)
 		return NULL;
 	}
 	HASH_ADD_KEYPTR(hh, r->answers, a->key, strlen(a->key), a);
-	return a;
+	if (hash_has_added(a))
+		return a;
+	free(a->key);
+	free(a);
+	return NULL;
 }
 
 void recent_put(struct recent *r, const char *key, int64_t now_ns,

@@ -13,6 +13,8 @@
 #define RETRY_AGAIN_S 1
 #define RETRY_HOURLY_S 600
 #define LIMIT_DEFAULT 100
+/* While a recording is decoded it is there unpacked, too. */
+#define DECODING_FACTOR 2
 
 /* ------------------------------------------------------------------------ get --- */
 
@@ -304,7 +306,9 @@ static int store(struct call *c, struct recording *r, struct error *err)
 	AUTO(trace) t = NULL;
 	unsigned int evicted = 0;
 	enum verdict v;
-	int rc = trace_decode(r->data, r->len, &t, err);
+	int rc = trace_decode_within(r->data, r->len,
+				     DECODING_FACTOR * s->limits.memory_max, &t,
+				     err);
 
 	if (rc == 0) {
 		r->memory = trace_memory(t);

@@ -230,3 +230,22 @@ Test(trace_codec, the_golden_file_is_read)
 		     err.msg);
 	expect_same(t, golden);
 }
+
+Test(trace_codec, a_strangers_trace_takes_no_more_memory_than_is_given)
+{
+	AUTO(trace) t = make_trace(1, 3000);
+	AUTO(trace) back = NULL;
+	AUTO_BUF b = BUF_INIT;
+	struct error err = ERROR_INIT;
+	uint64_t least = 3000 * sizeof(struct trace_entry);
+
+	encode(t, &b);
+	cr_expect_eq(trace_decode_within(b.data, b.len, least, &back, &err),
+		     -EFBIG);
+	cr_expect_null(back);
+	cr_assert_eq(trace_decode_within(b.data, b.len,
+					 4 * trace_memory(t) + b.len, &back,
+					 &err),
+		     0, "%s", err.msg);
+	expect_same(t, back);
+}
