@@ -9,6 +9,7 @@
 #include <search.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "recorder/trace_priv.h"
 
 #define CHUNK_SIZE ((size_t)64 << 10)
@@ -30,25 +31,15 @@ struct trace_builder {
 
 /* ------------------------------------------------------------------- rules --- */
 
-static bool is_printable(const char *s)
-{
-	for (; *s; s++)
-		if (*s <= ' ' || *s > '~')
-			return false;
-	return true;
-}
-
 int trace_info_check(const struct trace_info *info, struct error *err)
 {
 	if (!info->workload || !*info->workload ||
-	    strlen(info->workload) > TRACE_WORKLOAD_MAX ||
-	    !is_printable(info->workload))
+	    !text_is_word(info->workload, TRACE_WORKLOAD_MAX))
 		return error_set(err, EINVAL,
 				 "trace: the workload key is not 1 to %u "
 				 "printable characters without spaces",
 				 TRACE_WORKLOAD_MAX);
-	if (!info->repo || strlen(info->repo) > TRACE_REPO_MAX ||
-	    !is_printable(info->repo))
+	if (!info->repo || !text_is_word(info->repo, TRACE_REPO_MAX))
 		return error_set(err, EINVAL,
 				 "trace: the repository is not up to %u "
 				 "printable characters without spaces",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/digest.h"
+#include "common/text.h"
 
 #define WORKLOAD_MAX 255
 #define REPO_MAX 512
@@ -20,25 +21,14 @@ static bool is_digest(const char *s)
 	return digest_parse(s, &d, NULL) == 0;
 }
 
-static bool is_printable(const char *s, size_t max)
-{
-	size_t n = strlen(s);
-
-	for (; *s; s++) {
-		if (*s <= ' ' || *s >= 0x7f)
-			return false;
-	}
-	return n <= max;
-}
-
 static bool is_workload(const char *s)
 {
-	return *s && is_printable(s, WORKLOAD_MAX);
+	return *s && text_is_word(s, WORKLOAD_MAX);
 }
 
 static bool is_repo(const char *s)
 {
-	return is_printable(s, REPO_MAX);
+	return text_is_word(s, REPO_MAX);
 }
 
 static bool is_node(const char *s)

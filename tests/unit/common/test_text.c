@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+
+#include "common/text.h"
+
+TestSuite(text, .timeout = 10);
+
+Test(text, a_word_is_printable_and_as_long_as_is_allowed)
+{
+	cr_expect(text_is_word("", 0));
+	cr_expect(text_is_word("a~!", 3));
+	cr_expect_not(text_is_word("a~!x", 3));
+	cr_expect_not(text_is_word("a b", 9));
+	cr_expect_not(text_is_word("a\n", 9));
+	cr_expect_not(text_is_word("a\x7f", 9));
+	cr_expect_not(text_is_word("\xc3\xa4", 9));
+}
