@@ -29,7 +29,7 @@ enum conn_class { CONN_URGENT, CONN_BULK, N_CLASSES };
 
 struct http {
 	struct http_config cfg;
-	char *ca_file;
+	char *ca_file, *cert_file, *key_file;
 	CURLSH *share; /* names and TLS sessions, for all handles */
 	pthread_mutex_t share_lock[CURL_LOCK_DATA_LAST];
 
@@ -267,6 +267,12 @@ static void init_curl(void)
 	(void)curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+static bool copy_text(char **ret, const char *text)
+{
+	*ret = text ? strdup(text) : NULL;
+	return *ret || !text;
+}
+
 int http_new(const struct http_config *cfg, struct http **ret,
 	     struct error *err)
 {
@@ -283,8 +289,9 @@ int http_new(const struct http_config *cfg, struct http **ret,
 	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
 		(void)pthread_mutex_init(&c->share_lock[i], NULL);
 	c->share = curl_share_init();
-	c->ca_file = cfg->ca_file ? strdup(cfg->ca_file) : NULL;
-	if (!c->share || (cfg->ca_file && !c->ca_file)) {
+	if (!c->share || !copy_text(&c->ca_file, cfg->ca_file) ||
+	    !copy_text(&c->cert_file, cfg->cert_file) ||
+	    !copy_text(&c->key_file, cfg->key_file)) {
 		http_free(c);
 		return error_nomem(err);
 	}
@@ -340,6 +347,8 @@ void http_free(struct http *c)
 		(void)pthread_mutex_destroy(&c->share_lock[i]);
 	(void)pthread_mutex_destroy(&c->lock);
 	free(c->ca_file);
+	free(c->cert_file);
+	free(c->key_file);
 	free(c);
 }
 
@@ -401,6 +410,11 @@ static void set_limits(CURL *h, const struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_SHARE, x->client->share);
 	if (x->client->ca_file)
 		(void)curl_easy_setopt(h, CURLOPT_CAINFO, x->client->ca_file);
+	if (x->client->cert_file) {
+		(void)curl_easy_setopt(h, CURLOPT_SSLCERT,
+				       x->client->cert_file);
+		(void)curl_easy_setopt(h, CURLOPT_SSLKEY, x->client->key_file);
+	}
 }
 
 /* A handle has several sockets while a redirect is followed: the last one that

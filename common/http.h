@@ -35,6 +35,9 @@ struct http_cures {
 struct http_config {
 	const struct http_cures *cures; /* kept; NULL: those of registries */
 	const char *ca_file;            /* PEM; NULL: the system's */
+	/* PEM, shown to servers that ask for one, read for each connection;
+	 * both or neither. */
+	const char *cert_file, *key_file;
 	bool allow_plain; /* http:// is allowed, also as a redirect's target */
 	uint32_t connect_timeout_ms;
 	uint32_t stall_timeout_ms; /* no byte in or out for so long; seen once a

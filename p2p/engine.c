@@ -273,6 +273,8 @@ static int start_trackers(struct p2p *p, struct error *err)
 		.urls = p->cfg.trackers,
 		.token_file = p->cfg.token_file,
 		.ca_file = p->cfg.tracker_ca_file,
+		.cert_file = p->cfg.cert_file,
+		.key_file = p->cfg.key_file,
 	};
 
 	if (!p->cfg.trackers || !p->cfg.trackers[0])

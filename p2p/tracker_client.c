@@ -39,6 +39,8 @@ int tracker_client_new(const struct tracker_client_config *cfg,
 {
 	const struct http_config http = {
 		.ca_file = cfg->ca_file,
+		.cert_file = cfg->cert_file,
+		.key_file = cfg->key_file,
 		.allow_plain = true, /* as the URLs say */
 		.connect_timeout_ms = CONNECT_MS,
 		.stall_timeout_ms = 2 * CONNECT_MS,

@@ -18,7 +18,9 @@ struct tracker_client_config {
 	char *const *urls; /* of bootseer-registry, NULL-terminated; copied */
 	const char *token_file; /* read at each call; NULL: none is needed */
 	const char *ca_file;    /* PEM; NULL: the system's */
-	int64_t deadline_ns;    /* of a call over all trackers; 0: 2 s */
+	/* Of the node, PEM, for trackers that ask for it; NULL: none. */
+	const char *cert_file, *key_file;
+	int64_t deadline_ns; /* of a call over all trackers; 0: 2 s */
 };
 
 /* Any thread. */

@@ -325,7 +325,7 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_cert_file),
 	  .arg = "FILE",
 	  .help = "This node's certificate, for the name "
-		  "URI:bootseer://node/NAME, PEM." },
+		  "URI:bootseer://node/NAME, PEM; trackers see it too." },
 	{ .key = "p2p-key-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_key_file),

@@ -233,6 +233,42 @@ as() { printf 'Authorization: Bearer %s' "$1"; }
 	[ "$status" != 0 ]
 }
 
+# call NODE CERT [URL...]: our own client; its answer is in $output
+call()
+{
+	run "$BOOTSEER_BUILD/tests/functional/tracker-call" "$1" "$A" \
+		"$W/ca.pem" "$W/$2.pem" "$W/$2.key" "${@:3}"
+	echo "$output"
+}
+
+@test "our client is understood, shows its certificate, and goes on to the next" {
+	local who f
+
+	openssl req -x509 -newkey ed25519 -keyout "$W/ca.key" -out "$W/ca.pem" \
+		-nodes -days 2 -subj /CN=ca 2>/dev/null
+	for who in server:IP:127.0.0.1 n7:URI:bootseer://node/n7; do
+		f=$W/${who%%:*}
+		openssl req -newkey ed25519 -keyout "$f.key" -out "$f.csr" \
+			-nodes -subj /CN=x 2>/dev/null
+		openssl x509 -req -in "$f.csr" -CA "$W/ca.pem" \
+			-CAkey "$W/ca.key" -CAcreateserial -days 2 \
+			-extfile <(echo "subjectAltName=${who#*:}") \
+			-out "$f.pem" 2>/dev/null
+	done
+	service --tls-cert "$W/server.pem" --tls-key "$W/server.key" \
+		--tls-client-ca "$W/ca.pem"
+	U=https${U#http}
+	call n7 n7 "$U"
+	[[ $output == 'swarm 1 granted 7 8 members' ]]
+	call n8 n7 "$U"
+	[[ $output == *'the certificate is of node'*n7* ]]
+	# Port 9 is nobody's; whichever is asked first, one answers.
+	call n7 n7 https://127.0.0.1:9 "$U/"
+	[[ $output == 'swarm 1 granted 7 8 members' ]]
+	call n7 n7 https://127.0.0.1:9
+	[ "$status" = 1 ]
+}
+
 # --- capabilities -------------------------------------------------------------
 
 # docker-registry with a password, and one small manifest in it: AT, IMAGE.
