@@ -280,6 +280,42 @@ Test(net_tls, leaves_who_sends_what_is_not_signed)
 	end(&s);
 }
 
+Test(net_tls, takes_a_signed_message_once)
+{
+	uint8_t frame[WIRE_HEAD_SIZE + WIRE_MAC_SIZE + WIRE_DATA_SIZE + 1] = {
+		0
+	};
+	uint8_t *mac = frame + WIRE_HEAD_SIZE, *fields = mac + WIRE_MAC_SIZE;
+	struct wire_head h = { .len = WIRE_DATA_SIZE + 1, .type = WIRE_DATA };
+	struct wire_data d = { .piece = 1, .total = 1 };
+	struct secured s;
+	struct node *a, *b;
+
+	pair(&s, NET_SIGNED_BULK, &a, &b);
+	nodes_open(a, b);
+	b->serves = HOLDS;
+	nodes_ask(a, 1, 1, SOURCE_HOT);
+	until(&s.all, b->wants == 1);
+	h.req = b->link->wants[1 % NET_WANT_ROWS]->req;
+	wire_put_head(frame, &h);
+	wire_put_data(fields, &d);
+	cr_assert_eq(signer_sign(b->link->bulk->signer, frame, fields,
+				 WIRE_DATA_SIZE, mac),
+		     0);
+	cr_assert_eq(send(b->link->bulk->fd, frame, sizeof(frame),
+			  MSG_NOSIGNAL),
+		     (ssize_t)sizeof(frame));
+	until(&s.all, a->gots == 1);
+	cr_expect_eq(a->downs, 0);
+	/* Who is on the way and sends it again. */
+	cr_assert_eq(send(b->link->bulk->fd, frame, sizeof(frame),
+			  MSG_NOSIGNAL),
+		     (ssize_t)sizeof(frame));
+	until(&s.all, a->downs == 1);
+	cr_expect_eq(a->why.code, EBADMSG, "%s", a->why.msg);
+	end(&s);
+}
+
 Test(net_tls, reads_no_piece_on_a_plain_connection_that_is_not_bound)
 {
 	struct secured s;
