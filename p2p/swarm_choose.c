@@ -174,6 +174,11 @@ uint32_t choose_cold(struct swarm *s)
 	return best;
 }
 
+bool piece_is_unheld(const struct swarm *s, const struct piece *p)
+{
+	return !(p->holders & ~s->useless);
+}
+
 struct candidate {
 	unsigned int peer;
 	uint64_t score;

@@ -10,6 +10,11 @@
 
 #define LATE 3                 /* times what was expected */
 #define HEDGES_FREE (4u << 20) /* bytes, before anything came */
+#define SLOW 4 /* times the patience with those who send nothing */
+#define SILENT_NS (2 * NS_PER_S) /* no byte for so long: a strike */
+#define USELESS_NS (3 * NS_PER_S)
+#define USELESS_REFUSALS 16u
+#define USELESS_SLOWER 16 /* times than the others */
 #define MEASURE_NS (20 * NS_PER_MS)
 #define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
@@ -173,6 +178,33 @@ static bool is_known(const struct swarm *s, unsigned int peer, uint32_t piece)
 		(peer < SWARM_PEERS_MAX && s->peers[peer].is_joined));
 }
 
+static void heard(struct swarm *s, struct peer *p, int64_t now)
+{
+	p->moved = p->heard = s->heard = now;
+}
+
+/* A peer that only refuses, or is far slower than others: what only it has is read
+ * elsewhere.  It is tried again, and one good answer makes it a holder again. */
+static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
+{
+	s->peers[peer].busy_until = now + USELESS_NS;
+	if (s->useless >> peer & 1)
+		return;
+	s->useless |= UINT64_C(1) << peer;
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+		cold_offer(s, i);
+}
+
+static void refused_again(struct swarm *s, unsigned int peer, int64_t now)
+{
+	struct peer *p = &s->peers[peer];
+
+	if (!p->refusals++)
+		p->refused = now;
+	if (p->refusals >= USELESS_REFUSALS && now - p->refused >= USELESS_NS)
+		peer_useless(s, peer, now);
+}
+
 static void smooth(uint64_t *rate, uint64_t sample)
 {
 	if (*rate)
@@ -195,8 +227,10 @@ static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 	answers_add(&p->answers, now - f->asked);
 	if (!s->answer_min || now - f->asked < s->answer_min)
 		s->answer_min = now - f->asked;
-	p->moved = now;
+	heard(s, p, now);
 	p->refusals = 0;
+	if (p->rate >= s->rate / USELESS_SLOWER)
+		s->useless &= ~(UINT64_C(1) << f->peer);
 	p->bytes += f->size;
 }
 
@@ -204,7 +238,7 @@ void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 		 uint32_t bytes, int64_t now)
 {
 	if (bytes && peer != SWARM_NONE && is_known(s, peer, piece))
-		s->peers[peer].moved = now;
+		heard(s, &s->peers[peer], now);
 }
 
 static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size)
@@ -299,11 +333,14 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		return;
 	p = &s->peers[peer];
 	s->stats.refusals++;
-	p->moved = now;
+	p->moved = p->heard = now;
 	if (retry_ns <= 0)
 		retry_ns = NS_PER_MS;
 	/* Once: busy with this piece, maybe; twice: with anything. */
-	if (why == SWARM_BUSY && ++p->refusals > 1)
+	if (why == SWARM_BUSY)
+		refused_again(s, peer, now);
+	if (why == SWARM_BUSY && p->refusals > 1 &&
+	    p->busy_until < now + retry_ns)
 		p->busy_until = now + retry_ns;
 	if (why == SWARM_BUSY)
 		s->pieces[piece].rest = tick_of(s, now + retry_ns);
@@ -393,15 +430,25 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 	if (patience < usual)
 		patience = usual;
 	stalls = now - p->moved > patience && now - f->asked > patience;
-	if (!stalls &&
-	    (now - f->asked <= 2 * patience || !others_ready(s, f, true, now)))
+	if (!stalls && now - f->asked <= 2 * patience)
 		return;
+	/* Slow, and nobody else has it: then the origin does. */
+	if (!stalls && !others_ready(s, f, true, now)) {
+		if (now - f->asked <= SLOW * patience)
+			return;
+		peer_useless(s, peer, now);
+	}
 	s->stats.stalls++;
 	p->rate = p->rate / 2 + 1;
 	flight_cancel(s, f);
 	if (!stalls)
 		return;
 	p->moved = now;
+	refused_again(s, peer, now);
+	/* When nobody was heard of since, it may be this machine that stalls. */
+	if (now - p->heard < SILENT_NS || s->heard <= p->heard)
+		return;
+	p->heard = now;
 	peer_strike(s, peer, "stalls");
 }
 

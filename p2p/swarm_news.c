@@ -22,6 +22,7 @@ void swarm_peer_join(struct swarm *s, unsigned int peer,
 		.distance = distance,
 		.quarantines = quarantines,
 		.moved = now,
+		.heard = now,
 		.snapshot = s->have ? 0 : s->cfg.n_pieces,
 		.told = s->logged,
 	};
@@ -35,6 +36,7 @@ static void peer_forget(struct swarm *s, unsigned int peer)
 		s->pieces[i].holders &= others;
 	s->peers[peer].have = 0;
 	s->ready &= others;
+	s->useless &= others;
 	flights_of_peer_end(s, (uint8_t)peer);
 }
 

@@ -48,7 +48,7 @@ static bool can_read(struct swarm *s, uint32_t piece, int64_t now)
 {
 	const struct piece *p = &s->pieces[piece];
 
-	return !p->holders && !p->flight && is_ours(s, piece, now);
+	return piece_is_unheld(s, p) && !p->flight && is_ours(s, piece, now);
 }
 
 static bool batch_add(struct swarm *s, struct batch *b, uint32_t piece)

@@ -79,7 +79,8 @@ struct peer {
 	uint64_t bytes, flying, rate;
 	unsigned int n_flying, strikes, quarantines, refusals;
 	struct answers answers;
-	int64_t busy_until, moved;
+	/* Bytes or an answer of it; first refusal of those without an answer. */
+	int64_t busy_until, moved, heard, refused;
 	/* What it was told: places below `snapshot` and entries of the log
 	 * before `told`; promises before `told_promises`. */
 	uint32_t snapshot;
@@ -129,9 +130,11 @@ struct swarm {
 	size_t n_demands, demands_room;
 
 	struct peer peers[SWARM_PEERS_MAX];
-	uint64_t ready; /* peers that may be asked, for this round */
-	uint32_t tick;  /* of this round */
-	uint64_t rate;  /* of a peer, smoothed over all */
+	uint64_t useless; /* peers that only refuse: they hold nothing back */
+	int64_t heard;    /* of anybody */
+	uint64_t ready;   /* peers that may be asked, for this round */
+	uint32_t tick;    /* of this round */
+	uint64_t rate;    /* of a peer, smoothed over all */
 	int64_t pumped;
 
 	struct flight flights[FLIGHTS_MAX];
@@ -193,6 +196,8 @@ void choose_ready(struct swarm *s, int64_t now);
 /* The rarest of the window, or of the rest, that one of the ready has; SWARM_NONE. */
 uint32_t choose_hot(struct swarm *s);
 uint32_t choose_cold(struct swarm *s);
+/* What nobody has from whom it could be had. */
+bool piece_is_unheld(const struct swarm *s, const struct piece *p);
 /* Of the peers in `mask`, which is not 0. */
 unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size);
 /* Bytes of bulk that are to be under way. */

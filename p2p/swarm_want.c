@@ -79,7 +79,7 @@ void cold_offer(struct swarm *s, uint32_t piece)
 		p->flags |= PIECE_IN_OFFERED;
 		c->offered[c->n_offered++] = piece;
 	}
-	if (!p->holders && !(p->flags & PIECE_IN_UNHELD)) {
+	if (piece_is_unheld(s, p) && !(p->flags & PIECE_IN_UNHELD)) {
 		p->flags |= PIECE_IN_UNHELD;
 		c->unheld[c->n_unheld++] = piece;
 	}
@@ -103,7 +103,7 @@ bool cold_unheld_leaves(struct swarm *s, uint32_t i)
 	uint32_t piece = s->cold.unheld[i];
 	struct piece *p = &s->pieces[piece];
 
-	if (!p->holders && is_open(p, PIECE_COLD))
+	if (piece_is_unheld(s, p) && is_open(p, PIECE_COLD))
 		return false;
 	p->flags &= ~PIECE_IN_UNHELD;
 	s->cold.unheld[i] = s->cold.unheld[--s->cold.n_unheld];

@@ -30,8 +30,9 @@
 #define RETRY_MAX (30000 * MS)
 #define ORIGIN_WAIT_MAX (30000 * MS)
 /* Those who come again must not drown the tracker: so much for each member. */
-#define RETRY_PER_MEMBER MS
+#define RETRY_PER_MEMBER (MS / 10)
 #define READERS_NAMED 8u
+#define READERS_USUAL 16u
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
@@ -170,6 +171,7 @@ void leases_expire(struct tracker *t, struct image *i, int64_t now)
 		if (m->late_call != l->call) {
 			m->late_call = l->call;
 			m->late += m->late < LATE_MAX;
+			m->late_until = now + (t->cfg.lease_min_ns << m->late);
 			i->ns_per_mib = clamp(i->ns_per_mib * 5 / 4,
 					      NS_PER_MIB_MIN, NS_PER_MIB_MAX);
 		}
@@ -411,8 +413,9 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 	if (reader) {
 		int64_t age =
 			(int64_t)((uint32_t)(g->now / MS) - p->done_ms) * MS;
-		int64_t left =
-			(demand ? t->cfg.demand_done_ns : t->cfg.done_ns) - age;
+		int64_t left = (demand || reader->late ? t->cfg.demand_done_ns
+						       : t->cfg.done_ns) -
+			       age;
 
 		if (left > 0) {
 			name_reader(g, reader);
@@ -600,6 +603,10 @@ int leases_give(struct tracker *t, struct member *m,
 			break; /* fewer are given */
 	if (rc < 0)
 		return rc;
+	/* Not all ask at once: a few that carry much are better than many
+	 * who wait for their turn while the origin idles. */
+	if (askers > READERS_USUAL)
+		askers = READERS_USUAL;
 	g.share = i->window / (askers ? askers : 1);
 	if (g.share < SHARE_MIN)
 		g.share = SHARE_MIN;
@@ -607,6 +614,10 @@ int leases_give(struct tracker *t, struct member *m,
 	g.share >>= m->late;
 	if (now < i->wait_until) {
 		refuse(&g, i->wait_until - now);
+		ret->is_full = true;
+	} else if (now < m->late_until && askers > 1 && !c->n_demand) {
+		/* Others are faster, and what it reads comes late to all. */
+		refuse(&g, m->late_until - now);
 		ret->is_full = true;
 	} else {
 		for (size_t k = 0; k < c->n_demand; k++)

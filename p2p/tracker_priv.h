@@ -78,6 +78,7 @@ struct member {
 	uint32_t n_leases, n_done;
 	unsigned int late; /* leases that ran out, less those that did not */
 	uint64_t late_call, flying;
+	int64_t late_until; /* nothing is leased to it before, for bulk */
 	bool has_leased;
 	int64_t seen;
 };
