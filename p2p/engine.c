@@ -4,6 +4,7 @@
 #include "p2p/tracker_client.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
@@ -255,8 +256,12 @@ static int start_net(struct p2p *p, struct error *err)
 		.events = &link_events,
 		.arg = p,
 	};
+	int rc;
 
-	return net_new(&cfg, &p->net, err);
+	rc = net_new(&cfg, &p->net, err);
+	if (rc == 0)
+		p->self = *net_self(p->net); /* with an address */
+	return rc;
 }
 
 static void on_members(struct loop_timer *t)
@@ -324,7 +329,13 @@ static int start_parts(struct p2p *p, struct error *err)
 static void *loop_main(void *arg)
 {
 	struct p2p *p = arg;
+	sigset_t pipe;
 
+	/* A peer that went away is an error of a write, whatever the program
+	 * does with this signal. */
+	(void)sigemptyset(&pipe);
+	(void)sigaddset(&pipe, SIGPIPE);
+	(void)pthread_sigmask(SIG_BLOCK, &pipe, NULL);
 	/* It fails only where it could not begin, and then nothing goes on:
 	 * whoever waits has a deadline. */
 	(void)!loop_run(p->loop, NULL);

@@ -273,7 +273,7 @@ static void done(struct work *w)
 
 static void fill(struct p2p_image *i, struct call *c)
 {
-	const struct net_node *self = net_self(i->p->net);
+	const struct net_node *self = &i->p->self;
 	struct swarm_stats s;
 	size_t n = 0;
 

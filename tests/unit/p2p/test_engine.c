@@ -149,8 +149,20 @@ Test(engine, a_tracker_that_dies_stops_nobody)
 			     c.node[k].err.msg);
 		crowd_expect_whole(&c.node[k]);
 	}
-	stats_of(&c.node[0], &s);
-	cr_expect_gt(s.tracker_calls_total, 0);
+	/* One who comes now knows nobody, and has the origin. */
+	crowd_fetch(crowd_add(&c, &cfg));
+	cr_assert_eq(crowd_join(&c.node[8]), 0, "%s", c.node[8].err.msg);
+	stats_of(&c.node[8], &s);
+	cr_expect_eq(s.tracker_is_there, 0);
+	cr_expect_gt(s.tracker_failures_total, 0);
+	/* One who knows somebody needs neither. */
+	cfg.alone = false;
+	(void)crowd_add(&c, &cfg);
+	crowd_wait_peers(&c.node[9], 1);
+	crowd_origin_dies(&c.node[9]);
+	crowd_fetch(&c.node[9]);
+	cr_assert_eq(crowd_join(&c.node[9]), 0, "%s", c.node[9].err.msg);
+	crowd_expect_whole(&c.node[9]);
 	crowd_remove(&c);
 	fake_tracker_free(tracker);
 }
