@@ -25,8 +25,8 @@
 #define NET_QUEUE_MAX (1u << 20)   /* control bytes that wait to be sent */
 #define NET_STRANGERS_MAX 512u     /* that have not said who they are */
 #define NET_STRANGERS_ONE_MAX 128u /* the same, of one address */
-#define NET_CALM_RATE 1000         /* control messages a second, of one link */
-#define NET_CALM_BURST 4000
+#define NET_CALM_RATE 5000         /* control messages a second, of one link */
+#define NET_CALM_BURST 10000
 #define NET_SCRATCH (64u << 10)
 #define NET_WANT_ROWS 256u
 
