@@ -13,10 +13,9 @@
 #include "common/log.h"
 #include "common/pool.h"
 #include "snapshotter/node/prefetch.h"
-#include "snapshotter/node/spool.h"
+#include "snapshotter/node/traces_priv.h"
 #include "snapshotter/node/view.h"
 
-#define NS_PER_S INT64_C(1000000000)
 #define THREADS 4
 #define QUEUE_MAX 256
 #define PLANS_MAX 16 /* workloads remembered of one image */
@@ -25,10 +24,6 @@
 #define NONE_TTL_NS (30 * NS_PER_S)
 /* A store that failed is left alone for so long. */
 #define DOWN_NS (10 * NS_PER_S)
-#define DRAIN_MIN_NS (5 * NS_PER_S)
-#define DRAIN_MAX_NS (600 * NS_PER_S)
-#define NOTE_PLAIN "plain"
-#define NOTE_TLS "tls"
 
 struct plan {
 	struct plan *next;
@@ -44,30 +39,6 @@ struct plan {
 	bool found, wanted;
 	enum trace_match match;
 	uint32_t length_ms;
-};
-
-/* A store that recordings are sent to. */
-struct sink {
-	struct traces *traces;
-	struct spool *spool; /* NULL: nothing is sent there */
-	int (*send)(void *arg, const struct trace *t, const char *note,
-		    struct error *err);
-	struct work work;
-	bool busy; /* the lock, as the rest */
-	int64_t next_at, pause;
-};
-
-struct traces {
-	struct node *node;
-	struct pool *pool;
-	/* The service for searches and for recordings; NULL: there is none. */
-	struct trace_store *service, *sender;
-	struct trace_store *folder;
-	struct sink sinks[2];
-	pthread_mutex_t lock; /* protects the rest, and the plans of images */
-	pthread_cond_t changed;
-	int64_t service_down_until;
-	struct traces_stats stats;
 };
 
 /* A search under way. */
@@ -148,37 +119,6 @@ static bool ask_service(struct traces *t, struct query *q)
 	down = loop_clock_ns() < t->service_down_until;
 	pthread_mutex_unlock(&t->lock);
 	return !down && ask(t, t->service, q);
-}
-
-/* The store of OCI artifacts in the repository of an image. */
-struct oci_traces {
-	struct origin *origin;
-	struct store_lease *lease;
-	struct trace_store *store;
-};
-
-static void oci_traces_end(struct oci_traces *o)
-{
-	trace_store_free(o->store);
-	store_lease_end(o->lease);
-	origin_put(o->origin);
-}
-
-static int oci_traces_begin(struct node *n, const char *host, const char *repo,
-			    bool plain_http, struct oci_traces *ret,
-			    struct error *err)
-{
-	int rc;
-
-	*ret = (struct oci_traces){ .origin = NULL };
-	rc = origin_get(n->origins, host, repo, plain_http, &ret->origin, err);
-	if (rc == 0)
-		rc = origin_lease(ret->origin, &ret->lease, err);
-	if (rc == 0)
-		rc = trace_oci_new(ret->lease->store, &ret->store, err);
-	if (rc < 0)
-		oci_traces_end(ret);
-	return rc;
 }
 
 static bool ask_oci(struct traces *t, struct query *q)
@@ -509,102 +449,8 @@ bool traces_has_any(struct traces *t, struct image *i)
 	return any;
 }
 
-/* ----------------------------------------------------------------- keeping --- */
-
-static int send_service(void *arg, const struct trace *trace, const char *note,
-			struct error *err)
-{
-	struct traces *t = arg;
-
-	(void)note;
-	return trace_store_put(t->sender, trace, err);
-}
-
-static int send_oci(void *arg, const struct trace *trace, const char *note,
-		    struct error *err)
-{
-	struct traces *t = arg;
-	const char *slash = strchr(trace->info.repo, '/');
-	AUTO_FREE char *host = NULL;
-	struct oci_traces o;
-	int rc;
-
-	if (!slash)
-		return error_set(err, EINVAL, "trace without a repository");
-	host = strndup(trace->info.repo, (size_t)(slash - trace->info.repo));
-	if (!host)
-		return error_nomem(err);
-	rc = oci_traces_begin(t->node, host, slash + 1,
-			      strcmp(note, NOTE_PLAIN) == 0, &o, err);
-	if (rc < 0)
-		return rc;
-	rc = trace_store_put(o.store, trace, err);
-	oci_traces_end(&o);
-	return rc;
-}
-
-static int send_one(void *arg, const struct trace *trace, const char *note,
-		    struct error *err)
-{
-	struct sink *s = arg;
-	int rc = s->send(s->traces, trace, note, err);
-
-	if (rc == 0) {
-		pthread_mutex_lock(&s->traces->lock);
-		s->traces->stats.sent++;
-		pthread_mutex_unlock(&s->traces->lock);
-	}
-	return rc;
-}
-
-static void drain_run(struct work *w)
-{
-	struct sink *s = container_of(w, struct sink, work);
-	struct error err = ERROR_INIT;
-	int rc = spool_drain(s->spool, send_one, s, &err);
-
-	if (rc < 0)
-		log_warning("traces",
-			    "not sent waiting=%zu reason=\"%s\" action=\"tried "
-			    "again later\"",
-			    spool_waiting(s->spool), err.msg);
-	pthread_mutex_lock(&s->traces->lock);
-	if (rc == 0)
-		s->pause = DRAIN_MIN_NS;
-	else if (s->pause < DRAIN_MAX_NS)
-		s->pause *= 2;
-	s->next_at = loop_clock_ns() + s->pause;
-	s->busy = false;
-	pthread_mutex_unlock(&s->traces->lock);
-}
-
-/* Lock held. */
-static void drain_start(struct traces *t, struct sink *s)
-{
-	if (s->busy)
-		return;
-	s->work.run = drain_run;
-	s->busy = pool_submit(t->pool, &s->work) == 0;
-}
-
-void traces_tick(struct traces *t)
-{
-	size_t k;
-
-	for (k = 0; k < ARRAY_SIZE(t->sinks); k++) {
-		struct sink *s = &t->sinks[k];
-
-		if (!s->spool || spool_waiting(s->spool) == 0)
-			continue;
-		pthread_mutex_lock(&t->lock);
-		if (loop_clock_ns() >= s->next_at)
-			drain_start(t, s);
-		pthread_mutex_unlock(&t->lock);
-	}
-}
-
 /* What was found before may be less than what is there now. */
-static void forget_plans(struct traces *t, struct image *i)
+void traces_forget_plans(struct traces *t, struct image *i)
 {
 	struct plan *p;
 
@@ -614,31 +460,6 @@ static void forget_plans(struct traces *t, struct image *i)
 		p->again = p->asking;
 	}
 	pthread_mutex_unlock(&t->lock);
-}
-
-int traces_put(struct traces *t, struct image *i, const struct trace *trace,
-	       struct error *err)
-{
-	const char *note = i->state.plain_http ? NOTE_PLAIN : NOTE_TLS;
-	int rc = trace_store_put(t->folder, trace, err);
-	size_t k;
-
-	for (k = 0; k < ARRAY_SIZE(t->sinks); k++) {
-		struct sink *s = &t->sinks[k];
-		struct error why = ERROR_INIT;
-
-		if (!s->spool)
-			continue;
-		if (spool_add(s->spool, trace, note, &why) < 0)
-			log_warning("traces", "spool reason=\"%s\"", why.msg);
-		pthread_mutex_lock(&t->lock);
-		/* While the store is down it is not asked for each trace. */
-		if (s->pause <= DRAIN_MIN_NS)
-			drain_start(t, s);
-		pthread_mutex_unlock(&t->lock);
-	}
-	forget_plans(t, i);
-	return rc;
 }
 
 void traces_get_stats(struct traces *t, struct traces_stats *ret)
@@ -655,24 +476,6 @@ void traces_get_stats(struct traces *t, struct traces_stats *ret)
 }
 
 /* --------------------------------------------------------- start and end --- */
-
-static int open_sink(struct traces *t, struct sink *s, const char *name,
-		     int (*send)(void *, const struct trace *, const char *,
-				 struct error *),
-		     struct error *err)
-{
-	AUTO_FREE char *dir = NULL;
-
-	s->traces = t;
-	s->send = send;
-	s->pause = DRAIN_MIN_NS;
-	if (asprintf(&dir, "%s/traces/spool/%s", t->node->cfg->root, name) <
-	    0) {
-		dir = NULL;
-		return error_nomem(err);
-	}
-	return spool_open(dir, &s->spool, err);
-}
 
 static int open_stores(struct traces *t, struct error *err)
 {
@@ -702,9 +505,9 @@ static int open_stores(struct traces *t, struct error *err)
 	if (rc == 0 && cfg->trace_service)
 		rc = trace_service_new(&service, &t->service, err);
 	if (rc == 0 && cfg->trace_service)
-		rc = open_sink(t, &t->sinks[0], "service", send_service, err);
+		rc = traces_open_sink(t, SINK_SERVICE, err);
 	if (rc == 0 && strcmp(cfg->trace_oci, "push") == 0)
-		rc = open_sink(t, &t->sinks[1], "oci", send_oci, err);
+		rc = traces_open_sink(t, SINK_OCI, err);
 	return rc;
 }
 
