@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "blockstore/cache.h"
+#include "common/clock.h"
 
 #define EVERY_S 5
 #define LOOKS 24 /* at a segment after its last put: two minutes */
@@ -86,10 +87,9 @@ static void *watch_main(void *arg)
 
 	(void)pthread_mutex_lock(&c->space);
 	while (!c->stop) {
-		struct timespec ts;
+		const struct timespec ts = clock_timespec(
+			clock_now_ns() + EVERY_S * CLOCK_NS_PER_S);
 
-		(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-		ts.tv_sec += EVERY_S;
 		while (!c->stop && pthread_cond_timedwait(&c->stopping,
 							  &c->space, &ts) == 0)
 			;

@@ -7,16 +7,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
+
 #define THREADS_MAX 256u
 #define NS_PER_S 1000000000LL
 #define NS_PER_MS 1000000LL
 
 int64_t fetcher_now_ns(void)
 {
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+	return clock_now_ns();
 }
 
 /*

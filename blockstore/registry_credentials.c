@@ -16,6 +16,7 @@
 
 #include "blockstore/oci_json.h"
 #include "common/base64.h"
+#include "common/clock.h"
 #include "common/fs.h"
 
 #define CONFIG_MAX (1u << 20)
@@ -156,22 +157,14 @@ int credentials_parse(const void *json, size_t len, const char *place,
 
 /* ---------------------------------------------------------------- helper --- */
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static int read_answer(int fd, struct pace *pace, struct buf *ret,
 		       struct error *err)
 {
-	int64_t end = now_ms() + HELPER_TIMEOUT_MS;
+	int64_t end = clock_now_ms() + HELPER_TIMEOUT_MS;
 
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = end - now_ms();
+		int64_t left = end - clock_now_ms();
 		ssize_t n;
 
 		if (pace_level(pace) == PACE_STOP)
@@ -218,14 +211,14 @@ static int spawn(const char *program, int in, int out, pid_t *ret,
  * (`rc`).  Returns that, or what became of it. */
 static int reap(pid_t pid, int rc, int *status, struct error *err)
 {
-	int64_t end = now_ms() + HELPER_EXIT_MS;
+	int64_t end = clock_now_ms() + HELPER_EXIT_MS;
 	AUTO_CLOSE int fd = pidfd_open(pid, 0);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	if (rc == 0 && fd < 0)
 		rc = error_set(err, errno, "wait for it: %s", strerror(errno));
 	while (rc == 0) {
-		int64_t left = end - now_ms();
+		int64_t left = end - clock_now_ms();
 		int n = poll(&p, 1, left > 0 ? (int)left : 0);
 
 		if (n > 0)

@@ -13,16 +13,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #define READ_SIZE 4096u
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int set_attributes(posix_spawnattr_t *a)
 {
@@ -100,7 +93,7 @@ static int follow(int pidfd, int in, int64_t deadline, struct buf *ret)
 			      { .fd = in, .events = POLLIN } };
 
 	for (;;) {
-		int64_t left = deadline - now_ms();
+		int64_t left = deadline - clock_now_ms();
 		int n = left > 0 ? poll(p, 2, (int)left) : 0;
 
 		if (n == 0)
@@ -118,7 +111,7 @@ static int follow(int pidfd, int in, int64_t deadline, struct buf *ret)
 int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 		  int *ret_status, struct error *err)
 {
-	int64_t deadline = now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 	AUTO_CLOSE int in = -1;
 	AUTO_CLOSE int out = -1;
 	AUTO_CLOSE int pidfd = -1;

@@ -17,6 +17,7 @@
 
 #include "cli/child.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/fs.h"
 
 #define LINE_MAX_BYTES 65536u /* what is longer is looked at in parts */
@@ -43,14 +44,6 @@ struct container {
 	bool ready, ended;
 	int status;
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* -------------------------------------------------------------------- start --- */
 
@@ -270,7 +263,7 @@ static bool wait_round(struct container *c, int64_t until_ns,
 		{ .fd = c->pidfd, .events = POLLIN },
 		{ .fd = c->cfg.signal_fd, .events = POLLIN },
 	};
-	int64_t left_ms = (until_ns - now_ns() + 999999) / 1000000;
+	int64_t left_ms = (until_ns - clock_now_ns() + 999999) / 1000000;
 
 	if (c->cfg.ready_file && left_ms > LOOK_MS)
 		left_ms = LOOK_MS;
@@ -291,7 +284,7 @@ static bool wait_round(struct container *c, int64_t until_ns,
 		*ret = CONTAINER_ENDED;
 	else if (p[3].revents)
 		*ret = CONTAINER_SIGNAL;
-	else if (now_ns() >= until_ns)
+	else if (clock_now_ns() >= until_ns)
 		*ret = CONTAINER_LATE;
 	else
 		return false;
@@ -334,13 +327,13 @@ static void runc(struct container *c, const char *verb, const char *last)
 
 static void kill_and_wait(struct container *c)
 {
-	int64_t until = now_ns() + (int64_t)KILL_TIMEOUT_MS * 1000000;
+	int64_t until = clock_now_ns() + (int64_t)KILL_TIMEOUT_MS * 1000000;
 
 	find_init(c);
 	if (c->init_fd < 0 ||
 	    syscall(SYS_pidfd_send_signal, c->init_fd, SIGKILL, NULL, 0) < 0)
 		runc(c, "kill", "KILL");
-	while (!c->ended && now_ns() < until) {
+	while (!c->ended && clock_now_ns() < until) {
 		enum container_event e;
 
 		c->cfg.signal_fd = -1; /* it ends anyway */

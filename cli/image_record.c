@@ -21,6 +21,7 @@
 #include "cli/node_ask.h"
 #include "cli/rootfs.h"
 #include "cli/trace.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "recorder/recorder.h"
 
@@ -107,14 +108,6 @@ struct job {
 	long long ready_ms; /* -1: not ready */
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* From here on they end the recording, and what it made is taken down. */
 static int catch_signals(int *ret, struct error *err)
 {
@@ -179,12 +172,12 @@ static int begin(struct job *j, const char *ref, struct error *err)
 	j->manifest = image.manifest;
 	node_image_fini(&image);
 	(void)snprintf(j->user, sizeof(j->user), "record/%d-%" PRId64,
-		       (int)getpid(), now_ns());
+		       (int)getpid(), clock_now_ns());
 	params = json_pack("{s:o, s:s, s:s*, s:I}", "id", id_json(j), "user",
 			   j->user, "workload", workload, "window_ms",
 			   (json_int_t)(j->cfg->window / NS_PER_MS));
 	rc = node_ask_on(j->node, "image.record", params, &j->reply, err);
-	j->until_ns = now_ns() + j->cfg->window;
+	j->until_ns = clock_now_ns() + j->cfg->window;
 	return rc;
 }
 
@@ -348,7 +341,7 @@ static json_t *own_figures(const struct job *j, const json_t *reply)
 /* bootseerd sums up behind our back: ask until it has. */
 static int get_figures(struct job *j, json_t **ret, struct error *err)
 {
-	int64_t until = now_ns() + FIGURES_MS * NS_PER_MS;
+	int64_t until = clock_now_ns() + FIGURES_MS * NS_PER_MS;
 	struct pollfd p = { .fd = j->signal_fd, .events = POLLIN };
 
 	for (;;) {
@@ -363,7 +356,7 @@ static int get_figures(struct job *j, json_t **ret, struct error *err)
 		json_decref(reply);
 		if (*ret)
 			return 0;
-		if (now_ns() > until)
+		if (clock_now_ns() > until)
 			return error_set(err, ETIMEDOUT,
 					 "bootseerd has not summed up: see its "
 					 "log");

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/http_flow.h"
 #include "common/http_priv.h"
@@ -62,10 +63,7 @@ struct exchange {
 
 int64_t http_now_ns(void)
 {
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return clock_now_ns();
 }
 
 /* --------------------------------------------------------------- response --- */

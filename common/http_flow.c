@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "common/clock.h"
+
 #define QUEUE_US 4000u
 #define LONG_US 10000u
 #define INTERVAL_NS 10000000LL
@@ -26,14 +28,6 @@
 #define WINDOW_WAIT 1u /* the kernel's least, under a segment */
 #define NS_PER_S 1000000000LL
 #define US_PER_S 1000000u
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
-}
 
 static void set_clamp(struct http_flow *f, uint32_t clamp)
 {
@@ -106,7 +100,7 @@ void http_flow_pause(struct http_flow *f)
 
 void http_flow_took(struct http_flow *f, size_t n, struct pace *pace)
 {
-	int64_t now = now_ns();
+	int64_t now = clock_now_ns();
 
 	if (f->fd < 0)
 		return;

@@ -14,6 +14,8 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "common/clock.h"
+
 #define NS_PER_S INT64_C(1000000000)
 
 struct loop {
@@ -158,10 +160,7 @@ struct event_base *loop_event_base(struct loop *l)
 
 int64_t loop_clock_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+	return clock_now_ns();
 }
 
 void loop_post(struct loop *l, struct loop_call *c)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
+
 #define SECOND INT64_C(1000000000)
 #define QUIET (2 * SECOND)      /* shorter jobs show nothing */
 #define BAR_EVERY (SECOND / 10) /* between two redraws */
@@ -25,10 +27,7 @@ struct progress {
 
 int64_t progress_now(void)
 {
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
+	return clock_now_ns();
 }
 
 struct progress *progress_new_as(FILE *out, bool terminal)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "prefetcher/prefetch.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -19,10 +20,7 @@
 
 int64_t prefetch_now_ns(void)
 {
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+	return clock_now_ns();
 }
 
 /* ---------------------------------------------------------------- turns --- */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "recorder/recorder_priv.h"
 
 #define RANGES_DEFAULT 262144u
@@ -36,17 +37,9 @@ struct recorder {
 	bool truncated;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 static uint32_t elapsed_ms(const struct recorder *r)
 {
-	int64_t ms = (now_ns() - r->start_ns) / 1000000;
+	int64_t ms = (clock_now_ns() - r->start_ns) / 1000000;
 
 	return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
@@ -193,7 +186,7 @@ int recorder_new(const struct recorder_config *cfg, struct recorder **ret,
 		return error_nomem(err);
 	r->base.read = observe_read;
 	r->base.miss = observe_miss;
-	r->start_ns = now_ns();
+	r->start_ns = clock_now_ns();
 	*ret = steal_ptr(&r);
 	return 0;
 }

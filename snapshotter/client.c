@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "snapshotter/control.h"
 
 struct node_client {
@@ -20,14 +21,6 @@ struct node_client {
 	struct buf in;
 	bool broken; /* a call was cut short: replies no longer match */
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 int node_client_open(const char *socket_path, uint32_t timeout_ms,
 		     struct node_client **ret, struct error *err)
@@ -83,7 +76,7 @@ static int wait_ready(struct node_client *c, short events, int64_t deadline,
 	int n;
 
 	do {
-		left = deadline ? deadline - now_ms() : -1;
+		left = deadline ? deadline - clock_now_ms() : -1;
 		if (deadline && left <= 0)
 			n = 0;
 		else
@@ -167,7 +160,7 @@ static int recv_line(struct node_client *c, int64_t deadline, struct error *err)
 static int call(struct node_client *c, const char *method, json_t *params,
 		json_t **ret, struct error *err)
 {
-	int64_t deadline = c->timeout_ms ? now_ms() + c->timeout_ms : 0;
+	int64_t deadline = c->timeout_ms ? clock_now_ms() + c->timeout_ms : 0;
 	AUTO_BUF line = BUF_INIT;
 	int rc;
 

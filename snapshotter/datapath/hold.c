@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "snapshotter/datapath.h"
 
@@ -48,14 +49,6 @@ struct holder {
 	int64_t started_ms, respawn_ms;
 	int backoff_ms;
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
 
 /* -------------------------------------------------------------- messages --- */
 
@@ -240,7 +233,7 @@ static void spawn(struct holder *h)
 {
 	pid_t pid = fork();
 
-	h->started_ms = now_ms();
+	h->started_ms = clock_now_ms();
 	if (pid == 0)
 		run_child(h);
 	if (pid > 0) {
@@ -254,7 +247,7 @@ static void spawn(struct holder *h)
 /* 1: all is over, *ret_code says how; 0: go on. */
 static int child_ended(struct holder *h, int status, int *ret_code)
 {
-	int64_t now = now_ms();
+	int64_t now = clock_now_ms();
 	bool by_itself = WIFEXITED(status);
 
 	h->child = 0;
@@ -314,7 +307,7 @@ static int wait_ms(const struct holder *h)
 
 	if (h->child)
 		return -1;
-	left = h->respawn_ms - now_ms();
+	left = h->respawn_ms - clock_now_ms();
 	return left > 0 ? (int)left : 0;
 }
 

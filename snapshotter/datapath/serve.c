@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 
 /*
@@ -170,19 +171,11 @@ static struct read_slot *slot_put(struct read_pool *p, struct read_slot *s)
 	return next;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
 /* A reader gets only EIO; the reason reaches a person here. */
 static void log_failure(struct read_slot *s)
 {
 	struct read_pool *p = s->pool;
-	int64_t now = now_ns(), last = atomic_load(&p->logged_ns);
+	int64_t now = clock_now_ns(), last = atomic_load(&p->logged_ns);
 
 	if (last && now - last < LOG_EVERY_NS)
 		return;

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "snapshotter/control.h"
 #include "snapshotter/erofs/erofs.h"
@@ -49,10 +50,7 @@ void complete_fini(struct complete *c)
 
 static bool is_late(int64_t deadline_ns)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec > deadline_ns;
+	return clock_now_ns() > deadline_ns;
 }
 
 /* Cheap, so that an image that is not whole costs next to nothing. */

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "common/clock.h"
+
 #define NS_PER_S INT64_C(1000000000)
 
 struct inside {
@@ -61,10 +63,7 @@ int gate_enter(struct gate *g, const struct digest *key, int64_t timeout_ns,
 	if (!me)
 		return error_nomem(err);
 	me->key = *key;
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	timeout_ns += end.tv_nsec;
-	end.tv_sec += timeout_ns / NS_PER_S;
-	end.tv_nsec = timeout_ns % NS_PER_S;
+	end = clock_timespec(clock_now_ns() + timeout_ns);
 
 	pthread_mutex_lock(&g->lock);
 	while (*find(g, key) && rc == 0)

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "snapshotter/datapath/mounts.h"
 #include "snapshotter/node/mounted.h"
@@ -60,12 +61,9 @@ static int mount_complete(struct node *n, struct image *i, struct mounted *m,
 		.meta_digest = i->artifact.meta_raw,
 		.dir = i->dir,
 	};
-	struct timespec now;
 	int rc;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	job.deadline_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec +
-			  n->cfg->complete_budget;
+	job.deadline_ns = clock_now_ns() + n->cfg->complete_budget;
 	rc = complete_prepare(&job, &m->complete, err);
 	if (rc < 0)
 		return rc;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "snapshotter/node/hot_file.h"
@@ -41,14 +42,6 @@ struct image_prefetch {
 	pthread_mutex_t noting;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
 /* -------------------------------------------------------------- pressure --- */
 
 static struct pressure_facts facts_now(struct prefetches *all)
@@ -59,10 +52,10 @@ static struct pressure_facts facts_now(struct prefetches *all)
 
 	(void)pthread_mutex_lock(&all->lock);
 	facts = all->facts;
-	is_old = now_ns() - all->looked_ns >= PRESSURE_EVERY_NS;
+	is_old = clock_now_ns() - all->looked_ns >= PRESSURE_EVERY_NS;
 	/* One looks, the others take what was seen before. */
 	if (is_old)
-		all->looked_ns = now_ns();
+		all->looked_ns = clock_now_ns();
 	(void)pthread_mutex_unlock(&all->lock);
 	if (!is_old)
 		return facts;
@@ -138,7 +131,7 @@ int node_prefetch_open(struct node *n, struct error *err)
 	if (!all)
 		return error_nomem(err);
 	all->n = n;
-	all->looked_ns = now_ns();
+	all->looked_ns = clock_now_ns();
 	pressure_gather(cfg->root, cfg->cache_min_free, n->cache, &all->facts);
 	(void)pthread_mutex_init(&all->lock, NULL);
 	rc = prefetcher_new(&p, &all->prefetcher, err);
@@ -503,7 +496,7 @@ int node_prefetch_wait(struct node *n, struct image *i,
 	if (!ip)
 		return 0;
 	rc = prefetch_wait(ip->prefetch, policy,
-			   now_ns() + NODE_PREFETCH_WAIT_NS, err);
+			   clock_now_ns() + NODE_PREFETCH_WAIT_NS, err);
 	put(ip);
 	return rc;
 }
@@ -514,7 +507,7 @@ void node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns)
 
 	(void)n;
 	if (ip)
-		prefetch_wait_end(ip->prefetch, now_ns() + timeout_ns);
+		prefetch_wait_end(ip->prefetch, clock_now_ns() + timeout_ns);
 	put(ip);
 }
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The clock that deadlines and durations are of: CLOCK_MONOTONIC. */
+#ifndef BOOTSEER_COMMON_CLOCK_H
+#define BOOTSEER_COMMON_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define CLOCK_NS_PER_S INT64_C(1000000000)
+
+static inline int64_t clock_now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+}
+
+static inline int64_t clock_now_ms(void)
+{
+	return clock_now_ns() / 1000000;
+}
+
+/* As pthread_cond_timedwait() and the like want it. */
+static inline struct timespec clock_timespec(int64_t at_ns)
+{
+	return (struct timespec){ .tv_sec = at_ns / CLOCK_NS_PER_S,
+				  .tv_nsec = at_ns % CLOCK_NS_PER_S };
+}
+
+#endif
