@@ -105,7 +105,7 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 		return rc;
 	for (uint32_t i = 0; i < cfg->n_pieces; i++)
 		s->size += cfg->sizes[i];
-	s->size = s->size / cfg->n_pieces + 1;
+	s->size = s->size / cfg->n_pieces ? s->size / cfg->n_pieces : 1;
 	for (uint16_t i = FLIGHTS_MAX; i > 0; i--) {
 		s->flights[i - 1].next = s->unused;
 		s->unused = i;

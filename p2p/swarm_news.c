@@ -32,8 +32,14 @@ static void peer_forget(struct swarm *s, unsigned int peer)
 {
 	uint64_t others = ~(UINT64_C(1) << peer);
 
-	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++) {
 		s->pieces[i].holders &= others;
+		if (s->has_tracker)
+			continue;
+		/* It may be the one who promised this. */
+		s->pieces[i].after = 0;
+		s->pieces[i].flags &= ~PIECE_STAGGERED;
+	}
 	s->peers[peer].have = 0;
 	s->ready &= others;
 	s->useless &= others;
@@ -210,6 +216,9 @@ bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret)
 	ret->eta_ns = s->origin_answer_ns ? 2 * s->origin_answer_ns : NS_PER_S;
 	if (ret->eta_ns < ETA_MIN_NS)
 		ret->eta_ns = ETA_MIN_NS;
+	/* Nobody bounds how many read at once: it may take long. */
+	if (!s->has_tracker)
+		ret->eta_ns = s->lim.promise_max_ns;
 	if (peer >= SWARM_PEERS_MAX || !s->peers[peer].is_joined)
 		return false;
 	p = &s->peers[peer];

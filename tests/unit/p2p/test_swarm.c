@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One rule of the core in each test, with a host that writes down what it hears. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/swarm.h"
+
+#define MS INT64_C(1000000)
+#define PIECES 100u
+#define SIZE 100000u
+
+TestSuite(swarm, .timeout = 20);
+
+struct noted {
+	uint32_t piece;
+	unsigned int peer;
+	enum source_priority priority;
+};
+
+static struct {
+	struct swarm *s;
+	int64_t now;
+	uint32_t sizes[PIECES];
+	struct noted asks[256], cancels[64];
+	size_t n_asks, n_cancels, n_calls;
+	uint32_t reads[256], wanted[SWARM_LEASE_MAX];
+	size_t n_reads, n_wanted;
+	uint32_t failed;
+	int failed_rc, n_failed;
+	int64_t quarantine_ns;
+} b;
+
+static void host_ask(void *arg, unsigned int peer, uint32_t piece,
+		     enum source_priority priority)
+{
+	b.asks[b.n_asks++ % 256] = (struct noted){ piece, peer, priority };
+}
+
+static void host_cancel(void *arg, unsigned int peer, uint32_t piece)
+{
+	b.cancels[b.n_cancels++ % 64] = (struct noted){ piece, peer, 0 };
+}
+
+static void host_origin(void *arg, const uint32_t *pieces, size_t n,
+			enum source_priority priority)
+{
+	for (size_t i = 0; i < n; i++)
+		b.reads[b.n_reads++ % 256] = pieces[i];
+}
+
+static void host_lease(void *arg, const uint32_t *pieces, size_t n,
+		       enum source_priority priority)
+{
+	memcpy(b.wanted, pieces, n * sizeof(*pieces));
+	b.n_wanted = n;
+	b.n_calls++;
+}
+
+static void host_quarantine(void *arg, unsigned int peer, int64_t ns,
+			    const char *why)
+{
+	b.quarantine_ns = ns;
+}
+
+static void host_fail(void *arg, uint32_t piece, int rc)
+{
+	b.failed = piece;
+	b.failed_rc = rc;
+	b.n_failed++;
+}
+
+static const struct swarm_host host = {
+	.ask = host_ask,
+	.cancel = host_cancel,
+	.origin = host_origin,
+	.lease = host_lease,
+	.quarantine = host_quarantine,
+	.fail = host_fail,
+};
+
+static void begin(void)
+{
+	struct swarm_config cfg = { .n_pieces = PIECES,
+				    .sizes = b.sizes,
+				    .seed = 7,
+				    .members = 4,
+				    .rank = 1,
+				    .limits = swarm_limits_default,
+				    .host = &host };
+	struct error err = ERROR_INIT;
+
+	b.now = 1000 * MS;
+	for (uint32_t i = 0; i < PIECES; i++)
+		b.sizes[i] = SIZE;
+	cr_assert_eq(swarm_new(&cfg, b.now, &b.s, &err), 0, "%s", err.msg);
+}
+
+static void end(void)
+{
+	swarm_free(b.s);
+}
+
+static void joins(unsigned int peer, uint32_t first, uint32_t n)
+{
+	struct swarm_range r = { first, n };
+
+	swarm_peer_join(b.s, peer, SWARM_SAME_RACK, 0, b.now);
+	cr_assert_eq(swarm_peer_has(b.s, peer, r, b.now), 0);
+}
+
+/* Time passes, in steps as a host makes them. */
+static void pass(int64_t ns)
+{
+	for (int64_t until = b.now + ns; b.now < until; b.now += MS)
+		(void)!swarm_tick(b.s, b.now);
+}
+
+static void want(enum source_priority priority, uint32_t first, uint32_t n)
+{
+	uint32_t pieces[PIECES];
+
+	for (uint32_t i = 0; i < n; i++)
+		pieces[i] = first + i;
+	cr_assert_eq(swarm_want(b.s, priority, pieces, n, b.now), 0);
+}
+
+static void answer(size_t n, bool full, int64_t retry_ns)
+{
+	uint32_t asked[SWARM_LEASE_MAX];
+	struct swarm_grant g = { .asked = asked,
+				 .n_asked = b.n_wanted,
+				 .granted = asked,
+				 .n_granted = n,
+				 .is_full = full,
+				 .ttl_ns = 1000 * MS,
+				 .retry_ns = retry_ns };
+
+	memcpy(asked, b.wanted, sizeof(asked));
+	swarm_leases(b.s, &g, b.now);
+}
+
+#define RULE(name) Test(swarm, name, .init = begin, .fini = end)
+
+RULE(demand_is_asked_first_by_deadline)
+{
+	cr_assert_eq(swarm_demand(b.s, 5, b.now, b.now + 900 * MS), 0);
+	cr_assert_eq(swarm_demand(b.s, 6, b.now, b.now + 100 * MS), 0);
+	want(SOURCE_HOT, 0, 50);
+	joins(0, 0, PIECES);
+	pass(2 * MS);
+	cr_assert_geq(b.n_asks, 3);
+	cr_expect_eq(b.asks[0].piece, 6);
+	cr_expect_eq(b.asks[1].piece, 5);
+	cr_expect_eq(b.asks[0].priority, SOURCE_DEMAND);
+	cr_expect_eq(b.asks[2].priority, SOURCE_HOT);
+}
+
+RULE(of_a_window_the_rarest_comes_first)
+{
+	joins(0, 0, 50);
+	joins(1, 0, 20);
+	joins(2, 21, 29);
+	want(SOURCE_HOT, 0, 50);
+	cr_expect_eq(b.asks[0].piece, 20, "only one has it");
+}
+
+RULE(keeps_few_pieces_under_way)
+{
+	struct swarm_stats st;
+
+	for (unsigned int i = 0; i < 20; i++)
+		joins(i, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	swarm_get_stats(b.s, &st);
+	cr_expect_eq(b.n_asks, swarm_limits_default.flying_pieces);
+	cr_expect_eq(st.flying_bytes, b.n_asks * SIZE);
+}
+
+RULE(asks_nobody_for_what_he_lost)
+{
+	struct swarm_range r = { 0, 50 };
+
+	joins(0, 0, 50);
+	cr_assert_eq(swarm_peer_lost(b.s, 0, r, b.now), 0);
+	want(SOURCE_HOT, 0, 50);
+	cr_expect_eq(b.n_asks, 0);
+}
+
+RULE(what_nobody_has_is_read_with_a_lease)
+{
+	want(SOURCE_HOT, 10, 4);
+	cr_assert_eq(b.n_calls, 1);
+	cr_assert_eq(b.n_wanted, 4);
+	cr_expect_eq(b.n_reads, 0);
+	answer(4, false, 0);
+	cr_assert_eq(b.n_reads, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		cr_expect_eq(b.reads[i], 10 + i, "ascending");
+}
+
+RULE(what_another_reads_is_waited_for)
+{
+	want(SOURCE_HOT, 10, 1);
+	answer(0, false, 200 * MS);
+	pass(100 * MS);
+	cr_expect_eq(b.n_calls, 1);
+	pass(150 * MS);
+	cr_expect_eq(b.n_calls, 2);
+}
+
+RULE(a_promise_is_waited_for)
+{
+	struct swarm_range r = { 10, 1 };
+
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	cr_assert_eq(swarm_peer_promises(b.s, 0, r, 300 * MS, b.now), 0);
+	want(SOURCE_HOT, 10, 1);
+	pass(250 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	pass(100 * MS);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+RULE(without_a_tracker_each_piece_has_its_turn)
+{
+	swarm_tracker(b.s, false, b.now);
+	want(SOURCE_COLD, 0, 40);
+	cr_expect_gt(b.n_reads, 0, "some are ours");
+	cr_expect_lt(b.n_reads, 30, "most are others'");
+	cr_expect_eq(b.n_calls, 0);
+	pass(250 * MS);
+	cr_expect_geq(b.n_reads, 10, "the origin's credit");
+	cr_expect_leq(b.n_reads, 11, "and the piece that goes over it");
+}
+
+RULE(a_tracker_that_does_not_answer_is_none)
+{
+	want(SOURCE_HOT, 10, 1);
+	cr_assert_eq(b.n_calls, 1);
+	pass(swarm_limits_default.lease_wait_ns + 300 * MS);
+	cr_expect_eq(b.n_reads, 1);
+}
+
+RULE(a_busy_peer_is_left_alone_for_a_while)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	cr_assert_eq(b.n_asks, 1);
+	swarm_refused(b.s, 0, 0, SWARM_BUSY, 50 * MS, b.now);
+	pass(30 * MS);
+	cr_expect_eq(b.n_asks, 1);
+	pass(40 * MS);
+	cr_expect_eq(b.n_asks, 2);
+}
+
+RULE(a_peer_that_only_refuses_does_not_keep_from_the_origin)
+{
+	joins(0, 0, 1);
+	want(SOURCE_COLD, 0, 1);
+	for (int i = 0; i < 600 && b.n_calls == 0; i++) {
+		if (b.n_asks > 0 && b.n_asks != b.n_cancels)
+			swarm_refused(b.s, 0, 0, SWARM_BUSY, 10 * MS, b.now);
+		pass(10 * MS);
+	}
+	cr_expect_gt(b.n_calls, 0);
+}
+
+RULE(three_wrong_answers_are_a_quarantine)
+{
+	joins(0, 0, 3);
+	want(SOURCE_HOT, 0, 3);
+	cr_assert_eq(b.n_asks, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		cr_expect_eq(b.quarantine_ns, 0);
+		swarm_lost(b.s, 0, i, -EBADMSG, b.now);
+	}
+	cr_expect_eq(b.quarantine_ns, 30000 * MS);
+}
+
+RULE(a_quarantine_doubles_up_to_five_minutes)
+{
+	static const int64_t seconds[] = { 30, 60, 120, 240, 300, 300 };
+
+	for (unsigned int k = 0; k < ARRAY_SIZE(seconds); k++) {
+		struct swarm_range r = { 0, 3 };
+
+		swarm_peer_join(b.s, k, SWARM_REMOTE, k, b.now);
+		cr_assert_eq(swarm_peer_has(b.s, k, r, b.now), 0);
+		for (uint32_t i = 0; i < 3; i++)
+			swarm_lost(b.s, k, i, -EBADMSG, b.now);
+		cr_expect_eq(b.quarantine_ns, seconds[k] * 1000 * MS);
+	}
+}
+
+RULE(bulk_that_stalls_is_asked_elsewhere)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 20); /* not the last of all */
+	cr_assert_eq(b.n_asks, 1);
+	joins(1, 0, 1);
+	pass(4000 * MS);
+	cr_assert_geq(b.n_cancels, 1);
+	cr_expect_eq(b.cancels[0].peer, 0);
+	cr_expect_geq(b.n_asks, 2);
+}
+
+RULE(demand_is_hedged_and_the_loser_cancelled)
+{
+	joins(0, 0, 1);
+	joins(1, 0, 1);
+	cr_assert_eq(swarm_demand(b.s, 0, b.now, b.now + 5000 * MS), 0);
+	cr_assert_eq(b.n_asks, 1);
+	pass(10 * MS);
+	cr_expect_eq(b.n_asks, 1);
+	pass(30 * MS);
+	cr_assert_eq(b.n_asks, 2);
+	cr_expect_neq(b.asks[0].peer, b.asks[1].peer);
+	swarm_got(b.s, b.asks[1].peer, 0, b.now);
+	cr_assert_eq(b.n_cancels, 1);
+	cr_expect_eq(b.cancels[0].peer, b.asks[0].peer);
+}
+
+RULE(a_demand_ends_at_its_deadline)
+{
+	cr_assert_eq(swarm_demand(b.s, 3, b.now, b.now + 50 * MS), 0);
+	pass(60 * MS);
+	cr_expect_eq(b.n_failed, 1);
+	cr_expect_eq(b.failed, 3);
+	cr_expect_eq(b.failed_rc, -ETIMEDOUT);
+}
+
+RULE(who_waits_hears_when_every_source_failed)
+{
+	cr_assert_eq(swarm_demand(b.s, 3, b.now, b.now + 60000 * MS), 0);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(b.n_failed, 0);
+		answer(1, false, 0);
+		cr_assert_eq(b.n_reads, (size_t)i + 1);
+		swarm_lost(b.s, SWARM_NONE, 3, -EIO, b.now);
+		pass(900 * MS);
+	}
+	cr_expect_eq(b.n_failed, 1);
+	cr_expect_eq(b.failed_rc, -EIO);
+}
+
+RULE(neighbours_are_told_everything_once)
+{
+	static struct swarm_news n;
+
+	swarm_have(b.s, 4, b.now);
+	swarm_have(b.s, 5, b.now);
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	cr_assert_eq(n.n_have, 1);
+	cr_expect_eq(n.have[0].first, 4);
+	cr_expect_eq(n.have[0].n, 2);
+	swarm_drop(b.s, 4);
+	(void)swarm_news(b.s, 0, &n);
+	cr_expect_eq(n.n_have, 0);
+	cr_assert_eq(n.n_lost, 1);
+	cr_expect_eq(n.lost[0].first, 4);
+	want(SOURCE_HOT, 20, 1);
+	answer(1, false, 0);
+	(void)swarm_news(b.s, 0, &n);
+	cr_assert_eq(n.n_promised, 1);
+	cr_expect_eq(n.promised[0].first, 20);
+	cr_expect_gt(n.eta_ns, 0);
+	(void)swarm_news(b.s, 0, &n);
+	cr_expect_eq(n.n_have + n.n_lost + n.n_promised, 0);
+}
+
+RULE(a_pause_is_for_all_but_demand)
+{
+	joins(0, 0, PIECES);
+	swarm_pause(b.s, true, b.now);
+	want(SOURCE_HOT, 0, 50);
+	pass(50 * MS);
+	cr_expect_eq(b.n_asks, 0);
+	cr_assert_eq(swarm_demand(b.s, 9, b.now, b.now + 1000 * MS), 0);
+	cr_expect_eq(b.n_asks, 1);
+	swarm_pause(b.s, false, b.now);
+	cr_expect_gt(b.n_asks, 1);
+}
+
+RULE(what_is_forgotten_is_cancelled)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, 50);
+	cr_assert_gt(b.n_asks, 0);
+	swarm_forget(b.s, SOURCE_HOT, b.now);
+	cr_expect_eq(b.n_cancels, b.n_asks);
+}
