@@ -613,8 +613,12 @@ void node_join(struct sim *s, uint32_t node)
 	n->report_at = INT64_MAX;
 	n->news_at = s->now + (int64_t)(sim_random(s) % (uint64_t)s->cfg.news);
 	s->n_alive++;
-	if (!s->tracker && s->cfg.no_tracker)
+	if (s->cfg.no_tracker) {
+		/* The members are known from before. */
+		for (uint32_t i = 0; i < s->cfg.neighbours / 2 && node; i++)
+			link_nodes(s, node, (uint32_t)(sim_random(s) % node));
 		swarm_tracker(n->swarm, false, s->now);
+	}
 	node_announce(s, node);
 	want(s, n);
 }
