@@ -99,12 +99,30 @@ static void gather_hot(struct swarm *s, struct batch *b, int64_t now)
 		h->width += WINDOW_STEP;
 }
 
+/* Those that lost whoever had them are found here: where nobody can be asked, nobody
+ * looks at what is offered. */
+static void look_at_offered(struct swarm *s)
+{
+	struct cold *c = &s->cold;
+	uint32_t n = c->n_offered < COLD_SAMPLE ? c->n_offered : COLD_SAMPLE;
+	uint32_t at = n ? (uint32_t)(swarm_random(s) % c->n_offered) : 0;
+
+	for (; n > 0 && c->n_offered; n--, at++) {
+		at = at < c->n_offered ? at : 0;
+		cold_offer(s, c->offered[at]);
+		(void)cold_offered_leaves(s, at);
+	}
+}
+
 static void gather_cold(struct swarm *s, struct batch *b, int64_t now)
 {
 	struct cold *c = &s->cold;
-	uint32_t n = c->n_unheld < COLD_SAMPLE ? c->n_unheld : COLD_SAMPLE;
-	uint32_t at = n ? (uint32_t)(swarm_random(s) % c->n_unheld) : 0;
+	uint32_t n, at;
 
+	if (!c->n_unheld)
+		look_at_offered(s);
+	n = c->n_unheld < COLD_SAMPLE ? c->n_unheld : COLD_SAMPLE;
+	at = n ? (uint32_t)(swarm_random(s) % c->n_unheld) : 0;
 	for (; n > 0; n--) {
 		if (at >= c->n_unheld)
 			at = 0;

@@ -274,6 +274,40 @@ Test(engine, a_peer_that_has_nothing_after_all_is_passed_over)
 	cr_expect_eq(s.strikes_total, 0);
 }
 
+/* The only one who has it goes away in the middle. */
+static void fetch_from_who_leaves(enum source_priority priority)
+{
+	struct crowd_config cfg = two;
+	struct crowd c;
+
+	cfg.upload_rate = MIB;
+	crowd_make(&c, &cfg);
+	crowd_put(&c.node[0], 0, BLOCKS);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	c.node[1].priority = priority;
+	crowd_fetch(&c.node[1]);
+	crowd_wait_have(&c.node[1], 1);
+	crowd_kill(&c.node[0]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	crowd_expect_whole(&c.node[1]);
+	crowd_remove(&c);
+}
+
+Test(engine, who_loses_his_only_peer_goes_on)
+{
+	fetch_from_who_leaves(SOURCE_HOT);
+	fetch_from_who_leaves(SOURCE_COLD);
+}
+
+Test(engine, a_peer_that_is_always_busy_is_passed_over)
+{
+	struct p2p_stats s;
+
+	fetch_beside(ROGUE_BUSY, &s);
+	cr_expect_eq(s.strikes_total, 0);
+}
+
 Test(engine, what_the_swarm_holds_needs_no_origin)
 {
 	struct crowd_config cfg = two;
