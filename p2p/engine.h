@@ -166,6 +166,8 @@ struct p2p_image {
 	struct call *call;   /* under way, or NULL */
 	bool is_leaving;     /* the next call is the last one */
 	int64_t called;      /* when the last one began */
+	int64_t opened, met; /* when; met: first somebody else */
+	bool is_alone;       /* the tracker knows nobody else */
 	int64_t announce_at; /* when the timer makes the next; 0: not */
 	const struct swarm_grant *granted; /* being told to the core ... */
 	bool *is_read;                     /* ... and what it reads of it */

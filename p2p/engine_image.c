@@ -320,6 +320,7 @@ static void open_here(void *arg)
 		return;
 	}
 	i->id = ++p->serial;
+	i->opened = now;
 	o->rc = make_swarm(i, &o->err);
 	if (o->rc == 0)
 		o->rc = start_timers(i, &o->err);

@@ -254,6 +254,8 @@ static void on_opened(void *arg, struct net_link *net,
 	LIST_INSERT_HEAD(&l->neighbours, nb, by_link);
 	i->peers[peer] = nb;
 	i->n_peers++;
+	if (!i->met)
+		i->met = loop_clock_ns();
 	member_know(p, i, net_peer(net));
 	swarm_peer_join(i->swarm, peer, member_distance(p, net_peer(net)),
 			l->member ? l->member->quarantines : 0,

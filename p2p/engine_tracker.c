@@ -13,6 +13,11 @@
 
 #define INTERVAL_NS (2 * NS_PER_S)
 #define BATCH_NS (2 * NS_PER_MS) /* between two calls, at least */
+/* A node that is new meets the others before it asks for leases: they may have all
+ * of it.  So long at most, and so long after the first is met, who tells at once. */
+#define MEET_NS (400 * NS_PER_MS)
+#define MET_NS (20 * NS_PER_MS)
+#define MEET_STEP_NS (5 * NS_PER_MS)
 #define RETRY_NS (200 * NS_PER_MS)
 #define ENDED_NS (5 * NS_PER_MS) /* until a lease that ended is told */
 #define RENEW_S 300              /* before a right ends */
@@ -45,6 +50,24 @@ static void arm(struct p2p_image *i, int64_t delay_ns)
 		return;
 	i->announce_at = at;
 	engine_arm(i->p, &i->announce, delay_ns);
+}
+
+static bool is_meeting(const struct p2p_image *i, int64_t now)
+{
+	if (i->is_alone || now - i->opened >= MEET_NS)
+		return false;
+	return !i->met || now - i->met < MET_NS;
+}
+
+/* Is there anything to call for that cannot wait until others are met? */
+static bool is_urgent(const struct p2p_image *i)
+{
+	const struct leases *l = &i->leases;
+
+	for (size_t k = 0; k < l->n_asks; k++)
+		if (l->asks[k].is_demand)
+			return true;
+	return l->n_done || l->n_failed || !i->called || i->is_leaving;
 }
 
 /* ------------------------------------------------------------- leases --- */
@@ -255,6 +278,7 @@ static void done(struct work *w)
 		set_tracker(i, c->rc == 0, now);
 		if (c->rc == 0) {
 			learn(i, &c->answer, now);
+			i->is_alone = c->answer.swarm <= 1;
 			i->interval = c->answer.interval_ns;
 		} else {
 			keep_ended(i, &c->leases);
@@ -271,6 +295,20 @@ static void done(struct work *w)
 	free(c);
 }
 
+/* What is no reader's is asked for later. */
+static void keep_bulk(struct p2p_image *i, struct leases *l)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < l->n_asks; k++) {
+		if (l->asks[k].is_demand)
+			l->asks[n++] = l->asks[k];
+		else
+			i->leases.asks[i->leases.n_asks++] = l->asks[k];
+	}
+	l->n_asks = n;
+}
+
 static void fill(struct p2p_image *i, struct call *c)
 {
 	const struct net_node *self = &i->p->self;
@@ -280,6 +318,8 @@ static void fill(struct p2p_image *i, struct call *c)
 	swarm_get_stats(i->swarm, &s);
 	c->leases = i->leases;
 	memset(&i->leases, 0, sizeof(i->leases));
+	if (is_meeting(i, loop_clock_ns()))
+		keep_bulk(i, &c->leases);
 	c->call = (struct tracker_call){
 		.image = i->digest,
 		.node = self->name,
@@ -323,6 +363,10 @@ void tracker_announce(struct p2p_image *i)
 	i->announce_at = 0;
 	if (!i->p->trackers)
 		return;
+	if (is_meeting(i, loop_clock_ns()) && !is_urgent(i)) {
+		arm(i, MEET_STEP_NS);
+		return;
+	}
 	if (i->is_leaving && i->call)
 		i->call->i = NULL; /* nobody waits for it any more */
 	else if (i->call)

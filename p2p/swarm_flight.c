@@ -422,14 +422,16 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 	struct peer *p = &s->peers[f->peer];
 	unsigned int peer = f->peer;
 	int64_t usual = answers_quantile(&p->answers, 95);
-	int64_t patience = LATE * f->expected_ns;
+	int64_t patience = LATE * f->expected_ns, silence;
 	bool stalls;
 
 	if (patience < s->lim.stall_min_ns)
 		patience = s->lim.stall_min_ns;
 	if (patience < usual)
 		patience = usual;
-	stalls = now - p->moved > patience && now - f->asked > patience;
+	/* However slow it is: something moves. */
+	silence = patience < SILENT_NS ? patience : SILENT_NS;
+	stalls = now - p->moved > silence && now - f->asked > silence;
 	if (!stalls && now - f->asked <= 2 * patience)
 		return;
 	/* Slow, and nobody else has it: then the origin does. */
