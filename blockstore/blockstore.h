@@ -239,6 +239,10 @@ bool cache_has(struct cache *c, const struct digest *d);
 int cache_pin(struct cache *c, const struct blockmap *m,
 	      struct error *err) MUST_CHECK;
 void cache_unpin(struct cache *c, const struct blockmap *m);
+/* The same of one block. */
+int cache_pin_block(struct cache *c, const struct digest *d,
+		    struct error *err) MUST_CHECK;
+void cache_unpin_block(struct cache *c, const struct digest *d);
 void cache_freeze(struct cache *c); /* evict nothing from now on */
 
 /* Where a held, verified block lies, for mounts that read the cache's files

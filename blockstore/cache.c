@@ -468,15 +468,30 @@ static void unpin_one(struct cache *c, const struct digest *d)
 		reclaim(c, id);
 }
 
+void cache_unpin_block(struct cache *c, const struct digest *d)
+{
+	(void)pthread_mutex_lock(&c->space);
+	unpin_one(c, d);
+	(void)pthread_mutex_unlock(&c->space);
+}
+
+int cache_pin_block(struct cache *c, const struct digest *d, struct error *err)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&c->space);
+	rc = pin_one(c, d, err);
+	(void)pthread_mutex_unlock(&c->space);
+	return rc;
+}
+
 static void unpin_first(struct cache *c, const struct blockmap *m, size_t n)
 {
 	struct block b;
 
 	for (size_t i = 0; i < n; i++) {
 		blockmap_block(m, i, &b);
-		(void)pthread_mutex_lock(&c->space);
-		unpin_one(c, &b.digest);
-		(void)pthread_mutex_unlock(&c->space);
+		cache_unpin_block(c, &b.digest);
 	}
 }
 
@@ -488,9 +503,7 @@ int cache_pin(struct cache *c, const struct blockmap *m, struct error *err)
 		int rc;
 
 		blockmap_block(m, i, &b);
-		(void)pthread_mutex_lock(&c->space);
-		rc = pin_one(c, &b.digest, err);
-		(void)pthread_mutex_unlock(&c->space);
+		rc = cache_pin_block(c, &b.digest, err);
 		if (rc < 0) {
 			unpin_first(c, m, i);
 			return rc;

@@ -269,6 +269,7 @@ static void on_members(struct loop_timer *t)
 	struct p2p *p = container_of(t, struct p2p, members_timer);
 
 	members_save(p);
+	serve_check(p, loop_clock_ns());
 	engine_arm(p, t, MEMBERS_NS);
 }
 
@@ -290,14 +291,6 @@ static int start_trackers(struct p2p *p, struct error *err)
 
 static int start_parts(struct p2p *p, struct error *err)
 {
-	static const struct slots_config slots = {
-		.bulk = 8,
-		.demand = 4,
-		.queued = 4,
-		.waiting = 1,
-		.copies = 1,
-		.retry_ns = 10 * NS_PER_MS,
-	};
 	int rc = fs_mkdir_p(p->cfg.dir, 0700, err);
 
 	if (rc == 0 && asprintf(&p->members_path, "%s/members", p->cfg.dir) < 0)
@@ -305,7 +298,7 @@ static int start_parts(struct p2p *p, struct error *err)
 	if (rc == 0 && p->cfg.relay_bytes)
 		rc = relay_open(p->cfg.dir, p->cfg.relay_bytes, &p->relay, err);
 	if (rc == 0)
-		rc = slots_new(&slots, &p->slots, err);
+		rc = slots_new(&serve_slots, &p->slots, err);
 	if (rc == 0 && p->cfg.capability_keys)
 		rc = capability_keys_load(p->cfg.capability_keys, &p->keys,
 					  err);

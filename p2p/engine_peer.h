@@ -52,8 +52,10 @@ struct upload {
 	struct link *l; /* NULL: it is gone */
 	struct slot_request slot;
 	bool is_begun;
+	int64_t begun;
 	struct relay_ref relay; /* .extent NULL: it is not from there */
 	int fd;                 /* of the cache, or -1 */
+	bool is_pinned;         /* the cache's block */
 	uint64_t off;
 	struct bytes *bytes; /* or NULL */
 	struct net_piece piece;
@@ -62,10 +64,14 @@ struct upload {
 
 /* ------------------------------------------------------ engine_serve.c --- */
 
+extern const struct slots_config serve_slots;
+
 void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 		  enum source_priority priority);
 void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece);
 void serve_sent(struct p2p *p, uint64_t tag);
+/* Close the links of those that take their answers too slowly. */
+void serve_check(struct p2p *p, int64_t now);
 /* Forget what waits: of a link, of an image (or NULL: all of it). */
 void serve_drop(struct link *l, const struct p2p_image *i);
 

@@ -9,6 +9,21 @@
 
 #include "p2p/engine_peer.h"
 
+/* The time to take an answer in, at most, besides what an upload rate takes: who
+ * reads a byte now and then holds a slot, and the image. */
+#define UPLOAD_NS (60 * NS_PER_S)
+#define SLOTS_BULK 8u
+#define SLOTS_DEMAND 4u
+
+const struct slots_config serve_slots = {
+	.bulk = SLOTS_BULK,
+	.demand = SLOTS_DEMAND,
+	.queued = 4,
+	.waiting = 1,
+	.copies = 1,
+	.retry_ns = 10 * NS_PER_MS,
+};
+
 static void pump(struct p2p *p);
 
 static void count(struct p2p *p, int n)
@@ -28,6 +43,12 @@ static void upload_free(struct upload *u)
 		LIST_REMOVE(u, by_link);
 	if (u->relay.extent)
 		relay_done(i->p->relay, &u->relay);
+	if (u->is_pinned) {
+		struct block b;
+
+		image_block(i, u->piece.piece, &b);
+		cache_unpin_block(i->p->cfg.cache, &b.digest);
+	}
 	if (u->fd >= 0)
 		(void)close(u->fd);
 	bytes_unref(u->bytes);
@@ -62,14 +83,18 @@ static void send(struct upload *u, const struct net_body *body)
 
 /* ---------------------------------------------------------- from the cache --- */
 
-/* A file of the cache that stays as it is while the block is pinned, and what was
- * read of it even longer. */
+/* A file of the cache that stays as it is while the block is pinned: without a pin,
+ * another block, of whatever image, could come to lie there while it is sent. */
 static int open_cached(struct cache *c, const struct block *b, struct upload *u)
 {
 	AUTO_FREE char *path = NULL;
 	uint32_t file;
-	int rc = cache_locate(c, b, &file, &u->off, NULL);
+	int rc = cache_pin_block(c, &b->digest, NULL);
 
+	if (rc < 0)
+		return rc;
+	u->is_pinned = true;
+	rc = cache_locate(c, b, &file, &u->off, NULL);
 	if (rc == 0)
 		rc = cache_file_path(c, file, &path, NULL);
 	if (rc < 0)
@@ -125,6 +150,7 @@ static void begin(struct upload *u)
 	struct block b;
 
 	u->is_begun = true;
+	u->begun = loop_clock_ns();
 	if (p->relay && relay_get(p->relay, i->id, u->piece.piece, &u->relay)) {
 		struct net_body body = { .fd = u->relay.fd,
 					 .off = u->relay.off };
@@ -150,6 +176,18 @@ static void pump(struct p2p *p)
 		begin((struct upload *)(uintptr_t)r.tag);
 }
 
+/* Nobody gets the last slots of a kind besides most of the others. */
+static bool has_most_slots(const struct link *l, enum source_priority priority)
+{
+	bool is_demand = priority == SOURCE_DEMAND;
+	unsigned int all = is_demand ? SLOTS_DEMAND : SLOTS_BULK, n = 0;
+	const struct upload *u;
+
+	LIST_FOREACH(u, &l->uploads, by_link)
+	n += is_demand == (u->slot.priority == SOURCE_DEMAND);
+	return n >= all - all / 4;
+}
+
 void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 		  enum source_priority priority)
 {
@@ -159,6 +197,10 @@ void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 
 	if (!swarm_has(i->swarm, piece)) {
 		refuse(l, i, piece, SWARM_GONE, 0);
+		return;
+	}
+	if (has_most_slots(l, priority)) {
+		refuse(l, i, piece, SWARM_BUSY, serve_slots.retry_ns);
 		return;
 	}
 	u = calloc(1, sizeof(*u));
@@ -216,5 +258,31 @@ void serve_drop(struct link *l, const struct p2p_image *i)
 			continue;
 		slots_drop(l->p->slots, l->number, u->slot.tag);
 		upload_free(u);
+	}
+}
+
+/* All slots' largest answers may have to share the rate. */
+static int64_t time_to_take(const struct p2p *p)
+{
+	uint64_t most = (uint64_t)(SLOTS_BULK + SLOTS_DEMAND) * BLOCK_USIZE_MAX;
+
+	if (!p->cfg.upload_rate)
+		return UPLOAD_NS;
+	return UPLOAD_NS + (int64_t)(most / p->cfg.upload_rate + 1) * NS_PER_S;
+}
+
+void serve_check(struct p2p *p, int64_t now)
+{
+	int64_t since = now - time_to_take(p);
+	const struct upload *u;
+	struct link *l;
+
+	LIST_FOREACH(l, &p->links, all)
+	{
+		LIST_FOREACH(u, &l->uploads, by_link)
+		if (u->is_begun && u->begun < since)
+			break;
+		if (u)
+			net_close(l->net, "it takes our bytes too slowly");
 	}
 }

@@ -216,6 +216,33 @@ Test(cache, what_is_read_often_and_what_is_hot_outlives_the_rest)
 	cache_dir_remove(&d);
 }
 
+Test(cache, one_block_can_be_pinned)
+{
+	struct error err = ERROR_INIT;
+	struct cache_dir d;
+	struct image img;
+	struct cache *c;
+	struct block b;
+	uint64_t freed;
+
+	cache_dir_make(&d);
+	image_make(&img, 1, 3, 100000, 60);
+	c = cache_dir_open(&d, 25 * 102400);
+	for (size_t i = 0; i < 3; i++)
+		cr_assert_eq(put_block(c, &img, i), 0);
+	blockmap_block(&img.map, 1, &b);
+	cr_assert_eq(cache_pin_block(c, &b.digest, &err), 0, "%s", err.msg);
+	cr_assert_eq(cache_gc(c, 0, &freed, &err), 0, "%s", err.msg);
+	cr_expect_eq(get_block(c, &img, 0), -ENOENT);
+	cr_expect_eq(get_block(c, &img, 1), 0);
+	cache_unpin_block(c, &b.digest);
+	cr_assert_eq(cache_gc(c, 0, &freed, &err), 0, "%s", err.msg);
+	cr_expect_eq(get_block(c, &img, 1), -ENOENT);
+	cache_close(c);
+	image_fini(&img);
+	cache_dir_remove(&d);
+}
+
 Test(cache, pinned_blocks_stay_and_a_cache_full_of_them_says_so)
 {
 	struct error err = ERROR_INIT;

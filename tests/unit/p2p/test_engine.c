@@ -6,6 +6,7 @@
 
 #include "common/bytes.h"
 #include "common/loop.h"
+#include "p2p/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
 #include "tests/unit/p2p/rogue.h"
@@ -289,6 +290,87 @@ static void fetch_from_who_leaves(enum source_priority priority)
 	crowd_fetch(&c.node[1]);
 	crowd_wait_have(&c.node[1], 1);
 	crowd_kill(&c.node[0]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	crowd_expect_whole(&c.node[1]);
+	crowd_remove(&c);
+}
+
+/* Nobody pins it any more while it is on its way, and its place is given away. */
+Test(engine, what_is_being_sent_is_not_evicted)
+{
+	struct error err = ERROR_INIT;
+	struct crowd_config cfg = two;
+	struct p2p_stats s;
+	struct crowd c;
+	uint64_t freed;
+
+	cfg.relay = 0;
+	cfg.usize = MIB;
+	cfg.blocks = 16;
+	cfg.upload_rate = 4 * MIB;
+	crowd_make(&c, &cfg);
+	crowd_put(&c.node[0], 0, cfg.blocks);
+	cr_assert_eq(cache_pin(c.node[0].cache, &c.img.map, &err), 0);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	crowd_fetch(&c.node[1]);
+	crowd_wait_have(&c.node[1], 1);
+	cache_unpin(c.node[0].cache, &c.img.map);
+	cr_assert_eq(cache_gc(c.node[0].cache, 0, &freed, &err), 0);
+	cr_expect_gt(freed, 0);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	crowd_expect_whole(&c.node[1]);
+	stats_of(&c.node[1], &s);
+	cr_expect_eq(s.wrong_total, 0);
+	crowd_remove(&c);
+}
+
+struct takers {
+	struct p2p *p;
+	int64_t later;
+	unsigned int n, up;
+};
+
+/* Links with answers under way, and those of them that are kept. */
+static void check_takers(void *arg)
+{
+	struct takers *t = arg;
+	struct net_link_stats st;
+	struct link *l;
+
+	t->n = t->up = 0;
+	serve_check(t->p, loop_clock_ns() + t->later);
+	LIST_FOREACH(l, &t->p->links, all)
+	{
+		net_get_link(l->net, &st);
+		t->n += !LIST_EMPTY(&l->uploads);
+		t->up += st.is_up && !LIST_EMPTY(&l->uploads);
+	}
+}
+
+Test(engine, who_takes_a_piece_for_ever_is_left)
+{
+	struct crowd_config cfg = two;
+	struct takers t;
+	struct crowd c;
+
+	cfg.usize = MIB;
+	cfg.blocks = 16;
+	cfg.upload_rate = 4 * MIB;
+	crowd_make(&c, &cfg);
+	crowd_put(&c.node[0], 0, cfg.blocks);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	crowd_fetch(&c.node[1]);
+	crowd_wait_have(&c.node[1], 1);
+	t = (struct takers){ .p = c.node[0].p2p };
+	engine_run(t.p, check_takers, &t);
+	cr_expect_eq(t.n, 1);
+	cr_expect_eq(t.up, 1);
+	t.later = 600 * NS_PER_S;
+	engine_run(t.p, check_takers, &t);
+	cr_expect_eq(t.n, 1);
+	cr_expect_eq(t.up, 0);
 	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
 	crowd_expect_whole(&c.node[1]);
 	crowd_remove(&c);
