@@ -167,6 +167,8 @@ struct p2p_image {
 	bool is_leaving;     /* the next call is the last one */
 	int64_t called;      /* when the last one began */
 	int64_t opened, met; /* when; met: first somebody else */
+	bool has_waited;     /* for others, with what it asks */
+	bool has_heard;      /* what somebody has */
 	bool is_alone;       /* the tracker knows nobody else */
 	int64_t announce_at; /* when the timer makes the next; 0: not */
 	const struct swarm_grant *granted; /* being told to the core ... */

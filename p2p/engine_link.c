@@ -324,6 +324,7 @@ static void on_news(void *arg, struct net_link *net, const struct digest *image,
 	if (!nb)
 		return;
 	s = nb->i->swarm;
+	nb->i->has_heard = true;
 	for (size_t k = 0; k < n_lost && rc == 0; k++)
 		rc = swarm_peer_lost(s, nb->peer, lost[k], now);
 	for (size_t k = 0; k < n_have && rc == 0; k++)

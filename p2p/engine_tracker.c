@@ -14,9 +14,10 @@
 #define INTERVAL_NS (2 * NS_PER_S)
 #define BATCH_NS (2 * NS_PER_MS) /* between two calls, at least */
 /* A node that is new meets the others before it asks for leases: they may have all
- * of it.  So long at most, and so long after the first is met, who tells at once. */
+ * of it.  So long at most, and so long after the first is met, who tells at once if
+ * he has something. */
 #define MEET_NS (400 * NS_PER_MS)
-#define MET_NS (20 * NS_PER_MS)
+#define MET_NS (80 * NS_PER_MS)
 #define MEET_STEP_NS (5 * NS_PER_MS)
 #define RETRY_NS (200 * NS_PER_MS)
 #define ENDED_NS (5 * NS_PER_MS) /* until a lease that ended is told */
@@ -54,7 +55,7 @@ static void arm(struct p2p_image *i, int64_t delay_ns)
 
 static bool is_meeting(const struct p2p_image *i, int64_t now)
 {
-	if (i->is_alone || now - i->opened >= MEET_NS)
+	if (i->is_alone || i->has_heard || now - i->opened >= MEET_NS)
 		return false;
 	return !i->met || now - i->met < MET_NS;
 }
@@ -307,6 +308,7 @@ static void keep_bulk(struct p2p_image *i, struct leases *l)
 			i->leases.asks[i->leases.n_asks++] = l->asks[k];
 	}
 	l->n_asks = n;
+	i->has_waited = i->leases.n_asks > 0;
 }
 
 static void fill(struct p2p_image *i, struct call *c)
@@ -356,6 +358,23 @@ static void fill(struct p2p_image *i, struct call *c)
 	c->call.n_want = n;
 }
 
+/* What was asked before others were met, they may have: let the core look again. */
+static void ask_anew(struct p2p_image *i, int64_t now)
+{
+	struct leases old = i->leases;
+
+	i->has_waited = false;
+	i->leases.n_asks = 0;
+	for (size_t k = 0; k < old.n_asks; k++) {
+		const struct ask *a = &old.asks[k];
+		struct swarm_grant none = { .asked = a->pieces,
+					    .n_asked = a->n,
+					    .is_full = true };
+
+		swarm_leases(i->swarm, &none, now);
+	}
+}
+
 void tracker_announce(struct p2p_image *i)
 {
 	struct call *c;
@@ -365,8 +384,11 @@ void tracker_announce(struct p2p_image *i)
 		return;
 	if (is_meeting(i, loop_clock_ns()) && !is_urgent(i)) {
 		arm(i, MEET_STEP_NS);
+		i->has_waited = true;
 		return;
 	}
+	if (i->has_waited && !is_meeting(i, loop_clock_ns()))
+		ask_anew(i, loop_clock_ns());
 	if (i->is_leaving && i->call)
 		i->call->i = NULL; /* nobody waits for it any more */
 	else if (i->call)
