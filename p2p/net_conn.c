@@ -321,32 +321,38 @@ static int on_members(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
+/* A signature is checked for an OPEN, and many names are looked up for a PEX.  All
+ * the images of a link may be opened at once. */
+#define COST_DEAR 15u
+_Static_assert(2 * COST_DEAR * NET_IMAGES_MAX < NET_CALM_BURST,
+	       "a link's images cannot be opened at once");
+
 static const struct message {
 	message_fn *fn;
 	unsigned int from;
-	bool costs; /* counts in the bound on messages a second */
+	unsigned int cost; /* in the bound on messages a second */
 } messages[] = {
-	[WIRE_HELLO] = { shake_hello, FROM_STRANGER, false },
-	[WIRE_HELLO_ACK] = { shake_hello_ack, FROM_CALLED, false },
-	[WIRE_BIND] = { shake_bind, FROM_STRANGER, false },
-	[WIRE_BIND_ACK] = { shake_bind_ack, ON_HALF, false },
-	[WIRE_PING] = { on_ping, ON_CONTROL, true },
-	[WIRE_PONG] = { on_pong, ON_CONTROL, true },
-	[WIRE_GOAWAY] = { on_goaway, FROM_CALLED | ON_HALF | ON_CONTROL, true },
-	[WIRE_OPEN] = { image_on_open, ON_CONTROL, true },
-	[WIRE_OPEN_ACK] = { image_on_open_ack, ON_CONTROL, true },
-	[WIRE_CLOSE] = { image_on_close, ON_CONTROL, true },
-	[WIRE_HAVE] = { image_on_have, ON_CONTROL, true },
-	[WIRE_WANT] = { piece_on_want, ON_CONTROL, false },
-	[WIRE_NACK] = { piece_on_nack, ON_CONTROL, false },
-	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, true },
-	[WIRE_PEX] = { on_members, ON_CONTROL, true },
-	[RDMA_OFFER] = { net_rdma_hear, ON_CONTROL, true },
-	[RDMA_ACCEPT] = { net_rdma_hear, ON_CONTROL, true },
-	[RDMA_READY] = { net_rdma_hear, ON_CONTROL, true },
-	[RDMA_GRANT] = { net_rdma_hear, ON_CONTROL, false },
-	[RDMA_DONE] = { net_rdma_hear, ON_CONTROL, false },
-	[RDMA_CLOSE] = { net_rdma_hear, ON_CONTROL, true },
+	[WIRE_HELLO] = { shake_hello, FROM_STRANGER, 0 },
+	[WIRE_HELLO_ACK] = { shake_hello_ack, FROM_CALLED, 0 },
+	[WIRE_BIND] = { shake_bind, FROM_STRANGER, 0 },
+	[WIRE_BIND_ACK] = { shake_bind_ack, ON_HALF, 0 },
+	[WIRE_PING] = { on_ping, ON_CONTROL, 1 },
+	[WIRE_PONG] = { on_pong, ON_CONTROL, 1 },
+	[WIRE_GOAWAY] = { on_goaway, FROM_CALLED | ON_HALF | ON_CONTROL, 1 },
+	[WIRE_OPEN] = { image_on_open, ON_CONTROL, COST_DEAR },
+	[WIRE_OPEN_ACK] = { image_on_open_ack, ON_CONTROL, 1 },
+	[WIRE_CLOSE] = { image_on_close, ON_CONTROL, 1 },
+	[WIRE_HAVE] = { image_on_have, ON_CONTROL, 1 },
+	[WIRE_WANT] = { piece_on_want, ON_CONTROL, 0 },
+	[WIRE_NACK] = { piece_on_nack, ON_CONTROL, 0 },
+	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, 1 },
+	[WIRE_PEX] = { on_members, ON_CONTROL, COST_DEAR },
+	[RDMA_OFFER] = { net_rdma_hear, ON_CONTROL, 1 },
+	[RDMA_ACCEPT] = { net_rdma_hear, ON_CONTROL, 1 },
+	[RDMA_READY] = { net_rdma_hear, ON_CONTROL, 1 },
+	[RDMA_GRANT] = { net_rdma_hear, ON_CONTROL, 0 },
+	[RDMA_DONE] = { net_rdma_hear, ON_CONTROL, 0 },
+	[RDMA_CLOSE] = { net_rdma_hear, ON_CONTROL, 1 },
 };
 
 static unsigned int place_of(const struct conn *c)
@@ -373,12 +379,12 @@ static int dispatch(struct conn *c, const struct wire_head *h,
 	if (!m || !(m->from & place_of(c)))
 		return error_set(err, EPROTO, "a message of type %u, not now",
 				 h->type);
-	if (m->costs && c->link) {
+	if (m->cost && c->link) {
 		now = loop_clock_ns();
 		if (bucket_look(&c->link->calm, 1, now) == 0)
 			return error_set(err, ENOBUFS,
 					 "it floods us with messages");
-		bucket_take(&c->link->calm, 1);
+		bucket_take(&c->link->calm, m->cost);
 	}
 	return m->fn(c, h, body, err);
 }

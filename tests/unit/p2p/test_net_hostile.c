@@ -470,6 +470,22 @@ Test(net_hostile, floods_with_messages)
 	end(&s);
 }
 
+/* Each costs the node more than a PING does. */
+Test(net_hostile, floods_with_members)
+{
+	struct net_node somebody = { .name = "c", .addr = "127.0.0.1:1" };
+	struct scene s;
+	struct buf b = BUF_INIT;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	greet(&s);
+	for (int i = 0; i < 2000; i++)
+		cr_assert_eq(wire_put_members(&b, &somebody, 1), 0);
+	say_buf(s.control, &b);
+	expect_down(&s, ENOBUFS, "floods");
+	end(&s);
+}
+
 static void want(struct scene *s, uint32_t first, uint32_t n)
 {
 	struct wire_want m = { .alias = 3, .len_max = BLOCK_USIZE_MAX };
