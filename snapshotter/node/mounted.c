@@ -191,13 +191,15 @@ int mounted_make_dir(const struct mounted *m, struct error *err)
 static int open_packs(struct mounted *m, struct image *i, struct source ***ret,
 		      struct error *err)
 {
+	struct error why = ERROR_INIT;
 	struct origin *origin = NULL;
 	struct node *n = m->node;
 	int rc;
 
-	rc = peers_get(n, i, &m->peer, err);
-	if (rc < 0)
-		return rc;
+	/* A start needs no peers. */
+	if (peers_get(n, i, &m->peer, &why) < 0)
+		log_warning("p2p", "image=%.12s without peers reason=\"%s\"",
+			    i->hex, why.msg);
 	if (m->peer)
 		return peers_packs(m->peer, ret, err);
 	rc = origin_get(n->origins, i->state.host, i->state.repo,
