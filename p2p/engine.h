@@ -152,6 +152,7 @@ struct p2p_image {
 	unsigned int n_peers;
 	struct member *known[KNOWN_MAX];
 	size_t n_known;
+	uint64_t ranked; /* members_serial when its rank was found */
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
 	int64_t capability_until; /* seconds since 1970 */
@@ -205,6 +206,7 @@ struct p2p {
 	LIST_HEAD(, link) links;
 	struct member_list members;
 	size_t n_members;
+	uint64_t members_serial; /* changes with who they are */
 	uint64_t serial;
 	unsigned int links_made;
 	uint64_t random;

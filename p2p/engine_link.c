@@ -55,8 +55,8 @@ static void on_up(void *arg, struct net_link *net)
 	const struct net_node *node = net_peer(net);
 	struct link *l = net_user(net);
 	int64_t now = loop_clock_ns();
-	struct member *m = member_by_name(p, node->name);
 	struct p2p_image *i;
+	struct member *m;
 
 	if (strcmp(node->name, p->self.name) == 0) {
 		if (l && l->member)
@@ -71,10 +71,7 @@ static void on_up(void *arg, struct net_link *net)
 		return;
 	}
 	l->is_up = true;
-	if (!m) {
-		member_know(p, NULL, node);
-		m = member_by_name(p, node->name);
-	}
+	m = member_know(p, node, false);
 	if (m && m->quarantined_until > now) {
 		net_close(net, "not yet again");
 		return;
@@ -239,6 +236,7 @@ static void on_opened(void *arg, struct net_link *net,
 	struct link *l = net_user(net);
 	unsigned int peer = i ? free_peer(i) : SWARM_PEERS_MAX;
 	struct neighbour *nb;
+	struct member *m;
 
 	if (!i || !l || find(net, image))
 		return;
@@ -256,7 +254,9 @@ static void on_opened(void *arg, struct net_link *net,
 	i->n_peers++;
 	if (!i->met)
 		i->met = loop_clock_ns();
-	member_know(p, i, net_peer(net));
+	m = member_know(p, net_peer(net), false);
+	if (m)
+		member_takes_part(m, i);
 	swarm_peer_join(i->swarm, peer, member_distance(p, net_peer(net)),
 			l->member ? l->member->quarantines : 0,
 			loop_clock_ns());
@@ -446,9 +446,12 @@ static void on_members(void *arg, struct net_link *net,
 		return;
 	/* Of which image is not said: of one that we share. */
 	for (size_t k = 0; k < n; k++) {
-		member_know(l->p, NULL, &nodes[k]);
+		struct member *m = member_know(l->p, &nodes[k], true);
+
+		if (!m)
+			continue;
 		LIST_FOREACH(nb, &l->neighbours, by_link)
-		member_know(l->p, nb->i, &nodes[k]);
+		member_takes_part(m, nb->i);
 	}
 }
 

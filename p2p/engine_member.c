@@ -42,33 +42,27 @@ static void forget(struct p2p *p, struct member *m)
 {
 	TAILQ_REMOVE(&p->members, m, by_age);
 	p->n_members--;
+	p->members_serial++;
 	free(m);
 }
 
 /* The oldest that nobody needs. */
 static void make_room(struct p2p *p)
 {
+	int64_t now = loop_clock_ns();
 	struct member *m;
 
 	TAILQ_FOREACH(m, &p->members, by_age)
-	if (!m->link && !m->refs && !m->quarantined_until)
+	if (!m->link && !m->refs && m->quarantined_until <= now)
 		break;
 	if (m)
 		forget(p, m);
 }
 
-static struct member *member_get(struct p2p *p, const struct net_node *node)
+static struct member *member_add(struct p2p *p, const struct net_node *node)
 {
-	struct member *m = member_by_name(p, node->name);
+	struct member *m;
 
-	if (m) {
-		if (strcmp(m->node.addr, node->addr) != 0) {
-			m->retry_at = 0;
-			p->members_changed = true;
-		}
-		m->node = *node;
-		return m;
-	}
 	if (p->n_members >= MEMBERS_MAX)
 		make_room(p);
 	if (p->n_members >= MEMBERS_MAX)
@@ -79,24 +73,66 @@ static struct member *member_get(struct p2p *p, const struct net_node *node)
 	m->node = *node;
 	TAILQ_INSERT_TAIL(&p->members, m, by_age);
 	p->n_members++;
+	p->members_serial++;
 	p->members_changed = true;
 	return m;
 }
 
-void member_know(struct p2p *p, struct p2p_image *i,
-		 const struct net_node *node)
+static void update(struct p2p *p, struct member *m, const struct net_node *node)
+{
+	if (strcmp(m->node.addr, node->addr) != 0) {
+		m->retry_at = 0;
+		p->members_changed = true;
+	}
+	m->node = *node;
+}
+
+struct member *member_know(struct p2p *p, const struct net_node *node,
+			   bool is_hearsay)
 {
 	struct member *m;
 
 	if (!*node->name || strcmp(node->name, p->self.name) == 0)
-		return;
-	m = member_get(p, node);
-	if (!m || !i || i->n_known == KNOWN_MAX)
-		return;
+		return NULL;
+	m = member_by_name(p, node->name);
+	if (!m)
+		return member_add(p, node);
+	/* What anybody may say changes nothing of one who can be reached, and
+	 * makes nobody be tried sooner. */
+	if (!is_hearsay)
+		update(p, m, node);
+	else if (!m->link && m->failures)
+		m->node = *node;
+	return m;
+}
+
+/* A place of one who could not be reached, or KNOWN_MAX. */
+static size_t known_place(const struct p2p_image *i)
+{
+	size_t k = 0;
+
+	if (i->n_known < KNOWN_MAX)
+		return i->n_known;
+	while (k < KNOWN_MAX && (i->known[k]->link || !i->known[k]->failures))
+		k++;
+	return k;
+}
+
+void member_takes_part(struct member *m, struct p2p_image *i)
+{
+	size_t at;
+
 	for (size_t k = 0; k < i->n_known; k++)
 		if (i->known[k] == m)
 			return;
-	i->known[i->n_known++] = m;
+	at = known_place(i);
+	if (at == KNOWN_MAX)
+		return;
+	if (at == i->n_known)
+		i->n_known++;
+	else
+		i->known[at]->refs--;
+	i->known[at] = m;
 	m->refs++;
 }
 
@@ -209,13 +245,14 @@ void image_rank(struct p2p_image *i)
 	AUTO_FREE size_t *order = calloc(n, sizeof(*order));
 	const struct member *m;
 
-	if (!names || !order)
+	if (i->ranked == p->members_serial || !names || !order)
 		return;
 	names[k++] = p->self.name;
 	TAILQ_FOREACH(m, &p->members, by_age)
 	names[k++] = m->node.name;
 	if (rendezvous(&i->digest, names, n, order, NULL) < 0)
 		return;
+	i->ranked = p->members_serial;
 	for (k = 0; k < n; k++)
 		if (order[k] == 0)
 			swarm_members(i->swarm, (uint32_t)k, (uint32_t)n);
@@ -243,7 +280,7 @@ static void load_line(struct p2p *p, char *line)
 	    cut(&line, n.rack, sizeof(n.rack)) &&
 	    cut(&line, n.zone, sizeof(n.zone)) &&
 	    cut(&line, n.region, sizeof(n.region)) && !line)
-		member_know(p, NULL, &n);
+		(void)member_know(p, &n, true);
 }
 
 void members_load(struct p2p *p)

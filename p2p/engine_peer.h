@@ -94,9 +94,12 @@ bool neighbours_tell(struct p2p_image *i, int64_t now);
 /* ----------------------------------------------------- engine_member.c --- */
 
 struct member *member_by_name(struct p2p *p, const char *name);
-/* Somebody is known, and that he takes part in `i` (may be NULL). */
-void member_know(struct p2p *p, struct p2p_image *i,
-		 const struct net_node *node);
+/* Somebody is known now; `is_hearsay`: not said by himself, nor by a tracker.  NULL:
+ * this node, or there is no room. */
+struct member *member_know(struct p2p *p, const struct net_node *node,
+			   bool is_hearsay);
+/* ... and that he takes part in the image. */
+void member_takes_part(struct member *m, struct p2p_image *i);
 void members_forget(struct p2p_image *i);
 /* Connect to as many as are missing. */
 void members_connect(struct p2p_image *i, int64_t now);

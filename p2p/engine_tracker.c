@@ -200,13 +200,16 @@ static void learn(struct p2p_image *i, const struct tracker_answer *a,
 	for (size_t k = 0; k < a->n_members; k++) {
 		const struct tracker_member *m = &a->members[k];
 		struct net_node n = { .name = "" };
+		struct member *known;
 
 		memcpy(n.name, m->node, sizeof(n.name));
 		memcpy(n.addr, m->addr, sizeof(n.addr));
 		memcpy(n.rack, m->rack, sizeof(n.rack));
 		memcpy(n.zone, m->zone, sizeof(n.zone));
 		memcpy(n.region, m->region, sizeof(n.region));
-		member_know(i->p, i, &n);
+		known = member_know(i->p, &n, false);
+		if (known)
+			member_takes_part(known, i);
 	}
 	members_connect(i, now);
 }

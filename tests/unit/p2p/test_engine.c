@@ -376,6 +376,52 @@ Test(engine, who_takes_a_piece_for_ever_is_left)
 	crowd_remove(&c);
 }
 
+/* On the loop of a node that is linked to another one. */
+static void check_members(void *arg)
+{
+	struct p2p *p = arg;
+	struct p2p_image *i = LIST_FIRST(&p->images);
+	struct net_node lie = LIST_FIRST(&p->links)->member->node, other;
+	struct member *m = member_by_name(p, lie.name);
+
+	(void)strcpy(lie.addr, "192.0.2.1:1");
+	cr_expect_eq(member_know(p, &lie, true), m);
+	cr_expect_str_neq(m->node.addr, lie.addr, "one who is reached");
+	other = (struct net_node){ .addr = "192.0.2.1:2" };
+	for (unsigned int k = 0; i->n_known < KNOWN_MAX; k++) {
+		(void)snprintf(other.name, sizeof(other.name), "invented-%u",
+			       k);
+		m = member_know(p, &other, true);
+		cr_assert(m);
+		member_takes_part(m, i);
+	}
+	(void)strcpy(other.name, "real");
+	member_takes_part(member_know(p, &other, false), i);
+	cr_expect_eq(member_by_name(p, "real")->refs, 0, "all may be there");
+	member_failed(m, loop_clock_ns());
+	member_takes_part(member_by_name(p, "real"), i);
+	cr_expect_eq(member_by_name(p, "real")->refs, 1);
+	cr_expect_eq(m->refs, 0);
+	cr_expect_eq(i->n_known, KNOWN_MAX);
+	/* Nobody lives there. */
+	(void)member_know(p,
+			  &(struct net_node){ .name = "invented-0",
+					      .addr = "192.0.2.1:3" },
+			  true);
+	cr_expect_str_eq(member_by_name(p, "invented-0")->node.addr,
+			 "192.0.2.1:2");
+}
+
+Test(engine, who_tells_of_others_cannot_change_what_is_known)
+{
+	struct crowd c;
+
+	crowd_make(&c, &two);
+	crowd_wait_peers(&c.node[1], 1);
+	engine_run(c.node[1].p2p, check_members, c.node[1].p2p);
+	crowd_remove(&c);
+}
+
 Test(engine, who_loses_his_only_peer_goes_on)
 {
 	fetch_from_who_leaves(SOURCE_HOT);
