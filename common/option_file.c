@@ -92,7 +92,8 @@ int option_read_file(const struct option_spec *options, void *cfg,
 	if (!config_read_string(&file, text.data ? text.data : ""))
 		rc = error_set(err, EINVAL,
 			       "line %d: %s: want KEY = VALUE; with texts, "
-			       "sizes and times in quotes",
+			       "sizes and times in quotes, and true or false "
+			       "for yes or no",
 			       config_error_line(&file),
 			       config_error_text(&file));
 	else
