@@ -51,7 +51,8 @@ static const struct option_spec options[] = {
 	{ .key = "token-file",
 	  .type = OPTION_FILE,
 	  .offset = offsetof(struct prefetch_config, preheat.token_file),
-	  .help = "The bearer token for --service; it needs the role admin." },
+	  .help = "The bearer token for --service; it needs the role "
+		  "admin, and read for --wait." },
 	{ .key = "ca-file",
 	  .type = OPTION_FILE,
 	  .offset = offsetof(struct prefetch_config, preheat.ca_file),

@@ -81,12 +81,21 @@ int issuer_reload(struct issuer *i, struct error *err)
 	return 0;
 }
 
+/* What mends a call to a registry is an option of this program. */
+static const struct http_cures cures = {
+	.plain = "say registry-plain-http",
+	.tls = "leave out registry-plain-http",
+	.ca = "name the authority's file: registry-ca",
+	.ca_file = "registry-ca",
+};
+
 int issuer_new(const struct registry_config *cfg, struct issuer **ret,
 	       struct error *err)
 {
 	const struct http_config http = {
 		.ca_file = cfg->registry_ca,
 		.allow_plain = cfg->registry_plain_http,
+		.cures = &cures,
 		.connect_timeout_ms = CONNECT_MS,
 		.stall_timeout_ms = CONNECT_MS,
 		.max_idle = (unsigned int)cfg->threads,

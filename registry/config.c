@@ -228,7 +228,7 @@ static const struct option_spec options[] = {
 	  .offset = AT(registries),
 	  .arg = "HOST[:PORT]",
 	  .help = "Ask this registry whether a node may pull an image; no "
-		  "other is asked.  May be repeated." },
+		  "other is asked." },
 	{ .key = "registry-plain-http",
 	  .type = OPTION_BOOL,
 	  .offset = AT(registry_plain_http),

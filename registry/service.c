@@ -285,8 +285,9 @@ static int check_token(struct call *c, struct error *err)
 	c->set->refs++;
 	if (!(c->token->roles & c->route->role))
 		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
-				 "token '%s' has not the role for this",
-				 c->token->name);
+				 "token '%s' has not the role for this: %s",
+				 c->token->name,
+				 token_role_name(c->route->role));
 	node = httpd_head_get(&c->req->head, "Bootseer-Node");
 	if (c->token->node && node && strcmp(node, c->token->node) != 0)
 		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,

@@ -20,6 +20,14 @@ static const struct {
 	{ "admin", ROLE_ADMIN },
 };
 
+const char *token_role_name(enum role role)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		if (roles[i].role == role)
+			return roles[i].name;
+	return "none";
+}
+
 static void token_fini(struct token *t)
 {
 	free(t->name);

@@ -18,6 +18,9 @@ enum role {
 	ROLE_ADMIN = 4,
 };
 
+/* As a tokens file has it. */
+const char *token_role_name(enum role role);
+
 struct token {
 	char *name; /* for logs, and the voter's first name */
 	struct digest sha256;
