@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/fs.h"
+#include "p2p/net_addr.h"
 #include "p2p/rdma.h"
 
 #define HASH_THREADS 3
@@ -448,6 +449,15 @@ static void reload(void *arg)
 		capability_keys_free(p->keys);
 		p->keys = keys;
 	}
+}
+
+bool p2p_listens_everywhere(const char *listen)
+{
+	struct sockaddr_storage ss;
+	socklen_t len;
+
+	return net_addr_parse(listen, &ss, &len, NULL) == 0 &&
+	       net_addr_is_any(&ss);
 }
 
 void p2p_reload(struct p2p *p)

@@ -39,6 +39,8 @@ int p2p_open(const struct p2p_config *cfg, struct p2p **ret,
 /* Tells everybody that this node leaves. After its images. */
 void p2p_close(struct p2p *p);
 unsigned int p2p_port(const struct p2p *p);
+/* Is the address of "ADDR:PORT" 0.0.0.0 or [::], which leads nobody here? */
+bool p2p_listens_everywhere(const char *listen);
 /* For a log line: the RDMA device, or why there is none. */
 const char *p2p_rdma_text(const struct p2p *p);
 /* Certificates, keys and tokens as they are on disk now. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "p2p/p2p.h"
 #include "prefetcher/prefetcher.h"
 
 #define AT(member) offsetof(struct node_config, member)
@@ -289,7 +290,7 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_advertise),
 	  .arg = "ADDR:PORT",
 	  .help = "Where other nodes reach --p2p-listen, when that is not the "
-		  "address itself." },
+		  "address itself, as with 0.0.0.0." },
 	{ .key = "p2p-tracker",
 	  .type = OPTION_LIST,
 	  .offset = AT(p2p_trackers),
@@ -503,6 +504,17 @@ static int check_trackers(const struct node_config *c, struct error *err)
 	return 0;
 }
 
+/* What others are told must lead here, and 0.0.0.0 leads each to itself. */
+static int check_advertise(const struct node_config *c, struct error *err)
+{
+	if (c->p2p_advertise || !p2p_listens_everywhere(c->p2p_listen))
+		return 0;
+	return error_set(err, EINVAL,
+			 "--p2p-listen %s is every address: say with "
+			 "--p2p-advertise which one others reach",
+			 c->p2p_listen);
+}
+
 /* Nothing of peers is believed to be meant when there are none. */
 static int check_p2p(const struct node_config *c, struct error *err)
 {
@@ -519,6 +531,8 @@ static int check_p2p(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--p2p-listen '%s' is not ADDR:PORT",
 				 c->p2p_listen);
+	if (check_advertise(c, err) < 0)
+		return -EINVAL;
 	if (!open && (!c->p2p_ca_file || !c->p2p_cert_file || !c->p2p_key_file))
 		return error_set(err, EINVAL,
 				 "--p2p-security %s wants --p2p-ca-file, "

@@ -410,6 +410,11 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 	run -2 "$bootseerd" --metrics 9720 --check-config
 	run -2 "$bootseerd" --plain-http http://a:1 --check-config
 	[[ $output == *"'http://a:1' is not HOST:PORT"* ]]
+	run -2 "$bootseerd" --p2p-listen 0.0.0.0:9740 --p2p-security open \
+		--check-config
+	[[ $output == *"say with --p2p-advertise"* ]]
+	"$bootseerd" --p2p-listen '[::]:9740' --p2p-advertise '[::1]:9740' \
+		--p2p-security open --check-config
 	echo 'no-such-key = "1";' >>"$T/conf"
 	run -2 "$bootseerd" --config "$T/conf" --check-config
 }
