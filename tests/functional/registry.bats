@@ -479,6 +479,7 @@ is_ready_again()
 	[ "$code" = 401 ]
 	as read-token n1 "$A" train h/app
 	[ "$code" = 403 ]
+	grep -q 'has not the role for this: write' "$O"
 	as team-token n1 "$A" train h/app
 	[ "$code" = 403 ]
 	as team-token n1 "$A" train h/team/app
