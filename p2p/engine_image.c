@@ -7,6 +7,7 @@
 
 #define NEWS_NS (10 * NS_PER_MS)
 #define CONNECT_NS NS_PER_S
+#define TAKE_NS (2 * NS_PER_S) /* for others to take the rest of a piece */
 
 /* -------------------------------------------------------------- pieces --- */
 
@@ -429,14 +430,40 @@ static void close_here(void *arg)
 	LIST_REMOVE(i, all);
 }
 
+/* Who still takes of a closed image takes too long: without its link that is over. */
+static void leave_takers(void *arg)
+{
+	const struct p2p_image *i = arg;
+	const struct upload *u;
+	struct link *l;
+
+	LIST_FOREACH(l, &i->p->links, all)
+	{
+		LIST_FOREACH(u, &l->uploads, by_link)
+		if (u->i == i)
+			break;
+		if (u)
+			net_close(l->net, "it takes our bytes too slowly");
+	}
+}
+
 void p2p_image_close(struct p2p_image *i)
 {
+	int64_t until = loop_clock_ns() + TAKE_NS;
 	struct p2p *p;
+	bool is_left;
 
 	if (!i)
 		return;
 	p = i->p;
 	engine_run(p, close_here, i);
+	(void)pthread_mutex_lock(&p->lock);
+	while (i->n_works && loop_clock_ns() < until)
+		cond_wait_until(&p->changed, &p->lock, until);
+	is_left = i->n_works;
+	(void)pthread_mutex_unlock(&p->lock);
+	if (is_left)
+		engine_run(p, leave_takers, i);
 	/* Each ends soon: a read is stopped, a call has its own deadline. */
 	(void)pthread_mutex_lock(&p->lock);
 	while (i->n_works)

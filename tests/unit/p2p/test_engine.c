@@ -376,6 +376,34 @@ Test(engine, who_takes_a_piece_for_ever_is_left)
 	crowd_remove(&c);
 }
 
+Test(engine, an_image_is_closed_though_somebody_takes_of_it_slowly)
+{
+	struct crowd_config cfg = two;
+	int64_t began = loop_clock_ns();
+	struct takers t;
+	struct crowd c;
+
+	cfg.usize = 2 * MIB;
+	cfg.blocks = 16;
+	cfg.upload_rate = 64 * KIB;
+	crowd_make(&c, &cfg);
+	crowd_put(&c.node[0], 0, cfg.blocks);
+	crowd_reopen(&c.node[0]);
+	crowd_wait_peers(&c.node[1], 1);
+	crowd_fetch(&c.node[1]);
+	t = (struct takers){ .p = c.node[0].p2p };
+	while (!t.n && loop_clock_ns() < began + 30 * NS_PER_S)
+		engine_run(t.p, check_takers, &t);
+	cr_assert_eq(t.n, 1);
+	began = loop_clock_ns();
+	crowd_reopen(&c.node[0]);
+	/* A piece takes half a minute. */
+	cr_expect_lt(loop_clock_ns() - began, 5 * NS_PER_S, "%lld ms",
+		     (long long)((loop_clock_ns() - began) / NS_PER_MS));
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	crowd_remove(&c);
+}
+
 /* On the loop of a node that is linked to another one. */
 static void check_members(void *arg)
 {
