@@ -414,7 +414,7 @@ static void check_members(void *arg)
 
 	(void)strcpy(lie.addr, "192.0.2.1:1");
 	cr_expect_eq(member_know(p, &lie, true), m);
-	cr_expect_str_neq(m->node.addr, lie.addr, "one who is reached");
+	cr_expect(strcmp(m->node.addr, lie.addr) != 0, "one who is reached");
 	other = (struct net_node){ .addr = "192.0.2.1:2" };
 	for (unsigned int k = 0; i->n_known < KNOWN_MAX; k++) {
 		(void)snprintf(other.name, sizeof(other.name), "invented-%u",

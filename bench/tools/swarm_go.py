@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tell many bootseerds at once to prefetch an image, and note when each has it.
+
+usage: swarm_go.py IMAGE-ID DEADLINE-SECONDS FILE
+
+FILE has a line "NODE SOCKET DELAY" for each.  Prints "NODE HOT-SECONDS ALL-SECONDS
+HOT-BYTES ALL-BYTES" for each that got it, and "NODE failed WHY" for the others.
+The connections are made before, so that all begin within milliseconds.
+"""
+import json
+import selectors
+import socket
+import sys
+import time
+
+WAIT_MS = 60000
+
+
+class Node:
+    def __init__(self, name, path, delay):
+        self.name, self.delay = name, float(delay)
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(path)
+        self.text = b""
+        self.begun = None
+
+    def ask(self, image, what):
+        params = {"id": image, "wait_ms": WAIT_MS}
+        if what:
+            params["what"] = what
+        self.text = b""
+        self.sock.sendall((json.dumps({"bootseer": 1,
+                                       "method": "image.prefetch",
+                                       "params": params}) + "\n").encode())
+
+
+def answer(node, image):
+    """True when the node needs no more looking at."""
+    data = node.sock.recv(1 << 16)
+    node.text += data
+    if data and not node.text.endswith(b"\n"):
+        return False
+    now = time.monotonic()
+    if not data:
+        print(node.name, "failed", "bootseerd is gone", flush=True)
+        return True
+    reply = json.loads(node.text)
+    result = reply.get("result")
+    if not result:
+        print(node.name, "failed", reply["error"]["message"], flush=True)
+        return True
+    if result["phase"] != "done":
+        node.ask(image, None)
+        return False
+    print(node.name, result["hot_ms"] / 1000, now - node.begun,
+          result["hot_bytes"], result["all_bytes"], flush=True)
+    return True
+
+
+def main():
+    image, deadline = sys.argv[1], float(sys.argv[2])
+    with open(sys.argv[3], encoding="utf-8") as lines:
+        nodes = [Node(*line.split()) for line in lines]
+    waiting = sorted(nodes, key=lambda n: n.delay)
+    watch = selectors.DefaultSelector()
+    start = time.monotonic()
+    left = len(nodes)
+    while left and time.monotonic() < start + deadline:
+        while waiting and time.monotonic() - start >= waiting[0].delay:
+            node = waiting.pop(0)
+            node.begun = time.monotonic()
+            node.ask(image, "all")
+            watch.register(node.sock, selectors.EVENT_READ, node)
+        until = start + (waiting[0].delay if waiting else deadline)
+        for key, _ in watch.select(max(0, until - time.monotonic())):
+            if answer(key.data, image):
+                watch.unregister(key.fileobj)
+                left -= 1
+    for key in list(watch.get_map().values()):
+        print(key.data.name, "failed", "it did not end in time", flush=True)
+
+
+main()

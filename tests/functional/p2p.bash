@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# Several bootseerds that exchange blocks, one registry that misbehaves when told
+# to, one tracker.  On top of node.bash; node NAME has its state in $T/NAME.
+
+bootseer_registry=$BOOTSEER_BUILD/registry/bootseer-registry
+
+declare -gA node_pids
+
+tracker_start() { # OPTION...
+	: >"$T/tracker.log"
+	"$bootseer_registry" --listen 127.0.0.1:0 --insecure-no-auth \
+		--db "sqlite:$T/tracker.db" "$@" 2>>"$T/tracker.log" 3>&- &
+	tracker_pid=$!
+	pids+=("$tracker_pid")
+	wait_for grep -q 'ready port=' "$T/tracker.log"
+	TRACKER=http://127.0.0.1:$(sed -n 's/.*ready port=\([0-9]*\).*/\1/p' \
+		"$T/tracker.log")
+}
+
+tracker_kill() {
+	kill -KILL "$tracker_pid"
+	wait "$tracker_pid" || :
+}
+
+# A node that serves on a port of the kernel's choice; it knows the tracker, when
+# there is one.
+peer_start() { # NAME OPTION...
+	local name=$1 dir=$T/$1
+
+	shift
+	mkdir -p "$dir"
+	: >"$dir/log"
+	"$bootseerd" --root "$dir/root" --run "$dir/run" --node-name "$name" \
+		--plain-http "$REGISTRY" --cache-quota 1G --stall-timeout 1s \
+		--attempts 3 --record off --trace-oci no \
+		--p2p-listen 127.0.0.1:0 --p2p-relay 64M \
+		${TRACKER:+--p2p-tracker "$TRACKER"} \
+		${SECURITY---p2p-security open} "$@" 2>>"$dir/log" 3>&- &
+	node_pids[$name]=$!
+	pids+=("$!")
+	wait_for peer_is_up "$name"
+}
+
+peer_is_up() { # NAME
+	grep -q '^info main: ready' "$T/$1/log" && return
+	kill -0 "${node_pids[$1]}" && return 1
+	cat "$T/$1/log"
+	exit 1
+}
+
+peer_stop() { # NAME [SIGNAL]
+	kill "-${2:-TERM}" "${node_pids[$1]}"
+	wait "${node_pids[$1]}" || [ "${2:-TERM}" = KILL ]
+}
+
+# bootseer on a node.
+on() { # NAME COMMAND...
+	local name=$1
+
+	shift
+	BOOTSEER_SOCKET=$T/$name/run/bootseerd.sock "$bootseer" "$@"
+}
+
+p2p() { on "$1" p2p status --json | jq -r "$2"; } # NAME FILTER
+has_peers() { [ "$(p2p "$1" '[.peers[] | select(.up)] | length')" -ge "$2" ]; }
+fetch_all() { on "$1" image prefetch --wait "$IMAGE"; } # NAME
+prepare_on() { on "$1" image prefetch --stop "$IMAGE"; } # NAME
+origin_bytes() { p2p "$1" .totals.origin_bytes; } # NAME
+peer_bytes() { # NAME
+	p2p "$1" '.totals | .rack_bytes + .zone_bytes + .remote_bytes'
+}
+
+# What the registry was asked for, of packs: they alone are read in ranges.
+pack_bytes() {
+	awk '/^GET \/v2\/.*\/blobs\/.* 206 / { n += $4 } END { print n + 0 }' \
+		"$T/requests"
+}
+
+# Bytes that all packs of the image have.
+all_bytes() { # NAME
+	on "$1" node status --json | jq '.images[0].prefetch.all_bytes'
+}
+
+# Every byte of the image through a mount of the node.
+read_on() { # NAME
+	mkdir -p "$T/$1/mnt"
+	on "$1" image mount "$IMAGE" "$T/$1/mnt"
+	cmp "$T/$1/mnt/big" "$D/rootfs/big"
+	listing "$T/$1/mnt" >"$T/$1/have"
+	on "$1" image umount "$T/$1/mnt"
+	diff "$D/want" "$T/$1/have"
+}
+
+# --- certificates -------------------------------------------------------------
+
+# An authority NAME, and certificates of nodes by it.
+authority() { # NAME
+	openssl req -x509 -newkey ed25519 -nodes -days 2 -subj "/CN=$1" \
+		-keyout "$T/$1.key" -out "$T/$1.pem" 2>/dev/null
+}
+
+certificate() { # AUTHORITY NODE
+	openssl req -new -newkey ed25519 -nodes -subj "/CN=$2" \
+		-keyout "$T/$2.key" -out "$T/$2.csr" 2>/dev/null
+	openssl x509 -req -in "$T/$2.csr" -CA "$T/$1.pem" -CAkey "$T/$1.key" \
+		-days 2 -out "$T/$2.pem" -extfile <(echo \
+		"subjectAltName=URI:bootseer://node/$2") 2>/dev/null
+}
+
+# The options of a node with its certificate, which trusts AUTHORITY.
+with_tls() { # AUTHORITY NODE
+	echo "--p2p-ca-file $T/$1.pem --p2p-cert-file $T/$2.pem" \
+		"--p2p-key-file $T/$2.key"
+}

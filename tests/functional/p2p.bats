@@ -1,0 +1,235 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Blocks from other nodes, with the real programs: one copy from the registry, and
+# a node that always finishes, whatever of tracker, peers and registry is lost.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+load p2p.bash
+
+setup_file() { make_image "$BATS_FILE_TMPDIR"; }
+setup() {
+	node_setup
+	TRACKER=
+}
+teardown() {
+	[ -n "${BATS_TEST_COMPLETED:-}" ] ||
+		tail -n 20 "$T"/*/log "$T/tracker.log" 2>/dev/null |
+		sed 's/^/# /' >&3
+	node_teardown
+}
+
+@test "the second node has everything from the first" {
+	local all
+
+	tracker_start
+	peer_start a
+	fetch_all a
+	all=$(all_bytes a)
+	[ "$(pack_bytes)" = "$all" ]
+	peer_start b
+	fetch_all b
+	[ "$(pack_bytes)" = "$all" ]
+	[ "$(origin_bytes b)" = 0 ]
+	[ "$(peer_bytes b)" = "$all" ]
+	[ "$(p2p a .totals.served_bytes)" -ge "$all" ]
+	read_on b
+}
+
+@test "nodes that begin at once read the registry about once" {
+	local name all waiting=()
+
+	tracker_start
+	for name in a b c d; do
+		peer_start "$name"
+		prepare_on "$name"
+	done
+	for name in a b c d; do
+		fetch_all "$name" >/dev/null 3>&- &
+		waiting+=($!)
+	done
+	wait "${waiting[@]}"
+	all=$(all_bytes a)
+	[ "$(pack_bytes)" -ge "$all" ]
+	[ "$(pack_bytes)" -le $((all * 12 / 10)) ]
+	for name in a b c d; do
+		read_on "$name"
+	done
+}
+
+@test "a reader's blocks come from peers too" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	: >"$T/requests"
+	peer_start b --prefetch off
+	read_on b
+	[ "$(pack_bytes)" = 0 ]
+	[ "$(peer_bytes b)" -gt 0 ]
+}
+
+@test "without any tracker a node reads the registry" {
+	TRACKER=http://127.0.0.1:1
+	peer_start a
+	fetch_all a
+	[ "$(p2p a .totals.tracker)" = false ]
+	read_on a
+}
+
+@test "without any peer a node reads the registry, with the tracker's leave" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	[ "$(p2p a .totals.tracker)" = true ]
+	[ "$(origin_bytes a)" = "$(all_bytes a)" ]
+	read_on a
+}
+
+@test "when the tracker dies, neighbours go on" {
+	local all
+
+	tracker_start
+	peer_start a
+	fetch_all a
+	peer_start b --p2p-download-rate 8M
+	prepare_on b
+	fetch_all b >/dev/null 3>&- &
+	waiting=$!
+	wait_for some_came b
+	tracker_kill
+	wait "$waiting"
+	all=$(all_bytes b)
+	# Not all of it was asked of the registry once more.
+	[ "$(origin_bytes b)" -lt $((all / 2)) ]
+	read_on b
+}
+
+@test "when the registry dies, the swarm has what it holds" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	peer_start b
+	prepare_on b
+	fault down=1
+	fetch_all b
+	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	fault
+	read_on b
+}
+
+@test "a peer that is killed while it serves is left" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	peer_start b --p2p-download-rate 4M
+	prepare_on b
+	fetch_all b >/dev/null 3>&- &
+	waiting=$!
+	wait_for some_came b
+	peer_stop a KILL
+	wait "$waiting"
+	read_on b
+}
+some_came() { [ "$(peer_bytes "$1")" -gt 0 ]; } # NAME
+
+@test "a peer that is stopped in the middle is left" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	peer_start b --p2p-download-rate 4M
+	prepare_on b
+	fetch_all b >/dev/null 3>&- &
+	waiting=$!
+	wait_for some_came b
+	kill -STOP "${node_pids[a]}"
+	wait "$waiting"
+	kill -CONT "${node_pids[a]}"
+	read_on b
+}
+
+@test "a node serves what it had before it was restarted" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	peer_stop a
+	peer_start a
+	fault down=1
+	peer_start b
+	fault
+	prepare_on b
+	: >"$T/requests"
+	fetch_all b
+	[ "$(pack_bytes)" = 0 ]
+	read_on b
+}
+
+@test "an image that is removed is not served any more" {
+	local all
+
+	tracker_start
+	peer_start a
+	fetch_all a
+	all=$(all_bytes a)
+	on a node gc --images
+	peer_start b
+	fetch_all b
+	[ "$(origin_bytes b)" = "$all" ]
+	read_on b
+}
+
+@test "TLS: nodes of one authority exchange blocks" {
+	SECURITY=
+	tracker_start
+	authority ca
+	certificate ca a
+	certificate ca b
+	# shellcheck disable=SC2046 # words
+	peer_start a $(with_tls ca a)
+	fetch_all a
+	# shellcheck disable=SC2046
+	peer_start b $(with_tls ca b)
+	fetch_all b
+	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	read_on b
+}
+
+@test "TLS for control and signed blocks: the same" {
+	SECURITY='--p2p-security signed'
+	tracker_start
+	authority ca
+	certificate ca a
+	certificate ca b
+	# shellcheck disable=SC2046
+	peer_start a $(with_tls ca a)
+	fetch_all a
+	# shellcheck disable=SC2046
+	peer_start b $(with_tls ca b)
+	fetch_all b
+	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	read_on b
+}
+
+@test "status shows nodes, images and where blocks came from" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	peer_start b
+	fetch_all b
+	run -0 on b p2p status
+	[[ $output == *"a tracker answers"* ]]
+	[[ $output == *"$IMAGE"* ]]
+	[[ $output == *"a "*"127.0.0.1:"*"tcp"* ]]
+	node_start
+	run -0 "$bootseer" p2p status
+	[[ $output == *"--p2p-listen"* ]]
+}
+
+@test "options of peers that do not fit together are refused" {
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0
+	[[ $output == *"--p2p-cert-file"* ]]
+	run -2 "$bootseerd" --p2p-tracker http://127.0.0.1:1
+	[[ $output == *"--p2p-listen"* ]]
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
+		--p2p-tracker 127.0.0.1:1
+	[[ $output == *"http://"* ]]
+}
