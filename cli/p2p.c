@@ -44,13 +44,15 @@ static void print_totals(const json_t *s)
 static void print_image(const json_t *i)
 {
 	char peers[PROGRESS_BYTES_MAX], origin[PROGRESS_BYTES_MAX];
+	char nodes[PROGRESS_COUNT_MAX];
 
 	printf("\n%s\n  id        %s\n", reply_text(i, "name"),
 	       reply_text(i, "id"));
 	printf("  pieces    %lld of %lld\n", reply_number(i, "have"),
 	       reply_number(i, "pieces"));
-	printf("  sources   %lld nodes: %s; registry: %s\n",
-	       reply_number(i, "peers"), reply_bytes(i, "peer_bytes", peers),
+	printf("  sources   %s: %s; registry: %s\n",
+	       reply_count(i, "peers", "node", nodes),
+	       reply_bytes(i, "peer_bytes", peers),
 	       reply_bytes(i, "origin_bytes", origin));
 }
 

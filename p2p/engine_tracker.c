@@ -267,6 +267,14 @@ static void tell_leases(struct p2p_image *i, const struct call *c, int64_t now)
 	}
 }
 
+/* A tracker that is confused, or worse, must not make us call without pause. */
+static int64_t sane_interval(int64_t ns)
+{
+	if (ns < INTERVAL_NS / 10)
+		return INTERVAL_NS / 10;
+	return ns < INTERVAL_NS * 60 ? ns : INTERVAL_NS * 60;
+}
+
 static void done(struct work *w)
 {
 	struct call *c = container_of(w, struct call, work);
@@ -283,7 +291,7 @@ static void done(struct work *w)
 		if (c->rc == 0) {
 			learn(i, &c->answer, now);
 			i->is_alone = c->answer.swarm <= 1;
-			i->interval = c->answer.interval_ns;
+			i->interval = sane_interval(c->answer.interval_ns);
 		} else {
 			keep_ended(i, &c->leases);
 		}
