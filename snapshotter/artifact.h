@@ -72,7 +72,7 @@ int artifact_get(struct oci_store *store, const struct digest *artifact,
 		 struct artifact *ret, struct error *err) MUST_CHECK;
 
 /* Fetch, unpack and check the metadata image and the block map into new
- * files at these paths (durable when this returns). */
+ * files at these paths (durable when this returns): both, or none. */
 int artifact_fetch(struct oci_store *store, const struct artifact *a,
 		   const char *meta_path, const char *map_path,
 		   struct error *err) MUST_CHECK;

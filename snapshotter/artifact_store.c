@@ -397,5 +397,13 @@ int artifact_fetch(struct oci_store *store, const struct artifact *a,
 		rc = end_fetch(&meta, "metadata image", err);
 	if (rc == 0)
 		rc = sync_folder_of(meta_path, err);
-	return rc < 0 ? rc : sync_folder_of(map_path, err);
+	if (rc == 0)
+		rc = sync_folder_of(map_path, err);
+	/* One without the other is of no use; what was there before this call
+	 * is not its to remove. */
+	if (rc < 0 && map.rc == 0)
+		(void)unlink(map_path);
+	if (rc < 0 && meta.rc == 0)
+		(void)unlink(meta_path);
+	return rc;
 }

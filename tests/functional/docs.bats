@@ -149,8 +149,15 @@ teardown()
 	run -2 bootseer nonsense --help
 }
 
+# Below $W/dest. Two at once from one build trip over each other.
+install_there()
+{
+	DESTDIR=$W/dest flock "$BOOTSEER_BUILD/build.ninja" meson install \
+		--no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
+}
+
 @test "the units name the programs and configurations that are installed" {
-	DESTDIR=$W/dest meson install --no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
+	install_there
 	units=("$W"/dest/*/lib/systemd/system/*.service
 		"$W"/dest/*/*/lib/systemd/system/*.service)
 	n=0
@@ -164,12 +171,12 @@ teardown()
 	done
 	[ "$n" -eq 3 ]
 	echo '# mine' >>"$W/dest$config"
-	DESTDIR=$W/dest meson install --no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
+	install_there
 	grep -q '# mine' "$W/dest$config"
 }
 
 @test "the shells accept the completions" {
-	DESTDIR=$W/dest meson install --no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
+	install_there
 	share=$(dirname "$(find "$W/dest" -type d -name bash-completion)")
 	for program in bootseer bootseerd bootseer-snapshotter \
 		bootseer-registry; do

@@ -389,7 +389,7 @@ at_service() # ROLE COMMAND...
 	[[ $output == *403*"does not allow it"* ]]
 	run -1 at_service write rm --all "$a"
 	[[ $output == *403* ]]
-	run -1 at_service none push "$a" "$W/a"
+	run -2 at_service none push "$a" "$W/a"
 	[[ $output == *"$W/none"* ]]
 	bootseer trace merge -o "$W/ab" "$W/a" "$W/b"
 	# A merged one is one vote.
