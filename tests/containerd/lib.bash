@@ -305,8 +305,15 @@ done; :'
 
 # Run a shell command in a new container.
 in_container() { # SNAPSHOTTER TAG COMMAND
-	ctr run --rm --snapshotter "$1" "$REGISTRY/$2:1" \
-		"c$BATS_TEST_NUMBER-$RANDOM" /bin/sh -c "$3"
+	local said rc=0
+
+	# By the shim into a file: ctr itself can lose what is said last.
+	said=$(mktemp "$BATS_TEST_TMPDIR/said.XXXXXX")
+	ctr run --rm --log-uri "file://$said" --snapshotter "$1" \
+		"$REGISTRY/$2:1" "c$BATS_TEST_NUMBER-$RANDOM" /bin/sh -c "$3" ||
+		rc=$?
+	cat "$said"
+	return "$rc"
 }
 
 pull_full() { # SNAPSHOTTER TAG
