@@ -9,6 +9,7 @@
 #	teardown() { containerd_teardown; }
 
 lib_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$lib_dir/../noise.bash"
 plugin=${BOOTSEER_BUILD:?}/containerd-plugin/bootseer-snapshotter
 fake_node=${BOOTSEER_BUILD:?}/tests/fakes/fake-node
 
@@ -35,7 +36,7 @@ make_images() { # DIR
 	chmod 4750 "$one/srv/one/deep/file"
 	mknod "$one/srv/one/null" c 1 3
 	chown 1000:1001 "$one/srv/one/deep"
-	head -c 100000 /dev/urandom >"$two/srv/two/data"
+	noise 100000 1 >"$two/srv/two/data"
 	setfattr -n user.test -v value "$two/srv/two/data"
 	echo own >"$own/srv/own/file"
 	mkdir "$own/opt"

@@ -3,6 +3,7 @@
 # The three ways to the kernel, without a registry: the device is a file.
 
 bats_require_minimum_version 1.5.0
+load ../noise.bash
 
 setup_file() {
 	driver=${BOOTSEER_BUILD:?}/tests/functional/datapath-test
@@ -44,9 +45,9 @@ make_tree() { # DIR
 	local d=$1 i
 
 	mkdir -p "$d/dir/sub" "$d/many"
-	head -c 32000000 /dev/urandom >"$d/big"
-	head -c 100 /dev/urandom >"$d/tiny"
-	head -c 4096 /dev/urandom >"$d/page"
+	noise 32000000 3 >"$d/big"
+	noise 100 4 >"$d/tiny"
+	noise 4096 5 >"$d/page"
 	: >"$d/empty"
 	ln "$d/big" "$d/dir/hard link"
 	ln -s ../big "$d/dir/soft"
@@ -54,7 +55,7 @@ make_tree() { # DIR
 	mknod "$d/null" c 1 3
 	mknod "$d/block" b 259 70000
 	mkfifo "$d/fifo"
-	head -c 8192 /dev/urandom >"$d/sparse"
+	noise 8192 6 >"$d/sparse"
 	truncate -s 5M "$d/sparse"
 	printf 'end' | dd of="$d/sparse" bs=1 seek=3000000 conv=notrunc status=none
 	for i in {1..2000}; do echo "$i" >"$d/many/$(printf 'f%0100d' "$i")"; done

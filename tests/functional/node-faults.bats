@@ -94,7 +94,7 @@ flood() { # FILE
 	mount_it
 	read_all
 	mkdir "$T/fs" "$T/other"
-	head -c 24000000 /dev/urandom >"$T/fs/big"
+	noise 24000000 11 >"$T/fs/big"
 	umoci init --layout "$T/src"
 	umoci new --image "$T/src:v1"
 	umoci insert --image "$T/src:v1" "$T/fs" /

@@ -8,6 +8,8 @@
 #	setup() { node_setup; }
 #	teardown() { node_teardown; }
 
+. "$(dirname "${BASH_SOURCE[0]}")/../noise.bash"
+
 bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
 bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
 fake_registry=$BOOTSEER_BUILD/tests/fakes/fake-registry
@@ -23,12 +25,12 @@ make_image() { # DIR
 	mkdir -p "$d"/rootfs/{bin,etc,many,zz} "$d/top"
 	cp /bin/busybox "$d/rootfs/bin/busybox"
 	ln -s busybox "$d/rootfs/bin/sh"
-	head -c 24000000 /dev/urandom >"$d/rootfs/big"
+	noise 24000000 7 >"$d/rootfs/big"
 	for i in {1..200}; do echo "$i" >"$d/rootfs/many/$i"; done
 	echo gone >"$d/rootfs/etc/gone"
 	mkdir "$d/rootfs/etc/old"
 	echo old >"$d/rootfs/etc/old/file"
-	head -c 3000000 /dev/urandom >"$d/top/data"
+	noise 3000000 8 >"$d/top/data"
 	ln "$d/top/data" "$d/top/again"
 	mknod "$d/top/null" c 1 3
 	setfattr -n user.note -v text "$d/top/data"

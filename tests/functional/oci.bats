@@ -4,14 +4,15 @@
 # the other reads.
 
 bats_require_minimum_version 1.5.0
+load ../noise.bash
 
 setup_file()
 {
 	export F=$BATS_FILE_TMPDIR oci=$BOOTSEER_BUILD/tests/functional/oci-test
 	# Two layers, one of them of several upload chunks.
 	mkdir -p "$F/one" "$F/two"
-	head -c 40000000 /dev/urandom >"$F/one/big"
-	head -c 3000 /dev/urandom >"$F/two/small"
+	noise 40000000 9 >"$F/one/big"
+	noise 3000 10 >"$F/two/small"
 	umoci init --layout "$F/image"
 	umoci new --image "$F/image:v1"
 	umoci insert --image "$F/image:v1" "$F/one" /one

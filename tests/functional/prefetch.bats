@@ -25,7 +25,7 @@ pack_requests() {
 pack_bytes() { pack_requests | awk '{ n += $4 } END { print n + 0 }'; }
 
 # Give the image a hot set, of block numbers, as a bootseerd left it behind.  Where
-# blocks end depends on what is in the image, which is noise: there are 36 to 42.
+# blocks end depends on what is in the image, which is the same each time: see noise.
 leave_hot() { # STATE BLOCK...
 	local what=$1 dir=$T/root/images/$id blocks
 
@@ -88,7 +88,7 @@ leave_hot() { # STATE BLOCK...
 	# What lies behind first, which no order of packs would give.
 	leave_hot all 21 22 23 10
 	: >"$T/requests"
-	node_start --hot-streams 1 --hot-gap 0 --hot-range 4M
+	node_start --hot-streams 1 --hot-gap 0 --hot-range 16M
 	wait_for is_phase done
 	pack_requests | sed 's/.*range=bytes=//' >"$T/ranges"
 	[ "$(wc -l <"$T/ranges")" -gt 2 ]

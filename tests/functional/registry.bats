@@ -3,6 +3,7 @@
 # bootseer-registry: the same on SQLite and on a real PostgreSQL.
 
 bats_require_minimum_version 1.5.0
+load ../noise.bash
 
 setup_file()
 {
@@ -163,7 +164,7 @@ hostile()
 	good=$(recording "$A" train h/app 100 100 x)
 	post "$good" n1 "$A" train h/app
 	head -c 300 "$good" >"$W/cut"
-	head -c 3000 /dev/urandom >"$W/noise"
+	noise 3000 12 >"$W/noise"
 	: >"$W/empty"
 	for bad in "$W/cut" "$W/noise" "$W/empty"; do
 		post "$bad" n2 "$A" train h/app
