@@ -114,13 +114,29 @@ static struct image **image_bucket(const struct tracker *t,
 	return &t->images[get_le64(d->b) & (t->n_buckets_i - 1)];
 }
 
-static struct image *image_find(const struct tracker *t, const struct digest *d)
+/* Who says that an image has another number of pieces is among his like: he spoils
+ * nothing for the others. */
+static struct image *image_find(const struct tracker *t, const struct digest *d,
+				uint32_t n_pieces)
 {
 	struct image *i = *image_bucket(t, d);
 
-	while (i && !digest_equal(&i->digest, d))
+	while (i && !(digest_equal(&i->digest, d) && i->n_pieces == n_pieces))
 		i = i->next;
 	return i;
+}
+
+/* Of those of one image that with most members. */
+static const struct image *image_main(const struct tracker *t,
+				      const struct digest *d)
+{
+	const struct image *best = NULL;
+
+	for (const struct image *i = *image_bucket(t, d); i; i = i->next)
+		if (digest_equal(&i->digest, d) &&
+		    (!best || i->n_who > best->n_who))
+			best = i;
+	return best;
 }
 
 static void image_unlink_age(struct tracker *t, struct image *i)
@@ -302,12 +318,9 @@ void tracker_sweep(struct tracker *t, int64_t now)
 static int member_get(struct tracker *t, const struct tracker_call *c,
 		      struct member **ret, struct error *err)
 {
-	struct image *i = image_find(t, &c->image);
+	struct image *i = image_find(t, &c->image, c->n_pieces);
 	struct member *m = i ? member_find(t, i, c->node) : NULL;
 
-	if (i && i->n_pieces != c->n_pieces)
-		return error_set(err, EINVAL, "%u pieces: others say it has %u",
-				 c->n_pieces, i->n_pieces);
 	if (m) {
 		*ret = m;
 		return 0;
@@ -315,7 +328,7 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 	/* Making room may drop the very image. */
 	while (t->n_members >= t->cfg.members_max)
 		leave(t, &t->members[t->by_age.first]);
-	i = image_find(t, &c->image);
+	i = image_find(t, &c->image, c->n_pieces);
 	if (!i) {
 		if (t->n_images >= t->cfg.images_max)
 			image_drop(t, t->oldest);
@@ -351,7 +364,7 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 	ret->is_full = false;
 	ret->swarm = 0;
 	if (c->leaving) {
-		struct image *i = image_find(t, &c->image);
+		struct image *i = image_find(t, &c->image, c->n_pieces);
 
 		m = i ? member_find(t, i, c->node) : NULL;
 		if (m) {
@@ -418,7 +431,7 @@ void tracker_each_image(const struct tracker *t,
 bool tracker_get_image(const struct tracker *t, const struct digest *image,
 		       struct tracker_image_info *ret)
 {
-	const struct image *i = image_find(t, image);
+	const struct image *i = image_main(t, image);
 
 	if (i)
 		image_describe(i, ret);
@@ -430,7 +443,7 @@ void tracker_each_member(const struct tracker *t, const struct digest *image,
 				      const struct tracker_member_info *i),
 			 void *arg)
 {
-	const struct image *i = image_find(t, image);
+	const struct image *i = image_main(t, image);
 
 	for (uint32_t k = 0; i && k < i->n_who; k++) {
 		const struct member *m = &t->members[i->who[k].slot];

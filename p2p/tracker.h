@@ -97,9 +97,9 @@ struct tracker_answer {
 };
 
 /*
- * `now` never goes back.  -EINVAL: what it says cannot be (also: another number of
- * pieces than others say); -ENOSPC: a limit.  `ret` is large: the caller keeps it
- * off the stack.
+ * `now` never goes back.  Those who say of an image that it has another number of
+ * pieces are apart from each other, as with another image.  -EINVAL: what it says
+ * cannot be; -ENOSPC: a limit.  `ret` is large: the caller keeps it off the stack.
  */
 int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		 struct tracker_answer *ret, struct error *err) MUST_CHECK;
@@ -122,12 +122,14 @@ struct tracker_image_info {
 		done; /* pieces leased; read by one who is still there */
 	uint64_t flying, window; /* bytes leased; that may be leased now */
 };
-/* Calls for each image, the last one called about first. */
+/* Calls for each image, the last one called about first; for one of which members
+ * say different numbers of pieces once for each. */
 void tracker_each_image(const struct tracker *t,
 			void (*each)(void *arg,
 				     const struct tracker_image_info *i),
 			void *arg);
-/* False: nobody takes part in it. */
+/* False: nobody takes part in it.  This and the next are of those who say the number
+ * of pieces that most do. */
 bool tracker_get_image(const struct tracker *t, const struct digest *image,
 		       struct tracker_image_info *ret);
 

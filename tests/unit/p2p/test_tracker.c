@@ -466,14 +466,41 @@ Test(tracker, limits_hold_and_the_longest_silent_leave)
 	end();
 }
 
+Test(tracker, who_says_another_number_of_pieces_spoils_nothing,
+     .init = begin_default, .fini = end)
+{
+	struct tracker_image_info info;
+
+	/* The first caller of all is the wrong one. */
+	from(1, "z", 1)->n_pieces = 1;
+	wants(0, 1, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 1);
+	for (unsigned int n = 2; n < 5; n++) {
+		from(n, "z", 1)->wants_members = true;
+		wants(0, 1, MIB);
+		hear();
+		cr_expect_eq(b.a.swarm, n - 1, "n%u", n);
+		cr_expect_eq(b.a.n_granted, n == 2, "n%u", n);
+		for (size_t k = 0; k < b.a.n_members; k++)
+			cr_expect_str_neq(b.a.members[k].node, "n1");
+	}
+	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
+	cr_expect_eq(info.n_pieces, PIECES);
+	cr_expect_eq(info.members, 3);
+	from(1, "z", 1)->n_pieces = 1;
+	b.c.leaving = true;
+	hear();
+	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
+	cr_expect_eq(info.members, 3);
+}
+
 Test(tracker, refuses_what_cannot_be, .init = begin_default, .fini = end)
 {
 	static const uint32_t beyond[] = { PIECES };
 
 	from(1, "z", 1);
 	hear();
-	from(2, "z", 1)->n_pieces = PIECES + 1;
-	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
 	from(2, "z", 1)->have = PIECES + 1;
 	cr_expect_eq(tracker_hear(b.t, &b.c, b.now, &b.a, NULL), -EINVAL);
 	from(2, "z", 1)->done = beyond;
