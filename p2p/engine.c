@@ -282,6 +282,7 @@ static int start_trackers(struct p2p *p, struct error *err)
 		.ca_file = p->cfg.tracker_ca_file,
 		.cert_file = p->cfg.cert_file,
 		.key_file = p->cfg.key_file,
+		.plain_http = p->cfg.tracker_plain_http,
 	};
 
 	if (!p->cfg.trackers || !p->cfg.trackers[0])

@@ -16,7 +16,9 @@ struct p2p_config {
 	const char *advertise; /* what peers are told; NULL: what is bound */
 	const char *node, *rack, *zone, *region; /* NULL: unknown, but node */
 	char *const *trackers; /* URLs of bootseer-registry; NULL: none */
-	const char *token_file, *tracker_ca_file;   /* for the trackers */
+	const char *token_file, *tracker_ca_file; /* for the trackers */
+	/* Tokens and credentials may go to trackers in the clear. */
+	bool tracker_plain_http;
 	const char *ca_file, *cert_file, *key_file; /* of nodes; NULL: open */
 	const char *capability_keys; /* PEM; NULL: no right is asked for */
 	bool signed_bulk;            /* bulk is signed, not encrypted */
@@ -39,6 +41,8 @@ int p2p_open(const struct p2p_config *cfg, struct p2p **ret,
 /* Tells everybody that this node leaves. After its images. */
 void p2p_close(struct p2p *p);
 unsigned int p2p_port(const struct p2p *p);
+/* May a tracker of this URL be told secrets: is it https://, or on this machine? */
+bool p2p_tracker_is_private(const char *url);
 /* Is the address of "ADDR:PORT" 0.0.0.0 or [::], which leads nobody here? */
 bool p2p_listens_everywhere(const char *listen);
 /* For a log line: the RDMA device, or why there is none. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "p2p/tracker_client.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 
 #include "common/fs.h"
 #include "common/http.h"
+#include "p2p/p2p.h"
 #include "p2p/tracker_json.h"
 
 #define MS INT64_C(1000000)
@@ -20,6 +22,7 @@
 
 struct place {
 	char *url;             /* without a slash at its end */
+	bool is_private;       /* it may be told secrets */
 	unsigned int failures; /* one after the other */
 	int64_t down_until;
 };
@@ -34,6 +37,60 @@ struct tracker_client {
 	uint64_t calls, failures;
 };
 
+static bool is_loopback(const char *host, size_t len)
+{
+	char text[INET_ADDRSTRLEN];
+	struct in_addr addr;
+
+	if (len >= sizeof(text))
+		return false;
+	(void)snprintf(text, sizeof(text), "%.*s", (int)len, host);
+	if (inet_pton(AF_INET, text, &addr) == 1)
+		return ntohl(addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return strcmp(text, "[::1]") == 0 || strcmp(text, "localhost") == 0;
+}
+
+bool p2p_tracker_is_private(const char *url)
+{
+	static const char plain[] = "http://";
+	const char *host = url + strlen(plain);
+	size_t len;
+
+	if (strncasecmp(url, plain, strlen(plain)) != 0)
+		return true;
+	len = strcspn(host, "/?#");
+	/* What is before an @ is no host. */
+	if (memchr(host, '@', len))
+		return false;
+	return is_loopback(host, *host == '[' ? strcspn(host, "]") + 1
+					      : strcspn(host, ":/?#"));
+}
+
+/* Takes a place for `url`. */
+static int add_place(struct tracker_client *c, const char *url, bool plain_http,
+		     struct error *err)
+{
+	struct place *p = &c->places[c->n];
+	size_t len = strlen(url);
+
+	while (len > 0 && url[len - 1] == '/')
+		len--;
+	if (c->n == TRACKER_URLS_MAX)
+		return error_set(err, EINVAL, "more than %u trackers",
+				 TRACKER_URLS_MAX);
+	p->is_private = plain_http || p2p_tracker_is_private(url);
+	if (c->token_file && !p->is_private)
+		return error_set(err, EINVAL,
+				 "tracker '%s' would get the token in the "
+				 "clear",
+				 url);
+	p->url = strndup(url, len);
+	if (!p->url)
+		return error_nomem(err);
+	c->n++;
+	return 0;
+}
+
 int tracker_client_new(const struct tracker_client_config *cfg,
 		       struct tracker_client **ret, struct error *err)
 {
@@ -42,6 +99,7 @@ int tracker_client_new(const struct tracker_client_config *cfg,
 		.cert_file = cfg->cert_file,
 		.key_file = cfg->key_file,
 		.allow_plain = true, /* as the URLs say */
+		.stays = true,       /* what a call carries is theirs alone */
 		.connect_timeout_ms = CONNECT_MS,
 		.stall_timeout_ms = 2 * CONNECT_MS,
 	};
@@ -57,19 +115,8 @@ int tracker_client_new(const struct tracker_client_config *cfg,
 		c->token_file = strdup(cfg->token_file);
 		rc = c->token_file ? 0 : error_nomem(err);
 	}
-	for (char *const *u = cfg->urls; rc == 0 && *u; u++) {
-		size_t len = strlen(*u);
-
-		while (len > 0 && (*u)[len - 1] == '/')
-			len--;
-		if (c->n == TRACKER_URLS_MAX)
-			rc = error_set(err, EINVAL, "more than %u trackers",
-				       TRACKER_URLS_MAX);
-		else if (!(c->places[c->n].url = strndup(*u, len)))
-			rc = error_nomem(err);
-		else
-			c->n++;
-	}
+	for (char *const *u = cfg->urls; rc == 0 && *u; u++)
+		rc = add_place(c, *u, cfg->plain_http, err);
 	if (rc == 0 && c->n == 0)
 		rc = error_set(err, EINVAL, "no tracker is named");
 	if (rc < 0) {
@@ -207,6 +254,7 @@ struct ask {
 	const char *path, *method;
 	const struct buf *body; /* NULL: none */
 	int64_t deadline_ns;
+	bool is_secret; /* the body is */
 	const char *const *headers;
 };
 
@@ -263,6 +311,13 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 	rc = error_set(err, ECONNREFUSED,
 		       "no tracker answered lately; asked again soon");
 	for (size_t i = 0; i < c->n && http_now_ns() < end; i++) {
+		if (a->is_secret && !c->places[at[i]].is_private) {
+			rc = error_set(err, EACCES,
+				       "credentials are not told to %s: it is "
+				       "no https://",
+				       c->places[at[i]].url);
+			continue;
+		}
 		if (is_down(c, at[i]))
 			continue;
 		/* One that never answers leaves half of the time to others. */
@@ -310,7 +365,8 @@ int tracker_client_capability(struct tracker_client *c,
 	AUTO_BUF data = BUF_INIT;
 	struct ask a = { .method = "POST",
 			 .path = "/v1/capabilities",
-			 .body = &body };
+			 .body = &body,
+			 .is_secret = authorization };
 	int rc = capability_wish_to_json(image, repo, node, authorization,
 					 &body, err);
 

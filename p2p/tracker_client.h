@@ -20,6 +20,9 @@ struct tracker_client_config {
 	const char *ca_file;    /* PEM; NULL: the system's */
 	/* Of the node, PEM, for trackers that ask for it; NULL: none. */
 	const char *cert_file, *key_file;
+	/* Also tell those that p2p_tracker_is_private() denies the token, and a
+	 * registry's credentials; else -EINVAL, -EACCES. */
+	bool plain_http;
 	int64_t deadline_ns; /* of a call over all trackers; 0: 2 s */
 };
 

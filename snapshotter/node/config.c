@@ -307,6 +307,13 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_tracker_ca_file),
 	  .arg = "FILE",
 	  .help = "Certificates that --p2p-tracker is trusted by, PEM." },
+	{ .key = "p2p-tracker-plain-http",
+	  .type = OPTION_BOOL,
+	  .offset = AT(p2p_tracker_plain_http),
+	  .def = "no",
+	  .help = "Send --p2p-token-file, and the registry credentials that "
+		  "--p2p-capability-keys needs, to an http:// tracker on "
+		  "another machine: who listens on the way has them." },
 	{ .key = "p2p-security",
 	  .type = OPTION_ENUM,
 	  .offset = AT(p2p_security),
@@ -495,12 +502,25 @@ static bool is_url(const char *s)
 
 static int check_trackers(const struct node_config *c, struct error *err)
 {
-	for (char **url = c->p2p_trackers; url && *url; url++)
+	bool is_secret = c->p2p_token_file || c->p2p_capability_keys;
+
+	for (char **url = c->p2p_trackers; url && *url; url++) {
 		if (!is_url(*url))
 			return error_set(err, EINVAL,
 					 "--p2p-tracker '%s' is no http:// or "
 					 "https:// URL",
 					 *url);
+		if (is_secret && !c->p2p_tracker_plain_http &&
+		    !p2p_tracker_is_private(*url))
+			return error_set(err, EINVAL,
+					 "--p2p-tracker '%s' would get %s in "
+					 "the clear: say https://, or "
+					 "--p2p-tracker-plain-http",
+					 *url,
+					 c->p2p_token_file
+						 ? "--p2p-token-file"
+						 : "registry credentials");
+	}
 	return 0;
 }
 

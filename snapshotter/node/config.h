@@ -35,6 +35,7 @@ struct node_config {
 	char *p2p_advertise;          /* NULL: what is listened on */
 	char **p2p_trackers;          /* URLs */
 	char *p2p_token_file, *p2p_tracker_ca_file;
+	bool p2p_tracker_plain_http;
 	char *p2p_security; /* "tls", "signed", "open" */
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
 	char *p2p_capability_keys;

@@ -232,4 +232,14 @@ some_came() { [ "$(peer_bytes "$1")" -gt 0 ]; } # NAME
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker 127.0.0.1:1
 	[[ $output == *"http://"* ]]
+	: >"$T/token"
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
+		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token"
+	[[ $output == *"in the clear"*"https://"*"--p2p-tracker-plain-http"* ]]
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
+		--p2p-tracker http://10.0.0.1:1 --p2p-capability-keys "$T/token"
+	[[ $output == *"registry credentials"* ]]
+	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
+		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token" \
+		--p2p-tracker-plain-http --check-config
 }

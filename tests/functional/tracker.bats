@@ -395,6 +395,53 @@ capabilities()
 	on_each_db capabilities
 }
 
+# A registry that sends whoever asks to another one, which writes down what it is
+# shown: AT, and "$W/shown".
+registry_that_redirects()
+{
+	: >"$W/ports" >"$W/shown"
+	python3 - "$W" <<-'END' 3>&- &
+	import http.server, sys, threading
+	W = sys.argv[1]
+	class There(http.server.BaseHTTPRequestHandler):
+	    def do_HEAD(self):
+	        with open(W + "/shown", "a") as f:
+	            f.write("asked %s\n" % self.headers.get("Authorization"))
+	        self.send_response(200)
+	        self.end_headers()
+	    def log_message(self, *a): pass
+	there = http.server.HTTPServer(("127.0.0.1", 0), There)
+	class Here(There):
+	    def do_HEAD(self):
+	        self.send_response(307)
+	        self.send_header("Location",
+	            "http://127.0.0.1:%d/v2/x" % there.server_port)
+	        self.end_headers()
+	here = http.server.HTTPServer(("127.0.0.1", 0), Here)
+	threading.Thread(target=there.serve_forever, daemon=True).start()
+	with open(W + "/ports", "w") as f:
+	    f.write("%d\n" % here.server_port)
+	here.serve_forever()
+	END
+	registry_pid=$!
+	wait_for test -s "$W/ports"
+	AT=127.0.0.1:$(<"$W/ports")
+}
+
+@test "where a registry redirects to, credentials do not go" {
+	openssl genpkey -algorithm ed25519 -out "$W/sign.key"
+	chmod 600 "$W/sign.key"
+	registry_that_redirects
+	service --capability-key "$W/sign.key" --registry "$AT" \
+		--registry-plain-http
+	IMAGE=$A
+	wish n1 "Basic c2VjcmV0"
+	[ "$(cat "$W/shown")" = "asked None" ]
+	kill "$registry_pid"
+	wait "$registry_pid" || [ $? = 143 ]
+	registry_pid=
+}
+
 @test "a capability is not given without a key, or by a registry that is away" {
 	openssl genpkey -algorithm ed25519 -out "$W/sign.key"
 	chmod 600 "$W/sign.key"

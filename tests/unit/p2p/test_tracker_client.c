@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "common/http.h"
+#include "p2p/p2p.h"
 #include "p2p/tracker_client.h"
 
 TestSuite(tracker_client, .timeout = 60);
@@ -274,4 +275,76 @@ Test(tracker_client, brings_capabilities_and_keys)
 		     -EOPNOTSUPP);
 	tracker_client_free(c);
 	fake_stop(&f);
+}
+
+Test(tracker_client, knows_which_trackers_may_be_told_secrets)
+{
+	static const char *const yes[] = {
+		"https://a.example:1", "http://127.0.0.1:9730",
+		"http://127.9.9.9/x", "http://[::1]:1", "http://localhost"
+	};
+	static const char *const no[] = {
+		"http://10.0.0.1:9730",
+		"http://127.0.0.1.example:1",
+		"http://127.0.0.1@evil:1",
+		"http://localhost.example",
+		"http://[::2]:1",
+		"HTTP://a.example",
+		"http://[::1",
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(yes); k++)
+		cr_expect(p2p_tracker_is_private(yes[k]), "%s", yes[k]);
+	for (size_t k = 0; k < ARRAY_SIZE(no); k++)
+		cr_expect(!p2p_tracker_is_private(no[k]), "%s", no[k]);
+}
+
+Test(tracker_client, tells_no_secret_in_the_clear)
+{
+	struct tracker_client_config cfg = { .token_file = "/dev/null" };
+	struct tracker_capability cap;
+	struct digest image = example().image;
+	struct error err = ERROR_INIT;
+	struct tracker_client *c = NULL;
+	/* Nobody is asked there. */
+	char *urls[] = { (char[]){ "http://192.0.2.1:9" }, NULL };
+
+	cfg.urls = urls;
+	cr_expect_eq(tracker_client_new(&cfg, &c, &err), -EINVAL);
+	cr_expect(strstr(err.msg, "in the clear"), "%s", err.msg);
+	cfg.token_file = NULL;
+	cr_assert_eq(tracker_client_new(&cfg, &c, &err), 0, "%s", err.msg);
+	cr_expect_eq(tracker_client_capability(c, &image, "h/app", "n1",
+					       "Basic x", &cap, &err),
+		     -EACCES);
+	cr_expect(strstr(err.msg, "192.0.2.1"), "%s", err.msg);
+	tracker_client_free(c);
+}
+
+Test(tracker_client, follows_nobody_to_another_place)
+{
+	struct tracker_capability cap;
+	struct fake f = { .fd = -1 }, other = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	struct digest image = example().image;
+	struct error err = ERROR_INIT;
+	struct tracker_client *c;
+	char redirect[256];
+
+	fake_start(&other, ANSWER("200 OK", "{\"capability\":\"QlNDUA==\","
+					    "\"not_after\":99}"));
+	(void)snprintf(redirect, sizeof(redirect),
+		       "HTTP/1.1 307 There\r\nConnection: close\r\n"
+		       "Location: %s/\r\nContent-Length: 0\r\n\r\n",
+		       other.url);
+	fake_start(&f, redirect);
+	c = client(urls);
+	cr_expect_eq(tracker_client_capability(c, &image, "h/app", "n1",
+					       "Basic x", &cap, &err),
+		     -ECONNREFUSED);
+	cr_expect_eq(atomic_load(&f.asked), 1);
+	cr_expect_eq(atomic_load(&other.asked), 0);
+	tracker_client_free(c);
+	fake_stop(&f);
+	fake_stop(&other);
 }
