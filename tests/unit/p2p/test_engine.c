@@ -243,8 +243,8 @@ static void fetch_beside(enum rogue_kind kind, struct p2p_stats *ret)
 		ret->strikes_total += s.strikes_total;
 		ret->stalls_total += s.stalls_total;
 	}
+	rogue_stop(rogue); /* it looks into the crowd's image */
 	crowd_remove(&c);
-	rogue_stop(rogue);
 }
 
 Test(engine, a_peer_that_lies_is_found_and_left)
