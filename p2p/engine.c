@@ -271,6 +271,7 @@ static void on_members(struct loop_timer *t)
 
 	members_save(p);
 	serve_check(p, loop_clock_ns());
+	rights_check(p, time(NULL));
 	engine_arm(p, t, MEMBERS_NS);
 }
 
@@ -316,6 +317,8 @@ static int start_parts(struct p2p *p, struct error *err)
 	if (rc == 0)
 		rc = loop_timer_start(p->loop, &p->members_timer, MEMBERS_NS,
 				      err);
+	if (rc == 0)
+		rc = rights_start(p, err);
 	if (rc == 0)
 		members_load(p);
 	return rc;
@@ -389,6 +392,7 @@ static void stop_links(void *arg)
 	struct p2p *p = arg;
 
 	loop_timer_stop(&p->members_timer);
+	rights_stop(p);
 	members_save(p);
 	net_free(p->net);
 	p->net = NULL;
@@ -402,6 +406,7 @@ void p2p_close(struct p2p *p)
 		engine_run(p, stop_links, p);
 	} else if (p->loop) {
 		loop_timer_stop(&p->members_timer);
+		rights_stop(p);
 		if (p->net)
 			net_free(p->net);
 	}
@@ -416,6 +421,7 @@ void p2p_close(struct p2p *p)
 	}
 	loop_free(p->loop);
 	members_free(p);
+	rights_free(p);
 	tracker_client_free(p->trackers);
 	capability_keys_free(p->keys);
 	slots_free(p->slots);
@@ -450,6 +456,7 @@ static void reload(void *arg)
 		capability_keys_free(p->keys);
 		p->keys = keys;
 	}
+	rights_reload(p);
 }
 
 bool p2p_listens_everywhere(const char *listen)

@@ -12,6 +12,7 @@
  *   engine_serve.c    answering others
  *   engine_link.c     links and neighbours, and what they say
  *   engine_member.c   who is known, and whom to connect to
+ *   engine_rights.c   who may have what
  *   engine_tracker.c  calls to the trackers
  *   engine_stats.c    figures
  *
@@ -31,6 +32,7 @@
 #include "p2p/net.h"
 #include "p2p/p2p.h"
 #include "p2p/relay.h"
+#include "p2p/revoked.h"
 #include "p2p/slots.h"
 #include "p2p/swarm.h"
 #include "p2p/tracker.h"
@@ -46,6 +48,7 @@ struct call;
 struct link;
 struct member;
 struct neighbour;
+struct reading;
 TAILQ_HEAD(member_list, member);
 
 /* Bytes of a piece, counted as memory of `p2p`.  Any thread. */
@@ -155,7 +158,9 @@ struct p2p_image {
 	uint64_t ranked; /* members_serial when its rank was found */
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
-	int64_t capability_until; /* seconds since 1970 */
+	int64_t capability_until;  /* seconds since 1970 */
+	int64_t renew_at;          /* the same; 0: there is none yet */
+	unsigned int permits_lost; /* asked for and not given, in a row */
 	bool is_permitting;
 
 	struct waiter_list waiters[WAITER_BUCKETS];
@@ -196,6 +201,9 @@ struct p2p {
 	struct slots *slots;
 	struct relay *relay; /* NULL: nothing is kept */
 	struct capability_keys *keys;
+	struct revoked *revoked; /* NULL: nothing is known to be */
+	struct reading *reading; /* of what was revoked; NULL: it is not */
+	struct loop_timer revoked_timer;
 	bool tracker_is_there;
 	struct work save_work; /* of the members file */
 	char *members_path, *members_text;
@@ -284,16 +292,5 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority);
 /* End those of a closing image soon. */
 void origin_stop(struct p2p_image *i);
-
-/* ---------------------------------------------------- engine_tracker.c --- */
-
-void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
-		  enum source_priority priority);
-/* The core reads it from the origin. */
-void tracker_reads(struct p2p_image *i, uint32_t piece);
-/* What a lease was for is here, or is not to be had. */
-void tracker_done(struct p2p_image *i, uint32_t piece, int rc);
-/* Call when it is due. */
-void tracker_announce(struct p2p_image *i);
 
 #endif

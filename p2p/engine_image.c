@@ -420,7 +420,8 @@ static void close_here(void *arg)
 	LIST_FOREACH(l, &i->p->links, all)
 	{
 		serve_drop(l, i);
-		net_close_image(l->net, &i->digest);
+		rights_drop(l, i);
+		net_close_image(l->net, &i->digest, SWARM_GONE);
 	}
 	for (size_t k = 0; k < SWARM_PEERS_MAX; k++)
 		if (i->peers[k])

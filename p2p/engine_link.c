@@ -23,6 +23,7 @@ struct link *link_make(struct p2p *p, struct net_link *net, struct member *m)
 	l->number = p->links_made++;
 	LIST_INIT(&l->neighbours);
 	LIST_INIT(&l->uploads);
+	LIST_INIT(&l->rights);
 	LIST_INSERT_HEAD(&p->links, l, all);
 	net_set_user(net, l);
 	if (m)
@@ -113,6 +114,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	while ((nb = LIST_FIRST(&l->neighbours)))
 		neighbour_leave(nb);
 	serve_drop(l, NULL);
+	rights_drop(l, NULL);
 	/* Those still read the disk. */
 	while ((u = LIST_FIRST(&l->uploads))) {
 		LIST_REMOVE(u, by_link);
@@ -162,21 +164,15 @@ static int on_may_open(void *arg, struct net_link *net,
 {
 	struct p2p *p = arg;
 	struct p2p_image *i = image_by_digest(p, image);
-	struct capability c;
-	int rc = 0;
+	struct link *l = net_user(net);
 
-	if (!i)
+	if (!i || !l)
 		return error_set(err, ENOENT, "the image is not here");
-	if (p->keys)
-		rc = capability_check(p->keys, capability, len, image,
-				      net_peer(net)->name, time(NULL), &c, err);
-	if (rc < 0) {
+	if (rights_prove(l, i, capability, len, err) < 0) {
 		p->denied++;
-		return error_set(err, EACCES, "%s",
-				 err ? err->msg : "no right to the image");
+		return -EACCES;
 	}
-	if (net_user(net))
-		link_open(net_user(net), i);
+	link_open(l, i);
 	return 0;
 }
 
@@ -240,9 +236,13 @@ static void on_opened(void *arg, struct net_link *net,
 
 	if (!i || !l || find(net, image))
 		return;
+	if (!rights_hold(l, i, time(NULL))) {
+		net_close_image(net, image, SWARM_DENIED);
+		return;
+	}
 	nb = peer < SWARM_PEERS_MAX ? calloc(1, sizeof(*nb)) : NULL;
 	if (!nb) {
-		net_close_image(net, image);
+		net_close_image(net, image, SWARM_GONE);
 		return;
 	}
 	nb->l = l;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
-#include "p2p/engine.h"
+#include "p2p/engine_peer.h"
 
 #define RANGE_MAX (8 * MIB)
 #define BUSY_WAIT_NS NS_PER_S /* what the origin wants when it says no more */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The others: who is known, links to them, their part in our images, and what
- * they are sent.  Private to engine*.c; everything is the loop's.
+ * The others: trackers, who is known, links to them, their part in our images, and
+ * what they are sent.  Private to engine*.c; everything is the loop's.
  */
 #ifndef BOOTSEER_P2P_ENGINE_PEER_H
 #define BOOTSEER_P2P_ENGINE_PEER_H
@@ -22,6 +22,13 @@ struct member {
 	unsigned int quarantines; /* so far */
 };
 
+/* What the other side of a link may have, as it proved. */
+struct right {
+	LIST_ENTRY(right) by_link;
+	const struct p2p_image *i;
+	int64_t until; /* seconds since 1970 */
+};
+
 struct link {
 	LIST_ENTRY(link) all;
 	struct p2p *p;
@@ -29,6 +36,7 @@ struct link {
 	struct member *member; /* NULL: somebody who came */
 	unsigned int number;   /* for the slots */
 	bool is_up, is_leaving;
+	LIST_HEAD(, right) rights;
 	LIST_HEAD(, neighbour) neighbours;
 	LIST_HEAD(, upload) uploads;
 };
@@ -90,6 +98,40 @@ void neighbour_leave(struct neighbour *nb);
 void neighbours_check(struct p2p_image *i, int64_t now);
 /* Tell the neighbours what is new; true: there is more. */
 bool neighbours_tell(struct p2p_image *i, int64_t now);
+
+/* ----------------------------------------------------- engine_rights.c --- */
+
+/* Ask for this node's right to the image, when it has none for long any more. */
+void rights_renew(struct p2p_image *i);
+/* May the other side have it, with what it brought?  It is remembered until when.
+ * 0, or -EACCES. */
+int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
+		 size_t len, struct error *err) MUST_CHECK;
+/* ... still? */
+bool rights_hold(const struct link *l, const struct p2p_image *i,
+		 int64_t now_s);
+/* Stop serving those who may not have it any more. */
+void rights_check(struct p2p *p, int64_t now_s);
+/* The image, or the link (`i` NULL), is gone. */
+void rights_drop(struct link *l, const struct p2p_image *i);
+/* Ask the trackers what was revoked, from now on. */
+int rights_start(struct p2p *p, struct error *err) MUST_CHECK;
+/* Ask now. */
+void rights_reload(struct p2p *p);
+/* Not any more: on the loop; the rest when it is gone. */
+void rights_stop(struct p2p *p);
+void rights_free(struct p2p *p);
+
+/* ---------------------------------------------------- engine_tracker.c --- */
+
+void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority);
+/* The core reads it from the origin. */
+void tracker_reads(struct p2p_image *i, uint32_t piece);
+/* What a lease was for is here, or is not to be had. */
+void tracker_done(struct p2p_image *i, uint32_t piece, int rc);
+/* Call when it is due. */
+void tracker_announce(struct p2p_image *i);
 
 /* ----------------------------------------------------- engine_member.c --- */
 

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "p2p/engine_peer.h"
 #include "p2p/tracker_client.h"
@@ -21,7 +20,6 @@
 #define MEET_STEP_NS (5 * NS_PER_MS)
 #define RETRY_NS (200 * NS_PER_MS)
 #define ENDED_NS (5 * NS_PER_MS) /* until a lease that ended is told */
-#define RENEW_S 300              /* before a right ends */
 
 struct call {
 	struct work work;
@@ -32,13 +30,6 @@ struct call {
 	uint32_t want[ASKS_MAX * SWARM_LEASE_MAX];
 	uint32_t want_bytes[ASKS_MAX * SWARM_LEASE_MAX];
 	struct tracker_answer answer;
-	int rc;
-};
-
-struct permit {
-	struct work work;
-	struct p2p_image *i;
-	struct tracker_capability right;
 	int rc;
 };
 
@@ -115,54 +106,6 @@ static void keep_ended(struct p2p_image *i, const struct leases *old)
 	for (size_t k = 0; k < old->n_failed; k++)
 		if (l->n_failed < TRACKER_PIECES_MAX)
 			l->failed[l->n_failed++] = old->failed[k];
-}
-
-/* -------------------------------------------------------------- rights --- */
-
-static void run_permit(struct work *w)
-{
-	struct permit *t = container_of(w, struct permit, work);
-	struct p2p_image *i = t->i;
-	AUTO_FREE char *authorization =
-		i->authorization ? i->authorization(i->arg) : NULL;
-
-	t->rc = tracker_client_capability(i->p->trackers, &i->digest, i->repo,
-					  i->p->self.name, authorization,
-					  &t->right, NULL);
-}
-
-static void end_permit(struct work *w)
-{
-	struct permit *t = container_of(w, struct permit, work);
-	struct p2p_image *i = t->i;
-
-	i->is_permitting = false;
-	if (t->rc == 0 && !i->is_closing) {
-		memcpy(i->capability, t->right.data, t->right.len);
-		i->capability_len = t->right.len;
-		i->capability_until = t->right.not_after;
-		links_open(i);
-	}
-	image_release(i);
-	free(t);
-}
-
-static void renew_permit(struct p2p_image *i)
-{
-	struct permit *t;
-
-	if (!i->p->keys || i->is_permitting || i->is_closing ||
-	    i->capability_until > time(NULL) + RENEW_S)
-		return;
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return;
-	t->i = i;
-	t->work.run = run_permit;
-	t->work.done = end_permit;
-	i->is_permitting = true;
-	image_hold(i);
-	(void)!pool_submit(i->p->calls, &t->work); /* it has no bound */
 }
 
 /* --------------------------------------------------------------- calls --- */
@@ -419,6 +362,6 @@ void tracker_announce(struct p2p_image *i)
 	if (!i->interval)
 		i->interval = INTERVAL_NS;
 	if (!i->is_leaving)
-		renew_permit(i);
+		rights_renew(i);
 	(void)!pool_submit(i->p->calls, &c->work); /* it has no bound */
 }

@@ -64,7 +64,8 @@ struct net_events {
 	/* May this node have the image?  With what it brought to prove it. 0,
 	 * or -EACCES; -ENOENT: the image is not here.  The image is open when
 	 * both sides have taken part and said yes, so who says yes calls
-	 * net_open_image() too, if he did not. */
+	 * net_open_image() too, if he did not.  Again when it brings a newer
+	 * proof: what fails then closes the image. */
 	int (*may_open)(void *arg, struct net_link *l,
 			const struct digest *image, const void *capability,
 			size_t len, struct error *err);
@@ -181,7 +182,12 @@ void *net_user(const struct net_link *l);
 int net_open_image(struct net_link *l, const struct digest *image,
 		   uint32_t n_pieces, const void *capability, size_t len,
 		   struct error *err) MUST_CHECK;
-void net_close_image(struct net_link *l, const struct digest *image);
+/* Show a newer right to an image that is taken part in; else nothing. */
+void net_renew_image(struct net_link *l, const struct digest *image,
+		     const void *capability, size_t len);
+/* SWARM_GONE, or SWARM_DENIED: the other side has no right to it any more. */
+void net_close_image(struct net_link *l, const struct digest *image,
+		     enum swarm_refusal why);
 
 /* The rest is queued and never fails: a link that cannot keep up goes down, and
  * what is about an image that is not open is dropped. */

@@ -347,6 +347,7 @@ static const struct message {
 	[WIRE_NACK] = { piece_on_nack, ON_CONTROL, 0 },
 	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, 1 },
 	[WIRE_PEX] = { on_members, ON_CONTROL, COST_DEAR },
+	[WIRE_RENEW] = { image_on_renew, ON_CONTROL, COST_DEAR },
 	[RDMA_OFFER] = { net_rdma_hear, ON_CONTROL, 1 },
 	[RDMA_ACCEPT] = { net_rdma_hear, ON_CONTROL, 1 },
 	[RDMA_READY] = { net_rdma_hear, ON_CONTROL, 1 },

@@ -125,10 +125,26 @@ int net_open_image(struct net_link *l, const struct digest *image,
 	return 0;
 }
 
-void net_close_image(struct net_link *l, const struct digest *image)
+void net_renew_image(struct net_link *l, const struct digest *image,
+		     const void *capability, size_t len)
 {
 	struct image *i = image_find(l, image);
-	struct wire_verdict m = { .why = SWARM_GONE };
+	struct wire_open m = { .image = *image,
+			       .capability = capability,
+			       .capability_len = len };
+
+	if (!i || !i->asked || !link_is_up(l))
+		return;
+	m.alias = i->alias;
+	m.n_pieces = i->n_pieces;
+	link_put(l, wire_put_renew(link_out(l), &m));
+}
+
+void net_close_image(struct net_link *l, const struct digest *image,
+		     enum swarm_refusal why)
+{
+	struct image *i = image_find(l, image);
+	struct wire_verdict m = { .why = why };
 
 	if (!i || !link_is_up(l))
 		return;
@@ -201,6 +217,35 @@ static void over(struct net_link *l, struct image *i, enum swarm_refusal why)
 	piece_drop_image(l, &d);
 	forget(l, i);
 	l->net->cfg.events->closed(l->net->cfg.arg, l, &d, why);
+}
+
+int image_on_renew(struct conn *c, const struct wire_head *h,
+		   const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	struct net *n = l->net;
+	struct error why = ERROR_INIT;
+	struct wire_open m;
+	struct image *i;
+	struct digest d;
+
+	if (wire_get_open(body, h->len, &m, err) < 0)
+		return -err->code;
+	i = image_by_alias(l, m.alias);
+	if (!i) /* not let in, or closed here meanwhile */
+		return 0;
+	if (!digest_equal(&i->digest, &m.image) ||
+	    i->their_pieces != m.n_pieces)
+		return error_set(err, EPROTO,
+				 "it renews another image than it opened");
+	if (n->cfg.events->may_open(n->cfg.arg, l, &m.image, m.capability,
+				    m.capability_len, &why) == 0 ||
+	    l->state == LINK_CLOSED)
+		return 0;
+	d = m.image;
+	net_close_image(l, &d, SWARM_DENIED);
+	n->cfg.events->closed(n->cfg.arg, l, &d, SWARM_GONE);
+	return 0;
 }
 
 int image_on_open_ack(struct conn *c, const struct wire_head *h,

@@ -248,7 +248,8 @@ struct net_link *shake_find(struct net *n, const uint8_t *nonce);
 int shake_connect(struct net_link *l, bool bulk, struct error *err) MUST_CHECK;
 
 /* net_image.c */
-message_fn image_on_open, image_on_open_ack, image_on_close, image_on_have;
+message_fn image_on_open, image_on_renew, image_on_open_ack, image_on_close,
+	image_on_have;
 struct image *image_find(struct net_link *l, const struct digest *d);
 struct image *image_by_alias(struct net_link *l, uint16_t their_alias);
 bool image_is_open(const struct image *i);

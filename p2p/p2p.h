@@ -47,7 +47,7 @@ bool p2p_tracker_is_private(const char *url);
 bool p2p_listens_everywhere(const char *listen);
 /* For a log line: the RDMA device, or why there is none. */
 const char *p2p_rdma_text(const struct p2p *p);
-/* Certificates, keys and tokens as they are on disk now. */
+/* Certificates, keys and tokens as they are on disk now, and what was revoked. */
 void p2p_reload(struct p2p *p);
 /* Serve nobody new and wait until those being served are, at most so long. */
 void p2p_drain(struct p2p *p, int64_t deadline_ns);

@@ -253,6 +253,7 @@ static int judge(const struct http_response *r, const char *url,
 struct ask {
 	const char *path, *method;
 	const struct buf *body; /* NULL: none */
+	const char *condition;  /* a header; NULL: none. 304 is an answer */
 	int64_t deadline_ns;
 	bool is_secret; /* the body is */
 	const char *const *headers;
@@ -280,7 +281,9 @@ static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 				   : error_wrap(err, -ECONNREFUSED,
 						"tracker %s", c->places[i].url);
 	else
-		rc = judge(r, c->places[i].url, err);
+		rc = a->condition && r->status == 304
+			     ? 0
+			     : judge(r, c->places[i].url, err);
 	remember(c, i, rc != -ECONNREFUSED);
 	return rc;
 }
@@ -290,7 +293,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		   struct ask *a, struct http_response *r, struct error *err)
 {
 	AUTO_BUF token = BUF_INIT;
-	const char *headers[3] = { NULL };
+	const char *headers[4] = { NULL };
 	size_t at[TRACKER_URLS_MAX], n = 0;
 	int64_t end;
 	int rc = order(c, image, at, err);
@@ -306,6 +309,8 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		headers[n++] = token.data;
 	if (a->body)
 		headers[n++] = "Content-Type: application/json";
+	if (a->condition)
+		headers[n++] = a->condition;
 	a->headers = headers;
 	end = http_now_ns() + c->deadline_ns;
 	rc = error_set(err, ECONNREFUSED,
@@ -399,6 +404,50 @@ int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
 				       r.body.len, &pem, err) < 0 ||
 	     capability_keys_parse(pem.data, pem.len, ret, err) < 0))
 		rc = error_wrap(err, -EPROTO, "the service's keys");
+	http_response_fini(&r);
+	return rc;
+}
+
+/* It is sent back as it is, so it is to be one. */
+static void keep_etag(const struct http_response *r,
+		      char etag[TRACKER_ETAG_MAX])
+{
+	AUTO_FREE char *tag = http_header(r, "ETag");
+	size_t len = tag ? strlen(tag) : 0;
+
+	etag[0] = '\0';
+	for (size_t i = 0; i < len; i++)
+		if (!isgraph((unsigned char)tag[i]))
+			return;
+	if (len > 0 && len < TRACKER_ETAG_MAX)
+		memcpy(etag, tag, len + 1);
+}
+
+int tracker_client_revoked(struct tracker_client *c,
+			   char etag[TRACKER_ETAG_MAX], struct revoked **ret,
+			   struct error *err)
+{
+	static const struct digest any; /* every replica has them */
+	struct http_response r = HTTP_RESPONSE_INIT;
+	char condition[TRACKER_ETAG_MAX + 32];
+	struct ask a = { .method = "GET", .path = "/v1/capability-keys" };
+	int rc;
+
+	if (etag[0]) {
+		(void)snprintf(condition, sizeof(condition),
+			       "If-None-Match: %s", etag);
+		a.condition = condition;
+	}
+	*ret = NULL;
+	rc = ask_all(c, &any, &a, &r, err);
+	if (rc == 0 && r.status == 200) {
+		rc = revoked_from_json(r.body.data ? r.body.data : "",
+				       r.body.len, ret, err);
+		if (rc < 0)
+			rc = error_wrap(err, -EPROTO, "what was revoked");
+		else
+			keep_etag(&r, etag);
+	}
 	http_response_fini(&r);
 	return rc;
 }

@@ -10,6 +10,7 @@
 #define BOOTSEER_P2P_TRACKER_CLIENT_H
 
 #include "p2p/capability.h"
+#include "p2p/revoked.h"
 #include "p2p/tracker.h"
 
 #define TRACKER_URLS_MAX 16u
@@ -64,6 +65,13 @@ int tracker_client_capability(struct tracker_client *c,
 /* What capabilities are checked with. */
 int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
 			struct error *err) MUST_CHECK;
+
+#define TRACKER_ETAG_MAX 80u
+/* What was revoked; `*ret` NULL: the same as when it came with this `etag` ("": it
+ * never did), which is replaced.  Errors as above. */
+int tracker_client_revoked(struct tracker_client *c,
+			   char etag[TRACKER_ETAG_MAX], struct revoked **ret,
+			   struct error *err) MUST_CHECK;
 
 struct tracker_client_stats {
 	uint64_t calls_total, failures_total; /* failures: of one tracker */

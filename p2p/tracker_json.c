@@ -422,3 +422,43 @@ int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
 	json_decref(o);
 	return rc;
 }
+
+static int add_revoked(struct revoked *r, const json_t *o, struct error *err)
+{
+	const char *image = json_string_value(json_object_get(o, "image"));
+	const char *node = json_string_value(json_object_get(o, "node"));
+	struct digest d;
+	int rc = 0;
+
+	if (!image || !node)
+		return error_set(err, EINVAL,
+				 "a revocation has no image or no node");
+	if (*image)
+		rc = digest_parse(image, &d, err);
+	return rc < 0 ? rc : revoked_add(r, *image ? &d : NULL, node, err);
+}
+
+int revoked_from_json(const char *text, size_t len, struct revoked **ret,
+		      struct error *err)
+{
+	json_t *o = load(text, len, KEYS_ANSWER_MAX, err);
+	const json_t *list = json_object_get(o, "revoked"), *v;
+	AUTO(revoked) r = NULL;
+	size_t k;
+	int rc;
+
+	if (!o)
+		return -EINVAL;
+	if (json_is_array(list))
+		rc = revoked_new(json_array_size(list), &r, err);
+	else
+		rc = error_set(err, EINVAL, "'revoked' is not a list");
+	if (rc == 0)
+		json_array_foreach(list, k, v) rc =
+			rc < 0 ? rc : add_revoked(r, v, err);
+	json_decref(o);
+	if (rc < 0)
+		return rc;
+	*ret = steal_ptr(&r);
+	return 0;
+}

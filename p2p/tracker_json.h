@@ -7,6 +7,7 @@
 #define BOOTSEER_P2P_TRACKER_JSON_H
 
 #include "common/buf.h"
+#include "p2p/revoked.h"
 #include "p2p/tracker.h"
 
 #define TRACKER_CALL_JSON_MAX (32u << 10)
@@ -51,5 +52,8 @@ int capability_from_json(const char *text, size_t len, struct buf *ret,
 /* The public keys, PEM, not empty. */
 int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
 			      struct error *err) MUST_CHECK;
+/* What came with the keys as revoked. */
+int revoked_from_json(const char *text, size_t len, struct revoked **ret,
+		      struct error *err) MUST_CHECK;
 
 #endif

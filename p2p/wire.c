@@ -272,18 +272,16 @@ int wire_get_goaway(const void *body, size_t len, struct wire_goaway *ret,
 
 /* ----------------------------------------------------------------- images --- */
 
-int wire_put_open(struct buf *b, uint32_t req, const struct wire_open *m)
+static int put_open(struct buf *b, struct wire_head *head,
+		    const struct wire_open *m)
 {
-	struct wire_head head = { .len = (uint32_t)(OPEN_FIXED +
-						    m->capability_len),
-				  .type = WIRE_OPEN,
-				  .req = req };
 	int rc;
 	uint8_t *at;
 
 	if (m->capability_len > WIRE_CAPABILITY_MAX)
 		return -EFBIG;
-	at = put(b, &head, &rc);
+	head->len = (uint32_t)(OPEN_FIXED + m->capability_len);
+	at = put(b, head, &rc);
 	if (!at)
 		return rc;
 	put_le16(at, m->alias);
@@ -293,6 +291,20 @@ int wire_put_open(struct buf *b, uint32_t req, const struct wire_open *m)
 	if (m->capability_len)
 		memcpy(at + OPEN_FIXED, m->capability, m->capability_len);
 	return 0;
+}
+
+int wire_put_open(struct buf *b, uint32_t req, const struct wire_open *m)
+{
+	struct wire_head head = { .type = WIRE_OPEN, .req = req };
+
+	return put_open(b, &head, m);
+}
+
+int wire_put_renew(struct buf *b, const struct wire_open *m)
+{
+	struct wire_head head = { .type = WIRE_RENEW, .flags = WIRE_OPTIONAL };
+
+	return put_open(b, &head, m);
 }
 
 int wire_get_open(const void *body, size_t len, struct wire_open *ret,

@@ -41,6 +41,7 @@ enum wire_type {
 	WIRE_NACK = 14,
 	WIRE_CANCEL = 15,
 	WIRE_PEX = 16,
+	WIRE_RENEW = 17,
 	WIRE_RDMA_FIRST = 32, /* enum rdma_type */
 	WIRE_RDMA_LAST = 47,
 };
@@ -117,6 +118,9 @@ struct wire_open {
 };
 int wire_put_open(struct buf *b, uint32_t req,
 		  const struct wire_open *m) MUST_CHECK;
+/* The same again with a newer capability; who does not know it skips it. */
+int wire_put_renew(struct buf *b, const struct wire_open *m) MUST_CHECK;
+/* Of both. */
 int wire_get_open(const void *body, size_t len, struct wire_open *ret,
 		  struct error *err) MUST_CHECK;
 

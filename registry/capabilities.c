@@ -438,6 +438,26 @@ static int list_revocations(struct db_conn *c, void *arg, struct error *err)
 	return db_query(c, SQL_REVOCATIONS, NULL, 0, add_revocation, arg, err);
 }
 
+/* All nodes ask once a minute, and it seldom changes. */
+static int send_if_new(struct call *c, struct error *err)
+{
+	const char *tags = httpd_head_get(&c->req->head, "If-None-Match");
+	char etag[DIGEST_STR_MAX + 2], text[DIGEST_STR_MAX];
+	struct digest d;
+
+	if (digest_of(c->reply.body.data, c->reply.body.len, &d) < 0)
+		return error_nomem(err);
+	digest_format(&d, text);
+	(void)snprintf(etag, sizeof(etag), "\"%s\"", text);
+	if (call_header(c, "ETag", etag) < 0)
+		return error_nomem(err);
+	if (tags && strstr(tags, etag)) {
+		buf_reset(&c->reply.body);
+		c->reply.status = HTTPD_NOT_MODIFIED;
+	}
+	return 0;
+}
+
 int capabilities_keys(struct call *c, struct error *err)
 {
 	struct issuer *i = c->service->issuer;
@@ -457,5 +477,6 @@ int capabilities_keys(struct call *c, struct error *err)
 	pthread_mutex_lock(&i->lock);
 	o = json_pack("{s:s,s:o}", "keys", i->keys.data, "revoked", all);
 	pthread_mutex_unlock(&i->lock);
-	return call_send_json(c, o, err);
+	rc = call_send_json(c, o, err);
+	return rc < 0 ? rc : send_if_new(c, err);
 }

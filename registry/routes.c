@@ -174,6 +174,7 @@ const struct route routes[] = {
 	  .role = ROLE_READ,
 	  .run = capabilities_keys,
 	  .answers = { { HTTPD_OK, JSON, "PEM, and a list." },
+		       { HTTPD_NOT_MODIFIED, NULL, "It is that of the ETag." },
 		       { HTTPD_NOT_IMPLEMENTED, JSON,
 			 "The service has no key to sign with." } } },
 	{ .method = HTTPD_POST,

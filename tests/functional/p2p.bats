@@ -209,6 +209,33 @@ some_came() { [ "$(peer_bytes "$1")" -gt 0 ]; } # NAME
 	read_on b
 }
 
+# A tracker that gives rights to images of $REGISTRY, and $KEYS to check them with.
+tracker_with_rights() {
+	openssl genpkey -algorithm ed25519 -out "$T/sign.key"
+	chmod 600 "$T/sign.key"
+	openssl pkey -in "$T/sign.key" -pubout -out "$T/keys.pem"
+	KEYS="--p2p-capability-keys $T/keys.pem"
+	tracker_start --capability-key "$T/sign.key" --registry "$REGISTRY" \
+		--registry-plain-http
+}
+
+@test "blocks are for those who may pull the image, until that is revoked" {
+	tracker_with_rights
+	# shellcheck disable=SC2086 # words
+	peer_start a $KEYS
+	fetch_all a
+	# shellcheck disable=SC2086
+	peer_start b $KEYS
+	fetch_all b
+	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	[ "$(p2p a '.images[0].peers')" = 1 ]
+	curl -fsS -X DELETE "$TRACKER/v1/capabilities?node=b"
+	kill -HUP "${node_pids[a]}"
+	wait_for is_alone a
+	wait_for is_alone b
+}
+is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
+
 @test "status shows nodes, images and where blocks came from" {
 	tracker_start
 	peer_start a

@@ -323,7 +323,7 @@ wish()
 
 capabilities()
 {
-	local basic first
+	local basic first tag
 
 	basic="Basic $(printf ann:secret | base64)"
 	openssl genpkey -algorithm ed25519 -out "$W/sign.key"
@@ -378,8 +378,13 @@ capabilities()
 	ask "$U/v1/capability-keys"
 	jq -e '.revoked | length == 1 and .[0].node == "n1" and
 		.[0].image == ""' "$O"
+	tag=$(curl -fsSI "$U/v1/capability-keys" | sed -n 's/^ETag: \(.*\)\r$/\1/p')
+	ask -H "If-None-Match: $tag" "$U/v1/capability-keys"
+	[ "$code" = 304 ]
 	ask -X DELETE "$U/v1/revocations?node=n1"
 	jq -e '.restored == 1' "$O"
+	ask -H "If-None-Match: $tag" "$U/v1/capability-keys"
+	[ "$code" = 200 ]
 	ask -X DELETE "$U/v1/capabilities?image=$IMAGE&node=n2"
 	wish n1 "$basic"
 	[ "$code" = 200 ]

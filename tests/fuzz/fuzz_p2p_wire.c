@@ -51,7 +51,8 @@ static int again_open(struct buf *b, const struct wire_head *h,
 
 	if (wire_get_open(body, h->len, &m, NULL) < 0)
 		return -1;
-	return wire_put_open(b, h->req, &m);
+	return h->type == WIRE_RENEW ? wire_put_renew(b, &m)
+				     : wire_put_open(b, h->req, &m);
 }
 
 static int again_verdict(struct buf *b, const struct wire_head *h,
@@ -135,7 +136,7 @@ static int (*const again[])(struct buf *b, const struct wire_head *h,
 	[WIRE_OPEN_ACK] = again_verdict, [WIRE_CLOSE] = again_verdict,
 	[WIRE_HAVE] = again_have,        [WIRE_WANT] = again_want,
 	[WIRE_NACK] = again_nack,        [WIRE_PEX] = again_members,
-	[WIRE_DATA] = again_data,
+	[WIRE_DATA] = again_data,        [WIRE_RENEW] = again_open,
 };
 
 /* The body in memory of exactly its size, so that a read past it is seen. */

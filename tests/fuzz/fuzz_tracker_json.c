@@ -36,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct tracker_answer answer; /* large */
 	AUTO_BUF out = BUF_INIT;
+	AUTO(revoked) revoked = NULL;
 	const char *text = (const char *)data;
 
 	int64_t not_after;
@@ -51,6 +52,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    out.len == 0)
 		abort();
 	buf_reset(&out);
+	if (revoked_from_json(text, size, &revoked, NULL) == 0 &&
+	    revoked_count(revoked) > REVOKED_MAX)
+		abort();
 	if (tracker_answer_from_json(text, size, &answer, NULL) < 0)
 		return 0;
 	if (answer.n_members > TRACKER_MEMBERS_MAX ||

@@ -70,6 +70,7 @@ static void open_p2p(struct crowd_node *n, const struct crowd_config *cfg)
 	char name[16];
 	AUTO_FREE char *url = cfg->tracker ? strdup(cfg->tracker) : NULL;
 	char *const trackers[] = { url, NULL };
+	AUTO_FREE char *keys = NULL;
 	struct p2p_config p2p = {
 		.listen = "127.0.0.1:0",
 		.node = name,
@@ -83,6 +84,13 @@ static void open_p2p(struct crowd_node *n, const struct crowd_config *cfg)
 	};
 
 	(void)snprintf(name, sizeof(name), "node-%02u", n->number);
+	if (cfg->keys) {
+		cr_assert_gt(asprintf(&keys, "%s/keys.pem", n->dir.path), 0);
+		cr_assert_eq(fs_replace_file(keys, cfg->keys, strlen(cfg->keys),
+					     0600, &err),
+			     0, "%s", err.msg);
+		p2p.capability_keys = keys;
+	}
 	cr_assert_eq(p2p_open(&p2p, &n->p2p, &err), 0, "%s", err.msg);
 }
 

@@ -51,6 +51,7 @@ struct crowd_config {
 	uint64_t relay;       /* 0: no relay */
 	uint64_t upload_rate; /* 0: none */
 	const char *tracker;  /* its URL, or NULL */
+	const char *keys;     /* PEM: a right to the image is wanted */
 	bool alone;           /* nobody knows anybody */
 	const char *address;  /* somebody of another kind that all know, too */
 };

@@ -7,13 +7,27 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "common/buf.h"
+#include "common/base64.h"
+#include "common/fs.h"
 #include "common/loop.h"
+#include "p2p/capability.h"
 #include "p2p/tracker_json.h"
 
 #define REQUEST_MAX (64u << 10)
 #define PATIENCE_S 5
+
+/* RFC 8032, 7.1, TEST 1. */
+static const char private_pem[] =
+	"-----BEGIN PRIVATE KEY-----\n"
+	"MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
+	"-----END PRIVATE KEY-----\n";
+const char fake_tracker_pem[] =
+	"-----BEGIN PUBLIC KEY-----\n"
+	"MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n"
+	"-----END PUBLIC KEY-----\n";
 
 struct fake_tracker {
 	struct digest image; /* the only one: its URL is not looked at */
@@ -22,13 +36,16 @@ struct fake_tracker {
 	bool is_dead;
 	char url[64];
 	pthread_t thread;
-	pthread_mutex_t lock; /* the core */
+	pthread_mutex_t lock;             /* the core */
+	struct capability_signer *signer; /* NULL: it gives no capability */
+	unsigned int life_s;
+	char revoked[64];
 	struct tracker_call_text call;
 	struct tracker_answer answer;
 	char request[REQUEST_MAX + 1];
 };
 
-/* The body of a whole request, or NULL. */
+/* The body of a whole request, or NULL.  Of GET it is empty. */
 static const char *read_request(struct fake_tracker *t, int fd, size_t *ret_len)
 {
 	size_t have = 0, want = 0;
@@ -44,6 +61,8 @@ static const char *read_request(struct fake_tracker *t, int fd, size_t *ret_len)
 		if (!body) {
 			body = strstr(t->request, "\r\n\r\n");
 			field = strcasestr(t->request, "content-length:");
+			if (body && strncmp(t->request, "GET", 3) == 0)
+				return body;
 			if (!body || !field)
 				continue;
 			body += 4;
@@ -56,11 +75,49 @@ static const char *read_request(struct fake_tracker *t, int fd, size_t *ret_len)
 	}
 }
 
+/* With the lock. */
+static int sign(struct fake_tracker *t, const char *body, struct buf *ret,
+		struct error *err)
+{
+	struct capability c = { .image = t->image,
+				.not_before = time(NULL) - 60,
+				.not_after = time(NULL) + t->life_s,
+				.rights = CAPABILITY_PULL };
+	const char *node = strstr(body, "\"node\":\"");
+	uint8_t data[CAPABILITY_MAX];
+	AUTO_BUF text = BUF_INIT;
+	size_t len;
+	int rc;
+
+	if (!node || !t->signer || !t->life_s)
+		return error_set(err, EACCES, "no");
+	node += strlen("\"node\":\"");
+	(void)snprintf(c.node, sizeof(c.node), "%.*s", (int)strcspn(node, "\""),
+		       node);
+	rc = capability_sign(t->signer, &c, data, &len, err);
+	if (rc == 0)
+		rc = base64_encode(data, len, &text);
+	return rc < 0 ? rc
+		      : buf_printf(ret,
+				   "{\"capability\":\"%s\",\"not_after\":%lld}",
+				   text.data, (long long)c.not_after);
+}
+
 static int think(struct fake_tracker *t, const char *body, size_t len,
 		 struct buf *ret, struct error *err)
 {
-	int rc = tracker_call_from_json(body, len, &t->call, err);
+	int rc;
 
+	if (strstr(t->request, " /v1/capabilit")) {
+		(void)pthread_mutex_lock(&t->lock);
+		if (len > 0)
+			rc = sign(t, body, ret, err);
+		else
+			rc = buf_printf(ret, "{\"revoked\":[%s]}", t->revoked);
+		(void)pthread_mutex_unlock(&t->lock);
+		return rc;
+	}
+	rc = tracker_call_from_json(body, len, &t->call, err);
 	if (rc < 0)
 		return rc;
 	t->call.call.image = t->image;
@@ -77,7 +134,7 @@ static void answer(struct fake_tracker *t, int fd)
 	AUTO_BUF json = BUF_INIT, text = BUF_INIT;
 	struct error err = ERROR_INIT;
 	const char *body;
-	size_t len;
+	size_t len = 0;
 	int rc;
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
@@ -156,6 +213,7 @@ void fake_tracker_free(struct fake_tracker *t)
 {
 	fake_tracker_kill(t);
 	tracker_free(t->core);
+	capability_signer_free(t->signer);
 	(void)pthread_mutex_destroy(&t->lock);
 	free(t);
 }
@@ -169,5 +227,32 @@ void fake_tracker_stats(struct fake_tracker *t, struct tracker_stats *ret)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	tracker_get_stats(t->core, ret);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void fake_tracker_sign(struct fake_tracker *t, unsigned int life_s)
+{
+	char path[] = "/tmp/fake_tracker.XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	(void)pthread_mutex_lock(&t->lock);
+	t->life_s = life_s;
+	if (!t->signer) {
+		cr_assert_eq(fs_write_full(fd, private_pem,
+					   strlen(private_pem)),
+			     0);
+		cr_assert_eq(capability_signer_load(path, &t->signer, NULL), 0);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+	(void)close(fd);
+	(void)unlink(path);
+}
+
+void fake_tracker_revoke(struct fake_tracker *t, const char *node)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	(void)snprintf(t->revoked, sizeof(t->revoked),
+		       "{\"image\":\"\",\"node\":\"%s\"}", node);
 	(void)pthread_mutex_unlock(&t->lock);
 }

@@ -12,6 +12,12 @@ struct fake_tracker *fake_tracker_start(const struct digest *image);
 void fake_tracker_kill(struct fake_tracker *t);
 void fake_tracker_free(struct fake_tracker *t);
 const char *fake_tracker_url(const struct fake_tracker *t);
+/* It gives capabilities that are good for `life_s`, 0: none; `pem` is to check them
+ * with. */
+extern const char fake_tracker_pem[];
+void fake_tracker_sign(struct fake_tracker *t, unsigned int life_s);
+/* It says that everything was revoked of this node. */
+void fake_tracker_revoke(struct fake_tracker *t, const char *node);
 void fake_tracker_stats(struct fake_tracker *t, struct tracker_stats *ret);
 
 #endif

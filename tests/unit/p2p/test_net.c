@@ -270,7 +270,7 @@ Test(net, closes_an_image_and_opens_it_again)
 	b->serves = HOLDS;
 	nodes_ask(a, 0, 8, SOURCE_HOT);
 	until(&all, b->wants == 8);
-	net_close_image(b->link, &all.image);
+	net_close_image(b->link, &all.image, SWARM_GONE);
 	until(&all, a->closeds == 1);
 	cr_expect_eq(a->refuseds, 8);
 	b->serves = SERVES_FILE;
@@ -281,7 +281,7 @@ Test(net, closes_an_image_and_opens_it_again)
 	/* And the one who asks may close it, in the midst. */
 	nodes_ask(a, 8, 32, SOURCE_HOT);
 	until(&all, a->gots > 8);
-	net_close_image(a->link, &all.image);
+	net_close_image(a->link, &all.image, SWARM_GONE);
 	until(&all, b->closeds == 1 && b->wants - 8 == b->sents);
 	cr_expect_eq(a->rooms, a->gots + a->losts);
 	nodes_open(a, b);
@@ -290,6 +290,31 @@ Test(net, closes_an_image_and_opens_it_again)
 	a->gots = 0;
 	until(&all, a->gots == 32);
 	cr_expect_eq(a->bad_bytes, 0);
+	nodes_fini(&all);
+}
+
+Test(net, shows_a_newer_right_and_closes_when_it_is_none)
+{
+	struct nodes all;
+	struct node *a, *b;
+
+	open_pair(&all, &a, &b);
+	net_renew_image(a->link, &all.image, "newer", 5);
+	until(&all, strcmp(b->capability, "newer") == 0);
+	/* It goes on as before. */
+	nodes_ask(a, 0, 8, SOURCE_HOT);
+	until(&all, a->gots == 8);
+	cr_expect_eq(a->openeds, 1);
+	b->verdict = -EACCES;
+	net_renew_image(a->link, &all.image, "older", 5);
+	until(&all, a->closeds == 1 && b->closeds == 1);
+	cr_expect_eq(a->refusal, SWARM_DENIED);
+	nodes_ask(a, 8, 8, SOURCE_HOT);
+	/* And again, with a good one. */
+	b->verdict = 0;
+	nodes_open(a, b);
+	until(&all, a->openeds == 2 && b->openeds == 2);
+	cr_expect_eq(b->wants, 8);
 	nodes_fini(&all);
 }
 

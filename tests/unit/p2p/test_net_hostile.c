@@ -640,3 +640,21 @@ Test(net_hostile, refuses_what_nobody_asked)
 	expect_down(&s, EPROTO, "refuses what nobody asked");
 	end(&s);
 }
+
+Test(net_hostile, renews_another_image_than_it_opened)
+{
+	struct scene s;
+	struct wire_open m = { .alias = 3, .n_pieces = NODES_PIECES };
+	struct buf b = BUF_INIT;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	enter(&s);
+	/* What is not open is passed over. */
+	m.alias = 4;
+	cr_assert_eq(wire_put_renew(&b, &m), 0);
+	m.alias = 3;
+	cr_assert_eq(wire_put_renew(&b, &m), 0);
+	say_buf(s.control, &b);
+	expect_down(&s, EPROTO, "renews another");
+	end(&s);
+}

@@ -277,6 +277,42 @@ Test(tracker_client, brings_capabilities_and_keys)
 	fake_stop(&f);
 }
 
+Test(tracker_client, brings_what_was_revoked_when_it_is_new)
+{
+	static const char list[] =
+		"HTTP/1.1 200 OK\r\nConnection: close\r\nETag: \"abc\"\r\n\r\n"
+		"{\"revoked\":[{\"image\":\"\",\"node\":\"n1\"}]}";
+	char etag[TRACKER_ETAG_MAX] = "";
+	struct digest image = example().image;
+	struct error err = ERROR_INIT;
+	struct fake f = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	struct revoked *r = NULL;
+	struct tracker_client *c;
+
+	fake_start(&f, list);
+	c = client(urls);
+	cr_assert_eq(tracker_client_revoked(c, etag, &r, &err), 0, "%s",
+		     err.msg);
+	cr_expect(was_asked(&f, "GET /v1/capability-keys "));
+	cr_expect_not(was_asked(&f, "If-None-Match"));
+	cr_assert(r);
+	cr_expect(revoked_has(r, &image, "n1"));
+	revoked_free(r);
+	cr_expect_str_eq(etag, "\"abc\"");
+	f.answer = "HTTP/1.1 304 Same\r\nConnection: close\r\n\r\n";
+	cr_assert_eq(tracker_client_revoked(c, etag, &r, &err), 0, "%s",
+		     err.msg);
+	cr_expect(was_asked(&f, "If-None-Match: \"abc\""));
+	cr_expect_null(r);
+	f.answer = ANSWER("200 OK", "{}");
+	cr_expect_eq(tracker_client_revoked(c, etag, &r, &err), -EPROTO);
+	cr_expect_null(r);
+	cr_expect_str_eq(etag, "\"abc\"");
+	tracker_client_free(c);
+	fake_stop(&f);
+}
+
 Test(tracker_client, knows_which_trackers_may_be_told_secrets)
 {
 	static const char *const yes[] = {

@@ -121,3 +121,71 @@ Test(tracker_json, what_is_wrong_is_named)
 			  err.msg);
 	}
 }
+
+Test(tracker_json, what_was_revoked_is_read_and_found)
+{
+	static const char text[] =
+		"{\"revoked\":[{\"image\":\"\",\"node\":\"n7\"},"
+		"{\"image\":\"sha256:0101010101010101010101010101010101010101"
+		"010101010101010101010101\",\"node\":\"\"},"
+		"{\"image\":\"sha256:0202020202020202020202020202020202020202"
+		"020202020202020202020202\",\"node\":\"n1\"}]}";
+	static const char *const bad[] = {
+		"{}",
+		"{\"revoked\":[{\"image\":\"\",\"node\":\"\"}]}",
+		"{\"revoked\":[{\"image\":\"sha256:01\",\"node\":\"\"}]}",
+		"{\"revoked\":[{\"node\":\"x\"}]}",
+		"{\"revoked\":[7]}",
+	};
+	struct error err = ERROR_INIT;
+	struct digest a, b, c;
+
+	memset(&a, 1, sizeof(a));
+	memset(&b, 2, sizeof(b));
+	memset(&c, 3, sizeof(c));
+	cr_expect_not(revoked_has(NULL, &a, "n1"));
+	{
+		AUTO(revoked) r = NULL;
+
+		cr_assert_eq(revoked_from_json(text, strlen(text), &r, &err), 0,
+			     "%s", err.msg);
+		cr_expect_eq(revoked_count(r), 3);
+		cr_expect(revoked_has(r, &a, "n1"), "for every node");
+		cr_expect(revoked_has(r, &c, "n7"), "every image");
+		cr_expect(revoked_has(r, &b, "n1"));
+		cr_expect_not(revoked_has(r, &b, "n2"));
+		cr_expect_not(revoked_has(r, &c, "n1"));
+	}
+	for (size_t k = 0; k < ARRAY_SIZE(bad); k++) {
+		AUTO(revoked) r = NULL;
+
+		cr_expect_eq(revoked_from_json(bad[k], strlen(bad[k]), &r,
+					       &err),
+			     -EINVAL, "%s", bad[k]);
+	}
+}
+
+Test(tracker_json, no_more_is_revoked_than_there_is_room_for)
+{
+	AUTO(revoked) r = NULL;
+	AUTO(revoked) large = NULL;
+	struct digest d;
+	char node[16];
+
+	memset(&d, 1, sizeof(d));
+	cr_expect_eq(revoked_new(REVOKED_MAX + 1, &large, NULL), -E2BIG);
+	cr_assert_eq(revoked_new(REVOKED_MAX, &r, NULL), 0);
+	for (unsigned int k = 0; k < REVOKED_MAX; k++) {
+		(void)snprintf(node, sizeof(node), "n%u", k);
+		cr_assert_eq(revoked_add(r, k % 2 ? &d : NULL, node, NULL), 0);
+	}
+	cr_expect_eq(revoked_add(r, NULL, "n0", NULL), 0, "it is there");
+	cr_expect_eq(revoked_add(r, NULL, "more", NULL), -ENOSPC);
+	for (unsigned int k = 0; k < REVOKED_MAX; k++) {
+		(void)snprintf(node, sizeof(node), "n%u", k);
+		cr_assert(revoked_has(r, &d, node));
+		memset(&d, k % 2 ? 2 : 1, sizeof(d));
+		cr_assert_eq(revoked_has(r, &d, node), k % 2 == 0);
+		memset(&d, 1, sizeof(d));
+	}
+}

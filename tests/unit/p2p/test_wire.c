@@ -204,8 +204,16 @@ Test(wire, open_and_its_answer_have_their_bytes)
 	put_le16(none + 2, 0);
 	put_le32(none + 4, 0);
 	cr_expect_eq(wire_get_open(none, sizeof(none), &got, NULL), -EINVAL);
+	cr_assert_eq(wire_put_renew(&b, &m), 0);
+	cr_assert_eq(wire_get_head((const uint8_t *)b.data, &h, NULL), 0);
+	cr_expect_eq(h.type, WIRE_RENEW);
+	cr_expect_eq(h.flags, WIRE_OPTIONAL);
+	cr_expect_eq(b.len, WIRE_HEAD_SIZE + h.len);
+	cr_expect_arr_eq(b.data + WIRE_HEAD_SIZE, body, h.len);
+	buf_reset(&b);
 	m.capability_len = WIRE_CAPABILITY_MAX + 1;
 	cr_expect_eq(wire_put_open(&b, 9, &m), -EFBIG);
+	cr_expect_eq(wire_put_renew(&b, &m), -EFBIG);
 
 	cr_assert_eq(wire_put_verdict(&b, WIRE_OPEN_ACK, 9, &v), 0);
 	expect_bytes(&b, open_ack_bytes, sizeof(open_ack_bytes));

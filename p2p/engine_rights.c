@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who may have what: this node's right to an image, which the trackers give and
+ * which ends; that of others, which they prove and renew; and what was revoked
+ * meanwhile.  Format: docs/formats/capability.md.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "p2p/engine_peer.h"
+#include "p2p/tracker_client.h"
+
+#define RENEW_S 300 /* before a right ends, or a quarter of its time */
+#define LOST_S 1    /* until a right that was not given is asked for ... */
+#define LOST_DOUBLINGS 6u /* ... again, doubled so often at most */
+#define REVOKED_NS (60 * NS_PER_S)
+
+/* --------------------------------------------------------- this node's --- */
+
+struct permit {
+	struct work work;
+	struct p2p_image *i;
+	struct tracker_capability right;
+	int rc;
+};
+
+static void run_permit(struct work *w)
+{
+	struct permit *t = container_of(w, struct permit, work);
+	struct p2p_image *i = t->i;
+	AUTO_FREE char *authorization =
+		i->authorization ? i->authorization(i->arg) : NULL;
+
+	t->rc = tracker_client_capability(i->p->trackers, &i->digest, i->repo,
+					  i->p->self.name, authorization,
+					  &t->right, NULL);
+}
+
+static void lose(struct p2p_image *i, int64_t now_s)
+{
+	unsigned int doublings = i->permits_lost < LOST_DOUBLINGS
+					 ? i->permits_lost
+					 : LOST_DOUBLINGS;
+
+	i->permits_lost++;
+	i->renew_at = now_s + (LOST_S << doublings);
+	/* What is over would only be refused. */
+	if (i->capability_until <= now_s)
+		i->capability_len = 0;
+}
+
+static void take(struct p2p_image *i, const struct tracker_capability *right,
+		 int64_t now_s)
+{
+	int64_t left = right->not_after - now_s;
+	struct link *l;
+
+	memcpy(i->capability, right->data, right->len);
+	i->capability_len = right->len;
+	i->capability_until = right->not_after;
+	i->permits_lost = 0;
+	i->renew_at =
+		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
+	LIST_FOREACH(l, &i->p->links, all)
+	net_renew_image(l->net, &i->digest, i->capability, i->capability_len);
+	links_open(i);
+}
+
+static void end_permit(struct work *w)
+{
+	struct permit *t = container_of(w, struct permit, work);
+	struct p2p_image *i = t->i;
+	int64_t now_s = time(NULL);
+
+	i->is_permitting = false;
+	if (!i->is_closing && t->rc == 0)
+		take(i, &t->right, now_s);
+	else if (!i->is_closing)
+		lose(i, now_s);
+	image_release(i);
+	free(t);
+}
+
+void rights_renew(struct p2p_image *i)
+{
+	struct permit *t;
+
+	if (!i->p->keys || i->is_permitting || i->is_closing ||
+	    time(NULL) < i->renew_at)
+		return;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return;
+	t->i = i;
+	t->work.run = run_permit;
+	t->work.done = end_permit;
+	i->is_permitting = true;
+	image_hold(i);
+	(void)!pool_submit(i->p->calls, &t->work); /* it has no bound */
+}
+
+/* ------------------------------------------------------------- others' --- */
+
+static struct right *find(const struct link *l, const struct p2p_image *i)
+{
+	struct right *r;
+
+	LIST_FOREACH(r, &l->rights, by_link)
+	if (r->i == i)
+		return r;
+	return NULL;
+}
+
+static int not_revoked(const struct p2p *p, const struct p2p_image *i,
+		       const char *node, struct error *err)
+{
+	if (revoked_has(p->revoked, &i->digest, node))
+		return error_set(err, EACCES, "capability: it was revoked");
+	return 0;
+}
+
+int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
+		 size_t len, struct error *err)
+{
+	const char *node = net_peer(l->net)->name;
+	struct right *r = find(l, i);
+	struct capability c;
+	int rc;
+
+	if (!l->p->keys)
+		return 0;
+	rc = capability_check(l->p->keys, proof, len, &i->digest, node,
+			      time(NULL), &c, err);
+	if (rc == 0)
+		rc = not_revoked(l->p, i, node, err);
+	if (rc < 0)
+		return rc;
+	if (!r) {
+		r = calloc(1, sizeof(*r));
+		if (!r)
+			return error_nomem(err);
+		r->i = i;
+		LIST_INSERT_HEAD(&l->rights, r, by_link);
+	}
+	r->until = c.not_after;
+	return 0;
+}
+
+bool rights_hold(const struct link *l, const struct p2p_image *i, int64_t now_s)
+{
+	const struct right *r = find(l, i);
+
+	if (!l->p->keys)
+		return true;
+	return r && now_s < r->until &&
+	       not_revoked(l->p, i, net_peer(l->net)->name, NULL) == 0;
+}
+
+void rights_check(struct p2p *p, int64_t now_s)
+{
+	struct neighbour *nb, *next;
+	struct link *l;
+
+	LIST_FOREACH(l, &p->links, all)
+	{
+		for (nb = LIST_FIRST(&l->neighbours); nb; nb = next) {
+			next = LIST_NEXT(nb, by_link);
+			if (rights_hold(l, nb->i, now_s))
+				continue;
+			p->denied++;
+			net_close_image(l->net, &nb->i->digest, SWARM_DENIED);
+			neighbour_leave(nb);
+		}
+	}
+}
+
+void rights_drop(struct link *l, const struct p2p_image *i)
+{
+	struct right *r, *next;
+
+	for (r = LIST_FIRST(&l->rights); r; r = next) {
+		next = LIST_NEXT(r, by_link);
+		if (i && r->i != i)
+			continue;
+		LIST_REMOVE(r, by_link);
+		free(r);
+	}
+}
+
+/* ------------------------------------------------------------- revoked --- */
+
+struct reading {
+	struct work work;
+	struct p2p *p;
+	bool is_under_way, is_stale; /* stale: it is to be read once more */
+	char etag[TRACKER_ETAG_MAX]; /* of what p->revoked came with */
+	struct revoked *revoked;     /* NULL: it is the same */
+};
+
+static void run_reading(struct work *w)
+{
+	struct reading *r = container_of(w, struct reading, work);
+
+	/* What is known stays so while nobody answers. */
+	if (tracker_client_revoked(r->p->trackers, r->etag, &r->revoked, NULL) <
+	    0)
+		r->revoked = NULL;
+}
+
+static void end_reading(struct work *w)
+{
+	struct reading *r = container_of(w, struct reading, work);
+	struct p2p *p = r->p;
+	int64_t wait_ns = REVOKED_NS / 4 * 3 +
+			  (int64_t)(engine_random(p) % (REVOKED_NS / 2));
+
+	r->is_under_way = false;
+	if (!p->net) /* it is being closed */
+		return;
+	if (r->revoked) {
+		revoked_free(p->revoked);
+		p->revoked = steal_ptr(&r->revoked);
+		rights_check(p, time(NULL));
+	}
+	engine_arm(p, &p->revoked_timer, r->is_stale ? 0 : wait_ns);
+	r->is_stale = false;
+}
+
+static void on_revoked(struct loop_timer *t)
+{
+	struct p2p *p = container_of(t, struct p2p, revoked_timer);
+	struct reading *r = p->reading;
+
+	r->is_stale = r->is_under_way;
+	if (r->is_under_way)
+		return;
+	r->is_under_way = true;
+	(void)!pool_submit(p->calls, &r->work); /* it has no bound */
+}
+
+int rights_start(struct p2p *p, struct error *err)
+{
+	if (!p->keys || !p->trackers)
+		return 0;
+	p->reading = calloc(1, sizeof(*p->reading));
+	if (!p->reading)
+		return error_nomem(err);
+	p->reading->p = p;
+	p->reading->work.run = run_reading;
+	p->reading->work.done = end_reading;
+	p->revoked_timer.fn = on_revoked;
+	return loop_timer_start(p->loop, &p->revoked_timer, 0, err);
+}
+
+void rights_reload(struct p2p *p)
+{
+	if (p->reading)
+		engine_arm(p, &p->revoked_timer, 0);
+}
+
+void rights_stop(struct p2p *p)
+{
+	if (p->revoked_timer.fn)
+		loop_timer_stop(&p->revoked_timer);
+}
+
+void rights_free(struct p2p *p)
+{
+	if (p->reading)
+		revoked_free(p->reading->revoked);
+	free(p->reading);
+	revoked_free(p->revoked);
+}
