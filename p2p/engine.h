@@ -41,7 +41,7 @@
 #define NS_PER_S INT64_C(1000000000)
 
 #define WAITER_BUCKETS 1024u
-#define KNOWN_MAX 256u /* known to take part in one image */
+#define KNOWN_MAX SWARM_MEMBERS_MAX /* known to take part in one image */
 #define PIECE_NONE UINT32_MAX
 
 struct call;
@@ -155,7 +155,9 @@ struct p2p_image {
 	unsigned int n_peers;
 	struct member *known[KNOWN_MAX];
 	size_t n_known;
-	uint64_t ranked; /* members_serial when its rank was found */
+	/* When the neighbours were told of each other, and that one came since. */
+	int64_t introduced;
+	bool is_news_of_members;
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
 	int64_t capability_until;  /* seconds since 1970 */
@@ -214,7 +216,6 @@ struct p2p {
 	LIST_HEAD(, link) links;
 	struct member_list members;
 	size_t n_members;
-	uint64_t members_serial; /* changes with who they are */
 	uint64_t serial;
 	unsigned int links_made;
 	uint64_t random;
@@ -259,8 +260,6 @@ void image_hold(struct p2p_image *i);
 void image_release(struct p2p_image *i);
 /* It is on the node now, or is not any more. */
 bool image_look(struct p2p_image *i, uint32_t piece, int64_t now);
-/* Its place among those known, should there be no tracker. */
-void image_rank(struct p2p_image *i);
 
 /* ------------------------------------------------------- engine_want.c --- */
 

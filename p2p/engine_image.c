@@ -205,7 +205,13 @@ static void on_connect(struct loop_timer *t)
 {
 	struct p2p_image *i = container_of(t, struct p2p_image, connect);
 
-	members_connect(i, loop_clock_ns());
+	int64_t now = loop_clock_ns();
+
+	members_connect(i, now);
+	if (swarm_takes_turns(i->swarm)) {
+		neighbours_meet(i, now);
+		image_turns(i, now);
+	}
 	engine_arm(i->p, t, CONNECT_NS);
 }
 
@@ -286,7 +292,7 @@ static int make_swarm(struct p2p_image *i, struct error *err)
 		.n_pieces = i->n,
 		.sizes = i->sizes,
 		.seed = engine_random(i->p),
-		.members = 1,
+		.self = swarm_name(i->p->self.name),
 		.limits = swarm_limits_default,
 		.host = &host,
 		.arg = i,
@@ -332,7 +338,7 @@ static void open_here(void *arg)
 	LIST_INSERT_HEAD(&p->images, i, all);
 	for (uint32_t k = 0; k < i->n; k++)
 		(void)image_look(i, k, now);
-	image_rank(i);
+	image_turns(i, now);
 	if (!p->tracker_is_there)
 		swarm_tracker(i->swarm, false, now);
 	links_open(i);

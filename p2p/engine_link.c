@@ -6,7 +6,10 @@
 
 #include "p2p/engine_peer.h"
 
-#define PEX_MAX 32u
+/* Without a tracker neighbours are told of each other: when others came, but not more
+ * often than this; and again, since who is not heard of is forgotten. */
+#define INTRODUCE_NS (2 * NS_PER_S)
+#define INTRODUCE_AGAIN_NS (30 * NS_PER_S)
 #define NEWS_ROUNDS 16 /* messages of one neighbour at once */
 
 /* ------------------------------------------------------------- links --- */
@@ -214,14 +217,29 @@ bool neighbours_tell(struct p2p_image *i, int64_t now)
 /* Others of the image that he may not know. */
 static void introduce(const struct p2p_image *i, const struct neighbour *to)
 {
-	AUTO_FREE struct net_node *nodes = calloc(PEX_MAX, sizeof(*nodes));
+	AUTO_FREE struct net_node *nodes =
+		calloc(SWARM_PEERS_MAX, sizeof(*nodes));
 	size_t n = 0;
 
 	for (unsigned int k = 0; nodes && k < SWARM_PEERS_MAX; k++)
-		if (i->peers[k] && i->peers[k] != to && n < PEX_MAX)
+		if (i->peers[k] && i->peers[k] != to)
 			nodes[n++] = *net_peer(i->peers[k]->l->net);
 	if (n)
 		net_members(to->l->net, nodes, n);
+}
+
+void neighbours_meet(struct p2p_image *i, int64_t now)
+{
+	int64_t every =
+		i->is_news_of_members ? INTRODUCE_NS : INTRODUCE_AGAIN_NS;
+
+	if (now - i->introduced < every)
+		return;
+	i->introduced = now;
+	i->is_news_of_members = false;
+	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k])
+			introduce(i, i->peers[k]);
 }
 
 static void on_opened(void *arg, struct net_link *net,
@@ -262,7 +280,8 @@ static void on_opened(void *arg, struct net_link *net,
 			loop_clock_ns());
 	(void)tell(i, nb, loop_clock_ns());
 	introduce(i, nb);
-	image_rank(i);
+	i->is_news_of_members = true;
+	image_turns(i, loop_clock_ns());
 	image_settle(i);
 }
 

@@ -16,6 +16,10 @@
 #define BACKOFF_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 6u
 #define DIALS_MAX 16u /* begun at once for an image */
+/* Without a tracker: who was not heard of for so long is gone; so long after the
+ * opening everybody who is known may take part. */
+#define SAID_NS (90 * NS_PER_S)
+#define SETTLED_NS (5 * NS_PER_S)
 
 struct member *member_by_name(struct p2p *p, const char *name)
 {
@@ -42,7 +46,6 @@ static void forget(struct p2p *p, struct member *m)
 {
 	TAILQ_REMOVE(&p->members, m, by_age);
 	p->n_members--;
-	p->members_serial++;
 	free(m);
 }
 
@@ -71,9 +74,9 @@ static struct member *member_add(struct p2p *p, const struct net_node *node)
 	if (!m)
 		return NULL;
 	m->node = *node;
+	m->said = loop_clock_ns();
 	TAILQ_INSERT_TAIL(&p->members, m, by_age);
 	p->n_members++;
-	p->members_serial++;
 	p->members_changed = true;
 	return m;
 }
@@ -97,6 +100,7 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 	m = member_by_name(p, node->name);
 	if (!m)
 		return member_add(p, node);
+	m->said = loop_clock_ns();
 	/* What anybody may say changes nothing of one who can be reached, and
 	 * makes nobody be tried sooner. */
 	if (!is_hearsay)
@@ -118,13 +122,20 @@ static size_t known_place(const struct p2p_image *i)
 	return k;
 }
 
+static bool is_known(const struct member *m, const struct p2p_image *i)
+{
+	for (size_t k = 0; k < i->n_known; k++)
+		if (i->known[k] == m)
+			return true;
+	return false;
+}
+
 void member_takes_part(struct member *m, struct p2p_image *i)
 {
 	size_t at;
 
-	for (size_t k = 0; k < i->n_known; k++)
-		if (i->known[k] == m)
-			return;
+	if (is_known(m, i))
+		return;
 	at = known_place(i);
 	if (at == KNOWN_MAX)
 		return;
@@ -234,28 +245,40 @@ void members_connect(struct p2p_image *i, int64_t now)
 	}
 }
 
-/* ---------------------------------------------------------------- rank --- */
+/* ---------------------------------------------------------------- turns --- */
 
-void image_rank(struct p2p_image *i)
+static bool is_neighbour(const struct member *m, const struct p2p_image *i)
 {
-	struct p2p *p = i->p;
-	size_t n = p->n_members + 1, k = 0;
-	AUTO_FREE const char **names =
-		(const char **)calloc(n, sizeof(const char *));
-	AUTO_FREE size_t *order = calloc(n, sizeof(*order));
-	const struct member *m;
+	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k] && i->peers[k]->l->member == m)
+			return true;
+	return false;
+}
 
-	if (i->ranked == p->members_serial || !names || !order)
-		return;
-	names[k++] = p->self.name;
-	TAILQ_FOREACH(m, &p->members, by_age)
-	names[k++] = m->node.name;
-	if (rendezvous(&i->digest, names, n, order, NULL) < 0)
-		return;
-	i->ranked = p->members_serial;
-	for (k = 0; k < n; k++)
-		if (order[k] == 0)
-			swarm_members(i->swarm, (uint32_t)k, (uint32_t)n);
+/* Somebody said so lately, and nothing says the contrary. */
+static bool is_there(const struct member *m, int64_t since, int64_t now)
+{
+	return m->said >= since && (m->link || !m->failures) &&
+	       m->quarantined_until <= now;
+}
+
+void image_turns(struct p2p_image *i, int64_t now)
+{
+	bool is_new = now - i->opened < SETTLED_NS;
+	uint64_t names[SWARM_MEMBERS_MAX];
+	const struct member *m;
+	size_t n = 0;
+
+	for (size_t k = 0; k < i->n_known && n < SWARM_MEMBERS_MAX; k++)
+		if (is_neighbour(i->known[k], i) ||
+		    is_there(i->known[k], now - SAID_NS, now))
+			names[n++] = swarm_name(i->known[k]->node.name);
+	/* Who takes part is not known yet: all may. */
+	TAILQ_FOREACH(m, &i->p->members, by_age)
+	if (is_new && n < SWARM_MEMBERS_MAX && !is_known(m, i) &&
+	    is_there(m, 0, now))
+		names[n++] = swarm_name(m->node.name);
+	swarm_members(i->swarm, names, n);
 }
 
 /* ---------------------------------------------------------------- file --- */

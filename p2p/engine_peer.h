@@ -18,6 +18,7 @@ struct member {
 	unsigned int refs;     /* images that know it */
 	unsigned int failures; /* to connect, one after the other */
 	int64_t retry_at;
+	int64_t said; /* when it was heard of last, of anybody */
 	int64_t quarantined_until;
 	unsigned int quarantines; /* so far */
 };
@@ -96,6 +97,8 @@ void links_open(struct p2p_image *i);
 void neighbour_leave(struct neighbour *nb);
 /* Close the links of those that are in quarantine since. */
 void neighbours_check(struct p2p_image *i, int64_t now);
+/* Tell the neighbours of each other, as often as makes sense without a tracker. */
+void neighbours_meet(struct p2p_image *i, int64_t now);
 /* Tell the neighbours what is new; true: there is more. */
 bool neighbours_tell(struct p2p_image *i, int64_t now);
 
@@ -145,6 +148,8 @@ void member_takes_part(struct member *m, struct p2p_image *i);
 void members_forget(struct p2p_image *i);
 /* Connect to as many as are missing. */
 void members_connect(struct p2p_image *i, int64_t now);
+/* Tell the core who takes part, in case there is no tracker. */
+void image_turns(struct p2p_image *i, int64_t now);
 /* It could not be connected to, or the link went. */
 void member_failed(struct member *m, int64_t now);
 enum swarm_distance member_distance(const struct p2p *p,

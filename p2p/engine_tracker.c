@@ -121,7 +121,7 @@ static void run(struct work *w)
 static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
 {
 	if (!is_there)
-		image_rank(i);
+		image_turns(i, now);
 	swarm_tracker(i->swarm, is_there, now);
 	image_settle(i);
 }

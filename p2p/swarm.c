@@ -20,6 +20,7 @@ const struct swarm_limits swarm_limits_default = {
 	.origin_ns = 200 * NS_PER_MS,
 	.lease_wait_ns = 2 * NS_PER_S,
 	.stagger_ns = 50 * NS_PER_MS,
+	.turn_ns = 500 * NS_PER_MS,
 	.promise_max_ns = 10 * NS_PER_S,
 	.hedge_min_ns = 20 * NS_PER_MS,
 	.stall_min_ns = 250 * NS_PER_MS,
@@ -33,16 +34,6 @@ uint64_t swarm_random(struct swarm *s)
 	s->random ^= s->random << 25;
 	s->random ^= s->random >> 27;
 	return (s->random * UINT64_C(0x2545f4914f6cdd1d)) >> 16;
-}
-
-/* The same on all nodes. */
-uint32_t swarm_hash(uint32_t piece)
-{
-	uint64_t x = piece + UINT64_C(0x9e3779b97f4a7c15);
-
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (uint32_t)(x >> 32);
 }
 
 uint32_t tick_of(const struct swarm *s, int64_t t)
@@ -62,8 +53,7 @@ static int check_config(const struct swarm_config *cfg, struct error *err)
 		return error_set(err, EINVAL, "%u pieces: 1 to %u can be",
 				 cfg->n_pieces, SWARM_PIECES_MAX);
 	if (l->flying_max == 0 || l->flying_pieces == 0 ||
-	    l->peer_min > l->peer_max || l->origin_min > l->origin_max ||
-	    cfg->rank >= cfg->members)
+	    l->peer_min > l->peer_max || l->origin_min > l->origin_max)
 		return error_set(err, EINVAL, "limits of a swarm do not fit");
 	return 0;
 }
@@ -96,6 +86,7 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 	s->cfg = *cfg;
 	s->lim = cfg->limits;
 	s->born = s->came_at = now;
+	turns_begin(s, now);
 	s->random = cfg->seed ^ UINT64_C(0x9e3779b97f4a7c15);
 	if (!s->random)
 		s->random = 1;

@@ -24,6 +24,7 @@
 #define SWARM_PIECES_MAX (1u << 24)
 #define SWARM_LEASE_MAX 64u /* pieces of one call for leases */
 #define SWARM_DEMANDS_MAX 4096u
+#define SWARM_MEMBERS_MAX 1024u /* known without a tracker */
 #define SWARM_NONE UINT32_MAX
 
 /* How far away somebody is: a cost, never a wall. */
@@ -51,12 +52,14 @@ struct swarm_limits {
 	 * of what it brought, but within these. */
 	uint64_t origin_min, origin_max;
 	int64_t origin_ns;
-	int64_t lease_wait_ns;  /* no answer of a tracker: own rules then */
-	int64_t stagger_ns;     /* without tracker: rank times this before the
-	                          * origin is read */
-	int64_t promise_max_ns; /* a peer's promise is believed so long */
-	int64_t hedge_min_ns;   /* demand asks a second peer not before */
-	int64_t stall_min_ns;   /* bulk is taken from a peer not before */
+	int64_t lease_wait_ns; /* no answer of a tracker: own rules then */
+	/* Without tracker: who is next in turn waits so long for those before;
+	 * and so long nothing new may be heard, at least, before a piece of
+	 * another's turn is read. */
+	int64_t stagger_ns, turn_ns;
+	int64_t promise_max_ns;      /* a peer's promise is believed so long */
+	int64_t hedge_min_ns;        /* demand asks a second peer not before */
+	int64_t stall_min_ns;        /* bulk is taken from a peer not before */
 	unsigned int hedge_permille; /* extra bytes that hedging may cost */
 };
 /* The defaults of docs/decisions/0009-peers.md. */
@@ -103,9 +106,7 @@ struct swarm_config {
 	uint32_t n_pieces;
 	const uint32_t *sizes; /* stored bytes of each; borrowed */
 	uint64_t seed;
-	/* This node's place among those known without a tracker, and how many
-	 * they are (itself too): spreads the origin's pieces over them. */
-	uint32_t rank, members;
+	uint64_t self; /* swarm_name() of this node */
 	struct swarm_limits limits;
 	const struct swarm_host *host;
 	void *arg;
@@ -186,10 +187,20 @@ struct swarm_grant {
 	int64_t ttl_ns, retry_ns;
 };
 void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now);
-/* The tracker answers, or does not: then the stagger rule holds, by which of the
- * known members this node is.  A new swarm believes in its tracker. */
+/*
+ * The tracker answers, or does not: then nodes read the origin in turns that each
+ * finds by itself.  Of a piece it is first the turn of the member whose name has
+ * the highest hash with the piece, then of the next; so the lists of members need
+ * not be the same everywhere, only nearly.  A new swarm believes in its tracker.
+ */
 void swarm_tracker(struct swarm *s, bool is_there, int64_t now);
-void swarm_members(struct swarm *s, uint32_t rank, uint32_t members);
+/* The others that take part and are there, as far as is known, by swarm_name(); of
+ * more than SWARM_MEMBERS_MAX the first ones count.  Replaces what was told. */
+void swarm_members(struct swarm *s, const uint64_t *names, size_t n);
+/* There is no tracker, as far as it knows. */
+bool swarm_takes_turns(const struct swarm *s);
+/* The same on all nodes and in all releases. */
+uint64_t swarm_name(const char *node);
 
 /* Do what is due; returns when to call again at the latest (INT64_MAX: only
  * when something happens). */

@@ -38,7 +38,6 @@ static void peer_forget(struct swarm *s, unsigned int peer)
 			continue;
 		/* It may be the one who promised this. */
 		s->pieces[i].after = 0;
-		s->pieces[i].flags &= ~PIECE_STAGGERED;
 	}
 	s->peers[peer].have = 0;
 	s->ready &= others;
@@ -95,6 +94,8 @@ int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 		return 0; /* left: nothing of it counts */
 	for (uint32_t i = r.first; i < r.first + r.n; i++) {
 		s->peers[peer].have += !(s->pieces[i].holders & bit);
+		if (!s->pieces[i].holders)
+			turn_progress(s, i, now);
 		s->pieces[i].holders |= bit;
 		cold_offer(s, i);
 	}
@@ -132,8 +133,7 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 
 		if (p->after < after)
 			p->after = after;
-		/* If it does not come, turns are taken anew. */
-		p->flags &= ~PIECE_STAGGERED;
+		turn_progress(s, i, now);
 	}
 	return 0;
 }

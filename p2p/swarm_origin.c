@@ -21,27 +21,14 @@ struct batch {
 	uint64_t bytes, max;
 };
 
-/* Our turn for a piece, when nobody hands out turns. */
-static int64_t turn_of(const struct swarm *s, uint32_t piece)
-{
-	uint64_t turn =
-		((uint64_t)s->cfg.rank + swarm_hash(piece)) % s->cfg.members;
-
-	return (int64_t)turn * s->lim.stagger_ns;
-}
-
 static bool is_ours(struct swarm *s, uint32_t piece, int64_t now)
 {
-	struct piece *p = &s->pieces[piece];
+	const struct piece *p = &s->pieces[piece];
 
 	if (p->flags & (PIECE_HERE | PIECE_LEASING) ||
 	    p->after > tick_of(s, now))
 		return false;
-	if (s->has_tracker || p->flags & PIECE_STAGGERED)
-		return true;
-	p->flags |= PIECE_STAGGERED;
-	p->after = tick_of(s, now + turn_of(s, piece));
-	return p->after <= tick_of(s, now);
+	return s->has_tracker || turn_is_ours(s, piece, now);
 }
 
 static bool can_read(struct swarm *s, uint32_t piece, int64_t now)
@@ -182,6 +169,7 @@ static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
 			priority = piece_priority(p);
 		f = flight_start(s, ORIGIN, pieces[i], piece_priority(p), now);
 		f->expires = expires;
+		f->is_turn = turn_is_first(s, pieces[i]);
 		reads[n_reads++] = pieces[i];
 		news_promise(s, pieces[i]);
 	}
@@ -214,8 +202,7 @@ static void ask_or_read(struct swarm *s, const struct batch *b,
 		return;
 	}
 	for (size_t i = 0; i < b->n; i++)
-		s->pieces[b->pieces[i]].flags &=
-			~(PIECE_LEASING | PIECE_STAGGERED);
+		s->pieces[b->pieces[i]].flags &= ~PIECE_LEASING;
 	read_origin(s, b->pieces, b->n, INT64_MAX, now);
 }
 
@@ -335,32 +322,32 @@ static void calls_forget(struct swarm *s)
 		call_end(s, 0);
 }
 
+static void tracker_lost(struct swarm *s, int64_t now)
+{
+	s->has_tracker = false;
+	turns_begin(s, now);
+	calls_forget(s);
+}
+
 void swarm_tracker(struct swarm *s, bool is_there, int64_t now)
 {
 	if (s->has_tracker == is_there)
 		return;
-	s->has_tracker = is_there;
+	if (is_there)
+		s->has_tracker = true;
+	else
+		tracker_lost(s, now);
 	s->lease_next = now;
-	if (!is_there)
-		calls_forget(s);
 	swarm_pump(s, now);
-}
-
-void swarm_members(struct swarm *s, uint32_t rank, uint32_t members)
-{
-	if (rank >= members)
-		return;
-	s->cfg.rank = rank;
-	s->cfg.members = members;
 }
 
 void origin_check(struct swarm *s, int64_t now)
 {
+	turns_check(s, now);
 	for (unsigned int i = 0; i < s->n_calls; i++) {
 		if (now - s->calls[i].asked < s->lim.lease_wait_ns)
 			continue;
-		s->has_tracker = false;
-		calls_forget(s);
+		tracker_lost(s, now);
 		return;
 	}
 }

@@ -2,8 +2,8 @@
 /*
  * Inside of the core.  swarm.c owns life and the round of decisions,
  * swarm_want.c what is wanted, swarm_choose.c the choice of piece and peer,
- * swarm_flight.c what was asked for, swarm_origin.c leases and the stagger rule,
- * swarm_news.c what neighbours say and are told.
+ * swarm_flight.c what was asked for, swarm_origin.c leases and reads, swarm_turn.c
+ * whose turn it is without a tracker, swarm_news.c what neighbours say and are told.
  *
  * A decision costs the scan of one window: who has a piece is one word of bits,
  * so its rarity is a count of bits, and whom it can be asked from is an AND.
@@ -36,7 +36,7 @@ enum piece_flags {
 	PIECE_COLD = 4,
 	PIECE_DEMAND = 8,
 	PIECE_LEASING = 16,     /* the tracker was asked */
-	PIECE_STAGGERED = 32,   /* `after` is by the stagger rule */
+	PIECE_RANKED = 32,      /* `rank` is known */
 	PIECE_IN_WINDOW = 64,   /* of the hot order */
 	PIECE_IN_OFFERED = 128, /* lists of the cold one */
 	PIECE_IN_UNHELD = 256,
@@ -54,6 +54,7 @@ struct piece {
 	uint16_t flight; /* the first of its flights, plus one; 0: none */
 	uint16_t flags : 12;
 	uint16_t failed : 4; /* how often the origin did */
+	uint16_t rank;       /* of this node for it, see swarm_turn.c */
 };
 
 struct flight {
@@ -63,6 +64,7 @@ struct flight {
 	uint8_t peer;        /* or ORIGIN */
 	uint8_t priority;
 	bool is_hedge;
+	bool is_turn;   /* from the origin, in this node's own turn */
 	uint64_t ahead; /* bytes that its peer had to send then, with it */
 	int64_t asked, expected_ns, expires;
 };
@@ -153,6 +155,12 @@ struct swarm {
 	uint64_t leasing, origin_flying, origin_rate;
 	int64_t lease_next, origin_came, origin_answer_ns;
 
+	uint64_t members[SWARM_MEMBERS_MAX]; /* others */
+	size_t n_members;
+	/* When something was heard last that nobody here had, of what is hot
+	 * and of the rest. */
+	int64_t progress[2];
+
 	/* Pieces that came or went, newest at `logged`. A ring. */
 	uint32_t *log;
 	uint64_t logged;
@@ -165,7 +173,6 @@ struct swarm {
 
 /* swarm.c */
 uint64_t swarm_random(struct swarm *s);
-uint32_t swarm_hash(uint32_t piece);
 uint32_t tick_of(const struct swarm *s, int64_t t);
 void swarm_pump(struct swarm *s, int64_t now);
 /* Every source failed, or its time is over: forget that it is wanted. */
@@ -225,6 +232,16 @@ void origin_check(struct swarm *s, int64_t now);
 /* Read it besides, since what is under way is late. */
 void origin_hedge(struct swarm *s, uint32_t piece, int64_t now);
 void origin_moved(struct swarm *s, const struct flight *f, int64_t now);
+
+/* swarm_turn.c */
+/* Without a tracker: this node may read it from the origin now. */
+bool turn_is_ours(struct swarm *s, uint32_t piece, int64_t now);
+bool turn_is_first(struct swarm *s, uint32_t piece);
+/* A neighbour has it, or reads it, whom nobody here had before. */
+void turn_progress(struct swarm *s, uint32_t piece, int64_t now);
+/* All turns begin to be waited for now. */
+void turns_begin(struct swarm *s, int64_t now);
+void turns_check(struct swarm *s, int64_t now);
 
 /* swarm_news.c */
 void news_log(struct swarm *s, uint32_t piece);

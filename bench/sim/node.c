@@ -2,6 +2,7 @@
 /* A node: what bootseerd's engine does around the core, without bytes. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
@@ -201,15 +202,49 @@ static enum swarm_distance distance(const struct sim *s, uint32_t a, uint32_t b)
 						    : SWARM_SAME_ZONE;
 }
 
-static void rank_of(struct sim *s, uint32_t node)
+static uint64_t name_of(uint32_t node)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%u", node);
+	return swarm_name(name);
+}
+
+static void add_links(const struct node *n, bool *is_known)
+{
+	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
+		if (n->links[i].node != SWARM_NONE)
+			is_known[n->links[i].node] = true;
+}
+
+static void members_of_before(struct sim *s, struct node *n)
+{
+	uint32_t n_all = s->cfg.nodes < SWARM_MEMBERS_MAX ? s->cfg.nodes
+							  : SWARM_MEMBERS_MAX;
+	uint64_t names[SWARM_MEMBERS_MAX];
+
+	for (uint32_t i = 0; i < n_all; i++)
+		names[i] = name_of(i);
+	swarm_members(n->swarm, names, n_all);
+}
+
+/* Its neighbours, and those whom they tell that they are theirs. */
+void node_members(struct sim *s, uint32_t node)
 {
 	const struct node *n = &s->nodes[node];
-	uint32_t rank = 0;
+	bool *is_known = must_alloc(calloc(s->cfg.nodes, sizeof(*is_known)));
+	uint64_t names[SWARM_MEMBERS_MAX];
+	size_t k = 0;
 
+	add_links(n, is_known);
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
-		rank += n->links[i].node != SWARM_NONE &&
-			n->links[i].node < node;
-	swarm_members(n->swarm, rank, n->n_links + 1);
+		if (n->links[i].node != SWARM_NONE)
+			add_links(&s->nodes[n->links[i].node], is_known);
+	for (uint32_t i = 0; i < s->cfg.nodes && k < SWARM_MEMBERS_MAX; i++)
+		if (is_known[i] && i != node)
+			names[k++] = name_of(i);
+	swarm_members(n->swarm, names, k);
+	free(is_known);
 }
 
 static void link_nodes(struct sim *s, uint32_t a, uint32_t b)
@@ -229,8 +264,6 @@ static void link_nodes(struct sim *s, uint32_t a, uint32_t b)
 	y->n_links++;
 	swarm_peer_join(x->swarm, i, distance(s, a, b), 0, s->now);
 	swarm_peer_join(y->swarm, j, distance(s, a, b), 0, s->now);
-	rank_of(s, a);
-	rank_of(s, b);
 }
 
 static void handle_gone(struct sim *s, struct node *n, const struct message *m)
@@ -241,7 +274,6 @@ static void handle_gone(struct sim *s, struct node *n, const struct message *m)
 	n->links[m->peer].node = SWARM_NONE;
 	n->n_links--;
 	swarm_peer_leave(n->swarm, m->peer, s->now);
-	rank_of(s, m->node);
 }
 
 /* -------------------------------------------------------------------- its tracker --- */
@@ -588,7 +620,7 @@ void node_join(struct sim *s, uint32_t node)
 	struct swarm_config cfg = { .n_pieces = s->cfg.pieces,
 				    .sizes = s->sizes,
 				    .seed = s->cfg.seed * 1000003 + node,
-				    .members = 1,
+				    .self = name_of(node),
 				    .limits = s->cfg.limits,
 				    .host = &node_host,
 				    .arg = &n->arg };
@@ -614,7 +646,10 @@ void node_join(struct sim *s, uint32_t node)
 	n->news_at = s->now + (int64_t)(sim_random(s) % (uint64_t)s->cfg.news);
 	s->n_alive++;
 	if (s->cfg.no_tracker) {
-		/* The members are known from before. */
+		/* The members are known from before, and who of them takes
+		 * part is heard later. */
+		n->members_at = s->now + NS_PER_S;
+		members_of_before(s, n);
 		for (uint32_t i = 0; i < s->cfg.neighbours / 2 && node; i++)
 			link_nodes(s, node, (uint32_t)(sim_random(s) % node));
 		swarm_tracker(n->swarm, false, s->now);

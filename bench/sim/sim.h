@@ -92,7 +92,7 @@ struct node {
 	unsigned int n_sending;
 	bool is_alive, is_slow;
 	int64_t joins, hot_at, full_at, tick_at, hashed_at, announce_at,
-		news_at;
+		news_at, members_at;
 	/* Leases that ended, to be reported; since when the first waits. */
 	uint32_t done[TRACKER_PIECES_MAX], failed[TRACKER_PIECES_MAX];
 	size_t n_done, n_failed;
@@ -146,6 +146,8 @@ void node_join(struct sim *s, uint32_t node);
 void node_kill(struct sim *s, uint32_t node);
 void node_news(struct sim *s, uint32_t node);
 void node_announce(struct sim *s, uint32_t node);
+/* Tell its core who is known to take part. */
+void node_members(struct sim *s, uint32_t node);
 void node_handle(struct sim *s, const struct message *m);
 /* A flow from `node` ended: the next one. */
 void node_serve(struct sim *s, uint32_t node);

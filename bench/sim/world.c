@@ -372,6 +372,10 @@ static void node_round(struct sim *s, uint32_t i)
 			node_join(s, i);
 		return;
 	}
+	if (!s->tracker && n->members_at <= s->now) {
+		n->members_at = s->now + NS_PER_S;
+		node_members(s, i);
+	}
 	if (n->news_at <= s->now) {
 		n->news_at += s->cfg.news;
 		node_news(s, i);

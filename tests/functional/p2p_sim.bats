@@ -33,6 +33,17 @@ holds() { awk -v a="$1" -v b="$3" "BEGIN { exit !(a $2 b) }"; }
 	done
 }
 
+@test "without a tracker the origin is read about once" {
+	for n in 16 32; do
+		run -0 "$sim" nodes="$n" pieces=400 kill_tracker=1
+		echo "$output"
+		holds "$(figure origin_copies)" "<=" 1.1
+		run -0 "$sim" nodes="$n" pieces=400 no_tracker=1
+		echo "$output"
+		holds "$(figure origin_copies)" "<=" 1.3
+	done
+}
+
 @test "all finish whatever goes wrong" {
 	for what in kill_tracker=1 no_tracker=1 kill_origin=1 join=10; do
 		run -0 "$sim" nodes=16 pieces=200 "$what" give_up=300

@@ -365,8 +365,12 @@ static void on_leases(struct world *w, unsigned int peer, uint32_t piece)
 
 static void on_tracker(struct world *w, unsigned int peer, uint32_t piece)
 {
+	uint64_t names[PEERS];
+
+	for (unsigned int i = 0; i < PEERS; i++)
+		names[i] = piece * 7919u + i;
 	w->has_tracker = piece & 1;
-	swarm_members(w->swarm, peer, PEERS);
+	swarm_members(w->swarm, names, peer);
 	swarm_tracker(w->swarm, piece & 1, w->now);
 }
 
@@ -475,7 +479,7 @@ static uint64_t run(const uint8_t *data, size_t len)
 			   .now = 1000,
 			   .has_tracker = true,
 			   .limits = swarm_limits_default };
-	struct swarm_config cfg = { .host = &host, .arg = &w, .members = 1 };
+	struct swarm_config cfg = { .host = &host, .arg = &w };
 
 	w.n_pieces = 1 + next(&w.script) % PIECES_MAX;
 	for (uint32_t i = 0; i < w.n_pieces; i++)
