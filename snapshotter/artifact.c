@@ -28,6 +28,7 @@ void artifact_fini(struct artifact *a)
 	free(a->replaces);
 	buf_fini(&a->manifest_json);
 	buf_fini(&a->config_json);
+	buf_fini(&a->image_config);
 	memset(a, 0, sizeof(*a));
 }
 

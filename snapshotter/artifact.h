@@ -42,6 +42,9 @@ struct artifact {
 	/* The two texts as stored, so that a node can keep them; set by
 	 * artifact_parse(), hence by artifact_find() and artifact_get(). */
 	struct buf manifest_json, config_json;
+	/* Config of the ordinary image; set by artifact_find(), which reads
+	 * it. */
+	struct buf image_config;
 };
 
 void artifact_fini(struct artifact *a);
@@ -60,9 +63,9 @@ int artifact_parse(const void *manifest, size_t manifest_len,
 		   const void *config, size_t config_len, struct artifact *ret,
 		   struct error *err) MUST_CHECK;
 
-/* Get and parse the artifact of `image` (its manifest digest) from `store`: of
- * its referrers one that no other replaces, else the annotated one of a flat
- * image.  -ENOENT when the image has none. */
+/* Get and parse the artifact of `image` (its manifest digest) from `store`: the
+ * annotated one of a flat image, else of its referrers one that no other
+ * replaces.  -ENOENT when the image has none. */
 int artifact_find(struct oci_store *store, const struct digest *image,
 		  struct artifact *ret, struct error *err) MUST_CHECK;
 /* The same when the image's manifest is known already. */

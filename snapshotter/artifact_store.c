@@ -38,21 +38,29 @@ int artifact_get(struct oci_store *store, const struct digest *artifact,
 	return rc < 0 ? error_wrap(err, rc, "artifact %s", text) : 0;
 }
 
-/* The chain ids of an image's layers, from its config. */
-static int image_chain_ids(struct oci_store *store, const struct oci_image *m,
-			   struct digest **ret, size_t *ret_n,
-			   struct error *err)
+/* The search for the artifact of an image.  The image's config, which every
+ * artifact is held against, comes beside the first: round trips at once. */
+struct search {
+	struct oci_store *store;
+	const struct digest *image;
+	const struct oci_image *m;
+	pthread_t beside;
+	bool begun, has_thread;
+	int rc; /* of the config */
+	struct error err;
+	struct buf config;
+	struct digest *ids; /* chain ids of the image's layers */
+	size_t n_ids;
+};
+
+static int chain_ids_of(const struct buf *config, struct digest **ret,
+			size_t *ret_n, struct error *err)
 {
 	AUTO_FREE struct digest *diff_ids = NULL, *ids = NULL;
-	AUTO_BUF config = BUF_INIT;
 	size_t n = 0;
 	int rc;
 
-	rc = oci_get_blob(store, &m->config.digest, m->config.size,
-			  OCI_CONFIG_MAX, &config, err);
-	if (rc == 0)
-		rc = oci_config_diff_ids(config.data, config.len, &diff_ids, &n,
-					 err);
+	rc = oci_config_diff_ids(config->data, config->len, &diff_ids, &n, err);
 	if (rc < 0)
 		return rc;
 	ids = calloc(n + 1, sizeof(*ids));
@@ -66,67 +74,74 @@ static int image_chain_ids(struct oci_store *store, const struct oci_image *m,
 	return 0;
 }
 
+static void *config_main(void *arg)
+{
+	struct search *s = arg;
+
+	s->rc = oci_get_blob(s->store, &s->m->config.digest, s->m->config.size,
+			     OCI_CONFIG_MAX, &s->config, &s->err);
+	if (s->rc == 0)
+		s->rc = chain_ids_of(&s->config, &s->ids, &s->n_ids, &s->err);
+	return NULL;
+}
+
+/* There is an artifact to look at. */
+static void search_begin(struct search *s)
+{
+	if (s->begun)
+		return;
+	s->begun = true;
+	s->has_thread = pthread_create(&s->beside, NULL, config_main, s) == 0;
+	if (!s->has_thread)
+		(void)config_main(s);
+}
+
+static void search_join(struct search *s)
+{
+	if (s->has_thread)
+		(void)pthread_join(s->beside, NULL);
+	s->has_thread = false;
+}
+
 /* Snapshots are named by chain ids, so an artifact that claims others could
  * put its files under another image's name. */
-static int check_chain_ids(struct oci_store *store, const struct oci_image *m,
-			   const struct artifact *a, struct error *err)
+static int check_chain_ids(struct search *s, const struct artifact *a,
+			   struct error *err)
 {
-	AUTO_FREE struct digest *ids = NULL;
-	size_t n = 0;
-	int rc = image_chain_ids(store, m, &ids, &n, err);
-
-	if (rc < 0)
-		return rc;
-	if (n != a->n_chain_ids ||
-	    memcmp(ids, a->chain_ids, n * sizeof(*ids)) != 0)
+	search_join(s);
+	if (s->rc < 0 && err)
+		*err = s->err;
+	if (s->rc < 0)
+		return s->rc;
+	if (s->n_ids != a->n_chain_ids ||
+	    memcmp(s->ids, a->chain_ids, s->n_ids * sizeof(*s->ids)) != 0)
 		return error_set(err, EBADMSG,
 				 "the artifact's chain ids are "
 				 "not the image's");
 	return 0;
 }
 
-static int try_artifact(struct oci_store *store, const struct digest *image,
-			const struct oci_image *m, const struct digest *d,
-			bool flat, struct artifact *ret, struct error *err)
+static int try_artifact(struct search *s, const struct digest *d, bool flat,
+			struct artifact *ret, struct error *err)
 {
 	static const struct digest none;
 	struct artifact a;
-	int rc = artifact_get(store, d, &a, err);
+	int rc;
 
+	search_begin(s);
+	rc = artifact_get(s->store, d, &a, err);
 	if (rc < 0)
 		return rc;
-	if (!digest_equal(&a.image, flat ? &none : image))
+	if (!digest_equal(&a.image, flat ? &none : s->image))
 		rc = error_set(err, EBADMSG,
 			       "the artifact belongs to another image");
 	if (rc == 0)
-		rc = check_chain_ids(store, m, &a, err);
+		rc = check_chain_ids(s, &a, err);
 	if (rc < 0)
 		artifact_fini(&a);
 	else
 		*ret = a;
 	return rc;
-}
-
-/* Form F1: the artifact is named on the image's only layer. */
-static int find_named(struct oci_store *store, const struct digest *image,
-		      const struct oci_image *m, struct artifact *ret,
-		      struct error *err)
-{
-	AUTO_FREE char *text = NULL;
-	struct digest d;
-	int rc;
-
-	if (m->n_layers == 1)
-		text = oci_annotation(m->layers[0].annotations,
-				      ARTIFACT_ANNOTATION);
-	if (!text)
-		return error_set(err, ENOENT,
-				 "the image has no artifact: it was not "
-				 "converted (bootseer image convert)");
-	rc = digest_parse(text, &d, err);
-	if (rc < 0)
-		return error_wrap(err, rc, "annotation " ARTIFACT_ANNOTATION);
-	return try_artifact(store, image, m, &d, true, ret, err);
 }
 
 /* The first that no other one replaces.  There is one: what an artifact
@@ -149,17 +164,15 @@ static size_t find_newest(const struct artifact *all, size_t n)
 
 /* The artifacts of `list` that can be used, from its end.  When there is none,
  * why the first one cannot. */
-static int load_all(struct oci_store *store, const struct digest *image,
-		    const struct oci_image *m, const struct digest *list,
-		    size_t n, struct artifact *ret, size_t *ret_n,
-		    struct error *err)
+static int load_all(struct search *s, const struct digest *list, size_t n,
+		    struct artifact *ret, size_t *ret_n, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int first_rc = 0;
 
 	for (size_t i = n; i > 0 && *ret_n < ARTIFACTS_MAX; i--) {
-		int rc = try_artifact(store, image, m, &list[i - 1], false,
-				      &ret[*ret_n], &why);
+		int rc = try_artifact(s, &list[i - 1], false, &ret[*ret_n],
+				      &why);
 
 		if (rc == 0)
 			(*ret_n)++;
@@ -172,9 +185,9 @@ static int load_all(struct oci_store *store, const struct digest *image,
 	return *ret_n ? 0 : first_rc;
 }
 
-static int find_in(struct oci_store *store, const struct digest *image,
-		   const struct oci_image *m, struct artifact *ret,
-		   struct error *err)
+/* Form F2: its subject is the image. */
+static int find_beside(struct search *s, struct artifact *ret,
+		       struct error *err)
 {
 	AUTO_FREE struct artifact *all = calloc(ARTIFACTS_MAX, sizeof(*all));
 	AUTO_FREE struct digest *list = NULL;
@@ -183,14 +196,17 @@ static int find_in(struct oci_store *store, const struct digest *image,
 
 	if (!all)
 		return error_nomem(err);
-	rc = oci_list_referrers(store, image, ARTIFACT_TYPE, &list, &n, err);
+	rc = oci_list_referrers(s->store, s->image, ARTIFACT_TYPE, &list, &n,
+				err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
-	rc = load_all(store, image, m, list, n, all, &n_all, err);
+	rc = load_all(s, list, n, all, &n_all, err);
 	if (rc < 0)
 		return rc;
 	if (n_all == 0)
-		return find_named(store, image, m, ret, err);
+		return error_set(err, ENOENT,
+				 "the image has no artifact: it was not "
+				 "converted (bootseer image convert)");
 	newest = find_newest(all, n_all);
 	*ret = all[newest];
 	memset(&all[newest], 0, sizeof(all[newest]));
@@ -199,18 +215,48 @@ static int find_in(struct oci_store *store, const struct digest *image,
 	return 0;
 }
 
+static int find_either(struct search *s, struct artifact *ret,
+		       struct error *err)
+{
+	AUTO_FREE char *text = NULL;
+	struct digest d;
+	int rc;
+
+	/* Form F1: the artifact is named on the image's only layer. */
+	if (s->m->n_layers == 1)
+		text = oci_annotation(s->m->layers[0].annotations,
+				      ARTIFACT_ANNOTATION);
+	if (!text)
+		return find_beside(s, ret, err);
+	rc = digest_parse(text, &d, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "annotation " ARTIFACT_ANNOTATION);
+	return try_artifact(s, &d, true, ret, err);
+}
+
 int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
 		     struct artifact *ret, struct error *err)
 {
-	char text[DIGEST_STR_MAX];
 	struct oci_image parsed;
+	struct search s = { .store = store,
+			    .image = &image->digest,
+			    .m = &parsed,
+			    .config = BUF_INIT };
+	char text[DIGEST_STR_MAX];
 	int rc;
 
 	digest_format(&image->digest, text);
 	rc = oci_image_parse(image->body.data, image->body.len, &parsed, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", text);
-	rc = find_in(store, &image->digest, &parsed, ret, err);
+	rc = find_either(&s, ret, err);
+	search_join(&s);
+	if (rc == 0) {
+		ret->image_config = s.config;
+		s.config = (struct buf)BUF_INIT;
+	}
+	buf_fini(&s.config);
+	free(s.ids);
 	oci_image_fini(&parsed);
 	return rc < 0 ? error_wrap(err, rc, "image %s", text) : 0;
 }

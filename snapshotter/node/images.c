@@ -568,6 +568,8 @@ static int publish(struct images *t, struct image *i, const char *staged,
 	if (rc == 0)
 		rc = write_into(staged, "config.json", &a->config_json, err);
 	if (rc == 0)
+		rc = write_into(staged, "image.json", &a->image_config, err);
+	if (rc == 0)
 		rc = save_state(i, staged, err);
 	if (rc == 0)
 		rc = fs_sync_dir(staged, err);
@@ -614,6 +616,7 @@ int images_add(struct images *t, const char *staged, struct artifact *a,
 	/* The texts are on disk from here. */
 	buf_fini(&a->manifest_json);
 	buf_fini(&a->config_json);
+	buf_fini(&a->image_config);
 	i->artifact = *a;
 	*a = (struct artifact){ .format = 0 };
 	i->refs = 1;

@@ -4,6 +4,7 @@
  *
  *	artifact.json  manifest of the artifact, as stored
  *	config.json    its config, as stored
+ *	image.json     the ordinary image's config, as stored
  *	meta.erofs     metadata image
  *	blockmap       block map
  *	state.json     what the node remembers (state.h)

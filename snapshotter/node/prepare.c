@@ -198,47 +198,6 @@ int node_manifest(struct node *n, const struct image_query *q,
 
 /* -------------------------------------------------------------- artifacts --- */
 
-/* Form F1 names its artifact on its only layer. */
-static int flat_artifact(const struct oci_manifest *m, struct digest *ret,
-			 struct error *err)
-{
-	struct oci_image image = { .n_layers = 0 };
-	AUTO_FREE char *text = NULL;
-	int rc;
-
-	rc = oci_image_parse(m->body.data, m->body.len, &image, err);
-	if (rc < 0)
-		return rc;
-	if (image.n_layers == 1)
-		text = oci_annotation(image.layers[0].annotations,
-				      ARTIFACT_ANNOTATION);
-	oci_image_fini(&image);
-	return text ? digest_parse(text, ret, err) : -ENOENT;
-}
-
-static int find_artifact(struct oci_store *store, const struct oci_manifest *m,
-			 struct artifact *ret, struct error *err)
-{
-	struct digest d;
-	int rc;
-
-	rc = flat_artifact(m, &d, err);
-	if (rc == 0)
-		return artifact_get(store, &d, ret, err);
-	if (rc != -ENOENT)
-		return rc;
-	rc = artifact_find_of(store, m, ret, err);
-	if (rc == 0 && !digest_equal(&ret->image, &m->digest)) {
-		artifact_fini(ret);
-		return error_set(err, EBADMSG,
-				 "its artifact is that of another image");
-	}
-	if (rc == -ENOENT)
-		error_set(err, ENOENT,
-			  "no artifact: 'bootseer image convert' makes one");
-	return rc;
-}
-
 /* Do metadata image, block map and artifact agree? */
 static int check_files(const struct artifact *a, const char *meta_path,
 		       const char *map_path, struct error *err)
@@ -353,7 +312,7 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 		ret->image = find_digest(n, q, &m.digest);
 	ret->manifest = m.digest;
 	if (rc == 0 && !ret->image) {
-		rc = find_artifact(store, &m, &a, err);
+		rc = artifact_find_of(store, &m, &a, err);
 		if (rc == 0)
 			rc = fetch_image(n, store, q, &a, plain_http, ret, err);
 		artifact_fini(&a);

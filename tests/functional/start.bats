@@ -101,6 +101,18 @@ record_once() { # [MORE PARAMETERS]
 	umount_all
 }
 
+@test "a start asks the registry for nothing that the pull has read" {
+	start_quiet --trace-oci no
+	mount_for_start
+	begin c1 '"config_key":true' >"$T/begin"
+	[ "$(jq -r .trace "$T/begin")" = none ]
+	# Two manifests, a list of referrers, two configs, two files.
+	grep -v ' 206 ' "$T/requests" >"$T/asked"
+	[ "$(wc -l <"$T/asked")" -eq 7 ] || { cat "$T/asked"; false; }
+	[ -z "$(cut -d' ' -f1,2 "$T/asked" | sort | uniq -d)" ]
+	umount_all
+}
+
 @test "a warm node records what a cold one does" {
 	local cold
 
