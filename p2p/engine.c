@@ -19,7 +19,9 @@
 #define URGENT_THREADS 4
 #define DISK_THREADS 2
 #define CALL_THREADS 4
+#define TOKEN_MAX 8192u
 #define MEMBERS_NS (10 * NS_PER_S)
+#define NOTE_NS (60 * NS_PER_S)
 
 /* ------------------------------------------------------------- waiting --- */
 
@@ -76,6 +78,28 @@ void engine_run(struct p2p *p, void (*fn)(void *arg), void *arg)
 	(void)pthread_mutex_unlock(&r.lock);
 	(void)pthread_cond_destroy(&r.ended);
 	(void)pthread_mutex_destroy(&r.lock);
+}
+
+void engine_note(struct p2p *p, enum p2p_note what, const char *about,
+		 const char *why)
+{
+	int64_t now = loop_clock_ns();
+	char text[ERROR_MSG_MAX];
+
+	if (!p->cfg.note)
+		return;
+	if (what >= P2P_DENIED && p->notes[what].at &&
+	    now - p->notes[what].at < NOTE_NS) {
+		p->notes[what].n++;
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "%s", why);
+	if (p->notes[what].n)
+		(void)snprintf(text, sizeof(text), "%.180s (and %u others)",
+			       why, p->notes[what].n);
+	p->cfg.note(p->cfg.note_arg, what, about, text);
+	p->notes[what].at = now;
+	p->notes[what].n = 0;
 }
 
 void engine_arm(struct p2p *p, struct loop_timer *t, int64_t delay_ns)
@@ -275,6 +299,17 @@ static void on_members(struct loop_timer *t)
 	engine_arm(p, t, MEMBERS_NS);
 }
 
+static void on_tracker(void *arg, const char *url, bool is_lost,
+		       const char *why)
+{
+	const struct p2p *p = arg;
+
+	if (p->cfg.note)
+		p->cfg.note(p->cfg.note_arg,
+			    is_lost ? P2P_TRACKER_LOST : P2P_TRACKER_BACK, url,
+			    why);
+}
+
 static int start_trackers(struct p2p *p, struct error *err)
 {
 	struct tracker_client_config cfg = {
@@ -284,6 +319,8 @@ static int start_trackers(struct p2p *p, struct error *err)
 		.cert_file = p->cfg.cert_file,
 		.key_file = p->cfg.key_file,
 		.plain_http = p->cfg.tracker_plain_http,
+		.changed = on_tracker,
+		.arg = p,
 	};
 
 	if (!p->cfg.trackers || !p->cfg.trackers[0])
@@ -443,19 +480,31 @@ const char *p2p_rdma_text(const struct p2p *p)
 	return net_rdma_text(p->net);
 }
 
+struct reloading {
+	struct p2p *p;
+	int rc;
+	struct error err;
+};
+
 static void reload(void *arg)
 {
-	struct p2p *p = arg;
+	struct reloading *r = arg;
+	struct p2p *p = r->p;
 	struct capability_keys *keys = NULL;
+	int rc = 0;
 
 	/* What cannot be read stays as it was. */
 	if (p->cfg.ca_file)
-		(void)!net_reload(p->net, NULL);
-	if (p->cfg.capability_keys &&
-	    capability_keys_load(p->cfg.capability_keys, &keys, NULL) == 0) {
+		r->rc = net_reload(p->net, &r->err);
+	if (p->cfg.capability_keys)
+		rc = capability_keys_load(p->cfg.capability_keys, &keys,
+					  r->rc < 0 ? NULL : &r->err);
+	if (keys) {
 		capability_keys_free(p->keys);
 		p->keys = keys;
 	}
+	if (r->rc == 0)
+		r->rc = rc;
 	rights_reload(p);
 }
 
@@ -468,9 +517,42 @@ bool p2p_listens_everywhere(const char *listen)
 	       net_addr_is_any(&ss);
 }
 
-void p2p_reload(struct p2p *p)
+int p2p_reload(struct p2p *p, struct error *err)
 {
-	engine_run(p, reload, p);
+	struct reloading r = { .p = p };
+
+	engine_run(p, reload, &r);
+	if (r.rc < 0 && err)
+		*err = r.err;
+	return r.rc;
+}
+
+/* A token that nobody can read, or none. */
+static int check_token(const char *path, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = fs_read_file(path, TOKEN_MAX, &text, err);
+
+	if (rc == 0 && text.len == 0)
+		rc = error_set(err, EINVAL, "'%s' is empty", path);
+	return rc < 0 ? error_wrap(err, rc, "token of the trackers") : 0;
+}
+
+int p2p_check(const struct p2p_config *cfg, struct error *err)
+{
+	AUTO(capability_keys) keys = NULL;
+	int rc = 0;
+
+	if (cfg->ca_file)
+		rc = net_check_files(cfg->node, cfg->ca_file, cfg->cert_file,
+				     cfg->key_file, err);
+	if (rc == 0 && cfg->tracker_ca_file)
+		rc = net_check_ca(cfg->tracker_ca_file, err);
+	if (rc == 0 && cfg->token_file)
+		rc = check_token(cfg->token_file, err);
+	if (rc == 0 && cfg->capability_keys)
+		rc = capability_keys_load(cfg->capability_keys, &keys, err);
+	return rc;
 }
 
 static void drain(void *arg)

@@ -160,10 +160,10 @@ struct p2p_image {
 	bool is_news_of_members;
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
-	int64_t capability_until;  /* seconds since 1970 */
-	int64_t renew_at;          /* the same; 0: there is none yet */
-	unsigned int permits_lost; /* asked for and not given, in a row */
-	bool is_permitting;
+	int64_t capability_until;       /* seconds since 1970 */
+	int64_t renew_at;               /* the same; 0: there is none yet */
+	unsigned int permits_lost;      /* asked for and not given, in a row */
+	bool is_permitting, is_refused; /* refused: that was told */
 
 	struct waiter_list waiters[WAITER_BUCKETS];
 	LIST_HEAD(, lister) listers;
@@ -220,7 +220,11 @@ struct p2p {
 	unsigned int links_made;
 	uint64_t random;
 	struct p2p_stats past; /* of images that are closed */
-	uint64_t denied, refused, tracker_calls, tracker_failures, leases;
+	struct {
+		int64_t at;     /* when the last one was told; 0: never */
+		unsigned int n; /* that were not since */
+	} notes[P2P_NOTES];
+	uint64_t denied, refused, leases;
 	uint64_t origin_bytes;
 
 	atomic_uint_fast64_t memory;

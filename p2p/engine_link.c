@@ -173,6 +173,8 @@ static int on_may_open(void *arg, struct net_link *net,
 		return error_set(err, ENOENT, "the image is not here");
 	if (rights_prove(l, i, capability, len, err) < 0) {
 		p->denied++;
+		engine_note(p, P2P_DENIED, net_peer(net)->name,
+			    err ? err->msg : "");
 		return -EACCES;
 	}
 	link_open(l, i);
@@ -455,6 +457,11 @@ static void on_sent(void *arg, struct net_link *net, uint64_t tag)
 	serve_sent(arg, tag);
 }
 
+static void on_fault(void *arg, struct net_link *net, const char *why)
+{
+	engine_note(arg, P2P_RDMA_FAULT, net_peer(net)->name, why);
+}
+
 static void on_members(void *arg, struct net_link *net,
 		       const struct net_node *nodes, size_t n)
 {
@@ -490,5 +497,6 @@ const struct net_events link_events = {
 	.lost = on_lost,
 	.refused = on_refused,
 	.sent = on_sent,
+	.fault = on_fault,
 	.members = on_members,
 };

@@ -71,6 +71,12 @@ struct upload {
 	int rc;
 };
 
+/* ------------------------------------------------------------ engine.c --- */
+
+/* Tell the operator, as enum p2p_note says. */
+void engine_note(struct p2p *p, enum p2p_note what, const char *about,
+		 const char *why);
+
 /* ------------------------------------------------------ engine_serve.c --- */
 
 extern const struct slots_config serve_slots;

@@ -23,6 +23,7 @@ struct permit {
 	struct p2p_image *i;
 	struct tracker_capability right;
 	int rc;
+	struct error err;
 };
 
 static void run_permit(struct work *w)
@@ -34,17 +35,30 @@ static void run_permit(struct work *w)
 
 	t->rc = tracker_client_capability(i->p->trackers, &i->digest, i->repo,
 					  i->p->self.name, authorization,
-					  &t->right, NULL);
+					  &t->right, &t->err);
 }
 
-static void lose(struct p2p_image *i, int64_t now_s)
+/* That no tracker answers is told of it, and is no verdict. */
+static bool is_verdict(int rc)
+{
+	return rc != -ECONNREFUSED && rc != -EAGAIN && rc != -ENOMEM;
+}
+
+static void lose(struct p2p_image *i, const struct permit *t, int64_t now_s)
 {
 	unsigned int doublings = i->permits_lost < LOST_DOUBLINGS
 					 ? i->permits_lost
 					 : LOST_DOUBLINGS;
 
-	i->permits_lost++;
-	i->renew_at = now_s + (LOST_S << doublings);
+	i->renew_at = now_s + LOST_S;
+	if (is_verdict(t->rc)) {
+		i->permits_lost++;
+		i->renew_at = now_s + (LOST_S << doublings);
+		if (!i->is_refused)
+			engine_note(i->p, P2P_RIGHT_REFUSED, i->label,
+				    t->err.msg);
+		i->is_refused = true;
+	}
 	/* What is over would only be refused. */
 	if (i->capability_until <= now_s)
 		i->capability_len = 0;
@@ -60,6 +74,9 @@ static void take(struct p2p_image *i, const struct tracker_capability *right,
 	i->capability_len = right->len;
 	i->capability_until = right->not_after;
 	i->permits_lost = 0;
+	if (i->is_refused)
+		engine_note(i->p, P2P_RIGHT_GIVEN, i->label, "");
+	i->is_refused = false;
 	i->renew_at =
 		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
 	LIST_FOREACH(l, &i->p->links, all)
@@ -77,7 +94,7 @@ static void end_permit(struct work *w)
 	if (!i->is_closing && t->rc == 0)
 		take(i, &t->right, now_s);
 	else if (!i->is_closing)
-		lose(i, now_s);
+		lose(i, t, now_s);
 	image_release(i);
 	free(t);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "p2p/engine_peer.h"
+#include "p2p/tracker_client.h"
 
 struct look {
 	struct p2p *p;
@@ -33,6 +34,7 @@ static void get_stats(void *arg)
 	struct p2p_stats *ret = look->ret;
 	const struct p2p_image *i;
 	const struct link *l;
+	struct tracker_client_stats t;
 	struct net_stats n;
 
 	net_get_stats(p->net, &n);
@@ -47,8 +49,11 @@ static void get_stats(void *arg)
 	ret->refused_total = p->refused;
 	ret->denied_total = p->denied;
 	ret->leases_total = p->leases;
-	ret->tracker_calls_total = p->tracker_calls;
-	ret->tracker_failures_total = p->tracker_failures;
+	if (p->trackers) {
+		tracker_client_get_stats(p->trackers, &t);
+		ret->tracker_calls_total = t.calls_total;
+		ret->tracker_failures_total = t.failures_total;
+	}
 	ret->tracker_is_there = p->tracker_is_there;
 	ret->relay_bytes = p->relay ? relay_used(p->relay) : 0;
 	ret->memory_bytes = atomic_load(&p->memory);

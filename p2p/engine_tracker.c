@@ -225,9 +225,7 @@ static void done(struct work *w)
 	struct p2p *p = c->p;
 	int64_t now = loop_clock_ns();
 
-	p->tracker_calls++;
-	p->tracker_failures += c->rc < 0;
-	set_trackers(p, c->rc != -ECONNREFUSED, now);
+	set_trackers(p, c->rc != -ECONNREFUSED && c->rc != -EAGAIN, now);
 	if (i) {
 		i->call = NULL;
 		set_tracker(i, c->rc == 0, now);

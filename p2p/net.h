@@ -109,6 +109,8 @@ struct net_events {
 			enum swarm_refusal why, int64_t retry_ns);
 	/* A piece that net_send() was given has left, or will not. */
 	void (*sent)(void *arg, struct net_link *l, uint64_t tag);
+	/* RDMA with it failed; TCP goes on.  May be NULL. */
+	void (*fault)(void *arg, struct net_link *l, const char *why);
 	/* The other side knows these members too. May be NULL. */
 	void (*members)(void *arg, struct net_link *l,
 			const struct net_node *nodes, size_t n);
@@ -151,6 +153,12 @@ void net_free(struct net *n);
 unsigned int net_port(const struct net *n);
 /* What others are told of this node. */
 const struct net_node *net_self(const struct net *n);
+/* Do the files belong together and to this node, and are they good today? */
+int net_check_files(const char *node, const char *ca_file,
+		    const char *cert_file, const char *key_file,
+		    struct error *err) MUST_CHECK;
+/* ... certificates to trust somebody by? */
+int net_check_ca(const char *ca_file, struct error *err) MUST_CHECK;
 /* Certificates as they are on disk now, for handshakes from now on. */
 int net_reload(struct net *n, struct error *err) MUST_CHECK;
 /* Tell everybody that this node leaves; accept nobody more, refuse what is wanted

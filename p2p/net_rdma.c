@@ -61,7 +61,17 @@ static void on_arrived(void *user, const void *about, size_t n_about,
 	net_leave(n);
 }
 
+static void on_fault(void *user, const char *why)
+{
+	struct net_link *l = user;
+	const struct net_config *cfg = &l->net->cfg;
+
+	if (cfg->events->fault)
+		cfg->events->fault(cfg->arg, l, why);
+}
+
 static const struct rdma_events events = {
+	.fault = on_fault,
 	.tell = tell,
 	.arrived = on_arrived,
 	.sent = on_sent,

@@ -8,11 +8,13 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/cleanup.h"
 #include "p2p/net_priv.h"
 
 #define NAME_PREFIX "bootseer://node/"
@@ -96,6 +98,86 @@ static int check_own(SSL_CTX *ctx, const struct net_node *self,
 				 "certificate '%s' is of node '%s', and this "
 				 "is '%s'",
 				 file, name, self->name);
+	return 0;
+}
+
+/* Would another node believe it, today? */
+static int check_chain(SSL_CTX *ctx, const char *file, struct error *err)
+{
+	X509_STORE_CTX *v = X509_STORE_CTX_new();
+	X509 *cert = SSL_CTX_get0_certificate(ctx);
+	STACK_OF(X509) *chain = NULL;
+	int rc = 0;
+
+	(void)SSL_CTX_get0_chain_certs(ctx, &chain);
+	if (!v || X509_STORE_CTX_init(v, SSL_CTX_get_cert_store(ctx), cert,
+				      chain) != 1)
+		rc = error_nomem(err);
+	else if (X509_verify_cert(v) != 1)
+		rc = error_set(err, EINVAL, "certificate '%s': %s", file,
+			       X509_verify_cert_error_string(
+				       X509_STORE_CTX_get_error(v)));
+	else if (X509_check_purpose(cert, X509_PURPOSE_SSL_SERVER, 0) != 1 ||
+		 X509_check_purpose(cert, X509_PURPOSE_SSL_CLIENT, 0) != 1)
+		rc = error_set(err, EINVAL,
+			       "certificate '%s' is not for both a server and "
+			       "a client",
+			       file);
+	X509_STORE_CTX_free(v);
+	ERR_clear_error();
+	return rc;
+}
+
+int net_check_files(const char *node, const char *ca_file,
+		    const char *cert_file, const char *key_file,
+		    struct error *err)
+{
+	struct net_node self = { .name = "" };
+	SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+	AUTO_FREE char *ca = strdup(ca_file);
+	AUTO_FREE char *cert = strdup(cert_file);
+	AUTO_FREE char *key = strdup(key_file);
+	const struct security s = { .ca_file = ca,
+				    .cert_file = cert,
+				    .key_file = key };
+	int rc = ctx && ca && cert && key ? 0 : error_nomem(err);
+
+	(void)snprintf(self.name, sizeof(self.name), "%s", node);
+	if (rc == 0)
+		rc = net_check_ca(ca_file, err);
+	if (rc == 0)
+		rc = load(&s, ctx, err);
+	if (rc == 0)
+		rc = check_own(ctx, &self, cert_file, err);
+	if (rc == 0)
+		rc = check_chain(ctx, cert_file, err);
+	SSL_CTX_free(ctx);
+	return rc;
+}
+
+int net_check_ca(const char *ca_file, struct error *err)
+{
+	AUTO_FCLOSE FILE *f = fopen(ca_file, "re");
+	unsigned int n = 0, n_good = 0;
+	X509 *cert;
+
+	if (!f)
+		return error_set(err, errno, "CA's certificate (PEM) '%s': %s",
+				 ca_file, strerror(errno));
+	for (; (cert = PEM_read_X509(f, NULL, NULL, NULL)); n++) {
+		n_good += X509_cmp_current_time(X509_get0_notAfter(cert)) > 0;
+		X509_free(cert);
+	}
+	ERR_clear_error();
+	if (n == 0)
+		return error_set(err, EINVAL,
+				 "CA's certificate (PEM) '%s': there is none "
+				 "in it",
+				 ca_file);
+	if (n_good == 0)
+		return error_set(err, EINVAL,
+				 "CA's certificate (PEM) '%s': it has expired",
+				 ca_file);
 	return 0;
 }
 

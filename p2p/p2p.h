@@ -11,6 +11,18 @@
 
 #include "blockstore/device.h"
 
+/* What the one who runs the node may have to act on.  Of a tracker and of a right each
+ * change is told once; of the others one in a minute, with how many were not. */
+enum p2p_note {
+	P2P_TRACKER_LOST, /* about: its URL */
+	P2P_TRACKER_BACK,
+	P2P_RIGHT_REFUSED, /* to this node; about: the image's label */
+	P2P_RIGHT_GIVEN,   /* after that */
+	P2P_DENIED,        /* by this node; about: the other one's name */
+	P2P_RDMA_FAULT,    /* with that node: TCP goes on */
+};
+#define P2P_NOTES 6u
+
 struct p2p_config {
 	const char *listen;    /* "ADDR:PORT"; port 0: a free one */
 	const char *advertise; /* what peers are told; NULL: what is bound */
@@ -33,7 +45,15 @@ struct p2p_config {
 	uint64_t memory;      /* bytes of pieces under way */
 	const char *dir;      /* of p2p alone; created: members, relay */
 	struct cache *cache;  /* borrowed */
+	/* Any thread; `why` "": there is no reason.  NULL: nobody is told. */
+	void (*note)(void *arg, enum p2p_note what, const char *about,
+		     const char *why);
+	void *note_arg;
 };
+
+/* Can the files be read, do they belong together and to the node, and are they good
+ * today?  -EINVAL, -EACCES, -ENOENT, ..: which is not, and why. */
+int p2p_check(const struct p2p_config *cfg, struct error *err) MUST_CHECK;
 
 struct p2p;
 int p2p_open(const struct p2p_config *cfg, struct p2p **ret,
@@ -48,7 +68,8 @@ bool p2p_listens_everywhere(const char *listen);
 /* For a log line: the RDMA device, or why there is none. */
 const char *p2p_rdma_text(const struct p2p *p);
 /* Certificates, keys and tokens as they are on disk now, and what was revoked. */
-void p2p_reload(struct p2p *p);
+/* On failure: why some of it stays as it was. */
+int p2p_reload(struct p2p *p, struct error *err) MUST_CHECK;
 /* Serve nobody new and wait until those being served are, at most so long. */
 void p2p_drain(struct p2p *p, int64_t deadline_ns);
 

@@ -18,12 +18,14 @@
 #define CONNECT_MS 500u
 #define BACKOFF_FIRST (250 * MS)
 #define BACKOFF_MAX (4000 * MS)
+#define LOST_FAILURES 2u /* one may be an accident */
 #define TOKEN_MAX 8192u
 
 struct place {
 	char *url;             /* without a slash at its end */
 	bool is_private;       /* it may be told secrets */
 	unsigned int failures; /* one after the other */
+	bool is_lost;          /* that was told */
 	int64_t down_until;
 };
 
@@ -35,6 +37,9 @@ struct tracker_client {
 	pthread_mutex_t lock; /* of failures and down_until, and the counts */
 	struct place places[TRACKER_URLS_MAX];
 	uint64_t calls, failures;
+	void (*changed)(void *arg, const char *url, bool is_lost,
+			const char *why);
+	void *arg;
 };
 
 static bool is_loopback(const char *host, size_t len)
@@ -110,6 +115,8 @@ int tracker_client_new(const struct tracker_client_config *cfg,
 		return error_nomem(err);
 	(void)pthread_mutex_init(&c->lock, NULL);
 	c->deadline_ns = cfg->deadline_ns ? cfg->deadline_ns : DEADLINE_NS;
+	c->changed = cfg->changed;
+	c->arg = cfg->arg;
 	rc = http_new(&http, &c->http, err);
 	if (rc == 0 && cfg->token_file) {
 		c->token_file = strdup(cfg->token_file);
@@ -167,10 +174,13 @@ static bool is_down(struct tracker_client *c, size_t i)
 	return down;
 }
 
-static void remember(struct tracker_client *c, size_t i, bool answered)
+/* `why`: when it did not answer. */
+static void remember(struct tracker_client *c, size_t i, bool answered,
+		     const char *why)
 {
 	struct place *p = &c->places[i];
 	int64_t wait = BACKOFF_FIRST;
+	bool was_lost, is_lost;
 
 	pthread_mutex_lock(&c->lock);
 	if (answered) {
@@ -184,7 +194,11 @@ static void remember(struct tracker_client *c, size_t i, bool answered)
 		p->down_until = http_now_ns() + wait;
 		c->failures++;
 	}
+	was_lost = p->is_lost;
+	is_lost = p->is_lost = p->failures >= LOST_FAILURES;
 	pthread_mutex_unlock(&c->lock);
+	if (c->changed && is_lost != was_lost)
+		c->changed(c->arg, p->url, is_lost, is_lost ? why : "");
 }
 
 /* The order of the trackers for an image. */
@@ -265,6 +279,7 @@ static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 	AUTO_BUF url = BUF_INIT;
 	struct http_request req = { .method = a->method,
 				    .headers = a->headers };
+	struct error why = ERROR_INIT;
 	int rc;
 
 	if (buf_printf(&url, "%s%s", c->places[i].url, a->path) < 0)
@@ -275,17 +290,28 @@ static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 		req.body = a->body->data;
 		req.body_len = a->body->len;
 	}
-	rc = http_do(c->http, &req, r, err);
+	rc = http_do(c->http, &req, r, &why);
 	if (rc < 0)
 		rc = rc == -ENOMEM ? rc
-				   : error_wrap(err, -ECONNREFUSED,
+				   : error_wrap(&why, -ECONNREFUSED,
 						"tracker %s", c->places[i].url);
 	else
 		rc = a->condition && r->status == 304
 			     ? 0
-			     : judge(r, c->places[i].url, err);
-	remember(c, i, rc != -ECONNREFUSED);
+			     : judge(r, c->places[i].url, &why);
+	remember(c, i, rc != -ECONNREFUSED, why.msg);
+	if (rc < 0 && err)
+		*err = why;
 	return rc;
+}
+
+/* A call that asks somebody is one, however many it asks. */
+static void count_call(struct tracker_client *c, bool *is_asked)
+{
+	pthread_mutex_lock(&c->lock);
+	c->calls += !*is_asked;
+	pthread_mutex_unlock(&c->lock);
+	*is_asked = true;
 }
 
 /* Those responsible, one after the other, until one answers. */
@@ -295,6 +321,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 	AUTO_BUF token = BUF_INIT;
 	const char *headers[4] = { NULL };
 	size_t at[TRACKER_URLS_MAX], n = 0;
+	bool is_asked = false;
 	int64_t end;
 	int rc = order(c, image, at, err);
 
@@ -302,9 +329,6 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		rc = get_token(c, &token, err);
 	if (rc < 0)
 		return rc;
-	pthread_mutex_lock(&c->lock);
-	c->calls++;
-	pthread_mutex_unlock(&c->lock);
 	if (token.len > 0)
 		headers[n++] = token.data;
 	if (a->body)
@@ -313,7 +337,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		headers[n++] = a->condition;
 	a->headers = headers;
 	end = http_now_ns() + c->deadline_ns;
-	rc = error_set(err, ECONNREFUSED,
+	rc = error_set(err, EAGAIN,
 		       "no tracker answered lately; asked again soon");
 	for (size_t i = 0; i < c->n && http_now_ns() < end; i++) {
 		if (a->is_secret && !c->places[at[i]].is_private) {
@@ -329,6 +353,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		a->deadline_ns = end;
 		if (i + 1 < c->n)
 			a->deadline_ns -= (end - http_now_ns()) / 2;
+		count_call(c, &is_asked);
 		rc = ask_one(c, at[i], a, r, err);
 		if (rc != -ECONNREFUSED)
 			break;

@@ -25,6 +25,10 @@ struct tracker_client_config {
 	 * registry's credentials; else -EINVAL, -EACCES. */
 	bool plain_http;
 	int64_t deadline_ns; /* of a call over all trackers; 0: 2 s */
+	/* One failed twice on end; or answers since.  Any thread; may be NULL. */
+	void (*changed)(void *arg, const char *url, bool is_lost,
+			const char *why);
+	void *arg;
 };
 
 /* Any thread. */
@@ -37,7 +41,8 @@ DEFINE_AUTO(tracker_client)
 
 /*
  * Announce.  `ret` is large: the caller keeps it off the stack.
- *   -ECONNREFUSED  no tracker answers, or all are left alone for now
+ *   -ECONNREFUSED  no tracker answers
+ *   -EAGAIN        all are left alone for now: nobody was asked
  *   -EACCES        the token is not good for this
  *   -EINVAL        the tracker says that the call cannot be
  *   -EPROTO        the answer is none

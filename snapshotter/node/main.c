@@ -459,6 +459,8 @@ int main(int argc, char **argv)
 	/* Also for --check-config. */
 	if (rc == 0 && cfg.root && cfg.run)
 		rc = node_config_check(&cfg, &err);
+	if (rc == 0 && cfg.root && cfg.run && action != OPTION_ACTION_RUN)
+		rc = peers_check(&cfg, &err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseerd: %s\n", err.msg);
 		option_fini(node_program.options, &cfg);

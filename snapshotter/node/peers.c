@@ -41,15 +41,42 @@ static bool is_open(const struct node_config *cfg)
 	return strcmp(cfg->p2p_security, "open") == 0;
 }
 
-static int fill(struct node *n, struct peers *p, struct p2p_config *ret,
-		char **ret_dir, struct error *err)
+/* What the operator is told, and how. */
+static void note(void *arg, enum p2p_note what, const char *about,
+		 const char *why)
 {
-	const struct node_config *cfg = n->cfg;
+	static const struct {
+		enum log_level level;
+		const char *event, *key;
+	} lines[P2P_NOTES] = {
+		[P2P_TRACKER_LOST] = { LOG_LEVEL_WARNING, "tracker lost",
+				       "url" },
+		[P2P_TRACKER_BACK] = { LOG_LEVEL_INFO, "tracker back", "url" },
+		[P2P_RIGHT_REFUSED] = { LOG_LEVEL_WARNING,
+					"no capability, the registry is read",
+					"image" },
+		[P2P_RIGHT_GIVEN] = { LOG_LEVEL_INFO, "capability given",
+				      "image" },
+		[P2P_DENIED] = { LOG_LEVEL_WARNING, "denied another node",
+				 "node" },
+		[P2P_RDMA_FAULT] = { LOG_LEVEL_WARNING,
+				     "rdma failed, tcp goes on", "node" },
+	};
+
+	(void)arg;
+	log_line(lines[what].level, "p2p", "%s %s=\"%s\"%s%s%s",
+		 lines[what].event, lines[what].key, about,
+		 *why ? " reason=\"" : "", why, *why ? "\"" : "");
+}
+
+static int fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
+		struct p2p_config *ret, char **ret_dir, struct error *err)
+{
 	bool open = is_open(cfg);
 
 	if (cfg->node_name)
-		snprintf(p->name, sizeof(p->name), "%s", cfg->node_name);
-	else if (gethostname(p->name, sizeof(p->name) - 1) < 0)
+		snprintf(name, NAME_MAX_BYTES, "%s", cfg->node_name);
+	else if (gethostname(name, NAME_MAX_BYTES - 1) < 0)
 		return error_set(err, errno, "the machine's name: %s",
 				 strerror(errno));
 	if (asprintf(ret_dir, "%s/p2p", cfg->root) < 0) {
@@ -59,7 +86,7 @@ static int fill(struct node *n, struct peers *p, struct p2p_config *ret,
 	*ret = (struct p2p_config){
 		.listen = cfg->p2p_listen,
 		.advertise = cfg->p2p_advertise,
-		.node = p->name,
+		.node = name,
 		.rack = cfg->rack,
 		.zone = cfg->zone,
 		.region = cfg->region,
@@ -82,14 +109,30 @@ static int fill(struct node *n, struct peers *p, struct p2p_config *ret,
 		.relay_bytes = cfg->p2p_relay,
 		.memory = cfg->p2p_memory,
 		.dir = *ret_dir,
-		.cache = n->cache,
+		.note = note,
 	};
 	return 0;
+}
+
+int peers_check(const struct node_config *cfg, struct error *err)
+{
+	char name[NAME_MAX_BYTES] = "";
+	AUTO_FREE char *dir = NULL;
+	struct p2p_config p2p;
+	int rc;
+
+	if (!cfg->p2p_listen)
+		return 0;
+	rc = fill(cfg, name, &p2p, &dir, err);
+	if (rc == 0)
+		rc = p2p_check(&p2p, err);
+	return rc < 0 ? error_wrap(err, rc, "peers") : 0;
 }
 
 int peers_open(struct node *n, struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
+	struct error why = ERROR_INIT;
 	struct p2p_config cfg;
 	struct peers *p;
 	int rc;
@@ -99,7 +142,8 @@ int peers_open(struct node *n, struct error *err)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_nomem(err);
-	rc = fill(n, p, &cfg, &dir, err);
+	rc = fill(n->cfg, p->name, &cfg, &dir, err);
+	cfg.cache = n->cache;
 	if (rc == 0)
 		rc = p2p_open(&cfg, &p->p2p, err);
 	if (rc < 0) {
@@ -112,6 +156,12 @@ int peers_open(struct node *n, struct error *err)
 		 p->name);
 	if (n->cfg->p2p_rdma)
 		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
+	/* It does without peers until that is mended. */
+	if (p2p_check(&cfg, &why) < 0)
+		log_warning("p2p",
+			    "others will not believe this node "
+			    "reason=\"%s\"",
+			    why.msg);
 	if (is_open(n->cfg))
 		log_warning("p2p", "--p2p-security open: whoever reaches the "
 				   "port gets the images");
@@ -139,8 +189,11 @@ void peers_close(struct node *n)
 
 void peers_reload(struct node *n)
 {
-	if (n->peers)
-		p2p_reload(n->peers->p2p);
+	struct error err = ERROR_INIT;
+
+	if (n->peers && p2p_reload(n->peers->p2p, &err) < 0)
+		log_warning("p2p", "not all is reloaded reason=\"%s\"",
+			    err.msg);
 }
 
 /* --------------------------------------------------------------- one image --- */

@@ -233,6 +233,57 @@ tracker_with_rights() {
 	kill -HUP "${node_pids[a]}"
 	wait_for is_alone a
 	wait_for is_alone b
+	# Its next image gets no capability, and the log says why.
+	peer_stop b
+	# shellcheck disable=SC2086
+	peer_start b $KEYS
+	prepare_on b
+	wait_for grep -q 'p2p: no capability.*image=.*revoked' "$T/b/log"
+}
+
+@test "the log says when a tracker is lost and when it is back" {
+	local port
+
+	tracker_start
+	port=${TRACKER##*:}
+	peer_start a
+	fetch_all a
+	tracker_kill
+	wait_for grep -q "^warning p2p: tracker lost url=\"$TRACKER\" reason" \
+		"$T/a/log"
+	"$bootseer_registry" --listen "127.0.0.1:$port" --insecure-no-auth \
+		--db "sqlite:$T/tracker.db" 2>>"$T/tracker.log" 3>&- &
+	pids+=("$!")
+	wait_for grep -q "^info p2p: tracker back url=\"$TRACKER\"\$" "$T/a/log"
+	[ "$(grep -c 'p2p: tracker' "$T/a/log")" = 2 ]
+}
+
+@test "certificates that no other node would believe are told" {
+	authority ca
+	authority other
+	certificate ca a
+	check() { # PATTERN OPTION...
+		local want=$1
+
+		shift
+		run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --node-name a \
+			"$@" --check-config
+		[[ $output == *$want* ]]
+	}
+	# shellcheck disable=SC2046 # words
+	"$bootseerd" --p2p-listen 127.0.0.1:0 --node-name a \
+		$(with_tls ca a) --check-config
+	# shellcheck disable=SC2046
+	check "is of node 'a'" $(with_tls ca a) --node-name b
+	# shellcheck disable=SC2046
+	check issuer $(with_tls other a)
+	: >"$T/empty"
+	# shellcheck disable=SC2046
+	check "'$T/empty' is empty" $(with_tls ca a) --p2p-token-file "$T/empty"
+	# shellcheck disable=SC2046
+	check "'$T/empty'" $(with_tls ca a) --p2p-capability-keys "$T/empty"
+	# shellcheck disable=SC2046
+	check "'$T/empty'" $(with_tls ca a) --p2p-tracker-ca-file "$T/empty"
 }
 is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 
@@ -266,6 +317,7 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-capability-keys "$T/token"
 	[[ $output == *"registry credentials"* ]]
+	echo secret >"$T/token"
 	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token" \
 		--p2p-tracker-plain-http --check-config

@@ -190,6 +190,14 @@ static void members(void *arg, struct net_link *l, const struct net_node *nodes,
 		n->member = nodes[count - 1];
 }
 
+static void fault(void *arg, struct net_link *l, const char *why)
+{
+	struct node *n = arg;
+
+	cr_expect(*why);
+	n->faults++;
+}
+
 static const struct net_events events = {
 	.up = up,
 	.down = down,
@@ -206,6 +214,7 @@ static const struct net_events events = {
 	.lost = lost,
 	.refused = refused,
 	.sent = sent,
+	.fault = fault,
 	.members = members,
 };
 

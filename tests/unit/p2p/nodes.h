@@ -21,7 +21,8 @@ struct node {
 	bool no_room;
 
 	int ups, downs, openeds, closeds, news, wants, unwanteds, sents, gots,
-		losts, refuseds, leavings, member_calls, rooms, bad_bytes;
+		losts, refuseds, leavings, member_calls, rooms, bad_bytes,
+		faults;
 	struct error why; /* of the last down() */
 	enum swarm_refusal refusal;
 	int64_t retry_ns;

@@ -295,7 +295,7 @@ Test(engine, whose_right_is_revoked_is_served_no_more)
 
 	t = permitted(&c, 3600);
 	fake_tracker_revoke(t, "node-01");
-	p2p_reload(c.node[0].p2p);
+	cr_expect_eq(p2p_reload(c.node[0].p2p, NULL), 0);
 	wait_holders(&c.node[0], 0, 0);
 	/* Also when it comes anew. */
 	crowd_reopen(&c.node[1]);

@@ -338,3 +338,49 @@ Test(net_tls, reads_no_piece_on_a_plain_connection_that_is_not_bound)
 	cr_expect_eq(st.protocol_errors_total, 1, "%s", err.msg);
 	end(&s);
 }
+
+Test(net_tls, files_that_nobody_would_believe_are_told)
+{
+	static const struct {
+		const char *node, *cert, *key, *ca, *why;
+	} all[] = {
+		{ "a", "good", "good", "ca", NULL },
+		{ "b", "good", "good", "ca", "is of node 'a'" },
+		{ "a", "old", "old", "ca", "expired" },
+		{ "a", "good", "good", "other", "issuer" },
+		{ "a", "good", "old", "ca", "key" },
+		{ "a", "none", "good", "ca", "No such file" },
+		{ "a", "good", "none", "ca", "No such file" },
+		{ "a", "good", "good", "none", "No such file" },
+		{ "a", "good", "good", "good.key", "none in it" },
+	};
+	struct secured s;
+	struct ca *other;
+
+	begin(&s, NET_MUTUAL_TLS);
+	other = ca_new(s.dir, "other");
+	ca_issue(s.ca, "good", "URI:bootseer://node/a", DAY);
+	ca_issue(s.ca, "old", "URI:bootseer://node/a", -1);
+	for (size_t k = 0; k < ARRAY_SIZE(all); k++) {
+		char ca[128], cert[128], key[128];
+		struct error err = ERROR_INIT;
+		int rc;
+
+		(void)snprintf(ca, sizeof(ca), "%s/%s%s", s.dir, all[k].ca,
+			       strchr(all[k].ca, '.') ? "" : ".pem");
+		(void)snprintf(cert, sizeof(cert), "%s/%s.pem", s.dir,
+			       all[k].cert);
+		(void)snprintf(key, sizeof(key), "%s/%s.key", s.dir,
+			       all[k].key);
+		rc = net_check_files(all[k].node, ca, cert, key, &err);
+		if (!all[k].why) {
+			cr_expect_eq(rc, 0, "%s", err.msg);
+			continue;
+		}
+		cr_expect_lt(rc, 0, "case %zu", k);
+		cr_expect(strstr(err.msg, all[k].why), "%s: %s", all[k].why,
+			  err.msg);
+	}
+	ca_free(other);
+	end(&s);
+}

@@ -203,14 +203,17 @@ Test(tracker_client, fails_within_its_deadline_when_nobody_answers)
 			 (char[]){ "http://127.0.0.1:10/" }, NULL };
 	struct tracker_call call = example();
 	struct tracker_client *c = client(urls);
+	struct tracker_client_stats stats;
 	struct error err = ERROR_INIT;
 	int64_t begun = http_now_ns();
 
 	cr_expect_eq(tracker_client_call(c, &call, &answer, &err),
 		     -ECONNREFUSED);
-	/* Both are left alone: no time is lost on them. */
-	cr_expect_eq(tracker_client_call(c, &call, &answer, &err),
-		     -ECONNREFUSED);
+	/* Both are left alone: no time is lost on them, and it is no failure. */
+	cr_expect_eq(tracker_client_call(c, &call, &answer, &err), -EAGAIN);
+	tracker_client_get_stats(c, &stats);
+	cr_expect_eq(stats.calls_total, 1);
+	cr_expect_eq(stats.failures_total, 2);
 	cr_expect_lt(http_now_ns() - begun, INT64_C(10000000000));
 	tracker_client_free(c);
 }
@@ -383,4 +386,47 @@ Test(tracker_client, follows_nobody_to_another_place)
 	tracker_client_free(c);
 	fake_stop(&f);
 	fake_stop(&other);
+}
+
+struct changes {
+	atomic_uint lost, back;
+};
+
+static void on_change(void *arg, const char *url, bool is_lost, const char *why)
+{
+	struct changes *n = arg;
+
+	cr_expect(strncmp(url, "http://127.0.0.1:", 17) == 0, "%s", url);
+	cr_expect_eq(is_lost, *why != '\0');
+	atomic_fetch_add(is_lost ? &n->lost : &n->back, 1);
+}
+
+Test(tracker_client, a_tracker_that_is_lost_and_comes_back_is_told_once)
+{
+	struct tracker_call call = example();
+	struct changes n = { .lost = 0 };
+	struct fake f = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	const struct tracker_client_config cfg = { .urls = urls,
+						   .changed = on_change,
+						   .arg = &n };
+	int64_t end = http_now_ns() + INT64_C(30000000000);
+	struct tracker_client_stats stats = { .calls_total = 0 };
+	struct tracker_client *c;
+
+	fake_start(&f, ANSWER("503 No", "{}"));
+	cr_assert_eq(tracker_client_new(&cfg, &c, NULL), 0);
+	while (stats.failures_total < 3 && http_now_ns() < end) {
+		(void)!tracker_client_call(c, &call, &answer, NULL);
+		tracker_client_get_stats(c, &stats);
+		cr_expect_eq(atomic_load(&n.lost), stats.failures_total > 1);
+	}
+	f.answer = good;
+	while (tracker_client_call(c, &call, &answer, NULL) < 0)
+		cr_assert_lt(http_now_ns(), end);
+	cr_assert_eq(tracker_client_call(c, &call, &answer, NULL), 0);
+	cr_expect_eq(atomic_load(&n.lost), 1);
+	cr_expect_eq(atomic_load(&n.back), 1);
+	tracker_client_free(c);
+	fake_stop(&f);
 }
