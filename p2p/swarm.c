@@ -85,7 +85,7 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 		return error_nomem(err);
 	s->cfg = *cfg;
 	s->lim = cfg->limits;
-	s->born = s->came_at = now;
+	s->born = s->came_at = s->checked = now;
 	turns_begin(s, now);
 	s->random = cfg->seed ^ UINT64_C(0x9e3779b97f4a7c15);
 	if (!s->random)
@@ -148,7 +148,7 @@ static void pump_demand(struct swarm *s, int64_t now)
 			continue;
 		/* Credit is for bulk: whoever is not busy is asked. */
 		for (unsigned int j = 0; j < SWARM_PEERS_MAX; j++)
-			if (p->holders >> j & 1 &&
+			if ((p->holders & ~s->silent) >> j & 1 &&
 			    s->peers[j].busy_until <= now)
 				mask |= UINT64_C(1) << j;
 		if (!mask || !flight_fits(s, size, true))
@@ -176,7 +176,7 @@ static void pump_bulk(struct swarm *s, uint32_t (*choose)(struct swarm *s),
 						      s->cfg.sizes[piece]),
 				 piece, piece_priority(&s->pieces[piece]), now);
 		p = &s->peers[f->peer];
-		if (p->flying >= peer_credit(s, p))
+		if (p->flying >= peer_credit(s, p) || s->silent >> f->peer & 1)
 			s->ready &= ~(UINT64_C(1) << f->peer);
 	}
 }

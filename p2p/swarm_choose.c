@@ -110,8 +110,10 @@ void choose_ready(struct swarm *s, int64_t now)
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++) {
 		const struct peer *p = &s->peers[i];
 
+		/* Who is silent is tried with one piece now and then. */
 		if (p->is_joined && p->have && p->busy_until <= now &&
-		    p->flying < peer_credit(s, p))
+		    p->flying < peer_credit(s, p) &&
+		    !(s->silent >> i & 1 && p->n_flying))
 			s->ready |= UINT64_C(1) << i;
 	}
 }
@@ -176,7 +178,7 @@ uint32_t choose_cold(struct swarm *s)
 
 bool piece_is_unheld(const struct swarm *s, const struct piece *p)
 {
-	return !(p->holders & ~s->useless);
+	return !(p->holders & ~(s->useless | s->silent));
 }
 
 struct candidate {

@@ -12,6 +12,8 @@
 #define HEDGES_FREE (4u << 20) /* bytes, before anything came */
 #define SLOW 4 /* times the patience with those who send nothing */
 #define SILENT_NS (2 * NS_PER_S) /* no byte for so long: a strike */
+/* So late a look at what is late: it is this machine that stood still. */
+#define STILL_NS (500 * NS_PER_MS)
 #define USELESS_NS (3 * NS_PER_S)
 #define USELESS_REFUSALS 16u
 #define USELESS_SLOWER 16 /* times than the others */
@@ -181,6 +183,17 @@ static bool is_known(const struct swarm *s, unsigned int peer, uint32_t piece)
 static void heard(struct swarm *s, struct peer *p, int64_t now)
 {
 	p->moved = p->heard = s->heard = now;
+	s->silent &= ~(UINT64_C(1) << (p - s->peers));
+}
+
+static void holds_nothing_back(struct swarm *s, uint64_t *mask,
+			       unsigned int peer)
+{
+	if (*mask >> peer & 1)
+		return;
+	*mask |= UINT64_C(1) << peer;
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+		cold_offer(s, i);
 }
 
 /* A peer that only refuses, or is far slower than others: what only it has is read
@@ -188,11 +201,7 @@ static void heard(struct swarm *s, struct peer *p, int64_t now)
 static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
 {
 	s->peers[peer].busy_until = now + USELESS_NS;
-	if (s->useless >> peer & 1)
-		return;
-	s->useless |= UINT64_C(1) << peer;
-	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
-		cold_offer(s, i);
+	holds_nothing_back(s, &s->useless, peer);
 }
 
 static void refused_again(struct swarm *s, unsigned int peer, int64_t now)
@@ -334,6 +343,7 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p = &s->peers[peer];
 	s->stats.refusals++;
 	p->moved = p->heard = now;
+	s->silent &= ~(UINT64_C(1) << peer);
 	if (retry_ns <= 0)
 		retry_ns = NS_PER_MS;
 	/* Once: busy with this piece, maybe; twice: with anything. */
@@ -367,6 +377,7 @@ static uint64_t others_ready(const struct swarm *s, const struct flight *f,
 
 	if (f->peer != ORIGIN)
 		mask &= ~(UINT64_C(1) << f->peer);
+	mask &= ~s->silent;
 	while (mask) {
 		unsigned int i = (unsigned int)__builtin_ctzll(mask);
 		const struct peer *p = &s->peers[i];
@@ -416,6 +427,36 @@ static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
 			   now);
 }
 
+/* Nothing moves there: all that hangs on it is had elsewhere at once, and what only
+ * it has is read from the origin, until it is heard again. */
+static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
+{
+	struct peer *p = &s->peers[peer];
+
+	s->stats.stalls += p->n_flying;
+	for (uint16_t i = s->first, next; i; i = next) {
+		struct flight *f = flight_at(s, i);
+		uint32_t piece = f->piece;
+
+		next = f->next;
+		if (f->peer != peer)
+			continue;
+		flight_cancel(s, f);
+		if (!s->pieces[piece].flight)
+			swarm_want_again(s, piece);
+	}
+	p->rate = p->rate / 2 + 1;
+	p->moved = now;
+	p->busy_until = now + SILENT_NS;
+	holds_nothing_back(s, &s->silent, peer);
+	promises_forget(s);
+	/* When nobody was heard of since, it may be this machine that stalls. */
+	if (now - p->heard < SILENT_NS || s->heard <= p->heard)
+		return;
+	p->heard = now;
+	peer_strike(s, peer, "stalls");
+}
+
 /* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
 static void late_check(struct swarm *s, struct flight *f, int64_t now)
 {
@@ -423,7 +464,6 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 	unsigned int peer = f->peer;
 	int64_t usual = answers_quantile(&p->answers, 95);
 	int64_t patience = LATE * f->expected_ns, silence;
-	bool stalls;
 
 	if (patience < s->lim.stall_min_ns)
 		patience = s->lim.stall_min_ns;
@@ -431,11 +471,14 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 		patience = usual;
 	/* However slow it is: something moves. */
 	silence = patience < SILENT_NS ? patience : SILENT_NS;
-	stalls = now - p->moved > silence && now - f->asked > silence;
-	if (!stalls && now - f->asked <= 2 * patience)
+	if (now - p->moved > silence && now - f->asked > silence) {
+		peer_silent(s, peer, now);
+		return;
+	}
+	if (f->twin || now - f->asked <= 2 * patience)
 		return;
 	/* Slow, and nobody else has it: then the origin does. */
-	if (!stalls && !others_ready(s, f, true, now)) {
+	if (!others_ready(s, f, true, now)) {
 		if (now - f->asked <= SLOW * patience)
 			return;
 		peer_useless(s, peer, now);
@@ -443,15 +486,6 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 	s->stats.stalls++;
 	p->rate = p->rate / 2 + 1;
 	flight_cancel(s, f);
-	if (!stalls)
-		return;
-	p->moved = now;
-	refused_again(s, peer, now);
-	/* When nobody was heard of since, it may be this machine that stalls. */
-	if (now - p->heard < SILENT_NS || s->heard <= p->heard)
-		return;
-	p->heard = now;
-	peer_strike(s, peer, "stalls");
 }
 
 static void measure(struct swarm *s, int64_t now)
@@ -467,6 +501,19 @@ static void measure(struct swarm *s, int64_t now)
 	s->came_at = now;
 }
 
+/* What was asked for before was asked for so much later. */
+static void stood_still(struct swarm *s, int64_t now)
+{
+	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
+		s->peers[i].moved = now;
+	for (uint16_t i = s->first; i; i = flight_at(s, i)->next) {
+		int64_t *asked = &flight_at(s, i)->asked;
+
+		*asked =
+			*asked > s->checked ? now : *asked + (now - s->checked);
+	}
+}
+
 void flights_check(struct swarm *s, int64_t now)
 {
 	/* Strikes may end flights of a whole peer, so only the next is kept,
@@ -474,6 +521,9 @@ void flights_check(struct swarm *s, int64_t now)
 	uint16_t left = (uint16_t)s->n_flights;
 
 	measure(s, now);
+	if (now - s->checked > STILL_NS)
+		stood_still(s, now);
+	s->checked = now;
 	for (uint16_t i = s->first, next; i && left; i = next, left--) {
 		struct flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;
@@ -482,15 +532,13 @@ void flights_check(struct swarm *s, int64_t now)
 		next = f->next;
 		if (f->peer == ORIGIN && f->expires <= now)
 			flight_fails(s, f);
-		else if (f->peer != ORIGIN && !f->twin)
+		else if (f->peer != ORIGIN)
 			late_check(s, f, now);
-		if (s->pieces[piece].flight) {
-			if (s->n_flights == before)
-				hedge_check(s, f, now);
-			continue;
-		}
-		swarm_want_again(s, piece);
-		if (s->n_flights + 1 != before)
-			return; /* a peer was left: the next may be gone */
+		if (s->n_flights == before)
+			hedge_check(s, f, now);
+		else if (!s->pieces[piece].flight)
+			swarm_want_again(s, piece);
+		if (s->n_flights + 1 < before)
+			return; /* of a peer that is left: the next may be gone */
 	}
 }

@@ -28,20 +28,25 @@ void swarm_peer_join(struct swarm *s, unsigned int peer,
 	};
 }
 
+void promises_forget(struct swarm *s)
+{
+	if (s->has_tracker)
+		return; /* then they are short */
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+		s->pieces[i].after = 0;
+}
+
 static void peer_forget(struct swarm *s, unsigned int peer)
 {
 	uint64_t others = ~(UINT64_C(1) << peer);
 
-	for (uint32_t i = 0; i < s->cfg.n_pieces; i++) {
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
 		s->pieces[i].holders &= others;
-		if (s->has_tracker)
-			continue;
-		/* It may be the one who promised this. */
-		s->pieces[i].after = 0;
-	}
+	promises_forget(s);
 	s->peers[peer].have = 0;
 	s->ready &= others;
 	s->useless &= others;
+	s->silent &= others;
 	flights_of_peer_end(s, (uint8_t)peer);
 }
 

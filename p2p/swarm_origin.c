@@ -14,11 +14,14 @@
 #define RUN_BYTES (1u << 20) /* ... but no more than this */
 #define WINDOW_STEP 64u
 #define LEASE_TIMES 4 /* a lease's time, until it is given up here too */
+#define STUCK_NS (2 * NS_PER_S)
+#define STUCK_MAX_NS (10 * NS_PER_S)
 
 struct batch {
 	uint32_t pieces[SWARM_LEASE_MAX];
 	size_t n;
 	uint64_t bytes, max;
+	bool is_stuck; /* all of them */
 };
 
 static bool is_ours(struct swarm *s, uint32_t piece, int64_t now)
@@ -36,6 +39,30 @@ static bool can_read(struct swarm *s, uint32_t piece, int64_t now)
 	const struct piece *p = &s->pieces[piece];
 
 	return piece_is_unheld(s, p) && !p->flight && is_ours(s, piece, now);
+}
+
+/* Others have it, but nobody from whom it can be had: who might have it is silent,
+ * or the tracker says so and none of them was heard of since. */
+static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
+{
+	const struct piece *p = &s->pieces[piece];
+	int64_t patience = 2 * s->origin_answer_ns;
+
+	if (p->holders & s->silent)
+		return true;
+	if (patience < STUCK_NS)
+		patience = STUCK_NS;
+	if (patience > STUCK_MAX_NS)
+		patience = STUCK_MAX_NS;
+	return p->flags & PIECE_REFUSED && turn_idle(s, piece, now) >= patience;
+}
+
+/* What is stuck is asked for in a call of its own. */
+static bool fits_batch(struct swarm *s, const struct batch *b, uint32_t piece,
+		       int64_t now)
+{
+	return can_read(s, piece, now) &&
+	       (!b->n || b->is_stuck == is_stuck(s, piece, now));
 }
 
 static bool batch_add(struct swarm *s, struct batch *b, uint32_t piece)
@@ -56,11 +83,13 @@ static bool add_run(struct swarm *s, struct batch *b, uint32_t piece,
 {
 	uint64_t bytes = b->bytes;
 
+	if (!b->n)
+		b->is_stuck = is_stuck(s, piece, now);
 	for (uint32_t n = 0; n < RUN_MAX && b->bytes - bytes < RUN_BYTES &&
 			     piece < s->cfg.n_pieces;
 	     n++, piece++) {
 		if (n && (!(s->pieces[piece].flags & flags) ||
-			  !can_read(s, piece, now)))
+			  !fits_batch(s, b, piece, now)))
 			break;
 		if (!batch_add(s, b, piece))
 			return false;
@@ -77,7 +106,7 @@ static void gather_hot(struct swarm *s, struct batch *b, int64_t now)
 	n = h->n_window;
 	at = n ? (uint32_t)(swarm_random(s) % n) : 0;
 	for (uint32_t i = 0; i < n; i++, at = at + 1 < n ? at + 1 : 0)
-		if (can_read(s, h->window[at], now) &&
+		if (fits_batch(s, b, h->window[at], now) &&
 		    !add_run(s, b, h->window[at], PIECE_IN_WINDOW, now))
 			return;
 	/* All of the window is on its way to somebody: open more of it, so that
@@ -115,7 +144,7 @@ static void gather_cold(struct swarm *s, struct batch *b, int64_t now)
 			at = 0;
 		if (cold_unheld_leaves(s, at))
 			continue;
-		if (can_read(s, c->unheld[at], now) &&
+		if (fits_batch(s, b, c->unheld[at], now) &&
 		    !add_run(s, b, c->unheld[at], PIECE_COLD, now))
 			return;
 		at++;
@@ -198,7 +227,8 @@ static void ask_or_read(struct swarm *s, const struct batch *b,
 	if (!b->n)
 		return;
 	if (s->has_tracker) {
-		ask_tracker(s, b, priority, now);
+		/* The tracker gives a reader what others have, too. */
+		ask_tracker(s, b, b->is_stuck ? SOURCE_DEMAND : priority, now);
 		return;
 	}
 	for (size_t i = 0; i < b->n; i++)
@@ -304,8 +334,10 @@ void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now)
 	/* Who is refused since others read it waits for that piece; who is
 	 * refused since there is no room waits, with whatever piece. */
 	for (size_t i = 0; i < g->n_asked && !g->is_full; i++)
-		if (g->asked[i] < s->cfg.n_pieces)
+		if (g->asked[i] < s->cfg.n_pieces) {
 			s->pieces[g->asked[i]].after = tick_of(s, now + retry);
+			s->pieces[g->asked[i]].flags |= PIECE_REFUSED;
+		}
 	if (g->is_full)
 		s->lease_next = now + retry;
 	for (size_t i = 0; i < n; i++)

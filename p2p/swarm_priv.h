@@ -40,6 +40,7 @@ enum piece_flags {
 	PIECE_IN_WINDOW = 64,   /* of the hot order */
 	PIECE_IN_OFFERED = 128, /* lists of the cold one */
 	PIECE_IN_UNHELD = 256,
+	PIECE_REFUSED = 512, /* the tracker said that others have it */
 };
 #define FLAGS 0xfffu /* of a piece */
 #define PIECE_WANTED (PIECE_HOT | PIECE_COLD | PIECE_DEMAND)
@@ -132,11 +133,14 @@ struct swarm {
 	size_t n_demands, demands_room;
 
 	struct peer peers[SWARM_PEERS_MAX];
-	uint64_t useless; /* peers that only refuse: they hold nothing back */
-	int64_t heard;    /* of anybody */
-	uint64_t ready;   /* peers that may be asked, for this round */
-	uint32_t tick;    /* of this round */
-	uint64_t rate;    /* of a peer, smoothed over all */
+	/* Peers that only refuse, and those that were asked and send nothing:
+	 * they hold nothing back. */
+	uint64_t useless, silent;
+	int64_t checked; /* when flights were looked at */
+	int64_t heard;   /* of anybody */
+	uint64_t ready;  /* peers that may be asked, for this round */
+	uint32_t tick;   /* of this round */
+	uint64_t rate;   /* of a peer, smoothed over all */
 	int64_t pumped;
 
 	struct flight flights[FLIGHTS_MAX];
@@ -242,10 +246,14 @@ void turn_progress(struct swarm *s, uint32_t piece, int64_t now);
 /* All turns begin to be waited for now. */
 void turns_begin(struct swarm *s, int64_t now);
 void turns_check(struct swarm *s, int64_t now);
+/* How long nothing was heard of that could be asked for, of this kind. */
+int64_t turn_idle(const struct swarm *s, uint32_t piece, int64_t now);
 
 /* swarm_news.c */
 void news_log(struct swarm *s, uint32_t piece);
 void news_promise(struct swarm *s, uint32_t piece);
+/* It may be this peer that promised something. */
+void promises_forget(struct swarm *s);
 void peer_strike(struct swarm *s, unsigned int peer, const char *why);
 
 #endif

@@ -73,9 +73,9 @@ bool swarm_takes_turns(const struct swarm *s)
 	return !s->has_tracker;
 }
 
-static int64_t *progress_of(struct swarm *s, const struct piece *p)
+static size_t kind_of(const struct piece *p)
 {
-	return &s->progress[p->flags & PIECE_HOT ? 0 : 1];
+	return p->flags & PIECE_HOT ? 0 : 1;
 }
 
 void turn_progress(struct swarm *s, uint32_t piece, int64_t now)
@@ -83,7 +83,12 @@ void turn_progress(struct swarm *s, uint32_t piece, int64_t now)
 	const struct piece *p = &s->pieces[piece];
 
 	if (p->flags & PIECE_WANTED && !(p->flags & PIECE_HERE))
-		*progress_of(s, p) = now;
+		s->progress[kind_of(p)] = now;
+}
+
+int64_t turn_idle(const struct swarm *s, uint32_t piece, int64_t now)
+{
+	return now - s->progress[kind_of(&s->pieces[piece])];
 }
 
 void turns_begin(struct swarm *s, int64_t now)
@@ -128,5 +133,5 @@ bool turn_is_ours(struct swarm *s, uint32_t piece, int64_t now)
 		return false;
 	if (p->flags & PIECE_DEMAND)
 		return now - wait >= demand_of(s, piece)->since;
-	return now - wait - patience(s) >= *progress_of(s, p);
+	return turn_idle(s, piece, now) >= wait + patience(s);
 }

@@ -344,6 +344,7 @@ void swarm_satisfied(struct swarm *s, uint32_t piece)
 
 	demand_remove(s, piece);
 	p->flags |= PIECE_HERE;
+	p->flags &= ~PIECE_REFUSED & FLAGS;
 	p->failed = 0;
 	s->have++;
 	s->hot.here += p->flags & PIECE_HOT ? 1 : 0;

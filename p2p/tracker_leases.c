@@ -435,7 +435,9 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 		if (copies >= t->cfg.copies ||
 		    (!demand && l->zone != zone && g->now < half)) {
 			name_reader(g, &t->members[l->slot]);
-			refuse(g, half - g->now);
+			refuse(g, half - g->now < t->cfg.interval_ns
+					  ? half - g->now
+					  : t->cfg.interval_ns);
 			return true;
 		}
 	}

@@ -142,8 +142,11 @@ some_came() { [ "$(peer_bytes "$1")" -gt 0 ]; } # NAME
 	waiting=$!
 	wait_for some_came b
 	kill -STOP "${node_pids[a]}"
+	SECONDS=0
 	wait "$waiting"
 	kill -CONT "${node_pids[a]}"
+	echo "after $SECONDS s"
+	[ "$SECONDS" -lt 15 ] # 3 s, and time for a slow machine
 	read_on b
 }
 
@@ -190,6 +193,27 @@ some_came() { [ "$(peer_bytes "$1")" -gt 0 ]; } # NAME
 	peer_start b $(with_tls ca b)
 	fetch_all b
 	[ "$(peer_bytes b)" = "$(all_bytes b)" ]
+	read_on b
+}
+
+@test "TLS: who can reach none of those who have it does not wait for them" {
+	SECURITY=
+	tracker_start
+	authority ca
+	authority other
+	certificate ca a
+	certificate other b
+	# shellcheck disable=SC2046 # words
+	peer_start a $(with_tls ca a)
+	fetch_all a
+	# shellcheck disable=SC2046
+	peer_start b $(with_tls other b)
+	SECONDS=0
+	fetch_all b
+	echo "after $SECONDS s"
+	[ "$SECONDS" -lt 30 ] # the tracker believes in a for 60 s
+	[ "$(peer_bytes b)" = 0 ]
+	[ "$(origin_bytes b)" = "$(all_bytes b)" ]
 	read_on b
 }
 

@@ -448,6 +448,15 @@ static void check(struct world *w)
 		must(!w->demanded[i] || w->now <= w->demanded[i] + 500 * MS);
 }
 
+static unsigned int n_asked(const struct world *w, unsigned int peer)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < w->n_pieces; i++)
+		n += w->asked[peer][i];
+	return n;
+}
+
 static void play(struct world *w)
 {
 	static void (*const events[])(struct world *, unsigned int,
@@ -471,6 +480,9 @@ static void play(struct world *w)
 		tick(w, 100 * MS);
 	for (uint32_t i = 0; i < w->n_pieces; i++)
 		must(!w->demanded[i]);
+	/* And who was silent for so long is asked for no more than one piece. */
+	for (unsigned int i = 0; i < PEERS; i++)
+		must(n_asked(w, i) <= 1);
 }
 
 static uint64_t run(const uint8_t *data, size_t len)

@@ -27,6 +27,7 @@ static struct {
 	size_t n_asks, n_cancels, n_calls;
 	uint32_t reads[256], wanted[SWARM_LEASE_MAX];
 	size_t n_reads, n_wanted;
+	enum source_priority wanted_as;
 	uint32_t failed;
 	int failed_rc, n_failed;
 	int64_t quarantine_ns;
@@ -55,6 +56,7 @@ static void host_lease(void *arg, const uint32_t *pieces, size_t n,
 {
 	memcpy(b.wanted, pieces, n * sizeof(*pieces));
 	b.n_wanted = n;
+	b.wanted_as = priority;
 	b.n_calls++;
 }
 
@@ -400,6 +402,83 @@ RULE(bulk_that_stalls_is_asked_elsewhere)
 	cr_assert_geq(b.n_cancels, 1);
 	cr_expect_eq(b.cancels[0].peer, 0);
 	cr_expect_geq(b.n_asks, 2);
+}
+
+RULE(what_hangs_on_a_silent_peer_is_read_elsewhere_at_once)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	pass(100 * MS);
+	swarm_got(b.s, 0, b.asks[0].piece, b.now);
+	cr_assert_geq(b.n_asks, 6);
+	cr_assert_eq(b.n_calls, 0);
+	pass(2050 * MS);
+	cr_expect_eq(b.n_cancels, b.n_asks - 1, "all of it");
+	cr_assert_geq(b.n_calls, 1);
+	cr_expect_eq(b.wanted_as, SOURCE_DEMAND,
+		     "its holder is there, says "
+		     "the tracker");
+}
+
+RULE(a_silent_peer_is_tried_with_one_piece)
+{
+	size_t before;
+
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	pass(3000 * MS);
+	cr_assert_eq(b.n_cancels, b.n_asks);
+	before = b.n_asks;
+	while (b.n_asks == before)
+		pass(MS);
+	pass(100 * MS);
+	cr_assert_eq(b.n_asks, before + 1);
+	swarm_got(b.s, 0, b.asks[before].piece, b.now);
+	cr_expect_gt(b.n_asks, before + 2, "it is back");
+}
+
+RULE(who_stood_still_himself_blames_nobody)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	pass(100 * MS);
+	b.now += 30000 * MS;
+	pass(100 * MS);
+	cr_expect_eq(b.n_cancels, 0);
+}
+
+RULE(what_others_have_but_nobody_here_is_asked_for_as_by_a_reader)
+{
+	want(SOURCE_HOT, 10, 1);
+	for (int i = 0; i < 19; i++) {
+		cr_expect_eq(b.wanted_as, SOURCE_HOT);
+		answer(0, false, 90 * MS);
+		pass(100 * MS);
+	}
+	pass(200 * MS);
+	answer(0, false, 90 * MS);
+	pass(100 * MS);
+	cr_expect_eq(b.wanted_as, SOURCE_DEMAND);
+}
+
+RULE(what_others_have_is_waited_for_while_news_come)
+{
+	size_t got = 0;
+
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	want(SOURCE_HOT, 10, 50);
+	for (uint32_t i = 0; i < 40; i++) {
+		struct swarm_range r = { 59 - i, 1 };
+
+		answer(0, false, 90 * MS);
+		cr_assert_eq(swarm_peer_has(b.s, 0, r, b.now), 0);
+		pass(100 * MS);
+		while (got < b.n_asks)
+			swarm_got(b.s, 0, b.asks[got++].piece, b.now);
+		cr_assert_eq(b.wanted_as, SOURCE_HOT);
+	}
+	cr_expect_eq(got, 40);
+	cr_expect_gt(b.n_calls, 5);
 }
 
 RULE(demand_is_hedged_and_the_loser_cancelled)
