@@ -151,7 +151,7 @@ alone() { say n2; jq -e '.swarm == 1' "$O"; }
 	say n1
 	for bad in 'x' '[]' '{}' '{"node":"n2"}' \
 		'{"node":"n 2","addr":"a:1","pieces":1000}' \
-		'{"node":"n2","addr":"a:1","pieces":999}' \
+		'{"node":"n2","addr":"a:1","pieces":16777217}' \
 		'{"node":"n2","addr":"a:1","pieces":0}' \
 		'{"node":"n2","addr":"a:1","pieces":1000,"have":1001}' \
 		'{"node":"n2","addr":"a:1","pieces":1000,"done":[1000]}' \
