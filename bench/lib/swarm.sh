@@ -93,19 +93,37 @@ start_nodes() { # OPTION...
 	prepare_nodes
 }
 
-# Metadata and trace are there before the run; the link is open for that.
+# Metadata and trace are there before the run, and nothing else: what was prefetched
+# as soon as the trace was known is dropped again.
 prepare_nodes() {
-	local i before
+	local i before pids=()
 
 	before=$(swarm_origin_bytes)
-	for ((i = 0; i < n; i++)); do
-		BOOTSEER_SOCKET=$(node_socket "$i") "$(program bootseer)" \
-			image prefetch --stop "$image_name" \
-			>"$W/prepare.$i" 2>&1 || die "node $i: $(<"$W/prepare.$i")"
+	in_node 0 image prefetch --hot --wait "$image_name"
+	metadata_bytes=$(($(swarm_origin_bytes) - before - $(of_node 0 .fetched_bytes)))
+	for ((i = 1; i < n; i++)); do
+		in_node "$i" image prefetch --hot --wait "$image_name" &
+		pids+=($!)
 	done
-	image_id=$(BOOTSEER_SOCKET=$(node_socket 0) "$(program bootseer)" \
-		node status --json | jq -r '.images[0].id')
-	metadata_bytes=$((($(swarm_origin_bytes) - before) / n))
+	for i in "${pids[@]}"; do
+		wait "$i" || die "preparing the nodes failed"
+	done
+	for ((i = 0; i < n; i++)); do
+		in_node "$i" node gc --cache 0
+		[[ $(of_node "$i" '.images[0].prefetch.all_have_bytes') == 0 ]] ||
+			die "node $i has blocks before the run"
+	done
+	image_id=$(of_node 0 '.images[0].id')
+}
+
+in_node() { # NODE ARGUMENT...
+	BOOTSEER_SOCKET=$(node_socket "$1") "$(program bootseer)" "${@:2}" \
+		>"$W/prepare.$1" 2>&1 || die "node $1: $(<"$W/prepare.$1")"
+}
+
+of_node() { # NODE JQ
+	BOOTSEER_SOCKET=$(node_socket "$1") "$(program bootseer)" node status --json |
+		jq -r "$2"
 }
 
 go() { # SECONDS
@@ -204,14 +222,8 @@ bound() { # BYTES
 }
 bound_all() { bound "$all_bytes"; }
 
-# Bytes of the hot set and of the image, as node 0 knows them.
-note_sizes() {
-	local reply
-
-	reply=$(BOOTSEER_SOCKET=$(node_socket 0) "$(program bootseer)" node status \
-		--json | jq -c '.images[0].prefetch')
-	all_bytes=$(jq .all_bytes <<<"$reply")
-}
+# Bytes of the image, as node 0 knows them.
+note_sizes() { all_bytes=$(of_node 0 '.images[0].prefetch.all_bytes'); }
 
 percentile() { # P, numbers on stdin
 	sort -g | awk -v p="$1" '{ v[NR] = $1 } END { if (!NR) exit 1
@@ -249,7 +261,9 @@ note_run() {
 	cpu=$(cpu_share)
 	sample "$name: CPU of the machine" "$way" "$cpu" share
 	if awk "BEGIN { exit !($cpu > 0.85) }"; then
-		log "VOID: $name, $way: the machine was busy"
+		log "VOID: $name, $way: the machine was busy; it took" \
+			"$(cut -d' ' -f3 "$W/times" | percentile 99) s," \
+			"hot $(cut -d' ' -f2 "$W/times" | percentile 99) s"
 		sample "$name: void" "$way" 1 runs
 		return
 	fi

@@ -224,8 +224,9 @@ static int prefetch_what(struct node *n, struct image *i, const char *what,
 {
 	if (strcmp(what, "stop") == 0)
 		return node_prefetch_stop(n, i, err);
-	/* The hot set of the nearest trace; without one, of an earlier start. */
-	(void)traces_has_any(n->traces, i);
+	/* The hot set of the nearest trace, when it can be had; without one, of
+	 * an earlier start. */
+	traces_await_hot(n->traces, i);
 	if (strcmp(what, "all") == 0)
 		return node_prefetch_now(n, i, true, err);
 	if (strcmp(what, "hot") == 0)

@@ -375,16 +375,23 @@ void traces_prepare(struct traces *t, struct image *i)
 	pthread_mutex_unlock(&t->lock);
 }
 
+enum purpose {
+	FOR_LOOKING, /* nothing is prefetched */
+	FOR_HOT,     /* the hot set is */
+	FOR_START,   /* and then the rest */
+};
+
 /* Lock held. */
 static int plan_ask(struct traces *t, struct image *i, const char *key,
-		    bool only_look, struct plan **ret)
+		    enum purpose purpose, struct plan **ret)
 {
+	bool only_look = purpose == FOR_LOOKING;
 	struct plan *p;
 	int rc, tries = 0;
 
 	do {
 		*ret = p = plan_get(t, i, key, only_look);
-		if (p && !only_look)
+		if (p && purpose == FOR_START)
 			p->for_start = true;
 		rc = p ? plan_wait(t, p, true) : -EAGAIN;
 		/* Again when it was one that only looked that had begun. */
@@ -393,7 +400,8 @@ static int plan_ask(struct traces *t, struct image *i, const char *key,
 }
 
 static int find(struct traces *t, struct image *i, const char *workload,
-		bool only_look, struct trace_answer *ret, struct error *err)
+		enum purpose purpose, struct trace_answer *ret,
+		struct error *err)
 {
 	struct plan *p;
 	int rc;
@@ -402,7 +410,7 @@ static int find(struct traces *t, struct image *i, const char *workload,
 	snprintf(ret->workload, sizeof(ret->workload), "%s",
 		 workload ? workload : "");
 	pthread_mutex_lock(&t->lock);
-	rc = plan_ask(t, i, workload, only_look, &p);
+	rc = plan_ask(t, i, workload, purpose, &p);
 	if (rc == 0) {
 		ret->found = p->found;
 		ret->match = p->match;
@@ -423,13 +431,23 @@ static int find(struct traces *t, struct image *i, const char *workload,
 int traces_find(struct traces *t, struct image *i, const char *workload,
 		struct trace_answer *ret, struct error *err)
 {
-	return find(t, i, workload, false, ret, err);
+	return find(t, i, workload, FOR_START, ret, err);
 }
 
 int traces_look_up(struct traces *t, struct image *i, const char *workload,
 		   struct trace_answer *ret, struct error *err)
 {
-	return find(t, i, workload, true, ret, err);
+	return find(t, i, workload, FOR_LOOKING, ret, err);
+}
+
+void traces_await_hot(struct traces *t, struct image *i)
+{
+	struct trace_answer answer;
+	struct error why = ERROR_INIT;
+
+	if (find(t, i, NULL, FOR_HOT, &answer, &why) < 0)
+		log_info("traces", "no hot set yet image=%.12s reason=\"%s\"",
+			 i->hex, why.msg);
 }
 
 bool traces_has_any(struct traces *t, struct image *i)

@@ -42,7 +42,14 @@ void traces_prepare(struct traces *t, struct image *i);
 int traces_find(struct traces *t, struct image *i, const char *workload,
 		struct trace_answer *ret, struct error *err) MUST_CHECK;
 
-/* The same for a start that is over: nothing is prefetched. */
+/*
+ * For somebody who asks for a prefetch, not for a start: what traces_prepare()
+ * looks for is found, and the prefetch of its hot set under way, when this
+ * returns; the rest is not begun.  Waits as traces_find().
+ */
+void traces_await_hot(struct traces *t, struct image *i);
+
+/* As traces_find() for a start that is over: nothing is prefetched. */
 int traces_look_up(struct traces *t, struct image *i, const char *workload,
 		   struct trace_answer *ret, struct error *err) MUST_CHECK;
 

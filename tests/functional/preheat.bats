@@ -11,6 +11,7 @@ setup() { node_setup; }
 teardown() { node_teardown; }
 
 service_start() { # OPTION...
+	rm -f "$T/service.log" # an earlier one's says "ready", too
 	"$BOOTSEER_BUILD/registry/bootseer-registry" --listen 127.0.0.1:0 \
 		--db "sqlite:$T/registry.db" "$@" 2>"$T/service.log" 3>&- &
 	service_pid=$!
@@ -25,6 +26,7 @@ start_node() { # NAME OPTION...
 	local name=$1
 	shift
 	mkdir -p "$T/$name"
+	rm -f "$T/$name/log"
 	"$bootseerd" --root "$T/$name/root" --run "$T/$name/run" \
 		--node-name "$name" --trace-service "$U" --prefetch off \
 		--plain-http "$REGISTRY" --cache-quota 1G "$@" \

@@ -113,6 +113,20 @@ record_once() { # [MORE PARAMETERS]
 	umount_all
 }
 
+@test "--hot on a node that never saw the image waits for the trace, and takes no more" {
+	start_quiet
+	record_once
+	umount_all
+	node_stop
+	mkdir "$T/two"
+	mv "$T/root/traces" "$T/two/traces"
+	ROOT=$T/two node_start
+	run -0 "$bootseer" image prefetch --hot --wait "$IMAGE"
+	[ "$(status '.images[0].prefetch.hot_bytes')" -gt 0 ]
+	[ "$(status '.images[0].prefetch.phase')" = done ]
+	[ "$(status '.images[0].prefetch | .all_have_bytes == .hot_bytes')" = true ]
+}
+
 @test "a warm node records what a cold one does" {
 	local cold
 
