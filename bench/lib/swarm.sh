@@ -247,6 +247,13 @@ note_hot() { # NAME BYTES
 	sample "$1: time to hot, T*" bound "$(bound "$2")" s
 }
 
+# For the simulator: "N PIECES BYTES HOT-SHARE COPIES".
+note_shape() { # COPIES
+	echo "$n $(of_node 0 .cache.blocks)" \
+		"$(of_node 0 '.images[0].prefetch | .all_bytes, .hot_bytes / .all_bytes' |
+			paste -sd ' ')" "$1" >>"$W/shapes"
+}
+
 note_run() {
 	local name="$n nodes, $scenario" hot all bytes failed cpu copies
 	local -a times
@@ -283,6 +290,7 @@ note_run() {
 		"$(calc "$metadata_bytes / $bytes")" copies
 	awk -v way="$way" -v n="$n" -v s="$scenario" \
 		'{ print way, n, s, $1, $2, $3 }' "$W/times" >>"$W/nodes"
+	[[ $way != peers || $scenario != base ]] || note_shape "$copies"
 }
 
 # --- ways --------------------------------------------------------------------------

@@ -108,6 +108,19 @@ static void report(const struct sim *s)
 	       (unsigned long long)hedges, (unsigned long long)s->calls);
 }
 
+/* Each node's own, to compare with measured ones. */
+static void print_times(const struct sim *s)
+{
+	for (uint32_t i = 0; i < s->cfg.nodes; i++) {
+		const struct node *n = &s->nodes[i];
+
+		if (n->is_alive && !n->is_slow && n->full_at >= 0)
+			printf("times %u %.4f %.4f\n", i,
+			       (double)(n->hot_at - n->joins) / NS_PER_S,
+			       (double)(n->full_at - n->joins) / NS_PER_S);
+	}
+}
+
 /* ----------------------------------------------------------------------- options --- */
 
 struct number_option {
@@ -160,6 +173,7 @@ OPTION(origin_ms, c->limits.origin_ns = (int64_t)(v * NS_PER_MS))
 OPTION(seed, c->seed = (uint64_t)v)
 OPTION(give_up, c->give_up = v)
 OPTION(verbose, c->is_verbose = v != 0)
+OPTION(times, c->with_times = v != 0)
 #undef OPTION
 
 #define ROW(name) \
@@ -180,7 +194,7 @@ static const struct number_option options[] = {
 	ROW(peer_min),      ROW(credit),      ROW(origin_min),
 	ROW(origin_ms),     ROW(seed),        ROW(give_up),
 	ROW(flying_pieces), ROW(streams),     ROW(copies),
-	ROW(verbose),
+	ROW(verbose),       ROW(times),
 };
 #undef ROW
 
@@ -272,6 +286,8 @@ int main(int argc, char **argv)
 	sim_new(&c, &s);
 	sim_run(&s);
 	report(&s);
+	if (c.with_times)
+		print_times(&s);
 	sim_free(&s);
 	return 0;
 }

@@ -38,7 +38,7 @@ struct sim_config {
 	struct swarm_limits limits;
 	uint64_t seed;
 	double give_up; /* seconds */
-	bool is_verbose;
+	bool is_verbose, with_times;
 };
 
 enum message_kind {
