@@ -390,6 +390,7 @@ static struct p2p *p2p_new(void)
 	cond_init(&p->changed);
 	if (getrandom(&p->random, sizeof(p->random), 0) < 0 || !p->random)
 		p->random = (uint64_t)loop_clock_ns() | 1;
+	p->name_seed = (unsigned int)engine_random(p);
 	return p;
 }
 

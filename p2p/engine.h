@@ -41,6 +41,7 @@
 #define NS_PER_S INT64_C(1000000000)
 
 #define WAITER_BUCKETS 1024u
+#define MEMBER_BUCKETS 1024u
 #define KNOWN_MAX SWARM_MEMBERS_MAX /* known to take part in one image */
 #define PIECE_NONE UINT32_MAX
 
@@ -205,19 +206,19 @@ struct p2p {
 	struct capability_keys *keys;
 	struct revoked *revoked; /* NULL: nothing is known to be */
 	struct reading *reading; /* of what was revoked; NULL: it is not */
-	struct loop_timer revoked_timer;
 	bool tracker_is_there;
 	struct work save_work; /* of the members file */
 	char *members_path, *members_text;
-	struct loop_timer members_timer;
+	struct loop_timer members_timer, revoked_timer;
 	bool members_changed;
 
 	LIST_HEAD(, p2p_image) images;
 	LIST_HEAD(, link) links;
 	struct member_list members;
+	LIST_HEAD(, member) named[MEMBER_BUCKETS];
 	size_t n_members;
 	uint64_t serial;
-	unsigned int links_made;
+	unsigned int links_made, name_seed;
 	uint64_t random;
 	struct p2p_stats past; /* of images that are closed */
 	struct {
@@ -269,6 +270,8 @@ bool image_look(struct p2p_image *i, uint32_t piece, int64_t now);
 
 /* Wait for block `index` of the reader's request. */
 void want_read(struct reader *r, size_t index);
+/* ... that the cache has lost: its bytes are brought, whatever the cache says. */
+void want_again(struct reader *r, size_t index);
 void want_no_read(struct reader *r);
 void want_list(struct lister *l);
 void want_no_list(struct lister *l);
@@ -288,12 +291,5 @@ void want_failed(struct p2p_image *i, uint32_t piece, int rc,
  * it is lost; the core was told when it came from somebody. */
 int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
 	   enum net_form form, enum source_priority why, struct bytes *in);
-
-/* ----------------------------------------------------- engine_origin.c --- */
-
-void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
-		  enum source_priority priority);
-/* End those of a closing image soon. */
-void origin_stop(struct p2p_image *i);
 
 #endif

@@ -452,6 +452,11 @@ static void on_refused(void *arg, struct net_link *net,
 	image_settle(nb->i);
 }
 
+static void on_left(void *arg, struct net_link *net, uint64_t tag)
+{
+	serve_left(arg, tag);
+}
+
 static void on_sent(void *arg, struct net_link *net, uint64_t tag)
 {
 	serve_sent(arg, tag);
@@ -496,6 +501,7 @@ const struct net_events link_events = {
 	.got = on_got,
 	.lost = on_lost,
 	.refused = on_refused,
+	.left = on_left,
 	.sent = on_sent,
 	.fault = on_fault,
 	.members = on_members,

@@ -21,11 +21,21 @@
 #define SAID_NS (90 * NS_PER_S)
 #define SETTLED_NS (5 * NS_PER_S)
 
+/* FNV-1a from where nobody outside knows: names are what others say. */
+static unsigned int bucket_of(const struct p2p *p, const char *name)
+{
+	uint32_t h = p->name_seed;
+
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 16777619u;
+	return (h ^ h >> 16) % MEMBER_BUCKETS;
+}
+
 struct member *member_by_name(struct p2p *p, const char *name)
 {
 	struct member *m;
 
-	TAILQ_FOREACH(m, &p->members, by_age)
+	LIST_FOREACH(m, &p->named[bucket_of(p, name)], by_name)
 	if (strcmp(m->node.name, name) == 0)
 		return m;
 	return NULL;
@@ -45,6 +55,7 @@ enum swarm_distance member_distance(const struct p2p *p,
 static void forget(struct p2p *p, struct member *m)
 {
 	TAILQ_REMOVE(&p->members, m, by_age);
+	LIST_REMOVE(m, by_name);
 	p->n_members--;
 	free(m);
 }
@@ -76,6 +87,7 @@ static struct member *member_add(struct p2p *p, const struct net_node *node)
 	m->node = *node;
 	m->said = loop_clock_ns();
 	TAILQ_INSERT_TAIL(&p->members, m, by_age);
+	LIST_INSERT_HEAD(&p->named[bucket_of(p, m->node.name)], m, by_name);
 	p->n_members++;
 	p->members_changed = true;
 	return m;

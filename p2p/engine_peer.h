@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The others: trackers, who is known, links to them, their part in our images, and
+ * The others: origin, trackers, who is known, links to them, their part in our images, and
  * what they are sent.  Private to engine*.c; everything is the loop's.
  */
 #ifndef BOOTSEER_P2P_ENGINE_PEER_H
@@ -13,6 +13,7 @@
 /* Somebody who may be connected to. */
 struct member {
 	TAILQ_ENTRY(member) by_age;
+	LIST_ENTRY(member) by_name;
 	struct net_node node;
 	struct link *link;     /* up, or on its way */
 	unsigned int refs;     /* images that know it */
@@ -60,7 +61,7 @@ struct upload {
 	struct p2p_image *i;
 	struct link *l; /* NULL: it is gone */
 	struct slot_request slot;
-	bool is_begun;
+	bool is_begun, has_left; /* has_left: it has no slot any more */
 	int64_t begun;
 	struct relay_ref relay; /* .extent NULL: it is not from there */
 	int fd;                 /* of the cache, or -1 */
@@ -84,6 +85,8 @@ extern const struct slots_config serve_slots;
 void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 		  enum source_priority priority);
 void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece);
+/* It needs no slot any more; its bytes are not needed any more. */
+void serve_left(struct p2p *p, uint64_t tag);
 void serve_sent(struct p2p *p, uint64_t tag);
 /* Close the links of those that take their answers too slowly. */
 void serve_check(struct p2p *p, int64_t now);
@@ -130,6 +133,13 @@ void rights_reload(struct p2p *p);
 /* Not any more: on the loop; the rest when it is gone. */
 void rights_stop(struct p2p *p);
 void rights_free(struct p2p *p);
+
+/* ----------------------------------------------------- engine_origin.c --- */
+
+void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority);
+/* End those of a closing image soon. */
+void origin_stop(struct p2p_image *i);
 
 /* ---------------------------------------------------- engine_tracker.c --- */
 

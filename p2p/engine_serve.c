@@ -57,12 +57,13 @@ static void upload_free(struct upload *u)
 	free(u);
 }
 
-/* It has a slot, and needs it no more. */
+/* It has a slot, or had, and needs nothing more. */
 static void end(struct upload *u)
 {
 	struct p2p *p = u->i->p;
 
-	slots_done(p->slots, &u->slot);
+	if (!u->has_left)
+		slots_done(p->slots, &u->slot);
 	upload_free(u);
 	pump(p);
 }
@@ -184,7 +185,7 @@ static bool has_most_slots(const struct link *l, enum source_priority priority)
 	const struct upload *u;
 
 	LIST_FOREACH(u, &l->uploads, by_link)
-	n += is_demand == (u->slot.priority == SOURCE_DEMAND);
+	n += !u->has_left && is_demand == (u->slot.priority == SOURCE_DEMAND);
 	return n >= all - all / 4;
 }
 
@@ -240,6 +241,15 @@ void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece)
 		upload_free(u);
 		return;
 	}
+}
+
+void serve_left(struct p2p *p, uint64_t tag)
+{
+	struct upload *u = (struct upload *)(uintptr_t)tag;
+
+	slots_done(p->slots, &u->slot);
+	u->has_left = true;
+	pump(p);
 }
 
 void serve_sent(struct p2p *p, uint64_t tag)

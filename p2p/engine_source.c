@@ -22,11 +22,11 @@ static void begin(void *arg)
 		want_read(r, k);
 }
 
-static void begin_one(void *arg)
+static void begin_again(void *arg)
 {
 	struct reader *r = arg;
 
-	want_read(r, r->next);
+	want_again(r, r->next);
 }
 
 static void end(void *arg)
@@ -109,9 +109,7 @@ static int pass_on(struct reader *r, struct source_sink *sink,
 		rc = b ? put(r, sink, b->data, err) : put_cached(r, sink, err);
 		bytes_unref(b);
 		if (rc == -ENOENT && !b) {
-			/* The cache lost it since: once more from the others. */
-			r->answers[r->next] = ANSWER_NONE;
-			engine_run(p, begin_one, r);
+			engine_run(p, begin_again, r);
 			continue;
 		}
 		if (rc < 0)

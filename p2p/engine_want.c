@@ -48,19 +48,14 @@ static void unwait(struct waiter *w)
 	w->piece = PIECE_NONE;
 }
 
-void want_read(struct reader *r, size_t index)
+/* For its bytes, from wherever. */
+static void await(struct reader *r, size_t index, int64_t now)
 {
 	struct waiter *w = &r->waiters[index];
 	struct p2p_image *i = r->i;
-	int64_t now = loop_clock_ns();
 	struct error err = ERROR_INIT;
 	int rc;
 
-	unwait(w);
-	if (image_look(i, r->pieces[index], now)) {
-		answer(r, index, ANSWER_CACHED, NULL);
-		return;
-	}
 	w->reader = r;
 	w->index = index;
 	w->piece = r->pieces[index];
@@ -72,6 +67,28 @@ void want_read(struct reader *r, size_t index)
 		fail_reader(r, rc, &err);
 	}
 	image_settle(i);
+}
+
+void want_read(struct reader *r, size_t index)
+{
+	int64_t now = loop_clock_ns();
+
+	unwait(&r->waiters[index]);
+	if (image_look(r->i, r->pieces[index], now))
+		answer(r, index, ANSWER_CACHED, NULL);
+	else
+		await(r, index, now);
+}
+
+void want_again(struct reader *r, size_t index)
+{
+	struct swarm *s = r->i->swarm;
+
+	unwait(&r->waiters[index]);
+	if (swarm_has(s, r->pieces[index]))
+		swarm_drop(s, r->pieces[index]);
+	answer(r, index, ANSWER_NONE, NULL);
+	await(r, index, loop_clock_ns());
 }
 
 void want_no_read(struct reader *r)

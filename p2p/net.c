@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "p2p/net_addr.h"
+#include "p2p/net_ack.h"
 #include "p2p/net_priv.h"
 #include "p2p/net_rdma.h"
 
@@ -360,6 +361,7 @@ static void on_tick(struct loop_timer *t)
 		next = l->next;
 		check_link(l, now);
 	}
+	acks_look(n);
 	error_set(&err, ETIMEDOUT, "the handshake took too long");
 	for (c = n->strangers; c; c = next_c) {
 		next_c = c->next;
@@ -532,6 +534,7 @@ static int set_up(struct net *n, struct error *err)
 		    rate_burst(n->cfg.download_rate), now);
 	n->tick.fn = on_tick;
 	n->refill.fn = on_refill;
+	n->acks.fn = acks_on_timer;
 	if (n->cfg.security != NET_OPEN &&
 	    security_new(n, &n->security, err) < 0)
 		return -err->code;
@@ -591,6 +594,7 @@ void net_free(struct net *n)
 		net_leave(n);
 	loop_timer_stop(&n->tick);
 	loop_timer_stop(&n->refill);
+	loop_timer_stop(&n->acks);
 	if (n->post && n->post->posted)
 		n->post->net = NULL; /* it frees itself */
 	else

@@ -107,7 +107,12 @@ struct net_events {
 	void (*refused)(void *arg, struct net_link *l,
 			const struct digest *image, uint32_t piece,
 			enum swarm_refusal why, int64_t retry_ns);
-	/* A piece that net_send() was given has left, or will not. */
+	/* All of a piece that net_send() was given is in the kernel's queue;
+	 * sent() follows when the other side has it.  May be NULL; is not
+	 * told where sent() follows at once. */
+	void (*left)(void *arg, struct net_link *l, uint64_t tag);
+	/* A piece that net_send() was given has left, or will not: its bytes
+	 * may change now. */
 	void (*sent)(void *arg, struct net_link *l, uint64_t tag);
 	/* RDMA with it failed; TCP goes on.  May be NULL. */
 	void (*fault)(void *arg, struct net_link *l, const char *why);

@@ -10,6 +10,7 @@
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 
+#include "p2p/net_ack.h"
 #include "p2p/net_priv.h"
 #include "p2p/net_rdma.h"
 
@@ -63,8 +64,8 @@ static ssize_t plain_recv(struct conn *c, void *a, size_t n_a, void *b,
 	return result(readv(c->fd, iov, n_b ? 2 : 1));
 }
 
-static ssize_t plain_send(struct conn *c, const void *head, size_t n_head,
-			  const struct net_body *body, size_t n_body)
+static ssize_t send_some(struct conn *c, const void *head, size_t n_head,
+			 const struct net_body *body, size_t n_body)
 {
 	struct iovec iov[2];
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
@@ -94,6 +95,16 @@ static ssize_t plain_send(struct conn *c, const void *head, size_t n_head,
 	if (n == -EAGAIN && n_head)
 		return (ssize_t)n_head;
 	return n < 0 ? n : n + (ssize_t)n_head;
+}
+
+static ssize_t plain_send(struct conn *c, const void *head, size_t n_head,
+			  const struct net_body *body, size_t n_body)
+{
+	ssize_t n = send_some(c, head, n_head, body, n_body);
+
+	if (n > 0)
+		c->tx_total += (uint64_t)n;
+	return n;
 }
 
 static int plain_flush(struct conn *c)
@@ -137,6 +148,7 @@ struct conn *conn_new(struct net *n, int fd, bool outgoing)
 	c->outgoing = outgoing;
 	c->io = &conn_plain;
 	c->answers_last = &c->answers;
+	c->unacked_last = &c->unacked;
 	c->out.limit = NET_QUEUE_MAX;
 	c->watch.fn = on_ready;
 	c->since = c->rx_at = c->tx_at = loop_clock_ns();
@@ -157,6 +169,7 @@ void conn_kill(struct conn *c)
 	if (!c->link)
 		net_forget_stranger(c);
 	c->io->close(c);
+	ack_forget(c);
 	loop_watch_stop(&c->watch);
 	close(c->fd);
 	c->fd = -1;

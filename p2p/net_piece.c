@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "p2p/net_ack.h"
 #include "p2p/net_priv.h"
 #include "p2p/net_rdma.h"
 
@@ -500,7 +501,19 @@ void piece_rdma_failed(struct net_link *l, struct answer *a)
 
 void piece_sent(struct conn *c, struct answer *a)
 {
-	answer_done(c->link, a);
+	if (!ack_is_wanted(c, a)) {
+		answer_done(c->link, a);
+		return;
+	}
+	c->link->n_wants -= a->counted;
+	a->counted = false;
+	ack_await(c, a);
+	net_mark(c->link);
+}
+
+void piece_acked(struct net_link *l, struct answer *a)
+{
+	answer_done(l, a);
 }
 
 /* --------------------------------------------------------------- all of it --- */
@@ -564,6 +577,8 @@ static void drop_conn(struct net_link *l, struct conn *c)
 		unqueue(c, a);
 		answer_push(&l->sent, a);
 	}
+	while (c && (a = ack_take(c)))
+		answer_push(&l->sent, a);
 }
 
 void piece_drop_all(struct net_link *l)
@@ -613,9 +628,23 @@ static struct ask *lost_room(struct net_link *l)
 	return a;
 }
 
+/* One that has left, which was not told. */
+static struct answer *left(const struct net_link *l)
+{
+	const struct conn *conns[2] = { l->control, l->bulk };
+
+	for (size_t k = 0; k < 2; k++)
+		for (struct answer *a = conns[k] ? conns[k]->unacked : NULL; a;
+		     a = a->next)
+			if (!a->left)
+				return a;
+	return NULL;
+}
+
 void piece_tell(struct net_link *l)
 {
 	const struct net_events *ev = l->net->cfg.events;
+	struct answer *gone;
 	struct ask *a;
 	void *room;
 
@@ -628,6 +657,11 @@ void piece_tell(struct net_link *l)
 		room = a->room;
 		a->room = NULL;
 		ev->lost(l->net->cfg.arg, l, &a->piece, room);
+	}
+	while ((gone = left(l))) {
+		gone->left = true;
+		if (ev->left)
+			ev->left(l->net->cfg.arg, l, gone->tag);
 	}
 	while (l->sent) {
 		struct answer *s = l->sent;

@@ -55,7 +55,9 @@ struct answer {
 	struct net_body body;
 	uint64_t tag;
 	uint32_t at;         /* bytes that left */
+	uint64_t end;        /* of them, in the connection's bytes */
 	bool begun, counted; /* in n_wants */
+	bool left;           /* that was told */
 };
 
 /* ------------------------------------------------------------ connections --- */
@@ -116,6 +118,8 @@ struct conn {
 	struct buf out;
 	size_t out_at;
 	struct answer *answers, **answers_last;
+	struct answer *unacked, **unacked_last; /* net_ack.c */
+	uint64_t tx_total;                      /* bytes, where plain */
 	uint8_t head[WIRE_HEAD_SIZE + WIRE_MAC_SIZE + WIRE_DATA_SIZE];
 	uint32_t head_len, head_at, part_left;
 };
@@ -205,8 +209,8 @@ struct net {
 	unsigned int depth; /* handlers under way */
 	struct net_link *marked;
 	struct net_post *post;
-	struct loop_timer tick, refill;
-	bool ticking, refilling;
+	struct loop_timer tick, refill, acks;
+	bool ticking, refilling, acking;
 	struct bucket up, down;
 	struct net_stats st;
 

@@ -190,6 +190,13 @@ static void members(void *arg, struct net_link *l, const struct net_node *nodes,
 		n->member = nodes[count - 1];
 }
 
+static void left(void *arg, struct net_link *l, uint64_t tag)
+{
+	struct node *n = arg;
+
+	n->lefts++;
+}
+
 static void fault(void *arg, struct net_link *l, const char *why)
 {
 	struct node *n = arg;
@@ -215,6 +222,7 @@ static const struct net_events events = {
 	.refused = refused,
 	.sent = sent,
 	.fault = fault,
+	.left = left,
 	.members = members,
 };
 

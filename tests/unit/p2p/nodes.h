@@ -22,7 +22,7 @@ struct node {
 
 	int ups, downs, openeds, closeds, news, wants, unwanteds, sents, gots,
 		losts, refuseds, leavings, member_calls, rooms, bad_bytes,
-		faults;
+		faults, lefts;
 	struct error why; /* of the last down() */
 	enum swarm_refusal refusal;
 	int64_t retry_ns;

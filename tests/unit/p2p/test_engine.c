@@ -661,6 +661,85 @@ Test(engine, readers_get_blocks_from_peers)
 	crowd_remove(&c);
 }
 
+/* Takes blocks, and empties the cache when it has the first one. */
+struct emptying {
+	struct source_sink sink;
+	struct crowd_node *node;
+	unsigned int n;
+};
+
+static int take_and_empty(struct source_sink *sink, uint64_t pos,
+			  const void *data, size_t len, struct error *err)
+{
+	struct emptying *e = container_of(sink, struct emptying, sink);
+	uint64_t freed;
+
+	cr_expect_eq(memcmp(data, image_plain(&e->node->crowd->img, pos), len),
+		     0);
+	return e->n++ ? 0 : cache_gc(e->node->cache, 0, &freed, err);
+}
+
+Test(engine, what_the_cache_loses_under_a_reader_is_brought_again)
+{
+	struct block blocks[8];
+	struct source_req req = { .blocks = blocks,
+				  .n_blocks = ARRAY_SIZE(blocks),
+				  .priority = SOURCE_DEMAND };
+	struct crowd_config cfg = two;
+	struct emptying e = { .sink.put = take_and_empty };
+	struct error err = ERROR_INIT;
+	struct source *pack;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	cfg.alone = true;
+	crowd_make(&c, &cfg);
+	e.node = &c.node[0];
+	crowd_put(e.node, 0, BLOCKS);
+	crowd_reopen(e.node);
+	for (size_t k = 0; k < ARRAY_SIZE(blocks); k++) {
+		blockmap_block(&c.img.map, k, &blocks[k]);
+		req.len += blocks[k].csize;
+	}
+	req.off = blocks[0].poff;
+	cr_assert_eq(p2p_image_source(e.node->image, 0, &pack, &err), 0);
+	/* All are answered from the cache, and all but one are gone then. */
+	cr_expect_eq(source_read(pack, &req, &e.sink, &err), 0, "%s", err.msg);
+	cr_expect_eq(e.n, ARRAY_SIZE(blocks));
+	cr_expect_eq(crowd_origin_bytes(&c), req.len - blocks[0].csize);
+	source_free(pack);
+	crowd_remove(&c);
+}
+
+/* On the loop of a node: members by name, as many as there may be. */
+static void check_names(void *arg)
+{
+	struct p2p *p = arg;
+	struct net_node n = { .addr = "192.0.2.1:1" };
+
+	for (unsigned int k = 0; k < 2 * MEMBERS_MAX; k++) {
+		(void)snprintf(n.name, sizeof(n.name), "member-%u", k);
+		cr_assert(member_know(p, &n, false));
+	}
+	cr_expect_eq(p->n_members, MEMBERS_MAX);
+	cr_expect_null(member_by_name(p, "member-0"), "the oldest leave");
+	for (unsigned int k = MEMBERS_MAX; k < 2 * MEMBERS_MAX; k++) {
+		(void)snprintf(n.name, sizeof(n.name), "member-%u", k);
+		cr_assert_str_eq(member_by_name(p, n.name)->node.name, n.name);
+	}
+}
+
+Test(engine, members_are_found_by_name_also_when_others_left)
+{
+	struct crowd_config cfg = two;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	crowd_make(&c, &cfg);
+	engine_run(c.node[0].p2p, check_names, c.node[0].p2p);
+	crowd_remove(&c);
+}
+
 Test(engine, a_reader_does_not_wait_behind_bulk)
 {
 	struct crowd_config cfg = two;

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "common/bytes.h"
@@ -656,5 +658,67 @@ Test(net_hostile, renews_another_image_than_it_opened)
 	cr_assert_eq(wire_put_renew(&b, &m), 0);
 	say_buf(s.control, &b);
 	expect_down(&s, EPROTO, "renews another");
+	end(&s);
+}
+
+/* Bytes that its kernel has not said to have. */
+static int unacked(struct scene *s)
+{
+	int n = -1;
+
+	cr_assert_eq(ioctl(s->a->link->bulk->fd, SIOCOUTQ, &n), 0);
+	return n;
+}
+
+Test(net_hostile, takes_a_piece_slowly_and_finds_it_unchanged)
+{
+	const int small = 4096;
+	struct wire_want m = { .alias = 3, .len_max = NODES_PIECE_SIZE };
+	struct buf b = BUF_INIT;
+	struct scene s;
+	char chunk[2048];
+	ssize_t n;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	enter(&s);
+	cr_assert_eq(setsockopt(s.bulk, SOL_SOCKET, SO_RCVBUF, &small,
+				sizeof(small)),
+		     0);
+	s.a->sents = s.a->lefts = 0;
+	cr_assert_eq(wire_put_want(&b, 1, SOURCE_HOT, &m), 0);
+	say_buf(s.control, &b);
+	for (size_t got = 0; got < NODES_PIECE_SIZE && s.a->sents == 0;) {
+		nodes_turn(&s.all);
+		n = recv(s.bulk, chunk, sizeof(chunk), MSG_DONTWAIT);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	/* The file may change as soon as this is told. */
+	until(&s.all, s.a->sents == 1);
+	cr_expect_eq(s.a->lefts, 1);
+	cr_expect_eq(unacked(&s), 0);
+	end(&s);
+}
+
+Test(net_hostile, takes_nothing_and_is_closed)
+{
+	const int small = 4096;
+	struct wire_want m = { .alias = 3, .len_max = NODES_PIECE_SIZE };
+	struct buf b = BUF_INIT;
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	enter(&s);
+	cr_assert_eq(setsockopt(s.bulk, SOL_SOCKET, SO_RCVBUF, &small,
+				sizeof(small)),
+		     0);
+	s.a->sents = 0;
+	for (uint32_t k = 0; k < 8; k++) {
+		m.piece = k;
+		cr_assert_eq(wire_put_want(&b, k + 1, SOURCE_HOT, &m), 0);
+	}
+	say_buf(s.control, &b);
+	until(&s.all, s.a->wants == 8 && unacked(&s) > 0);
+	net_close(s.a->link, "on purpose");
+	until(&s.all, s.a->downs == 1 && s.a->sents == 8);
 	end(&s);
 }
