@@ -10,7 +10,9 @@
 #include "common/clock.h"
 
 #define THREADS_MAX 256u
-#define NS_PER_S 1000000000LL
+/* Bulk without a byte for so long hangs, if other bulk waits for its place. */
+#define HANG_NS (3 * CLOCK_NS_PER_S)
+#define HANGS_FOR_NS (30 * CLOCK_NS_PER_S)
 #define NS_PER_MS 1000000LL
 
 int64_t fetcher_now_ns(void)
@@ -30,11 +32,14 @@ static bool may_begin(const struct fetcher *f, const struct device *dev)
 	return dev->n_awaited < (left + 1) / 2;
 }
 
-/* The same for bulk: three quarters, for there is less of it at a time. */
+/* The same for bulk: three quarters, for there is less of it at a time; but one
+ * for a device whose registry hangs. */
 static bool may_begin_bulk(const struct fetcher *f, const struct device *dev)
 {
 	unsigned int left = f->max_bulk - (f->n_bulk - dev->n_bulk);
 
+	if (dev->n_bulk && dev->hangs_until > fetcher_now_ns())
+		return false;
 	return dev->n_bulk < left - left / 4;
 }
 
@@ -48,11 +53,21 @@ struct flight *fetcher_next_demand(struct fetcher *f)
 	return NULL;
 }
 
+/* Does bulk wait for bulk? */
+static bool is_bulk_full(const struct fetcher *f)
+{
+	return f->n_bulk >= f->max_bulk &&
+	       (!TAILQ_EMPTY(&f->queue[SOURCE_HOT]) ||
+		!TAILQ_EMPTY(&f->queue[SOURCE_COLD]));
+}
+
 /* What a free thread does next; NULL: nothing, for now. */
 static struct flight *pick(struct fetcher *f)
 {
 	struct flight *fl = fetcher_next_demand(f);
 
+	if (!fl && is_bulk_full(f))
+		(void)pthread_cond_signal(&f->timer);
 	if (fl || f->n_bulk >= f->max_bulk)
 		return fl;
 	TAILQ_FOREACH(fl, &f->queue[SOURCE_HOT], queue)
@@ -105,6 +120,38 @@ static void expire(struct fetcher *f, struct pending *p)
 	pending_fail(f, p, -ETIMEDOUT, &err);
 }
 
+static unsigned int count_bulk(const struct fetcher *f,
+			       const struct device *dev)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < f->n_threads; i++) {
+		const struct transfer *t = &f->threads[i].transfer;
+
+		n += t->dev == dev && t->priority != SOURCE_DEMAND &&
+		     !atomic_load(&t->stop);
+	}
+	return n;
+}
+
+/* Take the places of bulk that hangs back, but one for each device: that finds out
+ * when its registry answers, or says that it does not.  What the others were to
+ * bring is queued again. */
+static void cut_hanging(struct fetcher *f, int64_t now)
+{
+	for (unsigned int i = 0; i < f->n_threads; i++) {
+		struct transfer *t = &f->threads[i].transfer;
+
+		if (!t->dev || t->priority == SOURCE_DEMAND ||
+		    atomic_load(&t->is_awaited) || atomic_load(&t->stop) ||
+		    now - atomic_load(&t->moved_ns) < HANG_NS ||
+		    count_bulk(f, t->dev) < 2)
+			continue;
+		t->dev->hangs_until = now + HANGS_FOR_NS;
+		atomic_store(&t->stop, true);
+	}
+}
+
 static void *timer_main(void *arg)
 {
 	struct fetcher *f = arg;
@@ -112,18 +159,23 @@ static void *timer_main(void *arg)
 	(void)pthread_mutex_lock(&f->lock);
 	while (!f->stop) {
 		struct pending *p = TAILQ_FIRST(&f->deadlines);
+		int64_t now = clock_now_ns();
+		int64_t until = p ? p->deadline_ns : INT64_MAX;
+		struct timespec ts;
 
-		if (!p) {
-			(void)pthread_cond_wait(&f->timer, &f->lock);
-		} else if (p->deadline_ns > fetcher_now_ns()) {
-			struct timespec ts = {
-				.tv_sec = p->deadline_ns / NS_PER_S,
-				.tv_nsec = p->deadline_ns % NS_PER_S,
-			};
-			(void)pthread_cond_timedwait(&f->timer, &f->lock, &ts);
-		} else {
-			expire(f, p);
+		if (is_bulk_full(f)) {
+			cut_hanging(f, now);
+			until = now + CLOCK_NS_PER_S < until
+					? now + CLOCK_NS_PER_S
+					: until;
 		}
+		ts = clock_timespec(until);
+		if (until == INT64_MAX)
+			(void)pthread_cond_wait(&f->timer, &f->lock);
+		else if (until > now)
+			(void)pthread_cond_timedwait(&f->timer, &f->lock, &ts);
+		else
+			expire(f, p);
 	}
 	(void)pthread_mutex_unlock(&f->lock);
 	return NULL;

@@ -99,10 +99,11 @@ struct transfer {
 	enum source_priority priority;
 	atomic_bool is_awaited; /* a reader waits for a flight that is left */
 	atomic_bool is_moving;  /* and bytes are coming: others give way */
-	atomic_bool stop;       /* what is left is not wanted any more */
-	size_t n, next;         /* flights, and the first one not delivered */
-	bool joined; /* a reader waits for a flight in a bulk transfer */
-	bool cut;    /* stopped by us for the sake of a reader */
+	atomic_int_fast64_t moved_ns; /* when bytes of it came last */
+	atomic_bool stop;             /* what is left is not wanted any more */
+	size_t n, next; /* flights, and the first one not delivered */
+	bool joined;    /* a reader waits for a flight in a bulk transfer */
+	bool cut;       /* stopped by us for the sake of a reader */
 	struct flight *flights[TRANSFER_BLOCKS_MAX];
 	struct block blocks[TRANSFER_BLOCKS_MAX];
 };
@@ -162,6 +163,7 @@ struct device {
 	unsigned int n_urgent;  /* of these, begun for readers ... */
 	unsigned int n_awaited; /* ... and awaited by some now */
 	unsigned int n_bulk;    /* those that no reader asked for */
+	int64_t hangs_until;    /* its bulk hung: until then it has one place */
 	uint64_t fetches, fetched_bytes;
 	struct stream streams[STREAMS];
 	uint64_t stamp;

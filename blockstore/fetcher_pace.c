@@ -53,6 +53,8 @@ static void moves(struct pace *p)
 	struct transfer *t = container_of(p, struct transfer, pace);
 	struct fetcher *f = t->f;
 
+	atomic_store_explicit(&t->moved_ns, fetcher_now_ns(),
+			      memory_order_relaxed);
 	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed)) {
 		note(&f->moving_until);
 		if (!atomic_exchange(&t->is_moving, true))
@@ -95,6 +97,7 @@ void pace_begin(struct transfer *t)
 				 .moves = moves,
 				 .wait = wait,
 				 .is_urgent = t->priority == SOURCE_DEMAND };
+	atomic_store(&t->moved_ns, fetcher_now_ns());
 	atomic_store(&t->is_moving, false);
 	atomic_store(&t->stop, false);
 	(void)set_awaited(t, t->priority == SOURCE_DEMAND);

@@ -180,6 +180,8 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	flight_kept(fl, rc, &put_err);
 	flight_drop(f, fl);
 	t->next = pos + 1;
+	/* Not every source tells. */
+	atomic_store(&t->moved_ns, fetcher_now_ns());
 	t->dev->fetched_bytes += t->blocks[pos].csize;
 	pace_await(t, is_awaited(t));
 	t->cut = must_cut(t);

@@ -81,14 +81,14 @@ static bool spoil(struct fault_source *f, struct pace *pace, uint64_t pos,
 	bool is_stopped = false;
 
 	(void)pthread_mutex_lock(&f->lock);
+	f->n_waiting++;
+	(void)pthread_cond_broadcast(&f->changed);
 	while (f->plan.held && pos + len > f->plan.hold_at && !is_stopped) {
-		f->n_waiting++;
-		(void)pthread_cond_broadcast(&f->changed);
 		wait_changed(f);
-		f->n_waiting--;
 		is_stopped =
 			f->plan.heeds_pace && pace_level(pace) == PACE_STOP;
 	}
+	f->n_waiting--;
 	if (f->plan.n_wrong && f->plan.wrong_at >= pos &&
 	    f->plan.wrong_at < pos + len) {
 		f->plan.n_wrong--;

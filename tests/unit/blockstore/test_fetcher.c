@@ -363,6 +363,29 @@ Test(fetcher, a_dead_registry_does_not_take_all_threads)
 	node_remove(&n);
 }
 
+Test(fetcher, bulk_that_hangs_leaves_its_places_to_other_bulk)
+{
+	struct node_config cfg = plain;
+	struct bulk dead, other;
+	struct node n;
+
+	cfg.window = cfg.window_max = SPAN;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0],
+		  &(struct fault_plan){ .held = true, .heeds_pace = true });
+	bulk_start(&dead, &n, 0, 20, SOURCE_HOT);
+	/* All places that bulk has. */
+	fault_wait_held(n.fault[0][0], 3);
+	bulk_start_on(&other, &n, 1, 20, 20, SOURCE_COLD);
+	cr_expect_eq(bulk_wait(&other), 0, "%s", other.err.msg);
+	fault_wait_held(n.fault[0][0], 1);
+	/* Its registry answers again, and nothing is lost. */
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(bulk_wait(&dead), 0, "%s", dead.err.msg);
+	cr_expect_eq(device_count_held(n.dev[0]), 40);
+	node_remove(&n);
+}
+
 /* The transfer that was begun at this priority. */
 static struct transfer *find_transfer(struct fetcher *f,
 				      enum source_priority priority)
