@@ -152,8 +152,8 @@ static void wait_hot(struct bed *b, int which, size_t n)
 	struct prefetch_stats s;
 
 	do {
-		(void)prefetch_wait(b->p[which], &all_of_it,
-				    now_ns() + 5 * NS_PER_MS, &err);
+		(void)!prefetch_wait(b->p[which], &all_of_it,
+				     now_ns() + 5 * NS_PER_MS, &err);
 		prefetch_get_stats(b->p[which], &s);
 	} while (s.hot_have < n && now_ns() < end);
 	cr_assert_eq(s.hot_have, n);
