@@ -6,6 +6,7 @@
 
 #include "blockstore/fetcher.h"
 #include "common/bytes.h"
+#include "common/clock.h"
 
 #define SYNC_BYTES (4 * MIB) /* of one read of device_read_sync() */
 
@@ -307,7 +308,7 @@ void device_submit(struct device *d, struct device_read *r)
 
 	count(&d->reads, 1);
 	count(&d->read_bytes, r->len);
-	atomic_store_explicit(&d->f->last_read_ns, fetcher_now_ns(),
+	atomic_store_explicit(&d->f->last_read_ns, clock_now_ns(),
 			      memory_order_relaxed);
 	if (r->off > d->map->device_size ||
 	    r->len > d->map->device_size - r->off)

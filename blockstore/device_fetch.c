@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "blockstore/fetcher.h"
+#include "common/clock.h"
 
 #define PIECES_MAX 16384u /* blocks under way for one list */
 #define LOOK_AHEAD \
@@ -198,7 +199,7 @@ static void ask(struct run *r, const struct range *g)
 /* May a request of so many bytes begin? */
 static bool may_begin(struct run *r, uint64_t bytes)
 {
-	int64_t now = fetcher_now_ns(), pause_ns;
+	int64_t now = clock_now_ns(), pause_ns;
 
 	if (now < r->resume_ns)
 		return false;
@@ -256,7 +257,7 @@ static int collect(struct run *r)
 static void wait_progress(struct run *r)
 {
 	struct fetcher *f = r->dev->f;
-	int64_t now = fetcher_now_ns(), until = now + TICK_NS;
+	int64_t now = clock_now_ns(), until = now + TICK_NS;
 	struct timespec ts;
 
 	if (r->resume_ns > now && r->resume_ns < until)

@@ -15,11 +15,6 @@
 #define HANGS_FOR_NS (30 * CLOCK_NS_PER_S)
 #define NS_PER_MS 1000000LL
 
-int64_t fetcher_now_ns(void)
-{
-	return clock_now_ns();
-}
-
 /*
  * May a transfer for a reader of `dev` begin?  No device takes more than half of
  * the threads that the others leave, so that those of a registry that does not
@@ -38,7 +33,7 @@ static bool may_begin_bulk(const struct fetcher *f, const struct device *dev)
 {
 	unsigned int left = f->max_bulk - (f->n_bulk - dev->n_bulk);
 
-	if (dev->n_bulk && dev->hangs_until > fetcher_now_ns())
+	if (dev->n_bulk && dev->hangs_until > clock_now_ns())
 		return false;
 	return dev->n_bulk < left - left / 4;
 }
@@ -247,7 +242,7 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	if (!f)
 		return error_nomem(err);
 	f->cfg = *cfg;
-	atomic_store(&f->last_read_ns, fetcher_now_ns());
+	atomic_store(&f->last_read_ns, clock_now_ns());
 	/* A quarter of the threads waits for readers, whatever bulk there is. */
 	f->max_bulk =
 		cfg->threads == 1 ? 1 : cfg->threads - (cfg->threads + 3) / 4;
@@ -285,6 +280,5 @@ int64_t fetcher_idle_ns(struct fetcher *f)
 	(void)pthread_mutex_lock(&f->lock);
 	is_waiting = !TAILQ_EMPTY(&f->deadlines);
 	(void)pthread_mutex_unlock(&f->lock);
-	return is_waiting ? 0
-			  : fetcher_now_ns() - atomic_load(&f->last_read_ns);
+	return is_waiting ? 0 : clock_now_ns() - atomic_load(&f->last_read_ns);
 }

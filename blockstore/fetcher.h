@@ -182,8 +182,6 @@ struct device {
 	struct places places;        /* made when first wanted */
 };
 
-int64_t fetcher_now_ns(void);
-
 /* All below: with the lock.  "Releases" says that it is let go in between. */
 
 /* A queued flight that a reader waits for and a thread may begin with, or NULL. */

@@ -6,6 +6,7 @@
 
 #include "blockstore/fetcher.h"
 #include "common/bytes.h"
+#include "common/clock.h"
 
 static struct flight **bucket_of(struct fetcher *f, const struct digest *d)
 {
@@ -151,7 +152,7 @@ void pending_add(struct fetcher *f, struct pending *p)
 	p->dev->n_reads++;
 	if (!p->read)
 		return;
-	p->deadline_ns = fetcher_now_ns() + f->cfg.demand_timeout_ns;
+	p->deadline_ns = clock_now_ns() + f->cfg.demand_timeout_ns;
 	/* All have the same time to live, so the tail is the place; only two
 	 * threads that raced for the lock may be a moment out of order. */
 	TAILQ_INSERT_TAIL(&f->deadlines, p, by_deadline);

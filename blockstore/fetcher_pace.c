@@ -8,6 +8,7 @@
  * block.  What nobody waits for in the rest of a reader's window is bulk too.
  */
 #include "blockstore/fetcher.h"
+#include "common/clock.h"
 
 #define NS_PER_MS 1000000LL
 #define NS_PER_S 1000000000LL
@@ -17,14 +18,14 @@
 
 static void note(atomic_int_fast64_t *until)
 {
-	atomic_store_explicit(until, fetcher_now_ns() + MOMENT_NS,
+	atomic_store_explicit(until, clock_now_ns() + MOMENT_NS,
 			      memory_order_relaxed);
 }
 
 static bool is_now(const atomic_int_fast64_t *until)
 {
 	return atomic_load_explicit(until, memory_order_relaxed) >
-	       fetcher_now_ns();
+	       clock_now_ns();
 }
 
 static bool must_wait(struct transfer *t)
@@ -53,7 +54,7 @@ static void moves(struct pace *p)
 	struct transfer *t = container_of(p, struct transfer, pace);
 	struct fetcher *f = t->f;
 
-	atomic_store_explicit(&t->moved_ns, fetcher_now_ns(),
+	atomic_store_explicit(&t->moved_ns, clock_now_ns(),
 			      memory_order_relaxed);
 	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed)) {
 		note(&f->moving_until);
@@ -67,11 +68,11 @@ static void moves(struct pace *p)
 static void wait(struct pace *p)
 {
 	struct transfer *t = container_of(p, struct transfer, pace);
-	int64_t now = fetcher_now_ns(), end = now + WAIT_NS;
+	int64_t now = clock_now_ns(), end = now + WAIT_NS;
 	struct fetcher *f = t->f;
 
 	(void)pthread_mutex_lock(&f->lock);
-	for (; now < end && level(p) == PACE_WAIT; now = fetcher_now_ns()) {
+	for (; now < end && level(p) == PACE_WAIT; now = clock_now_ns()) {
 		int64_t until = now + MOMENT_NS;
 		struct timespec ts = { .tv_sec = until / NS_PER_S,
 				       .tv_nsec = until % NS_PER_S };
@@ -97,7 +98,7 @@ void pace_begin(struct transfer *t)
 				 .moves = moves,
 				 .wait = wait,
 				 .is_urgent = t->priority == SOURCE_DEMAND };
-	atomic_store(&t->moved_ns, fetcher_now_ns());
+	atomic_store(&t->moved_ns, clock_now_ns());
 	atomic_store(&t->is_moving, false);
 	atomic_store(&t->stop, false);
 	(void)set_awaited(t, t->priority == SOURCE_DEMAND);

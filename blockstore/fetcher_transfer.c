@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "blockstore/fetcher.h"
+#include "common/clock.h"
 
 #define SKIP_MAX 64 /* entries stored elsewhere that a range may pass over */
 
@@ -181,7 +182,7 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	flight_drop(f, fl);
 	t->next = pos + 1;
 	/* Not every source tells. */
-	atomic_store(&t->moved_ns, fetcher_now_ns());
+	atomic_store(&t->moved_ns, clock_now_ns());
 	t->dev->fetched_bytes += t->blocks[pos].csize;
 	pace_await(t, is_awaited(t));
 	t->cut = must_cut(t);
@@ -209,7 +210,7 @@ static void requeue_rest(struct fetcher *f, struct transfer *t)
 /* Is it worth asking once more for what did not come? */
 static bool may_retry(struct flight *fl, int rc, int64_t deadline_ns)
 {
-	int64_t now = fetcher_now_ns();
+	int64_t now = clock_now_ns();
 
 	/* Somebody on the way may have spoilt it. */
 	if (rc == -EBADMSG)
@@ -251,7 +252,7 @@ static int64_t deadline_of(const struct transfer *t)
 
 		last = ns > last ? ns : last;
 	}
-	return last ? last : fetcher_now_ns() + t->f->cfg.demand_timeout_ns;
+	return last ? last : clock_now_ns() + t->f->cfg.demand_timeout_ns;
 }
 
 static void transfer_read(struct fetcher *f, struct transfer *t)

@@ -10,6 +10,7 @@
 
 #include "blockstore/oci_json.h"
 #include "blockstore/registry_auth.h"
+#include "common/clock.h"
 
 #define BACKOFF_MS 100
 #define BACKOFF_MAX_MS 5000
@@ -60,7 +61,7 @@ static char *current_login(struct registry *r, unsigned int *generation)
 /* With the lock: until somebody has logged in, or a moment. */
 static void wait_login(struct registry *r)
 {
-	int64_t until = http_now_ns() + HTTP_STOP_MS * 1000000LL;
+	int64_t until = clock_now_ns() + HTTP_STOP_MS * 1000000LL;
 	struct timespec t = { .tv_sec = (time_t)(until / 1000000000),
 			      .tv_nsec = (long)(until % 1000000000) };
 
@@ -158,7 +159,7 @@ static int send_once(struct registry *r, const struct registry_request *req,
 	/* Short answers; how long blobs take, to come or to be checked behind
 	 * an upload, nobody knows beforehand. */
 	if (is_question(&http) && !http.deadline_ns)
-		http.deadline_ns = http_now_ns() + ANSWER_MAX_NS;
+		http.deadline_ns = clock_now_ns() + ANSWER_MAX_NS;
 	return http_do(r->http, &http, resp, err);
 }
 
@@ -297,10 +298,10 @@ int registry_back_off(unsigned int n, const struct http_response *resp,
 	ms = ms / 2 + chance % (ms / 2 + 1);
 	if (ms < least)
 		ms = least + chance % (BACKOFF_MS + 1);
-	until = http_now_ns() + (int64_t)ms * 1000000;
+	until = clock_now_ns() + (int64_t)ms * 1000000;
 	if (deadline_ns && until >= deadline_ns)
 		return -ETIMEDOUT;
-	while ((now = http_now_ns()) < until) {
+	while ((now = clock_now_ns()) < until) {
 		int64_t next = now + HTTP_STOP_MS * 1000000LL;
 		struct timespec t;
 

@@ -10,6 +10,7 @@
 
 #include "blockstore/oci_json.h"
 #include "common/base64.h"
+#include "common/clock.h"
 
 #define VALUE_MAX 2048
 #define ANSWER_MAX_NS 30000000000LL /* of a token service */
@@ -208,7 +209,7 @@ static int bearer_header(struct http *http, const struct challenge *c,
 	struct http_request req = {
 		.method = "GET",
 		.headers = headers,
-		.deadline_ns = http_now_ns() + ANSWER_MAX_NS,
+		.deadline_ns = clock_now_ns() + ANSWER_MAX_NS,
 		.pace = pace,
 	};
 	AUTO_FREE char *basic = NULL;

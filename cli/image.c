@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/image.h"
 
+#include "common/clock.h"
 #include "common/progress.h"
 
 int image_target_new(const char *ref, const struct image_access *a,
@@ -49,7 +50,7 @@ static void step(struct convert_progress *base, const char *what, uint64_t done,
 	struct image_progress *p =
 		container_of(base, struct image_progress, base);
 
-	progress_step(p->bar, what, done, total, progress_now());
+	progress_step(p->bar, what, done, total, clock_now_ns());
 }
 
 void image_progress_start(struct image_progress *p)

@@ -8,6 +8,7 @@
 #include "cli/image.h"
 #include "cli/node_ask.h"
 #include "cli/preheat.h"
+#include "common/clock.h"
 
 #define STEP_MS 500 /* between two looks at the progress */
 #define NS_PER_S INT64_C(1000000000)
@@ -116,7 +117,7 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 			struct error *err)
 {
 	AUTO(progress) bar = progress_new(stderr);
-	int64_t now = progress_now(), running = now;
+	int64_t now = clock_now_ns(), running = now;
 	int rc;
 
 	while ((rc = judge(*a, now - running, err)) > 0) {
@@ -126,7 +127,7 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 		rc = ask(c, id, NULL, STEP_MS, a, err);
 		if (rc < 0)
 			return rc;
-		now = progress_now();
+		now = clock_now_ns();
 		if (!is_phase(*a, "paused"))
 			running = now;
 	}

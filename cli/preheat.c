@@ -9,6 +9,7 @@
 
 #include "blockstore/oci.h"
 #include "cli/node_ask.h"
+#include "common/clock.h"
 #include "common/service_client.h"
 
 #define TIMEOUT_MS 30000
@@ -181,7 +182,7 @@ static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
 		    struct error *err)
 {
 	AUTO(progress) bar = progress_new(stderr);
-	int64_t until = progress_now() + wait_ns;
+	int64_t until = clock_now_ns() + wait_ns;
 	json_t *order = NULL;
 	struct sum s;
 	char path[64];
@@ -195,9 +196,9 @@ static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
 		if (rc < 0)
 			return rc;
 		s = sum_up(order);
-		if (!s.open || progress_now() > until)
+		if (!s.open || clock_now_ns() > until)
 			break;
-		progress_step(bar, "nodes", s.have, s.all, progress_now());
+		progress_step(bar, "nodes", s.have, s.all, clock_now_ns());
 		(void)poll(NULL, 0, LOOK_MS);
 	}
 	progress_free(steal_ptr(&bar));

@@ -61,11 +61,6 @@ struct exchange {
 	int64_t moved_ns;
 };
 
-int64_t http_now_ns(void)
-{
-	return clock_now_ns();
-}
-
 /* --------------------------------------------------------------- response --- */
 
 void http_response_fini(struct http_response *r)
@@ -222,7 +217,7 @@ static int on_progress(void *arg, curl_off_t dl_total, curl_off_t dl,
 {
 	struct exchange *x = arg;
 	uint64_t moved = (uint64_t)dl + (uint64_t)ul;
-	int64_t now = http_now_ns();
+	int64_t now = clock_now_ns();
 	int64_t stall_ms = x->client->cfg.stall_timeout_ms;
 
 	(void)dl_total;
@@ -549,7 +544,7 @@ static int run(CURL *h, struct exchange *x)
 
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, why);
 	if (x->req->deadline_ns) {
-		int64_t left = x->req->deadline_ns - http_now_ns();
+		int64_t left = x->req->deadline_ns - clock_now_ns();
 
 		if (left <= 0)
 			return error_set(x->err, ETIMEDOUT,
@@ -557,7 +552,7 @@ static int run(CURL *h, struct exchange *x)
 		(void)curl_easy_setopt(h, CURLOPT_TIMEOUT_MS,
 				       (long)(left / 1000000 + 1));
 	}
-	x->moved_ns = http_now_ns();
+	x->moved_ns = clock_now_ns();
 	code = perform(x);
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
 	if (x->rc < 0)

@@ -120,7 +120,4 @@ struct http_request {
 int http_do(struct http *c, const struct http_request *req,
 	    struct http_response *r, struct error *err) MUST_CHECK;
 
-/* Now, on CLOCK_MONOTONIC. */
-int64_t http_now_ns(void);
-
 #endif

@@ -25,11 +25,6 @@ struct progress {
 	int64_t since;
 };
 
-int64_t progress_now(void)
-{
-	return clock_now_ns();
-}
-
 struct progress *progress_new_as(FILE *out, bool terminal)
 {
 	struct progress *p = calloc(1, sizeof(*p));

@@ -33,9 +33,6 @@ void progress_step(struct progress *p, const char *what, uint64_t done,
 void progress_free(struct progress *p);
 DEFINE_AUTO(progress)
 
-/* CLOCK_MONOTONIC in nanoseconds. */
-int64_t progress_now(void);
-
 /* "12.3 GiB" of a count of bytes, in `out`. */
 #define PROGRESS_BYTES_MAX 32
 void progress_format_bytes(uint64_t bytes, char out[PROGRESS_BYTES_MAX]);

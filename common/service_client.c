@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 
 #define CONNECT_MS 5000
@@ -172,7 +173,8 @@ static int send_call(struct service_client *s, const struct service_request *r,
 		.body = r->body,
 		.body_len = r->body_len,
 		.sink = &c->sink,
-		.deadline_ns = http_now_ns() + (int64_t)s->timeout_ms * 1000000,
+		.deadline_ns =
+			clock_now_ns() + (int64_t)s->timeout_ms * 1000000,
 	};
 	int rc = http_do(s->http, &req, &ret->head, err);
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/http.h"
 #include "p2p/p2p.h"
@@ -149,7 +150,7 @@ void tracker_client_free(struct tracker_client *c)
 void tracker_client_get_stats(struct tracker_client *c,
 			      struct tracker_client_stats *ret)
 {
-	int64_t now = http_now_ns();
+	int64_t now = clock_now_ns();
 
 	pthread_mutex_lock(&c->lock);
 	*ret = (struct tracker_client_stats){
@@ -169,7 +170,7 @@ static bool is_down(struct tracker_client *c, size_t i)
 	bool down;
 
 	pthread_mutex_lock(&c->lock);
-	down = c->places[i].down_until > http_now_ns();
+	down = c->places[i].down_until > clock_now_ns();
 	pthread_mutex_unlock(&c->lock);
 	return down;
 }
@@ -191,7 +192,7 @@ static void remember(struct tracker_client *c, size_t i, bool answered,
 		     k++)
 			wait *= 2;
 		p->failures++;
-		p->down_until = http_now_ns() + wait;
+		p->down_until = clock_now_ns() + wait;
 		c->failures++;
 	}
 	was_lost = p->is_lost;
@@ -336,10 +337,10 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 	if (a->condition)
 		headers[n++] = a->condition;
 	a->headers = headers;
-	end = http_now_ns() + c->deadline_ns;
+	end = clock_now_ns() + c->deadline_ns;
 	rc = error_set(err, EAGAIN,
 		       "no tracker answered lately; asked again soon");
-	for (size_t i = 0; i < c->n && http_now_ns() < end; i++) {
+	for (size_t i = 0; i < c->n && clock_now_ns() < end; i++) {
 		if (a->is_secret && !c->places[at[i]].is_private) {
 			rc = error_set(err, EACCES,
 				       "credentials are not told to %s: it is "
@@ -352,7 +353,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		/* One that never answers leaves half of the time to others. */
 		a->deadline_ns = end;
 		if (i + 1 < c->n)
-			a->deadline_ns -= (end - http_now_ns()) / 2;
+			a->deadline_ns -= (end - clock_now_ns()) / 2;
 		count_call(c, &is_asked);
 		rc = ask_one(c, at[i], a, r, err);
 		if (rc != -ECONNREFUSED)

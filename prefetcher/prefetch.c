@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define RETRY_NS (15 * NS_PER_S)
@@ -214,7 +215,7 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 		p->settle = rest == PREFETCH_REST_IDLE;
 	p->failures = 0;
 	p->all_ns = 0;
-	p->begun_ns = prefetch_now_ns();
+	p->begun_ns = clock_now_ns();
 	if (rest == PREFETCH_REST_IDLE)
 		p->all->start_ns = p->begun_ns;
 	p->due_ns = 0;
@@ -277,7 +278,7 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 	blockmap_block(p->map, index, &b);
 	(void)pthread_mutex_lock(&p->all->lock);
 	if (p->task == TASK_HOT)
-		p->all->hot_moved_ns = prefetch_now_ns();
+		p->all->hot_moved_ns = clock_now_ns();
 	if (fetched_bytes) {
 		set_bit(p->is_fetched, index);
 		if (p->task == TASK_HOT)
@@ -360,7 +361,7 @@ static bool wait_for_leave(struct prefetch *p)
 
 	while (!cancelled && (wait = prefetcher_pause(p, 0)) > 0) {
 		had_to = true;
-		until = prefetch_now_ns() + wait;
+		until = clock_now_ns() + wait;
 		ts.tv_sec = until / NS_PER_S;
 		ts.tv_nsec = until % NS_PER_S;
 		(void)pthread_mutex_lock(&p->all->lock);
@@ -449,8 +450,7 @@ static void put_off(struct prefetch *p, int rc, const struct error *err)
 	p->n_pauses += no_room && p->failures == 0;
 	p->n_failures += !no_room;
 	p->error = *err;
-	p->due_ns =
-		prefetch_now_ns() + ((first ? first : RETRY_NS) << doublings);
+	p->due_ns = clock_now_ns() + ((first ? first : RETRY_NS) << doublings);
 	p->failures++;
 	p->requeue = true;
 }
@@ -470,7 +470,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 	}
 	p->failures = 0;
 	if (task == TASK_HOT && p->hot) {
-		p->hot_ns = prefetch_now_ns() - p->begun_ns;
+		p->hot_ns = clock_now_ns() - p->begun_ns;
 		p->hot_have = p->hot->n;
 		p->hot_have_bytes = p->hot->bytes;
 	}
@@ -480,7 +480,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 		return false;
 	}
 	p->state = PREFETCH_DONE;
-	p->all_ns = prefetch_now_ns() - p->begun_ns;
+	p->all_ns = clock_now_ns() - p->begun_ns;
 	return true;
 }
 
@@ -535,14 +535,14 @@ int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 	int rc;
 
 	if (policy->kind == WAIT_DEADLINE)
-		until = prefetch_now_ns() + policy->ns;
+		until = clock_now_ns() + policy->ns;
 	if (deadline_ns && deadline_ns < until)
 		until = deadline_ns;
 	ts.tv_sec = until / NS_PER_S;
 	ts.tv_nsec = until % NS_PER_S;
 	(void)pthread_mutex_lock(&p->all->lock);
 	while ((rc = look(p, policy, err)) > 0) {
-		if (prefetch_now_ns() >= until) {
+		if (clock_now_ns() >= until) {
 			rc = error_set(err, ETIMEDOUT,
 				       "image %s: %zu of %zu blocks of the hot "
 				       "set came in time",

@@ -91,8 +91,6 @@ struct prefetch {
 	uint64_t n_pauses, n_failures;
 };
 
-int64_t prefetch_now_ns(void);
-
 /* prefetcher.c; with the lock. */
 void prefetcher_enqueue(struct prefetcher *all, struct prefetch *p);
 void prefetcher_dequeue(struct prefetcher *all, struct prefetch *p);

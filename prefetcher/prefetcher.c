@@ -18,11 +18,6 @@
 #define PAUSE_MAX_NS NS_PER_S
 #define NEVER INT64_MAX
 
-int64_t prefetch_now_ns(void)
-{
-	return clock_now_ns();
-}
-
 /* ---------------------------------------------------------------- turns --- */
 
 /* For how long another image's hot set, on its way or about to be, goes before the
@@ -80,7 +75,7 @@ static int64_t idle_of_readers(const struct prefetcher *all)
 static struct prefetch *pick(struct prefetcher *all, enum task task,
 			     int64_t idle_ns, int64_t *ret_wait)
 {
-	int64_t now = prefetch_now_ns();
+	int64_t now = clock_now_ns();
 	struct prefetch *p;
 
 	*ret_wait = NEVER;
@@ -124,7 +119,7 @@ static void run_one(struct prefetcher *all, struct prefetch *p)
 	p->state = PREFETCH_HOT;
 	if (task == TASK_HOT) {
 		all->n_hot++;
-		all->hot_moved_ns = prefetch_now_ns();
+		all->hot_moved_ns = clock_now_ns();
 	}
 	(void)pthread_mutex_unlock(&all->lock);
 	rc = prefetch_run(p, task, &err);
@@ -157,7 +152,7 @@ static void wait_for_work(struct prefetcher *all, int64_t wait_ns)
 		(void)pthread_cond_wait(&all->work, &all->lock);
 		return;
 	}
-	until = prefetch_now_ns() + wait_ns;
+	until = clock_now_ns() + wait_ns;
 	ts.tv_sec = until / NS_PER_S;
 	ts.tv_nsec = until % NS_PER_S;
 	(void)pthread_cond_timedwait(&all->work, &all->lock, &ts);
@@ -208,8 +203,7 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 	struct prefetch *p = prefetch;
 	struct prefetcher *all = p->all;
 	struct error why = ERROR_INIT;
-	int64_t wait = 0, idle_ns = idle_of_readers(all),
-		now = prefetch_now_ns();
+	int64_t wait = 0, idle_ns = idle_of_readers(all), now = clock_now_ns();
 	bool starved =
 		all->cfg.pressure && all->cfg.pressure(all->cfg.arg, &why);
 

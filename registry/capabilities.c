@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/base64.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/http.h"
 #include "p2p/capability.h"
@@ -273,7 +274,7 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 	if (w->authorization[0])
 		headers[1] = auth.data;
 	req.url = url.data;
-	req.deadline_ns = http_now_ns() + DEADLINE_NS;
+	req.deadline_ns = clock_now_ns() + DEADLINE_NS;
 	rc = http_do(i->http, &req, &r, err);
 	if (rc < 0) {
 		atomic_fetch_add(&i->failed, 1);

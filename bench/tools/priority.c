@@ -22,6 +22,7 @@
 #include "blockstore/device.h"
 #include "blockstore/oci.h"
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/http.h"
 
@@ -218,7 +219,7 @@ static void read_some(struct bench *b, size_t n, int64_t *took, uint64_t *x)
 
 	for (size_t i = 0; i < n;) {
 		size_t block = choose(b, x);
-		int64_t start = http_now_ns();
+		int64_t start = clock_now_ns();
 
 		if (block == SIZE_MAX) {
 			forget(b);
@@ -227,7 +228,7 @@ static void read_some(struct bench *b, size_t n, int64_t *took, uint64_t *x)
 		if (device_read_sync(b->dev, (uint64_t)block * BLOCK, buf,
 				     sizeof(buf), &err) < 0)
 			die("read", &err);
-		took[i++] = http_now_ns() - start;
+		took[i++] = clock_now_ns() - start;
 	}
 }
 
@@ -245,21 +246,21 @@ static void phase(struct bench *b, const char *name, size_t n, bool is_bulk)
 	__atomic_store_n(&b->stop, false, __ATOMIC_RELAXED);
 	if (is_bulk && pthread_create(&bulk, NULL, bulk_main, b) != 0)
 		exit(1);
-	start = http_now_ns();
+	start = clock_now_ns();
 	/* Until bulk has found its pace. */
-	while (is_bulk && http_now_ns() - start < NS_PER_S)
+	while (is_bulk && clock_now_ns() - start < NS_PER_S)
 		(void)poll(NULL, 0, 10);
-	start = http_now_ns();
+	start = clock_now_ns();
 	atomic_store(&b->bulk_bytes, 0);
 	read_some(b, n, took, &x);
-	while (!n && http_now_ns() - start < BULK_NS)
+	while (!n && clock_now_ns() - start < BULK_NS)
 		(void)poll(NULL, 0, 10);
 	qsort(took, n, sizeof(*took), compare);
 	printf("%s %zu %" PRId64 " %" PRId64 " %" PRId64 " %.0f\n", name, n,
 	       took[n / 2] / 1000, took[n * 99 / 100] / 1000,
 	       took[n * 999 / 1000] / 1000,
 	       (double)atomic_load(&b->bulk_bytes) * 1e9 /
-		       (double)(http_now_ns() - start));
+		       (double)(clock_now_ns() - start));
 	(void)fflush(stdout);
 	__atomic_store_n(&b->stop, true, __ATOMIC_RELAXED);
 	if (is_bulk)

@@ -7,6 +7,7 @@
 
 #include "blockstore/fetcher.h"
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
 
 TestSuite(device_list, .timeout = 120);
@@ -331,9 +332,9 @@ Test(device_list, each_request_waits_for_its_permission)
 
 	node_make(&n, &plain);
 	seen->pause_ns = 30000000;
-	start = fetcher_now_ns();
+	start = clock_now_ns();
 	expect_list(&n, &list);
-	cr_expect_geq(fetcher_now_ns() - start, 3 * seen->pause_ns);
+	cr_expect_geq(clock_now_ns() - start, 3 * seen->pause_ns);
 	cr_assert_eq(seen->n_asked, 6);
 	cr_expect_eq(seen->asked[0], stored(&n, 0) + stored(&n, 1));
 	cr_expect_eq(seen->asked[5], stored(&n, 20));
@@ -356,11 +357,11 @@ Test(device_list, a_cancel_is_seen_during_a_pause)
 
 	node_make(&n, &plain);
 	seen->pause_ns = INT64_C(1000000000);
-	start = fetcher_now_ns();
+	start = clock_now_ns();
 	listed_start(&l, &n);
 	__atomic_store_n(&l.cancel, true, __ATOMIC_RELAXED);
 	cr_expect_eq(listed_wait(&l), -ECANCELED);
-	cr_expect_lt(fetcher_now_ns() - start, seen->pause_ns);
+	cr_expect_lt(clock_now_ns() - start, seen->pause_ns);
 	cr_expect_eq(count_reads(&n, 0), 0);
 	node_remove(&n);
 	free(seen);

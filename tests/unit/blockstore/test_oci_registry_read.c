@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/http.h"
 #include "oci_fixture.h"
 
@@ -186,9 +187,9 @@ Test(oci_registry_read, a_deadline_ends_the_attempts)
 	struct error err = ERROR_INIT;
 
 	fixture_fault(&fix, "status=429&retry_after=30");
-	req.deadline_ns = http_now_ns() + 2000000000;
+	req.deadline_ns = clock_now_ns() + 2000000000;
 	cr_expect(source_read(src, &req, &none, &err) < 0);
-	cr_expect(http_now_ns() < req.deadline_ns + 1000000000);
+	cr_expect(clock_now_ns() < req.deadline_ns + 1000000000);
 }
 
 Test(oci_registry_read, a_slow_answer_is_waited_for_and_a_dead_one_is_not)
@@ -215,7 +216,7 @@ static enum pace_level until_then(struct pace *p)
 {
 	struct stoppable *s = container_of(p, struct stoppable, pace);
 
-	return http_now_ns() < s->stop_ns ? PACE_GO : PACE_STOP;
+	return clock_now_ns() < s->stop_ns ? PACE_GO : PACE_STOP;
 }
 
 static void is_moving(struct pace *p)
@@ -245,9 +246,9 @@ Test(oci_registry_read, what_is_not_wanted_any_more_ends_at_once)
 		struct error err = ERROR_INIT;
 
 		fixture_fault(&fix, faults[i]);
-		s.stop_ns = http_now_ns() + 200000000;
+		s.stop_ns = clock_now_ns() + 200000000;
 		cr_expect(source_read(src, &req, &sink, &err) < 0);
-		cr_expect_lt(http_now_ns(), s.stop_ns + 2000000000, "%s: %s",
+		cr_expect_lt(clock_now_ns(), s.stop_ns + 2000000000, "%s: %s",
 			     faults[i], err.msg);
 	}
 }

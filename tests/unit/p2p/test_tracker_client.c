@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "common/http.h"
 #include "p2p/p2p.h"
 #include "p2p/tracker_client.h"
@@ -205,7 +206,7 @@ Test(tracker_client, fails_within_its_deadline_when_nobody_answers)
 	struct tracker_client *c = client(urls);
 	struct tracker_client_stats stats;
 	struct error err = ERROR_INIT;
-	int64_t begun = http_now_ns();
+	int64_t begun = clock_now_ns();
 
 	cr_expect_eq(tracker_client_call(c, &call, &answer, &err),
 		     -ECONNREFUSED);
@@ -214,7 +215,7 @@ Test(tracker_client, fails_within_its_deadline_when_nobody_answers)
 	tracker_client_get_stats(c, &stats);
 	cr_expect_eq(stats.calls_total, 1);
 	cr_expect_eq(stats.failures_total, 2);
-	cr_expect_lt(http_now_ns() - begun, INT64_C(10000000000));
+	cr_expect_lt(clock_now_ns() - begun, INT64_C(10000000000));
 	tracker_client_free(c);
 }
 
@@ -410,20 +411,20 @@ Test(tracker_client, a_tracker_that_is_lost_and_comes_back_is_told_once)
 	const struct tracker_client_config cfg = { .urls = urls,
 						   .changed = on_change,
 						   .arg = &n };
-	int64_t end = http_now_ns() + INT64_C(30000000000);
+	int64_t end = clock_now_ns() + INT64_C(30000000000);
 	struct tracker_client_stats stats = { .calls_total = 0 };
 	struct tracker_client *c;
 
 	fake_start(&f, ANSWER("503 No", "{}"));
 	cr_assert_eq(tracker_client_new(&cfg, &c, NULL), 0);
-	while (stats.failures_total < 3 && http_now_ns() < end) {
+	while (stats.failures_total < 3 && clock_now_ns() < end) {
 		(void)!tracker_client_call(c, &call, &answer, NULL);
 		tracker_client_get_stats(c, &stats);
 		cr_expect_eq(atomic_load(&n.lost), stats.failures_total > 1);
 	}
 	f.answer = good;
 	while (tracker_client_call(c, &call, &answer, NULL) < 0)
-		cr_assert_lt(http_now_ns(), end);
+		cr_assert_lt(clock_now_ns(), end);
 	cr_assert_eq(tracker_client_call(c, &call, &answer, NULL), 0);
 	cr_expect_eq(atomic_load(&n.lost), 1);
 	cr_expect_eq(atomic_load(&n.back), 1);
