@@ -137,7 +137,8 @@ go() { # SECONDS
 	read -r -a cpu_before < <(head -1 /proc/stat)
 	go_at=$(now)
 	"scenario_${scenario}_on"
-	"$bench_dir/tools/swarm_go.py" "$image_id" "$1" "$W/go" >"$W/went"
+	"$bench_dir/tools/swarm_go.py" "$image_id" "$1" "$W/go" \
+		"$W/killed" >"$W/went"
 	read -r -a cpu_after < <(head -1 /proc/stat)
 	origin_after=$(swarm_origin_bytes)
 	scenario_end

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell many bootseerds at once to prefetch an image, and note when each has it.
 
-usage: swarm_go.py IMAGE-ID DEADLINE-SECONDS FILE
+usage: swarm_go.py IMAGE-ID DEADLINE-SECONDS FILE SPARED
 
 FILE has a line "NODE SOCKET DELAY" for each.  Prints "NODE HOT-SECONDS ALL-SECONDS
 HOT-BYTES ALL-BYTES" for each that got it, and "NODE failed WHY" for the others.
-The connections are made before, so that all begin within milliseconds.
+The connections are made before, so that all begin within milliseconds.  Nodes named
+in the file SPARED, which may grow, are not waited for once the others have it.
 """
 import json
 import selectors
@@ -58,6 +59,14 @@ def answer(node, image):
     return True
 
 
+def spared(path):
+    try:
+        with open(path, encoding="utf-8") as names:
+            return set(names.read().split())
+    except FileNotFoundError:
+        return set()
+
+
 def main():
     image, deadline = sys.argv[1], float(sys.argv[2])
     with open(sys.argv[3], encoding="utf-8") as lines:
@@ -65,18 +74,20 @@ def main():
     waiting = sorted(nodes, key=lambda n: n.delay)
     watch = selectors.DefaultSelector()
     start = time.monotonic()
-    left = len(nodes)
-    while left and time.monotonic() < start + deadline:
+    left = {n.name for n in nodes}
+    while left - spared(sys.argv[4]) and time.monotonic() < start + deadline:
         while waiting and time.monotonic() - start >= waiting[0].delay:
             node = waiting.pop(0)
             node.begun = time.monotonic()
             node.ask(image, "all")
             watch.register(node.sock, selectors.EVENT_READ, node)
         until = start + (waiting[0].delay if waiting else deadline)
-        for key, _ in watch.select(max(0, until - time.monotonic())):
+        # Now and then to see who is spared by now.
+        wait = max(0, min(1, until - time.monotonic()))
+        for key, _ in watch.select(wait):
             if answer(key.data, image):
                 watch.unregister(key.fileobj)
-                left -= 1
+                left.discard(key.data.name)
     for key in list(watch.get_map().values()):
         print(key.data.name, "failed", "it did not end in time", flush=True)
 
