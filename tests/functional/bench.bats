@@ -172,6 +172,20 @@ goals_of()
 	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
 }
 
+@test "nodes in namespaces exchange an image and start it, and leave nothing" {
+	"$top/bench/p2p" --quick --only "peers direct" --json "$BATS_TEST_TMPDIR/p"
+	# A machine that is busy makes a run void, which is said.
+	jq -e '[.samples[] | select((.series | startswith("4 nodes, base: ")) and
+		(.series | test("to full, p99|void$")) and
+		(.variant != "bound")) | .variant] | sort == ["direct", "peers"]' \
+		"$BATS_TEST_TMPDIR/p"
+	"$top/bench/lazy-start" --nodes "1 2" --quick --json "$BATS_TEST_TMPDIR/l"
+	jq -e '[.samples[] | select(.series == "2 nodes: time to ready, max")
+		| .variant] | sort == ["lazy", "peers"]' "$BATS_TEST_TMPDIR/l"
+	[ -z "$(findmnt -rno TARGET | grep -F "$BATS_TEST_TMPDIR/bench.")" ]
+	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
+}
+
 @test "a peer whose programs are missing is left out, and that is said" {
 	programs=$BATS_TEST_TMPDIR/programs
 	mkdir "$programs"
