@@ -7,56 +7,58 @@
 
 TestSuite(net, .timeout = 60);
 
+static struct nodes all;
+static struct node *a, *b;
+
 /* Two nodes with a link, the first one began it. */
-static void pair(struct nodes *all, struct node **a, struct node **b)
+static void pair(void)
 {
-	nodes_init(all);
-	*a = nodes_add(all, "a");
-	*b = nodes_add(all, "b");
-	nodes_link(*a, *b);
+	nodes_init(&all);
+	a = nodes_add(&all, "a");
+	b = nodes_add(&all, "b");
+	nodes_link(a, b);
 }
 
-static void open_pair(struct nodes *all, struct node **a, struct node **b)
+static void open_pair(void)
 {
-	pair(all, a, b);
-	nodes_open(*a, *b);
+	pair();
+	nodes_open(a, b);
 }
 
-Test(net, tells_each_side_who_the_other_is)
+static void nothing(void)
 {
-	struct nodes all;
-	struct node *a, *b;
+	nodes_init(&all);
+}
+
+static void end(void)
+{
+	nodes_fini(&all);
+}
+
+Test(net, tells_each_side_who_the_other_is, .init = pair, .fini = end)
+{
 	char addr[64];
 
-	pair(&all, &a, &b);
 	cr_expect_str_eq(net_peer(a->link)->name, "b");
 	cr_expect_str_eq(net_peer(a->link)->rack, "rack of b");
 	cr_expect_str_eq(net_peer(a->link)->addr, nodes_addr(b, addr));
 	cr_expect_str_eq(net_peer(b->link)->name, "a");
 	cr_expect_str_eq(net_peer(b->link)->addr, nodes_addr(a, addr));
-	nodes_fini(&all);
 }
 
-Test(net, opens_an_image_when_both_let_the_other_in)
+Test(net, opens_an_image_when_both_let_the_other_in, .init = open_pair,
+     .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	cr_expect_str_eq(a->capability, "right");
 	cr_expect_str_eq(b->capability, "right");
 	cr_expect_eq(a->openeds, 1);
 	cr_expect_eq(b->openeds, 1);
-	nodes_fini(&all);
 }
 
-Test(net, tells_who_is_denied_an_image)
+Test(net, tells_who_is_denied_an_image, .init = pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct error err = ERROR_INIT;
 
-	pair(&all, &a, &b);
 	b->verdict = -EACCES;
 	cr_assert_eq(net_open_image(a->link, &all.image, NODES_PIECES, NULL, 0,
 				    &err),
@@ -74,16 +76,12 @@ Test(net, tells_who_is_denied_an_image)
 	b->verdict = 0;
 	nodes_open(a, b);
 	cr_expect_eq(b->wants, 0);
-	nodes_fini(&all);
 }
 
-Test(net, brings_pieces_of_a_file_and_of_memory)
+Test(net, brings_pieces_of_a_file_and_of_memory, .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct net_link_stats st;
 
-	open_pair(&all, &a, &b);
 	nodes_ask(a, 0, 16, SOURCE_HOT);
 	until(&all, a->gots == 16);
 	b->serves = SERVES_MEMORY;
@@ -97,45 +95,32 @@ Test(net, brings_pieces_of_a_file_and_of_memory)
 	net_get_link(b->link, &st);
 	cr_expect_eq(st.sent_bytes, a->moved);
 	cr_expect_eq(st.queued_bytes, 0);
-	nodes_fini(&all);
 }
 
-Test(net, brings_pieces_in_both_directions_at_once)
+Test(net, brings_pieces_in_both_directions_at_once, .init = open_pair,
+     .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	nodes_ask(a, 0, 64, SOURCE_HOT);
 	nodes_ask(b, 0, 64, SOURCE_DEMAND);
 	until(&all, a->gots == 64 && b->gots == 64);
 	cr_expect_eq(a->bad_bytes + b->bad_bytes, 0);
-	nodes_fini(&all);
 }
 
-Test(net, passes_on_what_somebody_has)
+Test(net, passes_on_what_somebody_has, .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct swarm_range have[2] = { { 0, 3 }, { 10, 1 } };
 	struct swarm_range lost = { 5, 2 }, promised = { 20, 4 };
 
-	open_pair(&all, &a, &b);
 	net_news(b->link, &all.image, have, 2, &lost, 1, &promised, 1, 7000000);
 	until(&all, a->news);
 	cr_expect_eq(a->have_pieces, 4);
 	cr_expect_eq(a->lost_pieces, 2);
 	cr_expect_eq(a->promised_pieces, 4);
 	cr_expect_eq(a->eta_ns, 7000000);
-	nodes_fini(&all);
 }
 
-Test(net, passes_on_a_refusal_and_its_time)
+Test(net, passes_on_a_refusal_and_its_time, .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	b->serves = REFUSES;
 	nodes_ask(a, 9, 1, SOURCE_DEMAND);
 	until(&all, a->refuseds);
@@ -143,30 +128,21 @@ Test(net, passes_on_a_refusal_and_its_time)
 	cr_expect_geq(a->retry_ns, 25000000);
 	cr_expect_eq(b->last_piece, 9);
 	cr_expect_eq(b->last_priority, SOURCE_DEMAND);
-	nodes_fini(&all);
 }
 
-Test(net, does_not_ask_twice_for_what_is_under_way)
+Test(net, does_not_ask_twice_for_what_is_under_way, .init = open_pair,
+     .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	b->serves = HOLDS;
 	nodes_ask(a, 1, 1, SOURCE_HOT);
 	nodes_ask(a, 1, 1, SOURCE_DEMAND);
 	nodes_ask(a, 2, 1, SOURCE_HOT);
 	until(&all, b->wants == 2);
 	cr_expect_eq(b->last_piece, 2);
-	nodes_fini(&all);
 }
 
-Test(net, takes_back_what_it_asked)
+Test(net, takes_back_what_it_asked, .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	b->serves = HOLDS;
 	nodes_ask(a, 1, 1, SOURCE_HOT);
 	until(&all, b->wants == 1);
@@ -178,17 +154,14 @@ Test(net, takes_back_what_it_asked)
 	until(&all, a->gots == 1);
 	cr_expect_eq(a->refuseds, 0);
 	cr_expect_eq(a->bad_bytes, 0);
-	nodes_fini(&all);
 }
 
-Test(net, says_that_a_piece_was_sent_that_nobody_wants_any_more)
+Test(net, says_that_a_piece_was_sent_that_nobody_wants_any_more,
+     .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct net_piece p = { .piece = 1, .len = 10 };
 	struct net_body body = { .fd = -1 };
 
-	open_pair(&all, &a, &b);
 	b->serves = HOLDS;
 	nodes_ask(a, 1, 1, SOURCE_HOT);
 	until(&all, b->wants == 1);
@@ -200,16 +173,12 @@ Test(net, says_that_a_piece_was_sent_that_nobody_wants_any_more)
 	cr_expect_eq(b->sents, 0);
 	until(&all, b->sents == 1);
 	cr_expect_eq(a->rooms, 0);
-	nodes_fini(&all);
 }
 
-Test(net, drops_what_comes_for_no_room)
+Test(net, drops_what_comes_for_no_room, .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct net_stats st;
 
-	open_pair(&all, &a, &b);
 	a->no_room = true;
 	nodes_ask(a, 0, 4, SOURCE_HOT);
 	until(&all, b->sents == 4 && a->rooms == 4);
@@ -219,15 +188,11 @@ Test(net, drops_what_comes_for_no_room)
 	net_get_stats(a->net, &st);
 	cr_expect_eq(st.dropped_bytes_total, 4ull * NODES_PIECE_SIZE);
 	cr_expect_eq(a->bad_bytes, 0);
-	nodes_fini(&all);
 }
 
-Test(net, gives_rooms_and_tags_back_when_the_other_side_is_killed)
+Test(net, gives_rooms_and_tags_back_when_the_other_side_is_killed,
+     .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	nodes_ask(a, 0, 64, SOURCE_HOT);
 	until(&all, a->gots >= 2 && a->moved % NODES_PIECE_SIZE);
 	net_free(b->net);
@@ -237,7 +202,6 @@ Test(net, gives_rooms_and_tags_back_when_the_other_side_is_killed)
 	cr_expect_eq(a->rooms, a->gots + a->losts);
 	cr_expect_eq(a->why.code,
 		     a->why.code == ECONNRESET ? ECONNRESET : ESHUTDOWN);
-	nodes_fini(&all);
 }
 
 static void close_link(struct node *n, struct net_link *l)
@@ -245,12 +209,8 @@ static void close_link(struct node *n, struct net_link *l)
 	net_close(l, "enough");
 }
 
-Test(net, may_be_closed_from_within_an_event)
+Test(net, may_be_closed_from_within_an_event, .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	a->on_got = close_link;
 	nodes_ask(a, 0, 64, SOURCE_HOT);
 	until(&all, a->downs == 1 && b->downs == 1);
@@ -258,15 +218,10 @@ Test(net, may_be_closed_from_within_an_event)
 	cr_expect_eq(a->gots, 1);
 	cr_expect_eq(a->rooms, a->gots + a->losts);
 	cr_expect_eq(b->wants, b->sents);
-	nodes_fini(&all);
 }
 
-Test(net, closes_an_image_and_opens_it_again)
+Test(net, closes_an_image_and_opens_it_again, .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	b->serves = HOLDS;
 	nodes_ask(a, 0, 8, SOURCE_HOT);
 	until(&all, b->wants == 8);
@@ -290,15 +245,11 @@ Test(net, closes_an_image_and_opens_it_again)
 	a->gots = 0;
 	until(&all, a->gots == 32);
 	cr_expect_eq(a->bad_bytes, 0);
-	nodes_fini(&all);
 }
 
-Test(net, shows_a_newer_right_and_closes_when_it_is_none)
+Test(net, shows_a_newer_right_and_closes_when_it_is_none, .init = open_pair,
+     .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	open_pair(&all, &a, &b);
 	net_renew_image(a->link, &all.image, "newer", 5);
 	until(&all, strcmp(b->capability, "newer") == 0);
 	/* It goes on as before. */
@@ -315,18 +266,15 @@ Test(net, shows_a_newer_right_and_closes_when_it_is_none)
 	nodes_open(a, b);
 	until(&all, a->openeds == 2 && b->openeds == 2);
 	cr_expect_eq(b->wants, 8);
-	nodes_fini(&all);
 }
 
-Test(net, finishes_what_was_wanted_and_serves_nothing_new_when_it_drains)
+Test(net, finishes_what_was_wanted_and_serves_nothing_new_when_it_drains,
+     .init = open_pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct error err = ERROR_INIT;
 	struct net_link *l;
 	char addr[64];
 
-	open_pair(&all, &a, &b);
 	nodes_ask(a, 0, 32, SOURCE_HOT);
 	until(&all, b->wants == 32);
 	net_drain(b->net);
@@ -340,18 +288,15 @@ Test(net, finishes_what_was_wanted_and_serves_nothing_new_when_it_drains)
 	cr_expect_eq(a->why.code, ECONNREFUSED, "%s", a->why.msg);
 	cr_expect_eq(net_connect(b->net, nodes_addr(a, addr), NULL, &l, &err),
 		     -ESHUTDOWN);
-	nodes_fini(&all);
 }
 
-Test(net, keeps_the_link_of_the_lower_name_when_both_connect)
+Test(net, keeps_the_link_of_the_lower_name_when_both_connect, .init = nothing,
+     .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct error err = ERROR_INIT;
 	struct net_link *la, *lb;
 	char addr[64];
 
-	nodes_init(&all);
 	a = nodes_add(&all, "a");
 	b = nodes_add(&all, "b");
 	cr_assert_eq(net_connect(b->net, nodes_addr(a, addr), NULL, &lb, &err),
@@ -372,33 +317,27 @@ Test(net, keeps_the_link_of_the_lower_name_when_both_connect)
 	until(&all, a->downs == 1);
 	cr_expect_eq(a->why.code, EALREADY, "%s", a->why.msg);
 	cr_expect_eq(b->ups - b->downs, 0);
-	nodes_fini(&all);
 }
 
-Test(net, takes_a_node_that_was_started_anew_for_its_old_self)
+Test(net, takes_a_node_that_was_started_anew_for_its_old_self, .init = pair,
+     .fini = end)
 {
-	struct nodes all;
-	struct node *a, *old, *new;
-
-	pair(&all, &old, &a);
 	/* As after a loss of power: the old one is there, and silent. */
-	new = nodes_add(&all, "a");
-	nodes_link(new, a);
-	until(&all, a->downs == 1 && old->downs == 1);
-	cr_expect_eq(a->ups, 2);
+	struct node *new = nodes_add(&all, "a");
+
+	nodes_link(new, b);
+	until(&all, b->downs == 1 && a->downs == 1);
+	cr_expect_eq(b->ups, 2);
 	cr_expect_eq(new->downs, 0);
-	nodes_fini(&all);
 }
 
-Test(net, does_not_link_to_itself_or_to_another_than_was_meant)
+Test(net, does_not_link_to_itself_or_to_another_than_was_meant, .init = nothing,
+     .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct error err = ERROR_INIT;
 	struct net_link *l;
 	char addr[64];
 
-	nodes_init(&all);
 	a = nodes_add(&all, "a");
 	b = nodes_add(&all, "b");
 	cr_assert_eq(net_connect(a->net, nodes_addr(a, addr), NULL, &l, &err),
@@ -411,18 +350,14 @@ Test(net, does_not_link_to_itself_or_to_another_than_was_meant)
 	cr_expect_eq(a->ups + b->ups, 0);
 	cr_expect_eq(net_connect(a->net, "localhost:80", NULL, &l, &err),
 		     -EINVAL);
-	nodes_fini(&all);
 }
 
-Test(net, tells_about_an_address_where_nobody_is)
+Test(net, tells_about_an_address_where_nobody_is, .init = nothing, .fini = end)
 {
-	struct nodes all;
-	struct node *a;
 	struct error err = ERROR_INIT;
 	struct net_link *l;
 	char addr[64];
 
-	nodes_init(&all);
 	a = nodes_add(&all, "a");
 	nodes_addr(nodes_add(&all, "b"), addr);
 	net_free(all.node[1].net);
@@ -430,32 +365,25 @@ Test(net, tells_about_an_address_where_nobody_is)
 	cr_assert_eq(net_connect(a->net, addr, NULL, &l, &err), 0);
 	until(&all, a->downs == 1);
 	cr_expect_eq(a->why.code, ECONNREFUSED, "%s", a->why.msg);
-	nodes_fini(&all);
 }
 
-Test(net, passes_on_members_and_measures_the_way)
+Test(net, passes_on_members_and_measures_the_way, .init = pair, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
 	struct net_node m[2] = { { .name = "x", .addr = "10.0.0.1:1" },
 				 { .name = "y", .zone = "z" } };
 	struct net_link_stats st = { .rtt_ns = 0 };
 
-	pair(&all, &a, &b);
 	net_members(a->link, m, 2);
 	until(&all, b->member_calls == 1);
 	cr_expect_str_eq(b->member.name, "y");
 	cr_expect_str_eq(b->member.zone, "z");
 	until(&all, (net_get_link(a->link, &st), st.rtt_ns > 0));
-	nodes_fini(&all);
 }
 
 /* Seconds that `count` pieces take with this rate on one of the sides. */
 static double seconds_of(uint64_t up, uint64_t down, uint32_t count,
 			 enum source_priority priority)
 {
-	struct nodes all;
-	struct node *a, *b;
 	int64_t began;
 	double took;
 
@@ -484,12 +412,8 @@ Test(net, keeps_to_its_rates)
 	cr_expect_gt(seconds_of(0, 10000000, 32, SOURCE_HOT), 0.85);
 }
 
-Test(net, lets_demand_go_before_its_rate)
+Test(net, lets_demand_go_before_its_rate, .init = nothing, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b;
-
-	nodes_init(&all);
 	all.cfg.upload_rate = 200000; /* bulk would take minutes */
 	b = nodes_add(&all, "b");
 	a = nodes_add(&all, "a");
@@ -500,15 +424,12 @@ Test(net, lets_demand_go_before_its_rate)
 	nodes_ask(a, 40, 4, SOURCE_DEMAND);
 	until(&all, a->gots == 4);
 	cr_expect_eq(a->bad_bytes, 0);
-	nodes_fini(&all);
 }
 
-Test(net, shares_its_rate_among_links)
+Test(net, shares_its_rate_among_links, .init = nothing, .fini = end)
 {
-	struct nodes all;
-	struct node *a, *b, *c;
+	struct node *c;
 
-	nodes_init(&all);
 	a = nodes_add(&all, "a");
 	c = nodes_add(&all, "c");
 	all.cfg.upload_rate = 5000000;
@@ -522,5 +443,4 @@ Test(net, shares_its_rate_among_links)
 	until(&all, a->gots == 16 || c->gots == 16);
 	cr_expect_geq(a->gots, 6);
 	cr_expect_geq(c->gots, 6);
-	nodes_fini(&all);
 }

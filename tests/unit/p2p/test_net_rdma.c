@@ -10,13 +10,6 @@
 
 #define MS ((int64_t)1000 * 1000)
 
-static void setup(void)
-{
-	verbs_mock_reset();
-}
-
-TestSuite(net_rdma, .init = setup, .timeout = 60);
-
 static struct rdma_config config(void)
 {
 	/* Times that a busy machine does not exceed. */
@@ -28,6 +21,28 @@ static struct rdma_config config(void)
 						.stall = 20000 * MS,
 						.forget = 20000 * MS } };
 }
+
+static struct rdma_config rdma;
+static struct nodes all;
+static struct node *a, *b;
+
+static void setup(void)
+{
+	verbs_mock_reset();
+	rdma = config();
+	nodes_init(&all);
+}
+
+/* In the test itself: what .fini finds fails nothing. */
+static void end(void)
+{
+	nodes_fini(&all);
+	cr_expect_eq(verbs_mock.n_qps, 0);
+	cr_expect_eq(verbs_mock.n_mrs, 0);
+	cr_expect_eq(verbs_mock.n_contexts, 0);
+}
+
+TestSuite(net_rdma, .init = setup, .timeout = 60);
 
 static bool has_rdma(const struct node *n)
 {
@@ -46,33 +61,27 @@ static struct net_stats stats(const struct node *n)
 }
 
 /* Two nodes that moved enough by TCP. */
-static void begin(struct nodes *all, const struct rdma_config *rdma,
-		  struct node **a, struct node **b)
+static void begin(void)
 {
-	nodes_init(all);
-	all->cfg.rdma = rdma;
-	*a = nodes_add(all, "a");
-	*b = nodes_add(all, "b");
-	nodes_link(*a, *b);
-	nodes_open(*a, *b);
-	nodes_ask(*a, 0, 2, SOURCE_HOT);
-	until(all, (*a)->gots == 2);
+	all.cfg.rdma = &rdma;
+	a = nodes_add(&all, "a");
+	b = nodes_add(&all, "b");
+	nodes_link(a, b);
+	nodes_open(a, b);
+	nodes_ask(a, 0, 2, SOURCE_HOT);
+	until(&all, a->gots == 2);
 }
 
-static void expect_nothing_left(void)
+/* ... and took up RDMA. */
+static void begin_rdma(void)
 {
-	cr_expect_eq(verbs_mock.n_qps, 0);
-	cr_expect_eq(verbs_mock.n_mrs, 0);
-	cr_expect_eq(verbs_mock.n_contexts, 0);
+	begin();
+	until(&all, has_rdma(a) && has_rdma(b));
 }
 
 Test(net_rdma, pieces_go_by_rdma_once_a_link_moved_enough)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
-	struct node *a, *b;
-
-	begin(&all, &rdma, &a, &b);
+	begin();
 	cr_expect_str_eq(net_rdma_text(a->net),
 			 "mock0 port 1 gid ::ffff:10.0.0.1, 4 lanes of "
 			 "4096 KiB");
@@ -91,18 +100,12 @@ Test(net_rdma, pieces_go_by_rdma_once_a_link_moved_enough)
 	nodes_ask(a, 32, 4, SOURCE_DEMAND);
 	until(&all, a->gots == 36);
 	cr_expect_eq(a->bad_bytes, 0);
-	nodes_fini(&all);
-	expect_nothing_left();
+	end();
 }
 
 Test(net_rdma, a_fault_in_the_middle_costs_no_piece)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
-	struct node *a, *b;
-
-	begin(&all, &rdma, &a, &b);
-	until(&all, has_rdma(a) && has_rdma(b));
+	begin_rdma();
 	verbs_mock.read_status = IBV_WC_RETRY_EXC_ERR;
 	nodes_ask(a, 2, 30, SOURCE_HOT);
 	until(&all, a->gots == 32 && b->sents == 32);
@@ -113,18 +116,12 @@ Test(net_rdma, a_fault_in_the_middle_costs_no_piece)
 	cr_expect_geq(stats(b).rdma_fallbacks_total, 1);
 	cr_expect_geq(a->faults + b->faults, 1);
 	cr_expect_not(has_rdma(a));
-	nodes_fini(&all);
-	expect_nothing_left();
+	end();
 }
 
 Test(net_rdma, a_piece_that_is_not_wanted_any_more_is_dropped)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
-	struct node *a, *b;
-
-	begin(&all, &rdma, &a, &b);
-	until(&all, has_rdma(a) && has_rdma(b));
+	begin_rdma();
 	verbs_mock.is_held = true;
 	nodes_ask(a, 2, 1, SOURCE_HOT);
 	until(&all, b->wants == 3);
@@ -134,18 +131,12 @@ Test(net_rdma, a_piece_that_is_not_wanted_any_more_is_dropped)
 	until(&all, b->sents == 4 && a->gots == 3);
 	cr_expect_eq(a->moved, 3 * NODES_PIECE_SIZE);
 	cr_expect_eq(a->downs, 0);
-	nodes_fini(&all);
-	expect_nothing_left();
+	end();
 }
 
 Test(net_rdma, a_link_that_goes_down_gives_everything_back)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
-	struct node *a, *b;
-
-	begin(&all, &rdma, &a, &b);
-	until(&all, has_rdma(a) && has_rdma(b));
+	begin_rdma();
 	verbs_mock.is_held = true;
 	nodes_ask(a, 2, 3, SOURCE_HOT);
 	until(&all, b->wants == 5);
@@ -153,17 +144,11 @@ Test(net_rdma, a_link_that_goes_down_gives_everything_back)
 	until(&all, a->downs && b->downs);
 	cr_expect_eq(b->sents, 5);
 	verbs_mock_release();
-	nodes_fini(&all);
-	expect_nothing_left();
+	end();
 }
 
 Test(net_rdma, one_end_without_it_is_served_by_tcp)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
-	struct node *a, *b;
-
-	nodes_init(&all);
 	a = nodes_add(&all, "a");
 	all.cfg.rdma = &rdma;
 	b = nodes_add(&all, "b");
@@ -174,49 +159,38 @@ Test(net_rdma, one_end_without_it_is_served_by_tcp)
 	cr_expect_eq(a->bad_bytes, 0);
 	cr_expect_eq(verbs_mock.n_qps, 0);
 	cr_expect_str_eq(net_rdma_text(a->net), "not wanted");
-	nodes_fini(&all);
+	end();
 }
 
 Test(net_rdma, without_a_device_there_is_tcp)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
-	struct node *a, *b;
-
 	verbs_mock.n_devices = 0;
-	begin(&all, &rdma, &a, &b);
+	begin();
 	cr_expect_str_eq(net_rdma_text(a->net),
 			 "none of 0 RDMA devices has an active port");
 	cr_expect_eq(a->bad_bytes, 0);
-	nodes_fini(&all);
+	end();
 }
 
 Test(net_rdma, what_would_break_a_promise_is_refused)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
 	struct net_config cfg;
 	struct net *n = NULL;
 	struct error err = ERROR_INIT;
 
-	nodes_init(&all);
 	cfg = all.cfg;
 	cfg.rdma = &rdma;
 	cfg.download_rate = MIB;
 	strcpy(cfg.self.name, "a");
 	cr_expect_eq(net_new(&cfg, &n, &err), -EINVAL);
 	cr_expect(strstr(err.msg, "download rate"), "%s", err.msg);
-	nodes_fini(&all);
+	end();
 }
 
 Test(net_rdma, an_upload_rate_holds_for_rdma_too)
 {
-	struct rdma_config rdma = config();
-	struct nodes all;
-	struct node *a, *b;
 	int64_t begun;
 
-	nodes_init(&all);
 	all.cfg.rdma = &rdma;
 	all.cfg.upload_rate = 10 * NODES_PIECE_SIZE;
 	a = nodes_add(&all, "a");
@@ -230,6 +204,5 @@ Test(net_rdma, an_upload_rate_holds_for_rdma_too)
 	until(&all, a->gots == 14);
 	/* A second's worth, less what may come at once. */
 	cr_expect_geq(loop_clock_ns() - begun, 400 * MS);
-	nodes_fini(&all);
-	expect_nothing_left();
+	end();
 }
