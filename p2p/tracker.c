@@ -10,7 +10,7 @@
 #include "p2p/tracker_priv.h"
 
 #define SECOND ((int64_t)1000000000)
-#define WINDOW_FIRST (4 * MIB)
+#define WINDOW_FIRST (2 * MIB)
 /* Before anything was measured: 4 MiB a second. */
 #define NS_PER_MIB_FIRST (SECOND / 4)
 

@@ -111,7 +111,7 @@ Test(tracker, first_askers_get_different_runs, .init = begin_default,
 		from(n, "z", 1);
 		hear();
 	}
-	for (unsigned int n = 0; n < 14; n++) {
+	for (unsigned int n = 0; n < 7; n++) {
 		from(n, "z", 1);
 		wants(0, 256, 128 * KIB);
 		hear();
@@ -133,12 +133,12 @@ Test(tracker, demand_comes_before_bulk_and_beside_a_full_window,
 	uint64_t before;
 
 	from(1, "z", 1);
-	wants(0, 256, MIB);
+	wants(0, 256, 512 * KIB);
 	hear();
 	before = b.a.n_granted;
 	cr_assert_eq(before, 3, "seven eighths of the first window");
 	from(2, "z", 1);
-	wants(100, 2, MIB);
+	wants(100, 2, 512 * KIB);
 	hear();
 	cr_expect_eq(b.a.n_granted, 0);
 	cr_expect_gt(b.a.retry_ns, 0);
@@ -344,7 +344,7 @@ Test(tracker, nobody_reads_while_the_origin_asks_for_patience,
 	b.c.origin_wait_ns = 3 * SECOND;
 	report(false, zero, 1);
 	from(3, "z", 1);
-	wants(5, 2, 256 * KIB);
+	wants(5, 2, 128 * KIB);
 	b.c.n_demand = 1;
 	hear();
 	cr_expect_eq(b.a.n_granted, 0);
