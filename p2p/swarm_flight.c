@@ -14,6 +14,9 @@
 #define SILENT_NS (2 * NS_PER_S) /* no byte for so long: a strike */
 /* So late a look at what is late: it is this machine that stood still. */
 #define STILL_NS (500 * NS_PER_MS)
+/* A hiccup is no reason to read from the origin what somebody has. */
+#define QUIET_NS NS_PER_S
+#define QUIET_RETRY_NS (100 * NS_PER_MS)
 #define USELESS_NS (3 * NS_PER_S)
 #define USELESS_REFUSALS 16u
 #define USELESS_SLOWER 16 /* times than the others */
@@ -183,6 +186,7 @@ static bool is_known(const struct swarm *s, unsigned int peer, uint32_t piece)
 static void heard(struct swarm *s, struct peer *p, int64_t now)
 {
 	p->moved = p->heard = s->heard = now;
+	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << (p - s->peers));
 }
 
@@ -343,6 +347,7 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p = &s->peers[peer];
 	s->stats.refusals++;
 	p->moved = p->heard = now;
+	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << peer);
 	if (retry_ns <= 0)
 		retry_ns = NS_PER_MS;
@@ -427,8 +432,8 @@ static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
 			   now);
 }
 
-/* Nothing moves there: all that hangs on it is had elsewhere at once, and what only
- * it has is read from the origin, until it is heard again. */
+/* Nothing moves there: all that hangs on it is had elsewhere at once; and, if it goes
+ * on so, what only it has from the origin, until it is heard again. */
 static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
 {
 	struct peer *p = &s->peers[peer];
@@ -445,8 +450,12 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
 		if (!s->pieces[piece].flight)
 			swarm_want_again(s, piece);
 	}
-	p->rate = p->rate / 2 + 1;
+	if (!p->quiet)
+		p->quiet = p->moved;
 	p->moved = now;
+	p->busy_until = now + QUIET_RETRY_NS;
+	if (now - p->quiet < QUIET_NS)
+		return;
 	p->busy_until = now + SILENT_NS;
 	holds_nothing_back(s, &s->silent, peer);
 	promises_forget(s);

@@ -84,6 +84,7 @@ struct peer {
 	struct answers answers;
 	/* Bytes or an answer of it; first refusal of those without an answer. */
 	int64_t busy_until, moved, heard, refused;
+	int64_t quiet; /* since when, though it was asked again; 0: it is not */
 	/* What it was told: places below `snapshot` and entries of the log
 	 * before `told`; promises before `told_promises`. */
 	uint32_t snapshot;

@@ -423,12 +423,25 @@ RULE(what_hangs_on_a_silent_peer_is_read_elsewhere_at_once)
 	swarm_got(b.s, 0, b.asks[0].piece, b.now);
 	cr_assert_geq(b.n_asks, 4);
 	cr_assert_eq(b.n_calls, 0);
-	pass(2050 * MS);
+	pass(2400 * MS);
 	cr_expect_eq(b.n_cancels, b.n_asks - 1, "all of it");
 	cr_assert_geq(b.n_calls, 1);
 	cr_expect_eq(b.wanted_as, SOURCE_DEMAND,
 		     "its holder is there, says "
 		     "the tracker");
+}
+
+RULE(a_hiccup_does_not_send_to_the_origin)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	for (size_t i = 0; i < 30; i++) {
+		pass(20 * MS);
+		swarm_got(b.s, 0, b.asks[i].piece, b.now);
+	}
+	pass(900 * MS);
+	cr_expect_gt(b.n_cancels, 0, "it is late");
+	cr_expect_eq(b.n_calls, 0);
 }
 
 RULE(a_silent_peer_is_tried_with_one_piece)
