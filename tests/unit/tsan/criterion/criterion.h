@@ -95,6 +95,8 @@ void tsan_failed(bool fatal, const char *file, int line, const char *what,
 	TSAN_CHECK(fatal, strcmp(a, b) == 0, #a " is " #b, __VA_ARGS__)
 #define cr_assert_str_eq(a, b, ...) TSAN_STR(true, a, b, __VA_ARGS__)
 #define cr_expect_str_eq(a, b, ...) TSAN_STR(false, a, b, __VA_ARGS__)
+#define cr_expect_str_neq(a, b, ...) \
+	TSAN_CHECK(false, strcmp(a, b) != 0, #a " is not " #b, __VA_ARGS__)
 #define cr_assert_str_empty(a, ...) TSAN_STR(true, a, "", __VA_ARGS__)
 #define cr_expect_str_empty(a, ...) TSAN_STR(false, a, "", __VA_ARGS__)
 #define cr_assert_arr_eq(a, b, n, ...) \
