@@ -390,6 +390,8 @@ static void set_limits(CURL *h, const struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, schemes);
 	(void)curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, schemes);
 	(void)curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, cfg->stays ? 0L : 1L);
+	if (cfg->is_direct)
+		(void)curl_easy_setopt(h, CURLOPT_NOPROXY, "*");
 	(void)curl_easy_setopt(h, CURLOPT_MAXREDIRS, (long)HTTP_REDIRECTS_MAX);
 	(void)curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS,
 			       (long)cfg->connect_timeout_ms);

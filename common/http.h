@@ -40,6 +40,7 @@ struct http_config {
 	const char *cert_file, *key_file;
 	bool allow_plain; /* http:// is allowed, also as a redirect's target */
 	bool stays;       /* a redirect is the answer: no other host is asked */
+	bool is_direct;   /* no proxy of the environment is used */
 	uint32_t connect_timeout_ms;
 	uint32_t stall_timeout_ms; /* no byte in or out for so long; seen once a
 	                            * second */

@@ -53,10 +53,14 @@ bool image_look(struct p2p_image *i, uint32_t piece, int64_t now)
 
 	image_block(i, piece, &b);
 	is_held = cache_has(i->p->cfg.cache, &b.digest);
-	if (is_held && !swarm_has(i->swarm, piece))
+	if (is_held && !swarm_has(i->swarm, piece)) {
 		swarm_have(i->swarm, piece, now);
-	else if (!is_held && swarm_has(i->swarm, piece))
+		/* Another image brought it: whoever waits for it here would
+		 * wait for ever. */
+		want_came(i, piece, NULL, 0, 0, NULL);
+	} else if (!is_held && swarm_has(i->swarm, piece)) {
 		swarm_drop(i->swarm, piece);
+	}
 	return is_held;
 }
 

@@ -79,6 +79,9 @@ static void take(struct p2p_image *i, const struct tracker_capability *right,
 	i->is_refused = false;
 	i->renew_at =
 		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
+	/* It is over when it comes: one of the two clocks is wrong. */
+	if (i->renew_at <= now_s)
+		i->renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
 	LIST_FOREACH(l, &i->p->links, all)
 	net_renew_image(l->net, &i->digest, i->capability, i->capability_len);
 	links_open(i);
@@ -213,6 +216,8 @@ struct reading {
 	bool is_under_way, is_stale; /* stale: it is to be read once more */
 	char etag[TRACKER_ETAG_MAX]; /* of what p->revoked came with */
 	struct revoked *revoked;     /* NULL: it is the same */
+	int rc;
+	struct error err;
 };
 
 static void run_reading(struct work *w)
@@ -220,8 +225,9 @@ static void run_reading(struct work *w)
 	struct reading *r = container_of(w, struct reading, work);
 
 	/* What is known stays so while nobody answers. */
-	if (tracker_client_revoked(r->p->trackers, r->etag, &r->revoked, NULL) <
-	    0)
+	r->rc = tracker_client_revoked(r->p->trackers, r->etag, &r->revoked,
+				       &r->err);
+	if (r->rc < 0)
 		r->revoked = NULL;
 }
 
@@ -240,6 +246,9 @@ static void end_reading(struct work *w)
 		p->revoked = steal_ptr(&r->revoked);
 		rights_check(p, time(NULL));
 	}
+	/* A token that may not read it is no passing matter. */
+	if (r->rc < 0 && is_verdict(r->rc))
+		engine_note(p, P2P_REVOKED_UNREAD, "revocations", r->err.msg);
 	engine_arm(p, &p->revoked_timer, r->is_stale ? 0 : wait_ns);
 	r->is_stale = false;
 }

@@ -14,6 +14,7 @@
 #define UPLOAD_NS (60 * NS_PER_S)
 #define SLOTS_BULK 8u
 #define SLOTS_DEMAND 4u
+#define LEFT_MAX 128u /* of a link: sent, and not acknowledged */
 
 const struct slots_config serve_slots = {
 	.bulk = SLOTS_BULK,
@@ -177,16 +178,22 @@ static void pump(struct p2p *p)
 		begin((struct upload *)(uintptr_t)r.tag);
 }
 
-/* Nobody gets the last slots of a kind besides most of the others. */
+/* Nobody gets the last slots of a kind besides most of the others, nor keeps ever
+ * more files open by not acknowledging what has left. */
 static bool has_most_slots(const struct link *l, enum source_priority priority)
 {
 	bool is_demand = priority == SOURCE_DEMAND;
 	unsigned int all = is_demand ? SLOTS_DEMAND : SLOTS_BULK, n = 0;
+	unsigned int n_left = 0;
 	const struct upload *u;
 
 	LIST_FOREACH(u, &l->uploads, by_link)
-	n += !u->has_left && is_demand == (u->slot.priority == SOURCE_DEMAND);
-	return n >= all - all / 4;
+	{
+		n_left += u->has_left;
+		n += !u->has_left &&
+		     is_demand == (u->slot.priority == SOURCE_DEMAND);
+	}
+	return n >= all - all / 4 || n_left >= LEFT_MAX;
 }
 
 void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,

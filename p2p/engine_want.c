@@ -140,8 +140,10 @@ void want_list(struct lister *l)
 	for (size_t k = 0; k < l->n; k++) {
 		uint32_t piece = l->pieces[k];
 
-		if (bit(l->held, piece) && !swarm_has(i->swarm, piece))
+		if (bit(l->held, piece) && !swarm_has(i->swarm, piece)) {
 			swarm_have(i->swarm, piece, now);
+			want_came(i, piece, NULL, 0, 0, NULL);
+		}
 		/* It may have come, or gone, since its holder looked. */
 		if (bit(l->held, piece) || image_look(i, piece, now))
 			push(l, piece, 0);

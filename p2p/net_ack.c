@@ -5,6 +5,10 @@
  * into the file meanwhile may come out as zeros, at the first time they are sent or
  * when they are sent again.  So the file stays as it is until TCP has the
  * acknowledgement.
+ *
+ * Between sockets of one kernel the acknowledgement comes before the other side has
+ * read, from the same pages: there a hole may still spoil a piece, which its SHA-256
+ * finds.
  */
 #include "p2p/net_ack.h"
 

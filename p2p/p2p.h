@@ -16,12 +16,13 @@
 enum p2p_note {
 	P2P_TRACKER_LOST, /* about: its URL */
 	P2P_TRACKER_BACK,
-	P2P_RIGHT_REFUSED, /* to this node; about: the image's label */
-	P2P_RIGHT_GIVEN,   /* after that */
-	P2P_DENIED,        /* by this node; about: the other one's name */
-	P2P_RDMA_FAULT,    /* with that node: TCP goes on */
+	P2P_RIGHT_REFUSED,  /* to this node; about: the image's label */
+	P2P_RIGHT_GIVEN,    /* after that */
+	P2P_DENIED,         /* by this node; about: the other one's name */
+	P2P_RDMA_FAULT,     /* with that node: TCP goes on */
+	P2P_REVOKED_UNREAD, /* what was revoked cannot be learnt; about: "" */
 };
-#define P2P_NOTES 6u
+#define P2P_NOTES 7u
 
 struct p2p_config {
 	const char *listen;    /* "ADDR:PORT"; port 0: a free one */

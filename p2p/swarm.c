@@ -147,11 +147,16 @@ static void pump_demand(struct swarm *s, int64_t now)
 
 		if (p->flight || !p->holders)
 			continue;
-		/* Credit is for bulk: whoever is not busy is asked. */
+		/* Credit is for bulk: whoever is not busy is asked; who is
+		 * silent with one piece now and then, when nobody else can be:
+		 * a reader may be all that ever asks him again. */
 		for (unsigned int j = 0; j < SWARM_PEERS_MAX; j++)
-			if ((p->holders & ~s->silent) >> j & 1 &&
-			    s->peers[j].busy_until <= now)
+			if (p->holders >> j & 1 &&
+			    s->peers[j].busy_until <= now &&
+			    !(s->silent >> j & 1 && s->peers[j].n_flying))
 				mask |= UINT64_C(1) << j;
+		if (mask & ~s->silent)
+			mask &= ~s->silent;
 		if (!mask || !flight_fits(s, size, true))
 			continue;
 		(void)flight_start(s, (uint8_t)choose_peer(s, mask, size),

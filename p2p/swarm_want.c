@@ -378,7 +378,7 @@ void swarm_drop(struct swarm *s, uint32_t piece)
 		s->cold.here--;
 		s->cold.total--;
 	}
-	p->flags &= (uint8_t) ~(PIECE_HERE | PIECE_WANTED);
+	p->flags &= ~(PIECE_HERE | PIECE_WANTED);
 	s->have--;
 	news_log(s, piece);
 }

@@ -105,7 +105,8 @@ int tracker_client_new(const struct tracker_client_config *cfg,
 		.cert_file = cfg->cert_file,
 		.key_file = cfg->key_file,
 		.allow_plain = true, /* as the URLs say */
-		.stays = true,       /* what a call carries is theirs alone */
+		.stays = true,       /* what a call carries is theirs alone: */
+		.is_direct = true, /* also no proxy, to whom http:// is clear */
 		.connect_timeout_ms = CONNECT_MS,
 		.stall_timeout_ms = 2 * CONNECT_MS,
 	};

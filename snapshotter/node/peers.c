@@ -61,6 +61,9 @@ static void note(void *arg, enum p2p_note what, const char *about,
 				 "node" },
 		[P2P_RDMA_FAULT] = { LOG_LEVEL_WARNING,
 				     "rdma failed, tcp goes on", "node" },
+		[P2P_REVOKED_UNREAD] = { LOG_LEVEL_WARNING,
+					 "what was revoked is not known",
+					 "list" },
 	};
 
 	(void)arg;

@@ -799,6 +799,32 @@ Test(engine, a_list_is_cancelled_soon)
 	crowd_remove(&c);
 }
 
+static void look_at_all(void *arg)
+{
+	struct p2p_image *i = arg;
+
+	for (uint32_t k = 0; k < BLOCKS; k++)
+		(void)image_look(i, k, loop_clock_ns());
+}
+
+Test(engine, a_list_hears_of_what_another_image_brought)
+{
+	struct crowd_config cfg = two;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	cfg.per_pack = BLOCKS;
+	crowd_make(&c, &cfg);
+	hold_origin(&c.node[0]);
+	crowd_fetch(&c.node[0]);
+	fault_wait_held(c.node[0].origin[0], 1);
+	crowd_put(&c.node[0], 0, BLOCKS);
+	engine_run(c.node[0].p2p, look_at_all, c.node[0].image);
+	cr_expect_eq(crowd_join(&c.node[0]), 0);
+	crowd_expect_whole(&c.node[0]);
+	crowd_remove(&c);
+}
+
 static int64_t pause_for_ever(void *arg, uint64_t next_bytes)
 {
 	struct crowd_node *n = arg;

@@ -461,6 +461,28 @@ RULE(a_silent_peer_is_tried_with_one_piece)
 	cr_expect_gt(b.n_asks, before + 2, "it is back");
 }
 
+RULE(a_silent_peer_is_tried_by_a_reader_when_nobody_else_can_be)
+{
+	const int64_t late = 60000 * MS;
+	size_t before;
+
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	pass(3000 * MS);
+	cr_assert_eq(b.n_cancels, b.n_asks);
+	swarm_forget(b.s, SOURCE_HOT, b.now);
+	pass(5000 * MS);
+	before = b.n_asks;
+	cr_assert_eq(swarm_demand(b.s, 5, b.now, b.now + late), 0);
+	cr_assert_eq(swarm_demand(b.s, 6, b.now, b.now + late), 0);
+	pass(MS);
+	cr_assert_eq(b.n_asks, before + 1, "one piece of him");
+	swarm_got(b.s, 0, b.asks[before].piece, b.now);
+	pass(100 * MS);
+	cr_expect_eq(b.n_asks, before + 2, "he is back: %zu",
+		     b.n_asks - before);
+}
+
 RULE(who_stood_still_himself_blames_nobody)
 {
 	joins(0, 0, PIECES);
