@@ -22,8 +22,12 @@ const struct slots_config serve_slots = {
 	.queued = 4,
 	.waiting = 1,
 	.copies = 1,
-	.retry_ns = 10 * NS_PER_MS,
+	.retry_ns = 30 * NS_PER_MS,
 };
+/* Who is refused a piece comes again when it may have reached somebody else: of the
+ * time that an answer takes, so much (a share of 4), but not later than above. */
+#define RETRY_SHARE 3
+#define RETRY_MIN_NS (5 * NS_PER_MS)
 
 static void pump(struct p2p *p);
 
@@ -259,10 +263,29 @@ void serve_left(struct p2p *p, uint64_t tag)
 	pump(p);
 }
 
+static void learn(struct p2p *p, const struct upload *u)
+{
+	int64_t took = loop_clock_ns() - u->begun, retry;
+
+	if (u->slot.priority == SOURCE_DEMAND)
+		return;
+	if (!p->upload_ns)
+		p->upload_ns = serve_slots.retry_ns * 4 / RETRY_SHARE;
+	p->upload_ns += (took - p->upload_ns) / 8;
+	retry = p->upload_ns * RETRY_SHARE / 4;
+	if (retry < RETRY_MIN_NS)
+		retry = RETRY_MIN_NS;
+	if (retry > serve_slots.retry_ns)
+		retry = serve_slots.retry_ns;
+	slots_set_retry(p->slots, retry);
+}
+
 void serve_sent(struct p2p *p, uint64_t tag)
 {
-	(void)p;
-	end((struct upload *)(uintptr_t)tag);
+	struct upload *u = (struct upload *)(uintptr_t)tag;
+
+	learn(p, u);
+	end(u);
 }
 
 void serve_drop(struct link *l, const struct p2p_image *i)

@@ -146,6 +146,11 @@ static void sending_end(struct slots *s, uint64_t what)
 		}
 }
 
+void slots_set_retry(struct slots *s, int64_t retry_ns)
+{
+	s->cfg.retry_ns = retry_ns;
+}
+
 int slots_add(struct slots *s, const struct slot_request *r,
 	      int64_t *ret_retry_ns)
 {

@@ -44,6 +44,8 @@ int slots_add(struct slots *s, const struct slot_request *r,
  * slots_done(). */
 bool slots_next(struct slots *s, struct slot_request *ret);
 void slots_done(struct slots *s, const struct slot_request *r);
+/* slots_config.retry_ns from now on. */
+void slots_set_retry(struct slots *s, int64_t retry_ns);
 /* Forget what waits of a peer, or one request of it. */
 void slots_drop_peer(struct slots *s, unsigned int peer);
 void slots_drop(struct slots *s, unsigned int peer, uint64_t tag);

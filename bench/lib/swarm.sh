@@ -68,14 +68,37 @@ trace_is_there() {
 node_dir() { echo "$W_nodes/$1"; }
 node_socket() { echo "$(node_dir "$1")/run/bootseerd.sock"; }
 
-# Every node's bootseerd, with OPTION... and what node_options says of it.
+# Every node's bootseerd, with OPTION... and what node_options says of it.  They are
+# started anew after they were prepared: what they learnt of each other is gone.
 start_nodes() { # OPTION...
+	local i
+
+	for ((i = 0; i < n; i++)); do
+		mkdir -p "$(node_dir "$i")"
+		defer rm -rf --one-file-system "$(node_dir "$i")"
+	done
+	spawn_nodes "$@"
+	[[ $(type -t prepare_nodes) ]] || return 0
+	prepare_nodes
+	stop_nodes
+	spawn_nodes "$@"
+}
+
+stop_nodes() {
+	local i
+
+	kill -TERM "${node_pids[@]}"
+	for ((i = 0; i < n; i++)); do
+		stop_daemon "${node_pids[i]}"
+		rm -f "$(node_socket "$i")"
+	done
+}
+
+spawn_nodes() { # OPTION...
 	local i
 
 	node_pids=()
 	for ((i = 0; i < n; i++)); do
-		mkdir -p "$(node_dir "$i")"
-		defer rm -rf --one-file-system "$(node_dir "$i")"
 		RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns "$i")")
 		start_daemon "$(node_dir "$i")/log" "$(program bootseerd)" \
 			--root "$(node_dir "$i")/root" \
@@ -90,7 +113,6 @@ start_nodes() { # OPTION...
 		wait_for_socket "$(node_socket "$i")" "${node_pids[i]}" \
 			"$(node_dir "$i")/log"
 	done
-	prepare_nodes
 }
 
 # Metadata and trace are there before the run, and nothing else: what was prefetched
@@ -100,7 +122,8 @@ prepare_nodes() {
 
 	before=$(swarm_origin_bytes)
 	in_node 0 image prefetch --hot --wait "$image_name"
-	metadata_bytes=$(($(swarm_origin_bytes) - before - $(of_node 0 .fetched_bytes)))
+	metadata_bytes=$(($(swarm_origin_bytes) - before - \
+		$(of_node 0 '.images[0].prefetch.fetched_bytes')))
 	for ((i = 1; i < n; i++)); do
 		in_node "$i" image prefetch --hot --wait "$image_name" &
 		pids+=($!)

@@ -56,8 +56,23 @@ swarm_uplink() { # RACK
 	wait_for_line "$W/cable.$1.log" joined "$daemon_pid" >/dev/null
 }
 
+# The kernel's table of neighbours is one for all namespaces, and 1,024 entries by
+# default, which 32 nodes fill.
+swarm_neighbours() { # N
+	local name=/proc/sys/net/ipv4/neigh/default/gc_thresh level was
+
+	for level in 3 2 1; do
+		was=$(<"$name$level")
+		((was < 2 * ($1 + 4) ** 2)) || continue
+		echo $((2 * ($1 + 4) ** 2)) >"$name$level"
+		defer eval "echo $was >$name$level"
+	done
+}
+
 swarm_begin() { # N RACKS
 	local i
+
+	swarm_neighbours "$1"
 
 	need ip tc nsenter
 	swarm_n=$1 swarm_racks=$2

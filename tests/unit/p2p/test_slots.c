@@ -91,6 +91,8 @@ Test(slots, refuses_what_would_wait_too_long)
 	cr_assert_eq(add(s, 1, 4, SOURCE_HOT), 0);
 	cr_assert_eq(add(s, 1, 5, SOURCE_HOT), 0);
 	cr_expect_geq(add(s, 2, 6, SOURCE_HOT), usual.retry_ns);
+	slots_set_retry(s, 10 * usual.retry_ns);
+	cr_expect_geq(add(s, 2, 6, SOURCE_HOT), 10 * usual.retry_ns);
 }
 
 Test(slots, a_piece_goes_to_one_at_a_time_but_for_demand)
