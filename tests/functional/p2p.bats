@@ -85,17 +85,22 @@ teardown() {
 	read_on a
 }
 
+# Node b fetches all, at RATE, in process $waiting; some of it is there.
+begin_fetch() { # RATE
+	peer_start b --p2p-download-rate "$1"
+	prepare_on b
+	fetch_all b >/dev/null 3>&- &
+	waiting=$!
+	wait_for some_came b
+}
+
 @test "when the tracker dies, neighbours go on" {
 	local all
 
 	tracker_start
 	peer_start a
 	fetch_all a
-	peer_start b --p2p-download-rate 8M
-	prepare_on b
-	fetch_all b >/dev/null 3>&- &
-	waiting=$!
-	wait_for some_came b
+	begin_fetch 8M
 	tracker_kill
 	wait "$waiting"
 	all=$(all_bytes b)
@@ -121,11 +126,7 @@ teardown() {
 	tracker_start
 	peer_start a
 	fetch_all a
-	peer_start b --p2p-download-rate 4M
-	prepare_on b
-	fetch_all b >/dev/null 3>&- &
-	waiting=$!
-	wait_for some_came b
+	begin_fetch 4M
 	peer_stop a KILL
 	wait "$waiting"
 	read_on b
@@ -136,11 +137,7 @@ some_came() { [ "$(peer_bytes "$1")" -gt 0 ]; } # NAME
 	tracker_start
 	peer_start a
 	fetch_all a
-	peer_start b --p2p-download-rate 4M
-	prepare_on b
-	fetch_all b >/dev/null 3>&- &
-	waiting=$!
-	wait_for some_came b
+	begin_fetch 4M
 	kill -STOP "${node_pids[a]}"
 	SECONDS=0
 	wait "$waiting"
