@@ -222,17 +222,17 @@ static json_t *do_umount(struct node *n, json_t *params, struct error *err)
 static int prefetch_what(struct node *n, struct image *i, const char *what,
 			 struct error *err)
 {
+	bool all = strcmp(what, "all") == 0;
+
 	if (strcmp(what, "stop") == 0)
 		return node_prefetch_stop(n, i, err);
+	if (!all && strcmp(what, "hot") != 0)
+		return error_set(err, EINVAL,
+				 "parameters: what is 'hot', 'all' or 'stop'");
 	/* The hot set of the nearest trace, when it can be had; without one, of
 	 * an earlier start. */
 	traces_await_hot(n->traces, i);
-	if (strcmp(what, "all") == 0)
-		return node_prefetch_now(n, i, true, err);
-	if (strcmp(what, "hot") == 0)
-		return node_prefetch_now(n, i, false, err);
-	return error_set(err, EINVAL,
-			 "parameters: what is 'hot', 'all' or 'stop'");
+	return node_prefetch_now(n, i, all, err);
 }
 
 static json_t *do_prefetch(struct node *n, json_t *params, struct error *err)

@@ -58,6 +58,14 @@ record_once() { # [MORE PARAMETERS]
 	wait_for has_starts 1
 }
 
+# End the node, for a new one in $T/two that has but its traces.
+leave_traces() {
+	umount_all
+	node_stop
+	mkdir "$T/two"
+	mv "$T/root/traces" "$T/two/traces"
+}
+
 @test "a start without a trace is recorded, to the folder" {
 	start_quiet
 	record_once '"config_key":true'
@@ -79,11 +87,7 @@ record_once() { # [MORE PARAMETERS]
 @test "a start with a trace has its blocks before it begins, and misses none" {
 	start_quiet
 	record_once
-	umount_all
-	node_stop
-	# A new node that has but the traces.
-	mkdir "$T/two"
-	mv "$T/root/traces" "$T/two/traces"
+	leave_traces
 	ROOT=$T/two node_start --prefetch hot
 	mount_for_start
 	begin c2 '"wait":"all"' >"$T/begin"
@@ -116,10 +120,7 @@ record_once() { # [MORE PARAMETERS]
 @test "--hot on a node that never saw the image waits for the trace, and takes no more" {
 	start_quiet
 	record_once
-	umount_all
-	node_stop
-	mkdir "$T/two"
-	mv "$T/root/traces" "$T/two/traces"
+	leave_traces
 	ROOT=$T/two node_start
 	run -0 "$bootseer" image prefetch --hot --wait "$IMAGE"
 	[ "$(status '.images[0].prefetch.hot_bytes')" -gt 0 ]
@@ -359,10 +360,7 @@ s.serve_forever()' "$T" "${1:-0}" 3>&- &
 @test "a mount that is there before the answer waits for no more than that" {
 	start_quiet
 	record_once
-	umount_all
-	node_stop
-	mkdir "$T/two"
-	mv "$T/root/traces" "$T/two/traces"
+	leave_traces
 	serve_traces 0.5
 	ROOT=$T/two node_start --trace-lookup-timeout 1m \
 		--trace-service "http://127.0.0.1:$(cat "$T/service.port")"
@@ -566,10 +564,7 @@ bundle_start() { # one of the words of $T/b1, to ready
 @test "what a prefetch fetched for one start is not unused for the next" {
 	start_quiet
 	record_once
-	umount_all
-	node_stop
-	mkdir "$T/two"
-	mv "$T/root/traces" "$T/two/traces"
+	leave_traces
 	ROOT=$T/two node_start --prefetch hot
 	mount_for_start
 	begin c2 '"wait":"all"'
