@@ -166,12 +166,20 @@ static void answer_open(struct net_link *l, uint32_t req, uint16_t alias,
 	link_put(l, wire_put_verdict(link_out(l), WIRE_OPEN_ACK, req, &m));
 }
 
+/* Whether what it shows lets it have the image.  The user may close the link. */
+static int prove(struct net_link *l, const struct wire_open *m)
+{
+	const struct net_config *cfg = &l->net->cfg;
+	struct error why = ERROR_INIT;
+
+	return cfg->events->may_open(cfg->arg, l, &m->image, m->capability,
+				     m->capability_len, &why);
+}
+
 int image_on_open(struct conn *c, const struct wire_head *h,
 		  const uint8_t *body, struct error *err)
 {
 	struct net_link *l = c->link;
-	struct net *n = l->net;
-	struct error why = ERROR_INIT;
 	struct wire_open m;
 	struct image *i;
 	int rc;
@@ -183,10 +191,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 		return error_set(err, EPROTO, "it opens an image twice");
 	if (!i && l->n_images >= NET_IMAGES_MAX)
 		return error_set(err, ENOBUFS, "it opens too many images");
-	rc = n->draining ? -ENOENT
-			 : n->cfg.events->may_open(n->cfg.arg, l, &m.image,
-						   m.capability,
-						   m.capability_len, &why);
+	rc = l->net->draining ? -ENOENT : prove(l, &m);
 	if (l->state == LINK_CLOSED)
 		return 0;
 	if (rc < 0) {
@@ -224,7 +229,6 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 {
 	struct net_link *l = c->link;
 	struct net *n = l->net;
-	struct error why = ERROR_INIT;
 	struct wire_open m;
 	struct image *i;
 	struct digest d;
@@ -238,9 +242,7 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 	    i->their_pieces != m.n_pieces)
 		return error_set(err, EPROTO,
 				 "it renews another image than it opened");
-	if (n->cfg.events->may_open(n->cfg.arg, l, &m.image, m.capability,
-				    m.capability_len, &why) == 0 ||
-	    l->state == LINK_CLOSED)
+	if (prove(l, &m) == 0 || l->state == LINK_CLOSED)
 		return 0;
 	d = m.image;
 	net_close_image(l, &d, SWARM_DENIED);
