@@ -14,6 +14,14 @@
 #define WAIT_NS (60 * NS_PER_S)
 #define POLL_NS 5000000L
 
+const struct crowd_config crowd_two = {
+	.nodes = 2,
+	.blocks = CROWD_TWO_BLOCKS,
+	.per_pack = 25,
+	.usize = 64 << 10,
+	.relay = 64 << 20,
+};
+
 /* Whom a node knows, as an earlier life of it wrote it down. */
 static void write_members(struct crowd_node *n, const struct crowd_config *cfg,
 			  unsigned int known)
@@ -208,6 +216,17 @@ void crowd_expect_whole(struct crowd_node *n)
 			     "node %u: block %zu", n->number, k);
 }
 
+void crowd_fetch_all(struct crowd *c)
+{
+	for (unsigned int k = 0; k < c->n; k++)
+		crowd_fetch(&c->node[k]);
+	for (unsigned int k = 0; k < c->n; k++)
+		cr_assert_eq(crowd_join(&c->node[k]), 0, "node %u: %s", k,
+			     c->node[k].err.msg);
+	for (unsigned int k = 0; k < c->n; k++)
+		crowd_expect_whole(&c->node[k]);
+}
+
 void crowd_put(struct crowd_node *n, size_t first, size_t count)
 {
 	for (size_t k = first; k < first + count; k++)
@@ -242,6 +261,11 @@ uint64_t crowd_stored_bytes(const struct crowd *c)
 	for (size_t k = 0; k < c->img.n_packs; k++)
 		sum += c->img.pack_size[k];
 	return sum;
+}
+
+double crowd_copies(struct crowd *c)
+{
+	return (double)crowd_origin_bytes(c) / (double)crowd_stored_bytes(c);
 }
 
 void crowd_origin_dies(struct crowd_node *n)
@@ -305,4 +329,21 @@ struct device *crowd_device(struct crowd_node *n, struct fetcher **ret_fetcher)
 				packs, &dev, &err),
 		     0, "%s", err.msg);
 	return dev;
+}
+
+int crowd_read_block(struct crowd_node *n, struct device *dev, size_t k,
+		     struct error *err)
+{
+	const struct image *img = &n->crowd->img;
+	AUTO_FREE uint8_t *got = NULL;
+	struct block b;
+	int rc;
+
+	blockmap_block(&img->map, k, &b);
+	got = malloc(b.usize);
+	cr_assert(got);
+	rc = device_read_sync(dev, b.voff, got, b.usize, err);
+	if (rc == 0)
+		cr_assert_eq(memcmp(got, image_plain(img, k), b.usize), 0);
+	return rc;
 }

@@ -56,6 +56,10 @@ struct crowd_config {
 	const char *address;  /* somebody of another kind that all know, too */
 };
 
+/* Two nodes, with a relay. */
+#define CROWD_TWO_BLOCKS 60
+extern const struct crowd_config crowd_two;
+
 /* All nodes are there, know the first, and have opened the image; none has
  * anything of it. */
 void crowd_make(struct crowd *c, const struct crowd_config *cfg);
@@ -69,6 +73,8 @@ void crowd_kill(struct crowd_node *n);
 void crowd_fetch(struct crowd_node *n);
 /* Until it has ended; its result. */
 int crowd_join(struct crowd_node *n);
+/* All at once, until all have the whole image. */
+void crowd_fetch_all(struct crowd *c);
 /* The cache has every block, and right. */
 void crowd_expect_whole(struct crowd_node *n);
 /* Put blocks [first, first + n) into a cache. */
@@ -77,11 +83,16 @@ void crowd_put(struct crowd_node *n, size_t first, size_t count);
 void crowd_reopen(struct crowd_node *n);
 /* A device over the node's image; with the fetcher that is returned too. */
 struct device *crowd_device(struct crowd_node *n, struct fetcher **ret_fetcher);
+/* Read the block of the device, and hold it against the image. */
+int crowd_read_block(struct crowd_node *n, struct device *dev, size_t k,
+		     struct error *err);
 /* Until it has come so far. */
 void crowd_wait_have(struct crowd_node *n, size_t blocks);
 /* Bytes that were read from the origins of all nodes. */
 uint64_t crowd_origin_bytes(struct crowd *c);
 uint64_t crowd_stored_bytes(const struct crowd *c);
+/* The first as so many of the second. */
+double crowd_copies(struct crowd *c);
 /* From now on the origin fails whatever is read of it. */
 void crowd_origin_dies(struct crowd_node *n);
 void crowd_wait_peers(struct crowd_node *n, unsigned int peers);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who is known to a node, and by whom. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "common/loop.h"
+#include "p2p/engine_peer.h"
+#include "tests/unit/p2p/crowd.h"
+
+TestSuite(engine_member, .timeout = 120);
+
+/* On the loop of a node that is linked to another one. */
+static void check_members(void *arg)
+{
+	struct p2p *p = arg;
+	struct p2p_image *i = LIST_FIRST(&p->images);
+	struct net_node lie = LIST_FIRST(&p->links)->member->node, other;
+	struct member *m = member_by_name(p, lie.name);
+
+	(void)strcpy(lie.addr, "192.0.2.1:1");
+	cr_expect_eq(member_know(p, &lie, true), m);
+	cr_expect(strcmp(m->node.addr, lie.addr) != 0, "one who is reached");
+	other = (struct net_node){ .addr = "192.0.2.1:2" };
+	for (unsigned int k = 0; i->n_known < KNOWN_MAX; k++) {
+		(void)snprintf(other.name, sizeof(other.name), "invented-%u",
+			       k);
+		m = member_know(p, &other, true);
+		cr_assert(m);
+		member_takes_part(m, i);
+	}
+	(void)strcpy(other.name, "real");
+	member_takes_part(member_know(p, &other, false), i);
+	cr_expect_eq(member_by_name(p, "real")->refs, 0, "all may be there");
+	member_failed(m, loop_clock_ns());
+	member_takes_part(member_by_name(p, "real"), i);
+	cr_expect_eq(member_by_name(p, "real")->refs, 1);
+	cr_expect_eq(m->refs, 0);
+	cr_expect_eq(i->n_known, KNOWN_MAX);
+	/* Nobody lives there. */
+	(void)member_know(p,
+			  &(struct net_node){ .name = "invented-0",
+					      .addr = "192.0.2.1:3" },
+			  true);
+	cr_expect_str_eq(member_by_name(p, "invented-0")->node.addr,
+			 "192.0.2.1:2");
+}
+
+Test(engine_member, who_tells_of_others_cannot_change_what_is_known)
+{
+	struct crowd c;
+
+	crowd_make(&c, &crowd_two);
+	crowd_wait_peers(&c.node[1], 1);
+	engine_run(c.node[1].p2p, check_members, c.node[1].p2p);
+	crowd_remove(&c);
+}
+
+/* On the loop of a node: members by name, as many as there may be. */
+static void check_names(void *arg)
+{
+	struct p2p *p = arg;
+	struct net_node n = { .addr = "192.0.2.1:1" };
+
+	for (unsigned int k = 0; k < 2 * MEMBERS_MAX; k++) {
+		(void)snprintf(n.name, sizeof(n.name), "member-%u", k);
+		cr_assert(member_know(p, &n, false));
+	}
+	cr_expect_eq(p->n_members, MEMBERS_MAX);
+	cr_expect_null(member_by_name(p, "member-0"), "the oldest leave");
+	for (unsigned int k = MEMBERS_MAX; k < 2 * MEMBERS_MAX; k++) {
+		(void)snprintf(n.name, sizeof(n.name), "member-%u", k);
+		cr_assert_str_eq(member_by_name(p, n.name)->node.name, n.name);
+	}
+}
+
+Test(engine_member, members_are_found_by_name_also_when_others_left)
+{
+	struct crowd_config cfg = crowd_two;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	crowd_make(&c, &cfg);
+	engine_run(c.node[0].p2p, check_names, c.node[0].p2p);
+	crowd_remove(&c);
+}

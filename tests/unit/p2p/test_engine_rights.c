@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who may have an image: for how long, and until it is revoked. */
+#include <criterion/criterion.h>
+#include <time.h>
+
+#include "common/loop.h"
+#include "p2p/engine_peer.h"
+#include "tests/unit/p2p/crowd.h"
+#include "tests/unit/p2p/fake_tracker.h"
+
+TestSuite(engine_rights, .timeout = 120);
+
+/* On the loop of a node: who takes part in its image, and until when he may. */
+struct holders {
+	struct p2p *p;
+	int64_t check_s; /* look who may at this time first; 0: not */
+	unsigned int n;
+	int64_t until;
+};
+
+static void count_holders(void *arg)
+{
+	struct holders *h = arg;
+	const struct neighbour *nb;
+	const struct right *r;
+	struct link *l;
+
+	if (h->check_s)
+		rights_check(h->p, h->check_s);
+	h->n = 0;
+	LIST_FOREACH(l, &h->p->links, all)
+	{
+		LIST_FOREACH(nb, &l->neighbours, by_link)
+		h->n++;
+		LIST_FOREACH(r, &l->rights, by_link)
+		h->until = r->until;
+	}
+}
+
+/* Until `n` others take part and, of one, the right lasts longer than `until`. */
+static void wait_holders(struct crowd_node *node, unsigned int n, int64_t until)
+{
+	int64_t end = loop_clock_ns() + 60 * NS_PER_S;
+	struct holders h = { .p = node->p2p };
+
+	do {
+		cr_assert_lt(loop_clock_ns(), end, "node %u: %u take part",
+			     node->number, h.n);
+		engine_run(h.p, count_holders, &h);
+	} while (h.n != n || h.until <= until);
+}
+
+/* Two nodes that meet by the tracker, the first with the image. */
+static struct fake_tracker *permitted(struct crowd *c, unsigned int life_s)
+{
+	struct crowd_config cfg = crowd_two;
+	struct fake_tracker *t;
+	struct digest image;
+
+	cr_assert_eq(digest_of("crowd", 5, &image), 0);
+	t = fake_tracker_start(&image);
+	fake_tracker_sign(t, life_s);
+	cfg.tracker = fake_tracker_url(t);
+	cfg.keys = fake_tracker_pem;
+	crowd_make(c, &cfg);
+	crowd_put(&c->node[0], 0, CROWD_TWO_BLOCKS);
+	crowd_reopen(&c->node[0]);
+	wait_holders(&c->node[0], 1, 0);
+	wait_holders(&c->node[1], 1, 0);
+	return t;
+}
+
+Test(engine_rights, who_has_a_right_is_served_until_it_is_over)
+{
+	struct fake_tracker *t;
+	struct p2p_stats s;
+	struct holders h;
+	struct crowd c;
+
+	t = permitted(&c, 3600);
+	crowd_fetch(&c.node[1]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	cr_expect_eq(crowd_origin_bytes(&c), 0);
+	h = (struct holders){ .p = c.node[0].p2p, .check_s = time(NULL) + 60 };
+	engine_run(h.p, count_holders, &h);
+	cr_expect_eq(h.n, 1, "it is good for an hour");
+	h.check_s = time(NULL) + 3601;
+	engine_run(h.p, count_holders, &h);
+	cr_expect_eq(h.n, 0);
+	/* The other side hears of it. */
+	wait_holders(&c.node[1], 0, 0);
+	p2p_get_stats(c.node[0].p2p, &s);
+	cr_expect_eq(s.denied_total, 1);
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+Test(engine_rights, a_right_is_renewed_while_the_link_serves)
+{
+	int64_t until = time(NULL) + 5;
+	struct fake_tracker *t;
+	struct p2p_stats s;
+	struct crowd c;
+
+	/* It is renewed a second before. */
+	t = permitted(&c, 4);
+	wait_holders(&c.node[0], 1, until + 1);
+	p2p_get_stats(c.node[0].p2p, &s);
+	cr_expect_eq(s.denied_total, 0);
+	/* Nobody gives one any more: it ends. */
+	fake_tracker_sign(t, 0);
+	{
+		int64_t end = loop_clock_ns() + 60 * NS_PER_S;
+		struct holders h = { .p = c.node[0].p2p };
+
+		do {
+			cr_assert_lt(loop_clock_ns(), end);
+			h.check_s = time(NULL);
+			engine_run(h.p, count_holders, &h);
+		} while (h.n);
+	}
+	crowd_origin_dies(&c.node[0]);
+	crowd_fetch(&c.node[1]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	cr_expect_eq(crowd_origin_bytes(&c), crowd_stored_bytes(&c));
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+Test(engine_rights, whose_right_is_revoked_is_served_no_more)
+{
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = permitted(&c, 3600);
+	fake_tracker_revoke(t, "node-01");
+	cr_expect_eq(p2p_reload(c.node[0].p2p, NULL), 0);
+	wait_holders(&c.node[0], 0, 0);
+	/* Also when it comes anew. */
+	crowd_reopen(&c.node[1]);
+	crowd_fetch(&c.node[1]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	cr_expect_eq(crowd_origin_bytes(&c), crowd_stored_bytes(&c));
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
