@@ -31,7 +31,8 @@ static void write_members(struct crowd_node *n, const struct crowd_config *cfg,
 	struct error err = ERROR_INIT;
 
 	cr_assert_eq(buf_puts(&text, "bootseer-members 1\n"), 0);
-	for (unsigned int k = 0; k < known && !cfg->alone; k++)
+	for (unsigned int k = cfg->chain && known ? known - 1 : 0;
+	     k < known && !cfg->alone; k++)
 		if (n->crowd->node[k].p2p)
 			cr_assert_eq(buf_printf(&text,
 						"node-%02u\t127.0.0.1:%u"
@@ -83,7 +84,7 @@ static void open_p2p(struct crowd_node *n, const struct crowd_config *cfg)
 		.listen = "127.0.0.1:0",
 		.node = name,
 		.trackers = trackers,
-		.neighbours = 16,
+		.neighbours = cfg->neighbours ? cfg->neighbours : 16,
 		.relay_bytes = cfg->relay,
 		.upload_rate = cfg->upload_rate,
 		.memory = 64 << 20,

@@ -47,13 +47,15 @@ struct crowd_config {
 	unsigned int nodes;
 	size_t blocks, per_pack;
 	uint32_t usize;
-	uint64_t quota;       /* of each cache; 0: plenty */
-	uint64_t relay;       /* 0: no relay */
-	uint64_t upload_rate; /* 0: none */
-	const char *tracker;  /* its URL, or NULL */
-	const char *keys;     /* PEM: a right to the image is wanted */
-	bool alone;           /* nobody knows anybody */
-	const char *address;  /* somebody of another kind that all know, too */
+	uint64_t quota;          /* of each cache; 0: plenty */
+	uint64_t relay;          /* 0: no relay */
+	uint64_t upload_rate;    /* 0: none */
+	const char *tracker;     /* its URL, or NULL */
+	const char *keys;        /* PEM: a right to the image is wanted */
+	bool alone;              /* nobody knows anybody */
+	bool chain;              /* who comes knows the last one only */
+	unsigned int neighbours; /* that it looks for; 0: all */
+	const char *address; /* somebody of another kind that all know, too */
 };
 
 /* Two nodes, with a relay. */

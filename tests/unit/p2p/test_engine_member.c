@@ -6,6 +6,7 @@
 #include "common/loop.h"
 #include "p2p/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
+#include "tests/unit/p2p/fake_tracker.h"
 
 TestSuite(engine_member, .timeout = 120);
 
@@ -82,4 +83,62 @@ Test(engine_member, members_are_found_by_name_also_when_others_left)
 	crowd_make(&c, &cfg);
 	engine_run(c.node[0].p2p, check_names, c.node[0].p2p);
 	crowd_remove(&c);
+}
+
+/* -------------------------------------------------- who tells whom of others --- */
+
+/* Two that met by the tracker. */
+static struct fake_tracker *acquainted(struct crowd *c)
+{
+	struct crowd_config cfg = crowd_two;
+	struct fake_tracker *t;
+	struct digest image;
+
+	cr_assert_eq(digest_of("crowd", 5, &image), 0);
+	t = fake_tracker_start(&image);
+	cfg.tracker = fake_tracker_url(t);
+	cfg.alone = true;
+	crowd_make(c, &cfg);
+	crowd_wait_peers(&c->node[0], 1);
+	crowd_wait_peers(&c->node[1], 1);
+	return t;
+}
+
+Test(engine_member, without_a_tracker_neighbours_tell_of_who_came)
+{
+	struct crowd_config cfg = crowd_two;
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = acquainted(&c);
+	fake_tracker_kill(t);
+	/* It is content with the one whom it knows, who tells the first. */
+	cfg.tracker = fake_tracker_url(t);
+	cfg.chain = true;
+	cfg.neighbours = 1;
+	crowd_put(crowd_add(&c, &cfg), 0, CROWD_TWO_BLOCKS);
+	crowd_reopen(&c.node[2]);
+	crowd_wait_peers(&c.node[0], 2);
+	crowd_origin_dies(&c.node[0]);
+	crowd_fetch(&c.node[0]);
+	cr_assert_eq(crowd_join(&c.node[0]), 0, "%s", c.node[0].err.msg);
+	crowd_expect_whole(&c.node[0]);
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+Test(engine_member, who_comes_is_told_of_others)
+{
+	struct crowd_config cfg = crowd_two;
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = acquainted(&c);
+	/* It knows the last one, and has no tracker. */
+	cfg.chain = true;
+	(void)crowd_add(&c, &cfg);
+	crowd_wait_peers(&c.node[2], 2);
+	crowd_wait_peers(&c.node[0], 2);
+	crowd_remove(&c);
+	fake_tracker_free(t);
 }
