@@ -112,7 +112,7 @@ struct http_request {
  * stay valid on failure when there were any.
  *   -ETIMEDOUT     no connection, no byte, or the deadline is over
  *   -ECONNREFUSED  nothing listens there, or the name is not known
- *   -EIO           the connection broke
+ *   -EIO           the connection broke, also while TLS began
  *   -EPROTO        TLS failed; the message says what to check
  *   -EFBIG         the answer is longer than allowed
  *   -EINVAL        not a URL that is allowed here

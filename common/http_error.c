@@ -68,6 +68,14 @@ static const struct {
 	  "certificates in PEM are wanted of ", CURE_CA_FILE },
 	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, "wrong version", EPROTO,
 	  "it speaks no TLS: ", CURE_PLAIN },
+	/* Broken off, as a server with too much to do does: no word of TLS's
+	 * own came. */
+	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, "SYSCALL", EIO,
+	  "if it speaks no TLS, ", CURE_PLAIN },
+	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, "reset by peer", EIO,
+	  "if it speaks no TLS, ", CURE_PLAIN },
+	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, "unexpected eof", EIO,
+	  "if it speaks no TLS, ", CURE_PLAIN },
 	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, NULL, EPROTO,
 	  "if it speaks no TLS, ", CURE_PLAIN },
 	{ CURLE_SSL_CERTPROBLEM, WHEN_ALWAYS, NULL, EPROTO, NULL, NO_CURE },

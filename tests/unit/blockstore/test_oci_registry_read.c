@@ -171,6 +171,48 @@ Test(oci_registry_read, passing_errors_are_tried_again_and_429_says_when)
 		  1000);
 }
 
+static void put_v1(void)
+{
+	char *text = fixture_manifest(&blob, NULL, NULL);
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(oci_put_manifest(fix.store, "v1", IMAGE_TYPE, text,
+				      strlen(text), &err),
+		     0, "%s", err.msg);
+	free(text);
+}
+
+Test(oci_registry_read, manifests_and_questions_are_tried_again_too)
+{
+	static const char *const faults[] = {
+		"status=503&times=2",
+		"drop=1&times=2",
+		"status=429&retry_after=1&times=2",
+	};
+	int64_t began = 0;
+
+	put_v1();
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		struct oci_manifest m = { .body = BUF_INIT };
+		struct error err = ERROR_INIT;
+		bool have = false;
+
+		began = clock_now_ns();
+		fixture_fault(&fix, faults[i]);
+		cr_expect_eq(oci_get_manifest(fix.store, "v1", &m, &err), 0,
+			     "%s: %s", faults[i], err.msg);
+		oci_manifest_fini(&m);
+		fixture_fault(&fix, faults[i]);
+		cr_expect_eq(oci_has_blob(fix.store, &blob, &have, &err), 0,
+			     "%s: %s", faults[i], err.msg);
+		cr_expect(have);
+	}
+	cr_expect_geq(clock_now_ns() - began, INT64_C(4000000000),
+		      "it said when");
+	cr_expect_eq(fixture_count(&fix, " 503 ", NULL), 4);
+	cr_expect_eq(fixture_count(&fix, " 429 ", NULL), 4);
+}
+
 Test(oci_registry_read, too_many_requests_end_as_busy)
 {
 	struct error err = ERROR_INIT;

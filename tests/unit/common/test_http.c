@@ -143,6 +143,17 @@ Test(http, gives_no_such_advice_when_an_answer_breaks_off)
 	server_stop(&s);
 }
 
+Test(http, takes_a_handshake_that_breaks_off_for_a_broken_connection)
+{
+	struct error err = ERROR_INIT;
+	struct server s;
+
+	server_start(&s, "", 0);
+	cr_expect_eq(get_from(&s, "https", &err), -EIO);
+	expect_cure(err, "if it speaks no TLS, ");
+	server_stop(&s);
+}
+
 Test(http, says_to_check_the_port_when_nothing_listens)
 {
 	struct error err = ERROR_INIT;
@@ -181,6 +192,15 @@ static const struct {
 	  "SSL: no alternative certificate subject name matches target host "
 	  "name 'a'",
 	  EPROTO, "a name that its certificate has" },
+	{ CURLE_SSL_CONNECT_ERROR, "Recv failure: Connection reset by peer",
+	  EIO, "no TLS" },
+	{ CURLE_SSL_CONNECT_ERROR,
+	  "TLS connect error: error:0A000126:SSL routines::unexpected eof "
+	  "while reading",
+	  EIO, "no TLS" },
+	{ CURLE_SSL_CONNECT_ERROR,
+	  "error:0A00042E:SSL routines::tlsv1 alert protocol version", EPROTO,
+	  "no TLS" },
 	{ CURLE_RECV_ERROR, "CONNECT tunnel failed, response 403", EIO,
 	  "no_proxy" },
 	{ CURLE_COULDNT_RESOLVE_PROXY, "Could not resolve proxy: p",
