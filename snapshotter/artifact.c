@@ -22,6 +22,8 @@ void artifact_fini(struct artifact *a)
 	free(a->chain_ids);
 	free(a->meta.annotations);
 	free(a->map.annotations);
+	parts_fini(&a->meta_parts);
+	parts_fini(&a->map_parts);
 	for (size_t i = 0; a->packs && i < a->n_packs; i++)
 		free(a->packs[i].annotations);
 	free(a->packs);
@@ -52,6 +54,25 @@ static json_t *descriptor_json(const char *type, const struct digest *d,
 {
 	return json_pack("{s:s, s:o, s:I}", "mediaType", type, "digest",
 			 digest_json(d), "size", (json_int_t)size);
+}
+
+/* ... that says what its parts are, when it has any. */
+static json_t *parted_json(const char *type, const struct oci_descriptor *d,
+			   const struct parts *parts)
+{
+	json_t *o = descriptor_json(type, &d->digest, d->size);
+	AUTO_BUF text = BUF_INIT;
+
+	if (!o || !parts->n)
+		return o;
+	if (parts_format(parts, &text, NULL) < 0 ||
+	    json_object_set_new(o, "annotations",
+				json_pack("{s:s}", PARTS_ANNOTATION,
+					  text.data)) < 0) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
 }
 
 static json_t *content_json(const struct digest *d, uint64_t size)
@@ -106,12 +127,12 @@ int artifact_format_manifest(const struct artifact *a,
 	json_t *root, *layers = json_array();
 	int bad = 0;
 
-	bad |= json_array_append_new(layers, descriptor_json(ARTIFACT_META_TYPE,
-							     &a->meta.digest,
-							     a->meta.size));
-	bad |= json_array_append_new(layers, descriptor_json(ARTIFACT_MAP_TYPE,
-							     &a->map.digest,
-							     a->map.size));
+	bad |= json_array_append_new(layers,
+				     parted_json(ARTIFACT_META_TYPE, &a->meta,
+						 &a->meta_parts));
+	bad |= json_array_append_new(layers,
+				     parted_json(ARTIFACT_MAP_TYPE, &a->map,
+						 &a->map_parts));
 	for (size_t i = 0; i < a->n_packs; i++)
 		bad |= json_array_append_new(layers,
 					     descriptor_json(ARTIFACT_PACK_TYPE,
@@ -267,6 +288,17 @@ static int copy_descriptor(const struct oci_descriptor *from, const char *type,
 	return 0;
 }
 
+static int take_parts(const struct oci_descriptor *from, struct parts *ret,
+		      struct error *err)
+{
+	AUTO_FREE char *text =
+		oci_annotation(from->annotations, PARTS_ANNOTATION);
+	int rc = text ? parts_parse(text, from->size, ret, err) : 0;
+
+	return rc < 0 ? error_wrap(err, rc, "artifact: '%s'", from->media_type)
+		      : 0;
+}
+
 /* The blobs: metadata, block map, packs. */
 static int take_blobs(const struct oci_image *m, struct artifact *a,
 		      struct error *err)
@@ -286,6 +318,10 @@ static int take_blobs(const struct oci_image *m, struct artifact *a,
 	if (rc == 0)
 		rc = copy_descriptor(&m->layers[1], ARTIFACT_MAP_TYPE, &a->map,
 				     err);
+	if (rc == 0)
+		rc = take_parts(&m->layers[0], &a->meta_parts, err);
+	if (rc == 0)
+		rc = take_parts(&m->layers[1], &a->map_parts, err);
 	if (rc < 0)
 		return rc;
 	a->packs = calloc(m->n_layers, sizeof(*a->packs));

@@ -7,6 +7,7 @@
 #define BOOTSEER_SNAPSHOTTER_ARTIFACT_H
 
 #include "blockstore/oci.h"
+#include "snapshotter/parts.h"
 
 #define ARTIFACT_TYPE "application/vnd.bootseer.image.v1"
 #define ARTIFACT_CONFIG_TYPE "application/vnd.bootseer.image.config.v1+json"
@@ -30,10 +31,11 @@ struct artifact {
 	char chunking[32];    /* name of the parameter set, "c1" */
 	struct digest *chain_ids; /* of the image's layers, bottom first */
 	size_t n_chain_ids;
-	struct oci_descriptor meta, map; /* zstd blobs */
-	struct digest meta_raw, map_raw; /* unpacked content */
-	uint64_t meta_size, map_size;    /* bytes unpacked */
-	struct oci_descriptor *packs;    /* in the block map's order */
+	struct oci_descriptor meta, map;    /* zstd blobs */
+	struct parts meta_parts, map_parts; /* of the zstd blobs; may be none */
+	struct digest meta_raw, map_raw;    /* unpacked content */
+	uint64_t meta_size, map_size;       /* bytes unpacked */
+	struct oci_descriptor *packs;       /* in the block map's order */
 	size_t n_packs;
 	uint64_t device_size; /* bytes of the virtual data device */
 	uint64_t image_size;  /* bytes of all files */

@@ -121,12 +121,56 @@ static int pack_piece(void *arg, const void *data, size_t len,
 	return rc;
 }
 
-/* Store it; fills the descriptor, digest and size of the content. */
+static int digest_part(int fd, uint64_t off, size_t len, void *room,
+		       struct digest *ret, struct error *err)
+{
+	int rc = fs_pread_full(fd, room, len, off);
+
+	if (rc < 0)
+		return error_set(err, -rc, "read a temporary file: %s",
+				 strerror(-rc));
+	return digest_of(room, len, ret) < 0 ? error_nomem(err) : 0;
+}
+
+/* How many bytes a part has only the end of the blob tells: it is read again. */
+static int make_parts(const struct packing *k, struct parts *ret,
+		      struct error *err)
+{
+	uint32_t size = parts_size(k->n_stored);
+	AUTO_FREE struct digest *digests = NULL;
+	AUTO_FREE void *room = NULL;
+	uint32_t n = 0;
+
+	if (!size)
+		return 0;
+	digests = calloc(PARTS_MAX, sizeof(*digests));
+	room = malloc(size);
+	if (!digests || !room)
+		return error_nomem(err);
+	for (uint64_t off = 0; off < k->n_stored; off += size, n++) {
+		uint64_t left = k->n_stored - off;
+		int rc = digest_part(k->fd, off, left < size ? left : size,
+				     room, &digests[n], err);
+
+		if (rc < 0)
+			return rc;
+	}
+	*ret = (struct parts){ .digests = steal_ptr(&digests),
+			       .n = n,
+			       .size = size };
+	return 0;
+}
+
+/* Store it; fills the descriptor, its parts, digest and size of the content. */
 static int packing_put(struct packing *k, struct oci_store *to,
-		       struct oci_descriptor *ret, struct digest *ret_plain,
-		       uint64_t *ret_size, struct error *err)
+		       struct oci_descriptor *ret, struct parts *ret_parts,
+		       struct digest *ret_plain, uint64_t *ret_size,
+		       struct error *err)
 {
 	int rc = compress(k, "", 0, ZSTD_e_end, err);
+
+	if (rc == 0)
+		rc = make_parts(k, ret_parts, err);
 
 	if (rc < 0)
 		return rc;
@@ -149,8 +193,8 @@ static int put_map(struct publish *p, struct error *err)
 	k->len = p->map_len;
 	rc = pack_piece(k, p->map, p->map_len, err);
 	return rc < 0 ? rc
-		      : packing_put(k, p->store, &a->map, &a->map_raw,
-				    &a->map_size, err);
+		      : packing_put(k, p->store, &a->map, &a->map_parts,
+				    &a->map_raw, &a->map_size, err);
 }
 
 static int pack_metadata(void *arg, const void *data, size_t len,
@@ -185,8 +229,8 @@ static int put_metadata(struct publish *p, struct error *err)
 		rc = erofs_write_to(p->tree, &params, pack_metadata, k, &k->len,
 				    err);
 	if (rc == 0)
-		rc = packing_put(k, p->store, &a->meta, &a->meta_raw,
-				 &a->meta_size, err);
+		rc = packing_put(k, p->store, &a->meta, &a->meta_parts,
+				 &a->meta_raw, &a->meta_size, err);
 	return rc < 0 ? error_wrap(err, rc, "metadata image") : 0;
 }
 

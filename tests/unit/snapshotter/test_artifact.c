@@ -103,6 +103,39 @@ Test(artifact, says_after_parsing_what_was_formatted)
 	artifact_fini(&b);
 }
 
+Test(artifact, says_what_parts_its_blobs_have)
+{
+	struct digest parts[2] = { digest(0xa1), digest(0xa2) };
+	struct artifact a = example(), b;
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	a.meta.size = 300000;
+	a.meta_parts = (struct parts){ parts, 2, PARTS_SIZE_MIN };
+	format(&a, &manifest, &config);
+	cr_assert_eq(parse(&manifest, &config, &b), 0, "%s", err.msg);
+	cr_expect_eq(b.map_parts.n, 0);
+	cr_assert_eq(b.meta_parts.n, 2);
+	cr_expect_eq(b.meta_parts.size, PARTS_SIZE_MIN);
+	cr_expect(digest_equal(&b.meta_parts.digests[1], &parts[1]));
+	artifact_fini(&b);
+}
+
+Test(artifact, whose_parts_are_not_the_blobs_is_refused)
+{
+	struct digest parts[2] = { digest(0xa1), digest(0xa2) };
+	struct artifact a = example(), b;
+	AUTO_BUF manifest = BUF_INIT;
+	AUTO_BUF config = BUF_INIT;
+
+	a.map.size = 600000;
+	a.map_parts = (struct parts){ parts, 2, PARTS_SIZE_MIN };
+	format(&a, &manifest, &config);
+	cr_expect_eq(parse(&manifest, &config, &b), -EINVAL);
+	cr_expect(strstr(err.msg, "blockmap") && strstr(err.msg, "parts"), "%s",
+		  err.msg);
+}
+
 Test(artifact, says_what_it_replaces)
 {
 	char long_text[40 * DIGEST_STR_MAX];

@@ -176,6 +176,64 @@ Test(publish, what_was_published_can_be_fetched)
 	expect_found(&d);
 }
 
+/* A map of `n` blocks whose digests do not compress. */
+static void make_large_map(uint32_t n, void **ret, size_t *ret_len)
+{
+	AUTO(blockmap_writer) w = blockmap_writer_new();
+	struct pack p = { .digest = filled(1), .size = n * UINT64_C(4096) };
+	struct block b = { .csize = 4096,
+			   .usize = 4096,
+			   .codec = BLOCK_CODEC_RAW };
+
+	cr_assert_not_null(w);
+	cr_assert_eq(blockmap_writer_pack(w, &p, &b.pack, &err), 0);
+	for (uint32_t k = 0; k < n; k++) {
+		b.voff = b.poff = k * UINT64_C(4096);
+		cr_assert_eq(digest_of(&k, sizeof(k), &b.digest), 0);
+		cr_assert_eq(blockmap_writer_block(w, &b, &err), 0, "%s",
+			     err.msg);
+	}
+	cr_assert_eq(blockmap_writer_finish(w, p.size, ret, ret_len, &err), 0,
+		     "%s", err.msg);
+}
+
+static void expect_part(struct source *blob, const struct parts *p, uint32_t k)
+{
+	uint64_t off = (uint64_t)k * p->size;
+	uint64_t left = blob->size - off;
+	size_t len = left < p->size ? left : p->size;
+	AUTO_FREE void *data = malloc(len);
+	struct digest d;
+
+	cr_assert_not_null(data);
+	cr_assert_eq(source_read_buf(blob, off, data, len, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(digest_of(data, len, &d), 0);
+	cr_expect(digest_equal(&d, &p->digests[k]), "part %u", k);
+}
+
+Test(publish, a_large_blob_has_parts_and_a_small_one_none)
+{
+	AUTO_FREE void *map = NULL;
+	AUTO(source) blob = NULL;
+	struct artifact a;
+	struct digest d;
+	size_t len;
+
+	make_large_map(16384, &map, &len);
+	d = publish_map(map, len, NULL, 0, NULL);
+	cr_assert_eq(artifact_get(store, &d, &a, &err), 0, "%s", err.msg);
+	cr_expect_eq(a.meta_parts.n, 0);
+	cr_assert_gt(a.map.size, PARTS_SIZE_MIN);
+	cr_assert_eq(a.map_parts.size, PARTS_SIZE_MIN);
+	cr_assert_eq(oci_open_blob(store, &a.map.digest, a.map.size, &blob,
+				   &err),
+		     0, "%s", err.msg);
+	for (uint32_t k = 0; k < a.map_parts.n; k++)
+		expect_part(blob, &a.map_parts, k);
+	artifact_fini(&a);
+}
+
 Test(publish, the_same_content_has_the_same_digest)
 {
 	struct digest a = publish_block(1, NULL, 0, NULL);
