@@ -132,7 +132,10 @@ struct leases {
 struct p2p_image {
 	LIST_ENTRY(p2p_image) all;
 	struct p2p *p;
-	struct digest digest;
+	struct digest digest; /* of the swarm: image, but for metadata */
+	struct digest image;
+	bool is_metadata;
+	atomic_int_fast64_t moved_ns, heard_ns; /* as struct p2p_progress */
 	uint64_t id; /* for the relay: no two have the same */
 	const struct blockmap *map;
 	char *label, *repo;
@@ -264,6 +267,7 @@ void image_settle(struct p2p_image *i);
 /* A work that needs the image begins, or has ended.  Any thread. */
 void image_hold(struct p2p_image *i);
 void image_release(struct p2p_image *i);
+void image_moves(struct p2p_image *i); /* bytes came; any thread */
 /* It is on the node now, or is not any more. */
 bool image_look(struct p2p_image *i, uint32_t piece, int64_t now);
 

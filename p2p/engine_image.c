@@ -349,6 +349,23 @@ static void open_here(void *arg)
 	image_settle(i);
 }
 
+/* Metadata and blocks of an image are two swarms. */
+static int set_name(struct p2p_image *i, const struct p2p_image_config *cfg,
+		    struct error *err)
+{
+	static const char prefix[] = "bootseer metadata 1\n";
+	uint8_t text[sizeof(prefix) - 1 + DIGEST_SIZE];
+
+	i->image = i->digest = cfg->image;
+	i->is_metadata = cfg->is_metadata;
+	if (!cfg->is_metadata)
+		return 0;
+	memcpy(text, prefix, sizeof(prefix) - 1);
+	memcpy(text + sizeof(prefix) - 1, cfg->image.b, DIGEST_SIZE);
+	return digest_of(text, sizeof(text), &i->digest) < 0 ? error_nomem(err)
+							     : 0;
+}
+
 int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 		   struct p2p_image **ret, struct error *err)
 {
@@ -362,7 +379,6 @@ int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 		return error_nomem(err);
 	}
 	i->p = p;
-	i->digest = cfg->image;
 	i->map = cfg->map;
 	i->authorization = cfg->authorization;
 	i->arg = cfg->arg;
@@ -380,8 +396,10 @@ int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 	else
 		for (size_t k = 0; k < i->n_packs; k++)
 			source_free(cfg->packs[k]);
-	rc = i->label && i->repo && i->packs ? make_pieces(i, err)
+	rc = i->label && i->repo && i->packs ? set_name(i, cfg, err)
 					     : error_nomem(err);
+	if (rc == 0)
+		rc = make_pieces(i, err);
 	if (rc == 0 && (i->n == 0 || i->n > SWARM_PIECES_MAX))
 		rc = error_set(err, EINVAL, "image %s: %u pieces", cfg->label,
 			       i->n);
@@ -397,6 +415,40 @@ int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 	}
 	*ret = i;
 	return 0;
+}
+
+struct coming {
+	struct p2p_image *i;
+	uint32_t piece;
+};
+
+static void came_here(void *arg)
+{
+	const struct coming *c = arg;
+	struct p2p_image *i = c->i;
+
+	i->p->origin_bytes += i->sizes[c->piece];
+	swarm_got(i->swarm, SWARM_NONE, c->piece, loop_clock_ns());
+	want_came(i, c->piece, NULL, i->sizes[c->piece], 0, NULL);
+	image_settle(i);
+}
+
+void p2p_image_came(struct p2p_image *i, uint32_t index)
+{
+	struct coming c = { .i = i, .piece = i->places.of[index] };
+
+	engine_run(i->p, came_here, &c);
+}
+
+void image_moves(struct p2p_image *i)
+{
+	atomic_store(&i->moved_ns, loop_clock_ns());
+}
+
+void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret)
+{
+	ret->moved_ns = atomic_load(&i->moved_ns);
+	ret->heard_ns = atomic_load(&i->heard_ns);
 }
 
 /* Keep what it counted. */

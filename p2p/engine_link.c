@@ -346,6 +346,7 @@ static void on_news(void *arg, struct net_link *net, const struct digest *image,
 		return;
 	s = nb->i->swarm;
 	nb->i->has_heard = true;
+	atomic_store(&nb->i->heard_ns, now);
 	for (size_t k = 0; k < n_lost && rc == 0; k++)
 		rc = swarm_peer_lost(s, nb->peer, lost[k], now);
 	for (size_t k = 0; k < n_have && rc == 0; k++)
@@ -414,9 +415,10 @@ static void on_moves(void *arg, struct net_link *net, const struct net_piece *p,
 {
 	struct neighbour *nb = find(net, &p->image);
 
-	if (nb)
-		swarm_moves(nb->i->swarm, nb->peer, p->piece, n,
-			    loop_clock_ns());
+	if (!nb)
+		return;
+	image_moves(nb->i);
+	swarm_moves(nb->i->swarm, nb->peer, p->piece, n, loop_clock_ns());
 }
 
 static void on_got(void *arg, struct net_link *net, const struct net_piece *p,

@@ -91,6 +91,7 @@ static int put(struct source_sink *sink, uint64_t pos, const void *data,
 	const uint8_t *from = data;
 	int rc = pay(r, len, err);
 
+	image_moves(r->i);
 	while (rc == 0 && len && r->next < r->n) {
 		const struct block *b = &r->blocks[r->next];
 		size_t n = b->csize - r->filled;

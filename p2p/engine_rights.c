@@ -33,7 +33,7 @@ static void run_permit(struct work *w)
 	AUTO_FREE char *authorization =
 		i->authorization ? i->authorization(i->arg) : NULL;
 
-	t->rc = tracker_client_capability(i->p->trackers, &i->digest, i->repo,
+	t->rc = tracker_client_capability(i->p->trackers, &i->image, i->repo,
 					  i->p->self.name, authorization,
 					  &t->right, &t->err);
 }
@@ -64,27 +64,68 @@ static void lose(struct p2p_image *i, const struct permit *t, int64_t now_s)
 		i->capability_len = 0;
 }
 
-static void take(struct p2p_image *i, const struct tracker_capability *right,
-		 int64_t now_s)
+/* The image has a new right: show it. */
+static void show(struct p2p_image *i)
 {
-	int64_t left = right->not_after - now_s;
 	struct link *l;
 
-	memcpy(i->capability, right->data, right->len);
-	i->capability_len = right->len;
-	i->capability_until = right->not_after;
 	i->permits_lost = 0;
 	if (i->is_refused)
 		engine_note(i->p, P2P_RIGHT_GIVEN, i->label, "");
 	i->is_refused = false;
+	LIST_FOREACH(l, &i->p->links, all)
+	net_renew_image(l->net, &i->digest, i->capability, i->capability_len);
+	links_open(i);
+}
+
+static void share(const struct p2p_image *from, struct p2p_image *i)
+{
+	memcpy(i->capability, from->capability, from->capability_len);
+	i->capability_len = from->capability_len;
+	i->capability_until = from->capability_until;
+	i->renew_at = from->renew_at;
+	show(i);
+}
+
+/* Blocks and metadata of an image are two swarms with one right: the other one asks
+ * for it now, or has it. */
+static bool is_shared(struct p2p_image *i, int64_t now_s)
+{
+	const struct p2p_image *o;
+
+	LIST_FOREACH(o, &i->p->images, all)
+	{
+		if (o == i || !digest_equal(&o->image, &i->image))
+			continue;
+		if (o->is_permitting)
+			return true;
+		if (now_s < o->renew_at && o->capability_len &&
+		    i->capability_until < o->capability_until) {
+			share(o, i);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void take(struct p2p_image *i, const struct tracker_capability *right,
+		 int64_t now_s)
+{
+	int64_t left = right->not_after - now_s;
+	struct p2p_image *o;
+
+	memcpy(i->capability, right->data, right->len);
+	i->capability_len = right->len;
+	i->capability_until = right->not_after;
 	i->renew_at =
 		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
 	/* It is over when it comes: one of the two clocks is wrong. */
 	if (i->renew_at <= now_s)
 		i->renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
-	LIST_FOREACH(l, &i->p->links, all)
-	net_renew_image(l->net, &i->digest, i->capability, i->capability_len);
-	links_open(i);
+	show(i);
+	LIST_FOREACH(o, &i->p->images, all)
+	if (o != i && digest_equal(&o->image, &i->image))
+		share(i, o);
 }
 
 static void end_permit(struct work *w)
@@ -107,7 +148,7 @@ void rights_renew(struct p2p_image *i)
 	struct permit *t;
 
 	if (!i->p->keys || i->is_permitting || i->is_closing ||
-	    time(NULL) < i->renew_at)
+	    time(NULL) < i->renew_at || is_shared(i, time(NULL)))
 		return;
 	t = calloc(1, sizeof(*t));
 	if (!t)
@@ -135,7 +176,7 @@ static struct right *find(const struct link *l, const struct p2p_image *i)
 static int not_revoked(const struct p2p *p, const struct p2p_image *i,
 		       const char *node, struct error *err)
 {
-	if (revoked_has(p->revoked, &i->digest, node))
+	if (revoked_has(p->revoked, &i->image, node))
 		return error_set(err, EACCES, "capability: it was revoked");
 	return 0;
 }
@@ -150,7 +191,7 @@ int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
 
 	if (!l->p->keys)
 		return 0;
-	rc = capability_check(l->p->keys, proof, len, &i->digest, node,
+	rc = capability_check(l->p->keys, proof, len, &i->image, node,
 			      time(NULL), &c, err);
 	if (rc == 0)
 		rc = not_revoked(l->p, i, node, err);

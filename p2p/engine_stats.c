@@ -189,7 +189,8 @@ static void list_images(void *arg)
 		struct swarm_stats st;
 
 		swarm_get_stats(i->swarm, &st);
-		to->image = i->digest;
+		to->image = i->image;
+		to->is_metadata = i->is_metadata;
 		(void)snprintf(to->label, sizeof(to->label), "%s", i->label);
 		to->pieces = st.pieces;
 		to->have = st.have;

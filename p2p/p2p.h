@@ -74,11 +74,15 @@ int p2p_reload(struct p2p *p, struct error *err) MUST_CHECK;
 /* Serve nobody new and wait until those being served are, at most so long. */
 void p2p_drain(struct p2p *p, int64_t deadline_ns);
 
-/* One image that this node has, gets or serves.  Any thread. */
+/* One image that this node has, gets or serves; or of one, what is needed before it
+ * has a block map: the parts of metadata image and block map, as blocks of a map that
+ * the manifest gives.  That is a swarm of its own, for who has the right to the image.
+ * Any thread. */
 struct p2p_image_config {
 	struct digest image; /* the artifact's manifest */
-	const struct blockmap *map;
-	const char *label; /* for messages; copied */
+	bool is_metadata;
+	const struct blockmap *map; /* borrowed until it is closed */
+	const char *label;          /* for messages; copied */
 	/* What the origin says of the right to pull it: asked on a thread of
 	 * p2p, may block: the value of an Authorization header, the caller's
 	 * to free; NULL: none is needed.  */
@@ -104,6 +108,17 @@ int p2p_image_source(struct p2p_image *i, uint32_t pack, struct source **ret,
 int p2p_image_fetch(struct p2p_image *i, const struct device_list *list,
 		    struct error *err) MUST_CHECK;
 
+/* The caller had block `index` of the map from the origin by himself: it is checked,
+ * and the cache has it. */
+void p2p_image_came(struct p2p_image *i, uint32_t index);
+
+/* When bytes of it came last, and when a neighbour told anything of it: CLOCK_MONOTONIC
+ * ns, 0: never.  Cheap. */
+struct p2p_progress {
+	int64_t moved_ns, heard_ns;
+};
+void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret);
+
 /* --------------------------------------------------------------------- figures --- */
 
 struct p2p_stats {
@@ -128,6 +143,7 @@ struct p2p_peer_info {
 };
 struct p2p_image_info {
 	struct digest image;
+	bool is_metadata;
 	char label[256];
 	uint32_t pieces, have, peers;
 	uint64_t from_peers, from_origin;

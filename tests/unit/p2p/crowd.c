@@ -73,6 +73,34 @@ static void open_image(struct crowd_node *n)
 		     err.msg);
 }
 
+void crowd_open_metadata(struct crowd_node *n)
+{
+	const struct fault_plan plan = { .n_fail = UINT32_MAX,
+					 .fail_rc = -EIO };
+	const struct image *img = &n->crowd->img;
+	struct source *packs[CROWD_PACKS_MAX];
+	struct error err = ERROR_INIT;
+	struct p2p_image_config cfg = {
+		.image = n->crowd->digest,
+		.is_metadata = true,
+		.map = &img->map,
+		.label = "crowd",
+		.repo = "registry.example/crowd",
+		.packs = packs,
+	};
+
+	for (size_t k = 0; k < img->n_packs; k++) {
+		struct fault_source *f = fault_source_new(
+			memory_source_new(img->packs[k], img->pack_size[k],
+					  16384));
+
+		fault_set(f, &plan);
+		packs[k] = &f->base;
+	}
+	cr_assert_eq(p2p_image_open(n->p2p, &cfg, &n->metadata, &err), 0, "%s",
+		     err.msg);
+}
+
 static void open_p2p(struct crowd_node *n, const struct crowd_config *cfg)
 {
 	struct error err = ERROR_INIT;
@@ -138,10 +166,11 @@ void crowd_kill(struct crowd_node *n)
 	__atomic_store_n(&n->cancel, true, __ATOMIC_RELAXED);
 	if (n->is_fetching)
 		(void)crowd_join(n);
+	p2p_image_close(n->metadata);
 	p2p_image_close(n->image);
 	p2p_close(n->p2p);
 	n->p2p = NULL;
-	n->image = NULL;
+	n->image = n->metadata = NULL;
 }
 
 void crowd_remove(struct crowd *c)

@@ -22,6 +22,7 @@ struct crowd_node {
 	struct cache *cache;
 	struct p2p *p2p;
 	struct p2p_image *image;
+	struct p2p_image *metadata; /* of crowd_open_metadata(), or NULL */
 	struct fault_source *origin[CROWD_PACKS_MAX];
 	pthread_t thread;
 	bool is_fetching;
@@ -83,6 +84,8 @@ void crowd_expect_whole(struct crowd_node *n);
 void crowd_put(struct crowd_node *n, size_t first, size_t count);
 /* Close the image and open it anew. */
 void crowd_reopen(struct crowd_node *n);
+/* Open the same map as the image's metadata, whose origin fails. */
+void crowd_open_metadata(struct crowd_node *n);
 /* A device over the node's image; with the fetcher that is returned too. */
 struct device *crowd_device(struct crowd_node *n, struct fetcher **ret_fetcher);
 /* Read the block of the device, and hold it against the image. */
