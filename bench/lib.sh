@@ -110,9 +110,26 @@ attempt() { # WHAT COMMAND...
 	rm "$W/why"
 }
 
+# The benchmark in a session of its own, of which everything is told of a signal:
+# bash looks at its traps when the command that it waits for is over, so that must
+# end, too.  Daemons are not of the session; they are what the clean-up ends.
+run_in_session() { # ARG...
+	local pid status
+
+	BOOTSEER_BENCH_SESSION=1 setsid "$BASH" "$0" "$@" <&0 &
+	pid=$!
+	trap 'pkill -TERM -s "$pid" || kill -TERM "$pid" || :' HUP INT TERM
+	until status=0; wait "$pid" || status=$?; ! kill -0 "$pid" 2>/dev/null; do
+		:
+	done
+	exit "$status"
+}
+
 bench_begin() { # NAME ARG...
 	bench_name=$1
 	shift
+	[[ ${BOOTSEER_BENCH_SESSION-} ]] || run_in_session "$@"
+	unset BOOTSEER_BENCH_SESSION
 	while (($#)); do
 		case $1 in
 		--json) bench_json=$(realpath "${2:?--json FILE}"); shift ;;

@@ -9,22 +9,25 @@ setup()
 	export BOOTSEER_BENCH_TMP=$BATS_TEST_TMPDIR
 }
 
-# Run the body of a benchmark, with its options.
-bench()
+# Make a benchmark of its body.
+bench_make()
 {
-	local body=$1
-
-	shift
 	cat >"$BATS_TEST_TMPDIR/body" <<-END
 	. "$top/bench/lib.sh"
 	. "\$bench_dir/lib/services.sh"
 	. "\$bench_dir/lib/net.sh"
 	. "\$bench_dir/lib/rounds.sh"
 	bench_begin test "\$@"
-	$body
+	$1
 	bench_end
 	END
-	bash "$BATS_TEST_TMPDIR/body" "$@"
+}
+
+# Run the body of a benchmark, with its options.
+bench()
+{
+	bench_make "$1"
+	bash "$BATS_TEST_TMPDIR/body" "${@:2}"
 }
 
 @test "two builds of an image have the same digest" {
@@ -270,11 +273,43 @@ goals_of()
 	jq -e '.goals[0].met' "$BATS_TEST_TMPDIR/r"
 }
 
-@test "a benchmark leaves no process, mount or namespace behind" {
-	bench 'net_begin; start_registry "$W/registry"
-		echo "$daemon_pid $net_reg $W" >"$BOOTSEER_BENCH_TMP/was"'
+# The body of a benchmark that has a process, a mount and a namespace, and says so.
+has_all='net_begin; start_registry "$W/registry"
+	mkdir "$W/mnt"
+	mount -t tmpfs none "$W/mnt"
+	defer umount "$W/mnt"
+	echo "$daemon_pid $net_reg $W" >"$BOOTSEER_BENCH_TMP/has"
+	mv "$BOOTSEER_BENCH_TMP/has" "$BOOTSEER_BENCH_TMP/was"'
+
+expect_nothing_left()
+{
+	local pid ns dir
+
 	read -r pid ns dir <"$BATS_TEST_TMPDIR/was"
 	! kill -0 "$pid"
 	! ip netns list | grep -w "$ns"
+	! grep -F " $dir" /proc/self/mountinfo
 	[ ! -e "$dir" ]
+}
+
+@test "a benchmark leaves no process, mount or namespace behind" {
+	bench "$has_all"
+	expect_nothing_left
+}
+
+@test "nor when it is told to end while it waits for a command" {
+	bench_make "wait_long() { $has_all; timeout 120 tail -f /dev/null; }"'
+		attempt "to wait" own_shell wait_long
+		echo "went on" >"$BOOTSEER_BENCH_TMP/on"'
+	bash "$BATS_TEST_TMPDIR/body" 3>&- &
+	bench=$!
+	timeout 60 bash -c 'until [ -e "$1" ]; do read -r -t 0.05 <> <(:) || :; done' \
+		- "$BATS_TEST_TMPDIR/was"
+	kill -TERM "$bench"
+	timeout 60 tail --pid="$bench" -f /dev/null
+	status=0
+	wait "$bench" || status=$?
+	[ "$status" -eq 130 ]
+	[ ! -e "$BATS_TEST_TMPDIR/on" ]
+	expect_nothing_left
 }
