@@ -158,11 +158,6 @@ struct event_base *loop_event_base(struct loop *l)
 	return l->base;
 }
 
-int64_t loop_clock_ns(void)
-{
-	return clock_now_ns();
-}
-
 void loop_post(struct loop *l, struct loop_call *c)
 {
 	bool was_empty;

@@ -40,9 +40,6 @@ bool loop_is_here(const struct loop *l);
 /* Abort when this is another thread: a mistake of ours, never of input. */
 void loop_assert_here(const struct loop *l);
 
-/* Monotonic time in nanoseconds. */
-int64_t loop_clock_ns(void);
-
 /* For what libevent itself builds on a base (its HTTP server). */
 struct event_base *loop_event_base(struct loop *l);
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 
 #define CONNECTIONS_MAX 64
@@ -157,7 +158,7 @@ static void on_ready(struct loop_watch *w, unsigned int ready)
 
 static void arm_timer(struct connection *c, int64_t delay_ns)
 {
-	int64_t at = loop_clock_ns() + delay_ns;
+	int64_t at = clock_now_ns() + delay_ns;
 
 	if (c->timer_at && c->timer_at <= at)
 		return;
@@ -350,7 +351,7 @@ int grpc_server_new(struct loop *loop, const struct grpc_method *methods,
 					 .arg = arg,
 					 .wake = on_wake,
 					 .deadline = on_deadline,
-					 .clock = loop_clock_ns };
+					 .clock = clock_now_ns };
 	*ret = s;
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/loop.h"
+#include "common/clock.h"
 #include "snapshotter/client.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -221,7 +221,7 @@ static void fill_answer(struct images *im, struct answer *a,
 	a->kind = kind;
 	a->image = image;
 	a->err = err;
-	a->expires = loop_clock_ns() + answer_ttl(kind, &err);
+	a->expires = clock_now_ns() + answer_ttl(kind, &err);
 	pthread_cond_broadcast(&im->changed);
 }
 
@@ -240,14 +240,14 @@ static bool wait_changed(struct images *im, int64_t deadline)
 static struct answer *get_answer(struct images *im, const struct question *q,
 				 bool fresh, bool *ret_old, struct error *err)
 {
-	int64_t deadline = loop_clock_ns() + 2 * im->config.timeout_ns;
+	int64_t deadline = clock_now_ns() + 2 * im->config.timeout_ns;
 	AUTO_FREE char *key = question_key(q);
 	struct answer *a;
 
 	*ret_old = false;
 	while (key) {
 		a = find_answer(im, key);
-		if (a && !a->asking && !fresh && loop_clock_ns() < a->expires) {
+		if (a && !a->asking && !fresh && clock_now_ns() < a->expires) {
 			*ret_old = true;
 			return a;
 		}

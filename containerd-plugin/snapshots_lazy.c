@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
-#include "common/loop.h"
 #include "containerd-plugin/snapshots_priv.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -241,7 +241,7 @@ static uint64_t *find_place(struct snapshots *s, uint64_t id)
 /* Be the only one who unpacks `id`. */
 static int claim(struct snapshots *s, uint64_t id, struct error *err)
 {
-	int64_t deadline = loop_clock_ns() + s->config.layer_timeout_ns;
+	int64_t deadline = clock_now_ns() + s->config.layer_timeout_ns;
 	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
 			       .tv_nsec = deadline % NS_PER_S };
 	uint64_t *place;

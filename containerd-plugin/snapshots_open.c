@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
-#include "common/loop.h"
 #include "containerd-plugin/snapshots_priv.h"
 
 #define RESTORE_PAGE 100
@@ -24,7 +24,7 @@ static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
 
 		if (!v[i].has_tree)
 			continue;
-		left = deadline - loop_clock_ns();
+		left = deadline - clock_now_ns();
 		if (left <= 0)
 			return error_set(err, ETIMEDOUT,
 					 "bootseerd takes too "
@@ -38,7 +38,7 @@ static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
 int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
 		      struct error *err)
 {
-	int64_t deadline = loop_clock_ns() + timeout_ns;
+	int64_t deadline = clock_now_ns() + timeout_ns;
 	AUTO_FREE char *after = strdup("");
 	struct error why = ERROR_INIT;
 	size_t n = RESTORE_PAGE;

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "p2p/net_addr.h"
 #include "p2p/rdma.h"
@@ -83,7 +84,7 @@ void engine_run(struct p2p *p, void (*fn)(void *arg), void *arg)
 void engine_note(struct p2p *p, enum p2p_note what, const char *about,
 		 const char *why)
 {
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	char text[ERROR_MSG_MAX];
 
 	if (!p->cfg.note)
@@ -294,7 +295,7 @@ static void on_members(struct loop_timer *t)
 	struct p2p *p = container_of(t, struct p2p, members_timer);
 
 	members_save(p);
-	serve_check(p, loop_clock_ns());
+	serve_check(p, clock_now_ns());
 	rights_check(p, time(NULL));
 	engine_arm(p, t, MEMBERS_NS);
 }
@@ -389,7 +390,7 @@ static struct p2p *p2p_new(void)
 	(void)pthread_mutex_init(&p->lock, NULL);
 	cond_init(&p->changed);
 	if (getrandom(&p->random, sizeof(p->random), 0) < 0 || !p->random)
-		p->random = (uint64_t)loop_clock_ns() | 1;
+		p->random = (uint64_t)clock_now_ns() | 1;
 	p->name_seed = (unsigned int)engine_random(p);
 	return p;
 }
@@ -563,11 +564,11 @@ static void drain(void *arg)
 
 void p2p_drain(struct p2p *p, int64_t deadline_ns)
 {
-	int64_t until = loop_clock_ns() + deadline_ns;
+	int64_t until = clock_now_ns() + deadline_ns;
 
 	engine_run(p, drain, p);
 	(void)pthread_mutex_lock(&p->lock);
-	while (p->n_uploads && loop_clock_ns() < until)
+	while (p->n_uploads && clock_now_ns() < until)
 		cond_wait_until(&p->changed, &p->lock, until);
 	(void)pthread_mutex_unlock(&p->lock);
 }

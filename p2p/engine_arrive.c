@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 
 #define ORIGIN_QUEUE \
@@ -77,7 +78,7 @@ static void came(struct arrival *a, unsigned int peer, int64_t now)
 static void finish(struct arrival *a)
 {
 	struct p2p_image *i = a->i;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	unsigned int peer = a->peer;
 
 	if (peer != SWARM_NONE &&
@@ -117,7 +118,7 @@ static void drop(struct p2p_image *i, const struct neighbour *from,
 	bytes_unref(in);
 	if (from)
 		swarm_lost(i->swarm, from->peer, piece, -ENOMEM,
-			   loop_clock_ns());
+			   clock_now_ns());
 }
 
 int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/engine.h"
 
 #define TICK_NS (50 * NS_PER_MS) /* how soon a cancel is seen */
@@ -93,7 +94,7 @@ static int collect(struct fetch *f, uint64_t *ret_came)
 
 	(void)pthread_mutex_lock(&l->lock);
 	if (l->n_taken == l->n_came && l->rc == 0 && f->n_told < l->n) {
-		int64_t now = loop_clock_ns(), until = now + TICK_NS;
+		int64_t now = clock_now_ns(), until = now + TICK_NS;
 
 		if (f->resume_ns > now && f->resume_ns < until)
 			until = f->resume_ns;
@@ -123,7 +124,7 @@ static void set_paused(void *arg)
 static void ask_leave(struct fetch *f, uint64_t came)
 {
 	const struct device_list *list = f->l.list;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	if (!list->pause)
 		return;

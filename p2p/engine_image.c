@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 
 #define NEWS_NS (10 * NS_PER_MS)
@@ -158,7 +159,7 @@ static const struct swarm_host host = {
 
 static void settle(struct p2p_image *i)
 {
-	int64_t now = loop_clock_ns(), next;
+	int64_t now = clock_now_ns(), next;
 
 	if (i->is_closing)
 		return;
@@ -200,7 +201,7 @@ static void on_news(struct loop_timer *t)
 {
 	struct p2p_image *i = container_of(t, struct p2p_image, news);
 
-	i->news_armed = neighbours_tell(i, loop_clock_ns());
+	i->news_armed = neighbours_tell(i, clock_now_ns());
 	if (i->news_armed)
 		engine_arm(i->p, t, NEWS_NS);
 }
@@ -209,7 +210,7 @@ static void on_connect(struct loop_timer *t)
 {
 	struct p2p_image *i = container_of(t, struct p2p_image, connect);
 
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	members_connect(i, now);
 	if (swarm_takes_turns(i->swarm)) {
@@ -309,7 +310,7 @@ static int make_swarm(struct p2p_image *i, struct error *err)
 		cfg.limits.origin_max = cfg.limits.flying_max;
 	if (cfg.limits.peer_max > cfg.limits.flying_max)
 		cfg.limits.peer_max = cfg.limits.flying_max;
-	return swarm_new(&cfg, loop_clock_ns(), &i->swarm, err);
+	return swarm_new(&cfg, clock_now_ns(), &i->swarm, err);
 }
 
 struct opening {
@@ -323,7 +324,7 @@ static void open_here(void *arg)
 	struct opening *o = arg;
 	struct p2p_image *i = o->i;
 	struct p2p *p = i->p;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	if (image_by_digest(p, &i->digest)) {
 		o->rc = error_set(&o->err, EEXIST, "image %s is open already",
@@ -428,7 +429,7 @@ static void came_here(void *arg)
 	struct p2p_image *i = c->i;
 
 	i->p->origin_bytes += i->sizes[c->piece];
-	swarm_got(i->swarm, SWARM_NONE, c->piece, loop_clock_ns());
+	swarm_got(i->swarm, SWARM_NONE, c->piece, clock_now_ns());
 	want_came(i, c->piece, NULL, i->sizes[c->piece], 0, NULL);
 	image_settle(i);
 }
@@ -442,7 +443,7 @@ void p2p_image_came(struct p2p_image *i, uint32_t index)
 
 void image_moves(struct p2p_image *i)
 {
-	atomic_store(&i->moved_ns, loop_clock_ns());
+	atomic_store(&i->moved_ns, clock_now_ns());
 }
 
 void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret)
@@ -512,7 +513,7 @@ static void leave_takers(void *arg)
 
 void p2p_image_close(struct p2p_image *i)
 {
-	int64_t until = loop_clock_ns() + TAKE_NS;
+	int64_t until = clock_now_ns() + TAKE_NS;
 	struct p2p *p;
 	bool is_left;
 
@@ -521,7 +522,7 @@ void p2p_image_close(struct p2p_image *i)
 	p = i->p;
 	engine_run(p, close_here, i);
 	(void)pthread_mutex_lock(&p->lock);
-	while (i->n_works && loop_clock_ns() < until)
+	while (i->n_works && clock_now_ns() < until)
 		cond_wait_until(&p->changed, &p->lock, until);
 	is_left = i->n_works;
 	(void)pthread_mutex_unlock(&p->lock);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 
 /* Without a tracker neighbours are told of each other: when others came, but not more
@@ -58,7 +59,7 @@ static void on_up(void *arg, struct net_link *net)
 	struct p2p *p = arg;
 	const struct net_node *node = net_peer(net);
 	struct link *l = net_user(net);
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	struct p2p_image *i;
 	struct member *m;
 
@@ -126,7 +127,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	if (l->member) {
 		l->member->link = NULL;
 		if (why && why->code != EALREADY)
-			member_failed(l->member, loop_clock_ns());
+			member_failed(l->member, clock_now_ns());
 	}
 	LIST_REMOVE(l, all);
 	if (l->member)
@@ -273,17 +274,16 @@ static void on_opened(void *arg, struct net_link *net,
 	i->peers[peer] = nb;
 	i->n_peers++;
 	if (!i->met)
-		i->met = loop_clock_ns();
+		i->met = clock_now_ns();
 	m = member_know(p, net_peer(net), false);
 	if (m)
 		member_takes_part(m, i);
 	swarm_peer_join(i->swarm, peer, member_distance(p, net_peer(net)),
-			l->member ? l->member->quarantines : 0,
-			loop_clock_ns());
-	(void)tell(i, nb, loop_clock_ns());
+			l->member ? l->member->quarantines : 0, clock_now_ns());
+	(void)tell(i, nb, clock_now_ns());
 	introduce(i, nb);
 	i->is_news_of_members = true;
-	image_turns(i, loop_clock_ns());
+	image_turns(i, clock_now_ns());
 	image_settle(i);
 }
 
@@ -293,7 +293,7 @@ void neighbour_leave(struct neighbour *nb)
 
 	LIST_REMOVE(nb, by_link);
 	serve_drop(nb->l, i);
-	swarm_peer_leave(i->swarm, nb->peer, loop_clock_ns());
+	swarm_peer_leave(i->swarm, nb->peer, clock_now_ns());
 	i->peers[nb->peer] = NULL;
 	i->n_peers--;
 	image_settle(i);
@@ -338,7 +338,7 @@ static void on_news(void *arg, struct net_link *net, const struct digest *image,
 		    int64_t eta_ns)
 {
 	struct neighbour *nb = find(net, image);
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	struct swarm *s;
 	int rc = 0;
 
@@ -405,7 +405,7 @@ static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
 			      nb->i->why[p->piece] == SOURCE_DEMAND);
 	if (b)
 		return b->data;
-	swarm_lost(nb->i->swarm, nb->peer, p->piece, rc, loop_clock_ns());
+	swarm_lost(nb->i->swarm, nb->peer, p->piece, rc, clock_now_ns());
 	image_settle(nb->i);
 	return NULL;
 }
@@ -418,7 +418,7 @@ static void on_moves(void *arg, struct net_link *net, const struct net_piece *p,
 	if (!nb)
 		return;
 	image_moves(nb->i);
-	swarm_moves(nb->i->swarm, nb->peer, p->piece, n, loop_clock_ns());
+	swarm_moves(nb->i->swarm, nb->peer, p->piece, n, clock_now_ns());
 }
 
 static void on_got(void *arg, struct net_link *net, const struct net_piece *p,
@@ -450,7 +450,7 @@ static void on_refused(void *arg, struct net_link *net,
 	if (!nb)
 		return;
 	swarm_refused(nb->i->swarm, nb->peer, piece, why, retry_ns,
-		      loop_clock_ns());
+		      clock_now_ns());
 	image_settle(nb->i);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "p2p/engine_peer.h"
 
@@ -63,7 +64,7 @@ static void forget(struct p2p *p, struct member *m)
 /* The oldest that nobody needs. */
 static void make_room(struct p2p *p)
 {
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	struct member *m;
 
 	TAILQ_FOREACH(m, &p->members, by_age)
@@ -85,7 +86,7 @@ static struct member *member_add(struct p2p *p, const struct net_node *node)
 	if (!m)
 		return NULL;
 	m->node = *node;
-	m->said = loop_clock_ns();
+	m->said = clock_now_ns();
 	TAILQ_INSERT_TAIL(&p->members, m, by_age);
 	LIST_INSERT_HEAD(&p->named[bucket_of(p, m->node.name)], m, by_name);
 	p->n_members++;
@@ -112,7 +113,7 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 	m = member_by_name(p, node->name);
 	if (!m)
 		return member_add(p, node);
-	m->said = loop_clock_ns();
+	m->said = clock_now_ns();
 	/* What anybody may say changes nothing of one who can be reached, and
 	 * makes nobody be tried sooner. */
 	if (!is_hearsay)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 
 #define RANGE_MAX (8 * MIB)
@@ -47,7 +48,7 @@ static int pay(struct origin_read *r, size_t len, struct error *err)
 {
 	struct p2p *p = r->i->p;
 	uint64_t rate = p->cfg.origin_rate;
-	int64_t now = loop_clock_ns(), until;
+	int64_t now = clock_now_ns(), until;
 
 	if (!rate)
 		return 0;
@@ -62,7 +63,7 @@ static int pay(struct origin_read *r, size_t len, struct error *err)
 
 		cond_wait_until(&p->changed, &p->lock,
 				tick < until ? tick : until);
-		now = loop_clock_ns();
+		now = clock_now_ns();
 	}
 	(void)pthread_mutex_unlock(&p->lock);
 	return atomic_load(&r->stop)
@@ -138,7 +139,7 @@ static void done(struct work *w)
 {
 	struct origin_read *r = container_of(w, struct origin_read, work);
 	struct p2p_image *i = r->i;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	LIST_REMOVE(r, link);
 	if (r->rc < 0)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 
 /* The time to take an answer in, at most, besides what an upload rate takes: who
@@ -156,7 +157,7 @@ static void begin(struct upload *u)
 	struct block b;
 
 	u->is_begun = true;
-	u->begun = loop_clock_ns();
+	u->begun = clock_now_ns();
 	if (p->relay && relay_get(p->relay, i->id, u->piece.piece, &u->relay)) {
 		struct net_body body = { .fd = u->relay.fd,
 					 .off = u->relay.off };
@@ -265,7 +266,7 @@ void serve_left(struct p2p *p, uint64_t tag)
 
 static void learn(struct p2p *p, const struct upload *u)
 {
-	int64_t took = loop_clock_ns() - u->begun, retry;
+	int64_t took = clock_now_ns() - u->begun, retry;
 
 	if (u->slot.priority == SOURCE_DEMAND)
 		return;

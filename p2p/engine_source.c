@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/engine.h"
 
 #define TICK_NS (50 * NS_PER_MS)    /* how soon a stop is seen */
@@ -42,7 +43,7 @@ static int await(struct reader *r, struct error *err)
 
 	(void)pthread_mutex_lock(&r->lock);
 	for (;;) {
-		int64_t now = loop_clock_ns(), until = now + TICK_NS;
+		int64_t now = clock_now_ns(), until = now + TICK_NS;
 
 		a = r->answers[r->next];
 		if (a != ANSWER_NONE)
@@ -155,7 +156,7 @@ static int peer_read(struct source *s, const struct source_req *req,
 		.bytes = bytes,
 		.answers = answers,
 		.deadline = req->deadline_ns ? req->deadline_ns
-					     : loop_clock_ns() + PATIENCE_NS,
+					     : clock_now_ns() + PATIENCE_NS,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 	int rc;

@@ -2,6 +2,7 @@
 /* Figures. */
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 #include "p2p/tracker_client.h"
 
@@ -137,7 +138,7 @@ static void list_peers(void *arg)
 	struct p2p_peer_info *all;
 	const struct member *m;
 	const struct link *l;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	size_t room = 1;
 
 	LIST_FOREACH(l, &p->links, all)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 #include "p2p/tracker_client.h"
 
@@ -36,7 +37,7 @@ struct call {
 /* Call after `delay_ns`, if not sooner. */
 static void arm(struct p2p_image *i, int64_t delay_ns)
 {
-	int64_t at = loop_clock_ns() + delay_ns;
+	int64_t at = clock_now_ns() + delay_ns;
 
 	if (i->is_closing || (i->announce_at && i->announce_at <= at))
 		return;
@@ -68,7 +69,7 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority)
 {
 	struct leases *l = &i->leases;
-	int64_t since = loop_clock_ns() - i->called;
+	int64_t since = clock_now_ns() - i->called;
 	struct ask *a;
 
 	/* The core has given up on the oldest one by now. */
@@ -223,7 +224,7 @@ static void done(struct work *w)
 	struct call *c = container_of(w, struct call, work);
 	struct p2p_image *i = c->i;
 	struct p2p *p = c->p;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	set_trackers(p, c->rc != -ECONNREFUSED && c->rc != -EAGAIN, now);
 	if (i) {
@@ -272,7 +273,7 @@ static void fill(struct p2p_image *i, struct call *c)
 	swarm_get_stats(i->swarm, &s);
 	c->leases = i->leases;
 	memset(&i->leases, 0, sizeof(i->leases));
-	if (is_meeting(i, loop_clock_ns()))
+	if (is_meeting(i, clock_now_ns()))
 		keep_bulk(i, &c->leases);
 	c->call = (struct tracker_call){
 		.image = i->digest,
@@ -334,13 +335,13 @@ void tracker_announce(struct p2p_image *i)
 	i->announce_at = 0;
 	if (!i->p->trackers)
 		return;
-	if (is_meeting(i, loop_clock_ns()) && !is_urgent(i)) {
+	if (is_meeting(i, clock_now_ns()) && !is_urgent(i)) {
 		arm(i, MEET_STEP_NS);
 		i->has_waited = true;
 		return;
 	}
-	if (i->has_waited && !is_meeting(i, loop_clock_ns()))
-		ask_anew(i, loop_clock_ns());
+	if (i->has_waited && !is_meeting(i, clock_now_ns()))
+		ask_anew(i, clock_now_ns());
 	if (i->is_leaving && i->call)
 		i->call->i = NULL; /* nobody waits for it any more */
 	else if (i->call)
@@ -356,7 +357,7 @@ void tracker_announce(struct p2p_image *i)
 	c->work.done = done;
 	fill(i, c);
 	i->call = c->i ? c : NULL;
-	i->called = loop_clock_ns();
+	i->called = clock_now_ns();
 	if (!i->interval)
 		i->interval = INTERVAL_NS;
 	if (!i->is_leaving)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/engine.h"
 
 static struct waiter_list *bucket_of(struct p2p_image *i, uint32_t piece)
@@ -71,7 +72,7 @@ static void await(struct reader *r, size_t index, int64_t now)
 
 void want_read(struct reader *r, size_t index)
 {
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	unwait(&r->waiters[index]);
 	if (image_look(r->i, r->pieces[index], now))
@@ -88,7 +89,7 @@ void want_again(struct reader *r, size_t index)
 	if (swarm_has(s, r->pieces[index]))
 		swarm_drop(s, r->pieces[index]);
 	answer(r, index, ANSWER_NONE, NULL);
-	await(r, index, loop_clock_ns());
+	await(r, index, clock_now_ns());
 }
 
 void want_no_read(struct reader *r)
@@ -122,7 +123,7 @@ static void update_pause(struct p2p_image *i)
 		some = true;
 		all = all && l->is_paused;
 	}
-	swarm_pause(i->swarm, some && all, loop_clock_ns());
+	swarm_pause(i->swarm, some && all, clock_now_ns());
 }
 
 static void change_wants(struct p2p_image *i, const struct device_list *list)
@@ -134,7 +135,7 @@ static void change_wants(struct p2p_image *i, const struct device_list *list)
 void want_list(struct lister *l)
 {
 	struct p2p_image *i = l->i;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	(void)pthread_mutex_lock(&l->lock);
 	for (size_t k = 0; k < l->n; k++) {
@@ -163,7 +164,7 @@ void want_no_list(struct lister *l)
 	LIST_REMOVE(l, link);
 	change_wants(i, l->list);
 	/* Before the core may go on. */
-	want_update(i, loop_clock_ns());
+	want_update(i, clock_now_ns());
 	update_pause(i);
 }
 

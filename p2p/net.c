@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/clock.h"
 #include "p2p/net_addr.h"
 #include "p2p/net_ack.h"
 #include "p2p/net_priv.h"
@@ -224,7 +225,7 @@ struct net_link *link_new(struct net *n, bool outgoing)
 		return NULL;
 	l->net = n;
 	l->outgoing = l->told = outgoing;
-	l->since = loop_clock_ns();
+	l->since = clock_now_ns();
 	bucket_init(&l->calm, NET_CALM_RATE, NET_CALM_BURST, l->since);
 	l->next = n->links;
 	l->pprev = &n->links;
@@ -353,7 +354,7 @@ static void on_tick(struct loop_timer *t)
 	struct error err = ERROR_INIT;
 	struct net_link *l, *next;
 	struct conn *c, *next_c;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	n->ticking = false;
 	net_enter(n);
@@ -507,7 +508,7 @@ static int64_t rate_burst(uint64_t rate)
 static int set_up(struct net *n, struct error *err)
 {
 	bool ok = true;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	n->listen = copy(n->cfg.listen, &ok);
 	n->ca_file = copy(n->cfg.ca_file, &ok);

@@ -10,6 +10,7 @@
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 
+#include "common/clock.h"
 #include "p2p/net_ack.h"
 #include "p2p/net_priv.h"
 #include "p2p/net_rdma.h"
@@ -151,7 +152,7 @@ struct conn *conn_new(struct net *n, int fd, bool outgoing)
 	c->unacked_last = &c->unacked;
 	c->out.limit = NET_QUEUE_MAX;
 	c->watch.fn = on_ready;
-	c->since = c->rx_at = c->tx_at = loop_clock_ns();
+	c->since = c->rx_at = c->tx_at = clock_now_ns();
 	c->state = outgoing ? CONN_CONNECTING : CONN_SECURING;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return c;
@@ -294,7 +295,7 @@ static int on_pong(struct conn *c, const struct wire_head *h,
 
 	if (!l->ping_at || h->req != l->ping_req)
 		return error_set(err, EPROTO, "PONG without PING");
-	l->st.rtt_ns = loop_clock_ns() - l->ping_at;
+	l->st.rtt_ns = clock_now_ns() - l->ping_at;
 	l->ping_at = 0;
 	return 0;
 }
@@ -394,7 +395,7 @@ static int dispatch(struct conn *c, const struct wire_head *h,
 		return error_set(err, EPROTO, "a message of type %u, not now",
 				 h->type);
 	if (m->cost && c->link) {
-		now = loop_clock_ns();
+		now = clock_now_ns();
 		if (bucket_look(&c->link->calm, 1, now) == 0)
 			return error_set(err, ENOBUFS,
 					 "it floods us with messages");
@@ -536,7 +537,7 @@ static ssize_t read_some(struct conn *c, struct error *err)
 	if (n) {
 		if (c->bulk && c->net->down.rate)
 			n = bucket_look(&c->net->down, least(n, NET_SLICE),
-					loop_clock_ns());
+					clock_now_ns());
 		if (n == 0) {
 			c->rx_paused = true;
 			net_wait_refill(c->net);
@@ -593,7 +594,7 @@ void conn_read(struct conn *c)
 			conn_fail(c, &err);
 			return;
 		}
-		c->rx_at = loop_clock_ns();
+		c->rx_at = clock_now_ns();
 		moved += (uint32_t)n;
 		if (parse(c, &err) < 0) {
 			refuse(c, &err);
@@ -693,7 +694,7 @@ static ssize_t write_part(struct conn *c)
 	n = least(c->part_left, NET_BUDGET);
 	if (c->bulk && c->net->up.rate) {
 		n = bucket_look(&c->net->up, least(n, NET_SLICE),
-				loop_clock_ns());
+				clock_now_ns());
 		if (n == 0) {
 			c->tx_paused = true;
 			net_wait_refill(c->net);
@@ -748,7 +749,7 @@ void conn_write(struct conn *c)
 			n = write_part(c);
 		if (n > 0) {
 			moved += (uint32_t)n;
-			c->tx_at = loop_clock_ns();
+			c->tx_at = clock_now_ns();
 		}
 	} while (n > 0 && moved < budget);
 	if (n == -EAGAIN || n > 0) {

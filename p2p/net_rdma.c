@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/net_rdma.h"
 
 /* Smaller ones are there sooner by TCP: a GRANT takes a way and back more. */
@@ -171,7 +172,7 @@ bool net_rdma_send(struct net_link *l, struct answer *a)
 		return false;
 	/* What must wait for the rate waits in the queue of a connection. */
 	if (up->rate &&
-	    bucket_look(up, a->piece.len, loop_clock_ns()) < a->piece.len)
+	    bucket_look(up, a->piece.len, clock_now_ns()) < a->piece.len)
 		return false;
 	put_le32(about, a->req);
 	put_le32(about + 4, a->piece.piece);

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/clock.h"
 #include "p2p/net_addr.h"
 #include "p2p/net_priv.h"
 #include "p2p/net_rdma.h"
@@ -284,7 +285,7 @@ static void link_up(struct net_link *l)
 
 	l->state = LINK_UP;
 	l->told = true;
-	l->control->rx_at = l->control->tx_at = loop_clock_ns();
+	l->control->rx_at = l->control->tx_at = clock_now_ns();
 	l->bulk->rx_at = l->bulk->tx_at = l->control->rx_at;
 	n->st.links++;
 	net_rdma_up(l);

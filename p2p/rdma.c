@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/rdma_priv.h"
 
 #define MS ((int64_t)1000 * 1000)
@@ -114,7 +115,7 @@ static void look_at(struct rdma_link *l, int64_t now)
 static void on_timer(struct loop_timer *t)
 {
 	struct rdma *r = container_of(t, struct rdma, timer);
-	int64_t now = loop_clock_ns(), next = INT64_MAX;
+	int64_t now = clock_now_ns(), next = INT64_MAX;
 
 	r->timer_at = 0;
 	rdma_enter(r);
@@ -134,7 +135,7 @@ static void on_timer(struct loop_timer *t)
 
 void rdma_wake(struct rdma *r, int64_t ns)
 {
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	ns = ns < TICK ? TICK : ns > TICK_MAX ? TICK_MAX : ns;
 	if (r->timer_at && r->timer_at <= now + ns)

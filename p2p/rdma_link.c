@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/rdma_priv.h"
 
 #define MS ((int64_t)1000 * 1000)
@@ -106,8 +107,8 @@ void rdma_link_fail(struct rdma_link *l, const char *why)
 	struct rdma *r = l->r;
 
 	r->stats.failed_total++;
-	ban(l, loop_clock_ns());
-	rdma_wake(r, l->retry_at - loop_clock_ns());
+	ban(l, clock_now_ns());
+	rdma_wake(r, l->retry_at - clock_now_ns());
 	if (!l->is_dead && r->cfg.events->fault)
 		r->cfg.events->fault(l->user, why);
 	close_link(l, RDMA_CLOSE_FAILED);
@@ -228,7 +229,7 @@ void rdma_link_try(struct rdma_link *l, int64_t now)
 static void up(struct rdma_link *l)
 {
 	l->state = RDMA_UP;
-	l->used = loop_clock_ns();
+	l->used = clock_now_ns();
 	l->r->stats.opened_total++;
 }
 
@@ -255,7 +256,7 @@ static void hear_offer(struct rdma_link *l, const struct rdma_msg *m)
 {
 	struct rdma *r = l->r;
 	struct error err = ERROR_INIT;
-	int64_t now = loop_clock_ns(), retry_ns;
+	int64_t now = clock_now_ns(), retry_ns;
 	enum rdma_close why;
 	int rc;
 
@@ -301,7 +302,7 @@ static void hear_accept(struct rdma_link *l, const struct rdma_msg *m)
 static void hear_close(struct rdma_link *l, const struct rdma_msg *m)
 {
 	const struct rdma_times *t = &l->r->cfg.times;
-	int64_t now = loop_clock_ns(), ns = m->close.retry_ms * MS;
+	int64_t now = clock_now_ns(), ns = m->close.retry_ms * MS;
 	enum rdma_close why = m->close.why;
 
 	/* Offering and taking it back again and again is no way out of a ban:
@@ -411,10 +412,10 @@ void rdma_link_moved(struct rdma_link *l, uint64_t bytes)
 		return;
 	/* One end goes first, so that both seldom offer at once. */
 	if (!l->is_first)
-		l->retry_at = loop_clock_ns() +
-			      rdma_jitter(r, 2 * r->cfg.times.retry);
+		l->retry_at =
+			clock_now_ns() + rdma_jitter(r, 2 * r->cfg.times.retry);
 	rdma_enter(r);
-	rdma_link_try(l, loop_clock_ns());
+	rdma_link_try(l, clock_now_ns());
 	rdma_leave(r);
 	rdma_wake(r, r->cfg.times.retry);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/rdma_priv.h"
 
 #define MS ((int64_t)1000 * 1000)
@@ -102,7 +103,7 @@ bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
 		    uint64_t tag)
 {
 	struct rdma *r = l->r;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	struct rdma_served *s;
 	uint64_t bits, stamp;
 	char *mem;
@@ -158,7 +159,7 @@ static int hear_done(struct rdma_link *l, const struct rdma_msg *m,
 	if (!s.used)
 		return error_set(err, EPROTO, "DONE of no piece");
 	l->n_served--;
-	l->used = loop_clock_ns();
+	l->used = clock_now_ns();
 	if (s.bits)
 		rdma_half_give(&l->lane->serve, s.bits);
 	if (m->done.status == RDMA_DONE_OK) {
@@ -257,7 +258,7 @@ static void end_pull(struct rdma_link *l, struct rdma_pull *p)
 static void pump(struct rdma_link *l)
 {
 	struct rdma *r = l->r;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 
 	while (l->state == RDMA_UP && l->n_waits > 0) {
 		unsigned int i = l->waits[l->first_wait], n;
@@ -294,7 +295,7 @@ static void hear_grant(struct rdma_link *l, const struct rdma_grant *g)
 	struct rdma *r = l->r;
 	unsigned int i = 0;
 
-	l->used = loop_clock_ns();
+	l->used = clock_now_ns();
 	while (i < RDMA_QUEUE && l->pulls[i].used)
 		i++;
 	if (i == RDMA_QUEUE || g->len > RDMA_PIECE_MAX ||
@@ -347,7 +348,7 @@ void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc)
 		rdma_link_fail(l, why);
 		return;
 	}
-	l->used = l->progress = loop_clock_ns();
+	l->used = l->progress = clock_now_ns();
 	l->sends += covers;
 	if (wc->wr_id & 1 && p->used && p->bits)
 		finish(l, p);

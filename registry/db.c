@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "common/buf.h"
-#include "common/loop.h"
+#include "common/clock.h"
 
 #define RETRY_PAUSE_NS INT64_C(20000000) /* grows with each */
 #define NS_PER_S INT64_C(1000000000)
@@ -155,7 +155,7 @@ static int transact(struct db *db, struct db_conn *c, enum db_mode mode,
 /* Its turn to write, within the timeout. */
 static int begin_writing(struct db *db, struct error *err)
 {
-	int64_t until = loop_clock_ns() + db->cfg.timeout_ns;
+	int64_t until = clock_now_ns() + db->cfg.timeout_ns;
 	const struct timespec t = { .tv_sec = until / NS_PER_S,
 				    .tv_nsec = until % NS_PER_S };
 	int late = 0;
@@ -214,14 +214,14 @@ int db_run(struct db *db, enum db_mode mode,
 	   int (*fn)(struct db_conn *c, void *arg, struct error *err),
 	   void *arg, struct error *err)
 {
-	int64_t deadline = loop_clock_ns() + 2 * db->cfg.timeout_ns;
+	int64_t deadline = clock_now_ns() + 2 * db->cfg.timeout_ns;
 	int64_t pause = RETRY_PAUSE_NS;
 	bool again;
 	int rc;
 
 	for (;;) {
 		rc = run_once(db, mode, fn, arg, &again, err);
-		if (rc >= 0 || !again || loop_clock_ns() + pause > deadline)
+		if (rc >= 0 || !again || clock_now_ns() + pause > deadline)
 			break;
 		pthread_mutex_lock(&db->lock);
 		db->stats.retries_total++;

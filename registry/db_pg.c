@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/buf.h"
-#include "common/loop.h"
+#include "common/clock.h"
 #include "registry/db.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -95,7 +95,7 @@ static int wait_socket(struct pg_conn *p, short events, int64_t deadline,
 	int rc;
 
 	do {
-		left = (deadline - loop_clock_ns()) / NS_PER_MS;
+		left = (deadline - clock_now_ns()) / NS_PER_MS;
 		if (left <= 0)
 			return fail_deadline(p, err);
 		rc = poll(&fd, 1, (int)left + 1);
@@ -122,7 +122,7 @@ static int collect(struct pg_conn *p, int sent, PGresult **ret,
 		   struct error *err)
 {
 	/* The server's own limits end first, and leave a connection that works. */
-	int64_t deadline = loop_clock_ns() + p->timeout_ns * 3 / 2;
+	int64_t deadline = clock_now_ns() + p->timeout_ns * 3 / 2;
 	PGresult *r, *last = NULL;
 	int rc = sent ? flush(p, deadline, err) : fail_conn(p, err);
 
@@ -180,7 +180,7 @@ static void close_conn(struct db_conn *c)
 
 static int connect_wait(struct pg_conn *p, struct error *err)
 {
-	int64_t deadline = loop_clock_ns() + p->timeout_ns;
+	int64_t deadline = clock_now_ns() + p->timeout_ns;
 	PostgresPollingStatusType what = PGRES_POLLING_WRITING;
 	int rc;
 

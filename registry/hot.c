@@ -7,8 +7,8 @@
 #include <sys/queue.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/hash.h"
-#include "common/loop.h"
 #include "recorder/trace.h"
 
 #define STALE_MS 1000
@@ -253,7 +253,7 @@ static int merge(struct hot *h, int64_t start, struct hot_row *ret,
 static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 		     struct error *err)
 {
-	int64_t begun = loop_clock_ns();
+	int64_t begun = clock_now_ns();
 	int rc;
 
 	pthread_mutex_lock(&h->merge_lock);
@@ -267,7 +267,7 @@ static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 		rc = 0;
 	pthread_mutex_lock(&h->lock);
 	h->stats.merges_total++;
-	h->stats.merge_ns_total += (uint64_t)(loop_clock_ns() - begun);
+	h->stats.merge_ns_total += (uint64_t)(clock_now_ns() - begun);
 	h->stats.merge_failures_total += rc < 0;
 	pthread_mutex_unlock(&h->lock);
 	return error_wrap(err, rc, "merge");
@@ -318,7 +318,7 @@ static bool is_usable(const struct slot *slot, const struct start *s)
 static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 		      struct error *err)
 {
-	int64_t until = loop_clock_ns() + h->timeout_ns;
+	int64_t until = clock_now_ns() + h->timeout_ns;
 	const struct timespec t = { .tv_sec = until / NS_PER_S,
 				    .tv_nsec = until % NS_PER_S };
 	uint64_t tries = slot->tries;

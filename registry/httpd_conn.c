@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "registry/httpd_priv.h"
 
 #define INPUT_MAX 65536u  /* bytes read ahead of what they are for */
@@ -219,7 +220,7 @@ static bool handle_head(struct conn *c, size_t len)
 
 	c->head[len] = '\0';
 	status = httpd_head_parse(c->head, len, &c->req.head, &err);
-	c->req.begun_ns = loop_clock_ns();
+	c->req.begun_ns = clock_now_ns();
 	if (status)
 		return refuse(c, status, err.msg);
 	c->last = c->last || !c->req.head.keep_alive || s->stopping;
@@ -294,8 +295,7 @@ static void count_answer(struct httpd *s, const struct httpd_request *r,
 	else
 		t->answers_5xx_total++;
 	if (r->begun_ns)
-		t->request_ns_total +=
-			(uint64_t)(loop_clock_ns() - r->begun_ns);
+		t->request_ns_total += (uint64_t)(clock_now_ns() - r->begun_ns);
 }
 
 static int put_head(struct conn *c, const struct httpd_reply *r, size_t len,

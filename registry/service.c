@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "registry/schema.h"
 
@@ -232,7 +233,7 @@ static void run_call(struct work *w)
 	struct service *s = c->service;
 
 	/* Whoever sent it has given up by now. */
-	if (loop_clock_ns() - c->req->begun_ns > 2 * s->cfg->request_timeout) {
+	if (clock_now_ns() - c->req->begun_ns > 2 * s->cfg->request_timeout) {
 		atomic_fetch_add(&s->counts.expired_calls, 1);
 		c->rc = error_set(&c->err, EBUSY, "it waited too long");
 		return;

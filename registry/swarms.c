@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/clock.h"
 #include "p2p/tracker_json.h"
 #include "registry/service.h"
 
@@ -59,7 +60,7 @@ void swarms_free(struct swarms *s)
 
 void swarms_get_stats(struct swarms *s, struct tracker_stats *ret)
 {
-	tracker_sweep(s->tracker, loop_clock_ns());
+	tracker_sweep(s->tracker, clock_now_ns());
 	tracker_get_stats(s->tracker, ret);
 }
 
@@ -76,7 +77,7 @@ int swarms_post(struct call *c, struct error *err)
 	if (rc == 0)
 		rc = call_check_node(c, s->heard.node, err);
 	if (rc == 0)
-		rc = tracker_hear(s->tracker, &s->heard.call, loop_clock_ns(),
+		rc = tracker_hear(s->tracker, &s->heard.call, clock_now_ns(),
 				  &s->answer, err);
 	if (rc == 0)
 		rc = tracker_answer_to_json(&s->answer, &c->reply.body, err);
@@ -100,7 +101,7 @@ static int lines_init(struct lines *l, const struct call *c)
 	*l = (struct lines){ .array = json_array(),
 			     .max = limit[0] ? (size_t)atoi(limit)
 					     : LIMIT_DEFAULT,
-			     .now = loop_clock_ns() };
+			     .now = clock_now_ns() };
 	tracker_sweep(c->service->swarms->tracker, l->now);
 	return l->array ? 0 : -ENOMEM;
 }

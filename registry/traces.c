@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "recorder/trace.h"
 #include "registry/service.h"
 
@@ -103,7 +104,7 @@ _Static_assert(sizeof(struct found) <= RECENT_VALUE_MAX, "it fits");
 static int find_start(struct call *c, const struct start_query *q,
 		      struct start *ret, struct error *err)
 {
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	AUTO_FREE char *key = NULL;
 	struct found f = { .none = false };
 	uint64_t age = 0;
@@ -267,7 +268,7 @@ static int judge(struct call *c, const struct recording *r, enum verdict *ret,
 		 struct error *err)
 {
 	struct recent *recent = c->service->recent;
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	AUTO_FREE char *key = NULL;
 	uint64_t age = 0;
 	int rc;

@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/net.h"
 
 #define FLYING 16u /* pieces asked for at once */
@@ -135,7 +136,7 @@ static void run_plain(struct bench *b)
 	if (connect(fd, (struct sockaddr *)&sin, sizeof(sin)) != 0)
 		die("connect", strerror(errno));
 	p.fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC);
-	b->began = loop_clock_ns();
+	b->began = clock_now_ns();
 	before = cpu();
 	if (pthread_create(&thread, NULL, plain_serve, &p) != 0)
 		die("thread", "cannot start");
@@ -154,7 +155,7 @@ static void run_plain(struct bench *b)
 			check(b, i % b->n_pieces, room);
 	}
 	b->client_cpu = cpu() - before;
-	b->seconds = (double)(loop_clock_ns() - b->began) / 1e9;
+	b->seconds = (double)(clock_now_ns() - b->began) / 1e9;
 	pthread_join(thread, NULL);
 	close(p.fd);
 	close(lfd);
@@ -205,7 +206,7 @@ static void opened_here(void *arg, struct net_link *l,
 {
 	struct bench *b = arg;
 
-	b->began = loop_clock_ns();
+	b->began = clock_now_ns();
 	b->client_before = cpu();
 	ask(b, l);
 }
@@ -268,7 +269,7 @@ static void got(void *arg, struct net_link *l, const struct net_piece *p,
 		return;
 	}
 	b->client_cpu = cpu() - b->client_before;
-	b->seconds = (double)(loop_clock_ns() - b->began) / 1e9;
+	b->seconds = (double)(clock_now_ns() - b->began) / 1e9;
 	loop_post(b->serving, &b->stop);
 	loop_stop(b->receiving);
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/loop.h"
+#include "common/clock.h"
 #include "snapshotter/node/starts.h"
 #include "snapshotter/node/view.h"
 
@@ -148,7 +148,7 @@ int node_ready_line(struct node *n, int pid, int pidfd, const char *line,
 	/* Why not is not for everybody to know. */
 	if (process_cgroups(pid, pidfd, &cgroups, NULL) == 0) {
 		if (!ready_rate_take(&n->ready_rate, cgroups.data,
-				     loop_clock_ns()))
+				     clock_now_ns()))
 			return buf_puts(reply, "error: too many at once, try "
 					       "again\n");
 		which.cgroups = cgroups.data;

@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
-#include "common/loop.h"
 #include "common/service_client.h"
 #include "snapshotter/node/prefetch.h"
 #include "snapshotter/node/traces.h"
@@ -250,15 +250,15 @@ static int64_t round_of(struct preheat *p)
 {
 	bool busy = false;
 
-	if (loop_clock_ns() >= p->ask_at) {
+	if (clock_now_ns() >= p->ask_at) {
 		ask(p);
-		p->ask_at = loop_clock_ns() + ASK_NS - JITTER_NS / 2 + jitter();
+		p->ask_at = clock_now_ns() + ASK_NS - JITTER_NS / 2 + jitter();
 	}
 	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++) {
 		look_after(p, &p->orders[i]);
 		busy |= p->orders[i].id != 0;
 	}
-	return busy ? LOOK_NS : p->ask_at - loop_clock_ns();
+	return busy ? LOOK_NS : p->ask_at - clock_now_ns();
 }
 
 static void *run(void *arg)
@@ -271,7 +271,7 @@ static void *run(void *arg)
 		int64_t at;
 
 		pthread_mutex_unlock(&p->lock);
-		at = loop_clock_ns() + round_of(p);
+		at = clock_now_ns() + round_of(p);
 		ts.tv_sec = at / NS_PER_S;
 		ts.tv_nsec = at % NS_PER_S;
 		pthread_mutex_lock(&p->lock);

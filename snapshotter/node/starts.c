@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "snapshotter/node/mounted.h"
 #include "snapshotter/node/prefetch.h"
@@ -117,7 +118,7 @@ static void wait_for_hot(struct starts *all, struct start *s,
 	const struct wait_policy *policy =
 		r->wait ? r->wait : &all->node->wait_policy;
 	struct prefetch_stats now = { .phase = PREFETCH_IDLE };
-	int64_t before = loop_clock_ns();
+	int64_t before = clock_now_ns();
 	struct error why = ERROR_INIT;
 
 	(void)node_prefetch_stats(all->node, s->image, &s->prefetch_before);
@@ -125,7 +126,7 @@ static void wait_for_hot(struct starts *all, struct start *s,
 	    node_prefetch_wait(all->node, s->image, policy, &why) < 0)
 		log_info("starts", "waited image=%.12s reason=\"%s\"",
 			 s->image->hex, why.msg);
-	s->reply.waited_ns = loop_clock_ns() - before;
+	s->reply.waited_ns = clock_now_ns() - before;
 	(void)node_prefetch_stats(all->node, s->image, &now);
 	s->reply.hot_blocks = now.hot_blocks;
 	s->reply.hot_bytes = now.hot_bytes;
@@ -202,7 +203,7 @@ static int watch(struct starts *all, struct start *s,
 	s->reply.recording =
 		s->recorder && s->fresh &&
 		(s->asked_for || (strcmp(mode, "auto") == 0 && wanted));
-	s->watch_ns = loop_clock_ns();
+	s->watch_ns = clock_now_ns();
 	s->until_ns =
 		s->watch_ns +
 		(r->window_ns ? r->window_ns : all->node->cfg->record_window);
@@ -226,7 +227,7 @@ int starts_begin(struct starts *all, struct image *i,
 	s->all = all;
 	s->ready_root = -1;
 	s->begun_at = time(NULL);
-	s->begun_ns = loop_clock_ns();
+	s->begun_ns = clock_now_ns();
 	s->image = images_get(i->all, &i->id);
 	if (!s->image)
 		return error_set(err, ENOENT, "image %.12s was removed",
@@ -295,7 +296,7 @@ static void end_start(struct start *s, enum start_end how)
 
 	s->ending = true;
 	s->end = how;
-	s->end_ns = loop_clock_ns();
+	s->end_ns = clock_now_ns();
 	note_others(s);
 	all->stats.ready += how == START_READY;
 	all->stats.unready += how != START_READY;
@@ -333,7 +334,7 @@ int starts_ready(struct starts *all, const struct start_name *which,
 			break;
 	}
 	if (s) {
-		*ret_ns = loop_clock_ns() - s->begun_ns;
+		*ret_ns = clock_now_ns() - s->begun_ns;
 		end_start(s, START_READY);
 	}
 	pthread_mutex_unlock(&all->lock);
@@ -428,7 +429,7 @@ static struct start *next_over(struct starts *all, int64_t now)
 /* Lock held, released meanwhile.  Returns how long to sleep. */
 static int64_t round_of(struct starts *all)
 {
-	int64_t now = loop_clock_ns(), sleep = IDLE_NS;
+	int64_t now = clock_now_ns(), sleep = IDLE_NS;
 	uint64_t below = UINT64_MAX;
 	struct start *s;
 
@@ -454,7 +455,7 @@ static void *watch_main(void *arg)
 
 	pthread_mutex_lock(&all->lock);
 	while (!all->stopping) {
-		at = round_of(all) + loop_clock_ns();
+		at = round_of(all) + clock_now_ns();
 		pthread_mutex_unlock(&all->lock);
 		traces_tick(all->node->traces);
 		pthread_mutex_lock(&all->lock);
@@ -544,7 +545,7 @@ bool starts_would_record(struct starts *all, struct image *i)
 
 json_t *starts_under_way(struct starts *all)
 {
-	int64_t now = loop_clock_ns();
+	int64_t now = clock_now_ns();
 	json_t *list = json_array();
 	const struct start *s;
 	char id[DIGEST_STR_MAX];

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/pool.h"
 #include "snapshotter/node/prefetch.h"
@@ -104,7 +105,7 @@ static bool ask(struct traces *t, struct trace_store *s, struct query *q)
 	pthread_mutex_lock(&t->lock);
 	t->stats.failed++;
 	if (s == t->service && rc != -EBADMSG)
-		t->service_down_until = loop_clock_ns() + DOWN_NS;
+		t->service_down_until = clock_now_ns() + DOWN_NS;
 	pthread_mutex_unlock(&t->lock);
 	return false;
 }
@@ -116,7 +117,7 @@ static bool ask_service(struct traces *t, struct query *q)
 	if (!t->service)
 		return false;
 	pthread_mutex_lock(&t->lock);
-	down = loop_clock_ns() < t->service_down_until;
+	down = clock_now_ns() < t->service_down_until;
 	pthread_mutex_unlock(&t->lock);
 	return !down && ask(t, t->service, q);
 }
@@ -238,7 +239,7 @@ static void lookup_run(struct work *w)
 	p->asking = false;
 	plan_answer(t, p, &q);
 	p->expires = p->again ? 0
-			      : loop_clock_ns() +
+			      : clock_now_ns() +
 					(p->found ? FOUND_TTL_NS : NONE_TTL_NS);
 	p->again = false;
 	if (p->found && !l->only_look)
@@ -348,7 +349,7 @@ static struct plan *plan_get(struct traces *t, struct image *i, const char *key,
 	if (!p)
 		return NULL;
 	if (p->asking ||
-	    (loop_clock_ns() < p->expires && (only_look || is_in_use(t, i, p))))
+	    (clock_now_ns() < p->expires && (only_look || is_in_use(t, i, p))))
 		return p;
 	return lookup_start(t, i, p, only_look) < 0 ? NULL : p;
 }
@@ -356,7 +357,7 @@ static struct plan *plan_get(struct traces *t, struct image *i, const char *key,
 /* Until the answer is there, or `all` that follows from it: 0, or -ETIMEDOUT. */
 static int plan_wait(struct traces *t, struct plan *p, bool all)
 {
-	int64_t deadline = loop_clock_ns() + t->node->cfg->trace_lookup_timeout;
+	int64_t deadline = clock_now_ns() + t->node->cfg->trace_lookup_timeout;
 	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
 			       .tv_nsec = deadline % NS_PER_S };
 	int rc = 0;

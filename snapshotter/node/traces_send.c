@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "snapshotter/node/traces_priv.h"
 
@@ -99,7 +100,7 @@ static void drain_run(struct work *w)
 		s->pause = DRAIN_MIN_NS;
 	else if (s->pause < DRAIN_MAX_NS)
 		s->pause *= 2;
-	s->next_at = loop_clock_ns() + s->pause;
+	s->next_at = clock_now_ns() + s->pause;
 	s->busy = false;
 	pthread_mutex_unlock(&s->traces->lock);
 }
@@ -123,7 +124,7 @@ void traces_tick(struct traces *t)
 		if (!s->spool || spool_waiting(s->spool) == 0)
 			continue;
 		pthread_mutex_lock(&t->lock);
-		if (loop_clock_ns() >= s->next_at)
+		if (clock_now_ns() >= s->next_at)
 			drain_start(t, s);
 		pthread_mutex_unlock(&t->lock);
 	}

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/net.h"
 #include "p2p/rdma.h"
 #include "tests/functional/rdma-nodes.h"
@@ -201,7 +202,7 @@ static void on_check(struct loop_timer *t)
 {
 	struct node *n = container_of(t, struct node, check);
 
-	if (n->is_done(n) || loop_clock_ns() > n->deadline)
+	if (n->is_done(n) || clock_now_ns() > n->deadline)
 		loop_stop(n->loop);
 	else
 		assert(loop_timer_start(n->loop, t, MS, NULL) == 0);
@@ -210,7 +211,7 @@ static void on_check(struct loop_timer *t)
 static bool until(struct node *n, bool (*is_done)(struct node *n))
 {
 	n->is_done = is_done;
-	n->deadline = loop_clock_ns() + DEADLINE;
+	n->deadline = clock_now_ns() + DEADLINE;
 	n->check.fn = on_check;
 	assert(loop_timer_start(n->loop, &n->check, 0, NULL) == 0);
 	assert(loop_run(n->loop, NULL) == 0);

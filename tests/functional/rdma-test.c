@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "tests/functional/rdma-nodes.h"
 #include "tests/unit/p2p/rdma_pair.h"
 
@@ -289,13 +290,13 @@ int main(void)
 	create_qp = ops.create_qp;
 	ops.create_qp = watch_create_qp;
 	for (size_t i = 0; i < ARRAY_SIZE(scenarios); i++) {
-		int64_t begin = loop_clock_ns();
+		int64_t begin = clock_now_ns();
 
 		is_failed = false;
 		scenarios[i].run();
 		printf("%s %s # %lld ms\n", is_failed ? "not ok" : "ok",
 		       scenarios[i].name,
-		       (long long)((loop_clock_ns() - begin) / MS));
+		       (long long)((clock_now_ns() - begin) / MS));
 		(void)fflush(stdout);
 		rc |= is_failed;
 	}

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "common/fs.h"
-#include "common/loop.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define WAIT_NS (60 * NS_PER_S)
@@ -310,11 +310,11 @@ void crowd_origin_dies(struct crowd_node *n)
 static void wait_until(bool (*is_so)(struct crowd_node *n, size_t want),
 		       struct crowd_node *n, size_t want, const char *what)
 {
-	int64_t until = loop_clock_ns() + WAIT_NS;
+	int64_t until = clock_now_ns() + WAIT_NS;
 	const struct timespec poll = { .tv_nsec = POLL_NS };
 
 	while (!is_so(n, want)) {
-		cr_assert_lt(loop_clock_ns(), until, "node %u: not %zu %s",
+		cr_assert_lt(clock_now_ns(), until, "node %u: not %zu %s",
 			     n->number, want, what);
 		(void)nanosleep(&poll, NULL);
 	}

@@ -11,8 +11,8 @@
 
 #include "common/buf.h"
 #include "common/base64.h"
+#include "common/clock.h"
 #include "common/fs.h"
-#include "common/loop.h"
 #include "p2p/capability.h"
 #include "p2p/tracker_json.h"
 
@@ -122,7 +122,7 @@ static int think(struct fake_tracker *t, const char *body, size_t len,
 		return rc;
 	t->call.call.image = t->image;
 	(void)pthread_mutex_lock(&t->lock);
-	rc = tracker_hear(t->core, &t->call.call, loop_clock_ns(), &t->answer,
+	rc = tracker_hear(t->core, &t->call.call, clock_now_ns(), &t->answer,
 			  err);
 	(void)pthread_mutex_unlock(&t->lock);
 	return rc < 0 ? rc : tracker_answer_to_json(&t->answer, ret, err);

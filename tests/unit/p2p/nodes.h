@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 
+#include "common/clock.h"
 #include "p2p/net.h"
 
 #define NODES_PIECES 64u
@@ -66,10 +67,10 @@ void nodes_ask(struct node *n, uint32_t first, uint32_t count,
 
 #define until(all, cond) \
 	do { \
-		int64_t until_ = loop_clock_ns() + INT64_C(20000000000); \
+		int64_t until_ = clock_now_ns() + INT64_C(20000000000); \
 \
 		while (!(cond)) { \
-			cr_assert(loop_clock_ns() < until_, \
+			cr_assert(clock_now_ns() < until_, \
 				  "waited in vain for %s", #cond); \
 			nodes_turn(all); \
 		} \

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "tests/unit/p2p/rdma_pair.h"
 
 #define MS ((int64_t)1000 * 1000)
@@ -70,7 +71,7 @@ static void on_check(struct loop_timer *t)
 {
 	struct pair *p = container_of(t, struct pair, check);
 
-	if (p->is_done(p) || loop_clock_ns() > p->deadline)
+	if (p->is_done(p) || clock_now_ns() > p->deadline)
 		loop_stop(p->loop);
 	else
 		assert(loop_timer_start(p->loop, t, MS, NULL) == 0);
@@ -225,7 +226,7 @@ bool pair_send(struct side *from, uint32_t off, uint32_t len)
 bool pair_until(struct pair *p, bool (*is_done)(struct pair *p), int seconds)
 {
 	p->is_done = is_done;
-	p->deadline = loop_clock_ns() + seconds * 1000 * MS;
+	p->deadline = clock_now_ns() + seconds * 1000 * MS;
 	assert(loop_timer_start(p->loop, &p->check, 0, NULL) == 0);
 	assert(loop_run(p->loop, NULL) == 0);
 	return is_done(p);

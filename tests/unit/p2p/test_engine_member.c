@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "common/loop.h"
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
@@ -32,7 +32,7 @@ static void check_members(void *arg)
 	(void)strcpy(other.name, "real");
 	member_takes_part(member_know(p, &other, false), i);
 	cr_expect_eq(member_by_name(p, "real")->refs, 0, "all may be there");
-	member_failed(m, loop_clock_ns());
+	member_failed(m, clock_now_ns());
 	member_takes_part(member_by_name(p, "real"), i);
 	cr_expect_eq(member_by_name(p, "real")->refs, 1);
 	cr_expect_eq(m->refs, 0);

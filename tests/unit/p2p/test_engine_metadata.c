@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <time.h>
 
-#include "common/loop.h"
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
@@ -94,7 +94,7 @@ static void count_shares(void *arg)
 Test(engine_metadata, is_for_those_who_have_the_right_to_the_image)
 {
 	struct crowd_config cfg = crowd_two;
-	int64_t end = loop_clock_ns() + 60 * NS_PER_S;
+	int64_t end = clock_now_ns() + 60 * NS_PER_S;
 	struct fake_tracker *t;
 	struct digest image;
 	struct shares s;
@@ -113,14 +113,14 @@ Test(engine_metadata, is_for_those_who_have_the_right_to_the_image)
 	crowd_expect_whole(&c.node[1]);
 	s = (struct shares){ .p = c.node[0].p2p };
 	do {
-		cr_assert_lt(loop_clock_ns(), end, "%u", s.n);
+		cr_assert_lt(clock_now_ns(), end, "%u", s.n);
 		engine_run(s.p, count_shares, &s);
 	} while (s.n != 2);
 	cr_expect(s.is_same, "it is asked for once");
 	fake_tracker_revoke(t, "node-01");
 	cr_expect_eq(p2p_reload(c.node[0].p2p, NULL), 0);
 	do {
-		cr_assert_lt(loop_clock_ns(), end, "%u", s.n);
+		cr_assert_lt(clock_now_ns(), end, "%u", s.n);
 		engine_run(s.p, count_shares, &s);
 	} while (s.n);
 	crowd_remove(&c);

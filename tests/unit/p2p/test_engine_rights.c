@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <time.h>
 
-#include "common/loop.h"
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
@@ -40,11 +40,11 @@ static void count_holders(void *arg)
 /* Until `n` others take part and, of one, the right lasts longer than `until`. */
 static void wait_holders(struct crowd_node *node, unsigned int n, int64_t until)
 {
-	int64_t end = loop_clock_ns() + 60 * NS_PER_S;
+	int64_t end = clock_now_ns() + 60 * NS_PER_S;
 	struct holders h = { .p = node->p2p };
 
 	do {
-		cr_assert_lt(loop_clock_ns(), end, "node %u: %u take part",
+		cr_assert_lt(clock_now_ns(), end, "node %u: %u take part",
 			     node->number, h.n);
 		engine_run(h.p, count_holders, &h);
 	} while (h.n != n || h.until <= until);
@@ -110,11 +110,11 @@ Test(engine_rights, a_right_is_renewed_while_the_link_serves)
 	/* Nobody gives one any more: it ends. */
 	fake_tracker_sign(t, 0);
 	{
-		int64_t end = loop_clock_ns() + 60 * NS_PER_S;
+		int64_t end = clock_now_ns() + 60 * NS_PER_S;
 		struct holders h = { .p = c.node[0].p2p };
 
 		do {
-			cr_assert_lt(loop_clock_ns(), end);
+			cr_assert_lt(clock_now_ns(), end);
 			h.check_s = time(NULL);
 			engine_run(h.p, count_holders, &h);
 		} while (h.n);

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "common/bytes.h"
-#include "common/loop.h"
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 
@@ -97,7 +97,7 @@ static void check_takers(void *arg)
 	struct link *l;
 
 	t->n = t->up = 0;
-	serve_check(t->p, loop_clock_ns() + t->later);
+	serve_check(t->p, clock_now_ns() + t->later);
 	LIST_FOREACH(l, &t->p->links, all)
 	{
 		net_get_link(l->net, &st);
@@ -137,7 +137,7 @@ Test(engine_serve, who_takes_a_piece_for_ever_is_left)
 Test(engine_serve, an_image_is_closed_though_somebody_takes_of_it_slowly)
 {
 	struct crowd_config cfg = crowd_two;
-	int64_t began = loop_clock_ns();
+	int64_t began = clock_now_ns();
 	struct takers t;
 	struct crowd c;
 
@@ -150,14 +150,14 @@ Test(engine_serve, an_image_is_closed_though_somebody_takes_of_it_slowly)
 	crowd_wait_peers(&c.node[1], 1);
 	crowd_fetch(&c.node[1]);
 	t = (struct takers){ .p = c.node[0].p2p };
-	while (!t.n && loop_clock_ns() < began + 30 * NS_PER_S)
+	while (!t.n && clock_now_ns() < began + 30 * NS_PER_S)
 		engine_run(t.p, check_takers, &t);
 	cr_assert_eq(t.n, 1);
-	began = loop_clock_ns();
+	began = clock_now_ns();
 	crowd_reopen(&c.node[0]);
 	/* A piece takes half a minute. */
-	cr_expect_lt(loop_clock_ns() - began, 5 * NS_PER_S, "%lld ms",
-		     (long long)((loop_clock_ns() - began) / NS_PER_MS));
+	cr_expect_lt(clock_now_ns() - began, 5 * NS_PER_S, "%lld ms",
+		     (long long)((clock_now_ns() - began) / NS_PER_MS));
 	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
 	crowd_remove(&c);
 }
