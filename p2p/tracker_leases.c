@@ -18,6 +18,7 @@
 /* What is leased is read within about so long, or reads would only wait for each
  * other at the origin, and what they bring would come late to all. */
 #define QUEUE_NS (500 * MS)
+#define SOON_NS (1000 * MS)
 #define PAUSE_NS (5000 * MS)
 #define RATE_NS (250 * MS) /* over which the origin is measured */
 #define RUN_MAX (4 * MIB)
@@ -33,6 +34,10 @@
 #define RETRY_PER_MEMBER (MS / 10)
 #define READERS_NAMED 8u
 #define READERS_USUAL 16u
+/* Late is who needs so many times as long as the others; looked at of them. */
+#define SLOWER 4
+#define OTHERS_MAX 16u
+#define TTL_TIMES 3 /* a lease is as long as it should take, so many times */
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
@@ -158,23 +163,44 @@ static void lease_end(struct tracker *t, struct image *i, uint32_t at)
 	b->free = at;
 }
 
+/* What a holder needed for a MiB of all that it was to read by then. */
+static int64_t needed(const struct lease *l, int64_t until)
+{
+	return clamp((int64_t)((double)(until - l->since) * MIB /
+			       (double)l->queue),
+		     NS_PER_MIB_MIN, NS_PER_MIB_MAX);
+}
+
+/* What one call gave ran out together: it counts once.  It may be that all need
+ * longer than was thought: then nobody is late. */
+static void call_expired(const struct tracker *t, struct member *m,
+			 const struct lease *l, int64_t now)
+{
+	struct image *i = m->image;
+	int64_t took = needed(l, l->ends); /* at least */
+
+	if (m->late_call == l->call)
+		return;
+	m->late_call = l->call;
+	if (took > i->ns_per_mib)
+		i->ns_per_mib += (took - i->ns_per_mib) / 8;
+	if (took > m->ns_per_mib)
+		m->ns_per_mib = took;
+	if (took < SLOWER * i->ns_per_mib)
+		return;
+	m->late += m->late < LATE_MAX;
+	m->late_until = now + (t->cfg.lease_min_ns << m->late);
+}
+
 void leases_expire(struct tracker *t, struct image *i, int64_t now)
 {
 	while (i->book.by_end.first != NONE) {
 		const struct lease *l = &i->book.leases[i->book.by_end.first];
-		struct member *m = &t->members[l->slot];
 
 		if (l->ends > now)
 			return;
 		t->stats.expired_total++;
-		/* What one call gave ran out together: it counts once. */
-		if (m->late_call != l->call) {
-			m->late_call = l->call;
-			m->late += m->late < LATE_MAX;
-			m->late_until = now + (t->cfg.lease_min_ns << m->late);
-			i->ns_per_mib = clamp(i->ns_per_mib * 5 / 4,
-					      NS_PER_MIB_MIN, NS_PER_MIB_MAX);
-		}
+		call_expired(t, &t->members[l->slot], l, now);
 		lease_end(t, i, i->book.by_end.first);
 	}
 }
@@ -287,11 +313,11 @@ static void report_done(struct tracker *t, struct member *m, uint32_t piece,
 	t->stats.done_total++;
 	if (at != NONE) {
 		const struct lease *l = &i->book.leases[at];
-		int64_t took = (int64_t)((double)(now - l->since) * MIB /
-					 (double)l->queue);
+		int64_t took = needed(l, now);
 
-		took = clamp(took, NS_PER_MIB_MIN, NS_PER_MIB_MAX);
 		i->ns_per_mib += (took - i->ns_per_mib) / 8;
+		m->ns_per_mib =
+			m->ns_per_mib ? (3 * m->ns_per_mib + took) / 4 : took;
 		m->late -= m->late > 0;
 		rate_measure(i, l->bytes, now);
 		window_grow(t, i, l->bytes);
@@ -379,9 +405,26 @@ static void refuse(struct giving *g, int64_t retry)
 		g->retry = retry;
 }
 
-static int64_t expected(const struct image *i, uint64_t bytes)
+/* How long this holder needs for so much; no longer than is usual, many times. */
+static int64_t expected(const struct member *m, uint64_t bytes)
 {
-	return (int64_t)((double)bytes / MIB * (double)i->ns_per_mib);
+	int64_t usual = m->image->ns_per_mib, own = m->ns_per_mib;
+
+	if (own < usual)
+		own = usual;
+	if (own > SLOWER * usual)
+		own = SLOWER * usual;
+	return (int64_t)((double)bytes / MIB * (double)own);
+}
+
+/* Until a quarter of what is leased is read: of whole origin, as far as it is known. */
+static int64_t room_in(const struct giving *g)
+{
+	const struct image *i = g->m->image;
+
+	if (!i->rate)
+		return expected(g->m, i->flying) / 4;
+	return (int64_t)((double)i->flying * 1000 * MS / (double)i->rate) / 4;
 }
 
 /* Tell who has it: he may be nobody's neighbour yet. */
@@ -484,7 +527,7 @@ static enum verdict try_give(struct giving *g, size_t k, bool demand)
 	if (is_taken(g, piece, demand))
 		return TAKEN;
 	if (!has_room(g, bytes, demand) || b->free == NONE) {
-		refuse(g, expected(i, i->flying) / 4);
+		refuse(g, room_in(g));
 		return FULL;
 	}
 	at = b->free;
@@ -549,7 +592,7 @@ static void give_bulk(struct giving *g)
 static void set_ends(struct giving *g)
 {
 	struct image *i = g->m->image;
-	int64_t ttl = clamp(2 * expected(i, g->m->flying),
+	int64_t ttl = clamp(TTL_TIMES * expected(g->m, g->m->flying),
 			    g->t->cfg.lease_min_ns, g->t->cfg.lease_max_ns);
 
 	for (size_t k = 0; k < g->n_given; k++) {
@@ -582,6 +625,45 @@ static int64_t retry_for(struct giving *g)
 	       (int64_t)(tracker_random(g->t) % (uint64_t)(retry / 4 + 1));
 }
 
+/* Whether more than half of the others, as far as they are looked at, are not late. */
+static bool others_are_in_time(const struct giving *g)
+{
+	const struct image *i = g->m->image;
+	uint32_t n = i->n_who < OTHERS_MAX ? i->n_who : OTHERS_MAX, late = 0,
+		 others = 0;
+	uint32_t at = (uint32_t)(tracker_random(g->t) % i->n_who);
+
+	for (; n > 0; n--, at = at + 1 < i->n_who ? at + 1 : 0) {
+		const struct member *m = &g->t->members[i->who[at].slot];
+
+		others += m != g->m;
+		late += m != g->m && g->now < m->late_until;
+	}
+	return 2 * late < others;
+}
+
+/* Not all ask at once: a few that carry much are better than many who wait for
+ * their turn while the origin idles.  Nobody gets more than it reads soon. */
+static uint64_t share_of(const struct giving *g)
+{
+	const struct image *i = g->m->image;
+	uint32_t askers = i->n_who - i->n_complete;
+	uint64_t share, soon;
+
+	if (askers > READERS_USUAL)
+		askers = READERS_USUAL;
+	share = i->window / (askers ? askers : 1);
+	soon = g->m->ns_per_mib ? (uint64_t)((double)MIB * SOON_NS /
+					     (double)g->m->ns_per_mib)
+				: share;
+	if (share > soon)
+		share = soon;
+	if (share < SHARE_MIN)
+		share = SHARE_MIN;
+	/* Who lets leases run out gets fewer of them. */
+	return share >> g->m->late;
+}
+
 int leases_give(struct tracker *t, struct member *m,
 		const struct tracker_call *c, int64_t now,
 		struct tracker_answer *ret, struct error *err)
@@ -594,7 +676,6 @@ int leases_give(struct tracker *t, struct member *m,
 			    .held_ttl = INT64_MAX,
 			    .retry = -1 };
 	struct image *i = m->image;
-	uint32_t askers = i->n_who - i->n_complete;
 	int rc;
 
 	if (c->n_want == 0)
@@ -605,19 +686,12 @@ int leases_give(struct tracker *t, struct member *m,
 			break; /* fewer are given */
 	if (rc < 0)
 		return rc;
-	/* Not all ask at once: a few that carry much are better than many
-	 * who wait for their turn while the origin idles. */
-	if (askers > READERS_USUAL)
-		askers = READERS_USUAL;
-	g.share = i->window / (askers ? askers : 1);
-	if (g.share < SHARE_MIN)
-		g.share = SHARE_MIN;
-	/* Who lets leases run out gets fewer of them. */
-	g.share >>= m->late;
+	g.share = share_of(&g);
 	if (now < i->wait_until) {
 		refuse(&g, i->wait_until - now);
 		ret->is_full = true;
-	} else if (now < m->late_until && askers > 1 && !c->n_demand) {
+	} else if (now < m->late_until && !c->n_demand &&
+		   others_are_in_time(&g)) {
 		/* Others are faster, and what it reads comes late to all. */
 		refuse(&g, m->late_until - now);
 		ret->is_full = true;

@@ -76,7 +76,8 @@ struct member {
 	uint32_t serial;     /* never given twice */
 	uint32_t have;
 	uint32_t n_leases, n_done;
-	unsigned int late; /* leases that ran out, less those that did not */
+	int64_t ns_per_mib; /* that it needs, smoothed; 0: not known */
+	unsigned int late;  /* leases that ran out, less those that did not */
 	uint64_t late_call, flying;
 	int64_t late_until; /* nothing is leased to it before, for bulk */
 	bool has_leased;

@@ -354,7 +354,7 @@ Test(tracker, nobody_reads_while_the_origin_asks_for_patience,
 	cr_expect_eq(b.a.n_granted, 2);
 }
 
-Test(tracker, leases_last_twice_what_reads_need, .init = begin_default,
+Test(tracker, leases_last_thrice_what_reads_need, .init = begin_default,
      .fini = end)
 {
 	uint32_t at = 0;
@@ -372,8 +372,82 @@ Test(tracker, leases_last_twice_what_reads_need, .init = begin_default,
 	from(1, "z", 1);
 	wants(at, 1, MIB);
 	hear();
-	cr_expect_gt(b.a.ttl_ns, 3000 * MS);
-	cr_expect_lt(b.a.ttl_ns, 4500 * MS);
+	cr_expect_gt(b.a.ttl_ns, 4500 * MS);
+	cr_expect_lt(b.a.ttl_ns, 6500 * MS);
+}
+
+/* Node `n` reads a piece of a MiB in so much time, as often as it says. */
+static void reads(unsigned int n, uint32_t *at, int64_t took,
+		  unsigned int times)
+{
+	for (unsigned int i = 0; i < times; i++) {
+		from(n, "z", 1);
+		wants(*at, 1, MIB);
+		hear();
+		cr_assert(is_granted(*at));
+		b.now += took;
+		from(n, "z", 1);
+		report(true, at, 1);
+		(*at)++;
+	}
+}
+
+Test(tracker, who_is_late_gets_nothing_while_others_are_in_time,
+     .init = begin_default, .fini = end)
+{
+	uint32_t at = 0, lent;
+
+	for (unsigned int n = 1; n <= 4; n++)
+		reads(n, &at, 20 * MS, 8);
+	from(4, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_assert(is_granted(at));
+	b.now += b.a.ttl_ns + MS;
+	lent = at++;
+	from(4, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect(b.a.is_full);
+	/* What it had is somebody else's now. */
+	from(1, "z", 1);
+	wants(lent, 1, MIB);
+	hear();
+	cr_expect(is_granted(lent));
+	/* In a while it is tried again. */
+	b.now += 4 * SECOND;
+	from(4, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_expect(is_granted(at));
+}
+
+/* Their links are slower than was thought: nothing would be read at all. */
+Test(tracker, when_all_are_late_nobody_is, .init = begin_default, .fini = end)
+{
+	uint32_t at = 0, given = 0;
+	int64_t longest = 0;
+
+	for (unsigned int n = 1; n <= 4; n++)
+		reads(n, &at, 20 * MS, 8);
+	for (unsigned int n = 1; n <= 4; n++) {
+		from(n, "z", 1);
+		wants(at++, 1, MIB / 4);
+		hear();
+		cr_assert_eq(b.a.n_granted, 1);
+		if (b.a.ttl_ns > longest)
+			longest = b.a.ttl_ns;
+	}
+	b.now += longest + MS;
+	/* The first ones were late before it was seen that all are. */
+	for (unsigned int n = 1; n <= 4; n++) {
+		from(n, "z", 1);
+		wants(at++, 1, MIB / 4);
+		hear();
+		given += b.a.n_granted == 1;
+	}
+	cr_expect_geq(given, 2);
 }
 
 Test(tracker, silent_members_go_and_their_image_with_them,
