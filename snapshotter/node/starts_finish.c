@@ -23,6 +23,10 @@
 /* A start without an end of its own that took less than one part in so many of
  * what it is known to take is a crash. */
 #define FRAGMENT_SHARE 4
+/* Gone in less than this, a crash looks like a short job.  Of either one recording
+ * is enough: more, of a container that is started again and again, would be all
+ * that are wanted. */
+#define SHORT_MS 1000
 
 /* Everything that a start's figures are made of. */
 struct finish {
@@ -86,6 +90,11 @@ bool start_is_fragment(enum start_end end, uint32_t watched_ms,
 	return end == START_GONE && watched_ms < known_ms / FRAGMENT_SHARE;
 }
 
+bool start_is_short(enum start_end end, uint32_t watched_ms)
+{
+	return end == START_GONE && watched_ms < SHORT_MS;
+}
+
 /* By what is known of a start like it, is it worth keeping? */
 static bool is_news(struct start *s)
 {
@@ -107,7 +116,7 @@ static bool is_news(struct start *s)
 			 s->image->hex, s->workload, watched, a.length_ms);
 		return false;
 	}
-	return s->asked_for || a.wanted;
+	return s->asked_for || (a.wanted && !start_is_short(s->end, watched));
 }
 
 static void keep_trace(struct finish *f)

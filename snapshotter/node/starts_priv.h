@@ -65,6 +65,8 @@ void start_free(struct start *s);
  * `known_ms` (0: nothing is known)? */
 bool start_is_fragment(enum start_end end, uint32_t watched_ms,
 		       uint32_t known_ms);
+/* Is it nothing to learn from, once something is known? */
+bool start_is_short(enum start_end end, uint32_t watched_ms);
 
 /* Make trace and figures of a start that ended, and free it. */
 void start_finish(struct start *s);

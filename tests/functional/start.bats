@@ -535,6 +535,30 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	umount_all
 }
 
+@test "a loop of crashes does not use up the recordings that are wanted" {
+	local n
+
+	start_quiet
+	for n in 1 2 3; do
+		mount_for_start
+		begin c1 '"workload":"w"'
+		head -c 100 "$FS/bin/busybox" >/dev/null
+		ask start.end '{"user":"c1"}'
+		wait_for has_starts "$n"
+		# On a slow machine it may take longer than a crash does.
+		[ "$(explain "[0] | .recorded ==
+			($n == 1 or .watched_ms >= 1000)")" = true ]
+		umount_all
+	done
+	mount_for_start
+	begin c1 '"workload":"w"'
+	app "$FS"
+	ready c1
+	wait_for has_starts 4
+	[ "$(explain '[0].recorded')" = true ]
+	umount_all
+}
+
 bundles_were_read() { [ "$(grep -c 'workload of start=' "$T/log")" -eq "$1" ]; }
 
 bundle_start() { # one of the words of $T/b1, to ready

@@ -273,3 +273,11 @@ Test(starts_ready, takes_a_crash_for_a_fragment_of_what_is_known)
 	cr_expect_not(start_is_fragment(START_WINDOW, 1, 4000));
 	cr_expect_not(start_is_fragment(START_GONE, 1, 0));
 }
+
+Test(starts_ready, takes_who_is_gone_within_a_second_for_a_crash_or_a_short_job)
+{
+	cr_expect(start_is_short(START_GONE, 999));
+	cr_expect_not(start_is_short(START_GONE, 1000));
+	cr_expect_not(start_is_short(START_READY, 1));
+	cr_expect_not(start_is_short(START_WINDOW, 1));
+}
