@@ -124,7 +124,7 @@ static json_t *do_prepare(struct node *n, json_t *params, struct error *err)
 						      "reachable"));
 	}
 	/* A container may follow: what it reads can be known before it comes. */
-	traces_prepare(n->traces, p.image);
+	traces_prepare(n->traces, p.image, p.early);
 	images_put(p.image);
 	return checked(result, err);
 }

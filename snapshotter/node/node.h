@@ -68,6 +68,9 @@ struct prepared {
 	enum prepare_source source;
 	struct error warning; /* why it is stale */
 	bool answered;        /* the registry said what the reference names */
+	/* The search for its trace, when the image came only now: the caller's,
+	 * for traces_prepare(). */
+	struct traces_early *early;
 };
 
 /* `err` is not NULL here: it is what a stale image's warning says. */

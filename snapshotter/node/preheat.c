@@ -122,6 +122,7 @@ static void begin(struct preheat *p, struct order *o)
 	if (rc == 0) {
 		o->image = prepared.image;
 		/* The hot set of the nearest trace comes first. */
+		traces_prepare(p->node->traces, o->image, prepared.early);
 		traces_await_hot(p->node->traces, o->image);
 		rc = node_prefetch_now(p->node, o->image, o->all, &err);
 	}

@@ -18,6 +18,7 @@
 #include "snapshotter/erofs/erofs.h"
 #include "snapshotter/node/map_file.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/traces.h"
 
 /* One reference being resolved. */
 struct asked {
@@ -257,6 +258,26 @@ static int fetch_into(struct oci_store *store, const struct artifact *a,
 	return rc < 0 ? rc : check_files(a, meta, map, err);
 }
 
+/* What was recorded of it is looked for while its files come. */
+static struct traces_early *begin_search(struct node *n, const struct asked *q,
+					 const struct artifact *a,
+					 bool plain_http,
+					 const struct digest *image)
+{
+	AUTO_FREE char *name = NULL;
+	struct trace_place place = { .host = q->ref.host,
+				     .repo = q->ref.repo,
+				     .plain_http = plain_http,
+				     .image = *image };
+
+	if (asprintf(&name, "%s/%s", q->ref.host, q->ref.repo) < 0) {
+		name = NULL;
+		return NULL;
+	}
+	place.name = name;
+	return traces_begin(n->traces, &place, &a->image_config);
+}
+
 /* Have the artifact's files on the node.  Takes what `a` owns on success. */
 static int fetch_image(struct node *n, struct oci_store *store,
 		       const struct asked *q, struct artifact *a,
@@ -272,6 +293,7 @@ static int fetch_image(struct node *n, struct oci_store *store,
 		return rc;
 	ret->image = images_get(n->images, &id);
 	if (!ret->image) {
+		ret->early = begin_search(n, q, a, plain_http, &ret->manifest);
 		rc = images_stage(n->images, &id, &staged, err);
 		if (rc == 0)
 			rc = fetch_into(store, a, staged, err);
@@ -379,6 +401,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 	if (rc == 0 && !p.image) {
 		rc = ask_registry(n, &a, q->plain_http, &p, err);
 		if (rc < 0) {
+			traces_drop(steal_ptr(&p.early));
 			images_put(p.image);
 			p.image = NULL;
 		}

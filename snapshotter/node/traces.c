@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A search asks the service, the image's repository and the folder in this
- * order, and takes the nearest trace.  It runs on threads of its own: a start
- * waits for it, but never longer than it was told, and no store that hangs keeps
- * a container from starting.
+ * What is known of the workloads of an image.  Searches (traces_search.c) run on
+ * threads of their own: a start waits for one, but never longer than it was told,
+ * and no store that hangs keeps a container from starting.
  */
 #include "snapshotter/node/traces.h"
 
@@ -23,8 +22,6 @@
 /* For how long an answer is used: other nodes record, too. */
 #define FOUND_TTL_NS (300 * NS_PER_S)
 #define NONE_TTL_NS (30 * NS_PER_S)
-/* A store that failed is left alone for so long. */
-#define DOWN_NS (10 * NS_PER_S)
 
 struct plan {
 	struct plan *next;
@@ -48,7 +45,8 @@ struct lookup {
 	struct traces *t;
 	struct image *image; /* a use */
 	struct plan *plan;
-	bool only_look; /* nothing is prefetched */
+	bool only_look;             /* nothing is prefetched */
+	struct traces_early *early; /* has searched already; or NULL */
 };
 
 static void plan_free(struct plan *p)
@@ -68,74 +66,6 @@ void plans_free(struct plan *list)
 }
 
 /* ------------------------------------------------------------------ asking --- */
-
-struct query {
-	struct trace_query q;
-	struct image *image;
-	struct trace_found best; /* trace NULL: none so far */
-};
-
-/* Keep the nearest. */
-static void offer(struct query *q, struct trace_found *f)
-{
-	if (!q->best.trace || f->match < q->best.match) {
-		trace_free(q->best.trace);
-		q->best = *f;
-	} else {
-		trace_free(f->trace);
-	}
-}
-
-/* True when nothing nearer can be found. */
-static bool ask(struct traces *t, struct trace_store *s, struct query *q)
-{
-	struct trace_found f = { .trace = NULL };
-	struct error err = ERROR_INIT;
-	int rc = trace_store_get(s, &q->q, &f, &err);
-
-	if (rc == 0) {
-		offer(q, &f);
-		return q->best.match == TRACE_MATCH_OWN;
-	}
-	if (rc == -ENOENT)
-		return false;
-	log_warning("traces",
-		    "store=%s reason=\"%s\" action=\"looked elsewhere\"",
-		    s->ops->name, err.msg);
-	pthread_mutex_lock(&t->lock);
-	t->stats.failed++;
-	if (s == t->service && rc != -EBADMSG)
-		t->service_down_until = clock_now_ns() + DOWN_NS;
-	pthread_mutex_unlock(&t->lock);
-	return false;
-}
-
-static bool ask_service(struct traces *t, struct query *q)
-{
-	bool down;
-
-	if (!t->service)
-		return false;
-	pthread_mutex_lock(&t->lock);
-	down = clock_now_ns() < t->service_down_until;
-	pthread_mutex_unlock(&t->lock);
-	return !down && ask(t, t->service, q);
-}
-
-static bool ask_oci(struct traces *t, struct query *q)
-{
-	const struct image_state *s = &q->image->state;
-	struct oci_traces o;
-	bool done;
-
-	if (strcmp(t->node->cfg->trace_oci, "no") == 0 ||
-	    oci_traces_begin(t->node, s->host, s->repo, s->plain_http, &o,
-			     NULL) < 0)
-		return false;
-	done = ask(t, o.store, q);
-	oci_traces_end(&o);
-	return done;
-}
 
 /* Have what the trace names on the node, and at a start the rest, too. */
 static void prefetch(struct traces *t, struct image *i,
@@ -182,42 +112,51 @@ static char *config_key(struct traces *t, struct image *i)
 }
 
 /* Lock held. */
-static void plan_answer(struct traces *t, struct plan *p, const struct query *q)
+static void plan_answer(struct traces *t, struct plan *p,
+			const struct trace_found *best)
 {
-	p->found = q->best.trace != NULL;
-	p->match = q->best.match;
-	p->wanted = !p->found || q->best.wanted;
+	p->found = best->trace != NULL;
+	p->match = best->match;
+	p->wanted = !p->found || best->wanted;
 	p->length_ms = 0;
 	if (p->found)
-		p->length_ms = q->best.trace->info.ready_ms
-				       ? q->best.trace->info.ready_ms
-				       : q->best.trace->info.window_ms;
+		p->length_ms = best->trace->info.ready_ms
+				       ? best->trace->info.ready_ms
+				       : best->trace->info.window_ms;
 	p->answered = true;
 	pthread_cond_broadcast(&t->changed);
 }
 
-static void search(struct traces *t, struct lookup *l, const char *key,
-		   struct query *ret)
+static void search(struct lookup *l, const char *key, struct trace_found *ret)
 {
-	AUTO_FREE char *repo = image_repo(l->image);
+	const struct image_state *state = &l->image->state;
+	AUTO_FREE char *name = image_repo(l->image);
+	struct search s = {
+		.place = { .host = state->host,
+			   .repo = state->repo,
+			   .name = name,
+			   .plain_http = state->plain_http,
+			   .image = image_manifest(l->image) },
+		.workload = key,
+	};
+
+	search_run(l->t, &s);
+	*ret = s.best;
+}
+
+/* Have what the answer is for under way. */
+static void use(struct lookup *l, const struct trace_found *best)
+{
+	struct traces *t = l->t;
 	bool for_start;
 
-	*ret = (struct query){
-		.q = { .image = image_manifest(l->image),
-		       .repo = repo,
-		       .workload = key },
-		.image = l->image,
-	};
-	if (!ask_service(t, ret) && !ask_oci(t, ret))
-		(void)ask(t, t->folder, ret);
 	/* A mount waits for the answer, and the prefetch for the mount. */
 	pthread_mutex_lock(&t->lock);
-	plan_answer(t, l->plan, ret);
+	plan_answer(t, l->plan, best);
 	for_start = l->plan->for_start;
 	pthread_mutex_unlock(&t->lock);
 	if (!l->only_look)
-		prefetch(t, l->image, ret->best.trace, for_start);
-	ret->q.repo = NULL;
+		prefetch(t, l->image, best->trace, for_start);
 }
 
 static void lookup_run(struct work *w)
@@ -225,19 +164,22 @@ static void lookup_run(struct work *w)
 	struct lookup *l = container_of(w, struct lookup, work);
 	struct traces *t = l->t;
 	struct plan *p = l->plan;
+	struct trace_found best = { .trace = NULL };
 	AUTO_FREE char *found_key = NULL;
-	struct query q = { .image = l->image };
 
 	/* The key of a plan that is being asked for is changed by us alone. */
-	if (!p->key)
+	if (l->early)
+		found_key = early_take(l->early, &best);
+	else if (!p->key)
 		found_key = config_key(t, l->image);
-	if (p->key || found_key)
-		search(t, l, p->key ? p->key : found_key, &q);
+	if (!l->early && (p->key || found_key))
+		search(l, p->key ? p->key : found_key, &best);
+	use(l, &best);
 	pthread_mutex_lock(&t->lock);
 	if (!p->key)
 		p->key = steal_ptr(&found_key);
 	p->asking = false;
-	plan_answer(t, p, &q);
+	plan_answer(t, p, &best);
 	p->expires = p->again ? 0
 			      : clock_now_ns() +
 					(p->found ? FOUND_TTL_NS : NONE_TTL_NS);
@@ -247,14 +189,15 @@ static void lookup_run(struct work *w)
 	t->stats.lookups++;
 	t->stats.found += p->found;
 	pthread_mutex_unlock(&t->lock);
-	trace_free(q.best.trace);
+	trace_free(best.trace);
+	traces_drop(l->early);
 	images_put(l->image);
 	free(l);
 }
 
-/* Lock held. */
+/* Lock held, as for all here.  Takes `early` (or NULL) when it succeeds. */
 static int lookup_start(struct traces *t, struct image *i, struct plan *p,
-			bool only_look)
+			bool only_look, struct traces_early *early)
 {
 	struct lookup *l = calloc(1, sizeof(*l));
 
@@ -263,10 +206,12 @@ static int lookup_start(struct traces *t, struct image *i, struct plan *p,
 	l->t = t;
 	l->plan = p;
 	l->only_look = only_look;
+	l->early = early;
 	l->image = images_get(i->all, &i->id);
 	l->work.run = lookup_run;
 	/* Removed meanwhile, or another one of the same name. */
-	if (l->image != i || pool_submit(t->pool, &l->work) < 0) {
+	if (l->image != i || (!(early && early_then(early, &l->work)) &&
+			      pool_submit(t->pool, &l->work) < 0)) {
 		images_put(l->image);
 		free(l);
 		return -EAGAIN;
@@ -351,7 +296,7 @@ static struct plan *plan_get(struct traces *t, struct image *i, const char *key,
 	if (p->asking ||
 	    (clock_now_ns() < p->expires && (only_look || is_in_use(t, i, p))))
 		return p;
-	return lookup_start(t, i, p, only_look) < 0 ? NULL : p;
+	return lookup_start(t, i, p, only_look, NULL) < 0 ? NULL : p;
 }
 
 /* Until the answer is there, or `all` that follows from it: 0, or -ETIMEDOUT. */
@@ -369,11 +314,27 @@ static int plan_wait(struct traces *t, struct plan *p, bool all)
 	return (all ? p->asking : !p->answered) ? rc : 0;
 }
 
-void traces_prepare(struct traces *t, struct image *i)
+/* A plan for what is being searched already, unless somebody was faster. */
+static bool plan_adopt(struct traces *t, struct image *i,
+		       struct traces_early *early)
 {
+	struct plan *p = plan_find(i, NULL) ? NULL : plan_new(i, NULL);
+
+	return p && lookup_start(t, i, p, false, early) == 0;
+}
+
+void traces_prepare(struct traces *t, struct image *i,
+		    struct traces_early *early)
+{
+	bool adopted;
+
 	pthread_mutex_lock(&t->lock);
-	(void)plan_get(t, i, NULL, false);
+	adopted = early && plan_adopt(t, i, early);
+	if (!adopted)
+		(void)plan_get(t, i, NULL, false);
 	pthread_mutex_unlock(&t->lock);
+	if (!adopted)
+		traces_drop(early);
 }
 
 enum purpose {

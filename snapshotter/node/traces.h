@@ -10,6 +10,7 @@
 #include "snapshotter/node/node.h"
 
 struct traces;
+struct traces_early;
 struct plan; /* what is known of one workload of an image */
 
 /* Stores as the configuration says; nothing is contacted. */
@@ -27,12 +28,30 @@ struct trace_answer {
 	char workload[TRACE_WORKLOAD_MAX + 1];
 };
 
+/* Where an image is from, and which one it is. */
+struct trace_place {
+	const char *host, *repo, *name; /* name: "host/repo" */
+	bool plain_http;
+	struct digest image; /* the ordinary image's manifest */
+};
+
 /*
- * Begin to look, in the background, for what the image's own entry point and
- * command will read, and to prefetch it as --prefetch says.  To be called as
- * early as possible.
+ * Begin to look, in the background, for what an image's own entry point and
+ * command will read, while its metadata is on the way; `config` is its config.
+ * NULL when that cannot be: then traces_prepare() looks.
  */
-void traces_prepare(struct traces *t, struct image *i);
+struct traces_early *traces_begin(struct traces *t, const struct trace_place *p,
+				  const struct buf *config) MUST_CHECK;
+/* The image does not come.  NULL is allowed. */
+void traces_drop(struct traces_early *e);
+
+/*
+ * The image is there: go on with what was begun, which is taken, or begin now
+ * (NULL); then prefetch what is found as --prefetch says.  To be called as early
+ * as possible.
+ */
+void traces_prepare(struct traces *t, struct image *i,
+		    struct traces_early *early);
 
 /*
  * What is there for a start?  `workload` NULL is that of traces_prepare().  The

@@ -35,6 +35,20 @@ struct traces {
 	struct traces_stats stats;
 };
 
+/* One search: for what, and the nearest that was found. */
+struct search {
+	struct trace_place place; /* borrowed, as the rest */
+	const char *workload;
+	struct trace_found best; /* the caller's; trace NULL: none */
+};
+/* traces_search.c: blocks, without the lock. */
+void search_run(struct traces *t, struct search *s);
+
+/* Lock held: have `w` run after it, on its thread; false: it is done. */
+bool early_then(struct traces_early *e, struct work *w);
+/* When it is done: what was found, and the workload's key; the caller's. */
+char *early_take(struct traces_early *e, struct trace_found *ret);
+
 /* The store of OCI artifacts in the repository of an image. */
 struct oci_traces {
 	struct origin *origin;

@@ -337,6 +337,7 @@ serve_traces() { # [SECONDS]
 import http.server, sys, threading
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        open(sys.argv[1] + "/service.asked", "a").write("GET " + self.path + "\n")
         threading.Event().wait(float(sys.argv[2]))
         self.send_error(404)
     def do_POST(self):
@@ -370,6 +371,30 @@ s.serve_forever()' "$T" "${1:-0}" 3>&- &
 	((SECONDS - t < 30))
 	[ "$(jq -r .trace "$T/begin")" = own ]
 	umount_all
+}
+
+service_was_asked() { # TIMES
+	[ "$(grep -c '^GET /v1/traces/' "$T/service.asked")" -eq "$1" ]
+}
+
+# The blob of the artifact's metadata.
+metadata() {
+	jq -r '.layers[] | select(.mediaType | test("erofs")).digest' \
+		$(grep -lF '"artifactType"' "$D"/oci/blobs/sha256/*)
+}
+
+@test "a trace is looked for while the metadata is on its way" {
+	serve_traces
+	start_quiet --trace-service "http://127.0.0.1:$(cat "$T/service.port")"
+	# It does not come, and is no condition for the question.
+	fault status=404 "match=$(metadata)"
+	call image.prepare "{\"ref\":\"$IMAGE\"}" | jq -e .error
+	wait_for service_was_asked 1
+	fault
+	mount_for_start
+	[ "$(begin c1 | jq -r .trace)" = none ]
+	umount_all
+	service_was_asked 2
 }
 
 # A service that takes connections and says nothing: its port is $port.
