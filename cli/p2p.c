@@ -46,7 +46,8 @@ static void print_image(const json_t *i)
 	char peers[PROGRESS_BYTES_MAX], origin[PROGRESS_BYTES_MAX];
 	char nodes[PROGRESS_COUNT_MAX];
 
-	printf("\n%s\n  id        %s\n", reply_text(i, "name"),
+	printf("\n%s%s\n  id        %s\n", reply_text(i, "name"),
+	       reply_flag(i, "metadata") ? ": metadata and block map" : "",
 	       reply_text(i, "id"));
 	printf("  pieces    %lld of %lld\n", reply_number(i, "have"),
 	       reply_number(i, "pieces"));

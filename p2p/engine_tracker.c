@@ -79,6 +79,8 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	memcpy(a->pieces, pieces, n * sizeof(*pieces));
 	a->n = n;
 	a->is_demand = priority == SOURCE_DEMAND;
+	/* By the time of the call others may have said that they have it. */
+	i->has_waited = i->has_waited || is_meeting(i, clock_now_ns());
 	arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
 }
 

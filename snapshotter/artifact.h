@@ -76,10 +76,16 @@ int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
 int artifact_get(struct oci_store *store, const struct digest *artifact,
 		 struct artifact *ret, struct error *err) MUST_CHECK;
 
+/* Where the two blobs are read, whole and once; NULL: from the store. */
+struct artifact_sources {
+	struct source *meta, *map; /* borrowed */
+};
+
 /* Fetch, unpack and check the metadata image and the block map into new
- * files at these paths (durable when this returns): both, or none. */
+ * files at these paths (durable when this returns): both, or none.  `from`
+ * may be NULL. */
 int artifact_fetch(struct oci_store *store, const struct artifact *a,
-		   const char *meta_path, const char *map_path,
-		   struct error *err) MUST_CHECK;
+		   const struct artifact_sources *from, const char *meta_path,
+		   const char *map_path, struct error *err) MUST_CHECK;
 
 #endif

@@ -323,34 +323,10 @@ static int put_unpacked(struct source_sink *sink, uint64_t pos,
 	return 0;
 }
 
-static int unpack_blob(struct unpack *u, struct oci_store *store,
-		       const struct oci_descriptor *blob,
-		       const struct digest *want, struct error *err)
-{
-	struct source_req req = { .len = blob->size,
-				  .priority = SOURCE_DEMAND };
-	AUTO(source) s = NULL;
-	struct digest is;
-	int rc;
-
-	rc = oci_open_blob(store, &blob->digest, blob->size, &s, err);
-	if (rc == 0 && blob->size)
-		rc = source_read(s, &req, &u->sink, err);
-	if (rc < 0)
-		return rc;
-	if (hasher_final(u->hash, &is) < 0)
-		return error_nomem(err);
-	if (u->inside || u->done != u->size || !digest_equal(&is, want))
-		return error_set(err, EBADMSG,
-				 "its content is not what the artifact names");
-	if (fsync(u->fd) < 0)
-		return error_set(err, errno, "sync: %s", strerror(errno));
-	return 0;
-}
-
 /* One of the two files. */
 struct fetch {
 	struct oci_store *store;
+	struct source *from; /* or NULL */
 	const struct oci_descriptor *blob;
 	const struct digest *want;
 	uint64_t size;
@@ -358,6 +334,42 @@ struct fetch {
 	int rc;
 	struct error err;
 };
+
+static int read_blob(const struct fetch *f, struct source_sink *sink,
+		     struct error *err)
+{
+	struct source_req req = { .len = f->blob->size,
+				  .priority = SOURCE_DEMAND };
+	AUTO(source) opened = NULL;
+	int rc = 0;
+
+	if (f->blob->size == 0)
+		return 0;
+	if (!f->from)
+		rc = oci_open_blob(f->store, &f->blob->digest, f->blob->size,
+				   &opened, err);
+	return rc < 0 ? rc
+		      : source_read(f->from ? f->from : opened, &req, sink,
+				    err);
+}
+
+static int unpack_blob(struct unpack *u, const struct fetch *f,
+		       struct error *err)
+{
+	struct digest is;
+	int rc = read_blob(f, &u->sink, err);
+
+	if (rc < 0)
+		return rc;
+	if (hasher_final(u->hash, &is) < 0)
+		return error_nomem(err);
+	if (u->inside || u->done != u->size || !digest_equal(&is, f->want))
+		return error_set(err, EBADMSG,
+				 "its content is not what the artifact names");
+	if (fsync(u->fd) < 0)
+		return error_set(err, errno, "sync: %s", strerror(errno));
+	return 0;
+}
 
 static int fetch_blob(const struct fetch *f, struct error *err)
 {
@@ -381,9 +393,7 @@ static int fetch_blob(const struct fetch *f, struct error *err)
 	u->hash = hasher_new();
 	u->fd = fd;
 	u->size = f->size;
-	rc = u->zstd && u->hash
-		     ? unpack_blob(u, f->store, f->blob, f->want, err)
-		     : error_nomem(err);
+	rc = u->zstd && u->hash ? unpack_blob(u, f, err) : error_nomem(err);
 	ZSTD_freeDStream(u->zstd);
 	hasher_free(u->hash);
 	if (rc < 0)
@@ -414,15 +424,17 @@ static int sync_folder_of(const char *path, struct error *err)
 }
 
 int artifact_fetch(struct oci_store *store, const struct artifact *a,
-		   const char *meta_path, const char *map_path,
-		   struct error *err)
+		   const struct artifact_sources *from, const char *meta_path,
+		   const char *map_path, struct error *err)
 {
 	struct fetch map = { .store = store,
+			     .from = from ? from->map : NULL,
 			     .blob = &a->map,
 			     .want = &a->map_raw,
 			     .size = a->map_size,
 			     .path = map_path };
 	struct fetch meta = { .store = store,
+			      .from = from ? from->meta : NULL,
 			      .blob = &a->meta,
 			      .want = &a->meta_raw,
 			      .size = a->meta_size,

@@ -111,7 +111,8 @@ static int open_image(struct node *n, const char *ref_text, const char *dir,
 	if (rc == 0)
 		rc = artifact_find(n->store, &d, &n->artifact, err);
 	if (rc == 0)
-		rc = artifact_fetch(n->store, &n->artifact, meta, map, err);
+		rc = artifact_fetch(n->store, &n->artifact, NULL, meta, map,
+				    err);
 	if (rc == 0)
 		rc = image_load(dir, &n->image, err);
 	oci_ref_fini(&ref);

@@ -322,8 +322,8 @@ static int check_files(struct check *c, const char *meta_path,
 		       const char *map_path, struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
-	int rc = artifact_fetch(c->store, &c->artifact, meta_path, map_path,
-				err);
+	int rc = artifact_fetch(c->store, &c->artifact, NULL, meta_path,
+				map_path, err);
 
 	c->wrote_meta = rc == 0 && c->opt->metadata_to;
 	if (rc == 0)

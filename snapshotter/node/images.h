@@ -27,6 +27,7 @@
 
 struct mounted;
 struct image_prefetch;
+struct metadata;
 struct peer_image;
 struct plan;
 
@@ -41,6 +42,7 @@ struct image {
 	struct mounted *mounted;  /* images_lock(); set inside the gate */
 	struct image_prefetch *prefetch; /* images_lock(); of prefetch.c */
 	struct peer_image *peer;         /* images_lock(); of peers.c */
+	struct metadata *metadata;       /* the same: it is served */
 	struct error last_error;         /* images_lock() */
 	int64_t last_error_at;           /* seconds since 1970 */
 

@@ -4,28 +4,32 @@
  * pieces are the parts that the manifest names (snapshotter/parts.h).  Parts are kept
  * in the block cache, pinned, and served from there until metadata_close().
  *
- * A start waits for these blobs, so peers are waited for no longer than something
- * comes or is about to: what they have not brought then is read from the registry
- * beside them.
+ * A start waits for these blobs, so peers are waited for only while something comes
+ * or is about to: what is missing then is read from the registry beside them.
  */
 #ifndef BOOTSEER_NODE_METADATA_H
 #define BOOTSEER_NODE_METADATA_H
 
 #include "snapshotter/node/node.h"
 
+/* Of which artifact, and where it is; all borrowed during the call. */
+struct metadata_of {
+	const struct artifact *artifact;
+	const char *host, *repo, *label;
+	bool plain_http;
+	bool must_hold; /* join only if some of it is on the node */
+};
+
+/* Join the swarm.  NULL with 0: there is none to join, as the node has no peers or
+ * the blobs no parts. */
 struct metadata;
-
-/* Join the swarm of the artifact's metadata, which is in `o`.  `must_hold`: only if
- * some of it is on the node.  NULL with 0: there is none to join, as the node has no
- * peers, or the blobs no parts. */
-int metadata_open(struct node *n, const struct artifact *a, struct origin *o,
-		  bool must_hold, struct metadata **ret,
-		  struct error *err) MUST_CHECK;
-/* Unpin, leave the swarm.  Nothing is being fetched. */
+int metadata_open(struct node *n, const struct metadata_of *of,
+		  struct metadata **ret, struct error *err) MUST_CHECK;
+/* Leave it and unpin.  Nothing is being fetched. */
 void metadata_close(struct metadata *m); /* NULL is allowed */
-DEFINE_AUTO(metadata)
 
-/* As artifact_fetch(), by the swarm; blobs without parts from `store`.  Once. */
+/* As artifact_fetch(), of the same artifact, by the swarm; a blob without parts from
+ * `store`.  Once. */
 int metadata_fetch(struct metadata *m, struct oci_store *store,
 		   const struct artifact *a, const char *meta_path,
 		   const char *map_path, struct error *err) MUST_CHECK;

@@ -106,7 +106,7 @@ static int refetch(struct node *n, const struct image *i, struct error *err)
 			       strerror(errno));
 	/* What is good of the two stays until both are there anew. */
 	if (rc == 0)
-		rc = artifact_fetch(lease->store, &i->artifact, new_meta,
+		rc = artifact_fetch(lease->store, &i->artifact, NULL, new_meta,
 				    new_map, err);
 	if (rc == 0 && (rename(new_meta, meta) < 0 || rename(new_map, map) < 0))
 		rc = error_set(err, errno, "rename to '%s': %s", meta,

@@ -386,24 +386,29 @@ static int pack_new(struct origin *o, const struct oci_descriptor *d,
 	return 0;
 }
 
-int origin_packs(struct origin *o, const struct artifact *a,
+int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
 		 struct source ***ret, struct error *err)
 {
-	struct source **packs =
-		calloc(a->n_packs ? a->n_packs : 1, sizeof(struct source *));
+	struct source **all = calloc(n ? n : 1, sizeof(struct source *));
 	size_t i;
 	int rc = 0;
 
-	if (!packs)
+	if (!all)
 		return error_nomem(err);
-	for (i = 0; i < a->n_packs && rc == 0; i++)
-		rc = pack_new(o, &a->packs[i], &packs[i], err);
+	for (i = 0; i < n && rc == 0; i++)
+		rc = pack_new(o, &blobs[i], &all[i], err);
 	if (rc < 0) {
-		for (i = 0; i < a->n_packs; i++)
-			source_free(packs[i]);
-		free(packs);
+		for (i = 0; i < n; i++)
+			source_free(all[i]);
+		free(all);
 		return rc;
 	}
-	*ret = packs;
+	*ret = all;
 	return 0;
+}
+
+int origin_packs(struct origin *o, const struct artifact *a,
+		 struct source ***ret, struct error *err)
+{
+	return origin_blobs(o, a->packs, a->n_packs, ret, err);
 }

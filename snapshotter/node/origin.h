@@ -38,8 +38,11 @@ int origin_lease(struct origin *o, struct store_lease **ret,
 		 struct error *err) MUST_CHECK;
 void store_lease_end(struct store_lease *l); /* NULL is allowed */
 
-/* One source a pack, for device_new(): the array and the sources are the
- * caller's.  Each keeps a use of `o`. */
+/* One source a blob: the array and the sources are the caller's.  Each keeps a
+ * use of `o`. */
+int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
+		 struct source ***ret, struct error *err) MUST_CHECK;
+/* Of the packs, for device_new(). */
 int origin_packs(struct origin *o, const struct artifact *a,
 		 struct source ***ret, struct error *err) MUST_CHECK;
 

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "snapshotter/node/map_file.h"
+#include "snapshotter/node/metadata.h"
 #include "snapshotter/node/origin.h"
 
 #define NAME_MAX_BYTES 256
@@ -201,21 +202,34 @@ void peers_reload(struct node *n)
 
 /* --------------------------------------------------------------- one image --- */
 
-/* p2p_image_config.authorization: what the image's registry takes from us. */
-static char *authorization(void *arg)
+struct p2p *peers_p2p(const struct node *n)
 {
-	struct peer_image *p = arg;
+	return n->peers->p2p;
+}
+
+char *peers_authorization(struct origin *o, const struct digest *artifact)
+{
 	struct error err = ERROR_INIT;
 	struct store_lease *lease;
+	char hex[IMAGE_HEX_MAX];
 	char *header = NULL;
 
-	if (origin_lease(p->origin, &lease, &err) < 0)
+	if (origin_lease(o, &lease, &err) < 0)
 		return NULL;
-	if (oci_authorization(lease->store, &p->image->id, &header, &err) < 0)
+	if (oci_authorization(lease->store, artifact, &header, &err) < 0) {
+		digest_hex(artifact, hex);
 		log_warning("p2p", "image=%.12s right=unknown reason=\"%s\"",
-			    p->image->hex, err.msg);
+			    hex, err.msg);
+	}
 	store_lease_end(lease);
 	return header;
+}
+
+static char *authorization(void *arg)
+{
+	const struct peer_image *p = arg;
+
+	return peers_authorization(p->origin, &p->image->id);
 }
 
 static void destroy(struct peer_image *p)
@@ -353,13 +367,26 @@ void peers_put(struct peer_image *p)
 void peers_drop(struct node *n, struct image *i)
 {
 	struct peer_image *p;
+	struct metadata *m;
 
 	(void)n;
 	images_lock(i->all);
 	p = i->peer;
+	m = i->metadata;
 	i->peer = NULL;
+	i->metadata = NULL;
 	images_unlock(i->all);
 	peers_put(p);
+	metadata_close(m);
+}
+
+void peers_keep_metadata(struct image *i, struct metadata *m)
+{
+	images_lock(i->all);
+	if (!i->removed && !i->metadata)
+		i->metadata = steal_ptr(&m);
+	images_unlock(i->all);
+	metadata_close(m);
 }
 
 int peers_packs(struct peer_image *p, struct source ***ret, struct error *err)
@@ -400,6 +427,29 @@ static int by_users(const void *a, const void *b)
 	return m > n ? -1 : m < n;
 }
 
+static void resume_metadata(struct node *n, struct image *i)
+{
+	AUTO_FREE char *label = image_label(i);
+	const struct metadata_of of = {
+		.artifact = &i->artifact,
+		.host = i->state.host,
+		.repo = i->state.repo,
+		.label = label,
+		.plain_http = i->state.plain_http,
+		.must_hold = true,
+	};
+	struct error err = ERROR_INIT;
+	struct metadata *m = NULL;
+	int rc = label ? metadata_open(n, &of, &m, &err) : error_nomem(&err);
+
+	if (rc < 0)
+		log_warning("p2p",
+			    "image=%.12s its metadata is not served "
+			    "reason=\"%s\"",
+			    i->hex, err.msg);
+	peers_keep_metadata(i, m);
+}
+
 void peers_resume(struct node *n)
 {
 	struct error err = ERROR_INIT;
@@ -418,6 +468,7 @@ void peers_resume(struct node *n)
 				    "image=%.12s not served reason=\"%s\"",
 				    list[k]->hex, err.msg);
 		peers_put(p);
+		resume_metadata(n, list[k]);
 	}
 	images_list_free(list, len);
 }
@@ -456,10 +507,11 @@ static void add_image(void *arg, const struct p2p_image_info *i)
 	digest_format(&i->image, id);
 	(void)json_array_append_new(
 		arg,
-		json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "id", id,
-			  "name", text(i->label), "pieces",
-			  (json_int_t)i->pieces, "have", (json_int_t)i->have,
-			  "peers", (json_int_t)i->peers, "peer_bytes",
+		json_pack("{s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "id", id,
+			  "name", text(i->label), "metadata",
+			  (int)i->is_metadata, "pieces", (json_int_t)i->pieces,
+			  "have", (json_int_t)i->have, "peers",
+			  (json_int_t)i->peers, "peer_bytes",
 			  (json_int_t)i->from_peers, "origin_bytes",
 			  (json_int_t)i->from_origin));
 }

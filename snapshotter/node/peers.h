@@ -25,6 +25,15 @@ int peers_check(const struct node_config *cfg, struct error *err) MUST_CHECK;
  * users first, some of them.  Reads and hashes their block maps. */
 void peers_resume(struct node *n);
 
+struct p2p *peers_p2p(const struct node *n); /* there are peers */
+/* What the registry takes from us of whoever wants to pull the artifact, as
+ * p2p_image_config.authorization. */
+char *peers_authorization(struct origin *o,
+			  const struct digest *artifact) MUST_CHECK;
+
+/* Serve its metadata until it is removed; takes `m`, which may be NULL. */
+void peers_keep_metadata(struct image *i, struct metadata *m);
+
 struct peer_image;
 
 /* A use of the image's swarm, which it joins now if it did not; NULL with 0 when

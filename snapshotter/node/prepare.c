@@ -17,7 +17,9 @@
 #include "common/log.h"
 #include "snapshotter/erofs/erofs.h"
 #include "snapshotter/node/map_file.h"
+#include "snapshotter/node/metadata.h"
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/peers.h"
 #include "snapshotter/node/traces.h"
 
 /* One reference being resolved. */
@@ -241,8 +243,26 @@ static int check_files(const struct artifact *a, const char *meta_path,
 	return rc;
 }
 
-static int fetch_into(struct oci_store *store, const struct artifact *a,
-		      const char *dir, struct error *err)
+/* By peers, where there are any; without them if that fails, whatever the reason. */
+static int fetch_files(struct metadata *m, struct oci_store *store,
+		       const struct artifact *a, const char *meta,
+		       const char *map, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (m && metadata_fetch(m, store, a, meta, map, &why) == 0)
+		return 0;
+	if (m)
+		log_warning("prepare",
+			    "metadata came from no peer reason=\"%s\" "
+			    "action=\"read from the registry\"",
+			    why.msg);
+	return artifact_fetch(store, a, NULL, meta, map, err);
+}
+
+static int fetch_into(struct metadata *m, struct oci_store *store,
+		      const struct artifact *a, const char *dir,
+		      struct error *err)
 {
 	AUTO_FREE char *meta = NULL;
 	AUTO_FREE char *map = NULL;
@@ -254,7 +274,7 @@ static int fetch_into(struct oci_store *store, const struct artifact *a,
 		map = NULL;
 	if (!meta || !map)
 		return error_nomem(err);
-	rc = artifact_fetch(store, a, meta, map, err);
+	rc = fetch_files(m, store, a, meta, map, err);
 	return rc < 0 ? rc : check_files(a, meta, map, err);
 }
 
@@ -278,12 +298,37 @@ static struct traces_early *begin_search(struct node *n, const struct asked *q,
 	return traces_begin(n->traces, &place, &a->image_config);
 }
 
+/* The swarm of the artifact's metadata; NULL: without. */
+static struct metadata *join_metadata(struct node *n, const struct asked *q,
+				      const struct artifact *a, bool plain_http)
+{
+	const struct metadata_of of = {
+		.artifact = a,
+		.host = q->ref.host,
+		.repo = q->ref.repo,
+		.label = q->name,
+		.plain_http = plain_http,
+	};
+	struct error err = ERROR_INIT;
+	struct metadata *m;
+
+	if (metadata_open(n, &of, &m, &err) < 0) {
+		log_warning("p2p",
+			    "image=\"%s\" metadata without peers "
+			    "reason=\"%s\"",
+			    q->name, err.msg);
+		return NULL;
+	}
+	return m;
+}
+
 /* Have the artifact's files on the node.  Takes what `a` owns on success. */
 static int fetch_image(struct node *n, struct oci_store *store,
 		       const struct asked *q, struct artifact *a,
 		       bool plain_http, struct prepared *ret, struct error *err)
 {
 	AUTO_FREE char *staged = NULL;
+	struct metadata *m = NULL;
 	struct digest id = a->digest;
 	struct error ignored;
 	int rc;
@@ -296,7 +341,9 @@ static int fetch_image(struct node *n, struct oci_store *store,
 		ret->early = begin_search(n, q, a, plain_http, &ret->manifest);
 		rc = images_stage(n->images, &id, &staged, err);
 		if (rc == 0)
-			rc = fetch_into(store, a, staged, err);
+			m = join_metadata(n, q, a, plain_http);
+		if (rc == 0)
+			rc = fetch_into(m, store, a, staged, err);
 		if (rc == 0)
 			rc = images_add(n->images, staged, a, q->ref.host,
 					q->ref.repo, plain_http, &ret->image,
@@ -306,6 +353,9 @@ static int fetch_image(struct node *n, struct oci_store *store,
 		ret->source = PREPARE_REGISTRY;
 		if (rc == 0)
 			atomic_fetch_add(&n->events.prepares_fetched, 1);
+		if (rc == 0)
+			peers_keep_metadata(ret->image, steal_ptr(&m));
+		metadata_close(m);
 	}
 	gate_leave(n->gate, &id);
 	return rc;

@@ -151,7 +151,7 @@ static const struct counter_spec table[] = {
 	{ "p2p_peers", COUNTER_GAUGE, AT(p2p.peers),
 	  "Nodes that blocks are exchanged with now." },
 	{ "p2p_images", COUNTER_GAUGE, AT(p2p.images),
-	  "Images that are exchanged." },
+	  "Swarms: one of an image's blocks, one of its metadata." },
 	{ "p2p_rack_bytes_total", COUNTER_TOTAL, AT(p2p.rack_bytes_total),
 	  "Bytes of blocks from nodes of this rack." },
 	{ "p2p_zone_bytes_total", COUNTER_TOTAL, AT(p2p.zone_bytes_total),

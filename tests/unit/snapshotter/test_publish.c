@@ -170,7 +170,7 @@ Test(publish, what_was_published_can_be_fetched)
 	cr_expect_null(a.replaces);
 	cr_expect_eq(a.n_packs, 1);
 	cr_expect_eq(a.packs[0].size, PACK_SIZE);
-	cr_expect_eq(artifact_fetch(store, &a, meta, map, &err), 0, "%s",
+	cr_expect_eq(artifact_fetch(store, &a, NULL, meta, map, &err), 0, "%s",
 		     err.msg);
 	artifact_fini(&a);
 	expect_found(&d);

@@ -1,0 +1,200 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Metadata image and block map from other nodes: about one copy from the registry, and
+# a start that waits for nobody who does not answer.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+load p2p.bash
+
+# An image of many small files: they are in its metadata, which has some 4 MB.
+setup_file() {
+	local d=$BATS_FILE_TMPDIR
+
+	mkdir -p "$d"/rootfs/{many,zz}
+	noise 4000000 5 | split -b 500 -a 4 -d - "$d/rootfs/many/"
+	noise 1000000 6 >"$d/rootfs/big"
+	umoci init --layout "$d/src"
+	umoci new --image "$d/src:v1"
+	umoci insert --image "$d/src:v1" "$d/rootfs" /
+	umoci unpack --image "$d/src:v1" "$d/bundle" >/dev/null
+	listing "$d/bundle/rootfs" >"$d/want"
+	"$bootseer" image convert "oci:$d/src:v1" "oci:$d/oci:v1" >/dev/null
+	"$bootseer" image inspect "oci:$d/oci:v1" >"$d/inspect"
+}
+setup() {
+	node_setup
+	TRACKER=
+	META=$(jq -r .metadata.digest "$D/inspect")
+	SIZE=$(jq -r .metadata.size "$D/inspect")
+}
+teardown() {
+	[ -n "${BATS_TEST_COMPLETED:-}" ] ||
+		tail -n 20 "$T"/*/log "$T/tracker.log" 2>/dev/null |
+		sed 's/^/# /' >&3
+	node_teardown
+}
+
+# What the registry gave of the metadata image.
+meta_bytes() {
+	awk -v d="$META" '/^GET / && index($2, d) { n += $4 } END { print n + 0 }' \
+		"$T/requests"
+}
+# Of the swarm of metadata.
+meta_of() { # NAME KEY
+	p2p "$1" ".images[] | select(.metadata) | .$2"
+}
+# So many nodes take part, counted for each swarm: an image has two.
+members_are() { # N
+	curl -fsS "$TRACKER/metrics" |
+		grep -qx "bootseer_registry_swarm_members $1"
+}
+is_whole() { # NAME
+	(cd "$T/$1"/root/images/*/ && sha256sum meta.erofs) >"$T/$1/sum"
+	[ "$(cut -d' ' -f1 "$T/$1/sum")" = "$(jq -r .metadata.digest \
+		"$T/$1"/root/images/*/config.json | cut -d: -f2)" ]
+}
+
+@test "the manifest says the parts, and nothing is uploaded again" {
+	local artifact manifest
+
+	artifact=$(jq -r .artifact "$D/inspect")
+	manifest=$D/oci/blobs/sha256/${artifact#sha256:}
+	[ "$SIZE" -gt 3000000 ]
+	jq -r '.layers[0].annotations["dev.bootseer.parts"]' "$manifest" >"$T/parts"
+	[ "$(cut -d: -f1 "$T/parts")" = 262144 ]
+	# 64 digits a part.
+	[ "$(cut -d: -f2 "$T/parts" | tr -d '\n' | wc -c)" = \
+		$(((SIZE + 262143) / 262144 * 64)) ]
+	[ "$(jq '.layers[1].annotations' "$manifest")" = null ]
+	find "$D/oci" | sort >"$T/before"
+	"$bootseer" image convert "oci:$D/src:v1" "oci:$D/oci:v1"
+	find "$D/oci" | sort | diff "$T/before" -
+}
+
+@test "the second node has the metadata from the first" {
+	tracker_start
+	peer_start a
+	prepare_on a
+	[ "$(meta_bytes)" = "$SIZE" ]
+	[ "$(meta_of a origin_bytes)" = "$SIZE" ]
+	# Or a slow machine would take some of the registry.
+	fault "match=$META" status=503
+	peer_start b
+	prepare_on b
+	fault
+	[ "$(meta_of b peer_bytes)" = "$SIZE" ]
+	[ "$(meta_of b id)" = "$(jq -r .artifact "$D/inspect")" ]
+	[ "$(peer_bytes b)" -ge "$SIZE" ]
+	is_whole b
+	read_on b
+	run -0 on b p2p status
+	[[ $output == *"metadata and block map"* ]]
+}
+
+@test "nodes that begin at once read the metadata about once" {
+	local name waiting=()
+
+	tracker_start
+	for name in a b c d e; do peer_start "$name"; done
+	for name in a b c d e; do
+		prepare_on "$name" >/dev/null 3>&- &
+		waiting+=($!)
+	done
+	wait "${waiting[@]}"
+	[ "$(meta_bytes)" -ge "$SIZE" ]
+	# Who hears of nobody in time reads a part: on a slow machine some do.
+	[ "$(meta_bytes)" -lt $((SIZE * 2)) ]
+	for name in a b c d e; do is_whole "$name"; done
+}
+
+@test "a wrong part of a peer is not used" {
+	tracker_start
+	peer_start a
+	prepare_on a
+	peer_stop a
+	peer_start a # nothing is in its relay now
+	wait_for members_are 2
+	fault "match=$META" status=503
+	peer_start c
+	prepare_on c
+	fault
+	peer_stop c
+	# What it has checked it sends as it is now.
+	find "$T/a/root/cache" -type f -size +1M -exec python3 -c '
+import sys
+for name in sys.argv[1:]:
+    with open(name, "r+b") as f:
+        data = f.read(16 << 20)
+        f.seek(0)
+        f.write(data.translate(bytes(x ^ 1 for x in range(256))))' {} +
+	: >"$T/requests"
+	peer_start b --prefetch off
+	prepare_on b
+	[ "$(p2p a .totals.served_bytes)" -gt 0 ]
+	[ "$(meta_of b peer_bytes)" = 0 ]
+	[ "$(meta_bytes)" -ge "$SIZE" ]
+	is_whole b
+	read_on b
+}
+
+@test "a node without a tracker has the metadata of the registry" {
+	TRACKER=http://127.0.0.1:1
+	peer_start a
+	prepare_on a
+	[ "$(meta_bytes)" = "$SIZE" ]
+	is_whole a
+	read_on a
+}
+
+@test "a node serves metadata after it was restarted, until the image is removed" {
+	tracker_start
+	peer_start a
+	prepare_on a
+	peer_stop a
+	peer_start a
+	wait_for members_are 2
+	fault "match=$META" status=503
+	peer_start b
+	prepare_on b
+	[ "$(meta_of b peer_bytes)" = "$SIZE" ]
+	fault
+	peer_stop b
+	on a node gc --images
+	[ -z "$(meta_of a id)" ]
+	: >"$T/requests"
+	peer_start c
+	prepare_on c
+	[ "$(meta_bytes)" = "$SIZE" ]
+	is_whole c
+}
+
+@test "who has the metadata and says nothing is not waited for" {
+	tracker_start
+	peer_start a
+	prepare_on a
+	peer_start b
+	kill -STOP "${node_pids[a]}"
+	SECONDS=0
+	prepare_on b
+	kill -CONT "${node_pids[a]}"
+	echo "after $SECONDS s"
+	[ "$SECONDS" -lt 30 ] # half a second, and time for a slow machine
+	is_whole b
+	read_on b
+}
+
+@test "who has the metadata and dies while it serves is left" {
+	tracker_start
+	peer_start a
+	prepare_on a
+	peer_start b --p2p-download-rate 1M
+	prepare_on b >/dev/null 3>&- &
+	waiting=$!
+	wait_for gives_some a
+	peer_stop a KILL
+	wait "$waiting"
+	is_whole b
+	read_on b
+}
+gives_some() { [ "$(p2p "$1" .totals.served_bytes)" -gt 0 ]; } # NAME
