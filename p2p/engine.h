@@ -221,7 +221,6 @@ struct p2p {
 	LIST_HEAD(, member) named[MEMBER_BUCKETS];
 	size_t n_members;
 	uint64_t serial;
-	int64_t upload_ns; /* that an answer takes, lately; 0: not known */
 	unsigned int links_made, name_seed;
 	uint64_t random;
 	struct p2p_stats past; /* of images that are closed */

@@ -23,12 +23,10 @@ const struct slots_config serve_slots = {
 	.queued = 4,
 	.waiting = 1,
 	.copies = 1,
-	.retry_ns = 30 * NS_PER_MS,
+	.usual_ns = 40 * NS_PER_MS,
+	.retry_min_ns = 5 * NS_PER_MS,
+	.retry_max_ns = NS_PER_S,
 };
-/* Who is refused a piece comes again when it may have reached somebody else: of the
- * time that an answer takes, so much (a share of 4), but not later than above. */
-#define RETRY_SHARE 3
-#define RETRY_MIN_NS (5 * NS_PER_MS)
 
 static void pump(struct p2p *p);
 
@@ -69,7 +67,7 @@ static void end(struct upload *u)
 	struct p2p *p = u->i->p;
 
 	if (!u->has_left)
-		slots_done(p->slots, &u->slot);
+		slots_done(p->slots, &u->slot, clock_now_ns());
 	upload_free(u);
 	pump(p);
 }
@@ -77,7 +75,7 @@ static void end(struct upload *u)
 static void refuse(struct link *l, struct p2p_image *i, uint32_t piece,
 		   enum swarm_refusal why, int64_t retry_ns)
 {
-	i->p->refused += why == SWARM_BUSY;
+	i->p->refused += why == SWARM_BUSY || why == SWARM_SENDING;
 	i->p->denied += why == SWARM_DENIED;
 	net_refuse(l->net, &i->digest, piece, why, retry_ns);
 }
@@ -179,7 +177,7 @@ static void pump(struct p2p *p)
 {
 	struct slot_request r;
 
-	while (slots_next(p->slots, &r))
+	while (slots_next(p->slots, clock_now_ns(), &r))
 		begin((struct upload *)(uintptr_t)r.tag);
 }
 
@@ -207,13 +205,14 @@ void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 	struct p2p *p = i->p;
 	struct upload *u;
 	int64_t retry_ns = 0;
+	int rc;
 
 	if (!swarm_has(i->swarm, piece)) {
 		refuse(l, i, piece, SWARM_GONE, 0);
 		return;
 	}
 	if (has_most_slots(l, priority)) {
-		refuse(l, i, piece, SWARM_BUSY, serve_slots.retry_ns);
+		refuse(l, i, piece, SWARM_BUSY, slots_usual_ns(p->slots));
 		return;
 	}
 	u = calloc(1, sizeof(*u));
@@ -230,8 +229,10 @@ void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 					.what = i->id << 24 | piece,
 					.bytes = i->sizes[piece],
 					.priority = priority } };
-	if (slots_add(p->slots, &u->slot, &retry_ns) < 0) {
-		refuse(l, i, piece, SWARM_BUSY, retry_ns);
+	rc = slots_add(p->slots, &u->slot, clock_now_ns(), &retry_ns);
+	if (rc < 0) {
+		refuse(l, i, piece,
+		       rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY, retry_ns);
 		free(u);
 		return;
 	}
@@ -259,33 +260,15 @@ void serve_left(struct p2p *p, uint64_t tag)
 {
 	struct upload *u = (struct upload *)(uintptr_t)tag;
 
-	slots_done(p->slots, &u->slot);
+	slots_done(p->slots, &u->slot, clock_now_ns());
 	u->has_left = true;
 	pump(p);
-}
-
-static void learn(struct p2p *p, const struct upload *u)
-{
-	int64_t took = clock_now_ns() - u->begun, retry;
-
-	if (u->slot.priority == SOURCE_DEMAND)
-		return;
-	if (!p->upload_ns)
-		p->upload_ns = serve_slots.retry_ns * 4 / RETRY_SHARE;
-	p->upload_ns += (took - p->upload_ns) / 8;
-	retry = p->upload_ns * RETRY_SHARE / 4;
-	if (retry < RETRY_MIN_NS)
-		retry = RETRY_MIN_NS;
-	if (retry > serve_slots.retry_ns)
-		retry = serve_slots.retry_ns;
-	slots_set_retry(p->slots, retry);
 }
 
 void serve_sent(struct p2p *p, uint64_t tag)
 {
 	struct upload *u = (struct upload *)(uintptr_t)tag;
 
-	learn(p, u);
 	end(u);
 }
 

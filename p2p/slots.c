@@ -11,6 +11,16 @@
 
 #define PRIORITIES 3         /* enum source_priority */
 #define QUANTUM (256 * 1024) /* bytes of a turn */
+#define SLOW_TIMES 2
+#define LATE_PART 16
+#define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
+
+/* Of a bulk slot: what it is about. */
+struct sending {
+	uint64_t what;
+	unsigned int peer;
+	int64_t begun;
+};
 
 struct waiter {
 	struct slot_request request;
@@ -35,7 +45,9 @@ struct slots {
 	struct slots_config cfg;
 	struct waiter *waiters, *unused;
 	unsigned int demand_busy, bulk_busy;
-	uint64_t sending[SLOTS_MAX]; /* what the bulk slots are about */
+	struct sending sending[SLOTS_MAX]; /* of those that are busy */
+	int64_t usual_ns; /* of an answer; the configured one till one ended */
+	bool is_learnt;
 	struct slot_class kinds[PRIORITIES];
 };
 
@@ -57,12 +69,14 @@ int slots_new(const struct slots_config *cfg, struct slots **ret,
 
 	if (!cfg->bulk || !cfg->demand || cfg->bulk > SLOTS_MAX ||
 	    cfg->demand > SLOTS_MAX || !cfg->queued || !cfg->waiting ||
-	    !cfg->copies || cfg->waiting > SLOTS_WAITING_MAX)
+	    !cfg->copies || cfg->waiting > SLOTS_WAITING_MAX ||
+	    cfg->retry_min_ns <= 0 || cfg->retry_max_ns < cfg->retry_min_ns)
 		return error_set(err, EINVAL, "upload slots: out of range");
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_nomem(err);
 	s->cfg = *cfg;
+	s->usual_ns = cfg->usual_ns;
 	s->waiters =
 		calloc(PRIORITIES * (size_t)cfg->waiting, sizeof(*s->waiters));
 	if (!s->waiters)
@@ -122,12 +136,19 @@ static void line_remove(struct slot_class *k, struct line *l)
 		k->at = 0;
 }
 
-static unsigned int copies_of(const struct slots *s, uint64_t what)
+/* Who takes far longer than is usual will not pass it on soon. */
+static bool is_slow(const struct slots *s, const struct sending *a, int64_t now)
+{
+	return s->is_learnt && now - a->begun > SLOW_TIMES * s->usual_ns;
+}
+
+static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 {
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < s->bulk_busy; i++)
-		n += s->sending[i] == what;
+		n += s->sending[i].what == what &&
+		     !is_slow(s, &s->sending[i], now);
 	for (int i = SOURCE_HOT; i < PRIORITIES; i++)
 		for (unsigned int j = 0; j < s->kinds[i].n_lines; j++)
 			for (const struct waiter *w =
@@ -137,33 +158,71 @@ static unsigned int copies_of(const struct slots *s, uint64_t what)
 	return n;
 }
 
-static void sending_end(struct slots *s, uint64_t what)
+static void sending_end(struct slots *s, const struct slot_request *r,
+			int64_t now)
 {
-	for (unsigned int i = 0; i < s->bulk_busy; i++)
-		if (s->sending[i] == what) {
-			s->sending[i] = s->sending[s->bulk_busy - 1];
-			return;
-		}
+	struct sending *last = &s->sending[s->bulk_busy - 1], *a = s->sending;
+
+	while (a < last && (a->what != r->what || a->peer != r->peer))
+		a++;
+	if (s->is_learnt)
+		s->usual_ns += (now - a->begun - s->usual_ns) / USUAL_WEIGHT;
+	else
+		s->usual_ns = now - a->begun;
+	s->is_learnt = true;
+	*a = *last;
 }
 
-void slots_set_retry(struct slots *s, int64_t retry_ns)
+int64_t slots_usual_ns(const struct slots *s)
 {
-	s->cfg.retry_ns = retry_ns;
+	return s->usual_ns;
 }
 
-int slots_add(struct slots *s, const struct slot_request *r,
+static int64_t retry_in(const struct slots *s, int64_t ns)
+{
+	if (ns < s->cfg.retry_min_ns)
+		return s->cfg.retry_min_ns;
+	return ns > s->cfg.retry_max_ns ? s->cfg.retry_max_ns : ns;
+}
+
+/* Until the first of those who get it now should have it. */
+static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
+{
+	int64_t in = s->usual_ns;
+
+	for (unsigned int i = 0; i < s->bulk_busy; i++) {
+		int64_t left = s->sending[i].begun + s->usual_ns - now;
+
+		if (s->sending[i].what == what && left < in)
+			in = left;
+	}
+	/* What is late is asked after, not hammered at. */
+	if (in < s->usual_ns / LATE_PART)
+		in = s->usual_ns / LATE_PART;
+	return retry_in(s, in);
+}
+
+/* Until a slot should be free, for one of those that wait. */
+static int64_t slot_in(const struct slots *s, const struct slot_class *k)
+{
+	return retry_in(s,
+			s->usual_ns / s->cfg.bulk * (int64_t)(1 + k->waiting));
+}
+
+int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 	      int64_t *ret_retry_ns)
 {
 	struct slot_class *k = &s->kinds[r->priority];
 	struct line *l = line_of(k, r->peer);
 	struct waiter *w;
 
-	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued) ||
-	    (r->priority != SOURCE_DEMAND &&
-	     copies_of(s, r->what) >= s->cfg.copies)) {
-		/* About when half of those that wait were served. */
-		*ret_retry_ns = s->cfg.retry_ns *
-				(int64_t)(1 + k->waiting / (2 * s->cfg.bulk));
+	if (r->priority != SOURCE_DEMAND &&
+	    copies_of(s, r->what, now) >= s->cfg.copies) {
+		*ret_retry_ns = copy_in(s, r->what, now);
+		return -EALREADY;
+	}
+	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued)) {
+		*ret_retry_ns = slot_in(s, k);
 		return -EBUSY;
 	}
 	if (!l)
@@ -216,7 +275,7 @@ static void take(struct slots *s, struct slot_class *k,
 	}
 }
 
-bool slots_next(struct slots *s, struct slot_request *ret)
+bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 {
 	for (int i = 0; i < PRIORITIES; i++) {
 		struct slot_class *k = &s->kinds[i];
@@ -225,17 +284,18 @@ bool slots_next(struct slots *s, struct slot_request *ret)
 			continue;
 		take(s, k, ret);
 		if (ret->priority != SOURCE_DEMAND)
-			s->sending[s->bulk_busy] = ret->what;
+			s->sending[s->bulk_busy] =
+				(struct sending){ ret->what, ret->peer, now };
 		(*busy_of(s, ret->priority))++;
 		return true;
 	}
 	return false;
 }
 
-void slots_done(struct slots *s, const struct slot_request *r)
+void slots_done(struct slots *s, const struct slot_request *r, int64_t now)
 {
 	if (r->priority != SOURCE_DEMAND)
-		sending_end(s, r->what);
+		sending_end(s, r, now);
 	(*busy_of(s, r->priority))--;
 }
 

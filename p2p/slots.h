@@ -20,7 +20,9 @@ struct slots_config {
 	 * then gets it later from those who get it now, and the piece spreads
 	 * as fast as there are more who have it, not as one uplink allows. */
 	unsigned int copies;
-	int64_t retry_ns; /* what the others are told, at least */
+	/* What an answer is thought to take before one was given; and what
+	 * those who are refused are told at least and at most. */
+	int64_t usual_ns, retry_min_ns, retry_max_ns;
 };
 #define SLOTS_MAX 64u /* of one kind */
 #define SLOTS_WAITING_MAX 4096u
@@ -37,15 +39,16 @@ struct slot_request {
 	uint32_t bytes;
 	enum source_priority priority;
 };
-/* 0: it waits, slots_next() will give it; -EBUSY: refuse it with `*ret_retry_ns`. */
-int slots_add(struct slots *s, const struct slot_request *r,
+/* 0: it waits, slots_next() will give it.  Else refuse it, with `*ret_retry_ns`:
+ * -EBUSY: no room; -EALREADY: the piece goes to others, who will have it then. */
+int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 	      int64_t *ret_retry_ns) MUST_CHECK;
 /* The next to be served now; false: none, or no slot is free.  Each is ended by
  * slots_done(). */
-bool slots_next(struct slots *s, struct slot_request *ret);
-void slots_done(struct slots *s, const struct slot_request *r);
-/* slots_config.retry_ns from now on. */
-void slots_set_retry(struct slots *s, int64_t retry_ns);
+bool slots_next(struct slots *s, int64_t now, struct slot_request *ret);
+void slots_done(struct slots *s, const struct slot_request *r, int64_t now);
+/* What an answer takes, smoothed. */
+int64_t slots_usual_ns(const struct slots *s);
 /* Forget what waits of a peer, or one request of it. */
 void slots_drop_peer(struct slots *s, unsigned int peer);
 void slots_drop(struct slots *s, unsigned int peer, uint64_t tag);

@@ -72,6 +72,7 @@ enum swarm_refusal {
 	SWARM_BUSY,   /* later */
 	SWARM_GONE,   /* it does not have it (any more) */
 	SWARM_DENIED, /* it will not: left for this image */
+	SWARM_SENDING, /* this piece later: it goes to others, who have it then */
 };
 
 /*

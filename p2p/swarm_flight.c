@@ -21,6 +21,7 @@
 #define USELESS_REFUSALS 16u
 #define USELESS_SLOWER 16 /* times than the others */
 #define MEASURE_NS (20 * NS_PER_MS)
+#define RETRY_MAX_NS (2 * NS_PER_S) /* who says more is not believed */
 #define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
 struct flight *flight_at(struct swarm *s, uint16_t index)
@@ -351,16 +352,16 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	s->silent &= ~(UINT64_C(1) << peer);
 	if (retry_ns <= 0)
 		retry_ns = NS_PER_MS;
-	/* Once: busy with this piece, maybe; twice: with anything. */
-	if (why == SWARM_BUSY)
+	if (retry_ns > RETRY_MAX_NS)
+		retry_ns = RETRY_MAX_NS;
+	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		refused_again(s, peer, now);
-	if (why == SWARM_BUSY && p->refusals > 1 &&
-	    p->busy_until < now + retry_ns)
-		p->busy_until = now + retry_ns;
-	if (why == SWARM_BUSY)
 		s->pieces[piece].rest = tick_of(s, now + retry_ns);
-	else
+	} else {
 		s->pieces[piece].holders &= ~(UINT64_C(1) << peer);
+	}
+	if (why == SWARM_BUSY && p->busy_until < now + retry_ns)
+		p->busy_until = now + retry_ns;
 	f = flight_find(s, peer, piece);
 	if (f)
 		flight_fails(s, f);

@@ -101,6 +101,9 @@ int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 		s->peers[peer].have += !(s->pieces[i].holders & bit);
 		if (!s->pieces[i].holders)
 			turn_progress(s, i, now);
+		/* For this the refused were told to wait. */
+		if (!(s->pieces[i].holders & bit))
+			s->pieces[i].rest = 0;
 		s->pieces[i].holders |= bit;
 		cold_offer(s, i);
 	}

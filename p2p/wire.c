@@ -501,7 +501,7 @@ int wire_get_nack(const void *body, size_t len, struct wire_nack *ret,
 
 	if (len != 8)
 		return wrong_length(err, "NACK", len);
-	if (p[0] > SWARM_DENIED || p[1] > 1)
+	if (p[0] > SWARM_SENDING || p[1] > 1)
 		return error_set(err, EINVAL, "no such refusal: %u, %u", p[0],
 				 p[1]);
 	ret->why = p[0];

@@ -261,7 +261,7 @@ int main(int argc, char **argv)
 		.queued = 4,
 		.streams = 2,
 		.copies = 1,
-		.retry = 30 * NS_PER_MS,
+		.retry = 5 * NS_PER_MS,
 		.news = 10 * NS_PER_MS,
 		.limits = swarm_limits_default,
 		.seed = 1,

@@ -406,11 +406,11 @@ void node_serve(struct sim *s, uint32_t node)
 	struct node *n = &s->nodes[node];
 	struct slot_request r;
 
-	while (slots_next(n->slots, &r)) {
+	while (slots_next(n->slots, s->now, &r)) {
 		uint32_t to = n->links[r.peer].node;
 
 		if (to == SWARM_NONE) {
-			slots_done(n->slots, &r);
+			slots_done(n->slots, &r, s->now);
 			continue;
 		}
 		flow_start(s, node, to, (uint8_t)r.peer, (uint32_t)r.tag,
@@ -424,19 +424,23 @@ static void handle_ask(struct sim *s, struct node *n, const struct message *m)
 				  s->cfg.piece_bytes,
 				  (enum source_priority)m->priority };
 	struct message no = { .kind = MESSAGE_REFUSED, .piece = m->piece };
+	int rc;
 
 	if (!is_linked(n, m))
 		return;
 	if (!swarm_has(n->swarm, m->piece)) {
 		no.priority = SWARM_GONE;
 		to_peer(s, m->node, m->peer, no);
-	} else if (slots_add(n->slots, &r, &no.retry) < 0) {
-		no.priority = SWARM_BUSY;
-		s->refusals++;
-		to_peer(s, m->node, m->peer, no);
-	} else {
-		node_serve(s, m->node);
+		return;
 	}
+	rc = slots_add(n->slots, &r, s->now, &no.retry);
+	if (rc == 0) {
+		node_serve(s, m->node);
+		return;
+	}
+	no.priority = rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY;
+	s->refusals++;
+	to_peer(s, m->node, m->peer, no);
 }
 
 static void handle_cancel(struct sim *s, struct node *n,
@@ -629,7 +633,9 @@ void node_join(struct sim *s, uint32_t node)
 				      .queued = s->cfg.queued,
 				      .waiting = s->cfg.waiting,
 				      .copies = s->cfg.copies,
-				      .retry_ns = s->cfg.retry };
+				      .usual_ns = 40 * NS_PER_MS,
+				      .retry_min_ns = s->cfg.retry,
+				      .retry_max_ns = NS_PER_S };
 	struct error err = ERROR_INIT;
 
 	n->arg = (struct node_arg){ s, node };

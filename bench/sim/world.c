@@ -128,7 +128,7 @@ static void forget_flow(struct sim *s, size_t i)
 
 		n->sending[f.at] = n->sending[--n->n_sending];
 		s->flows.flows[n->sending[f.at]].at = f.at;
-		slots_done(n->slots, &r);
+		slots_done(n->slots, &r, s->now);
 	}
 	flow_remove(&s->flows, i);
 	if (i < s->flows.n && s->flows.flows[i].from != origin_of(s))

@@ -306,7 +306,7 @@ static void on_lost(struct world *w, unsigned int peer, uint32_t piece)
 static void on_refused(struct world *w, unsigned int peer, uint32_t piece)
 {
 	uint32_t asked = asked_from(w, peer, piece);
-	enum swarm_refusal why = (enum swarm_refusal)(piece % 3);
+	enum swarm_refusal why = (enum swarm_refusal)(piece % 4);
 
 	if (asked == SWARM_NONE)
 		return;

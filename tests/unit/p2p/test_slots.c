@@ -11,7 +11,9 @@ static const struct slots_config usual = { .bulk = 2,
 					   .queued = 2,
 					   .waiting = 4,
 					   .copies = 1,
-					   .retry_ns = 1000 };
+					   .usual_ns = 1000,
+					   .retry_min_ns = 10,
+					   .retry_max_ns = 5000 };
 
 static struct slots *make(const struct slots_config *cfg)
 {
@@ -22,9 +24,9 @@ static struct slots *make(const struct slots_config *cfg)
 	return s;
 }
 
-/* 0, or the time to come back. */
-static int64_t add(struct slots *s, unsigned int peer, uint64_t what,
-		   enum source_priority priority)
+/* 0, or the time to come back; `*rc` says why. */
+static int64_t add_at(struct slots *s, unsigned int peer, uint64_t what,
+		      enum source_priority priority, int64_t now, int *rc)
 {
 	struct slot_request r = { .peer = peer,
 				  .tag = what,
@@ -33,7 +35,16 @@ static int64_t add(struct slots *s, unsigned int peer, uint64_t what,
 				  .priority = priority };
 	int64_t retry = 0;
 
-	return slots_add(s, &r, &retry) == 0 ? 0 : retry;
+	*rc = slots_add(s, &r, now, &retry);
+	return *rc == 0 ? 0 : retry;
+}
+
+static int64_t add(struct slots *s, unsigned int peer, uint64_t what,
+		   enum source_priority priority)
+{
+	int rc;
+
+	return add_at(s, peer, what, priority, 0, &rc);
 }
 
 Test(slots, serves_so_many_at_once)
@@ -43,11 +54,11 @@ Test(slots, serves_so_many_at_once)
 
 	for (uint64_t i = 0; i < 3; i++)
 		cr_assert_eq(add(s, (unsigned int)i, i, SOURCE_HOT), 0);
-	cr_expect(slots_next(s, &r[0]));
-	cr_expect(slots_next(s, &r[1]));
-	cr_expect_not(slots_next(s, &r[2]));
-	slots_done(s, &r[0]);
-	cr_expect(slots_next(s, &r[2]));
+	cr_expect(slots_next(s, 0, &r[0]));
+	cr_expect(slots_next(s, 0, &r[1]));
+	cr_expect_not(slots_next(s, 0, &r[2]));
+	slots_done(s, &r[0], 0);
+	cr_expect(slots_next(s, 0, &r[2]));
 }
 
 Test(slots, demand_has_slots_of_its_own_and_hot_goes_before_cold)
@@ -58,13 +69,13 @@ Test(slots, demand_has_slots_of_its_own_and_hot_goes_before_cold)
 	cr_assert_eq(add(s, 0, 1, SOURCE_COLD), 0);
 	cr_assert_eq(add(s, 1, 2, SOURCE_COLD), 0);
 	cr_assert_eq(add(s, 2, 3, SOURCE_HOT), 0);
-	cr_assert(slots_next(s, &r));
+	cr_assert(slots_next(s, 0, &r));
 	cr_expect_eq(r.what, 3);
-	cr_assert(slots_next(s, &r));
+	cr_assert(slots_next(s, 0, &r));
 	cr_assert_eq(add(s, 3, 4, SOURCE_DEMAND), 0);
-	cr_assert(slots_next(s, &r));
+	cr_assert(slots_next(s, 0, &r));
 	cr_expect_eq(r.what, 4);
-	cr_expect_not(slots_next(s, &r));
+	cr_expect_not(slots_next(s, 0, &r));
 }
 
 Test(slots, peers_take_turns)
@@ -75,9 +86,9 @@ Test(slots, peers_take_turns)
 	cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
 	cr_assert_eq(add(s, 0, 2, SOURCE_HOT), 0);
 	cr_assert_eq(add(s, 1, 3, SOURCE_HOT), 0);
-	cr_assert(slots_next(s, &r));
+	cr_assert(slots_next(s, 0, &r));
 	cr_expect_eq(r.peer, 0);
-	cr_assert(slots_next(s, &r));
+	cr_assert(slots_next(s, 0, &r));
 	cr_expect_eq(r.peer, 1);
 }
 
@@ -87,12 +98,45 @@ Test(slots, refuses_what_would_wait_too_long)
 
 	cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
 	cr_assert_eq(add(s, 0, 2, SOURCE_HOT), 0);
-	cr_expect_geq(add(s, 0, 3, SOURCE_HOT), usual.retry_ns);
+	cr_expect_geq(add(s, 0, 3, SOURCE_HOT), usual.usual_ns);
 	cr_assert_eq(add(s, 1, 4, SOURCE_HOT), 0);
 	cr_assert_eq(add(s, 1, 5, SOURCE_HOT), 0);
-	cr_expect_geq(add(s, 2, 6, SOURCE_HOT), usual.retry_ns);
-	slots_set_retry(s, 10 * usual.retry_ns);
-	cr_expect_geq(add(s, 2, 6, SOURCE_HOT), 10 * usual.retry_ns);
+	cr_expect_geq(add(s, 2, 6, SOURCE_HOT), 2 * usual.usual_ns);
+}
+
+Test(slots, tells_when_the_piece_will_be_elsewhere)
+{
+	AUTO(slots) s = make(&usual);
+	struct slot_request r;
+	int rc;
+
+	cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
+	cr_assert(slots_next(s, 0, &r));
+	slots_done(s, &r, 3200);
+	cr_expect_eq(slots_usual_ns(s), 3200, "the first one tells");
+	cr_assert_eq(add_at(s, 0, 7, SOURCE_HOT, 4000, &rc), 0);
+	cr_assert(slots_next(s, 4000, &r));
+	cr_expect_eq(add_at(s, 1, 7, SOURCE_HOT, 5000, &rc), 2200);
+	cr_expect_eq(rc, -EALREADY);
+	cr_expect_eq(add_at(s, 1, 7, SOURCE_HOT, 8000, &rc), 3200 / 16);
+	cr_expect_eq(rc, -EALREADY);
+	/* Who takes twice as long as others will not pass it on soon. */
+	cr_expect_eq(add_at(s, 1, 7, SOURCE_HOT, 4000 + 2 * 3200 + 1, &rc), 0);
+	slots_done(s, &r, 4000 + 3200 + 800);
+	cr_expect_eq(slots_usual_ns(s), 3200 + 100);
+}
+
+Test(slots, nobody_is_told_to_come_back_in_hours)
+{
+	AUTO(slots) s = make(&usual);
+	struct slot_request r;
+	int rc;
+
+	cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
+	cr_assert(slots_next(s, 0, &r));
+	slots_done(s, &r, INT64_C(1) << 60);
+	cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
+	cr_expect_eq(add_at(s, 1, 1, SOURCE_HOT, 0, &rc), usual.retry_max_ns);
 }
 
 Test(slots, a_piece_goes_to_one_at_a_time_but_for_demand)
@@ -102,10 +146,10 @@ Test(slots, a_piece_goes_to_one_at_a_time_but_for_demand)
 
 	cr_assert_eq(add(s, 0, 7, SOURCE_HOT), 0);
 	cr_expect_neq(add(s, 1, 7, SOURCE_HOT), 0);
-	cr_assert(slots_next(s, &r));
+	cr_assert(slots_next(s, 0, &r));
 	cr_expect_neq(add(s, 1, 7, SOURCE_COLD), 0);
 	cr_expect_eq(add(s, 1, 7, SOURCE_DEMAND), 0);
-	slots_done(s, &r);
+	slots_done(s, &r, 0);
 	cr_expect_eq(add(s, 1, 7, SOURCE_HOT), 0);
 }
 
@@ -118,10 +162,10 @@ Test(slots, forgets_what_is_dropped)
 	cr_assert_eq(add(s, 0, 2, SOURCE_HOT), 0);
 	cr_assert_eq(add(s, 1, 3, SOURCE_HOT), 0);
 	slots_drop(s, 0, 1);
-	cr_assert(slots_next(s, &r));
+	cr_assert(slots_next(s, 0, &r));
 	cr_expect_eq(r.what, 2);
 	slots_drop_peer(s, 1);
-	cr_expect_not(slots_next(s, &r));
+	cr_expect_not(slots_next(s, 0, &r));
 }
 
 Test(slots, refuses_limits_that_cannot_be)
@@ -133,5 +177,8 @@ Test(slots, refuses_limits_that_cannot_be)
 	cr_expect_eq(slots_new(&cfg, &s, NULL), -EINVAL);
 	cfg = usual;
 	cfg.bulk = SLOTS_MAX + 1;
+	cr_expect_eq(slots_new(&cfg, &s, NULL), -EINVAL);
+	cfg = usual;
+	cfg.retry_max_ns = cfg.retry_min_ns - 1;
 	cr_expect_eq(slots_new(&cfg, &s, NULL), -EINVAL);
 }

@@ -364,6 +364,37 @@ RULE(a_busy_peer_is_left_alone_for_a_while)
 	cr_expect_eq(b.n_asks, 2);
 }
 
+RULE(a_piece_that_goes_elsewhere_is_asked_for_again_when_it_is_there)
+{
+	joins(0, 0, 2);
+	joins(1, 5, 1);
+	want(SOURCE_HOT, 0, 1);
+	cr_assert_eq(b.n_asks, 1);
+	swarm_refused(b.s, 0, 0, SWARM_SENDING, 500 * MS, b.now);
+	/* The peer is asked for other pieces meanwhile. */
+	cr_assert_eq(swarm_demand(b.s, 1, b.now, b.now + 60000 * MS), 0);
+	cr_assert_eq(b.n_asks, 2);
+	pass(100 * MS);
+	cr_expect_eq(b.n_asks, 2);
+	cr_assert_eq(swarm_peer_has(b.s, 1, (struct swarm_range){ 0, 1 },
+				    b.now),
+		     0);
+	cr_expect_eq(b.n_asks, 3);
+}
+
+RULE(nobody_is_believed_that_he_is_busy_for_hours)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	cr_assert_eq(b.n_asks, 1);
+	swarm_refused(b.s, 0, 0, SWARM_SENDING, INT64_MAX / 2, b.now);
+	pass(2100 * MS);
+	cr_expect_eq(b.n_asks, 2);
+	swarm_refused(b.s, 0, 0, SWARM_BUSY, INT64_MAX / 2, b.now);
+	pass(2100 * MS);
+	cr_expect_eq(b.n_asks, 3);
+}
+
 RULE(a_peer_that_only_refuses_does_not_keep_from_the_origin)
 {
 	joins(0, 0, 1);

@@ -301,7 +301,7 @@ Test(wire, want_data_and_nack_have_their_bytes)
 	body = body_of(nack_bytes, &h);
 	cr_assert_eq(wire_get_nack(body, h.len, &k2, NULL), 0);
 	cr_expect_eq(k2.retry_ms, 25);
-	cr_expect_eq(wire_get_nack((uint8_t[8]){ 3 }, 8, &k2, NULL), -EINVAL);
+	cr_expect_eq(wire_get_nack((uint8_t[8]){ 4 }, 8, &k2, NULL), -EINVAL);
 }
 
 Test(wire, members_have_their_bytes)
