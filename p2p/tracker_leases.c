@@ -281,7 +281,8 @@ static void window_grow(const struct tracker *t, struct image *i,
 {
 	uint64_t more = bytes, most = window_most(t, i);
 
-	if (i->flying < i->window / 2)
+	/* Large pieces leave much of a window empty that is too small. */
+	if (i->flying < i->window / 2 && !i->is_short)
 		return; /* it was not tried */
 	if (i->is_steady)
 		more = (uint64_t)bytes * MIB / i->window + 1;
@@ -489,7 +490,7 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 
 static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 {
-	const struct image *i = g->m->image;
+	struct image *i = g->m->image;
 	uint64_t max = i->window;
 
 	if (i->flying == 0)
@@ -497,7 +498,8 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 	/* An eighth is for those that a reader waits for. */
 	if (!demand)
 		max -= max / 8;
-	if (i->flying + bytes > max)
+	i->is_short = i->flying + bytes > max;
+	if (i->is_short)
 		return false;
 	return demand || g->m->flying == 0 || g->m->flying + bytes <= g->share;
 }

@@ -327,6 +327,30 @@ Test(tracker, the_window_grows_with_success_and_halves_with_failure,
 	cr_expect_leq(window(), cut + 6 * MIB);
 }
 
+/* Of pieces as large as may be, two do not fit what is left of the window for bulk,
+ * though one of them is less than half of it. */
+Test(tracker, large_pieces_do_not_keep_the_window_small, .init = begin_default,
+     .fini = end)
+{
+	uint32_t at = 0;
+
+	for (int i = 0; i < 20; i++) {
+		uint32_t got[TRACKER_PIECES_MAX];
+		size_t n_got;
+
+		from(1, "z", 1);
+		wants(at, 8, TRACKER_PIECE_BYTES_MAX);
+		hear();
+		n_got = b.a.n_granted;
+		at += (uint32_t)n_got;
+		memcpy(got, b.a.granted, sizeof(got));
+		b.now += 5 * MS;
+		from(1, "z", 1);
+		report(true, got, n_got);
+	}
+	cr_expect_geq(window(), 8 * (uint64_t)TRACKER_PIECE_BYTES_MAX);
+}
+
 Test(tracker, nobody_reads_while_the_origin_asks_for_patience,
      .init = begin_default, .fini = end)
 {
