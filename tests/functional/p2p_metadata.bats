@@ -138,6 +138,44 @@ for name in sys.argv[1:]:
 	read_on b
 }
 
+# The artifact of the layout DIR, with the digits of its parts turned around.
+turn_parts() { # DIR
+	python3 -c '
+import hashlib, json, sys
+top, old = sys.argv[1:]
+path = lambda digest: top + "/blobs/" + digest.replace(":", "/")
+with open(path(old)) as f:
+    manifest = json.load(f)
+notes = manifest["layers"][0]["annotations"]
+size, digits = notes["dev.bootseer.parts"].split(":")
+notes["dev.bootseer.parts"] = size + ":" + digits[::-1]
+text = json.dumps(manifest).encode()
+new = "sha256:" + hashlib.sha256(text).hexdigest()
+with open(path(new), "wb") as f:
+    f.write(text)
+with open(top + "/index.json") as f:
+    index = json.load(f)
+for m in index["manifests"]:
+    if m["digest"] == old:
+        m.update(digest=new, size=len(text))
+with open(top + "/index.json", "w") as f:
+    json.dump(index, f)' "$1" "$(jq -r .artifact "$D/inspect")"
+}
+
+@test "an artifact whose parts are not what it says is read as a whole" {
+	cp -r "$D/oci" "$T/oci"
+	turn_parts "$T/oci"
+	kill "${pids[0]}"
+	rm "$T/ports"
+	D=$T registry_start
+	tracker_start
+	peer_start a
+	prepare_on a
+	grep -q 'metadata came from no peer .*read from the registry' "$T/a/log"
+	is_whole a
+	read_on a
+}
+
 @test "a node without a tracker has the metadata of the registry" {
 	TRACKER=http://127.0.0.1:1
 	peer_start a
