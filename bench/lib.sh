@@ -63,13 +63,18 @@ defer() { deferred+=("$(printf '%q ' "$@")"); }
 run_deferred() {
 	local i status=$?
 
-	[[ $BASHPID == "$bench_pid" ]] || return "$status"
+	[[ $BASHPID == "$bench_pid" ]] || exit "$status"
 	trap '' INT TERM
 	set +e
 	for ((i = ${#deferred[@]} - 1; i >= 0; i--)); do
 		eval "${deferred[i]}"
 	done
 	exit "$status"
+}
+
+umount_below() { # DIR
+	findmnt -rno TARGET | awk -v w="$1/" 'index($0, w) == 1' | sort -r |
+		xargs -r -n1 umount -l
 }
 
 # Run a command in a shell of its own, which runs at its end what the command

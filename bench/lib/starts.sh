@@ -58,11 +58,6 @@ node_empty() {
 	mkdir -p "$W/node" "$W/keep"
 }
 
-umount_below() { # DIR
-	findmnt -rno TARGET | awk -v w="$1/" 'index($0, w) == 1' | sort -r |
-		xargs -r -n1 umount -l
-}
-
 # Run a function with the daemons that it starts on an empty node, or in one
 # without a link, beside the registry, where the same addresses lead to it.
 on_node() { on_side "$net_node" "$@"; }

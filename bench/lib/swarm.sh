@@ -75,13 +75,19 @@ start_nodes() { # OPTION...
 
 	for ((i = 0; i < n; i++)); do
 		mkdir -p "$(node_dir "$i")"
-		defer rm -rf --one-file-system "$(node_dir "$i")"
+		defer node_remove "$(node_dir "$i")"
 	done
 	spawn_nodes "$@"
 	[[ $(type -t prepare_nodes) ]] || return 0
 	prepare_nodes
 	stop_nodes
 	spawn_nodes "$@"
+}
+
+# One that was killed has left its mounts.
+node_remove() { # DIR
+	umount_below "$1"
+	rm -rf --one-file-system "$1"
 }
 
 stop_nodes() {
