@@ -316,6 +316,60 @@ static int check_map(struct check *c, struct error *err)
 	return 0;
 }
 
+/* ------------------------------------------------------------------- parts --- */
+
+static int drop(struct source_sink *sink, uint64_t pos, const void *data,
+		size_t len, struct error *err)
+{
+	return 0;
+}
+
+/* Are the blob's parts what the manifest says? */
+static int check_parts(const struct check *c, const struct oci_descriptor *blob,
+		       const struct parts *parts, struct error *err)
+{
+	const struct parts_blob one = { .blob = blob, .parts = parts };
+	struct source_sink sink = { .put = drop };
+	struct source_req req = { .len = blob->size, .n_blocks = parts->n };
+	AUTO_FREE struct block *blocks = NULL;
+	AUTO_FREE void *bytes = NULL;
+	AUTO(source) checked = NULL;
+	struct source *stored;
+	struct blockmap map;
+	size_t len = 0;
+	int rc;
+
+	if (!parts->n)
+		return 0;
+	rc = parts_map(&one, 1, &bytes, &len, err);
+	if (rc == 0)
+		rc = blockmap_open(bytes, len, &map, err);
+	if (rc == 0)
+		rc = oci_open_blob(c->store, &blob->digest, blob->size, &stored,
+				   err);
+	if (rc == 0)
+		rc = verify_source_new(stored, &checked, err);
+	if (rc < 0)
+		return rc;
+	req.blocks = blocks = calloc(parts->n, sizeof(*blocks));
+	if (!blocks)
+		return error_nomem(err);
+	for (size_t k = 0; k < parts->n; k++)
+		blockmap_block(&map, k, &blocks[k]);
+	return source_read(checked, &req, &sink, err);
+}
+
+static int check_all_parts(const struct check *c, struct error *err)
+{
+	const struct artifact *a = &c->artifact;
+	int rc = check_parts(c, &a->meta, &a->meta_parts, err);
+
+	if (rc < 0)
+		return error_wrap(err, rc, "metadata image: its parts");
+	rc = check_parts(c, &a->map, &a->map_parts, err);
+	return rc < 0 ? error_wrap(err, rc, "block map: its parts") : 0;
+}
+
 /* --------------------------------------------------------------- interface --- */
 
 static int check_files(struct check *c, const char *meta_path,
@@ -326,6 +380,8 @@ static int check_files(struct check *c, const char *meta_path,
 				map_path, err);
 
 	c->wrote_meta = rc == 0 && c->opt->metadata_to;
+	if (rc == 0)
+		rc = check_all_parts(c, err);
 	if (rc == 0)
 		rc = map_file(meta_path, &c->meta, err);
 	if (rc == 0)

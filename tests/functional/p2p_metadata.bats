@@ -164,7 +164,10 @@ with open(top + "/index.json", "w") as f:
 
 @test "an artifact whose parts are not what it says is read as a whole" {
 	cp -r "$D/oci" "$T/oci"
+	"$bootseer" image check "oci:$T/oci:v1"
 	turn_parts "$T/oci"
+	run -1 "$bootseer" image check "oci:$T/oci:v1"
+	[[ $output == *"metadata image: its parts: block sha256:"* ]]
 	kill "${pids[0]}"
 	rm "$T/ports"
 	D=$T registry_start
