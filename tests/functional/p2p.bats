@@ -61,11 +61,18 @@ teardown() {
 	tracker_start
 	peer_start a
 	fetch_all a
-	: >"$T/requests"
 	peer_start b --prefetch off
-	read_on b
-	[ "$(pack_bytes)" = 0 ]
+	mkdir "$T/b/mnt"
+	on b image mount "$IMAGE" "$T/b/mnt"
+	wait_for has_peers b 1
+	# On a machine that is busy enough it would ask the registry too.
+	fault down=1
+	cmp "$T/b/mnt/big" "$D/rootfs/big"
 	[ "$(peer_bytes b)" -gt 0 ]
+	[ "$(origin_bytes b)" = 0 ]
+	fault
+	on b image umount "$T/b/mnt"
+	read_on b
 }
 
 @test "without any tracker a node reads the registry" {
