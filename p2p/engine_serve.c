@@ -212,7 +212,8 @@ void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
 		return;
 	}
 	if (has_most_slots(l, priority)) {
-		refuse(l, i, piece, SWARM_BUSY, slots_usual_ns(p->slots));
+		refuse(l, i, piece, SWARM_BUSY,
+		       slots_usual_ns(p->slots) / SLOTS_BULK);
 		return;
 	}
 	u = calloc(1, sizeof(*u));
