@@ -62,12 +62,14 @@ static void upload_free(struct upload *u)
 }
 
 /* It has a slot, or had, and needs nothing more. */
-static void end(struct upload *u)
+static void end(struct upload *u, bool was_taken)
 {
 	struct p2p *p = u->i->p;
 
-	if (!u->has_left)
+	if (!u->has_left && was_taken)
 		slots_done(p->slots, &u->slot, clock_now_ns());
+	else if (!u->has_left)
+		slots_failed(p->slots, &u->slot);
 	upload_free(u);
 	pump(p);
 }
@@ -143,7 +145,7 @@ static void has_read(struct work *w)
 		       u->rc == -ENOENT ? SWARM_GONE : SWARM_BUSY,
 		       100 * NS_PER_MS);
 	image_settle(i);
-	end(u);
+	end(u, false);
 }
 
 /* ------------------------------------------------------------ the answer --- */
@@ -269,8 +271,11 @@ void serve_left(struct p2p *p, uint64_t tag)
 void serve_sent(struct p2p *p, uint64_t tag)
 {
 	struct upload *u = (struct upload *)(uintptr_t)tag;
+	struct net_link_stats at = { .is_up = false };
 
-	end(u);
+	if (u->l)
+		net_get_link(u->l->net, &at);
+	end(u, at.is_up);
 }
 
 void serve_drop(struct link *l, const struct p2p_image *i)

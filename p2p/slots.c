@@ -11,6 +11,8 @@
 
 #define PRIORITIES 3         /* enum source_priority */
 #define QUANTUM (256 * 1024) /* bytes of a turn */
+#define SAMPLE_MAX 4         /* times the usual */
+#define TOOK_MAX_NS INT64_C(10000000000)
 #define SLOW_TIMES 2
 #define LATE_PART 16
 #define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
@@ -158,19 +160,27 @@ static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 	return n;
 }
 
-static void sending_end(struct slots *s, const struct slot_request *r,
-			int64_t now)
+static struct sending *sending_of(struct slots *s, const struct slot_request *r)
 {
 	struct sending *last = &s->sending[s->bulk_busy - 1], *a = s->sending;
 
 	while (a < last && (a->what != r->what || a->peer != r->peer))
 		a++;
+	return a;
+}
+
+/* One that was very slow is one sample among many. */
+static void learn(struct slots *s, int64_t took)
+{
+	if (took > TOOK_MAX_NS)
+		took = TOOK_MAX_NS;
+	if (s->is_learnt && took > SAMPLE_MAX * s->usual_ns)
+		took = SAMPLE_MAX * s->usual_ns;
 	if (s->is_learnt)
-		s->usual_ns += (now - a->begun - s->usual_ns) / USUAL_WEIGHT;
+		s->usual_ns += (took - s->usual_ns) / USUAL_WEIGHT;
 	else
-		s->usual_ns = now - a->begun;
+		s->usual_ns = took;
 	s->is_learnt = true;
-	*a = *last;
 }
 
 int64_t slots_usual_ns(const struct slots *s)
@@ -292,11 +302,18 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 	return false;
 }
 
+void slots_failed(struct slots *s, const struct slot_request *r)
+{
+	if (r->priority != SOURCE_DEMAND)
+		*sending_of(s, r) = s->sending[s->bulk_busy - 1];
+	(*busy_of(s, r->priority))--;
+}
+
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now)
 {
 	if (r->priority != SOURCE_DEMAND)
-		sending_end(s, r, now);
-	(*busy_of(s, r->priority))--;
+		learn(s, now - sending_of(s, r)->begun);
+	slots_failed(s, r);
 }
 
 void slots_drop_peer(struct slots *s, unsigned int peer)

@@ -47,6 +47,8 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
  * slots_done(). */
 bool slots_next(struct slots *s, int64_t now, struct slot_request *ret);
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now);
+/* The same, but it was not taken: its time says nothing. */
+void slots_failed(struct slots *s, const struct slot_request *r);
 /* What an answer takes, smoothed. */
 int64_t slots_usual_ns(const struct slots *s);
 /* Forget what waits of a peer, or one request of it. */

@@ -176,10 +176,9 @@ static void pump_bulk(struct swarm *s, uint32_t (*choose)(struct swarm *s),
 		    !flight_fits(s, s->cfg.sizes[piece], false))
 			return;
 		f = flight_start(s,
-				 (uint8_t)choose_peer(s,
-						      s->pieces[piece].holders &
-							      s->ready,
-						      s->cfg.sizes[piece]),
+				 (uint8_t)choose_peer(
+					 s, piece_askable(s, &s->pieces[piece]),
+					 s->cfg.sizes[piece]),
 				 piece, piece_priority(&s->pieces[piece]), now);
 		p = &s->peers[f->peer];
 		if (p->flying >= peer_credit(s, p) || s->silent >> f->peer & 1)

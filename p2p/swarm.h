@@ -213,7 +213,8 @@ int64_t swarm_tick(struct swarm *s, int64_t now) MUST_CHECK;
 
 /*
  * What a neighbour is to be told since the last call with this `peer`.  The first
- * call of a peer gives everything.  Returns whether there is more to be told now.
+ * call of a peer gives everything.  What it has itself it is not told.  Returns
+ * whether there is more to be told now.
  */
 #define SWARM_NEWS_MAX 256u /* ranges of a kind in one go */
 struct swarm_news {

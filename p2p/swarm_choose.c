@@ -5,6 +5,7 @@
 #include "p2p/swarm_priv.h"
 
 #define BEST_MAX 4u
+#define RESTING_MAX 2
 #define ANSWER_SHIFT 16 /* the first bucket: 65 us */
 
 /* How much dearer a byte is from further away, times two. */
@@ -120,14 +121,25 @@ void choose_ready(struct swarm *s, int64_t now)
 	}
 }
 
+uint64_t piece_askable(const struct swarm *s, const struct piece *p)
+{
+	uint64_t mask = p->holders & s->ready;
+
+	if (p->rest <= s->tick)
+		return mask;
+	/* When a few of them send it, so do the others. */
+	if (__builtin_popcountll(p->resting & p->holders) >= RESTING_MAX)
+		return 0;
+	return mask & ~p->resting;
+}
+
 /* Whether `piece` can be asked for and is rarer than what was found so far. */
 static bool is_rarer(const struct swarm *s, uint32_t piece, int *rarest)
 {
 	const struct piece *p = &s->pieces[piece];
 	int n;
 
-	if (!(p->holders & s->ready) || p->flags & PIECE_LEASING ||
-	    p->rest > s->tick)
+	if (p->flags & PIECE_LEASING || !piece_askable(s, p))
 		return false;
 	n = __builtin_popcountll(p->holders);
 	if (n >= *rarest)

@@ -21,7 +21,12 @@
 #define USELESS_REFUSALS 16u
 #define USELESS_SLOWER 16 /* times than the others */
 #define MEASURE_NS (20 * NS_PER_MS)
-#define RETRY_MAX_NS (2 * NS_PER_S) /* who says more is not believed */
+/* After so many refusals on end a peer is left alone for so long. */
+#define SENDING_REFUSALS 4u
+#define SENDING_NS (30 * NS_PER_MS)
+/* Who says more is not believed: before he gave much, and ever. */
+#define RETRY_MOST_NS (100 * NS_PER_MS)
+#define RETRY_MAX_NS (2 * NS_PER_S)
 #define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
 struct flight *flight_at(struct swarm *s, uint16_t index)
@@ -337,6 +342,35 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 	swarm_pump(s, now);
 }
 
+/* A node cannot need much longer than its answers took. */
+static int64_t believable(const struct peer *p, int64_t retry_ns)
+{
+	int64_t most = 2 * answers_quantile(&p->answers, 95);
+
+	if (most < RETRY_MOST_NS)
+		most = RETRY_MOST_NS;
+	if (most > RETRY_MAX_NS)
+		most = RETRY_MAX_NS;
+	if (retry_ns > most)
+		return most;
+	return retry_ns > 0 ? retry_ns : NS_PER_MS;
+}
+
+/* Of those that refused it the first to be free counts: one who says a long time
+ * keeps nobody from the others. */
+static void piece_rests(struct swarm *s, unsigned int peer, uint32_t piece,
+			int64_t until, int64_t now)
+{
+	struct piece *p = &s->pieces[piece];
+	uint32_t tick = tick_of(s, until);
+
+	if (p->rest <= tick_of(s, now))
+		p->resting = 0;
+	if (!p->resting || tick < p->rest)
+		p->rest = tick;
+	p->resting |= UINT64_C(1) << peer;
+}
+
 void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		   enum swarm_refusal why, int64_t retry_ns, int64_t now)
 {
@@ -350,17 +384,19 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p->moved = p->heard = now;
 	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << peer);
-	if (retry_ns <= 0)
-		retry_ns = NS_PER_MS;
-	if (retry_ns > RETRY_MAX_NS)
-		retry_ns = RETRY_MAX_NS;
+	retry_ns = believable(p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		refused_again(s, peer, now);
-		s->pieces[piece].rest = tick_of(s, now + retry_ns);
+		piece_rests(s, peer, piece, now + retry_ns, now);
 	} else {
 		s->pieces[piece].holders &= ~(UINT64_C(1) << peer);
 	}
-	if (why == SWARM_BUSY && p->busy_until < now + retry_ns)
+	/* Who has nothing to give just now is not asked for one after the
+	 * other. */
+	if (why == SWARM_SENDING && retry_ns > SENDING_NS)
+		retry_ns = SENDING_NS;
+	if ((why == SWARM_BUSY || p->refusals > SENDING_REFUSALS) &&
+	    p->busy_until < now + retry_ns)
 		p->busy_until = now + retry_ns;
 	f = flight_find(s, peer, piece);
 	if (f)

@@ -101,9 +101,6 @@ int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 		s->peers[peer].have += !(s->pieces[i].holders & bit);
 		if (!s->pieces[i].holders)
 			turn_progress(s, i, now);
-		/* For this the refused were told to wait. */
-		if (!(s->pieces[i].holders & bit))
-			s->pieces[i].rest = 0;
 		s->pieces[i].holders |= bit;
 		cold_offer(s, i);
 	}
@@ -123,6 +120,9 @@ int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
 		s->peers[peer].have -= s->pieces[i].holders & bit ? 1 : 0;
 		s->pieces[i].holders &= ~bit;
 	}
+	/* What he had he was not told that this node has. */
+	if (s->peers[peer].snapshot > r.first)
+		s->peers[peer].snapshot = r.first;
 	return 0;
 }
 
@@ -171,11 +171,19 @@ static bool tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
 	return true;
 }
 
+/* That this node has what he has himself is no news to him, and for most pieces of
+ * most neighbours it is so: they came from each other. */
+static bool is_news(const struct swarm *s, const struct peer *p, uint32_t piece)
+{
+	return !(s->pieces[piece].holders >> (p - s->peers) & 1);
+}
+
 static void tell_snapshot(const struct swarm *s, struct peer *p,
 			  struct swarm_news *ret)
 {
 	for (; p->snapshot < s->cfg.n_pieces; p->snapshot++)
 		if (s->pieces[p->snapshot].flags & PIECE_HERE &&
+		    is_news(s, p, p->snapshot) &&
 		    !tell(ret->have, &ret->n_have, p->snapshot))
 			return;
 }
@@ -189,6 +197,8 @@ static void tell_log(const struct swarm *s, struct peer *p,
 		uint32_t piece = s->log[p->told % s->log_room];
 		bool is_here = s->pieces[piece].flags & PIECE_HERE;
 
+		if (is_here && !is_news(s, p, piece))
+			continue;
 		if (is_here ? !tell(ret->have, &ret->n_have, piece)
 			    : !tell(ret->lost, &ret->n_lost, piece))
 			return;
@@ -210,7 +220,7 @@ static void tell_promises(const struct swarm *s, struct peer *p,
 	for (; p->told_promises < s->promised; p->told_promises++) {
 		uint32_t piece = s->promises[p->told_promises % LOG_PROMISES];
 
-		if (is_promised(s, piece) &&
+		if (is_promised(s, piece) && is_news(s, p, piece) &&
 		    !tell(ret->promised, &ret->n_promised, piece))
 			return;
 	}

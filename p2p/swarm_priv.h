@@ -47,11 +47,12 @@ enum piece_flags {
 
 struct piece {
 	uint64_t holders; /* a bit for each peer */
+	uint64_t
+		resting; /* of them, those that bulk does not ask before `rest` */
 	/* The origin is not asked before: somebody promised it, or the tracker
 	 * said no. In ticks, see tick_of(). */
 	uint32_t after;
-	/* A peer was busy: bulk does not ask for it before. In ticks. */
-	uint32_t rest;
+	uint32_t rest;   /* in ticks: after it nobody rests */
 	uint16_t flight; /* the first of its flights, plus one; 0: none */
 	uint16_t flags : 12;
 	uint16_t failed : 4; /* how often the origin did */
@@ -208,6 +209,8 @@ void choose_ready(struct swarm *s, int64_t now);
 /* The rarest of the window, or of the rest, that one of the ready has; SWARM_NONE. */
 uint32_t choose_hot(struct swarm *s);
 uint32_t choose_cold(struct swarm *s);
+/* The ready that have it and did not just refuse it. */
+uint64_t piece_askable(const struct swarm *s, const struct piece *p);
 /* What nobody has from whom it could be had. */
 bool piece_is_unheld(const struct swarm *s, const struct piece *p);
 /* Of the peers in `mask`, which is not 0. */

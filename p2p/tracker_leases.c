@@ -182,8 +182,11 @@ static void call_expired(const struct tracker *t, struct member *m,
 	if (m->late_call == l->call)
 		return;
 	m->late_call = l->call;
+	/* Little that had the shortest lease's time says less than it seems. */
 	if (took > i->ns_per_mib)
-		i->ns_per_mib += (took - i->ns_per_mib) / 8;
+		i->ns_per_mib += (clamp(took, 0, SLOWER * i->ns_per_mib) -
+				  i->ns_per_mib) /
+				 8;
 	if (took > m->ns_per_mib)
 		m->ns_per_mib = took;
 	if (took < SLOWER * i->ns_per_mib)

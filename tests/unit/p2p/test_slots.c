@@ -126,6 +126,28 @@ Test(slots, tells_when_the_piece_will_be_elsewhere)
 	cr_expect_eq(slots_usual_ns(s), 3200 + 100);
 }
 
+Test(slots, what_was_not_taken_says_nothing_of_the_time)
+{
+	AUTO(slots) s = make(&usual);
+	struct slot_request r;
+
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
+		cr_assert(slots_next(s, 0, &r));
+		slots_done(s, &r, 800);
+	}
+	cr_expect_eq(slots_usual_ns(s), 800);
+	cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
+	cr_assert(slots_next(s, 0, &r));
+	slots_failed(s, &r);
+	cr_expect_eq(slots_usual_ns(s), 800);
+	/* The slot is free, and one slow taker counts as four at most. */
+	cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
+	cr_assert(slots_next(s, 0, &r));
+	slots_done(s, &r, 1 << 30);
+	cr_expect_eq(slots_usual_ns(s), 800 + 3 * 800 / 8);
+}
+
 Test(slots, nobody_is_told_to_come_back_in_hours)
 {
 	AUTO(slots) s = make(&usual);

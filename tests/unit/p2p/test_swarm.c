@@ -382,6 +382,80 @@ RULE(a_piece_that_goes_elsewhere_is_asked_for_again_when_it_is_there)
 	cr_expect_eq(b.n_asks, 3);
 }
 
+/* All asks since `from` are answered 10 ms later: by peer `liar`, that it sends the
+ * piece to somebody else.  Returns how long `n` pieces took. */
+static int64_t time_with(unsigned int liar, uint32_t n)
+{
+	static struct {
+		unsigned int peer;
+		uint32_t piece;
+		int64_t at;
+	} queue[256];
+	size_t told = 0, done = 0;
+	int64_t begun = b.now;
+	uint32_t here = 0;
+
+	want(SOURCE_HOT, 0, n);
+	while (here < n && b.now - begun < 20000 * MS) {
+		for (; told < b.n_asks; told++) {
+			queue[told % 256].peer = b.asks[told % 256].peer;
+			queue[told % 256].piece = b.asks[told % 256].piece;
+			queue[told % 256].at = b.now + 10 * MS;
+		}
+		while (done < told && queue[done % 256].at <= b.now) {
+			unsigned int peer = queue[done % 256].peer;
+			uint32_t piece = queue[done++ % 256].piece;
+
+			if (peer == liar)
+				swarm_refused(b.s, peer, piece, SWARM_SENDING,
+					      2000 * MS, b.now);
+			else
+				swarm_got(b.s, peer, piece, b.now);
+		}
+		pass(MS);
+		here = 0;
+		for (uint32_t i = 0; i < n; i++)
+			here += swarm_has(b.s, i);
+	}
+	cr_assert_eq(here, n);
+	return b.now - begun;
+}
+
+RULE(who_says_that_it_sends_elsewhere_keeps_nobody_from_the_others)
+{
+	int64_t alone;
+
+	for (unsigned int i = 0; i < 3; i++)
+		joins(i, 0, PIECES);
+	alone = time_with(SWARM_NONE, PIECES);
+	end();
+	memset(&b, 0, sizeof(b));
+	begin();
+	for (unsigned int i = 0; i < 4; i++)
+		joins(i, 0, PIECES);
+	cr_expect_lt(time_with(3, PIECES), alone * 3 / 2);
+}
+
+RULE(what_a_neighbour_has_is_no_news_to_him)
+{
+	static struct swarm_news n;
+
+	joins(0, 10, 2);
+	swarm_have(b.s, 10, b.now);
+	swarm_have(b.s, 12, b.now);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	cr_assert_eq(n.n_have, 1);
+	cr_expect_eq(n.have[0].first, 12);
+	cr_expect_eq(n.have[0].n, 1);
+	/* But it is when he has lost it. */
+	cr_assert_eq(swarm_peer_lost(b.s, 0, (struct swarm_range){ 10, 1 },
+				     b.now),
+		     0);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	cr_assert_geq(n.n_have, 1);
+	cr_expect_eq(n.have[0].first, 10);
+}
+
 RULE(nobody_is_believed_that_he_is_busy_for_hours)
 {
 	joins(0, 0, 1);
