@@ -351,6 +351,7 @@ static void daemon_stop(struct daemon *d)
 {
 	(void)signal(SIGALRM, give_up);
 	(void)alarm(END_TIMEOUT_S);
+	atomic_store(&d->node.is_ending, true);
 	metrics_free(d->metrics);
 	preheat_close(d->preheat);
 	if (d->ready)

@@ -7,6 +7,7 @@
 #include "snapshotter/node/metadata.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
@@ -26,6 +27,9 @@
 /* They tell a lot, but nothing comes; and all of it, whatever comes. */
 #define TALK_NS (8 * CLOCK_NS_PER_S)
 #define TOTAL_NS (60 * CLOCK_NS_PER_S)
+/* The registry sends nothing for so long: what it was asked for is not worth more than
+ * the part that came of others meanwhile. */
+#define QUIET_NS (500 * NS_PER_MS)
 #define RUN_MAX 64u /* parts of one request to the registry */
 #define LOST_MAX 8u /* parts that the cache loses before they are used */
 #define BLOBS 2u
@@ -236,7 +240,12 @@ static bool is_stuck(const struct metadata *m, int64_t now)
 	       now - moved >= TALK_NS || now - m->begun >= TOTAL_NS;
 }
 
-/* False: the registry is to be read. */
+static bool is_ending(const struct metadata *m)
+{
+	return atomic_load(&m->node->is_ending);
+}
+
+/* False: the registry is to be read, unless the node ends. */
 static bool wait_here(struct metadata *m, size_t block)
 {
 	bool is_here;
@@ -247,7 +256,7 @@ static bool wait_here(struct metadata *m, size_t block)
 		struct timespec until = clock_timespec(now + TICK_NS);
 
 		is_here = m->here[block];
-		if (is_here || m->has_ended || is_stuck(m, now))
+		if (is_here || m->has_ended || is_ending(m) || is_stuck(m, now))
 			break;
 		(void)pthread_cond_timedwait(&m->changed, &m->lock, &until);
 	}
@@ -311,8 +320,41 @@ static size_t choose(struct blob *b, size_t *ret_first)
 	return n;
 }
 
-static int read_registry(struct blob *b, struct error *err)
+/* What is read of the registry while `block` is waited for. */
+struct reading {
+	struct pace pace;
+	struct metadata *m;
+	size_t block;
+	int64_t moved_ns; /* when bytes of it came; 0: none did */
+};
+
+/* Others may bring the block while the registry says nothing, or to come later.  That
+ * they bring another one ends nothing, nor what brings parts itself: nodes that read
+ * different ones, and give them to each other, would keep each other from it. */
+static enum pace_level reading_level(struct pace *p)
 {
+	struct reading *r = container_of(p, struct reading, pace);
+	bool is_over = clock_now_ns() - r->moved_ns >= QUIET_NS;
+
+	(void)pthread_mutex_lock(&r->m->lock);
+	is_over = is_over && r->m->here[r->block];
+	(void)pthread_mutex_unlock(&r->m->lock);
+	return is_over || is_ending(r->m) ? PACE_STOP : PACE_GO;
+}
+
+static void reading_moves(struct pace *p)
+{
+	container_of(p, struct reading, pace)->moved_ns = clock_now_ns();
+}
+
+/* Some of what is missing, as long as `block` is. */
+static int read_registry(struct blob *b, size_t block, struct error *err)
+{
+	struct reading reading = { .pace = { .level = reading_level,
+					     .moves = reading_moves,
+					     .is_urgent = true },
+				   .m = b->m,
+				   .block = block };
 	struct block blocks[RUN_MAX];
 	struct keep keep = { .sink.put = keep_part,
 			     .m = b->m,
@@ -320,7 +362,8 @@ static int read_registry(struct blob *b, struct error *err)
 	size_t n = choose(b, &keep.first);
 	struct source_req req = { .blocks = blocks,
 				  .n_blocks = n,
-				  .priority = SOURCE_DEMAND };
+				  .priority = SOURCE_DEMAND,
+				  .pace = &reading.pace };
 
 	if (n == 0)
 		return 0;
@@ -329,6 +372,9 @@ static int read_registry(struct blob *b, struct error *err)
 		req.len += blocks[k].csize;
 	}
 	req.off = blocks[0].poff;
+	log_debug("p2p",
+		  "metadata of the registry off=%" PRIu64 " bytes=%" PRIu64,
+		  req.off, req.len);
 	b->run = b->run < RUN_MAX / 2 ? b->run * 2 : RUN_MAX;
 	return source_read(b->m->direct[blocks[0].pack], &req, &keep.sink, err);
 }
@@ -338,14 +384,17 @@ static int read_part(struct blob *b, size_t block, const struct block *at,
 		     void *room, struct error *err)
 {
 	struct metadata *m = b->m;
-	int rc;
+	int rc = 0;
 
 	for (;;) {
+		/* When the registry fails, peers may come to it all the same. */
 		while (!wait_here(m, block)) {
-			rc = read_registry(b, err);
-			/* Peers may have come to it meanwhile. */
-			if (rc < 0 && !wait_here(m, block))
+			if (is_ending(m))
+				return error_set(err, ECANCELED,
+						 "bootseerd ends");
+			if (rc < 0)
 				return rc;
+			rc = read_registry(b, block, err);
 		}
 		rc = cache_read(m->node->cache, at, 0, room, at->usize, err);
 		if (rc != -ENOENT || b->lost++ == LOST_MAX)

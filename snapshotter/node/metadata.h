@@ -29,7 +29,7 @@ int metadata_open(struct node *n, const struct metadata_of *of,
 void metadata_close(struct metadata *m); /* NULL is allowed */
 
 /* As artifact_fetch(), of the same artifact, by the swarm; a blob without parts from
- * `store`.  Once. */
+ * `store`.  Once.  -ECANCELED: the node ends. */
 int metadata_fetch(struct metadata *m, struct oci_store *store,
 		   const struct artifact *a, const char *meta_path,
 		   const char *map_path, struct error *err) MUST_CHECK;

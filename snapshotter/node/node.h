@@ -42,6 +42,7 @@ struct node {
 	struct device_stats past; /* of devices that are gone; images_lock() */
 	int64_t started_at;       /* seconds since 1970 */
 	bool held;                /* by a holder, which ends with us */
+	atomic_bool is_ending;    /* what waits for others gives up */
 };
 
 /* A wait for other work on the same image ends after this. */

@@ -243,14 +243,18 @@ static int check_files(const struct artifact *a, const char *meta_path,
 	return rc;
 }
 
-/* By peers, where there are any; without them if that fails, whatever the reason. */
+/* By peers, where there are any; without them if that fails, whatever the reason, but
+ * that the node ends. */
 static int fetch_files(struct metadata *m, struct oci_store *store,
 		       const struct artifact *a, const char *meta,
 		       const char *map, struct error *err)
 {
 	struct error why = ERROR_INIT;
+	int rc = m ? metadata_fetch(m, store, a, meta, map, &why) : 0;
 
-	if (m && metadata_fetch(m, store, a, meta, map, &why) == 0)
+	if (rc == -ECANCELED)
+		return error_set(err, ECANCELED, "%s", why.msg);
+	if (m && rc == 0)
 		return 0;
 	if (m)
 		log_warning("prepare",

@@ -239,3 +239,36 @@ with open(top + "/index.json", "w") as f:
 	read_on b
 }
 gives_some() { [ "$(p2p "$1" .totals.served_bytes)" -gt 0 ]; } # NAME
+
+# A node without the metadata waits for a registry that says to come later.
+wait_in_vain() { # NAME
+	fault "match=$META" status=429 retry_after=60
+	peer_start "$1" --log-level debug
+	prepare_on "$1" >"$T/$1/prepared" 2>&1 3>&- &
+	waiting=$!
+	wait_for grep -q 'metadata of the registry' "$T/$1/log"
+}
+
+@test "what others bring is not held up by a registry that says to come later" {
+	tracker_start
+	peer_start a
+	prepare_on a
+	kill -STOP "${node_pids[a]}"
+	wait_in_vain b
+	SECONDS=0
+	kill -CONT "${node_pids[a]}"
+	wait "$waiting"
+	echo "after $SECONDS s"
+	[ "$SECONDS" -lt 50 ] # each of three tries is a minute after the one before
+	is_whole b
+}
+
+@test "a node that waits for metadata ends when it is told to" {
+	tracker_start
+	wait_in_vain a
+	peer_stop a
+	run ! wait "$waiting"
+	grep -q 'bootseerd ends' "$T/a/log"
+	# Who has to be made to end leaves a mount without a server behind.
+	ls "$T/a/run/carrier"
+}
