@@ -15,7 +15,8 @@
 #include "common/loop.h"
 #include "p2p/swarm.h"
 
-#define NET_IMAGES_MAX 256u /* open on one link */
+/* Opened by one side of a link; an image is two, with its metadata. */
+#define NET_IMAGES_MAX 512u
 #define NET_LINKS_MAX 1024u
 #define NET_WANTS_MAX 1024u /* pieces asked for and not answered, on one link */
 

@@ -337,7 +337,7 @@ static int on_members(struct conn *c, const struct wire_head *h,
 
 /* A signature is checked for an OPEN, and many names are looked up for a PEX.  All
  * the images of a link may be opened at once. */
-#define COST_DEAR 15u
+#define COST_DEAR 9u
 _Static_assert(2 * COST_DEAR * NET_IMAGES_MAX < NET_CALM_BURST,
 	       "a link's images cannot be opened at once");
 

@@ -35,8 +35,17 @@ static struct image *add(struct net_link *l, const struct digest *d)
 	i->digest = *d;
 	i->next = l->images;
 	l->images = i;
-	l->n_images++;
 	return i;
+}
+
+/* They, or we, have opened as many as they may on a link. */
+static bool is_full(const struct net_link *l, bool theirs)
+{
+	unsigned int n = 0;
+
+	for (const struct image *i = l->images; i; i = i->next)
+		n += theirs ? i->theirs : i->asked;
+	return n >= NET_IMAGES_MAX;
 }
 
 static void forget(struct net_link *l, struct image *i)
@@ -46,7 +55,6 @@ static void forget(struct net_link *l, struct image *i)
 	for (p = &l->images; *p; p = &(*p)->next)
 		if (*p == i) {
 			*p = i->next;
-			l->n_images--;
 			free(i);
 			return;
 		}
@@ -106,9 +114,9 @@ int net_open_image(struct net_link *l, const struct digest *image,
 		return error_set(err, EALREADY, "the image is open already");
 	if (len > WIRE_CAPABILITY_MAX)
 		return error_set(err, E2BIG, "a right of %zu bytes", len);
-	if (!i && l->n_images >= NET_IMAGES_MAX)
+	if (is_full(l, false))
 		return error_set(err, ENOSPC, "%u images are open on the link",
-				 l->n_images);
+				 NET_IMAGES_MAX);
 	if (!i)
 		i = add(l, image);
 	if (!i)
@@ -189,14 +197,17 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 	i = image_find(l, &m.image);
 	if ((i && i->theirs) || image_by_alias(l, m.alias))
 		return error_set(err, EPROTO, "it opens an image twice");
-	if (!i && l->n_images >= NET_IMAGES_MAX)
-		return error_set(err, ENOBUFS, "it opens too many images");
 	rc = l->net->draining ? -ENOENT : prove(l, &m);
 	if (l->state == LINK_CLOSED)
 		return 0;
 	if (rc < 0) {
 		answer_open(l, h->req, m.alias, false,
 			    rc == -ENOENT ? SWARM_GONE : SWARM_DENIED);
+		return 0;
+	}
+	/* What is not here costs no place: who has many images asks for all. */
+	if (is_full(l, true)) {
+		answer_open(l, h->req, m.alias, false, SWARM_BUSY);
 		return 0;
 	}
 	i = image_find(l, &m.image);

@@ -170,7 +170,6 @@ struct net_link {
 	struct error why;
 
 	struct image *images;
-	unsigned int n_images;
 	uint16_t next_alias;
 	uint32_t next_open;
 	struct ask *asks, *asks_by_slot[NET_WANTS_MAX], *asks_told;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/clock.h"
 #include "nodes.h"
 
@@ -77,6 +78,32 @@ Test(net, tells_who_is_denied_an_image, .init = pair, .fini = end)
 	b->verdict = 0;
 	nodes_open(a, b);
 	cr_expect_eq(b->wants, 0);
+}
+
+/* As many images as may be, and one; `tag` tells whose. */
+static void open_all(struct node *n, uint8_t tag)
+{
+	struct digest d = { .b[4] = tag };
+
+	for (uint32_t k = 0; k <= NET_IMAGES_MAX; k++) {
+		put_le32(d.b, k);
+		cr_assert_eq(net_open_image(n->link, &d, NODES_PIECES, NULL, 0,
+					    NULL),
+			     k < NET_IMAGES_MAX ? 0 : -ENOSPC);
+	}
+}
+
+Test(net, stays_when_both_have_many_images_that_the_other_has_not, .init = pair,
+     .fini = end)
+{
+	a->verdict = b->verdict = -ENOENT;
+	open_all(a, 1);
+	open_all(b, 2);
+	until(&all, a->closeds == NET_IMAGES_MAX);
+	until(&all, b->closeds == NET_IMAGES_MAX);
+	cr_expect(a->downs == 0 && b->downs == 0);
+	a->verdict = b->verdict = 0;
+	nodes_open(a, b);
 }
 
 Test(net, brings_pieces_of_a_file_and_of_memory, .init = open_pair, .fini = end)

@@ -481,7 +481,7 @@ Test(net_hostile, floods_with_members)
 
 	begin(&s, 5000 * MS, 60000 * MS);
 	greet(&s);
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < 4000; i++)
 		cr_assert_eq(wire_put_members(&b, &somebody, 1), 0);
 	say_buf(s.control, &b);
 	expect_down(&s, ENOBUFS, "floods");
@@ -595,22 +595,47 @@ Test(net_hostile, tells_of_pieces_that_cannot_be)
 	end(&s);
 }
 
-Test(net_hostile, opens_too_many_images)
+/* Open images [first, first + n), and hear the answers: how many are `ok`. */
+static unsigned int open_many(struct scene *s, uint32_t first, uint32_t n)
 {
-	struct scene s;
 	struct wire_open m = { .n_pieces = 1 };
 	struct buf b = BUF_INIT;
+	struct wire_verdict v;
+	unsigned int ok = 0;
+	uint8_t body[64];
 
-	begin(&s, 5000 * MS, 60000 * MS);
-	greet(&s);
-	s.a->opens_back = false;
-	for (unsigned int i = 0; i <= NET_IMAGES_MAX; i++) {
+	for (uint32_t i = first; i < first + n; i++) {
 		m.alias = (uint16_t)i;
 		put_le32(m.image.b, i);
 		cr_assert_eq(wire_put_open(&b, i, &m), 0);
 	}
-	say_buf(s.control, &b);
-	expect_down(&s, ENOBUFS, "too many images");
+	say_buf(s->control, &b);
+	for (uint32_t i = first; i < first + n; i++) {
+		until(&s->all, hear(s, WIRE_OPEN_ACK, body));
+		cr_assert_eq(wire_get_verdict(body, 4, &v, NULL), 0);
+		cr_assert_eq(v.alias, i);
+		ok += v.ok;
+		s->a->refusal = v.why;
+	}
+	return ok;
+}
+
+Test(net_hostile, opens_too_many_images)
+{
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	greet(&s);
+	s.a->opens_back = false;
+	/* What the node has not takes no place. */
+	s.a->verdict = -ENOENT;
+	cr_expect_eq(open_many(&s, 0, 100), 0);
+	cr_expect_eq(s.a->refusal, SWARM_GONE);
+	s.a->verdict = 0;
+	cr_expect_eq(open_many(&s, 100, NET_IMAGES_MAX), NET_IMAGES_MAX);
+	cr_expect_eq(open_many(&s, 100 + NET_IMAGES_MAX, 1), 0);
+	cr_expect_eq(s.a->refusal, SWARM_BUSY);
+	cr_expect_eq(s.a->downs, 0, "%s", s.a->why.msg);
 	end(&s);
 }
 
