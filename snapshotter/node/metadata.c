@@ -33,6 +33,7 @@
 #define RUN_MAX 64u /* parts of one request to the registry */
 #define LOST_MAX 8u /* parts that the cache loses before they are used */
 #define BLOBS 2u
+#define CACHE_SHARE 8u /* what may be pinned: this part of the cache */
 
 struct metadata {
 	struct node *node;
@@ -41,6 +42,8 @@ struct metadata {
 	void *bytes; /* what `map` views */
 	struct blockmap map;
 	bool is_pinned;
+	int64_t opened;
+	uint64_t size; /* in node->metadata_bytes */
 	struct p2p_image *p2p;
 	struct source *direct[BLOBS]; /* by pack: the registry's, checked */
 
@@ -53,7 +56,7 @@ struct metadata {
 	bool *here;     /* by block */
 };
 
-/* ------------------------------------------------------- open and close --- */
+/* ----------------------------------------------------------------- joining --- */
 
 static char *authorization(void *arg)
 {
@@ -145,6 +148,58 @@ static int join(struct metadata *m, const struct metadata_of *of,
 	return p2p_image_open(peers_p2p(m->node), &cfg, &m->p2p, err);
 }
 
+/* ----------------------------------------------------------------- room --- */
+
+static bool reserve(struct node *n, uint64_t size)
+{
+	uint64_t share = n->cfg->cache_quota / CACHE_SHARE;
+	uint64_t had = atomic_load(&n->metadata_bytes);
+
+	do {
+		if (size > share || had > share - size)
+			return false;
+	} while (!atomic_compare_exchange_weak(&n->metadata_bytes, &had,
+					       had + size));
+	return true;
+}
+
+/* The one that is served longest, NULL: none is; the caller's. */
+static struct metadata *take_oldest(struct node *n)
+{
+	struct image **list, *oldest = NULL;
+	struct metadata *m;
+	size_t len;
+
+	if (images_list(n->images, &list, &len, NULL) < 0)
+		return NULL;
+	images_lock(n->images);
+	for (size_t k = 0; k < len; k++)
+		if (list[k]->metadata &&
+		    (!oldest ||
+		     list[k]->metadata->opened < oldest->metadata->opened))
+			oldest = list[k];
+	m = oldest ? steal_ptr(&oldest->metadata) : NULL;
+	images_unlock(n->images);
+	images_list_free(list, len);
+	return m;
+}
+
+static bool make_room(struct node *n, uint64_t size, bool may_close)
+{
+	while (!reserve(n, size)) {
+		struct metadata *m = NULL;
+
+		if (may_close && size <= n->cfg->cache_quota / CACHE_SHARE)
+			m = take_oldest(n);
+		if (!m)
+			return false;
+		metadata_close(m);
+	}
+	return true;
+}
+
+/* -------------------------------------------------------- open and close --- */
+
 static struct metadata *metadata_new(struct node *n)
 {
 	struct metadata *m = calloc(1, sizeof(*m));
@@ -153,6 +208,7 @@ static struct metadata *metadata_new(struct node *n)
 	if (!m)
 		return NULL;
 	m->node = n;
+	m->opened = clock_now_ns();
 	(void)pthread_mutex_init(&m->lock, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -165,21 +221,26 @@ int metadata_open(struct node *n, const struct metadata_of *of,
 		  struct metadata **ret, struct error *err)
 {
 	const struct artifact *a = of->artifact;
+	uint64_t size = (a->meta_parts.n ? a->meta.size : 0) +
+			(a->map_parts.n ? a->map.size : 0);
 	struct metadata *m;
 	int rc;
 
 	*ret = NULL;
-	if (!n->peers || !(a->meta_parts.n || a->map_parts.n))
+	if (!n->peers || size == 0)
 		return 0;
 	m = metadata_new(n);
 	if (!m)
 		return error_nomem(err);
 	m->id = a->digest;
 	rc = make_map(m, a, err);
-	if (rc == 0 && of->must_hold && !holds_some(m)) {
+	if (rc == 0 && ((of->must_hold && !holds_some(m)) ||
+			!make_room(n, size, !of->must_hold))) {
 		metadata_close(m);
 		return 0;
 	}
+	if (rc == 0)
+		m->size = size;
 	if (rc == 0)
 		rc = origin_get(n->origins, of->host, of->repo, of->plain_http,
 				&m->origin, err);
@@ -202,6 +263,7 @@ void metadata_close(struct metadata *m)
 	p2p_image_close(m->p2p);
 	if (m->is_pinned)
 		cache_unpin(m->node->cache, &m->map);
+	(void)atomic_fetch_sub(&m->node->metadata_bytes, m->size);
 	for (size_t k = 0; k < BLOBS; k++)
 		source_free(m->direct[k]);
 	origin_put(m->origin);

@@ -2,7 +2,8 @@
 /*
  * An artifact's metadata image and block map by way of other nodes: a swarm whose
  * pieces are the parts that the manifest names (snapshotter/parts.h).  Parts are kept
- * in the block cache, pinned, and served from there until metadata_close().
+ * in the block cache, pinned, and served from there until metadata_close().  Those of all
+ * images have an eighth of the cache: for new ones the oldest leave.
  *
  * A start waits for these blobs, so peers are waited for only while something comes
  * or is about to: what is missing then is read from the registry beside them.
@@ -20,8 +21,8 @@ struct metadata_of {
 	bool must_hold; /* join only if some of it is on the node */
 };
 
-/* Join the swarm.  NULL with 0: there is none to join, as the node has no peers or
- * the blobs no parts. */
+/* Join the swarm.  NULL with 0: there is none to join, as the node has no peers,
+ * the blobs no parts, or the cache no room to pin them; who must hold some makes none. */
 struct metadata;
 int metadata_open(struct node *n, const struct metadata_of *of,
 		  struct metadata **ret, struct error *err) MUST_CHECK;

@@ -39,6 +39,7 @@ struct node {
 	struct wait_policy wait_policy; /* cfg->wait */
 	struct ready_rate ready_rate;
 	struct node_events events;
+	atomic_uint_fast64_t metadata_bytes; /* pinned to be served */
 	struct device_stats past; /* of devices that are gone; images_lock() */
 	int64_t started_at;       /* seconds since 1970 */
 	bool held;                /* by a holder, which ends with us */

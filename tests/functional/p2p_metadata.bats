@@ -240,6 +240,43 @@ with open(top + "/index.json", "w") as f:
 }
 gives_some() { [ "$(p2p "$1" .totals.served_bytes)" -gt 0 ]; } # NAME
 
+# The images v1..vN, which have the same files.
+make_alike() { # N
+	local k
+
+	cp -r "$D/src" "$T/src"
+	cp -r "$D/oci" "$T/oci"
+	for ((k = 2; k <= $1; k++)); do
+		umoci config --image "$T/src:v1" --tag "v$k" --config.env "A=$k"
+		"$bootseer" image convert "oci:$T/src:v$k" "oci:$T/oci:v$k"
+	done
+	kill "${pids[0]}"
+	rm "$T/ports"
+	D=$T registry_start
+}
+serves_again() { [ "$(served "$1" | wc -w)" -ge "$fit" ]; } # NAME
+served() { # NAME
+	p2p "$1" '[.images[] | select(.metadata) | .name] | sort | join(" ")'
+}
+
+@test "the metadata that a node serves has an eighth of its cache" {
+	local k want="" fit=$(((8 << 20) / SIZE))
+
+	make_alike $((fit + 2))
+	tracker_start
+	peer_start a --cache-quota 64M --cache-min-free 0
+	for ((k = 1; k <= fit + 2; k++)); do
+		IMAGE=$REGISTRY/img:v$k prepare_on a
+		((k <= 2)) || want+="${want:+ }$REGISTRY/img:v$k"
+	done
+	[ "$(served a)" = "$want" ]
+	[ "$(on a node status --json | jq .cache.pinned_bytes)" -le $((8 << 20)) ]
+	peer_stop a
+	peer_start a --cache-quota 64M --cache-min-free 0
+	wait_for serves_again a
+	[ "$(served a | wc -w)" = "$fit" ]
+}
+
 # A node without the metadata waits for a registry that says to come later.
 wait_in_vain() { # NAME
 	fault "match=$META" status=429 retry_after=60
