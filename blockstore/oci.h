@@ -92,7 +92,7 @@ struct oci_store_ops {
 			      size_t *ret_n, struct error *err);
 	/* NULL: the store knows no credentials. */
 	int (*authorization)(struct oci_store *s, const struct digest *d,
-			     char **ret, struct error *err);
+			     struct pace *pace, char **ret, struct error *err);
 	void (*free)(struct oci_store *s);
 };
 
@@ -153,8 +153,9 @@ int oci_remove_manifest(struct oci_store *s, const struct digest *d,
 int oci_list_tags(struct oci_store *s, size_t max, char ***ret, size_t *ret_n,
 		  struct error *err) MUST_CHECK;
 /* The value of the Authorization header with which manifest `d` was read just
- * now, the caller's; NULL when it needs none. */
-int oci_authorization(struct oci_store *s, const struct digest *d, char **ret,
+ * now, the caller's; NULL when it needs none.  `pace` may be NULL. */
+int oci_authorization(struct oci_store *s, const struct digest *d,
+		      struct pace *pace, char **ret,
 		      struct error *err) MUST_CHECK;
 /* Manifests whose subject is `d`: referrers API, else the tag fallback
  * sha256-<hex> (distribution-spec 1.1).  The array is the caller's. */

@@ -162,12 +162,13 @@ int oci_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
 	return s->ops->find_blob(s, d, ret, ret_size, err);
 }
 
-int oci_authorization(struct oci_store *s, const struct digest *d, char **ret,
-		      struct error *err)
+int oci_authorization(struct oci_store *s, const struct digest *d,
+		      struct pace *pace, char **ret, struct error *err)
 {
 	*ret = NULL;
-	return s->ops->authorization ? s->ops->authorization(s, d, ret, err)
-				     : 0;
+	if (!s->ops->authorization)
+		return 0;
+	return s->ops->authorization(s, d, pace, ret, err);
 }
 
 int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,

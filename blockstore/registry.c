@@ -384,7 +384,8 @@ int registry_try(struct registry *r, struct registry_request *req,
 
 /* The manifest is read for it: a token may be over, or of another right. */
 static int registry_authorization(struct oci_store *s, const struct digest *d,
-				  char **ret, struct error *err)
+				  struct pace *pace, char **ret,
+				  struct error *err)
 {
 	static const char name[] = "Authorization: ";
 	struct oci_manifest m = { .body = BUF_INIT };
@@ -395,7 +396,7 @@ static int registry_authorization(struct oci_store *s, const struct digest *d,
 	int rc;
 
 	digest_format(d, ref);
-	rc = registry_get_manifest(s, ref, &m, err);
+	rc = registry_read_manifest(s, ref, pace, &m, err);
 	oci_manifest_fini(&m);
 	if (rc < 0)
 		return rc;

@@ -75,6 +75,10 @@ int registry_list_referrers(struct oci_store *s, const struct digest *d,
 			    size_t *ret_n, struct error *err);
 
 /* Read side. */
+/* `pace` may be NULL. */
+int registry_read_manifest(struct oci_store *s, const char *ref,
+			   struct pace *pace, struct oci_manifest *ret,
+			   struct error *err) MUST_CHECK;
 int registry_get_manifest(struct oci_store *s, const char *ref,
 			  struct oci_manifest *ret, struct error *err);
 int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,

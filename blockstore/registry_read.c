@@ -29,8 +29,9 @@ void registry_content_type(const struct http_response *resp, char *out,
 		       type ? type : "");
 }
 
-int registry_get_manifest(struct oci_store *s, const char *ref,
-			  struct oci_manifest *ret, struct error *err)
+int registry_read_manifest(struct oci_store *s, const char *ref,
+			   struct pace *pace, struct oci_manifest *ret,
+			   struct error *err)
 {
 	struct registry *r = registry_of(s);
 	struct http_response resp = HTTP_RESPONSE_INIT;
@@ -38,7 +39,9 @@ int registry_get_manifest(struct oci_store *s, const char *ref,
 	AUTO_BUF what = BUF_INIT;
 	char type[128];
 	struct registry_request req = {
-		.http = { .method = "GET", .headers = manifest_headers },
+		.http = { .method = "GET",
+			  .headers = manifest_headers,
+			  .pace = pace },
 	};
 	int rc;
 
@@ -76,6 +79,12 @@ int registry_get_manifest(struct oci_store *s, const char *ref,
 	}
 	http_response_fini(&resp);
 	return rc;
+}
+
+int registry_get_manifest(struct oci_store *s, const char *ref,
+			  struct oci_manifest *ret, struct error *err)
+{
+	return registry_read_manifest(s, ref, NULL, ret, err);
 }
 
 static bool ok_or_missing(long status)

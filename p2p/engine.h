@@ -139,7 +139,7 @@ struct p2p_image {
 	uint64_t id; /* for the relay: no two have the same */
 	const struct blockmap *map;
 	char *label, *repo;
-	char *(*authorization)(void *arg);
+	char *(*authorization)(void *arg, struct pace *pace);
 	void *arg;
 	struct source **packs;
 	size_t n_packs;
@@ -164,10 +164,11 @@ struct p2p_image {
 	bool is_news_of_members;
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
-	int64_t capability_until;       /* seconds since 1970 */
-	int64_t renew_at;               /* the same; 0: there is none yet */
-	unsigned int permits_lost;      /* asked for and not given, in a row */
-	bool is_permitting, is_refused; /* refused: that was told */
+	int64_t capability_until;  /* seconds since 1970 */
+	int64_t renew_at;          /* the same; 0: there is none yet */
+	unsigned int permits_lost; /* asked for and not given, in a row */
+	struct permit *permit;     /* being asked for; NULL: none is */
+	bool is_refused;           /* that was told */
 
 	struct waiter_list waiters[WAITER_BUCKETS];
 	LIST_HEAD(, lister) listers;

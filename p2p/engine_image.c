@@ -480,6 +480,7 @@ static void close_here(void *arg)
 	i->is_closing = true;
 	stop_timers(i);
 	origin_stop(i);
+	rights_leave(i);
 	LIST_FOREACH(l, &i->p->links, all)
 	{
 		serve_drop(l, i);

@@ -115,6 +115,8 @@ bool neighbours_tell(struct p2p_image *i, int64_t now);
 
 /* Ask for this node's right to the image, when it has none for long any more. */
 void rights_renew(struct p2p_image *i);
+/* It is closed: what is asked for it is not waited for. */
+void rights_leave(struct p2p_image *i);
 /* May the other side have it, with what it brought?  It is remembered until when.
  * 0, or -EACCES. */
 int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,

@@ -8,31 +8,54 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "p2p/engine_peer.h"
 #include "p2p/tracker_client.h"
 
 #define RENEW_S 300 /* before a right ends, or a quarter of its time */
 #define LOST_S 1    /* until a right that was not given is asked for ... */
 #define LOST_DOUBLINGS 6u /* ... again, doubled so often at most */
+/* For what the origin says of a right: without it a tracker that wants it says no. */
+#define PERMIT_NS (10 * NS_PER_S)
 #define REVOKED_NS (60 * NS_PER_S)
 
 /* --------------------------------------------------------- this node's --- */
 
 struct permit {
 	struct work work;
+	struct pace pace;
 	struct p2p_image *i;
+	int64_t until;
+	atomic_bool stop;
 	struct tracker_capability right;
 	int rc;
 	struct error err;
 };
 
+static enum pace_level level(struct pace *p)
+{
+	const struct permit *t = container_of(p, struct permit, pace);
+
+	return atomic_load(&t->stop) || clock_now_ns() >= t->until ? PACE_STOP
+								   : PACE_GO;
+}
+
+static void moves(struct pace *p)
+{
+	(void)p;
+}
+
 static void run_permit(struct work *w)
 {
 	struct permit *t = container_of(w, struct permit, work);
 	struct p2p_image *i = t->i;
-	AUTO_FREE char *authorization =
-		i->authorization ? i->authorization(i->arg) : NULL;
+	AUTO_FREE char *authorization = NULL;
 
+	t->until = clock_now_ns() + PERMIT_NS;
+	if (i->authorization)
+		authorization = i->authorization(i->arg, &t->pace);
+	if (atomic_load(&t->stop)) /* nobody wants it any more */
+		return;
 	t->rc = tracker_client_capability(i->p->trackers, &i->image, i->repo,
 					  i->p->self.name, authorization,
 					  &t->right, &t->err);
@@ -97,7 +120,7 @@ static bool is_shared(struct p2p_image *i, int64_t now_s)
 	{
 		if (o == i || !digest_equal(&o->image, &i->image))
 			continue;
-		if (o->is_permitting)
+		if (o->permit)
 			return true;
 		if (now_s < o->renew_at && o->capability_len &&
 		    i->capability_until < o->capability_until) {
@@ -134,7 +157,7 @@ static void end_permit(struct work *w)
 	struct p2p_image *i = t->i;
 	int64_t now_s = time(NULL);
 
-	i->is_permitting = false;
+	i->permit = NULL;
 	if (!i->is_closing && t->rc == 0)
 		take(i, &t->right, now_s);
 	else if (!i->is_closing)
@@ -147,7 +170,7 @@ void rights_renew(struct p2p_image *i)
 {
 	struct permit *t;
 
-	if (!i->p->keys || i->is_permitting || i->is_closing ||
+	if (!i->p->keys || i->permit || i->is_closing ||
 	    time(NULL) < i->renew_at || is_shared(i, time(NULL)))
 		return;
 	t = calloc(1, sizeof(*t));
@@ -156,9 +179,18 @@ void rights_renew(struct p2p_image *i)
 	t->i = i;
 	t->work.run = run_permit;
 	t->work.done = end_permit;
-	i->is_permitting = true;
+	t->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .is_urgent = true };
+	i->permit = t;
 	image_hold(i);
 	(void)!pool_submit(i->p->calls, &t->work); /* it has no bound */
+}
+
+void rights_leave(struct p2p_image *i)
+{
+	if (i->permit)
+		atomic_store(&i->permit->stop, true);
 }
 
 /* ------------------------------------------------------------- others' --- */

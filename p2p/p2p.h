@@ -84,9 +84,9 @@ struct p2p_image_config {
 	const struct blockmap *map; /* borrowed until it is closed */
 	const char *label;          /* for messages; copied */
 	/* What the origin says of the right to pull it: asked on a thread of
-	 * p2p, may block: the value of an Authorization header, the caller's
-	 * to free; NULL: none is needed.  */
-	char *(*authorization)(void *arg);
+	 * p2p, may block until `pace` says to stop: the value of an
+	 * Authorization header, the caller's to free; NULL: none is needed. */
+	char *(*authorization)(void *arg, struct pace *pace);
 	const char *repo; /* "HOST/REPOSITORY"; copied */
 	void *arg;
 	/* Stored bytes of each pack, not verified; taken, also on failure. */

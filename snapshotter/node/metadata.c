@@ -58,11 +58,11 @@ struct metadata {
 
 /* ----------------------------------------------------------------- joining --- */
 
-static char *authorization(void *arg)
+static char *authorization(void *arg, struct pace *pace)
 {
 	const struct metadata *m = arg;
 
-	return peers_authorization(m->origin, &m->id);
+	return peers_authorization(m->origin, &m->id, pace);
 }
 
 static int make_map(struct metadata *m, const struct artifact *a,

@@ -207,7 +207,8 @@ struct p2p *peers_p2p(const struct node *n)
 	return n->peers->p2p;
 }
 
-char *peers_authorization(struct origin *o, const struct digest *artifact)
+char *peers_authorization(struct origin *o, const struct digest *artifact,
+			  struct pace *pace)
 {
 	struct error err = ERROR_INIT;
 	struct store_lease *lease;
@@ -216,7 +217,8 @@ char *peers_authorization(struct origin *o, const struct digest *artifact)
 
 	if (origin_lease(o, &lease, &err) < 0)
 		return NULL;
-	if (oci_authorization(lease->store, artifact, &header, &err) < 0) {
+	if (oci_authorization(lease->store, artifact, pace, &header, &err) <
+	    0) {
 		digest_hex(artifact, hex);
 		log_warning("p2p", "image=%.12s right=unknown reason=\"%s\"",
 			    hex, err.msg);
@@ -225,11 +227,11 @@ char *peers_authorization(struct origin *o, const struct digest *artifact)
 	return header;
 }
 
-static char *authorization(void *arg)
+static char *authorization(void *arg, struct pace *pace)
 {
 	const struct peer_image *p = arg;
 
-	return peers_authorization(p->origin, &p->image->id);
+	return peers_authorization(p->origin, &p->image->id, pace);
 }
 
 static void destroy(struct peer_image *p)

@@ -28,8 +28,8 @@ void peers_resume(struct node *n);
 struct p2p *peers_p2p(const struct node *n); /* there are peers */
 /* What the registry takes from us of whoever wants to pull the artifact, as
  * p2p_image_config.authorization. */
-char *peers_authorization(struct origin *o,
-			  const struct digest *artifact) MUST_CHECK;
+char *peers_authorization(struct origin *o, const struct digest *artifact,
+			  struct pace *pace) MUST_CHECK;
 
 /* Serve its metadata until it is removed; takes `m`, which may be NULL. */
 void peers_keep_metadata(struct image *i, struct metadata *m);

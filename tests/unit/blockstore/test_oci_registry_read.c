@@ -295,6 +295,21 @@ Test(oci_registry_read, what_is_not_wanted_any_more_ends_at_once)
 	}
 }
 
+Test(oci_registry_read, nor_is_a_right_that_nobody_wants_waited_for)
+{
+	struct stoppable s = { .pace = { .level = until_then,
+					 .moves = is_moving } };
+	struct error err = ERROR_INIT;
+	struct digest d;
+	char *right;
+
+	cr_assert_eq(digest_of("", 0, &d), 0);
+	fixture_fault(&fix, "status=429&retry_after=60");
+	s.stop_ns = clock_now_ns() + 200000000;
+	cr_expect(oci_authorization(fix.store, &d, &s.pace, &right, &err) < 0);
+	cr_expect_lt(clock_now_ns(), s.stop_ns + 10000000000, "%s", err.msg);
+}
+
 Test(oci_registry_read, a_registry_that_comes_back_is_found_again)
 {
 	struct error err = ERROR_INIT;

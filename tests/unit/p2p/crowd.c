@@ -61,6 +61,8 @@ static void open_image(struct crowd_node *n)
 		.label = "crowd",
 		.repo = "registry.example/crowd",
 		.packs = packs,
+		.authorization = n->authorization,
+		.arg = n,
 	};
 
 	for (size_t k = 0; k < c->img.n_packs; k++) {

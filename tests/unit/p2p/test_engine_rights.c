@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who may have an image: for how long, and until it is revoked. */
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -141,6 +142,35 @@ Test(engine_rights, whose_right_is_revoked_is_served_no_more)
 	crowd_fetch(&c.node[1]);
 	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
 	cr_expect_eq(crowd_origin_bytes(&c), crowd_stored_bytes(&c));
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+/* A registry that does not answer. */
+static char *wait_for_stop(void *arg, struct pace *pace)
+{
+	struct crowd_node *n = arg;
+
+	atomic_store(&n->is_asked, true);
+	while (pace_level(pace) != PACE_STOP)
+		(void)sched_yield();
+	return NULL;
+}
+
+Test(engine_rights, who_leaves_an_image_does_not_wait_for_the_registry)
+{
+	int64_t end = clock_now_ns() + 60 * NS_PER_S, from;
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = permitted(&c, 3600);
+	c.node[1].authorization = wait_for_stop;
+	crowd_reopen(&c.node[1]);
+	while (!atomic_load(&c.node[1].is_asked))
+		cr_assert_lt(clock_now_ns(), end);
+	from = clock_now_ns();
+	crowd_kill(&c.node[1]);
+	cr_expect_lt(clock_now_ns() - from, 8 * NS_PER_S);
 	crowd_remove(&c);
 	fake_tracker_free(t);
 }
