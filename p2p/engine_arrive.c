@@ -94,6 +94,10 @@ static void finish(struct arrival *a)
 		came(a, peer, now);
 	else if (a->peer == SWARM_NONE || peer != SWARM_NONE)
 		swarm_lost(i->swarm, peer, a->piece, a->rc, now);
+	/* The manifest says what the blob has not, and a start waits for it: to
+	 * read it again would not help. */
+	if (i->is_metadata && a->peer == SWARM_NONE && a->rc == -EBADMSG)
+		want_failed(i, a->piece, a->rc, &a->err);
 	image_settle(i);
 	bytes_unref(a->in);
 	bytes_unref(a->plain);

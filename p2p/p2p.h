@@ -104,7 +104,8 @@ int p2p_image_source(struct p2p_image *i, uint32_t pack, struct source **ret,
 		     struct error *err) MUST_CHECK;
 
 /* The contract of device_fetch_list(), by the swarm; list->streams, gap and
- * range_max do not matter. */
+ * range_max do not matter.  Of metadata, what the origin has wrong ends it, with
+ * -EBADMSG. */
 int p2p_image_fetch(struct p2p_image *i, const struct device_list *list,
 		    struct error *err) MUST_CHECK;
 

@@ -52,8 +52,9 @@ struct metadata {
 	volatile bool cancel;
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t changed;
-	bool has_ended; /* nobody brings parts any more */
-	bool *here;     /* by block */
+	bool has_ended;     /* nobody brings parts any more */
+	struct error wrong; /* why the parts are not the blobs'; or unset */
+	bool *here;         /* by block */
 };
 
 /* ----------------------------------------------------------------- joining --- */
@@ -307,7 +308,21 @@ static bool is_ending(const struct metadata *m)
 	return atomic_load(&m->node->is_ending);
 }
 
-/* False: the registry is to be read, unless the node ends. */
+/* Is there no use in going on? */
+static int check_end(struct metadata *m, struct error *err)
+{
+	int rc = 0;
+
+	if (is_ending(m))
+		return error_set(err, ECANCELED, "bootseerd ends");
+	(void)pthread_mutex_lock(&m->lock);
+	if (m->wrong.code)
+		rc = error_set(err, m->wrong.code, "%s", m->wrong.msg);
+	(void)pthread_mutex_unlock(&m->lock);
+	return rc;
+}
+
+/* False: the registry is to be read, but see check_end(). */
 static bool wait_here(struct metadata *m, size_t block)
 {
 	bool is_here;
@@ -451,12 +466,13 @@ static int read_part(struct blob *b, size_t block, const struct block *at,
 	for (;;) {
 		/* When the registry fails, peers may come to it all the same. */
 		while (!wait_here(m, block)) {
-			if (is_ending(m))
-				return error_set(err, ECANCELED,
-						 "bootseerd ends");
-			if (rc < 0)
-				return rc;
+			int end = check_end(m, err);
+
+			if (end < 0 || rc < 0)
+				return end < 0 ? end : rc;
 			rc = read_registry(b, block, err);
+			if (rc == -EBADMSG) /* nobody has it right */
+				return rc;
 		}
 		rc = cache_read(m->node->cache, at, 0, room, at->usize, err);
 		if (rc != -ENOENT || b->lost++ == LOST_MAX)
@@ -540,14 +556,18 @@ static void *bring_main(void *arg)
 				    .arg = m,
 				    .cancel = &m->cancel };
 	struct error err = ERROR_INIT;
+	int rc = 0;
 
 	for (uint32_t k = 0; blocks && k < m->map.n_blocks; k++)
 		blocks[k] = k;
-	if (blocks && p2p_image_fetch(m->p2p, &list, &err) < 0 &&
-	    err.code != ECANCELED)
+	if (blocks)
+		rc = p2p_image_fetch(m->p2p, &list, &err);
+	if (rc < 0 && rc != -ECANCELED)
 		log_debug("p2p", "metadata: %s", err.msg);
 	(void)pthread_mutex_lock(&m->lock);
 	m->has_ended = true;
+	if (rc == -EBADMSG)
+		m->wrong = err;
 	(void)pthread_cond_broadcast(&m->changed);
 	(void)pthread_mutex_unlock(&m->lock);
 	return NULL;

@@ -96,7 +96,7 @@ void crowd_open_metadata(struct crowd_node *n)
 			memory_source_new(img->packs[k], img->pack_size[k],
 					  16384));
 
-		fault_set(f, &plan);
+		fault_set(f, n->metadata_plan ? n->metadata_plan : &plan);
 		packs[k] = &f->base;
 	}
 	cr_assert_eq(p2p_image_open(n->p2p, &cfg, &n->metadata, &err), 0, "%s",

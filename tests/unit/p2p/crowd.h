@@ -24,6 +24,7 @@ struct crowd_node {
 	struct p2p_image *image;
 	struct p2p_image *metadata; /* of crowd_open_metadata(), or NULL */
 	struct fault_source *origin[CROWD_PACKS_MAX];
+	const struct fault_plan *metadata_plan; /* NULL: no origin has it */
 	/* As of struct p2p_image_config, with the node; NULL: nothing is asked. */
 	char *(*authorization)(void *arg, struct pace *pace);
 	atomic_bool is_asked; /* for it to say */

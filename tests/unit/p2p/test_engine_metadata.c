@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A swarm for what is needed before there is a block map, beside the image's. */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -154,5 +156,24 @@ Test(engine_metadata, ends_with_what_the_caller_had_of_the_origin_himself)
 	cr_assert_eq(crowd_join(n), 0, "%s", err.msg);
 	p2p_get_stats(n->p2p, &s);
 	cr_expect_eq(s.origin_bytes_total, crowd_stored_bytes(&c));
+	crowd_remove(&c);
+}
+
+/* Each time is later than the one before. */
+Test(engine_metadata, is_not_read_again_when_the_origin_has_it_wrong)
+{
+	const struct fault_plan plan = { .n_wrong = UINT32_MAX };
+	struct crowd_config cfg = crowd_two;
+	struct p2p_stats s;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	crowd_make(&c, &cfg);
+	c.node[0].metadata_plan = &plan;
+	crowd_open_metadata(&c.node[0]);
+	cr_expect_eq(fetch_metadata(&c.node[0]), -EBADMSG, "%s", err.msg);
+	p2p_get_stats(c.node[0].p2p, &s);
+	cr_expect(s.wrong_total >= 1 && s.wrong_total <= 2 * c.img.n_packs,
+		  "%" PRIu64, s.wrong_total);
 	crowd_remove(&c);
 }
