@@ -15,8 +15,8 @@
 #define NS_PER_MIB_FIRST (SECOND / 4)
 
 const struct tracker_config tracker_config_default = {
-	.images_max = 4096,
-	.members_max = 200000,
+	.images_max = 8192, /* 4096, each with its metadata */
+	.members_max = 400000,
 	.memory_max = 256 * MIB,
 	.member_ttl_ns = 10 * SECOND,
 	.lease_min_ns = SECOND,

@@ -27,8 +27,10 @@
 
 /* Limits of tracker_new() in brackets. */
 struct tracker_config {
-	uint64_t seed;         /* of what is drawn by lot, and of the epoch */
-	size_t images_max;     /* [1, 2^20]; the longest silent one leaves */
+	uint64_t seed; /* of what is drawn by lot, and of the epoch */
+	/* Swarms: an image is two, with its metadata [1, 2^20]; the longest silent one
+	 * leaves. */
+	size_t images_max;
 	size_t members_max;    /* of all images [1, 2^24]; likewise */
 	uint64_t memory_max;   /* bytes of the books over pieces and leases */
 	int64_t member_ttl_ns; /* silent for so long: gone */
