@@ -12,6 +12,7 @@
 #define PRIORITIES 3         /* enum source_priority */
 #define QUANTUM (256 * 1024) /* bytes of a turn */
 #define SAMPLE_MAX 4         /* times the usual */
+#define SLOT_MAX_NS INT64_C(30000000)
 #define TOOK_MAX_NS INT64_C(10000000000)
 #define SLOW_TIMES 2
 #define LATE_PART 16
@@ -212,11 +213,13 @@ static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 	return retry_in(s, in);
 }
 
-/* Until a slot should be free, for one of those that wait. */
+/* Until a slot should be free, for one of those that wait.  Soon again, since it is
+ * whoever asks then that gets it, and who waits long would never. */
 static int64_t slot_in(const struct slots *s, const struct slot_class *k)
 {
-	return retry_in(s,
-			s->usual_ns / s->cfg.bulk * (int64_t)(1 + k->waiting));
+	int64_t in = s->usual_ns / s->cfg.bulk * (int64_t)(1 + k->waiting);
+
+	return retry_in(s, in < SLOT_MAX_NS ? in : SLOT_MAX_NS);
 }
 
 int slots_add(struct slots *s, const struct slot_request *r, int64_t now,

@@ -343,8 +343,11 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 }
 
 /* A node cannot need much longer than its answers took. */
-static int64_t believable(const struct peer *p, int64_t retry_ns)
+static int64_t believable(const struct swarm *s, const struct peer *p,
+			  int64_t retry_ns)
 {
+	uint64_t wanted = flying_wanted(s);
+	uint64_t flying = s->flying - s->origin_flying;
 	int64_t most = 2 * answers_quantile(&p->answers, 95);
 
 	if (most < RETRY_MOST_NS)
@@ -352,7 +355,12 @@ static int64_t believable(const struct peer *p, int64_t retry_ns)
 	if (most > RETRY_MAX_NS)
 		most = RETRY_MAX_NS;
 	if (retry_ns > most)
-		return most;
+		retry_ns = most;
+	/* Who has enough under way leaves room to who has nothing. */
+	if (retry_ns > SENDING_NS && flying < wanted)
+		retry_ns =
+			SENDING_NS + (int64_t)((double)(retry_ns - SENDING_NS) *
+					       (double)flying / (double)wanted);
 	return retry_ns > 0 ? retry_ns : NS_PER_MS;
 }
 
@@ -384,7 +392,10 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p->moved = p->heard = now;
 	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << peer);
-	retry_ns = believable(p, retry_ns);
+	f = flight_find(s, peer, piece);
+	if (f)
+		flight_fails(s, f);
+	retry_ns = believable(s, p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		refused_again(s, peer, now);
 		piece_rests(s, peer, piece, now + retry_ns, now);
@@ -398,9 +409,6 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	if ((why == SWARM_BUSY || p->refusals > SENDING_REFUSALS) &&
 	    p->busy_until < now + retry_ns)
 		p->busy_until = now + retry_ns;
-	f = flight_find(s, peer, piece);
-	if (f)
-		flight_fails(s, f);
 	if (why == SWARM_DENIED) {
 		for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
 			s->pieces[i].holders &= ~(UINT64_C(1) << peer);

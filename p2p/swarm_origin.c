@@ -13,7 +13,8 @@
 #define RUN_MAX 16u          /* pieces next to each other in one call */
 #define RUN_BYTES (1u << 20) /* ... but no more than this */
 #define WINDOW_STEP 64u
-#define LEASE_TIMES 4 /* a lease's time, until it is given up here too */
+#define OFFERED_MIN 16u /* pieces */
+#define LEASE_TIMES 4   /* a lease's time, until it is given up here too */
 #define STUCK_NS (2 * NS_PER_S)
 #define STUCK_MAX_NS (10 * NS_PER_S)
 
@@ -251,6 +252,18 @@ static uint64_t budget(const struct swarm *s)
 	return credit > used ? credit - used : 0;
 }
 
+/* Others have enough that this node lacks to keep its link busy for a while: the
+ * origin is read when that runs out, and not by those who are ahead. */
+static bool has_enough_offered(struct swarm *s)
+{
+	uint64_t enough = OFFERED_MIN + s->came_rate / (s->size ? s->size : 1);
+
+	if (!s->has_tracker || s->cold.n_offered < enough)
+		return false;
+	look_at_offered(s);
+	return s->cold.n_offered >= enough;
+}
+
 void origin_pump(struct swarm *s, int64_t now)
 {
 	struct batch b;
@@ -270,7 +283,7 @@ void origin_pump(struct swarm *s, int64_t now)
 		ask_or_read(s, &b, SOURCE_HOT, now);
 		return;
 	}
-	if (s->hot.next < s->hot.n)
+	if (s->hot.next < s->hot.n || has_enough_offered(s))
 		return;
 	gather_cold(s, &b, now);
 	ask_or_read(s, &b, SOURCE_COLD, now);

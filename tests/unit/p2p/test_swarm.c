@@ -374,7 +374,7 @@ RULE(a_piece_that_goes_elsewhere_is_asked_for_again_when_it_is_there)
 	/* The peer is asked for other pieces meanwhile. */
 	cr_assert_eq(swarm_demand(b.s, 1, b.now, b.now + 60000 * MS), 0);
 	cr_assert_eq(b.n_asks, 2);
-	pass(100 * MS);
+	pass(20 * MS);
 	cr_expect_eq(b.n_asks, 2);
 	cr_assert_eq(swarm_peer_has(b.s, 1, (struct swarm_range){ 0, 1 },
 				    b.now),
@@ -434,6 +434,19 @@ RULE(who_says_that_it_sends_elsewhere_keeps_nobody_from_the_others)
 	for (unsigned int i = 0; i < 4; i++)
 		joins(i, 0, PIECES);
 	cr_expect_lt(time_with(3, PIECES), alone * 3 / 2);
+}
+
+RULE(who_has_enough_to_ask_of_others_leaves_the_origin_alone)
+{
+	joins(0, 0, 40);
+	want(SOURCE_COLD, 0, PIECES);
+	pass(50 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	/* Until most of it is here. */
+	for (uint32_t i = 0; i < 30; i++)
+		swarm_have(b.s, i, b.now);
+	pass(50 * MS);
+	cr_expect_gt(b.n_calls, 0);
 }
 
 RULE(what_a_neighbour_has_is_no_news_to_him)
