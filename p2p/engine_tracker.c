@@ -221,6 +221,20 @@ static int64_t sane_interval(int64_t ns)
 	return ns < INTERVAL_NS * 60 ? ns : INTERVAL_NS * 60;
 }
 
+/* What ended while a call was under way keeps a share of the origin from others until
+ * it is told. */
+static int64_t next_call(const struct p2p_image *i)
+{
+	const struct leases *l = &i->leases;
+	uint64_t chance = engine_random(i->p) % (uint64_t)(i->interval / 2 + 1);
+
+	if (l->n_asks)
+		return BATCH_NS;
+	if (l->n_done || l->n_failed)
+		return ENDED_NS;
+	return i->interval / 4 * 3 + (int64_t)chance;
+}
+
 static void done(struct work *w)
 {
 	struct call *c = container_of(w, struct call, work);
@@ -240,12 +254,7 @@ static void done(struct work *w)
 			keep_ended(i, &c->leases);
 		}
 		tell_leases(i, c, now);
-		arm(i, i->leases.n_asks
-			       ? BATCH_NS
-			       : i->interval / 4 * 3 +
-					 (int64_t)(engine_random(p) %
-						   (uint64_t)(i->interval / 2 +
-							      1)));
+		arm(i, next_call(i));
 		image_settle(i);
 	}
 	free(c);

@@ -11,7 +11,8 @@
 
 #define PRIORITIES 3         /* enum source_priority */
 #define QUANTUM (256 * 1024) /* bytes of a turn */
-#define SAMPLE_MAX 4         /* times the usual */
+#define COLD_SHARE 4
+#define SAMPLE_MAX 4 /* times the usual */
 #define SLOT_MAX_NS INT64_C(30000000)
 #define TOOK_MAX_NS INT64_C(10000000000)
 #define SLOW_TIMES 2
@@ -23,6 +24,7 @@ struct sending {
 	uint64_t what;
 	unsigned int peer;
 	int64_t begun;
+	bool is_cold;
 };
 
 struct waiter {
@@ -49,15 +51,32 @@ struct slots {
 	struct waiter *waiters, *unused;
 	unsigned int demand_busy, bulk_busy;
 	struct sending sending[SLOTS_MAX]; /* of those that are busy */
+	int64_t hot_asked;                 /* when it was last; 0: never */
 	int64_t usual_ns; /* of an answer; the configured one till one ended */
 	bool is_learnt;
 	struct slot_class kinds[PRIORITIES];
 };
 
-static bool is_free(const struct slots *s, int priority)
+/* While others ask for what is hot, what is cold has few slots: all that are sent
+ * share one uplink. */
+static bool is_cold_free(const struct slots *s, int64_t now)
 {
-	return priority == SOURCE_DEMAND ? s->demand_busy < s->cfg.demand
-					 : s->bulk_busy < s->cfg.bulk;
+	unsigned int n = 0, most = s->cfg.bulk;
+
+	if (s->hot_asked && now - s->hot_asked < 2 * s->usual_ns)
+		most = (most + COLD_SHARE - 1) / COLD_SHARE;
+	for (unsigned int i = 0; i < s->bulk_busy; i++)
+		n += s->sending[i].is_cold;
+	return n < most;
+}
+
+static bool is_free(const struct slots *s, int priority, int64_t now)
+{
+	if (priority == SOURCE_DEMAND)
+		return s->demand_busy < s->cfg.demand;
+	if (priority == SOURCE_COLD && !is_cold_free(s, now))
+		return false;
+	return s->bulk_busy < s->cfg.bulk;
 }
 
 static unsigned int *busy_of(struct slots *s, enum source_priority priority)
@@ -229,6 +248,8 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 	struct line *l = line_of(k, r->peer);
 	struct waiter *w;
 
+	if (r->priority == SOURCE_HOT)
+		s->hot_asked = now;
 	if (r->priority != SOURCE_DEMAND &&
 	    copies_of(s, r->what, now) >= s->cfg.copies) {
 		*ret_retry_ns = copy_in(s, r->what, now);
@@ -293,12 +314,14 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 	for (int i = 0; i < PRIORITIES; i++) {
 		struct slot_class *k = &s->kinds[i];
 
-		if (k->waiting == 0 || !is_free(s, i))
+		if (k->waiting == 0 || !is_free(s, i, now))
 			continue;
 		take(s, k, ret);
 		if (ret->priority != SOURCE_DEMAND)
 			s->sending[s->bulk_busy] =
-				(struct sending){ ret->what, ret->peer, now };
+				(struct sending){ ret->what, ret->peer, now,
+						  ret->priority ==
+							  SOURCE_COLD };
 		(*busy_of(s, ret->priority))++;
 		return true;
 	}

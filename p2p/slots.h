@@ -10,7 +10,8 @@
 /*
  * Whom this node serves, over all images: so many answers at once, the rest is
  * told to come again, so that no queue hides behind a connection.  Demand has
- * slots of its own; of the rest what is hot goes first; requesters take turns.
+ * slots of its own; of the rest what is hot goes first, and while it is asked for
+ * what is cold has a quarter of them; requesters take turns.
  */
 struct slots_config {
 	unsigned int bulk, demand; /* answers at once: 8 and 4 */

@@ -26,6 +26,7 @@
 #define SENDING_NS (30 * NS_PER_MS)
 /* Who says more is not believed: before he gave much, and ever. */
 #define RETRY_MOST_NS (100 * NS_PER_MS)
+#define REFUSAL_MAX_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS (2 * NS_PER_S)
 #define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
@@ -342,6 +343,13 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 	swarm_pump(s, now);
 }
 
+static void learn_refusal(struct swarm *s, int64_t took)
+{
+	if (took > REFUSAL_MAX_NS)
+		took = REFUSAL_MAX_NS;
+	s->refusal_ns += (took - s->refusal_ns) / RATE_WEIGHT;
+}
+
 /* A node cannot need much longer than its answers took. */
 static int64_t believable(const struct swarm *s, const struct peer *p,
 			  int64_t retry_ns)
@@ -393,8 +401,10 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << peer);
 	f = flight_find(s, peer, piece);
-	if (f)
+	if (f) {
+		learn_refusal(s, now - f->asked);
 		flight_fails(s, f);
+	}
 	retry_ns = believable(s, p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		refused_again(s, peer, now);

@@ -153,6 +153,7 @@ struct swarm {
 	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
 	int64_t came_at;
 	int64_t answer_min; /* shortest time of an answer; 0: none yet */
+	int64_t refusal_ns; /* that refusals take, smoothed */
 	uint64_t size;      /* of a piece, usually */
 
 	bool has_tracker;

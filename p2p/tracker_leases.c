@@ -270,11 +270,11 @@ static uint64_t window_most(const struct tracker *t, const struct image *i)
 {
 	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
 
-	/* The usual readers have a share each, however little has come of late:
+	/* Half of the usual readers have a share each, however little has come of late:
 	 * it may be their links that are slow, and less would come for less
 	 * being asked. */
-	if (most < READERS_USUAL * SHARE_MIN)
-		most = READERS_USUAL * SHARE_MIN;
+	if (most < READERS_USUAL * SHARE_MIN / 2)
+		most = READERS_USUAL * SHARE_MIN / 2;
 	if (i->rate == 0 || most > t->cfg.flying_max)
 		return t->cfg.flying_max;
 	return most;

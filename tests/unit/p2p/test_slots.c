@@ -78,6 +78,26 @@ Test(slots, demand_has_slots_of_its_own_and_hot_goes_before_cold)
 	cr_expect_not(slots_next(s, 0, &r));
 }
 
+Test(slots, cold_has_few_slots_while_others_ask_for_what_is_hot)
+{
+	struct slots_config cfg = usual;
+	struct slot_request r;
+	int rc;
+
+	cfg.bulk = 8;
+	AUTO(slots) s = make(&cfg);
+
+	cr_assert_eq(add_at(s, 0, 1, SOURCE_HOT, 5000, &rc), 0);
+	cr_assert(slots_next(s, 5000, &r));
+	for (unsigned int i = 0; i < 3; i++)
+		cr_assert_eq(add_at(s, i, 2 + i, SOURCE_COLD, 5000, &rc), 0);
+	cr_expect(slots_next(s, 5000, &r));
+	cr_expect(slots_next(s, 5000, &r));
+	cr_expect_not(slots_next(s, 5000, &r));
+	/* Nobody asked for long. */
+	cr_expect(slots_next(s, 5000 + 2 * usual.usual_ns, &r));
+}
+
 Test(slots, peers_take_turns)
 {
 	AUTO(slots) s = make(&usual);
