@@ -253,12 +253,14 @@ static uint64_t budget(const struct swarm *s)
 }
 
 /* Others have enough that this node lacks to keep its link busy for a while: the
- * origin is read when that runs out, and not by those who are ahead. */
+ * origin is read when that runs out, and not by those who are ahead.  What is offered
+ * by somebody who does not give it is not enough. */
 static bool has_enough_offered(struct swarm *s)
 {
 	uint64_t enough = OFFERED_MIN + s->came_rate / (s->size ? s->size : 1);
 
-	if (!s->has_tracker || s->cold.n_offered < enough)
+	if (!s->has_tracker || s->silent || s->useless ||
+	    s->cold.n_offered < enough)
 		return false;
 	look_at_offered(s);
 	return s->cold.n_offered >= enough;

@@ -449,6 +449,15 @@ RULE(who_has_enough_to_ask_of_others_leaves_the_origin_alone)
 	cr_expect_gt(b.n_calls, 0);
 }
 
+RULE(what_a_silent_peer_offers_does_not_keep_from_the_origin)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_COLD, 0, PIECES);
+	cr_assert_gt(b.n_asks, 0);
+	pass(4000 * MS);
+	cr_expect_gt(b.n_calls, 0);
+}
+
 RULE(what_a_neighbour_has_is_no_news_to_him)
 {
 	static struct swarm_news n;
