@@ -16,18 +16,27 @@ static const struct crowd_config tracked = {
 	.alone = true, /* but for the tracker */
 };
 
+static struct fake_tracker *crowd_with_tracker(struct crowd *c,
+					       struct crowd_config *cfg)
+{
+	struct fake_tracker *tracker;
+	struct digest image;
+
+	cr_assert_eq(digest_of("crowd", 5, &image), 0);
+	tracker = fake_tracker_start(&image);
+	cfg->tracker = fake_tracker_url(tracker);
+	crowd_make(c, cfg);
+	return tracker;
+}
+
 Test(engine_tracker, with_a_tracker_a_crowd_reads_one_copy)
 {
 	struct crowd_config cfg = tracked;
 	struct fake_tracker *tracker;
 	struct p2p_stats s;
-	struct digest image;
 	struct crowd c;
 
-	cr_assert_eq(digest_of("crowd", 5, &image), 0);
-	tracker = fake_tracker_start(&image);
-	cfg.tracker = fake_tracker_url(tracker);
-	crowd_make(&c, &cfg);
+	tracker = crowd_with_tracker(&c, &cfg);
 	crowd_fetch_all(&c);
 	p2p_get_stats(c.node[3].p2p, &s);
 	cr_expect_eq(s.tracker_is_there, 1);
@@ -44,13 +53,9 @@ Test(engine_tracker, a_tracker_that_dies_stops_nobody)
 	struct crowd_config cfg = tracked;
 	struct fake_tracker *tracker;
 	struct p2p_stats s;
-	struct digest image;
 	struct crowd c;
 
-	cr_assert_eq(digest_of("crowd", 5, &image), 0);
-	tracker = fake_tracker_start(&image);
-	cfg.tracker = fake_tracker_url(tracker);
-	crowd_make(&c, &cfg);
+	tracker = crowd_with_tracker(&c, &cfg);
 	for (unsigned int k = 0; k < c.n; k++)
 		crowd_wait_peers(&c.node[k], 2);
 	for (unsigned int k = 0; k < c.n; k++)
