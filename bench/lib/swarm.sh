@@ -122,7 +122,8 @@ spawn_nodes() { # OPTION...
 }
 
 # Metadata and trace are there before the run, and nothing else: what was prefetched
-# as soon as the trace was known is dropped again.
+# as soon as the trace was known is dropped again.  $all_bytes is what there is to
+# fetch; later, until they begin, the nodes say 0.
 prepare_nodes() {
 	local i before pids=()
 
@@ -130,6 +131,8 @@ prepare_nodes() {
 	in_node 0 image prefetch --hot --wait "$image_name"
 	metadata_bytes=$(($(swarm_origin_bytes) - before - \
 		$(of_node 0 '.images[0].prefetch.fetched_bytes')))
+	all_bytes=$(of_node 0 '.images[0].prefetch.all_bytes')
+	((all_bytes > 0)) || die "node 0 does not know how large the image is"
 	for ((i = 1; i < n; i++)); do
 		in_node "$i" image prefetch --hot --wait "$image_name" &
 		pids+=($!)
@@ -177,7 +180,10 @@ go() { # SECONDS
 
 spared= # nodes whose time does not count, as " 3 7 "
 
-scenario_begin() { scenario_pids=() spared=' '; }
+scenario_begin() {
+	scenario_pids=() spared=' '
+	rm -f "$W/origin_killed"
+}
 scenario_end() {
 	local pid
 
@@ -224,16 +230,17 @@ scenario_tracker_on() {
 	scenario_pids+=($!)
 }
 
+# Bytes that were sent do not tell: some of a copy's worth went out twice, or are
+# still on their way.
 scenario_origin_on() {
-	local copy=$all_bytes before=$origin_before pid
+	local pid
 
 	{
-		until (($(swarm_origin_bytes) - before > copy * 21 / 20)); do
-			wait_seconds 0.05
-		done
+		in_swarm tracker "$bench_dir/tools/swarm_copy.py" 10.214.0.2 5001
 		for pid in "${origin_pids[@]}"; do
 			kill -KILL "$pid"
 		done
+		seconds_since "$go_at" >"$W/origin_killed"
 	} &
 	scenario_pids+=($!)
 }
@@ -251,9 +258,6 @@ bound() { # BYTES
 			printf "%.6g\n", (s > $1 ? s : $1) }'
 }
 bound_all() { bound "$all_bytes"; }
-
-# Bytes of the image, as node 0 knows them.
-note_sizes() { all_bytes=$(of_node 0 '.images[0].prefetch.all_bytes'); }
 
 percentile() { # P, numbers on stdin
 	sort -g | awk -v p="$1" '{ v[NR] = $1 } END { if (!NR) exit 1
@@ -304,6 +308,13 @@ note_run() {
 		sample "$name: void" "$way" 1 runs
 		return
 	fi
+	if [[ $scenario == origin && ! -s $W/origin_killed ]]; then
+		log "VOID: $name, $way: all ended before the registry was killed"
+		sample "$name: void" "$way" 1 runs
+		return
+	fi
+	[[ $scenario != origin ]] || sample "$name: registry killed after" "$way" \
+		"$(<"$W/origin_killed")" s
 	hot=$(awk 'NR == 1 { print $4 }' "$W/times")
 	bytes=$(awk 'NR == 1 { print $5 }' "$W/times")
 	copies=$(calc "($origin_after - $origin_before) / $bytes")
@@ -344,7 +355,6 @@ security_options() { # NODE
 		"--p2p-key-file $W/node$1.key"
 }
 way_peers_run() {
-	note_sizes
 	go 600
 	note_run
 }
@@ -352,7 +362,6 @@ way_peers_run() {
 way_direct_missing() { :; }
 way_direct_begin() { start_nodes; }
 way_direct_run() {
-	note_sizes
 	go 1800
 	note_run
 }

@@ -16,47 +16,51 @@ import sys
 import time
 
 WAIT_MS = 60000
+LATER_S = 1  # one that failed tries again by itself
+NONE, AGAIN, LATER, END = range(4)
 
 
 class Node:
     def __init__(self, name, path, delay):
-        self.name, self.delay = name, float(delay)
+        self.name, self.due = name, float(delay)
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(path)
         self.text = b""
         self.begun = None
+        self.why = "it did not end in time"
 
-    def ask(self, image, what):
+    def ask(self, image):
         params = {"id": image, "wait_ms": WAIT_MS}
-        if what:
-            params["what"] = what
+        if self.begun is None:
+            self.begun = time.monotonic()
+            params["what"] = "all"
         self.text = b""
         self.sock.sendall((json.dumps({"bootseer": 1,
                                        "method": "image.prefetch",
                                        "params": params}) + "\n").encode())
 
 
-def answer(node, image):
-    """True when the node needs no more looking at."""
+def answer(node):
+    """What is to follow: NONE until the answer is whole."""
     data = node.sock.recv(1 << 16)
     node.text += data
     if data and not node.text.endswith(b"\n"):
-        return False
+        return NONE
     now = time.monotonic()
     if not data:
         print(node.name, "failed", "bootseerd is gone", flush=True)
-        return True
+        return END
     reply = json.loads(node.text)
     result = reply.get("result")
     if not result:
         print(node.name, "failed", reply["error"]["message"], flush=True)
-        return True
+        return END
     if result["phase"] != "done":
-        node.ask(image, None)
-        return False
+        node.why = result.get("error", node.why)
+        return LATER if result["phase"] == "failed" else AGAIN
     print(node.name, result["hot_ms"] / 1000, now - node.begun,
           result["hot_bytes"], result["all_bytes"], flush=True)
-    return True
+    return END
 
 
 def spared(path):
@@ -71,25 +75,33 @@ def main():
     image, deadline = sys.argv[1], float(sys.argv[2])
     with open(sys.argv[3], encoding="utf-8") as lines:
         nodes = [Node(*line.split()) for line in lines]
-    waiting = sorted(nodes, key=lambda n: n.delay)
+    waiting = nodes[:]
     watch = selectors.DefaultSelector()
     start = time.monotonic()
     left = {n.name for n in nodes}
     while left - spared(sys.argv[4]) and time.monotonic() < start + deadline:
-        while waiting and time.monotonic() - start >= waiting[0].delay:
+        waiting.sort(key=lambda n: n.due)
+        while waiting and time.monotonic() - start >= waiting[0].due:
             node = waiting.pop(0)
-            node.begun = time.monotonic()
-            node.ask(image, "all")
+            node.ask(image)
             watch.register(node.sock, selectors.EVENT_READ, node)
-        until = start + (waiting[0].delay if waiting else deadline)
+        until = start + (waiting[0].due if waiting else deadline)
         # Now and then to see who is spared by now.
         wait = max(0, min(1, until - time.monotonic()))
         for key, _ in watch.select(wait):
-            if answer(key.data, image):
-                watch.unregister(key.fileobj)
-                left.discard(key.data.name)
-    for key in list(watch.get_map().values()):
-        print(key.data.name, "failed", "it did not end in time", flush=True)
+            node, what = key.data, answer(key.data)
+            if what == AGAIN:
+                node.ask(image)
+            elif what != NONE:
+                watch.unregister(node.sock)
+            if what == LATER:
+                node.due = time.monotonic() - start + LATER_S
+                waiting.append(node)
+            elif what == END:
+                left.discard(node.name)
+    for node in nodes:
+        if node.name in left:
+            print(node.name, "failed", node.why, flush=True)
 
 
 main()
