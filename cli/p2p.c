@@ -2,6 +2,7 @@
 /* `bootseer p2p status`: what this node exchanges with whom. */
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/node_ask.h"
@@ -21,6 +22,39 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
+/* What people are told of a tracker's state. */
+static const struct {
+	const char *state, *text;
+} tracker_texts[] = {
+	{ "good", "answers" },
+	{ "lost", "does not answer" },
+	{ "refuses", "refuses this node" },
+	{ "new", "not asked yet" },
+};
+
+static void print_tracker(const json_t *t)
+{
+	const char *state = reply_text(t, "state"), *why;
+
+	for (size_t k = 0; k < ARRAY_SIZE(tracker_texts); k++)
+		if (strcmp(tracker_texts[k].state, state) == 0)
+			state = tracker_texts[k].text;
+	why = reply_text(t, "error");
+	printf("tracker   %s: %s%s%s\n", reply_text(t, "url"), state,
+	       *why ? ": " : "", why);
+}
+
+static void print_trackers(const json_t *trackers)
+{
+	const json_t *t;
+	size_t k;
+
+	if (json_array_size(trackers) == 0)
+		puts("tracker   none is named (--p2p-tracker of bootseerd): "
+		     "nobody tells this node of others");
+	json_array_foreach(trackers, k, t) print_tracker(t);
+}
+
 static void print_totals(const json_t *s)
 {
 	const json_t *t = json_object_get(s, "totals");
@@ -28,10 +62,9 @@ static void print_totals(const json_t *s)
 		remote[PROGRESS_BYTES_MAX], origin[PROGRESS_BYTES_MAX],
 		served[PROGRESS_BYTES_MAX];
 
-	printf("node      %s, port %lld, %s\n", reply_text(s, "node"),
-	       reply_number(s, "port"),
-	       reply_flag(t, "tracker") ? "a tracker answers"
-					: "no tracker answers");
+	printf("node      %s, port %lld\n", reply_text(s, "node"),
+	       reply_number(s, "port"));
+	print_trackers(json_object_get(s, "trackers"));
 	printf("received  %s from its rack, %s from its zone, %s from further "
 	       "away, %s from registries\n",
 	       reply_bytes(t, "rack_bytes", rack),

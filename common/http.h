@@ -23,13 +23,17 @@
 #define HTTP_REDIRECTS_MAX 5
 #define HTTP_STOP_MS 50
 
+#define HTTP_CURE_PROXY "; behind a proxy, https_proxy"
+
 /* What people can do about a failure: ends of sentences that name the options
- * and keys which decide.  All are wanted. */
+ * and keys which decide.  All are wanted, but for the last. */
 struct http_cures {
 	const char *plain;   /* to talk without TLS */
 	const char *tls;     /* to talk with it */
 	const char *ca;      /* to trust a certificate */
 	const char *ca_file; /* how the file of certificates is named */
+	const char *proxy;   /* behind a host that is out of reach; NULL: no
+			      * proxy is used, and none is spoken of */
 };
 
 struct http_config {

@@ -15,10 +15,18 @@ static const struct http_cures of_registries = {
 	.ca = "name the authority's file: --ca-file, or ca-file in "
 	      "bootseerd.conf",
 	.ca_file = "--ca-file (bootseerd.conf: ca-file)",
+	.proxy = HTTP_CURE_PROXY,
 };
 
 /* Which of them is meant. */
-enum cure { NO_CURE, CURE_PLAIN, CURE_TLS, CURE_CA, CURE_CA_FILE };
+enum cure {
+	NO_CURE,
+	CURE_PLAIN,
+	CURE_TLS,
+	CURE_CA,
+	CURE_CA_FILE,
+	CURE_PROXY,
+};
 
 #define USE_PROXY "check https_proxy, http_proxy and no_proxy"
 
@@ -45,12 +53,9 @@ static const struct {
 	{ CURLE_RECV_ERROR, WHEN_ALWAYS, "CONNECT", EIO,
 	  "the proxy refuses: " USE_PROXY, NO_CURE },
 	{ CURLE_COULDNT_CONNECT, WHEN_ALWAYS, NULL, ECONNREFUSED,
-	  "check host, port and firewall, and that it runs there; behind a "
-	  "proxy, https_proxy",
-	  NO_CURE },
+	  "check host, port and firewall, and that it runs there", CURE_PROXY },
 	{ CURLE_OPERATION_TIMEDOUT, WHEN_ALWAYS, "onnect", ETIMEDOUT,
-	  "check host, port and firewall; behind a proxy, https_proxy",
-	  NO_CURE },
+	  "check host, port and firewall", CURE_PROXY },
 	{ CURLE_OPERATION_TIMEDOUT, WHEN_ALWAYS, NULL, ETIMEDOUT, NULL,
 	  NO_CURE },
 
@@ -112,6 +117,7 @@ static const char *cure_text(const struct http_cures *c, enum cure cure)
 		[CURE_TLS] = c->tls,
 		[CURE_CA] = c->ca,
 		[CURE_CA_FILE] = c->ca_file,
+		[CURE_PROXY] = c->proxy ? c->proxy : "",
 	};
 
 	return texts[cure];

@@ -247,6 +247,7 @@ static const struct http_cures cures = {
 	.ca = "name the authority's file: --ca-file, or trace-ca-file in "
 	      "bootseerd.conf",
 	.ca_file = "--ca-file (bootseerd.conf: trace-ca-file)",
+	.proxy = HTTP_CURE_PROXY,
 };
 
 static int open_service(struct service_client *s,

@@ -300,15 +300,18 @@ static void on_members(struct loop_timer *t)
 	engine_arm(p, t, MEMBERS_NS);
 }
 
-static void on_tracker(void *arg, const char *url, bool is_lost,
+static void on_tracker(void *arg, const char *url, enum tracker_state state,
 		       const char *why)
 {
+	static const enum p2p_note notes[] = {
+		[TRACKER_GOOD] = P2P_TRACKER_BACK,
+		[TRACKER_LOST] = P2P_TRACKER_LOST,
+		[TRACKER_REFUSES] = P2P_TRACKER_REFUSES,
+	};
 	const struct p2p *p = arg;
 
 	if (p->cfg.note)
-		p->cfg.note(p->cfg.note_arg,
-			    is_lost ? P2P_TRACKER_LOST : P2P_TRACKER_BACK, url,
-			    why);
+		p->cfg.note(p->cfg.note_arg, notes[state], url, why);
 }
 
 static int start_trackers(struct p2p *p, struct error *err)

@@ -54,8 +54,11 @@ static void get_stats(void *arg)
 		tracker_client_get_stats(p->trackers, &t);
 		ret->tracker_calls_total = t.calls_total;
 		ret->tracker_failures_total = t.failures_total;
+		ret->trackers = t.trackers;
+		ret->trackers_good = t.good;
+		ret->trackers_lost = t.lost;
+		ret->trackers_refusing = t.refusing;
 	}
-	ret->tracker_is_there = p->tracker_is_there;
 	ret->relay_bytes = p->relay ? relay_used(p->relay) : 0;
 	ret->memory_bytes = atomic_load(&p->memory);
 }
@@ -199,6 +202,30 @@ static void list_images(void *arg)
 		for (size_t k = 0; k < ARRAY_SIZE(st.bytes_peers); k++)
 			to->from_peers += st.bytes_peers[k];
 		to->from_origin = st.bytes_origin;
+	}
+}
+
+void p2p_each_tracker(struct p2p *p,
+		      void (*each)(void *arg, const struct p2p_tracker_info *i),
+		      void *arg)
+{
+	static const char *const states[] = {
+		[TRACKER_NEW] = "new",
+		[TRACKER_GOOD] = "good",
+		[TRACKER_LOST] = "lost",
+		[TRACKER_REFUSES] = "refuses",
+	};
+	struct tracker_place all[TRACKER_URLS_MAX];
+	size_t n = p->trackers ? tracker_client_places(p->trackers, all) : 0;
+
+	for (size_t k = 0; k < n; k++) {
+		const struct p2p_tracker_info info = {
+			.url = all[k].url,
+			.state = states[all[k].state],
+			.why = all[k].why,
+		};
+
+		each(arg, &info);
 	}
 }
 

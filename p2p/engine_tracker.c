@@ -129,6 +129,12 @@ static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
 	image_settle(i);
 }
 
+/* A call that cannot be is one image's; a token that is not good is all images'. */
+static bool answers(int rc)
+{
+	return rc == 0 || rc == -EINVAL || rc == -EOPNOTSUPP || rc == -ENOMEM;
+}
+
 static void set_trackers(struct p2p *p, bool is_there, int64_t now)
 {
 	struct p2p_image *i;
@@ -242,7 +248,7 @@ static void done(struct work *w)
 	struct p2p *p = c->p;
 	int64_t now = clock_now_ns();
 
-	set_trackers(p, c->rc != -ECONNREFUSED && c->rc != -EAGAIN, now);
+	set_trackers(p, answers(c->rc), now);
 	if (i) {
 		i->call = NULL;
 		set_tracker(i, c->rc == 0, now);

@@ -14,15 +14,17 @@
 /* What the one who runs the node may have to act on.  Of a tracker and of a right each
  * change is told once; of the others one in a minute, with how many were not. */
 enum p2p_note {
-	P2P_TRACKER_LOST, /* about: its URL */
-	P2P_TRACKER_BACK,
-	P2P_RIGHT_REFUSED,  /* to this node; about: the image's label */
-	P2P_RIGHT_GIVEN,    /* after that */
-	P2P_DENIED,         /* by this node; about: the other one's name */
-	P2P_RDMA_FAULT,     /* with that node: TCP goes on */
-	P2P_REVOKED_UNREAD, /* what was revoked cannot be learnt; about: "" */
+	P2P_TRACKER_LOST,    /* it does not answer; about: its URL */
+	P2P_TRACKER_REFUSES, /* it answers that this node takes no part, or is
+			      * no tracker */
+	P2P_TRACKER_BACK,    /* after one of these */
+	P2P_RIGHT_REFUSED,   /* to this node; about: the image's label */
+	P2P_RIGHT_GIVEN,     /* after that */
+	P2P_DENIED,          /* by this node; about: the other one's name */
+	P2P_RDMA_FAULT,      /* with that node: TCP goes on */
+	P2P_REVOKED_UNREAD,  /* what was revoked cannot be learnt; about: "" */
 };
-#define P2P_NOTES 7u
+#define P2P_NOTES 8u
 
 struct p2p_config {
 	const char *listen;    /* "ADDR:PORT"; port 0: a free one */
@@ -129,7 +131,9 @@ struct p2p_stats {
 	uint64_t twice_bytes_total, wrong_total, strikes_total, stalls_total;
 	uint64_t hedges_total, hedges_won_total, refused_total, denied_total;
 	uint64_t leases_total, tracker_calls_total, tracker_failures_total;
-	uint64_t tracker_is_there; /* 0 or 1 */
+	/* Named; that do what they are asked, do not answer, and refuse.  The
+	 * rest was not asked yet. */
+	uint64_t trackers, trackers_good, trackers_lost, trackers_refusing;
 	uint64_t relay_bytes, memory_bytes;
 };
 void p2p_get_stats(struct p2p *p, struct p2p_stats *ret);
@@ -149,7 +153,15 @@ struct p2p_image_info {
 	uint32_t pieces, have, peers;
 	uint64_t from_peers, from_origin;
 };
+struct p2p_tracker_info {
+	const char *url;
+	const char *state; /* "good", "lost", "refuses", "new": not asked yet */
+	const char *why;   /* "": there is no reason */
+};
 /* Calls for each, on the caller's thread, from a copy. */
+void p2p_each_tracker(struct p2p *p,
+		      void (*each)(void *arg, const struct p2p_tracker_info *i),
+		      void *arg);
 int p2p_each_peer(struct p2p *p,
 		  void (*each)(void *arg, const struct p2p_peer_info *i),
 		  void *arg, struct error *err) MUST_CHECK;

@@ -26,7 +26,9 @@ struct place {
 	char *url;             /* without a slash at its end */
 	bool is_private;       /* it may be told secrets */
 	unsigned int failures; /* one after the other */
-	bool is_lost;          /* that was told */
+	enum tracker_state state;
+	long status; /* of HTTP, with which it refuses */
+	char why[ERROR_MSG_MAX];
 	int64_t down_until;
 };
 
@@ -35,12 +37,20 @@ struct tracker_client {
 	char *token_file;
 	int64_t deadline_ns;
 	size_t n;
-	pthread_mutex_t lock; /* of failures and down_until, and the counts */
+	pthread_mutex_t lock; /* of what changes of places, and the counts */
 	struct place places[TRACKER_URLS_MAX];
 	uint64_t calls, failures;
-	void (*changed)(void *arg, const char *url, bool is_lost,
+	void (*changed)(void *arg, const char *url, enum tracker_state state,
 			const char *why);
 	void *arg;
+};
+
+/* What mends a call to a tracker is an option of bootseerd. */
+static const struct http_cures cures = {
+	.plain = "give its URL as http:// (--p2p-tracker)",
+	.tls = "give its URL as https:// (--p2p-tracker)",
+	.ca = "name the authority's file: --p2p-tracker-ca-file",
+	.ca_file = "--p2p-tracker-ca-file",
 };
 
 static bool is_loopback(const char *host, size_t len)
@@ -101,6 +111,7 @@ int tracker_client_new(const struct tracker_client_config *cfg,
 		       struct tracker_client **ret, struct error *err)
 {
 	const struct http_config http = {
+		.cures = &cures,
 		.ca_file = cfg->ca_file,
 		.cert_file = cfg->cert_file,
 		.key_file = cfg->key_file,
@@ -159,9 +170,28 @@ void tracker_client_get_stats(struct tracker_client *c,
 		.failures_total = c->failures,
 		.trackers = (unsigned int)c->n,
 	};
-	for (size_t i = 0; i < c->n; i++)
-		ret->down += c->places[i].down_until > now;
+	for (size_t i = 0; i < c->n; i++) {
+		const struct place *p = &c->places[i];
+
+		ret->down += p->down_until > now;
+		ret->good += p->state == TRACKER_GOOD;
+		ret->lost += p->state == TRACKER_LOST;
+		ret->refusing += p->state == TRACKER_REFUSES;
+	}
 	pthread_mutex_unlock(&c->lock);
+}
+
+size_t tracker_client_places(struct tracker_client *c,
+			     struct tracker_place ret[TRACKER_URLS_MAX])
+{
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->n; i++) {
+		ret[i].url = c->places[i].url;
+		ret[i].state = c->places[i].state;
+		memcpy(ret[i].why, c->places[i].why, sizeof(ret[i].why));
+	}
+	pthread_mutex_unlock(&c->lock);
+	return c->n;
 }
 
 /* ------------------------------------------------------------- who is asked --- */
@@ -176,31 +206,89 @@ static bool is_down(struct tracker_client *c, size_t i)
 	return down;
 }
 
-/* `why`: when it did not answer. */
-static void remember(struct tracker_client *c, size_t i, bool answered,
-		     const char *why)
+/* How a call to one of them ended. */
+enum outcome {
+	OUTCOME_DONE,
+	OUTCOME_SILENT,   /* no answer, or that it cannot now */
+	OUTCOME_REFUSED,  /* whatever is asked of it: the token */
+	OUTCOME_STRANGER, /* what answered is no tracker */
+	OUTCOME_DOUBT,    /* so, or what was asked cannot be */
+	OUTCOME_OWN,      /* the answer is about what was asked alone */
+};
+
+/* The state that follows. */
+static enum tracker_state next_state(const struct place *p, enum outcome o)
+{
+	switch (o) {
+	case OUTCOME_DONE:
+		return TRACKER_GOOD;
+	case OUTCOME_REFUSED:
+	case OUTCOME_STRANGER:
+		return TRACKER_REFUSES;
+	case OUTCOME_SILENT:
+		return p->failures >= LOST_FAILURES ? TRACKER_LOST : p->state;
+	case OUTCOME_DOUBT:
+		return p->state == TRACKER_GOOD ? TRACKER_GOOD
+						: TRACKER_REFUSES;
+	default:
+		return p->state == TRACKER_REFUSES ? TRACKER_REFUSES
+						   : TRACKER_GOOD;
+	}
+}
+
+/* It is left alone for a while, longer each time. */
+static void back_off(struct place *p)
+{
+	int64_t wait = BACKOFF_FIRST;
+
+	for (unsigned int k = 0; k < p->failures && wait < BACKOFF_MAX; k++)
+		wait *= 2;
+	p->failures++;
+	p->down_until = clock_now_ns() + wait;
+}
+
+/* Is that worth a word? */
+static bool is_news(const struct place *p, enum tracker_state state,
+		    long status)
+{
+	if (state == TRACKER_REFUSES)
+		return p->state != state || p->status != status;
+	if (state == TRACKER_GOOD)
+		return p->state != state && p->state != TRACKER_NEW;
+	return p->state != state;
+}
+
+/* `status` and `why`: when it did not do it. */
+static void remember(struct tracker_client *c, size_t i, enum outcome o,
+		     long status, const char *why)
 {
 	struct place *p = &c->places[i];
-	int64_t wait = BACKOFF_FIRST;
-	bool was_lost, is_lost;
+	bool is_away = o == OUTCOME_SILENT || o == OUTCOME_STRANGER;
+	enum tracker_state state;
+	bool is_told;
 
 	pthread_mutex_lock(&c->lock);
-	if (answered) {
+	if (is_away) {
+		back_off(p);
+		c->failures++;
+	} else {
 		p->failures = 0;
 		p->down_until = 0;
-	} else {
-		for (unsigned int k = 0; k < p->failures && wait < BACKOFF_MAX;
-		     k++)
-			wait *= 2;
-		p->failures++;
-		p->down_until = clock_now_ns() + wait;
-		c->failures++;
 	}
-	was_lost = p->is_lost;
-	is_lost = p->is_lost = p->failures >= LOST_FAILURES;
+	state = next_state(p, o);
+	if (o == OUTCOME_SILENT || o == OUTCOME_OWN)
+		status = p->status;
+	is_told = c->changed && is_news(p, state, status);
+	p->state = state;
+	p->status = status;
+	if (state == TRACKER_GOOD)
+		p->why[0] = '\0';
+	else if (o != OUTCOME_OWN)
+		(void)snprintf(p->why, sizeof(p->why), "%s", why);
 	pthread_mutex_unlock(&c->lock);
-	if (c->changed && is_lost != was_lost)
-		c->changed(c->arg, p->url, is_lost, is_lost ? why : "");
+	if (is_told)
+		c->changed(c->arg, p->url, state,
+			   state == TRACKER_GOOD ? "" : why);
 }
 
 /* The order of the trackers for an image. */
@@ -227,7 +315,7 @@ static int get_token(const struct tracker_client *c, struct buf *header,
 		return 0;
 	rc = fs_read_file(c->token_file, TOKEN_MAX, &text, err);
 	if (rc < 0)
-		return error_wrap(err, rc, "token of the trackers");
+		return error_wrap(err, rc, "--p2p-token-file");
 	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
 		text.data[--text.len] = '\0';
 	for (size_t i = 0; i < text.len; i++)
@@ -241,39 +329,78 @@ static int get_token(const struct tracker_client *c, struct buf *header,
 	return 0;
 }
 
-static int judge(const struct http_response *r, const char *url,
-		 struct error *err)
-{
-	static const struct {
-		long status;
-		int code;
-	} codes[] = { { 400, EINVAL }, { 401, EACCES },     { 403, EACCES },
-		      { 404, EINVAL }, { 501, EOPNOTSUPP }, { 413, EINVAL } };
-	char reason[200] = "";
-
-	if (r->status == 200)
-		return 0;
-	if (r->body.len > 0)
-		tracker_reason_from_json(r->body.data, r->body.len, reason,
-					 sizeof(reason));
-	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-		if (codes[i].status == r->status)
-			return error_set(err, codes[i].code,
-					 "tracker %s: %ld: %s", url, r->status,
-					 reason);
-	/* Another one may do better. */
-	return error_set(err, ECONNREFUSED, "tracker %s: %ld: %s", url,
-			 r->status, reason);
-}
-
 struct ask {
 	const char *path, *method;
 	const struct buf *body; /* NULL: none */
 	const char *condition;  /* a header; NULL: none. 304 is an answer */
 	int64_t deadline_ns;
 	bool is_secret; /* the body is */
+	bool is_call;   /* its answer tells whether this node may take part */
 	const char *const *headers;
+	size_t at; /* which of them answered */
 };
+
+#define NO_TRACKER \
+	"it is no tracker: --p2p-tracker wants the scheme, host and port of a " \
+	"bootseer-registry"
+
+/* What an answer means, of a call, and of the rest. */
+static const struct verdict {
+	long status; /* 0: any other */
+	int code;    /* ECONNREFUSED: another one may do better */
+	enum outcome call, rest;
+	const char *cure; /* of a call, or of both; "": the answer says it */
+	bool is_cure_of_all;
+} verdicts[] = {
+	{ 200, 0, OUTCOME_DONE, OUTCOME_OWN, "", false },
+	{ 400, EINVAL, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
+	{ 401, EACCES, OUTCOME_REFUSED, OUTCOME_REFUSED,
+	  "one that its --tokens has, in the file that --p2p-token-file names",
+	  true },
+	{ 403, EACCES, OUTCOME_REFUSED, OUTCOME_OWN,
+	  "wanted in --p2p-token-file is one with read,write, for this node",
+	  false },
+	{ 404, ECONNREFUSED, OUTCOME_STRANGER, OUTCOME_STRANGER, NO_TRACKER,
+	  true },
+	{ 413, EINVAL, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
+	{ 501, EOPNOTSUPP, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
+	{ 503, EBUSY, OUTCOME_SILENT, OUTCOME_OWN, "", false },
+	{ 0, ECONNREFUSED, OUTCOME_SILENT, OUTCOME_SILENT, "", false },
+}, redirected = { 0, ECONNREFUSED, OUTCOME_STRANGER, OUTCOME_STRANGER,
+		  "it leads elsewhere: name that place in --p2p-tracker",
+		  true };
+
+static const struct verdict *verdict_of(long status)
+{
+	const struct verdict *v = verdicts;
+
+	if (status >= 300 && status < 400)
+		return &redirected;
+	while (v->status && v->status != status)
+		v++;
+	return v;
+}
+
+static int judge(const struct http_response *r, const struct ask *a,
+		 enum outcome *ret, struct error *err)
+{
+	const struct verdict *v = verdict_of(r->status);
+	const char *cure = a->is_call || v->is_cure_of_all ? v->cure : "";
+	char reason[128] = "";
+
+	*ret = OUTCOME_OWN;
+	if (a->condition && r->status == 304)
+		return 0;
+	*ret = a->is_call ? v->call : v->rest;
+	if (v->code == 0)
+		return 0;
+	if (r->body.len > 0)
+		tracker_reason_from_json(r->body.data, r->body.len, reason,
+					 sizeof(reason));
+	return error_set(err, *ret == OUTCOME_SILENT ? ECONNREFUSED : v->code,
+			 "%ld%s%s%s%s", r->status, *reason ? ": " : "", reason,
+			 *cure ? ": " : "", cure);
+}
 
 static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 		   struct http_response *r, struct error *err)
@@ -281,6 +408,7 @@ static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 	AUTO_BUF url = BUF_INIT;
 	struct http_request req = { .method = a->method,
 				    .headers = a->headers };
+	enum outcome o = OUTCOME_SILENT;
 	struct error why = ERROR_INIT;
 	int rc;
 
@@ -293,18 +421,38 @@ static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 		req.body_len = a->body->len;
 	}
 	rc = http_do(c->http, &req, r, &why);
-	if (rc < 0)
-		rc = rc == -ENOMEM ? rc
-				   : error_wrap(&why, -ECONNREFUSED,
-						"tracker %s", c->places[i].url);
-	else
-		rc = a->condition && r->status == 304
-			     ? 0
-			     : judge(r, c->places[i].url, &why);
-	remember(c, i, rc != -ECONNREFUSED, why.msg);
-	if (rc < 0 && err)
+	if (rc == -ENOMEM)
+		return error_nomem(err);
+	rc = rc < 0 ? -ECONNREFUSED : judge(r, a, &o, &why);
+	/* What it answers a call with is to be read yet. */
+	if (o != OUTCOME_DONE)
+		remember(c, i, o, r->status, why.msg);
+	if (rc < 0 && err) {
 		*err = why;
+		(void)error_wrap(err, rc, "tracker %s", c->places[i].url);
+	}
 	return rc;
+}
+
+/* May another one do what this one did not? */
+static bool goes_on(const struct ask *a, int rc)
+{
+	return rc == -ECONNREFUSED || rc == -EBUSY ||
+	       (a->is_call && rc == -EACCES);
+}
+
+/* Without its token this node takes part nowhere, whatever they would say. */
+static int add_token(struct tracker_client *c, struct buf *header,
+		     struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int rc = get_token(c, header, &why);
+
+	if (rc == 0)
+		return 0;
+	for (size_t i = 0; i < c->n && rc != -ENOMEM; i++)
+		remember(c, i, OUTCOME_REFUSED, 0, why.msg);
+	return error_set(err, rc == -ENOMEM ? ENOMEM : EACCES, "%s", why.msg);
 }
 
 /* A call that asks somebody is one, however many it asks. */
@@ -328,7 +476,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 	int rc = order(c, image, at, err);
 
 	if (rc == 0)
-		rc = get_token(c, &token, err);
+		rc = add_token(c, &token, err);
 	if (rc < 0)
 		return rc;
 	if (token.len > 0)
@@ -356,8 +504,9 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		if (i + 1 < c->n)
 			a->deadline_ns -= (end - clock_now_ns()) / 2;
 		count_call(c, &is_asked);
+		a->at = at[i];
 		rc = ask_one(c, at[i], a, r, err);
-		if (rc != -ECONNREFUSED)
+		if (!goes_on(a, rc))
 			break;
 	}
 	return rc;
@@ -370,7 +519,8 @@ int tracker_client_call(struct tracker_client *c,
 	struct http_response r = HTTP_RESPONSE_INIT;
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
-	struct ask a = { .method = "POST", .body = &body };
+	struct ask a = { .method = "POST", .body = &body, .is_call = true };
+	struct error why = ERROR_INIT, none = ERROR_INIT;
 	char image[DIGEST_STR_MAX];
 	int rc = tracker_call_to_json(call, &body, err);
 
@@ -381,8 +531,15 @@ int tracker_client_call(struct tracker_client *c,
 	if (rc == 0)
 		rc = ask_all(c, &call->image, &a, &r, err);
 	if (rc == 0 && tracker_answer_from_json(r.body.data ? r.body.data : "",
-						r.body.len, ret, err) < 0)
-		rc = error_wrap(err, -EPROTO, "the tracker's answer");
+						r.body.len, ret, &why) == 0) {
+		remember(c, a.at, OUTCOME_DONE, r.status, "");
+	} else if (rc == 0) {
+		err = err ? err : &none;
+		rc = error_set(err, EPROTO, "its answer: %.90s: " NO_TRACKER,
+			       why.msg);
+		remember(c, a.at, OUTCOME_STRANGER, r.status, err->msg);
+		rc = error_wrap(err, rc, "tracker %s", c->places[a.at].url);
+	}
 	http_response_fini(&r);
 	return rc;
 }

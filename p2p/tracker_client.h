@@ -15,6 +15,15 @@
 
 #define TRACKER_URLS_MAX 16u
 
+/* What became of the calls to one of them. */
+enum tracker_state {
+	TRACKER_NEW,     /* none was made yet */
+	TRACKER_GOOD,    /* it does what it is asked */
+	TRACKER_LOST,    /* it did not answer twice on end */
+	TRACKER_REFUSES, /* it answers, and lets this node take no part; or
+			  * what answers there is no tracker */
+};
+
 struct tracker_client_config {
 	char *const *urls; /* of bootseer-registry, NULL-terminated; copied */
 	const char *token_file; /* read at each call; NULL: none is needed */
@@ -25,8 +34,9 @@ struct tracker_client_config {
 	 * registry's credentials; else -EINVAL, -EACCES. */
 	bool plain_http;
 	int64_t deadline_ns; /* of a call over all trackers; 0: 2 s */
-	/* One failed twice on end; or answers since.  Any thread; may be NULL. */
-	void (*changed)(void *arg, const char *url, bool is_lost,
+	/* One is TRACKER_LOST, or TRACKER_REFUSES, or for another reason than
+	 * before; or TRACKER_GOOD again, `why` "".  Any thread; may be NULL. */
+	void (*changed)(void *arg, const char *url, enum tracker_state state,
 			const char *why);
 	void *arg;
 };
@@ -43,9 +53,9 @@ DEFINE_AUTO(tracker_client)
  * Announce.  `ret` is large: the caller keeps it off the stack.
  *   -ECONNREFUSED  no tracker answers
  *   -EAGAIN        all are left alone for now: nobody was asked
- *   -EACCES        the token is not good for this
+ *   -EACCES        the token is not good for this, or there is none to be read
  *   -EINVAL        the tracker says that the call cannot be
- *   -EPROTO        the answer is none
+ *   -EPROTO        the answer is none: what is there is no tracker
  */
 int tracker_client_call(struct tracker_client *c,
 			const struct tracker_call *call,
@@ -60,7 +70,8 @@ struct tracker_capability {
 
 /* The right of `node` to an image of "HOST/REPOSITORY", for who shows the registry
  * `authorization` (NULL: nothing).  Errors as above; -EACCES also when the
- * registry says no; -EOPNOTSUPP: the service signs none. */
+ * registry says no; -EBUSY: the service cannot tell now, so when the registry does
+ * not answer it; -EOPNOTSUPP: the service signs none. */
 int tracker_client_capability(struct tracker_client *c,
 			      const struct digest *image, const char *repo,
 			      const char *node, const char *authorization,
@@ -81,8 +92,18 @@ int tracker_client_revoked(struct tracker_client *c,
 struct tracker_client_stats {
 	uint64_t calls_total, failures_total; /* failures: of one tracker */
 	unsigned int trackers, down;          /* down: left alone now */
+	unsigned int good, lost, refusing;    /* of each state */
 };
 void tracker_client_get_stats(struct tracker_client *c,
 			      struct tracker_client_stats *ret);
+
+struct tracker_place {
+	const char *url; /* borrowed from the client */
+	enum tracker_state state;
+	char why[ERROR_MSG_MAX]; /* not where it is good */
+};
+/* Returns how many there are. */
+size_t tracker_client_places(struct tracker_client *c,
+			     struct tracker_place ret[TRACKER_URLS_MAX]);
 
 #endif

@@ -88,6 +88,7 @@ static const struct http_cures cures = {
 	.tls = "leave out registry-plain-http",
 	.ca = "name the authority's file: registry-ca",
 	.ca_file = "registry-ca",
+	.proxy = HTTP_CURE_PROXY,
 };
 
 int issuer_new(const struct registry_config *cfg, struct issuer **ret,

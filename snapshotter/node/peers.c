@@ -52,6 +52,8 @@ static void note(void *arg, enum p2p_note what, const char *about,
 	} lines[P2P_NOTES] = {
 		[P2P_TRACKER_LOST] = { LOG_LEVEL_WARNING, "tracker lost",
 				       "url" },
+		[P2P_TRACKER_REFUSES] = { LOG_LEVEL_WARNING, "tracker refuses",
+					  "url" },
 		[P2P_TRACKER_BACK] = { LOG_LEVEL_INFO, "tracker back", "url" },
 		[P2P_RIGHT_REFUSED] = { LOG_LEVEL_WARNING,
 					"no capability, the registry is read",
@@ -518,6 +520,13 @@ static void add_image(void *arg, const struct p2p_image_info *i)
 			  (json_int_t)i->from_origin));
 }
 
+static void add_tracker(void *arg, const struct p2p_tracker_info *i)
+{
+	(void)json_array_append_new(arg, json_pack("{s:s, s:s, s:o}", "url",
+						   i->url, "state", i->state,
+						   "error", text(i->why)));
+}
+
 static json_t *totals_json(const struct p2p_stats *s)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "rack_bytes",
@@ -527,7 +536,7 @@ static json_t *totals_json(const struct p2p_stats *s)
 			 (json_int_t)s->origin_bytes_total, "served_bytes",
 			 (json_int_t)s->served_bytes_total, "rdma_bytes",
 			 (json_int_t)s->rdma_bytes_total, "tracker",
-			 (int)(s->tracker_is_there != 0));
+			 (int)(s->trackers_good != 0));
 }
 
 void peers_stats(struct node *n, struct p2p_stats *ret)
@@ -541,9 +550,10 @@ json_t *peers_json(struct node *n)
 {
 	AUTO_JSON *peers = json_array();
 	AUTO_JSON *images = json_array();
+	AUTO_JSON *trackers = json_array();
 	struct p2p_stats s;
 
-	if (!peers || !images)
+	if (!peers || !images || !trackers)
 		return NULL;
 	if (!n->peers)
 		return json_pack("{s:b}", "on", 0);
@@ -551,8 +561,10 @@ json_t *peers_json(struct node *n)
 	    p2p_each_image(n->peers->p2p, add_image, images, NULL) < 0)
 		return NULL;
 	p2p_get_stats(n->peers->p2p, &s);
-	return json_pack("{s:b, s:s, s:I, s:o, s:O, s:O}", "on", 1, "node",
+	p2p_each_tracker(n->peers->p2p, add_tracker, trackers);
+	return json_pack("{s:b, s:s, s:I, s:o, s:O, s:O, s:O}", "on", 1, "node",
 			 n->peers->name, "port",
 			 (json_int_t)p2p_port(n->peers->p2p), "totals",
-			 totals_json(&s), "peers", peers, "images", images);
+			 totals_json(&s), "trackers", trackers, "peers", peers,
+			 "images", images);
 }

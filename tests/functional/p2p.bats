@@ -280,6 +280,46 @@ tracker_with_rights() {
 	[ "$(grep -c 'p2p: tracker' "$T/a/log")" = 2 ]
 }
 
+@test "the log and status say that a tracker refuses, and what mends it" {
+	local token
+
+	token=$(openssl rand -hex 32)
+	printf 'nodes sha256:%s read\n' \
+		"$(printf %s "$token" | sha256sum | cut -d' ' -f1)" >"$T/tokens"
+	printf %s wrong >"$T/token"
+	tracker_start --tokens "$T/tokens"
+	peer_start a --p2p-token-file "$T/token"
+	[ "$(p2p a '.trackers[0].state')" = new ]
+	fetch_all a
+	wait_for grep -q "^warning p2p: tracker refuses url=\"$TRACKER\" reason=\"401: .*--p2p-token-file" "$T/a/log"
+	[ "$(p2p a '.trackers[0].state')" = refuses ]
+	[ "$(p2p a .totals.tracker)" = false ]
+	run -0 on a p2p status
+	[[ $output == *"$TRACKER: refuses this node: 401: "* ]]
+	# Without the role for it.
+	printf %s "$token" >"$T/token"
+	wait_for grep -q 'p2p: tracker refuses .*403: .*read,write' "$T/a/log"
+	printf 'nodes sha256:%s read,write\n' \
+		"$(printf %s "$token" | sha256sum | cut -d' ' -f1)" >"$T/tokens"
+	kill -HUP "$tracker_pid"
+	wait_for grep -q "^info p2p: tracker back url=\"$TRACKER\"\$" "$T/a/log"
+	[ "$(grep -c 'p2p: tracker' "$T/a/log")" = 3 ]
+	run -0 on a p2p status
+	[[ $output == *"$TRACKER: answers"* ]]
+}
+
+@test "what is no tracker is told, and that none is named" {
+	TRACKER=$REGISTRY
+	[[ $TRACKER == http* ]] || TRACKER=http://$REGISTRY
+	peer_start a
+	fetch_all a
+	wait_for grep -q 'p2p: tracker refuses .*404.*it is no tracker' "$T/a/log"
+	TRACKER=
+	peer_start b
+	run -0 on b p2p status
+	[[ $output == *"none is named"*"--p2p-tracker"* ]]
+}
+
 @test "certificates that no other node would believe are told" {
 	authority ca
 	authority other
@@ -316,7 +356,7 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	peer_start b
 	fetch_all b
 	run -0 on b p2p status
-	[[ $output == *"a tracker answers"* ]]
+	[[ $output == *"$TRACKER: answers"* ]]
 	[[ $output == *"$IMAGE"* ]]
 	[[ $output == *"a "*"127.0.0.1:"*"tcp"* ]]
 	node_start

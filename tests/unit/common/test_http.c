@@ -238,6 +238,7 @@ Test(http, names_the_options_of_who_asks)
 		{ CURLE_PEER_FAILED_VERIFICATION, false, "why: C" },
 		{ CURLE_SSL_CACERT_BADFILE, false, "are wanted of D" },
 		{ CURLE_COULDNT_RESOLVE_HOST, false, "DNS" },
+		{ CURLE_COULDNT_CONNECT, false, "runs there" },
 		{ CURLE_URL_MALFORMAT, false, "why" },
 	};
 

@@ -235,8 +235,63 @@ Test(tracker_client, a_refusal_is_final_and_says_why)
 	cr_expect(strstr(err.msg, "token 'x'"), "%s", err.msg);
 	f.answer = ANSWER("200 OK", "[]");
 	cr_expect_eq(tracker_client_call(c, &call, &answer, &err), -EPROTO);
+	/* That is no tracker: it is left alone for a while. */
+	cr_expect(strstr(err.msg, "--p2p-tracker"), "%s", err.msg);
 	tracker_client_get_stats(c, &stats);
-	cr_expect_eq(stats.down, 0, "it answers");
+	cr_expect_eq(stats.down, 1);
+	cr_expect_eq(stats.refusing, 1);
+	tracker_client_free(c);
+	fake_stop(&f);
+}
+
+Test(tracker_client, another_one_may_know_a_token_that_one_does_not)
+{
+	struct tracker_call call = example();
+	struct fake f[2] = { { .fd = -1 }, { .fd = -1 } };
+	char *urls[] = { f[0].url, f[1].url, NULL };
+	struct tracker_client_stats stats;
+	struct error err = ERROR_INIT;
+	struct tracker_client *c;
+	size_t first[2];
+
+	fake_start(&f[0], good);
+	fake_start(&f[1], good);
+	cr_assert_eq(rendezvous(&call.image, (const char *const *)urls, 2,
+				first, NULL),
+		     0);
+	f[first[0]].answer = ANSWER("401 No", "{}");
+	c = client(urls);
+	cr_assert_eq(tracker_client_call(c, &call, &answer, &err), 0, "%s",
+		     err.msg);
+	tracker_client_get_stats(c, &stats);
+	cr_expect_eq(stats.good, 1);
+	cr_expect_eq(stats.refusing, 1);
+	tracker_client_free(c);
+	fake_stop(&f[0]);
+	fake_stop(&f[1]);
+}
+
+Test(tracker_client, a_registry_that_does_not_answer_is_no_lost_tracker)
+{
+	struct tracker_capability cap;
+	struct digest image = example().image;
+	struct tracker_client_stats stats;
+	struct error err = ERROR_INIT;
+	struct fake f = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	struct tracker_client *c;
+
+	fake_start(&f, ANSWER("503 No", "{\"error\":{\"message\":"
+					"\"registry: away\"}}"));
+	c = client(urls);
+	for (unsigned int k = 0; k < 3; k++)
+		cr_expect_eq(tracker_client_capability(c, &image, "h/app", "n1",
+						       "Basic x", &cap, &err),
+			     -EBUSY);
+	cr_expect(strstr(err.msg, "503: registry: away"), "%s", err.msg);
+	tracker_client_get_stats(c, &stats);
+	cr_expect_eq(stats.lost, 0);
+	cr_expect_eq(stats.down, 0);
 	tracker_client_free(c);
 	fake_stop(&f);
 }
@@ -390,16 +445,22 @@ Test(tracker_client, follows_nobody_to_another_place)
 }
 
 struct changes {
-	atomic_uint lost, back;
+	atomic_uint lost, refuses, back;
+	char why[ERROR_MSG_MAX]; /* the last one */
 };
 
-static void on_change(void *arg, const char *url, bool is_lost, const char *why)
+static void on_change(void *arg, const char *url, enum tracker_state state,
+		      const char *why)
 {
 	struct changes *n = arg;
 
 	cr_expect(strncmp(url, "http://127.0.0.1:", 17) == 0, "%s", url);
-	cr_expect_eq(is_lost, *why != '\0');
-	atomic_fetch_add(is_lost ? &n->lost : &n->back, 1);
+	cr_expect_eq(state != TRACKER_GOOD, *why != '\0');
+	atomic_fetch_add(state == TRACKER_LOST      ? &n->lost
+			 : state == TRACKER_REFUSES ? &n->refuses
+						    : &n->back,
+			 1);
+	(void)snprintf(n->why, sizeof(n->why), "%s", why);
 }
 
 Test(tracker_client, a_tracker_that_is_lost_and_comes_back_is_told_once)
@@ -430,4 +491,70 @@ Test(tracker_client, a_tracker_that_is_lost_and_comes_back_is_told_once)
 	cr_expect_eq(atomic_load(&n.back), 1);
 	tracker_client_free(c);
 	fake_stop(&f);
+}
+
+/* Each is told once, with its cure, however often it is met. */
+Test(tracker_client, a_tracker_that_refuses_is_told_once_for_each_reason)
+{
+	static const struct {
+		const char *answer, *cure;
+	} cases[] = {
+		{ ANSWER("401 No", "{}"), "--p2p-token-file" },
+		{ ANSWER("403 No", "{}"), "read,write" },
+		{ ANSWER("404 No", "<html>"), "it is no tracker" },
+		{ ANSWER("200 OK", "<html>"), "it is no tracker" },
+		{ "HTTP/1.1 301 There\r\nConnection: close\r\n"
+		  "Location: http://127.0.0.1:9/\r\n\r\n",
+		  "it leads elsewhere" },
+	};
+	struct tracker_call call = example();
+	struct changes n = { .lost = 0 };
+	struct fake f = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	const struct tracker_client_config cfg = { .urls = urls,
+						   .changed = on_change,
+						   .arg = &n };
+	struct tracker_place place[TRACKER_URLS_MAX];
+	struct tracker_client *c;
+
+	for (unsigned int k = 0; k < ARRAY_SIZE(cases); k++) {
+		fake_start(&f, good);
+		cr_assert_eq(tracker_client_new(&cfg, &c, NULL), 0);
+		cr_expect_eq(tracker_client_places(c, place), 1);
+		cr_expect_eq(place[0].state, TRACKER_NEW);
+		cr_expect_eq(tracker_client_call(c, &call, &answer, NULL), 0);
+		f.answer = cases[k].answer;
+		for (unsigned int j = 0; j < 3; j++)
+			cr_expect_lt(tracker_client_call(c, &call, &answer,
+							 NULL),
+				     0);
+		cr_expect_eq(atomic_load(&n.refuses), k + 1);
+		cr_expect(strstr(n.why, cases[k].cure), "%s", n.why);
+		(void)tracker_client_places(c, place);
+		cr_expect_eq(place[0].state, TRACKER_REFUSES);
+		cr_expect_str_eq(place[0].why, n.why);
+		tracker_client_free(c);
+		fake_stop(&f);
+	}
+	cr_expect_eq(atomic_load(&n.lost), 0);
+}
+
+Test(tracker_client, a_token_that_cannot_be_read_is_told)
+{
+	struct tracker_call call = example();
+	struct changes n = { .lost = 0 };
+	char *urls[] = { (char[]){ "http://127.0.0.1:9" }, NULL };
+	const struct tracker_client_config cfg = { .urls = urls,
+						   .token_file = "/dev/null/x",
+						   .changed = on_change,
+						   .arg = &n };
+	struct tracker_client *c;
+
+	cr_assert_eq(tracker_client_new(&cfg, &c, NULL), 0);
+	for (unsigned int k = 0; k < 2; k++)
+		cr_expect_eq(tracker_client_call(c, &call, &answer, NULL),
+			     -EACCES);
+	cr_expect_eq(atomic_load(&n.refuses), 1);
+	cr_expect(strstr(n.why, "--p2p-token-file"), "%s", n.why);
+	tracker_client_free(c);
 }
