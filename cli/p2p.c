@@ -55,6 +55,30 @@ static void print_trackers(const json_t *trackers)
 	json_array_foreach(trackers, k, t) print_tracker(t);
 }
 
+static void print_failures(const json_t *s)
+{
+	static const char *const kinds[] = { "unreachable", "untrusted",
+					     "unlike", "namesake", "refused" };
+	const json_t *f = json_object_get(s, "failures"),
+		     *last = json_object_get(s, "last_failure");
+	const char *before = "failures  ";
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+		if (reply_number(f, kinds[k]) == 0)
+			continue;
+		printf("%s%lld %s", before, reply_number(f, kinds[k]),
+		       kinds[k]);
+		before = ", ";
+	}
+	if (!json_is_object(last))
+		return;
+	printf("; the last %lld s ago, %s%s%s %s\n          %s\n",
+	       reply_number(last, "ago_ms") / 1000,
+	       reply_flag(last, "outgoing") ? "to " : "from ",
+	       reply_text(last, "node"), *reply_text(last, "node") ? " at" : "",
+	       reply_text(last, "addr"), reply_text(last, "error"));
+}
+
 static void print_totals(const json_t *s)
 {
 	const json_t *t = json_object_get(s, "totals");
@@ -72,6 +96,7 @@ static void print_totals(const json_t *s)
 	       reply_bytes(t, "remote_bytes", remote),
 	       reply_bytes(t, "origin_bytes", origin));
 	printf("served    %s\n", reply_bytes(t, "served_bytes", served));
+	print_failures(s);
 }
 
 static void print_image(const json_t *i)
@@ -105,6 +130,9 @@ static void print_peer(const json_t *p)
 	       reply_bytes(p, "sent_bytes", out), reply_bytes(p, "rate", rate));
 	if (left > 0)
 		printf("  left alone for %lld s", (left + 999) / 1000);
+	if (reply_number(p, "failures"))
+		printf("\n  failed %lld times: %s", reply_number(p, "failures"),
+		       reply_text(p, "error"));
 	putchar('\n');
 }
 

@@ -22,7 +22,6 @@
 #define CALL_THREADS 4
 #define TOKEN_MAX 8192u
 #define MEMBERS_NS (10 * NS_PER_S)
-#define NOTE_NS (60 * NS_PER_S)
 
 /* ------------------------------------------------------------- waiting --- */
 
@@ -79,28 +78,6 @@ void engine_run(struct p2p *p, void (*fn)(void *arg), void *arg)
 	(void)pthread_mutex_unlock(&r.lock);
 	(void)pthread_cond_destroy(&r.ended);
 	(void)pthread_mutex_destroy(&r.lock);
-}
-
-void engine_note(struct p2p *p, enum p2p_note what, const char *about,
-		 const char *why)
-{
-	int64_t now = clock_now_ns();
-	char text[ERROR_MSG_MAX];
-
-	if (!p->cfg.note)
-		return;
-	if (what >= P2P_DENIED && p->notes[what].at &&
-	    now - p->notes[what].at < NOTE_NS) {
-		p->notes[what].n++;
-		return;
-	}
-	(void)snprintf(text, sizeof(text), "%s", why);
-	if (p->notes[what].n)
-		(void)snprintf(text, sizeof(text), "%.180s (and %u others)",
-			       why, p->notes[what].n);
-	p->cfg.note(p->cfg.note_arg, what, about, text);
-	p->notes[what].at = now;
-	p->notes[what].n = 0;
 }
 
 void engine_arm(struct p2p *p, struct loop_timer *t, int64_t delay_ns)

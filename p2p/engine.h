@@ -14,6 +14,7 @@
  *   engine_member.c   who is known, and whom to connect to
  *   engine_rights.c   who may have what
  *   engine_tracker.c  calls to the trackers
+ *   engine_fault.c    what the operator is told, links that fail
  *   engine_stats.c    figures
  *
  * One thread runs the loop and owns everything that does not say otherwise.
@@ -29,6 +30,7 @@
 #include "common/loop.h"
 #include "common/pool.h"
 #include "p2p/capability.h"
+#include "p2p/engine_fault.h"
 #include "p2p/net.h"
 #include "p2p/p2p.h"
 #include "p2p/relay.h"
@@ -225,11 +227,8 @@ struct p2p {
 	unsigned int links_made, name_seed;
 	uint64_t random;
 	struct p2p_stats past; /* of images that are closed */
-	struct {
-		int64_t at;     /* when the last one was told; 0: never */
-		unsigned int n; /* that were not since */
-	} notes[P2P_NOTES];
 	uint64_t denied, refused, leases;
+	struct faults faults;
 	uint64_t origin_bytes;
 
 	atomic_uint_fast64_t memory;

@@ -491,6 +491,7 @@ static void on_members(void *arg, struct net_link *net,
 const struct net_events link_events = {
 	.up = on_up,
 	.down = on_down,
+	.failed = fault_link,
 	.leaving = on_leaving,
 	.may_open = on_may_open,
 	.opened = on_opened,

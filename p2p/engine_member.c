@@ -229,9 +229,11 @@ static struct member *choose(struct p2p_image *i, int64_t now)
 
 static void dial(struct p2p *p, struct member *m, int64_t now)
 {
+	struct error err = ERROR_INIT;
 	struct net_link *net;
 
-	if (net_connect(p->net, m->node.addr, m->node.name, &net, NULL) < 0) {
+	if (net_connect(p->net, m->node.addr, m->node.name, &net, &err) < 0) {
+		fault_dial(p, m, &err);
 		member_failed(m, now);
 		return;
 	}
@@ -273,6 +275,11 @@ static bool is_there(const struct member *m, int64_t since, int64_t now)
 {
 	return m->said >= since && (m->link || !m->failures) &&
 	       m->quarantined_until <= now;
+}
+
+bool member_is_missed(const struct member *m, int64_t now)
+{
+	return !m->link && m->failures && m->said >= now - SAID_NS;
 }
 
 void image_turns(struct p2p_image *i, int64_t now)

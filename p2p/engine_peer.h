@@ -15,9 +15,10 @@ struct member {
 	TAILQ_ENTRY(member) by_age;
 	LIST_ENTRY(member) by_name;
 	struct net_node node;
-	struct link *link;     /* up, or on its way */
-	unsigned int refs;     /* images that know it */
-	unsigned int failures; /* to connect, one after the other */
+	struct link *link;       /* up, or on its way */
+	unsigned int refs;       /* images that know it */
+	unsigned int failures;   /* to connect, one after the other */
+	char why[ERROR_MSG_MAX]; /* the last one did */
 	int64_t retry_at;
 	int64_t said; /* when it was heard of last, of anybody */
 	int64_t quarantined_until;
@@ -71,12 +72,6 @@ struct upload {
 	struct net_piece piece;
 	int rc;
 };
-
-/* ------------------------------------------------------------ engine.c --- */
-
-/* Tell the operator, as enum p2p_note says. */
-void engine_note(struct p2p *p, enum p2p_note what, const char *about,
-		 const char *why);
 
 /* ------------------------------------------------------ engine_serve.c --- */
 
@@ -172,6 +167,8 @@ void image_turns(struct p2p_image *i, int64_t now);
 void member_failed(struct member *m, int64_t now);
 enum swarm_distance member_distance(const struct p2p *p,
 				    const struct net_node *node);
+/* It cannot be reached, and somebody said lately that it takes part. */
+bool member_is_missed(const struct member *m, int64_t now);
 /* The members file: missing or spoilt is as empty. */
 void members_load(struct p2p *p);
 /* If they changed. */

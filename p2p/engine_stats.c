@@ -50,6 +50,11 @@ static void get_stats(void *arg)
 	ret->refused_total = p->refused;
 	ret->denied_total = p->denied;
 	ret->leases_total = p->leases;
+	ret->links_unreachable_total = p->faults.links[NET_UNREACHABLE];
+	ret->links_untrusted_total = p->faults.links[NET_UNTRUSTED];
+	ret->links_unlike_total = p->faults.links[NET_UNLIKE];
+	ret->links_namesake_total = p->faults.links[NET_NAMESAKE];
+	ret->links_refused_total = p->faults.links[NET_REFUSED];
 	if (p->trackers) {
 		tracker_client_get_stats(p->trackers, &t);
 		ret->tracker_calls_total = t.calls_total;
@@ -122,7 +127,13 @@ static void fill_peer(const struct p2p *p, const struct link *l, int64_t now,
 	add_swarms(l, ret);
 }
 
-/* Those in quarantine have no link. */
+/* Those in quarantine, and those who cannot be reached, have no link. */
+static bool is_apart(const struct member *m, int64_t now)
+{
+	return !m->link &&
+	       (m->quarantined_until > now || member_is_missed(m, now));
+}
+
 static void fill_member(const struct p2p *p, const struct member *m,
 			int64_t now, struct p2p_peer_info *ret)
 {
@@ -131,7 +142,10 @@ static void fill_member(const struct p2p *p, const struct member *m,
 	memcpy(ret->rack, m->node.rack, sizeof(ret->rack));
 	memcpy(ret->zone, m->node.zone, sizeof(ret->zone));
 	ret->distance = "";
-	ret->quarantine_ns = m->quarantined_until - now;
+	if (m->quarantined_until > now)
+		ret->quarantine_ns = m->quarantined_until - now;
+	ret->failures = m->failures;
+	memcpy(ret->why, m->why, sizeof(ret->why));
 }
 
 static void list_peers(void *arg)
@@ -147,14 +161,14 @@ static void list_peers(void *arg)
 	LIST_FOREACH(l, &p->links, all)
 	room++;
 	TAILQ_FOREACH(m, &p->members, by_age)
-	room += m->quarantined_until > now;
+	room += is_apart(m, now);
 	s->all = all = calloc(room, sizeof(*all));
 	if (!all)
 		return;
 	LIST_FOREACH(l, &p->links, all)
 	fill_peer(p, l, now, &all[s->n++]);
 	TAILQ_FOREACH(m, &p->members, by_age)
-	if (m->quarantined_until > now && !m->link)
+	if (is_apart(m, now))
 		fill_member(p, m, now, &all[s->n++]);
 }
 
@@ -172,6 +186,29 @@ int p2p_each_peer(struct p2p *p,
 	for (size_t k = 0; k < s.n; k++)
 		each(arg, &all[k]);
 	return 0;
+}
+
+struct asking {
+	struct p2p *p;
+	struct p2p_failure_info *ret;
+	bool is_there;
+};
+
+static void get_failure(void *arg)
+{
+	struct asking *a = arg;
+
+	a->is_there = a->p->faults.last_at != 0;
+	*a->ret = a->p->faults.last;
+	a->ret->ago_ns = clock_now_ns() - a->p->faults.last_at;
+}
+
+bool p2p_last_failure(struct p2p *p, struct p2p_failure_info *ret)
+{
+	struct asking a = { .p = p, .ret = ret };
+
+	engine_run(p, get_failure, &a);
+	return a.is_there;
 }
 
 static void list_images(void *arg)

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "p2p/net_addr.h"
+#include "p2p/net_fault.h"
 #include "p2p/net_ack.h"
 #include "p2p/net_priv.h"
 #include "p2p/net_rdma.h"
@@ -172,6 +173,8 @@ static void settle_link(struct net_link *l)
 	l->marked = true;
 	piece_drop_all(l);
 	piece_tell(l);
+	if (!l->came_up && l->why.code && l->why.code != EALREADY)
+		net_tell_failure(n, l, &l->to, &l->why);
 	if (l->told)
 		n->cfg.events->down(n->cfg.arg, l,
 				    l->why.code ? &l->why : NULL);

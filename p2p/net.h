@@ -44,6 +44,23 @@ struct net_piece {
 	uint32_t len;
 };
 
+enum net_fault {
+	NET_UNREACHABLE, /* nobody answers there */
+	NET_UNTRUSTED, /* a certificate or a name is not believed, here or there */
+	NET_UNLIKE,    /* it has another security, or is no node at all */
+	NET_NAMESAKE, /* it has this node's own name */
+	NET_REFUSED,  /* it closed the link, or does not go on */
+};
+#define NET_FAULTS 5u
+
+struct net_failure {
+	enum net_fault fault;
+	bool outgoing;
+	const char *name; /* as far as it is known; "": not at all */
+	char addr[64];
+	const struct error *why; /* with a cure, where there is one */
+};
+
 /*
  * Events, on the loop, never from within a function below but net_free().  Any
  * function but net_free() may be called from within any of them; a link may be
@@ -56,10 +73,14 @@ struct net_events {
 	 * it.  For each link that net_connect() gave or up() told of, once;
 	 * rooms and tags are given back before.  Codes: EALREADY: another link
 	 * to the same node is kept (see net_connect()); ESHUTDOWN: the other
-	 * side closed it, the text is its; EACCES: its certificate;
-	 * EPROTO, EBADMSG, ENOBUFS: it broke the protocol or a limit;
+	 * side closed it, the text is its; EACCES: a certificate, or a
+	 * name; EPROTONOSUPPORT: its security is another; ELOOP: its name is
+	 * this node's; EPROTO, EBADMSG, ENOBUFS: it broke the protocol or a limit;
 	 * ETIMEDOUT: it was silent; else from the socket.  */
 	void (*down)(void *arg, struct net_link *l, const struct error *why);
+	/* A link did not come about, of those that we began, before down(), or of
+	 * those that others began.  May be NULL. */
+	void (*failed)(void *arg, const struct net_failure *f);
 	/* May be NULL: the other side serves nothing new from now on. */
 	void (*leaving)(void *arg, struct net_link *l);
 	/* May this node have the image?  With what it brought to prove it. 0,

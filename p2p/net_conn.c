@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "p2p/net_ack.h"
+#include "p2p/net_fault.h"
 #include "p2p/net_priv.h"
 #include "p2p/net_rdma.h"
 
@@ -197,6 +198,7 @@ void conn_fail(struct conn *c, const struct error *why)
 	    wire_put_goaway(&c->out, WIRE_LEAVE_CLOSED, why->msg) == 0)
 		(void)c->io->send(c, c->out.data, c->out.len, NULL, 0);
 	conn_kill(c);
+	net_tell_failure(c->net, NULL, &c->from, why);
 }
 
 bool conn_has_output(const struct conn *c)
@@ -459,6 +461,13 @@ static int begin_data(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
+/* What comes first is TLS's: an alert, or the begin of a handshake. */
+static bool is_tls(const struct conn *c, const uint8_t *at)
+{
+	return !c->tls && c->state == CONN_GREETING &&
+	       (at[0] == 21 || at[0] == 22) && at[1] == 3;
+}
+
 /* One message; 0, -EAGAIN when it is not there whole, or why it is wrong. */
 static int parse_one(struct conn *c, struct error *err)
 {
@@ -471,7 +480,17 @@ static int parse_one(struct conn *c, struct error *err)
 		return -EAGAIN;
 	at = (const uint8_t *)c->in.data + c->in_at;
 	if (wire_get_head(at, &h, err) < 0)
-		return -err->code;
+		return !is_tls(c, at)
+			       ? -err->code
+			       : error_set(err, EPROTONOSUPPORT,
+					   "it speaks TLS: its --p2p-security "
+					   "is not open, as this node's is");
+	if (c->signs && !c->link && h.type == WIRE_HELLO) {
+		c->signs = false; /* it understands what is not signed */
+		return error_set(err, EPROTONOSUPPORT,
+				 "--p2p-security of one node is open, of the "
+				 "other signed");
+	}
 	n = h.len;
 	if (h.type == WIRE_DATA) {
 		if (n <= WIRE_DATA_SIZE)
@@ -554,11 +573,16 @@ static ssize_t read_some(struct conn *c, struct error *err)
 	got = c->io->recv(c, to, n, c->in.data + c->in.len, spare);
 	if (got == 0)
 		return error_set(err, ECONNRESET,
-				 "the other side closed the connection");
+				 "the other side closed the connection%s",
+				 c->state == CONN_GREETING && c->outgoing
+					 ? " without a word: is it a "
+					   "bootseerd, of this --p2p-security?"
+					 : "");
 	if (got < 0)
 		return got == -EAGAIN ? 0
 				      : error_set(err, (int)-got, "receive: %s",
-						  strerror((int)-got));
+						  c->why ? c->why
+							 : strerror((int)-got));
 	came = least((uint32_t)got, n);
 	c->in.len += (size_t)got - came;
 	if (came)

@@ -105,6 +105,7 @@ struct conn {
 	const struct conn_io *io;
 	struct tls *tls;
 	struct signer *signer; /* borrowed from the link */
+	const char *why;       /* static: of the last failure of io, or NULL */
 	struct sockaddr_storage from;
 
 	/* In: bytes [in_at, in.len) are not parsed yet. */
@@ -153,7 +154,7 @@ struct net_link {
 	struct net_link *next_marked;
 	bool marked;
 	enum link_state state;
-	bool outgoing, told; /* the user knows it */
+	bool outgoing, told, came_up; /* told: the user knows it */
 	bool closing_said, leaving;
 	struct net_node peer;
 	char *expected; /* name, or NULL */

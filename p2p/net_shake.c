@@ -120,6 +120,16 @@ void shake_begin(struct conn *c)
 
 /* ------------------------------------------------------------ who is there --- */
 
+/* As bootseerd's option has it. */
+static const char *security_text(unsigned int security)
+{
+	static const char *const texts[] = { [NET_MUTUAL_TLS] = "tls",
+					     [NET_SIGNED_BULK] = "signed",
+					     [NET_OPEN] = "open" };
+
+	return security < ARRAY_SIZE(texts) ? texts[security] : "another";
+}
+
 /* What the other side says of itself agrees with us and its certificate. */
 static int check_hello(struct conn *c, const struct wire_hello *h,
 		       const char *expected, struct error *err)
@@ -128,8 +138,11 @@ static int check_hello(struct conn *c, const struct wire_hello *h,
 	char name[sizeof(h->node.name)];
 
 	if (h->security != n->cfg.security)
-		return error_set(err, EPROTO, "it wants security %u, and we %u",
-				 h->security, n->cfg.security);
+		return error_set(err, EPROTONOSUPPORT,
+				 "--p2p-security of '%s' is %s, of '%s' it is "
+				 "%s",
+				 h->node.name, security_text(h->security),
+				 n->self.name, security_text(n->cfg.security));
 	if (n->security) {
 		if (security_name(c, name, sizeof(name), err) < 0)
 			return -err->code;
@@ -141,10 +154,14 @@ static int check_hello(struct conn *c, const struct wire_hello *h,
 				h->node.name, name);
 	}
 	if (expected && strcmp(expected, h->node.name) != 0)
-		return error_set(err, EACCES, "'%s' is there, not '%s'",
+		return error_set(err, EACCES,
+				 "'%s' is there, not '%s': check "
+				 "--p2p-advertise of both",
 				 h->node.name, expected);
 	if (strcmp(h->node.name, n->self.name) == 0)
-		return error_set(err, ELOOP, "it has our own name, '%s'",
+		return error_set(err, ELOOP,
+				 "it has this node's name, '%s': give each its "
+				 "own --node-name",
 				 n->self.name);
 	return 0;
 }
@@ -247,6 +264,7 @@ int shake_hello(struct conn *c, const struct wire_head *head,
 	c->link = l;
 	c->state = CONN_UP;
 	l->control = c;
+	l->to = c->from;
 	adopt(l, c, &h);
 	if (!settle_twins(l))
 		return 0;
@@ -284,7 +302,7 @@ static void link_up(struct net_link *l)
 	struct net *n = l->net;
 
 	l->state = LINK_UP;
-	l->told = true;
+	l->told = l->came_up = true;
 	l->control->rx_at = l->control->tx_at = clock_now_ns();
 	l->bulk->rx_at = l->bulk->tx_at = l->control->rx_at;
 	n->st.links++;

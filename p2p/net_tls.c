@@ -15,9 +15,9 @@
 
 #include "common/bytes.h"
 #include "common/cleanup.h"
+#include "p2p/net_cert.h"
 #include "p2p/net_priv.h"
 
-#define NAME_PREFIX "bootseer://node/"
 #define READ_AHEAD (64u << 10) /* bytes that OpenSSL reads at once */
 #define STAGE_SIZE (64u << 10) /* bytes that wait to be encrypted */
 #define KEY_LABEL "EXPORTER-bootseer-p2p-bulk"
@@ -72,60 +72,20 @@ static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
 					  "TLS_CHACHA20_POLY1305_SHA256") != 1)
 		return ssl_fail(err, EINVAL, "TLS", "1.3");
 	if (SSL_CTX_load_verify_locations(ctx, s->ca_file, NULL) != 1)
-		return file_fail(err, "CA's certificate (PEM)", s->ca_file);
+		return file_fail(err, "--p2p-ca-file (PEM)", s->ca_file);
 	if (SSL_CTX_use_certificate_chain_file(ctx, s->cert_file) != 1)
-		return file_fail(err, "certificate (PEM)", s->cert_file);
-	if (SSL_CTX_use_PrivateKey_file(ctx, s->key_file, SSL_FILETYPE_PEM) !=
-		    1 ||
-	    SSL_CTX_check_private_key(ctx) != 1)
-		return file_fail(err, "key (PEM)", s->key_file);
-	return 0;
-}
-
-static int cert_name(X509 *cert, char *ret, size_t size, struct error *err);
-
-/* A net that nobody believes is a mistake of its configuration. */
-static int check_own(SSL_CTX *ctx, const struct net_node *self,
-		     const char *file, struct error *err)
-{
-	char name[sizeof(self->name)];
-
-	if (cert_name(SSL_CTX_get0_certificate(ctx), name, sizeof(name), err) <
-	    0)
-		return error_wrap(err, -err->code, "certificate '%s'", file);
-	if (strcmp(name, self->name) != 0)
-		return error_set(err, EINVAL,
-				 "certificate '%s' is of node '%s', and this "
-				 "is '%s'",
-				 file, name, self->name);
-	return 0;
-}
-
-/* Would another node believe it, today? */
-static int check_chain(SSL_CTX *ctx, const char *file, struct error *err)
-{
-	X509_STORE_CTX *v = X509_STORE_CTX_new();
-	X509 *cert = SSL_CTX_get0_certificate(ctx);
-	STACK_OF(X509) *chain = NULL;
-	int rc = 0;
-
-	(void)SSL_CTX_get0_chain_certs(ctx, &chain);
-	if (!v || X509_STORE_CTX_init(v, SSL_CTX_get_cert_store(ctx), cert,
-				      chain) != 1)
-		rc = error_nomem(err);
-	else if (X509_verify_cert(v) != 1)
-		rc = error_set(err, EINVAL, "certificate '%s': %s", file,
-			       X509_verify_cert_error_string(
-				       X509_STORE_CTX_get_error(v)));
-	else if (X509_check_purpose(cert, X509_PURPOSE_SSL_SERVER, 0) != 1 ||
-		 X509_check_purpose(cert, X509_PURPOSE_SSL_CLIENT, 0) != 1)
-		rc = error_set(err, EINVAL,
-			       "certificate '%s' is not for both a server and "
-			       "a client",
-			       file);
-	X509_STORE_CTX_free(v);
+		return file_fail(err, "--p2p-cert-file (PEM)", s->cert_file);
+	if (SSL_CTX_use_PrivateKey_file(ctx, s->key_file, SSL_FILETYPE_PEM) ==
+	    1)
+		return 0;
+	if (ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH)
+		return file_fail(err, "--p2p-key-file (private key, PEM)",
+				 s->key_file);
 	ERR_clear_error();
-	return rc;
+	return error_set(err, EINVAL,
+			 "key '%s' does not belong to certificate '%s': "
+			 "--p2p-key-file and --p2p-cert-file are to be a pair",
+			 s->key_file, s->cert_file);
 }
 
 int net_check_files(const char *node, const char *ca_file,
@@ -148,37 +108,11 @@ int net_check_files(const char *node, const char *ca_file,
 	if (rc == 0)
 		rc = load(&s, ctx, err);
 	if (rc == 0)
-		rc = check_own(ctx, &self, cert_file, err);
+		rc = cert_check_own(ctx, &self, cert_file, err);
 	if (rc == 0)
-		rc = check_chain(ctx, cert_file, err);
+		rc = cert_check_chain(ctx, cert_file, err);
 	SSL_CTX_free(ctx);
 	return rc;
-}
-
-int net_check_ca(const char *ca_file, struct error *err)
-{
-	AUTO_FCLOSE FILE *f = fopen(ca_file, "re");
-	unsigned int n = 0, n_good = 0;
-	X509 *cert;
-
-	if (!f)
-		return error_set(err, errno, "CA's certificate (PEM) '%s': %s",
-				 ca_file, strerror(errno));
-	for (; (cert = PEM_read_X509(f, NULL, NULL, NULL)); n++) {
-		n_good += X509_cmp_current_time(X509_get0_notAfter(cert)) > 0;
-		X509_free(cert);
-	}
-	ERR_clear_error();
-	if (n == 0)
-		return error_set(err, EINVAL,
-				 "CA's certificate (PEM) '%s': there is none "
-				 "in it",
-				 ca_file);
-	if (n_good == 0)
-		return error_set(err, EINVAL,
-				 "CA's certificate (PEM) '%s': it has expired",
-				 ca_file);
-	return 0;
 }
 
 static int reload(struct security *s, const struct net_node *self,
@@ -191,7 +125,7 @@ static int reload(struct security *s, const struct net_node *self,
 		return error_nomem(err);
 	rc = load(s, ctx, err);
 	if (rc == 0)
-		rc = check_own(ctx, self, s->cert_file, err);
+		rc = cert_check_own(ctx, self, s->cert_file, err);
 	if (rc < 0) {
 		SSL_CTX_free(ctx);
 		return rc;
@@ -238,54 +172,6 @@ int net_reload(struct net *n, struct error *err)
 	return n->security ? reload(n->security, &n->self, err) : 0;
 }
 
-/* The node that a URI of a certificate names, or NULL. */
-static const char *node_of(const GENERAL_NAME *g, size_t *ret_len)
-{
-	const size_t prefix = sizeof(NAME_PREFIX) - 1;
-	const char *uri;
-	size_t n;
-
-	if (g->type != GEN_URI)
-		return NULL;
-	uri = (const char *)ASN1_STRING_get0_data(
-		g->d.uniformResourceIdentifier);
-	n = (size_t)ASN1_STRING_length(g->d.uniformResourceIdentifier);
-	if (n <= prefix || memcmp(uri, NAME_PREFIX, prefix) != 0)
-		return NULL;
-	*ret_len = n - prefix;
-	return uri + prefix;
-}
-
-static int cert_name(X509 *cert, char *ret, size_t size, struct error *err)
-{
-	GENERAL_NAMES *names =
-		X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
-	size_t len = 0, n;
-	int found = 0;
-
-	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-		const char *node = node_of(sk_GENERAL_NAME_value(names, i), &n);
-
-		if (!node)
-			continue;
-		found++;
-		len = n;
-		if (len < size && !memchr(node, '\0', len)) {
-			memcpy(ret, node, len);
-			ret[len] = '\0';
-		} else {
-			found++;
-		}
-	}
-	GENERAL_NAMES_free(names);
-	if (found == 1)
-		return 0;
-	return error_set(err, EACCES,
-			 "a certificate names %s node (SAN URI " NAME_PREFIX
-			 "NAME)",
-			 found ? "no single" : "no");
-}
-
 int security_name(struct conn *c, char *ret, size_t size, struct error *err)
 {
 	X509 *cert = c->tls ? SSL_get1_peer_certificate(c->tls->ssl) : NULL;
@@ -305,11 +191,58 @@ bool security_equal(const void *a, const void *b, size_t n)
 
 /* ------------------------------------------------------------- connections --- */
 
-/* Why an SSL call did not succeed: 0 the end, -EAGAIN, or -errno. */
+#define OTHER_SECURITY "its --p2p-security is another, or it is no bootseerd"
+
+/* What the other side's TLS says of us: numbers of RFC 8446, 6. */
+static const char *alert_text(int alert, int *ret_rc)
+{
+	static const struct {
+		int alert;
+		const char *text;
+	} all[] = {
+		{ 42, "it does not accept this node's certificate" },
+		{ 43, "it does not accept this node's certificate" },
+		{ 44, "it says that this node's certificate was revoked" },
+		{ 45, "it says that this node's certificate has expired: renew "
+		      "it, and reload bootseerd; or a clock is wrong" },
+		{ 46, "it does not accept this node's certificate" },
+		{ 48, "its --p2p-ca-file has not the authority of this node's "
+		      "certificate" },
+		{ 116, "it was shown no certificate" },
+	};
+
+	*ret_rc = -EACCES;
+	for (size_t k = 0; k < ARRAY_SIZE(all); k++)
+		if (all[k].alert == alert)
+			return all[k].text;
+	*ret_rc = -EPROTONOSUPPORT;
+	return OTHER_SECURITY;
+}
+
+/* What OpenSSL says of the other side. */
+static int tls_error(struct conn *c)
+{
+	int reason = ERR_GET_REASON(ERR_peek_last_error()), rc;
+
+	if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+		return 0;
+	if (reason > SSL_AD_REASON_OFFSET) {
+		c->why = alert_text(reason - SSL_AD_REASON_OFFSET, &rc);
+		return rc;
+	}
+	if (SSL_is_init_finished(c->tls->ssl)) {
+		c->why = ERR_reason_error_string(ERR_peek_last_error());
+		return -EPROTO;
+	}
+	/* What is no TLS at all has many names. */
+	c->why = OTHER_SECURITY;
+	return -EPROTONOSUPPORT;
+}
+
+/* Why an SSL call did not succeed: 0 the end, -EAGAIN, or -errno with, maybe,
+ * c->why. */
 static int tls_result(struct conn *c, int rc)
 {
-	unsigned long code = ERR_peek_last_error();
-
 	switch (SSL_get_error(c->tls->ssl, rc)) {
 	case SSL_ERROR_WANT_READ:
 		return -EAGAIN;
@@ -321,19 +254,12 @@ static int tls_result(struct conn *c, int rc)
 	case SSL_ERROR_SYSCALL:
 		return errno ? -errno : 0;
 	default:
-		/* A message of the other side's TLS: it does not like us. */
-		if (ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET)
-			return -EACCES;
-		return ERR_GET_REASON(code) ==
-				       SSL_R_UNEXPECTED_EOF_WHILE_READING
-			       ? 0
-			       : -EPROTO;
+		return tls_error(c);
 	}
 }
 
 static int tls_secure(struct conn *c, struct error *err)
 {
-	const char *why;
 	long verified;
 	int rc;
 
@@ -346,17 +272,15 @@ static int tls_secure(struct conn *c, struct error *err)
 	rc = tls_result(c, rc);
 	if (rc == -EAGAIN)
 		return rc;
-	verified = SSL_get_verify_result(c->tls->ssl);
-	why = verified != X509_V_OK
-		      ? X509_verify_cert_error_string(verified)
-		      : ERR_reason_error_string(ERR_peek_last_error());
-	if (rc == 0)
-		rc = -ECONNRESET;
-	if (verified != X509_V_OK)
-		rc = -EACCES;
-	error_set(err, -rc, "TLS: %s", why ? why : strerror(-rc));
 	ERR_clear_error();
-	return rc;
+	verified = SSL_get_verify_result(c->tls->ssl);
+	if (verified != X509_V_OK)
+		return error_set(err, EACCES, "its certificate: %s",
+				 cert_trouble(verified));
+	if (rc == 0)
+		return error_set(err, ECONNRESET,
+				 "it closed the connection in TLS's handshake");
+	return error_set(err, -rc, "%s", c->why ? c->why : strerror(-rc));
 }
 
 static ssize_t tls_recv(struct conn *c, void *a, size_t n_a, void *b,

@@ -21,10 +21,13 @@ enum p2p_note {
 	P2P_RIGHT_REFUSED,   /* to this node; about: the image's label */
 	P2P_RIGHT_GIVEN,     /* after that */
 	P2P_DENIED,          /* by this node; about: the other one's name */
-	P2P_RDMA_FAULT,      /* with that node: TCP goes on */
-	P2P_REVOKED_UNREAD,  /* what was revoked cannot be learnt; about: "" */
+	P2P_LINK_REFUSED, /* with that node, by either side, or by what is there */
+	P2P_UNREACHABLE,    /* that node, which others say takes part */
+	P2P_NAMESAKE,       /* another node has this one's name; about: where */
+	P2P_RDMA_FAULT,     /* with that node: TCP goes on */
+	P2P_REVOKED_UNREAD, /* what was revoked cannot be learnt; about: "" */
 };
-#define P2P_NOTES 8u
+#define P2P_NOTES 11u
 
 struct p2p_config {
 	const char *listen;    /* "ADDR:PORT"; port 0: a free one */
@@ -130,6 +133,10 @@ struct p2p_stats {
 	uint64_t origin_bytes_total, served_bytes_total, rdma_bytes_total;
 	uint64_t twice_bytes_total, wrong_total, strikes_total, stalls_total;
 	uint64_t hedges_total, hedges_won_total, refused_total, denied_total;
+	/* Links that did not come about: nobody answers, a certificate or name is
+	 * not believed, another p2p-security, this node's name, the rest. */
+	uint64_t links_unreachable_total, links_untrusted_total;
+	uint64_t links_unlike_total, links_namesake_total, links_refused_total;
 	uint64_t leases_total, tracker_calls_total, tracker_failures_total;
 	/* Named; that do what they are asked, do not answer, and refuse.  The
 	 * rest was not asked yet. */
@@ -145,6 +152,8 @@ struct p2p_peer_info {
 	uint64_t received_bytes, sent_bytes, rate;
 	int64_t rtt_ns, quarantine_ns; /* left */
 	unsigned int strikes;
+	unsigned int failures;   /* to connect, in a row */
+	char why[ERROR_MSG_MAX]; /* the last of them; "": none */
 };
 struct p2p_image_info {
 	struct digest image;
@@ -153,6 +162,14 @@ struct p2p_image_info {
 	uint32_t pieces, have, peers;
 	uint64_t from_peers, from_origin;
 };
+/* The last link that did not come about; false: there is none. */
+struct p2p_failure_info {
+	char node[256], addr[64], why[ERROR_MSG_MAX]; /* node "": unknown */
+	int64_t ago_ns;
+	bool is_outgoing;
+};
+bool p2p_last_failure(struct p2p *p, struct p2p_failure_info *ret);
+
 struct p2p_tracker_info {
 	const char *url;
 	const char *state; /* "good", "lost", "refuses", "new": not asked yet */

@@ -62,6 +62,13 @@ static void note(void *arg, enum p2p_note what, const char *about,
 				      "image" },
 		[P2P_DENIED] = { LOG_LEVEL_WARNING, "denied another node",
 				 "node" },
+		[P2P_LINK_REFUSED] = { LOG_LEVEL_WARNING, "link refused",
+				       "node" },
+		[P2P_UNREACHABLE] = { LOG_LEVEL_WARNING, "node unreachable",
+				      "node" },
+		[P2P_NAMESAKE] = { LOG_LEVEL_WARNING,
+				   "another node has this node's name",
+				   "node" },
 		[P2P_RDMA_FAULT] = { LOG_LEVEL_WARNING,
 				     "rdma failed, tcp goes on", "node" },
 		[P2P_REVOKED_UNREAD] = { LOG_LEVEL_WARNING,
@@ -491,7 +498,7 @@ static void add_peer(void *arg, const struct p2p_peer_info *i)
 	(void)json_array_append_new(
 		arg,
 		json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:I, s:I, s:I, "
-			  "s:I, s:I, s:i}",
+			  "s:I, s:I, s:i, s:i, s:o}",
 			  "node", text(i->node), "addr", text(i->addr), "rack",
 			  text(i->rack), "zone", text(i->zone), "distance",
 			  i->distance, "up", (int)i->is_up, "rdma",
@@ -501,7 +508,8 @@ static void add_peer(void *arg, const struct p2p_peer_info *i)
 			  (json_int_t)i->rate, "rtt_us",
 			  (json_int_t)(i->rtt_ns / 1000), "quarantine_ms",
 			  (json_int_t)(i->quarantine_ns / 1000000), "strikes",
-			  (int)i->strikes));
+			  (int)i->strikes, "failures", (int)i->failures,
+			  "error", text(i->why)));
 }
 
 static void add_image(void *arg, const struct p2p_image_info *i)
@@ -525,6 +533,28 @@ static void add_tracker(void *arg, const struct p2p_tracker_info *i)
 	(void)json_array_append_new(arg, json_pack("{s:s, s:s, s:o}", "url",
 						   i->url, "state", i->state,
 						   "error", text(i->why)));
+}
+
+static json_t *failures_json(const struct p2p_stats *s)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "unreachable",
+			 (json_int_t)s->links_unreachable_total, "untrusted",
+			 (json_int_t)s->links_untrusted_total, "unlike",
+			 (json_int_t)s->links_unlike_total, "namesake",
+			 (json_int_t)s->links_namesake_total, "refused",
+			 (json_int_t)s->links_refused_total);
+}
+
+static json_t *last_failure_json(struct p2p *p)
+{
+	struct p2p_failure_info i;
+
+	if (!p2p_last_failure(p, &i))
+		return json_null();
+	return json_pack("{s:o, s:s, s:b, s:I, s:o}", "node", text(i.node),
+			 "addr", i.addr, "outgoing", (int)i.is_outgoing,
+			 "ago_ms", (json_int_t)(i.ago_ns / 1000000), "error",
+			 text(i.why));
 }
 
 static json_t *totals_json(const struct p2p_stats *s)
@@ -562,9 +592,11 @@ json_t *peers_json(struct node *n)
 		return NULL;
 	p2p_get_stats(n->peers->p2p, &s);
 	p2p_each_tracker(n->peers->p2p, add_tracker, trackers);
-	return json_pack("{s:b, s:s, s:I, s:o, s:O, s:O, s:O}", "on", 1, "node",
-			 n->peers->name, "port",
+	return json_pack("{s:b, s:s, s:I, s:o, s:O, s:o, s:o, s:O, s:O}", "on",
+			 1, "node", n->peers->name, "port",
 			 (json_int_t)p2p_port(n->peers->p2p), "totals",
-			 totals_json(&s), "trackers", trackers, "peers", peers,
+			 totals_json(&s), "trackers", trackers, "failures",
+			 failures_json(&s), "last_failure",
+			 last_failure_json(n->peers->p2p), "peers", peers,
 			 "images", images);
 }

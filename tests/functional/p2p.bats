@@ -221,6 +221,43 @@ exchange_by_tls() { # OPTION...
 	[ "$(peer_bytes b)" = 0 ]
 	[ "$(origin_bytes b)" = "$(all_bytes b)" ]
 	read_on b
+	# Both say so, and what mends it.
+	wait_for grep -q '^warning p2p: link refused node="a at 127.*'$(
+	)'reason=".*--p2p-ca-file' "$T/b/log"
+	wait_for grep -q '^warning p2p: link refused node="127.*'$(
+	)'reason=".*--p2p-ca-file' "$T/a/log"
+	[ "$(p2p b .failures.untrusted)" -ge 1 ]
+	run -0 on b p2p status
+	[[ $output == *untrusted*"127.0.0.1:"*"--p2p-ca-file"* ]]
+}
+
+@test "a node of another p2p-security, and one that is away, are told" {
+	tracker_start
+	authority ca
+	certificate ca b
+	peer_start a
+	fetch_all a
+	SECURITY=
+	# shellcheck disable=SC2046 # words
+	peer_start b $(with_tls ca b)
+	fetch_all b
+	wait_for grep -q 'p2p: link refused .*--p2p-security' "$T/a/log"
+	wait_for grep -q 'p2p: link refused .*--p2p-security' "$T/b/log"
+	[ "$(p2p b .failures.unlike)" -ge 1 ]
+	# One that says where it is not.
+	unset SECURITY
+	peer_start c --p2p-advertise 127.0.0.1:1
+	fetch_all c
+	wait_for grep -q 'p2p: node unreachable node="c at 127.0.0.1:1" '$(
+	)'reason="connect: .*--p2p-advertise' "$T/b/log"
+	[ "$(p2p b .failures.unreachable)" -ge 1 ]
+	wait_for is_missed b c
+	run -0 on b p2p status
+	[[ $output == *unreachable*"c "*"failed "*" times: connect: "* ]]
+}
+# NODE lists OTHER as one that fails.
+is_missed() {
+	[ "$(p2p "$1" '.peers[] | select(.node == "'"$2"'") | .failures > 0')" = true ]
 }
 
 @test "TLS: nodes of one authority exchange blocks" {
@@ -338,7 +375,7 @@ tracker_with_rights() {
 	# shellcheck disable=SC2046
 	check "is of node 'a'" $(with_tls ca a) --node-name b
 	# shellcheck disable=SC2046
-	check issuer $(with_tls other a)
+	check 'no authority that --p2p-ca-file has' $(with_tls other a)
 	: >"$T/empty"
 	# shellcheck disable=SC2046
 	check "'$T/empty' is empty" $(with_tls ca a) --p2p-token-file "$T/empty"

@@ -14,6 +14,17 @@ static void up(void *arg, struct net_link *l)
 	n->link = l;
 }
 
+static void failed(void *arg, const struct net_failure *f)
+{
+	struct node *n = arg;
+
+	n->failures++;
+	n->fault = f->fault;
+	n->fault_outgoing = f->outgoing;
+	(void)snprintf(n->fault_why, sizeof(n->fault_why), "%s", f->why->msg);
+	memcpy(n->fault_addr, f->addr, sizeof(n->fault_addr));
+}
+
 static void down(void *arg, struct net_link *l, const struct error *why)
 {
 	struct node *n = arg;
@@ -208,6 +219,7 @@ static void fault(void *arg, struct net_link *l, const char *why)
 static const struct net_events events = {
 	.up = up,
 	.down = down,
+	.failed = failed,
 	.leaving = leaving,
 	.may_open = may_open,
 	.opened = opened,

@@ -25,6 +25,10 @@ struct node {
 		losts, refuseds, leavings, member_calls, rooms, bad_bytes,
 		faults, lefts;
 	struct error why; /* of the last down() */
+	int failures;     /* and of the last of them: */
+	enum net_fault fault;
+	bool fault_outgoing;
+	char fault_why[ERROR_MSG_MAX], fault_addr[64];
 	enum swarm_refusal refusal;
 	int64_t retry_ns;
 	uint32_t last_piece, have_pieces, lost_pieces, promised_pieces;

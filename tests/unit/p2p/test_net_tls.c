@@ -119,6 +119,51 @@ Test(net_tls, brings_pieces_in_both_forms_and_directions)
 	}
 }
 
+/* Both sides are told why, with what mends it. */
+static void blame(struct node *a, struct node *b, enum net_fault fault,
+		  const char *at_a, const char *at_b)
+{
+	int before_a = a->failures, before_b = b->failures;
+
+	refuse(a, b, NULL, 0);
+	until(a->all, a->failures > before_a && b->failures > before_b);
+	cr_expect_eq(a->fault, fault, "%d: %s", a->fault, a->fault_why);
+	cr_expect_eq(b->fault, fault, "%d: %s", b->fault, b->fault_why);
+	cr_expect(a->fault_outgoing);
+	cr_expect_not(b->fault_outgoing);
+	cr_expect(strstr(a->fault_why, at_a), "%s", a->fault_why);
+	cr_expect(strstr(b->fault_why, at_b), "%s", b->fault_why);
+	cr_expect(strncmp(b->fault_addr, "127.0.0.1:", 10) == 0, "%s",
+		  b->fault_addr);
+}
+
+Test(net_tls, tells_both_sides_of_another_authority)
+{
+	static const char mine[] = "--p2p-ca-file has",
+			  theirs[] = "its --p2p-ca-file has not";
+
+	for (int m = 0; m < MODES; m++) {
+		struct secured s;
+		struct node *a, *b, *c;
+		struct ca *other;
+
+		begin(&s, modes[m]);
+		a = add(&s, s.ca, "a", DAY);
+		other = ca_new(s.dir, "other");
+		/* It trusts the authority of a, and is of another. */
+		b = add(&s, other, "b", DAY);
+		blame(a, b, NET_UNTRUSTED, mine, theirs);
+		blame(b, a, NET_UNTRUSTED, theirs, mine);
+		(void)snprintf(s.ca_file, sizeof(s.ca_file), "%s/other.pem",
+			       s.dir);
+		c = add(&s, other, "c", DAY);
+		blame(a, c, NET_UNTRUSTED, mine, theirs);
+		blame(c, a, NET_UNTRUSTED, mine, theirs);
+		ca_free(other);
+		end(&s);
+	}
+}
+
 Test(net_tls, refuses_who_has_a_certificate_of_another_authority)
 {
 	for (int m = 0; m < MODES; m++) {
@@ -170,7 +215,8 @@ Test(net_tls, refuses_a_certificate_that_is_over)
 	b = add(&s, s.ca, "b", -60);
 	refuse(a, b, NULL, EACCES);
 	cr_expect_not_null(strstr(a->why.msg, "expired"), "%s", a->why.msg);
-	refuse(b, a, NULL, EACCES);
+	blame(b, a, NET_UNTRUSTED, "node's certificate has expired",
+	      "renew it");
 	end(&s);
 }
 
@@ -243,11 +289,27 @@ Test(net_tls, does_not_link_with_another_security)
 	s.all.cfg.security = NET_OPEN;
 	c = nodes_add(&s.all, "c");
 	refuse(a, b, NULL, ESHUTDOWN);
-	cr_expect_not_null(strstr(a->why.msg, "security"), "%s", a->why.msg);
+	cr_expect_str_eq(a->why.msg,
+			 "the other side closed the link: --p2p-security of "
+			 "'a' is tls, of 'b' it is signed");
+	cr_expect_eq(b->fault, NET_UNLIKE);
 	refuse(b, a, NULL, ESHUTDOWN);
-	/* Who closes first is chance. */
-	refuse(a, c, NULL, 0);
-	refuse(c, a, NULL, 0);
+	cr_expect_eq(a->fault, NET_UNLIKE);
+	/* What one says to the other may be lost, as it closes. */
+	for (int k = 0; k < 2; k++) {
+		struct node *n = k ? b : a;
+
+		refuse(n, c, NULL, 0);
+		until(&s.all, c->failures > 2 * k);
+		cr_expect_eq(c->fault, NET_UNLIKE, "%s", c->fault_why);
+		cr_expect(strstr(c->fault_why, "is not open"), "%s",
+			  c->fault_why);
+		refuse(c, n, NULL, 0);
+		until(&s.all, n->fault == NET_UNLIKE && !n->fault_outgoing &&
+				      c->failures > 2 * k + 1);
+		cr_expect(strstr(n->fault_why, "--p2p-security"), "%s",
+			  n->fault_why);
+	}
 	end(&s);
 }
 
@@ -347,7 +409,8 @@ Test(net_tls, files_that_nobody_would_believe_are_told)
 		{ "a", "good", "good", "ca", NULL },
 		{ "b", "good", "good", "ca", "is of node 'a'" },
 		{ "a", "old", "old", "ca", "expired" },
-		{ "a", "good", "good", "other", "issuer" },
+		{ "a", "good", "good", "other",
+		  "no authority that --p2p-ca-file has" },
 		{ "a", "good", "old", "ca", "key" },
 		{ "a", "none", "good", "ca", "No such file" },
 		{ "a", "good", "none", "ca", "No such file" },

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the one who runs the nodes is told, and has to mend.  Private to engine*.c;
+ * everything is the loop's.
+ */
+#ifndef BOOTSEER_P2P_ENGINE_FAULT_H
+#define BOOTSEER_P2P_ENGINE_FAULT_H
+
+#include "p2p/net.h"
+#include "p2p/p2p.h"
+
+struct member;
+
+struct faults {
+	struct {
+		int64_t at;     /* when the last one was told; 0: never */
+		unsigned int n; /* that were not since */
+	} notes[P2P_NOTES];
+	uint64_t links[NET_FAULTS]; /* that did not come about */
+	struct p2p_failure_info last;
+	int64_t last_at; /* 0: never */
+};
+
+/* Tell the operator, as enum p2p_note says. */
+void engine_note(struct p2p *p, enum p2p_note what, const char *about,
+		 const char *why);
+/* A link did not come about. */
+void fault_link(void *p2p, const struct net_failure *f);
+/* It could not even be begun. */
+void fault_dial(struct p2p *p, const struct member *m, const struct error *why);
+
+#endif
