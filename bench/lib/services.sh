@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Private daemons for a benchmark: a registry, containerd and ours.  Each has its
-# own root, state and address under $W, and ends with the benchmark.
+# Private daemons for a benchmark: a registry, PostgreSQL, containerd and ours.
+# Each has its own root, state and address under $W, and ends with the benchmark.
 
 # Start a daemon with its output in LOG; its process id is then in $daemon_pid.
 # RUN_IN (an array) is put before the command, to start it in a namespace.
@@ -46,6 +46,27 @@ wait_for_line() { # LOG PATTERN PID
 
 wait_for_socket() { # PATH PID LOG
 	wait_until "$2" "$3" test -S "$1"
+}
+
+# --- PostgreSQL ---------------------------------------------------------------------
+
+pg_bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | tail -n 1)
+
+as_postgres() { (cd / && setpriv --reuid postgres --regid postgres --init-groups "$@"); }
+
+pg_is_up() { psql -qh "$W/pg" -U postgres -c 'SELECT 1' >/dev/null 2>&1; }
+
+# Its socket and data are in $W/pg, for the user "postgres".
+start_postgresql() {
+	mkdir "$W/pg"
+	defer rm -rf --one-file-system "$W/pg"
+	chown postgres "$W/pg"
+	as_postgres "$pg_bin/initdb" -D "$W/pg/data" -A trust -U postgres \
+		>"$W/initdb.log" 2>&1
+	start_daemon "$W/pg.log" setpriv --reuid postgres --regid postgres \
+		--init-groups "$pg_bin/postgres" -D "$W/pg/data" -k "$W/pg" \
+		-c listen_addresses=
+	wait_until "$daemon_pid" "$W/pg.log" pg_is_up
 }
 
 # --- registry -----------------------------------------------------------------
