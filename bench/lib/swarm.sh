@@ -420,4 +420,9 @@ swarm_goals() {
 	goal_ratio "time to full, straight from the origin by peers, $big nodes" \
 		"$big nodes, base: time to full, median" direct \
 		"$big nodes, base: time to full, median" peers '>=' 10
+	for k in dragonfly kraken; do
+		goal_ratio "time to full, $k by peers, $big nodes" \
+			"$big nodes, base: time to full, p99" "$k" \
+			"$big nodes, base: time to full, p99" peers '>=' 1
+	done
 }

@@ -5,18 +5,22 @@
 # the hot set when it has the image: the packs that ours are fetched from, one after
 # the other, by HTTP from its own agent.
 #
-# NEVER RUN: written from their public documentation, because their modules could
-# not be had where this was written.  Who has the programs will have to look twice.
+#	kraken-agent, kraken-origin, kraken-tracker	of Kraken 0.1.4
+#	manager, scheduler	of Dragonfly 2.5.0
+#	dfdaemon		of its client 1.5.10
 #
-#	kraken-agent, kraken-origin, kraken-tracker	of Kraken 0.1.26 or so
-#	scheduler, dfdaemon				of a Dragonfly without a manager
+# They are taken from PATH, else from where bench/peers/NAME/build puts them.  Each
+# runs with the settings that it ships with but for what is said here; limits of
+# rates are off or above the links', and what seeds is beside the registry.
 
-swarm_programs_missing() { # PROGRAM...
+PATH=$PATH:$bench_cache/peers
+
+swarm_programs_missing() { # PEER PROGRAM...
 	local program
 
-	for program; do
+	for program in "${@:2}"; do
 		command -v "$program" >/dev/null || {
-			echo "$program is not on PATH"
+			echo "$program is not on PATH, see bench/peers/$1"
 			return
 		}
 	done
@@ -40,9 +44,9 @@ list_packs() {
 	all_bytes=$(awk '{ n += $2 } END { printf "%.0f", n }' "$W/packs")
 }
 
-# Every node gets every pack from URL with %s for the digest; then lines as
-# swarm_go.py prints them, with nothing for the hot set.
-fetch_packs() { # URL CURL-OPTION...
+# Every node gets every pack from URL and its digest; then lines as swarm_go.py
+# prints them, with nothing for the hot set.
+fetch_packs() { # URL
 	local i pids=()
 
 	scenario_begin
@@ -51,7 +55,7 @@ fetch_packs() { # URL CURL-OPTION...
 	"scenario_${scenario}_on"
 	: >"$W/went"
 	for ((i = 0; i < n; i++)); do
-		fetch_on "$i" "$@" >>"$W/went" &
+		fetch_on "$i" "$1" >>"$W/went" &
 		pids+=($!)
 	done
 	for i in "${pids[@]}"; do
@@ -62,14 +66,14 @@ fetch_packs() { # URL CURL-OPTION...
 	scenario_end
 }
 
-fetch_on() { # NODE URL CURL-OPTION...
+fetch_on() { # NODE URL
 	local t digest got size
 
 	wait_seconds "$(delay_of "$1")"
 	t=$(now)
 	while read -r digest size; do
-		got=$(in_swarm "$1" curl -fsS -m 1800 "${@:3}" \
-			"$(printf "$2" "$digest")" | sha256sum) || got=
+		got=$(in_swarm "$1" curl -fsS -m 1800 "$2$digest" | sha256sum) ||
+			got=
 		[[ ${got%% *} == "${digest#*:}" ]] || {
 			echo "$1 failed no pack ${digest:0:19}"
 			return
@@ -92,7 +96,8 @@ answers() { # WHO URL
 # --- Kraken ------------------------------------------------------------------------
 
 way_kraken_missing() {
-	swarm_programs_missing kraken-agent kraken-origin kraken-tracker nginx
+	swarm_programs_missing kraken kraken-agent kraken-origin kraken-tracker \
+		nginx redis-server
 }
 
 # What all of its programs are told: logs to standard output, no TLS.
@@ -100,7 +105,10 @@ kraken_config() { # NAME DIR
 	mkdir -p "$2"
 	cat <<-END
 	zap: {level: warn, encoding: console, outputPaths: [stdout],
-	  errorOutputPaths: [stdout]}
+	  errorOutputPaths: [stdout], disableStacktrace: true,
+	  encoderConfig: {messageKey: message, levelKey: level,
+	    levelEncoder: capital, timeEncoder: iso8601,
+	    durationEncoder: seconds, callerEncoder: short}}
 	nginx: {name: $1, cache_dir: $2/nginx, log_dir: $2}
 	tls: {client: {disabled: true}, server: {disabled: true}}
 	END
@@ -111,6 +119,18 @@ kraken_config() { # NAME DIR
 start_kraken() { # WHO LOG COMMAND...
 	start_in_swarm "$1" "$2" unshare -m --propagation private sh -c \
 		'mount -t tmpfs tmpfs /tmp/nginx && exec "$@"' sh "${@:3}"
+	# They leave their nginx behind.
+	defer end_group "$daemon_pid"
+}
+
+end_group() { kill -TERM -- "-$1" 2>/dev/null || :; } # PID of its leader
+
+# In the tracker's namespace, with nothing on disk.
+start_redis() {
+	start_in_swarm tracker "$W/redis.log" redis-server --bind 127.0.0.1 \
+		--port 6379 --save '' --dir "$W_nodes"
+	wait_until "$daemon_pid" "$W/redis.log" \
+		in_swarm tracker redis-cli ping >/dev/null 2>&1
 }
 
 # The origin is beside the registry, so that both send over one link.
@@ -126,7 +146,7 @@ start_kraken_origin() {
 		localdb: {source: $dir/origin.db}
 		castore: {upload_dir: $dir/upload, cache_dir: $dir/cache}
 		blobserver: {listener: {net: unix, addr: $dir/socket}}
-		cluster: {hosts: {static: ["10.214.0.1:15002"]}}
+		cluster: {static: ["10.214.0.1:15002"]}
 		backends:
 		- namespace: .*
 		  backend: {registry_blob: {address: "10.214.0.1:5000",
@@ -141,6 +161,24 @@ start_kraken_origin() {
 		answers origin http://10.214.0.1:15002/health
 }
 
+kraken_origin_has() { # DIGEST
+	[[ $(in_swarm origin curl -sS -m 60 -o /dev/null -w '%{http_code}' \
+		"$(kraken_blobs 10.214.0.1:15002)$1") == 200 ]]
+}
+
+# What is pushed by Kraken's proxy, as it is meant to be, is in its origin before
+# anybody asks.
+fill_kraken_origin() {
+	local digest
+
+	while read -r digest _; do
+		wait_until "${origin_pids[-1]}" "$W_nodes/kraken-origin/log" \
+			kraken_origin_has "$digest" </dev/null
+	done <"$W/packs"
+}
+
+kraken_blobs() { echo "http://$1/namespace/ours%2F${ref%:*}/blobs/"; } # HOST:PORT
+
 start_kraken_tracker() {
 	local dir=$W_nodes/kraken-tracker
 
@@ -149,6 +187,7 @@ start_kraken_tracker() {
 		kraken_config kraken-tracker "$dir"
 		cat <<-END
 		peerhandoutpolicy: {priority: completeness}
+		peerstore: {redis: {addr: "127.0.0.1:6379"}}
 		trackerserver: {listener: {net: unix, addr: $dir/socket}}
 		origin: {hosts: {static: ["10.214.0.1:15002"]}}
 		END
@@ -191,6 +230,8 @@ way_kraken_begin() {
 	[[ -d /tmp/nginx ]] || { mkdir /tmp/nginx; defer rmdir /tmp/nginx; }
 	list_packs
 	start_kraken_origin
+	fill_kraken_origin
+	start_redis
 	start_kraken_tracker
 	node_pids=()
 	for ((i = 0; i < n; i++)); do
@@ -203,13 +244,46 @@ way_kraken_begin() {
 }
 
 way_kraken_run() {
-	fetch_packs "http://127.0.0.1:16002/namespace/ours%%2F${ref%:*}/blobs/%s"
+	fetch_packs "$(kraken_blobs 127.0.0.1:16002)"
 	note_run
 }
 
 # --- Dragonfly ---------------------------------------------------------------------
 
-way_dragonfly_missing() { swarm_programs_missing scheduler dfdaemon; }
+way_dragonfly_missing() {
+	swarm_programs_missing dragonfly manager scheduler dfdaemon redis-server
+	[[ -x $pg_bin/postgres ]] || echo "PostgreSQL is not installed"
+}
+
+# A scheduler does not start without its manager, nor that without databases.  Nodes
+# ask the scheduler only.
+start_dragonfly_manager() {
+	local dir=$W_nodes/manager
+
+	mkdir -p "$dir"
+	defer rm -rf --one-file-system "$dir"
+	start_postgresql
+	start_redis
+	cat >"$W/manager.yaml" <<-END
+	server:
+	  grpc: {listenIP: 10.214.0.2, advertiseIP: 10.214.0.2,
+	    port: {start: 65003, end: 65003}}
+	  rest: {addr: "127.0.0.1:8080"}
+	  logDir: $dir/log
+	  cacheDir: $dir/cache
+	  pluginDir: $dir/plugins
+	auth: {jwt: {key: YmVuY2gK}}
+	database:
+	  type: postgres
+	  postgres: {host: $W/pg, user: postgres, password: none,
+	    dbname: postgres, sslMode: disable, timezone: UTC}
+	  redis: {addrs: ["127.0.0.1:6379"]}
+	END
+	start_in_swarm tracker "$dir/log.txt" manager --console \
+		--config "$W/manager.yaml"
+	wait_until "$daemon_pid" "$dir/log.txt" in_swarm tracker \
+		bash -c '>/dev/tcp/10.214.0.2/65003' 2>/dev/null
+}
 
 start_dragonfly_scheduler() {
 	local dir=$W_nodes/scheduler
@@ -218,25 +292,27 @@ start_dragonfly_scheduler() {
 	defer rm -rf --one-file-system "$dir"
 	cat >"$W/scheduler.yaml" <<-END
 	server: {listenIP: 10.214.0.2, advertiseIP: 10.214.0.2, port: 8002,
-	  host: tracker, workHome: $dir, logDir: $dir/log, cacheDir: $dir/cache,
+	  host: tracker, logDir: $dir/log, cacheDir: $dir/cache,
 	  pluginDir: $dir/plugins, dataDir: $dir/data}
+	manager: {addr: "10.214.0.2:65003", schedulerClusterID: 1}
 	END
-	echo "{}" >"$W/scheduler.dynconfig.yaml"
 	start_in_swarm tracker "$dir/log.txt" scheduler --console \
-		--config "$W/scheduler.yaml" --dynconfig "$W/scheduler.dynconfig.yaml"
+		--config "$W/scheduler.yaml"
 	tracker_pid=$daemon_pid
 	wait_until "$daemon_pid" "$dir/log.txt" in_swarm tracker \
 		bash -c '>/dev/tcp/10.214.0.2/8002' 2>/dev/null
 }
 
-# The seed is beside the registry, so that both send over one link.
+# The seed is beside the registry, so that both send over one link.  Nodes do not
+# turn requests down for the load of a machine that is all of them.
 start_dfdaemon() { # WHO DIR ADDRESS SEED?
 	mkdir -p "$2"
 	defer rm -rf --one-file-system "$2"
 	echo 'scheduler: {addrs: ["10.214.0.2:8002"]}' >"$2/dynconfig.yaml"
 	cat >"$2/config.yaml" <<-END
 	host: {hostname: node-$1, ip: $3}
-	server: {pluginDir: $2/plugins, cacheDir: $2/cache}
+	server: {pluginDir: $2/plugins, cacheDir: $2/cache,
+	  adaptiveRateLimit: null}
 	download: {server: {socketPath: $2/socket}}
 	storage: {dir: $2/storage}
 	seedPeer: {enable: $4, type: super}
@@ -254,6 +330,7 @@ way_dragonfly_begin() {
 	local i
 
 	list_packs
+	start_dragonfly_manager
 	start_dragonfly_scheduler
 	start_dfdaemon origin "$W_nodes/seed" 10.214.0.1 true
 	origin_pids+=("$daemon_pid")
@@ -271,6 +348,6 @@ way_dragonfly_begin() {
 }
 
 way_dragonfly_run() {
-	fetch_packs "http://127.0.0.1:4001/v2/ours/${ref%:*}/blobs/%s"
+	fetch_packs "http://127.0.0.1:4001/v2/ours/${ref%:*}/blobs/"
 	note_run
 }

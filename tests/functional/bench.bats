@@ -214,6 +214,44 @@ goals_of()
 	[ "$(BOOTSEER_BUILD=/nowhere missing | grep -c 'no bootseerd')" = 1 ]
 }
 
+@test "bench/p2p is without Kraken and Dragonfly where they are not, and says so" {
+	programs=$BATS_TEST_TMPDIR/programs
+	mkdir "$programs"
+	for tool in kraken-agent kraken-origin manager scheduler nginx redis-server; do
+		printf '#!/bin/sh\nexit 1\n' >"$programs/$tool"
+	done
+	chmod 755 "$programs"/*
+	missing()
+	{
+		bench '. "$bench_dir/lib/swarm_peers.sh"
+			PATH='$programs'
+			log "$(way_kraken_missing) $(way_dragonfly_missing)"
+			PATH=/usr/sbin:/usr/bin:/sbin:/bin' 2>&1
+	}
+	[ "$(missing | grep -c 'kraken-tracker is not on PATH')" = 1 ]
+	[ "$(missing | grep -c 'dfdaemon is not on PATH')" = 1 ]
+	cp "$programs/kraken-agent" "$programs/kraken-tracker"
+	cp "$programs/kraken-agent" "$programs/dfdaemon"
+	[ "$(missing | grep -c 'not on PATH')" = 0 ]
+}
+
+@test "Kraken and Dragonfly bring the same bytes, where their programs are" {
+	PATH=$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/bootseer/peers
+	command -v kraken-agent dfdaemon >/dev/null ||
+		skip "bench/peers/kraken/build was not run"
+	"$top/bench/p2p" --quick --only "kraken dragonfly" \
+		--json "$BATS_TEST_TMPDIR/p" >"$BATS_TEST_TMPDIR/out" 2>&1
+	[ -z "$(grep FAILED: "$BATS_TEST_TMPDIR/out")" ]
+	for way in kraken dragonfly; do
+		grep -q "p2p: without $way: .* is not on PATH" \
+			"$BATS_TEST_TMPDIR/out" && continue
+		jq -e --arg way $way '[.samples[] | select(.variant == $way and
+			(.series | test("^4 nodes, base: (void|time to full, p99)$")))]
+			| length == 1' "$BATS_TEST_TMPDIR/p"
+	done
+	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
+}
+
 @test "a measured command gives its time, memory and failure" {
 	bench 'measure head -c 50000000 /dev/zero
 		sample wall head "$m_wall" s
