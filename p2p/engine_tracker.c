@@ -256,11 +256,13 @@ static void done(struct work *w)
 			learn(i, &c->answer, now);
 			i->is_alone = c->answer.swarm <= 1;
 			i->interval = sane_interval(c->answer.interval_ns);
-		} else {
-			keep_ended(i, &c->leases);
 		}
 		tell_leases(i, c, now);
 		arm(i, next_call(i));
+		/* They go with the next call, and are no reason for one: it may
+		 * be long until somebody answers. */
+		if (c->rc < 0)
+			keep_ended(i, &c->leases);
 		image_settle(i);
 	}
 	free(c);

@@ -36,9 +36,12 @@ struct fake_tracker {
 	bool is_dead;
 	char url[64];
 	pthread_t thread;
-	pthread_mutex_t lock;             /* the core */
+	pthread_mutex_t lock; /* the core, and all below */
+	pthread_cond_t changed;
+	enum { HOLDS_NOTHING, HOLDS_NEXT, HOLDS } holds;
 	struct capability_signer *signer; /* NULL: it gives no capability */
 	unsigned int life_s;
+	int64_t interval_ns; /* 0: the core's */
 	char revoked[64];
 	struct tracker_call_text call;
 	struct tracker_answer answer;
@@ -103,6 +106,18 @@ static int sign(struct fake_tracker *t, const char *body, struct buf *ret,
 				   text.data, (long long)c.not_after);
 }
 
+/* With the lock. */
+static void hold(struct fake_tracker *t)
+{
+	if (t->holds != HOLDS_NEXT ||
+	    t->call.call.n_done + t->call.call.n_failed == 0)
+		return;
+	t->holds = HOLDS;
+	(void)pthread_cond_broadcast(&t->changed);
+	while (t->holds == HOLDS)
+		(void)pthread_cond_wait(&t->changed, &t->lock);
+}
+
 static int think(struct fake_tracker *t, const char *body, size_t len,
 		 struct buf *ret, struct error *err)
 {
@@ -124,6 +139,9 @@ static int think(struct fake_tracker *t, const char *body, size_t len,
 	(void)pthread_mutex_lock(&t->lock);
 	rc = tracker_hear(t->core, &t->call.call, clock_now_ns(), &t->answer,
 			  err);
+	if (rc == 0 && t->interval_ns)
+		t->answer.interval_ns = t->interval_ns;
+	hold(t);
 	(void)pthread_mutex_unlock(&t->lock);
 	return rc < 0 ? rc : tracker_answer_to_json(&t->answer, ret, err);
 }
@@ -187,6 +205,7 @@ struct fake_tracker *fake_tracker_start(const struct digest *image)
 	cfg.interval_ns = 200000000;
 	cr_assert_eq(tracker_new(&cfg, &t->core, &err), 0, "%s", err.msg);
 	(void)pthread_mutex_init(&t->lock, NULL);
+	(void)pthread_cond_init(&t->changed, NULL);
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_geq(t->fd, 0);
@@ -199,11 +218,44 @@ struct fake_tracker *fake_tracker_start(const struct digest *image)
 	return t;
 }
 
+void fake_tracker_interval(struct fake_tracker *t, int64_t ns)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	t->interval_ns = ns;
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void fake_tracker_hold(struct fake_tracker *t)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	t->holds = HOLDS_NEXT;
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+bool fake_tracker_holds(struct fake_tracker *t)
+{
+	bool holds;
+
+	(void)pthread_mutex_lock(&t->lock);
+	holds = t->holds == HOLDS;
+	(void)pthread_mutex_unlock(&t->lock);
+	return holds;
+}
+
+void fake_tracker_release(struct fake_tracker *t)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	t->holds = HOLDS_NOTHING;
+	(void)pthread_cond_broadcast(&t->changed);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
 void fake_tracker_kill(struct fake_tracker *t)
 {
 	if (t->is_dead)
 		return;
 	t->is_dead = true;
+	fake_tracker_release(t);
 	(void)shutdown(t->fd, SHUT_RDWR);
 	(void)pthread_join(t->thread, NULL);
 	(void)close(t->fd);
@@ -214,6 +266,7 @@ void fake_tracker_free(struct fake_tracker *t)
 	fake_tracker_kill(t);
 	tracker_free(t->core);
 	capability_signer_free(t->signer);
+	(void)pthread_cond_destroy(&t->changed);
 	(void)pthread_mutex_destroy(&t->lock);
 	free(t);
 }

@@ -8,6 +8,13 @@
 
 struct fake_tracker;
 struct fake_tracker *fake_tracker_start(const struct digest *image);
+/* It tells the nodes to announce so often. */
+void fake_tracker_interval(struct fake_tracker *t, int64_t ns);
+/* The next call that tells of what ended is heard, but not answered before it is
+ * released; is one held? */
+void fake_tracker_hold(struct fake_tracker *t);
+bool fake_tracker_holds(struct fake_tracker *t);
+void fake_tracker_release(struct fake_tracker *t);
 /* Answers nobody any more. */
 void fake_tracker_kill(struct fake_tracker *t);
 void fake_tracker_free(struct fake_tracker *t);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Nodes that meet by a tracker, while it is there. */
 #include <criterion/criterion.h>
+#include <time.h>
 
+#include "common/clock.h"
+#include "p2p/engine.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
 
@@ -15,6 +18,9 @@ static const struct crowd_config tracked = {
 	.relay = 64 << 20,
 	.alone = true, /* but for the tracker */
 };
+
+#define FAR_NS INT64_C(60000000000)  /* beyond every wait of a test */
+#define WAIT_NS INT64_C(20000000000) /* longer than that counts as never */
 
 static struct fake_tracker *crowd_with_tracker(struct crowd *c,
 					       struct crowd_config *cfg)
@@ -84,4 +90,124 @@ Test(engine_tracker, a_tracker_that_dies_stops_nobody)
 	crowd_expect_whole(&c.node[9]);
 	crowd_remove(&c);
 	fake_tracker_free(tracker);
+}
+
+/* ------------------------------------------------------ what ended is told --- */
+
+/* A node that is reading two pieces from the registry, with leases, and has nothing
+ * else to call the tracker for. */
+struct reading {
+	struct crowd c;
+	struct fake_tracker *tracker;
+	struct fault_source **origin;
+	struct p2p_image *image;
+	bool (*is_so)(const struct p2p_image *i);
+	bool was_so;
+};
+
+static void reading_begin(struct reading *r)
+{
+	const struct fault_plan held = { .held = true };
+	struct crowd_config cfg = { .nodes = 1,
+				    .blocks = 2,
+				    .per_pack = 1,
+				    .usize = 64 << 10,
+				    .alone = true };
+	struct digest image;
+
+	cr_assert_eq(digest_of("crowd", 5, &image), 0);
+	r->tracker = fake_tracker_start(&image);
+	fake_tracker_interval(r->tracker, FAR_NS);
+	cfg.tracker = fake_tracker_url(r->tracker);
+	crowd_make(&r->c, &cfg);
+	r->origin = r->c.node[0].origin;
+	r->image = r->c.node[0].image;
+	for (int k = 0; k < 2; k++)
+		fault_set(r->origin[k], &held);
+	crowd_fetch(&r->c.node[0]);
+	for (int k = 0; k < 2; k++)
+		fault_wait_held(r->origin[k], 1);
+}
+
+static void reading_end(struct reading *r)
+{
+	cr_assert_eq(crowd_join(&r->c.node[0]), 0, "%s", r->c.node[0].err.msg);
+	crowd_expect_whole(&r->c.node[0]);
+	crowd_remove(&r->c);
+	fake_tracker_free(r->tracker);
+}
+
+static uint64_t n_told(struct reading *r)
+{
+	struct tracker_stats s;
+
+	fake_tracker_stats(r->tracker, &s);
+	return s.done_total;
+}
+
+static void on_loop(void *arg)
+{
+	struct reading *r = arg;
+
+	r->was_so = r->is_so(r->image);
+}
+
+static bool image_is(struct reading *r,
+		     bool (*is_so)(const struct p2p_image *i))
+{
+	r->is_so = is_so;
+	engine_run(r->c.node[0].p2p, on_loop, r);
+	return r->was_so;
+}
+
+#define wait_for(cond) \
+	do { \
+		const struct timespec poll_ = { .tv_nsec = 2000000 }; \
+		int64_t until_ = clock_now_ns() + WAIT_NS; \
+\
+		while (!(cond)) { \
+			cr_assert_lt(clock_now_ns(), until_, "never: %s", \
+				     #cond); \
+			(void)nanosleep(&poll_, NULL); \
+		} \
+	} while (0)
+
+/* One more ended during the call, and its own time to be told has passed. */
+static bool waits_for_call(const struct p2p_image *i)
+{
+	return i->call && !i->announce_at && i->leases.n_done == 1;
+}
+
+Test(engine_tracker, what_ends_during_a_call_is_told_right_after_it)
+{
+	struct reading r;
+
+	reading_begin(&r);
+	fake_tracker_hold(r.tracker);
+	fault_release(r.origin[0]);
+	wait_for(fake_tracker_holds(r.tracker));
+	fault_release(r.origin[1]);
+	/* Unless that took so long that the node has called again. */
+	wait_for(image_is(&r, waits_for_call) || n_told(&r) == 2);
+	fake_tracker_release(r.tracker);
+	wait_for(n_told(&r) == 2);
+	reading_end(&r);
+}
+
+static bool rests(const struct p2p_image *i)
+{
+	return !i->call && i->leases.n_done == 2 &&
+	       i->announce_at > clock_now_ns() + WAIT_NS;
+}
+
+Test(engine_tracker, what_nobody_hears_is_no_reason_to_call_without_end)
+{
+	struct reading r;
+
+	reading_begin(&r);
+	fake_tracker_kill(r.tracker);
+	for (int k = 0; k < 2; k++)
+		fault_release(r.origin[k]);
+	wait_for(image_is(&r, rests));
+	reading_end(&r);
 }
