@@ -46,6 +46,9 @@ struct oci_config {
 	uint32_t stall_timeout_ms; /* no byte for so long: -ETIMEDOUT */
 	unsigned int attempts;     /* of each request, retries included; of a
 	                            * transfer, those that got nowhere */
+	/* Of every request that brings none of its own; NULL: nothing stops
+	 * those.  Outlives the store and its blobs. */
+	struct pace *pace;
 };
 #define OCI_CONFIG_INIT \
 	{ \

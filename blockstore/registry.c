@@ -352,6 +352,8 @@ static int attempts(struct registry *r, struct registry_request *req,
 {
 	int rc = 0;
 
+	if (!req->http.pace)
+		req->http.pace = r->cfg.pace;
 	for (unsigned int n = 1;; n++) {
 		rc = attempt(r, req, resp, err);
 		if (rc == 0 && is_good(req, resp->status))

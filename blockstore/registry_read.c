@@ -317,7 +317,8 @@ static int blob_read(struct source *s, const struct source_req *req,
 		.http = { .method = "GET",
 			  .sink = &g.sink,
 			  .deadline_ns = req->deadline_ns,
-			  .pace = req->pace },
+			  .pace = req->pace ? req->pace
+					    : b->registry->cfg.pace },
 		.what = what,
 	};
 	int rc = 0;

@@ -172,7 +172,7 @@ static int node_open(struct node *n, struct error *err)
 		return rc;
 	n->held = getenv(HELD_ENV) != NULL;
 	n->gate = gate_new();
-	n->origins = origins_new(n->cfg);
+	n->origins = origins_new(n->cfg, &n->is_ending);
 	if (!n->gate || !n->origins)
 		return error_nomem(err);
 	rc = fs_mkdir(n->cfg->root, 0700, err);

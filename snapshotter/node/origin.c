@@ -16,6 +16,8 @@
 struct origins {
 	pthread_mutex_t lock; /* protects lists and counts */
 	const struct node_config *cfg;
+	const atomic_bool *is_ending;
+	struct pace pace; /* of what somebody waits for until the node ends */
 	struct origin *first;
 };
 
@@ -28,7 +30,20 @@ struct origin {
 	struct store_lease *lease; /* the current one; NULL until used */
 };
 
-struct origins *origins_new(const struct node_config *cfg)
+static enum pace_level level(struct pace *p)
+{
+	const struct origins *o = container_of(p, struct origins, pace);
+
+	return atomic_load(o->is_ending) ? PACE_STOP : PACE_GO;
+}
+
+static void moves(struct pace *p)
+{
+	(void)p;
+}
+
+struct origins *origins_new(const struct node_config *cfg,
+			    const atomic_bool *is_ending)
 {
 	struct origins *o = calloc(1, sizeof(*o));
 
@@ -36,6 +51,10 @@ struct origins *origins_new(const struct node_config *cfg)
 		return NULL;
 	pthread_mutex_init(&o->lock, NULL);
 	o->cfg = cfg;
+	o->is_ending = is_ending;
+	o->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .is_urgent = true };
 	return o;
 }
 
@@ -192,6 +211,7 @@ static int open_store(struct origin *o, struct oci_store **ret,
 			(uint32_t)(cfg->connect_timeout / 1000000),
 		.stall_timeout_ms = (uint32_t)(cfg->stall_timeout / 1000000),
 		.attempts = (unsigned int)cfg->attempts,
+		.pace = &o->all->pace,
 	};
 
 	return oci_store_open(&ref, &oci, false, ret, err);

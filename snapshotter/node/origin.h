@@ -6,14 +6,18 @@
 #ifndef BOOTSEER_NODE_ORIGIN_H
 #define BOOTSEER_NODE_ORIGIN_H
 
+#include <stdatomic.h>
+
 #include "snapshotter/artifact.h"
 #include "snapshotter/node/config.h"
 
 struct origins; /* all of a process: images of one repository share one */
 struct origin;
 
-/* `cfg` is borrowed until origins_free(). */
-struct origins *origins_new(const struct node_config *cfg) MUST_CHECK;
+/* Both are borrowed until origins_free().  Once `is_ending`, requests that nobody
+ * else would stop end with -ECANCELED. */
+struct origins *origins_new(const struct node_config *cfg,
+			    const atomic_bool *is_ending) MUST_CHECK;
 void origins_free(struct origins *o); /* after every origin was put back */
 DEFINE_AUTO(origins)
 

@@ -148,6 +148,28 @@ many_wait() { [ "$(status '[.images[].device.misses] | max')" -ge 90 ]; }
 	cmp "$T/mnt/top/data" "$D/top/data"
 }
 
+# Who has to be made to end logs no such failure.
+end_while_waiting() { # PART-OF-URL
+	local waiting
+
+	node_start --stall-timeout 10m
+	fault delay_ms=3600000 "match=$1"
+	mount_it >"$T/mounted" 2>&1 3>&- &
+	waiting=$!
+	wait_for grep -q "$1" "$T/requests"
+	node_stop
+	run ! wait "$waiting"
+	grep 'failed method=image.prepare.*not wanted any more' "$T/log"
+}
+
+@test "who waits for a manifest from a registry that hangs ends when it is told to" {
+	end_while_waiting /manifests/
+}
+
+@test "who waits for metadata from a registry that hangs ends when it is told to" {
+	end_while_waiting /blobs/
+}
+
 @test "429 is waited for" {
 	node_start --attempts 5
 	fault status=429 retry_after=1 times=2
