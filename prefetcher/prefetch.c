@@ -57,6 +57,7 @@ int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
 	p->fetch = cfg->fetch;
 	p->fetch_arg = cfg->fetch_arg;
 	p->done = cfg->done;
+	p->failed = cfg->failed;
 	p->arg = cfg->arg;
 	p->label = strdup(cfg->label);
 	p->is_hot = calloc(bit_bytes(p) + 1, 1);

@@ -55,6 +55,7 @@ struct prefetch {
 	const struct blockmap *map;
 	char *label;
 	void (*done)(void *arg);
+	void (*failed)(void *arg, const struct error *why, int64_t retry_ns);
 	void *arg;
 	int (*fetch)(void *fetch_arg, const struct device_list *list,
 		     struct error *err);

@@ -106,6 +106,22 @@ void prefetcher_dequeue(struct prefetcher *all, struct prefetch *p)
 	(void)pthread_cond_broadcast(&all->work);
 }
 
+/* Tell whoever began it that it is over, or put off.  With the lock, released
+ * meanwhile. */
+static void tell(struct prefetcher *all, struct prefetch *p, bool is_done,
+		 const struct error *err)
+{
+	int64_t retry_ns = p->due_ns - clock_now_ns();
+	bool has_failed = p->requeue && p->state == PREFETCH_FAILED;
+
+	(void)pthread_mutex_unlock(&all->lock);
+	if (is_done && p->done)
+		p->done(p->arg);
+	if (has_failed && p->failed)
+		p->failed(p->arg, err, retry_ns);
+	(void)pthread_mutex_lock(&all->lock);
+}
+
 /* With the lock, released meanwhile. */
 static void run_one(struct prefetcher *all, struct prefetch *p)
 {
@@ -127,11 +143,7 @@ static void run_one(struct prefetcher *all, struct prefetch *p)
 	all->n_hot -= task == TASK_HOT;
 	is_done = prefetch_conclude(p, task, rc, &err);
 	(void)pthread_cond_broadcast(&p->changed);
-	if (is_done && p->done) {
-		(void)pthread_mutex_unlock(&all->lock);
-		p->done(p->arg);
-		(void)pthread_mutex_lock(&all->lock);
-	}
+	tell(all, p, is_done, &err);
 	p->running = false;
 	if (p->again)
 		p->task = prefetch_first_task(p);

@@ -94,6 +94,8 @@ struct prefetch_config {
 	/* What was asked for is on the node.  On a thread of the prefetcher,
 	 * which prefetch_stop() waits for.  May be NULL. */
 	void (*done)(void *arg);
+	/* An error stopped it; it tries again in `retry_ns`.  As `done`. */
+	void (*failed)(void *arg, const struct error *why, int64_t retry_ns);
 	void *arg;
 };
 

@@ -232,13 +232,16 @@ static struct image_prefetch *get(struct image *i)
 }
 
 static void on_done(void *arg);
+static void on_failed(void *arg, const struct error *why, int64_t retry_ns);
 
 static int make(struct node *n, struct image *i, struct image_prefetch **ret,
 		struct error *err)
 {
 	struct image_prefetch *ip = calloc(1, sizeof(*ip));
 	struct map_file meta = MAP_FILE_INIT;
-	struct prefetch_config cfg = { .done = on_done, .arg = ip };
+	struct prefetch_config cfg = { .done = on_done,
+				       .failed = on_failed,
+				       .arg = ip };
 	int rc;
 
 	if (!ip)
@@ -392,6 +395,16 @@ static void on_done(void *arg)
 
 	log_info("prefetch", "done image=\"%s\"", ip->files->label);
 	note_end(ip);
+}
+
+static void on_failed(void *arg, const struct error *why, int64_t retry_ns)
+{
+	const struct image_prefetch *ip = arg;
+
+	log_warning("prefetch",
+		    "failed image=\"%s\" reason=\"%s\" again_s=%lld",
+		    ip->files->label, why->msg,
+		    (long long)(retry_ns / NS_PER_S));
 }
 
 /* With `noting`: is anything of it missing still? */

@@ -210,6 +210,7 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 	run ! prefetch --wait "$IMAGE"
 	is_phase failed
 	[[ $(of_prefetch error) == *"$REGISTRY"* ]]
+	wait_for grep -q "warning prefetch: failed image=.*$REGISTRY.* again_s=" "$T/log"
 	mount_it
 	fault
 	wait_for is_phase done

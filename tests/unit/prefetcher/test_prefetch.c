@@ -30,7 +30,7 @@ struct bed {
 	atomic_bool pressure;
 	atomic_uint_fast64_t room;
 	atomic_llong idle_ns;
-	atomic_uint n_done;
+	atomic_uint n_done, n_failed;
 };
 
 static bool pressure(void *arg, struct error *why)
@@ -56,6 +56,13 @@ static int64_t idle(void *arg)
 static void on_done(void *arg)
 {
 	atomic_fetch_add(&((struct bed *)arg)->n_done, 1);
+}
+
+static void on_failed(void *arg, const struct error *why, int64_t retry_ns)
+{
+	cr_expect(strstr(why->msg, "fault on purpose"), "%s", why->msg);
+	cr_expect_leq(retry_ns, 3600 * NS_PER_S);
+	atomic_fetch_add(&((struct bed *)arg)->n_failed, 1);
 }
 
 static int64_t now_ns(void)
@@ -93,6 +100,7 @@ static void bed_make(struct bed *b, const struct prefetch_limits *limits)
 					       .map = &b->n.img.map,
 					       .label = i ? "b" : "a",
 					       .done = on_done,
+					       .failed = on_failed,
 					       .arg = b };
 
 		cr_assert_eq(prefetch_new(b->all, &one, &b->p[i], &err), 0);
@@ -347,6 +355,7 @@ Test(prefetch, a_failure_reaches_who_waits_and_is_tried_again)
 	start(&b, 0, no_trace, false);
 	cr_expect_eq(wait_for(&b, 0, &all_of_it, &err), 0, "%s", err.msg);
 	wait_phase(&b, 0, PREFETCH_DONE);
+	cr_expect_eq(atomic_load(&b.n_failed), 1);
 	bed_remove(&b);
 }
 
@@ -362,6 +371,7 @@ Test(prefetch, tries_again_by_itself_after_a_while)
 	wait_phase(&b, 0, PREFETCH_DONE);
 	prefetch_get_stats(b.p[0], &s);
 	cr_expect_geq(s.failures, 1);
+	cr_expect_eq(atomic_load(&b.n_failed), s.failures);
 	cr_expect_eq(s.error.code, 0);
 	cr_expect_eq(s.all_have, 40);
 	bed_remove(&b);
