@@ -177,7 +177,16 @@ const struct command p2p_status_command = {
 		.usage = "[OPTIONS]",
 		.summary = "Show the nodes that this one exchanges blocks with, "
 			   "the images, where their blocks came from, and how "
-			   "fast.",
+			   "fast; trackers and links that fail, and why.  Of a "
+			   "node: WHERE it is (rack, zone, remote: by --rack "
+			   "and --zone), BY what the link is (tcp, rdma, down), "
+			   "RECEIVED and SENT bytes of the images that both "
+			   "have now, RATE of what comes.  Left alone is one "
+			   "that sent wrong blocks or none.  Failures: "
+			   "unreachable, nobody answers there; untrusted, a "
+			   "certificate or name; unlike, another "
+			   "--p2p-security; namesake, a node of this name; "
+			   "refused, by the other side.",
 		.options = options,
 		.examples = "bootseer p2p status\n"
 			    "bootseer p2p status --json",

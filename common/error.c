@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+
 int error_set(struct error *err, int code, const char *fmt, ...)
 {
 	int saved = errno;
@@ -52,4 +54,25 @@ const char *error_root_hint(int code)
 int error_nomem(struct error *err)
 {
 	return error_set(err, ENOMEM, "out of memory");
+}
+
+int error_listen(struct error *err, int code, const char *where,
+		 const char *option)
+{
+	static const struct {
+		int code;
+		const char *cure;
+	} cures[] = {
+		{ EADDRINUSE, "a program listens there already (ss -ltnp "
+			      "shows which): end it, or choose another port" },
+		{ EADDRNOTAVAIL, "it is no address of this machine (ip addr "
+				 "shows them)" },
+		{ EACCES, "ports below 1024 are for root" },
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(cures); k++)
+		if (cures[k].code == code)
+			return error_set(err, code, "%s %s: %s: %s", option,
+					 where, strerror(code), cures[k].cure);
+	return error_set(err, code, "%s %s: %s", option, where, strerror(code));
 }

@@ -43,4 +43,9 @@ const char *error_root_hint(int code);
 /* error_set() for a failed allocation. */
 int error_nomem(struct error *err);
 
+/* Record that `where` cannot be listened on, for errno `code`, and what mends that:
+ * `option` is what names it, "--listen".  Return -code. */
+int error_listen(struct error *err, int code, const char *where,
+		 const char *option);
+
 #endif

@@ -490,13 +490,35 @@ static void reload(void *arg)
 	rights_reload(p);
 }
 
-bool p2p_listens_everywhere(const char *listen)
+int p2p_check_addrs(const char *listen, const char *advertise,
+		    struct error *err)
 {
 	struct sockaddr_storage ss;
 	socklen_t len;
 
-	return net_addr_parse(listen, &ss, &len, NULL) == 0 &&
-	       net_addr_is_any(&ss);
+	if (net_addr_parse(listen, &ss, &len, err) < 0)
+		return error_wrap(err, -EINVAL, "--p2p-listen");
+	if (!advertise && net_addr_is_any(&ss))
+		return error_set(err, EINVAL,
+				 "--p2p-listen %s is every address: say with "
+				 "--p2p-advertise which one others reach",
+				 listen);
+	if (!advertise)
+		return 0;
+	if (net_addr_parse(advertise, &ss, &len, err) < 0)
+		return error_wrap(err, -EINVAL, "--p2p-advertise");
+	if (net_addr_is_any(&ss))
+		return error_set(err, EINVAL,
+				 "--p2p-advertise %s is every address: say "
+				 "which one of this machine others reach",
+				 advertise);
+	if (net_addr_port(&ss) == 0)
+		return error_set(
+			err, EINVAL,
+			"--p2p-advertise %s: nobody reaches port 0: "
+			"say the one that --p2p-listen has, for others",
+			advertise);
+	return 0;
 }
 
 int p2p_reload(struct p2p *p, struct error *err)

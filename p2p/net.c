@@ -473,7 +473,7 @@ static int begin_listening(struct net *n, struct error *err)
 	int one = 1;
 
 	if (net_addr_parse(n->listen, &ss, &len, err) < 0)
-		return error_wrap(err, -err->code, "listen");
+		return error_wrap(err, -err->code, "--p2p-listen");
 	n->listen_fd = socket(ss.ss_family,
 			      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (n->listen_fd < 0)
@@ -483,8 +483,7 @@ static int begin_listening(struct net *n, struct error *err)
 	if (bind(n->listen_fd, (struct sockaddr *)&ss, len) != 0 ||
 	    listen(n->listen_fd, 1024) != 0 ||
 	    getsockname(n->listen_fd, (struct sockaddr *)&ss, &len) != 0)
-		return error_set(err, errno, "listen on '%s': %s", n->listen,
-				 strerror(errno));
+		return error_listen(err, errno, n->listen, "--p2p-listen");
 	n->port = net_addr_port(&ss);
 	if (!n->self.addr[0])
 		net_addr_format(&ss, n->self.addr, sizeof(n->self.addr));

@@ -58,7 +58,9 @@ int net_addr_parse(const char *text, struct sockaddr_storage *ret,
 	*ret_len = sizeof(v4);
 	return 0;
 wrong:
-	return error_set(err, EINVAL, "'%s' is not an address and a port",
+	return error_set(err, EINVAL,
+			 "'%s' is not an address and a port in digits, as "
+			 "10.0.0.1:9740 or [fd00::1]:9740",
 			 text);
 }
 

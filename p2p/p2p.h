@@ -69,8 +69,10 @@ void p2p_close(struct p2p *p);
 unsigned int p2p_port(const struct p2p *p);
 /* May a tracker of this URL be told secrets: is it https://, or on this machine? */
 bool p2p_tracker_is_private(const char *url);
-/* Is the address of "ADDR:PORT" 0.0.0.0 or [::], which leads nobody here? */
-bool p2p_listens_everywhere(const char *listen);
+/* Do what is listened on, and what others are told (NULL: the same), lead others
+ * here?  -EINVAL: which does not, by the name of its option. */
+int p2p_check_addrs(const char *listen, const char *advertise,
+		    struct error *err) MUST_CHECK;
 /* For a log line: the RDMA device, or why there is none. */
 const char *p2p_rdma_text(const struct p2p *p);
 /* Certificates, keys and tokens as they are on disk now, and what was revoked. */

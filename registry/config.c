@@ -266,12 +266,16 @@ static const struct option_spec options[] = {
 const struct option_program registry_program = {
 	.name = "bootseer-registry",
 	.usage = "[OPTIONS]",
-	.summary = "BootSeer's service of a cluster: keeps what container "
-		   "starts read, merged from the recordings of all nodes.",
+	.summary =
+		"BootSeer's service of a cluster: keeps what container "
+		"starts read, merged from the recordings of all nodes; and is "
+		"the tracker of those that give each other blocks "
+		"(bootseerd's --p2p-tracker).",
 	.options = options,
 	.examples = "bootseer-registry --db sqlite:/srv/traces.db\n"
 		    "bootseer-registry --config /etc/bootseer/registry.conf",
-	.see_also = "bootseerd(8), bootseer(1)",
+	.see_also = "bootseerd(8), bootseer(1); docs/operations.md, "
+		    "docs/peers.md",
 };
 
 /* 127.0.0.0/8 or ::1, as text: what --listen takes is an address. */

@@ -136,9 +136,8 @@ static int start_listening(struct httpd *s, struct error *err)
 					      (int)addr->ai_addrlen);
 	freeaddrinfo(addr);
 	if (!s->listener || note_port(s) < 0)
-		return error_set(err, errno ? errno : EINVAL,
-				 "listen at %s: %s", s->cfg.listen,
-				 strerror(errno));
+		return error_listen(err, errno ? errno : EINVAL, s->cfg.listen,
+				    "--listen");
 	evconnlistener_set_error_cb(s->listener, on_accept_error);
 	return 0;
 }

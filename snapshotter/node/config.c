@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "p2p/p2p.h"
 #include "prefetcher/prefetcher.h"
 
 #define AT(member) offsetof(struct node_config, member)
@@ -277,31 +276,36 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .offset = AT(node_name),
 	  .arg = "NAME",
-	  .help = "What --trace-service knows this node as; the machine's "
-		  "name else." },
+	  .help = "What --trace-service, trackers and other nodes know this "
+		  "node as: no two have the same, and its certificate says it "
+		  "(--p2p-cert-file); the machine's name else." },
 	{ .key = "p2p-listen",
 	  .type = OPTION_STRING,
 	  .offset = AT(p2p_listen),
 	  .arg = "ADDR:PORT",
-	  .help = "Exchange blocks with other nodes, and serve them here; "
-		  "without it blocks come from registries only." },
+	  .help = "Exchange blocks with other nodes, and serve them here, by "
+		  "TCP, as 0.0.0.0:9740 with --p2p-advertise; without it "
+		  "blocks come from registries only.  docs/peers.md has the "
+		  "steps." },
 	{ .key = "p2p-advertise",
 	  .type = OPTION_STRING,
 	  .offset = AT(p2p_advertise),
 	  .arg = "ADDR:PORT",
-	  .help = "Where other nodes reach --p2p-listen, when that is not the "
-		  "address itself, as with 0.0.0.0." },
+	  .help = "Where other nodes reach --p2p-listen, in digits, when that "
+		  "is not the address itself, as with 0.0.0.0." },
 	{ .key = "p2p-tracker",
 	  .type = OPTION_LIST,
 	  .offset = AT(p2p_trackers),
 	  .arg = "URL",
-	  .help = "bootseer-registry, which tells nodes of each other; several "
+	  .help = "bootseer-registry, which tells nodes of each other, with "
+		  "its port and without a path: https://HOST:9730; several "
 		  "share the images." },
 	{ .key = "p2p-token-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_token_file),
 	  .arg = "FILE",
-	  .help = "Bearer token for --p2p-tracker." },
+	  .help = "Bearer token for --p2p-tracker, with the roles read and "
+		  "write there." },
 	{ .key = "p2p-tracker-ca-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_tracker_ca_file),
@@ -492,81 +496,13 @@ const struct option_program node_program = {
 	.options = options,
 	.examples = "bootseerd --plain-http 127.0.0.1:5000\n"
 		    "bootseerd --root /data/bootseer --cache-quota 200G --hold",
-	.see_also = "bootseer(1), bootseer-snapshotter(8)",
+	.see_also = "bootseer(1), bootseer-snapshotter(8), "
+		    "bootseer-registry(8); docs/peers.md of --p2p-..",
 };
 
-static bool is_url(const char *s)
+bool node_config_is_url(const char *s)
 {
 	return strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0;
-}
-
-static int check_trackers(const struct node_config *c, struct error *err)
-{
-	bool is_secret = c->p2p_token_file || c->p2p_capability_keys;
-
-	for (char **url = c->p2p_trackers; url && *url; url++) {
-		if (!is_url(*url))
-			return error_set(err, EINVAL,
-					 "--p2p-tracker '%s' is no http:// or "
-					 "https:// URL",
-					 *url);
-		if (is_secret && !c->p2p_tracker_plain_http &&
-		    !p2p_tracker_is_private(*url))
-			return error_set(err, EINVAL,
-					 "--p2p-tracker '%s' would get %s in "
-					 "the clear: say https://, or "
-					 "--p2p-tracker-plain-http",
-					 *url,
-					 c->p2p_token_file
-						 ? "--p2p-token-file"
-						 : "registry credentials");
-	}
-	return 0;
-}
-
-/* What others are told must lead here, and 0.0.0.0 leads each to itself. */
-static int check_advertise(const struct node_config *c, struct error *err)
-{
-	if (c->p2p_advertise || !p2p_listens_everywhere(c->p2p_listen))
-		return 0;
-	return error_set(err, EINVAL,
-			 "--p2p-listen %s is every address: say with "
-			 "--p2p-advertise which one others reach",
-			 c->p2p_listen);
-}
-
-/* Nothing of peers is believed to be meant when there are none. */
-static int check_p2p(const struct node_config *c, struct error *err)
-{
-	bool open = strcmp(c->p2p_security, "open") == 0;
-
-	if (!c->p2p_listen) {
-		if (c->p2p_trackers && c->p2p_trackers[0])
-			return error_set(err, EINVAL,
-					 "--p2p-tracker without --p2p-listen: "
-					 "say where this node serves others");
-		return 0;
-	}
-	if (!strrchr(c->p2p_listen, ':'))
-		return error_set(err, EINVAL,
-				 "--p2p-listen '%s' is not ADDR:PORT",
-				 c->p2p_listen);
-	if (check_advertise(c, err) < 0)
-		return -EINVAL;
-	if (!open && (!c->p2p_ca_file || !c->p2p_cert_file || !c->p2p_key_file))
-		return error_set(err, EINVAL,
-				 "--p2p-security %s wants --p2p-ca-file, "
-				 "--p2p-cert-file and --p2p-key-file",
-				 c->p2p_security);
-	if (c->p2p_rdma && strcmp(c->p2p_security, "tls") == 0)
-		return error_set(err, EINVAL,
-				 "--p2p-rdma is not encrypted: say "
-				 "--p2p-security signed, or do without");
-	if (c->p2p_rdma && c->p2p_download_rate)
-		return error_set(err, EINVAL,
-				 "--p2p-rdma knows no --p2p-download-rate: do "
-				 "without one of them");
-	return check_trackers(c, err);
 }
 
 int node_config_check(const struct node_config *c, struct error *err)
@@ -582,7 +518,7 @@ int node_config_check(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--fetch-window-max is smaller "
 				 "than --fetch-window");
-	if (c->trace_service && !is_url(c->trace_service))
+	if (c->trace_service && !node_config_is_url(c->trace_service))
 		return error_set(err, EINVAL,
 				 "--trace-service '%s' is no http:// or "
 				 "https:// URL",
@@ -596,5 +532,5 @@ int node_config_check(const struct node_config *c, struct error *err)
 					 "--plain-http '%s' is not HOST:PORT",
 					 *h);
 	}
-	return check_p2p(c, err);
+	return node_config_check_p2p(c, err);
 }

@@ -61,5 +61,9 @@ extern const struct option_program node_program;
 /* What one option alone cannot know.  -EINVAL. */
 int node_config_check(const struct node_config *c,
 		      struct error *err) MUST_CHECK;
+/* Parts of that. */
+bool node_config_is_url(const char *s);
+int node_config_check_p2p(const struct node_config *c,
+			  struct error *err) MUST_CHECK;
 
 #endif

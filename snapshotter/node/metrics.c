@@ -61,8 +61,8 @@ static int listen_at(struct metrics *m, const char *at, struct error *err)
 	b = evhttp_bind_socket_with_handle(m->http, name, (uint16_t)port);
 	if (!b || getsockname(evhttp_bound_socket_get_fd(b),
 			      (struct sockaddr *)&addr, &len) < 0)
-		return error_set(err, errno ? errno : EINVAL,
-				 "listen at %s: %s", at, strerror(errno));
+		return error_listen(err, errno ? errno : EINVAL, at,
+				    "--metrics");
 	m->port = ntohs(addr.ss_family == AF_INET6
 				? ((struct sockaddr_in6 *)&addr)->sin6_port
 				: ((struct sockaddr_in *)&addr)->sin_port);

@@ -401,6 +401,44 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	[[ $output == *"--p2p-listen"* ]]
 }
 
+@test "addresses that lead nobody here, and others' paths, are refused" {
+	refused() { # PATTERN OPTION...
+		local want=$1
+
+		shift
+		run -2 "$bootseerd" --p2p-security open "$@" --check-config
+		# shellcheck disable=SC2053 # a pattern
+		[[ $output == *$want* ]]
+	}
+	refused '--p2p-listen*localhost:9740*in digits' --p2p-listen localhost:9740
+	refused '--p2p-listen*is every address*--p2p-advertise' \
+		--p2p-listen 0.0.0.0:9740
+	refused '--p2p-advertise*is every address' --p2p-listen 0.0.0.0:9740 \
+		--p2p-advertise 0.0.0.0:9740
+	refused '--p2p-advertise*port 0' --p2p-listen 0.0.0.0:9740 \
+		--p2p-advertise 10.0.0.1:0
+	refused '--p2p-advertise*n1:9740*in digits' --p2p-listen 0.0.0.0:9740 \
+		--p2p-advertise n1:9740
+	refused '--p2p-tracker*no path' --p2p-listen 127.0.0.1:0 \
+		--p2p-tracker http://127.0.0.1:1/v1
+	"$bootseerd" --p2p-security open --p2p-listen 0.0.0.0:9740 \
+		--p2p-advertise '[fd00::1]:9740' \
+		--p2p-tracker https://traces.internal:9730/ --check-config
+}
+
+@test "a port that is taken, and an address that is not here, are told" {
+	local dir=$T/x
+
+	mkdir "$dir"
+	peer_start a
+	run -1 "$bootseerd" --root "$dir/root" --run "$dir/run" \
+		--p2p-security open --p2p-listen "127.0.0.1:$(p2p a .port)"
+	[[ $output == *--p2p-listen*"listens there already"* ]]
+	run -1 "$bootseerd" --root "$dir/root" --run "$dir/run" \
+		--p2p-security open --p2p-listen 192.0.2.1:9740
+	[[ $output == *--p2p-listen*"no address of this machine"* ]]
+}
+
 @test "options of peers that do not fit together are refused" {
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0
 	[[ $output == *"--p2p-cert-file"* ]]
