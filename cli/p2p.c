@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/command.h"
 #include "cli/node_ask.h"
@@ -79,6 +80,24 @@ static void print_failures(const json_t *s)
 	       reply_text(last, "addr"), reply_text(last, "error"));
 }
 
+static void print_certificate(const json_t *s)
+{
+	time_t end = (time_t)reply_number(s, "certificate_not_after");
+	long long days = (end - time(NULL)) / 86400;
+	char text[32];
+	struct tm tm;
+
+	if (!end || !gmtime_r(&end, &tm) ||
+	    strftime(text, sizeof(text), "%F %TZ", &tm) == 0)
+		return;
+	if (end <= time(NULL))
+		printf("cert      over since %s: renew it, then reload "
+		       "bootseerd\n",
+		       text);
+	else
+		printf("cert      good until %s, %lld days\n", text, days);
+}
+
 static void print_totals(const json_t *s)
 {
 	const json_t *t = json_object_get(s, "totals");
@@ -88,6 +107,7 @@ static void print_totals(const json_t *s)
 
 	printf("node      %s, port %lld\n", reply_text(s, "node"),
 	       reply_number(s, "port"));
+	print_certificate(s);
 	print_trackers(json_object_get(s, "trackers"));
 	printf("received  %s from its rack, %s from its zone, %s from further "
 	       "away, %s from registries\n",

@@ -274,6 +274,7 @@ static void on_members(struct loop_timer *t)
 	members_save(p);
 	serve_check(p, clock_now_ns());
 	rights_check(p, time(NULL));
+	fault_check_cert(p, time(NULL), false);
 	engine_arm(p, t, MEMBERS_NS);
 }
 
@@ -337,9 +338,11 @@ static int start_parts(struct p2p *p, struct error *err)
 				      err);
 	if (rc == 0)
 		rc = rights_start(p, err);
-	if (rc == 0)
-		members_load(p);
-	return rc;
+	if (rc < 0)
+		return rc;
+	members_load(p);
+	fault_check_cert(p, time(NULL), true);
+	return 0;
 }
 
 static void *loop_main(void *arg)
@@ -478,6 +481,7 @@ static void reload(void *arg)
 	/* What cannot be read stays as it was. */
 	if (p->cfg.ca_file)
 		r->rc = net_reload(p->net, &r->err);
+	fault_check_cert(p, time(NULL), true);
 	if (p->cfg.capability_keys)
 		rc = capability_keys_load(p->cfg.capability_keys, &keys,
 					  r->rc < 0 ? NULL : &r->err);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the one who runs the nodes has to mend: links that do not come about.  A link
- * that is lost is no fault, and nor is one node that is away; so that is told when it
+ * What the one who runs the nodes is told: links that do not come about, and a
+ * certificate that ends.  That a node is away once is no fault: it is told when it
  * fails again.
  */
 #include <errno.h>
@@ -100,4 +100,70 @@ void fault_dial(struct p2p *p, const struct member *m, const struct error *why)
 		return;
 	memcpy(f.addr, m->node.addr, sizeof(f.addr));
 	fault_link(p, &f);
+}
+
+/* ---------------------------------------------------------- certificate --- */
+
+#define DAY_S INT64_C(86400)
+#define ENDS_S (14 * DAY_S) /* or a quarter of its time, when that is less */
+
+static enum cert_state cert_state(const struct net_times *t, int64_t now_s)
+{
+	int64_t left = t->not_after - now_s;
+	int64_t quarter = (t->not_after - t->not_before) / 4;
+
+	if (!t->not_after)
+		return CERT_GOOD;
+	if (left <= 0)
+		return CERT_OVER;
+	return left < (quarter < ENDS_S ? quarter : ENDS_S) ? CERT_ENDS
+							    : CERT_GOOD;
+}
+
+/* How long until it ends, in the largest unit that fits. */
+static void put_time(char *to, size_t size, int64_t s)
+{
+	if (s >= 2 * DAY_S)
+		(void)snprintf(to, size, "%lld days", (long long)(s / DAY_S));
+	else if (s >= 2 * 3600)
+		(void)snprintf(to, size, "%lld hours", (long long)(s / 3600));
+	else
+		(void)snprintf(to, size, "%lld s", (long long)s);
+}
+
+void fault_check_cert(struct p2p *p, int64_t now_s, bool is_told)
+{
+	static const struct {
+		enum p2p_note note;
+		const char *text, *end; /* the time that is left is between */
+	} certs[] = {
+		[CERT_GOOD] = { P2P_CERT_GOOD, "it ends in ", "" },
+		[CERT_ENDS] = { P2P_CERT_ENDS,
+				"it, or its authority's, ends in ",
+				": renew it, then reload bootseerd" },
+		[CERT_OVER] = { P2P_CERT_OVER,
+				"other nodes refuse this one, which reads "
+				"registries: renew it, then reload bootseerd",
+				NULL },
+	};
+	struct faults *f = &p->faults;
+	char left[32], why[ERROR_MSG_MAX];
+	enum cert_state state;
+	struct net_times t;
+	int64_t days;
+
+	net_get_times(p->net, &t);
+	state = cert_state(&t, now_s);
+	days = (t.not_after - now_s) / DAY_S;
+	if (state == f->cert && (state != CERT_ENDS || days == f->cert_days))
+		return;
+	f->cert = state;
+	f->cert_days = days;
+	if (is_told && state == CERT_OVER)
+		return;
+	put_time(left, sizeof(left), t.not_after - now_s);
+	(void)snprintf(why, sizeof(why), "%s%s%s", certs[state].text,
+		       certs[state].end ? left : "",
+		       certs[state].end ? certs[state].end : "");
+	engine_note(p, certs[state].note, p->cfg.cert_file, why);
 }

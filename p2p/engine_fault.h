@@ -19,6 +19,12 @@ struct faults {
 	uint64_t links[NET_FAULTS]; /* that did not come about */
 	struct p2p_failure_info last;
 	int64_t last_at; /* 0: never */
+	enum cert_state {
+		CERT_GOOD,
+		CERT_ENDS,
+		CERT_OVER,
+	} cert;
+	int64_t cert_days; /* left, when that was told */
 };
 
 /* Tell the operator, as enum p2p_note says. */
@@ -28,5 +34,8 @@ void engine_note(struct p2p *p, enum p2p_note what, const char *about,
 void fault_link(void *p2p, const struct net_failure *f);
 /* It could not even be begun. */
 void fault_dial(struct p2p *p, const struct member *m, const struct error *why);
+/* Is the certificate over, or soon?  `is_told`: who asks tells himself of one that is
+ * over. */
+void fault_check_cert(struct p2p *p, int64_t now_s, bool is_told);
 
 #endif

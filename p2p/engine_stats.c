@@ -36,9 +36,11 @@ static void get_stats(void *arg)
 	const struct p2p_image *i;
 	const struct link *l;
 	struct tracker_client_stats t;
+	struct net_times times;
 	struct net_stats n;
 
 	net_get_stats(p->net, &n);
+	net_get_times(p->net, &times);
 	*ret = p->past;
 	LIST_FOREACH(i, &p->images, all)
 	add_image(i, ret);
@@ -50,6 +52,7 @@ static void get_stats(void *arg)
 	ret->refused_total = p->refused;
 	ret->denied_total = p->denied;
 	ret->leases_total = p->leases;
+	ret->cert_not_after = (uint64_t)times.not_after;
 	ret->links_unreachable_total = p->faults.links[NET_UNREACHABLE];
 	ret->links_untrusted_total = p->faults.links[NET_UNTRUSTED];
 	ret->links_unlike_total = p->faults.links[NET_UNLIKE];

@@ -188,6 +188,12 @@ int net_check_files(const char *node, const char *ca_file,
 int net_check_ca(const char *ca_file, struct error *err) MUST_CHECK;
 /* Certificates as they are on disk now, for handshakes from now on. */
 int net_reload(struct net *n, struct error *err) MUST_CHECK;
+/* Of the node's own: when it begins, and when it or an authority of it ends; seconds
+ * since 1970.  0: there is none. */
+struct net_times {
+	int64_t not_before, not_after;
+};
+void net_get_times(const struct net *n, struct net_times *ret);
 /* Tell everybody that this node leaves; accept nobody more, refuse what is wanted
  * from now on.  What was wanted before may still be answered. */
 void net_drain(struct net *n);

@@ -178,27 +178,29 @@ static int64_t seconds_of(const ASN1_TIME *t)
 	return t && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
-int64_t cert_not_after(SSL_CTX *ctx)
+void cert_times(SSL_CTX *ctx, struct net_times *ret)
 {
 	X509_STORE_CTX *v = X509_STORE_CTX_new();
 	X509 *cert = SSL_CTX_get0_certificate(ctx);
-	int64_t first = seconds_of(X509_get0_notAfter(cert)), one;
 	STACK_OF(X509) *chain = NULL, *all;
 
+	ret->not_before = seconds_of(X509_get0_notBefore(cert));
+	ret->not_after = seconds_of(X509_get0_notAfter(cert));
 	(void)SSL_CTX_get0_chain_certs(ctx, &chain);
 	if (v && X509_STORE_CTX_init(v, SSL_CTX_get_cert_store(ctx), cert,
 				     chain) == 1) {
-		/* Its date is to be told, whatever it is. */
+		/* The times are to be told, whatever they are. */
 		X509_STORE_CTX_set_flags(v, X509_V_FLAG_NO_CHECK_TIME);
 		(void)X509_verify_cert(v);
 		all = X509_STORE_CTX_get0_chain(v);
 		for (int k = 0; k < sk_X509_num(all); k++) {
-			one = seconds_of(
+			int64_t end = seconds_of(
 				X509_get0_notAfter(sk_X509_value(all, k)));
-			first = one < first ? one : first;
+
+			if (end < ret->not_after)
+				ret->not_after = end;
 		}
 	}
 	X509_STORE_CTX_free(v);
 	ERR_clear_error();
-	return first;
 }

@@ -17,7 +17,7 @@ int cert_check_own(SSL_CTX *ctx, const struct net_node *self, const char *file,
 /* Would another node believe it, today? */
 int cert_check_chain(SSL_CTX *ctx, const char *file,
 		     struct error *err) MUST_CHECK;
-/* Until when, by it and its authorities; seconds since 1970. */
-int64_t cert_not_after(SSL_CTX *ctx);
+/* From when, and until when by it and its authorities. */
+void cert_times(SSL_CTX *ctx, struct net_times *ret);
 
 #endif

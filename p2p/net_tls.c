@@ -26,6 +26,7 @@
 struct security {
 	SSL_CTX *ctx;
 	char *ca_file, *cert_file, *key_file; /* of the net */
+	struct net_times times;
 };
 
 struct tls {
@@ -132,6 +133,7 @@ static int reload(struct security *s, const struct net_node *self,
 	}
 	SSL_CTX_free(s->ctx);
 	s->ctx = ctx;
+	cert_times(ctx, &s->times);
 	return 0;
 }
 
@@ -165,6 +167,12 @@ void security_free(struct security *s)
 		return;
 	SSL_CTX_free(s->ctx);
 	free(s);
+}
+
+void net_get_times(const struct net *n, struct net_times *ret)
+{
+	*ret = n->security ? n->security->times
+			   : (struct net_times){ .not_after = 0 };
 }
 
 int net_reload(struct net *n, struct error *err)

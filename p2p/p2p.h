@@ -20,14 +20,17 @@ enum p2p_note {
 	P2P_TRACKER_BACK,    /* after one of these */
 	P2P_RIGHT_REFUSED,   /* to this node; about: the image's label */
 	P2P_RIGHT_GIVEN,     /* after that */
-	P2P_DENIED,          /* by this node; about: the other one's name */
+	P2P_CERT_ENDS, /* this node's, or its authority's: once a day; about: file */
+	P2P_CERT_OVER,    /* it did, while we ran */
+	P2P_CERT_GOOD,    /* after one of these */
+	P2P_DENIED,       /* by this node; about: the other one's name */
 	P2P_LINK_REFUSED, /* with that node, by either side, or by what is there */
 	P2P_UNREACHABLE,    /* that node, which others say takes part */
 	P2P_NAMESAKE,       /* another node has this one's name; about: where */
 	P2P_RDMA_FAULT,     /* with that node: TCP goes on */
 	P2P_REVOKED_UNREAD, /* what was revoked cannot be learnt; about: "" */
 };
-#define P2P_NOTES 11u
+#define P2P_NOTES 14u
 
 struct p2p_config {
 	const char *listen;    /* "ADDR:PORT"; port 0: a free one */
@@ -144,6 +147,7 @@ struct p2p_stats {
 	 * rest was not asked yet. */
 	uint64_t trackers, trackers_good, trackers_lost, trackers_refusing;
 	uint64_t relay_bytes, memory_bytes;
+	uint64_t cert_not_after; /* seconds since 1970; 0: there is none */
 };
 void p2p_get_stats(struct p2p *p, struct p2p_stats *ret);
 

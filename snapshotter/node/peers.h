@@ -25,7 +25,8 @@ int peers_check(const struct node_config *cfg, struct error *err) MUST_CHECK;
  * users first, some of them.  Reads and hashes their block maps. */
 void peers_resume(struct node *n);
 
-struct p2p *peers_p2p(const struct node *n); /* there are peers */
+struct p2p *peers_p2p(const struct node *n);  /* there are peers */
+const char *peers_name(const struct node *n); /* of this one; the same */
 /* What the registry takes from us of whoever wants to pull the artifact, as
  * p2p_image_config.authorization. */
 char *peers_authorization(struct origin *o, const struct digest *artifact,

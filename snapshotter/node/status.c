@@ -208,6 +208,10 @@ static const struct counter_spec table[] = {
 	  "Those that do not answer." },
 	{ "p2p_trackers_refusing", COUNTER_GAUGE, AT(p2p.trackers_refusing),
 	  "Those that refuse this node, or are no trackers." },
+	{ "p2p_certificate_not_after_seconds", COUNTER_GAUGE,
+	  AT(p2p.cert_not_after),
+	  "When this node's certificate, or its authority's, ends, seconds "
+	  "since 1970; 0: it has none." },
 	{ "p2p_relay_bytes", COUNTER_GAUGE, AT(p2p.relay_bytes),
 	  "Bytes kept to be passed on." },
 	{ "p2p_memory_bytes", COUNTER_GAUGE, AT(p2p.memory_bytes),

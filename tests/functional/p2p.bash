@@ -101,11 +101,11 @@ authority() { # NAME
 		-keyout "$T/$1.key" -out "$T/$1.pem" 2>/dev/null
 }
 
-certificate() { # AUTHORITY NODE
+certificate() { # AUTHORITY NODE [DAYS]
 	openssl req -new -newkey ed25519 -nodes -subj "/CN=$2" \
 		-keyout "$T/$2.key" -out "$T/$2.csr" 2>/dev/null
 	openssl x509 -req -in "$T/$2.csr" -CA "$T/$1.pem" -CAkey "$T/$1.key" \
-		-days 2 -out "$T/$2.pem" -extfile <(echo \
+		-days "${3:-2}" -out "$T/$2.pem" -extfile <(echo \
 		"subjectAltName=URI:bootseer://node/$2") 2>/dev/null
 }
 

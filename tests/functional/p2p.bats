@@ -386,6 +386,26 @@ tracker_with_rights() {
 }
 is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 
+@test "a reload onto a certificate that is over is told, and until when one is" {
+	SECURITY=
+	authority ca
+	certificate ca a
+	# shellcheck disable=SC2046 # words
+	peer_start a $(with_tls ca a)
+	[ "$(p2p a .certificate_not_after)" -gt "$(date +%s)" ]
+	run -0 on a p2p status
+	[[ $output == *"cert      good until "*" days"* ]]
+	certificate ca a 0
+	kill -HUP "${node_pids[a]}"
+	wait_for grep -q "p2p: others will not believe this node .*expired" \
+		"$T/a/log"
+	run -0 on a p2p status
+	[[ $output == *"cert      over since "* ]]
+	certificate ca a
+	kill -HUP "${node_pids[a]}"
+	wait_for grep -q '^info p2p: certificate is good again' "$T/a/log"
+}
+
 @test "status shows nodes, images and where blocks came from" {
 	tracker_start
 	peer_start a

@@ -447,3 +447,28 @@ Test(net_tls, files_that_nobody_would_believe_are_told)
 	ca_free(other);
 	end(&s);
 }
+
+Test(net_tls, knows_when_its_certificate_ends_and_its_authoritys)
+{
+	struct net_times t;
+	struct secured s;
+	struct node *a, *b, *c;
+	int64_t now = time(NULL);
+
+	begin(&s, NET_MUTUAL_TLS);
+	a = add(&s, s.ca, "a", DAY);
+	net_get_times(a->net, &t);
+	cr_expect(t.not_after > now + DAY - 600 && t.not_after <= now + 2 * DAY,
+		  "%lld", (long long)(t.not_after - now));
+	cr_expect_leq(t.not_before, now);
+	/* One that is over is told of, too. */
+	b = add(&s, s.ca, "b", -60);
+	net_get_times(b->net, &t);
+	cr_expect_leq(t.not_after, now);
+	cr_expect_geq(t.not_after, now - 120);
+	/* Its authority ends before it. */
+	c = add(&s, s.ca, "c", 5000 * DAY);
+	net_get_times(c->net, &t);
+	cr_expect_lt(t.not_after, now + 2 * DAY);
+	end(&s);
+}
