@@ -199,7 +199,7 @@ wait_seconds() { read -r -t "$1" <> <(:) || :; }
 
 delay_of() { # NODE
 	[[ $scenario == join ]] || { echo 0; return; }
-	awk -v s="$1" 'BEGIN { srand(s + 7); print rand() * 60 }'
+	awk -v s="$1" -v most="$join_s" 'BEGIN { srand(s + 7); print rand() * most }'
 }
 
 scenario_base_on() { :; }
