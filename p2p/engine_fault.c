@@ -102,6 +102,16 @@ void fault_dial(struct p2p *p, const struct member *m, const struct error *why)
 	fault_link(p, &f);
 }
 
+void fault_namesake(struct p2p *p, const char *addr)
+{
+	if (!*addr)
+		return;
+	p->faults.links[NET_NAMESAKE]++;
+	engine_note(p, P2P_NAMESAKE, addr,
+		    "the tracker hears of both, and nodes take them for one: "
+		    "give each its own --node-name");
+}
+
 /* ---------------------------------------------------------- certificate --- */
 
 #define DAY_S INT64_C(86400)

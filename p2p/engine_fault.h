@@ -34,6 +34,8 @@ void engine_note(struct p2p *p, enum p2p_note what, const char *about,
 void fault_link(void *p2p, const struct net_failure *f);
 /* It could not even be begun. */
 void fault_dial(struct p2p *p, const struct member *m, const struct error *why);
+/* A tracker knows another node of this name there ("": it does not). */
+void fault_namesake(struct p2p *p, const char *addr);
 /* Is the certificate over, or soon?  `is_told`: who asks tells himself of one that is
  * over. */
 void fault_check_cert(struct p2p *p, int64_t now_s, bool is_told);

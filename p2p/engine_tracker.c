@@ -254,6 +254,7 @@ static void done(struct work *w)
 		set_tracker(i, c->rc == 0, now);
 		if (c->rc == 0) {
 			learn(i, &c->answer, now);
+			fault_namesake(p, c->answer.namesake);
 			i->is_alone = c->answer.swarm <= 1;
 			i->interval = sane_interval(c->answer.interval_ns);
 		}

@@ -363,6 +363,7 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 	ret->n_members = ret->n_granted = 0;
 	ret->is_full = false;
 	ret->swarm = 0;
+	ret->namesake[0] = '\0';
 	if (c->leaving) {
 		struct image *i = image_find(t, &c->image, c->n_pieces);
 
@@ -375,7 +376,7 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 	}
 	rc = member_get(t, c, &m, err);
 	if (rc == 0)
-		rc = member_update(t, m, c, now, err);
+		rc = member_update(t, m, c, now, ret, err);
 	if (rc < 0)
 		return rc;
 	image_unlink_age(t, m->image);

@@ -96,6 +96,9 @@ struct tracker_answer {
 	bool is_full;
 	int64_t interval_ns;
 	uint32_t swarm; /* members in all */
+	/* Where another node is that calls with this one's name; "": there is
+	 * none. */
+	char namesake[TRACKER_ADDR_MAX + 1];
 };
 
 /*
@@ -112,7 +115,7 @@ void tracker_sweep(struct tracker *t, int64_t now);
 struct tracker_stats {
 	uint64_t images, members, leases, memory;
 	uint64_t calls_total, granted_total, refused_total, expired_total,
-		done_total, failed_total;
+		done_total, failed_total, namesakes_total;
 };
 void tracker_get_stats(const struct tracker *t, struct tracker_stats *ret);
 

@@ -143,6 +143,8 @@ int tracker_answer_to_json(const struct tracker_answer *a, struct buf *ret,
 	put_number(&w, "retry_ms", (uint64_t)(a->retry_ns / MS));
 	if (a->is_full)
 		put_text(&w, "\"full\":true,");
+	if (a->namesake[0])
+		put_string(&w, "namesake", a->namesake);
 	put_list(&w, "granted", a->granted, a->n_granted);
 	if (a->n_members > 0) {
 		put_text(&w, "\"members\":[");
@@ -329,6 +331,7 @@ int tracker_answer_from_json(const char *text, size_t len,
 	ret->ttl_ns = get_number(&r, "ttl_ms", true, MS_MAX) * MS;
 	ret->retry_ns = get_number(&r, "retry_ms", true, MS_MAX) * MS;
 	ret->is_full = get_flag(&r, "full");
+	get_string(&r, "namesake", false, ret->namesake, sizeof(ret->namesake));
 	ret->n_granted =
 		get_list(&r, "granted", ret->granted, TRACKER_PIECES_MAX);
 	members = json_object_get(o, "members");

@@ -178,8 +178,29 @@ struct member *member_add(struct tracker *t, struct image *i,
 	return m;
 }
 
+/* It says another address than last time.  Who goes back to the one before while both
+ * would still be there, is two: `ret` is where the other one is. */
+static void moves(struct tracker *t, struct member *m,
+		  const struct tracker_call *c, int64_t now,
+		  char ret[TRACKER_ADDR_MAX + 1])
+{
+	const char *addr = m->text + strlen(m->text) + 1;
+	uint32_t to = hash_text(2166136261u, c->addr);
+
+	if (strcmp(addr, c->addr) == 0)
+		return;
+	if (m->moved && m->addr_before == to &&
+	    now - m->moved < t->cfg.member_ttl_ns) {
+		(void)stpcpy(ret, addr);
+		t->stats.namesakes_total++;
+	}
+	m->addr_before = hash_text(2166136261u, addr);
+	m->moved = now;
+}
+
 int member_update(struct tracker *t, struct member *m,
-		  const struct tracker_call *c, int64_t now, struct error *err)
+		  const struct tracker_call *c, int64_t now,
+		  struct tracker_answer *ret, struct error *err)
 {
 	struct image *i = m->image;
 	struct who *w = &i->who[m->at];
@@ -189,6 +210,7 @@ int member_update(struct tracker *t, struct member *m,
 
 		if (!text)
 			return error_nomem(err);
+		moves(t, m, c, now, ret->namesake);
 		free(m->text);
 		m->text = text;
 	}

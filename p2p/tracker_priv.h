@@ -83,6 +83,10 @@ struct member {
 	int64_t late_until; /* nothing is leased to it before, for bulk */
 	bool has_leased;
 	int64_t seen;
+	/* The address before, when it was left, 0: never; to find out two nodes of
+	 * one name. */
+	uint32_t addr_before;
+	int64_t moved;
 };
 
 struct tracker {
@@ -116,7 +120,7 @@ struct member *member_add(struct tracker *t, struct image *i,
 			  struct error *err) MUST_CHECK;
 int member_update(struct tracker *t, struct member *m,
 		  const struct tracker_call *c, int64_t now,
-		  struct error *err) MUST_CHECK;
+		  struct tracker_answer *ret, struct error *err) MUST_CHECK;
 /* Its leases end.  The image stays. */
 void member_remove(struct tracker *t, struct member *m);
 void member_describe(const struct member *m, struct tracker_member *ret);

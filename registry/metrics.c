@@ -103,6 +103,8 @@ static const struct counter_spec table[] = {
 	      "Pieces reported as read from the origin."),
 	TOTAL("swarm_failed_total", swarm.failed_total,
 	      "Leases whose holder could not read."),
+	TOTAL("swarm_namesakes_total", swarm.namesakes_total,
+	      "Times that two nodes were found to have one name."),
 	TOTAL("capabilities_granted_total", issuer.granted_total,
 	      "Capabilities signed."),
 	TOTAL("capabilities_denied_total", issuer.denied_total,

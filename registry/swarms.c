@@ -8,18 +8,21 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "p2p/tracker_json.h"
 #include "registry/service.h"
 
 #define LIMIT_DEFAULT 100u
 #define MISSED_MAX 5 /* announcements; then it is gone */
 #define MS INT64_C(1000000)
+#define TELL_NS (60 * 1000 * MS)
 
 struct swarms {
 	struct tracker *tracker;
 	/* Of the call that is worked on; large. */
 	struct tracker_call_text heard;
 	struct tracker_answer answer;
+	int64_t namesake_told; /* when; 0: never */
 };
 
 int swarms_new(const struct registry_config *cfg, struct swarms **ret,
@@ -64,6 +67,21 @@ void swarms_get_stats(struct swarms *s, struct tracker_stats *ret)
 	tracker_get_stats(s->tracker, ret);
 }
 
+/* One line a minute: all are counted. */
+static void tell_namesake(struct swarms *s)
+{
+	int64_t now = clock_now_ns();
+
+	if (!s->answer.namesake[0] ||
+	    (s->namesake_told && now - s->namesake_told < TELL_NS))
+		return;
+	s->namesake_told = now;
+	log_warning("swarms",
+		    "two nodes have one name node=\"%s\" addr=\"%s\" "
+		    "other=\"%s\": give each its own --node-name",
+		    s->heard.node, s->heard.addr, s->answer.namesake);
+}
+
 int swarms_post(struct call *c, struct error *err)
 {
 	struct swarms *s = c->service->swarms;
@@ -79,6 +97,8 @@ int swarms_post(struct call *c, struct error *err)
 	if (rc == 0)
 		rc = tracker_hear(s->tracker, &s->heard.call, clock_now_ns(),
 				  &s->answer, err);
+	if (rc == 0)
+		tell_namesake(s);
 	if (rc == 0)
 		rc = tracker_answer_to_json(&s->answer, &c->reply.body, err);
 	c->reply.type = "application/json";

@@ -191,7 +191,7 @@ static const struct counter_spec table[] = {
 	  "node." },
 	{ "p2p_links_namesake_total", COUNTER_TOTAL,
 	  AT(p2p.links_namesake_total),
-	  "The same: the other node has this node's name." },
+	  "Times that another node was found to have this one's name." },
 	{ "p2p_links_refused_total", COUNTER_TOTAL, AT(p2p.links_refused_total),
 	  "The same: the other side closed the link, or said nothing." },
 	{ "p2p_leases_total", COUNTER_TOTAL, AT(p2p.leases_total),

@@ -406,6 +406,20 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	wait_for grep -q '^info p2p: certificate is good again' "$T/a/log"
 }
 
+@test "two nodes of one name are told, here and by the tracker" {
+	tracker_start
+	peer_start a
+	fetch_all a
+	peer_start b --node-name a
+	fetch_all b
+	wait_for grep -q "p2p: another node has this node's name node=\"127" \
+		"$T/a/log"
+	wait_for grep -q "p2p: another node has this node's name node=\"127" \
+		"$T/b/log"
+	grep -q 'swarms: two nodes have one name node="a"' "$T/tracker.log"
+	curl -fsS "$TRACKER/metrics" | grep -q '_swarm_namesakes_total [1-9]'
+}
+
 @test "status shows nodes, images and where blocks came from" {
 	tracker_start
 	peer_start a

@@ -640,3 +640,33 @@ Test(rendezvous, moves_only_the_images_of_one_that_is_lost)
 	for (size_t i = 0; i < 4; i++)
 		cr_expect(count[i] > 190 && count[i] < 310, "%u", count[i]);
 }
+
+/* Only addresses that take turns are two nodes: one may move. */
+Test(tracker, two_nodes_of_one_name_are_told_of_each_other,
+     .init = begin_default, .fini = end)
+{
+	struct tracker_stats stats;
+
+	from(1, "a", 1);
+	hear();
+	b.c.addr = "10.0.0.9:7000";
+	hear();
+	cr_expect_str_eq(b.a.namesake, "", "it has moved");
+	hear();
+	cr_expect_str_eq(b.a.namesake, "");
+	b.c.addr = "10.0.0.1:7000";
+	hear();
+	cr_expect_str_eq(b.a.namesake, "10.0.0.9:7000");
+	b.c.addr = "10.0.0.9:7000";
+	hear();
+	cr_expect_str_eq(b.a.namesake, "10.0.0.1:7000");
+	hear();
+	cr_expect_str_eq(b.a.namesake, "");
+	/* It comes back after it was gone. */
+	b.now += 3600 * SECOND;
+	b.c.addr = "10.0.0.1:7000";
+	hear();
+	cr_expect_str_eq(b.a.namesake, "");
+	tracker_get_stats(b.t, &stats);
+	cr_expect_eq(stats.namesakes_total, 2);
+}
