@@ -260,6 +260,12 @@ int capability_decode(const void *data, size_t len, struct capability *ret,
 	const uint8_t *p = data;
 	size_t n;
 
+	if (len == 0)
+		return error_set(
+			err, EBADMSG,
+			"it showed no capability: it has no "
+			"--p2p-capability-keys, or was given none (its "
+			"log says why)");
 	if (len < HEAD_SIZE || memcmp(p, MAGIC, 4) != 0)
 		return error_set(err, EBADMSG, "it is no capability");
 	if (get_le16(p + AT_VERSION) != VERSION)
@@ -321,7 +327,8 @@ int capability_check(const struct capability_keys *k, const void *data,
 	key = find_key(k, (const uint8_t *)data + AT_KEY_ID);
 	if (!key)
 		return error_set(err, EACCES,
-				 "capability: signed by nobody known");
+				 "capability: signed by a key that "
+				 "--p2p-capability-keys has not");
 	rc = verify(key, data, len, err);
 	if (rc < 0)
 		return rc;

@@ -186,3 +186,14 @@ Test(capability, keys_that_are_none_are_refused)
 		cr_expect_str_eq(text.data, public_pem);
 	}
 }
+
+Test(capability, that_none_is_shown_is_told_from_one_that_is_not_good)
+{
+	struct error err = ERROR_INIT;
+	struct capability c;
+
+	cr_expect_eq(capability_decode("", 0, &c, &err), -EBADMSG);
+	cr_expect(strstr(err.msg, "it showed no capability"), "%s", err.msg);
+	cr_expect_eq(capability_decode("BSCP", 4, &c, &err), -EBADMSG);
+	cr_expect_str_eq(err.msg, "it is no capability");
+}
