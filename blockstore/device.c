@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "blockstore/fetcher.h"
 #include "common/bytes.h"
@@ -22,6 +23,7 @@ static void release(struct device *dev)
 		source_free(dev->packs[i]);
 	(void)pthread_rwlock_destroy(&dev->watch);
 	(void)pthread_mutex_destroy(&dev->places_lock);
+	(void)pthread_mutex_destroy(&dev->error_lock);
 	places_fini(&dev->places);
 	free(dev->packs);
 	free(dev->label);
@@ -70,6 +72,7 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 			atomic_init(&dev->guesses[i].helps, true);
 		init_watch(dev);
 		(void)pthread_mutex_init(&dev->places_lock, NULL);
+		(void)pthread_mutex_init(&dev->error_lock, NULL);
 	}
 	if (rc < 0) {
 		if (dev)
@@ -258,11 +261,20 @@ static int walk_blocks(struct walk *w, struct error *err)
 	return 0;
 }
 
+void device_failed(struct device *dev, const struct error *err)
+{
+	count(&dev->errors, 1);
+	(void)pthread_mutex_lock(&dev->error_lock);
+	dev->error = *err;
+	dev->error_at = time(NULL);
+	(void)pthread_mutex_unlock(&dev->error_lock);
+}
+
 static void finish(struct device *dev, struct device_read *r, int rc,
 		   const struct error *err)
 {
 	if (rc < 0)
-		count(&dev->errors, 1);
+		device_failed(dev, err);
 	r->done(r, rc, rc < 0 ? err : NULL);
 }
 
@@ -397,6 +409,10 @@ void device_get_stats(struct device *d, struct device_stats *ret)
 	ret->misses = atomic_load(&d->misses);
 	ret->errors = atomic_load(&d->errors);
 	ret->blocks = d->map->n_blocks;
+	(void)pthread_mutex_lock(&d->error_lock);
+	ret->error = d->error;
+	ret->error_at = d->error_at;
+	(void)pthread_mutex_unlock(&d->error_lock);
 	(void)pthread_mutex_lock(&d->f->lock);
 	ret->fetches = d->fetches;
 	ret->fetched_bytes = d->fetched_bytes;

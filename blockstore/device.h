@@ -138,6 +138,8 @@ struct device_stats {
 	uint64_t fetches, fetched_bytes; /* requests and stored bytes */
 	uint64_t blocks;                 /* entries of the map */
 	uint64_t errors;
+	struct error error; /* of the last read that failed */
+	int64_t error_at;   /* when, seconds since 1970; 0: none did */
 };
 void device_get_stats(struct device *d, struct device_stats *ret);
 

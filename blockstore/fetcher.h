@@ -179,8 +179,14 @@ struct device {
 	struct device_observer *observers;
 	atomic_bool is_watched;      /* looked at without the lock */
 	pthread_mutex_t places_lock; /* of making them */
+	pthread_mutex_t error_lock;  /* of the two below */
+	struct error error;          /* of the last read that failed */
+	int64_t error_at;            /* seconds since 1970; 0: none did */
 	struct places places;        /* made when first wanted */
 };
+
+/* A read of it failed: count it.  Without the lock. */
+void device_failed(struct device *dev, const struct error *err);
 
 /* All below: with the lock.  "Releases" says that it is let go in between. */
 

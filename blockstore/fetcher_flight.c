@@ -169,8 +169,7 @@ static void pending_end(struct fetcher *f, struct pending *p)
 		TAILQ_REMOVE(&f->deadlines, p, by_deadline);
 	(void)pthread_mutex_unlock(&f->lock);
 	if (p->rc < 0)
-		atomic_fetch_add_explicit(&dev->errors, 1,
-					  memory_order_relaxed);
+		device_failed(dev, &p->err);
 	p->read->done(p->read, p->rc, p->rc < 0 ? &p->err : NULL);
 	pending_free(p);
 	(void)pthread_mutex_lock(&f->lock);

@@ -176,6 +176,17 @@ static int mount_image_now(struct node *n, struct image *i, enum mount_why why,
 	return 0;
 }
 
+/* That reads failed is told of the image when nobody mounts it any more, too. */
+static void keep_error(const struct mounted *m, struct image *i)
+{
+	struct device_stats d;
+
+	if (!mounted_stats(m, &d) || d.error_at <= i->last_error_at)
+		return;
+	i->last_error = d.error;
+	i->last_error_at = d.error_at;
+}
+
 static int umount_now(struct node *n, struct image *i, struct error *err)
 {
 	struct mounted *m = i->mounted;
@@ -192,6 +203,7 @@ static int umount_now(struct node *n, struct image *i, struct error *err)
 	images_lock(n->images);
 	i->mounted = NULL;
 	mounted_keep_stats(m);
+	keep_error(m, i);
 	images_unlock(n->images);
 	mounted_free(m);
 	return 0;

@@ -384,12 +384,18 @@ json_t *node_prefetch_json(struct node *n, struct image *i)
 	return j;
 }
 
+static json_t *error_json(const struct error *e, int64_t at)
+{
+	return json_pack("{s:I, s:i, s:o}", "at", (json_int_t)at, "errno",
+			 e->code, "message", text_json(e->msg));
+}
+
 static json_t *image_json(struct node *n, struct image *i)
 {
 	AUTO_FREE char *label = image_label(i);
 	char id[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
 	size_t held = count_held(i);
-	struct device_stats d;
+	struct device_stats d = { .error_at = 0 };
 	json_t *j;
 
 	digest_format(&i->id, id);
@@ -405,15 +411,13 @@ static json_t *image_json(struct node *n, struct image *i)
 		      names_json(&i->state.users));
 	if (j && i->mounted && mounted_stats(i->mounted, &d))
 		(void)json_object_set_new(j, "device", device_json(&d, held));
-	if (j && i->last_error_at)
+	if (j && (i->last_error_at || d.error_at))
 		(void)json_object_set_new(j, "last_error",
-					  json_pack("{s:I, s:i, s:o}", "at",
-						    (json_int_t)
-							    i->last_error_at,
-						    "errno", i->last_error.code,
-						    "message",
-						    text_json(i->last_error
-								      .msg)));
+					  d.error_at < i->last_error_at
+						  ? error_json(&i->last_error,
+							       i->last_error_at)
+						  : error_json(&d.error,
+							       d.error_at));
 	images_unlock(n->images);
 	if (j)
 		(void)json_object_set_new(j, "prefetch",

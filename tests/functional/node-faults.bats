@@ -123,6 +123,9 @@ many_wait() { [ "$(status '[.images[].device.misses] | max')" -ge 90 ]; }
 	run ! cat "$T/mnt/big"
 	grep -q "read failed image=\"$IMAGE\"" "$T/log"
 	[ "$(status '.images[0].device.errors')" -gt 0 ]
+	[ "$(status '.images[0].last_error.errno')" -gt 0 ]
+	[[ $(status '.images[0].last_error.message') == *[a-z]* ]]
+	[ "$(status '.images[0].last_error.at')" -gt 0 ]
 	fault
 	read_all
 }

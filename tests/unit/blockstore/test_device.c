@@ -114,6 +114,9 @@ Test(device, bytes_that_no_block_covers_are_an_error)
 	cr_expect_eq(device_read_sync(dev, UINT64_MAX, got, 2, &err), -EIO);
 	device_get_stats(dev, &st);
 	cr_expect_eq(st.errors, 5);
+	cr_expect_str_eq(st.error.msg, err.msg, "the last one");
+	cr_expect_eq(st.error.code, EIO);
+	cr_expect_gt(st.error_at, 0);
 	device_free(dev);
 	node_remove(&n);
 }
