@@ -493,3 +493,16 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token" \
 		--p2p-tracker-plain-http --check-config
 }
+
+@test "alerts are about figures that are there" {
+	local rules=$BATS_TEST_DIRNAME/../../deploy/alerts.yml
+
+	grep -o 'bootseer_[a-z0-9_]*' "$rules" | sort -u >"$T/wanted"
+	[ "$(wc -l <"$T/wanted")" -ge 10 ]
+	{
+		"$bootseerd" --list-metrics
+		"$bootseer_registry" --list-metrics
+	} | grep -o '^bootseer_[a-z0-9_]*' | sort -u >"$T/there"
+	run -0 comm -23 "$T/wanted" "$T/there"
+	[ -z "$output" ]
+}
