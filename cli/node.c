@@ -122,6 +122,25 @@ static void print_image(const json_t *i, const json_t *starts)
 		printf("  failed    %s\n", reply_text(e, "message"));
 }
 
+static void print_peers(const json_t *p)
+{
+	long long trackers = reply_number(p, "trackers"),
+		  bad = reply_number(p, "trackers_bad"),
+		  failed = reply_number(p, "links_failed");
+	char nodes[PROGRESS_COUNT_MAX];
+
+	if (!json_is_object(p)) {
+		puts("peers     off: --p2p-listen of bootseerd turns them on");
+		return;
+	}
+	printf("peers     %s", reply_count(p, "peers", "node", nodes));
+	if (bad)
+		printf(", %lld of %lld trackers not to be used", bad, trackers);
+	if (failed)
+		printf(", %lld links did not come about", failed);
+	puts(bad || failed ? ": bootseer p2p status has why" : "");
+}
+
 static void print_status(const json_t *s)
 {
 	const json_t *c = json_object_get(s, "cache"), *image;
@@ -147,6 +166,7 @@ static void print_status(const json_t *s)
 	       reply_count(c, "misses", "miss", misses),
 	       reply_number(c, "damaged"), reply_number(c, "evicted"),
 	       reply_number(c, "put_failed"));
+	print_peers(json_object_get(s, "p2p"));
 	json_array_foreach(json_object_get(s, "images"), k, image)
 		print_image(image, json_object_get(s, "starts"));
 }

@@ -439,6 +439,22 @@ static json_t *cache_json(const struct cache_stats *c)
 			 (json_int_t)c->put_failed);
 }
 
+/* The rest is p2p.status's. */
+static json_t *p2p_json(const struct node *n, const struct p2p_stats *p)
+{
+	if (!n->peers)
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I}", "peers", (json_int_t)p->peers,
+			 "trackers", (json_int_t)p->trackers, "trackers_bad",
+			 (json_int_t)(p->trackers_lost + p->trackers_refusing),
+			 "links_failed",
+			 (json_int_t)(p->links_unreachable_total +
+				      p->links_untrusted_total +
+				      p->links_unlike_total +
+				      p->links_namesake_total +
+				      p->links_refused_total));
+}
+
 json_t *node_status(struct node *n)
 {
 	AUTO_JSON *images = json_array();
@@ -453,12 +469,13 @@ json_t *node_status(struct node *n)
 		(void)json_array_append_new(images, image_json(n, list[k]));
 	images_list_free(list, len);
 	return json_pack(
-		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:O, s:o}",
+		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:O, s:o, s:o}",
 		"version", BOOTSEER_VERSION, "pid", (int)getpid(), "started_at",
 		(json_int_t)n->started_at, "datapath", n->datapath->ops->name,
 		"survives_crash", (int)fd_keeper_is_durable(n->keeper), "root",
 		n->cfg->root, "run", n->cfg->run, "resident_bytes",
 		(json_int_t)f.resident_bytes, "fetched_bytes",
 		(json_int_t)f.fetched_bytes, "cache", cache_json(&f.cache),
-		"images", images, "starts", starts_under_way(n->starts));
+		"images", images, "starts", starts_under_way(n->starts), "p2p",
+		p2p_json(n, &f.p2p));
 }

@@ -254,6 +254,8 @@ exchange_by_tls() { # OPTION...
 	wait_for is_missed b c
 	run -0 on b p2p status
 	[[ $output == *unreachable*"c "*"failed "*" times: connect: "* ]]
+	run -0 on b node status
+	[[ $output == *"peers     "*" links did not come about"*"p2p status"* ]]
 }
 # NODE lists OTHER as one that fails.
 is_missed() {
@@ -430,9 +432,13 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	[[ $output == *"$TRACKER: answers"* ]]
 	[[ $output == *"$IMAGE"* ]]
 	[[ $output == *"a "*"127.0.0.1:"*"tcp"* ]]
+	run -0 on b node status
+	[[ $output == *"peers     1 node"* ]]
 	node_start
 	run -0 "$bootseer" p2p status
 	[[ $output == *"--p2p-listen"* ]]
+	run -0 "$bootseer" node status
+	[[ $output == *"peers     off"* ]]
 }
 
 @test "addresses that lead nobody here, and others' paths, are refused" {
