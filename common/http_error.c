@@ -54,6 +54,8 @@ static const struct {
 	  "the proxy refuses: " USE_PROXY, NO_CURE },
 	{ CURLE_COULDNT_CONNECT, WHEN_ALWAYS, NULL, ECONNREFUSED,
 	  "check host, port and firewall, and that it runs there", CURE_PROXY },
+	{ CURLE_OPERATION_TIMEDOUT, WHEN_ALWAYS, "SSL connection", ETIMEDOUT,
+	  "check host, port and firewall; if it speaks no TLS, ", CURE_PLAIN },
 	{ CURLE_OPERATION_TIMEDOUT, WHEN_ALWAYS, "onnect", ETIMEDOUT,
 	  "check host, port and firewall", CURE_PROXY },
 	{ CURLE_OPERATION_TIMEDOUT, WHEN_ALWAYS, NULL, ETIMEDOUT, NULL,

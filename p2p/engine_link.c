@@ -306,7 +306,14 @@ static void on_closed(void *arg, struct net_link *net,
 	struct neighbour *nb = find(net, image);
 	struct p2p *p = arg;
 
-	p->denied += why == SWARM_DENIED;
+	if (why == SWARM_DENIED) {
+		p->denied++;
+		engine_note(p, P2P_DENIED_US, net_peer(net)->name,
+			    p->keys ? "its log says what is wrong with this "
+				      "node's capability for the image"
+				    : "it wants a capability for the image: "
+				      "this node has no --p2p-capability-keys");
+	}
 	if (nb)
 		neighbour_leave(nb);
 }

@@ -37,24 +37,19 @@ struct tls {
 
 /* ------------------------------------------------------------ certificates --- */
 
-static int ssl_fail(struct error *err, int code, const char *what,
-		    const char *file)
+/* `wanted` is not to be had of the file that `option` names. */
+static int file_fail(struct error *err, const char *option, const char *file,
+		     const char *wanted)
 {
 	const char *why = ERR_reason_error_string(ERR_peek_last_error());
 
 	ERR_clear_error();
-	return error_set(err, code, "%s '%s': %s", what, file,
-			 why ? why : "not usable");
-}
-
-/* OpenSSL says "system lib" or "PEM lib" of a file that it cannot read. */
-static int file_fail(struct error *err, const char *what, const char *file)
-{
-	if (access(file, R_OK) == 0)
-		return ssl_fail(err, EINVAL, what, file);
-	ERR_clear_error();
-	return error_set(err, errno, "%s '%s': %s", what, file,
-			 strerror(errno));
+	/* OpenSSL says "system lib" of a file that it cannot read. */
+	if (access(file, R_OK) != 0)
+		return error_set(err, errno, "%s '%s': %s", option, file,
+				 strerror(errno));
+	return error_set(err, EINVAL, "%s '%s': %s is not in it, as PEM: %s",
+			 option, file, wanted, why ? why : "not usable");
 }
 
 static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
@@ -71,17 +66,19 @@ static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
 	    SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:"
 					  "TLS_AES_256_GCM_SHA384:"
 					  "TLS_CHACHA20_POLY1305_SHA256") != 1)
-		return ssl_fail(err, EINVAL, "TLS", "1.3");
+		return error_set(err, EINVAL, "TLS 1.3: not in this OpenSSL");
 	if (SSL_CTX_load_verify_locations(ctx, s->ca_file, NULL) != 1)
-		return file_fail(err, "--p2p-ca-file (PEM)", s->ca_file);
+		return file_fail(err, "--p2p-ca-file", s->ca_file,
+				 "a certificate");
 	if (SSL_CTX_use_certificate_chain_file(ctx, s->cert_file) != 1)
-		return file_fail(err, "--p2p-cert-file (PEM)", s->cert_file);
+		return file_fail(err, "--p2p-cert-file", s->cert_file,
+				 "a certificate");
 	if (SSL_CTX_use_PrivateKey_file(ctx, s->key_file, SSL_FILETYPE_PEM) ==
 	    1)
 		return 0;
 	if (ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH)
-		return file_fail(err, "--p2p-key-file (private key, PEM)",
-				 s->key_file);
+		return file_fail(err, "--p2p-key-file", s->key_file,
+				 "a private key");
 	ERR_clear_error();
 	return error_set(err, EINVAL,
 			 "key '%s' does not belong to certificate '%s': "

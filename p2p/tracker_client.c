@@ -226,7 +226,10 @@ static enum tracker_state next_state(const struct place *p, enum outcome o)
 	case OUTCOME_STRANGER:
 		return TRACKER_REFUSES;
 	case OUTCOME_SILENT:
-		return p->failures >= LOST_FAILURES ? TRACKER_LOST : p->state;
+		/* One that never answered is set up wrong, most likely. */
+		return p->failures >= LOST_FAILURES || p->state == TRACKER_NEW
+			       ? TRACKER_LOST
+			       : p->state;
 	case OUTCOME_DOUBT:
 		return p->state == TRACKER_GOOD ? TRACKER_GOOD
 						: TRACKER_REFUSES;

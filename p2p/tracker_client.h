@@ -19,7 +19,7 @@
 enum tracker_state {
 	TRACKER_NEW,     /* none was made yet */
 	TRACKER_GOOD,    /* it does what it is asked */
-	TRACKER_LOST,    /* it did not answer twice on end */
+	TRACKER_LOST,    /* it did not answer twice on end, or the first time */
 	TRACKER_REFUSES, /* it answers, and lets this node take no part; or
 			  * what answers there is no tracker */
 };

@@ -404,7 +404,9 @@ int capabilities_post(struct call *c, struct error *err)
 		return no_key(c, err);
 	rc = wish_read(c, &w, err);
 	if (rc == 0 && !is_asked(i->cfg, w.repo))
-		rc = deny(c, err, "this service does not ask that registry");
+		rc = deny(c, err,
+			  "this service does not ask that registry: its "
+			  "--registry names those that it does");
 	if (rc == 0) {
 		struct revocation r = { .image = w.image, .node = w.node };
 

@@ -302,6 +302,20 @@ tracker_with_rights() {
 	wait_for grep -q 'p2p: no capability.*image=.*revoked' "$T/b/log"
 }
 
+@test "who shows no capability is told of it, and so is who wants one" {
+	tracker_with_rights
+	# shellcheck disable=SC2086 # words
+	peer_start a $KEYS
+	fetch_all a
+	peer_start b
+	fetch_all b
+	[ "$(peer_bytes b)" = 0 ]
+	wait_for grep -q 'p2p: denied another node node="b" '$(
+	)'reason="it showed no capability' "$T/a/log"
+	wait_for grep -q 'p2p: denied by another node node="a" '$(
+	)'reason=".*--p2p-capability-keys' "$T/b/log"
+}
+
 @test "the log says when a tracker is lost and when it is back" {
 	local port
 

@@ -241,7 +241,13 @@ Test(http, names_the_options_of_who_asks)
 		{ CURLE_COULDNT_CONNECT, false, "runs there" },
 		{ CURLE_URL_MALFORMAT, false, "why" },
 	};
+	struct error late = ERROR_INIT;
 
+	cr_expect_eq(http_error(CURLE_OPERATION_TIMEDOUT,
+				"SSL connection timeout", false, false, &cures,
+				&late),
+		     -ETIMEDOUT);
+	cr_expect(strstr(late.msg, "if it speaks no TLS, A"), "%s", late.msg);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct error err = ERROR_INIT;
 		size_t end = strlen(cases[i].end);

@@ -476,8 +476,10 @@ Test(tracker_client, a_tracker_that_is_lost_and_comes_back_is_told_once)
 	struct tracker_client_stats stats = { .calls_total = 0 };
 	struct tracker_client *c;
 
-	fake_start(&f, ANSWER("503 No", "{}"));
+	fake_start(&f, good);
 	cr_assert_eq(tracker_client_new(&cfg, &c, NULL), 0);
+	cr_assert_eq(tracker_client_call(c, &call, &answer, NULL), 0);
+	f.answer = ANSWER("503 No", "{}");
 	while (stats.failures_total < 3 && clock_now_ns() < end) {
 		(void)!tracker_client_call(c, &call, &answer, NULL);
 		tracker_client_get_stats(c, &stats);
@@ -556,5 +558,22 @@ Test(tracker_client, a_token_that_cannot_be_read_is_told)
 			     -EACCES);
 	cr_expect_eq(atomic_load(&n.refuses), 1);
 	cr_expect(strstr(n.why, "--p2p-token-file"), "%s", n.why);
+	tracker_client_free(c);
+}
+
+Test(tracker_client, one_that_never_answered_is_told_at_once)
+{
+	struct tracker_call call = example();
+	struct changes n = { .lost = 0 };
+	char *urls[] = { (char[]){ "http://127.0.0.1:9" }, NULL };
+	const struct tracker_client_config cfg = { .urls = urls,
+						   .changed = on_change,
+						   .arg = &n };
+	struct tracker_client *c;
+
+	cr_assert_eq(tracker_client_new(&cfg, &c, NULL), 0);
+	cr_expect_eq(tracker_client_call(c, &call, &answer, NULL),
+		     -ECONNREFUSED);
+	cr_expect_eq(atomic_load(&n.lost), 1);
 	tracker_client_free(c);
 }
