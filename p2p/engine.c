@@ -494,6 +494,21 @@ static void reload(void *arg)
 	rights_reload(p);
 }
 
+bool p2p_hides(const struct p2p_config *cfg)
+{
+	const char *addr = cfg->advertise ? cfg->advertise : cfg->listen;
+	struct sockaddr_storage ss;
+	socklen_t len;
+
+	if (net_addr_parse(addr, &ss, &len, NULL) < 0 ||
+	    !net_addr_is_loopback(&ss))
+		return false;
+	for (char *const *url = cfg->trackers; url && *url; url++)
+		if (!tracker_is_here(*url))
+			return true;
+	return false;
+}
+
 int p2p_check_addrs(const char *listen, const char *advertise,
 		    struct error *err)
 {

@@ -66,17 +66,26 @@ static void keep(struct p2p *p, const struct net_failure *f,
 		memcpy(m->why, why, ERROR_MSG_MAX);
 }
 
+/* What mends it, where the reason does not say. */
+static const char *cure_of(const struct net_failure *f)
+{
+	if (f->fault == NET_UNLIKE &&
+	    (f->why->code == EBADMSG || f->why->code == EPROTO))
+		return ": is it a bootseerd, of this --p2p-security?";
+	return tales[f->fault].cure;
+}
+
 void fault_link(void *arg, const struct net_failure *f)
 {
 	struct p2p *p = arg;
 	const struct member *m =
 		f->outgoing ? member_by_name(p, f->name) : NULL;
+	const char *cure = cure_of(f);
 	char about[sizeof(struct net_node)], why[ERROR_MSG_MAX] = "";
 
-	(void)snprintf(why, sizeof(why), "%.140s%s", f->why->msg,
-		       tales[f->fault].cure);
-	if (!*tales[f->fault].cure)
-		(void)snprintf(why, sizeof(why), "%s", f->why->msg);
+	(void)snprintf(why, sizeof(why), "%.*s%s",
+		       (int)(sizeof(why) - 1 - strlen(cure)), f->why->msg,
+		       cure);
 	p->faults.links[f->fault]++;
 	keep(p, f, why);
 	/* The second time on end, once for each time that it is lost. */

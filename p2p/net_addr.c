@@ -113,6 +113,13 @@ bool net_addr_is_any(const struct sockaddr_storage *ss)
 	return as_v4(ss)->sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
+bool net_addr_is_loopback(const struct sockaddr_storage *ss)
+{
+	if (ss->ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&as_v6(ss)->sin6_addr);
+	return ntohl(as_v4(ss)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 void net_addr_set_port(struct sockaddr_storage *ss, unsigned int port)
 {
 	in_port_t p = htons((uint16_t)port);

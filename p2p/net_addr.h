@@ -18,6 +18,8 @@ bool net_addr_same_host(const struct sockaddr_storage *a,
 			const struct sockaddr_storage *b);
 /* 0.0.0.0 or [::]: it says nothing to others. */
 bool net_addr_is_any(const struct sockaddr_storage *ss);
+/* Of this machine alone. */
+bool net_addr_is_loopback(const struct sockaddr_storage *ss);
 void net_addr_set_port(struct sockaddr_storage *ss, unsigned int port);
 
 #endif

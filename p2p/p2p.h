@@ -73,6 +73,9 @@ void p2p_close(struct p2p *p);
 unsigned int p2p_port(const struct p2p *p);
 /* May a tracker of this URL be told secrets: is it https://, or on this machine? */
 bool p2p_tracker_is_private(const char *url);
+/* Are others told of an address that leads each to himself, 127.0.0.1 or [::1],
+ * though trackers are elsewhere? */
+bool p2p_hides(const struct p2p_config *cfg);
 /* Do what is listened on, and what others are told (NULL: the same), lead others
  * here?  -EINVAL: which does not, by the name of its option. */
 int p2p_check_addrs(const char *listen, const char *advertise,

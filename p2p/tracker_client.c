@@ -66,20 +66,25 @@ static bool is_loopback(const char *host, size_t len)
 	return strcmp(text, "[::1]") == 0 || strcmp(text, "localhost") == 0;
 }
 
-bool p2p_tracker_is_private(const char *url)
+bool tracker_is_here(const char *url)
 {
-	static const char plain[] = "http://";
-	const char *host = url + strlen(plain);
+	const char *host = strstr(url, "://");
 	size_t len;
 
-	if (strncasecmp(url, plain, strlen(plain)) != 0)
-		return true;
+	if (!host)
+		return false;
+	host += 3;
 	len = strcspn(host, "/?#");
 	/* What is before an @ is no host. */
 	if (memchr(host, '@', len))
 		return false;
 	return is_loopback(host, *host == '[' ? strcspn(host, "]") + 1
 					      : strcspn(host, ":/?#"));
+}
+
+bool p2p_tracker_is_private(const char *url)
+{
+	return strncasecmp(url, "http://", 7) != 0 || tracker_is_here(url);
 }
 
 /* Takes a place for `url`. */

@@ -41,6 +41,9 @@ struct tracker_client_config {
 	void *arg;
 };
 
+/* By its name: 127.0.0.0/8, [::1], localhost. */
+bool tracker_is_here(const char *url);
+
 /* Any thread. */
 struct tracker_client;
 int tracker_client_new(const struct tracker_client_config *cfg,

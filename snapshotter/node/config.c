@@ -497,7 +497,7 @@ const struct option_program node_program = {
 	.examples = "bootseerd --plain-http 127.0.0.1:5000\n"
 		    "bootseerd --root /data/bootseer --cache-quota 200G --hold",
 	.see_also = "bootseer(1), bootseer-snapshotter(8), "
-		    "bootseer-registry(8); docs/peers.md of --p2p-..",
+		    "bootseer-registry(8); docs/peers.md on --p2p-listen",
 };
 
 bool node_config_is_url(const char *s)

@@ -189,6 +189,12 @@ int peers_open(struct node *n, struct error *err)
 	if (n->cfg->p2p_rdma)
 		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
 	tell_doubts(n->cfg);
+	if (p2p_hides(&cfg))
+		log_warning("p2p",
+			    "other nodes cannot reach \"%s\": listen on "
+			    "0.0.0.0 and name an address of this machine with "
+			    "--p2p-advertise",
+			    cfg.advertise ? cfg.advertise : cfg.listen);
 	if (is_open(n->cfg))
 		log_warning("p2p", "--p2p-security open: whoever reaches the "
 				   "port gets the images");

@@ -195,3 +195,48 @@ Test(engine_fault, links_that_fail_are_counted_and_told_once_a_minute)
 	cr_expect_eq(n, 1);
 	end(&a);
 }
+
+static void knock(void *arg)
+{
+	static const struct error why = { .code = EBADMSG, .msg = "no head" };
+	static const struct net_failure scan = { .fault = NET_UNLIKE,
+						 .name = "",
+						 .addr = "10.0.0.1:1",
+						 .why = &why };
+
+	fault_link(arg, &scan);
+}
+
+Test(engine_fault, who_speaks_otherwise_is_told_with_a_cure)
+{
+	struct alone a;
+
+	begin(&a, DAY);
+	engine_run(a.p2p, knock, a.p2p);
+	cr_expect_eq(a.told.n[P2P_LINK_REFUSED], 1);
+	cr_expect_str_eq(a.told.why, "no head: is it a bootseerd, of this "
+				     "--p2p-security?");
+	end(&a);
+}
+
+Test(engine_fault, knows_which_addresses_lead_nobody_here)
+{
+	char *here[] = { (char[]){ "https://127.0.0.1:9730" },
+			 (char[]){ "http://localhost:1" }, NULL };
+	char *there[] = { (char[]){ "https://127.0.0.1:9730" },
+			  (char[]){ "https://traces.internal:9730" }, NULL };
+	struct p2p_config cfg = { .listen = "127.0.0.1:9740",
+				  .trackers = here };
+
+	cr_expect_not(p2p_hides(&cfg));
+	cfg.trackers = there;
+	cr_expect(p2p_hides(&cfg));
+	cfg.listen = "[::1]:9740";
+	cr_expect(p2p_hides(&cfg));
+	cfg.advertise = "10.0.0.1:9740";
+	cr_expect_not(p2p_hides(&cfg));
+	cfg.advertise = "127.1.0.1:9740";
+	cr_expect(p2p_hides(&cfg));
+	cfg.trackers = NULL;
+	cr_expect_not(p2p_hides(&cfg));
+}
