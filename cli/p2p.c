@@ -73,10 +73,11 @@ static void print_failures(const json_t *s)
 	}
 	if (!json_is_object(last))
 		return;
-	printf("; the last %lld s ago, %s%s%s %s\n          %s\n",
+	printf("; the last %lld s ago, %s %s%s%s\n          %s\n",
 	       reply_number(last, "ago_ms") / 1000,
-	       reply_flag(last, "outgoing") ? "to " : "from ",
-	       reply_text(last, "node"), *reply_text(last, "node") ? " at" : "",
+	       reply_flag(last, "outgoing") ? "to" : "from",
+	       reply_text(last, "node"),
+	       *reply_text(last, "node") ? " at " : "",
 	       reply_text(last, "addr"), reply_text(last, "error"));
 }
 
@@ -95,7 +96,8 @@ static void print_certificate(const json_t *s)
 		       "bootseerd\n",
 		       text);
 	else
-		printf("cert      good until %s, %lld days\n", text, days);
+		printf("cert      good until %s, %lld %s\n", text, days,
+		       days == 1 ? "day" : "days");
 }
 
 static void print_totals(const json_t *s)
@@ -139,6 +141,7 @@ static void print_peer(const json_t *p)
 {
 	char in[PROGRESS_BYTES_MAX], out[PROGRESS_BYTES_MAX],
 		rate[PROGRESS_BYTES_MAX];
+	char times[PROGRESS_COUNT_MAX];
 	long long left = reply_number(p, "quarantine_ms");
 
 	printf("%-24s %-21s %-7s %-5s %10s %10s %10s/s", reply_text(p, "node"),
@@ -151,7 +154,8 @@ static void print_peer(const json_t *p)
 	if (left > 0)
 		printf("  left alone for %lld s", (left + 999) / 1000);
 	if (reply_number(p, "failures"))
-		printf("\n  failed %lld times: %s", reply_number(p, "failures"),
+		printf("\n  failed %s: %s",
+		       reply_count(p, "failures", "time", times),
 		       reply_text(p, "error"));
 	putchar('\n');
 }

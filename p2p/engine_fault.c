@@ -45,7 +45,7 @@ static const struct {
 			      ": does bootseerd run there, is its "
 			      "--p2p-advertise right, and does a firewall let "
 			      "the port through?" },
-	[NET_UNTRUSTED] = { P2P_LINK_REFUSED, true, "" },
+	[NET_UNTRUSTED] = { P2P_UNTRUSTED, true, "" },
 	[NET_UNLIKE] = { P2P_LINK_REFUSED, true, "" },
 	[NET_NAMESAKE] = { P2P_NAMESAKE, true, "" },
 	[NET_REFUSED] = { P2P_LINK_REFUSED, false, "" },

@@ -33,8 +33,7 @@ const char *cert_trouble(long verified)
 #undef OF_ANOTHER
 		{ X509_V_ERR_CERT_HAS_EXPIRED,
 		  "it, or its authority's, has expired: renew it, and reload "
-		  "bootseerd there; or this machine's clock is wrong: see "
-		  "date" },
+		  "its bootseerd; or this machine's clock is wrong: see date" },
 		{ X509_V_ERR_CERT_NOT_YET_VALID,
 		  "it is not good yet: is this machine's clock slow? See "
 		  "date" },

@@ -26,12 +26,13 @@ enum p2p_note {
 	P2P_DENIED,       /* by this node; about: the other one's name */
 	P2P_DENIED_US,    /* the other way round; about: the one who did */
 	P2P_LINK_REFUSED, /* with that node, by either side, or by what is there */
+	P2P_UNTRUSTED,    /* the same, of certificates and names */
 	P2P_UNREACHABLE,    /* that node, which others say takes part */
 	P2P_NAMESAKE,       /* another node has this one's name; about: where */
 	P2P_RDMA_FAULT,     /* with that node: TCP goes on */
 	P2P_REVOKED_UNREAD, /* what was revoked cannot be learnt; about: "" */
 };
-#define P2P_NOTES 15u
+#define P2P_NOTES 16u
 
 struct p2p_config {
 	const char *listen;    /* "ADDR:PORT"; port 0: a free one */

@@ -185,7 +185,7 @@ Test(engine_fault, links_that_fail_are_counted_and_told_once_a_minute)
 	p2p_get_stats(a.p2p, &s);
 	cr_expect_eq(s.links_untrusted_total, 3);
 	cr_expect_eq(s.links_unreachable_total, 3);
-	cr_expect_eq(a.told.n[P2P_LINK_REFUSED], 1);
+	cr_expect_eq(a.told.n[P2P_UNTRUSTED], 1);
 	/* The second time on end. */
 	cr_expect_eq(a.told.n[P2P_UNREACHABLE], 1);
 	cr_expect_str_eq(a.told.about, "m at 10.0.0.2:1");
