@@ -326,6 +326,12 @@ start_dfdaemon() { # WHO DIR ADDRESS SEED?
 		--config "$2/config.yaml" --dynconfig "$2/dynconfig.yaml"
 }
 
+# The scheduler looks for seeds once a minute, and asks those that it finds whether
+# they are well.  Before, the first node that asks has to be the seed.
+scheduler_knows_seed() {
+	grep -q 'dial target is: "10.214.0.1:4000"' "$W_nodes/scheduler/log.txt"
+}
+
 way_dragonfly_begin() {
 	local i
 
@@ -345,6 +351,7 @@ way_dragonfly_begin() {
 		wait_until "${node_pids[i]}" "$(node_dir "$i")/log" \
 			answers "$i" http://127.0.0.1:4003/healthy
 	done
+	wait_until "$tracker_pid" "$W_nodes/scheduler/log.txt" scheduler_knows_seed
 }
 
 way_dragonfly_run() {
