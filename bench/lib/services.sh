@@ -61,6 +61,7 @@ start_postgresql() {
 	mkdir "$W/pg"
 	defer rm -rf --one-file-system "$W/pg"
 	chown postgres "$W/pg"
+	as_postgres test -w "$W/pg" || die "the user postgres cannot enter $W"
 	as_postgres "$pg_bin/initdb" -D "$W/pg/data" -A trust -U postgres \
 		>"$W/initdb.log" 2>&1
 	start_daemon "$W/pg.log" setpriv --reuid postgres --regid postgres \
