@@ -13,6 +13,7 @@ swarm_bits() { # RATE: bits a second of "50mbit"
 	*gbit) calc "${1%gbit} * 1e9" ;;
 	*mbit) calc "${1%mbit} * 1e6" ;;
 	*kbit) calc "${1%kbit} * 1e3" ;;
+	*[0-9]) echo "$1" ;;
 	*) die "rate '$1': want 50mbit or 1gbit" ;;
 	esac
 }

@@ -17,7 +17,8 @@ swarm_ns() { echo "bsw$$.$1"; } # WHO
 swarm_addr() { echo "10.214.$(($1 / 200 + 1)).$(($1 % 200 + 1))"; } # NODE
 in_swarm() { nsenter "--net=/run/netns/$(swarm_ns "$1")" "${@:2}"; }
 
-# A namespace with one interface, whose other end is a port of BRIDGE.
+# A namespace with one interface, whose other end is a port of BRIDGE.  Connections are
+# governed by what the kernel has by default, whatever this machine has.
 swarm_join() { # WHO PORT ADDR BRIDGE
 	local ns
 
@@ -26,6 +27,7 @@ swarm_join() { # WHO PORT ADDR BRIDGE
 	defer ip netns del "$ns"
 	ip -n "$swarm_core" link add "$2" type veth peer name net netns "$ns"
 	ip -n "$swarm_core" link set "$2" master "$4" up
+	ip netns exec "$ns" sysctl -qw net.ipv4.tcp_congestion_control=cubic
 	ip -n "$ns" addr add "$3/16" dev net
 	ip -n "$ns" link set lo up
 	ip -n "$ns" link set net up
@@ -93,10 +95,17 @@ swarm_begin() { # N RACKS
 	done
 }
 
-# The bucket holds a whole burst of segments: see net.sh.
+# The bucket holds a whole burst of segments (see net.sh), what waits behind it 50 ms of
+# the rate and one segment as the kernel builds it at least.  tc's own "latency" would
+# add the bucket to the queue: 250 ms of a link of 10 Mbit/s, where the links that this
+# stands for have 1 ms.
 swarm_tbf() { # NAMESPACE DEVICE RATE
 	tc -n "$1" qdisc replace dev "$2" root tbf rate "$3" burst 256kb \
-		latency 50ms
+		limit "$(swarm_queue "$3")"
+}
+swarm_queue() { # RATE: bytes
+	calc "$(swarm_bits "$1") * 0.05 / 8" |
+		awk '{ print ($1 > 65536 ? $1 : 65536) }'
 }
 
 swarm_shape_node() { # NODE RATE
