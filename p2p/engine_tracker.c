@@ -32,6 +32,9 @@ struct call {
 	uint32_t want_bytes[ASKS_MAX * SWARM_LEASE_MAX];
 	struct tracker_answer answer;
 	int rc;
+	/* Under p->lock: the one that leaves, which is to be heard after this. */
+	struct call *last;
+	bool is_answered;
 };
 
 /* Call after `delay_ns`, if not sooner. */
@@ -115,9 +118,30 @@ static void keep_ended(struct p2p_image *i, const struct leases *old)
 
 static void run(struct work *w)
 {
-	struct call *c = container_of(w, struct call, work);
+	struct call *c = container_of(w, struct call, work), *last;
+	struct p2p *p = c->p;
 
-	c->rc = tracker_client_call(c->p->trackers, &c->call, &c->answer, NULL);
+	c->rc = tracker_client_call(p->trackers, &c->call, &c->answer, NULL);
+	(void)pthread_mutex_lock(&p->lock);
+	c->is_answered = true;
+	last = c->last;
+	(void)pthread_mutex_unlock(&p->lock);
+	if (last)
+		run(&last->work);
+}
+
+/* A node that was heard to leave before what it called before is a member again, with
+ * all that it has no more. */
+static bool goes_after(struct call *last, struct call *c)
+{
+	bool is_later;
+
+	(void)pthread_mutex_lock(&c->p->lock);
+	is_later = !c->is_answered;
+	if (is_later)
+		c->last = last;
+	(void)pthread_mutex_unlock(&c->p->lock);
+	return is_later;
 }
 
 /* What it says of one image is about that alone; that nobody answers is about all. */
@@ -266,6 +290,7 @@ static void done(struct work *w)
 			keep_ended(i, &c->leases);
 		image_settle(i);
 	}
+	free(c->last);
 	free(c);
 }
 
@@ -350,7 +375,7 @@ static void ask_anew(struct p2p_image *i, int64_t now)
 
 void tracker_announce(struct p2p_image *i)
 {
-	struct call *c;
+	struct call *before = i->call, *c;
 
 	i->announce_at = 0;
 	if (!i->p->trackers)
@@ -362,10 +387,10 @@ void tracker_announce(struct p2p_image *i)
 	}
 	if (i->has_waited && !is_meeting(i, clock_now_ns()))
 		ask_anew(i, clock_now_ns());
-	if (i->is_leaving && i->call)
-		i->call->i = NULL; /* nobody waits for it any more */
-	else if (i->call)
+	if (before && !i->is_leaving)
 		return; /* the end of that one begins the next */
+	if (before)
+		before->i = NULL; /* nobody waits for it any more */
 	c = calloc(1, sizeof(*c));
 	if (!c) {
 		arm(i, INTERVAL_NS);
@@ -382,5 +407,7 @@ void tracker_announce(struct p2p_image *i)
 		i->interval = INTERVAL_NS;
 	if (!i->is_leaving)
 		rights_renew(i);
+	if (before && goes_after(c, before))
+		return;
 	(void)!pool_submit(i->p->calls, &c->work); /* it has no bound */
 }

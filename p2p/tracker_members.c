@@ -149,6 +149,22 @@ static bool text_is(const char *text, const struct tracker_call *c)
 	return true;
 }
 
+static uint32_t new_serial(struct tracker *t)
+{
+	do
+		t->serial++;
+	while (t->serial == 0);
+	return t->serial;
+}
+
+/* What a member of another serial has read is nobody's. */
+static void forget_reads(struct tracker *t, struct member *m)
+{
+	m->serial = new_serial(t);
+	m->image->n_done -= m->n_done;
+	m->n_done = 0;
+}
+
 struct member *member_add(struct tracker *t, struct image *i,
 			  const struct tracker_call *c, struct error *err)
 {
@@ -164,9 +180,7 @@ struct member *member_add(struct tracker *t, struct image *i,
 		return NULL;
 	m = &t->members[slot];
 	*m = (struct member){ .image = i, .text = steal_ptr(&text) };
-	do
-		m->serial = ++t->serial;
-	while (m->serial == 0);
+	m->serial = new_serial(t);
 	m->hash = hash_name(t, i, c->node);
 	bucket = member_bucket(t, m->hash);
 	m->next = *bucket;
@@ -218,6 +232,9 @@ int member_update(struct tracker *t, struct member *m,
 	w->rack = c->rack[0] ? hash_place(c->region, c->zone, c->rack) : 0;
 	i->n_complete -= m->have == i->n_pieces;
 	i->n_complete += c->have == i->n_pieces;
+	/* It read more than it has: it was started anew, or lost them. */
+	if (c->have < m->n_done)
+		forget_reads(t, m);
 	m->have = c->have;
 	m->seen = now;
 	unlink_age(t, m);

@@ -56,6 +56,7 @@ static struct tracker_call *from(unsigned int n, const char *zone,
 				     .zone = zone,
 				     .region = "",
 				     .n_pieces = PIECES,
+				     .have = PIECES / 2,
 				     .want = b.want,
 				     .want_bytes = b.bytes };
 	memset(b.c.image.b, (int)image, sizeof(b.c.image.b));
@@ -247,6 +248,34 @@ Test(tracker, a_reader_that_leaves_or_lost_it_frees_the_piece,
 	hear();
 	from(2, "z", 1);
 	wants(7, 2, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 2);
+}
+
+Test(tracker, who_has_less_than_it_read_has_none_of_it, .init = begin_default,
+     .fini = end)
+{
+	static const uint32_t some[] = { 7, 8 };
+	struct tracker_image_info info;
+
+	from(1, "z", 1);
+	wants(7, 2, 1000);
+	hear();
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, some, 2);
+	from(2, "z", 1);
+	wants(7, 2, 1000);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	/* Started anew, with nothing, and nobody heard it leave. */
+	from(1, "z", 1);
+	b.c.have = 0;
+	hear();
+	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
+	cr_expect_eq(info.done, 0);
+	from(2, "z", 1);
+	wants(7, 2, 1000);
 	hear();
 	cr_expect_eq(b.a.n_granted, 2);
 }
@@ -571,6 +600,7 @@ Test(tracker, who_says_another_number_of_pieces_spoils_nothing,
 
 	/* The first caller of all is the wrong one. */
 	from(1, "z", 1)->n_pieces = 1;
+	b.c.have = 0;
 	wants(0, 1, MIB);
 	hear();
 	cr_expect_eq(b.a.n_granted, 1);
@@ -587,6 +617,7 @@ Test(tracker, who_says_another_number_of_pieces_spoils_nothing,
 	cr_expect_eq(info.n_pieces, PIECES);
 	cr_expect_eq(info.members, 3);
 	from(1, "z", 1)->n_pieces = 1;
+	b.c.have = 0;
 	b.c.leaving = true;
 	hear();
 	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
