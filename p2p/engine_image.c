@@ -86,16 +86,23 @@ void image_release(struct p2p_image *i)
 
 /* ------------------------------------------- what the core wants done --- */
 
-static void host_ask(void *arg, unsigned int peer, uint32_t piece,
-		     enum source_priority priority)
+static void host_ask(void *arg, unsigned int peer, const uint32_t *pieces,
+		     size_t n, enum source_priority priority)
 {
 	struct p2p_image *i = arg;
+	uint32_t len_max = 0;
 	struct block b;
 
-	image_block(i, piece, &b);
-	i->why[piece] = (uint8_t)priority;
-	net_ask(i->peers[peer]->l->net, &i->digest, piece,
-		b.usize > b.csize ? b.usize : b.csize, priority);
+	for (size_t k = 0; k < n; k++) {
+		image_block(i, pieces[k], &b);
+		i->why[pieces[k]] = (uint8_t)priority;
+		if (b.usize > len_max)
+			len_max = b.usize;
+		if (b.csize > len_max)
+			len_max = b.csize;
+	}
+	net_ask(i->peers[peer]->l->net, &i->digest, pieces, n, len_max,
+		priority);
 }
 
 static void host_cancel(void *arg, unsigned int peer, uint32_t piece)

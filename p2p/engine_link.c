@@ -366,15 +366,18 @@ static void on_news(void *arg, struct net_link *net, const struct digest *image,
 }
 
 static void on_wanted(void *arg, struct net_link *net,
-		      const struct digest *image, uint32_t piece,
-		      enum source_priority priority)
+		      const struct digest *image, const uint32_t *pieces,
+		      size_t n, enum source_priority priority)
 {
 	struct neighbour *nb = find(net, image);
+	bool are_pieces = nb != NULL;
 
-	if (nb && piece < nb->i->n)
-		serve_wanted(nb->l, nb->i, piece, priority);
+	for (size_t k = 0; k < n && nb; k++)
+		are_pieces = are_pieces && pieces[k] < nb->i->n;
+	if (are_pieces)
+		serve_wanted(nb->l, nb->i, pieces, n, priority);
 	else
-		net_refuse(net, image, piece, SWARM_DENIED, 0);
+		net_refuse(net, image, pieces[0], SWARM_DENIED, 0);
 }
 
 static void on_unwanted(void *arg, struct net_link *net,
@@ -405,6 +408,7 @@ static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
 
 	if (!nb)
 		return NULL;
+	swarm_begins(nb->i->swarm, nb->peer, p->piece);
 	if (!fits(nb->i, p))
 		rc = -EBADMSG;
 	else

@@ -77,8 +77,9 @@ struct upload {
 
 extern const struct slots_config serve_slots;
 
-void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
-		  enum source_priority priority);
+/* One of these, all of the image. */
+void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
+		  size_t n, enum source_priority priority);
 void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece);
 /* It needs no slot any more; its bytes are not needed any more. */
 void serve_left(struct p2p *p, uint64_t tag);

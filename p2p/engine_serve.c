@@ -201,41 +201,76 @@ static bool has_most_slots(const struct link *l, enum source_priority priority)
 	return n >= all - all / 4 || n_left >= LEFT_MAX;
 }
 
-void serve_wanted(struct link *l, struct p2p_image *i, uint32_t piece,
-		  enum source_priority priority)
+/* A slot for the first that is here and does not go to somebody else just now: 0.
+ * -ENOENT: none is here; else as slots_add() says, and when to come again.  `u` is
+ * of the one that was tried last. */
+static int find_slot(struct upload *u, const uint32_t *pieces, size_t n,
+		     int64_t *ret_retry_ns)
+{
+	struct p2p_image *i = u->i;
+	int64_t retry_ns = INT64_MAX;
+	int rc = -ENOENT;
+
+	*ret_retry_ns = INT64_MAX;
+	for (size_t k = 0; k < n; k++) {
+		if (!swarm_has(i->swarm, pieces[k]))
+			continue;
+		if (pieces[k] != u->piece.piece &&
+		    !net_choose(u->l->net, &i->digest, u->piece.piece,
+				pieces[k]))
+			continue;
+		u->piece.piece = pieces[k];
+		u->slot.what = i->id << 24 | pieces[k];
+		u->slot.bytes = i->sizes[pieces[k]];
+		rc = slots_add(i->p->slots, &u->slot, clock_now_ns(),
+			       &retry_ns);
+		if (rc != 0 && retry_ns < *ret_retry_ns)
+			*ret_retry_ns = retry_ns;
+		if (rc != -EALREADY)
+			break;
+	}
+	return rc;
+}
+
+static void refuse_all(const struct upload *u, int rc, int64_t retry_ns)
+{
+	enum swarm_refusal why = rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY;
+
+	if (rc == -ENOENT)
+		refuse(u->l, u->i, u->piece.piece, SWARM_GONE, 0);
+	else
+		refuse(u->l, u->i, u->piece.piece, why, retry_ns);
+}
+
+void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
+		  size_t n, enum source_priority priority)
 {
 	struct p2p *p = i->p;
 	struct upload *u;
-	int64_t retry_ns = 0;
+	int64_t retry_ns;
 	int rc;
 
-	if (!swarm_has(i->swarm, piece)) {
-		refuse(l, i, piece, SWARM_GONE, 0);
-		return;
-	}
 	if (has_most_slots(l, priority)) {
-		refuse(l, i, piece, SWARM_BUSY,
+		refuse(l, i, pieces[0], SWARM_BUSY,
 		       slots_usual_ns(p->slots) / SLOTS_BULK);
 		return;
 	}
 	u = calloc(1, sizeof(*u));
 	if (!u) {
-		refuse(l, i, piece, SWARM_BUSY, NS_PER_S);
+		refuse(l, i, pieces[0], SWARM_BUSY, NS_PER_S);
 		return;
 	}
 	*u = (struct upload){ .i = i,
 			      .l = l,
 			      .fd = -1,
-			      .piece = { .image = i->digest, .piece = piece },
+			      .piece = { .image = i->digest,
+					 .piece = pieces[0] },
 			      .slot = { .peer = l->number,
 					.tag = (uint64_t)(uintptr_t)u,
-					.what = i->id << 24 | piece,
-					.bytes = i->sizes[piece],
 					.priority = priority } };
-	rc = slots_add(p->slots, &u->slot, clock_now_ns(), &retry_ns);
+	rc = find_slot(u, pieces, n, &retry_ns);
 	if (rc < 0) {
-		refuse(l, i, piece,
-		       rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY, retry_ns);
+		refuse_all(u, rc, retry_ns);
 		free(u);
 		return;
 	}

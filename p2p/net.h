@@ -105,11 +105,12 @@ struct net_events {
 		     const struct swarm_range *lost, size_t n_lost,
 		     const struct swarm_range *promised, size_t n_promised,
 		     int64_t eta_ns);
-	/* It asks for a piece, to be answered by net_send() or net_refuse(); or
-	 * not any more, when it was not answered yet. */
+	/* It asks for one of `n` pieces, to be answered by net_send() or
+	 * net_refuse() of the first, or of what net_choose() chose; or not any
+	 * more, when it was not answered yet. */
 	void (*wanted)(void *arg, struct net_link *l,
-		       const struct digest *image, uint32_t piece,
-		       enum source_priority priority);
+		       const struct digest *image, const uint32_t *pieces,
+		       size_t n, enum source_priority priority);
 	void (*unwanted)(void *arg, struct net_link *l,
 			 const struct digest *image, uint32_t piece);
 	/* Memory for a piece that was asked for with net_ask(), p->len bytes;
@@ -237,14 +238,21 @@ void net_news(struct net_link *l, const struct digest *image,
 	      const struct swarm_range *lost, size_t n_lost,
 	      const struct swarm_range *promised, size_t n_promised,
 	      int64_t eta_ns);
-/* For a piece that is asked for already: nothing.  Answered by got(), lost(),
- * refused(), closed() or down(). */
-void net_ask(struct net_link *l, const struct digest *image, uint32_t piece,
-	     uint32_t len_max, enum source_priority priority);
-/* No event of it follows.  Returns the memory that room() gave, to which nothing
+/* Ask for one of `n` pieces, 1 to 1 + SWARM_OTHERS_MAX; of no more than `len_max`
+ * bytes.  When the first is asked for already: nothing.  Answered by got() or lost()
+ * of the one that it is; refused() of the first; closed() or down(). */
+void net_ask(struct net_link *l, const struct digest *image,
+	     const uint32_t *pieces, size_t n, uint32_t len_max,
+	     enum source_priority priority);
+/* `piece` is what room() told, before it the first that was asked for. No event of
+ * it follows.  Returns the memory that room() gave, to which nothing
  * more is written; NULL: none was. */
 void *net_cancel(struct net_link *l, const struct digest *image,
 		 uint32_t piece);
+/* It is `piece` that answers what was wanted as `was`; false: that is wanted by
+ * itself, or the link is closed. */
+bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
+		uint32_t piece) MUST_CHECK;
 void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
 		enum swarm_refusal why, int64_t retry_ns);
 /* Where the bytes of a piece are: in a file, sent by sendfile where nothing is

@@ -20,6 +20,8 @@ struct ask {
 	struct ask *next, **pprev;
 	uint32_t req, len_max, at; /* bytes that came */
 	struct net_piece piece;
+	uint32_t others[SWARM_OTHERS_MAX]; /* or one of these, till it begins */
+	uint16_t n_others;
 	void *room;
 	bool begun, cancelled;
 	/* In the list of what is to be told. */
@@ -84,14 +86,16 @@ static void ask_number(struct net_link *l, struct ask *a)
 	ask_push(&l->asks, a);
 }
 
-void net_ask(struct net_link *l, const struct digest *image, uint32_t piece,
-	     uint32_t len_max, enum source_priority priority)
+void net_ask(struct net_link *l, const struct digest *image,
+	     const uint32_t *pieces, size_t n, uint32_t len_max,
+	     enum source_priority priority)
 {
 	struct image *i = image_find(l, image);
-	struct wire_want m = { .piece = piece, .len_max = len_max };
+	struct wire_want m = { .piece = pieces[0], .len_max = len_max };
 	struct ask *a;
 
-	if (!link_is_up(l) || !image_is_open(i) || ask_find(l, image, piece))
+	if (!link_is_up(l) || !image_is_open(i) ||
+	    ask_find(l, image, pieces[0]))
 		return;
 	a = calloc(1, sizeof(*a));
 	if (!a) {
@@ -99,8 +103,12 @@ void net_ask(struct net_link *l, const struct digest *image, uint32_t piece,
 		return;
 	}
 	a->piece.image = *image;
-	a->piece.piece = piece;
+	a->piece.piece = pieces[0];
 	a->len_max = len_max;
+	if (l->features & WIRE_FEATURE_OTHERS)
+		m.n_others = a->n_others = (uint16_t)(n - 1);
+	memcpy(a->others, pieces + 1, a->n_others * sizeof(*pieces));
+	memcpy(m.others, a->others, sizeof(m.others));
 	if (l->n_asks >= NET_WANTS_MAX) {
 		a->refused = true;
 		ask_push(&l->asks_told, a);
@@ -127,6 +135,15 @@ void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
 	return room;
 }
 
+/* Is it what was asked for, or what would do as well? */
+static bool is_asked(const struct ask *a, uint32_t piece)
+{
+	for (unsigned int i = 0; i < a->n_others; i++)
+		if (a->others[i] == piece)
+			return true;
+	return a->piece.piece == piece;
+}
+
 /* The first or next bytes of a piece are about to come. */
 static int ask_begin(struct net_link *l, uint32_t req,
 		     const struct wire_data *d, struct error *err)
@@ -135,7 +152,7 @@ static int ask_begin(struct net_link *l, uint32_t req,
 	struct ask *a = ask_by_req(l, req);
 	void *room;
 
-	if (!a || a->piece.piece != d->piece || a->at != d->off ||
+	if (!a || !is_asked(a, d->piece) || a->at != d->off ||
 	    d->total > a->len_max ||
 	    (a->begun &&
 	     (a->piece.len != d->total || a->piece.form != d->form)))
@@ -144,6 +161,8 @@ static int ask_begin(struct net_link *l, uint32_t req,
 	if (a->begun)
 		return 0;
 	a->begun = true;
+	a->piece.piece = d->piece;
+	a->n_others = 0;
 	a->piece.len = d->total;
 	a->piece.form = d->form;
 	if (a->cancelled)
@@ -308,10 +327,19 @@ static void want_end(struct net_link *l, struct answer *a)
 	free(a);
 }
 
+static bool are_pieces(const struct image *i, const struct wire_want *m)
+{
+	for (unsigned int k = 0; k < m->n_others; k++)
+		if (m->others[k] >= i->n_pieces)
+			return false;
+	return m->piece < i->n_pieces;
+}
+
 int piece_on_want(struct conn *c, const struct wire_head *h,
 		  const uint8_t *body, struct error *err)
 {
 	struct net_link *l = c->link;
+	uint32_t pieces[1 + SWARM_OTHERS_MAX];
 	struct wire_want m;
 	struct answer *a;
 	struct image *i;
@@ -323,7 +351,7 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 		nack(l, h->req, false, SWARM_GONE, 0);
 		return 0;
 	}
-	if (!i->told || m.piece >= i->n_pieces)
+	if (!i->told || !are_pieces(i, &m))
 		return error_set(err, EPROTO,
 				 "it wants piece %u of %u, of an image that is "
 				 "%s",
@@ -345,9 +373,24 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 	answer_push(want_row(l, m.piece), a);
 	a->counted = true;
 	l->n_wants++;
-	l->net->cfg.events->wanted(l->net->cfg.arg, l, &i->digest, m.piece,
-				   h->prio);
+	pieces[0] = m.piece;
+	memcpy(pieces + 1, m.others, m.n_others * sizeof(*pieces));
+	l->net->cfg.events->wanted(l->net->cfg.arg, l, &i->digest, pieces,
+				   1 + m.n_others, h->prio);
 	return 0;
+}
+
+bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
+		uint32_t piece)
+{
+	struct answer *a = want_find(l, image, was);
+
+	if (!a || want_find(l, image, piece))
+		return false;
+	answer_unlink(a);
+	a->piece.piece = piece;
+	answer_push(want_row(l, piece), a);
+	return true;
 }
 
 /* It will not be sent, or was: told from the loop. */

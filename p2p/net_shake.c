@@ -77,7 +77,8 @@ static int put_hello(struct conn *c, enum wire_type type,
 	struct wire_hello h = { .version = WIRE_VERSION,
 				.version_min = WIRE_VERSION_MIN,
 				.security = (uint8_t)n->cfg.security,
-				.features = net_rdma_features(n),
+				.features = WIRE_FEATURE_OTHERS |
+					    net_rdma_features(n),
 				.instance = n->instance,
 				.node = n->self };
 

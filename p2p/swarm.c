@@ -11,8 +11,8 @@
 const struct swarm_limits swarm_limits_default = {
 	.window = 0,
 	.flying_max = 64u << 20,
-	.flying_pieces = 5,
-	.flying_hot = 3,
+	.flying_pieces = 7,
+	.flying_hot = 4,
 	.peer_min = 512u << 10,
 	.peer_max = 16u << 20,
 	.credit_ns = 50 * NS_PER_MS,

@@ -23,6 +23,7 @@
 #define SWARM_PEERS_MAX 64u /* neighbours in one swarm */
 #define SWARM_PIECES_MAX (1u << 24)
 #define SWARM_LEASE_MAX 64u /* pieces of one call for leases */
+#define SWARM_OTHERS_MAX 7u /* pieces of a request that would do as well */
 #define SWARM_DEMANDS_MAX 4096u
 #define SWARM_MEMBERS_MAX 1024u /* known without a tracker */
 #define SWARM_NONE UINT32_MAX
@@ -80,11 +81,15 @@ enum swarm_refusal {
  * must not call back into the swarm.  All must be set.
  */
 struct swarm_host {
-	/* Ask `peer` for a piece; answered by swarm_got(), swarm_refused(),
-	 * swarm_lost() or swarm_peer_leave(). */
-	void (*ask)(void *arg, unsigned int peer, uint32_t piece,
-		    enum source_priority priority);
-	/* It is not wanted from there any more; no answer is awaited. */
+	/* Ask `peer` for one of `n` pieces, the first it has and does not send
+	 * to somebody else just now; at most 1 + SWARM_OTHERS_MAX.  Answered by
+	 * swarm_begins() and swarm_got() or swarm_lost() with the piece that
+	 * it is; by swarm_refused() or swarm_lost() with the first; or by
+	 * swarm_peer_leave(). */
+	void (*ask)(void *arg, unsigned int peer, const uint32_t *pieces,
+		    size_t n, enum source_priority priority);
+	/* It is not wanted from there any more; no answer is awaited.  `piece`
+	 * is what the peer began to send, before that the first. */
 	void (*cancel)(void *arg, unsigned int peer, uint32_t piece);
 	/* Read these pieces from the origin, ascending, as few requests as
 	 * may be; each is answered by swarm_got() or swarm_lost() with peer
@@ -163,6 +168,8 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 			struct swarm_range r, int64_t eta_ns,
 			int64_t now) MUST_CHECK;
 
+/* An answer begins: it is this piece. */
+void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece);
 /* Bytes of an answer are coming from a peer. */
 void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 		 uint32_t bytes, int64_t now);

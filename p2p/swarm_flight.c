@@ -35,7 +35,7 @@ struct flight *flight_at(struct swarm *s, uint16_t index)
 	return &s->flights[index - 1];
 }
 
-static uint16_t index_of(const struct swarm *s, const struct flight *f)
+uint16_t flight_index(const struct swarm *s, const struct flight *f)
 {
 	return (uint16_t)(f - s->flights + 1);
 }
@@ -56,6 +56,16 @@ bool flight_fits(const struct swarm *s, uint32_t size, bool is_demand)
 	if (!s->unused)
 		return false;
 	return !s->n_flights || s->flying + size <= max;
+}
+
+static void ask(struct swarm *s, struct flight *f)
+{
+	uint32_t pieces[1 + SWARM_OTHERS_MAX] = { f->piece };
+
+	others_choose(s, f);
+	memcpy(pieces + 1, f->others, f->n_others * sizeof(*pieces));
+	s->cfg.host->ask(s->cfg.arg, f->peer, pieces, 1 + f->n_others,
+			 (enum source_priority)f->priority);
 }
 
 struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
@@ -98,16 +108,16 @@ struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
 	s->peers[peer].flying += f->size;
 	f->ahead = s->peers[peer].flying;
 	s->stats.asks++;
-	s->cfg.host->ask(s->cfg.arg, peer, piece, priority);
+	ask(s, f);
 	return f;
 }
 
-/* Nothing is awaited of it any more. */
-static void flight_end(struct swarm *s, struct flight *f)
+void flight_end(struct swarm *s, struct flight *f)
 {
 	struct piece *p = &s->pieces[f->piece];
-	uint16_t index = index_of(s, f);
+	uint16_t index = flight_index(s, f);
 
+	others_release(s, f);
 	if (f->prev)
 		flight_at(s, f->prev)->next = f->next;
 	else
@@ -132,7 +142,7 @@ static void flight_end(struct swarm *s, struct flight *f)
 	s->unused = index;
 }
 
-static void flight_cancel(struct swarm *s, struct flight *f)
+void flight_cancel(struct swarm *s, struct flight *f)
 {
 	uint8_t peer = f->peer;
 	uint32_t piece = f->piece;
@@ -145,8 +155,14 @@ static void flight_cancel(struct swarm *s, struct flight *f)
 
 void flight_cancel_all(struct swarm *s, uint32_t piece)
 {
-	while (s->pieces[piece].flight)
-		flight_cancel(s, flight_at(s, s->pieces[piece].flight));
+	while (s->pieces[piece].flight) {
+		struct flight *f = flight_at(s, s->pieces[piece].flight);
+		uint32_t first = f->piece;
+
+		flight_cancel(s, f);
+		if (first != piece && !s->pieces[first].flight)
+			swarm_want_again(s, first);
+	}
 }
 
 void flights_of_peer_end(struct swarm *s, uint8_t peer)
@@ -166,8 +182,7 @@ void flights_of_peer_end(struct swarm *s, uint8_t peer)
 	}
 }
 
-static struct flight *flight_find(struct swarm *s, unsigned int peer,
-				  uint32_t piece)
+struct flight *flight_of(struct swarm *s, unsigned int peer, uint32_t piece)
 {
 	uint8_t from = peer == SWARM_NONE ? ORIGIN : (uint8_t)peer;
 
@@ -245,8 +260,6 @@ static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 	smooth(&p->rate, sample);
 	smooth(&s->rate, sample);
 	answers_add(&p->answers, now - f->asked);
-	if (!s->answer_min || now - f->asked < s->answer_min)
-		s->answer_min = now - f->asked;
 	heard(s, p, now);
 	p->refusals = 0;
 	if (p->rate >= s->rate / USELESS_SLOWER)
@@ -257,8 +270,15 @@ static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 		 uint32_t bytes, int64_t now)
 {
-	if (bytes && peer != SWARM_NONE && is_known(s, peer, piece))
-		heard(s, &s->peers[peer], now);
+	struct flight *f;
+
+	if (!bytes || peer == SWARM_NONE || !is_known(s, peer, piece))
+		return;
+	heard(s, &s->peers[peer], now);
+	f = flight_of(s, peer, piece);
+	if (f)
+		f->came +=
+			bytes < f->size - f->came ? bytes : f->size - f->came;
 }
 
 static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size)
@@ -276,7 +296,8 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 
 	if (!is_known(s, peer, piece))
 		return;
-	f = flight_find(s, peer, piece);
+	swarm_begins(s, peer, piece);
+	f = flight_of(s, peer, piece);
 	count_arrival(s, peer, s->cfg.sizes[piece]);
 	if (f && f->peer == ORIGIN)
 		origin_moved(s, f, now);
@@ -286,6 +307,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 		s->stats.hedges_won += f->is_hedge;
 		flight_end(s, f);
 	}
+
 	if (s->pieces[piece].flags & PIECE_HERE) {
 		s->stats.bytes_twice += s->cfg.sizes[piece];
 	} else {
@@ -328,7 +350,7 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 
 	if (!is_known(s, peer, piece))
 		return;
-	f = flight_find(s, peer, piece);
+	f = flight_of(s, peer, piece);
 	if (f)
 		flight_fails(s, f);
 	if (peer == SWARM_NONE) {
@@ -390,6 +412,8 @@ static void piece_rests(struct swarm *s, unsigned int peer, uint32_t piece,
 void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		   enum swarm_refusal why, int64_t retry_ns, int64_t now)
 {
+	uint32_t pieces[1 + SWARM_OTHERS_MAX] = { piece };
+	size_t n = 1;
 	struct flight *f;
 	struct peer *p;
 
@@ -400,17 +424,21 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p->moved = p->heard = now;
 	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << peer);
-	f = flight_find(s, peer, piece);
+	f = flight_of(s, peer, piece);
 	if (f) {
+		memcpy(pieces + 1, f->others, f->n_others * sizeof(*pieces));
+		n += f->n_others;
 		learn_refusal(s, now - f->asked);
 		flight_fails(s, f);
 	}
 	retry_ns = believable(s, p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		refused_again(s, peer, now);
-		piece_rests(s, peer, piece, now + retry_ns, now);
+		for (size_t i = 0; i < n; i++)
+			piece_rests(s, peer, pieces[i], now + retry_ns, now);
 	} else {
-		s->pieces[piece].holders &= ~(UINT64_C(1) << peer);
+		for (size_t i = 0; i < n; i++)
+			s->pieces[pieces[i]].holders &= ~(UINT64_C(1) << peer);
 	}
 	/* Who has nothing to give just now is not asked for one after the
 	 * other. */
@@ -459,7 +487,7 @@ static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
 	int64_t wait = s->lim.hedge_min_ns, since = f->asked, usual;
 	uint64_t mask;
 
-	if (f->twin || (!d && !is_last))
+	if (f->twin || f->n_others || (!d && !is_last))
 		return;
 	if (d && d->since > since)
 		since = d->since;
@@ -539,7 +567,10 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 		peer_silent(s, peer, now);
 		return;
 	}
-	if (f->twin || now - f->asked <= 2 * patience)
+	/* What was sent comes though it is cancelled, and only takes room. */
+	if (f->came)
+		patience *= 2;
+	if (f->twin || now - f->asked <= 2 * patience || f->came > f->size / 2)
 		return;
 	/* Slow, and nobody else has it: then the origin does. */
 	if (!others_ready(s, f, true, now)) {

@@ -2,7 +2,8 @@
 /*
  * Inside of the core.  swarm.c owns life and the round of decisions,
  * swarm_want.c what is wanted, swarm_choose.c the choice of piece and peer,
- * swarm_flight.c what was asked for, swarm_origin.c leases and reads, swarm_turn.c
+ * swarm_flight.c what was asked for, swarm_others.c what would do as well,
+ * swarm_origin.c leases and reads, swarm_turn.c
  * whose turn it is without a tracker, swarm_news.c what neighbours say and are told.
  *
  * A decision costs the scan of one window: who has a piece is one word of bits,
@@ -60,15 +61,19 @@ struct piece {
 };
 
 struct flight {
-	uint32_t piece, size;
-	uint16_t next, prev; /* in order of being asked; plus one */
-	uint16_t twin;       /* another one for the piece, plus one */
-	uint8_t peer;        /* or ORIGIN */
+	uint32_t piece, size, came; /* bytes of it */
+	uint16_t next, prev;        /* in order of being asked; plus one */
+	uint16_t twin;              /* another one for the piece, plus one */
+	uint8_t peer;               /* or ORIGIN */
 	uint8_t priority;
 	bool is_hedge;
 	bool is_turn;   /* from the origin, in this node's own turn */
 	uint64_t ahead; /* bytes that its peer had to send then, with it */
 	int64_t asked, expected_ns, expires;
+	/* Until its peer begins to send one of them: it may be one of these
+	 * as well. */
+	uint32_t others[SWARM_OTHERS_MAX];
+	uint8_t n_others;
 };
 
 struct answers { /* how long answers took: two buckets an octave */
@@ -146,13 +151,12 @@ struct swarm {
 	int64_t pumped;
 
 	struct flight flights[FLIGHTS_MAX];
-	uint16_t first, last, unused; /* plus one */
-	unsigned int n_flights;
+	uint16_t first, last, unused;        /* plus one */
+	unsigned int n_flights, n_unsettled; /* of them, those with others */
 	uint64_t flying;
 	uint64_t hedged_bytes, came_bytes;
 	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
 	int64_t came_at;
-	int64_t answer_min; /* shortest time of an answer; 0: none yet */
 	int64_t refusal_ns; /* that refusals take, smoothed */
 	uint64_t size;      /* of a piece, usually */
 
@@ -201,6 +205,7 @@ bool cold_unheld_leaves(struct swarm *s, uint32_t i);
 void swarm_want_again(struct swarm *s, uint32_t piece);
 /* It came: whoever waited need not any more. */
 void swarm_satisfied(struct swarm *s, uint32_t piece);
+bool is_open(const struct piece *p, unsigned int wanted); /* to be asked for */
 bool is_all_asked(const struct swarm *s); /* nothing is left to ask for */
 void demand_remove(struct swarm *s, uint32_t piece);
 const struct demand *demand_of(const struct swarm *s, uint32_t piece);
@@ -234,6 +239,18 @@ void flight_cancel_all(struct swarm *s, uint32_t piece);
 void flights_check(struct swarm *s, int64_t now);
 struct flight *flight_at(struct swarm *s, uint16_t index);
 enum source_priority piece_priority(const struct piece *p);
+
+uint16_t flight_index(const struct swarm *s, const struct flight *f);
+struct flight *flight_of(struct swarm *s, unsigned int peer, uint32_t piece);
+/* Nothing is awaited of it any more; and who was asked is told. */
+void flight_end(struct swarm *s, struct flight *f);
+void flight_cancel(struct swarm *s, struct flight *f);
+
+/* swarm_others.c */
+/* Pieces that `peer` could send in the place of `piece`, rarest first. */
+void others_choose(struct swarm *s, struct flight *f);
+/* They can be asked for again. */
+void others_release(struct swarm *s, struct flight *f);
 
 /* swarm_origin.c */
 void origin_pump(struct swarm *s, int64_t now);

@@ -13,7 +13,7 @@
 
 /* ------------------------------------------------------------------------ hot --- */
 
-static bool is_open(const struct piece *p, unsigned int wanted)
+bool is_open(const struct piece *p, unsigned int wanted)
 {
 	return p->flags & wanted && !(p->flags & PIECE_HERE) && !p->flight;
 }
@@ -120,7 +120,7 @@ void swarm_want_again(struct swarm *s, uint32_t piece)
 bool is_all_asked(const struct swarm *s)
 {
 	return s->hot.next == s->hot.n && !s->hot.n_window &&
-	       !s->cold.n_offered && !s->cold.n_unheld;
+	       !s->cold.n_offered && !s->cold.n_unheld && !s->n_unsettled;
 }
 
 /* -------------------------------------------------------------------- demand --- */
@@ -203,6 +203,10 @@ int swarm_demand(struct swarm *s, uint32_t piece, int64_t now, int64_t deadline)
 	if (rc < 0)
 		return rc;
 	demand_insert(s, d);
+	/* Whoever was asked might send another one. */
+	if (s->pieces[piece].flight &&
+	    flight_at(s, s->pieces[piece].flight)->n_others)
+		flight_cancel(s, flight_at(s, s->pieces[piece].flight));
 	swarm_pump(s, now);
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #define HELLO_FIXED 34u /* bytes before the texts */
 #define OPEN_FIXED 40u
+#define WANT_FIXED 12u
 #define HAVE_FIXED 12u
 #define RANGE_SIZE 8u
 
@@ -423,17 +424,21 @@ int wire_get_have(const void *body, size_t len, struct wire_have *ret,
 int wire_put_want(struct buf *b, uint32_t req, enum source_priority prio,
 		  const struct wire_want *m)
 {
-	struct wire_head head = {
-		.len = 12, .type = WIRE_WANT, .prio = (uint8_t)prio, .req = req
-	};
+	struct wire_head head = { .len = WANT_FIXED + 4u * m->n_others,
+				  .type = WIRE_WANT,
+				  .prio = (uint8_t)prio,
+				  .req = req };
 	int rc;
 	uint8_t *at = put(b, &head, &rc);
 
 	if (!at)
 		return rc;
 	put_le16(at, m->alias);
+	put_le16(at + 2, m->n_others);
 	put_le32(at + 4, m->piece);
 	put_le32(at + 8, m->len_max);
+	for (unsigned int i = 0; i < m->n_others; i++)
+		put_le32(at + WANT_FIXED + 4 * i, m->others[i]);
 	return 0;
 }
 
@@ -442,8 +447,14 @@ int wire_get_want(const void *body, size_t len, struct wire_want *ret,
 {
 	const uint8_t *p = body;
 
-	if (len != 12)
+	if (len < WANT_FIXED)
 		return wrong_length(err, "WANT", len);
+	ret->n_others = get_le16(p + 2);
+	if (ret->n_others > SWARM_OTHERS_MAX ||
+	    len != WANT_FIXED + 4u * ret->n_others)
+		return wrong_length(err, "WANT", len);
+	for (unsigned int i = 0; i < ret->n_others; i++)
+		ret->others[i] = get_le32(p + WANT_FIXED + 4 * i);
 	ret->alias = get_le16(p);
 	ret->piece = get_le32(p + 4);
 	ret->len_max = get_le32(p + 8);

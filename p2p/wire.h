@@ -47,6 +47,7 @@ enum wire_type {
 };
 
 #define WIRE_FEATURE_RDMA 1u
+#define WIRE_FEATURE_OTHERS 2u /* a WANT may name other pieces */
 
 #define WIRE_OPTIONAL 0x8000u /* who does not know the type skips it */
 
@@ -152,7 +153,9 @@ int wire_get_have(const void *body, size_t len, struct wire_have *ret,
 struct wire_want {
 	uint16_t alias;
 	uint32_t piece;
-	uint32_t len_max; /* bytes that the asker takes */
+	uint32_t len_max;                  /* bytes that the asker takes */
+	uint32_t others[SWARM_OTHERS_MAX]; /* would do as well */
+	uint16_t n_others;
 };
 int wire_put_want(struct buf *b, uint32_t req, enum source_priority prio,
 		  const struct wire_want *m) MUST_CHECK;

@@ -7,6 +7,8 @@
 #include "sim.h"
 
 #define ROUNDS 10
+#define FULL 0.97  /* of its capacity */
+#define FILLS 0.25 /* of a port's capacity: what comes above it */
 
 void flows_init(struct flows *f, size_t n_ports)
 {
@@ -118,4 +120,25 @@ void flows_share(struct flows *f)
 				scale = f->ports[flow->ports[j]].scale;
 		flow->rate *= scale;
 	}
+}
+
+void flows_wait(struct flows *f, double seconds)
+{
+	for (size_t i = 0; i < f->n_ports; i++) {
+		struct port *p = &f->ports[i];
+		double more = p->n && p->load >= FULL * p->capacity
+				      ? FILLS * p->capacity
+				      : (p->n ? p->load : 0) - p->capacity;
+
+		p->queue += more * seconds;
+		if (p->queue < 0)
+			p->queue = 0;
+		if (p->queue > p->queue_max)
+			p->queue = p->queue_max;
+	}
+}
+
+double port_delay(const struct flows *f, uint32_t port)
+{
+	return f->ports[port].queue / f->ports[port].capacity;
 }

@@ -30,6 +30,7 @@ struct port {
 	double capacity;
 	double level, load, scale;
 	uint32_t n, limited;
+	double queue, queue_max; /* bytes that wait, and may */
 };
 
 struct flows {
@@ -48,5 +49,10 @@ size_t flow_add(struct flows *f, const struct flow *flow);
 void flow_remove(struct flows *f, size_t i);
 /* Find the rates as they are now. */
 void flows_share(struct flows *f);
+/* What waits before each port after so many seconds more of that: what TCP puts
+ * there of a port that is full, up to what there is room for. */
+void flows_wait(struct flows *f, double seconds);
+/* Seconds that who comes now waits there. */
+double port_delay(const struct flows *f, uint32_t port);
 
 #endif

@@ -142,6 +142,7 @@ OPTION(hot, c->hot = v)
 OPTION(link, c->up = c->down = v * 125000)
 OPTION(origin, c->origin = v * 125000)
 OPTION(uplink, c->uplink = v * 125000)
+OPTION(queue, c->queue = v * 1024)
 OPTION(hash, c->hash = v * 1e6)
 OPTION(rtt, c->rtt = (int64_t)(v * NS_PER_MS))
 OPTION(rack_rtt, c->rack_rtt = (int64_t)(v * NS_PER_MS))
@@ -196,6 +197,7 @@ static const struct number_option options[] = {
 	ROW(origin_ms),     ROW(seed),        ROW(give_up),
 	ROW(flying_pieces), ROW(streams),     ROW(copies),
 	ROW(verbose),       ROW(times),       ROW(flying_hot),
+	ROW(queue),
 };
 #undef ROW
 

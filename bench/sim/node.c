@@ -60,18 +60,20 @@ static void to_peer(struct sim *s, uint32_t node, unsigned int peer,
 
 /* ----------------------------------------------------------------- what it does --- */
 
-static void host_ask(void *arg, unsigned int peer, uint32_t piece,
-		     enum source_priority priority)
+static void host_ask(void *arg, unsigned int peer, const uint32_t *pieces,
+		     size_t n, enum source_priority priority)
 {
+	struct message m = { .kind = MESSAGE_ASK,
+			     .piece = pieces[0],
+			     .n_others = (uint8_t)(n - 1),
+			     .priority = (uint8_t)priority };
 	struct sim *s;
 	uint32_t node;
 
 	(void)node_of(arg, &s, &node);
 	s->asks++;
-	to_peer(s, node, peer,
-		(struct message){ .kind = MESSAGE_ASK,
-				  .piece = piece,
-				  .priority = (uint8_t)priority });
+	memcpy(m.others, pieces + 1, (n - 1) * sizeof(*pieces));
+	to_peer(s, node, peer, m);
 }
 
 static void host_cancel(void *arg, unsigned int peer, uint32_t piece)
@@ -108,7 +110,7 @@ void node_read(struct sim *s, uint32_t node)
 				     .kind = MESSAGE_READ,
 				     .node = node,
 				     .piece = n->reads[n->read++ % READS_MAX] },
-			     s->cfg.origin_rtt);
+			     s->cfg.origin_rtt + delay_from(s, node));
 	}
 }
 
@@ -132,7 +134,7 @@ static void call_tracker(struct sim *s, uint32_t node, const uint32_t *want,
 	send_message(s,
 		     (struct message){
 			     .kind = MESSAGE_CALL, .node = node, .data = c },
-		     s->cfg.rtt / 2);
+		     s->cfg.rtt / 2 + delay_from(s, node));
 }
 
 static void host_lease(void *arg, const uint32_t *pieces, size_t n,
@@ -350,7 +352,7 @@ static void handle_call(struct sim *s, struct node *n, const struct message *m)
 		     (struct message){ .kind = MESSAGE_ANSWER,
 				       .node = m->node,
 				       .data = a },
-		     s->cfg.rtt / 2);
+		     s->cfg.rtt / 2 + delay_to(s, m->node));
 }
 
 static void lease(struct sim *s, struct node *n, const struct answer *a)
@@ -415,30 +417,52 @@ void node_serve(struct sim *s, uint32_t node)
 		}
 		flow_start(s, node, to, (uint8_t)r.peer, (uint32_t)r.tag,
 			   (uint8_t)r.priority);
+		to_peer(s, node, r.peer,
+			(struct message){ .kind = MESSAGE_BEGINS,
+					  .piece = (uint32_t)r.tag });
 	}
+}
+
+/* The first that it has and does not send to somebody else. */
+static int serve_one_of(struct sim *s, struct node *n, const struct message *m,
+			int64_t *ret_retry_ns)
+{
+	int64_t retry_ns = 0;
+	int rc = -ENOENT;
+
+	*ret_retry_ns = INT64_MAX;
+	for (unsigned int i = 0; i <= m->n_others; i++) {
+		uint32_t piece = i ? m->others[i - 1] : m->piece;
+		struct slot_request r = { m->peer, piece, piece,
+					  s->cfg.piece_bytes,
+					  (enum source_priority)m->priority };
+
+		if (!swarm_has(n->swarm, piece))
+			continue;
+		rc = slots_add(n->slots, &r, s->now, &retry_ns);
+		if (retry_ns < *ret_retry_ns)
+			*ret_retry_ns = retry_ns;
+		if (rc != -EALREADY)
+			return rc;
+	}
+	return rc;
 }
 
 static void handle_ask(struct sim *s, struct node *n, const struct message *m)
 {
-	struct slot_request r = { m->peer, m->piece, m->piece,
-				  s->cfg.piece_bytes,
-				  (enum source_priority)m->priority };
 	struct message no = { .kind = MESSAGE_REFUSED, .piece = m->piece };
 	int rc;
 
 	if (!is_linked(n, m))
 		return;
-	if (!swarm_has(n->swarm, m->piece)) {
-		no.priority = SWARM_GONE;
-		to_peer(s, m->node, m->peer, no);
-		return;
-	}
-	rc = slots_add(n->slots, &r, s->now, &no.retry);
+	rc = serve_one_of(s, n, m, &no.retry);
 	if (rc == 0) {
 		node_serve(s, m->node);
 		return;
 	}
 	no.priority = rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY;
+	if (rc == -ENOENT)
+		no.priority = SWARM_GONE;
 	s->refusals++;
 	to_peer(s, m->node, m->peer, no);
 }
@@ -485,6 +509,13 @@ static void handle_got(struct sim *s, struct node *n, const struct message *m)
 		return;
 	swarm_got(n->swarm, is_origin ? SWARM_NONE : m->peer, m->piece, s->now);
 	note_progress(s, n);
+}
+
+static void handle_begins(struct sim *s, struct node *n,
+			  const struct message *m)
+{
+	if (is_linked(n, m))
+		swarm_begins(n->swarm, m->peer, m->piece);
 }
 
 static void handle_refused(struct sim *s, struct node *n,
@@ -687,6 +718,7 @@ void node_handle(struct sim *s, const struct message *m)
 		[MESSAGE_ASK] = handle_ask,
 		[MESSAGE_CANCEL] = handle_cancel,
 		[MESSAGE_REFUSED] = handle_refused,
+		[MESSAGE_BEGINS] = handle_begins,
 		[MESSAGE_GOT] = handle_got,
 		[MESSAGE_NEWS] = handle_news,
 		[MESSAGE_CALL] = handle_call,

@@ -21,7 +21,8 @@ struct sim_config {
 	uint32_t pieces, piece_bytes;
 	double hot;                      /* share of the pieces */
 	double up, down, origin, uplink; /* bytes a second; 0: no bound */
-	double hash;                     /* bytes a second of a node */
+	double queue; /* bytes that wait before a full link */
+	double hash;  /* bytes a second of a node */
 	int64_t rtt, rack_rtt, far_rtt,
 		origin_rtt; /* within a rack: rack_rtt */
 	uint32_t slow;      /* nodes ... */
@@ -45,6 +46,7 @@ enum message_kind {
 	MESSAGE_ASK,
 	MESSAGE_CANCEL,
 	MESSAGE_REFUSED,
+	MESSAGE_BEGINS,
 	MESSAGE_GOT, /* and hashed */
 	MESSAGE_NEWS,
 	MESSAGE_CALL,   /* to the tracker */
@@ -61,6 +63,8 @@ struct message {
 	uint32_t node; /* whom it reaches */
 	uint32_t from, piece;
 	uint8_t kind, peer /* `from`, as `node` numbers it */, priority;
+	uint8_t n_others;
+	uint32_t others[SWARM_OTHERS_MAX];
 };
 
 struct bucket {
@@ -135,6 +139,8 @@ void sim_run(struct sim *s);
 /* world.c: what is between nodes */
 void send_message(struct sim *s, struct message m, int64_t delay);
 int64_t delay_between(const struct sim *s, uint32_t a, uint32_t b);
+int64_t delay_from(const struct sim *s, uint32_t node); /* its own link */
+int64_t delay_to(const struct sim *s, uint32_t node);
 void flow_cancel(struct sim *s, size_t flow);
 void flow_start(struct sim *s, uint32_t from, uint32_t to, uint8_t peer,
 		uint32_t piece, uint8_t priority);

@@ -52,11 +52,29 @@ void send_message(struct sim *s, struct message m, int64_t delay)
 	wheel_put(s, m);
 }
 
+static int64_t port_wait(const struct sim *s, uint32_t port)
+{
+	return (int64_t)(port_delay(&s->flows, port) * NS_PER_S);
+}
+
+int64_t delay_from(const struct sim *s, uint32_t node)
+{
+	return port_wait(s, 2 * node);
+}
+
+int64_t delay_to(const struct sim *s, uint32_t node)
+{
+	return port_wait(s, 2 * node + 1);
+}
+
+/* What is sent waits behind the bytes before it, on both links. */
 int64_t delay_between(const struct sim *s, uint32_t a, uint32_t b)
 {
-	if (a % s->cfg.racks == b % s->cfg.racks)
-		return s->cfg.rack_rtt / 2;
-	return (s->cfg.rtt + s->cfg.far_rtt) / 2;
+	int64_t way = a % s->cfg.racks == b % s->cfg.racks
+			      ? s->cfg.rack_rtt
+			      : s->cfg.rtt + s->cfg.far_rtt;
+
+	return way / 2 + delay_from(s, a) + delay_to(s, b);
 }
 
 static void deliver(struct sim *s)
@@ -163,8 +181,7 @@ static void finish_flow(struct sim *s, size_t i, int64_t took)
 			     .from = f.from,
 			     .piece = f.piece };
 	bool is_origin = f.from == origin_of(s);
-	int64_t at = s->now + took +
-		     (is_origin ? 0 : delay_between(s, f.from, f.to));
+	int64_t at = s->now + took + delay_between(s, f.from, f.to);
 
 	if (is_origin) {
 		note_read(s, f.piece);
@@ -206,6 +223,7 @@ static void move_bytes(struct sim *s)
 	bool tells = s->now / MOVES_NS != (s->now - s->step) / MOVES_NS;
 
 	flows_share(&s->flows);
+	flows_wait(&s->flows, seconds);
 	for (size_t i = s->flows.n; i > 0; i--) {
 		struct flow *f = &s->flows.flows[i - 1];
 		double bytes = f->rate * seconds;
@@ -237,6 +255,8 @@ static void set_capacities(struct sim *s)
 	for (uint32_t i = 0; i < 2 * c->racks; i++)
 		s->flows.ports[2 * (c->nodes + 1) + i].capacity =
 			c->uplink > 0 ? c->uplink : 1;
+	for (size_t i = 0; i < s->flows.n_ports; i++)
+		s->flows.ports[i].queue_max = c->queue;
 }
 
 static void new_tracker(struct sim *s)

@@ -166,8 +166,9 @@ static void run_plain(struct bench *b)
 static void ask(struct bench *b, struct net_link *l)
 {
 	while (b->asked < b->rounds && b->asked - b->got < FLYING) {
-		net_ask(l, &b->image, b->asked % b->n_pieces, b->piece,
-			SOURCE_HOT);
+		uint32_t piece = b->asked % b->n_pieces;
+
+		net_ask(l, &b->image, &piece, 1, b->piece, SOURCE_HOT);
 		b->asked++;
 	}
 }
@@ -226,9 +227,11 @@ static void news(void *arg, struct net_link *l, const struct digest *image,
 }
 
 static void wanted(void *arg, struct net_link *l, const struct digest *image,
-		   uint32_t piece, enum source_priority priority)
+		   const uint32_t *pieces, size_t n,
+		   enum source_priority priority)
 {
 	struct bench *b = arg;
+	uint32_t piece = pieces[0];
 	struct net_piece p = { .image = *image,
 			       .piece = piece,
 			       .len = b->piece };

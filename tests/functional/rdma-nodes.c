@@ -94,9 +94,11 @@ static void on_news(void *arg, struct net_link *l, const struct digest *d,
 }
 
 static void on_wanted(void *arg, struct net_link *l, const struct digest *d,
-		      uint32_t piece, enum source_priority priority)
+		      const uint32_t *pieces, size_t n_pieces,
+		      enum source_priority priority)
 {
 	struct node *n = arg;
+	uint32_t piece = pieces[0];
 	struct net_piece p = { .image = *d, .piece = piece, .len = SIZE };
 	struct net_body body = { .fd = n->fd, .off = (uint64_t)piece * SIZE };
 
@@ -324,7 +326,7 @@ static uint64_t by_rdma(const struct node *n)
 static void ask(struct node *n, uint32_t first, uint32_t count)
 {
 	for (uint32_t i = first; i < first + count; i++)
-		net_ask(n->link, &image, i, SIZE, SOURCE_HOT);
+		net_ask(n->link, &image, &i, 1, SIZE, SOURCE_HOT);
 }
 
 /* A link to a server with a queue pair, after eight pieces by TCP. */

@@ -83,9 +83,10 @@ static int again_want(struct buf *b, const struct wire_head *h,
 {
 	struct wire_want m;
 
-	if (wire_get_want(body, h->len, &m, NULL) < 0 || body[2] || body[3])
+	if (wire_get_want(body, h->len, &m, NULL) < 0)
 		return -1;
 	require(m.len_max <= BLOCK_USIZE_MAX);
+	require(m.n_others <= SWARM_OTHERS_MAX);
 	return wire_put_want(b, h->req, h->prio, &m);
 }
 

@@ -37,6 +37,10 @@ struct world {
 	bool joined[PEERS], is_left[PEERS];
 	bool has[PEERS][PIECES_MAX];   /* it said so */
 	bool asked[PEERS][PIECES_MAX]; /* and was asked */
+	/* ... with these, until it says which; in how many such they are. */
+	size_t n_others[PEERS][PIECES_MAX];
+	uint32_t others[PEERS][PIECES_MAX][SWARM_OTHERS_MAX];
+	unsigned int n_other[PIECES_MAX];
 	uint64_t peer_flying[PEERS];
 	int64_t peer_asked[PEERS]; /* when, the last time */
 	bool reading[PIECES_MAX];  /* from the origin */
@@ -47,6 +51,18 @@ struct world {
 	size_t n_calls;
 	uint64_t actions;
 };
+
+/* Of what was asked for: as much as the largest, until it says which. */
+static uint64_t size_of(const struct world *w, unsigned int peer,
+			uint32_t piece)
+{
+	uint32_t size = w->sizes[piece];
+
+	for (size_t k = 0; k < w->n_others[peer][piece]; k++)
+		if (w->sizes[w->others[peer][piece][k]] > size)
+			size = w->sizes[w->others[peer][piece][k]];
+	return size;
+}
 
 static void must(bool holds)
 {
@@ -70,24 +86,43 @@ static void act(struct world *w, uint64_t what, uint64_t a, uint64_t b)
 
 /* ------------------------------------------------------------------- the host --- */
 
-static void host_ask(void *arg, unsigned int peer, uint32_t piece,
-		     enum source_priority priority)
+/* Nobody else is asked for what would do as well; and it is not asked alone. */
+static void must_be_free(const struct world *w, unsigned int peer,
+			 uint32_t piece, unsigned int most)
 {
-	struct world *w = arg;
 	unsigned int already = 0;
 
-	must(peer < PEERS && piece < w->n_pieces && w->joined[peer]);
-	must(!w->is_left[peer]);
-	must(w->has[peer][piece]);
+	must(piece < w->n_pieces && w->has[peer][piece]);
 	must(!w->asked[peer][piece]);
 	for (unsigned int i = 0; i < PEERS; i++)
 		already += w->asked[i][piece];
-	must(already <= 1);
+	must(already <= most && !w->n_other[piece]);
+}
+
+static void host_ask(void *arg, unsigned int peer, const uint32_t *pieces,
+		     size_t n, enum source_priority priority)
+{
+	struct world *w = arg;
+	uint32_t piece = pieces[0];
+
+	must(peer < PEERS && w->joined[peer] && !w->is_left[peer]);
+	must(n >= 1 && n <= 1 + SWARM_OTHERS_MAX);
+	must(n == 1 || priority != SOURCE_DEMAND);
+	must_be_free(w, peer, piece, 1);
+	for (size_t k = 1; k < n; k++) {
+		must_be_free(w, peer, pieces[k], 0);
+		for (size_t j = 0; j < k; j++)
+			must(pieces[j] != pieces[k]);
+	}
+	for (size_t k = 1; k < n; k++)
+		w->n_other[pieces[k]]++;
+	w->n_others[peer][piece] = n - 1;
+	memcpy(w->others[peer][piece], pieces + 1, (n - 1) * sizeof(*pieces));
 	must(priority == SOURCE_DEMAND ||
 	     w->peer_flying[peer] < w->limits.peer_max);
 	w->asked[peer][piece] = true;
 	w->peer_asked[peer] = w->now;
-	w->peer_flying[peer] += w->sizes[piece];
+	w->peer_flying[peer] += size_of(w, peer, piece);
 	act(w, 1, peer, piece);
 }
 
@@ -96,7 +131,10 @@ static void not_asked(struct world *w, unsigned int peer, uint32_t piece)
 	if (!w->asked[peer][piece])
 		return;
 	w->asked[peer][piece] = false;
-	w->peer_flying[peer] -= w->sizes[piece];
+	w->peer_flying[peer] -= size_of(w, peer, piece);
+	for (size_t k = 0; k < w->n_others[peer][piece]; k++)
+		w->n_other[w->others[peer][piece][k]]--;
+	w->n_others[peer][piece] = 0;
 }
 
 static void host_cancel(void *arg, unsigned int peer, uint32_t piece)
@@ -276,9 +314,36 @@ static uint32_t asked_from(const struct world *w, unsigned int peer,
 	return SWARM_NONE;
 }
 
+/* It says which of them it sends. */
+static uint32_t begins(struct world *w, unsigned int peer, uint32_t first)
+{
+	size_t k = next(&w->script) % (1 + w->n_others[peer][first]);
+	uint32_t piece = k ? w->others[peer][first][k - 1] : first;
+
+	not_asked(w, peer, first);
+	w->asked[peer][piece] = true;
+	w->peer_flying[peer] += w->sizes[piece];
+	swarm_begins(w->swarm, peer, piece);
+	return piece;
+}
+
+static void on_begins(struct world *w, unsigned int peer, uint32_t piece)
+{
+	uint32_t asked = asked_from(w, peer, piece);
+
+	if (asked != SWARM_NONE)
+		(void)begins(w, peer, asked);
+}
+
 static void on_got(struct world *w, unsigned int peer, uint32_t piece)
 {
 	uint32_t asked = asked_from(w, peer, piece);
+
+	if (asked != SWARM_NONE && w->n_others[peer][asked]) {
+		asked = begins(w, peer, asked);
+		if (!w->asked[peer][asked])
+			return; /* it was here already */
+	}
 
 	if (asked == SWARM_NONE) {
 		/* What was cancelled may come for all that. */
@@ -467,6 +532,7 @@ static void play(struct world *w)
 		on_has,    on_promise, on_got,    on_got,    on_got,
 		on_lost,   on_refused, on_origin, on_leases, on_tracker,
 		on_here,   on_pause,   on_news,   on_time,   on_peer_lost,
+		on_begins,
 	};
 
 	while (w->script.len) {

@@ -106,9 +106,11 @@ static void news(void *arg, struct net_link *l, const struct digest *image,
 }
 
 static void wanted(void *arg, struct net_link *l, const struct digest *image,
-		   uint32_t piece, enum source_priority priority)
+		   const uint32_t *pieces, size_t n_pieces,
+		   enum source_priority priority)
 {
 	struct node *n = arg;
+	uint32_t piece = pieces[0];
 	struct net_piece p = { .image = *image,
 			       .piece = piece,
 			       .form = piece % 2 ? NET_PLAIN : NET_STORED,
@@ -118,6 +120,7 @@ static void wanted(void *arg, struct net_link *l, const struct digest *image,
 
 	n->wants++;
 	n->last_piece = piece;
+	n->last_n = n_pieces;
 	n->last_priority = priority;
 	if (n->serves == HOLDS)
 		return;
@@ -159,6 +162,7 @@ static void got(void *arg, struct net_link *l, const struct net_piece *p,
 	struct node *n = arg;
 
 	n->gots++;
+	n->last_got = p->piece;
 	if (p->len != NODES_PIECE_SIZE ||
 	    p->form != (p->piece % 2 ? NET_PLAIN : NET_STORED) ||
 	    memcmp(data, n->all->content + (size_t)p->piece * NODES_PIECE_SIZE,
@@ -334,5 +338,6 @@ void nodes_ask(struct node *n, uint32_t first, uint32_t count,
 	       enum source_priority priority)
 {
 	for (uint32_t i = first; i < first + count; i++)
-		net_ask(n->link, &n->all->image, i, BLOCK_USIZE_MAX, priority);
+		net_ask(n->link, &n->all->image, &i, 1, BLOCK_USIZE_MAX,
+			priority);
 }

@@ -31,7 +31,9 @@ struct node {
 	char fault_why[ERROR_MSG_MAX], fault_addr[64];
 	enum swarm_refusal refusal;
 	int64_t retry_ns;
-	uint32_t last_piece, have_pieces, lost_pieces, promised_pieces;
+	size_t last_n; /* pieces of the last wanted() */
+	uint32_t last_piece, last_got, have_pieces, lost_pieces,
+		promised_pieces;
 	int64_t eta_ns;
 	enum source_priority last_priority;
 	uint64_t moved;

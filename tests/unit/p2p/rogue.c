@@ -62,9 +62,11 @@ static void on_news(void *arg, struct net_link *l, const struct digest *image,
 }
 
 static void on_wanted(void *arg, struct net_link *l, const struct digest *image,
-		      uint32_t piece, enum source_priority priority)
+		      const uint32_t *pieces, size_t n,
+		      enum source_priority priority)
 {
 	struct rogue *r = arg;
+	uint32_t piece = pieces[0];
 	struct net_piece p = { .image = *image,
 			       .piece = piece,
 			       .form = NET_STORED };

@@ -158,6 +158,51 @@ Test(net, passes_on_a_refusal_and_its_time, .init = open_pair, .fini = end)
 	cr_expect_eq(b->last_priority, SOURCE_DEMAND);
 }
 
+Test(net, brings_one_of_several_that_would_do, .init = open_pair, .fini = end)
+{
+	static const uint32_t some[] = { 1, 2, 3 };
+	struct net_piece p = { .image = all.image,
+			       .piece = 2,
+			       .form = NET_STORED,
+			       .len = NODES_PIECE_SIZE };
+	struct net_body body = { .fd = all.fd, .off = 2 * NODES_PIECE_SIZE };
+
+	b->serves = HOLDS;
+	net_ask(a->link, &all.image, some, 3, BLOCK_USIZE_MAX, SOURCE_HOT);
+	nodes_ask(a, 3, 1, SOURCE_HOT);
+	until(&all, b->wants == 2);
+	cr_expect_eq(b->last_n, 1);
+	cr_expect_not(net_choose(b->link, &all.image, 7, 8), "nobody asked");
+	cr_expect_not(net_choose(b->link, &all.image, 1, 3), "by itself");
+	cr_assert(net_choose(b->link, &all.image, 1, 2));
+	net_send(b->link, &p, SOURCE_HOT, &body, 5);
+	until(&all, a->gots == 1);
+	cr_expect_eq(a->last_got, 2);
+	cr_expect_eq(a->bad_bytes, 0);
+	/* The other one is still open, by its own name. */
+	net_refuse(b->link, &all.image, 3, SWARM_BUSY, 0);
+	until(&all, a->refuseds == 1);
+}
+
+Test(net, takes_back_what_it_asked_when_another_was_chosen, .init = open_pair,
+     .fini = end)
+{
+	static const uint32_t some[] = { 1, 2 };
+
+	b->serves = HOLDS;
+	net_ask(a->link, &all.image, some, 2, BLOCK_USIZE_MAX, SOURCE_HOT);
+	until(&all, b->wants == 1);
+	cr_expect_eq(b->last_n, 2);
+	cr_assert(net_choose(b->link, &all.image, 1, 2));
+	cr_expect_null(net_cancel(a->link, &all.image, 1));
+	until(&all, b->unwanteds == 1);
+	/* And may ask for it. */
+	b->serves = SERVES_FILE;
+	nodes_ask(a, 2, 1, SOURCE_HOT);
+	until(&all, a->gots == 1);
+	cr_expect_eq(a->bad_bytes, 0);
+}
+
 Test(net, does_not_ask_twice_for_what_is_under_way, .init = open_pair,
      .fini = end)
 {

@@ -363,7 +363,8 @@ static void be_asked(struct scene *s)
 	uint8_t body[64];
 
 	enter(s);
-	net_ask(s->a->link, &s->all.image, 5, 1000, SOURCE_HOT);
+	net_ask(s->a->link, &s->all.image, &(uint32_t){ 5 }, 1, 1000,
+		SOURCE_HOT);
 	until(&s->all, hear(s, WIRE_WANT, body));
 }
 

@@ -266,6 +266,33 @@ Test(wire, have_has_its_bytes)
 	cr_expect_eq(wire_put_have(&b, &m, got), -EFBIG);
 }
 
+Test(wire, a_want_names_other_pieces)
+{
+	struct wire_want w = { .alias = 3,
+			       .piece = 77,
+			       .len_max = 4096,
+			       .others = { 9, 5 },
+			       .n_others = 2 },
+			 w2;
+	struct buf b = BUF_INIT;
+	struct wire_head h;
+	uint8_t body[12 + 4 * (SWARM_OTHERS_MAX + 1)] = { 0 };
+
+	cr_assert_eq(wire_put_want(&b, 1, SOURCE_HOT, &w), 0);
+	memcpy(body, body_of((const uint8_t *)b.data, &h), 20);
+	cr_expect_eq(h.len, 20);
+	cr_assert_eq(wire_get_want(body, h.len, &w2, NULL), 0);
+	cr_expect_eq(w2.n_others, 2);
+	cr_expect_eq(w2.others[0], 9);
+	cr_expect_eq(w2.others[1], 5);
+	/* Fewer or more than it says, and more than there may be. */
+	cr_expect_eq(wire_get_want(body, 16, &w2, NULL), -EINVAL);
+	cr_expect_eq(wire_get_want(body, 24, &w2, NULL), -EINVAL);
+	put_le16(body + 2, SWARM_OTHERS_MAX + 1);
+	cr_expect_eq(wire_get_want(body, sizeof(body), &w2, NULL), -EINVAL);
+	buf_fini(&b);
+}
+
 Test(wire, want_data_and_nack_have_their_bytes)
 {
 	struct wire_want w = { .alias = 3, .piece = 77, .len_max = 4096 }, w2;
@@ -283,6 +310,7 @@ Test(wire, want_data_and_nack_have_their_bytes)
 	cr_expect_eq(h.req, 0x10203);
 	cr_expect_eq(w2.piece, 77);
 	cr_expect_eq(w2.len_max, 4096);
+	cr_expect_eq(w2.n_others, 0);
 	cr_expect_eq(wire_get_want(body, 11, &w2, NULL), -EINVAL);
 
 	body = body_of(data_bytes, &h);
