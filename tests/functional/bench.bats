@@ -249,26 +249,6 @@ goals_of()
 	[ "$(missing | grep -c 'not on PATH')" = 0 ]
 }
 
-@test "Kraken and Dragonfly bring the same bytes, where their programs are" {
-	PATH=$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/bootseer/peers
-	command -v kraken-agent dfdaemon >/dev/null ||
-		skip "bench/peers/kraken/build was not run"
-	# The user that PostgreSQL runs as may not enter bats' own folder.
-	open_tmp=$(mktemp -d)
-	chmod 755 "$open_tmp"
-	BOOTSEER_BENCH_TMP=$open_tmp "$top/bench/p2p" --quick --only "kraken dragonfly" \
-		--json "$BATS_TEST_TMPDIR/p" >"$BATS_TEST_TMPDIR/out" 2>&1
-	[ -z "$(grep FAILED: "$BATS_TEST_TMPDIR/out")" ]
-	for way in kraken dragonfly; do
-		grep -q "p2p: without $way: .* is not on PATH" \
-			"$BATS_TEST_TMPDIR/out" && continue
-		jq -e --arg way $way '[.samples[] | select(.variant == $way and
-			(.series | test("^4 nodes, base: (void|time to full, p99)$")))]
-			| length == 1' "$BATS_TEST_TMPDIR/p"
-	done
-	[ -z "$(pgrep -f "$open_tmp/bench[.]")" ]
-}
-
 @test "a measured command gives its time, memory and failure" {
 	bench 'measure head -c 50000000 /dev/zero
 		sample wall head "$m_wall" s
