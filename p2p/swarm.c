@@ -186,6 +186,15 @@ static void pump_bulk(struct swarm *s, uint32_t (*choose)(struct swarm *s),
 	}
 }
 
+/* All others wait for what is hot and read from the origin: who reads it has half of
+ * his link at least for that. */
+static uint64_t wanted_hot(const struct swarm *s, uint64_t wanted)
+{
+	if (s->origin_flying > wanted / 2)
+		return wanted - wanted / 2;
+	return wanted - s->origin_flying;
+}
+
 void swarm_pump(struct swarm *s, int64_t now)
 {
 	s->pumped = now;
@@ -194,7 +203,7 @@ void swarm_pump(struct swarm *s, int64_t now)
 		uint64_t wanted = flying_wanted(s);
 
 		choose_ready(s, now);
-		pump_bulk(s, choose_hot, wanted, now);
+		pump_bulk(s, choose_hot, wanted_hot(s, wanted), now);
 		/* What is hot and cannot be had just now comes in a moment:
 		 * the rest leaves it room. */
 		if (s->hot.here < s->hot.total)

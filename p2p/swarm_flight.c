@@ -20,6 +20,7 @@
 #define USELESS_NS (3 * NS_PER_S)
 #define USELESS_REFUSALS 16u
 #define USELESS_SLOWER 16 /* times than the others */
+#define COMES_SLOWER 8
 #define MEASURE_NS (20 * NS_PER_MS)
 /* After so many refusals on end a peer is left alone for so long. */
 #define SENDING_REFUSALS 4u
@@ -240,12 +241,15 @@ static void refused_again(struct swarm *s, unsigned int peer, int64_t now)
 		peer_useless(s, peer, now);
 }
 
+/* Of the times that a byte takes, not of rates: one answer that came in a burst, a
+ * hundred times as fast as the link is, must not make all others late for long. */
 static void smooth(uint64_t *rate, uint64_t sample)
 {
-	if (*rate)
-		*rate += sample / RATE_WEIGHT - *rate / RATE_WEIGHT;
-	else
-		*rate = sample;
+	double before = (double)(*rate ? *rate : sample), now = (double)sample;
+
+	*rate = sample ? (uint64_t)(RATE_WEIGHT /
+				    ((RATE_WEIGHT - 1) / before + 1 / now))
+		       : *rate;
 	if (!*rate)
 		*rate = 1;
 }
@@ -549,6 +553,15 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
 	peer_strike(s, peer, "stalls");
 }
 
+/* Not far slower than others do.  What is on its way comes though it is cancelled, and
+ * would only take room from what is asked for in its place. */
+static bool comes(const struct swarm *s, const struct flight *f, int64_t now)
+{
+	double seconds = (double)(now - f->asked) / NS_PER_S;
+
+	return f->came >= (double)s->rate / COMES_SLOWER * seconds && f->came;
+}
+
 /* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
 static void late_check(struct swarm *s, struct flight *f, int64_t now)
 {
@@ -567,10 +580,7 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 		peer_silent(s, peer, now);
 		return;
 	}
-	/* What was sent comes though it is cancelled, and only takes room. */
-	if (f->came)
-		patience *= 2;
-	if (f->twin || now - f->asked <= 2 * patience || f->came > f->size / 2)
+	if (f->twin || now - f->asked <= 2 * patience || comes(s, f, now))
 		return;
 	/* Slow, and nobody else has it: then the origin does. */
 	if (!others_ready(s, f, true, now)) {

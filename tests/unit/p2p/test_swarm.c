@@ -650,6 +650,49 @@ RULE(bulk_that_stalls_is_asked_elsewhere)
 	cr_expect_geq(b.n_asks, 2);
 }
 
+/* After one answer in a second: 100 kB/s is usual. */
+static void comes_at(uint32_t bytes_a_second, int seconds)
+{
+	joins(0, 0, 20);
+	want(SOURCE_HOT, 0, 40); /* not the last of all */
+	pass(1000 * MS);
+	swarm_begins(b.s, 0, b.asks[0].piece);
+	swarm_got(b.s, 0, b.asks[0].piece, b.now);
+	joins(1, 0, 20);
+	for (int i = 0; i < 50 * seconds; i++) {
+		for (size_t k = 1; k < b.n_asks; k++)
+			swarm_moves(b.s, 0, b.asks[k].piece,
+				    bytes_a_second / 50, b.now);
+		pass(20 * MS);
+	}
+}
+
+RULE(what_comes_slowly_is_not_asked_for_again)
+{
+	comes_at(SIZE / 5, 5);
+	cr_expect_eq(b.n_cancels, 0);
+}
+
+RULE(what_hardly_comes_is_had_elsewhere)
+{
+	comes_at(SIZE / 100, 60);
+	cr_expect_gt(b.n_cancels, 0);
+}
+
+RULE(an_answer_in_a_burst_does_not_make_all_others_late)
+{
+	joins(0, 0, 40);
+	want(SOURCE_HOT, 0, 40);
+	for (size_t i = 0; i < 8; i++) {
+		pass(1000 * MS);
+		swarm_got(b.s, 0, b.asks[i].piece, b.now);
+	}
+	swarm_got(b.s, 0, b.asks[b.n_asks - 1].piece, b.now + MS / 10);
+	cr_expect_eq(b.n_cancels, 0);
+	pass(900 * MS);
+	cr_expect_eq(b.n_cancels, 0);
+}
+
 RULE(what_hangs_on_a_silent_peer_is_read_elsewhere_at_once)
 {
 	joins(0, 0, PIECES);
