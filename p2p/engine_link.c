@@ -280,6 +280,8 @@ static void on_opened(void *arg, struct net_link *net,
 		member_takes_part(m, i);
 	swarm_peer_join(i->swarm, peer, member_distance(p, net_peer(net)),
 			l->member ? l->member->quarantines : 0, clock_now_ns());
+	if (!net_takes_others(net))
+		swarm_peer_takes_one(i->swarm, peer);
 	(void)tell(i, nb, clock_now_ns());
 	introduce(i, nb);
 	i->is_news_of_members = true;

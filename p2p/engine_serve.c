@@ -140,10 +140,9 @@ static void has_read(struct work *w)
 	}
 	if (u->rc == -ENOENT && !i->is_closing)
 		swarm_drop(i->swarm, u->piece.piece);
+	/* That it is gone is news of its own, of this piece alone. */
 	if (u->l)
-		refuse(u->l, i, u->piece.piece,
-		       u->rc == -ENOENT ? SWARM_GONE : SWARM_BUSY,
-		       100 * NS_PER_MS);
+		refuse(u->l, i, u->piece.piece, SWARM_BUSY, 100 * NS_PER_MS);
 	image_settle(i);
 	end(u, false);
 }
@@ -217,8 +216,11 @@ static int find_slot(struct upload *u, const uint32_t *pieces, size_t n,
 			continue;
 		if (pieces[k] != u->piece.piece &&
 		    !net_choose(u->l->net, &i->digest, u->piece.piece,
-				pieces[k]))
+				pieces[k])) {
+			rc = -EALREADY; /* he asked for that one, too */
+			*ret_retry_ns = slots_usual_ns(i->p->slots);
 			continue;
+		}
 		u->piece.piece = pieces[k];
 		u->slot.what = i->id << 24 | pieces[k];
 		u->slot.bytes = i->sizes[pieces[k]];

@@ -238,6 +238,9 @@ void net_news(struct net_link *l, const struct digest *image,
 	      const struct swarm_range *lost, size_t n_lost,
 	      const struct swarm_range *promised, size_t n_promised,
 	      int64_t eta_ns);
+/* Does the other side understand a request that names several pieces?  If not it is
+ * asked for the first. */
+bool net_takes_others(const struct net_link *l);
 /* Ask for one of `n` pieces, 1 to 1 + SWARM_OTHERS_MAX; of no more than `len_max`
  * bytes.  When the first is asked for already: nothing.  Answered by got() or lost()
  * of the one that it is; refused() of the first; closed() or down(). */

@@ -86,6 +86,11 @@ static void ask_number(struct net_link *l, struct ask *a)
 	ask_push(&l->asks, a);
 }
 
+bool net_takes_others(const struct net_link *l)
+{
+	return l->features & WIRE_FEATURE_OTHERS;
+}
+
 void net_ask(struct net_link *l, const struct digest *image,
 	     const uint32_t *pieces, size_t n, uint32_t len_max,
 	     enum source_priority priority)
@@ -105,7 +110,7 @@ void net_ask(struct net_link *l, const struct digest *image,
 	a->piece.image = *image;
 	a->piece.piece = pieces[0];
 	a->len_max = len_max;
-	if (l->features & WIRE_FEATURE_OTHERS)
+	if (net_takes_others(l))
 		m.n_others = a->n_others = (uint16_t)(n - 1);
 	memcpy(a->others, pieces + 1, a->n_others * sizeof(*pieces));
 	memcpy(m.others, a->others, sizeof(m.others));
@@ -359,7 +364,12 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 				 i->told ? "open" : "not open");
 	if (l->n_wants >= NET_WANTS_MAX)
 		return error_set(err, ENOBUFS, "it wants too much at once");
-	if (want_find(l, &i->digest, m.piece))
+	a = want_find(l, &i->digest, m.piece);
+	if (a && a->chosen) { /* it cannot know that it gets it */
+		nack(l, h->req, false, SWARM_SENDING, FULL_RETRY_NS);
+		return 0;
+	}
+	if (a)
 		return error_set(err, EPROTO, "it wants piece %u twice",
 				 m.piece);
 	a = calloc(1, sizeof(*a));
@@ -389,6 +399,7 @@ bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
 		return false;
 	answer_unlink(a);
 	a->piece.piece = piece;
+	a->chosen = true;
 	answer_push(want_row(l, piece), a);
 	return true;
 }

@@ -57,7 +57,7 @@ struct answer {
 	uint32_t at;         /* bytes that left */
 	uint64_t end;        /* of them, in the connection's bytes */
 	bool begun, counted; /* in n_wants */
-	bool left;           /* that was told */
+	bool left, chosen;   /* that was told; by us, of several */
 };
 
 /* ------------------------------------------------------------ connections --- */

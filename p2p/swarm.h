@@ -83,9 +83,8 @@ enum swarm_refusal {
 struct swarm_host {
 	/* Ask `peer` for one of `n` pieces, the first it has and does not send
 	 * to somebody else just now; at most 1 + SWARM_OTHERS_MAX.  Answered by
-	 * swarm_begins() and swarm_got() or swarm_lost() with the piece that
-	 * it is; by swarm_refused() or swarm_lost() with the first; or by
-	 * swarm_peer_leave(). */
+	 * swarm_begins(), then swarm_got() or swarm_lost(), with the piece that
+	 * it is; by swarm_refused() with the first; or by swarm_peer_leave(). */
 	void (*ask)(void *arg, unsigned int peer, const uint32_t *pieces,
 		    size_t n, enum source_priority priority);
 	/* It is not wanted from there any more; no answer is awaited.  `piece`
@@ -157,6 +156,9 @@ void swarm_drop(struct swarm *s, uint32_t piece);
 void swarm_peer_join(struct swarm *s, unsigned int peer,
 		     enum swarm_distance distance, unsigned int quarantines,
 		     int64_t now);
+/* It is asked for one piece at a time: a request that names others it would not
+ * understand. */
+void swarm_peer_takes_one(struct swarm *s, unsigned int peer);
 void swarm_peer_leave(struct swarm *s, unsigned int peer, int64_t now);
 /* It says that it has these pieces; has lost them; or that they are on their way
  * to it from the origin and will be there in `eta_ns`.  -EINVAL: no such pieces. */

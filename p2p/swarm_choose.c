@@ -94,12 +94,14 @@ uint64_t flying_wanted(const struct swarm *s)
 	/* A few answers are awaited at any time, so that somebody always sends;
 	 * not many, or those who ask much crowd out those who ask little.  And
 	 * what the way holds: of what comes, twice the time of a refusal, which
-	 * waits in the queues of both links and carries nothing. */
+	 * waits in the queues of both links and carries nothing; where nobody
+	 * refuses, of the shortest answer. */
+	int64_t way = s->refusal_ns ? s->refusal_ns : s->answer_min;
 	uint32_t pieces = s->hot.here < s->hot.total ? s->lim.flying_hot
 						     : s->lim.flying_pieces;
 	uint64_t usual =
-		s->size * pieces + (uint64_t)((double)s->came_rate * 2 *
-					      (double)s->refusal_ns / NS_PER_S);
+		s->size * pieces +
+		(uint64_t)((double)s->came_rate * 2 * (double)way / NS_PER_S);
 	uint64_t max = s->lim.flying_max - s->lim.flying_max / 8;
 
 	return usual > max ? max : usual;

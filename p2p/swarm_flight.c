@@ -264,6 +264,8 @@ static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 	smooth(&p->rate, sample);
 	smooth(&s->rate, sample);
 	answers_add(&p->answers, now - f->asked);
+	if (!s->answer_min || now - f->asked < s->answer_min)
+		s->answer_min = now - f->asked;
 	heard(s, p, now);
 	p->refusals = 0;
 	if (p->rate >= s->rate / USELESS_SLOWER)
@@ -294,14 +296,23 @@ static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size)
 		s->stats.bytes_peers[s->peers[peer].distance] += size;
 }
 
+static struct flight *flight_begun(struct swarm *s, unsigned int peer,
+				   uint32_t piece)
+{
+	struct flight *f = flight_of(s, peer, piece);
+
+	return f && !f->n_others ? f : NULL;
+}
+
 void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 {
 	struct flight *f;
 
 	if (!is_known(s, peer, piece))
 		return;
-	swarm_begins(s, peer, piece);
-	f = flight_of(s, peer, piece);
+	/* What was cancelled and comes late says nothing of what was asked for
+	 * since. */
+	f = flight_begun(s, peer, piece);
 	count_arrival(s, peer, s->cfg.sizes[piece]);
 	if (f && f->peer == ORIGIN)
 		origin_moved(s, f, now);
@@ -354,7 +365,7 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 
 	if (!is_known(s, peer, piece))
 		return;
-	f = flight_of(s, peer, piece);
+	f = flight_begun(s, peer, piece);
 	if (f)
 		flight_fails(s, f);
 	if (peer == SWARM_NONE) {
@@ -429,7 +440,7 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	p->quiet = 0;
 	s->silent &= ~(UINT64_C(1) << peer);
 	f = flight_of(s, peer, piece);
-	if (f) {
+	if (f && f->piece == piece) {
 		memcpy(pieces + 1, f->others, f->n_others * sizeof(*pieces));
 		n += f->n_others;
 		learn_refusal(s, now - f->asked);
@@ -438,7 +449,8 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	retry_ns = believable(s, p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		refused_again(s, peer, now);
-		for (size_t i = 0; i < n; i++)
+		/* Who is busy is left alone; the pieces are not for that. */
+		for (size_t i = 0; i < (why == SWARM_BUSY ? 1 : n); i++)
 			piece_rests(s, peer, pieces[i], now + retry_ns, now);
 	} else {
 		for (size_t i = 0; i < n; i++)
@@ -568,7 +580,7 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 	struct peer *p = &s->peers[f->peer];
 	unsigned int peer = f->peer;
 	int64_t usual = answers_quantile(&p->answers, 95);
-	int64_t patience = LATE * f->expected_ns, silence;
+	int64_t patience = LATE * f->expected_ns, silence, limit;
 
 	if (patience < s->lim.stall_min_ns)
 		patience = s->lim.stall_min_ns;
@@ -580,7 +592,12 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 		peer_silent(s, peer, now);
 		return;
 	}
-	if (f->twin || now - f->asked <= 2 * patience || comes(s, f, now))
+	/* One of which it is not even known what it is keeps many waiting. */
+	if (comes(s, f, now))
+		limit = SLOW * patience;
+	else
+		limit = f->n_others ? patience : 2 * patience;
+	if (f->twin || now - f->asked <= limit)
 		return;
 	/* Slow, and nobody else has it: then the origin does. */
 	if (!others_ready(s, f, true, now)) {

@@ -50,6 +50,12 @@ static void peer_forget(struct swarm *s, unsigned int peer)
 	flights_of_peer_end(s, (uint8_t)peer);
 }
 
+void swarm_peer_takes_one(struct swarm *s, unsigned int peer)
+{
+	if (peer < SWARM_PEERS_MAX && s->peers[peer].is_joined)
+		s->peers[peer].takes_one = true;
+}
+
 void swarm_peer_leave(struct swarm *s, unsigned int peer, int64_t now)
 {
 	if (peer >= SWARM_PEERS_MAX || !s->peers[peer].is_joined)

@@ -45,6 +45,7 @@ static unsigned int rarity(const struct swarm *s, uint32_t piece)
 static void resize(struct swarm *s, struct flight *f, uint32_t size)
 {
 	s->flying = s->flying - f->size + size;
+	f->ahead = f->ahead - f->size + size;
 	s->peers[f->peer].flying = s->peers[f->peer].flying - f->size + size;
 	f->size = size;
 }
@@ -74,6 +75,7 @@ void others_choose(struct swarm *s, struct flight *f)
 	unsigned int max = others_max(s, is_hot);
 
 	if (f->priority == SOURCE_DEMAND || f->is_hedge || !max ||
+	    s->peers[f->peer].takes_one ||
 	    s->pieces[f->piece].flags & PIECE_DEMAND)
 		return;
 	at = (uint32_t)(swarm_random(s) % n);
@@ -110,25 +112,6 @@ void others_release(struct swarm *s, struct flight *f)
 
 /* ------------------------------------------------------------- the answer --- */
 
-/* It was asked for this, too, though it may have come from elsewhere since. */
-static struct flight *find_asked(struct swarm *s, unsigned int peer,
-				 uint32_t piece)
-{
-	struct flight *f = flight_of(s, peer, piece);
-
-	if (f)
-		return f;
-	for (uint16_t i = s->first; i; i = f->next) {
-		f = flight_at(s, i);
-		if (f->peer != peer)
-			continue;
-		for (unsigned int k = 0; k < f->n_others; k++)
-			if (f->others[k] == piece)
-				return f;
-	}
-	return NULL;
-}
-
 /* It carries `piece` from now on, which nobody else does. */
 static void move_to(struct swarm *s, struct flight *f, uint32_t piece)
 {
@@ -144,7 +127,7 @@ void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece)
 
 	if (peer >= SWARM_PEERS_MAX || piece >= s->cfg.n_pieces)
 		return;
-	f = find_asked(s, peer, piece);
+	f = flight_of(s, peer, piece);
 	if (!f || !f->n_others)
 		return;
 	first = f->piece;
@@ -152,11 +135,6 @@ void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece)
 	resize(s, f, s->cfg.sizes[piece]);
 	if (piece == first)
 		return;
-	if (s->pieces[piece].flags & PIECE_HERE || s->pieces[piece].flight) {
-		flight_end(s, f);
-		s->cfg.host->cancel(s->cfg.arg, peer, piece);
-	} else {
-		move_to(s, f, piece);
-	}
+	move_to(s, f, piece);
 	swarm_want_again(s, first);
 }

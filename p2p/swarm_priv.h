@@ -82,7 +82,7 @@ struct answers { /* how long answers took: two buckets an octave */
 };
 
 struct peer {
-	bool is_joined;
+	bool is_joined, takes_one;
 	enum swarm_distance distance;
 	uint32_t have;
 	uint64_t bytes, flying, rate;
@@ -157,6 +157,7 @@ struct swarm {
 	uint64_t hedged_bytes, came_bytes;
 	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
 	int64_t came_at;
+	int64_t answer_min; /* shortest time of an answer; 0: none yet */
 	int64_t refusal_ns; /* that refusals take, smoothed */
 	uint64_t size;      /* of a piece, usually */
 

@@ -182,6 +182,20 @@ static void demand_insert(struct swarm *s, struct demand d)
 	s->pieces[d.piece].flags |= PIECE_DEMAND;
 }
 
+/* Whoever was asked for it might send another one. */
+static void release_for_reader(struct swarm *s, uint32_t piece)
+{
+	uint16_t index = s->pieces[piece].flight;
+	struct flight *f = index ? flight_at(s, index) : NULL;
+	uint32_t first;
+
+	if (!f || !f->n_others)
+		return;
+	first = f->piece;
+	flight_cancel(s, f);
+	swarm_want_again(s, first);
+}
+
 int swarm_demand(struct swarm *s, uint32_t piece, int64_t now, int64_t deadline)
 {
 	struct demand d = { piece, now, deadline, deadline };
@@ -203,10 +217,7 @@ int swarm_demand(struct swarm *s, uint32_t piece, int64_t now, int64_t deadline)
 	if (rc < 0)
 		return rc;
 	demand_insert(s, d);
-	/* Whoever was asked might send another one. */
-	if (s->pieces[piece].flight &&
-	    flight_at(s, s->pieces[piece].flight)->n_others)
-		flight_cancel(s, flight_at(s, s->pieces[piece].flight));
+	release_for_reader(s, piece);
 	swarm_pump(s, now);
 	return 0;
 }

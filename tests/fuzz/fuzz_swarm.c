@@ -341,8 +341,6 @@ static void on_got(struct world *w, unsigned int peer, uint32_t piece)
 
 	if (asked != SWARM_NONE && w->n_others[peer][asked]) {
 		asked = begins(w, peer, asked);
-		if (!w->asked[peer][asked])
-			return; /* it was here already */
 	}
 
 	if (asked == SWARM_NONE) {
@@ -363,6 +361,7 @@ static void on_lost(struct world *w, unsigned int peer, uint32_t piece)
 
 	if (asked == SWARM_NONE)
 		return;
+	asked = begins(w, peer, asked);
 	not_asked(w, peer, asked);
 	w->has[peer][asked] = false;
 	swarm_lost(w->swarm, peer, asked, piece & 1 ? -EBADMSG : -EIO, w->now);

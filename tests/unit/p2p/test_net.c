@@ -175,13 +175,17 @@ Test(net, brings_one_of_several_that_would_do, .init = open_pair, .fini = end)
 	cr_expect_not(net_choose(b->link, &all.image, 7, 8), "nobody asked");
 	cr_expect_not(net_choose(b->link, &all.image, 1, 3), "by itself");
 	cr_assert(net_choose(b->link, &all.image, 1, 2));
+	/* Who asked cannot know yet, and asks for it by itself. */
+	nodes_ask(a, 2, 1, SOURCE_HOT);
+	until(&all, a->refuseds == 1);
+	cr_expect_eq(a->refusal, SWARM_SENDING);
 	net_send(b->link, &p, SOURCE_HOT, &body, 5);
 	until(&all, a->gots == 1);
 	cr_expect_eq(a->last_got, 2);
 	cr_expect_eq(a->bad_bytes, 0);
 	/* The other one is still open, by its own name. */
 	net_refuse(b->link, &all.image, 3, SWARM_BUSY, 0);
-	until(&all, a->refuseds == 1);
+	until(&all, a->refuseds == 2);
 }
 
 Test(net, takes_back_what_it_asked_when_another_was_chosen, .init = open_pair,

@@ -122,6 +122,13 @@ static void joins(unsigned int peer, uint32_t first, uint32_t n)
 	cr_assert_eq(swarm_peer_has(b.s, peer, r, b.now), 0);
 }
 
+/* It says which, and brings it. */
+static void brings(unsigned int peer, uint32_t piece)
+{
+	swarm_begins(b.s, peer, piece);
+	swarm_got(b.s, peer, piece, b.now);
+}
+
 /* Time passes, in steps as a host makes them. */
 static void pass(int64_t ns)
 {
@@ -218,8 +225,7 @@ RULE(the_peer_says_which_and_the_others_are_asked_for_again)
 			a->n_others ? a->others[a->n_others - 1] : a->piece;
 
 		cr_assert_not(swarm_has(b.s, piece), "asked for in vain");
-		swarm_begins(b.s, 0, piece);
-		swarm_got(b.s, 0, piece, b.now);
+		brings(0, piece);
 	}
 	swarm_get_stats(b.s, &st);
 	cr_expect_eq(st.hot_have, 50);
@@ -246,6 +252,7 @@ RULE(a_refusal_is_of_all_that_was_named)
 
 RULE(a_reader_does_not_wait_to_hear_which_it_is)
 {
+	struct swarm_stats st;
 	struct noted first;
 
 	joins(0, 0, 50);
@@ -261,6 +268,37 @@ RULE(a_reader_does_not_wait_to_hear_which_it_is)
 		     1);
 	cr_expect_eq(b.asks[swarm_limits_default.flying_hot].priority,
 		     SOURCE_DEMAND);
+	/* And what was named with it is not forgotten. */
+	for (size_t k = 1; k < b.n_asks && k < 200; k++)
+		brings(0, b.asks[k].piece);
+	swarm_get_stats(b.s, &st);
+	cr_expect_eq(st.hot_have, 50);
+}
+
+RULE(what_was_taken_back_and_comes_late_answers_nothing_newer)
+{
+	struct noted first;
+
+	joins(0, 0, 50);
+	want(SOURCE_HOT, 0, 50);
+	first = b.asks[0];
+	cr_assert_gt(first.n_others, 0);
+	swarm_got(b.s, 0, first.others[0], b.now);
+	cr_assert_eq(b.n_cancels, 1, "its answer may be another one");
+	cr_expect_eq(b.cancels[0].piece, first.piece);
+}
+
+RULE(who_understands_one_is_asked_for_one)
+{
+	swarm_peer_join(b.s, 0, SWARM_SAME_RACK, 0, b.now);
+	swarm_peer_takes_one(b.s, 0);
+	cr_assert_eq(swarm_peer_has(b.s, 0, (struct swarm_range){ 0, 50 },
+				    b.now),
+		     0);
+	want(SOURCE_HOT, 0, 50);
+	cr_assert_gt(b.n_asks, 0);
+	for (size_t i = 0; i < b.n_asks; i++)
+		cr_expect_eq(b.asks[i].n_others, 0);
 }
 
 RULE(what_came_from_elsewhere_meanwhile_is_not_taken_twice)
@@ -656,8 +694,7 @@ static void comes_at(uint32_t bytes_a_second, int seconds)
 	joins(0, 0, 20);
 	want(SOURCE_HOT, 0, 40); /* not the last of all */
 	pass(1000 * MS);
-	swarm_begins(b.s, 0, b.asks[0].piece);
-	swarm_got(b.s, 0, b.asks[0].piece, b.now);
+	brings(0, b.asks[0].piece);
 	joins(1, 0, 20);
 	for (int i = 0; i < 50 * seconds; i++) {
 		for (size_t k = 1; k < b.n_asks; k++)
@@ -685,9 +722,10 @@ RULE(an_answer_in_a_burst_does_not_make_all_others_late)
 	want(SOURCE_HOT, 0, 40);
 	for (size_t i = 0; i < 8; i++) {
 		pass(1000 * MS);
-		swarm_got(b.s, 0, b.asks[i].piece, b.now);
+		brings(0, b.asks[i].piece);
 	}
-	swarm_got(b.s, 0, b.asks[b.n_asks - 1].piece, b.now + MS / 10);
+	b.now += MS / 10;
+	brings(0, b.asks[b.n_asks - 1].piece);
 	cr_expect_eq(b.n_cancels, 0);
 	pass(900 * MS);
 	cr_expect_eq(b.n_cancels, 0);
@@ -698,7 +736,7 @@ RULE(what_hangs_on_a_silent_peer_is_read_elsewhere_at_once)
 	joins(0, 0, PIECES);
 	want(SOURCE_HOT, 0, PIECES);
 	pass(100 * MS);
-	swarm_got(b.s, 0, b.asks[0].piece, b.now);
+	brings(0, b.asks[0].piece);
 	cr_assert_geq(b.n_asks, 4);
 	cr_assert_eq(b.n_calls, 0);
 	pass(2400 * MS);
@@ -715,7 +753,7 @@ RULE(a_hiccup_does_not_send_to_the_origin)
 	want(SOURCE_HOT, 0, PIECES);
 	for (size_t i = 0; i < 30; i++) {
 		pass(20 * MS);
-		swarm_got(b.s, 0, b.asks[i].piece, b.now);
+		brings(0, b.asks[i].piece);
 	}
 	pass(900 * MS);
 	cr_expect_gt(b.n_cancels, 0, "it is late");
@@ -735,7 +773,7 @@ RULE(a_silent_peer_is_tried_with_one_piece)
 		pass(MS);
 	pass(100 * MS);
 	cr_assert_eq(b.n_asks, before + 1);
-	swarm_got(b.s, 0, b.asks[before].piece, b.now);
+	brings(0, b.asks[before].piece);
 	cr_expect_gt(b.n_asks, before + 2, "it is back");
 }
 
@@ -755,7 +793,7 @@ RULE(a_silent_peer_is_tried_by_a_reader_when_nobody_else_can_be)
 	cr_assert_eq(swarm_demand(b.s, 6, b.now, b.now + late), 0);
 	pass(MS);
 	cr_assert_eq(b.n_asks, before + 1, "one piece of him");
-	swarm_got(b.s, 0, b.asks[before].piece, b.now);
+	brings(0, b.asks[before].piece);
 	pass(100 * MS);
 	cr_expect_eq(b.n_asks, before + 2, "he is back: %zu",
 		     b.n_asks - before);
@@ -798,7 +836,7 @@ RULE(what_others_have_is_waited_for_while_news_come)
 		cr_assert_eq(swarm_peer_has(b.s, 0, r, b.now), 0);
 		pass(100 * MS);
 		while (got < b.n_asks)
-			swarm_got(b.s, 0, b.asks[got++].piece, b.now);
+			brings(0, b.asks[got++].piece);
 		cr_assert_eq(b.wanted_as, SOURCE_HOT);
 	}
 	cr_expect_eq(got, 40);
