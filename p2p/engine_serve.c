@@ -207,18 +207,16 @@ static int find_slot(struct upload *u, const uint32_t *pieces, size_t n,
 		     int64_t *ret_retry_ns)
 {
 	struct p2p_image *i = u->i;
-	int64_t retry_ns = INT64_MAX;
+	int64_t retry_ns, soonest = INT64_MAX;
 	int rc = -ENOENT;
 
-	*ret_retry_ns = INT64_MAX;
 	for (size_t k = 0; k < n; k++) {
 		if (!swarm_has(i->swarm, pieces[k]))
 			continue;
 		if (pieces[k] != u->piece.piece &&
 		    !net_choose(u->l->net, &i->digest, u->piece.piece,
 				pieces[k])) {
-			rc = -EALREADY; /* he asked for that one, too */
-			*ret_retry_ns = slots_usual_ns(i->p->slots);
+			rc = -EALREADY;
 			continue;
 		}
 		u->piece.piece = pieces[k];
@@ -226,11 +224,14 @@ static int find_slot(struct upload *u, const uint32_t *pieces, size_t n,
 		u->slot.bytes = i->sizes[pieces[k]];
 		rc = slots_add(i->p->slots, &u->slot, clock_now_ns(),
 			       &retry_ns);
-		if (rc != 0 && retry_ns < *ret_retry_ns)
-			*ret_retry_ns = retry_ns;
+		if (rc != 0 && retry_ns < soonest)
+			soonest = retry_ns;
 		if (rc != -EALREADY)
 			break;
 	}
+	/* Of nothing but what he asked for by itself, too: when that should be his. */
+	*ret_retry_ns =
+		soonest == INT64_MAX ? slots_usual_ns(i->p->slots) : soonest;
 	return rc;
 }
 

@@ -322,7 +322,6 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 		s->stats.hedges_won += f->is_hedge;
 		flight_end(s, f);
 	}
-
 	if (s->pieces[piece].flags & PIECE_HERE) {
 		s->stats.bytes_twice += s->cfg.sizes[piece];
 	} else {

@@ -25,7 +25,6 @@ static bool can_be_other(const struct swarm *s, const struct flight *f,
 			 uint32_t piece)
 {
 	const struct piece *p = &s->pieces[piece];
-
 	uint32_t size = s->cfg.sizes[piece];
 
 	if (!is_open(p, PIECE_WANTED) || piece_priority(p) != f->priority ||
@@ -96,15 +95,9 @@ void others_choose(struct swarm *s, struct flight *f)
 
 void others_release(struct swarm *s, struct flight *f)
 {
-	uint16_t index = flight_index(s, f);
-
 	s->n_unsettled -= f->n_others ? 1 : 0;
 	for (unsigned int i = 0; i < f->n_others; i++) {
-		struct piece *p = &s->pieces[f->others[i]];
-
-		if (p->flight != index)
-			continue;
-		p->flight = 0;
+		s->pieces[f->others[i]].flight = 0;
 		swarm_want_again(s, f->others[i]);
 	}
 	f->n_others = 0;
