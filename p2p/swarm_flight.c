@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What was asked for and is not here yet: its bounds, what is late, what is asked
- * a second time, and who is left for it.
+ * What was asked for and is not here yet: its bounds, and what the answers are
+ * worth.  What is late is in swarm_late.c.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "p2p/swarm_priv.h"
 
-#define LATE 3                 /* times what was expected */
-#define HEDGES_FREE (4u << 20) /* bytes, before anything came */
-#define SLOW 4 /* times the patience with those who send nothing */
-#define SILENT_NS (2 * NS_PER_S) /* no byte for so long: a strike */
-/* So late a look at what is late: it is this machine that stood still. */
-#define STILL_NS (500 * NS_PER_MS)
-/* A hiccup is no reason to read from the origin what somebody has. */
-#define QUIET_NS NS_PER_S
-#define QUIET_RETRY_NS (100 * NS_PER_MS)
-#define USELESS_NS (3 * NS_PER_S)
-#define USELESS_REFUSALS 16u
 #define USELESS_SLOWER 16 /* times than the others */
-#define COMES_SLOWER 8
-#define MEASURE_NS (20 * NS_PER_MS)
 /* After so many refusals on end a peer is left alone for so long. */
 #define SENDING_REFUSALS 4u
 #define SENDING_NS (30 * NS_PER_MS)
@@ -213,34 +200,6 @@ static void heard(struct swarm *s, struct peer *p, int64_t now)
 	s->silent &= ~(UINT64_C(1) << (p - s->peers));
 }
 
-static void holds_nothing_back(struct swarm *s, uint64_t *mask,
-			       unsigned int peer)
-{
-	if (*mask >> peer & 1)
-		return;
-	*mask |= UINT64_C(1) << peer;
-	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
-		cold_offer(s, i);
-}
-
-/* A peer that only refuses, or is far slower than others: what only it has is read
- * elsewhere.  It is tried again, and one good answer makes it a holder again. */
-static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
-{
-	s->peers[peer].busy_until = now + USELESS_NS;
-	holds_nothing_back(s, &s->useless, peer);
-}
-
-static void refused_again(struct swarm *s, unsigned int peer, int64_t now)
-{
-	struct peer *p = &s->peers[peer];
-
-	if (!p->refusals++)
-		p->refused = now;
-	if (p->refusals >= USELESS_REFUSALS && now - p->refused >= USELESS_NS)
-		peer_useless(s, peer, now);
-}
-
 /* Of the times that a byte takes, not of rates: one answer that came in a burst, a
  * hundred times as fast as the link is, must not make all others late for long. */
 static void smooth(uint64_t *rate, uint64_t sample)
@@ -331,8 +290,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 	swarm_pump(s, now);
 }
 
-/* It will not come from there; somebody else may have it. */
-static void flight_fails(struct swarm *s, struct flight *f)
+void flight_fails(struct swarm *s, struct flight *f)
 {
 	uint32_t piece = f->piece;
 
@@ -447,7 +405,7 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	}
 	retry_ns = believable(s, p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
-		refused_again(s, peer, now);
+		peer_refused_again(s, peer, now);
 		/* Who is busy is left alone; the pieces are not for that. */
 		for (size_t i = 0; i < (why == SWARM_BUSY ? 1 : n); i++)
 			piece_rests(s, peer, pieces[i], now + retry_ns, now);
@@ -469,197 +427,4 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		p->busy_until = INT64_MAX;
 	}
 	swarm_pump(s, now);
-}
-
-/* ---------------------------------------------------------------- what is late --- */
-
-static uint64_t others_ready(const struct swarm *s, const struct flight *f,
-			     bool need_credit, int64_t now)
-{
-	uint64_t mask = s->pieces[f->piece].holders, ret = 0;
-
-	if (f->peer != ORIGIN)
-		mask &= ~(UINT64_C(1) << f->peer);
-	mask &= ~s->silent;
-	while (mask) {
-		unsigned int i = (unsigned int)__builtin_ctzll(mask);
-		const struct peer *p = &s->peers[i];
-
-		mask &= mask - 1;
-		if (p->busy_until <= now &&
-		    (!need_credit || p->flying < peer_credit(s, p)))
-			ret |= UINT64_C(1) << i;
-	}
-	return ret;
-}
-
-/* Demand, and the last pieces of all: ask a second one after the time in which
- * this one nearly always answers. */
-static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
-{
-	const struct demand *d = demand_of(s, f->piece);
-	bool is_last = is_all_asked(s);
-	int64_t wait = s->lim.hedge_min_ns, since = f->asked, usual;
-	uint64_t mask;
-
-	if (f->twin || f->n_others || (!d && !is_last))
-		return;
-	if (d && d->since > since)
-		since = d->since;
-	if (f->peer != ORIGIN) {
-		usual = answers_quantile(&s->peers[f->peer].answers, 95);
-		wait = usual > wait ? usual : wait;
-	} else if (2 * s->origin_answer_ns > wait) {
-		wait = 2 * s->origin_answer_ns;
-	}
-	if (now - since < wait)
-		return;
-	if (s->hedged_bytes + f->size >
-	    HEDGES_FREE + s->came_bytes / 1000 * s->lim.hedge_permille)
-		return;
-	mask = others_ready(s, f, !d, now);
-	if (!mask && d && f->peer != ORIGIN)
-		origin_hedge(s, f->piece, now);
-	if (!mask || !flight_fits(s, f->size, d != NULL))
-		return;
-	s->hedged_bytes += f->size;
-	s->stats.hedges++;
-	(void)flight_start(s, (uint8_t)choose_peer(s, mask, f->size), f->piece,
-			   d ? SOURCE_DEMAND
-			     : (enum source_priority)f->priority,
-			   now);
-}
-
-/* Nothing moves there: all that hangs on it is had elsewhere at once; and, if it goes
- * on so, what only it has from the origin, until it is heard again. */
-static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
-{
-	struct peer *p = &s->peers[peer];
-
-	s->stats.stalls += p->n_flying;
-	for (uint16_t i = s->first, next; i; i = next) {
-		struct flight *f = flight_at(s, i);
-		uint32_t piece = f->piece;
-
-		next = f->next;
-		if (f->peer != peer)
-			continue;
-		flight_cancel(s, f);
-		if (!s->pieces[piece].flight)
-			swarm_want_again(s, piece);
-	}
-	if (!p->quiet)
-		p->quiet = p->moved;
-	p->moved = now;
-	p->busy_until = now + QUIET_RETRY_NS;
-	if (now - p->quiet < QUIET_NS)
-		return;
-	p->busy_until = now + SILENT_NS;
-	holds_nothing_back(s, &s->silent, peer);
-	promises_forget(s);
-	/* When nobody was heard of since, it may be this machine that stalls. */
-	if (now - p->heard < SILENT_NS || s->heard <= p->heard)
-		return;
-	p->heard = now;
-	peer_strike(s, peer, "stalls");
-}
-
-/* Not far slower than others do.  What is on its way comes though it is cancelled, and
- * would only take room from what is asked for in its place. */
-static bool comes(const struct swarm *s, const struct flight *f, int64_t now)
-{
-	double seconds = (double)(now - f->asked) / NS_PER_S;
-
-	return f->came >= (double)s->rate / COMES_SLOWER * seconds && f->came;
-}
-
-/* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
-static void late_check(struct swarm *s, struct flight *f, int64_t now)
-{
-	struct peer *p = &s->peers[f->peer];
-	unsigned int peer = f->peer;
-	int64_t usual = answers_quantile(&p->answers, 95);
-	int64_t patience = LATE * f->expected_ns, silence, limit;
-
-	if (patience < s->lim.stall_min_ns)
-		patience = s->lim.stall_min_ns;
-	if (patience < usual)
-		patience = usual;
-	/* However slow it is: something moves. */
-	silence = patience < SILENT_NS ? patience : SILENT_NS;
-	if (now - p->moved > silence && now - f->asked > silence) {
-		peer_silent(s, peer, now);
-		return;
-	}
-	/* One of which it is not even known what it is keeps many waiting. */
-	if (comes(s, f, now))
-		limit = SLOW * patience;
-	else
-		limit = f->n_others ? patience : 2 * patience;
-	if (f->twin || now - f->asked <= limit)
-		return;
-	/* Slow, and nobody else has it: then the origin does. */
-	if (!others_ready(s, f, true, now)) {
-		if (now - f->asked <= SLOW * patience)
-			return;
-		peer_useless(s, peer, now);
-	}
-	s->stats.stalls++;
-	p->rate = p->rate / 2 + 1;
-	flight_cancel(s, f);
-}
-
-static void measure(struct swarm *s, int64_t now)
-{
-	double seconds = (double)(now - s->came_at) / NS_PER_S;
-	uint64_t rate;
-
-	if (now - s->came_at < MEASURE_NS)
-		return;
-	rate = (uint64_t)((double)(s->came_bytes - s->came_counted) / seconds);
-	s->came_rate = (3 * s->came_rate + rate) / 4;
-	s->came_counted = s->came_bytes;
-	s->came_at = now;
-}
-
-/* What was asked for before was asked for so much later. */
-static void stood_still(struct swarm *s, int64_t now)
-{
-	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
-		s->peers[i].moved = now;
-	for (uint16_t i = s->first; i; i = flight_at(s, i)->next) {
-		int64_t *asked = &flight_at(s, i)->asked;
-
-		*asked =
-			*asked > s->checked ? now : *asked + (now - s->checked);
-	}
-}
-
-void flights_check(struct swarm *s, int64_t now)
-{
-	/* Strikes may end flights of a whole peer, so only the next is kept,
-	 * and what ends is never before it. */
-	uint16_t left = (uint16_t)s->n_flights;
-
-	measure(s, now);
-	if (now - s->checked > STILL_NS)
-		stood_still(s, now);
-	s->checked = now;
-	for (uint16_t i = s->first, next; i && left; i = next, left--) {
-		struct flight *f = flight_at(s, i);
-		uint32_t piece = f->piece;
-		unsigned int before = s->n_flights;
-
-		next = f->next;
-		if (f->peer == ORIGIN && f->expires <= now)
-			flight_fails(s, f);
-		else if (f->peer != ORIGIN)
-			late_check(s, f, now);
-		if (s->n_flights == before)
-			hedge_check(s, f, now);
-		else if (!s->pieces[piece].flight)
-			swarm_want_again(s, piece);
-		if (s->n_flights + 1 < before)
-			return; /* of a peer that is left: the next may be gone */
-	}
 }

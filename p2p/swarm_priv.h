@@ -2,9 +2,10 @@
 /*
  * Inside of the core.  swarm.c owns life and the round of decisions,
  * swarm_want.c what is wanted, swarm_choose.c the choice of piece and peer,
- * swarm_flight.c what was asked for, swarm_others.c what would do as well,
- * swarm_origin.c leases and reads, swarm_turn.c
- * whose turn it is without a tracker, swarm_news.c what neighbours say and are told.
+ * swarm_flight.c what was asked for, swarm_late.c what of it is late,
+ * swarm_others.c what would do as well, swarm_origin.c leases and reads,
+ * swarm_turn.c whose turn it is without a tracker, swarm_news.c what neighbours
+ * say and are told.
  *
  * A decision costs the scan of one window: who has a piece is one word of bits,
  * so its rarity is a count of bits, and whom it can be asked from is an AND.
@@ -237,7 +238,6 @@ struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
 void flights_of_peer_end(struct swarm *s, uint8_t peer);
 /* Nothing wants this piece any more. */
 void flight_cancel_all(struct swarm *s, uint32_t piece);
-void flights_check(struct swarm *s, int64_t now);
 struct flight *flight_at(struct swarm *s, uint16_t index);
 enum source_priority piece_priority(const struct piece *p);
 
@@ -246,6 +246,13 @@ struct flight *flight_of(struct swarm *s, unsigned int peer, uint32_t piece);
 /* Nothing is awaited of it any more; and who was asked is told. */
 void flight_end(struct swarm *s, struct flight *f);
 void flight_cancel(struct swarm *s, struct flight *f);
+/* It will not come from there; somebody else may have it. */
+void flight_fails(struct swarm *s, struct flight *f);
+
+/* swarm_late.c */
+void flights_check(struct swarm *s, int64_t now);
+/* Who only refuses is of no use in the end. */
+void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now);
 
 /* swarm_others.c */
 /* Pieces that `peer` could send in the place of `piece`, rarest first. */
