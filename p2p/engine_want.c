@@ -185,6 +185,17 @@ static size_t count_wants(const struct p2p_image *i, int k)
 	return n;
 }
 
+static void fail_list(struct lister *l, int rc, const struct error *err)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	if (l->rc == 0) {
+		l->rc = rc;
+		l->err = *err;
+	}
+	(void)pthread_cond_signal(&l->progress);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
 static void fail_lists(struct p2p_image *i, int k, int rc,
 		       const struct error *err)
 {
@@ -192,15 +203,8 @@ static void fail_lists(struct p2p_image *i, int k, int rc,
 
 	LIST_FOREACH(l, &i->listers, link)
 	{
-		if (!is_list_of(l, k))
-			continue;
-		(void)pthread_mutex_lock(&l->lock);
-		if (l->rc == 0) {
-			l->rc = rc;
-			l->err = *err;
-		}
-		(void)pthread_cond_signal(&l->progress);
-		(void)pthread_mutex_unlock(&l->lock);
+		if (is_list_of(l, k))
+			fail_list(l, rc, err);
 	}
 }
 
@@ -308,12 +312,6 @@ void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 			change_wants(i, l->list);
 			continue;
 		}
-		(void)pthread_mutex_lock(&l->lock);
-		if (l->rc == 0) {
-			l->rc = rc;
-			l->err = *err;
-		}
-		(void)pthread_cond_signal(&l->progress);
-		(void)pthread_mutex_unlock(&l->lock);
+		fail_list(l, rc, err);
 	}
 }

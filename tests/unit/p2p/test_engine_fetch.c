@@ -10,26 +10,27 @@
 
 TestSuite(engine_fetch, .timeout = 120);
 
-static void hold_origin(struct crowd_node *n)
+/* One node that waits for its origin. */
+static void begin_held(struct crowd *c)
 {
 	struct fault_plan plan = { .held = true, .heeds_pace = true };
+	struct crowd_config cfg = crowd_two;
 
-	for (size_t k = 0; k < n->crowd->img.n_packs; k++)
-		fault_set(n->origin[k], &plan);
+	cfg.nodes = 1;
+	cfg.per_pack = CROWD_TWO_BLOCKS;
+	crowd_make(c, &cfg);
+	for (size_t k = 0; k < c->img.n_packs; k++)
+		fault_set(c->node[0].origin[k], &plan);
+	crowd_fetch(&c->node[0]);
+	fault_wait_held(c->node[0].origin[0], 1);
 }
 
 Test(engine_fetch, a_list_is_cancelled_soon)
 {
-	struct crowd_config cfg = crowd_two;
 	struct crowd c;
 	int64_t began;
 
-	cfg.nodes = 1;
-	cfg.per_pack = CROWD_TWO_BLOCKS;
-	crowd_make(&c, &cfg);
-	hold_origin(&c.node[0]);
-	crowd_fetch(&c.node[0]);
-	fault_wait_held(c.node[0].origin[0], 1);
+	begin_held(&c);
 	began = clock_now_ns();
 	__atomic_store_n(&c.node[0].cancel, true, __ATOMIC_RELAXED);
 	cr_expect_eq(crowd_join(&c.node[0]), -ECANCELED);
@@ -49,15 +50,9 @@ static void look_at_all(void *arg)
 
 Test(engine_fetch, a_list_hears_of_what_another_image_brought)
 {
-	struct crowd_config cfg = crowd_two;
 	struct crowd c;
 
-	cfg.nodes = 1;
-	cfg.per_pack = CROWD_TWO_BLOCKS;
-	crowd_make(&c, &cfg);
-	hold_origin(&c.node[0]);
-	crowd_fetch(&c.node[0]);
-	fault_wait_held(c.node[0].origin[0], 1);
+	begin_held(&c);
 	crowd_put(&c.node[0], 0, CROWD_TWO_BLOCKS);
 	engine_run(c.node[0].p2p, look_at_all, c.node[0].image);
 	cr_expect_eq(crowd_join(&c.node[0]), 0);

@@ -74,6 +74,19 @@ static void pair(struct secured *s, enum net_security security, struct node **a,
 	nodes_link(*a, *b);
 }
 
+/* a of this authority, b and c of another one; c believes only that. */
+static struct ca *add_two_authorities(struct secured *s, struct node *n[3])
+{
+	struct ca *other;
+
+	n[0] = add(s, s->ca, "a", DAY);
+	other = ca_new(s->dir, "other");
+	n[1] = add(s, other, "b", DAY);
+	(void)snprintf(s->ca_file, sizeof(s->ca_file), "%s/other.pem", s->dir);
+	n[2] = add(s, other, "c", DAY);
+	return other;
+}
+
 /* a cannot reach b; what a is told (0: anything). */
 static void refuse(struct node *a, struct node *b, const char *name, int code)
 {
@@ -144,21 +157,15 @@ Test(net_tls, tells_both_sides_of_another_authority)
 
 	for (int m = 0; m < MODES; m++) {
 		struct secured s;
-		struct node *a, *b, *c;
+		struct node *n[3];
 		struct ca *other;
 
 		begin(&s, modes[m]);
-		a = add(&s, s.ca, "a", DAY);
-		other = ca_new(s.dir, "other");
-		/* It trusts the authority of a, and is of another. */
-		b = add(&s, other, "b", DAY);
-		blame(a, b, NET_UNTRUSTED, mine, theirs);
-		blame(b, a, NET_UNTRUSTED, theirs, mine);
-		(void)snprintf(s.ca_file, sizeof(s.ca_file), "%s/other.pem",
-			       s.dir);
-		c = add(&s, other, "c", DAY);
-		blame(a, c, NET_UNTRUSTED, mine, theirs);
-		blame(c, a, NET_UNTRUSTED, mine, theirs);
+		other = add_two_authorities(&s, n);
+		blame(n[0], n[1], NET_UNTRUSTED, mine, theirs);
+		blame(n[1], n[0], NET_UNTRUSTED, theirs, mine);
+		blame(n[0], n[2], NET_UNTRUSTED, mine, theirs);
+		blame(n[2], n[0], NET_UNTRUSTED, mine, theirs);
 		ca_free(other);
 		end(&s);
 	}
@@ -168,20 +175,14 @@ Test(net_tls, refuses_who_has_a_certificate_of_another_authority)
 {
 	for (int m = 0; m < MODES; m++) {
 		struct secured s;
-		struct node *a, *b, *c;
+		struct node *n[3];
 		struct ca *other;
 
 		begin(&s, modes[m]);
-		a = add(&s, s.ca, "a", DAY);
-		other = ca_new(s.dir, "other");
-		b = add(&s, other, "b", DAY);
-		/* It believes only its own authority. */
-		(void)snprintf(s.ca_file, sizeof(s.ca_file), "%s/other.pem",
-			       s.dir);
-		c = add(&s, other, "c", DAY);
-		refuse(a, b, NULL, EACCES);
-		refuse(b, a, NULL, EACCES);
-		refuse(c, a, NULL, EACCES);
+		other = add_two_authorities(&s, n);
+		refuse(n[0], n[1], NULL, EACCES);
+		refuse(n[1], n[0], NULL, EACCES);
+		refuse(n[2], n[0], NULL, EACCES);
 		ca_free(other);
 		end(&s);
 	}

@@ -35,14 +35,19 @@ static struct rdma_config config(const char *node)
 	return c;
 }
 
-static struct pair *connected(void)
+static struct pair *connected_as(struct rdma_config a, struct rdma_config b)
 {
-	struct pair *p = pair_new(config("a"), config("b"));
+	struct pair *p = pair_new(a, b);
 
 	pair_connect(p);
 	pair_moved(p, MIB);
 	cr_assert(pair_until(p, pair_is_up, SECONDS));
 	return p;
+}
+
+static struct pair *connected(void)
+{
+	return connected_as(config("a"), config("b"));
 }
 
 static struct rdma_stats stats(const struct side *s)
@@ -437,10 +442,7 @@ static void expect_fall_back(enum ibv_wc_status status, const char *what)
 	struct pair *p;
 
 	a.times.ban = b.times.ban = 50 * MS;
-	p = pair_new(a, b);
-	pair_connect(p);
-	pair_moved(p, MIB);
-	cr_assert(pair_until(p, pair_is_up, SECONDS));
+	p = connected_as(a, b);
 	verbs_mock.read_status = status;
 	for (uint32_t i = 0; i < 5; i++)
 		cr_assert(pair_send(&p->a, i, 100000));
@@ -566,10 +568,7 @@ Test(rdma, a_piece_read_after_its_lease_is_known_for_stale)
 	struct pair *p;
 
 	a.times.lease = 1; /* over at once */
-	p = pair_new(a, config("b"));
-	pair_connect(p);
-	pair_moved(p, MIB);
-	cr_assert(pair_until(p, pair_is_up, SECONDS));
+	p = connected_as(a, config("b"));
 	verbs_mock.is_held = true;
 	cr_assert(pair_send(&p->a, 0, 2 * MIB - 8)); /* all of the lane */
 	while (told(&p->a, RDMA_GRANT) == 1) {
@@ -592,10 +591,7 @@ Test(rdma, reads_that_never_end_are_given_up)
 	struct pair *p;
 
 	b.times.stall = 50 * MS;
-	p = pair_new(a, b);
-	pair_connect(p);
-	pair_moved(p, MIB);
-	cr_assert(pair_until(p, pair_is_up, SECONDS));
+	p = connected_as(a, b);
 	verbs_mock.is_mute = true;
 	cr_assert(pair_send(&p->a, 0, 100000));
 	cr_assert(pair_until(p, pair_is_quiet, SECONDS));
@@ -615,10 +611,7 @@ Test(rdma, a_peer_that_never_says_done_is_given_up)
 	struct pair *p;
 
 	a.times.forget = 50 * MS;
-	p = pair_new(a, config("b"));
-	pair_connect(p);
-	pair_moved(p, MIB);
-	cr_assert(pair_until(p, pair_is_up, SECONDS));
+	p = connected_as(a, config("b"));
 	p->b.meddle = lose_done;
 	cr_assert(pair_send(&p->a, 0, 100000));
 	cr_assert(pair_until(p, pair_is_quiet, SECONDS));
@@ -695,10 +688,7 @@ Test(rdma, a_device_that_fails_is_not_used_again)
 		struct pair *p;
 
 		a.times.ban = MS;
-		p = pair_new(a, config("b"));
-		pair_connect(p);
-		pair_moved(p, MIB);
-		cr_assert(pair_until(p, pair_is_up, SECONDS));
+		p = connected_as(a, config("b"));
 		verbs_mock_event(events[i]);
 		cr_assert(pair_until(p, pair_is_down, SECONDS));
 		pair_disconnect(p);
@@ -768,10 +758,7 @@ Test(rdma, an_idle_link_gives_its_lane_to_another)
 	a.slab = b.slab = 4 * MIB; /* one lane */
 	a.times.idle = 1;
 	a.times.retry = b.times.retry = MS;
-	p = pair_new(a, b);
-	pair_connect(p);
-	pair_moved(p, MIB);
-	cr_assert(pair_until(p, pair_is_up, SECONDS));
+	p = connected_as(a, b);
 	first_a = p->a.l;
 	first_b = p->b.l;
 	/* The harness lets messages go to the newest link, so the first one's

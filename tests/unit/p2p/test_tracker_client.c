@@ -130,44 +130,84 @@ static struct tracker_client *client(char *const *urls)
 	return c;
 }
 
+/* One tracker, and who asks it. */
+struct one {
+	struct fake f;
+	struct tracker_client *c;
+};
+
+static void one_start(struct one *o, const char *says)
+{
+	char *urls[] = { o->f.url, NULL };
+
+	fake_start(&o->f, says);
+	o->c = client(urls);
+}
+
+static void one_stop(struct one *o)
+{
+	tracker_client_free(o->c);
+	fake_stop(&o->f);
+}
+
+/* Two, of which the one that is responsible for `image` answers as `says`; the
+ * other one is good. */
+struct two {
+	struct fake f[2];
+	struct fake *first, *second;
+	struct tracker_client *c;
+};
+
+static void two_start(struct two *t, const struct digest *image,
+		      const char *says)
+{
+	char *urls[] = { t->f[0].url, t->f[1].url, NULL };
+	size_t first[2];
+
+	fake_start(&t->f[0], good);
+	fake_start(&t->f[1], good);
+	cr_assert_eq(rendezvous(image, (const char *const *)urls, 2, first,
+				NULL),
+		     0);
+	t->first = &t->f[first[0]];
+	t->second = &t->f[first[1]];
+	t->first->answer = says;
+	t->c = client(urls);
+}
+
+static void two_stop(struct two *t)
+{
+	tracker_client_free(t->c);
+	fake_stop(&t->f[0]);
+	fake_stop(&t->f[1]);
+}
+
 Test(tracker_client, asks_the_next_when_one_fails_and_leaves_it_alone)
 {
 	struct tracker_call call = example();
 	struct tracker_client_stats stats;
 	struct error err = ERROR_INIT;
-	struct fake f[2] = { { .fd = -1 }, { .fd = -1 } };
-	char *urls[] = { f[0].url, f[1].url, NULL };
-	struct tracker_client *c;
-	size_t first[2];
+	struct two t = { .c = NULL };
 
-	fake_start(&f[0], good);
-	fake_start(&f[1], good);
-	cr_assert_eq(rendezvous(&call.image, (const char *const *)urls, 2,
-				first, NULL),
-		     0);
-	/* The responsible one is out of order. */
-	f[first[0]].answer = ANSWER("503 No", "{}");
-	c = client(urls);
-	cr_assert_eq(tracker_client_call(c, &call, &answer, &err), 0, "%s",
+	two_start(&t, &call.image, ANSWER("503 No", "{}"));
+	cr_assert_eq(tracker_client_call(t.c, &call, &answer, &err), 0, "%s",
 		     err.msg);
 	cr_expect_eq(answer.epoch, 7);
 	cr_expect_eq(answer.n_granted, 1);
-	cr_expect_eq(atomic_load(&f[first[0]].asked), 1);
-	cr_expect_eq(atomic_load(&f[first[1]].asked), 1);
-	tracker_client_get_stats(c, &stats);
+	cr_expect_eq(atomic_load(&t.first->asked), 1);
+	cr_expect_eq(atomic_load(&t.second->asked), 1);
+	tracker_client_get_stats(t.c, &stats);
 	cr_expect_eq(stats.failures_total, 1);
 	cr_expect_eq(stats.trackers, 2);
 	/* When it failed three times it is left alone for a second, which is
 	 * long enough to see it. */
 	for (unsigned int k = 0; k < 1000 && stats.failures_total < 3; k++) {
-		cr_assert_eq(tracker_client_call(c, &call, &answer, &err), 0);
-		tracker_client_get_stats(c, &stats);
+		cr_assert_eq(tracker_client_call(t.c, &call, &answer, &err), 0);
+		tracker_client_get_stats(t.c, &stats);
 	}
-	cr_expect_lt(atomic_load(&f[first[0]].asked),
-		     atomic_load(&f[first[1]].asked));
-	tracker_client_free(c);
-	fake_stop(&f[0]);
-	fake_stop(&f[1]);
+	cr_expect_lt(atomic_load(&t.first->asked),
+		     atomic_load(&t.second->asked));
+	two_stop(&t);
 }
 
 Test(tracker_client, one_that_never_answers_leaves_time_for_the_next)
@@ -222,53 +262,38 @@ Test(tracker_client, fails_within_its_deadline_when_nobody_answers)
 Test(tracker_client, a_refusal_is_final_and_says_why)
 {
 	struct tracker_call call = example();
-	struct fake f = { .fd = -1 };
-	char *urls[] = { f.url, NULL };
+	struct one o = { .c = NULL };
 	struct error err = ERROR_INIT;
 	struct tracker_client_stats stats;
-	struct tracker_client *c;
 
-	fake_start(&f, ANSWER("403 No", "{\"error\":{\"code\":\"forbidden\","
-					"\"message\":\"token 'x'\"}}"));
-	c = client(urls);
-	cr_expect_eq(tracker_client_call(c, &call, &answer, &err), -EACCES);
+	one_start(&o, ANSWER("403 No", "{\"error\":{\"code\":\"forbidden\","
+				       "\"message\":\"token 'x'\"}}"));
+	cr_expect_eq(tracker_client_call(o.c, &call, &answer, &err), -EACCES);
 	cr_expect(strstr(err.msg, "token 'x'"), "%s", err.msg);
-	f.answer = ANSWER("200 OK", "[]");
-	cr_expect_eq(tracker_client_call(c, &call, &answer, &err), -EPROTO);
+	o.f.answer = ANSWER("200 OK", "[]");
+	cr_expect_eq(tracker_client_call(o.c, &call, &answer, &err), -EPROTO);
 	/* That is no tracker: it is left alone for a while. */
 	cr_expect(strstr(err.msg, "--p2p-tracker"), "%s", err.msg);
-	tracker_client_get_stats(c, &stats);
+	tracker_client_get_stats(o.c, &stats);
 	cr_expect_eq(stats.down, 1);
 	cr_expect_eq(stats.refusing, 1);
-	tracker_client_free(c);
-	fake_stop(&f);
+	one_stop(&o);
 }
 
 Test(tracker_client, another_one_may_know_a_token_that_one_does_not)
 {
 	struct tracker_call call = example();
-	struct fake f[2] = { { .fd = -1 }, { .fd = -1 } };
-	char *urls[] = { f[0].url, f[1].url, NULL };
 	struct tracker_client_stats stats;
 	struct error err = ERROR_INIT;
-	struct tracker_client *c;
-	size_t first[2];
+	struct two t = { .c = NULL };
 
-	fake_start(&f[0], good);
-	fake_start(&f[1], good);
-	cr_assert_eq(rendezvous(&call.image, (const char *const *)urls, 2,
-				first, NULL),
-		     0);
-	f[first[0]].answer = ANSWER("401 No", "{}");
-	c = client(urls);
-	cr_assert_eq(tracker_client_call(c, &call, &answer, &err), 0, "%s",
+	two_start(&t, &call.image, ANSWER("401 No", "{}"));
+	cr_assert_eq(tracker_client_call(t.c, &call, &answer, &err), 0, "%s",
 		     err.msg);
-	tracker_client_get_stats(c, &stats);
+	tracker_client_get_stats(t.c, &stats);
 	cr_expect_eq(stats.good, 1);
 	cr_expect_eq(stats.refusing, 1);
-	tracker_client_free(c);
-	fake_stop(&f[0]);
-	fake_stop(&f[1]);
+	two_stop(&t);
 }
 
 Test(tracker_client, a_registry_that_does_not_answer_is_no_lost_tracker)
@@ -277,47 +302,41 @@ Test(tracker_client, a_registry_that_does_not_answer_is_no_lost_tracker)
 	struct digest image = example().image;
 	struct tracker_client_stats stats;
 	struct error err = ERROR_INIT;
-	struct fake f = { .fd = -1 };
-	char *urls[] = { f.url, NULL };
-	struct tracker_client *c;
+	struct one o = { .c = NULL };
 
-	fake_start(&f, ANSWER("503 No", "{\"error\":{\"message\":"
-					"\"registry: away\"}}"));
-	c = client(urls);
+	one_start(&o, ANSWER("503 No", "{\"error\":{\"message\":"
+				       "\"registry: away\"}}"));
 	for (unsigned int k = 0; k < 3; k++)
-		cr_expect_eq(tracker_client_capability(c, &image, "h/app", "n1",
-						       "Basic x", &cap, &err),
+		cr_expect_eq(tracker_client_capability(o.c, &image, "h/app",
+						       "n1", "Basic x", &cap,
+						       &err),
 			     -EBUSY);
 	cr_expect(strstr(err.msg, "503: registry: away"), "%s", err.msg);
-	tracker_client_get_stats(c, &stats);
+	tracker_client_get_stats(o.c, &stats);
 	cr_expect_eq(stats.lost, 0);
 	cr_expect_eq(stats.down, 0);
-	tracker_client_free(c);
-	fake_stop(&f);
+	one_stop(&o);
 }
 
 Test(tracker_client, brings_capabilities_and_keys)
 {
 	struct tracker_capability cap;
-	struct fake f = { .fd = -1 };
-	char *urls[] = { f.url, NULL };
+	struct one o = { .c = NULL };
 	struct error err = ERROR_INIT;
 	struct digest image = example().image;
-	struct tracker_client *c;
 
-	fake_start(&f, ANSWER("200 OK", "{\"capability\":\"QlNDUA==\","
-					"\"not_after\":99}"));
-	c = client(urls);
-	cr_assert_eq(tracker_client_capability(c, &image, "h/app", "n1",
+	one_start(&o, ANSWER("200 OK", "{\"capability\":\"QlNDUA==\","
+				       "\"not_after\":99}"));
+	cr_assert_eq(tracker_client_capability(o.c, &image, "h/app", "n1",
 					       "Basic \"x\"", &cap, &err),
 		     0, "%s", err.msg);
 	cr_expect_eq(cap.len, 4);
 	cr_expect_arr_eq(cap.data, "BSCP", 4);
 	cr_expect_eq(cap.not_after, 99);
-	cr_expect(was_asked(&f, "POST /v1/capabilities "));
-	cr_expect(was_asked(&f, "Basic \\\"x\\\""));
+	cr_expect(was_asked(&o.f, "POST /v1/capabilities "));
+	cr_expect(was_asked(&o.f, "Basic \\\"x\\\""));
 
-	f.answer = ANSWER(
+	o.f.answer = ANSWER(
 		"200 OK",
 		"{\"keys\":\"-----BEGIN PUBLIC KEY-----\\n"
 		"MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
@@ -325,15 +344,14 @@ Test(tracker_client, brings_capabilities_and_keys)
 	{
 		AUTO(capability_keys) k = NULL;
 
-		cr_assert_eq(tracker_client_keys(c, &k, &err), 0, "%s",
+		cr_assert_eq(tracker_client_keys(o.c, &k, &err), 0, "%s",
 			     err.msg);
 	}
-	f.answer = ANSWER("501 No", "{}");
-	cr_expect_eq(tracker_client_capability(c, &image, "h/app", "n1", NULL,
+	o.f.answer = ANSWER("501 No", "{}");
+	cr_expect_eq(tracker_client_capability(o.c, &image, "h/app", "n1", NULL,
 					       &cap, &err),
 		     -EOPNOTSUPP);
-	tracker_client_free(c);
-	fake_stop(&f);
+	one_stop(&o);
 }
 
 Test(tracker_client, brings_what_was_revoked_when_it_is_new)
@@ -344,32 +362,28 @@ Test(tracker_client, brings_what_was_revoked_when_it_is_new)
 	char etag[TRACKER_ETAG_MAX] = "";
 	struct digest image = example().image;
 	struct error err = ERROR_INIT;
-	struct fake f = { .fd = -1 };
-	char *urls[] = { f.url, NULL };
+	struct one o = { .c = NULL };
 	struct revoked *r = NULL;
-	struct tracker_client *c;
 
-	fake_start(&f, list);
-	c = client(urls);
-	cr_assert_eq(tracker_client_revoked(c, etag, &r, &err), 0, "%s",
+	one_start(&o, list);
+	cr_assert_eq(tracker_client_revoked(o.c, etag, &r, &err), 0, "%s",
 		     err.msg);
-	cr_expect(was_asked(&f, "GET /v1/capability-keys "));
-	cr_expect_not(was_asked(&f, "If-None-Match"));
+	cr_expect(was_asked(&o.f, "GET /v1/capability-keys "));
+	cr_expect_not(was_asked(&o.f, "If-None-Match"));
 	cr_assert(r);
 	cr_expect(revoked_has(r, &image, "n1"));
 	revoked_free(r);
 	cr_expect_str_eq(etag, "\"abc\"");
-	f.answer = "HTTP/1.1 304 Same\r\nConnection: close\r\n\r\n";
-	cr_assert_eq(tracker_client_revoked(c, etag, &r, &err), 0, "%s",
+	o.f.answer = "HTTP/1.1 304 Same\r\nConnection: close\r\n\r\n";
+	cr_assert_eq(tracker_client_revoked(o.c, etag, &r, &err), 0, "%s",
 		     err.msg);
-	cr_expect(was_asked(&f, "If-None-Match: \"abc\""));
+	cr_expect(was_asked(&o.f, "If-None-Match: \"abc\""));
 	cr_expect_null(r);
-	f.answer = ANSWER("200 OK", "{}");
-	cr_expect_eq(tracker_client_revoked(c, etag, &r, &err), -EPROTO);
+	o.f.answer = ANSWER("200 OK", "{}");
+	cr_expect_eq(tracker_client_revoked(o.c, etag, &r, &err), -EPROTO);
 	cr_expect_null(r);
 	cr_expect_str_eq(etag, "\"abc\"");
-	tracker_client_free(c);
-	fake_stop(&f);
+	one_stop(&o);
 }
 
 Test(tracker_client, knows_which_trackers_may_be_told_secrets)
