@@ -375,6 +375,7 @@ static struct p2p *p2p_new(void)
 	if (getrandom(&p->random, sizeof(p->random), 0) < 0 || !p->random)
 		p->random = (uint64_t)clock_now_ns() | 1;
 	p->name_seed = (unsigned int)engine_random(p);
+	p->run = engine_random(p) | 1;
 	return p;
 }
 

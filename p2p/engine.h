@@ -226,6 +226,7 @@ struct p2p {
 	uint64_t serial;
 	unsigned int links_made, name_seed;
 	uint64_t random;
+	uint64_t run;          /* of this node, for the trackers */
 	struct p2p_stats past; /* of images that are closed */
 	uint64_t denied, refused, leases;
 	struct faults faults;

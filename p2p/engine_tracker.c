@@ -330,6 +330,8 @@ static void fill(struct p2p_image *i, struct call *c)
 		.n_pieces = i->n,
 		.have = s.have,
 		.leaving = i->is_leaving,
+		.run = i->p->run,
+		.opening = i->id,
 		.wants_members = i->n_peers < i->p->cfg.neighbours,
 		.want = c->want,
 		.want_bytes = c->want_bytes,

@@ -346,6 +346,28 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 	return 0;
 }
 
+/* Is it of an opening that another one came after?  Which of two runs was before the
+ * other is not known; but who leaves is not the one that is here. */
+static bool is_past(const struct member *m, const struct tracker_call *c)
+{
+	if (!c->run || !m->run)
+		return false;
+	return c->run == m->run ? c->opening < m->opening : c->leaving;
+}
+
+static void hear_leaving(struct tracker *t, const struct tracker_call *c,
+			 int64_t now)
+{
+	struct image *i = image_find(t, &c->image, c->n_pieces);
+	struct member *m = i ? member_find(t, i, c->node) : NULL;
+
+	if (!m)
+		return;
+	leases_report(t, m, c, now);
+	if (!is_past(m, c))
+		leave(t, m);
+}
+
 int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		 struct tracker_answer *ret, struct error *err)
 {
@@ -365,16 +387,16 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 	ret->swarm = 0;
 	ret->namesake[0] = '\0';
 	if (c->leaving) {
-		struct image *i = image_find(t, &c->image, c->n_pieces);
-
-		m = i ? member_find(t, i, c->node) : NULL;
-		if (m) {
-			leases_report(t, m, c, now);
-			leave(t, m);
-		}
+		hear_leaving(t, c, now);
 		return 0;
 	}
 	rc = member_get(t, c, &m, err);
+	if (rc == 0 && is_past(m, c)) {
+		leases_report(t, m, c, now);
+		ret->is_full = true; /* nobody is there to read it */
+		ret->swarm = m->image->n_who;
+		return 0;
+	}
 	if (rc == 0)
 		rc = member_update(t, m, c, now, ret, err);
 	if (rc < 0)

@@ -59,6 +59,10 @@ struct tracker_call {
 	const char *rack, *zone, *region; /* "" unknown */
 	uint32_t n_pieces, have;          /* of the image; that it has */
 	bool leaving;                     /* it takes no part any more */
+	/* Of this node, drawn at its start, and when it opened the image in that,
+	 * counted up: calls may overtake each other, and what is of an opening
+	 * before says nothing of this one.  0: not told. */
+	uint64_t run, opening;
 	bool wants_members;
 	/* What it wants to read from the origin, most wanted first; a reader
 	 * waits for the first `n_demand` of them. */

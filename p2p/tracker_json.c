@@ -14,7 +14,8 @@
 
 #define MS INT64_C(1000000)
 #define MS_MAX (INT64_C(3600) * 1000)
-#define EPOCH_MAX ((json_int_t)1 << 53)
+/* What every reader of JSON takes as it is. */
+#define EXACT_MAX ((json_int_t)1 << 53)
 
 /* -------------------------------------------------------------------- writing --- */
 
@@ -100,6 +101,10 @@ int tracker_call_to_json(const struct tracker_call *c, struct buf *ret,
 	put_number(&w, "have", c->have);
 	if (c->leaving)
 		put_text(&w, "\"leaving\":true,");
+	if (c->run) {
+		put_number(&w, "run", c->run);
+		put_number(&w, "opening", c->opening);
+	}
 	if (c->wants_members)
 		put_text(&w, "\"members\":true,");
 	put_list(&w, "want", c->want, c->n_want);
@@ -286,6 +291,8 @@ int tracker_call_from_json(const char *text, size_t len,
 					   TRACKER_IMAGE_PIECES_MAX);
 	c->have = (uint32_t)get_number(&r, "have", false,
 				       TRACKER_IMAGE_PIECES_MAX);
+	c->run = (uint64_t)get_number(&r, "run", false, EXACT_MAX);
+	c->opening = (uint64_t)get_number(&r, "opening", false, EXACT_MAX);
 	c->wants_members = get_flag(&r, "members");
 	c->n_want = get_list(&r, "want", ret->want, TRACKER_PIECES_MAX);
 	if (get_list(&r, "want_bytes", ret->want_bytes, TRACKER_PIECES_MAX) !=
@@ -325,7 +332,7 @@ int tracker_answer_from_json(const char *text, size_t len,
 
 	if (!o)
 		return -EINVAL;
-	ret->epoch = (uint64_t)get_number(&r, "epoch", true, EPOCH_MAX);
+	ret->epoch = (uint64_t)get_number(&r, "epoch", true, EXACT_MAX);
 	ret->swarm = (uint32_t)get_number(&r, "swarm", true, UINT32_MAX);
 	ret->interval_ns = get_number(&r, "interval_ms", true, MS_MAX) * MS;
 	ret->ttl_ns = get_number(&r, "ttl_ms", true, MS_MAX) * MS;

@@ -236,6 +236,8 @@ int member_update(struct tracker *t, struct member *m,
 	if (c->have < m->n_done)
 		forget_reads(t, m);
 	m->have = c->have;
+	m->run = c->run;
+	m->opening = c->opening;
 	m->seen = now;
 	unlink_age(t, m);
 	link_youngest(t, m);

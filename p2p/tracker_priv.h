@@ -76,6 +76,7 @@ struct member {
 	uint32_t at;         /* in image->who */
 	uint32_t serial;     /* never given twice */
 	uint32_t have;
+	uint64_t run, opening; /* of the last call; 0: not told */
 	uint32_t n_leases, n_done;
 	int64_t ns_per_mib; /* that it needs, smoothed; 0: not known */
 	unsigned int late;  /* leases that ran out, less those that did not */

@@ -36,6 +36,7 @@ struct model {
 	struct held held[NODES][PIECES];
 	int64_t seen[NODES]; /* 0: no member */
 	bool late[NODES];    /* let a lease run out, once */
+	uint64_t run[NODES], opening[NODES];
 	struct {
 		unsigned int node; /* NODES: nobody */
 		int64_t at;
@@ -72,6 +73,7 @@ static void model_leave(struct model *m, unsigned int node)
 {
 	memset(m->held[node], 0, sizeof(m->held[node]));
 	m->seen[node] = 0;
+	m->run[node] = 0;
 	for (unsigned int p = 0; p < PIECES; p++)
 		if (m->done[p].node == node)
 			m->done[p].node = NODES;
@@ -206,6 +208,17 @@ static size_t pieces(struct run *r, uint32_t *ret, size_t max)
 	return n;
 }
 
+/* As docs/registry-api.md says. */
+static bool is_past(const struct model *m, unsigned int node,
+		    const struct tracker_call *c)
+{
+	if (!c->run || !m->run[node])
+		return false;
+	if (c->run != m->run[node])
+		return c->leaving;
+	return c->opening < m->opening[node];
+}
+
 static void one_call(struct run *r)
 {
 	unsigned int node = next(r) % NODES, image = next(r) % IMAGES;
@@ -226,6 +239,7 @@ static void one_call(struct run *r)
 				  .want_bytes = bytes,
 				  .done = done,
 				  .failed = failed };
+	bool past;
 
 	r->now += (int64_t)next(r) * next(r) * MS / 8;
 	memset(c.image.b, (int)image, sizeof(c.image.b));
@@ -238,10 +252,15 @@ static void one_call(struct run *r)
 		c.n_done = pieces(r, done, ARRAY_SIZE(done));
 	if (flags & 64)
 		c.n_failed = pieces(r, failed, ARRAY_SIZE(failed));
+	if (flags & 16) {
+		c.run = 1 + next(r) % 2;
+		c.opening = next(r) % 4;
+	}
 	if (flags & 128)
 		c.origin_wait_ns = (int64_t)next(r) * 10 * MS;
 
 	model_age(r);
+	past = r->is_wide && is_past(m, node, &c);
 	if (tracker_hear(r->t, &c, r->now, &r->answer, NULL) < 0) {
 		check(!r->is_wide);
 		return;
@@ -252,15 +271,21 @@ static void one_call(struct run *r)
 		m->done[done[i]].at = r->now;
 	}
 	/* Who asks for what he read has lost it. */
-	for (size_t i = 0; i < c.n_want; i++)
+	for (size_t i = 0; i < c.n_want && !past; i++)
 		if (m->done[want[i]].node == node)
 			m->done[want[i]].node = NODES;
 	for (size_t i = 0; i < c.n_failed; i++)
 		m->held[node][failed[i]].ends = 0;
+	if (past) {
+		check(r->answer.n_granted == 0 && r->answer.n_members == 0);
+		return;
+	}
 	if (c.leaving) {
 		model_leave(m, node);
 		return;
 	}
+	m->run[node] = c.run;
+	m->opening[node] = c.opening;
 	m->seen[node] = r->now;
 	check_answer(r, m, node, &c);
 	check_limits(r);

@@ -28,7 +28,9 @@ static void call(const char *text, size_t size)
 	    tracker_call_from_json(out.data, out.len, &b, NULL) < 0 ||
 	    strcmp(a.node, b.node) != 0 || a.call.n_want != b.call.n_want ||
 	    memcmp(a.want, b.want, a.call.n_want * sizeof(*a.want)) != 0 ||
-	    a.call.origin_wait_ns != b.call.origin_wait_ns)
+	    a.call.origin_wait_ns != b.call.origin_wait_ns ||
+	    a.call.run != b.call.run ||
+	    (a.call.run && a.call.opening != b.call.opening))
 		abort();
 }
 

@@ -41,10 +41,12 @@ struct fake_tracker {
 	enum { HOLDS_NOTHING, HOLDS_NEXT, HOLDS } holds;
 	struct capability_signer *signer; /* NULL: it gives no capability */
 	unsigned int life_s;
-	int64_t interval_ns; /* 0: the core's */
+	int64_t interval_ns;           /* 0: the core's */
+	bool leaves_late;              /* until another call came */
+	struct tracker_call_text late; /* with a node: it waits for that */
 	char revoked[64];
 	struct tracker_call_text call;
-	struct tracker_answer answer;
+	struct tracker_answer answer, answer_late;
 	char request[REQUEST_MAX + 1];
 };
 
@@ -118,6 +120,29 @@ static void hold(struct fake_tracker *t)
 		(void)pthread_cond_wait(&t->changed, &t->lock);
 }
 
+/* With the lock, as the next one.  Who leaves reads no answer. */
+static int put_off(struct fake_tracker *t, const char *body, size_t len,
+		   struct error *err)
+{
+	t->leaves_late = false;
+	return tracker_call_from_json(body, len, &t->late, err);
+}
+
+static int hear(struct fake_tracker *t, struct error *err)
+{
+	int64_t now = clock_now_ns();
+	int rc;
+
+	rc = tracker_hear(t->core, &t->call.call, now, &t->answer, err);
+	t->leaves_late = false;
+	if (rc < 0 || !t->late.node[0])
+		return rc;
+	t->late.call.image = t->image;
+	rc = tracker_hear(t->core, &t->late.call, now, &t->answer_late, err);
+	t->late.node[0] = '\0';
+	return rc;
+}
+
 static int think(struct fake_tracker *t, const char *body, size_t len,
 		 struct buf *ret, struct error *err)
 {
@@ -137,8 +162,10 @@ static int think(struct fake_tracker *t, const char *body, size_t len,
 		return rc;
 	t->call.call.image = t->image;
 	(void)pthread_mutex_lock(&t->lock);
-	rc = tracker_hear(t->core, &t->call.call, clock_now_ns(), &t->answer,
-			  err);
+	if (t->leaves_late && t->call.call.leaving)
+		rc = put_off(t, body, len, err);
+	else
+		rc = hear(t, err);
 	if (rc == 0 && t->interval_ns)
 		t->answer.interval_ns = t->interval_ns;
 	hold(t);
@@ -229,6 +256,13 @@ void fake_tracker_hold(struct fake_tracker *t)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	t->holds = HOLDS_NEXT;
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void fake_tracker_leave_late(struct fake_tracker *t)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	t->leaves_late = true;
 	(void)pthread_mutex_unlock(&t->lock);
 }
 

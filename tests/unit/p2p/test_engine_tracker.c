@@ -22,14 +22,17 @@ static const struct crowd_config tracked = {
 #define FAR_NS INT64_C(60000000000)  /* beyond every wait of a test */
 #define WAIT_NS INT64_C(20000000000) /* longer than that counts as never */
 
+/* Which has each node announce so often; 0: as trackers do. */
 static struct fake_tracker *crowd_with_tracker(struct crowd *c,
-					       struct crowd_config *cfg)
+					       struct crowd_config *cfg,
+					       int64_t interval_ns)
 {
 	struct fake_tracker *tracker;
 	struct digest image;
 
 	cr_assert_eq(digest_of("crowd", 5, &image), 0);
 	tracker = fake_tracker_start(&image);
+	fake_tracker_interval(tracker, interval_ns);
 	cfg->tracker = fake_tracker_url(tracker);
 	crowd_make(c, cfg);
 	return tracker;
@@ -42,7 +45,7 @@ Test(engine_tracker, with_a_tracker_a_crowd_reads_one_copy)
 	struct p2p_stats s;
 	struct crowd c;
 
-	tracker = crowd_with_tracker(&c, &cfg);
+	tracker = crowd_with_tracker(&c, &cfg, 0);
 	crowd_fetch_all(&c);
 	p2p_get_stats(c.node[3].p2p, &s);
 	cr_expect_eq(s.trackers_good, 1);
@@ -61,7 +64,7 @@ Test(engine_tracker, a_tracker_that_dies_stops_nobody)
 	struct p2p_stats s;
 	struct crowd c;
 
-	tracker = crowd_with_tracker(&c, &cfg);
+	tracker = crowd_with_tracker(&c, &cfg, 0);
 	for (unsigned int k = 0; k < c.n; k++)
 		crowd_wait_peers(&c.node[k], 2);
 	for (unsigned int k = 0; k < c.n; k++)
@@ -113,13 +116,8 @@ static void reading_begin(struct reading *r)
 				    .per_pack = 1,
 				    .usize = 64 << 10,
 				    .alone = true };
-	struct digest image;
 
-	cr_assert_eq(digest_of("crowd", 5, &image), 0);
-	r->tracker = fake_tracker_start(&image);
-	fake_tracker_interval(r->tracker, FAR_NS);
-	cfg.tracker = fake_tracker_url(r->tracker);
-	crowd_make(&r->c, &cfg);
+	r->tracker = crowd_with_tracker(&r->c, &cfg, FAR_NS);
 	r->origin = r->c.node[0].origin;
 	r->image = r->c.node[0].image;
 	for (int k = 0; k < 2; k++)
@@ -192,6 +190,33 @@ Test(engine_tracker, what_ends_during_a_call_is_told_right_after_it)
 	fake_tracker_release(r.tracker);
 	wait_for(n_told(&r) == 2);
 	reading_end(&r);
+}
+
+static uint64_t n_calls(struct fake_tracker *t, uint64_t *ret_members)
+{
+	struct tracker_stats s;
+
+	fake_tracker_stats(t, &s);
+	*ret_members = s.members;
+	return s.calls_total;
+}
+
+Test(engine_tracker, who_opens_an_image_anew_takes_part_though_it_left_late)
+{
+	struct crowd_config cfg = tracked;
+	struct fake_tracker *tracker;
+	uint64_t members;
+	struct crowd c;
+
+	cfg.nodes = 1;
+	tracker = crowd_with_tracker(&c, &cfg, FAR_NS);
+	wait_for(n_calls(tracker, &members) == 1);
+	fake_tracker_leave_late(tracker);
+	crowd_reopen(&c.node[0]);
+	wait_for(n_calls(tracker, &members) == 3);
+	cr_expect_eq(members, 1);
+	crowd_remove(&c);
+	fake_tracker_free(tracker);
 }
 
 static bool rests(const struct p2p_image *i)

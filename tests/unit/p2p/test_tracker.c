@@ -672,6 +672,94 @@ Test(rendezvous, moves_only_the_images_of_one_that_is_lost)
 		cr_expect(count[i] > 190 && count[i] < 310, "%u", count[i]);
 }
 
+/* ------------------------------------------------- calls that are overtaken --- */
+
+/* Node 1, in a run of it and an opening of the image. */
+static struct tracker_call *from_opening(uint64_t run, uint64_t opening)
+{
+	struct tracker_call *c = from(1, "z", 1);
+
+	c->run = run;
+	c->opening = opening;
+	return c;
+}
+
+static uint64_t members(void)
+{
+	struct tracker_stats stats;
+
+	tracker_get_stats(b.t, &stats);
+	return stats.members;
+}
+
+static void leaves(uint64_t run, uint64_t opening)
+{
+	from_opening(run, opening)->leaving = true;
+	hear();
+}
+
+Test(tracker, who_left_before_it_came_again_is_there, .init = begin_default,
+     .fini = end)
+{
+	from_opening(5, 1);
+	hear();
+	from_opening(5, 3);
+	hear();
+	leaves(5, 1);
+	cr_expect_eq(members(), 1);
+	/* The one before the node was started anew: its number may be larger. */
+	leaves(4, 9);
+	cr_expect_eq(members(), 1);
+	leaves(5, 3);
+	cr_expect_eq(members(), 0);
+}
+
+Test(tracker, who_tells_no_opening_leaves_as_ever, .init = begin_default,
+     .fini = end)
+{
+	from_opening(5, 1);
+	hear();
+	leaves(0, 0);
+	cr_expect_eq(members(), 0);
+	from(1, "z", 1);
+	hear();
+	leaves(5, 1);
+	cr_expect_eq(members(), 0);
+}
+
+Test(tracker, an_announcement_that_was_overtaken_changes_nothing_but_leases,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t seven[] = { 7 };
+	struct tracker_image_info info;
+
+	from_opening(5, 1);
+	wants(7, 1, MIB);
+	hear();
+	cr_expect(is_granted(7));
+	b.now += 10 * MS;
+	from_opening(5, 2)->have = PIECES;
+	hear();
+	from_opening(5, 1)->have = 1;
+	b.c.done = seven;
+	b.c.n_done = 1;
+	b.c.wants_members = true;
+	wants(8, 1, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect(b.a.is_full);
+	cr_expect_eq(b.a.swarm, 1);
+	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
+	cr_expect_eq(info.complete, 1);
+	cr_expect_eq(info.leases, 0);
+	cr_expect_eq(info.done, 1);
+	/* Another run is not known to be before. */
+	from_opening(4, 1)->have = 1;
+	hear();
+	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
+	cr_expect_eq(info.complete, 0);
+}
+
 /* Only addresses that take turns are two nodes: one may move. */
 Test(tracker, two_nodes_of_one_name_are_told_of_each_other,
      .init = begin_default, .fini = end)

@@ -20,6 +20,8 @@ Test(tracker_json, a_call_comes_back_as_it_was)
 					.region = "eu",
 					.n_pieces = 1000,
 					.have = 7,
+					.run = ((uint64_t)1 << 53) - 1,
+					.opening = 70000,
 					.wants_members = true,
 					.want = want,
 					.want_bytes = bytes,
@@ -44,6 +46,8 @@ Test(tracker_json, a_call_comes_back_as_it_was)
 	cr_expect_str_eq(t.call.region, "eu");
 	cr_expect_eq(t.call.n_pieces, 1000);
 	cr_expect_eq(t.call.have, 7);
+	cr_expect_eq(t.call.run, c.run);
+	cr_expect_eq(t.call.opening, 70000);
 	cr_expect(t.call.wants_members);
 	cr_expect(!t.call.leaving);
 	cr_expect_eq(t.call.n_want, 3);
