@@ -18,7 +18,8 @@ swarm_addr() { echo "10.214.$(($1 / 200 + 1)).$(($1 % 200 + 1))"; } # NODE
 in_swarm() { nsenter "--net=/run/netns/$(swarm_ns "$1")" "${@:2}"; }
 
 # A namespace with one interface, whose other end is a port of BRIDGE.  Connections are
-# governed by what the kernel has by default, whatever this machine has.
+# governed by what the kernel has by default, whatever this machine has: as its route
+# says, since a namespace may only set by sysctl what the machine allows to all.
 swarm_join() { # WHO PORT ADDR BRIDGE
 	local ns
 
@@ -27,10 +28,11 @@ swarm_join() { # WHO PORT ADDR BRIDGE
 	defer ip netns del "$ns"
 	ip -n "$swarm_core" link add "$2" type veth peer name net netns "$ns"
 	ip -n "$swarm_core" link set "$2" master "$4" up
-	ip netns exec "$ns" sysctl -qw net.ipv4.tcp_congestion_control=cubic
 	ip -n "$ns" addr add "$3/16" dev net
 	ip -n "$ns" link set lo up
 	ip -n "$ns" link set net up
+	ip -n "$ns" route replace 10.214.0.0/16 dev net proto kernel scope link \
+		src "$3" congctl cubic
 }
 
 swarm_bridge() { # NAME
