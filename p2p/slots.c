@@ -57,24 +57,40 @@ struct slots {
 	struct slot_class kinds[PRIORITIES];
 };
 
-/* While others ask for what is hot, what is cold has few slots: all that are sent
- * share one uplink. */
-static bool is_cold_free(const struct slots *s, int64_t now)
+static unsigned int n_cold(const struct slots *s)
 {
-	unsigned int n = 0, most = s->cfg.bulk;
+	unsigned int n = 0;
 
-	if (s->hot_asked && now - s->hot_asked < 2 * s->usual_ns)
-		most = (most + COLD_SHARE - 1) / COLD_SHARE;
 	for (unsigned int i = 0; i < s->bulk_busy; i++)
 		n += s->sending[i].is_cold;
-	return n < most;
+	return n;
+}
+
+/* While others ask for what is hot, what is cold has few slots: all that are sent
+ * share one uplink. */
+static unsigned int cold_most(const struct slots *s, int64_t now)
+{
+	if (s->hot_asked && now - s->hot_asked < 2 * s->usual_ns)
+		return (s->cfg.bulk + COLD_SHARE - 1) / COLD_SHARE;
+	return s->cfg.bulk;
+}
+
+/* For the same reason not all slots are for what is hot: each piece would come
+ * later to who passes it on, and the last ones late to all. */
+static unsigned int hot_most(const struct slots *s)
+{
+	return s->cfg.bulk - s->cfg.bulk / COLD_SHARE;
 }
 
 static bool is_free(const struct slots *s, int priority, int64_t now)
 {
+	unsigned int cold = n_cold(s);
+
 	if (priority == SOURCE_DEMAND)
 		return s->demand_busy < s->cfg.demand;
-	if (priority == SOURCE_COLD && !is_cold_free(s, now))
+	if (priority == SOURCE_COLD && cold >= cold_most(s, now))
+		return false;
+	if (priority == SOURCE_HOT && s->bulk_busy - cold >= hot_most(s))
 		return false;
 	return s->bulk_busy < s->cfg.bulk;
 }

@@ -10,16 +10,17 @@
 /*
  * Whom this node serves, over all images: so many answers at once, the rest is
  * told to come again, so that no queue hides behind a connection.  Demand has
- * slots of its own; of the rest what is hot goes first, and while it is asked for
- * what is cold has a quarter of them; requesters take turns.
+ * slots of its own; of the rest what is hot goes first and has three quarters at
+ * most, and while it is asked for what is cold has a quarter; requesters take turns.
  */
 struct slots_config {
 	unsigned int bulk, demand; /* answers at once: 8 and 4 */
 	unsigned int queued;       /* requests that may wait, of one peer */
 	unsigned int waiting;      /* ... of all peers, with one priority */
-	/* Answers with the same piece at once, where nobody waits: who asks
+	/* Answers with the same piece at once, where nobody waits: 2.  Who asks
 	 * then gets it later from those who get it now, and the piece spreads
-	 * as fast as there are more who have it, not as one uplink allows. */
+	 * as fast as there are more who have it, not as one uplink allows.  With
+	 * 1 an uplink idles between two who ask for the only piece it has. */
 	unsigned int copies;
 	/* What an answer is thought to take before one was given; and what
 	 * those who are refused are told at least and at most. */

@@ -285,7 +285,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 		s->stats.bytes_twice += s->cfg.sizes[piece];
 	} else {
 		flight_cancel_all(s, piece);
-		swarm_satisfied(s, piece);
+		swarm_satisfied(s, piece, now);
 	}
 	swarm_pump(s, now);
 }

@@ -42,20 +42,26 @@ static bool can_read(struct swarm *s, uint32_t piece, int64_t now)
 	return piece_is_unheld(s, p) && !p->flight && is_ours(s, piece, now);
 }
 
+/* So long nothing may come before it is stuck. */
+static int64_t patience(const struct swarm *s)
+{
+	int64_t ns = 2 * s->origin_answer_ns;
+
+	if (ns < STUCK_NS)
+		return STUCK_NS;
+	return ns < STUCK_MAX_NS ? ns : STUCK_MAX_NS;
+}
+
 /* Others have it, but nobody from whom it can be had: who might have it is silent,
  * or the tracker says so and none of them was heard of since. */
 static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
 {
 	const struct piece *p = &s->pieces[piece];
-	int64_t patience = 2 * s->origin_answer_ns;
 
 	if (p->holders & s->silent)
 		return true;
-	if (patience < STUCK_NS)
-		patience = STUCK_NS;
-	if (patience > STUCK_MAX_NS)
-		patience = STUCK_MAX_NS;
-	return p->flags & PIECE_REFUSED && turn_idle(s, piece, now) >= patience;
+	return p->flags & PIECE_REFUSED &&
+	       turn_idle(s, piece, now) >= patience(s);
 }
 
 /* What is stuck is asked for in a call of its own. */
@@ -266,6 +272,13 @@ static bool has_enough_offered(struct swarm *s)
 	return s->cold.n_offered >= enough;
 }
 
+/* All links are for what is hot as long as it comes.  An origin that is as slow as
+ * one of them loses the time in which it comes from peers, which is short. */
+static bool hot_comes(const struct swarm *s, int64_t now)
+{
+	return s->hot.here < s->hot.total && now - s->hot.came < patience(s);
+}
+
 void origin_pump(struct swarm *s, int64_t now)
 {
 	struct batch b;
@@ -285,7 +298,7 @@ void origin_pump(struct swarm *s, int64_t now)
 		ask_or_read(s, &b, SOURCE_HOT, now);
 		return;
 	}
-	if (s->hot.next < s->hot.n || has_enough_offered(s))
+	if (hot_comes(s, now) || has_enough_offered(s))
 		return;
 	gather_cold(s, &b, now);
 	ask_or_read(s, &b, SOURCE_COLD, now);

@@ -105,6 +105,7 @@ struct hot {
 	uint32_t *window; /* wanted and not asked for; also what came back */
 	uint32_t n_window, width, room;
 	uint32_t total, here; /* wanted in all, of those here */
+	int64_t came;         /* the last of them, or the order */
 };
 
 /* The rest, in no order: what somebody has, and what nobody has.  Both lists may
@@ -206,7 +207,7 @@ bool cold_unheld_leaves(struct swarm *s, uint32_t i);
 /* Wanted again, since what was asked for did not come. */
 void swarm_want_again(struct swarm *s, uint32_t piece);
 /* It came: whoever waited need not any more. */
-void swarm_satisfied(struct swarm *s, uint32_t piece);
+void swarm_satisfied(struct swarm *s, uint32_t piece, int64_t now);
 bool is_open(const struct piece *p, unsigned int wanted); /* to be asked for */
 bool is_all_asked(const struct swarm *s); /* nothing is left to ask for */
 void demand_remove(struct swarm *s, uint32_t piece);

@@ -321,6 +321,7 @@ int swarm_want(struct swarm *s, enum source_priority priority,
 	if (rc < 0)
 		return rc;
 	forget(s, priority);
+	s->hot.came = now;
 	for (size_t i = 0; i < n; i++) {
 		if (priority == SOURCE_HOT)
 			want_hot(s, pieces[i]);
@@ -353,7 +354,7 @@ void swarm_pause(struct swarm *s, bool paused, int64_t now)
 
 /* ------------------------------------------------------------ what came, went --- */
 
-void swarm_satisfied(struct swarm *s, uint32_t piece)
+void swarm_satisfied(struct swarm *s, uint32_t piece, int64_t now)
 {
 	struct piece *p = &s->pieces[piece];
 
@@ -362,7 +363,10 @@ void swarm_satisfied(struct swarm *s, uint32_t piece)
 	p->flags &= ~PIECE_REFUSED & FLAGS;
 	p->failed = 0;
 	s->have++;
-	s->hot.here += p->flags & PIECE_HOT ? 1 : 0;
+	if (p->flags & PIECE_HOT) {
+		s->hot.here++;
+		s->hot.came = now;
+	}
 	s->cold.here += p->flags & PIECE_COLD ? 1 : 0;
 	news_log(s, piece);
 }
@@ -372,7 +376,7 @@ void swarm_have(struct swarm *s, uint32_t piece, int64_t now)
 	if (piece >= s->cfg.n_pieces || s->pieces[piece].flags & PIECE_HERE)
 		return;
 	flight_cancel_all(s, piece);
-	swarm_satisfied(s, piece);
+	swarm_satisfied(s, piece, now);
 	if (now - s->pumped >= PUMP_NS)
 		swarm_pump(s, now);
 }

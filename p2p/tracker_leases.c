@@ -651,7 +651,9 @@ static bool others_are_in_time(const struct giving *g)
 }
 
 /* Not all ask at once: a few that carry much are better than many who wait for
- * their turn while the origin idles.  Nobody gets more than it reads soon. */
+ * their turn while the origin idles.  Nobody gets more than it reads soon; who has
+ * read nothing yet gets little: when all begin, whoever asks first would get all
+ * that there is, and what he reads comes as slowly to the others as his link is. */
 static uint64_t share_of(const struct giving *g)
 {
 	const struct image *i = g->m->image;
@@ -663,7 +665,7 @@ static uint64_t share_of(const struct giving *g)
 	share = i->window / (askers ? askers : 1);
 	soon = g->m->ns_per_mib ? (uint64_t)((double)MIB * SOON_NS /
 					     (double)g->m->ns_per_mib)
-				: share;
+				: SHARE_MIN;
 	if (share > soon)
 		share = soon;
 	if (share < SHARE_MIN)

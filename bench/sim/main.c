@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 		.waiting = 1,
 		.queued = 4,
 		.streams = 2,
-		.copies = 1,
+		.copies = 2,
 		.retry = 5 * NS_PER_MS,
 		.news = 10 * NS_PER_MS,
 		.limits = swarm_limits_default,

@@ -98,6 +98,31 @@ Test(slots, cold_has_few_slots_while_others_ask_for_what_is_hot)
 	cr_expect(slots_next(s, 5000 + 2 * usual.usual_ns, &r));
 }
 
+Test(slots, hot_has_three_quarters_at_most)
+{
+	struct slots_config cfg = usual;
+	struct slot_request r;
+	int rc;
+
+	cfg.bulk = 8;
+	cfg.waiting = 8;
+	AUTO(slots) s = make(&cfg);
+
+	for (unsigned int i = 0; i < 7; i++)
+		cr_assert_eq(add_at(s, i, i, SOURCE_HOT, 5000, &rc), 0);
+	for (unsigned int i = 0; i < 6; i++)
+		cr_assert(slots_next(s, 5000, &r));
+	cr_expect_not(slots_next(s, 5000, &r));
+	cr_assert_eq(add_at(s, 9, 9, SOURCE_COLD, 5000, &rc), 0);
+	cr_assert(slots_next(s, 5000, &r));
+	cr_expect_eq(r.what, 9);
+	r.what = r.peer = 0;
+	r.priority = SOURCE_HOT;
+	slots_done(s, &r, 5000);
+	cr_assert(slots_next(s, 5000, &r));
+	cr_expect_eq(r.what, 6);
+}
+
 Test(slots, peers_take_turns)
 {
 	AUTO(slots) s = make(&usual);

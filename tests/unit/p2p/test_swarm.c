@@ -41,8 +41,8 @@ RULE(keeps_few_pieces_under_way)
 		joins(i, 0, PIECES);
 	want(SOURCE_HOT, 0, 1);
 	want(SOURCE_COLD, 1, PIECES - 1);
-	while (b.n_asks < 2)
-		swarm_got(b.s, b.asks[0].peer, 0, b.now);
+	swarm_got(b.s, b.asks[0].peer, 0, b.now);
+	pass(2 * MS);
 	swarm_get_stats(b.s, &st);
 	cr_expect_eq(b.n_asks, swarm_limits_default.flying_pieces + 1);
 	cr_expect_eq(st.flying_bytes, (b.n_asks - 1) * SIZE);
@@ -54,6 +54,28 @@ RULE(keeps_fewer_under_way_until_the_hot_set_is_here)
 		joins(i, 0, PIECES);
 	want(SOURCE_HOT, 0, PIECES);
 	cr_expect_eq(b.n_asks, swarm_limits_default.flying_hot);
+}
+
+/* All links are for what is hot; but not for ever when it does not come. */
+RULE(what_is_cold_is_not_read_while_what_is_hot_comes)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	want(SOURCE_COLD, 1, PIECES - 1);
+	pass(1900 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	pass(200 * MS);
+	cr_expect_eq(b.n_calls, 1);
+	cr_expect_eq(b.wanted_as, SOURCE_COLD);
+}
+
+RULE(what_is_cold_is_read_when_what_is_hot_is_here)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	want(SOURCE_COLD, 1, PIECES - 1);
+	brings(0, 0);
+	cr_expect_eq(b.n_calls, 1);
 }
 
 RULE(asks_nobody_for_what_he_lost)
@@ -413,7 +435,7 @@ static void comes_at(uint32_t bytes_a_second, int seconds)
 	joins(1, 0, 20);
 	for (int i = 0; i < 50 * seconds; i++) {
 		for (size_t k = 1; k < b.n_asks; k++)
-			swarm_moves(b.s, 0, b.asks[k].piece,
+			swarm_moves(b.s, b.asks[k].peer, b.asks[k].piece,
 				    bytes_a_second / 50, b.now);
 		pass(20 * MS);
 	}

@@ -131,13 +131,15 @@ Test(tracker, first_askers_get_different_runs, .init = begin_default,
 Test(tracker, demand_comes_before_bulk_and_beside_a_full_window,
      .init = begin_default, .fini = end)
 {
-	uint64_t before;
+	unsigned int given = 0;
 
-	from(1, "z", 1);
-	wants(0, 256, 512 * KIB);
-	hear();
-	before = b.a.n_granted;
-	cr_assert_eq(before, 3, "seven eighths of the first window");
+	for (unsigned int n = 10; n < 20; n++) {
+		from(n, "z", 1);
+		wants(0, 256, 512 * KIB);
+		hear();
+		given += (unsigned int)b.a.n_granted;
+	}
+	cr_assert_eq(given, 3, "seven eighths of the first window");
 	from(2, "z", 1);
 	wants(100, 2, 512 * KIB);
 	hear();
@@ -229,7 +231,7 @@ Test(tracker, a_reader_that_leaves_or_lost_it_frees_the_piece,
 	static const uint32_t some[] = { 7, 8 };
 
 	from(1, "z", 1);
-	wants(7, 2, MIB);
+	wants(7, 2, KIB);
 	hear();
 	b.now += 10 * MS;
 	from(1, "z", 1);
@@ -247,9 +249,29 @@ Test(tracker, a_reader_that_leaves_or_lost_it_frees_the_piece,
 	b.c.leaving = true;
 	hear();
 	from(2, "z", 1);
-	wants(7, 2, MIB);
+	wants(7, 2, KIB);
 	hear();
 	cr_expect_eq(b.a.n_granted, 2);
+}
+
+/* Whoever asks first would get all there is, and read it over one link. */
+Test(tracker, who_has_read_nothing_gets_little, .init = begin_default,
+     .fini = end)
+{
+	static const uint32_t first[] = { 0 };
+
+	from(1, "z", 1);
+	wants(0, 256, 128 * KIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 2, "%zu", b.a.n_granted);
+	cr_expect(b.a.is_full);
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, first, 1);
+	from(1, "z", 1);
+	wants(2, 254, 128 * KIB);
+	hear();
+	cr_expect_gt(b.a.n_granted, 4, "%zu", b.a.n_granted);
 }
 
 Test(tracker, who_has_less_than_it_read_has_none_of_it, .init = begin_default,
