@@ -20,7 +20,6 @@
 #define URGENT_THREADS 4
 #define DISK_THREADS 2
 #define CALL_THREADS 4
-#define TOKEN_MAX 8192u
 #define MEMBERS_NS (10 * NS_PER_S)
 
 /* ------------------------------------------------------------- waiting --- */
@@ -338,6 +337,8 @@ static int start_parts(struct p2p *p, struct error *err)
 				      err);
 	if (rc == 0)
 		rc = rights_start(p, err);
+	if (rc == 0)
+		rc = probe_start(p, err);
 	if (rc < 0)
 		return rc;
 	members_load(p);
@@ -416,6 +417,7 @@ static void stop_links(void *arg)
 
 	loop_timer_stop(&p->members_timer);
 	rights_stop(p);
+	probe_stop(p);
 	members_save(p);
 	net_free(p->net);
 	p->net = NULL;
@@ -430,6 +432,7 @@ void p2p_close(struct p2p *p)
 	} else if (p->loop) {
 		loop_timer_stop(&p->members_timer);
 		rights_stop(p);
+		probe_stop(p);
 		if (p->net)
 			net_free(p->net);
 	}
@@ -445,6 +448,7 @@ void p2p_close(struct p2p *p)
 	loop_free(p->loop);
 	members_free(p);
 	rights_free(p);
+	probe_free(p);
 	tracker_client_free(p->trackers);
 	capability_keys_free(p->keys);
 	slots_free(p->slots);
@@ -493,52 +497,7 @@ static void reload(void *arg)
 	if (r->rc == 0)
 		r->rc = rc;
 	rights_reload(p);
-}
-
-bool p2p_hides(const struct p2p_config *cfg)
-{
-	const char *addr = cfg->advertise ? cfg->advertise : cfg->listen;
-	struct sockaddr_storage ss;
-	socklen_t len;
-
-	if (net_addr_parse(addr, &ss, &len, NULL) < 0 ||
-	    !net_addr_is_loopback(&ss))
-		return false;
-	for (char *const *url = cfg->trackers; url && *url; url++)
-		if (!tracker_is_here(*url))
-			return true;
-	return false;
-}
-
-int p2p_check_addrs(const char *listen, const char *advertise,
-		    struct error *err)
-{
-	struct sockaddr_storage ss;
-	socklen_t len;
-
-	if (net_addr_parse(listen, &ss, &len, err) < 0)
-		return error_wrap(err, -EINVAL, "--p2p-listen");
-	if (!advertise && net_addr_is_any(&ss))
-		return error_set(err, EINVAL,
-				 "--p2p-listen %s is every address: say with "
-				 "--p2p-advertise which one others reach",
-				 listen);
-	if (!advertise)
-		return 0;
-	if (net_addr_parse(advertise, &ss, &len, err) < 0)
-		return error_wrap(err, -EINVAL, "--p2p-advertise");
-	if (net_addr_is_any(&ss))
-		return error_set(err, EINVAL,
-				 "--p2p-advertise %s is every address: say "
-				 "which one of this machine others reach",
-				 advertise);
-	if (net_addr_port(&ss) == 0)
-		return error_set(
-			err, EINVAL,
-			"--p2p-advertise %s: nobody reaches port 0: "
-			"say the one that --p2p-listen has, for others",
-			advertise);
-	return 0;
+	probe_reload(p);
 }
 
 int p2p_reload(struct p2p *p, struct error *err)
@@ -549,34 +508,6 @@ int p2p_reload(struct p2p *p, struct error *err)
 	if (r.rc < 0 && err)
 		*err = r.err;
 	return r.rc;
-}
-
-/* A token that nobody can read, or none. */
-static int check_token(const char *path, struct error *err)
-{
-	AUTO_BUF text = BUF_INIT;
-	int rc = fs_read_file(path, TOKEN_MAX, &text, err);
-
-	if (rc == 0 && text.len == 0)
-		rc = error_set(err, EINVAL, "'%s' is empty", path);
-	return rc < 0 ? error_wrap(err, rc, "token of the trackers") : 0;
-}
-
-int p2p_check(const struct p2p_config *cfg, struct error *err)
-{
-	AUTO(capability_keys) keys = NULL;
-	int rc = 0;
-
-	if (cfg->ca_file)
-		rc = net_check_files(cfg->node, cfg->ca_file, cfg->cert_file,
-				     cfg->key_file, err);
-	if (rc == 0 && cfg->tracker_ca_file)
-		rc = net_check_ca(cfg->tracker_ca_file, err);
-	if (rc == 0 && cfg->token_file)
-		rc = check_token(cfg->token_file, err);
-	if (rc == 0 && cfg->capability_keys)
-		rc = capability_keys_load(cfg->capability_keys, &keys, err);
-	return rc;
 }
 
 static void drain(void *arg)

@@ -14,6 +14,8 @@
  *   engine_member.c   who is known, and whom to connect to
  *   engine_rights.c   who may have what
  *   engine_tracker.c  calls to the trackers
+ *   engine_probe.c    whether they do what is asked, before an image asks
+ *   engine_check.c    what can be told of a configuration alone
  *   engine_fault.c    what the operator is told, links that fail
  *   engine_stats.c    figures
  *
@@ -52,6 +54,7 @@ struct link;
 struct member;
 struct neighbour;
 struct reading;
+struct probe;
 TAILQ_HEAD(member_list, member);
 
 /* Bytes of a piece, counted as memory of `p2p`.  Any thread. */
@@ -212,10 +215,11 @@ struct p2p {
 	struct capability_keys *keys;
 	struct revoked *revoked; /* NULL: nothing is known to be */
 	struct reading *reading; /* of what was revoked; NULL: it is not */
+	struct probe *probe;     /* NULL: there are no trackers */
 	bool tracker_is_there;
 	struct work save_work; /* of the members file */
 	char *members_path, *members_text;
-	struct loop_timer members_timer, revoked_timer;
+	struct loop_timer members_timer, revoked_timer, probe_timer;
 	bool members_changed;
 
 	LIST_HEAD(, p2p_image) images;
@@ -288,13 +292,5 @@ void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
 	       uint32_t cost, int kept, const struct error *err);
 void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 		 const struct error *err);
-
-/* ----------------------------------------------------- engine_arrive.c --- */
-
-/* A piece as it came from `from`, or from the origin (NULL); takes `in`.
- * Everything else happens by itself.  Any thread when from the origin.  -ENOMEM:
- * it is lost; the core was told when it came from somebody. */
-int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
-	   enum net_form form, enum source_priority why, struct bytes *in);
 
 #endif

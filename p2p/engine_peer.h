@@ -132,6 +132,23 @@ void rights_reload(struct p2p *p);
 void rights_stop(struct p2p *p);
 void rights_free(struct p2p *p);
 
+/* ----------------------------------------------------- engine_probe.c --- */
+
+/* Ask the trackers what becomes of this node's calls, now and then.  On the loop,
+ * but for start and free; stop ends what is under way, soon. */
+int probe_start(struct p2p *p, struct error *err) MUST_CHECK;
+void probe_reload(struct p2p *p);
+void probe_stop(struct p2p *p);
+void probe_free(struct p2p *p);
+
+/* ----------------------------------------------------- engine_arrive.c --- */
+
+/* A piece as it came from `from`, or from the origin (NULL); takes `in`.
+ * Everything else happens by itself.  Any thread when from the origin.  -ENOMEM:
+ * it is lost; the core was told when it came from somebody. */
+int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
+	   enum net_form form, enum source_priority why, struct bytes *in);
+
 /* ----------------------------------------------------- engine_origin.c --- */
 
 void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,

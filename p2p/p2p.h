@@ -81,6 +81,9 @@ bool p2p_hides(const struct p2p_config *cfg);
  * here?  -EINVAL: which does not, by the name of its option. */
 int p2p_check_addrs(const char *listen, const char *advertise,
 		    struct error *err) MUST_CHECK;
+/* Is what others are told an address of this machine?  -EADDRNOTAVAIL: it is not, so
+ * that somebody has to translate it. */
+int p2p_check_reach(const struct p2p_config *cfg, struct error *err) MUST_CHECK;
 /* For a log line: the RDMA device, or why there is none. */
 const char *p2p_rdma_text(const struct p2p *p);
 /* Certificates, keys and tokens as they are on disk now, and what was revoked. */
@@ -149,7 +152,7 @@ struct p2p_stats {
 	uint64_t links_unlike_total, links_namesake_total, links_refused_total;
 	uint64_t leases_total, tracker_calls_total, tracker_failures_total;
 	/* Named; that do what they are asked, do not answer, and refuse.  The
-	 * rest was not asked yet. */
+	 * rest was not asked yet, which lasts a moment. */
 	uint64_t trackers, trackers_good, trackers_lost, trackers_refusing;
 	uint64_t relay_bytes, memory_bytes;
 	uint64_t cert_not_after; /* seconds since 1970; 0: there is none */
@@ -190,6 +193,12 @@ struct p2p_tracker_info {
 void p2p_each_tracker(struct p2p *p,
 		      void (*each)(void *arg, const struct p2p_tracker_info *i),
 		      void *arg);
+/* Ask each now whether it does what this node asks, by a call that changes nothing:
+ * blocks for some seconds where one does not answer.  `why` "": it does. */
+void p2p_probe_trackers(struct p2p *p,
+			void (*each)(void *arg, const char *url,
+				     const char *why),
+			void *arg);
 int p2p_each_peer(struct p2p *p,
 		  void (*each)(void *arg, const struct p2p_peer_info *i),
 		  void *arg, struct error *err) MUST_CHECK;

@@ -268,7 +268,7 @@ static bool is_news(const struct place *p, enum tracker_state state,
 
 /* `status` and `why`: when it did not do it. */
 static void remember(struct tracker_client *c, size_t i, enum outcome o,
-		     long status, const char *why)
+		     bool is_probe, long status, const char *why)
 {
 	struct place *p = &c->places[i];
 	bool is_away = o == OUTCOME_SILENT || o == OUTCOME_STRANGER;
@@ -277,7 +277,10 @@ static void remember(struct tracker_client *c, size_t i, enum outcome o,
 
 	pthread_mutex_lock(&c->lock);
 	if (is_away) {
-		back_off(p);
+		/* That it was not there before anybody needed it keeps nobody
+		 * from asking it. */
+		if (!is_probe)
+			back_off(p);
 		c->failures++;
 	} else {
 		p->failures = 0;
@@ -344,6 +347,8 @@ struct ask {
 	int64_t deadline_ns;
 	bool is_secret; /* the body is */
 	bool is_call;   /* its answer tells whether this node may take part */
+	bool is_probe;
+	struct pace *pace; /* NULL: none */
 	const char *const *headers;
 	size_t at; /* which of them answered */
 };
@@ -424,6 +429,7 @@ static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 		return error_nomem(err);
 	req.url = url.data;
 	req.deadline_ns = a->deadline_ns;
+	req.pace = a->pace;
 	if (a->body) {
 		req.body = a->body->data;
 		req.body_len = a->body->len;
@@ -431,10 +437,12 @@ static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
 	rc = http_do(c->http, &req, r, &why);
 	if (rc == -ENOMEM)
 		return error_nomem(err);
+	if (rc == -ECANCELED)
+		return error_set(err, ECANCELED, "cancelled");
 	rc = rc < 0 ? -ECONNREFUSED : judge(r, a, &o, &why);
 	/* What it answers a call with is to be read yet. */
 	if (o != OUTCOME_DONE)
-		remember(c, i, o, r->status, why.msg);
+		remember(c, i, o, a->is_probe, r->status, why.msg);
 	if (rc < 0 && err) {
 		*err = why;
 		(void)error_wrap(err, rc, "tracker %s", c->places[i].url);
@@ -459,7 +467,7 @@ static int add_token(struct tracker_client *c, struct buf *header,
 	if (rc == 0)
 		return 0;
 	for (size_t i = 0; i < c->n && rc != -ENOMEM; i++)
-		remember(c, i, OUTCOME_REFUSED, 0, why.msg);
+		remember(c, i, OUTCOME_REFUSED, false, 0, why.msg);
 	return error_set(err, rc == -ENOMEM ? ENOMEM : EACCES, "%s", why.msg);
 }
 
@@ -472,13 +480,30 @@ static void count_call(struct tracker_client *c, bool *is_asked)
 	*is_asked = true;
 }
 
+#define HEADERS_MAX 4
+
+/* What goes with the request; points into `token`. */
+static void add_headers(struct ask *a, const struct buf *token,
+			const char *ret[HEADERS_MAX])
+{
+	size_t n = 0;
+
+	if (token->len > 0)
+		ret[n++] = token->data;
+	if (a->body)
+		ret[n++] = "Content-Type: application/json";
+	if (a->condition)
+		ret[n++] = a->condition;
+	a->headers = ret;
+}
+
 /* Those responsible, one after the other, until one answers. */
 static int ask_all(struct tracker_client *c, const struct digest *image,
 		   struct ask *a, struct http_response *r, struct error *err)
 {
 	AUTO_BUF token = BUF_INIT;
-	const char *headers[4] = { NULL };
-	size_t at[TRACKER_URLS_MAX], n = 0;
+	const char *headers[HEADERS_MAX] = { NULL };
+	size_t at[TRACKER_URLS_MAX];
 	bool is_asked = false;
 	int64_t end;
 	int rc = order(c, image, at, err);
@@ -487,13 +512,7 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		rc = add_token(c, &token, err);
 	if (rc < 0)
 		return rc;
-	if (token.len > 0)
-		headers[n++] = token.data;
-	if (a->body)
-		headers[n++] = "Content-Type: application/json";
-	if (a->condition)
-		headers[n++] = a->condition;
-	a->headers = headers;
+	add_headers(a, &token, headers);
 	end = clock_now_ns() + c->deadline_ns;
 	rc = error_set(err, EAGAIN,
 		       "no tracker answered lately; asked again soon");
@@ -520,6 +539,38 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 	return rc;
 }
 
+/* A call's body, and where it goes. */
+static int write_call(const struct tracker_call *call, struct buf *body,
+		      struct buf *path, struct error *err)
+{
+	char image[DIGEST_STR_MAX];
+	int rc = tracker_call_to_json(call, body, err);
+
+	digest_format(&call->image, image);
+	if (rc == 0 && buf_printf(path, "/v1/swarms/%s", image) < 0)
+		rc = error_nomem(err);
+	return rc;
+}
+
+/* What was answered to a call with 200. */
+static int read_answer(struct tracker_client *c, const struct ask *a,
+		       const struct http_response *r,
+		       struct tracker_answer *ret, struct error *err)
+{
+	struct error why = ERROR_INIT, none = ERROR_INIT;
+	int rc;
+
+	if (tracker_answer_from_json(r->body.data ? r->body.data : "",
+				     r->body.len, ret, &why) == 0) {
+		remember(c, a->at, OUTCOME_DONE, a->is_probe, r->status, "");
+		return 0;
+	}
+	err = err ? err : &none;
+	rc = error_set(err, EPROTO, "its answer: %.90s: " NO_TRACKER, why.msg);
+	remember(c, a->at, OUTCOME_STRANGER, a->is_probe, r->status, err->msg);
+	return error_wrap(err, rc, "tracker %s", c->places[a->at].url);
+}
+
 int tracker_client_call(struct tracker_client *c,
 			const struct tracker_call *call,
 			struct tracker_answer *ret, struct error *err)
@@ -528,26 +579,54 @@ int tracker_client_call(struct tracker_client *c,
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
 	struct ask a = { .method = "POST", .body = &body, .is_call = true };
-	struct error why = ERROR_INIT, none = ERROR_INIT;
-	char image[DIGEST_STR_MAX];
-	int rc = tracker_call_to_json(call, &body, err);
+	int rc = write_call(call, &body, &path, err);
 
-	digest_format(&call->image, image);
-	if (rc == 0 && buf_printf(&path, "/v1/swarms/%s", image) < 0)
-		rc = error_nomem(err);
 	a.path = path.data;
 	if (rc == 0)
 		rc = ask_all(c, &call->image, &a, &r, err);
-	if (rc == 0 && tracker_answer_from_json(r.body.data ? r.body.data : "",
-						r.body.len, ret, &why) == 0) {
-		remember(c, a.at, OUTCOME_DONE, r.status, "");
-	} else if (rc == 0) {
-		err = err ? err : &none;
-		rc = error_set(err, EPROTO, "its answer: %.90s: " NO_TRACKER,
-			       why.msg);
-		remember(c, a.at, OUTCOME_STRANGER, r.status, err->msg);
-		rc = error_wrap(err, rc, "tracker %s", c->places[a.at].url);
-	}
+	if (rc == 0)
+		rc = read_answer(c, &a, &r, ret, err);
+	http_response_fini(&r);
+	return rc;
+}
+
+int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
+			 struct pace *pace, struct error *err)
+{
+	/* Of no image: that somebody leaves it who is not there. */
+	const struct tracker_call call = { .node = node,
+					   .addr = "",
+					   .rack = "",
+					   .zone = "",
+					   .region = "",
+					   .n_pieces = 1,
+					   .leaving = true };
+	AUTO_FREE struct tracker_answer *answer = calloc(1, sizeof(*answer));
+	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_BUF body = BUF_INIT;
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF token = BUF_INIT;
+	const char *headers[HEADERS_MAX] = { NULL };
+	struct ask a = { .method = "POST",
+			 .body = &body,
+			 .is_call = true,
+			 .is_probe = true,
+			 .pace = pace,
+			 .at = i };
+	bool is_asked = false;
+	int rc = answer ? add_token(c, &token, err) : error_nomem(err);
+
+	if (rc == 0)
+		rc = write_call(&call, &body, &path, err);
+	if (rc < 0)
+		return rc;
+	a.path = path.data;
+	add_headers(&a, &token, headers);
+	a.deadline_ns = clock_now_ns() + c->deadline_ns;
+	count_call(c, &is_asked);
+	rc = ask_one(c, i, &a, &r, err);
+	if (rc == 0)
+		rc = read_answer(c, &a, &r, answer, err);
 	http_response_fini(&r);
 	return rc;
 }

@@ -9,6 +9,7 @@
 #ifndef BOOTSEER_P2P_TRACKER_CLIENT_H
 #define BOOTSEER_P2P_TRACKER_CLIENT_H
 
+#include "common/pace.h"
 #include "p2p/capability.h"
 #include "p2p/revoked.h"
 #include "p2p/tracker.h"
@@ -64,6 +65,13 @@ int tracker_client_call(struct tracker_client *c,
 			const struct tracker_call *call,
 			struct tracker_answer *ret,
 			struct error *err) MUST_CHECK;
+
+/* Does tracker `i` of tracker_client_places() do what `node` asks?  By a call that
+ * changes nothing there, whether or not it is left alone now, and after which it is not
+ * left alone for longer.  `pace` (NULL: none) ends it early.  Errors as above;
+ * -ECANCELED: nothing is known. */
+int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
+			 struct pace *pace, struct error *err) MUST_CHECK;
 
 struct tracker_capability {
 	uint8_t data[CAPABILITY_MAX];

@@ -344,13 +344,13 @@ tracker_with_rights() {
 	printf %s wrong >"$T/token"
 	tracker_start --tokens "$T/tokens"
 	peer_start a --p2p-token-file "$T/token"
-	[ "$(p2p a '.trackers[0].state')" = new ]
-	fetch_all a
+	# Before any image.
 	wait_for grep -q "^warning p2p: tracker refuses url=\"$TRACKER\" reason=\"401: .*--p2p-token-file" "$T/a/log"
 	[ "$(p2p a '.trackers[0].state')" = refuses ]
 	[ "$(p2p a .totals.tracker)" = false ]
 	run -0 on a p2p status
 	[[ $output == *"$TRACKER: refuses this node: 401: "* ]]
+	fetch_all a
 	# Without the role for it; never half a file, which would be told, too.
 	printf %s "$token" >"$T/token.new"
 	mv "$T/token.new" "$T/token"
@@ -364,11 +364,29 @@ tracker_with_rights() {
 	[[ $output == *"$TRACKER: answers"* ]]
 }
 
+@test "a token that is mended is seen at a reload, without any image" {
+	local token
+
+	token=$(openssl rand -hex 32)
+	printf 'nodes sha256:%s read,write\n' \
+		"$(printf %s "$token" | sha256sum | cut -d' ' -f1)" >"$T/tokens"
+	printf %s wrong >"$T/token"
+	tracker_start --tokens "$T/tokens"
+	peer_start a --p2p-token-file "$T/token"
+	wait_for grep -q 'p2p: tracker refuses .*401' "$T/a/log"
+	printf %s "$token" >"$T/token.new"
+	mv "$T/token.new" "$T/token"
+	kill -HUP "${node_pids[a]}"
+	wait_for grep -q "^info p2p: tracker back url=\"$TRACKER\"\$" "$T/a/log"
+	[ "$(p2p a .totals.tracker)" = true ]
+	[ "$(curl -fsS -H "Authorization: Bearer $token" "$TRACKER/v1/swarms" |
+		jq '.swarms | length')" = 0 ]
+}
+
 @test "what is no tracker is told, and that none is named" {
 	TRACKER=$REGISTRY
 	[[ $TRACKER == http* ]] || TRACKER=http://$REGISTRY
 	peer_start a
-	fetch_all a
 	wait_for grep -q 'p2p: tracker refuses .*404.*it is no tracker' "$T/a/log"
 	TRACKER=
 	peer_start b

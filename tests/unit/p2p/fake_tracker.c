@@ -41,8 +41,9 @@ struct fake_tracker {
 	enum { HOLDS_NOTHING, HOLDS_NEXT, HOLDS } holds;
 	struct capability_signer *signer; /* NULL: it gives no capability */
 	unsigned int life_s;
-	int64_t interval_ns;           /* 0: the core's */
-	bool leaves_late;              /* until another call came */
+	int64_t interval_ns; /* 0: the core's */
+	bool leaves_late;    /* until another call came */
+	unsigned int n_left;
 	struct tracker_call_text late; /* with a node: it waits for that */
 	char revoked[64];
 	struct tracker_call_text call;
@@ -134,9 +135,14 @@ static int hear(struct fake_tracker *t, struct error *err)
 	int rc;
 
 	rc = tracker_hear(t->core, &t->call.call, now, &t->answer, err);
+	/* A node that asks whether we are there has not opened anything. */
+	if (!t->call.call.run)
+		return rc;
 	t->leaves_late = false;
+	t->n_left += t->call.call.leaving;
 	if (rc < 0 || !t->late.node[0])
 		return rc;
+	t->n_left++;
 	t->late.call.image = t->image;
 	rc = tracker_hear(t->core, &t->late.call, now, &t->answer_late, err);
 	t->late.node[0] = '\0';
@@ -162,7 +168,7 @@ static int think(struct fake_tracker *t, const char *body, size_t len,
 		return rc;
 	t->call.call.image = t->image;
 	(void)pthread_mutex_lock(&t->lock);
-	if (t->leaves_late && t->call.call.leaving)
+	if (t->leaves_late && t->call.call.leaving && t->call.call.run)
 		rc = put_off(t, body, len, err);
 	else
 		rc = hear(t, err);
@@ -264,6 +270,16 @@ void fake_tracker_leave_late(struct fake_tracker *t)
 	(void)pthread_mutex_lock(&t->lock);
 	t->leaves_late = true;
 	(void)pthread_mutex_unlock(&t->lock);
+}
+
+unsigned int fake_tracker_n_left(struct fake_tracker *t)
+{
+	unsigned int n;
+
+	(void)pthread_mutex_lock(&t->lock);
+	n = t->n_left;
+	(void)pthread_mutex_unlock(&t->lock);
+	return n;
 }
 
 bool fake_tracker_holds(struct fake_tracker *t)

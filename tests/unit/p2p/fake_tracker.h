@@ -15,8 +15,9 @@ void fake_tracker_interval(struct fake_tracker *t, int64_t ns);
 void fake_tracker_hold(struct fake_tracker *t);
 bool fake_tracker_holds(struct fake_tracker *t);
 void fake_tracker_release(struct fake_tracker *t);
-/* From now on the first that leaves is heard after another call. */
+/* From now on the first that leaves is heard after another call; how many did leave? */
 void fake_tracker_leave_late(struct fake_tracker *t);
+unsigned int fake_tracker_n_left(struct fake_tracker *t);
 /* Answers nobody any more. */
 void fake_tracker_kill(struct fake_tracker *t);
 void fake_tracker_free(struct fake_tracker *t);

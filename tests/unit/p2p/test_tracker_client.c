@@ -280,6 +280,49 @@ Test(tracker_client, a_refusal_is_final_and_says_why)
 	one_stop(&o);
 }
 
+static enum pace_level stop(struct pace *p)
+{
+	return PACE_STOP;
+}
+
+Test(tracker_client, a_probe_tells_of_one_tracker_and_changes_nothing)
+{
+	struct tracker_call call = example();
+	struct one o = { .c = NULL };
+	struct error err = ERROR_INIT;
+	struct tracker_client_stats stats;
+	struct tracker_place place[TRACKER_URLS_MAX];
+	struct pace pace = { .level = stop };
+
+	one_start(&o, good);
+	cr_expect_eq(tracker_client_probe(o.c, 0, "n1", &pace, &err),
+		     -ECANCELED);
+	(void)tracker_client_places(o.c, place);
+	cr_expect_eq(place[0].state, TRACKER_NEW);
+	cr_assert_eq(tracker_client_probe(o.c, 0, "n1", NULL, &err), 0, "%s",
+		     err.msg);
+	cr_expect(was_asked(&o.f, "\"leaving\":true"));
+	cr_expect(was_asked(&o.f, "\"node\":\"n1\""));
+	(void)tracker_client_places(o.c, place);
+	cr_expect_eq(place[0].state, TRACKER_GOOD);
+	o.f.answer = ANSWER("401 No", "{}");
+	cr_expect_eq(tracker_client_probe(o.c, 0, "n1", NULL, &err), -EACCES);
+	cr_expect(strstr(err.msg, "--p2p-token-file"), "%s", err.msg);
+	(void)tracker_client_places(o.c, place);
+	cr_expect_eq(place[0].state, TRACKER_REFUSES);
+	o.f.answer = ANSWER("200 OK", "<html>");
+	cr_expect_eq(tracker_client_probe(o.c, 0, "n1", NULL, &err), -EPROTO);
+	o.f.answer = ANSWER("503 No", "{}");
+	cr_expect_eq(tracker_client_probe(o.c, 0, "n1", NULL, &err),
+		     -ECONNREFUSED);
+	/* Who needs it need not wait for that. */
+	tracker_client_get_stats(o.c, &stats);
+	cr_expect_eq(stats.down, 0);
+	o.f.answer = good;
+	cr_expect_eq(tracker_client_call(o.c, &call, &answer, &err), 0);
+	one_stop(&o);
+}
+
 Test(tracker_client, another_one_may_know_a_token_that_one_does_not)
 {
 	struct tracker_call call = example();
