@@ -7,8 +7,10 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <time.h>
 
 #include "snapshotter/node/node.h"
+#include "snapshotter/node/peers.h"
 
 #define NOFILE_WANTED 65536u
 #define TMPFS_MAGIC 0x01021994
@@ -129,6 +131,49 @@ static void check_registry(struct node *n, json_t *list, const char *registry)
 	oci_ref_fini(&ref);
 }
 
+static void add_tracker(void *list, const char *url, const char *why)
+{
+	add(list, "tracker", !*why, ADVICE,
+	    "--p2p-tracker, --p2p-token-file or --p2p-tracker-ca-file; the "
+	    "registry is read meanwhile",
+	    "%s%s", *why ? why : url,
+	    *why ? "" : " answers, and takes calls of this node");
+}
+
+/* What others have to believe of this node, and where they reach it. */
+static void check_peers(struct node *n, json_t *list)
+{
+	struct error err = ERROR_INIT;
+	struct p2p_stats s;
+	char end[32] = "none, --p2p-security open";
+	struct tm tm;
+	time_t t;
+	int rc;
+
+	if (!n->peers)
+		return;
+	p2p_get_stats(peers_p2p(n), &s);
+	t = (time_t)s.cert_not_after;
+	if (t && gmtime_r(&t, &tm))
+		(void)strftime(end, sizeof(end), "good until %F", &tm);
+	rc = peers_check(n->cfg, &err);
+	add(list, "peers", rc == 0, ADVICE,
+	    "mend that file, then systemctl reload bootseerd", "%s%s",
+	    rc == 0 ? "certificate: " : err.msg, rc == 0 ? end : "");
+	rc = peers_check_reach(n->cfg, &err);
+	add(list, "peers' address", rc == 0, ADVICE,
+	    "name with --p2p-advertise where others reach this machine; all is "
+	    "well if something between translates it",
+	    "%s",
+	    rc < 0                  ? err.msg
+	    : n->cfg->p2p_advertise ? n->cfg->p2p_advertise
+				    : n->cfg->p2p_listen);
+	if (s.trackers == 0)
+		add(list, "tracker", false, ADVICE, "name one: --p2p-tracker",
+		    "none is named: nobody tells this node of others");
+	p2p_probe_trackers(peers_p2p(n), add_tracker, list);
+}
+
 json_t *node_doctor(struct node *n, const char *registry)
 {
 	json_t *list = json_array();
@@ -137,6 +182,7 @@ json_t *node_doctor(struct node *n, const char *registry)
 		return NULL;
 	check_datapaths(n, list);
 	check_disk(n, list);
+	check_peers(n, list);
 	if (registry)
 		check_registry(n, list, registry);
 	return json_pack("{s:o}", "checks", list);

@@ -151,6 +151,16 @@ int peers_check(const struct node_config *cfg, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "peers") : 0;
 }
 
+int peers_check_reach(const struct node_config *cfg, struct error *err)
+{
+	char name[NAME_MAX_BYTES] = "";
+	AUTO_FREE char *dir = NULL;
+	struct p2p_config p2p;
+	int rc = fill(cfg, name, &p2p, &dir, err);
+
+	return rc < 0 ? rc : p2p_check_reach(&p2p, err);
+}
+
 /* The node does without peers until that is mended. */
 static void tell_doubts(const struct node_config *cfg)
 {

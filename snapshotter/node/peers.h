@@ -20,6 +20,9 @@ void peers_close(struct node *n);
 void peers_reload(struct node *n);
 /* Can what the options of peers name be read, and is it good today? */
 int peers_check(const struct node_config *cfg, struct error *err) MUST_CHECK;
+/* p2p_check_reach(), where there are peers. */
+int peers_check_reach(const struct node_config *cfg,
+		      struct error *err) MUST_CHECK;
 
 /* Serve what the node has from before it was restarted: the images of most
  * users first, some of them.  Reads and hashes their block maps. */

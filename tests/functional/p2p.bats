@@ -383,6 +383,38 @@ tracker_with_rights() {
 		jq '.swarms | length')" = 0 ]
 }
 
+@test "doctor checks what peers need" {
+	local url
+
+	SECURITY=
+	authority ca
+	certificate ca a
+	tracker_start
+	url=$TRACKER
+	# shellcheck disable=SC2046 # words
+	peer_start a $(with_tls ca a) --p2p-tracker http://127.0.0.1:9
+	run on a node doctor
+	grep -q '^ok *peers *certificate: good until 20' <<<"$output"
+	grep -q "^ok *peers' address *127.0.0.1:0" <<<"$output"
+	grep -q "^ok *tracker *$url answers" <<<"$output"
+	grep -q '^advice *tracker *.*http://127.0.0.1:9: .*connect' <<<"$output"
+	# It says what there is now, not what was at the start.
+	certificate ca a 0
+	tracker_kill
+	run on a node doctor
+	grep -q '^advice *peers *.*expired' <<<"$output"
+	grep -q "^advice *tracker *.*$url" <<<"$output"
+	grep -q 'cure: *mend that file' <<<"$output"
+	TRACKER=
+	SECURITY='--p2p-security open'
+	peer_start b --p2p-advertise 192.0.2.7:9740
+	run on b node doctor
+	grep -q '^ok *peers *certificate: none' <<<"$output"
+	grep -q "^advice *peers' address *.*192.0.2.7:9740.*no address of" \
+		<<<"$output"
+	grep -q '^advice *tracker *none is named' <<<"$output"
+}
+
 @test "what is no tracker is told, and that none is named" {
 	TRACKER=$REGISTRY
 	[[ $TRACKER == http* ]] || TRACKER=http://$REGISTRY
