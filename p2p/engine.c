@@ -272,6 +272,7 @@ static void on_members(struct loop_timer *t)
 
 	members_save(p);
 	serve_check(p, clock_now_ns());
+	retries_check(p, clock_now_ns());
 	rights_check(p, time(NULL));
 	fault_check_cert(p, time(NULL), false);
 	engine_arm(p, t, MEMBERS_NS);

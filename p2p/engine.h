@@ -11,6 +11,7 @@
  *   engine_origin.c   reading from the origin
  *   engine_serve.c    answering others
  *   engine_link.c     links and neighbours, and what they say
+ *   engine_retry.c    images for which a link had no room
  *   engine_member.c   who is known, and whom to connect to
  *   engine_rights.c   who may have what
  *   engine_tracker.c  calls to the trackers

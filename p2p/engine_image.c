@@ -492,6 +492,7 @@ static void close_here(void *arg)
 	{
 		serve_drop(l, i);
 		rights_drop(l, i);
+		retry_drop(l, i);
 		net_close_image(l->net, &i->digest, SWARM_GONE);
 	}
 	for (size_t k = 0; k < SWARM_PEERS_MAX; k++)

@@ -28,6 +28,7 @@ struct link *link_make(struct p2p *p, struct net_link *net, struct member *m)
 	LIST_INIT(&l->neighbours);
 	LIST_INIT(&l->uploads);
 	LIST_INIT(&l->rights);
+	LIST_INIT(&l->retries);
 	LIST_INSERT_HEAD(&p->links, l, all);
 	net_set_user(net, l);
 	if (m)
@@ -41,8 +42,9 @@ void link_open(struct link *l, struct p2p_image *i)
 	if (i->p->keys && !i->capability_len)
 		return;
 	/* -EALREADY; or it cannot be: another link may. */
-	(void)!net_open_image(l->net, &i->digest, i->n, i->capability,
-			      i->capability_len, NULL);
+	if (net_open_image(l->net, &i->digest, i->n, i->capability,
+			   i->capability_len, NULL) == -ENOSPC)
+		retry_later(l, i);
 }
 
 void links_open(struct p2p_image *i)
@@ -119,6 +121,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 		neighbour_leave(nb);
 	serve_drop(l, NULL);
 	rights_drop(l, NULL);
+	retry_drop(l, NULL);
 	/* Those still read the disk. */
 	while ((u = LIST_FIRST(&l->uploads))) {
 		LIST_REMOVE(u, by_link);
@@ -266,6 +269,7 @@ static void on_opened(void *arg, struct net_link *net,
 		net_close_image(net, image, SWARM_GONE);
 		return;
 	}
+	retry_drop(l, i);
 	nb->l = l;
 	nb->i = i;
 	nb->peer = peer;
@@ -307,7 +311,13 @@ static void on_closed(void *arg, struct net_link *net,
 {
 	struct neighbour *nb = find(net, image);
 	struct p2p *p = arg;
+	struct p2p_image *i = image_by_digest(p, image);
+	struct link *l = net_user(net);
 
+	if (i && l && why == SWARM_BUSY)
+		retry_later(l, i);
+	else if (i && l)
+		retry_drop(l, i);
 	if (why == SWARM_DENIED) {
 		p->denied++;
 		engine_note(p, P2P_DENIED_US, net_peer(net)->name,

@@ -32,6 +32,13 @@ struct right {
 	int64_t until; /* seconds since 1970 */
 };
 
+/* An image that there was no room for on a link. */
+struct retry {
+	LIST_ENTRY(retry) by_link;
+	struct p2p_image *i;
+	int64_t at, wait_ns;
+};
+
 struct link {
 	LIST_ENTRY(link) all;
 	struct p2p *p;
@@ -40,6 +47,7 @@ struct link {
 	unsigned int number;   /* for the slots */
 	bool is_up, is_leaving;
 	LIST_HEAD(, right) rights;
+	LIST_HEAD(, retry) retries;
 	LIST_HEAD(, neighbour) neighbours;
 	LIST_HEAD(, upload) uploads;
 };
@@ -106,6 +114,16 @@ void neighbours_check(struct p2p_image *i, int64_t now);
 void neighbours_meet(struct p2p_image *i, int64_t now);
 /* Tell the neighbours what is new; true: there is more. */
 bool neighbours_tell(struct p2p_image *i, int64_t now);
+
+/* ------------------------------------------------------ engine_retry.c --- */
+
+/* There was no room for the image on the link: open it there in a while, after twice
+ * the time than before. */
+void retry_later(struct link *l, struct p2p_image *i);
+/* It is open, closed, or refused for good; NULL: all images are. */
+void retry_drop(struct link *l, const struct p2p_image *i);
+/* Open those whose time has come. */
+void retries_check(struct p2p *p, int64_t now);
 
 /* ----------------------------------------------------- engine_rights.c --- */
 
