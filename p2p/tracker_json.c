@@ -371,24 +371,30 @@ void tracker_reason_from_json(const char *text, size_t len, char *ret,
 	json_decref(o);
 }
 
+static int put_json(const char *text, size_t len, void *buf)
+{
+	return buf_append(buf, text, len);
+}
+
 int capability_wish_to_json(const struct digest *image, const char *repo,
 			    const char *node, const char *authorization,
 			    struct buf *ret, struct error *err)
 {
-	char digest[DIGEST_STR_MAX], *text;
+	char digest[DIGEST_STR_MAX];
+	json_error_t why;
 	json_t *o;
 	int rc;
 
 	digest_format(image, digest);
-	o = json_pack("{s:s,s:s,s:s,s:s}", "image", digest, "repo", repo,
-		      "node", node, "authorization",
-		      authorization ? authorization : "");
-	if (!o)
+	o = json_pack_ex(&why, 0, "{s:s,s:s,s:s,s:s}", "image", digest, "repo",
+			 repo, "node", node, "authorization",
+			 authorization ? authorization : "");
+	if (!o && json_error_code(&why) == json_error_invalid_utf8)
 		return error_set(err, EINVAL, "a name is not UTF-8");
-	text = json_dumps(o, JSON_COMPACT);
+	if (!o)
+		return error_nomem(err);
+	rc = json_dump_callback(o, put_json, ret, JSON_COMPACT);
 	json_decref(o);
-	rc = text ? buf_puts(ret, text) : -ENOMEM;
-	free(text);
 	return rc < 0 ? error_nomem(err) : 0;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "p2p/tracker_json.h"
@@ -192,4 +194,100 @@ Test(tracker_json, no_more_is_revoked_than_there_is_room_for)
 		cr_assert_eq(revoked_has(r, &d, node), k % 2 == 0);
 		memset(&d, 1, sizeof(d));
 	}
+}
+
+/* ------------------------------------------------------------- out of memory --- */
+
+static struct {
+	unsigned int until; /* allocations that go well */
+	unsigned int n, live;
+} heap;
+
+static void *heap_get(size_t size)
+{
+	void *ret = heap.n++ < heap.until ? malloc(size) : NULL;
+
+	heap.live += ret != NULL;
+	return ret;
+}
+
+static void heap_put(void *ptr)
+{
+	heap.live -= ptr != NULL;
+	free(ptr);
+}
+
+static int write_wish(void)
+{
+	struct digest d = { { 1 } };
+	AUTO_BUF out = BUF_INIT;
+
+	return capability_wish_to_json(&d, "h/app", "n1", "Basic x", &out,
+				       NULL);
+}
+
+static int read_call(void)
+{
+	static const char text[] = "{\"node\":\"a\",\"addr\":\"b\","
+				   "\"pieces\":9,\"want\":[1,2],"
+				   "\"want_bytes\":[1,1]}";
+	static struct tracker_call_text t;
+
+	return tracker_call_from_json(text, sizeof(text) - 1, &t, NULL);
+}
+
+static int read_answer(void)
+{
+	static const char text[] =
+		"{\"epoch\":7,\"swarm\":3,\"interval_ms\":2000,"
+		"\"ttl_ms\":1,\"retry_ms\":50,\"granted\":[5],"
+		"\"members\":[{\"node\":\"a\",\"addr\":\"b\"}]}";
+	static struct tracker_answer a;
+
+	return tracker_answer_from_json(text, sizeof(text) - 1, &a, NULL);
+}
+
+static int read_capability(void)
+{
+	static const char text[] =
+		"{\"capability\":\"QlNDUA==\",\"not_after\":9}";
+	AUTO_BUF out = BUF_INIT;
+	int64_t not_after;
+
+	return capability_from_json(text, sizeof(text) - 1, &out, &not_after,
+				    NULL);
+}
+
+static int read_revoked(void)
+{
+	static const char text[] =
+		"{\"revoked\":[{\"image\":\"\",\"node\":\"n7\"}]}";
+	AUTO(revoked) r = NULL;
+
+	return revoked_from_json(text, sizeof(text) - 1, &r, NULL);
+}
+
+Test(tracker_json, without_memory_each_fails_and_keeps_nothing)
+{
+	static int (*const all[])(void) = { write_wish, read_call, read_answer,
+					    read_capability, read_revoked };
+
+	json_set_alloc_funcs(heap_get, heap_put);
+	for (size_t k = 0; k < ARRAY_SIZE(all); k++) {
+		int rc = -1;
+
+		for (heap.until = 0; rc < 0 && heap.until < 1000;
+		     heap.until++) {
+			heap.n = 0;
+			rc = all[k]();
+			cr_expect_eq(heap.live, 0, "%zu after %u", k,
+				     heap.until);
+			cr_expect_eq(rc<0, heap.n> heap.until, "%zu: %d", k,
+				     rc);
+		}
+		cr_expect_eq(rc, 0);
+		cr_expect_gt(heap.n, 5, "it was asked for memory");
+	}
+	heap.until = 0;
+	cr_expect_eq(write_wish(), -ENOMEM);
 }
