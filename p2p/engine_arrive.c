@@ -56,8 +56,9 @@ static void run(struct work *w)
 	if (a->rc < 0)
 		return;
 	a->kept = cache_put(p->cfg.cache, &b, a->plain->data, a->why, &a->err);
-	/* What cannot be passed on as it came is served unpacked. */
-	if (p->relay && a->form == NET_STORED)
+	/* What cannot be passed on as it came is served unpacked; what is stored
+	 * as it is, is in the cache already. */
+	if (p->relay && a->form == NET_STORED && b.codec != BLOCK_CODEC_RAW)
 		(void)!relay_put(p->relay, i->id, a->piece, a->in->data,
 				 a->in->len);
 }

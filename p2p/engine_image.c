@@ -6,7 +6,6 @@
 #include "common/clock.h"
 #include "p2p/engine_peer.h"
 
-#define NEWS_NS (10 * NS_PER_MS)
 #define CONNECT_NS NS_PER_S
 #define TAKE_NS (2 * NS_PER_S) /* for others to take the rest of a piece */
 
@@ -177,7 +176,7 @@ static void settle(struct p2p_image *i)
 		engine_arm(i->p, &i->tick, next - now);
 	if (i->n_peers && !i->news_armed) {
 		i->news_armed = true;
-		engine_arm(i->p, &i->news, NEWS_NS);
+		engine_arm(i->p, &i->news, swarm_news_ns(i->swarm));
 	}
 }
 
@@ -210,7 +209,7 @@ static void on_news(struct loop_timer *t)
 
 	i->news_armed = neighbours_tell(i, clock_now_ns());
 	if (i->news_armed)
-		engine_arm(i->p, t, NEWS_NS);
+		engine_arm(i->p, t, swarm_news_ns(i->swarm));
 }
 
 static void on_connect(struct loop_timer *t)
@@ -240,7 +239,7 @@ static int start_timers(struct p2p_image *i, struct error *err)
 		int64_t ns;
 	} all[] = {
 		{ &i->tick, on_tick, 0 },
-		{ &i->news, on_news, NEWS_NS },
+		{ &i->news, on_news, swarm_news_ns(i->swarm) },
 		{ &i->connect, on_connect, 0 },
 		{ &i->announce, on_announce, 0 },
 	};

@@ -16,7 +16,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define LOOK_NS (5 * NS_PER_MS)
+/* Nobody waits for it: what left has left its slot, too. */
+#define LOOK_NS (25 * NS_PER_MS)
 
 bool ack_is_wanted(const struct conn *c, const struct answer *a)
 {
@@ -27,6 +28,7 @@ void ack_await(struct conn *c, struct answer *a)
 {
 	struct net *n = c->net;
 
+	ack_look(c); /* who sends much is looked at as often */
 	a->end = c->tx_total;
 	a->next = NULL;
 	a->pprev = c->unacked_last;

@@ -25,6 +25,7 @@ const struct swarm_limits swarm_limits_default = {
 	.promise_max_ns = 10 * NS_PER_S,
 	.hedge_min_ns = 20 * NS_PER_MS,
 	.stall_min_ns = 250 * NS_PER_MS,
+	.news_ns = 10 * NS_PER_MS,
 	.hedge_permille = 50,
 };
 
@@ -223,6 +224,15 @@ static void demands_check(struct swarm *s, int64_t now)
 	}
 }
 
+static int64_t check_ns(const struct swarm *s)
+{
+	int64_t ns = s->answer_min / CHECKS_OF_ANSWER;
+
+	if (s->n_demands || ns < CHECK_NS)
+		return CHECK_NS;
+	return ns < CHECK_MAX_NS ? ns : CHECK_MAX_NS;
+}
+
 int64_t swarm_tick(struct swarm *s, int64_t now)
 {
 	demands_check(s, now);
@@ -232,7 +242,7 @@ int64_t swarm_tick(struct swarm *s, int64_t now)
 	if (s->n_demands || s->n_flights || s->n_calls ||
 	    (!s->is_paused &&
 	     (s->hot.here < s->hot.total || s->cold.here < s->cold.total)))
-		return now + CHECK_NS;
+		return now + check_ns(s);
 	return INT64_MAX;
 }
 

@@ -63,6 +63,7 @@ struct swarm_limits {
 	int64_t promise_max_ns;      /* a peer's promise is believed so long */
 	int64_t hedge_min_ns;        /* demand asks a second peer not before */
 	int64_t stall_min_ns;        /* bulk is taken from a peer not before */
+	int64_t news_ns;             /* between news, at least */
 	unsigned int hedge_permille; /* extra bytes that hedging may cost */
 };
 /* The defaults of docs/decisions/0009-peers.md. */
@@ -233,6 +234,9 @@ struct swarm_news {
 	int64_t eta_ns; /* of the promises */
 };
 bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret);
+/* How long to wait between news: a message of a few pieces costs as much as one of
+ * one, and all neighbours get it.  As pieces come here; 10 to 500 ms. */
+int64_t swarm_news_ns(const struct swarm *s);
 
 bool swarm_has(const struct swarm *s, uint32_t piece);
 

@@ -16,6 +16,7 @@
 #define RETRY_MOST_NS (100 * NS_PER_MS)
 #define REFUSAL_MAX_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS (2 * NS_PER_S)
+#define GAP_WEIGHT 16
 #define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
 struct flight *flight_at(struct swarm *s, uint16_t index)
@@ -246,8 +247,12 @@ void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 			bytes < f->size - f->came ? bytes : f->size - f->came;
 }
 
-static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size)
+static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size,
+			  int64_t now)
 {
+	if (s->got)
+		s->gap_ns += (now - s->got - s->gap_ns) / GAP_WEIGHT;
+	s->got = now;
 	s->came_bytes += size;
 	if (peer == SWARM_NONE)
 		s->stats.bytes_origin += size;
@@ -272,7 +277,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 	/* What was cancelled and comes late says nothing of what was asked for
 	 * since. */
 	f = flight_begun(s, peer, piece);
-	count_arrival(s, peer, s->cfg.sizes[piece]);
+	count_arrival(s, peer, s->cfg.sizes[piece], now);
 	if (f && f->peer == ORIGIN)
 		origin_moved(s, f, now);
 	else if (f)

@@ -7,6 +7,10 @@
 
 #define QUARANTINE_NS (30 * NS_PER_S)
 #define QUARANTINE_MAX_NS (300 * NS_PER_S)
+/* Between news: so many times what is between two pieces; and at most. */
+#define NEWS_GAPS 2
+#define NEWS_GAPS_HOT 1
+#define NEWS_MAX_NS (500 * NS_PER_MS)
 #define ETA_MIN_NS (100 * NS_PER_MS)
 
 /* ------------------------------------------------------------------ membership --- */
@@ -230,6 +234,16 @@ static void tell_promises(const struct swarm *s, struct peer *p,
 		    !tell(ret->promised, &ret->n_promised, piece))
 			return;
 	}
+}
+
+int64_t swarm_news_ns(const struct swarm *s)
+{
+	bool is_hot = s->hot.here < s->hot.total;
+	int64_t ns = (is_hot ? NEWS_GAPS_HOT : NEWS_GAPS) * s->gap_ns;
+
+	if (ns < s->lim.news_ns)
+		return s->lim.news_ns;
+	return ns < NEWS_MAX_NS ? ns : NEWS_MAX_NS;
 }
 
 bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret)

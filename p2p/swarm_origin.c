@@ -261,15 +261,19 @@ static uint64_t budget(const struct swarm *s)
 /* Others have enough that this node lacks to keep its link busy for a while: the
  * origin is read when that runs out, and not by those who are ahead.  What is offered
  * by somebody who does not give it is not enough. */
-static bool has_enough_offered(struct swarm *s)
+static bool has_enough_offered(struct swarm *s, int64_t now)
 {
 	uint64_t enough = OFFERED_MIN + s->came_rate / (s->size ? s->size : 1);
 
 	if (!s->has_tracker || s->silent || s->useless ||
 	    s->cold.n_offered < enough)
 		return false;
+	if (now - s->looked < CHECK_NS)
+		return s->has_enough;
+	s->looked = now;
 	look_at_offered(s);
-	return s->cold.n_offered >= enough;
+	s->has_enough = s->cold.n_offered >= enough;
+	return s->has_enough;
 }
 
 /* All links are for what is hot as long as it comes.  An origin that is as slow as
@@ -298,7 +302,7 @@ void origin_pump(struct swarm *s, int64_t now)
 		ask_or_read(s, &b, SOURCE_HOT, now);
 		return;
 	}
-	if (hot_comes(s, now) || has_enough_offered(s))
+	if (hot_comes(s, now) || has_enough_offered(s, now))
 		return;
 	gather_cold(s, &b, now);
 	ask_or_read(s, &b, SOURCE_COLD, now);

@@ -25,8 +25,11 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
-/* While something is wanted, what is due is looked at so often. */
+/* While something is wanted, what is due is looked at so often; while only bulk is,
+ * the seldomer the longer answers take. */
 #define CHECK_NS (5 * NS_PER_MS)
+#define CHECK_MAX_NS (20 * NS_PER_MS)
+#define CHECKS_OF_ANSWER 8 /* in the shortest time of an answer */
 /* News make a node without enough under way look for more at most so often. */
 #define PUMP_NS (NS_PER_MS / 2)
 #define COLD_CHOICE 8u
@@ -159,6 +162,8 @@ struct swarm {
 	uint64_t hedged_bytes, came_bytes;
 	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
 	int64_t came_at;
+	int64_t got,
+		gap_ns; /* when the last piece came; between two, smoothed */
 	int64_t answer_min; /* shortest time of an answer; 0: none yet */
 	int64_t refusal_ns; /* that refusals take, smoothed */
 	uint64_t size;      /* of a piece, usually */
@@ -168,6 +173,8 @@ struct swarm {
 	unsigned int n_calls;
 	uint64_t leasing, origin_flying, origin_rate;
 	int64_t lease_next, origin_came, origin_answer_ns;
+	int64_t looked; /* when it was looked at whether there is enough */
+	bool has_enough;
 
 	uint64_t members[SWARM_MEMBERS_MAX]; /* others */
 	size_t n_members;

@@ -162,7 +162,7 @@ OPTION(queued, c->queued = (unsigned int)v)
 OPTION(streams, c->streams = (unsigned int)v)
 OPTION(copies, c->copies = (unsigned int)v)
 OPTION(retry, c->retry = (int64_t)(v * NS_PER_MS))
-OPTION(news, c->news = (int64_t)(v * NS_PER_MS))
+OPTION(news, c->limits.news_ns = (int64_t)(v * NS_PER_MS))
 OPTION(step, c->step = (int64_t)(v * NS_PER_MS))
 OPTION(window, c->limits.window = (uint32_t)v)
 OPTION(flying, c->limits.flying_max = (uint64_t)v)
@@ -238,7 +238,8 @@ static bool is_possible(const struct sim_config *c)
 	       c->pieces >= 1 && c->pieces <= SWARM_PIECES_MAX &&
 	       c->piece_bytes >= 1 && c->hot <= 1 && c->up > 0 &&
 	       c->origin > 0 && c->hash > 0 && c->slow_by >= 1 &&
-	       c->slow < c->nodes && c->news > 0 && c->neighbours >= 1;
+	       c->slow < c->nodes && c->limits.news_ns > 0 &&
+	       c->neighbours >= 1;
 }
 
 int main(int argc, char **argv)
@@ -264,7 +265,6 @@ int main(int argc, char **argv)
 		.streams = 2,
 		.copies = 2,
 		.retry = 5 * NS_PER_MS,
-		.news = 10 * NS_PER_MS,
 		.limits = swarm_limits_default,
 		.seed = 1,
 		.give_up = 3600,

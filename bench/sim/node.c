@@ -680,7 +680,8 @@ void node_join(struct sim *s, uint32_t node)
 	n->is_alive = true;
 	n->hot_at = n->full_at = -1;
 	n->report_at = INT64_MAX;
-	n->news_at = s->now + (int64_t)(sim_random(s) % (uint64_t)s->cfg.news);
+	n->news_at = s->now +
+		     (int64_t)(sim_random(s) % (uint64_t)s->cfg.limits.news_ns);
 	s->n_alive++;
 	if (s->cfg.no_tracker) {
 		/* The members are known from before, and who of them takes

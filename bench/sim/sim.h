@@ -34,7 +34,7 @@ struct sim_config {
 	double join;        /* seconds over which nodes come */
 	uint32_t neighbours;
 	unsigned int slots, waiting, queued, streams, copies;
-	int64_t retry, news;
+	int64_t retry;
 	int64_t step; /* 0: by the size of pieces */
 	struct swarm_limits limits;
 	uint64_t seed;

@@ -8,6 +8,7 @@
 
 #define WHEEL_NS (2 * NS_PER_S) /* what is later waits again */
 #define MOVES_NS (50 * NS_PER_MS)
+#define TICK_MAX_NS (20 * NS_PER_MS)
 #define TRACKER_SWEEP_NS NS_PER_S
 
 void *must_alloc(void *p)
@@ -397,13 +398,13 @@ static void node_round(struct sim *s, uint32_t i)
 		node_members(s, i);
 	}
 	if (n->news_at <= s->now) {
-		n->news_at += s->cfg.news;
+		n->news_at = s->now + swarm_news_ns(n->swarm);
 		node_news(s, i);
 	}
 	if (n->tick_at <= s->now) {
 		n->tick_at = swarm_tick(n->swarm, s->now);
-		if (n->tick_at > s->now + 5 * NS_PER_MS)
-			n->tick_at = s->now + 5 * NS_PER_MS;
+		if (n->tick_at > s->now + TICK_MAX_NS)
+			n->tick_at = s->now + TICK_MAX_NS;
 	}
 	if (n->announce_at <= s->now || n->report_at <= s->now)
 		node_announce(s, i);
