@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "p2p/tracker_client.h"
+#include "p2p/tracker_client_priv.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -9,7 +9,6 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/http.h"
 #include "p2p/p2p.h"
 #include "p2p/tracker_json.h"
 
@@ -340,19 +339,6 @@ static int get_token(const struct tracker_client *c, struct buf *header,
 	return 0;
 }
 
-struct ask {
-	const char *path, *method;
-	const struct buf *body; /* NULL: none */
-	const char *condition;  /* a header; NULL: none. 304 is an answer */
-	int64_t deadline_ns;
-	bool is_secret; /* the body is */
-	bool is_call;   /* its answer tells whether this node may take part */
-	bool is_probe;
-	struct pace *pace; /* NULL: none */
-	const char *const *headers;
-	size_t at; /* which of them answered */
-};
-
 #define NO_TRACKER \
 	"it is no tracker: --p2p-tracker wants the scheme, host and port of a " \
 	"bootseer-registry"
@@ -415,7 +401,7 @@ static int judge(const struct http_response *r, const struct ask *a,
 			 *cure ? ": " : "", cure);
 }
 
-static int ask_one(struct tracker_client *c, size_t i, const struct ask *a,
+static int send_to(struct tracker_client *c, size_t i, const struct ask *a,
 		   struct http_response *r, struct error *err)
 {
 	AUTO_BUF url = BUF_INIT;
@@ -471,13 +457,11 @@ static int add_token(struct tracker_client *c, struct buf *header,
 	return error_set(err, rc == -ENOMEM ? ENOMEM : EACCES, "%s", why.msg);
 }
 
-/* A call that asks somebody is one, however many it asks. */
-static void count_call(struct tracker_client *c, bool *is_asked)
+static void count_call(struct tracker_client *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->calls += !*is_asked;
+	c->calls++;
 	pthread_mutex_unlock(&c->lock);
-	*is_asked = true;
 }
 
 #define HEADERS_MAX 4
@@ -497,9 +481,8 @@ static void add_headers(struct ask *a, const struct buf *token,
 	a->headers = ret;
 }
 
-/* Those responsible, one after the other, until one answers. */
-static int ask_all(struct tracker_client *c, const struct digest *image,
-		   struct ask *a, struct http_response *r, struct error *err)
+int tracker_ask(struct tracker_client *c, const struct digest *image,
+		struct ask *a, struct http_response *r, struct error *err)
 {
 	AUTO_BUF token = BUF_INIT;
 	const char *headers[HEADERS_MAX] = { NULL };
@@ -530,195 +513,46 @@ static int ask_all(struct tracker_client *c, const struct digest *image,
 		a->deadline_ns = end;
 		if (i + 1 < c->n)
 			a->deadline_ns -= (end - clock_now_ns()) / 2;
-		count_call(c, &is_asked);
+		/* It is one call, however many are asked. */
+		if (!is_asked)
+			count_call(c);
+		is_asked = true;
 		a->at = at[i];
-		rc = ask_one(c, at[i], a, r, err);
+		rc = send_to(c, at[i], a, r, err);
 		if (!goes_on(a, rc))
 			break;
 	}
 	return rc;
 }
 
-/* A call's body, and where it goes. */
-static int write_call(const struct tracker_call *call, struct buf *body,
-		      struct buf *path, struct error *err)
+int tracker_ask_one(struct tracker_client *c, size_t i, struct ask *a,
+		    struct http_response *r, struct error *err)
 {
-	char image[DIGEST_STR_MAX];
-	int rc = tracker_call_to_json(call, body, err);
+	AUTO_BUF token = BUF_INIT;
+	const char *headers[HEADERS_MAX] = { NULL };
+	int rc = add_token(c, &token, err);
 
-	digest_format(&call->image, image);
-	if (rc == 0 && buf_printf(path, "/v1/swarms/%s", image) < 0)
-		rc = error_nomem(err);
-	return rc;
+	if (rc < 0)
+		return rc;
+	add_headers(a, &token, headers);
+	a->deadline_ns = clock_now_ns() + c->deadline_ns;
+	a->at = i;
+	count_call(c);
+	return send_to(c, i, a, r, err);
 }
 
-/* What was answered to a call with 200. */
-static int read_answer(struct tracker_client *c, const struct ask *a,
-		       const struct http_response *r,
-		       struct tracker_answer *ret, struct error *err)
+int tracker_answered(struct tracker_client *c, const struct ask *a, long status,
+		     const char *why, struct error *err)
 {
-	struct error why = ERROR_INIT, none = ERROR_INIT;
+	struct error none = ERROR_INIT;
 	int rc;
 
-	if (tracker_answer_from_json(r->body.data ? r->body.data : "",
-				     r->body.len, ret, &why) == 0) {
-		remember(c, a->at, OUTCOME_DONE, a->is_probe, r->status, "");
+	if (!why) {
+		remember(c, a->at, OUTCOME_DONE, a->is_probe, status, "");
 		return 0;
 	}
 	err = err ? err : &none;
-	rc = error_set(err, EPROTO, "its answer: %.90s: " NO_TRACKER, why.msg);
-	remember(c, a->at, OUTCOME_STRANGER, a->is_probe, r->status, err->msg);
+	rc = error_set(err, EPROTO, "its answer: %.90s: " NO_TRACKER, why);
+	remember(c, a->at, OUTCOME_STRANGER, a->is_probe, status, err->msg);
 	return error_wrap(err, rc, "tracker %s", c->places[a->at].url);
-}
-
-int tracker_client_call(struct tracker_client *c,
-			const struct tracker_call *call,
-			struct tracker_answer *ret, struct error *err)
-{
-	struct http_response r = HTTP_RESPONSE_INIT;
-	AUTO_BUF body = BUF_INIT;
-	AUTO_BUF path = BUF_INIT;
-	struct ask a = { .method = "POST", .body = &body, .is_call = true };
-	int rc = write_call(call, &body, &path, err);
-
-	a.path = path.data;
-	if (rc == 0)
-		rc = ask_all(c, &call->image, &a, &r, err);
-	if (rc == 0)
-		rc = read_answer(c, &a, &r, ret, err);
-	http_response_fini(&r);
-	return rc;
-}
-
-int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
-			 struct pace *pace, struct error *err)
-{
-	/* Of no image: that somebody leaves it who is not there. */
-	const struct tracker_call call = { .node = node,
-					   .addr = "",
-					   .rack = "",
-					   .zone = "",
-					   .region = "",
-					   .n_pieces = 1,
-					   .leaving = true };
-	AUTO_FREE struct tracker_answer *answer = calloc(1, sizeof(*answer));
-	struct http_response r = HTTP_RESPONSE_INIT;
-	AUTO_BUF body = BUF_INIT;
-	AUTO_BUF path = BUF_INIT;
-	AUTO_BUF token = BUF_INIT;
-	const char *headers[HEADERS_MAX] = { NULL };
-	struct ask a = { .method = "POST",
-			 .body = &body,
-			 .is_call = true,
-			 .is_probe = true,
-			 .pace = pace,
-			 .at = i };
-	bool is_asked = false;
-	int rc = answer ? add_token(c, &token, err) : error_nomem(err);
-
-	if (rc == 0)
-		rc = write_call(&call, &body, &path, err);
-	if (rc < 0)
-		return rc;
-	a.path = path.data;
-	add_headers(&a, &token, headers);
-	a.deadline_ns = clock_now_ns() + c->deadline_ns;
-	count_call(c, &is_asked);
-	rc = ask_one(c, i, &a, &r, err);
-	if (rc == 0)
-		rc = read_answer(c, &a, &r, answer, err);
-	http_response_fini(&r);
-	return rc;
-}
-
-int tracker_client_capability(struct tracker_client *c,
-			      const struct digest *image, const char *repo,
-			      const char *node, const char *authorization,
-			      struct tracker_capability *ret, struct error *err)
-{
-	struct http_response r = HTTP_RESPONSE_INIT;
-	AUTO_BUF body = BUF_INIT;
-	AUTO_BUF data = BUF_INIT;
-	struct ask a = { .method = "POST",
-			 .path = "/v1/capabilities",
-			 .body = &body,
-			 .is_secret = authorization };
-	int rc = capability_wish_to_json(image, repo, node, authorization,
-					 &body, err);
-
-	data.limit = CAPABILITY_MAX;
-	if (rc == 0)
-		rc = ask_all(c, image, &a, &r, err);
-	if (rc == 0 &&
-	    capability_from_json(r.body.data ? r.body.data : "", r.body.len,
-				 &data, &ret->not_after, err) < 0)
-		rc = error_wrap(err, -EPROTO, "the service's answer");
-	if (rc == 0) {
-		memcpy(ret->data, data.data, data.len);
-		ret->len = data.len;
-	}
-	http_response_fini(&r);
-	return rc;
-}
-
-int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
-			struct error *err)
-{
-	static const struct digest any; /* every replica has them */
-	struct http_response r = HTTP_RESPONSE_INIT;
-	AUTO_BUF pem = BUF_INIT;
-	struct ask a = { .method = "GET", .path = "/v1/capability-keys" };
-	int rc = ask_all(c, &any, &a, &r, err);
-
-	if (rc == 0 &&
-	    (capability_keys_from_json(r.body.data ? r.body.data : "",
-				       r.body.len, &pem, err) < 0 ||
-	     capability_keys_parse(pem.data, pem.len, ret, err) < 0))
-		rc = error_wrap(err, -EPROTO, "the service's keys");
-	http_response_fini(&r);
-	return rc;
-}
-
-/* It is sent back as it is, so it is to be one. */
-static void keep_etag(const struct http_response *r,
-		      char etag[TRACKER_ETAG_MAX])
-{
-	AUTO_FREE char *tag = http_header(r, "ETag");
-	size_t len = tag ? strlen(tag) : 0;
-
-	etag[0] = '\0';
-	for (size_t i = 0; i < len; i++)
-		if (!isgraph((unsigned char)tag[i]))
-			return;
-	if (len > 0 && len < TRACKER_ETAG_MAX)
-		memcpy(etag, tag, len + 1);
-}
-
-int tracker_client_revoked(struct tracker_client *c,
-			   char etag[TRACKER_ETAG_MAX], struct revoked **ret,
-			   struct error *err)
-{
-	static const struct digest any; /* every replica has them */
-	struct http_response r = HTTP_RESPONSE_INIT;
-	char condition[TRACKER_ETAG_MAX + 32];
-	struct ask a = { .method = "GET", .path = "/v1/capability-keys" };
-	int rc;
-
-	if (etag[0]) {
-		(void)snprintf(condition, sizeof(condition),
-			       "If-None-Match: %s", etag);
-		a.condition = condition;
-	}
-	*ret = NULL;
-	rc = ask_all(c, &any, &a, &r, err);
-	if (rc == 0 && r.status == 200) {
-		rc = revoked_from_json(r.body.data ? r.body.data : "",
-				       r.body.len, ret, err);
-		if (rc < 0)
-			rc = error_wrap(err, -EPROTO, "what was revoked");
-		else
-			keep_etag(&r, etag);
-	}
-	http_response_fini(&r);
-	return rc;
 }
