@@ -122,6 +122,12 @@ spawn_nodes() { # OPTION...
 	done
 }
 
+# A block that is just being sent to another node stays.
+drop_blocks() { # NODE
+	in_node "$1" node gc --cache 0 &&
+		[[ $(of_node "$1" '.images[0].prefetch.all_have_bytes') == 0 ]]
+}
+
 # Metadata and trace are there before the run, and nothing else: what was prefetched
 # as soon as the trace was known is dropped again.  $all_bytes is what there is to
 # fetch; later, until they begin, the nodes say 0.
@@ -142,9 +148,8 @@ prepare_nodes() {
 		wait "$i" || die "preparing the nodes failed"
 	done
 	for ((i = 0; i < n; i++)); do
-		in_node "$i" node gc --cache 0
-		[[ $(of_node "$i" '.images[0].prefetch.all_have_bytes') == 0 ]] ||
-			die "node $i has blocks before the run"
+		wait_until "${node_pids[i]}" "$(node_dir "$i")/log" \
+			drop_blocks "$i"
 	done
 	image_id=$(of_node 0 '.images[0].id')
 }
