@@ -12,8 +12,9 @@
 #define PRIORITIES 3         /* enum source_priority */
 #define QUANTUM (256 * 1024) /* bytes of a turn */
 #define COLD_SHARE 4
-#define SAMPLE_MAX 4 /* times the usual */
-#define SLOT_MAX_NS INT64_C(30000000)
+#define SAMPLE_MAX 4                  /* times the usual */
+#define SLOT_MAX_NS INT64_C(30000000) /* or a part of what is usual */
+#define SLOT_PART 16
 #define TOOK_MAX_NS INT64_C(10000000000)
 #define SLOW_TIMES 2
 #define LATE_PART 16
@@ -253,8 +254,11 @@ static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 static int64_t slot_in(const struct slots *s, const struct slot_class *k)
 {
 	int64_t in = s->usual_ns / s->cfg.bulk * (int64_t)(1 + k->waiting);
+	int64_t most = s->usual_ns / SLOT_PART;
 
-	return retry_in(s, in < SLOT_MAX_NS ? in : SLOT_MAX_NS);
+	if (most < SLOT_MAX_NS)
+		most = SLOT_MAX_NS;
+	return retry_in(s, in < most ? in : most);
 }
 
 int slots_add(struct slots *s, const struct slot_request *r, int64_t now,

@@ -24,7 +24,7 @@ const struct swarm_limits swarm_limits_default = {
 	.turn_ns = 500 * NS_PER_MS,
 	.promise_max_ns = 10 * NS_PER_S,
 	.hedge_min_ns = 20 * NS_PER_MS,
-	.stall_min_ns = 250 * NS_PER_MS,
+	.stall_min_ns = 500 * NS_PER_MS,
 	.news_ns = 10 * NS_PER_MS,
 	.hedge_permille = 50,
 };

@@ -224,6 +224,7 @@ static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 	smooth(&p->rate, sample);
 	smooth(&s->rate, sample);
 	answers_add(&p->answers, now - f->asked);
+	answers_add(&s->answers, now - f->asked);
 	if (!s->answer_min || now - f->asked < s->answer_min)
 		s->answer_min = now - f->asked;
 	heard(s, p, now);

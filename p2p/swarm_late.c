@@ -5,6 +5,7 @@
  */
 #include "p2p/swarm_priv.h"
 
+#define KNOWN 8u               /* answers, of which a quantile is taken */
 #define LATE 3                 /* times what was expected */
 #define HEDGES_FREE (4u << 20) /* bytes, before anything came */
 #define SLOW 4 /* times the patience with those who send nothing */
@@ -147,18 +148,31 @@ static bool comes(const struct swarm *s, const struct flight *f, int64_t now)
 	return f->came >= (double)s->rate / COMES_SLOWER * seconds && f->came;
 }
 
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Of few answers of his own nothing is concluded: the first ones may have come in a
+ * burst, as no link goes on.  Then what others need counts as well. */
+static int64_t patience_with(const struct swarm *s, const struct flight *f)
+{
+	const struct peer *p = &s->peers[f->peer];
+	int64_t ns = most(LATE * f->expected_ns, s->lim.stall_min_ns);
+
+	ns = most(ns, answers_quantile(&p->answers, 95));
+	if (p->answers.total < KNOWN)
+		ns = most(ns, answers_quantile(&s->answers, 95));
+	return ns;
+}
+
 /* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
 static void late_check(struct swarm *s, struct flight *f, int64_t now)
 {
 	struct peer *p = &s->peers[f->peer];
 	unsigned int peer = f->peer;
-	int64_t usual = answers_quantile(&p->answers, 95);
-	int64_t patience = LATE * f->expected_ns, silence, limit;
+	int64_t patience = patience_with(s, f), silence, limit;
 
-	if (patience < s->lim.stall_min_ns)
-		patience = s->lim.stall_min_ns;
-	if (patience < usual)
-		patience = usual;
 	/* However slow it is: something moves. */
 	silence = patience < SILENT_NS ? patience : SILENT_NS;
 	if (now - p->moved > silence && now - f->asked > silence) {

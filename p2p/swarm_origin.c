@@ -124,12 +124,16 @@ static void gather_hot(struct swarm *s, struct batch *b, int64_t now)
 
 /* Those that lost whoever had them are found here: where nobody can be asked, nobody
  * looks at what is offered. */
-static void look_at_offered(struct swarm *s)
+static void look_at_offered(struct swarm *s, int64_t now)
 {
 	struct cold *c = &s->cold;
-	uint32_t n = c->n_offered < COLD_SAMPLE ? c->n_offered : COLD_SAMPLE;
-	uint32_t at = n ? (uint32_t)(swarm_random(s) % c->n_offered) : 0;
+	uint32_t n, at;
 
+	if (now - s->looked < CHECK_NS)
+		return;
+	s->looked = now;
+	n = c->n_offered < COLD_SAMPLE ? c->n_offered : COLD_SAMPLE;
+	at = n ? (uint32_t)(swarm_random(s) % c->n_offered) : 0;
 	for (; n > 0 && c->n_offered; n--, at++) {
 		at = at < c->n_offered ? at : 0;
 		cold_offer(s, c->offered[at]);
@@ -143,7 +147,7 @@ static void gather_cold(struct swarm *s, struct batch *b, int64_t now)
 	uint32_t n, at;
 
 	if (!c->n_unheld)
-		look_at_offered(s);
+		look_at_offered(s, now);
 	n = c->n_unheld < COLD_SAMPLE ? c->n_unheld : COLD_SAMPLE;
 	at = n ? (uint32_t)(swarm_random(s) % c->n_unheld) : 0;
 	for (; n > 0; n--) {
@@ -268,12 +272,8 @@ static bool has_enough_offered(struct swarm *s, int64_t now)
 	if (!s->has_tracker || s->silent || s->useless ||
 	    s->cold.n_offered < enough)
 		return false;
-	if (now - s->looked < CHECK_NS)
-		return s->has_enough;
-	s->looked = now;
-	look_at_offered(s);
-	s->has_enough = s->cold.n_offered >= enough;
-	return s->has_enough;
+	look_at_offered(s, now);
+	return s->cold.n_offered >= enough;
 }
 
 /* All links are for what is hot as long as it comes.  An origin that is as slow as

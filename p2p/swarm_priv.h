@@ -148,11 +148,12 @@ struct swarm {
 	/* Peers that only refuse, and those that were asked and send nothing:
 	 * they hold nothing back. */
 	uint64_t useless, silent;
-	int64_t checked; /* when flights were looked at */
-	int64_t heard;   /* of anybody */
-	uint64_t ready;  /* peers that may be asked, for this round */
-	uint32_t tick;   /* of this round */
-	uint64_t rate;   /* of a peer, smoothed over all */
+	int64_t checked;        /* when flights were looked at */
+	int64_t heard;          /* of anybody */
+	uint64_t ready;         /* peers that may be asked, for this round */
+	uint32_t tick;          /* of this round */
+	uint64_t rate;          /* of a peer, smoothed over all */
+	struct answers answers; /* of all */
 	int64_t pumped;
 
 	struct flight flights[FLIGHTS_MAX];
@@ -173,8 +174,7 @@ struct swarm {
 	unsigned int n_calls;
 	uint64_t leasing, origin_flying, origin_rate;
 	int64_t lease_next, origin_came, origin_answer_ns;
-	int64_t looked; /* when it was looked at whether there is enough */
-	bool has_enough;
+	int64_t looked; /* when what is offered was looked through last */
 
 	uint64_t members[SWARM_MEMBERS_MAX]; /* others */
 	size_t n_members;

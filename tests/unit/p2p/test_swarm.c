@@ -447,6 +447,46 @@ RULE(what_comes_slowly_is_not_asked_for_again)
 	cr_expect_eq(b.n_cancels, 0);
 }
 
+/* The others took two seconds for each: one that came in a burst is no measure. */
+RULE(after_one_fast_answer_nothing_is_late)
+{
+	size_t n;
+
+	joins(1, 0, 10);
+	want(SOURCE_HOT, 0, 40); /* not the last of all */
+	for (size_t k = 0; k < 8; k++) {
+		for (int i = 0; i < 20; i++) {
+			swarm_moves(b.s, 1, b.asks[k].piece, SIZE / 40, b.now);
+			pass(100 * MS);
+		}
+		brings(1, b.asks[k].piece);
+	}
+	n = b.n_cancels;
+	joins(0, 10, 2);
+	pass(2 * MS);
+	cr_assert_eq(b.asks[b.n_asks - 1].peer, 0);
+	brings(0, b.asks[b.n_asks - 1].piece);
+	pass(1500 * MS);
+	cr_expect_eq(b.n_cancels, n, "the other one of his");
+	pass(1000 * MS);
+	cr_expect_gt(b.n_cancels, n);
+}
+
+RULE(news_wait_as_long_as_pieces_take)
+{
+	joins(0, 0, PIECES);
+	cr_expect_eq(swarm_news_ns(b.s), 10 * MS);
+	want(SOURCE_HOT, 0, 1);
+	want(SOURCE_COLD, 1, PIECES - 1);
+	brings(0, 0);
+	for (uint32_t i = 1; i < PIECES - 1; i++) {
+		pass(50 * MS);
+		brings(0, b.asks[b.n_asks - 1].piece);
+	}
+	cr_expect_gt(swarm_news_ns(b.s), 80 * MS);
+	cr_expect_lt(swarm_news_ns(b.s), 120 * MS);
+}
+
 RULE(what_hardly_comes_is_had_elsewhere)
 {
 	comes_at(SIZE / 100, 60);
