@@ -168,6 +168,7 @@ struct p2p_image {
 	/* When the neighbours were told of each other, and that one came since. */
 	int64_t introduced;
 	bool is_news_of_members;
+	bool has_quarantined; /* one of the peers is to leave */
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
 	int64_t capability_until;  /* seconds since 1970 */

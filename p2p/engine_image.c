@@ -132,6 +132,7 @@ static void host_quarantine(void *arg, unsigned int peer, int64_t ns,
 
 	/* Not from within the core: the link goes when it has returned. */
 	i->peers[peer]->quarantine_ns = ns;
+	i->has_quarantined = true;
 	i->peers[peer]->quarantine = why;
 	image_settle(i);
 }

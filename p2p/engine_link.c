@@ -332,6 +332,9 @@ static void on_closed(void *arg, struct net_link *net,
 
 void neighbours_check(struct p2p_image *i, int64_t now)
 {
+	if (!i->has_quarantined)
+		return;
+	i->has_quarantined = false;
 	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++) {
 		struct neighbour *nb = i->peers[k];
 		struct member *m;

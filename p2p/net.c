@@ -351,6 +351,17 @@ static void check_link(struct net_link *l, int64_t now)
 	link_close(l, WIRE_LEAVE_CLOSED, &err);
 }
 
+/* What the kernel still gathers. */
+static void read_little(struct net_link *l)
+{
+	struct conn *c = l->bulk;
+
+	if (l->state != LINK_UP || !c->wake_at || c->rx_paused)
+		return;
+	conn_read(c);
+	conn_update(c);
+}
+
 static void on_tick(struct loop_timer *t)
 {
 	struct net *n = container_of(t, struct net, tick);
@@ -364,6 +375,7 @@ static void on_tick(struct loop_timer *t)
 	for (l = n->links; l; l = next) {
 		next = l->next;
 		check_link(l, now);
+		read_little(l);
 	}
 	acks_look(n);
 	error_set(&err, ETIMEDOUT, "the handshake took too long");

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 /* Nobody waits for it: what left has left its slot, too. */
-#define LOOK_NS (25 * NS_PER_MS)
+#define LOOK_NS (100 * NS_PER_MS)
 
 bool ack_is_wanted(const struct conn *c, const struct answer *a)
 {

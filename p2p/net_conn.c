@@ -18,6 +18,7 @@
 
 #define IN_SMALL (4u << 10)  /* of strangers and bulk connections */
 #define IN_LARGE (16u << 10) /* of control connections */
+#define GATHER (24u << 10)
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -206,6 +207,22 @@ bool conn_has_output(const struct conn *c)
 	return c->out_at < c->out.len || c->answers || c->wants_write;
 }
 
+/* A piece that comes slowly wakes nobody for each packet.  The tick reads what is
+ * there, so that whoever sends a little is heard.  TLS may hold bytes back that the
+ * socket has not any more. */
+static void gather(struct conn *c)
+{
+	uint32_t most = least(c->body_left, GATHER);
+	uint32_t want = c->bulk && c->io == &conn_plain ? most : 0;
+	int bytes = want ? (int)want : 1;
+
+	if (want == c->wake_at)
+		return;
+	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes)) ==
+	    0)
+		c->wake_at = want;
+}
+
 void conn_update(struct conn *c)
 {
 	unsigned int events = 0;
@@ -219,6 +236,7 @@ void conn_update(struct conn *c)
 		events |= LOOP_READ;
 	if (c->wants_write && !c->tx_paused)
 		events |= LOOP_WRITE;
+	gather(c);
 	if (loop_watch_set(&c->watch, events) < 0) {
 		error_set(&err, EIO, "cannot wait for its socket");
 		conn_fail(c, &err);

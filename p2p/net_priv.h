@@ -113,6 +113,7 @@ struct conn {
 	size_t in_at;
 	uint32_t body_left; /* of DATA */
 	uint32_t body_req;
+	uint32_t wake_at; /* bytes that the kernel gathers first; 0: any */
 
 	/* Out: messages, then pieces; a part of a piece that began goes
 	 * first. */
