@@ -8,6 +8,10 @@
 # $W/nodes has lines "WAY N SCENARIO NODE HOT FULL" and $W/shapes lines "N PIECES
 # BYTES HOT-SHARE COPIES".
 
+# Of a link's queue so much is full on average (TCP fills it and backs off): what the
+# simulator agreed best with at 16 nodes.
+swarm_queue_full=3
+
 # What of a link is left to blocks: 1448 bytes of each frame of 1514.
 swarm_goodput=0.956
 sim_seeds="1 2 3 4 5"
@@ -33,6 +37,7 @@ sim_run() { # N
 			pieces="$pieces" piece="$((bytes / pieces))" hot="$hot" \
 			link="$(sim_rate "$node_rate")" \
 			origin="$(sim_rate "$origin_rate")" \
+			queue="$(sim_queue "$node_rate")" \
 			seed="$seed" times=1 >>"$W/sim.$n" ||
 			die "the simulator failed"
 	done
@@ -53,6 +58,7 @@ sim_run() { # N
 		"$(sim_distance "$n" 1)" KS
 }
 
+sim_queue() { calc "$(swarm_queue "$1") / $swarm_queue_full / 1024"; }
 sim_rate() { calc "$(swarm_bits "$1") * $swarm_goodput / 1e6"; }
 sim_times() { awk -v c="$2" '$1 == "times" { print $c }' "$W/sim.$1"; } # N COLUMN
 swarm_times() { # N COLUMN
