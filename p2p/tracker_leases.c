@@ -34,6 +34,7 @@
 #define RETRY_PER_MEMBER (MS / 10)
 #define READERS_NAMED 8u
 #define READERS_USUAL 16u
+#define ROOM_TIMES_MAX 4u
 /* Late is who needs so many times as long as the others; looked at of them. */
 #define SLOWER 4
 #define OTHERS_MAX 16u
@@ -424,14 +425,24 @@ static int64_t expected(const struct member *m, uint64_t bytes)
 	return (int64_t)((double)bytes / MIB * (double)own);
 }
 
-/* Until a quarter of what is leased is read: of whole origin, as far as it is known. */
+static uint32_t n_askers(const struct image *i)
+{
+	return i->n_who - i->n_complete;
+}
+
+/* Until a quarter of what is leased is read: of whole origin, as far as it is known.
+ * Where more ask than usual, later: each call of the many would be for nothing. */
 static int64_t room_in(const struct giving *g)
 {
 	const struct image *i = g->m->image;
+	int64_t all = i->rate ? (int64_t)((double)i->flying * 1000 * MS /
+					  (double)i->rate)
+			      : expected(g->m, i->flying);
+	uint32_t times = n_askers(i) / READERS_USUAL;
 
-	if (!i->rate)
-		return expected(g->m, i->flying) / 4;
-	return (int64_t)((double)i->flying * 1000 * MS / (double)i->rate) / 4;
+	if (times < 1)
+		times = 1;
+	return all / 4 * (times < ROOM_TIMES_MAX ? times : ROOM_TIMES_MAX);
 }
 
 /* Tell who has it: he may be nobody's neighbour yet. */
@@ -657,7 +668,7 @@ static bool others_are_in_time(const struct giving *g)
 static uint64_t share_of(const struct giving *g)
 {
 	const struct image *i = g->m->image;
-	uint32_t askers = i->n_who - i->n_complete;
+	uint32_t askers = n_askers(i);
 	uint64_t share, soon;
 
 	if (askers > READERS_USUAL)

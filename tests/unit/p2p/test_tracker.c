@@ -254,6 +254,28 @@ Test(tracker, a_reader_that_leaves_or_lost_it_frees_the_piece,
 	cr_expect_eq(b.a.n_granted, 2);
 }
 
+static int64_t retry_of_one_more_than(unsigned int n)
+{
+	for (unsigned int k = 0; k < n; k++) {
+		from(k, "z", n);
+		wants(0, 256, 128 * KIB);
+		hear();
+	}
+	from(n, "z", n);
+	wants(900, 1, 128 * KIB); /* nobody else's */
+	hear();
+	cr_assert_eq(b.a.n_granted, 0);
+	return b.a.retry_ns;
+}
+
+/* Up to a quarter by chance is in both. */
+Test(tracker, of_many_each_comes_again_later, .init = begin_default,
+     .fini = end)
+{
+	cr_expect_gt(retry_of_one_more_than(64),
+		     3 * retry_of_one_more_than(20));
+}
+
 /* Whoever asks first would get all there is, and read it over one link. */
 Test(tracker, who_has_read_nothing_gets_little, .init = begin_default,
      .fini = end)
