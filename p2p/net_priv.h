@@ -111,8 +111,7 @@ struct conn {
 	/* In: bytes [in_at, in.len) are not parsed yet. */
 	struct buf in;
 	size_t in_at;
-	uint32_t body_left; /* of DATA */
-	uint32_t body_req;
+	uint32_t body_left, body_req; /* of DATA */
 	uint32_t wake_at; /* bytes that the kernel gathers first; 0: any */
 
 	/* Out: messages, then pieces; a part of a piece that began goes
