@@ -374,8 +374,8 @@ static void on_tick(struct loop_timer *t)
 	net_enter(n);
 	for (l = n->links; l; l = next) {
 		next = l->next;
+		read_little(l); /* before it is taken for silent */
 		check_link(l, now);
-		read_little(l);
 	}
 	acks_look(n);
 	error_set(&err, ETIMEDOUT, "the handshake took too long");

@@ -4,10 +4,12 @@
  * link to another node goes on as if nothing was.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "common/bytes.h"
 #include "nodes.h"
@@ -395,6 +397,143 @@ Test(net_hostile, sends_parts_that_do_not_fit)
 	expect_down(&s, EPROTO, "nobody asked");
 	cr_expect_eq(s.a->losts, 1);
 	end(&s);
+}
+
+/* The node asks the stranger for piece `k`, of any size. */
+static void be_asked_for(struct scene *s, uint32_t k)
+{
+	uint8_t body[64];
+
+	net_ask(s->a->link, &s->all.image, &k, 1, NODES_PIECE_SIZE, SOURCE_HOT);
+	until(&s->all, hear(s, WIRE_WANT, body));
+}
+
+static void say_zeros(int fd, size_t n)
+{
+	char *zeros = calloc(1, n);
+
+	say(fd, zeros, n);
+	free(zeros);
+}
+
+/* Bytes of bulk that the kernel gathers before it wakes the node. */
+static int gathered(struct scene *s)
+{
+	socklen_t len = sizeof(int);
+	int n = -1;
+
+	cr_assert_eq(getsockopt(s->a->link->bulk->fd, SOL_SOCKET, SO_RCVLOWAT,
+				&n, &len),
+		     0);
+	return n;
+}
+
+/* A turn takes a millisecond at least: so many pass until `*at` is `n`, at most. */
+static int turns_until(struct scene *s, const uint64_t *at, uint64_t n)
+{
+	int turns = 0;
+
+	while (*at != n && turns < 3000 && !gone(s)) {
+		nodes_turn(&s->all);
+		turns++;
+	}
+	cr_assert_eq(*at, n, "%" PRIu64 " after %d turns", *at, turns);
+	return turns;
+}
+
+Test(net_hostile, sends_a_few_bytes_of_a_piece_and_is_heard)
+{
+	struct wire_data d = { .piece = 5, .total = NODES_PIECE_SIZE };
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	enter(&s);
+	be_asked_for(&s, 5);
+	say_data(s.bulk, s.last_req, &d, d.total, 100);
+	until(&s.all, s.a->moved == 100);
+	cr_assert_gt(gathered(&s), 1000, "they come with the tick, or never");
+	for (uint64_t more = 700; more <= 1300; more += 600) {
+		say_zeros(s.bulk, 600);
+		cr_expect_lt(turns_until(&s, &s.a->moved, more), 1000);
+	}
+	say_zeros(s.bulk, d.total - 1300);
+	until(&s.all, s.a->gots == 1);
+	end(&s);
+}
+
+/* Nothing but what comes wakes the node: its tick is far away. */
+static void begin_without_tick(struct scene *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->control = s->bulk = -1;
+	nodes_init(&s->all);
+	s->all.cfg.connect_ns = s->all.cfg.handshake_ns = s->all.cfg.idle_ns =
+		600000 * MS;
+	s->a = nodes_add(&s->all, "a");
+	s->friend = nodes_add(&s->all, "friend");
+	nodes_link(s->friend, s->a);
+	nodes_open(s->friend, s->a);
+}
+
+Test(net_hostile, ends_pieces_with_fewer_bytes_than_are_gathered)
+{
+	struct wire_data d = { .piece = 5, .total = 60000 };
+	struct scene s;
+	uint32_t req;
+
+	begin_without_tick(&s);
+	enter(&s);
+	be_asked_for(&s, 5);
+	req = s.last_req;
+	be_asked_for(&s, 6);
+	say_data(s.bulk, req, &d, d.total, 100);
+	turns_until(&s, &s.a->moved, 100);
+	cr_assert_gt(gathered(&s), 20000);
+	/* More than is gathered, and then the rest. */
+	say_zeros(s.bulk, 55000);
+	turns_until(&s, &s.a->moved, 55100);
+	cr_expect_eq(gathered(&s), 4900);
+	say_zeros(s.bulk, 4899);
+	say_zeros(s.bulk, 1);
+	turns_until(&s, &s.a->moved, 60000);
+	cr_expect_eq(s.a->gots, 1);
+	/* The head of the next one is less than was gathered of this one. */
+	cr_expect_eq(gathered(&s), 1);
+	d.piece = 6;
+	say_data(s.bulk, s.last_req, &d, d.total, 1);
+	turns_until(&s, &s.a->moved, 60001);
+	say_zeros(s.bulk, d.total - 1);
+	turns_until(&s, &s.a->moved, 120000);
+	cr_expect_eq(s.a->gots, 2);
+	end(&s);
+}
+
+/* A machine that stood still does not take for silence what it has not looked at. */
+Test(net_hostile, sends_a_few_bytes_while_the_node_stands_still)
+{
+	const struct timespec still = { .tv_nsec = 400 * MS };
+	struct wire_data d = { .piece = 5, .total = NODES_PIECE_SIZE };
+	struct buf b = BUF_INIT;
+	struct scene s = { .control = -1, .bulk = -1 };
+
+	nodes_init(&s.all);
+	s.all.cfg.idle_ns = 300 * MS;
+	s.a = nodes_add(&s.all, "a");
+	s.a->ups = 1; /* there is no friend */
+	enter(&s);
+	be_asked_for(&s, 5);
+	say_data(s.bulk, s.last_req, &d, d.total, 100);
+	turns_until(&s, &s.a->moved, 100);
+	say_zeros(s.bulk, 600);
+	cr_assert_eq(wire_put_empty(&b, WIRE_PING, 1), 0);
+	say_buf(s.control, &b);
+	(void)nanosleep(&still, NULL);
+	turns_until(&s, &s.a->moved, 700);
+	cr_expect_eq(s.a->downs, 0, "%s", s.a->why.msg);
+	close(s.control);
+	close(s.bulk);
+	buf_fini(&s.in);
+	nodes_fini(&s.all);
 }
 
 Test(net_hostile, stops_in_the_midst_of_a_piece)
