@@ -251,8 +251,13 @@ void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size,
 			  int64_t now)
 {
+	int64_t gap = now - s->got;
+
+	/* Longer ones change nothing, and would be remembered for long. */
+	if (gap > NEWS_MAX_NS)
+		gap = NEWS_MAX_NS;
 	if (s->got)
-		s->gap_ns += (now - s->got - s->gap_ns) / GAP_WEIGHT;
+		s->gap_ns += (gap - s->gap_ns) / GAP_WEIGHT;
 	s->got = now;
 	s->came_bytes += size;
 	if (peer == SWARM_NONE)

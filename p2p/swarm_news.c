@@ -7,10 +7,9 @@
 
 #define QUARANTINE_NS (30 * NS_PER_S)
 #define QUARANTINE_MAX_NS (300 * NS_PER_S)
-/* Between news: so many times what is between two pieces; and at most. */
+/* Between news: so many times what is between two pieces. */
 #define NEWS_GAPS 2
 #define NEWS_GAPS_HOT 1
-#define NEWS_MAX_NS (500 * NS_PER_MS)
 #define ETA_MIN_NS (100 * NS_PER_MS)
 
 /* ------------------------------------------------------------------ membership --- */

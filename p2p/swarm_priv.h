@@ -29,7 +29,8 @@
  * the seldomer the longer answers take. */
 #define CHECK_NS (5 * NS_PER_MS)
 #define CHECK_MAX_NS (20 * NS_PER_MS)
-#define CHECKS_OF_ANSWER 8 /* in the shortest time of an answer */
+#define CHECKS_OF_ANSWER 8            /* in the shortest time of an answer */
+#define NEWS_MAX_NS (500 * NS_PER_MS) /* between news */
 /* News make a node without enough under way look for more at most so often. */
 #define PUMP_NS (NS_PER_MS / 2)
 #define COLD_CHOICE 8u

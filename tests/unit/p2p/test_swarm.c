@@ -472,6 +472,20 @@ RULE(after_one_fast_answer_nothing_is_late)
 	cr_expect_gt(b.n_cancels, n);
 }
 
+/* What was wanted an hour ago says nothing of what is wanted now. */
+RULE(news_do_not_wait_since_nothing_was_wanted_for_long)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_COLD, 0, 2);
+	brings(0, 0);
+	brings(0, 1);
+	b.now += 3600 * 1000 * MS;
+	want(SOURCE_COLD, 2, 2);
+	pass(10 * MS);
+	brings(0, 2);
+	cr_expect_leq(swarm_news_ns(b.s), 100 * MS);
+}
+
 RULE(news_wait_as_long_as_pieces_take)
 {
 	joins(0, 0, PIECES);
