@@ -321,7 +321,8 @@ int swarm_want(struct swarm *s, enum source_priority priority,
 	if (rc < 0)
 		return rc;
 	forget(s, priority);
-	s->hot.came = now;
+	if (priority == SOURCE_HOT)
+		s->hot.came = now;
 	for (size_t i = 0; i < n; i++) {
 		if (priority == SOURCE_HOT)
 			want_hot(s, pieces[i]);

@@ -69,6 +69,18 @@ RULE(what_is_cold_is_not_read_while_what_is_hot_comes)
 	cr_expect_eq(b.wanted_as, SOURCE_COLD);
 }
 
+RULE(what_is_cold_is_read_though_it_is_ordered_again_and_again)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	for (int i = 0; i < 5; i++) {
+		want(SOURCE_COLD, 1, PIECES - 1);
+		pass(1000 * MS);
+	}
+	cr_expect_gt(b.n_calls, 0);
+	cr_expect_eq(b.wanted_as, SOURCE_COLD);
+}
+
 RULE(what_is_cold_is_read_when_what_is_hot_is_here)
 {
 	joins(0, 0, 1);
