@@ -407,6 +407,9 @@ void swarm_tracker(struct swarm *s, bool is_there, int64_t now)
 
 void origin_check(struct swarm *s, int64_t now)
 {
+	/* The first in turn reads nothing cold either: nobody is late. */
+	if (hot_comes(s, now))
+		turns_begin_cold(s, now);
 	turns_check(s, now);
 	for (unsigned int i = 0; i < s->n_calls; i++) {
 		if (now - s->calls[i].asked < s->lim.lease_wait_ns)

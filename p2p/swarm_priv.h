@@ -284,6 +284,7 @@ bool turn_is_first(struct swarm *s, uint32_t piece);
 void turn_progress(struct swarm *s, uint32_t piece, int64_t now);
 /* All turns begin to be waited for now. */
 void turns_begin(struct swarm *s, int64_t now);
+void turns_begin_cold(struct swarm *s, int64_t now);
 void turns_check(struct swarm *s, int64_t now);
 /* How long nothing was heard of that could be asked for, of this kind. */
 int64_t turn_idle(const struct swarm *s, uint32_t piece, int64_t now);

@@ -90,6 +90,31 @@ RULE(what_is_cold_is_read_when_what_is_hot_is_here)
 	cr_expect_eq(b.n_calls, 1);
 }
 
+/* Whose turn it is does not read it either, so nobody is late. */
+RULE(turns_of_others_wait_while_what_is_hot_comes)
+{
+	const uint64_t names[] = { swarm_name("a"), swarm_name("b"),
+				   swarm_name("c") };
+	size_t own;
+
+	swarm_members(b.s, names, 3);
+	swarm_tracker(b.s, false, b.now);
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	want(SOURCE_COLD, 1, 8);
+	for (int i = 0; i < 15; i++) {
+		swarm_moves(b.s, 0, 0, SIZE / 20, b.now);
+		pass(100 * MS);
+	}
+	cr_expect_eq(b.n_reads, 0);
+	brings(0, 0);
+	pass(10 * MS);
+	own = b.n_reads;
+	cr_expect_lt(own, 8);
+	pass(2000 * MS);
+	cr_expect_eq(b.n_reads, 8, "%zu, then %zu", own, b.n_reads);
+}
+
 RULE(asks_nobody_for_what_he_lost)
 {
 	struct swarm_range r = { 0, 50 };
