@@ -111,6 +111,8 @@ RULE(turns_of_others_wait_while_what_is_hot_comes)
 	pass(10 * MS);
 	own = b.n_reads;
 	cr_expect_lt(own, 8);
+	for (size_t i = 0; i < own; i++)
+		swarm_got(b.s, SWARM_NONE, b.reads[i], b.now);
 	pass(2000 * MS);
 	cr_expect_eq(b.n_reads, 8, "%zu, then %zu", own, b.n_reads);
 }
