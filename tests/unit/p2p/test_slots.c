@@ -171,6 +171,28 @@ Test(slots, tells_when_the_piece_will_be_elsewhere)
 	cr_expect_eq(slots_usual_ns(s), 3200 + 100);
 }
 
+/* Who asks when a slot is free gets it: he is to ask often, but of who is slow not
+ * more often than it helps. */
+Test(slots, who_finds_no_slot_comes_again_after_a_part_of_an_answer)
+{
+	static const int64_t took[] = { 200000000, 1600000000 };
+	static const int64_t again[] = { 30000000, 100000000 };
+
+	for (size_t k = 0; k < 2; k++) {
+		struct slots_config cfg = usual;
+		struct slot_request r;
+
+		cfg.queued = 1;
+		cfg.retry_max_ns = INT64_C(5000000000);
+		AUTO(slots) s = make(&cfg);
+		cr_assert_eq(add(s, 0, 1, SOURCE_HOT), 0);
+		cr_assert(slots_next(s, 0, &r));
+		slots_done(s, &r, took[k]);
+		cr_assert_eq(add(s, 0, 2, SOURCE_HOT), 0);
+		cr_expect_eq(add(s, 0, 3, SOURCE_HOT), again[k]);
+	}
+}
+
 Test(slots, what_was_not_taken_says_nothing_of_the_time)
 {
 	AUTO(slots) s = make(&usual);

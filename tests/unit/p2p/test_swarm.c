@@ -371,6 +371,48 @@ RULE(who_has_enough_to_ask_of_others_leaves_the_origin_alone)
 	cr_expect_gt(b.n_calls, 0);
 }
 
+RULE(what_those_who_left_had_is_read_whenever_they_leave)
+{
+	size_t answered = 0;
+
+	joins(0, 0, PIECES / 2);
+	joins(1, PIECES / 2, PIECES / 2);
+	want(SOURCE_COLD, 0, PIECES);
+	pass(50 * MS);
+	cr_assert_eq(b.n_calls, 0);
+	swarm_peer_leave(b.s, 0, b.now);
+	pass(50 * MS);
+	while (answered < b.n_calls) {
+		size_t from = b.n_reads;
+
+		answered = b.n_calls;
+		answer(b.n_wanted, false, 0);
+		while (from < b.n_reads)
+			brings(SWARM_NONE, b.reads[from++]);
+		pass(20 * MS);
+	}
+	cr_assert_eq(b.n_reads, PIECES / 2, "the first one's");
+	swarm_peer_leave(b.s, 1, b.now);
+	pass(50 * MS);
+	cr_assert_gt(b.n_calls, answered, "the second one's");
+	cr_expect_eq(b.n_wanted, PIECES / 2);
+}
+
+RULE(what_is_due_is_looked_at_often_for_readers_alone)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_COLD, 0, PIECES);
+	cr_expect_eq(swarm_tick(b.s, b.now), b.now + 5 * MS);
+	for (int i = 0; i < 16; i++) {
+		b.now += 10 * MS;
+		swarm_moves(b.s, 0, b.asks[0].piece, SIZE / 40, b.now);
+	}
+	brings(0, b.asks[0].piece);
+	cr_expect_eq(swarm_tick(b.s, b.now), b.now + 20 * MS);
+	cr_assert_eq(swarm_demand(b.s, 50, b.now, b.now + 900 * MS), 0);
+	cr_expect_eq(swarm_tick(b.s, b.now), b.now + 5 * MS);
+}
+
 RULE(what_a_silent_peer_offers_does_not_keep_from_the_origin)
 {
 	joins(0, 0, PIECES);
