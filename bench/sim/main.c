@@ -258,7 +258,7 @@ int main(int argc, char **argv)
 		.rack_rtt = NS_PER_MS / 10,
 		.origin_rtt = NS_PER_MS,
 		.slow_by = 50,
-		.neighbours = 50,
+		.neighbours = 32,
 		.slots = 8,
 		.waiting = 1,
 		.queued = 4,
