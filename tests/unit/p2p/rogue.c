@@ -18,7 +18,7 @@ struct rogue {
 	char address[64];
 	uint8_t *wrong; /* as many bytes as the largest piece */
 	uint32_t n_pieces;
-	atomic_uint asked, links;
+	atomic_uint asked, links, ended;
 };
 
 static void on_up(void *arg, struct net_link *l)
@@ -31,6 +31,9 @@ static void on_up(void *arg, struct net_link *l)
 
 static void on_down(void *arg, struct net_link *l, const struct error *why)
 {
+	struct rogue *r = arg;
+
+	atomic_fetch_add(&r->ended, 1);
 }
 
 static int on_may_open(void *arg, struct net_link *l,
@@ -198,4 +201,9 @@ unsigned int rogue_asked(struct rogue *r)
 unsigned int rogue_links(struct rogue *r)
 {
 	return atomic_load(&r->links);
+}
+
+unsigned int rogue_ended(struct rogue *r)
+{
+	return atomic_load(&r->ended);
 }

@@ -19,8 +19,9 @@ struct rogue *rogue_start(enum rogue_kind kind, const struct image *img,
 void rogue_stop(struct rogue *r);
 /* "ADDR:PORT" */
 const char *rogue_address(struct rogue *r);
-/* How many pieces it was asked for, and how many links were made. */
+/* How many pieces it was asked for, how many links were made, and ended. */
 unsigned int rogue_asked(struct rogue *r);
 unsigned int rogue_links(struct rogue *r);
+unsigned int rogue_ended(struct rogue *r);
 
 #endif

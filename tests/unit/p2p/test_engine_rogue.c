@@ -9,9 +9,11 @@
 
 TestSuite(engine_rogue, .timeout = 120);
 
-/* Three nodes, of which the first has half, and one that does no good. */
-static void fetch_beside(enum rogue_kind kind, struct p2p_stats *ret)
+/* Three nodes, of which the first has half, and one that does no good; his links
+ * that they ended. */
+static unsigned int fetch_beside(enum rogue_kind kind, struct p2p_stats *ret)
 {
+	unsigned int ended;
 	struct crowd_config cfg = crowd_two;
 	struct rogue *rogue;
 	struct crowd c;
@@ -35,15 +37,19 @@ static void fetch_beside(enum rogue_kind kind, struct p2p_stats *ret)
 		ret->strikes_total += s.strikes_total;
 		ret->stalls_total += s.stalls_total;
 	}
+	ended = rogue_ended(rogue);
 	rogue_stop(rogue); /* it looks into the crowd's image */
 	crowd_remove(&c);
+	return ended;
 }
 
 Test(engine_rogue, a_peer_that_lies_is_found_and_left)
 {
 	struct p2p_stats s;
+	unsigned int ended;
 
-	fetch_beside(ROGUE_LIES, &s);
+	ended = fetch_beside(ROGUE_LIES, &s);
+	cr_expect_gt(ended, 0);
 	cr_expect_gt(s.wrong_total, 0);
 	cr_expect_geq(s.strikes_total, 3);
 	/* Then it is left: it cannot go on. */
@@ -54,7 +60,7 @@ Test(engine_rogue, a_peer_that_stalls_is_found_and_left)
 {
 	struct p2p_stats s;
 
-	fetch_beside(ROGUE_STALLS, &s);
+	(void)fetch_beside(ROGUE_STALLS, &s);
 	cr_expect_eq(s.wrong_total, 0);
 	cr_expect_gt(s.stalls_total, 0);
 }
@@ -63,7 +69,7 @@ Test(engine_rogue, a_peer_that_has_nothing_after_all_is_passed_over)
 {
 	struct p2p_stats s;
 
-	fetch_beside(ROGUE_GONE, &s);
+	(void)fetch_beside(ROGUE_GONE, &s);
 	cr_expect_eq(s.strikes_total, 0);
 }
 
@@ -71,7 +77,7 @@ Test(engine_rogue, a_peer_that_is_always_busy_is_passed_over)
 {
 	struct p2p_stats s;
 
-	fetch_beside(ROGUE_BUSY, &s);
+	(void)fetch_beside(ROGUE_BUSY, &s);
 	cr_expect_eq(s.strikes_total, 0);
 }
 
