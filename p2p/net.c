@@ -377,6 +377,8 @@ static void on_tick(struct loop_timer *t)
 		read_little(l); /* before it is taken for silent */
 		check_link(l, now);
 	}
+	if (!n->refilling)
+		each_conn(n, resume); /* who found no memory for that timer */
 	acks_look(n);
 	error_set(&err, ETIMEDOUT, "the handshake took too long");
 	for (c = n->strangers; c; c = next_c) {

@@ -461,6 +461,25 @@ Test(net_hostile, sends_a_few_bytes_of_a_piece_and_is_heard)
 	end(&s);
 }
 
+/* As where there was no memory for the timer of a rate. */
+Test(net_hostile, sends_to_who_has_no_timer)
+{
+	struct wire_data d = { .piece = 5, .total = 60000 };
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	enter(&s);
+	be_asked_for(&s, 5);
+	say_data(s.bulk, s.last_req, &d, d.total, 100);
+	until(&s.all, s.a->moved == 100);
+	s.a->link->bulk->rx_paused = true;
+	conn_update(s.a->link->bulk);
+	say_zeros(s.bulk, d.total - 100);
+	turns_until(&s, &s.a->moved, d.total);
+	cr_expect_eq(s.a->gots, 1);
+	end(&s);
+}
+
 /* Nothing but what comes wakes the node: its tick is far away. */
 static void begin_without_tick(struct scene *s)
 {
