@@ -203,6 +203,11 @@ int capability_keys_parse(const char *pem, size_t len,
 
 	if (len > PEM_FILE_MAX)
 		return error_set(err, EFBIG, "public keys: too long");
+	if (memmem(pem, len, " PRIVATE KEY-----", 17))
+		return error_set(err, EINVAL,
+				 "a private key, which only the one who signs "
+				 "may have: the public half is made by openssl "
+				 "pkey -pubout");
 	bio = BIO_new_mem_buf(pem, (int)len);
 	if (!k || !bio) {
 		BIO_free(bio);

@@ -451,6 +451,8 @@ tracker_with_rights() {
 	# shellcheck disable=SC2046
 	check "'$T/empty'" $(with_tls ca a) --p2p-capability-keys "$T/empty"
 	# shellcheck disable=SC2046
+	check 'a private key' $(with_tls ca a) --p2p-capability-keys "$T/a.key"
+	# shellcheck disable=SC2046
 	check "'$T/empty'" $(with_tls ca a) --p2p-tracker-ca-file "$T/empty"
 }
 is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
