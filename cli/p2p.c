@@ -59,7 +59,8 @@ static void print_trackers(const json_t *trackers)
 static void print_failures(const json_t *s)
 {
 	static const char *const kinds[] = { "unreachable", "untrusted",
-					     "unlike", "namesake", "refused" };
+					     "unlike",      "namesake",
+					     "refused",     "denied" };
 	const json_t *f = json_object_get(s, "failures"),
 		     *last = json_object_get(s, "last_failure");
 	const char *before = "failures  ";
@@ -210,7 +211,8 @@ const struct command p2p_status_command = {
 			   "unreachable, nobody answers there; untrusted, a "
 			   "certificate or name; unlike, another "
 			   "--p2p-security; namesake, a node of this name; "
-			   "refused, by the other side.",
+			   "refused, by the other side; denied, one of the two "
+			   "has no right to an image.",
 		.options = options,
 		.examples = "bootseer p2p status\n"
 			    "bootseer p2p status --json",

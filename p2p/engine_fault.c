@@ -51,19 +51,16 @@ static const struct {
 	[NET_REFUSED] = { P2P_LINK_REFUSED, false, "" },
 };
 
-static void keep(struct p2p *p, const struct net_failure *f,
-		 const char why[ERROR_MSG_MAX])
+static void keep(struct p2p *p, const char *node, const char *addr,
+		 bool is_outgoing, const char *why)
 {
 	struct p2p_failure_info *last = &p->faults.last;
-	struct member *m = f->outgoing ? member_by_name(p, f->name) : NULL;
 
-	(void)snprintf(last->node, sizeof(last->node), "%s", f->name);
-	(void)snprintf(last->addr, sizeof(last->addr), "%s", f->addr);
-	memcpy(last->why, why, ERROR_MSG_MAX);
-	last->is_outgoing = f->outgoing;
+	(void)snprintf(last->node, sizeof(last->node), "%s", node);
+	(void)snprintf(last->addr, sizeof(last->addr), "%s", addr);
+	(void)snprintf(last->why, sizeof(last->why), "%s", why);
+	last->is_outgoing = is_outgoing;
 	p->faults.last_at = clock_now_ns();
-	if (m)
-		memcpy(m->why, why, ERROR_MSG_MAX);
 }
 
 /* What mends it, where the reason does not say. */
@@ -78,8 +75,7 @@ static const char *cure_of(const struct net_failure *f)
 void fault_link(void *arg, const struct net_failure *f)
 {
 	struct p2p *p = arg;
-	const struct member *m =
-		f->outgoing ? member_by_name(p, f->name) : NULL;
+	struct member *m = f->outgoing ? member_by_name(p, f->name) : NULL;
 	const char *cure = cure_of(f);
 	char about[sizeof(struct net_node)], why[ERROR_MSG_MAX] = "";
 
@@ -87,7 +83,9 @@ void fault_link(void *arg, const struct net_failure *f)
 		       (int)(sizeof(why) - 1 - strlen(cure)), f->why->msg,
 		       cure);
 	p->faults.links[f->fault]++;
-	keep(p, f, why);
+	keep(p, f->name, f->addr, f->outgoing, why);
+	if (m)
+		memcpy(m->why, why, sizeof(why));
 	/* The second time on end, once for each time that it is lost. */
 	if (!tales[f->fault].at_once && (!m || m->failures != 1))
 		return;
@@ -113,12 +111,23 @@ void fault_dial(struct p2p *p, const struct member *m, const struct error *why)
 
 void fault_namesake(struct p2p *p, const char *addr)
 {
+	static const char why[] =
+		"the tracker hears of both, and nodes take them for one: give "
+		"each its own --node-name";
+
 	if (!*addr)
 		return;
 	p->faults.links[NET_NAMESAKE]++;
-	engine_note(p, P2P_NAMESAKE, addr,
-		    "the tracker hears of both, and nodes take them for one: "
-		    "give each its own --node-name");
+	keep(p, p->self.name, addr, true, why);
+	engine_note(p, P2P_NAMESAKE, addr, why);
+}
+
+void fault_denied(struct p2p *p, const struct net_node *peer, bool by_us,
+		  const char *why)
+{
+	p->denied++;
+	keep(p, peer->name, peer->addr, !by_us, why);
+	engine_note(p, by_us ? P2P_DENIED : P2P_DENIED_US, peer->name, why);
 }
 
 /* ---------------------------------------------------------- certificate --- */

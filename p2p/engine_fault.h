@@ -36,6 +36,9 @@ void fault_link(void *p2p, const struct net_failure *f);
 void fault_dial(struct p2p *p, const struct member *m, const struct error *why);
 /* A tracker knows another node of this name there ("": it does not). */
 void fault_namesake(struct p2p *p, const char *addr);
+/* One of the two has no right to an image, says this node (`by_us`) or the other one. */
+void fault_denied(struct p2p *p, const struct net_node *peer, bool by_us,
+		  const char *why);
 /* Is the certificate over, or soon?  `is_told`: who asks tells himself of one that is
  * over. */
 void fault_check_cert(struct p2p *p, int64_t now_s, bool is_told);

@@ -176,9 +176,7 @@ static int on_may_open(void *arg, struct net_link *net,
 	if (!i || !l)
 		return error_set(err, ENOENT, "the image is not here");
 	if (rights_prove(l, i, capability, len, err) < 0) {
-		p->denied++;
-		engine_note(p, P2P_DENIED, net_peer(net)->name,
-			    err ? err->msg : "");
+		fault_denied(p, net_peer(net), true, err ? err->msg : "");
 		return -EACCES;
 	}
 	link_open(l, i);
@@ -318,14 +316,13 @@ static void on_closed(void *arg, struct net_link *net,
 		retry_later(l, i);
 	else if (i && l)
 		retry_drop(l, i);
-	if (why == SWARM_DENIED) {
-		p->denied++;
-		engine_note(p, P2P_DENIED_US, net_peer(net)->name,
-			    p->keys ? "its log says what is wrong with this "
-				      "node's capability for the image"
-				    : "it wants a capability for the image: "
-				      "this node has no --p2p-capability-keys");
-	}
+	if (why == SWARM_DENIED)
+		fault_denied(
+			p, net_peer(net), false,
+			p->keys ? "its log says what is wrong with this "
+				  "node's capability for the image"
+				: "it wants a capability for the image: "
+				  "this node has no --p2p-capability-keys");
 	if (nb)
 		neighbour_leave(nb);
 }

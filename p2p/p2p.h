@@ -176,7 +176,8 @@ struct p2p_image_info {
 	uint32_t pieces, have, peers;
 	uint64_t from_peers, from_origin;
 };
-/* The last link that did not come about; false: there is none. */
+/* The last link that did not come about, or that an image was denied on; false: there is
+ * none. */
 struct p2p_failure_info {
 	char node[256], addr[64], why[ERROR_MSG_MAX]; /* node "": unknown */
 	int64_t ago_ns;

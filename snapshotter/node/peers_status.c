@@ -55,12 +55,13 @@ static void add_tracker(void *arg, const struct p2p_tracker_info *i)
 
 static json_t *failures_json(const struct p2p_stats *s)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "unreachable",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "unreachable",
 			 (json_int_t)s->links_unreachable_total, "untrusted",
 			 (json_int_t)s->links_untrusted_total, "unlike",
 			 (json_int_t)s->links_unlike_total, "namesake",
 			 (json_int_t)s->links_namesake_total, "refused",
-			 (json_int_t)s->links_refused_total);
+			 (json_int_t)s->links_refused_total, "denied",
+			 (json_int_t)s->denied_total);
 }
 
 static json_t *last_failure_json(struct p2p *p)

@@ -314,6 +314,9 @@ tracker_with_rights() {
 	)'reason="it showed no capability' "$T/a/log"
 	wait_for grep -q 'p2p: denied by another node node="a" '$(
 	)'reason=".*--p2p-capability-keys' "$T/b/log"
+	[ "$(p2p b .failures.denied)" -ge 1 ]
+	run -0 on a p2p status
+	[[ $output == *"failures  "*" denied; the last "*" b at "*"it showed no capability"* ]]
 }
 
 @test "the log says when a tracker is lost and when it is back" {
@@ -488,6 +491,8 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	wait_for grep -q "p2p: another node has this node's name node=\"127" \
 		"$T/b/log"
 	grep -q 'swarms: two nodes have one name node="a"' "$T/tracker.log"
+	run -0 on b p2p status
+	[[ $output == *"namesake; the last "*"give each its own --node-name"* ]]
 	curl -fsS "$TRACKER/metrics" | grep -q '_swarm_namesakes_total [1-9]'
 }
 
