@@ -136,6 +136,9 @@ static void print_image(const json_t *i)
 	       reply_count(i, "peers", "node", nodes),
 	       reply_bytes(i, "peer_bytes", peers),
 	       reply_bytes(i, "origin_bytes", origin));
+	if (*reply_text(i, "error"))
+		printf("  no right  the registry is read: %s\n",
+		       reply_text(i, "error"));
 }
 
 static void print_peer(const json_t *p)

@@ -171,11 +171,11 @@ struct p2p_image {
 	bool has_quarantined; /* one of the peers is to leave */
 	uint8_t capability[CAPABILITY_MAX];
 	size_t capability_len;
-	int64_t capability_until;  /* seconds since 1970 */
-	int64_t renew_at;          /* the same; 0: there is none yet */
-	unsigned int permits_lost; /* asked for and not given, in a row */
-	struct permit *permit;     /* being asked for; NULL: none is */
-	bool is_refused;           /* that was told */
+	int64_t capability_until;    /* seconds since 1970 */
+	int64_t renew_at;            /* the same; 0: there is none yet */
+	unsigned int permits_lost;   /* asked for and not given, in a row */
+	struct permit *permit;       /* being asked for; NULL: none is */
+	char refusal[ERROR_MSG_MAX]; /* why, as was told; "": it was not */
 
 	struct waiter_list waiters[WAITER_BUCKETS];
 	LIST_HEAD(, lister) listers;

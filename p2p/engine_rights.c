@@ -77,10 +77,11 @@ static void lose(struct p2p_image *i, const struct permit *t, int64_t now_s)
 	if (is_verdict(t->rc)) {
 		i->permits_lost++;
 		i->renew_at = now_s + (LOST_S << doublings);
-		if (!i->is_refused)
+		if (!*i->refusal)
 			engine_note(i->p, P2P_RIGHT_REFUSED, i->label,
 				    t->err.msg);
-		i->is_refused = true;
+		(void)snprintf(i->refusal, sizeof(i->refusal), "%s",
+			       t->err.msg);
 	}
 	/* What is over would only be refused. */
 	if (i->capability_until <= now_s)
@@ -93,9 +94,9 @@ static void show(struct p2p_image *i)
 	struct link *l;
 
 	i->permits_lost = 0;
-	if (i->is_refused)
+	if (*i->refusal)
 		engine_note(i->p, P2P_RIGHT_GIVEN, i->label, "");
-	i->is_refused = false;
+	*i->refusal = '\0';
 	LIST_FOREACH(l, &i->p->links, all)
 	net_renew_image(l->net, &i->digest, i->capability, i->capability_len);
 	links_open(i);

@@ -142,6 +142,7 @@ void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret);
 
 struct p2p_stats {
 	uint64_t peers, images;
+	uint64_t images_refused; /* of them, that no right was given for */
 	uint64_t rack_bytes_total, zone_bytes_total, remote_bytes_total;
 	uint64_t origin_bytes_total, served_bytes_total, rdma_bytes_total;
 	uint64_t twice_bytes_total, wrong_total, strikes_total, stalls_total;
@@ -175,6 +176,7 @@ struct p2p_image_info {
 	char label[256];
 	uint32_t pieces, have, peers;
 	uint64_t from_peers, from_origin;
+	char refusal[ERROR_MSG_MAX]; /* of the right; "": it was not refused */
 };
 /* The last link that did not come about, or that an image was denied on; false: there is
  * none. */

@@ -140,6 +140,17 @@ static void add_tracker(void *list, const char *url, const char *why)
 	    *why ? "" : " answers, and takes calls of this node");
 }
 
+/* Of an image's two swarms, that of its blocks. */
+static void add_refusal(void *list, const struct p2p_image_info *i)
+{
+	if (*i->refusal && !i->is_metadata)
+		add(list, "capability", false, ADVICE,
+		    "mend what that names; the trackers' own are "
+		    "--capability-key and --registry; the registry is read "
+		    "meanwhile",
+		    "none was given for %s: %s", i->label, i->refusal);
+}
+
 /* What others have to believe of this node, and where they reach it. */
 static void check_peers(struct node *n, json_t *list)
 {
@@ -172,6 +183,9 @@ static void check_peers(struct node *n, json_t *list)
 		add(list, "tracker", false, ADVICE, "name one: --p2p-tracker",
 		    "none is named: nobody tells this node of others");
 	p2p_probe_trackers(peers_p2p(n), add_tracker, list);
+	if (p2p_each_image(peers_p2p(n), add_refusal, list, &err) < 0)
+		add(list, "capability", false, ADVICE, "try again", "%s",
+		    err.msg);
 }
 
 json_t *node_doctor(struct node *n, const char *registry)

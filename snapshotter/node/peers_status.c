@@ -37,13 +37,14 @@ static void add_image(void *arg, const struct p2p_image_info *i)
 	digest_format(&i->image, id);
 	(void)json_array_append_new(
 		arg,
-		json_pack("{s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "id", id,
-			  "name", text(i->label), "metadata",
+		json_pack("{s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "id",
+			  id, "name", text(i->label), "metadata",
 			  (int)i->is_metadata, "pieces", (json_int_t)i->pieces,
 			  "have", (json_int_t)i->have, "peers",
 			  (json_int_t)i->peers, "peer_bytes",
 			  (json_int_t)i->from_peers, "origin_bytes",
-			  (json_int_t)i->from_origin));
+			  (json_int_t)i->from_origin, "error",
+			  text(i->refusal)));
 }
 
 static void add_tracker(void *arg, const struct p2p_tracker_info *i)

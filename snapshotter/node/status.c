@@ -152,6 +152,8 @@ static const struct counter_spec table[] = {
 	  "Nodes that blocks are exchanged with now." },
 	{ "p2p_images", COUNTER_GAUGE, AT(p2p.images),
 	  "Swarms: one of an image's blocks, one of its metadata." },
+	{ "p2p_images_refused", COUNTER_GAUGE, AT(p2p.images_refused),
+	  "Those of them that this node was given no capability for." },
 	{ "p2p_rack_bytes_total", COUNTER_TOTAL, AT(p2p.rack_bytes_total),
 	  "Bytes of blocks from nodes of this rack." },
 	{ "p2p_zone_bytes_total", COUNTER_TOTAL, AT(p2p.zone_bytes_total),

@@ -300,6 +300,12 @@ tracker_with_rights() {
 	peer_start b $KEYS
 	prepare_on b
 	wait_for grep -q 'p2p: no capability.*image=.*revoked' "$T/b/log"
+	# So does who is asked.
+	[[ $(p2p b '.images[] | select(.metadata | not) | .error') == *revoked* ]]
+	run -0 on b p2p status
+	[[ $output == *"no right  the registry is read: "*revoked* ]]
+	run on b node doctor
+	[[ $output == *"advice   capability "*revoked* ]]
 }
 
 @test "who shows no capability is told of it, and so is who wants one" {
