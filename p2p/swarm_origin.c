@@ -17,6 +17,7 @@
 #define LEASE_TIMES 4   /* a lease's time, until it is given up here too */
 #define STUCK_NS (2 * NS_PER_S)
 #define STUCK_MAX_NS (10 * NS_PER_S)
+#define ALONE_NS (30 * NS_PER_S)
 
 struct batch {
 	uint32_t pieces[SWARM_LEASE_MAX];
@@ -276,11 +277,12 @@ static bool has_enough_offered(struct swarm *s, int64_t now)
 	return s->cold.n_offered >= enough;
 }
 
-/* All links are for what is hot as long as it comes.  An origin that is as slow as
+/* All links are for what is hot as long as it comes, and not for ever.  An origin that is as slow as
  * one of them loses the time in which it comes from peers, which is short. */
 static bool hot_comes(const struct swarm *s, int64_t now)
 {
-	return s->hot.here < s->hot.total && now - s->hot.came < patience(s);
+	return s->hot.here < s->hot.total && now - s->hot.came < patience(s) &&
+	       now - s->hot.since < ALONE_NS;
 }
 
 void origin_pump(struct swarm *s, int64_t now)

@@ -109,7 +109,7 @@ struct hot {
 	uint32_t *window; /* wanted and not asked for; also what came back */
 	uint32_t n_window, width, room;
 	uint32_t total, here; /* wanted in all, of those here */
-	int64_t came;         /* the last of them, or the order */
+	int64_t since, came;  /* the order; the last of them, or the order */
 };
 
 /* The rest, in no order: what somebody has, and what nobody has.  Both lists may

@@ -322,7 +322,7 @@ int swarm_want(struct swarm *s, enum source_priority priority,
 		return rc;
 	forget(s, priority);
 	if (priority == SOURCE_HOT)
-		s->hot.came = now;
+		s->hot.since = s->hot.came = now;
 	for (size_t i = 0; i < n; i++) {
 		if (priority == SOURCE_HOT)
 			want_hot(s, pieces[i]);

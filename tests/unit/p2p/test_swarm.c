@@ -81,6 +81,21 @@ RULE(what_is_cold_is_read_though_it_is_ordered_again_and_again)
 	cr_expect_eq(b.wanted_as, SOURCE_COLD);
 }
 
+RULE(who_drips_what_is_hot_keeps_nothing_cold_for_ever)
+{
+	joins(0, 0, 50);
+	want(SOURCE_HOT, 0, 50);
+	want(SOURCE_COLD, 50, 50);
+	for (int i = 0; i < 29; i++) {
+		pass(1000 * MS);
+		brings(0, b.asks[i].piece);
+	}
+	cr_expect_eq(b.n_calls, 0);
+	pass(1500 * MS);
+	cr_expect_eq(b.n_calls, 1);
+	cr_expect_eq(b.wanted_as, SOURCE_COLD);
+}
+
 RULE(what_is_cold_is_read_when_what_is_hot_is_here)
 {
 	joins(0, 0, 1);
