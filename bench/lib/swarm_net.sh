@@ -73,6 +73,9 @@ swarm_neighbours() { # N
 	done
 }
 
+# A cable that neither bounds nor delays is none: each frame on it takes processors.
+swarm_has_uplinks() { [[ $rack_rate || $scenario == delay ]]; }
+
 # Frames pass a switch as they are: no firewall looks at them, whatever this machine has.
 swarm_no_firewall() {
 	local name
@@ -98,6 +101,7 @@ swarm_begin() { # N RACKS
 	swarm_join origin origin 10.214.0.1 core
 	swarm_join tracker tracker 10.214.0.2 core
 	for ((i = 0; i < swarm_racks; i++)); do
+		swarm_has_uplinks || break
 		swarm_bridge "rack$i"
 		swarm_uplink "$i"
 		ip -n "$swarm_core" link set "up$i" master "rack$i" up
@@ -105,7 +109,8 @@ swarm_begin() { # N RACKS
 	done
 	for ((i = 0; i < swarm_n; i++)); do
 		swarm_join "$i" "node$i" "$(swarm_addr "$i")" \
-			"rack$((i % swarm_racks))"
+			"$(swarm_has_uplinks && echo "rack$((i % swarm_racks))" ||
+				echo core)"
 	done
 }
 
