@@ -388,6 +388,7 @@ struct giving {
 	uint64_t share; /* bytes this member may have leased */
 	uint32_t given[TRACKER_PIECES_MAX]; /* leases */
 	size_t n_given;
+	bool beside_late; /* what is late at others, too */
 	int64_t held_ttl; /* of leases that it has already */
 	int64_t retry;    /* of the first that is refused; -1 none */
 };
@@ -457,6 +458,19 @@ static void name_reader(struct giving *g, const struct member *m)
 	member_describe(m, &g->ret->members[g->ret->n_members++]);
 }
 
+/* Its holder needs many times as long as is usual: it may be that his link is slow, and
+ * a lease is as long as he needs. */
+static bool is_late(const struct giving *g, const struct lease *l)
+{
+	const struct image *i = g->m->image;
+	int64_t usual =
+		(int64_t)((double)l->queue / MIB * (double)i->ns_per_mib);
+
+	return g->now - l->since > SLOWER * clamp(usual,
+						  g->t->cfg.lease_min_ns / 2,
+						  g->t->cfg.lease_max_ns);
+}
+
 /* May not be leased now, for what others do with it. */
 static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 {
@@ -490,6 +504,8 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 		const struct lease *l = &i->book.leases[at];
 		int64_t half = l->since + (l->ends - l->since) / 2;
 
+		if (g->beside_late && is_late(g, l))
+			continue;
 		copies += l->zone == zone;
 		/* Another zone's will do, when nobody waits and it is not
 		 * late. */
@@ -723,6 +739,11 @@ int leases_give(struct tracker *t, struct member *m,
 				break;
 			}
 		give_bulk(&g);
+		/* Who finds nothing else may be waiting for one slow node. */
+		if (ret->n_granted == 0 && !ret->is_full) {
+			g.beside_late = true;
+			give_bulk(&g);
+		}
 		set_ends(&g);
 	}
 	t->stats.refused_total += c->n_want - ret->n_granted;

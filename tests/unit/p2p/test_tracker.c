@@ -254,6 +254,47 @@ Test(tracker, a_reader_that_leaves_or_lost_it_frees_the_piece,
 	cr_expect_eq(b.a.n_granted, 2);
 }
 
+static void reads_one(unsigned int node, uint32_t piece, int64_t ns)
+{
+	from(node, "z", 1);
+	wants(piece, 1, 128 * KIB);
+	hear();
+	cr_assert(is_granted(piece));
+	b.now += ns;
+	from(node, "z", 1);
+	report(true, &piece, 1);
+}
+
+/* The last pieces are not waited for as long as one slow node needs. */
+Test(tracker, who_finds_nothing_else_gets_what_is_late, .init = begin_default,
+     .fini = end)
+{
+	for (uint32_t k = 0; k < 30; k++)
+		reads_one(2, 100 + k, 60 * MS);
+	reads_one(1, 200, 900 * MS);
+	from(1, "z", 1);
+	wants(5, 1, MIB);
+	hear();
+	cr_assert(is_granted(5));
+	cr_assert_gt(b.a.ttl_ns, 8 * SECOND, "%g s", (double)b.a.ttl_ns / 1e9);
+	b.now += SECOND;
+	from(2, "z", 1);
+	wants(5, 1, MIB);
+	hear();
+	cr_expect_not(is_granted(5), "it is in time");
+	b.now += 6 * SECOND;
+	from(2, "z", 1);
+	wants(5, 2, 128 * KIB);
+	hear();
+	cr_expect_not(is_granted(5), "there is another one for it");
+	cr_expect(is_granted(6));
+	from(3, "z", 1);
+	wants(5, 2, 128 * KIB);
+	hear();
+	cr_expect(is_granted(5));
+	cr_expect_not(is_granted(6));
+}
+
 static int64_t retry_of_one_more_than(unsigned int n)
 {
 	for (unsigned int k = 0; k < n; k++) {
