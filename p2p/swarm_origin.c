@@ -277,8 +277,9 @@ static bool has_enough_offered(struct swarm *s, int64_t now)
 	return s->cold.n_offered >= enough;
 }
 
-/* All links are for what is hot as long as it comes, and not for ever.  An origin that is as slow as
- * one of them loses the time in which it comes from peers, which is short. */
+/* All links are for what is hot as long as it comes, and not for ever.  An origin that
+ * is as slow as one of them loses the time in which it comes from peers, which is
+ * short. */
 static bool hot_comes(const struct swarm *s, int64_t now)
 {
 	return s->hot.here < s->hot.total && now - s->hot.came < patience(s) &&
