@@ -48,7 +48,7 @@ RULE(keeps_few_pieces_under_way)
 	cr_expect_eq(st.flying_bytes, (b.n_asks - 1) * SIZE);
 }
 
-RULE(keeps_fewer_under_way_until_the_hot_set_is_here)
+RULE(keeps_another_number_under_way_until_the_hot_set_is_here)
 {
 	for (unsigned int i = 0; i < 20; i++)
 		joins(i, 0, PIECES);
