@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../noise.bash
+load ../wait.bash
 
 setup_file() {
 	driver=${BOOTSEER_BUILD:?}/tests/functional/datapath-test
@@ -113,8 +114,12 @@ finish() {
 	wait "$server" || { cat "$T/log"; return 1; }
 	pids=()
 	run ! grep -F "$T/" /proc/self/mountinfo
-	run ! grep -lF "$T/" /sys/block/loop*/loop/backing_file
+	wait_for loops_are_gone
 }
+
+# A container that another test starts has a copy of all mounts until it has
+# changed its root, and a loop device stays as long.
+loops_are_gone() { ! grep -qsF "$T/" /sys/block/loop*/loop/backing_file; }
 
 serves_all() { # KIND
 	begin hold "$1" 0
@@ -164,9 +169,9 @@ serves_all() { # KIND
 	listing "$T/m p" >"$T/got"
 	diff "$BATS_FILE_TMPDIR/want" "$T/got"
 	umount "$T/m p"
+	wait_for loops_are_gone
 	umount "$T/tmpfs"
 	run ! grep -F "$T/" /proc/self/mountinfo
-	run ! grep -lF "$T/" /sys/block/loop*/loop/backing_file
 }
 
 under_overlay() { # KIND

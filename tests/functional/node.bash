@@ -9,6 +9,7 @@
 #	teardown() { node_teardown; }
 
 . "$(dirname "${BASH_SOURCE[0]}")/../noise.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../wait.bash"
 
 bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
 bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
@@ -84,16 +85,6 @@ node_teardown() {
 	[ -z "${BATS_TEST_COMPLETED:-}" ] && [ -e "$T/log" ] &&
 		sed 's/^/# /' "$T/log" >&3
 	rm -rf --one-file-system "$T"
-}
-
-# Until COMMAND succeeds, at most half a minute; no other wait is anywhere.
-wait_for() {
-	local end=$((SECONDS + 30))
-
-	until "$@"; do
-		((SECONDS < end)) || { echo "waited for: $*"; return 1; }
-		read -r -t 0.02 <> <(:) || :
-	done
 }
 
 registry_start() {

@@ -4,6 +4,7 @@
 # what they ask for, run, print and leave behind.
 
 bats_require_minimum_version 1.5.0
+load ../wait.bash
 
 bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
 
@@ -30,15 +31,6 @@ setup() {
 teardown() {
 	kill "$PID"
 	rm -rf --one-file-system "$T"
-}
-
-wait_for() {
-	local end=$((SECONDS + 30))
-
-	until "$@"; do
-		((SECONDS < end)) || { echo "waited for: $*"; return 1; }
-		read -r -t 0.02 <> <(:) || :
-	done
 }
 
 images() { # CONFIG

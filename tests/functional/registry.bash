@@ -4,20 +4,12 @@
 # bootseer-registry on both of its databases: a private PostgreSQL for the file,
 # a database of its own for each test and kind.
 
+. "$(dirname "${BASH_SOURCE[0]}")/../wait.bash"
+
 program=${BOOTSEER_BUILD:?}/registry/bootseer-registry
 trace_make=$BOOTSEER_BUILD/tests/functional/trace-make
 A=sha256:$(printf 'a%.0s' {1..64})
 B=sha256:$(printf 'b%.0s' {1..64})
-
-# Until COMMAND succeeds, at most half a minute; no other wait is anywhere.
-wait_for() {
-	local end=$((SECONDS + 30))
-
-	until "$@"; do
-		((SECONDS < end)) || { echo "waited for: $*"; return 1; }
-		read -r -t 0.02 <> <(:) || :
-	done
-}
 
 # --- PostgreSQL ---------------------------------------------------------------
 
