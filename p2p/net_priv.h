@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside of net: connections (net_conn.c) carry frames, the handshake
+ * Inside of net: connections carry frames (net_conn.c their life, net_in.c and
+ * net_out.c what comes and goes, net_plain.c and net_tls.c the bytes), the handshake
  * (net_shake.c) makes a link of two of them, net_image.c and net_piece.c are the
- * messages of a link, net_tls.c its security, net.c the table of links.
+ * messages of a link, net.c the table of links.
  *
  * Nothing here calls an event from within a function of net.h: such functions
  * change the state and mark the link, net_settle() does the rest.  Links and
@@ -19,8 +20,6 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
-#define NET_BUDGET (1u << 20)      /* bytes moved in one turn of bulk */
-#define NET_SLICE (64u << 10)      /* the same of control, or with a rate */
 #define NET_PART_MAX (256u << 10)  /* of a piece between control messages */
 #define NET_QUEUE_MAX (1u << 20)   /* control bytes that wait to be sent */
 #define NET_STRANGERS_MAX 512u     /* that have not said who they are */
@@ -131,9 +130,6 @@ int conn_start(struct conn *c, unsigned int events,
 	       struct error *err) MUST_CHECK;
 /* Do what its state is for; ends it or its link when that fails. */
 void conn_go(struct conn *c, unsigned int ready);
-/* Send what waits. */
-void conn_write(struct conn *c);
-void conn_read(struct conn *c);
 /* Close the socket; freed later. */
 void conn_kill(struct conn *c);
 /* The connection cannot go on: with its link. */
@@ -141,6 +137,10 @@ void conn_fail(struct conn *c, const struct error *why);
 /* Wait for what it waits for. */
 void conn_update(struct conn *c);
 bool conn_has_output(const struct conn *c);
+/* net_in.c */
+void conn_read(struct conn *c);
+/* net_out.c: send what waits. */
+void conn_write(struct conn *c);
 /* A message was put into c->out from byte `from` on: sign it. */
 int conn_sign_out(struct conn *c, size_t from, struct error *err) MUST_CHECK;
 
