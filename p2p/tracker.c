@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The tracker: images, and what one call does.  Members are in tracker_members.c,
- * leases in tracker_leases.c.
+ * leases in the files that tracker_book.h names.
  */
 #include <errno.h>
 #include <string.h>

@@ -3,376 +3,24 @@
  * Who may read what from the origin.
  *
  * A piece is leased to few at a time, and not at all while somebody who read it is
- * there: from him it spreads.  How many bytes are leased at once follows what the
- * origin carries: more while leases end in time, half as much when it fails.  How
- * long a lease is follows what holders needed.
+ * there: from him it spreads.  How many bytes are leased at once is learnt in
+ * tracker_window.c.  How long a lease is follows what holders needed.
  */
-#include <errno.h>
 #include <string.h>
 
-#include "common/bytes.h"
-#include "p2p/tracker_priv.h"
+#include "p2p/tracker_book.h"
 
-#define MS ((int64_t)1000000)
-#define SHARE_MIN (MIB / 4) /* of the window, for one node */
-/* What is leased is read within about so long, or reads would only wait for each
- * other at the origin, and what they bring would come late to all. */
-#define QUEUE_NS (500 * MS)
 #define SOON_NS (1000 * MS)
-#define PAUSE_NS (5000 * MS)
-#define RATE_NS (250 * MS) /* over which the origin is measured */
 #define RUN_MAX (4 * MIB)
-#define WINDOW_MIN MIB
-#define LEASES_MAX 65536u /* of an image */
-#define LATE_MAX 8u
-#define NS_PER_MIB_MIN (MS / 10)
-#define NS_PER_MIB_MAX (60000 * MS)
 #define RETRY_MIN (50 * MS)
 #define RETRY_MAX (30000 * MS)
-#define ORIGIN_WAIT_MAX (30000 * MS)
 /* Those who come again must not drown the tracker: so much for each member. */
 #define RETRY_PER_MEMBER (MS / 10)
 #define READERS_NAMED 8u
-#define READERS_USUAL 16u
 #define ROOM_TIMES_MAX 4u
-/* Late is who needs so many times as long as the others; looked at of them. */
-#define SLOWER 4
+/* Whether others are late is looked at of so many. */
 #define OTHERS_MAX 16u
 #define TTL_TIMES 3 /* a lease is as long as it should take, so many times */
-
-static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
-{
-	return v < lo ? lo : v > hi ? hi : v;
-}
-
-/* ----------------------------------------------------------------------- the book --- */
-
-static int book_init(struct tracker *t, struct image *i, struct error *err)
-{
-	uint64_t bytes = i->n_pieces * sizeof(struct piece);
-	int rc;
-
-	if (i->book.pieces)
-		return 0;
-	rc = tracker_reserve(t, bytes, i, err);
-	if (rc < 0)
-		return rc;
-	i->book.pieces = malloc(bytes);
-	if (!i->book.pieces) {
-		t->stats.memory -= bytes;
-		return error_nomem(err);
-	}
-	for (uint32_t p = 0; p < i->n_pieces; p++)
-		i->book.pieces[p] = (struct piece){ .lease = NONE };
-	return 0;
-}
-
-void book_fini(struct tracker *t, struct image *i)
-{
-	if (i->book.pieces)
-		t->stats.memory -= i->n_pieces * sizeof(struct piece);
-	t->stats.memory -= i->book.cap * sizeof(struct lease);
-	free(i->book.pieces);
-	free(i->book.leases);
-}
-
-static int book_grow(struct tracker *t, struct image *i, struct error *err)
-{
-	struct book *b = &i->book;
-	uint32_t cap = b->cap ? b->cap * 2 : 64;
-	struct lease *l;
-	int rc;
-
-	if (cap > LEASES_MAX)
-		return error_set(err, ENOSPC, "tracker: too many leases");
-	rc = tracker_reserve(t, (cap - b->cap) * sizeof(*l), i, err);
-	if (rc < 0)
-		return rc;
-	l = realloc(b->leases, cap * sizeof(*l));
-	if (!l) {
-		t->stats.memory -= (cap - b->cap) * sizeof(*l);
-		return error_nomem(err);
-	}
-	for (uint32_t k = cap; k > b->cap; k--) {
-		l[k - 1] = (struct lease){ .next = b->free };
-		b->free = k - 1;
-	}
-	b->leases = l;
-	b->cap = cap;
-	return 0;
-}
-
-/* Leases of one call end together, so from the back it is a short way. */
-static void link_end(struct book *b, uint32_t at)
-{
-	struct lease *l = &b->leases[at];
-	uint32_t prev = b->by_end.last;
-
-	while (prev != NONE && b->leases[prev].ends > l->ends)
-		prev = b->leases[prev].by_end.prev;
-	l->by_end.prev = prev;
-	l->by_end.next =
-		prev == NONE ? b->by_end.first : b->leases[prev].by_end.next;
-	if (prev == NONE)
-		b->by_end.first = at;
-	else
-		b->leases[prev].by_end.next = at;
-	if (l->by_end.next == NONE)
-		b->by_end.last = at;
-	else
-		b->leases[l->by_end.next].by_end.prev = at;
-}
-
-static void unlink_end(struct book *b, const struct lease *l)
-{
-	if (l->by_end.prev == NONE)
-		b->by_end.first = l->by_end.next;
-	else
-		b->leases[l->by_end.prev].by_end.next = l->by_end.next;
-	if (l->by_end.next == NONE)
-		b->by_end.last = l->by_end.prev;
-	else
-		b->leases[l->by_end.next].by_end.prev = l->by_end.prev;
-}
-
-static uint32_t lease_of(const struct image *i, uint32_t piece, uint32_t slot)
-{
-	uint32_t at = i->book.pieces ? i->book.pieces[piece].lease : NONE;
-
-	while (at != NONE && i->book.leases[at].slot != slot)
-		at = i->book.leases[at].next;
-	return at;
-}
-
-static void lease_end(struct tracker *t, struct image *i, uint32_t at)
-{
-	struct book *b = &i->book;
-	struct lease *l = &b->leases[at];
-	struct member *m = &t->members[l->slot];
-	uint32_t *p = &b->pieces[l->piece].lease;
-
-	while (*p != at)
-		p = &b->leases[*p].next;
-	*p = l->next;
-	unlink_end(b, l);
-	i->flying -= l->bytes;
-	m->flying -= l->bytes;
-	m->n_leases--;
-	b->n_leases--;
-	t->stats.leases--;
-	l->next = b->free;
-	b->free = at;
-}
-
-/* What a holder needed for a MiB of all that it was to read by then. */
-static int64_t needed(const struct lease *l, int64_t until)
-{
-	return clamp((int64_t)((double)(until - l->since) * MIB /
-			       (double)l->queue),
-		     NS_PER_MIB_MIN, NS_PER_MIB_MAX);
-}
-
-/* What one call gave ran out together: it counts once.  It may be that all need
- * longer than was thought: then nobody is late. */
-static void call_expired(const struct tracker *t, struct member *m,
-			 const struct lease *l, int64_t now)
-{
-	struct image *i = m->image;
-	int64_t took = needed(l, l->ends); /* at least */
-
-	if (m->late_call == l->call)
-		return;
-	m->late_call = l->call;
-	/* Little that had the shortest lease's time says less than it seems. */
-	if (took > i->ns_per_mib)
-		i->ns_per_mib += (clamp(took, 0, SLOWER * i->ns_per_mib) -
-				  i->ns_per_mib) /
-				 8;
-	if (took > m->ns_per_mib)
-		m->ns_per_mib = took;
-	if (took < SLOWER * i->ns_per_mib)
-		return;
-	m->late += m->late < LATE_MAX;
-	m->late_until = now + (t->cfg.lease_min_ns << m->late);
-}
-
-void leases_expire(struct tracker *t, struct image *i, int64_t now)
-{
-	while (i->book.by_end.first != NONE) {
-		const struct lease *l = &i->book.leases[i->book.by_end.first];
-
-		if (l->ends > now)
-			return;
-		t->stats.expired_total++;
-		call_expired(t, &t->members[l->slot], l, now);
-		lease_end(t, i, i->book.by_end.first);
-	}
-}
-
-void leases_drop(struct tracker *t, struct image *i, uint32_t slot)
-{
-	uint32_t at = i->book.by_end.first;
-
-	while (t->members[slot].n_leases > 0) {
-		uint32_t next = i->book.leases[at].by_end.next;
-
-		if (i->book.leases[at].slot == slot)
-			lease_end(t, i, at);
-		at = next;
-	}
-}
-
-/* ------------------------------------------------------------------------ reports --- */
-
-struct member *piece_reader(const struct tracker *t, const struct piece *p)
-{
-	struct member *m;
-
-	if (p->done_serial == 0)
-		return NULL;
-	m = &t->members[p->done_by];
-	return m->image && m->serial == p->done_serial ? m : NULL;
-}
-
-static void piece_forget(const struct tracker *t, struct image *i,
-			 struct piece *p)
-{
-	struct member *m = piece_reader(t, p);
-
-	if (m) {
-		m->n_done--;
-		i->n_done--;
-	}
-	p->done_serial = 0;
-}
-
-/* What the origin carries, over all who read there. */
-static void rate_measure(struct image *i, uint32_t bytes, int64_t now)
-{
-	int64_t took = now - i->rate_since;
-	uint64_t rate;
-
-	i->rate_bytes += bytes;
-	if (took < RATE_NS)
-		return;
-	rate = (uint64_t)((double)i->rate_bytes * 1000 * MS / (double)took);
-	if (took > PAUSE_NS)
-		rate = 0; /* nobody read for long: that says nothing */
-	/* The most of late: who leases less than it carries, since nodes are
-	 * busy with each other, must not conclude that it carries less. */
-	i->rate -= i->rate / 16;
-	if (rate > i->rate)
-		i->rate = rate;
-	i->rate_bytes = 0;
-	i->rate_since = now;
-}
-
-static uint64_t window_most(const struct tracker *t, const struct image *i)
-{
-	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
-
-	/* Half of the usual readers have a share each, however little has come of late:
-	 * it may be their links that are slow, and less would come for less
-	 * being asked. */
-	if (most < READERS_USUAL * SHARE_MIN / 2)
-		most = READERS_USUAL * SHARE_MIN / 2;
-	if (i->rate == 0 || most > t->cfg.flying_max)
-		return t->cfg.flying_max;
-	return most;
-}
-
-/* The origin carries more than was asked of it: more may be asked.  Twice as much
- * in the time of a read until it fails for the first time, then a MiB more. */
-static void window_grow(const struct tracker *t, struct image *i,
-			uint32_t bytes)
-{
-	uint64_t more = bytes, most = window_most(t, i);
-
-	/* Large pieces leave much of a window empty that is too small. */
-	if (i->flying < i->window / 2 && !i->is_short)
-		return; /* it was not tried */
-	if (i->is_steady)
-		more = (uint64_t)bytes * MIB / i->window + 1;
-	i->window += more;
-	if (i->window > most)
-		i->window = most;
-}
-
-/* Failures of what was read at the same time are one. */
-static void window_cut(const struct tracker *t, struct image *i, int64_t now)
-{
-	i->is_steady = true;
-	if (i->cut_at != INT64_MIN && now - i->cut_at < t->cfg.lease_min_ns)
-		return;
-	i->cut_at = now;
-	i->window /= 2;
-	if (i->window < WINDOW_MIN)
-		i->window = WINDOW_MIN;
-}
-
-static void report_done(struct tracker *t, struct member *m, uint32_t piece,
-			int64_t now)
-{
-	struct image *i = m->image;
-	struct piece *p = &i->book.pieces[piece];
-	uint32_t slot = (uint32_t)(m - t->members);
-	uint32_t at = lease_of(i, piece, slot);
-
-	t->stats.done_total++;
-	if (at != NONE) {
-		const struct lease *l = &i->book.leases[at];
-		int64_t took = needed(l, now);
-
-		i->ns_per_mib += (took - i->ns_per_mib) / 8;
-		m->ns_per_mib =
-			m->ns_per_mib ? (3 * m->ns_per_mib + took) / 4 : took;
-		m->late -= m->late > 0;
-		rate_measure(i, l->bytes, now);
-		window_grow(t, i, l->bytes);
-		lease_end(t, i, at);
-	}
-	/* Also after the lease ran out, or from before this tracker: it is
-	 * there, and that is what matters. */
-	piece_forget(t, i, p);
-	p->done_by = slot;
-	p->done_serial = m->serial;
-	p->done_ms = (uint32_t)(now / MS);
-	m->n_done++;
-	i->n_done++;
-}
-
-void leases_report(struct tracker *t, struct member *m,
-		   const struct tracker_call *c, int64_t now)
-{
-	struct image *i = m->image;
-	uint32_t slot = (uint32_t)(m - t->members);
-	bool failed = false;
-
-	if (c->n_done > 0 && book_init(t, i, NULL) == 0)
-		for (size_t k = 0; k < c->n_done; k++)
-			report_done(t, m, c->done[k], now);
-	for (size_t k = 0; k < c->n_failed; k++) {
-		uint32_t at = lease_of(i, c->failed[k], slot);
-
-		if (at == NONE)
-			continue;
-		t->stats.failed_total++;
-		lease_end(t, i, at);
-		failed = true;
-	}
-	/* Only who read there can tell how the origin is. */
-	if (failed || (c->origin_wait_ns > 0 && m->has_leased))
-		window_cut(t, i, now);
-	if (c->origin_wait_ns > 0 && m->has_leased) {
-		int64_t until =
-			now + clamp(c->origin_wait_ns, 0, ORIGIN_WAIT_MAX);
-
-		if (until > i->wait_until)
-			i->wait_until = until;
-	}
-}
-
-/* ------------------------------------------------------------------------- giving --- */
 
 struct wanted {
 	uint32_t piece, at; /* at: in the call */
@@ -544,7 +192,7 @@ static enum verdict try_give(struct giving *g, size_t k, bool demand)
 	struct book *b = &i->book;
 	uint32_t piece = g->c->want[k], bytes = g->c->want_bytes[k];
 	uint32_t slot = (uint32_t)(g->m - t->members);
-	uint32_t at = lease_of(i, piece, slot);
+	uint32_t at = book_find(i, piece, slot);
 	struct lease *l;
 
 	if (at != NONE) {
@@ -635,7 +283,7 @@ static void set_ends(struct giving *g)
 
 		l->queue = g->m->flying;
 		l->ends = g->now + ttl;
-		link_end(&i->book, g->given[k]);
+		book_sort(&i->book, g->given[k]);
 	}
 	i->book.n_leases += (uint32_t)g->n_given;
 	g->t->stats.leases += g->n_given;

@@ -129,16 +129,18 @@ void member_describe(const struct member *m, struct tracker_member *ret);
 void members_choose(struct tracker *t, const struct member *self,
 		    struct tracker_answer *ret);
 
-/* tracker_leases.c */
-void leases_expire(struct tracker *t, struct image *i, int64_t now);
+/* tracker_book.c */
+void book_fini(struct tracker *t, struct image *i);
 void leases_drop(struct tracker *t, struct image *i, uint32_t slot);
+
+/* tracker_window.c */
+void leases_expire(struct tracker *t, struct image *i, int64_t now);
 void leases_report(struct tracker *t, struct member *m,
 		   const struct tracker_call *c, int64_t now);
+
+/* tracker_leases.c */
 int leases_give(struct tracker *t, struct member *m,
 		const struct tracker_call *c, int64_t now,
 		struct tracker_answer *ret, struct error *err) MUST_CHECK;
-/* Who read this piece and is still there. */
-struct member *piece_reader(const struct tracker *t, const struct piece *p);
-void book_fini(struct tracker *t, struct image *i);
 
 #endif
