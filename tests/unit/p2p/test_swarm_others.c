@@ -23,6 +23,15 @@ static unsigned int n_names(size_t from, uint32_t piece)
 	return n;
 }
 
+/* The first request of many, each of which names several pieces. */
+static struct noted asks_for_several(void)
+{
+	joins(0, 0, 50);
+	want(SOURCE_HOT, 0, 50);
+	cr_assert_gt(b.asks[0].n_others, 0);
+	return b.asks[0];
+}
+
 RULE(a_request_names_what_would_do_as_well_and_no_other_does)
 {
 	joins(0, 0, 50);
@@ -57,14 +66,9 @@ RULE(the_peer_says_which_and_the_others_are_asked_for_again)
 
 RULE(a_refusal_is_of_all_that_was_named)
 {
-	struct noted first;
-	size_t n;
+	struct noted first = asks_for_several();
+	size_t n = b.n_asks;
 
-	joins(0, 0, 50);
-	want(SOURCE_HOT, 0, 50);
-	first = b.asks[0];
-	n = b.n_asks;
-	cr_assert_gt(first.n_others, 0);
 	swarm_refused(b.s, 0, first.piece, SWARM_SENDING, 60 * MS, b.now);
 	pass(20 * MS);
 	cr_assert_gt(b.n_asks, n);
@@ -76,14 +80,9 @@ RULE(a_refusal_is_of_all_that_was_named)
 RULE(a_reader_does_not_wait_to_hear_which_it_is)
 {
 	struct swarm_stats st;
-	struct noted first;
-	size_t n;
+	struct noted first = asks_for_several();
+	size_t n = b.n_asks;
 
-	joins(0, 0, 50);
-	want(SOURCE_HOT, 0, 50);
-	first = b.asks[0];
-	n = b.n_asks;
-	cr_assert_gt(first.n_others, 0);
 	cr_assert_eq(swarm_demand(b.s, first.others[0], b.now,
 				  b.now + 900 * MS),
 		     0);
@@ -100,12 +99,8 @@ RULE(a_reader_does_not_wait_to_hear_which_it_is)
 
 RULE(what_was_taken_back_and_comes_late_answers_nothing_newer)
 {
-	struct noted first;
+	struct noted first = asks_for_several();
 
-	joins(0, 0, 50);
-	want(SOURCE_HOT, 0, 50);
-	first = b.asks[0];
-	cr_assert_gt(first.n_others, 0);
 	swarm_got(b.s, 0, first.others[0], b.now);
 	cr_assert_eq(b.n_cancels, 1, "its answer may be another one");
 	cr_expect_eq(b.cancels[0].piece, first.piece);
@@ -126,12 +121,8 @@ RULE(who_understands_one_is_asked_for_one)
 
 RULE(what_came_from_elsewhere_meanwhile_is_not_taken_twice)
 {
-	struct noted first;
+	struct noted first = asks_for_several();
 
-	joins(0, 0, 50);
-	want(SOURCE_HOT, 0, 50);
-	first = b.asks[0];
-	cr_assert_gt(first.n_others, 0);
 	swarm_have(b.s, first.others[0], b.now);
 	cr_expect_eq(b.n_cancels, 1);
 	cr_expect_eq(b.cancels[0].piece, first.piece);

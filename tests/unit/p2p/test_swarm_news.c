@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What others are told: one rule of the core in each test. */
+#include "tests/unit/p2p/swarm_bench.h"
+
+TestSuite(swarm_news, .timeout = 20);
+
+#define RULE(name) Test(swarm_news, name, .init = begin, .fini = end)
+
+RULE(neighbours_are_told_everything_once)
+{
+	static struct swarm_news n;
+
+	swarm_have(b.s, 4, b.now);
+	swarm_have(b.s, 5, b.now);
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	cr_assert_eq(n.n_have, 1);
+	cr_expect_eq(n.have[0].first, 4);
+	cr_expect_eq(n.have[0].n, 2);
+	swarm_drop(b.s, 4);
+	(void)swarm_news(b.s, 0, &n);
+	cr_expect_eq(n.n_have, 0);
+	cr_assert_eq(n.n_lost, 1);
+	cr_expect_eq(n.lost[0].first, 4);
+	want(SOURCE_HOT, 20, 1);
+	answer(1, false, 0);
+	(void)swarm_news(b.s, 0, &n);
+	cr_assert_eq(n.n_promised, 1);
+	cr_expect_eq(n.promised[0].first, 20);
+	cr_expect_gt(n.eta_ns, 0);
+	(void)swarm_news(b.s, 0, &n);
+	cr_expect_eq(n.n_have + n.n_lost + n.n_promised, 0);
+}
+
+RULE(what_a_neighbour_has_is_no_news_to_him)
+{
+	static struct swarm_news n;
+
+	joins(0, 10, 2);
+	swarm_have(b.s, 10, b.now);
+	swarm_have(b.s, 12, b.now);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	cr_assert_eq(n.n_have, 1);
+	cr_expect_eq(n.have[0].first, 12);
+	cr_expect_eq(n.have[0].n, 1);
+	/* But it is when he has lost it. */
+	cr_assert_eq(swarm_peer_lost(b.s, 0, (struct swarm_range){ 10, 1 },
+				     b.now),
+		     0);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	cr_assert_geq(n.n_have, 1);
+	cr_expect_eq(n.have[0].first, 10);
+}
+
+/* What was wanted an hour ago says nothing of what is wanted now. */
+RULE(news_do_not_wait_since_nothing_was_wanted_for_long)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_COLD, 0, 2);
+	brings(0, 0);
+	brings(0, 1);
+	b.now += 3600 * 1000 * MS;
+	want(SOURCE_COLD, 2, 2);
+	pass(10 * MS);
+	brings(0, 2);
+	cr_expect_leq(swarm_news_ns(b.s), 100 * MS);
+}
+
+RULE(news_wait_as_long_as_pieces_take)
+{
+	joins(0, 0, PIECES);
+	cr_expect_eq(swarm_news_ns(b.s), 10 * MS);
+	want(SOURCE_HOT, 0, 1);
+	want(SOURCE_COLD, 1, PIECES - 1);
+	brings(0, 0);
+	for (uint32_t i = 1; i < PIECES - 1; i++) {
+		pass(50 * MS);
+		brings(0, b.asks[b.n_asks - 1].piece);
+	}
+	cr_expect_gt(swarm_news_ns(b.s), 80 * MS);
+	cr_expect_lt(swarm_news_ns(b.s), 120 * MS);
+}

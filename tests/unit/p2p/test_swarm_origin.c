@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is read from the origin, and when: one rule of the core in each test. */
+#include <errno.h>
+
+#include "tests/unit/p2p/swarm_bench.h"
+
+TestSuite(swarm_origin, .timeout = 20);
+
+#define RULE(name) Test(swarm_origin, name, .init = begin, .fini = end)
+
+/* All links are for what is hot; but not for ever when it does not come. */
+RULE(what_is_cold_is_not_read_while_what_is_hot_comes)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	want(SOURCE_COLD, 1, PIECES - 1);
+	pass(1900 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	pass(200 * MS);
+	cr_expect_eq(b.n_calls, 1);
+	cr_expect_eq(b.wanted_as, SOURCE_COLD);
+}
+
+RULE(what_is_cold_is_read_though_it_is_ordered_again_and_again)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	for (int i = 0; i < 5; i++) {
+		want(SOURCE_COLD, 1, PIECES - 1);
+		pass(1000 * MS);
+	}
+	cr_expect_gt(b.n_calls, 0);
+	cr_expect_eq(b.wanted_as, SOURCE_COLD);
+}
+
+RULE(who_drips_what_is_hot_keeps_nothing_cold_for_ever)
+{
+	joins(0, 0, 50);
+	want(SOURCE_HOT, 0, 50);
+	want(SOURCE_COLD, 50, 50);
+	for (int i = 0; i < 29; i++) {
+		pass(1000 * MS);
+		brings(0, b.asks[i].piece);
+	}
+	cr_expect_eq(b.n_calls, 0);
+	pass(1500 * MS);
+	cr_expect_eq(b.n_calls, 1);
+	cr_expect_eq(b.wanted_as, SOURCE_COLD);
+}
+
+RULE(what_is_cold_is_read_when_what_is_hot_is_here)
+{
+	joins(0, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	want(SOURCE_COLD, 1, PIECES - 1);
+	brings(0, 0);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+RULE(what_nobody_has_is_read_with_a_lease)
+{
+	want(SOURCE_HOT, 10, 4);
+	cr_assert_eq(b.n_calls, 1);
+	cr_assert_eq(b.n_wanted, 4);
+	cr_expect_eq(b.n_reads, 0);
+	answer(4, false, 0);
+	cr_assert_eq(b.n_reads, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		cr_expect_eq(b.reads[i], 10 + i, "ascending");
+}
+
+RULE(what_another_reads_is_waited_for)
+{
+	want(SOURCE_HOT, 10, 1);
+	answer(0, false, 200 * MS);
+	pass(100 * MS);
+	cr_expect_eq(b.n_calls, 1);
+	pass(150 * MS);
+	cr_expect_eq(b.n_calls, 2);
+}
+
+RULE(a_promise_is_waited_for)
+{
+	struct swarm_range r = { 10, 1 };
+
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	cr_assert_eq(swarm_peer_promises(b.s, 0, r, 300 * MS, b.now), 0);
+	want(SOURCE_HOT, 10, 1);
+	pass(250 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	pass(100 * MS);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+RULE(a_tracker_that_does_not_answer_is_none)
+{
+	want(SOURCE_HOT, 10, 1);
+	cr_assert_eq(b.n_calls, 1);
+	pass(swarm_limits_default.lease_wait_ns + 300 * MS);
+	cr_expect_eq(b.n_reads, 1);
+}
+
+RULE(who_has_enough_to_ask_of_others_leaves_the_origin_alone)
+{
+	joins(0, 0, 40);
+	want(SOURCE_COLD, 0, PIECES);
+	pass(50 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	/* Until most of it is here. */
+	for (uint32_t i = 0; i < 30; i++)
+		swarm_have(b.s, i, b.now);
+	pass(50 * MS);
+	cr_expect_gt(b.n_calls, 0);
+}
+
+RULE(what_those_who_left_had_is_read_whenever_they_leave)
+{
+	size_t answered = 0;
+
+	joins(0, 0, PIECES / 2);
+	joins(1, PIECES / 2, PIECES / 2);
+	want(SOURCE_COLD, 0, PIECES);
+	pass(50 * MS);
+	cr_assert_eq(b.n_calls, 0);
+	swarm_peer_leave(b.s, 0, b.now);
+	pass(50 * MS);
+	while (answered < b.n_calls) {
+		size_t from = b.n_reads;
+
+		answered = b.n_calls;
+		answer(b.n_wanted, false, 0);
+		while (from < b.n_reads)
+			brings(SWARM_NONE, b.reads[from++]);
+		pass(20 * MS);
+	}
+	cr_assert_eq(b.n_reads, PIECES / 2, "the first one's");
+	swarm_peer_leave(b.s, 1, b.now);
+	pass(50 * MS);
+	cr_assert_gt(b.n_calls, answered, "the second one's");
+	cr_expect_eq(b.n_wanted, PIECES / 2);
+}
+
+RULE(what_a_silent_peer_offers_does_not_keep_from_the_origin)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_COLD, 0, PIECES);
+	cr_assert_gt(b.n_asks, 0);
+	pass(4000 * MS);
+	cr_expect_gt(b.n_calls, 0);
+}
+
+RULE(a_peer_that_only_refuses_does_not_keep_from_the_origin)
+{
+	joins(0, 0, 1);
+	want(SOURCE_COLD, 0, 1);
+	for (int i = 0; i < 600 && b.n_calls == 0; i++) {
+		if (b.n_asks > 0 && b.n_asks != b.n_cancels)
+			swarm_refused(b.s, 0, 0, SWARM_BUSY, 10 * MS, b.now);
+		pass(10 * MS);
+	}
+	cr_expect_gt(b.n_calls, 0);
+}
+
+RULE(what_others_have_but_nobody_here_is_asked_for_as_by_a_reader)
+{
+	want(SOURCE_HOT, 10, 1);
+	for (int i = 0; i < 19; i++) {
+		cr_expect_eq(b.wanted_as, SOURCE_HOT);
+		answer(0, false, 90 * MS);
+		pass(100 * MS);
+	}
+	pass(200 * MS);
+	answer(0, false, 90 * MS);
+	pass(100 * MS);
+	cr_expect_eq(b.wanted_as, SOURCE_DEMAND);
+}
+
+RULE(what_others_have_is_waited_for_while_news_come)
+{
+	size_t got = 0;
+
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	want(SOURCE_HOT, 10, 50);
+	for (uint32_t i = 0; i < 40; i++) {
+		struct swarm_range r = { 59 - i, 1 };
+
+		answer(0, false, 90 * MS);
+		cr_assert_eq(swarm_peer_has(b.s, 0, r, b.now), 0);
+		pass(100 * MS);
+		while (got < b.n_asks)
+			brings(0, b.asks[got++].piece);
+		cr_assert_eq(b.wanted_as, SOURCE_HOT);
+	}
+	cr_expect_eq(got, 40);
+	cr_expect_gt(b.n_calls, 5);
+}
+
+RULE(who_waits_hears_when_every_source_failed)
+{
+	cr_assert_eq(swarm_demand(b.s, 3, b.now, b.now + 60000 * MS), 0);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(b.n_failed, 0);
+		answer(1, false, 0);
+		cr_assert_eq(b.n_reads, (size_t)i + 1);
+		swarm_lost(b.s, SWARM_NONE, 3, -EIO, b.now);
+		pass(900 * MS);
+	}
+	cr_expect_eq(b.n_failed, 1);
+	cr_expect_eq(b.failed_rc, -EIO);
+}

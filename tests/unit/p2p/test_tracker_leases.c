@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who is given a lease, and who has to wait for another. */
+#include "tests/unit/p2p/tracker_bench.h"
+
+TestSuite(tracker_leases, .timeout = 60);
+
+Test(tracker_leases, first_askers_get_different_runs, .init = begin_default,
+     .fini = end)
+{
+	bool seen[PIECES] = { false };
+
+	/* All know each other first: then each gets its share. */
+	for (unsigned int n = 0; n < 32; n++) {
+		from(n, "z", 1);
+		hear();
+	}
+	for (unsigned int n = 0; n < 7; n++) {
+		from(n, "z", 1);
+		wants(0, 256, 128 * KIB);
+		hear();
+		cr_assert_eq(b.a.n_granted, 2, "%zu", b.a.n_granted);
+		cr_expect(b.a.is_full, "it has its share");
+		for (size_t i = 0; i < b.a.n_granted; i++) {
+			cr_expect(!seen[b.a.granted[i]]);
+			seen[b.a.granted[i]] = true;
+			if (i > 0)
+				cr_expect_eq(b.a.granted[i],
+					     b.a.granted[i - 1] + 1);
+		}
+	}
+}
+
+Test(tracker_leases, demand_comes_before_bulk_and_beside_a_full_window,
+     .init = begin_default, .fini = end)
+{
+	unsigned int given = 0;
+
+	for (unsigned int n = 10; n < 20; n++) {
+		from(n, "z", 1);
+		wants(0, 256, 512 * KIB);
+		hear();
+		given += (unsigned int)b.a.n_granted;
+	}
+	cr_assert_eq(given, 3, "seven eighths of the first window");
+	from(2, "z", 1);
+	wants(100, 2, 512 * KIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect_gt(b.a.retry_ns, 0);
+	b.c.n_demand = 1;
+	hear();
+	cr_assert_eq(b.a.n_granted, 1);
+	cr_expect_eq(b.a.granted[0], 100);
+}
+
+Test(tracker_leases, one_holder_in_a_zone_and_demand_in_each,
+     .init = begin_default, .fini = end)
+{
+	from(1, "a", 1);
+	wants(7, 1, MIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_assert(is_granted(7));
+	from(2, "a", 1);
+	wants(7, 1, MIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(!is_granted(7));
+	from(3, "b", 1);
+	wants(7, 1, MIB);
+	hear();
+	cr_expect(!is_granted(7), "bulk waits for the other zone's");
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(is_granted(7));
+}
+
+Test(tracker_leases, a_dead_holder_blocks_a_piece_no_longer_than_its_lease,
+     .init = begin_default, .fini = end)
+{
+	int64_t ttl;
+
+	from(1, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	cr_assert(is_granted(7));
+	ttl = b.a.ttl_ns;
+	cr_expect_geq(ttl, tracker_config_default.lease_min_ns);
+	b.now += ttl - 1;
+	from(2, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	cr_expect(!is_granted(7));
+	b.now += 1;
+	hear();
+	cr_expect(is_granted(7));
+}
+
+Test(tracker_leases, what_was_read_is_not_leased_while_its_reader_is_there,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t seven[] = { 7 };
+
+	from(1, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, seven, 1);
+
+	from(2, "other", 1);
+	wants(7, 1, MIB);
+	b.c.wants_members = true;
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(!is_granted(7));
+	cr_assert_geq(b.a.n_members, 1);
+	cr_expect_str_eq(b.a.members[0].node, "n1");
+
+	/* Demand believes it shorter than bulk. */
+	b.now += tracker_config_default.demand_done_ns;
+	b.c.n_demand = 0;
+	hear();
+	cr_expect(!is_granted(7));
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(is_granted(7));
+}
+
+Test(tracker_leases, a_reader_that_leaves_or_lost_it_frees_the_piece,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t some[] = { 7, 8 };
+
+	from(1, "z", 1);
+	wants(7, 2, KIB);
+	hear();
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, some, 2);
+	/* It asks itself for what it had. */
+	from(1, "z", 1);
+	wants(8, 1, MIB);
+	hear();
+	cr_expect(is_granted(8));
+	from(2, "z", 1);
+	wants(7, 2, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	from(1, "z", 1);
+	b.c.leaving = true;
+	hear();
+	from(2, "z", 1);
+	wants(7, 2, KIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 2);
+}
+
+static void reads_one(unsigned int node, uint32_t piece, int64_t ns)
+{
+	from(node, "z", 1);
+	wants(piece, 1, 128 * KIB);
+	hear();
+	cr_assert(is_granted(piece));
+	b.now += ns;
+	from(node, "z", 1);
+	report(true, &piece, 1);
+}
+
+/* The last pieces are not waited for as long as one slow node needs. */
+Test(tracker_leases, who_finds_nothing_else_gets_what_is_late,
+     .init = begin_default, .fini = end)
+{
+	for (uint32_t k = 0; k < 30; k++)
+		reads_one(2, 100 + k, 60 * MS);
+	reads_one(1, 200, 900 * MS);
+	from(1, "z", 1);
+	wants(5, 1, MIB);
+	hear();
+	cr_assert(is_granted(5));
+	cr_assert_gt(b.a.ttl_ns, 8 * SECOND, "%g s", (double)b.a.ttl_ns / 1e9);
+	b.now += SECOND;
+	from(2, "z", 1);
+	wants(5, 1, MIB);
+	hear();
+	cr_expect_not(is_granted(5), "it is in time");
+	b.now += 6 * SECOND;
+	from(2, "z", 1);
+	wants(5, 2, 128 * KIB);
+	hear();
+	cr_expect_not(is_granted(5), "there is another one for it");
+	cr_expect(is_granted(6));
+	from(3, "z", 1);
+	wants(5, 2, 128 * KIB);
+	hear();
+	cr_expect(is_granted(5));
+	cr_expect_not(is_granted(6));
+}
+
+static int64_t retry_of_one_more_than(unsigned int n)
+{
+	for (unsigned int k = 0; k < n; k++) {
+		from(k, "z", n);
+		wants(0, 256, 128 * KIB);
+		hear();
+	}
+	from(n, "z", n);
+	wants(900, 1, 128 * KIB); /* nobody else's */
+	hear();
+	cr_assert_eq(b.a.n_granted, 0);
+	return b.a.retry_ns;
+}
+
+/* Up to a quarter by chance is in both. */
+Test(tracker_leases, of_many_each_comes_again_later, .init = begin_default,
+     .fini = end)
+{
+	cr_expect_gt(retry_of_one_more_than(64),
+		     3 * retry_of_one_more_than(20));
+}
+
+Test(tracker_leases, who_has_less_than_it_read_has_none_of_it,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t some[] = { 7, 8 };
+	struct tracker_image_info info;
+
+	from(1, "z", 1);
+	wants(7, 2, 1000);
+	hear();
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, some, 2);
+	from(2, "z", 1);
+	wants(7, 2, 1000);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	/* Started anew, with nothing, and nobody heard it leave. */
+	from(1, "z", 1);
+	b.c.have = 0;
+	hear();
+	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
+	cr_expect_eq(info.done, 0);
+	from(2, "z", 1);
+	wants(7, 2, 1000);
+	hear();
+	cr_expect_eq(b.a.n_granted, 2);
+}
+
+Test(tracker_leases, a_lost_answer_is_given_again_but_not_longer,
+     .init = begin_default, .fini = end)
+{
+	int64_t ttl;
+
+	from(1, "z", 1);
+	wants(7, 1, MIB);
+	hear();
+	ttl = b.a.ttl_ns;
+	b.now += 100 * MS;
+	hear();
+	cr_assert_eq(b.a.n_granted, 1);
+	cr_expect_eq(b.a.ttl_ns, ttl - 100 * MS);
+	/* Named twice in one call: still once. */
+	b.want[1] = 7;
+	b.bytes[1] = MIB;
+	b.c.n_want = 2;
+	hear();
+	cr_expect_eq(b.a.n_granted, 1);
+}

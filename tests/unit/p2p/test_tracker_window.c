@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the tracker learns of the origin and of members, and what follows. */
+#include "tests/unit/p2p/tracker_bench.h"
+
+TestSuite(tracker_window, .timeout = 60);
+
+static uint64_t window(void)
+{
+	struct tracker_image_info i;
+
+	cr_assert(tracker_get_image(b.t, &b.c.image, &i));
+	cr_expect_leq(i.flying, i.window);
+	return i.window;
+}
+
+/* Ask for `n` pieces of a MiB, and report them so much later. */
+static void round_of(uint32_t *at, uint32_t n, int64_t took, bool done)
+{
+	uint32_t got[TRACKER_PIECES_MAX];
+	size_t n_got;
+
+	from(1, "z", 1);
+	wants(*at, n, MIB);
+	*at += n;
+	hear();
+	n_got = b.a.n_granted;
+	memcpy(got, b.a.granted, sizeof(got));
+	b.now += took;
+	from(1, "z", 1);
+	report(done, got, n_got);
+}
+
+Test(tracker_window, the_window_grows_with_success_and_halves_with_failure,
+     .init = begin_default, .fini = end)
+{
+	uint64_t first, grown, cut;
+	uint32_t at = 0;
+
+	round_of(&at, 1, 10 * MS, true);
+	first = window();
+	round_of(&at, 60, 100 * MS, true);
+	grown = window();
+	cr_expect_gt(grown, first);
+	round_of(&at, 60, 100 * MS, false);
+	cut = window();
+	cr_expect_eq(cut, grown / 2);
+	/* What fails together is one failure. */
+	round_of(&at, 10, 100 * MS, false);
+	cr_expect_eq(window(), cut);
+	b.now += SECOND;
+	round_of(&at, 10, 100 * MS, false);
+	cr_expect_eq(window(), cut / 2);
+	/* From then on it grows slowly. */
+	b.now += SECOND;
+	cut = window();
+	for (int i = 0; i < 6; i++)
+		round_of(&at, 40, 100 * MS, true);
+	cr_expect_gt(window(), cut);
+	cr_expect_leq(window(), cut + 6 * MIB);
+}
+
+/* Of pieces as large as may be, two do not fit what is left of the window for bulk,
+ * though one of them is less than half of it. */
+Test(tracker_window, large_pieces_do_not_keep_the_window_small,
+     .init = begin_default, .fini = end)
+{
+	uint32_t at = 0;
+
+	for (int i = 0; i < 20; i++) {
+		uint32_t got[TRACKER_PIECES_MAX];
+		size_t n_got;
+
+		from(1, "z", 1);
+		wants(at, 8, TRACKER_PIECE_BYTES_MAX);
+		hear();
+		n_got = b.a.n_granted;
+		at += (uint32_t)n_got;
+		memcpy(got, b.a.granted, sizeof(got));
+		b.now += 5 * MS;
+		from(1, "z", 1);
+		report(true, got, n_got);
+	}
+	cr_expect_geq(window(), 8 * (uint64_t)TRACKER_PIECE_BYTES_MAX);
+}
+
+Test(tracker_window, nobody_reads_while_the_origin_asks_for_patience,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t zero[] = { 0 };
+
+	/* A stranger's word does not count. */
+	from(2, "z", 1);
+	b.c.origin_wait_ns = 3 * SECOND;
+	hear();
+	from(1, "z", 1);
+	wants(0, 1, MIB);
+	hear();
+	cr_assert(is_granted(0));
+	from(1, "z", 1);
+	b.c.origin_wait_ns = 3 * SECOND;
+	report(false, zero, 1);
+	from(3, "z", 1);
+	wants(5, 2, 128 * KIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect_geq(b.a.retry_ns, 3 * SECOND);
+	b.now += 3 * SECOND;
+	hear();
+	cr_expect_eq(b.a.n_granted, 2);
+}
+
+/* Whoever asks first would get all there is, and read it over one link. */
+Test(tracker_window, who_has_read_nothing_gets_little, .init = begin_default,
+     .fini = end)
+{
+	static const uint32_t first[] = { 0 };
+
+	from(1, "z", 1);
+	wants(0, 256, 128 * KIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 2, "%zu", b.a.n_granted);
+	cr_expect(b.a.is_full);
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, first, 1);
+	from(1, "z", 1);
+	wants(2, 254, 128 * KIB);
+	hear();
+	cr_expect_gt(b.a.n_granted, 4, "%zu", b.a.n_granted);
+}
+
+Test(tracker_window, leases_last_thrice_what_reads_need, .init = begin_default,
+     .fini = end)
+{
+	uint32_t at = 0;
+
+	/* 2 s a MiB, again and again. */
+	for (int i = 0; i < 60; i++) {
+		from(1, "z", 1);
+		wants(at, 1, MIB);
+		hear();
+		b.now += 1900 * MS;
+		from(1, "z", 1);
+		report(true, &at, 1);
+		at++;
+	}
+	from(1, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_expect_gt(b.a.ttl_ns, 4500 * MS);
+	cr_expect_lt(b.a.ttl_ns, 6500 * MS);
+}
+
+/* Node `n` reads a piece of a MiB in so much time, as often as it says. */
+static void reads(unsigned int n, uint32_t *at, int64_t took,
+		  unsigned int times)
+{
+	for (unsigned int i = 0; i < times; i++) {
+		from(n, "z", 1);
+		wants(*at, 1, MIB);
+		hear();
+		cr_assert(is_granted(*at));
+		b.now += took;
+		from(n, "z", 1);
+		report(true, at, 1);
+		(*at)++;
+	}
+}
+
+Test(tracker_window, who_is_late_gets_nothing_while_others_are_in_time,
+     .init = begin_default, .fini = end)
+{
+	uint32_t at = 0, lent;
+
+	for (unsigned int n = 1; n <= 4; n++)
+		reads(n, &at, 20 * MS, 8);
+	from(4, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_assert(is_granted(at));
+	b.now += b.a.ttl_ns + MS;
+	lent = at++;
+	from(4, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect(b.a.is_full);
+	/* What it had is somebody else's now. */
+	from(1, "z", 1);
+	wants(lent, 1, MIB);
+	hear();
+	cr_expect(is_granted(lent));
+	/* In a while it is tried again. */
+	b.now += 4 * SECOND;
+	from(4, "z", 1);
+	wants(at, 1, MIB);
+	hear();
+	cr_expect(is_granted(at));
+}
+
+/* Their links are slower than was thought: nothing would be read at all. */
+Test(tracker_window, when_all_are_late_nobody_is, .init = begin_default,
+     .fini = end)
+{
+	uint32_t at = 0, given = 0;
+	int64_t longest = 0;
+
+	for (unsigned int n = 1; n <= 4; n++)
+		reads(n, &at, 20 * MS, 8);
+	for (unsigned int n = 1; n <= 4; n++) {
+		from(n, "z", 1);
+		wants(at++, 1, MIB / 4);
+		hear();
+		cr_assert_eq(b.a.n_granted, 1);
+		if (b.a.ttl_ns > longest)
+			longest = b.a.ttl_ns;
+	}
+	b.now += longest + MS;
+	/* The first ones were late before it was seen that all are. */
+	for (unsigned int n = 1; n <= 4; n++) {
+		from(n, "z", 1);
+		wants(at++, 1, MIB / 4);
+		hear();
+		given += b.a.n_granted == 1;
+	}
+	cr_expect_geq(given, 2);
+}
