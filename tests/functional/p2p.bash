@@ -7,6 +7,7 @@
 bootseer_registry=$BOOTSEER_BUILD/registry/bootseer-registry
 
 declare -gA node_pids
+TOKEN= # of token_allow
 
 tracker_start() { # OPTION...
 	: >"$T/tracker.log"
@@ -17,6 +18,20 @@ tracker_start() { # OPTION...
 	wait_for grep -q 'ready port=' "$T/tracker.log"
 	TRACKER=http://127.0.0.1:$(sed -n 's/.*ready port=\([0-9]*\).*/\1/p' \
 		"$T/tracker.log")
+}
+
+# Nodes may do so much with $TOKEN, as soon as the tracker reads $T/tokens.
+token_allow() { # ROLES
+	: "${TOKEN:=$(openssl rand -hex 32)}"
+	printf 'nodes sha256:%s %s\n' \
+		"$(printf %s "$TOKEN" | sha256sum | cut -d' ' -f1)" "$1" \
+		>"$T/tokens"
+}
+
+# What nodes show; never half of it, which would be told, too.
+token_show() { # TOKEN
+	printf %s "$1" >"$T/token.new"
+	mv "$T/token.new" "$T/token"
 }
 
 tracker_kill() {

@@ -345,12 +345,8 @@ tracker_with_rights() {
 }
 
 @test "the log and status say that a tracker refuses, and what mends it" {
-	local token
-
-	token=$(openssl rand -hex 32)
-	printf 'nodes sha256:%s read\n' \
-		"$(printf %s "$token" | sha256sum | cut -d' ' -f1)" >"$T/tokens"
-	printf %s wrong >"$T/token"
+	token_allow read
+	token_show wrong
 	tracker_start --tokens "$T/tokens"
 	peer_start a --p2p-token-file "$T/token"
 	# Before any image.
@@ -360,12 +356,10 @@ tracker_with_rights() {
 	run -0 on a p2p status
 	[[ $output == *"$TRACKER: refuses this node: 401: "* ]]
 	fetch_all a
-	# Without the role for it; never half a file, which would be told, too.
-	printf %s "$token" >"$T/token.new"
-	mv "$T/token.new" "$T/token"
+	# Without the role for it.
+	token_show "$TOKEN"
 	wait_for grep -q 'p2p: tracker refuses .*403: .*read,write' "$T/a/log"
-	printf 'nodes sha256:%s read,write\n' \
-		"$(printf %s "$token" | sha256sum | cut -d' ' -f1)" >"$T/tokens"
+	token_allow read,write
 	kill -HUP "$tracker_pid"
 	wait_for grep -q "^info p2p: tracker back url=\"$TRACKER\"\$" "$T/a/log"
 	[ "$(grep -c 'p2p: tracker refuses' "$T/a/log")" = 2 ]
@@ -374,21 +368,16 @@ tracker_with_rights() {
 }
 
 @test "a token that is mended is seen at a reload, without any image" {
-	local token
-
-	token=$(openssl rand -hex 32)
-	printf 'nodes sha256:%s read,write\n' \
-		"$(printf %s "$token" | sha256sum | cut -d' ' -f1)" >"$T/tokens"
-	printf %s wrong >"$T/token"
+	token_allow read,write
+	token_show wrong
 	tracker_start --tokens "$T/tokens"
 	peer_start a --p2p-token-file "$T/token"
 	wait_for grep -q 'p2p: tracker refuses .*401' "$T/a/log"
-	printf %s "$token" >"$T/token.new"
-	mv "$T/token.new" "$T/token"
+	token_show "$TOKEN"
 	kill -HUP "${node_pids[a]}"
 	wait_for grep -q "^info p2p: tracker back url=\"$TRACKER\"\$" "$T/a/log"
 	[ "$(p2p a .totals.tracker)" = true ]
-	[ "$(curl -fsS -H "Authorization: Bearer $token" "$TRACKER/v1/swarms" |
+	[ "$(curl -fsS -H "Authorization: Bearer $TOKEN" "$TRACKER/v1/swarms" |
 		jq '.swarms | length')" = 0 ]
 }
 

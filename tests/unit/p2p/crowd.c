@@ -151,12 +151,17 @@ struct crowd_node *crowd_add(struct crowd *c, const struct crowd_config *cfg)
 	return n;
 }
 
+void crowd_image(struct digest *ret)
+{
+	cr_assert_eq(digest_of("crowd", 5, ret), 0);
+}
+
 void crowd_make(struct crowd *c, const struct crowd_config *cfg)
 {
 	memset(c, 0, sizeof(*c));
 	image_make(&c->img, 7, cfg->blocks, cfg->usize, cfg->per_pack);
 	cr_assert_leq(c->img.n_packs, CROWD_PACKS_MAX);
-	cr_assert_eq(digest_of("crowd", 5, &c->digest), 0);
+	crowd_image(&c->digest);
 	for (unsigned int k = 0; k < cfg->nodes; k++)
 		(void)crowd_add(c, cfg);
 }

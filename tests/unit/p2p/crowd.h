@@ -67,6 +67,9 @@ struct crowd_config {
 #define CROWD_TWO_BLOCKS 60
 extern const struct crowd_config crowd_two;
 
+/* What every crowd shares. */
+void crowd_image(struct digest *ret);
+
 /* All nodes are there, know the first, and have opened the image; none has
  * anything of it. */
 void crowd_make(struct crowd *c, const struct crowd_config *cfg);

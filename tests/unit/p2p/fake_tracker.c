@@ -15,6 +15,7 @@
 #include "common/fs.h"
 #include "p2p/capability.h"
 #include "p2p/tracker_json.h"
+#include "tests/unit/p2p/crowd.h"
 
 #define REQUEST_MAX (64u << 10)
 #define PATIENCE_S 5
@@ -225,7 +226,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-struct fake_tracker *fake_tracker_start(const struct digest *image)
+struct fake_tracker *fake_tracker_start(void)
 {
 	struct fake_tracker *t = calloc(1, sizeof(*t));
 	struct tracker_config cfg = tracker_config_default;
@@ -234,7 +235,7 @@ struct fake_tracker *fake_tracker_start(const struct digest *image)
 	socklen_t len = sizeof(a);
 
 	cr_assert(t);
-	t->image = *image;
+	crowd_image(&t->image);
 	cfg.interval_ns = 200000000;
 	cr_assert_eq(tracker_new(&cfg, &t->core, &err), 0, "%s", err.msg);
 	(void)pthread_mutex_init(&t->lock, NULL);

@@ -7,7 +7,8 @@
 #include "p2p/tracker.h"
 
 struct fake_tracker;
-struct fake_tracker *fake_tracker_start(const struct digest *image);
+/* It knows the image of a crowd, and no other. */
+struct fake_tracker *fake_tracker_start(void);
 /* It tells the nodes to announce so often. */
 void fake_tracker_interval(struct fake_tracker *t, int64_t ns);
 /* The next call that tells of what ended is heard, but not answered before it is

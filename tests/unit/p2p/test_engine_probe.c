@@ -2,16 +2,14 @@
 /* What a node without images says of its trackers. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "p2p/engine.h"
 #include "tests/unit/blockstore/cache_dir.h"
 #include "tests/unit/p2p/fake_tracker.h"
+#include "tests/unit/p2p/wait.h"
 
 TestSuite(engine_probe, .timeout = 60);
-
-#define WAIT_NS INT64_C(20000000000) /* longer than that counts as never */
 
 struct probed {
 	struct cache_dir dir;
@@ -59,27 +57,13 @@ static bool is_state(struct p2p *p, const char *wanted)
 	return strcmp(state, wanted) == 0;
 }
 
-#define wait_for(cond) \
-	do { \
-		const struct timespec poll_ = { .tv_nsec = 2000000 }; \
-		int64_t until_ = clock_now_ns() + WAIT_NS; \
-\
-		while (!(cond)) { \
-			cr_assert_lt(clock_now_ns(), until_, "never: %s", \
-				     #cond); \
-			(void)nanosleep(&poll_, NULL); \
-		} \
-	} while (0)
-
 Test(engine_probe, a_tracker_is_known_to_be_good_before_the_first_image)
 {
 	struct probed b = { .p2p = NULL };
 	struct fake_tracker *t;
 	struct tracker_stats s;
-	struct digest image;
 
-	cr_assert_eq(digest_of("crowd", 5, &image), 0);
-	t = fake_tracker_start(&image);
+	t = fake_tracker_start();
 	cache_dir_make(&b.dir);
 	begin(&b, fake_tracker_url(t));
 	wait_for(is_state(b.p2p, "good"));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Nodes that meet by a tracker, while it is there. */
 #include <criterion/criterion.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "p2p/engine.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
+#include "tests/unit/p2p/wait.h"
 
 TestSuite(engine_tracker, .timeout = 120);
 
@@ -19,8 +19,7 @@ static const struct crowd_config tracked = {
 	.alone = true, /* but for the tracker */
 };
 
-#define FAR_NS INT64_C(60000000000)  /* beyond every wait of a test */
-#define WAIT_NS INT64_C(20000000000) /* longer than that counts as never */
+#define FAR_NS INT64_C(60000000000) /* beyond every wait of a test */
 
 /* Which has each node announce so often; 0: as trackers do. */
 static struct fake_tracker *crowd_with_tracker(struct crowd *c,
@@ -28,10 +27,8 @@ static struct fake_tracker *crowd_with_tracker(struct crowd *c,
 					       int64_t interval_ns)
 {
 	struct fake_tracker *tracker;
-	struct digest image;
 
-	cr_assert_eq(digest_of("crowd", 5, &image), 0);
-	tracker = fake_tracker_start(&image);
+	tracker = fake_tracker_start();
 	fake_tracker_interval(tracker, interval_ns);
 	cfg->tracker = fake_tracker_url(tracker);
 	crowd_make(c, cfg);
@@ -158,18 +155,6 @@ static bool image_is(struct reading *r,
 	return r->was_so;
 }
 
-#define wait_for(cond) \
-	do { \
-		const struct timespec poll_ = { .tv_nsec = 2000000 }; \
-		int64_t until_ = clock_now_ns() + WAIT_NS; \
-\
-		while (!(cond)) { \
-			cr_assert_lt(clock_now_ns(), until_, "never: %s", \
-				     #cond); \
-			(void)nanosleep(&poll_, NULL); \
-		} \
-	} while (0)
-
 /* One more ended during the call, and its own time to be told has passed. */
 static bool waits_for_call(const struct p2p_image *i)
 {
@@ -220,7 +205,7 @@ Test(engine_tracker, who_opens_an_image_anew_takes_part_though_it_left_late)
 static bool rests(const struct p2p_image *i)
 {
 	return !i->call && i->leases.n_done == 2 &&
-	       i->announce_at > clock_now_ns() + WAIT_NS;
+	       i->announce_at > clock_now_ns() + WAIT_MAX_NS;
 }
 
 Test(engine_tracker, what_nobody_hears_is_no_reason_to_call_without_end)
