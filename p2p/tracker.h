@@ -129,7 +129,9 @@ struct tracker_image_info {
 	uint32_t members, complete; /* complete: has all pieces */
 	uint32_t leases,
 		done; /* pieces leased; read by one who is still there */
-	uint64_t flying, window; /* bytes leased; that may be leased now */
+	/* Bytes that the origin is busy with; how many these may be now.  Of what a
+	 * member is leased as much as it reads in a second. */
+	uint64_t flying, window;
 };
 /* Calls for each image, the last one called about first; for one of which members
  * say different numbers of pieces once for each. */

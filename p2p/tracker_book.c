@@ -117,8 +117,8 @@ void book_end(struct tracker *t, struct image *i, uint32_t at)
 		p = &b->leases[*p].next;
 	*p = l->next;
 	unlink_end(b, l);
-	i->flying -= l->bytes;
 	m->flying -= l->bytes;
+	window_count(i, m);
 	m->n_leases--;
 	b->n_leases--;
 	t->stats.leases--;

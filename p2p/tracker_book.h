@@ -30,6 +30,13 @@ uint32_t book_find(const struct image *i, uint32_t piece, uint32_t slot);
 /* The lease is over. */
 void book_end(struct tracker *t, struct image *i, uint32_t at);
 
+/* tracker_window.c: bytes that a member reads soon; little while that is not known. */
+uint64_t member_reads_soon(const struct member *m);
+/* Of so much that is leased to it, what the origin is busy with. */
+uint64_t member_keeps_busy(const struct member *m, uint64_t leased);
+/* After what it is leased, or how long it needs, has changed. */
+void window_count(struct image *i, struct member *m);
+
 /* Who read this piece and is still there. */
 struct member *piece_reader(const struct tracker *t, const struct piece *p);
 /* Nobody has read it. */

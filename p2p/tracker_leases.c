@@ -10,7 +10,7 @@
 
 #include "p2p/tracker_book.h"
 
-#define SOON_NS (1000 * MS)
+#define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
 #define RUN_MAX (4 * MIB)
 #define RETRY_MIN (50 * MS)
 #define RETRY_MAX (30000 * MS)
@@ -172,17 +172,23 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 {
 	struct image *i = g->m->image;
-	uint64_t max = i->window;
+	uint64_t max = i->window, share = g->share;
+	uint64_t after = g->m->flying + bytes;
 
 	if (i->flying == 0)
 		return true;
 	/* An eighth is for those that a reader waits for. */
 	if (!demand)
 		max -= max / 8;
-	i->is_short = i->flying + bytes > max;
+	i->is_short =
+		i->flying - g->m->counted + member_keeps_busy(g->m, after) >
+		max;
 	if (i->is_short)
 		return false;
-	return demand || g->m->flying == 0 || g->m->flying + bytes <= g->share;
+	/* For readers not without bound: what it holds, others wait for. */
+	if (demand && share < DEMAND_SHARE_MIN)
+		share = DEMAND_SHARE_MIN;
+	return g->m->flying == 0 || after <= share;
 }
 
 static enum verdict try_give(struct giving *g, size_t k, bool demand)
@@ -224,8 +230,8 @@ static enum verdict try_give(struct giving *g, size_t k, bool demand)
 			     .call = t->n_calls,
 			     .since = g->now };
 	b->pieces[piece].lease = at;
-	i->flying += bytes;
 	g->m->flying += bytes;
+	window_count(i, g->m);
 	g->m->n_leases++;
 	g->given[g->n_given++] = at;
 	g->ret->granted[g->ret->n_granted++] = piece;
@@ -338,9 +344,7 @@ static uint64_t share_of(const struct giving *g)
 	if (askers > READERS_USUAL)
 		askers = READERS_USUAL;
 	share = i->window / (askers ? askers : 1);
-	soon = g->m->ns_per_mib ? (uint64_t)((double)MIB * SOON_NS /
-					     (double)g->m->ns_per_mib)
-				: SHARE_MIN;
+	soon = member_reads_soon(g->m);
 	if (share > soon)
 		share = soon;
 	if (share < SHARE_MIN)

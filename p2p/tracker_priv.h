@@ -55,7 +55,8 @@ struct image {
 	struct who *who;
 	uint32_t n_who, cap_who;
 	struct book book;
-	uint64_t flying, window;
+	uint64_t flying; /* bytes that the origin is busy with */
+	uint64_t window; /* how many these may be */
 	/* Bytes a second of the origin; since when so many were counted. */
 	uint64_t rate, rate_bytes;
 	int64_t rate_since;
@@ -80,7 +81,9 @@ struct member {
 	uint32_t n_leases, n_done;
 	int64_t ns_per_mib; /* that it needs, smoothed; 0: not known */
 	unsigned int late;  /* leases that ran out, less those that did not */
-	uint64_t late_call, flying;
+	uint64_t late_call;
+	uint64_t flying;    /* bytes leased to it ... */
+	uint64_t counted;   /* ... of these, in the image's */
 	int64_t late_until; /* nothing is leased to it before, for bulk */
 	bool has_leased;
 	int64_t seen;

@@ -37,13 +37,13 @@ Test(tracker_leases, demand_comes_before_bulk_and_beside_a_full_window,
 
 	for (unsigned int n = 10; n < 20; n++) {
 		from(n, "z", 1);
-		wants(0, 256, 512 * KIB);
+		wants(0, 256, 256 * KIB);
 		hear();
 		given += (unsigned int)b.a.n_granted;
 	}
-	cr_assert_eq(given, 3, "seven eighths of the first window");
+	cr_assert_eq(given, 7, "seven eighths of the first window");
 	from(2, "z", 1);
-	wants(100, 2, 512 * KIB);
+	wants(100, 2, 256 * KIB);
 	hear();
 	cr_expect_eq(b.a.n_granted, 0);
 	cr_expect_gt(b.a.retry_ns, 0);

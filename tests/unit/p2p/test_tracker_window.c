@@ -38,7 +38,8 @@ Test(tracker_window, the_window_grows_with_success_and_halves_with_failure,
 
 	round_of(&at, 1, 10 * MS, true);
 	first = window();
-	round_of(&at, 60, 100 * MS, true);
+	for (int i = 0; i < 2; i++)
+		round_of(&at, 60, 100 * MS, true);
 	grown = window();
 	cr_expect_gt(grown, first);
 	round_of(&at, 60, 100 * MS, false);
@@ -108,6 +109,35 @@ Test(tracker_window, nobody_reads_while_the_origin_asks_for_patience,
 	b.now += 3 * SECOND;
 	hear();
 	cr_expect_eq(b.a.n_granted, 2);
+}
+
+/* What it holds waits at its own link: the origin idles.  (All others were full after
+ * 28 s, not 14, where one of 16 nodes was 50 times slower.) */
+Test(tracker_window, one_slow_node_does_not_take_the_others_room,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t first = 0;
+	unsigned int given = 0;
+
+	from(1, "z", 1);
+	wants(first, 1, 128 * KIB);
+	hear();
+	b.now += 900 * MS;
+	from(1, "z", 1);
+	report(true, &first, 1);
+	from(1, "z", 1);
+	wants(100, 200, 128 * KIB);
+	b.c.n_demand = 200;
+	hear();
+	cr_expect_eq(b.a.n_granted, 8, "%zu", b.a.n_granted);
+	cr_expect(b.a.is_full);
+	for (unsigned int n = 2; n < 9; n++) {
+		from(n, "z", 1);
+		wants(400, 256, 128 * KIB);
+		hear();
+		given += b.a.n_granted == 2;
+	}
+	cr_expect_geq(given, 6, "%u", given);
 }
 
 /* Whoever asks first would get all there is, and read it over one link. */
