@@ -12,7 +12,6 @@ const struct swarm_limits swarm_limits_default = {
 	.window = 0,
 	.flying_max = 64u << 20,
 	.flying_pieces = 7,
-	.flying_hot = 8,
 	.peer_min = 512u << 10,
 	.peer_max = 16u << 20,
 	.credit_ns = 50 * NS_PER_MS,
@@ -54,7 +53,7 @@ static int check_config(const struct swarm_config *cfg, struct error *err)
 	if (!cfg->n_pieces || cfg->n_pieces > SWARM_PIECES_MAX)
 		return error_set(err, EINVAL, "%u pieces: 1 to %u can be",
 				 cfg->n_pieces, SWARM_PIECES_MAX);
-	if (l->flying_max == 0 || l->flying_pieces == 0 || l->flying_hot == 0 ||
+	if (l->flying_max == 0 || l->flying_pieces == 0 ||
 	    l->peer_min > l->peer_max || l->origin_min > l->origin_max)
 		return error_set(err, EINVAL, "limits of a swarm do not fit");
 	return 0;
@@ -93,6 +92,7 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 	if (!s->random)
 		s->random = 1;
 	s->has_tracker = true;
+	s->under_way = s->lim.flying_pieces * UNDER_WAY_UNIT;
 	rc = allocate(s, err);
 	if (rc < 0)
 		return rc;

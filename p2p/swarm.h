@@ -44,10 +44,9 @@ struct swarm_limits {
 	uint32_t window; /* pieces of the order in which the rarest is
 	                          * taken first; 0: 64 or 5 % of the hot set */
 	/* Stored bytes asked for and not here, at most; and how many pieces of
-	 * usual size bulk keeps under way, besides what the way itself holds,
-	 * and how many until the hot set is here. */
+	 * usual size bulk keeps under way, besides what the way itself holds. */
 	uint64_t flying_max;
-	uint32_t flying_pieces, flying_hot;
+	uint32_t flying_pieces;
 	uint64_t peer_min, peer_max; /* the same from one peer: credit */
 	int64_t credit_ns; /* of a peer's rate that is its credit: 50 ms */
 	/* Stored bytes under way from the origin: so many milliseconds' worth

@@ -4,6 +4,7 @@
 
 #include "p2p/swarm_priv.h"
 
+#define WAYS 4 /* of each, so much is under way */
 #define BEST_MAX 4u
 #define RESTING_MAX 2
 #define ANSWER_SHIFT 16 /* the first bucket: 65 us */
@@ -93,15 +94,13 @@ uint64_t flying_wanted(const struct swarm *s)
 {
 	/* A few answers are awaited at any time, so that somebody always sends;
 	 * not many, or those who ask much crowd out those who ask little.  And
-	 * what the way holds: of what comes, twice the time of a refusal, which
+	 * what the way holds: of what comes, some times that of a refusal, which
 	 * waits in the queues of both links and carries nothing; where nobody
 	 * refuses, of the shortest answer. */
 	int64_t way = s->refusal_ns ? s->refusal_ns : s->answer_min;
-	uint32_t pieces = s->hot.here < s->hot.total ? s->lim.flying_hot
-						     : s->lim.flying_pieces;
-	uint64_t usual =
-		s->size * pieces +
-		(uint64_t)((double)s->came_rate * 2 * (double)way / NS_PER_S);
+	uint64_t usual = s->size * s->under_way / UNDER_WAY_UNIT +
+			 (uint64_t)((double)s->came_rate * WAYS * (double)way /
+				    NS_PER_S);
 	uint64_t max = s->lim.flying_max - s->lim.flying_max / 8;
 
 	return usual > max ? max : usual;

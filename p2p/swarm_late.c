@@ -18,7 +18,10 @@
 #define USELESS_NS (3 * NS_PER_S)
 #define USELESS_REFUSALS 16u
 #define COMES_SLOWER 8
-#define MEASURE_NS (20 * NS_PER_MS)
+#define FEWER_NS NS_PER_S /* what is late together is late once */
+#define UNDER_WAY_MIN (2 * UNDER_WAY_UNIT)
+#define MEASURE_NS (100 * NS_PER_MS)
+#define MEASURE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
 static void holds_nothing_back(struct swarm *s, uint64_t *mask,
 			       unsigned int peer)
@@ -105,6 +108,18 @@ static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
 			   now);
 }
 
+/* It may be this node's own link that is slow: answers that share it starve each other,
+ * none comes in time, and what was asked for is sent for nothing. */
+static void fewer_under_way(struct swarm *s, int64_t now)
+{
+	if (now - s->fewer < FEWER_NS || s->under_way <= UNDER_WAY_MIN)
+		return;
+	s->fewer = now;
+	s->under_way -= s->under_way / 4;
+	if (s->under_way < UNDER_WAY_MIN)
+		s->under_way = UNDER_WAY_MIN;
+}
+
 /* Nothing moves there: all that hangs on it is had elsewhere at once; and, if it goes
  * on so, what only it has from the origin, until it is heard again. */
 static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
@@ -112,6 +127,7 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
 	struct peer *p = &s->peers[peer];
 
 	s->stats.stalls += p->n_flying;
+	fewer_under_way(s, now);
 	for (uint16_t i = s->first, next; i; i = next) {
 		struct flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;
@@ -193,6 +209,7 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 		peer_useless(s, peer, now);
 	}
 	s->stats.stalls++;
+	fewer_under_way(s, now);
 	p->rate = p->rate / 2 + 1;
 	flight_cancel(s, f);
 }
@@ -205,7 +222,8 @@ static void measure(struct swarm *s, int64_t now)
 	if (now - s->came_at < MEASURE_NS)
 		return;
 	rate = (uint64_t)((double)(s->came_bytes - s->came_counted) / seconds);
-	s->came_rate = (3 * s->came_rate + rate) / 4;
+	s->came_rate =
+		((MEASURE_WEIGHT - 1) * s->came_rate + rate) / MEASURE_WEIGHT;
 	s->came_counted = s->came_bytes;
 	s->came_at = now;
 }

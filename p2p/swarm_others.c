@@ -13,11 +13,9 @@
 /* Of what is left to ask for each flight may hold so many. */
 static unsigned int others_max(const struct swarm *s, bool is_hot)
 {
-	unsigned int flights =
-		is_hot ? s->lim.flying_hot : s->lim.flying_pieces;
 	uint32_t left = is_hot ? s->hot.n_window : s->cold.n_offered;
 
-	left /= FLIGHTS_SHARE * flights;
+	left /= FLIGHTS_SHARE * s->lim.flying_pieces;
 	return left < SWARM_OTHERS_MAX ? left : SWARM_OTHERS_MAX;
 }
 

@@ -33,6 +33,7 @@
 #define NEWS_MAX_NS (500 * NS_PER_MS) /* between news */
 /* News make a node without enough under way look for more at most so often. */
 #define PUMP_NS (NS_PER_MS / 2)
+#define UNDER_WAY_UNIT 16u /* as many answers in time make one piece more */
 #define COLD_CHOICE 8u
 #define COLD_SAMPLE 256u /* looked at of the rest, for one choice */
 
@@ -166,6 +167,9 @@ struct swarm {
 	int64_t came_at;
 	int64_t got,
 		gap_ns; /* when the last piece came; between two, smoothed */
+	/* Pieces that may be under way, in sixteenths; when these became fewer. */
+	uint32_t under_way;
+	int64_t fewer;
 	int64_t answer_min; /* shortest time of an answer; 0: none yet */
 	int64_t refusal_ns; /* that refusals take, smoothed */
 	uint64_t size;      /* of a piece, usually */

@@ -167,7 +167,6 @@ OPTION(step, c->step = (int64_t)(v * NS_PER_MS))
 OPTION(window, c->limits.window = (uint32_t)v)
 OPTION(flying, c->limits.flying_max = (uint64_t)v)
 OPTION(flying_pieces, c->limits.flying_pieces = (uint32_t)v)
-OPTION(flying_hot, c->limits.flying_hot = (uint32_t)v)
 OPTION(peer_min, c->limits.peer_min = (uint64_t)v)
 OPTION(credit, c->limits.credit_ns = (int64_t)(v * NS_PER_MS))
 OPTION(origin_min, c->limits.origin_min = (uint64_t)v)
@@ -196,8 +195,7 @@ static const struct number_option options[] = {
 	ROW(peer_min),      ROW(credit),      ROW(origin_min),
 	ROW(origin_ms),     ROW(seed),        ROW(give_up),
 	ROW(flying_pieces), ROW(streams),     ROW(copies),
-	ROW(verbose),       ROW(times),       ROW(flying_hot),
-	ROW(queue),
+	ROW(verbose),       ROW(times),       ROW(queue),
 };
 #undef ROW
 

@@ -565,7 +565,6 @@ static uint64_t run(const uint8_t *data, size_t len)
 		w.sizes[i] = 1 + (i * 7919u) % 4096u;
 	w.limits.flying_max = 4096 + 256u * next(&w.script);
 	w.limits.flying_pieces = 1 + next(&w.script) % 8;
-	w.limits.flying_hot = 1 + w.limits.flying_pieces / 2;
 	w.limits.peer_min = 1024;
 	w.limits.peer_max = 4096 + next(&w.script) * 64u;
 	w.limits.origin_min = 4096;

@@ -47,14 +47,6 @@ RULE(keeps_few_pieces_under_way)
 	cr_expect_eq(st.flying_bytes, (b.n_asks - 1) * SIZE);
 }
 
-RULE(keeps_another_number_under_way_until_the_hot_set_is_here)
-{
-	for (unsigned int i = 0; i < 20; i++)
-		joins(i, 0, PIECES);
-	want(SOURCE_HOT, 0, PIECES);
-	cr_expect_eq(b.n_asks, swarm_limits_default.flying_hot);
-}
-
 RULE(asks_nobody_for_what_he_lost)
 {
 	struct swarm_range r = { 0, 50 };

@@ -115,6 +115,31 @@ RULE(a_hiccup_does_not_send_to_the_origin)
 	cr_expect_eq(b.n_calls, 0);
 }
 
+static uint64_t pieces_under_way(void)
+{
+	struct swarm_stats st;
+
+	swarm_get_stats(b.s, &st);
+	return st.flying_bytes / SIZE;
+}
+
+/* Its own link may be slow, on which answers starve each other. */
+RULE(who_gets_nothing_in_time_has_less_under_way)
+{
+	for (unsigned int i = 0; i < 20; i++)
+		joins(i, 0, PIECES);
+	want(SOURCE_COLD, 0, PIECES);
+	cr_assert_eq(pieces_under_way(), swarm_limits_default.flying_pieces);
+	pass(12000 * MS);
+	cr_assert_leq(pieces_under_way(), 2);
+	for (size_t i = 0; i < 80; i++) {
+		cr_assert_lt(i, b.n_asks);
+		brings(b.asks[i].peer, b.asks[i].piece);
+		pass(2 * MS);
+	}
+	cr_expect_geq(pieces_under_way(), 4);
+}
+
 /* All that he was asked for was taken back. */
 static void falls_silent(void)
 {
