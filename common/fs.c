@@ -80,6 +80,17 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 	return 0;
 }
 
+int fs_check_private(const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !(st.st_mode & (S_IRGRP | S_IROTH)))
+		return 0;
+	return error_set(err, EPERM, "'%s' may be read by %s, mode %04o", path,
+			 st.st_mode & S_IROTH ? "everybody" : "its group",
+			 (unsigned int)st.st_mode & 07777);
+}
+
 int fs_sync_dir(const char *path, struct error *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -151,6 +151,23 @@ static void add_refusal(void *list, const struct p2p_image_info *i)
 		    "none was given for %s: %s", i->label, i->refusal);
 }
 
+/* Whoever has it is this node to all others. */
+static void check_key(struct node *n, json_t *list)
+{
+	const char *file = n->cfg->p2p_key_file;
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *cure = NULL;
+	int rc = peers_check_key(n->cfg, &err);
+
+	if (rc == 0)
+		return;
+	if (asprintf(&cure, "chmod 600 %s, or mount it with that mode", file) <
+	    0)
+		cure = NULL;
+	add(list, "peers' key", false, ADVICE, cure ? cure : "chmod 600", "%s",
+	    err.msg);
+}
+
 /* What others have to believe of this node, and where they reach it. */
 static void check_peers(struct node *n, json_t *list)
 {
@@ -171,6 +188,7 @@ static void check_peers(struct node *n, json_t *list)
 	add(list, "peers", rc == 0, ADVICE,
 	    "mend that file, then systemctl reload bootseerd", "%s%s",
 	    rc == 0 ? "certificate: " : err.msg, rc == 0 ? end : "");
+	check_key(n, list);
 	rc = peers_check_reach(n->cfg, &err);
 	add(list, "peers' address", rc == 0, ADVICE,
 	    "name with --p2p-advertise where others reach this machine; all is "

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "common/log.h"
 #include "snapshotter/node/map_file.h"
 #include "snapshotter/node/metadata.h"
@@ -161,7 +162,14 @@ int peers_check_reach(const struct node_config *cfg, struct error *err)
 	return rc < 0 ? rc : p2p_check_reach(&p2p, err);
 }
 
-/* The node does without peers until that is mended. */
+int peers_check_key(const struct node_config *cfg, struct error *err)
+{
+	if (!cfg->p2p_listen || is_open(cfg) || !cfg->p2p_key_file)
+		return 0;
+	return fs_check_private(cfg->p2p_key_file, err);
+}
+
+/* The node does without peers until the first of these is mended. */
 static void tell_doubts(const struct node_config *cfg)
 {
 	struct error why = ERROR_INIT;
@@ -171,6 +179,11 @@ static void tell_doubts(const struct node_config *cfg)
 			    "others will not believe this node "
 			    "reason=\"%s\"",
 			    why.msg);
+	if (peers_check_key(cfg, &why) < 0)
+		log_warning("p2p",
+			    "the key is not this node's alone "
+			    "reason=\"%s: chmod 600 %s\"",
+			    why.msg, cfg->p2p_key_file);
 }
 
 int peers_open(struct node *n, struct error *err)

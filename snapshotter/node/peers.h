@@ -20,6 +20,9 @@ void peers_close(struct node *n);
 void peers_reload(struct node *n);
 /* Can what the options of peers name be read, and is it good today? */
 int peers_check(const struct node_config *cfg, struct error *err) MUST_CHECK;
+/* Does the private key belong to its owner alone?  -EPERM: it does not. */
+int peers_check_key(const struct node_config *cfg,
+		    struct error *err) MUST_CHECK;
 /* p2p_check_reach(), where there are peers. */
 int peers_check_reach(const struct node_config *cfg,
 		      struct error *err) MUST_CHECK;

@@ -403,6 +403,19 @@ tracker_with_rights() {
 	grep -q '^advice *peers *.*expired' <<<"$output"
 	grep -q "^advice *tracker *.*$url" <<<"$output"
 	grep -q 'cure: *mend that file' <<<"$output"
+	# A key that others may read is used, and named.
+	certificate ca a
+	run on a node doctor
+	grep -q '^ok *peers ' <<<"$output"
+	[[ $output != *"peers' key"* ]]
+	chmod 644 "$T/a.key"
+	run on a node doctor
+	grep -q "^advice *peers' key *'$T/a.key' .*everybody, mode 0644" \
+		<<<"$output"
+	grep -q "cure: *chmod 600 $T/a.key" <<<"$output"
+	run ! grep alone "$T/a/log"
+	kill -HUP "${node_pids[a]}"
+	wait_for grep -q "^warning p2p: the key .*: chmod 600 $T/a.key" "$T/a/log"
 	TRACKER=
 	SECURITY='--p2p-security open'
 	peer_start b --p2p-advertise 192.0.2.7:9740

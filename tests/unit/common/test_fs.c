@@ -87,3 +87,39 @@ Test(fs, mkdir_makes_one_folder_and_names_the_parent_that_lacks)
 	cr_expect_eq(fs_remove_tree(dir, &err), 0);
 	buf_fini(&want);
 }
+
+Test(fs, a_secret_is_private_when_its_owner_alone_may_read_it)
+{
+	static const struct {
+		mode_t mode;
+		const char *why; /* NULL: it is */
+	} all[] = {
+		{ 0600, NULL },
+		{ 0400, NULL },
+		{ 0440, "its group, mode 0440" },
+		{ 0644, "everybody, mode 0644" },
+		{ 0604, "everybody, mode 0604" },
+	};
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *link = NULL;
+
+	cr_assert_not_null(mkdtemp(dir));
+	path = path_in(dir, "key");
+	link = path_in(dir, "link");
+	cr_expect_eq(fs_check_private(path, NULL), 0, "it is not there");
+	cr_assert_eq(fs_replace_file(path, "k", 1, 0600, NULL), 0);
+	/* As secrets are that are mounted. */
+	cr_assert_eq(symlink("key", link), 0);
+	for (size_t k = 0; k < ARRAY_SIZE(all); k++) {
+		struct error err = ERROR_INIT;
+
+		cr_assert_eq(chmod(path, all[k].mode), 0);
+		cr_expect_eq(fs_check_private(link, &err),
+			     all[k].why ? -EPERM : 0, "%04o", all[k].mode);
+		if (all[k].why)
+			cr_expect_not_null(strstr(err.msg, all[k].why), "%s",
+					   err.msg);
+	}
+	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+}
