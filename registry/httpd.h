@@ -102,6 +102,9 @@ void httpd_answer(struct httpd_request *r, struct httpd_reply *reply);
 void httpd_answer_error(struct httpd_request *r, int status,
 			const char *message);
 
+/* The address of its client, for a log line; "gone" when that is.  On the loop. */
+void httpd_from(struct httpd_request *r, char *ret, size_t size);
+
 void httpd_get_stats(const struct httpd *s, struct httpd_stats *ret);
 
 /* Accept nothing more and close what is idle; requests under way are answered.

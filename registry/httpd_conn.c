@@ -5,6 +5,7 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -421,6 +422,20 @@ void httpd_answer_error(struct httpd_request *req, int status,
 	if (cfg->handler->error(cfg->arg, status, message, &r.body) < 0)
 		r.type = NULL;
 	httpd_answer(req, &r);
+}
+
+void httpd_from(struct httpd_request *req, char *ret, size_t size)
+{
+	struct conn *c = container_of(req, struct conn, req);
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	if (!c->bev ||
+	    getpeername(bufferevent_getfd(c->bev), (struct sockaddr *)&ss,
+			&len) < 0 ||
+	    getnameinfo((struct sockaddr *)&ss, len, ret, (socklen_t)size, NULL,
+			0, NI_NUMERICHOST) != 0)
+		(void)snprintf(ret, size, "gone");
 }
 
 /* Everything was sent: the next request, or the end. */

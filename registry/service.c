@@ -2,12 +2,16 @@
 #include "registry/service.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/fs.h"
 #include "common/log.h"
 #include "registry/schema.h"
 
@@ -54,6 +58,19 @@ static int load_tokens(struct service *s, struct error *err)
 	return 0;
 }
 
+/* Whoever has the key answers as this service.  (Without a signing key that is its
+ * owner's alone there is no service.) */
+static void tell_doubts(const struct registry_config *cfg)
+{
+	struct error why = ERROR_INIT;
+
+	if (cfg->tls_key && fs_check_private(cfg->tls_key, &why) < 0)
+		log_warning("service",
+			    "the key is not this service's alone "
+			    "reason=\"%s: chmod 600 %s\"",
+			    why.msg, cfg->tls_key);
+}
+
 void service_reload(struct service *s)
 {
 	struct error err = ERROR_INIT;
@@ -70,6 +87,7 @@ void service_reload(struct service *s)
 	else
 		log_info("service",
 			 "reloaded what=\"tokens, certificate and keys\"");
+	tell_doubts(s->cfg);
 	atomic_fetch_add(&s->counts.reloads, 1);
 }
 
@@ -100,13 +118,28 @@ int call_fail(struct call *c, int status, const char *code, struct error *err,
 	return error_set(err, EPERM, "%s", text);
 }
 
+/* Fail for who it is. */
+static int PRINTF(4, 5) refuse(struct call *c, int status, struct error *err,
+			       const char *fmt, ...)
+{
+	char text[ERROR_MSG_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	c->is_refused = true;
+	atomic_fetch_add(&c->service->counts.denied, 1);
+	return call_fail(c, status, NULL, err, "%s", text);
+}
+
 int call_check_repo(struct call *c, const char *repo, struct error *err)
 {
 	if (!c->token || token_has_repo(c->token, repo))
 		return 0;
-	return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
-			 "token '%s' is for %s only, repo '%s' is not",
-			 c->token->name, c->token->repo, repo);
+	return refuse(c, HTTPD_FORBIDDEN, err,
+		      "token '%s' is for %s only, repo '%s' is not",
+		      c->token->name, c->token->repo, repo);
 }
 
 int call_header(struct call *c, const char *name, const char *value)
@@ -133,12 +166,12 @@ int call_check_node(struct call *c, const char *node, struct error *err)
 		return error_set(err, EINVAL, "node must be %s",
 				 param_node.name);
 	if (c->token && c->token->node && strcmp(node, c->token->node) != 0)
-		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
-				 "token '%s' is for node '%s' only",
-				 c->token->name, c->token->node);
+		return refuse(c, HTTPD_FORBIDDEN, err,
+			      "token '%s' is for node '%s' only",
+			      c->token->name, c->token->node);
 	if (cert[0] && strcmp(node, cert) != 0)
-		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
-				 "the certificate is of node '%s'", cert);
+		return refuse(c, HTTPD_FORBIDDEN, err,
+			      "the certificate is of node '%s'", cert);
 	return 0;
 }
 
@@ -213,12 +246,32 @@ static void fail_reply(struct call *c)
 		c->reply.type = NULL;
 }
 
+/* Who it is that shows a wrong token, and never what it shows. */
+static void tell_refused(const struct call *c)
+{
+	char from[INET6_ADDRSTRLEN + IF_NAMESIZE], others[32] = "";
+	uint64_t untold;
+
+	if (!refusals_tell(&c->service->refusals, clock_now_ns(), &untold))
+		return;
+	httpd_from(c->req, from, sizeof(from));
+	if (untold)
+		(void)snprintf(others, sizeof(others), " others=%" PRIu64,
+			       untold);
+	log_warning("service",
+		    "refused from=%s call=\"%s %s\" status=%d reason=\"%s\"%s",
+		    from, httpd_method_name(c->req->head.method),
+		    c->route->path, c->status, c->err.msg, others);
+}
+
 static void finish_call(struct call *c)
 {
 	struct service *s = c->service;
 
 	if (c->rc < 0)
 		fail_reply(c);
+	if (c->is_refused)
+		tell_refused(c);
 	httpd_answer(c->req, &c->reply);
 	set_unref(c->set);
 	free(c);
@@ -270,30 +323,30 @@ static void on_request(void *arg, struct httpd_request *r)
 static int check_token(struct call *c, struct error *err)
 {
 	struct service *s = c->service;
-	const char *node;
+	const char *shown, *node;
 
 	if (c->route->role == ROLE_NONE || !s->tokens)
 		return 0;
-	c->token = tokens_find(&s->tokens->tokens,
-			       httpd_head_get(&c->req->head, "Authorization"));
+	shown = httpd_head_get(&c->req->head, "Authorization");
+	c->token = tokens_find(&s->tokens->tokens, shown);
 	if (!c->token) {
 		if (call_header(c, "WWW-Authenticate", "Bearer") < 0)
 			return error_nomem(err);
-		return call_fail(c, HTTPD_UNAUTHORIZED, NULL, err,
-				 "a valid token is needed");
+		return refuse(c, HTTPD_UNAUTHORIZED, err,
+			      "a valid token is needed: %s",
+			      shown ? "this one is not known" : "none came");
 	}
 	c->set = s->tokens;
 	c->set->refs++;
 	if (!(c->token->roles & c->route->role))
-		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
-				 "token '%s' has not the role for this: %s",
-				 c->token->name,
-				 token_role_name(c->route->role));
+		return refuse(c, HTTPD_FORBIDDEN, err,
+			      "token '%s' has not the role for this: %s",
+			      c->token->name, token_role_name(c->route->role));
 	node = httpd_head_get(&c->req->head, "Bootseer-Node");
 	if (c->token->node && node && strcmp(node, c->token->node) != 0)
-		return call_fail(c, HTTPD_FORBIDDEN, NULL, err,
-				 "token '%s' is for node '%s' only",
-				 c->token->name, c->token->node);
+		return refuse(c, HTTPD_FORBIDDEN, err,
+			      "token '%s' is for node '%s' only",
+			      c->token->name, c->token->node);
 	return 0;
 }
 
@@ -313,8 +366,6 @@ static int check_head(struct call *c, struct error *err)
 		return call_fail(c, status, NULL, err, "%s",
 				 httpd_status_text(status));
 	rc = check_token(c, err);
-	if (rc < 0)
-		atomic_fetch_add(&c->service->counts.denied, 1);
 	return rc < 0 ? rc : route_params(c->route, h, c->values, err);
 }
 
@@ -458,6 +509,7 @@ int service_start(struct service *s, struct error *err)
 	int rc;
 
 	set_limits(s);
+	tell_doubts(s->cfg);
 	s->sweep_timer.fn = on_sweep;
 	rc = load_tokens(s, err);
 	if (rc == 0)

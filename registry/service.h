@@ -14,6 +14,7 @@
 #include "registry/hot.h"
 #include "registry/httpd.h"
 #include "registry/recent.h"
+#include "registry/refusals.h"
 #include "registry/route.h"
 #include "registry/swarms.h"
 
@@ -44,6 +45,7 @@ struct service {
 	struct issuer *issuer;
 	struct token_set *tokens; /* NULL: nobody needs one */
 	struct trace_limits limits;
+	struct refusals refusals; /* the loop's */
 	struct service_counts counts;
 	struct buf openapi;
 
@@ -65,6 +67,7 @@ struct call {
 	int rc;
 	int status; /* of a failure; 0: by rc */
 	int retry_after_s;
+	bool is_refused; /* for its token or certificate */
 	struct error err;
 };
 

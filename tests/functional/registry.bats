@@ -512,7 +512,14 @@ is_ready_again()
 	[ "$code" = 401 ]
 	ask -H 'Authorization: Bearer new-token' "$U/metrics"
 	[ "$code" = 200 ]
-	! grep -q 'token-\|-token' "$LOG"
+	# Who was refused is told, and not what he showed.
+	grep -q '^warning service: refused from=127.0.0.1 call="POST /v1/traces/{digest}" status=401 reason="a valid token is needed: none came"$' "$LOG"
+	grep -q 'call="POST .* status=401 .*this one is not known' "$LOG"
+	grep -q "call=\"POST .* status=403 .*token 'reader' has not the role" "$LOG"
+	grep -q "status=403 .*token 'team' is for h/team only, repo 'h/app'" "$LOG"
+	ask -H 'Authorization: Bearer new-token' "$U/metrics"
+	grep -qx 'bootseer_registry_denied_total 8' "$O"
+	run ! grep 'token-\|-token' "$LOG"
 }
 
 preheats()
@@ -559,6 +566,7 @@ preheats()
 		-out "$W/cert.pem" 2>/dev/null
 	service --tls-cert "$W/cert.pem" --tls-key "$W/key.pem"
 	U=https${U#http}
+	run ! grep chmod "$LOG"
 	f=$(recording "$A" train h/app 3000 3000 x)
 	ask --cacert "$W/ca.pem" --data-binary "@$f" -H 'Bootseer-Node: n1' \
 		"$U/v1/traces/$A?workload=train&repo=h/app"
@@ -579,8 +587,11 @@ preheats()
 	run -1 "$BOOTSEER_BUILD/cli/bootseer" trace ls \
 		--service "http${U#https}" "docker://h/app@$A"
 	[[ $output == *'give its URL as https://' ]]
+	# A key that others may read is used, and named.
+	chmod 644 "$W/key.pem"
 	kill -HUP "$pid"
-	wait_for grep -q 'reloaded what' "$LOG"
+	wait_for grep -q "^warning service: the key .*mode 0644: chmod 600 $W/key.pem" \
+		"$LOG"
 	ask --cacert "$W/ca.pem" "$U/metrics"
 	[ "$(sed -n 's/^bootseer_registry_tls_failures_total //p' "$O")" -ge 1 ]
 }
