@@ -26,6 +26,7 @@ struct permit {
 	struct pace pace;
 	struct p2p_image *i;
 	int64_t until;
+	bool is_stale; /* the loop's: what it asks with may have been mended */
 	atomic_bool stop;
 	struct tracker_capability right;
 	int rc;
@@ -152,6 +153,18 @@ static void take(struct p2p_image *i, const struct tracker_capability *right,
 		share(i, o);
 }
 
+/* What was mended is to help now, and not after the pause. */
+static void ask_anew(struct p2p_image *i)
+{
+	if (i->permit) {
+		i->permit->is_stale = true;
+	} else if (i->permits_lost || !i->capability_len) {
+		i->permits_lost = 0;
+		i->renew_at = 0;
+		rights_renew(i);
+	}
+}
+
 static void end_permit(struct work *w)
 {
 	struct permit *t = container_of(w, struct permit, work);
@@ -163,6 +176,8 @@ static void end_permit(struct work *w)
 		take(i, &t->right, now_s);
 	else if (!i->is_closing)
 		lose(i, t, now_s);
+	if (!i->is_closing && t->rc < 0 && t->is_stale)
+		ask_anew(i);
 	image_release(i);
 	free(t);
 }
@@ -355,8 +370,13 @@ int rights_start(struct p2p *p, struct error *err)
 
 void rights_reload(struct p2p *p)
 {
-	if (p->reading)
-		engine_arm(p, &p->revoked_timer, 0);
+	struct p2p_image *i;
+
+	if (!p->reading)
+		return;
+	engine_arm(p, &p->revoked_timer, 0);
+	LIST_FOREACH(i, &p->images, all)
+	ask_anew(i);
 }
 
 void rights_stop(struct p2p *p)

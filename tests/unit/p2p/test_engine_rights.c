@@ -8,6 +8,7 @@
 #include "p2p/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
+#include "tests/unit/p2p/wait.h"
 
 TestSuite(engine_rights, .timeout = 120);
 
@@ -140,6 +141,82 @@ Test(engine_rights, whose_right_is_revoked_is_served_no_more)
 	crowd_fetch(&c.node[1]);
 	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
 	cr_expect_eq(crowd_origin_bytes(&c), crowd_stored_bytes(&c));
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+#define FAR_NS INT64_C(3600000000000)
+
+/* Two nodes that no tracker gives a right, nor do they announce on their own. */
+static struct fake_tracker *refused(struct crowd *c)
+{
+	struct crowd_config cfg = crowd_two;
+	struct fake_tracker *t = fake_tracker_start();
+
+	fake_tracker_interval(t, FAR_NS);
+	fake_tracker_sign(t, 0);
+	cfg.tracker = fake_tracker_url(t);
+	cfg.keys = fake_tracker_pem;
+	crowd_make(c, &cfg);
+	return t;
+}
+
+/* It was refused so often that it asks again in an hour, if it has been once. */
+static void look_refused(void *arg)
+{
+	struct holders *h = arg;
+	struct p2p_image *i = LIST_FIRST(&h->p->images);
+
+	h->n = *i->refusal && !i->permit;
+	if (h->n)
+		i->renew_at = time(NULL) + 3600;
+}
+
+Test(engine_rights, a_reload_asks_anew_for_what_was_refused)
+{
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = refused(&c);
+	for (unsigned int k = 0; k < c.n; k++) {
+		struct holders h = { .p = c.node[k].p2p };
+
+		wait_for((engine_run(h.p, look_refused, &h), h.n));
+	}
+	fake_tracker_sign(t, 3600);
+	for (unsigned int k = 0; k < c.n; k++)
+		cr_expect_eq(p2p_reload(c.node[k].p2p, NULL), 0);
+	wait_holders(&c.node[0], 1, 0);
+	wait_holders(&c.node[1], 1, 0);
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+static atomic_uint n_asked;
+static atomic_bool may_answer;
+
+static char *answer_later(void *arg, struct pace *pace)
+{
+	(void)arg;
+	atomic_fetch_add(&n_asked, 1);
+	while (!atomic_load(&may_answer) && pace_level(pace) != PACE_STOP)
+		(void)sched_yield();
+	return NULL;
+}
+
+/* It has read what it asks with before that was mended. */
+Test(engine_rights, what_is_asked_for_during_a_reload_is_asked_for_again)
+{
+	struct fake_tracker *t;
+	struct crowd c;
+
+	t = refused(&c);
+	c.node[1].authorization = answer_later;
+	crowd_reopen(&c.node[1]);
+	wait_for(atomic_load(&n_asked) == 1);
+	cr_expect_eq(p2p_reload(c.node[1].p2p, NULL), 0);
+	atomic_store(&may_answer, true);
+	wait_for(atomic_load(&n_asked) == 2);
 	crowd_remove(&c);
 	fake_tracker_free(t);
 }
