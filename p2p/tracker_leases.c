@@ -10,6 +10,7 @@
 
 #include "p2p/tracker_book.h"
 
+#define LATE_MIN (500 * MS)
 #define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
 #define RUN_MAX (4 * MIB)
 #define RETRY_MIN (50 * MS)
@@ -106,17 +107,27 @@ static void name_reader(struct giving *g, const struct member *m)
 	member_describe(m, &g->ret->members[g->ret->n_members++]);
 }
 
-/* Its holder needs many times as long as is usual: it may be that his link is slow, and
- * a lease is as long as he needs. */
-static bool is_late(const struct giving *g, const struct lease *l)
+/* When its holder has needed many times as long as is usual: it may be that his link is
+ * slow, and a lease is as long as he needs. */
+static int64_t late_at(const struct giving *g, const struct lease *l)
 {
 	const struct image *i = g->m->image;
 	int64_t usual =
 		(int64_t)((double)l->queue / MIB * (double)i->ns_per_mib);
 
-	return g->now - l->since > SLOWER * clamp(usual,
-						  g->t->cfg.lease_min_ns / 2,
-						  g->t->cfg.lease_max_ns);
+	return l->since +
+	       clamp(SLOWER * usual, LATE_MIN, g->t->cfg.lease_max_ns);
+}
+
+/* What was leased later has been read: it is not that all read so slowly. */
+static bool is_late(const struct giving *g, const struct lease *l)
+{
+	return g->now > late_at(g, l) && l->since < g->m->image->read_since;
+}
+
+static void refuse_until(struct giving *g, int64_t until)
+{
+	refuse(g, clamp(until - g->now, 0, g->t->cfg.interval_ns));
 }
 
 /* May not be leased now, for what others do with it. */
@@ -142,15 +153,14 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 
 		if (left > 0) {
 			name_reader(g, reader);
-			refuse(g, left < t->cfg.interval_ns
-					  ? left
-					  : t->cfg.interval_ns);
+			refuse_until(g, g->now + left);
 			return true;
 		}
 	}
 	for (uint32_t at = p->lease; at != NONE; at = i->book.leases[at].next) {
 		const struct lease *l = &i->book.leases[at];
 		int64_t half = l->since + (l->ends - l->since) / 2;
+		int64_t late = late_at(g, l);
 
 		if (g->beside_late && is_late(g, l))
 			continue;
@@ -160,9 +170,7 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 		if (copies >= t->cfg.copies ||
 		    (!demand && l->zone != zone && g->now < half)) {
 			name_reader(g, &t->members[l->slot]);
-			refuse(g, half - g->now < t->cfg.interval_ns
-					  ? half - g->now
-					  : t->cfg.interval_ns);
+			refuse_until(g, g->now < late ? late : half);
 			return true;
 		}
 	}

@@ -63,6 +63,7 @@ struct image {
 	bool is_steady;     /* the origin has failed: grow slowly */
 	bool is_short;      /* the last one that was looked at had no room */
 	int64_t ns_per_mib; /* that a holder needs, smoothed */
+	int64_t read_since; /* when the newest lease began of which the piece was read */
 	int64_t cut_at;     /* the window was made smaller */
 	int64_t wait_until; /* the origin wants to be left alone */
 };

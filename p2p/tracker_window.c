@@ -170,6 +170,8 @@ static void report_done(struct tracker *t, struct member *m, uint32_t piece,
 		m->ns_per_mib =
 			m->ns_per_mib ? (3 * m->ns_per_mib + took) / 4 : took;
 		m->late -= m->late > 0;
+		if (l->since > i->read_since)
+			i->read_since = l->since;
 		rate_measure(i, l->bytes, now);
 		window_grow(t, i, l->bytes);
 		book_end(t, i, at);
