@@ -37,18 +37,19 @@ void engine_note(struct p2p *p, enum p2p_note what, const char *about,
 
 /* How each is told of. */
 static const struct {
+	enum p2p_fault fault;
 	enum p2p_note note;
 	bool at_once;     /* also of who came, and the first time */
 	const char *cure; /* behind the reason; "": that has it */
 } tales[NET_FAULTS] = {
-	[NET_UNREACHABLE] = { P2P_UNREACHABLE, false,
+	[NET_UNREACHABLE] = { P2P_FAULT_UNREACHABLE, P2P_UNREACHABLE, false,
 			      ": does bootseerd run there, is its "
 			      "--p2p-advertise right, and does a firewall let "
 			      "the port through?" },
-	[NET_UNTRUSTED] = { P2P_UNTRUSTED, true, "" },
-	[NET_UNLIKE] = { P2P_LINK_REFUSED, true, "" },
-	[NET_NAMESAKE] = { P2P_NAMESAKE, true, "" },
-	[NET_REFUSED] = { P2P_LINK_REFUSED, false, "" },
+	[NET_UNTRUSTED] = { P2P_FAULT_UNTRUSTED, P2P_UNTRUSTED, true, "" },
+	[NET_UNLIKE] = { P2P_FAULT_UNLIKE, P2P_LINK_REFUSED, true, "" },
+	[NET_NAMESAKE] = { P2P_FAULT_NAMESAKE, P2P_NAMESAKE, true, "" },
+	[NET_REFUSED] = { P2P_FAULT_REFUSED, P2P_LINK_REFUSED, false, "" },
 };
 
 static void keep(struct p2p *p, const char *node, const char *addr,
@@ -84,8 +85,10 @@ void fault_link(void *arg, const struct net_failure *f)
 		       cure);
 	p->faults.links[f->fault]++;
 	keep(p, f->name, f->addr, f->outgoing, why);
-	if (m)
+	if (m) {
 		memcpy(m->why, why, sizeof(why));
+		m->fault = tales[f->fault].fault;
+	}
 	/* The second time on end, once for each time that it is lost. */
 	if (!tales[f->fault].at_once && (!m || m->failures != 1))
 		return;

@@ -19,6 +19,7 @@ struct member {
 	unsigned int refs;       /* images that know it */
 	unsigned int failures;   /* to connect, one after the other */
 	char why[ERROR_MSG_MAX]; /* the last one did */
+	enum p2p_fault fault;    /* the same */
 	int64_t retry_at;
 	int64_t said; /* when it was heard of last, of anybody */
 	int64_t quarantined_until;

@@ -105,6 +105,13 @@ static void add_swarms(const struct link *l, struct p2p_peer_info *ret)
 	}
 }
 
+static void add_failures(const struct member *m, struct p2p_peer_info *ret)
+{
+	ret->failures = m->failures;
+	memcpy(ret->why, m->why, sizeof(ret->why));
+	ret->fault = m->fault;
+}
+
 static void fill_peer(const struct p2p *p, const struct link *l, int64_t now,
 		      struct p2p_peer_info *ret)
 {
@@ -128,6 +135,9 @@ static void fill_peer(const struct p2p *p, const struct link *l, int64_t now,
 	ret->rtt_ns = s.rtt_ns;
 	if (l->member && l->member->quarantined_until > now)
 		ret->quarantine_ns = l->member->quarantined_until - now;
+	/* It is tried once more. */
+	if (l->member && !s.is_up)
+		add_failures(l->member, ret);
 	add_swarms(l, ret);
 }
 
@@ -148,8 +158,7 @@ static void fill_member(const struct p2p *p, const struct member *m,
 	ret->distance = "";
 	if (m->quarantined_until > now)
 		ret->quarantine_ns = m->quarantined_until - now;
-	ret->failures = m->failures;
-	memcpy(ret->why, m->why, sizeof(ret->why));
+	add_failures(m, ret);
 }
 
 static void list_peers(void *arg)

@@ -169,7 +169,15 @@ struct p2p_peer_info {
 	unsigned int strikes;
 	unsigned int failures;   /* to connect, in a row */
 	char why[ERROR_MSG_MAX]; /* the last of them; "": none */
+	enum p2p_fault {
+		P2P_FAULT_UNREACHABLE,
+		P2P_FAULT_UNTRUSTED,
+		P2P_FAULT_UNLIKE,
+		P2P_FAULT_NAMESAKE,
+		P2P_FAULT_REFUSED,
+	} fault; /* that is so of it, as in struct p2p_stats */
 };
+#define P2P_FAULTS 5u
 struct p2p_image_info {
 	struct digest image;
 	bool is_metadata;

@@ -151,6 +151,74 @@ static void add_refusal(void *list, const struct p2p_image_info *i)
 		    "none was given for %s: %s", i->label, i->refusal);
 }
 
+/* Others, as far as trackers tell of them now. */
+struct others {
+	unsigned int linked, failed[P2P_FAULTS], all_failed;
+	char last[P2P_FAULTS][ERROR_MSG_MAX]; /* which, and why */
+};
+
+static void look_peer(void *arg, const struct p2p_peer_info *i)
+{
+	struct others *o = arg;
+
+	o->linked += i->is_up;
+	if (i->is_up || !i->failures)
+		return;
+	o->all_failed++;
+	o->failed[i->fault]++;
+	(void)snprintf(o->last[i->fault], ERROR_MSG_MAX, "%.64s at %s: %.150s",
+		       i->node, i->addr, i->why);
+}
+
+/* Where none can be linked to, this node reads the registry as if it were alone. */
+static void check_links(struct node *n, json_t *list)
+{
+	static const struct {
+		const char *what, *cure;
+	} faults[P2P_FAULTS] = {
+		[P2P_FAULT_UNREACHABLE] = {
+			"out of reach",
+			"let the port of --p2p-listen through firewalls "
+			"between nodes, and see that each names with "
+			"--p2p-advertise where it is reached",
+		},
+		[P2P_FAULT_UNTRUSTED] = {
+			"not trusted, here or there",
+			"have certificates of all nodes, with their names, "
+			"signed by an authority that is in the --p2p-ca-file "
+			"of all; then systemctl reload bootseerd",
+		},
+		[P2P_FAULT_UNLIKE] = {
+			"of another --p2p-security, or no bootseerd",
+			"give all nodes one --p2p-security",
+		},
+		[P2P_FAULT_NAMESAKE] = {
+			"of this node's name",
+			"give each node its own --node-name",
+		},
+		[P2P_FAULT_REFUSED] = {
+			"closed by the other side",
+			"see what their log says",
+		},
+	};
+	struct others o = { .linked = 0 };
+	struct error err = ERROR_INIT;
+
+	if (p2p_each_peer(peers_p2p(n), look_peer, &o, &err) < 0) {
+		add(list, "peers' links", false, ADVICE, "try again", "%s",
+		    err.msg);
+		return;
+	}
+	if (o.linked || !o.all_failed)
+		add(list, "peers' links", true, ADVICE, "",
+		    "%u up, %u do not come about", o.linked, o.all_failed);
+	for (size_t k = 0; k < P2P_FAULTS && !o.linked; k++)
+		if (o.failed[k])
+			add(list, "peers' links", false, ADVICE, faults[k].cure,
+			    "none is up; %u of %u %s: %s", o.failed[k],
+			    o.all_failed, faults[k].what, o.last[k]);
+}
+
 /* Whoever has it is this node to all others. */
 static void check_key(struct node *n, json_t *list)
 {
@@ -197,6 +265,7 @@ static void check_peers(struct node *n, json_t *list)
 	    rc < 0                  ? err.msg
 	    : n->cfg->p2p_advertise ? n->cfg->p2p_advertise
 				    : n->cfg->p2p_listen);
+	check_links(n, list);
 	if (s.trackers == 0)
 		add(list, "tracker", false, ADVICE, "name one: --p2p-tracker",
 		    "none is named: nobody tells this node of others");

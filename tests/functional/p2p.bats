@@ -229,6 +229,10 @@ exchange_by_tls() { # OPTION...
 	[ "$(p2p b .failures.untrusted)" -ge 1 ]
 	run -0 on b p2p status
 	[[ $output == *untrusted*"127.0.0.1:"*"--p2p-ca-file"* ]]
+	wait_for is_missed b a
+	run on b node doctor
+	grep -q "^advice *peers' links *none is up; 1 of 1 not trusted, .*: a at 127.0.0.1:" <<<"$output"
+	grep -q 'cure: *have certificates of all nodes' <<<"$output"
 }
 
 @test "a node of another p2p-security, and one that is away, are told" {
@@ -256,6 +260,13 @@ exchange_by_tls() { # OPTION...
 	[[ $output == *unreachable*"c "*"failed "*" times: connect: "* ]]
 	run -0 on b node status
 	[[ $output == *"peers     "*" links did not come about"*"p2p status"* ]]
+	# Nobody is left, for a reason each.
+	wait_for is_missed b a
+	run on b node doctor
+	grep -q "^advice *peers' links *none is up; 1 of 2 out of reach: c at 127.0.0.1:1: connect: " <<<"$output"
+	grep -q 'cure: *let the port of --p2p-listen through' <<<"$output"
+	grep -q "^advice *peers' links *none is up; 1 of 2 of another --p2p-security, .*: a at " <<<"$output"
+	grep -q 'cure: *give all nodes one --p2p-security' <<<"$output"
 }
 # NODE lists OTHER as one that fails.
 is_missed() {
@@ -394,6 +405,7 @@ tracker_with_rights() {
 	run on a node doctor
 	grep -q '^ok *peers *certificate: good until 20' <<<"$output"
 	grep -q "^ok *peers' address *127.0.0.1:0" <<<"$output"
+	grep -q "^ok *peers' links *0 up, 0 do not come about" <<<"$output"
 	grep -q "^ok *tracker *$url answers" <<<"$output"
 	grep -q '^advice *tracker *.*http://127.0.0.1:9: .*connect' <<<"$output"
 	# It says what there is now, not what was at the start.

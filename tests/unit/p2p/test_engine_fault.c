@@ -170,6 +170,7 @@ static void add_peer(void *arg, const struct p2p_peer_info *i)
 	cr_expect_str_eq(i->node, "m");
 	cr_expect_eq(i->failures, 3);
 	cr_expect(strstr(i->why, "--p2p-advertise"), "%s", i->why);
+	cr_expect_eq(i->fault, P2P_FAULT_UNREACHABLE);
 }
 
 Test(engine_fault, links_that_fail_are_counted_and_told_once_a_minute)
