@@ -28,6 +28,35 @@ Test(engine_serve, what_left_the_relay_comes_from_the_cache)
 	crowd_remove(&c);
 }
 
+/* The cache has those bytes already, as they are sent. */
+Test(engine_serve, the_relay_keeps_nothing_that_is_stored_as_it_is)
+{
+	uint64_t packed = 0;
+	unsigned int raw = 0;
+	struct p2p_stats s;
+	struct crowd c;
+
+	crowd_make(&c, &crowd_two);
+	crowd_fetch_all(&c);
+	for (size_t k = 0; k < c.img.map.n_blocks; k++) {
+		struct block b;
+
+		blockmap_block(&c.img.map, k, &b);
+		raw += b.codec == BLOCK_CODEC_RAW;
+		if (b.codec != BLOCK_CODEC_RAW)
+			packed += round_up(b.csize, 4096); /* as p2p/relay.c */
+	}
+	cr_assert_gt(raw, 0);
+	cr_assert_gt(packed, 0);
+	for (unsigned int k = 0; k < c.n; k++) {
+		p2p_get_stats(c.node[k].p2p, &s);
+		cr_expect_eq(s.relay_bytes, packed, "node %u: %llu, not %llu",
+			     k, (unsigned long long)s.relay_bytes,
+			     (unsigned long long)packed);
+	}
+	crowd_remove(&c);
+}
+
 /* Nobody pins it any more while it is on its way, and its place is given away. */
 Test(engine_serve, what_is_being_sent_is_not_evicted)
 {

@@ -115,6 +115,22 @@ RULE(a_hiccup_does_not_send_to_the_origin)
 	cr_expect_eq(b.n_calls, 0);
 }
 
+/* However fast all came before: a moment in which a machine does something else is
+ * no reason to ask again. */
+RULE(nothing_is_late_within_half_a_second)
+{
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	for (size_t i = 0; i < 60; i++) {
+		pass(MS);
+		brings(0, b.asks[i].piece);
+	}
+	pass(495 * MS);
+	cr_expect_eq(b.n_cancels, 0);
+	pass(10 * MS);
+	cr_expect_gt(b.n_cancels, 0, "that is enough");
+}
+
 static uint64_t pieces_under_way(void)
 {
 	struct swarm_stats st;
