@@ -2,6 +2,7 @@
 /* Reading from a registry: manifests, and ranges of blobs. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "blockstore/oci_json.h"
@@ -11,6 +12,8 @@
 #define SKIP_MAX ((uint64_t)64 << 20)
 /* A cut behind at least so many new bytes does not count against the budget. */
 #define PROGRESS_MIN (64u << 10)
+/* Of a transfer that hung: on a link that many share it got its share. */
+#define HUNG_MIN 1u
 
 static const char *const manifest_headers[] = {
 	"Accept: application/vnd.oci.image.index.v1+json, "
@@ -267,6 +270,16 @@ static int ask_for_rest(struct blob_source *b, struct range *g,
 	return rc;
 }
 
+/* Silence says that the registry, or its link, has too much to do: whoever waits until a
+ * deadline of his own waits for that. */
+static unsigned int max_attempts(const struct blob_source *b,
+				 const struct registry_request *req, int rc)
+{
+	return rc == -ETIMEDOUT && req->http.deadline_ns
+		       ? UINT_MAX
+		       : b->registry->cfg.attempts;
+}
+
 static int read_range(struct blob_source *b, struct range *g,
 		      struct registry_request *req, struct http_response *resp,
 		      struct error *err)
@@ -287,11 +300,12 @@ static int read_range(struct blob_source *b, struct range *g,
 				       "%" PRIu64,
 				       g->next);
 		/* The budget is for a transfer that does not get on. */
-		if (g->next - mark >= PROGRESS_MIN) {
+		if (g->next - mark >=
+		    (rc == -ETIMEDOUT ? HUNG_MIN : PROGRESS_MIN)) {
 			mark = g->next;
 			n = 0;
 		}
-		if (++n >= b->registry->cfg.attempts ||
+		if (++n >= max_attempts(b, req, rc) ||
 		    !registry_can_retry(rc, resp->status) ||
 		    registry_back_off(n, resp, req->http.deadline_ns,
 				      req->http.pace) < 0)

@@ -34,6 +34,7 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_DROP] = { "drop", false, true },
 	[FAULT_DROP_AFTER] = { "drop_after", false, true },
 	[FAULT_CUT] = { "cut", false, true },
+	[FAULT_HANG] = { "hang", false, true },
 	[FAULT_DRIP] = { "drip", false, false },
 	[FAULT_DRIP_MS] = { "drip_ms", false, false },
 	[FAULT_WRONG] = { "wrong", false, true },
@@ -89,8 +90,8 @@ struct job {
 	struct evhttp_connection *con;
 	struct evbuffer *body;
 	struct event *timer;
-	uint64_t left; /* bytes until the connection is cut */
-	bool cut;
+	uint64_t left; /* bytes until the connection is cut, or says no more */
+	bool cut, hang;
 	bool started;
 	int status;
 };
@@ -127,7 +128,9 @@ static void on_piece_sent(struct evhttp_connection *con, void *arg)
 	struct job *j = arg;
 	struct fake *f = j->f;
 
-	if (j->cut && j->left == 0) {
+	if (j->hang && j->left == 0) {
+		/* Until the client goes. */
+	} else if (j->cut && j->left == 0) {
 		struct evhttp_request *req = j->req;
 
 		job_free(j);
@@ -158,9 +161,9 @@ static void send_piece(evutil_socket_t fd, short what, void *arg)
 	}
 	if (drip && n > (size_t)drip)
 		n = (size_t)drip;
-	if (j->cut && n > j->left)
+	if ((j->cut || j->hang) && n > j->left)
 		n = (size_t)j->left;
-	j->left -= j->cut ? n : 0;
+	j->left -= j->cut || j->hang ? n : 0;
 	evbuffer_remove_buffer(j->body, piece, n);
 	evhttp_send_reply_chunk_with_cb(j->req, piece, on_piece_sent, j);
 	evbuffer_free(piece);
@@ -216,11 +219,12 @@ void fake_reply(struct fake *f, struct evhttp_request *req, int status,
 		fake_header(req, "Content-Length", length);
 	}
 	j->cut = !head && len && fault_strikes(f, FAULT_CUT, uri);
-	j->left = (uint64_t)fault(f, FAULT_CUT);
+	j->hang = !head && len && !j->cut && fault_strikes(f, FAULT_HANG, uri);
+	j->left = (uint64_t)fault(f, j->hang ? FAULT_HANG : FAULT_CUT);
 	if (fault_strikes(f, FAULT_DELAY_MS, uri)) {
 		wait.tv_sec = fault(f, FAULT_DELAY_MS) / 1000;
 		wait.tv_usec = fault(f, FAULT_DELAY_MS) % 1000 * 1000;
-	} else if (!j->cut && !fault(f, FAULT_DRIP)) {
+	} else if (!j->cut && !j->hang && !fault(f, FAULT_DRIP)) {
 		free(j);
 		evhttp_send_reply(req, status, NULL, body);
 		evbuffer_free(body);

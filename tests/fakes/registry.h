@@ -20,6 +20,7 @@ enum fault {
 	FAULT_DROP,        /* close the connection instead of an answer */
 	FAULT_DROP_AFTER,  /* do as asked by PUT, then close without answer */
 	FAULT_CUT,         /* close after so many bytes of the body */
+	FAULT_HANG,        /* send nothing more after so many */
 	FAULT_DRIP,        /* send so many bytes at once */
 	FAULT_DRIP_MS,     /* and wait so long after them */
 	FAULT_WRONG,       /* flip a bit in byte N-1 of each blob */

@@ -56,6 +56,12 @@ static void expect_range(size_t off, size_t len)
 		     "%zu bytes at %zu differ", len, off);
 }
 
+static int take(struct source_sink *sink, uint64_t pos, const void *data,
+		size_t len, struct error *err)
+{
+	return 0;
+}
+
 static int read_error(size_t off, size_t len, struct error *err)
 {
 	AUTO_FREE char *got = malloc(len);
@@ -88,6 +94,35 @@ Test(oci_registry_read, cuts_do_not_use_up_the_budget_while_there_is_progress)
 	open_source();
 	fixture_fault(&fix, "cut=70000");
 	expect_range(0, BLOB_LEN);
+}
+
+Test(oci_registry_read, a_transfer_that_hangs_goes_on_where_it_was)
+{
+	fix.cfg.stall_timeout_ms = 300;
+	fix.cfg.attempts = 2;
+	fixture_reopen(&fix);
+	open_source();
+	fixture_fault(&fix, "hang=1000&times=3");
+	expect_range(10, BLOB_LEN - 10);
+	cr_expect_eq(fixture_count(&fix, "range=bytes=1010-", NULL), 1);
+	cr_expect_eq(fixture_count(&fix, "range=bytes=3010-", NULL), 1);
+}
+
+Test(oci_registry_read,
+     who_has_a_deadline_waits_for_a_silent_registry_until_then)
+{
+	struct source_req req = { .len = BLOB_LEN };
+	struct source_sink sink = { .put = take };
+	struct error err = ERROR_INIT;
+
+	fix.cfg.stall_timeout_ms = 300;
+	fix.cfg.attempts = 2;
+	fixture_reopen(&fix);
+	open_source();
+	fixture_fault(&fix, "delay_ms=60000&times=3");
+	req.deadline_ns = clock_now_ns() + 50000000000;
+	cr_expect_eq(source_read(src, &req, &sink, &err), 0, "%s", err.msg);
+	cr_expect_eq(fixture_count(&fix, "GET", "/blobs/"), 4);
 }
 
 Test(oci_registry_read, a_transfer_that_gets_nowhere_ends)
@@ -264,12 +299,6 @@ static enum pace_level until_then(struct pace *p)
 static void is_moving(struct pace *p)
 {
 	(void)p;
-}
-
-static int take(struct source_sink *sink, uint64_t pos, const void *data,
-		size_t len, struct error *err)
-{
-	return 0;
 }
 
 Test(oci_registry_read, what_is_not_wanted_any_more_ends_at_once)
