@@ -64,6 +64,7 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	}
 	if (dev) {
 		dev->f = f;
+		atomic_init(&dev->width, f->cfg.width);
 		dev->map = map;
 		for (size_t i = 0; i < STREAMS; i++)
 			atomic_init(&dev->marks[i], SIZE_MAX);

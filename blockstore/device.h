@@ -31,6 +31,8 @@ struct fetcher_config {
 	uint32_t window_max;       /* the same when reads are sequential */
 	int64_t demand_timeout_ns; /* a reader waits no longer, then -ETIMEDOUT */
 	struct cache *cache;       /* borrowed */
+	unsigned int width; /* requests of a device's first list at once, until
+	                     * it is seen how fast its blocks come; 0: 2 */
 };
 
 int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
@@ -101,7 +103,8 @@ struct device_list {
 	                         * borrowed until the call returns */
 	size_t n;
 	enum source_priority priority; /* SOURCE_HOT or SOURCE_COLD */
-	unsigned int streams; /* transfers under way at once, 1..threads */
+	unsigned int streams; /* transfers under way at once, 1..threads; fewer
+	                       * while blocks come slowly */
 	/* A range may pass over so many stored bytes that nobody asked for
 	 * when that saves a request; they are kept too. */
 	uint32_t gap;

@@ -210,11 +210,18 @@ static bool may_begin(struct run *r, uint64_t bytes)
 	return pause_ns <= 0;
 }
 
+/* Is there a request too few? */
+static bool is_narrow(const struct run *r)
+{
+	return r->n_slots_used < r->list->streams &&
+	       r->n_slots_used < atomic_load(&r->dev->width);
+}
+
 /* Begin the requests that may be begun now. */
 static void begin(struct run *r)
 {
-	while (!is_cancelled(r) && r->n_slots_used < r->list->streams &&
-	       !TAILQ_EMPTY(&r->idle) && advance(r)) {
+	while (!is_cancelled(r) && is_narrow(r) && !TAILQ_EMPTY(&r->idle) &&
+	       advance(r)) {
 		uint32_t place = r->places->of[r->list->blocks[r->next]];
 		struct range g = { .first = place, .end = place + 1 };
 		struct block b;

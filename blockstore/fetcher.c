@@ -242,6 +242,8 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	if (!f)
 		return error_nomem(err);
 	f->cfg = *cfg;
+	if (!f->cfg.width)
+		f->cfg.width = WIDTH;
 	atomic_store(&f->last_read_ns, clock_now_ns());
 	/* A quarter of the threads waits for readers, whatever bulk there is. */
 	f->max_bulk =

@@ -33,6 +33,7 @@
 #define FLIGHT_ATTEMPTS 2 /* transfers that may bring a block wrong bytes */
 #define PRIORITIES 3
 #define STREAMS 8  /* sequential readers that are told apart in a device */
+#define WIDTH 2u   /* fetcher_config.width */
 #define GUESSES 32 /* windows that are watched whether they help */
 
 struct pending;
@@ -101,9 +102,12 @@ struct transfer {
 	atomic_bool is_moving;  /* and bytes are coming: others give way */
 	atomic_int_fast64_t moved_ns; /* when bytes of it came last */
 	atomic_bool stop;             /* what is left is not wanted any more */
-	size_t n, next; /* flights, and the first one not delivered */
-	bool joined;    /* a reader waits for a flight in a bulk transfer */
-	bool cut;       /* stopped by us for the sake of a reader */
+	int64_t first_ns;  /* of its own thread: its first byte; 0: none came */
+	int64_t waited_ns; /* ... what it has given way since */
+	uint64_t bytes;    /* ... stored, of whole blocks */
+	size_t n, next;    /* flights, and the first one not delivered */
+	bool joined;       /* a reader waits for a flight in a bulk transfer */
+	bool cut;          /* stopped by us for the sake of a reader */
 	struct flight *flights[TRANSFER_BLOCKS_MAX];
 	struct block blocks[TRANSFER_BLOCKS_MAX];
 };
@@ -164,6 +168,8 @@ struct device {
 	unsigned int n_awaited; /* ... and awaited by some now */
 	unsigned int n_bulk;    /* those that no reader asked for */
 	int64_t hangs_until;    /* its bulk hung: until then it has one place */
+	/* Requests of a list at once; looked at without the lock. */
+	atomic_uint width;
 	uint64_t fetches, fetched_bytes;
 	struct stream streams[STREAMS];
 	uint64_t stamp;
@@ -252,6 +258,8 @@ void transfers_stop(struct fetcher *f, const struct device *dev);
 void pace_begin(struct transfer *t);
 /* A reader waits for it, or no one any more. */
 void pace_await(struct transfer *t, bool is_awaited);
+/* It brought a whole block, of so many stored bytes. */
+void pace_brought(struct transfer *t, uint32_t bytes);
 
 /* device_places.c; without the lock.  The places of the device's map, made at
  * the first call. */

@@ -6,6 +6,12 @@
  * Bulk goes on while the request of a reader is on its way, so that the link is
  * not idle, and waits as soon as its answer comes, until the reader has his
  * block.  What nobody waits for in the rest of a reader's window is bulk too.
+ *
+ * And how many requests of bulk a device has at once.  Where many nodes share the
+ * link of a registry, each more connection of each of them takes from the others,
+ * until none gets what keeps it going: a connection that has a packet or two on its
+ * way loses them, and then waits for seconds.  So there is one more only while
+ * blocks come fast, and one less whenever one comes slowly.
  */
 #include "blockstore/fetcher.h"
 #include "common/clock.h"
@@ -15,6 +21,11 @@
 /* Without a byte for so long, those who are more urgent do not use the link. */
 #define MOMENT_NS (50 * NS_PER_MS)
 #define WAIT_NS NS_PER_S
+/* Bytes a second of a transfer: with more of them another may begin beside it, with
+ * fewer it would better be alone.  Too little of it tells nothing. */
+#define FAST (128u << 10)
+#define SLOW (32u << 10)
+#define SLOW_AFTER_NS (500 * NS_PER_MS)
 
 static void note(atomic_int_fast64_t *until)
 {
@@ -56,6 +67,8 @@ static void moves(struct pace *p)
 
 	atomic_store_explicit(&t->moved_ns, clock_now_ns(),
 			      memory_order_relaxed);
+	if (!t->first_ns)
+		t->first_ns = clock_now_ns();
 	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed)) {
 		note(&f->moving_until);
 		if (!atomic_exchange(&t->is_moving, true))
@@ -68,7 +81,7 @@ static void moves(struct pace *p)
 static void wait(struct pace *p)
 {
 	struct transfer *t = container_of(p, struct transfer, pace);
-	int64_t now = clock_now_ns(), end = now + WAIT_NS;
+	int64_t begin = clock_now_ns(), now = begin, end = begin + WAIT_NS;
 	struct fetcher *f = t->f;
 
 	(void)pthread_mutex_lock(&f->lock);
@@ -80,6 +93,7 @@ static void wait(struct pace *p)
 		(void)pthread_cond_timedwait(&f->way, &f->lock, &ts);
 	}
 	(void)pthread_mutex_unlock(&f->lock);
+	t->waited_ns += now - begin;
 }
 
 /* False when it was so already. */
@@ -101,6 +115,8 @@ void pace_begin(struct transfer *t)
 	atomic_store(&t->moved_ns, clock_now_ns());
 	atomic_store(&t->is_moving, false);
 	atomic_store(&t->stop, false);
+	t->first_ns = t->waited_ns = 0;
+	t->bytes = 0;
 	(void)set_awaited(t, t->priority == SOURCE_DEMAND);
 }
 
@@ -121,4 +137,30 @@ void pace_await(struct transfer *t, bool is_awaited)
 	/* One who had to wait for his device's share may begin. */
 	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]))
 		(void)pthread_cond_signal(&f->work);
+}
+
+void pace_brought(struct transfer *t, uint32_t bytes)
+{
+	struct device *dev = t->dev;
+	unsigned int width = atomic_load(&dev->width);
+	int64_t ns = 0;
+
+	t->bytes += bytes;
+	if (t->priority == SOURCE_DEMAND)
+		return;
+	/* From the first byte on: before, it may be the registry that thinks. */
+	if (t->first_ns)
+		ns = clock_now_ns() - t->first_ns - t->waited_ns;
+	if (t->bytes * (uint64_t)NS_PER_S >= (uint64_t)ns * FAST) {
+		/* More would not be used. */
+		if (dev->n_bulk >= width)
+			atomic_store(&dev->width, width + 1);
+	} else if (ns > SLOW_AFTER_NS &&
+		   t->bytes * (uint64_t)NS_PER_S <
+			   (uint64_t)(ns - SLOW_AFTER_NS) * SLOW) {
+		/* Those that began when there were more are under way still. */
+		if (dev->n_bulk && dev->n_bulk < width)
+			width = dev->n_bulk;
+		atomic_store(&dev->width, width > 1 ? width - 1 : 1);
+	}
 }

@@ -184,6 +184,7 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	/* Not every source tells. */
 	atomic_store(&t->moved_ns, clock_now_ns());
 	t->dev->fetched_bytes += t->blocks[pos].csize;
+	pace_brought(t, t->blocks[pos].csize);
 	pace_await(t, is_awaited(t));
 	t->cut = must_cut(t);
 	rc = t->cut ? error_set(err, ECANCELED, "not wanted any more") : 0;

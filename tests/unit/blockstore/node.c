@@ -14,6 +14,8 @@ void node_make(struct node *n, const struct node_config *cfg)
 		.window_max = cfg->window_max,
 		.demand_timeout_ns =
 			(cfg->timeout_ms ? cfg->timeout_ms : 60000) * NS_PER_MS,
+		/* Tests say themselves what is under way. */
+		.width = cfg->width ? cfg->width : 256,
 	};
 	struct error err = ERROR_INIT;
 

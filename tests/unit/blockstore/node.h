@@ -29,6 +29,7 @@ struct node_config {
 	uint32_t window, window_max;
 	int64_t timeout_ms; /* 0: a minute */
 	uint64_t quota;     /* 0: plenty */
+	unsigned int width; /* requests that a list begins with; 0: plenty */
 };
 
 void node_make(struct node *n, const struct node_config *cfg);

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "blockstore/fetcher.h"
+#include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
 
 TestSuite(fetcher, .timeout = 120);
 
 #define SPAN 32768u
+#define NS_PER_MS INT64_C(1000000)
 
 static const struct node_config plain = { .n_blocks = 40,
 					  .per_pack = 20,
@@ -513,6 +515,60 @@ Test(fetcher, a_dead_registry_does_not_take_all_of_bulk)
 	cr_expect_eq(fault_reads(n.fault[0][0]), 5);
 	fault_release(n.fault[0][0]);
 	cr_expect_eq(bulk_wait(&dead), 0, "%s", dead.err.msg);
+	node_remove(&n);
+}
+
+/* A transfer that began `ms` ago brings a block: what its device may have at once. */
+static unsigned int width_after(struct device *d, int64_t ms, int64_t waited_ms,
+				uint32_t bytes)
+{
+	struct transfer t = { .dev = d,
+			      .priority = SOURCE_HOT,
+			      .first_ns = clock_now_ns() - ms * NS_PER_MS,
+			      .waited_ns = waited_ms * NS_PER_MS };
+
+	pace_brought(&t, bytes);
+	return atomic_load(&d->width);
+}
+
+Test(fetcher, a_list_has_fewer_requests_at_once_where_blocks_come_slowly)
+{
+	struct device d = { .n_bulk = 2, .width = 2 };
+
+	/* As fast as more can be used, one more each time. */
+	cr_expect_eq(width_after(&d, 100, 0, 100000), 3);
+	cr_expect_eq(width_after(&d, 100, 0, 100000), 3);
+	d.n_bulk = 8;
+	for (unsigned int n = 4; n < 10; n++)
+		cr_expect_eq(width_after(&d, 0, 0, 100), n);
+	/* Neither fast nor slow; or slow for a moment; or it had to wait. */
+	cr_expect_eq(width_after(&d, 2000, 0, 100000), 9);
+	cr_expect_eq(width_after(&d, 400, 0, 1000), 9);
+	cr_expect_eq(width_after(&d, 9000, 7000, 100000), 9);
+	cr_expect_eq(width_after(&d, 9000, 0, 100000), 7);
+	d.n_bulk = 4;
+	cr_expect_eq(width_after(&d, 9000, 0, 100000), 3);
+	for (int i = 0; i < 5; i++)
+		(void)width_after(&d, 9000, 0, 100000);
+	cr_expect_eq(atomic_load(&d.width), 1, "but one");
+}
+
+Test(fetcher, a_list_begins_narrow)
+{
+	struct node_config cfg = plain;
+	struct bulk b;
+	struct node n;
+
+	cfg.width = 2;
+	node_make(&n, &cfg);
+	fault_set(n.fault[0][0], &(struct fault_plan){ .held = true });
+	bulk_start(&b, &n, 0, 20, SOURCE_HOT);
+	fault_wait_held(n.fault[0][0], 2);
+	/* Somebody else's, behind which a third would have begun. */
+	expect_read(&n, 0, 30 * SPAN, SPAN);
+	cr_expect_eq(fault_reads(n.fault[0][0]), 2);
+	fault_release(n.fault[0][0]);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
 	node_remove(&n);
 }
 
