@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/bytes.h"
 #include "common/clock.h"
@@ -12,6 +13,7 @@
 #define NS_PER_S INT64_C(1000000000)
 #define RETRY_NS (15 * NS_PER_S)
 #define RETRY_DOUBLINGS 6u
+#define RETRIES 2u /* in a row that are no failure yet */
 
 static bool bit(const uint8_t *bits, size_t i)
 {
@@ -31,10 +33,14 @@ static size_t bit_bytes(const struct prefetch *p)
 const char *prefetch_phase_name(enum prefetch_phase phase)
 {
 	static const char *const names[] = {
-		[PREFETCH_IDLE] = "idle",       [PREFETCH_HOT] = "hot",
-		[PREFETCH_COLD] = "cold",       [PREFETCH_DONE] = "done",
-		[PREFETCH_PAUSED] = "paused",   [PREFETCH_FAILED] = "failed",
+		[PREFETCH_IDLE] = "idle",
+		[PREFETCH_HOT] = "hot",
+		[PREFETCH_COLD] = "cold",
+		[PREFETCH_DONE] = "done",
+		[PREFETCH_PAUSED] = "paused",
+		[PREFETCH_FAILED] = "failed",
 		[PREFETCH_STOPPED] = "stopped",
+		[PREFETCH_RETRYING] = "retrying",
 	};
 
 	return names[phase];
@@ -215,6 +221,7 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 	if (rest != PREFETCH_REST_NONE)
 		p->settle = rest == PREFETCH_REST_IDLE;
 	p->failures = 0;
+	p->is_retrying = false;
 	p->all_ns = 0;
 	p->begun_ns = clock_now_ns();
 	if (rest == PREFETCH_REST_IDLE)
@@ -281,6 +288,7 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 	if (p->task == TASK_HOT)
 		p->all->hot_moved_ns = clock_now_ns();
 	if (fetched_bytes) {
+		p->is_retrying = false;
 		set_bit(p->is_fetched, index);
 		if (p->task == TASK_HOT)
 			set_bit(p->is_fetched_hot, index);
@@ -438,20 +446,46 @@ int prefetch_run(struct prefetch *p, enum task task, struct error *err)
 	return rc;
 }
 
+/* Is it silence, or a registry that has too much to do, rather than a no? */
+static bool may_pass(int rc)
+{
+	return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNREFUSED ||
+	       rc == -EBUSY;
+}
+
+/* The pause behind a failure: nodes that failed together do not come back so. */
+static int64_t retry_ns(const struct prefetch *p)
+{
+	unsigned int doublings =
+		p->failures < RETRY_DOUBLINGS ? p->failures : RETRY_DOUBLINGS;
+	int64_t first = p->all->cfg.limits.retry_ns;
+	int64_t ns = (first ? first : RETRY_NS) << doublings;
+	uint64_t chance = 0;
+
+	(void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
+	return ns + (int64_t)(chance % (uint64_t)(ns / 4 + 1));
+}
+
 /* With the lock: try again later. */
 static void put_off(struct prefetch *p, int rc, const struct error *err)
 {
-	int64_t first = p->all->cfg.limits.retry_ns;
-	unsigned int doublings =
-		p->failures < RETRY_DOUBLINGS ? p->failures : RETRY_DOUBLINGS;
+	uint64_t blocks =
+		p->fetched_blocks[TASK_HOT] + p->fetched_blocks[TASK_COLD];
 	bool no_room = rc == -ENOSPC;
 
-	p->state = no_room ? PREFETCH_PAUSED : PREFETCH_FAILED;
+	/* What brings something is slow, and no more than that. */
+	if (!no_room && blocks != p->blocks_before)
+		p->failures = 0;
+	p->blocks_before = blocks;
+	p->is_retrying = may_pass(rc) && p->failures < RETRIES;
+	p->state = no_room          ? PREFETCH_PAUSED
+		   : p->is_retrying ? PREFETCH_RETRYING
+				    : PREFETCH_FAILED;
 	/* The same again is one pause. */
 	p->n_pauses += no_room && p->failures == 0;
 	p->n_failures += !no_room;
 	p->error = *err;
-	p->due_ns = clock_now_ns() + ((first ? first : RETRY_NS) << doublings);
+	p->due_ns = clock_now_ns() + retry_ns(p);
 	p->failures++;
 	p->requeue = true;
 }
@@ -470,6 +504,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 		return false;
 	}
 	p->failures = 0;
+	p->is_retrying = false;
 	if (task == TASK_HOT && p->hot) {
 		p->hot_ns = clock_now_ns() - p->begun_ns;
 		p->hot_have = p->hot->n;
@@ -494,6 +529,8 @@ static enum prefetch_phase phase_of(const struct prefetch *p)
 		return p->state;
 	if (p->starved)
 		return PREFETCH_PAUSED;
+	if (p->is_retrying)
+		return PREFETCH_RETRYING;
 	return p->task == TASK_HOT ? PREFETCH_HOT : PREFETCH_COLD;
 }
 
@@ -508,6 +545,13 @@ static bool has_enough(const struct prefetch *p, const struct wait_policy *w)
 					    all % 1000 * w->permille / 1000;
 }
 
+/* Has something gone wrong, so that its end is not to be foreseen? */
+static bool is_in_trouble(enum prefetch_phase phase)
+{
+	return phase == PREFETCH_FAILED || phase == PREFETCH_PAUSED ||
+	       phase == PREFETCH_RETRYING;
+}
+
 /* With the lock: 1 to wait on. */
 static int look(const struct prefetch *p, const struct wait_policy *w,
 		struct error *err)
@@ -519,7 +563,7 @@ static int look(const struct prefetch *p, const struct wait_policy *w,
 	if (phase == PREFETCH_STOPPED)
 		return error_set(err, ECANCELED, "image %s: prefetch stopped",
 				 p->label);
-	if (phase != PREFETCH_FAILED && phase != PREFETCH_PAUSED)
+	if (!is_in_trouble(phase))
 		return 1;
 	if (err)
 		*err = p->error;
@@ -565,7 +609,8 @@ void prefetch_wait_end(struct prefetch *p, int64_t deadline_ns)
 
 	(void)pthread_mutex_lock(&p->all->lock);
 	while (rc == 0 &&
-	       (p->state == PREFETCH_HOT || p->state == PREFETCH_PAUSED))
+	       (p->state == PREFETCH_HOT || p->state == PREFETCH_PAUSED ||
+		p->state == PREFETCH_RETRYING))
 		rc = pthread_cond_timedwait(&p->changed, &p->all->lock, &ts);
 	(void)pthread_mutex_unlock(&p->all->lock);
 }
@@ -598,7 +643,7 @@ void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
 	}
 	(void)pthread_mutex_lock(&p->all->lock);
 	s.phase = phase_of(p);
-	if (s.phase == PREFETCH_FAILED || s.phase == PREFETCH_PAUSED)
+	if (is_in_trouble(s.phase))
 		s.error = p->error;
 	if (p->hot) {
 		s.hot_blocks = p->hot->n;

@@ -71,7 +71,8 @@ struct prefetch {
 	bool settle;            /* the rest waits for idle readers ... */
 	int64_t held_ns;        /* ... since then; 0: it does not */
 	enum task task;         /* what is, or would be, under way */
-	/* IDLE, DONE, PAUSED, FAILED, STOPPED; HOT stands for both tasks. */
+	/* IDLE, DONE, PAUSED, RETRYING, FAILED, STOPPED; HOT stands for both
+	 * tasks. */
 	enum prefetch_phase state;
 	bool queued, running;
 	bool again;   /* a start came: begin anew when this run ends */
@@ -80,7 +81,9 @@ struct prefetch {
 	bool starved;            /* pressure makes it wait */
 	int64_t due_ns;          /* not before */
 	int64_t begun_ns;        /* prefetch_start() */
-	unsigned int failures;   /* in a row */
+	unsigned int failures;   /* in a row, no block between them */
+	bool is_retrying; /* the last was one that may pass; no block came since */
+	uint64_t blocks_before; /* fetched when it failed last */
 	struct error error;
 
 	/* Bits by index of the map; fetched_hot: in the hot set's phase. */

@@ -112,7 +112,8 @@ static void tell(struct prefetcher *all, struct prefetch *p, bool is_done,
 		 const struct error *err)
 {
 	int64_t retry_ns = p->due_ns - clock_now_ns();
-	bool has_failed = p->requeue && p->state == PREFETCH_FAILED;
+	bool has_failed = p->requeue && (p->state == PREFETCH_FAILED ||
+					 p->state == PREFETCH_RETRYING);
 
 	(void)pthread_mutex_unlock(&all->lock);
 	if (is_done && p->done)

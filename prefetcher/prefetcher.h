@@ -34,14 +34,17 @@ char *wait_policy_format(const struct wait_policy *p) MUST_CHECK;
 /* -------------------------------------------------------------- prefetching --- */
 
 enum prefetch_phase {
-	PREFETCH_IDLE,   /* nothing asked for yet */
-	PREFETCH_HOT,    /* the hot set is under way, or waits for its turn */
-	PREFETCH_COLD,   /* the rest is */
-	PREFETCH_DONE,   /* what was asked for is on the node */
-	PREFETCH_PAUSED, /* the node is short of disk or memory: goes on by
+	PREFETCH_IDLE,     /* nothing asked for yet */
+	PREFETCH_HOT,      /* the hot set is under way, or waits for its turn */
+	PREFETCH_COLD,     /* the rest is */
+	PREFETCH_DONE,     /* what was asked for is on the node */
+	PREFETCH_PAUSED,   /* the node is short of disk or memory: goes on by
 	                  * itself when it is not any more */
-	PREFETCH_FAILED, /* stopped by an error: tried again now and then by
-	                  * itself, and by the next prefetch_start() */
+	PREFETCH_RETRYING, /* the registry was out of reach, or too slow: tried
+	                    * again soon, or right now, until blocks come */
+	PREFETCH_FAILED, /* stopped by an error, or that too often: tried again
+	                  * now and then by itself, and by the next
+	                  * prefetch_start() */
 	PREFETCH_STOPPED,
 };
 /* "idle", "hot" and so on. */
@@ -58,7 +61,8 @@ struct prefetch_limits {
 	 * node has read or started for so long, at most `settle_max_ns`. */
 	int64_t settle_ns, settle_max_ns;
 	int64_t retry_ns; /* first pause after a failure, doubled each time up to
-	                   * 64 of it; 0: 15 s */
+	                   * 64 of it, as long as no block comes; up to a fourth
+	                   * longer by chance; 0: 15 s */
 };
 
 struct prefetcher_config {
@@ -94,7 +98,8 @@ struct prefetch_config {
 	/* What was asked for is on the node.  On a thread of the prefetcher,
 	 * which prefetch_stop() waits for.  May be NULL. */
 	void (*done)(void *arg);
-	/* An error stopped it; it tries again in `retry_ns`.  As `done`. */
+	/* An error stopped it; it tries again in `retry_ns`, whether it is
+	 * PREFETCH_RETRYING or _FAILED.  As `done`. */
 	void (*failed)(void *arg, const struct error *why, int64_t retry_ns);
 	void *arg;
 };
@@ -130,8 +135,8 @@ void prefetch_stop(struct prefetch *p);
 
 /* Wait until the hot set is there as `policy` wants, at most until
  * `deadline_ns` (CLOCK_MONOTONIC, 0: none but the policy's): 0; -ETIMEDOUT;
- * -ECANCELED when stopped; or why it failed or is paused.  A failure of prefetch
- * is no failure of the start: readers fetch what they need themselves. */
+ * -ECANCELED when stopped; or why it failed, is paused or tried again.  A failure of
+ * prefetch is no failure of the start: readers fetch what they need themselves. */
 int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 		  int64_t deadline_ns, struct error *err) MUST_CHECK;
 
@@ -153,7 +158,7 @@ struct prefetch_stats {
 	uint64_t failures;  /* times that an error did */
 	int64_t hot_ns;     /* how long the hot set took; 0 not yet */
 	int64_t all_ns;     /* and all that was asked for */
-	struct error error; /* of PREFETCH_FAILED and _PAUSED */
+	struct error error; /* of PREFETCH_RETRYING, _FAILED and _PAUSED */
 };
 enum prefetch_phase prefetch_get_phase(struct prefetch *p);
 /* Looks at every block of the image: some ns each. */

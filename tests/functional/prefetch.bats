@@ -217,6 +217,37 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 	read_all
 }
 
+@test "transfers that hang are asked for again where they were, in pull and prefetch" {
+	local all
+
+	fault hang=500 times=9 match=/blobs/
+	node_start --attempts 2 --stall-timeout 100ms
+	prefetch --wait "$IMAGE"
+	all=$(of_prefetch all_bytes)
+	[ "$(of_prefetch fetched_bytes)" = "$all" ]
+	[ "$(grep -c '^GET .*range=bytes=[0-9]*500-' "$T/requests")" -ge 1 ]
+	mount_it
+	read_all
+}
+
+@test "a registry that says nothing makes a prefetch wait, which says why, not fail" {
+	node_start --attempts 1 --prefetch-retry 1h
+	image_id
+	fault delay_ms=3600000 match=/blobs/
+	prefetch "$IMAGE"
+	wait_for is_phase retrying
+	[[ $(of_prefetch error) == *"the transfer hangs"* ]]
+	[[ $("$bootseer" node status) == *"retrying, "*"the transfer hangs"* ]]
+	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"
+	node_stop
+	fault
+	fault delay_ms=3600000 times=2 match=/blobs/
+	node_start --attempts 1 --prefetch-retry 100ms
+	prefetch --wait "$IMAGE"
+	is_phase done
+	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"
+}
+
 @test "an image that is removed ends its prefetch" {
 	node_start --cold-rate 4M --cold-range 1M
 	prefetch "$IMAGE"

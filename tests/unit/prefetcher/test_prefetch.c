@@ -31,6 +31,7 @@ struct bed {
 	atomic_uint_fast64_t room;
 	atomic_llong idle_ns;
 	atomic_uint n_done, n_failed;
+	atomic_uint n_given_up; /* of n_failed, those that are no mere pause */
 };
 
 static bool pressure(void *arg, struct error *why)
@@ -60,9 +61,13 @@ static void on_done(void *arg)
 
 static void on_failed(void *arg, const struct error *why, int64_t retry_ns)
 {
+	struct bed *b = arg;
+
 	cr_expect(strstr(why->msg, "fault on purpose"), "%s", why->msg);
-	cr_expect_leq(retry_ns, 3600 * NS_PER_S);
-	atomic_fetch_add(&((struct bed *)arg)->n_failed, 1);
+	cr_expect_leq(retry_ns, 4500 * NS_PER_S);
+	atomic_fetch_add(&b->n_failed, 1);
+	if (prefetch_get_phase(b->p[0]) == PREFETCH_FAILED)
+		atomic_fetch_add(&b->n_given_up, 1);
 }
 
 static int64_t now_ns(void)
@@ -374,6 +379,57 @@ Test(prefetch, tries_again_by_itself_after_a_while)
 	cr_expect_eq(atomic_load(&b.n_failed), s.failures);
 	cr_expect_eq(s.error.code, 0);
 	cr_expect_eq(s.all_have, 40);
+	bed_remove(&b);
+}
+
+Test(prefetch, silence_is_no_failure_before_it_lasts)
+{
+	struct error err = ERROR_INIT;
+	struct prefetch_stats s;
+	struct bed b;
+
+	bed_make(&b, &(struct prefetch_limits){ .hot_streams = 1,
+						.cold_streams = 1,
+						.retry_ns = 3600 * NS_PER_S });
+	fault_set(b.n.fault[0][0],
+		  &(struct fault_plan){ .n_fail = 1, .fail_rc = -ETIMEDOUT });
+	start(&b, 0, hot_list(3, 1, 4), false);
+	cr_expect_eq(wait_for(&b, 0, &all_of_it, &err), -ETIMEDOUT);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_eq(s.phase, PREFETCH_RETRYING);
+	cr_expect(strstr(s.error.msg, "fault on purpose"), "%s", s.error.msg);
+	cr_expect_eq(atomic_load(&b.n_failed), 1);
+	start(&b, 0, no_trace, false);
+	wait_phase(&b, 0, PREFETCH_DONE);
+	bed_remove(&b);
+	bed_make(&b, NULL);
+	fault_set(b.n.fault[0][0],
+		  &(struct fault_plan){ .n_fail = 99, .fail_rc = -ETIMEDOUT });
+	start(&b, 0, hot_list(3, 1, 4), false);
+	wait_phase(&b, 0, PREFETCH_FAILED);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_geq(s.failures, 3);
+	bed_remove(&b);
+}
+
+Test(prefetch, what_brings_blocks_is_retried_for_as_long_as_that_takes)
+{
+	struct prefetch_stats s;
+	struct bed b;
+
+	bed_make(&b, &(struct prefetch_limits){ .hot_streams = 1,
+						.cold_streams = 1,
+						.hot_range = 100000,
+						.cold_range = 100000,
+						.retry_ns = NS_PER_MS });
+	fault_set(b.n.fault[0][0], &(struct fault_plan){ .n_fail = 99,
+							 .fail_rc = -ETIMEDOUT,
+							 .fail_after = SPAN });
+	start(&b, 0, hot_list(0, 1, 20), false);
+	wait_phase(&b, 0, PREFETCH_DONE);
+	prefetch_get_stats(b.p[0], &s);
+	cr_expect_gt(s.failures, 3);
+	cr_expect_eq(atomic_load(&b.n_given_up), 0);
 	bed_remove(&b);
 }
 
