@@ -367,8 +367,9 @@ way_peers_run() {
 
 way_direct_missing() { :; }
 way_direct_begin() { start_nodes; }
+# All bytes of all nodes pass one link.
 way_direct_run() {
-	go 1800
+	go "$(calc "1800 + $n * $all_bytes * 8 / $(swarm_bits "$origin_rate")")"
 	note_run
 }
 
