@@ -43,7 +43,7 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .offset = AT(tls_key),
 	  .arg = "FILE",
-	  .help = "Its key, PEM." },
+	  .help = "Its key, PEM, which nobody else is to read (mode 600)." },
 	{ .key = "tls-client-ca",
 	  .type = OPTION_STRING,
 	  .offset = AT(tls_client_ca),
@@ -207,8 +207,9 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .offset = AT(capability_key),
 	  .arg = "FILE",
-	  .help = "Sign capabilities with this private Ed25519 key, PEM; "
-		  "read again at SIGHUP." },
+	  .help = "Sign capabilities with this private Ed25519 key, PEM, "
+		  "which nobody else may read (mode 600); read again at "
+		  "SIGHUP." },
 	{ .key = "capability-old-keys",
 	  .type = OPTION_STRING,
 	  .offset = AT(capability_old_keys),
