@@ -92,7 +92,6 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 	if (!s->random)
 		s->random = 1;
 	s->has_tracker = true;
-	s->under_way = s->lim.flying_pieces * UNDER_WAY_UNIT;
 	rc = allocate(s, err);
 	if (rc < 0)
 		return rc;

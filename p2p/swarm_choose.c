@@ -98,7 +98,7 @@ uint64_t flying_wanted(const struct swarm *s)
 	 * waits in the queues of both links and carries nothing; where nobody
 	 * refuses, of the shortest answer. */
 	int64_t way = s->refusal_ns ? s->refusal_ns : s->answer_min;
-	uint64_t usual = s->size * s->under_way / UNDER_WAY_UNIT +
+	uint64_t usual = s->size * s->lim.flying_pieces +
 			 (uint64_t)((double)s->came_rate * WAYS * (double)way /
 				    NS_PER_S);
 	uint64_t max = s->lim.flying_max - s->lim.flying_max / 8;

@@ -227,7 +227,7 @@ static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 	answers_add(&s->answers, now - f->asked);
 	if (!s->answer_min || now - f->asked < s->answer_min)
 		s->answer_min = now - f->asked;
-	s->under_way += s->under_way < s->lim.flying_pieces * UNDER_WAY_UNIT;
+	s->n_longer = 0;
 	heard(s, p, now);
 	p->refusals = 0;
 	if (p->rate >= s->rate / USELESS_SLOWER)

@@ -5,7 +5,8 @@
  */
 #include "p2p/swarm_priv.h"
 
-#define KNOWN 8u               /* answers, of which a quantile is taken */
+#define KNOWN 8u /* answers, of which a quantile is taken */
+#define LOSSES 5
 #define LATE 3                 /* times what was expected */
 #define HEDGES_FREE (4u << 20) /* bytes, before anything came */
 #define SLOW 4 /* times the patience with those who send nothing */
@@ -18,8 +19,7 @@
 #define USELESS_NS (3 * NS_PER_S)
 #define USELESS_REFUSALS 16u
 #define COMES_SLOWER 8
-#define FEWER_NS NS_PER_S /* what is late together is late once */
-#define UNDER_WAY_MIN (2 * UNDER_WAY_UNIT)
+#define LONGER_MAX 3u /* doublings of the patience */
 #define MEASURE_NS (100 * NS_PER_MS)
 #define MEASURE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
@@ -92,8 +92,11 @@ static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
 	}
 	if (now - since < wait)
 		return;
-	if (s->hedged_bytes + f->size >
-	    HEDGES_FREE + s->came_bytes / 1000 * s->lim.hedge_permille)
+	/* Of the last pieces few: all nodes are at their last ones together, and
+	 * have no room on their links. */
+	if (s->hedged_bytes + (d ? f->size : 0) >
+	    (d ? HEDGES_FREE : 0) +
+		    s->came_bytes / 1000 * s->lim.hedge_permille)
 		return;
 	mask = others_ready(s, f, !d, now);
 	if (!mask && d && f->peer != ORIGIN)
@@ -108,26 +111,32 @@ static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
 			   now);
 }
 
-/* It may be this node's own link that is slow: answers that share it starve each other,
- * none comes in time, and what was asked for is sent for nothing. */
-static void fewer_under_way(struct swarm *s, int64_t now)
+/* When nothing came from anybody since this was asked for, it may be this node's own link
+ * that is slow: answers that share it starve each other, and if they were taken back
+ * as soon again, what was sent of them would have been sent for nothing. */
+static void wait_longer(struct swarm *s, int64_t asked, int64_t now)
 {
-	if (now - s->fewer < FEWER_NS || s->under_way <= UNDER_WAY_MIN)
+	if (s->got >= asked || s->longer > asked)
 		return;
-	s->fewer = now;
-	s->under_way -= s->under_way / 4;
-	if (s->under_way < UNDER_WAY_MIN)
-		s->under_way = UNDER_WAY_MIN;
+	s->longer = now;
+	s->n_longer += s->n_longer < LONGER_MAX;
+}
+
+/* How often it is doubled; not for what was asked for before it was. */
+static unsigned int longer_for(const struct swarm *s, const struct flight *f)
+{
+	return s->n_longer - (s->n_longer && f->asked < s->longer);
 }
 
 /* Nothing moves there: all that hangs on it is had elsewhere at once; and, if it goes
  * on so, what only it has from the origin, until it is heard again. */
-static void peer_silent(struct swarm *s, unsigned int peer, int64_t now)
+static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
+			int64_t now)
 {
 	struct peer *p = &s->peers[peer];
 
 	s->stats.stalls += p->n_flying;
-	fewer_under_way(s, now);
+	wait_longer(s, asked, now);
 	for (uint16_t i = s->first, next; i; i = next) {
 		struct flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;
@@ -176,10 +185,13 @@ static int64_t patience_with(const struct swarm *s, const struct flight *f)
 	const struct peer *p = &s->peers[f->peer];
 	int64_t ns = most(LATE * f->expected_ns, s->lim.stall_min_ns);
 
+	/* A refusal waits in the same queues, and what is lost there is sent again
+	 * after more than once that. */
+	ns = most(ns, LOSSES * s->refusal_ns);
 	ns = most(ns, answers_quantile(&p->answers, 95));
 	if (p->answers.total < KNOWN)
 		ns = most(ns, answers_quantile(&s->answers, 95));
-	return ns;
+	return ns << longer_for(s, f);
 }
 
 /* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
@@ -190,9 +202,11 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 	int64_t patience = patience_with(s, f), silence, limit;
 
 	/* However slow it is: something moves. */
-	silence = patience < SILENT_NS ? patience : SILENT_NS;
+	silence = SILENT_NS << longer_for(s, f);
+	if (silence > patience)
+		silence = patience;
 	if (now - p->moved > silence && now - f->asked > silence) {
-		peer_silent(s, peer, now);
+		peer_silent(s, peer, f->asked, now);
 		return;
 	}
 	/* One of which it is not even known what it is keeps many waiting. */
@@ -209,7 +223,7 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 		peer_useless(s, peer, now);
 	}
 	s->stats.stalls++;
-	fewer_under_way(s, now);
+	wait_longer(s, f->asked, now);
 	p->rate = p->rate / 2 + 1;
 	flight_cancel(s, f);
 }

@@ -33,7 +33,6 @@
 #define NEWS_MAX_NS (500 * NS_PER_MS) /* between news */
 /* News make a node without enough under way look for more at most so often. */
 #define PUMP_NS (NS_PER_MS / 2)
-#define UNDER_WAY_UNIT 16u /* as many answers in time make one piece more */
 #define COLD_CHOICE 8u
 #define COLD_SAMPLE 256u /* looked at of the rest, for one choice */
 
@@ -165,11 +164,10 @@ struct swarm {
 	uint64_t hedged_bytes, came_bytes;
 	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
 	int64_t came_at;
-	int64_t got,
-		gap_ns; /* when the last piece came; between two, smoothed */
-	/* Pieces that may be under way, in sixteenths; when these became fewer. */
-	uint32_t under_way;
-	int64_t fewer;
+	int64_t got, gap_ns; /* the last piece came; between two, smoothed */
+	unsigned int
+		n_longer;   /* all is waited for twice as long, so often ... */
+	int64_t longer;     /* ... since then */
 	int64_t answer_min; /* shortest time of an answer; 0: none yet */
 	int64_t refusal_ns; /* that refusals take, smoothed */
 	uint64_t size;      /* of a piece, usually */
@@ -183,9 +181,7 @@ struct swarm {
 
 	uint64_t members[SWARM_MEMBERS_MAX]; /* others */
 	size_t n_members;
-	/* When something was heard last that nobody here had, of what is hot
-	 * and of the rest. */
-	int64_t progress[2];
+	int64_t progress[2]; /* last news of what nobody had: hot, the rest */
 
 	/* Pieces that came or went, newest at `logged`. A ring. */
 	uint32_t *log;
