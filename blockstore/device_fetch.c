@@ -16,8 +16,10 @@
 
 #define PIECES_MAX 16384u /* blocks under way for one list */
 #define LOOK_AHEAD \
-	4096u              /* entries of the list: who lies beside the next one
+	4096u /* entries of the list: who lies beside the next one
 			   * and comes no later than that rides along */
+/* Where blocks come slowly: those who are to have fewer requests have them soon. */
+#define SLOW_RANGE (512u << 10)
 #define TICK_NS 50000000LL /* how soon a cancel is seen */
 #define NS_PER_S 1000000000LL
 #define NONE UINT32_MAX
@@ -102,11 +104,19 @@ static bool is_wanted(const struct run *r, uint32_t place)
 	return pos != NONE && pos - r->next < LOOK_AHEAD;
 }
 
-/* Let the neighbours on one side ride along. */
-static void grow(const struct run *r, struct range *g, int step)
+static uint32_t range_max(const struct run *r)
 {
 	uint32_t max = r->list->range_max ? r->list->range_max
 					  : r->dev->f->cfg.window_max;
+
+	return atomic_load(&r->dev->is_slow) && max > SLOW_RANGE ? SLOW_RANGE
+								 : max;
+}
+
+/* Let the neighbours on one side ride along. */
+static void grow(const struct run *r, struct range *g, int step)
+{
+	uint32_t max = range_max(r);
 	uint32_t at = step > 0 ? g->end - 1 : g->first;
 	uint64_t bytes = g->bytes, unasked = 0;
 	struct block last, b;

@@ -102,9 +102,11 @@ struct transfer {
 	atomic_bool is_moving;  /* and bytes are coming: others give way */
 	atomic_int_fast64_t moved_ns; /* when bytes of it came last */
 	atomic_bool stop;             /* what is left is not wanted any more */
-	int64_t first_ns;  /* of its own thread: its first byte; 0: none came */
-	int64_t waited_ns; /* ... what it has given way since */
-	uint64_t bytes;    /* ... stored, of whole blocks */
+	/* Of its own thread: what tells how fast it is, of the last second. */
+	int64_t first_ns;  /* since its first byte; 0: none came */
+	int64_t waited_ns; /* what it has given way since */
+	uint64_t bytes;    /* stored, of whole blocks */
+	bool is_judged;    /* it was before */
 	size_t n, next;    /* flights, and the first one not delivered */
 	bool joined;       /* a reader waits for a flight in a bulk transfer */
 	bool cut;          /* stopped by us for the sake of a reader */
@@ -168,8 +170,11 @@ struct device {
 	unsigned int n_awaited; /* ... and awaited by some now */
 	unsigned int n_bulk;    /* those that no reader asked for */
 	int64_t hangs_until;    /* its bulk hung: until then it has one place */
-	/* Requests of a list at once; looked at without the lock. */
+	int64_t widen_ns, narrow_ns; /* `width` changes not before */
+	/* Looked at without the lock: requests of a list at once; and that it
+	 * was slow, so that they are better short. */
 	atomic_uint width;
+	atomic_bool is_slow;
 	uint64_t fetches, fetched_bytes;
 	struct stream streams[STREAMS];
 	uint64_t stamp;

@@ -10,8 +10,8 @@
  * And how many requests of bulk a device has at once.  Where many nodes share the
  * link of a registry, each more connection of each of them takes from the others,
  * until none gets what keeps it going: a connection that has a packet or two on its
- * way loses them, and then waits for seconds.  So there is one more only while
- * blocks come fast, and one less whenever one comes slowly.
+ * way loses them, and then waits for seconds.  So there are more only while blocks
+ * come fast, and fewer whenever they come slowly.
  */
 #include "blockstore/fetcher.h"
 #include "common/clock.h"
@@ -21,11 +21,16 @@
 /* Without a byte for so long, those who are more urgent do not use the link. */
 #define MOMENT_NS (50 * NS_PER_MS)
 #define WAIT_NS NS_PER_S
-/* Bytes a second of a transfer: with more of them another may begin beside it, with
- * fewer it would better be alone.  Too little of it tells nothing. */
-#define FAST (128u << 10)
-#define SLOW (32u << 10)
-#define SLOW_AFTER_NS (500 * NS_PER_MS)
+/* Bytes a second of a transfer.  A request that begins with so many leaves room for
+ * another with each block ... */
+#define SWIFT (256u << 10)
+/* ... and one that goes on with so many, for one each WIDEN_NS; with fewer, there are
+ * half as many.  Slowly up and fast down: so that nodes come to have as many as each
+ * other, whoever had more at first. */
+#define FAIR (64u << 10)
+#define JUDGE_NS NS_PER_S
+#define WIDEN_NS NS_PER_S
+#define NARROW_NS (4 * NS_PER_S)
 
 static void note(atomic_int_fast64_t *until)
 {
@@ -117,6 +122,7 @@ void pace_begin(struct transfer *t)
 	atomic_store(&t->stop, false);
 	t->first_ns = t->waited_ns = 0;
 	t->bytes = 0;
+	t->is_judged = false;
 	(void)set_awaited(t, t->priority == SOURCE_DEMAND);
 }
 
@@ -139,28 +145,60 @@ void pace_await(struct transfer *t, bool is_awaited)
 		(void)pthread_cond_signal(&f->work);
 }
 
+/* More than are used would not be used either. */
+static void widen(struct device *dev)
+{
+	unsigned int width = atomic_load(&dev->width);
+
+	if (dev->n_bulk >= width)
+		atomic_store(&dev->width, width + 1);
+}
+
+/* Those that began when there were more are under way still: not again at once. */
+static void narrow(struct device *dev, int64_t now)
+{
+	unsigned int width = atomic_load(&dev->width);
+
+	atomic_store(&dev->is_slow, true);
+	if (now < dev->narrow_ns)
+		return;
+	if (dev->n_bulk && dev->n_bulk < width)
+		width = dev->n_bulk;
+	atomic_store(&dev->width, width > 1 ? width / 2 : 1);
+	dev->narrow_ns = now + NARROW_NS;
+}
+
+static bool is_at_least(const struct transfer *t, int64_t ns, uint64_t rate)
+{
+	return t->bytes * (uint64_t)NS_PER_S >= (uint64_t)ns * rate;
+}
+
 void pace_brought(struct transfer *t, uint32_t bytes)
 {
+	int64_t now = clock_now_ns(), ns = 0;
 	struct device *dev = t->dev;
-	unsigned int width = atomic_load(&dev->width);
-	int64_t ns = 0;
 
 	t->bytes += bytes;
 	if (t->priority == SOURCE_DEMAND)
 		return;
 	/* From the first byte on: before, it may be the registry that thinks. */
 	if (t->first_ns)
-		ns = clock_now_ns() - t->first_ns - t->waited_ns;
-	if (t->bytes * (uint64_t)NS_PER_S >= (uint64_t)ns * FAST) {
-		/* More would not be used. */
-		if (dev->n_bulk >= width)
-			atomic_store(&dev->width, width + 1);
-	} else if (ns > SLOW_AFTER_NS &&
-		   t->bytes * (uint64_t)NS_PER_S <
-			   (uint64_t)(ns - SLOW_AFTER_NS) * SLOW) {
-		/* Those that began when there were more are under way still. */
-		if (dev->n_bulk && dev->n_bulk < width)
-			width = dev->n_bulk;
-		atomic_store(&dev->width, width > 1 ? width - 1 : 1);
+		ns = now - t->first_ns - t->waited_ns;
+	if (ns < JUDGE_NS) {
+		if (!t->is_judged && is_at_least(t, ns, SWIFT))
+			widen(dev);
+		return;
 	}
+	if (is_at_least(t, ns, SWIFT))
+		atomic_store(&dev->is_slow, false);
+	if (!is_at_least(t, ns, FAIR)) {
+		narrow(dev, now);
+	} else if (now >= dev->widen_ns) {
+		widen(dev);
+		dev->widen_ns = now + WIDEN_NS;
+	}
+	t->is_judged = true;
+	t->first_ns = now;
+	t->waited_ns = 0;
+	t->bytes = 0;
 }

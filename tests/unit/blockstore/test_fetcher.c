@@ -528,29 +528,44 @@ static unsigned int width_after(struct device *d, int64_t ms, int64_t waited_ms,
 			      .waited_ns = waited_ms * NS_PER_MS };
 
 	pace_brought(&t, bytes);
+	cr_expect_eq(t.is_judged, ms - waited_ms >= 1000);
 	return atomic_load(&d->width);
 }
 
-Test(fetcher, a_list_has_fewer_requests_at_once_where_blocks_come_slowly)
+Test(fetcher, a_list_has_more_requests_at_once_where_blocks_come_fast)
 {
 	struct device d = { .n_bulk = 2, .width = 2 };
 
-	/* As fast as more can be used, one more each time. */
 	cr_expect_eq(width_after(&d, 100, 0, 100000), 3);
-	cr_expect_eq(width_after(&d, 100, 0, 100000), 3);
+	cr_expect_eq(width_after(&d, 100, 0, 100000), 3, "as many as are used");
 	d.n_bulk = 8;
 	for (unsigned int n = 4; n < 10; n++)
 		cr_expect_eq(width_after(&d, 0, 0, 100), n);
-	/* Neither fast nor slow; or slow for a moment; or it had to wait. */
-	cr_expect_eq(width_after(&d, 2000, 0, 100000), 9);
-	cr_expect_eq(width_after(&d, 400, 0, 1000), 9);
-	cr_expect_eq(width_after(&d, 9000, 7000, 100000), 9);
-	cr_expect_eq(width_after(&d, 9000, 0, 100000), 7);
-	d.n_bulk = 4;
-	cr_expect_eq(width_after(&d, 9000, 0, 100000), 3);
-	for (int i = 0; i < 5; i++)
-		(void)width_after(&d, 9000, 0, 100000);
-	cr_expect_eq(atomic_load(&d.width), 1, "but one");
+	d.n_bulk = 9;
+	cr_expect_eq(width_after(&d, 900, 0, 100000), 9, "not that fast");
+	cr_expect_eq(width_after(&d, 1100, 0, 100000), 10);
+	cr_expect_eq(width_after(&d, 1100, 0, 100000), 10, "once a second");
+}
+
+Test(fetcher, and_fewer_where_they_come_slowly)
+{
+	struct device d = { .n_bulk = 8, .width = 9 };
+
+	cr_expect_eq(width_after(&d, 900, 0, 1000), 9, "too early to tell");
+	cr_expect_eq(width_after(&d, 9000, 8500, 1000), 9, "it gave way");
+	cr_expect_not(atomic_load(&d.is_slow));
+	cr_expect_eq(width_after(&d, 9000, 0, 100000), 4, "half of the eight");
+	cr_expect_eq(width_after(&d, 9000, 0, 100000), 4,
+		     "which takes a while");
+	cr_expect(atomic_load(&d.is_slow));
+	for (unsigned int n = 2; n > 0; n--) {
+		d.narrow_ns = 0;
+		cr_expect_eq(width_after(&d, 9000, 0, 100000), n);
+	}
+	d.narrow_ns = 0;
+	cr_expect_eq(width_after(&d, 9000, 0, 100000), 1, "but one");
+	(void)width_after(&d, 1100, 0, 1000000);
+	cr_expect_not(atomic_load(&d.is_slow));
 }
 
 Test(fetcher, a_list_begins_narrow)
