@@ -111,6 +111,9 @@ Test(fetcher, prefetch_says_why_it_stopped)
 	cr_expect_eq(fetch_blocks(&n, 0, 0, 40, SOURCE_COLD, NULL, &err),
 		     -ENOENT);
 	cr_expect(strstr(err.msg, "image-0: block"), "%s", err.msg);
+	/* Transfers that failed may not have ended all: a list would join them. */
+	node_remove(&n);
+	node_make(&n, &cfg);
 	fault_set(n.fault[0][1], &(struct fault_plan){ .held = true });
 	bulk_start(&b, &n, 20, 20, SOURCE_COLD);
 	fault_wait_held(n.fault[0][1], 1);
