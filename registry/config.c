@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "registry/db.h"
+
 #define AT(member) offsetof(struct registry_config, member)
 
 static const char *const log_levels[] = { "error", "warning", "info", "debug",
@@ -286,9 +288,30 @@ static bool is_loopback(const char *listen)
 	       strncmp(listen, "[::1]:", 6) == 0;
 }
 
+/* With a port in digits; whether the address is one is seen when it is used. */
+static bool is_address(const char *listen)
+{
+	const char *colon = strrchr(listen, ':');
+
+	return colon && colon != listen && colon[1] &&
+	       !colon[1 + strspn(colon + 1, "0123456789")];
+}
+
+/* An image's name is compared with them: a URL would never match. */
+static int check_registries(char *const *list, struct error *err)
+{
+	for (; list && *list; list++) {
+		if (!**list || strchr(*list, '/'))
+			return error_set(err, EINVAL,
+					 "--registry '%s' is not HOST[:PORT]",
+					 *list);
+	}
+	return 0;
+}
+
 int registry_config_check(const struct registry_config *c, struct error *err)
 {
-	if (!strrchr(c->listen, ':'))
+	if (!is_address(c->listen))
 		return error_set(err, EINVAL, "--listen '%s' is not ADDR:PORT",
 				 c->listen);
 	if (!c->tokens && !c->insecure_no_auth && !is_loopback(c->listen))
@@ -305,6 +328,10 @@ int registry_config_check(const struct registry_config *c, struct error *err)
 	if (c->capability_key && !c->registries)
 		return error_set(err, EINVAL,
 				 "--capability-key needs a --registry to ask");
+	if (check_registries(c->registries, err) < 0)
+		return -EINVAL;
+	if (db_check_url(c->db, err) < 0)
+		return -EINVAL;
 	if (c->body_memory < c->trace_max)
 		return error_set(err, EINVAL,
 				 "--body-memory is smaller than --trace-max");

@@ -344,19 +344,26 @@ static int migrate(struct db *db, struct error *err)
 
 /* -------------------------------------------------------------------- open --- */
 
-static int choose(struct db *db, struct error *err)
+static int choose(const char *url, const struct db_ops **ret, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		size_t n = strlen(kinds[i]->scheme);
 
-		if (strncmp(db->url, kinds[i]->scheme, n) == 0) {
-			db->ops = kinds[i];
+		if (strncmp(url, kinds[i]->scheme, n) == 0) {
+			*ret = kinds[i];
 			return 0;
 		}
 	}
 	return error_set(err, EINVAL,
 			 "--db is neither sqlite:PATH nor "
 			 "postgresql://HOST/NAME");
+}
+
+int db_check_url(const char *url, struct error *err)
+{
+	const struct db_ops *ops;
+
+	return choose(url, &ops, err);
 }
 
 int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
@@ -375,7 +382,7 @@ int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
 	pthread_condattr_destroy(&attr);
 	db->cfg = *cfg;
 	db->cfg.url = db->url = strdup(cfg->url);
-	rc = db->url ? choose(db, err) : error_nomem(err);
+	rc = db->url ? choose(db->url, &db->ops, err) : error_nomem(err);
 	if (rc == 0)
 		rc = migrate(db, err);
 	if (rc == 0)

@@ -68,6 +68,9 @@ struct db_config {
 struct db;
 struct db_conn;
 
+/* Is there a database of this scheme?  Connects to none. */
+int db_check_url(const char *url, struct error *err) MUST_CHECK;
+
 /* Connect once, to see that it works, and bring the schema up to date.
  * -EPROTONOSUPPORT: a newer version of this program made it. */
 int db_open(const struct db_config *cfg, struct db **ret,

@@ -7,6 +7,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct httpd_tls {
@@ -28,11 +29,37 @@ static int tls_fail(struct error *err, const char *what, const char *file)
  * of another kind "PEM lib". */
 static int file_fail(struct error *err, const char *what, const char *file)
 {
-	if (access(file, R_OK) == 0)
+	int pem = ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_PEM_LIB;
+
+	if (access(file, R_OK) == 0 && !pem)
 		return tls_fail(err, what, file);
 	ERR_clear_error();
+	if (access(file, R_OK) == 0)
+		return error_set(err, EINVAL, "%s '%s': none is in it", what,
+				 file);
 	return error_set(err, errno, "%s '%s': %s", what, file,
 			 strerror(errno));
+}
+
+/* OpenSSL says of a key of another kind that there is no certificate. */
+static int key_fail(const struct httpd_tls *t, struct error *err)
+{
+	unsigned long code = ERR_peek_last_error();
+	int why = ERR_GET_REASON(code);
+
+	if ((ERR_GET_LIB(code) == ERR_LIB_X509 &&
+	     (why == X509_R_KEY_VALUES_MISMATCH ||
+	      why == X509_R_KEY_TYPE_MISMATCH)) ||
+	    (ERR_GET_LIB(code) == ERR_LIB_SSL &&
+	     why == SSL_R_NO_CERTIFICATE_ASSIGNED)) {
+		ERR_clear_error();
+		return error_set(err, EINVAL,
+				 "key '%s' does not belong to certificate "
+				 "'%s': --tls-key and --tls-cert are to be a "
+				 "pair",
+				 t->key_file, t->cert_file);
+	}
+	return file_fail(err, "key (PEM)", t->key_file);
 }
 
 static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
@@ -47,7 +74,7 @@ static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
 	if (SSL_CTX_use_PrivateKey_file(ctx, t->key_file, SSL_FILETYPE_PEM) !=
 		    1 ||
 	    SSL_CTX_check_private_key(ctx) != 1)
-		return file_fail(err, "key (PEM)", t->key_file);
+		return key_fail(t, err);
 	if (!t->client_ca)
 		return 0;
 	if (SSL_CTX_load_verify_file(ctx, t->client_ca) != 1)
@@ -100,6 +127,27 @@ int httpd_tls_new(const char *cert_file, const char *key_file,
 	}
 	*ret = t;
 	return 0;
+}
+
+int64_t httpd_tls_not_after(const struct httpd_tls *t)
+{
+	const X509 *cert = SSL_CTX_get0_certificate(t->ctx);
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1
+		       ? (int64_t)timegm(&tm)
+		       : 0;
+}
+
+int httpd_tls_check_time(const struct httpd_tls *t, struct error *err)
+{
+	if (httpd_tls_not_after(t) > (int64_t)time(NULL))
+		return 0;
+	return error_set(err, EKEYEXPIRED,
+			 "certificate '%s' has expired: renew it, and reload "
+			 "bootseer-registry; or this machine's clock is wrong: "
+			 "see date",
+			 t->cert_file);
 }
 
 void httpd_tls_free(struct httpd_tls *t)

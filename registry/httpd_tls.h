@@ -4,6 +4,7 @@
 #define BOOTSEER_REGISTRY_HTTPD_TLS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/error.h"
 
@@ -20,6 +21,12 @@ void httpd_tls_free(struct httpd_tls *t);
 
 /* Read the files again, for connections to come; a failure changes nothing. */
 int httpd_tls_reload(struct httpd_tls *t, struct error *err) MUST_CHECK;
+
+/* When the certificate ends, seconds since 1970. */
+int64_t httpd_tls_not_after(const struct httpd_tls *t);
+/* -EKEYEXPIRED: it is over, so no client will believe it. */
+int httpd_tls_check_time(const struct httpd_tls *t,
+			 struct error *err) MUST_CHECK;
 
 /* A connection that was accepted; takes `fd`.  NULL: memory is short, and `fd`
  * stays the caller's. */

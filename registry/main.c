@@ -153,8 +153,10 @@ static int start(const struct registry_config *cfg, struct error *err)
 	return run(cfg, err);
 }
 
-/* What the configuration names is read, so that --check-config tells. */
-static int check_files(const struct registry_config *c, struct error *err)
+/* What the configuration names is read, so that --check-config tells.  It alone
+ * also minds a certificate that is over: whoever runs goes on, and logs it. */
+static int check_files(const struct registry_config *c, bool is_check,
+		       struct error *err)
 {
 	struct tokens tokens = { .n = 0 };
 	struct httpd_tls *tls = NULL;
@@ -166,6 +168,8 @@ static int check_files(const struct registry_config *c, struct error *err)
 	if (rc == 0 && c->tls_cert)
 		rc = httpd_tls_new(c->tls_cert, c->tls_key, c->tls_client_ca,
 				   &tls, err);
+	if (rc == 0 && tls && is_check)
+		rc = httpd_tls_check_time(tls, err);
 	if (rc == 0)
 		rc = issuer_new(c, &issuer, err);
 	tokens_fini(&tokens);
@@ -187,7 +191,7 @@ int main(int argc, char **argv)
 	if (rc == 0 && cfg.listen)
 		rc = registry_config_check(&cfg, &err);
 	if (rc == 0 && cfg.listen)
-		rc = check_files(&cfg, &err);
+		rc = check_files(&cfg, action != OPTION_ACTION_RUN, &err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseer-registry: %s\n", err.msg);
 		option_fini(registry_program.options, &cfg);

@@ -10,7 +10,7 @@ struct values {
 	struct httpd_stats http;
 	struct hot_stats hot;
 	struct db_stats db;
-	uint64_t queued;
+	uint64_t queued, tls_not_after;
 	uint64_t stored, replaced, enough, refused, too_many;
 	uint64_t evicted, expired_calls, denied, reloads;
 	uint64_t starts, votes, bytes;
@@ -35,6 +35,8 @@ static const struct counter_spec table[] = {
 	      "Connections closed because all places were taken."),
 	TOTAL("tls_failures_total", http.tls_failures_total,
 	      "Connections that ended by an error of TLS."),
+	GAUGE("tls_certificate_not_after_seconds", tls_not_after,
+	      "When --tls-cert ends, seconds since 1970; 0: it has none."),
 	TOTAL("requests_total", http.requests_total, "Requests."),
 	TOTAL("request_nanoseconds_total", http.request_ns_total,
 	      "Time from the heads of requests to their answers."),
@@ -122,6 +124,8 @@ int metrics_format(struct service *s, struct buf *ret)
 	struct service_counts *c = &s->counts;
 	struct values v = { .queued = pool_queued(s->pool) };
 
+	if (s->tls)
+		v.tls_not_after = (uint64_t)httpd_tls_not_after(s->tls);
 	httpd_get_stats(s->httpd, &v.http);
 	hot_get_stats(s->hot, &v.hot);
 	db_get_stats(s->db, &v.db);

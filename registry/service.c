@@ -60,8 +60,9 @@ static int load_tokens(struct service *s, struct error *err)
 
 /* Whoever has the key answers as this service.  (Without a signing key that is its
  * owner's alone there is no service.) */
-static void tell_doubts(const struct registry_config *cfg)
+static void tell_doubts(const struct service *s)
 {
+	const struct registry_config *cfg = s->cfg;
 	struct error why = ERROR_INIT;
 
 	if (cfg->tls_key && fs_check_private(cfg->tls_key, &why) < 0)
@@ -69,6 +70,11 @@ static void tell_doubts(const struct registry_config *cfg)
 			    "the key is not this service's alone "
 			    "reason=\"%s: chmod 600 %s\"",
 			    why.msg, cfg->tls_key);
+	if (s->tls && httpd_tls_check_time(s->tls, &why) < 0)
+		log_warning("service",
+			    "clients will not believe this service "
+			    "reason=\"%s\"",
+			    why.msg);
 }
 
 void service_reload(struct service *s)
@@ -87,7 +93,7 @@ void service_reload(struct service *s)
 	else
 		log_info("service",
 			 "reloaded what=\"tokens, certificate and keys\"");
-	tell_doubts(s->cfg);
+	tell_doubts(s);
 	atomic_fetch_add(&s->counts.reloads, 1);
 }
 
@@ -509,7 +515,6 @@ int service_start(struct service *s, struct error *err)
 	int rc;
 
 	set_limits(s);
-	tell_doubts(s->cfg);
 	s->sweep_timer.fn = on_sweep;
 	rc = load_tokens(s, err);
 	if (rc == 0)
@@ -527,7 +532,11 @@ int service_start(struct service *s, struct error *err)
 		rc = issuer_new(s->cfg, &s->issuer, err);
 	if (rc == 0)
 		rc = loop_timer_start(s->loop, &s->sweep_timer, 0, err);
-	return rc < 0 ? rc : start_http(s, err);
+	if (rc == 0)
+		rc = start_http(s, err);
+	if (rc == 0)
+		tell_doubts(s);
+	return rc;
 }
 
 static void on_idle(void *arg)

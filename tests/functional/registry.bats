@@ -594,6 +594,38 @@ preheats()
 		"$LOG"
 	ask --cacert "$W/ca.pem" "$U/metrics"
 	[ "$(sed -n 's/^bootseer_registry_tls_failures_total //p' "$O")" -ge 1 ]
+	end=$(openssl x509 -in "$W/cert.pem" -noout -enddate)
+	[ "$(sed -n 's/^bootseer_registry_tls_certificate_not_after_seconds //p' \
+		"$O")" = "$(date -d "${end#*=}" +%s)" ]
+}
+
+@test "TLS: certificate and key that are no pair, or over, are told of" {
+	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
+	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=service \
+		-keyout "$W/key.pem" -out "$W/cert.pem" 2>/dev/null
+	openssl genpkey -algorithm ed25519 -out "$W/other.pem"
+	openssl genrsa -out "$W/same.pem" 2048 2>/dev/null
+	for key in other same; do
+		run -2 "$program" --tls-cert "$W/cert.pem" \
+			--tls-key "$W/$key.pem" --check-config
+		[[ $output == *"$W/$key.pem"*'does not belong'*"$W/cert.pem"* ]]
+	done
+	run -2 "$program" --tls-cert "$W/cert.pem" --tls-key "$W/cert.pem" \
+		--check-config
+	[[ $output == *"$W/cert.pem': none is in it" ]]
+	"$program" --tls-cert "$W/cert.pem" --tls-key "$W/key.pem" --check-config
+	service --tls-cert "$W/cert.pem" --tls-key "$W/key.pem"
+	run ! grep expired "$LOG"
+	openssl x509 -in "$W/cert.pem" -signkey "$W/key.pem" -days -1 \
+		-out "$W/over.pem" 2>/dev/null
+	mv "$W/over.pem" "$W/cert.pem"
+	run -2 "$program" --tls-cert "$W/cert.pem" --tls-key "$W/key.pem" \
+		--check-config
+	[[ $output == *"$W/cert.pem"*expired*renew* ]]
+	# It runs: its clients may have another clock.
+	kill -HUP "$pid"
+	wait_for grep -q "^warning service: clients will not .*$W/cert.pem.*expired" \
+		"$LOG"
 }
 
 @test "slow, silent and too many clients hold no place for ever" {
@@ -671,10 +703,14 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 	[[ $output == *--tokens* ]]
 	run -2 "$program" --tls-cert x
 	run -2 "$program" --body-memory 1M --trace-max 4M
-	run -1 "$program" --listen 127.0.0.1:0 --db mysql://x
+	run -2 "$program" --db mysql://x --check-config
 	[[ $output == *postgresql* ]]
-	run -2 "$program" --listen nowhere
-	[[ $output == *nowhere*ADDR:PORT* ]]
+	for at in nowhere 127.0.0.1:97x0 127.0.0.1: :9730; do
+		run -2 "$program" --listen "$at" --check-config
+		[[ $output == *"$at"*ADDR:PORT* ]]
+	done
+	run -2 "$program" --registry https://reg.example --check-config
+	[[ $output == *https://reg.example*'HOST[:PORT]'* ]]
 	run -2 "$program" --tokens "$W/none" --check-config
 	[[ $output == *"$W/none"*'No such file'* ]]
 	run -2 "$program" --tls-cert "$W/none" --tls-key x --check-config
