@@ -225,11 +225,16 @@ int capability_keys_parse(const char *pem, size_t len,
 	}
 	/* OpenSSL tells the end of the text as it tells a bad key. */
 	if (rc == 0 && k->n != count_keys(pem, len))
-		rc = ssl_fail(err, EINVAL, "public keys (PEM)");
+		rc = error_set(err, EINVAL,
+			       "what is in it are not all public keys, as PEM: "
+			       "openssl pkey -pubout makes one of the key that "
+			       "signs");
 	ERR_clear_error();
 	BIO_free(bio);
 	if (rc == 0 && k->n == 0)
-		rc = error_set(err, EINVAL, "no public key (PEM)");
+		rc = error_set(err, EINVAL,
+			       "no public key is in it, as PEM: openssl pkey "
+			       "-pubout makes one of the key that signs");
 	if (rc < 0)
 		return rc;
 	*ret = steal_ptr(&k);

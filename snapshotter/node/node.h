@@ -16,7 +16,8 @@
 /* Events counted by bootseerd itself; the rest comes from cache and devices. */
 struct node_events {
 	atomic_uint_fast64_t calls, calls_failed;
-	atomic_uint_fast64_t prepares, prepares_fetched, prepares_stale;
+	atomic_uint_fast64_t prepares, prepares_fetched, prepares_stale,
+		prepares_failed;
 	atomic_uint_fast64_t mounts_lazy, mounts_complete, mounts_adopted;
 	atomic_uint_fast64_t mounts_failed, layers_applied, reloads;
 };

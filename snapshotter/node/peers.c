@@ -213,6 +213,9 @@ int peers_open(struct node *n, struct error *err)
 	if (n->cfg->p2p_rdma)
 		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
 	tell_doubts(n->cfg);
+	if (!n->cfg->p2p_trackers || !n->cfg->p2p_trackers[0])
+		log_warning("p2p", "no tracker is named (--p2p-tracker): "
+				   "nobody tells this node of others");
 	if (p2p_hides(&cfg))
 		log_warning("p2p",
 			    "other nodes cannot reach \"%s\": listen on "

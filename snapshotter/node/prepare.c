@@ -439,6 +439,12 @@ static int take_stale(struct node *n, const struct asked *a, int rc,
 	return 0;
 }
 
+/* That an image was never converted, or its name is wrong, is an answer. */
+static bool is_fault(int rc)
+{
+	return rc < 0 && rc != -ENOENT && rc != -EINVAL;
+}
+
 int node_prepare(struct node *n, const struct image_query *q,
 		 struct prepared *ret, struct error *err)
 {
@@ -462,6 +468,8 @@ int node_prepare(struct node *n, const struct image_query *q,
 	}
 	if (is_unreachable(rc) && a.alias && !p.answered)
 		rc = take_stale(n, &a, rc, &p, err);
+	if (is_fault(rc))
+		atomic_fetch_add(&n->events.prepares_failed, 1);
 	if (rc < 0)
 		error_wrap(err, rc, "image %s", a.name ? a.name : q->ref);
 	else

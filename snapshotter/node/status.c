@@ -16,7 +16,7 @@
 /* Everything that /metrics shows, as plain numbers. */
 struct figures {
 	uint64_t calls, calls_failed;
-	uint64_t prepares, prepares_fetched, prepares_stale;
+	uint64_t prepares, prepares_fetched, prepares_stale, prepares_failed;
 	uint64_t mounts_lazy, mounts_complete, mounts_adopted, mounts_failed;
 	uint64_t layers_applied, reloads;
 	uint64_t images, images_mounted, images_complete, users;
@@ -43,6 +43,9 @@ static const struct counter_spec table[] = {
 	  "Images whose metadata was fetched." },
 	{ "prepares_stale_total", COUNTER_TOTAL, AT(prepares_stale),
 	  "Tags answered from memory because the registry was out of reach." },
+	{ "prepares_failed_total", COUNTER_TOTAL, AT(prepares_failed),
+	  "Images that could not be prepared: the disk is full, the registry "
+	  "fails or refuses; one that is not there is none." },
 	{ "mounts_lazy_total", COUNTER_TOTAL, AT(mounts_lazy),
 	  "Images mounted, or adopted, with blocks fetched on demand." },
 	{ "mounts_complete_total", COUNTER_TOTAL, AT(mounts_complete),
@@ -287,6 +290,7 @@ static int gather(struct node *n, struct figures *f, struct error *err)
 		.prepares = atomic_load(&e->prepares),
 		.prepares_fetched = atomic_load(&e->prepares_fetched),
 		.prepares_stale = atomic_load(&e->prepares_stale),
+		.prepares_failed = atomic_load(&e->prepares_failed),
 		.mounts_lazy = atomic_load(&e->mounts_lazy),
 		.mounts_complete = atomic_load(&e->mounts_complete),
 		.mounts_adopted = atomic_load(&e->mounts_adopted),

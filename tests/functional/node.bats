@@ -316,6 +316,22 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 		"http://127.0.0.1:$port/other")" = 404 ]
 }
 
+@test "a prepare that fails is counted, what is not there is none" {
+	local port
+
+	node_start --metrics 127.0.0.1:0 --attempts 1
+	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log")
+	failed() {
+		curl -fsS "http://127.0.0.1:$port/metrics" |
+			sed -n 's/^bootseer_node_prepares_failed_total //p'
+	}
+	"$bootseer" image prefetch --stop "$IMAGE"
+	run -1 "$bootseer" image prefetch "${IMAGE%:*}:none"
+	[ "$(failed)" = 0 ]
+	run -1 "$bootseer" image prefetch --plain-http 127.0.0.1:1/a:1
+	[ "$(failed)" = 1 ]
+}
+
 @test "every metric is in the documents" {
 	"$bootseerd" --list-metrics | sed -n 's/^bootseer_node_//p' >"$T/has"
 	sed -nE 's/^\| `([a-z0-9_]+)` \| .*\. \|$/\1/p' \

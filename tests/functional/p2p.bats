@@ -447,6 +447,8 @@ tracker_with_rights() {
 	peer_start b
 	run -0 on b p2p status
 	[[ $output == *"none is named"*"--p2p-tracker"* ]]
+	grep -q '^warning p2p: no tracker is named .*--p2p-tracker' "$T/b/log"
+	run ! grep 'no tracker is named' "$T/a/log"
 }
 
 @test "certificates that no other node would believe are told" {
