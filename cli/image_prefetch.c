@@ -86,15 +86,23 @@ static bool is_phase(const json_t *a, const char *phase)
 	return strcmp(reply_text(a, "phase"), phase) == 0;
 }
 
+/* Of an image comes first what is hot, also when it is to be tried again. */
+static bool is_hot_next(const json_t *a)
+{
+	return is_phase(a, "hot") || (is_phase(a, "retrying") &&
+				      reply_number(a, "hot_have_bytes") <
+					      reply_number(a, "hot_bytes"));
+}
+
 /* Bytes of what is under way. */
 static const char *have_key(const json_t *a)
 {
-	return is_phase(a, "hot") ? "hot_have_bytes" : "all_have_bytes";
+	return is_hot_next(a) ? "hot_have_bytes" : "all_have_bytes";
 }
 
 static const char *all_key(const json_t *a)
 {
-	return is_phase(a, "hot") ? "hot_bytes" : "all_bytes";
+	return is_hot_next(a) ? "hot_bytes" : "all_bytes";
 }
 
 /* 1: not there yet. */
@@ -113,14 +121,31 @@ static int judge(const json_t *a, int64_t paused_ns, struct error *err)
 	return 1;
 }
 
+/* Why it is tried again: once for each reason. */
+static void say_why(struct progress *bar, const json_t *a, struct buf *said)
+{
+	AUTO_BUF line = BUF_INIT;
+
+	if (!is_phase(a, "retrying") ||
+	    buf_printf(&line, "retrying: %s", reply_text(a, "error")) < 0 ||
+	    (said->data && strcmp(said->data, line.data) == 0))
+		return;
+	progress_say(bar, line.data);
+	buf_reset(said);
+	if (buf_puts(said, line.data) < 0)
+		buf_reset(said); /* it is said once more */
+}
+
 static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 			struct error *err)
 {
 	AUTO(progress) bar = progress_new(stderr);
+	AUTO_BUF said = BUF_INIT;
 	int64_t now = clock_now_ns(), running = now;
 	int rc;
 
 	while ((rc = judge(*a, now - running, err)) > 0) {
+		say_why(bar, *a, &said);
 		progress_step(bar, reply_text(*a, "phase"),
 			      (uint64_t)reply_number(*a, have_key(*a)),
 			      (uint64_t)reply_number(*a, all_key(*a)), now);

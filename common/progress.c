@@ -129,6 +129,15 @@ void progress_step(struct progress *p, const char *what, uint64_t done,
 		print_line(p, done, total, now_ns);
 }
 
+void progress_say(struct progress *p, const char *line)
+{
+	if (!p)
+		return;
+	fprintf(p->out, "%s%s\n", p->drawn ? "\r\033[K" : "", line);
+	(void)fflush(p->out);
+	p->drawn = false;
+}
+
 void progress_free(struct progress *p)
 {
 	if (!p)

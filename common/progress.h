@@ -29,6 +29,9 @@ struct progress *progress_new_as(FILE *out, bool terminal) MUST_CHECK;
 void progress_step(struct progress *p, const char *what, uint64_t done,
 		   uint64_t total, int64_t now_ns);
 
+/* A line that stays, of what happens meanwhile. */
+void progress_say(struct progress *p, const char *line);
+
 /* Take the bar away, so that a result can be printed. */
 void progress_free(struct progress *p);
 DEFINE_AUTO(progress)

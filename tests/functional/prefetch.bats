@@ -238,6 +238,10 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 	wait_for is_phase retrying
 	[[ $(of_prefetch error) == *"the transfer hangs"* ]]
 	[[ $("$bootseer" node status) == *"retrying, "*"the transfer hangs"* ]]
+	"$bootseer" image prefetch --wait "$IMAGE" 2>"$T/said" 3>&- &
+	wait_for grep -q "^retrying: .*the transfer hangs" "$T/said"
+	kill $! 2>/dev/null || : # or it has failed meanwhile
+	wait $! || :
 	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"
 	node_stop
 	fault

@@ -40,6 +40,24 @@ Test(progress, a_terminal_gets_a_bar_that_is_taken_away)
 	cr_expect_str_eq(text + strlen(text) - 4, "\r\033[K");
 }
 
+Test(progress, a_line_that_stays_is_not_on_the_bar)
+{
+	AUTO_FREE char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct progress *p = progress_new_as(out, true);
+
+	progress_say(p, "first");
+	progress_step(p, "copying", 0, 8 * MIB, SECOND);
+	progress_step(p, "copying", 4 * MIB, 8 * MIB, 5 * SECOND);
+	progress_say(p, "tired");
+	progress_free(p);
+	fclose(out);
+	cr_expect_eq(strncmp(text, "first\n", 6), 0, "%s", text);
+	cr_expect(strstr(text, "s left\r\033[Ktired\n"), "%s", text);
+	cr_expect_str_eq(text + strlen(text) - 6, "tired\n");
+}
+
 Test(progress, elsewhere_a_line_every_ten_seconds)
 {
 	AUTO_FREE char *text = NULL;
