@@ -130,6 +130,18 @@ static void refuse_until(struct giving *g, int64_t until)
 	refuse(g, clamp(until - g->now, 0, g->t->cfg.interval_ns));
 }
 
+/* When to ask again for what is leased: it may be late then, or is not held any more
+ * for who asks, from `free` on. */
+static int64_t held_until(const struct giving *g, const struct lease *l,
+			  int64_t free)
+{
+	int64_t late = late_at(g, l);
+
+	if (g->now >= late)
+		return l->since + (l->ends - l->since) / 2;
+	return late < free ? late : free;
+}
+
 /* May not be leased now, for what others do with it. */
 static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 {
@@ -160,9 +172,8 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 	for (uint32_t at = p->lease; at != NONE; at = i->book.leases[at].next) {
 		const struct lease *l = &i->book.leases[at];
 		int64_t half = l->since + (l->ends - l->since) / 2;
-		int64_t late = late_at(g, l);
 
-		if (g->beside_late && is_late(g, l))
+		if ((demand || g->beside_late) && is_late(g, l))
 			continue;
 		copies += l->zone == zone;
 		/* Another zone's will do, when nobody waits and it is not
@@ -170,7 +181,9 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 		if (copies >= t->cfg.copies ||
 		    (!demand && l->zone != zone && g->now < half)) {
 			name_reader(g, &t->members[l->slot]);
-			refuse_until(g, g->now < late ? late : half);
+			refuse_until(g, held_until(g, l,
+						   l->zone == zone ? l->ends
+								   : half));
 			return true;
 		}
 	}

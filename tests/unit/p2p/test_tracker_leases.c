@@ -167,9 +167,8 @@ static void reads_one(unsigned int node, uint32_t piece, int64_t ns)
 	report(true, &piece, 1);
 }
 
-/* The last pieces are not waited for as long as one slow node needs. */
-Test(tracker_leases, who_finds_nothing_else_gets_what_is_late,
-     .init = begin_default, .fini = end)
+/* Node 1, many times slower than node 2, is given piece 5. */
+static void slow_one_holds(void)
 {
 	for (uint32_t k = 0; k < 30; k++)
 		reads_one(2, 100 + k, 60 * MS);
@@ -179,6 +178,13 @@ Test(tracker_leases, who_finds_nothing_else_gets_what_is_late,
 	hear();
 	cr_assert(is_granted(5));
 	cr_assert_gt(b.a.ttl_ns, 8 * SECOND, "%g s", (double)b.a.ttl_ns / 1e9);
+}
+
+/* The last pieces are not waited for as long as one slow node needs. */
+Test(tracker_leases, who_finds_nothing_else_gets_what_is_late,
+     .init = begin_default, .fini = end)
+{
+	slow_one_holds();
 	b.now += SECOND;
 	from(2, "z", 1);
 	wants(5, 1, MIB);
@@ -200,6 +206,59 @@ Test(tracker_leases, who_finds_nothing_else_gets_what_is_late,
 	hear();
 	cr_expect(is_granted(5));
 	cr_expect_not(is_granted(6));
+}
+
+Test(tracker_leases, what_is_late_is_given_to_who_has_a_reader_for_it,
+     .init = begin_default, .fini = end)
+{
+	slow_one_holds();
+	b.now += 7 * SECOND;
+	from(2, "z", 1);
+	wants(5, 1, 128 * KIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_expect_not(is_granted(5), "it may be that all need so long");
+	reads_one(2, 300, 60 * MS);
+	from(2, "z", 1);
+	wants(5, 1, 128 * KIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_expect(is_granted(5));
+	from(3, "z", 1);
+	wants(5, 1, 128 * KIB);
+	b.c.n_demand = 1;
+	hear();
+	cr_expect_not(is_granted(5), "that one is in time");
+}
+
+/* What a lease holds is asked for again when that is over, if not before; in another
+ * zone when half of it is.  Up to a quarter later by chance. */
+Test(tracker_leases, who_is_refused_comes_again_when_it_is_free,
+     .init = begin_default, .fini = end)
+{
+	int64_t ttl, begun = b.now;
+
+	from(1, "z", 1);
+	wants(5, 1, 4 * MIB);
+	hear();
+	cr_assert(is_granted(5));
+	ttl = b.a.ttl_ns;
+	for (unsigned int k = 0; k < 20; k++) {
+		b.now = begun + ttl / 4;
+		from(100 + k, "y", 1);
+		wants(5, 1, 4 * MIB);
+		hear();
+		cr_assert_eq(b.a.n_granted, 0);
+		cr_expect_leq(b.a.retry_ns, ttl / 4 + ttl / 16);
+	}
+	for (unsigned int k = 0; k < 20; k++) {
+		b.now = begun + ttl / 2;
+		from(200 + k, "z", 1);
+		wants(5, 1, 4 * MIB);
+		hear();
+		cr_assert_eq(b.a.n_granted, 0);
+		cr_expect_leq(b.a.retry_ns, ttl / 2 + ttl / 8);
+	}
 }
 
 static int64_t retry_of_one_more_than(unsigned int n)
