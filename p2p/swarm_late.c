@@ -20,6 +20,9 @@
 #define USELESS_REFUSALS 16u
 #define COMES_SLOWER 8
 #define LONGER_MAX 3u /* doublings of the patience */
+/* However slow somebody was before, and however little comes of him: he may do so on
+ * purpose. */
+#define PATIENCE_MAX_NS (30 * NS_PER_S)
 #define MEASURE_NS (100 * NS_PER_MS)
 #define MEASURE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
@@ -191,7 +194,8 @@ static int64_t patience_with(const struct swarm *s, const struct flight *f)
 	ns = most(ns, answers_quantile(&p->answers, 95));
 	if (p->answers.total < KNOWN)
 		ns = most(ns, answers_quantile(&s->answers, 95));
-	return ns << longer_for(s, f);
+	ns <<= longer_for(s, f);
+	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
 }
 
 /* Bulk is taken from whom it is late: a strike if nothing moves at all there. */

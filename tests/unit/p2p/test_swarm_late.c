@@ -199,3 +199,26 @@ RULE(who_stood_still_himself_blames_nobody)
 	pass(100 * MS);
 	cr_expect_eq(b.n_cancels, 0);
 }
+
+/* All that he was asked for comes a byte in half a second: he is not silent. */
+static void trickles(int seconds)
+{
+	for (int i = 0; i < 2 * seconds; i++) {
+		for (size_t k = 0; k < b.n_asks; k++)
+			swarm_moves(b.s, b.asks[k].peer, b.asks[k].piece, 1,
+				    b.now);
+		pass(500 * MS);
+	}
+}
+
+RULE(who_sends_a_byte_now_and_then_holds_nothing_for_long)
+{
+	size_t asked;
+
+	joins(0, 0, PIECES);
+	want(SOURCE_HOT, 0, PIECES);
+	trickles(60);
+	asked = b.n_asks;
+	trickles(130);
+	cr_expect_geq(b.n_cancels, asked, "%zu of %zu", b.n_cancels, asked);
+}
