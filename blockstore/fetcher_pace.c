@@ -185,6 +185,10 @@ void pace_brought(struct transfer *t, uint32_t bytes)
 	if (t->first_ns)
 		ns = now - t->first_ns - t->waited_ns;
 	if (ns < JUDGE_NS) {
+		/* Where all is fast again, what is short ends before it is
+		 * judged. */
+		if (t->bytes >= SWIFT)
+			atomic_store(&dev->is_slow, false);
 		if (!t->is_judged && is_at_least(t, ns, SWIFT))
 			widen(dev);
 		return;

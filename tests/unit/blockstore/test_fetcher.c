@@ -569,6 +569,12 @@ Test(fetcher, and_fewer_where_they_come_slowly)
 	cr_expect_eq(width_after(&d, 9000, 0, 100000), 1, "but one");
 	(void)width_after(&d, 1100, 0, 1000000);
 	cr_expect_not(atomic_load(&d.is_slow));
+	atomic_store(&d.is_slow, true);
+	(void)width_after(&d, 100, 0, 200000);
+	cr_expect(atomic_load(&d.is_slow), "it may be a burst");
+	/* Short as it is then, it ends before it can be judged. */
+	(void)width_after(&d, 100, 0, 300000);
+	cr_expect_not(atomic_load(&d.is_slow));
 }
 
 Test(fetcher, a_list_begins_narrow)
