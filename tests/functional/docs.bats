@@ -167,6 +167,9 @@ install_there()
 			's/^ExecStart=\(.*\) --config \(.*\)/\1 \2/p' "$unit")
 		[ -x "$W/dest$program" ]
 		[ -f "$W/dest$config" ]
+		# systemd is not to give up, and with that drop the mounts.
+		grep -q '^Restart=always' "$unit"
+		sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0
 		n=$((n + 1))
 	done
 	[ "$n" -eq 3 ]
