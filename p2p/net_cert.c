@@ -93,7 +93,7 @@ int cert_name(X509 *cert, char *ret, size_t size, struct error *err)
 		return 0;
 	return error_set(err, EACCES,
 			 "a certificate names %s node (SAN URI " NAME_PREFIX
-			 "NAME)",
+			 "NAME): docs/peers.md has how to make one",
 			 found ? "no single" : "no");
 }
 

@@ -134,8 +134,8 @@ static void check_registry(struct node *n, json_t *list, const char *registry)
 static void add_tracker(void *list, const char *url, const char *why)
 {
 	add(list, "tracker", !*why, ADVICE,
-	    "--p2p-tracker, --p2p-token-file or --p2p-tracker-ca-file; the "
-	    "registry is read meanwhile",
+	    "check that it runs, and --p2p-tracker, --p2p-token-file and "
+	    "--p2p-tracker-ca-file here; the registry is read meanwhile",
 	    "%s%s", *why ? why : url,
 	    *why ? "" : " answers, and takes calls of this node");
 }

@@ -34,8 +34,8 @@ static bool is_disk_short(const struct pressure_facts *f, struct error *why)
 		return false;
 	if (limit < f->quota)
 		error_set(why, ENOSPC,
-			  "the disk is full: %" PRIu64 " MiB are free, of "
-			  "which %" PRIu64 " stay free (--cache-min-free)",
+			  "the disk is full: %" PRIu64 " MiB are free, and "
+			  "%" PRIu64 " are to stay so (--cache-min-free)",
 			  f->disk_free / MIB, f->disk_reserve / MIB);
 	else
 		error_set(why, ENOSPC,

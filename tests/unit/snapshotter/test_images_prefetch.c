@@ -96,8 +96,8 @@ Test(images_prefetch, a_disk_filled_by_others_is)
 	cr_expect(!pressure_judge(&f, &why));
 	f.cached = 410 * MIB;
 	cr_expect(pressure_judge(&f, &why));
-	cr_expect(strstr(why.msg, "the disk is full: 100 MiB are free, of "
-				  "which 500 stay free"),
+	cr_expect(strstr(why.msg, "the disk is full: 100 MiB are free, and "
+				  "500 are to stay so"),
 		  "%s", why.msg);
 	f.cached = 0;
 	cr_expect_eq(pressure_limit(&f), 0);
