@@ -39,8 +39,9 @@ struct tracker_config {
 	 * again before so long, for bulk and for demand. */
 	int64_t done_ns, demand_done_ns;
 	unsigned int copies; /* leases of a piece at once, per zone [1, 16] */
-	/* Bytes leased at once, of an image, at most
-	 * [TRACKER_PIECE_BYTES_MAX, 2^40]; less when the origin fails. */
+	/* Bytes that the origin of an image is busy with at once, at most
+	 * [TRACKER_PIECE_BYTES_MAX, 2^40]; less when it fails.  What is leased
+	 * to a node beyond what it reads in a second does not count. */
 	uint64_t flying_max;
 	int64_t interval_ns; /* between two announcements of a node */
 };
