@@ -32,7 +32,8 @@ static const struct option_spec options[] = {
 	FLAG(hot, "Only what a recorded start has read."),
 	FLAG(all, "The whole image; this is the default."),
 	FLAG(stop, "Stop what is under way."),
-	FLAG(wait, "Wait until it is there, and show the progress."),
+	FLAG(wait, "Wait until it is there, and show the progress; with "
+		   "--nodes for --timeout at most."),
 	{ .key = "plain-http",
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct prefetch_config, plain_http),
