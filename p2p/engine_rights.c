@@ -266,6 +266,14 @@ bool rights_hold(const struct link *l, const struct p2p_image *i, int64_t now_s)
 	       not_revoked(l->p, i, net_peer(l->net)->name, NULL) == 0;
 }
 
+/* Why a right does not hold any more. */
+static const char *end_of_right(const struct link *l, const struct p2p_image *i)
+{
+	return revoked_has(l->p->revoked, &i->image, net_peer(l->net)->name)
+		       ? "capability: it was revoked"
+		       : "capability: it has ended, and no new one came";
+}
+
 void rights_check(struct p2p *p, int64_t now_s)
 {
 	struct neighbour *nb, *next;
@@ -277,7 +285,8 @@ void rights_check(struct p2p *p, int64_t now_s)
 			next = LIST_NEXT(nb, by_link);
 			if (rights_hold(l, nb->i, now_s))
 				continue;
-			p->denied++;
+			fault_denied(p, net_peer(l->net), true,
+				     end_of_right(l, nb->i));
 			net_close_image(l->net, &nb->i->digest, SWARM_DENIED);
 			neighbour_leave(nb);
 		}

@@ -305,6 +305,10 @@ tracker_with_rights() {
 	kill -HUP "${node_pids[a]}"
 	wait_for is_alone a
 	wait_for is_alone b
+	# Each says it of the other; b is sent to the log of a.
+	wait_for grep -q 'p2p: denied another node node="b" '$(
+	)'reason="capability: it was revoked' "$T/a/log"
+	[[ $(p2p a .last_failure.error) == *revoked* ]]
 	# Its next image gets no capability, and the log says why.
 	peer_stop b
 	# shellcheck disable=SC2086
