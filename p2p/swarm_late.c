@@ -218,10 +218,13 @@ static void late_check(struct swarm *s, struct flight *f, int64_t now)
 		limit = SLOW * patience;
 	else
 		limit = f->n_others ? patience : 2 * patience;
-	if (f->twin || now - f->asked <= limit)
+	/* The other one it was asked of may bring it; but not for ever. */
+	if (f->twin)
+		limit = SLOW * patience;
+	if (now - f->asked <= limit)
 		return;
 	/* Slow, and nobody else has it: then the origin does. */
-	if (!others_ready(s, f, true, now)) {
+	if (f->twin || !others_ready(s, f, true, now)) {
 		if (now - f->asked <= SLOW * patience)
 			return;
 		peer_useless(s, peer, now);

@@ -222,3 +222,16 @@ RULE(who_sends_a_byte_now_and_then_holds_nothing_for_long)
 	trickles(130);
 	cr_expect_geq(b.n_cancels, asked, "%zu of %zu", b.n_cancels, asked);
 }
+
+/* The last piece, which is asked of a second one too. */
+RULE(nor_do_two_of_them)
+{
+	joins(0, 0, 1);
+	joins(1, 0, 1);
+	want(SOURCE_HOT, 0, 1);
+	trickles(10);
+	cr_assert_eq(b.n_asks, 2);
+	trickles(130);
+	cr_expect_geq(b.n_cancels, 2);
+	cr_expect_gt(b.n_calls, 0, "then it is the origin's turn");
+}
