@@ -75,9 +75,26 @@ static int64_t expected(const struct member *m, uint64_t bytes)
 	return (int64_t)((double)bytes / MIB * (double)own);
 }
 
+static void count_asker(const struct tracker *t, struct member *m, int64_t now)
+{
+	struct image *i = m->image;
+	int64_t passed = now - i->asked_since;
+
+	if (!i->asked_round || passed >= t->cfg.interval_ns) {
+		i->n_asked_before =
+			passed < 2 * t->cfg.interval_ns ? i->n_asked : 0;
+		i->n_asked = 0;
+		i->asked_since = now;
+		i->asked_round++;
+	}
+	i->n_asked += m->asked_round != i->asked_round;
+	m->asked_round = i->asked_round;
+}
+
+/* Of late.  Who is a member may have nothing to ask for: no trace, or only readers. */
 static uint32_t n_askers(const struct image *i)
 {
-	return i->n_who - i->n_complete;
+	return i->n_asked > i->n_asked_before ? i->n_asked : i->n_asked_before;
 }
 
 /* Until a quarter of what is leased is read: of whole origin, as far as it is known.
@@ -396,6 +413,7 @@ int leases_give(struct tracker *t, struct member *m,
 			break; /* fewer are given */
 	if (rc < 0)
 		return rc;
+	count_asker(t, m, now);
 	g.share = share_of(&g);
 	if (now < i->wait_until) {
 		refuse(&g, i->wait_until - now);

@@ -55,6 +55,9 @@ struct image {
 	struct who *who;
 	uint32_t n_who, cap_who;
 	struct book book;
+	/* Members that asked for leases since then, and in the time before. */
+	uint32_t n_asked, n_asked_before, asked_round;
+	int64_t asked_since;
 	uint64_t flying; /* bytes that the origin is busy with */
 	uint64_t window; /* how many these may be */
 	/* Bytes a second of the origin; since when so many were counted. */
@@ -87,6 +90,7 @@ struct member {
 	uint64_t counted;   /* ... of these, in the image's */
 	int64_t late_until; /* nothing is leased to it before, for bulk */
 	bool has_leased;
+	uint32_t asked_round; /* of the image, in which it asked last */
 	int64_t seen;
 	/* The address before, when it was left, 0: never; to find out two nodes of
 	 * one name. */

@@ -160,6 +160,44 @@ Test(tracker_window, who_has_read_nothing_gets_little, .init = begin_default,
 	cr_expect_gt(b.a.n_granted, 4, "%zu", b.a.n_granted);
 }
 
+/* Others are members, and want nothing: a lone reader was leased one piece of 197 kB at a
+ * time, and waited for each. */
+Test(tracker_window, the_window_is_shared_by_those_who_ask,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t first[] = { 0 };
+
+	for (unsigned int n = 1; n <= 40; n++) {
+		from(n, "z", 1);
+		hear();
+	}
+	from(1, "z", 1);
+	wants(0, 1, 128 * KIB);
+	hear();
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, first, 1);
+	from(1, "z", 1);
+	wants(1, 200, 128 * KIB);
+	hear();
+	cr_expect_gt(b.a.n_granted, 10, "%zu", b.a.n_granted);
+	/* Many ask: what is left is shared, also some seconds later. */
+	for (unsigned int n = 2; n <= 40; n++) {
+		from(n, "z", 1);
+		wants(300, 1, 128 * KIB);
+		hear();
+	}
+	b.now += tracker_config_default.interval_ns;
+	for (uint32_t p = 1; p <= 20; p++) {
+		from(1, "z", 1);
+		report(true, &p, 1);
+	}
+	from(1, "z", 1);
+	wants(400, 200, 128 * KIB);
+	hear();
+	cr_expect_leq(b.a.n_granted, 2, "%zu", b.a.n_granted);
+}
+
 Test(tracker_window, leases_last_thrice_what_reads_need, .init = begin_default,
      .fini = end)
 {
