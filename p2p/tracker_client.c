@@ -354,7 +354,7 @@ static const struct verdict {
 	{ 200, 0, OUTCOME_DONE, OUTCOME_OWN, "", false },
 	{ 400, EINVAL, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
 	{ 401, EACCES, OUTCOME_REFUSED, OUTCOME_REFUSED,
-	  "one that its --tokens has, in the file that --p2p-token-file names",
+	  "put one that its --tokens has into the file of --p2p-token-file",
 	  true },
 	{ 403, EACCES, OUTCOME_REFUSED, OUTCOME_OWN,
 	  "wanted in --p2p-token-file is one with read,write, for this node",
@@ -396,6 +396,9 @@ static int judge(const struct http_response *r, const struct ask *a,
 	if (r->body.len > 0)
 		tracker_reason_from_json(r->body.data, r->body.len, reason,
 					 sizeof(reason));
+	/* A tracker says why. */
+	if (a->is_call && *ret == OUTCOME_DOUBT && !*reason)
+		cure = NO_TRACKER;
 	return error_set(err, *ret == OUTCOME_SILENT ? ECONNREFUSED : v->code,
 			 "%ld%s%s%s%s", r->status, *reason ? ": " : "", reason,
 			 *cure ? ": " : "", cure);

@@ -260,9 +260,12 @@ static void on_reload(struct loop_signal *s, int signo)
 
 	(void)signo;
 	origins_reload(d->node.origins);
-	peers_reload(&d->node);
 	atomic_fetch_add(&d->node.events.reloads, 1);
-	log_info("main", "reloaded what=\"credentials and certificates\"");
+	if (peers_reload(&d->node))
+		log_info("main",
+			 "reloaded what=\"credentials and certificates\"");
+	else
+		atomic_fetch_add(&d->node.events.reloads_failed, 1);
 }
 
 static int watch_signals(struct daemon *d, struct error *err)

@@ -20,6 +20,7 @@ struct node_events {
 		prepares_failed;
 	atomic_uint_fast64_t mounts_lazy, mounts_complete, mounts_adopted;
 	atomic_uint_fast64_t mounts_failed, layers_applied, reloads;
+	atomic_uint_fast64_t reloads_failed;
 };
 
 struct node {

@@ -247,19 +247,21 @@ void peers_close(struct node *n)
 	n->peers = NULL;
 }
 
-void peers_reload(struct node *n)
+bool peers_reload(struct node *n)
 {
 	struct error err = ERROR_INIT;
 
 	if (!n->peers)
-		return;
-	if (p2p_reload(n->peers->p2p, &err) < 0)
+		return true;
+	if (p2p_reload(n->peers->p2p, &err) < 0) {
 		log_warning("p2p",
 			    "not all is reloaded, the rest stays as it was "
 			    "reason=\"%s\"",
 			    err.msg);
-	else
-		tell_doubts(n->cfg);
+		return false;
+	}
+	tell_doubts(n->cfg);
+	return true;
 }
 
 /* --------------------------------------------------------------- one image --- */

@@ -16,8 +16,9 @@ int peers_open(struct node *n, struct error *err) MUST_CHECK;
 /* Tells other nodes that this one leaves; every device is gone. */
 void peers_close(struct node *n);
 
-/* Certificates, keys and tokens as they are on disk now. */
-void peers_reload(struct node *n);
+/* Certificates, keys and tokens as they are on disk now.  False: some could not be read,
+ * which is logged; these stay as they were. */
+bool peers_reload(struct node *n);
 /* Can what the options of peers name be read, and is it good today? */
 int peers_check(const struct node_config *cfg, struct error *err) MUST_CHECK;
 /* Does the private key belong to its owner alone?  -EPERM: it does not. */

@@ -129,9 +129,13 @@ static void begin(struct preheat *p, struct order *o)
 	o->wants_report = true;
 	if (rc < 0)
 		fail(o, &err);
-	log_info("preheat", "order=%lld image=\"%s\" %s reason=\"%s\"",
-		 (long long)o->id, o->ref, rc < 0 ? "failed" : "begun",
-		 rc < 0 ? err.msg : "");
+	if (rc < 0)
+		log_warning("preheat",
+			    "failed order=%lld image=\"%s\" reason=\"%s\"",
+			    (long long)o->id, o->ref, err.msg);
+	else
+		log_info("preheat", "begun order=%lld image=\"%s\"",
+			 (long long)o->id, o->ref);
 }
 
 static void look(struct preheat *p, struct order *o)

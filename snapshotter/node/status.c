@@ -18,7 +18,7 @@ struct figures {
 	uint64_t calls, calls_failed;
 	uint64_t prepares, prepares_fetched, prepares_stale, prepares_failed;
 	uint64_t mounts_lazy, mounts_complete, mounts_adopted, mounts_failed;
-	uint64_t layers_applied, reloads;
+	uint64_t layers_applied, reloads, reloads_failed;
 	uint64_t images, images_mounted, images_complete, users;
 	uint64_t reads, read_bytes, misses, fetches, fetched_bytes, read_errors;
 	uint64_t blocks, blocks_held;
@@ -58,6 +58,8 @@ static const struct counter_spec table[] = {
 	  "Ordinary layers unpacked." },
 	{ "reloads_total", COUNTER_TOTAL, AT(reloads),
 	  "Times that credentials were read again." },
+	{ "reloads_failed_total", COUNTER_TOTAL, AT(reloads_failed),
+	  "Of these, times that some could not be used." },
 	{ "images", COUNTER_GAUGE, AT(images), "Images on the node." },
 	{ "images_mounted", COUNTER_GAUGE, AT(images_mounted),
 	  "Images mounted now." },
@@ -297,6 +299,7 @@ static int gather(struct node *n, struct figures *f, struct error *err)
 		.mounts_failed = atomic_load(&e->mounts_failed),
 		.layers_applied = atomic_load(&e->layers_applied),
 		.reloads = atomic_load(&e->reloads),
+		.reloads_failed = atomic_load(&e->reloads_failed),
 		.resident_bytes = resident_bytes(),
 		.started_at = (uint64_t)n->started_at,
 	};

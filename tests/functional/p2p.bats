@@ -491,7 +491,7 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	authority ca
 	certificate ca a
 	# shellcheck disable=SC2046 # words
-	peer_start a $(with_tls ca a)
+	peer_start a --metrics 127.0.0.1:0 $(with_tls ca a)
 	[ "$(p2p a .certificate_not_after)" -gt "$(date +%s)" ]
 	run -0 on a p2p status
 	[[ $output == *"cert      good until "*" day"* ]]
@@ -504,6 +504,14 @@ is_alone() { [ "$(p2p "$1" '.images[0].peers')" = 0 ]; } # NAME
 	certificate ca a
 	kill -HUP "${node_pids[a]}"
 	wait_for grep -q '^info p2p: certificate is good again' "$T/a/log"
+	n=$(grep -c '^info main: reloaded' "$T/a/log")
+	echo broken >"$T/a.key"
+	kill -HUP "${node_pids[a]}"
+	wait_for grep -q '^warning p2p: not all is reloaded' "$T/a/log"
+	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/a/log")
+	curl -fsS "http://127.0.0.1:$port/metrics" |
+		grep -qx 'bootseer_node_reloads_failed_total 1'
+	[ "$(grep -c '^info main: reloaded' "$T/a/log")" = "$n" ]
 }
 
 @test "two nodes of one name are told, here and by the tracker" {

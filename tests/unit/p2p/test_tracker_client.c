@@ -598,6 +598,29 @@ Test(tracker_client, a_tracker_that_refuses_is_told_once_for_each_reason)
 	cr_expect_eq(atomic_load(&n.lost), 0);
 }
 
+/* Another HTTP server, which does not know the method: a tracker says why it refuses. */
+Test(tracker_client, who_refuses_without_a_reason_is_no_tracker)
+{
+	struct tracker_call call = example();
+	struct fake f = { .fd = -1 };
+	char *urls[] = { f.url, NULL };
+	const struct tracker_client_config cfg = { .urls = urls };
+	struct error err = ERROR_INIT;
+	struct tracker_client *c;
+
+	fake_start(&f, good);
+	cr_assert_eq(tracker_client_new(&cfg, &c, NULL), 0);
+	f.answer = ANSWER("501 No", "<html>");
+	cr_assert_lt(tracker_client_call(c, &call, &answer, &err), 0);
+	cr_expect(strstr(err.msg, "501: it is no tracker"), "%s", err.msg);
+	f.answer =
+		ANSWER("501 No", "{\"error\":{\"message\":\"not kept here\"}}");
+	cr_assert_lt(tracker_client_call(c, &call, &answer, &err), 0);
+	cr_expect_not(strstr(err.msg, "it is no tracker"), "%s", err.msg);
+	tracker_client_free(c);
+	fake_stop(&f);
+}
+
 Test(tracker_client, a_token_that_cannot_be_read_is_told)
 {
 	struct tracker_call call = example();
