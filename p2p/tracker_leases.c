@@ -11,6 +11,8 @@
 #include "p2p/tracker_book.h"
 
 #define LATE_MIN (500 * MS)
+/* A few that begin meanwhile find room, and one does not hold much that all want. */
+#define READERS_LEAST 4u
 #define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
 #define RUN_MAX (4 * MIB)
 #define RETRY_MIN (50 * MS)
@@ -226,7 +228,10 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 	/* For readers not without bound: what it holds, others wait for. */
 	if (demand && share < DEMAND_SHARE_MIN)
 		share = DEMAND_SHARE_MIN;
-	return g->m->flying == 0 || after <= share;
+	if (g->m->flying == 0 || after <= share)
+		return true;
+	i->is_short = g->m->late == 0; /* of a larger window it had more */
+	return false;
 }
 
 static enum verdict try_give(struct giving *g, size_t k, bool demand)
@@ -381,7 +386,9 @@ static uint64_t share_of(const struct giving *g)
 
 	if (askers > READERS_USUAL)
 		askers = READERS_USUAL;
-	share = i->window / (askers ? askers : 1);
+	if (askers < READERS_LEAST)
+		askers = READERS_LEAST;
+	share = i->window / askers;
 	soon = member_reads_soon(g->m);
 	if (share > soon)
 		share = soon;

@@ -157,7 +157,7 @@ Test(tracker_window, who_has_read_nothing_gets_little, .init = begin_default,
 	from(1, "z", 1);
 	wants(2, 254, 128 * KIB);
 	hear();
-	cr_expect_gt(b.a.n_granted, 4, "%zu", b.a.n_granted);
+	cr_expect_geq(b.a.n_granted, 3, "%zu", b.a.n_granted);
 }
 
 /* Others are members, and want nothing: a lone reader was leased one piece of 197 kB at a
@@ -180,7 +180,7 @@ Test(tracker_window, the_window_is_shared_by_those_who_ask,
 	from(1, "z", 1);
 	wants(1, 200, 128 * KIB);
 	hear();
-	cr_expect_gt(b.a.n_granted, 10, "%zu", b.a.n_granted);
+	cr_expect_gt(b.a.n_granted, 3, "%zu", b.a.n_granted);
 	/* Many ask: what is left is shared, also some seconds later. */
 	for (unsigned int n = 2; n <= 40; n++) {
 		from(n, "z", 1);
