@@ -24,7 +24,7 @@
  * purpose. */
 #define PATIENCE_MAX_NS (30 * NS_PER_S)
 #define MEASURE_NS (100 * NS_PER_MS)
-#define MEASURE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
+#define MEASURE_WEIGHT 8u /* of what was known, against what is new: 7 to 1 */
 
 static void holds_nothing_back(struct swarm *s, uint64_t *mask,
 			       unsigned int peer)
@@ -243,8 +243,15 @@ static void measure(struct swarm *s, int64_t now)
 	if (now - s->came_at < MEASURE_NS)
 		return;
 	rate = (uint64_t)((double)(s->came_bytes - s->came_counted) / seconds);
-	s->came_rate =
-		((MEASURE_WEIGHT - 1) * s->came_rate + rate) / MEASURE_WEIGHT;
+	/* While nothing was asked for there is no rate, and then the first ones
+	 * count as much as each other. */
+	if (!rate && !s->n_flights)
+		s->n_measured = 0;
+	else if (s->n_measured < MEASURE_WEIGHT)
+		s->n_measured++;
+	if (s->n_measured)
+		s->came_rate = ((s->n_measured - 1) * s->came_rate + rate) /
+			       s->n_measured;
 	s->came_counted = s->came_bytes;
 	s->came_at = now;
 }

@@ -164,6 +164,7 @@ struct swarm {
 	uint64_t hedged_bytes, came_bytes;
 	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
 	int64_t came_at;
+	unsigned int n_measured; /* of that rate, 8 at most */
 	int64_t got, gap_ns; /* the last piece came; between two, smoothed */
 	unsigned int
 		n_longer;   /* all is waited for twice as long, so often ... */
