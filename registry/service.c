@@ -111,32 +111,41 @@ const char *call_prefix(const struct call *c)
 	return c->token && c->token->repo ? c->token->repo : "";
 }
 
+static int PRINTF(4, 0) vfail(struct call *c, int status, struct error *err,
+			      const char *fmt, va_list ap)
+{
+	char text[ERROR_MSG_MAX];
+
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	c->status = status;
+	return error_set(err, EPERM, "%s", text);
+}
+
 int call_fail(struct call *c, int status, const char *code, struct error *err,
 	      const char *fmt, ...)
 {
-	char text[ERROR_MSG_MAX];
 	va_list ap;
+	int rc;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	rc = vfail(c, status, err, fmt, ap);
 	va_end(ap);
-	c->status = status;
-	return error_set(err, EPERM, "%s", text);
+	return rc;
 }
 
 /* Fail for who it is. */
 static int PRINTF(4, 5) refuse(struct call *c, int status, struct error *err,
 			       const char *fmt, ...)
 {
-	char text[ERROR_MSG_MAX];
 	va_list ap;
+	int rc;
 
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
 	c->is_refused = true;
 	atomic_fetch_add(&c->service->counts.denied, 1);
-	return call_fail(c, status, NULL, err, "%s", text);
+	va_start(ap, fmt);
+	rc = vfail(c, status, err, fmt, ap);
+	va_end(ap);
+	return rc;
 }
 
 int call_check_repo(struct call *c, const char *repo, struct error *err)
