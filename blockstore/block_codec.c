@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "blockstore/blockstore.h"
+#include "common/bytes.h"
 
 struct contexts {
 	ZSTD_CCtx *pack;
@@ -84,6 +85,15 @@ int block_pack(const void *data, uint32_t usize, int level, uint32_t max_csize,
 	return 0;
 }
 
+/* Debian's libzstd decodes the formats of before 0.8, too, by code that nobody looks
+ * after. */
+static bool is_one_frame(const void *stored, size_t len)
+{
+	return len >= sizeof(uint32_t) &&
+	       get_le32(stored) == ZSTD_MAGICNUMBER &&
+	       ZSTD_findFrameCompressedSize(stored, len) == len;
+}
+
 static int unpack_zstd(const struct block *b, const void *stored, void *dst,
 		       struct error *err)
 {
@@ -94,6 +104,8 @@ static int unpack_zstd(const struct block *b, const void *stored, void *dst,
 		c->unpack = ZSTD_createDCtx();
 	if (!c || !c->unpack)
 		return error_nomem(err);
+	if (!is_one_frame(stored, b->csize))
+		return error_set(err, EBADMSG, "unpack: not one zstd frame");
 	n = ZSTD_decompressDCtx(c->unpack, dst, b->usize, stored, b->csize);
 	if (ZSTD_isError(n))
 		return error_set(err, EBADMSG, "unpack: %s",

@@ -43,6 +43,12 @@ void blockmap_block(const struct blockmap *m, size_t i, struct block *ret)
 	ret->codec = p[BLOCK_CODEC];
 }
 
+bool block_is_same(const struct block *a, const struct block *b)
+{
+	return digest_equal(&a->digest, &b->digest) && a->usize == b->usize &&
+	       a->csize == b->csize && a->codec == b->codec;
+}
+
 void blockmap_pack(const struct blockmap *m, size_t i, struct pack *ret)
 {
 	const uint8_t *p = pack_at(m, i);

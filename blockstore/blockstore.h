@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Content-addressed blocks: where they come from (sources), how they lie in
- * packs (block map) and where they are kept on the node (cache).  The virtual
- * data device that mounts read is in blockstore/device.h, OCI stores are in
- * blockstore/oci.h.
+ * Content-addressed blocks: how they lie in packs (block map), how they are checked
+ * as they come (the verify filter) and where they are kept on the node (cache).
+ * The virtual data device that mounts read is in blockstore/device.h.
  */
 #ifndef BOOTSEER_BLOCKSTORE_H
 #define BOOTSEER_BLOCKSTORE_H
@@ -14,7 +13,7 @@
 
 #include "common/digest.h"
 #include "common/error.h"
-#include "common/pace.h"
+#include "objects/source.h"
 
 /* ------------------------------------------------------------ block map --- */
 
@@ -68,6 +67,10 @@ int blockmap_open(const void *data, size_t len, struct blockmap *ret,
 void blockmap_block(const struct blockmap *m, size_t i, struct block *ret);
 void blockmap_pack(const struct blockmap *m, size_t i, struct pack *ret);
 
+/* Are they one stored block: the same bytes, stored alike?  Of maps of strangers, where
+ * one place may be said to hold several. */
+bool block_is_same(const struct block *a, const struct block *b);
+
 /* Index of the block that covers byte `voff` (its padding to BLOCK_ALIGN
  * included), or n_blocks when no block does. */
 size_t blockmap_find(const struct blockmap *m, uint64_t voff);
@@ -105,96 +108,71 @@ int block_unpack(const struct block *b, const void *stored, void *dst,
 int block_check(const struct block *b, const void *data,
 		struct error *err) MUST_CHECK;
 
-/* -------------------------------------------------------------- sources --- */
+/* -------------------------------------------------------- block sources --- */
 
-enum source_priority {
-	SOURCE_DEMAND, /* a reader waits */
-	SOURCE_HOT,    /* a recorded start will read it */
-	SOURCE_COLD,   /* the rest */
-};
-
-/*
- * A contiguous range of one stored object.  `blocks`, when not NULL, are the
- * n_blocks consecutive blocks that make up exactly that range (below the cache
- * only whole blocks travel).
- */
-struct source_req {
-	uint64_t off;
-	uint64_t len;
-	const struct block *blocks; /* borrowed until source_read() returns */
-	size_t n_blocks;
+/* Whole blocks that lie one behind the other in one pack: only they have a digest. */
+struct block_req {
+	const struct block
+		*blocks; /* borrowed until block_source_read() returns */
+	size_t n_blocks; /* 1 at least */
 	enum source_priority priority;
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 is none */
-	struct pace *pace;   /* how much of the link it may take, and
-	                          * whether it is still wanted; may be NULL */
+	struct pace *pace;   /* as in struct source_req */
 };
 
 /*
- * Takes the bytes in order as they arrive.  An origin passes pieces of stored
- * bytes, with `pos` their offset in the object; the verify filter passes one
- * unpacked and checked block a call, with `pos` its index in req->blocks.
- * Returns 0 to go on or -errno, which source_read() then returns.
+ * Takes the blocks in order as they arrive, unpacked and checked: `index` of
+ * req->blocks, whose usize bytes are at `data`.  Returns 0 to go on or -errno, which
+ * block_source_read() then returns.
  */
-struct source_sink {
-	int (*put)(struct source_sink *sink, uint64_t pos, const void *data,
-		   size_t len, struct error *err);
+struct block_sink {
+	int (*put)(struct block_sink *sink, size_t index, const void *data,
+		   struct error *err);
 };
 
-struct source;
+struct block_source;
 
-/* What a kind of source can do: one `static const` table per kind. */
-struct source_ops {
-	const char *name; /* lower case: "registry", "verify" */
+/* What a kind of block source can do: one `static const` table per kind. */
+struct block_source_ops {
+	const char *name; /* lower case: "verify", "peers" */
 
-	/* Contract of source_read().  Called on any pool thread. */
-	int (*read)(struct source *s, const struct source_req *req,
-		    struct source_sink *sink, struct error *err);
+	/* Contract of block_source_read().  Called on any pool thread. */
+	int (*read)(struct block_source *s, const struct block_req *req,
+		    struct block_sink *sink, struct error *err);
 
 	/* Release what `s` owns, and `s`.  Never called with reads under way. */
-	void (*free)(struct source *s);
-
-	/* Passes on unpacked and checked blocks, as the verify filter does. */
-	bool is_verified;
+	void (*free)(struct block_source *s);
 };
 
-/* First member of every source.  A filter owns the one it wraps in `next`. */
-struct source {
-	const struct source_ops *ops;
-	struct source *next;
-	uint64_t size; /* bytes of the object; 0 when not known */
+/* First member of every block source, which has the blocks of one pack. */
+struct block_source {
+	const struct block_source_ops *ops;
 };
 
 /*
- * Read the range of `req` into `sink`, blocking until all of it was passed on.
- * Safe from several threads on one source.  On failure the sink may have taken
- * a prefix.
- *   -ENOENT     the object does not exist
- *   -EACCES     the credentials do not allow it
- *   -EBADMSG    the bytes do not match the digest
- *   -ERANGE     the range lies outside the object
- *   -ECANCELED  its pace became PACE_STOP; an origin sees that soon, also
- *               while no bytes come
- *   -ETIMEDOUT, -EIO, -ENOMEM, or what the sink returned
+ * Read the blocks of `req` into `sink`, blocking until all of them were passed on.
+ * Safe from several threads on one block source.  On failure the sink may have taken
+ * some.  Fails as source_read() does, and:
+ *   -EINVAL   the blocks do not lie one behind the other
+ *   -EBADMSG  the bytes do not match the digest
  */
-int source_read(struct source *s, const struct source_req *req,
-		struct source_sink *sink, struct error *err) MUST_CHECK;
+int block_source_read(struct block_source *s, const struct block_req *req,
+		      struct block_sink *sink, struct error *err) MUST_CHECK;
 
-/* Read exactly `len` bytes at `off` into `buf`. */
-int source_read_buf(struct source *s, uint64_t off, void *buf, size_t len,
-		    struct error *err) MUST_CHECK;
+void block_source_free(struct block_source *s); /* NULL is allowed */
+DEFINE_AUTO(block_source)
 
-void source_free(struct source *s); /* NULL is allowed */
-DEFINE_AUTO(source)
-
-/* A file on disk. */
-int posix_source_new(const char *path, struct source **ret,
-		     struct error *err) MUST_CHECK;
-
-/* A filter; takes `next`, also when it fails. */
-
-/* Unpack and check each block of req->blocks (which must be set). */
-int verify_source_new(struct source *next, struct source **ret,
+/* Unpack and check the blocks that `next` has as stored bytes.  Takes `next`, also
+ * when it fails. */
+int verify_source_new(struct source *next, struct block_source **ret,
 		      struct error *err) MUST_CHECK;
+
+/* The same of `n` packs: takes all that are in `next` (not the array), also when it
+ * fails.  `ret` is an array of `n`, the caller's to free() when he has given its
+ * members away. */
+int verify_sources_new(struct source **next, size_t n,
+		       struct block_source ***ret,
+		       struct error *err) MUST_CHECK;
 
 /* ---------------------------------------------------------------- cache --- */
 
@@ -204,6 +182,8 @@ struct cache_config {
 	uint64_t min_free;      /* bytes left free on the disk at least */
 	uint64_t segment_bytes; /* of a file of the cache, 8 MiB..1 GiB; 0 is
 	                         * 1 GiB; an existing cache keeps its own */
+	int64_t scrub_every_ns; /* read all from the disk again; 0: never */
+	uint64_t scrub_rate;    /* bytes a second of that */
 };
 
 struct cache;
@@ -211,8 +191,9 @@ struct cache;
 /*
  * Open or create.  -EBUSY when another process has it, -ENOTSUP when it was
  * written by a newer version.  Whatever else a crash left there is no error.
- * When a mount of an earlier process still reads the cache's files, pin its
- * blocks before the first cache_put() or cache_gc().
+ * What mounts of an earlier process still read is kept (cache_mount.h), and
+ * a file that something unknown has open is frozen: nothing in it is freed,
+ * evicted or written until nobody else has it open.  The process ignores SIGIO.
  */
 int cache_open(const struct cache_config *cfg, struct cache **ret,
 	       struct error *err) MUST_CHECK;
@@ -243,19 +224,26 @@ void cache_unpin(struct cache *c, const struct blockmap *m);
 int cache_pin_block(struct cache *c, const struct digest *d,
 		    struct error *err) MUST_CHECK;
 void cache_unpin_block(struct cache *c, const struct digest *d);
-void cache_freeze(struct cache *c); /* evict nothing from now on */
 
 /* Where a held, verified block lies, for mounts that read the cache's files
  * directly: file number `ret_file` of cache_file_path(), 4 KiB aligned; bytes
  * after its content up to the next 4 KiB are zeros.  Valid while pinned.
- * -ENOENT when not held, -EINVAL when not pinned. */
+ * -ENOENT when not held, -EINVAL when not pinned, -EBUSY when frozen. */
 int cache_locate(struct cache *c, const struct block *b, uint32_t *ret_file,
 		 uint64_t *ret_off, struct error *err) MUST_CHECK;
 int cache_file_path(struct cache *c, uint32_t file, char **ret,
 		    struct error *err) MUST_CHECK;
 
+/* Bytes of the quota that others have: blocks give way as they are put. */
+void cache_set_others(struct cache *c, uint64_t bytes);
+
 struct cache_stats {
-	uint64_t bytes, blocks, pinned_bytes, quota;
+	uint64_t bytes, blocks, pinned_bytes, quota, others;
+	uint64_t scrubbed;         /* bytes read from the disk again */
+	uint64_t mended;           /* blocks written again from memory */
+	uint64_t mounts_lingering; /* dropped, and not gone */
+	uint64_t mounts_unknown;   /* whose blocks are not known */
+	uint64_t frozen_files, frozen_bytes;
 	uint64_t hits, misses, verified, damaged, evicted, put_failed;
 };
 void cache_get_stats(struct cache *c, struct cache_stats *ret);

@@ -75,7 +75,7 @@ void reclaim(struct cache *c, uint32_t id)
 	(void)pthread_cond_broadcast(&c->freed);
 }
 
-static void release(struct cache *c, uint32_t id)
+void release(struct cache *c, uint32_t id)
 {
 	struct entry *e = entry_at(c, id);
 	struct shard *s = shard_of(c, &e->digest);
@@ -103,7 +103,7 @@ void make_dead(struct cache *c, struct shard *s, uint32_t id)
 }
 
 /* The caller reads the entry and found that it is not what its name says. */
-static void drop_damaged(struct cache *c, uint32_t id)
+void drop_damaged(struct cache *c, uint32_t id)
 {
 	struct entry *e = entry_at(c, id);
 	struct shard *s = shard_of(c, &e->digest);
@@ -115,8 +115,9 @@ static void drop_damaged(struct cache *c, uint32_t id)
 		c->damaged++;
 		c->blocks--;
 		/* The place of a pinned block may be mounted: it is kept, also
-		 * by a successor, for the right bytes to come. */
-		if (e->pins) {
+		 * by a successor, for the right bytes to come.  A mount that
+		 * is not known may have other bytes there. */
+		if (e->pins || is_frozen(c, e->page)) {
 			e->flags |= ENTRY_DAMAGED;
 		} else {
 			r.page = e->page;
@@ -232,6 +233,7 @@ static int put_begin(struct cache *c, const struct block *b,
 	if (e && e->page != PAGE_NONE) {
 		*ret_step = PUT_HELD;
 		if (e->flags & ENTRY_DAMAGED && e->usize == b->usize &&
+		    e->pins && !is_frozen(c, e->page) &&
 		    e->readers < UINT16_MAX) {
 			*ret_step = PUT_REPAIR;
 			*ret_page = e->page;
@@ -454,7 +456,8 @@ static void unpin_one(struct cache *c, const struct digest *d)
 			table_give(c, id);
 		} else {
 			c->pinned_bytes -= extent_bytes(e->usize);
-			if (e->flags & ENTRY_DAMAGED) {
+			if (e->flags & ENTRY_DAMAGED &&
+			    !is_frozen(c, e->page)) {
 				make_dead(c, s, id);
 				dead = !e->readers;
 			} else {
@@ -532,6 +535,10 @@ static int ensure_logged(struct cache *c, const struct block *b, uint32_t id,
 		rc = error_set(err, EINVAL, "cache: block is not pinned");
 	else if (!is_servable(e))
 		rc = error_set(err, ENOENT, "cache: block is not held");
+	else if (is_frozen(c, e->page))
+		rc = error_set(err, EBUSY,
+			       "cache: a mount that is not known reads the "
+			       "file it lies in");
 	else if (!(e->flags & ENTRY_LOGGED)) {
 		rc = log_put(c, b, e->page);
 		if (rc == 0)
@@ -580,6 +587,7 @@ int cache_file_path(struct cache *c, uint32_t file, char **ret,
 void cache_get_stats(struct cache *c, struct cache_stats *ret)
 {
 	memset(ret, 0, sizeof(*ret));
+	mounts_count(c, &ret->mounts_lingering, &ret->mounts_unknown);
 	for (size_t i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
@@ -594,6 +602,11 @@ void cache_get_stats(struct cache *c, struct cache_stats *ret)
 	ret->blocks = c->blocks;
 	ret->pinned_bytes = c->pinned_bytes;
 	ret->quota = c->quota;
+	ret->others = c->others;
+	ret->frozen_files = c->n_frozen;
+	ret->frozen_bytes = c->frozen_bytes;
+	ret->scrubbed = c->scrubbed;
+	ret->mended = c->mended;
 	ret->damaged = c->damaged;
 	ret->evicted = c->evicted;
 	ret->put_failed = c->put_failed;

@@ -9,9 +9,13 @@
  *   cache_space.c  segment files and their free pages
  *   cache_log.c    the index file
  *   cache_evict.c  whom to drop
- *   cache_watch.c  errors of write-back
+ *   cache_watch.c  errors of write-back, and when mounts are gone
+ *   cache_mounts.c what mounts read directly, and must stay
+ *   cache_scrub.c  bits that flip on the disk
+ *   cache_kernel.c mounts of whose files the names are lost
+ *   cache_freeze.c segments that something unknown reads
  *
- * Locks, in this order: `space`, then one shard's.  A hit takes only its
+ * Locks, in this order: `mounts_lock`, `space`, then one shard's.  A hit takes only its
  * shard's lock, twice and briefly; neither is held over a read or write of
  * block data.
  */
@@ -21,7 +25,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "blockstore/blockstore.h"
+#include "blockstore/cache_mount.h"
+#include "blockstore/cache_mounts.h"
 
 #define CACHE_PAGE BLOCK_ALIGN
 #define CACHE_SEGMENT_BYTES (1ull << 30)
@@ -75,7 +80,12 @@ struct segment {
 	uint64_t *used;  /* a bit for each page; NULL: no such file */
 	uint32_t n_free; /* pages */
 	uint32_t looks;  /* to come, for errors of write-back */
+	bool mounted;    /* while opening: a mount that is known reads it */
+	bool frozen;     /* read by what is not known: nothing in it changes */
+	uint64_t frozen_bytes; /* on the disk, of no block that is known */
 };
+
+struct cache_mount;
 
 struct cache {
 	char *dir;
@@ -105,7 +115,8 @@ struct cache {
 	uint64_t limbo; /* bytes of extents being punched */
 	uint64_t blocks;
 	uint64_t pinned_bytes;
-	uint64_t limit;        /* quota, or less when the disk is short */
+	uint64_t others; /* cache_set_others() */
+	uint64_t limit;  /* the rest of the quota, or less on a short disk */
 	uint64_t until_statfs; /* bytes of puts until the disk is asked again */
 
 	int log_fd;
@@ -113,8 +124,23 @@ struct cache {
 
 	uint64_t damaged, evicted, put_failed;
 
-	bool frozen; /* cache_freeze() */
-	bool stop, has_watcher;
+	uint32_t n_frozen;     /* segments */
+	uint64_t frozen_bytes; /* sum of theirs, part of `bytes` */
+
+	pthread_mutex_t
+		mounts_lock; /* also held over the asking of the kernel */
+	struct cache_mount *mounts;
+
+	uint64_t scrub_rate; /* bytes a second; never changes */
+	int64_t scrub_every_ns;
+	uint64_t scrubbed, mended;  /* bytes, blocks */
+	pthread_mutex_t scrub_lock; /* the next two; held over the call */
+	void (*damage_fn)(void *arg);
+	void *damage_arg;
+	pthread_t scrubber;
+	bool has_scrubber;
+
+	bool stop, has_watcher, is_soon;
 	pthread_cond_t stopping; /* monotonic */
 	pthread_t watcher;
 };
@@ -169,8 +195,10 @@ int space_alloc(struct cache *c, uint32_t n, uint32_t *ret_page,
 void space_release(struct cache *c, uint32_t page, uint32_t n);
 /* Give the disk blocks of an extent back.  No lock: nobody else may use it. */
 void space_punch(struct cache *c, uint32_t page, uint32_t n);
-/* Punch whatever lies outside claimed pages: left by a crash. */
+/* Punch whatever lies outside claimed pages: left by a crash.  The second, of
+ * one segment, needs no lock while it is frozen. */
 void space_sweep(struct cache *c);
+void space_sweep_segment(struct cache *c, uint32_t number);
 /* Read or write in an extent.  No lock.  A write fills its last page up with
  * zeros; -EBADMSG when the rest of the last page is not zeros. */
 int space_read(struct cache *c, uint32_t page, uint64_t off, void *buf,
@@ -224,12 +252,35 @@ void evict_refresh_limit(struct cache *c);
 /* cache.c, for its other parts. With both locks: out of the table; freed when
  * the last reader has left. */
 void make_dead(struct cache *c, struct shard *s, uint32_t id);
+/* Of a reader of the entry: it is not what its name says; and its end. */
+void drop_damaged(struct cache *c, uint32_t id);
+void release(struct cache *c, uint32_t id);
 /* With space, which is released and taken again: free a dead entry. */
 void reclaim(struct cache *c, uint32_t id);
+
+/* cache_freeze.c */
+
+/* While opening, before anything is freed: freeze what something unknown has
+ * open. */
+int freeze_unknown(struct cache *c, struct error *err) MUST_CHECK;
+/* Free again what nobody else has open any more; true when some still are. */
+bool freeze_poll(struct cache *c);
+/* Without a lock or with mounts_lock. */
+bool freeze_is_any(struct cache *c);
+static inline bool is_frozen(const struct cache *c, uint32_t page)
+{
+	return c->segments[page / c->segment_pages].frozen;
+}
+
+/* cache_scrub.c */
+int scrub_start(struct cache *c, struct error *err) MUST_CHECK;
+void scrub_stop(struct cache *c);
 
 /* cache_watch.c */
 int watch_start(struct cache *c, struct error *err) MUST_CHECK;
 void watch_stop(struct cache *c);
+/* A mount is to go soon. */
+void watch_soon(struct cache *c);
 /* With space: something was written there. */
 void watch_written(struct cache *c, uint32_t page);
 /* With space, which is released and taken again: a segment was not written to

@@ -29,7 +29,7 @@ static bool take_off(struct cache *c, uint32_t id, struct batch *b)
 	bool off;
 
 	(void)pthread_mutex_lock(&s->lock);
-	off = !e->readers && !e->heat;
+	off = !e->readers && !e->heat && !is_frozen(c, e->page);
 	if (e->heat)
 		e->heat--;
 	if (off)
@@ -71,8 +71,6 @@ uint64_t evict_bytes(struct cache *c, uint64_t want)
 	/* So many steps cool every block down to nothing. */
 	uint64_t steps = (HEAT_MAX + 1) * (c->blocks + 1);
 
-	if (c->frozen)
-		return 0;
 	while (b.bytes < want && b.n < BATCH_BLOCKS && steps-- &&
 	       c->clock_head != ENTRY_NIL)
 		(void)take_off(c, c->clock_head, &b);
@@ -97,19 +95,12 @@ uint64_t evict_bytes(struct cache *c, uint64_t want)
 	return b.bytes;
 }
 
-void cache_freeze(struct cache *c)
-{
-	(void)pthread_mutex_lock(&c->space);
-	c->frozen = true;
-	(void)pthread_mutex_unlock(&c->space);
-}
-
 void evict_refresh_limit(struct cache *c)
 {
 	struct statvfs st;
 
 	c->until_statfs = STATVFS_EVERY;
-	c->limit = c->quota;
+	c->limit = c->quota > c->others ? c->quota - c->others : 0;
 	if (fstatvfs(c->dir_fd, &st) == 0) {
 		uint64_t avail = (uint64_t)st.f_bavail * st.f_frsize;
 		uint64_t most = c->bytes + avail;
@@ -118,6 +109,14 @@ void evict_refresh_limit(struct cache *c)
 		if (most < c->limit)
 			c->limit = most;
 	}
+}
+
+void cache_set_others(struct cache *c, uint64_t bytes)
+{
+	(void)pthread_mutex_lock(&c->space);
+	c->others = bytes;
+	evict_refresh_limit(c);
+	(void)pthread_mutex_unlock(&c->space);
 }
 
 int evict_for(struct cache *c, uint64_t need, struct error *err)

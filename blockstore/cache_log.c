@@ -198,9 +198,13 @@ int log_compact(struct cache *c, bool force, struct error *err)
 	if (rc == 0 && renameat(c->dir_fd, "index.new", c->dir_fd, "index") < 0)
 		rc = -errno;
 	if (rc < 0) {
+		rc = fs_refuse_write(fd, rc,
+				     LOG_HEADER_SIZE +
+					     (c->blocks + 1) * LOG_RECORD_SIZE,
+				     ", or choose another folder with --root",
+				     err);
 		(void)unlinkat(c->dir_fd, "index.new", 0);
-		return error_set(err, -rc, "write '%s/index': %s", c->dir,
-				 strerror(-rc));
+		return rc;
 	}
 	if (c->log_fd >= 0)
 		(void)close(c->log_fd);
@@ -276,6 +280,16 @@ int log_replay(struct cache *c, struct error *err)
 	if (map == MAP_FAILED)
 		return error_set(err, errno, "map '%s/index': %s", c->dir,
 				 strerror(errno));
+	/* Touched, what the disk does not give would end the process (SIGBUS);
+	 * kernels before 5.14 cannot tell. */
+	if (madvise(map, (size_t)st.st_size, MADV_POPULATE_READ) < 0 &&
+	    errno != EINVAL) {
+		(void)munmap(map, (size_t)st.st_size);
+		return error_set(err, EIO,
+				 "'%s/index' cannot be read from its disk: "
+				 "delete it, and the blocks are fetched again",
+				 c->dir);
+	}
 	for (uint64_t i = n; i-- > 0;)
 		if (log_decode(map + LOG_HEADER_SIZE + i * LOG_RECORD_SIZE, &r))
 			(void)replay_one(c, &r);

@@ -25,9 +25,12 @@ static int lock_dir(struct cache *c, struct error *err)
 	if (flock(c->lock_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	if (errno == EWOULDBLOCK)
-		return error_set(err, EBUSY,
-				 "cache '%s' is used by another process",
-				 c->dir);
+		return error_set(
+			err, EBUSY,
+			"cache '%s' is used by another process: end that "
+			"(another bootseerd?), or choose another "
+			"folder (--root)",
+			c->dir);
 	return error_set(err, errno, "lock '%s': %s", c->dir, strerror(errno));
 }
 
@@ -54,7 +57,8 @@ static int remove_idle(struct cache *c, struct error *err)
 		if (sscanf(e->d_name, "segment-%8x%c", &n, &extra) != 1)
 			continue;
 		if (n < CACHE_SEGMENTS_MAX && c->segments[n].used) {
-			if (c->segments[n].n_free < c->segment_pages)
+			if (c->segments[n].frozen ||
+			    c->segments[n].n_free < c->segment_pages)
 				continue;
 			free(steal_ptr(&c->segments[n].used));
 			(void)close(steal_fd(&c->fds[n]));
@@ -85,17 +89,20 @@ static int open_index(struct cache *c, struct error *err)
 	if (rc == 0) {
 		c->segment_bytes = segment_bytes;
 		c->segment_pages = (uint32_t)(segment_bytes / CACHE_PAGE);
-		return log_replay(c, err);
-	}
-	if (c->log_fd >= 0)
+	} else if (c->log_fd >= 0) {
 		(void)close(steal_fd(&c->log_fd));
-	return 0;
+	}
+	/* What mounts read is known better than by the index. */
+	rc = mounts_load(c, rc == 0, err);
+	return rc == 0 && c->log_fd >= 0 ? log_replay(c, err) : rc;
 }
 
 static int recover(struct cache *c, struct error *err)
 {
 	int rc = open_index(c, err);
 
+	if (rc == 0)
+		rc = freeze_unknown(c, err);
 	if (rc == 0)
 		rc = remove_idle(c, err);
 	if (rc < 0)
@@ -129,6 +136,8 @@ static void init_locks(struct cache *c)
 
 	(void)pthread_condattr_init(&monotonic);
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&c->mounts_lock, NULL);
+	(void)pthread_mutex_init(&c->scrub_lock, NULL);
 	(void)pthread_mutex_init(&c->space, NULL);
 	(void)pthread_cond_init(&c->freed, NULL);
 	(void)pthread_cond_init(&c->stopping, &monotonic);
@@ -152,6 +161,8 @@ int cache_open(const struct cache_config *cfg, struct cache **ret,
 	c->log_fd = -1;
 	c->quota = cfg->quota;
 	c->min_free = cfg->min_free;
+	c->scrub_rate = cfg->scrub_rate;
+	c->scrub_every_ns = cfg->scrub_every_ns;
 	c->segment_bytes =
 		cfg->segment_bytes ? cfg->segment_bytes : CACHE_SEGMENT_BYTES;
 	c->segment_pages = (uint32_t)(c->segment_bytes / CACHE_PAGE);
@@ -169,6 +180,8 @@ int cache_open(const struct cache_config *cfg, struct cache **ret,
 		rc = recover(c, err);
 	if (rc == 0)
 		rc = watch_start(c, err);
+	if (rc == 0)
+		rc = scrub_start(c, err);
 	if (rc < 0) {
 		cache_close(c);
 		return rc;
@@ -182,9 +195,11 @@ void cache_close(struct cache *c)
 	if (!c)
 		return;
 	watch_stop(c);
+	scrub_stop(c);
 	if (c->segments)
 		space_fini(c);
 	table_fini(c);
+	mounts_fini(c);
 	if (c->log_fd >= 0)
 		(void)close(c->log_fd);
 	if (c->lock_fd >= 0)
@@ -194,6 +209,8 @@ void cache_close(struct cache *c)
 	(void)pthread_cond_destroy(&c->stopping);
 	(void)pthread_cond_destroy(&c->freed);
 	(void)pthread_mutex_destroy(&c->space);
+	(void)pthread_mutex_destroy(&c->scrub_lock);
+	(void)pthread_mutex_destroy(&c->mounts_lock);
 	free(c->dir);
 	free(c);
 }

@@ -39,6 +39,7 @@ int space_open_segment(struct cache *c, uint32_t n, bool create,
 {
 	AUTO_FREE uint64_t *used = NULL;
 	AUTO_CLOSE int fd = -1;
+	struct stat st;
 	char name[32];
 
 	(void)snprintf(name, sizeof(name), "segment-%08" PRIx32, n);
@@ -49,8 +50,9 @@ int space_open_segment(struct cache *c, uint32_t n, bool create,
 		return error_set(err, errno, "open '%s/%s': %s", c->dir, name,
 				 strerror(errno));
 	/* Also after a crash that cut it: the missing rest reads as zeros,
-	 * which no digest matches. */
-	if (ftruncate(fd, (off_t)c->segment_bytes) < 0)
+	 * which no digest matches.  Never cut here: a mount may read it. */
+	if (fstat(fd, &st) < 0 || ((uint64_t)st.st_size < c->segment_bytes &&
+				   ftruncate(fd, (off_t)c->segment_bytes) < 0))
 		return error_set(err, errno, "size '%s/%s': %s", c->dir, name,
 				 strerror(errno));
 	used = calloc((c->segment_pages + 63) / 64, sizeof(*used));
@@ -128,7 +130,7 @@ static bool alloc_in(struct cache *c, uint32_t number, uint32_t from,
 	struct segment *s = &c->segments[number];
 	uint32_t at;
 
-	if (!s->used || s->n_free < n)
+	if (!s->used || s->frozen || s->n_free < n)
 		return false;
 	at = find_run(c, s, from, n);
 	if (at == c->segment_pages)
@@ -164,7 +166,8 @@ static bool alloc_reused(struct cache *c, uint32_t n, uint32_t *ret_page)
 	uint32_t best = CACHE_SEGMENTS_MAX;
 
 	for (uint32_t i = 0; i < c->n_segments; i++) {
-		if (!c->segments[i].used || c->segments[i].n_free < n)
+		if (!c->segments[i].used || c->segments[i].frozen ||
+		    c->segments[i].n_free < n)
 			continue;
 		if (best == CACHE_SEGMENTS_MAX ||
 		    c->segments[i].n_free > c->segments[best].n_free)
@@ -218,24 +221,27 @@ static void sweep_gap(struct cache *c, uint32_t number, uint32_t first,
 		punch(c, number, first, end - first);
 }
 
+void space_sweep_segment(struct cache *c, uint32_t number)
+{
+	const struct segment *s = &c->segments[number];
+	uint32_t first = 0;
+
+	for (uint32_t i = 0; i < c->segment_pages; i++) {
+		if (!is_used(s, i))
+			continue;
+		if (i > first)
+			sweep_gap(c, number, first, i);
+		first = i + 1;
+	}
+	if (first < c->segment_pages)
+		sweep_gap(c, number, first, c->segment_pages);
+}
+
 void space_sweep(struct cache *c)
 {
-	for (uint32_t number = 0; number < c->n_segments; number++) {
-		const struct segment *s = &c->segments[number];
-		uint32_t first = 0;
-
-		if (!s->used)
-			continue;
-		for (uint32_t i = 0; i < c->segment_pages; i++) {
-			if (!is_used(s, i))
-				continue;
-			if (i > first)
-				sweep_gap(c, number, first, i);
-			first = i + 1;
-		}
-		if (first < c->segment_pages)
-			sweep_gap(c, number, first, c->segment_pages);
-	}
+	for (uint32_t number = 0; number < c->n_segments; number++)
+		if (c->segments[number].used && !c->segments[number].frozen)
+			space_sweep_segment(c, number);
 }
 
 int space_read(struct cache *c, uint32_t page, uint64_t off, void *buf,

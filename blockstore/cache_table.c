@@ -49,6 +49,8 @@ static uint32_t bucket_of(const struct cache *c, const struct shard *s,
 {
 	uint64_t h = (get_le64(d->b + 8) ^ c->seed) * 0x9e3779b97f4a7c15u;
 
+	/* The upper bits of what was hashed have not reached the lower ones. */
+	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(h >> 32) & s->mask;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Errors of write-back.  What was put is served from the page cache without
- * another look; when the kernel could not write it, it is lost as soon as its
- * pages are, and the disk holds other bytes.  So the result of write-back is
- * asked for, and what lies in a segment with an error is not held any more.
+ * The cache's thread.  It sees when mounts are gone.  And it sees errors of
+ * write-back: what was put is served from the page cache without another look;
+ * when the kernel could not write it, it is lost as soon as its pages are, and the
+ * disk holds other bytes.  So the result of write-back is asked for, and what lies
+ * in a segment with an error is not held any more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include "common/clock.h"
 
 #define EVERY_S 5
+#define SOON_S 1 /* while mounts are to go, or segments are frozen */
 #define LOOKS 24 /* at a segment after its last put: two minutes */
 
 void watch_written(struct cache *c, uint32_t page)
@@ -32,7 +34,7 @@ static void distrust_one(struct cache *c, uint32_t id)
 	if (!(e->flags & (ENTRY_DEAD | ENTRY_DAMAGED))) {
 		c->damaged++;
 		c->blocks--;
-		if (e->pins) {
+		if (e->pins || is_frozen(c, e->page)) {
 			e->flags |= ENTRY_DAMAGED;
 		} else {
 			r.page = e->page;
@@ -81,22 +83,56 @@ static void look(struct cache *c)
 	}
 }
 
+/* With space, which is released and taken again. */
+static void look_at_mounts(struct cache *c)
+{
+	bool soon;
+
+	c->is_soon = false;
+	(void)pthread_mutex_unlock(&c->space);
+	soon = mounts_poll(c);
+	soon |= freeze_poll(c);
+	(void)pthread_mutex_lock(&c->space);
+	c->is_soon |= soon;
+}
+
+/* With space, which is released and taken again; until `at_ns`, or until another
+ * thread wants something. */
+static void wait_until(struct cache *c, int64_t at_ns)
+{
+	const struct timespec ts = clock_timespec(at_ns);
+	bool was = c->is_soon;
+
+	while (!c->stop && c->is_soon == was &&
+	       pthread_cond_timedwait(&c->stopping, &c->space, &ts) == 0)
+		;
+}
+
 static void *watch_main(void *arg)
 {
 	struct cache *c = arg;
+	int64_t next_ns = clock_now_ns() + EVERY_S * CLOCK_NS_PER_S, at_ns;
 
 	(void)pthread_mutex_lock(&c->space);
 	while (!c->stop) {
-		const struct timespec ts = clock_timespec(
-			clock_now_ns() + EVERY_S * CLOCK_NS_PER_S);
-
-		while (!c->stop && pthread_cond_timedwait(&c->stopping,
-							  &c->space, &ts) == 0)
-			;
+		at_ns = clock_now_ns() + SOON_S * CLOCK_NS_PER_S;
+		wait_until(c, c->is_soon && at_ns < next_ns ? at_ns : next_ns);
+		look_at_mounts(c);
+		if (clock_now_ns() < next_ns)
+			continue;
+		next_ns = clock_now_ns() + EVERY_S * CLOCK_NS_PER_S;
 		look(c);
 	}
 	(void)pthread_mutex_unlock(&c->space);
 	return NULL;
+}
+
+void watch_soon(struct cache *c)
+{
+	(void)pthread_mutex_lock(&c->space);
+	c->is_soon = true;
+	(void)pthread_cond_broadcast(&c->stopping);
+	(void)pthread_mutex_unlock(&c->space);
 }
 
 int watch_start(struct cache *c, struct error *err)
@@ -115,7 +151,7 @@ void watch_stop(struct cache *c)
 		return;
 	(void)pthread_mutex_lock(&c->space);
 	c->stop = true;
-	(void)pthread_cond_signal(&c->stopping);
+	(void)pthread_cond_broadcast(&c->stopping);
 	(void)pthread_mutex_unlock(&c->space);
 	(void)pthread_join(c->watcher, NULL);
 }

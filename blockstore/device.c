@@ -5,7 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "blockstore/fetcher.h"
+#include "blockstore/device_priv.h"
+#include "blockstore/fetcher_share.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 
@@ -19,8 +20,9 @@ static void count(atomic_uint_fast64_t *counter, uint64_t n)
 /* Of a whole device, or what there is of one. */
 static void release(struct device *dev)
 {
+	share_leave(dev);
 	for (size_t i = 0; dev->packs && i < dev->map->n_packs; i++)
-		source_free(dev->packs[i]);
+		block_source_free(dev->packs[i]);
 	(void)pthread_rwlock_destroy(&dev->watch);
 	(void)pthread_mutex_destroy(&dev->places_lock);
 	(void)pthread_mutex_destroy(&dev->error_lock);
@@ -43,7 +45,8 @@ static void init_watch(struct device *dev)
 }
 
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
-	       struct source **packs, struct device **ret, struct error *err)
+	       const char *host, struct block_source **packs,
+	       struct device **ret, struct error *err)
 {
 	struct device *dev = calloc(1, sizeof(*dev));
 	int rc = 0;
@@ -56,11 +59,9 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 		rc = error_nomem(err);
 	for (size_t i = 0; i < map->n_packs; i++) {
 		if (rc < 0)
-			source_free(packs[i]);
-		else if (packs[i]->ops->is_verified)
-			dev->packs[i] = packs[i];
+			block_source_free(packs[i]);
 		else
-			rc = verify_source_new(packs[i], &dev->packs[i], err);
+			dev->packs[i] = packs[i];
 	}
 	if (dev) {
 		dev->f = f;
@@ -75,6 +76,8 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 		(void)pthread_mutex_init(&dev->places_lock, NULL);
 		(void)pthread_mutex_init(&dev->error_lock, NULL);
 	}
+	if (rc == 0)
+		rc = share_join(f, dev, host, err);
 	if (rc < 0) {
 		if (dev)
 			release(dev);
@@ -400,6 +403,27 @@ bool device_has(struct device *d, size_t index)
 
 	blockmap_block(d->map, index, &b);
 	return cache_has(d->f->cfg.cache, &b.digest);
+}
+
+bool device_has_bytes(struct device *d, uint64_t off, size_t len)
+{
+	const struct blockmap *m = d->map;
+	size_t i = blockmap_find(m, off);
+
+	if (off > m->device_size || len > m->device_size - off)
+		return true;
+	for (; i < m->n_blocks; i++) {
+		struct block b;
+
+		blockmap_block(m, i, &b);
+		if (b.voff >= off + len)
+			break;
+		/* Padding behind a block needs no block. */
+		if (off < b.voff + b.usize &&
+		    !cache_has(d->f->cfg.cache, &b.digest))
+			return false;
+	}
+	return true;
 }
 
 void device_get_stats(struct device *d, struct device_stats *ret)

@@ -18,6 +18,7 @@ struct places {
 	uint32_t *of;    /* by entry of the map: its place */
 };
 
+/* -EINVAL: two entries of one place are not the same block. */
 int places_make(const struct blockmap *map, struct places *ret,
 		struct error *err) MUST_CHECK;
 void places_fini(struct places *p);
@@ -46,14 +47,14 @@ int64_t fetcher_idle_ns(struct fetcher *f);
 struct device;
 
 /*
- * The virtual data device of one image.  `packs` are n_packs sources in the map's
- * order, of stored bytes (which the device verifies) or of verified blocks; the
- * device takes them and owns them from here, also when this fails.  `map` is
- * borrowed until device_free().
+ * The virtual data device of one image.  `packs` are n_packs block sources in the map's
+ * order; the device takes them and owns them from here, also when this fails.
+ * `map` is borrowed until device_free().  `host` is the registry's, as
+ * registry_host_name() takes it: devices of one host share its part of the threads.
  */
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
-	       struct source **packs, struct device **ret,
-	       struct error *err) MUST_CHECK;
+	       const char *host, struct block_source **packs,
+	       struct device **ret, struct error *err) MUST_CHECK;
 /* Fails its reads that still wait, with -EIO; no read may begin and no
  * device_fetch_list() be under way.  Does not wait for a registry. */
 void device_free(struct device *d);
@@ -135,6 +136,13 @@ int device_fetch_list(struct device *d, const struct device_list *list,
 
 /* Is block `index` of the map on the node? */
 bool device_has(struct device *d, size_t index);
+
+/*
+ * Would device_submit() of these bytes end at once, with bytes that are all on the
+ * node or with an error?  Later it may not any more: a block may be evicted.  Some
+ * 100 ns a block.
+ */
+bool device_has_bytes(struct device *d, uint64_t off, size_t len);
 
 struct device_stats {
 	uint64_t reads, read_bytes, misses;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "blockstore/fetcher.h"
+#include "blockstore/device_priv.h"
 #include "common/clock.h"
 
 #define PIECES_MAX 16384u /* blocks under way for one list */
@@ -162,7 +162,7 @@ static int ask_block(struct run *r, uint32_t place, unsigned int slot,
 	int rc;
 
 	block_at(r, place, &b);
-	is_ours = !flight_find(f, &b.digest);
+	is_ours = !flight_find(f, &b);
 	/* It came since the range was chosen, or is not worth waiting for. */
 	if (is_ours ? is_held(r, &b) : r->first[place] == NONE)
 		return 0;

@@ -4,9 +4,11 @@
  * the place in the device; who fetches scattered blocks with few requests wants
  * to know what lies beside them in the pack.
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
-#include "blockstore/fetcher.h"
+#include "blockstore/device_priv.h"
 
 struct stored {
 	uint64_t poff;
@@ -30,15 +32,39 @@ static bool is_same(const struct stored *x, const struct stored *y)
 	return x->pack == y->pack && x->poff == y->poff;
 }
 
-/* Fill `p`, whose arrays have room for all entries. */
-static void fill(struct places *p, struct stored *all, size_t n)
+/* Who checks a place by one entry must not answer for another one by that. */
+static int check_alike(const struct blockmap *map, uint32_t entry,
+		       uint32_t first, struct error *err)
 {
+	struct block a, b;
+
+	blockmap_block(map, first, &a);
+	blockmap_block(map, entry, &b);
+	if (block_is_same(&a, &b))
+		return 0;
+	return error_set(err, EINVAL,
+			 "block map: blocks %" PRIu32 " and %" PRIu32
+			 " lie at one place of pack %" PRIu32
+			 " and differ: convert the image again",
+			 first, entry, a.pack);
+}
+
+/* Fill `p`, whose arrays have room for all entries. */
+static int fill(const struct blockmap *map, struct places *p,
+		struct stored *all, size_t n, struct error *err)
+{
+	int rc = 0;
+
 	qsort(all, n, sizeof(*all), compare);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && rc == 0; i++) {
 		if (i == 0 || !is_same(&all[i], &all[i - 1]))
 			p->entry[p->n++] = all[i].entry;
+		else
+			rc = check_alike(map, all[i].entry, p->entry[p->n - 1],
+					 err);
 		p->of[all[i].entry] = (uint32_t)(p->n - 1);
 	}
+	return rc;
 }
 
 int places_make(const struct blockmap *map, struct places *ret,
@@ -50,6 +76,7 @@ int places_make(const struct blockmap *map, struct places *ret,
 		.entry = calloc(n + 1, sizeof(*p.entry)),
 		.of = calloc(n + 1, sizeof(*p.of)),
 	};
+	int rc;
 
 	if (!all || !p.entry || !p.of) {
 		places_fini(&p);
@@ -63,9 +90,12 @@ int places_make(const struct blockmap *map, struct places *ret,
 					  .pack = b.pack,
 					  .entry = (uint32_t)i };
 	}
-	fill(&p, all, n);
-	*ret = p;
-	return 0;
+	rc = fill(map, &p, all, n, err);
+	if (rc < 0)
+		places_fini(&p);
+	else
+		*ret = p;
+	return rc;
 }
 
 int places_get(struct device *dev, const struct places **ret, struct error *err)

@@ -10,7 +10,7 @@
  * who jumps at random only waits for it.  So there is one while some of those
  * behind the last misses were, or would have been, read in.
  */
-#include "blockstore/fetcher.h"
+#include "blockstore/device_priv.h"
 
 #define NEAR 4     /* entries after a window that still count as its end */
 #define HELP_MIN 6 /* of the last GUESSES: fewer is by chance */
@@ -142,7 +142,7 @@ static void read_ahead(struct device *dev, const struct stream *s, size_t index)
 	if (index >= dev->map->n_blocks)
 		return;
 	blockmap_block(dev->map, index, &b);
-	if (flight_find(f, &b.digest) || cache_has(f->cfg.cache, &b.digest))
+	if (flight_find(f, &b) || cache_has(f->cfg.cache, &b.digest))
 		return;
 	fl = flight_new(f, dev, index, &b);
 	if (!fl)

@@ -1,52 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Threads that fetch, the order in which they do, and deadlines of readers. */
-#include "blockstore/fetcher.h"
+#include "blockstore/fetcher_share.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "common/clock.h"
 
 #define THREADS_MAX 256u
-/* Bulk without a byte for so long hangs, if other bulk waits for its place. */
-#define HANG_NS (3 * CLOCK_NS_PER_S)
-#define HANGS_FOR_NS (30 * CLOCK_NS_PER_S)
 #define NS_PER_MS 1000000LL
-
-/*
- * May a transfer for a reader of `dev` begin?  No device takes more than half of
- * the threads that the others leave, so that those of a registry that does not
- * answer are never all.
- */
-static bool may_begin(const struct fetcher *f, const struct device *dev)
-{
-	unsigned int left = f->cfg.threads - (f->n_awaited - dev->n_awaited);
-
-	return dev->n_awaited < (left + 1) / 2;
-}
-
-/* The same for bulk: three quarters, for there is less of it at a time; but one
- * for a device whose registry hangs. */
-static bool may_begin_bulk(const struct fetcher *f, const struct device *dev)
-{
-	unsigned int left = f->max_bulk - (f->n_bulk - dev->n_bulk);
-
-	if (dev->n_bulk && dev->hangs_until > clock_now_ns())
-		return false;
-	return dev->n_bulk < left - left / 4;
-}
-
-struct flight *fetcher_next_demand(struct fetcher *f)
-{
-	struct flight *fl;
-
-	TAILQ_FOREACH(fl, &f->queue[SOURCE_DEMAND], queue)
-	if (may_begin(f, fl->dev))
-		return fl;
-	return NULL;
-}
 
 /* Does bulk wait for bulk? */
 static bool is_bulk_full(const struct fetcher *f)
@@ -59,17 +24,21 @@ static bool is_bulk_full(const struct fetcher *f)
 /* What a free thread does next; NULL: nothing, for now. */
 static struct flight *pick(struct fetcher *f)
 {
-	struct flight *fl = fetcher_next_demand(f);
+	struct flight *fl = share_next_demand(f);
 
+	if (!fl && !TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]))
+		share_watch(f);
 	if (!fl && is_bulk_full(f))
 		(void)pthread_cond_signal(&f->timer);
 	if (fl || f->n_bulk >= f->max_bulk)
 		return fl;
 	TAILQ_FOREACH(fl, &f->queue[SOURCE_HOT], queue)
-	if (may_begin_bulk(f, fl->dev))
+	if (share_may_begin_bulk(f, fl->dev) ||
+	    detour_queued(f, fl, share_may_begin_bulk))
 		return fl;
 	TAILQ_FOREACH(fl, &f->queue[SOURCE_COLD], queue)
-	if (may_begin_bulk(f, fl->dev))
+	if (share_may_begin_bulk(f, fl->dev) ||
+	    detour_queued(f, fl, share_may_begin_bulk))
 		return fl;
 	return NULL;
 }
@@ -115,36 +84,9 @@ static void expire(struct fetcher *f, struct pending *p)
 	pending_fail(f, p, -ETIMEDOUT, &err);
 }
 
-static unsigned int count_bulk(const struct fetcher *f,
-			       const struct device *dev)
+static int64_t sooner(int64_t a, int64_t b)
 {
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < f->n_threads; i++) {
-		const struct transfer *t = &f->threads[i].transfer;
-
-		n += t->dev == dev && t->priority != SOURCE_DEMAND &&
-		     !atomic_load(&t->stop);
-	}
-	return n;
-}
-
-/* Take the places of bulk that hangs back, but one for each device: that finds out
- * when its registry answers, or says that it does not.  What the others were to
- * bring is queued again. */
-static void cut_hanging(struct fetcher *f, int64_t now)
-{
-	for (unsigned int i = 0; i < f->n_threads; i++) {
-		struct transfer *t = &f->threads[i].transfer;
-
-		if (!t->dev || t->priority == SOURCE_DEMAND ||
-		    atomic_load(&t->is_awaited) || atomic_load(&t->stop) ||
-		    now - atomic_load(&t->moved_ns) < HANG_NS ||
-		    count_bulk(f, t->dev) < 2)
-			continue;
-		t->dev->hangs_until = now + HANGS_FOR_NS;
-		atomic_store(&t->stop, true);
-	}
+	return a < b ? a : b;
 }
 
 static void *timer_main(void *arg)
@@ -159,11 +101,15 @@ static void *timer_main(void *arg)
 		struct timespec ts;
 
 		if (is_bulk_full(f)) {
-			cut_hanging(f, now);
-			until = now + CLOCK_NS_PER_S < until
-					? now + CLOCK_NS_PER_S
-					: until;
+			share_look_bulk(f, now);
+			until = sooner(now + CLOCK_NS_PER_S, until);
 		}
+		if (f->look_ns && f->look_ns <= now)
+			share_look(f, now);
+		if (f->look_ns)
+			until = sooner(f->look_ns, until);
+		if (f->has_guests && detour_begin(f))
+			until = sooner(now + CLOCK_NS_PER_S, until);
 		ts = clock_timespec(until);
 		if (until == INT64_MAX)
 			(void)pthread_cond_wait(&f->timer, &f->lock);
@@ -204,6 +150,7 @@ static void init(struct fetcher *f)
 	(void)pthread_cond_init(&f->quiet, NULL);
 	(void)pthread_cond_init(&f->copied, NULL);
 	(void)pthread_condattr_destroy(&monotonic);
+	LIST_INIT(&f->hosts);
 	TAILQ_INIT(&f->deadlines);
 	for (size_t i = 0; i < PRIORITIES; i++)
 		TAILQ_INIT(&f->queue[i]);
@@ -241,6 +188,12 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	f = calloc(1, sizeof(*f) + cfg->threads * sizeof(f->threads[0]));
 	if (!f)
 		return error_nomem(err);
+	if (getrandom(&f->seed, sizeof(f->seed), 0) != sizeof(f->seed)) {
+		rc = error_set(err, errno, "random seed: %s", strerror(errno));
+		free(f);
+		return rc;
+	}
+	f->seed |= 1;
 	f->cfg = *cfg;
 	if (!f->cfg.width)
 		f->cfg.width = WIDTH;

@@ -7,12 +7,15 @@
  *   device_places.c     the blocks of a map in the order of their packs
  *   device_stream.c     sequential readers, and reading ahead of them
  *   fetcher.c           threads, queues, deadlines
+ *   fetcher_detour.c    flights that leave a device whose registry hangs
  *   fetcher_flight.c    blocks under way, and who waits for them
  *   fetcher_pace.c      which transfers give way to which
+ *   fetcher_share.c     whose turn it is to have a thread
  *   fetcher_transfer.c  one request to a source: its range, and its bytes
  *
  * A *flight* is one block that somebody waits for or that is being fetched:
- * one for each digest, however many devices and readers want it.  A *piece* is
+ * one for each digest, however many devices and readers want it, unless the device
+ * that fetches it hangs, and others take theirs.  A *piece* is
  * one wait for one flight, a *pending* one reader with its pieces.  A *transfer*
  * fetches the flights of one contiguous range of a pack.
  *
@@ -36,6 +39,7 @@
 #define WIDTH 2u   /* fetcher_config.width */
 #define GUESSES 32 /* windows that are watched whether they help */
 
+struct fetch_host;
 struct pending;
 struct transfer;
 
@@ -93,7 +97,7 @@ struct flight {
 TAILQ_HEAD(flight_queue, flight);
 
 struct transfer {
-	struct source_sink sink;
+	struct block_sink sink;
 	struct pace pace;
 	struct fetcher *f;
 	struct device *dev; /* NULL: none is under way */
@@ -108,6 +112,7 @@ struct transfer {
 	uint64_t bytes;    /* stored, of whole blocks */
 	bool is_judged;    /* it was before */
 	size_t n, next;    /* flights, and the first one not delivered */
+	uint64_t unpacked; /* bytes of all of them */
 	bool joined;       /* a reader waits for a flight in a bulk transfer */
 	bool cut;          /* stopped by us for the sake of a reader */
 	struct flight *flights[TRANSFER_BLOCKS_MAX];
@@ -128,9 +133,13 @@ struct fetcher {
 		max_bulk;  /* ... and their bound: the rest is for readers */
 	uint64_t n_ranges; /* numbers given so far */
 	unsigned int n_awaited; /* transfers that readers wait for */
+	bool has_guests;        /* detour_watch() was called */
+	int64_t look_ns;        /* when share_look() is due; 0: it is not */
+	LIST_HEAD(, fetch_host) hosts;
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
-	TAILQ_HEAD(, pending) deadlines;  /* soonest first */
+	uint64_t seed;                   /* odd: of the hash that chooses one */
+	TAILQ_HEAD(, pending) deadlines; /* soonest first */
 	atomic_int_fast64_t last_read_ns; /* looked at without the lock */
 	/* Whom transfers give way to, looked at without the lock: so many have
 	 * is_moving, and all get on at least until then (CLOCK_MONOTONIC). */
@@ -151,8 +160,7 @@ struct stream {
 	uint64_t stamp; /* of its last use */
 };
 
-/* Of a reader who jumped: entries between these lie in the window behind his
- * block, whether or not they were fetched. */
+/* Entries in the window behind the block of a reader who jumped, fetched or not. */
 struct guess {
 	atomic_size_t miss, end;
 	atomic_bool helps; /* somebody read there since */
@@ -162,14 +170,15 @@ struct device {
 	struct fetcher *f;
 	const struct blockmap *map;
 	char *label;
-	struct source **packs; /* verify > ... */
+	struct fetch_host *host;
+	struct block_source **packs;
 	/* With the fetcher's lock: */
 	size_t n_reads; /* pendings */
 	size_t n_transfers;
 	unsigned int n_urgent;  /* of these, begun for readers ... */
 	unsigned int n_awaited; /* ... and awaited by some now */
 	unsigned int n_bulk;    /* those that no reader asked for */
-	int64_t hangs_until;    /* its bulk hung: until then it has one place */
+	int64_t hangs_until; /* till then one place for bulk, others go first */
 	int64_t widen_ns, narrow_ns; /* `width` changes not before */
 	/* Looked at without the lock: requests of a list at once; and that it
 	 * was slow, so that they are better short. */
@@ -201,11 +210,13 @@ void device_failed(struct device *dev, const struct error *err);
 
 /* All below: with the lock.  "Releases" says that it is let go in between. */
 
-/* A queued flight that a reader waits for and a thread may begin with, or NULL. */
-struct flight *fetcher_next_demand(struct fetcher *f);
-
 /* fetcher_flight.c */
-struct flight *flight_find(struct fetcher *f, const struct digest *d);
+/* Is it the block's?  A map may lie about a size: what it says of a digest is never
+ * mixed with what another entry says. */
+bool flight_is_of(const struct flight *fl, const struct block *b);
+struct flight *flight_find(struct fetcher *f, const struct block *b);
+/* The first of its chain. */
+struct flight **flight_bucket(struct fetcher *f, const struct block *b);
 /* A new one, not queued; NULL when memory is short. */
 struct flight *flight_new(struct fetcher *f, struct device *dev, size_t index,
 			  const struct block *b);
@@ -236,7 +247,9 @@ void flight_kept(struct flight *fl, int rc, const struct error *err);
  * Releases.  The flight is gone or queued after it. */
 void flight_fail(struct fetcher *f, struct flight *fl, int rc,
 		 const struct error *err);
-/* Fetch it through the device of the first who waits. */
+/* Fetch it through the device of `p`, a piece of it; not while a transfer has it. */
+void flight_move(struct flight *fl, const struct piece *p);
+/* The same of the first who waits. */
 void flight_rehome(struct flight *fl);
 
 /* Fail a reader; releases. */
@@ -258,6 +271,24 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl);
  * left with that. */
 void transfers_stop(struct fetcher *f, const struct device *dev);
 
+/* fetcher_detour.c */
+/* Has it brought nothing for so long, though it may, that who waits with another
+ * device should not wait for it any more? */
+bool transfer_hangs(struct transfer *t);
+/* A transfer has flights that others than its device wait for: look now and then
+ * whether it gets on. */
+void detour_watch(struct fetcher *f);
+/* Of transfers that hang, fetch what others wait for through their own devices.  True
+ * when such waits are left. */
+bool detour_begin(struct fetcher *f);
+/* Fetch a queued flight through the device of somebody who waits, other than `than`,
+ * if there is one. */
+void detour_failed(struct flight *fl, const struct device *than);
+/* The same through one that may begin. */
+bool detour_queued(const struct fetcher *f, struct flight *fl,
+		   bool (*may)(const struct fetcher *f,
+			       const struct device *dev));
+
 /* fetcher_pace.c */
 /* Begin with it. */
 void pace_begin(struct transfer *t);
@@ -265,24 +296,5 @@ void pace_begin(struct transfer *t);
 void pace_await(struct transfer *t, bool is_awaited);
 /* It brought a whole block, of so many stored bytes. */
 void pace_brought(struct transfer *t, uint32_t bytes);
-
-/* device_places.c; without the lock.  The places of the device's map, made at
- * the first call. */
-int places_get(struct device *dev, const struct places **ret,
-	       struct error *err) MUST_CHECK;
-
-/* device_stream.c */
-/* Bytes to fetch for a reader who misses entry `index`.  `ret_sequential`: it reads
- * sequentially. */
-uint32_t stream_window(struct device *dev, size_t index,
-		       struct stream **ret_stream, bool *ret_sequential);
-/* The stream that goes on at `index`, or NULL. */
-struct stream *stream_at(struct device *dev, size_t index);
-/* Read the window at its end ahead. */
-void stream_go_on(struct device *dev, struct stream *s);
-/* Entry `first` was fetched ahead: when it is read, go on. */
-void stream_mark(struct device *dev, struct stream *s, size_t first);
-/* No lock: entries [first, end) are read; read on ahead when one is marked. */
-void stream_note(struct device *dev, size_t first, size_t end);
 
 #endif

@@ -4,28 +4,59 @@
 #include <string.h>
 #include <time.h>
 
-#include "blockstore/fetcher.h"
+#include "blockstore/fetcher_share.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 
-static struct flight **bucket_of(struct fetcher *f, const struct digest *d)
+/* A map may name digests of nothing: without the seed nobody can choose such as meet
+ * in one chain. */
+struct flight **flight_bucket(struct fetcher *f, const struct block *b)
 {
-	return &f->buckets[get_le32(d->b) % FLIGHT_BUCKETS];
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < sizeof(b->digest.b); i += sizeof(h)) {
+		h = (h ^ get_le64(b->digest.b + i)) * f->seed;
+		h ^= h >> 32;
+	}
+	return &f->buckets[h % FLIGHT_BUCKETS];
 }
 
-struct flight *flight_find(struct fetcher *f, const struct digest *d)
+bool flight_is_of(const struct flight *fl, const struct block *b)
 {
-	struct flight *fl = *bucket_of(f, d);
+	return fl->b.usize == b->usize &&
+	       digest_equal(&fl->b.digest, &b->digest);
+}
 
-	while (fl && !digest_equal(&fl->b.digest, d))
+struct flight *flight_find(struct fetcher *f, const struct block *b)
+{
+	struct flight *fl = *flight_bucket(f, b);
+
+	while (fl && !flight_is_of(fl, b))
 		fl = fl->hnext;
 	return fl;
+}
+
+/* The one that a read through `dev` joins: its device's own, or one that gets on. */
+static struct flight *find_joinable(struct fetcher *f, const struct device *dev,
+				    const struct block *b)
+{
+	struct flight *fl, *best = NULL;
+
+	for (fl = *flight_bucket(f, b); fl; fl = fl->hnext) {
+		if (!flight_is_of(fl, b))
+			continue;
+		if (fl->dev == dev)
+			return fl;
+		if (!fl->transfer || !transfer_hangs(fl->transfer))
+			best = fl;
+	}
+	return best;
 }
 
 struct flight *flight_new(struct fetcher *f, struct device *dev, size_t index,
 			  const struct block *b)
 {
-	struct flight **to = bucket_of(f, &b->digest);
+	struct flight **to = flight_bucket(f, b);
 	struct flight *fl = calloc(1, sizeof(*fl));
 
 	if (!fl)
@@ -41,7 +72,7 @@ struct flight *flight_new(struct fetcher *f, struct device *dev, size_t index,
 
 void flight_drop(struct fetcher *f, struct flight *fl)
 {
-	struct flight **at = bucket_of(f, &fl->b.digest);
+	struct flight **at = flight_bucket(f, &fl->b);
 
 	while (*at != fl)
 		at = &(*at)->hnext;
@@ -68,6 +99,8 @@ void flight_enqueue(struct fetcher *f, struct flight *fl, bool first)
 		is_more = is_together(fl, TAILQ_LAST(q, flight_queue));
 		TAILQ_INSERT_TAIL(q, fl, queue);
 	}
+	if (fl->priority == SOURCE_DEMAND && f->n_idle == 0)
+		share_watch(f);
 	/* One thread takes a whole range. */
 	if (!is_more)
 		(void)pthread_cond_signal(&f->work);
@@ -78,20 +111,23 @@ void flight_dequeue(struct fetcher *f, struct flight *fl)
 	TAILQ_REMOVE(&f->queue[fl->priority], fl, queue);
 }
 
-void flight_rehome(struct flight *fl)
+void flight_move(struct flight *fl, const struct piece *p)
 {
-	const struct piece *p = TAILQ_FIRST(&fl->pieces);
-
 	fl->dev = p->owner->dev;
 	fl->index = p->index;
 	blockmap_block(fl->dev->map, fl->index, &fl->b);
+}
+
+void flight_rehome(struct flight *fl)
+{
+	flight_move(fl, TAILQ_FIRST(&fl->pieces));
 }
 
 int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 		const struct block *b, enum source_priority priority,
 		uint64_t range, struct error *err)
 {
-	struct flight *fl = flight_find(f, &b->digest);
+	struct flight *fl = find_joinable(f, dev, b);
 
 	if (!fl) {
 		fl = flight_new(f, dev, p->index, b);
@@ -116,6 +152,12 @@ int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
 		pace_await(fl->transfer, true);
 	p->flight = fl;
 	TAILQ_INSERT_TAIL(&fl->pieces, p, link);
+	if (fl->dev != dev) {
+		if (fl->transfer)
+			detour_watch(f);
+		else /* by that one it may begin, perhaps */
+			(void)pthread_cond_signal(&f->work);
+	}
 	return 0;
 }
 

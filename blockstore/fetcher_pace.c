@@ -13,7 +13,7 @@
  * way loses them, and then waits for seconds.  So there are more only while blocks
  * come fast, and fewer whenever they come slowly.
  */
-#include "blockstore/fetcher.h"
+#include "blockstore/fetcher_share.h"
 #include "common/clock.h"
 
 #define NS_PER_MS 1000000LL
@@ -69,11 +69,13 @@ static void moves(struct pace *p)
 {
 	struct transfer *t = container_of(p, struct transfer, pace);
 	struct fetcher *f = t->f;
+	int64_t now = clock_now_ns();
 
-	atomic_store_explicit(&t->moved_ns, clock_now_ns(),
+	atomic_store_explicit(&t->moved_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&t->dev->host->moved_ns, now,
 			      memory_order_relaxed);
 	if (!t->first_ns)
-		t->first_ns = clock_now_ns();
+		t->first_ns = now;
 	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed)) {
 		note(&f->moving_until);
 		if (!atomic_exchange(&t->is_moving, true))
@@ -99,6 +101,8 @@ static void wait(struct pace *p)
 	}
 	(void)pthread_mutex_unlock(&f->lock);
 	t->waited_ns += now - begin;
+	/* What gives way does not hang. */
+	atomic_store(&t->moved_ns, now);
 }
 
 /* False when it was so already. */
@@ -108,6 +112,7 @@ static bool set_awaited(struct transfer *t, bool is_awaited)
 		return false;
 	t->f->n_awaited += is_awaited ? 1 : -1u;
 	t->dev->n_awaited += is_awaited ? 1 : -1u;
+	t->dev->host->n_awaited += is_awaited ? 1 : -1u;
 	return true;
 }
 

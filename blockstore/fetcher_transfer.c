@@ -6,18 +6,35 @@
  */
 #include <errno.h>
 
-#include "blockstore/fetcher.h"
+#include "blockstore/device_priv.h"
+#include "blockstore/fetcher_share.h"
 #include "common/clock.h"
 
 #define SKIP_MAX 64 /* entries stored elsewhere that a range may pass over */
+/* A range unpacks to so many times window_max at most, beyond its first block: a source
+ * may unpack what it brings sooner than we take it. */
+#define UNPACKED_TIMES 8
 
 static void add(struct transfer *t, struct flight *fl)
 {
+	const struct piece *p;
+
 	fl->transfer = t;
 	fl->ahead = false;
+	TAILQ_FOREACH(p, &fl->pieces, link)
+	if (p->owner->dev != t->dev)
+		detour_watch(t->f);
 	t->flights[t->n] = fl;
 	t->blocks[t->n] = fl->b;
 	t->n++;
+	t->unpacked += fl->b.usize;
+}
+
+static bool has_room(const struct transfer *t, const struct block *b)
+{
+	return t->n < TRANSFER_BLOCKS_MAX &&
+	       t->unpacked + b->usize <=
+		       UNPACKED_TIMES * (uint64_t)t->f->cfg.window_max;
 }
 
 /* Is this stored place part of the range already? */
@@ -35,7 +52,7 @@ static bool is_inside(const struct transfer *t, const struct block *b,
 static bool add_next(struct fetcher *f, struct transfer *t, size_t index,
 		     const struct block *b, uint64_t bytes, uint32_t window)
 {
-	struct flight *fl = flight_find(f, &b->digest);
+	struct flight *fl = flight_find(f, b);
 
 	if (fl) {
 		/* Asked for: such ranges may be as long as any. */
@@ -83,7 +100,8 @@ static size_t extend(struct fetcher *f, struct transfer *t, uint32_t window)
 			skipped++;
 			continue;
 		}
-		if (!add_next(f, t, i, &b, end + b.csize - start, window))
+		if (!has_room(t, &b) ||
+		    !add_next(f, t, i, &b, end + b.csize - start, window))
 			break;
 		end += b.csize;
 		covered = i + 1;
@@ -100,7 +118,7 @@ static void take_range(struct fetcher *f, struct transfer *t,
 
 	while (next && next->range == range && next->dev == t->dev &&
 	       next->b.pack == t->blocks[0].pack && next->b.poff == end &&
-	       t->n < TRANSFER_BLOCKS_MAX) {
+	       has_room(t, &next->b)) {
 		struct flight *fl = next;
 
 		next = TAILQ_NEXT(fl, queue);
@@ -123,7 +141,7 @@ static bool must_cut(const struct transfer *t)
 		return true;
 	if (atomic_load(&t->is_awaited) && t->priority == SOURCE_DEMAND)
 		return false;
-	if (f->n_idle == 0 && fetcher_next_demand(f))
+	if (f->n_idle == 0 && share_next_demand(f))
 		return true;
 	if (!t->joined || t->priority == SOURCE_DEMAND)
 		return false;
@@ -155,12 +173,12 @@ void transfers_stop(struct fetcher *f, const struct device *dev)
 	}
 }
 
-/* Takes block `pos` of the transfer, unpacked and verified. */
-static int transfer_put(struct source_sink *sink, uint64_t pos,
-			const void *data, size_t len, struct error *err)
+/* Takes block `index` of the transfer. */
+static int transfer_put(struct block_sink *sink, size_t index, const void *data,
+			struct error *err)
 {
 	struct transfer *t = container_of(sink, struct transfer, sink);
-	struct flight *fl = t->flights[pos];
+	struct flight *fl = t->flights[index];
 	struct fetcher *f = t->f;
 	struct error put_err = ERROR_INIT;
 	enum source_priority why;
@@ -172,7 +190,7 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	/* Who comes now does not wait for the disk. */
 	fl->data = data;
 	(void)pthread_mutex_unlock(&f->lock);
-	rc = cache_put(f->cfg.cache, &t->blocks[pos], data, why, &put_err);
+	rc = cache_put(f->cfg.cache, &t->blocks[index], data, why, &put_err);
 	(void)pthread_mutex_lock(&f->lock);
 	flight_end_early(f, fl);
 	/* Those who came since: the flight stands for the block until the
@@ -180,11 +198,12 @@ static int transfer_put(struct source_sink *sink, uint64_t pos,
 	(void)flight_deliver(f, fl, data);
 	flight_kept(fl, rc, &put_err);
 	flight_drop(f, fl);
-	t->next = pos + 1;
+	t->next = index + 1;
 	/* Not every source tells. */
 	atomic_store(&t->moved_ns, clock_now_ns());
-	t->dev->fetched_bytes += t->blocks[pos].csize;
-	pace_brought(t, t->blocks[pos].csize);
+	atomic_store(&t->dev->host->moved_ns, clock_now_ns());
+	t->dev->fetched_bytes += t->blocks[index].csize;
+	pace_brought(t, t->blocks[index].csize);
 	pace_await(t, is_awaited(t));
 	t->cut = must_cut(t);
 	rc = t->cut ? error_set(err, ECANCELED, "not wanted any more") : 0;
@@ -211,15 +230,24 @@ static void requeue_rest(struct fetcher *f, struct transfer *t)
 /* Is it worth asking once more for what did not come? */
 static bool may_retry(struct flight *fl, int rc, int64_t deadline_ns)
 {
-	int64_t now = clock_now_ns();
-
-	/* Somebody on the way may have spoilt it. */
-	if (rc == -EBADMSG)
+	switch (rc) {
+	case -EBADMSG:
+		/* Somebody on the way may have spoilt it. */
 		return ++fl->wrong < FLIGHT_ATTEMPTS &&
 		       !TAILQ_EMPTY(&fl->pieces);
-	/* It had the time of those who waited first; others came later. */
-	return rc == -ETIMEDOUT && deadline_ns && now >= deadline_ns &&
-	       flight_deadline(fl) > now;
+	case -EIO:
+	case -EBUSY:
+		/* Bulk gives up after a few attempts; a reader who joined it has
+		 * time, and asks with that. */
+		return !deadline_ns && flight_deadline(fl) > clock_now_ns();
+	case -ETIMEDOUT:
+		/* It had the time of those who waited when it began; others
+		 * came later. */
+		return flight_deadline(fl) >
+		       (deadline_ns ? deadline_ns : clock_now_ns());
+	default:
+		return false;
+	}
 }
 
 static void fail_current(struct fetcher *f, struct transfer *t, int rc,
@@ -231,6 +259,7 @@ static void fail_current(struct fetcher *f, struct transfer *t, int rc,
 
 	t->next++;
 	if (may_retry(fl, rc, deadline_ns)) {
+		detour_failed(fl, t->dev);
 		flight_enqueue(f, fl, true);
 		return;
 	}
@@ -259,25 +288,24 @@ static int64_t deadline_of(const struct transfer *t)
 static void transfer_read(struct fetcher *f, struct transfer *t)
 {
 	struct device *dev = t->dev;
-	const struct block *last = &t->blocks[t->n - 1];
-	struct source_req req = { .off = t->blocks[0].poff,
-				  .blocks = t->blocks,
-				  .n_blocks = t->n,
-				  .priority = t->priority,
-				  .pace = &t->pace };
+	struct block_req req = { .blocks = t->blocks,
+				 .n_blocks = t->n,
+				 .priority = t->priority,
+				 .pace = &t->pace };
 	bool bulk = t->priority != SOURCE_DEMAND;
 	struct error err = ERROR_INIT;
 	int rc;
 
-	req.len = last->poff + last->csize - req.off;
 	if (!bulk)
 		req.deadline_ns = deadline_of(t);
 	f->n_bulk += bulk;
 	dev->n_bulk += bulk;
+	dev->host->n_bulk += bulk;
 	dev->n_urgent += !bulk;
 	dev->fetches++;
 	(void)pthread_mutex_unlock(&f->lock);
-	rc = source_read(dev->packs[t->blocks[0].pack], &req, &t->sink, &err);
+	rc = block_source_read(dev->packs[t->blocks[0].pack], &req, &t->sink,
+			       &err);
 	(void)pthread_mutex_lock(&f->lock);
 	if (t->next < t->n && !t->cut && !atomic_load(&t->stop)) {
 		if (rc == 0)
@@ -287,6 +315,7 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	requeue_rest(f, t);
 	f->n_bulk -= bulk;
 	dev->n_bulk -= bulk;
+	dev->host->n_bulk -= bulk;
 	dev->n_urgent -= !bulk;
 }
 
@@ -323,6 +352,7 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 
 	t->n = 0;
 	t->next = 0;
+	t->unpacked = 0;
 	t->joined = false;
 	t->cut = false;
 	t->sink.put = transfer_put;

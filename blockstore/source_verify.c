@@ -12,10 +12,11 @@
 
 struct verify_sink {
 	struct source_sink base;
-	struct source_sink *next;
-	const struct source_req *req;
-	size_t index;    /* block being collected */
-	uint64_t pos;    /* next byte of the object */
+	struct block_sink *next;
+	const struct block_req *req;
+	size_t index; /* block being collected */
+	uint64_t pos; /* next byte of the object */
+	uint64_t end;
 	uint32_t filled; /* bytes in `stored` */
 	uint8_t *stored; /* a block cut by piece borders is put together here */
 	uint8_t *plain;
@@ -44,7 +45,7 @@ static int pass_on(struct verify_sink *v, const uint8_t *stored,
 	}
 	if (rc < 0)
 		return block_failed(b, rc, err);
-	return v->next->put(v->next, v->index++, plain, b->usize, err);
+	return v->next->put(v->next, v->index++, plain, err);
 }
 
 static int verify_put(struct source_sink *sink, uint64_t pos, const void *data,
@@ -53,7 +54,7 @@ static int verify_put(struct source_sink *sink, uint64_t pos, const void *data,
 	struct verify_sink *v = container_of(sink, struct verify_sink, base);
 	const uint8_t *p = data;
 
-	if (pos != v->pos || len > v->req->off + v->req->len - v->pos)
+	if (pos != v->pos || len > v->end - v->pos)
 		return error_set(err, EIO,
 				 "source passed on %zu bytes at %" PRIu64
 				 " that were not asked for",
@@ -84,27 +85,32 @@ static int verify_put(struct source_sink *sink, uint64_t pos, const void *data,
 	return 0;
 }
 
-static int verify_read(struct source *s, const struct source_req *req,
-		       struct source_sink *sink, struct error *err)
+struct verify_source {
+	struct block_source base;
+	struct source *next;
+};
+
+static int verify_read(struct block_source *s, const struct block_req *req,
+		       struct block_sink *sink, struct error *err)
 {
+	struct verify_source *vs = container_of(s, struct verify_source, base);
+	const struct block *last = &req->blocks[req->n_blocks - 1];
+	struct source_req stored = { .off = req->blocks[0].poff,
+				     .priority = req->priority,
+				     .deadline_ns = req->deadline_ns,
+				     .pace = req->pace };
 	struct verify_sink v = { .base.put = verify_put,
 				 .next = sink,
 				 .req = req,
-				 .pos = req->off };
+				 .pos = stored.off,
+				 .end = last->poff + last->csize };
 	AUTO_FREE uint8_t *room = NULL;
 	size_t usize = 0, csize = 0;
 	int rc;
 
-	if (!req->blocks)
-		return error_set(err, EINVAL, "only whole blocks are verified");
 	for (size_t i = 0; i < req->n_blocks; i++) {
 		const struct block *b = &req->blocks[i];
 
-		if (!b->usize || b->usize > BLOCK_USIZE_MAX ||
-		    b->csize > b->usize)
-			return error_set(err, EINVAL,
-					 "a block of %" PRIu32 " bytes",
-					 b->usize);
 		usize = b->usize > usize ? b->usize : usize;
 		csize = b->csize > csize ? b->csize : csize;
 	}
@@ -113,7 +119,8 @@ static int verify_read(struct source *s, const struct source_req *req,
 		return error_nomem(err);
 	v.plain = room;
 	v.stored = room + usize;
-	rc = source_read(s->next, req, &v.base, err);
+	stored.len = v.end - stored.off;
+	rc = source_read(vs->next, &stored, &v.base, err);
 	if (rc == 0 && v.index != req->n_blocks)
 		return error_set(err, EIO,
 				 "source ended after %zu of %zu blocks",
@@ -121,30 +128,56 @@ static int verify_read(struct source *s, const struct source_req *req,
 	return rc;
 }
 
-static void verify_free(struct source *s)
+static void verify_free(struct block_source *s)
 {
-	source_free(s->next);
-	free(s);
+	struct verify_source *vs = container_of(s, struct verify_source, base);
+
+	source_free(vs->next);
+	free(vs);
 }
 
-static const struct source_ops verify_ops = {
+static const struct block_source_ops verify_ops = {
 	.name = "verify",
 	.read = verify_read,
 	.free = verify_free,
-	.is_verified = true,
 };
 
-int verify_source_new(struct source *next, struct source **ret,
+int verify_source_new(struct source *next, struct block_source **ret,
 		      struct error *err)
 {
 	AUTO(source) owned = next;
-	struct source *s = calloc(1, sizeof(*s));
+	struct verify_source *vs = calloc(1, sizeof(*vs));
 
-	if (!s)
+	if (!vs)
 		return error_nomem(err);
-	s->ops = &verify_ops;
-	s->size = next->size;
-	s->next = steal_ptr(&owned);
-	*ret = s;
+	vs->base.ops = &verify_ops;
+	vs->next = steal_ptr(&owned);
+	*ret = &vs->base;
+	return 0;
+}
+
+int verify_sources_new(struct source **next, size_t n,
+		       struct block_source ***ret, struct error *err)
+{
+	struct block_source **all =
+		(struct block_source **)calloc(n + 1,
+					       sizeof(struct block_source *));
+	int rc = all ? 0 : error_nomem(err);
+
+	for (size_t k = 0; k < n; k++) {
+		struct source *s = steal_ptr(&next[k]);
+
+		if (rc == 0)
+			rc = verify_source_new(s, &all[k], err);
+		else
+			source_free(s);
+	}
+	for (size_t k = 0; rc < 0 && all && k < n; k++)
+		block_source_free(all[k]);
+	if (rc < 0) {
+		free(all);
+		return rc;
+	}
+	*ret = all;
 	return 0;
 }

@@ -19,6 +19,8 @@ struct command {
 extern const struct command image_convert_command;
 extern const struct command image_inspect_command;
 extern const struct command image_check_command;
+extern const struct command image_sign_command;
+extern const struct command image_verify_command;
 extern const struct command image_ls_command;
 extern const struct command image_rm_command;
 extern const struct command image_mount_command;
@@ -27,6 +29,8 @@ extern const struct command image_record_command;
 extern const struct command image_prefetch_command;
 extern const struct command image_explain_command;
 extern const struct command image_ready_command;
+extern const struct command key_new_command;
+extern const struct command key_show_command;
 extern const struct command trace_push_command;
 extern const struct command trace_pull_command;
 extern const struct command trace_ls_command;

@@ -153,8 +153,6 @@ int container_start(const struct container_config *cfg, struct container **ret,
 /* As the container sees it: its mounts count, its links lead nowhere else. */
 static bool has_ready_file(struct container *c)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-				.resolve = RESOLVE_IN_ROOT };
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int fd = -1;
 	AUTO_BUF pid = BUF_INIT;
@@ -170,8 +168,7 @@ static bool has_ready_file(struct container *c)
 	}
 	if (c->root_fd < 0)
 		return false;
-	fd = (int)syscall(SYS_openat2, c->root_fd, c->cfg.ready_file, &how,
-			  sizeof(how));
+	fd = fs_openat2(c->root_fd, c->cfg.ready_file, O_PATH, RESOLVE_IN_ROOT);
 	return fd >= 0;
 }
 

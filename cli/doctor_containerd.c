@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What containerd is told of us. */
+/*
+ * What containerd is told of us: its effective configuration, as containerd itself
+ * prints it, imports, migrations and defaults included.  Where there is no
+ * containerd to ask, the lines of the file and of those that it imports.
+ */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -8,9 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cli/child.h"
+#include "cli/containerd_config.h"
 #include "cli/doctor.h"
 #include "common/fs.h"
 
@@ -18,119 +25,20 @@
 #define FILE_MAX (4u << 20)
 #define CMDLINE_MAX (128u << 10)
 #define DAEMONS_MAX 64u /* containerds on one machine */
+#define DUMP_TIMEOUT_MS 20000
 
-/* -------------------------------------------------------------------- lines --- */
+/* A containerd, running or not. */
+struct containerd {
+	char *file;    /* as people name it */
+	char *root;    /* precedes it and what it imports, to read them; "" */
+	char *program; /* prints its configuration; NULL: none may be asked */
+};
 
-/* The string between the first two quotes at `p`, in `out`; where it ends, or
- * NULL. */
-static const char *quoted(const char *p, const char *end, char *out, size_t max)
+static void containerd_fini(struct containerd *d)
 {
-	const char *q, *stop;
-
-	for (q = p; q < end && *q != '"' && *q != '\''; q++)
-		;
-	if (q >= end)
-		return NULL;
-	stop = memchr(q + 1, *q, (size_t)(end - q - 1));
-	if (!stop || (size_t)(stop - q) > max)
-		return NULL;
-	memcpy(out, q + 1, (size_t)(stop - q - 1));
-	out[stop - q - 1] = '\0';
-	return stop + 1;
-}
-
-/* The value of the line `key = value`, or NULL. */
-static const char *value_of(const char *line, const char *end, const char *key)
-{
-	size_t len = strlen(key);
-
-	if ((size_t)(end - line) < len || strncmp(line, key, len) != 0)
-		return NULL;
-	for (line += len; line < end && isblank((unsigned char)*line); line++)
-		;
-	if (line == end || *line != '=')
-		return NULL;
-	for (line++; line < end && isblank((unsigned char)*line); line++)
-		;
-	return line;
-}
-
-static bool is_ours(const char *line, const char *end)
-{
-	char name[64];
-	size_t n = 0;
-
-	for (; line < end && *line != '#' && n + 1 < sizeof(name); line++)
-		if (!strchr(" \t\"'", *line))
-			name[n++] = *line;
-	name[n] = '\0';
-	return strcmp(name, "[proxy_plugins.bootseer]") == 0;
-}
-
-static void scan_imports(const char *v, const char *end,
-			 struct containerd_config *ret)
-{
-	const size_t max = sizeof(ret->imports) / sizeof(ret->imports[0]);
-
-	while (ret->n_imports < max &&
-	       (v = quoted(v, end, ret->imports[ret->n_imports],
-			   sizeof(ret->imports[0]))))
-		ret->n_imports++;
-}
-
-static void scan_line(const char *line, const char *end, bool *in_ours,
-		      struct containerd_config *ret)
-{
-	const char *v;
-	char name[16];
-
-	if (*line == '[') {
-		*in_ours = is_ours(line, end);
-		ret->proxy = ret->proxy || *in_ours;
-	} else if ((v = value_of(line, end, "snapshotter"))) {
-		if (quoted(v, end, name, sizeof(name)) &&
-		    strcmp(name, "bootseer") == 0)
-			ret->used = true;
-	} else if ((v = value_of(line, end, "disable_snapshot_annotations"))) {
-		if (strncmp(v, "false", 5) == 0)
-			ret->labels = true;
-	} else if (*in_ours && (v = value_of(line, end, "address"))) {
-		(void)!quoted(v, end, ret->address, sizeof(ret->address));
-	} else if ((v = value_of(line, end, "imports"))) {
-		scan_imports(v, end, ret);
-	}
-}
-
-void containerd_config_scan(const char *text, struct containerd_config *ret)
-{
-	bool in_ours = false;
-
-	while (*text) {
-		const char *end = text + strcspn(text, "\n");
-
-		text += strspn(text, " \t");
-		if (text < end)
-			scan_line(text, end, &in_ours, ret);
-		text = *end ? end + 1 : end;
-	}
-}
-
-const char *containerd_config_of(const char *text, size_t len)
-{
-	size_t at = 0;
-
-	while (at < len) {
-		const char *w = text + at;
-
-		at += strnlen(w, len - at) + 1;
-		if (strncmp(w, "--config=", 9) == 0)
-			return w + 9;
-		if (strncmp(w, "-c=", 3) == 0)
-			return w + 3;
-		if (strcmp(w, "--config") == 0 || strcmp(w, "-c") == 0)
-			return at < len ? text + at : NULL;
-	}
-	return NULL;
+	free(d->file);
+	free(d->root);
+	free(d->program);
 }
 
 /* -------------------------------------------------------------------- files --- */
@@ -147,19 +55,76 @@ static int read_one(const char *file, struct containerd_config *ret,
 }
 
 /* What the file imports counts too; one level of it, as far as it is there. */
-static void read_imports(struct containerd_config *c)
+static void read_imports(const char *root, struct containerd_config *c)
 {
+	unsigned int version = c->version;
 	size_t n = c->n_imports;
 
 	for (size_t i = 0; i < n; i++) {
+		AUTO_FREE char *pattern = NULL;
 		glob_t found;
 
-		if (glob(c->imports[i], 0, NULL, &found) == 0)
-			for (size_t k = 0; k < found.gl_pathc; k++)
+		if (asprintf(&pattern, "%s%s", root, c->imports[i]) < 0) {
+			pattern = NULL;
+			continue;
+		}
+		if (glob(pattern, 0, NULL, &found) == 0)
+			for (size_t k = 0; k < found.gl_pathc; k++) {
 				(void)!read_one(found.gl_pathv[k], c, NULL);
+				c->version = version;
+			}
 		globfree(&found);
 	}
 }
+
+static int read_files(const struct containerd *d, struct containerd_config *ret,
+		      struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	int rc;
+
+	if (asprintf(&path, "%s%s", d->root, d->file) < 0) {
+		path = NULL;
+		return error_nomem(err);
+	}
+	rc = read_one(path, ret, err);
+	if (rc == 0)
+		read_imports(d->root, ret);
+	return rc;
+}
+
+/* The line that says why containerd ends: behind those of its log. */
+static const char *last_words(char *text)
+{
+	char *found = strstr(text, "\ncontainerd: ");
+	const char *line = found ? found + 1 : text;
+
+	text[(size_t)(line - text) + strcspn(line, "\n")] = '\0';
+	return strncmp(line, "containerd: ", 12) == 0 ? line + 12 : line;
+}
+
+/* 1: containerd printed its configuration; 0: it cannot be asked; -EINVAL: it
+ * refuses the file. */
+static int ask_containerd(const struct containerd *d,
+			  struct containerd_config *ret, struct error *err)
+{
+	char *argv[] = { d->program,           (char[]){ "--config" }, d->file,
+			 (char[]){ "config" }, (char[]){ "dump" },     NULL };
+	AUTO_BUF text = BUF_INIT;
+	int status = -1;
+
+	text.limit = FILE_MAX;
+	if (!d->program ||
+	    child_capture(argv, DUMP_TIMEOUT_MS, &text, &status, NULL) < 0 ||
+	    !text.data)
+		return 0;
+	if (status != 0)
+		return error_set(err, EINVAL, "%s", last_words(text.data));
+	containerd_config_scan(text.data, ret);
+	return 1;
+}
+
+/* ------------------------------------------------------------------- checks --- */
 
 static bool listens(const char *path)
 {
@@ -172,34 +137,81 @@ static bool listens(const char *path)
 	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0;
 }
 
-/* `file` as people name it, `path` as it is read. */
-static void check_file(json_t *list, const char *file, const char *path)
+static void check_cri(json_t *list, const char *file,
+		      const struct containerd_config *c)
 {
+	const char *section = containerd_config_section(c->version);
+	const char *in = c->version > 2    ? ", in a file of version = 3"
+			 : c->version == 2 ? ", in a file of version = 2"
+					   : "";
+	AUTO_FREE char *cure = NULL;
+
+	if (c->cri_off) {
+		doctor_add(list, "containerd CRI", false, DOCTOR_ADVICE,
+			   "take CRI out of disabled_plugins, where Kubernetes "
+			   "is to use this containerd",
+			   "by %s it is turned off", file);
+		return;
+	}
+	if (asprintf(&cure, "snapshotter = \"bootseer\" below %s%s", section,
+		     in) < 0)
+		cure = NULL;
+	doctor_add(list, "containerd CRI snapshotter", c->used, DOCTOR_ADVICE,
+		   cure ? cure : section, "by %s Kubernetes pods %s it%s", file,
+		   c->used ? "use" : "do not use",
+		   !c->used && c->misplaced
+			   ? ": snapshotter = \"bootseer\" is in a section of "
+			     "another version, which is not read"
+			   : "");
+	free(cure);
+	if (asprintf(&cure, "disable_snapshot_annotations = false below %s%s",
+		     section, in) < 0)
+		cure = NULL;
+	doctor_add(list, "containerd image labels", c->labels, DOCTOR_ADVICE,
+		   cure ? cure : section,
+		   "CRI %s the plugin which image it pulls",
+		   c->labels ? "tells" : "does not tell");
+}
+
+static void check_one(json_t *list, const struct containerd *d)
+{
+	struct containerd_config lines = { .proxy = false };
 	struct containerd_config c = { .proxy = false };
 	struct error err = ERROR_INIT;
+	int rc = read_files(d, &lines, &err);
 	bool up;
 
-	if (read_one(path, &c, &err) < 0) {
+	if (rc < 0) {
 		doctor_add(list, "containerd", false, DOCTOR_ADVICE,
-			   "name its configuration with --containerd FILE",
+			   rc == -EACCES
+				   ? "run this command as root"
+				   : "name its configuration with --containerd "
+				     "FILE",
 			   "%s", err.msg);
 		return;
 	}
-	read_imports(&c);
+	rc = ask_containerd(d, &c, &err);
+	if (rc < 0) {
+		doctor_add(list, "containerd configuration", false,
+			   DOCTOR_ADVICE,
+			   "mend it: containerd does not start with it",
+			   "%s: %s", d->file, err.msg);
+		return;
+	}
+	c.misplaced =
+		lines.misplaced ||
+		(lines.used && containerd_config_section(lines.version) !=
+				       containerd_config_section(c.version));
+	if (rc == 0)
+		c = lines;
 	doctor_add(list, "containerd proxy plugin", c.proxy, DOCTOR_ADVICE,
 		   "[proxy_plugins.bootseer] in it, as docs/containerd.md has "
 		   "it; then restart containerd",
-		   "%s %s it", file, c.proxy ? "names" : "does not name");
-	doctor_add(list, "containerd CRI snapshotter", c.used, DOCTOR_ADVICE,
-		   "snapshotter = \"bootseer\" below "
-		   "[plugins.\"io.containerd.grpc.v1.cri\".containerd] (on "
-		   "2.x: [plugins.\"io.containerd.cri.v1.images\"])",
-		   "by %s Kubernetes pods %s it", file,
-		   c.used ? "use" : "do not use");
-	doctor_add(list, "containerd image labels", c.labels, DOCTOR_ADVICE,
-		   "disable_snapshot_annotations = false beside snapshotter",
-		   "CRI %s the plugin which image it pulls",
-		   c.labels ? "tells" : "does not tell");
+		   "%s %s it%s", d->file, c.proxy ? "names" : "does not name",
+		   rc > 0 ? ""
+			  : " (by its lines: there is no containerd here that "
+			    "could be asked)");
+	check_cri(list, d->file, &c);
 	if (!*c.address)
 		return;
 	up = listens(c.address);
@@ -220,45 +232,102 @@ static bool is_containerd(const char *pid)
 	       strcmp(name.data, "containerd\n") == 0;
 }
 
-/* Append the configuration of a process to the files, once each. */
-static void note_process(const char *pid, char *files[], size_t *n)
+static char *link_of(const char *pid, const char *name)
+{
+	char path[64], at[4096];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/%s", pid, name);
+	n = readlink(path, at, sizeof(at) - 1);
+	if (n < 0)
+		return NULL;
+	at[n] = '\0';
+	return strdup(at);
+}
+
+static bool is_same_link(const char *pid, const char *name)
+{
+	AUTO_FREE char *theirs = link_of(pid, name);
+	AUTO_FREE char *ours = link_of("self", name);
+
+	return theirs && ours && strcmp(theirs, ours) == 0;
+}
+
+/*
+ * The program of a process, if it is one that this process may run: of the same
+ * root folder and mount namespace, and root's.  Whoever owns a container, or any
+ * user, may call a program of theirs "containerd".
+ */
+static char *program_of(const char *pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%.20s", pid);
+	if (stat(path, &st) < 0 || st.st_uid != 0 ||
+	    !is_same_link(pid, "ns/mnt") || !is_same_link(pid, "root"))
+		return NULL;
+	snprintf(path, sizeof(path), "/proc/%.20s/exe", pid);
+	return strdup(path);
+}
+
+/* Fill in `ret`; false: no memory, or the process has gone. */
+static bool describe(const char *pid, struct containerd *ret)
 {
 	AUTO_FREE char *cmdline = NULL;
+	AUTO_FREE char *cwd = NULL;
 	AUTO_BUF words = BUF_INIT;
 	const char *file;
-	char *path;
 
 	if (asprintf(&cmdline, "/proc/%.20s/cmdline", pid) < 0) {
 		cmdline = NULL;
-		return;
+		return false;
 	}
 	if (fs_read_file(cmdline, CMDLINE_MAX, &words, NULL) < 0)
-		return;
+		return false;
 	file = words.data ? containerd_config_of(words.data, words.len) : NULL;
+	if (!file || !*file)
+		file = DEFAULT_FILE;
+	cwd = *file == '/' ? strdup("") : link_of(pid, "cwd");
+	if (asprintf(&ret->file, "%s%s%s", cwd ? cwd : "",
+		     *file == '/' ? "" : "/", file) < 0)
+		ret->file = NULL;
+	ret->program = program_of(pid);
 	/* As the process sees it, which may have a root of its own. */
-	if (asprintf(&path, "/proc/%.20s/root%s", pid,
-		     file && *file == '/' ? file : DEFAULT_FILE) < 0)
-		return;
-	for (size_t i = 0; i < *n; i++) {
-		if (strcmp(strchr(files[i] + 6, '/') + 5,
-			   strchr(path + 6, '/') + 5) == 0) {
-			free(path);
-			return;
-		}
-	}
-	files[(*n)++] = path;
+	if (asprintf(&ret->root, "/proc/%.20s/root", pid) < 0)
+		ret->root = NULL;
+	if (ret->program && ret->root)
+		*ret->root = '\0';
+	return ret->file && ret->root;
 }
 
-static size_t find_processes(char *files[DAEMONS_MAX])
+static bool is_known(const struct containerd *d, const struct containerd all[],
+		     size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(all[i].file, d->file) == 0 &&
+		    !all[i].program == !d->program)
+			return true;
+	return false;
+}
+
+static size_t find_processes(struct containerd ret[DAEMONS_MAX])
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *e;
 	size_t n = 0;
 
-	while (dir && n < DAEMONS_MAX && (e = readdir(dir)))
-		if (isdigit((unsigned char)e->d_name[0]) &&
-		    is_containerd(e->d_name))
-			note_process(e->d_name, files, &n);
+	while (dir && n < DAEMONS_MAX && (e = readdir(dir))) {
+		struct containerd d = { .file = NULL };
+
+		if (!isdigit((unsigned char)e->d_name[0]) ||
+		    !is_containerd(e->d_name))
+			continue;
+		if (describe(e->d_name, &d) && !is_known(&d, ret, n))
+			ret[n++] = d;
+		else
+			containerd_fini(&d);
+	}
 	if (dir)
 		closedir(dir);
 	return n;
@@ -266,21 +335,24 @@ static size_t find_processes(char *files[DAEMONS_MAX])
 
 void doctor_check_containerd(json_t *list, const char *file)
 {
-	char *files[DAEMONS_MAX];
+	struct containerd named = { .file = (char *)(uintptr_t)file,
+				    .root = (char[]){ "" },
+				    .program = (char[]){ "containerd" } };
+	struct containerd running[DAEMONS_MAX];
 	size_t n;
 
 	if (file) {
-		check_file(list, file, file);
+		check_one(list, &named);
 		return;
 	}
-	n = find_processes(files);
+	n = find_processes(running);
 	for (size_t i = 0; i < n; i++) {
-		/* "/proc/PID/root" is left out for people. */
-		check_file(list, strchr(files[i] + 6, '/') + 5, files[i]);
-		free(files[i]);
+		check_one(list, &running[i]);
+		containerd_fini(&running[i]);
 	}
+	named.file = (char[]){ DEFAULT_FILE };
 	if (n == 0 && access(DEFAULT_FILE, F_OK) == 0)
-		check_file(list, DEFAULT_FILE, DEFAULT_FILE);
+		check_one(list, &named);
 	else if (n == 0)
 		doctor_add(list, "containerd", false, DOCTOR_ADVICE,
 			   "start it, or name its configuration with "

@@ -250,6 +250,20 @@ static bool begins_digest(const json_t *image, const char *key, const char *ref)
 	return strncmp(digest, ref, strlen(ref)) == 0;
 }
 
+static const char *without_transport(const char *ref)
+{
+	return strncmp(ref, "docker://", 9) == 0 ? ref + 9 : ref;
+}
+
+/* Is `name` the image that `ref` means? */
+static bool is_name(const char *name, const char *ref)
+{
+	size_t len = strlen(ref);
+
+	return strncmp(name, ref, len) == 0 &&
+	       (name[len] == '\0' || strcmp(name + len, ":latest") == 0);
+}
+
 static bool is_named(const json_t *image, const char *ref)
 {
 	const json_t *name;
@@ -258,10 +272,8 @@ static bool is_named(const json_t *image, const char *ref)
 	json_array_foreach(json_object_get(image, "names"), k, name)
 	{
 		const char *text = json_string_value(name);
-		size_t len = strlen(ref);
 
-		if (text && strncmp(text, ref, len) == 0 &&
-		    (text[len] == '\0' || strcmp(text + len, ":latest") == 0))
+		if (text && is_name(text, ref))
 			return true;
 	}
 	return false;
@@ -273,8 +285,7 @@ const json_t *explain_find(const json_t *status, const char *ref)
 	const char *hex;
 	size_t k;
 
-	if (strncmp(ref, "docker://", 9) == 0)
-		ref += 9;
+	ref = without_transport(ref);
 	hex = strncmp(ref, DIGEST_PREFIX, strlen(DIGEST_PREFIX)) == 0
 		      ? ref + strlen(DIGEST_PREFIX)
 		      : ref;
@@ -284,8 +295,25 @@ const json_t *explain_find(const json_t *status, const char *ref)
 			return image;
 		if (strlen(hex) >= DIGITS_MIN &&
 		    (begins_digest(image, "id", hex) ||
-		     begins_digest(image, "manifest", hex)))
+		     begins_digest(image, "manifest", hex) ||
+		     begins_digest(image, "artifact", hex)))
 			return image;
+	}
+	return NULL;
+}
+
+const char *explain_untrusted(const json_t *status, const char *ref)
+{
+	const json_t *one;
+	size_t k;
+
+	ref = without_transport(ref);
+	json_array_foreach(json_object_get(status, "untrusted"), k, one)
+	{
+		const char *name = without_transport(reply_text(one, "image"));
+
+		if (is_name(name, ref))
+			return reply_text(one, "reason");
 	}
 	return NULL;
 }

@@ -17,12 +17,15 @@ struct image_access {
 	{ .key = "auth-file", \
 	  .type = OPTION_FILE, \
 	  .arg = "FILE", \
+	  .absent = "'docker login' makes one, ~/.docker/config.json", \
 	  .offset = offsetof(config, access.auth_file), \
 	  .help = "Credentials, as docker's config.json has them; default " \
 		  "is that file at its usual places." }, \
 		{ .key = "ca-file", \
 		  .type = OPTION_FILE, \
 		  .arg = "FILE", \
+		  .absent = "ask who runs the registry for its authority's " \
+			    "certificate", \
 		  .offset = offsetof(config, access.ca_file), \
 		  .help = "Certificates (PEM) to trust instead of the system's." }, \
 	{ \

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <inttypes.h>
 
 #include "cli/command.h"
 #include "cli/image.h"
+#include "cli/image_differs.h"
 #include "common/progress.h"
 
 struct config {
 	struct image_access access;
 	char *platform, *meta_to, *data_to;
+	bool against_layers;
 };
 
 static const struct option_spec options[] = {
+	{ .key = "against-layers",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct config, against_layers),
+	  .help = "Compare it with the image's own layers, too: every path, "
+		  "attribute and byte. What differs is listed." },
 	{ .key = "extract-metadata",
 	  .type = OPTION_STRING,
 	  .arg = "FILE",
@@ -33,6 +41,7 @@ static int run(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
 	struct image_progress progress;
+	struct image_differs differs;
 	struct check_options opt = {
 		.platform = c->platform,
 		.metadata_to = c->meta_to,
@@ -44,12 +53,23 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	opt.config = t->config;
+	image_differs_start(&differs);
+	if (c->against_layers)
+		opt.against_layers = &differs.base;
 	image_progress_start(&progress);
 	opt.progress = &progress.base;
 	rc = image_check(&t->ref, &opt, err);
 	image_progress_stop(&progress);
+	image_differs_print(&differs);
+	if (rc == 0 && differs.base.n)
+		rc = error_set(err, EBADMSG,
+			       "%s: it is not what the image's layers hold, in "
+			       "%" PRIu64 " places: 'bootseer image convert "
+			       "--force' replaces it",
+			       args[0], differs.base.n);
 	if (rc == 0)
-		printf("%s: every block is there and right\n", args[0]);
+		printf("%s: every block is there and right%s\n", args[0],
+		       c->against_layers ? ", and what the layers hold" : "");
 	return rc;
 }
 

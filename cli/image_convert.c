@@ -6,13 +6,17 @@
 
 #include "cli/command.h"
 #include "cli/image.h"
+#include "cli/signer.h"
+#include "common/clock.h"
 #include "common/progress.h"
 
 struct config {
 	struct image_access access;
 	char *platform, *form, *chunking, *temp_dir;
+	char *key, *repository;
+	int64_t expires;
 	uint64_t jobs;
-	bool force, prune;
+	bool force, prune, no_sign;
 };
 
 static const char *const forms[] = { "referrer", "flat", NULL };
@@ -61,6 +65,20 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct config, temp_dir),
 	  .help = "Where blobs lie until they are uploaded; default is the "
 		  "folder DST, or $TMPDIR, or /var/tmp." },
+	{ .key = "sign",
+	  .type = OPTION_FILE,
+	  .arg = "KEY",
+	  .absent = SIGNER_ABSENT,
+	  .offset = offsetof(struct config, key),
+	  .help = "Sign with the private key in this file. Default in a "
+		  "registry is the user's own, ~/.config/bootseer/sign.key, "
+		  "which is made when there is none." },
+	{ .key = "no-sign",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct config, no_sign),
+	  .help = "Sign nothing: nodes take it when somebody else signs it, or "
+		  "when they trust the registry." },
+	SIGNER_OPTIONS(struct config),
 	IMAGE_ACCESS_OPTIONS(struct config),
 	{ .key = NULL },
 };
@@ -88,7 +106,9 @@ static void print_result(const struct convert_result *r, const char *dst)
 
 	digest_format(&r->artifact, digest);
 	if (r->existed && r->blocks == 0) {
-		printf("%s was converted before: artifact %s\n", dst, digest);
+		printf("%s was converted before%s: artifact %s\n", dst,
+		       r->compared ? ", and is what the layers hold" : "",
+		       digest);
 		return;
 	}
 	progress_format_bytes(r->input_bytes, input);
@@ -105,6 +125,41 @@ static void print_result(const struct convert_result *r, const char *dst)
 	       old, meta);
 }
 
+static void print_signed(const struct sign_key *key, const char *pattern)
+{
+	char id[DIGEST_STR_MAX];
+
+	digest_format(sign_key_id(key), id);
+	printf("  signed with key %.19s for %s\n", id, pattern);
+}
+
+/* A folder is not where nodes read; what is moved from there to a registry is
+ * signed when somebody says for which. */
+static bool is_signed(const struct config *c, const struct oci_ref *dst)
+{
+	return !c->no_sign &&
+	       (c->key || dst->transport == OCI_TRANSPORT_REGISTRY);
+}
+
+static int check_signing(const struct config *c, const struct oci_ref *dst,
+			 struct error *err)
+{
+	char pattern[TRUST_PATTERN_MAX + 1];
+
+	if (c->no_sign && (c->key || c->repository || c->expires))
+		return error_set(err, EINVAL,
+				 "--no-sign, and how to sign: one of them is "
+				 "too much");
+	if (is_signed(c, dst))
+		return signer_pattern(c->repository, dst, pattern, err);
+	if (c->repository || c->expires)
+		return error_set(err, EINVAL,
+				 "--repository and --expires are of a "
+				 "signature: what goes to a folder is signed "
+				 "with --sign KEY");
+	return 0;
+}
+
 static int check(const void *config, char **args, struct error *err)
 {
 	const struct config *c = config;
@@ -118,7 +173,18 @@ static int check(const void *config, char **args, struct error *err)
 
 	if (rc == 0)
 		rc = image_target_new(args[1], &c->access, &dst, err);
-	return rc < 0 ? rc : image_convert_check(&dst->ref, &opt, err);
+	if (rc == 0)
+		rc = image_convert_check(&dst->ref, &opt, err);
+	return rc < 0 ? rc : check_signing(c, &dst->ref, err);
+}
+
+/* The key to sign with; NULL: nothing is signed. */
+static int load_key(const struct config *c, const struct oci_ref *dst,
+		    struct sign_key **ret, struct error *err)
+{
+	if (c->key)
+		return signer_load(c->key, TRUST_USE_SIGN, ret, err);
+	return is_signed(c, dst) ? signer_load_or_make(ret, err) : 0;
 }
 
 static int run(const void *config, char **args, struct error *err)
@@ -135,14 +201,24 @@ static int run(const void *config, char **args, struct error *err)
 	};
 	AUTO(image_target) src = NULL;
 	AUTO(image_target) dst = NULL;
+	AUTO(sign_key) key = NULL;
+	char pattern[TRUST_PATTERN_MAX + 1];
+	struct sign_terms terms = { .repository = pattern };
 	struct image_progress progress;
 	struct convert_result result;
 	int rc = image_target_new(args[0], &c->access, &src, err);
 
 	if (rc == 0)
 		rc = image_target_new(args[1], &c->access, &dst, err);
+	if (rc == 0)
+		rc = load_key(c, &dst->ref, &key, err);
+	if (rc == 0 && key)
+		rc = signer_pattern(c->repository, &dst->ref, pattern, err);
 	if (rc < 0)
 		return rc;
+	terms.key = key;
+	terms.valid_s = c->expires / CLOCK_NS_PER_S;
+	opt.sign = key ? &terms : NULL;
 	opt.src_config = src->config;
 	opt.dst_config = dst->config;
 	image_progress_start(&progress);
@@ -151,6 +227,8 @@ static int run(const void *config, char **args, struct error *err)
 	image_progress_stop(&progress);
 	if (rc == 0)
 		print_result(&result, args[1]);
+	if (rc == 0 && key)
+		print_signed(key, pattern);
 	return rc;
 }
 

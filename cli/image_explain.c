@@ -41,23 +41,28 @@ static int explain(struct node_client *c, const char *ref, bool json,
 {
 	json_t *status = NULL, *reply = NULL;
 	const json_t *image = NULL;
+	const char *untrusted = NULL;
 	int rc = node_ask_on(c, "node.status", json_object(), &status, err);
 
 	if (rc == 0)
 		image = explain_find(status, ref);
-	if (rc == 0 && !image)
+	if (rc == 0)
+		untrusted = explain_untrusted(status, ref);
+	if (rc == 0 && untrusted && !json)
+		printf("%s starts the ordinary way: %s\n", ref, untrusted);
+	if (rc == 0 && !image && !untrusted)
 		rc = error_set(err, ENOENT,
 			       "the node has no image '%s'; 'bootseer node "
 			       "status' lists what it has",
 			       ref);
-	if (rc == 0)
+	if (rc == 0 && image)
 		rc = node_ask_on(c, "image.explain",
 				 json_pack("{s:s}", "id",
 					   reply_text(image, "id")),
 				 &reply, err);
-	if (rc == 0 && json)
+	if (rc == 0 && json && image)
 		reply_print(reply);
-	else if (rc == 0)
+	else if (rc == 0 && image)
 		print_all(image, json_object_get(reply, "starts"));
 	json_decref(reply);
 	json_decref(status);

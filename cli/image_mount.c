@@ -15,6 +15,7 @@
 
 #include "cli/command.h"
 #include "cli/image.h"
+#include "cli/mount_holders.h"
 #include "cli/node_socket.h"
 
 struct mount_config {
@@ -37,12 +38,19 @@ static const struct option_spec umount_options[] = {
 	{ .key = NULL },
 };
 
-/* The absolute folder, and the name under which bootseerd knows its need. */
-static int name_user(const char *dir, char path[PATH_MAX], char **ret,
-		     struct error *err)
+/* The absolute folder, and the name under which bootseerd knows its need; `cure` is
+ * for a folder that is not there. */
+static int name_user(const char *dir, const char *cure, char path[PATH_MAX],
+		     char **ret, struct error *err)
 {
+	struct stat st;
+
 	if (!realpath(dir, path))
-		return error_set(err, errno, "'%s': %s", dir, strerror(errno));
+		return error_set(err, errno, "'%s': %s%s", dir, strerror(errno),
+				 errno == ENOENT ? cure : "");
+	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return error_set(err, ENOTDIR,
+				 "'%s': Not a directory: name a folder", path);
 	if (asprintf(ret, "dir:%s", path) < 0) {
 		*ret = NULL;
 		return error_nomem(err);
@@ -74,14 +82,25 @@ static int bind_at(const char *path, const char *dir, struct error *err)
 	bool same;
 	int rc = is_mounted(dir, path, &same, err);
 
-	if (rc < 0 || same)
-		return rc < 0 ? rc : 0;
-	if (rc > 0)
+	if (rc < 0)
+		return rc;
+	if (rc > 0 && !same)
 		return error_set(err, EBUSY,
 				 "something else is mounted at '%s'", dir);
-	if (mount(path, dir, NULL, MS_BIND, NULL) < 0)
+	if (!same && mount(path, dir, NULL, MS_BIND, NULL) < 0)
 		return error_set(err, errno, "mount at '%s': %s%s", dir,
 				 strerror(errno), error_root_hint(errno));
+	/* Said again: bootseerd's mount may be older than these flags. */
+	if (mount(NULL, dir, NULL,
+		  MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV |
+			  MS_NOATIME,
+		  NULL) < 0) {
+		rc = error_set(err, errno, "mount options of '%s': %s", dir,
+			       strerror(errno));
+		if (!same)
+			(void)umount2(dir, UMOUNT_NOFOLLOW | MNT_DETACH);
+		return rc;
+	}
 	return 0;
 }
 
@@ -95,7 +114,8 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 	struct error ignored;
 	int rc;
 
-	rc = name_user(dir, where, &user, err);
+	rc = name_user(dir, ": make the folder first, or mend the path", where,
+		       &user, err);
 	if (rc == 0)
 		rc = node_image_prepare(c, q, &image, err);
 	if (rc < 0)
@@ -105,7 +125,7 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 			"bootseer: warning: '%s' may name another image by "
 			"now: %s\n",
 			q->ref, image.warning);
-	rc = node_image_mount(c, &image.id, user, false, &path, err);
+	rc = node_image_mount(c, &image.id, user, false, &path, NULL, err);
 	if (rc == 0) {
 		rc = bind_at(path, where, err);
 		if (rc < 0 &&
@@ -164,6 +184,26 @@ static bool may_be_image(const char *dir)
 	       st.f_type == FUSE_SUPER_MAGIC;
 }
 
+static int refuse_unmount(const char *dir, int code, struct error *err)
+{
+	AUTO_BUF who = BUF_INIT;
+
+	if (code != EBUSY)
+		return error_set(err, code, "unmount '%s': %s%s", dir,
+				 strerror(code), error_root_hint(code));
+	mount_holders(dir, &who);
+	if (!who.len)
+		return error_set(
+			err, code,
+			"unmount '%s': in use by a process that is not "
+			"seen from here: try again, as root and "
+			"outside of containers",
+			dir);
+	return error_set(err, code,
+			 "unmount '%.64s': in use by %.150s: end that first",
+			 dir, who.data);
+}
+
 static int umount_at(struct node_client *c, const char *dir, struct error *err)
 {
 	AUTO_FREE char *user = NULL;
@@ -171,17 +211,19 @@ static int umount_at(struct node_client *c, const char *dir, struct error *err)
 	bool was = false, unmounted;
 	int rc;
 
-	rc = name_user(dir, where, &user, err);
+	rc = name_user(dir, ": mend the path: 'findmnt' lists what is mounted",
+		       where, &user, err);
 	if (rc < 0)
 		return rc;
 	errno = EINVAL;
 	unmounted = may_be_image(where) && umount2(where, UMOUNT_NOFOLLOW) == 0;
 	if (!unmounted && errno != EINVAL)
-		return error_set(err, errno, "unmount '%s': %s%s", where,
-				 strerror(errno), error_root_hint(errno));
+		return refuse_unmount(where, errno, err);
 	rc = release(c, user, &was, err);
 	if (rc == 0 && !was && !unmounted)
-		rc = error_set(err, EINVAL, "no image is mounted at '%s'",
+		rc = error_set(err, EINVAL,
+			       "no image is mounted at '%s': 'findmnt' lists "
+			       "what is",
 			       where);
 	return rc;
 }

@@ -160,11 +160,34 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 	return rc;
 }
 
+/* What was asked for is there, which is not the whole image. */
+static void print_part(const json_t *a)
+{
+	char hot[PROGRESS_BYTES_MAX], have[PROGRESS_BYTES_MAX];
+	char all[PROGRESS_BYTES_MAX];
+
+	if (reply_number(a, "hot_bytes") == 0)
+		printf("done: no start of it was recorded, so there is nothing "
+		       "to have before one");
+	else
+		printf("done: %s, what recorded starts read, are on the node",
+		       reply_bytes(a, "hot_bytes", hot));
+	printf("; of the whole image %s of %s: --all fetches the rest, else "
+	       "it comes when it is read\n",
+	       reply_bytes(a, "all_have_bytes", have),
+	       reply_bytes(a, "all_bytes", all));
+}
+
 static void print_answer(const json_t *a)
 {
 	char have[PROGRESS_BYTES_MAX], all[PROGRESS_BYTES_MAX];
 	bool has_error = json_object_get(a, "error") != NULL;
 
+	if (is_phase(a, "done") && !has_error &&
+	    reply_number(a, "all_have_bytes") < reply_number(a, "all_bytes")) {
+		print_part(a);
+		return;
+	}
 	printf("%s: %s of %s are on the node%s%s\n", reply_text(a, "phase"),
 	       reply_bytes(a, have_key(a), have),
 	       reply_bytes(a, all_key(a), all), has_error ? ": " : "",

@@ -25,8 +25,12 @@ static int run(const void *config, char **args, struct error *err)
 		rc = image_remove(&t->ref, &t->config, c->platform, err);
 	if (rc == 0)
 		printf("%s: its blocks are removed; the registry's garbage "
-		       "collection frees their space\n",
-		       args[0]);
+		       "collection frees their space\n"
+		       "  nodes pull the image in full from now on, and those "
+		       "that run it lazily can read what they have not fetched "
+		       "until that collection only: 'bootseer image prefetch "
+		       "--all %s' on them before it has the rest there\n",
+		       args[0], args[0]);
 	return rc;
 }
 
@@ -36,7 +40,11 @@ const struct command image_rm_command = {
 		.name = "bootseer image rm",
 		.usage = "[OPTIONS] REF",
 		.summary = "Remove what 'bootseer image convert' stored of the "
-			   "image REF; the image itself stays.",
+			   "image REF; the image itself stays. Nodes pull it in "
+			   "full then. A container that runs from the blocks "
+			   "reads those that its node has not fetched until the "
+			   "registry's garbage collection only: let it end, or "
+			   "run 'bootseer image prefetch --all' there first.",
 		.options = options,
 		.see_also = "bootseer(1)",
 		.min_args = 1,

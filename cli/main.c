@@ -9,13 +9,15 @@
 #define EXIT_USAGE 2
 
 static const struct command *const commands[] = {
-	&image_convert_command, &image_inspect_command, &image_check_command,
-	&image_ls_command,      &image_rm_command,      &image_mount_command,
-	&image_umount_command,  &image_record_command,  &image_prefetch_command,
-	&image_explain_command, &image_ready_command,   &trace_push_command,
-	&trace_pull_command,    &trace_ls_command,      &trace_show_command,
-	&trace_merge_command,   &trace_rm_command,      &p2p_status_command,
-	&node_status_command,   &node_doctor_command,   &node_gc_command,
+	&image_convert_command, &image_inspect_command,  &image_check_command,
+	&image_sign_command,    &image_verify_command,   &image_ls_command,
+	&image_rm_command,      &image_mount_command,    &image_umount_command,
+	&image_record_command,  &image_prefetch_command, &image_explain_command,
+	&image_ready_command,   &key_new_command,        &key_show_command,
+	&trace_push_command,    &trace_pull_command,     &trace_ls_command,
+	&trace_show_command,    &trace_merge_command,    &trace_rm_command,
+	&p2p_status_command,    &node_status_command,    &node_doctor_command,
+	&node_gc_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */
@@ -80,6 +82,11 @@ static void refuse(int argc, char **argv)
 	if (group && argc == 2)
 		fprintf(stderr, "bootseer %s: a command of it is wanted",
 			group);
+	else if (*argv[1] == '-')
+		fprintf(stderr,
+			"bootseer: '%s': options stand behind the command: "
+			"bootseer COMMAND [OPTIONS] [ARGUMENTS]",
+			argv[1]);
 	else
 		fprintf(stderr, "bootseer: no such command: %s%s%s", argv[1],
 			argc > 2 ? " " : "", argc > 2 ? argv[2] : "");

@@ -61,6 +61,13 @@ static void print_device(const json_t *d)
 	       reply_count(d, "fetches", "request", requests));
 }
 
+/* Did it end with what starts read? */
+static bool is_part_done(const json_t *p)
+{
+	return strcmp(reply_text(p, "phase"), "done") == 0 &&
+	       reply_number(p, "all_have_bytes") < reply_number(p, "all_bytes");
+}
+
 static void print_prefetch(const json_t *p)
 {
 	char have[PROGRESS_BYTES_MAX], all[PROGRESS_BYTES_MAX];
@@ -68,9 +75,13 @@ static void print_prefetch(const json_t *p)
 
 	if (!p || strcmp(reply_text(p, "phase"), "idle") == 0)
 		return;
-	printf("  prefetch  %s, %s of %s\n", reply_text(p, "phase"),
+	printf("  prefetch  %s, %s of %s%s\n", reply_text(p, "phase"),
 	       reply_bytes(p, hot ? "hot_have_bytes" : "all_have_bytes", have),
-	       reply_bytes(p, hot ? "hot_bytes" : "all_bytes", all));
+	       reply_bytes(p, hot ? "hot_bytes" : "all_bytes", all),
+	       is_part_done(p) ? " of the image: what starts read; the rest "
+				 "comes when it is read"
+	       : hot           ? " of what starts read"
+			       : " of the image");
 	if (json_object_get(p, "error"))
 		printf("            %s\n", reply_text(p, "error"));
 }
@@ -141,6 +152,21 @@ static void print_peers(const json_t *p)
 	puts(bad || failed ? ": bootseer p2p status has why" : "");
 }
 
+/* What cannot be given back now, and why. */
+static void print_kept(const json_t *cache)
+{
+	char text[PROGRESS_COUNT_MAX], unknown[PROGRESS_BYTES_MAX];
+
+	if (reply_number(cache, "mounts_lingering"))
+		printf("          %s unmounted and still in use\n",
+		       reply_count(cache, "mounts_lingering", "mount", text));
+	if (reply_number(cache, "frozen_files"))
+		printf("          %s frozen, %s in them unknown: bootseer node "
+		       "doctor has why\n",
+		       reply_count(cache, "frozen_files", "file", text),
+		       reply_bytes(cache, "frozen_bytes", unknown));
+}
+
 static void print_status(const json_t *s)
 {
 	const json_t *c = json_object_get(s, "cache"), *image;
@@ -166,6 +192,7 @@ static void print_status(const json_t *s)
 	       reply_count(c, "misses", "miss", misses),
 	       reply_number(c, "damaged"), reply_number(c, "evicted"),
 	       reply_number(c, "put_failed"));
+	print_kept(c);
 	print_peers(json_object_get(s, "p2p"));
 	json_array_foreach(json_object_get(s, "images"), k, image)
 		print_image(image, json_object_get(s, "starts"));

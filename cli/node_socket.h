@@ -31,6 +31,9 @@ struct node_options {
 		.help = "Longest wait for bootseerd's answer.", \
 	}
 
+/* A bootseerd that is being started again is waited for, but no longer. */
+#define NODE_WAIT_MS 5000
+
 static inline int node_connect(const struct node_options *o,
 			       struct node_client **ret, struct error *err)
 {
@@ -38,10 +41,12 @@ static inline int node_connect(const struct node_options *o,
 	const char *path = o->socket ? o->socket
 			   : env     ? env
 				     : NODE_SOCKET_DEFAULT;
+	uint32_t ms = (uint32_t)(o->timeout / 1000000);
+	int rc;
 
-	int rc = node_client_open(path, (uint32_t)(o->timeout / 1000000), ret,
-				  err);
-
+	rc = node_client_open_within(path, ms,
+				     ms < NODE_WAIT_MS ? ms : NODE_WAIT_MS, ret,
+				     err);
 	if (rc == -ENOENT || rc == -ECONNREFUSED)
 		rc = error_set(err, -rc,
 			       "bootseerd does not answer at '%s': "

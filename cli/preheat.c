@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "blockstore/oci.h"
 #include "cli/node_ask.h"
 #include "common/clock.h"
-#include "common/service_client.h"
+#include "net/service_client.h"
+#include "objects/oci.h"
 
 #define TIMEOUT_MS 30000
 #define ANSWER_MAX (8u << 20)

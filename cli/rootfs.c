@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -33,8 +33,8 @@ static int mount_overlay(const struct rootfs *r, struct error *err)
 	if (buf_puts(&o, "volatile,lowerdir=") < 0 ||
 	    append_escaped(&o, r->image) < 0 ||
 	    buf_puts(&o, ",upperdir=") < 0 || append_escaped(&o, r->dir) < 0 ||
-	    buf_puts(&o, "/upper,workdir=") < 0 ||
-	    append_escaped(&o, r->dir) < 0 || buf_puts(&o, "/work") < 0)
+	    buf_puts(&o, "/own/upper,workdir=") < 0 ||
+	    append_escaped(&o, r->dir) < 0 || buf_puts(&o, "/own/work") < 0)
 		return error_nomem(err);
 	if (mount("overlay", r->merged, "overlay", 0, o.data) == 0)
 		return 0;
@@ -48,7 +48,8 @@ static int mount_overlay(const struct rootfs *r, struct error *err)
 			 r->dir, strerror(errno));
 }
 
-static int make_dir(const struct rootfs *r, const char *name, struct error *err)
+static int make_dir(const struct rootfs *r, const char *name, unsigned int mode,
+		    struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 
@@ -56,7 +57,7 @@ static int make_dir(const struct rootfs *r, const char *name, struct error *err)
 		path = NULL;
 		return error_nomem(err);
 	}
-	if (mkdir(path, 0755) < 0)
+	if (mkdir(path, mode) < 0)
 		return error_set(err, errno, "create '%s': %s", path,
 				 strerror(errno));
 	return 0;
@@ -103,11 +104,15 @@ static int make_dirs(struct rootfs *r, const char *image, struct error *err)
 	if (chmod(r->dir, 0711) < 0)
 		return error_set(err, errno, "'%s': %s", r->dir,
 				 strerror(errno));
-	rc = make_dir(r, "upper", err);
+	/* What the container writes is nothing for users of this machine: there
+	 * may be set-user-id programs among it. */
+	rc = make_dir(r, "own", 0700, err);
 	if (rc == 0)
-		rc = make_dir(r, "work", err);
+		rc = make_dir(r, "own/upper", 0755, err);
 	if (rc == 0)
-		rc = make_dir(r, "rootfs", err);
+		rc = make_dir(r, "own/work", 0755, err);
+	if (rc == 0)
+		rc = make_dir(r, "rootfs", 0755, err);
 	return rc;
 }
 
@@ -164,13 +169,11 @@ void rootfs_free(struct rootfs *r)
 /* Links lead nowhere out of it. */
 static int open_in(const struct rootfs *r, const char *path, uint64_t flags)
 {
-	struct open_how how = { .flags = flags | O_CLOEXEC,
-				.resolve = RESOLVE_IN_ROOT };
 	AUTO_CLOSE int root = open(r->merged, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (root < 0)
 		return -1;
-	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	return fs_openat2(root, path, flags, RESOLVE_IN_ROOT);
 }
 
 bool rootfs_has(const struct rootfs *r, const char *path)
@@ -180,16 +183,28 @@ bool rootfs_has(const struct rootfs *r, const char *path)
 	return fd >= 0;
 }
 
+/* For reading, what an O_PATH descriptor stands for. */
+static int open_again(int fd)
+{
+	char name[40];
+
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	return open(name, O_RDONLY | O_CLOEXEC);
+}
+
 int rootfs_read(const struct rootfs *r, const char *path, size_t max,
 		struct buf *ret, struct error *err)
 {
-	AUTO_CLOSE int fd = open_in(r, path, O_RDONLY | O_NONBLOCK);
+	/* The image says what it is: the open of some devices already does
+	 * something, as a watchdog's does. */
+	AUTO_CLOSE int at = open_in(r, path, O_PATH);
+	AUTO_CLOSE int fd = -1;
 	struct stat st;
 	int rc;
 
-	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (at < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (at < 0 || fstat(at, &st) < 0)
 		return error_set(err, errno, "%s of the image: %s", path,
 				 strerror(errno));
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max)
@@ -197,6 +212,10 @@ int rootfs_read(const struct rootfs *r, const char *path, size_t max,
 				 "%s of the image is no file of at most %zu "
 				 "bytes",
 				 path, max);
+	fd = open_again(at);
+	if (fd < 0)
+		return error_set(err, errno, "%s of the image: %s", path,
+				 strerror(errno));
 	rc = buf_reserve(ret, (size_t)st.st_size + 1);
 	if (rc == 0)
 		rc = fs_pread_full(fd, ret->data + ret->len, (size_t)st.st_size,

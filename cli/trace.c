@@ -222,10 +222,18 @@ int trace_read(const char *path, struct trace **ret, struct error *err)
 	AUTO_BUF data = BUF_INIT;
 	int rc = fs_read_file(in ? "/dev/stdin" : path, INPUT_MAX, &data, err);
 
+	if (rc == -ENOENT)
+		return error_set(err, ENOENT,
+				 "there is no trace at '%s': mend the path, or "
+				 "make one with 'bootseer image record "
+				 "--output'; of an image name docker://REF",
+				 path);
 	if (rc < 0)
 		return rc;
 	if (data.len == 0)
-		rc = error_set(err, EINVAL, "it is empty");
+		rc = error_set(err, EINVAL,
+			       "it is empty: 'bootseer image record --output' "
+			       "makes a trace");
 	else if (data.data[0] == '{')
 		rc = trace_from_json(data.data, data.len, ret, err);
 	else

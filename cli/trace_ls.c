@@ -111,7 +111,10 @@ const struct command trace_ls_command = {
 		.name = "bootseer trace ls",
 		.usage = "[OPTIONS] [REF]",
 		.summary = "List the traces of the image REF; with --local and "
-			   "without REF all that this node keeps.",
+			   "without REF all that this node keeps. RUNS is of how "
+			   "many recorded starts a trace was merged, NEWEST "
+			   "when the last of them was, READY how long they "
+			   "took to be ready (the median).",
 		.options = options,
 		.see_also = "bootseer(1)",
 		.min_args = 0,

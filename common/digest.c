@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -144,4 +145,14 @@ int digest_of(const void *data, size_t len, struct digest *ret)
 		return -ENOMEM;
 	rc = hasher_update(h, data, len);
 	return rc < 0 ? rc : hasher_final(h, ret);
+}
+
+int digest_hmac(const void *key, size_t key_len, const void *data, size_t len,
+		struct digest *ret)
+{
+	unsigned int n = 0;
+
+	if (!HMAC(EVP_sha256(), key, (int)key_len, data, len, ret->b, &n))
+		return -ENOMEM;
+	return n == DIGEST_SIZE ? 0 : -EIO;
 }

@@ -30,6 +30,10 @@ int digest_parse(const char *text, struct digest *ret,
 /* SHA-256 of `len` bytes.  Any thread. */
 int digest_of(const void *data, size_t len, struct digest *ret) MUST_CHECK;
 
+/* HMAC-SHA-256 (RFC 2104) of `len` bytes.  Any thread. */
+int digest_hmac(const void *key, size_t key_len, const void *data, size_t len,
+		struct digest *ret) MUST_CHECK;
+
 /* Incremental hashing; one thread at a time per object. */
 struct hasher;
 

@@ -1,12 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/fs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <libgen.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/progress.h"
+
+char *fs_join(const char *dir, const char *name)
+{
+	AUTO_BUF b = BUF_INIT;
+
+	if (buf_printf(&b, "%s/%s", dir, name) < 0)
+		return NULL;
+	return buf_steal(&b);
+}
 
 int fs_mkdir_p(const char *path, unsigned int mode, struct error *err)
 {
@@ -31,6 +46,36 @@ int fs_mkdir_p(const char *path, unsigned int mode, struct error *err)
 	return 0;
 }
 
+static int refuse_parent(const char *path, const char *parent,
+			 struct error *err)
+{
+	return error_set(err, ENOENT,
+			 "make folder '%s': there is no '%s': make that first, "
+			 "or mend the path",
+			 path, parent);
+}
+
+int fs_check_parent(const char *path, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+	const char *parent;
+	struct stat st;
+
+	if (!copy)
+		return error_nomem(err);
+	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return error_set(err, ENOTDIR,
+				 "'%s' is no folder: name another, or move it "
+				 "away first",
+				 path);
+	if (access(path, F_OK) == 0 || errno != ENOENT)
+		return 0;
+	parent = dirname(copy);
+	if (access(parent, F_OK) == 0 || errno != ENOENT)
+		return 0;
+	return refuse_parent(path, parent, err);
+}
+
 int fs_mkdir(const char *path, unsigned int mode, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(path);
@@ -40,12 +85,72 @@ int fs_mkdir(const char *path, unsigned int mode, struct error *err)
 	if (mkdir(path, mode) == 0 || errno == EEXIST)
 		return 0;
 	if (errno == ENOENT)
-		return error_set(err, ENOENT,
-				 "make folder '%s': there is no '%s': make "
-				 "that first, or mend the path",
-				 path, dirname(copy));
+		return refuse_parent(path, dirname(copy), err);
 	return error_set(err, errno, "make folder '%s': %s%s", path,
 			 strerror(errno), error_root_hint(errno));
+}
+
+/* Is the open folder empty, or is one of the names in it?  lost+found is of any
+ * file system that is mounted for this. */
+static int is_ours(int fd, const char *const *ours, bool *ret,
+		   struct error *err)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	const struct dirent *e;
+	struct stat st;
+
+	if (!dir) {
+		if (copy >= 0)
+			(void)close(copy);
+		return error_set(err, errno, "list it: %s", strerror(errno));
+	}
+	*ret = true;
+	while (*ret && (e = readdir(dir)))
+		*ret = strcmp(e->d_name, ".") == 0 ||
+		       strcmp(e->d_name, "..") == 0 ||
+		       strcmp(e->d_name, "lost+found") == 0;
+	closedir(dir);
+	for (; !*ret && *ours; ours++)
+		*ret = fstatat(fd, *ours, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	return 0;
+}
+
+int fs_mkdir_private(const char *path, const char *const *ours,
+		     struct error *err)
+{
+	int rc = fs_mkdir(path, 0700, err);
+	AUTO_CLOSE int fd = -1;
+	bool good = false;
+	struct stat st;
+
+	if (rc < 0)
+		return rc;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "folder '%s': %s%s", path,
+				 strerror(errno), error_root_hint(errno));
+	if (st.st_uid != geteuid())
+		return error_set(err, EPERM,
+				 "folder '%s' belongs to user %u, who could "
+				 "change what is in it: chown %u it",
+				 path, st.st_uid, geteuid());
+	if ((st.st_mode & 077) == 0)
+		return 0;
+	good = !ours;
+	rc = ours ? is_ours(fd, ours, &good, err) : 0;
+	if (rc < 0)
+		return error_wrap(err, rc, "folder '%s'", path);
+	if (!good)
+		return error_set(err, EEXIST,
+				 "folder '%s' holds things of others, and "
+				 "others may enter it: name a folder for this "
+				 "alone, or chmod 700 it",
+				 path);
+	if (fchmod(fd, 0700) < 0)
+		return error_set(err, errno, "close folder '%s' to others: %s",
+				 path, strerror(errno));
+	return 0;
 }
 
 int fs_read_file(const char *path, size_t max, struct buf *ret,
@@ -65,6 +170,10 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 		n = read(fd, ret->data + ret->len, 65536);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EISDIR)
+			return error_set(err, EISDIR,
+					 "'%s' is a folder: name a file in it",
+					 path);
 		if (n < 0)
 			return error_set(err, errno, "read '%s': %s", path,
 					 strerror(errno));
@@ -101,6 +210,31 @@ int fs_sync_dir(const char *path, struct error *err)
 	return 0;
 }
 
+int fs_refuse_write(int fd, int rc, uint64_t want, const char *cure,
+		    struct error *err)
+{
+	char path[PATH_MAX], need[PROGRESS_BYTES_MAX];
+	char link[32];
+	struct statvfs st;
+	uint64_t left;
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n < 0 ? 0 : n] = '\0';
+	if ((rc != -ENOSPC && rc != -EDQUOT) || fstatvfs(fd, &st) < 0)
+		return error_set(err, -rc, "write '%.150s': %s", path,
+				 strerror(-rc));
+	left = (uint64_t)st.f_bavail * st.f_frsize;
+	progress_format_bytes(want > left ? want - left : want, need);
+	return error_set(err, -rc,
+			 "the disk of '%.100s' is full%s: %s more are wanted "
+			 "there now: make room%s",
+			 dirname(path),
+			 rc == -EDQUOT ? " (by its owner's quota)" : "", need,
+			 cure);
+}
+
 static int write_temp(const char *tmp, const void *data, size_t len,
 		      unsigned int mode, struct error *err)
 {
@@ -114,11 +248,10 @@ static int write_temp(const char *tmp, const void *data, size_t len,
 	if (rc == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
 		rc = -errno;
 	if (rc < 0) {
+		rc = fs_refuse_write(fd, rc, len, "", err);
 		(void)unlink(tmp);
-		return error_set(err, -rc, "write '%s': %s", tmp,
-				 strerror(-rc));
 	}
-	return 0;
+	return rc;
 }
 
 int fs_replace_file(const char *path, const void *data, size_t len,
@@ -140,6 +273,14 @@ int fs_replace_file(const char *path, const void *data, size_t len,
 		return rc;
 	}
 	return fs_sync_dir(dirname(copy), err);
+}
+
+int fs_is_in_use(int fd)
+{
+	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+		return errno == EAGAIN || errno == EBUSY ? 1 : -errno;
+	/* Said, as a child may have been forked with the descriptor. */
+	return fcntl(fd, F_SETLEASE, F_UNLCK) < 0 ? -errno : 0;
 }
 
 int fs_pread_full(int fd, void *buf, size_t len, uint64_t off)
@@ -194,28 +335,5 @@ int fs_write_full(int fd, const void *buf, size_t len)
 		p += n;
 		len -= (size_t)n;
 	}
-	return 0;
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind,
-		      struct FTW *ftw)
-{
-	(void)st;
-	(void)kind;
-	(void)ftw;
-	return remove(path) < 0 && errno != ENOENT ? -errno : 0;
-}
-
-int fs_remove_tree(const char *path, struct error *err)
-{
-	int rc = nftw(path, remove_one, 64, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-
-	if (rc == -1 && errno == ENOENT)
-		return 0;
-	if (rc == -1)
-		rc = -errno;
-	if (rc < 0)
-		return error_set(err, -rc, "remove '%s': %s", path,
-				 strerror(-rc));
 	return 0;
 }

@@ -234,13 +234,22 @@ static int read_config(struct scan *s, struct error *err)
 	return option_read_file(s->prog->options, s->cfg, *path, err);
 }
 
-static int check_operands(const struct scan *s, struct error *err)
+static int check_operands(const struct scan *s, bool may_lack,
+			  struct error *err)
 {
-	int n = s->argc - s->i;
+	int n = s->argc - s->i, max = s->prog->max_args;
 
-	if (n < s->prog->min_args ||
-	    (s->prog->max_args >= 0 && n > s->prog->max_args))
-		return error_set(err, EINVAL, "usage: %s %s", s->prog->name,
+	if (n < s->prog->min_args && !may_lack)
+		return error_set(err, EINVAL,
+				 "%d of its arguments %s missing: usage: %s %s",
+				 s->prog->min_args - n,
+				 s->prog->min_args - n == 1 ? "is" : "are",
+				 s->prog->name, s->prog->usage);
+	if (max >= 0 && n > max)
+		return error_set(err, EINVAL,
+				 "'%.64s' is one argument too many: usage: %s "
+				 "%s",
+				 s->argv[s->i + max], s->prog->name,
 				 s->prog->usage);
 	return 0;
 }
@@ -300,8 +309,8 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 		clear_given_lists(&s);
 		if (rc == 0)
 			rc = scan_all(&s, err);
-		if (rc == 0 && !s.check && !s.dump)
-			rc = check_operands(&s, err);
+		if (rc == 0)
+			rc = check_operands(&s, s.check || s.dump, err);
 		if (rc < 0)
 			return rc;
 	}

@@ -34,7 +34,8 @@ struct option_spec {
 	const char *arg;       /* name of the value in --help: "DIR" */
 	const char *const *values; /* OPTION_ENUM, NULL-terminated */
 	const char *help;          /* one sentence */
-	bool no_file;              /* command line only */
+	const char *absent; /* OPTION_FILE: what to do when it is not there */
+	bool no_file;       /* command line only */
 };
 
 /* A program (or one subcommand of it) as --help shows it. */
@@ -63,6 +64,14 @@ enum option_action {
 int option_parse(const struct option_program *prog, void *cfg, int argc,
 		 char **argv, enum option_action *ret, int *ret_args,
 		 struct error *err) MUST_CHECK;
+
+/*
+ * To be called with the result `rc` of a check of a parsed configuration.  When its
+ * message names an option ("--root ...") that the configuration file set, and the
+ * command line did not, put file and line before the message.  Returns `rc`.
+ */
+int option_refuse(const struct option_program *prog, const void *cfg, int argc,
+		  char **argv, int rc, struct error *err);
 
 /* Release what the table's members own. */
 void option_fini(const struct option_spec *options, void *cfg);

@@ -65,7 +65,13 @@ static int set_all(const struct option_spec *options, void *cfg,
 		int rc;
 
 		o = option_find(options, key, strlen(key));
-		if (!o || o->no_file)
+		if (o && o->no_file)
+			return error_set(
+				err, EINVAL,
+				"line %u: '%s' is for the command line "
+				"only: start it with --%s",
+				line, key, key);
+		if (!o)
 			return error_set(err, EINVAL,
 					 "line %u: unknown key '%s': see "
 					 "--help for the keys",
@@ -86,7 +92,7 @@ int option_read_file(const struct option_spec *options, void *cfg,
 	int rc = fs_read_file(path, FILE_BYTES_MAX, &text, err);
 
 	if (rc < 0)
-		return rc;
+		return error_wrap(err, rc, "option '--config'");
 	config_init(&file);
 	/* From memory: a file read so cannot @include others. */
 	if (!config_read_string(&file, text.data ? text.data : ""))
@@ -100,4 +106,23 @@ int option_read_file(const struct option_spec *options, void *cfg,
 		rc = set_all(options, cfg, config_root_setting(&file), err);
 	config_destroy(&file);
 	return rc < 0 ? error_wrap(err, rc, "configuration '%s'", path) : 0;
+}
+
+unsigned int option_file_line(const char *path, const char *key)
+{
+	AUTO_BUF text = BUF_INIT;
+	const config_setting_t *found;
+	unsigned int line = 0;
+	config_t file;
+
+	if (fs_read_file(path, FILE_BYTES_MAX, &text, NULL) < 0)
+		return 0;
+	config_init(&file);
+	if (config_read_string(&file, text.data ? text.data : "")) {
+		found = config_setting_get_member(config_root_setting(&file),
+						  key);
+		line = found ? config_setting_source_line(found) : 0;
+	}
+	config_destroy(&file);
+	return line;
 }

@@ -119,8 +119,11 @@ void option_help(const struct option_program *prog, FILE *out)
 	print_entry(out, 0, "version", NULL, "Show the version.");
 	if (prog->examples)
 		print_examples(out, prog->examples);
-	if (prog->see_also)
-		fprintf(out, "\nSee also: %s\n", prog->see_also);
+	if (prog->see_also) {
+		int column = fprintf(out, "\nSee also: ") - 1;
+
+		print_wrapped(out, prog->see_also, column, column);
+	}
 }
 
 static void dump_quoted(FILE *out, const char *text)

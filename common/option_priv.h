@@ -17,6 +17,9 @@ void option_clear(const struct option_spec *o, void *cfg);
 int option_read_file(const struct option_spec *options, void *cfg,
 		     const char *path, struct error *err) MUST_CHECK;
 
+/* Line of `key` in a configuration file; 0: it is not there. */
+unsigned int option_file_line(const char *path, const char *key);
+
 /* What stands for the value in help texts; NULL for a switch. */
 const char *option_value_name(const struct option_spec *o);
 

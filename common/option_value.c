@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/buf.h"
@@ -35,6 +36,7 @@ static const struct unit duration_units[] = {
 	{ "s", 1000000000 },
 	{ "m", UINT64_C(60000000000) },
 	{ "h", UINT64_C(3600000000000) },
+	{ "d", UINT64_C(86400000000000) },
 	{ NULL, 0 },
 };
 
@@ -87,7 +89,7 @@ int option_parse_duration(const char *text, int64_t *ret_ns, struct error *err)
 	if (rc < 0)
 		return error_set(err, EINVAL,
 				 "'%s' is not a duration: want a number and "
-				 "ms, s, m or h, as in 5s",
+				 "ms, s, m, h or d, as in 5s",
 				 text);
 	*ret_ns = (int64_t)v;
 	return 0;
@@ -167,11 +169,24 @@ static int set_string(void *member, const char *text, struct error *err)
 
 /* One that is named and cannot be read would be noticed when it is needed first,
  * which may be late or never. */
-static int set_file(void *member, const char *text, struct error *err)
+static int set_file(const struct option_spec *o, void *member, const char *text,
+		    struct error *err)
 {
-	if (access(text, R_OK) < 0)
+	bool is_there = access(text, R_OK) == 0;
+	struct stat st;
+
+	if (!is_there && errno == ENOENT && o->absent)
+		return error_set(err, ENOENT, "'%s' is not there: %s", text,
+				 o->absent);
+	if (!is_there)
 		return error_set(err, errno, "'%s': %s%s", text,
-				 strerror(errno), error_root_hint(errno));
+				 strerror(errno),
+				 errno == ENOENT ? ": mend the path, or make "
+						   "the file first"
+						 : error_root_hint(errno));
+	if (stat(text, &st) == 0 && S_ISDIR(st.st_mode))
+		return error_set(err, EISDIR,
+				 "'%s' is a folder: name a file in it", text);
 	return set_string(member, text, err);
 }
 
@@ -217,7 +232,7 @@ int option_set(const struct option_spec *o, void *cfg, const char *text,
 	case OPTION_STRING:
 		return set_string(member, text, err);
 	case OPTION_FILE:
-		return set_file(member, text, err);
+		return set_file(o, member, text, err);
 	case OPTION_LIST:
 		return append_list(member, text, err);
 	case OPTION_ENUM:

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* At most `max` bytes of printable ASCII without a space; "" is one, too. */
 static inline bool text_is_word(const char *s, size_t max)
@@ -13,6 +14,46 @@ static inline bool text_is_word(const char *s, size_t max)
 		if (max == 0 || *s <= ' ' || *s > '~')
 			return false;
 	return true;
+}
+
+/*
+ * Are these the name of a registry's host, or that and a path: "h:5000/team"?  A
+ * typing error in a prefix would be one that never matches, or matches what was not
+ * meant, so that only what a repository's name can begin with is taken: no scheme,
+ * tag, slash at the end, or capitals in the path.
+ */
+static inline bool text_is_repo_prefix(const char *s, size_t len)
+{
+	size_t host = 0;
+
+	while (host < len && s[host] != '/')
+		host++;
+	if (host == 0 || s[len - 1] == '/')
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		bool digit = s[i] >= '0' && s[i] <= '9';
+		bool lower = s[i] >= 'a' && s[i] <= 'z';
+		bool upper = s[i] >= 'A' && s[i] <= 'Z' && i < host;
+
+		if (s[i] == '/' && s[i + 1] == '/')
+			return false;
+		if (!digit && !lower && !upper &&
+		    (!s[i] || !strchr(i < host ? ".-:[]" : "._-/", s[i])))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Does the prefix `outer` of a repository's name hold `inner`, whole components
+ * counted ("a/b" holds "a/b" and "a/b/c", not "a/bc")?  "" holds everything.
+ */
+static inline bool text_path_holds(const char *outer, const char *inner)
+{
+	size_t len = strlen(outer);
+
+	return len == 0 || (strncmp(outer, inner, len) == 0 &&
+			    (inner[len] == '\0' || inner[len] == '/'));
 }
 
 #endif

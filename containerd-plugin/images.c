@@ -8,6 +8,9 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "containerd-plugin/absence.h"
 #include "snapshotter/client.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -17,7 +20,7 @@
 #define ORDINARY_TTL_NS (10 * NS_PER_S)
 #define UNKNOWN_TTL_NS (3 * NS_PER_S)
 #define TIMEOUT_TTL_NS (60 * NS_PER_S) /* not each layer should wait so long */
-#define ANSWERS_MAX 64                 /* images that are remembered */
+#define ANSWERS_MAX 256                /* images that are remembered */
 
 #define LABEL_CRI_REF "containerd.io/snapshot/cri.image-ref"
 #define LABEL_CRI_MANIFEST "containerd.io/snapshot/cri.manifest-digest"
@@ -34,6 +37,7 @@ struct answer {
 
 struct images {
 	struct images_config config;
+	struct absence absence;
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
 	struct answer answers[ANSWERS_MAX];
@@ -57,6 +61,9 @@ int images_new(const struct images_config *config, struct images **ret,
 	if (!im)
 		return error_nomem(err);
 	im->config = *config;
+	if (!im->config.scope)
+		im->config.scope = "";
+	absence_init(&im->absence, config->timeout_ns);
 	pthread_mutex_init(&im->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -81,6 +88,7 @@ void images_free(struct images *im)
 		forget(&im->answers[i]);
 	pthread_cond_destroy(&im->changed);
 	pthread_mutex_destroy(&im->lock);
+	absence_fini(&im->absence);
 	free(im);
 }
 
@@ -108,15 +116,49 @@ static int unavailable(struct error *err, const char *what)
 	return error_set(err, EHOSTDOWN, "%s: %s", what, why.msg);
 }
 
-static int connect_node(struct images *im, int64_t timeout_ns,
-			struct node_client **ret, struct error *err)
+static int connect_with(struct images *im, struct control_patience *patience,
+			int64_t timeout_ns, struct node_client **ret,
+			struct error *err)
 {
 	/* Rounded up, as 0 would be no limit. */
 	int rc = node_client_open(im->config.socket,
 				  (uint32_t)((timeout_ns + 999999) / 1000000),
-				  ret, err);
+				  patience, ret, err);
 
 	return rc < 0 ? unavailable(err, "bootseerd is needed") : 0;
+}
+
+/* One that is being started again is waited for. */
+static int connect_node(struct images *im, int64_t timeout_ns,
+			struct node_client **ret, struct error *err)
+{
+	return connect_with(im, &im->absence.patience, timeout_ns, ret, err);
+}
+
+/* ---- whom a tree may be shared with ---- */
+
+/*
+ * containerd names snapshots by chain ids alone and asks nobody before it uses one
+ * for another image.  So what is trusted below the prefix `scope` only must never
+ * become a snapshot where images from elsewhere run, too.
+ */
+static bool may_share(const struct images *im, const char *scope)
+{
+	return !*scope ||
+	       (*im->config.scope && text_path_holds(scope, im->config.scope));
+}
+
+/* Is "host/repo:tag@digest" below our own scope? */
+static bool is_ours(const struct images *im, const char *image)
+{
+	size_t len = strcspn(image, "@");
+	AUTO_FREE char *repo = strndup(image, len);
+	char *slash = repo ? strrchr(repo, '/') : NULL;
+	char *colon = slash ? strchr(slash, ':') : NULL;
+
+	if (colon)
+		*colon = '\0';
+	return repo && text_path_holds(im->config.scope, repo);
 }
 
 /* ---- which image a layer belongs to ---- */
@@ -135,6 +177,20 @@ static bool read_labels(const struct labels *labels, const char *parent_chain,
 		manifest && digest_parse(manifest, &q->manifest, NULL) == 0;
 	return q->image && chain &&
 	       digest_parse(chain, &q->chain_id, NULL) == 0;
+}
+
+bool images_named(const struct labels *labels, struct digest *manifest,
+		  struct layer_source *ret)
+{
+	struct question q;
+
+	if (!read_labels(labels, "", &q))
+		return false;
+	*manifest = q.manifest;
+	*ret = (struct layer_source){ .image = q.image,
+				      .manifest = q.has_manifest ? manifest
+								 : NULL };
+	return true;
 }
 
 static char *question_key(const struct question *q)
@@ -164,9 +220,17 @@ static enum images_answer ask(struct images *im, const struct question *q,
 		return IMAGES_UNKNOWN;
 	rc = node_image_prepare(c, &query, ret, err);
 	node_client_close(c);
-	return rc == 0         ? IMAGES_LAZY
-	       : rc == -ENOENT ? IMAGES_ORDINARY
-			       : IMAGES_UNKNOWN;
+	if (rc == 0 && !may_share(im, ret->scope)) {
+		log_info("images",
+			 "an image is ordinary here image=\"%s\" "
+			 "reason=\"trusted below '%s' only\" cure=\"a "
+			 "snapshotter of its own for that prefix, --scope\"",
+			 q->image, ret->scope);
+		return IMAGES_ORDINARY;
+	}
+	return rc == 0                                ? IMAGES_LAZY
+	       : rc == -ENOENT || rc == -EKEYREJECTED ? IMAGES_ORDINARY
+						      : IMAGES_UNKNOWN;
 }
 
 static struct answer *find_answer(struct images *im, const char *key)
@@ -235,10 +299,12 @@ static bool wait_changed(struct images *im, int64_t deadline)
 
 /*
  * The answer for the image, asked now if there is none or `fresh`.  NULL with
- * `err`: it did not come in time.  Lock held; valid until it is released.
+ * `err`: it did not come in time; `*ret_rc` is what turn_need() said.  Lock held;
+ * valid until it is released.
  */
 static struct answer *get_answer(struct images *im, const struct question *q,
-				 bool fresh, bool *ret_old, struct error *err)
+				 struct turn *turn, bool fresh, bool *ret_old,
+				 int *ret_rc, struct error *err)
 {
 	int64_t deadline = clock_now_ns() + 2 * im->config.timeout_ns;
 	AUTO_FREE char *key = question_key(q);
@@ -251,6 +317,9 @@ static struct answer *get_answer(struct images *im, const struct question *q,
 			*ret_old = true;
 			return a;
 		}
+		*ret_rc = turn_need(turn, TURN_ASK, q->image, err);
+		if (*ret_rc < 0)
+			return NULL;
 		if (!a) {
 			a = new_answer(im);
 			if (a)
@@ -319,9 +388,10 @@ static enum images_answer use_answer(const struct answer *a,
 }
 
 enum images_answer images_find(struct images *im, const struct labels *labels,
-			       const char *parent_chain,
+			       const char *parent_chain, struct turn *turn,
 			       struct image_layer *ret, struct error *err)
 {
+	int rc = 0;
 	enum images_answer kind = IMAGES_UNKNOWN;
 	bool old = false;
 	struct question q;
@@ -329,19 +399,26 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
 
 	if (!read_labels(labels, parent_chain, &q))
 		return IMAGES_ORDINARY;
+	if (!is_ours(im, q.image)) {
+		error_set(err, EPERM,
+			  "image '%s' is none of '%s', which this snapshotter "
+			  "is for (--scope): pull it with another one",
+			  q.image, im->config.scope);
+		return IMAGES_FOREIGN;
+	}
 	pthread_mutex_lock(&im->lock);
-	a = get_answer(im, &q, false, &old, err);
+	a = get_answer(im, &q, turn, false, &old, &rc, err);
 	if (a)
 		kind = use_answer(a, &q, ret, err);
 	/* A tag that moved since: its new image is worth a question. */
 	if (a && old && a->kind == IMAGES_LAZY && kind == IMAGES_UNKNOWN &&
 	    !q.has_manifest) {
-		a = get_answer(im, &q, true, &old, err);
+		a = get_answer(im, &q, turn, true, &old, &rc, err);
 		if (a)
 			kind = use_answer(a, &q, ret, err);
 	}
 	pthread_mutex_unlock(&im->lock);
-	return kind;
+	return rc == -ERESTART ? IMAGES_LATER : kind;
 }
 
 /* ---- mounts and layers ---- */
@@ -369,7 +446,10 @@ static void user_name(struct images *im, uint64_t id, char out[80])
 int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 		 int64_t timeout_ns, char **ret_path, struct error *err)
 {
+	AUTO_FREE char *path = NULL, *scope = NULL;
 	struct node_client *c = NULL;
+	/* At the plugin's start only: what is not mounted then is, on use. */
+	bool is_patient = timeout_ns == 0;
 	bool open_question = false;
 	char user[80];
 	int rc;
@@ -377,14 +457,20 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 	user_name(im, id, user);
 	if (timeout_ns == 0 || timeout_ns > im->config.timeout_ns)
 		timeout_ns = im->config.timeout_ns;
-	rc = connect_node(im, timeout_ns, &c, err);
+	rc = connect_with(im, is_patient ? &im->absence.patience : NULL,
+			  timeout_ns, &c, err);
 	if (rc == 0) {
-		rc = node_image_mount(c, tree, user, true, ret_path, err);
+		rc = node_image_mount(c, tree, user, true, &path, &scope, err);
 		open_question = is_open_question(rc);
 	}
 	node_client_close(c);
+	if (rc == 0 && !may_share(im, scope))
+		rc = error_set(err, EKEYREJECTED,
+			       "it is trusted below '%s' only", scope);
 	if (rc == 0)
-		return 0;
+		*ret_path = steal_ptr(&path);
+	if (rc == 0 || rc == -EKEYREJECTED)
+		return rc;
 	if (rc == -ENOENT) {
 		forget_tree(im, tree);
 		return error_wrap(err, error_code(err, ESTALE),
@@ -392,6 +478,32 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 	}
 	rc = unavailable(err, "cannot mount the lazy image");
 	return open_question ? error_code(err, EINPROGRESS) : rc;
+}
+
+int images_bring(struct images *im, const char *image,
+		 const struct digest *manifest, struct digest *ret,
+		 struct error *err)
+{
+	const struct question q = { .image = image,
+				    .manifest = *manifest,
+				    .has_manifest = true };
+	struct node_image found = { .chain_ids = NULL };
+	enum images_answer kind = ask(im, &q, &found, err);
+
+	if (kind == IMAGES_LAZY)
+		*ret = found.id;
+	node_image_fini(&found);
+	switch (kind) {
+	case IMAGES_LAZY:
+		return 0;
+	case IMAGES_UNKNOWN:
+		return unavailable(err, "cannot mount the lazy image");
+	default:
+		return error_set(err, EKEYREJECTED,
+				 "image '%s' has no artifact that may be used "
+				 "here any more",
+				 image);
+	}
 }
 
 int images_umount(struct images *im, const struct digest *tree, uint64_t id,
@@ -444,17 +556,23 @@ int images_start_end(struct images *im, uint64_t id, struct error *err)
 	return rc;
 }
 
-int images_apply(struct images *im, const char *image,
-		 const struct digest *manifest, uint32_t layer, const char *dir,
+int images_apply(struct images *im, const struct layer_source *source,
+		 const char *dir, const char *lower, const struct turn *turn,
 		 struct error *err)
 {
-	struct node_image_query query = { .ref = image, .manifest = manifest };
+	struct node_image_query query = { .ref = source->image,
+					  .manifest = source->manifest };
 	struct node_client *c = NULL;
 	int rc = connect_node(im, im->config.layer_timeout_ns, &c, err);
 
+	if (rc == 0 && turn)
+		node_client_heed(c, &turn->is_cut);
 	if (rc == 0)
-		rc = node_layer_apply(c, &query, layer, dir, err);
+		rc = node_layer_apply(c, &query, source->layer,
+				      source->chain_id, dir, lower, err);
 	node_client_close(c);
+	if (rc == -ECONNRESET || rc == -ECANCELED)
+		return rc;
 	return rc < 0 ? unavailable(err, "cannot fetch a layer that was left "
 					 "out for a lazy image")
 		      : 0;

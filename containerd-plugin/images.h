@@ -2,7 +2,8 @@
 /*
  * What bootseerd knows of images, asked through its control socket and
  * remembered for a while.  Any thread; every call blocks for at most the
- * configured time.
+ * configured time.  A bootseerd that is being started again is waited for, and
+ * asked once more: absence.h.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_IMAGES_H
 #define BOOTSEER_CONTAINERD_PLUGIN_IMAGES_H
@@ -13,6 +14,7 @@
 #include "common/digest.h"
 #include "common/error.h"
 #include "containerd-plugin/labels.h"
+#include "containerd-plugin/turn.h"
 
 struct images;
 
@@ -22,6 +24,11 @@ struct images_config {
 	int64_t timeout_ns;       /* of a question or a mount */
 	int64_t layer_timeout_ns; /* of downloading a layer */
 	int64_t start_timeout_ns; /* of the wait for a start's hot set */
+	/* Prefix of the repositories that this snapshotter is for; NULL: all.
+	 * Trees that are trusted below a prefix only are used when this one
+	 * lies in it: chain ids, and with them trees, are shared by all images of a
+	 * snapshotter. */
+	const char *scope;
 };
 
 /* The strings of `config` must outlive it. */
@@ -39,18 +46,22 @@ struct image_layer {
 };
 
 enum images_answer {
-	IMAGES_LAZY,     /* `ret` is filled */
-	IMAGES_ORDINARY, /* the labels name no image, or it has no artifact */
-	IMAGES_UNKNOWN,  /* bootseerd cannot tell; `err` says why */
+	IMAGES_LAZY, /* `ret` is filled */
+	/* The labels name no image, or it has no artifact that may be shared with
+	 * whatever else this snapshotter runs. */
+	IMAGES_ORDINARY,
+	IMAGES_FOREIGN, /* it is none of `config.scope`; `err` says so */
+	IMAGES_UNKNOWN, /* bootseerd cannot tell; `err` says why */
+	IMAGES_LATER,   /* `turn` says what has to be waited for first */
 };
 
 /*
  * What is the layer that these labels of Prepare tell of?  `parent_chain` is the
  * chain id of the snapshot below, "" at the bottom.  Asks once for an image and
- * pull, however many layers and threads ask.
+ * pull, however many layers and threads ask.  `turn`: as for turn_need().
  */
 enum images_answer images_find(struct images *im, const struct labels *labels,
-			       const char *parent_chain,
+			       const char *parent_chain, struct turn *turn,
 			       struct image_layer *ret, struct error *err);
 
 /*
@@ -58,6 +69,8 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
  * `timeout_ns` is the configured one, which is also the longest.
  *   -EHOSTDOWN    it is not mounted: bootseerd does not run or cannot; `err`
  *                 tells people
+ *   -EKEYREJECTED it is not trusted any more, or not for this snapshotter: the
+ *                 image's ordinary layers are to be used
  *   -ESTALE       bootseerd has forgotten the tree (node gc): images_find() asks
  *                 again, which brings it back
  *   -EINPROGRESS  nobody knows: bootseerd took the call and did not answer in
@@ -65,6 +78,15 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
  */
 int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 		 int64_t timeout_ns, char **ret_path,
+		 struct error *err) MUST_CHECK;
+
+/*
+ * bootseerd has forgotten a tree that a snapshot stands on (-ESTALE): have the
+ * image that it is of on the node again.  `*ret` is its tree now.  -EHOSTDOWN,
+ * -EKEYREJECTED as above.
+ */
+int images_bring(struct images *im, const char *image,
+		 const struct digest *manifest, struct digest *ret,
 		 struct error *err) MUST_CHECK;
 
 /* The snapshot `id` needs it no more. */
@@ -88,9 +110,26 @@ int images_start(struct images *im, const struct digest *tree, uint64_t id,
 int images_start_end(struct images *im, uint64_t id,
 		     struct error *err) MUST_CHECK;
 
-/* Download an ordinary layer into the folder `dir`.  -EHOSTDOWN as above. */
-int images_apply(struct images *im, const char *image,
-		 const struct digest *manifest, uint32_t layer, const char *dir,
+/* A layer of an image that may be downloaded. */
+struct layer_source {
+	const char *image;             /* borrowed, as the rest */
+	const struct digest *manifest; /* NULL: what the tag names now */
+	uint32_t layer;
+	const struct digest *chain_id; /* what it must have; NULL: any */
+};
+
+/* The image that the labels of Prepare name; false: none.  `*manifest` is where its
+ * digest is put if they have it. */
+bool images_named(const struct labels *labels, struct digest *manifest,
+		  struct layer_source *ret);
+
+/* Download an ordinary layer into the folder `dir`; `lower` are the folders of
+ * those below, from the top down, joined by ':'.  `turn` may be NULL; -ECANCELED:
+ * it is cut.  -EHOSTDOWN as above;
+ * -ECONNRESET: bootseerd ended meanwhile, and may be asked again with an empty
+ * folder. */
+int images_apply(struct images *im, const struct layer_source *source,
+		 const char *dir, const char *lower, const struct turn *turn,
 		 struct error *err) MUST_CHECK;
 
 #endif

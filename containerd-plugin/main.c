@@ -9,15 +9,18 @@
 
 #include "common/fs.h"
 #include "common/log.h"
-#include "common/loop.h"
 #include "common/notify.h"
 #include "common/option.h"
-#include "containerd-plugin/grpc_server.h"
+#include "common/text.h"
 #include "containerd-plugin/service.h"
 #include "containerd-plugin/snapshots.h"
+#include "net/grpc_server.h"
+#include "net/loop.h"
 #include "snapshotter/client.h"
 
 #define EXIT_BAD_OPTIONS 2
+/* sun_path less a byte and less ".new", which it has until it is listened on. */
+#define ADDRESS_MAX 103
 #define STOP_GRACE_NS INT64_C(5000000000) /* for calls under way */
 
 struct config {
@@ -29,6 +32,7 @@ struct config {
 	int64_t start_timeout;
 	int64_t restore_timeout;
 	char *containerd_state;
+	char *scope;
 	uint64_t threads;
 	char *log_level;
 	char *config;
@@ -63,8 +67,9 @@ static const struct option_spec options[] = {
 	  .def = "30s",
 	  .min = "100ms",
 	  .max = "10m",
-	  .help = "Wait for an answer of bootseerd for so long; then an image "
-		  "is an ordinary one." },
+	  .help = "Wait for an answer of bootseerd, or for one that is being "
+		  "started again, for so long; then an image is an ordinary "
+		  "one." },
 	{ .key = "layer-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
@@ -90,6 +95,16 @@ static const struct option_spec options[] = {
 	  .def = "/run/containerd",
 	  .help = "containerd's state folder: what a container runs is read "
 		  "there when no label tells." },
+	{ .key = "scope",
+	  .type = OPTION_STRING,
+	  .arg = "PREFIX",
+	  .offset = offsetof(struct config, scope),
+	  .def = "",
+	  .help = "Run images of repositories below this prefix only (a host, "
+		  "or a host and a path), and lazily also those that bootseerd "
+		  "trusts no further.  containerd shares layers between all "
+		  "images of a snapshotter, so one without this runs such "
+		  "images the ordinary way." },
 	{ .key = "restore-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
@@ -106,7 +121,10 @@ static const struct option_spec options[] = {
 	  .def = "32",
 	  .min = "1",
 	  .max = "1024",
-	  .help = "Serve at most so many slow calls at a time." },
+	  .help = "Serve at most so many slow calls at a time: of those that "
+		  "wait for no registry, of those that ask for images, start "
+		  "containers on lazy ones, and download layers, so many "
+		  "each." },
 	{ .key = "log-level",
 	  .type = OPTION_ENUM,
 	  .arg = "LEVEL",
@@ -217,6 +235,7 @@ static int start(struct daemon *d, const struct config *cfg, struct error *err)
 		.layer_timeout_ns = cfg->layer_timeout,
 		.start_timeout_ns = cfg->start_timeout,
 		.containerd_state = cfg->containerd_state,
+		.scope = cfg->scope,
 	};
 	int rc = loop_new(&d->loop, err);
 
@@ -247,7 +266,7 @@ static void stop(struct daemon *d)
 	loop_timer_stop(&d->grace);
 	loop_signal_stop(&d->term);
 	loop_signal_stop(&d->interrupt);
-	service_stop(d->service);
+	snapshots_service_stop(d->service);
 	loop_free(d->loop);
 	service_free(d->service);
 	snapshots_close(d->snapshots);
@@ -271,6 +290,72 @@ static int serve(const struct config *cfg, struct error *err)
 	return rc;
 }
 
+static int check_absolute(const char *option, const char *path,
+			  struct error *err)
+{
+	if (*path == '/')
+		return 0;
+	return error_set(err, EINVAL,
+			 "%s '%.120s' is no absolute path: begin it with /",
+			 option, path);
+}
+
+/* The socket, and the folder that listen_on() makes for it. */
+static int check_address(const char *address, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(address);
+	struct stat st;
+	int rc;
+
+	if (!copy)
+		return error_nomem(err);
+	rc = fs_check_parent(dirname(copy), err);
+	if (rc < 0)
+		return error_wrap(err, rc, "--address");
+	if (strlen(address) > ADDRESS_MAX)
+		return error_set(err, ENAMETOOLONG,
+				 "--address '%.120s' has over %d bytes: choose "
+				 "a shorter path",
+				 address, ADDRESS_MAX);
+	if (lstat(address, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return error_set(err, EEXIST,
+				 "--address '%s' is there, and no socket: name "
+				 "another, or move it away first",
+				 address);
+	return 0;
+}
+
+static int check_paths(const struct config *cfg, struct error *err)
+{
+	int rc = check_absolute("--root", cfg->root, err);
+
+	if (rc == 0)
+		rc = check_absolute("--address", cfg->address, err);
+	if (rc == 0)
+		rc = check_absolute("--node", cfg->node, err);
+	if (rc == 0)
+		rc = check_absolute("--containerd-state", cfg->containerd_state,
+				    err);
+	if (rc < 0)
+		return rc;
+	rc = fs_check_parent(cfg->root, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "--root");
+	return check_address(cfg->address, err);
+}
+
+static int check_scope(const struct config *cfg, struct error *err)
+{
+	if (!cfg->scope || !*cfg->scope ||
+	    text_is_repo_prefix(cfg->scope, strlen(cfg->scope)))
+		return 0;
+	return error_set(err, EINVAL,
+			 "--scope '%.200s': wanted is HOST[:PORT][/PATH] as in "
+			 "names of images, without docker://, tag, or / at the "
+			 "end",
+			 cfg->scope);
+}
+
 int main(int argc, char **argv)
 {
 	struct config cfg = { .root = NULL };
@@ -281,8 +366,10 @@ int main(int argc, char **argv)
 
 	if (option_parse(&program, &cfg, argc, argv, &action, &first, &err) <
 		    0 ||
+	    check_paths(&cfg, &err) < 0 || check_scope(&cfg, &err) < 0 ||
 	    (action == OPTION_ACTION_RUN &&
 	     log_level_parse(cfg.log_level, &level) < 0)) {
+		(void)option_refuse(&program, &cfg, argc, argv, -1, &err);
 		fprintf(stderr, "bootseer-snapshotter: %s\n", err.msg);
 		status = EXIT_BAD_OPTIONS;
 	} else if (action == OPTION_ACTION_RUN) {

@@ -3,20 +3,30 @@
  * Each call is a work: its message is unpacked and answered on a pool thread,
  * its reply is sent on the loop.  What only touches the state has threads of its
  * own, so that containerd, which waits for it inside a transaction, never waits
- * behind a download.
+ * behind a download.  What has to wait for a registry has others, for each kind of
+ * waiting (turn.h), which the hosts of registries share by net/lanes.h; a call
+ * that waits for its turn has no thread.
  */
 #include "containerd-plugin/service.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
-#include "common/pool.h"
 #include "containerd-plugin/filter.h"
 #include "containerd-plugin/service_msg.h"
+#include "net/lanes.h"
+#include "net/pool.h"
 
 #define QUICK_THREADS 2
 #define QUEUE_MAX 4096
+#define LANE_WAITING 256 /* calls that wait for one host */
+/* For so long a call waits for its turn; and how often it looks whether its client
+ * is there. */
+#define TURN_NS INT64_C(2000000000)
+#define UNPACK_TURN_NS INT64_C(60000000000)
+#define LOOK_NS INT64_C(500000000)
 #define LIST_PAGE 100         /* snapshots of one message */
 #define LIST_BYTES (1u << 20) /* or as many as are about so long */
 #define SERVICE "/containerd.services.snapshots.v1.Snapshots/"
@@ -24,8 +34,12 @@
 struct service {
 	struct loop *loop;
 	struct snapshots *snapshots;
-	struct pool *quick, *slow;
+	struct pool *quick;
+	struct pool *slow[TURN_KINDS];
+	struct lanes *lanes[TURN_KINDS]; /* NULL for TURN_LOCAL */
+	struct lanes *layers; /* by turn.layer: one of each name at a time */
 	size_t n_busy;
+	bool is_stopped;
 	void (*idle)(void *arg);
 	void *idle_arg;
 };
@@ -38,6 +52,14 @@ struct request {
 	struct buf reply;
 	struct error err;
 	int rc;
+
+	/* From the time that it asks for a turn until the turn's end. */
+	struct turn turn;
+	struct lanes *lanes; /* borrowed; where `lane` is */
+	struct lane_turn lane;
+	struct lane_turn layer; /* kept while it waits for `lane`, too */
+	struct loop_timer look;
+	int64_t waits_since_ns;
 
 	/* List, between its messages. */
 	struct filter *filter;
@@ -67,7 +89,7 @@ static int create(struct request *r, enum snapshot_kind kind,
 					      .key = in.key,
 					      .parent = in.parent,
 					      .labels = &in.labels },
-				      &mount, &r->err);
+				      &r->turn, &mount, &r->err);
 	if (rc == 0)
 		rc = msg_mount_write(&mount, &r->reply, &r->err);
 	mount_fini(&mount);
@@ -92,8 +114,8 @@ static int run_mounts(struct request *r, const uint8_t *data, size_t len)
 	int rc = msg_key_read(data, len, &key, &r->err);
 
 	if (rc == 0)
-		rc = snapshots_mounts(r->service->snapshots, key, &mount,
-				      &r->err);
+		rc = snapshots_mounts(r->service->snapshots, key, &r->turn,
+				      &mount, &r->err);
 	if (rc == 0)
 		rc = msg_mount_write(&mount, &r->reply, &r->err);
 	mount_fini(&mount);
@@ -273,16 +295,156 @@ static void on_run(struct work *w)
 	r->rc = r->op->run(r, data, len);
 }
 
+/* May begin other requests, and end them. */
+static void leave_lane(struct request *r, bool is_answered)
+{
+	loop_timer_stop(&r->look);
+	if (r->lane.lane)
+		lanes_leave(r->lanes, &r->lane, is_answered, clock_now_ns());
+}
+
+/* The same. */
+static void leave_layer(struct request *r)
+{
+	r->turn.has_layer = false;
+	if (r->layer.lane)
+		lanes_leave(r->service->layers, &r->layer, false,
+			    clock_now_ns());
+}
+
 /* On success `r` belongs to the pool until on_done(). */
 static void submit(struct request *r)
 {
 	struct service *s = r->service;
-	int rc = pool_submit(r->op->slow ? s->slow : s->quick, &r->work);
+	struct pool *pool = r->op->slow ? s->slow[r->turn.kind] : s->quick;
+	int rc = s->is_stopped ? -ECANCELED : pool_submit(pool, &r->work);
 
 	if (rc < 0) {
+		leave_lane(r, false);
+		leave_layer(r);
 		r->rc = error_set(&r->err, -rc, "too many calls are waiting");
 		finish(r);
 	}
+}
+
+/* ---- turns, on the loop ---- */
+
+static bool waits_for_layer(const struct request *r)
+{
+	return r->layer.lane && r->layer.is_waiting;
+}
+
+static bool is_waiting(const struct request *r)
+{
+	return waits_for_layer(r) || (r->lane.lane && r->lane.is_waiting);
+}
+
+static int64_t patience(const struct request *r)
+{
+	if (waits_for_layer(r))
+		return r->turn.layer_patience_ns;
+	return r->turn.kind == TURN_UNPACK ? UNPACK_TURN_NS : TURN_NS;
+}
+
+/* The host has no place, or others have the layer: what can be done without is done
+ * without. */
+static void go_without(struct request *r)
+{
+	if (r->turn.kind == TURN_LOCAL) {
+		leave_layer(r);
+		r->turn.is_layer_refused = true;
+	} else {
+		r->turn.is_refused[r->turn.kind] = true;
+	}
+	leave_lane(r, false);
+	r->turn.kind = TURN_LOCAL;
+	submit(r);
+}
+
+static void on_look(struct loop_timer *t)
+{
+	struct request *r = container_of(t, struct request, look);
+	bool is_gone = grpc_call_is_cancelled(r->call);
+
+	if (is_gone) {
+		atomic_store(&r->turn.is_gone, true);
+		atomic_store(&r->turn.is_cut, true);
+	}
+	if (is_waiting(r) && is_gone) {
+		leave_lane(r, false);
+		leave_layer(r);
+		r->rc = error_set(&r->err, ECANCELED, "whoever asked has left");
+		finish(r);
+	} else if (is_waiting(r) &&
+		   (clock_now_ns() - r->waits_since_ns >= patience(r) ||
+		    loop_timer_start(r->service->loop, t, LOOK_NS, NULL) < 0)) {
+		go_without(r);
+	} else if (!is_waiting(r)) {
+		/* Without it the call only is not cut short. */
+		(void)!loop_timer_start(r->service->loop, t, LOOK_NS, NULL);
+	}
+}
+
+static void on_turn(struct lane_turn *t)
+{
+	submit(container_of(t, struct request, lane));
+}
+
+static void on_layer(struct lane_turn *t)
+{
+	struct request *r = container_of(t, struct request, layer);
+
+	r->turn.has_layer = true;
+	submit(r);
+}
+
+static int enter_layer(struct request *r)
+{
+	int rc;
+
+	log_debug("service", "%s waits its turn: layer=\"%s\"", r->op->name,
+		  r->turn.layer);
+	leave_layer(r);
+	r->turn.kind = TURN_LOCAL;
+	r->layer.begin = on_layer;
+	rc = lanes_enter(r->service->layers, r->turn.layer, &r->layer,
+			 r->waits_since_ns);
+	r->turn.has_layer = rc == 0;
+	return rc;
+}
+
+static int enter_lane(struct request *r)
+{
+	log_debug("service", "%s waits its turn: registry=%s", r->op->name,
+		  r->turn.host);
+	r->lanes = r->service->lanes[r->turn.kind];
+	r->lane.begin = on_turn;
+	return lanes_enter(r->lanes, r->turn.host, &r->lane, r->waits_since_ns);
+}
+
+/* It was to wait for a registry, and did nothing that matters. */
+static void take_turn(struct request *r)
+{
+	bool wants_layer = r->turn.layer[0] && !r->turn.has_layer;
+	int rc;
+
+	r->err = (struct error)ERROR_INIT;
+	buf_reset(&r->reply);
+	r->look.fn = on_look;
+	r->waits_since_ns = clock_now_ns();
+	/* Whoever asks for anything else has that layer, or does not need it yet. */
+	if (!wants_layer && r->turn.kind != TURN_UNPACK) {
+		leave_layer(r);
+		r->turn.layer[0] = '\0';
+	}
+	rc = wants_layer ? enter_layer(r) : enter_lane(r);
+	if (rc >= 0 &&
+	    loop_timer_start(r->service->loop, &r->look, LOOK_NS, &r->err) < 0)
+		rc = -ENOMEM;
+	if (rc < 0)
+		go_without(r);
+	else if (rc == 0)
+		submit(r);
 }
 
 /* List: the peer took the last message. */
@@ -301,6 +463,12 @@ static void on_done(struct work *w)
 {
 	struct request *r = container_of(w, struct request, work);
 
+	leave_lane(r, !atomic_load(&r->turn.is_gone));
+	if (r->rc == -ERESTART) {
+		take_turn(r);
+		return;
+	}
+	leave_layer(r);
 	/* An empty message is a message, but an empty List has none. */
 	if (r->rc == 0 && (r->reply.len > 0 || r->op->run != run_list) &&
 	    grpc_call_send(r->call, r->reply.len ? r->reply.data : "",
@@ -373,6 +541,40 @@ const struct grpc_method *service_methods(void)
 
 /* ---- the service ---- */
 
+/* One host has half of the threads that ask or start, and a few of those that
+ * unpack, which it may hold for long. */
+static int open_kind(struct service *s, enum turn_kind kind, size_t n_threads,
+		     struct error *err)
+{
+	size_t share = kind == TURN_UNPACK ? n_threads / 8 : n_threads / 2;
+	const struct lanes_config cfg = {
+		.all = n_threads,
+		.at_once = share ? share : 1,
+		.waiting = LANE_WAITING,
+		.strange_most = n_threads > 1 ? n_threads / 2 : 1,
+	};
+
+	if (kind != TURN_LOCAL) {
+		s->lanes[kind] = lanes_new(&cfg);
+		if (!s->lanes[kind])
+			return error_nomem(err);
+	}
+	return pool_new(s->loop, n_threads, QUEUE_MAX, &s->slow[kind], err);
+}
+
+static int open_layers(struct service *s, struct error *err)
+{
+	const struct lanes_config cfg = {
+		.all = SIZE_MAX,
+		.at_once = 1,
+		.waiting = LANE_WAITING,
+		.strange_most = SIZE_MAX,
+	};
+
+	s->layers = lanes_new(&cfg);
+	return s->layers ? 0 : error_nomem(err);
+}
+
 int service_new(struct loop *loop, struct snapshots *snapshots,
 		size_t n_threads, struct service **ret, struct error *err)
 {
@@ -385,9 +587,11 @@ int service_new(struct loop *loop, struct snapshots *snapshots,
 	s->snapshots = snapshots;
 	rc = pool_new(loop, QUICK_THREADS, QUEUE_MAX, &s->quick, err);
 	if (rc == 0)
-		rc = pool_new(loop, n_threads, QUEUE_MAX, &s->slow, err);
+		rc = open_layers(s, err);
+	for (int kind = 0; rc == 0 && kind < TURN_KINDS; kind++)
+		rc = open_kind(s, kind, n_threads, err);
 	if (rc < 0) {
-		service_stop(s);
+		snapshots_service_stop(s);
 		service_free(s);
 		return rc;
 	}
@@ -395,16 +599,22 @@ int service_new(struct loop *loop, struct snapshots *snapshots,
 	return 0;
 }
 
-void service_stop(struct service *s)
+void snapshots_service_stop(struct service *s)
 {
 	if (!s)
 		return;
+	s->is_stopped = true;
 	pool_free(steal_ptr(&s->quick));
-	pool_free(steal_ptr(&s->slow));
+	for (int kind = 0; kind < TURN_KINDS; kind++)
+		pool_free(steal_ptr(&s->slow[kind]));
 }
 
 void service_free(struct service *s)
 {
+	for (int kind = 0; s && kind < TURN_KINDS; kind++)
+		lanes_free(s->lanes[kind]);
+	if (s)
+		lanes_free(s->layers);
 	free(s);
 }
 

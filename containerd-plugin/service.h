@@ -6,10 +6,10 @@
 
 #include <stddef.h>
 
-#include "common/loop.h"
 #include "common/error.h"
-#include "containerd-plugin/grpc_conn.h"
 #include "containerd-plugin/snapshots.h"
+#include "net/grpc_conn.h"
+#include "net/loop.h"
 
 struct service;
 
@@ -20,9 +20,9 @@ int service_new(struct loop *loop, struct snapshots *snapshots,
 
 /* End the threads, after the calls that are under way; the server must be gone.
  * Their ends are still posted to the loop. */
-void service_stop(struct service *s);
+void snapshots_service_stop(struct service *s);
 
-/* After service_stop() and loop_free(). */
+/* After snapshots_service_stop() and loop_free(). */
 void service_free(struct service *s);
 
 /* For grpc_server_new(), with the service as its `arg`. */

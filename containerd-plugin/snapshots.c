@@ -214,47 +214,135 @@ static int overlay_mount(struct snapshots *s, struct mount *m,
 	return rc < 0 ? rc : add_path_option(m, "lowerdir", lower, err);
 }
 
-/* The folders below a snapshot, joined by ':' from the top down. */
+/* Put a folder on top of those in `lower`, which are joined by ':' from the top
+ * down. */
 static int add_lower(struct buf *lower, const char *path, struct error *err)
 {
-	if (!path || buf_printf(lower, "%s%s", lower->len ? ":" : "", path) < 0)
+	AUTO_BUF b = BUF_INIT;
+	struct buf old = *lower;
+
+	if (!path || buf_printf(&b, "%s%s%s", path, old.len ? ":" : "",
+				old.len ? old.data : "") < 0)
 		return error_nomem(err);
+	*lower = b;
+	b = old;
 	return 0;
+}
+
+/* bootseerd has no such image: its folder was damaged or lost, or of an earlier
+ * version, or nobody was noted as its user.  The snapshot knows which one it is
+ * of. */
+static int mount_anew(struct snapshots *s, const struct snapshot *snap,
+		      struct turn *turn, char **ret_path, struct error *err)
+{
+	struct digest tree;
+	int rc = turn_need(turn, TURN_ASK, snap->image, err);
+
+	if (rc < 0)
+		return rc;
+	log_warning("snapshots",
+		    "lazy image is asked for again: snapshot=\"%s\" "
+		    "image=\"%s\" reason=\"bootseerd does not have it\"",
+		    snap->name, snap->image);
+	if (turn)
+		turn->is_lost = false;
+	rc = images_bring(s->images, snap->image, &snap->manifest, &tree, err);
+	if (rc == 0 && !digest_equal(&tree, &snap->tree))
+		rc = store_set_tree(s->store, snap->id, &tree, err);
+	return rc < 0 ? rc
+		      : images_mount(s->images, &tree, snap->id, 0, ret_path,
+				     err);
+}
+
+/* The mounted tree of a lazy image.  -EKEYREJECTED: it is not to be used any
+ * more. */
+static int add_tree(struct snapshots *s, const struct snapshot *snap,
+		    struct turn *turn, struct buf *lower, struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	int rc = -ESTALE;
+
+	if (!turn || !turn->is_lost)
+		rc = images_mount(s->images, &snap->tree, snap->id, 0, &path,
+				  err);
+	if (rc == -ESTALE && turn)
+		turn->is_lost = true;
+	if (rc == -ESTALE)
+		rc = mount_anew(s, snap, turn, &path, err);
+	if (rc == 0 && strpbrk(path, ",:\\"))
+		rc = error_set(err, EHOSTDOWN,
+			       "bootseerd mounts at '%s': no comma, colon or "
+			       "backslash may be in it",
+			       path);
+	return rc < 0 ? rc : add_lower(lower, path, err);
 }
 
 /*
  * Collect what lies below, `chain` from the parent down.  A tree of a lazy image
- * holds all that is below it.
+ * holds all that is below it; one that is not trusted any more is passed over, and
+ * its layers are downloaded, from the image `named` if that is known: from the bottom
+ * up, as what a layer leaves unsaid of a folder, the layers below it say.
  */
 static int collect_lower(struct snapshots *s, const struct snapshot *chain,
-			 size_t n, struct buf *lower, struct error *err)
+			 size_t n, const struct layer_source *named,
+			 struct turn *turn, struct buf *lower,
+			 struct error *err)
 {
-	for (size_t i = 0; i < n; i++) {
-		AUTO_FREE char *path = NULL;
-		int rc;
+	size_t from = n;
 
-		if (chain[i].has_tree) {
-			rc = images_mount(s->images, &chain[i].tree,
-					  chain[i].id, 0, &path, err);
-			if (rc == 0 && strpbrk(path, ",:\\"))
-				rc = error_set(err, EHOSTDOWN,
-					       "bootseerd mounts "
-					       "at '%s': no comma, colon or "
-					       "backslash may be in it",
-					       path);
-			return rc < 0 ? rc : add_lower(lower, path, err);
-		}
-		if (chain[i].remote) {
-			rc = snapshots_unpack(s, &chain[i], err);
-			if (rc < 0)
-				return rc;
-		}
-		path = snapshots_path(s, chain[i].id, "fs");
-		rc = add_lower(lower, path, err);
+	for (size_t i = 0; i < n && from == n; i++) {
+		int rc = -EKEYREJECTED;
+
+		if (chain[i].has_tree)
+			rc = add_tree(s, &chain[i], turn, lower, err);
+		if (rc == 0)
+			from = i;
+		else if (rc != -EKEYREJECTED)
+			return rc;
+	}
+	while (from > 0) {
+		const struct snapshot *snap = &chain[--from];
+		struct layer_source own = { .image = NULL };
+		AUTO_FREE char *path = snapshots_path(s, snap->id, "fs");
+		int rc = 0;
+
+		if (named)
+			own = *named;
+		own.layer = (uint32_t)(n - 1 - from);
+		if (snap->remote)
+			rc = snapshots_unpack(s, snap, named ? &own : NULL,
+					      lower->len ? lower->data : "",
+					      turn, err);
+		if (rc == 0)
+			rc = add_lower(lower, path, err);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
+}
+
+/*
+ * bootseerd's mounts let no set-user-id program and no device work, and a bind
+ * mount would inherit that.  An overlay does not; it takes two folders when it is
+ * only read, so the view's own, which is empty, is the other.
+ */
+static int view_of_tree(struct snapshots *s, struct mount *m,
+			const struct snapshot *snap, const char *tree,
+			struct error *err)
+{
+	AUTO_FREE char *empty = snapshots_path(s, snap->id, "fs");
+	AUTO_BUF lower = BUF_INIT;
+
+	if (!empty || buf_printf(&lower, "%s:%s", tree, empty) < 0)
+		return error_nomem(err);
+	return overlay_mount(s, m, snap, lower.data, err);
+}
+
+static bool is_own_folder(const struct snapshots *s, const char *path)
+{
+	size_t n = strlen(s->folder);
+
+	return strncmp(path, s->folder, n) == 0 && path[n] == '/';
 }
 
 static int make_mount(struct snapshots *s, const struct snapshot *snap,
@@ -269,7 +357,9 @@ static int make_mount(struct snapshots *s, const struct snapshot *snap,
 
 		rc = bind_mount(&m, path, writable, err);
 	} else if (!writable && !strchr(lower, ':')) {
-		rc = bind_mount(&m, lower, false, err);
+		rc = is_own_folder(s, lower)
+			     ? bind_mount(&m, lower, false, err)
+			     : view_of_tree(s, &m, snap, lower, err);
 	} else {
 		rc = overlay_mount(s, &m, snap, lower, err);
 	}
@@ -280,8 +370,8 @@ static int make_mount(struct snapshots *s, const struct snapshot *snap,
 	return rc;
 }
 
-int snapshots_mounts(struct snapshots *s, const char *key, struct mount *ret,
-		     struct error *err)
+int snapshots_mounts(struct snapshots *s, const char *key, struct turn *turn,
+		     struct mount *ret, struct error *err)
 {
 	struct snapshot *chain = NULL;
 	AUTO_BUF lower = BUF_INIT;
@@ -298,7 +388,8 @@ int snapshots_mounts(struct snapshots *s, const char *key, struct mount *ret,
 	if (rc == 0 && buf_puts(&lower, "") < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = collect_lower(s, chain + 1, n - 1, &lower, err);
+		rc = collect_lower(s, chain + 1, n - 1, NULL, turn, &lower,
+				   err);
 	if (rc == 0)
 		rc = ensure_folders(s, &chain[0], lower.data, err);
 	if (rc == 0)
@@ -339,9 +430,12 @@ static int create_on(struct snapshots *s, struct snapshot *snap,
 }
 
 static int create_ordinary(struct snapshots *s,
-			   const struct create_request *req, struct mount *ret,
-			   struct error *err)
+			   const struct create_request *req, struct turn *turn,
+			   struct mount *ret, struct error *err)
 {
+	const struct snapshot *start_on = NULL;
+	struct layer_source named;
+	struct digest manifest;
 	struct snapshot *chain = NULL;
 	AUTO_BUF lower = BUF_INIT;
 	size_t n = 0;
@@ -361,17 +455,33 @@ static int create_ordinary(struct snapshots *s,
 	if (*req->parent)
 		rc = store_chain(s->store, req->parent, &chain, &n, err);
 	if (rc == 0)
-		rc = collect_lower(s, chain, n, &lower, err);
+		rc = collect_lower(s, chain, n,
+				   images_named(req->labels, &manifest, &named)
+					   ? &named
+					   : NULL,
+				   turn, &lower, err);
+	if (rc == 0)
+		start_on = snapshots_start_on(&snap, chain, n);
+	if (start_on)
+		rc = turn_need(turn, TURN_START, start_on->image, err);
+	if (start_on && rc == -EHOSTDOWN) {
+		log_warning("snapshots",
+			    "started without prefetch: snapshot=\"%s\" "
+			    "reason=\"%s\"",
+			    req->key, err->msg);
+		start_on = NULL;
+		rc = 0;
+	}
 	if (rc == 0)
 		rc = create_on(s, &snap, lower.data, ret, err);
-	if (rc == 0)
-		snapshots_start(s, &snap, chain, n);
+	if (rc == 0 && start_on)
+		snapshots_start(s, &snap, start_on);
 	snapshots_free(chain, n);
 	return rc;
 }
 
 int snapshots_create(struct snapshots *s, const struct create_request *req,
-		     struct mount *ret, struct error *err)
+		     struct turn *turn, struct mount *ret, struct error *err)
 {
 	int rc;
 
@@ -379,7 +489,7 @@ int snapshots_create(struct snapshots *s, const struct create_request *req,
 		return error_set(err, EINVAL, "a snapshot needs a key");
 	if (req->kind == SNAPSHOT_KIND_ACTIVE &&
 	    labels_get(req->labels, LABEL_SNAPSHOT_REF)) {
-		rc = snapshots_create_lazy(s, req, err);
+		rc = snapshots_create_lazy(s, req, turn, err);
 		if (rc < 0)
 			return rc;
 		if (rc > 0)
@@ -387,7 +497,7 @@ int snapshots_create(struct snapshots *s, const struct create_request *req,
 					 "the layer is there: its "
 					 "image is lazy");
 	}
-	return create_ordinary(s, req, ret, err);
+	return create_ordinary(s, req, turn, ret, err);
 }
 
 /* ---- Usage, Cleanup ---- */

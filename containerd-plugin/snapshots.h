@@ -6,8 +6,8 @@
  *
  * Every function blocks and may be called on any thread.  Errors are errno
  * values that grpc_status_of_errno() knows: -ENOENT, -EEXIST, -EINVAL, -EBUSY (a
- * condition is not met), -EHOSTDOWN (bootseerd is needed and cannot),
- * -EINPROGRESS (it did not answer in time), -EIO.
+ * condition is not met), -EPERM (an image that --scope leaves out), -EHOSTDOWN
+ * (bootseerd is needed and cannot), -EINPROGRESS (it did not answer in time), -EIO.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H
 #define BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H
@@ -18,6 +18,7 @@
 #include "common/error.h"
 #include "containerd-plugin/labels.h"
 #include "containerd-plugin/store.h"
+#include "containerd-plugin/turn.h"
 
 struct snapshots;
 
@@ -28,6 +29,7 @@ struct snapshots_config {
 	int64_t layer_timeout_ns;
 	int64_t start_timeout_ns;
 	const char *containerd_state; /* folder; "": not known */
+	const char *scope;            /* as in struct images_config */
 };
 
 /* One process at a time has `root`: -EBUSY.  The strings must outlive it. */
@@ -57,13 +59,15 @@ struct create_request {
 };
 
 /*
- * Prepare and View.  -EEXIST also tells that the layer of a lazy image that
- * LABEL_SNAPSHOT_REF names is there now, committed.
+ * Prepare and View.  `turn`: as for turn_need(), also of snapshots_mounts(); then
+ * nothing was done, or what need not be done again.  -EEXIST also tells that the
+ * layer of a lazy image that LABEL_SNAPSHOT_REF names is there now, committed.
  */
 int snapshots_create(struct snapshots *s, const struct create_request *req,
-		     struct mount *ret, struct error *err) MUST_CHECK;
-int snapshots_mounts(struct snapshots *s, const char *key, struct mount *ret,
+		     struct turn *turn, struct mount *ret,
 		     struct error *err) MUST_CHECK;
+int snapshots_mounts(struct snapshots *s, const char *key, struct turn *turn,
+		     struct mount *ret, struct error *err) MUST_CHECK;
 int snapshots_usage(struct snapshots *s, const char *key, int64_t *ret_size,
 		    int64_t *ret_inodes, struct error *err) MUST_CHECK;
 

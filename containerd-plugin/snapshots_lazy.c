@@ -4,10 +4,12 @@
  * top one is the whole tree, which bootseerd mounts.  When an ordinary image
  * turns out to share a layer that was left out, it is downloaded then.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "common/clock.h"
@@ -15,7 +17,7 @@
 #include "common/log.h"
 #include "containerd-plugin/snapshots_priv.h"
 
-#define NS_PER_S INT64_C(1000000000)
+#define PART "part."
 
 /* The chain id of a committed snapshot: containerd names its own
  * "NAMESPACE/NUMBER/CHAINID". */
@@ -29,24 +31,31 @@ static const char *chain_of(const struct snapshot *snap)
 	return slash ? slash + 1 : snap->name;
 }
 
-/* What images_find() says, with a warning when nobody can tell. */
-static bool is_lazy(struct snapshots *s, const struct create_request *req,
-		    const char *parent_chain, struct image_layer *ret)
+/* What images_find() says, with a warning when nobody can tell: 1 lazy, 0 not,
+ * -EPERM an image that this snapshotter is not for, -ERESTART as turn_need(). */
+static int is_lazy(struct snapshots *s, const struct create_request *req,
+		   const char *parent_chain, struct turn *turn,
+		   struct image_layer *ret, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	switch (images_find(s->images, req->labels, parent_chain, ret, &why)) {
+	switch (images_find(s->images, req->labels, parent_chain, turn, ret,
+			    &why)) {
+	case IMAGES_LATER:
+		return -ERESTART;
 	case IMAGES_LAZY:
-		return true;
+		return 1;
+	case IMAGES_FOREIGN:
+		return error_set(err, EPERM, "%s", why.msg);
 	case IMAGES_UNKNOWN:
 		log_warning("snapshots",
 			    "layer is unpacked as an ordinary one: "
 			    "layer=%s reason=\"%s\"",
 			    labels_get(req->labels, LABEL_SNAPSHOT_REF),
 			    why.msg);
-		return false;
+		return 0;
 	default:
-		return false;
+		return 0;
 	}
 }
 
@@ -69,12 +78,12 @@ static int mount_top(struct snapshots *s, const struct image_layer *layer,
 /*
  * A snapshot of this layer is there.  It may so far have been a lower one.  When
  * nobody knows whether its tree is mounted, it stays noted, so that its removal
- * unmounts it; a container's start asks again.
+ * unmounts it; a container's start asks again.  -ESTALE as in add().
  */
 static int reuse(struct snapshots *s, const struct snapshot *found,
 		 const struct image_layer *layer, struct error *err)
 {
-	int rc;
+	int rc, mounted;
 
 	if (!layer->is_top || !found->remote || found->unpacked ||
 	    found->has_tree)
@@ -82,10 +91,14 @@ static int reuse(struct snapshots *s, const struct snapshot *found,
 	rc = store_set_tree(s->store, found->id, &layer->tree, err);
 	if (rc < 0)
 		return rc;
-	rc = mount_top(s, layer, found->id);
-	if (rc == 0 || rc == -EINPROGRESS)
+	mounted = mount_top(s, layer, found->id);
+	if (mounted == 0 || mounted == -EINPROGRESS)
 		return 1;
-	return store_set_tree(s->store, found->id, NULL, err);
+	rc = store_set_tree(s->store, found->id, NULL, err);
+	if (rc == 0 && mounted == -ESTALE)
+		rc = error_set(err, ESTALE, "bootseerd forgot image '%s'",
+			       layer->image);
+	return rc;
 }
 
 /*
@@ -156,14 +169,16 @@ static int add_beside(struct snapshots *s, const struct create_request *req,
 
 /* Ask what the layer is, and add it if that is one of a lazy image. */
 static int find_and_add(struct snapshots *s, const struct create_request *req,
-			const char *parent_chain, struct error *err)
+			const char *parent_chain, struct turn *turn,
+			struct error *err)
 {
 	const char *chain = labels_get(req->labels, LABEL_SNAPSHOT_REF);
 	struct image_layer layer;
 	int rc;
 
-	if (!is_lazy(s, req, parent_chain, &layer))
-		return 0;
+	rc = is_lazy(s, req, parent_chain, turn, &layer, err);
+	if (rc <= 0)
+		return rc;
 	rc = add(s, req, chain, &layer, err);
 	if (rc == -EEXIST)
 		rc = add_beside(s, req, chain, &layer, err);
@@ -172,7 +187,7 @@ static int find_and_add(struct snapshots *s, const struct create_request *req,
 }
 
 int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
-			  struct error *err)
+			  struct turn *turn, struct error *err)
 {
 	struct snapshot parent = { .id = 0 };
 	const char *chain = "";
@@ -184,110 +199,264 @@ int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
 			return error_wrap(err, rc, "parent");
 		chain = chain_of(&parent);
 	}
-	rc = find_and_add(s, req, chain, err);
+	rc = find_and_add(s, req, chain, turn, err);
 	/* "node gc" took it since it was asked for; once is enough. */
 	if (rc == -ESTALE)
-		rc = find_and_add(s, req, chain, err);
+		rc = find_and_add(s, req, chain, turn, err);
 	snapshot_fini(&parent);
 	return rc == -ESTALE ? 0 : rc;
 }
 
 /* ---- layers that were left out ---- */
 
-/* Fill ROOT/snapshots/ID/fs, all or nothing, durable. */
-static int fetch(struct snapshots *s, const struct snapshot *snap,
-		 struct error *err)
+/* "part.HEX" in the snapshot's folder: a layer while it is downloaded. */
+static char *part_path(struct snapshots *s, const struct unpacking *u)
 {
-	AUTO_FREE char *top = snapshots_path(s, snap->id, "");
-	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
-	AUTO_FREE char *part = snapshots_path(s, snap->id, "part");
-	AUTO_CLOSE int fd = -1;
-	int rc;
+	char name[sizeof(PART) + 16];
 
-	if (!top || !upper || !part)
-		return error_nomem(err);
-	/* What a crash left. */
-	if (access(top, F_OK) == 0 && fs_remove_tree(top, err) < 0)
+	snprintf(name, sizeof(name), PART "%016" PRIx64, u->part);
+	return snapshots_path(s, u->id, name);
+}
+
+static void unpacking_begin(struct snapshots *s, struct unpacking *u)
+{
+	pthread_mutex_lock(&s->lock);
+	u->next = s->unpacking;
+	s->unpacking = u;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* `is_done`: the layer is there, so that nobody else need download it. */
+static void unpacking_end(struct snapshots *s, const struct unpacking *u,
+			  bool is_done)
+{
+	struct unpacking **p;
+
+	pthread_mutex_lock(&s->lock);
+	for (p = &s->unpacking; *p != u; p = &(*p)->next)
+		;
+	*p = u->next;
+	if (u->turn && !atomic_load(&u->turn->is_gone))
+		atomic_store(&u->turn->is_cut, false);
+	for (struct unpacking *i = s->unpacking; is_done && i; i = i->next) {
+		if (i->id == u->id && i->turn)
+			atomic_store(&i->turn->is_cut, true);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+static bool is_in_use(struct snapshots *s, uint64_t part)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&s->lock);
+	for (const struct unpacking *i = s->unpacking; i && !found; i = i->next)
+		found = i->part == part;
+	pthread_mutex_unlock(&s->lock);
+	return found;
+}
+
+/* Remove what a crash left, or a bootseerd that was still writing when its call was
+ * given up.  A name is never taken twice, so what is not in use stays so. */
+static void sweep(struct snapshots *s, uint64_t id, const char *top)
+{
+	DIR *dir = opendir(top);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		const char *number = e->d_name + strlen(PART);
+		AUTO_FREE char *path = NULL;
+		struct error why = ERROR_INIT;
+
+		if (strncmp(e->d_name, PART, strlen(PART)) != 0 ||
+		    is_in_use(s, strtoull(number, NULL, 16)))
+			continue;
+		path = snapshots_path(s, id, e->d_name);
+		if (path && fs_remove_tree(path, &why) < 0)
+			log_debug("snapshots", "%s", why.msg);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* An empty folder `part` in the snapshot's `top`. */
+static int make_part(const char *top, const char *part, struct error *err)
+{
+	if (access(part, F_OK) == 0 && fs_remove_tree(part, err) < 0)
 		return -EIO;
-	if (mkdir(top, 0700) < 0 || mkdir(part, 0755) < 0 ||
-	    chmod(part, 0755) < 0)
+	if ((mkdir(top, 0700) < 0 && errno != EEXIST) ||
+	    mkdir(part, 0755) < 0 || chmod(part, 0755) < 0)
 		return error_set(err, EIO, "make folder '%s': %s", part,
 				 strerror(errno));
+	return 0;
+}
+
+/* Have bootseerd fill `part`; from the beginning when it was started again. */
+static int apply(struct snapshots *s, const struct layer_source *source,
+		 const char *top, const char *part, const char *lower,
+		 const struct turn *turn, struct error *err)
+{
+	int64_t deadline = clock_now_ns() + s->config.layer_timeout_ns;
+	int rc;
+
+	do {
+		rc = make_part(top, part, err);
+		if (rc == 0)
+			rc = images_apply(s->images, source, part, lower, turn,
+					  err);
+	} while (rc == -ECONNRESET && clock_now_ns() < deadline);
+	if (rc == -ECONNRESET)
+		rc = error_set(err, EHOSTDOWN,
+			       "cannot fetch a layer that was left out for a "
+			       "lazy image: bootseerd ends each time, see its "
+			       "log");
+	return rc;
+}
+
+/* Make `part`, durable, the layer's folder `upper`, unless another thread, or this
+ * program before a crash, has done it: that one is whole, too. */
+static int keep(struct snapshots *s, const char *part, const char *upper,
+		struct error *err)
+{
+	AUTO_CLOSE int fd = open(part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = 0;
+
+	if (fd < 0 || syncfs(fd) < 0)
+		return error_set(err, EIO, "'%s': %s", part, strerror(errno));
+	pthread_mutex_lock(&s->lock);
+	if (access(upper, F_OK) < 0 && rename(part, upper) < 0)
+		rc = error_set(err, EIO, "'%s': %s", part, strerror(errno));
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+static int download(struct snapshots *s, const struct snapshot *snap,
+		    const struct layer_source *source, const char *top,
+		    const char *upper, const char *lower, struct turn *turn,
+		    struct error *err)
+{
+	struct unpacking u = { .id = snap->id, .turn = turn };
+	AUTO_FREE char *part = NULL;
+	int rc;
+
+	if (getrandom(&u.part, sizeof(u.part), 0) != sizeof(u.part))
+		return error_set(err, EIO, "getrandom: %s", strerror(errno));
+	part = part_path(s, &u);
+	if (!part)
+		return error_nomem(err);
 	log_info("snapshots",
 		 "fetching a layer that an ordinary image shares "
 		 "with a lazy one: layer=%s image=\"%s\"",
-		 chain_of(snap), snap->image);
-	rc = images_apply(s->images, snap->image, &snap->manifest, snap->layer,
-			  part, err);
+		 chain_of(snap), source->image);
+	unpacking_begin(s, &u);
+	sweep(s, snap->id, top);
+	rc = apply(s, source, top, part, lower, turn, err);
+	if (rc == 0)
+		rc = keep(s, part, upper, err);
+	unpacking_end(s, &u, rc == 0);
+	/* What stays is swept with the next download. */
+	if (access(part, F_OK) == 0)
+		(void)!fs_remove_tree(part, NULL);
+	return rc;
+}
+
+/* Fill ROOT/snapshots/ID/fs from one image, all or nothing, durable. */
+static int fetch(struct snapshots *s, const struct snapshot *snap,
+		 const struct layer_source *source, const char *lower,
+		 struct turn *turn, struct error *err)
+{
+	AUTO_FREE char *top = snapshots_path(s, snap->id, "");
+	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
+	int rc = 0;
+
+	if (!top || !upper)
+		return error_nomem(err);
+	if (access(upper, F_OK) < 0) {
+		rc = turn_need_layer(turn, snap->id, source->image,
+				     s->config.layer_timeout_ns, err);
+		if (rc == 0)
+			rc = download(s, snap, source, top, upper, lower, turn,
+				      err);
+	}
+	/* Another host's came first. */
+	if (rc < 0 && rc != -ERESTART && access(upper, F_OK) == 0)
+		rc = 0;
 	if (rc < 0)
 		return rc;
-	fd = open(part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || syncfs(fd) < 0 || rename(part, upper) < 0)
-		return error_set(err, EIO, "'%s': %s", part, strerror(errno));
 	if (fs_sync_dir(top, err) < 0 || fs_sync_dir(s->folder, err) < 0)
 		return -EIO;
 	return store_set_unpacked(s->store, snap->id, err);
 }
 
-/* The place of `id` in the table, or of a free one for 0; NULL: none. */
-static uint64_t *find_place(struct snapshots *s, uint64_t id)
+static bool is_final(int rc)
 {
-	for (size_t i = 0; i < UNPACKING_MAX; i++)
-		if (s->unpacking[i] == id)
-			return &s->unpacking[i];
-	return NULL;
+	return rc == 0 || rc == -ECANCELED || rc == -ERESTART;
 }
 
-/* Be the only one who unpacks `id`. */
-static int claim(struct snapshots *s, uint64_t id, struct error *err)
+/*
+ * From the image that needs the layer, then from the lazy one that left it out: that
+ * one may be a stranger's, slow or gone, and is no reason why others do not start.
+ * Whichever gives it, the chain id holds it to the same content.
+ */
+static int fetch_any(struct snapshots *s, const struct snapshot *snap,
+		     const struct layer_source *own, const char *lower,
+		     struct turn *turn, struct error *err)
 {
-	int64_t deadline = clock_now_ns() + s->config.layer_timeout_ns;
-	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
-			       .tv_nsec = deadline % NS_PER_S };
-	uint64_t *place;
-	int rc = 0;
+	struct layer_source lazy = { .image = snap->image,
+				     .manifest = &snap->manifest,
+				     .layer = snap->layer };
+	bool was_tried = turn && turn->without == snap->id;
+	struct error why = was_tried ? turn->why : (struct error)ERROR_INIT;
+	struct layer_source first;
+	struct digest chain_id;
+	int rc;
 
-	pthread_mutex_lock(&s->lock);
-	while (find_place(s, id) || !(place = find_place(s, 0))) {
-		if (pthread_cond_timedwait(&s->changed, &s->lock, &ts) == 0)
-			continue;
-		rc = error_set(err, EHOSTDOWN,
-			       "a layer is being fetched for "
-			       "too long");
-		break;
+	if (own && !was_tried &&
+	    digest_parse(chain_of(snap), &chain_id, NULL) == 0) {
+		first = *own;
+		first.chain_id = &chain_id;
+		rc = fetch(s, snap, &first, lower, turn, &why);
+		if (is_final(rc))
+			return rc < 0 ? error_set(err, -rc, "%s", why.msg) : 0;
+		log_info("snapshots",
+			 "a layer is fetched from the lazy image that left it "
+			 "out: layer=%s image=\"%s\" reason=\"%s\"",
+			 chain_of(snap), snap->image, why.msg);
+		/* That may take another turn, and the call from its beginning. */
+		if (turn) {
+			turn->without = snap->id;
+			turn->why = why;
+		}
 	}
-	if (rc == 0)
-		*place = id;
-	pthread_mutex_unlock(&s->lock);
+	rc = fetch(s, snap, &lazy, lower, turn, err);
+	if (is_final(rc))
+		return rc;
+	/* Of the two, the registry of the image that is wanted is the one to mend. */
+	if (why.code)
+		rc = error_set(err, -rc, "%s", why.msg);
+	else
+		rc = error_wrap(err, rc,
+				"pull it with its own name (crictl, ctr-remote "
+				"or nerdctl), or remove image '%.80s'",
+				snap->image);
 	return rc;
 }
 
-static void release(struct snapshots *s, uint64_t id)
-{
-	pthread_mutex_lock(&s->lock);
-	*find_place(s, id) = 0;
-	pthread_cond_broadcast(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-}
-
 int snapshots_unpack(struct snapshots *s, const struct snapshot *snap,
-		     struct error *err)
+		     const struct layer_source *own, const char *lower,
+		     struct turn *turn, struct error *err)
 {
 	struct snapshot now;
 	int rc;
 
 	if (snap->unpacked)
 		return 0;
-	rc = claim(s, snap->id, err);
-	if (rc < 0)
-		return rc;
 	/* Another thread may have done it meanwhile. */
 	rc = store_get(s->store, snap->name, &now, err);
-	if (rc == 0) {
-		if (!now.unpacked)
-			rc = fetch(s, &now, err);
-		snapshot_fini(&now);
-	}
-	release(s, snap->id);
+	if (rc < 0)
+		return rc;
+	if (!now.unpacked)
+		rc = fetch_any(s, &now, own, lower, turn, err);
+	snapshot_fini(&now);
 	return rc;
 }

@@ -114,6 +114,8 @@ static int find_strays(struct snapshots *s, struct error *err)
 
 static int open_root(struct snapshots *s, struct error *err)
 {
+	static const char *const ours[] = { "lock", "metadata.db", "snapshots",
+					    NULL };
 	AUTO_BUF folder = BUF_INIT;
 	AUTO_BUF db = BUF_INIT;
 	int rc;
@@ -130,11 +132,11 @@ static int open_root(struct snapshots *s, struct error *err)
 				 "root '%s': no comma, colon or "
 				 "backslash may be in it",
 				 s->config.root);
-	rc = fs_mkdir(s->config.root, 0700, err);
+	rc = fs_mkdir_private(s->config.root, ours, err);
 	if (rc == 0)
 		rc = lock_root(s, err);
 	if (rc == 0)
-		rc = fs_mkdir_p(s->folder, 0700, err);
+		rc = fs_mkdir_private(s->folder, NULL, err);
 	if (rc == 0)
 		rc = store_open(db.data, &s->store, err);
 	if (rc == 0)
@@ -148,7 +150,6 @@ int snapshots_open(const struct snapshots_config *config,
 		   struct snapshots **ret, struct error *err)
 {
 	struct snapshots *s = calloc(1, sizeof(*s));
-	pthread_condattr_t attr;
 	int rc;
 
 	if (!s)
@@ -156,10 +157,6 @@ int snapshots_open(const struct snapshots_config *config,
 	s->config = *config;
 	s->lock_fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->changed, &attr);
-	pthread_condattr_destroy(&attr);
 	s->has_index_option =
 		access("/sys/module/overlay/parameters/index", F_OK) == 0;
 	rc = open_root(s, err);
@@ -167,6 +164,7 @@ int snapshots_open(const struct snapshots_config *config,
 		rc = images_new(
 			&(struct images_config){
 				.socket = config->node_socket,
+				.scope = config->scope,
 				.instance = store_instance(s->store),
 				.timeout_ns = config->node_timeout_ns,
 				.layer_timeout_ns = config->layer_timeout_ns,
@@ -188,7 +186,6 @@ void snapshots_close(struct snapshots *s)
 	store_close(s->store);
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
-	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s->folder);
 	free(s);

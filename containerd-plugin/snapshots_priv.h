@@ -10,7 +10,14 @@
 #include "containerd-plugin/snapshots.h"
 
 #define STARTED_MAX 1024 /* containers whose start bootseerd was told of */
-#define UNPACKING_MAX 64 /* layers that are being unpacked at a time */
+
+/* A layer that a thread downloads, on its stack. */
+struct unpacking {
+	struct unpacking *next;
+	uint64_t id;       /* of the snapshot */
+	uint64_t part;     /* names its folder */
+	struct turn *turn; /* may be NULL */
+};
 
 struct snapshots {
 	struct snapshots_config config;
@@ -21,9 +28,8 @@ struct snapshots {
 	bool has_index_option; /* overlayfs knows index= */
 
 	pthread_mutex_t lock; /* protects the rest */
-	pthread_cond_t changed;
-	uint64_t unpacking[UNPACKING_MAX]; /* ids; 0 is free */
-	uint64_t started[STARTED_MAX];     /* ids; the oldest are forgotten */
+	struct unpacking *unpacking;
+	uint64_t started[STARTED_MAX]; /* ids; the oldest are forgotten */
 	size_t next_started;
 	bool cleaning; /* a thread is in snapshots_cleanup() */
 };
@@ -35,17 +41,26 @@ char *snapshots_path(struct snapshots *s, uint64_t id,
 /* snapshots_lazy.c: the layer becomes a committed snapshot without content if its
  * image is lazy.  1: done; 0: it is an ordinary one. */
 int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
-			  struct error *err) MUST_CHECK;
+			  struct turn *turn, struct error *err) MUST_CHECK;
 
-/* snapshots_lazy.c: have the folder of a layer that was left out, filled. */
+/* snapshots_lazy.c: have the folder of a layer that was left out, filled.  `own` is
+ * the image that needs it, which is asked first; NULL: not known.  `lower` as for
+ * images_apply(). */
 int snapshots_unpack(struct snapshots *s, const struct snapshot *snap,
-		     struct error *err) MUST_CHECK;
+		     const struct layer_source *own, const char *lower,
+		     struct turn *turn, struct error *err) MUST_CHECK;
+
+/* snapshots_start.c: which of `chain` has the tree that a container of this snapshot
+ * starts on; NULL: it is none, or has no tree. */
+const struct snapshot *snapshots_start_on(const struct snapshot *snap,
+					  const struct snapshot *chain,
+					  size_t n);
 
 /* snapshots_start.c: a container is about to run on this new snapshot, whose
- * parents are `chain`.  Waits for bootseerd for at most the start's timeout,
+ * tree is that of `top`.  Waits for bootseerd for at most the start's timeout,
  * and never fails. */
 void snapshots_start(struct snapshots *s, const struct snapshot *snap,
-		     const struct snapshot *chain, size_t n);
+		     const struct snapshot *top);
 /* The snapshot `id` was removed. */
 void snapshots_start_end(struct snapshots *s, uint64_t id);
 

@@ -61,8 +61,18 @@ static void note_started(struct snapshots *s, uint64_t id)
 	pthread_mutex_unlock(&s->lock);
 }
 
+const struct snapshot *snapshots_start_on(const struct snapshot *snap,
+					  const struct snapshot *chain,
+					  size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (chain[i].has_tree)
+			return is_container(snap) ? &chain[i] : NULL;
+	return NULL;
+}
+
 void snapshots_start(struct snapshots *s, const struct snapshot *snap,
-		     const struct snapshot *chain, size_t n)
+		     const struct snapshot *top)
 {
 	AUTO_FREE char *upper = snapshots_path(s, snap->id, "fs");
 	AUTO_FREE char *bundle = bundle_path(s, snap->name);
@@ -74,15 +84,12 @@ void snapshots_start(struct snapshots *s, const struct snapshot *snap,
 		.bundle = bundle,
 	};
 	struct error err = ERROR_INIT;
-	size_t i;
 
-	for (i = 0; i < n && !chain[i].has_tree; i++)
-		;
-	if (i == n || !is_container(snap) || !upper)
+	if (!upper)
 		return;
 	/* Before the call: it counts also when its answer comes too late. */
 	note_started(s, snap->id);
-	if (images_start(s->images, &chain[i].tree, snap->id, &start, &err) < 0)
+	if (images_start(s->images, &top->tree, snap->id, &start, &err) < 0)
 		log_warning("snapshots",
 			    "started without prefetch: snapshot=\"%s\" "
 			    "reason=\"%s\"",

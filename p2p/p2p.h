@@ -105,21 +105,29 @@ struct p2p_image_config {
 	 * p2p, may block until `pace` says to stop: the value of an
 	 * Authorization header, the caller's to free; NULL: none is needed. */
 	char *(*authorization)(void *arg, struct pace *pace);
-	const char *repo; /* "HOST/REPOSITORY"; copied */
+	/* "HOST/REPOSITORY" that the node got it from, copied.  The same image
+	 * in another repository is another swarm, with rights of its own. */
+	const char *repo;
 	void *arg;
 	/* Stored bytes of each pack, not verified; taken, also on failure. */
 	struct source **packs;
 };
 struct p2p_image;
+/* What nodes and trackers call the swarm. */
+int p2p_swarm_name(const struct digest *image, const char *repo,
+		   bool is_metadata, struct digest *ret,
+		   struct error *err) MUST_CHECK;
+/* -E2BIG: its map has more than P2P_BLOCKS_MAX blocks, so that it is read without
+ * peers: what is kept for each of them, and looked through, costs all other images. */
+#define P2P_BLOCKS_MAX (1u << 20)
 int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 		   struct p2p_image **ret, struct error *err) MUST_CHECK;
 /* No source of it is left, no fetch under way. */
 void p2p_image_close(struct p2p_image *i);
 
-/* Pack `pack` as a source of verified blocks: peers first, then the origin.
- * Borrows `i`. */
-int p2p_image_source(struct p2p_image *i, uint32_t pack, struct source **ret,
-		     struct error *err) MUST_CHECK;
+/* The blocks of pack `pack`: peers first, then the origin.  Borrows `i`. */
+int p2p_image_source(struct p2p_image *i, uint32_t pack,
+		     struct block_source **ret, struct error *err) MUST_CHECK;
 
 /* The contract of device_fetch_list(), by the swarm; list->streams, gap and
  * range_max do not matter.  Of metadata, what the origin has wrong ends it, with

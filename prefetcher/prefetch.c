@@ -227,6 +227,8 @@ static void begin(struct prefetch *p, enum prefetch_rest rest, bool is_other)
 	if (rest == PREFETCH_REST_IDLE)
 		p->all->start_ns = p->begun_ns;
 	p->due_ns = 0;
+	p->n_turns = 0;
+	p->hot_begun_ns = 0;
 	p->state = PREFETCH_HOT;
 	if (p->running) {
 		/* What is missing of a hot set does not wait for the rest. */
@@ -277,7 +279,7 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 
 /* ------------------------------------------------------------- running --- */
 
-/* device_list.have: on a thread of the fetcher. */
+/* device_list.have: on the thread that fetches the list, with no lock. */
 static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 {
 	struct prefetch *p = arg;
@@ -286,7 +288,7 @@ static void have(void *arg, uint32_t index, uint32_t fetched_bytes)
 	blockmap_block(p->map, index, &b);
 	(void)pthread_mutex_lock(&p->all->lock);
 	if (p->task == TASK_HOT)
-		p->all->hot_moved_ns = clock_now_ns();
+		p->hot_moved_ns = clock_now_ns();
 	if (fetched_bytes) {
 		p->is_retrying = false;
 		set_bit(p->is_fetched, index);
@@ -493,12 +495,20 @@ static void put_off(struct prefetch *p, int rc, const struct error *err)
 bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 		       const struct error *err)
 {
+	bool yields = p->yields;
+
+	p->yields = false;
 	p->starved = false;
 	if (p->n_stopping)
 		return false;
 	__atomic_store_n(&p->cancel, false, __ATOMIC_RELAXED);
 	if (p->again)
 		return false;
+	if (yields && rc == -ECANCELED) {
+		p->n_turns++;
+		p->requeue = true;
+		return false;
+	}
 	if (rc < 0) {
 		put_off(p, rc, err);
 		return false;

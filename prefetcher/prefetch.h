@@ -17,8 +17,8 @@
 #include "prefetcher/limit.h"
 #include "prefetcher/order.h"
 
-/* Images at once.  Two for the rest, so that a slow registry does not keep the
- * images of others waiting. */
+/* Images at once, each for a turn while others wait: a slow registry does not keep
+ * the images of others waiting. */
 #define HOT_WORKERS 8u
 #define COLD_WORKERS 2u
 
@@ -37,15 +37,16 @@ struct prefetcher {
 	bool stop;
 	struct limit limits[TASKS];
 	struct prefetch_queue queue[TASKS];
-	unsigned int n_hot;   /* hot sets under way ... */
-	int64_t hot_moved_ns; /* ... and when a block of one came last, or one
-	                       * began */
-	int64_t start_ns;     /* when a start last asked for the rest */
+	int64_t start_ns; /* when a start last asked for the rest */
+	pthread_t turns_id;
+	bool has_turns; /* the thread `turns_id` was started */
 	unsigned int n_workers;
 	struct worker {
 		struct prefetcher *p;
 		enum task task;
 		pthread_t id;
+		struct prefetch *now; /* what it does; NULL: nothing */
+		int64_t since_ns;
 	} workers[HOT_WORKERS + COLD_WORKERS];
 };
 
@@ -75,8 +76,12 @@ struct prefetch {
 	 * tasks. */
 	enum prefetch_phase state;
 	bool queued, running;
-	bool again;   /* a start came: begin anew when this run ends */
-	bool requeue; /* how the run ended: `task` is to follow */
+	bool again;           /* a start came: begin anew when this run ends */
+	bool yields;          /* `cancel` is for the end of its turn only */
+	unsigned int n_turns; /* that ended so since the last start */
+	int64_t hot_begun_ns; /* of the first such turn's hot set; 0: not yet */
+	int64_t hot_moved_ns; /* when a block of it came last */
+	bool requeue;         /* how the run ended: `task` is to follow */
 	unsigned int n_stopping; /* who wait for its end */
 	bool starved;            /* pressure makes it wait */
 	int64_t due_ns;          /* not before */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Threads of all prefetches, whose turn it is, and what makes bulk wait. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,22 +16,42 @@
 /* Without a block for so long, a hot set does not keep the rest of others waiting:
  * its registry may be dead. */
 #define HOT_STALL_NS (5 * NS_PER_S)
+/* And none does for longer: its registry may trickle. */
+#define HOT_FIRST_NS (30 * NS_PER_S)
+#define TURN_NS (10 * NS_PER_S)
+#define TURN_DOUBLINGS 6u
 #define PAUSE_MAX_NS NS_PER_S
 #define NEVER INT64_MAX
 
 /* ---------------------------------------------------------------- turns --- */
+
+/* For how long a hot set goes before the rest of others, which look again then. */
+static int64_t hot_left(const struct prefetch *p, int64_t now)
+{
+	int64_t first = HOT_FIRST_NS - (now - p->hot_begun_ns);
+	int64_t stall = HOT_STALL_NS - (now - p->hot_moved_ns);
+	int64_t left = first < stall ? first : stall;
+
+	return left > 0 ? left : 0;
+}
 
 /* For how long another image's hot set, on its way or about to be, goes before the
  * rest; 0: none does. */
 static int64_t hot_wait(const struct prefetcher *all, int64_t now)
 {
 	const struct prefetch *p;
-	int64_t left = HOT_STALL_NS - (now - all->hot_moved_ns);
+	int64_t longest = 0;
 
-	if (all->n_hot > 0)
-		return left > 0 ? left : 0;
+	for (unsigned int i = 0; i < HOT_WORKERS; i++) {
+		p = all->workers[i].now;
+		if (p && hot_left(p, now) > longest)
+			longest = hot_left(p, now);
+	}
+	if (longest > 0)
+		return longest;
 	TAILQ_FOREACH(p, &all->queue[TASK_HOT], queue)
-	if (p->due_ns <= now)
+	if (p->due_ns <= now &&
+	    (!p->hot_begun_ns || now - p->hot_begun_ns < HOT_FIRST_NS))
 		return HOT_POLL_NS;
 	return 0;
 }
@@ -71,24 +92,83 @@ static int64_t idle_of_readers(const struct prefetcher *all)
 	return all->cfg.idle_ns ? all->cfg.idle_ns(all->cfg.arg) : NEVER;
 }
 
-/* Whose turn it is, or NULL and how long to wait for one. */
+/* Whose turn it is, of those that had the fewest the first; or NULL and how long to
+ * wait for one. */
 static struct prefetch *pick(struct prefetcher *all, enum task task,
 			     int64_t idle_ns, int64_t *ret_wait)
 {
 	int64_t now = clock_now_ns();
-	struct prefetch *p;
+	struct prefetch *p, *best = NULL;
 
 	*ret_wait = NEVER;
 	TAILQ_FOREACH(p, &all->queue[task], queue)
 	{
 		int64_t wait = wait_of(all, p, idle_ns, now);
 
-		if (wait == 0)
-			return p;
+		if (wait == 0 && (!best || p->n_turns < best->n_turns))
+			best = p;
 		if (wait < *ret_wait)
 			*ret_wait = wait;
 	}
-	return NULL;
+	return best;
+}
+
+static bool has_free_worker(const struct prefetcher *all, enum task task)
+{
+	for (unsigned int i = 0; i < all->n_workers; i++) {
+		if (all->workers[i].task == task && !all->workers[i].now)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * How long the worker's image may go on while others wait: so long that a block comes
+ * sometime, however slowly, but one that had fewer turns does not wait for that.
+ */
+static int64_t turn_ns(const struct prefetcher *all, const struct worker *w,
+		       int64_t now)
+{
+	int64_t ns =
+		all->cfg.limits.turn_ns ? all->cfg.limits.turn_ns : TURN_NS;
+	unsigned int n = w->now->n_turns;
+	unsigned int fewest = UINT_MAX;
+	const struct prefetch *p;
+
+	TAILQ_FOREACH(p, &all->queue[w->task], queue)
+	if (p->due_ns <= now && p->n_turns < fewest)
+		fewest = p->n_turns;
+	if (fewest == UINT_MAX || has_free_worker(all, w->task))
+		return NEVER;
+	if (fewest < n)
+		return ns;
+	return ns << (n < TURN_DOUBLINGS ? n : TURN_DOUBLINGS);
+}
+
+/* End the turns that are over.  Returns when to look again. */
+static int64_t end_turns(struct prefetcher *all)
+{
+	int64_t now = clock_now_ns(), next = NEVER;
+
+	for (unsigned int i = 0; i < all->n_workers; i++) {
+		struct worker *w = &all->workers[i];
+		int64_t ns, left;
+
+		if (!w->now || w->now->yields)
+			continue;
+		ns = turn_ns(all, w, now);
+		if (ns == NEVER)
+			continue;
+		left = w->since_ns + ns - now;
+		if (left > 0) {
+			next = left < next ? left : next;
+			continue;
+		}
+		w->now->yields = true;
+		__atomic_store_n(&w->now->cancel, true, __ATOMIC_RELAXED);
+		(void)pthread_cond_broadcast(&w->now->changed);
+	}
+	return next;
 }
 
 void prefetcher_enqueue(struct prefetcher *all, struct prefetch *p)
@@ -123,25 +203,32 @@ static void tell(struct prefetcher *all, struct prefetch *p, bool is_done,
 	(void)pthread_mutex_lock(&all->lock);
 }
 
-/* With the lock, released meanwhile. */
-static void run_one(struct prefetcher *all, struct prefetch *p)
+static void begin_turn(struct worker *w, struct prefetch *p)
 {
+	w->now = p;
+	w->since_ns = clock_now_ns();
+	p->running = true;
+	p->state = PREFETCH_HOT;
+	p->hot_moved_ns = w->since_ns;
+	if (w->task == TASK_HOT && !p->hot_begun_ns)
+		p->hot_begun_ns = w->since_ns;
+}
+
+/* With the lock, released meanwhile. */
+static void run_one(struct worker *w, struct prefetch *p)
+{
+	struct prefetcher *all = w->p;
 	struct error err = ERROR_INIT;
 	enum task task = p->task;
 	bool is_done;
 	int rc;
 
 	prefetcher_dequeue(all, p);
-	p->running = true;
-	p->state = PREFETCH_HOT;
-	if (task == TASK_HOT) {
-		all->n_hot++;
-		all->hot_moved_ns = clock_now_ns();
-	}
+	begin_turn(w, p);
 	(void)pthread_mutex_unlock(&all->lock);
 	rc = prefetch_run(p, task, &err);
 	(void)pthread_mutex_lock(&all->lock);
-	all->n_hot -= task == TASK_HOT;
+	w->now = NULL;
 	is_done = prefetch_conclude(p, task, rc, &err);
 	(void)pthread_cond_broadcast(&p->changed);
 	tell(all, p, is_done, &err);
@@ -188,10 +275,22 @@ static void *worker_main(void *arg)
 		}
 		p = all->stop ? NULL : pick(all, w->task, idle, &wait);
 		if (p)
-			run_one(all, p);
+			run_one(w, p);
 		else if (!all->stop)
 			wait_for_work(all, wait);
 	}
+	(void)pthread_mutex_unlock(&all->lock);
+	return NULL;
+}
+
+/* All workers may be busy, so this is a thread of its own. */
+static void *turns_main(void *arg)
+{
+	struct prefetcher *all = arg;
+
+	(void)pthread_mutex_lock(&all->lock);
+	while (!all->stop)
+		wait_for_work(all, end_turns(all));
 	(void)pthread_mutex_unlock(&all->lock);
 	return NULL;
 }
@@ -254,6 +353,8 @@ static void stop_workers(struct prefetcher *all)
 	(void)pthread_mutex_unlock(&all->lock);
 	for (unsigned int i = 0; i < all->n_workers; i++)
 		(void)pthread_join(all->workers[i].id, NULL);
+	if (all->has_turns)
+		(void)pthread_join(all->turns_id, NULL);
 }
 
 void prefetcher_free(struct prefetcher *all)
@@ -282,6 +383,24 @@ static void init(struct prefetcher *all, const struct prefetcher_config *cfg)
 		TAILQ_INIT(&all->queue[i]);
 }
 
+static int start_threads(struct prefetcher *all)
+{
+	int rc = 0;
+
+	while (rc == 0 && all->n_workers < ARRAY_SIZE(all->workers)) {
+		struct worker *w = &all->workers[all->n_workers];
+
+		w->p = all;
+		w->task = all->n_workers < HOT_WORKERS ? TASK_HOT : TASK_COLD;
+		rc = -pthread_create(&w->id, NULL, worker_main, w);
+		all->n_workers += rc == 0;
+	}
+	if (rc == 0)
+		rc = -pthread_create(&all->turns_id, NULL, turns_main, all);
+	all->has_turns = rc == 0;
+	return rc;
+}
+
 int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
 		   struct error *err)
 {
@@ -294,18 +413,10 @@ int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
 	if (!all)
 		return error_nomem(err);
 	init(all, cfg);
-	while (all->n_workers < ARRAY_SIZE(all->workers)) {
-		struct worker *w = &all->workers[all->n_workers];
-
-		w->p = all;
-		w->task = all->n_workers < HOT_WORKERS ? TASK_HOT : TASK_COLD;
-		rc = -pthread_create(&w->id, NULL, worker_main, w);
-		if (rc < 0) {
-			prefetcher_free(all);
-			return error_set(err, -rc, "start thread: %s",
-					 strerror(-rc));
-		}
-		all->n_workers++;
+	rc = start_threads(all);
+	if (rc < 0) {
+		prefetcher_free(all);
+		return error_set(err, -rc, "start thread: %s", strerror(-rc));
 	}
 	*ret = all;
 	return 0;

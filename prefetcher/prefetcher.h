@@ -63,6 +63,8 @@ struct prefetch_limits {
 	int64_t retry_ns; /* first pause after a failure, doubled each time up to
 	                   * 64 of it, as long as no block comes; up to a fourth
 	                   * longer by chance; 0: 15 s */
+	int64_t turn_ns; /* for so long an image is fetched while others wait for
+	                   * its thread, at first; 0: 10 s */
 };
 
 struct prefetcher_config {

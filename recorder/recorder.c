@@ -16,7 +16,7 @@
 #include "recorder/recorder_priv.h"
 
 #define RANGES_DEFAULT 262144u
-#define DEVICE_MAX ((uint64_t)4 << 40) /* 128 MiB of bits */
+#define DEVICE_MAX ((uint64_t)1 << 40) /* 32 MiB of bits, twice */
 #define WORD_BITS 64u
 
 struct recorder {

@@ -7,41 +7,9 @@
 #define BOOTSEER_RECORDER_RECORDER_H
 
 #include "blockstore/device.h"
-#include "blockstore/oci.h"
+#include "blockstore/file_map.h"
+#include "objects/oci.h"
 #include "recorder/trace.h"
-
-/* ------------------------------------------------ files and device ranges --- */
-
-/* Bytes of one file that lie together in the device. */
-struct file_range {
-	const char *path;  /* borrowed until `each` returns */
-	uint64_t file_off; /* in the file */
-	uint64_t voff;     /* in the device */
-	uint64_t len;
-};
-
-/*
- * Where the files of one image lie in its device; whoever knows the metadata
- * implements it (snapshotter/).  Any thread.
- */
-struct file_map;
-struct file_map_ops {
-	/* The files that have bytes in [voff, voff + len) of the device, in
-	 * device order: one call of `each` a file range, which ends the walk
-	 * by returning non-zero. */
-	int (*at)(struct file_map *m, uint64_t voff, uint64_t len,
-		  int (*each)(void *arg, const struct file_range *r), void *arg,
-		  struct error *err);
-	/* Where bytes [off, off + len) of a regular file lie; -ENOENT: no such
-	 * file.  What lies beyond its end is left out. */
-	int (*of)(struct file_map *m, const char *path, uint64_t off,
-		  uint64_t len,
-		  int (*each)(void *arg, const struct file_range *r), void *arg,
-		  struct error *err);
-};
-struct file_map {
-	const struct file_map_ops *ops;
-};
 
 /* ---------------------------------------------------------------- recorder --- */
 
@@ -189,8 +157,12 @@ struct trace_service_config {
 	const char *url;        /* "https://host:port" */
 	const char *token_file; /* bearer token, read for each request; NULL */
 	const char *ca_file;    /* PEM; NULL: the system's */
-	const char *node;       /* name of this node; a node has one vote */
-	uint32_t timeout_ms;    /* of one call in all */
+	bool plain_token;       /* it may go to another machine by http:// */
+	const char *plain_cure; /* how to allow that, for messages; or NULL */
+	/* Of the node, PEM, for a service that asks for it; NULL: none. */
+	const char *cert_file, *key_file;
+	const char *node;    /* name of this node; a node has one vote */
+	uint32_t timeout_ms; /* of one call in all */
 };
 int trace_service_new(const struct trace_service_config *cfg,
 		      struct trace_store **ret, struct error *err) MUST_CHECK;

@@ -12,6 +12,9 @@
 /* Before neighbours are joined. */
 #define PIECES_MAX (2 * TRACE_ENTRIES_MAX)
 
+_Static_assert(FILE_MAP_PATH_MAX <= TRACE_PATH_MAX,
+	       "a trace has room for each path of a file map");
+
 /* Bytes of one file in one block. */
 struct piece {
 	const char *path; /* the builder's, so equal paths are one pointer */

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "common/service_client.h"
+#include "net/service_client.h"
 #include "recorder/store_priv.h"
 
 #define LIST_MAX (2u << 20) /* bytes of a list */
@@ -264,6 +264,10 @@ int trace_service_new(const struct trace_service_config *cfg,
 		.url = cfg->url,
 		.token_file = cfg->token_file,
 		.ca_file = cfg->ca_file,
+		.plain_token = cfg->plain_token,
+		.plain_cure = cfg->plain_cure,
+		.cert_file = cfg->cert_file,
+		.key_file = cfg->key_file,
 		.timeout_ms = cfg->timeout_ms,
 	};
 	struct store *s;

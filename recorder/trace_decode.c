@@ -123,7 +123,9 @@ static int read_head(const uint8_t *p, size_t len, struct head *h,
 				 "trace: %zu bytes encoded, %u at most", len,
 				 TRACE_BYTES_MAX);
 	if (len < HEAD_SIZE || memcmp(p, MAGIC, 8) != 0)
-		return refuse(err, "too short, or it is no trace at all");
+		return refuse(err, "too short, or it is no trace at "
+				   "all: 'bootseer image record "
+				   "--output' makes one");
 	if (get_le32(p + HEAD_VERSION) != VERSION)
 		return error_set(err, ENOTSUP,
 				 "trace: version %" PRIu32
@@ -202,7 +204,11 @@ static int unpack(const uint8_t *data, size_t len, const struct head *h,
 		return error_nomem(err);
 	if (memcmp(sum.b, data + HEAD_SUM, DIGEST_SIZE) != 0)
 		return refuse(err, "damaged: the checksum differs");
-	if (ZSTD_getFrameContentSize(data + at, h->stored) != h->body)
+	/* One frame, and none of the formats of before 0.8. */
+	if (h->stored < sizeof(uint32_t) ||
+	    get_le32(data + at) != ZSTD_MAGICNUMBER ||
+	    ZSTD_findFrameCompressedSize(data + at, h->stored) != h->stored ||
+	    ZSTD_getFrameContentSize(data + at, h->stored) != h->body)
 		return refuse(err, "its body is not of the size in the head");
 	body = malloc(h->body ? h->body : 1);
 	if (!body)

@@ -2,7 +2,6 @@
 /* /v1/capabilities: docs/registry-api.md. */
 #include "registry/capabilities.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -13,15 +12,14 @@
 #include "common/base64.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/http.h"
-#include "p2p/capability.h"
+#include "net/http.h"
+#include "p2p/rights/capability.h"
 #include "registry/schema.h"
 #include "registry/service.h"
 
 #define CONNECT_MS 2000
 #define DEADLINE_NS INT64_C(5000000000)
 #define AUTHORIZATION_MAX 8192u
-#define REPO_MAX 512u
 #define KEYS_MAX (64u << 10) /* bytes of PEM */
 #define CLOCKS_APART_S 60    /* between nodes and us */
 #define NS_PER_S INT64_C(1000000000)
@@ -161,21 +159,6 @@ static const char *text_of(const json_t *o, const char *key)
 	return text ? text : "";
 }
 
-/* What goes into a URL or a header has nothing that ends it. */
-static bool is_repo(const char *s)
-{
-	const char *slash = strchr(s, '/');
-
-	if (!slash || slash == s || !slash[1] || strlen(s) > REPO_MAX ||
-	    strstr(s, "//") || strstr(s, ".."))
-		return false;
-	for (const char *p = slash + 1; *p; p++)
-		if (!islower((unsigned char)*p) &&
-		    !isdigit((unsigned char)*p) && !strchr("._-/", *p))
-			return false;
-	return true;
-}
-
 static bool is_header(const char *s)
 {
 	if (strlen(s) > AUTHORIZATION_MAX)
@@ -201,7 +184,7 @@ static int wish_read(struct call *c, struct wish *w, struct error *err)
 	w->node = text_of(w->o, "node");
 	w->authorization = text_of(w->o, "authorization");
 	rc = digest_parse(w->image, &w->digest, err);
-	if (rc == 0 && !is_repo(w->repo))
+	if (rc == 0 && !capability_is_repo(w->repo))
 		rc = error_set(err, EINVAL, "repo must be HOST/REPOSITORY");
 	if (rc == 0 && !is_header(w->authorization))
 		rc = error_set(err, EINVAL,
@@ -292,6 +275,7 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 struct revocation {
 	const char *image, *node;
 	int64_t now;
+	bool is_full; /* there was no room for it */
 };
 
 static int any(void *arg, const struct db_value *row)
@@ -313,13 +297,16 @@ static int find_revoked(struct db_conn *c, void *arg, struct error *err)
 
 static int put_revoked(struct db_conn *c, void *arg, struct error *err)
 {
-	const struct revocation *r = arg;
+	struct revocation *r = arg;
 	const struct db_value params[] = { db_text(r->image), db_text(r->node),
 					   DB_INT(r->now),
 					   DB_INT(REVOCATIONS_MAX) };
+	int n = db_query(c, SQL_REVOKE, params, ARRAY_SIZE(params), NULL, NULL,
+			 err);
+	int known = n == 0 ? find_revoked(c, arg, err) : n;
 
-	return db_query(c, SQL_REVOKE, params, ARRAY_SIZE(params), NULL, NULL,
-			err);
+	r->is_full = known == 0;
+	return known < 0 ? known : n;
 }
 
 static int drop_revoked(struct db_conn *c, void *arg, struct error *err)
@@ -348,6 +335,12 @@ static int change(struct call *c,
 	n = db_run(c->service->db, DB_WRITE, fn, &r, err);
 	if (n < 0)
 		return n;
+	if (r.is_full)
+		return call_fail(c, HTTPD_TOO_MANY, NULL, err,
+				 "%d revocations are kept, and no more: take "
+				 "old ones back, or revoke a whole node or "
+				 "image",
+				 REVOCATIONS_MAX);
 	return call_send_json(c, json_pack("{s:i}", what, n), err);
 }
 
@@ -380,6 +373,7 @@ static int send_capability(struct call *c, const struct wish *w,
 	int rc;
 
 	(void)snprintf(cap.node, sizeof(cap.node), "%s", w->node);
+	(void)snprintf(cap.repo, sizeof(cap.repo), "%s", w->repo);
 	pthread_mutex_lock(&i->lock);
 	rc = capability_sign(i->signer, &cap, data, &len, err);
 	pthread_mutex_unlock(&i->lock);
@@ -442,26 +436,6 @@ static int list_revocations(struct db_conn *c, void *arg, struct error *err)
 	return db_query(c, SQL_REVOCATIONS, NULL, 0, add_revocation, arg, err);
 }
 
-/* All nodes ask once a minute, and it seldom changes. */
-static int send_if_new(struct call *c, struct error *err)
-{
-	const char *tags = httpd_head_get(&c->req->head, "If-None-Match");
-	char etag[DIGEST_STR_MAX + 2], text[DIGEST_STR_MAX];
-	struct digest d;
-
-	if (digest_of(c->reply.body.data, c->reply.body.len, &d) < 0)
-		return error_nomem(err);
-	digest_format(&d, text);
-	(void)snprintf(etag, sizeof(etag), "\"%s\"", text);
-	if (call_header(c, "ETag", etag) < 0)
-		return error_nomem(err);
-	if (tags && strstr(tags, etag)) {
-		buf_reset(&c->reply.body);
-		c->reply.status = HTTPD_NOT_MODIFIED;
-	}
-	return 0;
-}
-
 int capabilities_keys(struct call *c, struct error *err)
 {
 	struct issuer *i = c->service->issuer;
@@ -482,5 +456,5 @@ int capabilities_keys(struct call *c, struct error *err)
 	o = json_pack("{s:s,s:o}", "keys", i->keys.data, "revoked", all);
 	pthread_mutex_unlock(&i->lock);
 	rc = call_send_json(c, o, err);
-	return rc < 0 ? rc : send_if_new(c, err);
+	return rc < 0 ? rc : call_send_if_new(c, err);
 }

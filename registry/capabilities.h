@@ -6,7 +6,7 @@
 #include "registry/config.h"
 
 #define CAPABILITY_REQUEST_MAX (16u << 10) /* bytes of JSON */
-#define REVOCATIONS_MAX 10000 /* p2p/revoked.h: nodes take no more */
+#define REVOCATIONS_MAX 10000 /* p2p/rights/revoked.h: nodes take no more */
 
 /* Key, and a client for the registries; any thread. */
 struct issuer;

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "net/listen_address.h"
 #include "registry/db.h"
 
 #define AT(member) offsetof(struct registry_config, member)
@@ -19,7 +21,7 @@ static const struct option_spec options[] = {
 	  .def = "127.0.0.1:9730",
 	  .arg = "ADDR:PORT",
 	  .help = "Serve here; port 0 takes a free one.  Beyond loopback a "
-		  "tokens file is needed." },
+		  "tokens file or the authority of nodes is needed." },
 	{ .key = "db",
 	  .type = OPTION_STRING,
 	  .offset = AT(db),
@@ -51,7 +53,8 @@ static const struct option_spec options[] = {
 	  .offset = AT(tls_client_ca),
 	  .arg = "FILE",
 	  .help = "Clients may show a certificate of this CA, PEM; one for "
-		  "bootseer://node/NAME speaks for that node only." },
+		  "bootseer://node/NAME speaks for that node only, and "
+		  "without --tokens may do what nodes do." },
 	{ .key = "tokens",
 	  .type = OPTION_STRING,
 	  .offset = AT(tokens),
@@ -63,7 +66,15 @@ static const struct option_spec options[] = {
 	  .offset = AT(insecure_no_auth),
 	  .def = "no",
 	  .help = "Without a tokens file, let everybody who reaches --listen "
-		  "do everything." },
+		  "do everything; without this, nobody does anything, also "
+		  "on loopback, but nodes with a certificate of "
+		  "--tls-client-ca." },
+	{ .key = "behind-tls-proxy",
+	  .type = OPTION_BOOL,
+	  .offset = AT(behind_tls_proxy),
+	  .def = "no",
+	  .help = "Take tokens without TLS beyond loopback: something in "
+		  "front of this has it, and nobody else reaches --listen." },
 	{ .key = "threads",
 	  .type = OPTION_INTEGER,
 	  .offset = AT(threads),
@@ -176,8 +187,8 @@ static const struct option_spec options[] = {
 	  .min = "1M",
 	  .max = "64G",
 	  .arg = "SIZE",
-	  .help = "Memory for who reads what from the origin; images that "
-		  "were silent longest give way." },
+	  .help = "Memory for who reads what from the origin; images where a "
+		  "node is alone give way first." },
 	{ .key = "swarm-flying",
 	  .type = OPTION_SIZE,
 	  .offset = AT(swarm_flying),
@@ -288,43 +299,56 @@ static bool is_loopback(const char *listen)
 	       strncmp(listen, "[::1]:", 6) == 0;
 }
 
-/* With a port in digits; whether the address is one is seen when it is used. */
-static bool is_address(const char *listen)
-{
-	const char *colon = strrchr(listen, ':');
-
-	return colon && colon != listen && colon[1] &&
-	       !colon[1 + strspn(colon + 1, "0123456789")];
-}
-
 /* An image's name is compared with them: a URL would never match. */
 static int check_registries(char *const *list, struct error *err)
 {
 	for (; list && *list; list++) {
 		if (!**list || strchr(*list, '/'))
-			return error_set(err, EINVAL,
-					 "--registry '%s' is not HOST[:PORT]",
-					 *list);
+			return error_set(
+				err, EINVAL,
+				"--registry '%s' is not HOST[:PORT]: name "
+				"it as images do, without http:// and "
+				"path",
+				*list);
 	}
 	return 0;
 }
 
 int registry_config_check(const struct registry_config *c, struct error *err)
 {
-	if (!is_address(c->listen))
-		return error_set(err, EINVAL, "--listen '%s' is not ADDR:PORT",
-				 c->listen);
-	if (!c->tokens && !c->insecure_no_auth && !is_loopback(c->listen))
+	struct sockaddr_storage addr;
+	socklen_t len;
+
+	if (listen_address_parse("--listen", c->listen, &addr, &len, err) < 0)
+		return -EINVAL;
+	if (!c->tokens && !c->tls_client_ca && !c->insecure_no_auth &&
+	    !is_loopback(c->listen))
 		return error_set(err, EINVAL,
 				 "--listen %s is not loopback: name a --tokens "
-				 "file, or say --insecure-no-auth",
+				 "file or --tls-client-ca, or say "
+				 "--insecure-no-auth",
 				 c->listen);
+	if ((c->tokens || c->capability_key) && !c->tls_cert &&
+	    !c->behind_tls_proxy && !is_loopback(c->listen))
+		return error_set(err, EINVAL,
+				 "--listen %s is not loopback, and %s would "
+				 "travel in the clear: name --tls-cert and "
+				 "--tls-key, or say --behind-tls-proxy",
+				 c->listen,
+				 c->tokens ? "tokens" : "capabilities");
 	if (!c->tls_cert != !c->tls_key)
 		return error_set(err, EINVAL,
-				 "--tls-cert and --tls-key go together");
+				 "--tls-cert and --tls-key go together: name "
+				 "%s too",
+				 c->tls_cert ? "--tls-key" : "--tls-cert");
 	if (c->tls_client_ca && !c->tls_cert)
 		return error_set(err, EINVAL,
 				 "--tls-client-ca needs --tls-cert");
+	if (c->registry_ca && access(c->registry_ca, R_OK) < 0)
+		return error_set(err, errno,
+				 "--registry-ca '%s': %s: mend the path, or "
+				 "the file's mode",
+				 c->registry_ca, strerror(errno));
 	if (c->capability_key && !c->registries)
 		return error_set(err, EINVAL,
 				 "--capability-key needs a --registry to ask");

@@ -12,6 +12,7 @@ struct registry_config {
 	char *tls_cert, *tls_key, *tls_client_ca;
 	char *tokens;
 	bool insecure_no_auth;
+	bool behind_tls_proxy;
 	uint64_t threads;
 	uint64_t max_connections;
 	int64_t idle_timeout, request_timeout, grace; /* ns */

@@ -355,15 +355,36 @@ static int choose(const char *url, const struct db_ops **ret, struct error *err)
 		}
 	}
 	return error_set(err, EINVAL,
-			 "--db is neither sqlite:PATH nor "
-			 "postgresql://HOST/NAME");
+			 "--db '%.*s' is neither sqlite:/PATH nor "
+			 "postgresql://HOST/NAME",
+			 (int)strcspn(url, ":@/"), url);
 }
 
 int db_check_url(const char *url, struct error *err)
 {
 	const struct db_ops *ops;
+	int rc = choose(url, &ops, err);
 
-	return choose(url, &ops, err);
+	if (rc == 0 && ops == &db_sqlite_ops && url[strlen(ops->scheme)] != '/')
+		return error_set(
+			err, EINVAL,
+			"--db '%s' has no absolute path: begin it with "
+			"/, as sqlite:/srv/traces.db",
+			url);
+	return rc;
+}
+
+static int refuse_open(int rc, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (rc != -ECONNREFUSED || !err)
+		return error_wrap(err, rc, "database (--db)");
+	why = *err;
+	return error_set(err, -rc,
+			 "database (--db): %.150s: check host, port, name and "
+			 "user of --db, and that PostgreSQL runs there",
+			 why.msg);
 }
 
 int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
@@ -389,7 +410,7 @@ int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
 		rc = take(db, &c, err);
 	if (rc < 0) {
 		db_close(db);
-		return error_wrap(err, rc, "database");
+		return refuse_open(rc, err);
 	}
 	give_back(db, c);
 	*ret = db;

@@ -43,6 +43,27 @@ static int fail(struct sqlite_conn *s, struct error *err)
 	return error_set(err, code, "sqlite: %s", sqlite3_errmsg(s->db));
 }
 
+/* At the first use of a file, what SQLite says leaves open what to do. */
+static int refuse_file(struct sqlite_conn *s, struct error *err)
+{
+	int code = sqlite3_errcode(s->db) & 0xff;
+	int rc = fail(s, err);
+
+	if (code == SQLITE_NOTADB)
+		return error_set(err, -rc,
+				 "it is there and no SQLite database: name "
+				 "another file, or move it away first");
+	if (code == SQLITE_CANTOPEN)
+		return error_set(err, -rc,
+				 "it cannot be opened, or made: name a file in "
+				 "a folder where this service may write");
+	if (code == SQLITE_FULL)
+		return error_set(err, -rc,
+				 "its disk is full: free some of it, or name a "
+				 "file on another");
+	return rc;
+}
+
 static int script(struct db_conn *c, const char *sql, struct error *err)
 {
 	struct sqlite_conn *s = of(c);
@@ -75,14 +96,15 @@ static int open_file(struct sqlite_conn *s, const char *path, int64_t timeout,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
 				    SQLITE_OPEN_NOMUTEX,
 			    NULL) != SQLITE_OK)
-		return s->db ? fail(s, err) : error_nomem(err);
+		return s->db ? refuse_file(s, err) : error_nomem(err);
 	sqlite3_busy_timeout(s->db, (int)(timeout / 1000000));
-	return script(&s->base,
-		      "PRAGMA journal_mode = WAL;"
-		      "PRAGMA synchronous = NORMAL;"
-		      "PRAGMA foreign_keys = ON;"
-		      "PRAGMA journal_size_limit = 67108864;",
-		      err);
+	rc = script(&s->base,
+		    "PRAGMA journal_mode = WAL;"
+		    "PRAGMA synchronous = NORMAL;"
+		    "PRAGMA foreign_keys = ON;"
+		    "PRAGMA journal_size_limit = 67108864;",
+		    err);
+	return rc < 0 ? refuse_file(s, err) : 0;
 }
 
 static int open_conn(const struct db_config *cfg, struct db_conn **ret,

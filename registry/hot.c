@@ -14,7 +14,8 @@
 #define STALE_MS 1000
 #define MERGE_MEMORY_MAX (64u << 20) /* of decoded recordings at once */
 #define HOT_ENTRIES_MAX 65536u
-#define LENT_FACTOR 2u /* lists still with clients, of those kept */
+#define LENT_FACTOR 2u    /* lists still with clients, of those kept */
+#define MERGES_WAITING 2u /* threads that wait until a merge has ended */
 #define NS_PER_S INT64_C(1000000000)
 
 /* A list as it is kept; `list` is what others see. */
@@ -39,9 +40,10 @@ struct hot {
 	struct db *db;
 	uint64_t bytes_max;
 	int64_t timeout_ns;
-	pthread_mutex_t merge_lock; /* one merge at once: its memory */
-	pthread_mutex_t lock;       /* protects what follows */
-	pthread_cond_t ready;
+	pthread_mutex_t lock; /* protects what follows */
+	pthread_cond_t ready, merged;
+	bool is_merging; /* one at once: its memory */
+	unsigned int n_to_merge;
 	struct slot *slots;
 	TAILQ_HEAD(slot_list, slot) lru; /* least recently used first */
 	uint64_t lent; /* bytes of lists that are alive, kept or not */
@@ -68,11 +70,11 @@ int hot_new(struct db *db, uint64_t bytes_max, int64_t timeout_ns,
 	h->bytes_max = bytes_max;
 	h->timeout_ns = timeout_ns;
 	TAILQ_INIT(&h->lru);
-	pthread_mutex_init(&h->merge_lock, NULL);
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->ready, &attr);
+	pthread_cond_init(&h->merged, &attr);
 	pthread_condattr_destroy(&attr);
 	*ret = h;
 	return 0;
@@ -116,8 +118,8 @@ void hot_free(struct hot *h)
 	while ((s = TAILQ_FIRST(&h->lru)))
 		free_slot(h, s);
 	pthread_cond_destroy(&h->ready);
+	pthread_cond_destroy(&h->merged);
 	pthread_mutex_destroy(&h->lock);
-	pthread_mutex_destroy(&h->merge_lock);
 	free(h);
 }
 
@@ -250,18 +252,54 @@ static int merge(struct hot *h, int64_t start, struct hot_row *ret,
 	return rc;
 }
 
+static struct timespec deadline(const struct hot *h)
+{
+	int64_t until = clock_now_ns() + h->timeout_ns;
+
+	return (struct timespec){ .tv_sec = until / NS_PER_S,
+				  .tv_nsec = until % NS_PER_S };
+}
+
+/* Starts that are merged all the time have no more than a few threads wait. */
+static int merge_begin(struct hot *h, struct error *err)
+{
+	const struct timespec until = deadline(h);
+	int rc = 0;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->is_merging && h->n_to_merge >= MERGES_WAITING)
+		rc = ETIMEDOUT;
+	h->n_to_merge++;
+	while (rc == 0 && h->is_merging)
+		rc = pthread_cond_timedwait(&h->merged, &h->lock, &until);
+	h->n_to_merge--;
+	if (rc == 0)
+		h->is_merging = true;
+	pthread_mutex_unlock(&h->lock);
+	return rc ? error_set(err, EBUSY, "other lists are being merged") : 0;
+}
+
+static void merge_end(struct hot *h)
+{
+	pthread_mutex_lock(&h->lock);
+	h->is_merging = false;
+	pthread_cond_signal(&h->merged);
+	pthread_mutex_unlock(&h->lock);
+}
+
 static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 		     struct error *err)
 {
 	int64_t begun = clock_now_ns();
-	int rc;
+	int rc = merge_begin(h, err);
 
-	pthread_mutex_lock(&h->merge_lock);
+	if (rc < 0)
+		return rc;
 	buf_reset(&ret->trace);
 	ret->version = s->version;
 	ret->made_ms = wall_ms();
 	rc = merge(h, s->id, ret, err);
-	pthread_mutex_unlock(&h->merge_lock);
+	merge_end(h);
 	/* Without it in the database the others merge for themselves. */
 	if (rc == 0 && trace_db_hot_put(h->db, s->id, ret, NULL) < 0)
 		rc = 0;
@@ -294,17 +332,31 @@ static int make_kept(struct hot_row *row, struct kept **ret, struct error *err)
 	return 0;
 }
 
+/* Also one of the future: the clock of the replica that made it was ahead. */
+static bool is_stale(int64_t made_ms)
+{
+	int64_t now = wall_ms();
+
+	return made_ms > now || now - made_ms >= STALE_MS;
+}
+
 /* The list from the database, merged anew when it is of an older version and a
- * second old. */
+ * second old.  With -EBUSY there may be a `*ret`, too, which is older. */
 static int make_list(struct hot *h, const struct start *s, struct hot_row *row,
 		     struct kept **ret, struct error *err)
 {
-	int rc = trace_db_hot(h->db, s->id, row, err);
+	int found = trace_db_hot(h->db, s->id, row, err);
+	int rc = found;
 
-	if (rc == -ENOENT || (rc == 0 && row->version < s->version &&
-			      wall_ms() - row->made_ms >= STALE_MS))
+	if (rc == -ENOENT ||
+	    (rc == 0 && row->version < s->version && is_stale(row->made_ms)))
 		rc = merge_one(h, s, row, err);
-	return rc == 0 ? make_kept(row, ret, err) : rc;
+	if (rc == 0)
+		return make_kept(row, ret, err);
+	/* While others are merged an older one may do. */
+	if (rc == -EBUSY && found == 0)
+		(void)!make_kept(row, ret, NULL);
+	return rc;
 }
 
 /* ------------------------------------------------------------------------ get --- */
@@ -312,15 +364,13 @@ static int make_list(struct hot *h, const struct start *s, struct hot_row *row,
 static bool is_usable(const struct slot *slot, const struct start *s)
 {
 	return slot->kept && (slot->version >= s->version || slot->busy ||
-			      wall_ms() - slot->made_ms < STALE_MS);
+			      !is_stale(slot->made_ms));
 }
 
 static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 		      struct error *err)
 {
-	int64_t until = clock_now_ns() + h->timeout_ns;
-	const struct timespec t = { .tv_sec = until / NS_PER_S,
-				    .tv_nsec = until % NS_PER_S };
+	const struct timespec t = deadline(h);
 	uint64_t tries = slot->tries;
 	int rc = 0;
 
@@ -359,7 +409,7 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 	slot->error = why;
 	if (rc < 0 && err)
 		*err = why;
-	if (rc == 0)
+	if (k)
 		keep(h, slot, k, row.version, row.made_ms);
 	buf_fini(&row.trace);
 	pthread_cond_broadcast(&h->ready);
@@ -383,6 +433,9 @@ int hot_get(struct hot *h, const struct start *s, struct hot_list **ret,
 	while (rc == 0 && !is_usable(slot, s))
 		rc = slot->busy ? wait_ready(h, slot, s, err)
 				: fill(h, slot, s, err);
+	/* An older list is better than none. */
+	if (rc == -EBUSY && slot->kept)
+		rc = 0;
 	if (rc == 0) {
 		h->stats.stale_total += slot->version < s->version;
 		slot->kept->refs++;

@@ -34,8 +34,10 @@ DEFINE_AUTO(hot)
 
 /*
  * The list of a start.  Blocks: the first who asks merges, the others wait for
- * him.  -ENOENT: its votes have gone; -EBUSY: merging takes too long, or too much
- * memory is with clients that are slow.  Release with hot_put().
+ * him.  It may be older than `s` says while others are merged.  -ENOENT: its votes
+ * have gone; -EBUSY: there is none yet, and merging takes too long or others wait for
+ * it already, or too much memory is with clients that are slow.  Release with
+ * hot_put().
  */
 int hot_get(struct hot *h, const struct start *s, struct hot_list **ret,
 	    struct error *err) MUST_CHECK;

@@ -165,6 +165,13 @@ static int check_files(const struct registry_config *c, bool is_check,
 
 	if (c->tokens)
 		rc = tokens_load(c->tokens, &tokens, err);
+	/* A reload may leave none: that is how all are taken back at once. */
+	if (rc == 0 && c->tokens && !tokens.n && !c->tls_client_ca)
+		rc = error_set(err, EINVAL,
+			       "tokens file '%s' has no token, so nobody may "
+			       "call this service: add a line for each: NAME "
+			       "sha256:HEX ROLE[,ROLE...]",
+			       c->tokens);
 	if (rc == 0 && c->tls_cert)
 		rc = httpd_tls_new(c->tls_cert, c->tls_key, c->tls_client_ca,
 				   &tls, err);
@@ -192,6 +199,7 @@ int main(int argc, char **argv)
 		rc = registry_config_check(&cfg, &err);
 	if (rc == 0 && cfg.listen)
 		rc = check_files(&cfg, action != OPTION_ACTION_RUN, &err);
+	rc = option_refuse(&registry_program, &cfg, argc, argv, rc, &err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseer-registry: %s\n", err.msg);
 		option_fini(registry_program.options, &cfg);

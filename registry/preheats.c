@@ -275,7 +275,7 @@ int preheats_report(struct call *c, struct error *err)
 struct progress {
 	const char *prefix;
 	int64_t id;
-	json_t *order, *nodes;
+	json_t *order, *nodes, *counts;
 };
 
 static int note_order(void *arg, const struct db_value *row)
@@ -292,7 +292,12 @@ static int note_order(void *arg, const struct db_value *row)
 static int add_node(void *arg, const struct db_value *row)
 {
 	struct progress *p = arg;
+	json_t *count = json_object_get(p->counts, row[1].data);
 
+	if (json_object_set_new(p->counts, row[1].data,
+				json_integer(json_integer_value(count) + 1)) <
+	    0)
+		return -ENOMEM;
 	return json_array_append_new(p->nodes,
 				     json_pack("{s:s,s:s,s:I,s:I,s:s,s:I}",
 					       "node", row[0].data, "state",
@@ -314,6 +319,7 @@ static int find_progress(struct db_conn *c, void *arg, struct error *err)
 	json_decref(p->order);
 	p->order = NULL;
 	(void)json_array_clear(p->nodes);
+	(void)json_object_clear(p->counts);
 	n = QUERY(c, SQL_PREHEAT_GET, note_order, p, err, DB_INT(p->id),
 		  db_text(p->prefix));
 	return n <= 0 ? n
@@ -321,25 +327,37 @@ static int find_progress(struct db_conn *c, void *arg, struct error *err)
 			      DB_INT(p->id));
 }
 
+/* Which nodes there are is for those who may order them about. */
+static bool may_see_nodes(const struct call *c)
+{
+	/* A certificate alone makes nobody an admin. */
+	if (!c->token)
+		return c->service->cfg->insecure_no_auth;
+	return c->token->roles & ROLE_ADMIN;
+}
+
 int preheats_get(struct call *c, struct error *err)
 {
 	struct progress p = { .prefix = call_prefix(c),
 			      .id = atoll(call_param(c, "id")),
-			      .nodes = json_array() };
-	int rc = p.nodes ? db_run(c->service->db, DB_ALONE, find_progress, &p,
-				  err)
-			 : error_nomem(err);
+			      .nodes = json_array(),
+			      .counts = json_object() };
+	int rc = p.nodes && p.counts ? db_run(c->service->db, DB_ALONE,
+					      find_progress, &p, err)
+				     : error_nomem(err);
 
-	if (rc < 0 || !p.order ||
-	    json_object_set(p.order, "nodes", p.nodes) < 0) {
-		if (rc >= 0)
-			rc = p.order ? error_nomem(err)
-				     : call_fail(c, HTTPD_NOT_FOUND, NULL, err,
-						 "there is no such order");
+	if (rc >= 0 && !p.order)
+		rc = call_fail(c, HTTPD_NOT_FOUND, NULL, err,
+			       "there is no such order");
+	else if (rc >= 0 && (json_object_set(p.order, "counts", p.counts) < 0 ||
+			     (may_see_nodes(c) &&
+			      json_object_set(p.order, "nodes", p.nodes) < 0)))
+		rc = error_nomem(err);
+	json_decref(p.counts);
+	json_decref(p.nodes);
+	if (rc < 0 || !p.order) {
 		json_decref(p.order);
-		json_decref(p.nodes);
 		return rc;
 	}
-	json_decref(p.nodes);
 	return call_send_json(c, p.order, err);
 }

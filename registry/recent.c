@@ -6,8 +6,10 @@
 
 #include "common/hash.h"
 
+#define AGES 1024 /* of images and repositories, by hash */
+
 struct answer {
-	char *key;
+	char *key, *image, *repo;
 	int64_t until;
 	unsigned char value[RECENT_VALUE_MAX];
 	UT_hash_handle hh;
@@ -16,7 +18,8 @@ struct answer {
 struct recent {
 	pthread_mutex_t lock; /* protects what follows */
 	struct answer *answers;
-	uint64_t age; /* grows when all is forgotten */
+	uint64_t age;        /* grows when all is forgotten */
+	uint64_t ages[AGES]; /* grow when what has this hash is */
 };
 
 int recent_new(struct recent **ret, struct error *err)
@@ -30,11 +33,38 @@ int recent_new(struct recent **ret, struct error *err)
 	return 0;
 }
 
+/* NULL and "" have none. */
+static uint64_t *age_of(struct recent *r, const char *name)
+{
+	unsigned int hash;
+
+	if (!name || !*name)
+		return NULL;
+	HASH_JEN(name, strlen(name), hash);
+	return &r->ages[hash % AGES];
+}
+
+/* Grows whenever something that the key depends on is forgotten. */
+static uint64_t age(struct recent *r, const struct recent_key *key)
+{
+	const uint64_t *image = age_of(r, key->image);
+	const uint64_t *repo = age_of(r, key->repo);
+
+	return r->age + (image ? *image : 0) + (repo ? *repo : 0);
+}
+
+static void answer_free(struct answer *a)
+{
+	free(a->key);
+	free(a->image);
+	free(a->repo);
+	free(a);
+}
+
 static void free_answer(struct recent *r, struct answer *a)
 {
 	HASH_DEL(r->answers, a);
-	free(a->key);
-	free(a);
+	answer_free(a);
 }
 
 static void clear(struct recent *r)
@@ -54,15 +84,15 @@ void recent_free(struct recent *r)
 	free(r);
 }
 
-bool recent_get(struct recent *r, const char *key, int64_t now_ns, void *value,
-		size_t size, uint64_t *ret_age)
+bool recent_get(struct recent *r, const struct recent_key *key, int64_t now_ns,
+		void *value, size_t size, uint64_t *ret_age)
 {
 	struct answer *a;
 	bool found;
 
 	pthread_mutex_lock(&r->lock);
-	*ret_age = r->age;
-	HASH_FIND_STR(r->answers, key, a);
+	*ret_age = age(r, key);
+	HASH_FIND_STR(r->answers, key->text, a);
 	found = a && a->until > now_ns;
 	if (found)
 		memcpy(value, a->value, size);
@@ -71,7 +101,7 @@ bool recent_get(struct recent *r, const char *key, int64_t now_ns, void *value,
 }
 
 /* Memory being short only means that the database is asked again. */
-static struct answer *add(struct recent *r, const char *key)
+static struct answer *add(struct recent *r, const struct recent_key *key)
 {
 	struct answer *a;
 
@@ -80,27 +110,26 @@ static struct answer *add(struct recent *r, const char *key)
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return NULL;
-	a->key = strdup(key);
-	if (!a->key) {
-		free(a);
-		return NULL;
+	a->key = strdup(key->text);
+	a->image = strdup(key->image);
+	a->repo = strdup(key->repo);
+	if (a->key && a->image && a->repo) {
+		HASH_ADD_KEYPTR(hh, r->answers, a->key, strlen(a->key), a);
+		if (hash_has_added(a))
+			return a;
 	}
-	HASH_ADD_KEYPTR(hh, r->answers, a->key, strlen(a->key), a);
-	if (hash_has_added(a))
-		return a;
-	free(a->key);
-	free(a);
+	answer_free(a);
 	return NULL;
 }
 
-void recent_put(struct recent *r, const char *key, int64_t now_ns,
-		const void *value, size_t size, uint64_t age)
+void recent_put(struct recent *r, const struct recent_key *key, int64_t now_ns,
+		const void *value, size_t size, uint64_t asked_at)
 {
 	struct answer *a;
 
 	pthread_mutex_lock(&r->lock);
-	if (r->age == age) {
-		HASH_FIND_STR(r->answers, key, a);
+	if (age(r, key) == asked_at) {
+		HASH_FIND_STR(r->answers, key->text, a);
 		if (!a)
 			a = add(r, key);
 		if (a) {
@@ -111,10 +140,28 @@ void recent_put(struct recent *r, const char *key, int64_t now_ns,
 	pthread_mutex_unlock(&r->lock);
 }
 
-void recent_forget(struct recent *r)
+static bool is_of(const char *name, const char *of)
 {
+	return of && *of && strcmp(name, of) == 0;
+}
+
+void recent_forget(struct recent *r, const char *image, const char *repo)
+{
+	uint64_t *ages[2] = { age_of(r, image), age_of(r, repo) };
+	struct answer *a, *next;
+
 	pthread_mutex_lock(&r->lock);
-	r->age++;
-	clear(r);
+	if (!image && !repo) {
+		r->age++;
+		clear(r);
+	}
+	for (size_t i = 0; i < 2; i++)
+		if (ages[i])
+			++*ages[i];
+	HASH_ITER(hh, r->answers, a, next)
+	{
+		if (is_of(a->image, image) || is_of(a->repo, repo))
+			free_answer(r, a);
+	}
 	pthread_mutex_unlock(&r->lock);
 }

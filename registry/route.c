@@ -11,6 +11,7 @@
 #define WORKLOAD_MAX 255
 #define REPO_MAX 512
 #define NODE_MAX 255
+#define KEY_HEX (2 * DIGEST_SIZE) /* hex digits of a key's id */
 
 /* ---------------------------------------------------------------- parameters --- */
 
@@ -65,6 +66,11 @@ static bool is_id(const char *s)
 	return n >= 1 && n <= 18 && !s[n];
 }
 
+static bool is_key(const char *s)
+{
+	return strlen(s) == KEY_HEX && !s[strspn(s, "0123456789abcdef")];
+}
+
 #define STRING "{\"type\":\"string\","
 const struct param_kind param_digest = {
 	"a digest, sha256:HEX",
@@ -101,6 +107,12 @@ const struct param_kind param_id = {
 	"a number",
 	"{\"type\":\"integer\",\"minimum\":0}",
 	is_id,
+};
+
+const struct param_kind param_key = {
+	"the id of a key, 64 lower-case hex digits",
+	STRING "\"pattern\":\"^[0-9a-f]{64}$\"}",
+	is_key,
 };
 
 size_t route_param(const struct route *r, const char *name)

@@ -7,7 +7,7 @@
 #define BOOTSEER_REGISTRY_ROUTE_H
 
 #include "common/buf.h"
-#include "registry/httpd_head.h"
+#include "net/httpd_head.h"
 #include "registry/token.h"
 
 #define ROUTE_PARAMS_MAX 8
@@ -28,7 +28,7 @@ struct param_kind {
 	bool (*ok)(const char *value);
 };
 extern const struct param_kind param_digest, param_workload, param_repo,
-	param_node, param_flag, param_limit, param_id;
+	param_node, param_flag, param_limit, param_id, param_key;
 
 struct route_param {
 	const char *name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of what the service answers. */
-#include "p2p/tracker_json.h"
+#include "p2p/tracker/tracker_json.h"
 #include "registry/service.h"
 
 #define JSON "application/json"
@@ -25,7 +25,7 @@
 #define P_MANIFEST \
 	{ \
 		"digest", PARAM_PATH, &param_digest, true, \
-			"Manifest of the image's artifact." \
+			"Name of the swarm." \
 	}
 #define P_IMAGE \
 	{ \
@@ -40,6 +40,12 @@
 	{ \
 		"limit", PARAM_QUERY, &param_limit, false, \
 			"Lines at most; 100." \
+	}
+
+#define P_KEY \
+	{ \
+		"key", PARAM_PATH, &param_key, true, \
+			"Id of a key that signs images." \
 	}
 
 #define P_ORDER \
@@ -112,6 +118,8 @@ const struct route routes[] = {
 	  .answers = { { HTTPD_OK, JSON, "The tracker's answer." },
 		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
 		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_TOO_MANY, JSON,
+			 "The tracker has no room for this image." },
 		       { HTTPD_UNAVAILABLE, JSON, "No memory is left." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/swarms",
@@ -157,7 +165,8 @@ const struct route routes[] = {
 	  .role = ROLE_ADMIN,
 	  .run = capabilities_revoke,
 	  .params = { P_IMAGE, P_NODE },
-	  .answers = { { HTTPD_OK, JSON, "How many are new: 0 or 1." } } },
+	  .answers = { { HTTPD_OK, JSON, "How many are new: 0 or 1." },
+		       { HTTPD_TOO_MANY, JSON, "Too many are revoked." } } },
 	{ .method = HTTPD_DELETE,
 	  .path = "/v1/revocations",
 	  .id = "restoreCapabilities",
@@ -202,11 +211,12 @@ const struct route routes[] = {
 	{ .method = HTTPD_GET,
 	  .path = "/v1/preheats/{id}",
 	  .id = "getPreheat",
-	  .summary = "How far an order is, node by node.",
+	  .summary = "How far an order is; for an admin, node by node.",
 	  .role = ROLE_READ,
 	  .run = preheats_get,
 	  .params = { P_ORDER },
-	  .answers = { { HTTPD_OK, JSON, "The order and its nodes." },
+	  .answers = { { HTTPD_OK, JSON,
+			 "The order, and how many nodes are how far." },
 		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
 	{ .method = HTTPD_POST,
 	  .path = "/v1/preheats/{id}",
@@ -222,6 +232,33 @@ const struct route routes[] = {
 		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
 		       { HTTPD_NOT_FOUND, JSON,
 			 "There is no such order to that node." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/trust/revoked",
+	  .id = "listRevokedKeys",
+	  .summary = "Keys that sign images and that no node is to believe "
+		     "any more.",
+	  .role = ROLE_READ,
+	  .run = trust_revoked,
+	  .answers = { { HTTPD_OK, JSON, "A list." },
+		       { HTTPD_NOT_MODIFIED, NULL,
+			 "It is that of the ETag." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/trust/revoked/{key}",
+	  .id = "revokeKey",
+	  .summary = "Believe nothing any more that this key signed.",
+	  .role = ROLE_ADMIN,
+	  .run = trust_revoke,
+	  .params = { P_KEY },
+	  .answers = { { HTTPD_OK, JSON, "How many are new: 0 or 1." },
+		       { HTTPD_TOO_MANY, JSON, "Too many are revoked." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/trust/revoked/{key}",
+	  .id = "restoreKey",
+	  .summary = "Take that back.",
+	  .role = ROLE_ADMIN,
+	  .run = trust_restore,
+	  .params = { P_KEY },
+	  .answers = { { HTTPD_OK, JSON, "How many there were: 0 or 1." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/healthz",
 	  .id = "health",

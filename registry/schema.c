@@ -74,7 +74,13 @@ static const char version_3[] =
 	" changed BIGINT NOT NULL,"
 	" PRIMARY KEY (preheat, node))";
 
-static const char *const scripts[] = { version_1, version_2, version_3 };
+/* Keys that sign images, by their ids in hex, and are not believed any more. */
+static const char version_4[] = "CREATE TABLE trust_revoked ("
+				" key_id TEXT PRIMARY KEY,"
+				" since BIGINT NOT NULL)";
+
+static const char *const scripts[] = { version_1, version_2, version_3,
+				       version_4 };
 
 #define FIND \
 	"SELECT id, repo, image, workload, version, votes, newest, used " \
@@ -315,6 +321,25 @@ static const struct db_statement statements[SQL_COUNT_] = {
 				"changed FROM preheat_node WHERE preheat = $1 "
 				"ORDER BY node",
 				"ttiiti" },
+	[SQL_TRUST_FIND] = { "find a revoked key",
+			     "SELECT since FROM trust_revoked "
+			     "WHERE key_id = $1",
+			     "i" },
+	/* key, since, at most */
+	[SQL_TRUST_REVOKE] = { "revoke a key",
+			       "INSERT INTO trust_revoked (key_id, since) "
+			       "SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT) "
+			       "WHERE (SELECT count(*) FROM trust_revoked) < "
+			       "CAST($3 AS BIGINT) "
+			       "ON CONFLICT (key_id) DO NOTHING",
+			       "" },
+	[SQL_TRUST_RESTORE] = { "restore a key",
+				"DELETE FROM trust_revoked WHERE key_id = $1",
+				"" },
+	[SQL_TRUST_REVOKED] = { "revoked keys",
+				"SELECT key_id, since FROM trust_revoked "
+				"ORDER BY key_id",
+				"ti" },
 	[SQL_TOTAL] = { "total",
 			"SELECT CAST(count(*) AS BIGINT), "
 			"CAST(coalesce(sum(votes), 0) AS BIGINT), "

@@ -70,6 +70,10 @@ static void tell_doubts(const struct service *s)
 			    "the key is not this service's alone "
 			    "reason=\"%s: chmod 600 %s\"",
 			    why.msg, cfg->tls_key);
+	if (!cfg->tokens && !cfg->tls_client_ca && !cfg->insecure_no_auth)
+		log_warning("service",
+			    "nobody may call it: give it --tokens or "
+			    "--tls-client-ca, or say --insecure-no-auth");
 	if (s->tls && httpd_tls_check_time(s->tls, &why) < 0)
 		log_warning("service",
 			    "clients will not believe this service "
@@ -173,20 +177,50 @@ int call_send_json(struct call *c, struct json_t *o, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
+int call_send_if_new(struct call *c, struct error *err)
+{
+	const char *tags = httpd_head_get(&c->req->head, "If-None-Match");
+	char etag[DIGEST_STR_MAX + 2], text[DIGEST_STR_MAX];
+	struct digest d;
+
+	if (digest_of(c->reply.body.data, c->reply.body.len, &d) < 0)
+		return error_nomem(err);
+	digest_format(&d, text);
+	(void)snprintf(etag, sizeof(etag), "\"%s\"", text);
+	if (call_header(c, "ETag", etag) < 0)
+		return error_nomem(err);
+	if (tags && strstr(tags, etag)) {
+		buf_reset(&c->reply.body);
+		c->reply.status = HTTPD_NOT_MODIFIED;
+	}
+	return 0;
+}
+
+/* What vouches for the name is the token or the certificate.  With neither, whoever
+ * may write could do so as every node. */
 int call_check_node(struct call *c, const char *node, struct error *err)
 {
 	const char *cert = c->req->peer_node;
+	const struct token *t = c->token;
 
 	if (!param_node.ok(node))
 		return error_set(err, EINVAL, "node must be %s",
 				 param_node.name);
-	if (c->token && c->token->node && strcmp(node, c->token->node) != 0)
+	if (t && t->node && !token_has_node(t, node))
 		return refuse(c, HTTPD_FORBIDDEN, err,
-			      "token '%s' is for node '%s' only",
-			      c->token->name, c->token->node);
+			      "token '%s' is for node '%s' only", t->name,
+			      t->node);
 	if (cert[0] && strcmp(node, cert) != 0)
 		return refuse(c, HTTPD_FORBIDDEN, err,
 			      "the certificate is of node '%s'", cert);
+	/* An admin may read what is any node's, and speaks for none. */
+	if (t && !t->node && !cert[0] &&
+	    (c->route->role == ROLE_WRITE || !(t->roles & ROLE_ADMIN)))
+		return refuse(c, HTTPD_FORBIDDEN, err,
+			      "token '%s' is of no node: give it node=%s in "
+			      "--tokens (node=* for any), or have the node "
+			      "show its certificate (--tls-client-ca)",
+			      t->name, node);
 	return 0;
 }
 
@@ -335,13 +369,41 @@ static void on_request(void *arg, struct httpd_request *r)
 
 /* ---------------------------------------------------------------------- heads --- */
 
-static int check_token(struct call *c, struct error *err)
+/* Without a tokens file a node's certificate lets it do what nodes do.  That everybody
+ * may do everything is said, also on loopback: others have accounts here, too. */
+static int check_certificate(struct call *c, struct error *err)
+{
+	const struct registry_config *cfg = c->service->cfg;
+
+	if (cfg->insecure_no_auth)
+		return 0;
+	if (c->req->peer_node[0] && c->route->role != ROLE_ADMIN)
+		return 0;
+	if (c->req->peer_node[0])
+		return refuse(c, HTTPD_FORBIDDEN, err,
+			      "node '%s' has not the role for this: admin, "
+			      "which a token of --tokens gives",
+			      c->req->peer_node);
+	if (call_header(c, "WWW-Authenticate", "Bearer") < 0)
+		return error_nomem(err);
+	return refuse(
+		c, HTTPD_UNAUTHORIZED, err, "%s",
+		cfg->tls_client_ca
+			? "a node's certificate is needed, or a token of "
+			  "--tokens, which this service has not"
+			: "this service knows nobody: give it --tokens "
+			  "or --tls-client-ca, or say --insecure-no-auth");
+}
+
+static int check_caller(struct call *c, struct error *err)
 {
 	struct service *s = c->service;
-	const char *shown, *node;
+	const char *shown;
 
-	if (c->route->role == ROLE_NONE || !s->tokens)
+	if (c->route->role == ROLE_NONE)
 		return 0;
+	if (!s->tokens)
+		return check_certificate(c, err);
 	shown = httpd_head_get(&c->req->head, "Authorization");
 	c->token = tokens_find(&s->tokens->tokens, shown);
 	if (!c->token) {
@@ -357,12 +419,16 @@ static int check_token(struct call *c, struct error *err)
 		return refuse(c, HTTPD_FORBIDDEN, err,
 			      "token '%s' has not the role for this: %s",
 			      c->token->name, token_role_name(c->route->role));
-	node = httpd_head_get(&c->req->head, "Bootseer-Node");
-	if (c->token->node && node && strcmp(node, c->token->node) != 0)
-		return refuse(c, HTTPD_FORBIDDEN, err,
-			      "token '%s' is for node '%s' only",
-			      c->token->name, c->token->node);
 	return 0;
+}
+
+/* A name in the head is checked before the body is read. */
+static int check_named(struct call *c, struct error *err)
+{
+	size_t i = route_param(c->route, "Bootseer-Node");
+
+	return c->route->params[i].name ? call_check_node(c, c->values[i], err)
+					: 0;
 }
 
 static int check_head(struct call *c, struct error *err)
@@ -380,8 +446,10 @@ static int check_head(struct call *c, struct error *err)
 	if (status)
 		return call_fail(c, status, NULL, err, "%s",
 				 httpd_status_text(status));
-	rc = check_token(c, err);
-	return rc < 0 ? rc : route_params(c->route, h, c->values, err);
+	rc = check_caller(c, err);
+	if (rc == 0)
+		rc = route_params(c->route, h, c->values, err);
+	return rc < 0 ? rc : check_named(c, err);
 }
 
 static uint64_t on_head(void *arg, struct httpd_request *r)
@@ -441,7 +509,7 @@ static void run_sweep(struct work *w)
 	atomic_store(&s->counts.bytes, t.bytes);
 	atomic_fetch_add(&s->counts.evicted, evicted);
 	if (evicted) {
-		recent_forget(s->recent);
+		recent_forget(s->recent, NULL, NULL);
 		log_info("service", "sweep forgot starts=%u", evicted);
 	}
 }
@@ -474,6 +542,7 @@ static const struct httpd_handler handler = {
 	.head = on_head,
 	.request = on_request,
 	.drop = on_drop,
+	.error_type = "application/json",
 	.error = on_error,
 };
 
@@ -496,6 +565,8 @@ static int start_http(struct service *s, struct error *err)
 {
 	const struct registry_config *cfg = s->cfg;
 	struct httpd_config http = {
+		.name = "http",
+		.option = "--listen",
 		.loop = s->loop,
 		.listen = cfg->listen,
 		.connections_max = cfg->max_connections,

@@ -8,11 +8,11 @@
 
 #include <stdatomic.h>
 
-#include "common/pool.h"
-#include "registry/config.h"
+#include "net/httpd.h"
+#include "net/pool.h"
 #include "registry/capabilities.h"
+#include "registry/config.h"
 #include "registry/hot.h"
-#include "registry/httpd.h"
 #include "registry/recent.h"
 #include "registry/refusals.h"
 #include "registry/route.h"
@@ -43,7 +43,7 @@ struct service {
 	struct recent *recent;
 	struct swarms *swarms;
 	struct issuer *issuer;
-	struct token_set *tokens; /* NULL: nobody needs one */
+	struct token_set *tokens; /* NULL: there is no --tokens */
 	struct trace_limits limits;
 	struct refusals refusals; /* the loop's */
 	struct service_counts counts;
@@ -62,7 +62,7 @@ struct call {
 	const struct route *route;
 	const char *values[ROUTE_PARAMS_MAX];
 	struct token_set *set;
-	const struct token *token; /* NULL: none is needed */
+	const struct token *token; /* NULL: there are none */
 	struct httpd_reply reply;
 	int rc;
 	int status; /* of a failure; 0: by rc */
@@ -89,6 +89,8 @@ int call_send_json(struct call *c, struct json_t *o,
 int call_fail(struct call *c, int status, const char *code, struct error *err,
 	      const char *fmt, ...) PRINTF(5, 6);
 int call_header(struct call *c, const char *name, const char *value) MUST_CHECK;
+/* Give the body that is there an ETag; none, and 304, when the client has it. */
+int call_send_if_new(struct call *c, struct error *err) MUST_CHECK;
 
 extern const struct route routes[];
 extern const size_t n_routes;
@@ -118,6 +120,9 @@ int preheats_post(struct call *c, struct error *err);
 int preheats_list(struct call *c, struct error *err);
 int preheats_report(struct call *c, struct error *err);
 int preheats_get(struct call *c, struct error *err);
+int trust_revoke(struct call *c, struct error *err);
+int trust_restore(struct call *c, struct error *err);
+int trust_revoked(struct call *c, struct error *err);
 int system_health(struct call *c, struct error *err);
 int system_ready(struct call *c, struct error *err);
 int system_openapi(struct call *c, struct error *err);

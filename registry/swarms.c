@@ -9,13 +9,14 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "p2p/tracker_json.h"
+#include "p2p/tracker/tracker_json.h"
 #include "registry/service.h"
 
 #define LIMIT_DEFAULT 100u
 #define MISSED_MAX 5 /* announcements; then it is gone */
 #define MS INT64_C(1000000)
 #define TELL_NS (60 * 1000 * MS)
+#define RETRY_FULL_S 10
 
 struct swarms {
 	struct tracker *tracker;
@@ -97,6 +98,11 @@ int swarms_post(struct call *c, struct error *err)
 	if (rc == 0)
 		rc = tracker_hear(s->tracker, &s->heard.call, clock_now_ns(),
 				  &s->answer, err);
+	if (rc == -ENOSPC) {
+		/* That is about this image: 503 would be about the service. */
+		c->status = HTTPD_TOO_MANY;
+		c->retry_after_s = RETRY_FULL_S;
+	}
 	if (rc == 0)
 		tell_namesake(s);
 	if (rc == 0)

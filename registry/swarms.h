@@ -3,7 +3,7 @@
 #ifndef BOOTSEER_REGISTRY_SWARMS_H
 #define BOOTSEER_REGISTRY_SWARMS_H
 
-#include "p2p/tracker.h"
+#include "p2p/tracker/tracker.h"
 #include "registry/config.h"
 
 struct swarms;

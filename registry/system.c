@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Health, readiness, and what the service says of itself. */
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "registry/metrics.h"
 #include "registry/service.h"
 
 #define JSON "application/json"
+#define ROOM_TRACES 4 /* as many of --trace-max */
 
 static int say(struct call *c, const char *type, const char *text, size_t len,
 	       struct error *err)
@@ -23,11 +28,39 @@ int system_health(struct call *c, struct error *err)
 	return say(c, JSON, ok, strlen(ok), err);
 }
 
+/* A database that cannot grow refuses recordings, so others shall be asked while
+ * there is no room for a few.  Only a file of ours can be looked at. */
+static int check_room(const struct registry_config *cfg, struct error *err)
+{
+	static const char sqlite[] = "sqlite:";
+	AUTO_FREE char *path = NULL;
+	uint64_t left, want = ROOM_TRACES * (uint64_t)cfg->trace_max;
+	struct statvfs st;
+
+	if (strncmp(cfg->db, sqlite, strlen(sqlite)) != 0)
+		return 0;
+	path = strdup(cfg->db + strlen(sqlite));
+	if (!path)
+		return error_nomem(err);
+	if (statvfs(dirname(path), &st) < 0)
+		return error_set(err, EBUSY, "folder of the database: %s",
+				 strerror(errno));
+	left = (uint64_t)st.f_bavail * st.f_frsize;
+	if (left >= want)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "the disk of the database is full: %" PRIu64
+			 " MiB are free, %" PRIu64 " wanted",
+			 left >> 20, want >> 20);
+}
+
 int system_ready(struct call *c, struct error *err)
 {
 	static const char ready[] = "{\"status\":\"ready\"}\n";
 	int rc = trace_db_ping(c->service->db, err);
 
+	if (rc == 0)
+		rc = check_room(c->service->cfg, err);
 	return rc < 0 ? rc : say(c, JSON, ready, strlen(ready), err);
 }
 

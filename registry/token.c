@@ -104,7 +104,8 @@ static int parse_token(char *line, struct token *t, struct error *err)
 
 	if (!list)
 		return error_set(err, EINVAL,
-				 "wanted: NAME sha256:HEX ROLE[,ROLE...]");
+				 "wanted: NAME sha256:HEX ROLE[,ROLE...], with "
+				 "the HEX of \"printf %%s TOKEN | sha256sum\"");
 	if (strlen(name) > TOKEN_NAME_MAX)
 		return error_set(err, EINVAL, "the name is too long");
 	rc = digest_parse(hash, &t->sha256, err);
@@ -170,9 +171,16 @@ int tokens_load(const char *path, struct tokens *ret, struct error *err)
 	AUTO_BUF text = BUF_INIT;
 	int rc = fs_read_file(path, TOKENS_FILE_MAX, &text, err);
 
+	if (rc == -ENOENT)
+		return error_set(
+			err, ENOENT,
+			"tokens file '%s' is not there: mend the path, or "
+			"make it, with a line for each token: NAME "
+			"sha256:HEX ROLE[,ROLE...]",
+			path);
 	if (rc == 0)
 		rc = tokens_parse(text.data ? text.data : "", ret, err);
-	return rc < 0 ? error_wrap(err, rc, "tokens '%s'", path) : 0;
+	return rc < 0 ? error_wrap(err, rc, "tokens file '%s'", path) : 0;
 }
 
 const struct token *tokens_find(const struct tokens *t,
@@ -194,6 +202,12 @@ const struct token *tokens_find(const struct tokens *t,
 			found = &t->v[i];
 	}
 	return found;
+}
+
+bool token_has_node(const struct token *t, const char *node)
+{
+	return t->node && (strcmp(t->node, TOKEN_ANY_NODE) == 0 ||
+			   strcmp(t->node, node) == 0);
 }
 
 bool token_has_repo(const struct token *t, const char *repo)

@@ -11,6 +11,8 @@
 #define TOKENS_FILE_MAX (2u << 20) /* bytes */
 #define TOKEN_NAME_MAX 63u
 
+#define TOKEN_ANY_NODE "*"
+
 enum role {
 	ROLE_NONE = 0,
 	ROLE_READ = 1,
@@ -26,7 +28,8 @@ struct token {
 	struct digest sha256;
 	unsigned int roles; /* of enum role */
 	char *repo; /* prefix: this repository and those below; NULL: all */
-	char *node; /* it speaks for this node only; NULL: any */
+	char *node; /* it speaks for this node only; TOKEN_ANY_NODE: for any;
+		     * NULL: a certificate says for which */
 };
 
 struct tokens {
@@ -48,6 +51,9 @@ void tokens_fini(struct tokens *t);
  * whichever entry it is. */
 const struct token *tokens_find(const struct tokens *t,
 				const char *authorization);
+
+/* May it speak for this node?  False for all when it names none. */
+bool token_has_node(const struct token *t, const char *node);
 
 /* May it see and change this repository?  "" is no repository. */
 bool token_has_repo(const struct token *t, const char *repo);

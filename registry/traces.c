@@ -105,22 +105,24 @@ static int find_start(struct call *c, const struct start_query *q,
 		      struct start *ret, struct error *err)
 {
 	int64_t now = clock_now_ns();
-	AUTO_FREE char *key = NULL;
+	struct recent_key key = { .image = q->image, .repo = q->repo };
+	AUTO_FREE char *text = NULL;
 	struct found f = { .none = false };
 	uint64_t age = 0;
 	int rc = 0;
 
-	if (asprintf(&key, "get %s %s %s %s %d", q->image, q->workload, q->repo,
-		     q->prefix, q->exact) < 0) {
-		key = NULL;
+	if (asprintf(&text, "get %s %s %s %s %d", q->image, q->workload,
+		     q->repo, q->prefix, q->exact) < 0) {
+		text = NULL;
 		return error_nomem(err);
 	}
-	if (!recent_get(c->service->recent, key, now, &f, sizeof(f), &age)) {
+	key.text = text;
+	if (!recent_get(c->service->recent, &key, now, &f, sizeof(f), &age)) {
 		rc = trace_db_find(c->service->db, q, time(NULL), &f.start,
 				   err);
 		f.none = rc == -ENOENT;
 		if (rc == 0 || f.none)
-			recent_put(c->service->recent, key, now, &f, sizeof(f),
+			recent_put(c->service->recent, &key, now, &f, sizeof(f),
 				   age);
 	} else if (f.none) {
 		rc = error_set(err, ENOENT, "there is no trace yet");
@@ -268,21 +270,23 @@ static int judge(struct call *c, const struct recording *r, enum verdict *ret,
 		 struct error *err)
 {
 	struct recent *recent = c->service->recent;
+	struct recent_key key = { .image = r->image, .repo = r->repo };
 	int64_t now = clock_now_ns();
-	AUTO_FREE char *key = NULL;
+	AUTO_FREE char *text = NULL;
 	uint64_t age = 0;
 	int rc;
 
-	if (asprintf(&key, "post %s %s %s %s", r->token, r->image, r->workload,
+	if (asprintf(&text, "post %s %s %s %s", r->token, r->image, r->workload,
 		     r->repo) < 0) {
-		key = NULL;
+		text = NULL;
 		return error_nomem(err);
 	}
-	if (recent_get(recent, key, now, ret, sizeof(*ret), &age))
+	key.text = text;
+	if (recent_get(recent, &key, now, ret, sizeof(*ret), &age))
 		return 0;
 	rc = trace_db_judge(c->service->db, r, time(NULL), ret, err);
 	if (rc == 0 && *ret == VERDICT_ENOUGH)
-		recent_put(recent, key, now, ret, sizeof(*ret), age);
+		recent_put(recent, &key, now, ret, sizeof(*ret), age);
 	return rc;
 }
 
@@ -323,7 +327,8 @@ static int store(struct call *c, struct recording *r, struct error *err)
 	}
 	rc = trace_db_put(s->db, &s->limits, r, time(NULL), &v, &evicted, err);
 	atomic_fetch_add(&s->counts.evicted, evicted);
-	recent_forget(s->recent);
+	/* What had to make room is missed within the second. */
+	recent_forget(s->recent, r->image, r->repo);
 	if (rc == -EDQUOT)
 		c->retry_after_s = RETRY_HOURLY_S;
 	if (rc < 0)
@@ -381,7 +386,7 @@ int traces_delete(struct call *c, struct error *err)
 		n = trace_db_forget(c->service->db, call_param(c, "digest"),
 				    call_param(c, "workload"), repo,
 				    call_prefix(c), err);
-	recent_forget(c->service->recent);
+	recent_forget(c->service->recent, call_param(c, "digest"), repo);
 	if (n < 0)
 		return n;
 	return call_send_json(c, json_pack("{s:i}", "removed", n), err);

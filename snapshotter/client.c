@@ -1,184 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Client of bootseerd's control socket: blocking, one call at a time. */
+/* What bootseerd is asked for.  How: net/control_client.c. */
 #include "snapshotter/client.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "snapshotter/control.h"
+#include "net/control.h"
 
 struct node_client {
-	int fd;
-	uint32_t timeout_ms; /* of one call; 0 is none */
-	struct buf in;
-	bool broken; /* a call was cut short: replies no longer match */
+	struct control_client *control;
 };
 
+/* May the call be made twice?  These two leave behind what a second one would find
+ * in its way. */
+static bool node_is_repeatable(const char *method)
+{
+	return strcmp(method, "layer.apply") != 0 &&
+	       strcmp(method, "image.record") != 0;
+}
+
+static int client_open(const struct control_client_config *cfg,
+		       struct node_client **ret, struct error *err)
+{
+	struct node_client *c = calloc(1, sizeof(*c));
+	int rc = c ? control_client_open(cfg, &c->control, err)
+		   : error_nomem(err);
+
+	if (rc < 0)
+		free(c);
+	else
+		*ret = c;
+	return rc;
+}
+
 int node_client_open(const char *socket_path, uint32_t timeout_ms,
+		     struct control_patience *patience,
 		     struct node_client **ret, struct error *err)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd = -1;
-	struct node_client *c;
+	const struct control_client_config cfg = {
+		.path = socket_path,
+		.server = "bootseerd",
+		.timeout_ms = timeout_ms,
+		.patience = patience,
+		.is_repeatable = node_is_repeatable,
+	};
 
-	if (strlen(socket_path) >= sizeof(addr.sun_path))
-		return error_set(err, ENAMETOOLONG,
-				 "socket '%s': path over %zu bytes",
-				 socket_path, sizeof(addr.sun_path) - 1);
-	strcpy(addr.sun_path, socket_path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return error_set(err, errno, "socket: %s", strerror(errno));
-	/* Never waits long on a local socket: either it listens or not. */
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-		if (errno == EACCES)
-			return error_set(err, EACCES,
-					 "socket '%s': only root may ask "
-					 "bootseerd%s",
-					 socket_path, error_root_hint(EACCES));
-		return error_set(err, errno,
-				 "bootseerd does not answer at '%s' (%s): "
-				 "start it, or name its socket",
-				 socket_path, strerror(errno));
-	}
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return error_nomem(err);
-	c->fd = steal_fd(&fd);
-	c->timeout_ms = timeout_ms;
-	c->in.limit = CONTROL_REPLY_MAX;
-	*ret = c;
-	return 0;
+	return client_open(&cfg, ret, err);
+}
+
+int node_client_open_within(const char *socket_path, uint32_t timeout_ms,
+			    uint32_t wait_ms, struct node_client **ret,
+			    struct error *err)
+{
+	const struct control_client_config cfg = {
+		.path = socket_path,
+		.server = "bootseerd",
+		.timeout_ms = timeout_ms,
+		.wait_ms = wait_ms,
+		.is_repeatable = node_is_repeatable,
+	};
+
+	return client_open(&cfg, ret, err);
 }
 
 void node_client_close(struct node_client *c)
 {
 	if (!c)
 		return;
-	close(c->fd);
-	buf_fini(&c->in);
+	control_client_close(c->control);
 	free(c);
 }
 
-static int wait_ready(struct node_client *c, short events, int64_t deadline,
-		      struct error *err)
+void node_client_heed(struct node_client *c, const atomic_bool *is_gone)
 {
-	struct pollfd p = { .fd = c->fd, .events = events };
-	int64_t left;
-	int n;
-
-	do {
-		left = deadline ? deadline - clock_now_ms() : -1;
-		if (deadline && left <= 0)
-			n = 0;
-		else
-			n = poll(&p, 1,
-				 left > INT32_MAX ? INT32_MAX : (int)left);
-	} while (n < 0 && errno == EINTR);
-	if (n == 0)
-		return error_set(err, ETIMEDOUT,
-				 "no answer from bootseerd within %" PRIu32
-				 " ms",
-				 c->timeout_ms);
-	return n < 0 ? error_set(err, errno, "poll: %s", strerror(errno)) : 0;
+	control_client_heed(c->control, is_gone);
 }
 
-static int lost(struct error *err)
-{
-	return error_set(err, ECONNRESET,
-			 "bootseerd closed the connection: it ended or was "
-			 "restarted, see its log");
-}
-
-static int send_all(struct node_client *c, const struct buf *b,
-		    int64_t deadline, struct error *err)
-{
-	size_t done = 0;
-	ssize_t n;
-	int rc;
-
-	while (done < b->len) {
-		n = send(c->fd, b->data + done, b->len - done,
-			 MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n >= 0) {
-			done += (size_t)n;
-			continue;
-		}
-		if (errno == EINTR)
-			continue;
-		if (errno == EPIPE || errno == ECONNRESET)
-			return lost(err);
-		if (errno != EAGAIN)
-			return error_set(err, errno, "send: %s",
-					 strerror(errno));
-		rc = wait_ready(c, POLLOUT, deadline, err);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-/* Read one line into c->in, without its end. */
-static int recv_line(struct node_client *c, int64_t deadline, struct error *err)
-{
-	ssize_t n;
-	int rc;
-
-	buf_reset(&c->in);
-	for (;;) {
-		rc = wait_ready(c, POLLIN, deadline, err);
-		if (rc < 0)
-			return rc;
-		rc = buf_reserve(&c->in, 65536);
-		if (rc < 0)
-			return error_set(err, -rc, "reply is too long");
-		n = recv(c->fd, c->in.data + c->in.len, 65536, MSG_DONTWAIT);
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
-			continue;
-		if (n == 0 || (n < 0 && errno == ECONNRESET))
-			return lost(err);
-		if (n < 0)
-			return error_set(err, errno, "recv: %s",
-					 strerror(errno));
-		c->in.len += (size_t)n;
-		if (c->in.data[c->in.len - 1] == '\n') {
-			c->in.len--;
-			return 0;
-		}
-	}
-}
-
-/* `params` may be NULL; `*ret` is the caller's. */
 static int call(struct node_client *c, const char *method, json_t *params,
 		json_t **ret, struct error *err)
 {
-	int64_t deadline = c->timeout_ms ? clock_now_ms() + c->timeout_ms : 0;
-	AUTO_BUF line = BUF_INIT;
-	int rc;
-
-	if (c->broken)
-		return error_set(err, ENOTCONN,
-				 "an earlier call on this "
-				 "connection was cut short");
-	rc = control_request_format(method, params, &line, err);
-	if (rc < 0)
-		return rc;
-	rc = send_all(c, &line, deadline, err);
-	if (rc == 0)
-		rc = recv_line(c, deadline, err);
-	if (rc < 0) {
-		c->broken = true;
-		return error_wrap(err, rc, "%s", method);
-	}
-	return control_reply_parse(c->in.data, c->in.len, ret, err);
+	return control_client_call(c->control, method, params, ret, err);
 }
 
 int node_call(struct node_client *c, const char *method, const char *params,
@@ -228,6 +130,7 @@ void node_image_fini(struct node_image *i)
 {
 	free(i->chain_ids);
 	free(i->warning);
+	free(i->scope);
 	*i = (struct node_image){ .chain_ids = NULL };
 }
 
@@ -257,7 +160,7 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 	struct node_image image = { .chain_ids = NULL };
 	AUTO_JSON *params = query_json(q);
 	AUTO_JSON *out = NULL;
-	const char *id, *manifest, *warning = NULL;
+	const char *id, *manifest, *warning = NULL, *scope;
 	json_t *chain;
 	int rc;
 
@@ -266,9 +169,9 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 	rc = call(c, "image.prepare", params, &out, err);
 	if (rc < 0)
 		return rc;
-	if (json_unpack(out, "{s:s, s:s, s:o, s?s}", "id", &id, "manifest",
-			&manifest, "chain_ids", &chain, "warning",
-			&warning) < 0)
+	if (json_unpack(out, "{s:s, s:s, s:o, s:s, s?s}", "id", &id, "manifest",
+			&manifest, "chain_ids", &chain, "scope", &scope,
+			"warning", &warning) < 0)
 		return error_set(err, EPROTO, "image.prepare: bad reply");
 	rc = digest_parse(id, &image.id, err);
 	if (rc == 0)
@@ -279,12 +182,11 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 		node_image_fini(&image);
 		return error_wrap(err, rc, "image.prepare: bad reply");
 	}
-	if (warning) {
-		image.warning = strdup(warning);
-		if (!image.warning) {
-			node_image_fini(&image);
-			return error_nomem(err);
-		}
+	image.scope = strdup(scope);
+	image.warning = warning ? strdup(warning) : NULL;
+	if (!image.scope || (warning && !image.warning)) {
+		node_image_fini(&image);
+		return error_nomem(err);
 	}
 	*ret = image;
 	return 0;
@@ -292,13 +194,14 @@ int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 
 int node_image_mount(struct node_client *c, const struct digest *id,
 		     const char *user, bool for_start, char **ret_path,
-		     struct error *err)
+		     char **ret_scope, struct error *err)
 {
 	AUTO_JSON *params =
 		json_pack("{s:o, s:s, s:b}", "id", digest_json(id), "user",
 			  user, "for_start", (int)for_start);
+	AUTO_FREE char *path_copy = NULL, *scope_copy = NULL;
 	AUTO_JSON *out = NULL;
-	const char *path;
+	const char *path, *scope;
 	int rc;
 
 	if (!params)
@@ -306,10 +209,16 @@ int node_image_mount(struct node_client *c, const struct digest *id,
 	rc = call(c, "image.mount", params, &out, err);
 	if (rc < 0)
 		return rc;
-	if (json_unpack(out, "{s:s}", "path", &path) < 0)
+	if (json_unpack(out, "{s:s, s:s}", "path", &path, "scope", &scope) < 0)
 		return error_set(err, EPROTO, "image.mount: bad reply");
-	*ret_path = strdup(path);
-	return *ret_path ? 0 : error_nomem(err);
+	path_copy = strdup(path);
+	scope_copy = strdup(scope);
+	if (!path_copy || !scope_copy)
+		return error_nomem(err);
+	*ret_path = steal_ptr(&path_copy);
+	if (ret_scope)
+		*ret_scope = steal_ptr(&scope_copy);
+	return 0;
 }
 
 int node_image_umount(struct node_client *c, const struct digest *id,
@@ -361,8 +270,26 @@ int node_start_end(struct node_client *c, const char *user, struct error *err)
 	return call(c, "start.end", params, &out, err);
 }
 
+/* "/a:/b" as ["/a", "/b"]. */
+static json_t *split_json(const char *paths)
+{
+	json_t *list = json_array();
+
+	while (list && *paths) {
+		size_t n = strcspn(paths, ":");
+
+		if (json_array_append_new(list, json_stringn(paths, n)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+		paths += n + (paths[n] == ':');
+	}
+	return list;
+}
+
 int node_layer_apply(struct node_client *c, const struct node_image_query *q,
-		     size_t layer, const char *dir, struct error *err)
+		     size_t layer, const struct digest *chain_id,
+		     const char *dir, const char *lower, struct error *err)
 {
 	AUTO_JSON *params = query_json(q);
 	AUTO_JSON *out = NULL;
@@ -370,7 +297,12 @@ int node_layer_apply(struct node_client *c, const struct node_image_query *q,
 	if (!params ||
 	    json_object_set_new(params, "layer",
 				json_integer((json_int_t)layer)) < 0 ||
-	    json_object_set_new(params, "dir", json_string(dir)) < 0)
-		return error_set(err, EINVAL, "'%s' is no UTF-8", dir);
+	    json_object_set_new(params, "dir", json_string(dir)) < 0 ||
+	    json_object_set_new(params, "lower", split_json(lower)) < 0)
+		return error_set(err, EINVAL, "'%s' or '%s' is no UTF-8", dir,
+				 lower);
+	if (chain_id &&
+	    json_object_set_new(params, "chain_id", digest_json(chain_id)) < 0)
+		return error_nomem(err);
 	return call(c, "layer.apply", params, &out, err);
 }

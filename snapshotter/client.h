@@ -7,21 +7,33 @@
 #ifndef BOOTSEER_SNAPSHOTTER_CLIENT_H
 #define BOOTSEER_SNAPSHOTTER_CLIENT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/digest.h"
 #include "common/error.h"
+#include "net/control_client.h"
 
 #define NODE_SOCKET_DEFAULT "/run/bootseer/bootseerd.sock"
 
 struct node_client;
 
-/* -ENOENT or -ECONNREFUSED: bootseerd does not run, the message says so. */
+/* As control_client_open(); all calls but image.record and layer.apply may be made
+ * twice.  -ENOENT or -ECONNREFUSED: bootseerd does not run, the message says so. */
 int node_client_open(const char *socket_path, uint32_t timeout_ms,
+		     struct control_patience *patience,
 		     struct node_client **ret, struct error *err) MUST_CHECK;
+/* The same, and wait for `wait_ms` each time that it does not listen. */
+int node_client_open_within(const char *socket_path, uint32_t timeout_ms,
+			    uint32_t wait_ms, struct node_client **ret,
+			    struct error *err) MUST_CHECK;
 void node_client_close(struct node_client *c);
+
+/* Calls end with -ECANCELED within a moment after `*is_gone` became true; borrowed
+ * until the client is closed. */
+void node_client_heed(struct node_client *c, const atomic_bool *is_gone);
 
 /* Which image: a registry reference, and its manifest digest where known. */
 struct node_image_query {
@@ -36,24 +48,30 @@ struct node_image {
 	struct digest *chain_ids; /* bottom first; owned */
 	size_t n_chain_ids;
 	char *warning; /* why it may be out of date, or NULL; owned */
+	/* Prefix of the repositories whose images may share this one's
+	 * snapshots, "" for all: how far whoever vouches for the tree is
+	 * believed.  Owned. */
+	char *scope;
 };
 void node_image_fini(struct node_image *i);
 
 /*
  * Find the image's artifact and have its metadata and block map on the node,
  * checked and durable: after this the image can be mounted with the registry
- * down.  -ENOENT: it has no artifact; use the ordinary layers.
+ * down.  -ENOENT: it has no artifact; -EKEYREJECTED: it has one that the node's
+ * operator does not trust: use the ordinary layers.
  */
 int node_image_prepare(struct node_client *c, const struct node_image_query *q,
 		       struct node_image *ret, struct error *err) MUST_CHECK;
 
 /* Mount it (once, however many users) and remember `user` as one who needs it,
  * durably: bootseerd restores the mount when it starts.  `for_start`: containers
- * will be started on it, whose reads a recording must see.  The path, caller
- * owns.  Idempotent for one user. */
+ * will be started on it, whose reads a recording must see.  The path and, unless
+ * NULL, the scope as in struct node_image, both the caller's.  -EKEYREJECTED: its
+ * operator trusts it no longer.  Idempotent for one user. */
 int node_image_mount(struct node_client *c, const struct digest *id,
 		     const char *user, bool for_start, char **ret_path,
-		     struct error *err) MUST_CHECK;
+		     char **ret_scope, struct error *err) MUST_CHECK;
 
 /* Forget `user`; the last one unmounts.  Unknown users are no error. */
 int node_image_umount(struct node_client *c, const struct digest *id,
@@ -85,10 +103,13 @@ int node_start_end(struct node_client *c, const char *user,
  * Download an ordinary layer and apply it to the folder `dir` as overlayfs
  * wants it (whiteouts as 0/0 devices, opaque xattrs).  For a layer that was
  * skipped because its image is lazy, and that an ordinary image turns out to
- * share.  `diff_id` is checked.
+ * share.  Its content is checked against the image's config, and that against
+ * `chain_id`, unless it is NULL.  `lower` as in overlayfs' lowerdir: what is below,
+ * for the folders that the layer implies; "" at the bottom.
  */
 int node_layer_apply(struct node_client *c, const struct node_image_query *q,
-		     size_t layer, const char *dir,
+		     size_t layer, const struct digest *chain_id,
+		     const char *dir, const char *lower,
 		     struct error *err) MUST_CHECK;
 
 /* Any method, for the command line: parameters and result are JSON texts;

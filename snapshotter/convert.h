@@ -6,7 +6,8 @@
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_H
 
-#include "blockstore/oci.h"
+#include "objects/oci.h"
+#include "snapshotter/trust.h"
 
 enum convert_form {
 	CONVERT_FORM_REFERRER, /* F2: the image untouched, artifact beside it */
@@ -17,6 +18,13 @@ enum convert_form {
 struct convert_progress {
 	void (*step)(struct convert_progress *p, const char *what,
 		     uint64_t done, uint64_t total); /* bytes of input */
+};
+
+/* How to sign what is answered for. */
+struct sign_terms {
+	const struct sign_key *key;
+	const char *repository; /* pattern */
+	int64_t valid_s;        /* how long it is good; 0: without end */
 };
 
 struct convert_options {
@@ -32,6 +40,10 @@ struct convert_options {
 		*chunking; /* NULL: the default set; docs/formats/chunking.md */
 	const char *temp_dir;              /* NULL: $TMPDIR or /var/tmp */
 	struct convert_progress *progress; /* may be NULL */
+	/* Sign the artifacts; NULL: no.  One that was there before, and has no
+	 * signature of the key, is compared with the layers first: anybody may
+	 * have made it. */
+	const struct sign_terms *sign;
 };
 
 struct convert_result {
@@ -45,6 +57,7 @@ struct convert_result {
 	uint64_t old_bytes;    /* of blocks already there, stored size */
 	uint64_t meta_bytes;   /* metadata and map, as stored */
 	bool existed;          /* nothing was done */
+	bool compared;         /* ... but to compare it with the layers */
 };
 
 /* What image_convert() refuses whatever SRC is: -EINVAL.  Of the options only
@@ -62,6 +75,14 @@ int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 		  const char *platform, char **ret,
 		  struct error *err) MUST_CHECK;
 
+/* Takes what differs between an artifact and the layers of its image. */
+struct compare_report {
+	/* May be NULL.  `path` is fit for people. */
+	void (*differs)(struct compare_report *r, const char *path,
+			const char *what);
+	uint64_t n; /* differences */
+};
+
 struct check_options {
 	struct oci_config config;
 	const char *platform;
@@ -70,6 +91,9 @@ struct check_options {
 	const char *metadata_to, *data_to;
 	const char *temp_dir; /* NULL: $TMPDIR or /var/tmp */
 	struct convert_progress *progress;
+	/* Compare it with the image's own layers, too: every path, attribute
+	 * and byte.  Differences are no failure of the call.  NULL: no. */
+	struct compare_report *against_layers;
 };
 
 /* Read everything and check it: digests, map, metadata, every block, and that
@@ -77,11 +101,25 @@ struct check_options {
 int image_check(const struct oci_ref *ref, const struct check_options *opt,
 		struct error *err) MUST_CHECK;
 
+struct sign_options {
+	struct check_options check; /* against_layers: compare first */
+	struct sign_terms terms;
+	enum trust_claim claim; /* "verified" only with against_layers */
+};
+
+/*
+ * Sign the artifact that nodes take for the image.  `ret` is its digest.
+ *   -EBADMSG  it differs from the layers, and was not signed
+ */
+int image_sign(const struct oci_ref *ref, const struct sign_options *opt,
+	       struct digest *ret, struct error *err) MUST_CHECK;
+
 /* Tags of a repository or layout with their artifacts, JSON text. */
 int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
 	       char **ret, struct error *err) MUST_CHECK;
 
-/* Remove the artifact of an image (the image itself stays). */
+/* Remove the artifact of an image, and its signatures (the image itself
+ * stays). */
 int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
 		 const char *platform, struct error *err) MUST_CHECK;
 

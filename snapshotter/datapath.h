@@ -23,33 +23,7 @@ struct datapath_image {
 	size_t n_files;
 };
 
-/* Keeps descriptors over a crash: systemd's descriptor store or our holder
- * (sd_notify(3), FDSTORE=1; sd_listen_fds_with_names(3)). */
-struct fd_keeper;
-
-/* Take the descriptors we were started with.  Where nobody offers to keep any
- * this still succeeds, and keeps nothing. */
-int fd_keeper_open(struct fd_keeper **ret, struct error *err) MUST_CHECK;
-void fd_keeper_close(struct fd_keeper *k); /* what is kept stays kept */
-/* Is there somebody who keeps them? */
-bool fd_keeper_is_durable(const struct fd_keeper *k);
-/* A descriptor kept under `name` before the last start, or -1.  Caller owns. */
-int fd_keeper_take(struct fd_keeper *k, const char *name);
-/* Keep (a duplicate of) `fd` under `name`, instead of what was kept under it.
- * When this returns 0 it is kept.  Names: letters, digits, '-', '_', '.'. */
-int fd_keeper_put(struct fd_keeper *k, const char *name, int fd,
-		  struct error *err) MUST_CHECK;
-int fd_keeper_drop(struct fd_keeper *k, const char *name,
-		   struct error *err) MUST_CHECK;
-
-/*
- * Be the holder: run argv as a child, keep the descriptors it hands over,
- * start it again with them when it crashes, at once or (when it crashes
- * again and again) up to 2 s later.  SIGTERM, SIGINT and SIGHUP are passed on.
- * Returns the exit code when the child has ended by itself or was told to, or
- * -errno.  Call first thing in main(): it wants no other threads.
- */
-int hold_run(char *const argv[], struct error *err) MUST_CHECK;
+struct fd_keeper; /* fuse/fuse.h */
 
 struct datapath_config {
 	const char *run_dir;   /* carrier mount point and probes live below */
@@ -59,6 +33,12 @@ struct datapath_config {
 };
 
 struct datapath;
+
+/* What a kind counts for itself. */
+struct datapath_stats {
+	uint64_t images_no_xattr; /* served now on the session without xattrs */
+	uint64_t xattr_requests;  /* for xattrs, answered by this process */
+};
 
 struct datapath_ops {
 	const char *name; /* "erofs-fuse", "erofs-loop", "fuse" */
@@ -74,9 +54,14 @@ struct datapath_ops {
 		     struct error *err);
 	int (*umount)(struct datapath *d, struct datapath_image *img,
 		      struct error *err);
+	/* Can images be mounted now?  What this kind needs mounted, and somebody
+	 * unmounted, is mounted again; 0, or what is in the way. */
+	int (*check)(struct datapath *d, struct error *err);
 	/* Answer what the predecessor left unanswered (FUSE_NOTIFY_RESEND);
 	 * called once, when every image was adopted. */
 	int (*resume)(struct datapath *d, struct error *err);
+	/* NULL: the kernel answers for xattrs itself.  Memory only. */
+	void (*get_stats)(struct datapath *d, struct datapath_stats *ret);
 	/* `keep`: leave mounts and descriptors for a successor. */
 	void (*stop)(struct datapath *d, bool keep);
 };
@@ -103,5 +88,9 @@ extern const struct datapath_ops *const datapath_kinds[];
  */
 int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 			    struct error *err) MUST_CHECK;
+
+/* Is the EROFS of the metadata image `meta_path` mounted at `mountpoint`?  No
+ * request is sent to any file system. */
+bool datapath_has_complete(const char *mountpoint, const char *meta_path);
 
 #endif

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 
-# Until COMMAND succeeds, at most half a minute; no other wait is anywhere.
+# Until COMMAND succeeds; no other wait is anywhere. The two minutes are there to
+# end a test that hangs: no test is about how long something takes.
 wait_for() {
-	local end=$((SECONDS + 30))
+	local end=$((SECONDS + 120))
 
 	until "$@"; do
 		((SECONDS < end)) || { echo "waited for: $*"; return 1; }
 		read -r -t 0.02 <> <(:) || :
 	done
+}
+
+# All of the processes, each of which must end well: wait by itself tells of the
+# last one only.
+wait_all() { # PID...
+	local pid failed=0
+
+	for pid; do
+		wait "$pid" || { echo "process $pid: $?"; failed=1; }
+	done
+	return "$failed"
 }

@@ -110,7 +110,9 @@ spawn_nodes() { # OPTION...
 		start_daemon "$(node_dir "$i")/log" "$(program bootseerd)" \
 			--root "$(node_dir "$i")/root" \
 			--run "$(node_dir "$i")/run" --node-name "node$i" \
-			--plain-http 10.214.0.1:5000 --record off --trace-oci no \
+			--plain-http 10.214.0.1:5000 \
+			$(trust_options --plain-http 10.214.0.1:5000) \
+			--record off --trace-oci no \
 			--trace-service http://10.214.0.2:5001 --log-level warning \
 			--fuse-threads 1 "$@" $(node_options "$i")
 		node_pids[i]=$daemon_pid
@@ -188,7 +190,7 @@ spared= # nodes whose time does not count, as " 3 7 "
 
 scenario_begin() {
 	scenario_pids=() spared=' '
-	rm -f "$W/origin_killed"
+	rm -f "$W/origin_killed" "$W/go.begun"
 }
 scenario_end() {
 	local pid
@@ -202,6 +204,9 @@ scenario_end() {
 }
 
 wait_seconds() { read -r -t "$1" <> <(:) || :; }
+
+# Until all nodes were told to go; scenario_end ends who waits in vain.
+wait_begun() { until [[ -e $W/go.begun ]]; do wait_seconds 0.05; done; }
 
 delay_of() { # NODE
 	[[ $scenario == join ]] || { echo 0; return; }
@@ -220,16 +225,20 @@ scenario_slow_on() {
 scenario_kill_on() {
 	local i
 
-	for ((i = 1; i <= n / 4; i++)); do
-		wait_seconds 1
-		echo $((i * 3 % n)) >>"$W/killed"
-		kill -KILL "${node_pids[i * 3 % n]}" 2>/dev/null || :
-	done &
+	{
+		wait_begun
+		for ((i = 1; i <= n / 4; i++)); do
+			wait_seconds 1
+			echo $((i * 3 % n)) >>"$W/killed"
+			kill -KILL "${node_pids[i * 3 % n]}" 2>/dev/null || :
+		done
+	} &
 	scenario_pids+=($!)
 }
 
 scenario_tracker_on() {
 	{
+		wait_begun
 		wait_seconds "$(calc "$(bound_all) / 2")"
 		kill -KILL "$tracker_pid"
 	} &
@@ -358,7 +367,7 @@ security_options() { # NODE
 	[[ $security != open ]] || return 0
 	node_certificate "$1"
 	echo "--p2p-ca-file $W/ca.pem --p2p-cert-file $W/node$1.pem" \
-		"--p2p-key-file $W/node$1.key"
+		"--p2p-key-file $W/node$1.key --p2p-rights cluster"
 }
 way_peers_run() {
 	go 600

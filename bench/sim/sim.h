@@ -8,9 +8,9 @@
 #define BOOTSEER_BENCH_SIM_H
 
 #include "flows.h"
-#include "p2p/slots.h"
-#include "p2p/swarm.h"
-#include "p2p/tracker.h"
+#include "p2p/core/slots.h"
+#include "p2p/core/swarm.h"
+#include "p2p/tracker/tracker.h"
 
 #define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)

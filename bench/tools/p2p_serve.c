@@ -27,7 +27,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
-#include "p2p/net.h"
+#include "p2p/net/net.h"
 
 #define FLYING 16u /* pieces asked for at once */
 #define LIMIT_NS INT64_C(120000000000)

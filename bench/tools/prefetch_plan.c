@@ -44,7 +44,8 @@ struct plan {
 };
 
 struct noted {
-	struct source base;
+	struct block_source base;
+	struct block_source *next;
 	struct plan *plan;
 };
 
@@ -69,10 +70,11 @@ static void *need(void *p)
 
 /* ------------------------------------------------------------ the requests --- */
 
-static int noted_read(struct source *s, const struct source_req *req,
-		      struct source_sink *sink, struct error *err)
+static int noted_read(struct block_source *s, const struct block_req *req,
+		      struct block_sink *sink, struct error *err)
 {
-	struct plan *p = container_of(s, struct noted, base)->plan;
+	struct noted *n = container_of(s, struct noted, base);
+	struct plan *p = n->plan;
 	size_t size = req->n_blocks * sizeof(*req->blocks);
 	struct request *r;
 
@@ -84,26 +86,29 @@ static int noted_read(struct source *s, const struct source_req *req,
 			       .n = req->n_blocks };
 	memcpy(r->blocks, req->blocks, size);
 	(void)pthread_mutex_unlock(&p->lock);
-	return source_read(s->next, req, sink, err);
+	return block_source_read(n->next, req, sink, err);
 }
 
-static void noted_free(struct source *s)
+static void noted_free(struct block_source *s)
 {
-	source_free(s->next);
-	free(container_of(s, struct noted, base));
+	struct noted *n = container_of(s, struct noted, base);
+
+	block_source_free(n->next);
+	free(n);
 }
 
-static const struct source_ops noted_ops = {
+static const struct block_source_ops noted_ops = {
 	.name = "noted",
 	.read = noted_read,
 	.free = noted_free,
 };
 
-static struct source *open_pack(struct plan *p, const char *dir, size_t i)
+static struct block_source *open_pack(struct plan *p, const char *dir, size_t i)
 {
 	struct noted *n = need(calloc(1, sizeof(*n)));
 	char path[PATH_SIZE], digest[DIGEST_STR_MAX];
 	struct error err = ERROR_INIT;
+	struct source *stored;
 	struct pack pack;
 
 	blockmap_pack(&p->map, i, &pack);
@@ -112,8 +117,8 @@ static struct source *open_pack(struct plan *p, const char *dir, size_t i)
 		       strchr(digest, ':') + 1);
 	n->base.ops = &noted_ops;
 	n->plan = p;
-	must(posix_source_new(path, &n->base.next, &err), &err);
-	n->base.size = pack.size;
+	must(posix_source_new(path, &stored, &err), &err);
+	must(verify_source_new(stored, &n->next, &err), &err);
 	return &n->base;
 }
 
@@ -125,8 +130,8 @@ static void fetch(struct plan *p, const char *dir, struct cache *cache,
 				      .window_max = 64 << 20,
 				      .demand_timeout_ns = INT64_C(1) << 40,
 				      .cache = cache };
-	struct source **packs =
-		need(calloc(p->map.n_packs + 1, sizeof(*packs)));
+	struct block_source **packs = (struct block_source **)need(
+		calloc(p->map.n_packs + 1, sizeof(struct block_source *)));
 	struct device_list list = { .blocks = p->list,
 				    .n = p->n_list,
 				    .priority = SOURCE_HOT };
@@ -140,7 +145,8 @@ static void fetch(struct plan *p, const char *dir, struct cache *cache,
 	for (size_t i = 0; i < p->map.n_packs; i++)
 		packs[i] = open_pack(p, dir, i);
 	must(fetcher_new(&cfg, &f, &err), &err);
-	must(device_new(f, &p->map, "plan", packs, &d, &err), &err);
+	must(device_new(f, &p->map, "plan", "localhost", packs, &d, &err),
+	     &err);
 	must(device_fetch_list(d, &list, &err), &err);
 	device_free(d);
 	fetcher_free(f);

@@ -20,11 +20,11 @@
 #include <string.h>
 
 #include "blockstore/device.h"
-#include "blockstore/oci.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/http.h"
+#include "net/http.h"
+#include "objects/oci.h"
 
 #define BLOCK (96u * KIB)
 #define PIECE 4096u
@@ -136,6 +136,7 @@ static void open_device(struct bench *b, const char *dir)
 				     .window_max = 4 * MIB,
 				     .demand_timeout_ns = 30000000000LL };
 	struct error err = ERROR_INIT;
+	struct block_source *checked = NULL;
 	struct source *src = NULL;
 	int rc = cache_open(&cc, &b->cache, &err);
 
@@ -146,8 +147,10 @@ static void open_device(struct bench *b, const char *dir)
 		rc = oci_open_blob(b->store, &b->pack, (uint64_t)b->n * BLOCK,
 				   &src, &err);
 	if (rc == 0)
-		rc = device_new(b->fetcher, &b->map, "bench", &src, &b->dev,
-				&err);
+		rc = verify_source_new(src, &checked, &err);
+	if (rc == 0)
+		rc = device_new(b->fetcher, &b->map, "bench", "localhost",
+				&checked, &b->dev, &err);
 	if (rc < 0)
 		die("open", &err);
 }

@@ -22,10 +22,11 @@
 
 #include "common/bytes.h"
 #include "common/fs.h"
+#include "fuse/fuse.h"
+#include "image/artifact/artifact.h"
+#include "image/erofs/file_map.h"
 #include "recorder/recorder.h"
-#include "snapshotter/artifact.h"
 #include "snapshotter/datapath.h"
-#include "snapshotter/erofs/file_map.h"
 
 #define PACKS_MAX 4096
 
@@ -128,6 +129,7 @@ static int open_device(struct node *n, const char *dir, struct error *err)
 					.window = 1 << 20,
 					.window_max = 4 << 20,
 					.demand_timeout_ns = 60000000000 };
+	AUTO_FREE struct block_source **checked = NULL;
 	struct source *packs[PACKS_MAX];
 	int rc = cache_open(&cache, &n->cache, err);
 
@@ -139,9 +141,12 @@ static int open_device(struct node *n, const char *dir, struct error *err)
 	for (size_t i = 0; rc == 0 && i < n->artifact.n_packs; i++)
 		rc = oci_open_blob(n->store, &n->artifact.packs[i].digest,
 				   n->artifact.packs[i].size, &packs[i], err);
+	if (rc == 0)
+		rc = verify_sources_new(packs, n->artifact.n_packs, &checked,
+					err);
 	return rc < 0 ? rc
-		      : device_new(n->fetcher, &n->image.map, "image", packs,
-				   &n->device, err);
+		      : device_new(n->fetcher, &n->image.map, "image",
+				   "localhost", checked, &n->device, err);
 }
 
 static int mount_image(struct node *n, const char *dir, struct error *err)

@@ -8,6 +8,8 @@ FILE has a line "NODE SOCKET DELAY" for each.  Prints "NODE HOT-SECONDS ALL-SECO
 HOT-BYTES ALL-BYTES" for each that got it, and "NODE failed WHY" for the others.
 The connections are made before, so that all begin within milliseconds.  Nodes named
 in the file SPARED, which may grow, are not waited for once the others have it.
+FILE.begun is there when all that have no delay were told: nobody is to be killed
+before, however long this takes to start.
 """
 import json
 import selectors
@@ -27,6 +29,7 @@ class Node:
         self.sock.connect(path)
         self.text = b""
         self.begun = None
+        self.text = b""
         self.why = "it did not end in time"
 
     def ask(self, image):
@@ -35,14 +38,20 @@ class Node:
             self.begun = time.monotonic()
             params["what"] = "all"
         self.text = b""
-        self.sock.sendall((json.dumps({"bootseer": 1,
-                                       "method": "image.prefetch",
-                                       "params": params}) + "\n").encode())
+        try:
+            self.sock.sendall((json.dumps({"bootseer": 1,
+                                           "method": "image.prefetch",
+                                           "params": params}) + "\n").encode())
+        except ConnectionError:
+            pass # it was killed: answer() finds the connection closed
 
 
 def answer(node):
     """What is to follow: NONE until the answer is whole."""
-    data = node.sock.recv(1 << 16)
+    try:
+        data = node.sock.recv(1 << 16)
+    except ConnectionError: # killed with our question unread
+        data = b""
     node.text += data
     if data and not node.text.endswith(b"\n"):
         return NONE
@@ -78,13 +87,16 @@ def main():
     waiting = nodes[:]
     watch = selectors.DefaultSelector()
     start = time.monotonic()
-    left = {n.name for n in nodes}
+    left, begun = {n.name for n in nodes}, False
     while left - spared(sys.argv[4]) and time.monotonic() < start + deadline:
         waiting.sort(key=lambda n: n.due)
         while waiting and time.monotonic() - start >= waiting[0].due:
             node = waiting.pop(0)
             node.ask(image)
             watch.register(node.sock, selectors.EVENT_READ, node)
+        if not begun:
+            with open(sys.argv[3] + ".begun", "w", encoding="utf-8"):
+                begun = True
         until = start + (waiting[0].due if waiting else deadline)
         # Now and then to see who is spared by now.
         wait = max(0, min(1, until - time.monotonic()))

@@ -4,7 +4,13 @@
  * sets its attributes (as umoci and Docker do), a folder that a layer names
  * again loses the xattrs it had (as overlayfs shows it), the time of a folder
  * that is only implied is that of the entry that implied it (not "now"), and
- * a name that climbs out of the root is refused.
+ * a name that climbs out of the root is refused.  A whiteout hides nothing of its
+ * own layer, whatever comes first: docs/layers.md has the contested cases.
+ *
+ * containerd unpacks each layer into a folder of its own, which overlayfs puts
+ * over the others.  So a path leads through folders of any layer, but only
+ * through symlinks of its own: what else a layer below has in its place is hidden
+ * by the folder that is made there.
  */
 #include "snapshotter/convert/apply.h"
 
@@ -18,6 +24,9 @@
 /* Linux' limits of a device number as EROFS stores it. */
 #define MAJOR_MAX 0xfffu
 #define MINOR_MAX 0xfffffu
+
+/* In inode.user of a folder, with the layer: that has only whiteouts in it. */
+#define ONLY_WHITEOUTS (UINT64_C(1) << 63)
 
 struct apply {
 	struct tree *tree;
@@ -166,11 +175,11 @@ static int clean_path(struct apply *a, const char *path, struct error *err)
 
 static int check_memory(const struct apply *a, struct error *err)
 {
-	if (tree_memory(a->tree) > APPLY_MEMORY_MAX)
+	if (tree_memory(a->tree) > TREE_MEMORY_MAX)
 		return error_set(
 			err, E2BIG,
 			"the image's metadata needs more than %llu MiB",
-			(unsigned long long)APPLY_MEMORY_MAX >> 20);
+			(unsigned long long)TREE_MEMORY_MAX >> 20);
 	return 0;
 }
 
@@ -180,10 +189,10 @@ static int check_depth(struct apply *a, const struct inode *dir,
 	unsigned int depth = 0;
 
 	for (; dir->dir_parent != dir; dir = dir->dir_parent)
-		if (++depth >= APPLY_DEPTH_MAX)
+		if (++depth >= TREE_DEPTH_MAX)
 			return error_set(err, ENAMETOOLONG,
 					 "more than %d folders in each other",
-					 APPLY_DEPTH_MAX);
+					 TREE_DEPTH_MAX);
 	return spend(a, depth, err);
 }
 
@@ -248,9 +257,44 @@ static int follow(struct apply *a, const struct inode *link, const char *rest,
 	return 0;
 }
 
+/* Did this layer put the name there, or anything below it? */
+static bool is_unpacked(const struct apply *a, const struct dentry *d)
+{
+	return (d->inode->user & ~ONLY_WHITEOUTS) == a->layer ||
+	       (a->n_links && a->links[links_slot(a->links, a->cap_links, d)]);
+}
+
+/* What a layer's path cannot lead through, as it is hidden: anything of a layer
+ * below but a folder. */
+static bool is_hidden(const struct apply *a, const struct dentry *d)
+{
+	return !S_ISDIR(d->inode->mode) && !is_unpacked(a, d);
+}
+
+/* A symlink's "missing/x/../../y" makes nothing of what it leaves again: pass that
+ * over in `*p`, which is behind the name of what is not there. */
+static bool skip_what_is_left(const char **p)
+{
+	const char *q = *p, *s;
+	unsigned int depth = 1;
+	size_t n;
+
+	while (depth && (s = component(&q, &n))) {
+		if (is_dots(s, n, 2))
+			depth--;
+		else if (!is_dots(s, n, 1))
+			depth++;
+	}
+	if (depth)
+		return false;
+	*p = q;
+	return true;
+}
+
 /*
  * The folder at `path` (`len` bytes), every symlink resolved inside of the
- * root.  What is missing is made when `make`, else -ENOENT.
+ * root.  What is missing is made when `make`, else -ENOENT; a folder that is made
+ * takes the place of what it hides.
  */
 static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 		size_t len, bool make, struct inode **ret, struct error *err)
@@ -281,7 +325,14 @@ static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 		if (!d && !make)
 			return error_set(err, ENOENT, "'%.*s' does not exist",
 					 (int)n, s);
-		if (!d) {
+		if (make && (!d || is_hidden(a, d))) {
+			rc = links ? spend(a, strlen(p) / 16, err) : 0;
+			if (rc == 0 && links && skip_what_is_left(&p))
+				continue;
+			if (rc == 0 && d)
+				tree_unlink(a->tree, d);
+			if (rc < 0)
+				return rc;
 			rc = imply_dir(a, e, dir, s, n, &dir, err);
 			if (rc < 0)
 				return rc;
@@ -309,11 +360,16 @@ static int walk(struct apply *a, const struct layer_entry *e, const char *path,
 	return 0;
 }
 
-/* Did an entry of this layer put the name there? */
-static bool is_unpacked(const struct apply *a, const struct dentry *d)
+/* The folder and those above it hold something of this layer, so that its own
+ * whiteouts keep them, in whatever order they come.  Those above a folder of the
+ * layer are so already. */
+static void touch(struct apply *a, struct inode *dir, bool by_whiteout)
 {
-	return d->inode->user == a->layer ||
-	       (a->n_links && a->links[links_slot(a->links, a->cap_links, d)]);
+	uint64_t mark = a->layer | (by_whiteout ? ONLY_WHITEOUTS : 0);
+
+	for (; dir->user != a->layer && dir->user != mark;
+	     dir = dir->dir_parent)
+		dir->user = mark;
 }
 
 /* An opaque folder shows nothing of the layers below. */
@@ -339,11 +395,15 @@ static int apply_whiteout(struct apply *a, struct inode *dir, const char *base,
 	size_t len = strlen(name);
 	struct dentry *d;
 
+	/* overlayfs looks at no marker of a layer's root. */
 	if (strcmp(base, WHITEOUT_OPAQUE) == 0)
-		return make_opaque(a, dir, err);
+		return dir == tree_root(a->tree) ? 0 : make_opaque(a, dir, err);
 	if (len == 0 || is_dots(name, len, 1) || is_dots(name, len, 2))
 		return error_set(err, EINVAL, "it whites out no name");
 	d = tree_find(a->tree, dir, name, len);
+	if (d && is_unpacked(a, d) && !(d->inode->user & ONLY_WHITEOUTS))
+		return S_ISDIR(d->inode->mode) ? make_opaque(a, d->inode, err)
+					       : 0;
 	if (d)
 		tree_unlink(a->tree, d);
 	return 0;
@@ -359,16 +419,23 @@ static void set_stat(const struct layer_entry *e, struct inode *i)
 	i->mtime_nsec = e->mtime_nsec;
 }
 
+bool apply_can_have_xattr(uint32_t mode, const char *name)
+{
+	if (strncmp(name, XATTR_USER_PREFIX, XATTR_USER_PREFIX_LEN) == 0)
+		return S_ISREG(mode) || S_ISDIR(mode);
+	if (strcmp(name, XATTR_NAME_POSIX_ACL_ACCESS) == 0)
+		return !S_ISLNK(mode);
+	return strcmp(name, XATTR_NAME_POSIX_ACL_DEFAULT) != 0 || S_ISDIR(mode);
+}
+
 static int add_xattrs(struct apply *a, const struct layer_entry *e,
 		      struct inode *i, struct error *err)
 {
 	for (const struct xattr *x = e->xattrs; x; x = x->next) {
 		int rc;
 
-		/* Linux has none on others; a hard link's header does not say
-		 * what it links to. */
-		if (e->hard && !S_ISREG(i->mode) &&
-		    strncmp(x->name, "user.", 5) == 0)
+		/* A hard link's header does not say what it links to. */
+		if (e->hard && !apply_can_have_xattr(i->mode, x->name))
 			continue;
 		rc = tree_set_xattr(a->tree, i, x->name, x->value, x->size);
 		if (rc == -ENOMEM)
@@ -521,6 +588,7 @@ int apply_entry(struct apply *a, const struct layer_entry *e,
 	struct inode *dir = NULL, *i = NULL;
 	const char *cut, *base;
 	struct dentry *d;
+	bool is_whiteout;
 	int rc;
 
 	*ret = NULL;
@@ -543,7 +611,10 @@ int apply_entry(struct apply *a, const struct layer_entry *e,
 		  err);
 	if (rc < 0)
 		return rc;
-	if (strncmp(base, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0)
+	is_whiteout =
+		strncmp(base, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0;
+	touch(a, dir, is_whiteout);
+	if (is_whiteout)
 		return apply_whiteout(a, dir, base, err);
 
 	d = tree_find(a->tree, dir, base, strlen(base));

@@ -7,12 +7,10 @@
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_APPLY_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_APPLY_H
 
-#include "snapshotter/tree.h"
+#include "image/tree.h"
 
 /* Bounds of what a hostile layer can make us hold; docs/formats/artifact.md. */
 #define APPLY_ENTRIES_MAX (UINT64_C(16) << 20) /* of all layers */
-#define APPLY_MEMORY_MAX (UINT64_C(1) << 30)   /* bytes of the tree */
-#define APPLY_DEPTH_MAX 2048                   /* folders in each other */
 #define APPLY_PATH_MAX 4096                    /* bytes of one name, link */
 #define APPLY_FILE_MAX (UINT64_C(1) << 42)     /* bytes of a file, with holes */
 #define APPLY_STEPS_MAX (UINT64_C(1) << 31)    /* of work in all */
@@ -35,6 +33,10 @@ struct layer_entry {
 	uint64_t size;
 	const struct xattr *xattrs; /* a list, in the order of the header */
 };
+
+/* Does Linux keep xattrs of that name on what is of that kind?  user.* are of files
+ * and folders; symlinks have no ACL, and only folders a default one. */
+bool apply_can_have_xattr(uint32_t mode, const char *name);
 
 struct apply;
 

@@ -8,68 +8,44 @@
 #include <errno.h>
 #include <string.h>
 
-#include "snapshotter/artifact.h"
-#include "snapshotter/convert/chunker.h"
+#include "image/artifact/artifact.h"
+#include "image/writer/oci_target.h"
+#include "image/writer/writer.h"
 #include "snapshotter/convert/convert_priv.h"
-#include "snapshotter/convert/earlier.h"
+#include "snapshotter/convert/dedup_base.h"
 #include "snapshotter/convert/flat.h"
 #include "snapshotter/convert/index.h"
 #include "snapshotter/convert/layer.h"
-#include "snapshotter/convert/packer.h"
 #include "snapshotter/convert/plan.h"
 #include "snapshotter/convert/publish.h"
-#include "snapshotter/convert/spill.h"
-#include "snapshotter/convert/upload.h"
 
 /* ------------------------------------------------------------ small parts --- */
 
-/* Bytes that the tree may take with the content of tiny files and the places of
- * all others in it. */
-#define TREE_MEMORY_MAX (UINT64_C(3) << 30)
-
-/* The files of a plan into a chunker. */
-struct chunk_copy {
+/* The files of a plan into a writer. */
+struct write_sink {
 	struct copy_sink sink;
-	struct chunker *chunker;
-	const struct tree *tree;
+	struct tree_writer *writer;
 };
 
-static int copy_begin(struct copy_sink *s, struct inode *i, struct error *err)
+static int write_begin(struct copy_sink *s, struct inode *i, struct error *err)
 {
-	return chunker_begin(container_of(s, struct chunk_copy, sink)->chunker,
-			     i, err);
+	return tree_writer_begin(container_of(s, struct write_sink, sink)
+					 ->writer,
+				 i, err);
 }
 
-static int copy_data(struct copy_sink *s, uint64_t off, const void *data,
-		     size_t len, struct error *err)
+static int write_data(struct copy_sink *s, uint64_t off, const void *data,
+		      size_t len, struct error *err)
 {
-	return chunker_data(container_of(s, struct chunk_copy, sink)->chunker,
-			    off, data, len, err);
+	return tree_writer_data(container_of(s, struct write_sink, sink)
+					->writer,
+				off, data, len, err);
 }
 
-static int copy_end(struct copy_sink *s, struct error *err)
+static int write_end(struct copy_sink *s, struct error *err)
 {
-	struct chunk_copy *c = container_of(s, struct chunk_copy, sink);
-
-	if (tree_memory(c->tree) > TREE_MEMORY_MAX)
-		return error_set(err, E2BIG,
-				 "the image's metadata needs more than %llu "
-				 "MiB",
-				 (unsigned long long)TREE_MEMORY_MAX >> 20);
-	return chunker_end(c->chunker, err);
-}
-
-struct store_target {
-	struct upload_target target;
-	struct oci_store *store;
-};
-
-static int store_blob(struct upload_target *t, const struct digest *d,
-		      uint64_t size, int fd, struct error *err)
-{
-	struct store_target *s = container_of(t, struct store_target, target);
-
-	return oci_put_blob(s->store, d, size, fd, NULL, err);
+	return tree_writer_end(container_of(s, struct write_sink, sink)->writer,
+			       err);
 }
 
 /* --------------------------------------------------------------- one image --- */
@@ -77,7 +53,6 @@ static int store_blob(struct upload_target *t, const struct digest *d,
 /* An ordinary image on its way. */
 struct job {
 	const struct convert_options *opt;
-	const struct chunk_params *params;
 	struct oci_store *src, *dst;
 	const char *platform; /* what the image must be of; NULL: any */
 	bool spool, by_digest;
@@ -123,11 +98,17 @@ static int job_read(struct job *j, const char *ref, struct error *err)
 		rc = oci_config_check_platform(j->config.data, j->config.len,
 					       j->platform, err);
 	if (rc == 0)
+		rc = oci_config_check_linux(j->config.data, j->config.len, err);
+	if (rc == 0)
 		rc = oci_config_diff_ids(j->config.data, j->config.len,
 					 &j->diff_ids, &n, err);
 	if (rc < 0)
 		return rc;
-	if (n != j->image.n_layers || n == 0)
+	if (n == 0 && j->image.n_layers == 0)
+		return error_set(err, EINVAL,
+				 "it has no layers, so nothing that could be "
+				 "loaded lazily: use it as it is");
+	if (n != j->image.n_layers)
 		return error_set(err, EINVAL,
 				 "its manifest has %zu layers but its config "
 				 "%zu diff ids",
@@ -160,23 +141,17 @@ static int find_missing(struct job *j, struct error *err)
 	return rc;
 }
 
-static int fill_artifact(const struct job *j, const struct plan *plan,
-			 const struct digest *image,
-			 const struct digest *diff_ids, size_t n,
-			 struct artifact *a, struct error *err)
+/* What the artifact belongs to. */
+static int set_image(struct artifact *a, const struct digest *image,
+		     const struct digest *diff_ids, size_t n, struct error *err)
 {
 	a->image = *image;
-	a->image_size = plan->image_bytes;
-	a->n_inodes = tree_n_inodes(plan->tree);
-	(void)snprintf(a->chunking, sizeof(a->chunking), "%s", j->params->name);
 	a->chain_ids = calloc(n + 1, sizeof(*a->chain_ids));
 	if (!a->chain_ids)
 		return error_nomem(err);
-	for (; a->n_chain_ids < n; a->n_chain_ids++)
-		if (oci_chain_id(diff_ids, a->n_chain_ids + 1,
-				 &a->chain_ids[a->n_chain_ids]) < 0)
-			return error_nomem(err);
-	return 0;
+	a->n_chain_ids = n;
+	return oci_chain_ids(diff_ids, n, a->chain_ids) < 0 ? error_nomem(err)
+							    : 0;
 }
 
 /* The image's own manifest and config, as they are. */
@@ -197,7 +172,8 @@ static int put_image(struct job *j, struct error *err)
 }
 
 static void add_result(struct convert_result *r, const struct artifact *a,
-		       const struct plan *plan, const struct packer_stats *s)
+		       const struct plan *plan,
+		       const struct tree_writer_stats *s)
 {
 	r->artifact = a->digest;
 	r->n_inodes += a->n_inodes;
@@ -210,62 +186,30 @@ static void add_result(struct convert_result *r, const struct artifact *a,
 	r->meta_bytes += a->meta.size + a->map.size;
 }
 
-/* What copying made. */
-struct copied {
-	void *map;
-	size_t map_len;
-	uint64_t device_size;
-	struct packer_stats stats;
-};
-
-static int copy_blocks(struct job *j, struct plan *plan,
-		       struct pack_index *index, struct upload *upload,
-		       struct spill *spill, struct flat *flat,
-		       struct copied *ret, struct error *err)
+/* The files of the plan, to the flat layer too where there is one. */
+static int copy_files(struct job *j, struct plan *plan,
+		      struct tree_writer *writer, struct flat *flat,
+		      struct error *err)
 {
-	struct packer_config cfg = {
-		.params = j->params,
-		.jobs = j->opt->jobs,
-		.temp_dir = j->opt->temp_dir,
-		.upload = upload,
-		.index = index,
+	struct write_sink copy = {
+		.sink = { write_begin, write_data, write_end },
+		.writer = writer,
 	};
-	struct chunk_copy copy = {
-		.sink = { copy_begin, copy_data, copy_end },
-		.tree = plan->tree,
-	};
-	AUTO(packer) packer = NULL;
-	AUTO(chunker) chunker = NULL;
 	struct copy_sink *sink = &copy.sink;
 	int rc;
 
-	rc = packer_new(&cfg, &packer, err);
-	if (rc == 0)
-		rc = chunker_new(j->params, plan->tree, spill,
-				 packer_sink(packer), &chunker, err);
-	if (rc < 0)
-		return rc;
-	copy.chunker = chunker;
 	if (flat)
 		sink = flat_wrap(flat, sink);
-	rc = plan_copy(plan, sink, j->missing, upload, err);
-	if (rc == 0)
-		rc = chunker_finish(chunker, &ret->device_size, err);
-	if (rc == 0)
-		rc = packer_finish(packer, ret->device_size, &ret->map,
-				   &ret->map_len, &ret->stats, err);
-	return rc;
+	rc = plan_copy(plan, sink, j->missing, tree_writer_upload(writer), err);
+	return rc == 0 && flat ? flat_close(flat, err) : rc;
 }
 
 /* Form F2: the image as it is, the artifact beside it. */
-static int publish_beside(struct job *j, struct publish *p,
-			  const struct plan *plan, struct error *err)
+static int publish_beside(struct job *j, struct publish *p, struct error *err)
 {
-	int rc = fill_artifact(j, plan, &j->manifest.digest, j->diff_ids,
-			       j->image.n_layers, p->artifact, err);
+	int rc = set_image(p->artifact, &j->manifest.digest, j->diff_ids,
+			   j->image.n_layers, err);
 
-	if (rc == 0)
-		rc = publish_blobs(p, err);
 	if (rc == 0)
 		rc = put_image(j, err);
 	p->image_manifest_size = j->manifest.body.len;
@@ -278,17 +222,13 @@ static int publish_beside(struct job *j, struct publish *p,
 
 /* Form F1: the artifact, then an image of one layer that names it.  The job
  * then goes on with that image. */
-static int publish_flat(struct job *j, struct publish *p,
-			const struct plan *plan, struct flat *flat,
+static int publish_flat(struct job *j, struct publish *p, struct flat *flat,
 			struct error *err)
 {
 	static const struct digest none;
 	char tag[DIGEST_STR_MAX + 16], text[DIGEST_STR_MAX];
-	int rc = fill_artifact(j, plan, &none, flat_diff_id(flat), 1,
-			       p->artifact, err);
+	int rc = set_image(p->artifact, &none, flat_diff_id(flat), 1, err);
 
-	if (rc == 0)
-		rc = publish_blobs(p, err);
 	if (rc < 0)
 		return rc;
 	/* Tagged, as nothing else refers to it that a registry's garbage
@@ -309,25 +249,63 @@ static int publish_flat(struct job *j, struct publish *p,
 	return rc < 0 ? error_wrap(err, rc, "publish the flat image") : 0;
 }
 
+static int publish(struct job *j, struct artifact *a, struct flat *flat,
+		   struct error *err)
+{
+	struct publish p = { .store = j->dst, .artifact = a };
+	int rc = flat ? publish_flat(j, &p, flat, err)
+		      : publish_beside(j, &p, err);
+
+	if (rc == 0 && j->opt->sign)
+		rc = sign_artifact(j->dst, a, p.manifest_size, j->opt->sign,
+				   TRUST_CLAIM_SIGNED, err);
+	return rc;
+}
+
+/* Store the files of the plan, then the artifact that says where they are. */
+static int store_planned(struct job *j, struct plan *plan,
+			 struct dedup_base *base, struct artifact *a,
+			 struct error *err)
+{
+	struct oci_target target;
+	const struct tree_writer_config cfg = {
+		.tree = plan->tree,
+		.target = &target.target,
+		.index = dedup_base_index(base),
+		.chunking = j->opt->chunking,
+		.temp_dir = j->opt->temp_dir,
+		.jobs = j->opt->jobs,
+	};
+	struct tree_writer_stats stats;
+	AUTO(tree_writer) writer = NULL;
+	AUTO(flat) flat = NULL;
+	int rc;
+
+	oci_target_init(&target, j->dst);
+	rc = tree_writer_new(&cfg, &writer, err);
+	if (rc == 0 && j->opt->form == CONVERT_FORM_FLAT)
+		rc = flat_new(plan->tree, j->opt->jobs, j->opt->temp_dir,
+			      tree_writer_upload(writer), &flat, err);
+	if (rc == 0)
+		rc = copy_files(j, plan, writer, flat, err);
+	if (rc == 0)
+		rc = tree_writer_finish(writer, a, &stats, err);
+	if (rc == 0)
+		rc = publish(j, a, flat, err);
+	if (rc == 0)
+		add_result(j->result, a, plan, &stats);
+	return rc;
+}
+
 static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 {
-	struct store_target target = { .target.store = store_blob,
-				       .store = j->dst };
-	AUTO(earlier) earlier = NULL;
-	AUTO(upload) upload = NULL;
-	AUTO(spill) spill = NULL;
-	AUTO(flat) flat = NULL;
-	struct copied copied = { .map = NULL };
-	struct artifact a = { .format = 1 };
-	struct publish p = { .store = j->dst,
-			     .tree = plan->tree,
-			     .temp_dir = j->opt->temp_dir,
-			     .artifact = &a };
-	bool is_flat = j->opt->form == CONVERT_FORM_FLAT;
+	AUTO(dedup_base) base = NULL;
+	struct artifact a = { .format = ARTIFACT_FORMAT };
 	int rc;
 
 	/* Holes are zeros in a flat layer, which nobody could unpack then. */
-	if (is_flat && plan->image_bytes > LAYER_PLAIN_MAX)
+	if (j->opt->form == CONVERT_FORM_FLAT &&
+	    plan->image_bytes > LAYER_PLAIN_MAX)
 		return error_set(err, EFBIG,
 				 "a flat layer of its files would have %llu "
 				 "bytes; %llu are the most",
@@ -335,33 +313,9 @@ static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 				 (unsigned long long)LAYER_PLAIN_MAX);
 	rc = find_missing(j, err);
 	if (rc == 0)
-		rc = earlier_load(j->dst, &earlier, err);
+		rc = dedup_base_load(j->dst, j->opt->sign, &base, err);
 	if (rc == 0)
-		rc = upload_new(&target.target, &upload, err);
-	if (rc == 0 && is_flat)
-		rc = flat_new(plan->tree, j->opt->jobs, j->opt->temp_dir,
-			      upload, &flat, err);
-	if (rc == 0)
-		rc = spill_new(j->opt->temp_dir, &spill, err);
-	if (rc == 0)
-		rc = copy_blocks(j, plan, earlier_index(earlier), upload, spill,
-				 flat, &copied, err);
-	if (rc == 0)
-		rc = spill_flush(spill, err);
-	if (rc == 0 && is_flat)
-		rc = flat_close(flat, err);
-	if (rc == 0)
-		rc = upload_finish(upload, err);
-	p.spill = spill;
-	p.map = copied.map;
-	p.map_len = copied.map_len;
-	a.device_size = copied.device_size;
-	if (rc == 0)
-		rc = is_flat ? publish_flat(j, &p, plan, flat, err)
-			     : publish_beside(j, &p, plan, err);
-	if (rc == 0)
-		add_result(j->result, &a, plan, &copied.stats);
-	free(copied.map);
+		rc = store_planned(j, plan, base, &a, err);
 	artifact_fini(&a);
 	return rc;
 }
@@ -408,6 +362,30 @@ static int find_existing(struct job *j, struct error *err)
 	return rc;
 }
 
+/* The artifact that was there before. */
+static int sign_used(struct job *j, struct error *err)
+{
+	const struct check_options opt = {
+		.temp_dir = j->opt->temp_dir,
+		.progress = j->opt->progress,
+	};
+	struct artifact a;
+	struct check_target t = {
+		.store = j->dst,
+		.artifact = &a,
+		.image = &j->manifest.digest,
+		.layers = j->src,
+		.spool = j->spool,
+	};
+	int rc = artifact_get(j->dst, &j->used, &a, err);
+
+	if (rc < 0)
+		return rc;
+	rc = sign_existing(&t, &opt, j->opt->sign, &j->result->compared, err);
+	artifact_fini(&a);
+	return rc;
+}
+
 /* Of what the image has, leave `artifact` only. */
 static int prune(struct job *j, const struct digest *artifact,
 		 struct error *err)
@@ -416,7 +394,7 @@ static int prune(struct job *j, const struct digest *artifact,
 
 	for (size_t i = 0; rc == 0 && i < j->n_others; i++)
 		if (!digest_equal(&j->others[i], artifact))
-			rc = oci_remove_manifest(j->dst, &j->others[i], err);
+			rc = remove_artifact(j->dst, &j->others[i], err);
 	return rc < 0 ? error_wrap(err, rc, "remove a replaced artifact") : 0;
 }
 
@@ -437,6 +415,8 @@ static int convert_job(struct job *j, struct error *err)
 		rc = plan_make(&cfg, &plan, err);
 		if (rc == 0)
 			rc = convert_planned(j, plan, err);
+	} else if (rc == 1 && j->opt->sign) {
+		rc = sign_used(j, err);
 	}
 	if (rc >= 0 && j->opt->prune)
 		rc = prune(j, &j->result->artifact, err);
@@ -451,7 +431,6 @@ static int convert_one(const struct convert_run *run, const char *ref,
 {
 	struct job j = {
 		.opt = run->opt,
-		.params = chunk_params_find(run->opt->chunking),
 		.platform = platform,
 		.src = run->src,
 		.dst = run->dst,
@@ -473,27 +452,58 @@ static int convert_one(const struct convert_run *run, const char *ref,
 
 /* ------------------------------------------------------------------ indexes --- */
 
-/* Convert every platform; `list` of the index. */
-static int convert_all(const struct convert_run *all,
-		       const struct index_entry *list, size_t n,
+static int convert_all(const struct convert_run *run,
+		       const struct oci_manifest *index, unsigned int depth,
+		       struct error *err);
+
+/* One of an index: an image, or an index again. */
+static int convert_entry(const struct convert_run *run,
+			 const struct index_entry *entry, unsigned int depth,
+			 struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char ref[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(&entry->digest, ref);
+	if (!entry->is_index) {
+		rc = convert_one(run, ref, NULL, &m, err);
+	} else {
+		rc = oci_get_manifest(run->src, ref, &m, err);
+		if (rc == 0)
+			rc = convert_all(run, &m, depth + 1, err);
+		if (rc == 0)
+			rc = oci_put_manifest(run->dst, NULL, m.media_type,
+					      m.body.data, m.body.len, err);
+	}
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+/* Convert every platform, and copy what else the index lists. */
+static int convert_all(const struct convert_run *run,
+		       const struct oci_manifest *index, unsigned int depth,
 		       struct error *err)
 {
-	struct convert_run run = *all;
+	AUTO_FREE struct index_entry *list = NULL;
+	struct convert_run each = *run;
+	size_t n = 0;
+	int rc;
 
-	run.by_digest = true;
-	for (size_t i = 0; i < n; i++) {
-		struct oci_manifest m = { .body = BUF_INIT };
-		char ref[DIGEST_STR_MAX];
-		int rc;
-
-		digest_format(&list[i].digest, ref);
-		rc = convert_one(&run, ref, NULL, &m, err);
-		oci_manifest_fini(&m);
-		if (rc < 0)
-			return error_wrap(err, rc, "platform %s",
-					  list[i].platform);
+	if (depth == OCI_INDEX_DEPTH_MAX)
+		return error_set(err, ELOOP,
+				 "more than %d indexes in each other",
+				 OCI_INDEX_DEPTH_MAX);
+	each.by_digest = true;
+	rc = index_parse(index->body.data, index->body.len, &list, &n, err);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		rc = convert_entry(&each, &list[i], depth, err);
+		if (rc < 0 && list[i].platform[0])
+			error_wrap(err, rc, "platform %s", list[i].platform);
 	}
-	return 0;
+	return rc < 0 ? rc
+		      : index_copy_others(run->src, run->dst, index,
+					  run->opt->temp_dir, err);
 }
 
 /* NULL: all, or this machine's where there is a choice. */
@@ -515,22 +525,16 @@ static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 	int rc;
 
 	if (platform || !run->opt->platform) {
-		rc = oci_index_select(m->body.data, m->body.len, platform, &d,
-				      err);
+		rc = oci_index_find(run->src, m, platform, &d, err);
 		if (rc < 0)
 			return rc;
 		digest_format(&d, ref);
 		oci_manifest_fini(m);
 		return convert_one(run, ref, NULL, m, err);
 	}
-	rc = index_parse(m->body.data, m->body.len, &list, &n, err);
-	if (rc == 0)
-		rc = convert_all(run, list, n, err);
-	/* What an index lists besides images goes with it. */
-	if (rc == 0)
-		rc = index_copy_others(run->src, run->dst, m,
-				       run->opt->temp_dir, err);
-	return rc;
+	/* Indexes of indexes could make endless work of few bytes. */
+	rc = index_images(run->src, m, &list, &n, err);
+	return rc < 0 ? rc : convert_all(run, m, 0, err);
 }
 
 /* Does the tag name an index that holds the image?  Then it stays so. */
@@ -574,14 +578,22 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 int image_convert_check(const struct oci_ref *dst,
 			const struct convert_options *opt, struct error *err)
 {
-	if (!chunk_params_find(opt->chunking))
+	if (!tree_writer_chunking(opt->chunking))
 		return error_set(err, EINVAL,
 				 "chunking '%s' is not known; '%s' is",
-				 opt->chunking, chunk_params_find(NULL)->name);
+				 opt->chunking, tree_writer_chunking(NULL));
+	if (dst->transport == OCI_TRANSPORT_ARCHIVE)
+		return error_set(err, EINVAL,
+				 "docker-archive: is only read: DST is "
+				 "docker://HOST[:PORT]/REPOSITORY[:TAG] or "
+				 "oci:DIR[:TAG]");
 	if (dst->has_digest)
 		return error_set(err, EINVAL,
 				 "the destination must be a tag, "
 				 "not a digest");
+	if (opt->platform && strcmp(opt->platform, "all") != 0 &&
+	    oci_platform_check(opt->platform, err) < 0)
+		return error_wrap(err, -EINVAL, "--platform");
 	if (opt->form == CONVERT_FORM_FLAT && opt->platform &&
 	    strcmp(opt->platform, "all") == 0)
 		return error_set(err, EINVAL,

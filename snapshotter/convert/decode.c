@@ -10,10 +10,10 @@
 #include <zstd.h>
 
 #include "common/bytes.h"
+#include "snapshotter/convert/gzip_header.h"
+#include "snapshotter/convert/zstd_stream.h"
 
 #define MAGIC_MAX 4
-/* Memory that a stream may ask for as its window; zstd's own default. */
-#define ZSTD_WINDOW_LOG_MAX 27
 
 enum decode_kind { DECODE_UNKNOWN, DECODE_PLAIN, DECODE_GZIP, DECODE_ZSTD };
 
@@ -22,13 +22,20 @@ struct decoder {
 	uint8_t magic[MAGIC_MAX]; /* first bytes, until there are enough */
 	size_t n_magic, magic_used;
 	bool inside; /* of a member or frame */
+	struct gzip_header header;
+	bool in_header; /* of the member */
 	struct inflate_state *gzip;
-	ZSTD_DStream *zstd;
+	struct zstd_stream *zstd;
+	struct memory_claim *claim;
 };
 
-struct decoder *decoder_new(void)
+struct decoder *decoder_new(struct memory_claim *claim)
 {
-	return calloc(1, sizeof(struct decoder));
+	struct decoder *d = calloc(1, sizeof(*d));
+
+	if (d)
+		d->claim = claim;
+	return d;
 }
 
 void decoder_free(struct decoder *d)
@@ -36,7 +43,7 @@ void decoder_free(struct decoder *d)
 	if (!d)
 		return;
 	free(d->gzip);
-	ZSTD_freeDStream(d->zstd);
+	zstd_stream_free(d->zstd);
 	free(d);
 }
 
@@ -46,17 +53,15 @@ static int open_gzip(struct decoder *d, struct error *err)
 	if (!d->gzip)
 		return error_nomem(err);
 	isal_inflate_init(d->gzip);
-	d->gzip->crc_flag = ISAL_GZIP;
+	d->gzip->crc_flag = ISAL_GZIP_NO_HDR_VER;
 	d->kind = DECODE_GZIP;
 	return 0;
 }
 
 static int open_zstd(struct decoder *d, struct error *err)
 {
-	d->zstd = ZSTD_createDStream();
-	if (!d->zstd ||
-	    ZSTD_isError(ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax,
-						ZSTD_WINDOW_LOG_MAX)))
+	d->zstd = zstd_stream_new(d->claim);
+	if (!d->zstd)
 		return error_nomem(err);
 	d->kind = DECODE_ZSTD;
 	return 0;
@@ -82,45 +87,34 @@ static int run_gzip(struct decoder *d, const uint8_t **in, size_t *in_len,
 	int rc;
 
 	if (!d->inside) {
-		/* igzip checks the second byte of the magic itself. */
-		if (**in != 0x1f)
-			return error_set(err, EBADMSG,
-					 "garbage behind its gzip stream");
-		d->inside = true;
+		d->inside = d->in_header = true;
+		d->header = (struct gzip_header){ .n = 0 };
+	}
+	if (d->in_header) {
+		bool done = false;
+
+		rc = gzip_header_read(&d->header, in, in_len, &done, err);
+		if (rc < 0 || !done)
+			return rc;
+		d->in_header = false;
 	}
 	s->next_in = (uint8_t *)(uintptr_t)*in;
 	s->avail_in = (uint32_t)*in_len;
 	s->next_out = out;
 	s->avail_out = (uint32_t)cap;
 	rc = isal_inflate(s);
-	*in += *in_len - s->avail_in;
-	*in_len = s->avail_in;
-	*ret_n = cap - s->avail_out;
 	if (rc == ISAL_INCORRECT_CHECKSUM)
 		return error_set(err, EBADMSG, "wrong gzip checksum");
 	if (rc < 0 || rc == ISAL_NEED_DICT)
 		return error_set(err, EBADMSG, "damaged gzip stream (%d)", rc);
+	/* Not before: with an error it gives back bytes of earlier calls, too. */
+	*in += *in_len - s->avail_in;
+	*in_len = s->avail_in;
+	*ret_n = cap - s->avail_out;
 	if (s->block_state == ISAL_BLOCK_FINISH) {
 		d->inside = false;
 		isal_inflate_reset(s);
 	}
-	return 0;
-}
-
-static int run_zstd(struct decoder *d, const uint8_t **in, size_t *in_len,
-		    uint8_t *out, size_t cap, size_t *ret_n, struct error *err)
-{
-	ZSTD_inBuffer src = { .src = *in, .size = *in_len };
-	ZSTD_outBuffer dst = { .dst = out, .size = cap };
-	size_t rc = ZSTD_decompressStream(d->zstd, &dst, &src);
-
-	if (ZSTD_isError(rc))
-		return error_set(err, EBADMSG, "damaged zstd stream: %s",
-				 ZSTD_getErrorName(rc));
-	*in += src.pos;
-	*in_len -= src.pos;
-	*ret_n = dst.pos;
-	d->inside = rc != 0;
 	return 0;
 }
 
@@ -132,7 +126,8 @@ static int run_known(struct decoder *d, const uint8_t **in, size_t *in_len,
 	if (d->kind == DECODE_GZIP)
 		return run_gzip(d, in, in_len, out, cap, ret_n, err);
 	if (d->kind == DECODE_ZSTD)
-		return run_zstd(d, in, in_len, out, cap, ret_n, err);
+		return zstd_stream_run(d->zstd, in, in_len, out, cap, ret_n,
+				       &d->inside, err);
 	memcpy(out, *in, n);
 	*in += n;
 	*in_len -= n;

@@ -9,8 +9,10 @@
 #include "common/error.h"
 
 struct decoder;
+struct memory_claim;
 
-struct decoder *decoder_new(void) MUST_CHECK;
+/* `claim` as for zstd_stream_new(). */
+struct decoder *decoder_new(struct memory_claim *claim) MUST_CHECK;
 void decoder_free(struct decoder *d);
 DEFINE_AUTO(decoder)
 
@@ -19,6 +21,9 @@ DEFINE_AUTO(decoder)
  * is used up or `cap` bytes were made.  Streams behind each other (gzip
  * members, zstd frames) are one.
  *   -EBADMSG  damaged, or garbage behind the end
+ *   -ENOTSUP  a zstd frame with a window over ZSTD_WINDOW_MAX
+ *   -EBUSY    the memory of its window is not free
+ *   -ECANCELED  memory_claim_take()
  */
 int decoder_run(struct decoder *d, const uint8_t **in, size_t *in_len,
 		uint8_t *out, size_t cap, size_t *ret_n,

@@ -15,9 +15,11 @@
 #include <zlib.h>
 
 #include "common/fs.h"
+#include "image/temp_file.h"
+#include "image/writer/ordered_pool.h"
+#include "image/writer/upload.h"
 #include "snapshotter/convert/flat_image.h"
-#include "snapshotter/convert/ring.h"
-#include "snapshotter/convert/upload.h"
+#include "snapshotter/convert/pax.h"
 
 #define MEMBER (1u << 20) /* plain bytes of a gzip member */
 #define MEMBER_CAP (MEMBER + MEMBER / 512 + 1024)
@@ -30,16 +32,17 @@ struct flat {
 	struct tree *tree;
 	struct upload *upload;
 	struct archive *archive;
-	struct ring *ring;
+	struct ordered_pool *pool;
 	struct hasher *plain_hash, *stored_hash;
 	struct digest diff_id, digest;
 	uint64_t size;   /* stored bytes */
 	int fd;          /* of the stored layer */
 	uint8_t *member; /* being filled */
 	uint32_t n_member;
-	struct error err; /* of the ring, as libarchive cannot carry it */
+	struct error err; /* of the pool, as libarchive cannot carry it */
 	uint64_t pos;     /* bytes of the current file that were written */
 	uint64_t file_size;
+	bool below_second; /* the header's time is between -1 s and 0 */
 };
 
 /* ---------------------------------------------------------------- gzip part --- */
@@ -62,7 +65,7 @@ static void deflate_free(void *worker)
 	free(worker);
 }
 
-static int deflate_member(void *arg, void *worker, struct ring_item *i,
+static int deflate_member(void *arg, void *worker, struct ordered_pool_item *i,
 			  struct error *err)
 {
 	z_stream *z = worker;
@@ -77,7 +80,8 @@ static int deflate_member(void *arg, void *worker, struct ring_item *i,
 	return 0;
 }
 
-static int write_member(void *arg, struct ring_item *i, struct error *err)
+static int write_member(void *arg, struct ordered_pool_item *i,
+			struct error *err)
 {
 	struct flat *f = arg;
 	int rc = fs_pwrite_full(f->fd, i->out, i->out_len, f->size);
@@ -85,19 +89,13 @@ static int write_member(void *arg, struct ring_item *i, struct error *err)
 	if (rc == 0)
 		rc = hasher_update(f->stored_hash, i->out, i->out_len);
 	if (rc < 0)
-		return error_set(err, -rc,
-				 "write a layer to a temporary file: "
-				 "%s",
-				 strerror(-rc));
+		return fs_refuse_write(f->fd, rc, i->out_len, TEMP_CURE, err);
 	f->size += i->out_len;
 	return 0;
 }
 
-/* What libarchive makes. */
-static la_ssize_t write_plain(struct archive *a, void *arg, const void *data,
-			      size_t len)
+static int put_plain(struct flat *f, const void *data, size_t len)
 {
-	struct flat *f = arg;
 	const uint8_t *p = data;
 	size_t left = len;
 
@@ -114,9 +112,32 @@ static la_ssize_t write_plain(struct archive *a, void *arg, const void *data,
 		left -= n;
 		if (f->n_member < MEMBER)
 			continue;
-		if (ring_put(f->ring, &f->member, MEMBER, 0, &f->err) < 0)
+		if (ordered_pool_put(f->pool, &f->member, MEMBER, 0, &f->err) <
+		    0)
 			return -1;
 		f->n_member = 0;
+	}
+	return 0;
+}
+
+/* What libarchive makes: the records of a header at once, as nothing is gathered
+ * (open_archive()).  It has no way to say "-0.5", so it was told -1.5. */
+static la_ssize_t write_plain(struct archive *a, void *arg, const void *data,
+			      size_t len)
+{
+	struct flat *f = arg;
+	const uint8_t *p = data;
+	struct pax_text mtime =
+		pax_find(data, f->below_second ? len : 0, "mtime");
+	size_t at = mtime.len ? (size_t)(mtime.data - p) : 0;
+
+	if (mtime.len > 2 && memcmp(mtime.data, "-1", 2) == 0) {
+		f->below_second = false;
+		if (put_plain(f, p, at) < 0 || put_plain(f, "-0", 2) < 0 ||
+		    put_plain(f, p + at + 2, len - at - 2) < 0)
+			return -1;
+	} else if (put_plain(f, data, len) < 0) {
+		return -1;
 	}
 	return (la_ssize_t)len;
 }
@@ -167,9 +188,10 @@ static void fill_entry(struct archive_entry *ae, const struct inode *i,
 	archive_entry_set_mode(ae, i->mode);
 	archive_entry_set_uid(ae, i->uid);
 	archive_entry_set_gid(ae, i->gid);
-	/* libarchive writes -1 and 0.5 as "-1.5". */
+	/* libarchive writes -1 and 0.5 as "-1.5".  write_plain() makes -0.5 of
+	 * that where it is meant. */
 	if (i->mtime < 0 && i->mtime_nsec)
-		archive_entry_set_mtime(ae, i->mtime + 1,
+		archive_entry_set_mtime(ae, i->mtime == -1 ? -1 : i->mtime + 1,
 					1000000000 - (long)i->mtime_nsec);
 	else
 		archive_entry_set_mtime(ae, i->mtime, (long)i->mtime_nsec);
@@ -198,7 +220,12 @@ static int write_header(struct flat *f, const struct inode *i, const char *path,
 		archive_entry_set_hardlink(ae, hard);
 		archive_entry_unset_size(ae);
 	}
+	f->below_second = i->mtime == -1 && i->mtime_nsec;
 	rc = archive_write_header(f->archive, ae);
+	if (f->below_second && rc >= ARCHIVE_WARN) {
+		error_set(&f->err, EIO, "its time is not in its header");
+		rc = ARCHIVE_FATAL;
+	}
 	archive_entry_free(ae);
 	return rc < ARCHIVE_WARN ? tar_error(f, err) : 0;
 }
@@ -340,10 +367,7 @@ static int open_archive(struct flat *f, struct error *err)
 	    archive_write_set_options(f->archive, "pax:hdrcharset=BINARY,"
 						  "pax:xattrheader=SCHILY") <
 		    ARCHIVE_WARN ||
-	    archive_write_set_bytes_per_block(f->archive, 65536) <
-		    ARCHIVE_WARN ||
-	    archive_write_set_bytes_in_last_block(f->archive, 1) <
-		    ARCHIVE_WARN ||
+	    archive_write_set_bytes_per_block(f->archive, 0) < ARCHIVE_WARN ||
 	    archive_write_open(f->archive, f, NULL, write_plain, NULL) <
 		    ARCHIVE_WARN)
 		return tar_error(f, err);
@@ -354,7 +378,7 @@ int flat_new(struct tree *t, unsigned int jobs, const char *temp_dir,
 	     struct upload *upload, struct flat **ret, struct error *err)
 {
 	AUTO(flat) f = calloc(1, sizeof(*f));
-	struct ring_config ring = {
+	struct ordered_pool_config pool = {
 		.jobs = jobs,
 		.in_cap = MEMBER,
 		.out_cap = MEMBER_CAP,
@@ -376,10 +400,10 @@ int flat_new(struct tree *t, unsigned int jobs, const char *temp_dir,
 	f->stored_hash = hasher_new();
 	if (!f->member || !f->plain_hash || !f->stored_hash)
 		return error_nomem(err);
-	ring.arg = f;
+	pool.arg = f;
 	rc = temp_file(temp_dir, &f->fd, err);
 	if (rc == 0)
-		rc = ring_new(&ring, &f->ring, err);
+		rc = ordered_pool_new(&pool, &f->pool, err);
 	if (rc == 0)
 		rc = open_archive(f, err);
 	if (rc == 0)
@@ -402,7 +426,7 @@ void flat_free(struct flat *f)
 	if (f->archive)
 		(void)archive_write_fail(f->archive);
 	(void)archive_write_free(f->archive);
-	ring_free(f->ring);
+	ordered_pool_free(f->pool);
 	cleanup_close(&f->fd);
 	free(f->member);
 	hasher_free(f->plain_hash);
@@ -423,9 +447,9 @@ int flat_close(struct flat *f, struct error *err)
 	if (rc == 0 && archive_write_close(f->archive) < ARCHIVE_WARN)
 		rc = tar_error(f, err);
 	if (rc == 0 && f->n_member)
-		rc = ring_put(f->ring, &f->member, f->n_member, 0, err);
+		rc = ordered_pool_put(f->pool, &f->member, f->n_member, 0, err);
 	if (rc == 0)
-		rc = ring_finish(f->ring, err);
+		rc = ordered_pool_finish(f->pool, err);
 	if (rc < 0)
 		return rc;
 	if (hasher_final(f->plain_hash, &f->diff_id) < 0 ||

@@ -5,7 +5,8 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "snapshotter/artifact.h"
+#include "common/bounded_json.h"
+#include "image/artifact/artifact.h"
 #include "snapshotter/convert/publish.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
@@ -24,15 +25,13 @@ static json_t *digest_json(const struct digest *d)
 static int make_config(const struct flat_image *f, char **ret,
 		       struct error *err)
 {
-	json_error_t je;
-	json_t *root = json_loadb(f->config->data, f->config->len,
-				  JSON_REJECT_DUPLICATES, &je);
+	json_t *root;
+	int rc = bounded_json_load(f->config->data, f->config->len,
+				   "image config", &root, err);
 	int bad;
 
-	if (!json_is_object(root)) {
-		json_decref(root);
-		return error_set(err, EINVAL, "image config: %s", je.text);
-	}
+	if (rc < 0)
+		return rc;
 	bad = json_object_set_new(root, "rootfs",
 				  json_pack("{s:s, s:[o]}", "type", "layers",
 					    "diff_ids",

@@ -3,7 +3,7 @@
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_FLAT_IMAGE_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_FLAT_IMAGE_H
 
-#include "blockstore/oci.h"
+#include "objects/oci.h"
 
 struct flat_image {
 	struct oci_store *store;

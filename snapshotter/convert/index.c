@@ -5,8 +5,9 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "common/bounded_json.h"
 #include "common/fs.h"
-#include "snapshotter/convert/upload.h"
+#include "image/temp_file.h"
 
 static const char *text(const json_t *o, const char *key)
 {
@@ -22,7 +23,10 @@ static int parse_entry(const json_t *m, struct index_entry *ret,
 	const char *variant = text(p, "variant");
 	int n = 0;
 
-	*ret = (struct index_entry){ .platform = "" };
+	*ret = (struct index_entry){
+		.platform = "",
+		.is_index = oci_media_type_is_index(text(m, "mediaType")),
+	};
 	if (p)
 		n = snprintf(ret->platform, sizeof(ret->platform), "%s/%s%s%s",
 			     text(p, "os"), text(p, "architecture"),
@@ -72,16 +76,15 @@ static int parse_index(const void *json, size_t len, bool images,
 		       struct index_entry **ret, size_t *ret_n,
 		       struct error *err)
 {
-	json_error_t je;
 	json_t *root;
 	int rc;
 
 	if (len > OCI_MANIFEST_MAX)
 		return error_set(err, EFBIG, "index: longer than %u bytes",
 				 OCI_MANIFEST_MAX);
-	root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &je);
-	if (!root)
-		return error_set(err, EINVAL, "index: %s", je.text);
+	rc = bounded_json_load(json, len, "index", &root, err);
+	if (rc < 0)
+		return rc;
 	rc = parse_list(json_object_get(root, "manifests"), images, ret, ret_n,
 			err);
 	json_decref(root);
@@ -92,6 +95,76 @@ int index_parse(const void *json, size_t len, struct index_entry **ret,
 		size_t *ret_n, struct error *err)
 {
 	return parse_index(json, len, true, ret, ret_n, err);
+}
+
+/* ------------------------------------------------------------------ nesting --- */
+
+struct gathered {
+	struct oci_store *store;
+	struct index_entry *list;
+	size_t n, looks;
+};
+
+static int gather(struct gathered *g, const struct oci_manifest *index,
+		  unsigned int depth, struct error *err);
+
+static int gather_below(struct gathered *g, const struct digest *d,
+			unsigned int depth, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char ref[DIGEST_STR_MAX];
+	int rc;
+
+	if (depth == OCI_INDEX_DEPTH_MAX)
+		return error_set(err, ELOOP,
+				 "more than %d indexes in each other",
+				 OCI_INDEX_DEPTH_MAX);
+	digest_format(d, ref);
+	rc = oci_get_manifest(g->store, ref, &m, err);
+	if (rc == 0)
+		rc = gather(g, &m, depth, err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+static int gather(struct gathered *g, const struct oci_manifest *index,
+		  unsigned int depth, struct error *err)
+{
+	AUTO_FREE struct index_entry *list = NULL;
+	size_t n = 0;
+	int rc = index_parse(index->body.data, index->body.len, &list, &n, err);
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		if (g->looks++ == INDEX_ENTRIES_MAX)
+			return error_set(err, E2BIG,
+					 "index: more than %d images and "
+					 "indexes in all",
+					 INDEX_ENTRIES_MAX);
+		if (list[i].is_index)
+			rc = gather_below(g, &list[i].digest, depth + 1, err);
+		else
+			g->list[g->n++] = list[i];
+	}
+	return rc;
+}
+
+int index_images(struct oci_store *store, const struct oci_manifest *index,
+		 struct index_entry **ret, size_t *ret_n, struct error *err)
+{
+	struct gathered g = { .store = store };
+	int rc;
+
+	g.list = calloc(INDEX_ENTRIES_MAX, sizeof(*g.list));
+	if (!g.list)
+		return error_nomem(err);
+	rc = gather(&g, index, 0, err);
+	if (rc < 0) {
+		free(g.list);
+		return rc;
+	}
+	*ret = g.list;
+	*ret_n = g.n;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ copying --- */
@@ -107,8 +180,9 @@ static int put_file(struct source_sink *s, uint64_t pos, const void *data,
 	int rc = fs_pwrite_full(container_of(s, struct to_file, sink)->fd, data,
 				len, pos);
 
-	return rc < 0 ? error_set(err, -rc, "write a temporary file: %s",
-				  strerror(-rc))
+	return rc < 0 ? fs_refuse_write(container_of(s, struct to_file, sink)
+						->fd,
+					rc, len, TEMP_CURE, err)
 		      : 0;
 }
 

@@ -4,9 +4,10 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "image/artifact/artifact.h"
 #include "recorder/recorder.h"
-#include "snapshotter/artifact.h"
 #include "snapshotter/convert.h"
+#include "snapshotter/convert/convert_priv.h"
 #include "snapshotter/convert/index.h"
 
 #define LIST_TAGS_MAX 10000
@@ -57,6 +58,53 @@ static json_t *artifact_json(const struct artifact *a)
 		chain_ids);
 }
 
+static json_t *time_json(int64_t at_s)
+{
+	char text[TRUST_TIME_MAX];
+
+	trust_time_format(at_s, text);
+	return at_s ? json_string(text) : json_null();
+}
+
+/* What a signature says; whether it is good only a list of keys tells. */
+static json_t *signature_json(const struct buf *sig)
+{
+	struct trust_statement s;
+
+	if (trust_is_cosign(sig->data, sig->len))
+		return json_pack("{s:s}", "kind", "cosign");
+	if (trust_decode(sig->data, sig->len, &s, NULL) < 0)
+		return json_pack("{s:s}", "kind", "unknown");
+	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o}", "kind", "bootseer",
+			 "claim", trust_claim_name(s.claim), "key",
+			 digest_json(&s.key), "repository", s.repository,
+			 "notBefore", time_json(s.not_before_s), "notAfter",
+			 time_json(s.not_after_s));
+}
+
+static int signatures_json(struct oci_store *store,
+			   const struct digest *artifact, json_t **ret,
+			   struct error *err)
+{
+	struct trust_signatures all;
+	json_t *list = json_array();
+	int bad = 0, rc = trust_fetch(store, artifact, &all, err);
+
+	if (rc < 0) {
+		json_decref(list);
+		return rc;
+	}
+	for (size_t i = 0; i < all.n; i++)
+		bad |= json_array_append_new(list, signature_json(&all.v[i]));
+	trust_signatures_fini(&all);
+	if (bad) {
+		json_decref(list);
+		return error_nomem(err);
+	}
+	*ret = list;
+	return 0;
+}
+
 static int dump(json_t *root, char **ret, struct error *err)
 {
 	char *text = root ? json_dumps(root, JSON_STYLE) : NULL;
@@ -86,7 +134,7 @@ int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 	AUTO(oci_store) store = NULL;
 	struct digest image;
 	struct artifact a;
-	json_t *root;
+	json_t *root, *signatures = NULL;
 	int rc;
 
 	if (!name)
@@ -94,8 +142,13 @@ int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 	rc = find(ref, cfg, platform, &store, &image, &a, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "inspect %s", name);
-	root = json_pack("{s:s, s:o}", "reference", name, "image",
-			 digest_json(&image));
+	rc = signatures_json(store, &a.digest, &signatures, err);
+	if (rc < 0) {
+		artifact_fini(&a);
+		return error_wrap(err, rc, "inspect %s", name);
+	}
+	root = json_pack("{s:s, s:o, s:o}", "reference", name, "image",
+			 digest_json(&image), "signatures", signatures);
 	if (root && json_object_update_new(root, artifact_json(&a)) < 0) {
 		json_decref(root);
 		root = NULL;
@@ -143,7 +196,7 @@ static json_t *images_json(struct oci_store *store,
 		bad = json_array_append_new(images,
 					    image_json(store, &m->digest,
 						       NULL));
-	else if (index_parse(m->body.data, m->body.len, &entries, &n, NULL) < 0)
+	else if (index_images(store, m, &entries, &n, NULL) < 0)
 		n = 0;
 	for (size_t i = 0; i < n; i++)
 		bad |= json_array_append_new(images,
@@ -224,7 +277,7 @@ static int remove_named(struct oci_store *store, const struct digest *image,
 		return rc;
 	named = a.digest;
 	artifact_fini(&a);
-	return oci_remove_manifest(store, &named, err);
+	return remove_artifact(store, &named, err);
 }
 
 int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
@@ -249,7 +302,7 @@ int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
 		rc = remove_named(store, &image, err);
 	/* All of them: an older one would be found next. */
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = oci_remove_manifest(store, &list[i], err);
+		rc = remove_artifact(store, &list[i], err);
 	return rc < 0 ? error_wrap(err, rc, "remove what was stored of %s",
 				   name)
 		      : 0;

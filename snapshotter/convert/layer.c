@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "common/fs.h"
+#include "common/memory_gate.h"
+#include "common/pace.h"
+#include "image/temp_file.h"
 #include "snapshotter/convert/decode.h"
 
 #define PIECE (256 * KIB) /* plain bytes handed over at once */
@@ -18,6 +22,7 @@ struct layer {
 	struct decoder *decoder;
 	struct hasher *stored_hash;
 	uint64_t stored; /* bytes that came; the thread's */
+	int64_t idle_ns; /* since when it waits for more; the thread's */
 	pthread_t thread;
 	bool started;
 
@@ -90,12 +95,19 @@ static int decode(struct layer *l, const uint8_t *in, size_t len,
 	}
 }
 
+/* Decoding takes what it takes; what the source takes is between. */
 static int take_stored(struct source_sink *sink, uint64_t pos, const void *data,
 		       size_t len, struct error *err)
 {
 	struct layer *l = container_of(sink, struct layer, sink);
 	int rc;
 
+	if (l->in.windows) {
+		rc = memory_claim_came(l->in.windows, len,
+				       clock_now_ns() - l->idle_ns, err);
+		if (rc < 0)
+			return rc;
+	}
 	if (len > l->in.size - l->stored)
 		return error_set(err, EBADMSG, "it is longer than %llu bytes",
 				 (unsigned long long)l->in.size);
@@ -105,11 +117,14 @@ static int take_stored(struct source_sink *sink, uint64_t pos, const void *data,
 	if (l->in.copy_fd >= 0) {
 		rc = fs_pwrite_full(l->in.copy_fd, data, len, l->stored);
 		if (rc < 0)
-			return error_set(err, -rc, "write a temporary file: %s",
-					 strerror(-rc));
+			return fs_refuse_write(l->in.copy_fd, rc,
+					       l->in.size - l->stored,
+					       TEMP_CURE, err);
 	}
 	l->stored += len;
-	return decode(l, data, len, err);
+	rc = decode(l, data, len, err);
+	l->idle_ns = clock_now_ns();
+	return rc;
 }
 
 /* The whole blob came; was it the right one? */
@@ -145,6 +160,7 @@ static void *read_thread(void *arg)
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
+	l->idle_ns = clock_now_ns();
 	if (req.len)
 		rc = source_read(l->in.source, &req, &l->sink, &err);
 	if (rc == 0)
@@ -172,7 +188,7 @@ int layer_open(const struct layer_input *in, struct layer **ret,
 	pthread_cond_init(&l->moved, NULL);
 	l->sink.put = take_stored;
 	l->in = *in;
-	l->decoder = decoder_new();
+	l->decoder = decoder_new(in->windows);
 	l->stored_hash = hasher_new();
 	l->plain_hash = hasher_new();
 	if (!l->decoder || !l->stored_hash || !l->plain_hash)
@@ -235,6 +251,9 @@ int layer_read(struct layer *l, const void **ret, size_t *ret_n,
 	size_t len = 0;
 	int rc;
 
+	if (pace_level(l->in.pace) == PACE_STOP)
+		return error_set(err, ECANCELED,
+				 "nobody waits for it any more");
 	pthread_mutex_lock(&l->lock);
 	if (l->holds) {
 		l->ring[l->tail % PIECES].len = 0;

@@ -8,6 +8,9 @@
 
 #include "blockstore/blockstore.h"
 
+struct memory_claim;
+struct pace;
+
 #define LAYER_PLAIN_MAX (UINT64_C(1) << 40) /* bytes of one layer, decoded */
 
 struct layer_input {
@@ -16,6 +19,9 @@ struct layer_input {
 	struct digest digest;  /* of the stored bytes, checked at the end */
 	bool want_diff_id;     /* hash the plain bytes too */
 	int copy_fd;           /* stored bytes are also written there; -1 */
+	struct memory_claim *windows; /* of large zstd windows, borrowed as the
+	                               * source; NULL: no bound */
+	struct pace *pace; /* of layer_read(), until layer_close(); or NULL */
 };
 
 struct layer;
@@ -34,6 +40,8 @@ DEFINE_AUTO(layer)
  * only reached when size and digest were right.
  *   -EBADMSG  not what its descriptor says, or damaged
  *   -EFBIG    more than LAYER_PLAIN_MAX bytes
+ *   -ECANCELED  the pace became PACE_STOP
+ *   -EBUSY    as memory_claim_take() and memory_claim_came()
  */
 int layer_read(struct layer *l, const void **ret, size_t *ret_n,
 	       struct error *err) MUST_CHECK;

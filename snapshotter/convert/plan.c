@@ -6,40 +6,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "image/temp_file.h"
+#include "image/writer/upload.h"
+#include "snapshotter/convert/layer_type.h"
 #include "snapshotter/convert/tar.h"
-#include "snapshotter/convert/upload.h"
 
-/* Media types of layers; how they are compressed, their first bytes say. */
-static const char *const layer_types[] = {
-	"application/vnd.oci.image.layer.v1.tar",
-	"application/vnd.oci.image.layer.v1.tar+gzip",
-	"application/vnd.oci.image.layer.v1.tar+zstd",
-	"application/vnd.oci.image.layer.nondistributable.v1.tar",
-	"application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
-	"application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
-	"application/vnd.docker.image.rootfs.diff.tar",
-	"application/vnd.docker.image.rootfs.diff.tar.gzip",
-	"application/vnd.docker.image.rootfs.diff.tar.zstd",
-	"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
-};
-
-static int check_type(const char *type, struct error *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(layer_types); i++)
-		if (strcmp(layer_types[i], type) == 0)
-			return 0;
-	return error_set(err, ENOTSUP, "its media type '%s' is not known",
-			 type);
-}
-
-/* "layer 3 (sha256:...): " before the message. */
+/* "layer 3 of 5 (sha256:...): " before the message. */
 static int wrap_layer(const struct plan *p, size_t layer, int rc,
 		      struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 
 	digest_format(&p->layers[layer].blob->digest, text);
-	return error_wrap(err, rc, "layer %zu (%.19s)", layer + 1, text);
+	return error_wrap(err, rc, "layer %zu of %zu (%.19s)", layer + 1,
+			  p->n_layers, text);
 }
 
 /* -------------------------------------------------------------- first pass --- */
@@ -121,7 +101,7 @@ static int plan_layer(struct planner *p, size_t i,
 		.digest = l->blob->digest,
 		.want_diff_id = true,
 	};
-	int rc = check_type(l->blob->media_type, err);
+	int rc = layer_type_check(l->blob->media_type, err);
 
 	if (rc == 0)
 		rc = oci_open_blob(cfg->store, &l->blob->digest, l->blob->size,
@@ -173,6 +153,9 @@ static int plan_layers(struct plan *p, const struct plan_config *cfg,
 		planner.total += p->layers[i].blob->size;
 	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
 		rc = plan_layer(&planner, i, cfg, err);
+		if (rc < 0)
+			rc = layer_type_explain(p->layers[i].blob->media_type,
+						p->layers[i].source, rc, err);
 		if (rc < 0)
 			rc = wrap_layer(p, i, rc, err);
 	}

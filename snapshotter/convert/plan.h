@@ -6,9 +6,9 @@
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_PLAN_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_PLAN_H
 
-#include "blockstore/oci.h"
+#include "image/tree.h"
+#include "objects/oci.h"
 #include "snapshotter/convert.h"
-#include "snapshotter/tree.h"
 
 #define PLAN_LAYERS_MAX 1024
 

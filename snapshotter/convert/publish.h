@@ -3,20 +3,11 @@
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_PUBLISH_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_PUBLISH_H
 
-#include "snapshotter/artifact.h"
-#include "snapshotter/convert/spill.h"
-#include "snapshotter/tree.h"
+#include "image/artifact/artifact.h"
 
 /* What to publish.  All is borrowed. */
 struct publish {
-	struct oci_store *store;
-	struct tree *tree;
-	struct spill *spill;  /* of its inline files, flushed; NULL: none */
-	const char *temp_dir; /* as for temp_file() */
-	const void *map;      /* encoded block map */
-	size_t map_len;
-	/* Filled by the caller: image, chain ids, chunking, sizes.  The rest is
-	 * filled in here, and stays the caller's to artifact_fini(). */
+	struct oci_store *store; /* has the artifact's blobs */
 	struct artifact *artifact;
 	uint64_t image_manifest_size; /* 0: no subject */
 	const char *image_media_type;
@@ -25,10 +16,8 @@ struct publish {
 	const struct digest *others;
 	size_t n_others;
 	const struct digest *used;
+	uint64_t manifest_size; /* publish_manifest() sets it */
 };
-
-/* Put metadata image and block map as blobs. */
-int publish_blobs(struct publish *p, struct error *err) MUST_CHECK;
 
 /* Put config and manifest: from here on the artifact is found.  `tag` NULL: by
  * digest and subject only.  Sets artifact->digest. */

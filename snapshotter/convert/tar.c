@@ -1,39 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libarchive understands the dialects: v7, ustar, GNU long names and sparse
- * files, PAX.  Names are bytes to us, but libarchive converts PAX names from
- * UTF-8 to the locale's charset, and normalizes them on the way.  In the C
- * locale a name that is not ASCII cannot be converted, and it then keeps the
- * bytes: so we run it under that locale.
+ * Layers are read here and not by libarchive: it takes more dialects than Go's
+ * archive/tar, and some otherwise, so that a layer could hold files for a lazy
+ * container that containerd and scanners do not find in it (tar_head.h).
  */
 #include "snapshotter/convert/tar.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
-#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/buf.h"
+#include "common/bytes.h"
+#include "snapshotter/convert/tar_sparse.h"
+
 #define XATTRS_MAX 4096 /* of one entry */
-#define TAR_BLOCK 512u
-/* Bytes of headers before one entry.  libarchive keeps a list of the parts of a
- * sparse file, whose map it reads with them, however long that is. */
+#define XATTR_KEY "SCHILY.xattr."
+/* Bytes of headers before one entry, or of a sparse file's map. */
 #define HEADERS_MAX (8u << 20)
+
+/* An xattr while the last of each name is looked for. */
+struct found_xattr {
+	const char *name; /* in tar.texts */
+	struct pax_text value;
+	size_t at; /* its place in the header */
+};
 
 struct tar {
 	struct layer *layer;
-	struct archive *archive;
-	const uint8_t *piece; /* what libarchive reads from now */
+	const uint8_t *piece; /* what is left of the layer's last piece */
 	size_t piece_len;
-	uint64_t piece_pos;   /* byte in the plain layer */
-	uint64_t headers_end; /* where the headers being read must end, or 0 */
-	int rc;               /* of layer_read(), when it failed */
-	struct error err;
-	uint32_t padding;     /* bytes that the layer's end lacked */
-	uint64_t last_size;   /* of the last entry's content */
-	struct xattr *xattrs; /* of the current entry */
-	size_t cap_xattrs;
+	bool has_ended;      /* there is no other one */
+	struct buf gathered; /* bytes before that piece, side by side */
+	size_t gathered_at;  /* those used already */
+	bool has_global;     /* a header for the whole archive */
+	bool has_namesake;   /* something else of that name, in any folder */
+	struct tar_head head;
+	struct tar_parts parts;
+	/* Of the current entry: its texts, each with a NUL, and its xattrs. */
+	struct buf texts, values;
+	struct xattr xattrs[XATTRS_MAX];
+	struct found_xattr found[XATTRS_MAX];
 };
 
 void tar_format_name(const char *path, char out[TAR_NAME_MAX])
@@ -56,87 +64,143 @@ void tar_format_name(const char *path, char out[TAR_NAME_MAX])
 	out[n] = '\0';
 }
 
-/*
- * Some writers (umoci insert) leave out the zeros that fill the last file's
- * block.  Unpackers take such a layer, libarchive does not: give them to it.
- */
-static size_t fill_block(struct tar *t, const void **ret)
+/* ------------------------------------------------------------------- bytes --- */
+
+static int next_piece(struct tar *t, struct error *err)
 {
-	static const uint8_t zeros[TAR_BLOCK];
-	uint32_t part = (uint32_t)(t->piece_pos % TAR_BLOCK);
-
-	if (part == 0 || t->padding)
-		return 0;
-	t->padding = TAR_BLOCK - part;
-	*ret = zeros;
-	return t->padding;
-}
-
-/* What was filled up must have been padding, never a part of a file. */
-static int check_fill(const struct tar *t, struct error *err)
-{
-	uint64_t part = t->last_size % TAR_BLOCK;
-
-	if (t->padding && (part == 0 || t->padding > TAR_BLOCK - part))
-		return error_set(err, EBADMSG, "the tar is cut off");
-	return 0;
-}
-
-static la_ssize_t read_piece(struct archive *a, void *arg, const void **ret)
-{
-	struct tar *t = arg;
 	const void *data = NULL;
 	size_t n = 0;
 	int rc;
 
-	t->piece_pos += t->piece_len;
-	t->piece_len = 0;
-	if (t->headers_end && t->piece_pos > t->headers_end)
-		rc = error_set(&t->err, E2BIG,
+	if (t->piece_len || t->has_ended)
+		return 0;
+	rc = layer_read(t->layer, &data, &n, err);
+	t->piece = data;
+	t->piece_len = rc < 0 ? 0 : n;
+	t->has_ended = rc == 0 && n == 0;
+	return rc;
+}
+
+static size_t n_gathered(const struct tar *t)
+{
+	return t->gathered.len - t->gathered_at;
+}
+
+/* NULL before there were any. */
+static const uint8_t *gathered(const struct tar *t)
+{
+	return t->gathered.data
+		       ? (const uint8_t *)t->gathered.data + t->gathered_at
+		       : NULL;
+}
+
+/* The next `n` bytes side by side, or as many as there are; borrowed until the next
+ * call of any of these. */
+static int peek(struct tar *t, uint64_t n, const uint8_t **ret, size_t *ret_n,
+		struct error *err)
+{
+	int rc = next_piece(t, err);
+
+	if (rc == 0 && n > HEADERS_MAX)
+		rc = error_set(err, E2BIG,
 			       "more than %u MiB of headers or of a sparse "
 			       "file's map",
 			       HEADERS_MAX >> 20);
-	else
-		rc = layer_read(t->layer, &data, &n, &t->err);
-	if (rc < 0) {
-		t->rc = rc;
-		archive_set_error(a, EIO, "%s", "layer");
-		return ARCHIVE_FATAL;
+	if (rc == 0 && n_gathered(t) == 0) {
+		buf_reset(&t->gathered);
+		t->gathered_at = 0;
+		if (t->piece_len >= n) {
+			*ret = t->piece;
+			*ret_n = (size_t)n;
+			return 0;
+		}
 	}
-	if (n == 0)
-		n = fill_block(t, &data);
-	t->piece = data;
-	t->piece_len = n;
-	*ret = data;
-	return (la_ssize_t)n;
+	while (rc == 0 && n_gathered(t) < n && !t->has_ended) {
+		size_t more = (size_t)n - n_gathered(t);
+
+		more = more < t->piece_len ? more : t->piece_len;
+		if (more && buf_append(&t->gathered, t->piece, more) < 0)
+			return error_nomem(err);
+		t->piece += more;
+		t->piece_len -= more;
+		rc = next_piece(t, err);
+	}
+	*ret = gathered(t);
+	*ret_n = n_gathered(t) < n ? n_gathered(t) : (size_t)n;
+	return rc;
 }
 
-static int tar_error(struct tar *t, struct error *err)
+/* Those that are at hand, `n` at most; 0: the layer has ended. */
+static int at_hand(struct tar *t, uint64_t n, const uint8_t **ret,
+		   size_t *ret_n, struct error *err)
 {
-	const char *text = archive_error_string(t->archive);
+	size_t have = n_gathered(t);
+	int rc = 0;
 
-	if (t->rc < 0) {
-		if (err)
-			*err = t->err;
-		return t->rc;
+	*ret = gathered(t);
+	if (have == 0) {
+		rc = next_piece(t, err);
+		*ret = t->piece;
+		have = t->piece_len;
 	}
-	if (archive_errno(t->archive) == ENOMEM)
-		return error_nomem(err);
-	return error_set(err, EBADMSG, "%s", text ? text : "damaged tar");
+	*ret_n = have < n ? have : (size_t)n;
+	return rc;
 }
 
-static int open_archive(struct tar *t, struct error *err)
+/* Of those that peek() or at_hand() gave. */
+static void use(struct tar *t, size_t n)
 {
-	t->archive = archive_read_new();
-	if (!t->archive)
-		return error_nomem(err);
-	if (archive_read_support_format_tar(t->archive) != ARCHIVE_OK ||
-	    archive_read_support_format_empty(t->archive) != ARCHIVE_OK ||
-	    archive_read_open(t->archive, t, NULL, read_piece, NULL) <
-		    ARCHIVE_WARN)
-		return tar_error(t, err);
+	size_t gathered = n_gathered(t) < n ? n_gathered(t) : n;
+
+	t->gathered_at += gathered;
+	if (gathered < n) {
+		t->piece += n - gathered;
+		t->piece_len -= n - gathered;
+	}
+}
+
+static int cut_off(struct error *err)
+{
+	return error_set(err, EBADMSG, "the tar is cut off");
+}
+
+/* Hand `n` bytes to the visitor as those of the entry from `off` on; NULL: to
+ * nobody. */
+static int pass_on(struct tar *t, struct tar_visitor *v, uint64_t off,
+		   uint64_t n, struct error *err)
+{
+	while (n) {
+		const uint8_t *p;
+		size_t len;
+		int rc = at_hand(t, n, &p, &len, err);
+
+		if (rc == 0 && len == 0)
+			rc = cut_off(err);
+		if (rc == 0 && v)
+			rc = v->data(v, off, p, len, err);
+		if (rc < 0)
+			return rc;
+		use(t, len);
+		off += len;
+		n -= len;
+	}
 	return 0;
 }
+
+/* Some writers (umoci insert) leave out what fills the last file's block. */
+static int skip_filling(struct tar *t, uint64_t stored, struct error *err)
+{
+	uint64_t n = round_up(stored, TAR_BLOCK) - stored;
+	const uint8_t *p;
+	size_t len;
+	int rc = peek(t, n, &p, &len, err);
+
+	if (rc == 0)
+		use(t, len);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ xattrs --- */
 
 static bool has_prefix(const char *s, const char *prefix)
 {
@@ -144,224 +208,373 @@ static bool has_prefix(const char *s, const char *prefix)
 }
 
 /* What Linux would keep: other namespaces are refused by its file systems, and
- * an ordinary unpack then goes on without them.  What a hard link is of, only
+ * an ordinary unpack then goes on without them.  overlayfs' own would tell the
+ * overlay of a container what it alone may say.  What a hard link is of, only
  * the one who applies it knows. */
-static bool is_kept_xattr(const char *name, mode_t type, bool hard)
+static bool is_kept_xattr(const char *name, uint32_t type, bool hard)
 {
-	if (has_prefix(name, "user."))
-		return hard || type == AE_IFREG || type == AE_IFDIR;
-	return has_prefix(name, "security.") || has_prefix(name, "trusted.") ||
+	if (!hard && !apply_can_have_xattr(type, name))
+		return false;
+	if (has_prefix(name, "trusted."))
+		return !has_prefix(name, "trusted.overlay.");
+	return has_prefix(name, "user.") || has_prefix(name, "security.") ||
 	       strcmp(name, "system.posix_acl_access") == 0 ||
 	       strcmp(name, "system.posix_acl_default") == 0;
 }
 
-static int read_xattrs(struct tar *t, struct archive_entry *ae,
-		       const struct xattr **ret, struct error *err)
+/* By name, and of one name the last one of the header first. */
+static int compare_found(const void *a, const void *b)
 {
-	size_t n = 0, count = (size_t)archive_entry_xattr_reset(ae);
-	const char *name;
-	const void *value;
-	size_t size;
+	const struct found_xattr *x = a, *y = b;
+	int rc = strcmp(x->name, y->name);
 
-	*ret = NULL;
-	if (count > XATTRS_MAX)
-		return error_set(err, E2BIG, "more than %d xattrs", XATTRS_MAX);
-	if (count > t->cap_xattrs) {
-		struct xattr *p = realloc(t->xattrs, count * sizeof(*p));
+	return rc ? rc : (x->at < y->at) - (x->at > y->at);
+}
 
-		if (!p)
-			return error_nomem(err);
-		t->xattrs = p;
-		t->cap_xattrs = count;
-	}
-	while (n < count && archive_entry_xattr_next(ae, &name, &value,
-						     &size) == ARCHIVE_OK) {
-		if (!name || !is_kept_xattr(name, archive_entry_filetype(ae),
-					    archive_entry_hardlink(ae)))
+/* Those of the records, by names that stay where they are. */
+static int find_xattrs(struct tar *t, const struct layer_entry *e,
+		       size_t *ret_n, struct error *err)
+{
+	const struct pax_text *r = &t->head.records;
+	struct pax_text key, value;
+	size_t at = 0, n = 0, prefix = strlen(XATTR_KEY);
+
+	while (r->data && pax_next(r->data, r->len, &at, &key, &value)) {
+		size_t len = key.len - prefix;
+		char *name = t->texts.data + t->texts.len;
+
+		if (key.len <= prefix ||
+		    memcmp(key.data, XATTR_KEY, prefix) != 0)
 			continue;
-		if (size > TREE_XATTR_VALUE_MAX)
+		/* There is room: no name is as long as its record. */
+		memcpy(name, key.data + prefix, len);
+		name[len] = '\0';
+		if (!is_kept_xattr(name, e->mode & S_IFMT, e->hard))
+			continue;
+		t->texts.len += len + 1;
+		if (n == XATTRS_MAX)
+			return error_set(err, E2BIG, "more than %d xattrs",
+					 XATTRS_MAX);
+		if (value.len > TREE_XATTR_VALUE_MAX)
 			return error_set(err, E2BIG,
 					 "xattr '%.64s' has %zu bytes", name,
-					 size);
-		t->xattrs[n] = (struct xattr){ .name = name,
-					       .value = value,
-					       .size = (uint32_t)size };
-		if (n)
-			t->xattrs[n - 1].next = &t->xattrs[n];
+					 value.len);
+		t->found[n] = (struct found_xattr){ .name = name,
+						    .value = value,
+						    .at = n };
 		n++;
 	}
-	if (n)
+	*ret_n = n;
+	return 0;
+}
+
+static int read_xattrs(struct tar *t, const struct layer_entry *e,
+		       const struct xattr **ret, struct error *err)
+{
+	struct found_xattr *f = t->found;
+	size_t n = 0, kept = 0;
+	int rc = find_xattrs(t, e, &n, err);
+
+	*ret = NULL;
+	if (rc < 0)
+		return rc;
+	qsort(f, n, sizeof(*f), compare_found);
+	for (size_t i = 0; i < n; i++) {
+		if (i && strcmp(f[i].name, f[i - 1].name) == 0)
+			continue;
+		t->xattrs[kept] =
+			(struct xattr){ .name = f[i].name,
+					.value = t->values.data + t->values.len,
+					.size = (uint32_t)f[i].value.len };
+		memcpy(t->values.data + t->values.len, f[i].value.data,
+		       f[i].value.len);
+		t->values.len += f[i].value.len;
+		if (kept)
+			t->xattrs[kept - 1].next = &t->xattrs[kept];
+		kept++;
+	}
+	if (kept)
 		*ret = t->xattrs;
 	return 0;
 }
 
-static int read_entry(struct tar *t, struct archive_entry *ae,
-		      struct layer_entry *e, struct error *err)
-{
-	la_int64_t uid = archive_entry_uid(ae), gid = archive_entry_gid(ae);
-	la_int64_t size = archive_entry_size(ae);
-	const char *hard = archive_entry_hardlink(ae);
+/* ----------------------------------------------------------------- headers --- */
 
+static uint32_t kind_of(char type)
+{
+	switch (type) {
+	case '2':
+		return S_IFLNK;
+	case '3':
+		return S_IFCHR;
+	case '4':
+		return S_IFBLK;
+	case '5':
+		return S_IFDIR;
+	case '6':
+		return S_IFIFO;
+	default:
+		return S_IFREG;
+	}
+}
+
+static const char *add_text(struct tar *t, const struct pax_text *before,
+			    const struct pax_text *text)
+{
+	char *p = t->texts.data + t->texts.len;
+	size_t n = 0;
+
+	if (before && before->data) {
+		memcpy(p, before->data, before->len);
+		p[before->len] = '/';
+		n = before->len + 1;
+	}
+	memcpy(p + n, text->data, text->len);
+	n += text->len;
+	p[n] = '\0';
+	t->texts.len += n + 1;
+	return p;
+}
+
+/* What the headers say, in texts of the reader's own. */
+static int make_entry(struct tar *t, size_t headers_len, struct layer_entry *e,
+		      struct error *err)
+{
+	const struct tar_head *h = &t->head;
+	/* All texts are from the headers, with a NUL or a slash each. */
+	size_t room = headers_len + 2 * TAR_BLOCK;
+
+	buf_reset(&t->texts);
+	buf_reset(&t->values);
+	if (buf_reserve(&t->texts, room) < 0 ||
+	    buf_reserve(&t->values, room) < 0)
+		return error_nomem(err);
 	*e = (struct layer_entry){
-		.path = archive_entry_pathname(ae),
-		.hard = hard != NULL,
-		.link = hard ? hard : archive_entry_symlink(ae),
-		.mode = archive_entry_filetype(ae) | archive_entry_perm(ae),
-		.mtime = archive_entry_mtime(ae),
-		.mtime_nsec = (uint32_t)archive_entry_mtime_nsec(ae),
+		.path = add_text(t, &h->prefix, &h->name),
+		.hard = h->type == '1',
+		.mode = kind_of(h->type) | h->mode,
+		.uid = h->uid,
+		.gid = h->gid,
+		.mtime = h->mtime,
+		.mtime_nsec = h->mtime_nsec,
+		.size = h->size,
 	};
-	if (!e->path)
-		return error_set(err, EBADMSG, "an entry without a name");
-	/* libarchive reads "-1.5" as -1 and +0.5. */
-	if (e->mtime < 0 && e->mtime_nsec) {
-		e->mtime--;
-		e->mtime_nsec = 1000000000 - e->mtime_nsec;
+	if (h->type == '1' || h->type == '2')
+		e->link = add_text(t, NULL, &h->link);
+	if (h->type == '3' || h->type == '4') {
+		e->major = h->major;
+		e->minor = h->minor;
 	}
-	if (uid < 0 || gid < 0 || uid >= UINT32_MAX || gid >= UINT32_MAX)
-		return error_set(err, EINVAL,
-				 "its owner %lld:%lld is out of "
-				 "range",
-				 (long long)uid, (long long)gid);
-	e->uid = (uint32_t)uid;
-	e->gid = (uint32_t)gid;
-	if (S_ISREG(e->mode) && !hard) {
-		if (size < 0)
-			return error_set(err, EINVAL, "its size is negative");
-		e->size = (uint64_t)size;
-	}
-	if (S_ISBLK(e->mode) || S_ISCHR(e->mode)) {
-		e->major = (uint32_t)archive_entry_rdevmajor(ae);
-		e->minor = (uint32_t)archive_entry_rdevminor(ae);
-	}
-	return read_xattrs(t, ae, &e->xattrs, err);
+	return read_xattrs(t, e, &e->xattrs, err);
 }
 
-static int read_data(struct tar *t, struct tar_visitor *v, uint64_t size,
-		     struct error *err)
+static bool is_zero(const uint8_t *p, size_t n)
 {
-	for (;;) {
-		const void *data = NULL;
-		la_int64_t off = 0;
-		size_t len = 0;
-		int rc = archive_read_data_block(t->archive, &data, &len, &off);
-
-		if (rc == ARCHIVE_EOF)
-			return v->end(v, err);
-		if (rc < ARCHIVE_WARN)
-			return tar_error(t, err);
-		if (off < 0 || (uint64_t)off > size ||
-		    len > size - (uint64_t)off)
-			return error_set(err, EBADMSG,
-					 "it has bytes past its size");
-		rc = v->data(v, (uint64_t)off, data, len, err);
-		if (rc < 0)
-			return rc;
-	}
+	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
-static int walk_entry(struct tar *t, struct archive_entry *ae,
-		      struct tar_visitor *v, struct error *err)
+/* 1: entries go on.  0: the archive ends here, with zeros or with the layer. */
+static int find_header(struct tar *t, struct error *err)
 {
-	struct layer_entry e;
-	char name[TAR_NAME_MAX];
-	bool want = false;
+	const uint8_t *p;
+	size_t n;
+	int rc = peek(t, TAR_BLOCK, &p, &n, err);
+
+	if (rc < 0 || n == 0)
+		return rc;
+	if (n < TAR_BLOCK)
+		return is_zero(p, n) ? 0 : cut_off(err);
+	if (!is_zero(p, n))
+		return 1;
+	use(t, n);
+	rc = peek(t, TAR_BLOCK, &p, &n, err);
+	if (rc < 0)
+		return rc;
+	return is_zero(p, n) ? 0
+			     : error_set(err, EBADMSG,
+					 "damaged tar: one block of zeros");
+}
+
+/* The headers of the next entry, borrowed. */
+static int read_headers(struct tar *t, const uint8_t **ret, size_t *ret_len,
+			struct error *err)
+{
+	uint64_t need = TAR_BLOCK, got;
 	int rc;
 
-	rc = read_entry(t, ae, &e, err);
-	t->last_size = e.size;
+	do {
+		got = need;
+		rc = peek(t, need, ret, ret_len, err);
+		if (rc == 0 && *ret_len < need)
+			rc = cut_off(err);
+		if (rc == 0)
+			rc = tar_head_len(*ret, *ret_len, &need, err);
+	} while (rc == 0 && need > got);
+	*ret_len = (size_t)need;
+	return rc;
+}
+
+/* ----------------------------------------------------------------- content --- */
+
+/* The map before the content: `*left` becomes what is behind it. */
+static int read_map(struct tar *t, uint64_t *left, struct error *err)
+{
+	uint64_t want = TAR_BLOCK, used = 0;
+	const uint8_t *p;
+	size_t n;
+	int rc;
+
+	do {
+		want = want < *left ? want : *left;
+		rc = peek(t, want, &p, &n, err);
+		if (rc == 0)
+			rc = tar_parts_of_content(&t->parts, t->head.size, p, n,
+						  &used, err);
+		if (rc == 0 && (n < want || want == *left))
+			return cut_off(err);
+		want *= 2;
+	} while (rc == 0);
+	if (rc < 0)
+		return rc;
+	if (used > *left)
+		return cut_off(err);
+	*left -= used;
+	return pass_on(t, NULL, 0, used, err);
+}
+
+static int read_parts(struct tar *t, struct tar_visitor *v, struct error *err)
+{
+	uint64_t left = t->head.stored;
+	int rc = 0;
+
+	if (t->head.sparse == TAR_SPARSE_CONTENT)
+		rc = read_map(t, &left, err);
+	if (rc == 0 && tar_parts_sum(&t->parts) != left)
+		rc = error_set(
+			err, EBADMSG,
+			"the map of a sparse file is not of its content");
+	for (size_t i = 0; rc == 0 && i < t->parts.n; i++)
+		rc = pass_on(t, v, t->parts.v[i].off, t->parts.v[i].len, err);
+	return rc;
+}
+
+static int read_content(struct tar *t, struct tar_visitor *v, struct error *err)
+{
+	int rc = t->head.sparse && v ? read_parts(t, v, err)
+				     : pass_on(t, v, 0, t->head.stored, err);
+
 	if (rc == 0)
-		rc = v->entry(v, &e, &want, err);
-	if (rc == 0 && want)
-		rc = read_data(t, v, e.size, err);
-	if (rc < 0) {
-		tar_format_name(e.path ? e.path : "", name);
-		return error_wrap(err, rc, "entry '%s'", name);
+		rc = skip_filling(t, t->head.stored, err);
+	return rc == 0 && v ? v->end(v, err) : rc;
+}
+
+/* -------------------------------------------------------------------- walk --- */
+
+/* containerd removes what has the name of a header for the whole archive. */
+static int check_namesake(struct tar *t, struct error *err)
+{
+	struct pax_text last = t->head.name;
+
+	while (last.len && last.data[last.len - 1] == '/')
+		last.len--;
+	for (size_t i = last.len; i > 0; i--) {
+		if (last.data[i - 1] != '/')
+			continue;
+		last.data += i;
+		last.len -= i;
+		break;
 	}
-	return 0;
+	t->has_global |= t->head.type == 'g';
+	t->has_namesake |= t->head.type != 'g' && tar_is_global_name(&last);
+	return t->has_global && t->has_namesake
+		       ? error_set(err, EINVAL,
+				   "a file has the name of a global header, "
+				   "which programs read in different ways")
+		       : 0;
+}
+
+static int read_entry(struct tar *t, struct tar_visitor *v,
+		      struct layer_entry *e, struct error *err)
+{
+	const uint8_t *headers;
+	bool want = false;
+	size_t len;
+	int rc = read_headers(t, &headers, &len, err);
+
+	if (rc == 0)
+		rc = tar_head_parse(headers, len, &t->head, err);
+	if (rc < 0)
+		return rc;
+	rc = check_namesake(t, err);
+	if (rc < 0)
+		return rc;
+	if (t->head.type == 'g') {
+		use(t, len);
+		return 0;
+	}
+	rc = make_entry(t, len, e, err);
+	if (rc == 0 && (t->head.sparse == TAR_SPARSE_OLD ||
+			t->head.sparse == TAR_SPARSE_RECORDS))
+		rc = tar_parts_of_head(&t->parts, &t->head, err);
+	use(t, len);
+	if (rc == 0)
+		rc = v->entry(v, e, &want, err);
+	return rc == 0 ? read_content(t, want ? v : NULL, err) : rc;
 }
 
 /* Behind the archive only zeros may follow (records are padded). */
 static int check_rest(struct tar *t, struct error *err)
 {
-	uint64_t pos = (uint64_t)archive_filter_bytes(t->archive, 0);
-	const void *data = t->piece;
-	size_t len = t->piece_len, skip = 0;
+	const uint8_t *p;
+	size_t n;
+	int rc;
 
-	if (pos > t->piece_pos)
-		skip = pos - t->piece_pos < len ? (size_t)(pos - t->piece_pos)
-						: len;
 	do {
-		const uint8_t *p = data;
-		size_t n = len - skip;
-		int rc;
-
-		if (n &&
-		    (p[skip] || memcmp(p + skip, p + skip + 1, n - 1) != 0))
-			return error_set(err, EBADMSG,
-					 "data behind the end of its tar");
-		skip = 0;
-		rc = layer_read(t->layer, &data, &len, err);
+		rc = at_hand(t, UINT64_MAX, &p, &n, err);
+		if (rc == 0 && !is_zero(p, n))
+			rc = error_set(err, EBADMSG,
+				       "data behind the end of its tar");
 		if (rc < 0)
 			return rc;
-	} while (len);
+		use(t, n);
+	} while (n);
 	return 0;
 }
 
-/* To the next entry.  What is left of the one before is passed over first, so
- * that only headers count as such. */
-static int next_entry(struct tar *t, bool is_first, struct archive_entry **ret)
+static int walk(struct tar *t, struct tar_visitor *v, struct error *err)
 {
-	int rc = is_first ? ARCHIVE_OK : archive_read_data_skip(t->archive);
+	char last[TAR_NAME_MAX] = "", name[TAR_NAME_MAX];
+	int rc;
 
-	if (rc < ARCHIVE_WARN)
-		return rc;
-	t->headers_end = t->piece_pos + t->piece_len + HEADERS_MAX;
-	rc = archive_read_next_header(t->archive, ret);
-	t->headers_end = 0;
-	return rc;
-}
+	while ((rc = find_header(t, err)) == 1) {
+		struct layer_entry e = { .path = NULL };
 
-static int walk_archive(struct tar *t, struct tar_visitor *v, struct error *err)
-{
-	struct archive_entry *ae;
-	char last[TAR_NAME_MAX] = "";
-	bool is_first = true;
-	int rc = open_archive(t, err);
-
-	if (rc < 0)
-		return rc;
-	for (;;) {
-		rc = next_entry(t, is_first, &ae);
-		is_first = false;
-		if (rc == ARCHIVE_EOF) {
-			rc = check_fill(t, err);
-			return rc < 0 ? rc : check_rest(t, err);
-		}
-		if (rc < ARCHIVE_WARN && last[0])
-			return error_wrap(err, tar_error(t, err),
-					  "at or behind entry '%s'", last);
-		if (rc < ARCHIVE_WARN)
-			return tar_error(t, err);
-		rc = walk_entry(t, ae, v, err);
+		rc = read_entry(t, v, &e, err);
+		tar_format_name(e.path ? e.path : "", name);
+		if (rc < 0 && e.path)
+			return error_wrap(err, rc, "entry '%s'", name);
 		if (rc < 0)
-			return rc;
-		tar_format_name(archive_entry_pathname(ae), last);
+			break;
+		if (e.path)
+			memcpy(last, name, sizeof(last));
 	}
+	if (rc < 0 && last[0])
+		return error_wrap(err, rc, "behind entry '%s'", last);
+	return rc < 0 ? rc : check_rest(t, err);
 }
 
 int tar_walk(struct layer *l, struct tar_visitor *v, struct error *err)
 {
-	struct tar t = { .layer = l };
-	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old;
+	AUTO_FREE struct tar *t = calloc(1, sizeof(*t));
 	int rc;
 
-	if (!c)
+	if (!t)
 		return error_nomem(err);
-	old = uselocale(c);
-	rc = walk_archive(&t, v, err);
-	(void)archive_read_free(t.archive);
-	free(t.xattrs);
-	(void)uselocale(old);
-	freelocale(c);
+	t->layer = l;
+	rc = walk(t, v, err);
+	tar_parts_fini(&t->parts);
+	buf_fini(&t->gathered);
+	buf_fini(&t->texts);
+	buf_fini(&t->values);
 	return rc;
 }

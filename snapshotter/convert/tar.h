@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The entries of a layer, through libarchive. */
+/* The entries of a layer. */
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_TAR_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_TAR_H
 
@@ -8,7 +8,8 @@
 
 /* Takes the entries of a layer in order.  0 to go on, or -errno. */
 struct tar_visitor {
-	/* `*want` false: the bytes of this entry are passed over. */
+	/* `*want` false: the bytes of this entry are passed over.  `e` is
+	 * borrowed until end(). */
 	int (*entry)(struct tar_visitor *v, const struct layer_entry *e,
 		     bool *want, struct error *err);
 	/* Bytes of the entry, in the order of the archive; what is left out

@@ -9,12 +9,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "snapshotter/datapath/mounts.h"
-
-static struct session *session_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
-}
+#include "common/fs.h"
+#include "snapshotter/datapath/serve.h"
 
 /* Timeouts are 0: an index may come back with a device of another size, and
  * these are a handful of requests for each mount. */
@@ -36,36 +32,35 @@ static void fill_file(const struct image_entry *e, struct stat *st)
 				     (blkcnt_t)(e->img->device_size / 512) };
 }
 
-static struct image_entry *entry_of(struct session *s, fuse_ino_t ino)
+static struct image_entry *entry_of(struct image_session *s, fuse_ino_t ino)
 {
-	return node_is_image(ino)
-		       ? image_get(session_images(s), node_index(ino))
-		       : NULL;
+	return node_is_image(ino) ? image_get(s->images, node_index(ino))
+				  : NULL;
 }
 
-static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+static void carrier_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct session *s = session_of(req);
+	struct image_session *s = image_session_of(req);
 	struct fuse_entry_param out = { .generation = 1 };
 	struct image_entry *e = NULL;
 	uint64_t index;
 
 	if (parent == NODE_ROOT && image_index_parse(name, &index) == 0)
-		e = image_get(session_images(s), index);
+		e = image_get(s->images, index);
 	if (!e) {
 		(void)fuse_reply_err(req, ENOENT);
 		return;
 	}
 	fill_file(e, &out.attr);
 	out.ino = out.attr.st_ino;
-	image_put(session_images(s), e);
+	image_put(s->images, e);
 	(void)fuse_reply_entry(req, &out);
 }
 
-static void op_getattr(fuse_req_t req, fuse_ino_t ino,
-		       struct fuse_file_info *fi)
+static void carrier_getattr(fuse_req_t req, fuse_ino_t ino,
+			    struct fuse_file_info *fi)
 {
-	struct session *s = session_of(req);
+	struct image_session *s = image_session_of(req);
 	struct image_entry *e;
 	struct stat st;
 
@@ -80,20 +75,21 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino,
 		return;
 	}
 	fill_file(e, &st);
-	image_put(session_images(s), e);
+	image_put(s->images, e);
 	(void)fuse_reply_attr(req, &st, 0);
 }
 
-static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+static void carrier_open(fuse_req_t req, fuse_ino_t ino,
+			 struct fuse_file_info *fi)
 {
-	struct session *s = session_of(req);
+	struct image_session *s = image_session_of(req);
 	struct image_entry *e = entry_of(s, ino);
 
 	if (!e) {
 		(void)fuse_reply_err(req, ENOENT);
 		return;
 	}
-	image_put(session_images(s), e);
+	image_put(s->images, e);
 	if ((fi->flags & O_ACCMODE) != O_RDONLY) {
 		(void)fuse_reply_err(req, EACCES);
 		return;
@@ -105,24 +101,25 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)fuse_reply_open(req, fi);
 }
 
-static void op_release(fuse_req_t req, fuse_ino_t ino,
-		       struct fuse_file_info *fi)
+static void carrier_release(fuse_req_t req, fuse_ino_t ino,
+			    struct fuse_file_info *fi)
 {
 	(void)fuse_reply_err(req, 0);
 }
 
-static int next_piece(struct read_slot *slot, uint64_t off, size_t len,
-		      struct read_piece *ret, struct error *err)
+static int carrier_next_piece(const struct image_entry *image, uint64_t local,
+			      uint64_t off, size_t len, struct read_piece *ret,
+			      struct error *err)
 {
 	ret->voff = off;
 	ret->len = len;
 	return 0;
 }
 
-static void op_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
-		    struct fuse_file_info *fi)
+static void carrier_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
+			 struct fuse_file_info *fi)
 {
-	struct session *s = session_of(req);
+	struct image_session *s = image_session_of(req);
 	struct image_entry *e = entry_of(s, ino);
 	uint64_t size;
 
@@ -136,11 +133,10 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
 		len = 0;
 	else if (len > size - (uint64_t)off)
 		len = size - (uint64_t)off;
-	session_hold(s);
-	serve_read(session_pool(s), req, e, 0, (uint64_t)off, len, next_piece);
+	serve_read(req, e, 0, (uint64_t)off, len, carrier_next_piece);
 }
 
-static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+static void carrier_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct statvfs st = { .f_bsize = 4096,
 			      .f_frsize = 4096,
@@ -149,33 +145,39 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	(void)fuse_reply_statfs(req, &st);
 }
 
-static const struct fuse_lowlevel_ops ops = {
-	.init = session_init,
-	.lookup = op_lookup,
-	.getattr = op_getattr,
-	.open = op_open,
-	.read = op_read,
-	.release = op_release,
-	.statfs = op_statfs,
+static const struct fuse_lowlevel_ops carrier_ops = {
+	.lookup = carrier_lookup,
+	.getattr = carrier_getattr,
+	.open = carrier_open,
+	.read = carrier_read,
+	.release = carrier_release,
+	.statfs = carrier_statfs,
+};
+
+static const struct session_handler carrier_handler = {
+	.ops = &carrier_ops,
+	.is_early = image_session_is_early,
+	.free = image_session_free,
+	.request_max = SESSION_REQUEST_NAMES,
 };
 
 int carrier_start(const struct datapath_config *cfg, const char *name,
-		  struct session **ret, struct error *err)
+		  struct image_session **ret, struct error *err)
 {
-	const struct session_config sc = {
+	const struct image_session_config sc = {
 		.name = name,
+		.fstype = IMAGE_SESSION_FSTYPE,
 		/* Root alone opens files here; whoever reads the image does
 		 * so through EROFS. */
-		.mount_data = "default_permissions,allow_other",
-		.mount_flags = MS_NOSUID | MS_NOEXEC,
+		.mount_flags = MS_NOEXEC,
 		.datapath = cfg,
-		.ops = &ops,
+		.handler = &carrier_handler,
 	};
 
-	return session_start(&sc, ret, err);
+	return image_session_start(&sc, ret, err);
 }
 
-int carrier_add(struct session *s, struct datapath_image *img,
+int carrier_add(struct image_session *s, struct datapath_image *img,
 		struct error *err)
 {
 	int rc;
@@ -184,24 +186,25 @@ int carrier_add(struct session *s, struct datapath_image *img,
 		return error_set(err, EINVAL,
 				 "image '%s' has no device that can be served",
 				 img->name);
-	rc = image_table_add(session_images(s), img, NULL, err);
+	rc = image_table_add(s->images, img, NULL, err);
 	if (rc == -EALREADY)
 		return 1;
 	if (rc == 0)
-		session_admit(s, false);
+		session_admit(s->session, false);
 	return rc;
 }
 
-void carrier_remove(struct session *s, struct datapath_image *img)
+void carrier_remove(struct image_session *s, struct datapath_image *img)
 {
-	(void)image_table_remove(session_images(s), img->index, NULL);
+	(void)image_table_remove(s->images, img->index, NULL);
 }
 
-char *carrier_path(const struct session *s, const struct datapath_image *img)
+char *carrier_path(const struct image_session *s,
+		   const struct datapath_image *img)
 {
 	char name[24];
 
 	(void)snprintf(name, sizeof(name), "%llu",
 		       (unsigned long long)img->index);
-	return path_join(session_path(s), name);
+	return fs_join(session_path(s->session), name);
 }

@@ -6,20 +6,20 @@
 #ifndef BOOTSEER_DATAPATH_CARRIER_H
 #define BOOTSEER_DATAPATH_CARRIER_H
 
-#include "snapshotter/datapath/session.h"
+#include "snapshotter/datapath/image_session.h"
 
 /* `name` is that of the session: two ways of mounting share no carrier. */
 int carrier_start(const struct datapath_config *cfg, const char *name,
-		  struct session **ret, struct error *err) MUST_CHECK;
+		  struct image_session **ret, struct error *err) MUST_CHECK;
 
 /* Serve the image's file: 0, or 1 when it was served already. */
-int carrier_add(struct session *s, struct datapath_image *img,
+int carrier_add(struct image_session *s, struct datapath_image *img,
 		struct error *err) MUST_CHECK;
 /* Not being there is no error. */
-void carrier_remove(struct session *s, struct datapath_image *img);
+void carrier_remove(struct image_session *s, struct datapath_image *img);
 
 /* Path of the image's file; caller owns; NULL when memory is short. */
-char *carrier_path(const struct session *s,
+char *carrier_path(const struct image_session *s,
 		   const struct datapath_image *img) MUST_CHECK;
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "common/buf.h"
 #include "common/cleanup.h"
-#include "snapshotter/datapath/loops.h"
 #include "snapshotter/datapath.h"
+#include "snapshotter/datapath/loops.h"
 #include "snapshotter/datapath/mounts.h"
 
 /* Nothing is fetched for more readahead here, so it is what the disk's own is;
@@ -24,13 +24,34 @@ struct job {
 	size_t n_files;
 };
 
+static bool is_of(const struct mount_line *l, const char *meta)
+{
+	return strcmp(l->fstype, "erofs") == 0 &&
+	       (strcmp(l->source, meta) == 0 || loop_is_of(l->source, meta));
+}
+
 static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 {
 	const struct job *j = w->arg;
 
-	return strcmp(l->fstype, "erofs") == 0 &&
-	       (strcmp(l->source, j->meta) == 0 ||
-		loop_is_of(l->source, j->meta));
+	return is_of(l, j->meta);
+}
+
+bool datapath_has_complete(const char *mountpoint, const char *meta_path)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *meta = NULL;
+	struct mount_line line = { .major = 0 };
+	bool is;
+
+	if (mount_canonical(mountpoint, &path, NULL) < 0 ||
+	    mount_find(path, &line, NULL) <= 0)
+		return false;
+	/* Mounts are known by the path without symlinks; the file itself may have
+	 * been deleted under the mount. */
+	is = mount_canonical(meta_path, &meta, NULL) == 0 && is_of(&line, meta);
+	mount_line_fini(&line);
+	return is;
 }
 
 static int add_device(struct buf *data, const char *path, struct error *err)

@@ -31,7 +31,7 @@ static int make(const struct mount_wish *w, struct error *err)
 
 static const struct erofs_way way = {
 	.ops = &datapath_erofs_fuse,
-	.carrier = SESSION_CARRIER,
+	.carrier = IMAGE_SESSION_CARRIER,
 	.is_same = is_same,
 	.make = make,
 };
@@ -48,6 +48,7 @@ const struct datapath_ops datapath_erofs_fuse = {
 	.start = start,
 	.mount = erofs_way_mount,
 	.umount = erofs_way_umount,
+	.check = erofs_way_check,
 	.resume = erofs_way_resume,
 	.stop = erofs_way_stop,
 };

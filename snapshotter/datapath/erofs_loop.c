@@ -39,7 +39,7 @@ static int make(const struct mount_wish *w, struct error *err)
 
 static const struct erofs_way way = {
 	.ops = &datapath_erofs_loop,
-	.carrier = SESSION_CARRIER_LOOP,
+	.carrier = IMAGE_SESSION_CARRIER_LOOP,
 	.is_same = is_same,
 	.make = make,
 };
@@ -56,6 +56,7 @@ const struct datapath_ops datapath_erofs_loop = {
 	.start = start,
 	.mount = erofs_way_mount,
 	.umount = erofs_way_umount,
+	.check = erofs_way_check,
 	.resume = erofs_way_resume,
 	.stop = erofs_way_stop,
 };

@@ -2,14 +2,24 @@
 #include "snapshotter/datapath/erofs_way.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fs.h"
 
 struct erofs_path {
 	struct datapath base;
 	const struct erofs_way *way;
-	struct session *carrier;
+	struct image_session *carrier;
 	char *run_dir;
+	/* RUN/CARRIER.made: a file for each index that was mounted on this very
+	 * carrier, by this process or those it took over from. */
+	char *made_dir;
 };
 
 static struct erofs_path *of(struct datapath *d)
@@ -17,10 +27,38 @@ static struct erofs_path *of(struct datapath *d)
 	return container_of(d, struct erofs_path, base);
 }
 
+static void free_path(struct erofs_path *p)
+{
+	free(p->made_dir);
+	free(p->run_dir);
+	free(p);
+}
+
+/* Of mounts on a carrier that nobody kept none is of use. */
+static int open_made(struct erofs_path *p, struct error *err)
+{
+	int rc = 0;
+
+	if (!session_is_adopted(p->carrier->session))
+		rc = fs_remove_tree(p->made_dir, err);
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	return fs_mkdir_p(p->made_dir, 0700, err);
+}
+
+static char *made_file(const struct erofs_path *p, uint64_t index)
+{
+	char *file;
+
+	return asprintf(&file, "%s/%" PRIu64, p->made_dir, index) < 0 ? NULL
+								      : file;
+}
+
 int erofs_way_start(const struct erofs_way *way,
 		    const struct datapath_config *cfg, struct datapath **ret,
 		    struct error *err)
 {
+	const char *const mine[] = { way->carrier, NULL };
 	struct erofs_path *p = calloc(1, sizeof(*p));
 	int rc;
 
@@ -29,11 +67,20 @@ int erofs_way_start(const struct erofs_way *way,
 	p->base.ops = way->ops;
 	p->way = way;
 	p->run_dir = strdup(cfg->run_dir);
-	rc = p->run_dir ? carrier_start(cfg, way->carrier, &p->carrier, err)
-			: error_nomem(err);
+	if (asprintf(&p->made_dir, "%s/%s.made", cfg->run_dir, way->carrier) <
+	    0)
+		p->made_dir = NULL;
+	rc = p->run_dir && p->made_dir
+		     ? carrier_start(cfg, way->carrier, &p->carrier, err)
+		     : error_nomem(err);
+	if (rc == 0) {
+		image_session_drop_others(cfg, mine);
+		rc = open_made(p, err);
+		if (rc < 0)
+			image_session_stop(p->carrier, false);
+	}
 	if (rc < 0) {
-		free(p->run_dir);
-		free(p);
+		free_path(p);
 		return rc;
 	}
 	*ret = &p->base;
@@ -45,6 +92,8 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 {
 	AUTO_FREE char *file = carrier_path(p->carrier, img);
 	AUTO_FREE char *meta = realpath(img->meta_path, NULL);
+	AUTO_FREE char *made = made_file(p, img->index);
+	AUTO_CLOSE int fd = -1;
 	const struct erofs_job job = { meta, file };
 	const struct mount_wish wish = { .run_dir = p->run_dir,
 					 .lock = img->index,
@@ -57,25 +106,34 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 	if (!meta)
 		return error_set(err, errno, "metadata '%s': %s",
 				 img->meta_path, strerror(errno));
-	if (!file)
+	if (!file || !made)
 		return error_nomem(err);
-	/* What hangs on a carrier that nobody kept can only fail. */
-	if (added && !session_is_adopted(p->carrier)) {
-		rc = umount_image(p->run_dir, img->index, img->mountpoint, true,
-				  err);
+	/* What hangs on a carrier that is gone, or on another index of it,
+	 * can only fail; where nobody knows, a new mount does no harm. */
+	if (added && access(made, F_OK) < 0) {
+		rc = mount_take_down(p->run_dir, img->index, img->mountpoint,
+				     true, err);
 		if (rc < 0)
 			return rc;
 	}
-	return mount_image(&wish, NULL, err);
+	rc = mount_image(&wish, NULL, err);
+	if (rc < 0)
+		return rc;
+	fd = open(made, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	return fd < 0 ? error_set(err, errno, "create '%s': %s", made,
+				  strerror(errno))
+		      : 0;
 }
 
 int erofs_way_mount(struct datapath *d, struct datapath_image *img,
 		    struct error *err)
 {
 	struct erofs_path *p = of(d);
-	int added = carrier_add(p->carrier, img, err);
-	int rc;
+	int added, rc = image_session_ensure(p->carrier, err);
 
+	if (rc < 0)
+		return rc;
+	added = carrier_add(p->carrier, img, err);
 	if (added < 0)
 		return added;
 	rc = mount_served(p, img, added == 0, err);
@@ -88,17 +146,26 @@ int erofs_way_umount(struct datapath *d, struct datapath_image *img,
 		     struct error *err)
 {
 	struct erofs_path *p = of(d);
-	int rc = umount_image(p->run_dir, img->index, img->mountpoint, false,
-			      err);
+	AUTO_FREE char *made = made_file(p, img->index);
+	int rc = mount_take_down(p->run_dir, img->index, img->mountpoint, false,
+				 err);
 
-	if (rc == 0)
-		carrier_remove(p->carrier, img);
-	return rc;
+	if (rc < 0)
+		return rc;
+	if (made)
+		(void)unlink(made);
+	carrier_remove(p->carrier, img);
+	return 0;
+}
+
+int erofs_way_check(struct datapath *d, struct error *err)
+{
+	return image_session_ensure(of(d)->carrier, err);
 }
 
 int erofs_way_resume(struct datapath *d, struct error *err)
 {
-	session_admit(of(d)->carrier, true);
+	session_admit(of(d)->carrier->session, true);
 	return 0;
 }
 
@@ -106,7 +173,6 @@ void erofs_way_stop(struct datapath *d, bool keep)
 {
 	struct erofs_path *p = of(d);
 
-	session_stop(p->carrier, keep);
-	free(p->run_dir);
-	free(p);
+	image_session_stop(p->carrier, keep);
+	free_path(p);
 }

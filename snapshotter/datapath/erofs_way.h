@@ -29,6 +29,7 @@ int erofs_way_mount(struct datapath *d, struct datapath_image *img,
 		    struct error *err) MUST_CHECK;
 int erofs_way_umount(struct datapath *d, struct datapath_image *img,
 		     struct error *err) MUST_CHECK;
+int erofs_way_check(struct datapath *d, struct error *err) MUST_CHECK;
 int erofs_way_resume(struct datapath *d, struct error *err) MUST_CHECK;
 void erofs_way_stop(struct datapath *d, bool keep);
 

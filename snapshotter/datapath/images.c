@@ -165,6 +165,16 @@ void image_put(struct image_table *t, struct image_entry *e)
 	pthread_mutex_unlock(&t->lock);
 }
 
+size_t image_table_count(struct image_table *t)
+{
+	size_t n;
+
+	pthread_mutex_lock(&t->lock);
+	n = t->n;
+	pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
 int image_index_parse(const char *name, uint64_t *ret)
 {
 	uint64_t v = 0;

@@ -6,6 +6,7 @@
 #ifndef BOOTSEER_DATAPATH_IMAGES_H
 #define BOOTSEER_DATAPATH_IMAGES_H
 
+#include "fuse/fuse.h"
 #include "snapshotter/datapath.h"
 
 /*
@@ -38,10 +39,10 @@ struct image_table;
 /* An image that is served; valid while a reference is held. */
 struct image_entry {
 	struct datapath_image *img;
-	void *priv;           /* of the one who added it */
-	uint64_t index;       /* img->index when it was added */
-	unsigned int refs;    /* requests under way; the table's lock */
-	unsigned int n_slots; /* buffers they have; the read pool's lock */
+	void *priv;               /* of the one who added it */
+	uint64_t index;           /* img->index when it was added */
+	unsigned int refs;        /* requests under way; the table's lock */
+	struct reply_share share; /* of the buffers for reads */
 };
 
 struct image_table *image_table_new(void) MUST_CHECK;
@@ -60,6 +61,8 @@ int image_table_remove(struct image_table *t, uint64_t index, void **ret_priv);
 /* A reference, or NULL.  Any thread. */
 struct image_entry *image_get(struct image_table *t, uint64_t index) MUST_CHECK;
 void image_put(struct image_table *t, struct image_entry *e);
+
+size_t image_table_count(struct image_table *t);
 
 /* The index a name in the session's root stands for: plain decimal. */
 int image_index_parse(const char *name, uint64_t *ret) MUST_CHECK;

@@ -88,6 +88,7 @@ bool loop_is_of(const char *path, const char *file)
 	AUTO_BUF name = BUF_INIT;
 	AUTO_BUF got = BUF_INIT;
 	struct error ignored = ERROR_INIT;
+	const char *tail;
 
 	if (strncmp(path, "/dev/loop", 9) != 0 ||
 	    buf_printf(&name, "/sys/block/%s/loop/backing_file", path + 5) <
@@ -95,5 +96,8 @@ bool loop_is_of(const char *path, const char *file)
 	    fs_read_file(name.data, 65536, &got, &ignored) < 0)
 		return false;
 	got.data[strcspn(got.data, "\n")] = '\0';
-	return strcmp(got.data, file) == 0;
+	if (strncmp(got.data, file, strlen(file)) != 0)
+		return false;
+	tail = got.data + strlen(file);
+	return !*tail || strcmp(tail, " (deleted)") == 0;
 }

@@ -8,234 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/buf.h"
-#include "common/fs.h"
 
-char *path_join(const char *dir, const char *name)
-{
-	AUTO_BUF b = BUF_INIT;
-
-	if (buf_printf(&b, "%s/%s", dir, name) < 0)
-		return NULL;
-	return buf_steal(&b);
-}
-
-/* ------------------------------------------------------------- isolation --- */
-
-struct isolated_result {
-	int rc;
-	struct error err;
-};
-
-/* Only `fd` stays open, as `RESULT_FD`. */
-#define RESULT_FD 3
-
-static void keep_only(int fd)
-{
-	if (fd != RESULT_FD)
-		(void)dup2(fd, RESULT_FD);
-	(void)close_range(RESULT_FD + 1, ~0U, 0);
-}
-
-static int run_locked(const char *run_dir, uint64_t lock, isolated_fn *fn,
-		      void *arg, struct error *err)
-{
-	struct flock l = { .l_type = F_WRLCK,
-			   .l_start = (off_t)lock,
-			   .l_len = 1 };
-	AUTO_FREE char *path = path_join(run_dir, "mount.lock");
-	AUTO_CLOSE int fd = -1;
-	int rc;
-
-	if (!path)
-		return error_nomem(err);
-	rc = fs_mkdir_p(run_dir, 0700, err);
-	if (rc < 0)
-		return rc;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
-	if (fcntl(fd, F_OFD_SETLKW, &l) < 0)
-		return error_set(err, errno, "lock '%s': %s", path,
-				 strerror(errno));
-	return fn(arg, err);
-}
-
-static void child(int fd, const char *run_dir, uint64_t lock, isolated_fn *fn,
-		  void *arg)
-{
-	struct isolated_result r = { .rc = 0 };
-	ssize_t n;
-
-	keep_only(fd);
-	r.rc = run_locked(run_dir, lock, fn, arg, &r.err);
-	n = write(RESULT_FD, &r, sizeof(r));
-	/* Not exit(): the buffers and handlers are the parent's. */
-	_exit(n == (ssize_t)sizeof(r) ? 0 : 1);
-}
-
-static int read_result(int fd, struct isolated_result *r)
-{
-	ssize_t n;
-
-	do
-		n = read(fd, r, sizeof(*r));
-	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)sizeof(*r) ? 0 : -EIO;
-}
-
-int isolated_run(const char *run_dir, uint64_t lock, isolated_fn *fn, void *arg,
-		 struct error *err)
-{
-	struct isolated_result r;
-	int p[2], rc;
-	pid_t pid;
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return error_set(err, errno, "pipe: %s", strerror(errno));
-	pid = fork();
-	if (pid < 0) {
-		rc = error_set(err, errno, "fork: %s", strerror(errno));
-		(void)close(p[0]);
-		(void)close(p[1]);
-		return rc;
-	}
-	if (pid == 0)
-		child(p[1], run_dir, lock, fn, arg);
-	(void)close(p[1]);
-	rc = read_result(p[0], &r);
-	(void)close(p[0]);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		continue;
-	if (rc < 0)
-		return error_set(err, EIO,
-				 "the process that mounts ended early");
-	if (r.rc < 0 && err)
-		*err = r.err;
-	return r.rc;
-}
-
-/* ------------------------------------------------------------- mountinfo --- */
-
-void mount_line_fini(struct mount_line *l)
-{
-	free(l->root);
-	free(l->path);
-	free(l->fstype);
-	free(l->source);
-	*l = (struct mount_line){ .major = 0 };
-}
-
-/* mountinfo writes space, tab, newline and backslash as \ooo. */
-static void unescape(char *s)
-{
-	char *out = s;
-
-	while (*s) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] &&
-		    s[3]) {
-			*out++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
-					(s[3] - '0'));
-			s += 4;
-		} else {
-			*out++ = *s++;
-		}
-	}
-	*out = '\0';
-}
-
-/* "36 35 98:0 /root /path opts [tags...] - fstype source super-opts" */
-static int parse_line(char *line, const char *path, struct mount_line *ret)
-{
-	char *save = NULL, *root, *mp, *tok;
-	unsigned int major, minor;
-
-	if (!strtok_r(line, " ", &save) || !strtok_r(NULL, " ", &save))
-		return 0;
-	tok = strtok_r(NULL, " ", &save);
-	if (!tok || sscanf(tok, "%u:%u", &major, &minor) != 2)
-		return 0;
-	root = strtok_r(NULL, " ", &save);
-	mp = strtok_r(NULL, " ", &save);
-	if (!root || !mp)
-		return 0;
-	unescape(mp);
-	if (strcmp(mp, path) != 0)
-		return 0;
-	do
-		tok = strtok_r(NULL, " ", &save);
-	while (tok && strcmp(tok, "-") != 0);
-	if (!tok)
-		return 0;
-	mount_line_fini(ret);
-	ret->major = major;
-	ret->minor = minor;
-	tok = strtok_r(NULL, " ", &save);
-	ret->fstype = strdup(tok ? tok : "");
-	tok = strtok_r(NULL, " \n", &save);
-	ret->source = strdup(tok ? tok : "");
-	ret->root = strdup(root);
-	ret->path = strdup(mp);
-	if (!ret->fstype || !ret->source || !ret->root || !ret->path)
-		return -ENOMEM;
-	unescape(ret->source);
-	unescape(ret->root);
-	return 1;
-}
-
-int mount_find(const char *path, struct mount_line *ret, struct error *err)
-{
-	struct mount_line found = { .major = 0 };
-	AUTO_FCLOSE FILE *f = fopen("/proc/self/mountinfo", "re");
-	AUTO_FREE char *line = NULL;
-	size_t cap = 0;
-	int any = 0;
-
-	if (!f)
-		return error_set(err, errno, "open /proc/self/mountinfo: %s",
-				 strerror(errno));
-	/* A later line is mounted over an earlier one. */
-	while (getline(&line, &cap, f) >= 0) {
-		int rc = parse_line(line, path, &found);
-
-		if (rc < 0) {
-			mount_line_fini(&found);
-			return error_nomem(err);
-		}
-		any |= rc;
-	}
-	if (any)
-		*ret = found;
-	return any;
-}
-
-int mount_canonical(const char *path, char **ret, struct error *err)
-{
-	AUTO_FREE char *copy = strdup(path);
-	AUTO_FREE char *dir = NULL;
-	char *base;
-
-	if (!copy)
-		return error_nomem(err);
-	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
-		copy[n - 1] = '\0';
-	base = strrchr(copy, '/');
-	if (copy[0] != '/' || !base || !base[1])
-		return error_set(err, EINVAL,
-				 "mount point '%s' is not an absolute path",
-				 path);
-	*base++ = '\0';
-	dir = realpath(copy[0] ? copy : "/", NULL);
-	if (!dir)
-		return error_set(err, errno, "folder of mount point '%s': %s",
-				 path, strerror(errno));
-	*ret = path_join(strcmp(dir, "/") == 0 ? "" : dir, base);
-	return *ret ? 0 : error_nomem(err);
-}
+/* Devices and set-user-id programs of a rootfs work through overlayfs, which has
+ * mount flags of its own; nobody is to use them down here. */
+#define MOUNT_FLAGS (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME)
 
 /* -------------------------------------------------------- mount, unmount --- */
 
@@ -245,6 +25,16 @@ struct mount_job {
 };
 
 #define JOB_ADOPTED 1
+
+/* Earlier versions mounted without MS_NOSUID.  What fails is no reason to give
+ * the mount up: it lies in a folder that is root's alone. */
+static void tighten(const char *path)
+{
+	struct mount_attr a = { .attr_set =
+					MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+
+	(void)!syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &a, sizeof(a));
+}
 
 static int mount_job(void *arg, struct error *err)
 {
@@ -261,6 +51,8 @@ static int mount_job(void *arg, struct error *err)
 		rc = error_set(err, EBUSY,
 			       "'%s' is already a mount of '%s' (%s)", j->path,
 			       line.source, line.fstype);
+	else
+		tighten(j->path);
 	mount_line_fini(&line);
 	return rc;
 }
@@ -276,46 +68,12 @@ int mount_image(const struct mount_wish *w, bool *ret_adopted,
 	if (rc < 0)
 		return rc;
 	wish.path = job.path = path;
-	rc = isolated_run(w->run_dir, w->lock, mount_job, &job, err);
+	rc = mount_isolated(w->run_dir, w->lock, mount_job, &job, err);
 	if (rc < 0)
 		return rc;
 	if (ret_adopted)
 		*ret_adopted = rc == JOB_ADOPTED;
 	return 0;
-}
-
-struct umount_job {
-	const char *path;
-	bool lazily;
-};
-
-static int umount_job(void *arg, struct error *err)
-{
-	const struct umount_job *j = arg;
-	struct mount_line line = { .major = 0 };
-	int rc = mount_find(j->path, &line, err);
-
-	if (rc <= 0)
-		return rc;
-	mount_line_fini(&line);
-	if (umount2(j->path, UMOUNT_NOFOLLOW | (j->lazily ? MNT_DETACH : 0)) <
-	    0)
-		return error_set(err, errno, "unmount '%s': %s", j->path,
-				 strerror(errno));
-	return 0;
-}
-
-int umount_image(const char *run_dir, uint64_t lock, const char *path,
-		 bool lazily, struct error *err)
-{
-	AUTO_FREE char *canonical = NULL;
-	struct umount_job job = { .lazily = lazily };
-	int rc = mount_canonical(path, &canonical, err);
-
-	if (rc < 0)
-		return rc;
-	job.path = canonical;
-	return isolated_run(run_dir, lock, umount_job, &job, err);
 }
 
 /* ----------------------------------------------------------------- EROFS --- */
@@ -429,10 +187,7 @@ int erofs_mount(const char *source, const char *path, const char *data,
 			return error_nomem(err);
 		bdi_list(before);
 	}
-	/* Device nodes of a rootfs work through overlayfs, which has mount
-	 * flags of its own; nobody opens them down here. */
-	if (mount(source, path, "erofs", MS_RDONLY | MS_NODEV | MS_NOATIME,
-		  data) < 0)
+	if (mount(source, path, "erofs", MOUNT_FLAGS, data) < 0)
 		return error_set(err, errno, "mount '%s' on '%s': %s%s", source,
 				 path, strerror(errno), mount_hint(errno));
 	if (readahead_kib)

@@ -8,12 +8,14 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "snapshotter/datapath/serve.h"
+
 /* An image never changes, so the kernel may keep all it was told. */
 #define FOR_EVER 1e9
 
 /* Who asks about what: an image's node, decoded. */
 struct node {
-	struct session *s;
+	struct image_session *s;
 	struct image_entry *e;
 	const struct plain_image *pi;
 	struct erofs_inode inode;
@@ -21,7 +23,7 @@ struct node {
 
 static void node_put(struct node *n)
 {
-	image_put(session_images(n->s), n->e);
+	image_put(n->s->images, n->e);
 }
 
 /* 0, or -errno with nothing held. */
@@ -29,10 +31,10 @@ static int node_get(fuse_req_t req, fuse_ino_t ino, struct node *ret)
 {
 	int rc;
 
-	ret->s = fuse_req_userdata(req);
+	ret->s = image_session_of(req);
 	if (!node_is_image(ino))
 		return -ENOENT;
-	ret->e = image_get(session_images(ret->s), node_index(ino));
+	ret->e = image_get(ret->s->images, node_index(ino));
 	if (!ret->e)
 		return -ENOENT;
 	ret->pi = ret->e->priv;
@@ -87,7 +89,7 @@ static int fill_entry(const struct image_entry *e, uint64_t nid,
 
 /* ------------------------------------------------------------- the session --- */
 
-void plain_init(struct fuse_conn_info *conn)
+static void plain_init(struct fuse_conn_info *conn)
 {
 	const unsigned int wanted = FUSE_CAP_CACHE_SYMLINKS |
 				    FUSE_CAP_POSIX_ACL | FUSE_CAP_READDIRPLUS |
@@ -101,21 +103,21 @@ void plain_init(struct fuse_conn_info *conn)
 /* The folder that holds the images' folders. */
 static void root_lookup(fuse_req_t req, const char *name)
 {
-	struct session *s = fuse_req_userdata(req);
+	struct image_session *s = image_session_of(req);
 	struct fuse_entry_param out;
 	struct image_entry *e = NULL;
 	uint64_t index;
 	int rc = -ENOENT;
 
 	if (image_index_parse(name, &index) == 0)
-		e = image_get(session_images(s), index);
+		e = image_get(s->images, index);
 	if (e) {
 		const struct plain_image *pi = e->priv;
 
 		rc = fill_entry(e, pi->erofs.root_nid, &out);
 		/* The index may come back with another image. */
 		out.entry_timeout = 0;
-		image_put(session_images(s), e);
+		image_put(s->images, e);
 	}
 	if (rc < 0)
 		(void)fuse_reply_err(req, -rc);
@@ -123,7 +125,7 @@ static void root_lookup(fuse_req_t req, const char *name)
 		(void)fuse_reply_entry(req, &out);
 }
 
-static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+static void plain_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct fuse_entry_param out = { .entry_timeout = FOR_EVER };
 	struct node n;
@@ -152,8 +154,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		(void)fuse_reply_entry(req, &out);
 }
 
-static void op_getattr(fuse_req_t req, fuse_ino_t ino,
-		       struct fuse_file_info *fi)
+static void plain_getattr(fuse_req_t req, fuse_ino_t ino,
+			  struct fuse_file_info *fi)
 {
 	struct stat st = { .st_ino = NODE_ROOT,
 			   .st_mode = S_IFDIR | 0500,
@@ -175,7 +177,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino,
 				      ino == NODE_ROOT ? 0 : FOR_EVER);
 }
 
-static void op_readlink(fuse_req_t req, fuse_ino_t ino)
+static void plain_readlink(fuse_req_t req, fuse_ino_t ino)
 {
 	char target[TREE_SYMLINK_MAX + 1];
 	const char *p;
@@ -203,20 +205,22 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 }
 
 /* The kernel then opens by itself, and keeps what it has cached. */
-static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+static void plain_open(fuse_req_t req, fuse_ino_t ino,
+		       struct fuse_file_info *fi)
 {
 	(void)fuse_reply_err(req, ENOSYS);
 }
 
 /* ------------------------------------------------------------------ bytes --- */
 
-static int next_piece(struct read_slot *slot, uint64_t off, size_t len,
-		      struct read_piece *ret, struct error *err)
+static int plain_next_piece(const struct image_entry *image, uint64_t local,
+			    uint64_t off, size_t len, struct read_piece *ret,
+			    struct error *err)
 {
-	const struct plain_image *pi = slot->image->priv;
+	const struct plain_image *pi = image->priv;
 	struct erofs_inode i;
 	struct erofs_map map;
-	int rc = erofs_inode(&pi->erofs, slot->local, &i, err);
+	int rc = erofs_inode(&pi->erofs, local, &i, err);
 
 	if (rc == 0)
 		rc = erofs_map(&pi->erofs, &i, off, &map, err);
@@ -239,8 +243,8 @@ static int next_piece(struct read_slot *slot, uint64_t off, size_t len,
 	return 0;
 }
 
-static void op_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
-		    struct fuse_file_info *fi)
+static void plain_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
+		       struct fuse_file_info *fi)
 {
 	struct node n;
 	int rc = node_get(req, ino, &n);
@@ -257,9 +261,7 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
 		len = 0;
 	else if (len > n.inode.size - (uint64_t)off)
 		len = n.inode.size - (uint64_t)off;
-	session_hold(n.s);
-	serve_read(session_pool(n.s), req, n.e, n.inode.nid, (uint64_t)off, len,
-		   next_piece);
+	serve_read(req, n.e, n.inode.nid, (uint64_t)off, len, plain_next_piece);
 }
 
 /* ---------------------------------------------------------------- folders --- */
@@ -277,8 +279,8 @@ static const mode_t modes[] = { 0,       S_IFREG, S_IFDIR,  S_IFCHR,
 				S_IFBLK, S_IFIFO, S_IFSOCK, S_IFLNK };
 
 /* 1 when the buffer is full. */
-static int add_entry(void *arg, const char *name, size_t len, uint64_t nid,
-		     uint8_t type, uint64_t cookie)
+static int plain_add_entry(void *arg, const char *name, size_t len,
+			   uint64_t nid, uint8_t type, uint64_t cookie)
 {
 	struct listing *l = arg;
 	struct fuse_entry_param e = { .attr.st_ino = ino_of(nid),
@@ -314,7 +316,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	struct node n;
 	int rc;
 
-	if (ino == NODE_ROOT || size > READ_MAX) {
+	if (ino == NODE_ROOT || size > SESSION_DATA_MAX) {
 		(void)fuse_reply_err(req, EACCES);
 		return;
 	}
@@ -325,7 +327,8 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		rc = !buf ? -ENOMEM : S_ISDIR(n.inode.mode) ? 0 : -ENOTDIR;
 		if (rc == 0)
 			rc = erofs_readdir(&n.pi->erofs, &n.inode,
-					   (uint64_t)off, add_entry, &l, NULL);
+					   (uint64_t)off, plain_add_entry, &l,
+					   NULL);
 		node_put(&n);
 	}
 	/* What is in the buffer was given out; the fault comes next time. */
@@ -335,14 +338,14 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		(void)fuse_reply_buf(req, buf, l.used);
 }
 
-static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		       struct fuse_file_info *fi)
+static void plain_readdir(fuse_req_t req, fuse_ino_t ino, size_t size,
+			  off_t off, struct fuse_file_info *fi)
 {
 	list(req, ino, size, off, false);
 }
 
-static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size,
-			   off_t off, struct fuse_file_info *fi)
+static void plain_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size,
+			      off_t off, struct fuse_file_info *fi)
 {
 	list(req, ino, size, off, true);
 }
@@ -356,8 +359,8 @@ struct xattr_search {
 	bool found;
 };
 
-static int each_xattr(void *arg, const char *name, const void *value,
-		      size_t size)
+static int plain_each_xattr(void *arg, const char *name, const void *value,
+			    size_t size)
 {
 	struct xattr_search *x = arg;
 
@@ -374,6 +377,13 @@ static int each_xattr(void *arg, const char *name, const void *value,
 	return x->name ? 1 : 0;
 }
 
+static void count_xattr_request(fuse_req_t req)
+{
+	struct plain_counts *c = image_session_of(req)->priv;
+
+	atomic_fetch_add_explicit(&c->xattr_requests, 1, memory_order_relaxed);
+}
+
 static void search(fuse_req_t req, fuse_ino_t ino, const char *name,
 		   size_t size)
 {
@@ -382,10 +392,11 @@ static void search(fuse_req_t req, fuse_ino_t ino, const char *name,
 	struct node n;
 	int rc = buf ? node_get(req, ino, &n) : -ENOMEM;
 
+	count_xattr_request(req);
 	if (rc == 0) {
 		if (n.inode.xattr_len)
-			rc = erofs_xattrs(&n.pi->erofs, &n.inode, each_xattr,
-					  &x, NULL);
+			rc = erofs_xattrs(&n.pi->erofs, &n.inode,
+					  plain_each_xattr, &x, NULL);
 		node_put(&n);
 	}
 	if (rc >= 0 && name && !x.found)
@@ -400,18 +411,25 @@ static void search(fuse_req_t req, fuse_ino_t ino, const char *name,
 		(void)fuse_reply_buf(req, buf, x.len);
 }
 
-static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
-			size_t size)
+static void plain_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+			   size_t size)
 {
 	search(req, ino, name, size);
 }
 
-static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+static void plain_getxattr_none(fuse_req_t req, fuse_ino_t ino,
+				const char *name, size_t size)
+{
+	count_xattr_request(req);
+	(void)fuse_reply_err(req, ENOSYS);
+}
+
+static void plain_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	search(req, ino, NULL, size);
 }
 
-static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+static void plain_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct statvfs st = { .f_bsize = EROFS_BLOCK,
 			      .f_frsize = EROFS_BLOCK,
@@ -426,17 +444,46 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	(void)fuse_reply_statfs(req, &st);
 }
 
-const struct fuse_lowlevel_ops plain_ops = {
-	.init = session_init,
-	.lookup = op_lookup,
-	.getattr = op_getattr,
-	.readlink = op_readlink,
-	.open = op_open,
-	.opendir = op_open,
-	.read = op_read,
-	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
-	.getxattr = op_getxattr,
-	.listxattr = op_listxattr,
-	.statfs = op_statfs,
+static const struct fuse_lowlevel_ops plain_ops = {
+	.lookup = plain_lookup,
+	.getattr = plain_getattr,
+	.readlink = plain_readlink,
+	.open = plain_open,
+	.opendir = plain_open,
+	.read = plain_read,
+	.readdir = plain_readdir,
+	.readdirplus = plain_readdirplus,
+	.getxattr = plain_getxattr,
+	.listxattr = plain_listxattr,
+	.statfs = plain_statfs,
+};
+
+static const struct fuse_lowlevel_ops plain_no_xattr_ops = {
+	.lookup = plain_lookup,
+	.getattr = plain_getattr,
+	.readlink = plain_readlink,
+	.open = plain_open,
+	.opendir = plain_open,
+	.read = plain_read,
+	.readdir = plain_readdir,
+	.readdirplus = plain_readdirplus,
+	.getxattr = plain_getxattr_none,
+	.listxattr = plain_listxattr,
+	.statfs = plain_statfs,
+};
+
+const struct session_handler plain_handler = {
+	.ops = &plain_ops,
+	.init = plain_init,
+	.is_early = image_session_is_early,
+	.free = image_session_free,
+	.request_max = SESSION_REQUEST_NAMES,
+};
+
+const struct session_handler plain_no_xattr_handler = {
+	.ops = &plain_no_xattr_ops,
+	.init = plain_init,
+	.is_early = image_session_is_early,
+	.free = image_session_free,
+	.request_max = SESSION_REQUEST_NAMES,
 };

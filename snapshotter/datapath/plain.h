@@ -3,8 +3,10 @@
 #ifndef BOOTSEER_DATAPATH_PLAIN_H
 #define BOOTSEER_DATAPATH_PLAIN_H
 
-#include "snapshotter/datapath/session.h"
-#include "snapshotter/erofs/erofs.h"
+#include <stdatomic.h>
+
+#include "image/erofs/erofs.h"
+#include "snapshotter/datapath/image_session.h"
 
 /* image_entry.priv */
 struct plain_image {
@@ -14,7 +16,14 @@ struct plain_image {
 	uint32_t generation; /* of its inodes, for the kernel; never 0 */
 };
 
-extern const struct fuse_lowlevel_ops plain_ops;
-void plain_init(struct fuse_conn_info *conn);
+/* image_session.priv */
+struct plain_counts {
+	atomic_uint_fast64_t xattr_requests;
+};
+
+extern const struct session_handler plain_handler;
+/* For images without xattrs: ENOSYS to the first question, after which the kernel asks
+ * no more; a list of names is empty and no error. */
+extern const struct session_handler plain_no_xattr_handler;
 
 #endif

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Third choice, for kernels without EROFS: a FUSE file system that answers
- * from the metadata image itself.  One session serves all images, each in a
- * folder named by its index, which is bind-mounted where the image belongs.
+ * Third choice, for kernels without EROFS: a FUSE file system that answers from the
+ * metadata image itself.  Each image is a folder of a session, named by its index,
+ * which is bind-mounted where the image belongs.
+ *
+ * There are two sessions.  The kernel keeps no xattr of a FUSE file and asks for
+ * some whenever a file is listed or looked up below overlayfs, unless it was told
+ * once, for a whole connection, that there are none.  So images in which no inode
+ * has any are served on a connection of their own (docs/decisions/0002-datapath.md).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,14 +18,29 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "snapshotter/datapath/init.h"
+#include "common/fs.h"
 #include "snapshotter/datapath/kinds.h"
 #include "snapshotter/datapath/mounts.h"
 #include "snapshotter/datapath/plain.h"
 
+/* Which of the two sessions. */
+enum side { SIDE_XATTR, SIDE_NO_XATTR, N_SIDES };
+
+static const struct {
+	const char *name, *fstype;
+	const struct session_handler *handler;
+} sides[N_SIDES] = {
+	[SIDE_XATTR] = { IMAGE_SESSION_PLAIN, IMAGE_SESSION_FSTYPE,
+			 &plain_handler },
+	[SIDE_NO_XATTR] = { IMAGE_SESSION_NO_XATTR,
+			    IMAGE_SESSION_FSTYPE_NO_XATTR,
+			    &plain_no_xattr_handler },
+};
+
 struct plain_fuse {
 	struct datapath base;
-	struct session *session;
+	struct image_session *sessions[N_SIDES];
+	struct plain_counts counts;
 	char *run_dir;
 };
 
@@ -29,16 +49,38 @@ static struct plain_fuse *of(struct datapath *d)
 	return container_of(d, struct plain_fuse, base);
 }
 
+static int start_sessions(struct plain_fuse *p,
+			  const struct datapath_config *cfg, struct error *err)
+{
+	struct image_session_config sc = { .datapath = cfg,
+					   .priv = &p->counts };
+
+	for (int k = 0; k < N_SIDES; k++) {
+		int rc;
+
+		sc.name = sides[k].name;
+		sc.fstype = sides[k].fstype;
+		sc.handler = sides[k].handler;
+		rc = image_session_start(&sc, &p->sessions[k], err);
+		if (rc == 0) {
+			sc.pool = p->sessions[k]->pool;
+			continue;
+		}
+		/* Readers of what was taken over may wait for the next try. */
+		while (k-- > 0)
+			image_session_stop(p->sessions[k],
+					   session_is_adopted(
+						   p->sessions[k]->session));
+		return rc;
+	}
+	return 0;
+}
+
 static int start(const struct datapath_config *cfg, struct datapath **ret,
 		 struct error *err)
 {
-	const struct session_config sc = {
-		.name = SESSION_PLAIN,
-		.mount_data = "default_permissions,allow_other",
-		.datapath = cfg,
-		.ops = &plain_ops,
-		.init = plain_init,
-	};
+	static const char *const mine[] = { IMAGE_SESSION_PLAIN,
+					    IMAGE_SESSION_NO_XATTR, NULL };
 	struct plain_fuse *p = calloc(1, sizeof(*p));
 	int rc;
 
@@ -46,13 +88,13 @@ static int start(const struct datapath_config *cfg, struct datapath **ret,
 		return error_nomem(err);
 	p->base.ops = &datapath_plain_fuse;
 	p->run_dir = strdup(cfg->run_dir);
-	rc = p->run_dir ? session_start(&sc, &p->session, err)
-			: error_nomem(err);
+	rc = p->run_dir ? start_sessions(p, cfg, err) : error_nomem(err);
 	if (rc < 0) {
 		free(p->run_dir);
 		free(p);
 		return rc;
 	}
+	image_session_drop_others(cfg, mine);
 	*ret = &p->base;
 	return 0;
 }
@@ -113,9 +155,87 @@ static int plain_image_new(const char *path, struct plain_image **ret,
 	return 0;
 }
 
-/* 0, or 1 when it was served already. */
+/* Name of the image's folder in its session's root. */
+struct folder {
+	char name[24];
+};
+
+static struct folder folder_of(const struct datapath_image *img)
+{
+	struct folder f;
+
+	(void)snprintf(f.name, sizeof(f.name), "%llu",
+		       (unsigned long long)img->index);
+	return f;
+}
+
+static bool is_on(const struct mount_line *l, enum side side,
+		  const struct datapath_image *img)
+{
+	return strcmp(l->fstype, sides[side].fstype) == 0 &&
+	       l->root[0] == '/' &&
+	       strcmp(l->root + 1, folder_of(img).name) == 0;
+}
+
+/* Which side's mount of the image is there; N_SIDES when none is. */
+static int mounted_side(const struct datapath_image *img, enum side *ret,
+			struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	struct mount_line line = { .major = 0 };
+	int rc = mount_canonical(img->mountpoint, &path, err);
+
+	if (rc == 0)
+		rc = mount_find(path, &line, err);
+	if (rc < 0)
+		return rc;
+	*ret = 0;
+	while (*ret < N_SIDES && (rc == 0 || !is_on(&line, *ret, img)))
+		(*ret)++;
+	mount_line_fini(&line);
+	return 0;
+}
+
+/* The side that serves the image, or N_SIDES. */
+static int served_side(struct plain_fuse *p, const struct datapath_image *img,
+		       enum side *ret, struct error *err)
+{
+	for (*ret = 0; *ret < N_SIDES; (*ret)++) {
+		struct image_table *t = p->sessions[*ret]->images;
+		struct image_entry *e = image_get(t, img->index);
+		bool is_same = e && e->img == img;
+
+		if (!e)
+			continue;
+		image_put(t, e);
+		return is_same ? 0
+			       : error_set(err, EEXIST,
+					   "another image has the index of "
+					   "'%s'",
+					   img->name);
+	}
+	return 0;
+}
+
+/* Where an image belongs that is to be served, and whose mount is on `there`. */
+static int choose_side(struct plain_fuse *p, const struct plain_image *pi,
+		       enum side there, enum side *ret, struct error *err)
+{
+	bool has_xattrs = true;
+	int rc = erofs_has_xattrs(&pi->erofs, &has_xattrs, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = has_xattrs ? SIDE_XATTR : SIDE_NO_XATTR;
+	/* A bootseerd that had one session only mounted it: it stays there. */
+	if (there == SIDE_XATTR &&
+	    session_is_adopted(p->sessions[there]->session))
+		*ret = there;
+	return 0;
+}
+
 static int add(struct plain_fuse *p, struct datapath_image *img,
-	       struct error *err)
+	       enum side there, enum side *ret, struct error *err)
 {
 	AUTO(plain_image) pi = NULL;
 	int rc;
@@ -125,15 +245,14 @@ static int add(struct plain_fuse *p, struct datapath_image *img,
 				 "image '%s' has no device that can be served",
 				 img->name);
 	rc = plain_image_new(img->meta_path, &pi, err);
-	if (rc < 0)
-		return rc;
-	rc = image_table_add(session_images(p->session), img, pi, err);
-	if (rc == -EALREADY)
-		return 1;
+	if (rc == 0)
+		rc = choose_side(p, pi, there, ret, err);
+	if (rc == 0)
+		rc = image_table_add(p->sessions[*ret]->images, img, pi, err);
 	if (rc < 0)
 		return rc;
 	(void)steal_ptr(&pi);
-	session_admit(p->session, false);
+	session_admit(p->sessions[*ret]->session, false);
 	return 0;
 }
 
@@ -141,24 +260,25 @@ static void drop(struct plain_fuse *p, struct datapath_image *img)
 {
 	void *pi = NULL;
 
-	if (image_table_remove(session_images(p->session), img->index, &pi) ==
-	    0)
-		plain_image_free(pi);
+	for (int k = 0; k < N_SIDES; k++)
+		if (image_table_remove(p->sessions[k]->images, img->index,
+				       &pi) == 0)
+			plain_image_free(pi);
 }
 
 /* ---------------------------------------------------------------- mounts --- */
 
 struct job {
-	char *folder;  /* of the image in the session's mount */
-	char root[24]; /* the same as mountinfo has it */
+	const struct datapath_image *img;
+	enum side side;
+	char *folder; /* of the image in the session's mount */
 };
 
 static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 {
 	const struct job *j = w->arg;
 
-	return strcmp(l->fstype, SESSION_FSTYPE) == 0 &&
-	       strcmp(l->root, j->root) == 0;
+	return is_on(l, j->side, j->img);
 }
 
 static int make(const struct mount_wish *w, struct error *err)
@@ -172,69 +292,107 @@ static int make(const struct mount_wish *w, struct error *err)
 }
 
 static int mount_served(struct plain_fuse *p, struct datapath_image *img,
-			bool added, struct error *err)
+			enum side side, struct error *err)
 {
-	struct job job = { NULL, "" };
+	AUTO_FREE char *folder =
+		fs_join(session_path(p->sessions[side]->session),
+			folder_of(img).name);
+	const struct job job = { img, side, folder };
 	const struct mount_wish wish = { .run_dir = p->run_dir,
 					 .lock = img->index,
 					 .path = img->mountpoint,
 					 .is_same = is_same,
 					 .make = make,
 					 .arg = &job };
-	AUTO_FREE char *folder = NULL;
-	int rc = 0;
+	int rc = image_session_ensure(p->sessions[side], err);
 
-	(void)snprintf(job.root, sizeof(job.root), "/%llu",
-		       (unsigned long long)img->index);
-	folder = path_join(session_path(p->session), job.root + 1);
-	if (!folder)
-		return error_nomem(err);
-	job.folder = folder;
-	/* What a session that nobody kept left there can only fail. */
-	if (added && !session_is_adopted(p->session))
-		rc = umount_image(p->run_dir, img->index, img->mountpoint, true,
-				  err);
-	return rc == 0 ? mount_image(&wish, NULL, err) : rc;
+	if (rc < 0)
+		return rc;
+	return folder ? mount_image(&wish, NULL, err) : error_nomem(err);
+}
+
+/* An image that this process did not serve yet. */
+static int mount_new(struct plain_fuse *p, struct datapath_image *img,
+		     struct error *err)
+{
+	enum side there, side = SIDE_XATTR;
+	int rc = mounted_side(img, &there, err);
+
+	if (rc == 0)
+		rc = add(p, img, there, &side, err);
+	if (rc < 0)
+		return rc;
+	/* What a session that nobody kept left there can only fail, and nobody
+	 * serves the image on the other session. */
+	if (!session_is_adopted(p->sessions[side]->session) ||
+	    (there != N_SIDES && there != side))
+		rc = mount_take_down(p->run_dir, img->index, img->mountpoint,
+				     true, err);
+	if (rc == 0)
+		rc = mount_served(p, img, side, err);
+	if (rc < 0)
+		drop(p, img);
+	return rc;
 }
 
 static int do_mount(struct datapath *d, struct datapath_image *img,
 		    struct error *err)
 {
 	struct plain_fuse *p = of(d);
-	int added = add(p, img, err);
-	int rc;
+	enum side side;
+	int rc = served_side(p, img, &side, err);
 
-	if (added < 0)
-		return added;
-	rc = mount_served(p, img, added == 0, err);
-	if (rc < 0 && added == 0)
-		drop(p, img);
-	return rc;
+	if (rc < 0)
+		return rc;
+	return side == N_SIDES ? mount_new(p, img, err)
+			       : mount_served(p, img, side, err);
 }
 
 static int do_umount(struct datapath *d, struct datapath_image *img,
 		     struct error *err)
 {
 	struct plain_fuse *p = of(d);
-	int rc = umount_image(p->run_dir, img->index, img->mountpoint, false,
-			      err);
+	int rc = mount_take_down(p->run_dir, img->index, img->mountpoint, false,
+				 err);
 
 	if (rc == 0)
 		drop(p, img);
 	return rc;
 }
 
+static int check(struct datapath *d, struct error *err)
+{
+	int rc = 0;
+
+	for (int k = 0; rc == 0 && k < N_SIDES; k++)
+		rc = image_session_ensure(of(d)->sessions[k], err);
+	return rc;
+}
+
 static int resume(struct datapath *d, struct error *err)
 {
-	session_admit(of(d)->session, true);
+	for (int k = 0; k < N_SIDES; k++)
+		session_admit(of(d)->sessions[k]->session, true);
 	return 0;
+}
+
+static void get_stats(struct datapath *d, struct datapath_stats *ret)
+{
+	struct plain_fuse *p = of(d);
+
+	*ret = (struct datapath_stats){
+		.images_no_xattr =
+			image_table_count(p->sessions[SIDE_NO_XATTR]->images),
+		.xattr_requests = atomic_load(&p->counts.xattr_requests),
+	};
 }
 
 static void stop(struct datapath *d, bool keep)
 {
 	struct plain_fuse *p = of(d);
 
-	session_stop(p->session, keep);
+	for (int k = 0; k < N_SIDES; k++)
+		image_session_stop(p->sessions[k], keep);
 	free(p->run_dir);
 	free(p);
 }
@@ -245,6 +403,8 @@ const struct datapath_ops datapath_plain_fuse = {
 	.start = start,
 	.mount = do_mount,
 	.umount = do_umount,
+	.check = check,
 	.resume = resume,
+	.get_stats = get_stats,
 	.stop = stop,
 };

@@ -13,11 +13,11 @@
 #include <sys/xattr.h>
 
 #include "common/fs.h"
-#include "snapshotter/datapath/init.h"
+#include "image/erofs/erofs.h"
+#include "snapshotter/datapath/image_session.h"
 #include "snapshotter/datapath/kinds.h"
 #include "snapshotter/datapath/loops.h"
 #include "snapshotter/datapath/mounts.h"
-#include "snapshotter/erofs/erofs.h"
 
 #define FILE_NAME "file"
 #define DATA_SIZE ((uint64_t)2 * EROFS_BLOCK)
@@ -104,7 +104,7 @@ static int check_xattrs(const char *file, struct error *err)
 
 static int check_mount(const char *path, struct error *err)
 {
-	AUTO_FREE char *file = path_join(path, FILE_NAME);
+	AUTO_FREE char *file = fs_join(path, FILE_NAME);
 	uint8_t want[DATA_SIZE], got[DATA_SIZE];
 	AUTO_CLOSE int fd = -1;
 	int rc;
@@ -164,8 +164,8 @@ struct trial {
 static int try_in(const struct trial *t, const char *dir, const char *path,
 		  struct error *err)
 {
-	AUTO_FREE char *meta = path_join(dir, "meta");
-	AUTO_FREE char *data = path_join(dir, "data");
+	AUTO_FREE char *meta = fs_join(dir, "meta");
+	AUTO_FREE char *data = fs_join(dir, "data");
 	int rc;
 
 	if (!meta || !data)
@@ -182,12 +182,12 @@ static int try_in(const struct trial *t, const char *dir, const char *path,
 	return rc;
 }
 
-/* In the child of isolated_run(), so alone. */
+/* In the child of mount_isolated(), so alone. */
 static int try(void *arg, struct error *err)
 {
 	const struct trial *t = arg;
-	AUTO_FREE char *dir = path_join(t->state_dir, "probe");
-	AUTO_FREE char *path = path_join(t->run_dir, "probe");
+	AUTO_FREE char *dir = fs_join(t->state_dir, "probe");
+	AUTO_FREE char *path = fs_join(t->run_dir, "probe");
 	struct error ignored = ERROR_INIT;
 	int rc;
 
@@ -209,9 +209,7 @@ static int try(void *arg, struct error *err)
 
 int probe_plain_fuse(const struct datapath_config *cfg, struct error *err)
 {
-	AUTO_CLOSE int fd = -1;
-
-	return init_open(&fd, err);
+	return session_probe(err);
 }
 
 static int probe_erofs(const struct datapath_config *cfg, struct trial *t,
@@ -222,7 +220,8 @@ static int probe_erofs(const struct datapath_config *cfg, struct trial *t,
 	t->state_dir = cfg->state_dir;
 	t->run_dir = cfg->run_dir;
 	return rc < 0 ? rc
-		      : isolated_run(cfg->run_dir, LOCK_PROBE, try, t, err);
+		      : mount_isolated(cfg->run_dir, MOUNT_LOCK_PROBE, try, t,
+				       err);
 }
 
 int probe_erofs_fuse(const struct datapath_config *cfg, struct error *err)
@@ -241,39 +240,9 @@ int probe_erofs_loop(const struct datapath_config *cfg, struct error *err)
 
 /* -------------------------------------------------------------- restarting --- */
 
-static int try_resume(void *arg, struct error *err)
-{
-	const struct datapath_config *cfg = arg;
-	AUTO_FREE char *path = path_join(cfg->run_dir, "probe");
-	AUTO_BUF request = BUF_INIT;
-	AUTO_CLOSE int fd = -1;
-	bool resend = false;
-	int rc;
-
-	if (!path)
-		return error_nomem(err);
-	(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
-	rc = fs_mkdir_p(path, 0700, err);
-	if (rc == 0)
-		rc = init_open(&fd, err);
-	if (rc == 0)
-		rc = init_mount(fd, "probe", path, "default_permissions", 0,
-				err);
-	if (rc == 0)
-		rc = init_read(fd, &request, &resend, err);
-	(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
-	(void)rmdir(path);
-	if (rc == 0 && !resend)
-		rc = error_set(err, ENOTSUP,
-			       "FUSE of this kernel cannot send requests again"
-			       " (needs Linux 6.9): when bootseerd crashes,"
-			       " reads fail until it has mounted anew");
-	return rc;
-}
-
 int datapath_probe_resume(const struct datapath_config *cfg, struct error *err)
 {
-	struct datapath_config copy = *cfg;
+	int rc;
 
 	if (!cfg->keeper || !fd_keeper_is_durable(cfg->keeper))
 		return error_set(err, ENOENT,
@@ -281,5 +250,12 @@ int datapath_probe_resume(const struct datapath_config *cfg, struct error *err)
 				 " crashes, reads fail until it has mounted"
 				 " anew (start it with --hold, or by systemd"
 				 " with FileDescriptorStoreMax=16)");
-	return isolated_run(cfg->run_dir, LOCK_PROBE, try_resume, &copy, err);
+	rc = session_probe_resend(cfg->run_dir, IMAGE_SESSION_FSTYPE, err);
+	if (rc == 0)
+		return error_set(
+			err, ENOTSUP,
+			"FUSE of this kernel cannot send requests again"
+			" (needs Linux 6.9): when bootseerd crashes,"
+			" reads fail until it has mounted anew");
+	return rc < 0 ? rc : 0;
 }

@@ -3,170 +3,82 @@
 
 #include <errno.h>
 #include <fuse3/fuse_lowlevel.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/queue.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 
-/*
- * Readahead of 128 KiB, the kernel's default, makes requests of at most twice
- * that; only mounts with more readahead need the large ones.  In all 64 MiB, of
- * which only what was used at once is ever resident.
- */
-#define SMALL_SIZE (256u << 10)
-#define N_SMALL 128u
-#define N_LARGE 32u
-#define POOL_BYTES ((size_t)N_SMALL * SMALL_SIZE + (size_t)N_LARGE * READ_MAX)
-
 #define LOG_EVERY_NS INT64_C(1000000000)
 
-/* A quarter of the buffers is for images that have few: one whose registry is
- * down keeps all it can get until its readers are told. */
-#define FEW 4u
-
 /* A READ that waits for a buffer. */
-struct waiting {
-	STAILQ_ENTRY(waiting) link;
-	struct fuse_req *req;
-	struct image_entry *image;
-	uint64_t local, off;
-	size_t len;
-	read_next_fn *next_piece;
-};
-STAILQ_HEAD(waiting_list, waiting);
-
-/* Buffers of one size. */
-struct shelf {
-	struct read_slot *free;
-	unsigned int n_free, reserve;
-	/* Longest first.  As long as the kernel has requests, which it bounds:
-	 * our threads must go on, because mounts need them too. */
-	struct waiting_list waiting;
+struct waiting_read {
+	struct reply_wait wait;
+	struct read_request ask;
 };
 
 struct read_pool {
-	pthread_mutex_t lock; /* the shelves, and images' n_slots */
-	struct shelf small, large;
-	struct read_slot slots[N_SMALL + N_LARGE];
-	char *memory;
-	struct image_table *images;
-	void (*release)(void *arg);
-	void *release_arg;
+	struct reply_pool *replies;
+	struct read_slot slots[REPLY_BUFFERS]; /* by the buffer's index */
+	atomic_uint refs;
 	_Atomic int64_t logged_ns; /* last line about a failed read */
 };
 
-int read_pool_new(struct image_table *images, void (*release)(void *arg),
-		  void *arg, struct read_pool **ret, struct error *err)
+int read_pool_new(struct read_pool **ret, struct error *err)
 {
 	AUTO_FREE struct read_pool *p = calloc(1, sizeof(*p));
-	char *buf;
+	int rc;
 
 	if (!p)
 		return error_nomem(err);
-	p->memory = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p->memory == MAP_FAILED)
-		return error_nomem(err);
-	/* A huge page would make a 4 KiB answer resident as 2 MiB. */
-	(void)madvise(p->memory, POOL_BYTES, MADV_NOHUGEPAGE);
-	/* Nothing of it is for a child that mounts. */
-	(void)madvise(p->memory, POOL_BYTES, MADV_DONTFORK);
-	buf = p->memory + POOL_BYTES;
-	/* Last first, so that the list starts with the first. */
-	for (unsigned int i = N_SMALL + N_LARGE; i-- > 0;) {
-		struct read_slot *s = &p->slots[i];
-		struct shelf *shelf;
-
-		s->pool = p;
-		s->large = i >= N_SMALL;
-		buf -= s->large ? READ_MAX : SMALL_SIZE;
-		s->buf = buf;
-		shelf = s->large ? &p->large : &p->small;
-		s->next = shelf->free;
-		shelf->free = s;
-		shelf->n_free++;
-	}
-	p->small.reserve = N_SMALL / 4;
-	p->large.reserve = N_LARGE / 4;
-	STAILQ_INIT(&p->small.waiting);
-	STAILQ_INIT(&p->large.waiting);
-	pthread_mutex_init(&p->lock, NULL);
-	p->images = images;
-	p->release = release;
-	p->release_arg = arg;
+	rc = reply_pool_new(&p->replies, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < REPLY_BUFFERS; i++)
+		p->slots[i].pool = p;
+	atomic_init(&p->refs, 1);
 	*ret = steal_ptr(&p);
 	return 0;
 }
 
-void read_pool_free(struct read_pool *p)
+void read_pool_ref(struct read_pool *p)
 {
-	if (!p)
+	atomic_fetch_add(&p->refs, 1);
+}
+
+void read_pool_unref(struct read_pool *p)
+{
+	if (!p || atomic_fetch_sub(&p->refs, 1) > 1)
 		return;
-	(void)munmap(p->memory, POOL_BYTES);
-	pthread_mutex_destroy(&p->lock);
+	reply_pool_free(p->replies);
 	free(p);
 }
 
-static struct shelf *shelf_for(struct read_pool *p, size_t len)
+static struct read_slot *arm(struct read_pool *p, struct reply_buffer *b,
+			     const struct read_request *ask)
 {
-	return len > SMALL_SIZE ? &p->large : &p->small;
-}
+	struct read_slot *s = &p->slots[b->index];
 
-/* With the lock: a buffer for the image, when it may have one. */
-static struct read_slot *take_slot(struct shelf *f, struct image_entry *image)
-{
-	struct read_slot *s = f->free;
-
-	if (!s || (f->n_free <= f->reserve && image->n_slots >= FEW))
-		return NULL;
-	f->free = s->next;
-	f->n_free--;
-	image->n_slots++;
-	return s;
-}
-
-static void arm(struct read_slot *s, const struct waiting *w)
-{
-	s->req = w->req;
-	s->image = w->image;
-	s->local = w->local;
-	s->off = w->off;
-	s->len = w->len;
+	s->buffer = b;
+	s->ask = *ask;
 	s->done = 0;
 	s->rc = 0;
 	s->err.msg[0] = '\0';
-	s->next_piece = w->next_piece;
+	return s;
 }
 
-/* Give a buffer back, and take one for the first who waits and may have it;
- * NULL when there is nobody. */
-static struct read_slot *slot_put(struct read_pool *p, struct read_slot *s)
+/* Give a buffer back, and take one for a read that waits and may have it; NULL when
+ * there is none. */
+static struct read_slot *slot_put(struct read_pool *p, struct reply_buffer *b)
 {
-	struct shelf *f = s->large ? &p->large : &p->small;
-	struct read_slot *next = NULL;
-	struct waiting *w;
+	struct reply_wait *wait = reply_pool_put(p->replies, b, &b);
+	struct waiting_read *w;
+	struct read_slot *next;
 
-	pthread_mutex_lock(&p->lock);
-	/* First in, first out again: its memory is resident. */
-	s->next = f->free;
-	f->free = s;
-	f->n_free++;
-	STAILQ_FOREACH(w, &f->waiting, link)
-	{
-		next = take_slot(f, w->image);
-		if (next)
-			break;
-	}
-	if (w)
-		STAILQ_REMOVE(&f->waiting, w, waiting, link);
-	pthread_mutex_unlock(&p->lock);
-	if (next)
-		arm(next, w);
+	if (!wait)
+		return NULL;
+	w = container_of(wait, struct waiting_read, wait);
+	next = arm(p, b, &w->ask);
 	free(w);
 	return next;
 }
@@ -183,30 +95,31 @@ static void log_failure(struct read_slot *s)
 		return;
 	log_warning("datapath",
 		    "read failed image=\"%s\" offset=%llu length=%zu: %s",
-		    s->image->img->name, (unsigned long long)s->off, s->len,
-		    s->err.msg[0] ? s->err.msg : strerror(-s->rc));
+		    s->ask.image->img->name, (unsigned long long)s->ask.off,
+		    s->ask.len, s->err.msg[0] ? s->err.msg : strerror(-s->rc));
 }
 
 /* Returns the next to run, or NULL. */
 static struct read_slot *finish(struct read_slot *s)
 {
+	struct session *session = s->ask.session;
+	struct image_session *of = session_owner(session);
 	struct read_pool *p = s->pool;
 	struct read_slot *next;
 
 	if (s->rc < 0)
 		log_failure(s);
-	pthread_mutex_lock(&p->lock);
-	s->image->n_slots--;
-	pthread_mutex_unlock(&p->lock);
-	image_put(p->images, s->image);
+	reply_pool_leave(p->replies, &s->ask.image->share);
+	image_put(of->images, s->ask.image);
 	/* libfuse has nothing left to do for a reply that cannot be sent: the
 	 * reader was killed. */
 	if (s->rc < 0)
-		(void)fuse_reply_err(s->req, EIO);
+		(void)fuse_reply_err(s->ask.req, EIO);
 	else
-		(void)fuse_reply_buf(s->req, s->buf, s->len);
-	next = slot_put(p, s);
-	p->release(p->release_arg);
+		(void)fuse_reply_buf(s->ask.req, s->buffer->data, s->ask.len);
+	next = slot_put(p, s->buffer);
+	/* The pool goes on, if there is a next: that one's session has it. */
+	session_unref(session);
 	return next;
 }
 
@@ -234,40 +147,75 @@ static void on_piece(struct device_read *r, int rc, const struct error *err)
 /* True when the piece is in the buffer, or failed: go on. */
 static bool run_piece(struct read_slot *s, const struct read_piece *p)
 {
+	char *buf = s->buffer->data + s->done;
+
 	if (p->data || p->zero) {
 		if (p->zero)
-			memset(s->buf + s->done, 0, p->len);
+			memset(buf, 0, p->len);
 		else
-			memcpy(s->buf + s->done, p->data, p->len);
+			memcpy(buf, p->data, p->len);
 		s->done += p->len;
 		return true;
 	}
 	s->read = (struct device_read){
 		.off = p->voff,
 		.len = p->len,
-		.buf = s->buf + s->done,
+		.buf = buf,
 		.done = on_piece,
 	};
 	atomic_store(&s->turn, TURN_SUBMITTING);
-	device_submit(s->image->img->device, &s->read);
+	device_submit(s->ask.image->img->device, &s->read);
 	return atomic_exchange(&s->turn, TURN_FIRST_CAME) == TURN_FIRST_CAME;
+}
+
+/* A piece of the answer that holds at least a byte. */
+static int piece_at(const struct read_request *a, size_t done,
+		    struct read_piece *ret, struct error *err)
+{
+	size_t left = a->len - done;
+	int rc = a->next_piece(a->image, a->local, a->off + done, left, ret,
+			       err);
+
+	if (rc == 0 && (ret->len == 0 || ret->len > left))
+		return error_set(err, EIO, "no such bytes");
+	return rc;
+}
+
+/*
+ * Will the read be answered without waiting for an origin?  A read that fails is.
+ * Some 100 ns for each block of the range.  A block that is evicted before it is
+ * read makes a read that waits with a buffer of those that were to be answered at
+ * once; the share's rules still bound how many of those an image has.
+ */
+static bool is_here(const struct read_request *a)
+{
+	struct error err;
+	size_t done = 0;
+
+	while (a->len <= SESSION_DATA_MAX && done < a->len) {
+		struct read_piece p = { .voff = 0 };
+
+		if (piece_at(a, done, &p, &err) < 0)
+			break;
+		if (!p.data && !p.zero &&
+		    !device_has_bytes(a->image->img->device, p.voff, p.len))
+			return false;
+		done += p.len;
+	}
+	return true;
 }
 
 /* False when it waits for a piece. */
 static bool run_one(struct read_slot *s)
 {
 	/* The kernel was told how much it may ask for. */
-	if (s->len > READ_MAX)
+	if (s->ask.len > SESSION_DATA_MAX)
 		s->rc = error_set(&s->err, EIO, "a request of %zu bytes",
-				  s->len);
-	while (s->rc == 0 && s->done < s->len) {
+				  s->ask.len);
+	while (s->rc == 0 && s->done < s->ask.len) {
 		struct read_piece piece = { .voff = 0 };
 
-		s->rc = s->next_piece(s, s->off + s->done, s->len - s->done,
-				      &piece, &s->err);
-		if (s->rc == 0 &&
-		    (piece.len == 0 || piece.len > s->len - s->done))
-			s->rc = error_set(&s->err, EIO, "no such bytes");
+		s->rc = piece_at(&s->ask, s->done, &piece, &s->err);
 		if (s->rc == 0 && !run_piece(s, &piece))
 			return false;
 	}
@@ -280,36 +228,49 @@ static void run(struct read_slot *s)
 		s = finish(s);
 }
 
-void serve_read(struct read_pool *p, struct fuse_req *req,
-		struct image_entry *image, uint64_t local, uint64_t off,
-		size_t len, read_next_fn *next_piece)
+/* Have the read wait, unless a buffer was given back meanwhile; then run it. */
+static int wait_or_run(struct read_pool *p, const struct read_request *ask)
 {
-	struct shelf *f = shelf_for(p, len);
-	struct waiting now = { .req = req,
-			       .image = image,
-			       .local = local,
-			       .off = off,
-			       .len = len,
-			       .next_piece = next_piece };
-	struct waiting *w = NULL;
-	struct read_slot *s;
+	enum reply_kind kind = is_here(ask) ? REPLY_AT_ONCE : REPLY_MAY_WAIT;
+	struct waiting_read *w = malloc(sizeof(*w));
+	struct reply_buffer *b;
 
-	pthread_mutex_lock(&p->lock);
-	s = take_slot(f, image);
-	if (!s) {
-		w = malloc(sizeof(*w));
-		if (w) {
-			*w = now;
-			STAILQ_INSERT_TAIL(&f->waiting, w, link);
-		}
+	if (!w)
+		return -ENOMEM;
+	w->ask = *ask;
+	b = reply_pool_take_or_wait(p->replies, ask->len, &ask->image->share,
+				    kind, &w->wait);
+	if (b) {
+		free(w);
+		run(arm(p, b, ask));
 	}
-	pthread_mutex_unlock(&p->lock);
-	if (s) {
-		arm(s, &now);
-		run(s);
-	} else if (!w) {
-		image_put(p->images, image);
+	return 0;
+}
+
+void serve_read(struct fuse_req *req, struct image_entry *image, uint64_t local,
+		uint64_t off, size_t len, read_next_fn *next_piece)
+{
+	struct session *session = session_of(req);
+	struct image_session *of = session_owner(session);
+	const struct read_request ask = { .session = session,
+					  .req = req,
+					  .image = image,
+					  .local = local,
+					  .off = off,
+					  .len = len,
+					  .next_piece = next_piece };
+	struct reply_buffer *b;
+
+	session_ref(session);
+	/* While reads have less than half of the buffers, any read may take one,
+	 * and nobody has to look whether it will wait. */
+	b = reply_pool_take(of->pool->replies, len, &image->share,
+			    REPLY_MAY_WAIT);
+	if (b) {
+		run(arm(of->pool, b, &ask));
+	} else if (wait_or_run(of->pool, &ask) < 0) {
+		image_put(of->images, image);
 		(void)fuse_reply_err(req, ENOMEM);
-		p->release(p->release_arg);
+		session_unref(session);
 	}
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The options of bootseerd. */
+#include "net/url.h"
 #include "snapshotter/node/config.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "common/fs.h"
+#include "net/listen_address.h"
 #include "prefetcher/prefetcher.h"
+#include "snapshotter/node/trust/policy.h"
 
 #define AT(member) offsetof(struct node_config, member)
 
@@ -16,6 +20,7 @@ static const char *const log_levels[] = { "error", "warning", "info", "debug",
 					  NULL };
 
 static const char *const p2p_securities[] = { "tls", "signed", "open", NULL };
+static const char *const p2p_rights[] = { "capability", "cluster", NULL };
 static const char *const records[] = { "auto", "always", "off", NULL };
 static const char *const trace_ocis[] = { "no", "read", "push", NULL };
 
@@ -54,7 +59,8 @@ static const struct option_spec options[] = {
 	  .def = "50G",
 	  .min = "64M",
 	  .arg = "SIZE",
-	  .help = "Bytes of blocks kept at most." },
+	  .help = "Bytes below --root at most: blocks, which give way to "
+		  "images' metadata, recordings and all else there." },
 	{ .key = "cache-min-free",
 	  .type = OPTION_INTEGER,
 	  .offset = AT(cache_min_free),
@@ -62,7 +68,33 @@ static const struct option_spec options[] = {
 	  .min = "0",
 	  .max = "90",
 	  .arg = "PERCENT",
-	  .help = "Share of the cache's disk that is left free." },
+	  .help = "Share of --root's disk that is left free." },
+	{ .key = "image-max-age",
+	  .type = OPTION_DURATION,
+	  .offset = AT(image_max_age),
+	  .def = "720h",
+	  .min = "0s",
+	  .max = "87600h",
+	  .arg = "TIME",
+	  .help = "Images without users that nobody asked for in this time "
+		  "are forgotten; 0s: never.  A want of room or of places "
+		  "for images takes the oldest before that." },
+	{ .key = "cache-scrub-every",
+	  .type = OPTION_DURATION,
+	  .offset = AT(cache_scrub_every),
+	  .def = "24h",
+	  .max = "720h",
+	  .arg = "TIME",
+	  .help = "Read the cache's blocks again so often, past the page "
+		  "cache, and fetch anew what the disk damaged; 0: never." },
+	{ .key = "cache-scrub-rate",
+	  .type = OPTION_SIZE,
+	  .offset = AT(cache_scrub_rate),
+	  .def = "16M",
+	  .min = "64K",
+	  .max = "16G",
+	  .arg = "SIZE",
+	  .help = "Bytes a second of that, when the disk is idle." },
 	{ .key = "fetch-threads",
 	  .type = OPTION_INTEGER,
 	  .offset = AT(fetch_threads),
@@ -95,7 +127,8 @@ static const struct option_spec options[] = {
 	  .min = "1s",
 	  .max = "24h",
 	  .arg = "TIME",
-	  .help = "A read of a container fails after it waited so long." },
+	  .help = "A read of a container fails after it waited so long for a "
+		  "registry that is slow, silent, or refuses." },
 	{ .key = "connect-timeout",
 	  .type = OPTION_DURATION,
 	  .offset = AT(connect_timeout),
@@ -120,6 +153,33 @@ static const struct option_spec options[] = {
 	  .max = "100",
 	  .arg = "N",
 	  .help = "Attempts of a registry request, with growing pauses." },
+	{ .key = "least-rate",
+	  .type = OPTION_SIZE,
+	  .offset = AT(least_rate),
+	  .def = "1K",
+	  .max = "64M",
+	  .arg = "SIZE",
+	  .help = "A registry that sends fewer bytes a second than this, over "
+		  "a --stall-timeout, counts as one that sends none; 0: any "
+		  "rate will do." },
+	{ .key = "prepare-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = AT(prepare_timeout),
+	  .def = "2m",
+	  .min = "100ms",
+	  .max = "1h",
+	  .arg = "TIME",
+	  .help = "What a registry must send before an image can be mounted "
+		  "is given up after so long." },
+	{ .key = "registry-calls",
+	  .type = OPTION_INTEGER,
+	  .offset = AT(registry_calls),
+	  .def = "8",
+	  .min = "1",
+	  .max = "32",
+	  .arg = "N",
+	  .help = "Images and layers got from one registry at once; further "
+		  "ones wait." },
 	{ .key = "complete-budget",
 	  .type = OPTION_DURATION,
 	  .offset = AT(complete_budget),
@@ -243,6 +303,19 @@ static const struct option_spec options[] = {
 	  .offset = AT(trace_ca_file),
 	  .arg = "FILE",
 	  .help = "Certificates that --trace-service is trusted by, PEM." },
+	{ .key = "trace-plain-http",
+	  .type = OPTION_BOOL,
+	  .offset = AT(trace_plain_http),
+	  .def = "no",
+	  .help = "Send the token to a --trace-service of http:// too, on "
+		  "whatever machine that is." },
+	{ .key = "trust-revoked-file",
+	  .type = OPTION_FILE,
+	  .offset = AT(trust_revoked_file),
+	  .arg = "FILE",
+	  .help = "Believe no image that one of these keys signed, by their "
+		  "ids, one a line; besides those that --trace-service or a "
+		  "--p2p-tracker has revoked." },
 	{ .key = "preheat",
 	  .type = OPTION_BOOL,
 	  .offset = AT(preheat),
@@ -337,19 +410,30 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_cert_file),
 	  .arg = "FILE",
 	  .help = "This node's certificate, for the name "
-		  "URI:bootseer://node/NAME, PEM; trackers see it too." },
+		  "URI:bootseer://node/NAME, PEM; trackers and "
+		  "--trace-service see it too." },
 	{ .key = "p2p-key-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_key_file),
 	  .arg = "FILE",
 	  .help = "Its key, PEM, which nobody else is to read (mode 600)." },
+	{ .key = "p2p-rights",
+	  .type = OPTION_ENUM,
+	  .offset = AT(p2p_rights),
+	  .def = "capability",
+	  .values = p2p_rights,
+	  .arg = "WHOSE",
+	  .help = "Who may have an image from this node: capability, who "
+		  "proves that it may pull it, by --p2p-capability-keys; "
+		  "cluster, every node that has a certificate of "
+		  "--p2p-ca-file, any image.  With --p2p-security open and no "
+		  "keys, everybody." },
 	{ .key = "p2p-capability-keys",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_capability_keys),
 	  .arg = "FILE",
 	  .help = "Public keys of those who sign that a node may have an "
-		  "image, PEM; without it every trusted node gets what this "
-		  "one has." },
+		  "image, PEM." },
 	{ .key = "p2p-rdma",
 	  .type = OPTION_BOOL,
 	  .offset = AT(p2p_rdma),
@@ -438,10 +522,30 @@ static const struct option_spec options[] = {
 	  .offset = AT(metrics),
 	  .arg = "ADDR:PORT",
 	  .help = "Serve Prometheus text at http://ADDR:PORT/metrics." },
+	{ .key = "trust",
+	  .type = OPTION_LIST,
+	  .offset = AT(trust),
+	  .arg = "PREFIX=MODE",
+	  .help = "Whose artifacts are used for images of repositories below "
+		  "PREFIX (a host, or a host and a path; * for all): sign, "
+		  "those with a signature by one of --trust-keys; verified, "
+		  "those that such a key compared with the image's layers; "
+		  "registry, whatever is in the repository, with which nobody "
+		  "else's snapshots are shared; off, none.  sign:FILE takes "
+		  "the keys from FILE.  The longest PREFIX counts; without "
+		  "any, *=sign.  Other images start the ordinary way." },
+	{ .key = "trust-keys",
+	  .type = OPTION_STRING,
+	  .offset = AT(trust_keys),
+	  .def = "/etc/bootseer/trust.pem",
+	  .arg = "FILE",
+	  .help = "Public keys of who signs artifacts, as 'bootseer key new' "
+		  "writes them, or a folder of such files." },
 	{ .key = "auth-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(auth_file),
 	  .arg = "FILE",
+	  .absent = "'docker login' makes one, ~/.docker/config.json",
 	  .help = "Registry credentials: a docker "
 		  "config.json." },
 	{ .key = "ca-file",
@@ -502,37 +606,78 @@ const struct option_program node_program = {
 		    "bootseer-registry(8); docs/peers.md on --p2p-listen",
 };
 
-bool node_config_is_url(const char *s)
-{
-	return strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0;
-}
-
 int node_config_check(const struct node_config *c, struct error *err)
 {
+	struct sockaddr_storage addr;
 	struct wait_policy wait;
+	struct policy policy;
+	socklen_t len;
+	int rc;
 
 	if (wait_policy_parse(c->wait, &wait, err) < 0)
 		return error_wrap(err, -EINVAL, "--wait");
 	if (c->root[0] != '/' || c->run[0] != '/')
 		return error_set(err, EINVAL,
-				 "--root and --run must be absolute paths");
+				 "%s '%s' is no absolute path: begin it with /",
+				 c->root[0] != '/' ? "--root" : "--run",
+				 c->root[0] != '/' ? c->root : c->run);
+	rc = fs_check_parent(c->root, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "--root");
+	rc = fs_check_parent(c->run, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "--run");
 	if (c->fetch_window_max < c->fetch_window)
 		return error_set(err, EINVAL,
-				 "--fetch-window-max is smaller "
-				 "than --fetch-window");
-	if (c->trace_service && !node_config_is_url(c->trace_service))
+				 "--fetch-window-max is smaller than "
+				 "--fetch-window: raise it, or lower the "
+				 "other");
+	if (c->trace_service && !url_is_http(c->trace_service))
 		return error_set(err, EINVAL,
 				 "--trace-service '%s' is no http:// or "
 				 "https:// URL",
 				 c->trace_service);
-	if (c->metrics && !strrchr(c->metrics, ':'))
-		return error_set(err, EINVAL, "--metrics '%s' is not ADDR:PORT",
-				 c->metrics);
+	if (c->trace_service && c->trace_token_file && !c->trace_plain_http &&
+	    !url_is_secret(c->trace_service) &&
+	    !url_is_loopback(c->trace_service))
+		return error_set(err, EINVAL,
+				 "--trace-service '%s' would get "
+				 "--trace-token-file in the clear: say "
+				 "https://, or --trace-plain-http",
+				 c->trace_service);
+	if (c->metrics &&
+	    listen_address_parse("--metrics", c->metrics, &addr, &len, err) < 0)
+		return -EINVAL;
 	for (char **h = c->plain_http; h && *h; h++) {
 		if (!**h || strchr(*h, '/'))
 			return error_set(err, EINVAL,
-					 "--plain-http '%s' is not HOST:PORT",
+					 "--plain-http '%s' is not HOST:PORT: "
+					 "name the registry as images do, "
+					 "without http:// and path",
 					 *h);
 	}
+	if (c->trust_keys[0] != '/')
+		return error_set(
+			err, EINVAL,
+			"--trust-keys '%s' is no absolute path: begin it with /",
+			c->trust_keys);
+	rc = policy_parse(c->trust, &policy, err);
+	if (rc < 0)
+		return rc;
+	policy_fini(&policy);
 	return node_config_check_p2p(c, err);
+}
+
+struct service_client_config node_config_service(const struct node_config *c,
+						 uint32_t timeout_ms)
+{
+	return (struct service_client_config){
+		.url = c->trace_service,
+		.token_file = c->trace_token_file,
+		.ca_file = c->trace_ca_file,
+		.plain_token = c->trace_plain_http,
+		.cert_file = c->p2p_cert_file,
+		.key_file = c->p2p_key_file,
+		.timeout_ms = timeout_ms,
+	};
 }

@@ -4,18 +4,25 @@
 #define BOOTSEER_NODE_CONFIG_H
 
 #include "common/option.h"
+#include "net/service_client.h"
 
 struct node_config {
 	char *root, *run;
 	char *datapath; /* "auto" or a kind's name */
 	uint64_t fuse_threads;
-	uint64_t cache_quota;    /* bytes */
-	uint64_t cache_min_free; /* percent of the disk */
+	uint64_t cache_quota;      /* bytes */
+	uint64_t cache_min_free;   /* percent of the disk */
+	int64_t cache_scrub_every; /* ns; 0: never */
+	uint64_t cache_scrub_rate; /* bytes a second */
+	int64_t image_max_age;     /* ns; 0: any */
 	uint64_t fetch_threads;
 	uint64_t fetch_window, fetch_window_max; /* bytes */
 	int64_t read_timeout; /* ns; of a reader that waits for a block */
 	int64_t connect_timeout, stall_timeout; /* ns; of the registry */
 	uint64_t attempts;                      /* of a registry request */
+	uint64_t least_rate;                    /* bytes a second; 0: none */
+	int64_t prepare_timeout;                /* ns */
+	uint64_t registry_calls;                /* at once, of one registry */
 	int64_t complete_budget;                /* ns; see complete.c */
 	char *prefetch;                         /* "off", "hot", "all" */
 	char *wait;                             /* wait_policy_parse() */
@@ -26,6 +33,8 @@ struct node_config {
 	char *record;           /* "auto", "always", "off" */
 	int64_t record_window;  /* ns */
 	char *trace_service, *trace_token_file, *trace_ca_file;
+	bool trace_plain_http;
+	char *trust_revoked_file; /* NULL: none */
 	bool preheat;
 	char *trace_oci;              /* "no", "read", "push" */
 	int64_t trace_lookup_timeout; /* ns */
@@ -38,6 +47,7 @@ struct node_config {
 	bool p2p_tracker_plain_http;
 	char *p2p_security; /* "tls", "signed", "open" */
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
+	char *p2p_rights; /* "capability", "cluster" */
 	char *p2p_capability_keys;
 	bool p2p_rdma;
 	char *p2p_rdma_device; /* NULL: that of the address, or any */
@@ -47,6 +57,8 @@ struct node_config {
 	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
 	uint64_t p2p_relay, p2p_memory; /* bytes */
 	char *metrics;                  /* "address:port"; NULL is none */
+	char **trust;                   /* rules; policy_parse() */
+	char *trust_keys;               /* file or folder of public keys */
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port" */
 	char *log_level;
@@ -61,9 +73,13 @@ extern const struct option_program node_program;
 /* What one option alone cannot know.  -EINVAL. */
 int node_config_check(const struct node_config *c,
 		      struct error *err) MUST_CHECK;
-/* Parts of that. */
-bool node_config_is_url(const char *s);
+/* A part of that. */
 int node_config_check_p2p(const struct node_config *c,
 			  struct error *err) MUST_CHECK;
+
+/* The --trace-service, for service_client_new(); borrows from `c`.  Its address is
+ * NULL when there is none. */
+struct service_client_config node_config_service(const struct node_config *c,
+						 uint32_t timeout_ms);
 
 #endif

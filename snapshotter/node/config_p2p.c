@@ -3,29 +3,21 @@
 #include <errno.h>
 #include <string.h>
 
+#include "net/url.h"
 #include "p2p/p2p.h"
 #include "snapshotter/node/config.h"
-
-/* Behind the host; a slash at the end is none. */
-static bool has_path(const char *url)
-{
-	const char *host = strstr(url, "://") + 3;
-	const char *rest = host + strcspn(host, "/?#");
-
-	return *rest && strcmp(rest, "/") != 0;
-}
 
 static int check_trackers(const struct node_config *c, struct error *err)
 {
 	bool is_secret = c->p2p_token_file || c->p2p_capability_keys;
 
 	for (char **url = c->p2p_trackers; url && *url; url++) {
-		if (!node_config_is_url(*url))
+		if (!url_is_http(*url))
 			return error_set(err, EINVAL,
 					 "--p2p-tracker '%s' is no http:// or "
 					 "https:// URL",
 					 *url);
-		if (has_path(*url))
+		if (!url_is_origin(*url))
 			return error_set(err, EINVAL,
 					 "--p2p-tracker '%s': no path is "
 					 "wanted, but scheme, host and port of "
@@ -42,6 +34,28 @@ static int check_trackers(const struct node_config *c, struct error *err)
 						 ? "--p2p-token-file"
 						 : "registry credentials");
 	}
+	return 0;
+}
+
+/* That every node may have every image is said, and does not follow from a key that
+ * was forgotten. */
+static int check_rights(const struct node_config *c, bool open,
+			struct error *err)
+{
+	bool is_cluster = strcmp(c->p2p_rights, "cluster") == 0;
+
+	if (is_cluster && c->p2p_capability_keys)
+		return error_set(err, EINVAL,
+				 "--p2p-rights cluster asks nobody for a "
+				 "capability: do without it, or without "
+				 "--p2p-capability-keys");
+	if (!is_cluster && !open && !c->p2p_capability_keys)
+		return error_set(
+			err, EINVAL,
+			"who may have images from this node?  Name "
+			"--p2p-capability-keys (docs/peers.md, \"Who may have "
+			"what\"), or say --p2p-rights cluster: every node with "
+			"a certificate of --p2p-ca-file, any image");
 	return 0;
 }
 
@@ -72,5 +86,7 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--p2p-rdma knows no --p2p-download-rate: do "
 				 "without one of them");
+	if (check_rights(c, open, err) < 0)
+		return -EINVAL;
 	return check_trackers(c, err);
 }

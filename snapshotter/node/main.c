@@ -12,22 +12,46 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "blockstore/cache_mount.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/notify.h"
-#include "snapshotter/node/metrics.h"
+#include "fuse/fuse.h"
+#include "net/control_server.h"
+#include "net/lanes.h"
+#include "net/places.h"
+#include "snapshotter/datapath.h"
+#include "snapshotter/node/control/control.h"
+#include "snapshotter/node/control/disk.h"
+#include "snapshotter/node/control/holder.h"
+#include "snapshotter/node/control/housekeeper.h"
+#include "snapshotter/node/control/metrics.h"
+#include "snapshotter/node/control/preheat.h"
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/images/keyed_lock.h"
+#include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/node.h"
-#include "snapshotter/node/peers.h"
-#include "snapshotter/node/prefetch.h"
-#include "snapshotter/node/preheat.h"
-#include "snapshotter/node/server.h"
-#include "snapshotter/node/starts.h"
-#include "snapshotter/node/traces.h"
+#include "snapshotter/node/parser/confine.h"
+#include "snapshotter/node/parser/parser.h"
+#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/starts/mount.h"
+#include "snapshotter/node/starts/prefetch.h"
+#include "snapshotter/node/starts/record.h"
+#include "snapshotter/node/starts/starts.h"
+#include "snapshotter/node/traces/trace_lookup.h"
+#include "snapshotter/node/trust/admission.h"
+#include "snapshotter/node/trust/key_revocations.h"
 
 #define SOCKET_NAME "bootseerd.sock"
 #define READY_NAME "ready.sock"
 #define READY_LINE_MAX 16
-#define HELD_ENV "BOOTSEER_HELD" /* set by our own --hold for its child */
+#define QUICK_THREADS 16
+#define WAITING_THREADS 64
+#define REMOTE_THREADS 32
+#define LANE_WAITING_MAX 64 /* calls that wait for one registry's turn */
+/* Remote threads of all registries that did not answer lately: the others are for
+ * those that do. */
+#define STRANGE_MAX (REMOTE_THREADS / 2)
 /* At the end calls may still wait for a registry; everything that must last
  * is on disk at any moment, so they are not waited for longer than this. */
 #define END_TIMEOUT_S 10
@@ -36,11 +60,14 @@ struct daemon {
 	struct node node;
 	struct work resume; /* of prefetches */
 	struct loop *loop;
-	struct pool *pool;
+	struct pool *pools[CONTROL_KINDS];
+	struct lanes *lanes;     /* by registry */
 	struct pool *ready_pool; /* what everybody may fill is apart */
-	struct server *server, *ready;
+	struct control_server *server, *ready;
 	struct metrics *metrics;
 	struct preheat *preheat;
+	struct holder_watch holder;
+	struct housekeeper *housekeeper;
 	struct loop_signal on_term, on_int, on_hup;
 };
 
@@ -60,6 +87,8 @@ static int open_cache(struct node *n, struct error *err)
 		return error_set(err, errno, "'%s': %s", n->cfg->root,
 				 strerror(errno));
 	cfg.dir = dir;
+	cfg.scrub_every_ns = n->cfg->cache_scrub_every;
+	cfg.scrub_rate = n->cfg->cache_scrub_rate;
 	cfg.min_free = (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 *
 		       n->cfg->cache_min_free;
 	return cache_open(&cfg, &n->cache, err);
@@ -162,24 +191,57 @@ static int lock_run(struct node *n, struct error *err)
 			 strerror(errno));
 }
 
+/*
+ * Images hold programs that give their owner's rights to whoever runs them, and
+ * files that only their users may read: no user of this machine may come to them
+ * by way of us, also where an earlier version left the folders open.
+ */
+static int make_folders(const struct node_config *cfg, struct error *err)
+{
+	static const char *const in_root[] = { "images",           "cache",
+					       "traces",           "p2p",
+					       TRUST_REVOKED_NAME, NULL };
+	static const char *const in_run[] = { "images", "datapath", SOCKET_NAME,
+					      "snapshotter.sock", NULL };
+	int rc = fs_mkdir_private(cfg->root, in_root, err);
+
+	return rc < 0 ? rc : fs_mkdir_private(cfg->run, in_run, err);
+}
+
+static int open_trust(struct node *n, struct error *err)
+{
+	struct key_revocations_config cfg;
+	int rc;
+
+	key_revocations_config_of(n->cfg, &cfg);
+	rc = key_revocations_open(&cfg, &n->key_revocations, err);
+	return rc < 0 ? rc
+		      : admission_open(n->cfg, n->key_revocations,
+				       &n->admission, err);
+}
+
 static int node_open(struct node *n, struct error *err)
 {
+	const struct trace_user user = node_prefetch_trace_user(n);
 	int rc;
 
 	n->started_at = time(NULL);
 	rc = wait_policy_parse(n->cfg->wait, &n->wait_policy, err);
 	if (rc < 0)
 		return rc;
-	n->held = getenv(HELD_ENV) != NULL;
-	n->gate = gate_new();
-	n->origins = origins_new(n->cfg, &n->is_ending);
+	n->held = getenv(HOLDER_ENV) != NULL;
+	n->gate = keyed_lock_new();
+	memory_gate_init(&n->windows, NODE_WINDOWS_MAX, NODE_WINDOWS_EACH);
+	n->origins = origins_new(n->cfg, &n->is_ending, oci_store_open);
 	if (!n->gate || !n->origins)
 		return error_nomem(err);
-	rc = fs_mkdir(n->cfg->root, 0700, err);
+	rc = parser_open("/proc/self/exe", &n->parser, err);
 	if (rc == 0)
-		rc = fs_mkdir(n->cfg->run, 0755, err);
+		rc = make_folders(n->cfg, err);
 	if (rc == 0)
 		rc = lock_run(n, err);
+	if (rc == 0)
+		rc = open_trust(n, err);
 	if (rc == 0)
 		rc = open_cache(n, err);
 	if (rc == 0)
@@ -187,11 +249,13 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = images_open(n->cfg->root, n->cfg->run, &n->images, err);
 	if (rc == 0)
-		rc = peers_open(n, err);
+		rc = disk_open(n, &n->disk, err);
+	if (rc == 0)
+		rc = image_swarms_open(n, err);
 	if (rc == 0)
 		rc = fd_keeper_open(&n->keeper, err);
 	if (rc == 0)
-		rc = traces_open(n, &n->traces, err);
+		rc = trace_lookup_open(n, &user, &n->traces, err);
 	if (rc == 0)
 		rc = starts_open(n, &n->starts, err);
 	if (rc == 0)
@@ -205,38 +269,64 @@ static int node_open(struct node *n, struct error *err)
 
 static void node_close(struct node *n)
 {
+	if (n->cache)
+		cache_on_damage(n->cache, NULL, NULL);
 	starts_close(n->starts);
 	n->starts = NULL;
 	recordings_close(n->recordings);
-	traces_close(n->traces);
+	trace_lookup_close(n->traces);
 	node_prefetch_close(n);
 	if (n->datapath)
 		node_leave(n);
 	fd_keeper_close(n->keeper);
-	peers_close(n);
+	image_swarms_close(n);
 	images_close(n->images);
+	disk_close(n->disk);
 	fetcher_free(n->fetcher);
 	if (n->cache)
 		cache_close(n->cache);
+	admission_close(n->admission);
+	key_revocations_close(n->key_revocations);
 	origins_free(n->origins);
-	gate_free(n->gate);
+	keyed_lock_free(n->gate);
+	memory_gate_fini(&n->windows);
+	parser_close(n->parser);
 	if (n->run_fd >= 0)
 		close(n->run_fd);
 }
 
 /* -------------------------------------------------------------------- loop --- */
 
-static int on_line(void *arg, const struct server_peer *peer, const char *line,
+static int on_line(void *arg, struct control_call *call, const char *line,
 		   size_t len, struct buf *reply)
 {
-	(void)peer;
-	return node_answer(arg, line, len, reply);
+	return node_answer(arg, call, line, len, reply);
 }
 
-static int on_ready_line(void *arg, const struct server_peer *peer,
-			 const char *line, size_t len, struct buf *reply)
+static int on_ready_line(void *arg, struct control_call *call, const char *line,
+			 size_t len, struct buf *reply)
 {
-	return node_ready_line(arg, peer->pid, peer->pidfd, line, len, reply);
+	return node_ready_line(arg, call->peer.pid, call->peer.pidfd, line, len,
+			       reply);
+}
+
+/* Of a container, so that one that floods the socket is one. */
+static uint64_t peer_group(const struct control_peer *peer)
+{
+	AUTO_BUF cgroups = BUF_INIT;
+
+	return process_cgroups(peer->pid, peer->pidfd, &cgroups, NULL) < 0
+		       ? 0
+		       : places_group(cgroups.data);
+}
+
+static void tell_registry_is_busy(const char *lane, char *ret, size_t size)
+{
+	(void)snprintf(ret, size,
+		       "registry %.80s: too many calls wait for it already: it "
+		       "is slow or out of reach (bootseer node doctor "
+		       "--registry); --registry-calls has more at once",
+		       lane);
 }
 
 static int on_metrics(void *arg, struct buf *ret)
@@ -257,11 +347,19 @@ static void on_end(struct loop_signal *s, int signo)
 static void on_reload(struct loop_signal *s, int signo)
 {
 	struct daemon *d = container_of(s, struct daemon, on_hup);
+	struct error err = ERROR_INIT;
+	bool is_good;
 
 	(void)signo;
 	origins_reload(d->node.origins);
+	admission_reload(d->node.admission);
 	atomic_fetch_add(&d->node.events.reloads, 1);
-	if (peers_reload(&d->node))
+	is_good = key_revocations_reload(d->node.key_revocations, &err) == 0;
+	if (!is_good)
+		log_warning("trust",
+			    "the old list of revoked keys stays reason=\"%s\"",
+			    err.msg);
+	if (image_swarms_reload(&d->node) && is_good)
 		log_info("main",
 			 "reloaded what=\"credentials and certificates\"");
 	else
@@ -287,10 +385,12 @@ static int watch_signals(struct daemon *d, struct error *err)
 static int serve_ready(struct daemon *d, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
-	struct server_config server = {
+	struct control_server_config server = {
 		.loop = d->loop,
 		.line_max = READY_LINE_MAX,
+		.cure = "choose another --run",
 		.everybody = true,
+		.group = peer_group,
 		.answer = on_ready_line,
 		.arg = &d->node,
 	};
@@ -301,20 +401,46 @@ static int serve_ready(struct daemon *d, struct error *err)
 		return error_nomem(err);
 	}
 	server.path = path;
-	rc = pool_new(d->loop, 1, SERVER_CONNECTIONS_MAX, &d->ready_pool, err);
+	rc = pool_new(d->loop, 1, CONTROL_CONNECTIONS_MAX, &d->ready_pool, err);
 	if (rc < 0)
 		return rc;
-	server.pool = d->ready_pool;
-	return server_new(&server, &d->ready, err);
+	server.pools[CONTROL_QUICK] = d->ready_pool;
+	return control_server_new(&server, &d->ready, err);
+}
+
+static int open_pools(struct daemon *d, struct error *err)
+{
+	static const size_t threads[CONTROL_KINDS] = {
+		[CONTROL_QUICK] = QUICK_THREADS,
+		[CONTROL_WAITS] = WAITING_THREADS,
+		[CONTROL_REMOTE] = REMOTE_THREADS,
+	};
+	const struct lanes_config lanes = {
+		.all = REMOTE_THREADS,
+		.at_once = d->node.cfg->registry_calls,
+		.waiting = LANE_WAITING_MAX,
+		.strange_most = STRANGE_MAX,
+	};
+	int rc = 0;
+
+	d->lanes = lanes_new(&lanes);
+	if (!d->lanes)
+		return error_nomem(err);
+	for (size_t k = 0; rc == 0 && k < CONTROL_KINDS; k++)
+		rc = pool_new(d->loop, threads[k], CONTROL_CONNECTIONS_MAX,
+			      &d->pools[k], err);
+	return rc;
 }
 
 static int start_serving(struct daemon *d, struct error *err)
 {
 	const struct node_config *cfg = d->node.cfg;
 	AUTO_FREE char *path = NULL;
-	struct server_config server = {
+	struct control_server_config server = {
 		.loop = d->loop,
 		.line_max = CONTROL_REQUEST_MAX,
+		.cure = "choose another --run",
+		.lane_is_full = tell_registry_is_busy,
 		.answer = on_line,
 		.arg = &d->node,
 	};
@@ -325,16 +451,16 @@ static int start_serving(struct daemon *d, struct error *err)
 		return error_nomem(err);
 	}
 	server.path = path;
-	rc = pool_new(d->loop, SERVER_CALLS_MAX, SERVER_CONNECTIONS_MAX,
-		      &d->pool, err);
+	rc = open_pools(d, err);
 	if (rc == 0 && cfg->metrics)
 		rc = metrics_new(d->loop, cfg->metrics, on_metrics, &d->node,
 				 &d->metrics, err);
-	server.pool = d->pool;
+	memcpy(server.pools, d->pools, sizeof(server.pools));
+	server.lanes = d->lanes;
 	if (rc == 0)
 		rc = serve_ready(d, err);
 	if (rc == 0)
-		rc = server_new(&server, &d->server, err);
+		rc = control_server_new(&server, &d->server, err);
 	if (rc < 0)
 		return rc;
 	if (d->metrics)
@@ -357,20 +483,25 @@ static void daemon_stop(struct daemon *d)
 	atomic_store(&d->node.is_ending, true);
 	metrics_free(d->metrics);
 	preheat_close(d->preheat);
+	housekeeper_stop(d->housekeeper);
 	if (d->ready)
-		server_stop(d->ready);
+		control_server_stop(d->ready);
 	if (d->server)
-		server_stop(d->server);
+		control_server_stop(d->server);
 	pool_free(d->ready_pool);
-	pool_free(d->pool);
+	for (size_t k = 0; k < CONTROL_KINDS; k++)
+		pool_free(d->pools[k]);
 	if (d->loop) {
 		loop_signal_stop(&d->on_term);
 		loop_signal_stop(&d->on_int);
 		loop_signal_stop(&d->on_hup);
+		holder_watch_stop(&d->holder);
 		loop_free(d->loop);
 	}
-	server_free(d->ready);
-	server_free(d->server);
+	control_server_free(d->ready);
+	control_server_free(d->server);
+	lanes_free(d->lanes);
+	housekeeper_free(d->housekeeper);
 	node_close(&d->node);
 }
 
@@ -379,16 +510,26 @@ static void run_resume(struct work *w)
 	struct daemon *d = container_of(w, struct daemon, resume);
 
 	node_prefetch_resume(&d->node);
-	peers_resume(&d->node);
+	image_swarms_resume(&d->node);
 }
 
 /* It reads and hashes block maps: nobody waits for that. */
 static int resume_prefetches(struct daemon *d, struct error *err)
 {
 	d->resume.run = run_resume;
-	if (pool_submit(d->pool, &d->resume) < 0)
+	if (pool_submit(d->pools[CONTROL_WAITS], &d->resume) < 0)
 		return error_set(err, EAGAIN, "no thread for the prefetches");
 	return 0;
+}
+
+/* Less than wanted is not nothing: it goes on, and `node doctor` tells. */
+static void confine(int (*by)(struct error *))
+{
+	struct error err = ERROR_INIT;
+
+	if (by(&err) < 0)
+		log_warning("main", "not wholly confined reason=\"%s\"",
+			    err.msg);
 }
 
 static int run(const struct node_config *cfg, struct error *err)
@@ -396,11 +537,18 @@ static int run(const struct node_config *cfg, struct error *err)
 	struct daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
 	int rc;
 
+	/* Who opens a file of the cache while the kernel is asked about it:
+	 * fs_is_in_use(). */
+	(void)signal(SIGIO, SIG_IGN);
+	/* Threads take over what the first one has. */
+	confine(confine_node);
 	rc = node_open(&d.node, err);
 	if (rc == 0)
 		rc = loop_new(&d.loop, err);
 	if (rc == 0)
 		rc = watch_signals(&d, err);
+	if (rc == 0)
+		rc = holder_watch_start(&d.holder, d.loop, &d.node, err);
 	if (rc == 0) {
 		/* Nothing is answered before every mount is there again. */
 		node_restore(&d.node);
@@ -408,6 +556,9 @@ static int run(const struct node_config *cfg, struct error *err)
 	}
 	if (rc == 0)
 		rc = resume_prefetches(&d, err);
+	if (rc == 0)
+		rc = housekeeper_start(&d.node, d.loop, d.pools[CONTROL_WAITS],
+				       &d.housekeeper, err);
 	if (rc == 0)
 		rc = preheat_open(&d.node, &d.preheat, err);
 	if (rc == 0) {
@@ -422,9 +573,11 @@ static int run(const struct node_config *cfg, struct error *err)
 static int run_held(int argc, char **argv, struct error *err)
 {
 	char **args = calloc((size_t)argc + 1, sizeof(*args));
+	char self[16];
 	int n = 0, i, rc;
 
-	if (!args || setenv(HELD_ENV, "1", 1) < 0) {
+	(void)snprintf(self, sizeof(self), "%d", getpid());
+	if (!args || setenv(HOLDER_ENV, self, 1) < 0) {
 		free(args);
 		return error_nomem(err);
 	}
@@ -432,6 +585,7 @@ static int run_held(int argc, char **argv, struct error *err)
 		if (strncmp(argv[i], "--hold", 6) != 0)
 			args[n++] = argv[i];
 	}
+	confine(confine_holder);
 	rc = hold_run(args, err);
 	free(args);
 	return rc;
@@ -451,6 +605,18 @@ static int start(struct node_config *cfg, int argc, char **argv,
 	return cfg->hold ? run_held(argc, argv, err) : run(cfg, err);
 }
 
+/* Nothing of it goes without: it mounts, unpacks and opens /dev/fuse. */
+static int check_user(struct error *err)
+{
+	if (geteuid() == 0)
+		return 0;
+	return error_set(
+		err, EPERM,
+		"it mounts file systems, which user %u may not: run it "
+		"as root (sudo bootseerd, or systemctl start bootseerd)",
+		geteuid());
+}
+
 int main(int argc, char **argv)
 {
 	struct node_config cfg = { .root = NULL };
@@ -458,13 +624,22 @@ int main(int argc, char **argv)
 	enum option_action action;
 	int operand, rc;
 
+	if (argc == 1 && strcmp(argv[0], PARSER_NAME) == 0)
+		return parser_main();
 	rc = option_parse(&node_program, &cfg, argc, argv, &action, &operand,
 			  &err);
 	/* Also for --check-config. */
 	if (rc == 0 && cfg.root && cfg.run)
 		rc = node_config_check(&cfg, &err);
 	if (rc == 0 && cfg.root && cfg.run && action != OPTION_ACTION_RUN)
-		rc = peers_check(&cfg, &err);
+		rc = image_swarms_check(&cfg, &err);
+	if (rc == 0 && cfg.root && cfg.run && action != OPTION_ACTION_RUN)
+		rc = key_revocations_check(cfg.trust_revoked_file, &err);
+	if (rc == 0 && cfg.root && cfg.run && action != OPTION_ACTION_RUN)
+		rc = admission_check_files(&cfg, &err);
+	rc = option_refuse(&node_program, &cfg, argc, argv, rc, &err);
+	if (rc == 0 && action == OPTION_ACTION_RUN && !cfg.list_metrics)
+		rc = check_user(&err);
 	if (rc < 0) {
 		fprintf(stderr, "bootseerd: %s\n", err.msg);
 		option_fini(node_program.options, &cfg);

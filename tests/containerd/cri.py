@@ -6,65 +6,16 @@
                                that sleeps, run COMMAND in it and print its output
     stop                       end and remove all pods
 
-The messages are written by hand: field numbers of the CRI, runtime.v1.
+Field numbers of the CRI, runtime.v1.
 """
 
 import sys
 
 import grpc
 
+from protobuf import decode, encode
+
 TIMEOUT = 120  # seconds, as containerd's client sends it
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def encode(fields):
-    """[(number, str | int | bytes | list of fields)] -> bytes"""
-    out = b""
-    for number, value in fields:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-            continue
-        if isinstance(value, list):
-            value = encode(value)
-        if isinstance(value, str):
-            value = value.encode()
-        out += varint(number << 3 | 2) + varint(len(value)) + value
-    return out
-
-
-def decode(data):
-    """bytes -> {number: last value}, {number: all values}"""
-    last, every, i = {}, {}, 0
-
-    def number():
-        nonlocal i
-        n = shift = 0
-        while True:
-            byte = data[i]
-            i += 1
-            n |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return n
-
-    while i < len(data):
-        key = number()
-        if key & 7 == 0:
-            value = number()
-        else:
-            length = number()
-            value = data[i : i + length]
-            i += length
-        last[key >> 3] = value
-        every.setdefault(key >> 3, []).append(value)
-    return last, every
 
 
 class Client:
@@ -83,7 +34,7 @@ class Client:
         request = [(1, [(1, image)])]
         if sandbox:
             request.append((3, sandbox))
-        return self.call("ImageService", "PullImage", request)[0][1].decode()
+        return self.call("ImageService", "PullImage", request)[1][-1].decode()
 
     def run(self, image, pod, command):
         host = [(1, 2)]  # the node's network
@@ -93,7 +44,7 @@ class Client:
         ]
         runtime = "RuntimeService"
         reply = self.call(runtime, "RunPodSandbox", [(1, sandbox)])
-        pod_id = reply[0][1].decode()
+        pod_id = reply[1][-1].decode()
         config = [
             (1, [(1, "main")]),
             (2, [(1, image)]),
@@ -104,18 +55,18 @@ class Client:
         reply = self.call(
             runtime, "CreateContainer", [(1, pod_id), (2, config), (3, sandbox)]
         )
-        container = reply[0][1].decode()
+        container = reply[1][-1].decode()
         self.call(runtime, "StartContainer", [(1, container)])
         request = [(1, container)] + [(2, word) for word in command] + [(3, 60)]
-        reply = self.call(runtime, "ExecSync", request)[0]
-        sys.stdout.write(reply.get(1, b"").decode())
-        sys.stderr.write(reply.get(2, b"").decode())
-        return reply.get(3, 0)
+        reply = self.call(runtime, "ExecSync", request)
+        sys.stdout.write(reply.get(1, [b""])[-1].decode())
+        sys.stderr.write(reply.get(2, [b""])[-1].decode())
+        return reply.get(3, [0])[-1]
 
     def stop(self):
-        _, every = self.call("RuntimeService", "ListPodSandbox", [])
-        for item in every.get(1, []):
-            pod_id = decode(item)[0][1].decode()
+        pods = self.call("RuntimeService", "ListPodSandbox", [])
+        for item in pods.get(1, []):
+            pod_id = decode(item)[1][-1].decode()
             self.call("RuntimeService", "StopPodSandbox", [(1, pod_id)])
             self.call("RuntimeService", "RemovePodSandbox", [(1, pod_id)])
 

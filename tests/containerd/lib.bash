@@ -12,6 +12,8 @@ lib_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$lib_dir/../noise.bash"
 plugin=${BOOTSEER_BUILD:?}/containerd-plugin/bootseer-snapshotter
 fake_node=${BOOTSEER_BUILD:?}/tests/fakes/fake-node
+bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
+bootseer=$BOOTSEER_BUILD/cli/bootseer
 
 say() { printf '# %s\n' "$*" >&3; }
 
@@ -112,9 +114,9 @@ start_daemon() { # LOG COMMAND...
 	pids+=("$daemon_pid")
 }
 
-# Until COMMAND succeeds; fails when process PID ends or after a minute.
+# Until COMMAND succeeds; fails when process PID ends or after two minutes.
 wait_until() { # PID COMMAND...
-	local pid=$1 end=$((SECONDS + 60))
+	local pid=$1 end=$((SECONDS + 120))
 
 	shift
 	until "$@" >/dev/null 2>&1; do
@@ -125,7 +127,7 @@ wait_until() { # PID COMMAND...
 
 stop_daemon() { # PID [SIGNAL]
 	kill "-${2:-TERM}" "$1"
-	timeout 20 tail --pid="$1" -f /dev/null
+	timeout 120 tail --pid="$1" -f /dev/null
 	wait "$1" || :
 }
 
@@ -135,7 +137,8 @@ start_registry() {
 	log: {level: info, accesslog: {disabled: false}}
 	storage:
 	  filesystem: {rootdirectory: $T/registry}
-	http: {addr: "127.0.0.1:0"}
+	  delete: {enabled: true}
+	http: {addr: "${REGISTRY_ADDRESS:-127.0.0.1}:0"}
 	END
 	start_daemon "$T/registry.log" docker-registry serve "$T/registry.yml"
 	wait_until "$daemon_pid" grep -q 'listening on' "$T/registry.log"
@@ -152,6 +155,22 @@ layer_gets() { # DIR TAG
 			"$T/registry.log" || :)))
 	done
 	echo "$n"
+}
+
+# bootseerd, which believes $I/key.
+start_node() { # [OPTION...]
+	export BOOTSEER_SOCKET=$T/noderun/bootseerd.sock
+	start_daemon "$T/node.log" "$bootseerd" --root "$T/noderoot" \
+		--run "$T/noderun" --plain-http "$REGISTRY" \
+		--trust-keys "$I/key.pub" "$@"
+	node_pid=$daemon_pid
+	wait_until "$node_pid" test -S "$BOOTSEER_SOCKET"
+	ln -sf "$BOOTSEER_SOCKET" "$T/node.sock"
+}
+
+convert_image() { # TAG OPTION...
+	"$bootseer" image convert --plain-http "${@:2}" \
+		"docker://$REGISTRY/$1:1" "docker://$REGISTRY/$1:1" >/dev/null
 }
 
 start_fake_node() {
@@ -230,13 +249,14 @@ start_containerd() {
 	[ttrpc]
 	  address = "$T/ctd/containerd.ttrpc"
 	[plugins."io.containerd.gc.v1.scheduler"]
-	  schedule_delay = "0s"
-	  startup_delay = "10ms"
+	  schedule_delay = "${GC_DELAY:-0s}"
+	  startup_delay = "${GC_DELAY:-10ms}"
 	[plugins."io.containerd.$cri"]
 	  restrict_oom_score_adj = true # for a root without CAP_SYS_RESOURCE
 	  $sandbox = "$REGISTRY/pause:1"
 	END
 	documented "$doc" >>"$T/ctd/config.toml"
+	printf '%s\n' "${EXTRA_CONFIG:-}" >>"$T/ctd/config.toml"
 	start_daemon "$T/ctd/log" containerd --config "$T/ctd/config.toml"
 	containerd_pid=$daemon_pid
 	export CONTAINERD_ADDRESS=$T/ctd/containerd.sock

@@ -6,26 +6,19 @@
 bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/lib.bash"
 
-setup_file() { make_images "$BATS_FILE_TMPDIR" >/dev/null; }
+setup_file() {
+	make_images "$BATS_FILE_TMPDIR" >/dev/null
+	"$bootseer" key new "$BATS_FILE_TMPDIR/key" >/dev/null
+}
 setup() { containerd_setup; }
 teardown() { containerd_teardown; }
 
-bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
-bootseer=$BOOTSEER_BUILD/cli/bootseer
-
 start_all() { # [OPTION OF BOOTSEERD...]
-	export BOOTSEER_SOCKET=$T/noderun/bootseerd.sock
-	start_daemon "$T/node.log" "$bootseerd" --root "$T/noderoot" \
-		--run "$T/noderun" --plain-http "$REGISTRY" \
-		--prefetch hot --log-level debug "$@"
-	node_pid=$daemon_pid
-	wait_until "$node_pid" test -S "$BOOTSEER_SOCKET"
-	ln -sf "$BOOTSEER_SOCKET" "$T/node.sock"
+	start_node --prefetch hot --log-level debug "$@"
 	start_plugin
 	start_containerd
 	push "$I" lazy
-	"$bootseer" image convert --plain-http "docker://$REGISTRY/lazy:1" \
-		"docker://$REGISTRY/lazy:1"
+	convert_image lazy --sign "$I/key"
 	pull_lazy lazy
 }
 

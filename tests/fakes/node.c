@@ -4,11 +4,15 @@
  *
  * DIR/images.json  a list of images: "ref" and "manifest" (a question needs to
  *                  match one of them), "id", "chain_ids", "tree" (folder that
- *                  a mount gives), "layers" (folders), "config" (what
+ *                  a mount gives), "layers" (folders), "scope" (prefix of
+ *                  repositories; "" when it is left out), "config" (what
  *                  image.record gives), "starts" (what image.explain gives)
  * DIR/calls        one line for each call is appended: method and parameters
  * DIR/fault        "METHOD ERRNO MESSAGE" while the file is there: the method
- *                  fails; "hang" instead of a number: it never answers
+ *                  fails; "hang" instead of a number: it never answers calls
+ *                  whose parameters have MESSAGE, as a text, in them;
+ *                  "close": it ends instead of an answer, as a bootseerd that is
+ *                  killed.  "once" before either: the file is removed then
  *
  * It says "ready" when it listens.  It forks for each connection, so that a call
  * that hangs holds up no other.
@@ -27,7 +31,7 @@
 
 #include "common/error.h"
 #include "common/fs.h"
-#include "snapshotter/control.h"
+#include "net/control.h"
 
 static const char *dir;
 
@@ -54,8 +58,9 @@ static void note_call(const struct control_request *r)
 }
 
 /* What DIR/fault orders for this method. */
-static int check_fault(const char *method, struct error *err)
+static int check_fault(const struct control_request *r, struct error *err)
 {
+	AUTO_FREE char *params = json_dumps(r->params, 0);
 	AUTO_BUF path = BUF_INIT;
 	AUTO_BUF text = BUF_INIT;
 	char name[64], what[16], message[128] = "";
@@ -68,13 +73,17 @@ static int check_fault(const char *method, struct error *err)
 	if (fs_read_file(path.data, 4096, &text, err) < 0 ||
 	    sscanf(text.data, "%63s %15s %127[^\n]", name, what, message) < 2)
 		die("fault");
-	if (strcmp(name, method) != 0)
+	if (strcmp(name, r->method) != 0)
 		return 0;
 	if (strcmp(what, "once") == 0) {
 		(void)unlink(path.data);
 		(void)sscanf(text.data, "%*s %*s %15s %127[^\n]", what,
 			     message);
 	}
+	if (strcmp(what, "close") == 0)
+		exit(EXIT_SUCCESS);
+	if (strcmp(what, "hang") == 0 && !strstr(params ? params : "", message))
+		return 0;
 	while (strcmp(what, "hang") == 0)
 		pause();
 	code = atoi(what);
@@ -170,6 +179,14 @@ static json_t *status(json_t *all)
 	return json_pack("{s:o}", "images", list);
 }
 
+/* How far the image is trusted: everywhere unless images.json says a prefix. */
+static const char *scope_of(json_t *image)
+{
+	const char *scope = json_string_value(json_object_get(image, "scope"));
+
+	return scope ? scope : "";
+}
+
 static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 		   struct error *err)
 {
@@ -186,16 +203,16 @@ static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 		return NULL;
 	}
 	if (strcmp(r->method, "image.prepare") == 0)
-		return json_pack("{s:O, s:O, s:O, s:s}", "id",
+		return json_pack("{s:O, s:O, s:O, s:s, s:s}", "id",
 				 json_object_get(image, "id"), "manifest",
 				 json_object_get(image, "manifest"),
 				 "chain_ids",
 				 json_object_get(image, "chain_ids"), "source",
-				 "node");
+				 "node", "scope", scope_of(image));
 	if (strcmp(r->method, "image.mount") == 0)
-		return json_pack("{s:O, s:s}", "path",
-				 json_object_get(image, "tree"), "mode",
-				 "lazy");
+		return json_pack("{s:O, s:s, s:s}", "path",
+				 json_object_get(image, "tree"), "mode", "lazy",
+				 "scope", scope_of(image));
 	if (strcmp(r->method, "image.record") == 0)
 		return record(image);
 	if (strcmp(r->method, "image.explain") == 0)
@@ -232,7 +249,7 @@ static void answer(const char *line, size_t len, struct buf *out)
 
 	if (rc == 0) {
 		note_call(&r);
-		rc = check_fault(r.method, &err);
+		rc = check_fault(&r, &err);
 	}
 	if (rc == 0)
 		result = run(&r, images, find_image(images, r.params), &err);

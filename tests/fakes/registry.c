@@ -2,7 +2,7 @@
 /*
  * A registry that serves an OCI layout folder and misbehaves when told to.
  *
- *   fake-registry --dir LAYOUT --port-file FILE [--log FILE]
+ *   fake-registry --dir LAYOUT --port-file FILE [--log FILE] [--address ADDRESS]
  *
  * FILE (- is stdout) gets two numbers when it listens: the registry's port and the control
  * port on 127.0.0.1.  GET /set?NAME=VALUE&... on the control port switches a
@@ -46,6 +46,8 @@ const struct fault_spec fault_specs[N_FAULTS] = {
 	[FAULT_LOGIN] = { "login", false, false },
 	[FAULT_TOKEN_USES] = { "token_uses", false, false },
 	[FAULT_REDIRECT] = { "redirect", false, false },
+	[FAULT_STORAGE_LOGIN] = { "storage_login", false, false },
+	[FAULT_TOKEN_MOVED] = { "token_moved", false, false },
 	[FAULT_REFERRERS] = { "referrers", false, false },
 	[FAULT_UPLOAD_CUT] = { "upload_cut", false, true },
 	[FAULT_UPLOAD_LOSE] = { "upload_lose", false, true },
@@ -258,7 +260,7 @@ static void set_down(struct fake *f, bool down)
 		f->listener = NULL;
 	} else if (!down && !f->listener) {
 		f->listener =
-			evhttp_bind_socket_with_handle(f->http, "127.0.0.1",
+			evhttp_bind_socket_with_handle(f->http, f->address,
 						       f->port);
 	}
 }
@@ -338,11 +340,38 @@ static void on_request(struct evhttp_request *req, void *arg)
 	expire_faults(f);
 }
 
+/* What a hostile host is told: its log has whether credentials came, and how many
+ * bytes of a body. */
+static void on_steal(struct evhttp_request *req, void *arg)
+{
+	struct evbuffer *in = evhttp_request_get_input_buffer(req);
+
+	log_request(arg, req, 200, evbuffer_get_length(in));
+	evhttp_send_reply(req, 200, NULL, NULL);
+}
+
+/* A login that the registry's credentials are not for. */
+static void ask_login(struct fake *f, struct evhttp_request *req)
+{
+	char challenge[128] = "Basic realm=\"storage\"";
+
+	if (fault(f, FAULT_STORAGE_LOGIN) == 2)
+		snprintf(challenge, sizeof(challenge),
+			 "Bearer realm=\"http://127.0.0.1:%u/steal\"",
+			 f->control_port);
+	fake_header(req, "WWW-Authenticate", challenge);
+	fake_reply_text(f, req, 401, "{}");
+}
+
 /* Where redirects lead: another origin, that needs no login. */
 static void on_storage(struct evhttp_request *req, void *arg)
 {
 	struct fake *f = arg;
 
+	if (fault(f, FAULT_STORAGE_LOGIN)) {
+		ask_login(f, req);
+		return;
+	}
 	fake_serve_blob(f, req, strrchr(evhttp_request_get_uri(req), '/') + 1);
 	expire_faults(f);
 }
@@ -372,8 +401,9 @@ static int listen_both(struct fake *f)
 	evhttp_set_gencb(f->http, on_request, f);
 	evhttp_set_gencb(f->control, on_storage, f);
 	evhttp_set_cb(f->control, "/set", on_set, f);
+	evhttp_set_cb(f->control, "/steal", on_steal, f);
 	evhttp_set_cb(f->control, "/reset", on_reset, f);
-	f->listener = evhttp_bind_socket_with_handle(f->http, "127.0.0.1", 0);
+	f->listener = evhttp_bind_socket_with_handle(f->http, f->address, 0);
 	s = evhttp_bind_socket_with_handle(f->control, "127.0.0.1", 0);
 	if (!f->listener || !s)
 		return -1;
@@ -415,16 +445,20 @@ static int parse_options(struct fake *f, int argc, char **argv,
 		{ "dir", required_argument, NULL, 'd' },
 		{ "port-file", required_argument, NULL, 'p' },
 		{ "log", required_argument, NULL, 'l' },
+		{ "address", required_argument, NULL, 'a' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 
 	f->log = stderr;
+	f->address = "127.0.0.1";
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'd')
 			f->dir = optarg;
 		else if (c == 'p')
 			*ports = optarg;
+		else if (c == 'a')
+			f->address = optarg;
 		else if (c == 'l')
 			f->log = fopen(optarg, "ae");
 		else
@@ -442,7 +476,7 @@ int main(int argc, char **argv)
 	if (parse_options(&f, argc, argv, &ports) < 0) {
 		fprintf(stderr,
 			"usage: %s --dir LAYOUT --port-file FILE "
-			"[--log FILE]\n",
+			"[--log FILE] [--address ADDRESS]\n",
 			argv[0]);
 		return 2;
 	}

@@ -7,39 +7,42 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "blockstore/oci.h"
 #include "common/fs.h"
+#include "objects/oci.h"
 
 /* Values are whole numbers, 0 is off, unless it says otherwise. */
 enum fault {
 	FAULT_MATCH,  /* text: counted faults strike URIs that contain it */
 	FAULT_TIMES,  /* counted faults end after so many strikes; 0 never */
 	FAULT_STATUS, /* answer with this status */
-	FAULT_RETRY_AFTER, /* seconds, in a Retry-After beside `status` */
-	FAULT_DELAY_MS,    /* before the answer */
-	FAULT_DROP,        /* close the connection instead of an answer */
-	FAULT_DROP_AFTER,  /* do as asked by PUT, then close without answer */
-	FAULT_CUT,         /* close after so many bytes of the body */
-	FAULT_HANG,        /* send nothing more after so many */
-	FAULT_DRIP,        /* send so many bytes at once */
-	FAULT_DRIP_MS,     /* and wait so long after them */
-	FAULT_WRONG,       /* flip a bit in byte N-1 of each blob */
-	FAULT_NO_RANGE,    /* ranges are not honoured: 200 */
-	FAULT_BAD_RANGE,   /* 206 with a range that was not asked for */
-	FAULT_MAX_RANGE,   /* at most so many bytes in one answer */
-	FAULT_BASIC,       /* wants user "user", password "secret" */
-	FAULT_BEARER,      /* wants a token of /token */
-	FAULT_LOGIN,       /* /token wants the same user and password, or the
+	FAULT_RETRY_AFTER,   /* seconds, in a Retry-After beside `status` */
+	FAULT_DELAY_MS,      /* before the answer */
+	FAULT_DROP,          /* close the connection instead of an answer */
+	FAULT_DROP_AFTER,    /* do as asked by PUT, then close without answer */
+	FAULT_CUT,           /* close after so many bytes of the body */
+	FAULT_HANG,          /* send nothing more after so many */
+	FAULT_DRIP,          /* send so many bytes at once */
+	FAULT_DRIP_MS,       /* and wait so long after them */
+	FAULT_WRONG,         /* flip a bit in byte N-1 of each blob */
+	FAULT_NO_RANGE,      /* ranges are not honoured: 200 */
+	FAULT_BAD_RANGE,     /* 206 with a range that was not asked for */
+	FAULT_MAX_RANGE,     /* at most so many bytes in one answer */
+	FAULT_BASIC,         /* wants user "user", password "secret" */
+	FAULT_BEARER,        /* wants a token of /token */
+	FAULT_LOGIN,         /* /token wants the same user and password, or the
 			    * refresh token "refresh" */
-	FAULT_TOKEN_USES,  /* a token expires after so many requests */
-	FAULT_REDIRECT,    /* blobs are at the control port, 307 */
-	FAULT_REFERRERS,   /* 1 (default): the referrers API is there */
-	FAULT_UPLOAD_CUT,  /* keep so many bytes of a PATCH, close */
-	FAULT_UPLOAD_LOSE, /* forget upload sessions: 404 */
-	FAULT_NO_CHUNKS,   /* PATCH with Content-Range is 400 */
-	FAULT_DOWN,        /* nobody listens */
-	FAULT_PAGE,        /* tags in one answer */
-	FAULT_NO_DELETE,   /* manifests cannot be deleted: 405 */
+	FAULT_TOKEN_USES,    /* a token expires after so many requests */
+	FAULT_REDIRECT,      /* blobs are at the control port, 307 */
+	FAULT_STORAGE_LOGIN, /* the control port wants a login: 1 a password, 2 a
+	                      * token of its own /steal */
+	FAULT_TOKEN_MOVED,   /* /token is at the control port's /steal, 307 */
+	FAULT_REFERRERS,     /* 1 (default): the referrers API is there */
+	FAULT_UPLOAD_CUT,    /* keep so many bytes of a PATCH, close */
+	FAULT_UPLOAD_LOSE,   /* forget upload sessions: 404 */
+	FAULT_NO_CHUNKS,     /* PATCH with Content-Range is 400 */
+	FAULT_DOWN,          /* nobody listens */
+	FAULT_PAGE,          /* tags in one answer */
+	FAULT_NO_DELETE,     /* manifests cannot be deleted: 405 */
 	N_FAULTS,
 };
 
@@ -70,6 +73,7 @@ struct fake {
 	uint16_t port, control_port;
 	struct oci_store *store;
 	char *dir;
+	const char *address; /* of the registry itself */
 	FILE *log;
 	int64_t faults[N_FAULTS];
 	char match[128];

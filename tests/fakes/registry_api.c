@@ -40,6 +40,15 @@ static void serve_token(struct fake *f, struct evhttp_request *req)
 	bool good = !fault(f, FAULT_LOGIN) ||
 		    strcmp(in_header(req, "Authorization"), BASIC_LOGIN) == 0;
 
+	if (fault(f, FAULT_TOKEN_MOVED)) {
+		char to[64];
+
+		snprintf(to, sizeof(to), "http://127.0.0.1:%u/steal",
+			 f->control_port);
+		fake_header(req, "Location", to);
+		fake_reply_text(f, req, 307, "");
+		return;
+	}
 	if (evhttp_request_get_command(req) == EVHTTP_REQ_POST &&
 	    buf_append(&form, evbuffer_pullup(in, -1),
 		       evbuffer_get_length(in)) == 0) {

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The benchmarks' own instruments: what they print is quoted in documents.
 
+bats_require_minimum_version 1.5.0
+
 setup()
 {
 	top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -83,6 +85,7 @@ goals_of()
 	[ "$(goals_of convert 'peak memory')" = 2 ]
 	[ "$(goals_of dedup 'ours by')" = 16 ]
 	[ "$(goals_of datapath 'by native')" = 24 ]
+	[ "$(goals_of datapath 'fuse: 120,000 paths, .* by erofs-fuse')" = 8 ]
 	[ "$(goals_of memory 'resident memory with 100 images')" = 1 ]
 	[ "$(goals_of priority '99 % beside bulk')" = 2 ]
 	[ "$(goals_of p2p-serve 'served by a core')" = 2 ]
@@ -321,9 +324,10 @@ expect_nothing_left()
 	local pid ns dir
 
 	read -r pid ns dir <"$BATS_TEST_TMPDIR/was"
-	! kill -0 "$pid"
-	! ip netns list | grep -w "$ns"
-	! grep -F " $dir" /proc/self/mountinfo
+	run ! kill -0 "$pid"
+	ip netns list >"$BATS_TEST_TMPDIR/namespaces"
+	run -1 grep -w "$ns" "$BATS_TEST_TMPDIR/namespaces"
+	run -1 grep -F " $dir" /proc/self/mountinfo
 	[ ! -e "$dir" ]
 }
 
@@ -333,15 +337,15 @@ expect_nothing_left()
 }
 
 @test "nor when it is told to end while it waits for a command" {
-	bench_make "wait_long() { $has_all; timeout 120 tail -f /dev/null; }"'
+	bench_make "wait_long() { $has_all; timeout 600 tail -f /dev/null; }"'
 		attempt "to wait" own_shell wait_long
 		echo "went on" >"$BOOTSEER_BENCH_TMP/on"'
 	bash "$BATS_TEST_TMPDIR/body" 3>&- &
 	bench=$!
-	timeout 60 bash -c 'until [ -e "$1" ]; do read -r -t 0.05 <> <(:) || :; done' \
+	timeout 120 bash -c 'until [ -e "$1" ]; do read -r -t 0.05 <> <(:) || :; done' \
 		- "$BATS_TEST_TMPDIR/was"
 	kill -TERM "$bench"
-	timeout 60 tail --pid="$bench" -f /dev/null
+	timeout 120 tail --pid="$bench" -f /dev/null
 	status=0
 	wait "$bench" || status=$?
 	[ "$status" -eq 130 ]

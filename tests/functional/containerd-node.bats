@@ -6,20 +6,12 @@
 bats_require_minimum_version 1.5.0
 . "$BATS_TEST_DIRNAME/../containerd/lib.bash"
 
-setup_file() { make_images "$BATS_FILE_TMPDIR" >/dev/null; }
+setup_file() {
+	make_images "$BATS_FILE_TMPDIR" >/dev/null
+	"$bootseer" key new "$BATS_FILE_TMPDIR/key" >/dev/null
+}
 setup() { containerd_setup; }
 teardown() { containerd_teardown; }
-
-bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
-bootseer=$BOOTSEER_BUILD/cli/bootseer
-
-start_node() { # [OPTION...]
-	start_daemon "$T/node.log" "$bootseerd" --root "$T/noderoot" \
-		--run "$T/noderun" --plain-http "$REGISTRY" "$@"
-	node_pid=$daemon_pid
-	wait_until "$node_pid" test -S "$T/noderun/bootseerd.sock"
-	ln -sf "$T/noderun/bootseerd.sock" "$T/node.sock"
-}
 
 start_all() { # [OPTION OF BOOTSEERD...]
 	start_node "$@"
@@ -29,8 +21,7 @@ start_all() { # [OPTION OF BOOTSEERD...]
 
 have_lazy() {
 	push "$I" lazy
-	"$bootseer" image convert --plain-http "docker://$REGISTRY/lazy:1" \
-		"docker://$REGISTRY/lazy:1"
+	convert_image lazy --sign "$I/key"
 	gets_before=$(layer_gets "$I" lazy)
 }
 
@@ -67,7 +58,7 @@ gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 
 	start_all
 	push "$I" lazy
-	"$bootseer" image convert --plain-http --form flat \
+	"$bootseer" image convert --plain-http --sign "$I/key" --form flat \
 		"docker://$REGISTRY/lazy:1" "docker://$REGISTRY/flat:1"
 	pull_lazy flat
 	in_container bootseer flat "$LISTING" >"$T/got"
@@ -91,6 +82,33 @@ gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 	pull_full overlayfs other
 	in_container overlayfs other "$LISTING" >"$T/want"
 	diff "$T/want" "$T/got"
+}
+
+@test "an image has its layers when the lazy one that shares them is gone" {
+	start_all
+	have_lazy
+	push "$I" other
+	pull_lazy lazy
+	rm -r "$T/registry/docker/registry/v2/repositories/lazy"
+	pull_lazy other
+	in_container bootseer other "$LISTING" >"$T/got"
+	pull_full overlayfs other
+	in_container overlayfs other "$LISTING" >"$T/want"
+	diff "$T/want" "$T/got"
+}
+
+# ctr does not tell the snapshotter which image it pulls.
+@test "a client that names no image is told what keeps its layers from it" {
+	start_all
+	have_lazy
+	push "$I" other
+	pull_lazy lazy
+	rm -r "$T/registry/docker/registry/v2/repositories/lazy"
+	run ! pull_full bootseer other
+	[[ $output == *"remove image '$REGISTRY/lazy:1'"* ]]
+	ctr images rm --sync "$REGISTRY/lazy:1" "$REGISTRY/other:1"
+	pull_full bootseer other
+	in_container bootseer other true
 }
 
 @test "after everything was killed a container starts again without a layer" {
@@ -126,6 +144,52 @@ gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 	wait_until "$node_pid" in_container bootseer lazy true
 }
 
+# Have the port of a registry that ended refuse connections: without this a test
+# beside is given it, and answers.
+hold_port() {
+	start_daemon "$T/port.log" /usr/bin/python3 -c '
+import signal, socket, sys
+host, port = sys.argv[1].rsplit(":", 1)
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind((host, int(port)))  # not listen(): a registry that starts may
+print("held", flush=True)
+signal.pause()' "$REGISTRY"
+	wait_until "$daemon_pid" grep -q held "$T/port.log"
+}
+
+# Start the registry again where it was.
+registry_again() {
+	sed -i "s/addr: .*/addr: \"$REGISTRY\"}/" "$T/registry.yml"
+	start_daemon "$T/registry2.log" docker-registry serve "$T/registry.yml"
+	wait_until "$daemon_pid" grep -q 'listening on' "$T/registry2.log"
+}
+
+@test "a container reads on when its registry was started again" {
+	local reader registry_pid=$daemon_pid
+
+	start_all --attempts 1 --prefetch off
+	have_lazy
+	pull_lazy lazy
+	ctr run -d --snapshotter bootseer "$REGISTRY/lazy:1" long \
+		sh -c "busybox mkfifo /wait; read x </wait"
+	wait_until "$containerd_pid" ctr task ls
+	"$bootseer" node gc --cache 0 --socket "$T/node.sock"
+	echo 3 >/proc/sys/vm/drop_caches
+	stop_daemon "$registry_pid" KILL
+	hold_port
+	ctr task exec --exec-id a long cat /srv/two/data >"$T/data" &
+	reader=$!
+	wait_until "$node_pid" grep -q 'waiting for registry=' "$T/node.log"
+	registry_again
+	wait "$reader"
+	cmp "$T/data" "$I/two/srv/two/data"
+	wait_until "$node_pid" grep -q 'answers again' "$T/node.log"
+	[ "$(grep -c 'waiting for registry=' "$T/node.log")" -eq 1 ]
+	[ "$(grep -c 'answers again' "$T/node.log")" -eq 1 ]
+	run ! grep 'read failed' "$T/node.log"
+}
+
 @test "removing a converted image takes its mount down" {
 	start_all
 	have_lazy
@@ -137,3 +201,93 @@ gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 }
 
 gone() { ! grep -q " $T/noderun/.* - erofs " /proc/self/mountinfo; }
+
+# An image "suid:1" with a program that gives root, and a device.
+have_suid() {
+	local d=$T/img
+
+	mkdir -p "$d/suid/srv"
+	cp -r "$I/oci" "$I/base" "$d"
+	cp /usr/bin/id "$d/suid/srv/id"
+	chmod 4755 "$d/suid/srv/id"
+	mknod -m 666 "$d/suid/srv/null" c 1 3
+	new_image "$d" suid base suid
+	push "$d" suid
+	"$bootseer" image convert --plain-http --sign "$I/key" \
+		"docker://$REGISTRY/suid:1" "docker://$REGISTRY/suid:1"
+}
+
+# As user 1000 in a container: id by the image's program, and its device.
+in_suid() { # SNAPSHOTTER
+	local said
+
+	said=$(mktemp "$T/said.XXXXXX")
+	ctr run --rm --log-uri "file://$said" --snapshotter "$1" \
+		--allow-new-privs \
+		--mount type=bind,src=/usr,dst=/usr,options=rbind:ro \
+		--mount type=bind,src=/lib,dst=/lib,options=rbind:ro \
+		--mount type=bind,src=/lib64,dst=/lib64,options=rbind:ro \
+		"$REGISTRY/suid:1" "s$RANDOM" /bin/sh -c \
+		'/usr/bin/setpriv --reuid 1000 --regid 1000 --clear-groups \
+			/srv/id -u
+		echo x >/srv/null && cat /srv/null && echo device'
+	cat "$said"
+}
+
+@test "set-user-id programs and devices work in a container, as on overlayfs" {
+	local want
+
+	start_all
+	have_suid
+	pull_full overlayfs suid
+	want=$(in_suid overlayfs)
+	[ "$want" = "$(printf '0\ndevice')" ]
+	ctr images rm --sync "$REGISTRY/suid:1"
+	pull_lazy suid
+	[ "$(in_suid bootseer)" = "$want" ]
+}
+
+attributes() { find "$1" -printf '%P %y %m %U %G %l\n' | LC_ALL=C sort; } # DIR
+
+@test "a view of a lazy image is what one on overlayfs is" {
+	local chain how s
+
+	# A view that nobody leased is garbage to containerd.
+	GC_DELAY=1h
+	start_all
+	have_suid
+	pull_lazy suid
+	run ! grep 'starts the ordinary way' "$T/node.log"
+	pull_full overlayfs suid
+	chain=$(chain_ids_of "$T/img" suid | tail -1)
+	for s in bootseer overlayfs; do
+		mkdir "$T/$s"
+		how=$(ctr snapshots --snapshotter "$s" view --target "$T/$s" \
+			"view-$s" "$chain")
+		bash -c "$how"
+		# From inside: the folders of tests are closed to others.
+		[ "$(cd "$T/$s" && setpriv --reuid 1000 --regid 1000 \
+			--clear-groups env ./srv/id -u)" = 0 ]
+		[ "$(cat "$T/$s/srv/null" && echo device)" = device ]
+		run ! touch "$T/$s/new"
+	done
+	diff <(attributes "$T/overlayfs") <(attributes "$T/bootseer")
+	umount "$T/bootseer" "$T/overlayfs"
+	ctr snapshots --snapshotter bootseer rm view-bootseer
+}
+
+@test "a container in a user namespace reads a lazy image in folders of root's" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	[ "$(stat -c %a "$T/noderun")" = 700 ]
+	# Its root, who is nobody here, comes to its rootfs through these.
+	chmod 711 "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test" "$T"
+	ctr run --rm --log-uri "file://$T/said" --snapshotter bootseer \
+		--uidmap 0:100000:65536 --gidmap 0:100000:65536 --remap-labels \
+		"$REGISTRY/lazy:1" "u$RANDOM" /bin/sh -c \
+		'cat /proc/self/uid_map; sha256sum /srv/two/data'
+	[ "$(sed -n 1p "$T/said" | xargs)" = "0 100000 65536" ]
+	[ "$(sed -n 2p "$T/said" | cut -d' ' -f1)" = \
+		"$(sha256sum "$I/two/srv/two/data" | cut -d' ' -f1)" ]
+}

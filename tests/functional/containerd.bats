@@ -146,7 +146,7 @@ have_lazy() {
 	pull_lazy lazy
 	pull_lazy other
 	in_container bootseer other "$LISTING" >"$T/got"
-	[ "$(calls layer.apply)" -eq 2 ]
+	[ "$(grep -c '^layer.apply.*/lazy:1"' "$T/node/calls")" -eq 2 ]
 	pull_full overlayfs other
 	in_container overlayfs other "$LISTING" >"$T/want"
 	diff "$T/want" "$T/got"
@@ -154,7 +154,7 @@ have_lazy() {
 	grep -q '^srv/two/data ' "$T/got"
 	# Once for all.
 	in_container bootseer other true
-	[ "$(calls layer.apply)" -eq 2 ]
+	[ "$(grep -c '^layer.apply.*/lazy:1"' "$T/node/calls")" -eq 2 ]
 }
 
 @test "when a shared layer cannot be fetched the pull says why and works later" {
@@ -172,7 +172,7 @@ have_lazy() {
 }
 
 @test "without bootseerd a pull fetches all layers and says so in the log" {
-	start_plugin
+	start_plugin --node-timeout 300ms
 	start_containerd
 	push "$I" lazy
 	pull_lazy lazy
@@ -180,10 +180,74 @@ have_lazy() {
 	run in_container bootseer lazy 'cat /srv/one/deep/file'
 	[ "$output" = one ]
 	grep -q 'warning snapshots: .*bootseerd' "$T/plugin.log"
+	# All layers and starts waited once, together.
+	[ "$(grep -c 'node: waiting for bootseerd' "$T/plugin.log")" -eq 1 ]
+}
+
+waits_told() { [ "$(grep -c 'node: waiting for bootseerd' "$T/plugin.log")" -eq "$1" ]; } # N
+backs_told() { [ "$(grep -c 'node: bootseerd is there again' "$T/plugin.log")" -eq "$1" ]; } # N
+
+@test "a bootseerd that is started again is waited for, by pulls and by starts" {
+	local waiting
+
+	start_all --node-timeout 2m
+	have_lazy
+	stop_daemon "$node_pid" KILL
+	pull_lazy lazy >"$T/pulled" 2>&1 &
+	waiting=$!
+	wait_until "$plugin_pid" waits_told 1
+	start_fake_node
+	wait "$waiting"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	wait_until "$plugin_pid" backs_told 1
+	stop_daemon "$node_pid" KILL
+	rm "$T/node.sock" # as one that ended in order leaves it
+	in_container bootseer lazy 'cat /srv/one/deep/file' >"$T/got" &
+	waiting=$!
+	wait_until "$plugin_pid" waits_told 2
+	start_fake_node
+	wait "$waiting"
+	[ "$(cat "$T/got")" = one ]
+	backs_told 2
+	waits_told 2
+}
+
+@test "a call that the end of bootseerd cuts is made again" {
+	start_all
+	have_lazy
+	push "$I" other
+	fault image.prepare once close
+	pull_lazy lazy
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	[ "$(calls image.prepare)" -eq 2 ]
+	fault image.mount once close
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	fault start.begin once close
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	[ "$(calls start.begin)" -eq 3 ]
+	# From an empty folder.
+	fault layer.apply once close
+	pull_lazy other
+	run in_container bootseer other 'cat /srv/own/file /srv/one/deep/file'
+	[ "$output" = "$(printf 'own\none')" ]
+	[ "$(calls layer.apply)" -eq 5 ]
+}
+
+@test "an image that bootseerd has lost under a snapshot is brought again" {
+	start_all
+	have_lazy
+	pull_lazy lazy
+	fault image.mount once 2 no such image
+	run in_container bootseer lazy 'cat /srv/one/deep/file'
+	[ "$output" = one ]
+	[ "$(calls image.prepare)" -eq 2 ]
+	grep -q 'warning snapshots: lazy image is asked for again' "$T/plugin.log"
 }
 
 @test "when bootseerd ends, lazy images are unavailable and others are not" {
-	start_all
+	start_all --node-timeout 1s
 	have_lazy
 	push "$I" plain
 	pull_lazy lazy

@@ -295,6 +295,37 @@ artifact() { bootseer image inspect "$1" | jq -r .artifact; }
 	[[ $output == *arm64* ]]
 }
 
+@test "an index in an index is one more place to look, to a depth" {
+	"$HERE/make-image.py" "$W/nested" nested 3
+	convert --platform linux/arm64 "oci:$W/nested:latest" "oci:$W/one:arm"
+	bootseer image check "oci:$W/one:arm"
+	convert --platform all "oci:$W/nested:latest" "oci:$W/all:1"
+	for arch in amd64 arm64; do
+		bootseer image check --platform linux/$arch "oci:$W/all:1"
+	done
+	[ "$(bootseer image ls "oci:$W/all" |
+		jq '[.[].images[].artifact] | length')" -eq 2 ]
+	# The indexes are there as they were.
+	for blob in "$W"/nested/blobs/sha256/*; do
+		cmp "$blob" "$W/all/blobs/sha256/${blob##*/}"
+	done
+	run -1 bootseer image convert --platform linux/mips \
+		"oci:$W/nested:latest" "oci:$W/one:no"
+	[[ $output == *'no image for linux/mips, but for: linux/amd64, linux/arm64'* ]]
+	"$HERE/make-image.py" "$W/deep" nested 4
+	for platform in linux/amd64 all; do
+		run -1 bootseer image convert --platform $platform \
+			"oci:$W/deep:latest" "oci:$W/one:no"
+		[[ $output == *'more than 4 indexes in each other'* ]]
+	done
+}
+
+@test "an image without layers is refused in words that say so" {
+	"$HERE/make-image.py" "$W/none" none
+	run -1 bootseer image convert "oci:$W/none:latest" "oci:$W/out:1"
+	[[ $output == *'it has no layers, so nothing that could be loaded lazily'* ]]
+}
+
 @test "an image of one platform is not taken for one of another" {
 	for platform in linux/amd64 all; do
 		convert --platform "$platform" "oci:$F/image:latest" \
@@ -318,7 +349,7 @@ artifact() { bootseer image inspect "$1" | jq -r .artifact; }
 			"oci:$W/$case:latest" "oci:$W/out-$case:1"
 		echo "$case: $output"
 		[[ $output == *"bootseer image convert: convert oci:"*:* ]]
-		[[ $case == diff-id-count || $output == *"layer 1 (sha256:"* ]]
+		[[ $case == diff-id-count || $output == *"layer 1 of "*" (sha256:"* ]]
 		[ -z "$(ls "$W/out-$case/blobs/sha256")" ]
 		# A sanitizer's report is a failure of its own.
 		[[ $output != *Sanitizer* && $output != *"runtime error"* ]]

@@ -11,7 +11,7 @@
 
 #include "common/bytes.h"
 #include "common/fs.h"
-#include "snapshotter/erofs/erofs.h"
+#include "image/erofs/erofs.h"
 
 #define INLINE_MAX 2048
 #define N_LINKED_MAX 1024

@@ -31,6 +31,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "datapath-image.h"
+#include "fuse/fuse.h"
 #include "snapshotter/datapath.h"
 
 #define N_DEVICE_THREADS 8
@@ -98,6 +99,11 @@ void device_submit(struct device *d, struct device_read *r)
 	d->first = r;
 	pthread_cond_signal(&d->more);
 	pthread_mutex_unlock(&d->lock);
+}
+
+bool device_has_bytes(struct device *d, uint64_t off, size_t len)
+{
+	return d->delay_us == 0;
 }
 
 static struct device *device_open(const char *path, unsigned int delay_us)

@@ -22,6 +22,7 @@ setup() {
 	cp "$BATS_FILE_TMPDIR/meta" "$T/state"
 	cp "$BATS_FILE_TMPDIR/data" "$T/state"
 	pids=()
+	images=("$(image)")
 }
 
 teardown() {
@@ -91,7 +92,7 @@ image() { echo "3:$T/state/meta:$T/state/data:$T/m p"; }
 # Start the driver; its lines come on descriptor 9.  $server is its pid.
 begin() { # serve|hold KIND DELAY_US
 	mkfifo "$T/out"
-	"$driver" "$1" "$2" "$T/run" "$T/state" "$3" "$(image)" \
+	"$driver" "$1" "$2" "$T/run" "$T/state" "$3" "${images[@]}" \
 		>"$T/out" 2>"$T/log" 3>&- &
 	server=$!
 	pids+=("$server")
@@ -104,7 +105,7 @@ begin() { # serve|hold KIND DELAY_US
 await_ready() {
 	local word
 
-	read -r -t 60 -u 9 word child || { cat "$T/log"; return 1; }
+	read -r -t 120 -u 9 word child || { cat "$T/log"; return 1; }
 	[ "$word" = ready ]
 }
 
@@ -125,9 +126,9 @@ serves_all() { # KIND
 	begin hold "$1" 0
 	listing "$T/m p" >"$T/got"
 	diff "$BATS_FILE_TMPDIR/want" "$T/got"
-	# Mapped and run, also by others than root.
-	cmp <(setpriv --reuid 65534 --clear-groups "$T/m p/cat" "$T/m p/tiny") \
-		"$src/tiny"
+	# Mapped and run, also by others than root, who cannot come by way of $T.
+	cmp <(cd "$T/m p" &&
+		setpriv --reuid 65534 --clear-groups ./cat tiny) "$src/tiny"
 	[ "$(stat -c %i "$T/m p/big")" = "$(stat -c %i "$T/m p/dir/hard link")" ]
 	run ! cat "$T/m p/none"
 	run ! touch "$T/m p/new"
@@ -340,6 +341,132 @@ fails_cleanly() { # KIND
 	finish
 }
 
+# An image in which nothing has xattrs, served beside the other.
+add_bare() {
+	mkdir -p "$T/bare/dir" "$T/bare mnt"
+	cp "$src/big" "$src/cat" "$T/bare"
+	echo x >"$T/bare/dir/x"
+	"$driver" make "$T/bare" "$T/state/bare.meta" "$T/state/bare.data"
+	listing_of_bare "$T/bare" >"$T/want"
+	images+=("4:$T/state/bare.meta:$T/state/bare.data:$T/bare mnt")
+}
+
+listing_of_bare() { # DIR
+	(cd "$1" &&
+		find . -printf '%p %y %m %U %G %n %T@ %l\n' &&
+		find . -type f -print0 | xargs -0 sha256sum &&
+		find . -print0 |
+			xargs -0 getfattr -h -d -m - -e hex --) |
+		LC_ALL=C sort
+}
+
+# File system type and number of a mount.
+mount_of() { # DIR
+	awk -v p="${1// /\\\\040}" '$5 == p {
+		for (i = 6; $i != "-"; i++); print $(i + 1), $1 }' /proc/self/mountinfo
+}
+
+has_its_xattrs() {
+	[ "$(getfattr -n user.note --only-values "$T/m p/big")" = "of a file" ]
+	getfattr -n security.capability "$T/m p/page"
+	run ! getfattr -n user.none "$T/m p/big"
+	[[ $output == *"No such attribute"* ]]
+}
+
+# The kernel's own answer, which it gives when it was told so once.
+has_no_xattrs() {
+	run ! getfattr -n user.none "$T/bare mnt/big"
+	[[ $output == *"Operation not supported"* ]]
+	listing_of_bare "$T/bare mnt" | diff "$T/want" -
+}
+
+@test "fuse serves images with and without xattrs on sessions of their own" {
+	add_bare
+	begin hold fuse 0
+	[[ $(mount_of "$T/m p") == "fuse.bootseer "* ]]
+	[[ $(mount_of "$T/bare mnt") == "fuse.bootseer-noxattr "* ]]
+	has_its_xattrs
+	has_no_xattrs
+	# Below overlayfs, an upper file of it has the xattrs that it is given.
+	mkdir "$T/upper" "$T/work" "$T/merged"
+	mount -t overlay overlay "$T/merged" \
+		-o "lowerdir=$T/bare mnt,upperdir=$T/upper,workdir=$T/work"
+	ls -lR "$T/merged"
+	"$T/merged/cat" "$T/merged/dir/x"
+	setfattr -n trusted.own -v new "$T/merged/big"
+	[ "$(getfattr -n trusted.own --only-values "$T/merged/big")" = new ]
+	cmp "$T/merged/big" "$src/big"
+	umount "$T/merged"
+	finish
+}
+
+@test "fuse keeps both of its sessions over kill -9 while files are read" {
+	local before pid readers=()
+
+	add_bare
+	begin hold fuse 2000
+	has_no_xattrs
+	before=$(mount_of "$T/m p" && mount_of "$T/bare mnt")
+	"$driver" read 1 "$T/m p/big" "$src/big" >"$T/reader1" 9<&- 3>&- &
+	readers+=($!)
+	"$driver" read 2 "$T/bare mnt/big" "$src/big" >"$T/reader2" 9<&- 3>&- &
+	readers+=($!)
+	pids+=("${readers[@]}")
+	for _ in 1 2 3 4; do
+		kill -9 "$child"
+		await_ready
+	done
+	kill "${readers[@]}"
+	for pid in "${readers[@]}"; do
+		wait "$pid" || { cat "$T"/reader*; return 1; }
+	done
+	run ! grep -F 'read 0 ranges' "$T"/reader*
+	[ "$(mount_of "$T/m p" && mount_of "$T/bare mnt")" = "$before" ]
+	has_its_xattrs
+	has_no_xattrs
+	pids=("$server")
+	finish
+}
+
+# As after an upgrade from a bootseerd that had one session, and as if an image's
+# metadata had got xattrs: files of a mount are never without theirs.
+@test "fuse leaves a mount where it is right and moves it where it is not" {
+	local before
+
+	add_bare
+	begin hold fuse 0
+	before=$(mount_of "$T/m p")
+	has_no_xattrs
+	(cd "$T/state" && mv meta other && mv bare.meta meta &&
+		mv other bare.meta && mv data other && mv bare.data data &&
+		mv other bare.data)
+	kill -9 "$child"
+	await_ready
+	[ "$(mount_of "$T/m p")" = "$before" ]
+	[[ $(mount_of "$T/bare mnt") == "fuse.bootseer "* ]]
+	[ "$(getfattr -n user.note --only-values "$T/bare mnt/big")" = \
+		"of a file" ]
+	listing "$T/bare mnt" | diff "$BATS_FILE_TMPDIR/want" -
+	finish
+}
+
+@test "fuse's two sessions are dropped when bootseerd goes another way" {
+	add_bare
+	ln -s fuse "$T/kind"
+	begin hold "@$T/kind" 0
+	exec 7<"$T/m p/big" 8<"$T/bare mnt/big"
+	ln -sfn erofs-fuse "$T/kind"
+	kill -9 "$child"
+	await_ready
+	run -1 timeout 60 cat <&7
+	run -1 timeout 60 cat <&8
+	exec 7<&- 8<&-
+	run ! grep -F "$T/run/fuse" /proc/self/mountinfo
+	cmp "$T/bare mnt/big" "$src/big"
+	listing_of_bare "$T/bare mnt" | diff "$T/want" -
+	finish
+}
+
 # Where nobody keeps the descriptor, readers get an error instead of waiting
 # for ever, and the next daemon mounts anew.
 without_holder() { # KIND
@@ -363,6 +490,87 @@ without_holder() { # KIND
 
 @test "fuse without a holder fails reads and mounts anew" {
 	without_holder fuse
+}
+
+# A folder of 120,000 names, which take the kernel over a thousand requests.
+make_large() {
+	mkdir -p "$T/large/folder"
+	(cd "$T/large/folder" && seq -f 'name of a file %06.0f' 120000 |
+		tr '\n' '\0' | xargs -0 touch -d '2001-02-03 04:05:06')
+	ln -s folder "$T/large/link"
+	"$driver" make "$T/large" "$T/state/meta" "$T/state/data"
+	truncate -s 4096 "$T/state/data"
+}
+
+walk() { # DIR
+	(cd "$1" && find . ! -type d -printf '%p %y %m %U %G %n %s %T@ %l\n') |
+		LC_ALL=C sort
+}
+
+walks_a_large_folder() { # KIND
+	make_large
+	begin hold "$1" 0
+	walk "$T/large" >"$T/want"
+	[ "$(wc -l <"$T/want")" -eq 120001 ]
+	walk "$T/m p" | diff -q "$T/want" -
+	# From the kernel's cache.
+	walk "$T/m p" | diff -q "$T/want" -
+	run ! stat "$T/m p/folder/name of a file 120001"
+	stat "$T/m p/folder/name of a file 119999"
+	rm -r "$T/large"
+	finish
+}
+
+@test "erofs-fuse lists a folder of 120,000 names" {
+	walks_a_large_folder erofs-fuse
+}
+
+@test "fuse lists a folder of 120,000 names" {
+	walks_a_large_folder fuse
+}
+
+@test "fuse goes on with a listing whose daemon was killed" {
+	local lister
+
+	make_large
+	begin hold fuse 0
+	mkfifo "$T/go" "$T/half"
+	# Half of it, then the rest; then from every 997th place again.
+	perl -e '
+		my ($dir, $go, $half) = @ARGV;
+		my (@name, @at);
+		opendir(my $d, $dir) or die "$dir: $!";
+		while (1) {
+			my $at = telldir($d);
+			my $name = readdir($d) // last;
+			push @name, $name;
+			push @at, $at;
+			next unless @name == 60000;
+			open(my $f, ">", $half) or die "$half: $!";
+			print $f "half\n";
+			close($f);
+			open($f, "<", $go) or die "$go: $!";
+			<$f>;
+		}
+		for (my $i = 0; $i < @name; $i += 997) {
+			seekdir($d, $at[$i]);
+			my $name = readdir($d) // "";
+			$name eq $name[$i] or die "place $i: $name, not $name[$i]";
+		}
+		print "$_\n" for @name;
+	' "$T/m p/folder" "$T/go" "$T/half" >"$T/names" 9<&- 3>&- &
+	lister=$!
+	pids+=("$lister")
+	read -r -t 120 _ <"$T/half"
+	kill -9 "$child"
+	await_ready
+	echo >"$T/go"
+	wait_all "$lister"
+	pids=("$server")
+	diff -q <(ls -a "$T/large/folder" | LC_ALL=C sort) \
+		<(LC_ALL=C sort "$T/names")
+	rm -r "$T/large"
+	finish
 }
 
 @test "every way says that it works here" {

@@ -7,6 +7,10 @@ make-image.py DIR good [VERSION [gzip]]
                                    its layers gzip, zstd and plain, or all gzip
 make-image.py DIR index            small images of two platforms
 make-image.py DIR times SECONDS    a small image whose files have that time
+make-image.py DIR nested DEPTH     that index, in DEPTH more of them
+make-image.py DIR none             an image without layers
+make-image.py DIR contested        what unpackers make different trees of
+make-image.py DIR tars FILE...     one whose layers are these
 make-image.py DIR bad CASE         one with a fault; 'bad list' names the cases
 """
 import gzip
@@ -86,10 +90,12 @@ def base_layer(version):
     t.add("etc/xattrs", data=b"x", xattrs={
         "user.plain": "value", "user.empty": "",
         "user.bytes": text(b"\x01\xff\xfe=\n"), "trusted.it": "t"})
-    t.dir("etc/xdir", xattrs={"user.dir": "d"})
+    t.dir("etc/xdir", xattrs={"user.dir": "d", "trusted.overlay.opaque": "y",
+                              "trusted.overlay.redirect": "/etc"})
     t.add("etc/big-ids", uid=3000000000, gid=2147483648, data=b"ids")
     t.add("etc/ns", mtime=NS, data=b"ns")
     t.add("etc/old", mtime=-1.5, data=b"before 1970")
+    t.add("etc/half", mtime=-0.5, data=b"just before 1970")
     t.add("etc/future", mtime=2 ** 33 + 0.5, data=b"after 2038")
     t.add("dev/null", tarfile.CHRTYPE, mode=0o666, dev=(1, 3))
     t.add("dev/sda", tarfile.BLKTYPE, mode=0o660, dev=(8, 0))
@@ -151,7 +157,9 @@ def upper_layer():
           mtime=1500000011)
     t.dir("usr", mtime=1510000005)
     t.dir("usr/lib", mtime=1510000006)
-    # The parent is a symlink of the layer below.
+    # The parent is a symlink of the same layer: below one of another layer,
+    # umoci does not do what containerd does.
+    t.add("absolute", tarfile.SYMTYPE, link="/usr/lib")
     t.add("absolute/through", data=b"through a link")
     t.dir("etc", 0o711, uid=1, gid=2, mtime=1510000007)
     t.add("etc/xattrs", data=b"again, without")
@@ -234,18 +242,55 @@ class Layout:
             json.dump({"schemaVersion": 2, "manifests": [d]}, f)
 
 
-def index(path):
+def contested(layout):
+    """docs/layers.md: a folder C0, C1, ... a case, in two layers."""
+    low, up, note = Tar(), Tar(), {"user.below": "b"}
+    low.dir("./", 0o711, uid=7, xattrs=note)
+    for i in range(12):
+        low.dir("C%d" % i, 0o750, uid=i, gid=9, xattrs=note)
+        low.dir("C%d/low" % i, 0o2700, uid=3, xattrs=note)
+        low.add("C%d/low/old" % i, data=b"old")
+        low.add("C%d/X" % i, data=b"below")
+    up.add("C0/X", data=b"X").add("C0/.wh.X")
+    up.add("C1/.wh.X").add("C1/X", data=b"X")
+    up.dir("C2/low").add("C2/low/new").add("C2/.wh.low")
+    up.add("C3/.wh.low").dir("C3/low").add("C3/low/new")
+    up.add("C4/.wh.low").add("C4/low/deep/new")
+    up.add("C5/low/new").add("C5/.wh.low")
+    up.add("C6/low/new").add("C6/made/new").add("C6/.wh..wh..opq")
+    up.add("C7/.wh..wh..opq").add("C7/low/new").add("C7/made/new")
+    up.add("C8/low/new").add("C8/made/new")
+    up.add("C9/low/new").dir("C9/low", xattrs={"user.own": "o"})
+    up.add("C10/f", data=b"f" * 5000, mode=0o4755, uid=5,
+           xattrs={"security.capability": text(CAP), "user.f": "f"})
+    up.add("C10/ping", tarfile.LNKTYPE, link="C10/f", mode=0o6711, uid=6,
+           xattrs={"security.capability": text(CAP)}, mtime=-0.5)
+    up.add("C10/s", tarfile.SYMTYPE, link="f", uid=8, mtime=-1.5)
+    acl = struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", *e) for e in (
+            (1, 7, 0xffffffff), (2, 7, 12), (4, 5, 0xffffffff),
+            (16, 7, 0xffffffff), (32, 5, 0xffffffff)))
+    up.dir("C11", xattrs={"system.posix_acl_default": text(acl),
+                          "trusted.overlay.opaque": "y",
+                          "trusted.other": "t"})
+    up.add("C11/f").dir("C11/d").add("C11/implied/f")
+    layout.layer(low.bytes()).layer(up.bytes(), kind="zstd")
+
+
+def index(path, depth=0):
     layout, manifests = Layout(path), []
     for arch in ("amd64", "arm64"):
         d = layout.layer(one("f-" + arch)).manifest(arch)
         d["platform"] = {"os": "linux", "architecture": arch}
         manifests.append(d)
-    data = json.dumps({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": manifests}).encode()
-    layout.finish({"mediaType": "application/vnd.oci.image.index.v1+json",
-                   "digest": layout.blob(data), "size": len(data)})
+    for _ in range(depth + 1):
+        data = json.dumps({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": manifests}).encode()
+        manifests = [{"mediaType": "application/vnd.oci.image.index.v1+json",
+                      "digest": layout.blob(data), "size": len(data)}]
+    layout.finish(manifests[0])
 
 
 def one(*names, **kw):
@@ -348,6 +393,20 @@ def main():
         layout = Layout(sys.argv[1])
         layout.layer(one("f", "g", mtime=int(sys.argv[3])))
         layout.finish()
+    elif sys.argv[2] == "nested":
+        index(sys.argv[1], int(sys.argv[3]))
+    elif sys.argv[2] == "none":
+        Layout(sys.argv[1]).finish()
+    elif sys.argv[2] == "contested":
+        layout = Layout(sys.argv[1])
+        contested(layout)
+        layout.finish()
+    elif sys.argv[2] == "tars":
+        layout = Layout(sys.argv[1])
+        for name in sys.argv[3:]:
+            with open(name, "rb") as f:
+                layout.layer(f.read())
+        layout.finish()
     elif sys.argv[2] == "index":
         index(sys.argv[1])
     elif sys.argv[3] == "list":
@@ -358,4 +417,5 @@ def main():
         layout.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@
 bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
 bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
 fake_registry=$BOOTSEER_BUILD/tests/fakes/fake-registry
+test_clock=$BOOTSEER_BUILD/tests/fakes/test-clock.so
 
 # --- the image ----------------------------------------------------------------
 
@@ -110,10 +111,36 @@ fault() {
 # GETs of blobs so far.
 fetches() { grep -c '^GET /v2/.*/blobs/' "$T/requests" || :; }
 
+# The clock of the node that is started next stands still: tests/fakes/clock.c.
+node_hold() {
+	NODE_CLOCK=$T/node.clock node_ms=0
+	node_step 0
+}
+
+node_step() { # MILLISECONDS
+	node_ms=$((node_ms + $1))
+	echo "${node_ms}000000" >"$NODE_CLOCK.new"
+	mv "$NODE_CLOCK.new" "$NODE_CLOCK"
+}
+
+# Whoever may push to a registry of a test is believed: what signatures are for is
+# in trust.bats.
+believed() { # OPTION...
+	while (($#)); do
+		[ "$1" != --plain-http ] || printf '%s\n' --trust "$2=registry"
+		shift
+	done
+}
+
 node_start() { # OPTION...
+	local trust
+
+	mapfile -t trust < <(believed --plain-http "$REGISTRY" "$@")
 	: >"$T/log"
-	"$bootseerd" --root "${ROOT:-$T/root}" --run "$T/run" \
-		--plain-http "$REGISTRY" --cache-quota 1G --stall-timeout 1s \
+	env ${NODE_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$NODE_CLOCK"} \
+		"$bootseerd" --root "${ROOT:-$T/root}" --run "$T/run" \
+		--plain-http "$REGISTRY" "${trust[@]}" \
+		--cache-quota 1G --stall-timeout 1s \
 		--attempts 3 "$@" 2>>"$T/log" 3>&- &
 	node_pid=$!
 	pids+=("$node_pid")
@@ -139,9 +166,11 @@ status() { "$bootseer" node status --json | jq -r "$1"; } # FILTER
 
 # call METHOD PARAMS: a line to the socket, the reply on stdout.  In Perl, which is
 # there in a tenth of the time of Python: tests call often, and while they wait.
+# `bats --jobs` has tests begin with SIGALRM ignored, and exec() keeps that.
 call() {
 	perl -MSocket -e '
-		alarm 120;
+		$SIG{ALRM} = "DEFAULT";
+		alarm($ENV{LEAVE_AFTER} // 120);
 		my ($path, $method, $params) = @ARGV;
 		my $s;
 		$params =~ tr/\n\t/ /;
@@ -150,6 +179,30 @@ call() {
 		syswrite($s, qq({"bootseer":1,"method":"$method",) .
 			qq("params":$params}\n)) or die "$path: $!\n";
 		print scalar(<$s>) // die "$path: no reply\n"' \
+		"$BOOTSEER_SOCKET" "$@"
+}
+
+# calls METHOD FILE: a call on a connection of its own for each line of stdin, its
+# parameters, all at work at once; FILE is there when all were sent.  The replies in
+# their order, each as it comes.
+calls() {
+	perl -MSocket -e '
+		$SIG{ALRM} = "DEFAULT";
+		alarm 120;
+		$| = 1;
+		my ($path, $method, $sent) = @ARGV;
+		my @all;
+		while (my $params = <STDIN>) {
+			chomp $params;
+			socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die "$!\n";
+			connect($s, pack_sockaddr_un($path)) or die "$!\n";
+			syswrite($s, qq({"bootseer":1,"method":"$method",) .
+				qq("params":$params}\n)) or die "$!\n";
+			push @all, $s;
+		}
+		open(my $f, ">", $sent) or die "$sent: $!\n";
+		close($f);
+		print scalar(<$_>) // die "$path: no reply\n" for @all' \
 		"$BOOTSEER_SOCKET" "$@"
 }
 

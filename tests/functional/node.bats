@@ -200,12 +200,14 @@ blob() { cat "$D/src/blobs/sha256/${1#sha256:}"; } # DIGEST
 config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 
 @test "an artifact counts for its own repository only" {
-	node_start
-	call image.prepare "{\"ref\":\"$IMAGE\"}" | jq -e .result.id
+	local first=$REGISTRY first_image=$IMAGE
+
 	# The same image elsewhere, where nobody put an artifact beside it.
 	cp -r "$D/src" "$T/oci"
 	rm "$T/ports"
 	D=$T registry_start
+	node_start --plain-http "$first"
+	call image.prepare "{\"ref\":\"$first_image\"}" | jq -e .result.id
 	[ "$(call image.prepare "{\"ref\":\"$IMAGE\",\"plain_http\":true,
 		\"manifest\":\"$(manifest_of)\"}" | jq .error.errno)" = 2 ]
 	[ "$(call image.prepare "{\"ref\":\"$IMAGE\",\"plain_http\":true}" |
@@ -221,7 +223,7 @@ config_of() { blob "$(blob "$(manifest_of)" | jq -r .config.digest)"; }
 		call image.prepare "{\"ref\":\"$IMAGE\"}" >"$T/reply$i" 3>&- &
 		p+=($!)
 	done
-	wait "${p[@]}"
+	wait_all "${p[@]}"
 	for i in {1..8}; do
 		[ "$(jq -r .result.id "$T/reply$i")" = \
 			"$(jq -r .result.id "$T/reply1")" ]
@@ -283,17 +285,17 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 		echo "$words: $output"
 		[[ $output == *'run it as root, for example with sudo' ]]
 	done
-	run -1 as_nobody "$bootseerd" --root "$T/new" --run "$T/run"
-	[[ $output == *"'$T/new': Permission denied: run it as root"* ]]
+	run -2 as_nobody "$bootseerd" --root "$T/new" --run "$T/run"
+	[[ $output == *'user 65534 may not: run it as root (sudo bootseerd'* ]]
 	# Root itself is not told so.
 	run ! "$bootseerd" --root "$T/log/x" --run "$T/run"
 	[[ $output != *'as root'* ]]
 }
 
 @test "a folder whose parent is not there is not made but told" {
-	run -1 "$bootseerd" --root "$T/var/lbi/x" --run "$T/run"
+	run -2 "$bootseerd" --root "$T/var/lbi/x" --run "$T/run"
 	[[ $output == *"'$T/var/lbi/x': there is no '$T/var/lbi':"* ]]
-	run -1 "$bootseerd" --root "$T/root" --run "$T/rnu/x"
+	run -2 "$bootseerd" --root "$T/root" --run "$T/rnu/x"
 	[[ $output == *"there is no '$T/rnu':"* ]]
 	[ ! -e "$T/var" ] && [ ! -e "$T/rnu" ]
 }
@@ -309,17 +311,42 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 	grep -q '^bootseer_node_images_mounted 1$' "$T/metrics"
 	[ "$(awk '/^bootseer_node_fetched_bytes_total/ { print $2 }' \
 		"$T/metrics")" -gt 20000000 ]
-	! grep -vE '^(# (HELP|TYPE) |)bootseer_node_[a-z0-9_]+(\{le="[0-9+Inf]+"\})? ' \
+	run -1 grep -vE '^(# (HELP|TYPE) |)bootseer_node_[a-z0-9_]+(\{le="[0-9+Inf]+"\})? ' \
 		"$T/metrics"
 	"$bootseer" image umount "$T/mnt"
 	[ "$(curl -s -o /dev/null -w '%{http_code}' \
 		"http://127.0.0.1:$port/other")" = 404 ]
+	curl -fsSI "http://127.0.0.1:$port/metrics" | grep -q '^Content-Length: [1-9]'
+	curl -sS -D "$T/refused" -X DELETE "http://127.0.0.1:$port/metrics"
+	grep -q '^HTTP/1.1 405 ' "$T/refused"
+	grep -q '^Allow: GET, HEAD' "$T/refused"
+	[ "$(curl -s -o /dev/null -w '%{http_code}' -X GET -d body \
+		"http://127.0.0.1:$port/metrics")" = 413 ]
+}
+
+@test "metrics are there while others hold connections and say nothing" {
+	local i port fds=()
+
+	node_start --metrics 127.0.0.1:0
+	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log")
+	for i in {1..80}; do
+		exec {fds[i]}<>"/dev/tcp/127.0.0.1/$port"
+	done
+	curl -fsS "http://127.0.0.1:$port/metrics" | grep -q '^bootseer_node_'
+	# Of 64 places, the longest silent gave theirs.
+	for i in {1..10}; do
+		run -0 timeout 20 cat <&"${fds[i]}" # silence is borne for 30 s
+	done
+	for i in {1..80}; do
+		exec {fds[i]}>&-
+	done
 }
 
 @test "a prepare that fails is counted, what is not there is none" {
 	local port
 
-	node_start --metrics 127.0.0.1:0 --attempts 1
+	node_start --metrics 127.0.0.1:0 --attempts 1 \
+		--trust 127.0.0.1:1=registry
 	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log")
 	failed() {
 		curl -fsS "http://127.0.0.1:$port/metrics" |
@@ -340,11 +367,14 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 }
 
 @test "a file that the configuration names and that is not there is told" {
-	for option in auth-file ca-file trace-token-file trace-ca-file; do
+	for option in ca-file trace-token-file trace-ca-file; do
 		run -2 "$bootseerd" --root "$T/root" --run "$T/run" \
 			"--$option" "$T/none" --check-config
 		[[ $output == *"'--$option': '$T/none': No such file"* ]]
 	done
+	run -2 "$bootseerd" --root "$T/root" --run "$T/run" \
+		--auth-file "$T/none" --check-config
+	[[ $output == *"'--auth-file': '$T/none' is not there: "* ]]
 }
 
 @test "gc wants to know what to give back" {
@@ -466,4 +496,99 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 	"$bootseer" image mount "$REGISTRY/img:flat" "$T/mnt"
 	listing "$T/mnt" | diff "$D/want" -
 	"$bootseer" image umount "$T/mnt"
+}
+
+figure() { # NAME -> its value now
+	local port
+
+	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log" | tail -n 1)
+	curl -fsS "http://127.0.0.1:$port/metrics" |
+		sed -n "s/^bootseer_node_$1 //p"
+}
+
+fetched_more_than() { (($(fetches) > $1)); } # NUMBER
+
+ready_twice() { (($(grep -c '^info main: ready' "$T/log") > 1)); }
+
+type_of() { findmnt -rno FSTYPE "$1"; } # MOUNT POINT
+
+# One image has xattrs, the other has none: the kernel asks for those of the one only,
+# also after both were taken over by another bootseerd while they were read.
+@test "the data path fuse is asked for xattrs of images that have some" {
+	local asked child fetched readers=() want=$D/want big=$D/rootfs/big
+
+	mkdir -p "$T/bare/many" "$T/bare/zz" "$T/two"
+	noise 24000000 9 >"$T/bare/big"
+	for asked in {1..200}; do echo "$asked" >"$T/bare/many/$asked"; done
+	umoci init --layout "$T/src"
+	umoci new --image "$T/src:bare"
+	umoci insert --image "$T/src:bare" "$T/bare" /
+	"$bootseer" image convert "oci:$T/src:bare" "oci:$T/oci:bare"
+	"$bootseer" image convert "oci:$D/src:v1" "oci:$T/oci:v1"
+	kill "${pids[0]}"
+	rm "$T/ports"
+	D=$T registry_start
+	node_start --hold --datapath fuse --metrics 127.0.0.1:0
+	child=$(child_of "$node_pid")
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	"$bootseer" image mount "$REGISTRY/img:bare" "$T/two"
+	[ "$(type_of "$T/mnt")" = fuse.bootseer ]
+	[ "$(type_of "$T/two")" = fuse.bootseer-noxattr ]
+	[ "$(figure images_no_xattr)" = 1 ]
+	ls -lR "$T/two" >/dev/null
+	asked=$(figure xattr_requests_total)
+	[ "$asked" -le 2 ]
+	ls -l "$T/mnt/many" >/dev/null
+	[ "$(figure xattr_requests_total)" -ge $((asked + 200)) ]
+	fault delay_ms=300 match=/blobs/
+	fetched=$(($(fetches) + 1))
+	sha256sum <"$T/mnt/big" >"$T/sum1" 3>&- &
+	readers+=($!)
+	sha256sum <"$T/two/big" >"$T/sum2" 3>&- &
+	readers+=($!)
+	wait_for fetched_more_than "$fetched"
+	kill -KILL "$child"
+	wait_for successor_is_up "$child"
+	fault
+	wait_all "${readers[@]}"
+	[ "$(cat "$T/sum1")" = "$(sha256sum <"$big")" ]
+	[ "$(cat "$T/sum2")" = "$(sha256sum <"$T/bare/big")" ]
+	wait_for ready_twice
+	listing "$T/mnt" | diff "$want" -
+	[ "$(figure images_no_xattr)" = 1 ]
+	asked=$(figure xattr_requests_total)
+	ls -lR "$T/two" >/dev/null
+	[ "$(figure xattr_requests_total)" = "$asked" ]
+	diff -r "$T/bare" "$T/two"
+	"$bootseer" image umount "$T/mnt"
+	"$bootseer" image umount "$T/two"
+	[ "$(figure images_no_xattr)" = 0 ]
+	node_stop
+	[ "$(mounts_left)" -eq 0 ]
+}
+
+@test "a token goes to no other machine without TLS" {
+	local at
+
+	echo secret >"$T/token"
+	for at in http://192.0.2.1:9730 http://traces.internal http://127.0.0.1@h; do
+		run -2 "$bootseerd" --trace-service "$at" \
+			--trace-token-file "$T/token" --check-config
+		[[ $output == *"$at"*"in the clear"*--trace-plain-http* ]]
+		run ! "$bootseer" image prefetch --service "$at" --nodes all \
+			--token-file "$T/token" "$IMAGE"
+		[[ $output == *"$at"*https://* ]]
+	done
+	for at in http:// 'http://traces internal' traces.internal:9730; do
+		run -2 "$bootseerd" --trace-service "$at" --check-config
+		[[ $output == *"'$at' is no http:// or https:// URL"* ]]
+	done
+	for at in http://127.0.0.1:1 'http://[::1]:1' https://traces.internal \
+		'http://[0:0:0:0:0:0:0:1]:1' HTTPS://traces.internal; do
+		"$bootseerd" --trace-service "$at" --trace-token-file "$T/token" \
+			--check-config
+	done
+	"$bootseerd" --trace-service http://192.0.2.1 --trace-plain-http \
+		--trace-token-file "$T/token" --check-config
+	"$bootseerd" --trace-service http://192.0.2.1 --check-config
 }

@@ -16,11 +16,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "blockstore/oci.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/http.h"
+#include "net/http.h"
+#include "objects/oci.h"
 
 #define IMAGE_TYPE "application/vnd.oci.image.manifest.v1+json"
 

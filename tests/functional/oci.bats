@@ -53,7 +53,7 @@ registry() # [HTTP-LINES [OTHER-LINES]]
 	docker-registry serve "$W/registry.yml" >"$W/pipe" 2>&1 3>&- &
 	PID=$!
 	exec {log}<"$W/pipe"
-	while IFS= read -r -t 30 -u "$log" line; do
+	while IFS= read -r -t 120 -u "$log" line; do
 		[[ $line =~ listening\ on\ [^\ ]*:([0-9]+) ]] || continue
 		AT=127.0.0.1:${BASH_REMATCH[1]}
 		cat <&"$log" >"$W/registry.log" 3>&- &

@@ -9,6 +9,7 @@ import urllib.parse
 HOST = urllib.parse.urlsplit(sys.argv[1]).netloc
 TOKEN = sys.argv[2]
 GOOD = {
+    "key": "ab" * 32,
     "digest": "sha256:" + "ab" * 32,
     "workload": "train",
     "repo": "host/app",
@@ -20,6 +21,7 @@ GOOD = {
     "id": "7",
 }
 BAD = {
+    "key": "x",
     "digest": "sha256:x",
     "workload": "a b",
     "repo": "a b",

@@ -20,10 +20,10 @@ tracker_start() { # OPTION...
 		"$T/tracker.log")
 }
 
-# Nodes may do so much with $TOKEN, as soon as the tracker reads $T/tokens.
+# All nodes may do so much with $TOKEN, as soon as the tracker reads $T/tokens.
 token_allow() { # ROLES
 	: "${TOKEN:=$(openssl rand -hex 32)}"
-	printf 'nodes sha256:%s %s\n' \
+	printf 'nodes sha256:%s %s node=*\n' \
 		"$(printf %s "$TOKEN" | sha256sum | cut -d' ' -f1)" "$1" \
 		>"$T/tokens"
 }
@@ -48,7 +48,8 @@ peer_start() { # NAME OPTION...
 	mkdir -p "$dir"
 	: >"$dir/log"
 	"$bootseerd" --root "$dir/root" --run "$dir/run" --node-name "$name" \
-		--plain-http "$REGISTRY" --cache-quota 1G --stall-timeout 1s \
+		--plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
+		--cache-quota 1G --stall-timeout 1s \
 		--attempts 3 --record off --trace-oci no \
 		--p2p-listen 127.0.0.1:0 --p2p-relay 64M \
 		${TRACKER:+--p2p-tracker "$TRACKER"} \
@@ -68,6 +69,18 @@ peer_is_up() { # NAME
 peer_stop() { # NAME [SIGNAL]
 	kill "-${2:-TERM}" "${node_pids[$1]}"
 	wait "${node_pids[$1]}" || [ "${2:-TERM}" = KILL ]
+}
+
+reloads_of() { grep -c '^info main: reloaded' "$T/$1/log" || :; } # NAME
+has_reloaded() { [ "$(reloads_of "$1")" -gt "$2" ]; }
+
+# A reload, to its end: what it has to say is in the log before that.
+reload_peer() { # NAME
+	local before
+
+	before=$(reloads_of "$1")
+	kill -HUP "${node_pids[$1]}"
+	wait_for has_reloaded "$1" "$before"
 }
 
 # bootseer on a node.
@@ -124,8 +137,12 @@ certificate() { # AUTHORITY NODE [DAYS]
 		"subjectAltName=URI:bootseer://node/$2") 2>/dev/null
 }
 
-# The options of a node with its certificate, which trusts AUTHORITY.
+# The options of a node with its certificate, which trusts AUTHORITY, and every node
+# that this one made a certificate for.
 with_tls() { # AUTHORITY NODE
+	echo "$(with_certificate "$@") --p2p-rights cluster"
+}
+with_certificate() { # AUTHORITY NODE
 	echo "--p2p-ca-file $T/$1.pem --p2p-cert-file $T/$2.pem" \
 		"--p2p-key-file $T/$2.key"
 }

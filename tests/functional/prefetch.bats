@@ -40,7 +40,8 @@ leave_hot() { # STATE BLOCK...
 	local all
 
 	node_start
-	run -0 prefetch --wait "$IMAGE"
+	# What it tells meanwhile goes to stderr, where it takes long.
+	run -0 --separate-stderr prefetch --wait "$IMAGE"
 	[[ $output == "done: "*" of "*" are on the node" ]]
 	all=$(of_prefetch all_bytes)
 	[ "$(of_prefetch all_have_bytes)" = "$all" ]
@@ -72,7 +73,7 @@ leave_hot() { # STATE BLOCK...
 	read_all 3>&- &
 	readers+=($!)
 	prefetch --wait "$IMAGE"
-	wait "${readers[@]}"
+	wait_all "${readers[@]}"
 	all=$(of_prefetch all_bytes)
 	[ "$(status .fetched_bytes)" = "$all" ]
 	[ "$(status '.images[0].device.fetched_bytes')" -gt 0 ]

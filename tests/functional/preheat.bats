@@ -13,7 +13,7 @@ teardown() { node_teardown; }
 service_start() { # OPTION...
 	rm -f "$T/service.log" # an earlier one's says "ready", too
 	"$BOOTSEER_BUILD/registry/bootseer-registry" --listen 127.0.0.1:0 \
-		--db "sqlite:$T/registry.db" "$@" 2>"$T/service.log" 3>&- &
+		--insecure-no-auth --db "sqlite:$T/registry.db" "$@" 2>"$T/service.log" 3>&- &
 	service_pid=$!
 	pids+=("$service_pid")
 	wait_for grep -q ' ready port=' "$T/service.log"
@@ -29,7 +29,8 @@ start_node() { # NAME OPTION...
 	rm -f "$T/$name/log"
 	"$bootseerd" --root "$T/$name/root" --run "$T/$name/run" \
 		--node-name "$name" --trace-service "$U" --prefetch off \
-		--plain-http "$REGISTRY" --cache-quota 1G "$@" \
+		--plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
+		--cache-quota 1G "$@" \
 		2>"$T/$name/log" 3>&- &
 	pids+=($!)
 	wait_for grep -q '^info main: ready' "$T/$name/log"
@@ -46,7 +47,7 @@ preheat() { "$bootseer" image prefetch --service "$U" "$@" "$IMAGE"; }
 	service_start
 	start_node n1
 	start_node n2
-	run -0 --separate-stderr preheat --nodes n1 --wait --timeout 60s
+	run -0 --separate-stderr preheat --nodes n1 --wait --timeout 10m
 	[[ $output == 'n1: done, '*' MiB of '*' MiB' ]]
 	[ "$(images_of n1)" = 1 ]
 	[ "$(images_of n2)" = 0 ]
@@ -57,7 +58,7 @@ preheat() { "$bootseer" image prefetch --service "$U" "$@" "$IMAGE"; }
 	[ "$(fetches)" = "$n" ]
 	on n1 image umount "$T/mnt"
 	# The next order finds it there.
-	run -0 --separate-stderr preheat --nodes n1,n2 --wait --timeout 60s
+	run -0 --separate-stderr preheat --nodes n1,n2 --wait --timeout 10m
 	[ "${#lines[@]}" = 2 ]
 	[[ ${lines[0]} == 'n1: done, '* && ${lines[1]} == 'n2: done, '* ]]
 	[ "$(images_of n2)" = 1 ]
@@ -86,7 +87,7 @@ is_over() { # N
 	service_start
 	start_node n1
 	IMAGE=$REGISTRY/img:nope
-	run -1 --separate-stderr preheat --nodes n1 --wait --timeout 60s
+	run -1 --separate-stderr preheat --nodes n1 --wait --timeout 10m
 	[[ $output == 'n1: failed, '*nope* ]]
 	[[ $stderr == *'1 node failed'* ]]
 	IMAGE=$REGISTRY/img:v1
@@ -138,11 +139,59 @@ is_over() { # N
 	[ "$(curl -sS -o /dev/null -w '%{http_code}' "$U/v1/preheats/2")" = 404 ]
 }
 
+@test "a node is known by its certificate, also where recordings go" {
+	local who f
+
+	openssl req -x509 -newkey ed25519 -keyout "$T/ca.key" -out "$T/ca.pem" \
+		-nodes -days 2 -subj /CN=ca 2>/dev/null
+	for who in server:IP:127.0.0.1 n1:URI:bootseer://node/n1; do
+		f=$T/${who%%:*}
+		openssl req -newkey ed25519 -keyout "$f.key" -out "$f.csr" \
+			-nodes -subj /CN=x 2>/dev/null
+		openssl x509 -req -in "$f.csr" -CA "$T/ca.pem" \
+			-CAkey "$T/ca.key" -CAcreateserial -days 2 \
+			-extfile <(echo "subjectAltName=${who#*:}") \
+			-out "$f.pem" 2>/dev/null
+	done
+	printf 'boss sha256:%s admin,read\nnodes sha256:%s read,write\n' \
+		"$(printf boss | sha256sum | cut -d' ' -f1)" \
+		"$(printf nodes | sha256sum | cut -d' ' -f1)" >"$T/tokens"
+	echo boss >"$T/boss"
+	echo nodes >"$T/token"
+	service_start --tls-cert "$T/server.pem" --tls-key "$T/server.key" \
+		--tls-client-ca "$T/ca.pem" --tokens "$T/tokens"
+	U=https${U#http}
+	start_node n1 --trace-ca-file "$T/ca.pem" --trace-token-file "$T/token" \
+		--p2p-cert-file "$T/n1.pem" --p2p-key-file "$T/n1.key" \
+		--record always
+	# One that has the token and says that it is n1.
+	start_node other --trace-ca-file "$T/ca.pem" \
+		--trace-token-file "$T/token" --node-name n1 --record always
+	run -0 --separate-stderr preheat --token-file "$T/boss" \
+		--ca-file "$T/ca.pem" --nodes n1 --wait --timeout 60s
+	[[ $output == 'n1: done, '* ]]
+	digest=$(on n1 node status --json | jq -r '.images[0].manifest')
+	has_runs() { # N
+		[ "$(curl -fsS --cacert "$T/ca.pem" -H 'Authorization: Bearer nodes' \
+			"$U/v1/traces/$digest" | jq '.traces[0].runs // 0')" = "$1" ]
+	}
+	record_on() { # NAME
+		on "$1" image record "$IMAGE" -- \
+			/bin/sh -c 'cat /top/data >/dev/null' 2>/dev/null
+	}
+	record_on n1
+	wait_for has_runs 1
+	record_on other
+	wait_for grep -q 'not sent.*403.*of no node' "$T/other/log"
+	has_runs 1
+}
+
 @test "who may order, and of whom" {
 	token() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
 	cat >"$T/tokens" <<-END
 		boss sha256:$(token boss) admin repo=h/mine
 		n1 sha256:$(token n1) read,write node=n1
+		both sha256:$(token both) read,admin
 	END
 	chmod 600 "$T/tokens"
 	service_start --tokens "$T/tokens"
@@ -160,4 +209,9 @@ is_over() { # N
 	[ "$(as n1 "$U/v1/preheats?node=n2")" = 403 ]
 	[ "$(as n1 -d '{"node":"n2","state":"done"}' "$U/v1/preheats/1")" = 403 ]
 	[ "$(as n1 -d '{"node":"n1","state":"done"}' "$U/v1/preheats/1")" = 200 ]
+	# Names and words of nodes are for those who order.
+	[ "$(as n1 "$U/v1/preheats/1")" = 200 ]
+	jq -e '.counts == {"done": 1} and (has("nodes") | not)' "$T/answer"
+	[ "$(as both "$U/v1/preheats/1")" = 200 ]
+	jq -e '.counts == {"done": 1} and .nodes[0].node == "n1"' "$T/answer"
 }

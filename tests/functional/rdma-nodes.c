@@ -9,8 +9,8 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
-#include "p2p/net.h"
-#include "p2p/rdma.h"
+#include "p2p/net/net.h"
+#include "p2p/rdma/rdma.h"
 #include "tests/functional/rdma-nodes.h"
 
 #define SERVERS 2

@@ -69,7 +69,7 @@ record() { "$bootseer" image record "$IMAGE" "$@"; }
 	"$bootseer" image record "$IMAGE" --workload web -- /bin/sh -c \
 		'echo up; exec tail -f /dev/null' >"$T/out" 2>/dev/null 3>&- &
 	pid=$!
-	read -r -t 30 line <"$T/out"
+	read -r -t 120 line <"$T/out"
 	[ "$line" = up ]
 	run -0 "$bootseer" node status
 	grep -qE "^  starting  [0-9]+: record/$pid-.*, web, for .* s, recorded" \
@@ -77,4 +77,26 @@ record() { "$bootseer" image record "$IMAGE" "$@"; }
 	kill "$pid"
 	wait "$pid" && return 1
 	[ "$(status '.starts | length')" = 0 ]
+}
+
+@test "what a recorded container writes is out of reach of the machine's users" {
+	local pid line file
+
+	chmod 711 "$T"
+	node_start
+	mkfifo "$T/out"
+	"$bootseer" image record "$IMAGE" -- /bin/sh -c \
+		'/bin/busybox cp /bin/busybox /mine && /bin/busybox chmod 4755 /mine
+		echo up; exec tail -f /dev/null' >"$T/out" 2>/dev/null 3>&- &
+	pid=$!
+	pids+=("$pid")
+	read -r -t 30 line <"$T/out"
+	[ "$line" = up ]
+	file=$(find "$T"/bootseer.* -name mine -path '*/upper/*')
+	[ "$(stat -c %a "$file")" = 4755 ]
+	# By way of env: setpriv itself would open it with root's rights.
+	run ! setpriv --reuid 65534 --regid 65534 --clear-groups env cat "$file"
+	kill "$pid"
+	wait "$pid" && return 1
+	[ -z "$(ls -d "$T"/bootseer.* 2>/dev/null)" ]
 }

@@ -24,7 +24,7 @@ setup() {
 	"$BOOTSEER_BUILD/tests/fakes/fake-node" "$T/sock" "$T/node" \
 		>"$T/pipe" 3>&- &
 	PID=$!
-	read -r -t 30 line <"$T/pipe"
+	read -r -t 120 line <"$T/pipe"
 	[ "$line" = ready ]
 }
 
@@ -99,6 +99,16 @@ left_nothing() {
 	left_nothing
 }
 
+@test "a device that the image has for a list of users is not opened" {
+	images '{"User": "ann"}'
+	rm "$T/tree/etc/passwd"
+	# Nothing drives it: who opens it is told so by the kernel.
+	mknod "$T/tree/etc/passwd" c 240 77
+	run -1 "$bootseer" image record reg/app:1 -- /bin/true
+	[[ $output == *'etc/passwd of the image is no file of at most'* ]]
+	left_nothing
+}
+
 @test "a window that ends is no failure" {
 	run -0 "$bootseer" image record --window 1s reg/app:1
 	[[ $output == *'the whole window is recorded'* ]]
@@ -132,7 +142,7 @@ left_nothing() {
 	mkfifo "$T/out"
 	"$bootseer" image record reg/app:1 >"$T/out" 2>"$T/err" 3>&- &
 	local pid=$!
-	read -r -t 30 line <"$T/out"
+	read -r -t 120 line <"$T/out"
 	[ "$line" = serving ]
 	kill -TERM "$pid"
 	wait "$pid" && return 1
@@ -146,7 +156,7 @@ has_pid() { compgen -G "$T/tmp/*/pid" >/dev/null && [ -s "$T"/tmp/*/pid ]; }
 	mkfifo "$T/out"
 	"$bootseer" image record reg/app:1 >"$T/out" 2>"$T/err" 3>&- &
 	local pid=$!
-	read -r -t 30 line <"$T/out"
+	read -r -t 120 line <"$T/out"
 	# runc writes it when the container runs already.
 	wait_for has_pid
 	init=$(cat "$T"/tmp/*/pid)
@@ -161,7 +171,7 @@ has_pid() { compgen -G "$T/tmp/*/pid" >/dev/null && [ -s "$T"/tmp/*/pid ]; }
 	mkfifo "$T/out"
 	"$bootseer" image record reg/app:1 >"$T/out" 2>"$T/err" 3>&- &
 	local pid=$!
-	read -r -t 30 line <"$T/out"
+	read -r -t 120 line <"$T/out"
 	wait_for has_pid
 	init=$(cat "$T"/tmp/*/pid)
 	# Neither what somebody else made, nor what is in use.
@@ -177,7 +187,8 @@ has_pid() { compgen -G "$T/tmp/*/pid" >/dev/null && [ -s "$T"/tmp/*/pid ]; }
 	run -0 --separate-stderr "$bootseer" image record reg/app:1 -- /bin/sh -c :
 	[[ $stderr == *'removed what a killed recording had left'* ]]
 	wait_for test ! -e "/proc/$init"
-	[ -d "$T/tmp/bootseer.aaaaaa" ] && [ -d "$T/tmp/bootseer.bbbbbb" ]
+	[ -d "$T/tmp/bootseer.aaaaaa" ]
+	[ -d "$T/tmp/bootseer.bbbbbb" ]
 	rm -r "$T"/tmp/bootseer.{aaaaaa,bbbbbb}
 	left_nothing
 	[ "$(grep -c '^image.umount .*"user": "record/' "$T/node/calls")" = 3 ]
@@ -307,17 +318,20 @@ s.bind(sys.argv[1]); s.listen(); print("up", flush=True)
 c, _ = s.accept()
 open(sys.argv[2], "wb").write(c.recv(100))
 c.sendall(sys.argv[3].encode())' "$T/ready" "$T/said" "$1" >"$T/pipe" 3>&- &
-	read -r -t 30 line <"$T/pipe"
+	read -r -t 120 line <"$T/pipe"
 	run "$bootseer" image ready --ready-socket "$T/ready"
 	wait $!
 }
 
 @test "ready tells what bootseerd answers in a container" {
 	say $'ok 2500\n'
-	[ "$status" -eq 0 ] && [ "$output" = 'ready after 2.50 s' ]
+	[ "$status" -eq 0 ]
+	[ "$output" = 'ready after 2.50 s' ]
 	[ "$(cat "$T/said")" = ready ]
 	say $'error: no start of this container is under way\n'
-	[ "$status" -eq 1 ] && [[ $output == *'is under way'* ]]
+	[ "$status" -eq 1 ]
+	[[ $output == *'is under way'* ]]
 	say ''
-	[ "$status" -eq 1 ] && [[ $output == *'closed the connection'* ]]
+	[ "$status" -eq 1 ]
+	[[ $output == *'closed the connection'* ]]
 }

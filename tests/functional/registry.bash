@@ -7,6 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../wait.bash"
 
 program=${BOOTSEER_BUILD:?}/registry/bootseer-registry
+test_clock=$BOOTSEER_BUILD/tests/fakes/test-clock.so
 trace_make=$BOOTSEER_BUILD/tests/functional/trace-make
 A=sha256:$(printf 'a%.0s' {1..64})
 B=sha256:$(printf 'b%.0s' {1..64})
@@ -50,6 +51,8 @@ pg_do() { psql -qtAh "$PG" -U postgres -v ON_ERROR_STOP=1 "$@"; } # DB -c SQL
 # --- the service --------------------------------------------------------------
 
 services=()
+# Without --tokens the tests may do everything, unless one says otherwise.
+AUTH=--insecure-no-auth
 
 # Each of the words with a fresh database of either kind in $DB.
 on_each_db() { # COMMAND...
@@ -74,7 +77,10 @@ service() { # OPTION...
 	local log
 
 	log=$(mktemp "$W/log.XXXXXX")
-	"$program" --listen 127.0.0.1:0 --db "$DB" "$@" 2>"$log" 3>&- &
+	# shellcheck disable=SC2086 # words
+	env ${TEST_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$TEST_CLOCK"} \
+		"$program" --listen 127.0.0.1:0 --db "$DB" $AUTH "$@" \
+		2>"$log" 3>&- &
 	pid=$!
 	services+=("$pid")
 	LOG=$log
@@ -105,13 +111,27 @@ end_service() { # SIGNAL
 	services=()
 }
 
+# The clock of services that are started from now on stands still, so that nothing
+# expires because the machine is slow, and what is to expire does so at once:
+# tests/fakes/clock.c.
+clock_hold() {
+	TEST_CLOCK=$W/clock clock_ms=0
+	clock_step 0
+}
+
+clock_step() { # MILLISECONDS
+	clock_ms=$((clock_ms + $1))
+	echo "${clock_ms}000000" >"$TEST_CLOCK.new"
+	mv "$TEST_CLOCK.new" "$TEST_CLOCK"
+}
+
 # --- requests -----------------------------------------------------------------
 
 # Status in $code, headers in $H, body in $O.
 ask() { # CURL-OPTION... URL
 	H=$W/headers O=$W/body
 	: >"$O"
-	code=$(curl -sS -m 20 -D "$H" -o "$O" -w '%{http_code}' "$@")
+	code=$(curl -sS -m 120 -D "$H" -o "$O" -w '%{http_code}' "$@")
 }
 
 header() { sed -n "s/^$1: \(.*\)\r\$/\1/Ip" "$H"; } # NAME
@@ -132,8 +152,8 @@ post() { # FILE NODE IMAGE WORKLOAD REPO
 
 # The entries of a start's list.
 entries() { # IMAGE WORKLOAD
-	curl -fsS -m 20 -H 'Accept: application/json' \
+	curl -fsS -m 120 -H 'Accept: application/json' \
 		"$U/v1/traces/$1?workload=$2" | jq '.entries | length'
 }
 
-metric() { curl -fsS -m 20 "$U/metrics" | sed -n "s/^bootseer_registry_$1 //p"; }
+metric() { curl -fsS -m 120 "$U/metrics" | sed -n "s/^bootseer_registry_$1 //p"; }

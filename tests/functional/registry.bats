@@ -269,8 +269,7 @@ with sqlite3.connect(sys.argv[1]) as c:
 		pg_do "$db_name" -c 'UPDATE start SET used = used - 180 * 86400'
 	fi
 	service --retention 2160h
-	wait_for test "$(metric evicted_total)" -eq 1 ||
-		wait_for expired
+	wait_for expired
 	ask "$U/v1/traces/$A?workload=train"
 	[ "$code" = 404 ]
 }
@@ -286,7 +285,7 @@ flood()
 {
 	local i=0
 
-	while curl -fsS -m 5 --data-binary "@$1$((i % 7))" \
+	while curl -fsS -m 120 --data-binary "@$1$((i % 7))" \
 		-H "Bootseer-Node: $round.$i" -o "$W/x" 2>"$W/flood.err" \
 		"$U/v1/traces/$A?workload=w$((i % 7))&repo=h/app"; do
 		i=$((i + 1))
@@ -351,9 +350,9 @@ c.execute("ROLLBACK")' "$W/registry.db" "$W/held" "$W/release" 3>&- &
 
 contention()
 {
-	service --db-timeout 300ms
+	service --db-timeout 2s
 	f=$(recording "$A" train h/app 10 10 x)
-	post "$f" n1 "$A" train h/app
+	wait_for is_stored n1
 	hold_lock
 	post "$f" n2 "$A" train h/app
 	[ "$code" = 503 ]
@@ -364,7 +363,11 @@ contention()
 	[ "$code" = 200 ]
 	echo >"$W/release"
 	wait "$holder"
-	post "$f" n2 "$A" train h/app
+	wait_for is_stored n2
+}
+
+is_stored() { # NODE
+	post "$f" "$1" "$A" train h/app
 	[ "$code" = 202 ]
 }
 
@@ -383,12 +386,13 @@ contention()
 	f=$(recording "$A" train h/app 1000 1000 x)
 	for i in {1..24}; do
 		to=$([ $((i % 2)) = 0 ] && echo "$U1" || echo "$U2")
-		curl -fsS -m 20 --data-binary "@$f" -H "Bootseer-Node: n$i" \
+		curl -fsS -m 120 --data-binary "@$f" -H "Bootseer-Node: n$i" \
 			-o "$W/post.$i" "$to/v1/traces/$A?workload=train&repo=h/app" &
-		curl -sS -m 20 -o "$W/get.$i" "$to/v1/traces/$A?workload=train" &
+		clients+=("$!")
+		curl -sS -m 120 -o "$W/get.$i" "$to/v1/traces/$A?workload=train" &
 		clients+=("$!")
 	done
-	wait "${clients[@]}"
+	wait_all "${clients[@]}"
 	wait_for same_list
 	U=$U1
 	[ "$(entries "$A" train)" = 1000 ]
@@ -413,10 +417,9 @@ same_list()
 	PG_FILE=$PG
 	pg_init "$PGTMP/again"
 	DB="postgresql:///postgres?host=$PG&user=postgres"
-	service --db-timeout 500ms
+	service --db-timeout 2s
 	f=$(recording "$A" train h/app 100 100 x)
-	post "$f" n1 "$A" train h/app
-	[ "$code" = 202 ]
+	wait_for is_stored n1
 	pg_stop
 	ask "$U/readyz"
 	[ "$code" = 503 ]
@@ -426,8 +429,7 @@ same_list()
 	[ "$code" = 503 ]
 	pg_start
 	wait_for is_ready_again
-	post "$f" n2 "$A" train h/app
-	[ "$code" = 202 ]
+	wait_for is_stored n2
 	[ "$(entries "$A" train)" = 100 ]
 	# One that is there but silent costs a deadline, not the service.
 	signal_postgresql STOP
@@ -439,8 +441,7 @@ same_list()
 	[ "$code" = 200 ]
 	signal_postgresql CONT
 	wait_for is_ready_again
-	post "$f" n3 "$A" train h/app
-	[ "$code" = 202 ]
+	wait_for is_stored n3
 	stop_all
 	pg_stop
 	PG=$PG_FILE
@@ -468,7 +469,7 @@ is_ready_again()
 	line() { echo "$1 sha256:$(printf %s "$2" | sha256sum | cut -c1-64) ${*:3}"; }
 	{ line all root-token read,write,admin
 	  line reader read-token read
-	  line team team-token read,write repo=h/team
+	  line team team-token read,write repo=h/team node=*
 	  line one node-token write node=n1; } >"$W/tokens"
 	service --tokens "$W/tokens"
 	f=$(recording "$A" train - 10 10 x)
@@ -574,11 +575,11 @@ preheats()
 	ask --cacert "$W/ca.pem" -H 'Accept: application/json' \
 		"$U/v1/traces/$A?workload=train"
 	[ "$(jq '.entries | length' "$O")" = 3000 ]
-	run curl -sS -m 10 "$U/healthz"
+	run curl -sS -m 120 "$U/healthz"
 	[ "$status" -eq 60 ]
-	run curl -sS -m 10 --cacert "$W/ca.pem" --tls-max 1.1 "$U/healthz"
+	run curl -sS -m 120 --cacert "$W/ca.pem" --tls-max 1.1 "$U/healthz"
 	[ "$status" -ne 0 ]
-	run curl -sS -m 10 "http${U#https}/healthz"
+	run curl -sS -m 120 "http${U#https}/healthz"
 	[ "$status" -ne 0 ]
 	# The command line names the keys that are of the trace service.
 	run -1 "$BOOTSEER_BUILD/cli/bootseer" trace ls --service "$U" \
@@ -612,7 +613,7 @@ preheats()
 	done
 	run -2 "$program" --tls-cert "$W/cert.pem" --tls-key "$W/cert.pem" \
 		--check-config
-	[[ $output == *"$W/cert.pem': none is in it" ]]
+	[[ $output == *"--tls-key '$W/cert.pem': there is no PRIVATE KEY in it"* ]]
 	"$program" --tls-cert "$W/cert.pem" --tls-key "$W/key.pem" --check-config
 	service --tls-cert "$W/cert.pem" --tls-key "$W/key.pem"
 	run ! grep expired "$LOG"
@@ -639,10 +640,10 @@ preheats()
 
 @test "SIGTERM answers what is under way" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
-	service --db-timeout 20s
+	service --db-timeout 1m
 	f=$(recording "$A" train h/app 10 10 x)
 	hold_lock
-	curl -sS -m 20 --data-binary "@$f" -H "Bootseer-Node: n1" -o "$W/late" \
+	curl -sS -m 120 --data-binary "@$f" -H "Bootseer-Node: n1" -o "$W/late" \
 		"$U/v1/traces/$A?workload=train&repo=h/app" 3>&- &
 	client=$!
 	wait_for request_is_in
@@ -668,7 +669,7 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 	image=$(jq -r '.manifests[0].digest' "$W/image/index.json")
 	printf secret >"$W/token"
 	echo "all sha256:$(printf secret | sha256sum | cut -c1-64)" \
-		read,write,admin >"$W/tokens"
+		'read,write,admin node=*' >"$W/tokens"
 	service --tokens "$W/tokens"
 	trace() {
 		"$BOOTSEER_BUILD/cli/bootseer" trace "$1" --service "$U" \
@@ -684,7 +685,7 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 
 @test "the service is what its OpenAPI description says" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
-	echo "all sha256:$(printf t | sha256sum | cut -c1-64) read,write,admin" \
+	echo "all sha256:$(printf t | sha256sum | cut -c1-64) read,write,admin node=*" \
 		>"$W/tokens"
 	service --tokens "$W/tokens"
 	python3 "$BATS_TEST_DIRNAME/openapi-check.py" "$U" t
@@ -692,6 +693,7 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 	curl -fsS "$U/v1/openapi.json" | jq -r '.paths | keys[]' |
 		while read -r path; do
 			path=${path/\{digest\}/DIGEST}
+			path=${path/\{key\}/KEY}
 			grep -qF "${path/\{id\}/ID}" \
 				"$BATS_TEST_DIRNAME/../../docs/registry-api.md"
 		done
@@ -712,12 +714,60 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 	run -2 "$program" --registry https://reg.example --check-config
 	[[ $output == *https://reg.example*'HOST[:PORT]'* ]]
 	run -2 "$program" --tokens "$W/none" --check-config
-	[[ $output == *"$W/none"*'No such file'* ]]
+	[[ $output == *"tokens file '$W/none' is not there: "* ]]
 	run -2 "$program" --tls-cert "$W/none" --tls-key x --check-config
 	[[ $output == *"$W/none"*'No such file'* ]]
 	"$program" --config "$BATS_TEST_DIRNAME/../../deploy/registry.conf" \
 		--check-config
 	"$program" --list-metrics | grep -q bootseer_registry_merges_total
+}
+
+@test "tokens without TLS are for this machine, unless TLS is in front of it" {
+	W=$BATS_TEST_TMPDIR
+	echo "n1 read,write $(printf t | sha256sum | cut -d' ' -f1)" >"$W/tokens"
+	for at in 0.0.0.0:0 192.0.2.1:9730 '[::]:0'; do
+		run -2 timeout 20 "$program" --listen "$at" --tokens "$W/tokens" \
+			--db "sqlite:$W/db" --check-config
+		[[ $output == *"$at"*"in the clear"*--tls-cert*--behind-tls-proxy* ]]
+		run -2 timeout 20 "$program" --listen "$at" --tokens "$W/tokens" \
+			--db "sqlite:$W/db"
+		[[ $output == *"in the clear"* ]]
+		run -2 timeout 20 "$program" --listen "$at" --insecure-no-auth \
+			--capability-key "$W/key" --registry r.example \
+			--db "sqlite:$W/db" --check-config
+		[[ $output == *capabilities*"in the clear"* ]]
+	done
+	for at in 127.0.0.1:0 '[::1]:0'; do
+		run timeout 20 "$program" --listen "$at" --tokens "$W/tokens" \
+			--db "sqlite:$W/db" --check-config
+		[[ $output != *"in the clear"* ]]
+	done
+	run timeout 20 "$program" --listen 0.0.0.0:0 --tokens "$W/tokens" \
+		--db "sqlite:$W/db" --behind-tls-proxy --check-config
+	[[ $output != *"in the clear"* ]]
+}
+
+@test "on a full disk the service is not ready, and is again when there is room" {
+	[ "$(id -u)" = 0 ] || skip "needs root to mount"
+	W=$BATS_TEST_TMPDIR
+	services=()
+	mkdir "$W/small"
+	mount -t tmpfs -o size=40M none "$W/small"
+	DB=sqlite:$W/small/registry.db
+	service
+	ask "$U/readyz"
+	[ "$code" = 200 ]
+	fallocate -l 30M "$W/small/full"
+	ask "$U/readyz"
+	[ "$code" = 503 ]
+	grep -q "disk of the database is full" "$O"
+	ask "$U/healthz"
+	[ "$code" = 200 ]
+	rm "$W/small/full"
+	ask "$U/readyz"
+	[ "$code" = 200 ]
+	stop_all
+	umount "$W/small"
 }
 
 newer()

@@ -202,10 +202,15 @@ leave_traces() {
 }
 
 @test "a start ends with its window" {
-	start_quiet --record-window 1s
+	node_hold
+	start_quiet --record-window 30s
 	mount_for_start
 	begin c1
 	app "$FS"
+	node_step 29999
+	begin c2
+	has_starts 0
+	node_step 1
 	wait_for has_starts 1
 	[ "$(explain '[0].end')" = window ]
 	[ "$(traces)" -gt 0 ]
@@ -304,14 +309,12 @@ bundle_was_read() { # the key changes; a start that is ready is over
 default_key() { explain '[-1].workload' | grep '^default-'; }
 
 @test "a trace service that is down delays nothing and gets it later" {
-	local t0 port
+	local port
 
 	start_quiet --trace-service http://127.0.0.1:9 \
 		--trace-lookup-timeout 300ms
 	mount_for_start
-	t0=${EPOCHREALTIME/./}
 	begin c1 >"$T/begin"
-	((${EPOCHREALTIME/./} - t0 < 5000000))
 	app "$FS"
 	ready c1
 	wait_for has_starts 1
@@ -368,8 +371,54 @@ s.serve_forever()' "$T" "${1:-0}" 3>&- &
 	t=$SECONDS
 	mount_for_start
 	begin c2 '"wait":"all"' >"$T/begin"
-	((SECONDS - t < 30))
+	# The answer was there after half a second, the minute is what is allowed.
+	((SECONDS - t < 60))
 	[ "$(jq -r .trace "$T/begin")" = own ]
+	umount_all
+}
+
+# The blobs that a prefetch reads.
+packs() {
+	jq -r '.layers[] | select(.mediaType | test("pack")).digest' \
+		$(grep -lF '"artifactType"' "$D"/oci/blobs/sha256/*)
+}
+
+has_asked_for() { grep -qF "/blobs/$1" "$T/requests"; } # DIGEST
+
+# Callers that leave after longer and longer, until the node tells of one: it forgets
+# without a word a call that had not begun to wait.
+leave() { # METHOD PARAMS
+	local after
+
+	for after in {1..30}; do
+		! LEAVE_AFTER=$after call "$1" "$2" || return 1
+		! grep -q "failed method=$1 .*has left" "$T/log" || return 0
+	done
+	return 1
+}
+
+@test "whoever leaves takes his wait with him, and the prefetch goes on" {
+	local pack method more
+
+	start_quiet
+	record_once
+	leave_traces
+	pack=$(packs | tail -n 1)
+	: >"$T/requests"
+	fault hang=1 "match=/blobs/$pack"
+	ROOT=$T/two node_start --prefetch hot --stall-timeout 10m
+	mount_for_start
+	wait_for has_asked_for "$pack"
+	while read -r method more; do
+		leave "$method" "{\"id\":\"$ID\",$more}"
+	done <<-'END'
+		start.begin "user":"c2","wait":"all"
+		image.prefetch "what":"all","wait_ms":60000
+	END
+	# Nothing of it was begun but what others want too.
+	[ "$(status '.starts | length')" = 0 ]
+	[ "$(ask image.prefetch "{\"id\":\"$ID\"}" | jq -r .phase)" = hot ]
+	fault
 	umount_all
 }
 
@@ -413,15 +462,14 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 }
 
 @test "a trace service that hangs is waited for no longer than allowed" {
-	local t0 port
+	local port
 
 	hanging_service
 	start_quiet --trace-service "http://127.0.0.1:$port" \
 		--trace-lookup-timeout 1s
 	mount_for_start
-	t0=${EPOCHREALTIME/./}
+	# For ever, if it waited for the answer.
 	begin c1 '"workload":"x"'
-	((${EPOCHREALTIME/./} - t0 < 4000000))
 	begin c2 '"workload":"y"'
 	umount_all
 }

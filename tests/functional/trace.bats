@@ -40,7 +40,7 @@ wait_line() # FIFO REGEX
 	local line fd
 
 	exec {fd}<"$1"
-	while IFS= read -r -t 30 -u "$fd" line; do
+	while IFS= read -r -t 120 -u "$fd" line; do
 		[[ $line =~ $2 ]] || continue
 		cat <&"$fd" >"$1.rest" 3>&- &
 		PIDS+=($!)
@@ -319,7 +319,7 @@ service()
 
 	for role in read write admin; do
 		echo "secret-$role" >"$W/$role"
-		printf '%s sha256:%s %s\n' "$role" \
+		printf '%s sha256:%s %s node=*\n' "$role" \
 			"$(printf 'secret-%s' $role | sha256sum | cut -d' ' -f1)" \
 			"$role"
 	done >"$W/tokens"
@@ -357,7 +357,7 @@ at_service() # ROLE COMMAND...
 	run -0 at_service read show --workload eval-1 "$a"
 	[[ $output == *"of another workload of this image"* ]]
 	run -1 at_service read show "$W/none.trace"
-	[[ $output == *"$W/none.trace"*"No such file"* ]]
+	[[ $output == *"there is no trace at '$W/none.trace': "* ]]
 	run -1 at_service read pull --exact --workload train-1 -o "$W/got" "$b"
 	[[ $output == *"$SERVICE"*404* ]]
 	at_service admin rm --workload train-1 "$a"

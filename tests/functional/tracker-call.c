@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "p2p/tracker_client.h"
+#include "p2p/tracker/tracker_client.h"
 
 #define URL_1 6 /* in argv */
 

@@ -59,6 +59,7 @@ want()
 granted() { jq -c '.granted // []' "$O"; }
 
 @test "members see each other, and are told apart by name" {
+	clock_hold
 	service
 	say n1
 	[ "$code" = 200 ]
@@ -82,9 +83,42 @@ granted() { jq -c '.granted // []' "$O"; }
 	jq -e '.swarms == []' "$O"
 }
 
-@test "leases are distinct, and end with what their holders say" {
-	local first
+# Two nodes want so much of one image that it takes nearly 1 MiB.
+share_much()
+{
+	local node want bytes
 
+	want=$(seq -s, 0 256 30000)
+	bytes=$(seq 0 256 30000 | sed 's/.*/65536/' | paste -sd,)
+	for node in n1 n2; do
+		ask -d "{\"node\":\"$node\",\"addr\":\"10.0.0.1:7000\",
+			\"pieces\":16777216,\"want\":[$want],
+			\"want_bytes\":[$bytes]}" "$U/v1/swarms/$A"
+		[ "$code" = 200 ]
+	done
+}
+
+@test "who finds no room for an image hears that of this image alone" {
+	clock_hold
+	service --swarm-memory 1M
+	share_much
+	ask -d '{"node":"n3","addr":"10.0.0.1:7000","pieces":16777216,
+		"want":[1],"want_bytes":[1]}' "$U/v1/swarms/$B"
+	[ "$code" = 429 ]
+	[ "$(header Retry-After)" = 10 ]
+	jq -e '.error.message | test("no memory is left.*--swarm-memory")' "$O"
+	# The image that they share goes on, and who only takes part needs no room.
+	share_much
+	ask -d '{"node":"n3","addr":"10.0.0.1:7000","pieces":16777216}' \
+		"$U/v1/swarms/$B"
+	[ "$code" = 200 ]
+	[ "$(metric answers_5xx_total)" = 0 ]
+}
+
+@test "leases are distinct, and end with what their holders say" {
+	local first again
+
+	clock_hold
 	service
 	for n in 1 2 3 4 5 6 7 8; do say "n$n"; done
 	for n in 1 2 3 4; do
@@ -104,38 +138,57 @@ granted() { jq -c '.granted // []' "$O"; }
 	jq -e '.members[0].node == "n1"' "$O"
 	first=$(jq -c .granted "$W/answer.2")
 	say n2 "\"failed\":$first,\"origin_wait_ms\":5000"
-	say n5 "\"want\":$first,\"want_bytes\":$(jq -c 'map(1)' <<<"$first")"
+	again="\"want\":$first,\"want_bytes\":$(jq -c 'map(1)' <<<"$first")"
+	say n2 "$again"
 	[ "$(granted)" = '[]' ]
 	jq -e '.retry_ms >= 50' "$O"
-	wait_for patient
+	# Others hear it from the origin themselves.
+	say n5 '"want":[500],"want_bytes":[1]'
+	[ "$(granted)" = '[500]' ]
+	# It wants to be left alone by this one for five seconds, and no longer.
+	clock_step 4999
+	say n2 "$again"
+	[ "$(granted)" = '[]' ]
+	clock_step 1
+	say n2 "$again"
+	[ "$(granted)" = "$first" ]
 	[ "$(metric swarm_done_total)" -gt 0 ]
 }
 
-patient()
-{
-	say n5 "\"want\":$first,\"want_bytes\":$(jq -c 'map(1)' <<<"$first")"
-	[ "$(granted)" = "$first" ]
-}
-
-gets_it() { say "$1" "$(want 7 7)"; [ "$(granted)" = '[7]' ]; }
+say_wants() { say "$1" "$(want 7 7)"; } # NODE
 
 @test "the lease of a node that dies runs out, and so does the node" {
-	service --swarm-interval 300ms
-	gets_it n1
-	say n2 "$(want 7 7)"
-	[ "$(granted)" = '[]' ]
-	wait_for gets_it n2
-	[ "$(metric swarm_expired_total)" = 1 ]
-	wait_for alone
-}
+	local ttl
 
-alone() { say n2; jq -e '.swarm == 1' "$O"; }
+	clock_hold
+	service --swarm-interval 300ms
+	say_wants n1
+	[ "$(granted)" = '[7]' ]
+	ttl=$(jq .ttl_ms "$O")
+	clock_step $((ttl - 1))
+	say_wants n2
+	[ "$(granted)" = '[]' ]
+	[ "$(metric swarm_expired_total)" = 0 ]
+	clock_step 1
+	say_wants n2
+	[ "$(granted)" = '[7]' ]
+	[ "$(metric swarm_expired_total)" = 1 ]
+	# A node that is silent for longer than five intervals is gone.
+	clock_step $((1500 - ttl))
+	say n2
+	jq -e '.swarm == 2' "$O"
+	clock_step 1
+	say n2
+	jq -e '.swarm == 1' "$O"
+}
 
 @test "a tracker that starts anew has another epoch and learns from calls" {
 	local before
 
+	clock_hold
 	service
-	gets_it n1
+	say_wants n1
+	[ "$(granted)" = '[7]' ]
 	before=$(jq .epoch "$O")
 	end_service KILL
 	service
@@ -147,6 +200,7 @@ alone() { say n2; jq -e '.swarm == 1' "$O"; }
 }
 
 @test "what is no announcement is refused and changes nothing" {
+	clock_hold
 	service
 	say n1
 	for bad in 'x' '[]' '{}' '{"node":"n2"}' \
@@ -178,7 +232,7 @@ as() { printf 'Authorization: Bearer %s' "$1"; }
 @test "roles hold, and a token or certificate speaks for its node only" {
 	{
 		token r read
-		token w write
+		token w write node=*
 		token n7 write node=n7
 		token part read,write,admin repo=host/app
 	} >"$W/tokens"
@@ -214,11 +268,14 @@ as() { printf 'Authorization: Bearer %s' "$1"; }
 			-extfile <(echo "subjectAltName=$who") -out "$f.pem" \
 			2>/dev/null
 	done
+	AUTH=
 	service --tls-cert "$W/IP.pem" --tls-key "$W/IP.key" \
 		--tls-client-ca "$W/ca.pem"
 	U=https${U#http}
 	say n1 '' --cacert "$W/ca.pem"
-	[ "$code" = 200 ]
+	[ "$code" = 401 ]
+	say n1 '' --cacert "$W/ca.pem" --cert "$W/IP.pem" --key "$W/IP.key"
+	[ "$code" = 401 ]
 	say n1 '' --cacert "$W/ca.pem" --cert "$W/URI.pem" --key "$W/URI.key"
 	[ "$code" = 403 ]
 	jq -e '.error.message | test("n7")' "$O"
@@ -228,7 +285,7 @@ as() { printf 'Authorization: Bearer %s' "$1"; }
 	openssl req -x509 -newkey ed25519 -keyout "$W/x.key" -out "$W/x.pem" \
 		-nodes -days 2 -subj /CN=x \
 		-addext subjectAltName=URI:bootseer://node/n7 2>/dev/null
-	run curl -sS -m 10 --cacert "$W/ca.pem" --cert "$W/x.pem" \
+	run curl -sS -m 120 --cacert "$W/ca.pem" --cert "$W/x.pem" \
 		--key "$W/x.key" "$U/healthz"
 	[ "$status" != 0 ]
 }
@@ -344,7 +401,8 @@ capabilities()
 	jq -e '.revoked == []' "$O"
 	openssl pkeyutl -verify -rawin -pubin -inkey "$W/keys.pem" \
 		-in "$W/cap.text" -sigfile "$W/cap.sig"
-	[ "$(tail -c 2 "$W/cap.text")" = n1 ]
+	# It is of the node and of the repository that was asked for.
+	[ "$(tail -c +73 "$W/cap.text")" = "n1$AT/team/app" ]
 
 	wish n1 ''
 	[ "$code" = 403 ]

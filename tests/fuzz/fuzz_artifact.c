@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "snapshotter/artifact.h"
+#include "blockstore/blockstore.h"
+#include "image/artifact/artifact.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

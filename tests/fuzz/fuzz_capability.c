@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "p2p/capability.h"
+#include "p2p/rights/capability.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,8 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (strlen(c.node) < 1 || size > CAPABILITY_MAX)
 		abort();
 	/* Only the golden one is right, and it says so of itself. */
-	if (capability_check(k, data, size, &c.image, c.node, c.not_before, &d,
-			     NULL) == 0 &&
+	if (capability_check(k, data, size, &c.image, c.repo, c.node,
+			     c.not_before, &d, NULL) == 0 &&
 	    strcmp(d.node, "node-7") != 0)
 		abort();
 	return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lines of the control socket, read as request and as reply. */
-#include "snapshotter/control.h"
+#include "net/control.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

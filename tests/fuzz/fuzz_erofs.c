@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The reader of metadata images.  Inputs get a right checksum first, or nothing
- * would come past it.  What the reader takes whole must be written and read
- * again to the same tree.
+ * The reader of metadata images, and the checker.  Inputs get a right checksum
+ * first, or nothing would come past it.  What the reader takes whole must be
+ * written and read again to the same tree; what the checker takes, the reader
+ * must be able to walk, map and read without an error.
  */
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/bytes.h"
-#include "snapshotter/erofs/erofs.h"
-#include "snapshotter/erofs/file_map.h"
-#include "snapshotter/erofs/format.h"
+#include "image/erofs/erofs.h"
+#include "image/erofs/file_map.h"
+#include "image/erofs/format.h"
 #include "tree_diff.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -87,6 +88,13 @@ static void touch_inodes(const struct erofs_image *img)
 	}
 }
 
+static void touch_tree(const struct erofs_image *img)
+{
+	bool has_xattrs;
+
+	done(erofs_has_xattrs(img, &has_xattrs, NULL));
+}
+
 static int touch_range(void *arg, const struct file_range *r)
 {
 	uint64_t *end = arg;
@@ -127,10 +135,86 @@ static void write_again(const struct erofs_image *img, struct tree *t)
 	if (img->n_devices == 0 ||
 	    erofs_write(t, &params, &copy, &len, NULL) < 0)
 		return;
-	check(erofs_open(copy, len, &again, NULL) == 0);
+	check(erofs_check(copy, len, &again, NULL) == 0);
 	check(erofs_read_tree(&again, &back, NULL) == 0);
 	diff = tree_diff(t, back, true);
 	check(!diff);
+}
+
+/* ------------------------------------------------------- what was checked --- */
+
+static void read_file(const struct erofs_image *img,
+		      const struct erofs_inode *i)
+{
+	struct erofs_map m;
+	uint64_t size;
+
+	for (uint64_t off = 0; off < i->size; off += m.len) {
+		check(erofs_map(img, i, off, &m, NULL) == 0);
+		check(m.len > 0 && m.len <= i->size - off);
+		if (m.kind == EROFS_MAP_INLINE)
+			check(m.data >= img->data &&
+			      m.data + m.len <= img->data + img->len);
+		if (m.kind != EROFS_MAP_DEVICE)
+			continue;
+		check(erofs_device(img, m.device, &size, NULL, NULL) == 0);
+		check(m.voff < size && m.len <= size - m.voff);
+	}
+}
+
+/* One inode and, for a folder, all of its entries' inodes. */
+struct visit {
+	const struct erofs_image *img;
+	uint64_t sum;
+	uint64_t dirs[4096]; /* still to be visited */
+	size_t n_dirs;
+};
+
+static int visit_entry(void *arg, const char *name, size_t len, uint64_t nid,
+		       uint8_t type, uint64_t cookie)
+{
+	struct visit *v = arg;
+	struct erofs_inode i;
+	const char *target;
+	size_t n;
+
+	(void)type;
+	(void)cookie;
+	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
+		return 0;
+	check(erofs_inode(v->img, nid, &i, NULL) == 0);
+	check(erofs_xattrs(v->img, &i, touch_xattr, &v->sum, NULL) == 0);
+	if (S_ISREG(i.mode))
+		read_file(v->img, &i);
+	if (S_ISLNK(i.mode))
+		check(erofs_readlink(v->img, &i, &target, &n, NULL) == 0);
+	if (S_ISDIR(i.mode) && v->n_dirs < ARRAY_SIZE(v->dirs))
+		v->dirs[v->n_dirs++] = nid;
+	return 0;
+}
+
+static void visit_all(const struct erofs_image *img)
+{
+	static struct visit v;
+	struct error err = ERROR_INIT;
+	struct file_map *m = NULL;
+	struct erofs_inode i;
+	AUTO(tree) t = NULL;
+
+	v = (struct visit){ .img = img,
+			    .dirs = { img->root_nid },
+			    .n_dirs = 1 };
+	while (v.n_dirs) {
+		check(erofs_inode(img, v.dirs[--v.n_dirs], &i, NULL) == 0);
+		check(erofs_readdir(img, &i, 0, visit_entry, &v, NULL) == 0);
+	}
+	/* Many references to a large shared xattr make a tree that is too
+	 * large, which the reader bounds by itself. */
+	if (erofs_read_tree(img, &t, &err) < 0)
+		check(strstr(err.msg, "out of proportion"));
+	if (img->n_devices == 1)
+		check(erofs_file_map_new(img, &m, NULL) == 0);
+	erofs_file_map_free(m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -153,7 +237,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (erofs_open(copy, size, &img, &err) < 0)
 		return 0;
 	touch_inodes(&img);
+	touch_tree(&img);
 	touch_map(&img);
+	if (erofs_check(copy, size, &img, NULL) == 0)
+		visit_all(&img);
 	if (erofs_read_tree(&img, &t, &err) == 0)
 		write_again(&img, t);
 	return 0;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "containerd-plugin/grpc_conn.h"
+#include "net/grpc_conn.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

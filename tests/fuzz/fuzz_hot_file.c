@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* hot.json of an unfinished prefetch; what is read is written as it was. */
-#include "snapshotter/node/hot_file.h"
+#include "snapshotter/node/starts/hot_file.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "blockstore/oci.h"
 #include "common/fs.h"
+#include "objects/oci.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

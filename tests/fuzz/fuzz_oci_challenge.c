@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "blockstore/registry_auth.h"
+#include "objects/oci_registry_auth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "blockstore/oci.h"
+#include "objects/oci.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 /* Messages of peers: what is read, and written again, has the same bytes. */
 #include <string.h>
 
-#include "p2p/wire.h"
+#include "p2p/net/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -73,8 +73,13 @@ static int again_have(struct buf *b, const struct wire_head *h,
 
 	if (wire_get_have(body, h->len, &m, r, NULL) < 0)
 		return -1;
-	for (size_t i = 0; i < m.n_have + m.n_lost + m.n_promised; i++)
+	for (size_t i = 0; i < m.n_have + m.n_lost + m.n_promised; i++) {
+		bool is_first =
+			i == 0 || i == m.n_have || i == m.n_have + m.n_lost;
+
 		require(r[i].n && r[i].first + r[i].n <= SWARM_PIECES_MAX);
+		require(is_first || r[i].first >= r[i - 1].first + r[i - 1].n);
+	}
 	return wire_put_have(b, &m, r);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A blob's size (u64) and any text: refused by name, or parts that make a map and
  * are written as they were read. */
-#include "snapshotter/parts.h"
+#include "image/artifact/parts.h"
 
 #include <string.h>
 
+#include "blockstore/blockstore.h"
 #include "common/bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

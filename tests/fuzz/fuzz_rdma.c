@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "p2p/rdma_wire.h"
+#include "p2p/rdma/rdma_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

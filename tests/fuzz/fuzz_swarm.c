@@ -5,7 +5,7 @@
  * somebody for what he does not have, asking twice without a hedge, a demand that
  * never ends.  A script is played twice and has to end in the same actions.
  */
-#include "p2p/swarm.h"
+#include "p2p/core/swarm.h"
 
 #include <errno.h>
 #include <string.h>
@@ -46,6 +46,8 @@ struct world {
 	bool reading[PIECES_MAX];  /* from the origin */
 	bool may_read[PIECES_MAX];
 	int64_t demanded[PIECES_MAX]; /* deadline; 0: nobody waits */
+	int64_t since[PIECES_MAX];    /* somebody does */
+	bool refused[PIECES_MAX];     /* the tracker said that others read it */
 	bool has_tracker;
 	struct call calls[CALLS];
 	size_t n_calls;
@@ -146,6 +148,13 @@ static void host_cancel(void *arg, unsigned int peer, uint32_t piece)
 	act(w, 2, peer, piece);
 }
 
+/* Without a lease, for a reader who has waited for what others are said to read. */
+static bool has_waited(const struct world *w, uint32_t piece)
+{
+	return w->refused[piece] && w->demanded[piece] &&
+	       w->now - w->since[piece] >= 1000 * MS;
+}
+
 static void host_origin(void *arg, const uint32_t *pieces, size_t n,
 			enum source_priority priority)
 {
@@ -155,7 +164,8 @@ static void host_origin(void *arg, const uint32_t *pieces, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		must(pieces[i] < w->n_pieces);
 		must(i == 0 || pieces[i] > pieces[i - 1]);
-		must(w->may_read[pieces[i]] || !w->has_tracker);
+		must(w->may_read[pieces[i]] || !w->has_tracker ||
+		     has_waited(w, pieces[i]));
 		w->may_read[pieces[i]] = false;
 		w->reading[pieces[i]] = true;
 		act(w, 3, pieces[i], priority);
@@ -224,6 +234,8 @@ static void on_demand(struct world *w, unsigned int peer, uint32_t piece)
 
 	if (swarm_has(w->swarm, piece))
 		return;
+	if (!w->demanded[piece])
+		w->since[piece] = w->now;
 	if (w->demanded[piece] < deadline)
 		w->demanded[piece] = deadline;
 	must(swarm_demand(w->swarm, piece, w->now, deadline) == 0);
@@ -391,6 +403,7 @@ static void on_origin(struct world *w, unsigned int peer, uint32_t piece)
 			continue;
 		w->reading[p] = false;
 		if (peer == 0) {
+			w->refused[p] = false;
 			swarm_lost(w->swarm, SWARM_NONE, p, -EIO, w->now);
 			return;
 		}
@@ -413,11 +426,13 @@ static void on_leases(struct world *w, unsigned int peer, uint32_t piece)
 	piece %= (uint32_t)w->n_calls;
 	c = w->calls[piece];
 	w->calls[piece] = w->calls[--w->n_calls];
-	for (size_t i = 0; i < c.n; i++)
+	for (size_t i = 0; i < c.n; i++) {
+		w->refused[c.pieces[i]] |= peer != 0;
 		if (mask >> (i % 8) & 1) {
 			granted[n++] = c.pieces[i];
 			w->may_read[c.pieces[i]] = true;
 		}
+	}
 	g = (struct swarm_grant){ .asked = c.pieces,
 				  .n_asked = c.n,
 				  .granted = granted,
@@ -463,6 +478,7 @@ static void check_news(const struct world *w, const struct swarm_range *r,
 	must(n <= SWARM_NEWS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		must(r[i].n > 0 && r[i].first + r[i].n <= w->n_pieces);
+		must(i == 0 || r[i].first >= r[i - 1].first + r[i - 1].n);
 		for (uint32_t j = 0; j < r[i].n; j++)
 			must(swarm_has(w->swarm, r[i].first + j) == is_here);
 	}

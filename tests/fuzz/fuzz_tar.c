@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "image/writer/chunker.h"
 #include "snapshotter/convert/apply.h"
-#include "snapshotter/convert/chunker.h"
 #include "snapshotter/convert/tar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

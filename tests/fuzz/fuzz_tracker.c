@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "common/bytes.h"
-#include "p2p/tracker.h"
+#include "p2p/tracker/tracker.h"
 
 #define NODES 12u
 #define IMAGES 3u
 #define PIECES 64u
 #define MS ((int64_t)1000000)
+#define WAITS_MAX 8u /* pieces that readers of a node are known to wait for */
 #define LATE_MIN (500 * MS) /* until then a lease keeps others from the piece */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -29,7 +30,34 @@ static void check_at(bool ok, int line)
 
 struct held {
 	int64_t since, ends; /* ends 0: none */
+	/* The tracker may have it until then, when it was told shorter than it is. */
+	int64_t until;
 	uint32_t bytes;
+};
+
+/* Who read a piece, as far as the model can tell. */
+struct read_by {
+	unsigned int node; /* NODES: nobody */
+	int64_t at;
+	bool is_claim; /* it had no lease */
+	bool is_open; /* somebody else, or nobody, may have it for the tracker */
+	bool was_claimed, was_maybe_claimed;
+};
+
+/* A reader that asks for a piece, and does not get it. */
+struct waiting {
+	bool is_there;
+	int64_t since, asked;
+	/* Each time for what others do, and the tracker had room to know: since then.
+	 * 0: not sure. */
+	int64_t refused;
+};
+
+/* Whoever was given a piece last. */
+struct last_held {
+	unsigned int node; /* NODES: nobody, or not known */
+	bool is_wasted;    /* for sure */
+	int64_t awaited; /* another one's reader was refused; 0: not, or not sure */
 };
 
 /* What the model believes of one image. */
@@ -39,10 +67,9 @@ struct model {
 	bool late[NODES];         /* let a lease run out, once */
 	unsigned int read[NODES]; /* pieces, at most: some may be the same */
 	uint64_t run[NODES], opening[NODES];
-	struct {
-		unsigned int node; /* NODES: nobody */
-		int64_t at;
-	} done[PIECES];
+	struct read_by done[PIECES];
+	struct waiting waiting[NODES][PIECES];
+	struct last_held last[PIECES];
 };
 
 struct run {
@@ -71,20 +98,113 @@ static const char *zone_of(unsigned int node)
 	return zones[node % 3];
 }
 
-static void model_forget(struct model *m, unsigned int node)
+static void read_by_none(struct read_by *d, bool is_open)
+{
+	d->node = NODES;
+	d->is_open |= is_open;
+}
+
+/* It may be that the tracker counts fewer as read, and forgets nothing. */
+static void model_forget(struct model *m, unsigned int node, bool is_sure)
 {
 	for (unsigned int p = 0; p < PIECES; p++)
 		if (m->done[p].node == node)
-			m->done[p].node = NODES;
+			read_by_none(&m->done[p], !is_sure);
 	m->read[node] = 0;
+}
+
+static void model_clear(struct model *m)
+{
+	for (unsigned int p = 0; p < PIECES; p++) {
+		m->done[p] = (struct read_by){ .node = NODES };
+		m->last[p] = (struct last_held){ .node = NODES };
+	}
 }
 
 static void model_leave(struct model *m, unsigned int node)
 {
+	bool is_empty = true;
+
 	memset(m->held[node], 0, sizeof(m->held[node]));
+	memset(m->waiting[node], 0, sizeof(m->waiting[node]));
 	m->seen[node] = 0;
 	m->run[node] = 0;
-	model_forget(m, node);
+	model_forget(m, node, true);
+	for (unsigned int n = 0; n < NODES; n++)
+		is_empty = is_empty && !m->seen[n];
+	/* The image goes with its last member. */
+	if (is_empty)
+		model_clear(m);
+}
+
+static int64_t age_ms(const struct run *r, int64_t at)
+{
+	return r->now / MS - at / MS;
+}
+
+/* Whoever asked so long ago asks no more. */
+static bool is_recent(const struct run *r, int64_t at)
+{
+	return age_ms(r, at) * MS <= 2 * r->cfg.interval_ns;
+}
+
+static bool has_waited(const struct run *r, const struct waiting *w)
+{
+	return w->is_there && is_recent(r, w->asked) &&
+	       age_ms(r, w->since) * MS >= r->cfg.demand_done_ns;
+}
+
+/* A word without a lease.  Whether one who is slow counts is known for what all are
+ * believed, and beyond what anybody is. */
+static void model_claim(const struct run *r, struct model *m, unsigned int node,
+			uint32_t piece)
+{
+	struct read_by *d = &m->done[piece];
+	int64_t age = age_ms(r, d->at) * MS;
+
+	if (d->is_open) {
+		d->was_maybe_claimed = true;
+		return;
+	}
+	if (d->node != NODES && age < r->cfg.demand_done_ns)
+		return;
+	if (d->node != NODES && !d->is_claim && age < r->cfg.done_ns) {
+		if (m->late[d->node]) {
+			read_by_none(d, true);
+			d->was_maybe_claimed = true;
+		}
+		return;
+	}
+	if (d->was_claimed)
+		return;
+	if (d->was_maybe_claimed) {
+		read_by_none(d, true);
+		return;
+	}
+	*d = (struct read_by){ .node = node,
+			       .at = r->now,
+			       .is_claim = true,
+			       .was_claimed = true };
+}
+
+static void model_done(const struct run *r, struct model *m, unsigned int node,
+		       uint32_t piece)
+{
+	struct held *h = &m->held[node][piece];
+	struct read_by *d = &m->done[piece];
+
+	if (h->ends) {
+		d->node = node;
+		d->at = r->now;
+		d->is_claim = d->is_open = false;
+	} else if (h->until > r->now) {
+		m->last[piece].is_wasted = false;
+		read_by_none(d, true);
+		d->was_maybe_claimed = true;
+	} else {
+		model_claim(r, m, node, piece);
+	}
+	h->ends = h->until = 0;
 }
 
 static void model_age(struct run *r)
@@ -98,6 +218,8 @@ static void model_age(struct run *r)
 				    m->held[n][p].ends <= r->now) {
 					m->held[n][p].ends = 0;
 					m->late[n] = true;
+					m->last[p].is_wasted |=
+						m->last[p].node == n;
 				}
 			if (m->seen[n] &&
 			    r->now - m->seen[n] > r->cfg.member_ttl_ns)
@@ -114,18 +236,91 @@ static bool is_demand(const struct tracker_call *c, uint32_t piece)
 	return false;
 }
 
+/* Others with a reader come before who wasted the piece. */
+static void check_last(const struct run *r, const struct model *m,
+		       unsigned int node, uint32_t piece)
+{
+	const struct last_held *l = &m->last[piece];
+
+	if (l->node == node && l->is_wasted && l->awaited &&
+	    m->held[node][piece].until <= r->now)
+		check(!is_recent(r, l->awaited));
+}
+
+/* It may be that the tracker has the lease still, and did not give it anew. */
+static void model_give(const struct run *r, struct model *m, unsigned int node,
+		       uint32_t piece, uint32_t bytes)
+{
+	struct held *h = &m->held[node][piece];
+	struct last_held *l = &m->last[piece];
+
+	if (h->until > r->now)
+		*l = (struct last_held){ .node = NODES };
+	else
+		*l = (struct last_held){ .node = node,
+					 .is_wasted = l->node == node };
+	*h = (struct held){ .since = r->now,
+			    .ends = r->now + r->answer.ttl_ns,
+			    .until = r->now + r->cfg.lease_max_ns,
+			    .bytes = bytes };
+	m->waiting[node][piece].is_there = false;
+}
+
+/* Whether the tracker has room to know that this one waits, too. */
+static bool knows_more(const struct run *r, const struct model *m,
+		       unsigned int node)
+{
+	unsigned int n = 0;
+
+	for (unsigned int p = 0; p < PIECES; p++)
+		n += m->waiting[node][p].is_there &&
+		     is_recent(r, m->waiting[node][p].asked);
+	return n <= WAITS_MAX;
+}
+
+/* Demand that was not given. */
+static void model_refuse(const struct run *r, struct model *m,
+			 unsigned int node, uint32_t piece)
+{
+	struct waiting *w = &m->waiting[node][piece];
+	struct last_held *l = &m->last[piece];
+	bool is_taken = !r->answer.is_full;
+
+	if (!w->is_there || !is_recent(r, w->asked))
+		*w = (struct waiting){ .is_there = true, .since = r->now };
+	w->asked = r->now;
+	/* Not longer than that, whatever others do. */
+	check(!is_taken || !w->refused ||
+	      age_ms(r, w->refused) * MS < r->cfg.demand_done_ns);
+	if (!is_taken || !knows_more(r, m, node))
+		w->refused = 0;
+	else if (!w->refused)
+		w->refused = r->now;
+	if (is_taken && l->node != NODES && l->node != node)
+		l->awaited = r->now;
+}
+
+static bool is_granted(const struct tracker_answer *a, uint32_t piece)
+{
+	for (size_t i = 0; i < a->n_granted; i++)
+		if (a->granted[i] == piece)
+			return true;
+	return false;
+}
+
 static void check_grant(const struct run *r, struct model *m, unsigned int node,
 			const struct tracker_call *c, uint32_t piece,
 			uint32_t bytes)
 {
 	struct held *h = &m->held[node][piece];
 	unsigned int same_zone = 0;
-	unsigned int reader = m->done[piece].node;
+	const struct read_by *d = &m->done[piece];
+	unsigned int reader = d->is_open ? NODES : d->node;
 	/* From one who is slow it is not awaited for long. */
-	int64_t believed =
-		is_demand(c, piece) || (reader != NODES && m->late[reader])
-			? r->cfg.demand_done_ns
-			: r->cfg.done_ns;
+	int64_t believed = is_demand(c, piece) || d->is_claim ||
+					   (reader != NODES && m->late[reader])
+				   ? r->cfg.demand_done_ns
+				   : r->cfg.done_ns;
 
 	if (h->ends) {
 		/* The answer was lost; told shorter than it is, if anything. */
@@ -134,17 +329,20 @@ static void check_grant(const struct run *r, struct model *m, unsigned int node,
 		check(h->ends - h->since <= r->cfg.lease_max_ns);
 		return;
 	}
+	if (is_demand(c, piece) && has_waited(r, &m->waiting[node][piece])) {
+		model_give(r, m, node, piece, bytes);
+		return;
+	}
+	check_last(r, m, node, piece);
 	for (unsigned int n = 0; n < NODES; n++)
 		same_zone += n != node && m->held[n][piece].ends &&
 			     r->now - m->held[n][piece].since <= LATE_MIN &&
 			     strcmp(zone_of(n), zone_of(node)) == 0;
 	check(same_zone < r->cfg.copies);
-	if (reader != NODES && reader != node)
-		check(r->now - m->done[piece].at >= believed - MS);
-	m->done[piece].node = NODES;
-	*h = (struct held){ .since = r->now,
-			    .ends = r->now + r->answer.ttl_ns,
-			    .bytes = bytes };
+	if (reader != NODES && reader != node &&
+	    !(d->is_claim && is_demand(c, piece)))
+		check(age_ms(r, d->at) * MS >= believed);
+	model_give(r, m, node, piece, bytes);
 }
 
 static void check_answer(struct run *r, struct model *m, unsigned int node,
@@ -166,6 +364,9 @@ static void check_answer(struct run *r, struct model *m, unsigned int node,
 			continue;
 		check_grant(r, m, node, c, a->granted[i], bytes);
 	}
+	for (size_t i = 0; i < c->n_demand && r->is_wide; i++)
+		if (!is_granted(a, c->want[i]))
+			model_refuse(r, m, node, c->want[i]);
 	/* What all hold is more, where some are slow: see check_limits(). */
 	for (unsigned int n = 0; n < NODES; n++) {
 		uint64_t leased = 0;
@@ -279,19 +480,18 @@ static void one_call(struct run *r)
 	}
 	/* It has less than it read: it was started anew. */
 	if (!past && !c.leaving && c.have < m->read[node])
-		model_forget(m, node);
+		model_forget(m, node, false);
 	m->read[node] += (unsigned int)c.n_done;
-	for (size_t i = 0; i < c.n_done; i++) {
-		m->held[node][done[i]].ends = 0;
-		m->done[done[i]].node = node;
-		m->done[done[i]].at = r->now;
-	}
-	/* Who asks for what he read has lost it. */
+	/* Who is no member leaves without a word. */
+	for (size_t i = 0; i < c.n_done && (m->seen[node] || !c.leaving); i++)
+		model_done(r, m, node, done[i]);
+	/* Who asks for what he read has lost it, if that is looked at. */
 	for (size_t i = 0; i < c.n_want && !past; i++)
 		if (m->done[want[i]].node == node)
-			m->done[want[i]].node = NODES;
+			read_by_none(&m->done[want[i]], true);
 	for (size_t i = 0; i < c.n_failed; i++)
-		m->held[node][failed[i]].ends = 0;
+		m->held[node][failed[i]].ends = m->held[node][failed[i]].until =
+			0;
 	if (past) {
 		check(r->answer.n_granted == 0 && r->answer.n_members == 0);
 		return;
@@ -329,8 +529,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		r.cfg.memory_max = 8192;
 	}
 	for (unsigned int i = 0; i < IMAGES; i++)
-		for (unsigned int p = 0; p < PIECES; p++)
-			r.images[i].done[p].node = NODES;
+		model_clear(&r.images[i]);
 	if (tracker_new(&r.cfg, &r.t, NULL) < 0)
 		return 0;
 	while (r.size > 0)

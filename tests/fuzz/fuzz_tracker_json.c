@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "p2p/tracker_json.h"
+#include "p2p/tracker/tracker_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -89,7 +89,8 @@ void picture_take(struct picture *p, const struct cache_dir *d)
 	while ((e = readdir(dir))) {
 		AUTO_BUF path = BUF_INIT;
 
-		if (e->d_name[0] == '.' || strcmp(e->d_name, "lock") == 0)
+		if (e->d_name[0] == '.' || strcmp(e->d_name, "lock") == 0 ||
+		    strcmp(e->d_name, "mounts") == 0)
 			continue;
 		cr_assert_lt(p->n, PICTURE_FILES_MAX);
 		cr_assert_eq(buf_printf(&path, "%s/%s", d->path, e->d_name), 0);

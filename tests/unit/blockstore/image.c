@@ -58,7 +58,11 @@ void image_make(struct image *img, unsigned int seed, size_t n, uint32_t usize,
 
 		if (!img->packs[pack])
 			img->packs[pack] = malloc(per_pack * usize);
-		fill(img->device + i * span, size, seed * 1000003u + i, i % 2);
+		if (seed == IMAGE_HOLLOW)
+			memcpy(img->device + i * span, &i, sizeof(i));
+		else
+			fill(img->device + i * span, size, seed * 1000003u + i,
+			     i % 2);
 		add_block(img, w, i, usize, (uint32_t)pack);
 	}
 	for (size_t i = 0; i < img->n_packs; i++) {

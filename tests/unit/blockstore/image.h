@@ -17,8 +17,10 @@ struct image {
 /*
  * `n` blocks of `usize` bytes (every third one 100 bytes shorter, so that it
  * has padding; every second one compressible) in packs of `per_pack` blocks.
- * `seed` decides the content.
+ * `seed` decides the content: with IMAGE_HOLLOW blocks are zeros but for their numbers,
+ * so that they pack to next to nothing.
  */
+#define IMAGE_HOLLOW 0u
 void image_make(struct image *img, unsigned int seed, size_t n, uint32_t usize,
 		size_t per_pack);
 void image_fini(struct image *img);

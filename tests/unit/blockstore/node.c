@@ -23,30 +23,46 @@ void node_make(struct node *n, const struct node_config *cfg)
 	cache_dir_make(&n->dir);
 	n->threads = fetch.threads;
 	n->cache = cache_dir_open(&n->dir, cfg->quota ? cfg->quota : 1 << 30);
-	image_make(&n->img, 5, cfg->n_blocks, cfg->usize, cfg->per_pack);
+	image_make(&n->img, cfg->hollow ? IMAGE_HOLLOW : 5, cfg->n_blocks,
+		   cfg->usize, cfg->per_pack);
 	cr_assert_leq(n->img.n_packs, NODE_PACKS_MAX);
 	fetch.cache = n->cache;
 	cr_assert_eq(fetcher_new(&fetch, &n->fetcher, &err), 0, "%s", err.msg);
-	for (int d = 0; d < NODE_DEVICES; d++) {
-		struct source *packs[NODE_PACKS_MAX];
-		char label[16];
+	for (unsigned int d = 0; d < cfg->of_one_host; d++)
+		node_add_device(n, "one.example");
+	for (unsigned int d = 0; !cfg->of_one_host && d < NODE_DEVICES; d++) {
+		char host[32];
 
-		for (size_t i = 0; i < n->img.n_packs; i++) {
-			n->fault[d][i] = fault_source_new(
-				memory_source_new(n->img.packs[i],
-						  n->img.pack_size[i], 5000));
-			packs[i] = &n->fault[d][i]->base;
-		}
-		(void)snprintf(label, sizeof(label), "image-%d", d);
-		cr_assert_eq(device_new(n->fetcher, &n->img.map, label, packs,
-					&n->dev[d], &err),
-			     0, "%s", err.msg);
+		(void)snprintf(host, sizeof(host), "host-%u.example", d);
+		node_add_device(n, host);
 	}
+}
+
+void node_add_device(struct node *n, const char *host)
+{
+	struct block_source *packs[NODE_PACKS_MAX];
+	struct error err = ERROR_INIT;
+	unsigned int d = n->n_devices++;
+	char label[16];
+
+	cr_assert_lt(d, NODE_DEVICES_MAX);
+	for (size_t i = 0; i < n->img.n_packs; i++) {
+		n->fault[d][i] = fault_source_new(
+			memory_source_new(n->img.packs[i], n->img.pack_size[i],
+					  5000));
+		cr_assert_eq(verify_source_new(&n->fault[d][i]->base, &packs[i],
+					       &err),
+			     0);
+	}
+	(void)snprintf(label, sizeof(label), "image-%u", d);
+	cr_assert_eq(device_new(n->fetcher, &n->img.map, label, host, packs,
+				&n->dev[d], &err),
+		     0, "%s", err.msg);
 }
 
 void node_remove(struct node *n)
 {
-	for (int d = 0; d < NODE_DEVICES; d++)
+	for (unsigned int d = 0; d < n->n_devices; d++)
 		device_free(n->dev[d]);
 	fetcher_free(n->fetcher);
 	cache_close(n->cache);

@@ -10,6 +10,7 @@
 #include "tests/unit/blockstore/cache_dir.h"
 
 #define NODE_DEVICES 2
+#define NODE_DEVICES_MAX 16
 #define NODE_PACKS_MAX 4
 
 struct node {
@@ -18,8 +19,9 @@ struct node {
 	struct fetcher *fetcher;
 	unsigned int threads;
 	struct image img;
-	struct device *dev[NODE_DEVICES]; /* of the same image */
-	struct fault_source *fault[NODE_DEVICES][NODE_PACKS_MAX];
+	unsigned int n_devices;
+	struct device *dev[NODE_DEVICES_MAX]; /* of the same image */
+	struct fault_source *fault[NODE_DEVICES_MAX][NODE_PACKS_MAX];
 };
 
 struct node_config {
@@ -29,11 +31,15 @@ struct node_config {
 	uint32_t window, window_max;
 	int64_t timeout_ms; /* 0: a minute */
 	uint64_t quota;     /* 0: plenty */
+	bool hollow;        /* blocks that pack to next to nothing */
 	unsigned int width; /* requests that a list begins with; 0: plenty */
+	unsigned int of_one_host; /* devices; 0: two, of a host each */
 };
 
 void node_make(struct node *n, const struct node_config *cfg);
 void node_remove(struct node *n);
+/* One more device, of this host. */
+void node_add_device(struct node *n, const char *host);
 
 /* Read and compare with the image. */
 void expect_read(struct node *n, int dev, uint64_t off, size_t len);

@@ -11,7 +11,7 @@
 #include "common/fs.h"
 #include "tests/unit/blockstore/cache_dir.h"
 
-TestSuite(cache, .timeout = 60);
+TestSuite(cache, .timeout = 120);
 
 #define MB ((uint64_t)1000000)
 
@@ -139,30 +139,6 @@ Test(cache, a_newer_version_is_refused_and_left_alone)
 	cr_expect_eq(cache_open(&cfg, &c, &err), -ENOTSUP);
 	cr_expect(strstr(err.msg, "version 2"), "%s", err.msg);
 	picture_fini(&p);
-	cache_dir_remove(&d);
-}
-
-Test(cache, a_frozen_one_evicts_nothing_and_says_that_it_is_full)
-{
-	struct cache_stats st;
-	struct cache_dir d;
-	struct image img;
-	struct cache *c;
-	int rc = 0;
-
-	cache_dir_make(&d);
-	image_make(&img, 1, 200, 100000, 200);
-	c = cache_dir_open(&d, 3 * MB);
-	cr_assert_eq(put_block(c, &img, 0), 0);
-	cache_freeze(c);
-	for (size_t i = 1; i < 200 && rc == 0; i++)
-		rc = put_block(c, &img, i);
-	cr_expect_eq(rc, -ENOSPC);
-	cache_get_stats(c, &st);
-	cr_expect_eq(st.evicted, 0);
-	cr_expect_eq(get_block(c, &img, 0), 0);
-	cache_close(c);
-	image_fini(&img);
 	cache_dir_remove(&d);
 }
 

@@ -7,7 +7,7 @@
 #include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
 
-TestSuite(device, .timeout = 60);
+TestSuite(device, .timeout = 120);
 
 #define SPAN 32768u /* bytes of a block in these tests */
 
@@ -60,6 +60,26 @@ Test(device, what_the_cache_holds_needs_no_source)
 	node_remove(&n);
 }
 
+Test(device, says_before_a_read_whether_it_will_wait)
+{
+	struct node n;
+
+	node_make(&n, &plain);
+	cr_expect_not(device_has_bytes(n.dev[0], 0, 1));
+	cr_expect(device_has_bytes(n.dev[0], SPAN, 0), "nothing");
+	cr_assert_eq(fetch_blocks(&n, 0, 3, 2, SOURCE_HOT, NULL, NULL), 0);
+	cr_expect(device_has_bytes(n.dev[0], 3 * SPAN, 2 * SPAN));
+	cr_expect(device_has_bytes(n.dev[0], 3 * SPAN + 5, 2 * SPAN - 5));
+	cr_expect_not(device_has_bytes(n.dev[0], 3 * SPAN, 2 * SPAN + 1));
+	cr_expect_not(device_has_bytes(n.dev[0], 2 * SPAN, SPAN + 1));
+	cr_expect(device_has_bytes(n.dev[0], 3 * SPAN - 1, 2), "padding");
+	/* A read that can only fail waits for nobody. */
+	cr_expect(device_has_bytes(n.dev[0], 40 * SPAN, 1));
+	cr_expect(device_has_bytes(n.dev[0], UINT64_MAX, 2));
+	cr_expect_eq(count_reads(&n, 0), 1, "none was asked for");
+	node_remove(&n);
+}
+
 Test(device, an_empty_read_is_done_at_once)
 {
 	struct later l;
@@ -81,7 +101,7 @@ Test(device, bytes_that_no_block_covers_are_an_error)
 	struct block b = { .voff = 8192, .usize = 100, .csize = 100 };
 	AUTO_FREE void *data = NULL;
 	static uint8_t stored[100], got[16384];
-	struct source *packs[1];
+	struct block_source *packs[1];
 	struct device_stats st;
 	struct device *dev;
 	struct blockmap m;
@@ -97,8 +117,12 @@ Test(device, bytes_that_no_block_covers_are_an_error)
 	cr_assert_eq(blockmap_writer_block(w, &b, &err), 0);
 	cr_assert_eq(blockmap_writer_finish(w, 16384, &data, &len, &err), 0);
 	cr_assert_eq(blockmap_open(data, len, &m, &err), 0);
-	packs[0] = memory_source_new(stored, 100, 100);
-	cr_assert_eq(device_new(n.fetcher, &m, "gaps", packs, &dev, &err), 0);
+	cr_assert_eq(verify_source_new(memory_source_new(stored, 100, 100),
+				       &packs[0], &err),
+		     0);
+	cr_assert_eq(device_new(n.fetcher, &m, "gaps", "gaps.example", packs,
+				&dev, &err),
+		     0);
 	cr_expect_eq(device_read_sync(dev, 8192, got, 4096, &err), 0);
 	cr_expect_eq(got[99], 7);
 	for (size_t i = 100; i < 4096; i++)
@@ -117,32 +141,6 @@ Test(device, bytes_that_no_block_covers_are_an_error)
 	cr_expect_str_eq(st.error.msg, err.msg, "the last one");
 	cr_expect_eq(st.error.code, EIO);
 	cr_expect_gt(st.error_at, 0);
-	device_free(dev);
-	node_remove(&n);
-}
-
-Test(device, a_source_that_verifies_is_taken_as_it_is)
-{
-	struct error err = ERROR_INIT;
-	struct source *packs[NODE_PACKS_MAX];
-	struct device *dev;
-	uint8_t got[65536];
-	struct node n;
-
-	node_make(&n, &plain);
-	for (size_t i = 0; i < n.img.n_packs; i++)
-		cr_assert_eq(verify_source_new(memory_source_new(n.img.packs[i],
-								 n.img.pack_size
-									 [i],
-								 1000),
-					       &packs[i], &err),
-			     0);
-	cr_assert_eq(device_new(n.fetcher, &n.img.map, "verified", packs, &dev,
-				&err),
-		     0);
-	cr_expect_eq(device_read_sync(dev, 0, got, sizeof(got), &err), 0, "%s",
-		     err.msg);
-	cr_expect_eq(memcmp(got, n.img.device, sizeof(got)), 0);
 	device_free(dev);
 	node_remove(&n);
 }

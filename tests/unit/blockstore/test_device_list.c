@@ -353,15 +353,12 @@ Test(device_list, a_cancel_is_seen_during_a_pause)
 				      .pause = on_pause,
 				      .arg = seen } };
 	struct node n;
-	int64_t start;
 
 	node_make(&n, &plain);
-	seen->pause_ns = INT64_C(1000000000);
-	start = clock_now_ns();
+	seen->pause_ns = INT64_C(3600000000000); /* nobody waits for its end */
 	listed_start(&l, &n);
 	__atomic_store_n(&l.cancel, true, __ATOMIC_RELAXED);
 	cr_expect_eq(listed_wait(&l), -ECANCELED);
-	cr_expect_lt(clock_now_ns() - start, seen->pause_ns);
 	cr_expect_eq(count_reads(&n, 0), 0);
 	node_remove(&n);
 	free(seen);

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "blockstore/fetcher.h"
+#include "common/bytes.h"
 #include "common/clock.h"
 #include "tests/unit/blockstore/node.h"
+#include "tests/unit/test_clock.h"
 
 TestSuite(fetcher, .timeout = 120);
 
@@ -205,6 +207,39 @@ Test(fetcher, a_reader_who_joins_bulk_is_served_first)
 	node_remove(&n);
 }
 
+Test(fetcher, a_reader_who_joins_bulk_that_fails_has_time_of_his_own)
+{
+	static const int passing[] = { -EIO, -EBUSY, -ETIMEDOUT };
+	struct node_config cfg = plain;
+
+	cfg.threads = 1;
+	cfg.window = SPAN;
+	cfg.window_max = 20 * SPAN;
+	for (size_t i = 0; i < ARRAY_SIZE(passing); i++) {
+		struct fault_source *f;
+		struct later l;
+		struct bulk b;
+		struct node n;
+
+		node_make(&n, &cfg);
+		f = n.fault[0][0];
+		/* The registry sends a little, and then refuses. */
+		fault_set(f, &(struct fault_plan){ .held = true,
+						   .n_fail = 1,
+						   .fail_after = 1,
+						   .fail_rc = passing[i] });
+		bulk_start(&b, &n, 0, 20, SOURCE_HOT);
+		fault_wait_held(f, 1);
+		later_start(&l, &n, 0, 0, SPAN);
+		fault_release(f);
+		cr_expect_eq(later_wait(&l), 0, "%d: %s", passing[i],
+			     l.err.msg);
+		later_fini(&l, &n);
+		(void)bulk_wait(&b);
+		node_remove(&n);
+	}
+}
+
 /* Until somebody has asked for block `i` at this priority. */
 static void wait_queued(struct node *n, size_t i, enum source_priority priority)
 {
@@ -217,7 +252,7 @@ static void wait_queued(struct node *n, size_t i, enum source_priority priority)
 
 		(void)sched_yield();
 		(void)pthread_mutex_lock(&n->fetcher->lock);
-		fl = flight_find(n->fetcher, &b.digest);
+		fl = flight_find(n->fetcher, &b);
 		is_queued = fl && fl->priority == priority;
 		(void)pthread_mutex_unlock(&n->fetcher->lock);
 	}
@@ -480,7 +515,7 @@ Test(fetcher, who_comes_while_a_block_is_written_gets_it_at_once)
 	fault_wait_held(n.fault[0][0], 1);
 	/* As while cache_put() runs. */
 	(void)pthread_mutex_lock(&n.fetcher->lock);
-	fl = flight_find(n.fetcher, &first.digest);
+	fl = flight_find(n.fetcher, &first);
 	cr_assert_not_null(fl);
 	fl->data = image_plain(&n.img, 0);
 	(void)pthread_mutex_unlock(&n.fetcher->lock);
@@ -527,9 +562,10 @@ static unsigned int width_after(struct device *d, int64_t ms, int64_t waited_ms,
 {
 	struct transfer t = { .dev = d,
 			      .priority = SOURCE_HOT,
-			      .first_ns = clock_now_ns() - ms * NS_PER_MS,
 			      .waited_ns = waited_ms * NS_PER_MS };
 
+	test_clock_hold();
+	t.first_ns = clock_now_ns() - ms * NS_PER_MS;
 	pace_brought(&t, bytes);
 	cr_expect_eq(t.is_judged, ms - waited_ms >= 1000);
 	return atomic_load(&d->width);
@@ -708,5 +744,31 @@ Test(fetcher, many_at_once_read_right_bytes_or_an_error)
 			fault_set(n.fault[d][p], &(struct fault_plan){ 0 });
 	for (int d = 0; d < 2; d++)
 		expect_read(&n, d, 0, 60 * SPAN);
+	node_remove(&n);
+}
+
+/* A source may unpack what it brings sooner than it is taken. */
+Test(fetcher, a_range_is_bounded_by_what_it_unpacks_to)
+{
+	struct node_config cfg = { .n_blocks = 40,
+				   .per_pack = 40,
+				   .usize = MIB,
+				   .window = MIB,
+				   .window_max = MIB,
+				   .hollow = true };
+	struct block first, ninth;
+	struct bulk b;
+	struct node n;
+
+	node_make(&n, &cfg);
+	blockmap_block(&n.img.map, 0, &first);
+	blockmap_block(&n.img.map, 8, &ninth);
+	expect_read(&n, 0, 0, 1);
+	cr_expect_eq(n.fault[0][0]->log[0].len, ninth.poff - first.poff);
+	node_remove(&n);
+	node_make(&n, &cfg);
+	bulk_start(&b, &n, 0, 40, SOURCE_HOT);
+	cr_expect_eq(bulk_wait(&b), 0, "%s", b.err.msg);
+	cr_expect_eq(count_reads(&n, 0), 5);
 	node_remove(&n);
 }

@@ -7,55 +7,53 @@
 #include "tests/fakes/fault_source.h"
 #include "tests/unit/blockstore/image.h"
 
-TestSuite(source, .timeout = 20);
+TestSuite(source, .timeout = 120);
 
 /* Collects whole blocks and compares them with the image. */
 struct check_sink {
-	struct source_sink base;
+	struct block_sink base;
 	const struct image *img;
 	const struct block *blocks;
 	size_t first, n;
 };
 
-static int check_put(struct source_sink *sink, uint64_t pos, const void *data,
-		     size_t len, struct error *err)
+static int check_put(struct block_sink *sink, size_t index, const void *data,
+		     struct error *err)
 {
 	struct check_sink *c = container_of(sink, struct check_sink, base);
 
-	cr_assert_eq(pos, c->n);
-	cr_assert_eq(len, c->blocks[pos].usize);
-	cr_assert_arr_eq(data, image_plain(c->img, c->first + pos), len);
+	cr_assert_eq(index, c->n);
+	cr_assert_arr_eq(data, image_plain(c->img, c->first + index),
+			 c->blocks[index].usize);
 	c->n++;
 	return 0;
 }
 
-static int read_blocks(struct source *s, const struct image *img, size_t n,
-		       size_t *ret_n, struct error *err)
+static int read_blocks(struct block_source *s, const struct image *img,
+		       size_t n, size_t *ret_n, struct error *err)
 {
 	struct block b[16];
 	struct check_sink c = { .base.put = check_put,
 				.img = img,
 				.blocks = b };
-	struct source_req req = { .blocks = b, .n_blocks = n };
+	struct block_req req = { .blocks = b, .n_blocks = n };
 	int rc;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		blockmap_block(&img->map, i, &b[i]);
-		req.len += b[i].csize;
-	}
-	rc = source_read(s, &req, &c.base, err);
+	rc = block_source_read(s, &req, &c.base, err);
 	*ret_n = c.n;
 	return rc;
 }
 
-static struct source *verified(const struct image *img, size_t piece,
-			       struct fault_source **ret_fault)
+static struct block_source *verified(const struct image *img, size_t piece,
+				     struct fault_source **ret_fault)
 {
 	struct error err = ERROR_INIT;
-	struct source *s =
-		memory_source_new(img->packs[0], img->pack_size[0], piece);
+	struct block_source *s;
 
-	*ret_fault = fault_source_new(s);
+	*ret_fault = fault_source_new(
+		memory_source_new(img->packs[0], img->pack_size[0], piece));
 	cr_assert_eq(verify_source_new(&(*ret_fault)->base, &s, &err), 0);
 	return s;
 }
@@ -101,7 +99,7 @@ Test(source, verify_passes_whole_blocks_whatever_the_pieces)
 
 	image_make(&img, 1, 10, 8192, 10);
 	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
-		AUTO(source) s = verified(&img, pieces[i], &f);
+		AUTO(block_source) s = verified(&img, pieces[i], &f);
 
 		cr_assert_eq(read_blocks(s, &img, 10, &n, &err), 0, "%s",
 			     err.msg);
@@ -123,7 +121,7 @@ Test(source, verify_stops_at_a_wrong_byte_and_names_the_block)
 	blockmap_block(&img.map, 4, &b);
 	digest_format(&b.digest, text);
 	for (int piece = 100; piece <= 1000000; piece *= 100) {
-		AUTO(source) s = verified(&img, (size_t)piece, &f);
+		AUTO(block_source) s = verified(&img, (size_t)piece, &f);
 
 		fault_set(f, &(struct fault_plan){ .n_wrong = 1,
 						   .wrong_at = b.poff + 9 });
@@ -135,14 +133,31 @@ Test(source, verify_stops_at_a_wrong_byte_and_names_the_block)
 	image_fini(&img);
 }
 
-Test(source, blocks_that_are_not_the_range_are_refused)
+Test(source, blocks_that_do_not_follow_each_other_are_refused)
 {
-	struct block b[2] = { { .poff = 0, .usize = 4, .csize = 4 },
-			      { .poff = 5, .usize = 4, .csize = 4 } };
-	struct source_req req = { .len = 9, .blocks = b, .n_blocks = 2 };
-	struct source_sink never = { .put = NULL };
+	static const struct block first = { .usize = 4, .csize = 4 };
+	const struct block wrong[] = {
+		{ .poff = 5, .usize = 4, .csize = 4 },
+		{ .poff = 4, .usize = 4, .csize = 4, .pack = 1 },
+		{ .poff = 4, .usize = 4, .csize = 5 },
+		{ .poff = 4, .usize = 0, .csize = 0 },
+		{ .poff = 4, .usize = BLOCK_USIZE_MAX + 1, .csize = 4 },
+	};
+	struct block_sink never = { .put = NULL };
 	struct error err = ERROR_INIT;
-	AUTO(source) s = memory_source_new("123456789", 9, 4);
+	AUTO(block_source) s = NULL;
 
-	cr_expect_eq(source_read(s, &req, &never, &err), -EINVAL);
+	cr_assert_eq(verify_source_new(memory_source_new("123456789", 9, 4), &s,
+				       &err),
+		     0);
+	for (size_t k = 0; k < ARRAY_SIZE(wrong); k++) {
+		const struct block b[] = { first, wrong[k] };
+		struct block_req req = { .blocks = b, .n_blocks = 2 };
+
+		cr_expect_eq(block_source_read(s, &req, &never, &err), -EINVAL,
+			     "%zu", k);
+	}
+	cr_expect_eq(block_source_read(s, &(struct block_req){ .n_blocks = 0 },
+				       &never, &err),
+		     -EINVAL);
 }

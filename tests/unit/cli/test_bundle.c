@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-TestSuite(bundle, .timeout = 30);
+TestSuite(bundle, .timeout = 120);
 
 static const char passwd[] = "root:x:0:0:root:/root:/bin/sh\n"
 			     "\n"

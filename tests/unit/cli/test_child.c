@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 
-TestSuite(child, .timeout = 30);
+TestSuite(child, .timeout = 120);
 
 static char *sh[] = { (char[]){ "sh" }, (char[]){ "-c" }, NULL, NULL };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/doctor.h"
+#include "cli/containerd_config.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
-TestSuite(doctor, .timeout = 30);
+TestSuite(doctor, .timeout = 120);
 
 static struct containerd_config scan(const char *text)
 {
@@ -41,6 +42,59 @@ Test(doctor, takes_no_comment_for_a_setting)
 
 	cr_expect(!c.proxy && !c.used && !c.labels);
 	cr_expect_str_eq(c.address, "");
+}
+
+static const char proxy_1[] = "[plugins.cri.containerd]\n"
+			      "snapshotter = \"bootseer\"\n"
+			      "disable_snapshot_annotations = false\n";
+static const char proxy_2[] =
+	"[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
+	"snapshotter = \"bootseer\"\n"
+	"disable_snapshot_annotations = false\n";
+static const char proxy_3[] = "[plugins.'io.containerd.cri.v1.images']\n"
+			      "snapshotter = 'bootseer'\n"
+			      "disable_snapshot_annotations = false\n";
+
+/* Is `section` read in a file that begins with `version`? */
+static bool reads(const char *version, const char *section)
+{
+	char text[512];
+	struct containerd_config c;
+
+	snprintf(text, sizeof(text), "%s%s", version, section);
+	c = scan(text);
+	cr_expect_eq(c.used, c.labels);
+	cr_expect_neq(c.used, c.misplaced);
+	return c.used;
+}
+
+Test(doctor, reads_the_section_of_the_files_version_alone)
+{
+	cr_expect(reads("", proxy_1) && reads("version = 1\n", proxy_1));
+	cr_expect(reads("version = 2\n", proxy_2));
+	cr_expect(reads("version = 3\n", proxy_3));
+	cr_expect(reads("version = 4\n", proxy_3));
+	cr_expect(!reads("version = 3\n", proxy_2));
+	cr_expect(!reads("version = 2\n", proxy_3));
+	cr_expect(!reads("version = 2\n", proxy_1));
+	cr_expect(!reads("", proxy_2));
+}
+
+Test(doctor, reads_dotted_keys_and_snapshotters_of_a_runtime)
+{
+	struct containerd_config c = scan(
+		"version=3\n"
+		"plugins.\"io.containerd.cri.v1.images\".snapshotter = 'bootseer'\n"
+		"proxy_plugins.bootseer.address = '/a'\n"
+		"disabled_plugins = ['x', 'io.containerd.grpc.v1.cri']\n");
+
+	cr_expect(c.used && c.proxy && c.cri_off);
+	cr_expect_str_eq(c.address, "/a");
+	c = scan("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\""
+		 ".containerd.runtimes.runc]\nsnapshotter = \"bootseer\"\n");
+	cr_expect(c.used);
+	c = scan("version = 2\n[other]\nsnapshotter = \"bootseer\"\n");
+	cr_expect(!c.used && !c.misplaced);
 }
 
 Test(doctor, lists_imports)

@@ -4,7 +4,7 @@
 
 #include "common/buf.h"
 
-TestSuite(buf, .timeout = 10);
+TestSuite(buf, .timeout = 120);
 
 Test(buf, grows_and_stays_terminated)
 {

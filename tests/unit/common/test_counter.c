@@ -6,7 +6,7 @@
 
 #include "common/counter.h"
 
-TestSuite(counter, .timeout = 10);
+TestSuite(counter, .timeout = 120);
 
 struct figures {
 	uint64_t hits;

@@ -4,7 +4,7 @@
 
 #include "common/digest.h"
 
-TestSuite(digest, .timeout = 10);
+TestSuite(digest, .timeout = 120);
 
 /* FIPS 180-2, appendix B.1 */
 static const char abc[] = "sha256:ba7816bf8f01cfea414140de5dae2223"

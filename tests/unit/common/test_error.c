@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 
-TestSuite(error, .timeout = 10);
+TestSuite(error, .timeout = 120);
 
 Test(error, set_returns_the_negative_code_and_keeps_errno)
 {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +12,7 @@
 
 #include "common/fs.h"
 
-TestSuite(fs, .timeout = 10);
+TestSuite(fs, .timeout = 120);
 
 static char *path_in(const char *dir, const char *name)
 {
@@ -122,4 +126,108 @@ Test(fs, a_secret_is_private_when_its_owner_alone_may_read_it)
 					   err.msg);
 	}
 	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+/* Folders in each other, `n` of them, with a file and a link in each. */
+static void make_deep(const char *dir, int n, size_t name_len)
+{
+	char name[256];
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	memset(name, 'd', name_len);
+	name[name_len] = '\0';
+	cr_assert(fd >= 0);
+	for (int i = 0; i < n; i++) {
+		int file = openat(fd, "file", O_WRONLY | O_CREAT, 0600), in;
+
+		cr_assert(file >= 0);
+		(void)close(file);
+		cr_assert_eq(symlinkat("/etc", fd, "link"), 0);
+		cr_assert_eq(mkdirat(fd, name, 0700), 0);
+		in = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		cr_assert(in >= 0);
+		(void)close(fd);
+		fd = in;
+	}
+	(void)close(fd);
+}
+
+Test(fs, remove_tree_reaches_what_no_path_leads_to)
+{
+	static const struct {
+		int n;
+		size_t name_len;
+	} all[] = { { 100, 200 }, { 3000, 1 }, { 64, 1 }, { 65, 1 }, { 0, 0 } };
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	AUTO_FREE char *taken = NULL;
+	struct error err = ERROR_INIT;
+
+	cr_assert_not_null(mkdtemp(dir));
+	taken = path_in(dir, ".removed-0");
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		cr_assert_eq(fs_mkdir_p(dir, 0700, &err), 0);
+		/* A name that deep folders are given is there. */
+		cr_assert_eq(fs_mkdir_p(taken, 0700, &err), 0);
+		make_deep(dir, all[i].n, all[i].name_len);
+		cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
+		cr_expect_eq(access(dir, F_OK), -1);
+	}
+	cr_expect_eq(access("/etc/passwd", F_OK), 0);
+}
+
+Test(fs, remove_tree_removes_a_link_and_not_what_it_leads_to)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	AUTO_FREE char *link = NULL;
+	AUTO_FREE char *kept = NULL;
+
+	cr_assert_not_null(mkdtemp(dir));
+	link = path_in(dir, "link");
+	kept = path_in(dir, "kept");
+	cr_assert_eq(mkdir(kept, 0700), 0);
+	cr_assert_eq(symlink(kept, link), 0);
+	cr_expect_eq(fs_remove_tree(link, NULL), 0);
+	cr_expect_eq(access(kept, F_OK), 0);
+	cr_expect_eq(fs_remove_tree(link, NULL), 0); /* it is gone */
+	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+static atomic_bool storm_over;
+
+static void *rename_on(void *arg)
+{
+	int dir = *(int *)arg;
+
+	while (!atomic_load(&storm_over)) {
+		(void)!renameat(dir, "x", dir, "y");
+		(void)!renameat(dir, "y", dir, "x");
+	}
+	return NULL;
+}
+
+Test(fs, openat2_is_not_kept_from_an_answer_by_renames)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	pthread_t thread;
+	int root, fd;
+
+	cr_assert_not_null(mkdtemp(dir));
+	root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(mkdirat(root, "a", 0700), 0);
+	cr_assert_eq(mkdirat(root, "x", 0700), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, rename_on, &root), 0);
+	for (int i = 0; i < 20000; i++) {
+		fd = fs_openat2(root, "a/../a/../a", O_PATH, RESOLVE_IN_ROOT);
+		cr_assert_geq(fd, 0, "%d: %s", i, strerror(errno));
+		(void)close(fd);
+	}
+	atomic_store(&storm_over, true);
+	cr_expect_eq(pthread_join(thread, NULL), 0);
+	cr_expect_eq(fs_openat2(root, "../../b", O_PATH, RESOLVE_IN_ROOT), -1);
+	cr_expect_eq(errno, ENOENT);
+	(void)unlinkat(root, "a", AT_REMOVEDIR);
+	(void)unlinkat(root, "x", AT_REMOVEDIR);
+	(void)unlinkat(root, "y", AT_REMOVEDIR);
+	(void)close(root);
+	cr_expect_eq(rmdir(dir), 0);
 }

@@ -13,7 +13,7 @@ static void *allocate(size_t n)
 #define uthash_malloc(n) allocate(n)
 #include "common/hash.h"
 
-TestSuite(hash, .timeout = 10);
+TestSuite(hash, .timeout = 120);
 
 struct item {
 	int key;

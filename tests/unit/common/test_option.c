@@ -8,7 +8,7 @@
 #include "common/fs.h"
 #include "common/option.h"
 
-TestSuite(option, .timeout = 10);
+TestSuite(option, .timeout = 120);
 
 struct config {
 	char *config, *name, *kind, *secret;
@@ -110,6 +110,31 @@ Test(option, defaults_hold_until_the_command_line_says_otherwise)
 	cr_expect_str_eq(cfg.kind, "auto");
 	cr_expect_eq(args, 5, "operands stand behind the options");
 	option_fini(options, &cfg);
+}
+
+Test(option, reads_times_in_all_units)
+{
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} rows[] = {
+		{ "7ns", 7 },
+		{ "7us", 7000 },
+		{ "250ms", 250000000 },
+		{ "5s", INT64_C(5000000000) },
+		{ "2m", INT64_C(120000000000) },
+		{ "3h", INT64_C(10800000000000) },
+		{ "90d", INT64_C(7776000000000000) },
+	};
+	int64_t ns;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cr_assert_eq(option_parse_duration(rows[i].text, &ns, NULL), 0,
+			     "%s", rows[i].text);
+		cr_expect_eq(ns, rows[i].ns, "%s", rows[i].text);
+	}
+	cr_expect_eq(option_parse_duration("200000d", &ns, NULL), -ERANGE);
+	cr_expect_eq(option_parse_duration("1w", &ns, NULL), -EINVAL);
 }
 
 Test(option, refuses_what_it_does_not_know_and_names_it)

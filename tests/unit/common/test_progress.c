@@ -5,7 +5,7 @@
 #include "common/bytes.h"
 #include "common/progress.h"
 
-TestSuite(progress, .timeout = 10);
+TestSuite(progress, .timeout = 120);
 
 #define SECOND INT64_C(1000000000)
 

@@ -3,7 +3,7 @@
 
 #include "common/text.h"
 
-TestSuite(text, .timeout = 10);
+TestSuite(text, .timeout = 120);
 
 Test(text, a_word_is_printable_and_as_long_as_is_allowed)
 {

@@ -4,7 +4,7 @@
 
 #include "containerd-plugin/filter.h"
 
-TestSuite(filter, .timeout = 10);
+TestSuite(filter, .timeout = 120);
 
 /* Does the one filter match a snapshot with these? */
 static int matches(const char *text)

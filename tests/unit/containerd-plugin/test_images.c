@@ -3,16 +3,20 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/fs.h"
 #include "containerd-plugin/images.h"
 
-TestSuite(images, .timeout = 60);
+TestSuite(images, .timeout = 120);
 
 #define CHAIN0 \
 	"sha256:00000000000000000000000000000000000000000000000000000000000000aa"
@@ -117,7 +121,7 @@ static enum images_answer find(const char *ref, const char *chain,
 					ref, NULL),
 			     0);
 	cr_assert_eq(labels_set(&l, LABEL_SNAPSHOT_REF, chain, NULL), 0);
-	answer = images_find(im, &l, parent, ret, err);
+	answer = images_find(im, &l, parent, NULL, ret, err);
 	labels_fini(&l);
 	return answer;
 }
@@ -193,12 +197,47 @@ Test(images, more_images_than_are_remembered_are_answered, .init = set_up,
 	struct image_layer got;
 	char ref[32];
 
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 300; i++) {
 		snprintf(ref, sizeof(ref), "host/repo:%d", i);
 		cr_assert_eq(find(ref, CHAIN0, "", &got, NULL),
 			     IMAGES_ORDINARY);
 	}
-	cr_expect_eq(calls("image.prepare"), 200);
+	cr_expect_eq(calls("image.prepare"), 300);
+}
+
+/* A thread that is for nobody's registry is not held up by one. */
+Test(images, what_has_to_be_asked_is_asked_in_the_turn_of_its_host,
+     .init = set_up, .fini = tear_down)
+{
+	struct turn turn = { .kind = TURN_LOCAL };
+	struct labels l = LABELS_INIT;
+	struct image_layer got = { .image = NULL };
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(labels_set(&l,
+				"containerd.io/snapshot/remote/"
+				"stargz.reference",
+				"HOST:1/repo:tag", NULL),
+		     0);
+	cr_assert_eq(labels_set(&l, LABEL_SNAPSHOT_REF, CHAIN0, NULL), 0);
+	cr_expect_eq(images_find(im, &l, "", &turn, &got, &err), IMAGES_LATER);
+	cr_expect_eq(turn.kind, TURN_ASK);
+	cr_expect_str_eq(turn.host, "host");
+	cr_expect_eq(calls("image.prepare"), 0);
+	turn.kind = TURN_LOCAL;
+	turn.is_refused[TURN_ASK] = true;
+	cr_expect_eq(images_find(im, &l, "", &turn, &got, &err),
+		     IMAGES_UNKNOWN);
+	cr_expect(strstr(err.msg, "registry host already"), "%s", err.msg);
+	turn.kind = TURN_ASK;
+	cr_expect_eq(images_find(im, &l, "", &turn, &got, &err),
+		     IMAGES_ORDINARY);
+	/* What is remembered needs no turn. */
+	turn.kind = TURN_LOCAL;
+	cr_expect_eq(images_find(im, &l, "", &turn, &got, &err),
+		     IMAGES_ORDINARY);
+	cr_expect_eq(calls("image.prepare"), 1);
+	labels_fini(&l);
 }
 
 Test(images, a_bootseerd_that_is_away_is_told, .init = set_up,

@@ -5,7 +5,7 @@
 
 #include "containerd-plugin/labels.h"
 
-TestSuite(labels, .timeout = 10);
+TestSuite(labels, .timeout = 120);
 
 Test(labels, an_empty_value_removes)
 {

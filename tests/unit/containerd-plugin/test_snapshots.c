@@ -13,7 +13,7 @@
 
 #include "common/fs.h"
 
-TestSuite(snapshots, .timeout = 60);
+TestSuite(snapshots, .timeout = 120);
 
 static char dir[] = "/tmp/bootseer-snapshots.XXXXXX";
 static struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -120,7 +120,7 @@ static void *serve(void *arg)
 	static const char prepared[] =
 		"{\"bootseer\":1,\"result\":{\"id\":\"sha256:" ZEROS
 		"\",\"manifest\":\"sha256:" ZEROS "\",\"chain_ids\":[\"" CHAIN
-		"\"],\"source\":\"node\"}}\n";
+		"\"],\"source\":\"node\",\"scope\":\"\"}}\n";
 	const int *fd = arg;
 	char line[4096];
 	int peer;
@@ -174,7 +174,7 @@ static int prepare_top(struct error *err)
 	label(&labels);
 	snap.labels = labels;
 	cr_assert_eq(store_insert(store, &snap, NULL), 0);
-	rc = snapshots_create(s, &req, &m, err);
+	rc = snapshots_create(s, &req, NULL, &m, err);
 	mount_fini(&m);
 	labels_fini(&labels);
 	return rc;

@@ -10,7 +10,7 @@
 #include "common/fs.h"
 #include "containerd-plugin/store.h"
 
-TestSuite(store, .timeout = 60);
+TestSuite(store, .timeout = 120);
 
 static char dir[] = "/tmp/bootseer-store.XXXXXX";
 static char path[64];

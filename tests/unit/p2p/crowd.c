@@ -11,7 +11,7 @@
 #include "common/fs.h"
 
 #define NS_PER_S INT64_C(1000000000)
-#define WAIT_NS (60 * NS_PER_S)
+#define WAIT_NS (110 * NS_PER_S)
 #define POLL_NS 5000000L
 
 const struct crowd_config crowd_two = {
@@ -59,7 +59,7 @@ static void open_image(struct crowd_node *n)
 		.image = c->digest,
 		.map = &c->img.map,
 		.label = "crowd",
-		.repo = "registry.example/crowd",
+		.repo = n->repo,
 		.packs = packs,
 		.authorization = n->authorization,
 		.arg = n,
@@ -87,7 +87,7 @@ void crowd_open_metadata(struct crowd_node *n)
 		.is_metadata = true,
 		.map = &img->map,
 		.label = "crowd",
-		.repo = "registry.example/crowd",
+		.repo = n->repo,
 		.packs = packs,
 	};
 
@@ -141,6 +141,7 @@ struct crowd_node *crowd_add(struct crowd *c, const struct crowd_config *cfg)
 	n->crowd = c;
 	n->number = c->n++;
 	n->priority = SOURCE_HOT;
+	n->repo = cfg->repo ? cfg->repo : CROWD_REPO;
 	cache_dir_make(&n->cache_dir);
 	cache_dir_make(&n->dir);
 	n->cache = cache_dir_open(&n->cache_dir,
@@ -156,10 +157,19 @@ void crowd_image(struct digest *ret)
 	cr_assert_eq(digest_of("crowd", 5, ret), 0);
 }
 
+void crowd_swarm(struct digest *ret)
+{
+	struct digest image;
+
+	crowd_image(&image);
+	cr_assert_eq(p2p_swarm_name(&image, CROWD_REPO, false, ret, NULL), 0);
+}
+
 void crowd_make(struct crowd *c, const struct crowd_config *cfg)
 {
 	memset(c, 0, sizeof(*c));
-	image_make(&c->img, 7, cfg->blocks, cfg->usize, cfg->per_pack);
+	image_make(&c->img, cfg->hollow ? IMAGE_HOLLOW : 7, cfg->blocks,
+		   cfg->usize, cfg->per_pack);
 	cr_assert_leq(c->img.n_packs, CROWD_PACKS_MAX);
 	crowd_image(&c->digest);
 	for (unsigned int k = 0; k < cfg->nodes; k++)
@@ -307,7 +317,12 @@ double crowd_copies(struct crowd *c)
 
 void crowd_origin_dies(struct crowd_node *n)
 {
-	struct fault_plan plan = { .n_fail = UINT32_MAX, .fail_rc = -EIO };
+	crowd_origin_refuses(n, -EIO);
+}
+
+void crowd_origin_refuses(struct crowd_node *n, int rc)
+{
+	struct fault_plan plan = { .n_fail = UINT32_MAX, .fail_rc = rc };
 
 	for (size_t k = 0; k < n->crowd->img.n_packs; k++)
 		fault_set(n->origin[k], &plan);
@@ -340,6 +355,28 @@ void crowd_wait_peers(struct crowd_node *n, unsigned int peers)
 	wait_until(has_peers, n, peers, "peers");
 }
 
+static void count_neighbours(void *arg, const struct p2p_image_info *i)
+{
+	size_t *n = arg;
+
+	*n += i->peers;
+}
+
+static bool has_neighbours(struct crowd_node *n, size_t want)
+{
+	struct error err = ERROR_INIT;
+	size_t found = 0;
+
+	cr_assert_eq(p2p_each_image(n->p2p, count_neighbours, &found, &err), 0,
+		     "%s", err.msg);
+	return found >= want;
+}
+
+void crowd_wait_neighbours(struct crowd_node *n, unsigned int neighbours)
+{
+	wait_until(has_neighbours, n, neighbours, "neighbours");
+}
+
 static bool has_come(struct crowd_node *n, size_t want)
 {
 	return atomic_load(&n->n_have) >= want;
@@ -355,7 +392,7 @@ struct device *crowd_device(struct crowd_node *n, struct fetcher **ret_fetcher)
 	struct fetcher_config cfg = { .threads = 4,
 				      .demand_timeout_ns = 30 * NS_PER_S,
 				      .cache = n->cache };
-	struct source *packs[CROWD_PACKS_MAX];
+	struct block_source *packs[CROWD_PACKS_MAX];
 	struct error err = ERROR_INIT;
 	struct device *dev;
 
@@ -363,7 +400,7 @@ struct device *crowd_device(struct crowd_node *n, struct fetcher **ret_fetcher)
 	for (uint32_t k = 0; k < n->crowd->img.n_packs; k++)
 		cr_assert_eq(p2p_image_source(n->image, k, &packs[k], &err), 0);
 	cr_assert_eq(device_new(*ret_fetcher, &n->crowd->img.map, "crowd",
-				packs, &dev, &err),
+				n->repo, packs, &dev, &err),
 		     0, "%s", err.msg);
 	return dev;
 }

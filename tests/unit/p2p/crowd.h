@@ -22,6 +22,7 @@ struct crowd_node {
 	struct cache *cache;
 	struct p2p *p2p;
 	struct p2p_image *image;
+	const char *repo;
 	struct p2p_image *metadata; /* of crowd_open_metadata(), or NULL */
 	struct fault_source *origin[CROWD_PACKS_MAX];
 	const struct fault_plan *metadata_plan; /* NULL: no origin has it */
@@ -52,11 +53,13 @@ struct crowd_config {
 	unsigned int nodes;
 	size_t blocks, per_pack;
 	uint32_t usize;
+	bool hollow;             /* blocks that pack to next to nothing */
 	uint64_t quota;          /* of each cache; 0: plenty */
 	uint64_t relay;          /* 0: no relay */
 	uint64_t upload_rate;    /* 0: none */
 	const char *tracker;     /* its URL, or NULL */
 	const char *keys;        /* PEM: a right to the image is wanted */
+	const char *repo;        /* where it has it from; NULL: CROWD_REPO */
 	bool alone;              /* nobody knows anybody */
 	bool chain;              /* who comes knows the last one only */
 	unsigned int neighbours; /* that it looks for; 0: all */
@@ -67,8 +70,11 @@ struct crowd_config {
 #define CROWD_TWO_BLOCKS 60
 extern const struct crowd_config crowd_two;
 
-/* What every crowd shares. */
+/* What every crowd shares: an image, where it is from, and what nodes call the swarm
+ * of its blocks. */
+#define CROWD_REPO "registry.example/crowd"
 void crowd_image(struct digest *ret);
+void crowd_swarm(struct digest *ret);
 
 /* All nodes are there, know the first, and have opened the image; none has
  * anything of it. */
@@ -107,6 +113,11 @@ uint64_t crowd_stored_bytes(const struct crowd *c);
 double crowd_copies(struct crowd *c);
 /* From now on the origin fails whatever is read of it. */
 void crowd_origin_dies(struct crowd_node *n);
+/* The same with this -errno. */
+void crowd_origin_refuses(struct crowd_node *n, int rc);
+/* Nodes that it has a link to. */
 void crowd_wait_peers(struct crowd_node *n, unsigned int peers);
+/* Nodes with which it has an image open, which comes after the link; summed over images. */
+void crowd_wait_neighbours(struct crowd_node *n, unsigned int neighbours);
 
 #endif

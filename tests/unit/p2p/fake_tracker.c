@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "common/buf.h"
 #include "common/base64.h"
+#include "common/buf.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "p2p/capability.h"
-#include "p2p/tracker_json.h"
+#include "p2p/rights/capability.h"
+#include "p2p/tracker/tracker_json.h"
 #include "tests/unit/p2p/crowd.h"
 
 #define REQUEST_MAX (64u << 10)
@@ -31,6 +31,7 @@ const char fake_tracker_pem[] =
 	"-----END PUBLIC KEY-----\n";
 
 struct fake_tracker {
+	struct digest swarm;
 	struct digest image; /* the only one: its URL is not looked at */
 	struct tracker *core;
 	int fd;
@@ -40,10 +41,12 @@ struct fake_tracker {
 	pthread_mutex_t lock; /* the core, and all below */
 	pthread_cond_t changed;
 	enum { HOLDS_NOTHING, HOLDS_NEXT, HOLDS } holds;
-	struct capability_signer *signer; /* NULL: it gives no capability */
+	const char *other_node, *other_repo; /* fake_tracker_sign_other() */
+	struct capability_signer *signer;    /* NULL: it gives no capability */
 	unsigned int life_s;
 	int64_t interval_ns; /* 0: the core's */
-	bool leaves_late;    /* until another call came */
+	bool is_full;
+	bool leaves_late; /* until another call came */
 	unsigned int n_left;
 	struct tracker_call_text late; /* with a node: it waits for that */
 	char revoked[64];
@@ -91,6 +94,7 @@ static int sign(struct fake_tracker *t, const char *body, struct buf *ret,
 				.not_after = time(NULL) + t->life_s,
 				.rights = CAPABILITY_PULL };
 	const char *node = strstr(body, "\"node\":\"");
+	const char *repo = strstr(body, "\"repo\":\"");
 	uint8_t data[CAPABILITY_MAX];
 	AUTO_BUF text = BUF_INIT;
 	size_t len;
@@ -101,6 +105,13 @@ static int sign(struct fake_tracker *t, const char *body, struct buf *ret,
 	node += strlen("\"node\":\"");
 	(void)snprintf(c.node, sizeof(c.node), "%.*s", (int)strcspn(node, "\""),
 		       node);
+	if (!repo)
+		return error_set(err, EACCES, "no");
+	repo += strlen("\"repo\":\"");
+	(void)snprintf(c.repo, sizeof(c.repo), "%.*s", (int)strcspn(repo, "\""),
+		       repo);
+	if (t->other_node && strcmp(c.node, t->other_node) == 0)
+		(void)snprintf(c.repo, sizeof(c.repo), "%s", t->other_repo);
 	rc = capability_sign(t->signer, &c, data, &len, err);
 	if (rc == 0)
 		rc = base64_encode(data, len, &text);
@@ -136,6 +147,8 @@ static int hear(struct fake_tracker *t, struct error *err)
 	int rc;
 
 	rc = tracker_hear(t->core, &t->call.call, now, &t->answer, err);
+	if (rc == 0 && t->is_full && t->call.call.n_want > 0)
+		rc = error_set(err, ENOSPC, "it has no room");
 	/* A node that asks whether we are there has not opened anything. */
 	if (!t->call.call.run)
 		return rc;
@@ -144,7 +157,7 @@ static int hear(struct fake_tracker *t, struct error *err)
 	if (rc < 0 || !t->late.node[0])
 		return rc;
 	t->n_left++;
-	t->late.call.image = t->image;
+	t->late.call.image = t->swarm;
 	rc = tracker_hear(t->core, &t->late.call, now, &t->answer_late, err);
 	t->late.node[0] = '\0';
 	return rc;
@@ -167,7 +180,7 @@ static int think(struct fake_tracker *t, const char *body, size_t len,
 	rc = tracker_call_from_json(body, len, &t->call, err);
 	if (rc < 0)
 		return rc;
-	t->call.call.image = t->image;
+	t->call.call.image = t->swarm;
 	(void)pthread_mutex_lock(&t->lock);
 	if (t->leaves_late && t->call.call.leaving && t->call.call.run)
 		rc = put_off(t, body, len, err);
@@ -196,9 +209,11 @@ static void answer(struct fake_tracker *t, int fd)
 		return;
 	rc = think(t, body, len, &json, &err);
 	if (rc < 0)
-		rc = buf_printf(&text, "HTTP/1.1 400 Bad Request\r\n"
-				       "Connection: close\r\n"
-				       "Content-Length: 0\r\n\r\n");
+		rc = buf_printf(&text,
+				"HTTP/1.1 %s\r\nConnection: close\r\n"
+				"Content-Length: 0\r\n\r\n",
+				rc == -ENOSPC ? "429 Too Many Requests"
+					      : "400 Bad Request");
 	else
 		rc = buf_printf(&text,
 				"HTTP/1.1 200 OK\r\nConnection: close\r\n"
@@ -236,6 +251,7 @@ struct fake_tracker *fake_tracker_start(void)
 
 	cr_assert(t);
 	crowd_image(&t->image);
+	crowd_swarm(&t->swarm);
 	cfg.interval_ns = 200000000;
 	cr_assert_eq(tracker_new(&cfg, &t->core, &err), 0, "%s", err.msg);
 	(void)pthread_mutex_init(&t->lock, NULL);
@@ -256,6 +272,13 @@ void fake_tracker_interval(struct fake_tracker *t, int64_t ns)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	t->interval_ns = ns;
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void fake_tracker_fill(struct fake_tracker *t)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	t->is_full = true;
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
@@ -331,6 +354,15 @@ void fake_tracker_stats(struct fake_tracker *t, struct tracker_stats *ret)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	tracker_get_stats(t->core, ret);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void fake_tracker_sign_other(struct fake_tracker *t, const char *node,
+			     const char *repo)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	t->other_node = node;
+	t->other_repo = repo;
 	(void)pthread_mutex_unlock(&t->lock);
 }
 

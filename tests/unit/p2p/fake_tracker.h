@@ -4,13 +4,15 @@
 #ifndef BOOTSEER_TESTS_UNIT_P2P_FAKE_TRACKER_H
 #define BOOTSEER_TESTS_UNIT_P2P_FAKE_TRACKER_H
 
-#include "p2p/tracker.h"
+#include "p2p/tracker/tracker.h"
 
 struct fake_tracker;
 /* It knows the image of a crowd, and no other. */
 struct fake_tracker *fake_tracker_start(void);
 /* It tells the nodes to announce so often. */
 void fake_tracker_interval(struct fake_tracker *t, int64_t ns);
+/* From now on it has no room for leases; it hears all the same who takes part. */
+void fake_tracker_fill(struct fake_tracker *t);
 /* The next call that tells of what ended is heard, but not answered before it is
  * released; is one held? */
 void fake_tracker_hold(struct fake_tracker *t);
@@ -27,6 +29,9 @@ const char *fake_tracker_url(const struct fake_tracker *t);
  * with. */
 extern const char fake_tracker_pem[];
 void fake_tracker_sign(struct fake_tracker *t, unsigned int life_s);
+/* Those of this node name this repository, whatever it asks for; both stay. */
+void fake_tracker_sign_other(struct fake_tracker *t, const char *node,
+			     const char *repo);
 /* It says that everything was revoked of this node. */
 void fake_tracker_revoke(struct fake_tracker *t, const char *node);
 void fake_tracker_stats(struct fake_tracker *t, struct tracker_stats *ret);

@@ -7,7 +7,7 @@
 #ifndef BOOTSEER_TESTS_RDMA_PAIR_H
 #define BOOTSEER_TESTS_RDMA_PAIR_H
 
-#include "p2p/rdma_wire.h"
+#include "p2p/rdma/rdma_wire.h"
 
 #define PAIR_CONTENT (8u << 20)
 

@@ -3,7 +3,7 @@
 #ifndef BOOTSEER_TESTS_UNIT_P2P_ROGUE_H
 #define BOOTSEER_TESTS_UNIT_P2P_ROGUE_H
 
-#include "p2p/net.h"
+#include "p2p/net/net.h"
 #include "tests/unit/blockstore/image.h"
 
 enum rogue_kind {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/p2p/stranger.h"
+#include "tests/unit/test_clock.h"
 
 int call(struct scene *s)
 {
@@ -7,7 +8,7 @@ int call(struct scene *s)
 	socklen_t len = sizeof(ss);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	cr_assert_eq(getsockname(s->a->net->listen_fd, (struct sockaddr *)&ss,
+	cr_assert_eq(getsockname(s->a->net->listener.fd, (struct sockaddr *)&ss,
 				 &len),
 		     0);
 	cr_assert_eq(connect(fd, (struct sockaddr *)&ss, len), 0);
@@ -135,6 +136,12 @@ void begin(struct scene *s, int64_t handshake_ns, int64_t idle_ns)
 	begin_as_configured(s);
 }
 
+void begin_held(struct scene *s, int64_t idle_ns)
+{
+	test_clock_hold();
+	begin(s, 5000 * MS, idle_ns);
+}
+
 void begin_without_tick(struct scene *s)
 {
 	prepare(s);
@@ -215,6 +222,8 @@ void expect_down(struct scene *s, int code, const char *text)
 {
 	uint8_t body[64];
 
+	if (code == ETIMEDOUT)
+		test_clock_run();
 	until(&s->all, gone(s));
 	cr_expect_eq(s->a->why.code, code, "%d: %s", s->a->why.code,
 		     s->a->why.msg);

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "common/bytes.h"
-#include "p2p/net_priv.h"
+#include "p2p/net/net_priv.h"
 #include "tests/unit/p2p/nodes.h"
 
 #define MS INT64_C(1000000)
@@ -27,6 +27,9 @@ struct scene {
 
 /* A friend is linked; the stranger has said nothing. */
 void begin(struct scene *s, int64_t handshake_ns, int64_t idle_ns);
+/* The same with `idle_ns`, but time stands still until expect_down() wants
+ * ETIMEDOUT: nothing before is too slow for it. */
+void begin_held(struct scene *s, int64_t idle_ns);
 /* Nothing but what comes wakes the node: its tick is far away. */
 void begin_without_tick(struct scene *s);
 /* The friend noticed nothing. */

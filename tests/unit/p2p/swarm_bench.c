@@ -58,13 +58,14 @@ static const struct swarm_host host = {
 	.fail = host_fail,
 };
 
-void begin_as(const char *name)
+static void begin_with(const char *name, const struct swarm_limits *limits)
 {
 	struct swarm_config cfg = { .n_pieces = PIECES,
 				    .sizes = b.sizes,
+				    .unpacked = b.unpacked,
 				    .seed = 7,
 				    .self = swarm_name(name),
-				    .limits = swarm_limits_default,
+				    .limits = *limits,
 				    .host = &host };
 	struct error err = ERROR_INIT;
 
@@ -72,6 +73,21 @@ void begin_as(const char *name)
 	for (uint32_t i = 0; i < PIECES; i++)
 		b.sizes[i] = SIZE;
 	cr_assert_eq(swarm_new(&cfg, b.now, &b.s, &err), 0, "%s", err.msg);
+}
+
+void begin_as(const char *name)
+{
+	begin_with(name, &swarm_limits_default);
+}
+
+void begin_unpacking(uint32_t each, uint64_t max)
+{
+	struct swarm_limits limits = swarm_limits_default;
+
+	limits.unpacked_max = max;
+	for (uint32_t i = 0; i < PIECES; i++)
+		b.unpacked[i] = each;
+	begin_with("self", &limits);
 }
 
 void begin(void)

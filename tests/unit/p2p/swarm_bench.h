@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "p2p/swarm.h"
+#include "p2p/core/swarm.h"
 
 #define MS INT64_C(1000000)
 #define PIECES 100u
@@ -22,7 +22,7 @@ struct noted {
 struct bench {
 	struct swarm *s;
 	int64_t now;
-	uint32_t sizes[PIECES];
+	uint32_t sizes[PIECES], unpacked[PIECES];
 	struct noted asks[256], cancels[64];
 	size_t n_asks, n_cancels, n_calls;
 	uint32_t reads[256], wanted[SWARM_LEASE_MAX];
@@ -39,6 +39,8 @@ extern struct bench b;
 /* A core that wants nothing and knows nobody. */
 void begin(void);
 void begin_as(const char *name);
+/* One of pieces that unpack to so much each, of which so much may be under way. */
+void begin_unpacking(uint32_t each, uint64_t max);
 void end(void);
 
 /* A peer that has pieces [first, first + n). */

@@ -9,9 +9,9 @@
 #include "certs.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "p2p/engine_peer.h"
+#include "p2p/engine/engine_peer.h"
 
-TestSuite(engine_fault, .timeout = 60);
+TestSuite(engine_fault, .timeout = 120);
 
 #define DAY 86400L
 

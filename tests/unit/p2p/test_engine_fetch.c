@@ -5,7 +5,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
-#include "p2p/engine_peer.h"
+#include "p2p/engine/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 
 TestSuite(engine_fetch, .timeout = 120);
@@ -25,17 +25,14 @@ static void begin_held(struct crowd *c)
 	fault_wait_held(c->node[0].origin[0], 1);
 }
 
-Test(engine_fetch, a_list_is_cancelled_soon)
+Test(engine_fetch, a_list_is_cancelled_while_it_reads)
 {
 	struct crowd c;
-	int64_t began;
 
 	begin_held(&c);
-	began = clock_now_ns();
 	__atomic_store_n(&c.node[0].cancel, true, __ATOMIC_RELAXED);
+	/* What it reads is held, for ever if it waited for that. */
 	cr_expect_eq(crowd_join(&c.node[0]), -ECANCELED);
-	/* 100 ms, on a machine that may be busy. */
-	cr_expect_lt(clock_now_ns() - began, INT64_C(2000000000));
 	cr_expect_eq(atomic_load(&c.node[0].n_have), 0);
 	crowd_remove(&c);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "p2p/engine_peer.h"
+#include "p2p/engine/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
 
@@ -87,33 +87,31 @@ Test(engine_member, members_are_found_by_name_also_when_others_left)
 
 /* ------------------------------------------------- links without room for one --- */
 
-static void refuse_as_busy(void *arg)
+/* In one turn of the loop: the other side's answer would end the retry. */
+static void refuse_as_busy_and_look_later(void *arg)
 {
 	struct p2p *p = arg;
 	struct p2p_image *i = LIST_FIRST(&p->images);
 	struct link *l = LIST_FIRST(&p->links);
+	const struct retry *r;
+	int64_t first, at;
 
 	cr_assert(i->n_peers == 1 && LIST_FIRST(&l->neighbours));
 	net_close_image(l->net, &i->digest, SWARM_GONE);
 	link_events.closed(p, l->net, &i->digest, SWARM_BUSY);
 	cr_expect_eq(i->n_peers, 0);
-	cr_assert(LIST_FIRST(&l->retries));
-}
-
-static void look_later(void *arg)
-{
-	struct p2p *p = arg;
-	const struct retry *r = LIST_FIRST(&LIST_FIRST(&p->links)->retries);
-	int64_t first = r->wait_ns, at = r->at;
-
+	r = LIST_FIRST(&l->retries);
+	cr_assert(r);
+	first = r->wait_ns;
+	at = r->at;
 	retries_check(p, at - 1);
 	cr_expect_eq(r->at, at);
 	retries_check(p, at);
 	cr_expect_eq(r->at, at + first, "asked");
-	retry_later(LIST_FIRST(&p->links), r->i);
+	retry_later(l, r->i);
 	cr_expect_eq(r->wait_ns, 2 * first);
 	for (int k = 0; k < 20; k++)
-		retry_later(LIST_FIRST(&p->links), r->i);
+		retry_later(l, r->i);
 	cr_expect_leq(r->wait_ns, INT64_C(300000000000));
 }
 
@@ -129,12 +127,11 @@ Test(engine_member, an_image_without_room_on_a_link_is_opened_there_later)
 	struct crowd c;
 
 	crowd_make(&c, &crowd_two);
-	crowd_wait_peers(&c.node[0], 1);
-	crowd_wait_peers(&c.node[1], 1);
-	engine_run(c.node[0].p2p, refuse_as_busy, c.node[0].p2p);
-	engine_run(c.node[0].p2p, look_later, c.node[0].p2p);
-	crowd_wait_peers(&c.node[0], 1);
-	crowd_wait_peers(&c.node[1], 1);
+	crowd_wait_neighbours(&c.node[0], 1);
+	crowd_wait_neighbours(&c.node[1], 1);
+	engine_run(c.node[0].p2p, refuse_as_busy_and_look_later, c.node[0].p2p);
+	crowd_wait_neighbours(&c.node[0], 1);
+	crowd_wait_neighbours(&c.node[1], 1);
 	engine_run(c.node[0].p2p, expect_no_retries, c.node[0].p2p);
 	crowd_remove(&c);
 }

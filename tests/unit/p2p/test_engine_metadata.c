@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "p2p/engine_peer.h"
+#include "p2p/engine/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
 
@@ -96,7 +96,7 @@ static void count_shares(void *arg)
 Test(engine_metadata, is_for_those_who_have_the_right_to_the_image)
 {
 	struct crowd_config cfg = crowd_two;
-	int64_t end = clock_now_ns() + 60 * NS_PER_S;
+	int64_t end = clock_now_ns() + 110 * NS_PER_S;
 	struct fake_tracker *t;
 	struct shares s;
 	struct crowd c;

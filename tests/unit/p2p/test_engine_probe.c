@@ -4,12 +4,12 @@
 #include <criterion/criterion.h>
 
 #include "common/clock.h"
-#include "p2p/engine.h"
+#include "p2p/engine/engine.h"
 #include "tests/unit/blockstore/cache_dir.h"
 #include "tests/unit/p2p/fake_tracker.h"
 #include "tests/unit/p2p/wait.h"
 
-TestSuite(engine_probe, .timeout = 60);
+TestSuite(engine_probe, .timeout = 120);
 
 struct probed {
 	struct cache_dir dir;

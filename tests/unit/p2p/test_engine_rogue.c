@@ -15,12 +15,14 @@ static unsigned int fetch_beside(enum rogue_kind kind, struct p2p_stats *ret)
 {
 	unsigned int ended;
 	struct crowd_config cfg = crowd_two;
+	struct digest name;
 	struct rogue *rogue;
 	struct crowd c;
 
 	cfg.nodes = 0;
 	crowd_make(&c, &cfg);
-	rogue = rogue_start(kind, &c.img, &c.digest);
+	crowd_swarm(&name);
+	rogue = rogue_start(kind, &c.img, &name);
 	cfg.address = rogue_address(rogue);
 	for (int k = 0; k < 3; k++)
 		(void)crowd_add(&c, &cfg);

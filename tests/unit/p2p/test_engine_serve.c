@@ -4,7 +4,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
-#include "p2p/engine_peer.h"
+#include "p2p/engine/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 
 TestSuite(engine_serve, .timeout = 120);
@@ -44,7 +44,8 @@ Test(engine_serve, the_relay_keeps_nothing_that_is_stored_as_it_is)
 		blockmap_block(&c.img.map, k, &b);
 		raw += b.codec == BLOCK_CODEC_RAW;
 		if (b.codec != BLOCK_CODEC_RAW)
-			packed += round_up(b.csize, 4096); /* as p2p/relay.c */
+			packed += round_up(b.csize,
+					   4096); /* as p2p/engine/relay.c */
 	}
 	cr_assert_gt(raw, 0);
 	cr_assert_gt(packed, 0);
@@ -143,7 +144,7 @@ Test(engine_serve, who_takes_a_piece_for_ever_is_left)
 
 	cfg.usize = MIB;
 	cfg.blocks = 16;
-	cfg.upload_rate = 4 * MIB;
+	cfg.upload_rate = MIB; /* the rest takes a quarter of a minute */
 	crowd_make(&c, &cfg);
 	crowd_put(&c.node[0], 0, cfg.blocks);
 	crowd_reopen(&c.node[0]);
@@ -172,21 +173,17 @@ Test(engine_serve, an_image_is_closed_though_somebody_takes_of_it_slowly)
 
 	cfg.usize = 2 * MIB;
 	cfg.blocks = 16;
-	cfg.upload_rate = 64 * KIB;
+	cfg.upload_rate = KIB; /* a piece takes half an hour */
 	crowd_make(&c, &cfg);
 	crowd_put(&c.node[0], 0, cfg.blocks);
 	crowd_reopen(&c.node[0]);
 	crowd_wait_peers(&c.node[1], 1);
 	crowd_fetch(&c.node[1]);
 	t = (struct takers){ .p = c.node[0].p2p };
-	while (!t.n && clock_now_ns() < began + 30 * NS_PER_S)
+	while (!t.n && clock_now_ns() < began + 110 * NS_PER_S)
 		engine_run(t.p, check_takers, &t);
 	cr_assert_eq(t.n, 1);
-	began = clock_now_ns();
 	crowd_reopen(&c.node[0]);
-	/* A piece takes half a minute. */
-	cr_expect_lt(clock_now_ns() - began, 5 * NS_PER_S, "%lld ms",
-		     (long long)((clock_now_ns() - began) / NS_PER_MS));
 	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
 	crowd_remove(&c);
 }

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "common/clock.h"
-#include "p2p/engine.h"
+#include "p2p/engine/engine.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
 #include "tests/unit/p2p/wait.h"
@@ -19,7 +19,7 @@ static const struct crowd_config tracked = {
 	.alone = true, /* but for the tracker */
 };
 
-#define FAR_NS INT64_C(60000000000) /* beyond every wait of a test */
+#define FAR_NS INT64_C(3600000000000) /* beyond every wait of a test */
 
 /* Which has each node announce so often; 0: as trackers do. */
 static struct fake_tracker *crowd_with_tracker(struct crowd *c,
@@ -39,15 +39,20 @@ Test(engine_tracker, with_a_tracker_a_crowd_reads_one_copy)
 {
 	struct crowd_config cfg = tracked;
 	struct fake_tracker *tracker;
+	uint64_t n_leases = 0;
 	struct p2p_stats s;
 	struct crowd c;
 
 	tracker = crowd_with_tracker(&c, &cfg, 0);
 	crowd_fetch_all(&c);
-	p2p_get_stats(c.node[3].p2p, &s);
-	cr_expect_eq(s.trackers_good, 1);
-	cr_expect_gt(s.tracker_calls_total, 0);
-	cr_expect_gt(s.leases_total, 0);
+	/* One that comes late reads all of others, with no lease of its own. */
+	for (unsigned int k = 0; k < c.n; k++) {
+		p2p_get_stats(c.node[k].p2p, &s);
+		cr_expect_eq(s.trackers_good, 1);
+		cr_expect_gt(s.tracker_calls_total, 0);
+		n_leases += s.leases_total;
+	}
+	cr_expect_gt(n_leases, 0);
 	/* A lease that ran out on a busy machine may be given once more. */
 	cr_expect_lt(crowd_copies(&c), 1.5, "%.2f", crowd_copies(&c));
 	crowd_remove(&c);
@@ -88,6 +93,33 @@ Test(engine_tracker, a_tracker_that_dies_stops_nobody)
 	crowd_fetch(&c.node[9]);
 	cr_assert_eq(crowd_join(&c.node[9]), 0, "%s", c.node[9].err.msg);
 	crowd_expect_whole(&c.node[9]);
+	crowd_remove(&c);
+	fake_tracker_free(tracker);
+}
+
+Test(engine_tracker, without_room_at_the_tracker_a_crowd_has_the_origin)
+{
+	struct crowd_config cfg = tracked;
+	struct fake_tracker *tracker;
+	struct tracker_stats heard;
+	struct p2p_stats s;
+	struct crowd c;
+
+	cfg.nodes = 3;
+	tracker = crowd_with_tracker(&c, &cfg, 0);
+	fake_tracker_fill(tracker);
+	crowd_fetch_all(&c);
+	for (unsigned int k = 0; k < c.n; k++) {
+		crowd_expect_whole(&c.node[k]);
+		p2p_get_stats(c.node[k].p2p, &s);
+		cr_expect_eq(s.leases_total, 0);
+		/* It is there, for whatever other image. */
+		cr_expect_eq(s.trackers_good, 1);
+		cr_expect_eq(s.tracker_failures_total, 0);
+		cr_expect(c.node[k].p2p->tracker_is_there);
+	}
+	fake_tracker_stats(tracker, &heard);
+	cr_expect_gt(heard.granted_total + heard.refused_total, 0);
 	crowd_remove(&c);
 	fake_tracker_free(tracker);
 }
@@ -202,10 +234,20 @@ Test(engine_tracker, who_opens_an_image_anew_takes_part_though_it_left_late)
 	fake_tracker_free(tracker);
 }
 
+/* More than what ended waits to be told, less than the least pause between calls
+ * that have no cause: 3/4 of the longest interval that a node believes, 120 s. */
+#define LONG_NS INT64_C(60000000000)
+
 static bool rests(const struct p2p_image *i)
 {
 	return !i->call && i->leases.n_done == 2 &&
-	       i->announce_at > clock_now_ns() + WAIT_MAX_NS;
+	       i->announce_at > clock_now_ns() + LONG_NS;
+}
+
+/* The tracker was heard: from then on calls without a cause are far apart. */
+static bool knows_interval(const struct p2p_image *i)
+{
+	return !i->call && i->interval > LONG_NS;
 }
 
 Test(engine_tracker, what_nobody_hears_is_no_reason_to_call_without_end)
@@ -213,6 +255,8 @@ Test(engine_tracker, what_nobody_hears_is_no_reason_to_call_without_end)
 	struct reading r;
 
 	reading_begin(&r);
+	/* On a loaded machine the pieces are read before the tracker answers. */
+	wait_for(image_is(&r, knows_interval));
 	fake_tracker_kill(r.tracker);
 	for (int k = 0; k < 2; k++)
 		fault_release(r.origin[k]);

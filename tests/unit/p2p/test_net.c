@@ -7,7 +7,7 @@
 #include "common/clock.h"
 #include "nodes.h"
 
-TestSuite(net, .timeout = 60);
+TestSuite(net, .timeout = 120);
 
 static struct nodes all;
 static struct node *a, *b;

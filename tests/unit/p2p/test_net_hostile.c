@@ -5,7 +5,7 @@
  */
 #include "tests/unit/p2p/stranger.h"
 
-TestSuite(net_hostile, .timeout = 60);
+TestSuite(net_hostile, .timeout = 120);
 
 Test(net_hostile, speaks_something_else)
 {
@@ -117,7 +117,7 @@ Test(net_hostile, answers_no_ping)
 {
 	struct scene s;
 
-	begin(&s, 5000 * MS, 300 * MS);
+	begin_held(&s, 300 * MS);
 	greet(&s);
 	s.mute = true;
 	expect_down(&s, ETIMEDOUT, "silent");
@@ -131,8 +131,8 @@ Test(net_hostile, does_not_read_messages)
 
 	begin(&s, 5000 * MS, 60000 * MS);
 	enter(&s);
-	for (size_t i = 0; i < ARRAY_SIZE(r); i++)
-		r[i] = (struct swarm_range){ 1, 1 };
+	for (uint32_t i = 0; i < ARRAY_SIZE(r); i++)
+		r[i] = (struct swarm_range){ 2 * i, 1 };
 	for (int i = 0; i < 2000 && !s.a->downs; i++) {
 		struct net_link *l = s.a->link;
 
@@ -189,6 +189,45 @@ Test(net_hostile, tells_of_pieces_that_cannot_be)
 	say_buf(s.control, &b);
 	expect_down(&s, EPROTO, "news of pieces");
 	cr_expect_eq(s.a->news, 0);
+	end(&s);
+}
+
+/* One message that would have all of an image looked at many times. */
+Test(net_hostile, tells_of_a_piece_twice)
+{
+	struct scene s;
+	struct wire_have m = { .alias = 3, .n_have = 2 };
+	struct swarm_range r[] = { { 0, NODES_PIECES }, { 0, NODES_PIECES } };
+	struct buf b = BUF_INIT;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	enter(&s);
+	cr_assert_eq(wire_put_have(&b, &m, r), 0);
+	say_buf(s.control, &b);
+	expect_down(&s, EPROTO, "in HAVE");
+	cr_expect_eq(s.a->news, 0);
+	end(&s);
+}
+
+/* A few messages of a large image have as much looked at as thousands. */
+Test(net_hostile, floods_with_pieces)
+{
+	struct scene s;
+	struct wire_have m = {
+		.alias = 3, .n_have = 1, .n_lost = 1, .n_promised = 1
+	};
+	struct swarm_range all = { 0, SWARM_PIECES_MAX };
+	struct swarm_range r[] = { all, all, all };
+	struct buf b = BUF_INIT;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	s.all.n_pieces = SWARM_PIECES_MAX;
+	enter(&s);
+	for (int i = 0; i < 20; i++)
+		cr_assert_eq(wire_put_have(&b, &m, r), 0);
+	say_buf(s.control, &b);
+	expect_down(&s, ENOBUFS, "floods");
+	cr_expect_leq(s.a->news, 2);
 	end(&s);
 }
 

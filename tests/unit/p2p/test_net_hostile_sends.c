@@ -5,7 +5,7 @@
 
 #include "tests/unit/p2p/stranger.h"
 
-TestSuite(net_hostile_sends, .timeout = 60);
+TestSuite(net_hostile_sends, .timeout = 120);
 
 Test(net_hostile_sends, sends_bytes_that_nobody_asked_for)
 {
@@ -57,6 +57,61 @@ Test(net_hostile_sends, sends_parts_that_do_not_fit)
 	say_data(s.bulk, s.last_req, &d, 500, 500);
 	expect_down(&s, EPROTO, "nobody asked");
 	cr_expect_eq(s.a->losts, 1);
+	end(&s);
+}
+
+/* Both heads are right when they come: no byte has come of either. */
+Test(net_hostile_sends, sends_one_piece_on_both_connections)
+{
+	struct wire_data d = { .piece = 5, .total = 1000 };
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	be_asked(&s);
+	say_data(s.control, s.last_req, &d, 1000, 0);
+	until(&s.all, s.a->rooms == 1);
+	say_data(s.bulk, s.last_req, &d, 1000, 0);
+	say_zeros(s.control, 999);
+	say_zeros(s.bulk, 1000);
+	expect_down(&s, EPROTO, "nobody asked");
+	cr_expect_leq(s.a->moved, 999);
+	cr_expect_eq(s.a->losts, 1);
+	end(&s);
+}
+
+Test(net_hostile_sends, goes_on_with_a_piece_on_the_other_connection)
+{
+	struct wire_data d = { .piece = 5, .total = 1000 };
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	be_asked(&s);
+	say_data(s.bulk, s.last_req, &d, 500, 500);
+	until(&s.all, s.a->moved == 500);
+	d.off = 500;
+	say_data(s.control, s.last_req, &d, 500, 500);
+	expect_down(&s, EPROTO, "nobody asked");
+	cr_expect_eq(s.a->moved, 500);
+	cr_expect_eq(s.a->losts, 1);
+	end(&s);
+}
+
+/* Should another way past the heads' check be found, no byte lands behind the piece. */
+Test(net_hostile_sends, has_a_body_that_is_longer_than_its_piece)
+{
+	struct wire_data d = { .piece = 5, .total = 1000 };
+	struct scene s;
+
+	begin(&s, 5000 * MS, 60000 * MS);
+	be_asked(&s);
+	s.a->no_room = true; /* else the piece ends with its last byte */
+	say_data(s.bulk, s.last_req, &d, 1000, 100);
+	until(&s.all, s.a->moved == 0 && s.a->link->st.received_bytes == 100);
+	s.a->link->bulk->body_left = 60000;
+	say_zeros(s.bulk, 60000);
+	expect_down(&s, EPROTO, "more bytes than the piece has");
+	cr_expect_eq(s.a->gots, 0);
+	s.a->rooms--; /* none was given */
 	end(&s);
 }
 
@@ -199,7 +254,7 @@ Test(net_hostile_sends, stops_in_the_midst_of_a_piece)
 	struct scene s;
 	struct wire_data d = { .piece = 5, .total = 1000 };
 
-	begin(&s, 5000 * MS, 300 * MS);
+	begin_held(&s, 300 * MS);
 	be_asked(&s);
 	say_data(s.bulk, s.last_req, &d, 1000, 600);
 	expect_down(&s, ETIMEDOUT, "silent");

@@ -5,7 +5,7 @@
 
 #include "tests/unit/p2p/stranger.h"
 
-TestSuite(net_hostile_wants, .timeout = 60);
+TestSuite(net_hostile_wants, .timeout = 120);
 
 static void want(struct scene *s, uint32_t first, uint32_t n)
 {
@@ -21,7 +21,7 @@ Test(net_hostile_wants, asks_and_does_not_read)
 {
 	struct scene s;
 
-	begin(&s, 5000 * MS, 500 * MS);
+	begin_held(&s, 500 * MS);
 	enter(&s);
 	want(&s, 0, NODES_PIECES);
 	expect_down(&s, ETIMEDOUT, "takes no bytes");

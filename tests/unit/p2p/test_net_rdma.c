@@ -6,7 +6,7 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "nodes.h"
-#include "p2p/rdma.h"
+#include "p2p/rdma/rdma.h"
 #include "verbs_mock.h"
 
 #define MS ((int64_t)1000 * 1000)
@@ -43,7 +43,7 @@ static void end(void)
 	cr_expect_eq(verbs_mock.n_contexts, 0);
 }
 
-TestSuite(net_rdma, .init = setup, .timeout = 60);
+TestSuite(net_rdma, .init = setup, .timeout = 120);
 
 static bool has_rdma(const struct node *n)
 {

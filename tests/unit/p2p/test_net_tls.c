@@ -7,9 +7,9 @@
 #include "certs.h"
 #include "common/fs.h"
 #include "nodes.h"
-#include "p2p/net_priv.h"
+#include "p2p/net/net_priv.h"
 
-TestSuite(net_tls, .timeout = 60);
+TestSuite(net_tls, .timeout = 120);
 
 #define DAY 86400L
 #define MODES 2
@@ -391,7 +391,7 @@ Test(net_tls, reads_no_piece_on_a_plain_connection_that_is_not_bound)
 
 	begin(&s, NET_SIGNED_BULK);
 	a = add(&s, s.ca, "a", DAY);
-	cr_assert_eq(getsockname(a->net->listen_fd, (struct sockaddr *)&ss,
+	cr_assert_eq(getsockname(a->net->listener.fd, (struct sockaddr *)&ss,
 				 &len),
 		     0);
 	cr_assert_eq(connect(fd, (struct sockaddr *)&ss, len), 0);

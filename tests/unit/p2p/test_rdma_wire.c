@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "p2p/rdma_wire.h"
+#include "p2p/rdma/rdma_wire.h"
 
-TestSuite(rdma_wire, .timeout = 20);
+TestSuite(rdma_wire, .timeout = 120);
 
 static struct rdma_msg example(enum rdma_type type)
 {

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "common/fs.h"
-#include "p2p/relay.h"
+#include "p2p/engine/relay.h"
 #include "tests/unit/blockstore/cache_dir.h"
 
-TestSuite(relay, .timeout = 60);
+TestSuite(relay, .timeout = 120);
 
 #define IMAGE 7u
 #define SIZE (8u * 4096u)

@@ -2,9 +2,9 @@
 /* Which of several trackers an image is at. */
 #include <criterion/criterion.h>
 
-#include "p2p/tracker.h"
+#include "p2p/tracker/tracker.h"
 
-TestSuite(rendezvous, .timeout = 60);
+TestSuite(rendezvous, .timeout = 120);
 
 Test(rendezvous, moves_only_the_images_of_one_that_is_lost)
 {

@@ -2,9 +2,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "p2p/slots.h"
+#include "p2p/core/slots.h"
 
-TestSuite(slots, .timeout = 20);
+TestSuite(slots, .timeout = 120);
 
 static const struct slots_config usual = { .bulk = 2,
 					   .demand = 1,

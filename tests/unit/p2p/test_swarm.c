@@ -5,7 +5,7 @@
 
 #include "tests/unit/p2p/swarm_bench.h"
 
-TestSuite(swarm, .timeout = 20);
+TestSuite(swarm, .timeout = 120);
 
 #define RULE(name) Test(swarm, name, .init = begin, .fini = end)
 
@@ -45,6 +45,24 @@ RULE(keeps_few_pieces_under_way)
 	swarm_get_stats(b.s, &st);
 	cr_expect_eq(b.n_asks, swarm_limits_default.flying_pieces + 1);
 	cr_expect_eq(st.flying_bytes, (b.n_asks - 1) * SIZE);
+}
+
+/* However little of it is sent; an eighth is for readers. */
+Test(swarm, keeps_no_more_under_way_than_may_be_unpacked, .fini = end)
+{
+	begin_unpacking(1000, 4000);
+	for (unsigned int i = 0; i < 20; i++)
+		joins(i, 0, PIECES);
+	want(SOURCE_COLD, 0, PIECES);
+	pass(2 * MS);
+	cr_assert_eq(b.n_asks, 3);
+	cr_assert_eq(swarm_demand(b.s, 99, b.now, b.now + 900 * MS), 0);
+	cr_assert_eq(swarm_demand(b.s, 98, b.now, b.now + 900 * MS), 0);
+	cr_expect_eq(b.n_asks, 4);
+	swarm_begins(b.s, b.asks[0].peer, b.asks[0].piece);
+	swarm_got(b.s, b.asks[0].peer, b.asks[0].piece, b.now);
+	cr_expect_eq(b.n_asks, 5);
+	cr_expect_eq(b.asks[4].priority, SOURCE_DEMAND);
 }
 
 RULE(asks_nobody_for_what_he_lost)

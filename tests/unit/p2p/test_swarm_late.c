@@ -2,7 +2,7 @@
 /* What is late, and who is silent: one rule of the core in each test. */
 #include "tests/unit/p2p/swarm_bench.h"
 
-TestSuite(swarm_late, .timeout = 20);
+TestSuite(swarm_late, .timeout = 120);
 
 #define RULE(name) Test(swarm_late, name, .init = begin, .fini = end)
 

@@ -2,7 +2,7 @@
 /* What others are told: one rule of the core in each test. */
 #include "tests/unit/p2p/swarm_bench.h"
 
-TestSuite(swarm_news, .timeout = 20);
+TestSuite(swarm_news, .timeout = 120);
 
 #define RULE(name) Test(swarm_news, name, .init = begin, .fini = end)
 
@@ -50,6 +50,29 @@ RULE(what_a_neighbour_has_is_no_news_to_him)
 	cr_expect_not(swarm_news(b.s, 0, &n));
 	cr_assert_geq(n.n_have, 1);
 	cr_expect_eq(n.have[0].first, 10);
+}
+
+/* Whoever hears of a piece twice in one go, or not in order, closes the link. */
+RULE(news_are_in_order_and_of_a_piece_once)
+{
+	static const uint32_t came[] = { 40, 7, 41, 8, 6, 90 };
+	static struct swarm_news n;
+
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	for (size_t i = 0; i < ARRAY_SIZE(came); i++)
+		swarm_have(b.s, came[i], b.now);
+	swarm_drop(b.s, 7);
+	swarm_have(b.s, 7, b.now);
+	swarm_drop(b.s, 90);
+	swarm_drop(b.s, 41);
+	cr_expect_not(swarm_news(b.s, 0, &n));
+	cr_assert_eq(n.n_have, 2);
+	cr_expect(n.have[0].first == 6 && n.have[0].n == 3);
+	cr_expect(n.have[1].first == 40 && n.have[1].n == 1);
+	cr_assert_eq(n.n_lost, 2);
+	cr_expect(n.lost[0].first == 41 && n.lost[0].n == 1);
+	cr_expect(n.lost[1].first == 90 && n.lost[1].n == 1);
 }
 
 /* What was wanted an hour ago says nothing of what is wanted now. */

@@ -4,7 +4,7 @@
 
 #include "tests/unit/p2p/swarm_bench.h"
 
-TestSuite(swarm_origin, .timeout = 20);
+TestSuite(swarm_origin, .timeout = 120);
 
 #define RULE(name) Test(swarm_origin, name, .init = begin, .fini = end)
 
@@ -89,6 +89,56 @@ RULE(a_promise_is_waited_for)
 	pass(250 * MS);
 	cr_expect_eq(b.n_calls, 0);
 	pass(100 * MS);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+/* A neighbour says each second that it reads the piece, and never has it. */
+static void promises_for(uint32_t piece, int64_t ns)
+{
+	struct swarm_range r = { piece, 1 };
+
+	for (int64_t until = b.now + ns; b.now < until;) {
+		int64_t left = until - b.now;
+
+		cr_assert_eq(swarm_peer_promises(b.s, 0, r, 100000 * MS, b.now),
+			     0);
+		pass(left < 1000 * MS ? left : 1000 * MS);
+	}
+}
+
+static void reads_though_promised(void)
+{
+	swarm_peer_join(b.s, 0, SWARM_SAME_RACK, 0, b.now);
+	promises_for(7, 500 * MS);
+	cr_assert_eq(swarm_demand(b.s, 7, b.now, b.now + 30000 * MS), 0);
+	promises_for(7, 900 * MS);
+	cr_expect_eq(b.n_calls + b.n_reads, 0, "it is believed for a moment");
+	promises_for(7, 200 * MS);
+	cr_expect_eq(b.n_calls + b.n_reads, 1);
+}
+
+RULE(who_only_promises_keeps_no_reader_from_the_origin)
+{
+	reads_though_promised();
+}
+
+RULE(who_only_promises_keeps_no_reader_from_it_without_a_tracker)
+{
+	swarm_tracker(b.s, false, b.now);
+	reads_though_promised();
+}
+
+/* Nor does another one that comes in its place. */
+RULE(a_piece_that_is_always_promised_is_read_in_the_end)
+{
+	swarm_peer_join(b.s, 0, SWARM_SAME_RACK, 0, b.now);
+	promises_for(7, 100 * MS);
+	want(SOURCE_HOT, 7, 1);
+	promises_for(7, swarm_limits_default.promise_max_ns - 200 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	swarm_peer_leave(b.s, 0, b.now);
+	swarm_peer_join(b.s, 0, SWARM_SAME_RACK, 0, b.now);
+	promises_for(7, 200 * MS);
 	cr_expect_eq(b.n_calls, 1);
 }
 
@@ -193,6 +243,95 @@ RULE(what_others_have_is_waited_for_while_news_come)
 	}
 	cr_expect_eq(got, 40);
 	cr_expect_gt(b.n_calls, 5);
+}
+
+/* Whatever the tracker says: somebody may have told it that he read the piece. */
+static void refused_for(int64_t ns, int64_t retry_ns)
+{
+	for (int64_t until = b.now + ns; b.now < until;) {
+		size_t calls = b.n_calls;
+
+		answer(0, false, retry_ns);
+		while (b.n_calls == calls && b.n_reads == 0 && b.now < until)
+			pass(MS);
+		if (b.n_reads > 0)
+			return;
+	}
+}
+
+RULE(a_reader_whom_the_tracker_always_refuses_reads_in_the_end)
+{
+	cr_assert_eq(swarm_demand(b.s, 5, b.now, b.now + 60000 * MS), 0);
+	refused_for(900 * MS, 100 * MS);
+	cr_expect_eq(b.n_reads, 0, "somebody may be reading it");
+	refused_for(200 * MS, 100 * MS);
+	cr_assert_eq(b.n_reads, 1);
+	cr_expect_eq(b.reads[0], 5);
+}
+
+RULE(nor_does_the_time_to_ask_again_keep_it_waiting)
+{
+	cr_assert_eq(swarm_demand(b.s, 5, b.now, b.now + 60000 * MS), 0);
+	answer(0, false, 30000 * MS);
+	pass(1100 * MS);
+	cr_expect_eq(b.n_calls, 1);
+	cr_expect_eq(b.n_reads, 1);
+}
+
+RULE(bulk_that_the_tracker_always_refuses_is_not_read)
+{
+	want(SOURCE_HOT, 5, 1);
+	refused_for(20000 * MS, 100 * MS);
+	cr_expect_eq(b.n_reads, 0);
+}
+
+RULE(a_refused_reader_asks_the_neighbour_that_has_it)
+{
+	cr_assert_eq(swarm_demand(b.s, 5, b.now, b.now + 60000 * MS), 0);
+	answer(0, false, 10000 * MS);
+	pass(900 * MS);
+	joins(0, 5, 1);
+	pass(300 * MS);
+	cr_expect_eq(b.n_asks, 1);
+	cr_expect_eq(b.n_reads, 0);
+}
+
+RULE(an_origin_that_failed_is_not_asked_sooner_by_who_is_refused)
+{
+	size_t calls;
+
+	cr_assert_eq(swarm_demand(b.s, 5, b.now, b.now + 60000 * MS), 0);
+	answer(0, false, 10000 * MS);
+	pass(1100 * MS);
+	cr_assert_eq(b.n_reads, 1);
+	calls = b.n_calls;
+	swarm_lost(b.s, SWARM_NONE, 5, -EIO, b.now);
+	pass(150 * MS);
+	cr_expect_eq(b.n_reads, 1);
+	pass(100 * MS);
+	cr_expect_eq(b.n_reads, 1);
+	cr_assert_eq(b.n_calls, calls + 1, "the tracker hears first");
+	answer(0, false, 10000 * MS);
+	cr_expect_eq(b.n_reads, 2);
+}
+
+/* Not all at once: this one is not the first. */
+RULE(refused_readers_read_by_turns)
+{
+	uint64_t names[SWARM_MEMBERS_MAX];
+	char name[16];
+
+	for (unsigned int i = 0; i < SWARM_MEMBERS_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "n%u", i);
+		names[i] = swarm_name(name);
+	}
+	swarm_members(b.s, names, SWARM_MEMBERS_MAX);
+	cr_assert_eq(swarm_demand(b.s, 5, b.now, b.now + 60000 * MS), 0);
+	answer(0, false, 10000 * MS);
+	pass(1040 * MS);
+	cr_expect_eq(b.n_reads, 0);
+	pass(1000 * MS);
+	cr_expect_eq(b.n_reads, 1);
 }
 
 RULE(who_waits_hears_when_every_source_failed)

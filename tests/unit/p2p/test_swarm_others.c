@@ -2,7 +2,7 @@
 /* Requests for any of several pieces: one rule of the core in each test. */
 #include "tests/unit/p2p/swarm_bench.h"
 
-TestSuite(swarm_others, .timeout = 20);
+TestSuite(swarm_others, .timeout = 120);
 
 #define RULE(name) Test(swarm_others, name, .init = begin, .fini = end)
 

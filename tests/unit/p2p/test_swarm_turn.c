@@ -4,7 +4,7 @@
 
 #include "tests/unit/p2p/swarm_bench.h"
 
-TestSuite(swarm_turn, .timeout = 20);
+TestSuite(swarm_turn, .timeout = 120);
 
 #define RULE(name) Test(swarm_turn, name, .init = begin, .fini = end)
 
@@ -97,6 +97,32 @@ RULE(turns_are_believed_in_while_news_come)
 	cr_expect_leq(b.n_reads - before, 2, "news of the same may come twice");
 	pass(2000 * MS);
 	cr_expect_gt(b.n_reads, before + 2);
+}
+
+RULE(turns_are_not_believed_in_for_promises_alone)
+{
+	size_t before;
+
+	others(CROWD);
+	swarm_peer_join(b.s, 0, SWARM_REMOTE, 0, b.now);
+	want(SOURCE_COLD, 0, PIECES);
+	do {
+		before = b.n_reads;
+		origin_answers(0);
+		pass(MS);
+	} while (b.n_reads > before);
+	cr_assert_lt(before, PIECES / 2, "those in its own turn");
+	/* Of a piece after the other: each is promised for the first time. */
+	for (uint32_t i = 0; i < PIECES && b.n_reads == before; i++) {
+		struct swarm_range r = { i, 1 };
+
+		if (swarm_has(b.s, i))
+			continue;
+		cr_assert_eq(swarm_peer_promises(b.s, 0, r, 300 * MS, b.now),
+			     0);
+		pass(400 * MS);
+	}
+	cr_expect_gt(b.n_reads, before);
 }
 
 RULE(a_reader_waits_a_second_for_others_turns)

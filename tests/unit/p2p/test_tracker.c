@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Members: who is there, who is named to whom, and limits. */
+#include "p2p/tracker/tracker_priv.h"
 #include "tests/unit/p2p/tracker_bench.h"
 
-TestSuite(tracker, .timeout = 60);
+TestSuite(tracker, .timeout = 120);
 
 Test(tracker, silent_members_go_and_their_image_with_them,
      .init = begin_default, .fini = end)
@@ -94,6 +95,122 @@ Test(tracker, limits_hold_and_the_longest_silent_leave)
 	end();
 }
 
+/* Four nodes take part in each of so many images, and have leases in them. */
+static void share_images(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int m = 0; m < 4; m++) {
+			from(m, "z", i);
+			wants(10 * m, 1, 65536);
+			hear();
+		}
+}
+
+/* The next call is of somebody who has made up an image, of the most pieces. */
+static void made_up(unsigned int image)
+{
+	from(99, "z", 0)->n_pieces = TRACKER_IMAGE_PIECES_MAX;
+	memset(b.c.image.b, 0xee, sizeof(b.c.image.b));
+	memcpy(b.c.image.b + 8, &image, sizeof(image));
+	for (uint32_t k = 0; k < TRACKER_PIECES_MAX; k++) {
+		b.want[k] = k * 65536 + image;
+		b.bytes[k] = 65536;
+	}
+	b.c.n_want = TRACKER_PIECES_MAX;
+}
+
+/* May fail. */
+static int say(void)
+{
+	return tracker_hear(b.t, &b.c, b.now, &b.a, NULL);
+}
+
+Test(tracker, a_call_costs_what_it_names, .init = begin_default, .fini = end)
+{
+	struct tracker_stats s;
+
+	made_up(0);
+	b.c.n_want = 1;
+	hear();
+	cr_expect_eq(b.a.n_granted, 1);
+	tracker_get_stats(b.t, &s);
+	cr_expect_lt(s.memory, MIB);
+}
+
+Test(tracker, who_is_alone_takes_no_memory_from_what_others_share)
+{
+	struct tracker_config cfg = tracker_config_default;
+	struct tracker_stats s;
+	uint64_t leases;
+
+	cfg.memory_max = 8 * MIB;
+	begin(&cfg);
+	share_images(100);
+	tracker_get_stats(b.t, &s);
+	leases = s.leases;
+	for (unsigned int k = 0; k < 50; k++) {
+		made_up(k % 3);
+		for (uint32_t w = 0; w < TRACKER_PIECES_MAX; w++)
+			b.want[w] += 256 * k;
+		(void)say();
+		tracker_get_stats(b.t, &s);
+		cr_expect_leq(s.memory, cfg.memory_max);
+	}
+	for (unsigned int i = 0; i < 100; i++)
+		for (unsigned int m = 0; m < 4; m++) {
+			from(m, "z", i);
+			hear();
+			cr_expect_eq(b.a.swarm, 4, "image %u", i);
+		}
+	tracker_get_stats(b.t, &s);
+	cr_expect_geq(s.leases, leases);
+	/* Nor does he keep it from one who comes now, and is alone as he is. */
+	from(1, "z", 200)->n_pieces = 100000;
+	wants(0, 200, 65536);
+	hear();
+	cr_expect_gt(b.a.n_granted, 0);
+	end();
+}
+
+Test(tracker, who_is_alone_takes_no_place_from_what_others_share)
+{
+	struct tracker_config cfg = tracker_config_default;
+	struct tracker_stats s;
+
+	cfg.images_max = 8;
+	begin(&cfg);
+	share_images(6);
+	for (unsigned int k = 0; k < 100; k++) {
+		made_up(k);
+		b.c.n_want = 1;
+		(void)say();
+	}
+	for (unsigned int i = 0; i < 6; i++) {
+		from(1, "z", i);
+		hear();
+		cr_expect_eq(b.a.swarm, 4, "image %u", i);
+	}
+	/* He gives way to somebody who has fewer of his own. */
+	from(1, "z", 200);
+	hear();
+	cr_expect_eq(b.a.swarm, 1);
+	made_up(100);
+	cr_expect_eq(say(), 0);
+	from(1, "z", 200);
+	hear();
+	tracker_get_stats(b.t, &s);
+	cr_expect_eq(s.images, 8);
+	/* All are shared: no place is left for one who is alone. */
+	for (unsigned int m = 2; m < 4; m++)
+		for (unsigned int i = 200; i < 202; i++) {
+			from(m, "z", i);
+			hear();
+		}
+	made_up(101);
+	cr_expect_eq(say(), -ENOSPC);
+	end();
+}
+
 Test(tracker, who_says_another_number_of_pieces_spoils_nothing,
      .init = begin_default, .fini = end)
 {
@@ -123,6 +240,51 @@ Test(tracker, who_says_another_number_of_pieces_spoils_nothing,
 	hear();
 	cr_assert(tracker_get_image(b.t, &b.c.image, &info));
 	cr_expect_eq(info.members, 3);
+}
+
+static unsigned int longest_chain(const struct tracker *t)
+{
+	unsigned int most = 0;
+
+	for (size_t k = 0; k < t->n_buckets_i; k++) {
+		unsigned int n = 0;
+
+		for (const struct image *i = t->images[k]; i; i = i->next)
+			n++;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static unsigned int longest_chain_of_members(const struct tracker *t)
+{
+	unsigned int most = 0;
+
+	for (size_t k = 0; k < t->n_buckets_m; k++) {
+		unsigned int n = 0;
+
+		for (uint32_t m = t->heads[k]; m != NONE;
+		     m = t->members[m].next)
+			n++;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Images that nobody has cost the others nothing: no chain grows that one chose. */
+Test(tracker, images_that_are_alike_share_no_chain, .init = begin_default,
+     .fini = end)
+{
+	for (unsigned int k = 0; k < 1000; k++) {
+		from(1, "z", 1);
+		if (k % 2)
+			b.c.n_pieces += k;
+		else
+			put_le32(b.c.image.b + 8, k);
+		hear();
+	}
+	cr_expect_lt(longest_chain(b.t), 16);
+	cr_expect_lt(longest_chain_of_members(b.t), 16);
 }
 
 Test(tracker, refuses_what_cannot_be, .init = begin_default, .fini = end)

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "p2p/tracker_json.h"
+#include "p2p/tracker/tracker_json.h"
 
-TestSuite(tracker_json, .timeout = 30);
+TestSuite(tracker_json, .timeout = 120);
 
 #define MS INT64_C(1000000)
 

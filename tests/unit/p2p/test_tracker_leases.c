@@ -2,7 +2,7 @@
 /* Who is given a lease, and who has to wait for another. */
 #include "tests/unit/p2p/tracker_bench.h"
 
-TestSuite(tracker_leases, .timeout = 60);
+TestSuite(tracker_leases, .timeout = 120);
 
 Test(tracker_leases, first_askers_get_different_runs, .init = begin_default,
      .fini = end)
@@ -125,6 +125,68 @@ Test(tracker_leases, what_was_read_is_not_leased_while_its_reader_is_there,
 	b.c.n_demand = 1;
 	hear();
 	cr_expect(is_granted(7));
+}
+
+/* Does node `n` get the piece, with a reader that waits for it or without one? */
+static bool gets(unsigned int n, uint32_t piece, bool demand)
+{
+	from(n, "z", 1);
+	wants(piece, 1, KIB);
+	b.c.n_demand = demand;
+	hear();
+	return is_granted(piece);
+}
+
+Test(tracker_leases, what_was_never_leased_is_believed_once_and_for_bulk,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t some[] = { 7, 8 };
+	const int64_t believed = tracker_config_default.demand_done_ns;
+
+	from(1, "z", 1);
+	report(true, some, 2);
+	cr_expect(!gets(2, 7, false));
+	cr_expect(gets(2, 8, true), "no reader waits for it");
+	/* It says so again and again, and so does another one. */
+	b.now += believed / 2;
+	from(1, "z", 1);
+	report(true, some, 1);
+	from(3, "z", 1);
+	report(true, some, 1);
+	cr_expect(!gets(2, 7, false));
+	b.now += believed / 2;
+	from(1, "z", 1);
+	report(true, some, 1);
+	from(3, "z", 1);
+	report(true, some, 1);
+	cr_expect(gets(4, 7, false));
+}
+
+Test(tracker_leases, what_was_never_leased_replaces_no_reader_who_counts,
+     .init = begin_default, .fini = end)
+{
+	static const uint32_t seven[] = { 7 };
+	const struct tracker_config *cfg = &tracker_config_default;
+
+	cr_assert(gets(1, 7, false));
+	b.now += 10 * MS;
+	from(1, "z", 1);
+	report(true, seven, 1);
+	/* One that says so, and leaves, takes nothing from the others. */
+	from(2, "z", 1);
+	report(true, seven, 1);
+	cr_expect(!gets(3, 7, true));
+	from(2, "z", 1)->leaving = true;
+	hear();
+	cr_expect(!gets(3, 7, false));
+	/* Nor does the reader count for longer than it did. */
+	for (int64_t at = 0; at < cfg->done_ns; at += 5 * SECOND) {
+		b.now += 5 * SECOND;
+		from(1, "z", 1);
+		report(true, seven, 1);
+	}
+	b.now += cfg->demand_done_ns;
+	cr_expect(gets(3, 7, false));
 }
 
 Test(tracker_leases, a_reader_that_leaves_or_lost_it_frees_the_piece,

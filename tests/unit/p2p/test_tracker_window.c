@@ -2,7 +2,7 @@
 /* What the tracker learns of the origin and of members, and what follows. */
 #include "tests/unit/p2p/tracker_bench.h"
 
-TestSuite(tracker_window, .timeout = 60);
+TestSuite(tracker_window, .timeout = 120);
 
 static uint64_t window(void)
 {
@@ -84,7 +84,7 @@ Test(tracker_window, large_pieces_do_not_keep_the_window_small,
 	cr_expect_geq(window(), 8 * (uint64_t)TRACKER_PIECE_BYTES_MAX);
 }
 
-Test(tracker_window, nobody_reads_while_the_origin_asks_for_patience,
+Test(tracker_window, who_is_asked_for_patience_waits_and_nobody_else,
      .init = begin_default, .fini = end)
 {
 	static const uint32_t zero[] = { 0 };
@@ -100,15 +100,83 @@ Test(tracker_window, nobody_reads_while_the_origin_asks_for_patience,
 	from(1, "z", 1);
 	b.c.origin_wait_ns = 3 * SECOND;
 	report(false, zero, 1);
+	from(1, "z", 1);
+	wants(10, 2, 128 * KIB);
+	hear();
+	cr_expect_eq(b.a.n_granted, 0);
+	cr_expect(b.a.is_full);
+	cr_expect_geq(b.a.retry_ns, 3 * SECOND);
+	/* But for its readers. */
+	b.c.n_demand = 1;
+	hear();
+	cr_expect_eq(b.a.n_granted, 1);
+	cr_expect(is_granted(10));
+	from(1, "z", 1);
+	report(true, (uint32_t[]){ 10 }, 1);
 	from(3, "z", 1);
 	wants(5, 2, 128 * KIB);
 	b.c.n_demand = 1;
 	hear();
-	cr_expect_eq(b.a.n_granted, 0);
-	cr_expect_geq(b.a.retry_ns, 3 * SECOND);
+	cr_expect_eq(b.a.n_granted, 2);
 	b.now += 3 * SECOND;
+	from(1, "z", 1);
+	wants(20, 2, 128 * KIB);
 	hear();
 	cr_expect_eq(b.a.n_granted, 2);
+}
+
+/* It says each time, before that is over, that the origin wants an hour of patience. */
+Test(tracker_window, one_node_keeps_no_reader_waiting_for_ever,
+     .init = begin_default, .fini = end)
+{
+	from(1, "z", 1);
+	wants(5, 1, MIB);
+	hear();
+	cr_assert(is_granted(5));
+	for (uint32_t k = 0; k < 3; k++) {
+		b.now += 9 * SECOND;
+		from(1, "z", 1);
+		b.c.origin_wait_ns = 3600 * SECOND;
+		hear();
+		from(2, "z", 1);
+		wants(6 + k, 1, MIB);
+		b.c.n_demand = 1;
+		hear();
+		cr_expect(is_granted(6 + k));
+		from(2, "z", 1);
+		report(true, (uint32_t[]){ 6 + k }, 1);
+		from(3 + k, "z", 1);
+		wants(16 + k, 1, MIB);
+		hear();
+		cr_expect(is_granted(16 + k), "round %u", k);
+	}
+}
+
+/* Of 16 whom the origin serves, one says that it does not. */
+Test(tracker_window, one_of_many_does_not_keep_the_window_small,
+     .init = begin_default, .fini = end)
+{
+	uint32_t at = 0;
+	uint64_t before;
+
+	for (int k = 0; k < 20; k++)
+		round_of(&at, 32, 10 * MS, true);
+	for (unsigned int n = 2; n <= 16; n++) {
+		from(n, "z", 1);
+		wants(900 + n, 1, MIB);
+		hear();
+	}
+	before = window();
+	cr_assert_geq(before, 16 * MIB);
+	for (int k = 0; k < 4; k++) {
+		b.now += 1500 * MS;
+		from(2, "z", 1);
+		b.c.origin_wait_ns = SECOND;
+		hear();
+	}
+	cr_expect_geq(window(), before / 2, "%llu of %llu",
+		      (unsigned long long)window(), (unsigned long long)before);
+	cr_expect_lt(window(), before, "it counts once");
 }
 
 /* What it holds waits at its own link: the origin idles.  (All others were full after

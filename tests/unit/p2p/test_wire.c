@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/bytes.h"
-#include "p2p/wire.h"
+#include "p2p/net/wire.h"
 
-TestSuite(wire, .timeout = 20);
+TestSuite(wire, .timeout = 120);
 
 static const uint8_t hello_bytes[] = {
 	0x36, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -264,6 +264,33 @@ Test(wire, have_has_its_bytes)
 		     -EINVAL);
 	m.n_have = WIRE_RANGES_MAX;
 	cr_expect_eq(wire_put_have(&b, &m, got), -EFBIG);
+}
+
+/* Of each kind by itself. */
+Test(wire, have_names_a_piece_once_and_in_order)
+{
+	static struct swarm_range got[WIRE_RANGES_MAX];
+	struct wire_have heard;
+	struct wire_head h;
+	const uint8_t *body = body_of(have_bytes, &h);
+	uint8_t copy[44];
+
+	cr_assert_eq(h.len, sizeof(copy));
+	memcpy(copy, body, sizeof(copy));
+	put_le32(copy + 20, 3); /* beside the first one */
+	cr_expect_eq(wire_get_have(copy, sizeof(copy), &heard, got, NULL), 0);
+	put_le32(copy + 20, 2);
+	cr_expect_eq(wire_get_have(copy, sizeof(copy), &heard, got, NULL),
+		     -EINVAL);
+	put_le32(copy + 20, 0);
+	cr_expect_eq(wire_get_have(copy, sizeof(copy), &heard, got, NULL),
+		     -EINVAL);
+	/* All four of one kind: the third is before the second. */
+	memcpy(copy, body, sizeof(copy));
+	copy[2] = 4;
+	copy[4] = copy[6] = 0;
+	cr_expect_eq(wire_get_have(copy, sizeof(copy), &heard, got, NULL),
+		     -EINVAL);
 }
 
 Test(wire, a_want_names_other_pieces)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
-#include "p2p/tracker.h"
+#include "p2p/tracker/tracker.h"
 
 #define MS ((int64_t)1000000)
 #define SECOND (1000 * MS)

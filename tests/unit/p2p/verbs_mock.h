@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "p2p/verbs.h"
+#include "p2p/rdma/verbs.h"
 
 #define MOCK_DEVICES 3u
 

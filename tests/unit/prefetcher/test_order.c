@@ -4,7 +4,7 @@
 
 #include "prefetcher/order.h"
 
-TestSuite(order, .timeout = 20);
+TestSuite(order, .timeout = 120);
 
 /* A map of 4 blocks in 2 packs: entries 0 and 3 share a place, and the packs lie
  * the other way round. */
@@ -54,6 +54,33 @@ Test(order, by_pack_has_each_stored_place_once_as_it_lies)
 	cr_expect_eq(o->blocks[2], 1);
 	cr_expect_eq(o->bytes, 3 * 4096);
 	order_unref(o);
+	free(data);
+}
+
+/* A lying map: both claim what is stored there, and one is checked. */
+Test(order, refuses_a_map_with_two_blocks_at_one_place)
+{
+	AUTO(blockmap_writer) w = blockmap_writer_new();
+	struct block b = { .usize = 4096, .csize = 4096 };
+	struct pack p = { .size = 8192 };
+	struct error err = ERROR_INIT;
+	struct blockmap map;
+	struct order *o;
+	uint32_t index;
+	size_t len;
+	void *data;
+
+	cr_assert_eq(blockmap_writer_pack(w, &p, &index, NULL), 0);
+	cr_assert_eq(blockmap_writer_block(w, &b, NULL), 0);
+	b.voff = 4096;
+	b.digest.b[0] = 1;
+	cr_assert_eq(blockmap_writer_block(w, &b, NULL), 0);
+	cr_assert_eq(blockmap_writer_finish(w, 8192, &data, &len, NULL), 0);
+	cr_assert_eq(blockmap_open(data, len, &map, NULL), 0);
+	cr_expect_eq(order_by_pack(&map, &o, &err), -EINVAL);
+	cr_expect_str_eq(err.msg,
+			 "block map: blocks 0 and 1 lie at one place of pack 0 "
+			 "and differ: convert the image again");
 	free(data);
 }
 

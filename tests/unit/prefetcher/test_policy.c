@@ -8,7 +8,7 @@
 
 #define NS_PER_S INT64_C(1000000000)
 
-TestSuite(policy, .timeout = 20);
+TestSuite(policy, .timeout = 120);
 
 Test(policy, reads_each_kind_and_writes_it_again)
 {

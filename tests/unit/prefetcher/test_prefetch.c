@@ -9,7 +9,7 @@
 #include "prefetcher/prefetch.h"
 #include "tests/unit/blockstore/node.h"
 
-TestSuite(prefetch, .timeout = 60);
+TestSuite(prefetch, .timeout = 120);
 
 #define SPAN 32768u /* bytes of a block in these tests */
 #define NS_PER_S INT64_C(1000000000)
@@ -535,7 +535,7 @@ Test(prefetch, the_rest_does_not_wait_for_a_hot_set_that_does_not_get_on)
 	fault_wait_held(b.n.fault[0][0], 1);
 	/* As if it had begun long ago. */
 	(void)pthread_mutex_lock(&b.all->lock);
-	b.all->hot_moved_ns -= 60 * NS_PER_S;
+	b.p[0]->hot_moved_ns -= 60 * NS_PER_S;
 	(void)pthread_mutex_unlock(&b.all->lock);
 	start(&b, 1, no_trace, true);
 	fault_wait_reads(b.n.fault[1][1], 1);
@@ -543,6 +543,102 @@ Test(prefetch, the_rest_does_not_wait_for_a_hot_set_that_does_not_get_on)
 	fault_release(b.n.fault[0][0]);
 	wait_phase(&b, 1, PREFETCH_DONE);
 	bed_remove(&b);
+}
+
+/* device_fetch_list() of a registry that trickles: a block now and then, never all. */
+static int trickle(void *arg, const struct device_list *list, struct error *err)
+{
+	const struct timespec moment = { .tv_nsec = NS_PER_MS };
+
+	while (!__atomic_load_n(list->cancel, __ATOMIC_RELAXED)) {
+		list->have(list->arg, list->blocks[0], 0);
+		(void)nanosleep(&moment, NULL);
+	}
+	return error_set(err, ECANCELED, "cancelled");
+}
+
+static struct prefetch *new_trickling(struct bed *b)
+{
+	struct prefetch_config cfg = { .dev = b->n.dev[0],
+				       .map = &b->n.img.map,
+				       .label = "slow",
+				       .fetch = trickle };
+	struct prefetch *p;
+
+	cr_assert_eq(prefetch_new(b->all, &cfg, &p, NULL), 0);
+	return p;
+}
+
+static void start_it(struct prefetch *p, struct hot_list hot,
+		     enum prefetch_rest rest)
+{
+	cr_assert_eq(prefetch_start(p, hot.n ? &hot : NULL, rest, NULL), 0);
+}
+
+Test(prefetch, the_rest_waits_for_no_hot_set_that_trickles)
+{
+	struct prefetch *slow;
+	struct bed b;
+
+	bed_make(&b, NULL);
+	slow = new_trickling(&b);
+	start_it(slow, hot_list(0, 1, 4), PREFETCH_REST_NONE);
+	start(&b, 1, no_trace, true);
+	cr_expect_eq(prefetch_wait(slow, &all_of_it, now_ns() + 100 * NS_PER_MS,
+				   NULL),
+		     -ETIMEDOUT);
+	cr_expect_eq(count_reads(&b.n, 1), 0);
+	/* As if it had begun long ago; it still gets a block now and then. */
+	(void)pthread_mutex_lock(&b.all->lock);
+	slow->hot_begun_ns -= 60 * NS_PER_S;
+	(void)pthread_mutex_unlock(&b.all->lock);
+	atomic_store(&b.idle_ns, INT64_MAX);
+	wait_phase(&b, 1, PREFETCH_DONE);
+	cr_expect_eq(prefetch_get_phase(slow), PREFETCH_HOT);
+	prefetch_free(slow);
+	bed_remove(&b);
+}
+
+static const struct prefetch_limits short_turns = {
+	.hot_streams = 1,
+	.cold_streams = 1,
+	.settle_max_ns = 3600 * NS_PER_S,
+	.turn_ns = 50 * NS_PER_MS,
+};
+
+/* As many as there are threads, and more. */
+static void images_that_trickle_keep_none_waiting(bool hot)
+{
+	struct prefetch *slow[2 * HOT_WORKERS];
+	struct bed b;
+
+	bed_make(&b, &short_turns);
+	for (size_t i = 0; i < ARRAY_SIZE(slow); i++) {
+		slow[i] = new_trickling(&b);
+		start_it(slow[i], hot ? hot_list(0, 1, 4) : no_trace,
+			 hot ? PREFETCH_REST_NONE : PREFETCH_REST_NOW);
+	}
+	start_it(b.p[1], hot ? hot_list(0, 1, 4) : no_trace,
+		 hot ? PREFETCH_REST_NONE : PREFETCH_REST_NOW);
+	wait_phase(&b, 1, PREFETCH_DONE);
+	for (size_t i = 0; i < ARRAY_SIZE(slow); i++) {
+		struct prefetch_stats s;
+
+		prefetch_get_stats(slow[i], &s);
+		cr_expect_eq(s.failures, 0);
+		prefetch_free(slow[i]);
+	}
+	bed_remove(&b);
+}
+
+Test(prefetch, hot_sets_that_trickle_keep_no_other_waiting)
+{
+	images_that_trickle_keep_none_waiting(true);
+}
+
+Test(prefetch, images_that_trickle_keep_the_rest_of_no_other_waiting)
+{
+	images_that_trickle_keep_none_waiting(false);
 }
 
 /* As if the last start had been long ago. */

@@ -6,7 +6,7 @@
 #include "tests/unit/recorder/layout.h"
 #include "tests/unit/recorder/make.h"
 
-TestSuite(hot_list, .timeout = 60);
+TestSuite(hot_list, .timeout = 120);
 
 struct line {
 	const char *path;

@@ -5,7 +5,7 @@
 
 #include "tests/unit/recorder/make.h"
 
-TestSuite(trace_json, .timeout = 60);
+TestSuite(trace_json, .timeout = 120);
 
 #define SHA \
 	"sha256:" \

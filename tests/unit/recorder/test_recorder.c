@@ -8,7 +8,7 @@
 #include "tests/unit/recorder/layout.h"
 #include "tests/unit/recorder/make.h"
 
-TestSuite(recorder, .timeout = 60);
+TestSuite(recorder, .timeout = 120);
 
 #define PAGE ((uint64_t)BLOCK_ALIGN)
 
@@ -379,7 +379,7 @@ Test(recorder, blocks_touched_and_missed_are_told_in_order)
 
 Test(recorder, a_device_too_large_to_record_is_refused)
 {
-	struct recorder_config cfg = { .device_size = ((uint64_t)4 << 40) + 1 };
+	struct recorder_config cfg = { .device_size = ((uint64_t)1 << 40) + 1 };
 	struct error err = ERROR_INIT;
 	struct recorder *r;
 

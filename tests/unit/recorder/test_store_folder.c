@@ -29,7 +29,7 @@ static void stop(void)
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
 }
 
-TestSuite(store_folder, .init = start, .fini = stop, .timeout = 60);
+TestSuite(store_folder, .init = start, .fini = stop, .timeout = 120);
 
 static struct trace_store *open_folder(uint64_t bytes_max)
 {

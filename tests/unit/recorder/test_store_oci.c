@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "recorder/recorder.h"
-#include "tests/unit/blockstore/oci_fixture.h"
+#include "tests/unit/objects/oci_fixture.h"
 #include "tests/unit/recorder/make.h"
 
 static struct registry_fixture f;
@@ -20,7 +20,7 @@ static void stop(void)
 	fixture_stop(&f);
 }
 
-TestSuite(store_oci, .init = start, .fini = stop, .timeout = 60);
+TestSuite(store_oci, .init = start, .fini = stop, .timeout = 120);
 
 static struct trace_store *open_traces(void)
 {

@@ -13,7 +13,7 @@
 #include "recorder/recorder.h"
 #include "tests/unit/recorder/make.h"
 
-TestSuite(store_service, .timeout = 60);
+TestSuite(store_service, .timeout = 120);
 
 #define REPLY_JSON(status, text) \
 	"HTTP/1.1 " status "\r\nContent-Type: application/json\r\n" \

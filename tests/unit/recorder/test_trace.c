@@ -5,7 +5,7 @@
 
 #include "tests/unit/recorder/make.h"
 
-TestSuite(trace, .timeout = 60);
+TestSuite(trace, .timeout = 120);
 
 static struct trace_entry entry(const char *path, uint64_t off)
 {

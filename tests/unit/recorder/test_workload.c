@@ -4,7 +4,7 @@
 
 #include "recorder/recorder.h"
 
-TestSuite(workload, .timeout = 10);
+TestSuite(workload, .timeout = 120);
 
 static char *key(const char *a, const char *b)
 {

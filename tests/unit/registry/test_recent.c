@@ -3,22 +3,40 @@
 
 #include "registry/recent.h"
 
-TestSuite(recent, .timeout = 10);
+TestSuite(recent, .timeout = 120);
 
 static struct recent *r;
 static uint64_t age;
 
-static int ask(const char *key, int64_t now)
+static int ask_of(const char *key, const char *image, const char *repo)
 {
+	struct recent_key k = { .text = key, .image = image, .repo = repo };
 	int value = -1;
 
-	return recent_get(r, key, now, &value, sizeof(value), &age) ? value
-								    : -1;
+	return recent_get(r, &k, 0, &value, sizeof(value), &age) ? value : -1;
+}
+
+static void answer_of(const char *key, const char *image, const char *repo,
+		      int value)
+{
+	struct recent_key k = { .text = key, .image = image, .repo = repo };
+
+	recent_put(r, &k, 0, &value, sizeof(value), age);
+}
+
+static int ask(const char *key, int64_t now)
+{
+	struct recent_key k = { .text = key, .image = "i", .repo = "" };
+	int value = -1;
+
+	return recent_get(r, &k, now, &value, sizeof(value), &age) ? value : -1;
 }
 
 static void answer(const char *key, int64_t now, int value)
 {
-	recent_put(r, key, now, &value, sizeof(value), age);
+	struct recent_key k = { .text = key, .image = "i", .repo = "" };
+
+	recent_put(r, &k, now, &value, sizeof(value), age);
 }
 
 Test(recent, remembers_an_answer_for_a_second)
@@ -38,14 +56,39 @@ Test(recent, forgets_what_was_asked_before_a_change)
 {
 	cr_assert_eq(recent_new(&r, NULL), 0);
 	cr_expect_eq(ask("a", 0), -1);
-	recent_forget(r);
+	recent_forget(r, NULL, NULL);
 	/* It was read before the change. */
 	answer("a", 0, 7);
 	cr_expect_eq(ask("a", 0), -1);
 	answer("a", 0, 8);
 	cr_expect_eq(ask("a", 0), 8);
-	recent_forget(r);
+	recent_forget(r, NULL, NULL);
 	cr_expect_eq(ask("a", 0), -1);
+	recent_free(r);
+}
+
+Test(recent, a_change_of_one_repository_forgets_nothing_of_another)
+{
+	cr_assert_eq(recent_new(&r, NULL), 0);
+	cr_expect_eq(ask_of("a", "i", "h/a"), -1);
+	answer_of("a", "i", "h/a", 1);
+	cr_expect_eq(ask_of("b", "i", "h/b"), -1);
+	answer_of("b", "i", "h/b", 2);
+	cr_expect_eq(ask_of("c", "k", ""), -1);
+	answer_of("c", "k", "", 3);
+	recent_forget(r, "j", "h/a");
+	cr_expect_eq(ask_of("a", "i", "h/a"), -1);
+	cr_expect_eq(ask_of("b", "i", "h/b"), 2);
+	cr_expect_eq(ask_of("c", "k", ""), 3);
+	/* Nor does it keep an answer that is under way from being remembered. */
+	cr_expect_eq(ask_of("d", "k", "h/d"), -1);
+	recent_forget(r, "j", "h/a");
+	answer_of("d", "k", "h/d", 4);
+	cr_expect_eq(ask_of("d", "k", "h/d"), 4);
+	/* The image is in both. */
+	recent_forget(r, "i", "");
+	cr_expect_eq(ask_of("b", "i", "h/b"), -1);
+	cr_expect_eq(ask_of("d", "k", "h/d"), 4);
 	recent_free(r);
 }
 

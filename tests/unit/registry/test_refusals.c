@@ -3,7 +3,7 @@
 
 #include "registry/refusals.h"
 
-TestSuite(refusals, .timeout = 10);
+TestSuite(refusals, .timeout = 120);
 
 #define SECOND INT64_C(1000000000)
 

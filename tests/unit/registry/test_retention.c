@@ -6,7 +6,7 @@
 
 #define NOW 1000000
 
-TestSuite(retention, .timeout = 10);
+TestSuite(retention, .timeout = 120);
 
 static char names[VOTES_MAX][8];
 static struct vote votes[VOTES_MAX];

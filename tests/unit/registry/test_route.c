@@ -7,7 +7,7 @@
 
 #define HEX "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-TestSuite(route, .timeout = 10);
+TestSuite(route, .timeout = 120);
 
 static const struct route *r;
 static const char *values[ROUTE_PARAMS_MAX];

@@ -9,7 +9,7 @@
 #define SECRET \
 	"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 
-TestSuite(token, .timeout = 10);
+TestSuite(token, .timeout = 120);
 
 static struct tokens t;
 
@@ -31,6 +31,19 @@ Test(token, file_is_read)
 	cr_expect_str_eq(t.v[0].repo, "h/team");
 	cr_expect_str_eq(t.v[0].node, "n1");
 	tokens_fini(&t);
+}
+
+Test(token, speaks_for_the_node_that_it_names)
+{
+	struct token token = { .node = (char[]){ "n1" } };
+
+	cr_expect(token_has_node(&token, "n1"));
+	cr_expect_not(token_has_node(&token, "n2"));
+	cr_expect_not(token_has_node(&token, "*"));
+	token.node = (char[]){ TOKEN_ANY_NODE };
+	cr_expect(token_has_node(&token, "n2"));
+	token.node = NULL;
+	cr_expect_not(token_has_node(&token, "n1"));
 }
 
 Test(token, slash_behind_a_prefix_says_nothing)

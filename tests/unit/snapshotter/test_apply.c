@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(apply, .timeout = 60);
+TestSuite(apply, .timeout = 120);
 
 static struct tree *tree;
 static struct apply *apply;
@@ -176,6 +176,94 @@ Test(apply, opaque_hides_lower_layers_only, .init = setup, .fini = teardown)
 	cr_expect_eq(at("d/again")->nlink, 1);
 }
 
+/* D/low is in the layer below, and this layer names only what it puts there. */
+static void add_below_implied(bool marker_first)
+{
+	struct xattr x = { .name = "user.a", .value = "1", .size = 1 };
+	struct layer_entry e = {
+		.path = "D/low", .mode = S_IFDIR | 0700, .uid = 5, .xattrs = &x
+	};
+
+	cr_assert_eq(add_full(&e), 0);
+	cr_assert_eq(add_file("D/low/old"), 0);
+	cr_assert_eq(add_file("D/gone/old"), 0);
+	apply_next_layer(apply);
+	if (marker_first)
+		cr_assert_eq(add_file("D/.wh..wh..opq"), 0);
+	cr_assert_eq(add_file("D/low/new"), 0);
+	cr_assert_eq(add_file("D/made/new"), 0);
+	if (!marker_first)
+		cr_assert_eq(add_file("D/.wh..wh..opq"), 0);
+	cr_expect(at("D/low/new"));
+	cr_expect(at("D/made/new"));
+	cr_expect_null(at("D/low/old"));
+	cr_expect_null(at("D/gone"));
+}
+
+Test(apply, opaque_behind_nested_entries_keeps_them, .init = setup,
+     .fini = teardown)
+{
+	add_below_implied(false);
+	cr_expect_eq(at("D/low")->mode, S_IFDIR | 0700, "it was there");
+	cr_expect_eq(at("D/low")->uid, 5);
+	cr_expect(at("D/low")->xattrs);
+}
+
+Test(apply, opaque_before_nested_entries_hides_the_folders_that_were,
+     .init = setup, .fini = teardown)
+{
+	add_below_implied(true);
+	cr_expect_eq(at("D/low")->mode, S_IFDIR | 0755, "it is a new one");
+	cr_expect_eq(at("D/low")->uid, 0);
+	cr_expect_null(at("D/low")->xattrs);
+}
+
+Test(apply, opaque_hides_what_the_layer_only_passed_by_before, .init = setup,
+     .fini = teardown)
+{
+	cr_assert_eq(add_file("D/low/deep/old"), 0);
+	cr_assert_eq(add_file("D/low/deep/older"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("D/low/new"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("D/low/deep/.wh.old"), 0);
+	cr_assert_eq(add_file("D/.wh..wh..opq"), 0);
+	cr_expect_null(at("D/low/new"), "it is of a layer below");
+	cr_expect_null(at("D/low/deep/older"));
+}
+
+Test(apply, a_whiteout_hides_nothing_of_its_own_layer, .init = setup,
+     .fini = teardown)
+{
+	cr_assert_eq(add_file("file"), 0);
+	cr_assert_eq(add_file("dir/old"), 0);
+	cr_assert_eq(add_file("implied/sub/old"), 0);
+	cr_assert_eq(add_file("target"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("file"), 0);
+	cr_assert_eq(add_file(".wh.file"), 0);
+	cr_assert_eq(add_dir("dir"), 0);
+	cr_assert_eq(add_file("dir/new"), 0);
+	cr_assert_eq(add_file(".wh.dir"), 0);
+	cr_assert_eq(add_file("implied/new"), 0);
+	cr_assert_eq(add_file(".wh.implied"), 0);
+	cr_assert_eq(add_hard("link", "target"), 0);
+	cr_assert_eq(add_file(".wh.link"), 0);
+	cr_assert_eq(add_file(".wh.target"), 0);
+	cr_expect(at("file"));
+	cr_expect(at("dir/new"));
+	cr_expect_null(at("dir/old"));
+	cr_expect(at("implied/new"));
+	cr_expect_null(at("implied/sub"));
+	cr_expect(at("link"));
+	cr_expect_null(at("target"));
+	apply_next_layer(apply);
+	cr_assert_eq(add_file(".wh.file"), 0);
+	cr_assert_eq(add_file(".wh.implied"), 0);
+	cr_expect_null(at("file"), "the next layer hides it");
+	cr_expect_null(at("implied"));
+}
+
 Test(apply, last_of_equal_names_wins, .init = setup, .fini = teardown)
 {
 	struct layer_entry e = { .path = "f",
@@ -298,6 +386,143 @@ Test(apply, a_hard_link_to_a_symlink_keeps_what_a_symlink_has, .init = setup,
 	cr_expect_eq(at("l")->mode, S_IFLNK | 0777);
 	cr_expect_eq(at("l")->uid, 7);
 	cr_expect_null(at("l")->xattrs);
+}
+
+/* As containerd and overlayfs: a layer is unpacked alone, so that it does not know
+ * of a symlink below. */
+Test(apply, a_path_makes_a_folder_where_a_layer_below_has_a_symlink,
+     .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("real/old"), 0);
+	cr_assert_eq(add_link("l", "real"), 0);
+	cr_assert_eq(add_link("m", "real"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("l/new"), 0);
+	cr_assert_eq(add_link("mine", "m"), 0);
+	cr_assert_eq(add_file("mine/new"), 0);
+	cr_assert(at("l/new"));
+	cr_expect_eq(at("l")->mode, S_IFDIR | 0755);
+	cr_expect_null(at("l/old"));
+	cr_expect_null(at("real/new"));
+	cr_expect(S_ISLNK(at("mine")->mode),
+		  "a symlink of the layer is followed");
+	cr_expect(at("m/new"));
+	apply_next_layer(apply);
+	cr_assert_eq(add_link("again", "real"), 0);
+	cr_assert_eq(add_file("again/newer"), 0);
+	cr_expect(at("real/newer"));
+}
+
+Test(apply, a_whiteout_below_a_symlink_of_a_layer_below_makes_a_folder,
+     .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("real/old"), 0);
+	cr_assert_eq(add_link("l", "real"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("l/.wh.old"), 0);
+	cr_expect(at("real/old"));
+	cr_assert(at("l"));
+	cr_expect(S_ISDIR(at("l")->mode));
+}
+
+Test(apply, a_path_makes_a_folder_where_a_layer_below_has_a_file, .init = setup,
+     .fini = teardown)
+{
+	cr_assert_eq(add_file("f"), 0);
+	cr_assert_eq(add("pipe", S_IFIFO | 0644), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("f/a/b"), 0);
+	cr_assert_eq(add_file("pipe/a"), 0);
+	cr_expect(at("f/a/b"));
+	cr_expect_eq(at("f")->mode, S_IFDIR | 0755);
+	cr_expect(at("pipe/a"));
+	cr_assert_eq(add_file("g"), 0);
+	cr_expect_eq(add_file("g/a"), -ENOTDIR, "a file of the same layer");
+	apply_next_layer(apply);
+	cr_assert_eq(add_hard("h", "g"), 0);
+	cr_expect_eq(add_file("h/a"), -ENOTDIR, "a name of the same layer");
+}
+
+Test(apply, a_symlinks_way_out_of_what_is_not_there_makes_nothing,
+     .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_link("below", "nowhere"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_link("l", "below/x/../../d"), 0);
+	cr_assert_eq(add_file("l/f"), 0);
+	cr_expect(at("d/f"));
+	cr_assert(at("below"));
+	cr_expect(S_ISLNK(at("below")->mode));
+	cr_assert_eq(add_link("m", "missing/../d"), 0);
+	cr_assert_eq(add_file("m/g"), 0);
+	cr_expect(at("d/g"));
+	cr_expect_null(at("missing"));
+}
+
+Test(apply, a_folder_that_replaces_what_replaced_one_is_empty, .init = setup,
+     .fini = teardown)
+{
+	cr_assert_eq(add_file("d/old"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("d"), 0);
+	cr_assert_eq(add_dir("d"), 0);
+	cr_expect(at("d"));
+	cr_expect_null(at("d/old"));
+}
+
+Test(apply, whiteouts_alone_do_not_keep_a_folder, .init = setup,
+     .fini = teardown)
+{
+	struct layer_entry e = { .path = "D",
+				 .mode = S_IFDIR | 0700,
+				 .gid = 5 };
+
+	cr_assert_eq(add_full(&e), 0);
+	e.path = "E";
+	cr_assert_eq(add_full(&e), 0);
+	cr_assert_eq(add_file("D/sub/old"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_file("D/sub/.wh.old"), 0);
+	cr_assert_eq(add_file(".wh.D"), 0);
+	cr_expect_null(at("D"));
+	cr_assert_eq(add_file("D/f"), 0);
+	cr_expect_eq(at("D")->mode, S_IFDIR | 0755, "it is a new one");
+	cr_expect_eq(at("D")->gid, 0);
+	cr_assert_eq(add_file("E/.wh.x"), 0);
+	cr_assert_eq(add_file("E/f"), 0);
+	cr_assert_eq(add_file(".wh.E"), 0);
+	cr_assert(at("E/f"));
+	cr_expect_eq(at("E")->gid, 5);
+}
+
+/* overlayfs takes no marker of a layer's root into account. */
+Test(apply, an_opaque_root_hides_nothing, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add_file("d/old"), 0);
+	apply_next_layer(apply);
+	cr_assert_eq(add_link("here", "."), 0);
+	cr_assert_eq(add_file(".wh..wh..opq"), 0);
+	cr_assert_eq(add_file("here/.wh..wh..opq"), 0);
+	cr_expect(at("d/old"));
+}
+
+Test(apply, a_hard_link_to_a_symlink_gives_it_no_acl, .init = setup,
+     .fini = teardown)
+{
+	struct xattr x = { .name = "system.posix_acl_access",
+			   .value = "a",
+			   .size = 1 };
+	struct layer_entry e = {
+		.path = "m", .link = "l", .hard = true, .xattrs = &x
+	};
+
+	cr_assert_eq(add_link("l", "target"), 0);
+	cr_assert_eq(add_full(&e), 0);
+	cr_expect_null(at("l")->xattrs);
+	cr_assert_eq(add_file("f"), 0);
+	e.link = "f";
+	cr_assert_eq(add_full(&e), 0);
+	cr_expect(at("f")->xattrs);
 }
 
 Test(apply, root_entry_sets_the_roots_attributes, .init = setup,

@@ -9,10 +9,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "net/control.h"
 #include "snapshotter/client.h"
-#include "snapshotter/control.h"
 
-TestSuite(client, .timeout = 20);
+TestSuite(client, .timeout = 120);
 
 #define HEX64 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -21,49 +21,72 @@ struct peer {
 	char dir[32];
 	char path[64];
 	int fd;
-	const char *reply; /* NULL: closes instead; "": never answers */
+	const char *reply;   /* NULL: closes instead; "": never answers */
+	unsigned int closes; /* so many connections before, without a reply */
 	char got[4096];
 	pthread_t thread;
 };
 
-static void *serve(void *arg)
+/* A connection whose request was read. */
+static int next_request(struct peer *p)
 {
-	struct peer *p = arg;
 	int c = accept(p->fd, NULL, NULL);
 	size_t n = 0;
 	ssize_t k;
 
+	memset(p->got, 0, sizeof(p->got));
 	while (n == 0 || p->got[n - 1] != '\n') {
 		k = read(c, p->got + n, sizeof(p->got) - 1 - n);
 		if (k <= 0)
 			break;
 		n += (size_t)k;
 	}
+	return c;
+}
+
+static void *serve(void *arg)
+{
+	struct peer *p = arg;
+	int c;
+
+	for (unsigned int i = 0; i < p->closes; i++)
+		close(next_request(p));
+	c = next_request(p);
 	if (p->reply && *p->reply) {
 		/* In two pieces, as a stream may deliver it. */
-		k = write(c, p->reply, 5);
-		k = write(c, p->reply + 5, strlen(p->reply) - 5);
+		(void)!write(c, p->reply, 5);
+		(void)!write(c, p->reply + 5, strlen(p->reply) - 5);
 	} else if (p->reply) {
-		k = read(c, p->got, 1); /* until the client has left */
+		(void)!read(c, p->got, 1); /* until the client has left */
 	}
 	close(c);
 	return NULL;
 }
 
-static void peer_start(struct peer *p, const char *reply)
+static void peer_name(struct peer *p)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-
 	memset(p, 0, sizeof(*p));
 	strcpy(p->dir, "/tmp/client.XXXXXX");
 	cr_assert(mkdtemp(p->dir));
 	snprintf(p->path, sizeof(p->path), "%s/sock", p->dir);
+}
+
+static void peer_listen(struct peer *p)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
 	strcpy(addr.sun_path, p->path);
-	p->reply = reply;
 	p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(bind(p->fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	cr_assert_eq(listen(p->fd, 1), 0);
 	cr_assert_eq(pthread_create(&p->thread, NULL, serve, p), 0);
+}
+
+static void peer_start(struct peer *p, const char *reply)
+{
+	peer_name(p);
+	p->reply = reply;
+	peer_listen(p);
 }
 
 static void peer_stop(struct peer *p)
@@ -78,7 +101,7 @@ static struct node_client *connected(const struct peer *p, uint32_t timeout_ms)
 {
 	struct node_client *c = NULL;
 
-	cr_assert_eq(node_client_open(p->path, timeout_ms, &c, NULL), 0);
+	cr_assert_eq(node_client_open(p->path, timeout_ms, NULL, &c, NULL), 0);
 	return c;
 }
 
@@ -87,9 +110,128 @@ Test(client, says_that_nobody_listens)
 	struct node_client *c = NULL;
 	struct error err = ERROR_INIT;
 
-	cr_assert_eq(node_client_open("/nonexistent/sock", 0, &c, &err),
+	cr_assert_eq(node_client_open("/nonexistent/sock", 0, NULL, &c, &err),
 		     -ENOENT);
 	cr_expect(strstr(err.msg, "bootseerd does not answer"));
+}
+
+/* Has the peer listen once it was asked for so often. */
+struct waiting {
+	struct control_patience patience;
+	struct peer *peer;
+	unsigned int n_asked, listens_after, n_there;
+};
+
+static uint32_t still_waiting(struct control_patience *p,
+			      const struct error *why)
+{
+	struct waiting *w = container_of(p, struct waiting, patience);
+
+	cr_expect(strstr(why->msg, "bootseerd does not answer"), "%s",
+		  why->msg);
+	if (++w->n_asked == w->listens_after)
+		peer_listen(w->peer);
+	return w->listens_after ? 60000 : 0;
+}
+
+static void there(struct control_patience *p)
+{
+	container_of(p, struct waiting, patience)->n_there++;
+}
+
+static struct waiting waiting_for(struct peer *p, unsigned int listens_after)
+{
+	return (struct waiting){
+		.patience = { .left_ms = still_waiting, .is_there = there },
+		.peer = p,
+		.listens_after = listens_after,
+	};
+}
+
+static const char empty_reply[] = "{\"bootseer\":1,\"result\":{}}\n";
+
+static int ask_status(struct node_client *c, struct error *err)
+{
+	char *reply = NULL;
+	int rc = node_call(c, "node.status", NULL, &reply, err);
+
+	free(reply);
+	return rc;
+}
+
+Test(client, waits_for_one_that_is_being_started)
+{
+	struct node_client *c = NULL;
+	struct error err = ERROR_INIT;
+	struct waiting w;
+	struct peer p;
+
+	peer_name(&p);
+	p.reply = empty_reply;
+	w = waiting_for(&p, 3);
+	cr_assert_eq(node_client_open(p.path, 0, &w.patience, &c, &err), 0,
+		     "%s", err.msg);
+	cr_expect_eq(ask_status(c, &err), 0, "%s", err.msg);
+	cr_expect_eq(w.n_asked, 3);
+	cr_expect_eq(w.n_there, 1);
+	node_client_close(c);
+	peer_stop(&p);
+}
+
+Test(client, waits_no_longer_than_its_patience)
+{
+	struct node_client *c = NULL;
+	struct error err = ERROR_INIT;
+	struct waiting w = waiting_for(NULL, 0);
+
+	cr_expect_eq(node_client_open("/nonexistent/sock", 0, &w.patience, &c,
+				      &err),
+		     -ENOENT);
+	cr_expect_eq(w.n_asked, 1);
+	cr_expect_eq(w.n_there, 0);
+	cr_expect(strstr(err.msg, "bootseerd does not answer"));
+	cr_expect_eq(node_client_open_within("/nonexistent/sock", 0, 30, &c,
+					     &err),
+		     -ENOENT);
+}
+
+Test(client, makes_a_call_again_that_was_cut_when_it_may)
+{
+	struct node_client *c = NULL;
+	struct error err = ERROR_INIT;
+	struct digest id = { .b = { 1 } };
+	struct waiting w;
+	struct peer p;
+
+	peer_name(&p);
+	p.closes = 2;
+	p.reply = empty_reply;
+	peer_listen(&p);
+	w = waiting_for(&p, 1);
+	cr_assert_eq(node_client_open(p.path, 0, &w.patience, &c, &err), 0);
+	cr_expect_eq(node_image_umount(c, &id, "u", &err), 0, "%s", err.msg);
+	cr_expect(strstr(p.got, "image.umount"), "%s", p.got);
+	cr_expect_eq(w.n_there, 3);
+	node_client_close(c);
+	peer_stop(&p);
+}
+
+Test(client, makes_no_call_twice_that_leaves_something_behind)
+{
+	const struct node_image_query q = { .ref = "host/repo:tag" };
+	struct node_client *c = NULL;
+	struct error err = ERROR_INIT;
+	struct waiting w;
+	struct peer p;
+
+	peer_start(&p, NULL);
+	w = waiting_for(&p, 0);
+	cr_assert_eq(node_client_open(p.path, 0, &w.patience, &c, &err), 0);
+	cr_expect_eq(node_layer_apply(c, &q, 0, NULL, "/dir", "", &err),
+		     -ECONNRESET);
+	cr_expect_eq(w.n_there, 1);
+	node_client_close(c);
+	peer_stop(&p);
 }
 
 Test(client, refuses_a_path_that_no_socket_can_have)
@@ -99,7 +241,7 @@ Test(client, refuses_a_path_that_no_socket_can_have)
 
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
-	cr_expect_eq(node_client_open(path, 0, &c, NULL), -ENAMETOOLONG);
+	cr_expect_eq(node_client_open(path, 0, NULL, &c, NULL), -ENAMETOOLONG);
 }
 
 Test(client, prepares_an_image)
@@ -112,13 +254,14 @@ Test(client, prepares_an_image)
 
 	cr_assert_eq(digest_parse("sha256:" HEX64, &want, NULL), 0);
 	q.manifest = &want;
-	peer_start(&p,
-		   "{\"bootseer\":1,\"result\":{\"id\":\"sha256:" HEX64
-		   "\",\"manifest\":\"sha256:" HEX64
-		   "\",\"chain_ids\":[\"sha256:" HEX64 "\"],\"new_key\":1}}\n");
+	peer_start(&p, "{\"bootseer\":1,\"result\":{\"id\":\"sha256:" HEX64
+		       "\",\"manifest\":\"sha256:" HEX64
+		       "\",\"chain_ids\":[\"sha256:" HEX64
+		       "\"],\"scope\":\"h/r\",\"new_key\":1}}\n");
 	c = connected(&p, 5000);
 	cr_assert_eq(node_image_prepare(c, &q, &image, NULL), 0);
 	cr_expect(digest_equal(&image.id, &want));
+	cr_expect_str_eq(image.scope, "h/r");
 	cr_expect_eq(image.n_chain_ids, 1);
 	cr_expect(digest_equal(&image.chain_ids[0], &want));
 	node_image_fini(&image);
@@ -184,7 +327,7 @@ Test(client, refuses_a_reply_without_what_it_needs)
 
 	peer_start(&p, "{\"bootseer\":1,\"result\":{\"path\":3}}\n");
 	c = connected(&p, 5000);
-	cr_expect_eq(node_image_mount(c, &id, "u", false, &path, NULL),
+	cr_expect_eq(node_image_mount(c, &id, "u", false, &path, NULL, NULL),
 		     -EPROTO);
 	cr_expect_null(path);
 	node_client_close(c);

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "snapshotter/datapath/images.h"
+#include "snapshotter/datapath/image_session.h"
 
-TestSuite(datapath_images, .timeout = 10);
+TestSuite(datapath_images, .timeout = 120);
 
 static struct image_table *table(void)
 {
@@ -113,4 +113,24 @@ Test(datapath_images, have_names_in_plain_decimal_only)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		cr_expect_eq(image_index_parse(bad[i], &v), -EINVAL, "'%s'",
 			     bad[i]);
+}
+
+Test(datapath_images, that_are_not_there_yet_are_waited_for)
+{
+	AUTO(image_table) t = table();
+	struct image_session s = { .images = t };
+	struct datapath_image img = { .index = 1, .name = "x" };
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(image_table_add(t, &img, NULL, &err), 0);
+	cr_expect(image_session_is_early(&s, node_id(3, 0), NULL));
+	cr_expect(image_session_is_early(&s, node_id(3, 36), "bin"));
+	cr_expect(image_session_is_early(&s, NODE_ROOT, "3"));
+	cr_expect_not(image_session_is_early(&s, node_id(1, 0), NULL));
+	cr_expect_not(image_session_is_early(&s, node_id(1, 36), "3"));
+	cr_expect_not(image_session_is_early(&s, NODE_ROOT, "1"));
+	cr_expect_not(image_session_is_early(&s, NODE_ROOT, "x"));
+	cr_expect_not(image_session_is_early(&s, NODE_ROOT, NULL));
+	/* What it asked about can be removed: no reference is left. */
+	cr_expect_eq(image_table_remove(t, 1, NULL), 0);
 }

@@ -8,14 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "blockstore/cache_mount.h"
 #include "common/fs.h"
-#include "snapshotter/erofs/erofs.h"
-#include "snapshotter/node/complete.h"
+#include "image/erofs/erofs.h"
+#include "snapshotter/node/images/complete.h"
 
 #define N_BLOCKS 5
 #define USIZE(i) ((i) == N_BLOCKS - 1 ? 5000u : 8192u)
 #define DEVICE_SIZE (N_BLOCKS * 8192u)
 #define NEVER INT64_MAX
+#define REPEATED 32768u /* four blocks of the device */
 
 static char dir[40];
 static struct cache *cache;
@@ -67,17 +69,29 @@ static void make_map(void)
 	cr_assert_eq(blockmap_open(map_data, len, &map, NULL), 0);
 }
 
-/* Two files over all blocks, cut in the middle of one, and a second name. */
-static void make_meta(void)
+static void save_meta(struct tree *t)
 {
 	struct erofs_device device = { .size = DEVICE_SIZE };
 	struct erofs_params params = { .devices = &device, .n_devices = 1 };
-	AUTO(tree) t = tree_new();
-	uint64_t cut = 3 * 4096;
-	struct inode *sub, *a, *b;
 	void *data;
 	size_t len;
 	char path[80];
+
+	cr_assert_eq(erofs_write(t, &params, &data, &len, NULL), 0);
+	cr_assert_eq(digest_of(data, len, &meta_digest), 0);
+	snprintf(path, sizeof(path), "%s/meta.erofs", dir);
+	cr_assert_eq(fs_replace_file(path, data, len, 0600, NULL), 0);
+	free(data);
+	map_file_close(&meta);
+	cr_assert_eq(map_file_open(path, &meta, NULL), 0);
+}
+
+/* Two files over all blocks, cut in the middle of one, and a second name. */
+static void make_meta(void)
+{
+	AUTO(tree) t = tree_new();
+	uint64_t cut = 3 * 4096;
+	struct inode *sub, *a, *b;
 
 	sub = tree_inode_new(t, S_IFDIR | 0755);
 	a = tree_inode_new(t, S_IFREG | 0644);
@@ -94,12 +108,24 @@ static void make_meta(void)
 	*a->extents = (struct extent){ .len = cut };
 	b->size = DEVICE_SIZE - 8192 + 5000 - cut;
 	*b->extents = (struct extent){ .len = b->size, .voff = cut };
-	cr_assert_eq(erofs_write(t, &params, &data, &len, NULL), 0);
-	cr_assert_eq(digest_of(data, len, &meta_digest), 0);
-	snprintf(path, sizeof(path), "%s/meta.erofs", dir);
-	cr_assert_eq(fs_replace_file(path, data, len, 0600, NULL), 0);
-	free(data);
-	cr_assert_eq(map_file_open(path, &meta, NULL), 0);
+	save_meta(t);
+}
+
+/* One file that is the first 32 KiB of the device `n` times. */
+static void make_repeated_meta(unsigned int n)
+{
+	AUTO(tree) t = tree_new();
+	struct inode *i = tree_inode_new(t, S_IFREG | 0644);
+
+	cr_assert_eq(tree_link(t, tree_root(t), "a", 1, i), 0);
+	i->data = INODE_DATA_EXTENTS;
+	i->n_extents = n;
+	i->size = (uint64_t)n * REPEATED;
+	i->extents = tree_alloc(t, n * sizeof(struct extent));
+	for (unsigned int k = 0; k < n; k++)
+		i->extents[k] = (struct extent){ .off = (uint64_t)k * REPEATED,
+						 .len = REPEATED };
+	save_meta(t);
 }
 
 static void setup(void)
@@ -126,7 +152,7 @@ static void teardown(void)
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-TestSuite(images_complete, .timeout = 30, .init = setup, .fini = teardown);
+TestSuite(images_complete, .timeout = 120, .init = setup, .fini = teardown);
 
 static int prepare(int64_t deadline, struct complete *c, struct error *err)
 {
@@ -135,7 +161,7 @@ static int prepare(int64_t deadline, struct complete *c, struct error *err)
 		.map = &map,
 		.meta = &meta,
 		.meta_digest = meta_digest,
-		.dir = dir,
+		.name = "00ff",
 		.deadline_ns = deadline,
 	};
 
@@ -199,7 +225,7 @@ Test(images_complete, lays_a_whole_image_out_over_the_caches_files)
 	check_file(&c, NULL, "a", 0);
 	check_file(&c, "sub", "again", 0);
 	check_file(&c, "sub", "b", 3 * 4096);
-	cache_unpin(cache, &map);
+	cache_mount_drop(cache, "00ff");
 	complete_fini(&c);
 }
 
@@ -235,7 +261,7 @@ Test(images_complete, makes_a_layout_once_and_anew_when_it_is_damaged)
 
 	for (unsigned int i = 0; i < N_BLOCKS; i++)
 		put_block(i);
-	snprintf(path, sizeof(path), "%s/complete.erofs", dir);
+	snprintf(path, sizeof(path), "%s/cache/mounts/00ff.erofs", dir);
 	cr_assert_eq(prepare(NEVER, &c, NULL), 0);
 	complete_fini(&c);
 	cr_assert_eq(stat(path, &first), 0);
@@ -248,22 +274,23 @@ Test(images_complete, makes_a_layout_once_and_anew_when_it_is_damaged)
 	cr_assert_eq(prepare(NEVER, &c, NULL), 0);
 	check_file(&c, "sub", "b", 3 * 4096);
 	complete_fini(&c);
-	for (int i = 0; i < 3; i++)
-		cache_unpin(cache, &map);
 }
 
-Test(images_complete, tells_a_successor_which_files_it_uses)
+Test(images_complete, few_blocks_in_many_places_stay_lazy)
 {
-	struct complete c = { .files = NULL }, loaded = { .files = NULL };
+	struct complete c = { .files = NULL };
+	struct error err = ERROR_INIT;
+	struct erofs_image img;
 
 	for (unsigned int i = 0; i < N_BLOCKS; i++)
 		put_block(i);
-	cr_assert_eq(prepare(NEVER, &c, NULL), 0);
-	cr_assert_eq(complete_load(dir, &loaded, NULL), 0);
-	cr_expect_str_eq(loaded.meta_path, c.meta_path);
-	cr_assert_eq(loaded.n_files, c.n_files);
-	cr_expect_str_eq(loaded.files[0], c.files[0]);
+	/* Four million pieces may be, not four more. */
+	make_repeated_meta((1u << 20) + 1);
+	cr_assert_eq(erofs_check(meta.data, meta.len, &img, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(prepare(NEVER, &c, &err), -E2BIG);
+	cr_expect(strstr(err.msg, "pieces"), "%s", err.msg);
+	make_repeated_meta(1000);
+	cr_expect_eq(prepare(NEVER, &c, &err), 0, "%s", err.msg);
 	complete_fini(&c);
-	complete_fini(&loaded);
-	cache_unpin(cache, &map);
 }

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "snapshotter/node/hot_file.h"
-#include "snapshotter/node/pressure.h"
+#include "snapshotter/node/starts/hot_file.h"
+#include "snapshotter/node/starts/pressure.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-TestSuite(images_prefetch, .timeout = 10);
+TestSuite(images_prefetch, .timeout = 120);
 
 Test(images_prefetch, a_hot_set_is_read_back_in_its_order)
 {

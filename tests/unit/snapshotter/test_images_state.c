@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "snapshotter/node/state.h"
+#include "snapshotter/node/images/state.h"
 
-TestSuite(images_state, .timeout = 10);
+TestSuite(images_state, .timeout = 120);
 
 static int parse(const char *text, struct image_state *ret)
 {

@@ -2,15 +2,18 @@
 /* The table of images on a node, and their folders. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "snapshotter/node/images.h"
+#include "snapshotter/node/images/image_index.h"
+#include "snapshotter/node/images/images.h"
 
-TestSuite(images_table, .timeout = 60);
+TestSuite(images_table, .timeout = 120);
 
 static struct image *add(struct images *t, const struct digest *id)
 {
@@ -59,10 +62,10 @@ Test(images_table, an_index_is_not_given_twice_over_a_restart)
 	uint64_t last = 0;
 
 	cr_assert(mkdtemp(dir));
-	cr_assert_eq(digest_of("x", 1, &id), 0);
 	for (int round = 0; round < 3; round++) {
 		cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
 		for (int k = 0; k < 2; k++) {
+			cr_assert_eq(digest_of(&last, sizeof(last), &id), 0);
 			i = add(t, &id);
 			cr_expect_geq(i->state.index, last);
 			last = i->state.index + 1;
@@ -71,6 +74,104 @@ Test(images_table, an_index_is_not_given_twice_over_a_restart)
 		}
 		images_close(t);
 	}
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+/* A flat image's artifact has no subject: what led to it names the image. */
+Test(images_table, a_flat_image_is_known_by_the_manifest_that_led_to_it)
+{
+	char dir[] = "/tmp/images-table.XXXXXX", text[DIGEST_STR_MAX];
+	struct digest id, manifest, got;
+	struct images *t = NULL;
+	struct buf name = BUF_INIT;
+	struct image *i;
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(digest_of("x", 1, &id), 0);
+	cr_assert_eq(digest_of("y", 1, &manifest), 0);
+	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
+	i = add(t, &id);
+	got = image_manifest(i);
+	cr_expect(digest_equal(&got, &id));
+	digest_format(&manifest, text);
+	cr_assert_eq(image_set_name(i, "h:5000/r:flat", NULL), 0);
+	cr_assert_eq(buf_printf(&name, "h:5000/r@%s", text), 0);
+	cr_assert_eq(image_set_name(i, name.data, NULL), 0);
+	got = image_manifest(i);
+	cr_expect(digest_equal(&got, &manifest));
+	buf_fini(&name);
+	images_put(i);
+	images_close(t);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+static void set_used_at(struct image *i, int64_t at)
+{
+	const struct timespec times[2] = { { .tv_sec = at }, { .tv_sec = at } };
+	AUTO_FREE char *path = image_path(i, "state.json");
+
+	i->used_at = at;
+	cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* The time that the next bootseerd will read. */
+static int64_t used_at_on_disk(const struct image *i)
+{
+	AUTO_FREE char *path = image_path(i, "state.json");
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0);
+	return st.st_mtime;
+}
+
+/* NULL: no image. */
+static void expect_oldest(struct images *t, int64_t after, int64_t before,
+			  const struct image *want)
+{
+	struct image *i = images_oldest_unused(t, after, before);
+
+	cr_expect_eq(i, want);
+	images_put(i);
+}
+
+Test(images_table, the_unused_image_asked_for_longest_ago_is_known)
+{
+	char dir[] = "/tmp/images-table.XXXXXX";
+	struct images *t = NULL;
+	struct image *i[4];
+	bool was;
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(images_open(dir, dir, &t, NULL), 0);
+	for (size_t k = 0; k < ARRAY_SIZE(i); k++) {
+		struct digest id;
+
+		cr_assert_eq(digest_of(&k, sizeof(k), &id), 0);
+		i[k] = add(t, &id);
+		/* The oldest has a user. */
+		if (k == 0)
+			cr_assert_eq(image_add_user(i[k], "u", NULL), 0);
+		set_used_at(i[k], 1000 + (int64_t)k * 10);
+	}
+	expect_oldest(t, 0, 2000, i[1]);
+	expect_oldest(t, 1010, 2000, i[2]);
+	expect_oldest(t, 1010, 1020, NULL);
+	/* Asked for, or mounted and let go: it is the latest then. */
+	image_touch(i[1]);
+	cr_expect_gt(used_at_on_disk(i[1]), 2000);
+	/* Also when it was a moment ago by what only this process knows. */
+	set_used_at(i[1], 1010);
+	i[1]->used_at = time(NULL);
+	image_touch(i[1]);
+	cr_expect_gt(used_at_on_disk(i[1]), 2000);
+	cr_assert_eq(image_add_user(i[2], "u", NULL), 0);
+	cr_assert_eq(image_remove_user(i[2], "u", &was, NULL), 0);
+	cr_expect_gt(used_at_on_disk(i[2]), 2000);
+	expect_oldest(t, 0, 2000, i[3]);
+	expect_oldest(t, 1030, 2000, NULL);
+	for (size_t k = 0; k < ARRAY_SIZE(i); k++)
+		images_put(i[k]);
+	images_close(t);
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
 

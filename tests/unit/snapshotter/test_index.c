@@ -7,7 +7,7 @@
 
 #include "common/buf.h"
 
-TestSuite(index, .timeout = 60);
+TestSuite(index, .timeout = 120);
 
 #define EIGHT(c) c c c c c c c c
 #define DIGEST(c) \

@@ -8,10 +8,12 @@
 #include <zstd.h>
 
 #include "common/buf.h"
+#include "common/memory_gate.h"
+#include "common/pace.h"
 #include "snapshotter/convert/decode.h"
 
-TestSuite(decode, .timeout = 60);
-TestSuite(layer, .timeout = 60);
+TestSuite(decode, .timeout = 120);
+TestSuite(layer, .timeout = 120);
 
 static struct error err;
 
@@ -62,7 +64,7 @@ static void add_zstd(struct buf *out, const void *data, size_t len)
 static int decode(const struct buf *stored, size_t in_step, size_t out_step,
 		  struct buf *out)
 {
-	AUTO(decoder) d = decoder_new();
+	AUTO(decoder) d = decoder_new(NULL);
 	uint8_t *room = malloc(out_step);
 	int rc = 0;
 
@@ -192,6 +194,212 @@ Test(decode, a_wrong_checksum_is_noticed)
 	cr_expect_eq(decode(&stored, 100, 4096, &out), -EBADMSG);
 	cr_expect(strstr(err.msg, "checksum"));
 	free(data);
+}
+
+/* A member with the header's optional parts that `flags` tells. */
+static void add_member(struct buf *out, const void *data, size_t len,
+		       uint8_t flags)
+{
+	uint8_t head[10] = { 0x1f, 0x8b, 8, flags, 1, 2, 3, 4, 0, 255 };
+	size_t at = out->len;
+	AUTO_BUF whole = BUF_INIT;
+
+	add_gzip(&whole, data, len);
+	cr_assert_eq(buf_append(out, head, sizeof(head)), 0);
+	if (flags & 4)
+		cr_assert_eq(buf_append(out, "\7\0ex\3\0abc", 9), 0);
+	if (flags & 8)
+		cr_assert_eq(buf_append(out, "name", 5), 0);
+	if (flags & 16)
+		cr_assert_eq(buf_append(out, "comment", 8), 0);
+	if (flags & 2) {
+		uint32_t sum = (uint32_t)crc32(0, (uint8_t *)out->data + at,
+					       (uInt)(out->len - at));
+
+		cr_assert_eq(buf_append(out, &(uint8_t){ sum & 0xff }, 1), 0);
+		cr_assert_eq(buf_append(out, &(uint8_t){ sum >> 8 & 0xff }, 1),
+			     0);
+	}
+	/* zlib's own header has ten bytes. */
+	cr_assert_eq(buf_append(out, whole.data + 10, whole.len - 10), 0);
+}
+
+Test(decode, every_header_that_gzip_knows_is_taken)
+{
+	uint8_t *data = sample(3000);
+	AUTO_BUF members = BUF_INIT;
+
+	for (uint8_t flags = 0; flags < 32; flags++) {
+		AUTO_BUF stored = BUF_INIT;
+
+		add_member(&stored, data, 3000, flags);
+		expect_decoded(&stored, data, 3000);
+		add_member(&members, data + flags * 90, 90, flags);
+	}
+	expect_decoded(&members, data, 32 * 90);
+	free(data);
+}
+
+Test(decode, an_empty_extra_field_is_taken)
+{
+	static const uint8_t head[] = {
+		0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3, 0, 0
+	};
+	uint8_t *data = sample(3000);
+	AUTO_BUF stored = BUF_INIT;
+	AUTO_BUF whole = BUF_INIT;
+
+	add_gzip(&whole, data, 3000);
+	cr_assert_eq(buf_append(&stored, head, sizeof(head)), 0);
+	cr_assert_eq(buf_append(&stored, whole.data + 10, whole.len - 10), 0);
+	expect_decoded(&stored, data, 3000);
+	free(data);
+}
+
+Test(decode, a_damaged_gzip_header_is_refused)
+{
+	static const struct {
+		size_t at;
+		uint8_t flip;
+		const char *why;
+	} cases[] = {
+		{ 2, 1, "compression method 9" },
+		{ 3, 0x20, "flags 0x3e" },
+		{ 3, 0x80, "flags 0x9e" },
+		{ 11, 1, "gzip" },               /* length of the extra field */
+		{ 22, 1, "checksum of a gzip" }, /* the name */
+		{ 33, 1, "checksum of a gzip" }, /* the checksum */
+	};
+	uint8_t *data = sample(3000);
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_BUF stored = BUF_INIT;
+		AUTO_BUF out = BUF_INIT;
+
+		add_member(&stored, data, 3000, 2 + 4 + 8 + 16);
+		stored.data[cases[i].at] ^= (char)cases[i].flip;
+		cr_expect_eq(decode(&stored, 100, 4096, &out), -EBADMSG, "%zu",
+			     i);
+		cr_expect(strstr(err.msg, cases[i].why), "%zu: %s", i, err.msg);
+	}
+	free(data);
+}
+
+/* A frame that says it has such a window, and holds one raw block. */
+static void add_window(struct buf *out, int log, bool single, const char *text)
+{
+	size_t len = strlen(text);
+	const uint8_t block[3] = { (uint8_t)(1 | len << 3), (uint8_t)(len >> 5),
+				   0 };
+	uint8_t head[13] = { 0x28, 0xb5, 0x2f, 0xfd };
+	size_t n = 6;
+
+	if (single) { /* the window is the content's size, 8 bytes */
+		head[4] = 0xe0;
+		for (size_t i = 0; i < 8; i++)
+			head[5 + i] = (uint8_t)(UINT64_C(1) << log >> 8 * i);
+		n = 13;
+	} else {
+		head[5] = (uint8_t)((log - 10) << 3);
+	}
+	cr_assert_eq(buf_append(out, head, n), 0);
+	cr_assert_eq(buf_append(out, block, 3), 0);
+	cr_assert_eq(buf_append(out, text, len), 0);
+}
+
+Test(decode, zstd_windows_are_taken_up_to_the_limit)
+{
+	for (int log = 27; log <= 29; log++) {
+		AUTO_BUF stored = BUF_INIT;
+		AUTO_BUF out = BUF_INIT;
+
+		add_window(&stored, log, false, "in a large window");
+		cr_assert_eq(decode(&stored, 1, 4096, &out), 0, "%s", err.msg);
+		cr_expect_eq(out.len, 17);
+	}
+}
+
+Test(decode, large_zstd_windows_are_counted_until_they_are_freed)
+{
+	const uint64_t window = UINT64_C(1) << 29;
+	struct decoder *d;
+	struct memory_gate g;
+	struct memory_claim c = { .gate = &g, .name = "a" };
+	struct memory_claim other = { .gate = &g, .name = "b" };
+	AUTO_BUF stored = BUF_INIT;
+	const uint8_t *in;
+	uint8_t out[64];
+	size_t left, n;
+
+	memory_gate_init(&g, window, window);
+	d = decoder_new(&c);
+	add_zstd(&stored, "a small frame before", 20);
+	add_window(&stored, 29, false, "first");
+	add_window(&stored, 29, false, "second");
+	in = (const uint8_t *)stored.data;
+	left = stored.len;
+	for (n = 1; left;)
+		cr_assert_eq(decoder_run(d, &in, &left, out, sizeof(out), &n,
+					 &err),
+			     0, "%s", err.msg);
+	cr_expect_eq(g.used, window);
+	cr_expect_eq(memory_claim_take(&other, 1, 0, &err), -EBUSY);
+	decoder_free(d);
+	cr_expect_eq(g.used, 0);
+	memory_gate_fini(&g);
+}
+
+Test(decode, a_larger_zstd_window_is_named_with_the_limit)
+{
+	for (int k = 0; k < 4; k++) {
+		AUTO_BUF stored = BUF_INIT;
+		AUTO_BUF out = BUF_INIT;
+
+		add_zstd(&stored, "a frame before", 14);
+		add_window(&stored, 30, k & 1, "text");
+		cr_expect_eq(decode(&stored, k & 2 ? 1 : 1000, 4096, &out),
+			     -ENOTSUP);
+		cr_expect(strstr(err.msg, "window has 1024 MiB; 512 MiB are"),
+			  "%s", err.msg);
+	}
+}
+
+Test(decode, skippable_zstd_frames_are_passed_over)
+{
+	static const uint8_t skip[] = { 0x50, 0x2a, 0x4d, 0x18, 3,  0,
+					0,    0,    'a',  'b',  'c' };
+	static const uint8_t empty[] = { 0x5f, 0x2a, 0x4d, 0x18, 0, 0, 0, 0 };
+	AUTO_BUF stored = BUF_INIT;
+
+	cr_assert_eq(buf_append(&stored, skip, sizeof(skip)), 0);
+	add_zstd(&stored, "text", 4);
+	cr_assert_eq(buf_append(&stored, empty, sizeof(empty)), 0);
+	add_zstd(&stored, "", 0);
+	add_zstd(&stored, " and more", 9);
+	cr_assert_eq(buf_append(&stored, skip, sizeof(skip)), 0);
+	expect_decoded(&stored, "text and more", 13);
+}
+
+/* libzstd decodes formats of before 0.8, with windows that nothing here counts. */
+Test(decode, zstd_formats_of_long_ago_are_refused)
+{
+	/* 0.6 and 0.7: a frame whose window has 128 MiB. */
+	static const uint8_t old[][8] = {
+		{ 0x26, 0xb5, 0x2f, 0xfd, 0x0f, 0, 0, 0 },
+		{ 0x27, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 0, 0 },
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(old); i++) {
+		AUTO_BUF stored = BUF_INIT;
+		AUTO_BUF out = BUF_INIT;
+
+		add_zstd(&stored, "a frame before", 14);
+		cr_assert_eq(buf_append(&stored, old[i / 2], 8), 0);
+		cr_expect_eq(decode(&stored, i & 1 ? 1 : 1000, 4096, &out),
+			     -ENOTSUP);
+		cr_expect(strstr(err.msg, "zstd format of before 0.8"), "%s",
+			  err.msg);
+	}
 }
 
 /* ------------------------------------------------------------------- layer --- */
@@ -335,4 +543,68 @@ Test(layer, can_be_closed_in_the_middle)
 	cr_assert_eq(layer_open(&in, &l, &err), 0);
 	layer_close(l);
 	free(data);
+}
+
+static bool is_wanted;
+
+static enum pace_level layer_test_level(struct pace *p)
+{
+	(void)p;
+	return is_wanted ? PACE_GO : PACE_STOP;
+}
+
+Test(layer, ends_when_nobody_wants_it_any_more_although_all_of_it_came)
+{
+	size_t len = 4u << 20, n = 0;
+	AUTO_FREE uint8_t *data = sample(len);
+	AUTO_BUF stored = BUF_INIT;
+	struct memory m = { .base.ops = &memory_ops, .bytes = &stored };
+	struct pace pace = { .level = layer_test_level };
+	struct layer_input in = { .source = &m.base,
+				  .copy_fd = -1,
+				  .pace = &pace };
+	AUTO(layer) l = NULL;
+	const void *piece;
+
+	is_wanted = true;
+	add_gzip(&stored, data, len);
+	in.size = stored.len;
+	cr_assert_eq(layer_open(&in, &l, &err), 0);
+	cr_assert_eq(layer_read(l, &piece, &n, &err), 0);
+	cr_assert_gt(n, 0);
+	is_wanted = false;
+	cr_expect_eq(layer_read(l, &piece, &n, &err), -ECANCELED);
+}
+
+static enum pace_level stop(struct pace *p)
+{
+	return PACE_STOP;
+}
+
+Test(layer, waits_for_its_window_only_as_long_as_it_is_wanted)
+{
+	const uint64_t window = UINT64_C(1) << 29;
+	struct pace pace = { .level = stop };
+	struct memory_gate g;
+	struct memory_claim other = { .gate = &g, .name = "b" };
+	struct memory_claim c = { .gate = &g, .name = "a", .pace = &pace };
+	AUTO_BUF stored = BUF_INIT;
+	struct memory m = { .base.ops = &memory_ops, .bytes = &stored };
+	struct layer_input in = { .source = &m.base,
+				  .copy_fd = -1,
+				  .windows = &c };
+	struct layer *l;
+	const void *p;
+	size_t n;
+
+	memory_gate_init(&g, window, window);
+	cr_assert_eq(memory_claim_take(&other, window, 0, &err), 0);
+	add_window(&stored, 29, false, "text");
+	in.size = stored.len;
+	cr_assert_eq(layer_open(&in, &l, &err), 0);
+	cr_expect_eq(layer_read(l, &p, &n, &err), -ECANCELED);
+	layer_close(l);
+	memory_claim_give(&other);
+	cr_expect_eq(g.used, 0);
+	memory_gate_fini(&g);
 }

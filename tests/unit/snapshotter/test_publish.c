@@ -8,7 +8,11 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "snapshotter/convert/earlier.h"
+#include "image/tree.h"
+#include "image/writer/metadata.h"
+#include "image/writer/oci_target.h"
+#include "snapshotter/convert/convert_priv.h"
+#include "snapshotter/convert/dedup_base.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define PACK_SIZE 5000
@@ -73,7 +77,7 @@ static void teardown(void)
 	cr_expect_eq(fs_remove_tree(dir, &err), 0);
 }
 
-TestSuite(publish, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(publish, .init = setup, .fini = teardown, .timeout = 120);
 
 static struct digest filled(uint8_t fill)
 {
@@ -83,13 +87,13 @@ static struct digest filled(uint8_t fill)
 	return d;
 }
 
-/* A map of the block `fill`, in a pack that has `size` bytes as it says. */
-static void make_map(uint8_t fill, const struct digest *pack, uint64_t size,
-		     void **ret, size_t *ret_len)
+/* A map of one block, in a pack that has `size` bytes as it says. */
+static void make_map(const struct digest *block, const struct digest *pack,
+		     uint64_t size, void **ret, size_t *ret_len)
 {
 	AUTO(blockmap_writer) w = blockmap_writer_new();
 	struct pack p = { .digest = *pack, .size = size };
-	struct block b = { .digest = filled(fill),
+	struct block b = { .digest = *block,
 			   .poff = size - 4096,
 			   .csize = 4096,
 			   .usize = 4096,
@@ -108,16 +112,17 @@ static struct digest publish_map(const void *map, size_t len,
 				 const struct digest *used)
 {
 	AUTO(tree) tree = tree_new();
-	struct artifact a = { .format = 1,
-			      .image = image,
-			      .chunking = "c1",
-			      .device_size = 4096,
-			      .n_inodes = 1 };
+	struct blockmap blocks = { .device_size = 0 };
+	struct artifact a = {
+		.format = 1, .image = image, .chunking = "c1", .n_inodes = 1
+	};
+	struct oci_target target;
+	struct metadata metadata = { .target = &target.target,
+				     .tree = tree,
+				     .temp_dir = dir,
+				     .map = map,
+				     .map_len = len };
 	struct publish p = { .store = store,
-			     .tree = tree,
-			     .temp_dir = dir,
-			     .map = map,
-			     .map_len = len,
 			     .artifact = &a,
 			     .image_manifest_size = image_len,
 			     .image_media_type = MANIFEST_TYPE,
@@ -126,10 +131,13 @@ static struct digest publish_map(const void *map, size_t len,
 			     .used = used };
 	struct digest d;
 
+	cr_assert_eq(blockmap_open(map, len, &blocks, &err), 0, "%s", err.msg);
+	metadata.device_size = blocks.device_size;
 	a.chain_ids = malloc(sizeof(*a.chain_ids));
 	cr_assert(tree && a.chain_ids);
 	a.chain_ids[a.n_chain_ids++] = chain_id;
-	cr_assert_eq(publish_blobs(&p, &err), 0, "%s", err.msg);
+	oci_target_init(&target, store);
+	cr_assert_eq(metadata_store(&metadata, &a, &err), 0, "%s", err.msg);
 	cr_assert_eq(publish_manifest(&p, NULL, &err), 0, "%s", err.msg);
 	d = a.digest;
 	artifact_fini(&a);
@@ -139,12 +147,12 @@ static struct digest publish_map(const void *map, size_t len,
 static struct digest publish_block(uint8_t fill, const struct digest *others,
 				   size_t n, const struct digest *used)
 {
-	const struct digest pack = filled(0xee);
+	const struct digest pack = filled(0xee), block = filled(fill);
 	AUTO_FREE void *map = NULL;
 	struct digest d;
 	size_t len;
 
-	make_map(fill, &pack, PACK_SIZE, &map, &len);
+	make_map(&block, &pack, PACK_SIZE, &map, &len);
 	d = publish_map(map, len, others, n, used);
 	return d;
 }
@@ -265,64 +273,123 @@ Test(publish, what_replaces_the_others_is_found_whichever_comes_last)
 	expect_found(&all[1]);
 }
 
-/* ------------------------------------------------------------------ earlier --- */
+/* ------------------------------------------------------------------ dedup base --- */
 
-/* Is the block `fill` one to refer to? */
-static bool is_known(uint8_t fill)
-{
-	struct digest d = filled(fill);
-	AUTO(earlier) e = NULL;
-	struct block b;
-
-	cr_assert_eq(earlier_load(store, &e, &err), 0, "%s", err.msg);
-	return earlier_index(e)->find(earlier_index(e), &d, &b);
-}
+static uint8_t pack_bytes[PACK_SIZE];
 
 /* A blob of PACK_SIZE bytes. */
 static struct digest put_pack(void)
 {
-	static char bytes[PACK_SIZE];
 	struct digest d;
 
-	cr_assert_eq(oci_put_bytes(store, bytes, sizeof(bytes), &d, &err), 0);
+	for (size_t i = 0; i < sizeof(pack_bytes); i++)
+		pack_bytes[i] = (uint8_t)(i * i >> 5);
+	cr_assert_eq(oci_put_bytes(store, pack_bytes, sizeof(pack_bytes), &d,
+				   &err),
+		     0);
 	return d;
 }
 
-static void publish_claim(uint8_t fill, const struct digest *pack,
-			  uint64_t size)
+/* The block that ends a pack of `size` bytes. */
+static struct digest last_block(uint64_t size)
+{
+	struct digest d = filled(9);
+
+	if (size <= PACK_SIZE)
+		cr_assert_eq(digest_of(pack_bytes + size - 4096, 4096, &d), 0);
+	return d;
+}
+
+/* Is the block one to refer to? */
+static bool is_known(const struct sign_terms *own, const struct digest *d)
+{
+	AUTO(dedup_base) base = NULL;
+	struct block b;
+
+	cr_assert_eq(dedup_base_load(store, own, &base, &err), 0, "%s",
+		     err.msg);
+	return dedup_base_index(base)->find(dedup_base_index(base), d, &b);
+}
+
+/* Publish that `block` lies at the end of a pack of so many bytes. */
+static struct digest publish_claim(const struct digest *block,
+				   const struct digest *pack, uint64_t size)
 {
 	AUTO_FREE void *map = NULL;
 	size_t len;
 
-	make_map(fill, pack, size, &map, &len);
-	(void)publish_map(map, len, NULL, 0, NULL);
+	make_map(block, pack, size, &map, &len);
+	return publish_map(map, len, NULL, 0, NULL);
 }
 
 Test(publish, blocks_of_packs_that_are_there_are_used_again)
 {
-	struct digest pack = put_pack();
+	struct digest pack = put_pack(), block = last_block(PACK_SIZE);
+	struct digest other = filled(2);
 
-	publish_claim(1, &pack, PACK_SIZE);
-	cr_expect(is_known(1));
-	cr_expect(!is_known(2));
+	(void)publish_claim(&block, &pack, PACK_SIZE);
+	cr_expect(is_known(NULL, &block));
+	cr_expect(!is_known(NULL, &other));
 }
 
 Test(publish, blocks_beyond_the_end_of_a_pack_are_not_used_again)
 {
 	struct digest pack = put_pack();
+	struct digest beyond = last_block(PACK_SIZE + 4096);
+	struct digest shorter = last_block(PACK_SIZE - 1);
+	struct digest right = last_block(PACK_SIZE);
 
-	publish_claim(1, &pack, PACK_SIZE + 4096);
-	publish_claim(2, &pack, PACK_SIZE - 1);
-	publish_claim(3, &pack, PACK_SIZE);
-	cr_expect(!is_known(1));
-	cr_expect(!is_known(2));
-	cr_expect(is_known(3), "another's lie must not hide it");
+	(void)publish_claim(&beyond, &pack, PACK_SIZE + 4096);
+	(void)publish_claim(&shorter, &pack, PACK_SIZE - 1);
+	(void)publish_claim(&right, &pack, PACK_SIZE);
+	cr_expect(!is_known(NULL, &beyond));
+	cr_expect(!is_known(NULL, &shorter));
+	cr_expect(is_known(NULL, &right), "another's lie must not hide it");
 }
 
 Test(publish, blocks_of_a_pack_that_is_gone_are_not_used_again)
 {
-	struct digest pack = filled(7);
+	struct digest pack = filled(7), block = filled(1);
 
-	publish_claim(1, &pack, PACK_SIZE);
-	cr_expect(!is_known(1));
+	(void)publish_claim(&block, &pack, PACK_SIZE);
+	cr_expect(!is_known(NULL, &block));
+}
+
+static void sign_claim(const struct sign_terms *terms,
+		       const struct digest *artifact)
+{
+	struct artifact a;
+
+	cr_assert_eq(artifact_get(store, artifact, &a, &err), 0, "%s", err.msg);
+	cr_assert_eq(sign_artifact(store, &a, a.manifest_json.len, terms,
+				   TRUST_CLAIM_SIGNED, &err),
+		     0, "%s", err.msg);
+	artifact_fini(&a);
+}
+
+Test(publish, a_block_that_is_not_at_its_place_is_only_believed_to_the_own_key)
+{
+	struct digest pack = put_pack(), lie = filled(1), artifact;
+	AUTO(sign_key) own_key = NULL;
+	AUTO(sign_key) other_key = NULL;
+	struct sign_terms own = { .repository = "reg.example/app" };
+	struct sign_terms wide = { .repository = "reg.example/*" };
+	struct sign_terms other = own,
+			  elsewhere = { .repository = "r.example/b" };
+
+	cr_assert_eq(sign_key_new(&own_key, &err), 0);
+	cr_assert_eq(sign_key_new(&other_key, &err), 0);
+	own.key = elsewhere.key = wide.key = own_key;
+	other.key = other_key;
+	artifact = publish_claim(&lie, &pack, PACK_SIZE);
+	cr_expect(!is_known(NULL, &lie));
+	cr_expect(!is_known(&own, &lie));
+	sign_claim(&other, &artifact);
+	sign_claim(&elsewhere, &artifact);
+	cr_expect(!is_known(&own, &lie), "not ours, or not for here");
+	/* What this key answers for is not read. */
+	sign_claim(&wide, &artifact);
+	cr_expect(is_known(&own, &lie));
+	cr_expect(is_known(&wide, &lie));
+	cr_expect(!is_known(NULL, &lie));
 }

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "snapshotter/node/spool.h"
+#include "snapshotter/node/traces/spool.h"
 
-TestSuite(spool, .timeout = 60);
+TestSuite(spool, .timeout = 120);
 
 static char dir[32];
 

@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "snapshotter/node/starts_priv.h"
-#include "snapshotter/node/view.h"
+#include "net/places.h"
+#include "snapshotter/node/images/image_index.h"
+#include "snapshotter/node/starts/starts_priv.h"
 
-TestSuite(starts_ready, .timeout = 20);
+TestSuite(starts_ready, .timeout = 120);
 
 static char dir[32];
 
@@ -40,10 +41,11 @@ static void make(int fd, const char *name)
 
 static bool ready(int root, const char *path)
 {
-	const struct start s = { .ready_file = (char *)(uintptr_t)path,
-				 .ready_root = root };
+	const struct container_start s = { .ready_file =
+						   (char *)(uintptr_t)path,
+					   .ready_root = root };
 
-	return start_has_ready_file(&s);
+	return container_start_has_ready_file(&s);
 }
 
 static void end(int fd)
@@ -96,9 +98,9 @@ Test(starts_ready, takes_no_removed_file_for_one)
 
 static bool is_in(const char *id, const char *cgroups)
 {
-	const struct start s = { .container = (char *)(uintptr_t)id };
+	const struct container_start s = { .container = (char *)(uintptr_t)id };
 
-	return start_has_process(&s, cgroups);
+	return container_start_has_process(&s, cgroups);
 }
 
 Test(starts_ready, finds_a_container_in_its_control_group)
@@ -188,38 +190,40 @@ Test(starts_ready, believes_no_number_whose_process_is_gone)
 	close(fd);
 }
 
-/* How many of `n` are heard at once. */
-static int heard(struct ready_rate *r, const char *cgroups, int64_t now, int n)
-{
-	int yes = 0;
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-	while (n--)
-		yes += ready_rate_take(r, cgroups, now);
-	return yes;
+Test(starts_ready, what_a_container_makes_below_its_group_is_of_that_group)
+{
+	uint64_t own =
+		places_group("0::/kubepods/cri-containerd-" ID ".scope\n");
+
+	cr_expect_eq(places_group("0::/kubepods/cri-containerd-" ID
+				  ".scope/a/b\n"),
+		     own);
+	cr_expect_neq(places_group("0::/kubepods/cri-containerd-1" ID
+				   ".scope\n"),
+		      own);
+	cr_expect_eq(places_group("4:cpu:/x\n0::/default/c1\n"),
+		     places_group("0::/default/c1\n"));
+	cr_expect_neq(places_group("0::/default/c1\n"),
+		      places_group("0::/default/c2\n"));
 }
 
-Test(starts_ready, hears_others_while_one_says_too_much)
+Test(starts_ready, a_group_with_many_places_gives_one_up_first)
 {
-	const int64_t second = INT64_C(1000000000);
-	struct ready_rate r = { .second = 0 };
-	char name[16];
-	int all = 0;
+	/* The newest first: 7 floods, 3 and 5 have one each. */
+	struct place v[] = { { 7, true },  { 3, true }, { 7, true },
+			     { 7, false }, { 5, true }, { 7, true } };
+	const size_t n = ARRAY_SIZE(v);
 
-	cr_expect_eq(heard(&r, "0::/loud", 5 * second, 1000), READY_RATE_PEER);
-	/* One of them may share a place with the loud one. */
-	for (int i = 0; i < 10; i++) {
-		snprintf(name, sizeof(name), "0::/%d", i);
-		all += heard(&r, name, 6 * second - 1, 1);
-	}
-	cr_expect_geq(all, 8);
-	cr_expect_eq(heard(&r, "0::/loud", 6 * second - 1, 1), 0);
-	cr_expect_eq(heard(&r, "0::/loud", 6 * second, 1000), READY_RATE_PEER);
-	all = 0;
-	for (int i = 0; i < 1000; i++) {
-		snprintf(name, sizeof(name), "0::/%d", i);
-		all += heard(&r, name, 7 * second, READY_RATE_PEER);
-	}
-	cr_expect_eq(all, READY_RATE_ALL);
+	cr_expect_eq(places_choose(v, n), 5, "the oldest of the loud one");
+	v[5].is_silent = false;
+	cr_expect_eq(places_choose(v, n), 2, "that is being answered");
+	v[0].is_silent = v[2].is_silent = false;
+	cr_expect_eq(places_choose(v, n), 4, "the oldest of all");
+	v[1].is_silent = v[4].is_silent = false;
+	cr_expect_eq(places_choose(v, n), n, "all are being answered");
+	cr_expect_eq(places_choose(v, 0), 0);
 }
 
 Test(starts_ready, figures_that_grow_too_long_lose_the_oldest)
@@ -262,22 +266,4 @@ Test(starts_ready, figures_that_grow_too_long_lose_the_oldest)
 	images_put(i);
 	images_close(t);
 	end(fd);
-}
-
-Test(starts_ready, takes_a_crash_for_a_fragment_of_what_is_known)
-{
-	cr_expect(start_is_fragment(START_GONE, 900, 4000));
-	cr_expect_not(start_is_fragment(START_GONE, 1000, 4000));
-	/* It said itself that it was ready, or nothing is known. */
-	cr_expect_not(start_is_fragment(START_READY, 1, 4000));
-	cr_expect_not(start_is_fragment(START_WINDOW, 1, 4000));
-	cr_expect_not(start_is_fragment(START_GONE, 1, 0));
-}
-
-Test(starts_ready, takes_who_is_gone_within_a_second_for_a_crash_or_a_short_job)
-{
-	cr_expect(start_is_short(START_GONE, 999));
-	cr_expect_not(start_is_short(START_GONE, 1000));
-	cr_expect_not(start_is_short(START_READY, 1));
-	cr_expect_not(start_is_short(START_WINDOW, 1));
 }

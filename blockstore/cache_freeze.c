@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Segments that something unknown has open: a mount of a process before, whose
+ * list of blocks is lost.  What it reads cannot be told, so nothing in them is
+ * freed, evicted, punched or written, and their blocks are given to no new mount,
+ * until nobody else has them open.  The kernel is asked, by a write lease.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "blockstore/cache.h"
+#include "common/fs.h"
+
+/* Bytes on the disk that no known block claims. */
+static uint64_t unknown_bytes(const struct cache *c, uint32_t n)
+{
+	uint64_t known = (uint64_t)(c->segment_pages - c->segments[n].n_free) *
+			 CACHE_PAGE;
+	struct stat st;
+
+	if (fstat(c->fds[n], &st) < 0 || (uint64_t)st.st_blocks * 512 < known)
+		return 0;
+	return (uint64_t)st.st_blocks * 512 - known;
+}
+
+static void freeze_one(struct cache *c, uint32_t n)
+{
+	struct segment *s = &c->segments[n];
+
+	s->frozen = true;
+	s->frozen_bytes = unknown_bytes(c, n);
+	c->n_frozen++;
+	c->frozen_bytes += s->frozen_bytes;
+	c->bytes += s->frozen_bytes;
+}
+
+/* Is it open elsewhere, and not only by mounts whose blocks are all known? */
+static int look_at(struct cache *c, uint32_t n, bool trust_mounts,
+		   struct error *err)
+{
+	struct segment *s = &c->segments[n];
+	int rc = s->used ? 0 : space_open_segment(c, n, false, err);
+
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	/* Without leases there is no mount: cache_mount_keep(). */
+	if (fs_is_in_use(c->fds[n]) > 0 && !(trust_mounts && s->mounted))
+		freeze_one(c, n);
+	return 0;
+}
+
+int freeze_unknown(struct cache *c, struct error *err)
+{
+	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	/* One that is not known may read segments that others read, too. */
+	bool trust_mounts = mounts_are_known(c);
+	struct dirent *e;
+	int rc = 0;
+
+	if (!dir) {
+		rc = error_set(err, errno, "list '%s': %s", c->dir,
+			       strerror(errno));
+		if (fd >= 0)
+			(void)close(fd);
+		return rc;
+	}
+	while (rc == 0 && (e = readdir(dir))) {
+		unsigned int n;
+		char extra;
+
+		if (sscanf(e->d_name, "segment-%8x%c", &n, &extra) == 1 &&
+		    n < CACHE_SEGMENTS_MAX)
+			rc = look_at(c, n, trust_mounts, err);
+	}
+	(void)closedir(dir);
+	return rc;
+}
+
+/* With space, which is released and taken again: blocks that were found damaged
+ * meanwhile kept their places. */
+static void drop_damaged_of(struct cache *c, uint32_t segment)
+{
+	for (uint32_t id = 0; id < c->n_entries; id++) {
+		struct entry *e = entry_at(c, id);
+		struct shard *s;
+		bool dead = false;
+
+		if (!e->usize || e->page == PAGE_NONE ||
+		    e->page / c->segment_pages != segment)
+			continue;
+		s = shard_of(c, &e->digest);
+		(void)pthread_mutex_lock(&s->lock);
+		if (e->flags & ENTRY_DAMAGED && !(e->flags & ENTRY_DEAD) &&
+		    !e->pins) {
+			make_dead(c, s, id);
+			dead = !e->readers;
+		}
+		(void)pthread_mutex_unlock(&s->lock);
+		if (dead)
+			reclaim(c, id);
+	}
+}
+
+/* With space, which is released and taken again. */
+static void thaw(struct cache *c, uint32_t n)
+{
+	struct segment *s = &c->segments[n];
+
+	/* Nothing is claimed in it or released while it is frozen. */
+	(void)pthread_mutex_unlock(&c->space);
+	space_sweep_segment(c, n);
+	(void)pthread_mutex_lock(&c->space);
+	if (!s->frozen)
+		return;
+	s->frozen = false;
+	c->n_frozen--;
+	c->frozen_bytes -= s->frozen_bytes;
+	c->bytes -= s->frozen_bytes;
+	s->frozen_bytes = 0;
+	drop_damaged_of(c, n);
+	(void)pthread_cond_broadcast(&c->freed);
+}
+
+void cache_freeze_in_use(struct cache *c)
+{
+	bool any;
+
+	(void)pthread_mutex_lock(&c->space);
+	for (uint32_t i = 0; i < c->n_segments; i++)
+		if (c->segments[i].used && !c->segments[i].frozen &&
+		    fs_is_in_use(c->fds[i]) > 0)
+			freeze_one(c, i);
+	any = c->n_frozen > 0;
+	(void)pthread_mutex_unlock(&c->space);
+	if (any)
+		watch_soon(c);
+}
+
+bool freeze_is_any(struct cache *c)
+{
+	bool any;
+
+	(void)pthread_mutex_lock(&c->space);
+	any = c->n_frozen > 0;
+	(void)pthread_mutex_unlock(&c->space);
+	return any;
+}
+
+bool freeze_poll(struct cache *c)
+{
+	bool any;
+
+	(void)pthread_mutex_lock(&c->space);
+	for (uint32_t i = 0; i < c->n_segments && c->n_frozen; i++)
+		if (c->segments[i].used && c->segments[i].frozen &&
+		    fs_is_in_use(c->fds[i]) == 0)
+			thaw(c, i);
+	any = c->n_frozen > 0;
+	(void)pthread_mutex_unlock(&c->space);
+	return any;
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Complete mounts as the kernel tells of them, for the case that the files of one
+ * were deleted under it: a lease cannot be asked for on a name that is gone.  The
+ * source of such a mount is the path of its metadata image, or a loop device that
+ * has it; loop devices are seen also when the mount is in another namespace.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blockstore/cache.h"
+#include "common/fs.h"
+#include "common/mountinfo.h"
+
+#define BACKING_FILE_MAX 65536u
+/* What the kernel adds to the path of a file that was deleted. */
+#define DELETED " (deleted)"
+
+/* The folders that hold metadata images of our mounts, without symlinks. */
+struct kernel_places {
+	char *mounts; /* NAME.erofs */
+	char *images; /* NAME/complete.erofs, of versions before */
+};
+
+static void kernel_places_fini(struct kernel_places *p)
+{
+	free(p->mounts);
+	free(p->images);
+}
+
+static int find_places(const struct cache *c, struct kernel_places *ret,
+		       struct error *err)
+{
+	AUTO_FREE char *dir = realpath(c->dir, NULL);
+
+	if (!dir)
+		return error_set(err, errno, "cache folder '%s': %s", c->dir,
+				 strerror(errno));
+	if (asprintf(&ret->mounts, "%s/mounts/", dir) < 0) {
+		ret->mounts = NULL;
+		return error_nomem(err);
+	}
+	*strrchr(dir, '/') = '\0';
+	if (asprintf(&ret->images, "%s/images/", dir) < 0) {
+		ret->images = NULL;
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+/* Take `tail` away from the end of `s`, if it is there. */
+static bool cut_tail(char *s, const char *tail)
+{
+	size_t n = strlen(s), k = strlen(tail);
+
+	if (n <= k || strcmp(s + n - k, tail) != 0)
+		return false;
+	s[n - k] = '\0';
+	return true;
+}
+
+/* The name of the mount whose metadata image `path` is, which is changed; NULL:
+ * none of ours. */
+static const char *name_of(const struct kernel_places *p, char *path)
+{
+	size_t mounts = strlen(p->mounts), images = strlen(p->images);
+
+	(void)cut_tail(path, DELETED);
+	if (strncmp(path, p->mounts, mounts) == 0 && cut_tail(path, ".erofs"))
+		return path + mounts;
+	if (strncmp(path, p->images, images) == 0 &&
+	    cut_tail(path, "/complete.erofs"))
+		return path + images;
+	return NULL;
+}
+
+static int add_source(struct cache *c, const struct kernel_places *p,
+		      char *path, struct error *err)
+{
+	const char *name = name_of(p, path);
+
+	if (!name || !*name || strchr(name, '/'))
+		return 0;
+	return mounts_add_unknown(c, name, err);
+}
+
+/* What look_at_mount() works with. */
+struct kernel_look {
+	struct cache *cache;
+	const struct kernel_places *places;
+};
+
+static int look_at_mount(void *arg, const struct mountinfo *m,
+			 struct error *err)
+{
+	const struct kernel_look *l = arg;
+	AUTO_FREE char *source = NULL;
+
+	if (strcmp(m->fstype, "erofs") != 0)
+		return 0;
+	source = strdup(m->source);
+	return source ? add_source(l->cache, l->places, source, err)
+		      : error_nomem(err);
+}
+
+static int look_at_loops(struct cache *c, const struct kernel_places *p,
+			 struct error *err)
+{
+	DIR *dir = opendir("/sys/block");
+	struct dirent *e;
+	int rc = 0;
+
+	/* Without it there are no loop devices. */
+	if (!dir)
+		return 0;
+	while (rc == 0 && (e = readdir(dir))) {
+		AUTO_BUF path = BUF_INIT;
+		AUTO_BUF text = BUF_INIT;
+
+		if (strncmp(e->d_name, "loop", 4) != 0)
+			continue;
+		if (buf_printf(&path, "/sys/block/%s/loop/backing_file",
+			       e->d_name) < 0)
+			rc = error_nomem(err);
+		/* One that is not in use has no such file. */
+		else if (fs_read_file(path.data, BACKING_FILE_MAX, &text,
+				      NULL) == 0 &&
+			 text.len) {
+			text.data[strcspn(text.data, "\n")] = '\0';
+			rc = add_source(c, p, text.data, err);
+		}
+	}
+	(void)closedir(dir);
+	return rc;
+}
+
+int kernel_mounts_load(struct cache *c, struct error *err)
+{
+	struct kernel_places p = { .mounts = NULL };
+	struct kernel_look look = { .cache = c, .places = &p };
+	int rc = find_places(c, &p, err);
+
+	if (rc == 0)
+		rc = mountinfo_each(look_at_mount, &look, err);
+	if (rc == 0)
+		rc = look_at_loops(c, &p, err);
+	kernel_places_fini(&p);
+	return rc;
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What mounts read directly.  MOUNTS/NAME.erofs is the metadata image of a mount:
+ * the kernel holds it open for as long as the superblock lives, and nobody else
+ * does, so a write lease on it can be had exactly when the mount is gone.
+ * MOUNTS/NAME.blocks says which blocks it reads and where they lie; it is read
+ * before the index, which may be damaged.  Format: docs/formats/cache.md.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "blockstore/cache.h"
+#include "common/bytes.h"
+#include "common/fs.h"
+
+#define MOUNTS_DIR "mounts"
+#define LIST_BYTES_MAX (1u << 30)
+
+/* A mount that reads our files, from cache_mount_keep() until it is gone. */
+struct cache_mount {
+	struct cache_mount *next;
+	char *name;
+	struct log_record *blocks; /* each with a pin of the mount's */
+	size_t n_blocks;
+	bool wanted;    /* cache_mount_drop() was not called */
+	bool is_broken; /* which blocks it reads is not known */
+};
+
+static void cache_mount_free(struct cache_mount *m)
+{
+	if (!m)
+		return;
+	free(m->name);
+	free(m->blocks);
+	free(m);
+}
+DEFINE_AUTO(cache_mount)
+
+int cache_mount_path(struct cache *c, const char *name, const char *suffix,
+		     char **ret, struct error *err)
+{
+	if (asprintf(ret, "%s/" MOUNTS_DIR "/%s.%s", c->dir, name, suffix) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+/* 1, 0, or -errno: -ENOENT without an image, others when it cannot be told. */
+static int ask_kernel(struct cache *c, const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int fd = -1;
+
+	if (cache_mount_path(c, name, "erofs", &path, NULL) < 0)
+		return -ENOMEM;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno == EWOULDBLOCK ? 1 : -errno;
+	return fs_is_in_use(fd);
+}
+
+/* ------------------------------------------------------------------- list --- */
+
+/* The header of an index, the blocks as its records, and an end mark: a drop of
+ * "block" n with the digest of all bytes before it. */
+static int encode(const struct cache *c, const struct cache_mount *m,
+		  struct buf *ret)
+{
+	struct log_record end = { .kind = LOG_DROP,
+				  .page = (uint32_t)m->n_blocks,
+				  .usize = 1 };
+	uint8_t header[LOG_HEADER_SIZE], record[LOG_RECORD_SIZE];
+	int rc;
+
+	log_encode_header(c->segment_bytes, header);
+	rc = buf_append(ret, header, sizeof(header));
+	for (size_t i = 0; rc == 0 && i < m->n_blocks; i++) {
+		log_encode(&m->blocks[i], record);
+		rc = buf_append(ret, record, sizeof(record));
+	}
+	if (rc == 0)
+		rc = digest_of(ret->data, ret->len, &end.digest);
+	log_encode(&end, record);
+	return rc < 0 ? rc : buf_append(ret, record, sizeof(record));
+}
+
+static int decode(const struct buf *text, struct cache_mount *m,
+		  uint64_t *ret_segment_bytes)
+{
+	const uint8_t *p = (const uint8_t *)text->data;
+	struct log_record end;
+	struct digest d;
+	size_t n;
+
+	if (text->len < LOG_HEADER_SIZE + LOG_RECORD_SIZE ||
+	    (text->len - LOG_HEADER_SIZE) % LOG_RECORD_SIZE ||
+	    log_decode_header(p, text->len, ret_segment_bytes, NULL) < 0)
+		return -EBADMSG;
+	n = (text->len - LOG_HEADER_SIZE) / LOG_RECORD_SIZE - 1;
+	if (!log_decode(p + text->len - LOG_RECORD_SIZE, &end) ||
+	    end.kind != LOG_DROP || end.page != n ||
+	    digest_of(p, text->len - LOG_RECORD_SIZE, &d) < 0 ||
+	    !digest_equal(&d, &end.digest))
+		return -EBADMSG;
+	m->blocks = calloc(n + 1, sizeof(*m->blocks));
+	if (!m->blocks)
+		return -ENOMEM;
+	for (m->n_blocks = 0; m->n_blocks < n; m->n_blocks++)
+		if (!log_decode(p + LOG_HEADER_SIZE +
+					m->n_blocks * LOG_RECORD_SIZE,
+				&m->blocks[m->n_blocks]))
+			return -EBADMSG;
+	return 0;
+}
+
+static void unpin_first(struct cache *c, const struct cache_mount *m, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		cache_unpin_block(c, &m->blocks[i].digest);
+}
+
+/* With the lock. */
+static struct cache_mount **find_mount(struct cache *c, const char *name)
+{
+	struct cache_mount **at = &c->mounts;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+bool cache_mount_is_live(struct cache *c, const char *name)
+{
+	const struct cache_mount *m;
+	bool is_broken;
+	int rc;
+
+	/* The image of such a one may be another by now, or gone. */
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	m = *find_mount(c, name);
+	is_broken = m && m->is_broken;
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	if (is_broken)
+		return true;
+	rc = ask_kernel(c, name);
+	return rc != 0 && rc != -ENOENT;
+}
+
+/* ----------------------------------------------------------------- keeping --- */
+
+/* The place of a block that the caller has pinned. */
+static int place_of(struct cache *c, const struct block *b,
+		    struct log_record *ret, struct error *err)
+{
+	struct shard *s = shard_of(c, &b->digest);
+	const struct entry *e;
+	uint32_t id;
+	int rc = -ENOENT;
+
+	(void)pthread_mutex_lock(&s->lock);
+	id = table_find(c, s, &b->digest);
+	e = id == ENTRY_NIL ? NULL : entry_at(c, id);
+	if (e && e->page != PAGE_NONE && e->pins) {
+		*ret = (struct log_record){ .kind = LOG_PUT,
+					    .page = e->page,
+					    .usize = e->usize,
+					    .digest = e->digest };
+		rc = 0;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc < 0 ? error_set(err, ENOENT, "cache: block is not held") : 0;
+}
+
+static int compare_pages(const void *a, const void *b)
+{
+	const struct log_record *x = a, *y = b;
+
+	return x->page < y->page ? -1 : x->page > y->page;
+}
+
+/* Each place once, pinned. */
+static int take_blocks(struct cache *c, struct cache_mount *m,
+		       const struct blockmap *map, struct error *err)
+{
+	struct block b;
+	size_t n = 0;
+	int rc = 0;
+
+	m->blocks = calloc(map->n_blocks + 1, sizeof(*m->blocks));
+	if (!m->blocks)
+		return error_nomem(err);
+	for (size_t i = 0; rc == 0 && i < map->n_blocks; i++) {
+		blockmap_block(map, i, &b);
+		rc = place_of(c, &b, &m->blocks[i], err);
+	}
+	if (rc < 0)
+		return rc;
+	qsort(m->blocks, map->n_blocks, sizeof(*m->blocks), compare_pages);
+	for (size_t i = 0; i < map->n_blocks; i++)
+		if (!n || m->blocks[n - 1].page != m->blocks[i].page)
+			m->blocks[n++] = m->blocks[i];
+	while (rc == 0 && m->n_blocks < n) {
+		rc = cache_pin_block(c, &m->blocks[m->n_blocks].digest, err);
+		if (rc == 0)
+			m->n_blocks++;
+	}
+	return rc;
+}
+
+static int write_list(struct cache *c, const struct cache_mount *m,
+		      struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_BUF text = BUF_INIT;
+	int rc = cache_mount_path(c, m->name, "blocks", &path, err);
+
+	if (rc < 0)
+		return rc;
+	if (encode(c, m, &text) < 0)
+		return error_nomem(err);
+	return fs_replace_file(path, text.data, text.len, 0600, err);
+}
+
+static int keep_new(struct cache *c, const char *name,
+		    const struct blockmap *map, struct error *err)
+{
+	AUTO(cache_mount) m = calloc(1, sizeof(*m));
+	int rc = ask_kernel(c, name);
+
+	if (!m || !(m->name = strdup(name)))
+		return error_nomem(err);
+	if (rc > 0)
+		return error_set(err, EBUSY,
+				 "an earlier mount of it is still in use");
+	if (rc < 0)
+		return error_set(err, rc == -EINVAL ? ENOTSUP : -rc,
+				 "the file system cannot tell when a mount is "
+				 "gone: lease: %s",
+				 strerror(-rc));
+	rc = take_blocks(c, m, map, err);
+	if (rc == 0)
+		rc = write_list(c, m, err);
+	if (rc < 0) {
+		unpin_first(c, m, m->n_blocks);
+		return rc;
+	}
+	m->wanted = true;
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	m->next = c->mounts;
+	c->mounts = steal_ptr(&m);
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return 0;
+}
+
+int cache_mount_keep(struct cache *c, const char *name,
+		     const struct blockmap *m, struct error *err)
+{
+	struct cache_mount *old;
+	bool is_broken = false;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	old = *find_mount(c, name);
+	if (old) {
+		is_broken = old->is_broken;
+		old->wanted |= !is_broken;
+	}
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	if (is_broken)
+		return error_set(err, EBUSY,
+				 "an earlier mount of it is still in use, and "
+				 "what it reads is not known");
+	/* Pinned blocks never move, so they are where the old mount's are. */
+	return old ? 0 : keep_new(c, name, m, err);
+}
+
+int cache_mount_adopt(struct cache *c, const char *name)
+{
+	struct cache_mount *m;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	m = *find_mount(c, name);
+	if (m)
+		m->wanted = true;
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return m ? 0 : -ENOENT;
+}
+
+/* With the lock.  False: the kernel still has it. */
+static bool let_go(struct cache *c, struct cache_mount **at)
+{
+	struct cache_mount *m = *at;
+	int rc = ask_kernel(c, m->name);
+
+	/* An image that was deleted cannot be asked about any more, but what
+	 * reads no segment is gone. */
+	if (m->is_broken && (rc == 0 || rc == -ENOENT)) {
+		if (freeze_is_any(c))
+			return false;
+		rc = 0;
+	}
+	if (rc != 0)
+		return false;
+	*at = m->next;
+	if (!m->is_broken)
+		unpin_first(c, m, m->n_blocks);
+	cache_mount_free(m);
+	return true;
+}
+
+bool mounts_poll(struct cache *c)
+{
+	struct cache_mount **at = &c->mounts;
+	bool any = false;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	while (*at) {
+		if (!(*at)->wanted) {
+			if (let_go(c, at))
+				continue;
+			any = true;
+		}
+		at = &(*at)->next;
+	}
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return any;
+}
+
+bool mounts_are_known(const struct cache *c)
+{
+	for (const struct cache_mount *m = c->mounts; m; m = m->next)
+		if (m->is_broken)
+			return false;
+	return true;
+}
+
+void mounts_count(struct cache *c, uint64_t *ret_lingering,
+		  uint64_t *ret_unknown)
+{
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	for (const struct cache_mount *m = c->mounts; m; m = m->next) {
+		*ret_lingering += !m->wanted;
+		*ret_unknown += m->is_broken;
+	}
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+}
+
+void cache_mount_drop(struct cache *c, const char *name)
+{
+	struct cache_mount **at;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	at = find_mount(c, name);
+	if (*at) {
+		(*at)->wanted = false;
+		if (!let_go(c, at))
+			watch_soon(c);
+	}
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+}
+
+int cache_mount_forget(struct cache *c, const char *name, struct error *err)
+{
+	/* The image is the last: without it the others say that it is lost. */
+	static const char *const suffixes[] = { "blocks", "json", "erofs" };
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	if (*find_mount(c, name) || ask_kernel(c, name) > 0)
+		rc = error_set(err, EBUSY, "a mount of it is still in use");
+	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(suffixes); i++) {
+		AUTO_FREE char *path = NULL;
+
+		rc = cache_mount_path(c, name, suffixes[i], &path, err);
+		if (rc == 0 && unlink(path) < 0 && errno != ENOENT)
+			rc = error_set(err, errno, "remove '%s': %s", path,
+				       strerror(errno));
+	}
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+	return rc;
+}
+
+/* ----------------------------------------------------------------- opening --- */
+
+/* While opening.  -EBADMSG: another block is said to lie there. */
+static int claim_block(struct cache *c, const struct log_record *r)
+{
+	struct shard *s = shard_of(c, &r->digest);
+	uint32_t number = r->page / c->segment_pages;
+	uint32_t id = table_find(c, s, &r->digest);
+	struct entry *e;
+
+	if (id != ENTRY_NIL) {
+		e = entry_at(c, id);
+		if (e->page != r->page || e->usize != r->usize)
+			return -EBADMSG;
+		e->pins++;
+		return 0;
+	}
+	if (r->kind != LOG_PUT || number >= CACHE_SEGMENTS_MAX)
+		return -EBADMSG;
+	if (!c->segments[number].used &&
+	    space_open_segment(c, number, false, NULL) < 0)
+		return -EBADMSG;
+	if (!space_claim(c, r->page, pages_of(r->usize)))
+		return -EBADMSG;
+	id = table_take(c);
+	if (id == ENTRY_NIL)
+		return -ENOMEM;
+	e = entry_at(c, id);
+	e->digest = r->digest;
+	e->page = r->page;
+	e->usize = r->usize;
+	e->pins = 1;
+	table_insert(c, s, id);
+	c->bytes += extent_bytes(r->usize);
+	c->pinned_bytes += extent_bytes(r->usize);
+	c->blocks++;
+	return 0;
+}
+
+/* The list of a mount that is there, as far as it can be believed. */
+static int load_list(struct cache *c, struct cache_mount *m,
+		     bool *segment_bytes_known)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_BUF text = BUF_INIT;
+	uint64_t segment_bytes;
+	int rc = cache_mount_path(c, m->name, "blocks", &path, NULL);
+
+	if (rc == 0)
+		rc = fs_read_file(path, LIST_BYTES_MAX, &text, NULL);
+	if (rc == 0)
+		rc = decode(&text, m, &segment_bytes);
+	if (rc < 0)
+		return rc;
+	if (!*segment_bytes_known) {
+		c->segment_bytes = segment_bytes;
+		c->segment_pages = (uint32_t)(segment_bytes / CACHE_PAGE);
+		*segment_bytes_known = true;
+	}
+	if (segment_bytes != c->segment_bytes)
+		return -EBADMSG;
+	for (size_t i = 0; i < m->n_blocks; i++) {
+		rc = claim_block(c, &m->blocks[i]);
+		if (rc < 0) {
+			unpin_first(c, m, i);
+			return rc;
+		}
+	}
+	for (size_t i = 0; i < m->n_blocks; i++)
+		c->segments[m->blocks[i].page / c->segment_pages].mounted =
+			true;
+	return 0;
+}
+
+static int load_one(struct cache *c, const char *file,
+		    bool *segment_bytes_known, struct error *err)
+{
+	const char *suffix = strrchr(file, '.');
+	AUTO(cache_mount) m = NULL;
+	int rc;
+
+	if (!suffix || suffix == file ||
+	    (strcmp(suffix, ".erofs") != 0 && strcmp(suffix, ".blocks") != 0 &&
+	     strcmp(suffix, ".json") != 0))
+		return 0;
+	m = calloc(1, sizeof(*m));
+	if (!m || !(m->name = strndup(file, (size_t)(suffix - file))))
+		return error_nomem(err);
+	if (*find_mount(c, m->name))
+		return 0;
+	/* An image that is lost was written before its list: whether the kernel
+	 * has it yet cannot be asked. */
+	rc = ask_kernel(c, m->name);
+	if (rc == 0)
+		return 0;
+	rc = rc == -ENOENT ? rc : load_list(c, m, segment_bytes_known);
+	if (rc == -ENOMEM)
+		return error_nomem(err);
+	m->is_broken = rc < 0;
+	m->next = c->mounts;
+	c->mounts = steal_ptr(&m);
+	return 0;
+}
+
+int mounts_add_unknown(struct cache *c, const char *name, struct error *err)
+{
+	AUTO(cache_mount) m = NULL;
+
+	if (*find_mount(c, name))
+		return 0;
+	m = calloc(1, sizeof(*m));
+	if (!m || !(m->name = strdup(name)))
+		return error_nomem(err);
+	m->is_broken = true;
+	m->next = c->mounts;
+	c->mounts = steal_ptr(&m);
+	return 0;
+}
+
+int mounts_load(struct cache *c, bool segment_bytes_known, struct error *err)
+{
+	int fd, rc = 0;
+	struct dirent *e;
+	DIR *dir;
+
+	if (mkdirat(c->dir_fd, MOUNTS_DIR, 0700) < 0 && errno != EEXIST)
+		return error_set(err, errno, "create '%s/" MOUNTS_DIR "': %s",
+				 c->dir, strerror(errno));
+	fd = openat(c->dir_fd, MOUNTS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		rc = error_set(err, errno, "list '%s/" MOUNTS_DIR "': %s",
+			       c->dir, strerror(errno));
+		if (fd >= 0)
+			(void)close(fd);
+		return rc;
+	}
+	while (rc == 0 && (e = readdir(dir)))
+		rc = load_one(c, e->d_name, &segment_bytes_known, err);
+	(void)closedir(dir);
+	return rc < 0 ? rc : kernel_mounts_load(c, err);
+}
+
+void mounts_fini(struct cache *c)
+{
+	while (c->mounts) {
+		struct cache_mount *m = c->mounts;
+
+		c->mounts = m->next;
+		cache_mount_free(m);
+	}
+}

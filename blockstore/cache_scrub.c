@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bits that flip on the disk after a block was verified.  A thread reads every
+ * such block again, past the page cache, slowly and when the disk has nothing else
+ * to do.  What is damaged on the disk and right in the page cache is written
+ * again; the rest is a miss from then on.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/ioprio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "blockstore/cache.h"
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "common/fs.h"
+
+/* A place among the readers of a block that was verified before. */
+static bool take_block(struct cache *c, uint32_t id, struct block *ret,
+		       uint32_t *ret_page)
+{
+	const uint8_t unfit = ENTRY_DEAD | ENTRY_DAMAGED | ENTRY_TOMB;
+	struct shard *s;
+	struct entry *e;
+	bool fits = false;
+
+	(void)pthread_mutex_lock(&c->space);
+	if (id < c->n_entries && entry_at(c, id)->usize) {
+		e = entry_at(c, id);
+		s = shard_of(c, &e->digest);
+		(void)pthread_mutex_lock(&s->lock);
+		fits = e->page != PAGE_NONE && e->flags & ENTRY_VERIFIED &&
+		       !(e->flags & unfit) && e->readers < UINT16_MAX;
+		if (fits) {
+			e->readers++;
+			*ret = (struct block){ .digest = e->digest,
+					       .usize = e->usize };
+			*ret_page = e->page;
+		}
+		(void)pthread_mutex_unlock(&s->lock);
+	}
+	(void)pthread_mutex_unlock(&c->space);
+	return fits;
+}
+
+/* As it is on the disk, up to the end of its last page. */
+static int read_disk(struct cache *c, uint32_t page, uint8_t *buf, size_t len)
+{
+	uint64_t at = (uint64_t)(page % c->segment_pages) * CACHE_PAGE;
+	int own = c->fds[page / c->segment_pages];
+	AUTO_CLOSE int fd = -1;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "segment-%08" PRIx32,
+		       page / c->segment_pages);
+	fd = openat(c->dir_fd, path,
+		    O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		return fs_pread_full(fd, buf, len, at);
+	/* A file system without direct I/O. */
+	(void)posix_fadvise(own, (off_t)at, (off_t)len, POSIX_FADV_DONTNEED);
+	return fs_pread_full(own, buf, len, at);
+}
+
+static int check(const struct block *b, const uint8_t *buf, size_t len)
+{
+	int rc = block_check(b, buf, NULL);
+
+	for (size_t i = b->usize; rc == 0 && i < len; i++)
+		rc = buf[i] ? -EBADMSG : 0;
+	return rc;
+}
+
+/* Is it right in the page cache?  Then the disk gets it again. */
+static bool mend(struct cache *c, const struct block *b, uint32_t page,
+		 uint8_t *buf, size_t len)
+{
+	bool frozen;
+
+	(void)pthread_mutex_lock(&c->space);
+	frozen = is_frozen(c, page);
+	watch_written(c, page);
+	(void)pthread_mutex_unlock(&c->space);
+	return !frozen && space_read(c, page, 0, buf, len) == 0 &&
+	       check(b, buf, len) == 0 &&
+	       space_write(c, page, buf, b->usize) == 0;
+}
+
+static void tell(struct cache *c)
+{
+	(void)pthread_mutex_lock(&c->scrub_lock);
+	if (c->damage_fn)
+		c->damage_fn(c->damage_arg);
+	(void)pthread_mutex_unlock(&c->scrub_lock);
+}
+
+/* Bytes that were read. */
+static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
+{
+	bool lost = false, mended = false;
+	uint32_t page;
+	struct block b;
+	size_t len;
+	int rc;
+
+	if (!take_block(c, id, &b, &page))
+		return 0;
+	len = extent_bytes(b.usize);
+	rc = read_disk(c, page, buf, len);
+	if (rc == 0)
+		rc = check(&b, buf, len);
+	if (rc < 0 && rc != -ENOMEM && rc != -EINTR) {
+		mended = mend(c, &b, page, buf, len);
+		lost = !mended;
+	}
+	if (lost)
+		drop_damaged(c, id);
+	release(c, id);
+	(void)pthread_mutex_lock(&c->space);
+	c->scrubbed += len;
+	c->mended += mended;
+	(void)pthread_mutex_unlock(&c->space);
+	if (lost)
+		tell(c);
+	return len;
+}
+
+/* False: it is to end. */
+static bool wait_until(struct cache *c, int64_t at_ns)
+{
+	const struct timespec ts = clock_timespec(at_ns);
+	bool stop;
+
+	(void)pthread_mutex_lock(&c->space);
+	while (!c->stop && pthread_cond_timedwait(&c->stopping, &c->space,
+						  &ts) != ETIMEDOUT)
+		;
+	stop = c->stop;
+	(void)pthread_mutex_unlock(&c->space);
+	return !stop;
+}
+
+static bool scrub_all(struct cache *c, uint8_t *buf)
+{
+	int64_t at_ns = clock_now_ns();
+	uint32_t n;
+
+	(void)pthread_mutex_lock(&c->space);
+	n = c->n_entries;
+	(void)pthread_mutex_unlock(&c->space);
+	for (uint32_t id = 0; id < n; id++) {
+		uint64_t len = scrub_one(c, id, buf);
+
+		if (!len)
+			continue;
+		at_ns += (int64_t)(len * (uint64_t)CLOCK_NS_PER_S /
+				   c->scrub_rate);
+		if (!wait_until(c, at_ns))
+			return false;
+	}
+	return true;
+}
+
+static void *scrub_main(void *arg)
+{
+	struct cache *c = arg;
+	int64_t at_ns = clock_now_ns() + c->scrub_every_ns;
+	void *buf;
+
+	/* Of this thread alone; without it, it is only less polite. */
+	(void)setpriority(PRIO_PROCESS, 0, 19);
+	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
+		      IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+	if (posix_memalign(&buf, CACHE_PAGE, BLOCK_USIZE_MAX))
+		return NULL;
+	while (wait_until(c, at_ns)) {
+		at_ns = clock_now_ns() + c->scrub_every_ns;
+		if (!scrub_all(c, buf))
+			break;
+	}
+	free(buf);
+	return NULL;
+}
+
+void cache_on_damage(struct cache *c, void (*fn)(void *arg), void *arg)
+{
+	(void)pthread_mutex_lock(&c->scrub_lock);
+	c->damage_fn = fn;
+	c->damage_arg = arg;
+	(void)pthread_mutex_unlock(&c->scrub_lock);
+}
+
+int scrub_start(struct cache *c, struct error *err)
+{
+	int rc;
+
+	if (!c->scrub_every_ns || !c->scrub_rate)
+		return 0;
+	rc = pthread_create(&c->scrubber, NULL, scrub_main, c);
+	if (rc)
+		return error_set(err, rc, "cache: start thread");
+	c->has_scrubber = true;
+	return 0;
+}
+
+/* After watch_stop(), which says that it is to end. */
+void scrub_stop(struct cache *c)
+{
+	if (c->has_scrubber)
+		(void)pthread_join(c->scrubber, NULL);
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Two images that share a block share its flight, which goes to one registry: that of
+ * the image which asked first.  When that one hangs, or has no place left, whoever
+ * waits with the other image (a *guest* of the transfer) goes to his own registry.
+ * No image can keep another from its blocks.
+ */
+#include "blockstore/fetcher.h"
+#include "common/clock.h"
+
+/* A registry that is well has sent something by then. */
+#define HANGS_NS CLOCK_NS_PER_S
+
+bool transfer_hangs(struct transfer *t)
+{
+	return clock_now_ns() - atomic_load(&t->moved_ns) >= HANGS_NS &&
+	       pace_level(&t->pace) != PACE_WAIT;
+}
+
+void detour_watch(struct fetcher *f)
+{
+	if (f->has_guests)
+		return;
+	f->has_guests = true;
+	(void)pthread_cond_signal(&f->timer);
+}
+
+/* Takes the piece off `from`.  False when memory is short: it waits on. */
+static bool take_guest(struct fetcher *f, struct flight *from, struct piece *p)
+{
+	struct device *dev = p->owner->dev;
+	struct flight *fl = *flight_bucket(f, &from->b);
+	struct block b;
+
+	while (fl && !(fl->dev == dev && flight_is_of(fl, &from->b)))
+		fl = fl->hnext;
+	if (!fl) {
+		blockmap_block(dev->map, p->index, &b);
+		fl = flight_new(f, dev, p->index, &b);
+		if (!fl)
+			return false;
+		fl->priority = from->priority;
+		flight_enqueue(f, fl, true);
+	}
+	TAILQ_REMOVE(&from->pieces, p, link);
+	p->flight = fl;
+	TAILQ_INSERT_TAIL(&fl->pieces, p, link);
+	return true;
+}
+
+/* True when guests are left. */
+static bool take_guests(struct fetcher *f, struct transfer *t,
+			struct flight *fl)
+{
+	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
+	bool is_left = false;
+
+	for (; p; p = next) {
+		next = TAILQ_NEXT(p, link);
+		if (p->owner->dev == t->dev)
+			continue;
+		/* With its data here, it is nearly done. */
+		if (!transfer_hangs(t) || fl->data || !take_guest(f, fl, p))
+			is_left = true;
+	}
+	return is_left;
+}
+
+bool detour_begin(struct fetcher *f)
+{
+	f->has_guests = false;
+	for (unsigned int i = 0; i < f->n_threads; i++) {
+		struct transfer *t = &f->threads[i].transfer;
+
+		for (size_t j = t->next; t->dev && j < t->n; j++)
+			f->has_guests |= take_guests(f, t, t->flights[j]);
+	}
+	return f->has_guests;
+}
+
+void detour_failed(struct flight *fl, const struct device *than)
+{
+	const struct piece *p;
+
+	TAILQ_FOREACH(p, &fl->pieces, link)
+	if (p->owner->dev != than) {
+		flight_move(fl, p);
+		fl->range = 0;
+		return;
+	}
+}
+
+bool detour_queued(const struct fetcher *f, struct flight *fl,
+		   bool (*may)(const struct fetcher *f,
+			       const struct device *dev))
+{
+	const struct piece *p;
+
+	TAILQ_FOREACH(p, &fl->pieces, link)
+	if (p->owner->dev != fl->dev && may(f, p->owner->dev)) {
+		flight_move(fl, p);
+		fl->range = 0;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/containerd_config.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATH_BYTES 192u
+
+/* What precedes a key of CRI's in versions 1, 2 and from 3 on. */
+static const struct {
+	const char *path, *written;
+} sections[] = {
+	{ "plugins.cri.containerd.", "[plugins.cri.containerd]" },
+	{ "plugins.io.containerd.grpc.v1.cri.containerd.",
+	  "[plugins.\"io.containerd.grpc.v1.cri\".containerd]" },
+	{ "plugins.io.containerd.cri.v1.images.",
+	  "[plugins.\"io.containerd.cri.v1.images\"]" },
+};
+
+/* Where a snapshotter for one runtime is said, by version as above. */
+static const char *const runtimes[] = {
+	"plugins.cri.containerd.runtimes.",
+	"plugins.io.containerd.grpc.v1.cri.containerd.runtimes.",
+	"plugins.io.containerd.cri.v1.runtime.containerd.runtimes.",
+};
+
+static size_t index_of(unsigned int version)
+{
+	return version < 2 ? 0 : version == 2 ? 1 : 2;
+}
+
+const char *containerd_config_section(unsigned int version)
+{
+	return sections[index_of(version)].written;
+}
+
+/* The string between the first two quotes at `p`, in `out`; where it ends, or
+ * NULL. */
+static const char *quoted(const char *p, const char *end, char *out, size_t max)
+{
+	const char *q, *stop;
+
+	for (q = p; q < end && *q != '"' && *q != '\''; q++)
+		;
+	if (q >= end)
+		return NULL;
+	stop = memchr(q + 1, *q, (size_t)(end - q - 1));
+	if (!stop || (size_t)(stop - q) > max)
+		return NULL;
+	memcpy(out, q + 1, (size_t)(stop - q - 1));
+	out[stop - q - 1] = '\0';
+	return stop + 1;
+}
+
+/* Append the dotted name at `p`, without quotes and blanks, up to `stop` or a
+ * comment; where that is. */
+static const char *add_name(const char *p, const char *end, char stop,
+			    char out[PATH_BYTES])
+{
+	size_t n = strlen(out);
+
+	for (; p < end && *p != stop && *p != '#'; p++)
+		if (!strchr(" \t\"'", *p) && n + 1 < PATH_BYTES)
+			out[n++] = *p;
+	out[n] = '\0';
+	return p;
+}
+
+static bool is_bootseer(const char *v, const char *end)
+{
+	char name[16];
+
+	return quoted(v, end, name, sizeof(name)) &&
+	       strcmp(name, "bootseer") == 0;
+}
+
+/* Is `key` below `prefix` the last name of `path`, with one name between them
+ * where `between` is set? */
+static bool is_key(const char *path, const char *prefix, bool between,
+		   const char *key)
+{
+	size_t len = strlen(prefix);
+
+	if (strncmp(path, prefix, len) != 0)
+		return false;
+	path += len;
+	if (between && strchr(path, '.'))
+		path = strchr(path, '.') + 1;
+	return strcmp(path, key) == 0;
+}
+
+static bool is_snapshotter(const char *path, size_t version)
+{
+	return is_key(path, sections[version].path, false, "snapshotter") ||
+	       is_key(path, runtimes[version], true, "snapshotter") ||
+	       (version == 2 &&
+		is_key(path,
+		       "plugins.io.containerd.cri.v1.images.runtime_platforms.",
+		       true, "snapshotter"));
+}
+
+static void take_snapshotter(const char *path, struct containerd_config *ret)
+{
+	size_t now = index_of(ret->version);
+
+	for (size_t v = 0; v < 3; v++) {
+		if (!is_snapshotter(path, v))
+			continue;
+		if (v == now)
+			ret->used = true;
+		else
+			ret->misplaced = true;
+	}
+}
+
+static void take_list(const char *path, const char *v, const char *end,
+		      struct containerd_config *ret)
+{
+	const size_t max = sizeof(ret->imports) / sizeof(ret->imports[0]);
+	bool is_imports = strcmp(path, "imports") == 0;
+	char name[sizeof(ret->imports[0])];
+
+	while ((v = quoted(v, end, name, sizeof(name)))) {
+		if (is_imports && ret->n_imports < max)
+			strcpy(ret->imports[ret->n_imports++], name);
+		else if (!is_imports &&
+			 (strcmp(name, "cri") == 0 ||
+			  strcmp(name, "io.containerd.grpc.v1.cri") == 0 ||
+			  strcmp(name, "io.containerd.cri.v1.images") == 0))
+			ret->cri_off = true;
+	}
+}
+
+/* The value of `path`, from `v` on. */
+static void take_value(const char *path, const char *v, const char *end,
+		       struct containerd_config *ret)
+{
+	const char *last = strrchr(path, '.');
+
+	last = last ? last + 1 : path;
+	if (strcmp(path, "version") == 0) {
+		ret->version = (unsigned int)strtoul(v, NULL, 10);
+	} else if (strcmp(path, "imports") == 0 ||
+		   strcmp(path, "disabled_plugins") == 0) {
+		take_list(path, v, end, ret);
+	} else if (strcmp(path, "proxy_plugins.bootseer.address") == 0) {
+		ret->proxy = true;
+		(void)!quoted(v, end, ret->address, sizeof(ret->address));
+	} else if (strcmp(last, "snapshotter") == 0 && is_bootseer(v, end)) {
+		take_snapshotter(path, ret);
+	} else if (is_key(path, sections[index_of(ret->version)].path, false,
+			  "disable_snapshot_annotations")) {
+		ret->labels = strncmp(v, "false", 5) == 0;
+	}
+}
+
+static void scan_line(const char *line, const char *end,
+		      char section[PATH_BYTES], struct containerd_config *ret)
+{
+	char path[PATH_BYTES];
+	const char *v;
+
+	if (*line == '[') {
+		*section = '\0';
+		/* The last name of "[[a.b]]" ends at its first bracket, too. */
+		(void)add_name(line + 1 + (line[1] == '['), end, ']', section);
+		if (strcmp(section, "proxy_plugins.bootseer") == 0)
+			ret->proxy = true;
+		return;
+	}
+	strcpy(path, section);
+	if (*path && strlen(path) + 1 < PATH_BYTES)
+		strcat(path, ".");
+	v = add_name(line, end, '=', path);
+	if (v == end || *v != '=')
+		return;
+	for (v++; v < end && isblank((unsigned char)*v); v++)
+		;
+	take_value(path, v, end, ret);
+}
+
+/* The version first: it may stand behind what it decides on. */
+static void scan(const char *text, bool version_only,
+		 struct containerd_config *ret)
+{
+	char section[PATH_BYTES] = "";
+
+	while (*text) {
+		const char *end = text + strcspn(text, "\n");
+
+		text += strspn(text, " \t");
+		if (version_only && *text == '[')
+			return;
+		if (text < end &&
+		    (!version_only || strncmp(text, "version", 7) == 0))
+			scan_line(text, end, section, ret);
+		text = *end ? end + 1 : end;
+	}
+}
+
+void containerd_config_scan(const char *text, struct containerd_config *ret)
+{
+	scan(text, true, ret);
+	scan(text, false, ret);
+}
+
+const char *containerd_config_of(const char *text, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		const char *w = text + at;
+
+		at += strnlen(w, len - at) + 1;
+		if (strncmp(w, "--config=", 9) == 0)
+			return w + 9;
+		if (strncmp(w, "-c=", 3) == 0)
+			return w + 3;
+		if (strcmp(w, "--config") == 0 || strcmp(w, "-c") == 0)
+			return at < len ? text + at : NULL;
+	}
+	return NULL;
+}

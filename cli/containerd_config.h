@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a configuration of containerd says of this project's plugin.  A look at
+ * the lines of TOML, section by section, which is enough for what `containerd
+ * config dump` prints; in a file written by hand an inline table is not seen.
+ */
+#ifndef BOOTSEER_CLI_CONTAINERD_CONFIG_H
+#define BOOTSEER_CLI_CONTAINERD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct containerd_config {
+	unsigned int version; /* of the file; 0: it says none, which means 1 */
+	bool proxy;           /* the plugin is named */
+	bool used;            /* some pods or clients use it by default */
+	bool labels;          /* CRI tells the plugin what it pulls */
+	bool cri_off;         /* CRI is among disabled_plugins */
+	bool misplaced; /* snapshotter = "bootseer" where this version looks not */
+	char address[108]; /* of the plugin's socket; "" */
+	char imports[8][256];
+	size_t n_imports;
+};
+
+/* Add to `ret` what `text` says.  A text without a version is of the version that
+ * `ret` has. */
+void containerd_config_scan(const char *text, struct containerd_config *ret);
+
+/* The section where CRI reads its snapshotter in files of this version, as it is
+ * written. */
+const char *containerd_config_section(unsigned int version);
+
+/* The configuration file that a command line (words, NUL after each) names, in
+ * `text`; NULL: none. */
+const char *containerd_config_of(const char *text, size_t len);
+
+#endif

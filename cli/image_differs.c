@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/image_differs.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void differs(struct compare_report *base, const char *path,
+		    const char *what)
+{
+	struct image_differs *d =
+		container_of(base, struct image_differs, base);
+
+	if (base->n <= IMAGE_DIFFERS_SHOWN)
+		(void)snprintf(d->shown[base->n - 1], sizeof(d->shown[0]),
+			       "%s: %s", path, what);
+}
+
+void image_differs_start(struct image_differs *d)
+{
+	memset(d, 0, sizeof(*d));
+	d->base.differs = differs;
+}
+
+void image_differs_print(const struct image_differs *d)
+{
+	uint64_t n = d->base.n;
+
+	for (uint64_t i = 0; i < n && i < IMAGE_DIFFERS_SHOWN; i++)
+		printf("%s\n", d->shown[i]);
+	if (n > IMAGE_DIFFERS_SHOWN)
+		printf("and %" PRIu64 " more\n", n - IMAGE_DIFFERS_SHOWN);
+}

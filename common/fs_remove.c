@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A container makes folders as deep as it likes, by mkdir(2) and chdir(2): no path
+ * leads to their end, there are more than descriptors, and more than a stack has room
+ * for.  So the walk goes by descriptors, LEVELS at most; what lies deeper is moved up
+ * to the top and met again there.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+
+#define LEVELS 64
+
+struct level {
+	DIR *dir;
+	bool did; /* something since the stream was last at its beginning */
+	char name[NAME_MAX + 1]; /* in the level above */
+};
+
+struct removal {
+	struct level levels[LEVELS];
+	int depth; /* levels that are open */
+	dev_t dev;
+	uint64_t n_moved;
+};
+
+/* -ENOENT is said of what is gone. */
+static int push(struct removal *r, int parent, const char *name)
+{
+	struct level *l = &r->levels[r->depth];
+	int fd = openat(parent, name,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = fstat(fd, &st) < 0 ? -errno : 0;
+	if (rc == 0 && r->depth == 0)
+		r->dev = st.st_dev;
+	/* A mount point cannot be removed. */
+	if (rc == 0 && st.st_dev != r->dev)
+		rc = -EBUSY;
+	l->dir = rc == 0 ? fdopendir(fd) : NULL;
+	if (!l->dir) {
+		rc = rc ? rc : -errno;
+		(void)close(fd);
+		return rc;
+	}
+	l->did = false;
+	(void)snprintf(l->name, sizeof(l->name), "%s", name);
+	r->depth++;
+	return 0;
+}
+
+/* To a name of the top that nothing has. */
+static int move_up(struct removal *r, int from, const char *name)
+{
+	int top = dirfd(r->levels[0].dir);
+	char to[40];
+
+	do {
+		(void)snprintf(to, sizeof(to), ".removed-%llu",
+			       (unsigned long long)r->n_moved++);
+		if (renameat2(from, name, top, to, RENAME_NOREPLACE) == 0)
+			return 0;
+	} while (errno == EEXIST);
+	return -errno;
+}
+
+static bool is_folder(int fd, const struct dirent *d)
+{
+	struct stat st;
+
+	if (d->d_type != DT_UNKNOWN)
+		return d->d_type == DT_DIR;
+	return fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISDIR(st.st_mode);
+}
+
+static int remove_entry(struct removal *r, struct level *l,
+			const struct dirent *d)
+{
+	int fd = dirfd(l->dir), rc;
+
+	if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+		return 0;
+	if (!is_folder(fd, d))
+		rc = unlinkat(fd, d->d_name, 0) < 0 ? -errno : 0;
+	else if (r->depth == LEVELS)
+		rc = move_up(r, fd, d->d_name);
+	else
+		rc = push(r, fd, d->d_name);
+	/* An empty folder that may not be read can be removed. */
+	if (rc == -EACCES && unlinkat(fd, d->d_name, AT_REMOVEDIR) == 0)
+		rc = 0;
+	if (rc == 0)
+		l->did = true;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* The innermost level has been read to its end. */
+static int pop(struct removal *r, const char *path)
+{
+	struct level *l = &r->levels[r->depth - 1];
+	int parent = r->depth > 1 ? dirfd(l[-1].dir) : AT_FDCWD;
+	const char *name = r->depth > 1 ? l->name : path;
+
+	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+		/* What came meanwhile, what was moved here, or what the file
+		 * system left out while others went. */
+		if (errno != ENOTEMPTY || !l->did)
+			return -errno;
+		l->did = false;
+		rewinddir(l->dir);
+		return 0;
+	}
+	(void)closedir(l->dir);
+	r->depth--;
+	return 0;
+}
+
+static int remove_all(struct removal *r, const char *path)
+{
+	int rc = push(r, AT_FDCWD, path);
+
+	if (rc == -ENOTDIR || rc == -ELOOP)
+		return unlink(path) < 0 ? -errno : 0;
+	while (rc == 0 && r->depth) {
+		struct level *l = &r->levels[r->depth - 1];
+		const struct dirent *d;
+
+		errno = 0;
+		d = readdir(l->dir);
+		if (d)
+			rc = remove_entry(r, l, d);
+		else
+			rc = errno ? -errno : pop(r, path);
+	}
+	while (r->depth)
+		(void)closedir(r->levels[--r->depth].dir);
+	return rc;
+}
+
+int fs_remove_tree(const char *path, struct error *err)
+{
+	struct removal r;
+	int rc;
+
+	r.depth = 0;
+	r.n_moved = 0;
+	rc = remove_all(&r, path);
+	if (rc == 0 || rc == -ENOENT)
+		return 0;
+	return error_set(err, -rc, "remove '%s': %s", path, strerror(-rc));
+}

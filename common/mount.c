@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/mountinfo.h"
+
+/* ------------------------------------------------------------- isolation --- */
+
+struct isolated_result {
+	int rc;
+	struct error err;
+};
+
+/* Only `fd` stays open, as `RESULT_FD`. */
+#define RESULT_FD 3
+/* A mount takes moments; one that hangs in the kernel keeps the lock. */
+#define LOCK_WAIT_S 20u
+
+static void keep_only(int fd)
+{
+	if (fd != RESULT_FD)
+		(void)dup2(fd, RESULT_FD);
+	(void)close_range(RESULT_FD + 1, ~0U, 0);
+}
+
+static void mount_on_alarm(int signo)
+{
+	(void)signo;
+}
+
+/* In the child, which is alone: the alarm ends the wait, whatever the thread that
+ * forked had blocked. */
+static int lock_in_time(int fd, struct flock *l, const char *path,
+			struct error *err)
+{
+	const struct sigaction end = { .sa_handler = mount_on_alarm };
+	sigset_t set;
+	int rc;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGALRM);
+	(void)sigaction(SIGALRM, &end, NULL);
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+	(void)alarm(LOCK_WAIT_S);
+	rc = fcntl(fd, F_OFD_SETLKW, l) < 0 ? -errno : 0;
+	(void)alarm(0);
+	if (rc == -EINTR)
+		return error_set(
+			err, ETIMEDOUT,
+			"lock '%s': a process that mounts or unmounts "
+			"the same image has it for %u s: 'fuser -v %s' "
+			"shows it",
+			path, LOCK_WAIT_S, path);
+	return rc < 0 ? error_set(err, -rc, "lock '%s': %s", path,
+				  strerror(-rc))
+		      : 0;
+}
+
+static int run_locked(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
+		      void *arg, struct error *err)
+{
+	struct flock l = { .l_type = F_WRLCK,
+			   .l_start = (off_t)lock,
+			   .l_len = 1 };
+	AUTO_FREE char *path = fs_join(run_dir, "mount.lock");
+	AUTO_CLOSE int fd = -1;
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	rc = fs_mkdir_p(run_dir, 0700, err);
+	if (rc < 0)
+		return rc;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	rc = lock_in_time(fd, &l, path, err);
+	return rc < 0 ? rc : fn(arg, err);
+}
+
+static void child(int fd, const char *run_dir, uint64_t lock,
+		  mount_isolated_fn *fn, void *arg)
+{
+	struct isolated_result r = { .rc = 0 };
+	ssize_t n;
+
+	keep_only(fd);
+	r.rc = run_locked(run_dir, lock, fn, arg, &r.err);
+	n = write(RESULT_FD, &r, sizeof(r));
+	/* Not exit(): the buffers and handlers are the parent's. */
+	_exit(n == (ssize_t)sizeof(r) ? 0 : 1);
+}
+
+static int read_result(int fd, struct isolated_result *r)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, r, sizeof(*r));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(*r) ? 0 : -EIO;
+}
+
+int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
+		   void *arg, struct error *err)
+{
+	struct isolated_result r;
+	int p[2], rc;
+	pid_t pid;
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	pid = fork();
+	if (pid < 0) {
+		rc = error_set(err, errno, "fork: %s", strerror(errno));
+		(void)close(p[0]);
+		(void)close(p[1]);
+		return rc;
+	}
+	if (pid == 0)
+		child(p[1], run_dir, lock, fn, arg);
+	(void)close(p[1]);
+	rc = read_result(p[0], &r);
+	(void)close(p[0]);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	if (rc < 0)
+		return error_set(err, EIO,
+				 "the process that mounts ended early");
+	if (r.rc < 0 && err)
+		*err = r.err;
+	return r.rc;
+}
+
+/* ---------------------------------------------------- what is mounted where --- */
+
+void mount_line_fini(struct mount_line *l)
+{
+	free(l->root);
+	free(l->path);
+	free(l->fstype);
+	free(l->source);
+	*l = (struct mount_line){ .major = 0 };
+}
+
+/* What mount_find() looks for. */
+struct mount_search {
+	const char *path;
+	struct mount_line found;
+	bool any;
+};
+
+/* A later line is mounted over an earlier one. */
+static int mount_compare(void *arg, const struct mountinfo *m,
+			 struct error *err)
+{
+	struct mount_search *s = arg;
+
+	if (strcmp(m->path, s->path) != 0)
+		return 0;
+	mount_line_fini(&s->found);
+	s->found = (struct mount_line){
+		.major = m->major,
+		.minor = m->minor,
+		.root = strdup(m->root),
+		.path = strdup(m->path),
+		.fstype = strdup(m->fstype),
+		.source = strdup(m->source),
+	};
+	s->any = true;
+	return s->found.root && s->found.path && s->found.fstype &&
+			       s->found.source
+		       ? 0
+		       : error_nomem(err);
+}
+
+int mount_find(const char *path, struct mount_line *ret, struct error *err)
+{
+	struct mount_search s = { .path = path };
+	int rc = mountinfo_each(mount_compare, &s, err);
+
+	if (rc < 0) {
+		mount_line_fini(&s.found);
+		return rc;
+	}
+	if (s.any)
+		*ret = s.found;
+	return s.any;
+}
+
+int mount_canonical(const char *path, char **ret, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+	AUTO_FREE char *dir = NULL;
+	char *base;
+
+	if (!copy)
+		return error_nomem(err);
+	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
+		copy[n - 1] = '\0';
+	base = strrchr(copy, '/');
+	if (copy[0] != '/' || !base || !base[1])
+		return error_set(err, EINVAL,
+				 "mount point '%s' is not an absolute path",
+				 path);
+	*base++ = '\0';
+	dir = realpath(copy[0] ? copy : "/", NULL);
+	if (!dir)
+		return error_set(err, errno, "folder of mount point '%s': %s",
+				 path, strerror(errno));
+	*ret = fs_join(strcmp(dir, "/") == 0 ? "" : dir, base);
+	return *ret ? 0 : error_nomem(err);
+}
+
+/* --------------------------------------------------------------- unmounting --- */
+
+struct umount_job {
+	const char *path;
+	bool lazily;
+};
+
+static int umount_job(void *arg, struct error *err)
+{
+	const struct umount_job *j = arg;
+	struct mount_line line = { .major = 0 };
+	int rc = mount_find(j->path, &line, err);
+
+	if (rc <= 0)
+		return rc;
+	mount_line_fini(&line);
+	if (umount2(j->path, UMOUNT_NOFOLLOW | (j->lazily ? MNT_DETACH : 0)) ==
+	    0)
+		return 0;
+	/* Without CAP_SYS_PTRACE bootseerd cannot look by whom. */
+	if (errno == EBUSY)
+		return error_set(err, EBUSY,
+				 "in use: 'fuser -vm %s' shows by whom, end "
+				 "that first",
+				 j->path);
+	return error_set(err, errno, "unmount '%s': %s", j->path,
+			 strerror(errno));
+}
+
+int mount_take_down(const char *run_dir, uint64_t lock, const char *path,
+		    bool lazily, struct error *err)
+{
+	AUTO_FREE char *canonical = NULL;
+	struct umount_job job = { .lazily = lazily };
+	int rc = mount_canonical(path, &canonical, err);
+
+	if (rc < 0)
+		return rc;
+	job.path = canonical;
+	return mount_isolated(run_dir, lock, umount_job, &job, err);
+}

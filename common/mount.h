@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a process that serves FUSE mounts does about mounts: calls in which it could
+ * wait for itself, in a child; what is mounted where, without asking a file system.
+ */
+#ifndef BOOTSEER_COMMON_MOUNT_H
+#define BOOTSEER_COMMON_MOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/*
+ * Run `fn` in a child that holds no descriptor of ours and has lock number
+ * `lock` of the file `run_dir`/mount.lock; its result is ours.
+ *
+ * A system call that makes the kernel send FUSE requests to this very process
+ * (mount with a device on the carrier, open, umount) cannot be killed while
+ * such a request is under way.  Done by a thread of the daemon it would keep a
+ * killed daemon from ever ending, and its successor from starting.  A child is
+ * simply left over, and its request is answered by the successor; the lock
+ * makes the successor's own work on the same mount wait for it.
+ *
+ * Blocks; any thread.  -ETIMEDOUT: another has had the lock for 20 s.
+ */
+typedef int mount_isolated_fn(void *arg, struct error *err);
+int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
+		   void *arg, struct error *err) MUST_CHECK;
+/* A user's own locks are below: bootseerd's are the indexes of images.  These are
+ * of the mounts of FUSE sessions, and of probing. */
+#define MOUNT_LOCK_SESSION (UINT64_C(1) << 40)
+#define MOUNT_LOCK_PROBE (MOUNT_LOCK_SESSION + 1)
+
+/* Unmount in such a child; not mounted is no error.  `lazily`: also when it is in
+ * use, otherwise that is -EBUSY. */
+int mount_take_down(const char *run_dir, uint64_t lock, const char *path,
+		    bool lazily, struct error *err) MUST_CHECK;
+
+/* One line of /proc/self/mountinfo. */
+struct mount_line {
+	unsigned int major, minor;
+	char *root; /* folder of the file system that is mounted */
+	char *path; /* mount point */
+	char *fstype;
+	char *source;
+};
+void mount_line_fini(struct mount_line *l);
+
+/* What is mounted on top at `path`: 1 and *ret, or 0, or -errno.  Sends no
+ * request to any file system. */
+int mount_find(const char *path, struct mount_line *ret,
+	       struct error *err) MUST_CHECK;
+
+/* `path` without symlinks in the folder that holds it; the last part itself is
+ * not looked at, it may be a mount that hangs.  Caller owns. */
+int mount_canonical(const char *path, char **ret, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/registry_host.h"
+
+#include <string.h>
+
+/* Not tolower(): that depends on the locale. */
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX])
+{
+	size_t len, i;
+
+	if (*text == '[') {
+		text++;
+		len = strcspn(text, "]/");
+	} else {
+		len = strcspn(text, ":/");
+	}
+	while (len > 0 && text[len - 1] == '.')
+		len--;
+	if (len >= REGISTRY_HOST_MAX)
+		len = REGISTRY_HOST_MAX - 1;
+	for (i = 0; i < len; i++)
+		ret[i] = lower(text[i]);
+	ret[len] = '\0';
+}

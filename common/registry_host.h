@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which machine a registry's name stands for. */
+#ifndef BOOTSEER_COMMON_REGISTRY_HOST_H
+#define BOOTSEER_COMMON_REGISTRY_HOST_H
+
+#include <stddef.h>
+
+#define REGISTRY_HOST_MAX 256 /* bytes, NUL included */
+
+/*
+ * The host of "host[:port][/...]" in lower case, without port, brackets of an IPv6
+ * address, and the dot that may end a name; cut to its room.  So one host has one
+ * name, whatever ports and spellings it is asked by.  "" when `text` has none.
+ */
+void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX]);
+
+#endif

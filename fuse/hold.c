@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The holder: the other side of keeper.c where no service manager keeps
+ * descriptors.  It must never be the one that crashes, so it does nothing else:
+ * one thread, no memory but its table, nothing read from a disk.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "fuse/fuse.h"
+
+#define FIRST_FD 3
+#define N_HELD_MAX 64
+#define NAME_BYTES 256
+#define MESSAGE_MAX 4096
+#define FDS_PER_MESSAGE 16
+#define BACKOFF_FIRST_MS 50
+#define BACKOFF_MAX_MS 2000
+/* One that lived this long did not crash because of how it was started. */
+#define STABLE_MS 5000
+
+struct held {
+	char name[NAME_BYTES];
+	int fd;
+};
+
+struct holder {
+	char *const *argv;
+	int sock, signals;
+	char address[32]; /* for NOTIFY_SOCKET */
+	sigset_t old_mask;
+	struct held held[N_HELD_MAX];
+	int n_held;
+	pid_t child; /* 0: none runs */
+	bool ending; /* we were told to end */
+	int64_t started_ms, respawn_ms;
+	int backoff_ms;
+};
+
+/* -------------------------------------------------------------- messages --- */
+
+static void held_remove(struct holder *h, const char *name)
+{
+	int n = 0;
+
+	for (int i = 0; i < h->n_held; i++) {
+		if (strcmp(h->held[i].name, name) == 0)
+			(void)close(h->held[i].fd);
+		else
+			h->held[n++] = h->held[i];
+	}
+	h->n_held = n;
+}
+
+/* Takes `fd`. */
+static void held_add(struct holder *h, const char *name, int fd)
+{
+	struct held *d;
+
+	if (h->n_held == N_HELD_MAX || strlen(name) >= NAME_BYTES) {
+		log_warning("hold", "refused a descriptor name=\"%s\" held=%d",
+			    name, h->n_held);
+		(void)close(fd);
+		return;
+	}
+	d = &h->held[h->n_held++];
+	memset(d, 0, sizeof(*d));
+	memcpy(d->name, name, strlen(name));
+	d->fd = fd;
+}
+
+/* Value of "KEY=" in a message of lines, or NULL; cuts the message up. */
+static char *field(char *text, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, key, n) == 0)
+			return line + n;
+	}
+	return NULL;
+}
+
+static void handle_message(struct holder *h, char *text, int *fds, int n_fds)
+{
+	bool store = field(text, "FDSTORE=1") != NULL;
+	bool drop = field(text, "FDSTOREREMOVE=1") != NULL;
+	char *name = field(text, "FDNAME=");
+
+	if (name)
+		name[strcspn(name, "\n")] = '\0';
+	if (name && (!name[0] || strchr(name, ':')))
+		name = NULL;
+	if (drop && name)
+		held_remove(h, name);
+	/* What is not kept is closed; BARRIER=1 asks for just that. */
+	for (int i = 0; i < n_fds; i++) {
+		if (store && name)
+			held_add(h, name, fds[i]);
+		else
+			(void)close(fds[i]);
+	}
+}
+
+struct received {
+	int fds[FDS_PER_MESSAGE];
+	int n_fds;
+	pid_t pid;
+};
+
+static void parse_control(struct msghdr *msg, struct received *r)
+{
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_RIGHTS) {
+			size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+			memcpy(r->fds, CMSG_DATA(c), n * sizeof(int));
+			r->n_fds = (int)n;
+		} else if (c->cmsg_type == SCM_CREDENTIALS) {
+			struct ucred cred;
+
+			memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+			r->pid = cred.pid;
+		}
+	}
+}
+
+/* False when there is none. */
+static bool receive_message(struct holder *h)
+{
+	static const char none[] = "";
+	char text[MESSAGE_MAX + 1];
+	struct iovec iov = { text, MESSAGE_MAX };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
+			   CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
+	} control;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.bytes,
+			      .msg_controllen = sizeof(control.bytes) };
+	struct received r = { .n_fds = 0 };
+	ssize_t n = recvmsg(h->sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return errno == EINTR;
+	text[n] = '\0';
+	parse_control(&msg, &r);
+	/* Anybody on the machine can send to an abstract address. */
+	if (h->child == 0 || r.pid != h->child || (msg.msg_flags & MSG_TRUNC))
+		memcpy(text, none, sizeof(none));
+	handle_message(h, text, r.fds, r.n_fds);
+	return true;
+}
+
+/* ----------------------------------------------------------------- child --- */
+
+static void set_number(const char *name, long v)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%ld", v);
+	(void)setenv(name, text, 1);
+}
+
+static int set_environment(const struct holder *h)
+{
+	char names[N_HELD_MAX * NAME_BYTES];
+	size_t n = 0;
+
+	names[0] = '\0';
+	for (int i = 0; i < h->n_held; i++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
+				      i ? ":" : "", h->held[i].name);
+	if (setenv("NOTIFY_SOCKET", h->address, 1) < 0)
+		return -errno;
+	if (h->n_held == 0) {
+		(void)unsetenv("LISTEN_PID");
+		(void)unsetenv("LISTEN_FDS");
+		(void)unsetenv("LISTEN_FDNAMES");
+		return 0;
+	}
+	set_number("LISTEN_PID", getpid());
+	set_number("LISTEN_FDS", h->n_held);
+	return setenv("LISTEN_FDNAMES", names, 1) < 0 ? -errno : 0;
+}
+
+/* Kept descriptors to FIRST_FD and on: out of the way first, then in place. */
+static int place_fds(struct holder *h)
+{
+	for (int i = 0; i < h->n_held; i++) {
+		h->held[i].fd = fcntl(h->held[i].fd, F_DUPFD_CLOEXEC,
+				      FIRST_FD + N_HELD_MAX);
+		if (h->held[i].fd < 0)
+			return -errno;
+	}
+	for (int i = 0; i < h->n_held; i++)
+		if (dup2(h->held[i].fd, FIRST_FD + i) < 0)
+			return -errno;
+	return 0;
+}
+
+static void run_child(struct holder *h)
+{
+	if (place_fds(h) == 0 && set_environment(h) == 0) {
+		(void)sigprocmask(SIG_SETMASK, &h->old_mask, NULL);
+		(void)execvp(h->argv[0], h->argv);
+	}
+	log_error("hold", "cannot run \"%s\": %s", h->argv[0], strerror(errno));
+	_exit(127);
+}
+
+static void spawn(struct holder *h)
+{
+	pid_t pid = fork();
+
+	h->started_ms = clock_now_ms();
+	if (pid == 0)
+		run_child(h);
+	if (pid > 0) {
+		h->child = pid;
+		return;
+	}
+	log_error("hold", "fork: %s", strerror(errno));
+	h->respawn_ms = h->started_ms + BACKOFF_MAX_MS;
+}
+
+/* 1: all is over, *ret_code says how; 0: go on. */
+static int child_ended(struct holder *h, int status, int *ret_code)
+{
+	int64_t now = clock_now_ms();
+	bool by_itself = WIFEXITED(status);
+
+	h->child = 0;
+	*ret_code = by_itself ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	/* One that fails before it kept anything has nothing to come back for:
+	 * a wrong option, say. */
+	if (h->ending || (by_itself && (*ret_code == 0 || h->n_held == 0)))
+		return 1;
+	if (now - h->started_ms >= STABLE_MS)
+		h->backoff_ms = 0;
+	log_warning("hold", "child ended code=%d held=%d restart_in_ms=%d",
+		    *ret_code, h->n_held, h->backoff_ms);
+	h->respawn_ms = now + h->backoff_ms;
+	h->backoff_ms = h->backoff_ms ? h->backoff_ms * 2 : BACKOFF_FIRST_MS;
+	if (h->backoff_ms > BACKOFF_MAX_MS)
+		h->backoff_ms = BACKOFF_MAX_MS;
+	return 0;
+}
+
+static int reap(struct holder *h, int *ret_code)
+{
+	int status, over = 0;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == h->child)
+			over = child_ended(h, status, ret_code);
+	return over;
+}
+
+/* ------------------------------------------------------------------ loop --- */
+
+static int handle_signal(struct holder *h, int *ret_code)
+{
+	struct signalfd_siginfo si;
+
+	if (read(h->signals, &si, sizeof(si)) != (ssize_t)sizeof(si))
+		return 0;
+	if (si.ssi_signo == SIGCHLD) {
+		/* What it sent before it died comes first. */
+		while (receive_message(h))
+			continue;
+		return reap(h, ret_code);
+	}
+	if (si.ssi_signo != SIGHUP)
+		h->ending = true;
+	if (h->child)
+		(void)kill(h->child, (int)si.ssi_signo);
+	else if (h->ending)
+		*ret_code = 128 + (int)si.ssi_signo;
+	return h->ending && !h->child;
+}
+
+static int wait_ms(const struct holder *h)
+{
+	int64_t left;
+
+	if (h->child)
+		return -1;
+	left = h->respawn_ms - clock_now_ms();
+	return left > 0 ? (int)left : 0;
+}
+
+static int loop(struct holder *h)
+{
+	struct pollfd p[2] = { { .fd = h->signals, .events = POLLIN },
+			       { .fd = h->sock, .events = POLLIN } };
+	int code = 0;
+
+	spawn(h);
+	for (;;) {
+		int n = poll(p, 2, wait_ms(h));
+
+		if (n > 0 && (p[1].revents & POLLIN))
+			while (receive_message(h))
+				continue;
+		if (n > 0 && (p[0].revents & POLLIN) && handle_signal(h, &code))
+			return code;
+		if (!h->child && wait_ms(h) == 0)
+			spawn(h);
+	}
+}
+
+/* An abstract address that the kernel chooses: nothing to clean up. */
+static int open_socket(struct holder *h, struct error *err)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof(sa);
+	const int on = 1;
+	size_t n;
+
+	h->sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (h->sock < 0 ||
+	    setsockopt(h->sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
+	    bind(h->sock, (const void *)&sa, sizeof(sa.sun_family)) < 0 ||
+	    getsockname(h->sock, (void *)&sa, &len) < 0)
+		return error_set(err, errno, "descriptor store socket: %s",
+				 strerror(errno));
+	n = len - offsetof(struct sockaddr_un, sun_path);
+	if (n < 2 || n >= sizeof(h->address))
+		return error_set(err, EIO,
+				 "descriptor store socket has an"
+				 " address of %zu bytes",
+				 n);
+	memcpy(h->address, sa.sun_path, n);
+	h->address[0] = '@';
+	h->address[n] = '\0';
+	return 0;
+}
+
+static int open_signals(struct holder *h, struct error *err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, &h->old_mask) < 0)
+		return error_set(err, errno, "sigprocmask: %s",
+				 strerror(errno));
+	h->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (h->signals < 0)
+		return error_set(err, errno, "signalfd: %s", strerror(errno));
+	return 0;
+}
+
+static void take_down(struct holder *h)
+{
+	for (int i = 0; i < h->n_held; i++)
+		(void)close(h->held[i].fd);
+	if (h->signals >= 0) {
+		(void)close(h->signals);
+		(void)sigprocmask(SIG_SETMASK, &h->old_mask, NULL);
+	}
+	if (h->sock >= 0)
+		(void)close(h->sock);
+	free(h);
+}
+
+int hold_run(char *const argv[], struct error *err)
+{
+	struct holder *h = calloc(1, sizeof(*h));
+	int rc;
+
+	if (!h)
+		return error_nomem(err);
+	h->argv = argv;
+	h->sock = h->signals = -1;
+	rc = open_socket(h, err);
+	if (rc == 0)
+		rc = open_signals(h, err);
+	if (rc == 0)
+		rc = loop(h);
+	take_down(h);
+	return rc;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The threads of a session: what the kernel sends, to the handler. */
+#include <errno.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "fuse/init_priv.h"
+#include "fuse/parking_priv.h"
+#include "fuse/session_priv.h"
+
+void requests_process(void *session, void *data, size_t len)
+{
+	struct session *s = session;
+	struct fuse_buf buf = { .size = len, .mem = data };
+
+	fuse_session_process_buf(s->se, &buf);
+}
+
+static void dispatch(struct session *s, char *data, size_t len)
+{
+	const struct fuse_in_header *in = (const void *)data;
+	struct error err = ERROR_INIT;
+
+	if (len < sizeof(*in))
+		return;
+	if (in->opcode == FUSE_INTERRUPT) {
+		/* Requests are never given up half way; libfuse would look for
+		 * requests that it does not know yet, or no more. */
+		(void)!init_refuse(s->fd, in->unique, NULL);
+		return;
+	}
+	data[len] = '\0'; /* names end here whatever the kernel sent */
+	if (in->opcode == FUSE_INIT) {
+		/* The predecessor died after it kept its descriptors and before
+		 * it answered; libfuse has answered already, to nobody. */
+		if (init_answer_again(s->fd, in->unique, &s->init_reply, &err) <
+		    0)
+			log_warning(s->cfg.log, "%s", err.msg);
+		return;
+	}
+	if (parking_take(s->parking, data, len))
+		return;
+	requests_process(s, data, len);
+}
+
+/*
+ * Threads are stopped by cancellation, which only read() acts on.  A request
+ * that is lost in that moment is sent again to our successor; without one the
+ * mount is gone.
+ */
+static ssize_t read_request(struct session *s, char *data)
+{
+	ssize_t n;
+	int old;
+
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+	n = read(s->fd, data, REQUEST_MAX);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	return n;
+}
+
+static char *map_request(size_t resident)
+{
+	char *data = mmap(NULL, REQUEST_MAX + 4096, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (data == MAP_FAILED)
+		return NULL;
+	/*
+	 * The kernel fails a request with EIO when it cannot write it here,
+	 * and it cannot while it would have to fault a page in for a process
+	 * that was just killed.  So the page is there, and is never shared
+	 * with a forked child, which would make it read-only.
+	 */
+	(void)madvise(data, REQUEST_MAX + 4096, MADV_DONTFORK);
+	(void)mlock(data, resident);
+	memset(data, 0, resident);
+	return data;
+}
+
+static void requests_unmap(void *data)
+{
+	(void)munmap(data, REQUEST_MAX + 4096);
+}
+
+static void *requests_main(void *arg)
+{
+	struct session *s = arg;
+	char *data;
+	int old;
+
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	data = map_request(s->cfg.handler->request_max);
+	if (!data)
+		return NULL;
+	pthread_cleanup_push(requests_unmap, data);
+	for (;;) {
+		ssize_t n = read_request(s, data);
+
+		if (n > 0)
+			dispatch(s, data, (size_t)n);
+		/* ENOENT: the request was withdrawn while we read it. */
+		else if (n == 0 ||
+			 (errno != EINTR && errno != EAGAIN && errno != ENOENT))
+			break;
+	}
+	if (errno != ENODEV)
+		log_error(s->cfg.log, "reading /dev/fuse: %s", strerror(errno));
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+int requests_start(struct session *s, struct error *err)
+{
+	for (s->n_threads = 0; s->n_threads < s->cfg.threads; s->n_threads++) {
+		int rc = pthread_create(&s->threads[s->n_threads], NULL,
+					requests_main, s);
+
+		if (rc)
+			return error_set(err, rc, "start a thread: %s",
+					 strerror(rc));
+	}
+	return 0;
+}
+
+void requests_stop(struct session *s)
+{
+	for (unsigned int i = 0; i < s->n_threads; i++)
+		(void)pthread_cancel(s->threads[i]);
+	for (unsigned int i = 0; i < s->n_threads; i++)
+		(void)pthread_join(s->threads[i], NULL);
+	s->n_threads = 0;
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A session from its start to its end.  What comes between them, requests, is in
+ * requests.c; the words of the kernel's protocol in init.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/mount.h"
+#include "fuse/init_priv.h"
+#include "fuse/parking_priv.h"
+#include "fuse/session_priv.h"
+
+/* Requests that nobody waits for yet (readahead), of the whole mount: far more than
+ * one whose registry is down can have under way. */
+#define BACKGROUND_MAX 16384u
+
+struct session *session_of(struct fuse_req *req)
+{
+	return fuse_req_userdata(req);
+}
+
+void *session_owner(struct session *s)
+{
+	return s->cfg.owner;
+}
+
+const char *session_path(const struct session *s)
+{
+	return s->path;
+}
+
+bool session_is_adopted(const struct session *s)
+{
+	return s->adopted;
+}
+
+static void session_free(struct session *s)
+{
+	if (s->root_fd >= 0)
+		(void)close(s->root_fd);
+	(void)pthread_mutex_destroy(&s->mounting);
+	if (s->se)
+		fuse_session_destroy(s->se);
+	else if (s->fd >= 0)
+		(void)close(s->fd);
+	parking_free(s->parking);
+	if (s->cfg.handler->free)
+		s->cfg.handler->free(s->cfg.owner);
+	buf_fini(&s->init_request);
+	buf_fini(&s->init_reply);
+	free(s->name);
+	free(s->init_name);
+	free(s->run_dir);
+	free(s->path);
+	free(s);
+}
+
+void session_ref(struct session *s)
+{
+	atomic_fetch_add(&s->refs, 1);
+}
+
+void session_unref(struct session *s)
+{
+	if (atomic_fetch_sub(&s->refs, 1) == 1)
+		session_free(s);
+}
+
+/* --------------------------------------------------------------- libfuse --- */
+
+static ssize_t session_writev(int fd, struct iovec *iov, int count,
+			      void *userdata)
+{
+	struct session *s = userdata;
+	size_t total = 0;
+
+	/* The first thing libfuse ever writes is its answer to INIT. */
+	if (s->init_reply.len == 0) {
+		for (int i = 0; i < count; i++)
+			if (buf_append(&s->init_reply, iov[i].iov_base,
+				       iov[i].iov_len) < 0) {
+				errno = ENOMEM;
+				return -1;
+			}
+	}
+	for (int i = 0; i < count; i++)
+		total += iov[i].iov_len;
+	return s->swallow ? (ssize_t)total : writev(fd, iov, count);
+}
+
+/* Never called: the threads of requests.c read for themselves. */
+static ssize_t session_read(int fd, void *buf, size_t len, void *userdata)
+{
+	return read(fd, buf, len);
+}
+
+static const struct fuse_custom_io custom_io = {
+	.writev = session_writev,
+	.read = session_read,
+};
+
+static void session_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct session *s = userdata;
+
+	conn->max_background = BACKGROUND_MAX;
+	conn->congestion_threshold = BACKGROUND_MAX;
+	/* Nothing ever changes behind the kernel's back. */
+	conn->want &= ~(unsigned int)(FUSE_CAP_AUTO_INVAL_DATA |
+				      FUSE_CAP_HANDLE_KILLPRIV |
+				      FUSE_CAP_ATOMIC_O_TRUNC);
+	if (s->cfg.handler->init)
+		s->cfg.handler->init(conn);
+}
+
+static int make_libfuse(struct session *s, struct error *err)
+{
+	char *argv[] = { program_invocation_short_name, NULL };
+	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
+	int rc;
+
+	s->ops = *s->cfg.handler->ops;
+	s->ops.init = session_init;
+	s->se = fuse_session_new(&args, &s->ops, sizeof(s->ops), s);
+	fuse_opt_free_args(&args);
+	if (!s->se)
+		return error_set(err, ENOMEM, "libfuse makes no session");
+	rc = fuse_session_custom_io(s->se, &custom_io, s->fd);
+	if (rc < 0)
+		return error_set(err, -rc, "libfuse takes no descriptor: %s",
+				 strerror(-rc));
+	return 0;
+}
+
+/* INIT through libfuse.  Its answer goes to the kernel, or nowhere. */
+static int feed_init(struct session *s, bool swallow, struct error *err)
+{
+	struct fuse_out_header out;
+
+	s->swallow = swallow;
+	requests_process(s, s->init_request.data, s->init_request.len);
+	s->swallow = false;
+	if (s->init_reply.len < sizeof(out))
+		return error_set(err, EIO, "libfuse did not answer INIT");
+	memcpy(&out, s->init_reply.data, sizeof(out));
+	if (out.error)
+		return error_set(err, -out.error,
+				 "libfuse refuses the kernel's FUSE: %s",
+				 strerror(-out.error));
+	return 0;
+}
+
+void session_admit(struct session *s, bool all)
+{
+	parking_release(s->parking, all, requests_process, s);
+}
+
+/* ---------------------------------------------------------------- starting --- */
+
+/* INIT first: whoever finds the descriptor needs it. */
+static int keep(struct session *s, struct error *err)
+{
+	AUTO_CLOSE int fd = memfd_create(s->init_name, MFD_CLOEXEC);
+	int rc;
+
+	if (fd < 0)
+		return error_set(err, errno, "memfd: %s", strerror(errno));
+	rc = fs_write_full(fd, s->init_request.data, s->init_request.len);
+	if (rc < 0)
+		return error_set(err, -rc, "memfd: %s", strerror(-rc));
+	rc = fd_keeper_put(s->cfg.keeper, s->init_name, fd, err);
+	if (rc == 0)
+		rc = fd_keeper_put(s->cfg.keeper, s->name, s->fd, err);
+	return rc;
+}
+
+static int mount_session(struct session *s, struct error *err)
+{
+	return init_mount(s->fd, s->cfg.fstype, s->name, s->path,
+			  s->cfg.mount_data, s->cfg.mount_flags, err);
+}
+
+static int start_fresh(struct session *s, struct error *err)
+{
+	/* One that a predecessor left without anybody to keep it is dead. */
+	int rc = mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path, true,
+				 err);
+
+	if (rc == 0)
+		rc = fs_mkdir_p(s->path, 0700, err);
+	if (rc == 0)
+		rc = init_open(&s->fd, err);
+	if (rc == 0)
+		rc = mount_session(s, err);
+	if (rc < 0)
+		return rc;
+	rc = init_read(s->fd, &s->init_request, &s->resend, err);
+	/* Without RESEND the requests of a crash would wait for ever: then it
+	 * is better that they fail. */
+	if (rc == 0 && s->resend)
+		rc = keep(s, err);
+	if (rc == 0)
+		rc = make_libfuse(s, err);
+	if (rc == 0)
+		rc = feed_init(s, false, err);
+	if (rc < 0) {
+		struct error ignored = ERROR_INIT;
+
+		(void)!mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path,
+				       true, &ignored);
+		(void)!fd_keeper_drop(s->cfg.keeper, s->name, &ignored);
+	}
+	return rc;
+}
+
+/* 1: taken over; 0: there is nothing to take over. */
+static int start_adopted(struct session *s, int fd, int init_fd,
+			 struct error *err)
+{
+	struct pollfd p = { .fd = fd };
+	struct stat st;
+	int rc;
+
+	/* POLLERR: the mount is gone, or was aborted. */
+	if (fstat(init_fd, &st) < 0 || st.st_size > (off_t)REQUEST_MAX ||
+	    poll(&p, 1, 0) != 0)
+		return 0;
+	if (buf_reserve(&s->init_request, (size_t)st.st_size) < 0)
+		return error_nomem(err);
+	rc = fs_pread_full(init_fd, s->init_request.data, (size_t)st.st_size,
+			   0);
+	if (rc < 0)
+		return error_set(err, -rc, "kept INIT: %s", strerror(-rc));
+	s->init_request.len = (size_t)st.st_size;
+	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (s->fd < 0)
+		return error_set(err, errno, "dup: %s", strerror(errno));
+	rc = init_check(&s->init_request, &s->resend, err);
+	if (rc == 0)
+		rc = make_libfuse(s, err);
+	if (rc == 0)
+		rc = feed_init(s, true, err);
+	if (rc < 0)
+		return rc;
+	parking_open(s->parking);
+	rc = init_resend(s->fd, err);
+	if (rc < 0)
+		return rc;
+	s->adopted = true;
+	return 1;
+}
+
+static int start_any(struct session *s, struct error *err)
+{
+	AUTO_CLOSE int fd = fd_keeper_take(s->cfg.keeper, s->name);
+	AUTO_CLOSE int init_fd = fd_keeper_take(s->cfg.keeper, s->init_name);
+	int rc = 0;
+
+	if (fd >= 0 && init_fd >= 0)
+		rc = start_adopted(s, fd, init_fd, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	if (fd >= 0)
+		(void)!fd_keeper_drop(s->cfg.keeper, s->name, NULL);
+	if (init_fd >= 0)
+		(void)!fd_keeper_drop(s->cfg.keeper, s->init_name, NULL);
+	return start_fresh(s, err);
+}
+
+static struct session *session_new(const struct session_config *cfg)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->cfg = *cfg;
+	s->fd = -1;
+	s->root_fd = -1;
+	(void)pthread_mutex_init(&s->mounting, NULL);
+	atomic_init(&s->refs, 1);
+	s->parking = parking_new(cfg->handler->is_early, cfg->owner);
+	s->cfg.name = s->name = strdup(cfg->name);
+	s->cfg.run_dir = s->run_dir = strdup(cfg->run_dir);
+	if (asprintf(&s->init_name, "%s-init", cfg->name) < 0)
+		s->init_name = NULL;
+	return s;
+}
+
+static bool is_complete(const struct session *s)
+{
+	return s->parking && s->name && s->run_dir && s->init_name;
+}
+
+/* Opening it so sends no request. */
+static void hold_root(struct session *s)
+{
+	if (s->root_fd < 0)
+		s->root_fd = open(s->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* With the lock `mounting`. */
+static int mount_if_gone(struct session *s, bool *ret_was_gone,
+			 struct error *err)
+{
+	struct mount_line line = { .major = 0 };
+	bool is_ours;
+	int rc = mount_find(s->path, &line, err);
+
+	*ret_was_gone = rc == 0;
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		/* With the descriptor of a session that runs, the kernel mounts
+		 * that session once more. */
+		rc = mount_session(s, err);
+		if (rc == 0)
+			hold_root(s);
+		return error_wrap(err, rc,
+				  "it was unmounted, and cannot be mounted "
+				  "again; restart %s",
+				  program_invocation_short_name);
+	}
+	is_ours = strcmp(line.fstype, s->cfg.fstype) == 0;
+	mount_line_fini(&line);
+	if (!is_ours)
+		return error_set(
+			err, EBUSY,
+			"something else is mounted on '%s': unmount it",
+			s->path);
+	hold_root(s);
+	return 0;
+}
+
+int session_ensure(struct session *s, struct error *err)
+{
+	bool was_gone = false;
+	int rc;
+
+	(void)pthread_mutex_lock(&s->mounting);
+	rc = mount_if_gone(s, &was_gone, err);
+	(void)pthread_mutex_unlock(&s->mounting);
+	return rc < 0 ? error_wrap(err, rc, "FUSE mount '%s'", s->path)
+		      : was_gone;
+}
+
+static int check_config(const struct session_config *cfg, struct error *err)
+{
+	const struct session_handler *h = cfg->handler;
+
+	if (cfg->threads < 1 || cfg->threads > SESSION_THREADS_MAX)
+		return error_set(err, EINVAL, "%u FUSE threads", cfg->threads);
+	/* Requests that come too early are copied, many of them. */
+	if (h->request_max > REQUEST_MAX ||
+	    (h->is_early && h->request_max > SESSION_REQUEST_NAMES))
+		return error_set(err, EINVAL, "FUSE requests of %zu bytes",
+				 h->request_max);
+	return 0;
+}
+
+/* Mounts are known by the path without symlinks: with /var/run in it, say, ours would
+ * never be found, and be made again and again. */
+static int find_place(struct session *s, struct error *err)
+{
+	int rc = fs_mkdir_p(s->run_dir, 0700, err);
+
+	if (rc == 0)
+		rc = mount_canonical(s->cfg.path, &s->path, err);
+	s->cfg.path = s->path;
+	return rc;
+}
+
+int session_start(const struct session_config *cfg, struct session **ret,
+		  struct error *err)
+{
+	struct session *s = session_new(cfg);
+	int rc;
+
+	if (!s) {
+		if (cfg->handler->free)
+			cfg->handler->free(cfg->owner);
+		return error_nomem(err);
+	}
+	rc = is_complete(s) ? check_config(cfg, err) : error_nomem(err);
+	if (rc == 0)
+		rc = find_place(s, err);
+	if (rc == 0)
+		rc = start_any(s, err);
+	if (rc == 0)
+		rc = requests_start(s, err);
+	if (rc < 0) {
+		requests_stop(s);
+		session_unref(s);
+		return error_wrap(err, rc, "FUSE mount '%s'", cfg->name);
+	}
+	*ret = s;
+	return 0;
+}
+
+void session_stop(struct session *s, bool keep)
+{
+	struct error err = ERROR_INIT;
+
+	if (!s)
+		return;
+	if (!keep) {
+		if (mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path,
+				    true, &err) < 0)
+			log_warning(s->cfg.log, "left mounted: %s", err.msg);
+		if (fd_keeper_drop(s->cfg.keeper, s->name, &err) < 0 ||
+		    fd_keeper_drop(s->cfg.keeper, s->init_name, &err) < 0)
+			log_warning(s->cfg.log, "left kept: %s", err.msg);
+	}
+	requests_stop(s);
+	session_unref(s);
+}

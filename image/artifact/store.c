@@ -1,0 +1,648 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Artifacts in stores: which one belongs to an image, and its blobs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/fs.h"
+#include "image/artifact/artifact.h"
+
+int artifact_get(struct oci_store *store, const struct digest *artifact,
+		 struct artifact *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	AUTO_BUF config = BUF_INIT;
+	char text[DIGEST_STR_MAX];
+	struct oci_image image;
+	int rc;
+
+	digest_format(artifact, text);
+	rc = oci_get_manifest(store, text, &m, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "artifact %s", text);
+	rc = oci_image_parse(m.body.data, m.body.len, &image, err);
+	if (rc == 0) {
+		rc = oci_get_blob(store, &image.config.digest,
+				  image.config.size, ARTIFACT_CONFIG_MAX,
+				  &config, err);
+		oci_image_fini(&image);
+	}
+	if (rc == 0)
+		rc = artifact_parse(m.body.data, m.body.len, config.data,
+				    config.len, ret, err);
+	oci_manifest_fini(&m);
+	return rc < 0 ? error_wrap(err, rc, "artifact %s", text) : 0;
+}
+
+/* The search for the artifact of an image.  The image's config, which every
+ * artifact is held against, comes beside the first: round trips at once. */
+struct artifact_search {
+	struct oci_store *store;
+	const struct digest *image;
+	const struct oci_image *m;
+	struct artifact_judge *judge; /* or NULL */
+	pthread_t beside;
+	bool begun, has_thread;
+	int rc; /* of the config */
+	struct error err;
+	struct buf config;
+	struct digest *ids; /* chain ids of the image's layers */
+	size_t n_ids;
+};
+
+static int chain_ids_of(const struct buf *config, struct digest **ret,
+			size_t *ret_n, struct error *err)
+{
+	AUTO_FREE struct digest *diff_ids = NULL, *ids = NULL;
+	size_t n = 0;
+	int rc;
+
+	rc = oci_config_diff_ids(config->data, config->len, &diff_ids, &n, err);
+	if (rc < 0)
+		return rc;
+	if (n > ARTIFACT_CHAIN_IDS_MAX)
+		return error_set(err, EFBIG,
+				 "image config: %zu layers, of which no "
+				 "artifact has more than %d",
+				 n, ARTIFACT_CHAIN_IDS_MAX);
+	ids = calloc(n + 1, sizeof(*ids));
+	if (!ids || oci_chain_ids(diff_ids, n, ids) < 0)
+		return error_nomem(err);
+	*ret = steal_ptr(&ids);
+	*ret_n = n;
+	return 0;
+}
+
+static void *config_main(void *arg)
+{
+	struct artifact_search *s = arg;
+
+	s->rc = oci_get_blob(s->store, &s->m->config.digest, s->m->config.size,
+			     OCI_CONFIG_MAX, &s->config, &s->err);
+	if (s->rc == 0)
+		s->rc = chain_ids_of(&s->config, &s->ids, &s->n_ids, &s->err);
+	return NULL;
+}
+
+/* There is an artifact to look at. */
+static void search_begin(struct artifact_search *s)
+{
+	if (s->begun)
+		return;
+	s->begun = true;
+	s->has_thread = pthread_create(&s->beside, NULL, config_main, s) == 0;
+	if (!s->has_thread)
+		(void)config_main(s);
+}
+
+static void search_join(struct artifact_search *s)
+{
+	if (s->has_thread)
+		(void)pthread_join(s->beside, NULL);
+	s->has_thread = false;
+}
+
+/* Snapshots are named by chain ids, so an artifact that claims others could
+ * put its files under another image's name. */
+static int check_chain_ids(struct artifact_search *s, const struct artifact *a,
+			   struct error *err)
+{
+	search_join(s);
+	if (s->rc < 0 && err)
+		*err = s->err;
+	if (s->rc < 0)
+		return s->rc;
+	if (s->n_ids != a->n_chain_ids ||
+	    memcmp(s->ids, a->chain_ids, s->n_ids * sizeof(*s->ids)) != 0)
+		return error_set(err, EBADMSG,
+				 "the artifact's chain ids are "
+				 "not the image's");
+	return 0;
+}
+
+/* What the judge says of one artifact, asked while that is fetched. */
+struct judgement {
+	const struct artifact_search *s;
+	const struct digest *artifact, *subject;
+	pthread_t beside;
+	bool has_thread;
+	int rc;
+	struct error err;
+	struct buf evidence;
+};
+
+static void *judgement_main(void *arg)
+{
+	struct judgement *j = arg;
+
+	j->rc = j->s->judge->accept(j->s->judge, j->s->store, j->artifact,
+				    j->subject, &j->evidence, &j->err);
+	return NULL;
+}
+
+static void judgement_begin(struct judgement *j)
+{
+	if (!j->s->judge)
+		return;
+	j->has_thread =
+		pthread_create(&j->beside, NULL, judgement_main, j) == 0;
+	if (!j->has_thread)
+		(void)judgement_main(j);
+}
+
+static int judgement_end(struct judgement *j, struct error *err)
+{
+	if (j->has_thread)
+		(void)pthread_join(j->beside, NULL);
+	j->has_thread = false;
+	if (j->rc < 0 && err)
+		*err = j->err;
+	return j->rc;
+}
+
+static int try_artifact(struct artifact_search *s, const struct digest *d,
+			bool flat, struct artifact *ret, struct error *err)
+{
+	static const struct digest none;
+	struct judgement j = { .s = s,
+			       .artifact = d,
+			       .subject = flat ? &none : s->image,
+			       .evidence = BUF_INIT };
+	struct artifact a;
+	int rc, judged;
+
+	search_begin(s);
+	judgement_begin(&j);
+	rc = artifact_get(s->store, d, &a, err);
+	judged = judgement_end(&j, rc < 0 ? NULL : err);
+	if (rc < 0) {
+		buf_fini(&j.evidence);
+		return rc;
+	}
+	a.evidence = j.evidence;
+	if (judged < 0)
+		rc = judged;
+	else if (!digest_equal(&a.image, j.subject))
+		rc = error_set(err, EBADMSG,
+			       "the artifact belongs to another image");
+	else
+		rc = check_chain_ids(s, &a, err);
+	if (rc < 0)
+		artifact_fini(&a);
+	else
+		*ret = a;
+	return rc;
+}
+
+/* What is kept of each artifact that can be used, so that many that are large are
+ * not in memory together. */
+struct candidate {
+	struct digest digest;
+	const char *replaces; /* or NULL; `text`, or the first one's */
+	char *text;
+	struct buf evidence;
+};
+
+struct candidates {
+	struct candidate v[ARTIFACTS_MAX];
+	size_t n;
+	struct artifact first; /* of v[0], whole: most often it is the one */
+};
+
+/* Takes what is in `a`. */
+static void candidates_add(struct candidates *all, struct artifact *a)
+{
+	struct candidate *c = &all->v[all->n++];
+
+	c->digest = a->digest;
+	c->replaces = a->replaces;
+	if (all->n == 1) {
+		all->first = *a;
+		return;
+	}
+	c->text = a->replaces;
+	c->evidence = a->evidence;
+	a->replaces = NULL;
+	a->evidence = (struct buf)BUF_INIT;
+	artifact_fini(a);
+}
+
+static void candidates_fini(struct candidates *all)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		free(all->v[i].text);
+		buf_fini(&all->v[i].evidence);
+	}
+	artifact_fini(&all->first);
+}
+
+/* The first that no other one replaces.  There is one: what an artifact
+ * replaces was there before it, as its digest depends on theirs. */
+static size_t find_newest(const struct candidate *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char name[DIGEST_STR_MAX];
+		size_t k = 0;
+
+		digest_format(&all[i].digest, name);
+		while (k < n &&
+		       !(all[k].replaces && strstr(all[k].replaces, name)))
+			k++;
+		if (k == n)
+			return i;
+	}
+	return 0;
+}
+
+/* The artifacts of `list` that can be used, from its end.  When there is none,
+ * why the first one cannot. */
+static int load_all(struct artifact_search *s, const struct digest *list,
+		    size_t n, struct candidates *ret, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	struct artifact a;
+	int first_rc = 0;
+
+	/* Those that are refused count too: each costs the registry requests. */
+	for (size_t i = n; i > 0 && n - i < ARTIFACTS_MAX; i--) {
+		int rc = try_artifact(s, &list[i - 1], false, &a, &why);
+
+		if (rc == 0)
+			candidates_add(ret, &a);
+		if (rc == 0 || first_rc)
+			continue;
+		first_rc = rc;
+		if (err)
+			*err = why;
+	}
+	return ret->n ? 0 : first_rc;
+}
+
+/* The chosen one, whole. */
+static int take_candidate(struct artifact_search *s, struct candidates *all,
+			  size_t i, struct artifact *ret, struct error *err)
+{
+	int rc;
+
+	if (i == 0) {
+		*ret = all->first;
+		memset(&all->first, 0, sizeof(all->first));
+		return 0;
+	}
+	rc = artifact_get(s->store, &all->v[i].digest, ret, err);
+	if (rc < 0)
+		return rc;
+	ret->evidence = all->v[i].evidence;
+	all->v[i].evidence = (struct buf)BUF_INIT;
+	return 0;
+}
+
+/* Form F2: its subject is the image. */
+static int find_beside(struct artifact_search *s, struct artifact *ret,
+		       struct error *err)
+{
+	AUTO_FREE struct candidates *all = calloc(1, sizeof(*all));
+	AUTO_FREE struct digest *list = NULL;
+	size_t n = 0;
+	int rc;
+
+	if (!all)
+		return error_nomem(err);
+	rc = oci_list_referrers(s->store, s->image, ARTIFACT_TYPE, &list, &n,
+				err);
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	rc = load_all(s, list, n, all, err);
+	if (rc == 0 && all->n == 0)
+		rc = error_set(err, ENOENT,
+			       "the image has no artifact: it was not "
+			       "converted (bootseer image convert)");
+	if (rc == 0)
+		rc = take_candidate(s, all, find_newest(all->v, all->n), ret,
+				    err);
+	candidates_fini(all);
+	return rc;
+}
+
+static int find_either(struct artifact_search *s, struct artifact *ret,
+		       struct error *err)
+{
+	AUTO_FREE char *text = NULL;
+	struct digest d;
+	int rc;
+
+	/* Form F1: the artifact is named on the image's only layer. */
+	if (s->m->n_layers == 1)
+		text = oci_annotation(s->m->layers[0].annotations,
+				      ARTIFACT_ANNOTATION);
+	if (!text)
+		return find_beside(s, ret, err);
+	rc = digest_parse(text, &d, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "annotation " ARTIFACT_ANNOTATION);
+	return try_artifact(s, &d, true, ret, err);
+}
+
+int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
+		     struct artifact_judge *judge, struct artifact *ret,
+		     struct error *err)
+{
+	struct oci_image parsed;
+	struct artifact_search s = { .store = store,
+				     .image = &image->digest,
+				     .m = &parsed,
+				     .judge = judge,
+				     .config = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(&image->digest, text);
+	rc = oci_image_parse(image->body.data, image->body.len, &parsed, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "image %s", text);
+	rc = find_either(&s, ret, err);
+	search_join(&s);
+	if (rc == 0) {
+		ret->image_config = s.config;
+		s.config = (struct buf)BUF_INIT;
+	}
+	buf_fini(&s.config);
+	free(s.ids);
+	oci_image_fini(&parsed);
+	return rc < 0 ? error_wrap(err, rc, "image %s", text) : 0;
+}
+
+int artifact_find(struct oci_store *store, const struct digest *image,
+		  struct artifact *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(image, text);
+	rc = oci_get_manifest(store, text, &m, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "image %s", text);
+	rc = artifact_find_of(store, &m, NULL, ret, err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+/* ------------------------------------------------------------------- blobs --- */
+
+/* One of the two files. */
+struct file_fetch {
+	struct oci_store *store;
+	struct source *from;            /* or NULL */
+	struct artifact_parser *parser; /* or NULL */
+	enum artifact_file file;
+	const struct oci_descriptor *blob;
+	const struct digest *want;
+	uint64_t size;
+	const char *path;
+	int rc;
+	struct error err;
+};
+
+static int read_blob(const struct file_fetch *f, struct source_sink *sink,
+		     struct error *err)
+{
+	struct source_req req = { .len = f->blob->size,
+				  .priority = SOURCE_DEMAND };
+	AUTO(source) open_blob = NULL;
+	int rc = 0;
+
+	if (f->blob->size == 0)
+		return 0;
+	if (!f->from)
+		rc = oci_open_blob(f->store, &f->blob->digest, f->blob->size,
+				   &open_blob, err);
+	return rc < 0 ? rc
+		      : source_read(f->from ? f->from : open_blob, &req, sink,
+				    err);
+}
+
+/* Unpacks a blob as it arrives. */
+struct stream_unpacking {
+	struct source_sink sink;
+	struct artifact_unpack *u;
+};
+
+static int put_unpacked(struct source_sink *sink, uint64_t pos,
+			const void *data, size_t len, struct error *err)
+{
+	struct stream_unpacking *h =
+		container_of(sink, struct stream_unpacking, sink);
+
+	return artifact_unpack_put(h->u, data, len, err);
+}
+
+static int unpack_here(const struct file_fetch *f, int fd, struct error *err)
+{
+	AUTO(artifact_unpack) u = NULL;
+	struct stream_unpacking h = { .sink.put = put_unpacked };
+	int rc = artifact_unpack_new(fd, f->size, &u, err);
+
+	h.u = u;
+	if (rc == 0)
+		rc = read_blob(f, &h.sink, err);
+	return rc < 0 ? rc : artifact_unpack_end(u, err);
+}
+
+/* Hands a blob to the parser as it arrives. */
+struct handing {
+	struct source_sink sink;
+	struct artifact_parser *parser;
+	struct artifact_job job;
+	bool has_failed; /* to take more */
+};
+
+static int hand_on(struct source_sink *sink, uint64_t pos, const void *data,
+		   size_t len, struct error *err)
+{
+	struct handing *h = container_of(sink, struct handing, sink);
+	int rc = h->parser->put(h->parser, &h->job, data, len, err);
+
+	h->has_failed = rc < 0;
+	return rc;
+}
+
+static int unpack_elsewhere(const struct file_fetch *f, int fd,
+			    struct error *err)
+{
+	struct handing h = { .sink.put = hand_on, .parser = f->parser };
+	struct error why = ERROR_INIT;
+	int rc = h.parser->unpack(h.parser, fd, f->size, &h.job, err), end;
+
+	if (rc < 0)
+		return rc;
+	rc = read_blob(f, &h.sink, err);
+	end = h.parser->end(h.parser, &h.job, &why);
+	/* One that stopped reading says why. */
+	if (end < 0 && (rc == 0 || h.has_failed)) {
+		if (err)
+			*err = why;
+		return end;
+	}
+	return rc;
+}
+
+static int hash_content(const struct file_fetch *f, int fd, struct error *err)
+{
+	struct digest is = { .b = { 0 } };
+	struct stat st;
+	void *p;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "stat: %s", strerror(errno));
+	/* Whoever wrote it. */
+	if ((uint64_t)st.st_size != f->size || f->size == 0)
+		return error_set(err, EBADMSG,
+				 "its content is not what the artifact names");
+	p = mmap(NULL, f->size, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return error_set(err, errno, "map: %s", strerror(errno));
+	rc = digest_of(p, f->size, &is);
+	(void)munmap(p, f->size);
+	if (rc < 0)
+		return error_nomem(err);
+	return digest_equal(&is, f->want)
+		       ? 0
+		       : error_set(err, EBADMSG,
+				   "its content is not what the artifact "
+				   "names");
+}
+
+static int hash_and_sync(const struct file_fetch *f, int fd, struct error *err)
+{
+	int rc = hash_content(f, fd, err);
+
+	if (rc == 0 && fsync(fd) < 0)
+		rc = error_set(err, errno, "sync: %s", strerror(errno));
+	return rc;
+}
+
+/* The content is checked while it is hashed and goes to the disk, by a process
+ * that can only read it: a container waits for all of it. */
+static int check_elsewhere(const struct file_fetch *f, int fd,
+			   struct error *err)
+{
+	AUTO_CLOSE int only_read = open(f->path, O_RDONLY | O_CLOEXEC);
+	struct error why = ERROR_INIT;
+	struct artifact_job job;
+	int rc, end;
+
+	if (only_read < 0)
+		return error_set(err, errno, "open '%s': %s", f->path,
+				 strerror(errno));
+	rc = f->parser->check(f->parser, f->file, only_read, f->size, &job,
+			      err);
+	if (rc < 0)
+		return rc;
+	rc = hash_and_sync(f, fd, err);
+	end = f->parser->end(f->parser, &job, &why);
+	if (rc == 0 && end < 0) {
+		if (err)
+			*err = why;
+		return end;
+	}
+	return rc;
+}
+
+static int fetch_blob(const struct file_fetch *f, struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+	int rc;
+
+	fd = open(f->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "create '%s': %s", f->path,
+				 strerror(errno));
+	/* A failure removes it, which must never be somebody's device. */
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "'%s' is no regular file",
+				 f->path);
+	rc = f->parser ? unpack_elsewhere(f, fd, err) : unpack_here(f, fd, err);
+	if (rc == 0)
+		rc = f->parser ? check_elsewhere(f, fd, err)
+			       : hash_and_sync(f, fd, err);
+	if (rc < 0)
+		(void)unlink(f->path);
+	return rc;
+}
+
+static void *fetch_main(void *arg)
+{
+	struct file_fetch *f = arg;
+
+	f->rc = fetch_blob(f, &f->err);
+	return NULL;
+}
+
+static int end_fetch(const struct file_fetch *f, const char *what,
+		     struct error *err)
+{
+	if (f->rc < 0 && err)
+		*err = f->err;
+	return f->rc < 0 ? error_wrap(err, f->rc, "%s", what) : 0;
+}
+
+static int sync_folder_of(const char *path, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+
+	return copy ? fs_sync_dir(dirname(copy), err) : error_nomem(err);
+}
+
+int artifact_fetch(struct oci_store *store, const struct artifact *a,
+		   const struct artifact_sources *from, const char *meta_path,
+		   const char *map_path, struct error *err)
+{
+	struct file_fetch map = { .store = store,
+				  .from = from ? from->map : NULL,
+				  .parser = from ? from->parser : NULL,
+				  .file = ARTIFACT_MAP,
+				  .blob = &a->map,
+				  .want = &a->map_raw,
+				  .size = a->map_size,
+				  .path = map_path };
+	struct file_fetch meta = { .store = store,
+				   .from = from ? from->meta : NULL,
+				   .parser = from ? from->parser : NULL,
+				   .file = ARTIFACT_META,
+				   .blob = &a->meta,
+				   .want = &a->meta_raw,
+				   .size = a->meta_size,
+				   .path = meta_path };
+	pthread_t beside;
+	bool is_beside;
+	int rc;
+
+	/* Their round trips and syncs at once: a container waits for both. */
+	is_beside = pthread_create(&beside, NULL, fetch_main, &map) == 0;
+	(void)fetch_main(&meta);
+	if (is_beside)
+		(void)pthread_join(beside, NULL);
+	else
+		(void)fetch_main(&map);
+	rc = end_fetch(&map, "block map", err);
+	if (rc == 0)
+		rc = end_fetch(&meta, "metadata image", err);
+	if (rc == 0)
+		rc = sync_folder_of(meta_path, err);
+	if (rc == 0)
+		rc = sync_folder_of(map_path, err);
+	/* One without the other is of no use; what was there before this call
+	 * is not its to remove. */
+	if (rc < 0 && map.rc == 0)
+		(void)unlink(map_path);
+	if (rc < 0 && meta.rc == 0)
+		(void)unlink(meta_path);
+	return rc;
+}

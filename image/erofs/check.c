@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Is this image what our writer could have written?  The kernel trusts much of
+ * what it mounts, so it is shown nothing else (docs/formats/erofs.md, "Checking").
+ *
+ * Each byte belongs to one thing at most, and what belongs to nothing is zero:
+ * that finds what overlaps, bounds the time by the image's length, and leaves no
+ * second tree behind the one that the names show.  Folders wait in a list, so
+ * that no depth of the tree is a depth of calls.
+ */
+#include "image/erofs/check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/bytes.h"
+#include "common/cleanup.h"
+#include "image/erofs/format.h"
+#include "image/erofs/read.h"
+
+#define UNIT 4u                /* bytes that a bit of `used` stands for */
+#define WORD_BYTES (UNIT * 64) /* bytes that a word of it stands for */
+#define DIRENT_RESERVED 11     /* of a dirent: a zero */
+#define INO_RESERVED 6         /* of an inode: two zeros */
+#define INO_RESERVED2 48       /* of an extended inode: zeros to its end */
+#define DEVT_RESERVED 72       /* of a device slot: zeros to its end */
+#define COMPAT_KNOWN (EROFS_COMPAT_SB_CHKSUM | EROFS_COMPAT_MTIME)
+
+int check_bad(struct checker *c, uint64_t nid, const char *what)
+{
+	return error_set(c->err, EINVAL, "EROFS inode %llu: %s",
+			 (unsigned long long)nid, what);
+}
+
+static int bad_super(struct checker *c, const char *what)
+{
+	return error_set(c->err, EINVAL, "EROFS superblock: %s", what);
+}
+
+bool check_is_zero(const uint8_t *p, size_t len)
+{
+	return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
+}
+
+/* ------------------------------------------------------------ whose bytes --- */
+
+/* Bits [from, to) of one word. */
+static uint64_t mask_of(uint64_t from, uint64_t to)
+{
+	uint64_t below = to == 64 ? UINT64_MAX : (UINT64_C(1) << to) - 1;
+
+	return below & ~((UINT64_C(1) << from) - 1);
+}
+
+int check_claim(struct checker *c, uint64_t nid, uint64_t pos, uint64_t len)
+{
+	uint64_t first = pos / UNIT, end, mask;
+
+	if (len > c->img->len || pos > c->img->len - len)
+		return check_bad(c, nid, "content leaves the image");
+	end = round_up(pos + len, UNIT) / UNIT;
+	if (!check_is_zero(c->img->data + pos + len, end * UNIT - pos - len))
+		return check_bad(c, nid, "bytes behind its content");
+	while (first < end) {
+		uint64_t word = first / 64;
+		uint64_t to = end - word * 64 < 64 ? end - word * 64 : 64;
+
+		mask = mask_of(first % 64, to);
+		if (c->used[word] & mask)
+			return check_bad(c, nid, "shares bytes with another");
+		c->used[word] |= mask;
+		first = word * 64 + to;
+	}
+	return 0;
+}
+
+/* What nothing has claimed must be zero. */
+static int check_rest(struct checker *c)
+{
+	for (uint64_t w = 0; w < c->img->len / WORD_BYTES; w++) {
+		const uint8_t *p = c->img->data + w * WORD_BYTES;
+		bool good = c->used[w] == UINT64_MAX;
+
+		if (c->used[w] == 0)
+			good = check_is_zero(p, WORD_BYTES);
+		else if (!good) {
+			unsigned int k = 0;
+
+			while (k < 64 && (c->used[w] >> k & 1 ||
+					  get_le32(p + (size_t)k * UNIT) == 0))
+				k++;
+			good = k == 64;
+		}
+		if (!good)
+			return error_set(c->err, EINVAL,
+					 "EROFS: bytes near %llu that belong "
+					 "to nothing",
+					 (unsigned long long)(w * WORD_BYTES));
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------- superblock --- */
+
+static int check_slots(struct checker *c)
+{
+	for (uint16_t k = 0; k < c->img->n_devices; k++) {
+		const uint8_t *p = c->img->data + c->img->devt_off +
+				   (uint64_t)k * EROFS_DEVT_SIZE;
+
+		if (!check_is_zero(p + DEVT_RESERVED,
+				   EROFS_DEVT_SIZE - DEVT_RESERVED))
+			return error_set(c->err, EINVAL,
+					 "EROFS device %u: unknown fields", k);
+	}
+	return 0;
+}
+
+/* What erofs_open() leaves to writers of other images. */
+static int check_super(struct checker *c, size_t len)
+{
+	const struct erofs_image *img = c->img;
+	const uint8_t *sb = img->data + EROFS_SB_POS;
+	uint32_t unknown = get_le32(sb + SB_FEATURE_COMPAT) & ~COMPAT_KNOWN;
+	uint64_t end = EROFS_SB_POS + EROFS_SB_SIZE;
+	int rc;
+
+	if (unknown)
+		return error_set(c->err, ENOTSUP,
+				 "EROFS superblock: unknown features 0x%x",
+				 unknown);
+	if (img->len != len)
+		return bad_super(c, "the image does not end with its blocks");
+	if (img->meta_off != 0)
+		return bad_super(c, "inodes that do not count from byte 0");
+	if (img->build_time_nsec != 0 ||
+	    !check_is_zero(sb + SB_VOLUME_NAME,
+			   SB_FEATURE_INCOMPAT - SB_VOLUME_NAME) ||
+	    !check_is_zero(sb + SB_FEATURE_INCOMPAT + 4, 2) ||
+	    !check_is_zero(sb + SB_DIRBLKBITS, EROFS_SB_SIZE - SB_DIRBLKBITS))
+		return bad_super(c, "unknown fields");
+	if (img->n_devices == 0 || img->devt_off != end)
+		return bad_super(c, "no device table behind it");
+	rc = check_slots(c);
+	if (rc < 0)
+		return rc;
+	end += (uint64_t)img->n_devices * EROFS_DEVT_SIZE;
+	return check_claim(c, 0, EROFS_SB_POS, end - EROFS_SB_POS);
+}
+
+/* ----------------------------------------------------------------- content --- */
+
+/* Folders, symlinks and files whose bytes are in the image. */
+static int claim_content(struct checker *c, const struct erofs_inode *i)
+{
+	uint64_t pos = i->pos + i->head + i->xattr_len, end;
+	uint64_t tail = 0;
+	int rc = 0;
+
+	if (i->layout == EROFS_LAYOUT_FLAT_INLINE) {
+		tail = i->size % EROFS_BLOCK;
+		end = pos + tail;
+		if (tail == 0 ||
+		    i->pos / EROFS_BLOCK != (end - 1) / EROFS_BLOCK)
+			return check_bad(c, i->nid, "its tail crosses a block");
+		rc = check_claim(c, i->nid, pos, tail);
+	}
+	if (rc < 0)
+		return rc;
+	if (i->size == tail)
+		return i->u ? check_bad(c, i->nid, "a block, but no content")
+			    : 0;
+	return check_claim(c, i->nid, i->u * (uint64_t)EROFS_BLOCK,
+			   i->size - tail);
+}
+
+static int check_chunks(struct checker *c, const struct erofs_inode *i)
+{
+	struct erofs_map m;
+	const uint8_t *index;
+	unsigned int bits;
+	uint64_t n, off;
+	int rc = erofs_chunks(c->img, i, &index, &n, &bits, c->err);
+
+	if (rc == 0)
+		rc = check_claim(c, i->nid, (uint64_t)(index - c->img->data),
+				 n * EROFS_CHUNK_INDEX_SIZE);
+	for (uint64_t k = 0; rc == 0 && k < n; k++) {
+		const uint8_t *p = index + k * EROFS_CHUNK_INDEX_SIZE;
+		bool is_hole = get_le32(p + CHUNK_BLKADDR) == EROFS_NULL_ADDR;
+
+		if (is_hole != (get_le16(p + CHUNK_DEVICE) == 0))
+			rc = check_bad(c, i->nid,
+				       is_hole ? "a hole of a device"
+					       : "a chunk of no device");
+	}
+	for (off = 0; rc == 0 && off < i->size; off += m.len)
+		rc = erofs_map(c->img, i, off, &m, c->err);
+	return rc;
+}
+
+static int check_file(struct checker *c, const struct erofs_inode *i)
+{
+	struct erofs_map m;
+	int rc;
+
+	if (i->size == 0)
+		return i->layout == EROFS_LAYOUT_FLAT_PLAIN && i->u == 0
+			       ? 0
+			       : check_bad(c, i->nid,
+					   "an empty file with content");
+	if (i->layout == EROFS_LAYOUT_CHUNK_BASED)
+		return check_chunks(c, i);
+	if (i->layout == EROFS_LAYOUT_FLAT_INLINE)
+		return claim_content(c, i);
+	rc = erofs_map(c->img, i, 0, &m, c->err);
+	return rc == 0 && m.kind == EROFS_MAP_INLINE ? claim_content(c, i) : rc;
+}
+
+static int check_symlink(struct checker *c, const struct erofs_inode *i)
+{
+	const char *target;
+	size_t len;
+	int rc = claim_content(c, i);
+
+	return rc < 0 ? rc : erofs_readlink(c->img, i, &target, &len, c->err);
+}
+
+static int check_special(struct checker *c, const struct erofs_inode *i)
+{
+	bool is_device = S_ISCHR(i->mode) || S_ISBLK(i->mode);
+
+	if (i->layout != EROFS_LAYOUT_FLAT_PLAIN || i->size != 0 ||
+	    (!is_device && i->u != 0))
+		return check_bad(c, i->nid, "a special file with content");
+	return 0;
+}
+
+/* ------------------------------------------------------------------ inodes --- */
+
+static int push_dir(struct checker *c, uint64_t nid, uint64_t parent)
+{
+	if (c->depth > TREE_DEPTH_MAX)
+		return error_set(c->err, EINVAL,
+				 "more than %u folders in each other",
+				 TREE_DEPTH_MAX);
+	if (c->n_dirs == c->cap_dirs) {
+		size_t cap = c->cap_dirs ? c->cap_dirs * 2 : 256;
+		struct check_dir *p = reallocarray(c->dirs, cap, sizeof(*p));
+
+		if (!p)
+			return error_nomem(c->err);
+		c->dirs = p;
+		c->cap_dirs = cap;
+	}
+	c->dirs[c->n_dirs++] = (struct check_dir){ nid, parent, c->depth };
+	return 0;
+}
+
+static int check_head(struct checker *c, const struct erofs_inode *i)
+{
+	const uint8_t *p = c->img->data + i->pos;
+
+	if (i->head != EROFS_EXTENDED_SIZE)
+		return check_bad(c, i->nid, "a compact inode");
+	if (!check_is_zero(p + INO_RESERVED, 2) ||
+	    !check_is_zero(p + INO_RESERVED2,
+			   EROFS_EXTENDED_SIZE - INO_RESERVED2))
+		return check_bad(c, i->nid, "unknown fields");
+	if (i->nlink == 0)
+		return check_bad(c, i->nid, "wrong number of links");
+	return check_claim(c, i->nid, i->pos, i->head + (uint64_t)i->xattr_len);
+}
+
+/* An inode that is met for the first time, as entry of folder `parent`. */
+static int check_inode(struct checker *c, uint64_t nid, uint64_t parent,
+		       struct erofs_inode *ret)
+{
+	int rc = erofs_inode(c->img, nid, ret, c->err);
+
+	if (rc == 0)
+		rc = check_head(c, ret);
+	if (rc == 0)
+		rc = check_xattrs(c, ret);
+	if (rc < 0)
+		return rc;
+	c->n_inodes++;
+	c->links[nid] = S_ISDIR(ret->mode) ? 1 : ret->nlink;
+	switch (ret->mode & S_IFMT) {
+	case S_IFREG:
+		return check_file(c, ret);
+	case S_IFLNK:
+		return check_symlink(c, ret);
+	case S_IFDIR:
+		rc = claim_content(c, ret);
+		return rc < 0 ? rc : push_dir(c, nid, parent);
+	default:
+		return check_special(c, ret);
+	}
+}
+
+/* ----------------------------------------------------------------- folders --- */
+
+/* While the entries of one folder are looked at. */
+struct folder_check {
+	struct checker *c;
+	const struct check_dir *dir;
+	const char *prev; /* the name before, in the image */
+	size_t prev_len;
+	unsigned int n_dots;
+	uint64_t n_folders;
+};
+
+static bool is_behind(const struct folder_check *s, const char *name,
+		      size_t len)
+{
+	size_t n = len < s->prev_len ? len : s->prev_len;
+	int order = n ? memcmp(s->prev, name, n) : 0;
+
+	return order < 0 || (order == 0 && s->prev_len < len);
+}
+
+static int check_entry(struct folder_check *s, uint64_t nid, uint8_t type)
+{
+	struct checker *c = s->c;
+	struct erofs_inode i;
+	int rc;
+
+	if (nid < c->n_nids && c->links[nid]) {
+		rc = erofs_inode(c->img, nid, &i, c->err);
+		if (rc < 0)
+			return rc;
+		if (S_ISDIR(i.mode))
+			return check_bad(c, nid, "a folder with two names");
+		if (c->links[nid] == 1)
+			return check_bad(c, nid, "wrong number of links");
+		c->links[nid]--;
+	} else {
+		rc = check_inode(c, nid, s->dir->nid, &i);
+		if (rc < 0)
+			return rc;
+	}
+	s->n_folders += S_ISDIR(i.mode);
+	return erofs_file_type(i.mode) == type
+		       ? 0
+		       : check_bad(c, nid, "an entry of another type");
+}
+
+static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
+		      uint8_t type, uint64_t cookie)
+{
+	struct folder_check *s = arg;
+	uint64_t want;
+
+	(void)cookie;
+	if (!is_behind(s, name, len))
+		return check_bad(s->c, s->dir->nid, "entries out of order");
+	s->prev = name;
+	s->prev_len = len;
+	if (name[0] != '.' || len > 2 || (len == 2 && name[1] != '.'))
+		return check_entry(s, nid, type);
+	want = len == 1 ? s->dir->nid : s->dir->parent;
+	s->n_dots++;
+	return nid == want && type == EROFS_FT_DIR
+		       ? 0
+		       : check_bad(s->c, s->dir->nid, "wrong '.' or '..'");
+}
+
+/* What erofs_readdir() does not look at: fields that are zero, and the room
+ * behind the last name. */
+static int check_dir_block(struct checker *c, const struct erofs_inode *dir,
+			   const uint8_t *p, size_t len)
+{
+	size_t n = get_le16(p + DIRENT_NAMEOFF) / EROFS_DIRENT_SIZE;
+	size_t last =
+		get_le16(p + (n - 1) * EROFS_DIRENT_SIZE + DIRENT_NAMEOFF);
+
+	for (size_t k = 0; k < n; k++)
+		if (p[k * EROFS_DIRENT_SIZE + DIRENT_RESERVED] != 0)
+			return check_bad(c, dir->nid,
+					 "unknown fields of an entry");
+	last += strnlen((const char *)p + last, len - last);
+	if (!check_is_zero(p + last, len - last))
+		return check_bad(c, dir->nid, "bytes behind its last name");
+	return 0;
+}
+
+static int check_dir_blocks(struct checker *c, const struct erofs_inode *dir)
+{
+	const uint8_t *p;
+	uint64_t len;
+	int rc = 0;
+
+	for (uint64_t off = 0; rc == 0 && off < dir->size; off += EROFS_BLOCK) {
+		rc = erofs_content(c->img, dir, off, &p, &len, c->err);
+		if (rc == 0)
+			rc = check_dir_block(c, dir, p,
+					     len < EROFS_BLOCK ? (size_t)len
+							       : EROFS_BLOCK);
+	}
+	return rc;
+}
+
+static int check_folder(struct checker *c, const struct check_dir *dir)
+{
+	struct folder_check s = { .c = c, .dir = dir };
+	struct erofs_inode i;
+	int rc = erofs_inode(c->img, dir->nid, &i, c->err);
+
+	if (rc == 0)
+		rc = erofs_readdir(c->img, &i, 0, take_entry, &s, c->err);
+	if (rc == 0 && s.n_dots != 2)
+		return check_bad(c, dir->nid, "no '.' or '..'");
+	if (rc == 0)
+		rc = check_dir_blocks(c, &i);
+	if (rc == 0 && i.nlink != 2 + s.n_folders)
+		return check_bad(c, dir->nid, "wrong number of links");
+	return rc;
+}
+
+/* --------------------------------------------------------------- together --- */
+
+static int check_counts(struct checker *c)
+{
+	for (uint64_t nid = 0; nid < c->n_nids; nid++)
+		if (c->links[nid] > 1)
+			return check_bad(c, nid, "wrong number of links");
+	if (c->n_inodes != c->img->n_inodes)
+		return error_set(c->err, EINVAL,
+				 "EROFS superblock: %llu inodes, found %llu",
+				 (unsigned long long)c->img->n_inodes,
+				 (unsigned long long)c->n_inodes);
+	return 0;
+}
+
+static int check_all(struct checker *c, size_t len)
+{
+	struct erofs_inode root;
+	struct check_dir dir;
+	int rc = check_super(c, len);
+
+	if (rc == 0)
+		rc = check_shared_xattrs(c);
+	if (rc == 0)
+		rc = check_inode(c, c->img->root_nid, c->img->root_nid, &root);
+	while (rc == 0 && c->n_dirs) {
+		dir = c->dirs[--c->n_dirs];
+		c->depth = dir.depth + 1;
+		rc = check_folder(c, &dir);
+	}
+	if (rc == 0)
+		rc = check_counts(c);
+	return rc < 0 ? rc : check_rest(c);
+}
+
+int erofs_check(const void *data, size_t len, struct erofs_image *ret,
+		struct error *err)
+{
+	AUTO_FREE uint64_t *used = NULL, *shared = NULL;
+	AUTO_FREE uint32_t *links = NULL;
+	struct erofs_image img;
+	struct checker c = { .img = &img, .err = err };
+	int rc = erofs_open(data, len, &img, err);
+
+	if (rc < 0)
+		return rc;
+	c.n_nids = img.len / EROFS_SLOT;
+	c.used = used = calloc(img.len / WORD_BYTES, sizeof(*used));
+	c.links = links = calloc(c.n_nids, sizeof(*links));
+	c.shared = shared = calloc((img.len - img.xattr_off) / WORD_BYTES + 1,
+				   sizeof(*shared));
+	rc = used && links && shared ? check_all(&c, len) : error_nomem(err);
+	free(c.dirs);
+	if (rc == 0)
+		*ret = img;
+	return rc;
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files without a name for what is on its way to a store. */
+#ifndef BOOTSEER_IMAGE_TEMP_FILE_H
+#define BOOTSEER_IMAGE_TEMP_FILE_H
+
+#include "common/error.h"
+
+/* What else helps when the disk of temporary files is full. */
+#define TEMP_CURE ", or name a folder on another disk with --temp-dir"
+
+/* A nameless file in `dir` (NULL: $TMPDIR or /var/tmp), open for reading and
+ * writing; the descriptor is the caller's. */
+int temp_file(const char *dir, int *ret_fd, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The blobs of a stored tree that are not packs: block map and metadata image. */
+#ifndef BOOTSEER_IMAGE_WRITER_METADATA_H
+#define BOOTSEER_IMAGE_WRITER_METADATA_H
+
+#include "image/artifact/artifact.h"
+
+struct spill;
+struct tree;
+struct upload_target;
+
+/* All is borrowed. */
+struct metadata {
+	struct upload_target *target;
+	struct tree *tree;
+	struct spill *spill;  /* of its inline files, flushed; NULL: none */
+	const char *temp_dir; /* as for temp_file() */
+	const void *map;      /* encoded block map */
+	size_t map_len;
+	uint64_t device_size;
+};
+
+/* Store both.  Sets of `a` meta and map with all that belongs to them, packs and
+ * device_size. */
+int metadata_store(const struct metadata *m, struct artifact *a,
+		   struct error *err) MUST_CHECK;
+
+#endif

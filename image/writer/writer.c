@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Puts chunker, packer, upload and metadata together. */
+#include "image/writer/writer.h"
+
+#include <errno.h>
+
+#include "image/writer/chunker.h"
+#include "image/writer/metadata.h"
+#include "image/writer/packer.h"
+#include "image/writer/spill.h"
+#include "image/writer/upload.h"
+
+/* Bytes that the tree may take with the places of its files in it. */
+#define PLACES_MEMORY_MAX (UINT64_C(3) << 30)
+
+struct tree_writer {
+	struct tree_writer_config cfg;
+	const struct chunk_params *params;
+	struct upload *upload;
+	struct spill *spill;
+	struct packer *packer;
+	struct chunker *chunker;
+	uint64_t file_bytes;
+};
+
+const char *tree_writer_chunking(const char *name)
+{
+	const struct chunk_params *p = chunk_params_find(name);
+
+	return p ? p->name : NULL;
+}
+
+static int start(struct tree_writer *w, struct error *err)
+{
+	struct packer_config packer = {
+		.params = w->params,
+		.jobs = w->cfg.jobs,
+		.temp_dir = w->cfg.temp_dir,
+		.index = w->cfg.index,
+	};
+	int rc = upload_new(w->cfg.target, &w->upload, err);
+
+	packer.upload = w->upload;
+	if (rc == 0)
+		rc = spill_new(w->cfg.temp_dir, &w->spill, err);
+	if (rc == 0)
+		rc = packer_new(&packer, &w->packer, err);
+	return rc < 0 ? rc
+		      : chunker_new(w->params, w->cfg.tree, w->spill,
+				    packer_sink(w->packer), &w->chunker, err);
+}
+
+int tree_writer_new(const struct tree_writer_config *cfg,
+		    struct tree_writer **ret, struct error *err)
+{
+	AUTO(tree_writer) w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return error_nomem(err);
+	w->cfg = *cfg;
+	w->params = chunk_params_find(cfg->chunking);
+	if (!w->params)
+		return error_set(err, EINVAL,
+				 "chunking '%s' is not known; '%s' is",
+				 cfg->chunking, tree_writer_chunking(NULL));
+	rc = start(w, err);
+	if (rc == 0)
+		*ret = steal_ptr(&w);
+	return rc;
+}
+
+/* Of what cuts and packs, the memory; the threads go first. */
+static void free_blocks(struct tree_writer *w)
+{
+	chunker_free(steal_ptr(&w->chunker));
+	packer_free(steal_ptr(&w->packer));
+}
+
+void tree_writer_free(struct tree_writer *w)
+{
+	if (!w)
+		return;
+	free_blocks(w);
+	upload_free(w->upload);
+	spill_free(w->spill);
+	free(w);
+}
+
+struct upload *tree_writer_upload(struct tree_writer *w)
+{
+	return w->upload;
+}
+
+int tree_writer_begin(struct tree_writer *w, struct inode *i, struct error *err)
+{
+	w->file_bytes += i->size;
+	return chunker_begin(w->chunker, i, err);
+}
+
+int tree_writer_data(struct tree_writer *w, uint64_t off, const void *data,
+		     size_t len, struct error *err)
+{
+	return chunker_data(w->chunker, off, data, len, err);
+}
+
+int tree_writer_end(struct tree_writer *w, struct error *err)
+{
+	if (tree_memory(w->cfg.tree) > PLACES_MEMORY_MAX)
+		return error_set(err, E2BIG,
+				 "the image's metadata needs more than %llu "
+				 "MiB",
+				 (unsigned long long)PLACES_MEMORY_MAX >> 20);
+	return chunker_end(w->chunker, err);
+}
+
+/* The last blocks; then nothing is left in the queue. */
+static int finish_blocks(struct tree_writer *w, struct metadata *m,
+			 void **ret_map, struct packer_stats *ret,
+			 struct error *err)
+{
+	int rc = chunker_finish(w->chunker, &m->device_size, err);
+
+	if (rc == 0)
+		rc = packer_finish(w->packer, m->device_size, ret_map,
+				   &m->map_len, ret, err);
+	m->map = *ret_map;
+	free_blocks(w);
+	if (rc == 0)
+		rc = spill_flush(w->spill, err);
+	return rc < 0 ? rc : upload_finish(w->upload, err);
+}
+
+int tree_writer_finish(struct tree_writer *w, struct artifact *a,
+		       struct tree_writer_stats *ret, struct error *err)
+{
+	struct metadata m = { .target = w->cfg.target,
+			      .tree = w->cfg.tree,
+			      .spill = w->spill,
+			      .temp_dir = w->cfg.temp_dir };
+	AUTO_FREE void *map = NULL;
+	struct packer_stats stats;
+	int rc = finish_blocks(w, &m, &map, &stats, err);
+
+	if (rc == 0)
+		rc = metadata_store(&m, a, err);
+	if (rc < 0)
+		return rc;
+	a->format = ARTIFACT_FORMAT;
+	(void)snprintf(a->chunking, sizeof(a->chunking), "%s", w->params->name);
+	a->image_size = w->file_bytes;
+	a->n_inodes = tree_n_inodes(w->cfg.tree);
+	*ret = (struct tree_writer_stats){
+		.blocks = stats.blocks,
+		.new_blocks = stats.new_blocks,
+		.new_bytes = stats.new_bytes,
+		.old_bytes = stats.old_bytes,
+	};
+	return 0;
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Codec of the control socket's lines (docs/formats/control.md); no I/O. */
+#include "net/control.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Flags of every parse: a key twice could mean two things to two readers. */
+#define PARSE_FLAGS JSON_REJECT_DUPLICATES
+
+static int parse_line(const char *line, size_t len, size_t max, json_t **ret,
+		      struct error *err)
+{
+	json_error_t why;
+	AUTO_JSON *root = NULL;
+	json_t *version;
+
+	if (len >= max)
+		return error_set(err, EMSGSIZE, "line of over %zu bytes", max);
+	root = json_loadb(line, len, PARSE_FLAGS, &why);
+	if (!root)
+		return error_set(err, EINVAL, "not JSON at column %d: %s",
+				 why.column, why.text);
+	version = json_object_get(root, "bootseer");
+	if (!json_is_integer(version))
+		return error_set(err, EINVAL,
+				 "no object with the version as 'bootseer'");
+	if (json_integer_value(version) != CONTROL_VERSION)
+		return error_set(err, EPROTONOSUPPORT,
+				 "control protocol %lld, but this program "
+				 "speaks %d: the programs of one node must be "
+				 "of one release",
+				 (long long)json_integer_value(version),
+				 CONTROL_VERSION);
+	*ret = steal_ptr(&root);
+	return 0;
+}
+
+int control_request_parse(const char *line, size_t len,
+			  struct control_request *ret, struct error *err)
+{
+	AUTO_JSON *root = NULL;
+	json_error_t why;
+	const char *method;
+	json_t *params = NULL;
+	int version, rc;
+
+	rc = parse_line(line, len, CONTROL_REQUEST_MAX, &root, err);
+	if (rc < 0)
+		return rc;
+	if (json_unpack_ex(root, &why, JSON_STRICT, "{s:i, s:s, s?o}",
+			   "bootseer", &version, "method", &method, "params",
+			   &params) < 0)
+		return error_set(err, EINVAL, "request: %s", why.text);
+	if (!params) {
+		params = json_object();
+		if (!params || json_object_set_new(root, "params", params) < 0)
+			return error_nomem(err);
+	}
+	if (!json_is_object(params))
+		return error_set(err, EINVAL, "request: params is no object");
+	*ret = (struct control_request){
+		.root = steal_ptr(&root),
+		.method = method,
+		.params = params,
+	};
+	return 0;
+}
+
+void control_request_fini(struct control_request *r)
+{
+	json_decref(r->root);
+	*r = (struct control_request){ .root = NULL };
+}
+
+static int append_json(const char *data, size_t len, void *arg)
+{
+	return buf_append(arg, data, len) < 0 ? -1 : 0;
+}
+
+/* Append `root` (taken) as one line that is at most `max` long. */
+static int format_line(json_t *root, size_t max, struct buf *ret,
+		       struct error *err)
+{
+	AUTO_JSON *owned = root;
+	AUTO_BUF line = { .limit = max };
+	int rc;
+
+	if (!owned)
+		return error_nomem(err);
+	if (json_dump_callback(owned, append_json, &line,
+			       JSON_COMPACT | JSON_ENSURE_ASCII) < 0 ||
+	    buf_puts(&line, "\n") < 0)
+		return error_set(err, EMSGSIZE,
+				 "message of over %zu bytes, or no memory",
+				 max);
+	rc = buf_append(ret, line.data, line.len);
+	return rc < 0 ? error_set(err, -rc, "no room for a line") : 0;
+}
+
+int control_request_format(const char *method, json_t *params, struct buf *ret,
+			   struct error *err)
+{
+	json_t *root = json_pack("{s:i, s:s}", "bootseer", CONTROL_VERSION,
+				 "method", method);
+
+	if (root && params && json_object_set(root, "params", params) < 0) {
+		json_decref(root);
+		root = NULL;
+	}
+	return format_line(root, CONTROL_REQUEST_MAX, ret, err);
+}
+
+int control_reply_format(json_t *result, struct buf *ret, struct error *err)
+{
+	return format_line(json_pack("{s:i, s:O}", "bootseer", CONTROL_VERSION,
+				     "result", result),
+			   CONTROL_REPLY_MAX, ret, err);
+}
+
+int control_error_format(const struct error *why, struct buf *ret,
+			 struct error *err)
+{
+	/* Messages may quote bytes that are not UTF-8; those become '?'. */
+	char text[ERROR_MSG_MAX];
+	size_t i;
+	json_t *msg;
+
+	for (i = 0; why->msg[i]; i++)
+		text[i] = why->msg[i] & 0x80 ? '?' : why->msg[i];
+	text[i] = '\0';
+	msg = json_string(why->msg);
+	if (!msg)
+		msg = json_string(text);
+	return format_line(json_pack("{s:i, s:{s:i, s:o}}", "bootseer",
+				     CONTROL_VERSION, "error", "errno",
+				     why->code, "message", msg),
+			   CONTROL_REPLY_MAX, ret, err);
+}
+
+int control_reply_parse(const char *line, size_t len, json_t **ret,
+			struct error *err)
+{
+	AUTO_JSON *root = NULL;
+	json_t *result = NULL;
+	json_error_t why;
+	const char *message;
+	int version, code, rc;
+
+	rc = parse_line(line, len, CONTROL_REPLY_MAX, &root, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "reply of bootseerd");
+	if (json_unpack(root, "{s:i, s:{s:i, s:s}}", "bootseer", &version,
+			"error", "errno", &code, "message", &message) == 0) {
+		if (code <= 0 || code > 4095)
+			code = EIO;
+		return error_set(err, code, "%s", message);
+	}
+	if (json_unpack_ex(root, &why, 0, "{s:i, s:o}", "bootseer", &version,
+			   "result", &result) < 0 ||
+	    !json_is_object(result))
+		return error_set(err, EPROTO,
+				 "reply of bootseerd has neither "
+				 "result nor error");
+	*ret = json_incref(result);
+	return 0;
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/control_client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/clock.h"
+#include "net/control.h"
+
+#define PAUSE_MS 20 /* between attempts to connect: grows */
+#define PAUSE_MAX_MS 500
+#define REPEATS_MAX 8 /* of a call whose connection is closed each time */
+
+/* Without a patience of the caller's: control_client_config.wait_ms. */
+struct plain_patience {
+	struct control_patience patience;
+	int64_t since_ms; /* 0: it listens */
+	uint32_t wait_ms;
+};
+
+/* How often a call looks whether it is wanted. */
+#define LOOK_MS 200
+
+struct control_client {
+	struct control_client_config cfg; /* its path is in `addr` */
+	int fd;
+	struct plain_patience plain;
+	struct sockaddr_un addr;
+	struct control_patience *patience; /* or NULL */
+	struct buf in;
+	bool broken; /* a call was cut short: replies no longer match */
+	const atomic_bool *is_gone; /* NULL: nobody leaves */
+};
+
+static int no_answer(const struct control_client *c, struct error *err)
+{
+	return error_set(err, ETIMEDOUT,
+			 "no answer from %s within %" PRIu32 " ms",
+			 c->cfg.server, c->cfg.timeout_ms);
+}
+
+/* It listens or not; with a queue that is full, of one that takes nobody, this waits
+ * for as long as a call may. */
+static int connect_once(struct control_client *c, struct error *err)
+{
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const struct timeval most = {
+		.tv_sec = c->cfg.timeout_ms / 1000,
+		.tv_usec = c->cfg.timeout_ms % 1000 * 1000,
+	};
+
+	/* connect(2) heeds it; what is sent later never waits in send(2). */
+	if (fd < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)) < 0)
+		return error_set(err, errno, "socket: %s", strerror(errno));
+	if (connect(fd, (struct sockaddr *)&c->addr, sizeof(c->addr)) < 0) {
+		if (errno == EAGAIN)
+			return no_answer(c, err);
+		if (errno == EACCES)
+			return error_set(err, EACCES,
+					 "socket '%s': only root may ask "
+					 "%s%s",
+					 c->addr.sun_path, c->cfg.server,
+					 error_root_hint(EACCES));
+		return error_set(err, errno,
+				 "%s does not answer at '%s' (%s): "
+				 "start it, or name its socket",
+				 c->cfg.server, c->addr.sun_path,
+				 strerror(errno));
+	}
+	c->fd = steal_fd(&fd);
+	return 0;
+}
+
+static void pause_ms(uint32_t ms)
+{
+	const struct timespec t = clock_timespec((int64_t)ms * 1000000);
+
+	(void)nanosleep(&t, NULL);
+}
+
+/* Until the server listens, as long as the client's patience lasts. */
+static int connect_patiently(struct control_client *c, struct error *err)
+{
+	uint32_t pause = PAUSE_MS, left;
+
+	for (;;) {
+		struct error why = ERROR_INIT;
+		int rc = connect_once(c, &why);
+
+		if (rc == 0) {
+			if (c->patience)
+				c->patience->is_there(c->patience);
+			return 0;
+		}
+		left = c->patience && (rc == -ENOENT || rc == -ECONNREFUSED)
+			       ? c->patience->left_ms(c->patience, &why)
+			       : 0;
+		if (left == 0)
+			return error_set(err, -rc, "%s", why.msg);
+		pause_ms(pause < left ? pause : left);
+		pause = 2 * pause < PAUSE_MAX_MS ? 2 * pause : PAUSE_MAX_MS;
+	}
+}
+
+static uint32_t plain_left_ms(struct control_patience *p,
+			      const struct error *why)
+{
+	struct plain_patience *w =
+		container_of(p, struct plain_patience, patience);
+	int64_t now = clock_now_ms(), end;
+
+	(void)why;
+	if (!w->since_ms)
+		w->since_ms = now;
+	end = w->since_ms + w->wait_ms;
+	return now < end ? (uint32_t)(end - now) : 0;
+}
+
+static void plain_is_there(struct control_patience *p)
+{
+	container_of(p, struct plain_patience, patience)->since_ms = 0;
+}
+
+static int client_new(const struct control_client_config *cfg,
+		      struct control_client **ret, struct error *err)
+{
+	struct control_client *c;
+
+	if (strlen(cfg->path) >= sizeof(c->addr.sun_path))
+		return error_set(err, ENAMETOOLONG,
+				 "socket '%s': path over %zu bytes", cfg->path,
+				 sizeof(c->addr.sun_path) - 1);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return error_nomem(err);
+	c->cfg = *cfg;
+	c->cfg.path = c->addr.sun_path;
+	c->fd = -1;
+	c->addr.sun_family = AF_UNIX;
+	strcpy(c->addr.sun_path, cfg->path);
+	c->in.limit = CONTROL_REPLY_MAX;
+	c->plain = (struct plain_patience){
+		.patience = { .left_ms = plain_left_ms,
+			      .is_there = plain_is_there },
+		.wait_ms = cfg->wait_ms,
+	};
+	c->patience = cfg->patience  ? cfg->patience
+		      : cfg->wait_ms ? &c->plain.patience
+				     : NULL;
+	*ret = c;
+	return 0;
+}
+
+int control_client_open(const struct control_client_config *cfg,
+			struct control_client **ret, struct error *err)
+{
+	struct control_client *c = NULL;
+	int rc = client_new(cfg, &c, err);
+
+	if (rc < 0)
+		return rc;
+	rc = connect_patiently(c, err);
+	if (rc < 0)
+		control_client_close(c);
+	else
+		*ret = c;
+	return rc;
+}
+
+void control_client_close(struct control_client *c)
+{
+	if (!c)
+		return;
+	if (c->fd >= 0)
+		close(c->fd);
+	buf_fini(&c->in);
+	free(c);
+}
+
+static int wait_ready(struct control_client *c, short events, int64_t deadline,
+		      struct error *err)
+{
+	struct pollfd p = { .fd = c->fd, .events = events };
+	int64_t left, tick = c->is_gone ? LOOK_MS : INT32_MAX;
+	bool again;
+	int n;
+
+	do {
+		left = deadline ? deadline - clock_now_ms() : INT64_MAX;
+		if (c->is_gone && atomic_load(c->is_gone))
+			return error_set(err, ECANCELED,
+					 "whoever asked has left");
+		if (left <= 0)
+			n = 0;
+		else if (left == INT64_MAX && !c->is_gone)
+			n = poll(&p, 1, -1);
+		else
+			n = poll(&p, 1, (int)(left > tick ? tick : left));
+		again = n < 0 ? errno == EINTR : n == 0 && left > tick;
+	} while (again);
+	if (n == 0)
+		return no_answer(c, err);
+	return n < 0 ? error_set(err, errno, "poll: %s", strerror(errno)) : 0;
+}
+
+void control_client_heed(struct control_client *c, const atomic_bool *is_gone)
+{
+	c->is_gone = is_gone;
+}
+
+static int lost(const struct control_client *c, struct error *err)
+{
+	return error_set(err, ECONNRESET,
+			 "%s closed the connection: it ended or was "
+			 "restarted, see its log",
+			 c->cfg.server);
+}
+
+static int send_all(struct control_client *c, const struct buf *b,
+		    int64_t deadline, struct error *err)
+{
+	size_t done = 0;
+	ssize_t n;
+	int rc;
+
+	while (done < b->len) {
+		n = send(c->fd, b->data + done, b->len - done,
+			 MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n >= 0) {
+			done += (size_t)n;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno == EPIPE || errno == ECONNRESET)
+			return lost(c, err);
+		if (errno != EAGAIN)
+			return error_set(err, errno, "send: %s",
+					 strerror(errno));
+		rc = wait_ready(c, POLLOUT, deadline, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Read one line into c->in, without its end. */
+static int recv_line(struct control_client *c, int64_t deadline,
+		     struct error *err)
+{
+	ssize_t n;
+	int rc;
+
+	buf_reset(&c->in);
+	for (;;) {
+		rc = wait_ready(c, POLLIN, deadline, err);
+		if (rc < 0)
+			return rc;
+		rc = buf_reserve(&c->in, 65536);
+		if (rc < 0)
+			return error_set(err, -rc, "reply is too long");
+		n = recv(c->fd, c->in.data + c->in.len, 65536, MSG_DONTWAIT);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n == 0 || (n < 0 && errno == ECONNRESET))
+			return lost(c, err);
+		if (n < 0)
+			return error_set(err, errno, "recv: %s",
+					 strerror(errno));
+		c->in.len += (size_t)n;
+		if (c->in.data[c->in.len - 1] == '\n') {
+			c->in.len--;
+			return 0;
+		}
+	}
+}
+
+/* Send the line and read the reply's into c->in. */
+static int exchange(struct control_client *c, const struct buf *line,
+		    struct error *err)
+{
+	int64_t deadline =
+		c->cfg.timeout_ms ? clock_now_ms() + c->cfg.timeout_ms : 0;
+	int rc = send_all(c, line, deadline, err);
+
+	if (rc == 0)
+		rc = recv_line(c, deadline, err);
+	if (rc < 0)
+		c->broken = true;
+	return rc;
+}
+
+static bool is_repeatable(const struct control_client *c, const char *method)
+{
+	return !c->cfg.is_repeatable || c->cfg.is_repeatable(method);
+}
+
+/* The connection was closed in a call: the server is being started again.  0: there
+ * is another one. */
+static int reconnect(struct control_client *c)
+{
+	struct error ignored = ERROR_INIT;
+	int rc;
+
+	if (c->fd >= 0)
+		(void)close(c->fd);
+	c->fd = -1;
+	rc = connect_patiently(c, &ignored);
+	c->broken = rc < 0;
+	return rc;
+}
+
+int control_client_call(struct control_client *c, const char *method,
+			json_t *params, json_t **ret, struct error *err)
+{
+	AUTO_BUF line = BUF_INIT;
+	int rc;
+
+	if (c->broken)
+		return error_set(err, ENOTCONN,
+				 "an earlier call on this "
+				 "connection was cut short");
+	rc = control_request_format(method, params, &line, err);
+	if (rc < 0)
+		return rc;
+	for (unsigned int n = 0; n < REPEATS_MAX; n++) {
+		rc = exchange(c, &line, err);
+		if (rc != -ECONNRESET || !c->patience ||
+		    !is_repeatable(c, method) || reconnect(c) < 0)
+			break;
+	}
+	if (rc < 0)
+		return error_wrap(err, rc, "%s", method);
+	return control_reply_parse(c->in.data, c->in.len, ret, err);
+}

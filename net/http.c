@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Requests by libcurl; what its failures mean is in http_error.c.  Each request
+ * borrows a connection from a stack: the last one used comes back first,
+ * because it is open.
+ */
+#include "net/http.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "net/http_flow.h"
+#include "net/http_priv.h"
+
+#define RECEIVE_BUFFER (256L << 10)
+#define SEND_BUFFER (256L << 10)
+#define MAX_IDLE 8
+
+/* Connections of bulk have narrow windows: readers get others. */
+enum conn_class { CONN_URGENT, CONN_BULK, N_CLASSES };
+
+struct http {
+	struct http_config cfg;
+	char *ca_file, *cert_file, *key_file;
+	CURLSH *share; /* names and TLS sessions, for all handles */
+	pthread_mutex_t share_lock[CURL_LOCK_DATA_LAST];
+
+	pthread_mutex_t lock;         /* protects idle */
+	struct conn *idle[N_CLASSES]; /* last used first */
+	unsigned int n_idle[N_CLASSES];
+};
+
+/* A connection to be reused, and what it takes to use it. */
+struct conn {
+	struct conn *next;
+	CURL *easy;
+	CURLM *multi; /* owns the connection */
+	struct http_flow flow;
+};
+
+/* One request under way. */
+struct exchange {
+	const struct http *client;
+	const struct http_request *req;
+	struct conn *conn;
+	struct http_response *r;
+	struct error *err;
+	int rc;         /* of a callback: wins over curl's reason */
+	bool stopped;   /* the sink has enough */
+	uint64_t sent;  /* bytes of the body read for sending */
+	uint64_t moved; /* bytes in both directions at `moved_ns` */
+	int64_t moved_ns;
+	uint64_t window_moved; /* the same when the window began */
+	int64_t window_ns;     /* in which the least rate is to be kept */
+};
+
+/* --------------------------------------------------------------- response --- */
+
+void http_response_fini(struct http_response *r)
+{
+	buf_fini(&r->headers);
+	buf_fini(&r->body);
+	free(r->url);
+	r->url = NULL;
+	r->status = 0;
+}
+
+char *http_header(const struct http_response *r, const char *name)
+{
+	size_t len = strlen(name);
+	AUTO_BUF all = BUF_INIT;
+
+	for (size_t at = 0; at < r->headers.len;) {
+		const char *line = r->headers.data + at;
+		const char *value;
+
+		at += strlen(line) + 1;
+		if (strncasecmp(line, name, len) != 0 || line[len] != ':')
+			continue;
+		value = line + len + 1;
+		value += strspn(value, " \t");
+		if (buf_printf(&all, "%s%s", all.data ? ", " : "", value) < 0)
+			return NULL;
+	}
+	return all.data ? buf_steal(&all) : NULL;
+}
+
+int64_t http_date_ms(const char *text)
+{
+	time_t t = curl_getdate(text, NULL);
+
+	return t == (time_t)-1 ? -1 : (int64_t)t * 1000;
+}
+
+/* Each answer of a chain of redirects starts with a status line. */
+static void start_answer(struct exchange *x, const char *line, size_t len)
+{
+	const char *space = memchr(line, ' ', len);
+
+	buf_reset(&x->r->headers);
+	buf_reset(&x->r->body);
+	x->r->status = 0;
+	for (size_t i = 1; space && i <= 3 && space + i < line + len; i++)
+		if (isdigit((unsigned char)space[i]))
+			x->r->status = x->r->status * 10 + (space[i] - '0');
+}
+
+static size_t on_header(char *data, size_t unit, size_t n, void *arg)
+{
+	struct exchange *x = arg;
+	size_t len = unit * n;
+	size_t all = len;
+
+	if (len > 5 && strncmp(data, "HTTP/", 5) == 0) {
+		start_answer(x, data, len);
+		return all;
+	}
+	while (len && strchr("\r\n \t", data[len - 1]))
+		len--;
+	if (len == 0 || memchr(data, '\0', len))
+		return all;
+	if (x->r->headers.len + len + 1 > HTTP_HEADERS_MAX) {
+		x->rc = error_set(x->err, EFBIG,
+				  "the answer's headers are too long");
+		return 0;
+	}
+	if (buf_append(&x->r->headers, data, len) < 0 ||
+	    buf_append(&x->r->headers, "", 1) < 0) {
+		x->rc = error_nomem(x->err);
+		return 0;
+	}
+	return all;
+}
+
+static size_t keep_body(struct exchange *x, const char *data, size_t len)
+{
+	bool good = x->r->status / 100 == 2;
+	size_t max = good ? HTTP_BODY_MAX : HTTP_ERROR_BODY_MAX;
+	size_t room = max - x->r->body.len;
+	size_t n = len < room ? len : room;
+
+	if (n && buf_append(&x->r->body, data, n) < 0) {
+		x->rc = error_nomem(x->err);
+		return 0;
+	}
+	if (n == len)
+		return len;
+	if (good)
+		x->rc = error_set(x->err, EFBIG,
+				  "the answer is longer than %zu bytes", max);
+	else
+		x->stopped = true; /* an error page: its start is enough */
+	return 0;
+}
+
+static size_t on_body(char *data, size_t unit, size_t n, void *arg)
+{
+	struct exchange *x = arg;
+	size_t len = unit * n;
+	int rc;
+
+	if (!x->req->sink || x->r->status / 100 != 2)
+		return keep_body(x, data, len);
+	if (x->req->pace && !x->req->is_greedy)
+		http_flow_took(&x->conn->flow, len, x->req->pace);
+	rc = x->req->sink->put(x->req->sink, x->r, data, len, x->err);
+	if (rc == 0)
+		return len;
+	if (rc == HTTP_STOP)
+		x->stopped = true;
+	else
+		x->rc = rc;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- request --- */
+
+static size_t on_send(char *data, size_t unit, size_t n, void *arg)
+{
+	struct exchange *x = arg;
+	const struct http_request *req = x->req;
+	uint64_t left = req->body_len - x->sent;
+	size_t len = unit * n < left ? unit * n : (size_t)left;
+	int rc = 0;
+
+	if (req->body)
+		memcpy(data, (const char *)req->body + x->sent, len);
+	else if (len)
+		rc = fs_pread_full(req->body_fd, data, len,
+				   req->body_off + x->sent);
+	if (rc < 0) {
+		x->rc = error_set(x->err, -rc, "read what is to be sent: %s",
+				  strerror(-rc));
+		return CURL_READFUNC_ABORT;
+	}
+	x->sent += len;
+	if (req->sent && req->sent(req->sent_arg, x->sent)) {
+		x->rc = error_set(x->err, ECANCELED, "cancelled");
+		return CURL_READFUNC_ABORT;
+	}
+	return len;
+}
+
+/* A redirect or a dead kept-alive connection: the body is sent again. */
+static int on_seek(void *arg, curl_off_t off, int origin)
+{
+	struct exchange *x = arg;
+
+	if (origin != SEEK_SET || off < 0 || (uint64_t)off > x->req->body_len)
+		return CURL_SEEKFUNC_FAIL;
+	x->sent = (uint64_t)off;
+	return CURL_SEEKFUNC_OK;
+}
+
+static bool is_bulk(const struct http_request *req)
+{
+	return req->pace && !req->pace->is_urgent;
+}
+
+/* Has it been too slow in the window that ends now? */
+static bool is_too_slow(struct exchange *x, uint64_t moved, int64_t now)
+{
+	const struct http_config *cfg = &x->client->cfg;
+	uint64_t least = cfg->least_rate * cfg->stall_timeout_ms / 1000;
+	bool slow;
+
+	if (!least || is_bulk(x->req) ||
+	    now - x->window_ns < (int64_t)cfg->stall_timeout_ms * 1000000)
+		return false;
+	slow = moved - x->window_moved < least;
+	x->window_ns = now;
+	x->window_moved = moved;
+	return slow;
+}
+
+static int on_progress(void *arg, curl_off_t dl_total, curl_off_t dl,
+		       curl_off_t ul_total, curl_off_t ul)
+{
+	struct exchange *x = arg;
+	uint64_t moved = (uint64_t)dl + (uint64_t)ul;
+	int64_t now = clock_now_ns();
+	int64_t stall_ms = x->client->cfg.stall_timeout_ms;
+
+	(void)dl_total;
+	(void)ul_total;
+	if (moved != x->moved) {
+		x->moved = moved;
+		x->moved_ns = now;
+	}
+	if (stall_ms && now - x->moved_ns > stall_ms * 1000000) {
+		x->rc = error_set(x->err, ETIMEDOUT,
+				  "no byte for %lld ms: the transfer hangs",
+				  (long long)stall_ms);
+		return 1;
+	}
+	if (is_too_slow(x, moved, now)) {
+		x->rc = error_set(x->err, ETIMEDOUT,
+				  "less than %llu bytes a second for %lld ms: "
+				  "the transfer is too slow",
+				  (unsigned long long)x->client->cfg.least_rate,
+				  (long long)stall_ms);
+		return 1;
+	}
+	return 0;
+}
+
+/* ----------------------------------------------------------------- client --- */
+
+static void share_lock(CURL *h, curl_lock_data what, curl_lock_access access,
+		       void *arg)
+{
+	struct http *c = arg;
+
+	(void)h;
+	(void)access;
+	(void)pthread_mutex_lock(&c->share_lock[what]);
+}
+
+static void share_unlock(CURL *h, curl_lock_data what, void *arg)
+{
+	struct http *c = arg;
+
+	(void)h;
+	(void)pthread_mutex_unlock(&c->share_lock[what]);
+}
+
+static void init_curl(void)
+{
+	(void)curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static bool copy_text(char **ret, const char *text)
+{
+	*ret = text ? strdup(text) : NULL;
+	return *ret || !text;
+}
+
+int http_new(const struct http_config *cfg, struct http **ret,
+	     struct error *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct http *c = calloc(1, sizeof(*c));
+
+	(void)pthread_once(&once, init_curl);
+	if (!c)
+		return error_nomem(err);
+	c->cfg = *cfg;
+	if (!c->cfg.max_idle)
+		c->cfg.max_idle = MAX_IDLE;
+	(void)pthread_mutex_init(&c->lock, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
+		(void)pthread_mutex_init(&c->share_lock[i], NULL);
+	c->share = curl_share_init();
+	if (!c->share || !copy_text(&c->ca_file, cfg->ca_file) ||
+	    !copy_text(&c->cert_file, cfg->cert_file) ||
+	    !copy_text(&c->key_file, cfg->key_file)) {
+		http_free(c);
+		return error_nomem(err);
+	}
+	(void)curl_share_setopt(c->share, CURLSHOPT_LOCKFUNC, share_lock);
+	(void)curl_share_setopt(c->share, CURLSHOPT_UNLOCKFUNC, share_unlock);
+	(void)curl_share_setopt(c->share, CURLSHOPT_USERDATA, c);
+	(void)curl_share_setopt(c->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
+	(void)curl_share_setopt(c->share, CURLSHOPT_SHARE,
+				CURL_LOCK_DATA_SSL_SESSION);
+	*ret = c;
+	return 0;
+}
+
+static void conn_free(struct conn *conn)
+{
+	if (conn->easy)
+		curl_easy_cleanup(conn->easy);
+	if (conn->multi)
+		(void)curl_multi_cleanup(conn->multi);
+	free(conn);
+}
+
+static struct conn *conn_new(void)
+{
+	struct conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->flow = (struct http_flow)HTTP_FLOW_INIT;
+	conn->easy = curl_easy_init();
+	conn->multi = curl_multi_init();
+	if (conn->easy && conn->multi)
+		return conn;
+	conn_free(conn);
+	return NULL;
+}
+
+void http_free(struct http *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < N_CLASSES; i++) {
+		struct conn *conn = c->idle[i], *next;
+
+		for (; conn; conn = next) {
+			next = conn->next;
+			conn_free(conn);
+		}
+	}
+	if (c->share)
+		(void)curl_share_cleanup(c->share);
+	for (size_t i = 0; i < ARRAY_SIZE(c->share_lock); i++)
+		(void)pthread_mutex_destroy(&c->share_lock[i]);
+	(void)pthread_mutex_destroy(&c->lock);
+	free(c->ca_file);
+	free(c->cert_file);
+	free(c->key_file);
+	free(c);
+}
+
+static enum conn_class class_of(const struct http_request *req)
+{
+	return is_bulk(req) ? CONN_BULK : CONN_URGENT;
+}
+
+static struct conn *take_conn(struct http *c, enum conn_class class)
+{
+	struct conn *conn;
+
+	(void)pthread_mutex_lock(&c->lock);
+	conn = c->idle[class];
+	if (conn) {
+		c->idle[class] = conn->next;
+		c->n_idle[class]--;
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	return conn ? conn : conn_new();
+}
+
+static void give_conn(struct http *c, enum conn_class class, struct conn *conn)
+{
+	curl_easy_reset(conn->easy);
+	http_flow_pause(&conn->flow);
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->n_idle[class] < c->cfg.max_idle) {
+		conn->next = c->idle[class];
+		c->idle[class] = conn;
+		c->n_idle[class]++;
+		conn = NULL;
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	if (conn)
+		conn_free(conn);
+}
+
+/* ---------------------------------------------------------------- perform --- */
+
+static void set_limits(CURL *h, const struct exchange *x)
+{
+	const struct http_config *cfg = &x->client->cfg;
+	const char *schemes = cfg->allow_plain ? "http,https" : "https";
+
+	(void)curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, schemes);
+	(void)curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, schemes);
+	(void)curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION,
+			       cfg->stays || x->req->stays ? 0L : 1L);
+	if (cfg->is_direct)
+		(void)curl_easy_setopt(h, CURLOPT_NOPROXY, "*");
+	(void)curl_easy_setopt(h, CURLOPT_MAXREDIRS, (long)HTTP_REDIRECTS_MAX);
+	(void)curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS,
+			       (long)cfg->connect_timeout_ms);
+	(void)curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
+	(void)curl_easy_setopt(h, CURLOPT_HTTP_VERSION,
+			       (long)CURL_HTTP_VERSION_1_1);
+	(void)curl_easy_setopt(h, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
+	(void)curl_easy_setopt(h, CURLOPT_USERAGENT,
+			       "bootseer/" BOOTSEER_VERSION);
+	(void)curl_easy_setopt(h, CURLOPT_SHARE, x->client->share);
+	if (x->client->ca_file)
+		(void)curl_easy_setopt(h, CURLOPT_CAINFO, x->client->ca_file);
+	if (x->client->cert_file) {
+		(void)curl_easy_setopt(h, CURLOPT_SSLCERT,
+				       x->client->cert_file);
+		(void)curl_easy_setopt(h, CURLOPT_SSLKEY, x->client->key_file);
+	}
+}
+
+/* A handle has several sockets while a redirect is followed: the last one that
+ * was opened brings the bytes. */
+static curl_socket_t on_open(void *arg, curlsocktype purpose,
+			     struct curl_sockaddr *to)
+{
+	struct conn *conn = arg;
+	int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+
+	(void)purpose;
+	if (fd >= 0)
+		http_flow_use(&conn->flow, fd);
+	return fd;
+}
+
+static int on_close(void *arg, curl_socket_t fd)
+{
+	struct conn *conn = arg;
+
+	if (fd == conn->flow.fd)
+		http_flow_use(&conn->flow, -1);
+	return close(fd);
+}
+
+static void set_callbacks(CURL *h, struct exchange *x)
+{
+	(void)curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+	(void)curl_easy_setopt(h, CURLOPT_HEADERDATA, x);
+	(void)curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
+	(void)curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+	(void)curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
+	(void)curl_easy_setopt(h, CURLOPT_XFERINFODATA, x);
+	(void)curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	(void)curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, x->conn);
+	(void)curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+	(void)curl_easy_setopt(h, CURLOPT_CLOSESOCKETDATA, x->conn);
+}
+
+static bool has_body(const char *method)
+{
+	return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 ||
+	       strcmp(method, "PATCH") == 0;
+}
+
+static void set_method(CURL *h, struct exchange *x)
+{
+	const struct http_request *req = x->req;
+
+	if (strcmp(req->method, "HEAD") == 0) {
+		(void)curl_easy_setopt(h, CURLOPT_NOBODY, 1L);
+		return;
+	}
+	if (strcmp(req->method, "GET") == 0)
+		return;
+	if (has_body(req->method)) {
+		(void)curl_easy_setopt(h, CURLOPT_UPLOAD, 1L);
+		(void)curl_easy_setopt(h, CURLOPT_UPLOAD_BUFFERSIZE,
+				       SEND_BUFFER);
+		(void)curl_easy_setopt(h, CURLOPT_INFILESIZE_LARGE,
+				       (curl_off_t)req->body_len);
+		(void)curl_easy_setopt(h, CURLOPT_READFUNCTION, on_send);
+		(void)curl_easy_setopt(h, CURLOPT_READDATA, x);
+		(void)curl_easy_setopt(h, CURLOPT_SEEKFUNCTION, on_seek);
+		(void)curl_easy_setopt(h, CURLOPT_SEEKDATA, x);
+	}
+	(void)curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, req->method);
+}
+
+/* The caller's headers; NULL when memory is short.  Waiting for "100 Continue"
+ * is switched off: it costs a round trip, or a second at old servers. */
+static struct curl_slist *make_headers(const struct http_request *req)
+{
+	struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+
+	for (size_t i = 0; list && req->headers && req->headers[i]; i++) {
+		struct curl_slist *more =
+			curl_slist_append(list, req->headers[i]);
+
+		if (!more)
+			curl_slist_free_all(list);
+		list = more;
+	}
+	return list;
+}
+
+/* Who we are is in the ticket cache: libcurl wants a name all the same. */
+static void set_login(CURL *h, const struct http_request *req)
+{
+	if (!req->negotiates)
+		return;
+	(void)curl_easy_setopt(h, CURLOPT_HTTPAUTH, CURLAUTH_NEGOTIATE);
+	(void)curl_easy_setopt(h, CURLOPT_USERPWD, ":");
+	(void)curl_easy_setopt(h, CURLOPT_COOKIEFILE, "");
+}
+
+static int keep_url(CURL *h, struct http_response *r, struct error *err)
+{
+	char *url = NULL;
+	long n = 0;
+
+	(void)curl_easy_getinfo(h, CURLINFO_REDIRECT_COUNT, &n);
+	if (n == 0 ||
+	    curl_easy_getinfo(h, CURLINFO_EFFECTIVE_URL, &url) != CURLE_OK)
+		return 0;
+	r->url = strdup(url);
+	return r->url ? 0 : error_nomem(err);
+}
+
+/* curl_easy_perform(), but with an eye on x->req->pace. */
+static CURLcode perform(struct exchange *x)
+{
+	CURLM *multi = x->conn->multi;
+	CURLcode code = CURLE_FAILED_INIT;
+	const CURLMsg *msg;
+	CURLMcode rc;
+	int running = 1, n;
+
+	rc = curl_multi_add_handle(multi, x->conn->easy);
+	while (rc == CURLM_OK && running) {
+		rc = curl_multi_perform(multi, &running);
+		if (rc != CURLM_OK || !running)
+			break;
+		if (pace_level(x->req->pace) == PACE_STOP) {
+			x->rc = error_set(x->err, ECANCELED,
+					  "not wanted any more");
+			break;
+		}
+		rc = curl_multi_poll(multi, NULL, 0,
+				     x->req->pace ? HTTP_STOP_MS : 1000, NULL);
+	}
+	while ((msg = curl_multi_info_read(multi, &n)))
+		if (msg->msg == CURLMSG_DONE)
+			code = msg->data.result;
+	(void)curl_multi_remove_handle(multi, x->conn->easy);
+	return rc == CURLM_OUT_OF_MEMORY ? CURLE_OUT_OF_MEMORY : code;
+}
+
+static int run(CURL *h, struct exchange *x)
+{
+	char why[CURL_ERROR_SIZE] = "";
+	CURLcode code;
+
+	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, why);
+	if (x->req->deadline_ns) {
+		int64_t left = x->req->deadline_ns - clock_now_ns();
+
+		if (left <= 0)
+			return error_set(x->err, ETIMEDOUT,
+					 "the deadline is over");
+		(void)curl_easy_setopt(h, CURLOPT_TIMEOUT_MS,
+				       (long)(left / 1000000 + 1));
+	}
+	x->moved_ns = clock_now_ns();
+	x->window_ns = x->moved_ns;
+	code = perform(x);
+	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
+	if (x->rc < 0)
+		return x->rc;
+	if (code != CURLE_OK && !x->stopped)
+		return http_error(code, *why ? why : curl_easy_strerror(code),
+				  strncasecmp(x->req->url, "http:", 5) == 0,
+				  x->r->status != 0, x->client->cfg.cures,
+				  x->err);
+	return keep_url(h, x->r, x->err);
+}
+
+int http_do(struct http *c, const struct http_request *req,
+	    struct http_response *r, struct error *err)
+{
+	struct exchange x = { .client = c, .req = req, .r = r, .err = err };
+	enum conn_class class = class_of(req);
+	struct curl_slist *headers;
+	struct conn *conn;
+	CURL *h;
+	int rc;
+
+	free(r->url);
+	r->url = NULL;
+	r->status = 0;
+	buf_reset(&r->headers);
+	buf_reset(&r->body);
+	conn = take_conn(c, class);
+	headers = make_headers(req);
+	if (!conn || !headers) {
+		if (conn)
+			give_conn(c, class, conn);
+		curl_slist_free_all(headers);
+		return error_nomem(err);
+	}
+	x.conn = conn;
+	h = conn->easy;
+	set_limits(h, &x);
+	set_callbacks(h, &x);
+	set_method(h, &x);
+	set_login(h, req);
+	(void)curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
+	if (curl_easy_setopt(h, CURLOPT_URL, req->url) != CURLE_OK)
+		rc = error_nomem(err);
+	else
+		rc = run(h, &x);
+	give_conn(c, class, conn);
+	curl_slist_free_all(headers);
+	return rc;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BOOTSEER_NET_HTTP_PRIV_H
+#define BOOTSEER_NET_HTTP_PRIV_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "net/http.h"
+
+/*
+ * What libcurl's failure means, and what to do about it, for people.  `why` is
+ * its text; `plain`: the URL was http://; `answered`: headers of an answer came;
+ * `cures` NULL: those of registries.  Returns -errno as http_do() documents it.
+ */
+int http_error(CURLcode code, const char *why, bool plain, bool answered,
+	       const struct http_cures *cures, struct error *err) MUST_CHECK;
+
+#endif

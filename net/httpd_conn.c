@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The life of a connection: one request after the other. */
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "net/httpd_priv.h"
+
+#define INPUT_MAX 65536u  /* bytes read ahead of what they are for */
+#define ANSWER_BPS 65536u /* a client that takes less is cut off */
+#define LINGER_NS INT64_C(2000000000)
+#define NS_PER_S INT64_C(1000000000)
+
+static void conn_step(struct httpd_conn *c);
+static void grant_bodies(struct httpd *s);
+
+/* ------------------------------------------------------------------- states --- */
+
+/* The state's deadline; without one it would hold its place for ever. */
+static void set_deadline(struct httpd_conn *c, int64_t ns)
+{
+	if (loop_timer_start(c->server->cfg.loop, &c->timer, ns, NULL) < 0)
+		c->last = true;
+}
+
+static void leave_lists(struct httpd_conn *c)
+{
+	if (c->state == CONN_HEAD) {
+		TAILQ_REMOVE(&c->server->idle, c, some);
+	} else if (c->state == CONN_QUEUED) {
+		TAILQ_REMOVE(&c->server->waiting, c, some);
+		c->server->stats.bodies_waiting--;
+	}
+}
+
+static void set_state(struct httpd_conn *c, enum httpd_conn_state state)
+{
+	leave_lists(c);
+	c->state = state;
+	if (state == CONN_HEAD) {
+		TAILQ_INSERT_TAIL(&c->server->idle, c, some);
+	} else if (state == CONN_QUEUED) {
+		TAILQ_INSERT_TAIL(&c->server->waiting, c, some);
+		c->server->stats.bodies_waiting++;
+	}
+}
+
+static void free_body(struct httpd_conn *c)
+{
+	if (!c->body)
+		return;
+	free(c->body);
+	c->body = NULL;
+	c->req.body = NULL;
+	c->server->stats.body_bytes -= c->req.head.content_length;
+}
+
+/* The handler accepted the head, but will not see the body. */
+static void drop_request(struct httpd_conn *c)
+{
+	const struct httpd_config *cfg = &c->server->cfg;
+
+	if (c->state == CONN_QUEUED || c->state == CONN_BODY)
+		cfg->handler->drop(cfg->arg, &c->req);
+}
+
+static void free_conn(struct httpd_conn *c)
+{
+	struct httpd *s = c->server;
+
+	drop_request(c);
+	leave_lists(c);
+	free_body(c);
+	free(c->head);
+	TAILQ_REMOVE(&s->conns, c, all);
+	s->stats.connections--;
+	free(c);
+	grant_bodies(s);
+	httpd_resume(s);
+}
+
+void httpd_conn_close(struct httpd_conn *c)
+{
+	loop_timer_stop(&c->timer);
+	if (c->bev) {
+		if (c->server->cfg.tls)
+			httpd_tls_close(c->bev);
+		bufferevent_free(c->bev);
+		c->bev = NULL;
+	}
+	if (c->state != CONN_RUNNING)
+		free_conn(c);
+}
+
+/* -------------------------------------------------------------------- bodies --- */
+
+static bool send_continue(struct httpd_conn *c)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	if (!c->req.head.expect_continue)
+		return true;
+	c->continue_sent = true;
+	return bufferevent_write(c->bev, text, strlen(text)) == 0;
+}
+
+/* Memory for the body, if there is any now. */
+static bool take_memory(struct httpd_conn *c)
+{
+	struct httpd_stats *stats = &c->server->stats;
+	uint64_t n = c->req.head.content_length;
+
+	if (stats->body_bytes + n > c->server->cfg.body_memory)
+		return false;
+	c->body = malloc(n + 1);
+	if (!c->body)
+		return false;
+	stats->body_bytes += n;
+	return true;
+}
+
+static void begin_body(struct httpd_conn *c)
+{
+	set_state(c, CONN_BODY);
+	set_deadline(c, c->server->cfg.request_ns);
+	if (bufferevent_enable(c->bev, EV_READ) < 0 || !send_continue(c))
+		c->last = true;
+}
+
+static void grant_bodies(struct httpd *s)
+{
+	struct httpd_conn *c;
+
+	while ((c = TAILQ_FIRST(&s->waiting)) && take_memory(c)) {
+		begin_body(c);
+		/* What came before it had to wait. */
+		bufferevent_trigger(c->bev, EV_READ,
+				    BEV_TRIG_IGNORE_WATERMARKS |
+					    BEV_TRIG_DEFER_CALLBACKS);
+	}
+}
+
+/* Returns true when there is more to do now, as all step_ functions. */
+static bool run_request(struct httpd_conn *c)
+{
+	set_state(c, CONN_RUNNING);
+	loop_timer_stop(&c->timer);
+	c->req.body = c->body;
+	c->server->cfg.handler->request(c->server->cfg.arg, &c->req);
+	return c->state != CONN_RUNNING;
+}
+
+static bool step_body(struct httpd_conn *c)
+{
+	uint64_t want = c->req.head.content_length - c->got;
+
+	c->got += bufferevent_read(c->bev, c->body + c->got, want);
+	if (c->got < c->req.head.content_length)
+		return false;
+	c->body[c->got] = '\0';
+	return run_request(c);
+}
+
+/* --------------------------------------------------------------------- heads --- */
+
+static bool refuse(struct httpd_conn *c, int status, const char *why)
+{
+	/* Where this request ends is not known. */
+	c->last = true;
+	c->req.head.content_length = INPUT_MAX;
+	c->server->stats.requests_total++;
+	httpd_answer_error(&c->req, status, why);
+	return true;
+}
+
+/* The head was accepted: on to the body. */
+static bool want_body(struct httpd_conn *c, uint64_t max)
+{
+	const struct httpd_config *cfg = &c->server->cfg;
+	const struct httpd_head *h = &c->req.head;
+
+	if (h->content_length > max ||
+	    h->content_length > c->server->cfg.body_memory) {
+		cfg->handler->drop(cfg->arg, &c->req);
+		httpd_answer_error(&c->req, HTTPD_TOO_LARGE,
+				   "the body is larger than allowed here");
+		return true;
+	}
+	if (h->content_length == 0) {
+		if (h->method == HTTPD_POST && !h->has_length) {
+			cfg->handler->drop(cfg->arg, &c->req);
+			httpd_answer_error(&c->req, HTTPD_LENGTH_REQUIRED,
+					   "Content-Length is missing");
+			return true;
+		}
+		return run_request(c);
+	}
+	if (TAILQ_EMPTY(&c->server->waiting) && take_memory(c)) {
+		begin_body(c);
+		return true;
+	}
+	set_state(c, CONN_QUEUED);
+	set_deadline(c, c->server->cfg.request_ns);
+	(void)bufferevent_disable(c->bev, EV_READ);
+	return false;
+}
+
+static bool handle_head(struct httpd_conn *c, size_t len)
+{
+	struct httpd *s = c->server;
+	struct error err = ERROR_INIT;
+	uint64_t max;
+	int status;
+
+	c->head[len] = '\0';
+	status = httpd_head_parse(c->head, len, &c->req.head, &err);
+	c->req.begun_ns = clock_now_ns();
+	if (status)
+		return refuse(c, status, err.msg);
+	c->last = c->last || !c->req.head.keep_alive || s->stopping;
+	s->stats.requests_total++;
+	if (s->cfg.tls)
+		httpd_tls_peer(c->bev, c->req.peer_node,
+			       sizeof(c->req.peer_node));
+	max = s->cfg.handler->head(s->cfg.arg, &c->req);
+	return c->state == CONN_HEAD ? want_body(c, max) : true;
+}
+
+static bool step_head(struct httpd_conn *c)
+{
+	struct evbuffer *in = bufferevent_get_input(c->bev);
+	size_t len = evbuffer_get_length(in);
+	struct evbuffer_ptr end;
+
+	if (len == 0)
+		return false;
+	if (!c->head_begun) {
+		c->head_begun = true;
+		set_deadline(c, c->server->cfg.request_ns);
+	}
+	end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
+	if (end.pos < 0 && len < HTTPD_HEAD_MAX)
+		return false;
+	if (end.pos < 0 || (size_t)end.pos + 4 > HTTPD_HEAD_MAX)
+		return refuse(c, HTTPD_HEADERS_TOO_LARGE,
+			      "the headers are too large");
+	len = (size_t)end.pos + 4;
+	c->head = malloc(len + 1);
+	if (!c->head)
+		return refuse(c, HTTPD_UNAVAILABLE, "out of memory");
+	if (evbuffer_remove(in, c->head, len) != (int)len)
+		return false;
+	return handle_head(c, len);
+}
+
+static void next_request(struct httpd_conn *c)
+{
+	free(c->head);
+	c->head = NULL;
+	memset(&c->req, 0, sizeof(c->req));
+	c->got = c->discard = 0;
+	c->head_begun = c->continue_sent = false;
+	set_state(c, CONN_HEAD);
+	set_deadline(c, c->server->cfg.idle_ns);
+}
+
+/* -------------------------------------------------------------------- answers --- */
+
+void httpd_reply_fini(struct httpd_reply *r)
+{
+	buf_fini(&r->headers);
+	buf_fini(&r->body);
+	if (r->release)
+		r->release(r->release_arg);
+	memset(r, 0, sizeof(*r));
+}
+
+static void count_answer(struct httpd *s, const struct httpd_request *r,
+			 int status)
+{
+	struct httpd_stats *t = &s->stats;
+
+	if (status < 300)
+		t->answers_2xx_total++;
+	else if (status < 400)
+		t->answers_3xx_total++;
+	else if (status < 500)
+		t->answers_4xx_total++;
+	else
+		t->answers_5xx_total++;
+	if (r->begun_ns)
+		t->request_ns_total += (uint64_t)(clock_now_ns() - r->begun_ns);
+}
+
+static int put_head(struct httpd_conn *c, const struct httpd_reply *r,
+		    size_t len, struct evbuffer *out)
+{
+	char date[64];
+	time_t now = time(NULL);
+	struct tm tm;
+	int rc;
+
+	gmtime_r(&now, &tm);
+	strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	rc = evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s",
+				 r->status, httpd_status_text(r->status), date,
+				 r->headers.len ? r->headers.data : "");
+	if (rc >= 0 && r->type)
+		rc = evbuffer_add_printf(out, "Content-Type: %s\r\n", r->type);
+	if (rc >= 0 && r->status != HTTPD_NOT_MODIFIED)
+		rc = evbuffer_add_printf(out, "Content-Length: %zu\r\n", len);
+	if (rc >= 0)
+		rc = evbuffer_add_printf(out, "%s\r\n",
+					 c->last ? "Connection: close\r\n"
+						 : "");
+	return rc < 0 ? -ENOMEM : 0;
+}
+
+static void free_text(const void *data, size_t len, void *arg)
+{
+	free(arg);
+}
+
+static void release_shared(const void *data, size_t len, void *arg)
+{
+	struct httpd_reply *r = arg;
+
+	httpd_reply_fini(r);
+	free(r);
+}
+
+/* Hand the body over without a copy. */
+static int put_body(struct httpd_reply *r, struct evbuffer *out)
+{
+	size_t len = r->body.len;
+	char *text;
+
+	if (r->shared) {
+		struct httpd_reply *held = malloc(sizeof(*held));
+
+		if (!held)
+			return -ENOMEM;
+		*held = *r;
+		held->headers = held->body = (struct buf)BUF_INIT;
+		r->release = NULL;
+		if (evbuffer_add_reference(out, held->shared, held->shared_len,
+					   release_shared, held) == 0)
+			return 0;
+		release_shared(NULL, 0, held);
+		return -ENOMEM;
+	}
+	text = len ? buf_steal(&r->body) : NULL;
+	if (!text ||
+	    evbuffer_add_reference(out, text, len, free_text, text) == 0)
+		return 0;
+	free(text);
+	return -ENOMEM;
+}
+
+static bool is_head(const struct httpd_conn *c)
+{
+	return c->req.head.method == HTTPD_HEAD && c->head;
+}
+
+void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
+{
+	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
+	size_t len = r->shared ? r->shared_len : r->body.len;
+	struct evbuffer *out;
+	bool ran = c->state == CONN_RUNNING;
+	int rc;
+
+	count_answer(c->server, req, r->status);
+	/* What of the body was not read is dropped, unless the client waits
+	 * to be told to send it. */
+	c->discard = req->head.content_length - c->got;
+	if (c->discard && req->head.expect_continue && !c->continue_sent) {
+		c->discard = 0;
+		c->last = true;
+	}
+	free_body(c);
+	grant_bodies(c->server);
+	set_state(c, CONN_ANSWER);
+	if (!c->bev) {
+		httpd_reply_fini(r);
+		free_conn(c);
+		return;
+	}
+	c->last = c->last || c->server->stopping;
+	c->server->stats.sent_bytes_total += len;
+	set_deadline(c, c->server->cfg.request_ns +
+				(int64_t)(len / ANSWER_BPS) * NS_PER_S);
+	(void)bufferevent_enable(c->bev, EV_READ);
+	out = bufferevent_get_output(c->bev);
+	rc = put_head(c, r, len, out);
+	if (rc == 0 && !is_head(c) && len)
+		rc = put_body(r, out);
+	httpd_reply_fini(r);
+	/* Half an answer must not look like a whole one. */
+	if (rc < 0 && bufferevent_disable(c->bev, EV_READ | EV_WRITE) == 0)
+		set_deadline(c, 0);
+	else if (ran)
+		bufferevent_trigger(c->bev, EV_READ,
+				    BEV_TRIG_IGNORE_WATERMARKS |
+					    BEV_TRIG_DEFER_CALLBACKS);
+}
+
+void httpd_answer_error(struct httpd_request *req, int status,
+			const char *message)
+{
+	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
+	const struct httpd_config *cfg = &c->server->cfg;
+	struct httpd_reply r = { .status = status,
+				 .type = cfg->handler->error_type };
+
+	if (cfg->handler->error(cfg->arg, status, message, &r.body) < 0)
+		r.type = NULL;
+	httpd_answer(req, &r);
+}
+
+void httpd_from(struct httpd_request *req, char *ret, size_t size)
+{
+	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	if (!c->bev ||
+	    getpeername(bufferevent_getfd(c->bev), (struct sockaddr *)&ss,
+			&len) < 0 ||
+	    getnameinfo((struct sockaddr *)&ss, len, ret, (socklen_t)size, NULL,
+			0, NI_NUMERICHOST) != 0)
+		(void)snprintf(ret, size, "gone");
+}
+
+/* Everything was sent: the next request, or the end. */
+static bool step_answer(struct httpd_conn *c)
+{
+	struct evbuffer *in = bufferevent_get_input(c->bev);
+	size_t n = evbuffer_get_length(in);
+
+	n = n < c->discard ? n : c->discard;
+	(void)evbuffer_drain(in, n);
+	c->discard -= n;
+	if (evbuffer_get_length(bufferevent_get_output(c->bev)) > 0)
+		return false;
+	if (!c->last && c->discard > 0)
+		return false;
+	if (!c->last) {
+		next_request(c);
+		return true;
+	}
+	if (c->discard == 0) {
+		httpd_conn_close(c);
+		return false;
+	}
+	/* A close now would reset the connection, and the client, which is
+	 * still sending, might never see the answer. */
+	if (c->state != CONN_LINGER) {
+		set_state(c, CONN_LINGER);
+		set_deadline(c, LINGER_NS);
+		if (!c->server->cfg.tls)
+			(void)shutdown(bufferevent_getfd(c->bev), SHUT_WR);
+	}
+	return false;
+}
+
+/* --------------------------------------------------------------------- events --- */
+
+static void conn_step(struct httpd_conn *c)
+{
+	bool more = true;
+
+	while (more) {
+		switch (c->state) {
+		case CONN_HEAD:
+			more = step_head(c);
+			break;
+		case CONN_BODY:
+			more = step_body(c);
+			break;
+		case CONN_ANSWER:
+		case CONN_LINGER:
+			more = step_answer(c);
+			break;
+		default:
+			more = false;
+		}
+	}
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+	conn_step(arg);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+	struct httpd_conn *c = arg;
+
+	if (what & BEV_EVENT_CONNECTED)
+		return;
+	if (c->server->cfg.tls && httpd_tls_failed(bev))
+		c->server->stats.tls_failures_total++;
+	/* One that only ended its side still waits for its answer. */
+	if ((what & BEV_EVENT_EOF) &&
+	    (c->state == CONN_RUNNING || c->state == CONN_ANSWER)) {
+		c->last = true;
+		c->discard = 0;
+		if (c->state == CONN_ANSWER)
+			conn_step(c);
+		return;
+	}
+	httpd_conn_close(c);
+}
+
+static void on_deadline(struct loop_timer *t)
+{
+	struct httpd_conn *c = container_of(t, struct httpd_conn, timer);
+
+	c->last = true;
+	drop_request(c);
+	if (c->state == CONN_QUEUED)
+		httpd_answer_error(&c->req, HTTPD_UNAVAILABLE,
+				   "too much is waiting, try again");
+	else if (c->state == CONN_BODY)
+		httpd_answer_error(&c->req, HTTPD_TIMEOUT,
+				   "the body did not come in time");
+	else
+		httpd_conn_close(c);
+}
+
+static void on_bytes_in(struct evbuffer *b, const struct evbuffer_cb_info *info,
+			void *arg)
+{
+	struct httpd *s = arg;
+
+	s->stats.received_bytes_total += info->n_added;
+}
+
+static struct bufferevent *make_bev(struct httpd *s, int fd)
+{
+	struct event_base *base = loop_event_base(s->cfg.loop);
+
+	return s->cfg.tls ? httpd_tls_accept(s->cfg.tls, base, fd)
+			  : bufferevent_socket_new(base, fd,
+						   BEV_OPT_CLOSE_ON_FREE);
+}
+
+void httpd_conn_new(struct httpd *s, int fd)
+{
+	struct httpd_conn *c = calloc(1, sizeof(*c));
+
+	if (c)
+		c->bev = make_bev(s, fd);
+	if (!c || !c->bev) {
+		s->stats.connections_refused_total++;
+		free(c);
+		close(fd);
+		return;
+	}
+	c->server = s;
+	c->timer.fn = on_deadline;
+	TAILQ_INSERT_TAIL(&s->conns, c, all);
+	TAILQ_INSERT_TAIL(&s->idle, c, some);
+	s->stats.connections++;
+	bufferevent_setcb(c->bev, on_read, on_read, on_event, c);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, INPUT_MAX);
+	if (!evbuffer_add_cb(bufferevent_get_input(c->bev), on_bytes_in, s) ||
+	    bufferevent_set_max_single_read(c->bev, INPUT_MAX) < 0 ||
+	    bufferevent_set_max_single_write(c->bev, 4 * INPUT_MAX) < 0 ||
+	    bufferevent_enable(c->bev, EV_READ | EV_WRITE) < 0) {
+		httpd_conn_close(c);
+		return;
+	}
+	set_deadline(c, s->cfg.request_ns);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared by the files of the HTTP server only. */
+#ifndef BOOTSEER_NET_HTTPD_PRIV_H
+#define BOOTSEER_NET_HTTPD_PRIV_H
+
+#include <sys/queue.h>
+
+#include "net/httpd.h"
+#include "net/listener.h"
+
+struct bufferevent;
+
+enum httpd_conn_state {
+	CONN_HEAD,    /* a head is awaited */
+	CONN_QUEUED,  /* its body waits, unread, for memory */
+	CONN_BODY,    /* the body comes */
+	CONN_RUNNING, /* the handler has it */
+	CONN_ANSWER,  /* the answer is on its way; a body nobody wants is
+	               * dropped meanwhile */
+	CONN_LINGER,  /* the answer was sent; the same, then the end */
+};
+
+struct httpd_conn {
+	struct httpd *server;
+	struct bufferevent *bev; /* NULL: the client has gone */
+	enum httpd_conn_state state;
+	struct loop_timer timer; /* the deadline of the state */
+	struct httpd_request req;
+	char *head;       /* what req.head points to */
+	char *body;       /* req.body, while it is read */
+	uint64_t got;     /* bytes of it */
+	uint64_t discard; /* bytes of a body to be dropped */
+	bool head_begun;
+	bool continue_sent;
+	bool last; /* the connection ends with this answer */
+	TAILQ_ENTRY(httpd_conn) all;
+	TAILQ_ENTRY(httpd_conn) some; /* of idle or waiting, by state */
+};
+TAILQ_HEAD(httpd_conn_list, httpd_conn);
+
+struct httpd {
+	struct httpd_config cfg;
+	struct listener listener;
+	struct httpd_conn_list conns;
+	struct httpd_conn_list idle;    /* CONN_HEAD, longest idle first */
+	struct httpd_conn_list waiting; /* CONN_QUEUED, first come first */
+	struct httpd_stats stats;
+	bool stopping;
+	void (*on_idle)(void *arg);
+	void *on_idle_arg;
+};
+
+/* A connection was accepted; takes `fd`. */
+void httpd_conn_new(struct httpd *s, int fd);
+/* Close it now; its request stays until it is answered. */
+void httpd_conn_close(struct httpd_conn *c);
+
+/* A connection ended: others may come. */
+void httpd_resume(struct httpd *s);
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The server's side of TLS, over OpenSSL. */
+#ifndef BOOTSEER_NET_HTTPD_TLS_H
+#define BOOTSEER_NET_HTTPD_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct bufferevent;
+struct event_base;
+struct httpd_tls;
+
+/* Certificate chain and key in PEM.  TLS 1.2 at least.  With `client_ca` (PEM; may
+ * be NULL) a client may show a certificate too, which that CA must have signed. */
+int httpd_tls_new(const char *cert_file, const char *key_file,
+		  const char *client_ca, struct httpd_tls **ret,
+		  struct error *err) MUST_CHECK;
+void httpd_tls_free(struct httpd_tls *t);
+
+/* Read the files again, for connections to come; a failure changes nothing. */
+int httpd_tls_reload(struct httpd_tls *t, struct error *err) MUST_CHECK;
+
+/* When the certificate ends, seconds since 1970. */
+int64_t httpd_tls_not_after(const struct httpd_tls *t);
+/* -EKEYEXPIRED: it is over, so no client will believe it. */
+int httpd_tls_check_time(const struct httpd_tls *t,
+			 struct error *err) MUST_CHECK;
+
+/* A connection that was accepted; takes `fd`.  NULL: memory is short, and `fd`
+ * stays the caller's. */
+struct bufferevent *httpd_tls_accept(struct httpd_tls *t,
+				     struct event_base *base, int fd);
+/* The node that the client's certificate names by a SAN bootseer://node/NAME; ""
+ * when it showed none, or one without. */
+void httpd_tls_peer(struct bufferevent *bev, char *ret, size_t size);
+/* Did TLS fail on it, rather than the network? */
+bool httpd_tls_failed(struct bufferevent *bev);
+/* Tell the client that the connection ends here, before it is freed. */
+void httpd_tls_close(struct bufferevent *bev);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* When connections are accepted.  How sockets are opened: listener_open.c. */
+#include "net/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#define BATCH 64 /* connections a round, so that others have their turn */
+
+static void update(struct listener *l)
+{
+	unsigned int want = l->is_paused || l->is_short ? 0 : LOOP_READ;
+
+	if (l->loop && loop_watch_set(&l->watch, want) < 0)
+		log_error(l->name, "cannot accept any more");
+}
+
+static void on_again(struct loop_timer *t)
+{
+	struct listener *l = container_of(t, struct listener, again);
+
+	l->is_short = false;
+	update(l);
+}
+
+static void tell(struct listener *l, int code)
+{
+	int64_t now = clock_now_ns();
+
+	if (l->told_ns && now - l->told_ns < LISTENER_TOLD_NS)
+		return;
+	l->told_ns = now;
+	log_warning(l->name, "connections wait: cannot accept reason=\"%s\"%s",
+		    strerror(code),
+		    code == EMFILE ? " cure=\"a higher LimitNOFILE=, or ulimit "
+				     "-n, if it stays so\""
+				   : "");
+}
+
+/* The connection stays in the queue, so the watch would call again at once. */
+static void wait_for_room(struct listener *l, int code)
+{
+	l->shortages_total++;
+	tell(l, code);
+	l->is_short = loop_timer_start(l->loop, &l->again, LISTENER_PAUSE_NS,
+				       NULL) == 0;
+	update(l);
+}
+
+/* Was it the connection that failed, which is out of the queue then?  accept(2)
+ * also says what the network made of it. */
+static bool is_of_connection(int code)
+{
+	switch (code) {
+	case EINTR:
+	case ECONNABORTED:
+	case EPERM: /* a firewall's rule */
+	case EPROTO:
+	case ENOPROTOOPT:
+	case EOPNOTSUPP:
+	case ENETDOWN:
+	case ENETUNREACH:
+	case EHOSTDOWN:
+	case EHOSTUNREACH:
+	case ENONET:
+	case ETIMEDOUT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* False: nothing more for now. */
+static bool accept_one(struct listener *l)
+{
+	struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(from);
+	int fd = accept4(l->fd, (struct sockaddr *)&from, &len,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0) {
+		l->accepted(l, fd, &from);
+		return true;
+	}
+	if (errno == EAGAIN)
+		return false;
+	if (is_of_connection(errno))
+		return true;
+	wait_for_room(l, errno);
+	return false;
+}
+
+static void on_ready(struct loop_watch *w, unsigned int ready)
+{
+	struct listener *l = container_of(w, struct listener, watch);
+	/* Only of the first it is known that it waits for a place. */
+	int n = l->has_place ? 1 : BATCH;
+
+	(void)ready;
+	if (l->has_place && !l->has_place(l)) {
+		listener_pause(l);
+		return;
+	}
+	while (n-- > 0 && l->loop && !l->is_paused && accept_one(l))
+		;
+}
+
+int listener_start(struct listener *l, struct loop *loop, int fd,
+		   struct error *err)
+{
+	int flags = fcntl(fd, F_GETFL), rc;
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		rc = error_set(err, errno, "listening socket: %s",
+			       strerror(errno));
+		close(fd);
+		return rc;
+	}
+	l->watch.fn = on_ready;
+	l->again.fn = on_again;
+	l->is_paused = l->is_short = false;
+	rc = loop_watch_start(loop, &l->watch, fd, LOOP_READ, err);
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	l->fd = fd;
+	l->loop = loop;
+	return 0;
+}
+
+void listener_stop(struct listener *l)
+{
+	if (!l->loop)
+		return;
+	loop_watch_stop(&l->watch);
+	loop_timer_stop(&l->again);
+	close(l->fd);
+	l->loop = NULL;
+}
+
+void listener_pause(struct listener *l)
+{
+	l->is_paused = true;
+	update(l);
+}
+
+void listener_resume(struct listener *l)
+{
+	l->is_paused = false;
+	update(l);
+}
+
+unsigned int listener_port(const struct listener *l)
+{
+	struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(addr);
+
+	if (getsockname(l->fd, (struct sockaddr *)&addr, &len) < 0)
+		return 0;
+	return ntohs(addr.ss_family == AF_INET6
+			     ? ((struct sockaddr_in6 *)&addr)->sin6_port
+			     : ((struct sockaddr_in *)&addr)->sin_port);
+}

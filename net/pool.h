@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The threads of a daemon that do everything that blocks. */
+#ifndef BOOTSEER_NET_POOL_H
+#define BOOTSEER_NET_POOL_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "net/loop.h"
+
+struct pool;
+
+/*
+ * One thing to do.  The submitter embeds and owns it, and must keep it until
+ * `done` was called; it may be submitted again, or freed, from within `done`.
+ */
+struct work {
+	void (*run)(struct work *w); /* on a thread of the pool; may block */
+	void (*done)(
+		struct work *w); /* on the loop, exactly once; may be NULL */
+	struct pool *pool;       /* the pool's, as the rest */
+	struct work *next;
+	struct loop_call call;
+};
+
+/*
+ * Start `n_threads` threads whose works are finished on `loop`.  At most
+ * `max_queued` works wait for a thread; 0 is no bound, for callers that bound the
+ * works themselves.  The threads block all signals.
+ */
+int pool_new(struct loop *loop, size_t n_threads, size_t max_queued,
+	     struct pool **ret, struct error *err) MUST_CHECK;
+
+/*
+ * Wait until every submitted work has run and end the threads.  Their `done` may
+ * still be posted: they are called by loop_run(), or at the latest by loop_free(),
+ * which must come after this.
+ */
+void pool_free(struct pool *p);
+DEFINE_AUTO(pool)
+
+/*
+ * Have w->run called on a thread of the pool, first come first served, and w->done
+ * on the loop after it.  Any thread.  -EAGAIN: the queue is full, `w` was not
+ * taken.
+ */
+int pool_submit(struct pool *p, struct work *w) MUST_CHECK;
+
+/* Works that wait for a thread now.  Any thread. */
+size_t pool_queued(struct pool *p);
+
+#endif

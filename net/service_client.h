@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A client of bootseer-registry (docs/registry-api.md): one request after
+ * another, with the token, and what its refusals mean.  Any thread.
+ */
+#ifndef BOOTSEER_NET_SERVICE_CLIENT_H
+#define BOOTSEER_NET_SERVICE_CLIENT_H
+
+#include "net/http.h"
+
+struct service_client;
+
+struct service_client_config {
+	const char *url;        /* "https://host:port" */
+	const char *token_file; /* bearer token, read for each request; NULL */
+	const char *ca_file;    /* PEM; NULL: the system's */
+	bool plain_token; /* the token may go to another machine by http:// */
+	const char *plain_cure; /* how to allow that, for messages; NULL: not */
+	/* Of the node, PEM, for a service that asks for it; NULL: none. */
+	const char *cert_file, *key_file;
+	bool is_direct;      /* whatever http_proxy says */
+	uint32_t timeout_ms; /* of one request in all */
+};
+
+/* Nothing is contacted.  -EINVAL: the address is none, or another machine's that
+ * would get the token without TLS. */
+int service_client_new(const struct service_client_config *cfg,
+		       struct service_client **ret,
+		       struct error *err) MUST_CHECK;
+void service_client_free(struct service_client *s); /* NULL is allowed */
+DEFINE_AUTO(service_client)
+
+/* Its address, for messages; borrowed. */
+const char *service_client_url(const struct service_client *s);
+
+/* -EINVAL: no name of a node that the service takes. */
+int service_client_check_node(const char *node, struct error *err) MUST_CHECK;
+
+/* Append "?name=value" or "&name=value", escaped, to a path; a value of NULL is
+ * left out. */
+int service_client_param(struct buf *path, const char *name,
+			 const char *value) MUST_CHECK;
+
+#define SERVICE_HEADERS_MAX 4
+
+struct service_request {
+	const char *method;
+	const char *path; /* from "/v1/" on, with its parameters */
+	const char *headers[SERVICE_HEADERS_MAX]; /* NULL ends them */
+	const void *body;
+	size_t body_len;
+};
+
+/* A good answer; zeroed by the caller but for the limit of the body. */
+struct service_answer {
+	struct http_response head;
+	struct buf body;
+};
+void service_answer_fini(struct service_answer *a);
+
+/*
+ * Send it.  -EACCES, -EINVAL, -ENOENT, -EBUSY, -EFBIG, -EIO and -ETIMEDOUT are
+ * the service's refusals, with its words and a cure; or as http_do().
+ */
+int service_client_do(struct service_client *s, const struct service_request *r,
+		      struct service_answer *ret, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The registry store's parts (distribution-spec 1.1); private to its files. */
+#ifndef BOOTSEER_OBJECTS_OCI_REGISTRY_H
+#define BOOTSEER_OBJECTS_OCI_REGISTRY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "net/http.h"
+#include "objects/oci_store.h"
+
+struct registry {
+	struct oci_store base;
+	atomic_uint refs; /* the store and each open blob */
+	/* Whose connections and login these are, when only the pace is its own:
+	 * what is not in `base`, `refs` and `cfg` is borrowed from there.  NULL
+	 * else. */
+	struct registry *whole;
+	struct http *http;
+	struct oci_config cfg;
+	char *auth_file; /* or NULL */
+	char *host, *repo;
+	char *url;                /* "https://host/v2/repo" */
+	pthread_mutex_t lock;     /* of the four below */
+	pthread_cond_t logged_in; /* logging_in became false */
+	bool logging_in;          /* one thread asks for a token */
+	char *authorization;      /* header line, or NULL */
+	unsigned int generation;  /* changes with `authorization` */
+};
+
+#define REGISTRY_HEADERS_MAX 6 /* of a request, ours not counted */
+
+struct registry_request {
+	struct http_request http; /* url relative to /v2/REPO unless absolute;
+	                           * headers without Authorization */
+	const char *what;         /* for messages: "blob sha256:..." */
+	bool (*accept)(long status); /* is it a good answer?  NULL: 2xx is */
+};
+
+struct registry *registry_of(struct oci_store *s);
+struct registry *registry_ref(struct registry *r);
+void registry_unref(struct registry *r);
+
+/*
+ * Do a request: log in when asked, try again after cuts, 429 and 5xx within
+ * cfg.attempts.  0 when the answer was accepted; otherwise -ENOENT (404),
+ * -EACCES (401, 403), -EBUSY (429), -EIO, -ETIMEDOUT ..., the message naming
+ * host, repository and what was asked for.
+ */
+int registry_do(struct registry *r, struct registry_request *req,
+		struct http_response *resp, struct error *err) MUST_CHECK;
+
+/* The same, once: for what may not simply be sent again. */
+int registry_try(struct registry *r, struct registry_request *req,
+		 struct http_response *resp, struct error *err) MUST_CHECK;
+
+/* May it go better next time? */
+bool registry_can_retry(int rc, long status);
+
+/* Wait before attempt `n` + 1, as long as the answer `resp` (may be NULL) says
+ * at least, but leave time for a last attempt before the deadline (0 is none);
+ * -ETIMEDOUT at once when that was it, -ECANCELED as soon as `pace` (may be NULL)
+ * says stop. */
+int registry_back_off(unsigned int n, const struct http_response *resp,
+		      int64_t deadline_ns, struct pace *pace) MUST_CHECK;
+
+/* Write side and lists: contracts of struct oci_store_ops. */
+int registry_put_blob(struct oci_store *s, const struct digest *d,
+		      uint64_t size, int fd, struct oci_progress *p,
+		      struct error *err);
+int registry_put_manifest(struct oci_store *s, const char *ref,
+			  const char *media_type, const void *body, size_t len,
+			  struct error *err);
+int registry_remove_manifest(struct oci_store *s, const struct digest *d,
+			     struct error *err);
+int registry_list_tags(struct oci_store *s, size_t max, char ***ret,
+		       size_t *ret_n, struct error *err);
+int registry_list_referrers(struct oci_store *s, const struct digest *d,
+			    const char *artifact_type, struct digest **ret,
+			    size_t *ret_n, struct error *err);
+
+/* Read side. */
+/* `pace` may be NULL. */
+int registry_read_manifest(struct oci_store *s, const char *ref,
+			   struct pace *pace, struct oci_manifest *ret,
+			   struct error *err) MUST_CHECK;
+int registry_get_manifest(struct oci_store *s, const char *ref,
+			  struct oci_manifest *ret, struct error *err);
+int registry_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		       uint64_t *ret_size, struct error *err) MUST_CHECK;
+int registry_open_blob(struct oci_store *s, const struct digest *d,
+		       uint64_t size, struct source **ret, struct error *err);
+
+/* Content-Type without parameters; "" when there is none. */
+void registry_content_type(const struct http_response *resp, char *out,
+			   size_t size);
+
+/* Fallback tag of a subject, "sha256-<hex>" (distribution-spec 1.1, Referrers
+ * Tag Schema). */
+#define REFERRERS_TAG_MAX DIGEST_STR_MAX
+void registry_referrers_tag(const struct digest *d,
+			    char out[REFERRERS_TAG_MAX]);
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Credentials of registries and the challenges they answer. */
+#ifndef BOOTSEER_OBJECTS_OCI_REGISTRY_AUTH_H
+#define BOOTSEER_OBJECTS_OCI_REGISTRY_AUTH_H
+
+#include "net/http.h"
+#include "objects/oci.h"
+
+/* Of one host; all NULL is anonymous. */
+struct credentials {
+	char *user, *password;
+	char *identity_token; /* OAuth 2 refresh token */
+};
+
+void credentials_fini(struct credentials *c);
+
+/*
+ * Look a host up in docker's config.json: credHelpers, credsStore, auths, in
+ * this order.  `path` NULL: $DOCKER_CONFIG/config.json, ~/.docker/config.json,
+ * $XDG_RUNTIME_DIR/containers/auth.json, the first that exists.  A helper that
+ * fails is an error; a host that is nowhere is anonymous.  -ECANCELED when `pace`
+ * (may be NULL) says stop while a helper takes its time.
+ */
+int credentials_find(const char *path, const char *host, const char *repo,
+		     struct pace *pace, struct credentials *ret,
+		     struct error *err) MUST_CHECK;
+
+/* Pure part; `place` is "host/repository".  `helper` is set instead where a
+ * program must be asked. */
+int credentials_parse(const void *json, size_t len, const char *place,
+		      struct credentials *ret, char **helper,
+		      struct error *err) MUST_CHECK;
+
+/* What a WWW-Authenticate header wants (RFC 7235, RFC 6750). */
+struct challenge {
+	bool bearer, basic;
+	char *realm, *service, *scope; /* of bearer */
+};
+
+int challenge_parse(const char *header, struct challenge *ret,
+		    struct error *err) MUST_CHECK;
+void challenge_fini(struct challenge *c);
+
+/* The value of an Authorization header that meets the challenge; asks the
+ * token service for a bearer token, at `pace` (may be NULL).  Caller owns. */
+int challenge_answer(struct http *http, const struct challenge *c,
+		     const struct credentials *who, struct pace *pace,
+		     char **ret, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+/* docker's config.json and credential helpers. */
+#include "objects/oci_registry_auth.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "common/base64.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "objects/oci_json.h"
+
+#define CONFIG_MAX (1u << 20)
+#define ANSWER_MAX 65536
+#define HELPER_TIMEOUT_MS 30000
+#define HELPER_EXIT_MS 2000 /* after its answer */
+#define NAME_MAX_LEN 64
+
+extern char **environ;
+
+void credentials_fini(struct credentials *c)
+{
+	free(c->user);
+	if (c->password)
+		explicit_bzero(c->password, strlen(c->password));
+	free(c->password);
+	free(c->identity_token);
+	*c = (struct credentials){ .user = NULL };
+}
+
+/* How well does a key fit "host/repository"?  0 not at all; the longest wins.
+ * Keys are hosts, hosts with the start of a repository (containers-auth.json(5)),
+ * or URLs as docker writes them: "https://index.example/v1/". */
+static size_t key_fits(const char *key, const char *place)
+{
+	size_t len;
+
+	if (strncmp(key, "https://", 8) == 0)
+		key += 8;
+	else if (strncmp(key, "http://", 7) == 0)
+		key += 7;
+	len = strlen(key);
+	if (len && key[len - 1] == '/')
+		len--;
+	if (len > 3 && (strncmp(key + len - 3, "/v1", 3) == 0 ||
+			strncmp(key + len - 3, "/v2", 3) == 0))
+		len -= 3;
+	if (len == 0 || strncmp(key, place, len) != 0)
+		return 0;
+	return place[len] == '\0' || place[len] == '/' ? len : 0;
+}
+
+static const json_t *find_place(const json_t *map, const char *place)
+{
+	const json_t *found = NULL;
+	const char *key;
+	size_t best = 0;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)map, key, value)
+	{
+		size_t fit = key_fits(key, place);
+
+		if (fit <= best)
+			continue;
+		best = fit;
+		found = value;
+	}
+	return found;
+}
+
+static char *copy_text(const json_t *obj, const char *key)
+{
+	const char *v = json_string_value(json_object_get(obj, key));
+
+	return v && *v ? strdup(v) : NULL;
+}
+
+/* auth is base64("user:password"). */
+static int parse_auth(const json_t *entry, struct credentials *c,
+		      struct error *err)
+{
+	AUTO_FREE char *auth = copy_text(entry, "auth");
+	AUTO_BUF plain = BUF_INIT;
+	char *colon;
+
+	c->identity_token = copy_text(entry, "identitytoken");
+	if (!auth) {
+		c->user = copy_text(entry, "username");
+		c->password = copy_text(entry, "password");
+		return 0;
+	}
+	if (base64_decode(auth, strlen(auth), &plain) < 0)
+		return error_set(err, EINVAL, "'auth' is not base 64");
+	colon = plain.data ? strchr(plain.data, ':') : NULL;
+	if (!colon)
+		return error_set(err, EINVAL, "'auth' is not user:password");
+	c->user = strndup(plain.data, (size_t)(colon - plain.data));
+	c->password = strdup(colon + 1);
+	return c->user && c->password ? 0 : error_nomem(err);
+}
+
+static bool helper_is_valid(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+			return false;
+	return len > 0 && len <= NAME_MAX_LEN;
+}
+
+int credentials_parse(const void *json, size_t len, const char *place,
+		      struct credentials *ret, char **helper, struct error *err)
+{
+	struct credentials c = { .user = NULL };
+	const json_t *entry;
+	const char *name;
+	json_t *j;
+	int rc;
+
+	*helper = NULL;
+	rc = bounded_json_load(json, len, "the file", &j, err);
+	if (rc < 0)
+		return rc;
+	entry = find_place(json_object_get(j, "auths"), place);
+	name = json_string_value(
+		find_place(json_object_get(j, "credHelpers"), place));
+	if (!name && !(entry && json_object_get(entry, "auth")))
+		name = json_string_value(json_object_get(j, "credsStore"));
+	if (name && !helper_is_valid(name)) {
+		rc = error_set(err, EINVAL, "'%.64s' is no credential helper",
+			       name);
+	} else if (name) {
+		*helper = strdup(name);
+		rc = *helper ? 0 : error_nomem(err);
+	} else if (entry) {
+		rc = parse_auth(entry, &c, err);
+	}
+	json_decref(j);
+	if (rc < 0) {
+		credentials_fini(&c);
+		return rc;
+	}
+	*ret = c;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- helper --- */
+
+static int read_answer(int fd, struct pace *pace, struct buf *ret,
+		       struct error *err)
+{
+	int64_t end = clock_now_ms() + HELPER_TIMEOUT_MS;
+
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int64_t left = end - clock_now_ms();
+		ssize_t n;
+
+		if (pace_level(pace) == PACE_STOP)
+			return error_set(err, ECANCELED, "not wanted any more");
+		if (left <= 0)
+			return error_set(err, ETIMEDOUT,
+					 "no answer for %d seconds",
+					 HELPER_TIMEOUT_MS / 1000);
+		if (poll(&p, 1,
+			 left < HTTP_STOP_MS ? (int)left : HTTP_STOP_MS) <= 0)
+			continue;
+		if (buf_reserve(ret, 4096) < 0 || ret->len > ANSWER_MAX)
+			return error_set(err, EFBIG, "the answer is too long");
+		n = read(fd, ret->data + ret->len, 4096);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err, errno, "read: %s",
+					 strerror(errno));
+		if (n == 0)
+			return 0;
+		ret->len += (size_t)n;
+		ret->data[ret->len] = '\0';
+	}
+}
+
+static int spawn(const char *program, int in, int out, pid_t *ret,
+		 struct error *err)
+{
+	char *argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "get",
+			 NULL };
+	posix_spawn_file_actions_t files;
+	int rc;
+
+	(void)posix_spawn_file_actions_init(&files);
+	(void)posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+	(void)posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+	rc = posix_spawnp(ret, program, &files, NULL, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&files);
+	return rc ? error_set(err, rc, "start it: %s", strerror(rc)) : 0;
+}
+
+/* Wait for its end; it is killed when that does not come, or after a failure
+ * (`rc`).  Returns that, or what became of it. */
+static int reap(pid_t pid, int rc, int *status, struct error *err)
+{
+	int64_t end = clock_now_ms() + HELPER_EXIT_MS;
+	AUTO_CLOSE int fd = pidfd_open(pid, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (rc == 0 && fd < 0)
+		rc = error_set(err, errno, "wait for it: %s", strerror(errno));
+	while (rc == 0) {
+		int64_t left = end - clock_now_ms();
+		int n = poll(&p, 1, left > 0 ? (int)left : 0);
+
+		if (n > 0)
+			break;
+		if (n == 0)
+			rc = error_set(err, ETIMEDOUT, "it does not end");
+	}
+	if (rc < 0)
+		(void)kill(pid, SIGKILL);
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	return rc;
+}
+
+static int parse_answer(const struct buf *answer, struct credentials *ret,
+			struct error *err)
+{
+	struct credentials c = { .user = NULL };
+	json_t *j;
+	int rc = bounded_json_load(answer->data, answer->len, "its answer", &j,
+				   err);
+
+	if (rc < 0)
+		return rc;
+	c.user = copy_text(j, "Username");
+	c.password = copy_text(j, "Secret");
+	json_decref(j);
+	if (!c.user || !c.password) {
+		credentials_fini(&c);
+		return error_set(err, EINVAL, "it gave no Username and Secret");
+	}
+	if (strcmp(c.user, "<token>") == 0) {
+		c.identity_token = steal_ptr(&c.password);
+		free(steal_ptr(&c.user));
+	}
+	*ret = c;
+	return 0;
+}
+
+/* Ask docker-credential-NAME: the host on stdin, JSON on stdout. */
+static int ask_helper(const char *name, const char *host, struct pace *pace,
+		      struct credentials *ret, struct error *err)
+{
+	AUTO_BUF program = BUF_INIT;
+	AUTO_BUF answer = BUF_INIT;
+	AUTO_CLOSE int in_r = -1, in_w = -1, out_r = -1, out_w = -1;
+	int in[2], out[2], status = 0, rc;
+	pid_t pid = 0;
+
+	if (buf_printf(&program, "docker-credential-%s", name) < 0)
+		return error_nomem(err);
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	in_r = in[0];
+	in_w = in[1];
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	out_r = out[0];
+	out_w = out[1];
+	rc = spawn(program.data, in_r, out_w, &pid, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "%s", program.data);
+	(void)close(steal_fd(&out_w));
+	/* A host is shorter than a pipe, so this cannot block; and while we hold
+	 * the other end, it raises no SIGPIPE if the helper is gone. */
+	rc = fs_write_full(in_w, host, strlen(host));
+	(void)close(steal_fd(&in_r));
+	(void)close(steal_fd(&in_w));
+	rc = read_answer(out_r, pace, &answer, err);
+	rc = reap(pid, rc, &status, err);
+	/* docker-credential-helpers says so when there is none: anonymous. */
+	if (rc == 0 && status != 0 && answer.data &&
+	    strstr(answer.data, "credentials not found"))
+		return 0;
+	if (rc == 0 && status != 0)
+		rc = error_set(err, EACCES, "it has nothing for '%s': %.200s",
+			       host, answer.data ? answer.data : "");
+	if (rc == 0)
+		rc = parse_answer(&answer, ret, err);
+	return rc < 0 ? error_wrap(err, rc, "%s", program.data) : 0;
+}
+
+/* ------------------------------------------------------------------ file --- */
+
+static int usual_place(struct buf *path)
+{
+	static const struct {
+		const char *variable, *rest;
+	} places[] = {
+		{ "DOCKER_CONFIG", "/config.json" },
+		{ "HOME", "/.docker/config.json" },
+		{ "XDG_RUNTIME_DIR", "/containers/auth.json" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		const char *base = getenv(places[i].variable);
+
+		buf_reset(path);
+		if (!base)
+			continue;
+		if (buf_printf(path, "%s%s", base, places[i].rest) < 0)
+			return -ENOMEM;
+		if (access(path->data, R_OK) == 0)
+			return 0;
+	}
+	buf_reset(path);
+	return 0;
+}
+
+int credentials_find(const char *path, const char *host, const char *repo,
+		     struct pace *pace, struct credentials *ret,
+		     struct error *err)
+{
+	AUTO_FREE char *helper = NULL;
+	AUTO_BUF place = BUF_INIT;
+	AUTO_BUF file = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+	int rc;
+
+	*ret = (struct credentials){ .user = NULL };
+	/* docker's own registry goes by an old name in this file. */
+	if (strcmp(host, "docker.io") == 0)
+		host = "index.docker.io";
+	if (buf_printf(&place, "%s/%s", host, repo) < 0 ||
+	    (!path && usual_place(&file) < 0))
+		return error_nomem(err);
+	if (!path && file.len == 0)
+		return 0;
+	path = path ? path : file.data;
+	rc = fs_read_file(path, CONFIG_MAX, &text, err);
+	if (rc == 0)
+		rc = credentials_parse(text.data, text.len, place.data, ret,
+				       &helper, err);
+	if (rc == 0 && helper)
+		rc = ask_helper(helper, host, pace, ret, err);
+	return rc < 0 ? error_wrap(err, rc, "credentials in '%s'", path) : 0;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tags and referrers of a repository (distribution-spec 1.1). */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "objects/oci_json.h"
+#include "objects/oci_registry.h"
+
+#define PAGE 1000
+#define PAGES_MAX 100
+#define REFERRERS_MAX 10000
+
+void registry_referrers_tag(const struct digest *d, char out[REFERRERS_TAG_MAX])
+{
+	digest_format(d, out);
+	*strchr(out, ':') = '-';
+}
+
+/* ------------------------------------------------------------------ tags --- */
+
+struct tags {
+	char **list;
+	size_t n, max;
+};
+
+static int add_tags(const struct buf *body, struct tags *t, struct error *err)
+{
+	const json_t *list;
+	json_t *j;
+	int rc = bounded_json_load(body->data, body->len, "list of tags", &j,
+				   err);
+
+	if (rc < 0)
+		return rc;
+	list = json_object_get(j, "tags");
+
+	for (size_t i = 0; i < json_array_size(list) && t->n < t->max; i++) {
+		const char *tag = json_string_value(json_array_get(list, i));
+		char **grown;
+
+		if (!tag)
+			continue;
+		grown = realloc(t->list, (t->n + 1) * sizeof(*grown));
+		if (!grown) {
+			rc = error_nomem(err);
+			break;
+		}
+		t->list = grown;
+		grown[t->n] = strdup(tag);
+		if (!grown[t->n]) {
+			rc = error_nomem(err);
+			break;
+		}
+		t->n++;
+	}
+	json_decref(j);
+	return rc;
+}
+
+/* The query of `<...?query>; rel="next"`, or NULL.  Only the query is taken, so
+ * that a list never leads to another host. */
+static char *next_page(const struct http_response *resp)
+{
+	AUTO_FREE char *link = http_header(resp, "link");
+	char *query = link ? strchr(link, '?') : NULL;
+
+	if (!query || !strstr(link, "rel=\"next\""))
+		return NULL;
+	return strndup(query, strcspn(query, ">"));
+}
+
+int registry_list_tags(struct oci_store *s, size_t max, char ***ret,
+		       size_t *ret_n, struct error *err)
+{
+	struct registry *r = registry_of(s);
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct tags t = { .max = max };
+	AUTO_FREE char *query = NULL;
+	size_t before;
+	int rc = 0;
+
+	do {
+		AUTO_BUF path = BUF_INIT;
+		struct registry_request req = { .http = { .method = "GET" },
+						.what = "list of tags" };
+
+		rc = query ? buf_printf(&path, "/tags/list%s", query)
+			   : buf_printf(&path, "/tags/list?n=%d", PAGE);
+		if (rc < 0) {
+			rc = error_nomem(err);
+			break;
+		}
+		req.http.url = path.data;
+		before = t.n;
+		rc = registry_do(r, &req, &resp, err);
+		if (rc == 0)
+			rc = add_tags(&resp.body, &t, err);
+		free(query);
+		/* A page without tags would lead round in circles. */
+		query = rc == 0 && t.n < t.max && t.n > before
+				? next_page(&resp)
+				: NULL;
+	} while (query);
+	http_response_fini(&resp);
+	if (rc < 0) {
+		while (t.n)
+			free(t.list[--t.n]);
+		free(t.list);
+		return rc;
+	}
+	*ret = t.list;
+	*ret_n = t.n;
+	return 0;
+}
+
+/* ------------------------------------------------------------- referrers --- */
+
+struct referrers {
+	struct digest *list;
+	size_t n;
+	const char *type; /* wanted; NULL: all */
+};
+
+/* An index without artifact types comes from before they were: its entries are
+ * not ours. */
+static int pick(const struct buf *body, struct referrers *f, struct error *err)
+{
+	const json_t *list;
+	json_t *j;
+	size_t n;
+	int rc = bounded_json_load(body->data, body->len, "list of referrers",
+				   &j, err);
+
+	if (rc < 0)
+		return rc;
+	list = json_object_get(j, "manifests");
+	n = json_array_size(list);
+	if (!json_is_array(list) || n > REFERRERS_MAX - f->n)
+		rc = error_set(
+			err, EINVAL,
+			"the list of referrers is no index, or too long");
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const json_t *e = json_array_get(list, i);
+		const char *have =
+			json_string_value(json_object_get(e, "artifactType"));
+		struct digest *grown;
+
+		if (f->type && (!have || strcmp(have, f->type) != 0))
+			continue;
+		grown = realloc(f->list, (f->n + 1) * sizeof(*grown));
+		if (!grown) {
+			rc = error_nomem(err);
+			break;
+		}
+		f->list = grown;
+		rc = oci_json_digest(e, "digest", &grown[f->n], err);
+		f->n += rc == 0;
+	}
+	json_decref(j);
+	return rc;
+}
+
+static bool referrers_status(long status)
+{
+	/* Registries older than the API answer 404, some 400, 403 or 405. */
+	return status == 200 || status == 400 || status == 403 ||
+	       status == 404 || status == 405;
+}
+
+/* The API; -ENOENT when the registry has none. */
+static int from_api(struct registry *r, const char *digest, struct referrers *f,
+		    struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FREE char *query = NULL;
+	unsigned int pages = 0;
+	int rc;
+
+	do {
+		AUTO_BUF path = BUF_INIT;
+		char type[128];
+		struct registry_request req = {
+			.http = { .method = "GET" },
+			.what = "list of referrers",
+			.accept = referrers_status,
+		};
+
+		if (buf_printf(&path, "/referrers/%s%s", digest,
+			       query ? query : "") < 0) {
+			rc = error_nomem(err);
+			break;
+		}
+		req.http.url = path.data;
+		rc = registry_do(r, &req, &resp, err);
+		if (rc == 0 && resp.status == 200)
+			registry_content_type(&resp, type, sizeof(type));
+		/* Some answer everything with a page for people. */
+		if (rc == 0 &&
+		    (resp.status != 200 || strncmp(type, "text/", 5) == 0))
+			rc = -ENOENT;
+		if (rc == 0)
+			rc = pick(&resp.body, f, err);
+		free(query);
+		query = rc == 0 && ++pages < PAGES_MAX ? next_page(&resp)
+						       : NULL;
+	} while (query);
+	http_response_fini(&resp);
+	return rc;
+}
+
+static int from_tag(struct registry *r, const struct digest *d,
+		    struct referrers *f, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char tag[REFERRERS_TAG_MAX];
+	int rc;
+
+	registry_referrers_tag(d, tag);
+	rc = registry_get_manifest(&r->base, tag, &m, err);
+	if (rc == 0)
+		rc = pick(&m.body, f, err);
+	else if (rc == -ENOENT)
+		rc = 0;
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+int registry_list_referrers(struct oci_store *s, const struct digest *d,
+			    const char *artifact_type, struct digest **ret,
+			    size_t *ret_n, struct error *err)
+{
+	struct registry *r = registry_of(s);
+	struct referrers f = { .type = artifact_type };
+	char name[DIGEST_STR_MAX];
+	int rc;
+
+	digest_format(d, name);
+	rc = from_api(r, name, &f, err);
+	if (rc == -ENOENT)
+		rc = from_tag(r, d, &f, err);
+	if (rc == 0 && !f.list) {
+		f.list = calloc(1, sizeof(*f.list));
+		rc = f.list ? 0 : error_nomem(err);
+	}
+	if (rc < 0) {
+		free(f.list);
+		return error_wrap(err, rc, "referrers of %s", name);
+	}
+	*ret = f.list;
+	*ret_n = f.n;
+	return 0;
+}

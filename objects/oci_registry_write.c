@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Writing to a registry (distribution-spec 1.1, Push): blobs in chunks that go
+ * on where a cut left them, manifests, and the tag that lists referrers where
+ * the registry does not.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "objects/oci_json.h"
+#include "objects/oci_registry.h"
+
+#define CHUNK ((uint64_t)16 << 20)
+#define REFERRER_TRIES 5
+#define INDEX_TYPE "application/vnd.oci.image.index.v1+json"
+
+/* --------------------------------------------------------------- uploads --- */
+
+struct upload {
+	struct registry *r;
+	const char *what;
+	const char *digest;
+	char *location; /* of the session; absolute */
+	uint64_t size;
+	uint64_t done;  /* bytes the registry has */
+	uint64_t chunk; /* bytes sent at once */
+	int fd;
+	struct oci_progress *progress;
+	struct http_response resp; /* to the last PATCH or PUT */
+};
+
+/* Locations are absolute URLs, or paths from the root of the host. */
+static int set_location(struct upload *u, const struct http_response *resp,
+			struct error *err)
+{
+	AUTO_FREE char *to = http_header(resp, "location");
+	AUTO_BUF b = BUF_INIT;
+	const char *host_end;
+
+	if (!to)
+		return error_set(err, EPROTO,
+				 "%s: the registry's answer has no Location",
+				 u->what);
+	if (to[0] == '/') {
+		host_end = strstr(u->r->url, "/v2/");
+		if (buf_append(&b, u->r->url, (size_t)(host_end - u->r->url)) <
+		    0)
+			return error_nomem(err);
+	}
+	if (buf_puts(&b, to) < 0)
+		return error_nomem(err);
+	free(u->location);
+	u->location = buf_steal(&b);
+	return u->location ? 0 : error_nomem(err);
+}
+
+static int begin(struct upload *u, struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	AUTO_FREE char *least = NULL;
+	struct registry_request req = {
+		.http = { .method = "POST", .url = "/blobs/uploads/" },
+		.what = u->what,
+	};
+	uint64_t min;
+	int rc = registry_do(u->r, &req, &resp, err);
+
+	if (rc == 0)
+		rc = set_location(u, &resp, err);
+	if (rc == 0)
+		least = http_header(&resp, "oci-chunk-min-length");
+	min = least ? strtoull(least, NULL, 10) : 0;
+	u->chunk = min > CHUNK ? min : CHUNK;
+	u->done = 0;
+	http_response_fini(&resp);
+	return rc;
+}
+
+static int on_sent(void *arg, uint64_t n)
+{
+	struct upload *u = arg;
+
+	return u->progress
+		       ? u->progress->step(u->progress, u->done + n, u->size)
+		       : 0;
+}
+
+/* After a cut: how much has the registry?  "Range: 0-N" (inclusive).  Whatever
+ * is wrong with the answer, the cure is to begin anew. */
+static int ask_state(struct upload *u, struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct registry_request req = {
+		.http = { .method = "GET", .url = u->location },
+		.what = u->what,
+	};
+	AUTO_FREE char *range = NULL;
+	uint64_t last = 0;
+	int rc = registry_do(u->r, &req, &resp, err);
+
+	if (rc == 0) {
+		range = http_header(&resp, "range");
+		rc = set_location(u, &resp, err);
+	}
+	/* "0-0" is what an empty session says too. */
+	if (rc == 0 && (!range ||
+			(sscanf(range, "bytes=0-%" SCNu64, &last) != 1 &&
+			 sscanf(range, "0-%" SCNu64, &last) != 1) ||
+			last == 0 || last >= u->size))
+		rc = error_set(err, EPROTO,
+			       "%s: the registry's upload state is '%.60s'",
+			       u->what, range ? range : "");
+	if (rc == 0)
+		u->done = last + 1;
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* One chunk, without a retry of its own: a retry must first ask the state. */
+static int send_chunk(struct upload *u, struct error *err)
+{
+	uint64_t left = u->size - u->done;
+	uint64_t len = left < u->chunk ? left : u->chunk;
+	char range[80];
+	const char *const headers[] = {
+		"Content-Type: application/octet-stream", range, NULL
+	};
+	struct registry_request req = {
+		.http = { .method = "PATCH",
+			  .url = u->location,
+			  .headers = headers,
+			  .body_fd = u->fd,
+			  .body_off = u->done,
+			  .body_len = len,
+			  .sent = on_sent,
+			  .sent_arg = u },
+		.what = u->what,
+	};
+	int rc;
+
+	(void)snprintf(range, sizeof(range),
+		       "Content-Range: %" PRIu64 "-%" PRIu64, u->done,
+		       u->done + len - 1);
+	rc = registry_try(u->r, &req, &u->resp, err);
+	if (rc == 0)
+		rc = set_location(u, &u->resp, err);
+	if (rc == 0)
+		u->done += len;
+	return rc;
+}
+
+/* The last request of a session, with what was not sent yet as its body.  When
+ * its answer is lost the session is gone, but the blob may be there. */
+static int finish(struct upload *u, struct error *err)
+{
+	static const char *const headers[] = {
+		"Content-Type: application/octet-stream", NULL
+	};
+	AUTO_BUF url = BUF_INIT;
+	struct registry_request req = {
+		.http = { .method = "PUT",
+			  .headers = headers,
+			  .body_fd = u->fd,
+			  .body_off = u->done,
+			  .body_len = u->size - u->done,
+			  .sent = on_sent,
+			  .sent_arg = u },
+		.what = u->what,
+	};
+	int rc;
+
+	if (buf_printf(&url, "%s%cdigest=%s", u->location,
+		       strchr(u->location, '?') ? '&' : '?', u->digest) < 0)
+		return error_nomem(err);
+	req.http.url = url.data;
+	rc = registry_try(u->r, &req, &u->resp, err);
+	if (u->resp.status == 400 && u->resp.body.data &&
+	    strstr(u->resp.body.data, "DIGEST_INVALID"))
+		rc = error_set(err, EBADMSG,
+			       "%s/%s: %s: the registry says that the content "
+			       "is not what its digest says",
+			       u->r->host, u->r->repo, u->what);
+	return rc;
+}
+
+/* Does this registry take no chunks?  Many want a blob in one piece.  (416 is no
+ * such case: it takes chunks, and has more than we know.) */
+static bool dislikes_chunks(const struct upload *u, long status)
+{
+	return u->done == 0 &&
+	       (status == 400 || status == 404 || status == 405 ||
+		status == 411 || status == 415 || status == 501);
+}
+
+/* Send what is missing. */
+static int send_rest(struct upload *u, bool *chunks, struct error *err)
+{
+	/* What fits in one chunk goes with the last request. */
+	while (*chunks && u->size - u->done > u->chunk) {
+		int rc = send_chunk(u, err);
+
+		if (rc < 0 && dislikes_chunks(u, u->resp.status)) {
+			*chunks = false;
+			rc = begin(u, err);
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return finish(u, err);
+}
+
+static int is_there(const struct upload *u, const struct digest *d, bool *ret,
+		    struct error *err)
+{
+	uint64_t size = 0;
+	int rc = registry_find_blob(&u->r->base, d, ret, &size, err);
+
+	/* A blob of another length is a broken one: ours replaces it. */
+	if (rc == 0 && size != UINT64_MAX && size != u->size)
+		*ret = false;
+	return rc;
+}
+
+static int send_all(struct upload *u, const struct digest *d, struct error *err)
+{
+	bool chunks = true, there = false;
+	uint64_t mark = 0;
+	int rc = begin(u, err);
+
+	for (unsigned int n = 0; rc == 0;) {
+		long status;
+
+		rc = send_rest(u, &chunks, err);
+		status = u->resp.status;
+		if (rc == 0 || rc == -EBADMSG || rc == -ECANCELED)
+			return rc;
+		if (u->done > mark) {
+			mark = u->done;
+			n = 0;
+		}
+		/* The others: the session is gone, or not where we think. */
+		if (++n >= u->r->cfg.attempts ||
+		    !(registry_can_retry(rc, status) || status == 400 ||
+		      status == 404 || status == 416) ||
+		    registry_back_off(n, &u->resp, 0, NULL) < 0)
+			return rc;
+		rc = is_there(u, d, &there, err);
+		if (rc < 0 || there)
+			return rc;
+		if (ask_state(u, err) < 0)
+			rc = begin(u, err);
+	}
+	return rc;
+}
+
+int registry_put_blob(struct oci_store *s, const struct digest *d,
+		      uint64_t size, int fd, struct oci_progress *p,
+		      struct error *err)
+{
+	char name[DIGEST_STR_MAX], what[DIGEST_STR_MAX + 32];
+	struct upload u = {
+		.r = registry_of(s),
+		.what = what,
+		.digest = name,
+		.size = size,
+		.fd = fd,
+		.progress = p,
+	};
+	bool have = false;
+	int rc;
+
+	digest_format(d, name);
+	(void)snprintf(what, sizeof(what), "upload of blob %s", name);
+	rc = is_there(&u, d, &have, err);
+	if (rc == 0 && !have)
+		rc = send_all(&u, d, err);
+	free(u.location);
+	http_response_fini(&u.resp);
+	return rc;
+}
+
+/* ------------------------------------------------------------- manifests --- */
+
+static int put(struct registry *r, const char *ref, const char *media_type,
+	       const void *body, size_t len, struct http_response *resp,
+	       struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF type = BUF_INIT;
+	AUTO_BUF what = BUF_INIT;
+	const char *headers[2] = { NULL };
+	struct registry_request req = {
+		.http = { .method = "PUT",
+			  .headers = headers,
+			  .body = body,
+			  .body_len = len },
+	};
+
+	if (buf_printf(&path, "/manifests/%s", ref) < 0 ||
+	    buf_printf(&what, "upload of manifest '%s'", ref) < 0 ||
+	    buf_printf(&type, "Content-Type: %s", media_type) < 0)
+		return error_nomem(err);
+	headers[0] = type.data;
+	req.http.url = path.data;
+	req.what = what.data;
+	return registry_do(r, &req, resp, err);
+}
+
+/* The index of a referrers tag, or a new one. */
+static int load_referrers(struct registry *r, const char *tag, json_t **ret,
+			  struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	int rc = registry_get_manifest(&r->base, tag, &m, err);
+
+	if (rc == -ENOENT) {
+		*ret = json_pack("{s:i, s:s, s:[]}", "schemaVersion", 2,
+				 "mediaType", INDEX_TYPE, "manifests");
+		rc = *ret ? 0 : error_nomem(err);
+	} else if (rc == 0) {
+		rc = bounded_json_load(m.body.data, m.body.len, tag, ret, err);
+		if (rc == 0 &&
+		    !json_is_array(json_object_get(*ret, "manifests"))) {
+			json_decref(*ret);
+			rc = error_set(err, EINVAL,
+				       "tag '%s' is no list of referrers", tag);
+		}
+	}
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+static int save_referrers(struct registry *r, const char *tag, const json_t *j,
+			  struct error *err)
+{
+	AUTO_FREE char *text =
+		json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER);
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc;
+
+	if (!text)
+		return error_nomem(err);
+	rc = put(r, tag, INDEX_TYPE, text, strlen(text), &resp, err);
+	http_response_fini(&resp);
+	return rc;
+}
+
+static void drop_entry(json_t *index, const char *digest)
+{
+	json_t *list = json_object_get(index, "manifests");
+
+	for (size_t i = json_array_size(list); i-- > 0;) {
+		const char *have = json_string_value(
+			json_object_get(json_array_get(list, i), "digest"));
+
+		if (have && strcmp(have, digest) == 0)
+			(void)json_array_remove(list, i);
+	}
+}
+
+static bool has_entry(const json_t *index, const char *digest)
+{
+	const json_t *list = json_object_get(index, "manifests");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *have = json_string_value(
+			json_object_get(json_array_get(list, i), "digest"));
+
+		if (have && strcmp(have, digest) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Distribution-spec 1.1, Pushing Manifests with Subject, step 4. */
+static json_t *make_entry(const struct oci_image *image, const char *media_type,
+			  const char *digest, size_t len)
+{
+	const char *type = *image->artifact_type ? image->artifact_type
+						 : image->config.media_type;
+
+	return json_pack("{s:s, s:s, s:I, s:s}", "mediaType", media_type,
+			 "digest", digest, "size", (json_int_t)len,
+			 "artifactType", type);
+}
+
+/* A tag has no compare-and-swap, so two writers may lose an entry: look again
+ * until ours is there. */
+static int enter_referrer(struct registry *r, const struct oci_image *image,
+			  const char *media_type, const char *digest,
+			  size_t len, struct error *err)
+{
+	char tag[REFERRERS_TAG_MAX];
+
+	registry_referrers_tag(&image->subject, tag);
+	for (unsigned int n = 0;; n++) {
+		json_t *index, *entry;
+		int rc = load_referrers(r, tag, &index, err);
+
+		if (rc < 0)
+			return rc;
+		if (has_entry(index, digest)) {
+			json_decref(index);
+			return 0;
+		}
+		if (n == REFERRER_TRIES) {
+			json_decref(index);
+			return error_set(err, EIO,
+					 "%s/%s: tag '%s' loses our entry: "
+					 "others write it all the time",
+					 r->host, r->repo, tag);
+		}
+		entry = make_entry(image, media_type, digest, len);
+		if (!entry ||
+		    json_array_append_new(json_object_get(index, "manifests"),
+					  entry) < 0)
+			rc = error_nomem(err);
+		if (rc == 0)
+			rc = save_referrers(r, tag, index, err);
+		json_decref(index);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+int registry_put_manifest(struct oci_store *s, const char *ref,
+			  const char *media_type, const void *body, size_t len,
+			  struct error *err)
+{
+	struct registry *r = registry_of(s);
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct oci_image image = { .n_layers = 0 };
+	char digest[DIGEST_STR_MAX];
+	AUTO_FREE char *known = NULL;
+	struct digest d;
+	int rc;
+
+	if (digest_of(body, len, &d) < 0)
+		return error_nomem(err);
+	digest_format(&d, digest);
+	rc = put(r, ref ? ref : digest, media_type, body, len, &resp, err);
+	if (rc < 0 || oci_media_type_is_index(media_type))
+		goto out;
+	rc = oci_image_parse(body, len, &image, err);
+	if (rc == 0 && image.has_subject) {
+		/* Present: the registry lists referrers by itself. */
+		known = http_header(&resp, "oci-subject");
+		if (!known)
+			rc = enter_referrer(r, &image, media_type, digest, len,
+					    err);
+	}
+	oci_image_fini(&image);
+out:
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* Take the manifest off the list of its subject, where a tag holds that. */
+static int leave_referrers(struct registry *r, const char *digest,
+			   struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct oci_image image = { .n_layers = 0 };
+	char tag[REFERRERS_TAG_MAX];
+	struct oci_manifest list = { .body = BUF_INIT };
+	json_t *index;
+	int rc = registry_get_manifest(&r->base, digest, &m, err);
+
+	if (rc == 0 && !oci_media_type_is_index(m.media_type))
+		rc = oci_image_parse(m.body.data, m.body.len, &image, err);
+	if (rc == 0 && image.has_subject) {
+		registry_referrers_tag(&image.subject, tag);
+		rc = registry_get_manifest(&r->base, tag, &list, err);
+		if (rc == 0)
+			rc = load_referrers(r, tag, &index, err);
+		if (rc == 0) {
+			drop_entry(index, digest);
+			rc = save_referrers(r, tag, index, err);
+			json_decref(index);
+		} else if (rc == -ENOENT) {
+			rc = 0;
+		}
+	}
+	oci_image_fini(&image);
+	oci_manifest_fini(&list);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+int registry_remove_manifest(struct oci_store *s, const struct digest *d,
+			     struct error *err)
+{
+	struct registry *r = registry_of(s);
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	char digest[DIGEST_STR_MAX];
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF what = BUF_INIT;
+	struct registry_request req = { .http = { .method = "DELETE" } };
+	int rc;
+
+	digest_format(d, digest);
+	if (buf_printf(&path, "/manifests/%s", digest) < 0 ||
+	    buf_printf(&what, "removal of manifest %s", digest) < 0)
+		return error_nomem(err);
+	req.http.url = path.data;
+	req.what = what.data;
+	rc = leave_referrers(r, digest, err);
+	if (rc == 0)
+		rc = registry_do(r, &req, &resp, err);
+	http_response_fini(&resp);
+	return rc;
+}

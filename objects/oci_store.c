@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Entry points of the stores: what every kind would otherwise repeat. */
+#include "objects/oci_store.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/fs.h"
+
+static oci_store_new_fn *const kinds[] = {
+	[OCI_TRANSPORT_REGISTRY] = oci_registry_new,
+	[OCI_TRANSPORT_LAYOUT] = oci_layout_new,
+	[OCI_TRANSPORT_ARCHIVE] = oci_archive_new,
+};
+
+int oci_store_open(const struct oci_ref *ref, const struct oci_config *cfg,
+		   bool create, struct oci_store **ret, struct error *err)
+{
+	return kinds[ref->transport](ref, cfg, create, ret, err);
+}
+
+void oci_store_free(struct oci_store *s)
+{
+	if (s)
+		s->ops->free(s);
+}
+
+/* What a store gives back is checked here, whatever kind it is. */
+static int check_manifest(const struct oci_manifest *m, const char *ref,
+			  struct error *err)
+{
+	char want[DIGEST_STR_MAX], have[DIGEST_STR_MAX];
+	struct digest d;
+	int rc = digest_of(m->body.data, m->body.len, &d);
+
+	if (rc < 0)
+		return error_set(err, -rc, "hash the manifest");
+	digest_format(&d, have);
+	digest_format(&m->digest, want);
+	if (!digest_equal(&d, &m->digest))
+		return error_set(err, EBADMSG,
+				 "manifest '%s' is damaged: it should be %s "
+				 "but is %s",
+				 ref ? ref : "", want, have);
+	return 0;
+}
+
+int oci_store_with_pace(struct oci_store *s, struct pace *pace,
+			struct oci_store **ret, struct error *err)
+{
+	if (!s->ops->with_pace)
+		return error_set(err, ENOTSUP, "a %s has no requests",
+				 s->ops->name);
+	return s->ops->with_pace(s, pace, ret, err);
+}
+
+int oci_get_manifest(struct oci_store *s, const char *ref,
+		     struct oci_manifest *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = { .limit = OCI_MANIFEST_MAX } };
+	int rc = s->ops->get_manifest(s, ref, &m, err);
+
+	if (rc == 0)
+		rc = check_manifest(&m, ref, err);
+	if (rc < 0) {
+		oci_manifest_fini(&m);
+		return rc;
+	}
+	*ret = m;
+	return 0;
+}
+
+const char *oci_ref_name(const struct oci_ref *r, char text[DIGEST_STR_MAX])
+{
+	if (!r->has_digest)
+		return r->tag;
+	digest_format(&r->digest, text);
+	return text;
+}
+
+/* A manifest does not say what its image runs on, but its config does. */
+int oci_check_platform(struct oci_store *s, const struct oci_manifest *m,
+		       const char *platform, struct error *err)
+{
+	struct oci_image image = { .n_layers = 0 };
+	AUTO_BUF config = BUF_INIT;
+	int rc = oci_image_parse(m->body.data, m->body.len, &image, err);
+
+	if (rc == 0)
+		rc = oci_get_blob(s, &image.config.digest, image.config.size,
+				  OCI_CONFIG_MAX, &config, err);
+	if (rc == 0)
+		rc = oci_config_check_platform(config.data, config.len,
+					       platform, err);
+	oci_image_fini(&image);
+	return rc;
+}
+
+int oci_resolve(struct oci_store *s, const struct oci_ref *ref,
+		const char *platform, struct digest *ret, struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	int rc = oci_get_manifest(s, oci_ref_name(ref, text), &m, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = m.digest;
+	if (oci_media_type_is_index(m.media_type))
+		rc = oci_index_find(s, &m, platform, ret, err);
+	else if (platform)
+		rc = oci_check_platform(s, &m, platform, err);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+int oci_open_blob(struct oci_store *s, const struct digest *d, uint64_t size,
+		  struct source **ret, struct error *err)
+{
+	return s->ops->open_blob(s, d, size, ret, err);
+}
+
+int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
+		 size_t max, struct buf *ret, struct error *err)
+{
+	AUTO(source) src = NULL;
+	char name[DIGEST_STR_MAX];
+	size_t start = ret->len;
+	struct digest have;
+	int rc;
+
+	digest_format(d, name);
+	if (size > max)
+		return error_set(err, EFBIG,
+				 "blob %s has %llu bytes, more than the %zu "
+				 "that are allowed here",
+				 name, (unsigned long long)size, max);
+	rc = oci_open_blob(s, d, size, &src, err);
+	if (rc < 0)
+		return rc;
+	if (buf_reserve(ret, size) < 0)
+		return error_nomem(err);
+	rc = source_read_buf(src, 0, ret->data + start, size, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "blob %s", name);
+	if (digest_of(ret->data + start, size, &have) < 0)
+		return error_nomem(err);
+	if (!digest_equal(&have, d))
+		return error_set(err, EBADMSG,
+				 "blob %s is damaged: its bytes have another "
+				 "digest",
+				 name);
+	ret->len += size;
+	ret->data[ret->len] = '\0';
+	return 0;
+}
+
+int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		 struct error *err)
+{
+	uint64_t size;
+
+	return s->ops->find_blob(s, d, ret, &size, err);
+}
+
+int oci_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
+		  uint64_t *ret_size, struct error *err)
+{
+	return s->ops->find_blob(s, d, ret, ret_size, err);
+}
+
+int oci_authorization(struct oci_store *s, const struct digest *d,
+		      struct pace *pace, char **ret, struct error *err)
+{
+	*ret = NULL;
+	if (!s->ops->authorization)
+		return 0;
+	return s->ops->authorization(s, d, pace, ret, err);
+}
+
+int oci_put_blob(struct oci_store *s, const struct digest *d, uint64_t size,
+		 int fd, struct oci_progress *p, struct error *err)
+{
+	return s->ops->put_blob(s, d, size, fd, p, err);
+}
+
+int oci_put_bytes(struct oci_store *s, const void *data, size_t len,
+		  struct digest *ret, struct error *err)
+{
+	AUTO_CLOSE int fd = memfd_create("blob", MFD_CLOEXEC);
+	int rc;
+
+	if (fd < 0)
+		return error_set(err, errno, "memfd_create: %s",
+				 strerror(errno));
+	rc = fs_pwrite_full(fd, data, len, 0);
+	if (rc == 0)
+		rc = digest_of(data, len, ret);
+	if (rc < 0)
+		return error_set(err, -rc, "blob: %s", strerror(-rc));
+	return oci_put_blob(s, ret, len, fd, NULL, err);
+}
+
+int oci_put_manifest(struct oci_store *s, const char *ref,
+		     const char *media_type, const void *body, size_t len,
+		     struct error *err)
+{
+	struct digest named, have;
+
+	if (len > OCI_MANIFEST_MAX)
+		return error_set(err, EFBIG,
+				 "a manifest of %zu bytes is larger than "
+				 "registries take",
+				 len);
+	if (ref && digest_parse(ref, &named, NULL) == 0 &&
+	    (digest_of(body, len, &have) < 0 || !digest_equal(&named, &have)))
+		return error_set(err, EINVAL,
+				 "the manifest has another digest than %s",
+				 ref);
+	return s->ops->put_manifest(s, ref, media_type, body, len, err);
+}
+
+int oci_remove_manifest(struct oci_store *s, const struct digest *d,
+			struct error *err)
+{
+	return s->ops->remove_manifest(s, d, err);
+}
+
+int oci_list_tags(struct oci_store *s, size_t max, char ***ret, size_t *ret_n,
+		  struct error *err)
+{
+	return s->ops->list_tags(s, max, ret, ret_n, err);
+}
+
+int oci_list_referrers(struct oci_store *s, const struct digest *d,
+		       const char *artifact_type, struct digest **ret,
+		       size_t *ret_n, struct error *err)
+{
+	return s->ops->list_referrers(s, d, artifact_type, ret, ret_n, err);
+}

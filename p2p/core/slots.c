@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Upload slots.  Each priority has a list of peers that wait, who take turns by
+ * bytes (deficit round robin, Shreedhar and Varghese, 1995), so that one
+ * that asks for large pieces gets no more than one that asks for small ones.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/core/slots.h"
+
+#define PRIORITIES 3         /* enum source_priority */
+#define QUANTUM (256 * 1024) /* bytes of a turn */
+#define COLD_SHARE 4
+#define SAMPLE_MAX 4                  /* times the usual */
+#define SLOT_MAX_NS INT64_C(30000000) /* or a part of what is usual */
+#define SLOT_PART 16
+#define TOOK_MAX_NS INT64_C(10000000000)
+#define SLOW_TIMES 2
+#define LATE_PART 16
+#define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
+
+/* Of a bulk slot: what it is about. */
+struct sending {
+	uint64_t what;
+	unsigned int peer;
+	int64_t begun;
+	bool is_cold;
+};
+
+struct waiter {
+	struct slot_request request;
+	struct waiter *next; /* of the same peer, later; or unused */
+};
+
+/* A peer that waits; in a ring of those. */
+struct line {
+	unsigned int peer;
+	unsigned int n;
+	int64_t deficit;
+	struct waiter *first, *last;
+};
+
+struct slot_class {
+	unsigned int waiting;
+	struct line *lines; /* those with n > 0, in their order of turn */
+	unsigned int n_lines, at;
+};
+
+struct slots {
+	struct slots_config cfg;
+	struct waiter *waiters, *unused;
+	unsigned int demand_busy, bulk_busy;
+	struct sending sending[SLOTS_MAX]; /* of those that are busy */
+	int64_t hot_asked;                 /* when it was last; 0: never */
+	int64_t usual_ns; /* of an answer; the configured one till one ended */
+	bool is_learnt;
+	struct slot_class kinds[PRIORITIES];
+};
+
+static unsigned int n_cold(const struct slots *s)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < s->bulk_busy; i++)
+		n += s->sending[i].is_cold;
+	return n;
+}
+
+/* While others ask for what is hot, what is cold has few slots: all that are sent
+ * share one uplink. */
+static unsigned int cold_most(const struct slots *s, int64_t now)
+{
+	if (s->hot_asked && now - s->hot_asked < 2 * s->usual_ns)
+		return (s->cfg.bulk + COLD_SHARE - 1) / COLD_SHARE;
+	return s->cfg.bulk;
+}
+
+/* For the same reason not all slots are for what is hot: each piece would come
+ * later to who passes it on, and the last ones late to all. */
+static unsigned int hot_most(const struct slots *s)
+{
+	return s->cfg.bulk - s->cfg.bulk / COLD_SHARE;
+}
+
+static bool is_free(const struct slots *s, int priority, int64_t now)
+{
+	unsigned int cold = n_cold(s);
+
+	if (priority == SOURCE_DEMAND)
+		return s->demand_busy < s->cfg.demand;
+	if (priority == SOURCE_COLD && cold >= cold_most(s, now))
+		return false;
+	if (priority == SOURCE_HOT && s->bulk_busy - cold >= hot_most(s))
+		return false;
+	return s->bulk_busy < s->cfg.bulk;
+}
+
+static unsigned int *busy_of(struct slots *s, enum source_priority priority)
+{
+	return priority == SOURCE_DEMAND ? &s->demand_busy : &s->bulk_busy;
+}
+
+int slots_new(const struct slots_config *cfg, struct slots **ret,
+	      struct error *err)
+{
+	AUTO(slots) s = NULL;
+
+	if (!cfg->bulk || !cfg->demand || cfg->bulk > SLOTS_MAX ||
+	    cfg->demand > SLOTS_MAX || !cfg->queued || !cfg->waiting ||
+	    !cfg->copies || cfg->waiting > SLOTS_WAITING_MAX ||
+	    cfg->retry_min_ns <= 0 || cfg->retry_max_ns < cfg->retry_min_ns)
+		return error_set(err, EINVAL, "upload slots: out of range");
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_nomem(err);
+	s->cfg = *cfg;
+	s->usual_ns = cfg->usual_ns;
+	s->waiters =
+		calloc(PRIORITIES * (size_t)cfg->waiting, sizeof(*s->waiters));
+	if (!s->waiters)
+		return error_nomem(err);
+	for (int i = 0; i < PRIORITIES; i++) {
+		s->kinds[i].lines =
+			calloc(cfg->waiting, sizeof(*s->kinds[i].lines));
+		if (!s->kinds[i].lines)
+			return error_nomem(err);
+	}
+	for (unsigned int i = PRIORITIES * cfg->waiting; i > 0; i--) {
+		s->waiters[i - 1].next = s->unused;
+		s->unused = &s->waiters[i - 1];
+	}
+	*ret = steal_ptr(&s);
+	return 0;
+}
+
+void slots_free(struct slots *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < PRIORITIES; i++)
+		free(s->kinds[i].lines);
+	free(s->waiters);
+	free(s);
+}
+
+static struct line *line_of(struct slot_class *k, unsigned int peer)
+{
+	for (unsigned int i = 0; i < k->n_lines; i++)
+		if (k->lines[i].peer == peer)
+			return &k->lines[i];
+	return NULL;
+}
+
+/* The one whose turn it is stays `at`; who comes waits behind all others. */
+static struct line *line_add(struct slot_class *k, unsigned int peer)
+{
+	struct line *l = &k->lines[k->at];
+
+	memmove(l + 1, l, (k->n_lines - k->at) * sizeof(*l));
+	*l = (struct line){ .peer = peer };
+	if (k->n_lines++)
+		k->at++;
+	return l;
+}
+
+static void line_remove(struct slot_class *k, struct line *l)
+{
+	unsigned int i = (unsigned int)(l - k->lines);
+
+	memmove(l, l + 1, (--k->n_lines - i) * sizeof(*l));
+	if (i < k->at)
+		k->at--;
+	if (k->at >= k->n_lines)
+		k->at = 0;
+}
+
+/* Who takes far longer than is usual will not pass it on soon. */
+static bool is_slow(const struct slots *s, const struct sending *a, int64_t now)
+{
+	return s->is_learnt && now - a->begun > SLOW_TIMES * s->usual_ns;
+}
+
+static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < s->bulk_busy; i++)
+		n += s->sending[i].what == what &&
+		     !is_slow(s, &s->sending[i], now);
+	for (int i = SOURCE_HOT; i < PRIORITIES; i++)
+		for (unsigned int j = 0; j < s->kinds[i].n_lines; j++)
+			for (const struct waiter *w =
+				     s->kinds[i].lines[j].first;
+			     w; w = w->next)
+				n += w->request.what == what;
+	return n;
+}
+
+static struct sending *sending_of(struct slots *s, const struct slot_request *r)
+{
+	struct sending *last = &s->sending[s->bulk_busy - 1], *a = s->sending;
+
+	while (a < last && (a->what != r->what || a->peer != r->peer))
+		a++;
+	return a;
+}
+
+/* One that was very slow is one sample among many. */
+static void learn(struct slots *s, int64_t took)
+{
+	if (took > TOOK_MAX_NS)
+		took = TOOK_MAX_NS;
+	if (s->is_learnt && took > SAMPLE_MAX * s->usual_ns)
+		took = SAMPLE_MAX * s->usual_ns;
+	if (s->is_learnt)
+		s->usual_ns += (took - s->usual_ns) / USUAL_WEIGHT;
+	else
+		s->usual_ns = took;
+	s->is_learnt = true;
+}
+
+int64_t slots_usual_ns(const struct slots *s)
+{
+	return s->usual_ns;
+}
+
+static int64_t retry_in(const struct slots *s, int64_t ns)
+{
+	if (ns < s->cfg.retry_min_ns)
+		return s->cfg.retry_min_ns;
+	return ns > s->cfg.retry_max_ns ? s->cfg.retry_max_ns : ns;
+}
+
+/* Until the first of those who get it now should have it. */
+static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
+{
+	int64_t in = s->usual_ns;
+
+	for (unsigned int i = 0; i < s->bulk_busy; i++) {
+		int64_t left = s->sending[i].begun + s->usual_ns - now;
+
+		if (s->sending[i].what == what && left < in)
+			in = left;
+	}
+	/* What is late is asked after, not hammered at. */
+	if (in < s->usual_ns / LATE_PART)
+		in = s->usual_ns / LATE_PART;
+	return retry_in(s, in);
+}
+
+/* Until a slot should be free, for one of those that wait.  Soon again, since it is
+ * whoever asks then that gets it, and who waits long would never. */
+static int64_t slot_in(const struct slots *s, const struct slot_class *k)
+{
+	int64_t in = s->usual_ns / s->cfg.bulk * (int64_t)(1 + k->waiting);
+	int64_t most = s->usual_ns / SLOT_PART;
+
+	if (most < SLOT_MAX_NS)
+		most = SLOT_MAX_NS;
+	return retry_in(s, in < most ? in : most);
+}
+
+int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
+	      int64_t *ret_retry_ns)
+{
+	struct slot_class *k = &s->kinds[r->priority];
+	struct line *l = line_of(k, r->peer);
+	struct waiter *w;
+
+	if (r->priority == SOURCE_HOT)
+		s->hot_asked = now;
+	if (r->priority != SOURCE_DEMAND &&
+	    copies_of(s, r->what, now) >= s->cfg.copies) {
+		*ret_retry_ns = copy_in(s, r->what, now);
+		return -EALREADY;
+	}
+	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued)) {
+		*ret_retry_ns = slot_in(s, k);
+		return -EBUSY;
+	}
+	if (!l)
+		l = line_add(k, r->peer);
+	w = s->unused;
+	s->unused = w->next;
+	*w = (struct waiter){ .request = *r };
+	if (l->last)
+		l->last->next = w;
+	else
+		l->first = w;
+	l->last = w;
+	l->n++;
+	k->waiting++;
+	return 0;
+}
+
+/* Take `w`, which comes after `before` (NULL: it is first), out of its line. */
+static void waiter_remove(struct slots *s, struct slot_class *k, struct line *l,
+			  struct waiter *before, struct waiter *w)
+{
+	if (before)
+		before->next = w->next;
+	else
+		l->first = w->next;
+	if (l->last == w)
+		l->last = before;
+	w->next = s->unused;
+	s->unused = w;
+	k->waiting--;
+	if (--l->n == 0)
+		line_remove(k, l);
+}
+
+static void take(struct slots *s, struct slot_class *k,
+		 struct slot_request *ret)
+{
+	for (;;) {
+		struct line *l = &k->lines[k->at];
+
+		if (l->deficit >= 0) {
+			*ret = l->first->request;
+			l->deficit -= ret->bytes;
+			waiter_remove(s, k, l, NULL, l->first);
+			return;
+		}
+		l->deficit += QUANTUM;
+		if (l->deficit < 0 || k->n_lines > 1)
+			k->at = (k->at + 1) % k->n_lines;
+	}
+}
+
+bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
+{
+	for (int i = 0; i < PRIORITIES; i++) {
+		struct slot_class *k = &s->kinds[i];
+
+		if (k->waiting == 0 || !is_free(s, i, now))
+			continue;
+		take(s, k, ret);
+		if (ret->priority != SOURCE_DEMAND)
+			s->sending[s->bulk_busy] =
+				(struct sending){ ret->what, ret->peer, now,
+						  ret->priority ==
+							  SOURCE_COLD };
+		(*busy_of(s, ret->priority))++;
+		return true;
+	}
+	return false;
+}
+
+void slots_failed(struct slots *s, const struct slot_request *r)
+{
+	if (r->priority != SOURCE_DEMAND)
+		*sending_of(s, r) = s->sending[s->bulk_busy - 1];
+	(*busy_of(s, r->priority))--;
+}
+
+void slots_done(struct slots *s, const struct slot_request *r, int64_t now)
+{
+	if (r->priority != SOURCE_DEMAND)
+		learn(s, now - sending_of(s, r)->begun);
+	slots_failed(s, r);
+}
+
+void slots_drop_peer(struct slots *s, unsigned int peer)
+{
+	for (int i = 0; i < PRIORITIES; i++) {
+		struct line *l;
+
+		while ((l = line_of(&s->kinds[i], peer)))
+			waiter_remove(s, &s->kinds[i], l, NULL, l->first);
+	}
+}
+
+void slots_drop(struct slots *s, unsigned int peer, uint64_t tag)
+{
+	for (int i = 0; i < PRIORITIES; i++) {
+		struct line *l = line_of(&s->kinds[i], peer);
+		struct waiter *before = NULL;
+
+		for (struct waiter *w = l ? l->first : NULL; w;
+		     before = w, w = w->next) {
+			if (w->request.tag != tag)
+				continue;
+			waiter_remove(s, &s->kinds[i], l, before, w);
+			return;
+		}
+	}
+}

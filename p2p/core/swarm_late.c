@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What was asked for and does not come as it should: what is late, what is asked a
+ * second time, who is silent, and whose offers hold nothing back any more.
+ */
+#include "p2p/core/swarm_parts_priv.h"
+
+#define KNOWN 8u /* answers, of which a quantile is taken */
+#define LOSSES 5
+#define LATE 3                 /* times what was expected */
+#define HEDGES_FREE (4u << 20) /* bytes, before anything came */
+#define SLOW 4 /* times the patience with those who send nothing */
+#define SILENT_NS (2 * NS_PER_S) /* no byte for so long: a strike */
+/* So late a look at what is late: it is this machine that stood still. */
+#define STILL_NS (500 * NS_PER_MS)
+/* A hiccup is no reason to read from the origin what somebody has. */
+#define QUIET_NS NS_PER_S
+#define QUIET_RETRY_NS (100 * NS_PER_MS)
+#define USELESS_NS (3 * NS_PER_S)
+#define USELESS_REFUSALS 16u
+#define COMES_SLOWER 8
+#define LONGER_MAX 3u /* doublings of the patience */
+/* However slow somebody was before, and however little comes of him: he may do so on
+ * purpose. */
+#define PATIENCE_MAX_NS (30 * NS_PER_S)
+#define MEASURE_NS (100 * NS_PER_MS)
+#define MEASURE_WEIGHT 8u /* of what was known, against what is new: 7 to 1 */
+
+static void holds_nothing_back(struct swarm *s, uint64_t *mask,
+			       unsigned int peer)
+{
+	if (*mask >> peer & 1)
+		return;
+	*mask |= UINT64_C(1) << peer;
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
+		cold_offer(s, i);
+}
+
+/* A peer that only refuses, or is far slower than others: what only it has is read
+ * elsewhere.  It is tried again, and one good answer makes it a holder again. */
+static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
+{
+	s->peers[peer].busy_until = now + USELESS_NS;
+	holds_nothing_back(s, &s->useless, peer);
+}
+
+void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now)
+{
+	struct peer *p = &s->peers[peer];
+
+	if (!p->refusals++)
+		p->refused = now;
+	if (p->refusals >= USELESS_REFUSALS && now - p->refused >= USELESS_NS)
+		peer_useless(s, peer, now);
+}
+
+static uint64_t others_ready(const struct swarm *s, const struct flight *f,
+			     bool need_credit, int64_t now)
+{
+	uint64_t mask = s->pieces[f->piece].holders, ret = 0;
+
+	if (f->peer != ORIGIN)
+		mask &= ~(UINT64_C(1) << f->peer);
+	mask &= ~s->silent;
+	while (mask) {
+		unsigned int i = (unsigned int)__builtin_ctzll(mask);
+		const struct peer *p = &s->peers[i];
+
+		mask &= mask - 1;
+		if (p->busy_until <= now &&
+		    (!need_credit || p->flying < peer_credit(s, p)))
+			ret |= UINT64_C(1) << i;
+	}
+	return ret;
+}
+
+/* Demand, and the last pieces of all: ask a second one after the time in which
+ * this one nearly always answers. */
+static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
+{
+	const struct demand *d = demand_of(s, f->piece);
+	bool is_last = is_all_asked(s);
+	int64_t wait = s->lim.hedge_min_ns, since = f->asked, usual;
+	uint64_t mask;
+
+	if (f->twin || f->n_others || (!d && !is_last))
+		return;
+	if (d && d->since > since)
+		since = d->since;
+	if (f->peer != ORIGIN) {
+		usual = answers_quantile(&s->peers[f->peer].answers, 95);
+		wait = usual > wait ? usual : wait;
+	} else if (2 * s->origin_answer_ns > wait) {
+		wait = 2 * s->origin_answer_ns;
+	}
+	if (now - since < wait)
+		return;
+	/* Of the last pieces few: all nodes are at their last ones together, and
+	 * have no room on their links. */
+	if (s->hedged_bytes + (d ? f->size : 0) >
+	    (d ? HEDGES_FREE : 0) +
+		    s->came_bytes / 1000 * s->lim.hedge_permille)
+		return;
+	mask = others_ready(s, f, !d, now);
+	if (!mask && d && f->peer != ORIGIN)
+		origin_hedge(s, d, now);
+	if (!mask || !flight_fits(s, f->piece, d != NULL))
+		return;
+	s->hedged_bytes += f->size;
+	s->stats.hedges++;
+	(void)flight_start(s, (uint8_t)choose_peer(s, mask, f->size), f->piece,
+			   d ? SOURCE_DEMAND
+			     : (enum source_priority)f->priority,
+			   now);
+}
+
+/* When nothing came from anybody since this was asked for, it may be this node's own link
+ * that is slow: answers that share it starve each other, and if they were taken back
+ * as soon again, what was sent of them would have been sent for nothing. */
+static void wait_longer(struct swarm *s, int64_t asked, int64_t now)
+{
+	if (s->got >= asked || s->longer > asked)
+		return;
+	s->longer = now;
+	s->n_longer += s->n_longer < LONGER_MAX;
+}
+
+/* How often it is doubled; not for what was asked for before it was. */
+static unsigned int longer_for(const struct swarm *s, const struct flight *f)
+{
+	return s->n_longer - (s->n_longer && f->asked < s->longer);
+}
+
+/* Nothing moves there: all that hangs on it is had elsewhere at once; and, if it goes
+ * on so, what only it has from the origin, until it is heard again. */
+static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
+			int64_t now)
+{
+	struct peer *p = &s->peers[peer];
+
+	s->stats.stalls += p->n_flying;
+	wait_longer(s, asked, now);
+	for (uint16_t i = s->first, next; i; i = next) {
+		struct flight *f = flight_at(s, i);
+		uint32_t piece = f->piece;
+
+		next = f->next;
+		if (f->peer != peer)
+			continue;
+		flight_cancel(s, f);
+		if (!s->pieces[piece].flight)
+			swarm_want_again(s, piece);
+	}
+	if (!p->quiet)
+		p->quiet = p->moved;
+	p->moved = now;
+	p->busy_until = now + QUIET_RETRY_NS;
+	if (now - p->quiet < QUIET_NS)
+		return;
+	p->busy_until = now + SILENT_NS;
+	holds_nothing_back(s, &s->silent, peer);
+	promises_forget(s);
+	/* When nobody was heard of since, it may be this machine that stalls. */
+	if (now - p->heard < SILENT_NS || s->heard <= p->heard)
+		return;
+	p->heard = now;
+	peer_strike(s, peer, "stalls");
+}
+
+/* Not far slower than others do.  What is on its way comes though it is cancelled, and
+ * would only take room from what is asked for in its place. */
+static bool comes(const struct swarm *s, const struct flight *f, int64_t now)
+{
+	double seconds = (double)(now - f->asked) / NS_PER_S;
+
+	return f->came >= (double)s->rate / COMES_SLOWER * seconds && f->came;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Of few answers of his own nothing is concluded: the first ones may have come in a
+ * burst, as no link goes on.  Then what others need counts as well. */
+static int64_t patience_with(const struct swarm *s, const struct flight *f)
+{
+	const struct peer *p = &s->peers[f->peer];
+	int64_t ns = most(LATE * f->expected_ns, s->lim.stall_min_ns);
+
+	/* A refusal waits in the same queues, and what is lost there is sent again
+	 * after more than once that. */
+	ns = most(ns, LOSSES * s->refusal_ns);
+	ns = most(ns, answers_quantile(&p->answers, 95));
+	if (p->answers.total < KNOWN)
+		ns = most(ns, answers_quantile(&s->answers, 95));
+	ns <<= longer_for(s, f);
+	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
+}
+
+/* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
+static void late_check(struct swarm *s, struct flight *f, int64_t now)
+{
+	struct peer *p = &s->peers[f->peer];
+	unsigned int peer = f->peer;
+	int64_t patience = patience_with(s, f), silence, limit;
+
+	/* However slow it is: something moves. */
+	silence = SILENT_NS << longer_for(s, f);
+	if (silence > patience)
+		silence = patience;
+	if (now - p->moved > silence && now - f->asked > silence) {
+		peer_silent(s, peer, f->asked, now);
+		return;
+	}
+	/* One of which it is not even known what it is keeps many waiting. */
+	if (comes(s, f, now))
+		limit = SLOW * patience;
+	else
+		limit = f->n_others ? patience : 2 * patience;
+	/* The other one it was asked of may bring it; but not for ever. */
+	if (f->twin)
+		limit = SLOW * patience;
+	if (now - f->asked <= limit)
+		return;
+	/* Slow, and nobody else has it: then the origin does. */
+	if (f->twin || !others_ready(s, f, true, now)) {
+		if (now - f->asked <= SLOW * patience)
+			return;
+		peer_useless(s, peer, now);
+	}
+	s->stats.stalls++;
+	wait_longer(s, f->asked, now);
+	p->rate = p->rate / 2 + 1;
+	flight_cancel(s, f);
+}
+
+static void measure(struct swarm *s, int64_t now)
+{
+	double seconds = (double)(now - s->came_at) / NS_PER_S;
+	uint64_t rate;
+
+	if (now - s->came_at < MEASURE_NS)
+		return;
+	rate = (uint64_t)((double)(s->came_bytes - s->came_counted) / seconds);
+	/* While nothing was asked for there is no rate, and then the first ones
+	 * count as much as each other. */
+	if (!rate && !s->n_flights)
+		s->n_measured = 0;
+	else if (s->n_measured < MEASURE_WEIGHT)
+		s->n_measured++;
+	if (s->n_measured)
+		s->came_rate = ((s->n_measured - 1) * s->came_rate + rate) /
+			       s->n_measured;
+	s->came_counted = s->came_bytes;
+	s->came_at = now;
+}
+
+/* What was asked for before was asked for so much later. */
+static void stood_still(struct swarm *s, int64_t now)
+{
+	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
+		s->peers[i].moved = now;
+	for (uint16_t i = s->first; i; i = flight_at(s, i)->next) {
+		int64_t *asked = &flight_at(s, i)->asked;
+
+		*asked =
+			*asked > s->checked ? now : *asked + (now - s->checked);
+	}
+}
+
+void flights_check(struct swarm *s, int64_t now)
+{
+	/* Strikes may end flights of a whole peer, so only the next is kept,
+	 * and what ends is never before it. */
+	uint16_t left = (uint16_t)s->n_flights;
+
+	measure(s, now);
+	if (now - s->checked > STILL_NS)
+		stood_still(s, now);
+	s->checked = now;
+	for (uint16_t i = s->first, next; i && left; i = next, left--) {
+		struct flight *f = flight_at(s, i);
+		uint32_t piece = f->piece;
+		unsigned int before = s->n_flights;
+
+		next = f->next;
+		if (f->peer == ORIGIN && f->expires <= now)
+			flight_fails(s, f);
+		else if (f->peer != ORIGIN)
+			late_check(s, f, now);
+		if (s->n_flights == before)
+			hedge_check(s, f, now);
+		else if (!s->pieces[piece].flight)
+			swarm_want_again(s, piece);
+		if (s->n_flights + 1 < before)
+			return; /* of a peer that is left: the next may be gone */
+	}
+}

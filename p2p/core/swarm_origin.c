@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What may be read from the origin: with a lease of the tracker, or, without one,
+ * in a turn that all nodes compute alike.  A reader whom the tracker refuses waits
+ * for a bounded time: a tracker believes nodes, and nodes may lie.  Only pieces are
+ * asked for that no neighbour has or promises; next to each other where it can be,
+ * so that one request reads them.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/core/swarm_parts_priv.h"
+
+#define RUN_MAX 16u          /* pieces next to each other in one call */
+#define RUN_BYTES (1u << 20) /* ... but no more than this */
+#define WINDOW_STEP 64u
+#define OFFERED_MIN 16u /* pieces */
+#define LEASE_TIMES 4   /* a lease's time, until it is given up here too */
+#define STUCK_NS (2 * NS_PER_S)
+#define STUCK_MAX_NS (10 * NS_PER_S)
+#define ALONE_NS (30 * NS_PER_S)
+
+struct batch {
+	uint32_t pieces[SWARM_LEASE_MAX];
+	size_t n;
+	uint64_t bytes, max;
+	bool is_stuck; /* all of them */
+};
+
+/* `d`: the demand for it, when it is to be read for that; NULL: it is bulk. */
+static bool is_ours(struct swarm *s, uint32_t piece, const struct demand *d,
+		    int64_t now)
+{
+	const struct piece *p = &s->pieces[piece];
+	uint32_t tick = tick_of(s, now);
+
+	if (p->flags & (PIECE_HERE | PIECE_LEASING) || p->after > tick ||
+	    promise_ends(s, piece, d) > tick)
+		return false;
+	return s->has_tracker || turn_is_ours(s, piece, d, now);
+}
+
+static bool can_read(struct swarm *s, uint32_t piece, const struct demand *d,
+		     int64_t now)
+{
+	const struct piece *p = &s->pieces[piece];
+
+	return piece_is_unheld(s, p) && !p->flight && is_ours(s, piece, d, now);
+}
+
+/* So long nothing may come before it is stuck. */
+static int64_t patience(const struct swarm *s)
+{
+	int64_t ns = 2 * s->origin_answer_ns;
+
+	if (ns < STUCK_NS)
+		return STUCK_NS;
+	return ns < STUCK_MAX_NS ? ns : STUCK_MAX_NS;
+}
+
+/* Others have it, but nobody from whom it can be had: who might have it is silent,
+ * or the tracker says so and none of them was heard of since. */
+static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
+{
+	const struct piece *p = &s->pieces[piece];
+
+	if (p->holders & s->silent)
+		return true;
+	return p->flags & PIECE_REFUSED &&
+	       turn_idle(s, piece, now) >= patience(s);
+}
+
+/* What is stuck is asked for in a call of its own. */
+static bool fits_batch(struct swarm *s, const struct batch *b, uint32_t piece,
+		       int64_t now)
+{
+	return can_read(s, piece, NULL, now) &&
+	       (!b->n || b->is_stuck == is_stuck(s, piece, now));
+}
+
+static bool batch_add(struct swarm *s, struct batch *b, uint32_t piece)
+{
+	uint32_t size = s->cfg.sizes[piece];
+
+	if (b->n == SWARM_LEASE_MAX || (b->n && b->bytes + size > b->max))
+		return false;
+	s->pieces[piece].flags |= PIECE_LEASING; /* in this batch, once */
+	b->pieces[b->n++] = piece;
+	b->bytes += size;
+	return true;
+}
+
+/* `piece`, and those that follow it, as long as they are wanted by `flags`. */
+static bool add_run(struct swarm *s, struct batch *b, uint32_t piece,
+		    unsigned int flags, int64_t now)
+{
+	uint64_t bytes = b->bytes;
+
+	if (!b->n)
+		b->is_stuck = is_stuck(s, piece, now);
+	for (uint32_t n = 0; n < RUN_MAX && b->bytes - bytes < RUN_BYTES &&
+			     piece < s->cfg.n_pieces;
+	     n++, piece++) {
+		if (n && (!(s->pieces[piece].flags & flags) ||
+			  !fits_batch(s, b, piece, now)))
+			break;
+		if (!batch_add(s, b, piece))
+			return false;
+	}
+	return true;
+}
+
+static void gather_hot(struct swarm *s, struct batch *b, int64_t now)
+{
+	struct hot *h = &s->hot;
+	uint32_t n, at;
+
+	hot_clean(s);
+	n = h->n_window;
+	at = n ? (uint32_t)(swarm_random(s) % n) : 0;
+	for (uint32_t i = 0; i < n; i++, at = at + 1 < n ? at + 1 : 0)
+		if (fits_batch(s, b, h->window[at], now) &&
+		    !add_run(s, b, h->window[at], PIECE_IN_WINDOW, now))
+			return;
+	/* All of the window is on its way to somebody: open more of it, so that
+	 * the origin does not idle. */
+	if (!b->n && h->next < h->n && h->width + WINDOW_STEP <= h->room)
+		h->width += WINDOW_STEP;
+}
+
+/* Those that lost whoever had them are found here: where nobody can be asked, nobody
+ * looks at what is offered. */
+static void look_at_offered(struct swarm *s, int64_t now)
+{
+	struct cold *c = &s->cold;
+	uint32_t n, at;
+
+	if (now - s->looked < CHECK_NS)
+		return;
+	s->looked = now;
+	n = c->n_offered < COLD_SAMPLE ? c->n_offered : COLD_SAMPLE;
+	at = n ? (uint32_t)(swarm_random(s) % c->n_offered) : 0;
+	for (; n > 0 && c->n_offered; n--, at++) {
+		at = at < c->n_offered ? at : 0;
+		cold_offer(s, c->offered[at]);
+		(void)cold_offered_leaves(s, at);
+	}
+}
+
+static void gather_cold(struct swarm *s, struct batch *b, int64_t now)
+{
+	struct cold *c = &s->cold;
+	uint32_t n, at;
+
+	if (!c->n_unheld)
+		look_at_offered(s, now);
+	n = c->n_unheld < COLD_SAMPLE ? c->n_unheld : COLD_SAMPLE;
+	at = n ? (uint32_t)(swarm_random(s) % c->n_unheld) : 0;
+	for (; n > 0; n--) {
+		if (at >= c->n_unheld)
+			at = 0;
+		if (cold_unheld_leaves(s, at))
+			continue;
+		if (fits_batch(s, b, c->unheld[at], now) &&
+		    !add_run(s, b, c->unheld[at], PIECE_COLD, now))
+			return;
+		at++;
+	}
+}
+
+static void gather_demand(struct swarm *s, struct batch *b, int64_t now)
+{
+	for (size_t i = 0; i < s->n_demands; i++) {
+		const struct demand *d = &s->demands[i];
+
+		if (can_read(s, d->piece, d, now) && !batch_add(s, b, d->piece))
+			return;
+	}
+}
+
+/* ------------------------------------------------------------------- reading --- */
+
+static void sort(uint32_t *pieces, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		uint32_t piece = pieces[i];
+		size_t j = i;
+
+		for (; j > 0 && pieces[j - 1] > piece; j--)
+			pieces[j] = pieces[j - 1];
+		pieces[j] = piece;
+	}
+}
+
+/* Read what is still wanted of these. */
+static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
+			int64_t expires, int64_t now)
+{
+	enum source_priority priority = SOURCE_COLD;
+	uint32_t reads[SWARM_LEASE_MAX];
+	size_t n_reads = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct piece *p = &s->pieces[pieces[i]];
+		bool is_demand = p->flags & PIECE_DEMAND;
+		struct flight *f = p->flight ? flight_at(s, p->flight) : NULL;
+
+		if (!(p->flags & PIECE_WANTED) || p->flags & PIECE_HERE)
+			continue;
+		if (f && (f->twin || f->peer == ORIGIN || !is_demand))
+			continue;
+		if (!flight_fits(s, pieces[i], is_demand))
+			continue;
+		if (piece_priority(p) < priority)
+			priority = piece_priority(p);
+		f = flight_start(s, ORIGIN, pieces[i], piece_priority(p), now);
+		f->expires = expires;
+		f->is_turn = turn_is_first(s, pieces[i]);
+		reads[n_reads++] = pieces[i];
+		news_promise(s, pieces[i]);
+	}
+	if (!n_reads)
+		return;
+	sort(reads, n_reads);
+	s->cfg.host->origin(s->cfg.arg, reads, n_reads, priority);
+}
+
+/* Of its own accord: no lease ends. */
+static void read_batch(struct swarm *s, const struct batch *b, int64_t now)
+{
+	for (size_t i = 0; i < b->n; i++)
+		s->pieces[b->pieces[i]].flags &= ~PIECE_LEASING & FLAGS;
+	read_origin(s, b->pieces, b->n, INT64_MAX, now);
+}
+
+/* The tracker says that others read it, and none of the neighbours has it though this
+ * demand has waited long: somebody may hold it for ever.  Nodes read it one after
+ * the other, so that what the first of them reads may reach the rest. */
+static bool is_kept_from(struct swarm *s, const struct demand *d, int64_t now)
+{
+	const struct piece *p = &s->pieces[d->piece];
+
+	if (!(p->flags & PIECE_REFUSED) ||
+	    p->flags & (PIECE_HERE | PIECE_LEASING) || p->flight ||
+	    !piece_is_unheld(s, p))
+		return false;
+	return now - d->since >= demand_patience(s) + turn_wait(s, d->piece);
+}
+
+/* Without a lease. */
+static void read_kept_from(struct swarm *s, int64_t now)
+{
+	struct batch b = { .max = s->lim.flying_max };
+
+	for (size_t i = 0; i < s->n_demands; i++)
+		if (is_kept_from(s, &s->demands[i], now) &&
+		    !batch_add(s, &b, s->demands[i].piece))
+			break;
+	read_batch(s, &b, now);
+}
+
+static void ask_tracker(struct swarm *s, const struct batch *b,
+			enum source_priority priority, int64_t now)
+{
+	struct lease_call *c = &s->calls[s->n_calls++];
+
+	memcpy(c->pieces, b->pieces, b->n * sizeof(*b->pieces));
+	c->n = b->n;
+	c->asked = now;
+	s->leasing += b->bytes;
+	s->stats.leases_asked += b->n;
+	s->cfg.host->lease(s->cfg.arg, b->pieces, b->n, priority);
+}
+
+static void ask_or_read(struct swarm *s, const struct batch *b,
+			enum source_priority priority, int64_t now)
+{
+	if (!b->n)
+		return;
+	if (s->has_tracker) {
+		/* The tracker gives a reader what others have, too. */
+		ask_tracker(s, b, b->is_stuck ? SOURCE_DEMAND : priority, now);
+		return;
+	}
+	read_batch(s, b, now);
+}
+
+/* How much the origin carries and whose turn it is, the tracker knows; without one
+ * each node is careful for itself. */
+static uint64_t budget(const struct swarm *s)
+{
+	uint64_t credit = s->origin_rate / 1000 *
+			  (uint64_t)(s->lim.origin_ns / NS_PER_MS);
+	uint64_t used = s->origin_flying + s->leasing;
+
+	if (credit < s->lim.origin_min)
+		credit = s->lim.origin_min;
+	if (credit > s->lim.origin_max || s->has_tracker)
+		credit = s->lim.origin_max;
+	return credit > used ? credit - used : 0;
+}
+
+/* Others have enough that this node lacks to keep its link busy for a while: the
+ * origin is read when that runs out, and not by those who are ahead.  What is offered
+ * by somebody who does not give it is not enough. */
+static bool has_enough_offered(struct swarm *s, int64_t now)
+{
+	uint64_t enough = OFFERED_MIN + s->came_rate / (s->size ? s->size : 1);
+
+	if (!s->has_tracker || s->silent || s->useless ||
+	    s->cold.n_offered < enough)
+		return false;
+	look_at_offered(s, now);
+	return s->cold.n_offered >= enough;
+}
+
+/* All links are for what is hot as long as it comes, and not for ever.  An origin that
+ * is as slow as one of them loses the time in which it comes from peers, which is
+ * short. */
+static bool hot_comes(const struct swarm *s, int64_t now)
+{
+	return s->hot.here < s->hot.total && now - s->hot.came < patience(s) &&
+	       now - s->hot.since < ALONE_NS;
+}
+
+void origin_pump(struct swarm *s, int64_t now)
+{
+	struct batch b;
+
+	if (s->has_tracker)
+		read_kept_from(s, now);
+	if (s->n_demands && s->n_calls < LEASE_CALLS_MAX) {
+		b = (struct batch){ .max = s->lim.flying_max };
+		gather_demand(s, &b, now);
+		ask_or_read(s, &b, SOURCE_DEMAND, now);
+	}
+	/* One call is kept for demand. */
+	if (s->is_paused || s->n_calls + 1 >= LEASE_CALLS_MAX ||
+	    now < s->lease_next || !budget(s) || !some_flight_fits(s))
+		return;
+	b = (struct batch){ .max = budget(s) };
+	gather_hot(s, &b, now);
+	if (b.n) {
+		ask_or_read(s, &b, SOURCE_HOT, now);
+		return;
+	}
+	if (hot_comes(s, now) || has_enough_offered(s, now))
+		return;
+	gather_cold(s, &b, now);
+	ask_or_read(s, &b, SOURCE_COLD, now);
+}
+
+void origin_hedge(struct swarm *s, const struct demand *d, int64_t now)
+{
+	struct batch b = { .max = s->lim.flying_max };
+
+	if (s->n_calls == LEASE_CALLS_MAX || !is_ours(s, d->piece, d, now))
+		return;
+	if (batch_add(s, &b, d->piece))
+		ask_or_read(s, &b, SOURCE_DEMAND, now);
+}
+
+void origin_moved(struct swarm *s, const struct flight *f, int64_t now)
+{
+	int64_t from = f->asked > s->origin_came ? f->asked : s->origin_came;
+	double ns = now > from ? (double)(now - from) : 1;
+	uint64_t sample = (uint64_t)((double)f->size * NS_PER_S / ns);
+	int64_t answer = now - f->asked;
+
+	s->origin_rate =
+		s->origin_rate ? (3 * s->origin_rate + sample) / 4 : sample;
+	s->origin_answer_ns = s->origin_answer_ns
+				      ? (3 * s->origin_answer_ns + answer) / 4
+				      : answer;
+	s->origin_came = now;
+	s->lease_next = now; /* there is room for another */
+}
+
+/* ---------------------------------------------------------------- the tracker --- */
+
+static void call_end(struct swarm *s, unsigned int i)
+{
+	struct lease_call *c = &s->calls[i];
+
+	for (size_t j = 0; j < c->n; j++) {
+		s->pieces[c->pieces[j]].flags &= ~PIECE_LEASING;
+		s->leasing -= s->cfg.sizes[c->pieces[j]];
+	}
+	*c = s->calls[--s->n_calls];
+}
+
+void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now)
+{
+	int64_t retry = g->retry_ns > 0 ? g->retry_ns : 0;
+	size_t n =
+		g->n_granted < SWARM_LEASE_MAX ? g->n_granted : SWARM_LEASE_MAX;
+
+	for (unsigned int i = 0; i < s->n_calls; i++) {
+		const struct lease_call *c = &s->calls[i];
+
+		if (c->n == g->n_asked &&
+		    memcmp(c->pieces, g->asked, c->n * sizeof(*c->pieces)) ==
+			    0) {
+			call_end(s, i);
+			break;
+		}
+	}
+	/* Who is refused since others read it waits for that piece; who is
+	 * refused since there is no room waits, with whatever piece. */
+	for (size_t i = 0; i < g->n_asked && !g->is_full; i++)
+		if (g->asked[i] < s->cfg.n_pieces) {
+			s->pieces[g->asked[i]].after = tick_of(s, now + retry);
+			s->pieces[g->asked[i]].flags |= PIECE_REFUSED;
+		}
+	if (g->is_full)
+		s->lease_next = now + retry;
+	for (size_t i = 0; i < n; i++)
+		if (g->granted[i] >= s->cfg.n_pieces)
+			n = i;
+	s->stats.leases_granted += n;
+	read_origin(s, g->granted, n, now + LEASE_TIMES * g->ttl_ns, now);
+	swarm_pump(s, now);
+}
+
+static void calls_forget(struct swarm *s)
+{
+	while (s->n_calls)
+		call_end(s, 0);
+}
+
+static void tracker_lost(struct swarm *s, int64_t now)
+{
+	s->has_tracker = false;
+	turns_begin(s, now);
+	calls_forget(s);
+}
+
+void swarm_tracker(struct swarm *s, bool is_there, int64_t now)
+{
+	if (s->has_tracker == is_there)
+		return;
+	if (is_there)
+		s->has_tracker = true;
+	else
+		tracker_lost(s, now);
+	s->lease_next = now;
+	swarm_pump(s, now);
+}
+
+void origin_check(struct swarm *s, int64_t now)
+{
+	/* The first in turn reads nothing cold either: nobody is late. */
+	if (hot_comes(s, now))
+		turns_begin_cold(s, now);
+	turns_check(s, now);
+	for (unsigned int i = 0; i < s->n_calls; i++) {
+		if (now - s->calls[i].asked < s->lim.lease_wait_ns)
+			continue;
+		tracker_lost(s, now);
+		return;
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What would do as well.  Many nodes want the rarest pieces of the same holder, who
+ * sends each to one of them at a time; a refusal costs the way there and back, which
+ * is long where links are full.  So a request names some more pieces, the holder sends
+ * the first that is free, and the others are nobody else's until it says which.
+ */
+#include "p2p/core/swarm_parts_priv.h"
+
+#define LOOKED_AT 64u /* pieces, for one request */
+#define FLIGHTS_SHARE 2u
+
+/* Of what is left to ask for each flight may hold so many. */
+static unsigned int others_max(const struct swarm *s, bool is_hot)
+{
+	uint32_t left = is_hot ? s->hot.n_window : s->cold.n_offered;
+
+	left /= FLIGHTS_SHARE * s->lim.flying_pieces;
+	return left < SWARM_OTHERS_MAX ? left : SWARM_OTHERS_MAX;
+}
+
+static bool can_be_other(const struct swarm *s, const struct flight *f,
+			 uint32_t piece)
+{
+	const struct piece *p = &s->pieces[piece];
+
+	if (!is_open(p, PIECE_WANTED) || piece_priority(p) != f->priority ||
+	    p->flags & PIECE_LEASING || !(p->holders >> f->peer & 1))
+		return false;
+	if (!flight_fits_there(s, f, piece))
+		return false;
+	return p->rest <= s->tick || !(p->resting >> f->peer & 1);
+}
+
+static unsigned int rarity(const struct swarm *s, uint32_t piece)
+{
+	return (unsigned int)__builtin_popcountll(s->pieces[piece].holders);
+}
+
+/* Until it is known which, it is as much as the largest. */
+static void resize(struct swarm *s, struct flight *f, uint32_t size,
+		   uint32_t unpacked)
+{
+	s->unpacked = s->unpacked - f->unpacked + unpacked;
+	f->unpacked = unpacked;
+	s->flying = s->flying - f->size + size;
+	f->ahead = f->ahead - f->size + size;
+	s->peers[f->peer].flying = s->peers[f->peer].flying - f->size + size;
+	f->size = size;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Keep the `max` rarest, rarest first. */
+static void keep(const struct swarm *s, struct flight *f, uint32_t piece,
+		 unsigned int max)
+{
+	unsigned int n = rarity(s, piece), i = f->n_others;
+
+	if (i == max && rarity(s, f->others[i - 1]) <= n)
+		return;
+	if (i == max)
+		i--;
+	else
+		f->n_others++;
+	for (; i > 0 && rarity(s, f->others[i - 1]) > n; i--)
+		f->others[i] = f->others[i - 1];
+	f->others[i] = piece;
+}
+
+void others_choose(struct swarm *s, struct flight *f)
+{
+	bool is_hot = f->priority == SOURCE_HOT;
+	const uint32_t *list = is_hot ? s->hot.window : s->cold.offered;
+	uint32_t n = is_hot ? s->hot.n_window : s->cold.n_offered, at;
+	unsigned int max = others_max(s, is_hot);
+
+	if (f->priority == SOURCE_DEMAND || f->is_hedge || !max ||
+	    s->peers[f->peer].takes_one ||
+	    s->pieces[f->piece].flags & PIECE_DEMAND)
+		return;
+	at = (uint32_t)(swarm_random(s) % n);
+	for (uint32_t k = n < LOOKED_AT ? n : LOOKED_AT; k > 0; k--) {
+		if (can_be_other(s, f, list[at]))
+			keep(s, f, list[at], max);
+		at = at + 1 < n ? at + 1 : 0;
+	}
+	for (unsigned int i = 0; i < f->n_others; i++) {
+		uint32_t piece = f->others[i];
+
+		s->pieces[piece].flight = flight_index(s, f);
+		resize(s, f, larger(f->size, s->cfg.sizes[piece]),
+		       larger(f->unpacked, unpacked_of(s, piece)));
+	}
+	s->n_unsettled += f->n_others ? 1 : 0;
+}
+
+void others_release(struct swarm *s, struct flight *f)
+{
+	s->n_unsettled -= f->n_others ? 1 : 0;
+	for (unsigned int i = 0; i < f->n_others; i++) {
+		s->pieces[f->others[i]].flight = 0;
+		swarm_want_again(s, f->others[i]);
+	}
+	f->n_others = 0;
+}
+
+/* ------------------------------------------------------------- the answer --- */
+
+/* It carries `piece` from now on, which nobody else does. */
+static void move_to(struct swarm *s, struct flight *f, uint32_t piece)
+{
+	s->pieces[f->piece].flight = 0;
+	f->piece = piece;
+	s->pieces[piece].flight = flight_index(s, f);
+}
+
+void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece)
+{
+	struct flight *f;
+	uint32_t first;
+
+	if (peer >= SWARM_PEERS_MAX || piece >= s->cfg.n_pieces)
+		return;
+	f = flight_of(s, peer, piece);
+	if (!f || !f->n_others)
+		return;
+	first = f->piece;
+	others_release(s, f);
+	resize(s, f, s->cfg.sizes[piece], unpacked_of(s, piece));
+	if (piece == first)
+		return;
+	move_to(s, f, piece);
+	swarm_want_again(s, first);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What comes: unpacked and checked on a thread of the pool, kept in the cache and
+ * in the relay, and only then believed, used and told.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "p2p/engine/engine_peer.h"
+
+#define ORIGIN_QUEUE \
+	64u /* works that wait, beyond which the origin does its own */
+
+struct arrival {
+	struct work work;
+	struct loop_call call; /* where the origin's thread did the work */
+	struct p2p_image *i;
+	uint32_t piece;
+	enum net_form form;
+	enum source_priority why;
+	struct bytes *in, *plain;
+	unsigned int peer; /* SWARM_NONE: the origin */
+	uint64_t serial;   /* of that neighbour */
+	int rc, kept;
+	struct error err;
+};
+
+/* Unpack and check; a->plain on success. */
+static int check(struct arrival *a, const struct block *b)
+{
+	struct p2p *p = a->i->p;
+	int rc;
+
+	if (a->form == NET_PLAIN || b->codec == BLOCK_CODEC_RAW) {
+		rc = block_check(b, a->in->data, &a->err);
+		if (rc == 0)
+			a->plain = bytes_ref(a->in);
+		return rc;
+	}
+	a->plain = bytes_new(p, b->usize, true);
+	if (!a->plain)
+		return error_nomem(&a->err);
+	return block_unpack(b, a->in->data, a->plain->data, &a->err);
+}
+
+static void run(struct work *w)
+{
+	struct arrival *a = container_of(w, struct arrival, work);
+	struct p2p_image *i = a->i;
+	struct p2p *p = i->p;
+	struct block b;
+
+	image_block(i, a->piece, &b);
+	a->rc = check(a, &b);
+	if (a->rc < 0)
+		return;
+	a->kept = cache_put(p->cfg.cache, &b, a->plain->data, a->why, &a->err);
+	/* What cannot be passed on as it came is served unpacked; what is stored
+	 * as it is, is in the cache already. */
+	if (p->relay && a->form == NET_STORED && b.codec != BLOCK_CODEC_RAW)
+		(void)!relay_put(p->relay, i->id, a->piece, a->in->data,
+				 a->in->len);
+}
+
+static void came(struct arrival *a, unsigned int peer, int64_t now)
+{
+	struct p2p_image *i = a->i;
+
+	if (a->peer == SWARM_NONE || peer != SWARM_NONE)
+		swarm_got(i->swarm, peer, a->piece, now);
+	else
+		swarm_have(i->swarm, a->piece, now); /* who brought it left */
+	if (a->kept < 0)
+		swarm_drop(i->swarm, a->piece);
+	want_came(i, a->piece, a->plain, i->sizes[a->piece], a->kept, &a->err);
+}
+
+static void finish(struct arrival *a)
+{
+	struct p2p_image *i = a->i;
+	int64_t now = clock_now_ns();
+	unsigned int peer = a->peer;
+
+	if (peer != SWARM_NONE &&
+	    !(i->peers[peer] && i->peers[peer]->serial == a->serial))
+		peer = SWARM_NONE;
+	if (a->peer == SWARM_NONE) {
+		if (a->rc < 0)
+			i->origin_error = a->err;
+		i->p->origin_bytes += i->sizes[a->piece];
+		tracker_done(i, a->piece, a->rc);
+	}
+	if (a->rc == 0)
+		came(a, peer, now);
+	else if (a->peer == SWARM_NONE || peer != SWARM_NONE)
+		swarm_lost(i->swarm, peer, a->piece, a->rc, now);
+	/* The manifest says what the blob has not, and a start waits for it: to
+	 * read it again would not help. */
+	if (i->is_metadata && a->peer == SWARM_NONE && a->rc == -EBADMSG)
+		want_failed(i, a->piece, a->rc, &a->err);
+	image_settle(i);
+	bytes_unref(a->in);
+	bytes_unref(a->plain);
+	image_release(i);
+	free(a);
+}
+
+static void done(struct work *w)
+{
+	finish(container_of(w, struct arrival, work));
+}
+
+static void on_call(struct loop_call *c)
+{
+	finish(container_of(c, struct arrival, call));
+}
+
+/* Without memory to check it, it did not come. */
+static void drop(struct p2p_image *i, const struct neighbour *from,
+		 uint32_t piece, struct bytes *in)
+{
+	bytes_unref(in);
+	if (from)
+		swarm_lost(i->swarm, from->peer, piece, -ENOMEM,
+			   clock_now_ns());
+}
+
+int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
+	   enum net_form form, enum source_priority why, struct bytes *in)
+{
+	struct arrival *a = calloc(1, sizeof(*a));
+	struct p2p *p = i->p;
+
+	if (!a) {
+		drop(i, from, piece, in);
+		return -ENOMEM;
+	}
+	a->i = i;
+	a->piece = piece;
+	a->form = form;
+	a->why = why;
+	a->in = in;
+	a->peer = from ? from->peer : SWARM_NONE;
+	a->serial = from ? from->serial : 0;
+	a->work.run = run;
+	a->work.done = done;
+	image_hold(i);
+	/* The origin's threads help when hashing does not keep up, so that
+	 * what waits is bounded. */
+	if (!from && pool_queued(p->hash) > ORIGIN_QUEUE) {
+		run(&a->work);
+		a->call.fn = on_call;
+		loop_post(p->loop, &a->call);
+		return 0;
+	}
+	return pool_submit(p->hash, &a->work); /* its queue has no bound */
+}

@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One image: its pieces, what the core wants done, and its clock. */
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "p2p/engine/engine_peer.h"
+
+#define CONNECT_NS NS_PER_S
+#define UNPACKED_TIMES 2 /* the memory: what flies may unpack to as much */
+#define TAKE_NS (2 * NS_PER_S) /* for others to take the rest of a piece */
+
+/* -------------------------------------------------------------- pieces --- */
+
+void image_block(const struct p2p_image *i, uint32_t piece, struct block *ret)
+{
+	blockmap_block(i->map, i->places.entry[piece], ret);
+}
+
+uint32_t image_piece(const struct p2p_image *i, const struct block *b)
+{
+	uint32_t first = 0, end = i->n;
+
+	while (first < end) {
+		uint32_t mid = first + (end - first) / 2;
+		struct block at;
+
+		image_block(i, mid, &at);
+		if (at.pack == b->pack && at.poff == b->poff)
+			return mid;
+		if (at.pack < b->pack ||
+		    (at.pack == b->pack && at.poff < b->poff))
+			first = mid + 1;
+		else
+			end = mid;
+	}
+	return PIECE_NONE;
+}
+
+struct p2p_image *image_by_digest(struct p2p *p, const struct digest *d)
+{
+	struct p2p_image *i;
+
+	LIST_FOREACH(i, &p->images, all)
+	if (digest_equal(&i->digest, d))
+		return i;
+	return NULL;
+}
+
+bool image_look(struct p2p_image *i, uint32_t piece, int64_t now)
+{
+	struct block b;
+	bool is_held;
+
+	image_block(i, piece, &b);
+	is_held = cache_has(i->p->cfg.cache, &b.digest);
+	if (is_held && !swarm_has(i->swarm, piece)) {
+		swarm_have(i->swarm, piece, now);
+		/* Another image brought it: whoever waits for it here would
+		 * wait for ever. */
+		want_came(i, piece, NULL, 0, 0, NULL);
+	} else if (!is_held && swarm_has(i->swarm, piece)) {
+		swarm_drop(i->swarm, piece);
+	}
+	return is_held;
+}
+
+/* --------------------------------------------------- works under way --- */
+
+void image_hold(struct p2p_image *i)
+{
+	(void)pthread_mutex_lock(&i->p->lock);
+	i->n_works++;
+	(void)pthread_mutex_unlock(&i->p->lock);
+}
+
+void image_release(struct p2p_image *i)
+{
+	struct p2p *p = i->p;
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (--i->n_works == 0)
+		(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* ------------------------------------------- what the core wants done --- */
+
+static void host_ask(void *arg, unsigned int peer, const uint32_t *pieces,
+		     size_t n, enum source_priority priority)
+{
+	struct p2p_image *i = arg;
+	uint32_t len_max = 0;
+	struct block b;
+
+	for (size_t k = 0; k < n; k++) {
+		image_block(i, pieces[k], &b);
+		i->why[pieces[k]] = (uint8_t)priority;
+		if (b.usize > len_max)
+			len_max = b.usize;
+		if (b.csize > len_max)
+			len_max = b.csize;
+	}
+	net_ask(i->peers[peer]->l->net, &i->digest, pieces, n, len_max,
+		priority);
+}
+
+static void host_cancel(void *arg, unsigned int peer, uint32_t piece)
+{
+	struct p2p_image *i = arg;
+	uint8_t *room = net_cancel(i->peers[peer]->l->net, &i->digest, piece);
+
+	if (room)
+		bytes_unref(container_of(room, struct bytes, data));
+}
+
+static void host_origin(void *arg, const uint32_t *pieces, size_t n,
+			enum source_priority priority)
+{
+	origin_start(arg, pieces, n, priority);
+}
+
+static void host_lease(void *arg, const uint32_t *pieces, size_t n,
+		       enum source_priority priority)
+{
+	tracker_want(arg, pieces, n, priority);
+}
+
+static void host_quarantine(void *arg, unsigned int peer, int64_t ns,
+			    const char *why)
+{
+	struct p2p_image *i = arg;
+
+	/* Not from within the core: the link goes when it has returned. */
+	i->peers[peer]->quarantine_ns = ns;
+	i->has_quarantined = true;
+	i->peers[peer]->quarantine = why;
+	image_settle(i);
+}
+
+static void host_fail(void *arg, uint32_t piece, int rc)
+{
+	struct p2p_image *i = arg;
+	struct error err = ERROR_INIT;
+
+	if (i->origin_error.code)
+		(void)error_set(&err, -rc, "image %s: %s", i->label,
+				i->origin_error.msg);
+	else
+		(void)error_set(&err, -rc,
+				"image %s: neither peers nor the origin gave "
+				"piece %u: %s",
+				i->label, piece, strerror(-rc));
+	want_failed(i, piece, rc, &err);
+}
+
+static const struct swarm_host host = {
+	.ask = host_ask,
+	.cancel = host_cancel,
+	.origin = host_origin,
+	.lease = host_lease,
+	.quarantine = host_quarantine,
+	.fail = host_fail,
+};
+
+/* --------------------------------------------------------------- clock --- */
+
+static void settle(struct p2p_image *i)
+{
+	int64_t now = clock_now_ns(), next;
+
+	if (i->is_closing)
+		return;
+	want_update(i, now);
+	next = swarm_tick(i->swarm, now);
+	origin_stop_unwanted(i);
+	neighbours_check(i, now);
+	if (next != INT64_MAX)
+		engine_arm(i->p, &i->tick, next - now);
+	if (i->n_peers && !i->news_armed) {
+		i->news_armed = true;
+		engine_arm(i->p, &i->news, swarm_news_ns(i->swarm));
+	}
+}
+
+static void on_settle(struct loop_call *c)
+{
+	struct p2p_image *i = container_of(c, struct p2p_image, settle_call);
+
+	i->is_settling = false;
+	settle(i);
+	image_release(i);
+}
+
+void image_settle(struct p2p_image *i)
+{
+	if (i->is_settling || i->is_closing)
+		return;
+	i->is_settling = true;
+	image_hold(i);
+	loop_post(i->p->loop, &i->settle_call);
+}
+
+static void on_tick(struct loop_timer *t)
+{
+	settle(container_of(t, struct p2p_image, tick));
+}
+
+static void on_news(struct loop_timer *t)
+{
+	struct p2p_image *i = container_of(t, struct p2p_image, news);
+
+	i->news_armed = neighbours_tell(i, clock_now_ns());
+	if (i->news_armed)
+		engine_arm(i->p, t, swarm_news_ns(i->swarm));
+}
+
+static void on_connect(struct loop_timer *t)
+{
+	struct p2p_image *i = container_of(t, struct p2p_image, connect);
+
+	int64_t now = clock_now_ns();
+
+	members_connect(i, now);
+	if (swarm_takes_turns(i->swarm)) {
+		neighbours_meet(i, now);
+		image_turns(i, now);
+	}
+	engine_arm(i->p, t, CONNECT_NS);
+}
+
+static void on_announce(struct loop_timer *t)
+{
+	tracker_announce(container_of(t, struct p2p_image, announce));
+}
+
+static int start_timers(struct p2p_image *i, struct error *err)
+{
+	struct {
+		struct loop_timer *t;
+		void (*fn)(struct loop_timer *t);
+		int64_t ns;
+	} all[] = {
+		{ &i->tick, on_tick, 0 },
+		{ &i->news, on_news, swarm_news_ns(i->swarm) },
+		{ &i->connect, on_connect, 0 },
+		{ &i->announce, on_announce, 0 },
+	};
+	int rc = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(all) && rc == 0; k++) {
+		all[k].t->fn = all[k].fn;
+		rc = loop_timer_start(i->p->loop, all[k].t, all[k].ns, err);
+	}
+	i->news_armed = true;
+	return rc;
+}
+
+static void stop_timers(struct p2p_image *i)
+{
+	loop_timer_stop(&i->tick);
+	loop_timer_stop(&i->news);
+	loop_timer_stop(&i->connect);
+	loop_timer_stop(&i->announce);
+}
+
+/* ------------------------------------------------------ open and close --- */
+
+static void image_free(struct p2p_image *i)
+{
+	for (size_t k = 0; i->packs && k < i->n_packs; k++)
+		source_free(i->packs[k]);
+	free(i->packs);
+	swarm_free(i->swarm);
+	places_fini(&i->places);
+	free(i->sizes);
+	free(i->unpacked);
+	free(i->why);
+	free(i->label);
+	free(i->repo);
+	free(i);
+}
+
+static int make_pieces(struct p2p_image *i, struct error *err)
+{
+	int rc;
+
+	if (i->map->n_blocks > P2P_BLOCKS_MAX)
+		return error_set(err, E2BIG,
+				 "image %s has %zu blocks, and nodes share one "
+				 "of %u at most: convert it with larger blocks",
+				 i->label, i->map->n_blocks, P2P_BLOCKS_MAX);
+	rc = places_make(i->map, &i->places, err);
+	if (rc < 0)
+		return rc;
+	i->n = (uint32_t)i->places.n;
+	i->sizes = calloc(i->n + 1, sizeof(*i->sizes));
+	i->unpacked = calloc(i->n + 1, sizeof(*i->unpacked));
+	i->why = calloc(i->n + 1, 1);
+	if (!i->sizes || !i->unpacked || !i->why)
+		return error_nomem(err);
+	for (uint32_t k = 0; k < i->n; k++) {
+		struct block b;
+
+		image_block(i, k, &b);
+		i->sizes[k] = b.csize;
+		i->unpacked[k] = b.usize;
+	}
+	return 0;
+}
+
+static int make_swarm(struct p2p_image *i, struct error *err)
+{
+	struct swarm_config cfg = {
+		.n_pieces = i->n,
+		.sizes = i->sizes,
+		.unpacked = i->unpacked,
+		.seed = engine_random(i->p),
+		.self = swarm_name(i->p->self.name),
+		.limits = swarm_limits_default,
+		.host = &host,
+		.arg = i,
+	};
+
+	/* Stored bytes that fly become unpacked ones here, a few at a time. */
+	cfg.limits.unpacked_max = UNPACKED_TIMES * i->p->cfg.memory;
+	if (cfg.limits.flying_max > i->p->cfg.memory / 2)
+		cfg.limits.flying_max = i->p->cfg.memory / 2;
+	if (cfg.limits.origin_max > cfg.limits.flying_max)
+		cfg.limits.origin_max = cfg.limits.flying_max;
+	if (cfg.limits.peer_max > cfg.limits.flying_max)
+		cfg.limits.peer_max = cfg.limits.flying_max;
+	return swarm_new(&cfg, clock_now_ns(), &i->swarm, err);
+}
+
+/* Which are on the node: a bit for each.  Not on the loop, which has other things to do
+ * than to look for so many; what comes or goes meanwhile is seen when it is wanted. */
+static int look_for_pieces(const struct p2p_image *i, uint8_t **ret,
+			   struct error *err)
+{
+	uint8_t *held = calloc(i->n / 8 + 1, 1);
+
+	if (!held)
+		return error_nomem(err);
+	for (uint32_t k = 0; k < i->n; k++) {
+		struct block b;
+
+		image_block(i, k, &b);
+		if (cache_has(i->p->cfg.cache, &b.digest))
+			held[k / 8] |= (uint8_t)(1u << k % 8);
+	}
+	*ret = held;
+	return 0;
+}
+
+struct opening {
+	struct p2p_image *i;
+	const uint8_t *held;
+	int rc;
+	struct error err;
+};
+
+static void open_here(void *arg)
+{
+	struct opening *o = arg;
+	struct p2p_image *i = o->i;
+	struct p2p *p = i->p;
+	int64_t now = clock_now_ns();
+
+	if (image_by_digest(p, &i->digest)) {
+		o->rc = error_set(&o->err, EEXIST, "image %s is open already",
+				  i->label);
+		return;
+	}
+	i->id = ++p->serial;
+	i->opened = now;
+	o->rc = make_swarm(i, &o->err);
+	if (o->rc == 0)
+		o->rc = start_timers(i, &o->err);
+	if (o->rc == 0)
+		o->rc = errands_join(i, &o->err);
+	if (o->rc < 0) {
+		stop_timers(i);
+		return;
+	}
+	LIST_INSERT_HEAD(&p->images, i, all);
+	for (uint32_t k = 0; k < i->n; k++)
+		if (o->held[k / 8] >> k % 8 & 1)
+			swarm_have(i->swarm, k, now);
+	image_turns(i, now);
+	if (!p->tracker_is_there)
+		swarm_tracker(i->swarm, false, now);
+	links_open(i);
+	image_settle(i);
+}
+
+int p2p_swarm_name(const struct digest *image, const char *repo,
+		   bool is_metadata, struct digest *ret, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+
+	if (buf_printf(&text, "bootseer %s 2\n%s\n",
+		       is_metadata ? "metadata" : "blocks", repo) < 0 ||
+	    buf_append(&text, image->b, DIGEST_SIZE) < 0 ||
+	    digest_of(text.data, text.len, ret) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
+int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
+		   struct p2p_image **ret, struct error *err)
+{
+	struct p2p_image *i = calloc(1, sizeof(*i));
+	AUTO_FREE uint8_t *held = NULL;
+	struct opening o = { .i = i };
+	int rc;
+
+	if (!i) {
+		for (size_t k = 0; k < cfg->map->n_packs; k++)
+			source_free(cfg->packs[k]);
+		return error_nomem(err);
+	}
+	i->p = p;
+	i->map = cfg->map;
+	i->authorization = cfg->authorization;
+	i->arg = cfg->arg;
+	i->n_packs = cfg->map->n_packs;
+	i->settle_call.fn = on_settle;
+	LIST_INIT(&i->listers);
+	LIST_INIT(&i->reads);
+	for (size_t k = 0; k < WAITER_BUCKETS; k++)
+		LIST_INIT(&i->waiters[k]);
+	i->label = strdup(cfg->label);
+	i->image = cfg->image;
+	i->is_metadata = cfg->is_metadata;
+	i->repo = strdup(cfg->repo);
+	i->packs = calloc(i->n_packs + 1, sizeof(*i->packs));
+	if (i->packs)
+		memcpy(i->packs, cfg->packs, i->n_packs * sizeof(*i->packs));
+	else
+		for (size_t k = 0; k < i->n_packs; k++)
+			source_free(cfg->packs[k]);
+	rc = i->label && i->repo && i->packs
+		     ? p2p_swarm_name(&i->image, i->repo, i->is_metadata,
+				      &i->digest, err)
+		     : error_nomem(err);
+	if (rc == 0)
+		rc = make_pieces(i, err);
+	if (rc == 0 && i->n == 0)
+		rc = error_set(err, EINVAL, "image %s has no blocks",
+			       cfg->label);
+	if (rc == 0)
+		rc = look_for_pieces(i, &held, err);
+	if (rc == 0) {
+		o.held = held;
+		engine_run(p, open_here, &o);
+		rc = o.rc;
+		if (rc < 0 && err)
+			*err = o.err;
+	}
+	if (rc < 0) {
+		image_free(i);
+		return rc;
+	}
+	*ret = i;
+	return 0;
+}
+
+struct coming {
+	struct p2p_image *i;
+	uint32_t piece;
+};
+
+static void came_here(void *arg)
+{
+	const struct coming *c = arg;
+	struct p2p_image *i = c->i;
+
+	i->p->origin_bytes += i->sizes[c->piece];
+	swarm_got(i->swarm, SWARM_NONE, c->piece, clock_now_ns());
+	want_came(i, c->piece, NULL, i->sizes[c->piece], 0, NULL);
+	image_settle(i);
+}
+
+void p2p_image_came(struct p2p_image *i, uint32_t index)
+{
+	struct coming c = { .i = i, .piece = i->places.of[index] };
+
+	engine_run(i->p, came_here, &c);
+}
+
+void image_moves(struct p2p_image *i)
+{
+	atomic_store(&i->moved_ns, clock_now_ns());
+}
+
+void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret)
+{
+	ret->moved_ns = atomic_load(&i->moved_ns);
+	ret->heard_ns = atomic_load(&i->heard_ns);
+}
+
+/* Keep what it counted. */
+static void keep_stats(struct p2p_image *i)
+{
+	struct p2p_stats *past = &i->p->past;
+	struct swarm_stats s;
+
+	swarm_get_stats(i->swarm, &s);
+	past->rack_bytes_total += s.bytes_peers[SWARM_SAME_RACK];
+	past->zone_bytes_total += s.bytes_peers[SWARM_SAME_ZONE];
+	past->remote_bytes_total += s.bytes_peers[SWARM_REMOTE];
+	past->twice_bytes_total += s.bytes_twice;
+	past->wrong_total += s.wrong;
+	past->strikes_total += s.strikes;
+	past->stalls_total += s.stalls;
+	past->hedges_total += s.hedges;
+	past->hedges_won_total += s.hedges_won;
+}
+
+static void close_here(void *arg)
+{
+	struct p2p_image *i = arg;
+	struct link *l;
+
+	i->is_leaving = true;
+	tracker_announce(i);
+	i->is_closing = true;
+	stop_timers(i);
+	origin_stop(i);
+	rights_leave(i);
+	LIST_FOREACH(l, &i->p->links, all)
+	{
+		serve_drop(l, i);
+		rights_drop(l, i);
+		retry_drop(l, i);
+		net_close_image(l->net, &i->digest, SWARM_GONE);
+	}
+	for (size_t k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k])
+			neighbour_leave(i->peers[k]);
+	members_forget(i);
+	keep_stats(i);
+	LIST_REMOVE(i, all);
+}
+
+static void forget_here(void *arg)
+{
+	errands_leave(arg);
+}
+
+/* Who still takes of a closed image takes too long: without its link that is over. */
+static void leave_takers(void *arg)
+{
+	const struct p2p_image *i = arg;
+	const struct upload *u;
+	struct link *l;
+
+	LIST_FOREACH(l, &i->p->links, all)
+	{
+		LIST_FOREACH(u, &l->uploads, by_link)
+		if (u->i == i)
+			break;
+		if (u)
+			net_close(l->net, "it takes our bytes too slowly");
+	}
+}
+
+void p2p_image_close(struct p2p_image *i)
+{
+	int64_t until = clock_now_ns() + TAKE_NS;
+	struct p2p *p;
+	bool is_left;
+
+	if (!i)
+		return;
+	p = i->p;
+	engine_run(p, close_here, i);
+	(void)pthread_mutex_lock(&p->lock);
+	while (i->n_works && clock_now_ns() < until)
+		cond_wait_until(&p->changed, &p->lock, until);
+	is_left = i->n_works;
+	(void)pthread_mutex_unlock(&p->lock);
+	if (is_left)
+		engine_run(p, leave_takers, i);
+	/* Each ends soon: what waits for a thread was taken back, and a read that
+	 * runs is stopped, as is a question for a right. */
+	(void)pthread_mutex_lock(&p->lock);
+	while (i->n_works)
+		(void)pthread_cond_wait(&p->changed, &p->lock);
+	(void)pthread_mutex_unlock(&p->lock);
+	engine_run(p, forget_here, i);
+	image_free(i);
+}

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Links to others, their part in our images, and what they say. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "p2p/engine/engine_peer.h"
+
+/* Without a tracker neighbours are told of each other: when others came, but not more
+ * often than this; and again, since who is not heard of is forgotten. */
+#define INTRODUCE_NS (2 * NS_PER_S)
+#define INTRODUCE_AGAIN_NS (30 * NS_PER_S)
+#define NEWS_ROUNDS 16 /* messages of one neighbour at once */
+
+/* ------------------------------------------------------------- links --- */
+
+struct link *link_make(struct p2p *p, struct net_link *net, struct member *m)
+{
+	struct link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->p = p;
+	l->net = net;
+	l->member = m;
+	l->number = p->links_made++;
+	LIST_INIT(&l->neighbours);
+	LIST_INIT(&l->uploads);
+	LIST_INIT(&l->rights);
+	LIST_INIT(&l->retries);
+	LIST_INSERT_HEAD(&p->links, l, all);
+	net_set_user(net, l);
+	if (m)
+		m->link = l;
+	return l;
+}
+
+void link_open(struct link *l, struct p2p_image *i)
+{
+	/* Without the right it would only be refused: when that comes. */
+	if (i->p->keys && !i->capability_len)
+		return;
+	/* -EALREADY; or it cannot be: another link may. */
+	if (net_open_image(l->net, &i->digest, i->n, i->capability,
+			   i->capability_len, NULL) == -ENOSPC)
+		retry_later(l, i);
+}
+
+void links_open(struct p2p_image *i)
+{
+	struct link *l;
+
+	LIST_FOREACH(l, &i->p->links, all)
+	if (l->is_up && !l->is_leaving)
+		link_open(l, i);
+}
+
+static void on_up(void *arg, struct net_link *net)
+{
+	struct p2p *p = arg;
+	const struct net_node *node = net_peer(net);
+	struct link *l = net_user(net);
+	int64_t now = clock_now_ns();
+	struct p2p_image *i;
+	struct member *m;
+
+	if (strcmp(node->name, p->self.name) == 0) {
+		if (l && l->member)
+			l->member->retry_at = INT64_MAX;
+		net_close(net, "this is the node itself");
+		return;
+	}
+	if (!l)
+		l = link_make(p, net, NULL);
+	if (!l) {
+		net_close(net, "out of memory");
+		return;
+	}
+	l->is_up = true;
+	m = member_know(p, node, false);
+	if (m && m->quarantined_until > now) {
+		net_close(net, "not yet again");
+		return;
+	}
+	if (m && !m->link) {
+		m->link = l;
+		l->member = m;
+	}
+	if (m)
+		m->failures = 0;
+	LIST_FOREACH(i, &p->images, all)
+	link_open(l, i);
+}
+
+/* Of two links to one node this one went: the other is the member's. */
+static void adopt(struct p2p *p, struct member *m)
+{
+	struct link *l;
+
+	LIST_FOREACH(l, &p->links, all)
+	{
+		if (!l->is_up || l->member ||
+		    strcmp(net_peer(l->net)->name, m->node.name) != 0)
+			continue;
+		l->member = m;
+		m->link = l;
+		return;
+	}
+}
+
+static void on_down(void *arg, struct net_link *net, const struct error *why)
+{
+	struct link *l = net_user(net);
+	struct neighbour *nb;
+	struct upload *u;
+
+	if (!l)
+		return;
+	while ((nb = LIST_FIRST(&l->neighbours)))
+		neighbour_leave(nb);
+	serve_drop(l, NULL);
+	rights_drop(l, NULL);
+	retry_drop(l, NULL);
+	/* Those still read the disk. */
+	while ((u = LIST_FIRST(&l->uploads))) {
+		LIST_REMOVE(u, by_link);
+		u->l = NULL;
+	}
+	if (l->member) {
+		l->member->link = NULL;
+		if (why && why->code != EALREADY)
+			member_failed(l->member, clock_now_ns());
+	}
+	LIST_REMOVE(l, all);
+	if (l->member)
+		adopt(l->p, l->member);
+	free(l);
+}
+
+static void on_leaving(void *arg, struct net_link *net)
+{
+	struct link *l = net_user(net);
+	struct neighbour *nb;
+
+	if (!l)
+		return;
+	l->is_leaving = true;
+	while ((nb = LIST_FIRST(&l->neighbours)))
+		neighbour_leave(nb);
+}
+
+/* -------------------------------------------------------- neighbours --- */
+
+static struct neighbour *find(struct net_link *net, const struct digest *image)
+{
+	struct link *l = net_user(net);
+	struct neighbour *nb;
+
+	if (!l)
+		return NULL;
+	LIST_FOREACH(nb, &l->neighbours, by_link)
+	if (digest_equal(&nb->i->digest, image))
+		return nb;
+	return NULL;
+}
+
+static int on_may_open(void *arg, struct net_link *net,
+		       const struct digest *image, const void *capability,
+		       size_t len, struct error *err)
+{
+	struct p2p *p = arg;
+	struct p2p_image *i = image_by_digest(p, image);
+	struct link *l = net_user(net);
+
+	if (!i || !l)
+		return error_set(err, ENOENT, "the image is not here");
+	if (rights_prove(l, i, capability, len, err) < 0) {
+		fault_denied(p, net_peer(net), true, err ? err->msg : "");
+		return -EACCES;
+	}
+	link_open(l, i);
+	return 0;
+}
+
+static unsigned int free_peer(const struct p2p_image *i)
+{
+	unsigned int k = 0;
+
+	while (k < SWARM_PEERS_MAX && i->peers[k])
+		k++;
+	return k;
+}
+
+/* Tell one of all that is new; true: there is more. */
+static bool tell(struct p2p_image *i, const struct neighbour *nb, int64_t now)
+{
+	struct swarm_news news;
+	bool is_more = true;
+
+	for (int k = 0; is_more && k < NEWS_ROUNDS; k++) {
+		is_more = swarm_news(i->swarm, nb->peer, &news);
+		if (news.n_have || news.n_lost || news.n_promised)
+			net_news(nb->l->net, &i->digest, news.have, news.n_have,
+				 news.lost, news.n_lost, news.promised,
+				 news.n_promised, news.eta_ns);
+	}
+	return is_more;
+}
+
+bool neighbours_tell(struct p2p_image *i, int64_t now)
+{
+	bool is_more = false;
+
+	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k])
+			is_more = tell(i, i->peers[k], now) || is_more;
+	return is_more;
+}
+
+/* Others of the image that he may not know. */
+static void introduce(const struct p2p_image *i, const struct neighbour *to)
+{
+	AUTO_FREE struct net_node *nodes =
+		calloc(SWARM_PEERS_MAX, sizeof(*nodes));
+	size_t n = 0;
+
+	for (unsigned int k = 0; nodes && k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k] && i->peers[k] != to)
+			nodes[n++] = *net_peer(i->peers[k]->l->net);
+	if (n)
+		net_members(to->l->net, nodes, n);
+}
+
+void neighbours_meet(struct p2p_image *i, int64_t now)
+{
+	int64_t every =
+		i->is_news_of_members ? INTRODUCE_NS : INTRODUCE_AGAIN_NS;
+
+	if (now - i->introduced < every)
+		return;
+	i->introduced = now;
+	i->is_news_of_members = false;
+	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k])
+			introduce(i, i->peers[k]);
+}
+
+static void on_opened(void *arg, struct net_link *net,
+		      const struct digest *image)
+{
+	struct p2p *p = arg;
+	struct p2p_image *i = image_by_digest(p, image);
+	struct link *l = net_user(net);
+	unsigned int peer = i ? free_peer(i) : SWARM_PEERS_MAX;
+	struct neighbour *nb;
+	struct member *m;
+
+	if (!i || !l || find(net, image))
+		return;
+	if (!rights_hold(l, i, time(NULL))) {
+		net_close_image(net, image, SWARM_DENIED);
+		return;
+	}
+	nb = peer < SWARM_PEERS_MAX ? calloc(1, sizeof(*nb)) : NULL;
+	if (!nb) {
+		net_close_image(net, image, SWARM_GONE);
+		return;
+	}
+	retry_drop(l, i);
+	nb->l = l;
+	nb->i = i;
+	nb->peer = peer;
+	nb->serial = ++p->serial;
+	LIST_INSERT_HEAD(&l->neighbours, nb, by_link);
+	i->peers[peer] = nb;
+	i->n_peers++;
+	if (!i->met)
+		i->met = clock_now_ns();
+	m = member_know(p, net_peer(net), false);
+	if (m)
+		member_takes_part(m, i);
+	swarm_peer_join(i->swarm, peer, member_distance(p, net_peer(net)),
+			l->member ? l->member->quarantines : 0, clock_now_ns());
+	if (!net_takes_others(net))
+		swarm_peer_takes_one(i->swarm, peer);
+	(void)tell(i, nb, clock_now_ns());
+	introduce(i, nb);
+	i->is_news_of_members = true;
+	image_turns(i, clock_now_ns());
+	image_settle(i);
+}
+
+void neighbour_leave(struct neighbour *nb)
+{
+	struct p2p_image *i = nb->i;
+
+	LIST_REMOVE(nb, by_link);
+	serve_drop(nb->l, i);
+	swarm_peer_leave(i->swarm, nb->peer, clock_now_ns());
+	i->peers[nb->peer] = NULL;
+	i->n_peers--;
+	image_settle(i);
+	free(nb);
+}
+
+static void on_closed(void *arg, struct net_link *net,
+		      const struct digest *image, enum swarm_refusal why)
+{
+	struct neighbour *nb = find(net, image);
+	struct p2p *p = arg;
+	struct p2p_image *i = image_by_digest(p, image);
+	struct link *l = net_user(net);
+
+	if (i && l && why == SWARM_BUSY)
+		retry_later(l, i);
+	else if (i && l)
+		retry_drop(l, i);
+	if (why == SWARM_DENIED)
+		fault_denied(
+			p, net_peer(net), false,
+			p->keys ? "its log says what is wrong with this "
+				  "node's capability for the image"
+				: "it wants a capability for the image: "
+				  "this node has no --p2p-capability-keys");
+	if (nb)
+		neighbour_leave(nb);
+}
+
+void neighbours_check(struct p2p_image *i, int64_t now)
+{
+	if (!i->has_quarantined)
+		return;
+	i->has_quarantined = false;
+	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++) {
+		struct neighbour *nb = i->peers[k];
+		struct member *m;
+
+		if (!nb || !nb->quarantine_ns)
+			continue;
+		m = member_by_name(i->p, net_peer(nb->l->net)->name);
+		if (m) {
+			m->quarantined_until = now + nb->quarantine_ns;
+			m->quarantines++;
+		}
+		nb->quarantine_ns = 0;
+		net_close(nb->l->net, nb->quarantine);
+	}
+}
+
+/* ------------------------------------------------------ what they say --- */
+
+static void on_news(void *arg, struct net_link *net, const struct digest *image,
+		    const struct swarm_range *have, size_t n_have,
+		    const struct swarm_range *lost, size_t n_lost,
+		    const struct swarm_range *promised, size_t n_promised,
+		    int64_t eta_ns)
+{
+	struct neighbour *nb = find(net, image);
+	int64_t now = clock_now_ns();
+	struct swarm *s;
+	int rc = 0;
+
+	if (!nb)
+		return;
+	s = nb->i->swarm;
+	nb->i->has_heard = true;
+	atomic_store(&nb->i->heard_ns, now);
+	for (size_t k = 0; k < n_lost && rc == 0; k++)
+		rc = swarm_peer_lost(s, nb->peer, lost[k], now);
+	for (size_t k = 0; k < n_have && rc == 0; k++)
+		rc = swarm_peer_has(s, nb->peer, have[k], now);
+	for (size_t k = 0; k < n_promised && rc == 0; k++)
+		rc = swarm_peer_promises(s, nb->peer, promised[k], eta_ns, now);
+	if (rc < 0)
+		net_close(net, "news of pieces that are not the image's");
+	image_settle(nb->i);
+}
+
+static void on_wanted(void *arg, struct net_link *net,
+		      const struct digest *image, const uint32_t *pieces,
+		      size_t n, enum source_priority priority)
+{
+	struct neighbour *nb = find(net, image);
+	bool are_pieces = nb != NULL;
+
+	for (size_t k = 0; k < n && nb; k++)
+		are_pieces = are_pieces && pieces[k] < nb->i->n;
+	if (are_pieces)
+		serve_wanted(nb->l, nb->i, pieces, n, priority);
+	else
+		net_refuse(net, image, pieces[0], SWARM_DENIED, 0);
+}
+
+static void on_unwanted(void *arg, struct net_link *net,
+			const struct digest *image, uint32_t piece)
+{
+	struct neighbour *nb = find(net, image);
+
+	if (nb)
+		serve_unwanted(nb->l, nb->i, piece);
+}
+
+/* Has it the length that its form has? */
+static bool fits(const struct p2p_image *i, const struct net_piece *p)
+{
+	struct block b;
+
+	if (p->piece >= i->n)
+		return false;
+	image_block(i, p->piece, &b);
+	return p->len == (p->form == NET_STORED ? b.csize : b.usize);
+}
+
+static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
+{
+	struct neighbour *nb = find(net, &p->image);
+	struct bytes *b = NULL;
+	int rc = -ENOMEM;
+
+	if (!nb)
+		return NULL;
+	swarm_begins(nb->i->swarm, nb->peer, p->piece);
+	if (!fits(nb->i, p))
+		rc = -EBADMSG;
+	else
+		b = bytes_new(nb->i->p, p->len,
+			      nb->i->why[p->piece] == SOURCE_DEMAND);
+	if (b)
+		return b->data;
+	swarm_lost(nb->i->swarm, nb->peer, p->piece, rc, clock_now_ns());
+	image_settle(nb->i);
+	return NULL;
+}
+
+static void on_moves(void *arg, struct net_link *net, const struct net_piece *p,
+		     uint32_t n)
+{
+	struct neighbour *nb = find(net, &p->image);
+
+	if (!nb)
+		return;
+	image_moves(nb->i);
+	swarm_moves(nb->i->swarm, nb->peer, p->piece, n, clock_now_ns());
+}
+
+static void on_got(void *arg, struct net_link *net, const struct net_piece *p,
+		   void *room)
+{
+	struct neighbour *nb = find(net, &p->image);
+	struct bytes *b = container_of((uint8_t *)room, struct bytes, data);
+
+	if (nb)
+		(void)!arrive(nb->i, nb, p->piece, p->form,
+			      (enum source_priority)nb->i->why[p->piece], b);
+	else
+		bytes_unref(b);
+}
+
+static void on_lost(void *arg, struct net_link *net, const struct net_piece *p,
+		    void *room)
+{
+	/* The image or the link is closed: its neighbour leaves. */
+	bytes_unref(container_of((uint8_t *)room, struct bytes, data));
+}
+
+static void on_refused(void *arg, struct net_link *net,
+		       const struct digest *image, uint32_t piece,
+		       enum swarm_refusal why, int64_t retry_ns)
+{
+	struct neighbour *nb = find(net, image);
+
+	if (!nb)
+		return;
+	swarm_refused(nb->i->swarm, nb->peer, piece, why, retry_ns,
+		      clock_now_ns());
+	image_settle(nb->i);
+}
+
+static void on_left(void *arg, struct net_link *net, uint64_t tag)
+{
+	serve_left(arg, tag);
+}
+
+static void on_sent(void *arg, struct net_link *net, uint64_t tag)
+{
+	serve_sent(arg, tag);
+}
+
+static void on_fault(void *arg, struct net_link *net, const char *why)
+{
+	engine_note(arg, P2P_RDMA_FAULT, net_peer(net)->name, why);
+}
+
+static void on_members(void *arg, struct net_link *net,
+		       const struct net_node *nodes, size_t n)
+{
+	struct link *l = net_user(net);
+	struct neighbour *nb;
+
+	if (!l)
+		return;
+	/* Of which image is not said: of one that we share. */
+	for (size_t k = 0; k < n; k++) {
+		struct member *m = member_know(l->p, &nodes[k], true);
+
+		if (!m)
+			continue;
+		LIST_FOREACH(nb, &l->neighbours, by_link)
+		member_takes_part(m, nb->i);
+	}
+}
+
+const struct net_events link_events = {
+	.up = on_up,
+	.down = on_down,
+	.failed = fault_link,
+	.leaving = on_leaving,
+	.may_open = on_may_open,
+	.opened = on_opened,
+	.closed = on_closed,
+	.news = on_news,
+	.wanted = on_wanted,
+	.unwanted = on_unwanted,
+	.room = on_room,
+	.moves = on_moves,
+	.got = on_got,
+	.lost = on_lost,
+	.refused = on_refused,
+	.left = on_left,
+	.sent = on_sent,
+	.fault = on_fault,
+	.members = on_members,
+};

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who is known, and whom to connect to.  The members file keeps them for a time
+ * without trackers; it is a hint, and what is wrong in it costs one connection.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "p2p/engine/engine_peer.h"
+
+#define FILE_HEAD "bootseer-members 1\n"
+#define FILE_MAX (4 * MIB)
+#define FILE_MEMBERS_MAX 1024u
+#define BACKOFF_NS NS_PER_S
+#define BACKOFF_DOUBLINGS 6u
+#define DIALS_MAX 16u /* begun at once for an image */
+/* Without a tracker: who was not heard of for so long is gone; so long after the
+ * opening everybody who is known may take part. */
+#define SAID_NS (90 * NS_PER_S)
+#define SETTLED_NS (5 * NS_PER_S)
+
+/* FNV-1a from where nobody outside knows: names are what others say. */
+static unsigned int bucket_of(const struct p2p *p, const char *name)
+{
+	uint32_t h = p->name_seed;
+
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 16777619u;
+	return (h ^ h >> 16) % MEMBER_BUCKETS;
+}
+
+struct member *member_by_name(struct p2p *p, const char *name)
+{
+	struct member *m;
+
+	LIST_FOREACH(m, &p->named[bucket_of(p, name)], by_name)
+	if (strcmp(m->node.name, name) == 0)
+		return m;
+	return NULL;
+}
+
+enum swarm_distance member_distance(const struct p2p *p,
+				    const struct net_node *node)
+{
+	if (*node->rack && strcmp(node->rack, p->self.rack) == 0 &&
+	    strcmp(node->zone, p->self.zone) == 0)
+		return SWARM_SAME_RACK;
+	/* Where nobody says where he is, all are near. */
+	return strcmp(node->zone, p->self.zone) == 0 ? SWARM_SAME_ZONE
+						     : SWARM_REMOTE;
+}
+
+static void forget(struct p2p *p, struct member *m)
+{
+	TAILQ_REMOVE(&p->members, m, by_age);
+	LIST_REMOVE(m, by_name);
+	p->n_members--;
+	free(m);
+}
+
+/* The oldest that nobody needs. */
+static void make_room(struct p2p *p)
+{
+	int64_t now = clock_now_ns();
+	struct member *m;
+
+	TAILQ_FOREACH(m, &p->members, by_age)
+	if (!m->link && !m->refs && m->quarantined_until <= now)
+		break;
+	if (m)
+		forget(p, m);
+}
+
+static struct member *member_add(struct p2p *p, const struct net_node *node)
+{
+	struct member *m;
+
+	if (p->n_members >= MEMBERS_MAX)
+		make_room(p);
+	if (p->n_members >= MEMBERS_MAX)
+		return NULL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return NULL;
+	m->node = *node;
+	m->said = clock_now_ns();
+	TAILQ_INSERT_TAIL(&p->members, m, by_age);
+	LIST_INSERT_HEAD(&p->named[bucket_of(p, m->node.name)], m, by_name);
+	p->n_members++;
+	p->members_changed = true;
+	return m;
+}
+
+static void update(struct p2p *p, struct member *m, const struct net_node *node)
+{
+	if (strcmp(m->node.addr, node->addr) != 0) {
+		m->retry_at = 0;
+		p->members_changed = true;
+	}
+	m->node = *node;
+}
+
+struct member *member_know(struct p2p *p, const struct net_node *node,
+			   bool is_hearsay)
+{
+	struct member *m;
+
+	if (!*node->name || strcmp(node->name, p->self.name) == 0)
+		return NULL;
+	m = member_by_name(p, node->name);
+	if (!m)
+		return member_add(p, node);
+	m->said = clock_now_ns();
+	/* What anybody may say changes nothing of one who can be reached, and
+	 * makes nobody be tried sooner. */
+	if (!is_hearsay)
+		update(p, m, node);
+	else if (!m->link && m->failures)
+		m->node = *node;
+	return m;
+}
+
+/* A place of one who could not be reached, or KNOWN_MAX. */
+static size_t known_place(const struct p2p_image *i)
+{
+	size_t k = 0;
+
+	if (i->n_known < KNOWN_MAX)
+		return i->n_known;
+	while (k < KNOWN_MAX && (i->known[k]->link || !i->known[k]->failures))
+		k++;
+	return k;
+}
+
+static bool is_known(const struct member *m, const struct p2p_image *i)
+{
+	for (size_t k = 0; k < i->n_known; k++)
+		if (i->known[k] == m)
+			return true;
+	return false;
+}
+
+void member_takes_part(struct member *m, struct p2p_image *i)
+{
+	size_t at;
+
+	if (is_known(m, i))
+		return;
+	at = known_place(i);
+	if (at == KNOWN_MAX)
+		return;
+	if (at == i->n_known)
+		i->n_known++;
+	else
+		i->known[at]->refs--;
+	i->known[at] = m;
+	m->refs++;
+}
+
+void members_forget(struct p2p_image *i)
+{
+	while (i->n_known)
+		i->known[--i->n_known]->refs--;
+}
+
+/* ------------------------------------------------------------- connect --- */
+
+void member_failed(struct member *m, int64_t now)
+{
+	unsigned int doublings = m->failures < BACKOFF_DOUBLINGS
+					 ? m->failures
+					 : BACKOFF_DOUBLINGS;
+
+	m->failures++;
+	m->retry_at = now + (BACKOFF_NS << doublings);
+}
+
+static bool can_dial(const struct member *m, int64_t now)
+{
+	return !m->link && *m->node.addr && m->retry_at <= now &&
+	       m->quarantined_until <= now;
+}
+
+/* Half of the neighbours from the rack, a third from the zone, and always some from
+ * far away, or what a rack has would not get out of it. */
+static enum swarm_distance wanted_distance(struct p2p *p)
+{
+	uint64_t k = engine_random(p) % 10;
+
+	if (k < 5)
+		return SWARM_SAME_RACK;
+	return k < 8 ? SWARM_SAME_ZONE : SWARM_REMOTE;
+}
+
+/* Somebody at random, best at the wanted distance. */
+static void consider(struct p2p *p, struct member *m, enum swarm_distance want,
+		     struct member **best, unsigned int *n)
+{
+	bool fits = member_distance(p, &m->node) == want;
+	bool best_fits = *best && member_distance(p, &(*best)->node) == want;
+
+	if (best_fits && !fits)
+		return;
+	*n = fits && !best_fits ? 1 : *n + 1;
+	if (engine_random(p) % *n == 0)
+		*best = m;
+}
+
+static struct member *choose(struct p2p_image *i, int64_t now)
+{
+	enum swarm_distance want = wanted_distance(i->p);
+	struct member *best = NULL, *m;
+	unsigned int n = 0;
+
+	for (size_t k = 0; k < i->n_known; k++)
+		if (can_dial(i->known[k], now))
+			consider(i->p, i->known[k], want, &best, &n);
+	if (best || i->p->tracker_is_there)
+		return best;
+	/* Nobody can say who takes part: ask whoever is known. */
+	TAILQ_FOREACH(m, &i->p->members, by_age)
+	if (can_dial(m, now))
+		consider(i->p, m, want, &best, &n);
+	return best;
+}
+
+static void dial(struct p2p *p, struct member *m, int64_t now)
+{
+	struct error err = ERROR_INIT;
+	struct net_link *net;
+
+	if (net_connect(p->net, m->node.addr, m->node.name, &net, &err) < 0) {
+		fault_dial(p, m, &err);
+		member_failed(m, now);
+		return;
+	}
+	if (!link_make(p, net, m)) {
+		net_close(net, "out of memory");
+		member_failed(m, now);
+	}
+}
+
+void members_connect(struct p2p_image *i, int64_t now)
+{
+	struct p2p *p = i->p;
+	unsigned int wanted = p->cfg.neighbours, n = i->n_peers;
+	const struct link *l;
+
+	LIST_FOREACH(l, &p->links, all)
+	n += !l->is_up;
+	for (unsigned int k = 0; k < DIALS_MAX && n < wanted; k++, n++) {
+		struct member *m = choose(i, now);
+
+		if (!m)
+			return;
+		dial(p, m, now);
+	}
+}
+
+/* ---------------------------------------------------------------- turns --- */
+
+static bool is_neighbour(const struct member *m, const struct p2p_image *i)
+{
+	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->peers[k] && i->peers[k]->l->member == m)
+			return true;
+	return false;
+}
+
+/* Somebody said so lately, and nothing says the contrary. */
+static bool is_there(const struct member *m, int64_t since, int64_t now)
+{
+	return m->said >= since && (m->link || !m->failures) &&
+	       m->quarantined_until <= now;
+}
+
+bool member_is_missed(const struct member *m, int64_t now)
+{
+	return !m->link && m->failures && m->said >= now - SAID_NS;
+}
+
+void image_turns(struct p2p_image *i, int64_t now)
+{
+	bool is_new = now - i->opened < SETTLED_NS;
+	uint64_t names[SWARM_MEMBERS_MAX];
+	const struct member *m;
+	size_t n = 0;
+
+	for (size_t k = 0; k < i->n_known && n < SWARM_MEMBERS_MAX; k++)
+		if (is_neighbour(i->known[k], i) ||
+		    is_there(i->known[k], now - SAID_NS, now))
+			names[n++] = swarm_name(i->known[k]->node.name);
+	/* Who takes part is not known yet: all may. */
+	TAILQ_FOREACH(m, &i->p->members, by_age)
+	if (is_new && n < SWARM_MEMBERS_MAX && !is_known(m, i) &&
+	    is_there(m, 0, now))
+		names[n++] = swarm_name(m->node.name);
+	swarm_members(i->swarm, names, n);
+}
+
+/* ---------------------------------------------------------------- file --- */
+
+/* Cut the next field off; false: there is none, or it is too long. */
+static bool cut(char **line, char *to, size_t room)
+{
+	char *field = strsep(line, "\t");
+
+	if (!field || strlen(field) >= room)
+		return false;
+	(void)snprintf(to, room, "%s", field);
+	return true;
+}
+
+static void load_line(struct p2p *p, char *line)
+{
+	struct net_node n = { .name = "" };
+
+	if (cut(&line, n.name, sizeof(n.name)) &&
+	    cut(&line, n.addr, sizeof(n.addr)) &&
+	    cut(&line, n.rack, sizeof(n.rack)) &&
+	    cut(&line, n.zone, sizeof(n.zone)) &&
+	    cut(&line, n.region, sizeof(n.region)) && !line)
+		(void)member_know(p, &n, true);
+}
+
+void members_load(struct p2p *p)
+{
+	AUTO_BUF text = BUF_INIT;
+	char *rest, *line;
+
+	if (fs_read_file(p->members_path, FILE_MAX, &text, NULL) < 0 ||
+	    text.len < strlen(FILE_HEAD) ||
+	    memcmp(text.data, FILE_HEAD, strlen(FILE_HEAD)) != 0)
+		return;
+	rest = text.data + strlen(FILE_HEAD);
+	while ((line = strsep(&rest, "\n")) && rest &&
+	       p->n_members < FILE_MEMBERS_MAX)
+		load_line(p, line);
+	p->members_changed = false;
+}
+
+static bool is_plain(const char *text)
+{
+	return !text[strcspn(text, "\t\n")];
+}
+
+static int write_members(struct p2p *p, struct buf *text)
+{
+	const struct member *m;
+	unsigned int n = 0;
+	int rc = buf_puts(text, FILE_HEAD);
+
+	/* Newest first: those are there most likely. */
+	TAILQ_FOREACH_REVERSE(m, &p->members, member_list, by_age)
+	{
+		const struct net_node *d = &m->node;
+
+		if (rc < 0 || n++ == FILE_MEMBERS_MAX)
+			break;
+		if (is_plain(d->name) && is_plain(d->addr) &&
+		    is_plain(d->rack) && is_plain(d->zone) &&
+		    is_plain(d->region))
+			rc = buf_printf(text, "%s\t%s\t%s\t%s\t%s\n", d->name,
+					d->addr, d->rack, d->zone, d->region);
+	}
+	return rc;
+}
+
+static void run_save(struct work *w)
+{
+	struct p2p *p = container_of(w, struct p2p, save_work);
+
+	/* Without the file a node starts as a new one does. */
+	(void)!fs_replace_file(p->members_path, p->members_text,
+			       strlen(p->members_text), 0600, NULL);
+}
+
+static void end_save(struct work *w)
+{
+	struct p2p *p = container_of(w, struct p2p, save_work);
+
+	free(p->members_text);
+	p->members_text = NULL;
+}
+
+void members_save(struct p2p *p)
+{
+	AUTO_BUF text = BUF_INIT;
+
+	if (!p->members_changed || p->members_text ||
+	    write_members(p, &text) < 0)
+		return;
+	p->members_text = buf_steal(&text);
+	if (!p->members_text)
+		return;
+	p->members_changed = false;
+	p->save_work = (struct work){ .run = run_save, .done = end_save };
+	(void)!pool_submit(p->disk, &p->save_work); /* it has no bound */
+}
+
+void members_free(struct p2p *p)
+{
+	struct member *m;
+
+	while ((m = TAILQ_FIRST(&p->members)))
+		forget(p, m);
+}

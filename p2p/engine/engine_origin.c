@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reading from the origin what the core may read: neighbouring pieces with one
+ * request, each passed on as soon as its last byte is here.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "p2p/engine/engine_peer.h"
+
+#define RANGE_MAX (8 * MIB)
+#define BUSY_WAIT_NS NS_PER_S /* what the origin wants when it says no more */
+#define RATE_TICK_NS (100 * NS_PER_MS) /* how soon a stop is seen */
+
+struct origin_read {
+	LIST_ENTRY(origin_read) link; /* the loop's */
+	struct errand errand;
+	struct source_sink sink;
+	struct pace pace;
+	struct p2p_image *i;
+	enum source_priority priority;
+	int64_t deadline; /* of the readers who wait for it; 0: none does */
+	atomic_bool stop;
+	uint32_t first;
+	size_t n, next;     /* pieces, and those passed on */
+	struct bytes *room; /* of the piece that is coming */
+	uint32_t filled;
+	int rc;
+	struct error err;
+	struct block blocks[];
+};
+
+static enum pace_level level(struct pace *p)
+{
+	const struct origin_read *r = container_of(p, struct origin_read, pace);
+
+	return atomic_load(&r->stop) ? PACE_STOP : PACE_GO;
+}
+
+static void moves(struct pace *p)
+{
+	(void)p;
+}
+
+/* What readers wait for is paid for too, but does not wait. */
+static int pay(struct origin_read *r, size_t len, struct error *err)
+{
+	struct p2p *p = r->i->p;
+	uint64_t rate = p->cfg.origin_rate;
+	int64_t now = clock_now_ns(), until;
+
+	if (!rate)
+		return 0;
+	(void)pthread_mutex_lock(&p->lock);
+	if (p->origin_ready_ns < now)
+		p->origin_ready_ns = now;
+	until = p->origin_ready_ns;
+	p->origin_ready_ns += (int64_t)(len * (uint64_t)NS_PER_S / rate);
+	while (r->priority != SOURCE_DEMAND && !atomic_load(&r->stop) &&
+	       now < until) {
+		int64_t tick = now + RATE_TICK_NS;
+
+		cond_wait_until(&p->changed, &p->lock,
+				tick < until ? tick : until);
+		now = clock_now_ns();
+	}
+	(void)pthread_mutex_unlock(&p->lock);
+	return atomic_load(&r->stop)
+		       ? error_set(err, ECANCELED, "not wanted any more")
+		       : 0;
+}
+
+/* Pass the piece on that is whole. */
+static int pass_on(struct origin_read *r, struct error *err)
+{
+	struct bytes *in = r->room;
+	uint32_t piece = r->first + (uint32_t)r->next;
+
+	r->room = NULL;
+	r->filled = 0;
+	if (arrive(r->i, NULL, piece, NET_STORED, r->priority, in) < 0)
+		return error_nomem(err);
+	r->next++;
+	return 0;
+}
+
+static int put(struct source_sink *sink, uint64_t pos, const void *data,
+	       size_t len, struct error *err)
+{
+	struct origin_read *r = container_of(sink, struct origin_read, sink);
+	const uint8_t *from = data;
+	int rc = pay(r, len, err);
+
+	image_moves(r->i);
+	while (rc == 0 && len && r->next < r->n) {
+		const struct block *b = &r->blocks[r->next];
+		size_t n = b->csize - r->filled;
+
+		if (!r->room)
+			r->room = bytes_new(r->i->p, b->csize, true);
+		if (!r->room)
+			return error_nomem(err);
+		n = len < n ? len : n;
+		memcpy(r->room->data + r->filled, from, n);
+		r->filled += (uint32_t)n;
+		from += n;
+		len -= n;
+		if (r->filled == b->csize)
+			rc = pass_on(r, err);
+	}
+	if (rc == 0 && len)
+		rc = error_set(err, EIO, "the origin sent more than asked for");
+	return rc;
+}
+
+static void run(struct errand *e)
+{
+	struct origin_read *r = container_of(e, struct origin_read, errand);
+	const struct block *last = &r->blocks[r->n - 1];
+	struct source_req req = { .off = r->blocks[0].poff,
+				  .priority = r->priority,
+				  .deadline_ns = r->deadline,
+				  .pace = &r->pace };
+
+	req.len = last->poff + last->csize - req.off;
+	if (atomic_load(&r->stop))
+		r->rc = error_set(&r->err, ECANCELED, "not wanted any more");
+	else
+		r->rc = source_read(r->i->packs[r->blocks[0].pack], &req,
+				    &r->sink, &r->err);
+	if (r->rc == 0 && r->next < r->n)
+		r->rc = error_set(&r->err, EIO, "the origin ended early");
+	bytes_unref(r->room);
+}
+
+static void done(struct errand *e, bool has_run)
+{
+	struct origin_read *r = container_of(e, struct origin_read, errand);
+	struct p2p_image *i = r->i;
+	int64_t now = clock_now_ns();
+
+	LIST_REMOVE(r, link);
+	if (!has_run)
+		r->rc = error_set(&r->err, ECANCELED, "not wanted any more");
+	if (r->rc < 0 && !atomic_load(&r->stop))
+		i->origin_error = r->err;
+	if (r->rc == -EBUSY)
+		i->leases.origin_wait_ns = BUSY_WAIT_NS;
+	for (size_t k = r->next; k < r->n && !i->is_closing; k++) {
+		uint32_t piece = r->first + (uint32_t)k;
+		bool is_here = swarm_has(i->swarm, piece);
+
+		tracker_done(i, piece, is_here ? 0 : r->rc);
+		swarm_lost(i->swarm, SWARM_NONE, piece, r->rc, now);
+	}
+	image_settle(i);
+	image_release(i);
+	free(r);
+}
+
+/* When the last of those who wait for pieces [first, first + n) gives up. */
+static int64_t deadline_of(const struct p2p_image *i, uint32_t first, size_t n)
+{
+	int64_t last = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		int64_t ns = want_deadline(i, first + (uint32_t)k);
+
+		last = ns > last ? ns : last;
+	}
+	return last;
+}
+
+/* One request for pieces [first, first + n). */
+static void start(struct p2p_image *i, uint32_t first, size_t n,
+		  enum source_priority priority)
+{
+	struct origin_read *r =
+		calloc(1, sizeof(*r) + n * sizeof(r->blocks[0]));
+
+	/* Not asked for: the core asks again when it has waited. */
+	if (!r)
+		return;
+	r->i = i;
+	r->priority = priority;
+	r->first = first;
+	r->n = n;
+	r->sink.put = put;
+	r->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .is_urgent = priority == SOURCE_DEMAND };
+	r->errand.run = run;
+	r->errand.done = done;
+	for (size_t k = 0; k < n; k++)
+		image_block(i, first + (uint32_t)k, &r->blocks[k]);
+	if (priority == SOURCE_DEMAND)
+		r->deadline = deadline_of(i, first, n);
+	LIST_INSERT_HEAD(&i->reads, r, link);
+	image_hold(i);
+	/* What waits there has no bound: the core bounds what flies. */
+	errand_submit(i,
+		      priority == SOURCE_DEMAND ? ERRAND_URGENT : ERRAND_BULK,
+		      &r->errand);
+}
+
+/* Does `piece` lie behind `last` in its pack? */
+static bool follows(const struct p2p_image *i, uint32_t last, uint32_t piece)
+{
+	struct block a, b;
+
+	if (piece != last + 1)
+		return false;
+	image_block(i, last, &a);
+	image_block(i, piece, &b);
+	return a.pack == b.pack && a.poff + a.csize == b.poff;
+}
+
+void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority)
+{
+	size_t first = 0;
+	uint64_t bytes = 0;
+
+	if (i->is_closing)
+		return;
+	for (size_t k = 0; k < n; k++) {
+		if (k > first && (!follows(i, pieces[k - 1], pieces[k]) ||
+				  bytes + i->sizes[pieces[k]] > RANGE_MAX)) {
+			start(i, pieces[first], k - first, priority);
+			first = k;
+			bytes = 0;
+		}
+		bytes += i->sizes[pieces[k]];
+		tracker_reads(i, pieces[k]);
+	}
+	if (n)
+		start(i, pieces[first], n - first, priority);
+}
+
+static void stop(struct origin_read *r)
+{
+	atomic_store(&r->stop, true);
+	errand_take_back(&r->errand);
+}
+
+static bool is_wanted(const struct origin_read *r)
+{
+	for (size_t k = 0; k < r->n; k++)
+		if (swarm_wants(r->i->swarm, r->first + (uint32_t)k))
+			return true;
+	return false;
+}
+
+void origin_stop_unwanted(struct p2p_image *i)
+{
+	struct origin_read *r = LIST_FIRST(&i->reads), *next;
+
+	for (; r; r = next) {
+		next = LIST_NEXT(r, link);
+		if (!atomic_load(&r->stop) && !is_wanted(r))
+			stop(r);
+	}
+}
+
+void origin_stop(struct p2p_image *i)
+{
+	struct origin_read *r = LIST_FIRST(&i->reads), *next;
+
+	for (; r; r = next) {
+		next = LIST_NEXT(r, link);
+		stop(r);
+	}
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The others: origin, trackers, who is known, links to them, their part in our images, and
+ * what they are sent.  Private to engine*.c; everything is the loop's.
+ */
+#ifndef BOOTSEER_P2P_ENGINE_ENGINE_PEER_H
+#define BOOTSEER_P2P_ENGINE_ENGINE_PEER_H
+
+#include "p2p/engine/engine.h"
+
+#define MEMBERS_MAX 4096u /* known in all */
+
+/* Somebody who may be connected to. */
+struct member {
+	TAILQ_ENTRY(member) by_age;
+	LIST_ENTRY(member) by_name;
+	struct net_node node;
+	struct link *link;       /* up, or on its way */
+	unsigned int refs;       /* images that know it */
+	unsigned int failures;   /* to connect, one after the other */
+	char why[ERROR_MSG_MAX]; /* the last one did */
+	enum p2p_fault fault;    /* the same */
+	int64_t retry_at;
+	int64_t said; /* when it was heard of last, of anybody */
+	int64_t quarantined_until;
+	unsigned int quarantines; /* so far */
+};
+
+/* What the other side of a link may have, as it proved. */
+struct right {
+	LIST_ENTRY(right) by_link;
+	const struct p2p_image *i;
+	int64_t until; /* seconds since 1970 */
+};
+
+/* An image that there was no room for on a link. */
+struct retry {
+	LIST_ENTRY(retry) by_link;
+	struct p2p_image *i;
+	int64_t at, wait_ns;
+};
+
+struct link {
+	LIST_ENTRY(link) all;
+	struct p2p *p;
+	struct net_link *net;
+	struct member *member; /* NULL: somebody who came */
+	unsigned int number;   /* for the slots */
+	bool is_up, is_leaving;
+	LIST_HEAD(, right) rights;
+	LIST_HEAD(, retry) retries;
+	LIST_HEAD(, neighbour) neighbours;
+	LIST_HEAD(, upload) uploads;
+};
+
+/* A link's part in one image. */
+struct neighbour {
+	LIST_ENTRY(neighbour) by_link;
+	struct link *l;
+	struct p2p_image *i;
+	unsigned int peer;      /* its number in the swarm */
+	uint64_t serial;        /* no two have the same */
+	int64_t quarantine_ns;  /* it is to leave for so long; 0 */
+	const char *quarantine; /* why */
+};
+
+/* An answer to somebody. */
+struct upload {
+	LIST_ENTRY(upload) by_link;
+	struct work work;
+	struct p2p_image *i;
+	struct link *l; /* NULL: it is gone */
+	struct slot_request slot;
+	bool is_begun, has_left; /* has_left: it has no slot any more */
+	int64_t begun;
+	struct relay_ref relay; /* .extent NULL: it is not from there */
+	int fd;                 /* of the cache, or -1 */
+	bool is_pinned;         /* the cache's block */
+	uint64_t off;
+	struct bytes *bytes; /* or NULL */
+	struct net_piece piece;
+	int rc;
+};
+
+/* ------------------------------------------------------ engine_serve.c --- */
+
+extern const struct slots_config serve_slots;
+
+/* One of these, all of the image. */
+void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
+		  size_t n, enum source_priority priority);
+void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece);
+/* It needs no slot any more; its bytes are not needed any more. */
+void serve_left(struct p2p *p, uint64_t tag);
+void serve_sent(struct p2p *p, uint64_t tag);
+/* Close the links of those that take their answers too slowly. */
+void serve_check(struct p2p *p, int64_t now);
+/* Forget what waits: of a link, of an image (or NULL: all of it). */
+void serve_drop(struct link *l, const struct p2p_image *i);
+
+/* ------------------------------------------------------- engine_link.c --- */
+
+extern const struct net_events link_events;
+
+/* `m` NULL: somebody came. */
+struct link *link_make(struct p2p *p, struct net_link *net, struct member *m);
+/* Take part in the image over this link, or over all. */
+void link_open(struct link *l, struct p2p_image *i);
+void links_open(struct p2p_image *i);
+/* It takes part no more. */
+void neighbour_leave(struct neighbour *nb);
+/* Close the links of those that are in quarantine since. */
+void neighbours_check(struct p2p_image *i, int64_t now);
+/* Tell the neighbours of each other, as often as makes sense without a tracker. */
+void neighbours_meet(struct p2p_image *i, int64_t now);
+/* Tell the neighbours what is new; true: there is more. */
+bool neighbours_tell(struct p2p_image *i, int64_t now);
+
+/* ------------------------------------------------------ engine_retry.c --- */
+
+/* There was no room for the image on the link: open it there in a while, after twice
+ * the time than before. */
+void retry_later(struct link *l, struct p2p_image *i);
+/* It is open, closed, or refused for good; NULL: all images are. */
+void retry_drop(struct link *l, const struct p2p_image *i);
+/* Open those whose time has come. */
+void retries_check(struct p2p *p, int64_t now);
+
+/* ----------------------------------------------------- engine_rights.c --- */
+
+/* Ask for this node's right to the image, when it has none for long any more. */
+void rights_renew(struct p2p_image *i);
+/* It is closed: what is asked for it is not waited for. */
+void rights_leave(struct p2p_image *i);
+/* May the other side have it, with what it brought?  It is remembered until when.
+ * 0, or -EACCES. */
+int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
+		 size_t len, struct error *err) MUST_CHECK;
+/* ... still? */
+bool rights_hold(const struct link *l, const struct p2p_image *i,
+		 int64_t now_s);
+/* Stop serving those who may not have it any more. */
+void rights_check(struct p2p *p, int64_t now_s);
+/* The image, or the link (`i` NULL), is gone. */
+void rights_drop(struct link *l, const struct p2p_image *i);
+/* Ask the trackers what was revoked, from now on. */
+int rights_start(struct p2p *p, struct error *err) MUST_CHECK;
+/* Ask now. */
+void rights_reload(struct p2p *p);
+/* Not any more: on the loop; the rest when it is gone. */
+void rights_stop(struct p2p *p);
+void rights_free(struct p2p *p);
+
+/* ----------------------------------------------------- engine_probe.c --- */
+
+/* Ask the trackers what becomes of this node's calls, now and then.  On the loop,
+ * but for start and free; stop ends what is under way, soon. */
+int probe_start(struct p2p *p, struct error *err) MUST_CHECK;
+void probe_reload(struct p2p *p);
+void probe_stop(struct p2p *p);
+void probe_free(struct p2p *p);
+
+/* ----------------------------------------------------- engine_arrive.c --- */
+
+/* A piece as it came from `from`, or from the origin (NULL); takes `in`.
+ * Everything else happens by itself.  Any thread when from the origin.  -ENOMEM:
+ * it is lost; the core was told when it came from somebody. */
+int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
+	   enum net_form form, enum source_priority why, struct bytes *in);
+
+/* ----------------------------------------------------- engine_origin.c --- */
+
+void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority);
+/* End those of which nothing is wanted any more, soon; of a closing image: all. */
+void origin_stop_unwanted(struct p2p_image *i);
+void origin_stop(struct p2p_image *i);
+
+/* ---------------------------------------------------- engine_tracker.c --- */
+
+void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority);
+/* The core reads it from the origin. */
+void tracker_reads(struct p2p_image *i, uint32_t piece);
+/* What a lease was for is here, or is not to be had. */
+void tracker_done(struct p2p_image *i, uint32_t piece, int rc);
+/* Call when it is due. */
+void tracker_announce(struct p2p_image *i);
+
+/* ----------------------------------------------------- engine_member.c --- */
+
+struct member *member_by_name(struct p2p *p, const char *name);
+/* Somebody is known now; `is_hearsay`: not said by himself, nor by a tracker.  NULL:
+ * this node, or there is no room. */
+struct member *member_know(struct p2p *p, const struct net_node *node,
+			   bool is_hearsay);
+/* ... and that he takes part in the image. */
+void member_takes_part(struct member *m, struct p2p_image *i);
+void members_forget(struct p2p_image *i);
+/* Connect to as many as are missing. */
+void members_connect(struct p2p_image *i, int64_t now);
+/* Tell the core who takes part, in case there is no tracker. */
+void image_turns(struct p2p_image *i, int64_t now);
+/* It could not be connected to, or the link went. */
+void member_failed(struct member *m, int64_t now);
+enum swarm_distance member_distance(const struct p2p *p,
+				    const struct net_node *node);
+/* It cannot be reached, and somebody said lately that it takes part. */
+bool member_is_missed(const struct member *m, int64_t now);
+/* The members file: missing or spoilt is as empty. */
+void members_load(struct p2p *p);
+/* If they changed. */
+void members_save(struct p2p *p);
+void members_free(struct p2p *p);
+
+#endif

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Whether the trackers do what this node asks of them: found out at the start, so that
+ * a wrong token or URL is told before the first image, and again and again of those that
+ * do not.
+ */
+#include <stdatomic.h>
+
+#include "p2p/engine/engine_peer.h"
+#include "p2p/tracker/tracker_client.h"
+
+#define AGAIN_NS (30 * NS_PER_S)
+
+struct probe {
+	struct work work;
+	struct pace pace;
+	struct p2p *p;
+	bool is_under_way, is_stale; /* stale: it is to be done once more */
+	atomic_bool stop;
+};
+
+static enum pace_level level(struct pace *pace)
+{
+	const struct probe *b = container_of(pace, struct probe, pace);
+
+	return atomic_load(&b->stop) ? PACE_STOP : PACE_GO;
+}
+
+static void moves(struct pace *pace)
+{
+	(void)pace;
+}
+
+static void run_probe(struct work *w)
+{
+	struct probe *b = container_of(w, struct probe, work);
+	struct tracker_client *c = b->p->trackers;
+	struct tracker_place all[TRACKER_URLS_MAX];
+	size_t n = tracker_client_places(c, all);
+
+	/* What becomes of it is told by on_tracker(). */
+	for (size_t k = 0; k < n && !atomic_load(&b->stop); k++)
+		if (all[k].state != TRACKER_GOOD)
+			(void)!tracker_client_probe(c, k, b->p->self.name,
+						    &b->pace, NULL);
+}
+
+static void end_probe(struct work *w)
+{
+	struct probe *b = container_of(w, struct probe, work);
+	struct p2p *p = b->p;
+	int64_t chance = (int64_t)(engine_random(p) % (AGAIN_NS / 2));
+
+	b->is_under_way = false;
+	if (atomic_load(&b->stop))
+		return;
+	engine_arm(p, &p->probe_timer,
+		   b->is_stale ? 0 : AGAIN_NS / 4 * 3 + chance);
+	b->is_stale = false;
+}
+
+static void on_probe(struct loop_timer *t)
+{
+	struct p2p *p = container_of(t, struct p2p, probe_timer);
+	struct probe *b = p->probe;
+
+	b->is_stale = b->is_under_way;
+	if (b->is_under_way)
+		return;
+	b->is_under_way = true;
+	(void)!pool_submit(p->calls, &b->work); /* it has no bound */
+}
+
+int probe_start(struct p2p *p, struct error *err)
+{
+	struct probe *b;
+
+	if (!p->trackers)
+		return 0;
+	p->probe = b = calloc(1, sizeof(*b));
+	if (!b)
+		return error_nomem(err);
+	b->p = p;
+	b->work.run = run_probe;
+	b->work.done = end_probe;
+	b->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .is_urgent = true };
+	p->probe_timer.fn = on_probe;
+	return loop_timer_start(p->loop, &p->probe_timer, 0, err);
+}
+
+void probe_reload(struct p2p *p)
+{
+	if (p->probe)
+		engine_arm(p, &p->probe_timer, 0);
+}
+
+void probe_stop(struct p2p *p)
+{
+	if (!p->probe)
+		return;
+	atomic_store(&p->probe->stop, true);
+	if (p->probe_timer.fn)
+		loop_timer_stop(&p->probe_timer);
+}
+
+void probe_free(struct p2p *p)
+{
+	free(p->probe);
+}
+
+void p2p_probe_trackers(struct p2p *p,
+			void (*each)(void *arg, const char *url,
+				     const char *why),
+			void *arg)
+{
+	struct tracker_place all[TRACKER_URLS_MAX];
+	size_t n = p->trackers ? tracker_client_places(p->trackers, all) : 0;
+
+	for (size_t k = 0; k < n; k++) {
+		struct error err = ERROR_INIT;
+		int rc = tracker_client_probe(p->trackers, k, p->self.name,
+					      NULL, &err);
+
+		each(arg, all[k].url, rc < 0 ? err.msg : "");
+	}
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who may have what: this node's right to an image, which the trackers give and
+ * which ends; that of others, which they prove and renew; and what was revoked
+ * meanwhile.  Format: docs/formats/capability.md.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "p2p/engine/engine_peer.h"
+#include "p2p/tracker/tracker_client.h"
+
+#define RENEW_S 300 /* before a right ends, or a quarter of its time */
+#define LOST_S 1    /* until a right that was not given is asked for ... */
+#define LOST_DOUBLINGS 6u /* ... again, doubled so often at most */
+/* For what the origin says of a right: without it a tracker that wants it says no. */
+#define PERMIT_NS (10 * NS_PER_S)
+#define REVOKED_NS (60 * NS_PER_S)
+
+/* --------------------------------------------------------- this node's --- */
+
+struct permit {
+	struct errand errand;
+	struct pace pace;
+	struct p2p_image *i;
+	int64_t until;
+	bool is_stale; /* the loop's: what it asks with may have been mended */
+	atomic_bool stop;
+	struct tracker_capability right;
+	int rc;
+	struct error err;
+};
+
+static enum pace_level level(struct pace *p)
+{
+	const struct permit *t = container_of(p, struct permit, pace);
+
+	return atomic_load(&t->stop) || clock_now_ns() >= t->until ? PACE_STOP
+								   : PACE_GO;
+}
+
+static void moves(struct pace *p)
+{
+	(void)p;
+}
+
+static void run_permit(struct errand *e)
+{
+	struct permit *t = container_of(e, struct permit, errand);
+	struct p2p_image *i = t->i;
+	AUTO_FREE char *authorization = NULL;
+
+	t->until = clock_now_ns() + PERMIT_NS;
+	if (i->authorization)
+		authorization = i->authorization(i->arg, &t->pace);
+	if (atomic_load(&t->stop)) /* nobody wants it any more */
+		return;
+	t->rc = tracker_client_capability(i->p->trackers, &i->image, i->repo,
+					  i->p->self.name, authorization,
+					  &t->right, &t->err);
+}
+
+/* That no tracker answers is told of it, and is no verdict. */
+static bool is_verdict(int rc)
+{
+	return rc != -ECONNREFUSED && rc != -EAGAIN && rc != -ENOMEM;
+}
+
+static void lose(struct p2p_image *i, const struct permit *t, int64_t now_s)
+{
+	unsigned int doublings = i->permits_lost < LOST_DOUBLINGS
+					 ? i->permits_lost
+					 : LOST_DOUBLINGS;
+
+	i->renew_at = now_s + LOST_S;
+	if (is_verdict(t->rc)) {
+		i->permits_lost++;
+		i->renew_at = now_s + (LOST_S << doublings);
+		if (!*i->refusal)
+			engine_note(i->p, P2P_RIGHT_REFUSED, i->label,
+				    t->err.msg);
+		(void)snprintf(i->refusal, sizeof(i->refusal), "%s",
+			       t->err.msg);
+	}
+	/* What is over would only be refused. */
+	if (i->capability_until <= now_s)
+		i->capability_len = 0;
+}
+
+/* The image has a new right: show it. */
+static void show(struct p2p_image *i)
+{
+	struct link *l;
+
+	i->permits_lost = 0;
+	if (*i->refusal)
+		engine_note(i->p, P2P_RIGHT_GIVEN, i->label, "");
+	*i->refusal = '\0';
+	LIST_FOREACH(l, &i->p->links, all)
+	net_renew_image(l->net, &i->digest, i->capability, i->capability_len);
+	links_open(i);
+}
+
+/* Blocks and metadata of an image are two swarms with one right. */
+static bool has_same_right(const struct p2p_image *a, const struct p2p_image *b)
+{
+	return a != b && digest_equal(&a->image, &b->image) &&
+	       strcmp(a->repo, b->repo) == 0;
+}
+
+static void share(const struct p2p_image *from, struct p2p_image *i)
+{
+	memcpy(i->capability, from->capability, from->capability_len);
+	i->capability_len = from->capability_len;
+	i->capability_until = from->capability_until;
+	i->renew_at = from->renew_at;
+	show(i);
+}
+
+/* The other swarm asks for it now, or has it. */
+static bool is_shared(struct p2p_image *i, int64_t now_s)
+{
+	const struct p2p_image *o;
+
+	LIST_FOREACH(o, &i->p->images, all)
+	{
+		if (!has_same_right(o, i))
+			continue;
+		if (o->permit)
+			return true;
+		if (now_s < o->renew_at && o->capability_len &&
+		    i->capability_until < o->capability_until) {
+			share(o, i);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void take(struct p2p_image *i, const struct tracker_capability *right,
+		 int64_t now_s)
+{
+	int64_t left = right->not_after - now_s;
+	struct p2p_image *o;
+
+	memcpy(i->capability, right->data, right->len);
+	i->capability_len = right->len;
+	i->capability_until = right->not_after;
+	i->renew_at =
+		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
+	/* It is over when it comes: one of the two clocks is wrong. */
+	if (i->renew_at <= now_s)
+		i->renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
+	show(i);
+	LIST_FOREACH(o, &i->p->images, all)
+	if (has_same_right(o, i))
+		share(i, o);
+}
+
+/* What was mended is to help now, and not after the pause. */
+static void ask_anew(struct p2p_image *i)
+{
+	if (i->permit) {
+		i->permit->is_stale = true;
+	} else if (i->permits_lost || !i->capability_len) {
+		i->permits_lost = 0;
+		i->renew_at = 0;
+		rights_renew(i);
+	}
+}
+
+/* One that was taken back is of an image that closes. */
+static void end_permit(struct errand *e, bool has_run)
+{
+	struct permit *t = container_of(e, struct permit, errand);
+	struct p2p_image *i = t->i;
+	int64_t now_s = time(NULL);
+
+	(void)has_run;
+	i->permit = NULL;
+	if (!i->is_closing && t->rc == 0)
+		take(i, &t->right, now_s);
+	else if (!i->is_closing)
+		lose(i, t, now_s);
+	if (!i->is_closing && t->rc < 0 && t->is_stale)
+		ask_anew(i);
+	image_release(i);
+	free(t);
+}
+
+void rights_renew(struct p2p_image *i)
+{
+	struct permit *t;
+
+	if (!i->p->keys || i->permit || i->is_closing ||
+	    time(NULL) < i->renew_at || is_shared(i, time(NULL)))
+		return;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return;
+	t->i = i;
+	t->errand.run = run_permit;
+	t->errand.done = end_permit;
+	t->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .is_urgent = true };
+	i->permit = t;
+	image_hold(i);
+	errand_submit(i, ERRAND_PERMIT, &t->errand);
+}
+
+void rights_leave(struct p2p_image *i)
+{
+	if (!i->permit)
+		return;
+	atomic_store(&i->permit->stop, true);
+	errand_take_back(&i->permit->errand);
+}
+
+/* ------------------------------------------------------------- others' --- */
+
+static struct right *find(const struct link *l, const struct p2p_image *i)
+{
+	struct right *r;
+
+	LIST_FOREACH(r, &l->rights, by_link)
+	if (r->i == i)
+		return r;
+	return NULL;
+}
+
+static int not_revoked(const struct p2p *p, const struct p2p_image *i,
+		       const char *node, struct error *err)
+{
+	if (revoked_has(p->revoked, &i->image, node))
+		return error_set(err, EACCES, "capability: it was revoked");
+	return 0;
+}
+
+int rights_prove(struct link *l, const struct p2p_image *i, const void *proof,
+		 size_t len, struct error *err)
+{
+	const char *node = net_peer(l->net)->name;
+	struct right *r = find(l, i);
+	struct capability c;
+	int rc;
+
+	if (!l->p->keys)
+		return 0;
+	rc = capability_check(l->p->keys, proof, len, &i->image, i->repo, node,
+			      time(NULL), &c, err);
+	if (rc == 0)
+		rc = not_revoked(l->p, i, node, err);
+	if (rc < 0)
+		return rc;
+	if (!r) {
+		r = calloc(1, sizeof(*r));
+		if (!r)
+			return error_nomem(err);
+		r->i = i;
+		LIST_INSERT_HEAD(&l->rights, r, by_link);
+	}
+	r->until = c.not_after;
+	return 0;
+}
+
+bool rights_hold(const struct link *l, const struct p2p_image *i, int64_t now_s)
+{
+	const struct right *r = find(l, i);
+
+	if (!l->p->keys)
+		return true;
+	return r && now_s < r->until &&
+	       not_revoked(l->p, i, net_peer(l->net)->name, NULL) == 0;
+}
+
+/* Why a right does not hold any more. */
+static const char *end_of_right(const struct link *l, const struct p2p_image *i)
+{
+	return revoked_has(l->p->revoked, &i->image, net_peer(l->net)->name)
+		       ? "capability: it was revoked"
+		       : "capability: it has ended, and no new one came";
+}
+
+void rights_check(struct p2p *p, int64_t now_s)
+{
+	struct neighbour *nb, *next;
+	struct link *l;
+
+	LIST_FOREACH(l, &p->links, all)
+	{
+		for (nb = LIST_FIRST(&l->neighbours); nb; nb = next) {
+			next = LIST_NEXT(nb, by_link);
+			if (rights_hold(l, nb->i, now_s))
+				continue;
+			fault_denied(p, net_peer(l->net), true,
+				     end_of_right(l, nb->i));
+			net_close_image(l->net, &nb->i->digest, SWARM_DENIED);
+			neighbour_leave(nb);
+		}
+	}
+}
+
+void rights_drop(struct link *l, const struct p2p_image *i)
+{
+	struct right *r, *next;
+
+	for (r = LIST_FIRST(&l->rights); r; r = next) {
+		next = LIST_NEXT(r, by_link);
+		if (i && r->i != i)
+			continue;
+		LIST_REMOVE(r, by_link);
+		free(r);
+	}
+}
+
+/* ------------------------------------------------------------- revoked --- */
+
+struct reading {
+	struct work work;
+	struct p2p *p;
+	bool is_under_way, is_stale; /* stale: it is to be read once more */
+	char etag[TRACKER_ETAG_MAX]; /* of what p->revoked came with */
+	struct revoked *revoked;     /* NULL: it is the same */
+	int rc;
+	struct error err;
+};
+
+static void run_reading(struct work *w)
+{
+	struct reading *r = container_of(w, struct reading, work);
+
+	/* What is known stays so while nobody answers. */
+	r->rc = tracker_client_revoked(r->p->trackers, r->etag, &r->revoked,
+				       &r->err);
+	if (r->rc < 0)
+		r->revoked = NULL;
+}
+
+static void end_reading(struct work *w)
+{
+	struct reading *r = container_of(w, struct reading, work);
+	struct p2p *p = r->p;
+	int64_t wait_ns = REVOKED_NS / 4 * 3 +
+			  (int64_t)(engine_random(p) % (REVOKED_NS / 2));
+
+	r->is_under_way = false;
+	if (!p->net) /* it is being closed */
+		return;
+	if (r->revoked) {
+		revoked_free(p->revoked);
+		p->revoked = steal_ptr(&r->revoked);
+		rights_check(p, time(NULL));
+	}
+	/* A token that may not read it is no passing matter. */
+	if (r->rc < 0 && is_verdict(r->rc))
+		engine_note(p, P2P_REVOKED_UNREAD, "revocations", r->err.msg);
+	engine_arm(p, &p->revoked_timer, r->is_stale ? 0 : wait_ns);
+	r->is_stale = false;
+}
+
+static void on_revoked(struct loop_timer *t)
+{
+	struct p2p *p = container_of(t, struct p2p, revoked_timer);
+	struct reading *r = p->reading;
+
+	r->is_stale = r->is_under_way;
+	if (r->is_under_way)
+		return;
+	r->is_under_way = true;
+	(void)!pool_submit(p->calls, &r->work); /* it has no bound */
+}
+
+int rights_start(struct p2p *p, struct error *err)
+{
+	if (!p->keys || !p->trackers)
+		return 0;
+	p->reading = calloc(1, sizeof(*p->reading));
+	if (!p->reading)
+		return error_nomem(err);
+	p->reading->p = p;
+	p->reading->work.run = run_reading;
+	p->reading->work.done = end_reading;
+	p->revoked_timer.fn = on_revoked;
+	return loop_timer_start(p->loop, &p->revoked_timer, 0, err);
+}
+
+void rights_reload(struct p2p *p)
+{
+	struct p2p_image *i;
+
+	if (!p->reading)
+		return;
+	engine_arm(p, &p->revoked_timer, 0);
+	LIST_FOREACH(i, &p->images, all)
+	ask_anew(i);
+}
+
+void rights_stop(struct p2p *p)
+{
+	if (p->revoked_timer.fn)
+		loop_timer_stop(&p->revoked_timer);
+}
+
+void rights_free(struct p2p *p)
+{
+	if (p->reading)
+		revoked_free(p->reading->revoked);
+	free(p->reading);
+	revoked_free(p->revoked);
+}

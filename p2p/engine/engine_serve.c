@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Answering others: as it came from the relay, or unpacked from the cache.  Slots
+ * bound what is under way; nobody waits for long behind others.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "p2p/engine/engine_peer.h"
+
+/* The time to take an answer in, at most, besides what an upload rate takes: who
+ * reads a byte now and then holds a slot, and the image. */
+#define UPLOAD_NS (60 * NS_PER_S)
+#define SLOTS_BULK 8u
+#define SLOTS_DEMAND 4u
+#define LEFT_MAX 128u /* of a link: sent, and not acknowledged */
+
+const struct slots_config serve_slots = {
+	.bulk = SLOTS_BULK,
+	.demand = SLOTS_DEMAND,
+	.queued = 4,
+	.waiting = 1,
+	.copies = 2,
+	.usual_ns = 40 * NS_PER_MS,
+	.retry_min_ns = 5 * NS_PER_MS,
+	.retry_max_ns = NS_PER_S,
+};
+
+static void pump(struct p2p *p);
+
+static void count(struct p2p *p, int n)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	p->n_uploads += (unsigned int)n;
+	if (p->n_uploads == 0)
+		(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+static void upload_free(struct upload *u)
+{
+	struct p2p_image *i = u->i;
+
+	if (u->l)
+		LIST_REMOVE(u, by_link);
+	if (u->relay.extent)
+		relay_done(i->p->relay, &u->relay);
+	if (u->is_pinned) {
+		struct block b;
+
+		image_block(i, u->piece.piece, &b);
+		cache_unpin_block(i->p->cfg.cache, &b.digest);
+	}
+	if (u->fd >= 0)
+		(void)close(u->fd);
+	bytes_unref(u->bytes);
+	count(i->p, -1);
+	image_release(i);
+	free(u);
+}
+
+/* It has a slot, or had, and needs nothing more. */
+static void end(struct upload *u, bool was_taken)
+{
+	struct p2p *p = u->i->p;
+
+	if (!u->has_left && was_taken)
+		slots_done(p->slots, &u->slot, clock_now_ns());
+	else if (!u->has_left)
+		slots_failed(p->slots, &u->slot);
+	upload_free(u);
+	pump(p);
+}
+
+static void refuse(struct link *l, struct p2p_image *i, uint32_t piece,
+		   enum swarm_refusal why, int64_t retry_ns)
+{
+	i->p->refused += why == SWARM_BUSY || why == SWARM_SENDING;
+	i->p->denied += why == SWARM_DENIED;
+	net_refuse(l->net, &i->digest, piece, why, retry_ns);
+}
+
+static void send(struct upload *u, const struct net_body *body)
+{
+	net_send(u->l->net, &u->piece, u->slot.priority, body,
+		 (uint64_t)(uintptr_t)u);
+}
+
+/* ---------------------------------------------------------- from the cache --- */
+
+/* A file of the cache that stays as it is while the block is pinned: without a pin,
+ * another block, of whatever image, could come to lie there while it is sent. */
+static int open_cached(struct cache *c, const struct block *b, struct upload *u)
+{
+	AUTO_FREE char *path = NULL;
+	uint32_t file;
+	int rc = cache_pin_block(c, &b->digest, NULL);
+
+	if (rc < 0)
+		return rc;
+	u->is_pinned = true;
+	rc = cache_locate(c, b, &file, &u->off, NULL);
+	if (rc == 0)
+		rc = cache_file_path(c, file, &path, NULL);
+	if (rc < 0)
+		return rc;
+	u->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return u->fd < 0 ? -errno : 0;
+}
+
+static void read_cache(struct work *w)
+{
+	struct upload *u = container_of(w, struct upload, work);
+	struct p2p *p = u->i->p;
+	struct block b;
+
+	image_block(u->i, u->piece.piece, &b);
+	u->rc = open_cached(p->cfg.cache, &b, u);
+	if (u->rc == 0 || u->rc == -ENOENT)
+		return;
+	u->bytes = bytes_new(p, b.usize, false);
+	u->rc = u->bytes ? cache_read(p->cfg.cache, &b, 0, u->bytes->data,
+				      b.usize, NULL)
+			 : -ENOMEM;
+}
+
+static void has_read(struct work *w)
+{
+	struct upload *u = container_of(w, struct upload, work);
+	struct net_body body = { .fd = u->fd, .off = u->off };
+	struct p2p_image *i = u->i;
+
+	if (u->bytes)
+		body.data = u->bytes->data;
+	if (u->l && u->rc == 0) {
+		send(u, &body);
+		return;
+	}
+	if (u->rc == -ENOENT && !i->is_closing)
+		swarm_drop(i->swarm, u->piece.piece);
+	/* That it is gone is news of its own, of this piece alone. */
+	if (u->l)
+		refuse(u->l, i, u->piece.piece, SWARM_BUSY, 100 * NS_PER_MS);
+	image_settle(i);
+	end(u, false);
+}
+
+/* ------------------------------------------------------------ the answer --- */
+
+static void begin(struct upload *u)
+{
+	struct p2p_image *i = u->i;
+	struct p2p *p = i->p;
+	struct block b;
+
+	u->is_begun = true;
+	u->begun = clock_now_ns();
+	if (p->relay && relay_get(p->relay, i->id, u->piece.piece, &u->relay)) {
+		struct net_body body = { .fd = u->relay.fd,
+					 .off = u->relay.off };
+
+		u->piece.form = NET_STORED;
+		u->piece.len = u->relay.len;
+		send(u, &body);
+		return;
+	}
+	image_block(i, u->piece.piece, &b);
+	u->piece.form = NET_PLAIN;
+	u->piece.len = b.usize;
+	u->work.run = read_cache;
+	u->work.done = has_read;
+	(void)!pool_submit(p->disk, &u->work); /* bounded by the slots */
+}
+
+static void pump(struct p2p *p)
+{
+	struct slot_request r;
+
+	while (slots_next(p->slots, clock_now_ns(), &r))
+		begin((struct upload *)(uintptr_t)r.tag);
+}
+
+/* Nobody gets the last slots of a kind besides most of the others, nor keeps ever
+ * more files open by not acknowledging what has left. */
+static bool has_most_slots(const struct link *l, enum source_priority priority)
+{
+	bool is_demand = priority == SOURCE_DEMAND;
+	unsigned int all = is_demand ? SLOTS_DEMAND : SLOTS_BULK, n = 0;
+	unsigned int n_left = 0;
+	const struct upload *u;
+
+	LIST_FOREACH(u, &l->uploads, by_link)
+	{
+		n_left += u->has_left;
+		n += !u->has_left &&
+		     is_demand == (u->slot.priority == SOURCE_DEMAND);
+	}
+	return n >= all - all / 4 || n_left >= LEFT_MAX;
+}
+
+/* A slot for the first that is here and does not go to somebody else just now: 0.
+ * -ENOENT: none is here; else as slots_add() says, and when to come again.  `u` is
+ * of the one that was tried last. */
+static int find_slot(struct upload *u, const uint32_t *pieces, size_t n,
+		     int64_t *ret_retry_ns)
+{
+	struct p2p_image *i = u->i;
+	int64_t retry_ns, soonest = INT64_MAX;
+	int rc = -ENOENT;
+
+	for (size_t k = 0; k < n; k++) {
+		if (!swarm_has(i->swarm, pieces[k]))
+			continue;
+		if (pieces[k] != u->piece.piece &&
+		    !net_choose(u->l->net, &i->digest, u->piece.piece,
+				pieces[k])) {
+			rc = -EALREADY;
+			continue;
+		}
+		u->piece.piece = pieces[k];
+		u->slot.what = i->id << 24 | pieces[k];
+		u->slot.bytes = i->sizes[pieces[k]];
+		rc = slots_add(i->p->slots, &u->slot, clock_now_ns(),
+			       &retry_ns);
+		if (rc != 0 && retry_ns < soonest)
+			soonest = retry_ns;
+		if (rc != -EALREADY)
+			break;
+	}
+	/* Of nothing but what he asked for by itself, too: when that should be his. */
+	*ret_retry_ns =
+		soonest == INT64_MAX ? slots_usual_ns(i->p->slots) : soonest;
+	return rc;
+}
+
+static void refuse_all(const struct upload *u, int rc, int64_t retry_ns)
+{
+	enum swarm_refusal why = rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY;
+
+	if (rc == -ENOENT)
+		refuse(u->l, u->i, u->piece.piece, SWARM_GONE, 0);
+	else
+		refuse(u->l, u->i, u->piece.piece, why, retry_ns);
+}
+
+void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
+		  size_t n, enum source_priority priority)
+{
+	struct p2p *p = i->p;
+	struct upload *u;
+	int64_t retry_ns;
+	int rc;
+
+	if (has_most_slots(l, priority)) {
+		refuse(l, i, pieces[0], SWARM_BUSY,
+		       slots_usual_ns(p->slots) / SLOTS_BULK);
+		return;
+	}
+	u = calloc(1, sizeof(*u));
+	if (!u) {
+		refuse(l, i, pieces[0], SWARM_BUSY, NS_PER_S);
+		return;
+	}
+	*u = (struct upload){ .i = i,
+			      .l = l,
+			      .fd = -1,
+			      .piece = { .image = i->digest,
+					 .piece = pieces[0] },
+			      .slot = { .peer = l->number,
+					.tag = (uint64_t)(uintptr_t)u,
+					.priority = priority } };
+	rc = find_slot(u, pieces, n, &retry_ns);
+	if (rc < 0) {
+		refuse_all(u, rc, retry_ns);
+		free(u);
+		return;
+	}
+	LIST_INSERT_HEAD(&l->uploads, u, by_link);
+	image_hold(i);
+	count(p, 1);
+	pump(p);
+}
+
+void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece)
+{
+	struct upload *u;
+
+	LIST_FOREACH(u, &l->uploads, by_link)
+	{
+		if (u->i != i || u->piece.piece != piece || u->is_begun)
+			continue;
+		slots_drop(i->p->slots, l->number, u->slot.tag);
+		upload_free(u);
+		return;
+	}
+}
+
+void serve_left(struct p2p *p, uint64_t tag)
+{
+	struct upload *u = (struct upload *)(uintptr_t)tag;
+
+	slots_done(p->slots, &u->slot, clock_now_ns());
+	u->has_left = true;
+	pump(p);
+}
+
+void serve_sent(struct p2p *p, uint64_t tag)
+{
+	struct upload *u = (struct upload *)(uintptr_t)tag;
+	struct net_link_stats at = { .is_up = false };
+
+	if (u->l)
+		net_get_link(u->l->net, &at);
+	end(u, at.is_up);
+}
+
+void serve_drop(struct link *l, const struct p2p_image *i)
+{
+	struct upload *u = LIST_FIRST(&l->uploads), *next;
+
+	for (; u; u = next) {
+		next = LIST_NEXT(u, by_link);
+		if ((i && u->i != i) || u->is_begun)
+			continue;
+		slots_drop(l->p->slots, l->number, u->slot.tag);
+		upload_free(u);
+	}
+}
+
+/* All slots' largest answers may have to share the rate. */
+static int64_t time_to_take(const struct p2p *p)
+{
+	uint64_t most = (uint64_t)(SLOTS_BULK + SLOTS_DEMAND) * BLOCK_USIZE_MAX;
+
+	if (!p->cfg.upload_rate)
+		return UPLOAD_NS;
+	return UPLOAD_NS + (int64_t)(most / p->cfg.upload_rate + 1) * NS_PER_S;
+}
+
+void serve_check(struct p2p *p, int64_t now)
+{
+	int64_t since = now - time_to_take(p);
+	const struct upload *u;
+	struct link *l;
+
+	LIST_FOREACH(l, &p->links, all)
+	{
+		LIST_FOREACH(u, &l->uploads, by_link)
+		if (u->is_begun && u->begun < since)
+			break;
+		if (u)
+			net_close(l->net, "it takes our bytes too slowly");
+	}
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Readers' side: the blocks of a pack. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "p2p/engine/engine.h"
+
+#define TICK_NS (50 * NS_PER_MS)    /* how soon a stop is seen */
+#define PATIENCE_NS (30 * NS_PER_S) /* where the request has no deadline */
+#define PAUSE_NS (100 * NS_PER_MS)  /* before an origin is tried again: grows */
+#define PAUSE_MAX_NS (5 * NS_PER_S)
+#define LAST_CHANCE_NS NS_PER_S /* before the deadline: time for an answer */
+
+struct peer_source {
+	struct block_source base;
+	struct p2p_image *i;
+	uint32_t pack;
+};
+
+static void begin(void *arg)
+{
+	want_ahead(arg);
+}
+
+static void begin_again(void *arg)
+{
+	struct reader *r = arg;
+
+	want_again(r, r->next);
+}
+
+static void begin_rest(void *arg)
+{
+	want_rest(arg);
+}
+
+static void end(void *arg)
+{
+	want_no_read(arg);
+}
+
+/* Until block r->next has an answer.  Returns 0 or why there will be none. */
+static int await(struct reader *r, struct error *err)
+{
+	enum answer a = ANSWER_NONE;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&r->lock);
+	for (;;) {
+		int64_t now = clock_now_ns(), until = now + TICK_NS;
+
+		a = r->answers[r->next];
+		if (a != ANSWER_NONE)
+			break;
+		rc = r->rc;
+		if (rc < 0) {
+			if (err)
+				*err = r->err;
+			break;
+		}
+		if (now >= r->deadline) {
+			rc = error_set(err, ETIMEDOUT,
+				       "image %s: a block did not come in time",
+				       r->i->label);
+			break;
+		}
+		if (pace_level(r->req->pace) == PACE_STOP) {
+			rc = error_set(err, ECANCELED, "not wanted any more");
+			break;
+		}
+		cond_wait_until(&r->progress, &r->lock,
+				until < r->deadline ? until : r->deadline);
+	}
+	(void)pthread_mutex_unlock(&r->lock);
+	return rc;
+}
+
+/* The origin refuses, or says that it cannot now. */
+static bool may_pass(int rc)
+{
+	return rc == -EIO || rc == -EBUSY || rc == -ETIMEDOUT;
+}
+
+/*
+ * The origin gives up after a few attempts.  A request with a deadline is of a
+ * reader who has time until then: it is begun again after a pause, which grows with
+ * `n`, so that a registry that is started again is waited for.  0, or what the
+ * reader fails with.
+ */
+static int begin_once_more(struct reader *r, int rc, unsigned int n,
+			   struct error *err)
+{
+	int64_t pause = n < 6 ? PAUSE_NS << n : PAUSE_MAX_NS;
+	int64_t now = clock_now_ns(), until = now + pause;
+	int64_t last = r->deadline - LAST_CHANCE_NS;
+
+	if (!r->req->deadline_ns || !may_pass(rc))
+		return rc;
+	if (now >= last) {
+		if (err)
+			err->code = ETIMEDOUT; /* the message stays */
+		return -ETIMEDOUT;
+	}
+	until = until < last ? until : last;
+	(void)pthread_mutex_lock(&r->lock);
+	for (; now < until; now = clock_now_ns()) {
+		int64_t tick = now + TICK_NS;
+
+		if (pace_level(r->req->pace) == PACE_STOP)
+			break;
+		cond_wait_until(&r->progress, &r->lock,
+				tick < until ? tick : until);
+	}
+	(void)pthread_mutex_unlock(&r->lock);
+	engine_run(r->i->p, begin_rest, r);
+	return 0;
+}
+
+static int put(struct reader *r, struct block_sink *sink, const void *data,
+	       struct error *err)
+{
+	if (r->req->pace && r->req->pace->moves)
+		r->req->pace->moves(r->req->pace);
+	return sink->put(sink, r->next, data, err);
+}
+
+static int put_cached(struct reader *r, struct block_sink *sink,
+		      struct error *err)
+{
+	const struct block *b = &r->req->blocks[r->next];
+	AUTO_FREE void *data = malloc(b->usize);
+	int rc;
+
+	if (!data)
+		return error_nomem(err);
+	rc = cache_read(r->i->p->cfg.cache, b, 0, data, b->usize, err);
+	return rc < 0 ? rc : put(r, sink, data, err);
+}
+
+static int pass_on(struct reader *r, struct block_sink *sink, struct error *err)
+{
+	struct p2p *p = r->i->p;
+	unsigned int failed = 0;
+
+	while (r->next < r->req->n_blocks) {
+		struct bytes *b;
+		int rc = await(r, err);
+
+		if (rc < 0) {
+			rc = begin_once_more(r, rc, failed++, err);
+			if (rc < 0)
+				return rc;
+			continue;
+		}
+		failed = 0;
+		b = r->bytes[r->next];
+		r->bytes[r->next] = NULL;
+		rc = b ? put(r, sink, b->data, err) : put_cached(r, sink, err);
+		bytes_unref(b);
+		if (rc == -ENOENT && !b) {
+			engine_run(p, begin_again, r);
+			continue;
+		}
+		if (rc < 0)
+			return rc;
+		(void)pthread_mutex_lock(&r->lock);
+		r->taken += r->req->blocks[r->next++].usize;
+		(void)pthread_mutex_unlock(&r->lock);
+		if (want_more(r))
+			engine_run(p, begin, r);
+	}
+	return 0;
+}
+
+/* A piece is found by its place and checked as the image's map has it: it must be the
+ * block that is asked for, whose digest its bytes are kept under. */
+static int find_pieces(struct reader *r, uint32_t pack, struct error *err)
+{
+	for (size_t k = 0; k < r->req->n_blocks; k++) {
+		struct block b = r->req->blocks[k], piece;
+
+		r->waiters[k].piece = PIECE_NONE;
+		b.pack = pack;
+		r->pieces[k] = image_piece(r->i, &b);
+		if (r->pieces[k] == PIECE_NONE)
+			return error_set(err, EINVAL,
+					 "image %s: no block lies there",
+					 r->i->label);
+		image_block(r->i, r->pieces[k], &piece);
+		if (!block_is_same(&b, &piece))
+			return error_set(
+				err, EBADMSG,
+				"image %s: another block lies at %" PRIu64
+				" of pack %" PRIu32 ": convert the image again",
+				r->i->label, b.poff, pack);
+	}
+	return 0;
+}
+
+static int peer_read(struct block_source *s, const struct block_req *req,
+		     struct block_sink *sink, struct error *err)
+{
+	struct peer_source *ps = container_of(s, struct peer_source, base);
+	size_t n = req->n_blocks;
+	AUTO_FREE uint32_t *pieces = calloc(n + 1, sizeof(*pieces));
+	AUTO_FREE struct waiter *waiters = calloc(n + 1, sizeof(*waiters));
+	AUTO_FREE struct bytes **bytes =
+		(struct bytes **)calloc(n + 1, sizeof(struct bytes *));
+	AUTO_FREE uint8_t *answers = calloc(n + 1, 1);
+	struct reader r = {
+		.i = ps->i,
+		.req = req,
+		.pieces = pieces,
+		.waiters = waiters,
+		.bytes = bytes,
+		.answers = answers,
+		.deadline = req->deadline_ns ? req->deadline_ns
+					     : clock_now_ns() + PATIENCE_NS,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+	int rc;
+
+	if (!pieces || !waiters || !bytes || !answers)
+		return error_nomem(err);
+	rc = find_pieces(&r, ps->pack, err);
+	if (rc < 0)
+		return rc;
+	cond_init(&r.progress);
+	engine_run(ps->i->p, begin, &r);
+	rc = pass_on(&r, sink, err);
+	engine_run(ps->i->p, end, &r);
+	for (size_t k = 0; k < n; k++)
+		bytes_unref(bytes[k]);
+	(void)pthread_cond_destroy(&r.progress);
+	(void)pthread_mutex_destroy(&r.lock);
+	return rc;
+}
+
+static void peer_free(struct block_source *s)
+{
+	free(container_of(s, struct peer_source, base));
+}
+
+static const struct block_source_ops peer_ops = {
+	.name = "peers",
+	.read = peer_read,
+	.free = peer_free,
+};
+
+int p2p_image_source(struct p2p_image *i, uint32_t pack,
+		     struct block_source **ret, struct error *err)
+{
+	struct peer_source *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_nomem(err);
+	s->base.ops = &peer_ops;
+	s->i = i;
+	s->pack = pack;
+	*ret = &s->base;
+	return 0;
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Calls to the trackers: who else takes part, and which pieces may be read from
+ * the origin.  One call is under way for an image; what comes up meanwhile goes
+ * with the next.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "p2p/engine/engine_peer.h"
+#include "p2p/tracker/tracker_client.h"
+
+#define INTERVAL_NS (2 * NS_PER_S)
+#define BATCH_NS (2 * NS_PER_MS) /* between two calls, at least */
+/* A node that is new meets the others before it asks for leases: they may have all
+ * of it.  So long at most, and so long after the first is met, who tells at once if
+ * he has something. */
+#define MEET_NS (400 * NS_PER_MS)
+#define MET_NS (80 * NS_PER_MS)
+#define MEET_STEP_NS (5 * NS_PER_MS)
+#define RETRY_NS (200 * NS_PER_MS)
+#define ENDED_NS (5 * NS_PER_MS) /* until a lease that ended is told */
+/* A tracker without room for an image's leases still hears who takes part in it.  Not
+ * each such answer begins leases anew: taking turns would never get going. */
+#define FULL_NS (10 * NS_PER_S)
+
+struct call {
+	struct work work;
+	struct p2p *p;
+	struct p2p_image *i; /* NULL: it is closed */
+	struct tracker_call call;
+	struct leases leases;
+	uint32_t want[ASKS_MAX * SWARM_LEASE_MAX];
+	uint32_t want_bytes[ASKS_MAX * SWARM_LEASE_MAX];
+	struct tracker_answer answer;
+	int rc;
+	/* Under p->lock: the one that leaves, which is to be heard after this. */
+	struct call *last;
+	bool is_answered;
+};
+
+/* Call after `delay_ns`, if not sooner. */
+static void arm(struct p2p_image *i, int64_t delay_ns)
+{
+	int64_t at = clock_now_ns() + delay_ns;
+
+	if (i->is_closing || (i->announce_at && i->announce_at <= at))
+		return;
+	i->announce_at = at;
+	engine_arm(i->p, &i->announce, delay_ns);
+}
+
+static bool is_meeting(const struct p2p_image *i, int64_t now)
+{
+	if (i->is_alone || i->has_heard || now - i->opened >= MEET_NS)
+		return false;
+	return !i->met || now - i->met < MET_NS;
+}
+
+/* Is there anything to call for that cannot wait until others are met? */
+static bool is_urgent(const struct p2p_image *i)
+{
+	const struct leases *l = &i->leases;
+
+	for (size_t k = 0; k < l->n_asks; k++)
+		if (l->asks[k].is_demand)
+			return true;
+	return l->n_done || l->n_failed || !i->called || i->is_leaving;
+}
+
+/* ------------------------------------------------------------- leases --- */
+
+void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
+		  enum source_priority priority)
+{
+	struct leases *l = &i->leases;
+	int64_t since = clock_now_ns() - i->called;
+	struct ask *a;
+
+	/* The core has given up on the oldest one by now. */
+	if (l->n_asks == ASKS_MAX)
+		memmove(l->asks, l->asks + 1, --l->n_asks * sizeof(l->asks[0]));
+	a = &l->asks[l->n_asks++];
+	memcpy(a->pieces, pieces, n * sizeof(*pieces));
+	a->n = n;
+	a->is_demand = priority == SOURCE_DEMAND;
+	/* By the time of the call others may have said that they have it. */
+	i->has_waited = i->has_waited || is_meeting(i, clock_now_ns());
+	arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
+}
+
+void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
+{
+	struct leases *l = &i->leases;
+
+	if (!i->p->trackers)
+		return;
+	if (rc < 0 && l->n_failed < TRACKER_PIECES_MAX)
+		l->failed[l->n_failed++] = piece;
+	else if (rc == 0 && l->n_done < TRACKER_PIECES_MAX)
+		l->done[l->n_done++] = piece;
+	/* The origin carries something else now. */
+	arm(i, ENDED_NS);
+}
+
+/* Those that were not told after all. */
+static void keep_ended(struct p2p_image *i, const struct leases *old)
+{
+	struct leases *l = &i->leases;
+
+	for (size_t k = 0; k < old->n_done; k++)
+		if (l->n_done < TRACKER_PIECES_MAX)
+			l->done[l->n_done++] = old->done[k];
+	for (size_t k = 0; k < old->n_failed; k++)
+		if (l->n_failed < TRACKER_PIECES_MAX)
+			l->failed[l->n_failed++] = old->failed[k];
+}
+
+/* --------------------------------------------------------------- calls --- */
+
+static void run(struct work *w)
+{
+	struct call *c = container_of(w, struct call, work), *last;
+	struct p2p *p = c->p;
+
+	c->rc = tracker_client_call(p->trackers, &c->call, &c->answer, NULL);
+	(void)pthread_mutex_lock(&p->lock);
+	c->is_answered = true;
+	last = c->last;
+	(void)pthread_mutex_unlock(&p->lock);
+	if (last)
+		run(&last->work);
+}
+
+/* A node that was heard to leave before what it called before is a member again, with
+ * all that it has no more. */
+static bool goes_after(struct call *last, struct call *c)
+{
+	bool is_later;
+
+	(void)pthread_mutex_lock(&c->p->lock);
+	is_later = !c->is_answered;
+	if (is_later)
+		c->last = last;
+	(void)pthread_mutex_unlock(&c->p->lock);
+	return is_later;
+}
+
+/* What it says of one image is about that alone; that nobody answers is about all. */
+static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
+{
+	if (!is_there)
+		image_turns(i, now);
+	swarm_tracker(i->swarm, is_there, now);
+	image_settle(i);
+}
+
+/* A call that cannot be, or that the tracker has no room for, is one image's; a token
+ * that is not good is all images'. */
+static bool answers(int rc)
+{
+	return rc == 0 || rc == -EINVAL || rc == -EOPNOTSUPP || rc == -ENOMEM ||
+	       rc == -EBUSY;
+}
+
+/* Are there leases of this image to be had? */
+static bool has_leases(struct p2p_image *i, int rc, int64_t now)
+{
+	if (rc == -EBUSY)
+		i->full_until = now + FULL_NS;
+	return rc == 0 && now >= i->full_until;
+}
+
+static void set_trackers(struct p2p *p, bool is_there, int64_t now)
+{
+	struct p2p_image *i;
+
+	if (p->tracker_is_there == is_there)
+		return;
+	p->tracker_is_there = is_there;
+	LIST_FOREACH(i, &p->images, all)
+	set_tracker(i, is_there, now);
+}
+
+static void learn(struct p2p_image *i, const struct tracker_answer *a,
+		  int64_t now)
+{
+	for (size_t k = 0; k < a->n_members; k++) {
+		const struct tracker_member *m = &a->members[k];
+		struct net_node n = { .name = "" };
+		struct member *known;
+
+		memcpy(n.name, m->node, sizeof(n.name));
+		memcpy(n.addr, m->addr, sizeof(n.addr));
+		memcpy(n.rack, m->rack, sizeof(n.rack));
+		memcpy(n.zone, m->zone, sizeof(n.zone));
+		memcpy(n.region, m->region, sizeof(n.region));
+		known = member_know(i->p, &n, false);
+		if (known)
+			member_takes_part(known, i);
+	}
+	members_connect(i, now);
+}
+
+static bool is_granted(const struct tracker_answer *a, uint32_t piece)
+{
+	for (size_t k = 0; k < a->n_granted; k++)
+		if (a->granted[k] == piece)
+			return true;
+	return false;
+}
+
+/* Tell the core of one answer, and give back what it does not read now. */
+static void grant(struct p2p_image *i, const struct swarm_grant *g, int64_t now)
+{
+	bool is_read[SWARM_LEASE_MAX] = { false };
+
+	i->granted = g;
+	i->is_read = is_read;
+	swarm_leases(i->swarm, g, now);
+	i->granted = NULL;
+	i->is_read = NULL;
+	for (size_t k = 0; k < g->n_granted; k++)
+		if (!is_read[k])
+			tracker_done(i, g->granted[k], -ECANCELED);
+}
+
+void tracker_reads(struct p2p_image *i, uint32_t piece)
+{
+	for (size_t k = 0; i->granted && k < i->granted->n_granted; k++)
+		if (i->granted->granted[k] == piece)
+			i->is_read[k] = true;
+}
+
+static void tell_leases(struct p2p_image *i, const struct call *c, int64_t now)
+{
+	uint32_t granted[SWARM_LEASE_MAX];
+
+	for (size_t k = 0; k < c->leases.n_asks; k++) {
+		const struct ask *a = &c->leases.asks[k];
+		struct swarm_grant g = {
+			.asked = a->pieces,
+			.n_asked = a->n,
+			.granted = granted,
+			.is_full = c->rc < 0 || c->answer.is_full,
+			.ttl_ns = c->answer.ttl_ns,
+			.retry_ns = c->rc < 0 ? RETRY_NS : c->answer.retry_ns,
+		};
+
+		for (size_t j = 0; c->rc == 0 && j < a->n; j++)
+			if (is_granted(&c->answer, a->pieces[j]))
+				granted[g.n_granted++] = a->pieces[j];
+		i->p->leases += g.n_granted;
+		grant(i, &g, now);
+	}
+}
+
+/* A tracker that is confused, or worse, must not make us call without pause. */
+static int64_t sane_interval(int64_t ns)
+{
+	if (ns < INTERVAL_NS / 10)
+		return INTERVAL_NS / 10;
+	return ns < INTERVAL_NS * 60 ? ns : INTERVAL_NS * 60;
+}
+
+/* What ended while a call was under way keeps a share of the origin from others until
+ * it is told. */
+static int64_t next_call(const struct p2p_image *i)
+{
+	const struct leases *l = &i->leases;
+	uint64_t chance = engine_random(i->p) % (uint64_t)(i->interval / 2 + 1);
+
+	if (l->n_asks)
+		return BATCH_NS;
+	if (l->n_done || l->n_failed)
+		return ENDED_NS;
+	return i->interval / 4 * 3 + (int64_t)chance;
+}
+
+static void done(struct work *w)
+{
+	struct call *c = container_of(w, struct call, work);
+	struct p2p_image *i = c->i;
+	struct p2p *p = c->p;
+	int64_t now = clock_now_ns();
+
+	set_trackers(p, answers(c->rc), now);
+	if (i) {
+		i->call = NULL;
+		set_tracker(i, has_leases(i, c->rc, now), now);
+		if (c->rc == 0) {
+			learn(i, &c->answer, now);
+			fault_namesake(p, c->answer.namesake);
+			i->is_alone = c->answer.swarm <= 1;
+			i->interval = sane_interval(c->answer.interval_ns);
+		}
+		tell_leases(i, c, now);
+		arm(i, next_call(i));
+		/* They go with the next call, and are no reason for one: it may
+		 * be long until somebody answers. */
+		if (c->rc < 0)
+			keep_ended(i, &c->leases);
+		image_settle(i);
+	}
+	free(c->last);
+	free(c);
+}
+
+/* What is no reader's is asked for later. */
+static void keep_bulk(struct p2p_image *i, struct leases *l)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < l->n_asks; k++) {
+		if (l->asks[k].is_demand)
+			l->asks[n++] = l->asks[k];
+		else
+			i->leases.asks[i->leases.n_asks++] = l->asks[k];
+	}
+	l->n_asks = n;
+	i->has_waited = i->leases.n_asks > 0;
+}
+
+static void fill(struct p2p_image *i, struct call *c)
+{
+	const struct net_node *self = &i->p->self;
+	struct swarm_stats s;
+	size_t n = 0;
+
+	swarm_get_stats(i->swarm, &s);
+	c->leases = i->leases;
+	memset(&i->leases, 0, sizeof(i->leases));
+	if (is_meeting(i, clock_now_ns()))
+		keep_bulk(i, &c->leases);
+	c->call = (struct tracker_call){
+		.image = i->digest,
+		.node = self->name,
+		.addr = self->addr,
+		.rack = self->rack,
+		.zone = self->zone,
+		.region = self->region,
+		.n_pieces = i->n,
+		.have = s.have,
+		.leaving = i->is_leaving,
+		.run = i->p->run,
+		.opening = i->id,
+		.wants_members = i->n_peers < i->p->cfg.neighbours,
+		.want = c->want,
+		.want_bytes = c->want_bytes,
+		.done = c->leases.done,
+		.failed = c->leases.failed,
+		.n_done = c->leases.n_done,
+		.n_failed = c->leases.n_failed,
+		.origin_wait_ns = c->leases.origin_wait_ns,
+	};
+	/* Those that readers wait for first. */
+	for (int turn = 0; turn < 2; turn++) {
+		for (size_t k = 0; k < c->leases.n_asks; k++) {
+			const struct ask *a = &c->leases.asks[k];
+
+			for (size_t j = 0; a->is_demand == !turn && j < a->n;
+			     j++) {
+				c->want_bytes[n] = i->sizes[a->pieces[j]];
+				c->want[n++] = a->pieces[j];
+			}
+		}
+		if (turn == 0)
+			c->call.n_demand = n;
+	}
+	c->call.n_want = n;
+}
+
+/* What was asked before others were met, they may have: let the core look again. */
+static void ask_anew(struct p2p_image *i, int64_t now)
+{
+	struct leases old = i->leases;
+
+	i->has_waited = false;
+	i->leases.n_asks = 0;
+	for (size_t k = 0; k < old.n_asks; k++) {
+		const struct ask *a = &old.asks[k];
+		struct swarm_grant none = { .asked = a->pieces,
+					    .n_asked = a->n,
+					    .is_full = true };
+
+		swarm_leases(i->swarm, &none, now);
+	}
+}
+
+void tracker_announce(struct p2p_image *i)
+{
+	struct call *before = i->call, *c;
+
+	i->announce_at = 0;
+	if (!i->p->trackers)
+		return;
+	if (is_meeting(i, clock_now_ns()) && !is_urgent(i)) {
+		arm(i, MEET_STEP_NS);
+		i->has_waited = true;
+		return;
+	}
+	if (i->has_waited && !is_meeting(i, clock_now_ns()))
+		ask_anew(i, clock_now_ns());
+	if (before && !i->is_leaving)
+		return; /* the end of that one begins the next */
+	if (before)
+		before->i = NULL; /* nobody waits for it any more */
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		arm(i, INTERVAL_NS);
+		return;
+	}
+	c->p = i->p;
+	c->i = i->is_leaving ? NULL : i;
+	c->work.run = run;
+	c->work.done = done;
+	fill(i, c);
+	i->call = c->i ? c : NULL;
+	i->called = clock_now_ns();
+	if (!i->interval)
+		i->interval = INTERVAL_NS;
+	if (!i->is_leaving)
+		rights_renew(i);
+	if (before && goes_after(c, before))
+		return;
+	(void)!pool_submit(i->p->calls, &c->work); /* it has no bound */
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Pieces that sendfile() gave to the kernel and the other side has not said to have.
+ * Their pages are in the socket's queue, not copies of them: a hole that is punched
+ * into the file meanwhile may come out as zeros, at the first time they are sent or
+ * when they are sent again.  So the file stays as it is until TCP has the
+ * acknowledgement.
+ *
+ * Between sockets of one kernel the acknowledgement comes before the other side has
+ * read, from the same pages: there a hole may still spoil a piece, which its SHA-256
+ * finds.
+ */
+#include "p2p/net/net_ack.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+/* Nobody waits for it: what left has left its slot, too. */
+#define LOOK_NS (100 * NS_PER_MS)
+
+bool ack_is_wanted(const struct conn *c, const struct answer *a)
+{
+	return a->body.fd >= 0 && c->io == &conn_plain;
+}
+
+void ack_await(struct conn *c, struct answer *a)
+{
+	struct net *n = c->net;
+
+	ack_look(c); /* who sends much is looked at as often */
+	a->end = c->tx_total;
+	a->next = NULL;
+	a->pprev = c->unacked_last;
+	*c->unacked_last = a;
+	c->unacked_last = &a->next;
+	/* Without memory for a timer the tick looks, only later. */
+	if (!n->acking)
+		n->acking =
+			loop_timer_start(n->loop, &n->acks, LOOK_NS, NULL) == 0;
+}
+
+struct answer *ack_take(struct conn *c)
+{
+	struct answer *a = c->unacked;
+
+	if (!a)
+		return NULL;
+	c->unacked = a->next;
+	if (c->unacked)
+		c->unacked->pprev = &c->unacked;
+	else
+		c->unacked_last = &c->unacked;
+	return a;
+}
+
+void ack_look(struct conn *c)
+{
+	int queued;
+
+	if (!c->unacked || ioctl(c->fd, SIOCOUTQ, &queued) < 0)
+		return;
+	while (c->unacked && c->unacked->end + (uint64_t)queued <= c->tx_total)
+		piece_acked(c->link, ack_take(c));
+}
+
+void ack_forget(struct conn *c)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+
+	ack_look(c);
+	/* The kernel would go on to send what is being changed. */
+	if (c->unacked)
+		(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once,
+				 sizeof(at_once));
+}
+
+/* True: there is more to look for. */
+static bool look_both(const struct net_link *l)
+{
+	if (l->state != LINK_UP)
+		return false;
+	ack_look(l->control);
+	ack_look(l->bulk);
+	return l->control->unacked || l->bulk->unacked;
+}
+
+void acks_look(struct net *n)
+{
+	bool is_more = false;
+
+	for (struct net_link *l = n->links; l; l = l->next)
+		is_more = look_both(l) || is_more;
+	if (is_more && !n->acking)
+		n->acking =
+			loop_timer_start(n->loop, &n->acks, LOOK_NS, NULL) == 0;
+}
+
+void acks_on_timer(struct loop_timer *t)
+{
+	struct net *n = container_of(t, struct net, acks);
+
+	n->acking = false;
+	net_enter(n);
+	acks_look(n);
+	net_leave(n);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pieces whose bytes the kernel still reads: net_ack.c. */
+#ifndef BOOTSEER_P2P_NET_NET_ACK_H
+#define BOOTSEER_P2P_NET_NET_ACK_H
+
+#include "p2p/net/net_priv.h"
+
+/* Are the file's own pages sent? */
+bool ack_is_wanted(const struct conn *c, const struct answer *a);
+/* It was written whole: piece_acked() follows, or somebody takes it. */
+void ack_await(struct conn *c, struct answer *a);
+struct answer *ack_take(struct conn *c); /* the oldest, or NULL */
+void ack_look(struct conn *c);
+/* Before the socket is closed. */
+void ack_forget(struct conn *c);
+void acks_look(struct net *n);
+void acks_on_timer(struct loop_timer *t);
+
+/* net_piece.c: the other side has it. */
+void piece_acked(struct net_link *l, struct answer *a);
+
+#endif

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What comes in on a connection: bytes become messages, each is allowed or not by
+ * how far the connection is, and those of a piece go where they are wanted.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "p2p/net/net_priv.h"
+#include "p2p/net/net_rdma.h"
+#include "p2p/net/net_turn.h"
+
+#define IN_SMALL (4u << 10)  /* of strangers and bulk connections */
+#define IN_LARGE (16u << 10) /* of control connections */
+
+enum place {
+	FROM_STRANGER = 1,
+	FROM_CALLED = 2, /* whom we called and who did not answer yet */
+	ON_HALF = 4,     /* control, while bulk is not there */
+	ON_CONTROL = 8,
+};
+
+static int on_ping(struct conn *c, const struct wire_head *h,
+		   const uint8_t *body, struct error *err)
+{
+	link_put(c->link, wire_put_empty(link_out(c->link), WIRE_PONG, h->req));
+	return 0;
+}
+
+static int on_pong(struct conn *c, const struct wire_head *h,
+		   const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+
+	if (!l->ping_at || h->req != l->ping_req)
+		return error_set(err, EPROTO, "PONG without PING");
+	l->st.rtt_ns = clock_now_ns() - l->ping_at;
+	l->ping_at = 0;
+	return 0;
+}
+
+static int on_goaway(struct conn *c, const struct wire_head *h,
+		     const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	struct wire_goaway m;
+	struct error why = ERROR_INIT;
+
+	if (wire_get_goaway(body, h->len, &m, err) < 0)
+		return -err->code;
+	if (m.kind == WIRE_LEAVE_DRAIN) {
+		if (!l->leaving && link_is_up(l) && l->net->cfg.events->leaving)
+			l->net->cfg.events->leaving(l->net->cfg.arg, l);
+		l->leaving = true;
+		return 0;
+	}
+	l->closing_said = true;
+	error_set(&why, m.kind == WIRE_LEAVE_TWICE ? EALREADY : ESHUTDOWN,
+		  "the other side closed the link: %s", m.text);
+	link_close(l, WIRE_LEAVE_CLOSED, &why);
+	return 0;
+}
+
+static int on_members(struct conn *c, const struct wire_head *h,
+		      const uint8_t *body, struct error *err)
+{
+	struct net *n = c->net;
+	size_t count;
+
+	if (wire_get_members(body, h->len, n->members, &count, err) < 0)
+		return -err->code;
+	if (n->cfg.events->members)
+		n->cfg.events->members(n->cfg.arg, c->link, n->members, count);
+	return 0;
+}
+
+/* A signature is checked for an OPEN, and many names are looked up for a PEX.  All
+ * the images of a link may be opened at once. */
+#define COST_DEAR 9u
+_Static_assert(2 * COST_DEAR * NET_IMAGES_MAX < NET_CALM_BURST,
+	       "a link's images cannot be opened at once");
+
+static const struct message {
+	message_fn *fn;
+	unsigned int from;
+	unsigned int cost; /* in the bound on messages a second */
+} messages[] = {
+	[WIRE_HELLO] = { shake_hello, FROM_STRANGER, 0 },
+	[WIRE_HELLO_ACK] = { shake_hello_ack, FROM_CALLED, 0 },
+	[WIRE_BIND] = { shake_bind, FROM_STRANGER, 0 },
+	[WIRE_BIND_ACK] = { shake_bind_ack, ON_HALF, 0 },
+	[WIRE_PING] = { on_ping, ON_CONTROL, 1 },
+	[WIRE_PONG] = { on_pong, ON_CONTROL, 1 },
+	[WIRE_GOAWAY] = { on_goaway, FROM_CALLED | ON_HALF | ON_CONTROL, 1 },
+	[WIRE_OPEN] = { image_on_open, ON_CONTROL, COST_DEAR },
+	[WIRE_OPEN_ACK] = { image_on_open_ack, ON_CONTROL, 1 },
+	[WIRE_CLOSE] = { image_on_close, ON_CONTROL, 1 },
+	[WIRE_HAVE] = { image_on_have, ON_CONTROL, 1 },
+	[WIRE_WANT] = { piece_on_want, ON_CONTROL, 0 },
+	[WIRE_NACK] = { piece_on_nack, ON_CONTROL, 0 },
+	[WIRE_CANCEL] = { piece_on_cancel, ON_CONTROL, 1 },
+	[WIRE_PEX] = { on_members, ON_CONTROL, COST_DEAR },
+	[WIRE_RENEW] = { image_on_renew, ON_CONTROL, COST_DEAR },
+	[RDMA_OFFER] = { net_rdma_hear, ON_CONTROL, 1 },
+	[RDMA_ACCEPT] = { net_rdma_hear, ON_CONTROL, 1 },
+	[RDMA_READY] = { net_rdma_hear, ON_CONTROL, 1 },
+	[RDMA_GRANT] = { net_rdma_hear, ON_CONTROL, 0 },
+	[RDMA_DONE] = { net_rdma_hear, ON_CONTROL, 0 },
+	[RDMA_CLOSE] = { net_rdma_hear, ON_CONTROL, 1 },
+};
+
+static unsigned int place_of(const struct conn *c)
+{
+	if (!c->link)
+		return FROM_STRANGER;
+	if (c->bulk)
+		return 0;
+	if (c->state == CONN_GREETING)
+		return FROM_CALLED;
+	return c->link->state == LINK_UP ? ON_CONTROL : ON_HALF;
+}
+
+static int dispatch(struct conn *c, const struct wire_head *h,
+		    const uint8_t *body, struct error *err)
+{
+	const struct message *m = NULL;
+	int64_t now;
+
+	if (h->type < ARRAY_SIZE(messages) && messages[h->type].fn)
+		m = &messages[h->type];
+	if (!m && (h->flags & WIRE_OPTIONAL) && link_is_up(c->link))
+		return 0;
+	if (!m || !(m->from & place_of(c)))
+		return error_set(err, EPROTO, "a message of type %u, not now",
+				 h->type);
+	if (m->cost && c->link) {
+		now = clock_now_ns();
+		if (bucket_look(&c->link->calm, 1, now) == 0)
+			return error_set(err, ENOBUFS,
+					 "it floods us with messages");
+		bucket_take(&c->link->calm, m->cost);
+	}
+	return m->fn(c, h, body, err);
+}
+
+/* Bytes of a body came: from the buffer or straight to their place. */
+static void body_came(struct conn *c, uint32_t n)
+{
+	bucket_take(&c->net->down, n);
+	piece_moved(c, n);
+}
+
+static void take_body(struct conn *c)
+{
+	while (c->body_left && c->in_at < c->in.len && c->state != CONN_DEAD) {
+		uint32_t n =
+			least(c->body_left, (uint32_t)(c->in.len - c->in_at));
+		uint8_t *to = piece_place(c, &n);
+
+		if (to)
+			memcpy(to, c->in.data + c->in_at, n);
+		c->in_at += n;
+		body_came(c, n);
+	}
+}
+
+static int check_mac(struct conn *c, const uint8_t *at, const uint8_t *fields,
+		     uint32_t n, const struct wire_head *h, struct error *err)
+{
+	struct net_link *l = c->link;
+
+	if (!c->signs)
+		return 0;
+	/* The link that a stranger names has the key. */
+	if (!l && h->type == WIRE_BIND && n == WIRE_NONCE_SIZE)
+		l = shake_find(c->net, fields);
+	if (!l || !l->signer ||
+	    !signer_check(l->signer, at, fields, n, at + WIRE_HEAD_SIZE))
+		return error_set(err, EBADMSG,
+				 "a message is not signed by its sender");
+	return 0;
+}
+
+/* The fields of DATA were read, its body follows. */
+static int begin_data(struct conn *c, const struct wire_head *h,
+		      const uint8_t *fields, struct error *err)
+{
+	struct wire_data d;
+	uint32_t n = h->len - WIRE_DATA_SIZE;
+
+	if (!link_is_up(c->link))
+		return error_set(err, EPROTO, "bytes of a piece, not now");
+	if (wire_get_data(fields, n, &d, err) < 0 ||
+	    piece_on_data(c, h, &d, n, err) < 0)
+		return -err->code;
+	c->body_left = n;
+	c->body_req = h->req;
+	return 0;
+}
+
+/* What comes first is TLS's: an alert, or the begin of a handshake. */
+static bool is_tls(const struct conn *c, const uint8_t *at)
+{
+	return !c->tls && c->state == CONN_GREETING &&
+	       (at[0] == 21 || at[0] == 22) && at[1] == 3;
+}
+
+/* One message; 0, -EAGAIN when it is not there whole, or why it is wrong. */
+static int parse_one(struct conn *c, struct error *err)
+{
+	uint32_t avail = (uint32_t)(c->in.len - c->in_at);
+	const uint8_t *at, *fields;
+	struct wire_head h;
+	uint32_t before = WIRE_HEAD_SIZE + (c->signs ? WIRE_MAC_SIZE : 0), n;
+
+	if (avail < WIRE_HEAD_SIZE)
+		return -EAGAIN;
+	at = (const uint8_t *)c->in.data + c->in_at;
+	if (wire_get_head(at, &h, err) < 0)
+		return !is_tls(c, at)
+			       ? -err->code
+			       : error_set(err, EPROTONOSUPPORT,
+					   "it speaks TLS: its --p2p-security "
+					   "is not open, as this node's is");
+	if (c->signs && !c->link && h.type == WIRE_HELLO) {
+		c->signs = false; /* it understands what is not signed */
+		return error_set(err, EPROTONOSUPPORT,
+				 "--p2p-security of one node is open, of the "
+				 "other signed");
+	}
+	n = h.len;
+	if (h.type == WIRE_DATA) {
+		if (n <= WIRE_DATA_SIZE)
+			return error_set(err, EPROTO, "DATA without bytes");
+		n = WIRE_DATA_SIZE;
+	}
+	if (n > IN_SMALL && (!link_is_up(c->link) || c->bulk))
+		return error_set(err, EPROTO, "a message of %u bytes, not now",
+				 n);
+	if (avail < before + n)
+		return buf_reserve(&c->in, before + n) < 0 ? error_nomem(err)
+							   : -EAGAIN;
+	fields = at + before;
+	if (check_mac(c, at, fields, n, &h, err) < 0)
+		return -err->code;
+	c->in_at += before + n;
+	return h.type == WIRE_DATA ? begin_data(c, &h, fields, err)
+				   : dispatch(c, &h, fields, err);
+}
+
+static int parse(struct conn *c, struct error *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && c->state != CONN_DEAD) {
+		take_body(c);
+		if (c->body_left)
+			break;
+		rc = parse_one(c, err);
+	}
+	if (c->in_at == c->in.len)
+		c->in_at = c->in.len = 0;
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+/* Room after what is not parsed yet. */
+static int make_room(struct conn *c)
+{
+	size_t want = c->bulk || !link_is_up(c->link) ? IN_SMALL : IN_LARGE;
+
+	if (c->in_at) {
+		c->in.len -= c->in_at;
+		memmove(c->in.data, c->in.data + c->in_at, c->in.len);
+		c->in_at = 0;
+	}
+	if (c->in.cap <= c->in.len + 1)
+		want += c->in.len;
+	else if (c->in.cap >= want)
+		return 0;
+	return buf_reserve(&c->in, want - c->in.len);
+}
+
+/* Read once; the bytes, 0 when it has to wait, or -errno. */
+static ssize_t read_some(struct conn *c, struct error *err)
+{
+	uint32_t n = least(c->body_left, NET_BUDGET), came;
+	size_t spare = 0;
+	uint8_t *to = NULL;
+	ssize_t got;
+
+	if (make_room(c) < 0)
+		return error_nomem(err);
+	if (n) {
+		if (c->bulk && c->net->down.rate)
+			n = bucket_look(&c->net->down, least(n, NET_SLICE),
+					clock_now_ns());
+		if (n == 0) {
+			c->rx_paused = true;
+			net_wait_refill(c->net);
+			return 0;
+		}
+		to = piece_place(c, &n);
+		if (!to) {
+			to = c->net->scratch;
+			n = least(n, NET_SCRATCH);
+		}
+	}
+	if (n == c->body_left)
+		spare = c->in.cap - 1 - c->in.len;
+	got = c->io->recv(c, to, n, c->in.data + c->in.len, spare);
+	if (got == 0)
+		return error_set(err, ECONNRESET,
+				 "the other side closed the connection%s",
+				 c->state == CONN_GREETING && c->outgoing
+					 ? " without a word: is it a "
+					   "bootseerd, of this --p2p-security?"
+					 : "");
+	if (got < 0)
+		return got == -EAGAIN ? 0
+				      : error_set(err, (int)-got, "receive: %s",
+						  c->why ? c->why
+							 : strerror((int)-got));
+	came = least((uint32_t)got, n);
+	c->in.len += (size_t)got - came;
+	if (came)
+		body_came(c, came);
+	return got;
+}
+
+/* A message that breaks a rule is an error of protocol, whatever the rule. */
+static void refuse(struct conn *c, struct error *err)
+{
+	if (err->code == EINVAL || err->code == EMSGSIZE)
+		err->code = EPROTO;
+	conn_fail(c, err);
+}
+
+void conn_read(struct conn *c)
+{
+	struct error err = ERROR_INIT;
+	uint32_t moved = 0, budget = turn_budget(c, &c->net->down);
+	ssize_t n;
+
+	while (c->state != CONN_DEAD && moved < budget) {
+		n = read_some(c, &err);
+		if (c->state == CONN_DEAD || n == 0)
+			return;
+		if (n < 0) {
+			conn_fail(c, &err);
+			return;
+		}
+		c->rx_at = clock_now_ns();
+		moved += (uint32_t)n;
+		if (parse(c, &err) < 0) {
+			refuse(c, &err);
+			return;
+		}
+	}
+	/* TLS may hold bytes that the socket does not tell of. */
+	if (c->state != CONN_DEAD && c->tls)
+		net_read_again(c);
+}

@@ -1,0 +1,759 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Pieces on a link.  Each WANT is answered once: by DATA or by NACK, also after a
+ * CANCEL, so both sides always agree on what is under way, and bytes that nobody
+ * asked for are known as such.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "p2p/net/net_ack.h"
+#include "p2p/net/net_priv.h"
+#include "p2p/net/net_rdma.h"
+#include "p2p/net/net_turn.h"
+
+#define FULL_RETRY_NS (10 * NS_PER_MS)
+
+/* ------------------------------------------------------------------- asks --- */
+
+/* A piece that we asked for. */
+struct ask {
+	struct ask *next, **pprev;
+	uint32_t req, len_max, at; /* bytes that came */
+	struct net_piece piece;
+	uint32_t others[SWARM_OTHERS_MAX]; /* or one of these, till it begins */
+	uint16_t n_others;
+	void *room;
+	bool begun, cancelled;
+	const struct conn *from; /* brings its bytes; NULL: RDMA, at once */
+	/* In the list of what is to be told. */
+	bool refused;
+};
+
+static void ask_unlink(struct ask *a)
+{
+	*a->pprev = a->next;
+	if (a->next)
+		a->next->pprev = a->pprev;
+}
+
+static void ask_push(struct ask **list, struct ask *a)
+{
+	a->next = *list;
+	a->pprev = list;
+	if (a->next)
+		a->next->pprev = &a->next;
+	*list = a;
+}
+
+static struct ask *ask_by_req(const struct net_link *l, uint32_t req)
+{
+	struct ask *a = l->asks_by_slot[req % NET_WANTS_MAX];
+
+	return a && a->req == req ? a : NULL;
+}
+
+static struct ask *ask_find(struct net_link *l, const struct digest *image,
+			    uint32_t piece)
+{
+	for (struct ask *a = l->asks; a; a = a->next)
+		if (!a->cancelled && a->piece.piece == piece &&
+		    digest_equal(&a->piece.image, image))
+			return a;
+	return NULL;
+}
+
+/* It was answered, or the link is gone: forgotten, or told as lost. */
+static void ask_end(struct net_link *l, struct ask *a)
+{
+	l->asks_by_slot[a->req % NET_WANTS_MAX] = NULL;
+	l->n_asks--;
+	ask_unlink(a);
+	if (!a->room) {
+		free(a);
+		return;
+	}
+	ask_push(&l->asks_told, a);
+	net_mark(l);
+}
+
+static void ask_number(struct net_link *l, struct ask *a)
+{
+	while (l->asks_by_slot[l->next_slot])
+		l->next_slot = (l->next_slot + 1) % NET_WANTS_MAX;
+	a->req = ++l->serial * NET_WANTS_MAX + l->next_slot;
+	l->asks_by_slot[l->next_slot] = a;
+	l->next_slot = (l->next_slot + 1) % NET_WANTS_MAX;
+	l->n_asks++;
+	ask_push(&l->asks, a);
+}
+
+bool net_takes_others(const struct net_link *l)
+{
+	return l->features & WIRE_FEATURE_OTHERS;
+}
+
+void net_ask(struct net_link *l, const struct digest *image,
+	     const uint32_t *pieces, size_t n, uint32_t len_max,
+	     enum source_priority priority)
+{
+	struct image *i = image_find(l, image);
+	struct wire_want m = { .piece = pieces[0], .len_max = len_max };
+	struct ask *a;
+
+	if (!link_is_up(l) || !image_is_open(i) ||
+	    ask_find(l, image, pieces[0]))
+		return;
+	a = calloc(1, sizeof(*a));
+	if (!a) {
+		link_put(l, -ENOMEM);
+		return;
+	}
+	a->piece.image = *image;
+	a->piece.piece = pieces[0];
+	a->len_max = len_max;
+	if (net_takes_others(l))
+		m.n_others = a->n_others = (uint16_t)(n - 1);
+	memcpy(a->others, pieces + 1, a->n_others * sizeof(*pieces));
+	memcpy(m.others, a->others, sizeof(m.others));
+	if (l->n_asks >= NET_WANTS_MAX) {
+		a->refused = true;
+		ask_push(&l->asks_told, a);
+		net_mark(l);
+		return;
+	}
+	ask_number(l, a);
+	m.alias = i->alias;
+	link_put(l, wire_put_want(link_out(l), a->req, priority, &m));
+}
+
+void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
+{
+	struct ask *a = ask_find(l, image, piece);
+	void *room;
+
+	if (!a)
+		return NULL;
+	room = a->room;
+	a->room = NULL;
+	a->cancelled = true;
+	if (link_is_up(l))
+		link_put(l, wire_put_empty(link_out(l), WIRE_CANCEL, a->req));
+	return room;
+}
+
+/* Is it what was asked for, or what would do as well? */
+static bool is_asked(const struct ask *a, uint32_t piece)
+{
+	for (unsigned int i = 0; i < a->n_others; i++)
+		if (a->others[i] == piece)
+			return true;
+	return a->piece.piece == piece;
+}
+
+/* Does it go on with what it began?  On the same connection: of the other one's bytes
+ * nobody knows how many have come by then. */
+static bool goes_on(const struct ask *a, const struct conn *from,
+		    const struct wire_data *d)
+{
+	return from && a->from == from && a->piece.len == d->total &&
+	       a->piece.form == d->form;
+}
+
+/* The first or next bytes of a piece are about to come; `from` NULL: by RDMA. */
+static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
+		     const struct wire_data *d, struct error *err)
+{
+	const struct net_events *ev = l->net->cfg.events;
+	struct ask *a = ask_by_req(l, req);
+	void *room;
+
+	if (!a || !is_asked(a, d->piece) || a->at != d->off ||
+	    d->total > a->len_max || (a->begun && !goes_on(a, from, d)))
+		return error_set(err, EPROTO,
+				 "bytes of a piece that nobody asked for");
+	if (a->begun)
+		return 0;
+	a->begun = true;
+	a->from = from;
+	a->piece.piece = d->piece;
+	a->n_others = 0;
+	a->piece.len = d->total;
+	a->piece.form = d->form;
+	if (a->cancelled)
+		return 0;
+	room = ev->room(l->net->cfg.arg, l, &a->piece);
+	/* It may have been cancelled in there. */
+	if (room && (a->cancelled || l->state == LINK_CLOSED))
+		ev->lost(l->net->cfg.arg, l, &a->piece, room);
+	else
+		a->room = room;
+	return 0;
+}
+
+/* The ask whose bytes come on the connection. */
+static struct ask *ask_of(const struct conn *c)
+{
+	struct ask *a = ask_by_req(c->link, c->body_req);
+
+	return a && a->from == c ? a : NULL;
+}
+
+/* Where its next bytes go; NULL: nowhere. */
+static uint8_t *ask_place(const struct ask *a)
+{
+	bool is_kept = a && a->room && !a->cancelled && a->at < a->piece.len;
+
+	return is_kept ? (uint8_t *)a->room + a->at : NULL;
+}
+
+/* `n` bytes of it came; NULL: of nothing that is asked any more. */
+static void ask_moved(struct net_link *l, struct ask *a, uint32_t n)
+{
+	struct net *net = l->net;
+	const struct net_events *ev = net->cfg.events;
+	bool kept = a && a->room && !a->cancelled;
+	void *room;
+
+	l->st.received_bytes += n;
+	net->st.received_bytes_total += n;
+	if (!kept)
+		net->st.dropped_bytes_total += n;
+	if (!a)
+		return;
+	a->at += n;
+	if (kept)
+		ev->moves(net->cfg.arg, l, &a->piece, n);
+	if (l->state == LINK_CLOSED || a->at < a->piece.len)
+		return;
+	if (a->room && !a->cancelled) {
+		struct net_piece p = a->piece;
+
+		room = a->room;
+		a->room = NULL;
+		ask_end(l, a);
+		ev->got(net->cfg.arg, l, &p, room);
+		return;
+	}
+	ask_end(l, a);
+}
+
+int piece_on_data(struct conn *c, const struct wire_head *h,
+		  const struct wire_data *d, uint32_t n, struct error *err)
+{
+	return ask_begin(c->link, c, h->req, d, err);
+}
+
+uint8_t *piece_place(struct conn *c, uint32_t *n)
+{
+	const struct ask *a = ask_of(c);
+	uint8_t *to = ask_place(a);
+
+	if (to)
+		*n = least(*n, a->piece.len - a->at);
+	return to;
+}
+
+void piece_moved(struct conn *c, uint32_t n)
+{
+	struct ask *a = ask_of(c);
+	struct error why = ERROR_INIT;
+
+	c->body_left -= n;
+	net_rdma_moved(c->link, n);
+	if (a && n > a->piece.len - a->at) {
+		(void)error_set(&why, EPROTO, "more bytes than the piece has");
+		link_close(c->link, WIRE_LEAVE_CLOSED, &why);
+		return;
+	}
+	ask_moved(c->link, a, n);
+}
+
+int piece_on_rdma(struct net_link *l, uint32_t req, const struct wire_data *d,
+		  const void *bytes, struct error *err)
+{
+	int rc = ask_begin(l, NULL, req, d, err);
+	struct ask *a;
+	uint8_t *to;
+
+	if (rc < 0 || l->state == LINK_CLOSED)
+		return rc;
+	a = ask_by_req(l, req);
+	to = ask_place(a);
+	if (to)
+		memcpy(to, bytes, d->total);
+	l->net->st.rdma_bytes_total += d->total;
+	ask_moved(l, a, d->total);
+	return 0;
+}
+
+int piece_on_nack(struct conn *c, const struct wire_head *h,
+		  const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	struct ask *a = ask_by_req(l, h->req);
+	struct wire_nack m;
+	struct net_piece p;
+	bool told;
+
+	if (wire_get_nack(body, h->len, &m, err) < 0)
+		return -err->code;
+	if (!a || a->begun || (m.cancelled && !a->cancelled))
+		return error_set(err, EPROTO, "it refuses what nobody asked");
+	p = a->piece;
+	told = !a->cancelled;
+	ask_end(l, a);
+	if (told)
+		l->net->cfg.events->refused(l->net->cfg.arg, l, &p.image,
+					    p.piece, m.why,
+					    (int64_t)m.retry_ms * NS_PER_MS);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- answers --- */
+
+static void answer_unlink(struct answer *a)
+{
+	*a->pprev = a->next;
+	if (a->next)
+		a->next->pprev = a->pprev;
+}
+
+static void answer_push(struct answer **list, struct answer *a)
+{
+	a->next = *list;
+	a->pprev = list;
+	if (a->next)
+		a->next->pprev = &a->next;
+	*list = a;
+}
+
+static struct answer **want_row(struct net_link *l, uint32_t piece)
+{
+	return &l->wants[piece % NET_WANT_ROWS];
+}
+
+static struct answer *want_find(struct net_link *l, const struct digest *image,
+				uint32_t piece)
+{
+	for (struct answer *a = *want_row(l, piece); a; a = a->next)
+		if (a->piece.piece == piece &&
+		    digest_equal(&a->piece.image, image))
+			return a;
+	return NULL;
+}
+
+static void nack(struct net_link *l, uint32_t req, bool cancelled,
+		 enum swarm_refusal why, int64_t retry_ns)
+{
+	struct wire_nack m = { .cancelled = cancelled, .why = why };
+
+	if (!link_is_up(l))
+		return;
+	if (retry_ns > 0)
+		m.retry_ms = retry_ns / NS_PER_MS >= UINT32_MAX
+				     ? UINT32_MAX
+				     : (uint32_t)(retry_ns / NS_PER_MS) + 1;
+	link_put(l, wire_put_nack(link_out(l), req, &m));
+}
+
+static void want_end(struct net_link *l, struct answer *a)
+{
+	l->n_wants--;
+	answer_unlink(a);
+	free(a);
+}
+
+static bool are_pieces(const struct image *i, const struct wire_want *m)
+{
+	for (unsigned int k = 0; k < m->n_others; k++)
+		if (m->others[k] >= i->n_pieces)
+			return false;
+	return m->piece < i->n_pieces;
+}
+
+int piece_on_want(struct conn *c, const struct wire_head *h,
+		  const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	uint32_t pieces[1 + SWARM_OTHERS_MAX];
+	struct wire_want m;
+	struct answer *a;
+	struct image *i;
+
+	if (wire_get_want(body, h->len, &m, err) < 0)
+		return -err->code;
+	i = image_by_alias(l, m.alias);
+	if (!i || l->net->draining) { /* closed here meanwhile */
+		nack(l, h->req, false, SWARM_GONE, 0);
+		return 0;
+	}
+	if (!i->told || !are_pieces(i, &m))
+		return error_set(err, EPROTO,
+				 "it wants piece %u of %u, of an image that is "
+				 "%s",
+				 m.piece, i->n_pieces,
+				 i->told ? "open" : "not open");
+	if (l->n_wants >= NET_WANTS_MAX)
+		return error_set(err, ENOBUFS, "it wants too much at once");
+	a = want_find(l, &i->digest, m.piece);
+	if (a && a->chosen) { /* it cannot know that it gets it */
+		nack(l, h->req, false, SWARM_SENDING, FULL_RETRY_NS);
+		return 0;
+	}
+	if (a)
+		return error_set(err, EPROTO, "it wants piece %u twice",
+				 m.piece);
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return error_nomem(err);
+	a->req = h->req;
+	a->len_max = m.len_max;
+	a->priority = h->prio;
+	a->piece.image = i->digest;
+	a->piece.piece = m.piece;
+	answer_push(want_row(l, m.piece), a);
+	a->counted = true;
+	l->n_wants++;
+	pieces[0] = m.piece;
+	memcpy(pieces + 1, m.others, m.n_others * sizeof(*pieces));
+	l->net->cfg.events->wanted(l->net->cfg.arg, l, &i->digest, pieces,
+				   1 + m.n_others, h->prio);
+	return 0;
+}
+
+bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
+		uint32_t piece)
+{
+	struct answer *a = want_find(l, image, was);
+
+	if (!a || want_find(l, image, piece))
+		return false;
+	answer_unlink(a);
+	a->piece.piece = piece;
+	a->chosen = true;
+	answer_push(want_row(l, piece), a);
+	return true;
+}
+
+/* It will not be sent, or was: told from the loop. */
+static void answer_done(struct net_link *l, struct answer *a)
+{
+	l->n_wants -= a->counted;
+	a->counted = false;
+	answer_push(&l->sent, a);
+	net_mark(l);
+}
+
+static void unqueue(struct conn *c, struct answer *a)
+{
+	if (!a->next)
+		c->answers_last = a->pprev;
+	answer_unlink(a);
+	c->link->st.queued_bytes -= a->piece.len - a->at;
+}
+
+static struct answer *queued_by_req(const struct conn *c, uint32_t req)
+{
+	struct answer *a = c->answers;
+
+	while (a && (a->req != req || a->begun))
+		a = a->next;
+	return a;
+}
+
+static struct answer *want_by_req(struct net_link *l, uint32_t req)
+{
+	for (size_t k = 0; k < NET_WANT_ROWS; k++)
+		for (struct answer *a = l->wants[k]; a; a = a->next)
+			if (a->req == req)
+				return a;
+	return NULL;
+}
+
+int piece_on_cancel(struct conn *c, const struct wire_head *h,
+		    const uint8_t *body, struct error *err)
+{
+	struct net_link *l = c->link;
+	struct conn *conns[2] = { l->control, l->bulk };
+	struct net_piece p;
+	struct answer *a = want_by_req(l, h->req);
+
+	if (a) {
+		p = a->piece;
+		want_end(l, a);
+		nack(l, h->req, true, SWARM_GONE, 0);
+		l->net->cfg.events->unwanted(l->net->cfg.arg, l, &p.image,
+					     p.piece);
+		return 0;
+	}
+	for (size_t k = 0; k < 2; k++) {
+		a = queued_by_req(conns[k], h->req);
+		if (!a)
+			continue;
+		unqueue(conns[k], a);
+		nack(l, h->req, true, SWARM_GONE, 0);
+		answer_done(l, a);
+	}
+	return 0; /* else it is answered already */
+}
+
+void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
+		enum swarm_refusal why, int64_t retry_ns)
+{
+	struct answer *a = want_find(l, image, piece);
+
+	if (!a)
+		return;
+	nack(l, a->req, false, why, retry_ns);
+	want_end(l, a);
+}
+
+/* Before those of less priority, but never before one that began. */
+static void queue(struct conn *c, struct answer *a)
+{
+	struct answer **at = &c->answers;
+
+	if (!c->answers ||
+	    container_of(c->answers_last, struct answer, next)->priority <=
+		    a->priority) {
+		at = c->answers_last;
+	} else {
+		while (*at && ((*at)->begun || (*at)->priority <= a->priority))
+			at = &(*at)->next;
+	}
+	a->next = *at;
+	a->pprev = at;
+	if (a->next)
+		a->next->pprev = &a->next;
+	else
+		c->answers_last = &a->next;
+	*at = a;
+	c->link->st.queued_bytes += a->piece.len;
+}
+
+void net_send(struct net_link *l, const struct net_piece *p,
+	      enum source_priority priority, const struct net_body *body,
+	      uint64_t tag)
+{
+	struct answer *a = want_find(l, &p->image, p->piece);
+	bool fits = a && p->len && p->len <= a->len_max && link_is_up(l);
+
+	if (a && !fits)
+		net_refuse(l, &p->image, p->piece, SWARM_GONE, 0);
+	if (!fits) {
+		a = calloc(1, sizeof(*a));
+		if (!a) { /* better early than never */
+			l->net->cfg.events->sent(l->net->cfg.arg, l, tag);
+			return;
+		}
+		a->tag = tag;
+		answer_done(l, a);
+		return;
+	}
+	answer_unlink(a);
+	a->piece = *p;
+	a->priority = priority;
+	a->body = *body;
+	a->tag = tag;
+	if (net_rdma_send(l, a))
+		answer_push(&l->by_rdma, a);
+	else
+		queue(priority == SOURCE_DEMAND ? l->control : l->bulk, a);
+	net_mark(l);
+}
+
+void piece_rdma_sent(struct net_link *l, struct answer *a)
+{
+	l->st.sent_bytes += a->piece.len;
+	l->net->st.sent_bytes_total += a->piece.len;
+	answer_unlink(a);
+	answer_done(l, a);
+}
+
+void piece_rdma_failed(struct net_link *l, struct answer *a)
+{
+	bool is_open = link_is_up(l) && image_find(l, &a->piece.image);
+
+	answer_unlink(a);
+	if (is_open) {
+		queue(a->priority == SOURCE_DEMAND ? l->control : l->bulk, a);
+		net_mark(l);
+		return;
+	}
+	nack(l, a->req, false, SWARM_GONE, 0);
+	answer_done(l, a);
+}
+
+void piece_sent(struct conn *c, struct answer *a)
+{
+	if (!ack_is_wanted(c, a)) {
+		answer_done(c->link, a);
+		return;
+	}
+	c->link->n_wants -= a->counted;
+	a->counted = false;
+	ack_await(c, a);
+	net_mark(c->link);
+}
+
+void piece_acked(struct net_link *l, struct answer *a)
+{
+	answer_done(l, a);
+}
+
+/* --------------------------------------------------------------- all of it --- */
+
+static void drop_asks(struct net_link *l, const struct digest *image)
+{
+	for (struct ask *a = l->asks; a; a = a->next) {
+		if (!digest_equal(&a->piece.image, image))
+			continue;
+		/* The room is told as lost; the answer is still awaited. */
+		a->cancelled = true;
+		if (a->room)
+			net_mark(l);
+	}
+}
+
+static void drop_queued(struct conn *c, const struct digest *image)
+{
+	struct net_link *l = c->link;
+	struct answer *a, *next;
+
+	for (a = c->answers; a; a = next) {
+		next = a->next;
+		if (a->begun || !digest_equal(&a->piece.image, image))
+			continue;
+		unqueue(c, a);
+		nack(l, a->req, false, SWARM_GONE, 0);
+		answer_done(l, a);
+	}
+}
+
+static void drop_wants(struct net_link *l, struct answer *a,
+		       const struct digest *image)
+{
+	struct answer *next;
+
+	for (; a; a = next) {
+		next = a->next;
+		if (!digest_equal(&a->piece.image, image))
+			continue;
+		nack(l, a->req, false, SWARM_GONE, 0);
+		want_end(l, a);
+	}
+}
+
+void piece_drop_image(struct net_link *l, const struct digest *image)
+{
+	drop_asks(l, image);
+	for (size_t k = 0; k < NET_WANT_ROWS; k++)
+		drop_wants(l, l->wants[k], image);
+	drop_queued(l->control, image);
+	drop_queued(l->bulk, image);
+}
+
+static void drop_conn(struct net_link *l, struct conn *c)
+{
+	struct answer *a;
+
+	while (c && c->answers) {
+		a = c->answers;
+		unqueue(c, a);
+		answer_push(&l->sent, a);
+	}
+	while (c && (a = ack_take(c)))
+		answer_push(&l->sent, a);
+}
+
+void piece_drop_all(struct net_link *l)
+{
+	while (l->asks) {
+		struct ask *a = l->asks;
+
+		ask_unlink(a);
+		if (a->room)
+			ask_push(&l->asks_told, a);
+		else
+			free(a);
+	}
+	for (size_t k = 0; k < NET_WANT_ROWS; k++)
+		while (l->wants[k])
+			want_end(l, l->wants[k]);
+	drop_conn(l, l->control);
+	drop_conn(l, l->bulk);
+	net_rdma_down(l);
+	while (l->by_rdma) {
+		struct answer *a = l->by_rdma;
+
+		answer_unlink(a);
+		answer_push(&l->sent, a);
+	}
+}
+
+static void tell_ask(struct net_link *l, struct ask *a)
+{
+	const struct net_events *ev = l->net->cfg.events;
+	void *arg = l->net->cfg.arg;
+
+	if (!a->refused)
+		ev->lost(arg, l, &a->piece, a->room);
+	else if (l->state == LINK_UP)
+		ev->refused(arg, l, &a->piece.image, a->piece.piece, SWARM_BUSY,
+			    FULL_RETRY_NS);
+}
+
+/* Rooms of what was dropped while its answer is still awaited. */
+static struct ask *lost_room(struct net_link *l)
+{
+	struct ask *a = l->asks;
+
+	while (a && !(a->cancelled && a->room))
+		a = a->next;
+	return a;
+}
+
+/* One that has left, which was not told. */
+static struct answer *left(const struct net_link *l)
+{
+	const struct conn *conns[2] = { l->control, l->bulk };
+
+	for (size_t k = 0; k < 2; k++)
+		for (struct answer *a = conns[k] ? conns[k]->unacked : NULL; a;
+		     a = a->next)
+			if (!a->left)
+				return a;
+	return NULL;
+}
+
+void piece_tell(struct net_link *l)
+{
+	const struct net_events *ev = l->net->cfg.events;
+	struct answer *gone;
+	struct ask *a;
+	void *room;
+
+	while ((a = l->asks_told)) {
+		ask_unlink(a);
+		tell_ask(l, a);
+		free(a);
+	}
+	while ((a = lost_room(l))) {
+		room = a->room;
+		a->room = NULL;
+		ev->lost(l->net->cfg.arg, l, &a->piece, room);
+	}
+	while ((gone = left(l))) {
+		gone->left = true;
+		if (ev->left)
+			ev->left(l->net->cfg.arg, l, gone->tag);
+	}
+	while (l->sent) {
+		struct answer *s = l->sent;
+
+		answer_unlink(s);
+		ev->sent(l->net->cfg.arg, l, s->tag);
+		free(s);
+	}
+}

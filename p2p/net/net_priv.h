@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside of net: connections carry frames (net_conn.c their life, net_in.c and
+ * net_out.c what comes and goes, net_plain.c and net_tls.c the bytes), the handshake
+ * (net_shake.c) makes a link of two of them, net_image.c and net_piece.c are the
+ * messages of a link, net.c the table of links.
+ *
+ * Nothing here calls an event from within a function of net.h: such functions
+ * change the state and mark the link, net_settle() does the rest.  Links and
+ * connections that ended are freed there too, when no handler is under way.
+ */
+#ifndef BOOTSEER_P2P_NET_NET_PRIV_H
+#define BOOTSEER_P2P_NET_NET_PRIV_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "net/listener.h"
+#include "p2p/net/net_rate.h"
+#include "p2p/net/wire.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+#define NET_PART_MAX (256u << 10)  /* of a piece between control messages */
+#define NET_QUEUE_MAX (1u << 20)   /* control bytes that wait to be sent */
+#define NET_STRANGERS_MAX 512u     /* that have not said who they are */
+#define NET_STRANGERS_ONE_MAX 128u /* the same, of one address */
+#define NET_CALM_RATE 5000         /* control messages a second, of one link */
+#define NET_CALM_BURST 10000
+#define NET_SCRATCH (64u << 10)
+#define NET_WANT_ROWS 256u
+
+/* --------------------------------------------------------------- messages --- */
+
+/* An image on one link. */
+struct image {
+	struct image *next;
+	struct digest digest;
+	uint32_t n_pieces, their_pieces; /* 0: not said */
+	uint16_t alias, their_alias;
+	uint32_t open_req;
+	bool asked;  /* we sent OPEN, and it was not refused */
+	bool let_in; /* ... and it was accepted */
+	bool theirs; /* their OPEN was accepted */
+	bool told;   /* opened() was called */
+};
+
+/* A piece that they asked for: waits for the user, then in a connection's queue,
+ * then to be told as sent. */
+struct answer {
+	struct answer *next, **pprev;
+	uint32_t req, len_max;
+	struct net_piece piece;
+	enum source_priority priority;
+	struct net_body body;
+	uint64_t tag;
+	uint32_t at;         /* bytes that left */
+	uint64_t end;        /* of them, in the connection's bytes */
+	bool begun, counted; /* in n_wants */
+	bool left, chosen;   /* that was told; by us, of several */
+};
+
+/* ------------------------------------------------------------ connections --- */
+
+enum conn_state {
+	CONN_CONNECTING,
+	CONN_SECURING, /* TLS */
+	CONN_GREETING, /* its first message is awaited */
+	CONN_UP,
+	CONN_DEAD,
+};
+
+struct conn;
+
+/* How bytes move: plain or TLS.  Results: bytes, or -errno; -EAGAIN: later. */
+struct conn_io {
+	/* Go on with what comes before the first byte; 0 done. */
+	int (*secure)(struct conn *c, struct error *err);
+	/* 0 at the end.  `b` may be used after `a` is full. */
+	ssize_t (*recv)(struct conn *c, void *a, size_t n_a, void *b,
+			size_t n_b);
+	/* `head`, then n_body bytes of `body`. */
+	ssize_t (*send)(struct conn *c, const void *head, size_t n_head,
+			const struct net_body *body, size_t n_body);
+	/* What send() took and the socket did not: -EAGAIN or 0. */
+	int (*flush)(struct conn *c);
+	void (*close)(struct conn *c);
+};
+extern const struct conn_io conn_plain;
+
+struct tls;    /* of a connection: net_tls.c */
+struct signer; /* of a bulk connection */
+
+struct conn {
+	struct net *net;
+	struct net_link *link; /* NULL: a stranger */
+	struct conn *next;     /* in strangers or dead */
+	struct loop_watch watch;
+	int fd;
+	enum conn_state state;
+	bool bulk, outgoing;
+	bool signs; /* each head is followed by a MAC */
+	bool rx_paused, tx_paused, again, wants_write;
+	int64_t since, rx_at, tx_at;
+	const struct conn_io *io;
+	struct tls *tls;
+	struct signer *signer; /* borrowed from the link */
+	const char *why;       /* static: of the last failure of io, or NULL */
+	struct sockaddr_storage from;
+
+	/* In: bytes [in_at, in.len) are not parsed yet. */
+	struct buf in;
+	size_t in_at;
+	uint32_t body_left, body_req; /* of DATA */
+	uint32_t wake_at; /* bytes that the kernel gathers first; 0: any */
+
+	/* Out: messages, then pieces; a part of a piece that began goes
+	 * first. */
+	struct buf out;
+	size_t out_at;
+	struct answer *answers, **answers_last;
+	struct answer *unacked, **unacked_last; /* net_ack.c */
+	uint64_t tx_total;                      /* bytes, where plain */
+	uint8_t head[WIRE_HEAD_SIZE + WIRE_MAC_SIZE + WIRE_DATA_SIZE];
+	uint32_t head_len, head_at, part_left;
+};
+
+struct conn *conn_new(struct net *n, int fd, bool outgoing);
+/* Begin to wait for the socket. */
+int conn_start(struct conn *c, unsigned int events,
+	       struct error *err) MUST_CHECK;
+/* Do what its state is for; ends it or its link when that fails. */
+void conn_go(struct conn *c, unsigned int ready);
+/* Close the socket; freed later. */
+void conn_kill(struct conn *c);
+/* The connection cannot go on: with its link. */
+void conn_fail(struct conn *c, const struct error *why);
+/* Wait for what it waits for. */
+void conn_update(struct conn *c);
+bool conn_has_output(const struct conn *c);
+/* net_in.c */
+void conn_read(struct conn *c);
+/* net_out.c: send what waits. */
+void conn_write(struct conn *c);
+/* A message was put into c->out from byte `from` on: sign it. */
+int conn_sign_out(struct conn *c, size_t from, struct error *err) MUST_CHECK;
+
+/* ------------------------------------------------------------------ links --- */
+
+enum link_state { LINK_STARTING, LINK_UP, LINK_CLOSED };
+
+struct net_link {
+	struct net *net;
+	struct net_link *next, **pprev;
+	struct net_link *next_marked;
+	bool marked;
+	enum link_state state;
+	bool outgoing, told, came_up; /* told: the user knows it */
+	bool closing_said, leaving;
+	struct net_node peer;
+	char *expected; /* name, or NULL */
+	uint64_t instance;
+	uint32_t features; /* of the other side */
+	struct rdma_link *rdma;
+	uint8_t nonce[WIRE_NONCE_SIZE]; /* the bulk connection shows it */
+	struct sockaddr_storage to;
+	socklen_t to_len;
+	struct conn *control, *bulk;
+	struct signer *signer;
+	int64_t since;
+	void *user;
+	struct error why;
+
+	struct image *images;
+	uint16_t next_alias;
+	uint32_t next_open;
+	struct ask *asks, *asks_by_slot[NET_WANTS_MAX], *asks_told;
+	unsigned int n_asks, next_slot;
+	uint32_t serial;
+	struct answer *wants[NET_WANT_ROWS]; /* by piece: not answered yet */
+	struct answer *sent, *by_rdma;
+	unsigned int n_wants; /* until they were sent */
+	struct bucket calm;
+
+	uint32_t ping_req;
+	int64_t ping_at; /* of the one under way; 0 none */
+	int64_t ping_due;
+	struct net_link_stats st;
+};
+
+struct net {
+	struct net_config cfg;
+	char *listen, *ca_file, *cert_file, *key_file;
+	struct net_node self;
+	uint64_t instance;
+	struct loop *loop;
+	struct listener listener;
+	unsigned int port;
+	bool draining, freeing;
+	struct security *security; /* NULL: open */
+	struct rdma *rdma;         /* NULL: there is none */
+	struct error no_rdma;      /* then: why */
+
+	struct net_link *links;
+	unsigned int n_links;
+	struct conn *strangers, *dead;
+	unsigned int n_strangers;
+
+	unsigned int depth; /* handlers under way */
+	struct net_link *marked;
+	struct net_post *post;
+	struct loop_timer tick, refill, acks;
+	bool ticking, refilling, acking;
+	struct bucket up, down;
+	struct net_stats st;
+
+	struct buf none;            /* takes nothing */
+	uint8_t *scratch;           /* NET_SCRATCH: for bytes dropped */
+	struct swarm_range *ranges; /* WIRE_RANGES_MAX, of what comes */
+	struct swarm_range *ranges_out;
+	struct net_node *members; /* WIRE_MEMBERS_MAX */
+};
+
+void net_enter(struct net *n);
+void net_leave(struct net *n);
+/* Something of the link is to be sent or told. */
+void net_mark(struct net_link *l);
+/* A rate is used up: go on later. */
+void net_wait_refill(struct net *n);
+/* Its TLS holds bytes that are not read yet. */
+void net_read_again(struct conn *c);
+void net_start_tick(struct net *n);
+void net_forget_stranger(struct conn *c);
+
+struct net_link *link_new(struct net *n, bool outgoing);
+/* It is over, for this reason (NULL: we wanted so); told and freed later. */
+void link_close(struct net_link *l, enum wire_leave kind,
+		const struct error *why);
+bool link_is_up(const struct net_link *l);
+/* The end of a message for the control connection: `rc` is of wire_put_X(). */
+void link_put(struct net_link *l, int rc);
+struct buf *link_out(struct net_link *l);
+
+/* Handlers of messages; `body` is h->len bytes. */
+typedef int message_fn(struct conn *c, const struct wire_head *h,
+		       const uint8_t *body, struct error *err);
+
+/* net_shake.c */
+void shake_begin(struct conn *c); /* the connection is there, and secure */
+message_fn shake_hello, shake_hello_ack, shake_bind, shake_bind_ack;
+struct net_link *shake_find(struct net *n, const uint8_t *nonce);
+int shake_connect(struct net_link *l, bool bulk, struct error *err) MUST_CHECK;
+
+/* net_image.c */
+message_fn image_on_open, image_on_renew, image_on_open_ack, image_on_close,
+	image_on_have;
+struct image *image_find(struct net_link *l, const struct digest *d);
+struct image *image_by_alias(struct net_link *l, uint16_t their_alias);
+bool image_is_open(const struct image *i);
+void image_free_all(struct net_link *l);
+
+/* net_piece.c */
+message_fn piece_on_want, piece_on_nack, piece_on_cancel;
+/* The fields of DATA were read and `n` bytes follow. */
+int piece_on_data(struct conn *c, const struct wire_head *h,
+		  const struct wire_data *d, uint32_t n,
+		  struct error *err) MUST_CHECK;
+/* Where the next bytes of the body go: at most `*n`; NULL: nowhere. */
+uint8_t *piece_place(struct conn *c, uint32_t *n);
+/* `n` of them are there. */
+void piece_moved(struct conn *c, uint32_t n);
+/* The image is over on this link. */
+void piece_drop_image(struct net_link *l, const struct digest *image);
+void piece_drop_all(struct net_link *l);
+/* Events that wait. */
+void piece_tell(struct net_link *l);
+void piece_sent(struct conn *c, struct answer *a);
+
+/* net_tls.c */
+int security_new(const struct net *n, struct security **ret,
+		 struct error *err) MUST_CHECK;
+void security_free(struct security *s);
+/* Make the connection a TLS one. */
+int security_wrap(struct conn *c, struct error *err) MUST_CHECK;
+/* The name in its certificate: -EACCES when there is none, or more. */
+int security_name(struct conn *c, char *ret, size_t size,
+		  struct error *err) MUST_CHECK;
+/* In a time that does not tell where they differ. */
+bool security_equal(const void *a, const void *b, size_t n);
+/* Keys for the bulk connection from the TLS session of the control one. */
+int signer_new(struct conn *control, struct signer **ret,
+	       struct error *err) MUST_CHECK;
+void signer_free(struct signer *s);
+/* MAC of the next message that leaves, or that came. */
+int signer_sign(struct signer *s, const void *head, const void *fields,
+		size_t n, uint8_t mac[WIRE_MAC_SIZE]) MUST_CHECK;
+bool signer_check(struct signer *s, const void *head, const void *fields,
+		  size_t n, const uint8_t mac[WIRE_MAC_SIZE]);
+
+#endif

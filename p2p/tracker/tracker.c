@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The tracker: images, and what one call does.  Members are in tracker_members.c,
+ * leases in the files that tracker_book.h names, who gives way in tracker_room.c.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/bytes.h"
+#include "p2p/tracker/tracker_priv.h"
+
+#define SECOND ((int64_t)1000000000)
+#define WINDOW_FIRST (2 * MIB)
+/* Before anything was measured: 4 MiB a second. */
+#define NS_PER_MIB_FIRST (SECOND / 4)
+
+const struct tracker_config tracker_config_default = {
+	.images_max = 8192, /* 4096, each with its metadata */
+	.members_max = 400000,
+	.memory_max = 256 * MIB,
+	.member_ttl_ns = 10 * SECOND,
+	.lease_min_ns = SECOND,
+	.lease_max_ns = 60 * SECOND,
+	.done_ns = 60 * SECOND,
+	.demand_done_ns = 2 * SECOND,
+	.copies = 1,
+	.flying_max = 256 * MIB,
+	.interval_ns = 2 * SECOND,
+};
+
+/* splitmix64: small, and good enough to draw lots. */
+uint64_t tracker_random(struct tracker *t)
+{
+	uint64_t z = t->random += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+static int config_check(const struct tracker_config *c, struct error *err)
+{
+	if (c->images_max < 1 || c->images_max > 1u << 20 ||
+	    c->members_max < 1 || c->members_max > TRACKER_SLOTS_MAX ||
+	    c->copies < 1 || c->copies > 16 ||
+	    c->flying_max < TRACKER_PIECE_BYTES_MAX ||
+	    c->flying_max > (uint64_t)1 << 40)
+		return error_set(err, EINVAL,
+				 "tracker: a limit is out of "
+				 "its range");
+	if (c->member_ttl_ns <= 0 || c->lease_min_ns <= 0 ||
+	    c->lease_max_ns < c->lease_min_ns || c->interval_ns <= 0 ||
+	    c->done_ns < 0 || c->demand_done_ns < 0)
+		return error_set(err, EINVAL,
+				 "tracker: a time is out of its "
+				 "range");
+	return 0;
+}
+
+/* A power of two, twice `n` at most. */
+static size_t buckets_for(size_t n)
+{
+	size_t b = 16;
+
+	while (b < n)
+		b *= 2;
+	return b;
+}
+
+int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
+		struct error *err)
+{
+	AUTO(tracker) t = NULL;
+	int rc = config_check(cfg, err);
+
+	if (rc < 0)
+		return rc;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return error_nomem(err);
+	t->cfg = *cfg;
+	t->random = cfg->seed;
+	/* Numbers of JSON are exact up to 2^53. */
+	t->epoch = tracker_random(t) >> 12 | 1;
+	/* Not of cfg->seed, which can be told from the epoch. */
+	if (getrandom(&t->seed, sizeof(t->seed), 0) != sizeof(t->seed))
+		return error_set(err, errno, "random seed: %s",
+				 strerror(errno));
+	t->seed |= 1;
+	t->n_buckets_i = buckets_for(cfg->images_max);
+	t->n_buckets_m = buckets_for(cfg->members_max);
+	t->images = calloc(t->n_buckets_i, sizeof(struct image *));
+	t->heads = malloc(t->n_buckets_m * sizeof(*t->heads));
+	t->free_slot = NONE;
+	t->by_age = (struct list){ .first = NONE, .last = NONE };
+	if (!t->images || !t->heads)
+		return error_nomem(err);
+	memset(t->heads, 0xff, t->n_buckets_m * sizeof(*t->heads));
+	*ret = steal_ptr(&t);
+	return 0;
+}
+
+void tracker_free(struct tracker *t)
+{
+	if (!t)
+		return;
+	while (t->oldest)
+		image_drop(t, t->oldest);
+	free(t->members);
+	free(t->images);
+	free(t->heads);
+	free(t);
+}
+
+/* --------------------------------------------------------------------- images --- */
+
+static uint64_t mix(const struct tracker *t, uint64_t h, uint64_t word)
+{
+	h = (h ^ word) * t->seed;
+	return h ^ h >> 32;
+}
+
+/* Calls may name images that nobody has: without the seed nobody can choose such as
+ * meet in one chain. */
+uint64_t image_hash(const struct tracker *t, const struct digest *d,
+		    uint32_t n_pieces)
+{
+	uint64_t h = mix(t, t->seed, n_pieces);
+
+	for (size_t k = 0; k < sizeof(d->b); k += sizeof(h))
+		h = mix(t, h, get_le64(d->b + k));
+	return h;
+}
+
+static struct image **image_bucket(const struct tracker *t,
+				   const struct digest *d, uint32_t n_pieces)
+{
+	return &t->images[image_hash(t, d, n_pieces) & (t->n_buckets_i - 1)];
+}
+
+/* Who says that an image has another number of pieces is among his like: he spoils
+ * nothing for the others. */
+static struct image *image_find(const struct tracker *t, const struct digest *d,
+				uint32_t n_pieces)
+{
+	struct image *i = *image_bucket(t, d, n_pieces);
+
+	while (i && !(digest_equal(&i->digest, d) && i->n_pieces == n_pieces))
+		i = i->next;
+	return i;
+}
+
+/* Of those of one image that with most members.  They are apart in the table, so all
+ * images are looked at: only lists ask for it. */
+static const struct image *image_main(const struct tracker *t,
+				      const struct digest *d)
+{
+	const struct image *best = NULL;
+
+	for (const struct image *i = t->newest; i; i = i->older)
+		if (digest_equal(&i->digest, d) &&
+		    (!best || i->n_who > best->n_who))
+			best = i;
+	return best;
+}
+
+static void image_unlink_age(struct tracker *t, struct image *i)
+{
+	if (i->older)
+		i->older->newer = i->newer;
+	else
+		t->oldest = i->newer;
+	if (i->newer)
+		i->newer->older = i->older;
+	else
+		t->newest = i->older;
+	i->older = i->newer = NULL;
+}
+
+static void image_link_newest(struct tracker *t, struct image *i)
+{
+	i->older = t->newest;
+	if (t->newest)
+		t->newest->newer = i;
+	else
+		t->oldest = i;
+	t->newest = i;
+}
+
+static struct image *image_add(struct tracker *t, const struct digest *d,
+			       uint32_t n_pieces)
+{
+	struct image *i = calloc(1, sizeof(*i));
+	struct image **bucket = image_bucket(t, d, n_pieces);
+
+	if (!i)
+		return NULL;
+	i->digest = *d;
+	i->n_pieces = n_pieces;
+	i->window = t->cfg.flying_max < WINDOW_FIRST ? t->cfg.flying_max
+						     : WINDOW_FIRST;
+	i->ns_per_mib = NS_PER_MIB_FIRST;
+	i->cut_at = INT64_MIN;
+	i->cut_by = NONE;
+	i->book.free = NONE;
+	i->book.by_end = (struct list){ .first = NONE, .last = NONE };
+	i->next = *bucket;
+	*bucket = i;
+	image_link_newest(t, i);
+	t->n_images++;
+	return i;
+}
+
+void image_drop(struct tracker *t, struct image *i)
+{
+	struct image **at = image_bucket(t, &i->digest, i->n_pieces);
+
+	while (i->n_who > 0)
+		member_remove(t, &t->members[i->who[i->n_who - 1].slot]);
+	book_fini(t, i);
+	free(i->who);
+	image_unlink_age(t, i);
+	while (*at != i)
+		at = &(*at)->next;
+	*at = i->next;
+	free(i);
+	t->n_images--;
+}
+
+/* ---------------------------------------------------------------------- calls --- */
+
+/* What is put into logs and answers: no control characters, no blanks. */
+static int text_check(const char *what, const char *s, size_t max, bool empty,
+		      struct error *err)
+{
+	size_t n = strnlen(s, max + 1);
+
+	if (n > max || (n == 0 && !empty))
+		return error_set(err, EINVAL, "%s has a bad length", what);
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)s[i] <= ' ' || s[i] == 0x7f)
+			return error_set(err, EINVAL,
+					 "%s has a control character", what);
+	return 0;
+}
+
+static int pieces_check(const struct tracker_call *c, const uint32_t *pieces,
+			size_t n, struct error *err)
+{
+	if (n > TRACKER_PIECES_MAX)
+		return error_set(err, EINVAL, "more than %u pieces",
+				 TRACKER_PIECES_MAX);
+	for (size_t i = 0; i < n; i++)
+		if (pieces[i] >= c->n_pieces)
+			return error_set(err, EINVAL, "piece %u of %u",
+					 pieces[i], c->n_pieces);
+	return 0;
+}
+
+static int call_check(const struct tracker_call *c, struct error *err)
+{
+	int rc = text_check("node", c->node, TRACKER_NAME_MAX, false, err);
+
+	if (rc == 0)
+		rc = text_check("addr", c->addr, TRACKER_ADDR_MAX, c->leaving,
+				err);
+	if (rc == 0)
+		rc = text_check("rack", c->rack, TRACKER_PLACE_MAX, true, err);
+	if (rc == 0)
+		rc = text_check("zone", c->zone, TRACKER_PLACE_MAX, true, err);
+	if (rc == 0)
+		rc = text_check("region", c->region, TRACKER_PLACE_MAX, true,
+				err);
+	if (rc < 0)
+		return rc;
+	if (c->n_pieces < 1 || c->n_pieces > TRACKER_IMAGE_PIECES_MAX ||
+	    c->have > c->n_pieces)
+		return error_set(err, EINVAL, "%u of %u pieces", c->have,
+				 c->n_pieces);
+	if (c->n_demand > c->n_want)
+		return error_set(err, EINVAL, "more demand than is wanted");
+	if (c->origin_wait_ns < 0)
+		return error_set(err, EINVAL, "origin_wait is negative");
+	rc = pieces_check(c, c->want, c->n_want, err);
+	if (rc == 0)
+		rc = pieces_check(c, c->done, c->n_done, err);
+	if (rc == 0)
+		rc = pieces_check(c, c->failed, c->n_failed, err);
+	for (size_t i = 0; rc == 0 && i < c->n_want; i++)
+		if (c->want_bytes[i] < 1 ||
+		    c->want_bytes[i] > TRACKER_PIECE_BYTES_MAX)
+			rc = error_set(err, EINVAL, "piece of %u bytes",
+				       c->want_bytes[i]);
+	return rc;
+}
+
+/* A member that leaves; the image goes with the last one. */
+static void leave(struct tracker *t, struct member *m)
+{
+	struct image *i = m->image;
+
+	member_remove(t, m);
+	if (i->n_who == 0)
+		image_drop(t, i);
+}
+
+static void sweep_members(struct tracker *t, int64_t now)
+{
+	while (t->by_age.first != NONE) {
+		struct member *m = &t->members[t->by_age.first];
+
+		if (now - m->seen <= t->cfg.member_ttl_ns)
+			break;
+		leave(t, m);
+	}
+}
+
+void tracker_sweep(struct tracker *t, int64_t now)
+{
+	sweep_members(t, now);
+	for (struct image *i = t->oldest; i; i = i->newer)
+		leases_expire(t, i, now);
+}
+
+/* The caller's record; a new one where there is none. */
+static int member_get(struct tracker *t, const struct tracker_call *c,
+		      struct member **ret, struct error *err)
+{
+	struct image *i = image_find(t, &c->image, c->n_pieces);
+	struct member *m = i ? member_find(t, i, c->node) : NULL;
+
+	if (m) {
+		*ret = m;
+		return 0;
+	}
+	/* Making room may drop the very image. */
+	while (t->n_members >= t->cfg.members_max)
+		leave(t, &t->members[t->by_age.first]);
+	i = image_find(t, &c->image, c->n_pieces);
+	if (!i) {
+		int rc =
+			tracker_make_room(t, member_node_hash(t, c->node), err);
+
+		if (rc < 0)
+			return rc;
+		i = image_add(t, &c->image, c->n_pieces);
+		if (!i)
+			return error_nomem(err);
+	}
+	m = member_add(t, i, c, err);
+	if (!m) {
+		if (i->n_who == 0)
+			image_drop(t, i);
+		return -ENOMEM;
+	}
+	*ret = m;
+	return 0;
+}
+
+/* Is it of an opening that another one came after?  Which of two runs was before the
+ * other is not known; but who leaves is not the one that is here. */
+static bool is_past(const struct member *m, const struct tracker_call *c)
+{
+	if (!c->run || !m->run)
+		return false;
+	return c->run == m->run ? c->opening < m->opening : c->leaving;
+}
+
+static void hear_leaving(struct tracker *t, const struct tracker_call *c,
+			 int64_t now)
+{
+	struct image *i = image_find(t, &c->image, c->n_pieces);
+	struct member *m = i ? member_find(t, i, c->node) : NULL;
+
+	if (!m)
+		return;
+	leases_expire(t, i, now);
+	leases_report(t, m, c, now);
+	if (!is_past(m, c))
+		leave(t, m);
+}
+
+int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
+		 struct tracker_answer *ret, struct error *err)
+{
+	struct member *m = NULL;
+	int rc = call_check(c, err);
+
+	if (rc < 0)
+		return rc;
+	t->n_calls++;
+	t->stats.calls_total++;
+	sweep_members(t, now);
+	ret->epoch = t->epoch;
+	ret->interval_ns = ret->retry_ns = t->cfg.interval_ns;
+	ret->ttl_ns = 0;
+	ret->n_members = ret->n_granted = 0;
+	ret->is_full = false;
+	ret->swarm = 0;
+	ret->namesake[0] = '\0';
+	if (c->leaving) {
+		hear_leaving(t, c, now);
+		return 0;
+	}
+	rc = member_get(t, c, &m, err);
+	if (rc == 0 && is_past(m, c)) {
+		leases_expire(t, m->image, now);
+		leases_report(t, m, c, now);
+		ret->is_full = true; /* nobody is there to read it */
+		ret->swarm = m->image->n_who;
+		return 0;
+	}
+	if (rc == 0)
+		rc = member_update(t, m, c, now, ret, err);
+	if (rc < 0)
+		return rc;
+	image_unlink_age(t, m->image);
+	image_link_newest(t, m->image);
+	leases_expire(t, m->image, now);
+	leases_report(t, m, c, now);
+	rc = leases_give(t, m, c, now, ret, err);
+	if (rc < 0)
+		return rc;
+	if (c->wants_members)
+		members_choose(t, m, ret);
+	ret->swarm = m->image->n_who;
+	return 0;
+}
+
+/* --------------------------------------------------------------------- figures --- */
+
+void tracker_get_stats(const struct tracker *t, struct tracker_stats *ret)
+{
+	*ret = t->stats;
+	ret->images = t->n_images;
+	ret->members = t->n_members;
+}
+
+static void image_describe(const struct image *i,
+			   struct tracker_image_info *ret)
+{
+	*ret = (struct tracker_image_info){
+		.image = i->digest,
+		.n_pieces = i->n_pieces,
+		.members = i->n_who,
+		.complete = i->n_complete,
+		.leases = i->book.n_leases,
+		.done = i->n_done,
+		.flying = i->flying,
+		.window = i->window,
+	};
+}
+
+void tracker_each_image(const struct tracker *t,
+			void (*each)(void *arg,
+				     const struct tracker_image_info *i),
+			void *arg)
+{
+	for (const struct image *i = t->newest; i; i = i->older) {
+		struct tracker_image_info info;
+
+		image_describe(i, &info);
+		each(arg, &info);
+	}
+}
+
+bool tracker_get_image(const struct tracker *t, const struct digest *image,
+		       struct tracker_image_info *ret)
+{
+	const struct image *i = image_main(t, image);
+
+	if (i)
+		image_describe(i, ret);
+	return i;
+}
+
+void tracker_each_member(const struct tracker *t, const struct digest *image,
+			 void (*each)(void *arg,
+				      const struct tracker_member_info *i),
+			 void *arg)
+{
+	const struct image *i = image_main(t, image);
+
+	for (uint32_t k = 0; i && k < i->n_who; k++) {
+		const struct member *m = &t->members[i->who[k].slot];
+		struct tracker_member_info info = {
+			.leases = m->n_leases,
+			.flying = m->flying,
+			.seen = m->seen,
+		};
+
+		member_describe(m, &info.member);
+		each(arg, &info);
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who takes part in which image, and who reads what from the origin: the
+ * tracker's knowledge, soft and in memory.  Pure: bootseer-registry runs it behind
+ * HTTP, a node runs it itself for an image when no tracker can be reached, the
+ * simulator runs it too.
+ *
+ * One thread at a time.
+ */
+#ifndef BOOTSEER_P2P_TRACKER_TRACKER_H
+#define BOOTSEER_P2P_TRACKER_TRACKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/digest.h"
+#include "common/error.h"
+
+#define TRACKER_NAME_MAX 255u   /* bytes of a node's name */
+#define TRACKER_ADDR_MAX 63u    /* "ADDR:PORT", IPv6 in brackets */
+#define TRACKER_PLACE_MAX 63u   /* bytes of rack, zone, region */
+#define TRACKER_MEMBERS_MAX 64u /* given in one answer */
+#define TRACKER_PIECES_MAX 256u /* of one request or report */
+#define TRACKER_IMAGE_PIECES_MAX (1u << 24)
+#define TRACKER_PIECE_BYTES_MAX (8u << 20) /* stored bytes of a piece */
+
+/* Limits of tracker_new() in brackets. */
+struct tracker_config {
+	uint64_t seed; /* of what is drawn by lot, and of the epoch */
+	/* Swarms: an image is two, with its metadata [1, 2^20]; the longest silent one
+	 * leaves. */
+	size_t images_max;
+	size_t members_max;    /* of all images [1, 2^24]; likewise */
+	uint64_t memory_max;   /* bytes of the books over pieces and leases */
+	int64_t member_ttl_ns; /* silent for so long: gone */
+	int64_t lease_min_ns, lease_max_ns; /* time of a lease */
+	/* Somebody read the piece: it is to be had from him, and not leased
+	 * again before so long, for bulk and for demand.  Who had no lease is
+	 * believed for demand_done_ns, for bulk, and once of a piece.  Who asks as
+	 * demand for so long is given it, whatever others read. */
+	int64_t done_ns, demand_done_ns;
+	unsigned int copies; /* leases of a piece at once, per zone [1, 16] */
+	/* Bytes that the origin of an image is busy with at once, at most
+	 * [TRACKER_PIECE_BYTES_MAX, 2^40]; less when it fails.  What is leased
+	 * to a node beyond what it reads in a second does not count. */
+	uint64_t flying_max;
+	int64_t interval_ns; /* between two announcements of a node */
+};
+extern const struct tracker_config tracker_config_default;
+
+struct tracker;
+int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
+		struct error *err) MUST_CHECK;
+void tracker_free(struct tracker *t);
+DEFINE_AUTO(tracker)
+
+/* What a node says of one image. */
+struct tracker_call {
+	struct digest image;
+	const char *node, *addr;          /* its name, where peers reach it */
+	const char *rack, *zone, *region; /* "" unknown */
+	uint32_t n_pieces, have;          /* of the image; that it has */
+	bool leaving;                     /* it takes no part any more */
+	/* Of this node, drawn at its start, and when it opened the image in that,
+	 * counted up: calls may overtake each other, and what is of an opening
+	 * before says nothing of this one.  0: not told. */
+	uint64_t run, opening;
+	bool wants_members;
+	/* What it wants to read from the origin, most wanted first; a reader
+	 * waits for the first `n_demand` of them. */
+	const uint32_t *want;
+	const uint32_t *want_bytes; /* stored bytes of each */
+	size_t n_want, n_demand;
+	/* Leases that ended, maybe after they ran out: read, or not (or not wanted any
+	 * more). */
+	const uint32_t *done, *failed;
+	size_t n_done, n_failed;
+	int64_t origin_wait_ns; /* the origin said 429 or 503: Retry-After */
+};
+
+struct tracker_member {
+	char node[TRACKER_NAME_MAX + 1];
+	char addr[TRACKER_ADDR_MAX + 1];
+	char rack[TRACKER_PLACE_MAX + 1], zone[TRACKER_PLACE_MAX + 1],
+		region[TRACKER_PLACE_MAX + 1];
+	uint32_t have;
+};
+
+struct tracker_answer {
+	uint64_t epoch; /* of this tracker: a new one knows nothing of before */
+	/* Others: first those who read what is not granted, then about half
+	 * of the same rack, 30 % of the zone, and at least 20 % and 8 drawn
+	 * from all the rest. */
+	struct tracker_member members[TRACKER_MEMBERS_MAX];
+	size_t n_members;
+	/* A subset of `want`; neighbouring pieces beside each other. */
+	uint32_t granted[TRACKER_PIECES_MAX];
+	size_t n_granted;
+	int64_t ttl_ns;   /* of the leases: what ends later is nobody's */
+	int64_t retry_ns; /* for those not granted */
+	/* The origin, or this node, has enough to do: what is not granted was
+	 * not all looked at.  Else each of it is on its way to somebody. */
+	bool is_full;
+	int64_t interval_ns;
+	uint32_t swarm; /* members in all */
+	/* Where another node is that calls with this one's name; "": there is
+	 * none. */
+	char namesake[TRACKER_ADDR_MAX + 1];
+};
+
+/*
+ * `now` never goes back.  Those who say of an image that it has another number of
+ * pieces are apart from each other, as with another image.  -EINVAL: what it says
+ * cannot be; -ENOSPC: a limit.  `ret` is large: the caller keeps it off the stack.
+ */
+int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
+		 struct tracker_answer *ret, struct error *err) MUST_CHECK;
+
+/* Forget who is silent and what ran out. */
+void tracker_sweep(struct tracker *t, int64_t now);
+
+struct tracker_stats {
+	uint64_t images, members, leases, memory;
+	uint64_t calls_total, granted_total, refused_total, expired_total,
+		done_total, failed_total, namesakes_total;
+};
+void tracker_get_stats(const struct tracker *t, struct tracker_stats *ret);
+
+struct tracker_image_info {
+	struct digest image;
+	uint32_t n_pieces;
+	uint32_t members, complete; /* complete: has all pieces */
+	uint32_t leases,
+		done; /* pieces leased; read by one who is still there */
+	/* Bytes that the origin is busy with; how many these may be now.  Of what a
+	 * member is leased as much as it reads in a second. */
+	uint64_t flying, window;
+};
+/* Calls for each image, the last one called about first; for one of which members
+ * say different numbers of pieces once for each. */
+void tracker_each_image(const struct tracker *t,
+			void (*each)(void *arg,
+				     const struct tracker_image_info *i),
+			void *arg);
+/* False: nobody takes part in it.  This and the next are of those who say the number
+ * of pieces that most do. */
+bool tracker_get_image(const struct tracker *t, const struct digest *image,
+		       struct tracker_image_info *ret);
+
+struct tracker_member_info {
+	struct tracker_member member;
+	uint32_t leases;
+	uint64_t flying; /* bytes of its leases */
+	int64_t seen;    /* `now` of its last call */
+};
+void tracker_each_member(const struct tracker *t, const struct digest *image,
+			 void (*each)(void *arg,
+				      const struct tracker_member_info *i),
+			 void *arg);
+
+/*
+ * Which of several trackers (or nodes) is responsible for an image: order of
+ * preference by rendezvous hashing (Thaler and Ravishankar, 1998) over names.
+ * Fills `ret` with indices of `names`.
+ */
+int rendezvous(const struct digest *image, const char *const *names, size_t n,
+	       size_t *ret, struct error *err) MUST_CHECK;
+
+#endif

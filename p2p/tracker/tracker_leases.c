@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who may read what from the origin.
+ *
+ * A piece is leased to few at a time, and not at all while somebody who read it is
+ * there: from him it spreads; a reader waits for others no longer than
+ * demand_done_ns.  How many bytes are leased at once is learnt in
+ * tracker_window.c.  How long a lease is follows what holders needed.
+ */
+#include <string.h>
+
+#include "p2p/tracker/tracker_book.h"
+
+#define LATE_MIN (500 * MS)
+/* A few that begin meanwhile find room, and one does not hold much that all want. */
+#define READERS_LEAST 4u
+#define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
+#define RUN_MAX (4 * MIB)
+#define RETRY_MIN (50 * MS)
+#define RETRY_MAX (30000 * MS)
+#define READERS_NAMED 8u
+#define ROOM_TIMES_MAX 4u
+/* Whether others are late is looked at of so many. */
+#define OTHERS_MAX 16u
+#define TTL_TIMES 3 /* a lease is as long as it should take, so many times */
+
+struct wanted {
+	uint32_t piece, at; /* at: in the call */
+};
+
+/* What is given in one call. */
+struct giving {
+	struct tracker *t;
+	struct member *m;
+	const struct tracker_call *c;
+	struct tracker_answer *ret;
+	int64_t now;
+	uint64_t share; /* bytes this member may have leased */
+	uint32_t given[TRACKER_PIECES_MAX]; /* leases */
+	size_t n_given;
+	bool beside_late; /* what is late at others, too */
+	int64_t held_ttl; /* of leases that it has already */
+	int64_t retry;    /* of the first that is refused; -1 none */
+};
+
+enum verdict {
+	GIVEN, /* or held already */
+	TAKEN, /* by somebody, or to be had from one who read it */
+	FULL,  /* the origin has enough to do, or this node */
+};
+
+static int by_piece(const void *a, const void *b)
+{
+	const struct wanted *x = a, *y = b;
+
+	if (x->piece != y->piece)
+		return x->piece < y->piece ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void refuse(struct giving *g, int64_t retry)
+{
+	if (g->retry < 0)
+		g->retry = retry;
+}
+
+/* How long this holder needs for so much; no longer than is usual, many times. */
+static int64_t expected(const struct member *m, uint64_t bytes)
+{
+	int64_t usual = m->image->ns_per_mib, own = m->ns_per_mib;
+
+	if (own < usual)
+		own = usual;
+	if (own > SLOWER * usual)
+		own = SLOWER * usual;
+	return (int64_t)((double)bytes / MIB * (double)own);
+}
+
+static void count_asker(const struct tracker *t, struct member *m, int64_t now)
+{
+	struct image *i = m->image;
+	int64_t passed = now - i->asked_since;
+
+	if (!i->asked_round || passed >= t->cfg.interval_ns) {
+		i->n_asked_before =
+			passed < 2 * t->cfg.interval_ns ? i->n_asked : 0;
+		i->n_asked = 0;
+		i->asked_since = now;
+		i->asked_round++;
+	}
+	i->n_asked += m->asked_round != i->asked_round;
+	m->asked_round = i->asked_round;
+}
+
+/* Of late.  Who is a member may have nothing to ask for: no trace, or only readers. */
+static uint32_t n_askers(const struct image *i)
+{
+	return i->n_asked > i->n_asked_before ? i->n_asked : i->n_asked_before;
+}
+
+/* Until a quarter of what is leased is read: of whole origin, as far as it is known.
+ * Where more ask than usual, later: each call of the many would be for nothing. */
+static int64_t room_in(const struct giving *g)
+{
+	const struct image *i = g->m->image;
+	int64_t all = i->rate ? (int64_t)((double)i->flying * 1000 * MS /
+					  (double)i->rate)
+			      : expected(g->m, i->flying);
+	uint32_t times = n_askers(i) / READERS_USUAL;
+
+	if (times < 1)
+		times = 1;
+	return all / 4 * (times < ROOM_TIMES_MAX ? times : ROOM_TIMES_MAX);
+}
+
+/* Tell who has it: he may be nobody's neighbour yet. */
+static void name_reader(struct giving *g, const struct member *m)
+{
+	if (!g->c->wants_members || m == g->m ||
+	    g->ret->n_members >= READERS_NAMED)
+		return;
+	for (size_t k = 0; k < g->ret->n_members; k++)
+		if (strcmp(g->ret->members[k].node, m->text) == 0)
+			return;
+	member_describe(m, &g->ret->members[g->ret->n_members++]);
+}
+
+/* When its holder has needed many times as long as is usual: it may be that his link is
+ * slow, and a lease is as long as he needs. */
+static int64_t late_at(const struct giving *g, const struct lease *l)
+{
+	const struct image *i = g->m->image;
+	int64_t usual =
+		(int64_t)((double)l->queue / MIB * (double)i->ns_per_mib);
+
+	return l->since +
+	       clamp(SLOWER * usual, LATE_MIN, g->t->cfg.lease_max_ns);
+}
+
+/* What was leased later has been read: it is not that all read so slowly. */
+static bool is_late(const struct giving *g, const struct lease *l)
+{
+	return g->now > late_at(g, l) && l->since < g->m->image->read_since;
+}
+
+static void refuse_until(struct giving *g, int64_t until)
+{
+	refuse(g, clamp(until - g->now, 0, g->t->cfg.interval_ns));
+}
+
+/* When to ask again for what is leased: it may be late then, or is not held any more
+ * for who asks, from `free` on. */
+static int64_t held_until(const struct giving *g, const struct lease *l,
+			  int64_t free)
+{
+	int64_t late = late_at(g, l);
+
+	if (g->now >= late)
+		return l->since + (l->ends - l->since) / 2;
+	return late < free ? late : free;
+}
+
+/* Until then it may not be leased, for what others do with it; 0: it may. */
+static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
+{
+	struct tracker *t = g->t;
+	struct image *i = g->m->image;
+	struct piece *p = book_piece(i, piece);
+	const struct member *reader = piece_reader(t, p);
+	uint32_t zone = i->who[g->m->at].zone, copies = 0;
+
+	if (reader) {
+		int64_t left = piece_believed(t, p, reader, demand, g->now);
+
+		if (left > 0) {
+			name_reader(g, reader);
+			return g->now + left;
+		}
+	}
+	for (uint32_t at = p->lease; at != NONE; at = i->book.leases[at].next) {
+		const struct lease *l = &i->book.leases[at];
+		int64_t half = l->since + (l->ends - l->since) / 2;
+
+		if ((demand || g->beside_late) && is_late(g, l))
+			continue;
+		copies += l->zone == zone;
+		/* Another zone's will do, when nobody waits and it is not
+		 * late. */
+		if (copies >= t->cfg.copies ||
+		    (!demand && l->zone != zone && g->now < half)) {
+			name_reader(g, &t->members[l->slot]);
+			return held_until(g, l,
+					  l->zone == zone ? l->ends : half);
+		}
+	}
+	return piece_kept_until(t, p, g->m, g->now);
+}
+
+static bool is_taken(struct giving *g, uint32_t piece, bool demand)
+{
+	struct tracker *t = g->t;
+	struct piece *p = book_piece(g->m->image, piece);
+	int64_t until, over;
+
+	/* It had it, and asks again: it has lost it. */
+	if (piece_reader(t, p) == g->m)
+		piece_forget(t, g->m->image, p);
+	if (demand && wait_is_over(t, g->m, piece, g->now))
+		return false;
+	until = taken_until(g, piece, demand);
+	if (!until)
+		return false;
+	if (demand) {
+		piece_awaited(p, g->m, g->now);
+		over = wait_refused(t, g->m, piece, g->now);
+		until = until < over ? until : over;
+	}
+	refuse_until(g, until);
+	return true;
+}
+
+static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
+{
+	struct image *i = g->m->image;
+	uint64_t max = i->window, share = g->share;
+	uint64_t after = g->m->flying + bytes;
+
+	if (i->flying == 0)
+		return true;
+	/* An eighth is for those that a reader waits for. */
+	if (!demand)
+		max -= max / 8;
+	i->is_short =
+		i->flying - g->m->counted + member_keeps_busy(g->m, after) >
+		max;
+	if (i->is_short)
+		return false;
+	/* For readers not without bound: what it holds, others wait for. */
+	if (demand && share < DEMAND_SHARE_MIN)
+		share = DEMAND_SHARE_MIN;
+	if (g->m->flying == 0 || after <= share)
+		return true;
+	i->is_short = g->m->late == 0; /* of a larger window it had more */
+	return false;
+}
+
+static enum verdict try_give(struct giving *g, size_t k, bool demand)
+{
+	struct tracker *t = g->t;
+	struct image *i = g->m->image;
+	struct book *b = &i->book;
+	uint32_t piece = g->c->want[k], bytes = g->c->want_bytes[k];
+	uint32_t slot = (uint32_t)(g->m - t->members);
+	uint32_t at = book_find(i, piece, slot);
+	struct lease *l;
+
+	if (at != NONE) {
+		l = &b->leases[at];
+		if (l->call == t->n_calls)
+			return GIVEN; /* it is named twice */
+		/* The answer was lost: the lease still is its own, but not
+		 * longer. */
+		l->call = t->n_calls;
+		g->ret->granted[g->ret->n_granted++] = piece;
+		if (l->ends - g->now < g->held_ttl)
+			g->held_ttl = l->ends - g->now;
+		return GIVEN;
+	}
+	if (is_taken(g, piece, demand))
+		return TAKEN;
+	if (!has_room(g, bytes, demand) || b->free == NONE) {
+		refuse(g, room_in(g));
+		return FULL;
+	}
+	at = b->free;
+	l = &b->leases[at];
+	b->free = l->next;
+	*l = (struct lease){ .piece = piece,
+			     .bytes = bytes,
+			     .slot = slot,
+			     .zone = i->who[g->m->at].zone,
+			     .next = book_piece(i, piece)->lease,
+			     .call = t->n_calls,
+			     .since = g->now };
+	book_piece(i, piece)->lease = at;
+	piece_leased(book_piece(i, piece), g->m);
+	wait_end(g->m, piece);
+	g->m->flying += bytes;
+	window_count(i, g->m);
+	g->m->n_leases++;
+	g->given[g->n_given++] = at;
+	g->ret->granted[g->ret->n_granted++] = piece;
+	return GIVEN;
+}
+
+/* From the one most wanted, then its neighbours: one request reads a run. */
+static void give_bulk(struct giving *g)
+{
+	const struct tracker_call *c = g->c;
+	struct wanted sorted[TRACKER_PIECES_MAX];
+	uint32_t place[TRACKER_PIECES_MAX];
+	bool tried[TRACKER_PIECES_MAX] = { false };
+
+	for (size_t k = 0; k < c->n_want; k++)
+		sorted[k] = (struct wanted){ c->want[k], (uint32_t)k };
+	qsort(sorted, c->n_want, sizeof(*sorted), by_piece);
+	for (size_t k = 0; k < c->n_want; k++)
+		place[sorted[k].at] = (uint32_t)k;
+	for (size_t k = c->n_demand; k < c->n_want; k++) {
+		uint64_t run = 0;
+
+		for (size_t s = place[k]; s < c->n_want && run < RUN_MAX; s++) {
+			size_t at = sorted[s].at;
+
+			if (at < c->n_demand || tried[at] ||
+			    (s > place[k] &&
+			     sorted[s].piece > sorted[s - 1].piece + 1))
+				break;
+			tried[at] = true;
+			switch (try_give(g, at, false)) {
+			case GIVEN:
+				run += c->want_bytes[at];
+				continue;
+			case TAKEN:
+				break;
+			case FULL:
+				g->ret->is_full = true;
+				return;
+			}
+			break;
+		}
+	}
+}
+
+/* The leases run from now on: as long as it should take, twice. */
+static void set_ends(struct giving *g)
+{
+	struct image *i = g->m->image;
+	int64_t ttl = clamp(TTL_TIMES * expected(g->m, g->m->flying),
+			    g->t->cfg.lease_min_ns, g->t->cfg.lease_max_ns);
+
+	for (size_t k = 0; k < g->n_given; k++) {
+		struct lease *l = &i->book.leases[g->given[k]];
+
+		l->queue = g->m->flying;
+		l->ends = g->now + ttl;
+		book_sort(&i->book, g->given[k]);
+	}
+	i->book.n_leases += (uint32_t)g->n_given;
+	g->t->stats.leases += g->n_given;
+	g->t->stats.granted_total += g->n_given;
+	g->m->has_leased |= g->n_given > 0;
+	if (g->ret->n_granted > 0)
+		g->ret->ttl_ns = g->n_given == 0 || g->held_ttl < ttl
+					 ? g->held_ttl
+					 : ttl;
+}
+
+static int64_t retry_for(struct giving *g)
+{
+	int64_t least = (int64_t)g->m->image->n_who * RETRY_PER_MEMBER;
+	int64_t retry = g->retry;
+
+	if (least < RETRY_MIN)
+		least = RETRY_MIN;
+	retry = clamp(retry, least, RETRY_MAX);
+	/* Up to a quarter later, so that they do not come all at once. */
+	return retry +
+	       (int64_t)(tracker_random(g->t) % (uint64_t)(retry / 4 + 1));
+}
+
+/* Whether more than half of the others, as far as they are looked at, are not late. */
+static bool others_are_in_time(const struct giving *g)
+{
+	const struct image *i = g->m->image;
+	uint32_t n = i->n_who < OTHERS_MAX ? i->n_who : OTHERS_MAX, late = 0,
+		 others = 0;
+	uint32_t at = (uint32_t)(tracker_random(g->t) % i->n_who);
+
+	for (; n > 0; n--, at = at + 1 < i->n_who ? at + 1 : 0) {
+		const struct member *m = &g->t->members[i->who[at].slot];
+
+		others += m != g->m;
+		late += m != g->m && g->now < m->late_until;
+	}
+	return 2 * late < others;
+}
+
+/* Not all ask at once: a few that carry much are better than many who wait for
+ * their turn while the origin idles.  Nobody gets more than it reads soon; who has
+ * read nothing yet gets little: when all begin, whoever asks first would get all
+ * that there is, and what he reads comes as slowly to the others as his link is. */
+static uint64_t share_of(const struct giving *g)
+{
+	const struct image *i = g->m->image;
+	uint32_t askers = n_askers(i);
+	uint64_t share, soon;
+
+	if (askers > READERS_USUAL)
+		askers = READERS_USUAL;
+	if (askers < READERS_LEAST)
+		askers = READERS_LEAST;
+	share = i->window / askers;
+	soon = member_reads_soon(g->m);
+	if (share > soon)
+		share = soon;
+	if (share < SHARE_MIN)
+		share = SHARE_MIN;
+	/* Who lets leases run out gets fewer of them. */
+	return share >> g->m->late;
+}
+
+int leases_give(struct tracker *t, struct member *m,
+		const struct tracker_call *c, int64_t now,
+		struct tracker_answer *ret, struct error *err)
+{
+	struct giving g = { .t = t,
+			    .m = m,
+			    .c = c,
+			    .ret = ret,
+			    .now = now,
+			    .held_ttl = INT64_MAX,
+			    .retry = -1 };
+	struct image *i = m->image;
+	int rc;
+
+	if (c->n_want == 0)
+		return 0;
+	rc = book_touch(t, i, c->want, c->n_want, err);
+	while (rc == 0 && i->book.cap - i->book.n_leases < c->n_want)
+		if (book_grow(t, i, NULL) < 0)
+			break; /* fewer are given */
+	if (rc < 0)
+		return rc;
+	count_asker(t, m, now);
+	g.share = share_of(&g);
+	if (now < m->wait_until && !c->n_demand) {
+		/* The origin said so to this one; others hear it themselves. */
+		refuse(&g, m->wait_until - now);
+		ret->is_full = true;
+	} else if (now < m->late_until && !c->n_demand &&
+		   others_are_in_time(&g)) {
+		/* Others are faster, and what it reads comes late to all. */
+		refuse(&g, m->late_until - now);
+		ret->is_full = true;
+	} else {
+		for (size_t k = 0; k < c->n_demand; k++)
+			if (try_give(&g, k, true) == FULL) {
+				ret->is_full = true;
+				break;
+			}
+		if (now < m->wait_until) {
+			refuse(&g, m->wait_until - now);
+			ret->is_full = true;
+		} else {
+			give_bulk(&g);
+		}
+		/* Who finds nothing else may be waiting for one slow node. */
+		if (ret->n_granted == 0 && !ret->is_full) {
+			g.beside_late = true;
+			give_bulk(&g);
+		}
+		set_ends(&g);
+	}
+	t->stats.refused_total += c->n_want - ret->n_granted;
+	if (g.retry >= 0)
+		ret->retry_ns = retry_for(&g);
+	return 0;
+}

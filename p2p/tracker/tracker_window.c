@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What is learnt of the origin and of members, from leases that end in time, fail
+ * or run out.
+ *
+ * How many bytes are leased at once follows what the origin carries: more while
+ * leases end in time, half as much when it fails.
+ */
+#include "p2p/tracker/tracker_book.h"
+
+/* What is leased is read within about so long, or reads would only wait for each
+ * other at the origin, and what they bring would come late to all. */
+#define QUEUE_NS (500 * MS)
+#define SOON_NS (1000 * MS)
+#define PAUSE_NS (5000 * MS)
+#define RATE_NS (250 * MS) /* over which the origin is measured */
+#define WINDOW_MIN MIB
+#define LATE_MAX 8u
+#define NS_PER_MIB_MIN (MS / 10)
+#define NS_PER_MIB_MAX (60000 * MS)
+#define ORIGIN_WAIT_MAX (30000 * MS)
+#define CUT_TIMES 8
+
+uint64_t member_reads_soon(const struct member *m)
+{
+	if (!m->ns_per_mib)
+		return SHARE_MIN;
+	return (uint64_t)((double)MIB * SOON_NS / (double)m->ns_per_mib);
+}
+
+/* The rest waits at the member: if that were counted, the origin would idle while a
+ * slow one has its leases. */
+uint64_t member_keeps_busy(const struct member *m, uint64_t leased)
+{
+	uint64_t soon = member_reads_soon(m);
+
+	return leased < soon ? leased : soon;
+}
+
+void window_count(struct image *i, struct member *m)
+{
+	uint64_t busy = member_keeps_busy(m, m->flying);
+
+	i->flying = i->flying - m->counted + busy;
+	m->counted = busy;
+}
+
+/* What a holder needed for a MiB of all that it was to read by then. */
+static int64_t needed(const struct lease *l, int64_t until)
+{
+	return clamp((int64_t)((double)(until - l->since) * MIB /
+			       (double)l->queue),
+		     NS_PER_MIB_MIN, NS_PER_MIB_MAX);
+}
+
+/* What one call gave ran out together: it counts once.  It may be that all need
+ * longer than was thought: then nobody is late. */
+static void call_expired(const struct tracker *t, struct member *m,
+			 const struct lease *l, int64_t now)
+{
+	struct image *i = m->image;
+	int64_t took = needed(l, l->ends); /* at least */
+
+	if (m->late_call == l->call)
+		return;
+	m->late_call = l->call;
+	/* Little that had the shortest lease's time says less than it seems. */
+	if (took > i->ns_per_mib)
+		i->ns_per_mib += (clamp(took, 0, SLOWER * i->ns_per_mib) -
+				  i->ns_per_mib) /
+				 8;
+	if (took > m->ns_per_mib)
+		m->ns_per_mib = took;
+	if (took < SLOWER * i->ns_per_mib)
+		return;
+	m->late += m->late < LATE_MAX;
+	m->late_until = now + (t->cfg.lease_min_ns << m->late);
+}
+
+void leases_expire(struct tracker *t, struct image *i, int64_t now)
+{
+	while (i->book.by_end.first != NONE) {
+		const struct lease *l = &i->book.leases[i->book.by_end.first];
+
+		if (l->ends > now)
+			return;
+		t->stats.expired_total++;
+		call_expired(t, &t->members[l->slot], l, now);
+		piece_ran_out(book_piece(i, l->piece), &t->members[l->slot]);
+		book_end(t, i, i->book.by_end.first);
+	}
+}
+
+/* What the origin carries, over all who read there. */
+static void rate_measure(struct image *i, uint32_t bytes, int64_t now)
+{
+	int64_t took = now - i->rate_since;
+	uint64_t rate;
+
+	i->rate_bytes += bytes;
+	if (took < RATE_NS)
+		return;
+	rate = (uint64_t)((double)i->rate_bytes * 1000 * MS / (double)took);
+	if (took > PAUSE_NS)
+		rate = 0; /* nobody read for long: that says nothing */
+	/* The most of late: who leases less than it carries, since nodes are
+	 * busy with each other, must not conclude that it carries less. */
+	i->rate -= i->rate / 16;
+	if (rate > i->rate)
+		i->rate = rate;
+	i->rate_bytes = 0;
+	i->rate_since = now;
+}
+
+static uint64_t window_most(const struct tracker *t, const struct image *i)
+{
+	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
+
+	/* Half of the usual readers have a share each, however little has come of late:
+	 * it may be their links that are slow, and less would come for less
+	 * being asked. */
+	if (most < READERS_USUAL * SHARE_MIN / 2)
+		most = READERS_USUAL * SHARE_MIN / 2;
+	if (i->rate == 0 || most > t->cfg.flying_max)
+		return t->cfg.flying_max;
+	return most;
+}
+
+/* The origin carries more than was asked of it: more may be asked.  Twice as much
+ * in the time of a read until it fails for the first time, then a MiB more. */
+static void window_grow(const struct tracker *t, struct image *i,
+			uint32_t bytes)
+{
+	uint64_t more = bytes, most = window_most(t, i);
+
+	/* Large pieces leave much of a window empty that is too small. */
+	if (i->flying < i->window / 2 && !i->is_short)
+		return; /* it was not tried */
+	if (i->is_steady)
+		more = (uint64_t)bytes * MIB / i->window + 1;
+	i->window += more;
+	if (i->window > most)
+		i->window = most;
+}
+
+/* Failures of what was read at the same time are one.  Of many, one alone does not cut
+ * it each time: the others, whom the origin serves, would get nothing more. */
+static void window_cut(const struct tracker *t, const struct member *m,
+		       int64_t now)
+{
+	struct image *i = m->image;
+	uint32_t slot = (uint32_t)(m - t->members);
+	int64_t times = slot == i->cut_by ? clamp(i->n_who, 1, CUT_TIMES) : 1;
+
+	i->is_steady = true;
+	if (i->cut_at != INT64_MIN &&
+	    now - i->cut_at < times * t->cfg.lease_min_ns)
+		return;
+	i->cut_at = now;
+	i->cut_by = slot;
+	i->window /= 2;
+	if (i->window < WINDOW_MIN)
+		i->window = WINDOW_MIN;
+}
+
+/* That a piece was read without a lease is true where the lease ran out, or was given
+ * by a tracker before this one; a liar can say it, too.  It is believed once of a piece,
+ * and never in place of a reader for whom others still wait. */
+static bool claim_is_believed(const struct tracker *t, const struct piece *p,
+			      int64_t now)
+{
+	const struct member *reader = piece_reader(t, p);
+
+	if (p->was_claimed)
+		return false;
+	return !reader || piece_believed(t, p, reader, false, now) <= 0;
+}
+
+static void report_done(struct tracker *t, struct member *m, uint32_t piece,
+			int64_t now)
+{
+	struct image *i = m->image;
+	struct piece *p = book_piece(i, piece);
+	uint32_t slot = (uint32_t)(m - t->members);
+	uint32_t at = book_find(i, piece, slot);
+
+	t->stats.done_total++;
+	if (at == NONE && !claim_is_believed(t, p, now))
+		return;
+	if (at != NONE) {
+		const struct lease *l = &i->book.leases[at];
+		int64_t took = needed(l, now);
+
+		i->ns_per_mib += (took - i->ns_per_mib) / 8;
+		m->ns_per_mib =
+			m->ns_per_mib ? (3 * m->ns_per_mib + took) / 4 : took;
+		m->late -= m->late > 0;
+		if (l->since > i->read_since)
+			i->read_since = l->since;
+		rate_measure(i, l->bytes, now);
+		window_grow(t, i, l->bytes);
+		book_end(t, i, at);
+	}
+	piece_forget(t, i, p);
+	p->done_by = slot & (TRACKER_SLOTS_MAX - 1);
+	p->is_claim = at == NONE;
+	p->was_claimed |= p->is_claim;
+	p->done_serial = m->serial;
+	p->done_ms = (uint32_t)(now / MS);
+	m->n_done++;
+	i->n_done++;
+}
+
+void leases_report(struct tracker *t, struct member *m,
+		   const struct tracker_call *c, int64_t now)
+{
+	struct image *i = m->image;
+	uint32_t slot = (uint32_t)(m - t->members);
+	bool failed = false;
+
+	if (c->n_done > 0 && book_touch(t, i, c->done, c->n_done, NULL) == 0)
+		for (size_t k = 0; k < c->n_done; k++)
+			report_done(t, m, c->done[k], now);
+	for (size_t k = 0; k < c->n_failed; k++) {
+		uint32_t at = book_find(i, c->failed[k], slot);
+
+		if (at == NONE)
+			continue;
+		t->stats.failed_total++;
+		book_end(t, i, at);
+		failed = true;
+	}
+	/* Only who read there can tell how the origin is. */
+	if (failed || (c->origin_wait_ns > 0 && m->has_leased))
+		window_cut(t, m, now);
+	if (c->origin_wait_ns > 0 && m->has_leased) {
+		int64_t until =
+			now + clamp(c->origin_wait_ns, 0, ORIGIN_WAIT_MAX);
+
+		if (until > m->wait_until)
+			m->wait_until = until;
+	}
+}

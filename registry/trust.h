@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Keys that sign images and that no node is to believe any more. */
+#ifndef BOOTSEER_REGISTRY_TRUST_H
+#define BOOTSEER_REGISTRY_TRUST_H
+
+#define TRUST_REVOKED_MAX 10000 /* common/revoked_keys.h: nodes take no more */
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/convert/layer_type.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/bytes.h"
+
+#define MAGIC_MAX 6u
+
+/* Media types of layers; how they are compressed, their first bytes say. */
+static const char *const layer_types[] = {
+	"application/vnd.oci.image.layer.v1.tar",
+	"application/vnd.oci.image.layer.v1.tar+gzip",
+	"application/vnd.oci.image.layer.v1.tar+zstd",
+	"application/vnd.oci.image.layer.nondistributable.v1.tar",
+	"application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+	"application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
+	"application/vnd.docker.image.rootfs.diff.tar",
+	"application/vnd.docker.image.rootfs.diff.tar.gzip",
+	"application/vnd.docker.image.rootfs.diff.tar.zstd",
+	"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+};
+
+/* Compressions that containerd does not read either. */
+static const struct {
+	const char *name;
+	size_t len;
+	uint8_t magic[MAGIC_MAX];
+} compressions[] = {
+	{ "bzip2", 3, "BZh" },
+	{ "xz", 6, { 0xfd, '7', 'z', 'X', 'Z', 0 } },
+	{ "lz4", 4, { 0x04, 0x22, 0x4d, 0x18 } },
+};
+
+#define ANEW \
+	"store the image with gzip or zstd (skopeo copy " \
+	"--dest-compress-format gzip)"
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), len = strlen(end);
+
+	return n >= len && strcmp(text + n - len, end) == 0;
+}
+
+int layer_type_check(const char *media_type, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(layer_types); i++)
+		if (strcmp(layer_types[i], media_type) == 0)
+			return 0;
+	if (ends_with(media_type, "+encrypted"))
+		return error_set(err, ENOTSUP,
+				 "it is encrypted (%.100s): decrypt the image "
+				 "first (skopeo copy --decryption-key)",
+				 media_type);
+	for (size_t i = 0; i < ARRAY_SIZE(compressions); i++)
+		if (ends_with(media_type, compressions[i].name))
+			return error_set(
+				err, ENOTSUP,
+				"its media type '%.100s' is not read: " ANEW,
+				media_type);
+	return error_set(err, ENOTSUP,
+			 "its media type '%.100s' is not known: a layer is a "
+			 "tar, plain or with gzip or zstd",
+			 media_type);
+}
+
+static const char *compression_of(struct source *source)
+{
+	uint8_t magic[MAGIC_MAX];
+
+	if (source_read_buf(source, 0, magic, sizeof(magic), NULL) < 0)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(compressions); i++)
+		if (memcmp(magic, compressions[i].magic, compressions[i].len) ==
+		    0)
+			return compressions[i].name;
+	return NULL;
+}
+
+int layer_type_explain(const char *media_type, struct source *source, int rc,
+		       struct error *err)
+{
+	const char *name;
+
+	if (rc == -ENOENT && (strstr(media_type, ".nondistributable.") ||
+			      strstr(media_type, ".foreign.")))
+		return error_set(err, ENOENT,
+				 "it is non-distributable (%.100s) and not "
+				 "there: push the image with such layers, or "
+				 "build one without",
+				 media_type);
+	/* What is neither gzip nor zstd was taken for a plain tar. */
+	name = rc == -EBADMSG && source ? compression_of(source) : NULL;
+	if (name)
+		return error_set(err, ENOTSUP,
+				 "it is compressed by %s (%.80s): " ANEW, name,
+				 media_type);
+	return rc;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kinds of layers: which are read, and why others are not. */
+#ifndef BOOTSEER_SNAPSHOTTER_CONVERT_LAYER_TYPE_H
+#define BOOTSEER_SNAPSHOTTER_CONVERT_LAYER_TYPE_H
+
+#include "blockstore/blockstore.h"
+
+/* -ENOTSUP: layers of this media type are not read; the message has the type, and
+ * what to do. */
+int layer_type_check(const char *media_type, struct error *err) MUST_CHECK;
+
+/*
+ * Replace or complete the message of a layer that could not be read (`rc`, from
+ * `source`, NULL when it was not opened) where its kind is the reason: a foreign one
+ * that is not there, or a compression that is not read.  Returns the code.
+ */
+int layer_type_explain(const char *media_type, struct source *source, int rc,
+		       struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Signing artifacts, and what is looked at before. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "snapshotter/convert/convert_priv.h"
+
+/* Clocks of nodes may be behind by so much. */
+#define CLOCK_SLACK_S 300
+
+static int64_t now_s(void)
+{
+	return (int64_t)time(NULL);
+}
+
+int sign_artifact(struct oci_store *store, const struct artifact *a,
+		  uint64_t size, const struct sign_terms *terms,
+		  enum trust_claim claim, struct error *err)
+{
+	uint8_t sig[TRUST_SIGNATURE_MAX];
+	struct trust_statement s = {
+		.artifact = a->digest,
+		.subject = a->image,
+		.claim = claim,
+		.not_before_s = now_s() - CLOCK_SLACK_S,
+	};
+	size_t len;
+	int rc;
+
+	if (terms->valid_s)
+		s.not_after_s = now_s() + terms->valid_s;
+	if (strlen(terms->repository) > TRUST_PATTERN_MAX)
+		return error_set(err, EINVAL, "the pattern is too long");
+	strcpy(s.repository, terms->repository);
+	rc = trust_sign(terms->key, &s, sig, &len, err);
+	if (rc == 0)
+		rc = trust_push(store, &a->digest, size, sig, len, NULL, err);
+	return rc < 0 ? error_wrap(err, rc, "sign the artifact") : 0;
+}
+
+int remove_artifact(struct oci_store *store, const struct digest *artifact,
+		    struct error *err)
+{
+	int rc = trust_remove(store, artifact, err);
+
+	return rc < 0 ? rc : oci_remove_manifest(store, artifact, err);
+}
+
+/* ------------------------------------------------------------ signed already --- */
+
+int sign_own_list(const struct sign_key *key, struct trust_keys **ret,
+		  struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = trust_key_format(key, NULL, TRUST_USE_SIGN | TRUST_USE_VERIFY,
+				  0, &text, err);
+
+	return rc < 0 ? rc : trust_keys_parse(text.data, text.len, ret, err);
+}
+
+void sign_example(const char *pattern, char ret[TRUST_PATTERN_MAX + 2])
+{
+	size_t n = (size_t)snprintf(ret, TRUST_PATTERN_MAX + 1, "%s", pattern);
+
+	if (n > TRUST_PATTERN_MAX)
+		n = TRUST_PATTERN_MAX;
+	if (n && ret[n - 1] == '*')
+		ret[n - 1] = 'x';
+}
+
+/* Does the signature say what a new one would, for as long? */
+static bool says_the_same(const struct buf *sig, const struct artifact *a,
+			  const struct sign_terms *terms,
+			  const struct trust_keys *own)
+{
+	char any[TRUST_PATTERN_MAX + 2];
+	struct trust_query q = { .artifact = &a->digest,
+				 .subject = &a->image,
+				 .repository = any,
+				 .claim = TRUST_CLAIM_SIGNED };
+	int64_t until = now_s() + terms->valid_s;
+	struct trust_statement s;
+	struct trust_result r;
+
+	if (trust_is_cosign(sig->data, sig->len) ||
+	    trust_decode(sig->data, sig->len, &s, NULL) < 0 ||
+	    strcmp(s.repository, terms->repository) != 0 ||
+	    (s.not_after_s && (!terms->valid_s || s.not_after_s < until)))
+		return false;
+	sign_example(s.repository, any);
+	return trust_check(own, &q, sig->data, sig->len, now_s(), NULL, &r,
+			   NULL) == 0;
+}
+
+static int is_signed(struct oci_store *store, const struct artifact *a,
+		     const struct sign_terms *terms, bool *ret,
+		     struct error *err)
+{
+	AUTO(trust_keys) own = NULL;
+	struct trust_signatures all;
+	int rc = sign_own_list(terms->key, &own, err);
+
+	*ret = false;
+	if (rc == 0)
+		rc = trust_fetch(store, &a->digest, &all, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < all.n && !*ret; i++)
+		*ret = says_the_same(&all.v[i], a, terms, own);
+	trust_signatures_fini(&all);
+	return 0;
+}
+
+/* ------------------------------------------------------------------- compared --- */
+
+/* Keeps the first difference, for the message. */
+struct first_difference {
+	struct compare_report base;
+	struct compare_report *next; /* or NULL */
+	char text[160];
+};
+
+static void keep_first(struct compare_report *base, const char *path,
+		       const char *what)
+{
+	struct first_difference *f =
+		container_of(base, struct first_difference, base);
+
+	if (base->n == 1)
+		(void)snprintf(f->text, sizeof(f->text), "%.100s: %s", path,
+			       what);
+	if (!f->next)
+		return;
+	f->next->n++;
+	if (f->next->differs)
+		f->next->differs(f->next, path, what);
+}
+
+/* -EBADMSG when anything differs. */
+static int compare_first(const struct check_target *t,
+			 const struct check_options *opt, struct error *err)
+{
+	struct first_difference first = { .base.differs = keep_first,
+					  .next = opt->against_layers };
+	struct check_options all = *opt;
+	int rc;
+
+	all.against_layers = &first.base;
+	rc = check_artifact(t, &all, err);
+	if (rc == 0 && first.base.n)
+		rc = error_set(err, EBADMSG,
+			       "it is not what the image's layers hold, in "
+			       "%" PRIu64 " places (%s): it is not signed; "
+			       "'image convert --force' replaces it",
+			       first.base.n, first.text);
+	return rc;
+}
+
+int sign_existing(const struct check_target *t, const struct check_options *opt,
+		  const struct sign_terms *terms, bool *ret_compared,
+		  struct error *err)
+{
+	const struct artifact *a = t->artifact;
+	bool has = false;
+	int rc = is_signed(t->store, a, terms, &has, err);
+
+	if (rc < 0 || has)
+		return rc;
+	rc = compare_first(t, opt, err);
+	if (rc == 0)
+		rc = sign_artifact(t->store, a, a->manifest_json.len, terms,
+				   TRUST_CLAIM_SIGNED, err);
+	if (rc == 0)
+		*ret_compared = true;
+	return rc < 0 ? error_wrap(err, rc, "the artifact that it has") : 0;
+}
+
+static int sign_opened(const struct check_opened *o,
+		       const struct sign_options *opt, struct error *err)
+{
+	const struct artifact *a = &o->artifact;
+	int rc = opt->check.against_layers
+			 ? compare_first(&o->target, &opt->check, err)
+			 : 0;
+
+	return rc < 0 ? rc
+		      : sign_artifact(o->store, a, a->manifest_json.len,
+				      &opt->terms, opt->claim, err);
+}
+
+int image_sign(const struct oci_ref *ref, const struct sign_options *opt,
+	       struct digest *ret, struct error *err)
+{
+	AUTO_FREE char *name = oci_ref_format(ref);
+	struct check_opened o;
+	int rc;
+
+	if (!name)
+		return error_nomem(err);
+	rc = check_open(ref, &opt->check, &o, err);
+	if (rc == 0) {
+		rc = sign_opened(&o, opt, err);
+		if (rc == 0)
+			*ret = o.artifact.digest;
+		check_close(&o);
+	}
+	return rc < 0 ? error_wrap(err, rc, "sign %s", name) : 0;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The disk is looked at now and then; in between, what is written counts as soon as
+ * it is known to come.
+ */
+#include "snapshotter/node/control/disk.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "common/bytes.h"
+#include "common/log.h"
+#include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/node.h"
+
+#define BLOCK_BYTES 512u /* of st_blocks */
+
+struct disk {
+	struct node *node;
+	pthread_mutex_t making_room; /* one at a time; taken before the other */
+	pthread_mutex_t lock;        /* protects the rest */
+	struct disk_usage usage;
+	uint64_t reserved; /* by disk_reserve() */
+};
+
+/* ---------------------------------------------------------------- looking --- */
+
+static bool begins(const char *path, const char *with)
+{
+	return strncmp(path, with, strlen(with)) == 0;
+}
+
+/* Of which part is the file with this path below ROOT?  NULL: the cache's own. */
+static uint64_t *part_of(struct disk_usage *u, const char *path)
+{
+	if (begins(path, "/cache/segment-"))
+		return NULL;
+	if (begins(path, "/cache/"))
+		return &u->index;
+	if (begins(path, "/images/" IMAGES_STAGE_PREFIX))
+		return &u->stages;
+	if (begins(path, "/images/"))
+		return &u->images;
+	if (begins(path, "/traces/"))
+		return &u->traces;
+	if (begins(path, "/p2p/"))
+		return &u->peers;
+	return &u->other;
+}
+
+void disk_look(const char *root, struct disk_usage *ret)
+{
+	AUTO_FREE char *copy = strdup(root);
+	char *const paths[] = { copy, NULL };
+	/* The working folder is the whole process's. */
+	int how = FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR;
+	FTS *fts = copy ? fts_open(paths, how, NULL) : NULL;
+	size_t len = strlen(root);
+	FTSENT *e;
+
+	*ret = (struct disk_usage){ .images = 0 };
+	while (fts && (e = fts_read(fts))) {
+		uint64_t *part;
+
+		if (e->fts_info == FTS_DP || e->fts_info == FTS_NS ||
+		    e->fts_pathlen < len)
+			continue;
+		part = part_of(ret, e->fts_path + len);
+		if (part)
+			*part +=
+				(uint64_t)e->fts_statp->st_blocks * BLOCK_BYTES;
+	}
+	if (fts)
+		(void)fts_close(fts);
+}
+
+uint64_t disk_sum(const struct disk_usage *u)
+{
+	return u->images + u->stages + u->traces + u->peers + u->index +
+	       u->other;
+}
+
+/* ------------------------------------------------------------------ known --- */
+
+/* Lock held. */
+static void tell_cache(struct disk *d)
+{
+	cache_set_others(d->node->cache, disk_sum(&d->usage) + d->reserved);
+}
+
+void disk_refresh(struct disk *d)
+{
+	struct disk_usage now;
+
+	disk_look(d->node->cfg->root, &now);
+	pthread_mutex_lock(&d->lock);
+	/* What is being written is in `reserved`. */
+	if (d->reserved)
+		now.stages = 0;
+	d->usage = now;
+	tell_cache(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void disk_get(struct disk *d, struct disk_usage *ret)
+{
+	pthread_mutex_lock(&d->lock);
+	*ret = d->usage;
+	ret->stages += d->reserved;
+	pthread_mutex_unlock(&d->lock);
+}
+
+int disk_open(struct node *n, struct disk **ret, struct error *err)
+{
+	struct disk *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return error_nomem(err);
+	d->node = n;
+	pthread_mutex_init(&d->making_room, NULL);
+	pthread_mutex_init(&d->lock, NULL);
+	disk_refresh(d);
+	*ret = d;
+	return 0;
+}
+
+void disk_close(struct disk *d)
+{
+	if (!d)
+		return;
+	pthread_mutex_destroy(&d->making_room);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+/* -------------------------------------------------------------------- room --- */
+
+/* What the disk and the quota leave when all that may go is gone; 0: enough. */
+struct shortage {
+	uint64_t of_quota, of_disk;
+	uint64_t evict; /* bytes of blocks that must go for it */
+};
+
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static struct shortage look_short(struct disk *d, uint64_t bytes)
+{
+	const struct node_config *cfg = d->node->cfg;
+	struct shortage s = { .evict = 0 };
+	struct cache_stats cache;
+	uint64_t wanted, spare;
+	struct statvfs st;
+
+	cache_get_stats(d->node->cache, &cache);
+	wanted = cache.others + bytes;
+	spare = above(cache.bytes, cache.pinned_bytes);
+	s.of_quota = above(wanted + cache.pinned_bytes, cache.quota);
+	s.evict = above(wanted + cache.bytes, cache.quota);
+	if (statvfs(cfg->root, &st) == 0) {
+		uint64_t left = (uint64_t)st.f_bavail * st.f_frsize;
+		uint64_t keep = (uint64_t)st.f_blocks * st.f_frsize / 100 *
+				cfg->cache_min_free;
+		uint64_t lacks = above(keep + bytes, left);
+
+		s.of_disk = above(lacks, spare);
+		s.evict = lacks > s.evict ? lacks : s.evict;
+	}
+	s.evict = s.evict < spare ? s.evict : spare;
+	return s;
+}
+
+static int no_room(const struct node_config *cfg, const struct shortage *s,
+		   uint64_t bytes, struct error *err)
+{
+	if (s->of_disk)
+		return error_set(err, ENOSPC,
+				 "the disk of '%.100s' is full: %" PRIu64
+				 " KiB are wanted, and %" PRIu64
+				 " KiB too few are free beside "
+				 "--cache-min-free: make room there",
+				 cfg->root, bytes / 1024,
+				 s->of_disk / 1024 + 1);
+	return error_set(err, ENOSPC,
+			 "no space for %" PRIu64 " KiB, %" PRIu64
+			 " more than what is in use leaves of --cache-quota: "
+			 "raise it, or unmount images",
+			 bytes / 1024, s->of_quota / 1024 + 1);
+}
+
+static int evict(struct disk *d, uint64_t bytes, struct error *err)
+{
+	struct cache_stats cache;
+	uint64_t freed;
+
+	if (!bytes)
+		return 0;
+	cache_get_stats(d->node->cache, &cache);
+	return cache_gc(d->node->cache, above(cache.bytes, bytes), &freed, err);
+}
+
+int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
+{
+	struct shortage s;
+	int64_t after = 0;
+	int rc;
+
+	pthread_mutex_lock(&d->making_room);
+	s = look_short(d, bytes);
+	while ((s.of_quota || s.of_disk) && node_collect_one(d->node, &after)) {
+		disk_refresh(d);
+		s = look_short(d, bytes);
+	}
+	if (s.of_quota || s.of_disk)
+		rc = no_room(d->node->cfg, &s, bytes, err);
+	else
+		rc = evict(d, s.evict, err);
+	if (rc == 0) {
+		pthread_mutex_lock(&d->lock);
+		d->reserved += bytes;
+		tell_cache(d);
+		pthread_mutex_unlock(&d->lock);
+	}
+	pthread_mutex_unlock(&d->making_room);
+	return rc;
+}
+
+void disk_settle(struct disk *d, uint64_t bytes, const char *path)
+{
+	struct disk_usage now = { .images = 0 };
+
+	if (path)
+		disk_look(path, &now);
+	pthread_mutex_lock(&d->lock);
+	d->reserved -= bytes;
+	d->usage.images += disk_sum(&now);
+	tell_cache(d);
+	pthread_mutex_unlock(&d->lock);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What lies below ROOT beside the blocks of the cache, which gives way to it: all of
+ * ROOT together keeps to --cache-quota and --cache-min-free.
+ */
+#ifndef BOOTSEER_NODE_DISK_H
+#define BOOTSEER_NODE_DISK_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct node;
+struct disk;
+
+/* Bytes on the disk, by what they are of. */
+struct disk_usage {
+	uint64_t images; /* their metadata, block maps, states */
+	uint64_t stages; /* images that are being fetched, or go */
+	uint64_t traces; /* recordings, kept or to be sent */
+	uint64_t peers;  /* blocks kept to be passed on */
+	uint64_t index;  /* of the cache */
+	uint64_t other;
+};
+
+/* What is below `root` now.  What cannot be read counts as nothing. */
+void disk_look(const char *root, struct disk_usage *ret);
+uint64_t disk_sum(const struct disk_usage *u);
+
+/* Looks at ROOT, and has the cache of `n` keep to what is left. */
+int disk_open(struct node *n, struct disk **ret, struct error *err) MUST_CHECK;
+void disk_close(struct disk *d); /* NULL is allowed */
+
+/* Look again.  Any thread, as all below. */
+void disk_refresh(struct disk *d);
+void disk_get(struct disk *d, struct disk_usage *ret);
+
+/*
+ * Set `bytes` aside for files that are about to be written.  Unused images go for it,
+ * least recently used first, then blocks of the cache that no mount needs.  -ENOSPC:
+ * what is in use leaves no room.
+ */
+int disk_reserve(struct disk *d, uint64_t bytes, struct error *err) MUST_CHECK;
+/* They are written (`path` is the folder that has them), or will not be (NULL). */
+void disk_settle(struct disk *d, uint64_t bytes, const char *path);
+
+#endif

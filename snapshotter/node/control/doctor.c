@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What bootseerd lacks, and how to get it.  What anybody on the machine can see
+ * is checked by the command line (cli/doctor_host.c). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fuse/fuse.h"
+#include "snapshotter/datapath.h"
+#include "snapshotter/node/control/holder.h"
+#include "snapshotter/node/control/status.h"
+#include "snapshotter/node/images/outages.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/parser/confine.h"
+#include "snapshotter/node/parser/parser.h"
+#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/trust/admission.h"
+#include "snapshotter/node/trust/key_revocations.h"
+
+#define NOFILE_WANTED 65536u
+#define TMPFS_MAGIC 0x01021994
+
+/* Can images be mounted without it? */
+enum need { ADVICE, NEEDED };
+
+/* Append a check; `cure` is left out when all is well. */
+static void PRINTF(6, 7)
+	add(json_t *list, const char *name, bool ok, enum need need,
+	    const char *cure, const char *fmt, ...)
+{
+	char text[ERROR_MSG_MAX];
+	json_t *detail;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	detail = json_string(text);
+	if (!detail)
+		detail = json_string("(not UTF-8)");
+	(void)json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:o, s:s}",
+						    "name", name, "ok", (int)ok,
+						    "needed", need == NEEDED,
+						    "detail", detail, "cure",
+						    ok ? "" : cure));
+}
+
+static void check_datapaths(struct node *n, json_t *list)
+{
+	const struct datapath_config cfg = {
+		.run_dir = n->cfg->run,
+		.state_dir = n->cfg->root,
+		.threads = 1,
+		.keeper = n->keeper,
+	};
+	const struct datapath_ops *const *k;
+	char name[64];
+	int rc;
+
+	for (k = datapath_kinds; *k; k++) {
+		struct error err = ERROR_INIT;
+
+		snprintf(name, sizeof(name), "datapath %s", (*k)->name);
+		rc = (*k)->probe(&cfg, &err);
+		add(list, name, rc == 0, ADVICE, err.msg, "%s%s",
+		    rc == 0 ? "works" : "does not work here",
+		    *k == n->datapath->ops ? "; in use" : "");
+	}
+	if (atomic_load(&n->holder_gone)) {
+		add(list, "crash safety", false, NEEDED, HOLDER_CURE,
+		    "the holder (--hold) was killed: nothing keeps the "
+		    "descriptors of mounts");
+		return;
+	}
+	add(list, "crash safety", fd_keeper_is_durable(n->keeper), ADVICE,
+	    "run it by systemd with FileDescriptorStoreMax=, or with --hold",
+	    "descriptors of mounts %s a crash of bootseerd",
+	    fd_keeper_is_durable(n->keeper) ? "survive" : "do not survive");
+}
+
+/* Mending what it can is part of the question. */
+static void check_mounting(struct node *n, json_t *list)
+{
+	struct error err = ERROR_INIT;
+	int rc = n->datapath->ops->check(n->datapath, &err);
+
+	add(list, "mounting", rc == 0, NEEDED,
+	    "systemctl restart bootseerd; containers that run keep their mounts",
+	    "%s", rc == 0 ? "images can be mounted" : err.msg);
+}
+
+/* What somebody who takes this process over could ask of the kernel. */
+static void check_confined(json_t *list)
+{
+	struct error err = ERROR_INIT;
+	struct confined c = { .effective = 0 };
+	uint64_t keep = confine_node_capabilities();
+	int rc = confine_look(getpid(), &c, &err);
+	bool bounded = !((c.effective | c.bounding) & ~keep);
+
+	add(list, "confinement",
+	    rc == 0 && bounded && c.no_new_privs && c.has_filter, ADVICE,
+	    "run it as root of the machine, on a kernel with "
+	    "CONFIG_SECCOMP_FILTER; its log says what could not be given up",
+	    "%s%u capabilities, %s, %s", rc < 0 ? err.msg : "", c.n_effective,
+	    bounded ? "no more can be got" : "more can be got",
+	    c.has_filter ? "seccomp filter" : "no seccomp filter");
+}
+
+/* Whoever has its uid may stop it. */
+static void check_parser(struct node *n, json_t *list)
+{
+	struct error err = ERROR_INIT;
+	struct confined c = { .uid = 0 };
+	int rc = confine_look(parser_pid(n->parser), &c, &err);
+	bool confined = c.n_effective == 0 && c.no_new_privs && c.has_filter;
+
+	if (rc < 0) {
+		add(list, "parser", false, ADVICE,
+		    "its log says why it does not run, or is hidden", "%s",
+		    err.msg);
+		return;
+	}
+	add(list, "parser", confined && c.uid == CONFINE_PARSER_ID, ADVICE,
+	    "run bootseerd as root of the machine, or in a user namespace that "
+	    "maps uid and gid 2063621869: whatever else has the uid of the "
+	    "parser can stop it",
+	    "uid %u%s, %s", c.uid,
+	    c.uid == CONFINE_PARSER_ID ? ", which nothing else has"
+				       : ", which others may have too",
+	    confined ? "without rights" : "not wholly confined");
+}
+
+static void check_disk(struct node *n, json_t *list)
+{
+	struct statfs fs;
+	struct statvfs vfs;
+	struct rlimit nofile = { .rlim_cur = 0 };
+	struct cache_stats c;
+	uint64_t free_bytes;
+
+	if (statfs(n->cfg->root, &fs) == 0)
+		add(list, "root on a disk", fs.f_type != TMPFS_MAGIC, ADVICE,
+		    "choose another --root: EROFS cannot read from tmpfs", "%s",
+		    n->cfg->root);
+	if (statvfs(n->cfg->root, &vfs) == 0) {
+		cache_get_stats(n->cache, &c);
+		free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+		add(list, "disk space", free_bytes + c.bytes >= c.quota, ADVICE,
+		    "make room, or lower --cache-quota: the cache keeps less "
+		    "than it may",
+		    "%llu MiB free, cache %llu of %llu MiB",
+		    (unsigned long long)(free_bytes >> 20),
+		    (unsigned long long)(c.bytes >> 20),
+		    (unsigned long long)(c.quota >> 20));
+	}
+	(void)getrlimit(RLIMIT_NOFILE, &nofile);
+	add(list, "open files", nofile.rlim_cur >= NOFILE_WANTED, ADVICE,
+	    "LimitNOFILE=65536 in the unit, or 'ulimit -n 65536'", "limit %llu",
+	    (unsigned long long)nofile.rlim_cur);
+}
+
+static void check_cache(struct node *n, json_t *list)
+{
+	struct cache_stats c;
+
+	cache_get_stats(n->cache, &c);
+	add(list, "cache", !c.frozen_files, ADVICE,
+	    "end the containers on complete mounts of an earlier bootseerd, or "
+	    "the program that has files in ROOT/cache open: it frees itself",
+	    "%llu files frozen, with %llu MiB of unknown blocks; %llu mounts "
+	    "in use after their unmount",
+	    (unsigned long long)c.frozen_files,
+	    (unsigned long long)(c.frozen_bytes >> 20),
+	    (unsigned long long)c.mounts_lingering);
+}
+
+/* Which images start the ordinary way, and why. */
+static void check_trust(struct node *n, json_t *list)
+{
+	AUTO_JSON *refused = admission_refusals(n->admission);
+	struct key_revocations_stats revoked;
+	struct error err = ERROR_INIT;
+	const json_t *one;
+	size_t k;
+	int rc = admission_check(n->admission, &err);
+
+	add(list, "trust", rc == 0, ADVICE,
+	    "mend that file, or where there is none copy the .pub file of who "
+	    "converts images there ('bootseer key new' makes one); then "
+	    "systemctl reload bootseerd",
+	    "%s", rc == 0 ? "keys to check signatures with are here" : err.msg);
+	key_revocations_get_stats(n->key_revocations, &revoked);
+	if (revoked.is_damaged || revoked.error[0])
+		add(list, "revoked keys", false, ADVICE,
+		    "check that bootseer-registry runs, and --trace-service or "
+		    "--p2p-tracker here; what was revoked before holds; without "
+		    "a service remove ROOT/trust-revoked when it is damaged",
+		    "%s",
+		    revoked.is_damaged
+			    ? "the list in --root is damaged: no key "
+			      "is believed until the service answers"
+			    : revoked.error);
+	json_array_foreach(refused, k, one)
+	{
+		add(list, "ordinary start", false, ADVICE,
+		    json_string_value(json_object_get(one, "cure")), "%s: %s",
+		    json_string_value(json_object_get(one, "image")),
+		    json_string_value(json_object_get(one, "reason")));
+		if (k + 1 == 8)
+			break;
+	}
+}
+
+/* Reads of containers hang meanwhile; --read-timeout later they fail. */
+static void check_outages(struct node *n, json_t *list)
+{
+	struct error why = ERROR_INIT;
+	char host[OUTAGE_HOST_MAX];
+	int64_t ns;
+
+	for (size_t k = 0;
+	     outages_get(origins_outages(n->origins), k, host, &ns, &why); k++)
+		add(list, "registry waited for", false, ADVICE,
+		    "see that it runs and can be reached; reads of containers "
+		    "wait for it, up to --read-timeout",
+		    "%.80s, for %" PRId64 " s: %.150s", host, ns / 1000000000,
+		    why.msg);
+}
+
+static void check_registry(struct node *n, json_t *list, const char *registry,
+			   struct remote_call *call)
+{
+	AUTO_FREE char *text = NULL;
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	struct error err = ERROR_INIT;
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct oci_ref ref = { .host = NULL };
+	int rc;
+
+	/* A host alone: any repository there will do to hear an answer. */
+	if (asprintf(&text, "%s%s", registry,
+		     strchr(registry, '/') ? "" : "/bootseer/doctor") < 0)
+		text = NULL;
+	rc = text ? oci_ref_parse(text, &ref, &err) : error_nomem(&err);
+	if (rc == 0 && ref.transport != OCI_TRANSPORT_REGISTRY)
+		rc = error_set(&err, EINVAL, "no registry");
+	if (rc == 0)
+		rc = origin_get(n->origins, ref.host, ref.repo, false, &origin,
+				&err);
+	if (rc == 0)
+		rc = origin_lease_paced(origin, &call->pace, &lease, &err);
+	if (rc == 0)
+		rc = oci_get_manifest(lease->store, ref.tag, &m, &err);
+	rc = remote_call_why(call, registry, rc, &err);
+	/* "No such repository" is an answer too. */
+	add(list, "registry", rc == 0 || rc == -ENOENT, NEEDED,
+	    "check name, network, --ca-file, --auth-file, and --plain-http "
+	    "for one without TLS",
+	    "%s: %s", registry, rc == 0 || rc == -ENOENT ? "answers" : err.msg);
+	oci_manifest_fini(&m);
+	store_lease_end(lease);
+	origin_put(origin);
+	oci_ref_fini(&ref);
+}
+
+static void add_tracker(void *list, const char *url, const char *why)
+{
+	add(list, "tracker", !*why, ADVICE,
+	    "check that it runs, and --p2p-tracker, --p2p-token-file and "
+	    "--p2p-tracker-ca-file here; the registry is read meanwhile",
+	    "%s%s", *why ? why : url,
+	    *why ? "" : " answers, and takes calls of this node");
+}
+
+/* Of an image's two swarms, that of its blocks. */
+static void add_refusal(void *list, const struct p2p_image_info *i)
+{
+	if (*i->refusal && !i->is_metadata)
+		add(list, "capability", false, ADVICE,
+		    "mend what that names; the trackers' own are "
+		    "--capability-key and --registry; the registry is read "
+		    "meanwhile",
+		    "none was given for %s: %s", i->label, i->refusal);
+}
+
+/* Others, as far as trackers tell of them now. */
+struct others {
+	unsigned int linked, failed[P2P_FAULTS], all_failed;
+	char last[P2P_FAULTS][ERROR_MSG_MAX]; /* which, and why */
+};
+
+static void look_peer(void *arg, const struct p2p_peer_info *i)
+{
+	struct others *o = arg;
+
+	o->linked += i->is_up;
+	if (i->is_up || !i->failures)
+		return;
+	o->all_failed++;
+	o->failed[i->fault]++;
+	(void)snprintf(o->last[i->fault], ERROR_MSG_MAX, "%.64s at %s: %.150s",
+		       i->node, i->addr, i->why);
+}
+
+/* Where none can be linked to, this node reads the registry as if it were alone. */
+static void check_links(struct node *n, json_t *list)
+{
+	static const struct {
+		const char *what, *cure;
+	} faults[P2P_FAULTS] = {
+		[P2P_FAULT_UNREACHABLE] = {
+			"out of reach",
+			"let the port of --p2p-listen through firewalls "
+			"between nodes, and see that each names with "
+			"--p2p-advertise where it is reached",
+		},
+		[P2P_FAULT_UNTRUSTED] = {
+			"not trusted, here or there",
+			"have certificates of all nodes, with their names, "
+			"signed by an authority that is in the --p2p-ca-file "
+			"of all; then systemctl reload bootseerd",
+		},
+		[P2P_FAULT_UNLIKE] = {
+			"of another --p2p-security, or no bootseerd",
+			"give all nodes one --p2p-security",
+		},
+		[P2P_FAULT_NAMESAKE] = {
+			"of this node's name",
+			"give each node its own --node-name",
+		},
+		[P2P_FAULT_REFUSED] = {
+			"closed by the other side",
+			"see what their log says",
+		},
+	};
+	struct others o = { .linked = 0 };
+	struct error err = ERROR_INIT;
+
+	if (p2p_each_peer(image_swarms_p2p(n), look_peer, &o, &err) < 0) {
+		add(list, "peers' links", false, ADVICE, "try again", "%s",
+		    err.msg);
+		return;
+	}
+	if (o.linked || !o.all_failed)
+		add(list, "peers' links", true, ADVICE, "",
+		    "%u up, %u do not come about", o.linked, o.all_failed);
+	for (size_t k = 0; k < P2P_FAULTS && !o.linked; k++)
+		if (o.failed[k])
+			add(list, "peers' links", false, ADVICE, faults[k].cure,
+			    "none is up; %u of %u %s: %s", o.failed[k],
+			    o.all_failed, faults[k].what, o.last[k]);
+}
+
+/* Whoever has it is this node to all others. */
+static void check_key(struct node *n, json_t *list)
+{
+	const char *file = n->cfg->p2p_key_file;
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *cure = NULL;
+	int rc = image_swarms_check_key(n->cfg, &err);
+
+	if (rc == 0)
+		return;
+	if (asprintf(&cure, "chmod 600 %s, or mount it with that mode", file) <
+	    0)
+		cure = NULL;
+	add(list, "peers' key", false, ADVICE, cure ? cure : "chmod 600", "%s",
+	    err.msg);
+}
+
+/* What others have to believe of this node, and where they reach it. */
+static void check_peers(struct node *n, json_t *list)
+{
+	struct error err = ERROR_INIT;
+	struct p2p_stats s;
+	char end[32] = "none, --p2p-security open";
+	struct tm tm;
+	time_t t;
+	int rc;
+
+	if (!n->peers)
+		return;
+	p2p_get_stats(image_swarms_p2p(n), &s);
+	t = (time_t)s.cert_not_after;
+	if (t && gmtime_r(&t, &tm))
+		(void)strftime(end, sizeof(end), "good until %F", &tm);
+	rc = image_swarms_check(n->cfg, &err);
+	add(list, "peers", rc == 0, ADVICE,
+	    "mend that file, then systemctl reload bootseerd", "%s%s",
+	    rc == 0 ? "certificate: " : err.msg, rc == 0 ? end : "");
+	check_key(n, list);
+	rc = image_swarms_check_reach(n->cfg, &err);
+	add(list, "peers' address", rc == 0, ADVICE,
+	    "name with --p2p-advertise where others reach this machine; all is "
+	    "well if something between translates it",
+	    "%s",
+	    rc < 0                  ? err.msg
+	    : n->cfg->p2p_advertise ? n->cfg->p2p_advertise
+				    : n->cfg->p2p_listen);
+	check_links(n, list);
+	if (s.trackers == 0)
+		add(list, "tracker", false, ADVICE, "name one: --p2p-tracker",
+		    "none is named: nobody tells this node of others");
+	p2p_probe_trackers(image_swarms_p2p(n), add_tracker, list);
+	if (p2p_each_image(image_swarms_p2p(n), add_refusal, list, &err) < 0)
+		add(list, "capability", false, ADVICE, "try again", "%s",
+		    err.msg);
+}
+
+json_t *node_doctor(struct node *n, const char *registry,
+		    struct remote_call *call)
+{
+	json_t *list = json_array();
+
+	if (!list)
+		return NULL;
+	check_datapaths(n, list);
+	check_mounting(n, list);
+	check_confined(list);
+	check_parser(n, list);
+	check_disk(n, list);
+	check_cache(n, list);
+	check_trust(n, list);
+	check_peers(n, list);
+	check_outages(n, list);
+	if (registry)
+		check_registry(n, list, registry, call);
+	return json_pack("{s:o}", "checks", list);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Whether the holder (--hold), which keeps the descriptors of mounts and starts
+ * bootseerd again, is still there.  On the loop's thread.
+ */
+#ifndef BOOTSEER_NODE_HOLDER_H
+#define BOOTSEER_NODE_HOLDER_H
+
+#include "net/loop.h"
+#include "snapshotter/node/node.h"
+
+#define HOLDER_ENV \
+	"BOOTSEER_HELD" /* set by --hold for its child: its own PID */
+
+struct holder_watch {
+	struct node *node; /* its holder_gone tells of it */
+	struct loop_watch watch;
+	int pidfd; /* -1: no holder, or it is gone */
+};
+
+/* Log an error, and note it for `node doctor`, as soon as the holder ends. */
+int holder_watch_start(struct holder_watch *h, struct loop *l, struct node *n,
+		       struct error *err) MUST_CHECK;
+void holder_watch_stop(struct holder_watch *h); /* also of one not started */
+
+#define HOLDER_CURE \
+	"run it by systemd with FileDescriptorStoreMax=, or restart it with " \
+	"--hold once no container needs its lazy images: readers of those " \
+	"fail when this bootseerd ends"
+
+#endif

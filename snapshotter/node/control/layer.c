@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ordinary layers, for images that share one with a lazy image. */
+#include <errno.h>
+#include <string.h>
+
+#include "common/registry_host.h"
+#include "snapshotter/node/control/layer.h"
+#include "snapshotter/node/layers/unpack.h"
+#include "snapshotter/node/node.h"
+
+/* The descriptor of the layer and what its plain bytes must hash to. */
+static int find_layer(struct oci_store *store, const struct oci_manifest *m,
+		      size_t layer, const struct digest *want_chain,
+		      struct oci_descriptor *ret, struct digest *ret_diff_id,
+		      struct error *err)
+{
+	struct oci_image image = { .n_layers = 0 };
+	struct digest chain;
+	AUTO_FREE struct digest *diff_ids = NULL;
+	AUTO_BUF config = BUF_INIT;
+	size_t n = 0;
+	int rc;
+
+	rc = oci_image_parse(m->body.data, m->body.len, &image, err);
+	if (rc < 0)
+		return rc;
+	rc = oci_get_blob(store, &image.config.digest, image.config.size,
+			  OCI_CONFIG_MAX, &config, err);
+	if (rc == 0)
+		rc = oci_config_diff_ids(config.data, config.len, &diff_ids, &n,
+					 err);
+	if (rc == 0 && n != image.n_layers)
+		rc = error_set(err, EBADMSG,
+			       "%zu layers in the manifest, %zu in the config",
+			       image.n_layers, n);
+	if (rc == 0 && layer >= n)
+		rc = error_set(err, EINVAL, "layer %zu of %zu", layer, n);
+	if (rc == 0 && want_chain) {
+		rc = oci_chain_id(diff_ids, layer + 1, &chain);
+		if (rc < 0)
+			rc = error_set(err, -rc, "chain id");
+		else if (!digest_equal(&chain, want_chain))
+			rc = error_set(err, EBADMSG,
+				       "the image has other layers there");
+	}
+	if (rc == 0) {
+		*ret = image.layers[layer];
+		ret->annotations = NULL;
+		*ret_diff_id = diff_ids[layer];
+	}
+	oci_image_fini(&image);
+	return rc;
+}
+
+static int apply_layer(struct oci_store *store, const struct oci_descriptor *d,
+		       const struct digest *diff_id,
+		       const struct layer_place *place, struct pace *pace,
+		       struct memory_claim *windows, uint64_t *ret_bytes,
+		       struct error *err)
+{
+	const struct unpack_options options = { .lower = place->lower,
+						.n_lower = place->n_lower,
+						.pace = pace };
+	struct layer_input in = {
+		.size = d->size,
+		.digest = d->digest,
+		.want_diff_id = true,
+		.copy_fd = -1,
+		.windows = windows,
+		.pace = pace,
+	};
+	AUTO(source) source = NULL;
+	AUTO(unpack) u = NULL;
+	AUTO(layer) l = NULL;
+	int rc;
+
+	rc = oci_open_blob(store, &d->digest, d->size, &source, err);
+	in.source = source;
+	if (rc == 0)
+		rc = unpack_new(place->dir, &options, &u, err);
+	if (rc == 0)
+		rc = layer_open(&in, &l, err);
+	if (rc == 0)
+		rc = tar_walk(l, unpack_visitor(u), err);
+	if (rc == 0 && !digest_equal(layer_diff_id(l), diff_id))
+		rc = error_set(err, EBADMSG,
+			       "its content is not what the config says");
+	if (rc == 0)
+		rc = unpack_finish(u, err);
+	if (rc == 0)
+		*ret_bytes = layer_plain_bytes(l);
+	layer_close(steal_ptr(&l)); /* before its source goes */
+	return rc;
+}
+
+int layer_apply(struct node *n, const struct image_query *q, size_t layer,
+		const struct layer_place *place, uint64_t *ret_bytes,
+		struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	struct oci_descriptor d = { .size = 0 };
+	struct memory_claim windows = { .gate = &n->windows,
+					.pace = &q->call->pace };
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	char name[REGISTRY_HOST_MAX];
+	struct digest diff_id;
+	int rc;
+
+	rc = node_manifest(n, q, &origin, &m, err);
+	if (rc < 0)
+		return rc;
+	/* As in lanes: one host, whatever its ports. */
+	registry_host_name(q->ref, name);
+	windows.name = name;
+	rc = origin_lease_paced(origin, &q->call->pace, &lease, err);
+	if (rc == 0)
+		rc = find_layer(lease->store, &m, layer, place->chain_id, &d,
+				&diff_id, err);
+	/* How long a layer takes is its size's affair: see --least-rate. */
+	if (rc == 0)
+		remote_call_no_deadline(q->call);
+	if (rc == 0)
+		rc = apply_layer(lease->store, &d, &diff_id, place,
+				 &q->call->pace, &windows, ret_bytes, err);
+	rc = remote_call_why(q->call, q->ref, rc, err);
+	store_lease_end(lease);
+	origin_put(origin);
+	oci_manifest_fini(&m);
+	return error_wrap(err, rc, "image %s: layer %zu", q->ref, layer);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ordinary layers of an image that is on the node, for containerd. */
+#ifndef BOOTSEER_NODE_LAYER_H
+#define BOOTSEER_NODE_LAYER_H
+
+#include "snapshotter/node/control/prepare.h"
+
+/* Where a layer is unpacked, and the folders of those below it from the top
+ * down; struct unpack_options. */
+struct layer_place {
+	const char *dir;
+	const char **lower; /* NULL: it was not said */
+	size_t n_lower;
+	/* What the layer and those below it must be, by their config; NULL: any. */
+	const struct digest *chain_id;
+};
+
+int layer_apply(struct node *n, const struct image_query *q, size_t layer,
+		const struct layer_place *place, uint64_t *ret_bytes,
+		struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The methods of the control socket (docs/formats/control.md), one function
+ * each: parameters in, result or error out. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/registry_host.h"
+#include "net/control_server.h"
+#include "snapshotter/node/control/control.h"
+#include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/control/layer.h"
+#include "snapshotter/node/control/methods.h"
+#include "snapshotter/node/control/prepare.h"
+#include "snapshotter/node/control/status.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/starts/mount.h"
+#include "snapshotter/node/starts/mounted.h"
+#include "snapshotter/node/starts/prefetch.h"
+#include "snapshotter/node/starts/record.h"
+#include "snapshotter/node/traces/trace_lookup.h"
+#include "snapshotter/node/trust/admission.h"
+
+#define PREFETCH_WAIT_MS_MAX 60000
+
+static json_t *digest_json(const struct digest *d)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return json_string(text);
+}
+
+static json_t *checked(json_t *result, struct error *err)
+{
+	if (!result)
+		error_nomem(err);
+	return result;
+}
+
+int params_unpack(json_t *params, struct error *err, const char *fmt, ...)
+{
+	json_error_t why;
+	va_list ap;
+	int rc;
+
+	va_start(ap, fmt);
+	rc = json_vunpack_ex(params, &why, JSON_STRICT, fmt, ap);
+	va_end(ap);
+	return rc < 0 ? error_set(err, EINVAL, "parameters: %s", why.text) : 0;
+}
+
+struct image *params_image(struct node *n, const char *id, struct error *err)
+{
+	struct digest d;
+	struct image *i;
+
+	if (digest_parse(id, &d, err) < 0)
+		return NULL;
+	i = images_get(n->images, &d);
+	if (!i)
+		error_set(err, ENOENT, "no image %s on this node: prepare it",
+			  id);
+	return i;
+}
+
+int method_waits(const struct remote_call *call, struct error *err)
+{
+	return call ? 0 : error_set(err, EINPROGRESS, "it may wait");
+}
+
+int params_user(const char *user, struct error *err)
+{
+	if (!user[0] || strlen(user) > STATE_STRING_MAX)
+		return error_set(err, EINVAL,
+				 "parameters: user of 1 to %d bytes wanted",
+				 STATE_STRING_MAX);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ images --- */
+
+static int parse_query(const char *ref, const char *manifest, int plain_http,
+		       struct digest *d, struct image_query *ret,
+		       struct error *err)
+{
+	*ret = (struct image_query){ .ref = ref, .plain_http = plain_http };
+	if (!manifest)
+		return 0;
+	ret->manifest = d;
+	return digest_parse(manifest, d, err);
+}
+
+static json_t *chain_json(const struct artifact *a)
+{
+	json_t *list = json_array();
+	size_t i;
+
+	for (i = 0; list && i < a->n_chain_ids; i++) {
+		if (json_array_append_new(list, digest_json(&a->chain_ids[i])) <
+		    0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *do_prepare(struct node *n, json_t *params,
+			  struct remote_call *call, struct error *err)
+{
+	static const char *const sources[] = {
+		[PREPARE_NODE] = "node",
+		[PREPARE_REGISTRY] = "registry",
+		[PREPARE_STALE] = "stale",
+	};
+	const char *ref, *manifest = NULL;
+	struct image_query q;
+	struct prepared p;
+	struct digest d;
+	json_t *result;
+	int plain = 0;
+
+	if (params_unpack(params, err, "{s:s, s?s, s?b}", "ref", &ref,
+			  "manifest", &manifest, "plain_http", &plain) < 0 ||
+	    parse_query(ref, manifest, plain, &d, &q, err) < 0)
+		return NULL;
+	q.call = call;
+	if (node_prepare(n, &q, &p, err) < 0)
+		return NULL;
+	result = json_pack("{s:o, s:o, s:o, s:s, s:s}", "id",
+			   digest_json(&p.image->id), "manifest",
+			   digest_json(&p.manifest), "chain_ids",
+			   chain_json(&p.image->artifact), "source",
+			   sources[p.source], "scope", p.scope);
+	if (result && p.source == PREPARE_STALE &&
+	    json_object_set_new(result, "warning", json_string(p.warning.msg)) <
+		    0) {
+		/* The text quotes bytes that are not UTF-8. */
+		(void)json_object_set_new(result, "warning",
+					  json_string("registry not "
+						      "reachable"));
+	}
+	/* A container may follow: what it reads can be known before it comes. */
+	trace_lookup_prepare(n->traces, p.image, p.early);
+	images_put(p.image);
+	return checked(result, err);
+}
+
+static json_t *do_mount(struct node *n, json_t *params,
+			struct remote_call *call, struct error *err)
+{
+	const char *id, *user;
+	const struct policy_rule *rule;
+	json_t *result = NULL;
+	struct image *i;
+	int for_start = 0, rc;
+	bool complete;
+
+	if (params_unpack(params, err, "{s:s, s:s, s?b}", "id", &id, "user",
+			  &user, "for_start", &for_start) < 0 ||
+	    params_user(user, err) < 0)
+		return NULL;
+	i = params_image(n, id, err);
+	if (!i)
+		return NULL;
+	rc = admission_recheck(n->admission, i, NULL, err);
+	rule = rc < 0 ? NULL
+		      : admission_rule(n->admission, i->state.host,
+				       i->state.repo, NULL, err);
+	if (!rule)
+		rc = -ADMISSION_REFUSED;
+	if (rc == 0)
+		rc = node_mount(n, i, user, for_start, call, err);
+	if (rc == 0) {
+		images_lock(n->images);
+		complete = i->mounted && mounted_is_complete(i->mounted);
+		images_unlock(n->images);
+		result = checked(json_pack("{s:s, s:s, s:s}", "path",
+					   i->mountpoint, "mode",
+					   complete ? "complete" : "lazy",
+					   "scope", rule->prefix),
+				 err);
+	}
+	images_put(i);
+	return result;
+}
+
+static int umount_one(struct node *n, struct image *i, const char *user,
+		      struct remote_call *call, int *released,
+		      struct error *err)
+{
+	bool was;
+	int rc = node_umount(n, i, user, call, &was, err);
+
+	*released += rc == 0 && was;
+	return rc;
+}
+
+static bool has_user(struct node *n, const struct image *i, const char *user)
+{
+	bool has;
+
+	images_lock(n->images);
+	has = names_has(&i->state.users, user);
+	images_unlock(n->images);
+	return has;
+}
+
+/* Every image that the user has. */
+static int umount_all(struct node *n, const char *user,
+		      struct remote_call *call, int *released,
+		      struct error *err)
+{
+	struct image **list;
+	size_t len, k;
+	int rc;
+
+	rc = images_list(n->images, &list, &len, err);
+	if (rc < 0)
+		return rc;
+	/* All or nothing, so that the next thread counts all of it. */
+	for (k = 0; rc == 0 && k < len && !call; k++) {
+		if (has_user(n, list[k], user) &&
+		    keyed_lock_is_taken(n->gate, &list[k]->id))
+			rc = error_set(err, EINPROGRESS, "others work on it");
+	}
+	for (k = 0; rc == 0 && k < len; k++) {
+		if (has_user(n, list[k], user))
+			rc = umount_one(n, list[k], user, call, released, err);
+	}
+	images_list_free(list, len);
+	return rc;
+}
+
+static json_t *do_umount(struct node *n, json_t *params,
+			 struct remote_call *call, struct error *err)
+{
+	const char *id = NULL, *user;
+	struct image *i;
+	struct digest d;
+	int released = 0, rc;
+	bool recorded;
+
+	if (params_unpack(params, err, "{s?s, s:s}", "id", &id, "user", &user) <
+		    0 ||
+	    params_user(user, err) < 0 || (id && digest_parse(id, &d, err) < 0))
+		return NULL;
+	/* However long the registry takes for which somebody else waits. */
+	if (call)
+		remote_call_no_deadline(call);
+	if (id) {
+		i = images_get(n->images, &d);
+		rc = i ? umount_one(n, i, user, call, &released, err) : 0;
+		images_put(i);
+	} else {
+		rc = umount_all(n, user, call, &released, err);
+	}
+	if (rc == 0)
+		rc = node_record_end(n, user, &recorded, err);
+	released += rc == 0 && recorded;
+	if (rc < 0)
+		return NULL;
+	return checked(json_pack("{s:i}", "released", released), err);
+}
+
+static int prefetch_what(struct node *n, struct image *i, const char *what,
+			 struct remote_call *call, struct error *err)
+{
+	bool all = strcmp(what, "all") == 0;
+
+	if (strcmp(what, "stop") == 0)
+		return node_prefetch_stop(n, i, err);
+	if (!all && strcmp(what, "hot") != 0)
+		return error_set(err, EINVAL,
+				 "parameters: what is 'hot', 'all' or 'stop'");
+	/* The hot set of the nearest trace, when it can be had; without one, of
+	 * an earlier start. */
+	trace_lookup_await_hot(n->traces, i);
+	return node_prefetch(n, i,
+			     all ? PREFETCH_ON_ORDER_ALL
+				 : PREFETCH_ON_ORDER_HOT,
+			     NULL, call, err);
+}
+
+static json_t *do_prefetch(struct node *n, json_t *params,
+			   struct remote_call *call, struct error *err)
+{
+	const char *id, *what = NULL;
+	json_int_t wait_ms = 0;
+	json_t *result = NULL;
+	struct image *i;
+	int rc = 0;
+
+	if (method_waits(call, err) < 0)
+		return NULL;
+	if (params_unpack(params, err, "{s:s, s?s, s?I}", "id", &id, "what",
+			  &what, "wait_ms", &wait_ms) < 0)
+		return NULL;
+	if (wait_ms < 0 || wait_ms > PREFETCH_WAIT_MS_MAX) {
+		error_set(err, EINVAL, "parameters: wait_ms is 0 to %d",
+			  PREFETCH_WAIT_MS_MAX);
+		return NULL;
+	}
+	i = params_image(n, id, err);
+	if (!i)
+		return NULL;
+	if (what)
+		rc = prefetch_what(n, i, what, call, err);
+	/* What is left has a time of its own. */
+	remote_call_no_deadline(call);
+	if (rc == 0)
+		rc = node_prefetch_wait_end(n, i, wait_ms * 1000000,
+					    &call->pace, err);
+	if (rc == 0)
+		result = checked(node_prefetch_json(n, i), err);
+	images_put(i);
+	return result;
+}
+
+/* "lower": a list of absolute folders; what `ret` has then, is to be freed. */
+static int parse_lower(const json_t *list, struct layer_place *ret,
+		       struct error *err)
+{
+	size_t n = json_array_size(list);
+
+	if (!list)
+		return 0;
+	if (!json_is_array(list))
+		return error_set(err, EINVAL, "parameters: lower is no list");
+	ret->lower = calloc(n + 1, sizeof(*ret->lower));
+	if (!ret->lower)
+		return error_nomem(err);
+	for (; ret->n_lower < n; ret->n_lower++) {
+		const char *dir =
+			json_string_value(json_array_get(list, ret->n_lower));
+
+		if (!dir || dir[0] != '/') {
+			free(ret->lower);
+			ret->lower = NULL;
+			return error_set(err, EINVAL,
+					 "parameters: lower has absolute "
+					 "folders");
+		}
+		ret->lower[ret->n_lower] = dir;
+	}
+	return 0;
+}
+
+static json_t *do_layer(struct node *n, json_t *params,
+			struct remote_call *call, struct error *err)
+{
+	const char *ref, *manifest = NULL, *chain = NULL;
+	struct layer_place place = { .dir = "" };
+	json_t *lower = NULL;
+	struct image_query q;
+	json_int_t layer;
+	struct digest d, chain_id;
+	uint64_t bytes = 0;
+	int plain = 0, rc;
+
+	if (params_unpack(params, err, "{s:s, s?s, s?b, s:I, s:s, s?o, s?s}",
+			  "ref", &ref, "manifest", &manifest, "plain_http",
+			  &plain, "layer", &layer, "dir", &place.dir, "lower",
+			  &lower, "chain_id", &chain) < 0 ||
+	    (chain && digest_parse(chain, &chain_id, err) < 0) ||
+	    parse_query(ref, manifest, plain, &d, &q, err) < 0 ||
+	    parse_lower(lower, &place, err) < 0)
+		return NULL;
+	if (layer < 0 || place.dir[0] != '/') {
+		free(place.lower);
+		error_set(err, EINVAL,
+			  "parameters: layer counts from 0, dir is "
+			  "absolute");
+		return NULL;
+	}
+	q.call = call;
+	place.chain_id = chain ? &chain_id : NULL;
+	rc = call ? layer_apply(n, &q, (size_t)layer, &place, &bytes, err)
+		  : error_set(err, EINPROGRESS, "the registry is needed");
+	free(place.lower);
+	if (rc < 0)
+		return NULL;
+	atomic_fetch_add(&n->events.layers_applied, 1);
+	return checked(json_pack("{s:I}", "bytes", (json_int_t)bytes), err);
+}
+
+/* -------------------------------------------------------------------- node --- */
+
+static json_t *do_status(struct node *n, json_t *params, struct error *err)
+{
+
+	if (params_unpack(params, err, "{}") < 0)
+		return NULL;
+	return checked(node_status(n), err);
+}
+
+static json_t *do_p2p_status(struct node *n, json_t *params, struct error *err)
+{
+	if (params_unpack(params, err, "{}") < 0)
+		return NULL;
+	return checked(image_swarms_json(n), err);
+}
+
+static json_t *do_doctor(struct node *n, json_t *params,
+			 struct remote_call *call, struct error *err)
+{
+	const char *registry = NULL;
+
+	if (params_unpack(params, err, "{s?s}", "registry", &registry) < 0)
+		return NULL;
+	if (registry && !call) {
+		error_set(err, EINPROGRESS, "the registry is needed");
+		return NULL;
+	}
+	return checked(node_doctor(n, registry, call), err);
+}
+
+static json_t *do_gc(struct node *n, json_t *params, struct error *err)
+{
+	json_int_t cache_bytes = -1;
+	struct gc_result r;
+	int images = 0;
+
+	if (params_unpack(params, err, "{s?b, s?I}", "images", &images,
+			  "cache_bytes", &cache_bytes) < 0 ||
+	    node_gc(n, images, cache_bytes >= 0, (uint64_t)cache_bytes, &r,
+		    err) < 0)
+		return NULL;
+	return checked(json_pack("{s:I, s:I}", "images", (json_int_t)r.images,
+				 "freed_bytes", (json_int_t)r.freed_bytes),
+		       err);
+}
+
+static const struct method {
+	const char *name;
+	enum control_kind kind;
+	method_fn *fn;
+	remote_method_fn *remote; /* instead, of what is tried on a quick thread
+	                           * first; `kind` has to wait then */
+	bool goes_on;             /* whoever leaves */
+} methods[] = {
+	{ "image.prepare", CONTROL_REMOTE, NULL, do_prepare, false },
+	{ "image.mount", CONTROL_WAITS, NULL, do_mount, false },
+	{ "image.umount", CONTROL_WAITS, NULL, do_umount, true },
+	{ "image.record", CONTROL_WAITS, NULL, method_record, false },
+	{ "image.explain", CONTROL_QUICK, method_explain, NULL, false },
+	{ "image.prefetch", CONTROL_WAITS, NULL, do_prefetch, false },
+	{ "start.begin", CONTROL_WAITS, NULL, method_begin, false },
+	{ "start.ready", CONTROL_QUICK, method_ready, NULL, false },
+	{ "start.end", CONTROL_QUICK, method_end, NULL, false },
+	{ "layer.apply", CONTROL_REMOTE, NULL, do_layer, false },
+	{ "node.status", CONTROL_QUICK, do_status, NULL, false },
+	{ "node.doctor", CONTROL_REMOTE, NULL, do_doctor, false },
+	{ "node.gc", CONTROL_WAITS, do_gc, NULL, false },
+	{ "p2p.status", CONTROL_QUICK, do_p2p_status, NULL, false },
+};
+
+static const struct method *find_method(const char *name, struct error *err)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(methods); i++) {
+		if (strcmp(methods[i].name, name) == 0)
+			return &methods[i];
+	}
+	error_set(err, ENOSYS, "no method '%.64s'", name);
+	return NULL;
+}
+
+/* The host that a call is about: each has a lane, whatever its ports. */
+static void name_lane(struct node *n, const json_t *params,
+		      char lane[CONTROL_LANE_MAX])
+{
+	const char *text = json_string_value(json_object_get(params, "ref"));
+	const char *id = json_string_value(json_object_get(params, "id"));
+	struct image *i = id ? params_image(n, id, NULL) : NULL;
+
+	_Static_assert(CONTROL_LANE_MAX >= REGISTRY_HOST_MAX, "a host fits");
+	if (!text)
+		text = json_string_value(json_object_get(params, "registry"));
+	if (i)
+		text = i->state.host;
+	registry_host_name(text ? text : "", lane);
+	images_put(i);
+}
+
+static json_t *do_remote(struct node *n, const struct method *m,
+			 struct control_call *call, json_t *params,
+			 struct error *err)
+{
+	struct remote_call remote;
+
+	if (call->kind == CONTROL_QUICK)
+		return m->remote(n, params, NULL, err);
+	/* It began to run when the call came, whatever it waited for since. */
+	remote_call_init(&remote, &n->is_ending,
+			 m->goes_on ? NULL : &call->is_gone, call->arrived_ns,
+			 n->cfg->prepare_timeout);
+	remote.is_local = call->kind != CONTROL_REMOTE;
+	return m->remote(n, params, &remote, err);
+}
+
+/* NULL with call->kind changed: a thread of that kind has to do it. */
+static json_t *dispatch(struct node *n, struct control_call *call,
+			const struct control_request *r, struct error *err)
+{
+	const struct method *m = find_method(r->method, err);
+	json_t *result;
+
+	if (!m)
+		return NULL;
+	if (m->remote) {
+		result = do_remote(n, m, call, r->params, err);
+		if (!result && err->code == EINPROGRESS &&
+		    call->kind != CONTROL_REMOTE) {
+			call->kind = call->kind == CONTROL_QUICK
+					     ? m->kind
+					     : CONTROL_REMOTE;
+			call->goes_on = m->goes_on;
+			if (call->kind == CONTROL_REMOTE)
+				name_lane(n, r->params, call->lane);
+		}
+		return result;
+	}
+	if (call->kind != m->kind) {
+		call->kind = m->kind;
+		return NULL;
+	}
+	return m->fn(n, r->params, err);
+}
+
+/* That an image has no artifact is an answer, not a fault; and that somebody left
+ * is none of ours.  Whatever else is missing is a fault. */
+static void log_failure(const char *method, const struct error *err)
+{
+	bool is_answer =
+		err->code == ENOENT && strcmp(method, "image.prepare") == 0;
+	bool is_fault = !is_answer && err->code != ECANCELED;
+
+	/* admission_note() said it. */
+	if (err->code == ADMISSION_REFUSED)
+		return;
+	log_line(is_fault ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "control",
+		 "failed method=%s reason=\"%s\"", method, err->msg);
+}
+
+int node_answer(struct node *n, struct control_call *call, const char *line,
+		size_t len, struct buf *reply)
+{
+	const enum control_kind kind = call->kind;
+	struct control_request r;
+	struct error err = ERROR_INIT;
+	AUTO_JSON *result = NULL;
+	int rc;
+
+	rc = control_request_parse(line, len, &r, &err);
+	if (rc == 0) {
+		result = dispatch(n, call, &r, &err);
+		if (call->kind == kind && !result)
+			log_failure(r.method, &err);
+		control_request_fini(&r);
+	}
+	if (call->kind != kind)
+		return CONTROL_LATER;
+	atomic_fetch_add(&n->events.calls, 1);
+	if (result) {
+		rc = control_reply_format(result, reply, &err);
+		if (rc == 0)
+			return 0;
+	}
+	atomic_fetch_add(&n->events.calls_failed, 1);
+	return control_error_format(&err, reply, NULL);
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/control/preheat.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/periodic.h"
+#include "net/service_client.h"
+#include "snapshotter/node/control/prepare.h"
+#include "snapshotter/node/starts/prefetch.h"
+#include "snapshotter/node/traces/trace_lookup.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define ASK_NS (10 * NS_PER_S)   /* between two questions */
+#define JITTER_NS (2 * NS_PER_S) /* so that nodes do not ask at once */
+#define LOOK_NS (1 * NS_PER_S)   /* between two looks at what is under way */
+#define TIMEOUT_MS 10000
+#define ANSWER_MAX (256u << 10)
+#define REASON_MAX 400 /* bytes that the service takes */
+
+struct order {
+	int64_t id;          /* 0: the place is free */
+	struct image *image; /* a use; NULL: it is not prepared yet */
+	char ref[512];
+	bool all;
+	bool wants_report; /* what was said last has changed */
+	enum { RUNNING, DONE, FAILED } state;
+	uint64_t have, total;
+	char reason[REASON_MAX];
+};
+
+struct preheat {
+	struct node *node;
+	struct service_client *client;
+	char name[256];                          /* of this node */
+	struct order orders[PREHEAT_ORDERS_MAX]; /* the thread's */
+	int64_t ask_at;
+	struct periodic *thread;
+};
+
+/* --------------------------------------------------------------------- service --- */
+
+static int call(struct preheat *p, const char *method, const char *path,
+		const char *body, struct buf *ret, struct error *err)
+{
+	const struct service_request r = {
+		.method = method,
+		.path = path,
+		.headers = { body ? "Content-Type: application/json" : NULL },
+		.body = body,
+		.body_len = body ? strlen(body) : 0,
+	};
+	struct service_answer a = { .head = HTTP_RESPONSE_INIT,
+				    .body = { .limit = ANSWER_MAX } };
+	int rc = service_client_do(p->client, &r, &a, err);
+
+	if (rc == 0 && ret) {
+		*ret = a.body;
+		a.body = (struct buf)BUF_INIT;
+	}
+	service_answer_fini(&a);
+	return rc;
+}
+
+/* 0, or -errno: it is said again later, but for -ENOENT: the order is gone. */
+static int report(struct preheat *p, const struct order *o, struct error *err)
+{
+	static const char *const states[] = {
+		[RUNNING] = "running", [DONE] = "done", [FAILED] = "failed"
+	};
+	AUTO_JSON *body =
+		json_pack("{s:s, s:s, s:I, s:I, s:s}", "node", p->name, "state",
+			  states[o->state], "have_bytes", (json_int_t)o->have,
+			  "all_bytes", (json_int_t)o->total, "error",
+			  o->reason);
+	AUTO_FREE char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	char path[64];
+
+	if (!text)
+		return error_nomem(err);
+	snprintf(path, sizeof(path), "/v1/preheats/%lld", (long long)o->id);
+	return call(p, "POST", path, text, NULL, err);
+}
+
+/* ---------------------------------------------------------------------- orders --- */
+
+static void drop(struct order *o)
+{
+	images_put(o->image);
+	*o = (struct order){ .id = 0 };
+}
+
+static void fail(struct order *o, const struct error *why)
+{
+	o->state = FAILED;
+	o->wants_report = true;
+	/* JSON says UTF-8 only: a reason that is cut could end within a sign. */
+	for (size_t i = 0; i + 1 < REASON_MAX && why->msg[i]; i++) {
+		o->reason[i] = why->msg[i] < ' ' || why->msg[i] > '~'
+				       ? '?'
+				       : why->msg[i];
+		o->reason[i + 1] = '\0';
+	}
+}
+
+/* Have the image on the node, and its prefetch under way. */
+static void begin(struct preheat *p, struct order *o)
+{
+	struct remote_call call;
+	const struct image_query q = { .ref = o->ref, .call = &call };
+	struct prepared prepared = { .image = NULL };
+	struct error err = ERROR_INIT;
+	int rc;
+
+	remote_call_init(&call, &p->node->is_ending, NULL, clock_now_ns(),
+			 p->node->cfg->prepare_timeout);
+	rc = node_prepare(p->node, &q, &prepared, &err);
+
+	if (rc == 0) {
+		o->image = prepared.image;
+		/* The hot set of the nearest trace comes first. */
+		trace_lookup_prepare(p->node->traces, o->image, prepared.early);
+		trace_lookup_await_hot(p->node->traces, o->image);
+		rc = node_prefetch(p->node, o->image,
+				   o->all ? PREFETCH_ON_ORDER_ALL
+					  : PREFETCH_ON_ORDER_HOT,
+				   NULL, NULL, &err);
+	}
+	o->wants_report = true;
+	if (rc < 0)
+		fail(o, &err);
+	if (rc < 0)
+		log_warning("preheat",
+			    "failed order=%lld image=\"%s\" reason=\"%s\"",
+			    (long long)o->id, o->ref, err.msg);
+	else
+		log_info("preheat", "begun order=%lld image=\"%s\"",
+			 (long long)o->id, o->ref);
+}
+
+static void look(struct preheat *p, struct order *o)
+{
+	struct prefetch_stats s = { .phase = PREFETCH_IDLE };
+	struct error err = ERROR_INIT;
+	uint64_t have, total;
+
+	if (o->state != RUNNING)
+		return;
+	if (!node_prefetch_stats(p->node, o->image, &s)) {
+		error_set(&err, ENOENT, "the image was removed meanwhile");
+		fail(o, &err);
+		return;
+	}
+	have = o->all ? s.all_have_bytes : s.hot_have_bytes;
+	total = o->all ? s.all_bytes : s.hot_bytes;
+	o->wants_report |= have != o->have || total != o->total;
+	o->have = have;
+	o->total = total;
+	if (s.phase == PREFETCH_DONE || (!o->all && s.phase == PREFETCH_COLD)) {
+		o->state = DONE;
+		o->wants_report = true;
+	} else if (s.phase == PREFETCH_FAILED || s.phase == PREFETCH_STOPPED) {
+		error_set(&err, EIO, "%s",
+			  s.phase == PREFETCH_FAILED ? s.error.msg
+						     : "somebody stopped it");
+		fail(o, &err);
+	}
+}
+
+static void look_after(struct preheat *p, struct order *o)
+{
+	struct error err = ERROR_INIT;
+	int rc;
+
+	if (!o->id)
+		return;
+	if (!o->image && o->state == RUNNING)
+		begin(p, o);
+	look(p, o);
+	if (!o->wants_report)
+		return;
+	rc = report(p, o, &err);
+	if (rc == 0)
+		o->wants_report = false;
+	else if (rc != -ENOENT)
+		log_debug("preheat", "report reason=\"%s\"", err.msg);
+	/* One that is gone needs no report; what was begun goes on. */
+	if (rc == -ENOENT || (rc == 0 && o->state != RUNNING))
+		drop(o);
+}
+
+static struct order *place_for(struct preheat *p, int64_t id)
+{
+	struct order *free_one = NULL;
+
+	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++) {
+		if (p->orders[i].id == id)
+			return NULL; /* under way */
+		if (!p->orders[i].id && !free_one)
+			free_one = &p->orders[i];
+	}
+	return free_one;
+}
+
+static void take(struct preheat *p, const json_t *one)
+{
+	const char *ref = json_string_value(json_object_get(one, "ref"));
+	const char *what = json_string_value(json_object_get(one, "what"));
+	int64_t id = json_integer_value(json_object_get(one, "id"));
+	struct order *o = id > 0 ? place_for(p, id) : NULL;
+
+	/* Those for which there is no room come again. */
+	if (!o || !ref || !what || strlen(ref) >= sizeof(o->ref))
+		return;
+	*o = (struct order){ .id = id, .all = strcmp(what, "hot") != 0 };
+	strcpy(o->ref, ref);
+}
+
+static void ask(struct preheat *p)
+{
+	struct error err = ERROR_INIT;
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF answer = BUF_INIT;
+	AUTO_JSON *all = NULL;
+	const json_t *one;
+	size_t k;
+	int rc = buf_puts(&path, "/v1/preheats");
+
+	if (rc == 0)
+		rc = service_client_param(&path, "node", p->name);
+	rc = rc < 0 ? error_nomem(&err)
+		    : call(p, "GET", path.data, NULL, &answer, &err);
+	if (rc < 0) {
+		/* Traces tell loudly when the service is away. */
+		log_debug("preheat", "no orders reason=\"%s\"", err.msg);
+		return;
+	}
+	all = json_loadb(answer.data ? answer.data : "", answer.len, 0, NULL);
+	json_array_foreach(json_object_get(all, "preheats"), k, one)
+		take(p, one);
+}
+
+/* ---------------------------------------------------------------------- thread --- */
+
+static int64_t jitter(void)
+{
+	uint32_t random = 0;
+
+	(void)!getrandom(&random, sizeof(random), 0);
+	return (int64_t)(random % 1000) * (JITTER_NS / 1000);
+}
+
+static int64_t preheat_round(void *arg)
+{
+	struct preheat *p = arg;
+	bool busy = false;
+
+	if (clock_now_ns() >= p->ask_at) {
+		ask(p);
+		p->ask_at = clock_now_ns() + ASK_NS - JITTER_NS / 2 + jitter();
+	}
+	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++) {
+		look_after(p, &p->orders[i]);
+		busy |= p->orders[i].id != 0;
+	}
+	return busy ? clock_now_ns() + LOOK_NS : p->ask_at;
+}
+
+int preheat_open(struct node *n, struct preheat **ret, struct error *err)
+{
+	const struct node_config *cfg = n->cfg;
+	const struct service_client_config client =
+		node_config_service(cfg, TIMEOUT_MS);
+	struct preheat *p;
+	int rc;
+
+	*ret = NULL;
+	if (!cfg->trace_service || !cfg->preheat)
+		return 0;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return error_nomem(err);
+	p->node = n;
+	if (cfg->node_name)
+		snprintf(p->name, sizeof(p->name), "%s", cfg->node_name);
+	else
+		(void)!gethostname(p->name, sizeof(p->name) - 1);
+	rc = service_client_new(&client, &p->client, err);
+	if (rc == 0)
+		rc = periodic_start(preheat_round, p, &p->thread, err);
+	if (rc < 0) {
+		preheat_close(p);
+		return error_wrap(err, rc, "preheat");
+	}
+	*ret = p;
+	return 0;
+}
+
+void preheat_close(struct preheat *p)
+{
+	if (!p)
+		return;
+	periodic_stop(p->thread);
+	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++)
+		drop(&p->orders[i]);
+	service_client_free(p->client);
+	free(p);
+}

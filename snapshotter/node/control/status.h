@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the node says of itself. */
+#ifndef BOOTSEER_NODE_STATUS_H
+#define BOOTSEER_NODE_STATUS_H
+
+#include "net/control.h"
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/remote_call.h"
+
+json_t *node_status(struct node *n) MUST_CHECK;
+/* `call` is of the registry, which may be NULL. */
+json_t *node_doctor(struct node *n, const char *registry,
+		    struct remote_call *call) MUST_CHECK;
+/* image.prefetch's answer, which status has of each image, too. */
+json_t *node_prefetch_json(struct node *n, struct image *i) MUST_CHECK;
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Images that are whole in the cache, for mounts without a daemon. */
+#ifndef BOOTSEER_NODE_COMPLETE_H
+#define BOOTSEER_NODE_COMPLETE_H
+
+#include "blockstore/blockstore.h"
+#include "snapshotter/node/images/map_file.h"
+
+struct complete_job {
+	struct cache *cache;
+	const struct blockmap *map;
+	const struct map_file *meta; /* the image's metadata */
+	struct digest meta_digest;   /* of it, checked */
+	const char *name;            /* cache_mount_keep() */
+	int64_t deadline_ns;         /* CLOCK_MONOTONIC */
+};
+
+/* What to mount. */
+struct complete {
+	char *meta_path;
+	char **files; /* the extra devices */
+	size_t n_files;
+};
+void complete_fini(struct complete *c);
+
+/*
+ * Check those of the image's blocks that this process has not checked yet, and lay
+ * out a metadata image that points into the cache's files.  The cache keeps them
+ * for the mount on success, until cache_mount_drop(); not otherwise.
+ *   -ENOENT     a block is not on the node
+ *   -ETIMEDOUT  the deadline came first; blocks checked so far stay so
+ *   -E2BIG      it lies in more files than a metadata image may name, or in too
+ *               many pieces
+ *   -EFBIG      the layout would be too large
+ *   -EBUSY      an earlier mount of it lives on, with another layout
+ */
+int complete_prepare(const struct complete_job *job, struct complete *ret,
+		     struct error *err) MUST_CHECK;
+
+#endif

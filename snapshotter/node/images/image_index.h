@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An image's files for making and mapping traces, without a mount. */
+#ifndef BOOTSEER_NODE_IMAGE_INDEX_H
+#define BOOTSEER_NODE_IMAGE_INDEX_H
+
+#include "image/erofs/erofs.h"
+#include "image/erofs/erofs.h"
+#include "recorder/recorder.h"
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/images/map_file.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/remote_call.h"
+
+struct image_index {
+	struct map_file map_file, meta_file;
+	struct blockmap map;
+	struct erofs_image meta;
+	struct file_map *files;
+};
+#define IMAGE_INDEX_INIT \
+	{ \
+		.files = NULL \
+	}
+
+/* Both files are hashed, and the metadata is walked: tens of milliseconds for a
+ * large image, so never on the way of a read. */
+int image_index_open(const struct image *i, struct image_index *ret,
+		     struct error *err) MUST_CHECK;
+void image_index_close(struct image_index *v);
+
+/* What traces call the image: the manifest of the ordinary image. */
+struct digest image_manifest(struct image *i);
+/* "host/repository"; the caller's, NULL when memory is short. */
+char *image_repo(const struct image *i) MUST_CHECK;
+
+/*
+ * The config of the ordinary image, JSON text: from ROOT/images/ID/image.json,
+ * else from the registry, and kept there.  Blocks for as long as a registry
+ * request may.
+ */
+int image_config(struct node *n, struct image *i, struct buf *ret,
+		 struct error *err) MUST_CHECK;
+
+/* The key of what the config starts; the caller's, NULL when memory is short.
+ * Pure. */
+char *image_config_key(const char *config, size_t len) MUST_CHECK;
+
+#endif

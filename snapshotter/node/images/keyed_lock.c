@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/images/keyed_lock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "common/clock.h"
+
+#define LOOK_NS INT64_C(50000000) /* how often a pace is asked */
+
+struct inside {
+	struct inside *next;
+	struct digest key;
+};
+
+struct keyed_lock {
+	pthread_mutex_t lock; /* protects the list */
+	pthread_cond_t left;
+	struct inside *first; /* as many as threads work: a short list */
+};
+
+struct keyed_lock *keyed_lock_new(void)
+{
+	struct keyed_lock *g = calloc(1, sizeof(*g));
+	pthread_condattr_t attr;
+
+	if (!g)
+		return NULL;
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&g->left, &attr);
+	pthread_condattr_destroy(&attr);
+	return g;
+}
+
+void keyed_lock_free(struct keyed_lock *g)
+{
+	if (!g)
+		return;
+	pthread_cond_destroy(&g->left);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}
+
+static struct inside **find(struct keyed_lock *g, const struct digest *key)
+{
+	struct inside **p = &g->first;
+
+	while (*p && !digest_equal(&(*p)->key, key))
+		p = &(*p)->next;
+	return p;
+}
+
+/* Lock held: until somebody leaves, or it is time to look whether to go on. */
+static int wait_left(struct keyed_lock *g, int64_t end, struct pace *pace)
+{
+	int64_t now = clock_now_ns();
+	struct timespec until;
+
+	if (now >= end)
+		return -ETIMEDOUT;
+	if (pace_level(pace) == PACE_STOP)
+		return -ECANCELED;
+	until = clock_timespec(pace && end - now > LOOK_NS ? now + LOOK_NS
+							   : end);
+	(void)pthread_cond_timedwait(&g->left, &g->lock, &until);
+	return 0;
+}
+
+int keyed_lock_enter(struct keyed_lock *g, const struct digest *key,
+		     int64_t timeout_ns, struct error *err)
+{
+	return keyed_lock_enter_paced(g, key, timeout_ns, NULL, err);
+}
+
+int keyed_lock_enter_paced(struct keyed_lock *g, const struct digest *key,
+			   int64_t timeout_ns, struct pace *pace,
+			   struct error *err)
+{
+	struct inside *me = malloc(sizeof(*me));
+	int64_t end = clock_now_ns() + timeout_ns;
+	int rc = 0;
+
+	if (!me)
+		return error_nomem(err);
+	me->key = *key;
+
+	pthread_mutex_lock(&g->lock);
+	while (*find(g, key) && rc == 0)
+		rc = wait_left(g, end, pace);
+	if (!*find(g, key)) {
+		me->next = g->first;
+		g->first = me;
+		me = NULL;
+	}
+	pthread_mutex_unlock(&g->lock);
+	if (!me)
+		return 0;
+	free(me);
+	if (rc == -ECANCELED)
+		return error_set(err, ECANCELED, "not wanted any more");
+	return error_set(err, ETIMEDOUT,
+			 "other work on this image does not end");
+}
+
+bool keyed_lock_is_taken(struct keyed_lock *g, const struct digest *key)
+{
+	bool is_taken;
+
+	pthread_mutex_lock(&g->lock);
+	is_taken = *find(g, key) != NULL;
+	pthread_mutex_unlock(&g->lock);
+	return is_taken;
+}
+
+void keyed_lock_leave(struct keyed_lock *g, const struct digest *key)
+{
+	struct inside **p, *gone;
+
+	pthread_mutex_lock(&g->lock);
+	p = find(g, key);
+	gone = *p;
+	if (gone)
+		*p = gone->next;
+	pthread_cond_broadcast(&g->left);
+	pthread_mutex_unlock(&g->lock);
+	free(gone);
+}

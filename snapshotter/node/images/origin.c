@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The one file that composes sources: pack > registry's blob, which retries
+ * by itself and resumes in the middle of a range (oci.h).  The device puts
+ * verify on top, the cache is beside it (blockstore.h).
+ *
+ * A registry's store reads credentials when it is opened, so a reload opens a
+ * new one; blobs that are being read keep the old one until they are done.
+ */
+#include "snapshotter/node/images/origin.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "snapshotter/node/images/outages.h"
+
+struct origins {
+	pthread_mutex_t lock; /* protects lists and counts */
+	const struct node_config *cfg;
+	const atomic_bool *is_ending;
+	origin_open_fn *open;
+	struct pace pace; /* of what somebody waits for until the node ends */
+	struct outages *outages;
+	struct origin *first;
+};
+
+struct origin {
+	struct origin *next;
+	struct origins *all;
+	char *host, *repo;
+	bool plain_http;
+	unsigned int refs;
+	struct store_lease *lease; /* the current one; NULL until used */
+};
+
+static enum pace_level level(struct pace *p)
+{
+	const struct origins *o = container_of(p, struct origins, pace);
+
+	return atomic_load(o->is_ending) ? PACE_STOP : PACE_GO;
+}
+
+static void moves(struct pace *p)
+{
+	(void)p;
+}
+
+struct origins *origins_new(const struct node_config *cfg,
+			    const atomic_bool *is_ending, origin_open_fn *open)
+{
+	struct origins *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->outages = outages_new();
+	if (!o->outages) {
+		free(o);
+		return NULL;
+	}
+	pthread_mutex_init(&o->lock, NULL);
+	o->cfg = cfg;
+	o->is_ending = is_ending;
+	o->open = open;
+	o->pace = (struct pace){ .level = level,
+				 .moves = moves,
+				 .is_urgent = true };
+	return o;
+}
+
+void origins_free(struct origins *o)
+{
+	if (!o)
+		return;
+	pthread_mutex_destroy(&o->lock);
+	outages_free(o->outages);
+	free(o);
+}
+
+struct outages *origins_outages(struct origins *o)
+{
+	return o->outages;
+}
+
+/* Under the lock: drop a use, and hand out what is to be freed outside it. */
+static struct oci_store *unref_locked(struct store_lease *l)
+{
+	struct oci_store *store = NULL;
+
+	if (l && --l->refs == 0) {
+		store = l->store;
+		free(l);
+	}
+	return store;
+}
+
+void store_lease_end(struct store_lease *l)
+{
+	struct origins *all;
+	struct oci_store *dead;
+
+	if (!l)
+		return;
+	if (l->whole) {
+		oci_store_free(l->store);
+		store_lease_end(l->whole);
+		free(l);
+		return;
+	}
+	all = l->all;
+	pthread_mutex_lock(&all->lock);
+	dead = unref_locked(l);
+	pthread_mutex_unlock(&all->lock);
+	oci_store_free(dead);
+}
+
+void origins_reload(struct origins *o)
+{
+	struct oci_store *dead;
+	struct origin *i;
+
+	do {
+		dead = NULL;
+		pthread_mutex_lock(&o->lock);
+		for (i = o->first; i && !dead; i = i->next)
+			dead = unref_locked(steal_ptr(&i->lease));
+		pthread_mutex_unlock(&o->lock);
+		oci_store_free(dead);
+	} while (dead);
+}
+
+static struct origin *find_locked(struct origins *o, const char *host,
+				  const char *repo, bool plain_http)
+{
+	struct origin *i;
+
+	for (i = o->first; i; i = i->next) {
+		if (strcmp(i->host, host) == 0 && strcmp(i->repo, repo) == 0 &&
+		    i->plain_http == plain_http)
+			return i;
+	}
+	return NULL;
+}
+
+static void origin_destroy(struct origin *o)
+{
+	if (!o)
+		return;
+	free(o->host);
+	free(o->repo);
+	free(o);
+}
+
+static bool is_plain(const struct node_config *cfg, const char *host)
+{
+	char **h;
+
+	for (h = cfg->plain_http; h && *h; h++) {
+		if (strcmp(*h, host) == 0)
+			return true;
+	}
+	return false;
+}
+
+int origin_get(struct origins *all, const char *host, const char *repo,
+	       bool plain_http, struct origin **ret, struct error *err)
+{
+	struct origin *o = calloc(1, sizeof(*o)), *old;
+
+	if (!o)
+		return error_nomem(err);
+	o->all = all;
+	o->host = strdup(host);
+	o->repo = strdup(repo);
+	o->plain_http = plain_http || is_plain(all->cfg, host);
+	o->refs = 1;
+	if (!o->host || !o->repo) {
+		origin_destroy(o);
+		return error_nomem(err);
+	}
+	pthread_mutex_lock(&all->lock);
+	old = find_locked(all, host, repo, o->plain_http);
+	if (old) {
+		old->refs++;
+	} else {
+		o->next = all->first;
+		all->first = o;
+	}
+	pthread_mutex_unlock(&all->lock);
+	if (old)
+		origin_destroy(o);
+	*ret = old ? old : o;
+	return 0;
+}
+
+void origin_put(struct origin *o)
+{
+	struct origins *all;
+	struct origin **p;
+	struct oci_store *dead;
+
+	if (!o)
+		return;
+	all = o->all;
+	pthread_mutex_lock(&all->lock);
+	if (--o->refs > 0) {
+		pthread_mutex_unlock(&all->lock);
+		return;
+	}
+	for (p = &all->first; *p != o; p = &(*p)->next)
+		;
+	*p = o->next;
+	dead = unref_locked(o->lease);
+	pthread_mutex_unlock(&all->lock);
+	oci_store_free(dead);
+	origin_destroy(o);
+}
+
+static int open_store(struct origin *o, struct oci_store **ret,
+		      struct error *err)
+{
+	const struct node_config *cfg = o->all->cfg;
+	const struct oci_ref ref = {
+		.transport = OCI_TRANSPORT_REGISTRY,
+		.host = o->host,
+		.repo = o->repo,
+	};
+	const struct oci_config oci = {
+		.auth_file = cfg->auth_file,
+		.ca_file = cfg->ca_file,
+		.plain_http = o->plain_http,
+		.connect_timeout_ms =
+			(uint32_t)(cfg->connect_timeout / 1000000),
+		.stall_timeout_ms = (uint32_t)(cfg->stall_timeout / 1000000),
+		.least_rate = cfg->least_rate,
+		.attempts = (unsigned int)cfg->attempts,
+		.pace = &o->all->pace,
+		.watch = outages_watch(o->all->outages),
+	};
+
+	return o->all->open(&ref, &oci, false, ret, err);
+}
+
+int origin_lease(struct origin *o, struct store_lease **ret, struct error *err)
+{
+	struct store_lease *l = NULL;
+	struct oci_store *store = NULL;
+	int rc;
+
+	pthread_mutex_lock(&o->all->lock);
+	if (o->lease) {
+		l = o->lease;
+		l->refs++;
+	}
+	pthread_mutex_unlock(&o->all->lock);
+	if (l) {
+		*ret = l;
+		return 0;
+	}
+
+	/* Two may come here at once; the second store is then dropped. */
+	rc = open_store(o, &store, err);
+	if (rc < 0)
+		return rc;
+	l = calloc(1, sizeof(*l));
+	if (!l) {
+		oci_store_free(store);
+		return error_nomem(err);
+	}
+	*l = (struct store_lease){ .store = store, .refs = 2, .all = o->all };
+	pthread_mutex_lock(&o->all->lock);
+	if (o->lease) {
+		free(l);
+		l = o->lease;
+		l->refs++;
+	} else {
+		o->lease = l;
+		store = NULL;
+	}
+	pthread_mutex_unlock(&o->all->lock);
+	oci_store_free(store);
+	*ret = l;
+	return 0;
+}
+
+int origin_lease_paced(struct origin *o, struct pace *pace,
+		       struct store_lease **ret, struct error *err)
+{
+	struct store_lease *l;
+	int rc;
+
+	if (!pace)
+		return origin_lease(o, ret, err);
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return error_nomem(err);
+	rc = origin_lease(o, &l->whole, err);
+	if (rc == 0)
+		rc = oci_store_with_pace(l->whole->store, pace, &l->store, err);
+	if (rc < 0) {
+		store_lease_end(l->whole);
+		free(l);
+		return rc;
+	}
+	*ret = l;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ packs --- */
+
+/* A blob opened from one lease; readers hold uses. */
+struct opened {
+	struct store_lease *lease;
+	struct source *blob;
+	unsigned int refs; /* the pack's lock */
+};
+
+struct pack_source {
+	struct source base;
+	struct origin *origin;
+	struct digest digest;
+	pthread_mutex_t lock; /* protects opened and its count */
+	struct opened *opened;
+};
+
+static void opened_destroy(struct opened *b)
+{
+	if (!b)
+		return;
+	source_free(b->blob);
+	store_lease_end(b->lease);
+	free(b);
+}
+
+static void opened_put(struct pack_source *p, struct opened *b)
+{
+	bool last;
+
+	pthread_mutex_lock(&p->lock);
+	last = --b->refs == 0;
+	pthread_mutex_unlock(&p->lock);
+	if (last)
+		opened_destroy(b);
+}
+
+/* Takes `lease`, also when it fails. */
+static int opened_new(struct pack_source *p, struct store_lease *lease,
+		      struct opened **ret, struct error *err)
+{
+	struct opened *b = calloc(1, sizeof(*b));
+	int rc;
+
+	if (!b) {
+		store_lease_end(lease);
+		return error_nomem(err);
+	}
+	b->lease = lease;
+	b->refs = 2; /* the pack's and the caller's */
+	rc = oci_open_blob(lease->store, &p->digest, p->base.size, &b->blob,
+			   err);
+	if (rc < 0) {
+		opened_destroy(b);
+		return rc;
+	}
+	*ret = b;
+	return 0;
+}
+
+/* The blob of the origin's current store. */
+static int opened_get(struct pack_source *p, struct opened **ret,
+		      struct error *err)
+{
+	struct store_lease *lease;
+	struct opened *b, *old;
+	int rc;
+
+	rc = origin_lease(p->origin, &lease, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&p->lock);
+	b = p->opened;
+	if (b && b->lease == lease)
+		b->refs++;
+	else
+		b = NULL;
+	pthread_mutex_unlock(&p->lock);
+	if (b) {
+		store_lease_end(lease);
+		*ret = b;
+		return 0;
+	}
+	rc = opened_new(p, lease, &b, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&p->lock);
+	old = p->opened;
+	p->opened = b;
+	pthread_mutex_unlock(&p->lock);
+	if (old)
+		opened_put(p, old);
+	*ret = b;
+	return 0;
+}
+
+static int pack_read(struct source *s, const struct source_req *req,
+		     struct source_sink *sink, struct error *err)
+{
+	struct pack_source *p = container_of(s, struct pack_source, base);
+	struct opened *b;
+	int rc;
+
+	rc = opened_get(p, &b, err);
+	if (rc < 0)
+		return rc;
+	rc = source_read(b->blob, req, sink, err);
+	opened_put(p, b);
+	return rc;
+}
+
+static void pack_free(struct source *s)
+{
+	struct pack_source *p = container_of(s, struct pack_source, base);
+
+	if (p->opened)
+		opened_destroy(p->opened);
+	origin_put(p->origin);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+static const struct source_ops pack_ops = {
+	.name = "pack",
+	.read = pack_read,
+	.free = pack_free,
+};
+
+static int pack_new(struct origin *o, const struct oci_descriptor *d,
+		    struct source **ret, struct error *err)
+{
+	struct pack_source *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_nomem(err);
+	p->base.ops = &pack_ops;
+	p->base.size = d->size;
+	p->digest = d->digest;
+	p->origin = o;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_mutex_lock(&o->all->lock);
+	o->refs++;
+	pthread_mutex_unlock(&o->all->lock);
+	*ret = &p->base;
+	return 0;
+}
+
+int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
+		 struct source ***ret, struct error *err)
+{
+	struct source **all = calloc(n ? n : 1, sizeof(struct source *));
+	size_t i;
+	int rc = 0;
+
+	if (!all)
+		return error_nomem(err);
+	for (i = 0; i < n && rc == 0; i++)
+		rc = pack_new(o, &blobs[i], &all[i], err);
+	if (rc < 0) {
+		for (i = 0; i < n; i++)
+			source_free(all[i]);
+		free(all);
+		return rc;
+	}
+	*ret = all;
+	return 0;
+}
+
+int origin_packs(struct origin *o, const struct artifact *a,
+		 struct source ***ret, struct error *err)
+{
+	return origin_blobs(o, a->packs, a->n_packs, ret, err);
+}

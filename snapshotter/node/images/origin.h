@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Repositories that images come from, and the stack of sources that a device
+ * reads a pack through.  origin.c is the one file that composes it.
+ */
+#ifndef BOOTSEER_NODE_ORIGIN_H
+#define BOOTSEER_NODE_ORIGIN_H
+
+#include <stdatomic.h>
+
+#include "image/artifact/artifact.h"
+#include "snapshotter/node/config.h"
+
+struct origins; /* all of a process: images of one repository share one */
+struct origin;
+
+/* The contract of oci_store_open(), which it is in a bootseerd. */
+typedef int origin_open_fn(const struct oci_ref *ref,
+			   const struct oci_config *cfg, bool create,
+			   struct oci_store **ret, struct error *err);
+
+/* Both are borrowed until origins_free().  Once `is_ending`, requests that nobody
+ * else would stop end with -ECANCELED. */
+struct origins *origins_new(const struct node_config *cfg,
+			    const atomic_bool *is_ending,
+			    origin_open_fn *open) MUST_CHECK;
+void origins_free(struct origins *o); /* after every origin was put back */
+DEFINE_AUTO(origins)
+
+/* Registries that reads wait for now. */
+struct outages *origins_outages(struct origins *o);
+
+/* Use credentials and certificates as they are on disk now, for requests that
+ * start after this.  Any thread. */
+void origins_reload(struct origins *o);
+
+/* The repository `repo` at `host`; nothing is contacted.  Any thread, as all
+ * below. */
+int origin_get(struct origins *o, const char *host, const char *repo,
+	       bool plain_http, struct origin **ret,
+	       struct error *err) MUST_CHECK;
+void origin_put(struct origin *o); /* NULL is allowed */
+
+/* Its store, until store_lease_end(). */
+struct store_lease {
+	struct oci_store *store;
+	unsigned int refs; /* the origins' lock */
+	struct origins *all;
+	struct store_lease *whole; /* of which this is the part of one call, or
+	                            * NULL */
+};
+int origin_lease(struct origin *o, struct store_lease **ret,
+		 struct error *err) MUST_CHECK;
+/* The same for one call, whose requests end when `pace` says so.  NULL is as
+ * origin_lease(). */
+int origin_lease_paced(struct origin *o, struct pace *pace,
+		       struct store_lease **ret, struct error *err) MUST_CHECK;
+void store_lease_end(struct store_lease *l); /* NULL is allowed */
+
+/* One source a blob: the array and the sources are the caller's.  Each keeps a
+ * use of `o`. */
+int origin_blobs(struct origin *o, const struct oci_descriptor *blobs, size_t n,
+		 struct source ***ret, struct error *err) MUST_CHECK;
+/* The stored bytes of the packs. */
+int origin_packs(struct origin *o, const struct artifact *a,
+		 struct source ***ret, struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/images/outages.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#define HOSTS_MAX 64 /* what is beyond is waited for, but not told of */
+#define NS_PER_MS INT64_C(1000000)
+
+struct outage {
+	char host[OUTAGE_HOST_MAX]; /* "": the place is free */
+	int64_t since_ns;
+	unsigned int n_waiting; /* reads */
+	struct error why;
+};
+
+struct outages {
+	struct oci_watch watch;
+	atomic_uint n; /* hosts; looked at without the lock */
+	pthread_mutex_t lock;
+	struct outage hosts[HOSTS_MAX];
+};
+
+/* With the lock, as what follows.  NULL: none. */
+static struct outage *find(struct outages *o, const char *host)
+{
+	for (size_t i = 0; i < HOSTS_MAX; i++)
+		if (strcmp(o->hosts[i].host, host) == 0)
+			return &o->hosts[i];
+	return NULL;
+}
+
+static struct outage *begin(struct outages *o, const char *host)
+{
+	struct outage *h = find(o, "");
+
+	if (!h || strlen(host) >= sizeof(h->host))
+		return NULL;
+	strcpy(h->host, host);
+	h->since_ns = clock_now_ns();
+	atomic_fetch_add(&o->n, 1);
+	return h;
+}
+
+static void waits(struct oci_watch *w, const char *host,
+		  const struct error *why)
+{
+	struct outages *o = container_of(w, struct outages, watch);
+	struct outage *h;
+	bool is_new;
+
+	(void)pthread_mutex_lock(&o->lock);
+	h = find(o, host);
+	is_new = !h;
+	if (!h)
+		h = begin(o, host);
+	if (h) {
+		h->n_waiting++;
+		h->why = *why;
+	}
+	(void)pthread_mutex_unlock(&o->lock);
+	if (is_new && h)
+		log_warning(
+			"origin",
+			"waiting for registry=\"%s\" reason=\"%s\" "
+			"effect=\"reads of what is not on the node wait, up "
+			"to --read-timeout\"",
+			host, why->msg);
+}
+
+/*
+ * A read that failed in the end leaves the registry's place: it is down until some
+ * read goes well.  A read that goes well while others wait is of another blob, or of
+ * another repository; the wait is not over.
+ */
+static void ended(struct oci_watch *w, const char *host, bool waited,
+		  bool is_good)
+{
+	struct outages *o = container_of(w, struct outages, watch);
+	int64_t since = 0;
+	struct outage *h;
+	bool is_over = false;
+
+	if (!atomic_load(&o->n))
+		return;
+	(void)pthread_mutex_lock(&o->lock);
+	h = find(o, host);
+	if (h) {
+		h->n_waiting -= waited && h->n_waiting;
+		is_over = is_good && !h->n_waiting;
+	}
+	if (is_over) {
+		since = h->since_ns;
+		*h = (struct outage){ .host = "" };
+		atomic_fetch_sub(&o->n, 1);
+	}
+	(void)pthread_mutex_unlock(&o->lock);
+	if (is_over)
+		log_info("origin",
+			 "registry=\"%s\" answers again after_ms=%" PRId64,
+			 host, (clock_now_ns() - since) / NS_PER_MS);
+}
+
+struct outages *outages_new(void)
+{
+	struct outages *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->watch = (struct oci_watch){ .waits = waits, .ended = ended };
+	(void)pthread_mutex_init(&o->lock, NULL);
+	return o;
+}
+
+void outages_free(struct outages *o)
+{
+	if (!o)
+		return;
+	(void)pthread_mutex_destroy(&o->lock);
+	free(o);
+}
+
+struct oci_watch *outages_watch(struct outages *o)
+{
+	return &o->watch;
+}
+
+bool outages_get(struct outages *o, size_t k, char host[OUTAGE_HOST_MAX],
+		 int64_t *ret_ns, struct error *ret_why)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < HOSTS_MAX && !found; i++) {
+		const struct outage *h = &o->hosts[i];
+
+		found = *h->host && k-- == 0;
+		if (found) {
+			strcpy(host, h->host);
+			*ret_ns = clock_now_ns() - h->since_ns;
+			*ret_why = h->why;
+		}
+	}
+	(void)pthread_mutex_unlock(&o->lock);
+	return found;
+}

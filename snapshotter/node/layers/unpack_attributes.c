@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The kernel takes set-id bits and capabilities away when the owner is set or
+ * something is written, and an ACL sets the mode: the order is data, owner, xattrs,
+ * mode, times.
+ */
+#include "snapshotter/node/layers/unpack_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define XATTR_LIST_BYTES 65536 /* Linux' XATTR_LIST_MAX */
+
+/* What this machine gives to each file, or overlayfs to ours: not the layer's. */
+static bool is_machines_own(const char *name)
+{
+	static const char *const own[] = {
+		"security.selinux",
+		"security.SMACK64",
+		"security.ima",
+		"security.evm",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (strcmp(name, own[i]) == 0)
+			return true;
+	return strncmp(name, OVERLAY_PREFIX, strlen(OVERLAY_PREFIX)) == 0;
+}
+
+/* A new file has its parent's default ACL, and a folder that was implied may have
+ * what the layers below have: none of it is in the header. */
+static int clear_xattrs(const char *path, struct error *err)
+{
+	ssize_t n = listxattr(path, NULL, 0);
+	AUTO_FREE char *names = NULL;
+
+	if (n == 0 || (n < 0 && errno == ENOTSUP))
+		return 0;
+	names = malloc(XATTR_LIST_BYTES);
+	if (!names)
+		return error_nomem(err);
+	n = listxattr(path, names, XATTR_LIST_BYTES);
+	if (n < 0)
+		return error_set(err, errno, "list xattrs: %s",
+				 strerror(errno));
+	for (const char *at = names; at < names + n; at += strlen(at) + 1)
+		if (!is_machines_own(at) && removexattr(path, at) < 0 &&
+		    errno != ENODATA)
+			return error_set(err, errno, "remove %s: %s", at,
+					 strerror(errno));
+	return 0;
+}
+
+static int set_xattrs(const char *path, const struct layer_entry *e,
+		      mode_t mode, struct error *err)
+{
+	for (const struct xattr *x = e->xattrs; x; x = x->next) {
+		if (strncmp(x->name, OVERLAY_PREFIX, strlen(OVERLAY_PREFIX)) ==
+		    0)
+			continue;
+		/* A hard link's header does not say what it links to. */
+		if (e->hard && !S_ISREG(mode) &&
+		    strncmp(x->name, "user.", 5) == 0)
+			continue;
+		if (setxattr(path, x->name, x->value, x->size, 0) < 0 &&
+		    errno != ENOTSUP)
+			return error_set(err, errno, "set %s: %s", x->name,
+					 strerror(errno));
+	}
+	return 0;
+}
+
+int unpack_set_attributes(int fd, const struct layer_entry *e,
+			  struct error *err)
+{
+	const struct timespec times[2] = {
+		{ .tv_nsec = UTIME_OMIT },
+		{ .tv_sec = e->mtime, .tv_nsec = e->mtime_nsec },
+	};
+	char path[32];
+	struct stat st;
+	int rc = 0;
+
+	/* It leads to the very file, also to a symlink. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "stat: %s", strerror(errno));
+	if (fchownat(fd, "", e->uid, e->gid, AT_EMPTY_PATH) < 0)
+		return error_set(err, errno, "chown: %s", strerror(errno));
+	if (!e->hard)
+		rc = clear_xattrs(path, err);
+	if (rc == 0)
+		rc = set_xattrs(path, e, st.st_mode, err);
+	if (rc == 0 && !S_ISLNK(st.st_mode) && chmod(path, e->mode & 07777) < 0)
+		rc = error_set(err, errno, "chmod: %s", strerror(errno));
+	if (rc == 0 && utimensat(fd, "", times, AT_EMPTY_PATH) < 0)
+		rc = error_set(err, errno, "set time: %s", strerror(errno));
+	return rc;
+}
+
+int unpack_get_time(int folder, struct timespec *ret, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(folder, &st) < 0)
+		return error_set(err, errno, "stat its folder: %s",
+				 strerror(errno));
+	*ret = st.st_mtim;
+	return 0;
+}
+
+int unpack_set_time(int folder, const struct timespec *mtime, struct error *err)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, *mtime };
+
+	if (futimens(folder, times) < 0)
+		return error_set(err, errno, "set the time of its folder: %s",
+				 strerror(errno));
+	return 0;
+}
+
+/* ------------------------------------------------------------- overlayfs' own --- */
+
+bool unpack_is_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+int unpack_is_opaque(int folder, bool *ret, struct error *err)
+{
+	char value = '\0';
+	ssize_t n = fgetxattr(folder, OPAQUE_XATTR, &value, 1);
+
+	/* ERANGE: a value that overlayfs does not write. */
+	if (n < 0 && errno != ENODATA && errno != ENOTSUP && errno != ERANGE)
+		return error_set(err, errno, "read %s: %s", OPAQUE_XATTR,
+				 strerror(errno));
+	*ret = n == 1 && value == 'y';
+	return 0;
+}
+
+int unpack_set_opaque(struct unpack *u, int folder, struct error *err)
+{
+	/* Of the layers below, other folders are to be seen now. */
+	u->view.is_valid = false;
+	if (fsetxattr(folder, OPAQUE_XATTR, "y", 1, 0) < 0)
+		return error_set(err, errno, "set %s: %s", OPAQUE_XATTR,
+				 strerror(errno));
+	return 0;
+}

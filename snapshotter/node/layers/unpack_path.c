@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A path is walked part by part from the layer's root, and every symlink on the
+ * way is read here, so that symlinks mean what they mean in the container and
+ * ".." ends at its root.  The last part of a name is never followed.
+ */
+#include "snapshotter/node/layers/unpack_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FOLDER_STEPS 16 /* what a new folder costs */
+
+/* ------------------------------------------------------------------- names --- */
+
+/* The next part of `*at`, which ends it with a NUL; NULL at the end. */
+static char *next_part(char **at)
+{
+	char *part = *at + strspn(*at, "/");
+	size_t len = strcspn(part, "/");
+
+	*at = part + len + (part[len] == '/');
+	part[len] = '\0';
+	return len ? part : NULL;
+}
+
+/* The end of a path without its last part. */
+static size_t end_of_parent(const char *path, size_t len)
+{
+	while (len > 0 && path[len - 1] != '/')
+		len--;
+	return len > 0 ? len - 1 : 0;
+}
+
+/* A name of the layer without ".", "..", doubled and outer slashes, as Go's
+ * path.Clean() has it; "" is the root.  The caller's. */
+static int clean_name(const char *name, char **ret, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(name);
+	AUTO_FREE char *out = malloc(strlen(name) + 1);
+	char *at = copy, *part;
+	size_t n = 0;
+
+	if (!copy || !out)
+		return error_nomem(err);
+	while ((part = next_part(&at))) {
+		if (strcmp(part, ".") == 0)
+			continue;
+		if (strcmp(part, "..") == 0 && n == 0 && name[0] != '/')
+			return error_set(err, EINVAL,
+					 "its name leads out of the root");
+		if (strcmp(part, "..") == 0) {
+			n = end_of_parent(out, n);
+			continue;
+		}
+		if (n > 0)
+			out[n++] = '/';
+		memcpy(out + n, part, strlen(part));
+		n += strlen(part);
+	}
+	out[n] = '\0';
+	if (n > APPLY_PATH_MAX)
+		return error_set(err, ENAMETOOLONG,
+				 "its name is longer than %d bytes",
+				 APPLY_PATH_MAX);
+	*ret = steal_ptr(&out);
+	return 0;
+}
+
+/* ------------------------------------------------------------------- steps --- */
+
+/* The way to a folder. */
+struct way {
+	struct unpack *u;
+	const struct layer_entry *implied_by;
+	struct place *at;
+	struct buf todo; /* the rest of it begins at `rest` */
+	char *rest;
+	unsigned int n_links;
+};
+
+static int no_folder(int why, struct error *err)
+{
+	return error_set(err, why, "its folder: %s", strerror(why));
+}
+
+/* Take away a whiteout of this layer that stands where a folder comes to be. */
+static int take_whiteout(int folder, const char *name, bool *ret,
+			 struct error *err)
+{
+	struct stat st;
+
+	*ret = false;
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : no_folder(errno, err);
+	if (!unpack_is_whiteout(&st))
+		return no_folder(ENOTDIR, err);
+	if (unlinkat(folder, name, 0) < 0)
+		return error_set(err, errno, "remove a whiteout: %s",
+				 strerror(errno));
+	*ret = true;
+	return 0;
+}
+
+/* A folder that no entry has described so far.  Where the layers below have it,
+ * it looks as there; else it is as containerd makes it, with the entry's time. */
+static int dress_folder(struct way *w, const char *name, int fd, bool is_new,
+			struct error *err)
+{
+	const struct layer_entry plain = {
+		.mode = S_IFDIR | 0755,
+		.mtime = w->implied_by->mtime,
+		.mtime_nsec = w->implied_by->mtime_nsec,
+	};
+	AUTO_BUF path = BUF_INIT;
+	int rc = unpack_set_attributes(fd, &plain, err);
+
+	if (rc < 0)
+		return rc;
+	if (is_new)
+		return unpack_set_opaque(w->u, fd, err);
+	if (buf_printf(&path, "%s%s%s", w->at->path.data,
+		       w->at->path.len ? "/" : "", name) < 0)
+		return error_nomem(err);
+	return unpack_copy_lower(w->u, path.data, fd, err);
+}
+
+static int imply_folder(struct way *w, const char *name, int *ret,
+			struct error *err)
+{
+	int folder = w->at->folder, rc;
+	AUTO_CLOSE int fd = -1;
+	struct timespec mtime;
+	bool is_new;
+
+	rc = unpack_spend(w->u, FOLDER_STEPS, err);
+	if (rc == 0)
+		rc = unpack_get_time(folder, &mtime, err);
+	if (rc == 0)
+		rc = take_whiteout(folder, name, &is_new, err);
+	if (rc < 0)
+		return rc;
+	if (mkdirat(folder, name, 0700) == 0)
+		fd = openat(folder, name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return no_folder(errno, err);
+	rc = dress_folder(w, name, fd, is_new, err);
+	if (rc == 0)
+		rc = unpack_set_time(folder, &mtime, err);
+	if (rc == 0)
+		*ret = steal_fd(&fd);
+	return rc;
+}
+
+/* Put the symlink's target before what is left of the way. */
+static int follow(struct way *w, const char *name, struct error *err)
+{
+	struct buf todo = BUF_INIT;
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(w->at->folder, name, target, sizeof(target));
+	int rc;
+
+	if (n < 0 || n == (ssize_t)sizeof(target))
+		return error_set(err, n < 0 ? errno : ENAMETOOLONG,
+				 "read symlink '%s' on its way", name);
+	if (++w->n_links > APPLY_LINKS_MAX)
+		return error_set(err, ELOOP, "more than %d symlinks on its way",
+				 APPLY_LINKS_MAX);
+	if (strlen(w->rest) + (size_t)n > UINT16_MAX)
+		return error_set(err, ENAMETOOLONG,
+				 "symlinks make a path longer than %d bytes",
+				 UINT16_MAX);
+	rc = unpack_spend(w->u, (strlen(w->rest) + (size_t)n) / 64, err);
+	if (rc < 0)
+		return rc;
+	if (buf_append(&todo, target, (size_t)n) < 0 ||
+	    buf_printf(&todo, "/%s", w->rest) < 0) {
+		buf_fini(&todo);
+		return error_nomem(err);
+	}
+	buf_fini(&w->todo);
+	w->todo = todo;
+	w->rest = todo.data;
+	return 0;
+}
+
+/* Be in the folder `fd` (taken), which the path leads to now. */
+static void go(struct way *w, int fd)
+{
+	close(w->at->folder);
+	w->at->folder = fd;
+}
+
+static int go_to_root(struct way *w, struct error *err)
+{
+	int fd = fcntl(w->u->root, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return no_folder(errno, err);
+	if (w->at->folder >= 0)
+		close(w->at->folder);
+	w->at->folder = fd;
+	buf_reset(&w->at->path);
+	return buf_puts(&w->at->path, "") < 0 ? error_nomem(err) : 0;
+}
+
+/* It never leaves the root: the folder is in what the way has gone through. */
+static int go_up(struct way *w, struct error *err)
+{
+	struct buf *path = &w->at->path;
+	int fd;
+
+	if (path->len == 0)
+		return 0;
+	fd = openat(w->at->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return no_folder(errno, err);
+	path->len = end_of_parent(path->data, path->len);
+	path->data[path->len] = '\0';
+	go(w, fd);
+	return 0;
+}
+
+/* Into a folder, or on to where a symlink leads. */
+static int go_on(struct way *w, const char *part, struct error *err)
+{
+	int fd = openat(w->at->folder, part,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	int rc;
+
+	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+		return no_folder(errno, err);
+	if (fd < 0 && errno != ENOENT) {
+		if (fstatat(w->at->folder, part, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return no_folder(errno, err);
+		if (S_ISLNK(st.st_mode)) {
+			rc = follow(w, part, err);
+			return rc == 0 && *w->rest == '/' ? go_to_root(w, err)
+							  : rc;
+		}
+		/* One that the layer itself hides may come anew. */
+		if (!w->implied_by || !unpack_is_whiteout(&st))
+			return no_folder(ENOTDIR, err);
+	}
+	if (fd < 0 && !w->implied_by)
+		return no_folder(ENOENT, err);
+	rc = fd < 0 ? imply_folder(w, part, &fd, err) : 0;
+	if (rc < 0)
+		return rc;
+	go(w, fd);
+	return buf_printf(&w->at->path, "%s%s", w->at->path.len ? "/" : "",
+			  part) < 0
+		       ? error_nomem(err)
+		       : 0;
+}
+
+/* ------------------------------------------------------------------ places --- */
+
+/* `name` has `len` bytes.  `ret` is the caller's, also after a failure. */
+static int walk(struct unpack *u, const char *name, size_t len,
+		const struct layer_entry *implied_by, struct place *ret,
+		struct error *err)
+{
+	struct way w = {
+		.u = u, .implied_by = implied_by, .at = ret, .todo = BUF_INIT
+	};
+	char *part;
+	int rc = go_to_root(&w, err);
+
+	if (rc == 0 &&
+	    (buf_append(&w.todo, name, len) < 0 || buf_puts(&w.todo, "") < 0))
+		rc = error_nomem(err);
+	w.rest = w.todo.data;
+	while (rc == 0 && (part = next_part(&w.rest))) {
+		rc = unpack_spend(u, 1, err);
+		if (rc < 0 || strcmp(part, ".") == 0)
+			continue;
+		rc = strcmp(part, "..") == 0 ? go_up(&w, err)
+					     : go_on(&w, part, err);
+	}
+	buf_fini(&w.todo);
+	return rc;
+}
+
+/* Most entries are in the folder of the one before. */
+static bool take_last(struct unpack *u, const struct place *p, size_t len,
+		      struct place *ret)
+{
+	const struct place *last = &u->last;
+
+	if (last->folder < 0 || (size_t)(last->base - last->name) != len ||
+	    memcmp(last->name, p->name, len) != 0)
+		return false;
+	buf_fini(&ret->path);
+	ret->path = last->path;
+	ret->folder = last->folder;
+	u->last.path = (struct buf)BUF_INIT;
+	u->last.folder = -1;
+	return true;
+}
+
+int place_open(struct unpack *u, const char *name,
+	       const struct layer_entry *implied_by, struct place *ret,
+	       struct error *err)
+{
+	const char *slash;
+	size_t len;
+	int rc = clean_name(name, &ret->name, err);
+
+	if (rc < 0)
+		return rc;
+	slash = strrchr(ret->name, '/');
+	ret->base = slash ? slash + 1 : ret->name;
+	if (!*ret->base)
+		return -EISDIR;
+	len = (size_t)(ret->base - ret->name);
+	if (implied_by && take_last(u, ret, len, ret))
+		return unpack_spend(u, 1, err);
+	return walk(u, ret->name, len, implied_by, ret, err);
+}
+
+void place_fini(struct place *p)
+{
+	free(p->name);
+	buf_fini(&p->path);
+	if (p->folder >= 0)
+		close(p->folder);
+	*p = (struct place)PLACE_INIT;
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of unpack.c share. */
+#ifndef BOOTSEER_NODE_UNPACK_PRIV_H
+#define BOOTSEER_NODE_UNPACK_PRIV_H
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/buf.h"
+#include "common/pace.h"
+#include "snapshotter/node/layers/unpack.h"
+
+#define OPAQUE_XATTR "trusted.overlay.opaque"
+#define OVERLAY_PREFIX \
+	"trusted.overlay." /* overlayfs' own: never the layer's */
+
+/* The folder of an entry, and the entry's name in it. */
+struct place {
+	char *name;       /* of the entry, clean */
+	const char *base; /* its last part, in `name` */
+	struct buf path;  /* of the folder below the root, without symlinks */
+	int folder;
+};
+#define PLACE_INIT \
+	{ \
+		.path = BUF_INIT, .folder = -1 \
+	}
+
+/* What the layers below show at a folder of the layer. */
+struct layer_view {
+	struct buf path; /* of that folder, without symlinks */
+	int upper;       /* the layer's; -1 where `n` is 0 */
+	int *folders;    /* theirs, from the top down; at the root: none here,
+	                  * as they are unpack.lower */
+	size_t n;
+	bool is_valid;
+};
+
+struct unpack {
+	struct tar_visitor visitor;
+	int root;
+	struct pace *pace;
+	uint64_t steps, steps_max;
+	bool knows_lower;
+	int *lower; /* folders of the layers below, from the top down */
+	size_t n_lower;
+	struct layer_view view;          /* the one that was asked for last */
+	struct place last;               /* the last entry's, or folder is -1 */
+	bool has_whiteouts;              /* some were made */
+	bool has_moved;                  /* this entry took something away */
+	int file;                        /* being written; -1 */
+	const struct layer_entry *entry; /* of `file` */
+};
+
+/* ---- unpack.c ---- */
+
+/* -ECANCELED: nobody wants the layer any more; -E2BIG: too many steps. */
+int unpack_spend(struct unpack *u, uint64_t steps,
+		 struct error *err) MUST_CHECK;
+
+/* ---- unpack_path.c ---- */
+
+/* Find the place of `name`.  Folders that are missing on the way are made by the
+ * entry that implies them (NULL: they must be there).  -EISDIR: it is the root. */
+int place_open(struct unpack *u, const char *name,
+	       const struct layer_entry *implied_by, struct place *ret,
+	       struct error *err) MUST_CHECK;
+void place_fini(struct place *p);
+#define AUTO_PLACE __attribute__((cleanup(place_fini))) struct place
+
+/* Something that a path may lead through is taken away: forget where the last
+ * one led, and what the layers below show. */
+void unpack_forget(struct unpack *u);
+
+/* ---- unpack_attributes.c ---- */
+
+bool unpack_is_whiteout(const struct stat *st);
+int unpack_set_opaque(struct unpack *u, int folder,
+		      struct error *err) MUST_CHECK;
+int unpack_is_opaque(int folder, bool *ret, struct error *err) MUST_CHECK;
+
+/* Owner, mode, xattrs and time of the header for what `fd` (O_PATH will do) is
+ * open on.  Other xattrs go, unless the header is a hard link's. */
+int unpack_set_attributes(int fd, const struct layer_entry *e,
+			  struct error *err) MUST_CHECK;
+
+/* A folder's time is that of its entry, whatever comes into it: it is asked for
+ * before, and set again afterwards. */
+int unpack_get_time(int folder, struct timespec *ret,
+		    struct error *err) MUST_CHECK;
+int unpack_set_time(int folder, const struct timespec *mtime,
+		    struct error *err) MUST_CHECK;
+
+/* ---- unpack_whiteouts.c ---- */
+
+/* All that are below the folder, however many and deep; folders keep their times. */
+int unpack_drop_whiteouts(struct unpack *u, int folder,
+			  struct error *err) MUST_CHECK;
+
+/* ---- unpack_lower.c ---- */
+
+/* Give the new folder `fd`, at `path`, what the layers below show there: owner,
+ * mode, xattrs and time.  0 too when they show no folder there. */
+int unpack_copy_lower(struct unpack *u, const char *path, int fd,
+		      struct error *err) MUST_CHECK;
+
+/* Do the layers below show `name` in the folder at `path`? */
+int unpack_is_shown(struct unpack *u, const char *path, const char *name,
+		    bool *ret, struct error *err) MUST_CHECK;
+
+void layer_view_fini(struct layer_view *v);
+
+#endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Takes whiteouts away below a folder.  A layer makes folders of as many names as it
+ * likes, so no list of them is kept; and as deep as it likes, so few folders are open at
+ * a time: the others are found again through "..", at the place where they were left.
+ * Nobody else has the layer's folder, so nothing moves meanwhile.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "snapshotter/node/layers/unpack_priv.h"
+
+#define OPEN_MAX_LEVELS 32
+
+struct level {
+	DIR *dir; /* NULL: not open now */
+	long at;  /* where it was then */
+	dev_t dev;
+	ino_t ino;
+};
+
+struct hunt {
+	struct unpack *unpack;
+	struct level *levels;
+	size_t n, cap;
+	size_t n_closed; /* of those, the outer ones that are not open */
+};
+
+static int failed(const char *name, struct error *err)
+{
+	return error_set(err, errno, "look for whiteouts in '%.80s': %s", name,
+			 strerror(errno));
+}
+
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* 1: it was a whiteout, and is gone. */
+static int drop_if_whiteout(int folder, const struct dirent *d,
+			    struct error *err)
+{
+	struct stat st;
+
+	if (d->d_type != DT_CHR && d->d_type != DT_UNKNOWN)
+		return 0;
+	if (fstatat(folder, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return failed(d->d_name, err);
+	if (!unpack_is_whiteout(&st))
+		return 0;
+	if (unlinkat(folder, d->d_name, 0) < 0)
+		return error_set(err, errno, "remove a whiteout: %s",
+				 strerror(errno));
+	return 1;
+}
+
+/* Those of one folder, which is left at its beginning.  Its time stays. */
+static int drop_of_folder(struct hunt *h, DIR *dir, struct error *err)
+{
+	struct timespec mtime;
+	const struct dirent *d;
+	int n_dropped, rc = unpack_get_time(dirfd(dir), &mtime, err);
+	bool has_changed = false;
+
+	do {
+		n_dropped = 0;
+		for (errno = 0; rc == 0 && (d = readdir(dir)); errno = 0) {
+			rc = unpack_spend(h->unpack, 1, err);
+			if (rc == 0)
+				rc = drop_if_whiteout(dirfd(dir), d, err);
+			n_dropped += rc > 0;
+			rc = rc > 0 ? 0 : rc;
+		}
+		if (rc == 0 && errno)
+			rc = failed(".", err);
+		rewinddir(dir);
+		has_changed |= n_dropped > 0;
+		/* A file system may leave names out while others go. */
+	} while (rc == 0 && n_dropped);
+	return rc == 0 && has_changed ? unpack_set_time(dirfd(dir), &mtime, err)
+				      : rc;
+}
+
+static int open_level(int parent, const char *name, struct level *ret,
+		      struct error *err)
+{
+	AUTO_CLOSE int fd =
+		openat(parent, name,
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return failed(name, err);
+	*ret = (struct level){ .dir = fdopendir(fd),
+			       .dev = st.st_dev,
+			       .ino = st.st_ino };
+	if (!ret->dir)
+		return failed(name, err);
+	(void)steal_fd(&fd);
+	return 0;
+}
+
+static int enter(struct hunt *h, int parent, const char *name,
+		 struct error *err)
+{
+	struct level *l;
+	int rc;
+
+	if (h->n == h->cap) {
+		size_t cap = h->cap ? h->cap * 2 : 2 * OPEN_MAX_LEVELS;
+		struct level *v = realloc(h->levels, cap * sizeof(*v));
+
+		if (!v)
+			return error_nomem(err);
+		h->levels = v;
+		h->cap = cap;
+	}
+	rc = open_level(parent, name, &h->levels[h->n], err);
+	if (rc < 0)
+		return rc;
+	h->n++;
+	if (h->n - h->n_closed > OPEN_MAX_LEVELS) {
+		l = &h->levels[h->n_closed++];
+		l->at = telldir(l->dir);
+		(void)closedir(steal_ptr(&l->dir));
+	}
+	return drop_of_folder(h, h->levels[h->n - 1].dir, err);
+}
+
+/* The innermost folder was read to its end. */
+static int leave(struct hunt *h, struct error *err)
+{
+	struct level *l = &h->levels[--h->n], above, *up = l - 1;
+	int rc = 0;
+
+	if (h->n > 0 && !up->dir) {
+		rc = open_level(dirfd(l->dir), "..", &above, err);
+		if (rc == 0) {
+			up->dir = above.dir;
+			seekdir(up->dir, up->at);
+			h->n_closed = h->n - 1;
+		}
+		if (rc == 0 && (above.ino != up->ino || above.dev != up->dev))
+			rc = error_set(err, ESTALE,
+				       "the layer's folders were moved");
+	}
+	(void)closedir(steal_ptr(&l->dir));
+	return rc;
+}
+
+static int next(struct hunt *h, struct error *err)
+{
+	struct level *l = &h->levels[h->n - 1];
+	const struct dirent *d;
+	struct stat st;
+	int rc;
+
+	errno = 0;
+	d = readdir(l->dir);
+	if (!d)
+		return errno ? failed(".", err) : leave(h, err);
+	rc = unpack_spend(h->unpack, 1, err);
+	if (rc < 0 || is_dots(d->d_name))
+		return rc;
+	if (d->d_type == DT_UNKNOWN) {
+		if (fstatat(dirfd(l->dir), d->d_name, &st,
+			    AT_SYMLINK_NOFOLLOW) < 0)
+			return failed(d->d_name, err);
+		return S_ISDIR(st.st_mode)
+			       ? enter(h, dirfd(l->dir), d->d_name, err)
+			       : 0;
+	}
+	return d->d_type == DT_DIR ? enter(h, dirfd(l->dir), d->d_name, err)
+				   : 0;
+}
+
+int unpack_drop_whiteouts(struct unpack *u, int folder, struct error *err)
+{
+	struct hunt h = { .unpack = u };
+	int rc = enter(&h, folder, ".", err);
+
+	while (rc == 0 && h.n)
+		rc = next(&h, err);
+	while (h.n-- > h.n_closed)
+		(void)closedir(h.levels[h.n].dir);
+	free(h.levels);
+	return rc;
+}

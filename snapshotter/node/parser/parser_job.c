@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The parser's side.  Its process parses nothing itself: it forks, so that what goes
+ * wrong with one image touches no other.  The job's process begins when bootseerd has
+ * its pidfd: that the process is gone, not what it replied, says that nobody writes
+ * its files any more (parser_call.c).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "blockstore/blockstore.h"
+#include "common/bytes.h"
+#include "common/log.h"
+#include "image/erofs/erofs.h"
+#include "snapshotter/node/parser/confine.h"
+#include "snapshotter/node/parser/parser.h"
+#include "snapshotter/node/parser/parser_priv.h"
+
+/* A decoder needs its window, which zstd bounds at 128 MiB. */
+#define UNPACK_MEMORY (192 * MIB)
+/* The checker needs less than half of what it checks, beside this. */
+#define CHECK_MEMORY (64 * MIB)
+
+/* ----------------------------------------------------------------- unpacking --- */
+
+static int unpack_all(int in, struct artifact_unpack *u, struct error *err)
+{
+	uint8_t from[65536];
+	ssize_t n;
+	int rc = 0;
+
+	while (rc == 0 && (n = read(in, from, sizeof(from))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		rc = n < 0 ? error_set(err, errno, "read: %s", strerror(errno))
+			   : artifact_unpack_put(u, from, (size_t)n, err);
+	}
+	return rc < 0 ? rc : artifact_unpack_end(u, err);
+}
+
+/* ------------------------------------------------------------------ checking --- */
+
+static int map_fd(int fd, void **ret, size_t *ret_len, struct error *err)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "stat: %s", strerror(errno));
+	if (st.st_size == 0)
+		return error_set(err, EINVAL, "the file is empty");
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE,
+		 fd, 0);
+	if (p == MAP_FAILED)
+		return error_set(err, errno, "map: %s", strerror(errno));
+	*ret = p;
+	*ret_len = (size_t)st.st_size;
+	return 0;
+}
+
+static int check_file(enum parser_kind kind, int fd, struct error *err)
+{
+	struct erofs_image image;
+	struct blockmap blocks;
+	void *data = NULL;
+	size_t len = 0;
+	int rc = map_fd(fd, &data, &len, err);
+
+	if (rc < 0)
+		return rc;
+	return kind == PARSER_CHECK_MAP ? blockmap_open(data, len, &blocks, err)
+					: erofs_check(data, len, &image, err);
+}
+
+/* ---------------------------------------------------------------------- jobs --- */
+
+static int do_unpack(const struct parser_job *job, const int *fds,
+		     uint64_t memory, struct error *err)
+{
+	struct artifact_unpack *u;
+	int rc = artifact_unpack_new(fds[PARSER_FD_FIRST], job->size, &u, err);
+
+	if (rc == 0)
+		rc = confine_job(memory + UNPACK_MEMORY, job->size, err);
+	return rc < 0 ? rc : unpack_all(fds[PARSER_FD_SECOND], u, err);
+}
+
+static int do_check(const struct parser_job *job, const int *fds,
+		    uint64_t memory, struct error *err)
+{
+	int rc = confine_job(memory + CHECK_MEMORY + job->size / 2, 0, err);
+
+	return rc < 0 ? rc : check_file(job->kind, fds[PARSER_FD_FIRST], err);
+}
+
+void parser_do(const struct parser_job *job, const int fds[PARSER_N_FDS],
+	       uint64_t memory)
+{
+	struct parser_reply r = { .err = ERROR_INIT };
+	ssize_t n;
+
+	if (job->kind == PARSER_UNPACK)
+		r.rc = do_unpack(job, fds, memory, &r.err);
+	else if (job->kind == PARSER_CHECK_META ||
+		 job->kind == PARSER_CHECK_MAP)
+		r.rc = do_check(job, fds, memory, &r.err);
+	else
+		r.rc = error_set(&r.err, EINVAL, "no such job");
+	n = write(fds[PARSER_FD_REPLY], &r, sizeof(r));
+	/* Memory goes with the process. */
+	_exit(n == (ssize_t)sizeof(r) ? 0 : 1);
+}
+
+/* --------------------------------------------------------------- the process --- */
+
+/* False when there is nobody to ask any more. */
+static bool receive_job(struct parser_job *job, int fds[PARSER_N_FDS],
+			bool *ret_whole)
+{
+	struct iovec iov = { job, sizeof(*job) };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * PARSER_N_FDS)];
+	} control;
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.bytes,
+			      .msg_controllen = sizeof(control.bytes) };
+	const struct cmsghdr *c;
+	ssize_t n = recvmsg(PARSER_FD, &msg, MSG_CMSG_CLOEXEC);
+
+	*ret_whole = false;
+	if (n < 0)
+		return errno == EINTR;
+	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (!c || c->cmsg_type != SCM_RIGHTS)
+		return n > 0;
+	/* bootseerd sends all of them, or they are closed with this process. */
+	if (c->cmsg_len == CMSG_LEN(sizeof(int) * PARSER_N_FDS)) {
+		memcpy(fds, CMSG_DATA(c), sizeof(int) * PARSER_N_FDS);
+		*ret_whole = n == (ssize_t)sizeof(*job);
+	}
+	return *ret_whole;
+}
+
+/* Pages of private memory that this process has, which a limit counts too. */
+static uint64_t data_bytes(void)
+{
+	AUTO_FCLOSE FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long long pages = 0;
+
+	if (f && fscanf(f, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
+		pages = 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A job that asks for too much is what the kernel kills first, not last as it
+ * would be as a child of bootseerd. */
+static void give_up_shelter(void)
+{
+	AUTO_FCLOSE FILE *f = fopen("/proc/self/oom_score_adj", "we");
+
+	if (f)
+		(void)fputs("500", f);
+}
+
+/* What bootseerd was started with, a container's output or a mount's descriptor,
+ * is not the parser's. */
+static void keep_nothing(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null >= 0) {
+		(void)dup2(null, STDIN_FILENO);
+		(void)dup2(null, STDOUT_FILENO);
+	}
+	(void)close_range(PARSER_FD + 1, ~0u, 0);
+}
+
+/* Only now is it known that the process is the job's, so no bytes are touched
+ * before; a bootseerd that gave up waiting lets it end here. */
+static bool may_begin(int begin)
+{
+	char go;
+	ssize_t n;
+
+	do
+		n = read(begin, &go, sizeof(go));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(go);
+}
+
+static void run_child(parser_do_fn *fn, const struct parser_job *job,
+		      const int *fds, uint64_t memory)
+{
+	/* It could write what looks like our log, or ask for jobs. */
+	(void)close(PARSER_FD);
+	(void)close(STDERR_FILENO);
+	if (may_begin(fds[PARSER_FD_BEGIN])) {
+		(void)close(fds[PARSER_FD_BEGIN]);
+		fn(job, fds, memory);
+	}
+	_exit(1);
+}
+
+/* Tell bootseerd of the job's process, or that there is none. */
+static void say_begun(int begin, pid_t pid)
+{
+	AUTO_CLOSE int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	struct parser_begun said = { .rc = pidfd < 0 ? -errno : 0, .pid = pid };
+	struct iovec iov = { &said, sizeof(said) };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	if (pidfd >= 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &pidfd, sizeof(int));
+	}
+	/* Nobody may be there to hear it any more. */
+	(void)!sendmsg(begin, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void parser_on_child(int signo)
+{
+	int kept = errno;
+
+	(void)signo;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		continue;
+	errno = kept;
+}
+
+void parser_serve(parser_do_fn *fn, uint64_t memory)
+{
+	const struct sigaction reap = { .sa_handler = parser_on_child,
+					.sa_flags = SA_RESTART | SA_NOCLDSTOP };
+	struct parser_job job;
+	int fds[PARSER_N_FDS];
+	sigset_t child;
+	bool whole;
+	pid_t pid;
+
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	(void)sigaction(SIGCHLD, &reap, NULL);
+	while (receive_job(&job, fds, &whole)) {
+		if (!whole)
+			continue;
+		/* A job that ended is a process until its number was used. */
+		(void)sigprocmask(SIG_BLOCK, &child, NULL);
+		pid = fork();
+		if (pid == 0)
+			run_child(fn, &job, fds, memory);
+		say_begun(fds[PARSER_FD_BEGIN], pid);
+		(void)sigprocmask(SIG_UNBLOCK, &child, NULL);
+		for (int k = 0; k < PARSER_N_FDS; k++)
+			(void)close(fds[k]);
+	}
+}
+
+int parser_main(void)
+{
+	struct error err = ERROR_INIT;
+	bool leads_group = setsid() >= 0;
+	uint64_t memory = data_bytes();
+
+	(void)prctl(PR_SET_NAME, "bootseerd-parse", 0, 0, 0);
+	keep_nothing();
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)!chdir("/");
+	give_up_shelter();
+	if (confine_parser(&err) < 0) {
+		log_error("parser", "not confined reason=\"%s\"", err.msg);
+		return 1;
+	}
+	parser_serve(parser_do, memory);
+	/* bootseerd has ended: a job that sleeps would stay for ever. */
+	if (leads_group)
+		(void)kill(0, SIGKILL);
+	return 0;
+}

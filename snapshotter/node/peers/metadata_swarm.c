@@ -1,0 +1,625 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One call of p2p_image_fetch() has all parts brought; each blob is read, in order, by
+ * a source that waits for them.  What peers do not bring is read by range from the
+ * registry, checked part by part, and passed on like the rest.
+ */
+#include "snapshotter/node/peers/metadata_swarm.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "snapshotter/node/parser/parser.h"
+#include "snapshotter/node/peers/image_swarm.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define TICK_NS (20 * NS_PER_MS) /* how soon it is seen that nothing moves */
+/* Nobody was heard of, and nothing comes: so long is waited for others. */
+#define ALONE_NS (500 * NS_PER_MS)
+/* Others tell of what they have or get: until nothing was heard of them for so long,
+ * and up to so long more by chance, lest all who wait read the registry at once. */
+#define HEARD_NS (2 * CLOCK_NS_PER_S)
+#define CHANCE_NS (2 * CLOCK_NS_PER_S)
+/* They tell a lot, but nothing comes; and all of it, whatever comes. */
+#define TALK_NS (8 * CLOCK_NS_PER_S)
+#define TOTAL_NS (60 * CLOCK_NS_PER_S)
+/* The registry sends nothing for so long: what it was asked for is not worth more than
+ * the part that came of others meanwhile. */
+#define QUIET_NS (500 * NS_PER_MS)
+#define RUN_MAX 64u /* parts of one request to the registry */
+#define LOST_MAX 8u /* parts that the cache loses before they are used */
+#define BLOBS 2u
+#define CACHE_SHARE 8u /* what may be pinned: this part of the cache */
+
+struct metadata_swarm {
+	struct node *node;
+	struct digest id; /* of the artifact */
+	struct origin *origin;
+	void *bytes; /* what `map` views */
+	struct blockmap map;
+	bool is_pinned;
+	int64_t opened;
+	uint64_t size; /* in node->metadata_bytes */
+	struct p2p_image *p2p;
+	struct block_source *direct[BLOBS]; /* by pack: the registry's */
+
+	/* Of metadata_swarm_fetch(). */
+	int64_t begun, chance_ns;
+	struct pace *pace; /* whether it is still wanted */
+	volatile bool cancel;
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t changed;
+	bool has_ended;     /* nobody brings parts any more */
+	struct error wrong; /* why the parts are not the blobs'; or unset */
+	bool *here;         /* by block */
+};
+
+/* ----------------------------------------------------------------- joining --- */
+
+static char *authorization(void *arg, struct pace *pace)
+{
+	const struct metadata_swarm *m = arg;
+
+	return image_swarms_authorization(m->origin, &m->id, pace);
+}
+
+static int make_map(struct metadata_swarm *m, const struct artifact *a,
+		    struct error *err)
+{
+	const struct parts_blob blobs[BLOBS] = {
+		{ .blob = &a->meta, .parts = &a->meta_parts },
+		{ .blob = &a->map, .parts = &a->map_parts },
+	};
+	size_t len = 0;
+	int rc = parts_map(blobs, BLOBS, &m->bytes, &len, err);
+
+	return rc < 0 ? rc : blockmap_open(m->bytes, len, &m->map, err);
+}
+
+/* The blobs that have parts, as the map's packs are. */
+static int open_blobs(const struct metadata_swarm *m, const struct artifact *a,
+		      struct source ***ret, struct error *err)
+{
+	struct oci_descriptor blobs[BLOBS];
+	size_t n = 0;
+
+	if (a->meta_parts.n)
+		blobs[n++] = a->meta;
+	if (a->map_parts.n)
+		blobs[n++] = a->map;
+	return origin_blobs(m->origin, blobs, n, ret, err);
+}
+
+static int open_direct(struct metadata_swarm *m, const struct artifact *a,
+		       struct error *err)
+{
+	AUTO_FREE struct source **blobs = NULL;
+	int rc = open_blobs(m, a, &blobs, err);
+
+	for (size_t k = 0; rc == 0 && k < m->map.n_packs; k++)
+		rc = verify_source_new(steal_ptr(&blobs[k]), &m->direct[k],
+				       err);
+	for (size_t k = 0; blobs && k < m->map.n_packs; k++)
+		source_free(blobs[k]);
+	return rc;
+}
+
+static bool holds_some(const struct metadata_swarm *m)
+{
+	for (size_t k = 0; k < m->map.n_blocks; k++) {
+		struct block b;
+
+		blockmap_block(&m->map, k, &b);
+		if (cache_has(m->node->cache, &b.digest))
+			return true;
+	}
+	return false;
+}
+
+static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
+		struct error *err)
+{
+	AUTO_FREE struct source **packs = NULL;
+	AUTO_FREE char *repo = NULL;
+	struct p2p_image_config cfg = {
+		.image = m->id,
+		.is_metadata = true,
+		.map = &m->map,
+		.label = of->label,
+		.authorization = authorization,
+		.arg = m,
+	};
+	int rc;
+
+	if (asprintf(&repo, "%s/%s", of->host, of->repo) < 0) {
+		repo = NULL;
+		return error_nomem(err);
+	}
+	cfg.repo = repo;
+	rc = cache_pin(m->node->cache, &m->map, err);
+	m->is_pinned = rc == 0;
+	if (rc == 0)
+		rc = open_blobs(m, of->artifact, &packs, err);
+	if (rc < 0)
+		return rc;
+	cfg.packs = packs;
+	return p2p_image_open(image_swarms_p2p(m->node), &cfg, &m->p2p, err);
+}
+
+/* ----------------------------------------------------------------- room --- */
+
+static bool reserve(struct node *n, uint64_t size)
+{
+	uint64_t share = n->cfg->cache_quota / CACHE_SHARE;
+	uint64_t had = atomic_load(&n->metadata_bytes);
+
+	do {
+		if (size > share || had > share - size)
+			return false;
+	} while (!atomic_compare_exchange_weak(&n->metadata_bytes, &had,
+					       had + size));
+	return true;
+}
+
+/* The one that is served longest, NULL: none is; the caller's. */
+static struct metadata_swarm *take_oldest(struct node *n)
+{
+	struct image **list, *oldest = NULL;
+	struct metadata_swarm *m;
+	size_t len;
+
+	if (images_list(n->images, &list, &len, NULL) < 0)
+		return NULL;
+	images_lock(n->images);
+	for (size_t k = 0; k < len; k++)
+		if (list[k]->metadata &&
+		    (!oldest ||
+		     list[k]->metadata->opened < oldest->metadata->opened))
+			oldest = list[k];
+	m = oldest ? steal_ptr(&oldest->metadata) : NULL;
+	images_unlock(n->images);
+	images_list_free(list, len);
+	return m;
+}
+
+static bool make_room(struct node *n, uint64_t size, bool may_close)
+{
+	while (!reserve(n, size)) {
+		struct metadata_swarm *m = NULL;
+
+		if (may_close && size <= n->cfg->cache_quota / CACHE_SHARE)
+			m = take_oldest(n);
+		if (!m)
+			return false;
+		metadata_swarm_close(m);
+	}
+	return true;
+}
+
+/* -------------------------------------------------------- open and close --- */
+
+static struct metadata_swarm *metadata_swarm_new(struct node *n)
+{
+	struct metadata_swarm *m = calloc(1, sizeof(*m));
+	pthread_condattr_t attr;
+
+	if (!m)
+		return NULL;
+	m->node = n;
+	m->opened = clock_now_ns();
+	(void)pthread_mutex_init(&m->lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&m->changed, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return m;
+}
+
+int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
+			struct metadata_swarm **ret, struct error *err)
+{
+	const struct artifact *a = of->artifact;
+	uint64_t size = (a->meta_parts.n ? a->meta.size : 0) +
+			(a->map_parts.n ? a->map.size : 0);
+	struct metadata_swarm *m;
+	int rc;
+
+	*ret = NULL;
+	if (!n->peers || size == 0)
+		return 0;
+	m = metadata_swarm_new(n);
+	if (!m)
+		return error_nomem(err);
+	m->id = a->digest;
+	rc = make_map(m, a, err);
+	if (rc == 0 && ((of->must_hold && !holds_some(m)) ||
+			!make_room(n, size, !of->must_hold))) {
+		metadata_swarm_close(m);
+		return 0;
+	}
+	if (rc == 0)
+		m->size = size;
+	if (rc == 0)
+		rc = origin_get(n->origins, of->host, of->repo, of->plain_http,
+				&m->origin, err);
+	if (rc == 0)
+		rc = open_direct(m, a, err);
+	if (rc == 0)
+		rc = join(m, of, err);
+	if (rc < 0) {
+		metadata_swarm_close(m);
+		return rc;
+	}
+	*ret = m;
+	return 0;
+}
+
+void metadata_swarm_close(struct metadata_swarm *m)
+{
+	if (!m)
+		return;
+	p2p_image_close(m->p2p);
+	if (m->is_pinned)
+		cache_unpin(m->node->cache, &m->map);
+	(void)atomic_fetch_sub(&m->node->metadata_bytes, m->size);
+	for (size_t k = 0; k < BLOBS; k++)
+		block_source_free(m->direct[k]);
+	origin_put(m->origin);
+	(void)pthread_cond_destroy(&m->changed);
+	(void)pthread_mutex_destroy(&m->lock);
+	free(m->bytes);
+	free(m);
+}
+
+/* -------------------------------------------------------------- waiting --- */
+
+static void set_here(struct metadata_swarm *m, size_t block, bool is_here)
+{
+	(void)pthread_mutex_lock(&m->lock);
+	m->here[block] = is_here;
+	(void)pthread_cond_broadcast(&m->changed);
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
+static int64_t latest(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Will peers bring nothing in reasonable time? */
+static bool is_stuck(const struct metadata_swarm *m, int64_t now)
+{
+	struct p2p_progress at;
+	int64_t moved, any;
+
+	p2p_image_progress(m->p2p, &at);
+	moved = latest(m->begun, at.moved_ns);
+	any = latest(moved, at.heard_ns);
+	return now - any >=
+		       (at.heard_ns ? HEARD_NS + m->chance_ns : ALONE_NS) ||
+	       now - moved >= TALK_NS || now - m->begun >= TOTAL_NS;
+}
+
+static bool is_unwanted(const struct metadata_swarm *m)
+{
+	return pace_level(m->pace) == PACE_STOP;
+}
+
+/* Is there no use in going on? */
+static int check_end(struct metadata_swarm *m, struct error *err)
+{
+	int rc = 0;
+
+	if (is_unwanted(m))
+		return error_set(err, ECANCELED, "%s",
+				 atomic_load(&m->node->is_ending)
+					 ? "bootseerd ends"
+					 : "not wanted any more");
+	(void)pthread_mutex_lock(&m->lock);
+	if (m->wrong.code)
+		rc = error_set(err, m->wrong.code, "%s", m->wrong.msg);
+	(void)pthread_mutex_unlock(&m->lock);
+	return rc;
+}
+
+/* False: the registry is to be read, but see check_end(). */
+static bool wait_here(struct metadata_swarm *m, size_t block)
+{
+	bool is_here;
+
+	(void)pthread_mutex_lock(&m->lock);
+	for (;;) {
+		int64_t now = clock_now_ns();
+		struct timespec until = clock_timespec(now + TICK_NS);
+
+		is_here = m->here[block];
+		if (is_here || m->has_ended || is_unwanted(m) ||
+		    is_stuck(m, now))
+			break;
+		(void)pthread_cond_timedwait(&m->changed, &m->lock, &until);
+	}
+	(void)pthread_mutex_unlock(&m->lock);
+	return is_here;
+}
+
+/* ------------------------------------------------------------- a blob --- */
+
+/* Reads a blob, once and whole: blocks [first, first + n) of the map. */
+struct blob {
+	struct source base;
+	struct metadata_swarm *m;
+	size_t first, n;
+	size_t run;        /* parts of the next request to the registry */
+	unsigned int lost; /* by the cache */
+};
+
+/* Takes checked parts of the registry. */
+struct keep {
+	struct block_sink sink;
+	struct metadata_swarm *m;
+	const struct block *blocks;
+	size_t first; /* of them, in the map */
+};
+
+static int keep_part(struct block_sink *sink, size_t index, const void *data,
+		     struct error *err)
+{
+	struct keep *k = container_of(sink, struct keep, sink);
+	size_t block = k->first + index;
+	int rc;
+
+	rc = cache_put(k->m->node->cache, &k->blocks[index], data, SOURCE_HOT,
+		       err);
+	if (rc < 0)
+		return rc;
+	p2p_image_came(k->m->p2p, (uint32_t)block);
+	set_here(k->m, block, true);
+	return 0;
+}
+
+/* Of the parts that are missing, where to read: anywhere, so that nodes which wait for
+ * each other in vain read different ones.  Returns how many follow each other. */
+static size_t choose(struct blob *b, size_t *ret_first)
+{
+	struct metadata_swarm *m = b->m;
+	uint64_t any = 0;
+	size_t at, n = 0;
+
+	(void)!getrandom(&any, sizeof(any), 0);
+	at = (size_t)(any % b->n);
+	(void)pthread_mutex_lock(&m->lock);
+	for (size_t k = 0; k < b->n && m->here[b->first + at]; k++)
+		at = (at + 1) % b->n;
+	while (at + n < b->n && n < b->run && !m->here[b->first + at + n])
+		n++;
+	(void)pthread_mutex_unlock(&m->lock);
+	*ret_first = b->first + at;
+	return n;
+}
+
+/* What is read of the registry while `block` is waited for. */
+struct reading {
+	struct pace pace;
+	struct metadata_swarm *m;
+	size_t block;
+	int64_t moved_ns; /* when bytes of it came; 0: none did */
+};
+
+/* Others may bring the block while the registry says nothing, or to come later.  That
+ * they bring another one ends nothing, nor what brings parts itself: nodes that read
+ * different ones, and give them to each other, would keep each other from it. */
+static enum pace_level reading_level(struct pace *p)
+{
+	struct reading *r = container_of(p, struct reading, pace);
+	bool is_over = clock_now_ns() - r->moved_ns >= QUIET_NS;
+
+	(void)pthread_mutex_lock(&r->m->lock);
+	is_over = is_over && r->m->here[r->block];
+	(void)pthread_mutex_unlock(&r->m->lock);
+	return is_over || is_unwanted(r->m) ? PACE_STOP : PACE_GO;
+}
+
+static void reading_moves(struct pace *p)
+{
+	container_of(p, struct reading, pace)->moved_ns = clock_now_ns();
+}
+
+/* Some of what is missing, as long as `block` is. */
+static int read_registry(struct blob *b, size_t block, struct error *err)
+{
+	struct reading reading = { .pace = { .level = reading_level,
+					     .moves = reading_moves,
+					     .is_urgent = true },
+				   .m = b->m,
+				   .block = block };
+	struct block blocks[RUN_MAX];
+	struct keep keep = { .sink.put = keep_part,
+			     .m = b->m,
+			     .blocks = blocks };
+	size_t n = choose(b, &keep.first);
+	struct block_req req = { .blocks = blocks,
+				 .n_blocks = n,
+				 .priority = SOURCE_DEMAND,
+				 .pace = &reading.pace };
+
+	if (n == 0)
+		return 0;
+	for (size_t k = 0; k < n; k++)
+		blockmap_block(&b->m->map, keep.first + k, &blocks[k]);
+	log_debug("p2p", "metadata of the registry off=%" PRIu64 " parts=%zu",
+		  blocks[0].poff, n);
+	b->run = b->run < RUN_MAX / 2 ? b->run * 2 : RUN_MAX;
+	return block_source_read(b->m->direct[blocks[0].pack], &req, &keep.sink,
+				 err);
+}
+
+/* A part from the cache, which keeps it: it is pinned. */
+static int read_part(struct blob *b, size_t block, const struct block *at,
+		     void *room, struct error *err)
+{
+	struct metadata_swarm *m = b->m;
+	int rc = 0;
+
+	for (;;) {
+		/* When the registry fails, peers may come to it all the same. */
+		while (!wait_here(m, block)) {
+			int end = check_end(m, err);
+
+			if (end < 0 || rc < 0)
+				return end < 0 ? end : rc;
+			rc = read_registry(b, block, err);
+			if (rc == -EBADMSG) /* nobody has it right */
+				return rc;
+		}
+		rc = cache_read(m->node->cache, at, 0, room, at->usize, err);
+		if (rc != -ENOENT || b->lost++ == LOST_MAX)
+			return rc;
+		set_here(m, block, false);
+	}
+}
+
+static int blob_read(struct source *s, const struct source_req *req,
+		     struct source_sink *sink, struct error *err)
+{
+	struct blob *b = container_of(s, struct blob, base);
+	AUTO_FREE void *room = malloc(PARTS_SIZE_MAX);
+	int rc = 0;
+
+	if (req->off != 0 || req->len != s->size)
+		return error_set(err, EINVAL, "only the whole is read");
+	if (!room)
+		return error_nomem(err);
+	for (size_t k = 0; k < b->n && rc == 0; k++) {
+		struct block at;
+
+		blockmap_block(&b->m->map, b->first + k, &at);
+		rc = read_part(b, b->first + k, &at, room, err);
+		if (rc == 0)
+			rc = sink->put(sink, at.poff, room, at.usize, err);
+	}
+	return rc;
+}
+
+static void blob_free(struct source *s)
+{
+	free(container_of(s, struct blob, base));
+}
+
+static const struct source_ops blob_ops = {
+	.name = "parts",
+	.read = blob_read,
+	.free = blob_free,
+};
+
+/* NULL stays where there are no parts. */
+static int blob_new(struct metadata_swarm *m, const struct oci_descriptor *d,
+		    const struct parts *p, size_t first, struct source **ret,
+		    struct error *err)
+{
+	struct blob *b;
+
+	if (!p->n)
+		return 0;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return error_nomem(err);
+	b->base.ops = &blob_ops;
+	b->base.size = d->size;
+	b->m = m;
+	b->first = first;
+	b->n = p->n;
+	b->run = 1;
+	*ret = &b->base;
+	return 0;
+}
+
+/* --------------------------------------------------------------- fetch --- */
+
+static void have(void *arg, uint32_t block, uint32_t bytes)
+{
+	(void)bytes;
+	set_here(arg, block, true);
+}
+
+static void *bring_main(void *arg)
+{
+	struct metadata_swarm *m = arg;
+	AUTO_FREE uint32_t *blocks = calloc(m->map.n_blocks, sizeof(*blocks));
+	struct device_list list = { .blocks = blocks,
+				    .n = m->map.n_blocks,
+				    .priority = SOURCE_HOT,
+				    .streams = 1,
+				    .have = have,
+				    .arg = m,
+				    .cancel = &m->cancel };
+	struct error err = ERROR_INIT;
+	int rc = 0;
+
+	for (uint32_t k = 0; blocks && k < m->map.n_blocks; k++)
+		blocks[k] = k;
+	if (blocks)
+		rc = p2p_image_fetch(m->p2p, &list, &err);
+	if (rc < 0 && rc != -ECANCELED)
+		log_debug("p2p", "metadata: %s", err.msg);
+	(void)pthread_mutex_lock(&m->lock);
+	m->has_ended = true;
+	if (rc == -EBADMSG)
+		m->wrong = err;
+	(void)pthread_cond_broadcast(&m->changed);
+	(void)pthread_mutex_unlock(&m->lock);
+	return NULL;
+}
+
+/* With somebody who has the parts brought. */
+static int fetch_brought(struct metadata_swarm *m, struct oci_store *store,
+			 const struct artifact *a, const char *meta_path,
+			 const char *map_path, struct error *err)
+{
+	AUTO(source) meta = NULL;
+	AUTO(source) map = NULL;
+	struct artifact_sources from;
+	int rc = blob_new(m, &a->meta, &a->meta_parts, 0, &meta, err);
+
+	if (rc == 0)
+		rc = blob_new(m, &a->map, &a->map_parts, a->meta_parts.n, &map,
+			      err);
+	if (rc < 0)
+		return rc;
+	from = (struct artifact_sources){
+		.meta = meta,
+		.map = map,
+		.parser = parser_of_artifacts(m->node->parser),
+	};
+	return artifact_fetch(store, a, &from, meta_path, map_path, err);
+}
+
+int metadata_swarm_fetch(struct metadata_swarm *m, struct oci_store *store,
+			 const struct artifact *a, struct pace *pace,
+			 const char *meta_path, const char *map_path,
+			 struct error *err)
+{
+	AUTO_FREE bool *here = calloc(m->map.n_blocks, sizeof(*here));
+	uint64_t chance = 0;
+	pthread_t bringer;
+	int rc;
+
+	if (!here)
+		return error_nomem(err);
+	(void)!getrandom(&chance, sizeof(chance), 0);
+	m->chance_ns = (int64_t)(chance % (uint64_t)CHANCE_NS);
+	m->begun = clock_now_ns();
+	m->here = here;
+	m->pace = pace;
+	rc = pthread_create(&bringer, NULL, bring_main, m);
+	if (rc)
+		return error_set(err, rc, "start a thread: %s", strerror(rc));
+	rc = fetch_brought(m, store, a, meta_path, map_path, err);
+	__atomic_store_n(&m->cancel, true, __ATOMIC_RELAXED);
+	(void)pthread_join(bringer, NULL);
+	return rc;
+}

@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The prefetches of the node's images, and what is remembered of them. */
+#include "snapshotter/node/starts/prefetch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/starts/hot_file.h"
+#include "snapshotter/node/starts/mounted.h"
+#include "snapshotter/node/starts/pressure.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define LOOK_NS (NS_PER_S / 20) /* how often a pace is asked */
+/* The disk and /proc are looked at no more often. */
+#define PRESSURE_EVERY_NS (NS_PER_S / 2)
+/* The rest takes link and CPU from a start: it goes on when nobody has read or
+ * started for this long, or has waited for so long. */
+#define SETTLE_NS (2 * NS_PER_S)
+#define SETTLE_MAX_NS (120 * NS_PER_S)
+
+struct prefetches {
+	struct node *n;
+	struct prefetcher *prefetcher;
+	pthread_mutex_t lock; /* the rest */
+	struct pressure_facts facts;
+	int64_t looked_ns;
+	bool was_short; /* when the log was told last */
+	struct prefetch_sums past;
+};
+
+/* Of one image. */
+struct image_prefetch {
+	struct image *image;   /* a use */
+	struct mounted *files; /* block map and device; mounted nowhere */
+	struct prefetch *prefetch;
+	unsigned int refs; /* images_lock() */
+	/* Held while the note on disk is made to fit what is asked for. */
+	pthread_mutex_t noting;
+};
+
+/* -------------------------------------------------------------- pressure --- */
+
+static struct pressure_facts facts_now(struct prefetches *all)
+{
+	const struct node_config *cfg = all->n->cfg;
+	struct pressure_facts facts;
+	bool is_old;
+
+	(void)pthread_mutex_lock(&all->lock);
+	facts = all->facts;
+	is_old = clock_now_ns() - all->looked_ns >= PRESSURE_EVERY_NS;
+	/* One looks, the others take what was seen before. */
+	if (is_old)
+		all->looked_ns = clock_now_ns();
+	(void)pthread_mutex_unlock(&all->lock);
+	if (!is_old)
+		return facts;
+	pressure_gather(cfg->root, cfg->cache_min_free, all->n->cache, &facts);
+	(void)pthread_mutex_lock(&all->lock);
+	all->facts = facts;
+	(void)pthread_mutex_unlock(&all->lock);
+	return facts;
+}
+
+static bool is_under_pressure(void *arg, struct error *why)
+{
+	struct prefetches *all = arg;
+	struct pressure_facts facts = facts_now(all);
+	bool is_short = pressure_judge(&facts, why), changed;
+
+	(void)pthread_mutex_lock(&all->lock);
+	changed = all->was_short != is_short;
+	all->was_short = is_short;
+	(void)pthread_mutex_unlock(&all->lock);
+	if (changed && is_short)
+		log_warning("prefetch", "paused reason=\"%s\"", why->msg);
+	else if (changed)
+		log_info("prefetch", "goes on");
+	return is_short;
+}
+
+static uint64_t room(void *arg)
+{
+	struct pressure_facts facts = facts_now(arg);
+
+	return pressure_room(&facts);
+}
+
+static int64_t idle_ns(void *arg)
+{
+	const struct prefetches *all = arg;
+
+	return fetcher_idle_ns(all->n->fetcher);
+}
+
+/* -------------------------------------------------------- open and close --- */
+
+static unsigned int streams(const struct node_config *cfg, uint64_t wanted)
+{
+	/* The fetcher's bound. */
+	return (unsigned int)(wanted < cfg->fetch_threads ? wanted
+							  : cfg->fetch_threads);
+}
+
+int node_prefetch_open(struct node *n, struct error *err)
+{
+	const struct node_config *cfg = n->cfg;
+	struct prefetches *all = calloc(1, sizeof(*all));
+	struct prefetcher_config p = {
+		.limits = { .hot_streams = streams(cfg, cfg->hot_streams),
+			    .cold_streams = streams(cfg, cfg->cold_streams),
+			    .hot_rate = cfg->hot_rate,
+			    .cold_rate = cfg->cold_rate,
+			    .gap = (uint32_t)cfg->hot_gap,
+			    .hot_range = (uint32_t)cfg->hot_range,
+			    .cold_range = (uint32_t)cfg->cold_range,
+			    .settle_ns = SETTLE_NS,
+			    .settle_max_ns = SETTLE_MAX_NS,
+			    .retry_ns = cfg->prefetch_retry },
+		.pressure = is_under_pressure,
+		.room = room,
+		.idle_ns = idle_ns,
+		.arg = all,
+	};
+	int rc;
+
+	if (!all)
+		return error_nomem(err);
+	all->n = n;
+	all->looked_ns = clock_now_ns();
+	pressure_gather(cfg->root, cfg->cache_min_free, n->cache, &all->facts);
+	(void)pthread_mutex_init(&all->lock, NULL);
+	rc = prefetcher_new(&p, &all->prefetcher, err);
+	if (rc < 0) {
+		(void)pthread_mutex_destroy(&all->lock);
+		free(all);
+		return rc;
+	}
+	n->prefetches = all;
+	return 0;
+}
+
+void node_prefetch_close(struct node *n)
+{
+	struct image **list;
+	size_t len, k;
+
+	if (!n->prefetches)
+		return;
+	if (images_list(n->images, &list, &len, NULL) == 0) {
+		for (k = 0; k < len; k++)
+			node_prefetch_drop(n, list[k]);
+		images_list_free(list, len);
+	}
+	prefetcher_free(n->prefetches->prefetcher);
+	(void)pthread_mutex_destroy(&n->prefetches->lock);
+	free(n->prefetches);
+	n->prefetches = NULL;
+}
+
+/* ---------------------------------------------------------- of one image --- */
+
+static void add_sums(struct prefetch_sums *sums, struct image_prefetch *ip)
+{
+	struct prefetch_stats s;
+	struct device_stats d;
+
+	prefetch_get_stats(ip->prefetch, &s);
+	device_get_stats(ip->files->device, &d);
+	sums->under_way += s.phase == PREFETCH_HOT || s.phase == PREFETCH_COLD;
+	sums->hot_bytes += s.hot_fetched_bytes;
+	sums->cold_bytes += s.cold_fetched_bytes;
+	sums->hot_blocks += s.hot_fetched_blocks;
+	sums->cold_blocks += s.cold_fetched_blocks;
+	sums->pauses += s.pauses;
+	sums->failures += s.failures;
+	sums->fetches += d.fetches;
+	sums->fetched_bytes += d.fetched_bytes;
+}
+
+static void merge_sums(struct prefetch_sums *to, const struct prefetch_sums *s)
+{
+	to->hot_bytes += s->hot_bytes;
+	to->cold_bytes += s->cold_bytes;
+	to->hot_blocks += s->hot_blocks;
+	to->cold_blocks += s->cold_blocks;
+	to->pauses += s->pauses;
+	to->failures += s->failures;
+	to->fetches += s->fetches;
+	to->fetched_bytes += s->fetched_bytes;
+}
+
+static void destroy(struct image_prefetch *ip)
+{
+	prefetch_free(ip->prefetch);
+	mounted_free(ip->files);
+	(void)pthread_mutex_destroy(&ip->noting);
+	images_put(ip->image);
+	free(ip);
+}
+
+static void put(struct image_prefetch *ip)
+{
+	struct images *images;
+	bool last;
+
+	if (!ip)
+		return;
+	images = ip->image->all;
+	images_lock(images);
+	last = --ip->refs == 0;
+	images_unlock(images);
+	if (last)
+		destroy(ip);
+}
+
+/* A use of what the image has, or NULL. */
+static struct image_prefetch *get(struct image *i)
+{
+	struct image_prefetch *ip;
+
+	images_lock(i->all);
+	ip = i->prefetch;
+	if (ip)
+		ip->refs++;
+	images_unlock(i->all);
+	return ip;
+}
+
+static void on_done(void *arg);
+static void on_failed(void *arg, const struct error *why, int64_t retry_ns);
+
+static int make(struct node *n, struct image *i, struct remote_call *call,
+		struct image_prefetch **ret, struct error *err)
+{
+	struct image_prefetch *ip = calloc(1, sizeof(*ip));
+	struct map_file meta = MAP_FILE_INIT;
+	struct prefetch_config cfg = { .done = on_done,
+				       .failed = on_failed,
+				       .arg = ip };
+	int rc;
+
+	if (!ip)
+		return error_nomem(err);
+	ip->image = i;
+	images_ref(i);
+	(void)pthread_mutex_init(&ip->noting, NULL);
+	rc = mounted_open(n, i, call, &meta, &ip->files, err);
+	map_file_close(&meta);
+	if (rc == 0)
+		rc = mounted_open_device(ip->files, i, err);
+	if (rc == 0) {
+		cfg.dev = ip->files->device;
+		cfg.map = &ip->files->map;
+		cfg.label = ip->files->label;
+		cfg.fetch = ip->files->peer ? image_swarm_fetch : NULL;
+		cfg.fetch_arg = ip->files->peer;
+		rc = prefetch_new(n->prefetches->prefetcher, &cfg,
+				  &ip->prefetch, err);
+	}
+	if (rc < 0) {
+		destroy(ip);
+		return rc;
+	}
+	*ret = ip;
+	return 0;
+}
+
+/* A use of the image's, made when it has none. */
+static int get_or_make(struct node *n, struct image *i,
+		       struct remote_call *call, struct image_prefetch **ret,
+		       struct error *err)
+{
+	struct image_prefetch *ip = get(i);
+	bool removed;
+	int rc;
+
+	if (!ip) {
+		rc = mounted_enter_gate(n, i, call, err);
+		if (rc < 0)
+			return rc;
+		images_lock(i->all);
+		removed = i->removed;
+		images_unlock(i->all);
+		ip = get(i);
+		if (removed)
+			rc = error_set(err, ENOENT, "it was removed meanwhile");
+		else if (!ip)
+			rc = make(n, i, call, &ip, err);
+		if (rc == 0) {
+			images_lock(i->all);
+			ip->refs += i->prefetch ? 0 : 2;
+			i->prefetch = ip;
+			images_unlock(i->all);
+		}
+		keyed_lock_leave(n->gate, &i->id);
+		if (rc < 0) {
+			put(ip);
+			return rc;
+		}
+	}
+	*ret = ip;
+	return 0;
+}
+
+void node_prefetch_drop(struct node *n, struct image *i)
+{
+	struct prefetch_sums sums = { .hot_bytes = 0 };
+	struct image_prefetch *ip;
+
+	images_lock(i->all);
+	ip = i->prefetch;
+	i->prefetch = NULL;
+	images_unlock(i->all);
+	if (!ip)
+		return;
+	prefetch_stop(ip->prefetch);
+	add_sums(&sums, ip);
+	(void)pthread_mutex_lock(&n->prefetches->lock);
+	merge_sums(&n->prefetches->past, &sums);
+	(void)pthread_mutex_unlock(&n->prefetches->lock);
+	put(ip);
+}
+
+/* ----------------------------------------------------------- what is noted --- */
+
+static void log_note(const struct image *i, int rc, const struct error *why)
+{
+	if (rc < 0)
+		log_warning("prefetch",
+			    "image=%.12s what=\"not noted: a restart may "
+			    "forget it\" reason=\"%s\"",
+			    i->hex, why->msg);
+}
+
+static int write_hot(const struct image *i, const struct buf *hot,
+		     struct error *err)
+{
+	AUTO_FREE char *path = image_path(i, "hot.json");
+
+	if (!path)
+		return error_nomem(err);
+	if (hot->len)
+		return fs_replace_file(path, hot->data, hot->len, 0600, err);
+	if (unlink(path) < 0 && errno != ENOENT)
+		return error_set(err, errno, "remove '%s': %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+/* With `noting`. */
+static void note(struct image_prefetch *ip, enum state_prefetch what,
+		 const struct buf *hot)
+{
+	struct error err = ERROR_INIT;
+	int rc;
+
+	rc = write_hot(ip->image, hot, &err);
+	if (rc == 0)
+		rc = image_set_prefetch(ip->image, what, &err);
+	log_note(ip->image, rc, &err);
+}
+
+/* With `noting`: it is over. */
+static void note_nothing(struct image_prefetch *ip)
+{
+	struct error err = ERROR_INIT;
+	int rc;
+
+	/* The state first: a hot set without it is only a leftover. */
+	rc = image_set_prefetch(ip->image, STATE_PREFETCH_NONE, &err);
+	if (rc == 0)
+		rc = write_hot(ip->image, &(struct buf)BUF_INIT, &err);
+	log_note(ip->image, rc, &err);
+}
+
+/* Another start may have come meanwhile: only what is over is forgotten. */
+static void note_end(struct image_prefetch *ip)
+{
+	enum prefetch_phase phase;
+
+	(void)pthread_mutex_lock(&ip->noting);
+	phase = prefetch_get_phase(ip->prefetch);
+	if (phase == PREFETCH_DONE || phase == PREFETCH_STOPPED)
+		note_nothing(ip);
+	(void)pthread_mutex_unlock(&ip->noting);
+}
+
+static void on_done(void *arg)
+{
+	struct image_prefetch *ip = arg;
+
+	log_info("prefetch", "done image=\"%s\"", ip->files->label);
+	note_end(ip);
+}
+
+static void on_failed(void *arg, const struct error *why, int64_t retry_ns)
+{
+	const struct image_prefetch *ip = arg;
+
+	log_warning("prefetch",
+		    "failed image=\"%s\" reason=\"%s\" again_s=%lld",
+		    ip->files->label, why->msg,
+		    (long long)(retry_ns / NS_PER_S));
+}
+
+/* With `noting`: is anything of it missing still? */
+static bool is_worth_noting(struct image_prefetch *ip, bool rest)
+{
+	struct prefetch_stats s;
+
+	prefetch_get_stats(ip->prefetch, &s);
+	return s.hot_have < s.hot_blocks || (rest && s.all_have < s.all_blocks);
+}
+
+/* ------------------------------------------------------------- what is done --- */
+
+static int begin(struct image_prefetch *ip, struct hot_list *hot,
+		 enum prefetch_rest rest, struct error *err)
+{
+	AUTO_BUF text = { .limit = HOT_FILE_MAX };
+	int rc = 0;
+
+	if (hot && hot->n > 0)
+		rc = hot_file_format(hot, &text, err);
+	if (rc < 0) {
+		hot_list_fini(hot);
+		return rc;
+	}
+	/* The transfers first: they need not wait for the disk. */
+	(void)pthread_mutex_lock(&ip->noting);
+	rc = prefetch_start(ip->prefetch, hot, rest, err);
+	if (rc == 0 && is_worth_noting(ip, rest != PREFETCH_REST_NONE))
+		note(ip,
+		     rest == PREFETCH_REST_NONE ? STATE_PREFETCH_HOT
+						: STATE_PREFETCH_ALL,
+		     &text);
+	(void)pthread_mutex_unlock(&ip->noting);
+	return rc;
+}
+
+static int begin_of(struct node *n, struct image *i, struct hot_list *hot,
+		    enum prefetch_rest rest, struct remote_call *call,
+		    struct error *err)
+{
+	struct image_prefetch *ip = NULL;
+	struct remote_call own;
+	int rc;
+
+	mounted_call_init(n, &own);
+	rc = get_or_make(n, i, call ? call : &own, &ip, err);
+	if (rc == 0)
+		rc = begin(ip, hot, rest, err);
+	else if (hot)
+		hot_list_fini(hot);
+	put(ip);
+	return error_wrap(err, rc, "prefetch");
+}
+
+/* Of a hot set alone there has to be one. */
+static int check_order(struct node *n, struct image *i, struct error *err)
+{
+	struct prefetch_stats s;
+
+	(void)node_prefetch_stats(n, i, &s);
+	return s.hot_blocks > 0
+		       ? 0
+		       : error_set(
+				 err, ENOENT,
+				 "no trace of a start of this image is known: "
+				 "'bootseer image record' makes one, or fetch "
+				 "all of it (--all)");
+}
+
+int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
+		  struct hot_list *hot, struct remote_call *call,
+		  struct error *err)
+{
+	static const enum prefetch_rest rests[] = {
+		[PREFETCH_CHOICE_HOT] = PREFETCH_REST_NONE,
+		[PREFETCH_CHOICE_HOT_THEN_IDLE] = PREFETCH_REST_IDLE,
+		[PREFETCH_CHOICE_ALL_NOW] = PREFETCH_REST_NOW,
+	};
+	enum prefetch_choice choice =
+		prefetch_choose(prefetch_mode_of(n->cfg->prefetch), event);
+
+	if (choice == PREFETCH_CHOICE_NOTHING) {
+		if (hot)
+			hot_list_fini(hot);
+		return 0;
+	}
+	if (event == PREFETCH_ON_ORDER_HOT && check_order(n, i, err) < 0)
+		return -ENOENT;
+	return begin_of(n, i, hot, rests[choice], call, err);
+}
+
+int node_prefetch_stop(struct node *n, struct image *i, struct error *err)
+{
+	struct image_prefetch *ip = get(i);
+
+	(void)n;
+	(void)err;
+	if (!ip)
+		return 0;
+	prefetch_stop(ip->prefetch);
+	note_end(ip);
+	put(ip);
+	return 0;
+}
+
+/* How long to wait until it is asked again whether somebody wants to. */
+static int64_t next_look(int64_t until, const struct pace *pace)
+{
+	int64_t next = clock_now_ns() + LOOK_NS;
+
+	return pace && next < until ? next : until;
+}
+
+/* Was it only time to look? */
+static bool goes_on(int64_t slice, int64_t until, struct pace *pace)
+{
+	return slice < until && clock_now_ns() >= slice &&
+	       pace_level(pace) != PACE_STOP;
+}
+
+int node_prefetch_wait(struct node *n, struct image *i,
+		       const struct wait_policy *policy, struct pace *pace,
+		       struct error *err)
+{
+	struct image_prefetch *ip = get(i);
+	int64_t until = clock_now_ns() + NODE_PREFETCH_WAIT_NS, slice;
+	int rc;
+
+	(void)n;
+	if (!ip)
+		return 0;
+	if (policy->kind == WAIT_DEADLINE && policy->ns < NODE_PREFETCH_WAIT_NS)
+		until = clock_now_ns() + policy->ns;
+	do {
+		slice = next_look(until, pace);
+		rc = prefetch_wait(ip->prefetch, policy, slice, err);
+	} while (rc == -ETIMEDOUT && goes_on(slice, until, pace));
+	put(ip);
+	return rc;
+}
+
+int node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns,
+			   struct pace *pace, struct error *err)
+{
+	struct image_prefetch *ip = get(i);
+	int64_t until = clock_now_ns() + timeout_ns, slice;
+
+	(void)n;
+	if (!ip)
+		return 0;
+	do {
+		slice = next_look(until, pace);
+		prefetch_wait_end(ip->prefetch, slice);
+	} while (goes_on(slice, until, pace));
+	put(ip);
+	return pace_level(pace) == PACE_STOP
+		       ? error_set(err, ECANCELED, "whoever asked has left")
+		       : 0;
+}
+
+/* ---------------------------------------------------------------- figures --- */
+
+bool node_prefetch_stats(struct node *n, struct image *i,
+			 struct prefetch_stats *ret)
+{
+	struct image_prefetch *ip = get(i);
+
+	(void)n;
+	*ret = (struct prefetch_stats){ .phase = PREFETCH_IDLE };
+	if (!ip)
+		return false;
+	prefetch_get_stats(ip->prefetch, ret);
+	put(ip);
+	return true;
+}
+
+int node_prefetch_fetched(struct node *n, struct image *i, bool hot_only,
+			  uint8_t **ret_bits, struct error *err)
+{
+	struct image_prefetch *ip = get(i);
+	int rc;
+
+	(void)n;
+	if (!ip)
+		return error_set(err, ENOENT, "the image has no prefetch");
+	rc = prefetch_fetched(ip->prefetch, hot_only, ret_bits, err);
+	put(ip);
+	return rc;
+}
+
+void node_prefetch_sums(struct node *n, struct prefetch_sums *ret)
+{
+	struct image_prefetch *ip;
+	struct image **list;
+	size_t len, k;
+
+	(void)pthread_mutex_lock(&n->prefetches->lock);
+	*ret = n->prefetches->past;
+	(void)pthread_mutex_unlock(&n->prefetches->lock);
+	if (images_list(n->images, &list, &len, NULL) < 0)
+		return;
+	for (k = 0; k < len; k++) {
+		ip = get(list[k]);
+		if (ip)
+			add_sums(ret, ip);
+		put(ip);
+	}
+	images_list_free(list, len);
+}
+
+/* ----------------------------------------------------------------- restart --- */
+
+static int read_hot(const struct image *i, struct hot_list *ret,
+		    struct error *err)
+{
+	AUTO_FREE char *path = image_path(i, "hot.json");
+	AUTO_BUF text = BUF_INIT;
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	rc = fs_read_file(path, HOT_FILE_MAX, &text, err);
+	if (rc == -ENOENT)
+		return 0;
+	return rc < 0 ? rc : hot_file_parse(text.data, text.len, ret, err);
+}
+
+static void resume_one(struct node *n, struct image *i)
+{
+	struct hot_list hot = { .blocks = NULL };
+	struct error err = ERROR_INIT;
+	enum prefetch_event event;
+	enum state_prefetch what;
+	int rc;
+
+	images_lock(n->images);
+	what = i->state.prefetch;
+	images_unlock(n->images);
+	if (what == STATE_PREFETCH_NONE)
+		return;
+	event = what == STATE_PREFETCH_ALL ? PREFETCH_ON_RESTART_ALL
+					   : PREFETCH_ON_RESTART_HOT;
+	rc = read_hot(i, &hot, &err);
+	if (rc == 0)
+		rc = node_prefetch(n, i, event, &hot, NULL, &err);
+	if (rc < 0) {
+		log_warning("prefetch",
+			    "image=%.12s hot set lost reason=\"%s\"", i->hex,
+			    err.msg);
+		rc = node_prefetch(n, i, event, NULL, NULL, &err);
+	}
+	if (rc < 0)
+		log_warning("prefetch", "image=%.12s not resumed reason=\"%s\"",
+			    i->hex, err.msg);
+	else
+		log_info("prefetch", "resumed image=%.12s", i->hex);
+}
+
+void node_prefetch_resume(struct node *n)
+{
+	struct image **list;
+	size_t len, k;
+
+	if (images_list(n->images, &list, &len, NULL) < 0)
+		return;
+	for (k = 0; k < len; k++)
+		resume_one(n, list[k]);
+	images_list_free(list, len);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The prefetch of each image of the node: with a device of its own, so that it
+ * needs no mount, from the first call for it until the image is removed.  Any
+ * thread; not inside the image's gate, but for node_prefetch_drop().
+ *
+ * What was asked for and is not done yet is in ROOT/images/ID/ (state.json and
+ * hot.json): the next bootseerd goes on with it.
+ */
+#ifndef BOOTSEER_NODE_PREFETCH_H
+#define BOOTSEER_NODE_PREFETCH_H
+
+#include "prefetcher/prefetcher.h"
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/remote_call.h"
+#include "snapshotter/node/starts/prefetch_choice.h"
+#include "snapshotter/node/traces/trace_lookup.h"
+
+/* node.prefetcher, from the configuration. */
+int node_prefetch_open(struct node *n, struct error *err) MUST_CHECK;
+/* Stop all; before the fetcher goes. */
+void node_prefetch_close(struct node *n);
+
+/* Go on with what a bootseerd before left unfinished. */
+void node_prefetch_resume(struct node *n);
+
+/*
+ * Something happened to an image: begin what prefetch_choose() says; returns at once.
+ * Takes what `hot` owns, also when this fails; NULL: the hot set that it has had.  A
+ * hot set that is under way already goes on; another one takes its place.
+ *   -ENOENT  the image was removed; or the hot set alone was ordered, and none is
+ *            known
+ *   -EINPROGRESS  as mounted_open(): its metadata has to be fetched again
+ * `call` ends that; NULL: nobody waits for it, who could leave.
+ */
+int node_prefetch(struct node *n, struct image *i, enum prefetch_event event,
+		  struct hot_list *hot, struct remote_call *call,
+		  struct error *err) MUST_CHECK;
+
+/* For trace_lookup_open(): what is found is prefetched.  `n` is borrowed until
+ * trace_lookup_close(). */
+struct trace_user node_prefetch_trace_user(struct node *n);
+
+/* As prefetch_wait(), for as long as the policy says and never longer than
+ * NODE_PREFETCH_WAIT_NS, or until `pace` (may be NULL) stops; 0 at once when the
+ * image has no prefetch. */
+#define NODE_PREFETCH_WAIT_NS (INT64_C(600) * 1000000000)
+int node_prefetch_wait(struct node *n, struct image *i,
+		       const struct wait_policy *p, struct pace *pace,
+		       struct error *err) MUST_CHECK;
+
+/* Stop until the next node_prefetch(), also over restarts. */
+int node_prefetch_stop(struct node *n, struct image *i,
+		       struct error *err) MUST_CHECK;
+
+/* False when the image has no prefetch: then all is zero. */
+bool node_prefetch_stats(struct node *n, struct image *i,
+			 struct prefetch_stats *ret);
+
+/* As prefetch_fetched(), of the image's block map; -ENOENT when the image has
+ * no prefetch. */
+int node_prefetch_fetched(struct node *n, struct image *i, bool hot_only,
+			  uint8_t **ret_bits, struct error *err) MUST_CHECK;
+
+/* Wait until it is done, failed, stopped or was never begun, at most so long.
+ * -ECANCELED: `pace` (may be NULL) stopped meanwhile. */
+int node_prefetch_wait_end(struct node *n, struct image *i, int64_t timeout_ns,
+			   struct pace *pace, struct error *err) MUST_CHECK;
+
+/* The sums of all images, those that are gone too; only what was fetched,
+ * pauses and failures. */
+struct prefetch_sums {
+	uint64_t under_way; /* images */
+	uint64_t hot_bytes, cold_bytes, hot_blocks, cold_blocks;
+	uint64_t pauses, failures;
+	uint64_t fetches, fetched_bytes; /* of their devices */
+};
+void node_prefetch_sums(struct node *n, struct prefetch_sums *ret);
+
+/* The image was removed: stop and forget. */
+void node_prefetch_drop(struct node *n, struct image *i);
+
+#endif

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How a start shows that it is ready, and which container it is. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "common/fs.h"
+#include "snapshotter/node/starts/starts_priv.h"
+
+#define CGROUPS_MAX 65536u
+#define BUNDLE_MAX (16u << 20) /* bytes of a config.json */
+#define WORDS_MAX 4096
+
+/* A container writes beneath its root: its links must not lead out of it. */
+static int open_beneath(int root, const char *path)
+{
+	path += strspn(path, "/");
+	return fs_openat2(root, path, O_PATH | O_NOFOLLOW,
+			  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS |
+				  RESOLVE_NO_XDEV);
+}
+
+bool container_start_has_ready_file(const struct container_start *s)
+{
+	AUTO_CLOSE int fd =
+		s->ready_root >= 0
+			? open_beneath(s->ready_root, s->ready_file)
+			: open(s->ready_file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
+	/* A link says nothing of a file; and in an overlay's folder a device
+	 * 0/0 is a file that was removed. */
+	return !S_ISLNK(st.st_mode) &&
+	       !(S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0));
+}
+
+int process_cgroups(int pid, int pidfd, struct buf *ret, struct error *err)
+{
+	char path[32];
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	rc = fs_read_file(path, CGROUPS_MAX, ret, err);
+	if (rc < 0)
+		return rc;
+	/* Still there behind the reading, so the number was its own. */
+	if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)
+		return error_set(err, errno, "process %d: %s", pid,
+				 strerror(errno));
+	return ret->len ? 0 : error_set(err, ENOENT, "no groups");
+}
+
+/* "ID" or "something-ID.scope", as runc and systemd name a container's group. */
+static bool names_container(const char *part, size_t len, const char *id)
+{
+	static const char scope[] = ".scope";
+	size_t n = strlen(id);
+
+	if (len > sizeof(scope) - 1 && memcmp(part + len - (sizeof(scope) - 1),
+					      scope, sizeof(scope) - 1) == 0) {
+		len -= sizeof(scope) - 1;
+		if (len > n && part[len - n - 1] == '-') {
+			part += len - n;
+			len = n;
+		}
+	}
+	return len == n && memcmp(part, id, n) == 0;
+}
+
+/* "user@1000.service": below it systemd lets that user name groups at will, so a
+ * name there says nothing. */
+static bool is_given_away(const char *part, size_t len)
+{
+	static const char start[] = "user@";
+
+	return len >= sizeof(start) - 1 &&
+	       memcmp(part, start, sizeof(start) - 1) == 0;
+}
+
+bool container_start_has_process(const struct container_start *s,
+				 const char *cgroups)
+{
+	const char *p = cgroups;
+	bool is_users = false;
+	size_t len;
+
+	if (!s->container || !*s->container)
+		return false;
+	for (; *p; p += len) {
+		/* Another hierarchy. */
+		if (*p == '\n')
+			is_users = false;
+		p += strspn(p, "/\n");
+		len = strcspn(p, "/\n");
+		if (is_given_away(p, len))
+			is_users = true;
+		if (len && !is_users && names_container(p, len, s->container))
+			return true;
+	}
+	return false;
+}
+
+char *bundle_key(const char *bundle)
+{
+	AUTO_FREE const char **words = NULL;
+	AUTO_FREE char *path = NULL;
+	AUTO_BUF text = BUF_INIT;
+	AUTO_JSON *root = NULL;
+	const json_t *args;
+	size_t n, k;
+
+	if (asprintf(&path, "%s/config.json", bundle) < 0) {
+		path = NULL;
+		return NULL;
+	}
+	if (fs_read_file(path, BUNDLE_MAX, &text, NULL) < 0 || !text.len)
+		return NULL;
+	/* Half written: it is read again. */
+	root = json_loadb(text.data, text.len, 0, NULL);
+	args = json_object_get(json_object_get(root, "process"), "args");
+	n = json_array_size(args);
+	words = calloc(n ? n : 1, sizeof(*words));
+	if (!words || n == 0 || n > WORDS_MAX)
+		return NULL;
+	for (k = 0; k < n; k++) {
+		words[k] = json_string_value(json_array_get(args, k));
+		if (!words[k])
+			return NULL;
+	}
+	return trace_workload_key(words, n);
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Mounts of their own for recordings (image.record): a mount has one page cache,
+ * so what another reader of the image has there would not be seen.  Nothing of
+ * them is remembered: they go with the process, and what a killed one left is
+ * taken down at the next start.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/mount.h"
+#include "snapshotter/datapath/images.h"
+#include "snapshotter/node/starts/mounted.h"
+#include "snapshotter/node/starts/record.h"
+#include "snapshotter/node/starts/starts.h"
+
+#define RECORDINGS_MAX 16
+#define RECORD_PREFIX "record."
+
+struct recording {
+	struct recording *next;
+	char *user;
+	struct image *image; /* a use; it is not removed meanwhile */
+	struct mounted *mounted;
+	char *path;
+	bool busy; /* being set up or taken down by a thread */
+};
+
+struct recordings {
+	struct node *node;
+	pthread_mutex_t lock; /* protects the rest */
+	struct recording *first;
+	size_t n;
+	/* Far from those of the images, and others than those of the process
+	 * before: a descriptor that outlives a mount must not lead to the
+	 * bytes of another image. */
+	uint64_t next_index;
+};
+
+static void recording_free(struct recording *r)
+{
+	if (!r)
+		return;
+	if (r->image) {
+		images_lock(r->image->all);
+		r->image->recordings--;
+		images_unlock(r->image->all);
+	}
+	images_put(r->image);
+	free(r->user);
+	free(r->path);
+	free(r);
+}
+
+/* Lock held. */
+static struct recording *find(struct recordings *all, const char *user)
+{
+	struct recording *r;
+
+	for (r = all->first; r && strcmp(r->user, user) != 0; r = r->next)
+		;
+	return r;
+}
+
+static void forget(struct recordings *all, struct recording *r)
+{
+	struct recording **p;
+
+	pthread_mutex_lock(&all->lock);
+	for (p = &all->first; *p != r; p = &(*p)->next)
+		;
+	*p = r->next;
+	all->n--;
+	pthread_mutex_unlock(&all->lock);
+	recording_free(r);
+}
+
+/* A place in the table, marked busy. */
+static int claim(struct recordings *all, struct image *i, const char *user,
+		 struct recording **ret, uint64_t *ret_index, struct error *err)
+{
+	struct recording *r = calloc(1, sizeof(*r));
+	int rc = 0;
+
+	if (!r)
+		return error_nomem(err);
+	r->busy = true;
+	r->user = strdup(user);
+	r->image = images_get(i->all, &i->id);
+	if (r->image) {
+		images_lock(i->all);
+		r->image->recordings++;
+		images_unlock(i->all);
+	}
+	pthread_mutex_lock(&all->lock);
+	if (!r->user || !r->image)
+		rc = error_set(err, r->user ? ENOENT : ENOMEM,
+			       "image %.12s was removed", i->hex);
+	else if (find(all, user))
+		rc = error_set(err, EBUSY, "'%s' records already", user);
+	else if (all->n >= RECORDINGS_MAX)
+		rc = error_set(err, EAGAIN, "%d recordings are under way",
+			       RECORDINGS_MAX);
+	if (rc == 0) {
+		r->next = all->first;
+		all->first = r;
+		all->n++;
+		*ret_index = all->next_index++;
+	}
+	pthread_mutex_unlock(&all->lock);
+	if (rc < 0)
+		recording_free(r);
+	else
+		*ret = r;
+	return rc;
+}
+
+static int mount_own(struct node *n, struct recording *r, uint64_t index,
+		     struct remote_call *call, struct error *err)
+{
+	struct map_file meta = MAP_FILE_INIT;
+	AUTO(mounted) m = NULL;
+	int rc;
+
+	if (asprintf(&r->path, "%s/images/%s/" RECORD_PREFIX "%llu",
+		     n->cfg->run, r->image->hex,
+		     (unsigned long long)index) < 0) {
+		r->path = NULL;
+		return error_nomem(err);
+	}
+	/* It may have to fetch the image's files again, as others may. */
+	rc = mounted_enter_gate(n, r->image, call, err);
+	if (rc < 0)
+		return rc;
+	rc = mounted_open(n, r->image, call, &meta, &m, err);
+	keyed_lock_leave(n->gate, &r->image->id);
+	map_file_close(&meta);
+	if (rc < 0)
+		return rc;
+	m->image.index = index;
+	m->image.mountpoint = r->path;
+	rc = mounted_make_dir(m, err);
+	if (rc == 0)
+		rc = mounted_open_device(m, r->image, err);
+	if (rc == 0)
+		rc = n->datapath->ops->mount(n->datapath, &m->image, err);
+	if (rc == 0)
+		r->mounted = steal_ptr(&m);
+	else
+		(void)rmdir(r->path);
+	return rc;
+}
+
+static int umount_own(struct node *n, struct recording *r, struct error *err)
+{
+	struct mounted *m = r->mounted;
+	int rc;
+
+	if (!m)
+		return 0;
+	rc = n->datapath->ops->umount(n->datapath, &m->image, err);
+	if (rc < 0)
+		return rc;
+	starts_detach(n->starts, m->device);
+	images_lock(n->images);
+	mounted_keep_stats(m);
+	images_unlock(n->images);
+	mounted_free(m);
+	r->mounted = NULL;
+	(void)rmdir(r->path);
+	return 0;
+}
+
+int node_record(struct node *n, struct image *i, const char *user,
+		const char *workload, int64_t window_ns,
+		struct remote_call *call, struct record_reply *ret,
+		struct error *err)
+{
+	static const struct wait_policy none = { .kind = WAIT_NONE };
+	struct start_request req = { .user = user,
+				     .workload = workload,
+				     .wait = &none,
+				     .window_ns = window_ns,
+				     .call = call };
+	struct start_reply reply = { .number = 0 };
+	struct recording *r = NULL;
+	struct error ignored;
+	uint64_t index = 0;
+	int rc;
+
+	rc = claim(n->recordings, i, user, &r, &index, err);
+	if (rc < 0)
+		return rc;
+	rc = mount_own(n, r, index, call, err);
+	req.mount = r->mounted;
+	if (rc == 0)
+		rc = starts_begin(n->starts, i, &req, &reply, err);
+	if (rc == 0)
+		ret->path = strdup(r->path);
+	if (rc == 0 && !ret->path)
+		rc = error_nomem(err);
+	ret->start = reply.number;
+	if (rc < 0 && umount_own(n, r, &ignored) == 0) {
+		forget(n->recordings, r);
+		return error_wrap(err, rc, "recording");
+	}
+	pthread_mutex_lock(&n->recordings->lock);
+	r->busy = false;
+	pthread_mutex_unlock(&n->recordings->lock);
+	if (rc == 0)
+		log_info("record", "mounted image=%.12s path=\"%s\"", i->hex,
+			 ret->path);
+	return rc;
+}
+
+int node_record_end(struct node *n, const char *user, bool *ret_was,
+		    struct error *err)
+{
+	struct recordings *all = n->recordings;
+	struct recording *r;
+	bool busy;
+	int rc;
+
+	pthread_mutex_lock(&all->lock);
+	r = find(all, user);
+	busy = r && r->busy;
+	if (r)
+		r->busy = true;
+	pthread_mutex_unlock(&all->lock);
+	*ret_was = false;
+	if (!r)
+		return 0;
+	if (busy)
+		return error_set(err, EBUSY,
+				 "the recording of '%s' is being "
+				 "set up or taken down",
+				 user);
+	rc = umount_own(n, r, err);
+	if (rc == 0) {
+		*ret_was = true;
+		forget(all, r);
+		return 0;
+	}
+	pthread_mutex_lock(&all->lock);
+	r->busy = false;
+	pthread_mutex_unlock(&all->lock);
+	return rc;
+}
+
+/* ----------------------------------------------------------- start and end --- */
+
+/* Mounts below RUN/images/HEX that a killed process left. */
+static void clean_image(struct node *n, const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		AUTO_FREE char *path = NULL;
+		struct error err = ERROR_INIT;
+
+		if (strncmp(e->d_name, RECORD_PREFIX, strlen(RECORD_PREFIX)) !=
+		    0)
+			continue;
+		path = fs_join(dir, e->d_name);
+		if (!path)
+			continue;
+		if (mount_take_down(n->cfg->run, IMAGE_INDEX_MAX, path, true,
+				    &err) < 0)
+			log_warning("record", "leftover reason=\"%s\"",
+				    err.msg);
+		else
+			(void)rmdir(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+static void clean_all(struct node *n)
+{
+	AUTO_FREE char *top = fs_join(n->cfg->run, "images");
+	DIR *d = top ? opendir(top) : NULL;
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		AUTO_FREE char *dir = NULL;
+
+		if (e->d_name[0] == '.')
+			continue;
+		dir = fs_join(top, e->d_name);
+		if (dir)
+			clean_image(n, dir);
+	}
+	if (d)
+		closedir(d);
+}
+
+int recordings_open(struct node *n, struct recordings **ret, struct error *err)
+{
+	struct recordings *all = calloc(1, sizeof(*all));
+	uint32_t random;
+
+	if (!all)
+		return error_nomem(err);
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+		free(all);
+		return error_set(err, EIO, "no random numbers");
+	}
+	all->node = n;
+	pthread_mutex_init(&all->lock, NULL);
+	/* Room behind it for more recordings than a process will make. */
+	all->next_index = IMAGE_INDEX_MAX / 2 + random % (IMAGE_INDEX_MAX / 4);
+	clean_all(n);
+	*ret = all;
+	return 0;
+}
+
+void recordings_close(struct recordings *all)
+{
+	struct recording *r;
+
+	if (!all)
+		return;
+	while ((r = all->first)) {
+		struct error err = ERROR_INIT;
+
+		if (umount_own(all->node, r, &err) < 0)
+			log_warning("record",
+				    "unmount path=\"%s\" reason=\"%s\"",
+				    r->path, err.msg);
+		/* In use: its reads fail from here, as nothing serves them. */
+		all->first = r->next;
+		recording_free(r);
+	}
+	pthread_mutex_destroy(&all->lock);
+	free(all);
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/starts/recording_state.h"
+
+#include <string.h>
+
+#define NS_PER_MS 1000000
+/* What was read in less is too little to learn from, if the start goes on. */
+#define ALONE_MIN_NS (INT64_C(10000) * NS_PER_MS)
+/* A start without an end of its own that took less than one part in so many of
+ * what it is known to take is a crash. */
+#define FRAGMENT_SHARE 4
+/* Gone in less than this, a crash looks like a short job.  Of either one recording
+ * is enough: more, of a container that is started again and again, would be all
+ * that are wanted. */
+#define SHORT_MS 1000
+
+enum recording_mode recording_mode_of(const char *text)
+{
+	if (strcmp(text, "off") == 0)
+		return RECORDING_MODE_OFF;
+	return strcmp(text, "always") == 0 ? RECORDING_MODE_ALWAYS
+					   : RECORDING_MODE_AUTO;
+}
+
+enum recording_state recording_begin(enum recording_sight sight,
+				     enum recording_mode mode, bool is_wanted)
+{
+	if (sight == RECORDING_BLIND)
+		return RECORDING_UNSEEN;
+	if (sight == RECORDING_STALE || mode == RECORDING_MODE_OFF)
+		return RECORDING_FIGURES;
+	if (mode == RECORDING_MODE_ALWAYS)
+		return RECORDING_ORDERED;
+	return is_wanted ? RECORDING_OFFERED : RECORDING_FIGURES;
+}
+
+bool recording_is_on(enum recording_state s)
+{
+	switch (s) {
+	case RECORDING_OFFERED:
+	case RECORDING_ORDERED:
+	case RECORDING_OFFERED_ASK:
+	case RECORDING_ORDERED_ASK:
+	case RECORDING_KEPT:
+	case RECORDING_EMPTY:
+		return true;
+	case RECORDING_UNSEEN:
+	case RECORDING_FIGURES:
+	case RECORDING_NAMELESS:
+	case RECORDING_MIXED:
+	case RECORDING_FRAGMENT:
+	case RECORDING_KNOWN:
+		return false;
+	}
+	return false;
+}
+
+static enum recording_state kept(const struct recording_end *e)
+{
+	return e->n_entries && e->has_key ? RECORDING_KEPT : RECORDING_EMPTY;
+}
+
+enum recording_state recording_end(enum recording_state s,
+				   const struct recording_end *e)
+{
+	if (s != RECORDING_OFFERED && s != RECORDING_ORDERED)
+		return s;
+	if (e->words == START_WORDS_PENDING && e->end == START_GONE)
+		return RECORDING_NAMELESS;
+	if (e->alone_ns < ALONE_MIN_NS)
+		return RECORDING_MIXED;
+	/* It had an end of its own, and is what was asked about before. */
+	if (!e->has_key ||
+	    (e->end != START_GONE && e->words != START_WORDS_OTHER))
+		return kept(e);
+	return s == RECORDING_ORDERED ? RECORDING_ORDERED_ASK
+				      : RECORDING_OFFERED_ASK;
+}
+
+bool recording_has_to_ask(enum recording_state s)
+{
+	return s == RECORDING_OFFERED_ASK || s == RECORDING_ORDERED_ASK;
+}
+
+static bool is_fragment(const struct recording_end *e, uint32_t known_ms)
+{
+	return e->end == START_GONE &&
+	       e->watched_ms < known_ms / FRAGMENT_SHARE;
+}
+
+static bool is_short(const struct recording_end *e)
+{
+	return e->end == START_GONE && e->watched_ms < SHORT_MS;
+}
+
+enum recording_state recording_judge(enum recording_state s,
+				     const struct recording_end *e,
+				     const struct recording_known *known)
+{
+	if (!recording_has_to_ask(s))
+		return s;
+	/* Whoever cannot be asked takes it. */
+	if (!known || !known->is_own)
+		return kept(e);
+	if (is_fragment(e, known->length_ms))
+		return RECORDING_FRAGMENT;
+	if (s == RECORDING_OFFERED_ASK && (!known->is_wanted || is_short(e)))
+		return RECORDING_KNOWN;
+	return kept(e);
+}

@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The table of starts, and the thread that sees windows end and ready files
+ * appear.  Trace and figures are made by starts_finish.c on a pool.
+ *
+ * A device may go at any time.  Whoever ends a start lets go of its device, and
+ * only then takes it out of the table; starts_detach() waits for that.
+ */
+#include "snapshotter/node/starts/starts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "snapshotter/node/starts/mounted.h"
+#include "snapshotter/node/starts/prefetch.h"
+#include "snapshotter/node/starts/starts_priv.h"
+#include "snapshotter/node/traces/trace_lookup.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
+#define GATE_NS (5 * NS_PER_S)
+#define POLL_NS (100 * NS_PER_MS) /* ready files, bundles */
+#define IDLE_NS NS_PER_S
+/* Who probes a new device, as udev does, reads less. */
+#define PROBE_BYTES_MAX (1u << 20)
+#define FINISHERS 2
+/* 1 GiB of bits.  256 starts of images of 64 GB. */
+#define WATCHED_BYTES_MAX ((uint64_t)16 << 40)
+
+static struct mounted *mount_of(const struct start_request *r,
+				const struct image *i)
+{
+	return r->mount ? r->mount : i->mounted;
+}
+
+static void unreserve(struct container_start *s)
+{
+	if (s->watched_bytes)
+		atomic_fetch_sub(&s->all->watched_bytes, s->watched_bytes);
+	s->watched_bytes = 0;
+}
+
+void container_start_free(struct container_start *s)
+{
+	if (!s)
+		return;
+	recorder_free(s->recorder);
+	unreserve(s);
+	images_put(s->image);
+	if (s->ready_root >= 0)
+		close(s->ready_root);
+	free(s->user);
+	free(s->workload);
+	free(s->bundle);
+	free(s->container);
+	free(s->ready_file);
+	free(s);
+}
+DEFINE_AUTO(container_start)
+
+static int copy_text(char **ret, const char *text, struct error *err)
+{
+	*ret = text ? strdup(text) : NULL;
+	return text && !*ret ? error_nomem(err) : 0;
+}
+
+static int copy_request(struct container_start *s,
+			const struct start_request *r, struct error *err)
+{
+	const char *slash = r->bundle ? strrchr(r->bundle, '/') : NULL;
+	int rc = copy_text(&s->user, r->user, err);
+
+	if (rc == 0)
+		rc = copy_text(&s->bundle, r->workload ? NULL : r->bundle, err);
+	s->words = s->bundle ? START_WORDS_PENDING : START_WORDS_ASKED;
+	if (rc == 0)
+		rc = copy_text(&s->container, slash ? slash + 1 : NULL, err);
+	if (rc == 0)
+		rc = copy_text(&s->ready_file, r->ready_file, err);
+	if (rc < 0 || !r->ready_file || !r->ready_root)
+		return rc;
+	s->ready_root = open(r->ready_root,
+			     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->ready_root >= 0)
+		return 0;
+	log_warning("starts",
+		    "no ready file user=\"%s\" path=\"%s\" reason=\"%s\"",
+		    s->user, r->ready_root, strerror(errno));
+	free(steal_ptr(&s->ready_file));
+	return 0;
+}
+
+/* ------------------------------------------------------------------- begin --- */
+
+/* What is known of this start, and the prefetch for it. */
+static int look_up(struct starts *all, struct container_start *s,
+		   const struct start_request *r, bool *ret_wanted,
+		   struct error *err)
+{
+	struct node *n = all->node;
+	struct error why = ERROR_INIT;
+	struct trace_answer a;
+	int rc;
+
+	if (trace_lookup_find(n->traces, s->image, r->workload, &a, &why) < 0)
+		log_warning(
+			"starts",
+			"no trace image=%.12s reason=\"%s\" action=\"started "
+			"without\"",
+			s->image->hex, why.msg);
+	s->reply.found = a.found;
+	s->reply.match = a.match;
+	*ret_wanted = !a.found || a.wanted || a.match != TRACE_MATCH_OWN;
+	/* A prefetch that failed goes on. */
+	rc = node_prefetch(n, s->image,
+			   a.found ? PREFETCH_ON_START_KNOWN
+				   : PREFETCH_ON_START_UNKNOWN,
+			   NULL, r->call, &why);
+	if (rc == -EINPROGRESS)
+		return error_set(err, EINPROGRESS, "%s", why.msg);
+	if (rc < 0)
+		log_warning("starts", "prefetch reason=\"%s\"", why.msg);
+	return copy_text(&s->workload, a.workload, err);
+}
+
+static void wait_for_hot(struct starts *all, struct container_start *s,
+			 const struct start_request *r)
+{
+	const struct wait_policy *policy =
+		r->wait ? r->wait : &all->node->wait_policy;
+	struct prefetch_stats now = { .phase = PREFETCH_IDLE };
+	int64_t before = clock_now_ns();
+	struct error why = ERROR_INIT;
+
+	(void)node_prefetch_stats(all->node, s->image, &s->prefetch_before);
+	if (s->reply.found && policy->kind != WAIT_NONE &&
+	    node_prefetch_wait(all->node, s->image, policy, &r->call->pace,
+			       &why) < 0)
+		log_info("starts", "waited image=%.12s reason=\"%s\"",
+			 s->image->hex, why.msg);
+	s->reply.waited_ns = clock_now_ns() - before;
+	(void)node_prefetch_stats(all->node, s->image, &now);
+	s->reply.hot_blocks = now.hot_blocks;
+	s->reply.hot_bytes = now.hot_bytes;
+	s->reply.have_bytes = now.hot_have_bytes;
+}
+
+/* Put it into the table.  Inside the image's gate. */
+static int insert(struct starts *all, struct container_start *s,
+		  struct start_reply *ret, struct error *err)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&all->lock);
+	if (all->n >= STARTS_MAX || all->stopping) {
+		rc = error_set(err, EAGAIN, "%zu starts are under way", all->n);
+	} else {
+		s->number = s->reply.number = ++all->last_number;
+		s->next = all->first;
+		s->refs = 1;
+		all->first = s;
+		all->n++;
+		all->stats.begun++;
+		all->stats.with_trace += s->reply.found;
+		all->stats.waited_ms +=
+			(uint64_t)(s->reply.waited_ns / NS_PER_MS);
+		/* It may be over as soon as the lock is free. */
+		*ret = s->reply;
+		pthread_cond_broadcast(&all->changed);
+	}
+	pthread_mutex_unlock(&all->lock);
+	return rc;
+}
+
+/* A recorder has two bits for each page of its device, which an image may claim to be
+ * as large as it likes: all together are bounded. */
+static int reserve(struct container_start *s, uint64_t bytes, struct error *err)
+{
+	uint64_t before = atomic_fetch_add(&s->all->watched_bytes, bytes);
+
+	s->watched_bytes = bytes;
+	if (before + bytes <= WATCHED_BYTES_MAX)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "the devices of all starts under way are larger than "
+			 "%" PRIu64 " TiB",
+			 WATCHED_BYTES_MAX >> 40);
+}
+
+/* Begin to see the reads of a lazy mount. */
+static void observe(struct container_start *s, struct mounted *m)
+{
+	const struct recorder_config cfg = { .device_size =
+						     m->image.device_size };
+	struct error why = ERROR_INIT;
+
+	if (!m->device)
+		return;
+	if (reserve(s, cfg.device_size, &why) < 0 ||
+	    recorder_new(&cfg, &s->recorder, &why) < 0) {
+		log_warning("starts", "not watched reason=\"%s\"", why.msg);
+		unreserve(s);
+		return;
+	}
+	s->device = m->device;
+	device_get_stats(s->device, &s->device_before);
+	s->sight = !m->was_started && s->device_before.read_bytes <=
+					      PROBE_BYTES_MAX
+			   ? RECORDING_FRESH
+			   : RECORDING_STALE;
+	m->was_started = true;
+	device_observe(s->device, recorder_observer(s->recorder));
+}
+
+static int watch(struct starts *all, struct container_start *s,
+		 const struct start_request *r, bool wanted,
+		 struct start_reply *ret, struct error *err)
+{
+	enum recording_mode mode =
+		r->mount ? RECORDING_MODE_ALWAYS
+			 : recording_mode_of(all->node->cfg->record);
+	struct image *i = s->image;
+	struct mounted *m;
+	int rc = keyed_lock_enter(all->node->gate, &i->id, GATE_NS, err);
+
+	if (rc < 0)
+		return rc;
+	m = mount_of(r, i);
+	if (!m) {
+		keyed_lock_leave(all->node->gate, &i->id);
+		return error_set(err, ENOENT, "image %.12s is not mounted",
+				 i->hex);
+	}
+	observe(s, m);
+	s->recording = recording_begin(s->sight, mode, wanted);
+	s->reply.recording = recording_is_on(s->recording);
+	s->watch_ns = clock_now_ns();
+	s->until_ns =
+		s->watch_ns +
+		(r->window_ns ? r->window_ns : all->node->cfg->record_window);
+	rc = insert(all, s, ret, err);
+	if (rc < 0 && s->device)
+		device_unobserve(s->device, recorder_observer(s->recorder));
+	keyed_lock_leave(all->node->gate, &i->id);
+	return rc;
+}
+
+int starts_begin(struct starts *all, struct image *i,
+		 const struct start_request *r, struct start_reply *ret,
+		 struct error *err)
+{
+	AUTO(container_start) s = calloc(1, sizeof(*s));
+	bool wanted = true;
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	s->all = all;
+	s->ready_root = -1;
+	s->begun_at = time(NULL);
+	s->begun_ns = clock_now_ns();
+	s->image = images_get(i->all, &i->id);
+	if (!s->image)
+		return error_set(err, ENOENT, "image %.12s was removed",
+				 i->hex);
+	rc = copy_request(s, r, err);
+	if (rc == 0)
+		rc = look_up(all, s, r, &wanted, err);
+	if (rc < 0)
+		return rc;
+	/* What is left has times of its own. */
+	remote_call_no_deadline(r->call);
+	/* One start a user: the container before is gone. */
+	starts_end(all, r->user);
+	wait_for_hot(all, s, r);
+	if (pace_level(&r->call->pace) == PACE_STOP)
+		return error_set(err, ECANCELED, "whoever asked has left");
+	rc = watch(all, s, r, wanted, ret, err);
+	if (rc == 0)
+		s = NULL; /* the table's */
+	return rc;
+}
+
+/* --------------------------------------------------------------------- end --- */
+
+static void finish_run(struct work *w)
+{
+	container_start_finish(container_of(w, struct container_start, work));
+}
+
+/* Lock held: drop a use; the last one hands it to the pool. */
+static void unref(struct container_start *s)
+{
+	if (--s->refs > 0)
+		return;
+	s->work.run = finish_run;
+	if (pool_submit(s->all->pool, &s->work) < 0)
+		container_start_free(s); /* never: the queue has no bound */
+}
+
+/* From then on `s` is not alone. */
+static void note_mixed(struct container_start *s, int64_t since)
+{
+	if (!s->mixed_ns || since < s->mixed_ns)
+		s->mixed_ns = since;
+}
+
+/* Lock held.  Whose reads are whose cannot be told, so nothing is learnt from
+ * when another workload starts on the device; of one workload all read alike. */
+static void note_others(struct container_start *s)
+{
+	struct container_start *o;
+	int64_t since;
+
+	for (o = s->all->first; s->device && o; o = o->next) {
+		if (o->device != s->device ||
+		    strcmp(o->workload, s->workload) == 0)
+			continue;
+		since = o->watch_ns > s->watch_ns ? o->watch_ns : s->watch_ns;
+		note_mixed(s, since);
+		note_mixed(o, since);
+	}
+}
+
+static bool is_over(const struct container_start *s)
+{
+	return s->end != START_UNDER_WAY;
+}
+
+/* Lock held; released meanwhile.  Of a start that is under way: whoever sets `end`
+ * is the only one who gets here for it. */
+static void end_start(struct container_start *s, enum start_end how)
+{
+	struct starts *all = s->all;
+	struct container_start **p;
+
+	s->end = how;
+	s->end_ns = clock_now_ns();
+	note_others(s);
+	all->stats.ready += how == START_READY;
+	all->stats.unready += how != START_READY;
+	pthread_mutex_unlock(&all->lock);
+	if (s->device) {
+		device_get_stats(s->device, &s->device_after);
+		device_unobserve(s->device, recorder_observer(s->recorder));
+	}
+	pthread_mutex_lock(&all->lock);
+	for (p = &all->first; *p != s; p = &(*p)->next)
+		;
+	*p = s->next;
+	all->n--;
+	unref(s);
+	pthread_cond_broadcast(&all->changed);
+}
+
+static bool is_named(const struct container_start *s,
+		     const struct start_name *which)
+{
+	if (which->number)
+		return s->number == which->number;
+	if (which->user)
+		return strcmp(s->user, which->user) == 0;
+	return which->cgroups && container_start_has_process(s, which->cgroups);
+}
+
+int starts_ready(struct starts *all, const struct start_name *which,
+		 int64_t *ret_ns, struct error *err)
+{
+	struct container_start *s;
+
+	pthread_mutex_lock(&all->lock);
+	for (s = all->first; s; s = s->next) {
+		if (!is_over(s) && is_named(s, which))
+			break;
+	}
+	if (s) {
+		*ret_ns = clock_now_ns() - s->begun_ns;
+		end_start(s, START_READY);
+	}
+	pthread_mutex_unlock(&all->lock);
+	return s ? 0 : error_set(err, ENOENT, "no such start is under way");
+}
+
+void starts_end(struct starts *all, const char *user)
+{
+	struct container_start *s;
+
+	pthread_mutex_lock(&all->lock);
+	for (s = all->first; s; s = s->next) {
+		if (!is_over(s) && strcmp(s->user, user) == 0)
+			break;
+	}
+	if (s)
+		end_start(s, START_GONE);
+	pthread_mutex_unlock(&all->lock);
+}
+
+void starts_detach(struct starts *all, const struct device *d)
+{
+	struct container_start *s;
+
+	if (!all)
+		return;
+	pthread_mutex_lock(&all->lock);
+	do {
+		for (s = all->first; s && s->device != d; s = s->next)
+			;
+		if (s && !is_over(s))
+			end_start(s, START_GONE);
+		else if (s) /* another thread is at it: microseconds */
+			pthread_cond_wait(&all->changed, &all->lock);
+	} while (s);
+	pthread_mutex_unlock(&all->lock);
+}
+
+/* --------------------------------------------------------------- the thread --- */
+
+/* Lock held, released meanwhile. */
+static void look_after(struct container_start *s)
+{
+	struct starts *all = s->all;
+	bool ready = false;
+	char *key = NULL;
+
+	s->refs++;
+	pthread_mutex_unlock(&all->lock);
+	if (s->words == START_WORDS_PENDING)
+		key = bundle_key(s->bundle);
+	if (s->ready_file)
+		ready = container_start_has_ready_file(s);
+	pthread_mutex_lock(&all->lock);
+	if (key) {
+		log_debug("starts", "workload of start=%llu key=\"%s\"",
+			  (unsigned long long)s->number, key);
+		s->words = strcmp(s->workload, key) != 0 ? START_WORDS_OTHER
+							 : START_WORDS_ASKED;
+		free(s->workload);
+		s->workload = key;
+		free(steal_ptr(&s->bundle));
+	}
+	if (ready && !is_over(s))
+		end_start(s, START_READY);
+	unref(s);
+}
+
+/* One that was not looked at in this round.  Numbers fall along the list. */
+static struct container_start *next_polled(struct starts *all, uint64_t below)
+{
+	struct container_start *s;
+
+	for (s = all->first; s; s = s->next) {
+		if (s->number < below && !is_over(s) &&
+		    (s->words == START_WORDS_PENDING || s->ready_file))
+			return s;
+	}
+	return NULL;
+}
+
+static struct container_start *next_over(struct starts *all, int64_t now)
+{
+	struct container_start *s;
+
+	for (s = all->first; s; s = s->next) {
+		if (!is_over(s) && now >= s->until_ns)
+			return s;
+	}
+	return NULL;
+}
+
+/* Lock held, released meanwhile.  Returns how long to sleep. */
+static int64_t round_of(struct starts *all)
+{
+	int64_t now = clock_now_ns(), sleep = IDLE_NS;
+	uint64_t below = UINT64_MAX;
+	struct container_start *s;
+
+	while ((s = next_polled(all, below))) {
+		below = s->number;
+		look_after(s);
+		sleep = POLL_NS;
+	}
+	while ((s = next_over(all, now)))
+		end_start(s, START_WINDOW);
+	for (s = all->first; s; s = s->next) {
+		if (!is_over(s) && s->until_ns - now < sleep)
+			sleep = s->until_ns - now;
+	}
+	return sleep > NS_PER_MS ? sleep : NS_PER_MS;
+}
+
+static void *watch_main(void *arg)
+{
+	struct starts *all = arg;
+	struct timespec ts;
+	int64_t at;
+
+	pthread_mutex_lock(&all->lock);
+	while (!all->stopping) {
+		at = round_of(all) + clock_now_ns();
+		pthread_mutex_unlock(&all->lock);
+		trace_send_due(all->node->traces);
+		pthread_mutex_lock(&all->lock);
+		ts.tv_sec = at / NS_PER_S;
+		ts.tv_nsec = at % NS_PER_S;
+		if (!all->stopping)
+			(void)pthread_cond_timedwait(&all->changed, &all->lock,
+						     &ts);
+	}
+	pthread_mutex_unlock(&all->lock);
+	return NULL;
+}
+
+int starts_open(struct node *n, struct starts **ret, struct error *err)
+{
+	struct starts *all = calloc(1, sizeof(*all));
+	pthread_condattr_t attr;
+	sigset_t mask, old;
+	int rc;
+
+	if (!all)
+		return error_nomem(err);
+	all->node = n;
+	/* Other numbers than those of the process before, whose figures are
+	 * kept. */
+	all->last_number = (uint64_t)time(NULL) * 1000;
+	pthread_mutex_init(&all->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&all->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	/* At most STARTS_MAX begin in a window, so the queue bounds itself. */
+	rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
+	if (rc == 0) {
+		sigfillset(&mask);
+		pthread_sigmask(SIG_SETMASK, &mask, &old);
+		rc = -pthread_create(&all->thread, NULL, watch_main, all);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		all->has_thread = rc == 0;
+		if (rc < 0)
+			error_set(err, -rc, "thread: %s", strerror(-rc));
+	}
+	if (rc < 0) {
+		starts_close(all);
+		return rc;
+	}
+	*ret = all;
+	return 0;
+}
+
+void starts_close(struct starts *all)
+{
+	struct container_start *s;
+
+	if (!all)
+		return;
+	pthread_mutex_lock(&all->lock);
+	all->stopping = true;
+	pthread_cond_broadcast(&all->changed);
+	pthread_mutex_unlock(&all->lock);
+	if (all->has_thread)
+		pthread_join(all->thread, NULL);
+	pool_free(all->pool);
+	while ((s = all->first)) {
+		all->first = s->next;
+		if (s->device)
+			device_unobserve(s->device,
+					 recorder_observer(s->recorder));
+		container_start_free(s);
+	}
+	pthread_cond_destroy(&all->changed);
+	pthread_mutex_destroy(&all->lock);
+	free(all);
+}
+
+/* -------------------------------------------------------------------- state --- */
+
+bool starts_would_record(struct starts *all, struct image *i)
+{
+	enum recording_mode mode = recording_mode_of(all->node->cfg->record);
+	bool is_wanted = mode == RECORDING_MODE_AUTO &&
+			 !trace_lookup_has_any(all->node->traces, i);
+
+	return recording_is_on(
+		recording_begin(RECORDING_FRESH, mode, is_wanted));
+}
+
+json_t *starts_under_way(struct starts *all)
+{
+	int64_t now = clock_now_ns();
+	json_t *list = json_array();
+	const struct container_start *s;
+	char id[DIGEST_STR_MAX];
+
+	pthread_mutex_lock(&all->lock);
+	for (s = all->first; list && s; s = s->next) {
+		digest_format(&s->image->id, id);
+		(void)json_array_append_new(
+			list,
+			json_pack("{s:I, s:s, s:s, s:s, s:I, s:b}", "start",
+				  (json_int_t)s->number, "id", id, "user",
+				  s->user, "workload", s->workload, "since_ms",
+				  (json_int_t)((now - s->begun_ns) / 1000000),
+				  "recording", (int)s->reply.recording));
+	}
+	pthread_mutex_unlock(&all->lock);
+	return list;
+}
+
+void starts_get_stats(struct starts *all, struct starts_stats *ret)
+{
+	pthread_mutex_lock(&all->lock);
+	*ret = all->stats;
+	ret->under_way = all->n;
+	pthread_mutex_unlock(&all->lock);
+}

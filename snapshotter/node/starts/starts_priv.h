@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of the starts share. */
+#ifndef BOOTSEER_NODE_STARTS_PRIV_H
+#define BOOTSEER_NODE_STARTS_PRIV_H
+
+#include "net/pool.h"
+#include "snapshotter/node/starts/recording_state.h"
+#include "snapshotter/node/starts/starts.h"
+
+struct container_start {
+	struct container_start *next; /* the table: numbers fall */
+	unsigned int refs;            /* the lock */
+	struct starts *all;
+	uint64_t number;
+	char *user;
+	char *workload;   /* the key that the trace was looked up by */
+	char *bundle;     /* START_WORDS_PENDING: where they will be; or NULL */
+	char *container;  /* id; NULL */
+	char *ready_file; /* NULL: none */
+	int ready_root;   /* folder, or -1 */
+	struct image *image; /* a use */
+
+	int64_t begun_at;           /* seconds since 1970 */
+	int64_t begun_ns, watch_ns; /* monotonic; watch: behind the wait */
+	int64_t until_ns, end_ns;
+	/* The lock.  What is over lets go of its device, then leaves the table. */
+	enum start_end end;
+	struct start_reply reply;
+	enum recording_sight sight;
+	enum recording_state recording; /* of its end alone, once it is over */
+	enum start_words words;         /* the lock */
+	int64_t mixed_ns; /* the lock; since when another workload started on
+	                   * this device, too; 0: none */
+
+	struct device *device; /* NULL: not watched, or let go */
+	struct recorder *recorder;
+	uint64_t watched_bytes; /* its share of starts.watched_bytes */
+	struct device_stats device_before, device_after;
+	struct prefetch_stats prefetch_before;
+	struct work work;
+};
+
+struct starts {
+	struct node *node;
+	struct pool *pool;              /* finishes starts */
+	_Atomic uint64_t watched_bytes; /* of the devices of all recorders */
+	pthread_t thread;
+	bool has_thread;
+	pthread_mutex_t lock; /* protects the rest */
+	pthread_cond_t changed;
+	struct container_start *first;
+	size_t n;
+	uint64_t last_number;
+	bool stopping;
+	struct starts_stats stats;
+};
+
+void container_start_free(struct container_start *s);
+
+/* Make trace and figures of a start that ended, and free it. */
+void container_start_finish(struct container_start *s);
+
+/* ready.c: is the start's file there? */
+bool container_start_has_ready_file(const struct container_start *s);
+/* ready.c: is the process in this start's container? */
+bool container_start_has_process(const struct container_start *s,
+				 const char *cgroups);
+/* The key of what the container runs, when its bundle is there; the caller's. */
+char *bundle_key(const char *bundle) MUST_CHECK;
+
+/* Put the figures of a start before the earlier ones of the image, durably.
+ * Takes `figures`. */
+int starts_note(struct image *i, json_t *figures, struct error *err) MUST_CHECK;
+
+#endif

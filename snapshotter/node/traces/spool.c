@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files are NUMBER.NOTE; the number grows, so that names sort by age. */
+#include "snapshotter/node/traces/spool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+
+#define NOTE_MAX 16
+
+struct spool {
+	pthread_mutex_t lock; /* protects the rest, and the folder's files */
+	char *dir;
+	uint64_t next;
+	size_t n;
+};
+
+struct spooled {
+	uint64_t number;
+	char note[NOTE_MAX + 1];
+};
+
+/* False for what is no file of ours. */
+static bool parse_name(const char *name, struct spooled *ret)
+{
+	char hex[17] = "", again[40];
+
+	if (sscanf(name, "%16[0-9a-f].%16[a-z]", hex, ret->note) != 2)
+		return false;
+	ret->number = strtoull(hex, NULL, 16);
+	snprintf(again, sizeof(again), "%016" PRIx64 ".%s", ret->number,
+		 ret->note);
+	return strcmp(name, again) == 0;
+}
+
+static char *path_of(const struct spool *s, const struct spooled *e)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%016" PRIx64 ".%s", s->dir, e->number,
+			e->note) < 0
+		       ? NULL
+		       : path;
+}
+
+/* The oldest behind `after`, and how many files there are.  Lock held. */
+static bool oldest(struct spool *s, uint64_t after, struct spooled *ret,
+		   size_t *ret_n, uint64_t *ret_last)
+{
+	DIR *dir = opendir(s->dir);
+	struct spooled e;
+	struct dirent *d;
+	bool found = false;
+
+	*ret_n = 0;
+	while (dir && (d = readdir(dir))) {
+		if (!parse_name(d->d_name, &e))
+			continue;
+		++*ret_n;
+		if (e.number > *ret_last)
+			*ret_last = e.number;
+		if (e.number <= after || (found && e.number > ret->number))
+			continue;
+		*ret = e;
+		found = true;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* A crash in the middle of fs_replace_file() leaves NUMBER.NOTE.XXXXXX. */
+static bool is_leftover(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	AUTO_FREE char *whole = NULL;
+	struct spooled e;
+
+	if (!dot || strlen(dot) != 7)
+		return false;
+	whole = strndup(name, (size_t)(dot - name));
+	return whole && parse_name(whole, &e);
+}
+
+static void sweep(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *d;
+
+	while (dir && (d = readdir(dir))) {
+		if (is_leftover(d->d_name) &&
+		    unlinkat(dirfd(dir), d->d_name, 0) < 0)
+			log_warning("traces", "leftover path=\"%s/%s\": %s",
+				    path, d->d_name, strerror(errno));
+	}
+	if (dir)
+		closedir(dir);
+}
+
+int spool_open(const char *dir, struct spool **ret, struct error *err)
+{
+	struct spool *s = calloc(1, sizeof(*s));
+	struct spooled e;
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	pthread_mutex_init(&s->lock, NULL);
+	s->dir = strdup(dir);
+	rc = s->dir ? fs_mkdir_p(dir, 0700, err) : error_nomem(err);
+	if (rc < 0) {
+		spool_close(s);
+		return rc;
+	}
+	sweep(dir);
+	(void)oldest(s, 0, &e, &s->n, &s->next);
+	s->next++;
+	*ret = s;
+	return 0;
+}
+
+void spool_close(struct spool *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_destroy(&s->lock);
+	free(s->dir);
+	free(s);
+}
+
+size_t spool_waiting(struct spool *s)
+{
+	size_t n;
+
+	pthread_mutex_lock(&s->lock);
+	n = s->n;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+static void remove_locked(struct spool *s, const struct spooled *e)
+{
+	AUTO_FREE char *path = path_of(s, e);
+
+	if (path && unlink(path) == 0 && s->n)
+		s->n--;
+}
+
+static void make_room_locked(struct spool *s)
+{
+	struct spooled e;
+	uint64_t last = 0;
+
+	while (oldest(s, 0, &e, &s->n, &last) && s->n >= SPOOL_FILES_MAX) {
+		log_warning("traces",
+			    "dropped path=\"%s/%016" PRIx64
+			    "\" reason=\"%d traces wait for their store\"",
+			    s->dir, e.number, SPOOL_FILES_MAX);
+		remove_locked(s, &e);
+		if (s->n >= SPOOL_FILES_MAX)
+			return;
+	}
+}
+
+int spool_add(struct spool *s, const struct trace *t, const char *note,
+	      struct error *err)
+{
+	AUTO_BUF bytes = BUF_INIT;
+	struct spooled e = { .number = 0 };
+	int rc = trace_encode(t, &bytes, err);
+
+	if (rc < 0)
+		return rc;
+	snprintf(e.note, sizeof(e.note), "%s", note);
+	pthread_mutex_lock(&s->lock);
+	make_room_locked(s);
+	e.number = s->next++;
+	{
+		AUTO_FREE char *path = path_of(s, &e);
+
+		rc = path ? fs_replace_file(path, bytes.data, bytes.len, 0600,
+					    err)
+			  : error_nomem(err);
+	}
+	if (rc == 0)
+		s->n++;
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+static int load(struct spool *s, const struct spooled *e, struct trace **ret,
+		struct error *err)
+{
+	AUTO_FREE char *path = path_of(s, e);
+	AUTO_BUF bytes = BUF_INIT;
+	int rc;
+
+	if (!path)
+		return error_nomem(err);
+	rc = fs_read_file(path, TRACE_BYTES_MAX, &bytes, err);
+	return rc < 0 ? rc : trace_decode(bytes.data, bytes.len, ret, err);
+}
+
+static bool is_final(int rc)
+{
+	return rc == 0 || rc == -EINVAL || rc == -EFBIG || rc == -EBADMSG ||
+	       rc == -ENOTSUP;
+}
+
+/* The store is there, and refuses this one for now. */
+static bool is_refused(int rc)
+{
+	return rc == -EACCES || rc == -EPERM || rc == -ENOENT;
+}
+
+int spool_drain(struct spool *s,
+		int (*send)(void *arg, const struct trace *t, const char *note,
+			    struct error *err),
+		void *arg, struct error *err)
+{
+	struct spooled e = { .number = 0 };
+	uint64_t after = 0, last = 0;
+	int rc, refused = 0;
+	bool more;
+
+	for (;; after = e.number) {
+		AUTO(trace) t = NULL;
+
+		pthread_mutex_lock(&s->lock);
+		more = oldest(s, after, &e, &s->n, &last);
+		pthread_mutex_unlock(&s->lock);
+		if (!more)
+			return refused;
+		rc = load(s, &e, &t, err);
+		if (rc == -ENOENT) /* made room for another */
+			continue;
+		if (rc == 0)
+			rc = send(arg, t, e.note, err);
+		if (is_refused(rc)) {
+			refused = rc;
+			continue;
+		}
+		if (!is_final(rc))
+			return rc;
+		if (rc < 0)
+			log_warning("traces", "dropped reason=\"%s\"",
+				    err ? err->msg : "refused");
+		pthread_mutex_lock(&s->lock);
+		remove_locked(s, &e);
+		pthread_mutex_unlock(&s->lock);
+	}
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Parsing and choosing of trust rules. */
+#include "snapshotter/node/trust/policy.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/text.h"
+
+#define WANTED \
+	"PREFIX=off, PREFIX=registry, PREFIX=sign or PREFIX=verified is wanted"
+
+static const char *const mode_names[] = {
+	[POLICY_OFF] = "off",
+	[POLICY_REGISTRY] = "registry",
+	[POLICY_SIGN] = "sign",
+	[POLICY_VERIFIED] = "verified",
+};
+
+const char *policy_mode_name(enum policy_mode mode)
+{
+	return mode_names[mode];
+}
+
+void policy_fini(struct policy *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		free(p->rules[i].prefix);
+		free(p->rules[i].keys);
+	}
+	free(p->rules);
+	*p = (struct policy){ .rules = NULL };
+}
+
+static const char *const docker_hub[] = { "index.docker.io",
+					  "registry-1.docker.io" };
+
+/*
+ * A repository as rules compare it: the host in lower case and without ":443".
+ * Otherwise a pod's author would choose between rules by the way he writes a host's
+ * name.  NULL when memory is short.
+ */
+static char *normal_form(const char *text, size_t len)
+{
+	char *s = strndup(text, len);
+	size_t n;
+
+	if (!s)
+		return NULL;
+	n = strcspn(s, "/");
+	for (size_t i = 0; i < n; i++)
+		s[i] = (char)tolower((unsigned char)s[i]);
+	if (n > 4 && memcmp(s + n - 4, ":443", 4) == 0)
+		memmove(s + n - 4, s + n, strlen(s + n) + 1);
+	/* Docker Hub has more names; signatures know it by the short one. */
+	n = strcspn(s, "/");
+	for (size_t i = 0; i < ARRAY_SIZE(docker_hub); i++) {
+		if (strlen(docker_hub[i]) == n &&
+		    memcmp(s, docker_hub[i], n) == 0) {
+			memcpy(s, "docker.io", 9);
+			memmove(s + 9, s + n, strlen(s + n) + 1);
+			break;
+		}
+	}
+	return s;
+}
+
+/* ---- one rule ---- */
+
+static bool mode_parse(const char *text, size_t len, enum policy_mode *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(mode_names); i++) {
+		if (strlen(mode_names[i]) == len &&
+		    memcmp(mode_names[i], text, len) == 0) {
+			*ret = (enum policy_mode)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int check_prefix(const char *text, size_t len, struct error *err)
+{
+	const char *scheme = memmem(text, len, "://", 3);
+
+	if (len == 0)
+		return error_set(err, EINVAL,
+				 "no prefix is before '=': a host with or "
+				 "without a path, or * for all");
+	if (scheme)
+		return error_set(err, EINVAL,
+				 "the prefix has a scheme: leave '%.*s' out",
+				 (int)(scheme + 3 - text), text);
+	if (len > POLICY_PREFIX_MAX)
+		return error_set(err, EINVAL,
+				 "the prefix has %zu bytes, %d at most", len,
+				 POLICY_PREFIX_MAX);
+	if (memchr(text, '*', len))
+		return error_set(err, EINVAL,
+				 "* stands alone, for all; a prefix holds for "
+				 "all below it without one");
+	if (!text_is_repo_prefix(text, len))
+		return error_set(err, EINVAL,
+				 "'%.*s' is no host with or without a path, in "
+				 "lower case and without '/' at its end",
+				 (int)(len < 80 ? len : 80), text);
+	return 0;
+}
+
+/* `file` is what is behind the colon; NULL: there is none. */
+static int check_file(enum policy_mode mode, const char *file,
+		      struct error *err)
+{
+	if (!file)
+		return 0;
+	if (mode != POLICY_SIGN && mode != POLICY_VERIFIED)
+		return error_set(err, EINVAL,
+				 "'%s' takes no file of keys: leave ':%.60s' "
+				 "out, or write sign or verified",
+				 mode_names[mode], file);
+	if (!*file)
+		return error_set(err, EINVAL,
+				 "the file of public keys is missing behind "
+				 "':': without one leave ':' out, and "
+				 "--trust-keys is taken");
+	if (*file != '/')
+		return error_set(err, EINVAL,
+				 "the file of public keys, '%.80s', is no "
+				 "absolute path",
+				 file);
+	return 0;
+}
+
+/* `len` bytes of prefix, then '='. */
+static int check_rule(const char *text, size_t len, struct policy_rule *ret,
+		      struct error *err)
+{
+	bool everywhere = len == 1 && text[0] == '*';
+	const char *mode = text + len + 1;
+	size_t mode_len = strcspn(mode, ":");
+	const char *file = mode[mode_len] ? mode + mode_len + 1 : NULL;
+	int rc = everywhere ? 0 : check_prefix(text, len, err);
+
+	if (rc < 0)
+		return rc;
+	if (!mode_parse(mode, mode_len, &ret->mode))
+		return error_set(err, EINVAL,
+				 "'%.*s' is no mode: off, registry, sign or "
+				 "verified",
+				 (int)(mode_len < 40 ? mode_len : 40), mode);
+	rc = check_file(ret->mode, file, err);
+	if (rc < 0)
+		return rc;
+	if (everywhere && ret->mode == POLICY_REGISTRY)
+		return error_set(err, EINVAL,
+				 "everybody who may push anywhere would be "
+				 "believed; name the repositories: "
+				 "HOST[/PATH]=registry");
+	ret->prefix = normal_form(text, everywhere ? 0 : len);
+	ret->keys = file ? strdup(file) : NULL;
+	return ret->prefix && (!file || ret->keys) ? 0 : error_nomem(err);
+}
+
+static int rule_parse(const char *text, struct policy_rule *ret,
+		      struct error *err)
+{
+	const char *equal = strchr(text, '=');
+	int rc = equal ? check_rule(text, (size_t)(equal - text), ret, err)
+		       : error_set(err, EINVAL, "'=' is missing: " WANTED);
+
+	return rc < 0 ? error_wrap(err, rc, "--trust '%.80s'", text) : 0;
+}
+
+/* ---- all of them ---- */
+
+static int add_rule(struct policy *p, const char *text, struct error *err)
+{
+	struct policy_rule *r = &p->rules[p->n++];
+	int rc = rule_parse(text, r, err);
+
+	for (size_t i = 0; rc == 0 && i + 1 < p->n; i++) {
+		if (strcmp(p->rules[i].prefix, r->prefix) == 0)
+			rc = error_set(err, EINVAL,
+				       "--trust: two rules for '%s'; keep one",
+				       *r->prefix ? r->prefix : "*");
+	}
+	return rc;
+}
+
+int policy_parse(char *const *list, struct policy *ret, struct error *err)
+{
+	static const char by_default[] = "*=sign";
+	struct policy p = { .rules = NULL };
+	size_t n = 0;
+	int rc = 0;
+
+	while (list && list[n])
+		n++;
+	if (n > POLICY_RULES_MAX)
+		return error_set(err, EINVAL, "--trust: %zu rules, %d at most",
+				 n, POLICY_RULES_MAX);
+	p.rules = calloc(n ? n : 1, sizeof(*p.rules));
+	if (!p.rules)
+		return error_nomem(err);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = add_rule(&p, list[i], err);
+	if (n == 0)
+		rc = add_rule(&p, by_default, err);
+	if (rc < 0)
+		policy_fini(&p);
+	else
+		*ret = p;
+	return rc;
+}
+
+const struct policy_rule *policy_find(const struct policy *p,
+				      const char *repository)
+{
+	AUTO_FREE char *name = normal_form(repository, strlen(repository));
+	const struct policy_rule *best = NULL;
+
+	/* Short of memory nothing is found, hence nothing trusted. */
+	for (size_t i = 0; name && i < p->n; i++) {
+		const struct policy_rule *r = &p->rules[i];
+
+		if (text_path_holds(r->prefix, name) &&
+		    (!best || strlen(r->prefix) > strlen(best->prefix)))
+			best = r;
+	}
+	return best;
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# bootseer-snapshotter under containerd 2, which Debian 12 does not have.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../containerd/lib.bash"
+
+setup_file() {
+	CONTAINERD2=$("$BATS_TEST_DIRNAME/build" containerd-2)
+	export CONTAINERD2
+	make_images "$BATS_FILE_TMPDIR" >/dev/null
+}
+
+setup() {
+	PATH=$CONTAINERD2:$PATH
+	containerd_setup
+	start_fake_node
+	start_plugin
+	start_containerd
+	push "$I" lazy
+	fake_lazy "$I" lazy
+}
+
+teardown() {
+	[[ ! ${T:-} ]] || containerd_teardown
+}
+
+@test "containerd 2: ctr pulls lazily through the transfer service" {
+	pull_full bootseer lazy
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	in_container bootseer lazy "$LISTING" >"$T/got"
+	ctr images pull --local --plain-http --snapshotter overlayfs \
+		"$REGISTRY/lazy:1"
+	in_container overlayfs lazy "$LISTING" >"$T/want"
+	diff "$T/want" "$T/got"
+}
+
+@test "containerd 2: an ordinary image looks as on overlayfs" {
+	push "$I" plain
+	pull_full bootseer plain
+	in_container bootseer plain "$LISTING" >"$T/got"
+	# By the transfer service, which unpacks for both of what is documented.
+	ctr images pull --plain-http --snapshotter overlayfs \
+		"$REGISTRY/plain:1"
+	in_container overlayfs plain "$LISTING" >"$T/want"
+	diff "$T/want" "$T/got"
+}
+
+@test "containerd 2: the CRI pulls and runs a lazy image without a layer" {
+	push "$I" pause
+	cri pull "$REGISTRY/lazy:1"
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+	run cri run "$REGISTRY/lazy:1" pod /bin/sh -c 'cat /srv/one/deep/link'
+	cri stop
+	[ "$status" -eq 0 ]
+	[ "$output" = one ]
+	[ "$(layer_gets "$I" lazy)" -eq 0 ]
+}
+
+@test "containerd 2: an ordinary image that shares layers has them fetched" {
+	push "$I" other
+	pull_full bootseer lazy
+	pull_full bootseer other
+	in_container bootseer other "$LISTING" >"$T/got"
+	[ "$(calls layer.apply)" -eq 2 ]
+	grep -q '^srv/own/file ' "$T/got"
+	ctr images rm --sync "$REGISTRY/lazy:1" "$REGISTRY/other:1"
+	wait_until "$plugin_pid" grep -q '^image.umount ' "$T/node/calls"
+	wait_until "$plugin_pid" rmdir "$T/plugin/snapshots"
+}
+
+@test "containerd 2: doctor finds the documented configuration in force" {
+	run -1 "$BOOTSEER_BUILD/cli/bootseer" node doctor --containerd "$T/ctd/config.toml"
+	grep -q '^ok *containerd proxy plugin .* names it$' <<<"$output"
+	grep -q '^ok *containerd CRI snapshotter ' <<<"$output"
+	grep -q '^ok *containerd image labels ' <<<"$output"
+	sed -i 's/^\[plugins."io.containerd.cri.v1.images"\]/[plugins."io.containerd.grpc.v1.cri".containerd]/' \
+		"$T/ctd/config.toml"
+	run -1 "$BOOTSEER_BUILD/cli/bootseer" node doctor --containerd "$T/ctd/config.toml"
+	grep -q '^advice *containerd CRI snapshotter .*another version' <<<"$output"
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A monotonic clock that a test owns, for a program as it is shipped:
+ *
+ *	LD_PRELOAD=.../test-clock.so TEST_CLOCK=FILE program
+ *
+ * FILE holds a number of nanoseconds.  The program's monotonic clock is that much
+ * past the time at which the program started, and stands still otherwise, so what
+ * expires by it expires when the test writes another number (by rename, so that
+ * nobody reads half of one), and at no other time.  Times of day are not touched.
+ *
+ * The kernel waits by its own clock.  A wait for a duration (epoll, timerfd) takes
+ * that long, and the program then finds that no time has passed; a wait until a
+ * time of the test's clock is made one that takes as long by the kernel's.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S INT64_C(1000000000)
+/* A deadline by the time of day is after 2001; no machine is up that long. */
+#define WALL_S 1000000000
+
+typedef int clock_fn(clockid_t, struct timespec *);
+typedef int timedwait_fn(pthread_cond_t *, pthread_mutex_t *,
+			 const struct timespec *);
+
+typedef int nanosleep_fn(clockid_t, int, const struct timespec *,
+			 struct timespec *);
+
+static clock_fn *real_clock;
+static timedwait_fn *real_timedwait;
+static nanosleep_fn *real_nanosleep;
+static int64_t started;
+
+/* ISO C has no cast from an object's pointer to a function's. */
+static void *next(const char *name)
+{
+	void *p = dlsym(RTLD_NEXT, name);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+static int64_t real_now(void)
+{
+	struct timespec t;
+
+	if (!real_clock)
+		*(void **)&real_clock = next("clock_gettime");
+	if (real_clock(CLOCK_MONOTONIC, &t) < 0)
+		abort();
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+/* A test whose clock cannot be read must not go on by the machine's. */
+static int64_t passed(void)
+{
+	const char *path = getenv("TEST_CLOCK");
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	char text[32] = "";
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		abort();
+	(void)close(fd);
+	return strtoll(text, NULL, 10);
+}
+
+static int64_t test_now(void)
+{
+	return started + passed();
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	started = real_now();
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	int64_t now = real_now();
+
+	switch (clock) {
+	case CLOCK_MONOTONIC:
+	case CLOCK_MONOTONIC_RAW:
+	case CLOCK_MONOTONIC_COARSE:
+	case CLOCK_BOOTTIME:
+		if (started)
+			now = test_now();
+		*ret = (struct timespec){ .tv_sec = now / NS_PER_S,
+					  .tv_nsec = now % NS_PER_S };
+		return 0;
+	default:
+		return real_clock(clock, ret);
+	}
+}
+
+/* By the kernel's clock what is by the test's. */
+static struct timespec to_real(const struct timespec *t)
+{
+	int64_t at =
+		t->tv_sec * NS_PER_S + t->tv_nsec - test_now() + real_now();
+
+	return (struct timespec){ .tv_sec = at / NS_PER_S,
+				  .tv_nsec = at % NS_PER_S };
+}
+
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+			   const struct timespec *until)
+{
+	struct timespec t = *until;
+
+	if (!real_timedwait)
+		*(void **)&real_timedwait = next("pthread_cond_timedwait");
+	if (t.tv_sec < WALL_S)
+		t = to_real(until);
+	return real_timedwait(cond, lock, &t);
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
+		    struct timespec *left)
+{
+	struct timespec t = *until;
+
+	if (!real_nanosleep)
+		*(void **)&real_nanosleep = next("clock_nanosleep");
+	if (flags & TIMER_ABSTIME && t.tv_sec < WALL_S)
+		t = to_real(until);
+	return real_nanosleep(clock, flags, &t, left);
+}

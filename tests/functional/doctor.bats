@@ -1,0 +1,238 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What `bootseer node doctor` says of containerd's configuration: with Debian's
+# containerd, with a fake that prints what containerd 2.3.4 was seen to print, and
+# without any.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/node.bash"
+
+setup() {
+	T=$(mktemp -d /var/tmp/doctor.XXXXXX)
+	pids=()
+	export BOOTSEER_SOCKET=$T/none.sock
+}
+
+teardown() { node_teardown; }
+
+# doctor FILE: bootseerd does not run, so the command fails whatever it says of
+# containerd.
+doctor() {
+	run -1 env PATH="${SEEN:-$PATH}" "$bootseer" node doctor --containerd "$1"
+}
+
+plugin() {
+	printf '%s\n' '[proxy_plugins.bootseer]' '  type = "snapshot"' \
+		"  address = \"$T/plugin.sock\""
+}
+
+# section NAME: CRI's part, as docs/containerd.md has it.
+section() {
+	printf '%s\n' "[plugins.$1]" '  snapshotter = "bootseer"' \
+		'  disable_snapshot_annotations = false'
+}
+
+CRI1='"io.containerd.grpc.v1.cri".containerd'
+CRI2='"io.containerd.cri.v1.images"'
+
+@test "the containerd of the machine is asked, imports and all" {
+	mkdir "$T/conf.d"
+	{
+		echo 'version = 2'
+		echo "imports = [\"$T/conf.d/*.toml\"]"
+	} >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q "^advice *containerd proxy plugin *$T/c.toml does not name it$" \
+		<<<"$output"
+	grep -q '^advice *containerd CRI snapshotter ' <<<"$output"
+	{ echo 'version = 2'; plugin; } >"$T/conf.d/a.toml"
+	{ echo 'version = 2'; section "$CRI1"; } >"$T/conf.d/b.toml"
+	doctor "$T/c.toml"
+	grep -q "^ok *containerd proxy plugin *$T/c.toml names it$" <<<"$output"
+	grep -q '^ok *containerd CRI snapshotter ' <<<"$output"
+	grep -q '^ok *containerd image labels ' <<<"$output"
+	# What a later file says counts, as it does for containerd.
+	printf '%s\n' 'version = 2' "[plugins.$CRI1]" \
+		'snapshotter = "overlayfs"' >"$T/conf.d/c.toml"
+	doctor "$T/c.toml"
+	grep -q '^advice *containerd CRI snapshotter ' <<<"$output"
+	run ! grep -q 'another version' <<<"$output"
+}
+
+@test "a section that containerd 1.x does not read is told" {
+	{ echo 'version = 2'; plugin; section "$CRI2"; } >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q '^advice *containerd CRI snapshotter .*section of another version' \
+		<<<"$output"
+	grep -qF "below [plugins.$CRI1]" <<<"$output"
+}
+
+@test "an error of TOML is told by its line" {
+	printf '%s\n' 'version = 2' 'a = = 3' >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q "^advice *containerd configuration *$T/c.toml: .*(2, 5)" \
+		<<<"$output"
+	grep -q 'cure: *mend it' <<<"$output"
+	run ! grep -q 'does not name it' <<<"$output"
+}
+
+@test "CRI that is turned off is told" {
+	{
+		echo 'version = 2'
+		echo 'disabled_plugins = ["io.containerd.grpc.v1.cri"]'
+		plugin
+	} >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q '^advice *containerd CRI .*turned off' <<<"$output"
+	grep -q 'cure: .*disabled_plugins' <<<"$output"
+}
+
+# fake_2x: a containerd that prints of its configuration what 2.3.4 does, with the
+# lines of its log before it.
+fake_2x() {
+	mkdir -p "$T/bin"
+	cat >"$T/bin/containerd" <<-'END'
+		#!/bin/bash
+		[ "$*" = "--config $2 config dump" ] || exit 64
+		if grep -q '= =' "$2"; then
+			echo 'time="2026-11-23T00:37:02Z" level=error msg="Failure unmarshaling TOML" column=5 error="toml: incomplete number" file=bad.toml row=2' >&2
+			echo 'containerd: failed to unmarshal TOML at row 2 column 5: toml: incomplete number' >&2
+			exit 1
+		fi
+		snapshotter=overlayfs quiet=true
+		if grep -q '^version = 3' "$2" && grep -q 'cri.v1.images' "$2"; then
+			snapshotter=bootseer quiet=false
+		fi
+		echo 'time="2026-11-23T00:37:02Z" level=warning msg="Configuration migrated from version 3, use `containerd config migrate` to avoid migration" t="7.581µs"' >&2
+		cat <<EOF
+		version = 4
+		disabled_plugins = []
+		imports = ['/etc/containerd/conf.d/*.toml']
+
+		[plugins]
+		  [plugins.'io.containerd.cri.v1.images']
+		    snapshotter = '$snapshotter'
+		    disable_snapshot_annotations = $quiet
+
+		    [plugins.'io.containerd.cri.v1.runtime'.containerd]
+		      default_runtime_name = 'runc'
+
+		      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes]
+		        [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+		          snapshotter = ''
+
+		  [plugins.'io.containerd.grpc.v1.cri']
+		    disable_tcp_service = true
+
+		[proxy_plugins]
+		  [proxy_plugins.bootseer]
+		    type = 'snapshot'
+		    address = '/nowhere/plugin.sock'
+
+		    [proxy_plugins.bootseer.exports]
+		      address = '/nowhere/other.sock'
+		EOF
+	END
+	chmod +x "$T/bin/containerd"
+	PATH=$T/bin:$PATH
+}
+
+@test "with containerd 2.x, a 1.x section is told, not taken" {
+	fake_2x
+	for version in 2 3; do
+		{ echo "version = $version"; plugin; section "$CRI1"; } \
+			>"$T/c.toml"
+		doctor "$T/c.toml"
+		grep -q '^ok *containerd proxy plugin ' <<<"$output"
+		grep -q '^advice *containerd CRI snapshotter .*section of another' \
+			<<<"$output"
+		grep -qF "below [plugins.$CRI2], in a file of version = 3" \
+			<<<"$output"
+		grep -q '^advice *containerd image labels' <<<"$output"
+	done
+	{ echo 'version = 3'; plugin; section "$CRI2"; } >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q '^ok *containerd CRI snapshotter ' <<<"$output"
+	grep -q '^ok *containerd image labels' <<<"$output"
+	grep -q 'nobody answers at /nowhere/plugin.sock' <<<"$output"
+	printf '%s\n' 'version = 3' 'a = = 3' >"$T/c.toml"
+	doctor "$T/c.toml"
+	grep -q "$T/c.toml: failed to unmarshal TOML at row 2 column 5" \
+		<<<"$output"
+}
+
+@test "without containerd the lines of the files count, by their version" {
+	mkdir "$T/bin" "$T/conf.d"
+	SEEN=$T/bin
+	for case in "1 cri.containerd" "2 $CRI1" "3 $CRI2"; do
+		for version in 1 2 3; do
+			{
+				echo "version = $version"
+				section "${case#* }"
+			} >"$T/c.toml"
+			doctor "$T/c.toml"
+			if [ "$version" = "${case%% *}" ]; then
+				[[ $output == *'Kubernetes pods use it'* ]]
+			else
+				[[ $output == *'section of another version'* ]]
+			fi
+		done
+	done
+	{
+		echo 'version = 3'
+		echo "imports = [\"$T/conf.d/*.toml\"]"
+	} >"$T/c.toml"
+	{ plugin; section "$CRI2"; } >"$T/conf.d/a.toml"
+	doctor "$T/c.toml"
+	[[ $output == *'names it (by its lines: there is no containerd here'* ]]
+	[[ $output == *'Kubernetes pods use it'* ]]
+}
+
+@test "nobody else's program is run because it is called containerd" {
+	local as
+
+	{ echo 'version = 2'; plugin; section "$CRI1"; } >"$T/c.toml"
+	chmod 755 "$T"
+	mkdir "$T/bin"
+	cp "$(readlink -f /usr/bin/python3)" "$T/bin/containerd"
+	echo 'import signal; signal.pause()' >"$T/wait.py"
+	for as in user mounts; do
+		case $as in
+		user) set -- setpriv --reuid 65534 --clear-groups ;;
+		mounts) set -- unshare --mount ;;
+		esac
+		cp "$T/c.toml" "$T/$as.toml"
+		"$@" "$T/bin/containerd" "$T/wait.py" --config "$T/$as.toml" \
+			3>&- &
+		pids+=($!)
+	done
+	wait_for grep -qsx containerd "/proc/${pids[0]}/comm"
+	wait_for grep -qsx containerd "/proc/${pids[1]}/comm"
+	run -1 "$bootseer" node doctor
+	for as in user mounts; do
+		grep -q "$T/$as.toml names it (by its lines" <<<"$output"
+	done
+}
+
+# The configuration that docs/containerd.md has for a version.
+documented() { # VERSION
+	awk -v want="## containerd $1" 'index($0, "## ") == 1 {
+		on = index($0, want) == 1 } on && /^```/ { n++ }
+		on && n == 1 && !/^```/' \
+		"$BATS_TEST_DIRNAME/../../docs/containerd.md"
+}
+
+@test "what docs/containerd.md says is in order, for 1.6 and 2.x" {
+	documented 1.6 >"$T/c.toml"
+	doctor "$T/c.toml"
+	[ "$(grep -c '^ok *containerd ' <<<"$output")" = 3 ]
+	mkdir "$T/bin"
+	SEEN=$T/bin
+	documented 2.x >"$T/c.toml"
+	doctor "$T/c.toml"
+	[ "$(grep -c '^ok *containerd ' <<<"$output")" = 3 ]
+	# The list replaces containerd's own, which has overlayfs.
+	awk '/^\[/ { on = /unpack_config/ } on && /snapshotter/ { print $3 }' \
+		"$T/c.toml" >"$T/unpacked"
+	printf '"%s"\n' overlayfs bootseer | diff - "$T/unpacked"
+}

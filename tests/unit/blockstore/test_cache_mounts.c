@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a mount reads stays until the mount is gone.  A descriptor plays the kernel's
+ * part: it has the metadata image and the segment open. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "blockstore/cache.h"
+#include "common/fs.h"
+#include "tests/unit/blockstore/cache_dir.h"
+#include "tests/unit/blockstore/image.h"
+
+#define MB (1ull << 20)
+#define N 20u
+#define NAME "00ff"
+
+static struct cache_dir d;
+static struct image img, other;
+static struct cache *c;
+static int held_meta = -1, held_segment = -1;
+
+static void setup(void)
+{
+	(void)signal(SIGIO, SIG_IGN);
+	cache_dir_make(&d);
+	image_make(&img, 1, N, 100000, 10);
+	image_make(&other, 2, N, 100000, 10);
+	c = cache_dir_open(&d, 100 * MB);
+}
+
+static void unmount(void)
+{
+	if (held_meta >= 0)
+		(void)close(held_meta);
+	if (held_segment >= 0)
+		(void)close(held_segment);
+	held_meta = held_segment = -1;
+}
+
+static void teardown(void)
+{
+	cache_close(c);
+	unmount();
+	image_fini(&img);
+	image_fini(&other);
+	cache_dir_remove(&d);
+}
+
+TestSuite(cache_mounts, .timeout = 60, .init = setup, .fini = teardown);
+
+/* Block 0 of the other image first, so that segment 0 has what is not mounted. */
+static void mount_it(void)
+{
+	AUTO_FREE char *meta = NULL, *segment = NULL;
+	struct error err = ERROR_INIT;
+	struct block b;
+	uint32_t file;
+	uint64_t off;
+
+	cr_assert_eq(put_block(c, &other, 0), 0);
+	for (size_t i = 0; i < N; i++)
+		cr_assert_eq(put_block(c, &img, i), 0);
+	cr_assert_eq(cache_pin(c, &img.map, &err), 0);
+	for (size_t i = 0; i < N; i++) {
+		blockmap_block(&img.map, i, &b);
+		cr_assert_eq(cache_locate(c, &b, &file, &off, &err), 0, "%s",
+			     err.msg);
+	}
+	cr_assert_eq(cache_mount_path(c, NAME, "erofs", &meta, &err), 0);
+	cr_assert_eq(fs_replace_file(meta, "meta", 4, 0600, &err), 0);
+	cr_assert_eq(cache_mount_keep(c, NAME, &img.map, &err), 0, "%s",
+		     err.msg);
+	cache_unpin(c, &img.map);
+	cr_assert_eq(cache_file_path(c, file, &segment, &err), 0);
+	held_meta = open(meta, O_RDONLY | O_CLOEXEC);
+	held_segment = open(segment, O_RDONLY | O_CLOEXEC);
+	cr_assert(held_meta >= 0 && held_segment >= 0);
+}
+
+static void reopen(void)
+{
+	cache_close(c);
+	c = cache_dir_open(&d, 100 * MB);
+}
+
+static void spoil(const char *name, const char *text)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_CLOSE int fd = -1;
+
+	cr_assert_eq(buf_printf(&path, "%s/%s", d.path, name), 0);
+	fd = open(path.data, O_WRONLY | O_CLOEXEC);
+	cr_assert_geq(fd, 0, "%s", path.data);
+	cr_assert_eq(ftruncate(fd, 64), 0);
+	cr_assert_eq(fs_pwrite_full(fd, text, strlen(text), 8), 0);
+}
+
+/* Everything that may go, goes; then others come. */
+static void press(void)
+{
+	struct error err = ERROR_INIT;
+	uint64_t freed;
+
+	cr_assert_eq(cache_gc(c, 0, &freed, &err), 0, "%s", err.msg);
+	for (size_t i = 0; i < N; i++)
+		cr_assert_eq(put_block(c, &other, i), 0);
+}
+
+/* As the mount sees it: no byte of the segment that was is another. */
+static void expect_bytes(void)
+{
+	AUTO_FREE uint8_t *got = malloc(100000);
+
+	for (size_t i = 0; i < N; i++) {
+		struct block b;
+
+		blockmap_block(&img.map, i, &b);
+		cr_assert_eq(fs_pread_full(held_segment, got, b.usize,
+					   (i + 1) * 102400),
+			     0);
+		cr_expect_arr_eq(got, image_plain(&img, i), b.usize, "%zu", i);
+	}
+}
+
+static struct cache_stats stats(void)
+{
+	struct cache_stats s;
+
+	cache_get_stats(c, &s);
+	return s;
+}
+
+/* As the cache's thread does once a second. */
+static void look(void)
+{
+	(void)mounts_poll(c);
+	(void)freeze_poll(c);
+}
+
+Test(cache_mounts, what_is_dropped_stays_until_the_mount_is_gone)
+{
+	mount_it();
+	cache_mount_drop(c, NAME);
+	cr_expect_eq(stats().mounts_lingering, 1);
+	cr_expect_eq(cache_mount_forget(c, NAME, NULL), -EBUSY);
+	press();
+	expect_bytes();
+	unmount();
+	look();
+	cr_expect_eq(stats().pinned_bytes, 0);
+	cr_expect_eq(stats().mounts_lingering, 0);
+	cr_expect_eq(cache_mount_forget(c, NAME, NULL), 0);
+}
+
+Test(cache_mounts, a_mount_that_is_gone_when_it_is_dropped_keeps_nothing)
+{
+	mount_it();
+	unmount();
+	cache_mount_drop(c, NAME);
+	cr_expect_eq(stats().pinned_bytes, 0);
+}
+
+Test(cache_mounts, a_successor_knows_what_is_mounted_without_an_index)
+{
+	mount_it();
+	spoil("index", "not an index");
+	reopen();
+	cr_expect_eq(stats().frozen_files, 0);
+	cr_expect_eq(stats().mounts_lingering, 1);
+	cr_expect_eq(cache_mount_adopt(c, NAME), 0);
+	cr_expect_eq(stats().mounts_lingering, 0);
+	press();
+	expect_bytes();
+	for (size_t i = 0; i < N; i++)
+		cr_expect_eq(get_block(c, &img, i), 0);
+}
+
+Test(cache_mounts, an_unknown_list_freezes_the_file_until_nobody_reads_it)
+{
+	mount_it();
+	spoil("index", "not an index");
+	spoil("mounts/" NAME ".blocks", "not a list");
+	reopen();
+	cr_expect_eq(stats().frozen_files, 1);
+	cr_expect_eq(stats().mounts_unknown, 1);
+	cr_expect_geq(stats().frozen_bytes, (N + 1) * 100000);
+	press();
+	expect_bytes();
+	cr_expect_eq(cache_mount_keep(c, NAME, &img.map, NULL), -EBUSY);
+	unmount();
+	look();
+	cr_expect_eq(stats().frozen_files, 0);
+	cr_expect_eq(stats().frozen_bytes, 0);
+}
+
+Test(cache_mounts, a_block_in_a_frozen_file_is_read_and_never_changed)
+{
+	struct error err = ERROR_INIT;
+	struct block b;
+	uint32_t file;
+	uint64_t off;
+
+	mount_it();
+	spoil("mounts/" NAME ".blocks", "not a list");
+	reopen();
+	cr_expect_eq(stats().frozen_files, 1);
+	cr_expect_eq(get_block(c, &img, 3), 0);
+	/* Found damaged: a miss, whose place stays as it is. */
+	cr_assert_eq(fs_pwrite_full(c->fds[0], "x", 1, 5 * 102400), 0);
+	cr_expect_eq(get_block(c, &img, 4), -ENOENT);
+	cr_assert_eq(put_block(c, &img, 4), 0);
+	cr_expect_eq(get_block(c, &img, 4), -ENOENT);
+	press();
+	cr_expect_eq(stats().evicted, 0);
+	/* Nothing new is mounted from it. */
+	blockmap_block(&img.map, 3, &b);
+	cr_assert_eq(cache_pin(c, &img.map, &err), 0);
+	cr_expect_eq(cache_locate(c, &b, &file, &off, &err), -EBUSY);
+	cache_unpin(c, &img.map);
+	unmount();
+	look();
+	cr_expect_eq(stats().frozen_files, 0);
+	cr_assert_eq(put_block(c, &img, 4), 0);
+	cr_expect_eq(get_block(c, &img, 4), 0);
+	press();
+}
+
+Test(cache_mounts, a_file_that_somebody_reads_is_frozen_meanwhile)
+{
+	mount_it();
+	unmount();
+	cache_mount_drop(c, NAME);
+	held_segment = openat(c->dir_fd, "segment-00000000", O_RDONLY);
+	reopen();
+	cr_expect_eq(stats().frozen_files, 1);
+	press();
+	expect_bytes();
+	unmount();
+	look();
+	cr_expect_eq(stats().frozen_files, 0);
+	press();
+}
+
+static void on_damage(void *arg)
+{
+	(void)sem_post(arg);
+}
+
+/* A bit of block 4 flips, below the page cache. */
+static void flip(void)
+{
+	AUTO_CLOSE int fd = openat(c->dir_fd, "segment-00000000", O_RDWR);
+	uint64_t at = 5 * 102400 + 7;
+	uint8_t b;
+
+	cr_assert_eq(fs_pread_full(fd, &b, 1, at), 0);
+	b ^= 4;
+	cr_assert_eq(fs_pwrite_full(fd, &b, 1, at), 0);
+	cr_assert_eq(fdatasync(fd), 0);
+}
+
+Test(cache_mounts, bits_that_flip_are_found_and_put_where_they_were)
+{
+	struct cache_config cfg = { .dir = d.path,
+				    .quota = 100 * MB,
+				    .scrub_rate = 1 << 30,
+				    .scrub_every_ns = 1000000 };
+	struct timespec end;
+	sem_t found;
+
+	(void)sem_init(&found, 0, 0);
+	cache_close(c);
+	cr_assert_eq(cache_open(&cfg, &c, NULL), 0);
+	mount_it();
+	cache_on_damage(c, on_damage, &found);
+	flip();
+	(void)clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 50;
+	cr_assert_eq(sem_timedwait(&found, &end), 0);
+	cache_on_damage(c, NULL, NULL);
+	cr_expect_eq(stats().damaged, 1);
+	cr_expect_eq(get_block(c, &img, 4), -ENOENT);
+	cr_assert_eq(put_block(c, &img, 4), 0);
+	expect_bytes();
+	cr_expect_eq(get_block(c, &img, 4), 0);
+	cr_expect_gt(stats().scrubbed, 0);
+	(void)sem_destroy(&found);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/mountinfo.h"
+
+TestSuite(mountinfo, .timeout = 10);
+
+Test(mountinfo, takes_a_line_apart)
+{
+	char line[] = "36 35 98:7 /a\\040b /mnt/c\\134d rw,noatime master:1 "
+		      "shared:2 - erofs /x\\011y ro,errors=continue\n";
+	struct mountinfo m;
+
+	cr_assert(mountinfo_parse(line, &m));
+	cr_expect_eq(m.major, 98);
+	cr_expect_eq(m.minor, 7);
+	cr_expect_str_eq(m.root, "/a b");
+	cr_expect_str_eq(m.path, "/mnt/c\\d");
+	cr_expect_str_eq(m.fstype, "erofs");
+	cr_expect_str_eq(m.source, "/x\ty");
+}
+
+Test(mountinfo, a_mount_may_have_no_tags)
+{
+	char line[] = "1 2 0:3 / / rw - tmpfs tmpfs rw\n";
+	struct mountinfo m;
+
+	cr_assert(mountinfo_parse(line, &m));
+	cr_expect_str_eq(m.source, "tmpfs");
+}
+
+Test(mountinfo, what_is_no_line_is_passed_over)
+{
+	static const char *const bad[] = { "",
+					   "\n",
+					   "1 2 3 / / rw - a b c\n",
+					   "1 2 0:3 / / rw tmpfs x y\n",
+					   "1 2 0:3 /\n",
+					   "1 2 0:3 / / rw -\n" };
+	char line[64];
+	struct mountinfo m;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		strcpy(line, bad[i]);
+		cr_expect_not(mountinfo_parse(line, &m), "%s", bad[i]);
+	}
+}
+
+static int find_proc(void *arg, const struct mountinfo *m, struct error *err)
+{
+	int *n = arg;
+
+	(*n)++;
+	return strcmp(m->fstype, "proc") == 0
+		       ? error_set(err, EEXIST, "%s", m->path)
+		       : 0;
+}
+
+Test(mountinfo, mounts_are_told_until_one_is_enough)
+{
+	struct error err = ERROR_INIT;
+	int n = 0;
+
+	cr_expect_eq(mountinfo_each(find_proc, &n, &err), -EEXIST);
+	cr_expect_gt(n, 0);
+	cr_expect(strstr(err.msg, "/proc"), "%s", err.msg);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "common/registry_host.h"
+
+TestSuite(registry_host, .timeout = 120);
+
+static void expect_host(const char *text, const char *want)
+{
+	char got[REGISTRY_HOST_MAX];
+
+	registry_host_name(text, got);
+	cr_expect_str_eq(got, want, "'%s': '%s'", text, got);
+}
+
+Test(registry_host, one_host_has_one_name_whatever_its_port_and_spelling)
+{
+	expect_host("r.example/img:v1", "r.example");
+	expect_host("R.Example/img:v1", "r.example");
+	expect_host("r.example:443/img:v1", "r.example");
+	expect_host("r.example:0443/img:v1", "r.example");
+	expect_host("r.example.:5000/img", "r.example");
+	expect_host("r.example:", "r.example");
+	expect_host("127.0.0.1:5000/a/b@sha256:0", "127.0.0.1");
+}
+
+Test(registry_host, an_ipv6_address_keeps_its_colons)
+{
+	expect_host("[FE80::1]:5000/img", "fe80::1");
+	expect_host("[fe80::1]/img", "fe80::1");
+	expect_host("[fe80::1", "fe80::1");
+}
+
+Test(registry_host, other_hosts_have_other_names)
+{
+	expect_host("a.r.example/img", "a.r.example");
+	expect_host("127.0.0.2:5000/img", "127.0.0.2");
+}
+
+Test(registry_host, what_has_no_host_has_no_name)
+{
+	expect_host("", "");
+	expect_host("/img", "");
+	expect_host(":5000/img", "");
+	expect_host("[]/img", "");
+	expect_host("...", "");
+}
+
+Test(registry_host, a_long_name_is_cut)
+{
+	char text[2 * REGISTRY_HOST_MAX], got[REGISTRY_HOST_MAX];
+
+	memset(text, 'a', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	registry_host_name(text, got);
+	cr_expect_eq(strlen(got), REGISTRY_HOST_MAX - 1);
+}

@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The control socket with real connections; what it answers is made up. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "net/control.h"
+#include "net/control_client.h"
+#include "net/control_server.h"
+#include "net/lanes.h"
+#include "net/listener.h"
+#include "tests/unit/accepts.h"
+
+TestSuite(control_server, .timeout = 120);
+
+#define LINE_MAX_TEST 4096
+
+static char dir[32];
+static char path[64];
+static struct loop *loop;
+static struct pool *pool, *slow_pool;
+static struct lanes *lanes;
+static struct control_server *server;
+static pthread_t thread;
+static atomic_int at_once, most;
+static atomic_int strangers; /* lines that another process is said to say */
+static pthread_barrier_t both;
+
+/* Calls of "slow:NAME" are in the lane NAME until they are released, or until the
+ * peer leaves. */
+#define SLOW_THREADS 8
+#define SLOW_AT_ONCE 2
+#define SLOW_WAITING 3
+static atomic_int slow_inside, slow_left;
+static atomic_bool slow_released;
+
+static bool is_slow(struct control_call *call, const char *method)
+{
+	if (strncmp(method, "slow:", 5) != 0)
+		return false;
+	if (call->kind == CONTROL_REMOTE) {
+		atomic_fetch_add(&slow_inside, 1);
+		while (!atomic_load(&slow_released) &&
+		       !atomic_load(&call->is_gone))
+			sched_yield();
+		atomic_fetch_add(&slow_left, atomic_load(&call->is_gone));
+		atomic_fetch_sub(&slow_inside, 1);
+		return false;
+	}
+	call->kind = CONTROL_REMOTE;
+	snprintf(call->lane, sizeof(call->lane), "%.32s", method + 5);
+	return true;
+}
+
+/* "goes" is left by its peer before it comes to the thread that does it; "gives" is
+ * the same without having to be done. */
+static atomic_int done_for_nobody;
+
+static bool is_left(struct control_call *call, const char *method)
+{
+	bool goes_on = strcmp(method, "goes") == 0;
+
+	if (!goes_on && strcmp(method, "gives") != 0)
+		return false;
+	if (call->kind == CONTROL_REMOTE) {
+		atomic_fetch_add(&done_for_nobody, goes_on ? 1 : 100);
+		return false;
+	}
+	while (!atomic_load(&call->is_gone))
+		sched_yield();
+	call->kind = CONTROL_REMOTE;
+	call->goes_on = goes_on;
+	return true;
+}
+
+/* "wait" returns when two are inside at once; everything else at once. */
+static int answer(void *arg, struct control_call *call, const char *line,
+		  size_t len, struct buf *reply)
+{
+	const struct control_peer *peer = &call->peer;
+	struct control_request r;
+	struct error err = ERROR_INIT;
+	AUTO_JSON *result = NULL;
+	int n = atomic_fetch_add(&at_once, 1) + 1;
+
+	(void)arg;
+	if (n > atomic_load(&most))
+		atomic_store(&most, n);
+	if (control_request_parse(line, len, &r, &err) < 0) {
+		atomic_fetch_sub(&at_once, 1);
+		return control_error_format(&err, reply, NULL);
+	}
+	if (is_slow(call, r.method) || is_left(call, r.method)) {
+		control_request_fini(&r);
+		atomic_fetch_sub(&at_once, 1);
+		return CONTROL_LATER;
+	}
+	if (strcmp(r.method, "wait") == 0)
+		pthread_barrier_wait(&both);
+	if (peer->pid != getpid() ||
+	    (peer->pidfd >= 0 &&
+	     pidfd_send_signal(peer->pidfd, 0, NULL, 0) < 0))
+		atomic_fetch_add(&strangers, 1);
+	result = json_pack("{s:s}", "method", r.method);
+	control_request_fini(&r);
+	atomic_fetch_sub(&at_once, 1);
+	return control_reply_format(result, reply, NULL);
+}
+
+static void *run_loop(void *arg)
+{
+	(void)arg;
+	(void)!loop_run(loop, NULL);
+	control_server_stop(server);
+	pool_free(pool);
+	pool_free(slow_pool);
+	loop_free(loop);
+	control_server_free(server);
+	lanes_free(lanes);
+	return NULL;
+}
+
+static void tell_full(const char *lane, char *ret, size_t size)
+{
+	(void)snprintf(ret, size, "registry %s has no room", lane);
+}
+
+/* All of one group. */
+static uint64_t group(const struct control_peer *peer)
+{
+	(void)peer;
+	return 1;
+}
+
+static void start_for(bool everybody)
+{
+	struct control_server_config cfg = { .line_max = LINE_MAX_TEST,
+					     .everybody = everybody,
+					     .cure = "choose another",
+					     .group = group,
+					     .lane_is_full = tell_full,
+					     .answer = answer };
+	struct error err = ERROR_INIT;
+
+	strcpy(dir, "/tmp/server.XXXXXX");
+	cr_assert(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	cr_assert_eq(pthread_barrier_init(&both, NULL, 2), 0);
+	cr_assert_eq(loop_new(&loop, &err), 0);
+	cr_assert_eq(pool_new(loop, 4, 0, &pool, &err), 0);
+	cr_assert_eq(pool_new(loop, SLOW_THREADS, 0, &slow_pool, &err), 0);
+	lanes = lanes_new(
+		&(struct lanes_config){ .all = SLOW_THREADS,
+					.at_once = SLOW_AT_ONCE,
+					.waiting = SLOW_WAITING,
+					.strange_most = SLOW_THREADS });
+	cr_assert(lanes);
+	cfg.path = path;
+	cfg.loop = loop;
+	cfg.pools[CONTROL_QUICK] = pool;
+	cfg.pools[CONTROL_REMOTE] = slow_pool;
+	cfg.lanes = lanes;
+	cr_assert_eq(control_server_new(&cfg, &server, &err), 0, "%s", err.msg);
+	cr_assert_eq(pthread_create(&thread, NULL, run_loop, NULL), 0);
+}
+
+static void start(void)
+{
+	start_for(false);
+}
+
+static void stop(void)
+{
+	loop_stop(loop);
+	pthread_join(thread, NULL);
+	cr_expect_neq(access(path, F_OK), 0, "the socket is gone");
+	rmdir(dir);
+}
+
+static int open_client(uint32_t timeout_ms, struct control_client **ret)
+{
+	const struct control_client_config cfg = {
+		.path = path,
+		.server = "the server",
+		.timeout_ms = timeout_ms,
+	};
+
+	return control_client_open(&cfg, ret, NULL);
+}
+
+/* The answer as text, the caller's. */
+static int ask(struct control_client *c, const char *method, char **ret)
+{
+	AUTO_JSON *out = NULL;
+	int rc = control_client_call(c, method, NULL, &out, NULL);
+
+	if (rc == 0)
+		*ret = json_dumps(out, JSON_COMPACT);
+	return rc;
+}
+
+static int raw_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static void raw_connect_it(int fd)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	strcpy(addr.sun_path, path);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+}
+
+static int raw_connect(void)
+{
+	int fd = raw_socket();
+
+	raw_connect_it(fd);
+	return fd;
+}
+
+/* Everything until the other side closes. */
+static size_t read_all(int fd, char *out, size_t size)
+{
+	size_t n = 0;
+	ssize_t k;
+
+	while ((k = read(fd, out + n, size - 1 - n)) > 0)
+		n += (size_t)k;
+	out[n] = '\0';
+	return n;
+}
+
+Test(control_server, answers_several_calls_of_one_connection)
+{
+	struct control_client *c = NULL;
+	char *out = NULL;
+
+	start();
+	cr_assert_eq(open_client(5000, &c), 0);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(ask(c, "x.y", &out), 0);
+		cr_expect_str_eq(out, "{\"method\":\"x.y\"}");
+		free(out);
+	}
+	control_client_close(c);
+	stop();
+	cr_expect_eq(atomic_load(&strangers), 0);
+}
+
+static void *call_wait(void *arg)
+{
+	struct control_client *c = NULL;
+	char *out = NULL;
+	int rc = open_client(20000, &c);
+
+	(void)arg;
+	if (rc == 0)
+		rc = ask(c, "wait", &out);
+	free(out);
+	control_client_close(c);
+	return rc == 0 ? arg : NULL;
+}
+
+Test(control_server, works_for_several_connections_at_once)
+{
+	pthread_t t[2];
+	void *ok;
+	int token;
+
+	start();
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, call_wait, &token), 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(t[i], &ok);
+		cr_expect_not_null(ok);
+	}
+	cr_expect_eq(atomic_load(&most), 2);
+	stop();
+}
+
+Test(control_server, answers_lines_that_came_together_in_order)
+{
+	static const char two[] = "{\"bootseer\":1,\"method\":\"a\"}\n"
+				  "{\"bootseer\":1,\"method\":\"b\"}\n";
+	char out[1024];
+	size_t n = 0;
+	int fd;
+
+	start();
+	fd = raw_connect();
+	cr_assert_eq(write(fd, two, sizeof(two) - 1), (ssize_t)sizeof(two) - 1);
+	while (n == 0 || !strstr(out, "\"b\"")) {
+		ssize_t k = read(fd, out + n, sizeof(out) - 1 - n);
+
+		cr_assert_gt(k, 0);
+		n += (size_t)k;
+		out[n] = '\0';
+	}
+	cr_expect_lt((void *)strstr(out, "\"a\""),
+		     (void *)strstr(out, "\"b\""));
+	close(fd);
+	stop();
+}
+
+Test(control_server, refuses_a_line_that_is_too_long_and_closes)
+{
+	char line[2 * LINE_MAX_TEST], out[1024];
+	int fd;
+
+	start();
+	fd = raw_connect();
+	memset(line, 'x', sizeof(line));
+	cr_assert_eq(write(fd, line, sizeof(line)), (ssize_t)sizeof(line));
+	read_all(fd, out, sizeof(out));
+	cr_expect(strstr(out, "too long"), "%s", out);
+	close(fd);
+	stop();
+}
+
+Test(control_server, survives_peers_that_leave_in_the_middle)
+{
+	struct control_client *c = NULL;
+	char *out = NULL;
+	int fd;
+
+	start();
+	for (int i = 0; i < 20; i++) {
+		fd = raw_connect();
+		cr_assert_gt(write(fd, "{\"bootseer\":1,\"method\":\"z\"}\n{",
+				   30),
+			     0);
+		close(fd);
+	}
+	cr_assert_eq(open_client(5000, &c), 0);
+	cr_expect_eq(ask(c, "still", &out), 0);
+	free(out);
+	control_client_close(c);
+	stop();
+}
+
+Test(control_server, closes_what_is_beyond_its_connections)
+{
+	int fds[CONTROL_CONNECTIONS_MAX + 1];
+	char byte;
+	int i;
+
+	start();
+	for (i = 0; i <= CONTROL_CONNECTIONS_MAX; i++)
+		fds[i] = raw_connect();
+	cr_expect_eq(read(fds[CONTROL_CONNECTIONS_MAX], &byte, 1), 0);
+	for (i = 0; i <= CONTROL_CONNECTIONS_MAX; i++)
+		close(fds[i]);
+	stop();
+}
+
+Test(control_server, is_heard_by_all_while_others_keep_their_places_silently)
+{
+	static const char line[] = "{\"bootseer\":1,\"method\":\"x.y\"}\n";
+	int fds[2 * CONTROL_CONNECTIONS_MAX];
+	char out[256];
+
+	start_for(true);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = raw_connect();
+	for (int i = 0; i < 10; i++) {
+		int fd = raw_connect();
+
+		cr_assert_eq(write(fd, line, sizeof(line) - 1),
+			     (ssize_t)sizeof(line) - 1);
+		(void)read_all(fd, out, sizeof(out));
+		cr_expect(strstr(out, "x.y"), "%d: '%s'", i, out);
+		close(fd);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	stop();
+}
+
+/* A loop that spins would find none again and again at once. */
+Test(control_server, waits_while_descriptors_are_short_without_spinning)
+{
+	static const char line[] = "{\"bootseer\":1,\"method\":\"x.y\"}\n";
+	char out[256] = "";
+	int64_t begun;
+	int fd;
+
+	start();
+	fd = raw_socket();
+	accepts_starve();
+	begun = clock_now_ns();
+	raw_connect_it(fd);
+	while (atomic_load(&accepts_starved) < 3)
+		sched_yield();
+	cr_expect_geq(clock_now_ns() - begun, 2 * LISTENER_PAUSE_NS);
+	accepts_feed();
+	cr_assert_eq(write(fd, line, sizeof(line) - 1),
+		     (ssize_t)sizeof(line) - 1);
+	cr_assert_gt(read(fd, out, sizeof(out) - 1), 0);
+	cr_expect(strstr(out, "x.y"), "%s", out);
+	close(fd);
+	stop();
+}
+
+/* ------------------------------------------------------- calls that wait --- */
+
+static int call_raw(const char *method)
+{
+	char line[128];
+	int fd = raw_connect();
+	int n = snprintf(line, sizeof(line),
+			 "{\"bootseer\":1,\"method\":\"%s\"}\n", method);
+
+	cr_assert_eq(write(fd, line, (size_t)n), n);
+	return fd;
+}
+
+static int call_slow(const char *lane)
+{
+	char method[64];
+
+	(void)snprintf(method, sizeof(method), "slow:%s", lane);
+	return call_raw(method);
+}
+
+static void until(const atomic_int *what, int value)
+{
+	while (atomic_load(what) != value)
+		sched_yield();
+}
+
+/* A call that waits for nobody is answered. */
+static void expect_quick(void)
+{
+	struct control_client *c = NULL;
+	char *out = NULL;
+
+	cr_assert_eq(open_client(20000, &c), 0);
+	cr_expect_eq(ask(c, "quick", &out), 0);
+	free(out);
+	control_client_close(c);
+}
+
+static void expect_answer(int fd, const char *part)
+{
+	char out[1024];
+	ssize_t n = read(fd, out, sizeof(out) - 1);
+
+	cr_assert_gt(n, 0);
+	out[n] = '\0';
+	cr_expect(strstr(out, part), "%s", out);
+	close(fd);
+}
+
+Test(control_server, answers_quick_calls_while_slow_ones_wait)
+{
+	int fds[SLOW_AT_ONCE + SLOW_WAITING], other;
+	size_t i;
+
+	start();
+	for (i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = call_slow("one");
+	until(&slow_inside, SLOW_AT_ONCE);
+	expect_quick();
+	/* Another lane has places of its own. */
+	other = call_slow("two");
+	until(&slow_inside, SLOW_AT_ONCE + 1);
+	atomic_store(&slow_released, true);
+	for (i = 0; i < ARRAY_SIZE(fds); i++)
+		expect_answer(fds[i], "slow:one");
+	expect_answer(other, "slow:two");
+	stop();
+}
+
+Test(control_server, refuses_what_waits_beyond_a_lane_and_says_which)
+{
+	enum { ALL = SLOW_AT_ONCE + SLOW_WAITING + 1 };
+	int fds[ALL], refused = 0;
+	char out[1024];
+
+	start();
+	for (int i = 0; i < ALL; i++)
+		fds[i] = call_slow("h:5000");
+	until(&slow_inside, SLOW_AT_ONCE);
+	/* Whichever came last: it alone is answered and closed. */
+	while (!refused) {
+		struct pollfd p[ALL];
+
+		for (int i = 0; i < ALL; i++)
+			p[i] = (struct pollfd){ .fd = fds[i],
+						.events = POLLIN };
+		cr_assert_gt(poll(p, ALL, -1), 0);
+		for (int i = 0; i < ALL; i++) {
+			if (!p[i].revents)
+				continue;
+			read_all(fds[i], out, sizeof(out));
+			cr_expect(strstr(out, "registry h:5000"), "%s", out);
+			refused++;
+		}
+	}
+	cr_expect_eq(refused, 1);
+	atomic_store(&slow_released, true);
+	for (int i = 0; i < ALL; i++)
+		close(fds[i]);
+	stop();
+}
+
+Test(control_server, a_client_that_leaves_ends_its_call_and_frees_its_place)
+{
+	int fds[SLOW_AT_ONCE], last;
+
+	start();
+	for (int i = 0; i < SLOW_AT_ONCE; i++)
+		fds[i] = call_slow("one");
+	until(&slow_inside, SLOW_AT_ONCE);
+	last = call_slow("one");
+	close(fds[0]);
+	until(&slow_left, 1);
+	until(&slow_inside, SLOW_AT_ONCE); /* the one that waited */
+	close(fds[1]);
+	close(last);
+	until(&slow_left, SLOW_AT_ONCE + 1);
+	until(&slow_inside, 0);
+	expect_quick();
+	stop();
+}
+
+Test(control_server, does_what_has_to_be_done_for_a_client_that_left_too)
+{
+	int gives, goes;
+
+	start();
+	atomic_store(&done_for_nobody, 0);
+	gives = call_raw("gives");
+	until(&at_once, 1);
+	close(gives);
+	until(&at_once, 0);
+	goes = call_raw("goes");
+	until(&at_once, 1);
+	close(goes);
+	until(&done_for_nobody, 1);
+	expect_quick();
+	stop();
+	cr_expect_eq(atomic_load(&done_for_nobody), 1);
+}
+
+Test(control_server, a_client_that_ends_what_it_sends_has_its_answer)
+{
+	int fd;
+
+	start();
+	fd = call_slow("one");
+	until(&slow_inside, 1);
+	cr_assert_eq(shutdown(fd, SHUT_WR), 0);
+	expect_quick();
+	cr_expect_eq(atomic_load(&slow_inside), 1);
+	atomic_store(&slow_released, true);
+	expect_answer(fd, "slow:one");
+	stop();
+}
+
+/* A second server beside the one of start(), on its own loop. */
+static int second_server(struct error *err)
+{
+	struct control_server_config cfg = { .answer = answer,
+					     .line_max = 100,
+					     .path = path,
+					     .cure = "choose another" };
+	struct control_server *s = NULL;
+	int rc;
+
+	cr_assert_eq(loop_new(&cfg.loop, NULL), 0);
+	cr_assert_eq(pool_new(cfg.loop, 1, 0, &cfg.pools[CONTROL_QUICK], NULL),
+		     0);
+	rc = control_server_new(&cfg, &s, err);
+	if (rc == 0)
+		control_server_stop(s);
+	pool_free(cfg.pools[CONTROL_QUICK]);
+	loop_free(cfg.loop);
+	control_server_free(s);
+	return rc;
+}
+
+Test(control_server, takes_over_a_socket_that_a_crash_left_but_no_other)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct error err = ERROR_INIT;
+	int fd;
+
+	start();
+	cr_expect_eq(second_server(&err), -EADDRINUSE);
+	stop();
+
+	cr_assert(mkdir(dir, 0700) == 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	strcpy(addr.sun_path, path);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	close(fd);
+	cr_expect_eq(second_server(&err), 0, "%s", err.msg);
+	rmdir(dir);
+}

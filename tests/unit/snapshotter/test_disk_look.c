@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What lies on the disk, counted by several at once. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "snapshotter/node/control/disk.h"
+
+#define IMAGES 40
+#define LOOKS 60
+
+static char root[] = "/tmp/disk-look.XXXXXX";
+static struct disk_usage want;
+static atomic_uint wrong;
+
+static void *look_often(void *arg)
+{
+	for (unsigned int k = 0; k < LOOKS; k++) {
+		struct disk_usage u;
+
+		disk_look(root, &u);
+		atomic_fetch_add(&wrong,
+				 u.images != want.images ||
+					 disk_sum(&u) != disk_sum(&want));
+	}
+	return arg;
+}
+
+static void make_images(void)
+{
+	static char content[10000];
+	struct error err = ERROR_INIT;
+	char path[80];
+
+	cr_assert(mkdtemp(root));
+	for (unsigned int k = 0; k < IMAGES; k++) {
+		(void)snprintf(path, sizeof(path), "%s/images/i%u", root, k);
+		cr_assert_eq(fs_mkdir_p(path, 0700, &err), 0, "%s", err.msg);
+		(void)snprintf(path, sizeof(path), "%s/images/i%u/m", root, k);
+		cr_assert_eq(fs_replace_file(path, content, sizeof(content),
+					     0600, &err),
+			     0, "%s", err.msg);
+	}
+}
+
+Test(disk_look, counts_the_same_from_several_threads_and_moves_nobody,
+     .timeout = 120)
+{
+	AUTO_FREE char *before = getcwd(NULL, 0);
+	AUTO_FREE char *after = NULL;
+	struct error err = ERROR_INIT;
+	pthread_t threads[4];
+
+	make_images();
+	disk_look(root, &want);
+	cr_expect_geq(want.images, IMAGES * 10000);
+	for (size_t k = 0; k < ARRAY_SIZE(threads); k++)
+		cr_assert_eq(pthread_create(&threads[k], NULL, look_often,
+					    NULL),
+			     0);
+	for (size_t k = 0; k < ARRAY_SIZE(threads); k++)
+		cr_assert_eq(pthread_join(threads[k], NULL), 0);
+	cr_expect_eq(atomic_load(&wrong), 0);
+	after = getcwd(NULL, 0);
+	cr_assert(before && after);
+	cr_expect_str_eq(after, before);
+	cr_expect_eq(fs_remove_tree(root, &err), 0, "%s", err.msg);
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of starts: who begins and ends them, and what is remembered then. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "snapshotter/node/starts/mounted.h"
+#include "snapshotter/node/starts/starts_priv.h"
+#include "snapshotter/node/traces/trace_lookup_priv.h"
+#include "tests/unit/snapshotter/test_node.h"
+#include "tests/unit/test_clock.h"
+
+#define NS_PER_S INT64_C(1000000000)
+
+TestSuite(starts, .timeout = 120);
+
+struct starts_fixture {
+	struct test_node n;
+	struct fake_traces folder;
+	struct image *image;
+	struct mounted mount; /* complete: no reads of it are seen */
+	atomic_bool is_gone;
+	struct remote_call call;
+};
+
+static void setup(struct starts_fixture *f)
+{
+	static const struct trace_user nobody = { .found = NULL };
+
+	memset(f, 0, sizeof(*f));
+	test_node_open(&f->n);
+	fake_traces_init(&f->folder);
+	f->n.node.wait_policy.kind = WAIT_NONE;
+	f->image = test_node_add(&f->n, 1);
+	cr_assert_eq(trace_lookup_open(&f->n.node, &nobody, &f->n.node.traces,
+				       NULL),
+		     0);
+	trace_store_free(f->n.node.traces->folder);
+	f->n.node.traces->folder = &f->folder.base;
+	test_clock_hold();
+	cr_assert_eq(starts_open(&f->n.node, &f->n.node.starts, NULL), 0);
+	remote_call_init(&f->call, &f->n.node.is_ending, &f->is_gone,
+			 clock_now_ns(), 60 * NS_PER_S);
+}
+
+static void end(struct starts_fixture *f)
+{
+	starts_close(f->n.node.starts);
+	trace_lookup_close(f->n.node.traces);
+	images_put(f->image);
+	test_node_close(&f->n);
+	fake_traces_fini(&f->folder);
+}
+
+static int try_begin(struct starts_fixture *f, struct start_request r,
+		     struct start_reply *ret, struct error *err)
+{
+	r.user = r.user ? r.user : "user";
+	r.mount = &f->mount;
+	r.call = &f->call;
+	return starts_begin(f->n.node.starts, f->image, &r, ret, err);
+}
+
+static struct start_reply begin(struct starts_fixture *f,
+				struct start_request r)
+{
+	struct start_reply reply;
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(try_begin(f, r, &reply, &err), 0, "%s", err.msg);
+	return reply;
+}
+
+static struct starts_stats stats_of(struct starts_fixture *f)
+{
+	struct starts_stats s;
+
+	starts_get_stats(f->n.node.starts, &s);
+	return s;
+}
+
+/* The figures of the last start, when `n` of them are written; the caller's list. */
+static json_t *await_figures(struct starts_fixture *f, size_t n)
+{
+	json_t *list = starts_explain(f->image);
+
+	while (json_array_size(list) < n) {
+		json_decref(list);
+		sched_yield();
+		list = starts_explain(f->image);
+	}
+	return list;
+}
+
+static const char *figure(json_t *list, const char *name)
+{
+	return json_string_value(
+		json_object_get(json_array_get(list, 0), name));
+}
+
+Test(starts, end_when_somebody_says_that_they_are_ready)
+{
+	struct starts_fixture f;
+	struct start_reply reply;
+	struct start_name which = { .number = 0 };
+	json_t *list;
+	int64_t ns;
+
+	setup(&f);
+	reply = begin(&f, (struct start_request){ .workload = "w" });
+	cr_expect_eq(stats_of(&f).under_way, 1);
+	test_clock_step(3 * NS_PER_S);
+	which.number = reply.number;
+	cr_assert_eq(starts_ready(f.n.node.starts, &which, &ns, NULL), 0);
+	cr_expect_eq(ns, 3 * NS_PER_S);
+	cr_expect_eq(starts_ready(f.n.node.starts, &which, &ns, NULL), -ENOENT);
+	list = await_figures(&f, 1);
+	cr_expect_str_eq(figure(list, "end"), "ready");
+	cr_expect_str_eq(figure(list, "workload"), "w");
+	cr_expect_str_eq(figure(list, "trace"), "none");
+	cr_expect_eq(json_integer_value(json_object_get(json_array_get(list, 0),
+							"ready_ms")),
+		     3000);
+	json_decref(list);
+	cr_expect_eq(stats_of(&f).ready, 1);
+	cr_expect_eq(stats_of(&f).under_way, 0);
+	end(&f);
+}
+
+Test(starts, are_named_by_number_user_or_the_groups_of_a_process)
+{
+	static const struct start_name names[] = {
+		{ .user = "a" },
+		{ .cgroups = "0::/k8s.io/second/init\n" },
+	};
+	static const struct start_name others[] = {
+		{ .number = 1 },
+		{ .user = "c" },
+		{ .cgroups = "0::/k8s.io/third\n" },
+	};
+	struct starts_fixture f;
+	int64_t ns;
+
+	setup(&f);
+	(void)begin(&f, (struct start_request){ .user = "a" });
+	(void)begin(&f, (struct start_request){ .user = "b",
+						.bundle = "/none/second" });
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		cr_expect_eq(starts_ready(f.n.node.starts, &others[i], &ns,
+					  NULL),
+			     -ENOENT);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		cr_expect_eq(starts_ready(f.n.node.starts, &names[i], &ns,
+					  NULL),
+			     0);
+	cr_expect_eq(stats_of(&f).under_way, 0);
+	end(&f);
+}
+
+Test(starts, of_one_user_are_one_at_a_time)
+{
+	struct starts_fixture f;
+	json_t *list;
+
+	setup(&f);
+	(void)begin(&f, (struct start_request){ .workload = "first" });
+	(void)begin(&f, (struct start_request){ .workload = "second" });
+	cr_expect_eq(stats_of(&f).under_way, 1);
+	cr_expect_eq(stats_of(&f).unready, 1);
+	list = await_figures(&f, 1);
+	cr_expect_str_eq(figure(list, "workload"), "first");
+	cr_expect_str_eq(figure(list, "end"), "gone");
+	json_decref(list);
+	starts_end(f.n.node.starts, "nobody");
+	cr_expect_eq(stats_of(&f).under_way, 1);
+	starts_end(f.n.node.starts, "user");
+	cr_expect_eq(stats_of(&f).under_way, 0);
+	end(&f);
+}
+
+/* What begins wakes the thread that watches, which then sees what time it is. */
+static void step(struct starts_fixture *f, int64_t ns)
+{
+	test_clock_step(ns);
+	(void)begin(f, (struct start_request){ .user = "another" });
+}
+
+Test(starts, end_with_their_window)
+{
+	const struct start_request shorter = { .user = "b",
+					       .workload = "w",
+					       .window_ns = 10 * NS_PER_S };
+	struct starts_fixture f;
+	json_t *list;
+
+	setup(&f);
+	(void)begin(&f, (struct start_request){ .user = "a" });
+	(void)begin(&f, shorter);
+	step(&f, 10 * NS_PER_S);
+	list = await_figures(&f, 1);
+	cr_expect_str_eq(figure(list, "end"), "window");
+	cr_expect_str_eq(figure(list, "workload"), "w");
+	json_decref(list);
+	cr_expect_eq(stats_of(&f).under_way, 2);
+	step(&f, 110 * NS_PER_S);
+	/* That of "a", and the one that the second step took the place of. */
+	list = await_figures(&f, 3);
+	json_decref(list);
+	cr_expect_eq(stats_of(&f).under_way, 1);
+	end(&f);
+}
+
+Test(starts, end_when_their_file_is_there)
+{
+	struct starts_fixture f;
+	AUTO_FREE char *path = NULL;
+	json_t *list;
+
+	setup(&f);
+	path = fs_join(f.n.dir, "ready");
+	cr_assert(path);
+	(void)begin(&f, (struct start_request){ .ready_file = path });
+	cr_assert_eq(fs_replace_file(path, "", 0, 0600, NULL), 0);
+	list = await_figures(&f, 1);
+	cr_expect_str_eq(figure(list, "end"), "ready");
+	json_decref(list);
+	end(&f);
+}
+
+Test(starts, take_the_name_of_what_their_bundle_runs)
+{
+	const char *words[] = { "sleep", "1" };
+	AUTO_FREE char *key = trace_workload_key(words, 2);
+	static const char config[] =
+		"{\"process\":{\"args\":[\"sleep\",\"1\"]}}";
+	AUTO_FREE char *bundle = NULL, *path = NULL;
+	struct starts_fixture f;
+	json_t *list;
+	int64_t ns;
+
+	setup(&f);
+	bundle = fs_join(f.n.dir, "c1");
+	path = bundle ? fs_join(bundle, "config.json") : NULL;
+	cr_assert(path);
+	cr_assert_eq(mkdir(bundle, 0700), 0);
+	cr_assert_eq(fs_replace_file(path, config, strlen(config), 0600, NULL),
+		     0);
+	(void)begin(&f, (struct start_request){ .bundle = bundle });
+	/* Until the thread that watches has read it. */
+	for (bool has = false; !has; sched_yield()) {
+		json_t *all = starts_under_way(f.n.node.starts);
+
+		has = strcmp(figure(all, "workload"), key) == 0;
+		json_decref(all);
+	}
+	cr_assert_eq(starts_ready(f.n.node.starts,
+				  &(struct start_name){ .user = "user" }, &ns,
+				  NULL),
+		     0);
+	list = await_figures(&f, 1);
+	cr_expect_str_eq(figure(list, "workload"), key);
+	json_decref(list);
+	end(&f);
+}
+
+Test(starts, tell_what_is_known_of_them)
+{
+	struct starts_fixture f;
+	struct start_reply reply;
+
+	setup(&f);
+	f.folder.rc = 0;
+	f.folder.match = TRACE_MATCH_RELATIVE;
+	reply = begin(&f, (struct start_request){ .workload = "w" });
+	cr_expect(reply.found);
+	cr_expect_eq(reply.match, TRACE_MATCH_RELATIVE);
+	cr_expect_not(reply.recording, "its reads are not seen");
+	cr_expect_eq(stats_of(&f).with_trace, 1);
+	end(&f);
+}
+
+Test(starts, do_not_begin_for_who_has_left)
+{
+	struct error err = ERROR_INIT;
+	struct starts_fixture f;
+	struct start_reply reply;
+
+	setup(&f);
+	atomic_store(&f.is_gone, true);
+	cr_expect_eq(try_begin(&f, (struct start_request){ .workload = "w" },
+			       &reply, &err),
+		     -ECANCELED);
+	cr_expect_eq(stats_of(&f).begun, 0);
+	end(&f);
+}
+
+Test(starts, need_a_mount)
+{
+	const struct start_request r = { .user = "u",
+					 .workload = "w",
+					 .call = NULL };
+	struct error err = ERROR_INIT;
+	struct starts_fixture f;
+	struct start_request of_none;
+	struct start_reply reply;
+
+	setup(&f);
+	of_none = r;
+	of_none.call = &f.call;
+	cr_expect_eq(starts_begin(f.n.node.starts, f.image, &of_none, &reply,
+				  &err),
+		     -ENOENT);
+	cr_expect(strstr(err.msg, "is not mounted"), "%s", err.msg);
+	end(&f);
+}
+
+Test(starts, are_bounded)
+{
+	struct error err = ERROR_INIT;
+	struct starts_fixture f;
+	struct start_reply reply;
+	char user[16];
+
+	setup(&f);
+	for (int i = 0; i <= STARTS_MAX; i++) {
+		snprintf(user, sizeof(user), "%d", i);
+		cr_assert_eq(try_begin(&f,
+				       (struct start_request){
+					       .user = user, .workload = "w" },
+				       &reply, &err),
+			     i < STARTS_MAX ? 0 : -EAGAIN);
+	}
+	cr_expect_str_eq(err.msg, "256 starts are under way");
+	cr_expect_eq(stats_of(&f).begun, STARTS_MAX);
+	end(&f);
+}
+
+Test(starts, would_be_recorded_while_no_trace_is_known)
+{
+	static char always[] = "always", off[] = "off";
+	struct starts_fixture f;
+
+	setup(&f);
+	cr_expect(starts_would_record(f.n.node.starts, f.image));
+	f.n.cfg.record = off;
+	cr_expect_not(starts_would_record(f.n.node.starts, f.image));
+	f.n.cfg.record = always;
+	cr_expect(starts_would_record(f.n.node.starts, f.image));
+	cr_expect_eq(f.folder.n_asked, 1, "nobody is asked for these two");
+	end(&f);
+}

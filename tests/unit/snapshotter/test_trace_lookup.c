@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who asks which store for a trace, who waits for the answer, and who hears of it. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "snapshotter/node/images/image_index.h"
+#include "snapshotter/node/traces/trace_lookup_priv.h"
+#include "snapshotter/node/traces/workload.h"
+#include "tests/unit/snapshotter/test_node.h"
+#include "tests/unit/test_clock.h"
+
+TestSuite(trace_lookup, .timeout = 120);
+
+/* What uses the traces that were found. */
+struct fake_user {
+	struct trace_user user;
+	unsigned int n_found, n_for_start;
+};
+
+struct lookup_fixture {
+	struct test_node n;
+	struct fake_traces folder, service;
+	struct fake_user user;
+	struct trace_lookup *t;
+	struct image *image;
+};
+
+static void fake_user_found(void *arg, struct image *i, const struct trace *t,
+			    bool for_start)
+{
+	struct fake_user *u = arg;
+
+	u->n_found++;
+	u->n_for_start += for_start;
+}
+
+static void setup(struct lookup_fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	test_clock_hold();
+	test_node_open(&f->n);
+	fake_traces_init(&f->folder);
+	fake_traces_init(&f->service);
+	f->user.user = (struct trace_user){ .found = fake_user_found,
+					    .arg = &f->user };
+	f->image = test_node_add(&f->n, 1);
+}
+
+/* With the node's own folder and no service replaced by fakes. */
+static void start(struct lookup_fixture *f, bool has_service)
+{
+	cr_assert_eq(trace_lookup_open(&f->n.node, &f->user.user, &f->t, NULL),
+		     0);
+	trace_store_free(f->t->folder);
+	f->t->folder = &f->folder.base;
+	f->t->service = has_service ? &f->service.base : NULL;
+}
+
+static void end(struct lookup_fixture *f)
+{
+	trace_lookup_close(f->t);
+	images_put(f->image);
+	test_node_close(&f->n);
+	fake_traces_fini(&f->folder);
+	fake_traces_fini(&f->service);
+}
+
+static struct trace_answer find(struct lookup_fixture *f, const char *workload)
+{
+	struct trace_answer a;
+
+	cr_assert_eq(trace_lookup_find(f->t, f->image, workload, &a, NULL), 0);
+	return a;
+}
+
+Test(trace_lookup, says_that_there_is_none_and_that_one_is_wanted)
+{
+	struct lookup_fixture f;
+	struct trace_answer a;
+
+	setup(&f);
+	start(&f, false);
+	a = find(&f, "w");
+	cr_expect_not(a.found);
+	cr_expect(a.wanted);
+	cr_expect_str_eq(a.workload, "w");
+	cr_expect_str_eq(f.folder.workload, "w");
+	cr_expect_eq(f.user.n_found, 0);
+	end(&f);
+}
+
+Test(trace_lookup, has_what_a_start_will_read_fetched_before_it_answers)
+{
+	struct lookup_fixture f;
+	struct trace_answer a;
+
+	setup(&f);
+	start(&f, false);
+	f.folder.rc = 0;
+	f.folder.ready_ms = 1500;
+	a = find(&f, "w");
+	cr_expect(a.found);
+	cr_expect_eq(a.length_ms, 1500);
+	cr_expect_not(a.wanted);
+	cr_expect_eq(f.user.n_found, 1);
+	cr_expect_eq(f.user.n_for_start, 1);
+	end(&f);
+}
+
+Test(trace_lookup, remembers_an_answer_until_it_is_old)
+{
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, false);
+	f.folder.rc = 0;
+	(void)find(&f, "w");
+	test_clock_step(WORKLOAD_FOUND_NS - 1);
+	(void)find(&f, "w");
+	cr_expect_eq(f.folder.n_asked, 1);
+	test_clock_step(1);
+	(void)find(&f, "w");
+	cr_expect_eq(f.folder.n_asked, 2);
+	end(&f);
+}
+
+Test(trace_lookup, asks_again_when_a_recording_was_kept)
+{
+	char workload[] = "w", repo[] = "h:5000/r";
+	const struct trace recorded = {
+		.info = { .workload = workload, .repo = repo, .runs = 1 },
+	};
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, false);
+	(void)find(&f, "w");
+	cr_assert_eq(trace_keep(f.t, f.image, &recorded, NULL), 0);
+	cr_expect_eq(f.folder.n_kept, 1);
+	(void)find(&f, "w");
+	cr_expect_eq(f.folder.n_asked, 2);
+	end(&f);
+}
+
+Test(trace_lookup, only_looks_for_who_asks_after_the_start)
+{
+	struct lookup_fixture f;
+	struct trace_answer a;
+
+	setup(&f);
+	start(&f, false);
+	f.folder.rc = 0;
+	cr_assert_eq(trace_lookup_peek(f.t, f.image, "w", &a, NULL), 0);
+	cr_expect(a.found);
+	cr_expect_eq(f.user.n_found, 0);
+	/* So the trace is read again for a start, which needs more of it. */
+	(void)find(&f, "w");
+	cr_expect_eq(f.folder.n_asked, 2);
+	cr_expect_eq(f.user.n_found, 1);
+	end(&f);
+}
+
+Test(trace_lookup, asks_once_where_nobody_uses_what_is_found)
+{
+	struct lookup_fixture f;
+	struct trace_answer a;
+
+	setup(&f);
+	f.user.user.found = NULL;
+	start(&f, false);
+	f.folder.rc = 0;
+	cr_assert_eq(trace_lookup_peek(f.t, f.image, "w", &a, NULL), 0);
+	cr_expect(find(&f, "w").found);
+	cr_expect_eq(f.folder.n_asked, 1);
+	end(&f);
+}
+
+Test(trace_lookup, takes_the_key_of_the_image_when_none_is_said)
+{
+	AUTO_FREE char *key =
+		image_config_key(TEST_NODE_CONFIG, strlen(TEST_NODE_CONFIG));
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, false);
+	cr_expect_str_eq(find(&f, NULL).workload, key);
+	cr_expect_str_eq(f.folder.workload, key);
+	/* By that key it is the same workload. */
+	(void)find(&f, key);
+	cr_expect_eq(f.folder.n_asked, 1);
+	end(&f);
+}
+
+Test(trace_lookup, takes_the_nearest_of_all_stores)
+{
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, true);
+	f.service.rc = f.folder.rc = 0;
+	f.service.match = TRACE_MATCH_RELATIVE;
+	f.folder.match = TRACE_MATCH_FAR;
+	cr_expect_eq(find(&f, "a").match, TRACE_MATCH_RELATIVE);
+	f.folder.match = TRACE_MATCH_WORKLOAD;
+	f.service.match = TRACE_MATCH_FAR;
+	cr_expect_eq(find(&f, "b").match, TRACE_MATCH_WORKLOAD);
+	cr_expect_eq(f.folder.n_asked, 2);
+	/* Nothing is nearer than this image's own. */
+	f.service.match = TRACE_MATCH_OWN;
+	cr_expect_eq(find(&f, "c").match, TRACE_MATCH_OWN);
+	cr_expect_eq(f.folder.n_asked, 2);
+	end(&f);
+}
+
+Test(trace_lookup, leaves_a_service_that_failed_alone_for_a_while)
+{
+	struct trace_lookup_stats s;
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, true);
+	f.service.rc = -EIO;
+	f.folder.rc = 0;
+	cr_expect(find(&f, "a").found, "the folder has it");
+	(void)find(&f, "b");
+	cr_expect_eq(f.service.n_asked, 1);
+	test_clock_step(INT64_C(10) * 1000000000);
+	(void)find(&f, "c");
+	cr_expect_eq(f.service.n_asked, 2);
+	trace_lookup_get_stats(f.t, &s);
+	cr_expect_eq(s.failed, 2);
+	cr_expect_eq(s.lookups, 3);
+	cr_expect_eq(s.found, 3);
+	end(&f);
+}
+
+Test(trace_lookup, holds_no_start_up_for_a_store_that_hangs)
+{
+	struct error err = ERROR_INIT;
+	struct lookup_fixture f;
+	struct trace_answer a;
+
+	setup(&f);
+	f.n.cfg.trace_lookup_timeout = 0;
+	start(&f, false);
+	f.folder.rc = 0;
+	f.folder.is_held = true;
+	cr_expect_eq(trace_lookup_find(f.t, f.image, "w", &a, &err),
+		     -ETIMEDOUT);
+	cr_expect_not(a.found);
+	cr_expect_str_eq(a.workload, "w");
+	/* The search goes on, and whoever comes later has what it finds. */
+	f.n.cfg.trace_lookup_timeout = INT64_C(60) * 1000000000;
+	sem_post(&f.folder.go);
+	cr_expect(find(&f, "w").found);
+	cr_expect_eq(f.folder.n_asked, 1);
+	cr_expect_eq(f.user.n_for_start, 1);
+	end(&f);
+}
+
+static void *find_main(void *arg)
+{
+	struct lookup_fixture *f = arg;
+
+	(void)find(f, NULL);
+	return NULL;
+}
+
+/* Until a container waits for the answer. */
+static void await_start(struct lookup_fixture *f)
+{
+	bool waits = false;
+
+	while (!waits) {
+		struct workload_entry *e;
+
+		pthread_mutex_lock(&f->t->lock);
+		e = workload_find(f->image->workloads, NULL);
+		waits = e && e->most == WORKLOAD_TO_START && e->waiters > 0;
+		pthread_mutex_unlock(&f->t->lock);
+		sched_yield();
+	}
+}
+
+Test(trace_lookup, joins_a_start_to_the_search_that_the_pull_began)
+{
+	struct lookup_fixture f;
+	pthread_t thread;
+
+	setup(&f);
+	start(&f, false);
+	f.folder.rc = 0;
+	f.folder.is_held = true;
+	trace_lookup_prepare(f.t, f.image, NULL);
+	sem_wait(&f.folder.asked);
+	cr_assert_eq(pthread_create(&thread, NULL, find_main, &f), 0);
+	await_start(&f);
+	sem_post(&f.folder.go);
+	pthread_join(thread, NULL);
+	cr_expect_eq(f.folder.n_asked, 1);
+	cr_expect_eq(f.user.n_found, 1);
+	cr_expect_eq(f.user.n_for_start, 1, "a container waited for it");
+	end(&f);
+}
+
+static struct trace_early *begin_early(struct lookup_fixture *f)
+{
+	const struct trace_place place = { .host = "h:5000",
+					   .repo = "r",
+					   .name = "h:5000/r",
+					   .image = f->image->artifact.image };
+	struct trace_early *early;
+	AUTO_BUF config = BUF_INIT;
+
+	cr_assert_eq(buf_puts(&config, TEST_NODE_CONFIG), 0);
+	early = trace_early_begin(f->t, &place, &config);
+	cr_assert(early);
+	return early;
+}
+
+Test(trace_lookup, goes_on_with_what_was_begun_before_the_image_came)
+{
+	struct lookup_fixture f;
+	struct trace_early *early;
+
+	setup(&f);
+	start(&f, false);
+	f.folder.rc = 0;
+	f.folder.is_held = true;
+	early = begin_early(&f);
+	sem_wait(&f.folder.asked);
+	trace_lookup_prepare(f.t, f.image, early);
+	sem_post(&f.folder.go);
+	trace_lookup_await_hot(f.t, f.image);
+	cr_expect_eq(f.folder.n_asked, 1);
+	cr_expect_eq(f.user.n_found, 1);
+	cr_expect_eq(f.user.n_for_start, 0, "no container came yet");
+	end(&f);
+}
+
+Test(trace_lookup, drops_what_was_begun_for_an_image_that_does_not_come)
+{
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, false);
+	f.folder.rc = 0;
+	f.folder.is_held = true;
+	trace_early_drop(begin_early(&f));
+	sem_wait(&f.folder.asked);
+	sem_post(&f.folder.go);
+	trace_lookup_close(steal_ptr(&f.t));
+	cr_expect_eq(f.user.n_found, 0);
+	end(&f);
+}
+
+Test(trace_lookup, finds_one_of_whatever_workload)
+{
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, false);
+	cr_expect_not(trace_lookup_has_any(f.t, f.image));
+	f.folder.rc = 0;
+	(void)find(&f, "other");
+	cr_expect(trace_lookup_has_any(f.t, f.image));
+	end(&f);
+}
