@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "objects/file/file_store_priv.h"
+
+#define DEPTH_MAX 64u /* of folders: each is an open descriptor */
+
+struct file_walk {
+	struct file_store *f;
+	bool deep;
+	object_list_fn *fn;
+	void *arg;
+};
+
+static int walk_folder(const struct file_walk *w, const char *folder,
+		       unsigned int depth, struct error *err);
+
+static int tell(const struct file_walk *w, DIR *d, const char *leaf,
+		const char *name, unsigned int depth, struct error *err)
+{
+	struct object_entry e = { .name = name };
+	struct stat st;
+
+	/* What has gone meanwhile is not there; what leads elsewhere is no
+	 * object of this store. */
+	if (fstatat(dirfd(d), leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT
+			       ? 0
+			       : file_error(w->f, errno, "look at", name, err);
+	if (S_ISDIR(st.st_mode)) {
+		if (w->deep)
+			return walk_folder(w, name, depth + 1, err);
+		e.is_folder = true;
+		return w->fn(w->arg, &e, err);
+	}
+	if (!S_ISREG(st.st_mode))
+		return 0;
+	file_stat_fill(&st, &e.stat);
+	return w->fn(w->arg, &e, err);
+}
+
+static int walk_open(const struct file_walk *w, DIR *d, const char *folder,
+		     unsigned int depth, struct error *err)
+{
+	const struct dirent *entry;
+
+	while (errno = 0, (entry = readdir(d))) {
+		AUTO_BUF name = BUF_INIT;
+		int rc;
+
+		if (strcmp(entry->d_name, ".") == 0 ||
+		    strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (buf_printf(&name, "%s%s%s", folder, *folder ? "/" : "",
+			       entry->d_name) < 0)
+			return error_nomem(err);
+		/* Not shown, so not walked. */
+		if (!*folder && strcmp(name.data, STORE_OWN) == 0)
+			continue;
+		rc = tell(w, d, entry->d_name, name.data, depth, err);
+		if (rc < 0)
+			return rc;
+	}
+	return errno ? file_error(w->f, errno, "list", folder, err) : 0;
+}
+
+static int walk_folder(const struct file_walk *w, const char *folder,
+		       unsigned int depth, struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	DIR *d;
+	int rc;
+
+	if (depth > DEPTH_MAX)
+		return error_set(err, ELOOP,
+				 "%s has too many folders in one "
+				 "another",
+				 folder);
+	fd = openat(w->f->root, *folder ? folder : ".",
+		    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR
+			       ? 0
+			       : file_error(w->f, errno, "list", folder, err);
+	d = fdopendir(fd);
+	if (!d)
+		return error_nomem(err);
+	(void)steal_fd(&fd);
+	rc = walk_open(w, d, folder, depth, err);
+	(void)closedir(d);
+	return rc;
+}
+
+int file_store_list(struct object_store *s, const char *folder, bool deep,
+		    object_list_fn *fn, void *arg, struct error *err)
+{
+	struct file_walk w = {
+		.f = file_store_of(s), .deep = deep, .fn = fn, .arg = arg
+	};
+
+	return walk_folder(&w, folder, 0, err);
+}
+
+struct file_sweep {
+	struct file_store *f;
+	int64_t before_ms;
+	size_t n;
+};
+
+static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
+{
+	struct file_sweep *s = arg;
+
+	if (e->is_folder || e->stat.modified_ms >= s->before_ms)
+		return 0;
+	if (unlinkat(s->f->root, e->name, 0) == 0)
+		s->n++;
+	else if (errno != ENOENT)
+		return file_error(s->f, errno, "remove", e->name, err);
+	return 0;
+}
+
+int file_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+		     struct error *err)
+{
+	struct file_sweep sweep = { .f = file_store_of(s) };
+	struct timespec now;
+	int rc;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	sweep.before_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
+			  (int64_t)older_ms;
+	rc = file_store_list(s, STORE_TMP, false, sweep_one, &sweep, err);
+	*ret_n = sweep.n;
+	return rc;
+}

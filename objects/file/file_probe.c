@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the directory's file system can do, found out by doing it: versions and names of
+ * file systems say little of mounts, containers and servers.  The file that is tried
+ * with has no name.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "objects/file/file_store_priv.h"
+
+#define TRY_BYTES (32 * MIB)
+#define TRY_PIECE (1 * MIB)
+#define TRY_PIECES (TRY_BYTES / TRY_PIECE)
+#define TRY_NS \
+	(100 * 1000000LL) /* of each depth; a slow disk needs few of them */
+#define LOCK_NAME "probe"
+#define GAIN_PERCENT 5 /* by which twice the depth has to be faster */
+
+struct file_trial;
+
+struct file_trial_piece {
+	struct file_op op;
+	struct iovec iov;
+	struct file_trial *trial;
+};
+
+struct file_trial {
+	struct file_store *f;
+	int fd;
+	char *memory;
+	struct file_trial_piece pieces[TRY_PIECES];
+	pthread_mutex_t lock; /* protects the rest */
+	pthread_cond_t ended;
+	unsigned int n_open;
+	int rc;
+};
+
+static void trial_done(struct file_op *op)
+{
+	struct file_trial *t =
+		container_of(op, struct file_trial_piece, op)->trial;
+
+	(void)pthread_mutex_lock(&t->lock);
+	if (op->rc < 0)
+		t->rc = op->rc;
+	if (--t->n_open == 0)
+		(void)pthread_cond_signal(&t->ended);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+/* Transfer the whole file once. */
+static int transfer(struct file_trial *t, bool is_write)
+{
+	t->n_open = TRY_PIECES;
+	t->rc = 0;
+	for (unsigned int i = 0; i < TRY_PIECES; i++) {
+		struct file_trial_piece *p = &t->pieces[i];
+
+		p->trial = t;
+		p->iov = (struct iovec){ .iov_base = t->memory + i * TRY_PIECE,
+					 .iov_len = TRY_PIECE };
+		p->op = (struct file_op){ .fd = t->fd,
+					  .is_write = is_write,
+					  .off = i * TRY_PIECE,
+					  .iov = &p->iov,
+					  .n_iov = 1,
+					  .done = trial_done };
+		file_engine_submit(t->f->engine, &p->op);
+	}
+	(void)pthread_mutex_lock(&t->lock);
+	while (t->n_open)
+		(void)pthread_cond_wait(&t->ended, &t->lock);
+	(void)pthread_mutex_unlock(&t->lock);
+	return t->rc;
+}
+
+/* Bytes a second of reading at the present depth. */
+static uint64_t rate(struct file_trial *t)
+{
+	int64_t begun = clock_now_ns(), ns;
+	uint64_t bytes = 0;
+
+	do {
+		if (transfer(t, false) < 0)
+			return 0;
+		bytes += TRY_BYTES;
+		ns = clock_now_ns() - begun;
+	} while (ns < TRY_NS);
+	return bytes * 1000 / (uint64_t)(ns / 1000000 + 1);
+}
+
+/* The least depth beyond which reads get no faster. */
+static unsigned int measure_depth(struct file_trial *t)
+{
+	unsigned int best = 1;
+	uint64_t best_rate = 0;
+
+	for (unsigned int depth = 1; depth <= FILE_DEPTH_MAX; depth *= 2) {
+		uint64_t now;
+
+		file_engine_set_depth(t->f->engine, depth);
+		now = rate(t);
+		if (now * 100 > best_rate * (100 + GAIN_PERCENT)) {
+			best = depth;
+			best_rate = now;
+		} else if (depth >= 4 * best) {
+			break;
+		}
+	}
+	/* Two at least: while one is judged, the other is under way. */
+	return best > 2 ? best : 2;
+}
+
+static int open_nameless(struct file_store *f, struct error *err)
+{
+	int fd = openat(f->root, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	AUTO_FREE char *name = NULL;
+	int rc;
+
+	if (fd >= 0)
+		return fd;
+	/* File systems that have no such files, NFS among them. */
+	name = store_temporary();
+	if (!name)
+		return error_nomem(err);
+	rc = file_make_parents(f, name, err);
+	if (rc < 0)
+		return rc;
+	fd = openat(f->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return file_error(f, errno, "write into", "", err);
+	(void)unlinkat(f->root, name, 0);
+	return fd;
+}
+
+/* Does it take O_DIRECT, in fact? */
+static void try_direct(struct file_store *f, struct file_trial *t)
+{
+	int flags = fcntl(t->fd, F_GETFL);
+
+	f->base.caps.is_direct = f->may_direct &&
+				 fcntl(t->fd, F_SETFL, flags | O_DIRECT) == 0 &&
+				 transfer(t, true) == 0;
+	if (!f->base.caps.is_direct)
+		(void)fcntl(t->fd, F_SETFL, flags);
+	f->may_direct = f->base.caps.is_direct;
+}
+
+static int try_transfers(struct file_store *f, struct file_trial *t,
+			 struct error *err)
+{
+	int rc;
+
+	try_direct(f, t);
+	if (!f->base.caps.is_direct) {
+		rc = transfer(t, true);
+		if (rc < 0)
+			return file_error(f, -rc, "write into", "", err);
+	}
+	if (!f->base.cfg.parallel && f->base.caps.is_uring &&
+	    f->base.caps.is_direct)
+		file_engine_set_depth(f->engine, measure_depth(t));
+	f->base.caps.parallel = file_engine_depth(f->engine);
+	return 0;
+}
+
+/* Have conditions what they need: locks, or a rename that refuses? */
+static int try_locks(struct file_store *f, struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int rc = file_lock(f, LOCK_NAME, &fd, err);
+
+	f->base.caps.has_match = rc == 0;
+	f->base.caps.has_match_delete = rc == 0;
+	return rc == -ENOTSUP || rc == -EBUSY ? 0 : rc;
+}
+
+int file_store_probe(struct object_store *s, struct error *err)
+{
+	struct file_store *f = file_store_of(s);
+	AUTO_CLOSE int fd = open_nameless(f, err);
+	struct file_trial *t;
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return error_nomem(err);
+	t->f = f;
+	t->fd = fd;
+	(void)pthread_mutex_init(&t->lock, NULL);
+	(void)pthread_cond_init(&t->ended, NULL);
+	t->memory = store_memory_take(s->memory, TRY_BYTES, store_deadline(s));
+	rc = t->memory ? try_transfers(f, t, err)
+		       : error_set(err, EBUSY,
+				   "the probe needs %zu MiB of the store's "
+				   "memory",
+				   (size_t)(TRY_BYTES / MIB));
+	store_memory_give(s->memory, t->memory, TRY_BYTES);
+	(void)pthread_cond_destroy(&t->ended);
+	(void)pthread_mutex_destroy(&t->lock);
+	free(t);
+	return rc < 0 ? rc : try_locks(f, err);
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The file: back end: an object is a file, its name the path below the directory of
+ * the URL.  What is written has a name below .bootseer/tmp/ until its commit, which is
+ * a rename.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "objects/file/file_store_priv.h"
+
+#define LOCK_STEP_NS 5000000LL
+
+void file_stat_fill(const struct stat *st, struct object_stat *ret)
+{
+	ret->size = (uint64_t)st->st_size;
+	ret->modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 +
+			   st->st_mtim.tv_nsec / 1000000;
+	(void)snprintf(ret->tag, sizeof(ret->tag), "%jx-%jx%09lu-%jx",
+		       (uintmax_t)st->st_ino, (uintmax_t)st->st_mtim.tv_sec,
+		       (unsigned long)st->st_mtim.tv_nsec,
+		       (uintmax_t)st->st_size);
+}
+
+static const char *cure_of(int code)
+{
+	switch (code) {
+	case ENOSPC:
+	case EDQUOT:
+		return ": make room there, or raise the quota";
+	case EROFS:
+		return ": it is mounted read-only";
+	case EACCES:
+	case EPERM:
+		return ": give this user the right to the directory";
+	case ENOTDIR:
+	case EISDIR:
+		return ": an object cannot have the name of a folder, nor the "
+		       "reverse";
+	case ESTALE:
+	case EIO:
+		return ": see the kernel's log on this machine and the server";
+	default:
+		return "";
+	}
+}
+
+int file_error(const struct file_store *f, int code, const char *what,
+	       const char *name, struct error *err)
+{
+	int as = code == EPERM    ? EACCES
+		 : code == EDQUOT ? ENOSPC
+		 : code == ESTALE ? EIO
+				  : code;
+
+	return error_set(err, as, "%s %s/%.200s: %s%s", what, f->path, name,
+			 strerror(code), cure_of(code));
+}
+
+int file_look(struct file_store *f, const char *name, struct stat *ret,
+	      struct error *err)
+{
+	if (fstatat(f->root, name, ret, 0) < 0) {
+		int code = errno == ENOTDIR ? ENOENT : errno;
+
+		return file_error(f, code, "look at", name, err);
+	}
+	if (!S_ISREG(ret->st_mode))
+		return error_set(err, ENOENT, "%s/%s is not a file", f->path,
+				 name);
+	return 0;
+}
+
+static int file_stat(struct object_store *s, const char *name,
+		     struct object_stat *ret, struct error *err)
+{
+	struct stat st;
+	int rc = file_look(file_store_of(s), name, &st, err);
+
+	if (rc == 0)
+		file_stat_fill(&st, ret);
+	return rc;
+}
+
+static char *parent_of(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	return slash ? strndup(name, (size_t)(slash - name)) : strdup(".");
+}
+
+static int sync_folder(struct file_store *f, const char *folder,
+		       struct error *err)
+{
+	AUTO_CLOSE int fd =
+		openat(f->root, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	/* EINVAL: this file system has nothing to make durable there. */
+	if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL))
+		return file_error(f, errno, "make durable", folder, err);
+	return 0;
+}
+
+int file_sync_parent(struct file_store *f, const char *name, struct error *err)
+{
+	AUTO_FREE char *parent = parent_of(name);
+
+	return parent ? sync_folder(f, parent, err) : error_nomem(err);
+}
+
+int file_make_parents(struct file_store *f, const char *name, struct error *err)
+{
+	AUTO_FREE char *path = strdup(name);
+
+	if (!path)
+		return error_nomem(err);
+	for (char *at = path; (at = strchr(at, '/')); *at++ = '/') {
+		int rc = 0;
+
+		*at = '\0';
+		if (mkdirat(f->root, path, 0777) == 0)
+			rc = file_sync_parent(f, path, err);
+		else if (errno != EEXIST)
+			rc = file_error(f, errno, "make folder", path, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* For file systems whose rename cannot refuse: a link can. */
+static int move_by_link(struct file_store *f, const char *from, const char *to)
+{
+	if (linkat(f->root, from, f->root, to, 0) < 0)
+		return -errno;
+	(void)unlinkat(f->root, from, 0);
+	return 0;
+}
+
+static int move_once(struct file_store *f, const char *from, const char *to,
+		     bool replace)
+{
+	if (replace)
+		return renameat(f->root, from, f->root, to) < 0 ? -errno : 0;
+	if (renameat2(f->root, from, f->root, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno == EINVAL || errno == ENOSYS)
+		return move_by_link(f, from, to);
+	return -errno;
+}
+
+int file_move(struct file_store *f, const char *from, const char *to,
+	      enum object_condition condition, struct error *err)
+{
+	bool replace = condition != OBJECT_NEW;
+	int rc = move_once(f, from, to, replace);
+
+	if (rc == -ENOENT && faccessat(f->root, from, F_OK, 0) == 0) {
+		rc = file_make_parents(f, to, err);
+		if (rc < 0)
+			return rc;
+		rc = move_once(f, from, to, replace);
+	}
+	if (rc == -EEXIST)
+		return error_set(err, EEXIST, "there is one of this name");
+	return rc < 0 ? file_error(f, -rc, "rename to", to, err) : 0;
+}
+
+/* ------------------------------------------------------------------- locks --- */
+
+/* The lock's file stays: whoever removed it would remove what another has locked. */
+static int open_lock(struct file_store *f, const char *name, struct error *err)
+{
+	uint64_t hash = 14695981039346656037u;
+	char path[64];
+	int fd, rc;
+
+	for (const char *c = name; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+	/* 256 files for all names: two that share one wait for each other. */
+	(void)snprintf(path, sizeof(path), "%s/%02x", STORE_LOCKS,
+		       (unsigned int)(hash >> 56));
+	fd = openat(f->root, path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0 && errno == ENOENT) {
+		rc = file_make_parents(f, path, err);
+		if (rc < 0)
+			return rc;
+		fd = openat(f->root, path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	}
+	return fd < 0 ? file_error(f, errno, "open", path, err) : fd;
+}
+
+int file_lock(struct file_store *f, const char *name, int *ret_fd,
+	      struct error *err)
+{
+	struct flock whole = { .l_type = F_WRLCK };
+	int64_t give_up = store_deadline(&f->base);
+	AUTO_CLOSE int fd = open_lock(f, name, err);
+
+	if (fd < 0)
+		return fd;
+	while (fcntl(fd, F_OFD_SETLK, &whole) < 0) {
+		struct timespec t =
+			clock_timespec(clock_now_ns() + LOCK_STEP_NS);
+
+		if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+			return error_set(err, ENOTSUP,
+					 "%s has no locks (%s): mount it with "
+					 "them, or use another store",
+					 f->path, strerror(errno));
+		if (clock_now_ns() >= give_up)
+			return error_set(err, EBUSY,
+					 "another process has it locked");
+		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	}
+	*ret_fd = steal_fd(&fd);
+	return 0;
+}
+
+int file_check_tag(struct file_store *f, const char *name, const char *tag,
+		   struct error *err)
+{
+	struct object_stat now;
+	int rc = file_stat(&f->base, name, &now, err);
+
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	if (rc < 0 || strcmp(now.tag, tag) != 0)
+		return error_set(err, ESTALE,
+				 "another has replaced or removed it");
+	return 0;
+}
+
+/* ------------------------------------------------------------------- names --- */
+
+static int file_remove(struct object_store *s, const char *name,
+		       const char *tag, struct error *err)
+{
+	struct file_store *f = file_store_of(s);
+	AUTO_CLOSE int lock = -1;
+	struct stat st;
+	int rc = 0;
+
+	if (tag) {
+		rc = file_lock(f, name, &lock, err);
+		if (rc == 0)
+			rc = file_look(f, name, &st, err);
+		if (rc == 0)
+			rc = file_check_tag(f, name, tag, err);
+	}
+	if (rc < 0)
+		return rc;
+	if (unlinkat(f->root, name, 0) < 0) {
+		int code = errno == EISDIR || errno == ENOTDIR ? ENOENT : errno;
+
+		return file_error(f, code, "remove", name, err);
+	}
+	return file_sync_parent(f, name, err);
+}
+
+static int file_rename(struct object_store *s, const char *from, const char *to,
+		       enum object_condition condition, struct error *err)
+{
+	struct file_store *f = file_store_of(s);
+	struct stat st;
+	int rc = file_look(f, from, &st, err);
+
+	if (rc == 0)
+		rc = file_move(f, from, to, condition, err);
+	if (rc == 0)
+		rc = file_sync_parent(f, to, err);
+	return rc == 0 ? file_sync_parent(f, from, err) : rc;
+}
+
+static void file_free(struct object_store *s)
+{
+	struct file_store *f = file_store_of(s);
+
+	file_engine_free(f->engine);
+	if (f->root >= 0)
+		(void)close(f->root);
+	free(f->path);
+	store_fini(s);
+	free(f);
+}
+
+static const struct object_store_ops file_ops = {
+	.probe = file_store_probe,
+	.stat = file_stat,
+	.list = file_store_list,
+	.open = file_store_open_object,
+	.read = file_store_read,
+	.close = file_store_close,
+	.put_open = file_store_put_open,
+	.put_write = file_store_put_write,
+	.put_commit = file_store_put_commit,
+	.put_free = file_store_put_free,
+	.remove = file_remove,
+	.rename = file_rename,
+	.sweep = file_store_sweep,
+	.free = file_free,
+};
+
+/* -------------------------------------------------------------------- open --- */
+
+static int choice(struct store_url *url, const char *key, const char *no,
+		  bool *ret_no, struct error *err)
+{
+	const char *value = store_url_take(url, key);
+
+	*ret_no = value && strcmp(value, no) == 0;
+	if (value && !*ret_no && strcmp(value, "auto") != 0)
+		return error_set(err, EINVAL,
+				 "option '%s=%.40s' of the URL: want 'auto' or "
+				 "'%s'",
+				 key, value, no);
+	return 0;
+}
+
+static int open_root(struct file_store *f, const struct store_url *url,
+		     struct error *err)
+{
+	if (*url->authority)
+		return error_set(err, EINVAL,
+				 "'file://%.80s': want an absolute path, as "
+				 "in file:///DIR",
+				 url->authority);
+	if (asprintf(&f->path, "/%s", url->path) < 0) {
+		f->path = NULL;
+		return error_nomem(err);
+	}
+	f->root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (f->root < 0)
+		return error_set(err, errno, "open '%s': %s%s", f->path,
+				 strerror(errno),
+				 errno == ENOENT ? ": make the directory, or "
+						   "mount what has it"
+						 : cure_of(errno));
+	return 0;
+}
+
+static int file_open(struct store_url *url,
+		     const struct object_store_config *cfg,
+		     struct object_store **ret, struct error *err)
+{
+	struct file_store *f = calloc(1, sizeof(*f));
+	bool plain_io = false, no_direct = false;
+	int rc;
+
+	if (!f)
+		return error_nomem(err);
+	f->root = -1;
+	rc = store_init(&f->base, &file_ops, url, cfg, 0, err);
+	if (rc == 0)
+		rc = choice(url, "io", "threads", &plain_io, err);
+	if (rc == 0)
+		rc = choice(url, "direct", "never", &no_direct, err);
+	if (rc == 0)
+		rc = open_root(f, url, err);
+	if (rc == 0)
+		rc = file_engine_new(plain_io, f->base.memory, &f->engine, err);
+	if (rc < 0) {
+		file_free(&f->base);
+		return rc;
+	}
+	f->may_direct = !no_direct;
+	f->align = STORE_MEMORY_ALIGN;
+	if (cfg->parallel)
+		file_engine_set_depth(f->engine, cfg->parallel);
+	f->base.caps = (struct object_caps){
+		.has_new = true,
+		.has_match = true,
+		.has_match_delete = true,
+		.has_rename = true,
+		.has_replace = true,
+		.is_uring = file_engine_is_uring(f->engine),
+		.is_direct = f->may_direct,
+		.parallel = file_engine_depth(f->engine),
+		.read_size = FILE_PIECE,
+		.part_size = FILE_PIECE,
+	};
+	*ret = &f->base;
+	return 0;
+}
+
+static const char *const schemes[] = { "file", NULL };
+
+const struct object_store_kind file_store_kind = {
+	.schemes = schemes,
+	.open = file_open,
+};

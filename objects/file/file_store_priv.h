@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The parts of the file: back end, which is a directory that others may see, too. */
+#ifndef BOOTSEER_OBJECTS_FILE_STORE_PRIV_H
+#define BOOTSEER_OBJECTS_FILE_STORE_PRIV_H
+
+#include <sys/stat.h>
+
+#include "common/bytes.h"
+#include "objects/file/file_io.h"
+#include "objects/store/backend.h"
+
+#define FILE_PIECE (4 * MIB)      /* of one read or write */
+#define FILE_DIRECT_MIN (1 * MIB) /* what is shorter goes by the page cache */
+
+struct file_store {
+	struct object_store base;
+	char *path; /* of the directory, for messages */
+	int root;
+	struct file_engine *engine;
+	bool may_direct; /* the URL does not forbid O_DIRECT */
+	size_t align;    /* of offsets, sizes and memory for O_DIRECT */
+};
+
+static inline struct file_store *file_store_of(struct object_store *s)
+{
+	return container_of(s, struct file_store, base);
+}
+
+/* What the two calls of stat(2) tell. */
+void file_stat_fill(const struct stat *st, struct object_stat *ret);
+
+/* errno `code` of what was done to the file, and its cure. */
+int file_error(const struct file_store *f, int code, const char *what,
+	       const char *name, struct error *err);
+
+/* Is it a regular file?  -ENOENT: no. */
+int file_look(struct file_store *f, const char *name, struct stat *ret,
+	      struct error *err) MUST_CHECK;
+/* Make the folders that the name has; durable. */
+int file_make_parents(struct file_store *f, const char *name,
+		      struct error *err) MUST_CHECK;
+int file_sync_parent(struct file_store *f, const char *name,
+		     struct error *err) MUST_CHECK;
+/* Give `from` the name `to`; no other file is replaced unless `condition` is
+ * OBJECT_ANY. */
+int file_move(struct file_store *f, const char *from, const char *to,
+	      enum object_condition condition, struct error *err) MUST_CHECK;
+/* A lock among all that change the object on a condition, also on other machines;
+ * *ret_fd gives it back when it is closed.  -ENOTSUP: the file system has none. */
+int file_lock(struct file_store *f, const char *name, int *ret_fd,
+	      struct error *err) MUST_CHECK;
+/* Is `name` still the version of `tag`? */
+int file_check_tag(struct file_store *f, const char *name, const char *tag,
+		   struct error *err) MUST_CHECK;
+
+/* The vtable's, in file_read.c, file_put.c, file_list.c, file_probe.c. */
+int file_store_open_object(struct object_store *s, const char *name,
+			   struct object **ret, struct error *err);
+int file_store_read(struct object *o, const struct object_range *ranges,
+		    size_t n, int64_t deadline_ns, struct error *err);
+void file_store_close(struct object *o);
+int file_store_put_open(struct object_store *s, const char *name,
+			const struct object_put_options *opts,
+			struct object_put **ret, struct error *err);
+int file_store_put_write(struct object_put *p, const void *data, size_t len,
+			 struct error *err);
+int file_store_put_commit(struct object_put *p, struct object_stat *ret,
+			  struct error *err);
+void file_store_put_free(struct object_put *p);
+int file_store_list(struct object_store *s, const char *folder, bool deep,
+		    object_list_fn *fn, void *arg, struct error *err);
+int file_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+		     struct error *err);
+int file_store_probe(struct object_store *s, struct error *err);
+
+#endif

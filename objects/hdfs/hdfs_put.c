@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A data node makes a whole file of whatever arrives before a connection breaks, and
+ * nothing takes it back.  So each part goes to a file of its own, with another name for
+ * each attempt, in a folder of the put; parts are joined when all have their lengths,
+ * and the file gets its name by a rename.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "objects/hdfs/hdfs_store_priv.h"
+#include "objects/store/parts.h"
+
+#define JOIN_MAX 64u /* files of one CONCAT: their names are in the URL */
+
+struct hdfs_part {
+	uint64_t len;
+	unsigned int attempt; /* whose file is whole */
+};
+
+struct hdfs_put {
+	struct object_put base;
+	char *folder;
+	struct put_parts *parts;
+	pthread_mutex_t lock;   /* protects the rest */
+	struct hdfs_part *sent; /* by number */
+	size_t n_sent;
+	bool has_folder;      /* parts may be in it */
+	unsigned int n_whole; /* attempts to send the object as one file, beside
+	                       * the folder */
+	bool is_moved;        /* the last of them has its name */
+};
+
+static struct hdfs_put *hdfs_put_of(struct object_put *p)
+{
+	return container_of(p, struct hdfs_put, base);
+}
+
+static int part_name(const struct hdfs_put *p, size_t n, unsigned int attempt,
+		     struct buf *ret, struct error *err)
+{
+	int rc = p->n_whole ? buf_printf(ret, "%s.%u", p->folder, attempt)
+			    : buf_printf(ret, "%s/%05zu.%u", p->folder, n,
+					 attempt);
+
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* ------------------------------------------------------------------- parts --- */
+
+static int create(struct hdfs_store *s, const char *name, const void *data,
+		  size_t len, struct retry_verdict *v, struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct hdfs_request r = { .method = "PUT",
+				  .op = "CREATE",
+				  .name = name,
+				  .params = "&overwrite=false&permission=644",
+				  .body = data,
+				  .body_len = len };
+	int rc = hdfs_try(s, &r, &resp, v, err);
+
+	if (rc == 0 && resp.status != 201)
+		rc = error_set(err, EPROTO,
+			       "the server answered %ld to a file that was "
+			       "created",
+			       resp.status);
+	http_response_fini(&resp);
+	return rc;
+}
+
+static int note_part(struct hdfs_put *p, unsigned int n,
+		     const struct hdfs_part *part, struct error *err)
+{
+	struct hdfs_part *more;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (n >= p->n_sent) {
+		more = reallocarray(p->sent, n + 1, sizeof(*more));
+		if (more) {
+			memset(more + p->n_sent, 0,
+			       (n + 1 - p->n_sent) * sizeof(*more));
+			p->sent = more;
+			p->n_sent = n + 1;
+		} else {
+			rc = error_nomem(err);
+		}
+	}
+	if (rc == 0)
+		p->sent[n] = *part;
+	(void)pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
+		     size_t len, struct error *err)
+{
+	struct hdfs_store *s = hdfs_store_of(p->base.store);
+	struct hdfs_part part = { .len = len };
+	struct retry_budget retry;
+	int rc;
+
+	retry_init(&retry, &s->base, 0);
+	for (;; part.attempt++) {
+		struct retry_verdict v = { .can_retry = false };
+		AUTO_BUF name = BUF_INIT;
+
+		if (p->n_whole)
+			p->n_whole = part.attempt + 1;
+
+		rc = part_name(p, n, part.attempt, &name, err);
+		if (rc < 0)
+			return rc;
+		atomic_fetch_add(&s->base.count.n_requests, 1);
+		rc = create(s, name.data, data, len, &v, err);
+		if (rc == 0)
+			return note_part(p, n, &part, err);
+		/* What an attempt before left, which libcurl made by itself
+		 * on a connection that was kept. */
+		if (rc == -EEXIST)
+			v.can_retry = v.at_once = true;
+		if (!retry_again(&retry, &v))
+			return rc;
+	}
+}
+
+static int append(struct hdfs_store *s, const char *name, const char *data,
+		  size_t len, struct retry_verdict *v, struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct hdfs_request r = { .method = "POST",
+				  .op = "APPEND",
+				  .name = name,
+				  .body = data,
+				  .body_len = len };
+	int rc = hdfs_try(s, &r, &resp, v, err);
+
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* What a broken attempt left is part of the file: it goes on behind that. */
+static int send_behind(struct hdfs_put *p, const struct part *part,
+		       struct error *err)
+{
+	struct hdfs_store *s = hdfs_store_of(p->base.store);
+	AUTO_BUF name = BUF_INIT;
+	struct retry_budget retry;
+	int rc = part_name(p, 0, p->sent[0].attempt, &name, err);
+
+	retry_init(&retry, &s->base, 0);
+	while (rc == 0) {
+		struct retry_verdict v = { .can_retry = false };
+		struct hdfs_status st;
+		uint64_t have;
+
+		rc = hdfs_look(s, name.data, &st, err);
+		if (rc < 0)
+			return rc;
+		have = st.size - part->off;
+		if (st.size < part->off || have > part->len)
+			return error_set(err, EIO,
+					 "'%s' has %" PRIu64
+					 " bytes: another writes it",
+					 name.data, st.size);
+		if (have == part->len)
+			return 0;
+		atomic_fetch_add(&s->base.count.n_requests, 1);
+		rc = append(s, name.data, (const char *)part->data + have,
+			    part->len - (size_t)have, &v, err);
+		if (rc < 0 && retry_again(&retry, &v))
+			rc = 0;
+	}
+	return rc;
+}
+
+static int send_part(const struct part *part, struct error *err)
+{
+	struct hdfs_put *p = hdfs_put_of(part->put);
+
+	(void)pthread_mutex_lock(&p->lock);
+	p->has_folder = true;
+	(void)pthread_mutex_unlock(&p->lock);
+	if (part->n && hdfs_store_of(p->base.store)->by_append)
+		return send_behind(p, part, err);
+	return send_file(p, part->n, part->data, part->len, err);
+}
+
+int hdfs_store_put_open(struct object_store *base, const char *name,
+			const struct object_put_options *opts,
+			struct object_put **ret, struct error *err)
+{
+	const struct hdfs_store *s = hdfs_store_of(base);
+	const struct put_parts_way way = {
+		.send = send_part,
+		.part_size = (size_t)base->caps.part_size,
+		.max_parallel = s->by_append ? 1 : base->caps.parallel,
+	};
+	struct hdfs_put *p;
+	int rc;
+
+	if (strchr(name, ':'))
+		return error_set(err, EINVAL,
+				 "names in HDFS cannot have a colon");
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&p->lock, NULL);
+	p->folder = store_temporary();
+	rc = p->folder ? store_put_init(&p->base, base, name, opts, err)
+		       : error_nomem(err);
+	if (rc == 0)
+		rc = put_parts_new(&p->base, &way, &p->parts, err);
+	if (rc < 0)
+		hdfs_store_put_free(&p->base);
+	else
+		*ret = &p->base;
+	return rc;
+}
+
+int hdfs_store_put_write(struct object_put *p, const void *data, size_t len,
+			 struct error *err)
+{
+	return put_parts_write(hdfs_put_of(p)->parts, data, len, err);
+}
+
+/* ------------------------------------------------------------------ commit --- */
+
+struct part_check {
+	const struct hdfs_put *p;
+	size_t n_whole;
+};
+
+static int check_part(void *arg, const struct hdfs_status *st)
+{
+	struct part_check *c = arg;
+	char *end;
+	unsigned long n = strtoul(st->suffix, &end, 10);
+
+	if (*end == '.' && n < c->p->n_sent &&
+	    strtoul(end + 1, NULL, 10) == c->p->sent[n].attempt &&
+	    st->size == c->p->sent[n].len)
+		c->n_whole++;
+	return 0;
+}
+
+/* One list tells the lengths of all parts as the name node has them. */
+static int check_parts(struct hdfs_store *s, const struct hdfs_put *p,
+		       struct error *err)
+{
+	struct part_check c = { .p = p };
+	int rc = hdfs_list_folder(s, p->folder, check_part, &c, err);
+
+	if (rc == 0 && c.n_whole != p->n_sent)
+		rc = error_set(err, EIO,
+			       "%zu of %zu parts have not the length that was "
+			       "sent",
+			       p->n_sent - c.n_whole, p->n_sent);
+	return rc;
+}
+
+/* Join parts [from, to) to the first one. */
+static int join_some(struct hdfs_store *s, const struct hdfs_put *p,
+		     const char *first, size_t from, size_t to,
+		     struct error *err)
+{
+	AUTO_BUF params = BUF_INIT;
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct hdfs_request r = { .method = "POST",
+				  .op = "CONCAT",
+				  .name = first };
+	int rc = buf_puts(&params, "&sources=");
+
+	for (size_t i = from; i < to && rc == 0; i++) {
+		AUTO_BUF name = BUF_INIT;
+
+		if (i > from)
+			rc = buf_puts(&params, ",");
+		if (rc == 0)
+			rc = part_name(p, i, p->sent[i].attempt, &name, err);
+		if (rc == 0)
+			rc = buf_puts(&params, s->root);
+		if (rc == 0)
+			rc = buf_printf(&params, "/%s", name.data);
+	}
+	if (rc < 0)
+		return error_nomem(err);
+	r.params = params.data;
+	rc = hdfs_call(s, &r, &resp, err);
+	http_response_fini(&resp);
+	/* The sources are gone when an attempt before, whose answer was lost,
+	 * has joined them: the length will tell. */
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int join(struct hdfs_store *s, const struct hdfs_put *p,
+		const char *first, struct error *err)
+{
+	int rc = check_parts(s, p, err);
+
+	for (size_t i = 1; i < p->n_sent && rc == 0; i += JOIN_MAX) {
+		size_t end = i + JOIN_MAX;
+
+		rc = join_some(s, p, first, i,
+			       end < p->n_sent ? end : p->n_sent, err);
+	}
+	return rc;
+}
+
+/* Of a put of one part, that part; else all joined.  One file, of the right length. */
+static int make_file(struct hdfs_store *s, struct hdfs_put *p,
+		     struct buf *ret_name, struct hdfs_status *ret,
+		     struct error *err)
+{
+	const void *data;
+	size_t len;
+	int rc = put_parts_finish(p->parts, err);
+
+	if (rc == 0 && put_parts_count(p->parts, &data, &len) == 0) {
+		p->n_whole = 1;
+		rc = send_file(p, 0, data, len, err);
+	}
+	if (rc == 0)
+		rc = part_name(p, 0, p->sent[0].attempt, ret_name, err);
+	if (rc == 0 && p->n_sent > 1)
+		rc = join(s, p, ret_name->data, err);
+	if (rc == 0)
+		rc = hdfs_look(s, ret_name->data, ret, err);
+	if (rc == 0 && ret->size != p->base.size)
+		rc = error_set(err, EIO,
+			       "the server has %" PRIu64 " bytes of %" PRIu64
+			       " that were sent",
+			       ret->size, p->base.size);
+	return rc;
+}
+
+int hdfs_store_put_commit(struct object_put *base, struct object_stat *ret,
+			  struct error *err)
+{
+	struct hdfs_put *p = hdfs_put_of(base);
+	struct hdfs_store *s = hdfs_store_of(base->store);
+	struct store_lock lock = { .name = NULL };
+	AUTO_BUF name = BUF_INIT;
+	struct hdfs_status st;
+	int rc = make_file(s, p, &name, &st, err);
+
+	if (rc == 0 && base->condition == OBJECT_MATCH)
+		rc = store_lock(base->store, base->name, &lock, err);
+	if (rc == 0 && base->condition == OBJECT_MATCH)
+		rc = store_condition(base->store, base, err);
+	if (rc == 0 && base->condition == OBJECT_MATCH)
+		rc = store_lock_check(&lock, err);
+	if (rc == 0)
+		rc = hdfs_move(s, name.data, st.id, base->name, base->condition,
+			       err);
+	p->is_moved = rc == 0;
+	store_unlock(base->store, &lock);
+	/* A rename changes neither inode nor time. */
+	if (rc == 0)
+		hdfs_stat_fill(&st, ret);
+	return rc;
+}
+
+/* What stays is swept up some day. */
+static void tidy(struct hdfs_store *s, const struct hdfs_put *p)
+{
+	int64_t until = store_tidy_deadline(&s->base);
+	int rc = 0;
+
+	if (p->has_folder)
+		rc = hdfs_remove_all(s, p->folder, until, NULL);
+	for (unsigned int i = 0; i + p->is_moved < p->n_whole && rc == 0; i++) {
+		AUTO_BUF name = BUF_INIT;
+
+		rc = part_name(p, 0, i, &name, NULL);
+		if (rc == 0)
+			rc = hdfs_remove_all(s, name.data, until, NULL);
+	}
+}
+
+void hdfs_store_put_free(struct object_put *base)
+{
+	struct hdfs_put *p = hdfs_put_of(base);
+
+	put_parts_free(p->parts);
+	tidy(hdfs_store_of(base->store), p);
+	free(p->folder);
+	free(p->sent);
+	(void)pthread_mutex_destroy(&p->lock);
+	store_put_fini(base);
+	free(p);
+}

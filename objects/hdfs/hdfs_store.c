@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The hdfs: back end: an object is a file, its name the path below the folder of the
+ * URL. */
+#include <ctype.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/url.h"
+#include "objects/hdfs/hdfs_store_priv.h"
+
+#define PARALLEL 8u
+#define PARALLEL_MAX 64u
+#define HEDGES 4u /* threads beside those of `parallel` */
+#define NODES_MAX 8u
+
+static const struct http_cures cures = {
+	.plain = "write hdfs:// without tls=yes",
+	.tls = "add ?tls=yes to the URL",
+	.ca = "name the authority's file",
+	.ca_file = "the file of authorities",
+	.proxy = HTTP_CURE_PROXY,
+};
+
+/* ------------------------------------------------------------------- names --- */
+
+int hdfs_remove_all(struct hdfs_store *s, const char *name, int64_t deadline_ns,
+		    struct error *err)
+{
+	struct hdfs_request r = { .method = "DELETE",
+				  .op = "DELETE",
+				  .name = name,
+				  .params = "&recursive=true",
+				  .deadline_ns = deadline_ns };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc = hdfs_call(s, &r, &resp, err);
+
+	http_response_fini(&resp);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int make_parent(struct hdfs_store *s, const char *name,
+		       struct error *err)
+{
+	const char *slash = strrchr(name, '/');
+	AUTO_FREE char *parent =
+		strndup(name, slash ? (size_t)(slash - name) : 0);
+	struct hdfs_request r = { .method = "PUT",
+				  .op = "MKDIRS",
+				  .name = parent,
+				  .params = "&permission=755" };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc;
+
+	if (!parent)
+		return error_nomem(err);
+	rc = hdfs_call(s, &r, &resp, err);
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* One RENAME.  *ret_done is false when the server, an HttpFS, does not know
+ * `renameoptions` and refuses without a reason. */
+static int rename_once(struct hdfs_store *s, const char *from, const char *to,
+		       bool replace, bool *ret_done, struct error *err)
+{
+	AUTO_BUF params = BUF_INIT;
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct hdfs_request r = { .method = "PUT",
+				  .op = "RENAME",
+				  .name = from };
+	int rc = hdfs_add_path(s, &params, "destination", to, err);
+
+	if (rc == 0 && buf_printf(&params, "&renameoptions=%s",
+				  replace ? "OVERWRITE" : "NONE") < 0)
+		rc = error_nomem(err);
+	if (rc < 0)
+		return rc;
+	r.params = params.data;
+	rc = hdfs_call(s, &r, &resp, err);
+	*ret_done = true;
+	if (rc == 0 && resp.body.len &&
+	    hdfs_boolean_parse(resp.body.data, resp.body.len, ret_done) < 0)
+		rc = error_set(err, EPROTO,
+			       "the answer to a rename is not to be "
+			       "understood");
+	http_response_fini(&resp);
+	return rc;
+}
+
+/* Has an attempt whose answer was lost done it?  libcurl makes a second one by itself
+ * on a connection that was kept. */
+static bool is_moved(struct hdfs_store *s, uint64_t id, const char *to)
+{
+	struct hdfs_status st;
+
+	return id && hdfs_look(s, to, &st, NULL) == 0 && st.id == id;
+}
+
+/* A server that cannot replace by a rename: what has the name is removed before. */
+static int move_in_steps(struct hdfs_store *s, const char *from, const char *to,
+			 bool replace, struct error *err)
+{
+	bool done = false;
+	struct hdfs_status st;
+	int rc = hdfs_look(s, to, &st, err);
+
+	if (rc == 0 && !st.is_file)
+		return error_set(err, ENOTDIR, "'%s' is a folder", to);
+	if (rc == 0 && !replace)
+		return error_set(err, EEXIST, "there is one of this name");
+	if (rc == 0)
+		rc = hdfs_remove_all(s, to, 0, err);
+	else if (rc == -ENOENT)
+		rc = make_parent(s, to, err);
+	if (rc == 0)
+		rc = rename_once(s, from, to, false, &done, err);
+	if (rc == 0 && !done)
+		rc = error_set(err, replace ? EBUSY : EEXIST,
+			       "there is one of this name");
+	return rc;
+}
+
+int hdfs_move(struct hdfs_store *s, const char *from, uint64_t id,
+	      const char *to, enum object_condition condition,
+	      struct error *err)
+{
+	bool replace = condition != OBJECT_NEW, done;
+	struct hdfs_status there;
+	int rc = rename_once(s, from, to, replace, &done, err);
+
+	if (rc == 0 && done)
+		return 0;
+	if (rc == 0)
+		return move_in_steps(s, from, to, replace, err);
+	if (is_moved(s, id, to))
+		return 0;
+	if (rc == -ENOENT) {
+		/* A folder of the name, or it has gone meanwhile. */
+		rc = make_parent(s, to, err);
+		if (rc == 0)
+			rc = rename_once(s, from, to, replace, &done, err);
+		if (rc == 0 && !done)
+			rc = move_in_steps(s, from, to, replace, err);
+	} else if (rc == -EIO && hdfs_look(s, to, &there, NULL) == 0 &&
+		   !there.is_file) {
+		rc = error_set(err, ENOTDIR, "'%s' is a folder", to);
+	}
+	if (rc == -EEXIST)
+		return error_set(err, EEXIST, "there is one of this name");
+	return rc;
+}
+
+static int hdfs_remove(struct object_store *base, const char *name,
+		       const char *tag, struct error *err)
+{
+	struct hdfs_store *s = hdfs_store_of(base);
+	struct store_lock lock = { .name = NULL };
+	struct object_stat now;
+	int rc = tag ? store_lock(base, name, &lock, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	rc = hdfs_store_stat(base, name, &now, err);
+	if (rc == 0 && tag && strcmp(now.tag, tag) != 0)
+		rc = error_set(err, ESTALE, "another has replaced it");
+	if (rc == 0)
+		rc = hdfs_remove_all(s, name, 0, err);
+	store_unlock(base, &lock);
+	return rc;
+}
+
+static int hdfs_rename(struct object_store *base, const char *from,
+		       const char *to, enum object_condition condition,
+		       struct error *err)
+{
+	struct hdfs_store *s = hdfs_store_of(base);
+	struct hdfs_status st;
+	int rc = hdfs_look(s, from, &st, err);
+
+	if (rc == 0 && !st.is_file)
+		rc = error_set(err, ENOENT, "it is a folder");
+	if (rc == 0 && strchr(to, ':'))
+		rc = error_set(err, EINVAL,
+			       "names in HDFS cannot have a colon");
+	return rc < 0 ? rc : hdfs_move(s, from, st.id, to, condition, err);
+}
+
+static void hdfs_free(struct object_store *base)
+{
+	struct hdfs_store *s = hdfs_store_of(base);
+
+	store_fini(base);
+	http_free(s->http);
+	fetch_history_free(s->history);
+	for (unsigned int i = 0; i < s->n_nodes; i++)
+		free(s->nodes[i]);
+	free(s->nodes);
+	free(s->root);
+	free(s->user);
+	free(s->doas);
+	free(s->token_file);
+	free(s->token);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static const struct object_store_ops hdfs_ops = {
+	.probe = hdfs_store_probe,
+	.stat = hdfs_store_stat,
+	.list = hdfs_store_list,
+	.open = hdfs_store_open_object,
+	.read = hdfs_store_read,
+	.close = hdfs_store_close,
+	.put_open = hdfs_store_put_open,
+	.put_write = hdfs_store_put_write,
+	.put_commit = hdfs_store_put_commit,
+	.put_free = hdfs_store_put_free,
+	.remove = hdfs_remove,
+	.rename = hdfs_rename,
+	.sweep = hdfs_store_sweep,
+	.free = hdfs_free,
+};
+
+/* ------------------------------------------------------------------- probe --- */
+
+static int put_file(struct object_store *base, const char *name,
+		    struct error *err)
+{
+	static const struct object_put_options opts = { .size = 1 };
+	struct object_stat st;
+	AUTO(object_put) p = NULL;
+	int rc = hdfs_store_put_open(base, name, &opts, &p, err);
+
+	if (rc == 0)
+		rc = hdfs_store_put_write(p, "probe", 5, err);
+	if (rc < 0)
+		return rc;
+	p->size = 5;
+	return hdfs_store_put_commit(p, &st, err);
+}
+
+/* Does a rename replace what has the name? */
+static int try_replace(struct hdfs_store *s, const char *a, const char *b,
+		       struct error *err)
+{
+	bool done = false;
+	int rc = rename_once(s, a, b, true, &done, err);
+
+	s->base.caps.has_replace = rc == 0 && done;
+	return rc;
+}
+
+/* Can files be joined?  Not where they are encrypted, for one. */
+static void try_join(struct hdfs_store *s, const char *a, const char *b)
+{
+	AUTO_BUF params = BUF_INIT;
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct hdfs_request r = { .method = "POST", .op = "CONCAT", .name = a };
+
+	if (hdfs_add_path(s, &params, "sources", b, NULL) < 0)
+		return;
+	r.params = params.data;
+	s->by_append = hdfs_call(s, &r, &resp, NULL) < 0;
+	http_response_fini(&resp);
+}
+
+int hdfs_store_probe(struct object_store *base, struct error *err)
+{
+	struct hdfs_store *s = hdfs_store_of(base);
+	AUTO_FREE char *folder = store_temporary();
+	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
+	int rc;
+
+	if (!folder || buf_printf(&a, "%s/a", folder) < 0 ||
+	    buf_printf(&b, "%s/b", folder) < 0)
+		return error_nomem(err);
+	rc = put_file(base, a.data, err);
+	if (rc == 0)
+		rc = put_file(base, b.data, err);
+	if (rc == 0)
+		rc = try_replace(s, a.data, b.data, err);
+	if (rc == 0 && s->base.caps.has_replace)
+		rc = put_file(base, a.data, err);
+	if (rc == 0)
+		try_join(s, a.data, b.data);
+	if (hdfs_remove_all(s, folder, store_tidy_deadline(base),
+			    rc == 0 ? err : NULL) < 0 &&
+	    rc == 0)
+		rc = -EIO;
+	return rc;
+}
+
+/* -------------------------------------------------------------------- open --- */
+
+static const char *env(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+static int copy_text(char **to, const char *text, struct error *err)
+{
+	if (!text)
+		return 0;
+	*to = strdup(text);
+	return *to ? 0 : error_nomem(err);
+}
+
+static int yes_or_no(struct store_url *url, const char *key, bool *ret,
+		     struct error *err)
+{
+	const char *value = store_url_take(url, key);
+
+	*ret = value && strcmp(value, "yes") == 0;
+	if (value && !*ret && strcmp(value, "no") != 0)
+		return error_set(err, EINVAL,
+				 "option '%s=%.40s' of the URL: want 'yes' or "
+				 "'no'",
+				 key, value);
+	return 0;
+}
+
+static int add_node(struct hdfs_store *s, const char *scheme, const char *host,
+		    size_t len, struct error *err)
+{
+	char *node;
+
+	if (s->n_nodes == NODES_MAX)
+		return error_set(err, EINVAL, "no more than %u name nodes",
+				 NODES_MAX);
+	if (asprintf(&node, "%s://%.*s", scheme, (int)len, host) < 0)
+		return error_nomem(err);
+	s->nodes[s->n_nodes++] = node;
+	if (!memchr(host, ':', len) || !url_is_origin(node))
+		return error_set(err, EINVAL,
+				 "'%.*s' is not a name node: want HOST:PORT of "
+				 "its HTTP server, as hdfs://HOST:9870/DIR; "
+				 "several with commas between them",
+				 (int)len, host);
+	return 0;
+}
+
+static int set_nodes(struct hdfs_store *s, const struct store_url *url,
+		     bool tls, struct error *err)
+{
+	const char *at = url->authority;
+	int rc = 0;
+
+	s->nodes = calloc(NODES_MAX, sizeof(*s->nodes));
+	if (!s->nodes ||
+	    asprintf(&s->root, "%s%s", *url->path ? "/" : "", url->path) < 0)
+		return error_nomem(err);
+	while (rc == 0) {
+		size_t len = strcspn(at, ",");
+
+		rc = add_node(s, tls ? "https" : "http", at, len, err);
+		at += len;
+		if (!*at)
+			return rc;
+		at++;
+	}
+	return rc;
+}
+
+/* The user of this process, as Hadoop's own clients name it. */
+static int own_user(struct hdfs_store *s, struct error *err)
+{
+	const struct passwd *pw;
+
+	if (env("HADOOP_USER_NAME"))
+		return copy_text(&s->user, env("HADOOP_USER_NAME"), err);
+	pw = getpwuid(geteuid());
+	if (!pw)
+		return error_set(err, EINVAL,
+				 "user %u has no name: add ?user=NAME to the "
+				 "URL",
+				 (unsigned int)geteuid());
+	return copy_text(&s->user, pw->pw_name, err);
+}
+
+static int set_user(struct hdfs_store *s, struct store_url *url,
+		    struct error *err)
+{
+	const char *auth = store_url_take(url, "auth");
+	int rc;
+
+	if (auth && strcmp(auth, "simple") != 0 &&
+	    strcmp(auth, "kerberos") != 0)
+		return error_set(
+			err, EINVAL,
+			"option 'auth=%.40s' of the URL: want 'simple' "
+			"or 'kerberos'",
+			auth);
+	s->by_kerberos = auth && strcmp(auth, "kerberos") == 0;
+	rc = copy_text(&s->user, store_url_take(url, "user"), err);
+	if (rc == 0)
+		rc = copy_text(&s->doas, store_url_take(url, "doas"), err);
+	if (rc == 0)
+		rc = copy_text(&s->token_file,
+			       store_url_take(url, "token-file"), err);
+	if (rc == 0 && s->user && (s->by_kerberos || s->token_file))
+		return error_set(
+			err, EINVAL,
+			"option 'user' of the URL: a ticket or a token "
+			"says who the user is; 'doas' acts for "
+			"another");
+	if (rc == 0 && !s->user && !s->by_kerberos && !s->token_file)
+		rc = own_user(s, err);
+	return rc;
+}
+
+static int set_up(struct hdfs_store *s, struct store_url *url,
+		  const struct object_store_config *cfg, unsigned int parallel,
+		  struct error *err)
+{
+	struct http_config http = {
+		.cures = &cures,
+		.ca_file = cfg->ca_file,
+		.stays = true,
+		.connect_timeout_ms = cfg->connect_timeout_ms,
+		.stall_timeout_ms = cfg->stall_timeout_ms,
+		.max_idle = parallel + HEDGES,
+	};
+	bool tls = false;
+	int rc = yes_or_no(url, "tls", &tls, err);
+
+	if (rc == 0)
+		rc = set_nodes(s, url, tls, err);
+	if (rc == 0)
+		rc = set_user(s, url, err);
+	http.allow_plain = !tls;
+	if (rc == 0)
+		rc = http_new(&http, &s->http, err);
+	return rc == 0 ? fetch_history_new(&s->history, err) : rc;
+}
+
+static int hdfs_open(struct store_url *url,
+		     const struct object_store_config *cfg,
+		     struct object_store **ret, struct error *err)
+{
+	unsigned int parallel = cfg->parallel ? cfg->parallel : PARALLEL;
+	struct hdfs_store *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&s->lock, NULL);
+	if (parallel > PARALLEL_MAX)
+		parallel = PARALLEL_MAX;
+	rc = store_init(&s->base, &hdfs_ops, url, cfg, parallel + HEDGES, err);
+	if (rc == 0)
+		rc = set_up(s, url, cfg, parallel, err);
+	if (rc < 0) {
+		hdfs_free(&s->base);
+		return rc;
+	}
+	s->base.caps = (struct object_caps){
+		.has_new = true,
+		.has_rename = true,
+		.has_replace = true,
+		.parallel = parallel,
+		.read_size = HDFS_READ,
+		.part_size = HDFS_PART,
+	};
+	*ret = &s->base;
+	return 0;
+}
+
+static const char *const schemes[] = { "hdfs", "webhdfs", NULL };
+
+const struct object_store_kind hdfs_store_kind = {
+	.schemes = schemes,
+	.open = hdfs_open,
+};

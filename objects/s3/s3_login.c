@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where credentials come from, in the order that other programs have. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "objects/s3/s3_credentials.h"
+#include "objects/store/store_url.h"
+
+#define EARLY_MS (300 * 1000) /* before their end, new ones are asked for */
+#define FILE_MAX (1u << 20)
+#define METADATA "http://169.254.169.254"
+#define CONTAINER "http://169.254.170.2"
+#define METADATA_MS 2000 /* it is near, or it is not there */
+
+struct s3_login {
+	char *profile, *region;
+	struct http *http;
+	struct http *direct; /* no proxy is asked for what is near */
+
+	pthread_mutex_t lock; /* protects the rest, and that one asks */
+	struct s3_credentials now;
+	bool is_stale;
+};
+
+int s3_login_new(const struct s3_login_config *cfg, struct s3_login **ret,
+		 struct error *err)
+{
+	AUTO(s3_login) l = calloc(1, sizeof(*l));
+	struct http_config http = *cfg->http;
+	const char *profile = cfg->profile;
+	int rc;
+
+	if (!l)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&l->lock, NULL);
+	if (!profile)
+		profile = getenv("AWS_PROFILE");
+	l->profile = strdup(profile ? profile : "default");
+	l->region = strdup(cfg->region);
+	if (!l->profile || !l->region)
+		return error_nomem(err);
+	rc = http_new(&http, &l->http, err);
+	if (rc < 0)
+		return rc;
+	http.is_direct = http.allow_plain = true;
+	http.connect_timeout_ms = METADATA_MS;
+	rc = http_new(&http, &l->direct, err);
+	if (rc == 0)
+		*ret = steal_ptr(&l);
+	return rc;
+}
+
+void s3_login_free(struct s3_login *l)
+{
+	if (!l)
+		return;
+	http_free(l->http);
+	http_free(l->direct);
+	s3_credentials_fini(&l->now);
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l->profile);
+	free(l->region);
+	free(l);
+}
+
+static const char *env(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+static int from_env(struct s3_credentials *ret, struct error *err)
+{
+	const char *id = env("AWS_ACCESS_KEY_ID");
+	const char *secret = env("AWS_SECRET_ACCESS_KEY");
+	const char *token = env("AWS_SESSION_TOKEN");
+
+	if (!id)
+		return -ENOENT;
+	if (!secret)
+		return error_set(err, EACCES,
+				 "AWS_ACCESS_KEY_ID is set, and "
+				 "AWS_SECRET_ACCESS_KEY is not");
+	*ret = (struct s3_credentials){
+		.key_id = strdup(id),
+		.secret = strdup(secret),
+		.token = token ? strdup(token) : NULL,
+	};
+	return ret->key_id && ret->secret ? 0 : error_nomem(err);
+}
+
+static int from_file(const struct s3_login *l, struct s3_credentials *ret,
+		     struct error *err)
+{
+	const char *named = env("AWS_SHARED_CREDENTIALS_FILE");
+	const char *home = env("HOME");
+	AUTO_BUF path = BUF_INIT, text = BUF_INIT;
+	int rc;
+
+	if (!named && !home)
+		return -ENOENT;
+	if (buf_printf(&path, "%s%s", named ? named : home,
+		       named ? "" : "/.aws/credentials") < 0)
+		return error_nomem(err);
+	if (!named && access(path.data, F_OK) < 0)
+		return -ENOENT;
+	rc = fs_read_file(path.data, FILE_MAX, &text, err);
+	if (rc < 0)
+		return error_wrap(err, -EACCES, "credentials");
+	rc = s3_credentials_from_file(text.data ? text.data : "", text.len,
+				      l->profile, ret);
+	if (text.data)
+		explicit_bzero(text.data, text.len);
+	if (rc == -EBADMSG)
+		return error_set(err, EACCES,
+				 "'%s' has no aws_access_key_id and "
+				 "aws_secret_access_key in [%s]",
+				 path.data, l->profile);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* Files of tokens end with a line's end, or do not. */
+static void cut_line(struct buf *b)
+{
+	if (!b->data)
+		return;
+	b->len = strcspn(b->data, "\r\n");
+	b->data[b->len] = '\0';
+}
+
+static int check_answer(const struct http_response *r, const char *url,
+			struct error *err)
+{
+	if (r->status == 200)
+		return 0;
+	return error_set(err, EACCES, "%s answered %ld", url, r->status);
+}
+
+/* ------------------------------------------------------------- web identity --- */
+
+static int identity_url(const struct s3_login *l, const char *role,
+			const char *token, struct buf *url, struct error *err)
+{
+	const char *endpoint = env("AWS_ENDPOINT_URL_STS");
+	const char *session = env("AWS_ROLE_SESSION_NAME");
+	int rc = 0;
+
+	if (endpoint)
+		rc = buf_puts(url, endpoint);
+	else
+		rc = buf_printf(url, "https://sts.%s.amazonaws.com", l->region);
+	if (rc == 0)
+		rc = buf_puts(url, "/?Action=AssumeRoleWithWebIdentity&Version="
+				   "2011-06-15&RoleArn=");
+	if (rc == 0)
+		rc = store_url_encode(url, role, "");
+	if (rc == 0)
+		rc = buf_puts(url, "&RoleSessionName=");
+	if (rc == 0)
+		rc = store_url_encode(url, session ? session : "bootseer", "");
+	if (rc == 0)
+		rc = buf_puts(url, "&WebIdentityToken=");
+	if (rc == 0)
+		rc = store_url_encode(url, token, "");
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+static int from_identity(const struct s3_login *l, int64_t deadline_ns,
+			 struct s3_credentials *ret, struct error *err)
+{
+	const char *file = env("AWS_WEB_IDENTITY_TOKEN_FILE");
+	const char *role = env("AWS_ROLE_ARN");
+	struct http_response r = HTTP_RESPONSE_INIT;
+	AUTO_BUF token = BUF_INIT, url = BUF_INIT;
+	struct http_request req = { .method = "GET",
+				    .deadline_ns = deadline_ns };
+	int rc;
+
+	if (!file || !role)
+		return -ENOENT;
+	rc = fs_read_file(file, FILE_MAX, &token, err);
+	cut_line(&token);
+	if (rc == 0)
+		rc = identity_url(l, role, token.data ? token.data : "", &url,
+				  err);
+	if (rc < 0)
+		return rc;
+	req.url = url.data;
+	rc = http_do(l->http, &req, &r, err);
+	if (rc == 0)
+		rc = check_answer(&r, "the service that knows web identities",
+				  err);
+	if (rc == 0 && s3_credentials_from_xml(r.body.data ? r.body.data : "",
+					       r.body.len, ret) < 0)
+		rc = error_set(err, EACCES,
+			       "the answer to the web identity has no "
+			       "credentials");
+	http_response_fini(&r);
+	return error_wrap(err, rc, "web identity of '%s'", file);
+}
+
+/* ----------------------------------------------------------------- metadata --- */
+
+static int get_near(const struct s3_login *l, const char *method,
+		    const char *url, const char *header, int64_t deadline_ns,
+		    struct buf *ret, struct error *err)
+{
+	const char *headers[] = { header, NULL };
+	struct http_response r = HTTP_RESPONSE_INIT;
+	struct http_request req = {
+		.method = method,
+		.url = url,
+		.headers = headers,
+		.stays = true,
+		.deadline_ns = deadline_ns,
+	};
+	int rc = http_do(l->direct, &req, &r, err);
+
+	if (rc == 0)
+		rc = check_answer(&r, url, err);
+	if (rc == 0 && buf_append(ret, r.body.data, r.body.len) < 0)
+		rc = error_nomem(err);
+	http_response_fini(&r);
+	return rc;
+}
+
+static int take_json(const struct buf *text, struct s3_credentials *ret,
+		     struct error *err)
+{
+	if (s3_credentials_from_json(text->data ? text->data : "", text->len,
+				     ret) < 0)
+		return error_set(err, EACCES,
+				 "the answer has no credentials in it");
+	return 0;
+}
+
+/* ECS, and pods of EKS. */
+static int from_container(const struct s3_login *l, int64_t deadline_ns,
+			  struct s3_credentials *ret, struct error *err)
+{
+	const char *full = env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	const char *relative = env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	const char *file = env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+	const char *token = env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+	AUTO_BUF url = BUF_INIT, header = BUF_INIT, text = BUF_INIT;
+	int rc = 0;
+
+	if (!full && !relative)
+		return -ENOENT;
+	rc = buf_printf(&url, "%s%s", relative ? CONTAINER : full,
+			relative ? relative : "");
+	if (rc == 0 && (file || token))
+		rc = buf_puts(&header, "Authorization: ");
+	if (rc == 0 && file)
+		rc = fs_read_file(file, FILE_MAX, &header, err);
+	else if (rc == 0 && token)
+		rc = buf_puts(&header, token);
+	cut_line(&header);
+	if (rc < 0)
+		return rc;
+	rc = get_near(l, "GET", url.data, header.data, deadline_ns, &text, err);
+	if (rc == 0)
+		rc = take_json(&text, ret, err);
+	return error_wrap(err, rc, "the container's agent");
+}
+
+static int from_instance(const struct s3_login *l, int64_t deadline_ns,
+			 struct s3_credentials *ret, struct error *err)
+{
+	static const char roles[] = "latest/meta-data/iam/"
+				    "security-credentials/";
+	const char *base = env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	const char *off = env("AWS_EC2_METADATA_DISABLED");
+	AUTO_BUF url = BUF_INIT, token = BUF_INIT, role = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+	int rc;
+
+	if (off && strcasecmp(off, "true") == 0)
+		return -ENOENT;
+	base = base ? base : METADATA;
+	rc = buf_printf(&url, "%s/latest/api/token", base);
+	if (rc == 0)
+		rc = buf_puts(&token, "X-aws-ec2-metadata-token: ");
+	if (rc == 0)
+		rc = get_near(l, "PUT", url.data,
+			      "X-aws-ec2-metadata-token-ttl-seconds: 300",
+			      deadline_ns, &token, err);
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : -ENOENT; /* there is none */
+	cut_line(&token);
+	buf_reset(&url);
+	rc = buf_printf(&url, "%s/%s", base, roles);
+	if (rc == 0)
+		rc = get_near(l, "GET", url.data, token.data, deadline_ns,
+			      &role, err);
+	if (rc == 0)
+		rc = buf_printf(&url, "%.*s",
+				(int)strcspn(role.data ? role.data : "",
+					     "\r\n"),
+				role.data ? role.data : "");
+	if (rc == 0)
+		rc = get_near(l, "GET", url.data, token.data, deadline_ns,
+			      &text, err);
+	if (rc == 0)
+		rc = take_json(&text, ret, err);
+	return error_wrap(err, rc, "the instance's metadata");
+}
+
+static int ask(struct s3_login *l, int64_t deadline_ns,
+	       struct s3_credentials *ret, struct error *err)
+{
+	int64_t soon = clock_now_ns() + METADATA_MS * 1000000LL;
+	int rc = from_env(ret, err);
+
+	if (rc == -ENOENT)
+		rc = from_identity(l, deadline_ns, ret, err);
+	if (rc == -ENOENT)
+		rc = from_file(l, ret, err);
+	if (rc == -ENOENT)
+		rc = from_container(l, deadline_ns, ret, err);
+	if (rc == -ENOENT)
+		rc = from_instance(l, soon < deadline_ns ? soon : deadline_ns,
+				   ret, err);
+	if (rc == -ENOENT)
+		rc = error_set(err, EACCES,
+			       "no credentials: not in AWS_ACCESS_KEY_ID, "
+			       "AWS_WEB_IDENTITY_TOKEN_FILE, "
+			       "~/.aws/credentials or a metadata service; for "
+			       "a public bucket add ?anonymous=yes");
+	return rc;
+}
+
+/* -------------------------------------------------------------------- cache --- */
+
+static int64_t wall_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool is_good(const struct s3_login *l, int64_t early_ms)
+{
+	return l->now.key_id && !l->is_stale &&
+	       (!l->now.until_ms || wall_ms() + early_ms < l->now.until_ms);
+}
+
+static int copy(const struct s3_credentials *from, struct s3_credentials *to,
+		struct error *err)
+{
+	*to = (struct s3_credentials){
+		.key_id = strdup(from->key_id),
+		.secret = strdup(from->secret),
+		.token = from->token ? strdup(from->token) : NULL,
+		.until_ms = from->until_ms,
+	};
+	if (to->key_id && to->secret && (to->token || !from->token))
+		return 0;
+	s3_credentials_fini(to);
+	return error_nomem(err);
+}
+
+int s3_login_get(struct s3_login *l, int64_t deadline_ns,
+		 struct s3_credentials *ret, struct error *err)
+{
+	struct timespec until;
+	int rc = 0;
+
+	/* The lock is of the wall clock, as POSIX has it. */
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += (deadline_ns - clock_now_ns()) / CLOCK_NS_PER_S + 1;
+	if (pthread_mutex_timedlock(&l->lock, &until) != 0)
+		return error_set(err, ETIMEDOUT,
+				 "waited in vain for credentials");
+	if (!is_good(l, EARLY_MS)) {
+		struct s3_credentials next = { .key_id = NULL };
+
+		rc = ask(l, deadline_ns, &next, err);
+		if (rc == 0) {
+			s3_credentials_fini(&l->now);
+			l->now = next;
+			l->is_stale = false;
+		} else {
+			s3_credentials_fini(&next);
+			/* The old ones do for a while. */
+			rc = is_good(l, 0) ? 0 : rc;
+		}
+	}
+	if (rc == 0)
+		rc = copy(&l->now, ret, err);
+	(void)pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+void s3_login_expire(struct s3_login *l, const char *key_id)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	if (l->now.key_id && strcmp(l->now.key_id, key_id) == 0)
+		l->is_stale = true;
+	(void)pthread_mutex_unlock(&l->lock);
+}

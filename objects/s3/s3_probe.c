@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which conditions and checksums the server heeds.  Servers that do not know a header
+ * take the request as if it were not there, so each is shown one that it must refuse. */
+#include <errno.h>
+#include <string.h>
+
+#include "objects/s3/s3_store_priv.h"
+
+#define WRONG_CRC "AAAAAA==" /* of no bytes, not of ours */
+#define WRONG_TAG "\"00000000000000000000000000000000\""
+
+struct s3_probe {
+	struct s3_store *s;
+	const char *name;
+};
+
+static int request(const struct s3_probe *p, const char *method,
+		   const char *header, const char *value, long *ret_status,
+		   struct error *err)
+{
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct s3_request r = { .method = method, .name = p->name };
+	struct retry_verdict v = { .can_retry = false };
+	struct retry_budget retry;
+	int rc;
+
+	if (strcmp(method, "PUT") == 0) {
+		r.body = "probe";
+		r.body_len = 5;
+	}
+	s3_header(&r, header, value);
+	retry_init(&retry, &p->s->base, 0);
+	r.deadline_ns = retry_until(&retry);
+	/* A refusal is what is asked for, and not tried again. */
+	do {
+		rc = s3_try(p->s, &r, &resp, &v, err);
+	} while (rc < 0 && resp.status / 100 != 2 && resp.status / 100 != 4 &&
+		 retry_again(&retry, &v));
+	*ret_status = resp.status;
+	http_response_fini(&resp);
+	/* Whatever it answers is an answer; what never came is none. */
+	return *ret_status ? 0 : rc;
+}
+
+static int probe(const struct s3_probe *p, struct error *err)
+{
+	struct object_caps *caps = &p->s->base.caps;
+	long status;
+	int rc = request(p, "PUT", NULL, NULL, &status, err);
+
+	if (rc < 0 || status / 100 != 2)
+		return rc < 0 ? rc : err->code ? -err->code : -EIO;
+	rc = request(p, "PUT", "if-none-match", "*", &status, err);
+	caps->has_new = status == 412 && !p->s->by_lock;
+	if (rc == 0)
+		rc = request(p, "PUT", "if-match", WRONG_TAG, &status, err);
+	caps->has_match = status == 412 && !p->s->by_lock;
+	if (rc == 0)
+		rc = request(p, "PUT", "x-amz-checksum-crc32c", WRONG_CRC,
+			     &status, err);
+	/* A server that has never heard of it gets none: some refuse what they
+	 * do not know. */
+	caps->has_checksum = status == 400;
+	if (rc == 0)
+		rc = request(p, "DELETE", "if-match", WRONG_TAG, &status, err);
+	caps->has_match_delete = status == 412 && !p->s->by_lock;
+	return rc;
+}
+
+int s3_store_probe(struct object_store *base, struct error *err)
+{
+	AUTO_FREE char *name = store_temporary();
+	struct s3_probe p = { .s = s3_store_of(base), .name = name };
+	struct error first = ERROR_INIT;
+	long status;
+	int rc;
+
+	if (!name)
+		return error_nomem(err);
+	rc = probe(&p, &first);
+	if (request(&p, "DELETE", NULL, NULL, &status, NULL) < 0 && rc == 0)
+		rc = error_set(&first, EIO, "cannot remove '%s'", name);
+	if (rc < 0 && err)
+		*err = first;
+	return rc;
+}

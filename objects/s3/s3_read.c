@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "objects/s3/s3_store_priv.h"
+
+int s3_store_stat(struct object_store *base, const char *name,
+		  struct object_stat *ret, struct error *err)
+{
+	struct s3_request r = { .method = "HEAD", .name = name };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc = s3_call(s3_store_of(base), &r, &resp, err);
+
+	if (rc == 0)
+		rc = s3_stat_fill(&resp, ret, err);
+	http_response_fini(&resp);
+	return rc;
+}
+
+int s3_store_open_object(struct object_store *s, const char *name,
+			 struct object **ret, struct error *err)
+{
+	struct object *o = calloc(1, sizeof(*o));
+	int rc;
+
+	if (!o)
+		return error_nomem(err);
+	rc = store_object_init(o, s, name, err);
+	if (rc == 0)
+		rc = s3_store_stat(s, name, &o->stat, err);
+	if (rc == 0)
+		*ret = o;
+	else
+		s3_store_close(o);
+	return rc;
+}
+
+void s3_store_close(struct object *o)
+{
+	store_object_fini(o);
+	free(o);
+}
+
+struct s3_range_sink {
+	struct http_sink base;
+	struct fetch_try *try;
+};
+
+static int take(struct http_sink *base, const struct http_response *resp,
+		const void *data, size_t len, struct error *err)
+{
+	struct s3_range_sink *s =
+		container_of(base, struct s3_range_sink, base);
+	struct fetch_try *t = s->try;
+
+	/* A server that ignores ranges sends all. */
+	if (resp->status != 206 &&
+	    (t->pos != 0 || t->end != t->object->stat.size))
+		return error_set(err, ENOTSUP,
+				 "the server sends whole objects where a "
+				 "range was asked for: use another one");
+	return fetch_put(t, data, len, err);
+}
+
+static int fetch(struct fetch_try *t, struct retry_verdict *v,
+		 struct error *err)
+{
+	struct s3_store *s = s3_store_of(t->object->store);
+	struct s3_range_sink sink = { .base.put = take, .try = t };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct s3_request r = {
+		.method = "GET",
+		.name = t->object->name,
+		.sink = &sink.base,
+		.pace = &t->pace,
+		.deadline_ns = t->until_ns,
+	};
+	char range[64];
+	int rc;
+
+	(void)snprintf(range, sizeof(range), "bytes=%" PRIu64 "-%" PRIu64,
+		       t->pos, t->end - 1);
+	s3_header(&r, "range", range);
+	s3_header(&r, "if-match", t->object->stat.tag);
+	rc = s3_try(s, &r, &resp, v, err);
+	/* With the version gone, so is the object. */
+	if (rc == -ENOENT && resp.status == 404)
+		rc = error_set(err, ESTALE, "it was removed while it was read");
+	else if (rc == -ESTALE)
+		rc = error_set(err, ESTALE,
+			       "it was replaced while it was read");
+	else if (rc == 0 && t->pos < t->end) {
+		v->can_retry = true;
+		rc = error_set(err, EIO, "%s: the answer ends at byte %" PRIu64,
+			       s->origin, t->pos);
+	}
+	http_response_fini(&resp);
+	return rc;
+}
+
+int s3_store_read(struct object *o, const struct object_range *ranges, size_t n,
+		  int64_t deadline_ns, struct error *err)
+{
+	return fetch_ranges(o, s3_store_of(o->store)->history, fetch, ranges, n,
+			    deadline_ns, err);
+}

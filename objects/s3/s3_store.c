@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The s3: back end: an object of the store is one of the bucket, its key the prefix of
+ * the URL and its name.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/url.h"
+#include "objects/s3/s3_store_priv.h"
+
+#define PARALLEL 8u
+#define PARALLEL_MAX 64u
+#define HEDGES 4u /* threads beside those of `parallel` */
+
+static const struct http_cures cures = {
+	.plain = "write the endpoint with http://",
+	.tls = "write the endpoint with https://",
+	.ca = "name the authority's file",
+	.ca_file = "the file of authorities",
+	.proxy = HTTP_CURE_PROXY,
+};
+
+/* ------------------------------------------------------------------- names --- */
+
+static int s3_remove(struct object_store *base, const char *name,
+		     const char *tag, struct error *err)
+{
+	struct s3_store *s = s3_store_of(base);
+	struct s3_request r = { .method = "DELETE", .name = name };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct store_lock lock = { .name = NULL };
+	struct object_stat now;
+	bool locked = tag && !s->base.caps.has_match_delete;
+	int rc = locked ? store_lock(base, name, &lock, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	/* A DELETE of nothing is a success to S3. */
+	rc = s3_store_stat(base, name, &now, err);
+	if (rc == 0 && tag && strcmp(now.tag, tag) != 0)
+		rc = error_set(err, ESTALE, "another has replaced it");
+	if (rc == 0) {
+		s3_header(&r, "if-match",
+			  s->base.caps.has_match_delete ? tag : NULL);
+		rc = s3_call(s, &r, &resp, err);
+		if (rc < 0 && resp.status == 404)
+			rc = 0;
+	}
+	http_response_fini(&resp);
+	store_unlock(base, &lock);
+	return rc;
+}
+
+static int copy_source(const struct s3_store *s, const char *name,
+		       struct buf *ret, struct error *err)
+{
+	AUTO_BUF key = BUF_INIT;
+	int rc = s3_key(s, name, &key, err);
+
+	if (rc == 0)
+		rc = buf_printf(ret, "/%s/", s->bucket);
+	if (rc == 0)
+		rc = store_url_encode(ret, key.data, "/");
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+static int copy(struct s3_store *s, const char *from,
+		const struct object_stat *st, const char *to, struct error *err)
+{
+	AUTO_BUF source = BUF_INIT;
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	struct s3_request r = { .method = "PUT", .name = to };
+	int rc;
+
+	if (st->size > S3_COPY_MAX)
+		return error_set(err, ENOTSUP,
+				 "S3 copies no more than 5 GiB at once, and it "
+				 "has %" PRIu64,
+				 st->size);
+	rc = copy_source(s, from, &source, err);
+	if (rc < 0)
+		return rc;
+	s3_header(&r, "x-amz-copy-source", source.data);
+	s3_header(&r, "x-amz-copy-source-if-match", st->tag);
+	rc = s3_call(s, &r, &resp, err);
+	http_response_fini(&resp);
+	return rc;
+}
+
+int s3_store_rename(struct object_store *base, const char *from, const char *to,
+		    enum object_condition condition, struct error *err)
+{
+	const struct object_put new = { .name = (char *)(uintptr_t)to,
+					.condition = condition };
+	struct s3_store *s = s3_store_of(base);
+	struct store_lock lock = { .name = NULL };
+	struct object_stat st;
+	int rc = s3_store_stat(base, from, &st, err);
+
+	if (rc == 0 && condition == OBJECT_NEW)
+		rc = store_lock(base, to, &lock, err);
+	if (rc == 0)
+		rc = store_condition(base, &new, err);
+	if (rc == 0)
+		rc = copy(s, from, &st, to, err);
+	store_unlock(base, &lock);
+	return rc == 0 ? s3_remove(base, from, NULL, err) : rc;
+}
+
+static void s3_free(struct object_store *base)
+{
+	struct s3_store *s = s3_store_of(base);
+
+	store_fini(base);
+	http_free(s->http);
+	s3_login_free(s->login);
+	fetch_history_free(s->history);
+	free(s->region);
+	free(s->origin);
+	free(s->host);
+	free(s->bucket);
+	free(s->bucket_path);
+	free(s->prefix);
+	free(s);
+}
+
+static const struct object_store_ops s3_ops = {
+	.probe = s3_store_probe,
+	.stat = s3_store_stat,
+	.list = s3_store_list,
+	.open = s3_store_open_object,
+	.read = s3_store_read,
+	.close = s3_store_close,
+	.put_open = s3_store_put_open,
+	.put_write = s3_store_put_write,
+	.put_commit = s3_store_put_commit,
+	.put_free = s3_store_put_free,
+	.remove = s3_remove,
+	.rename = s3_store_rename,
+	.sweep = s3_store_sweep,
+	.free = s3_free,
+};
+
+/* -------------------------------------------------------------------- open --- */
+
+static const char *env(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+static const char *first(const char *a, const char *b, const char *c)
+{
+	return a ? a : b ? b : c;
+}
+
+/* Can the bucket be part of a host's name, also for TLS? */
+static bool fits_host(const char *bucket)
+{
+	return strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
+	       strlen(bucket);
+}
+
+static int choose_style(struct store_url *url, bool is_aws, const char *bucket,
+			bool *ret_in_host, struct error *err)
+{
+	const char *style = store_url_take(url, "style");
+
+	if (style && strcmp(style, "path") != 0 && strcmp(style, "host") != 0)
+		return error_set(err, EINVAL,
+				 "option 'style=%.40s' of the URL: want 'path' "
+				 "or 'host'",
+				 style);
+	*ret_in_host = style ? strcmp(style, "host") == 0
+			     : is_aws && fits_host(bucket);
+	return 0;
+}
+
+/* From the endpoint: where requests go, and what the header says of it. */
+static int set_host(struct s3_store *s, const char *endpoint, bool in_host,
+		    struct error *err)
+{
+	struct url u;
+	bool is_default;
+	int rc;
+
+	if (!url_is_origin(endpoint) || url_parse(endpoint, &u) < 0)
+		return error_set(err, EINVAL,
+				 "'%.200s' is not an endpoint: want "
+				 "https://HOST[:PORT] or http://HOST[:PORT]",
+				 endpoint);
+	is_default = strcmp(u.port,
+			    strcmp(u.scheme, "https") == 0 ? "443" : "80") == 0;
+	rc = asprintf(&s->host, "%s%s%s%s%s", in_host ? s->bucket : "",
+		      in_host ? "." : "", u.host, is_default ? "" : ":",
+		      is_default ? "" : u.port);
+	if (rc >= 0)
+		rc = asprintf(&s->origin, "%s://%s", u.scheme, s->host);
+	if (rc >= 0)
+		rc = asprintf(&s->bucket_path, "%s%s", in_host ? "" : "/",
+			      in_host ? "" : s->bucket);
+	url_fini(&u);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+static int set_place(struct s3_store *s, struct store_url *url,
+		     struct error *err)
+{
+	const char *region =
+		first(store_url_take(url, "region"),
+		      first(env("AWS_REGION"), env("AWS_DEFAULT_REGION"), NULL),
+		      "us-east-1");
+	const char *endpoint =
+		first(store_url_take(url, "endpoint"),
+		      env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"));
+	AUTO_BUF own = BUF_INIT;
+	bool in_host = false;
+	int rc;
+
+	s->bucket = strdup(url->authority);
+	s->region = strdup(region);
+	if (!s->bucket || !s->region ||
+	    asprintf(&s->prefix, "%s%s", url->path, *url->path ? "/" : "") < 0)
+		return error_nomem(err);
+	if (!*s->bucket ||
+	    strspn(s->bucket, "abcdefghijklmnopqrstuvwxyz"
+			      "0123456789.-_") != strlen(s->bucket))
+		return error_set(err, EINVAL,
+				 "'%.80s' is not a bucket: want s3://BUCKET or "
+				 "s3://BUCKET/PREFIX",
+				 s->bucket);
+	if (!endpoint &&
+	    buf_printf(&own, "https://s3.%s.amazonaws.com", region) < 0)
+		return error_nomem(err);
+	rc = choose_style(url, !endpoint, s->bucket, &in_host, err);
+	if (rc == 0)
+		rc = set_host(s, endpoint ? endpoint : own.data, in_host, err);
+	return rc;
+}
+
+static int set_conditions(struct s3_store *s, struct store_url *url,
+			  struct error *err)
+{
+	const char *value = store_url_take(url, "conditions");
+
+	if (value && strcmp(value, "auto") != 0 && strcmp(value, "lock") != 0)
+		return error_set(err, EINVAL,
+				 "option 'conditions=%.40s' of the URL: want "
+				 "'auto' or 'lock'",
+				 value);
+	s->by_lock = value && strcmp(value, "lock") == 0;
+	return 0;
+}
+
+static int set_login(struct s3_store *s, struct store_url *url,
+		     const struct http_config *http, struct error *err)
+{
+	const struct s3_login_config cfg = {
+		.profile = store_url_take(url, "profile"),
+		.region = s->region,
+		.http = http,
+	};
+	const char *anonymous = store_url_take(url, "anonymous");
+
+	if (anonymous && strcmp(anonymous, "yes") != 0 &&
+	    strcmp(anonymous, "no") != 0)
+		return error_set(err, EINVAL,
+				 "option 'anonymous=%.40s' of the URL: want "
+				 "'yes' or 'no'",
+				 anonymous);
+	if (anonymous && strcmp(anonymous, "yes") == 0)
+		return 0;
+	return s3_login_new(&cfg, &s->login, err);
+}
+
+static int set_up(struct s3_store *s, struct store_url *url,
+		  const struct object_store_config *cfg, unsigned int parallel,
+		  struct error *err)
+{
+	struct http_config http = {
+		.cures = &cures,
+		.ca_file = cfg->ca_file,
+		.stays = true,
+		.connect_timeout_ms = cfg->connect_timeout_ms,
+		.stall_timeout_ms = cfg->stall_timeout_ms,
+		.max_idle = parallel + HEDGES,
+	};
+	int rc = set_place(s, url, err);
+
+	if (rc == 0)
+		rc = set_conditions(s, url, err);
+	if (rc < 0)
+		return rc;
+	http.allow_plain = strncmp(s->origin, "http:", 5) == 0;
+	rc = http_new(&http, &s->http, err);
+	if (rc == 0)
+		rc = set_login(s, url, &http, err);
+	if (rc == 0)
+		rc = fetch_history_new(&s->history, err);
+	return rc;
+}
+
+static int s3_open(struct store_url *url, const struct object_store_config *cfg,
+		   struct object_store **ret, struct error *err)
+{
+	unsigned int parallel = cfg->parallel ? cfg->parallel : PARALLEL;
+	struct s3_store *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	if (parallel > PARALLEL_MAX)
+		parallel = PARALLEL_MAX;
+	rc = store_init(&s->base, &s3_ops, url, cfg, parallel + HEDGES, err);
+	if (rc == 0)
+		rc = set_up(s, url, cfg, parallel, err);
+	if (rc < 0) {
+		s3_free(&s->base);
+		return rc;
+	}
+	/* What servers of today have; a probe knows. */
+	s->base.caps = (struct object_caps){
+		.has_new = !s->by_lock,
+		.has_match = !s->by_lock,
+		.has_replace = true,
+		.has_checksum = true,
+		.parallel = parallel,
+		.read_size = S3_READ,
+		.part_size = S3_PART,
+	};
+	*ret = &s->base;
+	return 0;
+}
+
+static const char *const schemes[] = { "s3", NULL };
+
+const struct object_store_kind s3_store_kind = {
+	.schemes = schemes,
+	.open = s3_open,
+};

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The parts of the s3: back end. */
+#ifndef BOOTSEER_OBJECTS_S3_STORE_PRIV_H
+#define BOOTSEER_OBJECTS_S3_STORE_PRIV_H
+
+#include "common/bytes.h"
+#include "net/http.h"
+#include "objects/s3/s3_credentials.h"
+#include "objects/s3/s3_sign.h"
+#include "objects/store/fetch.h"
+#include "objects/store/store_lock.h"
+
+#define S3_READ (8 * MIB)     /* of one range */
+#define S3_PART (8 * MIB)     /* of an upload; 5 MiB are the least */
+#define S3_COPY_MAX (5 * GIB) /* of one copy: the protocol's */
+#define S3_PUT_HEADER "x-amz-meta-bootseer-put" /* who put the object */
+
+struct s3_store {
+	struct object_store base;
+	struct http *http;
+	struct s3_login *login; /* NULL: requests are not signed */
+	char *region;
+	char *origin; /* "https://HOST[:PORT]" */
+	char *host;   /* as the header has it */
+	char *bucket;
+	char *bucket_path; /* "/BUCKET", or "" when the host names it */
+	char *prefix;      /* of all keys, with a slash at its end; or "" */
+	bool by_lock;      /* no condition is left to the server */
+	struct fetch_history *history;
+};
+
+static inline struct s3_store *s3_store_of(struct object_store *s)
+{
+	return container_of(s, struct s3_store, base);
+}
+
+#define S3_HEADERS_MAX 8u
+
+struct s3_request {
+	const char *method;
+	const char *name;  /* of the object; NULL: of the bucket */
+	const char *query; /* encoded and sorted; NULL: none */
+	struct s3_header headers[S3_HEADERS_MAX]; /* beside those of signing */
+	size_t n_headers;
+	const void *body;
+	size_t body_len;
+	bool is_hashed; /* the signature is of the body, too */
+	struct http_sink *sink;
+	struct pace *pace;
+	int64_t deadline_ns; /* 0: stalls alone end it */
+};
+
+void s3_header(struct s3_request *r, const char *name, const char *value);
+
+/* One attempt.  0: an answer of 2xx came, and no error is in its body. */
+int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
+	   struct retry_verdict *v, struct error *err) MUST_CHECK;
+/* Attempts within the store's budget. */
+int s3_call(struct s3_store *s, struct s3_request *r,
+	    struct http_response *resp, struct error *err) MUST_CHECK;
+
+/* PREFIX + name. */
+int s3_key(const struct s3_store *s, const char *name, struct buf *ret,
+	   struct error *err) MUST_CHECK;
+
+/* What the headers of an answer say of the object. */
+int s3_stat_fill(const struct http_response *resp, struct object_stat *ret,
+		 struct error *err) MUST_CHECK;
+
+/* Text of the first element of this path in an answer; the caller's.  NULL: none. */
+char *s3_element(const struct http_response *resp, const char *path) MUST_CHECK;
+
+/* The vtable's. */
+int s3_store_stat(struct object_store *s, const char *name,
+		  struct object_stat *ret, struct error *err);
+int s3_store_open_object(struct object_store *s, const char *name,
+			 struct object **ret, struct error *err);
+int s3_store_read(struct object *o, const struct object_range *ranges, size_t n,
+		  int64_t deadline_ns, struct error *err);
+void s3_store_close(struct object *o);
+int s3_store_list(struct object_store *s, const char *folder, bool deep,
+		  object_list_fn *fn, void *arg, struct error *err);
+int s3_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+		   struct error *err);
+int s3_store_put_open(struct object_store *s, const char *name,
+		      const struct object_put_options *opts,
+		      struct object_put **ret, struct error *err);
+int s3_store_put_write(struct object_put *p, const void *data, size_t len,
+		       struct error *err);
+int s3_store_put_commit(struct object_put *p, struct object_stat *ret,
+			struct error *err);
+void s3_store_put_free(struct object_put *p);
+int s3_store_probe(struct object_store *s, struct error *err);
+int s3_store_rename(struct object_store *s, const char *from, const char *to,
+		    enum object_condition condition, struct error *err);
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Stores of named objects: a directory (file:), a bucket (s3:), a folder of HDFS
+ * (hdfs:).  An object is written once, as a stream, and appears whole under its name
+ * or not at all; after that it is read by ranges, replaced or removed, never changed.
+ * docs/objects.md has the URLs and what each kind of store promises.
+ *
+ * A name is a path without a leading slash: "data/7f/column.0".  Every function
+ * blocks and may be called from several threads, but of one put only one thread at
+ * a time.  Nothing waits for ever: an operation that has made no progress for
+ * object_store_config.retry_ms fails.  Errors name store, object and server:
+ *   -ENOENT     there is no such object
+ *   -EEXIST     OBJECT_NEW: the name is taken
+ *   -ESTALE     OBJECT_MATCH: the object is another; or it was replaced while read
+ *   -EACCES     the credentials do not allow it
+ *   -ENOSPC     no space, or the quota is used up
+ *   -EBADMSG    the store got or gave other bytes than were sent
+ *   -EBUSY      the store asks for patience, or a lock is held, for too long
+ *   -EROFS      the store takes no writes now
+ *   -ENOTSUP    this store cannot do it; object_store_caps() says so before
+ *   -EINVAL     a name or URL that the store does not take
+ *   -ECONNREFUSED, -ETIMEDOUT, -EPROTO, -EIO, -ENOMEM
+ */
+#ifndef BOOTSEER_OBJECTS_STORE_H
+#define BOOTSEER_OBJECTS_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define OBJECT_NAME_MAX 1000
+#define OBJECT_TAG_MAX 128
+
+struct object_store;
+struct object;
+struct object_put;
+struct object_lease;
+
+struct object_store_config {
+	uint64_t memory; /* bytes that puts under way hold at most, until the
+	                        * store has them, and object_buffer_take() gives */
+	unsigned int
+		parallel; /* requests at a time; 0: by kind and measurement */
+	uint32_t connect_timeout_ms;
+	uint32_t stall_timeout_ms; /* no byte for so long: another attempt */
+	uint32_t retry_ms;   /* attempts without progress; then it fails */
+	const char *ca_file; /* PEM; NULL: the system's */
+	bool is_write_once;  /* no name that is read is written again: HDFS,
+	                            * which reads names, is then not asked after
+	                            * each read which version it was */
+};
+
+#define OBJECT_STORE_CONFIG_INIT \
+	{ \
+		.memory = 256u << 20, .connect_timeout_ms = 5000, \
+		.stall_timeout_ms = 20000, .retry_ms = 60000 \
+	}
+
+/* What a store can do: by its kind when it is open, as found out after a probe. */
+struct object_caps {
+	bool is_probed;
+	bool has_new;   /* OBJECT_NEW is one step of the store itself */
+	bool has_match; /* the same of OBJECT_MATCH; else under a lock object */
+	bool has_match_delete; /* of object_delete() with a tag */
+	bool has_rename;       /* object_rename() is one step, of any size */
+	bool has_replace; /* a put over an object is one step: readers see the
+	                        * old or the new one, never none */
+	bool has_checksum; /* the store refuses bytes that changed on their way */
+	bool is_direct; /* large transfers bypass this machine's page cache */
+	bool is_uring;  /* by io_uring, not by threads */
+	unsigned int parallel; /* requests at a time that are worth it */
+	uint64_t read_size;    /* bytes of a range that is worth a request */
+	uint64_t part_size;    /* bytes of a put that are sent at once */
+};
+
+struct object_stat {
+	uint64_t size;
+	int64_t modified_ms;      /* the server's wall clock, since 1970 */
+	char tag[OBJECT_TAG_MAX]; /* of this version: another after each put */
+};
+
+/* Open the store that the URL names; nothing is asked of a server yet.  -EINVAL says
+ * what is wrong with the URL, -EACCES that credentials are missing. */
+int object_store_open(const char *url, const struct object_store_config *cfg,
+		      struct object_store **ret, struct error *err) MUST_CHECK;
+/* With no call under way, and all objects, puts and leases of it freed. */
+void object_store_free(struct object_store *s);
+DEFINE_AUTO(object_store)
+
+/* Find out by trying, with small objects below .bootseer/ that are removed again, what
+ * the store can do.  Fails where it cannot be written at all. */
+int object_store_probe(struct object_store *s, struct error *err) MUST_CHECK;
+struct object_caps object_store_caps(const struct object_store *s);
+const char *object_store_url(const struct object_store *s);
+
+struct object_store_stats {
+	uint64_t n_requests, n_retries, n_hedges, n_hedges_won;
+	uint64_t bytes_read, bytes_written;
+};
+struct object_store_stats object_store_stats(struct object_store *s);
+
+/* ---------------------------------------------------------------- objects --- */
+
+int object_stat(struct object_store *s, const char *name,
+		struct object_stat *ret, struct error *err) MUST_CHECK;
+
+struct object_entry {
+	const char *name; /* within the store, not only within the folder */
+	bool is_folder;   /* names that begin with it and a slash exist, or did
+	                   * where folders are real */
+	struct object_stat stat; /* of an object */
+};
+
+/* Returns 0, or -errno, which object_list() then returns. */
+typedef int object_list_fn(void *arg, const struct object_entry *e,
+			   struct error *err);
+
+/* Tell of what is in a folder ("" is the root), in no order: objects and folders in
+ * it, or with `deep` all objects below it and no folder.  One that is not there is
+ * empty; the root shows no .bootseer, which is a folder as others are when it is
+ * named. */
+int object_list(struct object_store *s, const char *folder, bool deep,
+		object_list_fn *fn, void *arg, struct error *err) MUST_CHECK;
+
+/* An object to be read: the version that is there now, whatever replaces it; where the
+ * store forgets replaced versions, later reads are -ESTALE. */
+int object_open(struct object_store *s, const char *name, struct object **ret,
+		struct error *err) MUST_CHECK;
+void object_close(struct object *o); /* with no read under way */
+const struct object_stat *object_opened_stat(const struct object *o);
+
+struct object_range {
+	uint64_t off;
+	size_t len;
+	void *buf;
+};
+
+/* Read all ranges, in parallel; those that follow one another in the object become
+ * one request.  `deadline_ns` (CLOCK_MONOTONIC) is 0 for none.  -ERANGE: one of them
+ * lies outside the object; on failure the buffers hold anything. */
+int object_read(struct object *o, const struct object_range *ranges, size_t n,
+		int64_t deadline_ns, struct error *err) MUST_CHECK;
+
+enum object_condition {
+	OBJECT_ANY,   /* whatever is there */
+	OBJECT_NEW,   /* if nothing is */
+	OBJECT_MATCH, /* if it is the version of the tag */
+};
+
+struct object_put_options {
+	uint64_t size; /* as far as it is known; 0: it is not */
+	enum object_condition condition;
+	const char *tag; /* of OBJECT_MATCH */
+};
+
+/* Begin to write an object; `opts` may be NULL.  -EBUSY: the puts under way have all
+ * the memory. */
+int object_put_open(struct object_store *s, const char *name,
+		    const struct object_put_options *opts,
+		    struct object_put **ret, struct error *err) MUST_CHECK;
+/* The next bytes, which are copied.  Waits while memory is short; a failure of bytes
+ * that were taken before shows here or at the commit. */
+int object_put_write(struct object_put *p, const void *data, size_t len,
+		     struct error *err) MUST_CHECK;
+/* Make the object appear, durable, under its name if the condition holds. */
+int object_put_commit(struct object_put *p, struct object_stat *ret,
+		      struct error *err) MUST_CHECK;
+/* Frees, and takes back what was sent when there was no commit. */
+void object_put_free(struct object_put *p);
+DEFINE_AUTO(object_put)
+
+/*
+ * Memory of the store's bound, page-aligned, that a kernel's ring may know: reads into
+ * it cost the least.  Waits until `deadline_ns`; NULL: others have it.  Give it back
+ * with the same size.
+ */
+void *object_buffer_take(struct object_store *s, size_t size,
+			 int64_t deadline_ns) MUST_CHECK;
+void object_buffer_give(struct object_store *s, void *buf, size_t size);
+
+/* The three at once; `ret` may be NULL. */
+int object_put(struct object_store *s, const char *name, const void *data,
+	       size_t len, const struct object_put_options *opts,
+	       struct object_stat *ret, struct error *err) MUST_CHECK;
+
+/* Remove it, with a tag only that version (-ESTALE: it is another). */
+int object_delete(struct object_store *s, const char *name, const char *tag,
+		  struct error *err) MUST_CHECK;
+
+/* Give it another name; `condition` is of what has that name now, and not
+ * OBJECT_MATCH.  Without object_caps.has_rename a copy and a removal. */
+int object_rename(struct object_store *s, const char *from, const char *to,
+		  enum object_condition condition,
+		  struct error *err) MUST_CHECK;
+
+/* Remove what puts that were cut off by a crash left behind, when it is older. */
+int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+		       struct error *err) MUST_CHECK;
+
+/* ----------------------------------------------------------------- leases --- */
+
+/*
+ * A lease is an object that its holder renews.  One that was not renewed for `ttl_ms`,
+ * as the clock of whoever wants it counts, may be taken over; the holder before learns
+ * it at its next renewal.  `generation` grows with each holder: what is written under
+ * a lease should carry it.  `owner` is for people.
+ */
+struct object_lease_options {
+	const char *owner;
+	uint32_t ttl_ms;
+	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait for another's */
+};
+
+/* -EBUSY names the holder. */
+int object_lease_take(struct object_store *s, const char *name,
+		      const struct object_lease_options *opts,
+		      struct object_lease **ret, struct error *err) MUST_CHECK;
+uint64_t object_lease_generation(const struct object_lease *l);
+/* At least three times in each ttl_ms.  -ESTALE: another has it now. */
+int object_lease_renew(struct object_lease *l, struct error *err) MUST_CHECK;
+/* Give it back, if it still is ours, and free it. */
+int object_lease_drop(struct object_lease *l, struct error *err) MUST_CHECK;
+void object_lease_free(struct object_lease *l); /* without giving it back */
+DEFINE_AUTO(object_lease)
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a kind of store is made of; its users see objects/store.h.  The functions of
+ * objects/store/store.c check names and ranges, count, and put the store's URL and
+ * the object's name before each error, so that no kind has to.
+ */
+#ifndef BOOTSEER_OBJECTS_STORE_BACKEND_H
+#define BOOTSEER_OBJECTS_STORE_BACKEND_H
+
+#include <stdatomic.h>
+
+#include "objects/store.h"
+#include "objects/store/memory.h"
+#include "objects/store/store_url.h"
+#include "objects/store/workers.h"
+
+/* Names that are the stores' own: uploads under way, locks. */
+#define STORE_OWN ".bootseer"
+#define STORE_TMP ".bootseer/tmp"
+#define STORE_LOCKS ".bootseer/lock"
+
+struct object_store_ops {
+	/* Contracts of the functions of objects/store.h. */
+	int (*probe)(struct object_store *s, struct error *err);
+	int (*stat)(struct object_store *s, const char *name,
+		    struct object_stat *ret, struct error *err);
+	int (*list)(struct object_store *s, const char *folder, bool deep,
+		    object_list_fn *fn, void *arg, struct error *err);
+	int (*open)(struct object_store *s, const char *name,
+		    struct object **ret, struct error *err);
+	int (*read)(struct object *o, const struct object_range *ranges,
+		    size_t n, int64_t deadline_ns, struct error *err);
+	void (*close)(struct object *o);
+	int (*put_open)(struct object_store *s, const char *name,
+			const struct object_put_options *opts,
+			struct object_put **ret, struct error *err);
+	int (*put_write)(struct object_put *p, const void *data, size_t len,
+			 struct error *err);
+	int (*put_commit)(struct object_put *p, struct object_stat *ret,
+			  struct error *err);
+	void (*put_free)(struct object_put *p);
+	int (*remove)(struct object_store *s, const char *name, const char *tag,
+		      struct error *err);
+	int (*rename)(struct object_store *s, const char *from, const char *to,
+		      enum object_condition condition, struct error *err);
+	int (*sweep)(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+		     struct error *err);
+	void (*free)(struct object_store *s);
+};
+
+/* One `static const` table a kind; the list is in store_open.c. */
+struct object_store_kind {
+	const char *const *schemes; /* NULL ends it */
+	/* Takes what it wants of `url`: whatever option is then left is an error.
+	 * The base is filled in by store_init(). */
+	int (*open)(struct store_url *url,
+		    const struct object_store_config *cfg,
+		    struct object_store **ret, struct error *err);
+};
+
+extern const struct object_store_kind file_store_kind;
+extern const struct object_store_kind s3_store_kind;
+extern const struct object_store_kind hdfs_store_kind;
+
+struct store_counters {
+	atomic_uint_fast64_t n_requests, n_retries, n_hedges, n_hedges_won;
+	atomic_uint_fast64_t bytes_read, bytes_written;
+};
+
+/* First member of every store. */
+struct object_store {
+	const struct object_store_ops *ops;
+	struct object_store_config cfg; /* ca_file is the store's */
+	char *url;                      /* without options, for messages */
+	struct object_caps caps;
+	struct store_counters count;
+	struct store_memory *memory;
+	struct workers *workers; /* NULL: the kind has its own way */
+};
+
+/* Of every object; `stat` is of the version that was opened. */
+struct object {
+	struct object_store *store;
+	char *name;
+	struct object_stat stat;
+	atomic_uint
+		n_refs; /* beside the user's: requests that nobody waits for */
+};
+
+/* Of every put. */
+struct object_put {
+	struct object_store *store;
+	char *name;
+	enum object_condition condition;
+	char *tag;          /* of OBJECT_MATCH */
+	uint64_t size_hint; /* 0: none */
+	uint64_t size;      /* bytes written */
+	int rc;             /* the first failure: no commit after it */
+};
+
+/* Fill the base in: memory, and `n_workers` threads if that is not 0. */
+int store_init(struct object_store *s, const struct object_store_ops *ops,
+	       const struct store_url *url,
+	       const struct object_store_config *cfg, unsigned int n_workers,
+	       struct error *err) MUST_CHECK;
+void store_fini(struct object_store *s);
+
+/* Fill in the base of an object or a put; fini takes what init made, or nothing. */
+int store_object_init(struct object *o, struct object_store *s,
+		      const char *name, struct error *err) MUST_CHECK;
+void store_object_fini(struct object *o);
+void store_object_ref(struct object *o); /* object_close() gives it back */
+int store_put_init(struct object_put *p, struct object_store *s,
+		   const char *name, const struct object_put_options *opts,
+		   struct error *err) MUST_CHECK;
+void store_put_fini(struct object_put *p);
+
+/* "STORE_TMP/<random>", the caller's; NULL when memory is short. */
+char *store_temporary(void) MUST_CHECK;
+/* `n` random hex digits and a NUL. */
+void store_random(char *ret, size_t n);
+
+/* Is the name the folder's, or that of something in it? */
+bool store_is_below(const char *name, const char *folder);
+/* Is the name one of those that are no user's? */
+bool store_is_own(const char *name);
+
+/* When an operation that begins now is to end at the latest. */
+int64_t store_deadline(const struct object_store *s);
+/* The same of tidying up, for which nobody wants to wait. */
+int64_t store_tidy_deadline(const struct object_store *s);
+
+#endif

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A read is cut into pieces, each of which is one request unless it fails.  Whoever
+ * reads waits for all of them, and looks at the slowest meanwhile.  A hedge and the
+ * request it doubts write the same bytes to the same place; under the piece's lock, so
+ * that none writes once the read has returned.
+ */
+#include "objects/store/fetch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+#define HISTORY 64u
+#define HISTORY_MIN 8u                    /* of them to judge by */
+#define HEDGE_MIN_NS (250 * 1000000LL)    /* no piece is late before */
+#define HEDGE_BLIND_NS (3000 * 1000000LL) /* the same while nothing is known */
+#define HEDGE_SHARE 10u                   /* one in so many pieces, and two */
+
+struct fetch_history {
+	pthread_mutex_t lock; /* protects the rest */
+	int64_t ns[HISTORY];  /* of the last pieces, a ring */
+	uint64_t n, n_hedges;
+};
+
+struct range_read;
+
+/* A contiguous part of the object, in one or more buffers. */
+struct range_piece {
+	struct range_read *read;
+	uint64_t off, end;
+	const struct object_range *first; /* that it begins in */
+	size_t skip;                      /* bytes of it that come before */
+	int64_t begun_ns;                 /* 0: not yet */
+	unsigned int n_tries;             /* that are under way or wait */
+	bool is_hedged, is_done;
+	uint64_t best; /* how far the first try has got */
+};
+
+/* One object_read(); lives until the last try has ended. */
+struct range_read {
+	struct object *object;
+	struct fetch_history *history;
+	fetch_fn *fn;
+	int64_t deadline_ns;
+
+	pthread_mutex_t lock; /* protects the rest */
+	pthread_cond_t moved; /* a piece ended */
+	unsigned int n_refs;  /* the reader and the tries */
+	unsigned int n_open;  /* pieces that are not done */
+	bool is_over;         /* the reader has gone: no byte is wanted */
+	int rc;
+	struct error err;
+	size_t n_pieces;
+	struct range_piece pieces[];
+};
+
+/* A try of a piece: the request that is first, or the hedge. */
+struct piece_try {
+	struct worker_job job;
+	struct fetch_try try;
+	struct range_piece *piece;
+};
+
+/* ---------------------------------------------------------------- history --- */
+
+int fetch_history_new(struct fetch_history **ret, struct error *err)
+{
+	struct fetch_history *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&h->lock, NULL);
+	*ret = h;
+	return 0;
+}
+
+void fetch_history_free(struct fetch_history *h)
+{
+	if (!h)
+		return;
+	(void)pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+static void history_add(struct fetch_history *h, int64_t ns)
+{
+	(void)pthread_mutex_lock(&h->lock);
+	h->ns[h->n++ % HISTORY] = ns;
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* After which time a piece is late: twice what 19 of 20 took. */
+static int64_t late_ns(struct fetch_history *h)
+{
+	int64_t ns[HISTORY];
+	size_t n;
+
+	(void)pthread_mutex_lock(&h->lock);
+	n = h->n < HISTORY ? (size_t)h->n : HISTORY;
+	memcpy(ns, h->ns, n * sizeof(*ns));
+	(void)pthread_mutex_unlock(&h->lock);
+	if (n < HISTORY_MIN)
+		return HEDGE_BLIND_NS;
+	qsort(ns, n, sizeof(*ns), compare_ns);
+	ns[0] = 2 * ns[n * 19 / 20];
+	return ns[0] > HEDGE_MIN_NS ? ns[0] : HEDGE_MIN_NS;
+}
+
+/* Hedges are few, or they would be what makes the store slow. */
+static bool may_hedge(struct fetch_history *h)
+{
+	bool may;
+
+	(void)pthread_mutex_lock(&h->lock);
+	may = h->n_hedges < h->n / HEDGE_SHARE + 2;
+	h->n_hedges += may;
+	(void)pthread_mutex_unlock(&h->lock);
+	return may;
+}
+
+/* ------------------------------------------------------------------ pieces --- */
+
+/* Copy to the buffers that the piece's bytes from `pos` on belong in. */
+static void scatter(const struct range_piece *p, uint64_t pos, const char *data,
+		    size_t len)
+{
+	const struct object_range *r = p->first;
+	uint64_t at = pos - p->off + p->skip; /* from the start of `r` */
+
+	while (len) {
+		size_t n;
+
+		for (; at >= r->len; r++)
+			at -= r->len;
+		n = r->len - (size_t)at < len ? r->len - (size_t)at : len;
+		memcpy((char *)r->buf + at, data, n);
+		data += n;
+		len -= n;
+		at += n;
+	}
+}
+
+static bool is_wanted(const struct range_piece *p)
+{
+	return !p->is_done && !p->read->is_over;
+}
+
+int fetch_put(struct fetch_try *t, const void *data, size_t len,
+	      struct error *err)
+{
+	struct piece_try *own = container_of(t, struct piece_try, try);
+	struct range_piece *p = own->piece;
+	bool wanted;
+
+	if (len > t->end - t->pos)
+		return error_set(err, EPROTO,
+				 "the server sent more bytes than were asked "
+				 "for");
+	(void)pthread_mutex_lock(&p->read->lock);
+	wanted = is_wanted(p);
+	if (wanted) {
+		scatter(p, t->pos, data, len);
+		t->pos += len;
+		if (t->pos > p->best)
+			p->best = t->pos;
+	}
+	(void)pthread_mutex_unlock(&p->read->lock);
+	return wanted ? 0 : error_set(err, ECANCELED, "not wanted any more");
+}
+
+static enum pace_level try_level(struct pace *pace)
+{
+	struct fetch_try *t = container_of(pace, struct fetch_try, pace);
+	struct range_piece *p = container_of(t, struct piece_try, try)->piece;
+	bool wanted;
+
+	(void)pthread_mutex_lock(&p->read->lock);
+	wanted = is_wanted(p);
+	(void)pthread_mutex_unlock(&p->read->lock);
+	return wanted ? PACE_GO : PACE_STOP;
+}
+
+static void no_move(struct pace *pace)
+{
+	(void)pace;
+}
+
+/* Called with the lock, which it gives back. */
+static void read_unref(struct range_read *r)
+{
+	bool last = --r->n_refs == 0;
+
+	(void)pthread_mutex_unlock(&r->lock);
+	if (!last)
+		return;
+	(void)pthread_cond_destroy(&r->moved);
+	(void)pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+/* ------------------------------------------------------------------- tries --- */
+
+static int attempts(struct piece_try *own, struct error *err)
+{
+	struct range_read *r = own->piece->read;
+	struct fetch_try *t = &own->try;
+	struct retry_budget retry;
+
+	retry_init(&retry, r->object->store, r->deadline_ns);
+	retry.pace = &t->pace;
+	for (;;) {
+		struct retry_verdict v = { .can_retry = false };
+		uint64_t before = t->pos;
+		int rc;
+
+		t->until_ns = r->deadline_ns;
+		atomic_fetch_add(&r->object->store->count.n_requests, 1);
+		rc = r->fn(t, &v, err);
+		if (rc == 0)
+			return 0;
+		if (t->pos > before)
+			retry_progress(&retry);
+		if (!retry_again(&retry, &v))
+			return rc;
+	}
+}
+
+static void try_run(struct worker_job *j)
+{
+	struct piece_try *own = container_of(j, struct piece_try, job);
+	struct range_piece *p = own->piece;
+	struct range_read *r = p->read;
+	struct error err = ERROR_INIT;
+	int64_t begun = clock_now_ns();
+	struct object *o;
+	bool wanted, won = false;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&r->lock);
+	wanted = is_wanted(p) && r->rc == 0;
+	if (wanted && !p->begun_ns)
+		p->begun_ns = begun;
+	/* A hedge goes on where the other one is. */
+	own->try.pos = p->best;
+	(void)pthread_mutex_unlock(&r->lock);
+	if (wanted)
+		rc = attempts(own, &err);
+	(void)pthread_mutex_lock(&r->lock);
+	p->n_tries--;
+	if (!p->is_done && (rc == 0 || p->n_tries == 0)) {
+		won = wanted && rc == 0;
+		p->is_done = true;
+		r->n_open--;
+		if (rc < 0 && r->rc == 0) {
+			r->rc = rc;
+			r->err = err;
+		}
+		(void)pthread_cond_signal(&r->moved);
+	}
+	begun = p->begun_ns;
+	if (won && own->try.is_hedge)
+		atomic_fetch_add(&r->object->store->count.n_hedges_won, 1);
+	if (won && r->history)
+		history_add(r->history, clock_now_ns() - begun);
+	free(own);
+	o = r->object;
+	read_unref(r);
+	object_close(o);
+}
+
+/* Called with the lock: it is the reader's thread, or nobody else knows the read. */
+static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
+{
+	struct range_read *r = p->read;
+	struct piece_try *own = calloc(1, sizeof(*own));
+	int rc;
+
+	if (!own)
+		return error_nomem(err);
+	own->piece = p;
+	own->job.run = try_run;
+	own->try = (struct fetch_try){
+		.object = r->object,
+		.end = p->end,
+		.is_hedge = is_hedge,
+		.pace = { .level = try_level,
+			  .moves = no_move,
+			  .wait = no_move,
+			  .is_urgent = true },
+	};
+	rc = workers_submit(r->object->store->workers, &own->job, is_hedge,
+			    err);
+	if (rc < 0) {
+		free(own);
+		return rc;
+	}
+	store_object_ref(r->object);
+	r->n_refs++;
+	p->n_tries++;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ reader --- */
+
+/* Start a hedge for each piece that is late; when is the next one? */
+static int64_t hedge(struct range_read *r)
+{
+	int64_t late = late_ns(r->history), now = clock_now_ns();
+	int64_t next = now + late;
+
+	for (size_t i = 0; i < r->n_pieces; i++) {
+		struct range_piece *p = &r->pieces[i];
+
+		if (p->is_done || p->is_hedged || !p->begun_ns)
+			continue;
+		if (now - p->begun_ns < late) {
+			if (p->begun_ns + late < next)
+				next = p->begun_ns + late;
+			continue;
+		}
+		p->is_hedged = true;
+		if (may_hedge(r->history) && try_start(p, true, NULL) == 0)
+			atomic_fetch_add(&r->object->store->count.n_hedges, 1);
+	}
+	return next;
+}
+
+/* Called with the lock. */
+static int wait_for_all(struct range_read *r, struct error *err)
+{
+	while (r->n_open && r->rc == 0) {
+		int64_t now = clock_now_ns(), until = now + CLOCK_NS_PER_S;
+		struct timespec t;
+
+		if (r->deadline_ns && now >= r->deadline_ns)
+			return error_set(err, ETIMEDOUT,
+					 "the deadline is over");
+		if (r->history)
+			until = hedge(r);
+		if (r->deadline_ns && r->deadline_ns < until)
+			until = r->deadline_ns;
+		t = clock_timespec(until);
+		(void)pthread_cond_timedwait(&r->moved, &r->lock, &t);
+	}
+	if (r->rc < 0 && err)
+		*err = r->err;
+	return r->rc;
+}
+
+/* Does range `b` follow `a` in the object? */
+static bool follows(const struct object_range *a, const struct object_range *b)
+{
+	return a->off + a->len == b->off;
+}
+
+/* Cut the ranges into pieces of at most `most` bytes; `ret` NULL: count them. */
+static size_t cut(const struct object_range *ranges, size_t n, uint64_t most,
+		  struct range_piece *ret)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n;) {
+		size_t first = i, at = 0;
+		uint64_t off = ranges[i].off, end = off + ranges[i].len;
+
+		for (i++; i < n && follows(&ranges[i - 1], &ranges[i]); i++)
+			end += ranges[i].len;
+		/* Even pieces: a short last one would be a request that is
+		 * mostly latency. */
+		for (uint64_t k = (end - off + most - 1) / most; k; k--) {
+			uint64_t len = (end - off + k - 1) / k;
+
+			while (at >= ranges[first].len)
+				at -= ranges[first++].len;
+			if (ret)
+				ret[count] = (struct range_piece){
+					.off = off,
+					.end = off + len,
+					.best = off,
+					.first = &ranges[first],
+					.skip = at,
+				};
+			count++;
+			off += len;
+			at += len;
+		}
+	}
+	return count;
+}
+
+static struct range_read *read_new(struct object *o, struct fetch_history *h,
+				   fetch_fn *fn,
+				   const struct object_range *ranges, size_t n,
+				   int64_t deadline_ns)
+{
+	uint64_t most = o->store->caps.read_size;
+	size_t count = cut(ranges, n, most, NULL);
+	struct range_read *r =
+		calloc(1, sizeof(*r) + count * sizeof(r->pieces[0]));
+	pthread_condattr_t attr;
+
+	if (!r)
+		return NULL;
+	r->object = o;
+	r->history = h;
+	r->fn = fn;
+	r->deadline_ns = deadline_ns;
+	r->n_refs = 1;
+	r->n_pieces = cut(ranges, n, most, r->pieces);
+	(void)pthread_mutex_init(&r->lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&r->moved, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return r;
+}
+
+int fetch_ranges(struct object *o, struct fetch_history *h, fetch_fn *fn,
+		 const struct object_range *ranges, size_t n,
+		 int64_t deadline_ns, struct error *err)
+{
+	struct range_read *r = read_new(o, h, fn, ranges, n, deadline_ns);
+	int rc = 0;
+
+	if (!r)
+		return error_nomem(err);
+	(void)pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < r->n_pieces && rc == 0; i++) {
+		r->pieces[i].read = r;
+		rc = try_start(&r->pieces[i], false, err);
+		r->n_open += rc == 0;
+	}
+	if (rc == 0)
+		rc = wait_for_all(r, err);
+	r->is_over = true;
+	read_unref(r);
+	return rc;
+}

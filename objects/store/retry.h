@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Attempts with a budget: what fails in passing is tried again until no progress has
+ * been made for the store's retry_ms. */
+#ifndef BOOTSEER_OBJECTS_STORE_RETRY_H
+#define BOOTSEER_OBJECTS_STORE_RETRY_H
+
+#include "common/pace.h"
+#include "objects/store/backend.h"
+
+/* What an attempt says of its failure. */
+struct retry_verdict {
+	bool can_retry;
+	uint32_t after_ms; /* the server's wish; 0: none */
+	bool at_once;      /* another server is asked next */
+};
+
+struct retry_budget {
+	struct object_store *store;
+	struct pace *pace;   /* NULL: it is always wanted */
+	int64_t give_up_ns;  /* without progress */
+	int64_t deadline_ns; /* with it; 0: none */
+	unsigned int n;      /* failed attempts since the last progress */
+};
+
+void retry_init(struct retry_budget *r, struct object_store *s,
+		int64_t deadline_ns);
+/* The attempt that failed had got on: the budget is whole again. */
+void retry_progress(struct retry_budget *r);
+/* Until when an attempt that begins now may take. */
+int64_t retry_until(const struct retry_budget *r);
+/* Wait before the next attempt.  false: there is to be none. */
+bool retry_again(struct retry_budget *r, const struct retry_verdict *v);
+
+#endif

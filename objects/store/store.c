@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The one way to call a store: checks what every kind relies on, and names store and
+ * object in errors. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "objects/store/backend.h"
+
+int object_store_probe(struct object_store *s, struct error *err)
+{
+	int rc = s->ops->probe(s, err);
+
+	if (rc < 0)
+		return error_wrap(err, rc, "%s", s->url);
+	s->caps.is_probed = true;
+	return 0;
+}
+
+struct object_caps object_store_caps(const struct object_store *s)
+{
+	return s->caps;
+}
+
+const char *object_store_url(const struct object_store *s)
+{
+	return s->url;
+}
+
+struct object_store_stats object_store_stats(struct object_store *s)
+{
+	const struct store_counters *c = &s->count;
+
+	return (struct object_store_stats){
+		.n_requests = atomic_load(&c->n_requests),
+		.n_retries = atomic_load(&c->n_retries),
+		.n_hedges = atomic_load(&c->n_hedges),
+		.n_hedges_won = atomic_load(&c->n_hedges_won),
+		.bytes_read = atomic_load(&c->bytes_read),
+		.bytes_written = atomic_load(&c->bytes_written),
+	};
+}
+
+/* Names mean the same in every kind of store. */
+static int check_name(const char *name, struct error *err)
+{
+	if (strlen(name) > OBJECT_NAME_MAX)
+		return error_set(err, EINVAL,
+				 "'%.60s...' is longer than %d bytes", name,
+				 OBJECT_NAME_MAX);
+	for (const char *at = name;; at++) {
+		size_t len = strcspn(at, "/");
+
+		if (len == 0 || len > 255 ||
+		    (len <= 2 && strncmp(at, "..", len) == 0))
+			return error_set(err, EINVAL,
+					 "'%.200s' is not a name: each part "
+					 "has 1 to 255 bytes, and is not '.' "
+					 "or '..'",
+					 name);
+		for (size_t i = 0; i < len; i++)
+			if ((unsigned char)at[i] < 0x20 || at[i] == 0x7f)
+				return error_set(err, EINVAL,
+						 "a name cannot have control "
+						 "characters");
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+static int check_free_name(const char *name, struct error *err)
+{
+	int rc = check_name(name, err);
+
+	if (rc == 0 && store_is_own(name))
+		return error_set(err, EINVAL,
+				 "'%.200s' is kept for uploads and locks",
+				 name);
+	return rc;
+}
+
+/* "store: verb 'name': " before the message. */
+static int wrap(const struct object_store *s, const char *verb,
+		const char *name, int rc, struct error *err)
+{
+	if (rc < 0)
+		return error_wrap(err, rc, "%s: %s '%.200s'", s->url, verb,
+				  name);
+	return rc;
+}
+
+int object_stat(struct object_store *s, const char *name,
+		struct object_stat *ret, struct error *err)
+{
+	int rc = check_name(name, err);
+
+	if (rc == 0)
+		rc = s->ops->stat(s, name, ret, err);
+	return wrap(s, "look up", name, rc, err);
+}
+
+/* Passes on what is not the stores' own. */
+struct list_filter {
+	object_list_fn *fn;
+	void *arg;
+	bool is_root;
+};
+
+static int list_filtered(void *arg, const struct object_entry *e,
+			 struct error *err)
+{
+	const struct list_filter *f = arg;
+
+	if (store_is_own(e->name) ||
+	    (f->is_root && store_is_below(e->name, STORE_OWN)))
+		return 0;
+	return f->fn(f->arg, e, err);
+}
+
+int object_list(struct object_store *s, const char *folder, bool deep,
+		object_list_fn *fn, void *arg, struct error *err)
+{
+	struct list_filter f = { .fn = fn, .arg = arg, .is_root = !*folder };
+	int rc = *folder ? check_name(folder, err) : 0;
+
+	if (rc == 0)
+		rc = s->ops->list(s, folder, deep, list_filtered, &f, err);
+	return wrap(s, "list", folder, rc, err);
+}
+
+int store_object_init(struct object *o, struct object_store *s,
+		      const char *name, struct error *err)
+{
+	o->store = s;
+	o->name = strdup(name);
+	return o->name ? 0 : error_nomem(err);
+}
+
+void store_object_fini(struct object *o)
+{
+	free(o->name);
+}
+
+int object_open(struct object_store *s, const char *name, struct object **ret,
+		struct error *err)
+{
+	int rc = check_name(name, err);
+
+	if (rc == 0)
+		rc = s->ops->open(s, name, ret, err);
+	return wrap(s, "open", name, rc, err);
+}
+
+void store_object_ref(struct object *o)
+{
+	atomic_fetch_add(&o->n_refs, 1);
+}
+
+void object_close(struct object *o)
+{
+	if (o && atomic_fetch_sub(&o->n_refs, 1) == 0)
+		o->store->ops->close(o);
+}
+
+const struct object_stat *object_opened_stat(const struct object *o)
+{
+	return &o->stat;
+}
+
+int object_read(struct object *o, const struct object_range *ranges, size_t n,
+		int64_t deadline_ns, struct error *err)
+{
+	uint64_t sum = 0;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct object_range *r = &ranges[i];
+
+		if (r->off > o->stat.size || r->len > o->stat.size - r->off)
+			return wrap(o->store, "read", o->name,
+				    error_set(err, ERANGE,
+					      "%zu bytes at %" PRIu64
+					      " lie outside its %" PRIu64,
+					      r->len, r->off, o->stat.size),
+				    err);
+		sum += r->len;
+	}
+	if (sum == 0)
+		return 0;
+	if (deadline_ns && clock_now_ns() >= deadline_ns)
+		return wrap(o->store, "read", o->name,
+			    error_set(err, ETIMEDOUT, "the deadline is over"),
+			    err);
+	rc = o->store->ops->read(o, ranges, n, deadline_ns, err);
+	if (rc == 0)
+		atomic_fetch_add(&o->store->count.bytes_read, sum);
+	return wrap(o->store, "read", o->name, rc, err);
+}
+
+int store_put_init(struct object_put *p, struct object_store *s,
+		   const char *name, const struct object_put_options *opts,
+		   struct error *err)
+{
+	p->store = s;
+	p->condition = opts->condition;
+	p->size_hint = opts->size;
+	p->name = strdup(name);
+	if (opts->condition == OBJECT_MATCH)
+		p->tag = strdup(opts->tag);
+	return p->name && (p->tag || opts->condition != OBJECT_MATCH)
+		       ? 0
+		       : error_nomem(err);
+}
+
+void store_put_fini(struct object_put *p)
+{
+	free(p->name);
+	free(p->tag);
+}
+
+int object_put_open(struct object_store *s, const char *name,
+		    const struct object_put_options *opts,
+		    struct object_put **ret, struct error *err)
+{
+	static const struct object_put_options none = { .size = 0 };
+	int rc = check_free_name(name, err);
+
+	if (!opts)
+		opts = &none;
+	if (rc == 0 && opts->condition == OBJECT_MATCH && !opts->tag)
+		rc = error_set(err, EINVAL, "OBJECT_MATCH needs a tag");
+	if (rc == 0)
+		rc = s->ops->put_open(s, name, opts, ret, err);
+	return wrap(s, "put", name, rc, err);
+}
+
+int object_put_write(struct object_put *p, const void *data, size_t len,
+		     struct error *err)
+{
+	int rc;
+
+	if (len == 0)
+		return 0;
+	if (p->rc < 0)
+		return error_set(err, -p->rc, "the put has failed before");
+	rc = p->store->ops->put_write(p, data, len, err);
+	if (rc < 0) {
+		p->rc = rc;
+		return wrap(p->store, "put", p->name, rc, err);
+	}
+	p->size += len;
+	return 0;
+}
+
+int object_put_commit(struct object_put *p, struct object_stat *ret,
+		      struct error *err)
+{
+	struct object_stat own;
+	int rc;
+
+	if (p->rc < 0)
+		return error_set(err, -p->rc, "the put has failed before");
+	rc = p->store->ops->put_commit(p, ret ? ret : &own, err);
+	/* No second commit, whether this one succeeded or not. */
+	p->rc = rc < 0 ? rc : -EALREADY;
+	if (rc == 0)
+		atomic_fetch_add(&p->store->count.bytes_written, p->size);
+	return wrap(p->store, "commit", p->name, rc, err);
+}
+
+void object_put_free(struct object_put *p)
+{
+	if (p)
+		p->store->ops->put_free(p);
+}
+
+void *object_buffer_take(struct object_store *s, size_t size,
+			 int64_t deadline_ns)
+{
+	return store_memory_take(s->memory, size, deadline_ns);
+}
+
+void object_buffer_give(struct object_store *s, void *buf, size_t size)
+{
+	store_memory_give(s->memory, buf, size);
+}
+
+int object_put(struct object_store *s, const char *name, const void *data,
+	       size_t len, const struct object_put_options *opts,
+	       struct object_stat *ret, struct error *err)
+{
+	struct object_put_options sized = { .size = 0 };
+	AUTO(object_put) p = NULL;
+	int rc;
+
+	if (opts)
+		sized = *opts;
+	sized.size = len ? len : 1;
+	rc = object_put_open(s, name, &sized, &p, err);
+	if (rc == 0)
+		rc = object_put_write(p, data, len, err);
+	return rc < 0 ? rc : object_put_commit(p, ret, err);
+}
+
+int object_delete(struct object_store *s, const char *name, const char *tag,
+		  struct error *err)
+{
+	int rc = check_free_name(name, err);
+
+	if (rc == 0)
+		rc = s->ops->remove(s, name, tag, err);
+	return wrap(s, "delete", name, rc, err);
+}
+
+int object_rename(struct object_store *s, const char *from, const char *to,
+		  enum object_condition condition, struct error *err)
+{
+	int rc = check_free_name(from, err);
+
+	if (rc == 0)
+		rc = check_free_name(to, err);
+	if (rc == 0 && condition == OBJECT_MATCH)
+		rc = error_set(err, EINVAL, "a rename has no tag");
+	if (rc == 0)
+		rc = s->ops->rename(s, from, to, condition, err);
+	return wrap(s, "rename", from, rc, err);
+}
+
+int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+		       struct error *err)
+{
+	*ret_n = 0;
+	return wrap(s, "sweep", STORE_TMP,
+		    s->ops->sweep(s, older_ms, ret_n, err), err);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BOOTSEER_OBJECTS_STORE_LEASE_PRIV_H
+#define BOOTSEER_OBJECTS_STORE_LEASE_PRIV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+
+#define LEASE_TEXT_MAX 4096
+#define LEASE_OWNER_MAX 200
+
+/* What the object of a lease says. */
+struct lease_text {
+	char owner[LEASE_OWNER_MAX + 1]; /* "": nobody has it */
+	char nonce[17];                  /* of the holder */
+	uint64_t generation, beat;
+	uint32_t ttl_ms;
+};
+
+/* -EBADMSG: that is no lease. */
+int lease_text_parse(const char *data, size_t len,
+		     struct lease_text *ret) MUST_CHECK;
+
+#endif

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The kinds of stores, and what each has in common at its beginning. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/clock.h"
+#include "objects/store/backend.h"
+
+#define TIDY_MS 5000
+
+static const struct object_store_kind *const kinds[] = {
+	&file_store_kind,
+	&s3_store_kind,
+	&hdfs_store_kind,
+};
+
+static const struct object_store_kind *find_kind(const char *scheme)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		for (size_t k = 0; kinds[i]->schemes[k]; k++)
+			if (strcmp(kinds[i]->schemes[k], scheme) == 0)
+				return kinds[i];
+	return NULL;
+}
+
+/* Would a segment lead elsewhere, or mean nothing? */
+static bool is_plain_path(const char *path)
+{
+	while (*path) {
+		size_t len = strcspn(path, "/");
+
+		if (len == 0 || (len <= 2 && strncmp(path, "..", len) == 0))
+			return false;
+		path += len + (path[len] == '/');
+	}
+	return true;
+}
+
+int object_store_open(const char *url, const struct object_store_config *cfg,
+		      struct object_store **ret, struct error *err)
+{
+	const struct object_store_kind *kind;
+	struct object_store *s;
+	struct store_url u;
+	int rc;
+
+	rc = store_url_parse(url, &u, err);
+	if (rc < 0)
+		return rc;
+	kind = find_kind(u.scheme);
+	if (!kind)
+		rc = error_set(err, EINVAL,
+			       "'%.40s:' is no kind of store: want file:, s3: "
+			       "or hdfs:",
+			       u.scheme);
+	else if (!is_plain_path(u.path))
+		rc = error_set(err, EINVAL,
+			       "'%.200s': no part of the path can be empty, "
+			       "'.' or '..'",
+			       url);
+	else
+		rc = kind->open(&u, cfg, &s, err);
+	if (rc == 0) {
+		rc = store_url_check(&u, err);
+		if (rc < 0)
+			object_store_free(s);
+		else
+			*ret = s;
+	}
+	store_url_fini(&u);
+	return rc;
+}
+
+int store_init(struct object_store *s, const struct object_store_ops *ops,
+	       const struct store_url *url,
+	       const struct object_store_config *cfg, unsigned int n_workers,
+	       struct error *err)
+{
+	int rc;
+
+	s->ops = ops;
+	s->cfg = *cfg;
+	s->cfg.ca_file = NULL;
+	if (cfg->ca_file) {
+		s->cfg.ca_file = strdup(cfg->ca_file);
+		if (!s->cfg.ca_file)
+			return error_nomem(err);
+	}
+	if (asprintf(&s->url, "%s://%s%s%s", url->scheme, url->authority,
+		     *url->path ? "/" : "", url->path) < 0) {
+		s->url = NULL;
+		return error_nomem(err);
+	}
+	rc = store_memory_new(cfg->memory, &s->memory, err);
+	if (rc == 0 && n_workers)
+		rc = workers_new(n_workers, &s->workers, err);
+	return rc;
+}
+
+void store_fini(struct object_store *s)
+{
+	workers_free(s->workers);
+	store_memory_free(s->memory);
+	free((char *)(uintptr_t)s->cfg.ca_file);
+	free(s->url);
+}
+
+void object_store_free(struct object_store *s)
+{
+	if (s)
+		s->ops->free(s);
+}
+
+void store_random(char *ret, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char c = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		(void)getrandom(&c, 1, 0);
+		ret[i] = digits[c & 15];
+	}
+	ret[n] = '\0';
+}
+
+char *store_temporary(void)
+{
+	char random[25], *name;
+
+	store_random(random, sizeof(random) - 1);
+	return asprintf(&name, "%s/%s", STORE_TMP, random) < 0 ? NULL : name;
+}
+
+bool store_is_below(const char *name, const char *folder)
+{
+	size_t len = strlen(folder);
+
+	return strncmp(name, folder, len) == 0 &&
+	       (name[len] == '\0' || name[len] == '/');
+}
+
+bool store_is_own(const char *name)
+{
+	return store_is_below(name, STORE_TMP) ||
+	       store_is_below(name, STORE_LOCKS);
+}
+
+int64_t store_deadline(const struct object_store *s)
+{
+	return clock_now_ns() + (int64_t)s->cfg.retry_ms * 1000000;
+}
+
+int64_t store_tidy_deadline(const struct object_store *s)
+{
+	int64_t ms = s->cfg.retry_ms < TIDY_MS ? s->cfg.retry_ms : TIDY_MS;
+
+	return clock_now_ns() + ms * 1000000;
+}

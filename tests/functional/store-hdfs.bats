@@ -1,0 +1,187 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Stores that are folders of HDFS, on real name and data nodes and a real HttpFS, and
+# what becomes of faults on the way.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+load stores.bash
+
+# The servers take a minute to start, so all tests share them, each in its folder.
+setup_file()
+{
+	export F=$BATS_FILE_TMPDIR HDFS HTTPFS NAMENODE HTTPFS_AT SERVERS
+	HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
+	HTTPFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs-httpfs)
+	export no_proxy='*'
+	hdfs_server "$F/hdfs" 2
+	httpfs_server "$F/httpfs"
+	SERVERS=${PIDS[*]}
+	noise 70000000 1 >"$F/big"
+	noise 100000 2 >"$F/small"
+}
+
+teardown_file()
+{
+	read -ra PIDS <<<"$SERVERS"
+	stop_servers
+}
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	ME=$BATS_TEST_NUMBER
+	PROXY=
+}
+
+teardown()
+{
+	stop_servers
+}
+
+store() # COMMAND...
+{
+	"$BOOTSEER_BUILD/tests/functional/store-test" \
+		"hdfs://${PROXY:-$NAMENODE}/$ME?user=root" "$@"
+}
+
+suite() # URL
+{
+	STORE_URL=$1 STORE_PAGE=100 timeout 900 \
+		"$BOOTSEER_BUILD/tests/unit/objects/test_objects_store" --tap
+}
+
+with_proxy()
+{
+	fault_proxy "$NAMENODE" "$W"
+}
+
+expect_back() # NAME FILE
+{
+	store get "$1" "$W/back" 2>"$W/counts"
+	cmp "$W/back" "$2"
+}
+
+@test "does all that a store of objects does" {
+	suite "hdfs://$NAMENODE/t$ME?user=root"
+}
+
+@test "does so by HttpFS" {
+	suite "hdfs://$HTTPFS_AT/t$ME?user=root"
+}
+
+@test "finds out what the servers do" {
+	run -0 --separate-stderr store probe
+	[[ $output == "new=1 match=0 match_delete=0 rename=1 replace=1 "* ]]
+	NAMENODE=$HTTPFS_AT run -0 --separate-stderr store probe
+	[[ $output == "new=1 match=0 match_delete=0 rename=1 replace=0 "* ]]
+}
+
+@test "an upload that is cut leaves no short object, and is sent again" {
+	with_proxy
+	fault match='^PUT /@.*CREATE' kind=cut-sent at=50000
+	store put a "$F/small"
+	expect_back a "$F/small"
+	fault match='^PUT /@.*CREATE' kind=cut-sent at=1000000 times=2
+	store put b "$F/big"
+	# Not by the retries: libcurl makes some of the attempts itself, on a connection
+	# that was kept.
+	proxied '^PUT /@.*CREATE.* gone cut-sent$' >"$W/cuts"
+	[ "$(wc -l <"$W/cuts")" = 3 ]
+	expect_back b "$F/big"
+	fault match='^PUT /@.*CREATE' kind=cut-sent at=50000 times=1000
+	STORE_RETRY_MS=2000 run -1 store put c "$F/small"
+	[[ $output == *"commit 'c'"* ]]
+	PROXY= run -1 store stat c
+	[ "$(store sweep 2>/dev/null)" = 0 ]
+}
+
+@test "a range that was cut goes on where it was, at another node" {
+	store put a "$F/big"
+	with_proxy
+	fault match='^GET /@.*OPEN' kind=cut at=1000000 times=3
+	expect_back a "$F/big"
+	grep 'retries=3' "$W/counts"
+	proxied '^GET /@.*offset=(1|15|29|43|57)000000'
+}
+
+@test "a request that hangs gets another beside it, of another node" {
+	store put a "$F/big"
+	with_proxy
+	fault match='^GET /@.*OPEN' kind=hold at=500000
+	expect_back a "$F/big"
+	grep -E 'hedges=[1-9][0-9]* won=[1-9]' "$W/counts"
+	proxied 'GET /webhdfs.*OPEN'
+}
+
+@test "a name node that is standby is left for the next" {
+	with_proxy
+	fault match='^[A-Z]* /webhdfs' kind=status code=403 times=1000 \
+		body='{"RemoteException":{"exception":"StandbyException","javaClassName":"x","message":"not active"}}'
+	two=$PROXY,$NAMENODE
+	PROXY=$two run -0 store put a "$F/small"
+	[[ $output == *retries=1* ]]
+	PROXY=$two expect_back a "$F/small"
+	STORE_RETRY_MS=500 run -1 store stat a
+	[[ $output == *"http://$PROXY: not active (StandbyException): no name node is active"* ]]
+}
+
+@test "one that fails over in the middle of a file is left for the next" {
+	with_proxy
+	fault match='^PUT /webhdfs.*CREATE' kind=refuse skip=1 times=1000
+	fault match='^[A-Z]* /webhdfs.*(CONCAT|RENAME|STATUS)' kind=refuse \
+		times=1000
+	PROXY=$PROXY,$NAMENODE run -0 store put a "$F/big"
+	[[ $output == *retries=[1-9]* ]]
+	PROXY= expect_back a "$F/big"
+}
+
+@test "an answer that was lost is no failure" {
+	with_proxy
+	fault match='^PUT /webhdfs.*RENAME' kind=lost
+	store put a "$F/small" new
+	expect_back a "$F/small"
+	fault match='^POST /webhdfs.*CONCAT' kind=lost
+	store put b "$F/big"
+	expect_back b "$F/big"
+}
+
+@test "a put that was killed is swept up" {
+	with_proxy
+	fault match='^PUT /@.*CREATE' kind=hold skip=1 times=1000
+	"$BOOTSEER_BUILD/tests/functional/store-test" \
+		"hdfs://$PROXY/$ME?user=root" put a "$F/big" 3>&- &
+	victim=$!
+	wait_for proxied '^PUT /@.*CREATE.* 201'
+	kill -9 "$victim"
+	wait "$victim" || gone=$?
+	[ "$gone" = 137 ]
+	PROXY=
+	run -1 store stat a
+	[ "$(store sweep 2>/dev/null)" = 1 ]
+	[ "$(store sweep 2>/dev/null)" = 0 ]
+}
+
+@test "a proxy user acts for another, whose rights count" {
+	at=$NAMENODE/$ME
+	test_as() { "$BOOTSEER_BUILD/tests/functional/store-test" "$@"; }
+	run -1 test_as "hdfs://$at?user=alice" put a "$F/small"
+	[[ $output == *"(AccessControlException): give this user the right"* ]]
+	curl -sf -X PUT "http://$NAMENODE/webhdfs/v1/$ME?op=MKDIRS&user.name=root"
+	curl -sf -X PUT \
+		"http://$NAMENODE/webhdfs/v1/$ME?op=SETOWNER&owner=alice&user.name=root"
+	test_as "hdfs://$at?user=proxy&doas=alice" put a "$F/small"
+	curl -sf "http://$NAMENODE/webhdfs/v1/$ME/a?op=GETFILESTATUS&user.name=root" |
+		jq -e '.FileStatus.owner == "alice"'
+	run -1 test_as "hdfs://$at?user=nobody&doas=alice" put b "$F/small"
+	[[ $output == *"hadoop.proxyuser"* || $output == *"impersonate"* ]]
+}
+
+@test "a URL that is none of a name node is refused with a cure" {
+	run -1 "$BOOTSEER_BUILD/tests/functional/store-test" hdfs://host/x ls
+	[[ $output == *"'host' is not a name node: want HOST:PORT"* ]]
+	run -1 "$BOOTSEER_BUILD/tests/functional/store-test" \
+		"hdfs://$NAMENODE/x?auth=kerberos&user=me" ls
+	[[ $output == *"a ticket or a token says who the user is"* ]]
+}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Servers of object stores, real ones, and a proxy that does damage before them.  Their
+# processes are in PIDS; the caller kills them.
+
+tests=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+PIDS=()
+
+# The port that the process listens at, on 127.0.0.1.
+port_of() # PID
+{
+	ss -ltnpH | grep "pid=$1," | grep -o '127.0.0.1:[0-9]*' | head -n 1 |
+		cut -d: -f2
+}
+
+has_port()
+{
+	[ "$(port_of "$1")" ]
+}
+
+# An S3 server with the bucket "bkt": AT is its address.
+s3_server() # FOLDER
+{
+	mkdir -p "$1/data/bkt"
+	ROOT_ACCESS_KEY=testkey1234 ROOT_SECRET_KEY=testsecret1234 \
+		"$S3/versitygw" --keep-alive --virtual-domain localhost \
+		--port 127.0.0.1:0 posix "$1/data" >"$1/log" 2>&1 3>&- &
+	PIDS+=($!)
+	wait_for has_port "${PIDS[-1]}"
+	AT=127.0.0.1:$(port_of "${PIDS[-1]}")
+	export AWS_ACCESS_KEY_ID=testkey1234
+	export AWS_SECRET_ACCESS_KEY=testsecret1234
+}
+
+# A proxy before a server: PROXY is its address.
+fault_proxy() # ADDRESS FOLDER
+{
+	python3 "$tests/functional/fault-proxy.py" "$1" "$2/port" \
+		>"$2/proxy.log" 2>&1 3>&- &
+	PIDS+=($!)
+	wait_for test -s "$2/port"
+	PROXY=127.0.0.1:$(cat "$2/port")
+}
+
+fault() # KEY=VALUE...
+{
+	printf '%s\n' "$@" | curl -sf --data-binary @- "http://$PROXY/fault" \
+		>/dev/null
+}
+
+# Requests that the proxy had, or those that match.
+proxied() # [REGEX]
+{
+	curl -sf "http://$PROXY/log" | grep -E "${1:-.}"
+}
+
+stop_servers()
+{
+	[ ${#PIDS[@]} = 0 ] || kill "${PIDS[@]}"
+}
+
+# ---------------------------------------------------------------------- HDFS
+
+site() # FOLDER KEY=VALUE...: a folder of configuration
+{
+	local dir=$1 kv
+
+	shift
+	mkdir -p "$dir"/webapps/{hdfs,datanode,static}
+	{
+		echo '<configuration>'
+		for kv; do
+			echo "<property><name>${kv%%=*}</name>" \
+				"<value>${kv#*=}</value></property>"
+		done
+		echo '</configuration>'
+	} >"$dir/hdfs-site.xml"
+	cat >"$dir/core-site.xml" <<-END
+	<configuration>
+	<property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:$RPC</value></property>
+	<property><name>hadoop.tmp.dir</name><value>$H/tmp</value></property>
+	<property><name>hadoop.http.staticuser.user</name><value>root</value></property>
+	<property><name>hadoop.proxyuser.proxy.hosts</name><value>*</value></property>
+	<property><name>hadoop.proxyuser.proxy.groups</name><value>*</value></property>
+	<property><name>hadoop.proxyuser.root.hosts</name><value>*</value></property>
+	<property><name>hadoop.proxyuser.root.groups</name><value>*</value></property>
+	</configuration>
+	END
+	cat >"$dir/log4j.properties" <<-END
+	log4j.rootLogger=WARN,console
+	log4j.appender.console=org.apache.log4j.ConsoleAppender
+	log4j.appender.console.layout=org.apache.log4j.PatternLayout
+	log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
+	END
+}
+
+hadoop() # CLASSPATH HEAP CLASS ARGUMENT...
+{
+	local opens=() p
+
+	for p in java.io java.lang java.lang.reflect java.math java.net \
+		java.text java.util java.util.concurrent java.util.zip \
+		sun.security.util sun.security.x509; do
+		opens+=(--add-opens "java.base/$p=ALL-UNNAMED")
+	done
+	exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k "-Xmx$2" \
+		-Djava.net.preferIPv4Stack=true "${opens[@]}" -cp "$1" "${@:3}"
+}
+
+free_port()
+{
+	python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
+}
+
+jmx() # BEAN KEY
+{
+	curl -sf -m 5 "http://$NAMENODE/jmx?qry=Hadoop:service=NameNode,name=$1" |
+		jq -r ".beans[0].$2"
+}
+
+hdfs_is_up() # DATANODES
+{
+	[ "$(jmx FSNamesystemState NumLiveDataNodes)" = "$1" ] &&
+		[ -z "$(jmx NameNodeInfo Safemode)" ]
+}
+
+# A name node and data nodes: NAMENODE is where it is asked by HTTP.
+hdfs_server() # FOLDER DATANODES
+{
+	local i common
+
+	H=$1 RPC=$(free_port) NAMENODE=127.0.0.1:$(free_port)
+	# Pages of lists are small; nothing here outlives a power loss.
+	common=(dfs.ls.limit=100 dfs.namenode.edits.noeditlogchannelflush=true
+		dfs.replication=1 dfs.permissions.enabled=true
+		dfs.namenode.fs-limits.min-block-size=1048576
+		dfs.blocksize=8388608 dfs.heartbeat.interval=1
+		dfs.namenode.datanode.registration.ip-hostname-check=false
+		dfs.namenode.safemode.extension=0
+		"dfs.namenode.safemode.min.datanodes=$2")
+	site "$H/name" "${common[@]}" "dfs.namenode.name.dir=$H/meta" \
+		"dfs.namenode.http-address=$NAMENODE" \
+		"dfs.namenode.rpc-address=127.0.0.1:$RPC"
+	(hadoop "$H/name:$HDFS/*" 192m \
+		org.apache.hadoop.hdfs.server.namenode.NameNode \
+		-format -nonInteractive >"$H/format.log" 2>&1 3>&-)
+	hadoop "$H/name:$HDFS/*" 192m \
+		org.apache.hadoop.hdfs.server.namenode.NameNode \
+		>"$H/name.log" 2>&1 3>&- &
+	PIDS+=($!)
+	for ((i = 1; i <= $2; i++)); do
+		site "$H/data$i" "${common[@]}" \
+			"dfs.datanode.data.dir=$H/blocks$i" \
+			dfs.datanode.{address,http.address,ipc.address}=127.0.0.1:0 \
+			dfs.datanode.hostname=127.0.0.1
+		hadoop "$H/data$i:$HDFS/*" 128m \
+			org.apache.hadoop.hdfs.server.datanode.DataNode \
+			>"$H/data$i.log" 2>&1 3>&- &
+		PIDS+=($!)
+	done
+	wait_for hdfs_is_up "$2"
+}
+
+httpfs_answers()
+{
+	curl -sf -m 5 -o /dev/null \
+		"http://$HTTPFS_AT/webhdfs/v1/?op=GETFILESTATUS&user.name=root"
+}
+
+# HttpFS before that name node: HTTPFS_AT is its address.
+httpfs_server() # FOLDER
+{
+	local port
+
+	port=$(free_port)
+	HTTPFS_AT=127.0.0.1:$port
+	mkdir -p "$1/conf" "$1/log" "$1/temp"
+	python3 -m zipfile -e "$HTTPFS"/hadoop-hdfs-httpfs-*.jar "$1"
+	cp "$H/name/core-site.xml" "$H/name/log4j.properties" "$1/conf/"
+	echo secret >"$1/conf/secret"
+	cat >"$1/conf/httpfs-site.xml" <<-END
+	<configuration>
+	<property><name>httpfs.http.port</name><value>$port</value></property>
+	<property><name>httpfs.http.hostname</name><value>127.0.0.1</value></property>
+	<property><name>hadoop.http.authentication.signature.secret.file</name>
+	<value>$1/conf/secret</value></property>
+	</configuration>
+	END
+	hadoop "$1/conf:$1:$HTTPFS/*" 192m "-Dhttpfs.home.dir=$1" \
+		"-Dhttpfs.config.dir=$1/conf" "-Dhttpfs.log.dir=$1/log" \
+		"-Dhttpfs.temp.dir=$1/temp" \
+		org.apache.hadoop.fs.http.server.HttpFSServerWebServer \
+		>"$1/httpfs.log" 2>&1 3>&- &
+	PIDS+=($!)
+	wait_for httpfs_answers
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What WebHDFS answers: what needs no server. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "objects/hdfs/hdfs_json.h"
+#include "objects/store/store_url.h"
+
+TestSuite(hdfs, .timeout = 60);
+
+#define FILE_ENTRY \
+	"{\"pathSuffix\":\"a\",\"type\":\"FILE\",\"length\":5," \
+	"\"modificationTime\":1000,\"fileId\":77,\"blockSize\":1048576}"
+
+static int add(void *arg, const struct hdfs_status *s)
+{
+	return buf_printf(arg, "%s %d %llu;", s->suffix, s->is_file,
+			  (unsigned long long)s->size);
+}
+
+static int listing(const char *text, struct buf *got, char **last)
+{
+	return hdfs_listing_parse(text, strlen(text), add, got, last);
+}
+
+Test(hdfs, reads_pages_of_a_list)
+{
+	static const char head[] = "{\"DirectoryListing\":{\"partialListing\":"
+				   "{\"FileStatuses\":{\"FileStatus\":[";
+	AUTO_BUF page = BUF_INIT, got = BUF_INIT;
+	char *last;
+
+	cr_assert_eq(buf_printf(&page, "%s%s]}},\"remainingEntries\":3}}", head,
+				FILE_ENTRY),
+		     0);
+	cr_expect_eq(listing(page.data, &got, &last), 0);
+	cr_expect_str_eq(got.data, "a 1 5;");
+	cr_expect_str_eq(last, "a");
+	free(last);
+	buf_reset(&page);
+	cr_assert_eq(buf_printf(&page, "%s]}},\"remainingEntries\":0}}", head),
+		     0);
+	cr_expect_eq(listing(page.data, &got, &last), 0);
+	cr_expect_null(last);
+	/* A page without entries and more to come would come for ever. */
+	buf_reset(&page);
+	cr_assert_eq(buf_printf(&page, "%s]}},\"remainingEntries\":1}}", head),
+		     0);
+	cr_expect_eq(listing(page.data, &got, &last), -EBADMSG);
+	cr_expect_eq(listing("{}", &got, &last), -EBADMSG);
+}
+
+Test(hdfs, takes_no_names_that_lead_elsewhere)
+{
+	static const char *const names[] = { "a/b", "..", "." };
+	AUTO_BUF got = BUF_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_BUF page = BUF_INIT;
+		char *last;
+
+		cr_assert_eq(
+			buf_printf(&page,
+				   "{\"DirectoryListing\":{\"partialListing\":"
+				   "{\"FileStatuses\":{\"FileStatus\":[{"
+				   "\"pathSuffix\":\"%s\",\"type\":\"FILE\","
+				   "\"length\":5,\"modificationTime\":1}]}},"
+				   "\"remainingEntries\":0}}",
+				   names[i]),
+			0);
+		cr_expect_eq(listing(page.data, &got, &last), -EBADMSG, "'%s'",
+			     names[i]);
+	}
+}
+
+Test(hdfs, reads_the_first_line_of_an_exception)
+{
+	static const char text[] =
+		"{\"RemoteException\":{\"exception\":\"StandbyException\","
+		"\"javaClassName\":\"x\",\"message\":\"no\\u0007 READ\\n\\tat "
+		"org.apache\"}}";
+	AUTO_FREE char *name = NULL;
+	AUTO_FREE char *why = NULL;
+
+	cr_assert_eq(hdfs_exception_parse(text, strlen(text), &name, &why), 0);
+	cr_expect_str_eq(name, "StandbyException");
+	cr_expect_str_eq(why, "no  READ");
+	cr_expect_eq(hdfs_exception_parse("<html>", 6, &name, &why), -EBADMSG);
+}
+
+Test(hdfs, changes_the_range_of_a_redirect_and_no_more)
+{
+	AUTO_BUF got = BUF_INIT;
+
+	cr_assert_eq(hdfs_url_range("http://d:9864/webhdfs/v1/a%20b?op=OPEN&"
+				    "offset=5&delegation=x%3D&length=7&z=1",
+				    100, 20, &got),
+		     0);
+	cr_expect_str_eq(got.data, "http://d:9864/webhdfs/v1/a%20b?op=OPEN&"
+				   "delegation=x%3D&z=1&offset=100&length=20");
+	buf_reset(&got);
+	cr_assert_eq(hdfs_url_range("http://d/x", 1, 2, &got), 0);
+	cr_expect_str_eq(got.data, "http://d/x?offset=1&length=2");
+}
+
+/* -------------------------------------------------------------------- URLs --- */
+
+Test(hdfs, urls_of_stores_are_taken_apart)
+{
+	struct store_url u;
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(store_url_parse("hdfs://a:1,b:2//x/y%20z/?k=v%26w&tls=yes",
+				     &u, &err),
+		     0, "%s", err.msg);
+	cr_expect_str_eq(u.scheme, "hdfs");
+	cr_expect_str_eq(u.authority, "a:1,b:2");
+	cr_expect_str_eq(u.path, "x/y z");
+	cr_expect_str_eq(store_url_take(&u, "k"), "v&w");
+	cr_expect_eq(store_url_check(&u, &err), -EINVAL);
+	cr_expect(strstr(err.msg, "'tls'"), "%s", err.msg);
+	cr_expect_str_eq(store_url_take(&u, "tls"), "yes");
+	cr_expect_eq(store_url_check(&u, &err), 0);
+	store_url_fini(&u);
+}
+
+Test(hdfs, texts_that_are_no_url_of_a_store_are_refused)
+{
+	static const char *const bad[] = {
+		"",          "x",          "/dir",        "s3:bucket",
+		"://x",      "s3://k@b",   "s3://b/%zz",  "s3://b?x",
+		"s3://b?=v", "s3://b/%00", "s3://b?a=%0",
+	};
+	struct store_url u;
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect_eq(store_url_parse(bad[i], &u, &err), -EINVAL, "'%s'",
+			     bad[i]);
+}

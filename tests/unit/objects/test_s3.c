@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Signatures, XML, credentials and pages: what needs no server. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "objects/s3/s3_credentials.h"
+#include "objects/s3/s3_list_priv.h"
+#include "objects/s3/s3_sign.h"
+#include "objects/s3/s3_xml.h"
+
+TestSuite(s3, .timeout = 60);
+
+/* "GET Object" and "PUT Object" of the S3 API reference, Signature Calculations for
+ * the Authorization Header. */
+static const struct s3_signing example = {
+	.key_id = "AKIAIOSFODNN7EXAMPLE",
+	.secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+	.region = "us-east-1",
+	.service = "s3",
+	.time = "20130524T000000Z",
+};
+
+#define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+static void expect_signature(const struct s3_signing *s, const char *want)
+{
+	AUTO_BUF got = BUF_INIT;
+
+	cr_assert_eq(s3_sign(s, &got), 0);
+	cr_expect(strstr(got.data, want), "%s", got.data);
+}
+
+Test(s3, signs_as_the_reference_does)
+{
+	const struct s3_header get[] = {
+		{ "host", "examplebucket.s3.amazonaws.com" },
+		{ "range", "bytes=0-9" },
+		{ "x-amz-content-sha256", EMPTY },
+		{ "x-amz-date", "20130524T000000Z" },
+	};
+	const struct s3_header list[] = {
+		{ "host", "examplebucket.s3.amazonaws.com" },
+		{ "x-amz-content-sha256", EMPTY },
+		{ "x-amz-date", "20130524T000000Z" },
+	};
+	struct s3_signing s = example;
+
+	s.method = "GET";
+	s.path = "/test.txt";
+	s.query = "";
+	s.headers = get;
+	s.n_headers = 4;
+	s.payload = EMPTY;
+	expect_signature(&s, "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f"
+			     "0170aba48dd91039c6036bdb41");
+	s.path = "/";
+	s.query = "max-keys=2&prefix=J";
+	s.headers = list;
+	s.n_headers = 3;
+	expect_signature(&s, "Signature=34b48302e7b5fa45bde8084f4b7868a86f0a53"
+			     "4bc59db6670ed5711ef69dc6f7");
+}
+
+/* ---------------------------------------------------------------------- XML --- */
+
+static int write_element(void *arg, const char *path, const char *text)
+{
+	struct buf *b = arg;
+
+	return buf_printf(b, "%s=%s;", path, text);
+}
+
+static void expect_xml(const char *xml, const char *want)
+{
+	AUTO_BUF got = BUF_INIT;
+	int rc = s3_xml_parse(xml, strlen(xml), write_element, &got);
+
+	if (!want) {
+		cr_expect_lt(rc, 0, "'%s' was taken", xml);
+		return;
+	}
+	cr_expect_eq(rc, 0, "'%s' was refused", xml);
+	cr_expect_str_eq(got.data ? got.data : "", want);
+}
+
+Test(s3, reads_elements_and_their_text)
+{
+	expect_xml("<a>x</a>", "a=x;");
+	expect_xml("<?xml version=\"1.0\"?>\n<n:a xmlns=\"u>v\"><b/> "
+		   "<c d='>'>1&amp;2&lt;&#65;&#x20ac;</c><!-- <z> --></n:a>\n",
+		   "a/b=;a/c=1&2<A€;a=;");
+	expect_xml("<a><![CDATA[<&>]]></a>", "a=<&>;");
+}
+
+Test(s3, refuses_what_is_no_xml)
+{
+	static const char *const bad[] = {
+		"",
+		"x",
+		"<a>",
+		"</a>",
+		"<a></b>",
+		"<a/><b/>",
+		"<a>&x;</a>",
+		"<a>&#0;</a>",
+		"<a>&#xd800;</a>",
+		"<a>&#x110000;</a>",
+		"<!DOCTYPE a><a/>",
+		"<a b='>",
+		"< a/>",
+		"<a>&#;</a>",
+		"<a>&#12",
+		"<a><![CDATA[x</a>",
+		"<!-- <a/>",
+	};
+	AUTO_BUF deep = BUF_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		expect_xml(bad[i], NULL);
+	for (size_t i = 0; i <= S3_XML_DEPTH; i++)
+		cr_assert_eq(buf_puts(&deep, "<a>"), 0);
+	cr_expect_eq(s3_xml_parse(deep.data, deep.len, write_element,
+				  &(struct buf)BUF_INIT) == -EFBIG,
+		     1);
+}
+
+/* -------------------------------------------------------------- credentials --- */
+
+Test(s3, reads_the_profile_of_a_file)
+{
+	static const char text[] = "[other]\naws_access_key_id = no\n"
+				   "[ me ]\r\n# comment\n"
+				   "aws_access_key_id=ID\r\n"
+				   "aws_secret_access_key = a+b/c==\n"
+				   "aws_session_token=T\nregion = x\n[last]\n"
+				   "aws_access_key_id = no\n";
+	struct s3_credentials c;
+
+	cr_assert_eq(s3_credentials_from_file(text, strlen(text), "me", &c), 0);
+	cr_expect_str_eq(c.key_id, "ID");
+	cr_expect_str_eq(c.secret, "a+b/c==");
+	cr_expect_str_eq(c.token, "T");
+	s3_credentials_fini(&c);
+	cr_expect_eq(s3_credentials_from_file(text, strlen(text), "other", &c),
+		     -EBADMSG);
+	cr_expect_eq(s3_credentials_from_file(text, strlen(text), "none", &c),
+		     -EBADMSG);
+}
+
+Test(s3, reads_answers_with_credentials)
+{
+	static const char json[] =
+		"{\"Code\":\"Success\",\"AccessKeyId\":\"ID\","
+		"\"SecretAccessKey\":\"S\",\"Token\":\"T\","
+		"\"Expiration\":\"2026-11-23T06:00:00Z\"}";
+	static const char smuggled[] = "{\"AccessKeyId\":\"ID\\r\\nX: y\","
+				       "\"SecretAccessKey\":\"S\"}";
+	static const char xml[] =
+		"<AssumeRoleWithWebIdentityResponse xmlns=\"u\">"
+		"<AssumeRoleWithWebIdentityResult><Credentials>"
+		"<AccessKeyId>ID</AccessKeyId><SecretAccessKey>S"
+		"</SecretAccessKey><SessionToken>T</SessionToken>"
+		"<Expiration>2026-11-23T06:00:00.500Z</Expiration>"
+		"</Credentials></AssumeRoleWithWebIdentityResult>"
+		"</AssumeRoleWithWebIdentityResponse>";
+	struct s3_credentials c;
+
+	cr_assert_eq(s3_credentials_from_json(json, strlen(json), &c), 0);
+	cr_expect_str_eq(c.token, "T");
+	cr_expect_eq(c.until_ms, 1795413600000);
+	s3_credentials_fini(&c);
+	cr_assert_eq(s3_credentials_from_xml(xml, strlen(xml), &c), 0);
+	cr_expect_str_eq(c.secret, "S");
+	cr_expect_eq(c.until_ms, 1795413600500);
+	s3_credentials_fini(&c);
+	cr_expect_eq(s3_credentials_from_json(smuggled, strlen(smuggled), &c),
+		     -EBADMSG);
+	cr_expect_eq(s3_credentials_from_json("{}", 2, &c), -EBADMSG);
+	cr_expect_eq(s3_time_parse("yesterday"), -1);
+}
+
+/* -------------------------------------------------------------------- pages --- */
+
+static int write_entry(void *arg, const struct s3_entry *e)
+{
+	return buf_printf(arg, "%s %s %llu %d;", e->key, e->tag,
+			  (unsigned long long)e->size, e->is_folder);
+}
+
+Test(s3, reads_pages_of_a_list)
+{
+	static const char page[] =
+		"<ListBucketResult><IsTruncated>true</IsTruncated><Prefix>p/"
+		"</Prefix><Contents><Key>p/a&amp;b</Key><Size>5</Size><ETag>"
+		"&quot;t&quot;</ETag></Contents><CommonPrefixes><Prefix>p/d/"
+		"</Prefix></CommonPrefixes><NextContinuationToken>n"
+		"</NextContinuationToken></ListBucketResult>";
+	static const char endless[] = "<ListBucketResult><IsTruncated>true"
+				      "</IsTruncated></ListBucketResult>";
+	static const char other[] = "<html><body/></html>";
+	AUTO_BUF got = BUF_INIT;
+	struct s3_next next;
+
+	cr_assert_eq(s3_page_parse(page, strlen(page), write_entry, &got,
+				   &next),
+		     0);
+	cr_expect_str_eq(got.data, "p/a&b \"t\" 5 0;p/d/  0 1;");
+	cr_expect_str_eq(next.key, "n");
+	s3_next_fini(&next);
+	cr_expect_eq(s3_page_parse(endless, strlen(endless), write_entry, &got,
+				   &next),
+		     -EBADMSG);
+	cr_expect_eq(s3_page_parse(other, strlen(other), write_entry, &got,
+				   &next),
+		     -EBADMSG);
+}
