@@ -83,13 +83,14 @@ granted() { jq -c '.granted // []' "$O"; }
 	jq -e '.swarms == []' "$O"
 }
 
-# Two nodes want so much of one image that it takes nearly 1 MiB.
+# Two nodes want so much of one image that it takes nearly 1 MiB: 512 KiB for what
+# pages it has, and 6 KiB for each of 75.
 share_much()
 {
 	local node want bytes
 
-	want=$(seq -s, 0 256 30000)
-	bytes=$(seq 0 256 30000 | sed 's/.*/65536/' | paste -sd,)
+	want=$(seq -s, 0 256 19000)
+	bytes=$(seq 0 256 19000 | sed 's/.*/65536/' | paste -sd,)
 	for node in n1 n2; do
 		ask -d "{\"node\":\"$node\",\"addr\":\"10.0.0.1:7000\",
 			\"pieces\":16777216,\"want\":[$want],
