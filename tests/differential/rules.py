@@ -294,8 +294,15 @@ def symlink_below(d, h):
         return True
     if d.what == "mtime" and any(is_below(link, d.path) for link, _, _ in h.through):
         return True
-    return any(is_below(d.path, link) or is_below(d.path, folder) or
-               is_below(folder, d.path) for link, folder, _ in h.through)
+
+    def is_led_to(path):
+        return any(is_below(path, link) or is_below(path, folder) or
+                   is_below(folder, path) for link, folder, _ in h.through)
+
+    # Other names of what it wrote there have its bytes, too.
+    return is_led_to(d.path) or any(
+        t.path == d.path and t.entry["kind"] == "hard" and
+        is_led_to(b"/".join(History.clean(t.entry["link"])[0])) for t in h.touches)
 
 
 @rule
