@@ -384,6 +384,27 @@ def link_below_itself(d, h):
 
 
 @rule
+def symlink_gone(d, h):
+    """containerd has lost a symlink, for a marker behind it in its layer, and makes a
+    folder where later entries lead through it."""
+    def is_near(path):
+        return is_below(d.path, path) or is_below(path, d.path)
+
+    def is_lost(t):
+        return in_one_layer(
+            h, lambda s, m: s.entry["kind"] == "symlink" and is_below(s.path, m.path),
+            lambda m: m.what in ("whiteout", "opaque") and
+            m.layer == t.layer and m.index < t.index)
+
+    def named(t):
+        return b"/".join(History.clean(t.entry["name"])[0])
+
+    return d.path is not None and between(d, CONTAINERD, ("convert", "apply", "umoci")) and \
+        any(named(t) != t.path and (is_near(t.path) or is_near(named(t))) and is_lost(t)
+            for t in h.touches)
+
+
+@rule
 def hard_link_below(d, h):
     """A layer that is unpacked into a folder of its own cannot link to one below."""
     return any(t.entry["kind"] == "hard" and t.layer for t in h.touches) and \
