@@ -83,8 +83,10 @@ class Model:
                 return None
         return b"/".join(at + todo)
 
-    def add(self, path, kind):
+    def add(self, path, kind, link=None):
         path = self.resolve(path)
+        if kind == "symlink":
+            self.links[path] = link
         if path is None or path.endswith(b"/") or path == b"":
             return
         if not (kind == "dir" and self.kinds.get(path) == "dir"):
@@ -241,9 +243,7 @@ class Generator:
         made = entry(path, kind, **e)
         if path:
             self.made[path] = made
-            if kind == "symlink":
-                self.model.links[self.model.resolve(path)] = e["link"]
-            self.model.add(path, kind)
+            self.model.add(path, kind, e.get("link"))
         else:
             made["name"] = r.choice([b"./", b".", b"/"])
         return made

@@ -161,8 +161,12 @@ def folder_time_lost(d, h):
 @rule
 def replaced_folder_time(d, h):
     """containerd sets times of folders at the end, also of what took their place."""
+    def is_of(a, b):  # by where it was, or by what leads there now
+        return is_below(a.path, b.path) or \
+            b"/".join(History.clean(a.entry["name"])[0]) == b.path
+
     return d.what == "mtime" and d.theirs in CONTAINERD and \
-        in_one_layer(h, lambda a, b: is_below(a.path, b.path) and
+        in_one_layer(h, lambda a, b: is_of(a, b) and
                      a.entry["kind"] == "dir" and
                      d.other == bounded(stamp(a.entry)),
                      lambda b: b.what in ("over", "made"))
