@@ -22,6 +22,8 @@
 #define STAGE_SIZE (64u << 10) /* bytes that wait to be encrypted */
 #define KEY_LABEL "EXPORTER-bootseer-p2p-bulk"
 #define KEY_SIZE 32u
+/* Nodes never ask for them; OpenSSL might, after many bytes. */
+#define KEY_UPDATES_MAX 64u
 
 struct security {
 	SSL_CTX *ctx;
@@ -33,6 +35,7 @@ struct tls {
 	SSL *ssl;
 	uint8_t *stage;
 	size_t at, len; /* of it: [at, len) is to be encrypted */
+	unsigned int key_updates;
 };
 
 /* ------------------------------------------------------------ certificates --- */
@@ -55,6 +58,8 @@ static int file_fail(struct error *err, const char *option, const char *file,
 static int load(const struct security *s, SSL_CTX *ctx, struct error *err)
 {
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE);
+	/* Else SSL_read() goes on for as long as what comes is no data. */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_verify(ctx,
 			   SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
 			   NULL);
@@ -297,6 +302,10 @@ static ssize_t tls_recv(struct conn *c, void *a, size_t n_a, void *b,
 	ERR_clear_error();
 	errno = 0;
 	rc = SSL_read_ex(c->tls->ssl, n_a ? a : b, n_a ? n_a : n_b, &n);
+	if (c->tls->key_updates > KEY_UPDATES_MAX) {
+		c->why = "it changes its keys over and over";
+		return -EPROTO;
+	}
 	if (rc == 1)
 		return (ssize_t)n;
 	return tls_result(c, rc);
@@ -377,6 +386,17 @@ static const struct conn_io conn_tls = {
 	.close = tls_close,
 };
 
+static void on_message(int is_write, int version, int type, const void *data,
+		       size_t n, SSL *ssl, void *arg)
+{
+	const uint8_t *p = data;
+	struct tls *t = arg;
+
+	if (!is_write && type == SSL3_RT_HANDSHAKE && n > 0 &&
+	    p[0] == SSL3_MT_KEY_UPDATE)
+		t->key_updates++;
+}
+
 int security_wrap(struct conn *c, struct error *err)
 {
 	struct tls *t = calloc(1, sizeof(*t));
@@ -389,6 +409,8 @@ int security_wrap(struct conn *c, struct error *err)
 		free(t);
 		return error_nomem(err);
 	}
+	SSL_set_msg_callback(t->ssl, on_message);
+	SSL_set_msg_callback_arg(t->ssl, t);
 	if (c->outgoing)
 		SSL_set_connect_state(t->ssl);
 	else

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who is let in, and as whom. */
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -471,5 +474,104 @@ Test(net_tls, knows_when_its_certificate_ends_and_its_authoritys)
 	c = add(&s, s.ca, "c", 5000 * DAY);
 	net_get_times(c->net, &t);
 	cr_expect_lt(t.not_after, now + 2 * DAY);
+	end(&s);
+}
+
+/* Somebody who has a certificate and uses TLS itself. */
+struct talker {
+	SSL_CTX *ctx;
+	SSL *ssl;
+	BIO *in, *out;
+	int fd;
+};
+
+static void talker_call(struct talker *t, struct secured *s, struct node *to)
+{
+	const int small = 16 << 10;
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	/* So that what was not read stays with the sender. */
+	cr_assert_eq(setsockopt(to->net->listener.fd, SOL_SOCKET, SO_RCVBUF,
+				&small, sizeof(small)),
+		     0);
+	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(getsockname(to->net->listener.fd, (struct sockaddr *)&ss,
+				 &len),
+		     0);
+	cr_assert_eq(connect(t->fd, (struct sockaddr *)&ss, len), 0);
+	t->ctx = SSL_CTX_new(TLS_client_method());
+	cr_assert_eq(SSL_CTX_use_certificate_chain_file(t->ctx, s->cert), 1);
+	cr_assert_eq(SSL_CTX_use_PrivateKey_file(t->ctx, s->key,
+						 SSL_FILETYPE_PEM),
+		     1);
+	t->ssl = SSL_new(t->ctx);
+	t->in = BIO_new(BIO_s_mem());
+	t->out = BIO_new(BIO_s_mem());
+	SSL_set_bio(t->ssl, t->in, t->out);
+	SSL_set_connect_state(t->ssl);
+}
+
+/* What waits to be sent, as much as the kernel takes. */
+static size_t talker_send(struct talker *t)
+{
+	char *data;
+	size_t n = (size_t)BIO_get_mem_data(t->out, &data);
+	ssize_t sent = send(t->fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	(void)BIO_reset(t->out);
+	return sent > 0 ? (size_t)sent : 0;
+}
+
+static void talker_shake_hands(struct talker *t, struct secured *s)
+{
+	char chunk[4096];
+	ssize_t n;
+
+	while (SSL_do_handshake(t->ssl) != 1) {
+		(void)talker_send(t);
+		nodes_turn(&s->all);
+		n = recv(t->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+		if (n > 0)
+			cr_assert_eq(BIO_write(t->in, chunk, (int)n), n);
+	}
+	(void)talker_send(t);
+}
+
+static void talker_end(struct talker *t)
+{
+	SSL_free(t->ssl);
+	SSL_CTX_free(t->ctx);
+	close(t->fd);
+}
+
+Test(net_tls, who_changes_keys_over_and_over_has_no_long_turn)
+{
+	struct talker t;
+	struct secured s;
+	struct node *a;
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	size_t sent;
+
+	begin(&s, NET_MUTUAL_TLS);
+	a = add(&s, s.ca, "a", DAY);
+	ca_issue(s.ca, "c", "URI:bootseer://node/c", DAY);
+	use(&s, "c");
+	talker_call(&t, &s, a);
+	talker_shake_hands(&t, &s);
+	for (int k = 0; k < 20000; k++) {
+		cr_assert_eq(SSL_key_update(t.ssl, SSL_KEY_UPDATE_NOT_REQUESTED),
+			     1);
+		cr_assert_eq(SSL_do_handshake(t.ssl), 1);
+	}
+	sent = talker_send(&t);
+	cr_assert_gt(sent, 300 << 10);
+	until(&s.all, a->failures > 0);
+	cr_expect(strstr(a->fault_why, "changes its keys"), "%s", a->fault_why);
+	/* What it had sent was not all read first. */
+	cr_assert_eq(getsockopt(t.fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	cr_expect_lt(info.tcpi_bytes_acked, sent / 2);
+	talker_end(&t);
 	end(&s);
 }
