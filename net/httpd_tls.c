@@ -85,6 +85,8 @@ static int load(const struct httpd_tls *t, SSL_CTX *ctx, struct error *err)
 	if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
 		return tls_fail(err, "TLS", "1.2");
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+	/* Else SSL_read() goes on for as long as what comes is no data. */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	/* A client cannot make us compute keys over and over. */
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
 	if (SSL_CTX_use_certificate_chain_file(ctx, t->cert_file) != 1)

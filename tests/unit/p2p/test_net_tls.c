@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <openssl/ssl.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -11,6 +10,7 @@
 #include "common/fs.h"
 #include "nodes.h"
 #include "p2p/net/net_priv.h"
+#include "tests/unit/talker.h"
 
 TestSuite(net_tls, .timeout = 120);
 
@@ -477,74 +477,6 @@ Test(net_tls, knows_when_its_certificate_ends_and_its_authoritys)
 	end(&s);
 }
 
-/* Somebody who has a certificate and uses TLS itself. */
-struct talker {
-	SSL_CTX *ctx;
-	SSL *ssl;
-	BIO *in, *out;
-	int fd;
-};
-
-static void talker_call(struct talker *t, struct secured *s, struct node *to)
-{
-	const int small = 16 << 10;
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-
-	/* So that what was not read stays with the sender. */
-	cr_assert_eq(setsockopt(to->net->listener.fd, SOL_SOCKET, SO_RCVBUF,
-				&small, sizeof(small)),
-		     0);
-	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(getsockname(to->net->listener.fd, (struct sockaddr *)&ss,
-				 &len),
-		     0);
-	cr_assert_eq(connect(t->fd, (struct sockaddr *)&ss, len), 0);
-	t->ctx = SSL_CTX_new(TLS_client_method());
-	cr_assert_eq(SSL_CTX_use_certificate_chain_file(t->ctx, s->cert), 1);
-	cr_assert_eq(SSL_CTX_use_PrivateKey_file(t->ctx, s->key,
-						 SSL_FILETYPE_PEM),
-		     1);
-	t->ssl = SSL_new(t->ctx);
-	t->in = BIO_new(BIO_s_mem());
-	t->out = BIO_new(BIO_s_mem());
-	SSL_set_bio(t->ssl, t->in, t->out);
-	SSL_set_connect_state(t->ssl);
-}
-
-/* What waits to be sent, as much as the kernel takes. */
-static size_t talker_send(struct talker *t)
-{
-	char *data;
-	size_t n = (size_t)BIO_get_mem_data(t->out, &data);
-	ssize_t sent = send(t->fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-	(void)BIO_reset(t->out);
-	return sent > 0 ? (size_t)sent : 0;
-}
-
-static void talker_shake_hands(struct talker *t, struct secured *s)
-{
-	char chunk[4096];
-	ssize_t n;
-
-	while (SSL_do_handshake(t->ssl) != 1) {
-		(void)talker_send(t);
-		nodes_turn(&s->all);
-		n = recv(t->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
-		if (n > 0)
-			cr_assert_eq(BIO_write(t->in, chunk, (int)n), n);
-	}
-	(void)talker_send(t);
-}
-
-static void talker_end(struct talker *t)
-{
-	SSL_free(t->ssl);
-	SSL_CTX_free(t->ctx);
-	close(t->fd);
-}
-
 Test(net_tls, who_changes_keys_over_and_over_has_no_long_turn)
 {
 	struct talker t;
@@ -558,13 +490,10 @@ Test(net_tls, who_changes_keys_over_and_over_has_no_long_turn)
 	a = add(&s, s.ca, "a", DAY);
 	ca_issue(s.ca, "c", "URI:bootseer://node/c", DAY);
 	use(&s, "c");
-	talker_call(&t, &s, a);
-	talker_shake_hands(&t, &s);
-	for (int k = 0; k < 20000; k++) {
-		cr_assert_eq(SSL_key_update(t.ssl, SSL_KEY_UPDATE_NOT_REQUESTED),
-			     1);
-		cr_assert_eq(SSL_do_handshake(t.ssl), 1);
-	}
+	talker_call(&t, a->net->listener.fd, s.cert, s.key);
+	while (!talker_shakes_hands(&t))
+		nodes_turn(&s.all);
+	talker_change_keys(&t, 20000);
 	sent = talker_send(&t);
 	cr_assert_gt(sent, 300 << 10);
 	until(&s.all, a->failures > 0);
