@@ -442,6 +442,7 @@ static void set_limits(CURL *h, const struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_USERAGENT,
 			       "bootseer/" BOOTSEER_VERSION);
 	(void)curl_easy_setopt(h, CURLOPT_SHARE, x->client->share);
+	(void)curl_easy_setopt(h, CURLOPT_SSL_CTX_FUNCTION, http_tls_prepare);
 	if (x->client->ca_file)
 		(void)curl_easy_setopt(h, CURLOPT_CAINFO, x->client->ca_file);
 	if (x->client->cert_file) {
