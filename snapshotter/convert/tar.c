@@ -395,18 +395,21 @@ static int find_header(struct tar *t, struct error *err)
 					 "damaged tar: one block of zeros");
 }
 
-/* The headers of the next entry, borrowed. */
+/* The headers of the next entry, borrowed.  How many they are is looked for from their
+ * start each time, so twice as many are looked at as the last time. */
 static int read_headers(struct tar *t, const uint8_t **ret, size_t *ret_len,
 			struct error *err)
 {
-	uint64_t need = TAR_BLOCK, got;
+	uint64_t need = TAR_BLOCK, got = 0;
 	int rc;
 
 	do {
-		got = need;
-		rc = peek(t, need, ret, ret_len, err);
+		uint64_t more = 2 * got < HEADERS_MAX ? 2 * got : HEADERS_MAX;
+
+		rc = peek(t, need > more ? need : more, ret, ret_len, err);
 		if (rc == 0 && *ret_len < need)
 			rc = cut_off(err);
+		got = *ret_len;
 		if (rc == 0)
 			rc = tar_head_len(*ret, *ret_len, &need, err);
 	} while (rc == 0 && need > got);

@@ -251,6 +251,9 @@ static int take_extended(struct extended *e, uint8_t type,
 	if (to->data)
 		return odd(err, "it has two extended headers of a kind");
 	*to = type == 'x' ? *body : text_of(body->data, body->len);
+	/* To Go the name is the header's then. */
+	if (type != 'x' && to->len == 0)
+		return odd(err, "it has a long name without a letter");
 	if (type == 'x' && !pax_is_whole(body->data, body->len))
 		return error_set(err, EBADMSG,
 				 "its extended header is damaged");

@@ -278,3 +278,16 @@ Test(tar, leaves_overlayfs_own_xattrs_out)
 	cr_assert_eq(walk(&tar, &c.visitor), 0, "%s", err.msg);
 	cr_expect_eq(c.n_xattrs, 1);
 }
+
+/* Nearly as many as headers may be: they are few bytes in a registry. */
+Test(tar, looks_at_many_extended_headers_a_few_times_each, .timeout = 20)
+{
+	struct counter c = { .visitor.entry = count_entry };
+	AUTO_BUF tar = BUF_INIT;
+
+	for (unsigned int i = 0; i < 16000; i++)
+		add(&tar, "x", 'x', "");
+	add(&tar, "file", '0', "");
+	finish(&tar);
+	cr_expect_eq(walk(&tar, &c.visitor), -EINVAL);
+}

@@ -229,6 +229,8 @@ Test(tar_head, refuses_what_readers_take_in_different_ways)
 	} bad[] = {
 		{ "xx", { "11 size=51\n", "11 size=52\n" }, '0', -EINVAL },
 		{ "LL", { "a", "b" }, '0', -EINVAL },
+		{ "L", { "" }, '5', -EINVAL },
+		{ "K", { "" }, '2', -EINVAL },
 		{ "x", { "12 size=512\n" }, 'g', -EINVAL },
 		{ "xL", { "10 path=a\n", "b" }, '0', -EINVAL },
 		{ "xK", { "14 linkpath=a\n", "b" }, '2', -EINVAL },
