@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "common/buf.h"
+#include "snapshotter/convert/acl.h"
 
 /* Linux' limits of a device number as EROFS stores it. */
 #define MAJOR_MAX 0xfffu
@@ -447,13 +448,51 @@ static int add_xattrs(struct apply *a, const struct layer_entry *e,
 	return 0;
 }
 
+static void drop_xattr(struct inode *i, const char *name)
+{
+	struct xattr **at = &i->xattrs;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	if (*at)
+		*at = (*at)->next;
+}
+
+/* An ACL and the mode say the same of owner and others; an unpack sets the mode last. */
+static int settle_acl(struct apply *a, struct inode *i, struct error *err)
+{
+	const struct xattr *x = i->xattrs;
+	AUTO_FREE uint8_t *acl = NULL;
+	enum acl_change change;
+
+	while (x && strcmp(x->name, XATTR_NAME_POSIX_ACL_ACCESS) != 0)
+		x = x->next;
+	if (!x || x->size == 0)
+		return 0;
+	acl = malloc(x->size);
+	if (!acl)
+		return error_nomem(err);
+	memcpy(acl, x->value, x->size);
+	change = acl_chmod(acl, x->size, i->mode);
+	if (change == ACL_GONE)
+		drop_xattr(i, XATTR_NAME_POSIX_ACL_ACCESS);
+	if (change == ACL_CHANGED &&
+	    tree_set_xattr(a->tree, i, XATTR_NAME_POSIX_ACL_ACCESS, acl,
+			   x->size) < 0)
+		return error_nomem(err);
+	return 0;
+}
+
 static int set_attributes(struct apply *a, const struct layer_entry *e,
 			  struct inode *i, struct error *err)
 {
+	int rc;
+
 	set_stat(e, i);
 	i->user = a->layer;
 	i->xattrs = NULL;
-	return add_xattrs(a, e, i, err);
+	rc = add_xattrs(a, e, i, err);
+	return rc < 0 ? rc : settle_acl(a, i, err);
 }
 
 /*
@@ -464,14 +503,12 @@ static int set_attributes(struct apply *a, const struct layer_entry *e,
 static int set_link_attributes(struct apply *a, const struct layer_entry *e,
 			       struct inode *i, struct error *err)
 {
-	struct xattr **at = &i->xattrs;
+	int rc;
 
 	set_stat(e, i);
-	while (*at && strcmp((*at)->name, XATTR_NAME_CAPS) != 0)
-		at = &(*at)->next;
-	if (*at)
-		*at = (*at)->next;
-	return add_xattrs(a, e, i, err);
+	drop_xattr(i, XATTR_NAME_CAPS);
+	rc = add_xattrs(a, e, i, err);
+	return rc < 0 ? rc : settle_acl(a, i, err);
 }
 
 static int apply_hard_link(struct apply *a, const struct layer_entry *e,

@@ -12,6 +12,7 @@ BEGAN = time.time_ns() - 60 * 10**9
 CONTAINERD = ("containerd1", "containerd2")
 APART = CONTAINERD + ("apply",)  # unpack each layer into a folder of its own
 ALL_BUT_UMOCI = APART + ("convert",)
+ACL = b"system.posix_acl_access"
 RULES = {}
 
 
@@ -335,7 +336,7 @@ def device_zero(d, h):
                 (t.entry["kind"] == "hard" and
                  b"/".join(History.clean(t.entry["link"])[0]) in zeros):
             zeros.add(t.path)
-    listed = d.ours == "apply" and d.theirs in CONTAINERD and d.other == "unreachable"
+    listed = d.ours == "apply" and d.theirs in CONTAINERD and "unreachable" in (d.mine, d.other)
     return (listed or between(d, APART, ("convert", "umoci"))) and \
         d.path is not None and any(is_below(d.path, path) for path in zeros)
 
@@ -385,6 +386,14 @@ def link_below_itself(d, h):
     return refuses(d, CONTAINERD, "link .*: operation not permitted") and \
         any(e["kind"] == "hard" and e["name"].startswith(e["link"] + b"/")
             for e in all_entries(h))
+
+
+@rule
+def acl_mode(d, h):
+    """umoci sets the ACL last: where the mode says something else the ACL holds."""
+    return between(d, ALL_BUT_UMOCI, ("umoci",)) and \
+        (d.what == "mode" or is_xattr(d, ACL)) and \
+        any(t.path == d.path and ACL in t.entry["xattrs"] for t in h.touches)
 
 
 @rule

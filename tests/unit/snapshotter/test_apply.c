@@ -525,6 +525,66 @@ Test(apply, a_hard_link_to_a_symlink_gives_it_no_acl, .init = setup,
 	cr_expect(at("f")->xattrs);
 }
 
+static const struct xattr *acl_of(const char *path)
+{
+	const struct xattr *x = at(path)->xattrs;
+
+	while (x && strcmp(x->name, "system.posix_acl_access") != 0)
+		x = x->next;
+	return x;
+}
+
+/* As chmod(2) does: unpacking sets the mode last. */
+Test(apply, a_mode_settles_what_an_acl_says, .init = setup, .fini = teardown)
+{
+	/* u::rw, u:5:r, g::rwx, m::rwx, o::r */
+	static const uint8_t acl[] = {
+		2,    0,    0,    0, 1,    0,    6,    0,    0xff,
+		0xff, 0xff, 0xff, 2, 0,    4,    0,    5,    0,
+		0,    0,    4,    0, 7,    0,    0xff, 0xff, 0xff,
+		0xff, 0x10, 0,    7, 0,    0xff, 0xff, 0xff, 0xff,
+		0x20, 0,    4,    0, 0xff, 0xff, 0xff, 0xff,
+	};
+	/* u::rw, g::r, o::r */
+	static const uint8_t least[] = {
+		2,    0,    0, 0, 1,    0,    6,    0,    0xff, 0xff,
+		0xff, 0xff, 4, 0, 4,    0,    0xff, 0xff, 0xff, 0xff,
+		0x20, 0,    4, 0, 0xff, 0xff, 0xff, 0xff,
+	};
+	struct xattr x = { .name = "system.posix_acl_access",
+			   .value = acl,
+			   .size = sizeof(acl) };
+	struct layer_entry e = { .path = "f",
+				 .mode = S_IFREG | 0674,
+				 .xattrs = &x };
+	const uint8_t *now;
+
+	cr_assert_eq(add_full(&e), 0);
+	cr_assert(acl_of("f"));
+	cr_expect_eq(memcmp(acl_of("f")->value, acl, sizeof(acl)), 0);
+	/* A hard link's header has another mode. */
+	e = (struct layer_entry){
+		.path = "m", .link = "f", .hard = true, .mode = S_IFREG | 0401
+	};
+	cr_assert_eq(add_full(&e), 0);
+	cr_assert(acl_of("f"));
+	now = acl_of("f")->value;
+	cr_expect_eq(now[6], 4);
+	cr_expect_eq(now[14], 4, "of the user");
+	cr_expect_eq(now[22], 7, "of the group: the mask holds");
+	cr_expect_eq(now[30], 0);
+	cr_expect_eq(now[38], 1);
+
+	x.value = least;
+	x.size = sizeof(least);
+	e = (struct layer_entry){ .path = "g",
+				  .mode = S_IFREG | 0600,
+				  .xattrs = &x };
+	cr_assert_eq(add_full(&e), 0);
+	cr_expect_null(acl_of("g"), "it says no more than the mode");
+	cr_expect_eq(at("g")->mode, S_IFREG | 0600);
+}
+
 Test(apply, root_entry_sets_the_roots_attributes, .init = setup,
      .fini = teardown)
 {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* POSIX ACLs as Linux keeps them in system.posix_acl_access (linux/posix_acl_xattr.h):
+ * version 2, then entries of a tag, permissions and an id. */
+#ifndef BOOTSEER_SNAPSHOTTER_CONVERT_ACL_H
+#define BOOTSEER_SNAPSHOTTER_CONVERT_ACL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum acl_change {
+	ACL_SAME,
+	ACL_CHANGED,
+	ACL_GONE, /* it says no more than the mode does, and Linux keeps none */
+};
+
+/*
+ * What chmod(2) to `mode` makes of an access ACL, which is changed in place: owner and
+ * others get the mode's permissions, and so does the mask, or the group where there is
+ * none.  What is no ACL stays as it is.
+ */
+enum acl_change acl_chmod(uint8_t *acl, size_t size, uint32_t mode);
+
+#endif
