@@ -16,6 +16,8 @@ static const struct command *const commands[] = {
 	&image_ready_command,   &key_new_command,        &key_show_command,
 	&trace_push_command,    &trace_pull_command,     &trace_ls_command,
 	&trace_show_command,    &trace_merge_command,    &trace_rm_command,
+	&ckpt_cp_command,       &ckpt_ls_command,        &ckpt_stat_command,
+	&ckpt_verify_command,   &ckpt_rm_command,        &ckpt_gc_command,
 	&p2p_status_command,    &node_status_command,    &node_doctor_command,
 	&node_gc_command,
 };

@@ -44,6 +44,9 @@ start_stage()
 	start_bootseerd "$W/node" --plain-http "$REGISTRY"
 	export REGISTRY CONFIG=$TOP/deploy DIR=$W/mnt TRACE=$W/start.trace \
 		BOOTSEER_SOCKET=$BOOTSEERD_SOCKET
+	export STORE=file://$W/store MODEL=$W/model.pt
+	mkdir "$W/store"
+	head -c 9000000 /dev/urandom >"$MODEL"
 	image=$(skopeo inspect --raw --tls-verify=false \
 		"docker://$REGISTRY/app:1" | sha256sum | cut -d' ' -f1)
 	"$BATS_TEST_DIRNAME/make-trace" "sha256:$image" train 1767225600 \
@@ -127,6 +130,10 @@ teardown()
 		trace push --local $image
 		trace rm $image
 		trace merge
+		ckpt cp relative a :b
+		ckpt cp file:///tmp a b
+		ckpt rm file:///tmp :
+		ckpt gc --older much file:///tmp
 	EOF
 	run --separate-stderr -2 bootseer image convert --auth-file "$W/none" \
 		"$image" "$image"

@@ -14,6 +14,7 @@ line for each request: METHOD PATH STATUS FAULT.
   kind=cut-sent   passes at= bytes of the request's body on, then hangs up on both
   kind=lost       the server does it, and its answer is not passed on
   kind=wrong-sent flips a bit of the request's body at byte at=
+  kind=wrong-got  flips a bit of the answer's body at byte at=
   kind=hold       passes at= bytes of the answer on, and no more until it is given up
   kind=refuse     hangs up at once"""
 import http.client
@@ -118,6 +119,9 @@ class Proxy(BaseHTTPRequestHandler):
             self.connection.recv(1)
         if fault and (fault["kind"] == "lost" or fault["kind"] == "hold" and not fault["at"]):
             raise Gone
+        if fault and fault["kind"] == "wrong-got" and data:
+            data = bytearray(data)
+            data[fault["at"] % len(data)] ^= 1
         self.send_response_only(r.status)
         for key, value in r.getheaders():
             if key.lower() in HOP or (key.lower() == "content-length" and

@@ -7,6 +7,7 @@ bats_require_minimum_version 1.5.0
 load ../noise.bash
 load ../wait.bash
 load stores.bash
+load ckpt.bash
 
 # The servers take a minute to start, so all tests share them, each in its folder.
 setup_file()
@@ -184,4 +185,10 @@ expect_back() # NAME FILE
 	run -1 "$BOOTSEER_BUILD/tests/functional/store-test" \
 		"hdfs://$NAMENODE/x?auth=kerberos&user=me" ls
 	[[ $output == *"a ticket or a token says who the user is"* ]]
+}
+
+@test "checkpoint files go in and come back, large ones striped" {
+	STORE="hdfs://$NAMENODE/$ME?user=root"
+	make_checkpoint "$W/in"
+	round_trip "$W/in" "$W"
 }

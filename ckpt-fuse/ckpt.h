@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Checkpoint files: one file, striped over many objects of a store (BootSeer paper,
+ * section 4.4).  docs/checkpoints.md has the design, docs/formats/checkpoint.md the
+ * bytes.
+ *
+ * A path has no leading slash: "step-100/model.pt".  A file that is striped, and a
+ * plain object of the store, are both files here; of a striped one each chunk is
+ * checked against its checksum before anybody gets a byte.  Functions block as those
+ * of objects/store.h do, and fail as they do; besides:
+ *   -EBADMSG  the store gave other bytes than were written
+ *   -EINVAL   a path that no file can have
+ *   -EISDIR   it is a folder
+ */
+#ifndef BOOTSEER_CKPT_FUSE_CKPT_H
+#define BOOTSEER_CKPT_FUSE_CKPT_H
+
+#include "objects/store.h"
+
+struct ckpt_file;
+struct ckpt_writer;
+
+struct ckpt_attr {
+	uint32_t mode; /* permission bits */
+	uint32_t uid, gid;
+	int64_t mtime_ns; /* since 1970 */
+};
+
+struct ckpt_stat {
+	bool is_striped; /* what follows `attr` is of such files */
+	uint64_t size;
+	struct ckpt_attr attr; /* of a plain one: its time, and defaults */
+	uint64_t generation;
+	uint32_t chunk_size, unit_chunks;
+	uint32_t columns; /* of the first segment; 0: it is empty */
+	size_t n_segments;
+};
+
+/* ------------------------------------------------------------------- reading --- */
+
+/* Open the file that is there now, which stays what it is whatever replaces it. */
+int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
+	      struct error *err) MUST_CHECK;
+void ckpt_close(struct ckpt_file *f); /* with no read under way */
+const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f);
+
+/* Bytes that are best read at once, by one of several threads: they lie in one object,
+ * at multiples of it. */
+uint64_t ckpt_file_unit(const struct ckpt_file *f);
+
+/* Read exactly `len` bytes; any number of threads.  `deadline_ns` as object_read() has
+ * it.  -ERANGE: they are not in the file. */
+int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
+	      int64_t deadline_ns, struct error *err) MUST_CHECK;
+
+/* ------------------------------------------------------------------- writing --- */
+
+struct ckpt_write_options {
+	uint64_t size;    /* of the whole file */
+	uint32_t columns; /* 1..64; 0: by the size */
+	struct ckpt_attr attr;
+};
+
+/* Begin to write a file, which is at `path` after ckpt_commit(). */
+int ckpt_write_open(struct object_store *s, const char *path,
+		    const struct ckpt_write_options *opts,
+		    struct ckpt_writer **ret, struct error *err) MUST_CHECK;
+uint64_t ckpt_writer_unit(const struct ckpt_writer *w);
+uint32_t ckpt_writer_columns(const struct ckpt_writer *w);
+/* Unit `u` of the file goes to this column; the units of one are written in their
+ * order, by one thread at a time; of several, side by side. */
+uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u);
+/* `data` has the whole unit, or what the file has of it. */
+int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
+		    struct error *err) MUST_CHECK;
+/* Have all that was written durable, then make the file appear: the old one or this
+ * one is there whatever happens.  `ret` may be NULL. */
+int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret,
+		struct error *err) MUST_CHECK;
+void ckpt_writer_free(struct ckpt_writer *w);
+DEFINE_AUTO(ckpt_writer)
+
+/* ------------------------------------------------------------------ the names --- */
+
+struct ckpt_entry {
+	const char *name; /* in the folder */
+	bool is_folder, is_striped;
+	/* Of the object; a striped file's own are ckpt_stat()'s. */
+	struct object_stat object;
+};
+
+/* Returns 0, or -errno, which ckpt_list() then returns. */
+typedef int ckpt_list_fn(void *arg, const struct ckpt_entry *e,
+			 struct error *err);
+
+/* What a folder ("" is the root) has, by name. */
+int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
+	      void *arg, struct error *err) MUST_CHECK;
+int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
+	      struct error *err) MUST_CHECK;
+int ckpt_remove(struct object_store *s, const char *path,
+		struct error *err) MUST_CHECK;
+
+/* ----------------------------------------------------------------- whole files --- */
+
+/* Told, one thread at a time, how many bytes are done.  May be NULL. */
+typedef void ckpt_progress_fn(void *arg, uint64_t done, uint64_t total);
+
+struct ckpt_progress {
+	ckpt_progress_fn *fn;
+	void *arg;
+};
+
+/* The regular file `fd`, of `opts->size` bytes, to a file of the store; -EBUSY when it
+ * is changed meanwhile. */
+int ckpt_upload(struct object_store *s, int fd, const char *path,
+		const struct ckpt_write_options *opts,
+		const struct ckpt_progress *progress, struct ckpt_stat *ret,
+		struct error *err) MUST_CHECK;
+/* All of a file to the regular file `fd`, or, when that is -1, nowhere: it is
+ * checked.  `threads` is 1 to 256, 0: as many units at a time as are worth it. */
+int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
+		  const struct ckpt_progress *progress,
+		  struct error *err) MUST_CHECK;
+
+struct ckpt_gc {
+	uint64_t older_ms; /* only what is older */
+	bool dry_run;
+	/* Results: */
+	size_t n_segments, n_objects;
+	uint64_t bytes;
+};
+
+/* Remove columns that no manifest names, and plain objects that a manifest hides.
+ * Whoever writes or reads for longer than `older_ms` loses.  Nothing is removed when
+ * a manifest cannot be read. */
+int ckpt_gc(struct object_store *s, struct ckpt_gc *gc,
+	    struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/manifest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/crc32c.h"
+
+#define MAGIC "BSEERCKP"
+#define MAGIC_LEN 8u
+#define VERSION 1u
+#define SEGMENT 48u
+#define CRC 4u
+#define FOOTER 16u
+#define SIZE_MAX_FILE ((uint64_t)1 << 62)
+#define CHUNK_MIN 4096u
+#define CHUNK_MAX (16u << 20)
+#define UNIT_CHUNKS_MAX 64u
+#define CHUNKS_MAX ((uint64_t)MANIFEST_MAX / CRC)
+
+int manifest_new(size_t n_segments, uint64_t n_chunks, struct manifest **ret,
+		 struct error *err)
+{
+	AUTO(manifest) m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return error_nomem(err);
+	m->segments = calloc(n_segments + 1, sizeof(*m->segments));
+	m->crcs = calloc(n_chunks + 1, sizeof(*m->crcs));
+	if (!m->segments || !m->crcs)
+		return error_nomem(err);
+	m->n_segments = n_segments;
+	m->n_chunks = n_chunks;
+	*ret = steal_ptr(&m);
+	return 0;
+}
+
+void manifest_free(struct manifest *m)
+{
+	if (!m)
+		return;
+	free(m->segments);
+	free(m->crcs);
+	free(m);
+}
+
+/* --------------------------------------------------------------------- places --- */
+
+uint64_t segment_chunks(const struct manifest *m, const struct segment *s)
+{
+	return (s->length + m->chunk_size - 1) / m->chunk_size;
+}
+
+struct chunk_place chunk_place(const struct manifest *m,
+			       const struct segment *s, uint64_t chunk)
+{
+	uint64_t unit = chunk / m->unit_chunks, at = chunk * m->chunk_size;
+	uint64_t row = unit / s->columns;
+	uint64_t left = s->length - at;
+
+	return (struct chunk_place){
+		.column = (uint32_t)((unit + s->rotation) % s->columns),
+		.off = (row * m->unit_chunks + chunk % m->unit_chunks) *
+		       m->chunk_size,
+		.len = left < m->chunk_size ? (uint32_t)left : m->chunk_size,
+	};
+}
+
+uint64_t segment_column_size(const struct manifest *m, const struct segment *s,
+			     uint32_t column)
+{
+	uint64_t unit = manifest_unit(m), whole = s->length / unit;
+	uint32_t turn = (column + s->columns - s->rotation) % s->columns;
+	uint64_t size = whole / s->columns * unit;
+	uint64_t rest = whole % s->columns;
+
+	if (turn < rest)
+		size += unit;
+	else if (turn == rest)
+		size += s->length % unit;
+	return size;
+}
+
+size_t manifest_find(const struct manifest *m, uint64_t off)
+{
+	size_t low = 0, high = m->n_segments;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct segment *s = &m->segments[mid];
+
+		if (s->start + s->length <= off)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* ---------------------------------------------------------------------- names --- */
+
+#define DATA_FOLDER ".bootseer/data/"
+#define ID_DIGITS (SEGMENT_ID * 2u)
+
+void column_name(const struct segment *s, uint32_t column,
+		 char out[COLUMN_NAME_MAX])
+{
+	char id[ID_DIGITS + 1];
+
+	for (unsigned int i = 0; i < SEGMENT_ID; i++)
+		(void)snprintf(id + 2 * i, 3, "%02x", s->id[i]);
+	(void)snprintf(out, COLUMN_NAME_MAX, DATA_FOLDER "%.2s/%s/c%02" PRIu32,
+		       id, id, column % COLUMNS_MAX);
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID])
+{
+	char same[COLUMN_NAME_MAX];
+	struct segment s = { .start = 0 };
+	uint32_t column;
+	const char *p;
+
+	if (strncmp(name, DATA_FOLDER, strlen(DATA_FOLDER)) != 0 ||
+	    strlen(name) != strlen(DATA_FOLDER) + ID_DIGITS + 7)
+		return false;
+	p = name + strlen(DATA_FOLDER) + 3;
+	for (unsigned int i = 0; i < SEGMENT_ID; i++) {
+		int high = digit(p[2 * i]), low = digit(p[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		s.id[i] = (uint8_t)(high << 4 | low);
+	}
+	p += ID_DIGITS + 2;
+	if (digit(p[0]) < 0 || digit(p[0]) > 9 || digit(p[1]) < 0 ||
+	    digit(p[1]) > 9)
+		return false;
+	column = (uint32_t)(digit(p[0]) * 10 + digit(p[1]));
+	column_name(&s, column, same);
+	if (column >= COLUMNS_MAX || strcmp(name, same) != 0)
+		return false;
+	memcpy(ret_id, s.id, SEGMENT_ID);
+	return true;
+}
+
+/* --------------------------------------------------------------------- decode --- */
+
+static bool is_zeros(const uint8_t *p, size_t len)
+{
+	while (len && !p[len - 1])
+		len--;
+	return len == 0;
+}
+
+static int bad(struct error *err, const char *what)
+{
+	return error_set(err, EBADMSG, "the manifest is damaged: %s", what);
+}
+
+int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
+			   uint64_t *ret_len, struct error *err)
+{
+	const uint8_t *p = data;
+
+	if (len < MANIFEST_HEADER || memcmp(p, MAGIC, MAGIC_LEN) != 0)
+		return bad(err, "it does not begin as one");
+	if (get_le32(p + 8) != VERSION)
+		return error_set(err, ENOTSUP,
+				 "the manifest has version %" PRIu32
+				 ", of a newer bootseer",
+				 get_le32(p + 8));
+	*ret = (struct manifest){
+		.chunk_size = get_le32(p + 12),
+		.unit_chunks = get_le32(p + 16),
+		.n_segments = get_le32(p + 20),
+		.size = get_le64(p + 24),
+		.generation = get_le64(p + 32),
+		.attr = { .mtime_ns = (int64_t)get_le64(p + 40),
+			  .mode = get_le32(p + 48),
+			  .uid = get_le32(p + 52),
+			  .gid = get_le32(p + 56) },
+		.n_chunks = get_le64(p + 64),
+	};
+	if (ret->chunk_size < CHUNK_MIN || ret->chunk_size > CHUNK_MAX ||
+	    (ret->chunk_size & (ret->chunk_size - 1)))
+		return bad(err, "the size of its chunks");
+	if (ret->unit_chunks < 1 || ret->unit_chunks > UNIT_CHUNKS_MAX)
+		return bad(err, "the chunks of a unit");
+	if (ret->n_segments > SEGMENTS_MAX || ret->n_chunks > CHUNKS_MAX ||
+	    ret->n_segments > ret->n_chunks)
+		return bad(err, "how many segments or chunks it has");
+	if (ret->size > SIZE_MAX_FILE || ret->attr.mode > 07777)
+		return bad(err, "size or permissions of the file");
+	if (!is_zeros(p + 60, 4) || !is_zeros(p + 72, 24))
+		return bad(err, "bytes that are to be zeros");
+	*ret_len = MANIFEST_HEADER + SEGMENT * (uint64_t)ret->n_segments +
+		   CRC * ret->n_chunks + FOOTER;
+	return *ret_len > MANIFEST_MAX ? bad(err, "it is too long") : 0;
+}
+
+static int decode_segment(const struct manifest *m, const uint8_t *p,
+			  uint64_t from, struct segment *s, struct error *err)
+{
+	memcpy(s->id, p, SEGMENT_ID);
+	s->start = get_le64(p + 16);
+	s->length = get_le64(p + 24);
+	s->columns = get_le32(p + 32);
+	s->rotation = get_le32(p + 36);
+	if (s->start < from || s->start > SIZE_MAX_FILE ||
+	    s->start % manifest_unit(m) || s->length < 1 ||
+	    s->length > SIZE_MAX_FILE)
+		return bad(err, "where a segment lies");
+	if (s->columns < 1 || s->columns > COLUMNS_MAX ||
+	    s->rotation >= s->columns)
+		return bad(err, "the columns of a segment");
+	return is_zeros(p + 40, 8) ? 0 : bad(err, "bytes that are to be zeros");
+}
+
+static int decode_segments(struct manifest *m, const uint8_t *p,
+			   struct error *err)
+{
+	uint64_t from = 0, chunks = 0;
+
+	for (size_t i = 0; i < m->n_segments; i++, p += SEGMENT) {
+		struct segment *s = &m->segments[i];
+		int rc = decode_segment(m, p, from, s, err);
+
+		if (rc < 0)
+			return rc;
+		s->first_chunk = chunks;
+		from = s->start + s->length;
+		chunks += segment_chunks(m, s);
+	}
+	return chunks == m->n_chunks ? 0 : bad(err, "how many chunks it has");
+}
+
+int manifest_decode(const void *data, size_t len, struct manifest **ret,
+		    struct error *err)
+{
+	const uint8_t *p = data, *foot;
+	struct manifest head;
+	AUTO(manifest) m = NULL;
+	uint64_t want;
+	int rc = manifest_decode_header(data, len, &head, &want, err);
+
+	if (rc < 0)
+		return rc;
+	if (want != len)
+		return bad(err, "it is cut, or longer than it says");
+	foot = p + len - FOOTER;
+	if (get_le64(foot + 8) != len || !is_zeros(foot + 4, 4) ||
+	    get_le32(foot) != crc32c(0, p, len - FOOTER))
+		return bad(err, "its checksum");
+	rc = manifest_new(head.n_segments, head.n_chunks, &m, err);
+	if (rc < 0)
+		return rc;
+	head.segments = m->segments;
+	head.crcs = m->crcs;
+	*m = head;
+	p += MANIFEST_HEADER;
+	rc = decode_segments(m, p, err);
+	if (rc < 0)
+		return rc;
+	p += SEGMENT * m->n_segments;
+	for (uint64_t i = 0; i < m->n_chunks; i++)
+		m->crcs[i] = get_le32(p + CRC * i);
+	*ret = steal_ptr(&m);
+	return 0;
+}
+
+/* --------------------------------------------------------------------- encode --- */
+
+static void encode_header(const struct manifest *m, uint8_t *p)
+{
+	memcpy(p, MAGIC, MAGIC_LEN);
+	put_le32(p + 8, VERSION);
+	put_le32(p + 12, m->chunk_size);
+	put_le32(p + 16, m->unit_chunks);
+	put_le32(p + 20, (uint32_t)m->n_segments);
+	put_le64(p + 24, m->size);
+	put_le64(p + 32, m->generation);
+	put_le64(p + 40, (uint64_t)m->attr.mtime_ns);
+	put_le32(p + 48, m->attr.mode);
+	put_le32(p + 52, m->attr.uid);
+	put_le32(p + 56, m->attr.gid);
+	put_le64(p + 64, m->n_chunks);
+}
+
+static void encode_segment(const struct segment *s, uint8_t *p)
+{
+	memcpy(p, s->id, SEGMENT_ID);
+	put_le64(p + 16, s->start);
+	put_le64(p + 24, s->length);
+	put_le32(p + 32, s->columns);
+	put_le32(p + 36, s->rotation);
+}
+
+int manifest_encode(const struct manifest *m, struct buf *out,
+		    struct error *err)
+{
+	uint64_t len = MANIFEST_HEADER + SEGMENT * (uint64_t)m->n_segments +
+		       CRC * m->n_chunks + FOOTER;
+	uint8_t *p, *first;
+
+	if (len > MANIFEST_MAX)
+		return error_set(
+			err, EFBIG,
+			"a file of so many chunks is too large: %" PRIu64,
+			m->n_chunks);
+	if (buf_reserve(out, len) < 0)
+		return error_nomem(err);
+	first = p = (uint8_t *)out->data + out->len;
+	memset(p, 0, len);
+	encode_header(m, p);
+	p += MANIFEST_HEADER;
+	for (size_t i = 0; i < m->n_segments; i++, p += SEGMENT)
+		encode_segment(&m->segments[i], p);
+	for (uint64_t i = 0; i < m->n_chunks; i++, p += CRC)
+		put_le32(p, m->crcs[i]);
+	put_le32(p, crc32c(0, first, len - FOOTER));
+	put_le64(p + 8, len);
+	out->len += len;
+	return 0;
+}

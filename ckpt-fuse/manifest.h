@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a striped file is: docs/formats/checkpoint.md.  Pure. */
+#ifndef BOOTSEER_CKPT_FUSE_MANIFEST_H
+#define BOOTSEER_CKPT_FUSE_MANIFEST_H
+
+#include "ckpt-fuse/ckpt.h"
+#include "common/buf.h"
+
+#define MANIFEST_MAX (64u << 20) /* bytes */
+#define MANIFEST_SUFFIX ".bsm"
+#define MANIFEST_HEADER 96u
+#define SEGMENTS_MAX 65536u
+#define COLUMNS_MAX 64u
+#define SEGMENT_ID 16u /* bytes */
+
+struct segment {
+	uint8_t id[SEGMENT_ID];
+	uint64_t start, length; /* in the file */
+	uint32_t columns, rotation;
+	uint64_t first_chunk; /* among the checksums of the manifest */
+};
+
+struct manifest {
+	uint32_t chunk_size, unit_chunks;
+	uint64_t size, generation;
+	struct ckpt_attr attr;
+	struct segment *segments;
+	size_t n_segments;
+	uint32_t *crcs;
+	uint64_t n_chunks;
+};
+
+/* An empty manifest with memory for so many; *ret_ is NULL on -ENOMEM. */
+int manifest_new(size_t n_segments, uint64_t n_chunks, struct manifest **ret,
+		 struct error *err) MUST_CHECK;
+void manifest_free(struct manifest *m);
+DEFINE_AUTO(manifest)
+
+/* Take an object's bytes apart.  -EBADMSG says what is wrong with them, -ENOTSUP that
+ * the version is another. */
+int manifest_decode(const void *data, size_t len, struct manifest **ret,
+		    struct error *err) MUST_CHECK;
+/* The same of the first MANIFEST_HEADER bytes alone, as far as they go: size,
+ * generation, attributes, and how long the object is in *ret_len. */
+int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
+			   uint64_t *ret_len, struct error *err) MUST_CHECK;
+int manifest_encode(const struct manifest *m, struct buf *out,
+		    struct error *err) MUST_CHECK;
+
+static inline uint64_t manifest_unit(const struct manifest *m)
+{
+	return (uint64_t)m->chunk_size * m->unit_chunks;
+}
+
+/* The segment that holds the byte at `off`, or the next one behind; n_segments when
+ * there is none. */
+size_t manifest_find(const struct manifest *m, uint64_t off);
+
+/* Where a chunk of a segment is. */
+struct chunk_place {
+	uint32_t column;
+	uint64_t off; /* in the column */
+	uint32_t len; /* bytes that are stored */
+};
+struct chunk_place chunk_place(const struct manifest *m,
+			       const struct segment *s, uint64_t chunk);
+uint64_t segment_chunks(const struct manifest *m, const struct segment *s);
+/* Bytes of one of its columns. */
+uint64_t segment_column_size(const struct manifest *m, const struct segment *s,
+			     uint32_t column);
+
+#define COLUMN_NAME_MAX 64
+void column_name(const struct segment *s, uint32_t column,
+		 char out[COLUMN_NAME_MAX]);
+/* The other way round: the ID in a column's name; false when it is no such name. */
+bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID]);
+
+#endif

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OWN_FOLDER ".bootseer"
+#define PLAIN_MODE 0644u
+#define NS_PER_MS 1000000
+#define TRIES 5u
+
+/* Returns the length without the suffix; 0: it has none, or is nothing but that. */
+static size_t without_suffix(const char *name, size_t len)
+{
+	size_t suffix = strlen(MANIFEST_SUFFIX);
+
+	if (len <= suffix ||
+	    strncmp(name + len - suffix, MANIFEST_SUFFIX, suffix) != 0 ||
+	    name[len - suffix - 1] == '/')
+		return 0;
+	return len - suffix;
+}
+
+bool manifest_is_name(const char *name, size_t *ret_len)
+{
+	size_t len = without_suffix(name, strlen(name));
+
+	/* Whoever made a "x.bsm.bsm": no file is named "x.bsm". */
+	if (!len || without_suffix(name, len))
+		return false;
+	*ret_len = len;
+	return true;
+}
+
+static bool is_own(const char *path)
+{
+	size_t len = strlen(OWN_FOLDER);
+
+	return strncmp(path, OWN_FOLDER, len) == 0 &&
+	       (!path[len] || path[len] == '/');
+}
+
+int manifest_name(const char *path, struct manifest_name *ret,
+		  struct error *err)
+{
+	if (!*path || *path == '/')
+		return error_set(err, EINVAL,
+				 "'%.200s': a path in the store is not empty "
+				 "and begins without a slash",
+				 path);
+	if (is_own(path))
+		return error_set(err, EINVAL,
+				 "'%.200s': " OWN_FOLDER
+				 " is for the data of striped files",
+				 path);
+	if (without_suffix(path, strlen(path)))
+		return error_set(err, EINVAL,
+				 "'%.200s': names that end in " MANIFEST_SUFFIX
+				 " are for the manifests of striped files",
+				 path);
+	if (strlen(path) + strlen(MANIFEST_SUFFIX) > OBJECT_NAME_MAX)
+		return error_set(err, EINVAL, "'%.60s...' is too long", path);
+	(void)snprintf(ret->s, sizeof(ret->s), "%s" MANIFEST_SUFFIX, path);
+	return 0;
+}
+
+static int read_whole(struct object *o, struct buf *out, struct error *err)
+{
+	uint64_t size = object_opened_stat(o)->size;
+	struct object_range r = { .len = size };
+
+	if (size > MANIFEST_MAX)
+		return error_set(err, EBADMSG,
+				 "a manifest has no %" PRIu64 " bytes", size);
+	if (buf_reserve(out, size) < 0)
+		return error_nomem(err);
+	r.buf = out->data;
+	out->len = size;
+	return size ? object_read(o, &r, 1, 0, err) : 0;
+}
+
+static int read_object(struct object_store *s, const char *name,
+		       struct buf *out, struct error *err)
+{
+	struct object *o;
+	int rc = object_open(s, name, &o, err);
+
+	if (rc < 0)
+		return rc;
+	buf_reset(out);
+	rc = read_whole(o, out, err);
+	object_close(o);
+	return rc;
+}
+
+int manifest_load(struct object_store *s, const char *name,
+		  struct manifest **ret, struct error *err)
+{
+	AUTO_BUF data = BUF_INIT;
+	int rc = -ESTALE;
+
+	/* It may be replaced while it is read, where the store then forgets it. */
+	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = read_object(s, name, &data, err);
+	if (rc < 0)
+		return rc;
+	rc = manifest_decode(data.data ? data.data : "", data.len, ret, err);
+	return rc < 0 ? error_wrap(err, rc, "%s: '%.200s'", object_store_url(s),
+				   name)
+		      : 0;
+}
+
+void manifest_stat(const struct manifest *m, struct ckpt_stat *ret)
+{
+	*ret = (struct ckpt_stat){
+		.is_striped = true,
+		.size = m->size,
+		.attr = m->attr,
+		.generation = m->generation,
+		.chunk_size = m->chunk_size,
+		.unit_chunks = m->unit_chunks,
+		.columns = m->n_segments ? m->segments[0].columns : 0,
+		.n_segments = m->n_segments,
+	};
+}
+
+void plain_stat(const struct object_stat *o, struct ckpt_stat *ret)
+{
+	*ret = (struct ckpt_stat){
+		.size = o->size,
+		.attr = { .mode = PLAIN_MODE,
+			  .mtime_ns = o->modified_ms * NS_PER_MS },
+	};
+}
+
+static int found_one(void *arg, const struct object_entry *e, struct error *err)
+{
+	bool *is_there = arg;
+
+	*is_there = true;
+	return -ECANCELED; /* one is enough */
+}
+
+int names_missing(struct object_store *s, const char *path, struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	bool is_there = false;
+
+	if (object_list(s, path, false, found_one, &is_there, &ignored) < 0 &&
+	    !is_there)
+		is_there = false; /* what was asked first is told */
+	if (is_there)
+		return error_set(err, EISDIR, "%s: '%.200s' is a folder",
+				 object_store_url(s), path);
+	return error_set(err, ENOENT, "%s: there is no '%.200s'",
+			 object_store_url(s), path);
+}
+
+int names_remove(struct object_store *s, const char *name, struct error *err)
+{
+	int rc = object_delete(s, name, NULL, err);
+
+	return rc == -ENOENT ? 0 : rc;
+}
+
+int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
+	      struct error *err)
+{
+	AUTO(manifest) m = NULL;
+	struct manifest_name name;
+	struct object_stat o;
+	int rc = manifest_name(path, &name, err);
+
+	if (rc < 0)
+		return rc;
+	rc = manifest_load(s, name.s, &m, err);
+	if (rc == 0)
+		manifest_stat(m, ret);
+	if (rc != -ENOENT)
+		return rc;
+	rc = object_stat(s, path, &o, err);
+	if (rc == 0)
+		plain_stat(&o, ret);
+	return rc == -ENOENT ? names_missing(s, path, err) : rc;
+}
+
+/* The plain object first: were it last, it would be the file for a moment, or for
+ * good if we are stopped, though it was replaced long ago. */
+int ckpt_remove(struct object_store *s, const char *path, struct error *err)
+{
+	struct manifest_name name;
+	int plain, striped;
+
+	plain = manifest_name(path, &name, err);
+	if (plain < 0)
+		return plain;
+	plain = object_delete(s, path, NULL, err);
+	if (plain < 0 && plain != -ENOENT)
+		return plain;
+	striped = object_delete(s, name.s, NULL, err);
+	if (striped == -ENOENT)
+		return plain == 0 ? 0 : names_missing(s, path, err);
+	return striped;
+}
+
+/* ---------------------------------------------------------------------- lists --- */
+
+struct listing {
+	struct ckpt_entry *entries; /* names are owned */
+	size_t n, cap, skip; /* `skip`: bytes of the folder in each name */
+};
+
+static void listing_fini(struct listing *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free((void *)(uintptr_t)l->entries[i].name);
+	free(l->entries);
+}
+
+static int listing_grow(struct listing *l, struct error *err)
+{
+	size_t cap = l->cap ? l->cap * 2 : 64;
+	struct ckpt_entry *more = realloc(l->entries, cap * sizeof(*more));
+
+	if (!more)
+		return error_nomem(err);
+	l->entries = more;
+	l->cap = cap;
+	return 0;
+}
+
+static int listing_add(void *arg, const struct object_entry *e,
+		       struct error *err)
+{
+	struct listing *l = arg;
+	struct ckpt_entry entry = { .is_folder = e->is_folder,
+				    .object = e->stat };
+	size_t len = strlen(e->name);
+
+	entry.is_striped = !e->is_folder && manifest_is_name(e->name, &len);
+	if (l->n == l->cap && listing_grow(l, err) < 0)
+		return -ENOMEM;
+	entry.name = strndup(e->name + l->skip, len - l->skip);
+	if (!entry.name)
+		return error_nomem(err);
+	l->entries[l->n++] = entry;
+	return 0;
+}
+
+/* By name; what is striped before what is hidden by it, and a folder behind both. */
+static int compare(const void *x, const void *y)
+{
+	const struct ckpt_entry *a = x, *b = y;
+	int by_name = strcmp(a->name, b->name);
+
+	if (by_name || a->is_folder != b->is_folder)
+		return by_name ? by_name
+			       : (int)a->is_folder - (int)b->is_folder;
+	return (int)b->is_striped - (int)a->is_striped;
+}
+
+static bool is_hidden(const struct listing *l, size_t i)
+{
+	const struct ckpt_entry *e = &l->entries[i];
+
+	return i && !e->is_folder && e[-1].is_striped &&
+	       strcmp(e[-1].name, e->name) == 0;
+}
+
+int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
+	      void *arg, struct error *err)
+{
+	struct listing l = { .skip = *folder ? strlen(folder) + 1 : 0 };
+	int rc = 0;
+
+	if (is_own(folder))
+		return error_set(err, EINVAL,
+				 "'%.200s' has the data of striped files",
+				 folder);
+	rc = object_list(s, folder, false, listing_add, &l, err);
+	if (l.n)
+		qsort(l.entries, l.n, sizeof(*l.entries), compare);
+	for (size_t i = 0; i < l.n && rc == 0; i++)
+		if (!is_hidden(&l, i))
+			rc = fn(arg, &l.entries[i], err);
+	listing_fini(&l);
+	return rc;
+}

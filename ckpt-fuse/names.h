@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Names of files and of their manifests in a store. */
+#ifndef BOOTSEER_CKPT_FUSE_NAMES_H
+#define BOOTSEER_CKPT_FUSE_NAMES_H
+
+#include "ckpt-fuse/manifest.h"
+
+struct manifest_name {
+	char s[OBJECT_NAME_MAX + 1];
+};
+
+/* The name of the manifest that a file of this path has; -EINVAL says why none can. */
+int manifest_name(const char *path, struct manifest_name *ret,
+		  struct error *err) MUST_CHECK;
+/* Is it one, and how long is the path of its file? */
+bool manifest_is_name(const char *name, size_t *ret_len);
+
+/* Read and check a manifest; -ENOENT: the file is none, or plain. */
+int manifest_load(struct object_store *s, const char *name,
+		  struct manifest **ret, struct error *err) MUST_CHECK;
+void manifest_stat(const struct manifest *m, struct ckpt_stat *ret);
+void plain_stat(const struct object_stat *o, struct ckpt_stat *ret);
+
+/* For an -ENOENT: -EISDIR where `path` is a folder. */
+int names_missing(struct object_store *s, const char *path,
+		  struct error *err) MUST_CHECK;
+
+/* Remove what may not be there. */
+int names_remove(struct object_store *s, const char *name,
+		 struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads of files: each chunk is checked before anybody gets a byte of it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt-fuse/names.h"
+#include "common/bytes.h"
+#include "common/crc32c.h"
+
+#define CHUNKS_AT_ONCE 64u
+#define PLAIN_UNIT (4 * MIB)
+
+struct ckpt_file {
+	struct object_store *store;
+	char *path;
+	struct ckpt_stat stat;
+	struct object *plain; /* NULL: it is striped */
+	struct manifest *manifest;
+	/* Of all segments, one behind the other; opened when they are read. */
+	pthread_mutex_t lock;
+	struct object **columns;
+	size_t *first_column; /* of each segment */
+	size_t n_columns;
+};
+
+/* ------------------------------------------------------------------- opening --- */
+
+static int open_striped(struct ckpt_file *f, struct error *err)
+{
+	const struct manifest *m = f->manifest;
+
+	f->first_column = calloc(m->n_segments + 1, sizeof(*f->first_column));
+	if (!f->first_column)
+		return error_nomem(err);
+	for (size_t i = 0; i < m->n_segments; i++) {
+		f->first_column[i] = f->n_columns;
+		f->n_columns += m->segments[i].columns;
+	}
+	f->columns =
+		(struct object **)calloc(f->n_columns + 1, sizeof(*f->columns));
+	if (!f->columns)
+		return error_nomem(err);
+	manifest_stat(m, &f->stat);
+	return 0;
+}
+
+static int open_plain(struct ckpt_file *f, struct error *err)
+{
+	int rc = object_open(f->store, f->path, &f->plain, err);
+
+	if (rc == -ENOENT)
+		return names_missing(f->store, f->path, err);
+	if (rc == 0)
+		plain_stat(object_opened_stat(f->plain), &f->stat);
+	return rc;
+}
+
+int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
+	      struct error *err)
+{
+	struct manifest_name name;
+	struct ckpt_file *f;
+	int rc = manifest_name(path, &name, err);
+
+	if (rc < 0)
+		return rc;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&f->lock, NULL);
+	f->store = s;
+	f->path = strdup(path);
+	if (!f->path)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = manifest_load(s, name.s, &f->manifest, err);
+	if (rc == 0)
+		rc = open_striped(f, err);
+	else if (rc == -ENOENT)
+		rc = open_plain(f, err);
+	if (rc < 0) {
+		ckpt_close(f);
+		return rc;
+	}
+	*ret = f;
+	return 0;
+}
+
+void ckpt_close(struct ckpt_file *f)
+{
+	if (!f)
+		return;
+	for (size_t i = 0; f->columns && i < f->n_columns; i++)
+		if (f->columns[i])
+			object_close(f->columns[i]);
+	if (f->plain)
+		object_close(f->plain);
+	free((void *)f->columns);
+	free(f->first_column);
+	manifest_free(f->manifest);
+	(void)pthread_mutex_destroy(&f->lock);
+	free(f->path);
+	free(f);
+}
+
+const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f)
+{
+	return &f->stat;
+}
+
+uint64_t ckpt_file_unit(const struct ckpt_file *f)
+{
+	return f->plain ? PLAIN_UNIT : manifest_unit(f->manifest);
+}
+
+/* Whoever comes second keeps the first one's. */
+static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
+		       struct object **ret, struct error *err)
+{
+	struct object **slot = &f->columns[f->first_column[segment] + column];
+	char name[COLUMN_NAME_MAX];
+	struct object *o;
+	int rc;
+
+	(void)pthread_mutex_lock(&f->lock);
+	*ret = *slot;
+	(void)pthread_mutex_unlock(&f->lock);
+	if (*ret)
+		return 0;
+	column_name(&f->manifest->segments[segment], column, name);
+	rc = object_open(f->store, name, &o, err);
+	if (rc == -ENOENT)
+		return error_wrap(err, -ESTALE,
+				  "'%.200s' was replaced, and its data removed "
+				  "since; open it again",
+				  f->path);
+	if (rc < 0)
+		return rc;
+	(void)pthread_mutex_lock(&f->lock);
+	if (!*slot)
+		*slot = steal_ptr(&o);
+	*ret = *slot;
+	(void)pthread_mutex_unlock(&f->lock);
+	if (o)
+		object_close(o);
+	return 0;
+}
+
+/* ------------------------------------------------------------------- chunks --- */
+
+/* Chunks of one unit, which lie one behind the other in one column. */
+struct run {
+	const struct segment *segment;
+	size_t segment_index;
+	uint64_t first; /* chunk of the segment */
+	unsigned int n;
+	struct object *column;
+	char name[COLUMN_NAME_MAX];
+	struct object_range ranges[CHUNKS_AT_ONCE];
+	/* What the reader wants of the first and the last is not all of them. */
+	void *bounce[2];
+};
+
+static bool is_right(const struct ckpt_file *f, const struct run *r,
+		     unsigned int i)
+{
+	const uint32_t *crcs = f->manifest->crcs + r->segment->first_chunk;
+
+	return crc32c(0, r->ranges[i].buf, r->ranges[i].len) ==
+	       crcs[r->first + i];
+}
+
+/* Bytes may have changed on their way; those that are wrong twice are so in the
+ * store. */
+static int check_run(const struct ckpt_file *f, struct run *r,
+		     int64_t deadline_ns, struct error *err)
+{
+	for (unsigned int i = 0; i < r->n; i++) {
+		int rc;
+
+		if (is_right(f, r, i))
+			continue;
+		rc = object_read(r->column, &r->ranges[i], 1, deadline_ns, err);
+		if (rc < 0)
+			return rc;
+		if (!is_right(f, r, i))
+			return error_set(
+				err, EBADMSG,
+				"%s: '%.200s' is damaged at byte %" PRIu64
+				": chunk %" PRIu64
+				" of %s is not what was written",
+				object_store_url(f->store), f->path,
+				r->segment->start +
+					(r->first + i) *
+						f->manifest->chunk_size,
+				r->first + i, r->name);
+	}
+	return 0;
+}
+
+static void run_fini(struct run *r)
+{
+	free(r->bounce[0]);
+	free(r->bounce[1]);
+}
+
+/* The chunks of [rel, rel + len) of the segment: whole ones go to `dst` at once. */
+static int run_ranges(const struct ckpt_file *f, struct run *r, uint64_t rel,
+		      char *dst, uint64_t len, struct error *err)
+{
+	const struct manifest *m = f->manifest;
+
+	for (unsigned int i = 0; i < r->n; i++) {
+		struct chunk_place p = chunk_place(m, r->segment, r->first + i);
+		uint64_t at = (r->first + i) * m->chunk_size;
+
+		r->ranges[i] =
+			(struct object_range){ .off = p.off, .len = p.len };
+		if (at >= rel && at + p.len <= rel + len) {
+			r->ranges[i].buf = dst + (at - rel);
+			continue;
+		}
+		r->ranges[i].buf = malloc(p.len);
+		if (!r->ranges[i].buf)
+			return error_nomem(err);
+		r->bounce[i ? 1 : 0] = r->ranges[i].buf;
+	}
+	return 0;
+}
+
+static void copy_part(const struct ckpt_file *f, const struct run *r,
+		      unsigned int i, uint64_t rel, char *dst, uint64_t len)
+{
+	uint64_t at = (r->first + i) * f->manifest->chunk_size;
+	uint64_t from = at > rel ? at : rel;
+	uint64_t end = at + r->ranges[i].len;
+
+	if (end > rel + len)
+		end = rel + len;
+	memcpy(dst + (from - rel), (char *)r->ranges[i].buf + (from - at),
+	       end - from);
+}
+
+static void copy_parts(const struct ckpt_file *f, const struct run *r,
+		       uint64_t rel, char *dst, uint64_t len)
+{
+	if (r->bounce[0])
+		copy_part(f, r, 0, rel, dst, len);
+	if (r->bounce[1])
+		copy_part(f, r, r->n - 1, rel, dst, len);
+}
+
+static int read_run(struct ckpt_file *f, struct run *r, uint64_t rel, char *dst,
+		    uint64_t len, int64_t deadline_ns, struct error *err)
+{
+	struct chunk_place p = chunk_place(f->manifest, r->segment, r->first);
+	int rc = column_open(f, r->segment_index, p.column, &r->column, err);
+
+	column_name(r->segment, p.column, r->name);
+	if (rc == 0)
+		rc = run_ranges(f, r, rel, dst, len, err);
+	if (rc == 0)
+		rc = object_read(r->column, r->ranges, r->n, deadline_ns, err);
+	if (rc == -ERANGE)
+		rc = error_set(err, EBADMSG,
+			       "%s: '%.200s' is damaged: %s is shorter than "
+			       "what was written",
+			       object_store_url(f->store), f->path, r->name);
+	if (rc == 0)
+		rc = check_run(f, r, deadline_ns, err);
+	if (rc == 0)
+		copy_parts(f, r, rel, dst, len);
+	return rc;
+}
+
+/* --------------------------------------------------------------------- reads --- */
+
+/* What is left of a unit, from `off` on; returns how much that is, or -errno. */
+static int64_t read_stored(struct ckpt_file *f, size_t index, uint64_t off,
+			   char *dst, uint64_t len, int64_t deadline_ns,
+			   struct error *err)
+{
+	const struct manifest *m = f->manifest;
+	const struct segment *s = &m->segments[index];
+	uint64_t unit = manifest_unit(m), rel = off - s->start;
+	uint64_t end = (rel / unit + 1) * unit;
+	struct run r = { .segment = s, .segment_index = index };
+	int rc;
+
+	if (end > s->length)
+		end = s->length;
+	if (end > rel + len)
+		end = rel + len;
+	r.first = rel / m->chunk_size;
+	r.n = (unsigned int)((end - 1) / m->chunk_size - r.first + 1);
+	rc = read_run(f, &r, rel, dst, end - rel, deadline_ns, err);
+	run_fini(&r);
+	return rc < 0 ? rc : (int64_t)(end - rel);
+}
+
+static int64_t read_some(struct ckpt_file *f, uint64_t off, char *dst,
+			 uint64_t len, int64_t deadline_ns, struct error *err)
+{
+	const struct manifest *m = f->manifest;
+	size_t i = manifest_find(m, off);
+	uint64_t hole = len;
+
+	if (i < m->n_segments && m->segments[i].start <= off)
+		return read_stored(f, i, off, dst, len, deadline_ns, err);
+	if (i < m->n_segments && m->segments[i].start - off < hole)
+		hole = m->segments[i].start - off;
+	memset(dst, 0, hole);
+	return (int64_t)hole;
+}
+
+int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
+	      int64_t deadline_ns, struct error *err)
+{
+	struct object_range r = { .off = off, .len = len, .buf = buf };
+	char *dst = buf;
+
+	if (off > f->stat.size || len > f->stat.size - off)
+		return error_set(err, ERANGE,
+				 "%s: '%.200s' has %" PRIu64 " bytes",
+				 object_store_url(f->store), f->path,
+				 f->stat.size);
+	if (f->plain)
+		return len ? object_read(f->plain, &r, 1, deadline_ns, err) : 0;
+	while (len) {
+		int64_t n = read_some(f, off, dst, len, deadline_ns, err);
+
+		if (n < 0)
+			return (int)n;
+		off += (uint64_t)n;
+		dst += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole files, by as many threads as there are columns. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt-fuse/names.h"
+#include "ckpt-fuse/side_by_side.h"
+#include "common/bytes.h"
+#include "common/fs.h"
+
+#define ALIGNMENT 4096u
+#define THREADS_MIN 4u
+#define THREADS_MAX 32u
+#define UNITS_A_COLUMN 2u /* at a time: while one is checked the next comes */
+
+struct transfer {
+	int fd; /* -1: nowhere */
+	uint64_t size, unit;
+	struct ckpt_writer *writer;
+	struct ckpt_file *file;
+	const struct ckpt_progress *progress;
+	pthread_mutex_t lock; /* done, and the calls of `progress` */
+	uint64_t done;
+	atomic_uint_fast64_t next; /* unit of a download */
+	atomic_bool stop;          /* one failed */
+};
+
+static void told(struct transfer *t, uint64_t len)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	t->done += len;
+	if (t->progress && t->progress->fn)
+		t->progress->fn(t->progress->arg, t->done, t->size);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+static uint64_t unit_bytes(const struct transfer *t, uint64_t u)
+{
+	uint64_t left = t->size - u * t->unit;
+
+	return left < t->unit ? left : t->unit;
+}
+
+static void *buffer_new(const struct transfer *t, struct error *err)
+{
+	void *data = NULL;
+
+	if (posix_memalign(&data, ALIGNMENT, round_up(t->unit, ALIGNMENT))) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	return data;
+}
+
+/* --------------------------------------------------------------------- upload --- */
+
+static int read_local(const struct transfer *t, uint64_t off, char *data,
+		      uint64_t len, struct error *err)
+{
+	int rc = fs_pread_full(t->fd, data, len, off);
+
+	return rc < 0 ? error_set(err, -rc,
+				  "read %" PRIu64 " bytes at %" PRIu64 ": %s",
+				  len, off, strerror(-rc))
+		      : 0;
+}
+
+static int upload_column(void *arg, unsigned int c, struct error *err)
+{
+	struct transfer *t = arg;
+	uint64_t u = 0, n = (t->size + t->unit - 1) / t->unit;
+	AUTO_FREE char *data = buffer_new(t, err);
+	int rc = data ? 0 : -ENOMEM;
+
+	while (u < n && ckpt_writer_column(t->writer, u) != c)
+		u++;
+	for (; rc == 0 && u < n && !atomic_load(&t->stop);
+	     u += ckpt_writer_columns(t->writer)) {
+		uint64_t len = unit_bytes(t, u);
+
+		rc = read_local(t, u * t->unit, data, len, err);
+		if (rc == 0)
+			rc = ckpt_write_unit(t->writer, u, data, err);
+		if (rc == 0)
+			told(t, len);
+	}
+	if (rc < 0)
+		atomic_store(&t->stop, true);
+	return rc;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static int look(int fd, struct stat *ret, struct error *err)
+{
+	if (fstat(fd, ret) < 0)
+		return error_set(err, errno, "stat: %s", strerror(errno));
+	return 0;
+}
+
+/* What was written while it was read is neither the file before nor after. */
+static int check_same(const struct transfer *t, const struct stat *before,
+		      int rc, struct error *err)
+{
+	struct stat now;
+
+	if (fstat(t->fd, &now) < 0 || !is_same(before, &now))
+		return error_set(err, EBUSY,
+				 "it was changed while it was read");
+	return rc;
+}
+
+int ckpt_upload(struct object_store *s, int fd, const char *path,
+		const struct ckpt_write_options *opts,
+		const struct ckpt_progress *progress, struct ckpt_stat *ret,
+		struct error *err)
+{
+	struct transfer t = { .fd = fd,
+			      .size = opts->size,
+			      .progress = progress };
+	AUTO(ckpt_writer) w = NULL;
+	struct stat before;
+	int rc = look(fd, &before, err);
+
+	if (rc == 0 && (uint64_t)before.st_size != opts->size)
+		rc = error_set(err, EBUSY,
+			       "its length changed before it was read");
+	if (rc == 0)
+		rc = ckpt_write_open(s, path, opts, &w, err);
+	if (rc < 0)
+		return rc;
+	t.writer = w;
+	t.unit = ckpt_writer_unit(w);
+	(void)pthread_mutex_init(&t.lock, NULL);
+	rc = side_by_side(ckpt_writer_columns(w), upload_column, &t, err);
+	(void)pthread_mutex_destroy(&t.lock);
+	if (rc == 0 || rc == -EIO)
+		rc = check_same(&t, &before, rc, err);
+	return rc == 0 ? ckpt_commit(w, ret, err) : rc;
+}
+
+/* ------------------------------------------------------------------- download --- */
+
+static int write_local(const struct transfer *t, uint64_t off, const char *data,
+		       uint64_t len, struct error *err)
+{
+	int rc = t->fd < 0 ? 0 : fs_pwrite_full(t->fd, data, len, off);
+
+	return rc < 0 ? error_set(err, -rc,
+				  "write %" PRIu64 " bytes at %" PRIu64 ": %s",
+				  len, off, strerror(-rc))
+		      : 0;
+}
+
+static int download_units(void *arg, unsigned int index, struct error *err)
+{
+	struct transfer *t = arg;
+	uint64_t u, n = (t->size + t->unit - 1) / t->unit;
+	AUTO_FREE char *data = buffer_new(t, err);
+	int rc = data ? 0 : -ENOMEM;
+
+	while (rc == 0 && !atomic_load(&t->stop) &&
+	       (u = atomic_fetch_add(&t->next, 1)) < n) {
+		uint64_t len = unit_bytes(t, u);
+
+		rc = ckpt_read(t->file, u * t->unit, data, len, 0, err);
+		if (rc == 0)
+			rc = write_local(t, u * t->unit, data, len, err);
+		if (rc == 0)
+			told(t, len);
+	}
+	if (rc < 0)
+		atomic_store(&t->stop, true);
+	return rc;
+}
+
+static unsigned int threads_for(const struct ckpt_file *f)
+{
+	unsigned int n = ckpt_file_stat(f)->columns * UNITS_A_COLUMN;
+
+	if (n < THREADS_MIN)
+		return THREADS_MIN;
+	return n > THREADS_MAX ? THREADS_MAX : n;
+}
+
+int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
+		  const struct ckpt_progress *progress, struct error *err)
+{
+	struct transfer t = { .fd = fd,
+			      .size = ckpt_file_stat(f)->size,
+			      .unit = ckpt_file_unit(f),
+			      .file = f,
+			      .progress = progress };
+	int rc;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)t.size) < 0)
+		return error_set(err, errno, "set its length: %s",
+				 strerror(errno));
+	(void)pthread_mutex_init(&t.lock, NULL);
+	rc = side_by_side(threads ? threads : threads_for(f), download_units,
+			  &t, err);
+	(void)pthread_mutex_destroy(&t.lock);
+	return rc;
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writes of files: columns side by side, then the manifest, which is the commit. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "ckpt-fuse/names.h"
+#include "ckpt-fuse/side_by_side.h"
+#include "common/bytes.h"
+#include "common/crc32c.h"
+
+#define CHUNK_SIZE ((uint32_t)MIB)
+#define UNIT_CHUNKS 4u
+#define COLUMNS 8u
+/* Below this one column is as fast: beginning an object costs what some MiB do. */
+#define STRIPED_SIZE (64 * MIB)
+
+struct ckpt_writer {
+	struct object_store *store;
+	char *path;
+	struct manifest_name name;
+	struct manifest *manifest;            /* a plain file has no segment */
+	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
+	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
+	bool is_there[COLUMNS_MAX];           /* as an object */
+	/* The manifest may be there, whatever we heard of it: columns stay. */
+	bool is_sent;
+};
+
+/* ------------------------------------------------------------------- opening --- */
+
+static uint32_t columns_of(const struct ckpt_write_options *o, uint64_t units)
+{
+	uint32_t n = o->columns;
+
+	if (!n)
+		n = o->size < STRIPED_SIZE ? 1 : COLUMNS;
+	return n > units ? (uint32_t)units : n;
+}
+
+static int set_segment(struct manifest *m, const struct ckpt_write_options *o,
+		       struct error *err)
+{
+	uint64_t unit = (uint64_t)CHUNK_SIZE * UNIT_CHUNKS;
+	uint64_t units = (o->size + unit - 1) / unit;
+	struct segment *s = &m->segments[0];
+	uint32_t random;
+
+	if (getrandom(s->id, sizeof(s->id), 0) != (ssize_t)sizeof(s->id))
+		return error_set(err, errno, "random bytes: %s",
+				 strerror(errno));
+	memcpy(&random, s->id, sizeof(random));
+	s->length = o->size;
+	s->columns = columns_of(o, units);
+	s->rotation = random % s->columns;
+	return 0;
+}
+
+static int set_manifest(struct ckpt_writer *w,
+			const struct ckpt_write_options *o, struct error *err)
+{
+	bool is_plain = o->size <= (uint64_t)CHUNK_SIZE * UNIT_CHUNKS;
+	uint64_t chunks = (o->size + CHUNK_SIZE - 1) / CHUNK_SIZE;
+	int rc = manifest_new(is_plain ? 0 : 1, is_plain ? 0 : chunks,
+			      &w->manifest, err);
+
+	if (rc < 0)
+		return rc;
+	w->manifest->chunk_size = CHUNK_SIZE;
+	w->manifest->unit_chunks = UNIT_CHUNKS;
+	w->manifest->size = o->size;
+	w->manifest->attr = o->attr;
+	w->manifest->attr.mode &= 07777;
+	return is_plain ? 0 : set_segment(w->manifest, o, err);
+}
+
+static bool is_plain(const struct ckpt_writer *w)
+{
+	return w->manifest->n_segments == 0;
+}
+
+int ckpt_write_open(struct object_store *s, const char *path,
+		    const struct ckpt_write_options *opts,
+		    struct ckpt_writer **ret, struct error *err)
+{
+	AUTO(ckpt_writer) w = NULL;
+	int rc;
+
+	if (opts->columns > COLUMNS_MAX)
+		return error_set(err, EINVAL,
+				 "a file has 1 to %u columns, not %" PRIu32,
+				 COLUMNS_MAX, opts->columns);
+	if (opts->size > (uint64_t)MANIFEST_MAX / 8 * CHUNK_SIZE)
+		return error_set(err, EFBIG,
+				 "a file of %" PRIu64 " bytes is too large",
+				 opts->size);
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return error_nomem(err);
+	w->store = s;
+	w->path = strdup(path);
+	if (!w->path)
+		return error_nomem(err);
+	rc = manifest_name(path, &w->name, err);
+	if (rc == 0)
+		rc = set_manifest(w, opts, err);
+	if (rc < 0)
+		return rc;
+	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
+		while (ckpt_writer_column(w, w->next_unit[c]) != c)
+			w->next_unit[c]++;
+	*ret = steal_ptr(&w);
+	return 0;
+}
+
+uint64_t ckpt_writer_unit(const struct ckpt_writer *w)
+{
+	return manifest_unit(w->manifest);
+}
+
+uint32_t ckpt_writer_columns(const struct ckpt_writer *w)
+{
+	return is_plain(w) ? 1 : w->manifest->segments[0].columns;
+}
+
+uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u)
+{
+	if (is_plain(w))
+		return 0;
+	return chunk_place(w->manifest, &w->manifest->segments[0],
+			   u * w->manifest->unit_chunks)
+		.column;
+}
+
+/* -------------------------------------------------------------------- writing --- */
+
+static int column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
+{
+	const struct manifest *m = w->manifest;
+	struct object_put_options o = { .size = m->size };
+	char name[COLUMN_NAME_MAX];
+
+	if (w->puts[c])
+		return 0;
+	if (is_plain(w))
+		return object_put_open(w->store, w->path, &o, &w->puts[c], err);
+	o.size = segment_column_size(m, &m->segments[0], c);
+	o.condition = OBJECT_NEW;
+	column_name(&m->segments[0], c, name);
+	return object_put_open(w->store, name, &o, &w->puts[c], err);
+}
+
+static void set_crcs(struct manifest *m, uint64_t u, const char *data,
+		     uint64_t len)
+{
+	uint64_t chunk = u * m->unit_chunks;
+
+	for (uint64_t at = 0; at < len; at += m->chunk_size, chunk++) {
+		uint64_t n =
+			len - at < m->chunk_size ? len - at : m->chunk_size;
+
+		m->crcs[chunk] = crc32c(0, data + at, n);
+	}
+}
+
+int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
+		    struct error *err)
+{
+	struct manifest *m = w->manifest;
+	uint64_t unit = manifest_unit(m), left;
+	uint32_t c = ckpt_writer_column(w, u);
+	int rc;
+
+	if (u != w->next_unit[c] || u * unit >= m->size)
+		return error_set(err, EINVAL,
+				 "unit %" PRIu64 " of '%.200s' is not the next "
+				 "of its column",
+				 u, w->path);
+	left = m->size - u * unit;
+	if (left > unit)
+		left = unit;
+	rc = column_put(w, c, err);
+	if (rc == 0)
+		rc = object_put_write(w->puts[c], data, left, err);
+	if (rc < 0)
+		return rc;
+	if (!is_plain(w))
+		set_crcs(m, u, data, left);
+	w->next_unit[c] += ckpt_writer_columns(w);
+	return 0;
+}
+
+/* --------------------------------------------------------------------- commit --- */
+
+static int is_whole(const struct ckpt_writer *w, struct error *err)
+{
+	uint64_t unit = manifest_unit(w->manifest);
+
+	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
+		if (w->next_unit[c] * unit < w->manifest->size)
+			return error_set(err, EINVAL,
+					 "'%.200s': unit %" PRIu64
+					 " was not written",
+					 w->path, w->next_unit[c]);
+	return 0;
+}
+
+static int commit_column(void *arg, unsigned int c, struct error *err)
+{
+	struct ckpt_writer *w = arg;
+	int rc = object_put_commit(w->puts[c], NULL, err);
+
+	w->is_there[c] = rc == 0;
+	return rc;
+}
+
+/* One more than that of what is there, as far as there is something. */
+static int set_generation(struct ckpt_writer *w, struct error *err)
+{
+	AUTO(manifest) before = NULL;
+	int rc = manifest_load(w->store, w->name.s, &before, err);
+
+	w->manifest->generation = before ? before->generation + 1 : 1;
+	/* What is damaged is replaced, too. */
+	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
+}
+
+/* The version that is there before we commit; "": none. */
+struct before {
+	char tag[OBJECT_TAG_MAX];
+};
+
+static int look_before(struct object_store *s, const char *name,
+		       struct before *ret, struct error *err)
+{
+	struct object_stat o;
+	int rc = object_stat(s, name, &o, err);
+
+	(void)snprintf(ret->tag, sizeof(ret->tag), "%s", rc == 0 ? o.tag : "");
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* No other version: that is of a writer who commits, too, and who removes what we
+ * have put.  If each took what the other one put, no file would be left. */
+static int remove_before(struct object_store *s, const char *name,
+			 const struct before *b, struct error *err)
+{
+	int rc = *b->tag ? object_delete(s, name, b->tag, err) : 0;
+
+	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+}
+
+static int commit_striped(struct ckpt_writer *w, struct error *err)
+{
+	AUTO_BUF data = BUF_INIT;
+	struct before plain;
+	struct error ignored = ERROR_INIT;
+	int rc = side_by_side(ckpt_writer_columns(w), commit_column, w, err);
+
+	if (rc == 0)
+		rc = look_before(w->store, w->path, &plain, err);
+	if (rc == 0)
+		rc = set_generation(w, err);
+	if (rc == 0)
+		rc = manifest_encode(w->manifest, &data, err);
+	if (rc < 0)
+		return rc;
+	w->is_sent = true;
+	rc = object_put(w->store, w->name.s, data.data, data.len, NULL, NULL,
+			err);
+	/* It is hidden already; what stays is ckpt_gc()'s. */
+	if (rc == 0)
+		(void)!remove_before(w->store, w->path, &plain, &ignored);
+	return rc;
+}
+
+static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
+			struct error *err)
+{
+	struct object_stat o;
+	struct before striped;
+	/* Of an empty file nothing was written. */
+	int rc = column_put(w, 0, err);
+
+	if (rc == 0)
+		rc = look_before(w->store, w->name.s, &striped, err);
+	if (rc == 0)
+		rc = object_put_commit(w->puts[0], &o, err);
+	if (rc < 0)
+		return rc;
+	plain_stat(&o, ret);
+	rc = remove_before(w->store, w->name.s, &striped, err);
+	if (rc < 0)
+		return error_wrap(err, rc,
+				  "'%.200s' is written, and readers still see "
+				  "the file before",
+				  w->path);
+	return 0;
+}
+
+int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret, struct error *err)
+{
+	struct ckpt_stat st;
+	int rc = is_whole(w, err);
+
+	if (rc < 0)
+		return rc;
+	if (is_plain(w)) {
+		rc = commit_plain(w, &st, err);
+	} else {
+		rc = commit_striped(w, err);
+		manifest_stat(w->manifest, &st);
+	}
+	if (rc == 0 && ret)
+		*ret = st;
+	return rc;
+}
+
+/* Columns of a file that will not be; those that cannot be removed are ckpt_gc()'s. */
+static void take_back(struct ckpt_writer *w)
+{
+	char name[COLUMN_NAME_MAX];
+
+	for (uint32_t c = 0; c < COLUMNS_MAX; c++) {
+		struct error ignored = ERROR_INIT;
+
+		if (!w->is_there[c])
+			continue;
+		column_name(&w->manifest->segments[0], c, name);
+		w->is_there[c] = names_remove(w->store, name, &ignored) < 0;
+	}
+}
+
+void ckpt_writer_free(struct ckpt_writer *w)
+{
+	if (!w)
+		return;
+	for (uint32_t c = 0; c < COLUMNS_MAX; c++)
+		object_put_free(w->puts[c]);
+	if (!w->is_sent)
+		take_back(w);
+	manifest_free(w->manifest);
+	free(w->path);
+	free(w);
+}

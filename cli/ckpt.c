@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ckpt.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/progress.h"
+
+int ckpt_store_open(const struct ckpt_access *a, const char *url,
+		    struct object_store **ret, struct error *err)
+{
+	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+
+	cfg.memory = a->memory;
+	cfg.ca_file = a->ca_file;
+	/* Columns are written once; manifests are read whole, at once. */
+	cfg.is_write_once = false;
+	return object_store_open(url, &cfg, ret, err);
+}
+
+int ckpt_check_first(const void *config, char **args, struct error *err)
+{
+	if (!strstr(args[0], "://"))
+		return error_set(err, EINVAL,
+				 "'%.200s' is no store: say file:///DIR, "
+				 "s3://BUCKET/PREFIX or hdfs://HOST:PORT/DIR",
+				 args[0]);
+	return 0;
+}
+
+const char *ckpt_store_path(const char *arg)
+{
+	arg += *arg == ':';
+	while (*arg == '/')
+		arg++;
+	return arg;
+}
+
+void ckpt_bar_step(void *bar, uint64_t done, uint64_t total)
+{
+	struct ckpt_bar *b = bar;
+
+	progress_step(b->bar, b->what, b->before + done,
+		      b->total ? b->total : total, clock_now_ns());
+}
+
+/* ---------------------------------------------------------------------- walk --- */
+
+#define DEPTH_MAX 64u
+
+struct walk {
+	struct object_store *store;
+	ckpt_walk_fn *fn;
+	void *arg;
+	const char *folder;
+	unsigned int depth;
+};
+
+static int walk_folder(struct walk *w, const char *folder, struct error *err);
+
+static int walk_entry(void *arg, const struct ckpt_entry *e, struct error *err)
+{
+	struct walk *w = arg;
+	AUTO_BUF path = BUF_INIT;
+
+	if (buf_printf(&path, "%s%s%s", w->folder, *w->folder ? "/" : "",
+		       e->name) < 0)
+		return error_nomem(err);
+	return e->is_folder ? walk_folder(w, path.data, err)
+			    : w->fn(w->arg, path.data, err);
+}
+
+static int walk_folder(struct walk *w, const char *folder, struct error *err)
+{
+	struct walk below = *w;
+
+	below.folder = folder;
+	if (++below.depth > DEPTH_MAX)
+		return error_set(err, ELOOP,
+				 "'%.200s' lies in more than %u folders",
+				 folder, DEPTH_MAX);
+	return ckpt_list(w->store, folder, walk_entry, &below, err);
+}
+
+int ckpt_walk(struct object_store *s, const char *path, ckpt_walk_fn *fn,
+	      void *arg, struct error *err)
+{
+	struct walk w = { .store = s, .fn = fn, .arg = arg };
+	struct ckpt_stat st;
+	int rc = *path ? ckpt_stat(s, path, &st, err) : -EISDIR;
+
+	if (rc == -EISDIR)
+		return walk_folder(&w, path, err);
+	return rc == 0 ? fn(arg, path, err) : rc;
+}

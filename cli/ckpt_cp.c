@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `bootseer ckpt cp`: files into a store and out of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/ckpt.h"
+#include "cli/ckpt_local.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/progress.h"
+
+#define NS_PER_S INT64_C(1000000000)
+
+struct ckpt_cp_config {
+	struct ckpt_access access;
+	uint64_t columns;
+	bool recursive;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "recursive",
+	  .letter = 'r',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct ckpt_cp_config, recursive),
+	  .help = "Folders, with all files below them." },
+	{ .key = "columns",
+	  .type = OPTION_INTEGER,
+	  .def = "0",
+	  .min = "0",
+	  .max = "64",
+	  .offset = offsetof(struct ckpt_cp_config, columns),
+	  .help = "Objects that a file is striped over, which are read and "
+		  "written side by side; 0: by its size, 8 from 64 MiB on." },
+	CKPT_ACCESS_OPTIONS,
+	{ .key = NULL },
+};
+
+struct ckpt_cp {
+	const struct ckpt_cp_config *cfg;
+	struct object_store *store;
+	const char *from, *to;
+	struct ckpt_bar bar;
+	uint64_t n_files, n_bytes;
+};
+
+/* ------------------------------------------------------------------- into it --- */
+
+static struct ckpt_write_options options_of(const struct ckpt_cp *cp,
+					    const struct stat *st)
+{
+	return (struct ckpt_write_options){
+		.size = (uint64_t)st->st_size,
+		.columns = (uint32_t)cp->cfg->columns,
+		.attr = { .mode = st->st_mode & 07777,
+			  .uid = st->st_uid,
+			  .gid = st->st_gid,
+			  .mtime_ns = st->st_mtim.tv_sec * NS_PER_S +
+				      st->st_mtim.tv_nsec },
+	};
+}
+
+static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
+		    struct error *err)
+{
+	const struct ckpt_progress progress = { ckpt_bar_step, &cp->bar };
+	AUTO_CLOSE int fd = open(local, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct ckpt_write_options o;
+	struct stat st;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "'%s': %s", local,
+				 strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, EINVAL,
+				 "'%s' is no file%s: only files are kept in "
+				 "stores",
+				 local,
+				 S_ISDIR(st.st_mode) ? ", but a folder (-r)"
+						     : "");
+	o = options_of(cp, &st);
+	cp->bar.what = local;
+	rc = ckpt_upload(cp->store, fd, path, &o, &progress, NULL, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "'%s'", local);
+	cp->bar.before += o.size;
+	cp->n_bytes += o.size;
+	cp->n_files++;
+	return 0;
+}
+
+static int put_found(void *arg, const char *local, const char *below,
+		     struct error *err)
+{
+	struct ckpt_cp *cp = arg;
+	AUTO_BUF path = BUF_INIT;
+
+	if (buf_printf(&path, "%s%s%s", cp->to, *cp->to && *below ? "/" : "",
+		       below) < 0)
+		return error_nomem(err);
+	return put_file(cp, local, path.data, err);
+}
+
+static bool ends_in_slash(const char *s)
+{
+	size_t len = strlen(s);
+
+	return len && s[len - 1] == '/';
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int copy_in(struct ckpt_cp *cp, struct error *err)
+{
+	AUTO_BUF to = BUF_INIT;
+	struct stat st;
+
+	if (stat(cp->from, &st) < 0)
+		return error_set(err, errno, "'%s': %s", cp->from,
+				 strerror(errno));
+	if (cp->cfg->recursive && S_ISDIR(st.st_mode)) {
+		AUTO_FREE char *top = strdup(cp->to);
+
+		if (!top)
+			return error_nomem(err);
+		while (ends_in_slash(top))
+			top[strlen(top) - 1] = '\0';
+		cp->to = top;
+		return ckpt_local_walk(cp->from, put_found, cp, err);
+	}
+	if (buf_puts(&to, cp->to) < 0 ||
+	    ((!*cp->to || ends_in_slash(cp->to)) &&
+	     buf_puts(&to, last_part(cp->from)) < 0))
+		return error_nomem(err);
+	return put_file(cp, cp->from, to.data, err);
+}
+
+/* ------------------------------------------------------------------- out of it --- */
+
+static int get_file(struct ckpt_cp *cp, const char *path, const char *local,
+		    struct error *err)
+{
+	const struct ckpt_progress progress = { ckpt_bar_step, &cp->bar };
+	AUTO(ckpt_local) out = NULL;
+	struct ckpt_stat st;
+	struct ckpt_file *f;
+	int rc = ckpt_open(cp->store, path, &f, err);
+
+	if (rc < 0)
+		return rc;
+	st = *ckpt_file_stat(f);
+	cp->bar.what = path;
+	rc = ckpt_local_new(local, &out, err);
+	if (rc == 0)
+		rc = ckpt_download(f, ckpt_local_fd(out), 0, &progress, err);
+	ckpt_close(f);
+	if (rc == 0)
+		rc = ckpt_local_commit(out, &st.attr, err);
+	if (rc < 0)
+		return error_wrap(err, rc, "'%s'", local);
+	cp->bar.before += st.size;
+	cp->n_bytes += st.size;
+	cp->n_files++;
+	return 0;
+}
+
+static int get_found(void *arg, const char *path, struct error *err)
+{
+	struct ckpt_cp *cp = arg;
+	AUTO_BUF local = BUF_INIT;
+	size_t skip = strlen(cp->from);
+	char *slash;
+	int rc;
+
+	while (path[skip] == '/')
+		skip++;
+	if (buf_printf(&local, "%s/%s", cp->to, path + skip) < 0)
+		return error_nomem(err);
+	slash = strrchr(local.data, '/');
+	*slash = '\0';
+	rc = fs_mkdir_p(local.data, 0777, err);
+	*slash = '/';
+	return rc < 0 ? rc : get_file(cp, path, local.data, err);
+}
+
+static int copy_out(struct ckpt_cp *cp, struct error *err)
+{
+	AUTO_BUF to = BUF_INIT;
+	struct ckpt_stat st;
+	struct stat local;
+	int rc = *cp->from ? ckpt_stat(cp->store, cp->from, &st, err) : -EISDIR;
+
+	if (rc == -EISDIR && cp->cfg->recursive)
+		return ckpt_walk(cp->store, cp->from, get_found, cp, err);
+	if (rc == -EISDIR)
+		return error_set(err, EISDIR,
+				 "':%s' is a folder: copy it with -r",
+				 cp->from);
+	if (rc < 0)
+		return rc;
+	if (buf_puts(&to, cp->to) < 0)
+		return error_nomem(err);
+	if (stat(cp->to, &local) == 0 && S_ISDIR(local.st_mode) &&
+	    buf_printf(&to, "/%s", last_part(cp->from)) < 0)
+		return error_nomem(err);
+	return get_file(cp, cp->from, to.data, err);
+}
+
+/* ---------------------------------------------------------------------- the command --- */
+
+static int check(const void *config, char **args, struct error *err)
+{
+	bool from = *args[1] == ':', to = *args[2] == ':';
+
+	if (from == to)
+		return error_set(
+			err, EINVAL,
+			"one of '%.100s' and '%.100s' is in the store, "
+			"and begins with a colon",
+			args[1], args[2]);
+	return ckpt_check_first(config, args, err);
+}
+
+static void print_end(const struct ckpt_cp *cp, int64_t began_ns)
+{
+	char bytes[PROGRESS_BYTES_MAX], rate[PROGRESS_BYTES_MAX];
+	char files[PROGRESS_COUNT_MAX];
+	int64_t ns = clock_now_ns() - began_ns + 1;
+
+	progress_format_bytes(cp->n_bytes, bytes);
+	progress_format_bytes((uint64_t)((double)cp->n_bytes * NS_PER_S /
+					 (double)ns),
+			      rate);
+	progress_format_count(cp->n_files, "file", files);
+	printf("%s, %s in %.1f s (%s/s)\n", files, bytes, (double)ns / NS_PER_S,
+	       rate);
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	struct ckpt_cp cp = { .cfg = config };
+	bool is_in = *args[2] == ':';
+	int64_t began_ns = clock_now_ns();
+	AUTO(object_store) s = NULL;
+	int rc = ckpt_store_open(&cp.cfg->access, args[0], &s, err);
+
+	if (rc < 0)
+		return rc;
+	cp.store = s;
+	cp.from = is_in ? args[1] : ckpt_store_path(args[1]);
+	cp.to = is_in ? ckpt_store_path(args[2]) : args[2];
+	cp.bar.bar = progress_new(stderr);
+	rc = is_in ? copy_in(&cp, err) : copy_out(&cp, err);
+	progress_free(cp.bar.bar);
+	if (rc == 0)
+		print_end(&cp, began_ns);
+	return rc;
+}
+
+const struct command ckpt_cp_command = {
+	.brief = "Copy files into a store, striped, or out of it",
+	.program = {
+		.name = "bootseer ckpt cp",
+		.usage = "[OPTIONS] STORE FROM TO",
+		.summary = "Copy a file into the store or out of it. That of "
+			   "FROM and TO which is in the store begins with a "
+			   "colon. What is larger than 4 MiB is striped over "
+			   "several objects; every chunk is checked when it is "
+			   "read. A file is there when it is whole, or the one "
+			   "before still is.",
+		.options = options,
+		.examples = "bootseer ckpt cp s3://bucket/run7 model.pt "
+			    ":step-100/model.pt\n"
+			    "bootseer ckpt cp -r hdfs://namenode:9870/ckpt "
+			    ":step-100 ./step-100\n",
+		.see_also = "bootseer(1)",
+		.min_args = 3,
+		.max_args = 3,
+	},
+	.config_size = sizeof(struct ckpt_cp_config),
+	.check = check,
+	.run = run,
+};

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ckpt.h"
+#include "common/progress.h"
+
+#define NS_PER_MS 1000000
+
+struct ckpt_gc_config {
+	struct ckpt_access access;
+	int64_t older_ns;
+	bool dry_run;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "older",
+	  .type = OPTION_DURATION,
+	  .def = "24h",
+	  .min = "0s",
+	  .offset = offsetof(struct ckpt_gc_config, older_ns),
+	  .help = "Only what was written longer ago. Whoever takes longer to "
+		  "write or to read one file loses it." },
+	{ .key = "dry-run",
+	  .letter = 'n',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct ckpt_gc_config, dry_run),
+	  .help = "Say what would be removed." },
+	CKPT_ACCESS_OPTIONS,
+	{ .key = NULL },
+};
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct ckpt_gc_config *c = config;
+	struct ckpt_gc gc = { .older_ms = (uint64_t)c->older_ns / NS_PER_MS,
+			      .dry_run = c->dry_run };
+	char bytes[PROGRESS_BYTES_MAX], objects[PROGRESS_COUNT_MAX];
+	AUTO(object_store) s = NULL;
+	size_t n_swept = 0;
+	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+
+	if (rc == 0)
+		rc = ckpt_gc(s, &gc, err);
+	if (rc == 0 && !c->dry_run)
+		rc = object_store_sweep(s, gc.older_ms, &n_swept, err);
+	if (rc < 0)
+		return rc;
+	progress_format_bytes(gc.bytes, bytes);
+	progress_format_count(gc.n_objects + n_swept, "object", objects);
+	printf("%s, %s %s\n", objects, bytes,
+	       c->dry_run ? "would be removed" : "removed");
+	return 0;
+}
+
+const struct command ckpt_gc_command = {
+	.brief = "Give back the space of files that are gone",
+	.program = {
+		.name = "bootseer ckpt gc",
+		.usage = "[OPTIONS] STORE",
+		.summary = "Remove from the store the data of files that were "
+			   "removed or replaced, and what writers that were "
+			   "killed left behind.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct ckpt_gc_config),
+	.check = ckpt_check_first,
+	.run = run,
+};

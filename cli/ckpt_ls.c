@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/ckpt.h"
+#include "common/buf.h"
+#include "common/progress.h"
+
+struct ckpt_ls_config {
+	struct ckpt_access access;
+	bool is_long;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "long",
+	  .letter = 'l',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct ckpt_ls_config, is_long),
+	  .help = "Size, time and columns, too; reads what each striped file "
+		  "is." },
+	CKPT_ACCESS_OPTIONS,
+	{ .key = NULL },
+};
+
+struct ckpt_ls {
+	struct object_store *store;
+	const char *folder;
+	bool is_long;
+};
+
+static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
+		     struct error *err)
+{
+	char size[PROGRESS_BYTES_MAX], when[32] = "-", layout[32] = "plain";
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_stat st;
+	struct tm tm;
+	time_t t;
+	int rc;
+
+	if (buf_printf(&path, "%s%s%s", l->folder, *l->folder ? "/" : "",
+		       e->name) < 0)
+		return error_nomem(err);
+	rc = ckpt_stat(l->store, path.data, &st, err);
+	if (rc < 0)
+		return rc;
+	progress_format_bytes(st.size, size);
+	t = (time_t)(st.attr.mtime_ns / 1000000000);
+	if (localtime_r(&t, &tm))
+		(void)strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
+	if (st.is_striped)
+		(void)snprintf(layout, sizeof(layout), "%" PRIu32 " column%s",
+			       st.columns, st.columns == 1 ? "" : "s");
+	printf("%10s  %-10s  %s  %s\n", size, layout, when, e->name);
+	return 0;
+}
+
+static int show(void *arg, const struct ckpt_entry *e, struct error *err)
+{
+	const struct ckpt_ls *l = arg;
+
+	if (l->is_long && !e->is_folder)
+		return show_long(l, e, err);
+	printf("%*s%s%s\n", l->is_long ? 42 : 0, "", e->name,
+	       e->is_folder ? "/" : "");
+	return 0;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct ckpt_ls_config *c = config;
+	struct ckpt_ls l = { .folder = args[1] ? ckpt_store_path(args[1]) : "",
+			     .is_long = c->is_long };
+	AUTO(object_store) s = NULL;
+	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+
+	l.store = s;
+	return rc < 0 ? rc : ckpt_list(s, l.folder, show, &l, err);
+}
+
+const struct command ckpt_ls_command = {
+	.brief = "List files of a store",
+	.program = {
+		.name = "bootseer ckpt ls",
+		.usage = "[OPTIONS] STORE [FOLDER]",
+		.summary = "List the files in a folder of the store: striped "
+			   "ones and plain objects alike.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 2,
+	},
+	.config_size = sizeof(struct ckpt_ls_config),
+	.check = ckpt_check_first,
+	.run = run,
+};

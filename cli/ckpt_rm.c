@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <string.h>
+
+#include "cli/ckpt.h"
+#include "common/buf.h"
+#include "common/progress.h"
+
+struct ckpt_rm_config {
+	struct ckpt_access access;
+	bool recursive;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "recursive",
+	  .letter = 'r',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct ckpt_rm_config, recursive),
+	  .help = "Folders, with all files below them." },
+	CKPT_ACCESS_OPTIONS,
+	{ .key = NULL },
+};
+
+struct ckpt_rm {
+	struct object_store *store;
+	uint64_t n;
+};
+
+static int remove_one(void *arg, const char *path, struct error *err)
+{
+	struct ckpt_rm *r = arg;
+	int rc = ckpt_remove(r->store, path, err);
+
+	r->n += rc == 0;
+	return rc;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	if (!*ckpt_store_path(args[1]))
+		return error_set(err, EINVAL,
+				 "that is the whole store: name a file or a "
+				 "folder");
+	return ckpt_check_first(config, args, err);
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct ckpt_rm_config *c = config;
+	const char *path = ckpt_store_path(args[1]);
+	char files[PROGRESS_COUNT_MAX];
+	AUTO(object_store) s = NULL;
+	struct ckpt_rm r = { .n = 0 };
+	int rc = ckpt_store_open(&c->access, args[0], &s, err);
+
+	if (rc < 0)
+		return rc;
+	r.store = s;
+	rc = c->recursive ? ckpt_walk(s, path, remove_one, &r, err)
+			  : remove_one(&r, path, err);
+	if (rc == -EISDIR)
+		rc = error_wrap(err, rc, "remove it with -r");
+	if (rc < 0)
+		return rc;
+	progress_format_count(r.n, "file", files);
+	printf("%s removed; 'bootseer ckpt gc' gives their space back\n",
+	       files);
+	return 0;
+}
+
+const struct command ckpt_rm_command = {
+	.brief = "Remove files from a store",
+	.program = {
+		.name = "bootseer ckpt rm",
+		.usage = "[OPTIONS] STORE PATH",
+		.summary = "Remove a file from the store. The data of a striped "
+			   "one stays for those who read it, until 'bootseer "
+			   "ckpt gc'.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 2,
+		.max_args = 2,
+	},
+	.config_size = sizeof(struct ckpt_rm_config),
+	.check = check,
+	.run = run,
+};

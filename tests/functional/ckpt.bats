@@ -1,0 +1,173 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Checkpoint files in a directory and in a bucket; in HDFS: store-hdfs.bats.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+load stores.bash
+load ckpt.bash
+
+setup_file()
+{
+	export F=$BATS_FILE_TMPDIR S3
+	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+	make_checkpoint "$F/in"
+}
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	STORE=file://$W/store
+	mkdir "$W/store"
+}
+
+teardown()
+{
+	stop_servers
+}
+
+# What is in the store, but the files that its writers lock.
+objects()
+{
+	find "$W/store" -type f -not -path '*/.bootseer/lock/*'
+}
+
+@test "files go into a directory and come back, large ones striped" {
+	round_trip "$F/in" "$W"
+	[ "$(objects)" = "" ]
+}
+
+@test "files go into a bucket and come back, large ones striped" {
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	STORE="s3://bkt/ckpt?endpoint=http://$AT"
+	round_trip "$F/in" "$W"
+}
+
+@test "bytes that a network changes are read again, or never given out" {
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	ckpt cp "$F/in/model.pt" :model.pt
+	fault 'match=^GET .*/c03' kind=wrong-got at=1500000
+	ckpt cp :model.pt "$W/back"
+	cmp "$W/back" "$F/in/model.pt"
+	proxied '^GET .*/c03.* wrong-got'
+	rm "$W/back"
+	fault 'match=^GET .*/c03' kind=wrong-got at=1500000 times=1000
+	run -1 ckpt cp :model.pt "$W/back"
+	[[ $output == *"'model.pt' is damaged at byte "* ]]
+	[ "$(find "$W" -maxdepth 1 -name 'back*')" = "" ]
+}
+
+@test "what others wrote is a file, and they can read what is small" {
+	mkdir "$W/store/old"
+	cp "$F/in/optimizer.pt" "$W/store/old/weights"
+	ckpt cp :old/weights "$W/back"
+	cmp "$W/back" "$F/in/optimizer.pt"
+	ckpt cp "$F/in/config.json" :old/
+	cmp "$W/store/old/config.json" "$F/in/config.json"
+	# Striped from now on; there is one file of that name.
+	ckpt cp "$F/in/model.pt" :old/weights
+	[ ! -e "$W/store/old/weights" ]
+	[ "$(ckpt ls old | tr '\n' ' ')" = 'config.json weights ' ]
+}
+
+@test "a byte that changes in the store is an error that names it" {
+	local column
+
+	ckpt cp "$F/in/model.pt" :model.pt
+	column=$(find "$W/store/.bootseer/data" -name c03)
+	printf '\125' | dd of="$column" bs=1 seek=1234567 conv=notrunc status=none
+	run -1 ckpt verify
+	[[ $output == *"'model.pt' is damaged at byte "*"/c03 is not what was written"* ]]
+	run -1 ckpt cp :model.pt "$W/back"
+	[ "$(find "$W" -maxdepth 1 -name 'back*')" = "" ]
+	truncate -s 1000 "$column"
+	run -1 ckpt verify
+	[[ $output == *"c03 is shorter than what was written"* ]]
+	# The rest of the file is there; what is damaged can be replaced.
+	ckpt cp "$F/in/model.pt" :model.pt
+	ckpt verify
+}
+
+@test "wherever a writer is killed the file is the old or the new one" {
+	local i pid new=$F/in/shard/rank-0.pt old=$F/in/optimizer.pt killed=0
+
+	ckpt cp "$old" :f
+	for i in {1..40}; do
+		ckpt cp --columns=5 "$new" :f >/dev/null 2>&1 3>&- &
+		pid=$!
+		# Any moment will do, and each run has others.
+		perl -e 'select(undef, undef, undef, rand(0.6))'
+		kill -9 "$pid" 2>/dev/null || :
+		wait "$pid" || killed=$((killed + 1))
+		ckpt cp :f "$W/back" >/dev/null
+		cmp -s "$W/back" "$new" || cmp "$W/back" "$old"
+		ckpt cp "$old" :f >/dev/null
+	done
+	echo "killed: $killed of 40"
+	[ "$killed" -gt 0 ]
+	ckpt gc --older=0s
+	ckpt verify
+	# One column and one manifest are left.
+	[ "$(objects | wc -l)" = 2 ]
+}
+
+@test "gc removes what nobody names, and nothing when that is not known" {
+	ckpt cp "$F/in/model.pt" :a
+	ckpt cp "$F/in/shard/rank-0.pt" :b
+	ckpt rm b
+	# Not for a day.
+	[ "$(ckpt gc)" = '0 objects, 0 B removed' ]
+	printf 'x' | dd of="$W/store/a.bsm" bs=1 seek=20 conv=notrunc status=none
+	run -1 ckpt gc --older=0s
+	[[ $output == *"nothing was removed: which data 'a' needs is not known"* ]]
+	ckpt rm a
+	[ "$(find "$W/store/.bootseer/data" -type f | wc -l)" = 16 ]
+	ckpt gc --older=0s | grep -q '^16 objects, '
+	[ "$(objects)" = "" ]
+}
+
+@test "two that write one file at once leave one of both, whole" {
+	local a b
+
+	ckpt cp "$F/in/model.pt" :f 3>&- &
+	a=$!
+	ckpt cp "$F/in/shard/rank-0.pt" :f 3>&- &
+	b=$!
+	wait_all "$a" "$b"
+	ckpt verify
+	ckpt cp :f "$W/back"
+	cmp -s "$W/back" "$F/in/model.pt" || cmp "$W/back" "$F/in/shard/rank-0.pt"
+}
+
+@test "mistakes are told with what to do" {
+	run -2 "$bootseer" ckpt cp /tmp/x a :b
+	[[ $output == *"'/tmp/x' is no store: say file:///DIR"* ]]
+	run -2 ckpt cp a b
+	[[ $output == *"one of 'a' and 'b' is in the store, and begins with a colon"* ]]
+	run -1 ckpt cp "$F/in" :in
+	[[ $output == *"is no file, but a folder (-r)"* ]]
+	run -1 ckpt cp "$W/nothing" :in
+	[[ $output == *"nothing': No such file"* ]]
+	run -1 ckpt cp "$F/in/config.json" :.bootseer/data/x
+	[[ $output == *".bootseer is for the data of striped files"* ]]
+	run -1 ckpt cp "$F/in/config.json" :x.bsm
+	[[ $output == *"names that end in .bsm"* ]]
+	run -2 ckpt rm :
+	[[ $output == *"that is the whole store"* ]]
+	mkdir -p "$W/store/d"
+	: >"$W/store/d/f"
+	run -1 ckpt rm d
+	[[ $output == *"remove it with -r"* ]]
+	run -1 ckpt cp :d "$W/out"
+	[[ $output == *"':d' is a folder: copy it with -r"* ]]
+	run -2 ckpt cp --columns=65 "$F/in/config.json" :x
+	[[ $output == *"--columns"*64* ]]
+	mkfifo "$W/fifo"
+	run -1 ckpt cp "$W/fifo" :x
+	[[ $output == *"is no file"* ]]
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two writers of one file: another commits when the first one has put what it has. */
+#include "ckpt_fixture.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(race, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
+
+static void (*after_put)(void); /* once */
+
+static void put_is_done(void)
+{
+	void (*fn)(void) = after_put;
+
+	after_put = NULL;
+	if (fn)
+		fn();
+}
+
+/* Linked with --wrap: the commits of ckpt-fuse/ come here. */
+int __real_object_put(struct object_store *s, const char *name,
+		      const void *bytes, size_t len,
+		      const struct object_put_options *opts,
+		      struct object_stat *ret, struct error *err);
+int __wrap_object_put(struct object_store *s, const char *name,
+		      const void *bytes, size_t len,
+		      const struct object_put_options *opts,
+		      struct object_stat *ret, struct error *err);
+int __real_object_put_commit(struct object_put *p, struct object_stat *ret,
+			     struct error *err);
+int __wrap_object_put_commit(struct object_put *p, struct object_stat *ret,
+			     struct error *err);
+
+int __wrap_object_put(struct object_store *s, const char *name,
+		      const void *bytes, size_t len,
+		      const struct object_put_options *opts,
+		      struct object_stat *ret, struct error *err)
+{
+	int rc = __real_object_put(s, name, bytes, len, opts, ret, err);
+
+	put_is_done();
+	return rc;
+}
+
+int __wrap_object_put_commit(struct object_put *p, struct object_stat *ret,
+			     struct error *err)
+{
+	int rc = __real_object_put_commit(p, ret, err);
+
+	put_is_done();
+	return rc;
+}
+
+static void commit(struct ckpt_writer *w)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_commit(w, NULL, &err), 0, "%s", err.msg);
+	ckpt_writer_free(w);
+}
+
+static void put_plain(void)
+{
+	put("f", data + 1, 100, 0);
+}
+
+static void put_striped(void)
+{
+	put("f", data + 2, UNIT + 1, 1);
+}
+
+/* The first one's columns are put, too: those are not what is waited for. */
+static void arm_at_manifest(void)
+{
+	after_put = put_plain;
+}
+
+Test(race, a_striped_file_does_not_take_the_plain_one_after_it)
+{
+	struct ckpt_writer *w = begin("f", UNIT + 1, 1);
+
+	write_units(w, data, UNIT + 1);
+	after_put = arm_at_manifest;
+	commit(w);
+	expect_file("f", data + 1, 100);
+}
+
+Test(race, a_plain_file_does_not_take_the_striped_one_after_it)
+{
+	struct ckpt_writer *w = begin("f", 50, 0);
+
+	write_units(w, data, 50);
+	after_put = put_striped;
+	commit(w);
+	expect_file("f", data + 2, UNIT + 1);
+}
