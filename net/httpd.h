@@ -26,6 +26,10 @@ struct httpd_request {
 	int64_t begun_ns; /* when its head was complete */
 	/* Whom the client's certificate names, bootseer://node/NAME; "". */
 	char peer_node[HTTPD_PEER_MAX + 1];
+	/* Set by head(), and looked at when it returns: whose it is.  Requests of
+	 * one owner leave half of the places and of the memory for bodies to
+	 * others.  NULL: of nobody who is known. */
+	const char *owner;
 	void *user; /* the handler's, until it has answered */
 };
 

@@ -30,8 +30,15 @@ static void set_deadline(struct httpd_conn *c, int64_t ns)
 		c->last = true;
 }
 
+static bool awaits_body(const struct httpd_conn *c)
+{
+	return c->state == CONN_QUEUED || c->state == CONN_BODY;
+}
+
 static void leave_lists(struct httpd_conn *c)
 {
+	if (awaits_body(c))
+		c->share->bodies--;
 	if (c->state == CONN_HEAD) {
 		TAILQ_REMOVE(&c->server->idle, c, some);
 	} else if (c->state == CONN_QUEUED) {
@@ -44,6 +51,8 @@ static void set_state(struct httpd_conn *c, enum httpd_conn_state state)
 {
 	leave_lists(c);
 	c->state = state;
+	if (awaits_body(c))
+		c->share->bodies++;
 	if (state == CONN_HEAD) {
 		TAILQ_INSERT_TAIL(&c->server->idle, c, some);
 	} else if (state == CONN_QUEUED) {
@@ -60,6 +69,7 @@ static void free_body(struct httpd_conn *c)
 	c->body = NULL;
 	c->req.body = NULL;
 	c->server->stats.body_bytes -= c->req.head.content_length;
+	c->share->bytes -= c->req.head.content_length;
 }
 
 /* The handler accepted the head, but will not see the body. */
@@ -67,7 +77,7 @@ static void drop_request(struct httpd_conn *c)
 {
 	const struct httpd_config *cfg = &c->server->cfg;
 
-	if (c->state == CONN_QUEUED || c->state == CONN_BODY)
+	if (awaits_body(c))
 		cfg->handler->drop(cfg->arg, &c->req);
 }
 
@@ -111,6 +121,32 @@ static bool send_continue(struct httpd_conn *c)
 	return bufferevent_write(c->bev, text, strlen(text)) == 0;
 }
 
+/* FNV-1a, from where nobody knows: names that meet in one share cannot be sought. */
+static struct httpd_share *share_of(struct httpd *s, const char *owner)
+{
+	uint64_t h = s->seed;
+
+	if (!owner)
+		return &s->shares[0];
+	for (; *owner; owner++)
+		h = (h ^ (unsigned char)*owner) * UINT64_C(1099511628211);
+	return &s->shares[1 + (h ^ h >> 32) % (HTTPD_SHARES - 1)];
+}
+
+/* Half of `all` is for others, unless it has nothing yet. */
+static bool leaves_half(const struct httpd_conn *c, uint64_t has, uint64_t more,
+			uint64_t all)
+{
+	return c->share == c->server->shares || has == 0 ||
+	       has + more <= all / 2;
+}
+
+static bool may_take_memory(const struct httpd_conn *c)
+{
+	return leaves_half(c, c->share->bytes, c->req.head.content_length,
+			   c->server->cfg.body_memory);
+}
+
 /* Memory for the body, if there is any now. */
 static bool take_memory(struct httpd_conn *c)
 {
@@ -123,7 +159,21 @@ static bool take_memory(struct httpd_conn *c)
 	if (!c->body)
 		return false;
 	stats->body_bytes += n;
+	c->share->bytes += n;
 	return true;
+}
+
+/* The first that waits for memory that others have, not for its owner's. */
+static struct httpd_conn *first_waiting(struct httpd *s)
+{
+	struct httpd_conn *c;
+
+	TAILQ_FOREACH(c, &s->waiting, some)
+	{
+		if (may_take_memory(c))
+			return c;
+	}
+	return NULL;
 }
 
 static void begin_body(struct httpd_conn *c)
@@ -138,7 +188,7 @@ static void grant_bodies(struct httpd *s)
 {
 	struct httpd_conn *c;
 
-	while ((c = TAILQ_FIRST(&s->waiting)) && take_memory(c)) {
+	while ((c = first_waiting(s)) && take_memory(c)) {
 		begin_body(c);
 		/* What came before it had to wait. */
 		bufferevent_trigger(c->bev, EV_READ,
@@ -202,7 +252,15 @@ static bool want_body(struct httpd_conn *c, uint64_t max)
 		}
 		return run_request(c);
 	}
-	if (TAILQ_EMPTY(&c->server->waiting) && take_memory(c)) {
+	if (!leaves_half(c, c->share->bodies, 1, cfg->connections_max)) {
+		cfg->handler->drop(cfg->arg, &c->req);
+		c->last = true;
+		httpd_answer_error(&c->req, HTTPD_TOO_MANY,
+				   "half of all places wait for bodies of "
+				   "this caller");
+		return true;
+	}
+	if (may_take_memory(c) && !first_waiting(c->server) && take_memory(c)) {
 		begin_body(c);
 		return true;
 	}
@@ -230,6 +288,8 @@ static bool handle_head(struct httpd_conn *c, size_t len)
 		httpd_tls_peer(c->bev, c->req.peer_node,
 			       sizeof(c->req.peer_node));
 	max = s->cfg.handler->head(s->cfg.arg, &c->req);
+	if (c->state == CONN_HEAD)
+		c->share = share_of(s, c->req.owner);
 	return c->state == CONN_HEAD ? want_body(c, max) : true;
 }
 
@@ -386,8 +446,8 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 		c->last = true;
 	}
 	free_body(c);
-	grant_bodies(c->server);
 	set_state(c, CONN_ANSWER);
+	grant_bodies(c->server);
 	if (!c->bev) {
 		httpd_reply_fini(r);
 		free_conn(c);
@@ -450,9 +510,7 @@ static bool step_answer(struct httpd_conn *c)
 	c->discard -= n;
 	if (evbuffer_get_length(bufferevent_get_output(c->bev)) > 0)
 		return false;
-	if (!c->last && c->discard > 0)
-		return false;
-	if (!c->last) {
+	if (!c->last && c->discard == 0) {
 		next_request(c);
 		return true;
 	}
@@ -465,7 +523,7 @@ static bool step_answer(struct httpd_conn *c)
 	if (c->state != CONN_LINGER) {
 		set_state(c, CONN_LINGER);
 		set_deadline(c, LINGER_NS);
-		if (!c->server->cfg.tls)
+		if (c->last && !c->server->cfg.tls)
 			(void)shutdown(bufferevent_getfd(c->bev), SHUT_WR);
 	}
 	return false;

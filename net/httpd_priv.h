@@ -17,7 +17,17 @@ enum httpd_conn_state {
 	CONN_RUNNING, /* the handler has it */
 	CONN_ANSWER,  /* the answer is on its way; a body nobody wants is
 	               * dropped meanwhile */
-	CONN_LINGER,  /* the answer was sent; the same, then the end */
+	CONN_LINGER,  /* the answer was sent; the same for a moment, then the
+	               * end, or the next head */
+};
+
+/* Of owners by a hash of their names that nobody knows before; the first: of
+ * requests without one. */
+#define HTTPD_SHARES 1024u
+
+struct httpd_share {
+	uint64_t bytes;  /* of memory for bodies */
+	uint64_t bodies; /* that are awaited */
 };
 
 struct httpd_conn {
@@ -26,6 +36,7 @@ struct httpd_conn {
 	enum httpd_conn_state state;
 	struct loop_timer timer; /* the deadline of the state */
 	struct httpd_request req;
+	struct httpd_share *share;
 	char *head;       /* what req.head points to */
 	char *body;       /* req.body, while it is read */
 	uint64_t got;     /* bytes of it */
@@ -44,6 +55,8 @@ struct httpd {
 	struct httpd_conn_list conns;
 	struct httpd_conn_list idle;    /* CONN_HEAD, longest idle first */
 	struct httpd_conn_list waiting; /* CONN_QUEUED, first come first */
+	struct httpd_share shares[HTTPD_SHARES];
+	uint64_t seed; /* of the hash */
 	struct httpd_stats stats;
 	bool stopping;
 	void (*on_idle)(void *arg);

@@ -467,6 +467,9 @@ static uint64_t on_head(void *arg, struct httpd_request *r)
 	c->req = r;
 	c->reply = (struct httpd_reply)HTTPD_REPLY_INIT;
 	c->rc = check_head(c, &c->err);
+	r->owner = c->token ? c->token->name : r->peer_node;
+	if (!r->owner[0])
+		r->owner = NULL;
 	if (c->rc == 0)
 		return !c->route->body      ? 0
 		       : c->route->body_max ? c->route->body_max

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Clients that hold what they were given. */
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "net/httpd_priv.h"
+
+TestSuite(httpd, .timeout = 120);
+
+#define MEMORY 8192
+#define CONNECTIONS 16
+#define TURNS 10000
+
+struct scene {
+	struct loop *loop;
+	struct loop_timer timer;
+	struct httpd *server;
+};
+
+static uint64_t on_head(void *arg, struct httpd_request *r)
+{
+	r->owner = httpd_head_get(&r->head, "Owner");
+	if (strcmp(r->head.path, "/refused") != 0)
+		return MEMORY;
+	httpd_answer_error(r, HTTPD_UNAUTHORIZED, "no");
+	return 0;
+}
+
+static void on_request(void *arg, struct httpd_request *r)
+{
+	struct httpd_reply reply = HTTPD_REPLY_INIT;
+
+	httpd_answer(r, &reply);
+}
+
+static void on_drop(void *arg, struct httpd_request *r)
+{
+}
+
+static int on_error(void *arg, int status, const char *message, struct buf *ret)
+{
+	return buf_puts(ret, message);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	loop_stop(container_of(t, struct scene, timer)->loop);
+}
+
+static void turn(struct scene *s)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(loop_timer_start(s->loop, &s->timer, 1000000, &err), 0,
+		     "%s", err.msg);
+	cr_assert_eq(loop_run(s->loop, &err), 0, "%s", err.msg);
+}
+
+static void begin(struct scene *s)
+{
+	static const struct httpd_handler handler = { .head = on_head,
+						      .request = on_request,
+						      .drop = on_drop,
+						      .error = on_error };
+	struct httpd_config cfg = { .name = "test",
+				    .option = "--listen",
+				    .listen = "127.0.0.1:0",
+				    .connections_max = CONNECTIONS,
+				    .body_memory = MEMORY,
+				    .idle_ns = INT64_C(60000000000),
+				    .request_ns = INT64_C(60000000000),
+				    .handler = &handler };
+	struct error err = ERROR_INIT;
+
+	*s = (struct scene){ .timer.fn = on_timer };
+	cr_assert_eq(loop_new(&s->loop, &err), 0, "%s", err.msg);
+	cfg.loop = s->loop;
+	cr_assert_eq(httpd_new(&cfg, &s->server, &err), 0, "%s", err.msg);
+}
+
+static void end(struct scene *s)
+{
+	httpd_abort(s->server);
+	httpd_free(s->server);
+	loop_free(s->loop);
+}
+
+/* Who says that so many bytes follow, and that he is this one. */
+static int call(struct scene *s, const char *path, const char *owner, int bytes)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), n;
+	char head[256];
+
+	cr_assert_eq(getsockname(s->server->listener.fd, (struct sockaddr *)&ss,
+				 &len),
+		     0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&ss, len), 0);
+	n = snprintf(head, sizeof(head),
+		     "POST %s HTTP/1.1\r\nOwner: %s\r\n"
+		     "Content-Length: %d\r\n\r\n",
+		     path, owner, bytes);
+	cr_assert_eq(send(fd, head, (size_t)n, 0), n);
+	return fd;
+}
+
+/* What was answered, up to now or after a while; 0: nothing. */
+static int answer(struct scene *s, int fd)
+{
+	char text[64] = "";
+
+	for (int k = 0; k < TURNS; k++) {
+		turn(s);
+		if (recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT) > 12)
+			return atoi(text + 9);
+	}
+	return 0;
+}
+
+static int say_body(struct scene *s, int fd, int bytes)
+{
+	char body[MEMORY] = "";
+
+	cr_assert_eq(send(fd, body, (size_t)bytes, 0), bytes);
+	return answer(s, fd);
+}
+
+Test(httpd, bodies_of_one_owner_leave_half_of_the_memory)
+{
+	int held[4], fd;
+	struct scene s;
+
+	begin(&s);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
+		held[k] = call(&s, "/", "one", MEMORY / 4);
+	fd = call(&s, "/", "other", MEMORY / 2);
+	cr_expect_eq(say_body(&s, fd, MEMORY / 2), 200);
+	/* His come to their turns when those before end. */
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
+		cr_expect_eq(say_body(&s, held[k], MEMORY / 4), 200);
+		close(held[k]);
+	}
+	close(fd);
+	end(&s);
+}
+
+Test(httpd, one_owner_leaves_half_of_the_places)
+{
+	int held[CONNECTIONS], fd;
+	struct scene s;
+
+	begin(&s);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
+		held[k] = call(&s, "/", "one", 1);
+		turn(&s); /* else he is idle, and gives way */
+	}
+	fd = call(&s, "/", "other", 1);
+	cr_expect_eq(say_body(&s, fd, 1), 200);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
+		close(held[k]);
+	close(fd);
+	end(&s);
+}
+
+Test(httpd, who_was_refused_and_sends_no_body_has_a_place_for_a_moment)
+{
+	struct httpd_stats st;
+	struct scene s;
+	int fd;
+
+	begin(&s);
+	fd = call(&s, "/refused", "one", MEMORY);
+	cr_expect_eq(answer(&s, fd), 401);
+	for (int k = 0; k < TURNS; k++) {
+		turn(&s);
+		httpd_get_stats(s.server, &st);
+		if (st.connections == 0)
+			break;
+	}
+	cr_expect_eq(st.connections, 0);
+	close(fd);
+	end(&s);
+}
