@@ -423,14 +423,28 @@ void net_forget_stranger(struct conn *c)
 		}
 }
 
+/* Of one address so many wait and no more. */
 static bool has_place(const struct net *n, const struct sockaddr_storage *from)
 {
 	unsigned int same = 0;
 
 	for (const struct conn *c = n->strangers; c; c = c->next)
 		same += net_addr_same_host(&c->from, from);
-	return n->n_strangers < NET_STRANGERS_MAX &&
-	       same < NET_STRANGERS_ONE_MAX && !n->draining;
+	return same < NET_STRANGERS_ONE_MAX && !n->draining;
+}
+
+/* Addresses are cheap: among those of many, whoever said nothing for longest gives
+ * way.  A node needs its place for some ways of the network only. */
+static void make_place(struct net *n)
+{
+	struct conn *c = n->strangers;
+
+	if (n->n_strangers < NET_STRANGERS_MAX)
+		return;
+	while (c->next)
+		c = c->next;
+	n->st.refused_total++;
+	conn_kill(c);
 }
 
 static void accept_one(struct net *n, int fd,
@@ -439,8 +453,10 @@ static void accept_one(struct net *n, int fd,
 	struct error err = ERROR_INIT;
 	struct conn *c = NULL;
 
-	if (has_place(n, from))
+	if (has_place(n, from)) {
+		make_place(n);
 		c = conn_new(n, fd, false);
+	}
 	if (!c) {
 		n->st.refused_total++;
 		close(fd);

@@ -3,6 +3,9 @@
  * Somebody who speaks the protocol and breaks it: he is closed with a reason, and a
  * link to another node goes on as if nothing was.
  */
+#include <netinet/in.h>
+#include <sys/resource.h>
+
 #include "tests/unit/p2p/stranger.h"
 
 TestSuite(net_hostile, .timeout = 120);
@@ -70,6 +73,47 @@ Test(net_hostile, takes_all_places_of_strangers)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
 	greet(&s);
+	end(&s);
+}
+
+/* As call(), from another address of this machine. */
+static int call_from(struct scene *s, unsigned int host)
+{
+	struct sockaddr_in from = { .sin_family = AF_INET,
+				    .sin_addr.s_addr =
+					    htonl(0x7f000000 + host) };
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	cr_assert_eq(getsockname(s->a->net->listener.fd, (struct sockaddr *)&ss,
+				 &len),
+		     0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&ss, len), 0);
+	return fd;
+}
+
+Test(net_hostile, takes_all_places_of_strangers_by_many_addresses)
+{
+	struct rlimit most;
+	struct scene s;
+	int fds[NET_STRANGERS_MAX];
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &most), 0);
+	most.rlim_cur = most.rlim_max;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &most), 0);
+	begin(&s, 600000 * MS, 600000 * MS);
+	for (unsigned int i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = call_from(&s, 2 + i / NET_STRANGERS_ONE_MAX);
+		nodes_turn(&s.all);
+	}
+	cr_assert_eq(s.a->net->n_strangers, NET_STRANGERS_MAX);
+	greet(&s);
+	/* The one that had said nothing for longest made the place. */
+	cr_expect_eq(recv(fds[0], &(char){ 0 }, 1, 0), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
 	end(&s);
 }
 
