@@ -234,7 +234,8 @@ int cache_locate(struct cache *c, const struct block *b, uint32_t *ret_file,
 int cache_file_path(struct cache *c, uint32_t file, char **ret,
 		    struct error *err) MUST_CHECK;
 
-/* Bytes of the quota that others have: blocks give way as they are put. */
+/* Bytes of the quota that others have, beside files of mounts (cache_mount.h): blocks
+ * give way as they are put. */
 void cache_set_others(struct cache *c, uint64_t bytes);
 
 struct cache_stats {

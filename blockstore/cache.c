@@ -602,7 +602,7 @@ void cache_get_stats(struct cache *c, struct cache_stats *ret)
 	ret->blocks = c->blocks;
 	ret->pinned_bytes = c->pinned_bytes;
 	ret->quota = c->quota;
-	ret->others = c->others;
+	ret->others = evict_others(c);
 	ret->frozen_files = c->n_frozen;
 	ret->frozen_bytes = c->frozen_bytes;
 	ret->scrubbed = c->scrubbed;

@@ -116,6 +116,8 @@ struct cache {
 	uint64_t blocks;
 	uint64_t pinned_bytes;
 	uint64_t others; /* cache_set_others() */
+	uint64_t laid;   /* of the quota: what lies in the folder of mounts */
+	uint64_t laying; /* and what is about to: cache_mount_room() */
 	uint64_t limit;  /* the rest of the quota, or less on a short disk */
 	uint64_t until_statfs; /* bytes of puts until the disk is asked again */
 
@@ -248,6 +250,8 @@ int evict_for(struct cache *c, uint64_t need, struct error *err) MUST_CHECK;
 /* Drop about `want` bytes; returns the bytes dropped. */
 uint64_t evict_bytes(struct cache *c, uint64_t want);
 void evict_refresh_limit(struct cache *c);
+/* What others and the files of mounts have of the quota. */
+uint64_t evict_others(const struct cache *c);
 
 /* cache.c, for its other parts. With both locks: out of the table; freed when
  * the last reader has left. */

@@ -95,12 +95,18 @@ uint64_t evict_bytes(struct cache *c, uint64_t want)
 	return b.bytes;
 }
 
+uint64_t evict_others(const struct cache *c)
+{
+	return c->others + c->laid + c->laying;
+}
+
 void evict_refresh_limit(struct cache *c)
 {
+	uint64_t others = evict_others(c);
 	struct statvfs st;
 
 	c->until_statfs = STATVFS_EVERY;
-	c->limit = c->quota > c->others ? c->quota - c->others : 0;
+	c->limit = c->quota > others ? c->quota - others : 0;
 	if (fstatvfs(c->dir_fd, &st) == 0) {
 		uint64_t avail = (uint64_t)st.f_bavail * st.f_frsize;
 		uint64_t most = c->bytes + avail;

@@ -16,6 +16,15 @@
 int cache_mount_path(struct cache *c, const char *name, const char *suffix,
 		     char **ret, struct error *err) MUST_CHECK;
 
+/*
+ * Set `bytes` of quota and disk aside for such a file, for which blocks that nobody
+ * pinned go.  -ENOSPC.  Each time that it is 0, cache_mount_laid() follows with the
+ * same number, when the file is there or will not be.
+ */
+int cache_mount_room(struct cache *c, uint64_t bytes,
+		     struct error *err) MUST_CHECK;
+void cache_mount_laid(struct cache *c, uint64_t bytes);
+
 /* Does the kernel, or anybody, have the metadata image open?  Also when it is
  * not known whether. */
 bool cache_mount_is_live(struct cache *c, const char *name);

@@ -49,6 +49,64 @@ int cache_mount_path(struct cache *c, const char *name, const char *suffix,
 	return 0;
 }
 
+/* ------------------------------------------------------------------- room --- */
+
+static uint64_t measure(struct cache *c)
+{
+	int fd = openat(c->dir_fd, MOUNTS_DIR,
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	uint64_t sum = 0;
+	struct stat st;
+
+	if (!dir && fd >= 0)
+		(void)close(fd);
+	while (dir && (e = readdir(dir)))
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ==
+			    0 &&
+		    S_ISREG(st.st_mode))
+			sum += (uint64_t)st.st_blocks * 512;
+	if (dir)
+		(void)closedir(dir);
+	return sum;
+}
+
+/* The files of mounts are others than before. */
+static void files_changed(struct cache *c, uint64_t no_longer_laying)
+{
+	uint64_t sum;
+
+	/* So that the last one to tell is the last one to look. */
+	(void)pthread_mutex_lock(&c->mounts_lock);
+	sum = measure(c);
+	(void)pthread_mutex_lock(&c->space);
+	c->laid = sum;
+	c->laying -= no_longer_laying;
+	evict_refresh_limit(c);
+	(void)pthread_mutex_unlock(&c->space);
+	(void)pthread_mutex_unlock(&c->mounts_lock);
+}
+
+int cache_mount_room(struct cache *c, uint64_t bytes, struct error *err)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&c->space);
+	evict_refresh_limit(c);
+	rc = evict_for(c, bytes, err);
+	if (rc == 0)
+		c->laying += bytes;
+	evict_refresh_limit(c);
+	(void)pthread_mutex_unlock(&c->space);
+	return rc;
+}
+
+void cache_mount_laid(struct cache *c, uint64_t bytes)
+{
+	files_changed(c, bytes);
+}
+
 /* 1, 0, or -errno: -ENOENT without an image, others when it cannot be told. */
 static int ask_kernel(struct cache *c, const char *name)
 {
@@ -244,6 +302,7 @@ static int keep_new(struct cache *c, const char *name,
 	rc = take_blocks(c, m, map, err);
 	if (rc == 0)
 		rc = write_list(c, m, err);
+	files_changed(c, 0);
 	if (rc < 0) {
 		unpin_first(c, m, m->n_blocks);
 		return rc;
@@ -380,6 +439,7 @@ int cache_mount_forget(struct cache *c, const char *name, struct error *err)
 				       strerror(errno));
 	}
 	(void)pthread_mutex_unlock(&c->mounts_lock);
+	files_changed(c, 0);
 	return rc;
 }
 
@@ -523,6 +583,7 @@ int mounts_load(struct cache *c, bool segment_bytes_known, struct error *err)
 	while (rc == 0 && (e = readdir(dir)))
 		rc = load_one(c, e->d_name, &segment_bytes_known, err);
 	(void)closedir(dir);
+	c->laid = measure(c);
 	return rc < 0 ? rc : kernel_mounts_load(c, err);
 }
 

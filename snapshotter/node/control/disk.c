@@ -37,11 +37,14 @@ static bool begins(const char *path, const char *with)
 	return strncmp(path, with, strlen(with)) == 0;
 }
 
-/* Of which part is the file with this path below ROOT?  NULL: the cache's own. */
+/* Of which part is the file with this path below ROOT?  NULL: the cache's
+ * blocks. */
 static uint64_t *part_of(struct disk_usage *u, const char *path)
 {
 	if (begins(path, "/cache/segment-"))
 		return NULL;
+	if (begins(path, "/cache/mounts/"))
+		return &u->mounts;
 	if (begins(path, "/cache/"))
 		return &u->index;
 	if (begins(path, "/images/" IMAGES_STAGE_PREFIX))
@@ -113,6 +116,7 @@ void disk_get(struct disk *d, struct disk_usage *ret)
 {
 	pthread_mutex_lock(&d->lock);
 	*ret = d->usage;
+	ret->index += ret->mounts;
 	ret->stages += d->reserved;
 	pthread_mutex_unlock(&d->lock);
 }

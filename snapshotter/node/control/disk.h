@@ -20,11 +20,13 @@ struct disk_usage {
 	uint64_t traces; /* recordings, kept or to be sent */
 	uint64_t peers;  /* blocks kept to be passed on */
 	uint64_t index;  /* of the cache */
+	uint64_t mounts; /* files of complete mounts */
 	uint64_t other;
 };
 
 /* What is below `root` now.  What cannot be read counts as nothing. */
 void disk_look(const char *root, struct disk_usage *ret);
+/* Without files of complete mounts, which the cache counts itself, as they come. */
 uint64_t disk_sum(const struct disk_usage *u);
 
 /* Looks at ROOT, and has the cache of `n` keep to what is left. */

@@ -387,8 +387,14 @@ static int write_layout(struct layout *l, const struct complete *c,
 		return rc;
 	if (digest_of(data, len, &content) < 0)
 		return error_nomem(err);
+	rc = cache_mount_room(l->job->cache, len, err);
+	if (rc < 0)
+		return rc;
 	rc = fs_replace_file(c->meta_path, data, len, 0600, err);
-	return rc < 0 ? rc : write_key(l, &content, c, key_path, err);
+	if (rc == 0)
+		rc = write_key(l, &content, c, key_path, err);
+	cache_mount_laid(l->job->cache, len);
+	return rc;
 }
 
 static int name_files(const struct layout *l, struct complete *c,

@@ -294,3 +294,30 @@ Test(images_complete, few_blocks_in_many_places_stay_lazy)
 	cr_expect_eq(prepare(NEVER, &c, &err), 0, "%s", err.msg);
 	complete_fini(&c);
 }
+
+/* Layouts of some MiB for blocks of 40 KiB: they stay for as long as their images. */
+Test(images_complete, layouts_are_part_of_the_quota)
+{
+	struct complete c = { .files = NULL };
+	struct error err = ERROR_INIT;
+	struct cache_stats s;
+
+	for (unsigned int i = 0; i < N_BLOCKS; i++)
+		put_block((i * 3) % N_BLOCKS);
+	make_repeated_meta(100000);
+	cache_set_others(cache, (63 << 20));
+	cr_expect_eq(prepare(NEVER, &c, &err), -ENOSPC);
+	cache_get_stats(cache, &s);
+	cr_expect_eq(s.others, 63 << 20, "nothing was left behind");
+	cr_expect_eq(s.pinned_bytes, 0);
+
+	cache_set_others(cache, 0);
+	cr_assert_eq(prepare(NEVER, &c, &err), 0, "%s", err.msg);
+	cache_get_stats(cache, &s);
+	cr_expect_geq(s.others, 2 << 20);
+	complete_fini(&c);
+	cache_mount_drop(cache, "00ff");
+	cr_assert_eq(cache_mount_forget(cache, "00ff", &err), 0, "%s", err.msg);
+	cache_get_stats(cache, &s);
+	cr_expect_eq(s.others, 0);
+}
