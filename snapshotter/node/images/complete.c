@@ -18,6 +18,7 @@
 #include "common/fs.h"
 #include "image/erofs/erofs.h"
 #include "net/control.h"
+#include "snapshotter/node/images/keyed_lock.h"
 
 #define LAYOUT_VERSION "complete-1"
 #define KEY_FILE_MAX (1u << 20)
@@ -279,8 +280,8 @@ static int map_tree(struct layout *l, struct tree *t, struct error *err)
 	return rc;
 }
 
-static int build(struct layout *l, void **ret, size_t *ret_len,
-		 struct error *err)
+static int build_alone(struct layout *l, void **ret, size_t *ret_len,
+		       struct error *err)
 {
 	struct erofs_device devices[EROFS_DEVICES_MAX] = { { .size = 0 } };
 	struct erofs_params params = {
@@ -309,6 +310,26 @@ static int build(struct layout *l, void **ret, size_t *ret_len,
 	rc = erofs_write(t, &params, ret, ret_len, err);
 	/* The kernel gets nothing that was not checked, ours neither. */
 	return rc < 0 ? rc : erofs_check(*ret, *ret_len, &img, err);
+}
+
+/* One at a time: the tree of a large one is a GiB of memory. */
+static int build(struct layout *l, void **ret, size_t *ret_len,
+		 struct error *err)
+{
+	static const struct digest layouts; /* the ID of no image */
+	struct keyed_lock *gate = l->job->gate;
+	int rc = 0;
+
+	if (gate)
+		rc = keyed_lock_enter(gate, &layouts,
+				      l->job->deadline_ns - clock_now_ns(),
+				      err);
+	if (rc < 0)
+		return error_wrap(err, rc, "layouts of others");
+	rc = build_alone(l, ret, ret_len, err);
+	if (gate)
+		keyed_lock_leave(gate, &layouts);
+	return rc;
 }
 
 /* ---------------------------------------------------------------- on disk --- */
@@ -424,6 +445,12 @@ int complete_prepare(const struct complete_job *job, struct complete *ret,
 	struct complete c = { .files = NULL };
 	int rc;
 
+	/* All but where the blocks lie is in the layout, too. */
+	if (job->meta->len > LAYOUT_BYTES_MAX)
+		return error_set(err, EFBIG,
+				 "its metadata has %zu bytes; %" PRIu64
+				 " are the most",
+				 (size_t)job->meta->len, LAYOUT_BYTES_MAX);
 	rc = check_held(job, err);
 	if (rc == 0)
 		rc = cache_pin(job->cache, job->map, err);

@@ -12,6 +12,8 @@ struct complete_job {
 	const struct map_file *meta; /* the image's metadata */
 	struct digest meta_digest;   /* of it, checked */
 	const char *name;            /* cache_mount_keep() */
+	struct keyed_lock *gate;     /* where layouts wait for each other, or
+	                              * NULL */
 	int64_t deadline_ns;         /* CLOCK_MONOTONIC */
 };
 
@@ -31,7 +33,7 @@ void complete_fini(struct complete *c);
  *   -ETIMEDOUT  the deadline came first; blocks checked so far stay so
  *   -E2BIG      it lies in more files than a metadata image may name, or in too
  *               many pieces
- *   -EFBIG      the layout would be too large
+ *   -EFBIG      the metadata or the layout is too large
  *   -EBUSY      an earlier mount of it lives on, with another layout
  */
 int complete_prepare(const struct complete_job *job, struct complete *ret,

@@ -64,6 +64,7 @@ static int mount_complete(struct node *n, struct image *i, struct mounted *m,
 		.meta = meta,
 		.meta_digest = i->artifact.meta_raw,
 		.name = i->hex,
+		.gate = n->gate,
 	};
 	int rc;
 

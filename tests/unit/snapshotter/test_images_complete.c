@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "blockstore/cache_mount.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "image/erofs/erofs.h"
 #include "snapshotter/node/images/complete.h"
+#include "snapshotter/node/images/keyed_lock.h"
 
 #define N_BLOCKS 5
 #define USIZE(i) ((i) == N_BLOCKS - 1 ? 5000u : 8192u)
@@ -20,6 +22,7 @@
 #define REPEATED 32768u /* four blocks of the device */
 
 static char dir[40];
+static struct keyed_lock *gate; /* or NULL */
 static struct cache *cache;
 static struct map_file meta;
 static struct digest meta_digest;
@@ -162,6 +165,7 @@ static int prepare(int64_t deadline, struct complete *c, struct error *err)
 		.meta = &meta,
 		.meta_digest = meta_digest,
 		.name = "00ff",
+		.gate = gate,
 		.deadline_ns = deadline,
 	};
 
@@ -320,4 +324,40 @@ Test(images_complete, layouts_are_part_of_the_quota)
 	cr_assert_eq(cache_mount_forget(cache, "00ff", &err), 0, "%s", err.msg);
 	cache_get_stats(cache, &s);
 	cr_expect_eq(s.others, 0);
+}
+
+/* Zeros behind it: what is in it is not looked at. */
+Test(images_complete, metadata_that_is_much_in_memory_stays_lazy)
+{
+	struct complete c = { .files = NULL };
+	struct error err = ERROR_INIT;
+	char path[80];
+
+	for (unsigned int i = 0; i < N_BLOCKS; i++)
+		put_block(i);
+	snprintf(path, sizeof(path), "%s/meta.erofs", dir);
+	map_file_close(&meta);
+	cr_assert_eq(truncate(path, (256 << 20) + 4096), 0);
+	cr_assert_eq(map_file_open(path, &meta, NULL), 0);
+	cr_expect_eq(prepare(NEVER, &c, &err), -EFBIG, "%s", err.msg);
+}
+
+Test(images_complete, layouts_are_made_one_at_a_time)
+{
+	static const struct digest layouts;
+	struct complete c = { .files = NULL };
+	struct error err = ERROR_INIT;
+
+	for (unsigned int i = 0; i < N_BLOCKS; i++)
+		put_block(i);
+	gate = keyed_lock_new();
+	cr_assert_eq(keyed_lock_enter(gate, &layouts, 0, &err), 0);
+	cr_expect_eq(prepare(clock_now_ns() + CLOCK_NS_PER_S, &c, &err),
+		     -ETIMEDOUT);
+	keyed_lock_leave(gate, &layouts);
+	cr_expect_eq(prepare(clock_now_ns() + 60 * CLOCK_NS_PER_S, &c, &err), 0,
+		     "%s", err.msg);
+	cr_expect_not(keyed_lock_is_taken(gate, &layouts));
+	complete_fini(&c);
+	keyed_lock_free(gate);
 }
