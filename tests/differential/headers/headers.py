@@ -70,7 +70,7 @@ class Maker:
         out = b""
         for _ in range(one([0, 0, 0, 1, 1, 2])):
             if self.may(0.2):
-                name = one(NAMES) + b"\0"
+                name = one(NAMES + [b""]) + b"\0"
                 out += tarwriter.header(b"././@LongLink", one([b"L", b"K"]),
                                         magic=tarwriter.GNU, size=len(name))
                 out += tarwriter.padded(name)
