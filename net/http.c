@@ -435,6 +435,9 @@ static void set_limits(CURL *h, const struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS,
 			       (long)cfg->connect_timeout_ms);
 	(void)curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+	/* The thread that looks a name up ends by itself: to wait for it would be
+	 * to wait for DNS, whatever the deadline. */
+	(void)curl_easy_setopt(h, CURLOPT_QUICK_EXIT, 1L);
 	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
 	(void)curl_easy_setopt(h, CURLOPT_HTTP_VERSION,
 			       (long)CURL_HTTP_VERSION_1_1);
