@@ -27,6 +27,9 @@
 #define N_HELD_MAX 64
 #define NAME_BYTES 256
 #define MESSAGE_MAX 4096
+/* More than a socket's queue has (net.unix.max_dgram_qlen): what a child sent before it
+ * died is among them, and nobody who floods us keeps us from signals. */
+#define MESSAGES_A_TURN 4096u
 #define FDS_PER_MESSAGE 16
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_MAX_MS 2000
@@ -281,6 +284,12 @@ static int reap(struct holder *h, int *ret_code)
 
 /* ------------------------------------------------------------------ loop --- */
 
+static void receive_messages(struct holder *h)
+{
+	for (unsigned int n = 0; n < MESSAGES_A_TURN && receive_message(h); n++)
+		continue;
+}
+
 static int handle_signal(struct holder *h, int *ret_code)
 {
 	struct signalfd_siginfo si;
@@ -289,8 +298,7 @@ static int handle_signal(struct holder *h, int *ret_code)
 		return 0;
 	if (si.ssi_signo == SIGCHLD) {
 		/* What it sent before it died comes first. */
-		while (receive_message(h))
-			continue;
+		receive_messages(h);
 		return reap(h, ret_code);
 	}
 	if (si.ssi_signo != SIGHUP)
@@ -323,8 +331,7 @@ static int loop(struct holder *h)
 		int n = poll(p, 2, wait_ms(h));
 
 		if (n > 0 && (p[1].revents & POLLIN))
-			while (receive_message(h))
-				continue;
+			receive_messages(h);
 		if (n > 0 && (p[0].revents & POLLIN) && handle_signal(h, &code))
 			return code;
 		if (!h->child && wait_ms(h) == 0)
