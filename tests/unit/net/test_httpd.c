@@ -84,6 +84,7 @@ static void end(struct scene *s)
 {
 	httpd_abort(s->server);
 	httpd_free(s->server);
+	loop_timer_stop(&s->timer);
 	loop_free(s->loop);
 }
 

@@ -280,7 +280,7 @@ Test(tar, leaves_overlayfs_own_xattrs_out)
 }
 
 /* Nearly as many as headers may be: they are few bytes in a registry. */
-Test(tar, looks_at_many_extended_headers_a_few_times_each, .timeout = 20)
+Test(tar, looks_at_many_extended_headers_a_few_times_each)
 {
 	struct counter c = { .visitor.entry = count_entry };
 	AUTO_BUF tar = BUF_INIT;
