@@ -273,11 +273,12 @@ def is_whiteout(t):
 
 @rule
 def opaque_between(d, h):
-    """containerd gives an implied folder what it was below an opaque marker's folder."""
+    """containerd gives an implied folder what it was below an opaque marker's folder, or
+    below one that was taken away."""
     if d.theirs not in CONTAINERD or d.path is None:
         return False
     hidden = (t.entry for t in h.entries(d.path) if t.entry["kind"] == "dir"
-              for o in h.touches if o.what == "opaque" and o.layer > t.layer
+              for o in h.touches if o.what in ("opaque", "whiteout") and o.layer > t.layer
               and o.path != d.path and is_below(d.path, o.path)
               and any(n >= o.layer for n in h.implied[d.path]))
     if is_xattr(d):
