@@ -390,6 +390,16 @@ def link_below_itself(d, h):
 
 
 @rule
+def link_to_whiteout(d, h):
+    """A whiteout is a device for containerd and layer.apply, which a hard link of its
+    layer can name: another whiteout."""
+    return refuses(d, ("convert", "umoci"), "hard link to .* does not exist|"
+                   "no such file or directory") and in_one_layer(
+        h, lambda w, e: w.what == "whiteout" and e.entry["kind"] == "hard" and
+        b"/".join(History.clean(e.entry["link"])[0]) == w.path, lambda e: True)
+
+
+@rule
 def acl_mode(d, h):
     """umoci sets the ACL last: where the mode says something else the ACL holds."""
     return between(d, ALL_BUT_UMOCI, ("umoci",)) and \
