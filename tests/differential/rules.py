@@ -305,6 +305,10 @@ def symlink_below(d, h):
         return any(is_below(path, link) or is_below(path, folder) or
                    is_below(folder, path) for link, folder, _ in h.through)
 
+    # What comes to lie there in a later layer, where the symlink still leads.
+    umocis = History(h.stack, follows=True)
+    if [t.entry for t in umocis.entries(d.path)] != [t.entry for t in h.entries(d.path)]:
+        return True
     # Other names of what it wrote there have its bytes, too.
     return is_led_to(d.path) or any(
         t.path == d.path and t.entry["kind"] == "hard" and
@@ -445,7 +449,11 @@ def climbs(d, h):
 @rule
 def whiteout_of_own(d, h):
     """containerd makes a device of a whiteout, which is in the way of what its layer
-    has, or is itself in the way of another."""
+    has, or is itself in the way of another; or it has taken away what is in the way."""
+    if refuses(d, ("convert", "apply", "umoci"), "is not a folder|ot a directory") and \
+            in_one_layer(h, lambda a, b: b.what == "whiteout" and a.path == b.path and
+                         a.entry["kind"] != "dir", lambda b: True):
+        return True
     return refuses(d, CONTAINERD, "convert whiteout file .*: file exists|"
                    "mkparent .*: not a directory") and \
         any(t.what == "whiteout" for t in h.touches)
