@@ -264,11 +264,16 @@ mounts() {
 }
 
 @test "whoever leaves takes his mount with him" {
+	local want
+
 	lose_metadata
 	slow_fault hang=1
 	node_start --plain-http "$SLOW" --prepare-timeout 1h --stall-timeout 10m \
 		--registry-calls 1
+	want=$(($(grep -c '^GET' "$T/slow-requests") + 1))
 	mounts
+	# Calls that nobody is at work on are forgotten without a word.
+	wait_for slow_requests "$want"
 	pkill -P "$calls_pid"
 	wait_for grep -q 'failed method=image.mount .*whoever asked has left' \
 		"$T/log"
