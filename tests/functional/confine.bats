@@ -337,6 +337,38 @@ print(hashlib.sha256(b"bootseer-image-id-v1\0" + bytes.fromhex(sys.argv[1]) +
 }
 
 # More than the threads that wait for nothing but the disk.
+# Descriptors that are sent and not taken yet count for the user.
+descriptors_under_way() # UID NUMBER
+{
+	exec python3 -c '
+import array, os, socket, sys
+os.setgroups([])
+os.setgid(int(sys.argv[1]))
+os.setuid(int(sys.argv[1]))
+kept = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for _ in range(int(sys.argv[2]))]
+for a, _ in kept:
+    a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                        array.array("i", [0]))])
+print("there", flush=True)
+os.read(0, 1)' "$1" "$2"
+}
+
+@test "jobs of the parser begin when its user has many descriptors under way" {
+	local parser
+
+	node_start
+	parser=$(child_of "$node_pid")
+	mkfifo "$T/until"
+	descriptors_under_way "$(proc "$parser" Uid)" 100 \
+		<>"$T/until" >"$T/there" 3>&- &
+	pids+=("$!")
+	wait_for test -s "$T/there"
+	"$bootseer" image mount "$IMAGE" "$T/mnt"
+	"$bootseer" image umount "$T/mnt"
+	[ "$(child_of "$node_pid")" = "$parser" ]
+}
+
 @test "mounts that wait for a stopped parser leave node.status its answer" {
 	local i id calls_pid
 

@@ -116,8 +116,7 @@ static const int parser_calls[] = {
 	SCMP_SYS(gettid),          SCMP_SYS(getpid),
 	SCMP_SYS(getrandom),       SCMP_SYS(rt_sigprocmask),
 	SCMP_SYS(rt_sigaction),    SCMP_SYS(rt_sigreturn),
-	SCMP_SYS(sendmsg),         SCMP_SYS(pidfd_open),
-	SCMP_SYS(wait4),
+	SCMP_SYS(sendto),          SCMP_SYS(wait4),
 };
 
 /* ------------------------------------------------------------ capabilities --- */

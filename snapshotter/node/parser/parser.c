@@ -147,30 +147,34 @@ static int send_to(struct parser *p, const struct parser_job *job,
 }
 
 /* -EPIPE: nobody is there to say anything any more. */
-static int receive_begun(int fd, struct parser_begun *ret, int *ret_pidfd)
+static int receive_begun(int fd, struct parser_begun *ret)
 {
-	struct iovec iov = { ret, sizeof(*ret) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes) };
-	const struct cmsghdr *c;
 	ssize_t n;
 
 	do
-		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+		n = recv(fd, ret, sizeof(*ret), 0);
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return -EPIPE;
-	c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_pidfd, CMSG_DATA(c), sizeof(int));
-	return n == (ssize_t)sizeof(*ret) ? 0 : -EPROTO;
+	return n == (ssize_t)sizeof(*ret) ? ret->rc : -EPROTO;
+}
+
+/* The job's process by its number, which may be another's when the job has ended.  It
+ * has not while somebody holds the other end of `fd`: the parser lets go of it before
+ * it lets a number go, and who else has it is the job. */
+static int open_job(int fd, pid_t pid, int *ret_pidfd)
+{
+	struct pollfd end = { .fd = fd, .events = 0 };
+	AUTO_CLOSE int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+
+	if (pid <= 0)
+		return -EPROTO;
+	if (pidfd < 0)
+		return errno == ESRCH ? -ECHILD : -errno;
+	if (poll(&end, 1, 0) != 0)
+		return -ECHILD;
+	*ret_pidfd = steal_fd(&pidfd);
+	return 0;
 }
 
 /* Until the parser has named the process, which then may begin.  -EPIPE and
@@ -188,13 +192,11 @@ static int begin(const struct parser *p, int fd, struct artifact_job *job,
 	while (n < 0 && errno == EINTR);
 	if (n == 0)
 		return -ETIMEDOUT;
-	rc = receive_begun(fd, &said, &pidfd);
+	rc = receive_begun(fd, &said);
 	if (rc == -EPIPE)
 		return rc;
 	if (rc == 0)
-		rc = said.rc;
-	if (rc == 0 && (pidfd < 0 || said.pid <= 0))
-		rc = -EPROTO;
+		rc = open_job(fd, said.pid, &pidfd);
 	if (rc == 0 && send(fd, "", 1, MSG_NOSIGNAL) < 0)
 		rc = -errno;
 	if (rc < 0)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -213,30 +212,14 @@ static void run_child(parser_do_fn *fn, const struct parser_job *job,
 	_exit(1);
 }
 
-/* Tell bootseerd of the job's process, or that there is none. */
+/* Tell bootseerd of the job's process, or that there is none.  A descriptor of it
+ * would count against what others of this user have under way, and get lost. */
 static void say_begun(int begin, pid_t pid)
 {
-	AUTO_CLOSE int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
-	struct parser_begun said = { .rc = pidfd < 0 ? -errno : 0, .pid = pid };
-	struct iovec iov = { &said, sizeof(said) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *c;
+	struct parser_begun said = { .rc = pid < 0 ? -errno : 0, .pid = pid };
 
-	if (pidfd >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &pidfd, sizeof(int));
-	}
 	/* Nobody may be there to hear it any more. */
-	(void)!sendmsg(begin, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)!send(begin, &said, sizeof(said), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void parser_on_child(int signo)
@@ -265,15 +248,16 @@ void parser_serve(parser_do_fn *fn, uint64_t memory)
 	while (receive_job(&job, fds, &whole)) {
 		if (!whole)
 			continue;
-		/* A job that ended is a process until its number was used. */
+		/* A number is the job's until bootseerd can see its end: none is
+		 * free again while this process has the job's descriptors. */
 		(void)sigprocmask(SIG_BLOCK, &child, NULL);
 		pid = fork();
 		if (pid == 0)
 			run_child(fn, &job, fds, memory);
 		say_begun(fds[PARSER_FD_BEGIN], pid);
-		(void)sigprocmask(SIG_UNBLOCK, &child, NULL);
 		for (int k = 0; k < PARSER_N_FDS; k++)
 			(void)close(fds[k]);
+		(void)sigprocmask(SIG_UNBLOCK, &child, NULL);
 	}
 }
 

@@ -37,7 +37,7 @@ struct parser_job {
 	uint64_t size; /* of the file; UNPACK: that it gets at most */
 };
 
-/* What the parser says of a job, with a pidfd when `rc` is 0.  The job answers
+/* What the parser says of a job: its process when `rc` is 0.  The job answers
  * nothing here: a process that a stranger's bytes took over names nobody. */
 struct parser_begun {
 	int32_t rc;
