@@ -124,7 +124,7 @@ int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
 		  struct error *err) MUST_CHECK;
 
 struct ckpt_gc {
-	uint64_t older_ms; /* only what is older */
+	uint64_t older_ms; /* only what is older; 0: whatever its age */
 	bool dry_run;
 	/* Results: */
 	size_t n_segments, n_objects;

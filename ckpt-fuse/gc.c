@@ -254,15 +254,28 @@ static int remove_all(struct collection *c, struct ckpt_gc *gc,
 	return rc;
 }
 
+/* From when on things are too young.  Of age 0 is all: a store that knows the time to
+ * the second only may say that what was written just now is of the next one. */
+static int too_young(struct object_store *s, uint64_t older_ms, int64_t *ret,
+		     struct error *err)
+{
+	int64_t now = 0;
+	int rc;
+
+	*ret = INT64_MAX;
+	if (older_ms == 0)
+		return 0;
+	rc = store_clock(s, &now, err);
+	*ret = now > 0 && older_ms < (uint64_t)now ? now - (int64_t)older_ms
+						   : 0;
+	return rc;
+}
+
 int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 {
 	struct collection c = { .store = s };
-	int64_t now = 0;
-	int rc = store_clock(s, &now, err);
+	int rc = too_young(s, gc->older_ms, &c.before_ms, err);
 
-	/* 0: nothing is so old. */
-	if (now > 0 && gc->older_ms < (uint64_t)now)
-		c.before_ms = now - (int64_t)gc->older_ms;
 	gc->n_segments = gc->n_objects = 0;
 	gc->bytes = 0;
 	if (rc == 0)

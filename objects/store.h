@@ -195,7 +195,8 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 		  enum object_condition condition,
 		  struct error *err) MUST_CHECK;
 
-/* Remove what puts that were cut off by a crash left behind, when it is older. */
+/* Remove what puts that were cut off by a crash left behind, when it is older; with 0
+ * whatever its age. */
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err) MUST_CHECK;
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 
 #include "objects/file/file_store_priv.h"
 
@@ -124,16 +123,13 @@ static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
 	return 0;
 }
 
-int file_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+int file_store_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
 		     struct error *err)
 {
-	struct file_sweep sweep = { .f = file_store_of(s) };
-	struct timespec now;
+	struct file_sweep sweep = { .f = file_store_of(s),
+				    .before_ms = before_ms };
 	int rc;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	sweep.before_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
-			  (int64_t)older_ms;
 	rc = file_store_list(s, STORE_TMP, false, sweep_one, &sweep, err);
 	*ret_n = sweep.n;
 	return rc;

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "objects/hdfs/hdfs_store_priv.h"
 
@@ -225,17 +224,13 @@ static int keep_old(void *arg, const struct hdfs_status *st)
 	return o->failed ? -ENOMEM : 0;
 }
 
-int hdfs_store_sweep(struct object_store *base, uint64_t older_ms,
+int hdfs_store_sweep(struct object_store *base, int64_t before_ms,
 		     size_t *ret_n, struct error *err)
 {
 	struct hdfs_store *s = hdfs_store_of(base);
-	struct old_names old = { .names = BUF_INIT };
-	struct timespec now;
+	struct old_names old = { .before_ms = before_ms, .names = BUF_INIT };
 	int rc;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	old.before_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
-			(int64_t)older_ms;
 	rc = hdfs_list_folder(s, STORE_TMP, keep_old, &old, err);
 	if (old.failed)
 		rc = error_nomem(err);

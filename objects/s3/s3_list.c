@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "objects/s3/s3_list_priv.h"
 #include "objects/s3/s3_store_priv.h"
@@ -301,18 +300,14 @@ static int uploads_query(struct s3_store *s, const struct s3_next *from,
 	return rc == 0 ? buf_puts(ret, "&uploads=") : rc;
 }
 
-int s3_store_sweep(struct object_store *base, uint64_t older_ms, size_t *ret_n,
+int s3_store_sweep(struct object_store *base, int64_t before_ms, size_t *ret_n,
 		   struct error *err)
 {
 	struct s3_store *s = s3_store_of(base);
-	struct s3_sweep w = { .s = s, .err = err };
+	struct s3_sweep w = { .s = s, .before_ms = before_ms, .err = err };
 	struct s3_next from = { .key = NULL }, next;
-	struct timespec now;
 	int rc;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	w.before_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
-		      (int64_t)older_ms;
 	do {
 		AUTO_BUF query = BUF_INIT;
 

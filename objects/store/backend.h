@@ -43,7 +43,7 @@ struct object_store_ops {
 		      struct error *err);
 	int (*rename)(struct object_store *s, const char *from, const char *to,
 		      enum object_condition condition, struct error *err);
-	int (*sweep)(struct object_store *s, uint64_t older_ms, size_t *ret_n,
+	int (*sweep)(struct object_store *s, int64_t before_ms, size_t *ret_n,
 		     struct error *err);
 	void (*free)(struct object_store *s);
 };

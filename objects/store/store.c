@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "objects/store/backend.h"
@@ -328,10 +329,23 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 	return wrap(s, "rename", from, rc, err);
 }
 
+/* By our clock.  Age 0 is all, what the store's says is later too. */
+static int64_t older_than(uint64_t older_ms)
+{
+	struct timespec now;
+	int64_t now_ms;
+
+	if (older_ms == 0)
+		return INT64_MAX;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return older_ms < (uint64_t)now_ms ? now_ms - (int64_t)older_ms : 0;
+}
+
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err)
 {
 	*ret_n = 0;
 	return wrap(s, "sweep", STORE_TMP,
-		    s->ops->sweep(s, older_ms, ret_n, err), err);
+		    s->ops->sweep(s, older_than(older_ms), ret_n, err), err);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -210,26 +211,41 @@ void damage(const char *path, uint64_t chunk, uint32_t at,
 	manifest_free(m);
 }
 
-void make_old(const char *name)
+static void make_of(const char *name, time_t when)
 {
-	const struct timespec times[2] = { { .tv_sec = LONG_AGO },
-					   { .tv_sec = LONG_AGO } };
+	const struct timespec times[2] = { { .tv_sec = when },
+					   { .tv_sec = when } };
 	AUTO_FREE char *path = local(name);
 
 	cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0, "%s", path);
 }
 
+void make_old(const char *name)
+{
+	make_of(name, LONG_AGO);
+}
+
 static int age_one(void *arg, const struct object_entry *e, struct error *err)
 {
-	make_old(e->name);
+	make_of(e->name, *(const time_t *)arg);
 	return 0;
+}
+
+static void make_columns_of(time_t when)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(object_list(store, ".bootseer/data", true, age_one, &when,
+				 &err),
+		     0, "%s", err.msg);
 }
 
 void make_columns_old(void)
 {
-	struct error err = ERROR_INIT;
+	make_columns_of(LONG_AGO);
+}
 
-	cr_assert_eq(object_list(store, ".bootseer/data", true, age_one, NULL,
-				 &err),
-		     0, "%s", err.msg);
+void make_columns_young(void)
+{
+	make_columns_of(time(NULL) + 3600);
 }

@@ -35,5 +35,6 @@ void damage(const char *path, uint64_t chunk, uint32_t at,
 	    char ret_column[COLUMN_NAME_MAX]);
 void make_old(const char *name);
 void make_columns_old(void);
+void make_columns_young(void); /* of the hour to come */
 
 #endif

@@ -54,6 +54,19 @@ Test(gc, that_nobody_names_are_collected)
 	cr_expect_not(is_object(".bootseer/gc-clock"));
 }
 
+/* A store's clock may be of seconds, and its times later than what it says it is. */
+Test(gc, of_age_zero_is_of_whatever_age)
+{
+	struct error err = ERROR_INIT;
+
+	put("f", data, 2 * UNIT, 2);
+	cr_assert_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
+	make_columns_young();
+	expect_gc(1, false, 0, 0, 0);
+	expect_gc(0, false, 1, 2, 2 * UNIT);
+	cr_expect_eq(n_columns(), 0);
+}
+
 /* A segment is as old as its youngest column: the others are still written. */
 Test(gc, that_are_being_written_are_not_collected)
 {
