@@ -27,6 +27,7 @@
 
 #include "blockstore/cache_mount.h"
 #include "blockstore/cache_mounts.h"
+#include "common/hash.h"
 
 #define CACHE_PAGE BLOCK_ALIGN
 #define CACHE_SEGMENT_BYTES (1ull << 30)
@@ -93,7 +94,7 @@ struct cache {
 	uint64_t quota, min_free;
 	uint64_t segment_bytes;
 	uint32_t segment_pages;
-	uint64_t seed; /* of the hash: maps come from outside */
+	struct hash_seed seed; /* maps come from outside */
 
 	struct shard shards[CACHE_SHARDS];
 	/* Written once each, before an entry or extent in them is visible. */

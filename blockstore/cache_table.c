@@ -2,7 +2,6 @@
 /* Entries by digest: a hash table in shards, and the clock list. */
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "blockstore/cache.h"
 #include "common/bytes.h"
@@ -11,6 +10,8 @@
 
 int table_init(struct cache *c, struct error *err)
 {
+	int rc;
+
 	c->free_entries = ENTRY_NIL;
 	c->clock_head = ENTRY_NIL;
 	c->clock_tail = ENTRY_NIL;
@@ -18,9 +19,9 @@ int table_init(struct cache *c, struct error *err)
 		(void)pthread_mutex_init(&c->shards[i].lock, NULL);
 		(void)pthread_cond_init(&c->shards[i].verified_one, NULL);
 	}
-	if (getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
-		return error_set(err, errno, "random seed: %s",
-				 strerror(errno));
+	rc = hash_seed_new(&c->seed, err);
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
@@ -47,11 +48,7 @@ void table_fini(struct cache *c)
 static uint32_t bucket_of(const struct cache *c, const struct shard *s,
 			  const struct digest *d)
 {
-	uint64_t h = (get_le64(d->b + 8) ^ c->seed) * 0x9e3779b97f4a7c15u;
-
-	/* The upper bits of what was hashed have not reached the lower ones. */
-	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
-	return (uint32_t)(h >> 32) & s->mask;
+	return (uint32_t)hash_seeded(&c->seed, d->b, sizeof(d->b)) & s->mask;
 }
 
 uint32_t table_find(struct cache *c, struct shard *s, const struct digest *d)

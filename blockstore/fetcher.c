@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -188,12 +187,11 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	f = calloc(1, sizeof(*f) + cfg->threads * sizeof(f->threads[0]));
 	if (!f)
 		return error_nomem(err);
-	if (getrandom(&f->seed, sizeof(f->seed), 0) != sizeof(f->seed)) {
-		rc = error_set(err, errno, "random seed: %s", strerror(errno));
+	rc = hash_seed_new(&f->seed, err);
+	if (rc < 0) {
 		free(f);
 		return rc;
 	}
-	f->seed |= 1;
 	f->cfg = *cfg;
 	if (!f->cfg.width)
 		f->cfg.width = WIDTH;

@@ -30,6 +30,7 @@
 #include <sys/queue.h>
 
 #include "blockstore/device.h"
+#include "common/hash.h"
 
 #define FLIGHT_BUCKETS 1024u
 #define TRANSFER_BLOCKS_MAX 1024u
@@ -138,8 +139,8 @@ struct fetcher {
 	LIST_HEAD(, fetch_host) hosts;
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
-	uint64_t seed;                   /* odd: of the hash that chooses one */
-	TAILQ_HEAD(, pending) deadlines; /* soonest first */
+	struct hash_seed seed;            /* of what chooses one */
+	TAILQ_HEAD(, pending) deadlines;  /* soonest first */
 	atomic_int_fast64_t last_read_ns; /* looked at without the lock */
 	/* Whom transfers give way to, looked at without the lock: so many have
 	 * is_moving, and all get on at least until then (CLOCK_MONOTONIC). */

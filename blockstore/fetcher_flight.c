@@ -8,16 +8,11 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 
-/* A map may name digests of nothing: without the seed nobody can choose such as meet
- * in one chain. */
+/* Seeded: a map may name digests of nothing. */
 struct flight **flight_bucket(struct fetcher *f, const struct block *b)
 {
-	uint64_t h = 0;
+	uint64_t h = hash_seeded(&f->seed, b->digest.b, sizeof(b->digest.b));
 
-	for (size_t i = 0; i < sizeof(b->digest.b); i += sizeof(h)) {
-		h = (h ^ get_le64(b->digest.b + i)) * f->seed;
-		h ^= h >> 32;
-	}
 	return &f->buckets[h % FLIGHT_BUCKETS];
 }
 

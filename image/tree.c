@@ -9,10 +9,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "common/buf.h"
+#include "common/hash.h"
 
 #define ARENA_CHUNK_MIN 16384
 #define ARENA_CHUNK_MAX (1u << 20)
@@ -45,34 +45,13 @@ struct tree {
 	struct inode *root;
 	uint64_t n_inodes;
 	uint64_t memory;
-	uint64_t seed[2];
+	struct hash_seed seed;
 	struct chunk *chunks;
 	uint8_t *free; /* rest of the newest chunk */
 	size_t n_free;
 	struct dir_index *indexes;
 	struct intern_slot interned[INTERN_SLOTS];
 };
-
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-	__extension__ unsigned __int128 m = (unsigned __int128)a * b;
-
-	return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
-
-static uint64_t hash_bytes(const struct tree *t, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-	uint64_t h = t->seed[0] ^ len, w;
-
-	for (; len > 8; p += 8, len -= 8) {
-		memcpy(&w, p, 8);
-		h = mix(h ^ w, t->seed[1]);
-	}
-	w = 0;
-	memcpy(&w, p, len);
-	return mix(h ^ w, t->seed[1]);
-}
 
 void *tree_alloc(struct tree *t, size_t size)
 {
@@ -112,19 +91,12 @@ void *tree_alloc(struct tree *t, size_t size)
 	return c->data;
 }
 
-static int seed_new(uint64_t seed[2])
-{
-	if (getrandom(seed, 16, 0) != 16)
-		return -EIO;
-	seed[1] |= 1;
-	return 0;
-}
-
 struct tree *tree_new(void)
 {
 	AUTO(tree) t = calloc(1, sizeof(*t));
+	struct error err;
 
-	if (!t || seed_new(t->seed) < 0)
+	if (!t || hash_seed_new(&t->seed, &err) < 0)
 		return NULL;
 	t->memory = sizeof(*t);
 	t->root = tree_inode_new(t, S_IFDIR | 0755);
@@ -184,7 +156,7 @@ struct inode *tree_inode_new(struct tree *t, uint32_t mode)
 static struct dentry **index_slot(const struct tree *t, struct dir_index *x,
 				  const char *name, size_t len)
 {
-	uint32_t at = (uint32_t)hash_bytes(t, name, len) & x->mask;
+	uint32_t at = (uint32_t)hash_seeded(&t->seed, name, len) & x->mask;
 
 	while (x->slots[at] && (x->slots[at]->name_len != len ||
 				memcmp(x->slots[at]->name, name, len) != 0))
@@ -253,7 +225,8 @@ static void index_remove(struct tree *t, struct dir_index *x, struct dentry *d)
 		e = x->slots[at];
 		if (!e)
 			return;
-		home = (uint32_t)hash_bytes(t, e->name, e->name_len) & x->mask;
+		home = (uint32_t)hash_seeded(&t->seed, e->name, e->name_len) &
+		       x->mask;
 		/* It may move only if its home is not behind the gap. */
 		if (((at - home) & x->mask) < ((at - gap) & x->mask))
 			continue;
@@ -401,7 +374,7 @@ void tree_unlink(struct tree *t, struct dentry *d)
 /* Bytes equal to these that live as long as the tree. */
 static const void *intern(struct tree *t, const void *data, size_t size)
 {
-	uint64_t h = size <= INTERN_MAX ? hash_bytes(t, data, size) : 0;
+	uint64_t h = size <= INTERN_MAX ? hash_seeded(&t->seed, data, size) : 0;
 	struct intern_slot *s = &t->interned[h & (INTERN_SLOTS - 1)];
 	void *p;
 

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "net/httpd_priv.h"
@@ -85,9 +84,9 @@ int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
 	TAILQ_INIT(&s->conns);
 	TAILQ_INIT(&s->idle);
 	TAILQ_INIT(&s->waiting);
-	rc = getrandom(&s->seed, sizeof(s->seed), 0) == sizeof(s->seed)
-		     ? start_listening(s, err)
-		     : error_set(err, EIO, "no random bytes");
+	rc = hash_seed_new(&s->seed, err);
+	if (rc == 0)
+		rc = start_listening(s, err);
 	if (rc < 0) {
 		httpd_free(s);
 		return rc;

@@ -121,16 +121,13 @@ static bool send_continue(struct httpd_conn *c)
 	return bufferevent_write(c->bev, text, strlen(text)) == 0;
 }
 
-/* FNV-1a, from where nobody knows: names that meet in one share cannot be sought. */
+/* Seeded: names that meet in one share cannot be sought. */
 static struct httpd_share *share_of(struct httpd *s, const char *owner)
 {
-	uint64_t h = s->seed;
-
 	if (!owner)
 		return &s->shares[0];
-	for (; *owner; owner++)
-		h = (h ^ (unsigned char)*owner) * UINT64_C(1099511628211);
-	return &s->shares[1 + (h ^ h >> 32) % (HTTPD_SHARES - 1)];
+	return &s->shares[1 + hash_seeded(&s->seed, owner, strlen(owner)) %
+				      (HTTPD_SHARES - 1)];
 }
 
 /* Half of `all` is for others, unless it has nothing yet. */

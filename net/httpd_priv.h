@@ -5,6 +5,7 @@
 
 #include <sys/queue.h>
 
+#include "common/hash.h"
 #include "net/httpd.h"
 #include "net/listener.h"
 
@@ -56,7 +57,7 @@ struct httpd {
 	struct httpd_conn_list idle;    /* CONN_HEAD, longest idle first */
 	struct httpd_conn_list waiting; /* CONN_QUEUED, first come first */
 	struct httpd_share shares[HTTPD_SHARES];
-	uint64_t seed; /* of the hash */
+	struct hash_seed seed;
 	struct httpd_stats stats;
 	bool stopping;
 	void (*on_idle)(void *arg);

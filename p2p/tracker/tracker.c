@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/bytes.h"
 #include "p2p/tracker/tracker_priv.h"
@@ -84,10 +83,9 @@ int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
 	/* Numbers of JSON are exact up to 2^53. */
 	t->epoch = tracker_random(t) >> 12 | 1;
 	/* Not of cfg->seed, which can be told from the epoch. */
-	if (getrandom(&t->seed, sizeof(t->seed), 0) != sizeof(t->seed))
-		return error_set(err, errno, "random seed: %s",
-				 strerror(errno));
-	t->seed |= 1;
+	rc = hash_seed_new(&t->seed, err);
+	if (rc < 0)
+		return rc;
 	t->n_buckets_i = buckets_for(cfg->images_max);
 	t->n_buckets_m = buckets_for(cfg->members_max);
 	t->images = calloc(t->n_buckets_i, sizeof(struct image *));
@@ -115,22 +113,13 @@ void tracker_free(struct tracker *t)
 
 /* --------------------------------------------------------------------- images --- */
 
-static uint64_t mix(const struct tracker *t, uint64_t h, uint64_t word)
-{
-	h = (h ^ word) * t->seed;
-	return h ^ h >> 32;
-}
-
-/* Calls may name images that nobody has: without the seed nobody can choose such as
- * meet in one chain. */
+/* Seeded: calls may name images that nobody has. */
 uint64_t image_hash(const struct tracker *t, const struct digest *d,
 		    uint32_t n_pieces)
 {
-	uint64_t h = mix(t, t->seed, n_pieces);
+	uint64_t h = hash_seeded(&t->seed, d->b, sizeof(d->b));
 
-	for (size_t k = 0; k < sizeof(d->b); k += sizeof(h))
-		h = mix(t, h, get_le64(d->b + k));
-	return h;
+	return hash_seeded(&t->seed, &n_pieces, sizeof(n_pieces)) ^ h;
 }
 
 static struct image **image_bucket(const struct tracker *t,

@@ -27,16 +27,17 @@ static uint32_t hash_place(const char *region, const char *zone,
 static uint32_t hash_name(const struct tracker *t, const struct image *i,
 			  const char *node)
 {
-	uint64_t h = image_hash(t, &i->digest, i->n_pieces);
+	uint64_t h = image_hash(t, &i->digest, i->n_pieces) ^
+		     hash_seeded(&t->seed, node, strlen(node));
 
-	return hash_text((uint32_t)(h ^ h >> 32), node);
+	return (uint32_t)(h ^ h >> 32);
 }
 
 uint32_t member_node_hash(const struct tracker *t, const char *node)
 {
-	uint32_t h = hash_text((uint32_t)(t->seed >> 32), node);
+	uint64_t h = hash_seeded(&t->seed, node, strlen(node));
 
-	return h ? h : 1;
+	return (uint32_t)h ? (uint32_t)h : 1;
 }
 
 static uint32_t *member_bucket(const struct tracker *t, uint32_t hash)

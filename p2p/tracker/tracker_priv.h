@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_P2P_TRACKER_TRACKER_PRIV_H
 #define BOOTSEER_P2P_TRACKER_TRACKER_PRIV_H
 
+#include "common/hash.h"
 #include "p2p/tracker/tracker.h"
 
 #define NONE UINT32_MAX /* no index */
@@ -121,8 +122,7 @@ struct member {
 struct tracker {
 	struct tracker_config cfg;
 	uint64_t epoch, random, n_calls;
-	uint64_t
-		seed; /* odd: of the hashes of the tables, and told to nobody */
+	struct hash_seed seed; /* of the tables */
 	uint32_t serial;
 	struct image **images; /* buckets */
 	size_t n_buckets_i, n_images;
