@@ -152,6 +152,20 @@ static int check_super(struct checker *c, size_t len)
 
 /* ----------------------------------------------------------------- content --- */
 
+/* Blocks are of one file alone, to their ends: whoever maps it sees all of the last
+ * one, whatever the file's size is. */
+static int claim_blocks(struct checker *c, const struct erofs_inode *i,
+			uint64_t len)
+{
+	uint64_t pos = i->u * (uint64_t)EROFS_BLOCK;
+	uint64_t whole = round_up(len, EROFS_BLOCK);
+	int rc = check_claim(c, i->nid, pos, whole);
+
+	if (rc == 0 && !check_is_zero(c->img->data + pos + len, whole - len))
+		rc = check_bad(c, i->nid, "bytes behind its content");
+	return rc;
+}
+
 /* Folders, symlinks and files whose bytes are in the image. */
 static int claim_content(struct checker *c, const struct erofs_inode *i)
 {
@@ -172,8 +186,7 @@ static int claim_content(struct checker *c, const struct erofs_inode *i)
 	if (i->size == tail)
 		return i->u ? check_bad(c, i->nid, "a block, but no content")
 			    : 0;
-	return check_claim(c, i->nid, i->u * (uint64_t)EROFS_BLOCK,
-			   i->size - tail);
+	return claim_blocks(c, i, i->size - tail);
 }
 
 static int check_chunks(struct checker *c, const struct erofs_inode *i)

@@ -314,6 +314,23 @@ static void block_of_super(struct sample *s)
 	put_le32(inode_of(s, BLOCKS) + INO_U, 0);
 }
 
+/* /char's inode behind the first half of /blocks: whoever maps that would see it. */
+static void block_rest_shared(struct sample *s)
+{
+	uint64_t pos =
+		get_le32(inode_of(s, BLOCKS) + INO_U) * (uint64_t)EROFS_BLOCK;
+	uint8_t *to = s->i.data + pos + EROFS_BLOCK / 2;
+	size_t k = 0;
+
+	put_le64(inode_of(s, BLOCKS) + INO_SIZE, EROFS_BLOCK / 2);
+	memset(to, 0, EROFS_BLOCK / 2);
+	memcpy(to, inode_of(s, CHAR), EROFS_EXTENDED_SIZE);
+	memset(inode_of(s, CHAR), 0, EROFS_EXTENDED_SIZE);
+	while (get_le64(entry_of(s, ROOT, k)) != s->nid[CHAR])
+		k++;
+	put_le64(entry_of(s, ROOT, k), (uint64_t)(to - s->i.data) / EROFS_SLOT);
+}
+
 static void run_outside(struct sample *s)
 {
 	put_le32(inode_of(s, RUN) + INO_U, 0xfffffff0);
@@ -662,6 +679,7 @@ static const struct {
 	{ "bytes behind its content", tail_padding },
 	{ "a block, but no content", tail_with_block },
 	{ "shares bytes", block_of_super },
+	{ "bytes behind its content", block_rest_shared },
 	{ "blocks outside of image and devices", run_outside },
 	{ "unknown form of chunks", chunk_form },
 	{ "chunk of no device", chunk_no_device },
