@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "blockstore/blockstore.h"
 #include "common/bytes.h"
 #include "common/digest.h"
 #include "snapshotter/convert/content.h"
@@ -88,10 +89,20 @@ struct comparison {
 	struct buf path; /* of the folder that is compared, "" for the root */
 };
 
+/* Where what readers are shown of the extent ends.  That is the end of a page, not of
+ * the file: whoever maps the file sees the rest of its last page, too. */
+static uint64_t shown_end(const struct extent *x, uint64_t size)
+{
+	uint64_t end = x->off + x->len;
+
+	return round_up(end < size ? end : size, BLOCK_ALIGN);
+}
+
+/* The rest of the last page counts as part of the file: zeros change nothing. */
 static int hash_extent(struct comparison *k, const struct extent *x,
 		       uint64_t size, struct error *err)
 {
-	uint64_t end = x->off + x->len < size ? x->off + x->len : size;
+	uint64_t end = shown_end(x, size);
 
 	for (uint64_t off = x->off; off < end;) {
 		size_t n =

@@ -30,8 +30,9 @@ struct compare {
 
 /*
  * Compare every path, kind, mode, owner, time, extended attribute, link target,
- * device, size, byte, and which names are names of one file.  Differences are
- * told to the report; they are no failure.  Sorts both trees.
+ * device, size, byte, and which names are names of one file.  Behind the end of a
+ * file its last page must be zeros, since whoever maps it sees that, too.  Differences
+ * are told to the report; they are no failure.  Sorts both trees.
  */
 int compare_trees(struct compare *c, struct error *err) MUST_CHECK;
 

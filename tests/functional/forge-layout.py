@@ -16,6 +16,8 @@ forge-layout.py packs LAYOUT TAG     the block map of its artifact names packs t
 forge-layout.py pad LAYOUT TAG N     give the image TAG, in place of its artifact, one
                                      whose block map has N blocks of 4 MiB more, of
                                      which its files know nothing
+forge-layout.py tails LAYOUT TAG     write behind the ends of its large files, as far
+                                     as their last pages go
 """
 import hashlib
 import importlib.util
@@ -231,6 +233,28 @@ def pad(path, tag, n):
     a.save()
 
 
+def tails(path, tag):
+    a = Opened(path, tag)
+    blocks = bytearray(a.blocks)
+    for at in range(0, len(blocks), 64):
+        poff, usize, csize, pack, codec = struct.unpack_from(
+            "<QIIIB", blocks, at + 40)
+        plain = a.pack[poff:poff + csize]
+        if codec:
+            plain = subprocess.run(["zstd", "-qdc"], input=plain, check=True,
+                                   stdout=subprocess.PIPE).stdout
+        assert len(plain) == usize
+        if usize % 4096 == 0:
+            continue
+        plain += b"A" * (4096 - usize % 4096)
+        blocks[at:at + 32] = hashlib.sha256(plain).digest()
+        struct.pack_into("<QIIIB", blocks, at + 40, len(a.pack), len(plain),
+                         len(plain), pack, 0)
+        a.pack += plain
+    a.blocks = bytes(blocks)
+    a.save()
+
+
 def packs(path, tag):
     Opened(path, tag).save(more_packs=100)
 
@@ -244,6 +268,8 @@ def main(args):
         graft(*args[1:])
     elif args[:1] == ["poison"] and len(args) == 5:
         poison(*args[1:])
+    elif args[:1] == ["tails"] and len(args) == 3:
+        tails(*args[1:])
     elif args[:1] == ["packs"] and len(args) == 3:
         packs(*args[1:])
     elif args[:1] == ["pad"] and len(args) == 4:

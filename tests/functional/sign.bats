@@ -272,6 +272,20 @@ refused() # WORDS TRUST-CHECK-ARGUMENTS...
 	done < <("$HERE/forge-layout.py" image list)
 }
 
+@test "what is behind the end of a file, in its last page, is compared" {
+	convert --no-sign "oci:$F/image:latest" "oci:$W/out:good"
+	bootseer image verify --key "$F/v.key" --repository reg.example/app \
+		"oci:$W/out:good"
+	"$HERE/forge-layout.py" tails "$W/out" good
+	bootseer image check "oci:$W/out:good"
+	run --separate-stderr -1 bootseer image check --against-layers \
+		"oci:$W/out:good"
+	[[ $output == *"/links/cross: content"* ]]
+	run -1 bootseer image verify --key "$F/v.key" \
+		--repository reg.example/app "oci:$W/out:good"
+	[[ $output == *"not what the image's layers hold"* ]]
+}
+
 # A place for temporary files that holds 16 MiB.
 small_disk()
 {
