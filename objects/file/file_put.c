@@ -197,13 +197,13 @@ static int finish(struct file_store *f, struct file_put *p, struct error *err)
 static int publish(struct file_store *f, struct file_put *p, struct error *err)
 {
 	AUTO_CLOSE int lock = -1;
-	int rc = 0;
+	int rc;
 
-	/* What another process creates meanwhile is replaced by neither. */
-	if (p->base.condition != OBJECT_ANY)
-		rc = file_lock(f, p->base.name, &lock, err);
-	if (rc == -ENOTSUP && p->base.condition == OBJECT_NEW)
-		rc = 0; /* the rename refuses by itself */
+	/* Also where nothing is compared: whoever compares meanwhile would replace or
+	 * remove what we put, as the version that he saw. */
+	rc = p->base.condition == OBJECT_MATCH
+		     ? file_lock(f, p->base.name, &lock, err)
+		     : file_lock_if_any(f, p->base.name, &lock, err);
 	if (rc == 0 && p->base.condition == OBJECT_MATCH)
 		rc = file_check_tag(f, p->base.name, p->base.tag, err);
 	if (rc == 0)

@@ -174,18 +174,24 @@ int file_move(struct file_store *f, const char *from, const char *to,
 
 /* ------------------------------------------------------------------- locks --- */
 
-/* The lock's file stays: whoever removed it would remove what another has locked. */
-static int open_lock(struct file_store *f, const char *name, struct error *err)
+/* 256 files for all names: two that share one wait for each other. */
+static unsigned int lock_number(const char *name)
 {
 	uint64_t hash = 14695981039346656037u;
-	char path[64];
-	int fd, rc;
 
 	for (const char *c = name; *c; c++)
 		hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-	/* 256 files for all names: two that share one wait for each other. */
-	(void)snprintf(path, sizeof(path), "%s/%02x", STORE_LOCKS,
-		       (unsigned int)(hash >> 56));
+	return (unsigned int)(hash >> 56);
+}
+
+/* The lock's file stays: whoever removed it would remove what another has locked. */
+static int open_lock(struct file_store *f, unsigned int number,
+		     struct error *err)
+{
+	char path[64];
+	int fd, rc;
+
+	(void)snprintf(path, sizeof(path), "%s/%02x", STORE_LOCKS, number);
 	fd = openat(f->root, path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (fd < 0 && errno == ENOENT) {
 		rc = file_make_parents(f, path, err);
@@ -196,12 +202,12 @@ static int open_lock(struct file_store *f, const char *name, struct error *err)
 	return fd < 0 ? file_error(f, errno, "open", path, err) : fd;
 }
 
-int file_lock(struct file_store *f, const char *name, int *ret_fd,
-	      struct error *err)
+static int take_lock(struct file_store *f, unsigned int number, int *ret_fd,
+		     struct error *err)
 {
 	struct flock whole = { .l_type = F_WRLCK };
 	int64_t give_up = store_deadline(&f->base);
-	AUTO_CLOSE int fd = open_lock(f, name, err);
+	AUTO_CLOSE int fd = open_lock(f, number, err);
 
 	if (fd < 0)
 		return fd;
@@ -221,6 +227,20 @@ int file_lock(struct file_store *f, const char *name, int *ret_fd,
 	}
 	*ret_fd = steal_fd(&fd);
 	return 0;
+}
+
+int file_lock(struct file_store *f, const char *name, int *ret_fd,
+	      struct error *err)
+{
+	return take_lock(f, lock_number(name), ret_fd, err);
+}
+
+int file_lock_if_any(struct file_store *f, const char *name, int *ret_fd,
+		     struct error *err)
+{
+	int rc = file_lock(f, name, ret_fd, err);
+
+	return rc == -ENOTSUP || rc == -EACCES ? 0 : rc;
 }
 
 int file_check_tag(struct file_store *f, const char *name, const char *tag,
@@ -245,15 +265,14 @@ static int file_remove(struct object_store *s, const char *name,
 	struct file_store *f = file_store_of(s);
 	AUTO_CLOSE int lock = -1;
 	struct stat st;
-	int rc = 0;
+	int rc;
 
-	if (tag) {
-		rc = file_lock(f, name, &lock, err);
-		if (rc == 0)
-			rc = file_look(f, name, &st, err);
-		if (rc == 0)
-			rc = file_check_tag(f, name, tag, err);
-	}
+	rc = tag ? file_lock(f, name, &lock, err)
+		 : file_lock_if_any(f, name, &lock, err);
+	if (rc == 0 && tag)
+		rc = file_look(f, name, &st, err);
+	if (rc == 0 && tag)
+		rc = file_check_tag(f, name, tag, err);
 	if (rc < 0)
 		return rc;
 	if (unlinkat(f->root, name, 0) < 0) {
@@ -264,13 +283,28 @@ static int file_remove(struct object_store *s, const char *name,
 	return file_sync_parent(f, name, err);
 }
 
+/* Both, the lower number first, so that nobody waits for one who waits for him. */
+static int lock_names(struct file_store *f, const char *a, const char *b,
+		      int *ret_first, int *ret_second, struct error *err)
+{
+	bool is_swapped = lock_number(a) > lock_number(b);
+	int rc = file_lock_if_any(f, is_swapped ? b : a, ret_first, err);
+
+	if (rc == 0 && lock_number(a) != lock_number(b))
+		rc = file_lock_if_any(f, is_swapped ? a : b, ret_second, err);
+	return rc;
+}
+
 static int file_rename(struct object_store *s, const char *from, const char *to,
 		       enum object_condition condition, struct error *err)
 {
 	struct file_store *f = file_store_of(s);
+	AUTO_CLOSE int first = -1, second = -1;
 	struct stat st;
-	int rc = file_look(f, from, &st, err);
+	int rc = lock_names(f, from, to, &first, &second, err);
 
+	if (rc == 0)
+		rc = file_look(f, from, &st, err);
 	if (rc == 0)
 		rc = file_move(f, from, to, condition, err);
 	if (rc == 0)

@@ -45,10 +45,14 @@ int file_sync_parent(struct file_store *f, const char *name,
  * OBJECT_ANY. */
 int file_move(struct file_store *f, const char *from, const char *to,
 	      enum object_condition condition, struct error *err) MUST_CHECK;
-/* A lock among all that change the object on a condition, also on other machines;
- * *ret_fd gives it back when it is closed.  -ENOTSUP: the file system has none. */
+/* A lock among all that change what has the name, also on other machines; *ret_fd gives
+ * it back when it is closed.  -ENOTSUP: the file system has none. */
 int file_lock(struct file_store *f, const char *name, int *ret_fd,
 	      struct error *err) MUST_CHECK;
+/* The same of a change that compares nothing: without locks, or where this user may not
+ * open them, it is made all the same. */
+int file_lock_if_any(struct file_store *f, const char *name, int *ret_fd,
+		     struct error *err) MUST_CHECK;
 /* Is `name` still the version of `tag`? */
 int file_check_tag(struct file_store *f, const char *name, const char *tag,
 		   struct error *err) MUST_CHECK;
