@@ -27,8 +27,8 @@ struct httpd_request {
 	/* Whom the client's certificate names, bootseer://node/NAME; "". */
 	char peer_node[HTTPD_PEER_MAX + 1];
 	/* Set by head(), and looked at when it returns: whose it is.  Requests of
-	 * one owner leave half of the places and of the memory for bodies to
-	 * others.  NULL: of nobody who is known. */
+	 * one owner, until they are answered, leave half of the places, and of the
+	 * memory for bodies, to others.  NULL: of nobody who is known. */
 	const char *owner;
 	void *user; /* the handler's, until it has answered */
 };

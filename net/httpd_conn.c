@@ -35,10 +35,16 @@ static bool awaits_body(const struct httpd_conn *c)
 	return c->state == CONN_QUEUED || c->state == CONN_BODY;
 }
 
+/* Somebody waits for its answer, so it gives its place to nobody. */
+static bool holds_place(const struct httpd_conn *c)
+{
+	return awaits_body(c) || c->state == CONN_RUNNING;
+}
+
 static void leave_lists(struct httpd_conn *c)
 {
-	if (awaits_body(c))
-		c->share->bodies--;
+	if (holds_place(c))
+		c->share->held--;
 	if (c->state == CONN_HEAD) {
 		TAILQ_REMOVE(&c->server->idle, c, some);
 	} else if (c->state == CONN_QUEUED) {
@@ -51,8 +57,8 @@ static void set_state(struct httpd_conn *c, enum httpd_conn_state state)
 {
 	leave_lists(c);
 	c->state = state;
-	if (awaits_body(c))
-		c->share->bodies++;
+	if (holds_place(c))
+		c->share->held++;
 	if (state == CONN_HEAD) {
 		TAILQ_INSERT_TAIL(&c->server->idle, c, some);
 	} else if (state == CONN_QUEUED) {
@@ -240,23 +246,23 @@ static bool want_body(struct httpd_conn *c, uint64_t max)
 				   "the body is larger than allowed here");
 		return true;
 	}
-	if (h->content_length == 0) {
-		if (h->method == HTTPD_POST && !h->has_length) {
-			cfg->handler->drop(cfg->arg, &c->req);
-			httpd_answer_error(&c->req, HTTPD_LENGTH_REQUIRED,
-					   "Content-Length is missing");
-			return true;
-		}
-		return run_request(c);
+	if (h->content_length == 0 && h->method == HTTPD_POST &&
+	    !h->has_length) {
+		cfg->handler->drop(cfg->arg, &c->req);
+		httpd_answer_error(&c->req, HTTPD_LENGTH_REQUIRED,
+				   "Content-Length is missing");
+		return true;
 	}
-	if (!leaves_half(c, c->share->bodies, 1, cfg->connections_max)) {
+	if (!leaves_half(c, c->share->held, 1, cfg->connections_max)) {
 		cfg->handler->drop(cfg->arg, &c->req);
 		c->last = true;
 		httpd_answer_error(&c->req, HTTPD_TOO_MANY,
-				   "half of all places wait for bodies of "
-				   "this caller");
+				   "half of all places have requests of this "
+				   "caller");
 		return true;
 	}
+	if (h->content_length == 0)
+		return run_request(c);
 	if (may_take_memory(c) && !first_waiting(c->server) && take_memory(c)) {
 		begin_body(c);
 		return true;

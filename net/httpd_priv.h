@@ -27,8 +27,8 @@ enum httpd_conn_state {
 #define HTTPD_SHARES 1024u
 
 struct httpd_share {
-	uint64_t bytes;  /* of memory for bodies */
-	uint64_t bodies; /* that are awaited */
+	uint64_t bytes; /* of memory for bodies */
+	uint64_t held; /* places: bodies awaited, and requests at the handler */
 };
 
 struct httpd_conn {

@@ -19,6 +19,10 @@ struct scene {
 	struct httpd *server;
 };
 
+/* Requests for /slow, which are answered at the end. */
+static struct httpd_request *slow[CONNECTIONS];
+static size_t n_slow;
+
 static uint64_t on_head(void *arg, struct httpd_request *r)
 {
 	r->owner = httpd_head_get(&r->head, "Owner");
@@ -32,7 +36,10 @@ static void on_request(void *arg, struct httpd_request *r)
 {
 	struct httpd_reply reply = HTTPD_REPLY_INIT;
 
-	httpd_answer(r, &reply);
+	if (strcmp(r->head.path, "/slow") == 0)
+		slow[n_slow++] = r;
+	else
+		httpd_answer(r, &reply);
 }
 
 static void on_drop(void *arg, struct httpd_request *r)
@@ -83,6 +90,11 @@ static void begin(struct scene *s)
 static void end(struct scene *s)
 {
 	httpd_abort(s->server);
+	while (n_slow) {
+		struct httpd_reply reply = HTTPD_REPLY_INIT;
+
+		httpd_answer(slow[--n_slow], &reply);
+	}
 	httpd_free(s->server);
 	loop_timer_stop(&s->timer);
 	loop_free(s->loop);
@@ -160,6 +172,25 @@ Test(httpd, one_owner_leaves_half_of_the_places)
 	}
 	fd = call(&s, "/", "other", 1);
 	cr_expect_eq(say_body(&s, fd, 1), 200);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
+		close(held[k]);
+	close(fd);
+	end(&s);
+}
+
+Test(httpd, requests_of_one_owner_leave_half_of_the_places)
+{
+	int held[CONNECTIONS], fd;
+	struct scene s;
+
+	begin(&s);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
+		held[k] = call(&s, "/slow", "one", 0);
+		turn(&s);
+	}
+	fd = call(&s, "/", "other", 0);
+	cr_expect_eq(answer(&s, fd), 200);
+	cr_expect_eq(n_slow, CONNECTIONS / 2);
 	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
 		close(held[k]);
 	close(fd);
