@@ -82,7 +82,8 @@ static const struct option_spec options[] = {
 	  .min = "1",
 	  .max = "64",
 	  .arg = "N",
-	  .help = "Requests that work on the database at once." },
+	  .help = "Requests that work on the database at once, and as many that "
+		  "ask registries; of one token or node three quarters." },
 	{ .key = "max-connections",
 	  .type = OPTION_INTEGER,
 	  .offset = AT(max_connections),

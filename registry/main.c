@@ -103,7 +103,9 @@ static void stop(struct daemon *d)
 	s->stopping = true;
 	if (s->httpd)
 		httpd_abort(s->httpd);
+	service_drop(s);
 	pool_free(s->pool);
+	pool_free(s->askers);
 	loop_timer_stop(&s->sweep_timer);
 	loop_timer_stop(&d->grace);
 	loop_signal_stop(&d->on_term);
@@ -124,8 +126,9 @@ static int run(const struct registry_config *cfg, struct error *err)
 	raise_descriptors(cfg);
 	rc = watch_signals(&d, err);
 	if (rc == 0)
-		rc = pool_new(s->loop, cfg->threads, cfg->max_connections,
-			      &s->pool, err);
+		rc = pool_new(s->loop, cfg->threads, 0, &s->pool, err);
+	if (rc == 0)
+		rc = pool_new(s->loop, cfg->threads, 0, &s->askers, err);
 	if (rc == 0)
 		rc = service_start(s, err);
 	if (rc == 0) {

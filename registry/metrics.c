@@ -122,7 +122,8 @@ static const struct counter_spec table[] = {
 int metrics_format(struct service *s, struct buf *ret)
 {
 	struct service_counts *c = &s->counts;
-	struct values v = { .queued = pool_queued(s->pool) };
+	struct values v = { .queued = turns_waiting(s->turns) +
+				      turns_waiting(s->asking) };
 
 	if (s->tls)
 		v.tls_not_after = (uint64_t)httpd_tls_not_after(s->tls);

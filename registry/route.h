@@ -54,6 +54,7 @@ struct route {
 	const char *body;  /* media type of the request; NULL: none */
 	uint64_t body_max; /* bytes of it; 0: --trace-max */
 	bool on_loop;      /* `run` never blocks */
+	bool is_asking;    /* `run` asks a registry */
 	int (*run)(struct call *c, struct error *err);
 	struct route_param params[ROUTE_PARAMS_MAX];
 	struct route_answer answers[ROUTE_ANSWERS_MAX];

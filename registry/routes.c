@@ -148,6 +148,7 @@ const struct route routes[] = {
 	  .role = ROLE_WRITE,
 	  .body = JSON,
 	  .body_max = CAPABILITY_REQUEST_MAX,
+	  .is_asking = true,
 	  .run = capabilities_post,
 	  .answers = { { HTTPD_OK, JSON, "The signed text, in base 64." },
 		       { HTTPD_FORBIDDEN, JSON,

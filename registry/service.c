@@ -329,9 +329,9 @@ static void finish_call(struct call *c)
 		sweep_in(s, 0);
 }
 
-static void run_call(struct work *w)
+static void run_call(struct turn *t)
 {
-	struct call *c = container_of(w, struct call, work);
+	struct call *c = container_of(t, struct call, turn);
 	struct service *s = c->service;
 
 	/* Whoever sent it has given up by now. */
@@ -343,24 +343,41 @@ static void run_call(struct work *w)
 	c->rc = c->route->run(c, &c->err);
 }
 
-static void done_call(struct work *w)
+static void done_call(struct turn *t)
 {
-	finish_call(container_of(w, struct call, work));
+	finish_call(container_of(t, struct call, turn));
+}
+
+static void drop_call(struct turn *t)
+{
+	struct call *c = container_of(t, struct call, turn);
+
+	c->rc = error_set(&c->err, EBUSY, "the service ends");
+	finish_call(c);
+}
+
+/* Who has to wait for whose calls: as httpd_request.owner. */
+static const char *owner_of(const struct call *c)
+{
+	return c->token ? c->token->name : c->req->peer_node;
 }
 
 static void on_request(void *arg, struct httpd_request *r)
 {
 	struct call *c = r->user;
+	struct service *s = arg;
 	int rc;
 
 	if (c->route->on_loop) {
-		run_call(&c->work);
+		run_call(&c->turn);
 		finish_call(c);
 		return;
 	}
-	c->work.run = run_call;
-	c->work.done = done_call;
-	rc = pool_submit(c->service->pool, &c->work);
+	c->turn.run = run_call;
+	c->turn.done = done_call;
+	c->turn.drop = drop_call;
+	rc = turns_submit(c->route->is_asking ? s->asking : s->turns, &c->turn,
+			  owner_of(c));
 	if (rc < 0) {
 		c->rc = error_set(&c->err, EBUSY, "too much is waiting");
 		finish_call(c);
@@ -467,7 +484,7 @@ static uint64_t on_head(void *arg, struct httpd_request *r)
 	c->req = r;
 	c->reply = (struct httpd_reply)HTTPD_REPLY_INIT;
 	c->rc = check_head(c, &c->err);
-	r->owner = c->token ? c->token->name : r->peer_node;
+	r->owner = owner_of(c);
 	if (!r->owner[0])
 		r->owner = NULL;
 	if (c->rc == 0)
@@ -588,6 +605,17 @@ static int start_http(struct service *s, struct error *err)
 	return rc < 0 ? rc : httpd_new(&http, &s->httpd, err);
 }
 
+static int make_turns(struct service *s, struct error *err)
+{
+	const struct registry_config *cfg = s->cfg;
+	int rc = turns_new(s->pool, cfg->threads, cfg->max_connections,
+			   &s->turns, err);
+
+	return rc < 0 ? rc
+		      : turns_new(s->askers, cfg->threads, cfg->max_connections,
+				  &s->asking, err);
+}
+
 int service_start(struct service *s, struct error *err)
 {
 	const struct db_config db = {
@@ -599,7 +627,9 @@ int service_start(struct service *s, struct error *err)
 
 	set_limits(s);
 	s->sweep_timer.fn = on_sweep;
-	rc = load_tokens(s, err);
+	rc = make_turns(s, err);
+	if (rc == 0)
+		rc = load_tokens(s, err);
 	if (rc == 0)
 		rc = openapi_make(routes, n_routes, &s->openapi, err);
 	if (rc == 0)
@@ -636,8 +666,18 @@ void service_stop(struct service *s)
 	httpd_stop(s->httpd, on_idle, s);
 }
 
+void service_drop(struct service *s)
+{
+	if (s->turns)
+		turns_stop(s->turns);
+	if (s->asking)
+		turns_stop(s->asking);
+}
+
 void service_fini(struct service *s)
 {
+	turns_free(s->turns);
+	turns_free(s->asking);
 	httpd_free(s->httpd);
 	httpd_tls_free(s->tls);
 	swarms_free(s->swarms);

@@ -17,6 +17,7 @@
 #include "registry/refusals.h"
 #include "registry/route.h"
 #include "registry/swarms.h"
+#include "registry/turns.h"
 
 /* Of tokens that are in force; the loop's. */
 struct token_set {
@@ -35,7 +36,9 @@ struct service_counts {
 struct service {
 	const struct registry_config *cfg;
 	struct loop *loop;
-	struct pool *pool;
+	/* `askers` for what asks registries, which may be slow; of each the turns. */
+	struct pool *pool, *askers;
+	struct turns *turns, *asking;
 	struct httpd *httpd;
 	struct httpd_tls *tls;
 	struct db *db;
@@ -56,7 +59,7 @@ struct service {
 
 /* One request, from its head to its answer. */
 struct call {
-	struct work work;
+	struct turn turn;
 	struct service *service;
 	struct httpd_request *req;
 	const struct route *route;
@@ -95,13 +98,15 @@ int call_send_if_new(struct call *c, struct error *err) MUST_CHECK;
 extern const struct route routes[];
 extern const size_t n_routes;
 
-/* Starts serving; `s` has cfg, loop, pool, and zeros. */
+/* Starts serving; `s` has cfg, loop, pool, askers, and zeros. */
 int service_start(struct service *s, struct error *err) MUST_CHECK;
 /* SIGHUP: tokens and certificates again.  What is wrong stays as it was. */
 void service_reload(struct service *s);
 /* Answer what is under way, then stop the loop. */
 void service_stop(struct service *s);
-/* The pool and the loop have ended. */
+/* The loop is about to end: what waits for a thread is answered. */
+void service_drop(struct service *s);
+/* The pools and the loop have ended. */
 void service_fini(struct service *s);
 
 /* Handlers, by subject. */

@@ -770,6 +770,27 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 	umount "$W/small"
 }
 
+@test "a registry that is slow to say who may pull keeps no other call waiting" {
+	local at
+
+	W=$BATS_TEST_TMPDIR
+	DB=sqlite:$W/registry.db
+	"$BATS_TEST_DIRNAME/asking-registry.py" "$W/port" "$W/url" 3>&- &
+	services+=("$!")
+	wait_for test -e "$W/port"
+	at=127.0.0.1:$(cat "$W/port")
+	openssl genpkey -algorithm ed25519 -out "$W/key"
+	chmod 600 "$W/key"
+	service --threads 1 --capability-key "$W/key" --registry "$at" \
+		--registry-plain-http
+	# It answers only when the service has answered it meanwhile.
+	echo -n "$U/v1/trust/revoked" >"$W/url"
+	ask -d "{\"image\":\"$A\",\"repo\":\"$at/app\",\"node\":\"n1\"}" \
+		"$U/v1/capabilities"
+	cat "$O"
+	[ "$code" = 200 ]
+}
+
 newer()
 {
 	service
