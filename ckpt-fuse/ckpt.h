@@ -74,7 +74,8 @@ uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u);
 int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    struct error *err) MUST_CHECK;
 /* Have all that was written durable, then make the file appear: the old one or this
- * one is there whatever happens.  `ret` may be NULL. */
+ * one is there whatever happens.  `ret` may be NULL.  -ESTALE: another, or ckpt_gc(),
+ * has removed it meanwhile, where the store cannot compare and remove in one step. */
 int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret,
 		struct error *err) MUST_CHECK;
 void ckpt_writer_free(struct ckpt_writer *w);

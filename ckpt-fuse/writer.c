@@ -252,6 +252,24 @@ static int remove_before(struct object_store *s, const char *name,
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
+/* A store without a conditional delete looks at the version and then removes the name:
+ * a file that is put in between goes, for ckpt_gc() or for another writer.  So whoever
+ * is one of several looks whether any is left. */
+static int check_left(struct ckpt_writer *w, struct error *err)
+{
+	struct object_stat o;
+	int rc = object_stat(w->store, w->path, &o, err);
+
+	if (rc == -ENOENT)
+		rc = object_stat(w->store, w->name.s, &o, err);
+	if (rc != -ENOENT)
+		return rc;
+	return error_set(err, ESTALE,
+			 "'%.200s' was removed while it was written: write it "
+			 "again",
+			 w->path);
+}
+
 static int commit_striped(struct ckpt_writer *w, struct error *err)
 {
 	AUTO_BUF data = BUF_INIT;
@@ -270,10 +288,11 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 	w->is_sent = true;
 	rc = object_put(w->store, w->name.s, data.data, data.len, NULL, NULL,
 			err);
+	if (rc < 0 || !*plain.tag)
+		return rc;
 	/* It is hidden already; what stays is ckpt_gc()'s. */
-	if (rc == 0)
-		(void)!remove_before(w->store, w->path, &plain, &ignored);
-	return rc;
+	(void)!remove_before(w->store, w->path, &plain, &ignored);
+	return check_left(w, err);
 }
 
 static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
@@ -297,7 +316,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 				  "'%.200s' is written, and readers still see "
 				  "the file before",
 				  w->path);
-	return 0;
+	return *striped.tag ? check_left(w, err) : 0;
 }
 
 int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret, struct error *err)

@@ -3,6 +3,7 @@
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 
 TestSuite(race, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
 
@@ -93,4 +94,27 @@ Test(race, a_plain_file_does_not_take_the_striped_one_after_it)
 	after_put = put_striped;
 	commit(w);
 	expect_file("f", data + 2, UNIT + 1);
+}
+
+/* As ckpt_gc() does on a store that looks at the version first, and then removes. */
+static void remove_plain(void)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(object_delete(store, "f", NULL, &err), 0, "%s", err.msg);
+}
+
+Test(race, a_file_that_is_gone_when_it_was_written_is_an_error)
+{
+	struct error err = ERROR_INIT;
+	struct ckpt_writer *w;
+
+	put("f", data, UNIT + 1, 1);
+	w = begin("f", 50, 0);
+	write_units(w, data, 50);
+	after_put = remove_plain;
+	cr_expect_eq(ckpt_commit(w, NULL, &err), -ESTALE, "%s", err.msg);
+	ckpt_writer_free(w);
+	put("f", data + 1, 50, 0);
+	expect_file("f", data + 1, 50);
 }
