@@ -14,6 +14,7 @@
 #include "common/fs.h"
 #include "net/http.h"
 #include "p2p/rights/capability.h"
+#include "registry/patience.h"
 #include "registry/schema.h"
 #include "registry/service.h"
 
@@ -27,6 +28,7 @@
 struct issuer {
 	const struct registry_config *cfg;
 	struct http *http;
+	struct patience *patience;        /* with each of cfg->registries */
 	pthread_mutex_t lock;             /* of the two after it */
 	struct capability_signer *signer; /* NULL: signs nothing */
 	struct buf keys;                  /* PEM, of all that are believed */
@@ -89,6 +91,15 @@ static const struct http_cures cures = {
 	.proxy = HTTP_CURE_PROXY,
 };
 
+static size_t count_registries(const struct registry_config *cfg)
+{
+	size_t n = 0;
+
+	while (cfg->registries && cfg->registries[n])
+		n++;
+	return n;
+}
+
 int issuer_new(const struct registry_config *cfg, struct issuer **ret,
 	       struct error *err)
 {
@@ -107,7 +118,8 @@ int issuer_new(const struct registry_config *cfg, struct issuer **ret,
 		return error_nomem(err);
 	i->cfg = cfg;
 	(void)pthread_mutex_init(&i->lock, NULL);
-	rc = http_new(&http, &i->http, err);
+	i->patience = calloc(count_registries(cfg) + 1, sizeof(*i->patience));
+	rc = i->patience ? http_new(&http, &i->http, err) : error_nomem(err);
 	if (rc == 0)
 		rc = issuer_reload(i, err);
 	if (rc < 0) {
@@ -123,6 +135,7 @@ void issuer_free(struct issuer *i)
 	if (!i)
 		return;
 	http_free(i->http);
+	free(i->patience);
 	capability_signer_free(i->signer);
 	buf_fini(&i->keys);
 	(void)pthread_mutex_destroy(&i->lock);
@@ -196,14 +209,16 @@ static int wish_read(struct call *c, struct wish *w, struct error *err)
 
 /* ---------------------------------------------------------------- the registry --- */
 
-static bool is_asked(const struct registry_config *cfg, const char *repo)
+/* Of the repository's registry; NULL: it is not asked. */
+static struct patience *patience_with(const struct issuer *i, const char *repo)
 {
+	char *const *all = i->cfg->registries;
 	size_t n = strcspn(repo, "/");
 
-	for (char *const *r = cfg->registries; r && *r; r++)
-		if (strlen(*r) == n && strncmp(*r, repo, n) == 0)
-			return true;
-	return false;
+	for (size_t k = 0; all && all[k]; k++)
+		if (strlen(all[k]) == n && strncmp(all[k], repo, n) == 0)
+			return &i->patience[k];
+	return NULL;
 }
 
 static int deny(struct call *c, struct error *err, const char *why)
@@ -229,6 +244,25 @@ static int judge_status(struct call *c, long status, struct error *err)
 		return error_set(err, EBUSY, "the registry answered %ld",
 				 status);
 	}
+}
+
+static int do_patiently(struct issuer *i, const char *repo,
+			struct http_request *req, struct http_response *r,
+			struct error *err)
+{
+	struct patience *p = patience_with(i, repo);
+	int64_t now = clock_now_ns();
+	int rc;
+
+	if (!patience_begin(p, now))
+		return error_set(err, EBUSY,
+				 "it did not answer a moment ago, and is being "
+				 "asked");
+	req->deadline_ns = now + DEADLINE_NS;
+	rc = http_do(i->http, req, r, err);
+	/* Other failures are quick, and may be of what was asked. */
+	patience_end(p, clock_now_ns(), rc != -ETIMEDOUT);
+	return rc;
 }
 
 /* May it be pulled with these credentials?  Only the registry knows. */
@@ -258,8 +292,7 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 	if (w->authorization[0])
 		headers[1] = auth.data;
 	req.url = url.data;
-	req.deadline_ns = clock_now_ns() + DEADLINE_NS;
-	rc = http_do(i->http, &req, &r, err);
+	rc = do_patiently(i, w->repo, &req, &r, err);
 	if (rc < 0) {
 		atomic_fetch_add(&i->failed, 1);
 		rc = error_wrap(err, -EBUSY, "registry");
@@ -397,7 +430,7 @@ int capabilities_post(struct call *c, struct error *err)
 	if (!i->cfg->capability_key)
 		return no_key(c, err);
 	rc = wish_read(c, &w, err);
-	if (rc == 0 && !is_asked(i->cfg, w.repo))
+	if (rc == 0 && !patience_with(i, w.repo))
 		rc = deny(c, err,
 			  "this service does not ask that registry: its "
 			  "--registry names those that it does");
