@@ -7,12 +7,17 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
 #include <glob.h>
+#include <linux/openat2.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -24,72 +29,106 @@
 #define DEFAULT_FILE "/etc/containerd/config.toml"
 #define FILE_MAX (4u << 20)
 #define CMDLINE_MAX (128u << 10)
-#define DAEMONS_MAX 64u /* containerds on one machine */
+#define STATUS_MAX 65536u
+#define IMPORTS_MAX 1024u /* names of a folder that are looked at */
+#define DAEMONS_MAX 64u   /* containerds on one machine */
 #define DUMP_TIMEOUT_MS 20000
 
 /* A containerd, running or not. */
 struct containerd {
-	char *file;    /* as people name it */
-	char *root;    /* precedes it and what it imports, to read them; "" */
-	char *program; /* prints its configuration; NULL: none may be asked */
+	char *file; /* as people name it */
+	/* The folder that it, and what it imports, is looked for in; -1: the operator
+	 * named it. */
+	int root;
+	int program; /* prints its configuration; -1: the one in PATH, or none */
 };
 
 static void containerd_fini(struct containerd *d)
 {
 	free(d->file);
-	free(d->root);
-	free(d->program);
+	if (d->root >= 0)
+		(void)close(d->root);
+	if (d->program >= 0)
+		(void)close(d->program);
 }
 
 /* -------------------------------------------------------------------- files --- */
 
-static int read_one(const char *file, struct containerd_config *ret,
-		    struct error *err)
+static int read_one(const struct containerd *d, const char *file,
+		    struct containerd_config *ret, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
-	int rc = fs_read_file(file, FILE_MAX, &text, err);
+	int rc = d->root < 0
+			 ? fs_read_file(file, FILE_MAX, &text, err)
+			 : fs_read_file_in(d->root, file, FILE_MAX, &text, err);
 
 	if (rc == 0 && text.data)
 		containerd_config_scan(text.data, ret);
 	return rc;
 }
 
-/* What the file imports counts too; one level of it, as far as it is there. */
-static void read_imports(const char *root, struct containerd_config *c)
+static void read_import(const struct containerd *d, const char *file,
+			struct containerd_config *c)
 {
 	unsigned int version = c->version;
-	size_t n = c->n_imports;
 
-	for (size_t i = 0; i < n; i++) {
-		AUTO_FREE char *pattern = NULL;
-		glob_t found;
-
-		if (asprintf(&pattern, "%s%s", root, c->imports[i]) < 0) {
-			pattern = NULL;
-			continue;
-		}
-		if (glob(pattern, 0, NULL, &found) == 0)
-			for (size_t k = 0; k < found.gl_pathc; k++) {
-				(void)!read_one(found.gl_pathv[k], c, NULL);
-				c->version = version;
-			}
-		globfree(&found);
-	}
+	(void)!read_one(d, file, c, NULL);
+	c->version = version;
 }
 
+static void read_glob(const struct containerd *d, const char *pattern,
+		      struct containerd_config *c)
+{
+	glob_t found;
+
+	if (glob(pattern, 0, NULL, &found) == 0)
+		for (size_t k = 0; k < found.gl_pathc; k++)
+			read_import(d, found.gl_pathv[k], c);
+	globfree(&found);
+}
+
+/* Of a process: only its last part may be a pattern, as whose file it is may be a
+ * stranger, and there is no end to what others match. */
+static void read_folder(const struct containerd *d, const char *pattern,
+			struct containerd_config *c)
+{
+	const char *slash = strrchr(pattern, '/');
+	AUTO_FREE char *folder =
+		slash ? strndup(pattern, (size_t)(slash - pattern) + 1) : NULL;
+	int fd = folder ? fs_openat2(d->root, folder, O_RDONLY | O_DIRECTORY,
+				     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
+			: -1;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!dir && fd >= 0)
+		(void)close(fd);
+	for (size_t n = 0; dir && n < IMPORTS_MAX && (e = readdir(dir)); n++) {
+		AUTO_FREE char *file = NULL;
+
+		if (fnmatch(slash + 1, e->d_name, FNM_PERIOD) != 0)
+			continue;
+		file = fs_join(folder, e->d_name);
+		if (file)
+			read_import(d, file, c);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+/* What the file imports counts too; one level of it, as far as it is there. */
 static int read_files(const struct containerd *d, struct containerd_config *ret,
 		      struct error *err)
 {
-	AUTO_FREE char *path = NULL;
-	int rc;
+	int rc = read_one(d, d->file, ret, err);
+	size_t n = ret->n_imports;
 
-	if (asprintf(&path, "%s%s", d->root, d->file) < 0) {
-		path = NULL;
-		return error_nomem(err);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		if (d->root < 0)
+			read_glob(d, ret->imports[i], ret);
+		else
+			read_folder(d, ret->imports[i], ret);
 	}
-	rc = read_one(path, ret, err);
-	if (rc == 0)
-		read_imports(d->root, ret);
 	return rc;
 }
 
@@ -108,13 +147,21 @@ static const char *last_words(char *text)
 static int ask_containerd(const struct containerd *d,
 			  struct containerd_config *ret, struct error *err)
 {
-	char *argv[] = { d->program,           (char[]){ "--config" }, d->file,
-			 (char[]){ "config" }, (char[]){ "dump" },     NULL };
+	char name[40] = "containerd";
+	char *argv[] = { name,
+			 (char[]){ "--config" },
+			 d->file,
+			 (char[]){ "config" },
+			 (char[]){ "dump" },
+			 NULL };
 	AUTO_BUF text = BUF_INIT;
 	int status = -1;
 
 	text.limit = FILE_MAX;
-	if (!d->program ||
+	/* The file that was looked at, whatever has the process's number now. */
+	if (d->program >= 0)
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", d->program);
+	if ((d->root >= 0 && d->program < 0) ||
 	    child_capture(argv, DUMP_TIMEOUT_MS, &text, &status, NULL) < 0 ||
 	    !text.data)
 		return 0;
@@ -129,12 +176,15 @@ static int ask_containerd(const struct containerd *d,
 static bool listens(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	AUTO_CLOSE int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
 		return false;
 	strcpy(addr.sun_path, path);
-	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0;
+	/* EAGAIN: so many wait there already. */
+	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 ||
+	       errno == EAGAIN;
 }
 
 static void check_cri(json_t *list, const char *file,
@@ -253,22 +303,67 @@ static bool is_same_link(const char *pid, const char *name)
 	return theirs && ours && strcmp(theirs, ours) == 0;
 }
 
-/*
- * The program of a process, if it is one that this process may run: of the same
- * root folder and mount namespace, and root's.  Whoever owns a container, or any
- * user, may call a program of theirs "containerd".
- */
-static char *program_of(const char *pid)
+/* Are all the user ids of the process root's?  Of a set-user-id program, which anybody
+ * may start by whatever name, one is not. */
+static bool is_roots(const char *pid)
+{
+	static const char key[] = "\nUid:";
+	unsigned int id[4];
+	char path[64];
+	AUTO_BUF text = BUF_INIT;
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/status", pid);
+	if (fs_read_file(path, STATUS_MAX, &text, NULL) < 0 || !text.data)
+		return false;
+	line = strstr(text.data, key);
+	return line &&
+	       sscanf(line + sizeof(key) - 1, "%u %u %u %u", &id[0], &id[1],
+		      &id[2], &id[3]) == 4 &&
+	       !(id[0] | id[1] | id[2] | id[3]);
+}
+
+/* May this process run what that one runs?  It is of the same root folder and mount
+ * namespace, and root's: whoever owns a container, or any user, may call a program of
+ * theirs "containerd". */
+static bool is_trusted(const char *pid)
+{
+	return is_roots(pid) && is_same_link(pid, "ns/mnt") &&
+	       is_same_link(pid, "root");
+}
+
+/* "containerd" itself, which nobody but root may change? */
+static bool is_program(int fd)
+{
+	AUTO_FREE char *name = NULL;
+	const char *slash;
+	struct stat st;
+	char path[40];
+
+	snprintf(path, sizeof(path), "fd/%d", fd);
+	name = link_of("self", path);
+	slash = name ? strrchr(name, '/') : NULL;
+	return slash && strcmp(slash, "/containerd") == 0 &&
+	       fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == 0 &&
+	       !(st.st_mode & (S_IWGRP | S_IWOTH | S_ISUID | S_ISGID));
+}
+
+static int open_of(const char *pid, const char *name, int flags)
 {
 	char path[64];
-	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%.20s", pid);
-	if (stat(path, &st) < 0 || st.st_uid != 0 ||
-	    !is_same_link(pid, "ns/mnt") || !is_same_link(pid, "root"))
-		return NULL;
-	snprintf(path, sizeof(path), "/proc/%.20s/exe", pid);
-	return strdup(path);
+	snprintf(path, sizeof(path), "/proc/%.20s/%s", pid, name);
+	return open(path, O_PATH | O_CLOEXEC | flags);
+}
+
+/* The program of a process, if it is one that this process may run; -1.  Asked before
+ * and behind, as another program may take the place of one. */
+static int program_of(const char *pid)
+{
+	AUTO_CLOSE int fd = is_trusted(pid) ? open_of(pid, "exe", 0) : -1;
+
+	return fd >= 0 && is_program(fd) && is_trusted(pid) ? steal_fd(&fd)
+							    : -1;
 }
 
 /* Fill in `ret`; false: no memory, or the process has gone. */
@@ -294,11 +389,18 @@ static bool describe(const char *pid, struct containerd *ret)
 		ret->file = NULL;
 	ret->program = program_of(pid);
 	/* As the process sees it, which may have a root of its own. */
-	if (asprintf(&ret->root, "/proc/%.20s/root", pid) < 0)
-		ret->root = NULL;
-	if (ret->program && ret->root)
-		*ret->root = '\0';
-	return ret->file && ret->root;
+	ret->root = open_of(pid, "root", O_DIRECTORY);
+	return ret->file && ret->root >= 0;
+}
+
+/* The same, all of one process: behind `pidfd` its number is no other one's. */
+static bool describe_one(const char *pid, struct containerd *ret)
+{
+	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
+	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
+
+	return pidfd >= 0 && is_containerd(pid) && describe(pid, ret) &&
+	       poll(&gone, 1, 0) == 0;
 }
 
 static bool is_known(const struct containerd *d, const struct containerd all[],
@@ -306,7 +408,7 @@ static bool is_known(const struct containerd *d, const struct containerd all[],
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(all[i].file, d->file) == 0 &&
-		    !all[i].program == !d->program)
+		    (all[i].program < 0) == (d->program < 0))
 			return true;
 	return false;
 }
@@ -318,12 +420,11 @@ static size_t find_processes(struct containerd ret[DAEMONS_MAX])
 	size_t n = 0;
 
 	while (dir && n < DAEMONS_MAX && (e = readdir(dir))) {
-		struct containerd d = { .file = NULL };
+		struct containerd d = { .root = -1, .program = -1 };
 
-		if (!isdigit((unsigned char)e->d_name[0]) ||
-		    !is_containerd(e->d_name))
+		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
-		if (describe(e->d_name, &d) && !is_known(&d, ret, n))
+		if (describe_one(e->d_name, &d) && !is_known(&d, ret, n))
 			ret[n++] = d;
 		else
 			containerd_fini(&d);
@@ -336,8 +437,8 @@ static size_t find_processes(struct containerd ret[DAEMONS_MAX])
 void doctor_check_containerd(json_t *list, const char *file)
 {
 	struct containerd named = { .file = (char *)(uintptr_t)file,
-				    .root = (char[]){ "" },
-				    .program = (char[]){ "containerd" } };
+				    .root = -1,
+				    .program = -1 };
 	struct containerd running[DAEMONS_MAX];
 	size_t n;
 

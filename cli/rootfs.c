@@ -183,47 +183,17 @@ bool rootfs_has(const struct rootfs *r, const char *path)
 	return fd >= 0;
 }
 
-/* For reading, what an O_PATH descriptor stands for. */
-static int open_again(int fd)
-{
-	char name[40];
-
-	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	return open(name, O_RDONLY | O_CLOEXEC);
-}
-
 int rootfs_read(const struct rootfs *r, const char *path, size_t max,
 		struct buf *ret, struct error *err)
 {
-	/* The image says what it is: the open of some devices already does
-	 * something, as a watchdog's does. */
-	AUTO_CLOSE int at = open_in(r, path, O_PATH);
-	AUTO_CLOSE int fd = -1;
-	struct stat st;
+	AUTO_CLOSE int root = open(r->merged, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int rc;
 
-	if (at < 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (root < 0)
+		return error_set(err, errno, "open '%s': %s", r->merged,
+				 strerror(errno));
+	rc = fs_read_file_in(root, path, max, ret, err);
+	if (rc == -ENOENT || rc == -ENOTDIR)
 		return 0;
-	if (at < 0 || fstat(at, &st) < 0)
-		return error_set(err, errno, "%s of the image: %s", path,
-				 strerror(errno));
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max)
-		return error_set(err, EINVAL,
-				 "%s of the image is no file of at most %zu "
-				 "bytes",
-				 path, max);
-	fd = open_again(at);
-	if (fd < 0)
-		return error_set(err, errno, "%s of the image: %s", path,
-				 strerror(errno));
-	rc = buf_reserve(ret, (size_t)st.st_size + 1);
-	if (rc == 0)
-		rc = fs_pread_full(fd, ret->data + ret->len, (size_t)st.st_size,
-				   0);
-	if (rc < 0)
-		return error_set(err, -rc, "%s of the image: %s", path,
-				 strerror(-rc));
-	ret->len += (size_t)st.st_size;
-	ret->data[ret->len] = '\0';
-	return 0;
+	return error_wrap(err, rc, "in the image");
 }

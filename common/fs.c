@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -153,15 +154,12 @@ int fs_mkdir_private(const char *path, const char *const *ours,
 	return 0;
 }
 
-int fs_read_file(const char *path, size_t max, struct buf *ret,
-		 struct error *err)
+/* Append what `fd` has, up to its end. */
+static int read_all(int fd, const char *path, size_t max, struct buf *ret,
+		    struct error *err)
 {
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t start = ret->len;
 
-	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s%s", path,
-				 strerror(errno), error_root_hint(errno));
 	for (;;) {
 		ssize_t n;
 
@@ -187,6 +185,48 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 					 max);
 	}
 	return 0;
+}
+
+int fs_read_file(const char *path, size_t max, struct buf *ret,
+		 struct error *err)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s%s", path,
+				 strerror(errno), error_root_hint(errno));
+	return read_all(fd, path, max, ret, err);
+}
+
+/* For reading, what an O_PATH descriptor stands for. */
+static int open_again(int fd)
+{
+	char name[40];
+
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	return open(name, O_RDONLY | O_CLOEXEC);
+}
+
+int fs_read_file_in(int root, const char *path, size_t max, struct buf *ret,
+		    struct error *err)
+{
+	AUTO_CLOSE int at = fs_openat2(root, path, O_PATH,
+				       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	if (at < 0 || fstat(at, &st) < 0)
+		return error_set(err, errno, "open '%s': %s%s", path,
+				 strerror(errno), error_root_hint(errno));
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max)
+		return error_set(err, EINVAL,
+				 "'%s' is no file of at most %zu bytes", path,
+				 max);
+	fd = open_again(at);
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s%s", path,
+				 strerror(errno), error_root_hint(errno));
+	return read_all(fd, path, max, ret, err);
 }
 
 int fs_check_private(const char *path, struct error *err)

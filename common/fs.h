@@ -73,6 +73,15 @@ int fs_write_full(int fd, const void *buf, size_t len) MUST_CHECK;
 int fs_openat2(int root, const char *path, uint64_t flags, uint64_t resolve);
 
 /*
+ * Append a file that strangers may have made: `path` is looked for as if the folder
+ * `root` were the root, so that no link leads out of it.  -ENOENT; -EINVAL: it is no
+ * regular file of at most `max` bytes.  What is none is not opened: the open of a pipe
+ * waits, and that of some devices does something, as a watchdog's.
+ */
+int fs_read_file_in(int root, const char *path, size_t max, struct buf *ret,
+		    struct error *err) MUST_CHECK;
+
+/*
  * Has anything else than `fd` the file open: a process, a mount, a loop device?
  * The kernel is asked, by a write lease that is given back at once: 1 or 0, or
  * -errno when this file system has no leases.  Somebody who opens the file at

@@ -188,30 +188,83 @@ fake_2x() {
 	[[ $output == *'Kubernetes pods use it'* ]]
 }
 
+# run_as_containerd FILE COMMAND...: a process of that name, which is to have the
+# configuration FILE; COMMAND runs the program that follows.
+run_as_containerd() {
+	local file=$1
+
+	shift
+	"$@" "$T/wait.py" --config "$file" 3>&- &
+	pids+=($!)
+	wait_for grep -qsx containerd "/proc/$!/comm"
+}
+
+have_programs() {
+	{ echo 'version = 2'; plugin; section "$CRI1"; } >"$T/c.toml"
+	chmod 755 "$T"
+	mkdir "$T/bin" "$T/setuid"
+	cp "$(readlink -f /usr/bin/python3)" "$T/bin/containerd"
+	cp "$T/bin/containerd" "$T/setuid/containerd"
+	chmod 4755 "$T/setuid/containerd"
+	echo 'import signal; signal.pause()' >"$T/wait.py"
+}
+
+AS_USER=(setpriv --reuid 65534 --clear-groups)
+
 @test "nobody else's program is run because it is called containerd" {
 	local as
 
-	{ echo 'version = 2'; plugin; section "$CRI1"; } >"$T/c.toml"
-	chmod 755 "$T"
-	mkdir "$T/bin"
-	cp "$(readlink -f /usr/bin/python3)" "$T/bin/containerd"
-	echo 'import signal; signal.pause()' >"$T/wait.py"
-	for as in user mounts; do
+	have_programs
+	for as in user mounts setuid root; do
 		case $as in
-		user) set -- setpriv --reuid 65534 --clear-groups ;;
-		mounts) set -- unshare --mount ;;
+		root) set -- "$T/bin/containerd" ;;
+		user) set -- "${AS_USER[@]}" "$T/bin/containerd" ;;
+		mounts) set -- unshare --mount "$T/bin/containerd" ;;
+		setuid) set -- "${AS_USER[@]}" "$T/setuid/containerd" ;;
 		esac
 		cp "$T/c.toml" "$T/$as.toml"
-		"$@" "$T/bin/containerd" "$T/wait.py" --config "$T/$as.toml" \
-			3>&- &
-		pids+=($!)
+		run_as_containerd "$T/$as.toml" "$@"
 	done
-	wait_for grep -qsx containerd "/proc/${pids[0]}/comm"
-	wait_for grep -qsx containerd "/proc/${pids[1]}/comm"
 	run -1 "$bootseer" node doctor
-	for as in user mounts; do
+	for as in user mounts setuid; do
 		grep -q "$T/$as.toml names it (by its lines" <<<"$output"
 	done
+	# That it is run shows by what it says to these options.
+	grep -q "^advice *containerd configuration *$T/root.toml: " <<<"$output"
+}
+
+@test "no user's configuration of a containerd holds the doctor up" {
+	have_programs
+	# Others are looked at before the one that is called last.
+	mkfifo -m 666 "$T/fifo.toml"
+	ln -s /dev/zero "$T/device.toml"
+	run_as_containerd "$T/fifo.toml" "${AS_USER[@]}" "$T/bin/containerd"
+	run_as_containerd "$T/device.toml" "${AS_USER[@]}" "$T/bin/containerd"
+	cp "$T/c.toml" "$T/last.toml"
+	run_as_containerd "$T/last.toml" "${AS_USER[@]}" "$T/bin/containerd"
+	run -1 timeout 30 "$bootseer" node doctor
+	grep -q "$T/last.toml names it (by its lines" <<<"$output"
+	grep -q "fifo.toml' is no file of at most" <<<"$output"
+	grep -q "device.toml' is no file of at most" <<<"$output"
+}
+
+@test "a socket that takes nobody in does not hold the doctor up" {
+	have_programs
+	python3 - "$T/plugin.sock" 3>&- <<-'END' &
+		import signal, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.bind(sys.argv[1])
+		s.listen(0)
+		first = socket.socket(socket.AF_UNIX)
+		first.connect(sys.argv[1])
+		open(sys.argv[1] + ".full", "w").close()
+		signal.pause()
+	END
+	pids+=($!)
+	wait_for test -e "$T/plugin.sock.full"
+	run_as_containerd "$T/c.toml" "${AS_USER[@]}" "$T/bin/containerd"
+	run -1 timeout 30 "$bootseer" node doctor
+	grep -q "^ok *bootseer-snapshotter *answers at $T/plugin.sock" <<<"$output"
 }
 
 # The configuration that docs/containerd.md has for a version.

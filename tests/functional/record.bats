@@ -105,7 +105,7 @@ left_nothing() {
 	# Nothing drives it: who opens it is told so by the kernel.
 	mknod "$T/tree/etc/passwd" c 240 77
 	run -1 "$bootseer" image record reg/app:1 -- /bin/true
-	[[ $output == *'etc/passwd of the image is no file of at most'* ]]
+	[[ $output == *"in the image: 'etc/passwd' is no file of at most"* ]]
 	left_nothing
 }
 

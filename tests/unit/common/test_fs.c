@@ -231,3 +231,39 @@ Test(fs, openat2_is_not_kept_from_an_answer_by_renames)
 	(void)close(root);
 	cr_expect_eq(rmdir(dir), 0);
 }
+
+static int read_in(const char *dir, const char *path, struct buf *ret)
+{
+	AUTO_CLOSE int root = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	buf_reset(ret);
+	return fs_read_file_in(root, path, 100, ret, NULL);
+}
+
+Test(fs, read_file_in_is_led_nowhere_else_and_opens_no_device)
+{
+	char dir[] = "/tmp/bootseer-fs.XXXXXX";
+	AUTO_BUF got = BUF_INIT;
+	AUTO_FREE char *file = NULL, *link = NULL, *up = NULL, *pipe = NULL,
+		       *device = NULL;
+
+	cr_assert_not_null(mkdtemp(dir));
+	file = path_in(dir, "passwd");
+	link = path_in(dir, "link");
+	up = path_in(dir, "up");
+	pipe = path_in(dir, "pipe");
+	device = path_in(dir, "device");
+	cr_assert_eq(fs_replace_file(file, "own", 3, 0600, NULL), 0);
+	/* The root's own, not this machine's. */
+	cr_assert_eq(symlink("/passwd", link), 0);
+	cr_assert_eq(symlink("../../../../etc/passwd", up), 0);
+	cr_assert_eq(mkfifo(pipe, 0600), 0);
+	cr_assert_eq(symlink("/dev/zero", device), 0);
+	cr_assert_eq(read_in(dir, "/link", &got), 0);
+	cr_expect_str_eq(got.data, "own");
+	cr_expect_eq(read_in(dir, "up", &got), -ENOENT);
+	cr_expect_eq(read_in(dir, "device", &got), -ENOENT);
+	cr_expect_eq(read_in(dir, "pipe", &got), -EINVAL);
+	cr_expect_eq(read_in("/", "/dev/zero", &got), -EINVAL);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
