@@ -480,19 +480,34 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 	return open_question ? error_code(err, EINPROGRESS) : rc;
 }
 
+/* Is the tree of all layers the one of this layer? */
+static bool is_on_top(const struct node_image *image, const char *chain)
+{
+	struct digest d;
+
+	return image->n_chain_ids > 0 && digest_parse(chain, &d, NULL) == 0 &&
+	       digest_equal(&d, &image->chain_ids[image->n_chain_ids - 1]);
+}
+
 int images_bring(struct images *im, const char *image,
-		 const struct digest *manifest, struct digest *ret,
-		 struct error *err)
+		 const struct digest *manifest, const char *chain,
+		 struct digest *ret, struct error *err)
 {
 	const struct question q = { .image = image,
 				    .manifest = *manifest,
 				    .has_manifest = true };
 	struct node_image found = { .chain_ids = NULL };
 	enum images_answer kind = ask(im, &q, &found, err);
+	bool is_other = kind == IMAGES_LAZY && !is_on_top(&found, chain);
 
 	if (kind == IMAGES_LAZY)
 		*ret = found.id;
 	node_image_fini(&found);
+	/* More than the layer, which nobody asked for. */
+	if (is_other)
+		return error_set(err, EKEYREJECTED,
+				 "image '%s' has other layers on this one",
+				 image);
 	switch (kind) {
 	case IMAGES_LAZY:
 		return 0;

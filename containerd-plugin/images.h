@@ -82,12 +82,12 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
 
 /*
  * bootseerd has forgotten a tree that a snapshot stands on (-ESTALE): have the
- * image that it is of on the node again.  `*ret` is its tree now.  -EHOSTDOWN,
- * -EKEYREJECTED as above.
+ * image that it is of on the node again.  `*ret` is its tree now, of an image whose
+ * uppermost layer has the chain id `chain`.  -EHOSTDOWN, -EKEYREJECTED as above.
  */
 int images_bring(struct images *im, const char *image,
-		 const struct digest *manifest, struct digest *ret,
-		 struct error *err) MUST_CHECK;
+		 const struct digest *manifest, const char *chain,
+		 struct digest *ret, struct error *err) MUST_CHECK;
 
 /* The snapshot `id` needs it no more. */
 int images_umount(struct images *im, const struct digest *tree, uint64_t id,

@@ -246,7 +246,8 @@ static int mount_anew(struct snapshots *s, const struct snapshot *snap,
 		    snap->name, snap->image);
 	if (turn)
 		turn->is_lost = false;
-	rc = images_bring(s->images, snap->image, &snap->manifest, &tree, err);
+	rc = images_bring(s->images, snap->image, &snap->manifest,
+			  snapshots_chain_of(snap), &tree, err);
 	if (rc == 0 && !digest_equal(&tree, &snap->tree))
 		rc = store_set_tree(s->store, snap->id, &tree, err);
 	return rc < 0 ? rc

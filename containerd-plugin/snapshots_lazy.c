@@ -19,9 +19,7 @@
 
 #define PART "part."
 
-/* The chain id of a committed snapshot: containerd names its own
- * "NAMESPACE/NUMBER/CHAINID". */
-static const char *chain_of(const struct snapshot *snap)
+const char *snapshots_chain_of(const struct snapshot *snap)
 {
 	const char *label = labels_get(&snap->labels, LABEL_SNAPSHOT_REF);
 	const char *slash = strrchr(snap->name, '/');
@@ -83,12 +81,17 @@ static int mount_top(struct snapshots *s, const struct image_layer *layer,
 static int reuse(struct snapshots *s, const struct snapshot *found,
 		 const struct image_layer *layer, struct error *err)
 {
+	/* Whose tree it is has to be known as well: it may have to be asked for. */
+	const struct snapshot top = { .tree = layer->tree,
+				      .image = layer->image,
+				      .manifest = layer->manifest,
+				      .layer = layer->layer };
 	int rc, mounted;
 
 	if (!layer->is_top || !found->remote || found->unpacked ||
 	    found->has_tree)
 		return 1;
-	rc = store_set_tree(s->store, found->id, &layer->tree, err);
+	rc = store_set_top(s->store, found->id, &top, err);
 	if (rc < 0)
 		return rc;
 	mounted = mount_top(s, layer, found->id);
@@ -197,7 +200,7 @@ int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
 		rc = store_get(s->store, req->parent, &parent, err);
 		if (rc < 0)
 			return error_wrap(err, rc, "parent");
-		chain = chain_of(&parent);
+		chain = snapshots_chain_of(&parent);
 	}
 	rc = find_and_add(s, req, chain, turn, err);
 	/* "node gc" took it since it was asked for; once is enough. */
@@ -347,7 +350,7 @@ static int download(struct snapshots *s, const struct snapshot *snap,
 	log_info("snapshots",
 		 "fetching a layer that an ordinary image shares "
 		 "with a lazy one: layer=%s image=\"%s\"",
-		 chain_of(snap), source->image);
+		 snapshots_chain_of(snap), source->image);
 	unpacking_begin(s, &u);
 	sweep(s, snap->id, top);
 	rc = apply(s, source, top, part, lower, turn, err);
@@ -412,7 +415,7 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 	int rc;
 
 	if (own && !was_tried &&
-	    digest_parse(chain_of(snap), &chain_id, NULL) == 0) {
+	    digest_parse(snapshots_chain_of(snap), &chain_id, NULL) == 0) {
 		first = *own;
 		first.chain_id = &chain_id;
 		rc = fetch(s, snap, &first, lower, turn, &why);
@@ -421,7 +424,7 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 		log_info("snapshots",
 			 "a layer is fetched from the lazy image that left it "
 			 "out: layer=%s image=\"%s\" reason=\"%s\"",
-			 chain_of(snap), snap->image, why.msg);
+			 snapshots_chain_of(snap), snap->image, why.msg);
 		/* That may take another turn, and the call from its beginning. */
 		if (turn) {
 			turn->without = snap->id;

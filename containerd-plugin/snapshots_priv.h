@@ -38,6 +38,10 @@ struct snapshots {
 char *snapshots_path(struct snapshots *s, uint64_t id,
 		     const char *name) MUST_CHECK;
 
+/* snapshots_lazy.c: the chain id of a committed snapshot: containerd names its own
+ * "NAMESPACE/NUMBER/CHAINID". */
+const char *snapshots_chain_of(const struct snapshot *snap);
+
 /* snapshots_lazy.c: the layer becomes a committed snapshot without content if its
  * image is lazy.  1: done; 0: it is an ordinary one. */
 int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,

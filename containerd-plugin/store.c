@@ -73,6 +73,8 @@ static const char *const texts[QUERY_COUNT_] = {
 	[QUERY_SET_UNPACKED] = "UPDATE snapshot SET unpacked = 1, size = -1, "
 			       "inodes = -1 WHERE id = ?1",
 	[QUERY_SET_TREE] = "UPDATE snapshot SET tree = ?2 WHERE id = ?1",
+	[QUERY_SET_TOP] = "UPDATE snapshot SET tree = ?2, image = ?3, "
+			  "manifest = ?4, layer = ?5 WHERE id = ?1",
 	[QUERY_GARBAGE] = "SELECT id, tree FROM garbage",
 	[QUERY_GARBAGE_ADD] = "INSERT INTO garbage SELECT id, tree "
 			      "FROM snapshot WHERE id = ?1",

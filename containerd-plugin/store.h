@@ -110,6 +110,10 @@ int store_set_unpacked(struct store *s, uint64_t id,
 /* `tree` may be NULL: it is no top any more. */
 int store_set_tree(struct store *s, uint64_t id, const struct digest *tree,
 		   struct error *err) MUST_CHECK;
+/* It is the top of another image than the one it came with: `tree`, `image`, `manifest`
+ * and `layer` of `top`, borrowed, are its own from now on. */
+int store_set_top(struct store *s, uint64_t id, const struct snapshot *top,
+		  struct error *err) MUST_CHECK;
 
 /* What removed snapshots left behind. */
 struct garbage {

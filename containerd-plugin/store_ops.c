@@ -501,6 +501,23 @@ int store_set_tree(struct store *s, uint64_t id, const struct digest *tree,
 	return run_with_id(s, QUERY_SET_TREE, id, tree, err);
 }
 
+int store_set_top(struct store *s, uint64_t id, const struct snapshot *top,
+		  struct error *err)
+{
+	sqlite3_stmt *st;
+	int rc = store_begin(s, err);
+
+	if (rc < 0)
+		return rc;
+	st = store_query(s, QUERY_SET_TOP);
+	bind_id(st, 1, id);
+	bind_digest(st, 2, &top->tree);
+	bind_text(st, 3, top->image);
+	bind_digest(st, 4, &top->manifest);
+	sqlite3_bind_int64(st, 5, top->layer);
+	return run_one(s, st, err);
+}
+
 int store_garbage_add(struct store *s, uint64_t id, struct error *err)
 {
 	int rc = run_with_id(s, QUERY_GARBAGE_FOLDER, id, NULL, err);

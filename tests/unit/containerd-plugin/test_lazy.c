@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two images with a layer in common, which is the upper one of one of them alone,
+ * against the fake bootseerd. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "containerd-plugin/snapshots.h"
+
+TestSuite(lazy, .timeout = 120);
+
+#define ZEROS "00000000000000000000000000000000000000000000000000000000000000"
+#define BASE "sha256:" ZEROS "a0"
+#define MORE "sha256:" ZEROS "a1"
+#define SMALL "sha256:" ZEROS "b0" /* manifest and tree of BASE alone */
+#define BIG "sha256:" ZEROS "b1"   /* of both */
+
+static char dir[] = "/tmp/bootseer-lazy.XXXXXX";
+static char sock[64];
+static pid_t fake;
+static struct snapshots *s;
+
+static void write_file(const char *name, const char *text)
+{
+	AUTO_FREE char *path = fs_join(dir, name);
+
+	cr_assert_eq(fs_replace_file(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void start_fake(void)
+{
+	char said[6] = "";
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	fake = fork();
+	if (fake == 0) {
+		dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		execl(getenv("FAKE_NODE"), "fake-node", sock, dir,
+		      (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	cr_assert_eq(read(fds[0], said, sizeof(said)), 6);
+	close(fds[0]);
+}
+
+static void write_images(void)
+{
+	AUTO_BUF text = BUF_INIT;
+
+	cr_assert_eq(
+		buf_printf(&text,
+			   "[{\"ref\": \"host/small:1\", \"manifest\": \"" SMALL
+			   "\", \"id\": \"" SMALL "\", \"tree\": \"/small\", "
+			   "\"chain_ids\": [\"" BASE "\"], \"layers\": "
+			   "[\"%s/base\"]}, {\"ref\": \"host/big:1\", "
+			   "\"manifest\": \"" BIG "\", \"id\": \"" BIG
+			   "\", \"tree\": \"/big\", \"chain_ids\": [\"" BASE
+			   "\", \"" MORE "\"], \"layers\": [\"%s/base\", "
+			   "\"%s/base\"]}]",
+			   dir, dir, dir),
+		0);
+	write_file("images.json", text.data);
+}
+
+static void set_up(void)
+{
+	struct snapshots_config config = {
+		.root = dir,
+		.node_socket = sock,
+		.node_timeout_ns = INT64_C(30000000000),
+		.layer_timeout_ns = INT64_C(30000000000),
+		.start_timeout_ns = INT64_C(30000000000),
+		.containerd_state = "",
+		.scope = ""
+	};
+	AUTO_FREE char *base = NULL;
+
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(sock, sizeof(sock), "%s/sock", dir);
+	base = fs_join(dir, "base");
+	cr_assert_eq(mkdir(base, 0755), 0);
+	write_images();
+	start_fake();
+	cr_assert_eq(snapshots_open(&config, &s, NULL), 0);
+}
+
+static void tear_down(void)
+{
+	snapshots_close(s);
+	kill(fake, SIGTERM);
+	waitpid(fake, NULL, 0);
+	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+/* The layer BASE of a pull of this image: -EEXIST, it is left out. */
+static int pull_base(const char *image, const char *manifest)
+{
+	struct labels labels = LABELS_INIT;
+	struct create_request req = { .kind = SNAPSHOT_KIND_ACTIVE,
+				      .key = "extract",
+				      .parent = "",
+				      .labels = &labels };
+	struct mount m = { .type = NULL };
+	int rc;
+
+	cr_assert_eq(labels_set(&labels, LABEL_SNAPSHOT_REF, BASE, NULL), 0);
+	cr_assert_eq(labels_set(&labels, "containerd.io/snapshot/cri.image-ref",
+				image, NULL),
+		     0);
+	cr_assert_eq(labels_set(&labels,
+				"containerd.io/snapshot/cri.manifest-digest",
+				manifest, NULL),
+		     0);
+	rc = snapshots_create(s, &req, NULL, &m, NULL);
+	mount_fini(&m);
+	labels_fini(&labels);
+	return rc;
+}
+
+/* What a container on BASE has below it; the caller's. */
+static char *lower_of_container(void)
+{
+	static const char key[] = "lowerdir=";
+	struct labels labels = LABELS_INIT;
+	struct create_request req = { .kind = SNAPSHOT_KIND_ACTIVE,
+				      .key = "container",
+				      .parent = BASE,
+				      .labels = &labels };
+	struct error err = ERROR_INIT;
+	struct mount m = { .type = NULL };
+	char *lower = NULL;
+
+	/* The container is on a lazy image: its folder belongs to whom the
+	 * image's does. */
+	cr_assert_eq(labels_set(&labels, "containerd.io/snapshot/uidmapping",
+				"0:0:65536", NULL),
+		     0);
+	cr_assert_eq(labels_set(&labels, "containerd.io/snapshot/gidmapping",
+				"0:0:65536", NULL),
+		     0);
+	cr_assert_eq(snapshots_create(s, &req, NULL, &m, &err), 0, "%s",
+		     err.msg);
+	for (size_t i = 0; i < m.n_options; i++)
+		if (strncmp(m.options[i], key, sizeof(key) - 1) == 0)
+			lower = strdup(m.options[i] + sizeof(key) - 1);
+	mount_fini(&m);
+	labels_fini(&labels);
+	cr_assert_not_null(lower);
+	return lower;
+}
+
+Test(lazy, a_tree_that_was_lost_comes_back_and_no_other_images, .init = set_up,
+     .fini = tear_down)
+{
+	AUTO_FREE char *lower = NULL;
+
+	/* So far it is a lower layer of the other one. */
+	cr_assert_eq(pull_base("host/big:1", BIG), -EEXIST);
+	cr_assert_eq(pull_base("host/small:1", SMALL), -EEXIST);
+	write_file("fault", "image.mount once 2 lost");
+	lower = lower_of_container();
+	cr_expect_str_eq(lower, "/small");
+}
+
+/* As an earlier version left it. */
+Test(lazy, a_tree_of_more_layers_is_never_taken_for_one_of_fewer,
+     .init = set_up, .fini = tear_down)
+{
+	AUTO_FREE char *lower = NULL;
+	struct snapshot snap;
+	struct digest tree;
+
+	cr_assert_eq(pull_base("host/big:1", BIG), -EEXIST);
+	cr_assert_eq(store_get(snapshots_store(s), BASE, &snap, NULL), 0);
+	cr_assert_eq(digest_parse(SMALL, &tree, NULL), 0);
+	cr_assert_eq(store_set_tree(snapshots_store(s), snap.id, &tree, NULL),
+		     0);
+	snapshot_fini(&snap);
+	write_file("fault", "image.mount once 2 lost");
+	lower = lower_of_container();
+	cr_expect(strstr(lower, "/snapshots/"), "%s", lower);
+}
