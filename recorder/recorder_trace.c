@@ -11,6 +11,9 @@
 
 /* Before neighbours are joined. */
 #define PIECES_MAX (2 * TRACE_ENTRIES_MAX)
+/* Ranges of files that are looked at, whether they become pieces or not: an image may
+ * say that all of its files lie at one place, and that there is nothing. */
+#define STEPS_MAX (8 * TRACE_ENTRIES_MAX)
 
 _Static_assert(FILE_MAP_PATH_MAX <= TRACE_PATH_MAX,
 	       "a trace has room for each path of a file map");
@@ -31,7 +34,7 @@ struct pieces {
 	const struct blockmap *map;
 	struct trace_builder *builder;
 	struct piece *v;
-	size_t n, cap;
+	size_t n, cap, steps;
 	uint32_t at_ms; /* of the range that is looked at */
 	struct error *err;
 };
@@ -76,8 +79,11 @@ static int take_range(void *arg, const struct file_range *f)
 	struct pieces *p = arg;
 	struct piece x = { .at_ms = p->at_ms };
 	uint64_t voff = f->voff, end = f->voff + f->len;
-	int rc = trace_builder_path(p->builder, f->path, &x.path, p->err);
+	int rc;
 
+	if (p->steps++ == STEPS_MAX)
+		return -ENOSPC;
+	rc = trace_builder_path(p->builder, f->path, &x.path, p->err);
 	while (rc == 0 && voff < end) {
 		size_t i = blockmap_find(p->map, voff);
 		struct block b;

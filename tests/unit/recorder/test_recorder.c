@@ -385,3 +385,53 @@ Test(recorder, a_device_too_large_to_record_is_refused)
 
 	cr_expect_eq(recorder_new(&cfg, &r, &err), -EFBIG);
 }
+
+/* All files at one place, where no block lies. */
+struct nowhere {
+	struct file_map files;
+	size_t steps;
+};
+
+static int at_nowhere(struct file_map *m, uint64_t voff, uint64_t len,
+		      int (*each)(void *arg, const struct file_range *r),
+		      void *arg, struct error *err)
+{
+	struct nowhere *w = container_of(m, struct nowhere, files);
+	char path[16];
+	int rc = 0;
+
+	(void)err;
+	for (int i = 0; i < 1000 && rc == 0; i++) {
+		struct file_range r = {
+			.path = path, .file_off = voff, .voff = voff, .len = len
+		};
+
+		snprintf(path, sizeof(path), "/%d", i);
+		w->steps++;
+		rc = each(arg, &r);
+	}
+	return rc;
+}
+
+Test(recorder, files_that_lie_nowhere_cost_a_bounded_look)
+{
+	static const struct layout_block one[] = { { 1, 4096 } };
+	static const struct file_map_ops ops = { .at = at_nowhere };
+	AUTO(recorder) r = recorder(100000, 0);
+	struct nowhere w = { .files.ops = &ops };
+	struct trace_info info = make_info();
+	struct error err = ERROR_INIT;
+	AUTO(trace) t = NULL;
+	struct layout l;
+
+	layout_make(&l, one, 1, NULL, 0);
+	for (uint64_t p = 2; p < 40000; p += 2)
+		see(r, p * PAGE, PAGE);
+	cr_assert_eq(recorder_trace(r, &info, &l.map, &w.files, UINT32_MAX, &t,
+				    &err),
+		     0, "%s", err.msg);
+	cr_expect_eq(t->n, 0);
+	cr_expect(t->info.truncated);
+	cr_expect_lt(w.steps, 9 * TRACE_ENTRIES_MAX);
+	layout_fini(&l);
+}
