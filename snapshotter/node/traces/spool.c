@@ -12,6 +12,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/registry_host.h"
 
 #define NOTE_MAX 16
 
@@ -220,40 +221,93 @@ static bool is_refused(int rc)
 	return rc == -EACCES || rc == -EPERM || rc == -ENOENT;
 }
 
-int spool_drain(struct spool *s,
+/* What went wrong so far, and with which hosts. */
+struct failures {
+	char hosts[SPOOL_FILES_MAX][REGISTRY_HOST_MAX];
+	size_t n;
+	int rc; /* the first */
+	struct error why;
+};
+
+static void note_failure(struct failures *f, int rc, const struct error *why)
+{
+	if (f->rc)
+		return;
+	f->rc = rc;
+	f->why = *why;
+}
+
+static bool has_failed(const struct failures *f, const struct trace *t)
+{
+	char host[REGISTRY_HOST_MAX];
+
+	registry_host_name(t->info.repo, host);
+	for (size_t i = 0; i < f->n; i++)
+		if (strcmp(f->hosts[i], host) == 0)
+			return true;
+	return false;
+}
+
+/* May those of other hosts go on? */
+static bool note_host(struct failures *f, enum spool_target target, int rc,
+		      const struct trace *t)
+{
+	if (target != SPOOL_TO_REGISTRY || rc == -ECANCELED ||
+	    f->n == SPOOL_FILES_MAX)
+		return false;
+	registry_host_name(t->info.repo, f->hosts[f->n++]);
+	return true;
+}
+
+static int end_drain(const struct failures *f, struct error *err)
+{
+	return f->rc ? error_set(err, -f->rc, "%s", f->why.msg) : 0;
+}
+
+static void drop(struct spool *s, const struct spooled *e)
+{
+	pthread_mutex_lock(&s->lock);
+	remove_locked(s, e);
+	pthread_mutex_unlock(&s->lock);
+}
+
+int spool_drain(struct spool *s, enum spool_target target,
 		int (*send)(void *arg, const struct trace *t, const char *note,
 			    struct error *err),
 		void *arg, struct error *err)
 {
+	AUTO_FREE struct failures *f = calloc(1, sizeof(*f));
 	struct spooled e = { .number = 0 };
 	uint64_t after = 0, last = 0;
-	int rc, refused = 0;
 	bool more;
+	int rc;
 
+	if (!f)
+		return error_nomem(err);
 	for (;; after = e.number) {
+		struct error why = ERROR_INIT;
 		AUTO(trace) t = NULL;
 
 		pthread_mutex_lock(&s->lock);
 		more = oldest(s, after, &e, &s->n, &last);
 		pthread_mutex_unlock(&s->lock);
 		if (!more)
-			return refused;
-		rc = load(s, &e, &t, err);
-		if (rc == -ENOENT) /* made room for another */
+			return end_drain(f, err);
+		rc = load(s, &e, &t, &why);
+		if (rc == -ENOENT || /* made room for another */
+		    (rc == 0 && has_failed(f, t)))
 			continue;
 		if (rc == 0)
-			rc = send(arg, t, e.note, err);
-		if (is_refused(rc)) {
-			refused = rc;
+			rc = send(arg, t, e.note, &why);
+		if (is_final(rc)) {
+			if (rc < 0)
+				log_warning("traces", "dropped reason=\"%s\"",
+					    why.msg);
+			drop(s, &e);
 			continue;
 		}
-		if (!is_final(rc))
-			return rc;
-		if (rc < 0)
-			log_warning("traces", "dropped reason=\"%s\"",
-				    err ? err->msg : "refused");
-		pthread_mutex_lock(&s->lock);
-		remove_locked(s, &e);
-		pthread_mutex_unlock(&s->lock);
+		note_failure(f, rc, &why);
+		if (!is_refused(rc) && (!t || !note_host(f, target, rc, t)))
+			return end_drain(f, err);
 	}
 }

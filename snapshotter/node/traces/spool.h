@@ -24,14 +24,21 @@ int spool_add(struct spool *s, const struct trace *t, const char *note,
 /* How many wait.  Any thread, as all of these. */
 size_t spool_waiting(struct spool *s);
 
+/* Where `send` brings them. */
+enum spool_target {
+	SPOOL_TO_ONE,      /* all to one store */
+	SPOOL_TO_REGISTRY, /* each to the registry of its repository */
+};
+
 /*
- * Call `send` for each, oldest first, until one fails in a way that another time
- * may mend, which is returned.  Sent ones and those that nobody will ever take
+ * Call `send` for each, oldest first.  Sent ones and those that nobody will ever take
  * (-EINVAL, -EFBIG, -EBADMSG, -ENOTSUP) are removed; those that are refused
- * (-EACCES, -EPERM, -ENOENT, which is returned) stay, and the others go on, as
- * they may be for other repositories.  One thread at a time.
+ * (-EACCES, -EPERM, -ENOENT) stay, and the others go on, as they may be for other
+ * repositories.  With any other failure, which another time may mend, all for the same
+ * store stay: SPOOL_TO_ONE ends then, and SPOOL_TO_REGISTRY goes on with other hosts;
+ * -ECANCELED ends both.  The first failure is returned.  One thread at a time.
  */
-int spool_drain(struct spool *s,
+int spool_drain(struct spool *s, enum spool_target target,
 		int (*send)(void *arg, const struct trace *t, const char *note,
 			    struct error *err),
 		void *arg, struct error *err) MUST_CHECK;

@@ -17,6 +17,7 @@ enum sink_kind { SINK_SERVICE, SINK_OCI, SINKS };
 struct sink {
 	struct trace_lookup *traces;
 	struct spool *spool; /* NULL: nothing is sent there */
+	enum spool_target target;
 	int (*send)(void *arg, const struct trace *t, const char *note,
 		    struct error *err);
 	struct work work;

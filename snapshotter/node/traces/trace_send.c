@@ -89,7 +89,7 @@ static void drain_run(struct work *w)
 {
 	struct sink *s = container_of(w, struct sink, work);
 	struct error err = ERROR_INIT;
-	int rc = spool_drain(s->spool, send_one, s, &err);
+	int rc = spool_drain(s->spool, s->target, send_one, s, &err);
 
 	if (rc < 0)
 		log_warning("traces",
@@ -158,11 +158,12 @@ int trace_keep(struct trace_lookup *t, struct image *i,
 
 static const struct {
 	const char *name;
+	enum spool_target target;
 	int (*send)(void *arg, const struct trace *t, const char *note,
 		    struct error *err);
 } kinds[SINKS] = {
-	[SINK_SERVICE] = { "service", send_service },
-	[SINK_OCI] = { "oci", send_oci },
+	[SINK_SERVICE] = { "service", SPOOL_TO_ONE, send_service },
+	[SINK_OCI] = { "oci", SPOOL_TO_REGISTRY, send_oci },
 };
 
 int trace_send_open_sink(struct trace_lookup *t, enum sink_kind kind,
@@ -173,6 +174,7 @@ int trace_send_open_sink(struct trace_lookup *t, enum sink_kind kind,
 
 	s->traces = t;
 	s->send = kinds[kind].send;
+	s->target = kinds[kind].target;
 	s->pause = DRAIN_MIN_NS;
 	if (asprintf(&dir, "%s/traces/spool/%s", t->node->cfg->root,
 		     kinds[kind].name) < 0) {

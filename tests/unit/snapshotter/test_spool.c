@@ -32,7 +32,7 @@ static void end(struct spool *s)
 }
 
 /* A trace that is told from others by its workload. */
-static struct trace *make_trace(unsigned int number)
+static struct trace *make_trace(unsigned int number, const char *repo)
 {
 	char workload[16];
 	struct trace_info info = { .workload = workload, .runs = 1 };
@@ -41,7 +41,7 @@ static struct trace *make_trace(unsigned int number)
 	struct error err = ERROR_INIT;
 	struct trace *t = NULL;
 
-	info.repo = (char[]){ "h/r" };
+	info.repo = (char *)(uintptr_t)repo;
 	snprintf(workload, sizeof(workload), "w%u", number);
 	cr_assert_eq(trace_builder_new(&info, &b, &err), 0, "%s", err.msg);
 	cr_assert_eq(trace_builder_add(b, &e, &err), 0, "%s", err.msg);
@@ -49,19 +49,27 @@ static struct trace *make_trace(unsigned int number)
 	return t;
 }
 
-static void add(struct spool *s, unsigned int number, const char *note)
+static void add_of(struct spool *s, unsigned int number, const char *note,
+		   const char *repo)
 {
-	AUTO(trace) t = make_trace(number);
+	AUTO(trace) t = make_trace(number, repo);
 	struct error err = ERROR_INIT;
 
 	cr_assert_eq(spool_add(s, t, note, &err), 0, "%s", err.msg);
 }
 
+static void add(struct spool *s, unsigned int number, const char *note)
+{
+	add_of(s, number, note, "h/r");
+}
+
 /* What was sent, as "w1 plain;". */
 struct sent {
+	enum spool_target target;
 	struct buf text;
 	int rc;         /* what to answer */
 	const char *at; /* only to this workload; else 0 */
+	unsigned int tries;
 };
 
 static int take(void *arg, const struct trace *t, const char *note,
@@ -69,6 +77,7 @@ static int take(void *arg, const struct trace *t, const char *note,
 {
 	struct sent *s = arg;
 
+	s->tries++;
 	if (s->rc && (!s->at || strcmp(t->info.workload, s->at) == 0))
 		return error_set(err, -s->rc, "told to fail");
 	return buf_printf(&s->text, "%s %s;", t->info.workload, note);
@@ -79,7 +88,7 @@ static void expect_sent(struct spool *s, struct sent *sent, int rc,
 {
 	buf_reset(&sent->text);
 	cr_assert_eq(buf_puts(&sent->text, ""), 0);
-	cr_expect_eq(spool_drain(s, take, sent, NULL), rc);
+	cr_expect_eq(spool_drain(s, sent->target, take, sent, NULL), rc);
 	cr_expect_str_eq(sent->text.data, want);
 }
 
@@ -131,6 +140,32 @@ Test(spool, lets_no_refused_one_hold_up_the_others)
 	end(s);
 }
 
+Test(spool, a_registry_that_is_down_holds_up_its_own_alone)
+{
+	struct spool *s = open_spool();
+	struct sent sent = { .target = SPOOL_TO_REGISTRY,
+			     .text = BUF_INIT,
+			     .rc = -ETIMEDOUT,
+			     .at = "w1" };
+
+	add_of(s, 1, "tls", "dead:5000/a");
+	add_of(s, 2, "tls", "h/r");
+	add_of(s, 3, "tls", "DEAD:443/b");
+	add_of(s, 4, "tls", "h/r");
+	expect_sent(s, &sent, -ETIMEDOUT, "w2 tls;w4 tls;");
+	/* It was asked once. */
+	cr_expect_eq(sent.tries, 3);
+	cr_expect_eq(spool_waiting(s), 2);
+	/* bootseerd ends. */
+	add(s, 5, "tls");
+	sent.rc = -ECANCELED;
+	expect_sent(s, &sent, -ECANCELED, "");
+	sent.rc = 0;
+	expect_sent(s, &sent, 0, "w1 tls;w3 tls;w5 tls;");
+	buf_fini(&sent.text);
+	end(s);
+}
+
 Test(spool, drops_what_nobody_takes_and_goes_on)
 {
 	struct spool *s = open_spool();
@@ -159,7 +194,7 @@ Test(spool, is_bounded_and_forgets_the_oldest)
 	for (unsigned int i = 0; i < SPOOL_FILES_MAX + 2; i++)
 		add(s, i, "tls");
 	cr_expect_eq(spool_waiting(s), SPOOL_FILES_MAX);
-	cr_assert_eq(spool_drain(s, take, &sent, NULL), 0);
+	cr_assert_eq(spool_drain(s, sent.target, take, &sent, NULL), 0);
 	cr_expect_eq(strncmp(sent.text.data, "w2 tls;", 7), 0);
 	buf_fini(&sent.text);
 	end(s);
