@@ -17,6 +17,7 @@
 #include "cli/image.h"
 #include "cli/mount_holders.h"
 #include "cli/node_socket.h"
+#include "common/text.h"
 
 struct mount_config {
 	struct node_options node;
@@ -120,11 +121,13 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 		rc = node_image_prepare(c, q, &image, err);
 	if (rc < 0)
 		return rc;
-	if (image.warning)
+	if (image.warning) {
+		text_make_printable(image.warning);
 		fprintf(stderr,
 			"bootseer: warning: '%s' may name another image by "
 			"now: %s\n",
 			q->ref, image.warning);
+	}
 	rc = node_image_mount(c, &image.id, user, false, &path, NULL, err);
 	if (rc == 0) {
 		rc = bind_at(path, where, err);

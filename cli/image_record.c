@@ -23,6 +23,7 @@
 #include "cli/trace.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/text.h"
 #include "recorder/recorder.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -166,8 +167,10 @@ static int begin(struct job *j, const char *ref, struct error *err)
 		rc = workload_of(j, &workload, err);
 	if (rc < 0)
 		return rc;
-	if (image.warning)
+	if (image.warning) {
+		text_make_printable(image.warning);
 		fprintf(stderr, "bootseer: warning: %s\n", image.warning);
+	}
 	j->id = image.id;
 	j->manifest = image.manifest;
 	node_image_fini(&image);
@@ -210,7 +213,7 @@ static int tell_ready(struct job *j, struct error *err)
 static int write_bundle(struct job *j, const struct rootfs *r,
 			struct error *err)
 {
-	const char *text = reply_text(j->reply, "config");
+	const char *text = reply_raw(j->reply, "config");
 	AUTO_BUF passwd = BUF_INIT;
 	AUTO_BUF group = BUF_INIT;
 	AUTO_FREE char *path = NULL;
@@ -310,7 +313,7 @@ static int run_container(struct job *j, const struct rootfs *r,
 static int record(struct job *j, struct error *err)
 {
 	AUTO(rootfs) r = NULL;
-	int rc = rootfs_new(reply_text(j->reply, "path"), &r, err);
+	int rc = rootfs_new(reply_raw(j->reply, "path"), &r, err);
 
 	if (rc == 0)
 		rc = leftovers_note(r->dir, j->user, err);
@@ -411,7 +414,7 @@ static int write_trace(struct job *j, const char *workload, struct error *err)
 	int rc = node_ask_on(j->node, "node.status", json_object(), &status,
 			     err);
 
-	where.root = (char *)(uintptr_t)reply_text(status, "root");
+	where.root = (char *)(uintptr_t)reply_raw(status, "root");
 	if (rc == 0)
 		rc = trace_open_local(&where, &store, err);
 	if (rc == 0)

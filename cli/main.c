@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "common/text.h"
 
 #define EXIT_USAGE 2
 
@@ -97,8 +98,10 @@ static void refuse(int argc, char **argv)
 }
 
 static int fail(const struct command *c, void *config, int status,
-		const struct error *err)
+		struct error *err)
 {
+	/* It may have words of a registry, a node or a file's name. */
+	text_make_printable(err->msg);
 	fprintf(stderr, "%s: %s\n", c->program.name, err->msg);
 	option_fini(c->program.options, config);
 	return status;

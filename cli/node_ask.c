@@ -2,7 +2,10 @@
 #include "cli/node_ask.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
+
+#include "common/text.h"
 
 int node_ask_on(struct node_client *c, const char *method, json_t *params,
 		json_t **ret, struct error *err)
@@ -42,10 +45,20 @@ void reply_print(const json_t *j)
 	puts(text ? text : "{}");
 }
 
+const char *reply_raw(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "-";
+}
+
 const char *reply_text(const json_t *j, const char *key)
 {
 	const char *s = json_string_value(json_object_get(j, key));
 
+	/* In its place: it gets no longer, and the answer is ours. */
+	if (s)
+		text_make_printable((char *)(uintptr_t)s);
 	return s ? s : "-";
 }
 

@@ -20,8 +20,11 @@ int node_ask_on(struct node_client *c, const char *method, json_t *params,
 /* Print an answer as it is. */
 void reply_print(const json_t *j);
 
-/* Members of an answer: "-", 0 and false when they are not there. */
+/* Members of an answer: "-", 0 and false when they are not there.  A text is for
+ * people: what a file or an error is called is a stranger's, and nothing in it is an
+ * order to a terminal; a raw one is as it came. */
 const char *reply_text(const json_t *j, const char *key);
+const char *reply_raw(const json_t *j, const char *key);
 long long reply_number(const json_t *j, const char *key);
 bool reply_flag(const json_t *j, const char *key);
 

@@ -30,11 +30,19 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
+/* The second byte of a control character of two? */
+static bool is_second(const char *path, const char *p)
+{
+	return p > path && (unsigned char)p[-1] == 0xc2 &&
+	       (unsigned char)*p >= 0x80 && (unsigned char)*p <= 0x9f;
+}
+
 /* Names are a stranger's: none may move the cursor. */
 static void print_path(const char *path)
 {
 	for (const char *p = path; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '\\')
+		if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '\\' ||
+		    is_second(path, p))
 			printf("\\x%02x", (unsigned char)*p);
 		else
 			putchar(*p);

@@ -16,6 +16,19 @@ static inline bool text_is_word(const char *s, size_t max)
 	return true;
 }
 
+/* Write '?' over what a terminal takes for an order: control characters, also those of
+ * two bytes (U+0080 to U+009F). */
+static inline void text_make_printable(char *s)
+{
+	for (; *s; s++) {
+		if ((unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 &&
+		    (unsigned char)s[1] <= 0x9f)
+			s[0] = s[1] = '?';
+		else if ((unsigned char)*s < ' ' || *s == 0x7f)
+			*s = '?';
+	}
+}
+
 /*
  * Are these the name of a registry's host, or that and a path: "h:5000/team"?  A
  * typing error in a prefix would be one that never matches, or matches what was not

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/text.h"
 #include "net/url.h"
 
 #define CONNECT_MS 5000
@@ -116,14 +117,6 @@ static const struct {
 	{ 504, ETIMEDOUT, "" },
 };
 
-/* A stranger's text must not write to a terminal. */
-static void make_printable(char *text)
-{
-	for (char *p = text; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
-}
-
 /* ": message" out of the service's JSON. */
 static void get_reason(const struct http_response *r, char out[REASON_MAX])
 {
@@ -134,7 +127,8 @@ static void get_reason(const struct http_response *r, char out[REASON_MAX])
 
 	(void)snprintf(out, REASON_MAX, "%s%s", text ? ": " : "",
 		       text ? text : "");
-	make_printable(out);
+	/* A stranger's text must not write to a terminal. */
+	text_make_printable(out);
 	json_decref(j);
 }
 
@@ -152,7 +146,7 @@ static int status_error(const struct service_request *r, const struct call *c,
 			cure = refusals[i].cure;
 		}
 	if (after)
-		make_printable(after);
+		text_make_printable(after);
 	get_reason(resp, reason);
 	return error_set(err, code,
 			 "%s %s: the trace service answered %ld%s%s%s%.12s%s",

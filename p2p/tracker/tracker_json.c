@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base64.h"
+#include "common/text.h"
 
 #define MS INT64_C(1000000)
 #define MS_MAX (INT64_C(3600) * 1000)
@@ -365,9 +366,7 @@ void tracker_reason_from_json(const char *text, size_t len, char *ret,
 		json_object_get(json_object_get(o, "error"), "message"));
 
 	(void)snprintf(ret, size, "%s", message ? message : "");
-	for (char *p = ret; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	text_make_printable(ret);
 	json_decref(o);
 }
 

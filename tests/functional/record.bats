@@ -247,6 +247,19 @@ explain() { "$bootseer" image explain reg/app:1 "$@"; }
 	explain --json | jq -e '.starts[1].end == "gone"'
 }
 
+@test "what a file, a workload or an error is called writes nothing else to the terminal" {
+	local bad='\u001b[2J\u009b2J\u007f\nx'
+
+	starts "{\"workload\": \"w$bad\", \"missed_files\": [{\"path\": \"/f$bad\",
+		\"bytes\": 1}]}"
+	run -0 explain
+	grep -q ' /f?\[2J??2J??x$' <<<"$output"
+	grep -q 'workload w?\[2J??2J??x$' <<<"$output"
+	printf 'image.explain 5 bad \e[2J\xc2\x9b2J\n' >"$T/node/fault"
+	run -1 --separate-stderr explain
+	[[ $stderr == *'bad ?[2J??2J'* ]]
+}
+
 @test "explain says what to do about a start that went badly" {
 	starts
 	run -0 explain
