@@ -4,15 +4,22 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/text.h"
+
 static void differs(struct compare_report *base, const char *path,
 		    const char *what)
 {
 	struct image_differs *d =
 		container_of(base, struct image_differs, base);
 
-	if (base->n <= IMAGE_DIFFERS_SHOWN)
-		(void)snprintf(d->shown[base->n - 1], sizeof(d->shown[0]),
-			       "%s: %s", path, what);
+	char *shown;
+
+	if (base->n > IMAGE_DIFFERS_SHOWN)
+		return;
+	shown = d->shown[base->n - 1];
+	(void)snprintf(shown, sizeof(d->shown[0]), "%s: %s", path, what);
+	/* The path is a stranger's. */
+	text_make_printable(shown);
 }
 
 void image_differs_start(struct image_differs *d)
