@@ -8,10 +8,13 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "snapshotter/node/remote_call.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
 
 #define DRAIN_MIN_NS (5 * NS_PER_S)
 #define DRAIN_MAX_NS (600 * NS_PER_S)
+/* What a registry may take for one recording: those for others wait for it. */
+#define SEND_NS (120 * NS_PER_S)
 #define NOTE_PLAIN "plain"
 #define NOTE_TLS "tls"
 
@@ -54,6 +57,7 @@ static int send_oci(void *arg, const struct trace *trace, const char *note,
 	struct trace_lookup *t = arg;
 	const char *slash = strchr(trace->info.repo, '/');
 	AUTO_FREE char *host = NULL;
+	struct remote_call call;
 	struct oci_traces o;
 	int rc;
 
@@ -62,12 +66,20 @@ static int send_oci(void *arg, const struct trace *trace, const char *note,
 	host = strndup(trace->info.repo, (size_t)(slash - trace->info.repo));
 	if (!host)
 		return error_nomem(err);
+	remote_call_init(&call, &t->node->is_ending, NULL, clock_now_ns(),
+			 SEND_NS);
 	rc = oci_traces_begin(t->node, host, slash + 1,
-			      strcmp(note, NOTE_PLAIN) == 0, NULL, &o, err);
+			      strcmp(note, NOTE_PLAIN) == 0, &call.pace, &o,
+			      err);
 	if (rc < 0)
 		return rc;
 	rc = trace_store_put(o.store, trace, err);
 	oci_traces_end(&o);
+	if (rc == -ECANCELED && !atomic_load(&t->node->is_ending))
+		rc = error_set(err, ETIMEDOUT,
+			       "registry %.100s took over %lld s for a "
+			       "recording",
+			       host, (long long)(SEND_NS / NS_PER_S));
 	return rc;
 }
 

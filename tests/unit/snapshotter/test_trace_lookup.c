@@ -2,10 +2,12 @@
 /* Who asks which store for a trace, who waits for the answer, and who hears of it. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
@@ -369,4 +371,75 @@ Test(trace_lookup, finds_one_of_whatever_workload)
 	(void)find(&f, "other");
 	cr_expect(trace_lookup_has_any(f.t, f.image));
 	end(&f);
+}
+
+/* ---- a registry that takes connections and says nothing ---- */
+
+static int listen_silently(char host[32])
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(addr);
+
+	cr_assert_eq(bind(fd, (void *)&addr, sizeof(addr)), 0);
+	cr_assert_eq(listen(fd, 16), 0);
+	cr_assert_eq(getsockname(fd, (void *)&addr, &len), 0);
+	snprintf(host, 32, "127.0.0.1:%u", ntohs(addr.sin_port));
+	return fd;
+}
+
+static struct trace *recording(const char *host)
+{
+	char repo[64];
+	struct trace_info info = { .workload = (char[]){ "w" },
+				   .repo = repo,
+				   .runs = 1 };
+	struct trace_builder *b = NULL;
+	struct trace *t = NULL;
+
+	snprintf(repo, sizeof(repo), "%s/r", host);
+	cr_assert_eq(trace_builder_new(&info, &b, NULL), 0);
+	cr_assert_eq(trace_builder_finish(b, &t, NULL), 0);
+	return t;
+}
+
+static bool is_sending(struct trace_lookup *t)
+{
+	bool busy;
+
+	pthread_mutex_lock(&t->lock);
+	busy = t->sinks[SINK_OCI].busy;
+	pthread_mutex_unlock(&t->lock);
+	return busy;
+}
+
+Test(trace_lookup, a_registry_that_hangs_gets_a_recording_for_a_while_only)
+{
+	struct lookup_fixture f;
+	AUTO(trace) t = NULL;
+	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int peer = -1;
+	char host[32];
+
+	setup(&f);
+	fd = listen_silently(host);
+	f.n.cfg.trace_oci = (char[]){ "push" };
+	f.n.cfg.attempts = 1;
+	f.n.cfg.connect_timeout = f.n.cfg.stall_timeout = 3600 * NS_PER_S;
+	f.n.node.origins =
+		origins_new(&f.n.cfg, &f.n.node.is_ending, oci_store_open);
+	start(&f, false);
+	t = recording(host);
+	f.image->state.plain_http = true;
+	cr_assert_eq(trace_keep(f.t, f.image, t, NULL), 0);
+	peer = accept(fd, NULL, NULL);
+	cr_assert_geq(peer, 0);
+	cr_expect(is_sending(f.t));
+	test_clock_step(121 * NS_PER_S);
+	while (is_sending(f.t))
+		sched_yield();
+	cr_expect_eq(spool_waiting(f.t->sinks[SINK_OCI].spool), 1);
+	end(&f);
+	origins_free(f.n.node.origins);
 }
