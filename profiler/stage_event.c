@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The grammar of docs/formats/stage-events.md. */
+#include "profiler/stage_event.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/crc32c.h"
+#include "common/digest.h"
+
+#define MARKER_LEN (sizeof(STAGE_MARKER) - 1)
+#define CRI_TIME_MIN 20u /* "2026-01-02T03:04:05Z" */
+#define NS_DIGITS 9
+
+struct stage_text stage_text(const char *s)
+{
+	return (struct stage_text){ .s = s, .n = s ? strlen(s) : 0 };
+}
+
+static bool is_word(struct stage_text t, const char *also, size_t max)
+{
+	for (size_t i = 0; i < t.n; i++)
+		if (!isalnum((unsigned char)t.s[i]) &&
+		    (!t.s[i] || !strchr(also, t.s[i])))
+			return false;
+	return t.n >= 1 && t.n <= max;
+}
+
+bool stage_is_name(struct stage_text t)
+{
+	return is_word(t, "._-", STAGE_NAME_MAX);
+}
+
+bool stage_is_job(struct stage_text t)
+{
+	return is_word(t, "._-:/@+", STAGE_JOB_MAX);
+}
+
+bool stage_is_node(struct stage_text t)
+{
+	return is_word(t, "._-", STAGE_NODE_MAX);
+}
+
+/* ------------------------------------------------------------------ fields --- */
+
+static bool is_same(struct stage_text t, const char *s)
+{
+	return t.n == strlen(s) && memcmp(t.s, s, t.n) == 0;
+}
+
+static bool read_number(struct stage_text t, int64_t max, int64_t *ret)
+{
+	int64_t v = 0;
+
+	if (t.n < 1 || *ret != STAGE_NONE)
+		return false;
+	for (size_t i = 0; i < t.n; i++) {
+		if (!isdigit((unsigned char)t.s[i]) ||
+		    __builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, t.s[i] - '0', &v))
+			return false;
+	}
+	*ret = v;
+	return v <= max;
+}
+
+static bool read_hex(struct stage_text t, size_t max, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (t.n < 1 || t.n > max)
+		return false;
+	for (size_t i = 0; i < t.n; i++) {
+		const char *digits = "0123456789abcdef";
+		const char *at = t.s[i] ? strchr(digits, t.s[i]) : NULL;
+
+		if (!at)
+			return false;
+		v = v << 4 | (uint64_t)(at - digits);
+	}
+	*ret = v;
+	return true;
+}
+
+static bool read_text(struct stage_text t, bool (*ok)(struct stage_text t),
+		      struct stage_text *ret)
+{
+	if (ret->n || !ok(t))
+		return false;
+	*ret = t;
+	return true;
+}
+
+/* What the fields of one event said so far. */
+struct fields {
+	struct stage_event *e;
+	const char *begin; /* of the marker */
+	bool has_ev, has_crc;
+};
+
+static bool read_ev(struct fields *f, struct stage_text v)
+{
+	static const char *const names[] = { [STAGE_BEGIN] = "begin",
+					     [STAGE_END] = "end",
+					     [STAGE_MARK] = "mark" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && !f->has_ev; i++) {
+		if (is_same(v, names[i])) {
+			f->e->ev = (enum stage_ev)i;
+			f->has_ev = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of all before " crc=". */
+static bool read_crc(struct fields *f, struct stage_text key,
+		     struct stage_text v)
+{
+	uint64_t crc;
+
+	if (v.n != 8 || !read_hex(v, 8, &crc))
+		return false;
+	f->has_crc = true;
+	return crc == crc32c(0, f->begin, (size_t)(key.s - 1 - f->begin));
+}
+
+/* False: the event is damaged.  Later versions may add keys; they are skipped. */
+static bool read_field(struct fields *f, struct stage_text key,
+		       struct stage_text v)
+{
+	struct stage_event *e = f->e;
+
+	if (is_same(key, "stage"))
+		return read_text(v, stage_is_name, &e->stage);
+	if (is_same(key, "ev"))
+		return read_ev(f, v);
+	if (is_same(key, "job"))
+		return read_text(v, stage_is_job, &e->job);
+	if (is_same(key, "node"))
+		return read_text(v, stage_is_node, &e->node);
+	if (is_same(key, "ts"))
+		return read_number(v, STAGE_TS_MAX, &e->ts_ns);
+	if (is_same(key, "mono"))
+		return read_number(v, STAGE_MONO_MAX, &e->mono_ns);
+	if (is_same(key, "attempt"))
+		return read_number(v, INT64_MAX, &e->attempt);
+	if (is_same(key, "rank"))
+		return read_number(v, INT64_MAX, &e->rank);
+	if (is_same(key, "id"))
+		return read_number(v, INT64_MAX, &e->id);
+	if (is_same(key, "status"))
+		return read_number(v, INT64_MAX, &e->status);
+	if (is_same(key, "boot"))
+		return !e->boot && read_hex(v, 16, &e->boot);
+	if (is_same(key, "crc"))
+		return read_crc(f, key, v);
+	return true;
+}
+
+/* Words KEY=VALUE up to one that is none, or to `end`. */
+static bool read_fields(struct fields *f, const char *p, const char *end)
+{
+	while (!f->has_crc) {
+		struct stage_text key, value;
+		const char *word, *eq;
+
+		while (p < end && (*p == ' ' || *p == '\t'))
+			p++;
+		word = p;
+		while (p < end && !isspace((unsigned char)*p))
+			p++;
+		eq = word < p ? memchr(word, '=', (size_t)(p - word)) : NULL;
+		if (!eq)
+			break;
+		key = (struct stage_text){ word, (size_t)(eq - word) };
+		value = (struct stage_text){ eq + 1, (size_t)(p - eq - 1) };
+		if (!read_field(f, key, value))
+			return false;
+	}
+	/* A program's event ends with its checksum, or it was cut off. */
+	return f->has_ev && f->e->stage.n && f->has_crc == (f->e->id >= 0);
+}
+
+/* -------------------------------------------------------------------- lines --- */
+
+static bool read_digits(const char *s, size_t n, int *ret)
+{
+	*ret = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!isdigit((unsigned char)s[i]))
+			return false;
+		*ret = *ret * 10 + (s[i] - '0');
+	}
+	return true;
+}
+
+/* Nanoseconds of ".123456789"; `*p` is then behind them. */
+static int64_t read_fraction(const char **p, const char *end)
+{
+	int64_t ns = 0;
+	int n = 0;
+
+	if (*p == end || **p != '.')
+		return 0;
+	for ((*p)++; *p < end && isdigit((unsigned char)**p); (*p)++)
+		if (n++ < NS_DIGITS)
+			ns = ns * 10 + (**p - '0');
+	for (; n < NS_DIGITS; n++)
+		ns *= 10;
+	return ns;
+}
+
+/* "Z", or "+02:00" in seconds. */
+static bool read_zone(const char *p, const char *end, int *ret)
+{
+	int h, m;
+
+	*ret = 0;
+	if (p < end && *p == 'Z')
+		return true;
+	if (end - p < 6 || (*p != '+' && *p != '-') || p[3] != ':' ||
+	    !read_digits(p + 1, 2, &h) || !read_digits(p + 4, 2, &m))
+		return false;
+	*ret = (h * 60 + m) * (*p == '-' ? -60 : 60);
+	return true;
+}
+
+/* The time that a line of a CRI log begins with, or STAGE_NONE. */
+static int64_t logged_at(const char *line, size_t len)
+{
+	const char *p = line + CRI_TIME_MIN - 1, *end = line + len;
+	struct tm tm = { .tm_sec = 0 };
+	int64_t ns;
+	int zone;
+
+	if (len < CRI_TIME_MIN || line[4] != '-' || line[7] != '-' ||
+	    line[10] != 'T' || line[13] != ':' || line[16] != ':' ||
+	    !read_digits(line, 4, &tm.tm_year) ||
+	    !read_digits(line + 5, 2, &tm.tm_mon) ||
+	    !read_digits(line + 8, 2, &tm.tm_mday) ||
+	    !read_digits(line + 11, 2, &tm.tm_hour) ||
+	    !read_digits(line + 14, 2, &tm.tm_min) ||
+	    !read_digits(line + 17, 2, &tm.tm_sec))
+		return STAGE_NONE;
+	ns = read_fraction(&p, end);
+	if (!read_zone(p, end, &zone) || tm.tm_year < 1970 || tm.tm_year > 2200)
+		return STAGE_NONE;
+	tm.tm_year -= 1900;
+	tm.tm_mon--;
+	ns += ((int64_t)timegm(&tm) - zone) * INT64_C(1000000000);
+	return ns >= 0 && ns <= STAGE_TS_MAX ? ns : STAGE_NONE;
+}
+
+static const char *find_marker(const char *p, const char *end)
+{
+	return p < end ? memmem(p, (size_t)(end - p), STAGE_MARKER " ",
+				MARKER_LEN + 1)
+		       : NULL;
+}
+
+enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
+				 struct stage_event *ret)
+{
+	const char *end = line + len;
+	const char *begin = find_marker(line + *pos, end), *next;
+	struct fields f = { .e = ret, .begin = begin };
+
+	*ret = (struct stage_event)STAGE_EVENT_INIT;
+	if (!begin) {
+		*pos = len;
+		return STAGE_FOUND_NONE;
+	}
+	/* Another marker cuts this event off. */
+	next = find_marker(begin + 1, end);
+	if (!next)
+		next = end;
+	*pos = (size_t)(next - line);
+	if ((size_t)(next - begin) > STAGE_LINE_MAX)
+		next = begin + STAGE_LINE_MAX;
+	if (!read_fields(&f, begin + MARKER_LEN, next))
+		return STAGE_FOUND_JUNK;
+	if (ret->ts_ns == STAGE_NONE)
+		ret->ts_ns = logged_at(line, len);
+	return STAGE_FOUND_EVENT;
+}
+
+/* ------------------------------------------------------------------ writing --- */
+
+static int put_text(struct buf *b, const char *key, struct stage_text t)
+{
+	return t.n ? buf_printf(b, " %s=%.*s", key, (int)t.n, t.s) : 0;
+}
+
+static int put_number(struct buf *b, const char *key, int64_t v)
+{
+	return v >= 0 ? buf_printf(b, " %s=%" PRId64, key, v) : 0;
+}
+
+static int put_fields(const struct stage_event *e, struct buf *b)
+{
+	static const char *const evs[] = { "begin", "end", "mark" };
+	int rc = put_text(b, "stage", e->stage);
+
+	if (rc == 0)
+		rc = buf_printf(b, " ev=%s", evs[e->ev]);
+	if (rc == 0)
+		rc = put_number(b, "ts", e->ts_ns);
+	if (rc == 0)
+		rc = put_number(b, "mono", e->mono_ns);
+	if (rc == 0 && e->boot)
+		rc = buf_printf(b, " boot=%" PRIx64, e->boot);
+	if (rc == 0)
+		rc = put_text(b, "job", e->job);
+	if (rc == 0)
+		rc = put_number(b, "attempt", e->attempt);
+	if (rc == 0)
+		rc = put_text(b, "node", e->node);
+	if (rc == 0)
+		rc = put_number(b, "rank", e->rank);
+	if (rc == 0)
+		rc = put_number(b, "status", e->status);
+	return rc == 0 ? put_number(b, "id", e->id) : rc;
+}
+
+int stage_event_format(const struct stage_event *e, struct buf *ret)
+{
+	AUTO_BUF b = BUF_INIT;
+	int rc = buf_puts(&b, STAGE_MARKER);
+
+	if (rc == 0)
+		rc = put_fields(e, &b);
+	if (rc == 0 && e->id >= 0)
+		rc = buf_printf(&b, " crc=%08" PRIx32,
+				crc32c(0, b.data, b.len));
+	if (rc == 0)
+		rc = buf_puts(&b, "\n");
+	return rc == 0 ? buf_append(ret, b.data, b.len) : rc;
+}
+
+int64_t stage_event_make_id(const struct stage_event *e, uint64_t place)
+{
+	struct stage_event plain = *e;
+	AUTO_BUF b = BUF_INIT;
+	struct digest d;
+	uint64_t v;
+
+	plain.id = STAGE_NONE;
+	if (buf_printf(&b, "%" PRIu64 " ", place) < 0 ||
+	    stage_event_format(&plain, &b) < 0 ||
+	    digest_of(b.data, b.len, &d) < 0)
+		return STAGE_NONE;
+	memcpy(&v, d.b, sizeof(v));
+	return (int64_t)(v & INT64_MAX);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Stage events: a line of text in any log says that a stage of a start begins or
+ * ends (docs/formats/stage-events.md).  Pure: no I/O, no clock, any thread.
+ */
+#ifndef BOOTSEER_PROFILER_STAGE_EVENT_H
+#define BOOTSEER_PROFILER_STAGE_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+
+#define STAGE_MARKER "BOOTSEER"
+#define STAGE_LINE_MAX 2048u /* bytes of an event from its marker on */
+#define STAGE_NAME_MAX 64u
+#define STAGE_JOB_MAX 128u
+#define STAGE_NODE_MAX 255u
+/* Times end here, so that sums and differences of them do not overflow: the year 2043,
+ * and 18 years after the boot. */
+#define STAGE_TS_MAX (INT64_C(1) << 61)
+#define STAGE_MONO_MAX (INT64_C(1) << 59)
+#define STAGE_NONE (-1) /* a number that the event does not have */
+
+enum stage_ev {
+	STAGE_BEGIN,
+	STAGE_END,
+	STAGE_MARK,
+};
+
+/* A piece of the line that was parsed; `n` 0: the event does not have it. */
+struct stage_text {
+	const char *s; /* borrowed, without NUL */
+	size_t n;
+};
+
+struct stage_event {
+	struct stage_text stage, job, node;
+	enum stage_ev ev;
+	int64_t ts_ns;   /* wall clock, since 1970; STAGE_NONE */
+	int64_t mono_ns; /* CLOCK_MONOTONIC of the node; STAGE_NONE */
+	int64_t attempt; /* of the job; STAGE_NONE */
+	int64_t rank;    /* STAGE_NONE: of the node as a whole */
+	int64_t id;      /* no other event of the node has it; STAGE_NONE */
+	int64_t status;  /* exit status of what a stage ran; STAGE_NONE */
+	uint64_t boot;   /* the boot that mono_ns counts from; 0: unknown */
+};
+#define STAGE_EVENT_INIT \
+	{ \
+		.ts_ns = STAGE_NONE, .mono_ns = STAGE_NONE, \
+		.attempt = STAGE_NONE, .rank = STAGE_NONE, .id = STAGE_NONE, \
+		.status = STAGE_NONE \
+	}
+
+struct stage_text stage_text(const char *s); /* NULL is "" */
+
+/* May it be the name of a stage, of a job, of a node? */
+bool stage_is_name(struct stage_text t);
+bool stage_is_job(struct stage_text t);
+bool stage_is_node(struct stage_text t);
+
+/* What the next marker of a line begins. */
+enum stage_found {
+	STAGE_FOUND_NONE, /* there is no other marker */
+	STAGE_FOUND_EVENT,
+	STAGE_FOUND_JUNK, /* cut off, mixed with other text, or no event */
+};
+
+/*
+ * Look for the next event of a line (without its newline) from `*pos` on, which is
+ * 0 at first; a line may hold several, with other text around them.  Texts of
+ * `*ret` point into the line.  An event without `ts` gets the time that a
+ * container runtime (CRI) put before the line.
+ */
+enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
+				 struct stage_event *ret);
+
+/* Append the event as a line with newline; with its checksum if it has an id.
+ * What is not allowed in a line is the caller's to refuse.  -ENOMEM, -EFBIG. */
+int stage_event_format(const struct stage_event *e, struct buf *ret) MUST_CHECK;
+
+/* An id for an event that was written without one: the same line at the same
+ * `place` (a byte offset, say) has the same id. */
+int64_t stage_event_make_id(const struct stage_event *e, uint64_t place);
+
+#endif

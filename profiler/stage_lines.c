@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/stage_lines.h"
+
+#include <errno.h>
+#include <string.h>
+
+int stage_lines_init(struct stage_lines *l, struct error *err)
+{
+	*l = (struct stage_lines){ .line = malloc(STAGE_LINES_MAX) };
+	return l->line ? 0 : error_nomem(err);
+}
+
+void stage_lines_fini(struct stage_lines *l)
+{
+	free(l->line);
+	l->line = NULL;
+}
+
+static int look_through(struct stage_lines *l, const char *line, size_t len,
+			stage_lines_fn *each, void *arg)
+{
+	struct stage_event e;
+	size_t pos = 0;
+	int rc = 0;
+
+	while (rc == 0) {
+		enum stage_found f = stage_line_next(line, len, &pos, &e);
+
+		if (f == STAGE_FOUND_NONE)
+			break;
+		l->junk += f == STAGE_FOUND_JUNK;
+		if (f == STAGE_FOUND_EVENT) {
+			l->events++;
+			/* Several events of a line have places of their own. */
+			rc = each(arg, &e,
+				  l->offset + (size_t)(e.stage.s - line));
+		}
+	}
+	l->offset += len;
+	return rc;
+}
+
+int stage_lines_feed(struct stage_lines *l, const char *data, size_t len,
+		     stage_lines_fn *each, void *arg)
+{
+	int rc = 0;
+
+	while (len && rc == 0) {
+		const char *nl = memchr(data, '\n', len);
+		size_t n = nl ? (size_t)(nl - data) + 1 : len;
+		size_t room = STAGE_LINES_MAX - l->len;
+
+		if (n > room)
+			n = room;
+		if (l->len == 0 && nl && n == (size_t)(nl - data) + 1) {
+			/* Whole lines need no copy. */
+			rc = look_through(l, data, n, each, arg);
+		} else {
+			memcpy(l->line + l->len, data, n);
+			l->len += n;
+			if (l->len == STAGE_LINES_MAX ||
+			    l->line[l->len - 1] == '\n')
+				rc = stage_lines_end(l, each, arg);
+		}
+		data += n;
+		len -= n;
+	}
+	return rc;
+}
+
+int stage_lines_end(struct stage_lines *l, stage_lines_fn *each, void *arg)
+{
+	size_t n = l->len;
+
+	l->len = 0;
+	return look_through(l, l->line, n, each, arg);
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "profiler/stage_lines.h"
+
+TestSuite(stage_event, .timeout = 120);
+
+static enum stage_found next(const char *line, size_t *pos,
+			     struct stage_event *e)
+{
+	return stage_line_next(line, strlen(line), pos, e);
+}
+
+/* The first event of a line. */
+static struct stage_event parse(const char *line)
+{
+	struct stage_event e;
+	size_t pos = 0;
+
+	cr_assert_eq(next(line, &pos, &e), STAGE_FOUND_EVENT, "%s", line);
+	return e;
+}
+
+static bool is_text(struct stage_text t, const char *s)
+{
+	return t.n == strlen(s) && memcmp(t.s, s, t.n) == 0;
+}
+
+static bool is_junk(const char *line)
+{
+	struct stage_event e;
+	size_t pos = 0;
+
+	return next(line, &pos, &e) == STAGE_FOUND_JUNK;
+}
+
+Test(stage_event, is_what_echo_writes)
+{
+	struct stage_event e = parse("BOOTSEER stage=env.install ev=begin");
+
+	cr_expect(is_text(e.stage, "env.install"));
+	cr_expect_eq(e.ev, STAGE_BEGIN);
+	cr_expect_eq(e.ts_ns, STAGE_NONE);
+	cr_expect_eq(e.job.n, 0);
+}
+
+Test(stage_event, has_all_its_fields)
+{
+	struct stage_event e = parse("12% BOOTSEER ev=end stage=m.load "
+				     "ts=1795000000000000001 mono=77 "
+				     "boot=00ff job=team/run-1 attempt=2 "
+				     "node=n-1.a rank=7 status=3 new=x");
+
+	cr_expect_eq(e.ev, STAGE_END);
+	cr_expect(is_text(e.job, "team/run-1"));
+	cr_expect(is_text(e.node, "n-1.a"));
+	cr_expect_eq(e.ts_ns, INT64_C(1795000000000000001));
+	cr_expect_eq(e.mono_ns, 77);
+	cr_expect_eq(e.boot, 0xff);
+	cr_expect_eq(e.attempt, 2);
+	cr_expect_eq(e.rank, 7);
+	cr_expect_eq(e.status, 3);
+}
+
+Test(stage_event, ends_where_other_text_begins)
+{
+	struct stage_event e =
+		parse("BOOTSEER stage=a ev=mark loaded stage=b rank=1");
+
+	cr_expect(is_text(e.stage, "a"));
+	cr_expect_eq(e.rank, STAGE_NONE);
+}
+
+Test(stage_event, is_cut_off_by_another)
+{
+	const char *line = "BOOTSEER stage=a ev=begBOOTSEER stage=b ev=begin";
+	struct stage_event e;
+	size_t pos = 0;
+
+	cr_expect_eq(next(line, &pos, &e), STAGE_FOUND_JUNK);
+	cr_assert_eq(next(line, &pos, &e), STAGE_FOUND_EVENT);
+	cr_expect(is_text(e.stage, "b"));
+	cr_expect_eq(next(line, &pos, &e), STAGE_FOUND_NONE);
+}
+
+Test(stage_event, takes_the_time_of_a_containers_log)
+{
+	cr_expect_eq(parse("2026-11-23T16:05:40.5Z stdout F "
+			   "BOOTSEER stage=a ev=begin")
+			     .ts_ns,
+		     INT64_C(1795449940500000000));
+	cr_expect_eq(parse("2026-11-23T18:05:40.000000001+02:00 stderr F "
+			   "BOOTSEER stage=a ev=begin")
+			     .ts_ns,
+		     INT64_C(1795449940000000001));
+	cr_expect_eq(parse("2026-11-23T16:05:40.5Z stdout F "
+			   "BOOTSEER stage=a ev=begin ts=5")
+			     .ts_ns,
+		     5);
+	cr_expect_eq(parse("2026-11-23 16:05:40 BOOTSEER stage=a ev=begin")
+			     .ts_ns,
+		     STAGE_NONE);
+}
+
+Test(stage_event, is_junk_when_it_is_damaged)
+{
+	cr_expect(is_junk("BOOTSEER "));
+	cr_expect(is_junk("BOOTSEER stage=a"));
+	cr_expect(is_junk("BOOTSEER ev=begin"));
+	cr_expect(is_junk("BOOTSEER stage=a ev=begi"));
+	cr_expect(is_junk("BOOTSEER stage=a/b ev=begin"));
+	cr_expect(is_junk("BOOTSEER stage=a stage=b ev=begin"));
+	cr_expect(is_junk("BOOTSEER stage=a ev=begin ts=12x"));
+	cr_expect(is_junk("BOOTSEER stage=a ev=begin ts=99999999999999999999"));
+	cr_expect(is_junk("BOOTSEER stage=a ev=begin rank=-1"));
+	cr_expect(is_junk("BOOTSEER stage=a ev=begin node="));
+}
+
+/* Every way to cut off what a program wrote, and a changed byte. */
+Test(stage_event, of_a_program_is_whole_or_junk)
+{
+	struct stage_event e = STAGE_EVENT_INIT, again;
+	AUTO_BUF line = BUF_INIT;
+	size_t pos = 0;
+
+	e.stage = stage_text("ckpt.open");
+	e.job = stage_text("j");
+	e.node = stage_text("n1");
+	e.ts_ns = 1795449940000000000;
+	e.mono_ns = 123456;
+	e.id = 42;
+	cr_assert_eq(stage_event_format(&e, &line), 0);
+	cr_assert_eq(line.data[line.len - 1], '\n');
+	cr_assert_eq(stage_line_next(line.data, line.len - 1, &pos, &again),
+		     STAGE_FOUND_EVENT);
+	cr_expect_eq(again.id, 42);
+	for (size_t n = strlen("BOOTSEER stage=ckpt.open ev=begin ts=1795449940"
+			       "000000000 mono=123456 job=j node=n1 id=4");
+	     n < line.len - 1; n++) {
+		pos = 0;
+		cr_expect_eq(stage_line_next(line.data, n, &pos, &again),
+			     STAGE_FOUND_JUNK, "%zu", n);
+	}
+	strstr(line.data, "n1")[1] = '2';
+	pos = 0;
+	cr_expect_eq(stage_line_next(line.data, line.len - 1, &pos, &again),
+		     STAGE_FOUND_JUNK);
+}
+
+static int count(void *arg, const struct stage_event *e, uint64_t offset)
+{
+	*(uint64_t *)arg = *(uint64_t *)arg * 1000 + offset + 1;
+	return 0;
+}
+
+Test(stage_lines, do_not_care_where_a_log_is_cut)
+{
+	static const char log[] = "noise\nBOOTSEER stage=a ev=begin\n"
+				  "xBOOTSEER stage=b ev=end\nBOOTSEER junk\n"
+				  "BOOTSEER stage=c ev=mark";
+	uint64_t whole = 0;
+
+	for (size_t step = sizeof(log) - 1; step > 0; step--) {
+		struct stage_lines l;
+		uint64_t sum = 0;
+
+		cr_assert_eq(stage_lines_init(&l, NULL), 0);
+		for (size_t i = 0; i < sizeof(log) - 1; i += step) {
+			size_t n = sizeof(log) - 1 - i;
+
+			cr_assert_eq(stage_lines_feed(&l, log + i,
+						      n < step ? n : step,
+						      count, &sum),
+				     0);
+		}
+		cr_assert_eq(stage_lines_end(&l, count, &sum), 0);
+		cr_expect_eq(l.events, 3);
+		cr_expect_eq(l.junk, 1);
+		if (!whole)
+			whole = sum;
+		cr_expect_eq(sum, whole);
+		stage_lines_fini(&l);
+	}
+}
+
+Test(stage_lines, go_on_after_a_line_without_an_end)
+{
+	AUTO_FREE char *junk = malloc(3 * STAGE_LINES_MAX);
+	struct stage_lines l;
+	uint64_t sum = 0;
+
+	cr_assert(junk);
+	memset(junk, 'x', 3 * STAGE_LINES_MAX);
+	cr_assert_eq(stage_lines_init(&l, NULL), 0);
+	cr_assert_eq(stage_lines_feed(&l, junk, 3 * STAGE_LINES_MAX, count,
+				      &sum),
+		     0);
+	cr_assert_eq(stage_lines_feed(&l, "\nBOOTSEER stage=a ev=end\n", 25,
+				      count, &sum),
+		     0);
+	cr_expect_eq(l.events, 1);
+	stage_lines_fini(&l);
+}
+
+Test(stage_event, has_the_same_id_at_the_same_place_only)
+{
+	struct stage_event e = parse("BOOTSEER stage=a ev=begin ts=1");
+	struct stage_event f = parse("BOOTSEER stage=a ev=begin ts=2");
+
+	cr_expect_geq(stage_event_make_id(&e, 0), 0);
+	cr_expect_eq(stage_event_make_id(&e, 7), stage_event_make_id(&e, 7));
+	cr_expect_neq(stage_event_make_id(&e, 7), stage_event_make_id(&e, 8));
+	cr_expect_neq(stage_event_make_id(&e, 7), stage_event_make_id(&f, 7));
+}
