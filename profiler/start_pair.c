@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Begins and ends to runs.  A node has a track for each rank and one for itself; in a
+ * track an end belongs to the last begin of its stage that has none yet, and a second
+ * begin is another attempt.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "profiler/start_priv.h"
+
+static int compare(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int order_events(const void *x, const void *y)
+{
+	const struct set_event *a = x, *b = y;
+	int c = compare(a->node, b->node);
+
+	if (c == 0)
+		c = compare(a->rank, b->rank);
+	if (c == 0)
+		c = compare(a->at_ns, b->at_ns);
+	if (c == 0)
+		c = compare(a->stage, b->stage);
+	if (c == 0)
+		c = compare(a->ev, b->ev);
+	return c ? c : compare(a->mono_ns, b->mono_ns);
+}
+
+/* The same event, which came twice. */
+static bool is_double(const struct set_event *a, const struct set_event *b)
+{
+	return order_events(a, b) == 0 && a->ts_ns == b->ts_ns;
+}
+
+/* The stages of one track that are open, by stage: run + 1. */
+struct track {
+	struct start_report *r;
+	const struct set_event **begins; /* by run */
+	uint32_t *open, *attempts;       /* by stage */
+	size_t first;                    /* run of the track */
+};
+
+static bool is_wait(const char *stage)
+{
+	const char *last = strrchr(stage, '.');
+
+	return strcmp(last ? last + 1 : stage, "wait") == 0;
+}
+
+static void begin_run(struct track *t, const struct start_set *s,
+		      const struct set_event *e)
+{
+	struct start_report *r = t->r;
+	struct start_stage *stage = &r->stages[e->stage];
+
+	r->runs[r->n_runs] = (struct start_run){
+		.stage = e->stage,
+		.node = e->node,
+		.rank = e->rank,
+		.begin_ns = e->at_ns,
+		.end_ns = e->at_ns,
+		.status = STAGE_NONE,
+		.attempt = ++t->attempts[e->stage],
+		.is_open = true,
+		.is_wait = is_wait(s->stages.v[e->stage]->s),
+	};
+	stage->runs++;
+	stage->retries += t->attempts[e->stage] > 1;
+	t->begins[r->n_runs] = e;
+	t->open[e->stage] = (uint32_t)++r->n_runs;
+}
+
+static void end_run(struct track *t, const struct set_event *e)
+{
+	uint32_t at = t->open[e->stage];
+	const struct set_event *b;
+	struct start_run *run;
+
+	if (!at) {
+		t->r->stages[e->stage].lost_begins++;
+		return;
+	}
+	run = &t->r->runs[at - 1];
+	b = t->begins[at - 1];
+	run->is_open = false;
+	run->end_ns = e->at_ns;
+	run->status = e->status;
+	run->duration_ns =
+		b->mono_ns >= 0 && e->mono_ns >= 0 && b->boot == e->boot
+			? e->mono_ns - b->mono_ns
+			: e->at_ns - b->at_ns;
+	t->open[e->stage] = 0;
+}
+
+/* Another track begins: what is open in the last one stays so. */
+static void next_track(struct track *t)
+{
+	for (size_t i = t->first; i < t->r->n_runs; i++) {
+		t->open[t->r->runs[i].stage] = 0;
+		t->attempts[t->r->runs[i].stage] = 0;
+	}
+	t->first = t->r->n_runs;
+}
+
+static void pair_all(struct start_set *s, struct track *t)
+{
+	const struct set_event *last = NULL;
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct set_event *e = &s->events[i];
+
+		if (last && is_double(last, e))
+			continue;
+		if (last && (last->node != e->node || last->rank != e->rank))
+			next_track(t);
+		last = e;
+		/* What begins after the start is not of it. */
+		if (e->ev == STAGE_BEGIN && e->at_ns <= t->r->end_ns)
+			begin_run(t, s, e);
+		else if (e->ev == STAGE_END && e->at_ns <= t->r->end_ns)
+			end_run(t, e);
+	}
+	next_track(t);
+}
+
+/* From the first event to the last mark that training begins, or the last event. */
+static void find_ends(const struct start_set *s, struct start_report *r)
+{
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct set_event *e = &s->events[i];
+		bool mark =
+			e->ev == STAGE_MARK &&
+			strcmp(s->stages.v[e->stage]->s, START_READY_MARK) == 0;
+
+		if (i == 0 || e->at_ns < r->begin_ns)
+			r->begin_ns = e->at_ns;
+		if (i == 0 || mark > r->is_ready ||
+		    (mark == r->is_ready && e->at_ns > r->end_ns))
+			r->end_ns = e->at_ns;
+		r->is_ready |= mark;
+	}
+}
+
+int start_pair(struct start_set *s, struct start_report *r)
+{
+	AUTO_FREE const struct set_event **begins =
+		calloc(s->n_events + 1, sizeof(*begins));
+	AUTO_FREE uint32_t *open = calloc(s->stages.n + 1, sizeof(*open));
+	AUTO_FREE uint32_t *attempts =
+		calloc(s->stages.n + 1, sizeof(*attempts));
+	struct track t = { r, begins, open, attempts, 0 };
+
+	if (!begins || !open || !attempts)
+		return -ENOMEM;
+	find_ends(s, r);
+	if (s->n_events)
+		qsort(s->events, s->n_events, sizeof(*s->events), order_events);
+	pair_all(s, &t);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ nesting --- */
+
+/* By node, rank and begin; of two that begin together the longer one first. */
+static int order_nesting(const void *x, const void *y, void *arg)
+{
+	const struct start_run *runs = arg;
+	const struct start_run *a = &runs[*(const uint32_t *)x],
+			       *b = &runs[*(const uint32_t *)y];
+	int c = compare(a->node, b->node);
+
+	if (c == 0)
+		c = compare(a->rank, b->rank);
+	if (c == 0)
+		c = compare(a->begin_ns, b->begin_ns);
+	return c ? c : compare(b->end_ns, a->end_ns);
+}
+
+/* Runs in that order, and of each the latest end in its track up to it. */
+struct nesting {
+	struct start_report *r;
+	uint32_t *order;
+	int64_t *ends;
+};
+
+/* The latest end among those of the node's own track, which is n runs from `from`
+ * on, that began by then. */
+static int64_t node_end(const struct nesting *k, size_t from, size_t n,
+			int64_t begin_ns)
+{
+	size_t lo = from, hi = from + n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (k->r->runs[k->order[mid]].begin_ns <= begin_ns)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo > from ? k->ends[lo - 1] : INT64_MIN;
+}
+
+/* A run of a rank may lie within one of the same rank, or of its node. */
+static void nest_runs(struct nesting *k)
+{
+	size_t own = 0, n_own = 0;
+
+	for (size_t i = 0; i < k->r->n_runs; i++) {
+		struct start_run *run = &k->r->runs[k->order[i]];
+		const struct start_run *last =
+			i ? &k->r->runs[k->order[i - 1]] : NULL;
+		int64_t end = INT64_MIN;
+
+		if (!last || last->node != run->node) {
+			own = i;
+			n_own = 0;
+		} else if (last->rank == run->rank) {
+			end = k->ends[i - 1];
+		}
+		run->is_top = run->end_ns > end;
+		if (run->rank == STAGE_NONE)
+			n_own++;
+		else if (node_end(k, own, n_own, run->begin_ns) >= run->end_ns)
+			run->is_top = false;
+		k->ends[i] =
+			run->is_open || run->end_ns < end ? end : run->end_ns;
+	}
+}
+
+int start_nest(struct start_report *r)
+{
+	AUTO_FREE uint32_t *order = calloc(r->n_runs + 1, sizeof(*order));
+	AUTO_FREE int64_t *ends = calloc(r->n_runs + 1, sizeof(*ends));
+	struct nesting k = { r, order, ends };
+
+	if (!order || !ends)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_runs; i++)
+		order[i] = (uint32_t)i;
+	if (r->n_runs)
+		qsort_r(order, r->n_runs, sizeof(*order), order_nesting,
+			r->runs);
+	nest_runs(&k);
+	return 0;
+}

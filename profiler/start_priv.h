@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of the analysis share. */
+#ifndef BOOTSEER_PROFILER_START_PRIV_H
+#define BOOTSEER_PROFILER_START_PRIV_H
+
+#include "common/hash.h"
+#include "profiler/start_report.h"
+
+struct name {
+	UT_hash_handle hh;
+	uint32_t i;
+	char s[];
+};
+
+/* Texts by number, in the order of their coming. */
+struct names {
+	struct name *by_text;
+	struct name **v;
+	size_t cap;
+	uint32_t n, max;
+};
+
+struct set_event {
+	uint32_t stage, node;
+	int64_t rank, ts_ns, mono_ns, status;
+	int64_t at_ns; /* on the service's clock, by align() */
+	uint64_t boot;
+	enum stage_ev ev;
+};
+
+struct set_clock {
+	uint32_t node;
+	struct start_clock c;
+};
+
+struct start_set {
+	struct names stages, nodes;
+	struct set_event *events;
+	size_t n_events, cap_events;
+	struct set_clock *clocks; /* the best of each node and boot */
+	size_t n_clocks, cap_clocks;
+};
+
+/* Give each event its time on the service's clock.  -ENOMEM. */
+int start_set_align(struct start_set *s) MUST_CHECK;
+
+/* Runs, marks and the ends of the start, from aligned events. */
+int start_pair(struct start_set *s, struct start_report *r) MUST_CHECK;
+
+/* Say of each run whether it lies within another. */
+int start_nest(struct start_report *r) MUST_CHECK;
+
+int start_find_path(struct start_report *r) MUST_CHECK;
+
+#endif

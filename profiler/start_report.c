@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Durations of stages and nodes, their spread, and who is slow. */
+#include "profiler/start_report.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "profiler/start_priv.h"
+
+/*
+ * A straggler takes longer than the median by a quarter, by a second, and by six
+ * times the median deviation (which for normal noise is four standard deviations):
+ * where all differ widely nobody is one.
+ */
+#define BOUND_SHARE 4
+#define BOUND_LEAST_NS INT64_C(1000000000)
+#define BOUND_DEVIATIONS 6
+#define BOUND_MOST_NS (INT64_C(1) << 58) /* the product does not overflow */
+#define BOUND_NODES_MIN 3 /* fewer have no median worth the name */
+
+static int order_times(const void *x, const void *y)
+{
+	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+
+	return (a > b) - (a < b);
+}
+
+/* ------------------------------------------------------------------- spread --- */
+
+/* Between the two values of sorted `v` that share `q` falls between. */
+static int64_t quantile(const int64_t *v, size_t n, double q)
+{
+	double at = q * (double)(n - 1);
+	size_t i = (size_t)at;
+
+	if (i + 1 >= n)
+		return v[n - 1];
+	return v[i] + (int64_t)((double)(v[i + 1] - v[i]) * (at - (double)i));
+}
+
+/* Sorts `v`, and then uses it. */
+static void spread_of(int64_t *v, size_t n, struct start_spread *ret)
+{
+	int64_t more, least;
+
+	*ret = (struct start_spread){ .n = n, .bound_ns = INT64_MAX };
+	if (!n)
+		return;
+	qsort(v, n, sizeof(*v), order_times);
+	ret->min_ns = v[0];
+	ret->median_ns = quantile(v, n, 0.5);
+	ret->p90_ns = quantile(v, n, 0.9);
+	ret->p95_ns = quantile(v, n, 0.95);
+	ret->p99_ns = quantile(v, n, 0.99);
+	ret->max_ns = v[n - 1];
+	if (ret->median_ns > 0)
+		ret->max_median = (double)ret->max_ns / (double)ret->median_ns;
+	if (n < BOUND_NODES_MIN)
+		return;
+	for (size_t i = 0; i < n; i++)
+		v[i] = llabs(v[i] - ret->median_ns);
+	qsort(v, n, sizeof(*v), order_times);
+	more = quantile(v, n, 0.5);
+	if (more > BOUND_MOST_NS)
+		more = BOUND_MOST_NS;
+	more *= BOUND_DEVIATIONS;
+	least = ret->median_ns / BOUND_SHARE;
+	if (least < BOUND_LEAST_NS)
+		least = BOUND_LEAST_NS;
+	ret->bound_ns = ret->median_ns + (more > least ? more : least);
+}
+
+/* -------------------------------------------------------------------- cells --- */
+
+/* By stage and node, and within these by rank. */
+static int order_cells(const void *x, const void *y, void *arg)
+{
+	const struct start_run *runs = arg;
+	const struct start_run *a = &runs[*(const uint32_t *)x],
+			       *b = &runs[*(const uint32_t *)y];
+
+	if (a->stage != b->stage)
+		return a->stage < b->stage ? -1 : 1;
+	if (a->node != b->node)
+		return a->node < b->node ? -1 : 1;
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void add_to_cell(struct start_cell *c, const struct start_run *run)
+{
+	if (c->runs == 0 || run->begin_ns < c->begin_ns)
+		c->begin_ns = run->begin_ns;
+	if (c->runs == 0 || run->end_ns > c->end_ns)
+		c->end_ns = run->end_ns;
+	if (run->attempt > c->attempts)
+		c->attempts = run->attempt;
+	c->runs++;
+	c->open += run->is_open;
+}
+
+static void make_cells(struct start_report *r, const uint32_t *order)
+{
+	const struct start_run *last = NULL;
+	struct start_cell *c = NULL;
+	int64_t of_rank = 0;
+
+	for (size_t i = 0; i < r->n_runs; i++) {
+		const struct start_run *run = &r->runs[order[i]];
+
+		if (!last || last->stage != run->stage ||
+		    last->node != run->node) {
+			c = &r->cells[r->n_cells++];
+			*c = (struct start_cell){ .stage = run->stage,
+						  .node = run->node };
+			of_rank = 0;
+		} else if (last->rank != run->rank) {
+			of_rank = 0;
+		}
+		of_rank += run->duration_ns;
+		if (of_rank > c->duration_ns)
+			c->duration_ns = of_rank;
+		add_to_cell(c, run);
+		last = run;
+	}
+}
+
+static bool has_duration(const struct start_cell *c)
+{
+	return c->runs > c->open;
+}
+
+/* The cells of one stage. */
+static void sum_stage(struct start_report *r, struct start_cell *c, size_t n,
+		      int64_t *room)
+{
+	struct start_stage *s = &r->stages[c->stage];
+	size_t k = 0;
+
+	s->begin_ns = c->begin_ns;
+	s->end_ns = c->end_ns;
+	for (size_t i = 0; i < n; i++) {
+		if (c[i].begin_ns < s->begin_ns)
+			s->begin_ns = c[i].begin_ns;
+		if (c[i].end_ns > s->end_ns)
+			s->end_ns = c[i].end_ns;
+		s->open += c[i].open;
+		if (has_duration(&c[i]))
+			room[k++] = c[i].duration_ns;
+	}
+	s->job_ns = s->end_ns - s->begin_ns;
+	spread_of(room, k, &s->spread);
+	for (size_t i = 0; i < n; i++) {
+		c[i].is_straggler = has_duration(&c[i]) &&
+				    c[i].duration_ns > s->spread.bound_ns;
+		s->stragglers += c[i].is_straggler;
+	}
+}
+
+static int sum_stages(struct start_report *r)
+{
+	AUTO_FREE uint32_t *order = calloc(r->n_runs + 1, sizeof(*order));
+	AUTO_FREE int64_t *room = calloc(r->n_runs + 1, sizeof(*room));
+	size_t from = 0;
+
+	r->cells = calloc(r->n_runs + 1, sizeof(*r->cells));
+	if (!order || !room || !r->cells)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_runs; i++) {
+		order[i] = (uint32_t)i;
+		r->stages[r->runs[i].stage].is_top |= r->runs[i].is_top;
+	}
+	if (r->n_runs)
+		qsort_r(order, r->n_runs, sizeof(*order), order_cells, r->runs);
+	make_cells(r, order);
+	for (size_t i = 1; i <= r->n_cells; i++) {
+		if (i < r->n_cells && r->cells[i].stage == r->cells[from].stage)
+			continue;
+		sum_stage(r, r->cells + from, i - from, room);
+		from = i;
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- nodes --- */
+
+static int order_node(const void *x, const void *y, void *arg)
+{
+	const struct start_run *runs = arg;
+	const struct start_run *a = &runs[*(const uint32_t *)x],
+			       *b = &runs[*(const uint32_t *)y];
+
+	if (a->node != b->node)
+		return a->node < b->node ? -1 : 1;
+	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
+}
+
+/* The time in which some rank of the node was in a stage, waiting left out. */
+static void sum_node(struct start_report *r, const uint32_t *order, size_t n)
+{
+	struct start_node *node = &r->nodes[r->runs[order[0]].node];
+	int64_t until = INT64_MIN;
+
+	node->begin_ns = r->runs[order[0]].begin_ns;
+	for (size_t i = 0; i < n; i++) {
+		const struct start_run *run = &r->runs[order[i]];
+		int64_t from = run->begin_ns, end = from + run->duration_ns;
+
+		if (run->end_ns > node->end_ns)
+			node->end_ns = run->end_ns;
+		if (!run->is_top || run->is_wait || end <= until)
+			continue;
+		node->busy_ns += end - (from > until ? from : until);
+		until = end;
+	}
+}
+
+static int sum_nodes(struct start_report *r)
+{
+	AUTO_FREE uint32_t *order = calloc(r->n_runs + 1, sizeof(*order));
+	AUTO_FREE int64_t *busy = calloc(r->n_nodes + 1, sizeof(*busy));
+	size_t from = 0, k = 0;
+
+	if (!order || !busy)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_runs; i++)
+		order[i] = (uint32_t)i;
+	if (r->n_runs)
+		qsort_r(order, r->n_runs, sizeof(*order), order_node, r->runs);
+	for (size_t i = 1; i <= r->n_runs; i++) {
+		if (i < r->n_runs &&
+		    r->runs[order[i]].node == r->runs[order[from]].node)
+			continue;
+		sum_node(r, order + from, i - from);
+		from = i;
+	}
+	for (size_t i = 0; i < r->n_nodes; i++)
+		if (r->nodes[i].busy_ns > 0)
+			busy[k++] = r->nodes[i].busy_ns;
+	spread_of(busy, k, &r->spread);
+	for (size_t i = 0; i < r->n_nodes; i++)
+		r->nodes[i].is_straggler =
+			r->nodes[i].busy_ns > r->spread.bound_ns;
+	return 0;
+}
+
+/* ------------------------------------------------------------------- report --- */
+
+static int make_names(const struct start_set *s, struct start_report *r)
+{
+	r->n_stages = s->stages.n;
+	r->n_nodes = s->nodes.n;
+	r->stages = calloc(r->n_stages + 1, sizeof(*r->stages));
+	r->nodes = calloc(r->n_nodes + 1, sizeof(*r->nodes));
+	r->runs = calloc(s->n_events + 1, sizeof(*r->runs));
+	if (!r->stages || !r->nodes || !r->runs)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_stages; i++)
+		r->stages[i].name = s->stages.v[i]->s;
+	for (size_t i = 0; i < r->n_nodes; i++)
+		r->nodes[i].name = s->nodes.v[i]->s;
+	return 0;
+}
+
+int start_report_make(struct start_set *s, struct start_report *ret,
+		      struct error *err)
+{
+	int rc;
+
+	*ret = (struct start_report){ .begin_ns = 0 };
+	rc = make_names(s, ret);
+	if (rc == 0)
+		rc = start_set_align(s);
+	if (rc == 0)
+		rc = start_pair(s, ret);
+	if (rc == 0)
+		rc = start_nest(ret);
+	if (rc == 0)
+		rc = sum_stages(ret);
+	if (rc == 0)
+		rc = sum_nodes(ret);
+	if (rc == 0)
+		rc = start_find_path(ret);
+	if (rc < 0) {
+		start_report_fini(ret);
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+void start_report_fini(struct start_report *r)
+{
+	free(r->runs);
+	free(r->stages);
+	free(r->nodes);
+	free(r->cells);
+	free(r->path);
+	*r = (struct start_report){ .begin_ns = 0 };
+}

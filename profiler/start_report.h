@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From the events of one start (a job's attempt) to its stages, stragglers and
+ * critical path (docs/profiler.md has the definitions).  Pure: one thread at a time.
+ *
+ * Durations are differences of a node's monotonic clock where both ends have it; the
+ * wall clocks serve only to lay the nodes side by side.
+ */
+#ifndef BOOTSEER_PROFILER_START_REPORT_H
+#define BOOTSEER_PROFILER_START_REPORT_H
+
+#include "profiler/stage_event.h"
+
+#define START_EVENTS_MAX 400000u
+#define START_NODES_MAX 20000u
+#define START_STAGES_MAX 1024u
+/* This mark says that training begins, which ends the start. */
+#define START_READY_MARK "train"
+
+struct start_set;
+
+struct start_event {
+	const char *stage, *node;
+	enum stage_ev ev;
+	int64_t ts_ns, mono_ns; /* STAGE_NONE; one of them is there */
+	int64_t rank, status;   /* STAGE_NONE */
+	uint64_t boot;
+};
+
+/* What a node's exchange with the service told: add an offset to a node's clock to
+ * have the service's. */
+struct start_clock {
+	uint64_t boot; /* that `mono_offset_ns` is of */
+	int64_t mono_offset_ns, wall_offset_ns;
+	int64_t rtt_ns; /* of the exchange; the shortest one is used */
+};
+
+/* Are the offsets within what clocks can be off by (the wall clock by 11 days)? */
+bool start_clock_is_sane(const struct start_clock *c);
+
+int start_set_new(struct start_set **ret, struct error *err) MUST_CHECK;
+void start_set_free(struct start_set *s);
+DEFINE_AUTO(start_set)
+
+/* In any order, and twice if need be.  -EFBIG: past one of the limits;
+ * -EINVAL: it has no time, or one that is none. */
+int start_set_add(struct start_set *s, const struct start_event *e,
+		  struct error *err) MUST_CHECK;
+int start_set_clock(struct start_set *s, const char *node,
+		    const struct start_clock *c, struct error *err) MUST_CHECK;
+
+/* A stage from its begin to its end, on the service's clock. */
+struct start_run {
+	uint32_t stage, node; /* indices into the report */
+	int64_t rank;         /* STAGE_NONE: the node as a whole */
+	int64_t begin_ns, end_ns;
+	int64_t duration_ns; /* of an open run 0 */
+	int64_t status;      /* STAGE_NONE */
+	uint32_t attempt;    /* 1 is the first in its node and rank */
+	bool is_open;        /* no end came; end_ns is begin_ns */
+	bool is_top;         /* within no other stage */
+	bool is_wait;        /* waits for other nodes, does no work */
+};
+
+struct start_spread {
+	size_t n; /* nodes */
+	int64_t min_ns, median_ns, p90_ns, p95_ns, p99_ns, max_ns;
+	double max_median; /* 0: the median is 0 */
+	int64_t bound_ns;  /* what takes longer is a straggler */
+};
+
+/* A stage on one node: of its ranks the longest, each with all its attempts. */
+struct start_cell {
+	uint32_t stage, node;
+	int64_t begin_ns, end_ns, duration_ns;
+	uint32_t runs, open, attempts; /* attempts: of the rank with most */
+	bool is_straggler;
+};
+
+struct start_stage {
+	const char *name;
+	int64_t begin_ns, end_ns; /* first begin, last end of all nodes */
+	int64_t job_ns;           /* between the two */
+	struct start_spread spread;
+	uint32_t runs, open, retries;
+	uint32_t lost_begins; /* ends without a begin */
+	uint32_t stragglers;
+	bool is_top; /* on some node */
+};
+
+struct start_node {
+	const char *name;
+	int64_t begin_ns, end_ns;
+	int64_t busy_ns; /* in stages, without waiting for others */
+	bool is_straggler;
+};
+
+/* A step of the critical path, first to last. */
+struct start_step {
+	uint32_t run;
+	int64_t gap_ns; /* since the step before ended, and nobody worked */
+};
+
+/* Names are borrowed from the set. */
+struct start_report {
+	int64_t begin_ns, end_ns;
+	bool is_ready; /* the mark came; otherwise end_ns is the last event */
+	struct start_spread spread; /* of busy_ns of the nodes */
+	struct start_run *runs;     /* by begin within node and rank */
+	struct start_stage *stages;
+	struct start_node *nodes;
+	struct start_cell *cells; /* by stage, then node */
+	struct start_step *path;
+	size_t n_runs, n_stages, n_nodes, n_cells, n_path;
+};
+
+/* The report ends before its set.  -ENOMEM. */
+int start_report_make(struct start_set *s, struct start_report *ret,
+		      struct error *err) MUST_CHECK;
+void start_report_fini(struct start_report *r);
+
+#endif

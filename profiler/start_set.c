@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Events of one start, and the clocks that they were seen by. */
+#include <errno.h>
+#include <string.h>
+
+#include "profiler/start_priv.h"
+
+#define WALL_OFFSET_MAX_NS INT64_C(1000000000000000)
+
+/* -------------------------------------------------------------------- names --- */
+
+/* Room for one more element; doubles. */
+static int grow(void **v, size_t *cap, size_t n, size_t size)
+{
+	size_t more = *cap ? 2 * *cap : 64;
+	void *p;
+
+	if (n < *cap)
+		return 0;
+	p = realloc(*v, more * size);
+	if (!p)
+		return -ENOMEM;
+	*v = p;
+	*cap = more;
+	return 0;
+}
+
+static int names_add(struct names *t, const char *s, struct name **ret)
+{
+	size_t len = strlen(s);
+	struct name *e;
+	void *v = t->v;
+	int rc;
+
+	if (t->n == t->max)
+		return -EFBIG;
+	rc = grow(&v, &t->cap, t->n, sizeof(struct name *));
+	t->v = v;
+	e = rc == 0 ? calloc(1, sizeof(*e) + len + 1) : NULL;
+	if (!e)
+		return -ENOMEM;
+	memcpy(e->s, s, len + 1);
+	HASH_ADD_KEYPTR(hh, t->by_text, e->s, len, e);
+	if (!hash_has_added(e)) {
+		free(e);
+		return -ENOMEM;
+	}
+	e->i = t->n;
+	t->v[t->n++] = e;
+	*ret = e;
+	return 0;
+}
+
+/* The number of a name; a new one is added. */
+static int names_take(struct names *t, const char *s, uint32_t *ret)
+{
+	struct name *e;
+	int rc = 0;
+
+	HASH_FIND_STR(t->by_text, s, e);
+	if (!e)
+		rc = names_add(t, s, &e);
+	if (rc == 0)
+		*ret = e->i;
+	return rc;
+}
+
+static void names_fini(struct names *t)
+{
+	HASH_CLEAR(hh, t->by_text);
+	for (uint32_t i = 0; i < t->n; i++)
+		free(t->v[i]);
+	free(t->v);
+}
+
+/* ---------------------------------------------------------------------- set --- */
+
+int start_set_new(struct start_set **ret, struct error *err)
+{
+	struct start_set *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_nomem(err);
+	s->stages.max = START_STAGES_MAX;
+	s->nodes.max = START_NODES_MAX;
+	*ret = s;
+	return 0;
+}
+
+void start_set_free(struct start_set *s)
+{
+	if (!s)
+		return;
+	names_fini(&s->stages);
+	names_fini(&s->nodes);
+	free(s->events);
+	free(s->clocks);
+	free(s);
+}
+
+static int refuse(struct error *err, int rc)
+{
+	return rc == -EFBIG
+		       ? error_set(err, EFBIG,
+				   "the start has too many events, nodes or "
+				   "stages: %u, %u and %u at most",
+				   START_EVENTS_MAX, START_NODES_MAX,
+				   START_STAGES_MAX)
+		       : error_nomem(err);
+}
+
+int start_set_add(struct start_set *s, const struct start_event *e,
+		  struct error *err)
+{
+	struct set_event *to;
+	void *v = s->events;
+	int rc;
+
+	if ((e->ts_ns < 0 && e->mono_ns < 0) || e->ts_ns > STAGE_TS_MAX ||
+	    e->mono_ns > STAGE_MONO_MAX)
+		return error_set(err, EINVAL, "an event has no time");
+	if (s->n_events == START_EVENTS_MAX)
+		return refuse(err, -EFBIG);
+	rc = grow(&v, &s->cap_events, s->n_events, sizeof(*s->events));
+	s->events = v;
+	if (rc < 0)
+		return refuse(err, rc);
+	to = &s->events[s->n_events];
+	*to = (struct set_event){ .rank = e->rank,
+				  .ts_ns = e->ts_ns,
+				  .mono_ns = e->mono_ns,
+				  .status = e->status,
+				  .boot = e->boot,
+				  .ev = e->ev };
+	rc = names_take(&s->stages, e->stage, &to->stage);
+	if (rc == 0)
+		rc = names_take(&s->nodes, e->node, &to->node);
+	if (rc < 0)
+		return refuse(err, rc);
+	s->n_events++;
+	return 0;
+}
+
+bool start_clock_is_sane(const struct start_clock *c)
+{
+	return c->mono_offset_ns >= -STAGE_TS_MAX &&
+	       c->mono_offset_ns <= STAGE_TS_MAX &&
+	       c->wall_offset_ns >= -WALL_OFFSET_MAX_NS &&
+	       c->wall_offset_ns <= WALL_OFFSET_MAX_NS && c->rtt_ns >= 0;
+}
+
+int start_set_clock(struct start_set *s, const char *node,
+		    const struct start_clock *c, struct error *err)
+{
+	void *v = s->clocks;
+	uint32_t n;
+	int rc;
+
+	if (!start_clock_is_sane(c))
+		return error_set(err, EINVAL, "the clock of '%s' is none",
+				 node);
+	rc = names_take(&s->nodes, node, &n);
+	if (rc == 0 && s->n_clocks >= 2 * (size_t)START_NODES_MAX)
+		rc = -EFBIG;
+	if (rc == 0)
+		rc = grow(&v, &s->cap_clocks, s->n_clocks, sizeof(*s->clocks));
+	s->clocks = v;
+	if (rc < 0)
+		return refuse(err, rc);
+	s->clocks[s->n_clocks++] = (struct set_clock){ .node = n, .c = *c };
+	return 0;
+}
+
+/* ---------------------------------------------------------------- alignment --- */
+
+/* By node and boot, the best exchange first. */
+static int order_clocks(const void *x, const void *y)
+{
+	const struct set_clock *a = x, *b = y;
+
+	if (a->node != b->node)
+		return a->node < b->node ? -1 : 1;
+	if (a->c.boot != b->c.boot)
+		return a->c.boot < b->c.boot ? -1 : 1;
+	return (a->c.rtt_ns > b->c.rtt_ns) - (a->c.rtt_ns < b->c.rtt_ns);
+}
+
+static int order_boots(const void *x, const void *y)
+{
+	const struct set_event *a = x, *b = y;
+
+	if (a->node != b->node)
+		return a->node < b->node ? -1 : 1;
+	return (a->boot > b->boot) - (a->boot < b->boot);
+}
+
+static int order_times(const void *x, const void *y)
+{
+	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+
+	return (a > b) - (a < b);
+}
+
+/* The exchange of this boot; or, when any boot will do, the node's first. */
+static const struct start_clock *find_clock(const struct start_set *s,
+					    const struct set_event *e, bool any)
+{
+	size_t lo = 0, hi = s->n_clocks;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		const struct set_clock *c = &s->clocks[mid];
+
+		if (c->node < e->node ||
+		    (!any && c->node == e->node && c->c.boot < e->boot))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == s->n_clocks || s->clocks[lo].node != e->node ||
+	    (!any && s->clocks[lo].c.boot != e->boot))
+		return NULL;
+	return &s->clocks[lo].c;
+}
+
+/*
+ * From the monotonic clock of some events, which are of one boot, to the wall clock
+ * of the node.  The median stands a wall clock that steps in between.
+ */
+static bool guess_offset(const struct set_event *e, size_t n, int64_t *room,
+			 int64_t *ret)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (e[i].mono_ns >= 0 && e[i].ts_ns >= 0)
+			room[k++] = e[i].ts_ns - e[i].mono_ns;
+	if (!k)
+		return false;
+	qsort(room, k, sizeof(*room), order_times);
+	*ret = room[k / 2];
+	return true;
+}
+
+static void align_boot(const struct start_set *s, struct set_event *e, size_t n,
+		       int64_t *room)
+{
+	const struct start_clock *any = find_clock(s, e, true);
+	const struct start_clock *own =
+		e->boot ? find_clock(s, e, false) : NULL;
+	int64_t wall = any ? any->wall_offset_ns : 0, mono = 0;
+	bool has_mono = own || guess_offset(e, n, room, &mono);
+
+	mono = own ? own->mono_offset_ns : mono + wall;
+	for (size_t i = 0; i < n; i++) {
+		bool by_mono = e[i].mono_ns >= 0 && has_mono;
+
+		e[i].at_ns = by_mono          ? e[i].mono_ns + mono
+			     : e[i].ts_ns < 0 ? e[i].mono_ns
+					      : e[i].ts_ns + wall;
+	}
+}
+
+int start_set_align(struct start_set *s)
+{
+	AUTO_FREE int64_t *room = calloc(s->n_events + 1, sizeof(*room));
+	size_t from = 0;
+
+	if (!room)
+		return -ENOMEM;
+	if (s->n_clocks)
+		qsort(s->clocks, s->n_clocks, sizeof(*s->clocks), order_clocks);
+	if (s->n_events)
+		qsort(s->events, s->n_events, sizeof(*s->events), order_boots);
+	for (size_t i = 1; i <= s->n_events; i++) {
+		if (i < s->n_events &&
+		    order_boots(&s->events[from], &s->events[i]) == 0)
+			continue;
+		align_boot(s, s->events + from, i - from, room);
+		from = i;
+	}
+	return 0;
+}

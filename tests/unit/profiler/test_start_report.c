@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "profiler/start_report.h"
+
+TestSuite(start_report, .timeout = 120);
+
+#define S INT64_C(1000000000)
+
+static struct start_set *set;
+static struct start_report r;
+
+static void open_set(void)
+{
+	cr_assert_eq(start_set_new(&set, NULL), 0);
+}
+
+static void close_set(void)
+{
+	start_report_fini(&r);
+	start_set_free(set);
+}
+
+/* An event of both clocks, which agree; `s` seconds after the start. */
+static void at(double s, const char *node, int64_t rank, const char *stage,
+	       enum stage_ev ev)
+{
+	const struct start_event e = {
+		.stage = stage,
+		.node = node,
+		.rank = rank,
+		.ev = ev,
+		.mono_ns = (int64_t)(s * 1e9) + 50 * S,
+		.ts_ns = (int64_t)(s * 1e9) + 1000 * S,
+		.status = STAGE_NONE,
+		.boot = 1,
+	};
+
+	cr_assert_eq(start_set_add(set, &e, NULL), 0);
+}
+
+static void run(double from, double to, const char *node, int64_t rank,
+		const char *stage)
+{
+	at(from, node, rank, stage, STAGE_BEGIN);
+	at(to, node, rank, stage, STAGE_END);
+}
+
+static void report(void)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(start_report_make(set, &r, &err), 0, "%s", err.msg);
+}
+
+static struct start_stage *stage(const char *name)
+{
+	for (size_t i = 0; i < r.n_stages; i++)
+		if (strcmp(r.stages[i].name, name) == 0)
+			return &r.stages[i];
+	cr_assert(false, "no stage %s", name);
+	return NULL;
+}
+
+static struct start_node *node(const char *name)
+{
+	for (size_t i = 0; i < r.n_nodes; i++)
+		if (strcmp(r.nodes[i].name, name) == 0)
+			return &r.nodes[i];
+	cr_assert(false, "no node %s", name);
+	return NULL;
+}
+
+#define REPORT_TEST(name) \
+	Test(start_report, name, .init = open_set, .fini = close_set)
+
+REPORT_TEST(of_nothing_is_empty)
+{
+	report();
+	cr_expect_eq(r.n_runs + r.n_stages + r.n_nodes + r.n_path, 0);
+}
+
+REPORT_TEST(pairs_stages_and_has_both_levels)
+{
+	run(0, 10, "a", -1, "image");
+	run(1, 21, "b", -1, "image");
+	run(21, 25, "a", -1, "env");
+	run(21, 25, "b", -1, "env");
+	at(30, "a", 0, START_READY_MARK, STAGE_MARK);
+	run(40, 50, "a", -1, "later");
+	report();
+	cr_expect(r.is_ready);
+	cr_expect_eq(r.end_ns - r.begin_ns, 30 * S);
+	cr_expect_eq(stage("image")->job_ns, 21 * S);
+	cr_expect_eq(stage("image")->spread.max_ns, 20 * S);
+	cr_expect_eq(stage("image")->spread.median_ns, 15 * S);
+	cr_expect_eq(stage("later")->runs, 0);
+	/* Node a waited for b for eleven seconds, which are not its own. */
+	cr_expect_eq(node("a")->busy_ns, 14 * S);
+	cr_expect_eq(node("b")->busy_ns, 24 * S);
+}
+
+REPORT_TEST(counts_nested_stages_once)
+{
+	run(0, 10, "a", -1, "env");
+	run(1, 4, "a", -1, "env.restore");
+	run(4, 9, "a", 3, "env.check");
+	run(10, 12, "a", -1, "sync.wait");
+	run(12, 13, "a", 0, "model");
+	run(12, 14, "a", 1, "model");
+	report();
+	cr_expect(stage("env")->is_top);
+	cr_expect_not(stage("env.restore")->is_top);
+	cr_expect_not(stage("env.check")->is_top);
+	cr_expect_eq(node("a")->busy_ns, 12 * S);
+	/* Of ranks the slowest is the node's. */
+	cr_expect_eq(stage("model")->spread.max_ns, 2 * S);
+	cr_expect_eq(stage("model")->spread.n, 1);
+}
+
+REPORT_TEST(adds_attempts_and_leaves_open_what_has_no_end)
+{
+	run(0, 10, "a", -1, "env");
+	run(12, 17, "a", -1, "env");
+	at(20, "a", -1, "model", STAGE_BEGIN);
+	run(22, 24, "a", -1, "model");
+	at(30, "a", -1, "lost", STAGE_END);
+	report();
+	cr_expect_eq(stage("env")->spread.max_ns, 15 * S);
+	cr_expect_eq(stage("env")->retries, 1);
+	cr_expect_eq(stage("env")->open, 0);
+	cr_expect_eq(stage("model")->open, 1);
+	cr_expect_eq(stage("model")->retries, 1);
+	cr_expect_eq(stage("model")->spread.max_ns, 2 * S);
+	cr_expect_eq(stage("lost")->lost_begins, 1);
+	/* What is open does not hide what comes after it. */
+	cr_expect_eq(node("a")->busy_ns, 17 * S);
+}
+
+REPORT_TEST(takes_an_event_once)
+{
+	for (int i = 0; i < 2; i++) {
+		run(5, 9, "a", -1, "env");
+		run(0, 5, "a", -1, "image");
+	}
+	report();
+	cr_expect_eq(r.n_runs, 2);
+	cr_expect_eq(stage("env")->retries, 0);
+}
+
+REPORT_TEST(measures_by_the_monotonic_clock)
+{
+	struct start_event e = { .stage = "env",
+				 .node = "a",
+				 .ev = STAGE_BEGIN,
+				 .rank = STAGE_NONE,
+				 .status = STAGE_NONE,
+				 .mono_ns = 10 * S,
+				 .ts_ns = 1000 * S,
+				 .boot = 1 };
+
+	cr_assert_eq(start_set_add(set, &e, NULL), 0);
+	e.ev = STAGE_END;
+	e.mono_ns = 14 * S;
+	e.ts_ns = 900 * S; /* the wall clock was set back */
+	cr_assert_eq(start_set_add(set, &e, NULL), 0);
+	report();
+	cr_expect_eq(stage("env")->spread.max_ns, 4 * S);
+}
+
+REPORT_TEST(lays_nodes_side_by_side_with_their_exchanges)
+{
+	const struct start_clock near = { .boot = 1,
+					  .mono_offset_ns = 950 * S,
+					  .wall_offset_ns = 0,
+					  .rtt_ns = 1000 };
+	const struct start_clock far = { .boot = 1,
+					 .mono_offset_ns = 0,
+					 .wall_offset_ns = 9 * S,
+					 .rtt_ns = 9 * S };
+
+	run(0, 10, "a", -1, "image");
+	run(0, 11, "b", -1, "image");
+	cr_assert_eq(start_set_clock(set, "a", &far, NULL), 0);
+	cr_assert_eq(start_set_clock(set, "a", &near, NULL), 0);
+	report();
+	cr_expect_eq(r.begin_ns, 1000 * S);
+	cr_expect_eq(stage("image")->job_ns, 11 * S);
+}
+
+REPORT_TEST(names_stragglers)
+{
+	char name[8];
+
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		run(0, i == 7 ? 92 : 60 + i % 3, name, -1, "env");
+		run(92, 92.2 + (i == 3 ? 0.7 : 0), name, -1, "quick");
+	}
+	report();
+	cr_expect_eq(stage("env")->stragglers, 1);
+	cr_expect(node("n7")->is_straggler);
+	cr_expect_float_eq(stage("env")->spread.max_median, 92.0 / 61, 0.01);
+	/* Half a second is no reason to wake somebody. */
+	cr_expect_eq(stage("quick")->stragglers, 0);
+}
+
+REPORT_TEST(of_two_nodes_names_no_straggler)
+{
+	run(0, 10, "a", -1, "env");
+	run(0, 90, "b", -1, "env");
+	report();
+	cr_expect_eq(stage("env")->stragglers, 0);
+}
+
+REPORT_TEST(follows_the_critical_path_over_nodes)
+{
+	static const struct {
+		const char *node, *stage;
+		double gap;
+	} want[] = { { "s", "queue", 0 },
+		     { "b", "image", 1 },
+		     { "a", "env", 0 },
+		     { "a", "model", 0 } };
+
+	run(0, 5, "s", -1, "queue");
+	run(6, 10, "a", -1, "image");
+	run(6, 20, "b", -1, "image");
+	run(20, 40, "a", -1, "env");
+	run(20, 25, "b", -1, "env");
+	run(40.01, 50, "a", -1, "model");
+	run(40.01, 49, "b", -1, "model");
+	report();
+	cr_assert_eq(r.n_path, 4);
+	for (size_t i = 0; i < 4; i++) {
+		const struct start_run *run = &r.runs[r.path[i].run];
+
+		cr_expect_str_eq(r.nodes[run->node].name, want[i].node);
+		cr_expect_str_eq(r.stages[run->stage].name, want[i].stage);
+		cr_expect_leq(llabs(r.path[i].gap_ns -
+				    (int64_t)(want[i].gap * 1e9)),
+			      S / 50);
+	}
+}
+
+REPORT_TEST(stays_on_a_node_that_did_not_wait)
+{
+	run(0, 10, "a", -1, "env");
+	run(0, 10.05, "b", -1, "env");
+	run(10.06, 20, "a", -1, "model");
+	report();
+	cr_assert_eq(r.n_path, 2);
+	cr_expect_str_eq(r.nodes[r.runs[r.path[0].run].node].name, "a");
+}
+
+REPORT_TEST(names_nobody_where_all_differ)
+{
+	char name[8];
+
+	for (int i = 1; i <= 10; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		run(0, 10 * i, name, -1, "env");
+	}
+	report();
+	cr_expect_eq(stage("env")->stragglers, 0);
+}
+
+REPORT_TEST(is_not_moved_by_a_step_of_the_wall_clock)
+{
+	const struct start_event e = { .stage = "env",
+				       .node = "a",
+				       .ev = STAGE_END,
+				       .rank = STAGE_NONE,
+				       .status = STAGE_NONE,
+				       .mono_ns = 90 * S,
+				       .ts_ns = 500 * S,
+				       .boot = 1 };
+
+	run(0, 10, "a", -1, "image");
+	at(10, "a", -1, "env", STAGE_BEGIN);
+	cr_assert_eq(start_set_add(set, &e, NULL), 0);
+	report();
+	cr_expect_eq(r.begin_ns, 1000 * S);
+	cr_expect_eq(r.end_ns, 1040 * S);
+}
+
+REPORT_TEST(refuses_too_many_stages)
+{
+	struct start_event e = {
+		.node = "a", .ev = STAGE_MARK, .ts_ns = 1, .mono_ns = STAGE_NONE
+	};
+	struct error err = ERROR_INIT;
+	char name[16];
+
+	e.stage = name;
+	for (unsigned int i = 0; i < START_STAGES_MAX; i++) {
+		snprintf(name, sizeof(name), "s%u", i);
+		cr_assert_eq(start_set_add(set, &e, NULL), 0);
+	}
+	snprintf(name, sizeof(name), "one-more");
+	cr_expect_eq(start_set_add(set, &e, &err), -EFBIG);
+	e.ts_ns = STAGE_NONE;
+	cr_expect_eq(start_set_add(set, &e, &err), -EINVAL);
+}
