@@ -149,8 +149,8 @@ static const struct option_spec options[] = {
 	  .min = "1s",
 	  .max = "87600h",
 	  .arg = "TIME",
-	  .help = "Forget what nobody asked for in so long; 2160h are 90 "
-		  "days." },
+	  .help = "Forget traces that nobody asked for in so long, and starts "
+		  "of jobs that nothing was heard of; 2160h are 90 days." },
 	{ .key = "max-bytes",
 	  .type = OPTION_SIZE,
 	  .offset = AT(max_bytes),

@@ -48,7 +48,7 @@ struct db_statement {
 };
 
 #define DB_COLUMNS_MAX 16
-#define DB_PARAMS_MAX 16
+#define DB_PARAMS_MAX 96
 
 /* The schema's versions, oldest first.  In a script, @ID@ is a key that the
  * database chooses, @BLOB@ the type of bytes. */

@@ -12,7 +12,7 @@ struct values {
 	struct db_stats db;
 	uint64_t queued, tls_not_after;
 	uint64_t stored, replaced, enough, refused, too_many;
-	uint64_t evicted, expired_calls, denied, reloads;
+	uint64_t evicted, expired_calls, denied, reloads, stage_events;
 	uint64_t starts, votes, bytes;
 	struct tracker_stats swarm;
 	struct issuer_stats issuer;
@@ -58,6 +58,7 @@ static const struct counter_spec table[] = {
 	TOTAL("denied_total", denied,
 	      "Requests refused for their token or certificate."),
 	TOTAL("reloads_total", reloads, "SIGHUPs."),
+	TOTAL("stage_events_total", stage_events, "Stage events stored."),
 	TOTAL("recordings_stored_total", stored, "Recordings of new voters."),
 	TOTAL("recordings_replaced_total", replaced,
 	      "Recordings that took the place of the same node's."),
@@ -141,6 +142,7 @@ int metrics_format(struct service *s, struct buf *ret)
 	v.expired_calls = atomic_load(&c->expired_calls);
 	v.denied = atomic_load(&c->denied);
 	v.reloads = atomic_load(&c->reloads);
+	v.stage_events = atomic_load(&c->stage_events);
 	v.starts = atomic_load(&c->starts);
 	v.votes = atomic_load(&c->votes);
 	v.bytes = atomic_load(&c->bytes);

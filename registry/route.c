@@ -7,6 +7,7 @@
 
 #include "common/digest.h"
 #include "common/text.h"
+#include "profiler/stage_event.h"
 
 #define WORKLOAD_MAX 255
 #define REPO_MAX 512
@@ -66,6 +67,40 @@ static bool is_id(const char *s)
 	return n >= 1 && n <= 18 && !s[n];
 }
 
+static bool is_job(const char *s)
+{
+	return stage_is_job(stage_text(s));
+}
+
+/* A number of so many digits at most; `*s` is then behind it. */
+static bool skip_number(const char **s, size_t max)
+{
+	size_t n = strspn(*s, "0123456789");
+
+	*s += n;
+	return n >= 1 && n <= max;
+}
+
+/* The same behind a colon, and below 0 maybe. */
+static bool skip_offset(const char **s, size_t max)
+{
+	if (*(*s)++ != ':')
+		return false;
+	*s += **s == '-';
+	return skip_number(s, max);
+}
+
+static bool is_clock(const char *s)
+{
+	size_t n = strspn(s, "0123456789abcdef");
+
+	if (n < 1 || n > 16)
+		return false;
+	s += n;
+	return skip_offset(&s, 19) && skip_offset(&s, 15) && *s++ == ':' &&
+	       skip_number(&s, 15) && !*s;
+}
+
 static bool is_key(const char *s)
 {
 	return strlen(s) == KEY_HEX && !s[strspn(s, "0123456789abcdef")];
@@ -113,6 +148,19 @@ const struct param_kind param_key = {
 	"the id of a key, 64 lower-case hex digits",
 	STRING "\"pattern\":\"^[0-9a-f]{64}$\"}",
 	is_key,
+};
+
+const struct param_kind param_job = {
+	"1 to 128 of A-Z a-z 0-9 . _ - : / @ +",
+	STRING "\"pattern\":\"^[A-Za-z0-9._:/@+-]{1,128}$\"}",
+	is_job,
+};
+
+const struct param_kind param_clock = {
+	"BOOT:MONO:WALL:RTT, hex and nanoseconds",
+	STRING "\"pattern\":\"^[0-9a-f]{1,16}:-?[0-9]{1,19}:-?[0-9]{1,15}:"
+	       "[0-9]{1,15}$\"}",
+	is_clock,
 };
 
 size_t route_param(const struct route *r, const char *name)

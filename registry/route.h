@@ -28,7 +28,8 @@ struct param_kind {
 	bool (*ok)(const char *value);
 };
 extern const struct param_kind param_digest, param_workload, param_repo,
-	param_node, param_flag, param_limit, param_id, param_key;
+	param_node, param_flag, param_limit, param_id, param_key, param_job,
+	param_clock;
 
 struct route_param {
 	const char *name;

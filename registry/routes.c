@@ -6,6 +6,7 @@
 #define JSON "application/json"
 #define TRACE "application/vnd.bootseer.trace.v1"
 
+#define STAGE_BODY_MAX (1u << 20)
 #define PREHEAT_BODY_MAX (512u << 10)
 #define PREHEAT_REPORT_MAX 8192u
 
@@ -233,6 +234,47 @@ const struct route routes[] = {
 		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
 		       { HTTPD_NOT_FOUND, JSON,
 			 "There is no such order to that node." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/events",
+	  .id = "addStageEvents",
+	  .summary = "Add stage events of a node; without a body, ask for "
+		     "the service's time.",
+	  .role = ROLE_WRITE,
+	  .body = "text/plain",
+	  .body_max = STAGE_BODY_MAX,
+	  .run = stages_post,
+	  .params = { { "clock", PARAM_QUERY, &param_clock, false,
+			"What to add to the node's clocks to have this "
+			"service's." },
+		      { "Bootseer-Node", PARAM_HEADER, &param_node, true,
+			"Whose events they are." } },
+	  .answers = { { HTTPD_OK, JSON, "How many are new; the time." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_TOO_MANY, JSON,
+			 "The start has too many events." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/starts",
+	  .id = "listStarts",
+	  .summary = "Starts of jobs, newest first.",
+	  .role = ROLE_READ,
+	  .run = starts_list,
+	  .params = { { "job", PARAM_QUERY, &param_job, false,
+			"Only of this job." },
+		      P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/starts/{id}",
+	  .id = "getStart",
+	  .summary = "Where the time of a start went: stages, stragglers, "
+		     "the critical path, the slowest nodes.",
+	  .role = ROLE_READ,
+	  .run = starts_get,
+	  .params = { { "id", PARAM_PATH, &param_id, true,
+			"Number of the start." },
+		      P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "The analysis." },
+		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/trust/revoked",
 	  .id = "listRevokedKeys",

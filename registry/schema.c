@@ -79,8 +79,69 @@ static const char version_4[] = "CREATE TABLE trust_revoked ("
 				" key_id TEXT PRIMARY KEY,"
 				" since BIGINT NOT NULL)";
 
+/*
+ * Starts of jobs and their stage events (docs/formats/stage-events.md; STAGE_NONE
+ * where an event lacks something), and the best exchange of each node and boot.
+ * first_ns, last_ns and ready_ns repeat what the events say, on the service's clock.
+ */
+static const char version_5[] =
+	"CREATE TABLE job_start ("
+	" id @ID@,"
+	" job TEXT NOT NULL,"
+	" attempt BIGINT NOT NULL,"
+	" first_ns BIGINT NOT NULL,"
+	" last_ns BIGINT NOT NULL,"
+	" ready_ns BIGINT NOT NULL,"
+	" events BIGINT NOT NULL,"
+	" received BIGINT NOT NULL,"
+	" UNIQUE (job, attempt));"
+	"CREATE INDEX job_start_first ON job_start (first_ns);"
+	"CREATE INDEX job_start_received ON job_start (received);"
+	"CREATE TABLE stage_event ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" event BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" ev BIGINT NOT NULL,"
+	" ts BIGINT NOT NULL,"
+	" mono BIGINT NOT NULL,"
+	" boot BIGINT NOT NULL,"
+	" rank BIGINT NOT NULL,"
+	" status BIGINT NOT NULL,"
+	" PRIMARY KEY (start, node, event));"
+	"CREATE TABLE stage_clock ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" boot BIGINT NOT NULL,"
+	" mono_offset BIGINT NOT NULL,"
+	" wall_offset BIGINT NOT NULL,"
+	" rtt BIGINT NOT NULL,"
+	" PRIMARY KEY (start, node, boot))";
+
 static const char *const scripts[] = { version_1, version_2, version_3,
-				       version_4 };
+				       version_4, version_5 };
+
+#define JOB \
+	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
+	"received FROM job_start "
+#define JOB_TYPES "itiiiiii"
+#define EVENT_PUT \
+	"INSERT INTO stage_event (start, node, event, stage, ev, ts, mono, " \
+	"boot, rank, status) VALUES "
+#define EVENT_ROW(a, b, c, d, e, f, g, h) \
+	"($1, $2, $" #a ", $" #b ", $" #c ", $" #d ", $" #e ", $" #f ", $" #g \
+	", $" #h ")"
+#define ROW_1 EVENT_ROW(3, 4, 5, 6, 7, 8, 9, 10)
+#define ROW_2 ", " EVENT_ROW(11, 12, 13, 14, 15, 16, 17, 18)
+#define ROW_3 ", " EVENT_ROW(19, 20, 21, 22, 23, 24, 25, 26)
+#define ROW_4 ", " EVENT_ROW(27, 28, 29, 30, 31, 32, 33, 34)
+#define ROW_5 ", " EVENT_ROW(35, 36, 37, 38, 39, 40, 41, 42)
+#define ROW_6 ", " EVENT_ROW(43, 44, 45, 46, 47, 48, 49, 50)
+#define ROW_7 ", " EVENT_ROW(51, 52, 53, 54, 55, 56, 57, 58)
+#define ROW_8 ", " EVENT_ROW(59, 60, 61, 62, 63, 64, 65, 66)
+#define ROW_9 ", " EVENT_ROW(67, 68, 69, 70, 71, 72, 73, 74)
+#define ROW_10 ", " EVENT_ROW(75, 76, 77, 78, 79, 80, 81, 82)
+#define EVENT_ONCE " ON CONFLICT (start, node, event) DO NOTHING"
 
 #define FIND \
 	"SELECT id, repo, image, workload, version, votes, newest, used " \
@@ -345,6 +406,81 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			"CAST(coalesce(sum(votes), 0) AS BIGINT), "
 			"CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM start",
 			"iii" },
+	/* job, attempt, now: the start's row, locked */
+	[SQL_JOB_TOUCH] = { "touch a start",
+			    "INSERT INTO job_start (job, attempt, first_ns, "
+			    "last_ns, ready_ns, events, received) "
+			    "VALUES ($1, $2, 0, 0, 0, 0, $3) "
+			    "ON CONFLICT (job, attempt) "
+			    "DO UPDATE SET received = excluded.received "
+			    "RETURNING id, events",
+			    "ii" },
+	/* new events, first_ns, last_ns, ready_ns, id */
+	[SQL_JOB_SUM] = { "sum of a start",
+			  "UPDATE job_start SET "
+			  "events = events + CAST($1 AS BIGINT), "
+			  "first_ns = CASE WHEN events = 0 OR "
+			  "first_ns > CAST($2 AS BIGINT) THEN "
+			  "CAST($2 AS BIGINT) ELSE first_ns END, "
+			  "last_ns = CASE WHEN last_ns < CAST($3 AS BIGINT) "
+			  "THEN CAST($3 AS BIGINT) ELSE last_ns END, "
+			  "ready_ns = CASE WHEN ready_ns < CAST($4 AS BIGINT) "
+			  "THEN CAST($4 AS BIGINT) ELSE ready_ns END "
+			  "WHERE id = $5",
+			  "" },
+	/* job or '', limit */
+	[SQL_JOB_LIST] = { "list starts",
+			   JOB "WHERE events > 0 AND "
+			       "(CAST($1 AS TEXT) = '' OR job = $1) "
+			       "ORDER BY first_ns DESC, id DESC "
+			       "LIMIT CAST($2 AS BIGINT)",
+			   JOB_TYPES },
+	[SQL_JOB_GET] = { "start", JOB "WHERE id = $1", JOB_TYPES },
+	/* before, at most */
+	[SQL_JOB_EXPIRE] = { "expire starts",
+			     "DELETE FROM job_start WHERE id IN "
+			     "(SELECT id FROM job_start WHERE received < $1 "
+			     "ORDER BY received LIMIT CAST($2 AS BIGINT))",
+			     "" },
+	[SQL_JOB_TOTAL] = { "events of all starts",
+			    "SELECT CAST(coalesce(sum(events), 0) AS BIGINT) "
+			    "FROM job_start",
+			    "i" },
+	[SQL_JOB_REMOVE_OLDEST] = { "remove the oldest start",
+				    "DELETE FROM job_start WHERE id = "
+				    "(SELECT id FROM job_start ORDER BY "
+				    "received, id LIMIT 1)",
+				    "" },
+	[SQL_STAGE_COUNT] = { "events of a node",
+			      "SELECT CAST(count(*) AS BIGINT) FROM "
+			      "stage_event WHERE start = $1 AND node = $2",
+			      "i" },
+	/* start, node; and of each event id, stage, ev, ts, mono, boot, rank, status */
+	[SQL_STAGE_PUT] = { "put an event", EVENT_PUT ROW_1 EVENT_ONCE, "" },
+	[SQL_STAGE_PUT_ROWS] = { "put events",
+				 EVENT_PUT ROW_1 ROW_2 ROW_3 ROW_4 ROW_5 ROW_6
+					 ROW_7 ROW_8 ROW_9 ROW_10 EVENT_ONCE,
+				 "" },
+	[SQL_STAGE_EVENTS] = { "events of a start",
+			       "SELECT node, stage, ev, ts, mono, boot, rank, "
+			       "status FROM stage_event WHERE start = $1 "
+			       "ORDER BY node, event",
+			       "ttiiiiii" },
+	/* start, node, boot, mono_offset, wall_offset, rtt */
+	[SQL_STAGE_CLOCK_PUT] = { "put a clock",
+				  "INSERT INTO stage_clock (start, node, boot, "
+				  "mono_offset, wall_offset, rtt) "
+				  "VALUES ($1, $2, $3, $4, $5, $6) "
+				  "ON CONFLICT (start, node, boot) DO UPDATE "
+				  "SET mono_offset = excluded.mono_offset, "
+				  "wall_offset = excluded.wall_offset, "
+				  "rtt = excluded.rtt "
+				  "WHERE excluded.rtt < stage_clock.rtt",
+				  "" },
+	[SQL_STAGE_CLOCKS] = { "clocks of a start",
+			       "SELECT node, boot, mono_offset, wall_offset, "
+			       "rtt FROM stage_clock WHERE start = $1",
+			       "tiiii" },
 };
 
 const struct db_schema schema = {

@@ -14,6 +14,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "registry/schema.h"
+#include "registry/stage_db.h"
 
 #define SWEEP_NS INT64_C(60000000000)
 /* Sooner when so much of --max-bytes came in meanwhile. */
@@ -509,6 +510,21 @@ static void on_drop(void *arg, struct httpd_request *r)
 
 /* ---------------------------------------------------------------------- sweep --- */
 
+/* Starts that were heard of last before the time that traces are kept. */
+static void sweep_starts(struct service *s)
+{
+	struct error err = ERROR_INIT;
+	int n = stage_db_sweep(s->db, time(NULL) - s->limits.retention_s, &err);
+
+	if (n < 0)
+		log_warning("service",
+			    "sweep of starts failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+	else if (n > 0)
+		log_info("service", "sweep forgot starts of jobs=%d", n);
+}
+
 static void run_sweep(struct work *w)
 {
 	struct service *s = container_of(w, struct service, sweep_work);
@@ -516,6 +532,7 @@ static void run_sweep(struct work *w)
 	struct trace_totals t;
 	unsigned int evicted = 0;
 
+	sweep_starts(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
 		log_warning("service",

@@ -29,6 +29,7 @@ struct token_set {
 struct service_counts {
 	atomic_uint_fast64_t stored, replaced, enough, refused, too_many;
 	atomic_uint_fast64_t evicted, expired_calls, denied, reloads;
+	atomic_uint_fast64_t stage_events;
 	atomic_uint_fast64_t new_bytes;            /* since the last sweep */
 	atomic_uint_fast64_t starts, votes, bytes; /* at the last sweep */
 };
@@ -125,6 +126,9 @@ int preheats_post(struct call *c, struct error *err);
 int preheats_list(struct call *c, struct error *err);
 int preheats_report(struct call *c, struct error *err);
 int preheats_get(struct call *c, struct error *err);
+int stages_post(struct call *c, struct error *err);
+int starts_list(struct call *c, struct error *err);
+int starts_get(struct call *c, struct error *err);
 int trust_revoke(struct call *c, struct error *err);
 int trust_restore(struct call *c, struct error *err);
 int trust_revoked(struct call *c, struct error *err);

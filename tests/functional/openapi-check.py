@@ -19,6 +19,8 @@ GOOD = {
     "image": "sha256:" + "cd" * 32,
     "node": "n1",
     "id": "7",
+    "job": "team/run-1",
+    "clock": "1a2b:-5:10:3",
 }
 BAD = {
     "key": "x",
@@ -31,6 +33,8 @@ BAD = {
     "image": "sha256:x",
     "node": "a b",
     "id": "x",
+    "job": "a b",
+    "clock": "1a2b:5",
 }
 checks = 0
 

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/stage_db.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "registry/schema.h"
+
+#define SWEEP_MAX 1000 /* starts at once */
+
+#define QUERY(c, s, each, arg, err, ...) \
+	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
+		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
+			 sizeof(struct db_value), \
+		 each, arg, err)
+
+/* -------------------------------------------------------------------- lines --- */
+
+/* The next line of the batch, or false. */
+static bool next_line(const struct stage_batch *b, size_t *pos,
+		      struct stage_text *ret)
+{
+	const char *nl;
+
+	if (*pos >= b->len)
+		return false;
+	ret->s = b->text + *pos;
+	nl = memchr(ret->s, '\n', b->len - *pos);
+	ret->n = nl ? (size_t)(nl - ret->s) : b->len - *pos;
+	*pos += ret->n + 1;
+	return true;
+}
+
+static int read_line(const struct stage_batch *b, struct stage_text line,
+		     struct stage_event *e)
+{
+	size_t pos = 0;
+
+	if (stage_line_next(line.s, line.n, &pos, e) != STAGE_FOUND_EVENT ||
+	    pos != line.n || memcmp(line.s, STAGE_MARKER, 8) != 0)
+		return -EINVAL;
+	if (!e->job.n || e->id < 0 || (e->ts_ns < 0 && e->mono_ns < 0))
+		return -EINVAL;
+	/* Without the wall clock, only an exchange tells when it was. */
+	if (e->ts_ns < 0 && (!b->has_clock || b->clock.boot != e->boot))
+		return -EINVAL;
+	if (e->node.n && (e->node.n != strlen(b->node) ||
+			  memcmp(e->node.s, b->node, e->node.n) != 0))
+		return -EINVAL;
+	return 0;
+}
+
+int stage_batch_check(const struct stage_batch *b, struct error *err)
+{
+	struct stage_text line;
+	struct stage_event e;
+	unsigned int n = 0;
+	size_t pos = 0;
+
+	while (next_line(b, &pos, &line)) {
+		n++;
+		if (read_line(b, line, &e) < 0)
+			return error_set(err, EINVAL,
+					 "line %u is no event of node '%s' "
+					 "with stage, ev, job, id, crc and ts",
+					 n, b->node);
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- put --- */
+
+/* The start that the lines at hand are of, and what they change. */
+struct put_start {
+	char job[STAGE_JOB_MAX + 1];
+	int64_t attempt, id, events, of_node;
+	int64_t stored, first_ns, last_ns, ready_ns;
+	bool is_open;
+	/* Rows that wait to be put together, which spares most of the way there. */
+	struct stage_event rows[STAGE_PUT_ROWS];
+	size_t n_rows;
+};
+
+static void copy_text(char *to, struct stage_text t)
+{
+	memcpy(to, t.s, t.n);
+	to[t.n] = '\0';
+}
+
+static int note_touched(void *arg, const struct db_value *row)
+{
+	struct put_start *s = arg;
+
+	s->id = row[0].n;
+	s->events = row[1].n;
+	return 0;
+}
+
+static int note_count(void *arg, const struct db_value *row)
+{
+	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+/* Locks the start's row, so that its events are counted by one at a time. */
+static int open_start(struct db_conn *c, const struct stage_batch *b,
+		      const struct stage_event *e, struct put_start *s,
+		      struct error *err)
+{
+	const struct start_clock *k = &b->clock;
+	int n;
+
+	*s = (struct put_start){ .attempt = e->attempt < 0 ? 0 : e->attempt,
+				 .is_open = true,
+				 .first_ns = INT64_MAX };
+	copy_text(s->job, e->job);
+	n = QUERY(c, SQL_JOB_TOUCH, note_touched, s, err, db_text(s->job),
+		  DB_INT(s->attempt), DB_INT(b->now));
+	if (n >= 0)
+		n = QUERY(c, SQL_STAGE_COUNT, note_count, &s->of_node, err,
+			  DB_INT(s->id), db_text(b->node));
+	if (n >= 0 && b->has_clock)
+		n = QUERY(c, SQL_STAGE_CLOCK_PUT, NULL, NULL, err,
+			  DB_INT(s->id), db_text(b->node), DB_INT(k->boot),
+			  DB_INT(k->mono_offset_ns), DB_INT(k->wall_offset_ns),
+			  DB_INT(k->rtt_ns));
+	return n < 0 ? n : 0;
+}
+
+static bool is_of(const struct put_start *s, const struct stage_event *e)
+{
+	return s->is_open && s->attempt == (e->attempt < 0 ? 0 : e->attempt) &&
+	       strlen(s->job) == e->job.n &&
+	       memcmp(s->job, e->job.s, e->job.n) == 0;
+}
+
+static void note_time(struct put_start *s, const struct stage_batch *b,
+		      const struct stage_event *e)
+{
+	bool by_mono =
+		b->has_clock && e->mono_ns >= 0 && e->boot == b->clock.boot;
+	int64_t wall = b->has_clock ? b->clock.wall_offset_ns : 0;
+	int64_t at = by_mono ? e->mono_ns + b->clock.mono_offset_ns
+			     : e->ts_ns + wall;
+
+	if (at < s->first_ns)
+		s->first_ns = at;
+	if (at > s->last_ns)
+		s->last_ns = at;
+	if (e->ev == STAGE_MARK && at > s->ready_ns &&
+	    e->stage.n == strlen(START_READY_MARK) &&
+	    memcmp(e->stage.s, START_READY_MARK, e->stage.n) == 0)
+		s->ready_ns = at;
+}
+
+/* The rows [from, from + n) by the statement for so many. */
+static int put_rows(struct db_conn *c, struct stage_batch *b,
+		    struct put_start *s, size_t from, size_t n,
+		    struct error *err)
+{
+	struct db_value v[DB_PARAMS_MAX] = { DB_INT(s->id), db_text(b->node) };
+	char stages[STAGE_PUT_ROWS][STAGE_NAME_MAX + 1];
+	size_t k = 2;
+	int put;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct stage_event *e = &s->rows[from + i];
+
+		copy_text(stages[i], e->stage);
+		v[k++] = DB_INT(e->id);
+		v[k++] = db_text(stages[i]);
+		v[k++] = DB_INT(e->ev);
+		v[k++] = DB_INT(e->ts_ns);
+		v[k++] = DB_INT(e->mono_ns);
+		v[k++] = DB_INT(e->boot);
+		v[k++] = DB_INT(e->rank);
+		v[k++] = DB_INT(e->status);
+	}
+	put = db_query(c, n > 1 ? SQL_STAGE_PUT_ROWS : SQL_STAGE_PUT, v, k,
+		       NULL, NULL, err);
+	if (put < 0)
+		return put;
+	b->stored += (uint64_t)put;
+	b->doubles += n - (uint64_t)put;
+	s->stored += put;
+	s->events += put;
+	s->of_node += put;
+	return 0;
+}
+
+static int flush_rows(struct db_conn *c, struct stage_batch *b,
+		      struct put_start *s, struct error *err)
+{
+	int rc = 0;
+
+	if (s->n_rows == STAGE_PUT_ROWS)
+		rc = put_rows(c, b, s, 0, s->n_rows, err);
+	else
+		for (size_t i = 0; i < s->n_rows && rc == 0; i++)
+			rc = put_rows(c, b, s, i, 1, err);
+	s->n_rows = 0;
+	if (rc == 0 && (s->of_node > STAGE_NODE_EVENTS_MAX ||
+			s->events > START_EVENTS_MAX))
+		return error_set(err, EDQUOT,
+				 "this start of job '%s' would have more than "
+				 "%u events, or than %u of node '%s'",
+				 s->job, START_EVENTS_MAX,
+				 STAGE_NODE_EVENTS_MAX, b->node);
+	return rc;
+}
+
+static int put_event(struct db_conn *c, struct stage_batch *b,
+		     struct put_start *s, const struct stage_event *e,
+		     struct error *err)
+{
+	s->rows[s->n_rows++] = *e;
+	note_time(s, b, e);
+	return s->n_rows == STAGE_PUT_ROWS ? flush_rows(c, b, s, err) : 0;
+}
+
+static int close_start(struct db_conn *c, struct stage_batch *b,
+		       struct put_start *s, struct error *err)
+{
+	int n = flush_rows(c, b, s, err);
+
+	if (n == 0 && s->stored)
+		n = QUERY(c, SQL_JOB_SUM, NULL, NULL, err, DB_INT(s->stored),
+			  DB_INT(s->first_ns), DB_INT(s->last_ns),
+			  DB_INT(s->ready_ns), DB_INT(s->id));
+	return n < 0 ? n : 0;
+}
+
+static int put(struct db_conn *c, void *arg, struct error *err)
+{
+	struct put_start s = { .is_open = false };
+	struct stage_batch *b = arg;
+	struct stage_text line;
+	struct stage_event e;
+	size_t pos = 0;
+	int rc = 0;
+
+	b->stored = b->doubles = 0;
+	while (rc == 0 && next_line(b, &pos, &line)) {
+		rc = read_line(b, line, &e);
+		if (rc == 0 && !is_of(&s, &e)) {
+			rc = close_start(c, b, &s, err);
+			if (rc == 0)
+				rc = open_start(c, b, &e, &s, err);
+		}
+		if (rc == 0)
+			rc = put_event(c, b, &s, &e, err);
+	}
+	return rc == 0 ? close_start(c, b, &s, err) : rc;
+}
+
+int stage_db_put(struct db *db, struct stage_batch *b, struct error *err)
+{
+	return db_run(db, DB_WRITE, put, b, err);
+}
+
+/* --------------------------------------------------------------- list and get --- */
+
+struct job_query {
+	int64_t id, limit;
+	const char *job;
+	int (*each)(void *arg, const struct job_start *s);
+	void *arg;
+	struct start_set *set;
+	int64_t left_out;
+	struct error *err;
+};
+
+static int note_job(void *arg, const struct db_value *row)
+{
+	const struct job_query *q = arg;
+	const struct job_start s = {
+		.id = row[0].n,
+		.job = row[1].data,
+		.attempt = row[2].n,
+		.first_ns = row[3].n,
+		.last_ns = row[4].n,
+		.ready_ns = row[5].n,
+		.events = row[6].n,
+		.received = row[7].n,
+	};
+
+	return q->each(q->arg, &s);
+}
+
+static int list(struct db_conn *c, void *arg, struct error *err)
+{
+	struct job_query *q = arg;
+
+	return QUERY(c, SQL_JOB_LIST, note_job, q, err, db_text(q->job),
+		     DB_INT(q->limit));
+}
+
+int stage_db_list(struct db *db, const char *job, int64_t limit,
+		  int (*each)(void *arg, const struct job_start *s), void *arg,
+		  struct error *err)
+{
+	struct job_query q = {
+		.job = job, .limit = limit, .each = each, .arg = arg
+	};
+	int n = db_run(db, DB_ALONE, list, &q, err);
+
+	return n < 0 ? n : 0;
+}
+
+static int note_event(void *arg, const struct db_value *row)
+{
+	struct job_query *q = arg;
+	const struct start_event e = {
+		.node = row[0].data,
+		.stage = row[1].data,
+		.ev = (enum stage_ev)row[2].n,
+		.ts_ns = row[3].n,
+		.mono_ns = row[4].n,
+		.boot = (uint64_t)row[5].n,
+		.rank = row[6].n,
+		.status = row[7].n,
+	};
+	int rc;
+
+	rc = start_set_add(q->set, &e, q->err);
+	/* One who floods a start does not hide it. */
+	q->left_out += rc == -EFBIG;
+	return rc == -EFBIG ? 0 : rc;
+}
+
+static int note_clock(void *arg, const struct db_value *row)
+{
+	const struct job_query *q = arg;
+	const struct start_clock c = {
+		.boot = (uint64_t)row[1].n,
+		.mono_offset_ns = row[2].n,
+		.wall_offset_ns = row[3].n,
+		.rtt_ns = row[4].n,
+	};
+	int rc;
+
+	rc = start_set_clock(q->set, row[0].data, &c, q->err);
+	return rc == -EFBIG ? 0 : rc;
+}
+
+static int get(struct db_conn *c, void *arg, struct error *err)
+{
+	struct job_query *q = arg;
+	int n = QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
+
+	if (n == 0)
+		return error_set(err, ENOENT, "there is no such start");
+	/* It may be a second attempt. */
+	start_set_free(q->set);
+	q->set = NULL;
+	q->left_out = 0;
+	q->err = err;
+	if (n > 0)
+		n = start_set_new(&q->set, err);
+	if (n >= 0)
+		n = QUERY(c, SQL_STAGE_EVENTS, note_event, q, err,
+			  DB_INT(q->id));
+	if (n >= 0)
+		n = QUERY(c, SQL_STAGE_CLOCKS, note_clock, q, err,
+			  DB_INT(q->id));
+	return n < 0 ? n : 0;
+}
+
+int stage_db_get(struct db *db, int64_t id,
+		 int (*each)(void *arg, const struct job_start *s), void *arg,
+		 struct start_set **ret, int64_t *ret_left_out,
+		 struct error *err)
+{
+	struct job_query q = { .id = id, .each = each, .arg = arg };
+	int rc = db_run(db, DB_ALONE, get, &q, err);
+
+	if (rc < 0) {
+		start_set_free(q.set);
+		return rc;
+	}
+	*ret = q.set;
+	*ret_left_out = q.left_out;
+	return 0;
+}
+
+/* -------------------------------------------------------------------- sweep --- */
+
+static int sweep(struct db_conn *c, void *arg, struct error *err)
+{
+	int64_t events = 0;
+	int gone = QUERY(c, SQL_JOB_EXPIRE, NULL, NULL, err,
+			 DB_INT(*(const int64_t *)arg), DB_INT(SWEEP_MAX));
+	int n = gone < 0 ? gone
+			 : db_query(c, SQL_JOB_TOTAL, NULL, 0, note_count,
+				    &events, err);
+
+	for (int i = 0; n >= 0 && i < SWEEP_MAX; i++) {
+		if (events <= STAGE_EVENTS_MAX)
+			return gone;
+		n = db_query(c, SQL_JOB_REMOVE_OLDEST, NULL, 0, NULL, NULL,
+			     err);
+		gone += n > 0 ? n : 0;
+		if (n >= 0)
+			n = db_query(c, SQL_JOB_TOTAL, NULL, 0, note_count,
+				     &events, err);
+	}
+	return n < 0 ? n : gone;
+}
+
+int stage_db_sweep(struct db *db, int64_t before, struct error *err)
+{
+	return db_run(db, DB_WRITE, sweep, &before, err);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Stage events and the starts that they are of, in the database.  All of it blocks:
+ * threads of the pool only.
+ */
+#ifndef BOOTSEER_REGISTRY_STAGE_DB_H
+#define BOOTSEER_REGISTRY_STAGE_DB_H
+
+#include "profiler/start_report.h"
+#include "registry/db.h"
+
+#define STAGE_NODE_EVENTS_MAX 10000u /* of one node in one start */
+#define STAGE_EVENTS_MAX 100000000 /* of all starts; the oldest start leaves */
+
+/* What one node sends at once. */
+struct stage_batch {
+	const char *node;
+	const char *text; /* lines of docs/formats/stage-events.md */
+	size_t len;
+	bool has_clock;
+	struct start_clock clock;
+	int64_t now; /* seconds since 1970 */
+	uint64_t stored, doubles;
+};
+
+/* Is each line an event of this node with job, id and time?  -EINVAL names the
+ * first that is not. */
+int stage_batch_check(const struct stage_batch *b,
+		      struct error *err) MUST_CHECK;
+
+/* Store a checked batch; what is there already is left as it is, and counted.
+ * -EDQUOT: too many events of the node or of the start. */
+int stage_db_put(struct db *db, struct stage_batch *b,
+		 struct error *err) MUST_CHECK;
+
+struct job_start {
+	int64_t id, attempt, events;
+	int64_t first_ns, last_ns; /* its events, on the service's clock */
+	int64_t ready_ns;          /* of the mark that training begins; 0 */
+	int64_t received;          /* the last batch, seconds since 1970 */
+	const char *job;
+};
+
+/* Newest first; `job` "" is any. */
+int stage_db_list(struct db *db, const char *job, int64_t limit,
+		  int (*each)(void *arg, const struct job_start *s), void *arg,
+		  struct error *err) MUST_CHECK;
+
+/* A start and its events, but those past the bounds of a set, which are counted.
+ * `each` sees the start; `*ret` is the caller's.  -ENOENT. */
+int stage_db_get(struct db *db, int64_t id,
+		 int (*each)(void *arg, const struct job_start *s), void *arg,
+		 struct start_set **ret, int64_t *ret_left_out,
+		 struct error *err) MUST_CHECK;
+
+/* Forget starts that heard nothing since `before`, then what is too much; the
+ * number of starts. */
+int stage_db_sweep(struct db *db, int64_t before, struct error *err) MUST_CHECK;
+
+#endif
