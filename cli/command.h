@@ -12,6 +12,7 @@ struct command {
 	/* Is what was typed wrong by itself, whatever the machine and the
 	 * registries hold?  Called first; exit status 2.  May be NULL. */
 	int (*check)(const void *config, char **args, struct error *err);
+	bool is_status; /* a result of run above 0 is the exit status */
 	/* `args` are the operands, NULL-terminated.  Results go to stdout. */
 	int (*run)(const void *config, char **args, struct error *err);
 };
@@ -47,5 +48,12 @@ extern const struct command p2p_status_command;
 extern const struct command node_status_command;
 extern const struct command node_doctor_command;
 extern const struct command node_gc_command;
+extern const struct command stage_begin_command;
+extern const struct command stage_end_command;
+extern const struct command stage_mark_command;
+extern const struct command stage_run_command;
+extern const struct command stage_send_command;
+extern const struct command start_ls_command;
+extern const struct command start_show_command;
 
 #endif

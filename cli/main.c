@@ -20,7 +20,9 @@ static const struct command *const commands[] = {
 	&ckpt_cp_command,       &ckpt_ls_command,        &ckpt_stat_command,
 	&ckpt_verify_command,   &ckpt_rm_command,        &ckpt_gc_command,
 	&p2p_status_command,    &node_status_command,    &node_doctor_command,
-	&node_gc_command,
+	&node_gc_command,       &stage_begin_command,    &stage_end_command,
+	&stage_mark_command,    &stage_run_command,      &stage_send_command,
+	&start_ls_command,      &start_show_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */
@@ -129,6 +131,8 @@ static int run(const struct command *c, int argc, char **argv)
 	if (rc < 0)
 		return fail(c, config, EXIT_FAILURE, &err);
 	option_fini(c->program.options, config);
+	if (c->is_status && rc > 0)
+		return rc;
 	return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

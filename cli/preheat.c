@@ -8,12 +8,11 @@
 #include <string.h>
 
 #include "cli/node_ask.h"
+#include "cli/service.h"
 #include "common/clock.h"
-#include "net/service_client.h"
 #include "objects/oci.h"
 
 #define TIMEOUT_MS 30000
-#define ANSWER_MAX (8u << 20)
 #define LOOK_MS 1000 /* between two looks at the progress */
 
 bool preheat_is_all(char *const *nodes)
@@ -76,19 +75,8 @@ static int ask(struct service_client *c, const char *method, const char *path,
 		.body = body,
 		.body_len = body ? strlen(body) : 0,
 	};
-	struct service_answer a = { .head = HTTP_RESPONSE_INIT,
-				    .body = { .limit = ANSWER_MAX } };
-	int rc = service_client_do(c, &r, &a, err);
 
-	if (rc == 0) {
-		*ret = json_loadb(a.body.data ? a.body.data : "", a.body.len, 0,
-				  NULL);
-		rc = *ret ? 0
-			  : error_set(err, EBADMSG,
-				      "the trace service's answer is no JSON");
-	}
-	service_answer_fini(&a);
-	return rc;
+	return service_ask(c, &r, ret, err);
 }
 
 static int send_order(struct service_client *c, const struct preheat_options *o,

@@ -130,6 +130,12 @@ teardown()
 		trace push --local $image
 		trace rm $image
 		trace merge
+		stage begin a/b
+		stage end --attempt second a
+		stage run a --
+		stage send --node a/b --service http://127.0.0.1:1 -
+		start ls --service http://127.0.0.1:1 a~b
+		start show 1
 		ckpt cp relative a :b
 		ckpt cp file:///tmp a b
 		ckpt rm file:///tmp :

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bootseer stage begin, end, mark: print one event. */
+#include "cli/stage.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "common/clock.h"
+#include "common/fs.h"
+
+/* -------------------------------------------------------------------- owner --- */
+
+static bool read_count(const char *s, int64_t *ret)
+{
+	size_t n = s ? strspn(s, "0123456789") : 0;
+
+	if (n < 1 || n > 9 || s[n])
+		return false;
+	*ret = strtoll(s, NULL, 10);
+	return true;
+}
+
+static int check_count(const char *what, const char *s, struct error *err)
+{
+	int64_t v;
+
+	return !s || read_count(s, &v)
+		       ? 0
+		       : error_set(err, EINVAL,
+				   "--%s '%s': a number of at most 9 digits "
+				   "is wanted",
+				   what, s);
+}
+
+int stage_owner_check(const struct stage_owner *o, struct error *err)
+{
+	int rc = check_count("attempt", o->attempt, err);
+
+	if (rc == 0)
+		rc = check_count("rank", o->rank, err);
+	if (rc == 0 && o->job && !stage_is_job(stage_text(o->job)))
+		rc = error_set(err, EINVAL,
+			       "--job '%s': 1 to 128 of A-Z a-z 0-9 . _ - : "
+			       "/ @ + are wanted",
+			       o->job);
+	if (rc == 0 && o->node && !stage_is_node(stage_text(o->node)))
+		rc = error_set(err, EINVAL,
+			       "--node '%s': 1 to 255 of A-Z a-z 0-9 . _ - "
+			       "are wanted",
+			       o->node);
+	return rc;
+}
+
+int stage_name_check(const char *name, struct error *err)
+{
+	return stage_is_name(stage_text(name))
+		       ? 0
+		       : error_set(err, EINVAL,
+				   "'%s' is no name of a stage: 1 to 64 of "
+				   "A-Z a-z 0-9 . _ - are wanted",
+				   name);
+}
+
+const char *stage_this_node(void)
+{
+	static char host[STAGE_NODE_MAX + 1];
+	const char *node = getenv("BOOTSEER_NODE");
+
+	if (node && stage_is_node(stage_text(node)))
+		return node;
+	if (gethostname(host, sizeof(host) - 1) < 0 ||
+	    !stage_is_node(stage_text(host)))
+		return "";
+	return host;
+}
+
+uint64_t stage_this_boot(void)
+{
+	AUTO_BUF text = BUF_INIT;
+	uint64_t boot = 0;
+	int n = 0;
+
+	if (fs_read_file("/proc/sys/kernel/random/boot_id", 64, &text, NULL) <
+	    0)
+		return 0;
+	for (const char *p = text.data; p && *p && n < 16; p++) {
+		const char *digits = "0123456789abcdef";
+		const char *at = strchr(digits, *p);
+
+		if (!at)
+			continue;
+		boot = boot << 4 | (uint64_t)(at - digits);
+		n++;
+	}
+	return boot;
+}
+
+static void own_count(const char *said, const char *env, const char *other,
+		      int64_t *ret)
+{
+	if (*ret == STAGE_NONE && !read_count(said, ret) &&
+	    !read_count(getenv(env), ret) && other)
+		(void)read_count(getenv(other), ret);
+}
+
+void stage_own(const struct stage_owner *o, struct stage_event *e)
+{
+	const char *job = o->job ? o->job : getenv("BOOTSEER_JOB");
+
+	if (!e->job.n && stage_is_job(stage_text(job)))
+		e->job = stage_text(job);
+	if (!e->node.n)
+		e->node = stage_text(o->node ? o->node : stage_this_node());
+	own_count(o->attempt, "BOOTSEER_ATTEMPT", NULL, &e->attempt);
+}
+
+void stage_say(const struct stage_owner *o, const char *name, enum stage_ev ev,
+	       struct stage_event *ret)
+{
+	struct timespec t;
+	uint64_t id;
+
+	*ret = (struct stage_event)STAGE_EVENT_INIT;
+	ret->stage = stage_text(name);
+	ret->ev = ev;
+	ret->mono_ns = clock_now_ns();
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	ret->ts_ns = t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+	ret->boot = stage_this_boot();
+	if (getrandom(&id, sizeof(id), 0) == sizeof(id))
+		ret->id = (int64_t)(id & INT64_MAX);
+	stage_own(o, ret);
+	own_count(o->rank, "BOOTSEER_RANK", "RANK", &ret->rank);
+}
+
+/* ----------------------------------------------------------------- commands --- */
+
+struct say_config {
+	struct stage_owner owner;
+	char *status;
+};
+
+static const struct option_spec say_options[] = {
+	STAGE_OWNER_OPTIONS(struct say_config),
+	STAGE_RANK_OPTION(struct say_config),
+	{ .key = NULL },
+};
+
+static const struct option_spec end_options[] = {
+	{ .key = "status",
+	  .type = OPTION_STRING,
+	  .arg = "N",
+	  .offset = offsetof(struct say_config, status),
+	  .help = "Exit status of what the stage ran." },
+	STAGE_OWNER_OPTIONS(struct say_config),
+	STAGE_RANK_OPTION(struct say_config),
+	{ .key = NULL },
+};
+
+static int say_check(const void *config, char **args, struct error *err)
+{
+	const struct say_config *c = config;
+	int rc = stage_owner_check(&c->owner, err);
+
+	if (rc == 0)
+		rc = check_count("status", c->status, err);
+	return rc == 0 ? stage_name_check(args[0], err) : rc;
+}
+
+static int say(const struct say_config *c, const char *name, enum stage_ev ev,
+	       struct error *err)
+{
+	AUTO_BUF line = BUF_INIT;
+	struct stage_event e;
+
+	stage_say(&c->owner, name, ev, &e);
+	(void)read_count(c->status, &e.status);
+	if (stage_event_format(&e, &line) < 0)
+		return error_nomem(err);
+	fputs(line.data, stdout);
+	return 0;
+}
+
+static int run_begin(const void *config, char **args, struct error *err)
+{
+	return say(config, args[0], STAGE_BEGIN, err);
+}
+
+static int run_end(const void *config, char **args, struct error *err)
+{
+	return say(config, args[0], STAGE_END, err);
+}
+
+static int run_mark(const void *config, char **args, struct error *err)
+{
+	return say(config, args[0], STAGE_MARK, err);
+}
+
+const struct command stage_begin_command = {
+	.brief = "Print that a stage of a job's start begins",
+	.program = {
+		.name = "bootseer stage begin",
+		.usage = "[OPTIONS] NAME",
+		.summary = "Print a line that says that the stage NAME begins, "
+			   "for the log of the container; 'bootseer stage "
+			   "send' finds it there.",
+		.options = say_options,
+		.examples = "bootseer stage begin env.install\n",
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct say_config),
+	.check = say_check,
+	.run = run_begin,
+};
+
+const struct command stage_end_command = {
+	.brief = "Print that a stage of a job's start ends",
+	.program = {
+		.name = "bootseer stage end",
+		.usage = "[OPTIONS] NAME",
+		.summary = "Print a line that says that the stage NAME ends.",
+		.options = end_options,
+		.examples = "bootseer stage end --status $? env.install\n",
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct say_config),
+	.check = say_check,
+	.run = run_end,
+};
+
+const struct command stage_mark_command = {
+	.brief = "Print that something happens in a job's start",
+	.program = {
+		.name = "bootseer stage mark",
+		.usage = "[OPTIONS] NAME",
+		.summary = "Print a line that says that NAME happens now. The "
+			   "mark 'train' says that training begins, which "
+			   "ends the start.",
+		.options = say_options,
+		.examples = "bootseer stage mark train\n",
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct say_config),
+	.check = say_check,
+	.run = run_mark,
+};

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * bootseer stage send: the events of a log to bootseer-registry.  A log that is being
+ * written (standard input) is never kept waiting for long, and never left: its writer
+ * would die.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/node_ask.h"
+#include "cli/service.h"
+#include "cli/stage.h"
+#include "common/clock.h"
+#include "profiler/stage_lines.h"
+
+#define READ_SIZE 65536u
+#define BATCH_MAX (256u << 10) /* bytes of one request */
+#define KEPT_MAX (1u << 20)    /* while the service is away; it takes no more */
+#define PAUSE_MS \
+	1000 /* what came is sent when nothing more comes for so long */
+#define EXCHANGES 3
+
+struct send_config {
+	struct service_where where;
+	struct stage_owner owner;
+};
+
+static const struct option_spec options[] = {
+	SERVICE_WHERE_OPTIONS(struct send_config),
+	STAGE_OWNER_OPTIONS(struct send_config),
+	{ .key = NULL },
+};
+
+struct sender {
+	const struct send_config *cfg;
+	struct service_client *client;
+	struct buf batch; /* lines of `node` */
+	char node[STAGE_NODE_MAX + 1];
+	bool is_live;     /* the log is read as it is written */
+	struct buf clock; /* of this machine, as the service takes it */
+	int64_t kept_since_ms;
+	uint64_t events, stored, doubles, no_job, no_time, dropped;
+	struct error failure; /* of the last request; code 0: none */
+};
+
+/* -------------------------------------------------------------------- clock --- */
+
+static int64_t wall_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+}
+
+static int post(struct sender *s, const char *path, const char *node,
+		const struct buf *body, json_t **ret, struct error *err)
+{
+	AUTO_BUF header = BUF_INIT;
+	const struct service_request r = {
+		.method = "POST",
+		.path = path,
+		.headers = { "Content-Type: text/plain", NULL },
+		.body = body && body->len ? body->data : "",
+		.body_len = body ? body->len : 0,
+	};
+	struct service_request with = r;
+
+	if (buf_printf(&header, "Bootseer-Node: %s", node) < 0)
+		return error_nomem(err);
+	with.headers[1] = header.data;
+	return service_ask(s->client, &with, ret, err);
+}
+
+/*
+ * What to add to the clocks here to have the service's: its time lies in the middle of
+ * the quickest of some exchanges.
+ */
+static int exchange(struct sender *s, struct error *err)
+{
+	int64_t best = INT64_MAX, mono_offset = 0, wall_offset = 0;
+	int rc = 0;
+
+	for (int i = 0; i < EXCHANGES && rc == 0; i++) {
+		int64_t wall = wall_ns(), sent = clock_now_ns(), got, now;
+		json_t *reply = NULL;
+
+		rc = post(s, "/v1/events", stage_this_node(), NULL, &reply,
+			  err);
+		got = clock_now_ns();
+		now = reply_number(reply, "now_ns");
+		json_decref(reply);
+		if (rc < 0 || got - sent >= best)
+			continue;
+		best = got - sent;
+		mono_offset = now - (sent + best / 2);
+		wall_offset = now - (wall + best / 2);
+	}
+	if (rc == 0 &&
+	    buf_printf(&s->clock,
+		       "%" PRIx64 ":%" PRId64 ":%" PRId64 ":%" PRId64,
+		       stage_this_boot(), mono_offset, wall_offset, best) < 0)
+		rc = error_nomem(err);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ sending --- */
+
+static int send_once(struct sender *s, struct error *err)
+{
+	bool own = strcmp(s->node, stage_this_node()) == 0;
+	AUTO_BUF path = BUF_INIT;
+	json_t *reply = NULL;
+	int rc = own && !s->clock.len ? exchange(s, err) : 0;
+
+	if (rc == 0 && buf_puts(&path, "/v1/events") < 0)
+		rc = error_nomem(err);
+	if (rc == 0 && own && s->clock.len &&
+	    service_client_param(&path, "clock", s->clock.data) < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = post(s, path.data, s->node, &s->batch, &reply, err);
+	s->stored += (uint64_t)reply_number(reply, "stored");
+	s->doubles += (uint64_t)reply_number(reply, "doubles");
+	json_decref(reply);
+	return rc;
+}
+
+/* May the same request succeed later? */
+static bool is_passing(int rc)
+{
+	return rc != -EINVAL && rc != -EACCES && rc != -EFBIG && rc != -ENOENT;
+}
+
+/*
+ * Send what is there.  A file's events must arrive; of a log that is being written
+ * they are kept for the next time, as many as there is room for.
+ */
+static int flush(struct sender *s)
+{
+	int rc = s->batch.len ? send_once(s, &s->failure) : 0;
+
+	s->kept_since_ms = clock_now_ms();
+	if (rc < 0 && s->is_live && is_passing(rc) && s->batch.len < KEPT_MAX)
+		return 0;
+	if (rc == 0 && s->batch.len)
+		s->failure.code = 0;
+	for (size_t i = 0; rc < 0 && s->is_live && i < s->batch.len; i++)
+		s->dropped += s->batch.data[i] == '\n';
+	buf_reset(&s->batch);
+	return s->is_live ? 0 : rc;
+}
+
+static int add(struct sender *s, const struct stage_event *e)
+{
+	bool same = strlen(s->node) == e->node.n &&
+		    memcmp(s->node, e->node.s, e->node.n) == 0;
+	size_t full = s->failure.code ? KEPT_MAX - STAGE_LINE_MAX : BATCH_MAX;
+	int rc = 0;
+
+	if (s->batch.len && (!same || s->batch.len >= full))
+		rc = flush(s);
+	/* Still there: of another node, and the service is away. */
+	if (rc == 0 && s->batch.len && (!same || s->batch.len >= full)) {
+		s->dropped++;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	memcpy(s->node, e->node.s, e->node.n);
+	s->node[e->node.n] = '\0';
+	return stage_event_format(e, &s->batch);
+}
+
+static int on_event(void *arg, const struct stage_event *found, uint64_t offset)
+{
+	struct sender *s = arg;
+	struct stage_event e = *found;
+
+	s->events++;
+	stage_own(&s->cfg->owner, &e);
+	if (e.ts_ns == STAGE_NONE && s->is_live)
+		e.ts_ns = wall_ns();
+	if (!e.job.n || !e.node.n) {
+		s->no_job++;
+		return 0;
+	}
+	if (e.ts_ns == STAGE_NONE) {
+		s->no_time++;
+		return 0;
+	}
+	if (e.id == STAGE_NONE)
+		e.id = stage_event_make_id(&e, offset);
+	return e.id == STAGE_NONE ? -ENOMEM : add(s, &e);
+}
+
+/* ------------------------------------------------------------------ reading --- */
+
+static int wait_for_more(struct sender *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
+
+	do
+		n = poll(&p, 1, s->batch.len ? PAUSE_MS : -1);
+	while (n < 0 && errno == EINTR);
+	/* Little at a time without end is sent too. */
+	if (n == 0 ||
+	    (s->batch.len && clock_now_ms() - s->kept_since_ms > PAUSE_MS))
+		return flush(s);
+	if (!s->batch.len)
+		s->kept_since_ms = clock_now_ms();
+	return 0;
+}
+
+static int read_log(struct sender *s, int fd, struct stage_lines *l,
+		    struct error *err)
+{
+	AUTO_FREE char *some = malloc(READ_SIZE);
+	ssize_t n = 1;
+	int rc = some ? 0 : error_nomem(err);
+
+	while (rc == 0 && n > 0) {
+		if (s->is_live)
+			rc = wait_for_more(s, fd);
+		n = rc == 0 ? read(fd, some, READ_SIZE) : 0;
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n < 0)
+			return error_set(err, errno, "read: %s",
+					 strerror(errno));
+		else if (n > 0)
+			rc = stage_lines_feed(l, some, (size_t)n, on_event, s);
+	}
+	if (rc == 0)
+		rc = stage_lines_end(l, on_event, s);
+	/* Now there is nobody to wait for it. */
+	s->is_live = false;
+	if (rc == 0)
+		rc = flush(s);
+	if (rc < 0 && s->failure.code)
+		*err = s->failure;
+	else if (rc < 0)
+		(void)error_set(err, -rc, "%s", strerror(-rc));
+	return rc;
+}
+
+static void tell_count(uint64_t n, const char *what)
+{
+	char count[PROGRESS_COUNT_MAX];
+
+	if (!n)
+		return;
+	progress_format_count(n, "event", count);
+	fprintf(stderr, "bootseer stage send: %s %s\n", count, what);
+}
+
+static int conclude(const struct sender *s, const struct stage_lines *l,
+		    struct error *err)
+{
+	char count[PROGRESS_COUNT_MAX];
+
+	tell_count(s->no_job, "left out: no job is known, say --job");
+	tell_count(s->no_time,
+		   "left out: no time is in the line, nor before it");
+	tell_count(l->junk, "left out: damaged, or no event");
+	progress_format_count(s->stored, "event", count);
+	printf("sent: %s, %" PRIu64 " known already\n", count, s->doubles);
+	if (!s->dropped)
+		return 0;
+	progress_format_count(s->dropped, "event", count);
+	return error_set(err, EIO, "%s lost while the service was away: %s",
+			 count, s->failure.msg);
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct send_config *c = config;
+	int rc = service_where_check(&c->where, err);
+
+	return rc == 0 ? stage_owner_check(&c->owner, err) : rc;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	struct sender s = { .cfg = config };
+	AUTO_CLOSE int file = -1;
+	AUTO(service_client) client = NULL;
+	struct stage_lines l;
+	int rc = service_open(&s.cfg->where, &client, err);
+
+	if (rc < 0)
+		return rc;
+	s.client = client;
+	s.is_live = strcmp(args[0], "-") == 0;
+	file = s.is_live ? -1 : open(args[0], O_RDONLY | O_CLOEXEC);
+	if (!s.is_live && file < 0)
+		return error_set(err, errno, "'%s': %s", args[0],
+				 strerror(errno));
+	rc = stage_lines_init(&l, err);
+	if (rc == 0)
+		rc = read_log(&s, s.is_live ? STDIN_FILENO : file, &l, err);
+	if (rc == 0)
+		rc = conclude(&s, &l, err);
+	stage_lines_fini(&l);
+	buf_fini(&s.batch);
+	buf_fini(&s.clock);
+	return rc;
+}
+
+const struct command stage_send_command = {
+	.brief = "Send the stage events of a log to bootseer-registry",
+	.program = {
+		.name = "bootseer stage send",
+		.usage = "[OPTIONS] FILE|-",
+		.summary = "Find the stage events in the log FILE, and send "
+			   "them to bootseer-registry; those that it has are "
+			   "not doubled. FILE - is standard input, which is "
+			   "followed until its end. Lines that do not say it "
+			   "are of the job, attempt and node given here.",
+		.options = options,
+		.examples = "train.sh 2>&1 | tee log | bootseer stage send "
+			    "--service https://boot.example --job j1 -\n",
+		.see_also = "bootseer(1), bootseer-registry(8)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct send_config),
+	.check = check,
+	.run = run,
+};

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bootseer start ls, show: where the time of jobs' starts went. */
+#include <errno.h>
+#include <string.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/node_ask.h"
+#include "cli/service.h"
+#include "cli/stage.h"
+#include "cli/start_gantt.h"
+
+#define COLUMNS_DEFAULT 80
+#define NAME_WIDTH 28
+
+struct start_config {
+	struct service_where where;
+	bool json;
+	uint64_t limit;
+};
+
+#define LIMIT_OPTION(default_, text) \
+	{ \
+		.key = "limit", .letter = 'n', .type = OPTION_INTEGER, \
+		.arg = "N", .def = default_, .min = "1", .max = "1000", \
+		.offset = offsetof(struct start_config, limit), .help = text \
+	}
+#define JSON_OPTION \
+	{ \
+		.key = "json", .type = OPTION_BOOL, \
+		.offset = offsetof(struct start_config, json), \
+		.help = "Print the service's answer: JSON." \
+	}
+
+static const struct option_spec ls_options[] = {
+	LIMIT_OPTION("100", "At most so many starts."),
+	JSON_OPTION,
+	SERVICE_WHERE_OPTIONS(struct start_config),
+	{ .key = NULL },
+};
+
+static const struct option_spec show_options[] = {
+	LIMIT_OPTION("20", "At most so many nodes, the slowest first."),
+	JSON_OPTION,
+	SERVICE_WHERE_OPTIONS(struct start_config),
+	{ .key = NULL },
+};
+
+static double number_of(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+static void print_time(const json_t *o)
+{
+	time_t s = (time_t)(reply_number(o, "begin_ms") / 1000);
+	char text[32] = "-";
+	struct tm tm;
+
+	if (gmtime_r(&s, &tm))
+		(void)strftime(text, sizeof(text), "%F %TZ", &tm);
+	fputs(text, stdout);
+}
+
+/* GET `path` with the limit. */
+static int get(struct service_client *c, const char *path, uint64_t limit,
+	       const char *job, json_t **ret, struct error *err)
+{
+	AUTO_BUF full = BUF_INIT;
+	struct service_request r = { .method = "GET" };
+
+	if (buf_printf(&full, "%s?limit=%llu", path,
+		       (unsigned long long)limit) < 0 ||
+	    service_client_param(&full, "job", job) < 0)
+		return error_nomem(err);
+	r.path = full.data;
+	return service_ask(c, &r, ret, err);
+}
+
+/* ----------------------------------------------------------------------- ls --- */
+
+static void print_line(const json_t *s)
+{
+	printf("%6lld  ", reply_number(s, "id"));
+	start_print_text(reply_text(s, "job"), NAME_WIDTH, 128, stdout);
+	printf("  %3lld  ", reply_number(s, "attempt"));
+	print_time(s);
+	printf("  %9.1f s  %-5s  %7lld\n", number_of(s, "duration_s"),
+	       reply_flag(s, "ready") ? "yes" : "no",
+	       reply_number(s, "events"));
+}
+
+static int run_ls(const void *config, char **args, struct error *err)
+{
+	const struct start_config *c = config;
+	AUTO(service_client) client = NULL;
+	json_t *reply = NULL, *s;
+	size_t k;
+	int rc = service_open(&c->where, &client, err);
+
+	if (rc == 0)
+		rc = get(client, "/v1/starts", c->limit, args[0], &reply, err);
+	if (rc < 0)
+		return rc;
+	if (c->json) {
+		reply_print(reply);
+		json_decref(reply);
+		return 0;
+	}
+	printf("%6s  %-*s  %3s  %-20s  %11s  %-5s  %7s\n", "ID", NAME_WIDTH,
+	       "JOB", "TRY", "BEGIN", "DURATION", "READY", "EVENTS");
+	json_array_foreach(json_object_get(reply, "starts"), k, s)
+	{
+		print_line(s);
+	}
+	json_decref(reply);
+	return 0;
+}
+
+static int check_start(const void *config, char **args, struct error *err)
+{
+	const struct start_config *c = config;
+
+	if (args[0] && !stage_is_job(stage_text(args[0])))
+		return error_set(err, EINVAL, "'%s' is no name of a job",
+				 args[0]);
+	return service_where_check(&c->where, err);
+}
+
+const struct command start_ls_command = {
+	.brief = "List the starts of jobs that the service knows",
+	.program = {
+		.name = "bootseer start ls",
+		.usage = "[OPTIONS] [JOB]",
+		.summary = "List starts, of JOB or of all jobs, newest first. "
+			   "READY says whether training began; DURATION is "
+			   "until then, or until the last event.",
+		.options = ls_options,
+		.see_also = "bootseer(1), bootseer-registry(8)",
+		.min_args = 0,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct start_config),
+	.check = check_start,
+	.run = run_ls,
+};
+
+/* --------------------------------------------------------------------- show --- */
+
+static void print_head(const json_t *s)
+{
+	const json_t *n = json_object_get(s, "node_level");
+
+	fputs("job ", stdout);
+	start_print_text(reply_text(s, "job"), 0, 128, stdout);
+	printf(", attempt %lld, start %lld of ", reply_number(s, "attempt"),
+	       reply_number(s, "id"));
+	print_time(s);
+	printf("\n%.1f s %s\n", number_of(s, "duration_s"),
+	       reply_flag(s, "ready") ? "until training began"
+				      : "so far: training has not begun");
+	printf("%lld nodes: median %.1f s, slowest %.1f s, "
+	       "Max/Median %.2f\n\n",
+	       reply_number(s, "nodes_all"), number_of(n, "median_s"),
+	       number_of(n, "max_s"), number_of(n, "max_median"));
+}
+
+static void print_stages(const json_t *start)
+{
+	const json_t *s;
+	size_t k;
+
+	printf("%-20s %6s %9s %9s %9s %5s %9s %5s %5s %5s\n", "STAGE", "NODES",
+	       "MEDIAN", "P95", "MAX", "M/M", "JOB", "AGAIN", "OPEN", "SLOW");
+	json_array_foreach(json_object_get(start, "stages"), k, s)
+	{
+		const json_t *n = json_object_get(s, "node");
+
+		start_print_text(reply_text(s, "stage"), 20, 64, stdout);
+		printf(" %6lld %7.1f s %7.1f s %7.1f s %5.2f %7.1f s %5lld "
+		       "%5lld %5lld\n",
+		       reply_number(n, "nodes"), number_of(n, "median_s"),
+		       number_of(n, "p95_s"), number_of(n, "max_s"),
+		       number_of(n, "max_median"), number_of(s, "job_s"),
+		       reply_number(s, "retries"), reply_number(s, "open"),
+		       reply_number(s, "stragglers"));
+	}
+}
+
+/* Lines of an array whose elements have node, stage and duration. */
+static void print_list(const json_t *start, const char *key, const char *title,
+		       const char *other, const char *text)
+{
+	const json_t *list = json_object_get(start, key), *o;
+	size_t k;
+
+	if (!json_array_size(list))
+		return;
+	printf("\n%s\n", title);
+	json_array_foreach(list, k, o)
+	{
+		fputs("  ", stdout);
+		start_print_text(reply_text(o, "node"), NAME_WIDTH, 255,
+				 stdout);
+		fputs(" ", stdout);
+		start_print_text(reply_text(o, "stage"), 20, 64, stdout);
+		printf(" %8.1f s, %.1f s %s\n", number_of(o, "duration_s"),
+		       number_of(o, other), text);
+	}
+}
+
+static int columns(void)
+{
+	struct winsize w;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col
+		       ? w.ws_col
+		       : COLUMNS_DEFAULT;
+}
+
+static void print_start(const json_t *s)
+{
+	print_head(s);
+	print_stages(s);
+	print_list(s, "stragglers", "Stragglers", "excess_s",
+		   "more than the median");
+	print_list(s, "critical_path", "Critical path", "gap_s",
+		   "after the one before");
+	printf("\nNodes, the slowest first\n");
+	start_gantt(s, columns(), stdout);
+}
+
+static bool is_id(const char *s)
+{
+	size_t n = strspn(s, "0123456789");
+
+	return n >= 1 && n <= 18 && !s[n];
+}
+
+/* A number, or the newest start of a job. */
+static int find_id(struct service_client *c, const char *what, long long *ret,
+		   struct error *err)
+{
+	json_t *reply = NULL, *first;
+	int rc = 0;
+
+	if (is_id(what)) {
+		*ret = strtoll(what, NULL, 10);
+		return 0;
+	}
+	rc = get(c, "/v1/starts", 1, what, &reply, err);
+	if (rc < 0)
+		return rc;
+	first = json_array_get(json_object_get(reply, "starts"), 0);
+	if (first)
+		*ret = reply_number(first, "id");
+	else
+		rc = error_set(err, ENOENT,
+			       "no start of job '%s' is known: see 'bootseer "
+			       "start ls'",
+			       what);
+	json_decref(reply);
+	return rc;
+}
+
+static int run_show(const void *config, char **args, struct error *err)
+{
+	const struct start_config *c = config;
+	AUTO(service_client) client = NULL;
+	json_t *reply = NULL;
+	char path[64];
+	long long id = 0;
+	int rc = service_open(&c->where, &client, err);
+
+	if (rc == 0)
+		rc = find_id(client, args[0], &id, err);
+	snprintf(path, sizeof(path), "/v1/starts/%lld", id);
+	if (rc == 0)
+		rc = get(client, path, c->limit, NULL, &reply, err);
+	if (rc < 0)
+		return rc;
+	if (c->json)
+		reply_print(reply);
+	else
+		print_start(reply);
+	json_decref(reply);
+	return 0;
+}
+
+const struct command start_show_command = {
+	.brief = "Show where the time of a job's start went",
+	.program = {
+		.name = "bootseer start show",
+		.usage = "[OPTIONS] ID|JOB",
+		.summary = "Show the start ID, or the newest one of JOB: its "
+			   "stages over all nodes, stragglers, the critical "
+			   "path, and the slowest nodes as bars. M/M is "
+			   "Max/Median, JOB from the first begin to the last "
+			   "end on any node, AGAIN how often a stage began "
+			   "again, OPEN how often it has no end.",
+		.options = show_options,
+		.examples = "bootseer start show --service "
+			    "https://boot.example j1\n",
+		.see_also = "bootseer(1), bootseer-registry(8)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct start_config),
+	.check = check_start,
+	.run = run_show,
+};

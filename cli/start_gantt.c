@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/start_gantt.h"
+
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#define NAME_MAX_WIDTH 24
+#define BAR_MIN 20
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define IDLE '.'
+#define OPEN '?' /* it began, and no end is known */
+
+void start_print_text(const char *s, int min, int max, FILE *out)
+{
+	int n = 0;
+
+	for (; *s && n < max; s++, n++)
+		fputc((unsigned char)*s < ' ' || *s == 0x7f ? '?' : *s, out);
+	for (; n < min; n++)
+		fputc(' ', out);
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "?";
+}
+
+static double number_of(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+static bool is_set(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
+/* The letter of a stage: its place among those that lie within no other. */
+static char letter_of(const json_t *start, const char *stage)
+{
+	const json_t *s;
+	size_t k, n = 0;
+
+	json_array_foreach(json_object_get(start, "stages"), k, s)
+	{
+		if (!is_set(s, "top"))
+			continue;
+		if (strcmp(text_of(s, "stage"), stage) == 0)
+			return n < strlen(LETTERS) ? LETTERS[n] : '#';
+		n++;
+	}
+	return '#';
+}
+
+static int column(double at, double whole, int width)
+{
+	int c = whole > 0 && at > 0 ? (int)(at / whole * width) : 0;
+
+	return c < width ? c : width - 1;
+}
+
+static void draw_run(const json_t *start, const json_t *run, char *bar,
+		     int width)
+{
+	double whole = number_of(start, "duration_s");
+	double at = number_of(run, "at_s");
+	int from = column(at, whole, width);
+	int to = column(at + number_of(run, "duration_s"), whole, width);
+	char c = is_set(run, "open") ? OPEN
+				     : letter_of(start, text_of(run, "stage"));
+
+	for (int i = from; i <= to; i++)
+		bar[i] = c;
+}
+
+static void draw_node(const json_t *start, const json_t *node, int name_width,
+		      char *bar, int width, FILE *out)
+{
+	const json_t *run;
+	size_t k;
+
+	memset(bar, IDLE, (size_t)width);
+	json_array_foreach(json_object_get(node, "runs"), k, run)
+	{
+		if (is_set(run, "top"))
+			draw_run(start, run, bar, width);
+	}
+	start_print_text(text_of(node, "node"), name_width, name_width, out);
+	fprintf(out, " %8.1f s %c %.*s\n", number_of(node, "busy_s"),
+		is_set(node, "straggler") ? '!' : ' ', width, bar);
+}
+
+static void draw_legend(const json_t *start, FILE *out)
+{
+	const json_t *s;
+	size_t k;
+
+	json_array_foreach(json_object_get(start, "stages"), k, s)
+	{
+		if (!is_set(s, "top"))
+			continue;
+		fprintf(out, "  %c ", letter_of(start, text_of(s, "stage")));
+		start_print_text(text_of(s, "stage"), 0, 64, out);
+	}
+	fprintf(out, "  %c nothing  %c no end\n", IDLE, OPEN);
+}
+
+void start_gantt(const json_t *start, int columns, FILE *out)
+{
+	const json_t *nodes = json_object_get(start, "nodes"), *node;
+	int name_width = 4, width;
+	AUTO_FREE char *bar = NULL;
+	size_t k;
+
+	json_array_foreach(nodes, k, node)
+	{
+		int n = (int)strnlen(text_of(node, "node"), NAME_MAX_WIDTH);
+
+		if (n > name_width)
+			name_width = n;
+	}
+	width = columns - name_width - (int)strlen(" 12345678 s ! ");
+	if (width < BAR_MIN)
+		width = BAR_MIN;
+	bar = malloc((size_t)width);
+	if (!bar)
+		return;
+	json_array_foreach(nodes, k, node)
+	{
+		draw_node(start, node, name_width, bar, width, out);
+	}
+	draw_legend(start, out);
+}
