@@ -403,3 +403,53 @@ EOF
 	end_service KILL
 	run -1 "$bootseer" stage send --service "$U" --node n1 "$W/log"
 }
+
+@test "the page has nothing from elsewhere, and says so to browsers" {
+	DB=sqlite:$W/registry.db
+	service
+	for path in / /page/app.js /page/style.css; do
+		ask "$U$path"
+		[ "$code" = 200 ]
+		header Content-Security-Policy | grep -q "^default-src 'none'; script-src 'self';"
+		[ "$(header X-Content-Type-Options)" = nosniff ]
+		# The one address is the name of SVG, which nobody fetches.
+		run ! grep -E 'https?:|//[a-z]|innerHTML|style="|onclick' \
+			<(grep -vE '^// |http://www.w3.org/2000/svg' "$O")
+		etag=$(header ETag)
+		ask -H "If-None-Match: $etag" "$U$path"
+		[ "$code" = 304 ]
+	done
+}
+
+# The page as a browser has it when all requests are answered.
+browse() { # ADDRESS
+	chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+		--user-data-dir="$W/chromium" --virtual-time-budget=20000 \
+		--dump-dom "$1" 2>"$W/chromium.err"
+}
+
+@test "a browser shows starts, and one with its nodes, stages and stragglers" {
+	DB=sqlite:$W/registry.db
+	service
+	a_start | "$bootseer" stage send --service "$U" --job team/j -
+	browse "$U/" >"$W/list"
+	grep -q '<a href="#start/1">team/j</a>' "$W/list"
+	browse "$U/#start/1" >"$W/start"
+	grep -q '<h2>team/j, attempt 0</h2>' "$W/start"
+	grep -q '<span class="slow">n3</span>' "$W/start"
+	# Image, env and model of four nodes.
+	[ "$(grep -o '<rect [^>]*><title>' "$W/start" | wc -l)" = 12 ]
+	grep -q '<title>env, 72.0 s, at 20.0 s</title>' "$W/start"
+	browse "$U/#start/99" >"$W/none"
+	grep -q 'there is no such start' "$W/none"
+	run ! grep -i 'content security policy' "$W/chromium.err"
+}
+
+@test "the page without a token says that one is needed" {
+	DB=sqlite:$W/registry.db
+	printf 'a sha256:%s read\n' "$(printf a | sha256sum | cut -d' ' -f1)" >"$W/tokens"
+	AUTH="--tokens $W/tokens"
+	service
+	browse "$U/" >"$W/page"
+	grep -q 'role="status">a valid token is needed: none came</p>' "$W/page"
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The page that shows starts.  It holds no data: its script asks /v1 with the token
+ * that its reader gives it, so that anybody may have it. */
+#include "registry/page.h"
+
+#include <string.h>
+
+#include "registry/service.h"
+
+/* Nothing from elsewhere, nothing inline, in no frame, and sent to nobody. */
+static const char policy[] =
+	"default-src 'none'; script-src 'self'; style-src 'self'; "
+	"connect-src 'self'; img-src data:; base-uri 'none'; "
+	"form-action 'none'; frame-ancestors 'none'";
+
+static int send_page(struct call *c, const char *type, const char *text,
+		     struct error *err)
+{
+	int rc = call_header(c, "Content-Security-Policy", policy);
+
+	if (rc == 0)
+		rc = call_header(c, "X-Content-Type-Options", "nosniff");
+	if (rc == 0)
+		rc = call_header(c, "Referrer-Policy", "no-referrer");
+	if (rc == 0)
+		rc = call_header(c, "Cache-Control", "no-cache");
+	if (rc == 0)
+		rc = buf_puts(&c->reply.body, text);
+	c->reply.type = type;
+	return rc < 0 ? error_nomem(err) : call_send_if_new(c, err);
+}
+
+int page_index(struct call *c, struct error *err)
+{
+	return send_page(c, "text/html; charset=utf-8", page_index_html, err);
+}
+
+int page_script(struct call *c, struct error *err)
+{
+	return send_page(c, "text/javascript; charset=utf-8", page_app_js, err);
+}
+
+int page_style(struct call *c, struct error *err)
+{
+	return send_page(c, "text/css; charset=utf-8", page_style_css, err);
+}
