@@ -453,3 +453,10 @@ browse() { # ADDRESS
 	browse "$U/" >"$W/page"
 	grep -q 'role="status">a valid token is needed: none came</p>' "$W/page"
 }
+
+@test "the Python module is installed where Debian's Python looks" {
+	path=$(meson introspect "$BOOTSEER_BUILD" --installed |
+		jq -r '.[] | select(endswith("/bootseer_stage.py"))')
+	/usr/bin/python3 -c 'import os, sys
+assert os.path.dirname(sys.argv[1]) in sys.path, sys.path' "$path"
+}
