@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 
 #define NAME_MAX_WIDTH 24
 #define BAR_MIN 20
@@ -13,12 +14,12 @@
 
 void start_print_text(const char *s, int min, int max, FILE *out)
 {
-	int n = 0;
+	AUTO_FREE char *text = strndup(s, (size_t)max);
 
-	for (; *s && n < max; s++, n++)
-		fputc((unsigned char)*s < ' ' || *s == 0x7f ? '?' : *s, out);
-	for (; n < min; n++)
-		fputc(' ', out);
+	if (!text)
+		return;
+	text_make_printable(text);
+	(void)fprintf(out, "%-*s", min, text);
 }
 
 static const char *text_of(const json_t *o, const char *key)
