@@ -128,10 +128,10 @@ struct fetcher {
 	pthread_cond_t quiet;  /* a device lost a read or a transfer */
 	pthread_cond_t copied; /* nobody copies from a flight's data any more */
 	bool stop;
-	unsigned int n_idle; /* threads that wait for work */
-	unsigned int n_bulk;   /* transfers that no reader asked for ... */
-	unsigned int max_bulk; /* ... their bound: the rest is for readers */
-	uint64_t n_ranges; /* numbers given so far */
+	unsigned int n_idle;    /* threads that wait for work */
+	unsigned int n_bulk;    /* transfers that no reader asked for ... */
+	unsigned int max_bulk;  /* ... their bound: the rest is for readers */
+	uint64_t n_ranges;      /* numbers given so far */
 	unsigned int n_awaited; /* transfers that readers wait for */
 	bool has_guests;        /* detour_watch() was called */
 	int64_t look_ns;        /* when share_look() is due; 0: it is not */
