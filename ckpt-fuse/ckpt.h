@@ -44,6 +44,9 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 void ckpt_close(struct ckpt_file *f); /* with no read under way */
 const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f);
 
+/* Is it the same version of a file? */
+bool ckpt_file_is_same(const struct ckpt_file *a, const struct ckpt_file *b);
+
 /* Bytes that are best read at once, by one of several threads: they lie in one object,
  * at multiples of it. */
 uint64_t ckpt_file_unit(const struct ckpt_file *f);
@@ -55,10 +58,17 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 
 /* ------------------------------------------------------------------- writing --- */
 
+#define CKPT_SIZE_UNKNOWN UINT64_MAX
+
 struct ckpt_write_options {
-	uint64_t size;    /* of the whole file */
+	/* Of the whole file; CKPT_SIZE_UNKNOWN: it is striped, and grows. */
+	uint64_t size;
 	uint32_t columns; /* 1..64; 0: by the size */
 	struct ckpt_attr attr;
+	/* With a size that is not known: the first `base_size` bytes, whole units, are
+	 * those of this striped file, and are not written again.  NULL: none are. */
+	const struct ckpt_file *base;
+	uint64_t base_size;
 };
 
 /* Begin to write a file, which is at `path` after ckpt_commit(). */
@@ -70,6 +80,12 @@ uint32_t ckpt_writer_columns(const struct ckpt_writer *w);
 /* Unit `u` of the file goes to this column; the units of one are written in their
  * order, by one thread at a time; of several, side by side. */
 uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u);
+/* Of a file that grows: it has so many bytes by now.  Before the units that this says
+ * are there; before the last unit that is not whole, and once for that. */
+int ckpt_writer_grow(struct ckpt_writer *w, uint64_t size,
+		     struct error *err) MUST_CHECK;
+/* Attributes, instead of those it was opened with; before ckpt_commit(). */
+void ckpt_writer_set_attr(struct ckpt_writer *w, const struct ckpt_attr *attr);
 /* `data` has the whole unit, or what the file has of it. */
 int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    struct error *err) MUST_CHECK;
@@ -101,6 +117,24 @@ int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
 	      struct error *err) MUST_CHECK;
 int ckpt_remove(struct object_store *s, const char *path,
 		struct error *err) MUST_CHECK;
+/* Give a file another name; what has that name is replaced in one step, and there all
+ * the time.  -ENOENT, or -EISDIR of `from`. */
+int ckpt_rename(struct object_store *s, const char *from, const char *to,
+		struct error *err) MUST_CHECK;
+/* Attributes of a striped file.  -ENOTSUP: it is plain, and the store keeps none. */
+int ckpt_set_attr(struct object_store *s, const char *path,
+		  const struct ckpt_attr *attr, struct error *err) MUST_CHECK;
+
+/* A folder that is there without files in it, until ckpt_folder_remove(): an empty
+ * object marks it, which ckpt_list() does not show.  One that is there is no error. */
+int ckpt_folder_make(struct object_store *s, const char *path,
+		     struct error *err) MUST_CHECK;
+/* -ENOTEMPTY: files are in it. */
+int ckpt_folder_remove(struct object_store *s, const char *path,
+		       struct error *err) MUST_CHECK;
+/* Is it one?  1, 0, or -errno. */
+int ckpt_is_folder(struct object_store *s, const char *path,
+		   struct error *err) MUST_CHECK;
 
 /* ----------------------------------------------------------------- whole files --- */
 

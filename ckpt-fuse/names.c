@@ -42,6 +42,13 @@ static bool is_own(const char *path)
 	       (!path[len] || path[len] == '/');
 }
 
+bool name_is_mark(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	return strcmp(slash ? slash + 1 : name, FOLDER_MARK) == 0;
+}
+
 int manifest_name(const char *path, struct manifest_name *ret,
 		  struct error *err)
 {
@@ -54,6 +61,11 @@ int manifest_name(const char *path, struct manifest_name *ret,
 		return error_set(err, EINVAL,
 				 "'%.200s': " OWN_FOLDER
 				 " is for the data of striped files",
+				 path);
+	if (name_is_mark(path))
+		return error_set(err, EINVAL,
+				 "'%.200s': " FOLDER_MARK
+				 " marks a folder, and is no file",
 				 path);
 	if (without_suffix(path, strlen(path)))
 		return error_set(err, EINVAL,
@@ -239,6 +251,8 @@ static int listing_add(void *arg, const struct object_entry *e,
 				    .object = e->stat };
 	size_t len = strlen(e->name);
 
+	if (name_is_mark(e->name))
+		return 0;
 	entry.is_striped = !e->is_folder && manifest_is_name(e->name, &len);
 	if (l->n == l->cap && listing_grow(l, err) < 0)
 		return -ENOMEM;

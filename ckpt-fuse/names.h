@@ -21,6 +21,14 @@ int manifest_load(struct object_store *s, const char *name,
 void manifest_stat(const struct manifest *m, struct ckpt_stat *ret);
 void plain_stat(const struct object_stat *o, struct ckpt_stat *ret);
 
+/* What the opened file is, borrowed; NULL: it is plain. */
+const struct manifest *ckpt_file_manifest(const struct ckpt_file *f);
+
+/* Marks a folder that has nothing else in it. */
+#define FOLDER_MARK ".bootseer-folder"
+/* Is the last part of the name that? */
+bool name_is_mark(const char *name);
+
 /* For an -ENOENT: -EISDIR where `path` is a folder. */
 int names_missing(struct object_store *s, const char *path,
 		  struct error *err) MUST_CHECK;

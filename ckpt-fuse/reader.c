@@ -111,6 +111,33 @@ const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f)
 	return &f->stat;
 }
 
+const struct manifest *ckpt_file_manifest(const struct ckpt_file *f)
+{
+	return f->manifest;
+}
+
+static bool is_same_manifest(const struct manifest *a, const struct manifest *b)
+{
+	if (a->size != b->size || a->n_segments != b->n_segments ||
+	    a->n_chunks != b->n_chunks)
+		return false;
+	for (size_t i = 0; i < a->n_segments; i++)
+		if (memcmp(a->segments[i].id, b->segments[i].id, SEGMENT_ID) !=
+		    0)
+			return false;
+	return memcmp(a->crcs, b->crcs, a->n_chunks * sizeof(*a->crcs)) == 0;
+}
+
+bool ckpt_file_is_same(const struct ckpt_file *a, const struct ckpt_file *b)
+{
+	if (!a->plain != !b->plain)
+		return false;
+	if (!a->plain)
+		return is_same_manifest(a->manifest, b->manifest);
+	return strcmp(object_opened_stat(a->plain)->tag,
+		      object_opened_stat(b->plain)->tag) == 0;
+}
+
 uint64_t ckpt_file_unit(const struct ckpt_file *f)
 {
 	return f->plain ? PLAIN_UNIT : manifest_unit(f->manifest);

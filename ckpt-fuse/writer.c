@@ -2,6 +2,7 @@
 /* Writes of files: columns side by side, then the manifest, which is the commit. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,9 +23,13 @@ struct ckpt_writer {
 	char *path;
 	struct manifest_name name;
 	struct manifest *manifest;            /* a plain file has no segment */
+	struct segment *segment;              /* that is written; of a striped one */
+	uint64_t first_unit;                  /* of it, in the file */
+	pthread_mutex_t lock; /* of a file that grows: its length, checksums */
 	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
 	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
 	bool is_there[COLUMNS_MAX];           /* as an object */
+	bool is_growing;
 	/* The manifest may be there, whatever we heard of it: columns stay. */
 	bool is_sent;
 };
@@ -40,19 +45,20 @@ static uint32_t columns_of(const struct ckpt_write_options *o, uint64_t units)
 	return n > units ? (uint32_t)units : n;
 }
 
-static int set_segment(struct manifest *m, const struct ckpt_write_options *o,
-		       struct error *err)
+static int set_segment(struct ckpt_writer *w,
+		       const struct ckpt_write_options *o, struct error *err)
 {
-	uint64_t unit = (uint64_t)CHUNK_SIZE * UNIT_CHUNKS;
-	uint64_t units = (o->size + unit - 1) / unit;
-	struct segment *s = &m->segments[0];
+	uint64_t unit = manifest_unit(w->manifest);
+	uint64_t units = w->is_growing ? COLUMNS_MAX
+				       : (o->size + unit - 1) / unit;
+	struct segment *s = w->segment;
 	uint32_t random;
 
 	if (getrandom(s->id, sizeof(s->id), 0) != (ssize_t)sizeof(s->id))
 		return error_set(err, errno, "random bytes: %s",
 				 strerror(errno));
 	memcpy(&random, s->id, sizeof(random));
-	s->length = o->size;
+	s->length = w->is_growing ? 0 : o->size;
 	s->columns = columns_of(o, units);
 	s->rotation = random % s->columns;
 	return 0;
@@ -73,7 +79,71 @@ static int set_manifest(struct ckpt_writer *w,
 	w->manifest->size = o->size;
 	w->manifest->attr = o->attr;
 	w->manifest->attr.mode &= 07777;
-	return is_plain ? 0 : set_segment(w->manifest, o, err);
+	w->segment = is_plain ? NULL : &w->manifest->segments[0];
+	return is_plain ? 0 : set_segment(w, o, err);
+}
+
+/* The segments of `from` below `size`, which has whole units, and room for one more. */
+static int copy_base(const struct manifest *from, uint64_t size,
+		     struct manifest **ret, struct error *err)
+{
+	struct manifest *m;
+	uint64_t chunks = 0;
+	size_t n = 0;
+	int rc;
+
+	while (n < from->n_segments && from->segments[n].start < size)
+		n++;
+	rc = manifest_new(n + 1, from->n_chunks, &m, err);
+	if (rc < 0)
+		return rc;
+	m->chunk_size = from->chunk_size;
+	m->unit_chunks = from->unit_chunks;
+	for (size_t i = 0; i < n; i++) {
+		struct segment *s = &m->segments[i];
+
+		*s = from->segments[i];
+		if (s->length > size - s->start)
+			s->length = size - s->start;
+		s->first_chunk = chunks;
+		memcpy(m->crcs + chunks,
+		       from->crcs + from->segments[i].first_chunk,
+		       segment_chunks(m, s) * sizeof(*m->crcs));
+		chunks += segment_chunks(m, s);
+	}
+	m->n_chunks = chunks;
+	*ret = m;
+	return 0;
+}
+
+static int set_growing(struct ckpt_writer *w,
+		       const struct ckpt_write_options *o, struct error *err)
+{
+	const struct manifest *none =
+		&(const struct manifest){ .chunk_size = CHUNK_SIZE,
+					  .unit_chunks = UNIT_CHUNKS };
+	const struct manifest *base =
+		o->base ? ckpt_file_manifest(o->base) : none;
+	struct manifest *m;
+	int rc;
+
+	if (!base || o->base_size % manifest_unit(base) ||
+	    o->base_size > base->size)
+		return error_set(err, EINVAL,
+				 "'%.200s' cannot go on behind byte %" PRIu64,
+				 w->path, o->base_size);
+	rc = copy_base(base, o->base_size, &w->manifest, err);
+	if (rc < 0)
+		return rc;
+	m = w->manifest;
+	m->size = o->base_size;
+	w->segment = &m->segments[m->n_segments - 1];
+	w->segment->start = o->base_size;
+	w->segment->first_chunk = m->n_chunks;
+	w->first_unit = o->base_size / manifest_unit(m);
+	w->is_growing = true;
+	ckpt_writer_set_attr(w, &o->attr);
+	return set_segment(w, o, err);
 }
 
 static bool is_plain(const struct ckpt_writer *w)
@@ -92,22 +162,28 @@ int ckpt_write_open(struct object_store *s, const char *path,
 		return error_set(err, EINVAL,
 				 "a file has 1 to %u columns, not %" PRIu32,
 				 COLUMNS_MAX, opts->columns);
-	if (opts->size > (uint64_t)MANIFEST_MAX / 8 * CHUNK_SIZE)
+	if (opts->size != CKPT_SIZE_UNKNOWN &&
+	    opts->size > (uint64_t)MANIFEST_MAX / 8 * CHUNK_SIZE)
 		return error_set(err, EFBIG,
 				 "a file of %" PRIu64 " bytes is too large",
 				 opts->size);
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return error_nomem(err);
+	(void)pthread_mutex_init(&w->lock, NULL);
 	w->store = s;
 	w->path = strdup(path);
 	if (!w->path)
 		return error_nomem(err);
 	rc = manifest_name(path, &w->name, err);
 	if (rc == 0)
-		rc = set_manifest(w, opts, err);
+		rc = opts->size == CKPT_SIZE_UNKNOWN
+			     ? set_growing(w, opts, err)
+			     : set_manifest(w, opts, err);
 	if (rc < 0)
 		return rc;
+	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
+		w->next_unit[c] = w->first_unit;
 	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
 		while (ckpt_writer_column(w, w->next_unit[c]) != c)
 			w->next_unit[c]++;
@@ -122,16 +198,50 @@ uint64_t ckpt_writer_unit(const struct ckpt_writer *w)
 
 uint32_t ckpt_writer_columns(const struct ckpt_writer *w)
 {
-	return is_plain(w) ? 1 : w->manifest->segments[0].columns;
+	return is_plain(w) ? 1 : w->segment->columns;
 }
 
 uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u)
 {
 	if (is_plain(w))
 		return 0;
-	return chunk_place(w->manifest, &w->manifest->segments[0],
-			   u * w->manifest->unit_chunks)
-		.column;
+	return (uint32_t)((u - w->first_unit + w->segment->rotation) %
+			  w->segment->columns);
+}
+
+int ckpt_writer_grow(struct ckpt_writer *w, uint64_t size, struct error *err)
+{
+	struct manifest *m = w->manifest;
+	uint64_t chunks, cap;
+	uint32_t *more;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&w->lock);
+	chunks = w->segment->first_chunk +
+		 (size - w->segment->start + m->chunk_size - 1) / m->chunk_size;
+	/* Room for a GiB more each time. */
+	cap = round_up(chunks + 1, 1024);
+	more = chunks * 8 > MANIFEST_MAX
+		       ? NULL
+		       : realloc(m->crcs, cap * sizeof(*more));
+	if (more) {
+		m->crcs = more;
+		m->n_chunks = chunks;
+		m->size = size;
+		w->segment->length = size - w->segment->start;
+	} else {
+		rc = error_set(err, EFBIG,
+			       "a file of %" PRIu64 " bytes is too large",
+			       size);
+	}
+	(void)pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+void ckpt_writer_set_attr(struct ckpt_writer *w, const struct ckpt_attr *attr)
+{
+	w->manifest->attr = *attr;
+	w->manifest->attr.mode &= 07777;
 }
 
 /* -------------------------------------------------------------------- writing --- */
@@ -146,39 +256,53 @@ static int column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
 		return 0;
 	if (is_plain(w))
 		return object_put_open(w->store, w->path, &o, &w->puts[c], err);
-	o.size = segment_column_size(m, &m->segments[0], c);
+	o.size = w->is_growing ? 0 : segment_column_size(m, w->segment, c);
 	o.condition = OBJECT_NEW;
-	column_name(&m->segments[0], c, name);
+	column_name(w->segment, c, name);
 	return object_put_open(w->store, name, &o, &w->puts[c], err);
 }
 
-static void set_crcs(struct manifest *m, uint64_t u, const char *data,
+static void set_crcs(struct ckpt_writer *w, uint64_t u, const char *data,
 		     uint64_t len)
 {
-	uint64_t chunk = u * m->unit_chunks;
+	struct manifest *m = w->manifest;
+	uint64_t chunk = w->segment->first_chunk +
+			 (u - w->first_unit) * m->unit_chunks;
 
 	for (uint64_t at = 0; at < len; at += m->chunk_size, chunk++) {
 		uint64_t n =
 			len - at < m->chunk_size ? len - at : m->chunk_size;
+		uint32_t crc = crc32c(0, data + at, n);
 
-		m->crcs[chunk] = crc32c(0, data + at, n);
+		(void)pthread_mutex_lock(&w->lock);
+		m->crcs[chunk] = crc;
+		(void)pthread_mutex_unlock(&w->lock);
 	}
+}
+
+static uint64_t size_now(struct ckpt_writer *w)
+{
+	uint64_t size;
+
+	(void)pthread_mutex_lock(&w->lock);
+	size = w->manifest->size;
+	(void)pthread_mutex_unlock(&w->lock);
+	return size;
 }
 
 int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    struct error *err)
 {
-	struct manifest *m = w->manifest;
-	uint64_t unit = manifest_unit(m), left;
+	uint64_t unit = manifest_unit(w->manifest), size = size_now(w), left;
 	uint32_t c = ckpt_writer_column(w, u);
 	int rc;
 
-	if (u != w->next_unit[c] || u * unit >= m->size)
+	if (u != w->next_unit[c] || u * unit >= size)
 		return error_set(err, EINVAL,
 				 "unit %" PRIu64 " of '%.200s' is not the next "
 				 "of its column",
 				 u, w->path);
-	left = m->size - u * unit;
+	left = size - u * unit;
 	if (left > unit)
 		left = unit;
 	rc = column_put(w, c, err);
@@ -187,7 +311,7 @@ int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 	if (rc < 0)
 		return rc;
 	if (!is_plain(w))
-		set_crcs(m, u, data, left);
+		set_crcs(w, u, data, left);
 	w->next_unit[c] += ckpt_writer_columns(w);
 	return 0;
 }
@@ -210,7 +334,12 @@ static int is_whole(const struct ckpt_writer *w, struct error *err)
 static int commit_column(void *arg, unsigned int c, struct error *err)
 {
 	struct ckpt_writer *w = arg;
-	int rc = object_put_commit(w->puts[c], NULL, err);
+	int rc;
+
+	/* A file that grew may have fewer units than columns. */
+	if (!w->puts[c])
+		return 0;
+	rc = object_put_commit(w->puts[c], NULL, err);
 
 	w->is_there[c] = rc == 0;
 	return rc;
@@ -277,6 +406,9 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 	struct error ignored = ERROR_INIT;
 	int rc = side_by_side(ckpt_writer_columns(w), commit_column, w, err);
 
+	/* A file that did not grow is its base alone. */
+	if (w->segment->length == 0)
+		w->manifest->n_segments--;
 	if (rc == 0)
 		rc = look_before(w->store, w->path, &plain, err);
 	if (rc == 0)
@@ -347,7 +479,7 @@ static void take_back(struct ckpt_writer *w)
 
 		if (!w->is_there[c])
 			continue;
-		column_name(&w->manifest->segments[0], c, name);
+		column_name(w->segment, c, name);
 		w->is_there[c] = names_remove(w->store, name, &ignored) < 0;
 	}
 }
@@ -361,6 +493,7 @@ void ckpt_writer_free(struct ckpt_writer *w)
 	if (!w->is_sent)
 		take_back(w);
 	manifest_free(w->manifest);
+	(void)pthread_mutex_destroy(&w->lock);
 	free(w->path);
 	free(w);
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What processes have open.  Ids are never used again, nor by a successor. */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
+
+#include <pthread.h>
+
+#include "ckpt-fuse/mount/nodes.h"
+
+enum handle_kind { HANDLE_READER, HANDLE_WRITER, HANDLE_FOLDER };
+
+struct folder_entry {
+	char *name; /* owned */
+	bool is_folder;
+};
+
+struct folder_list {
+	struct folder_entry *entries;
+	size_t n, cap;
+};
+
+struct handle {
+	UT_hash_handle hh;
+	uint64_t id;
+	enum handle_kind kind;
+	struct node *node; /* in use */
+	struct reading *reading;
+	struct folder_list list;
+};
+
+struct handles {
+	pthread_mutex_t lock;
+	struct handle *all;
+	uint64_t next;
+};
+
+int handles_init(struct handles *t, struct error *err) MUST_CHECK;
+void handles_fini(struct handles *t, struct nodes *nodes);
+
+/* Takes node and reading when it succeeds.  NULL: no memory. */
+struct handle *handle_new(struct handles *t, enum handle_kind kind,
+			  struct node *n, struct reading *r) MUST_CHECK;
+/* NULL: it is a predecessor's.  Valid until it is released, which the kernel asks for
+ * when no request has it. */
+struct handle *handle_get(struct handles *t, uint64_t id) MUST_CHECK;
+enum handle_kind handle_kind_of(uint64_t id);
+void handle_free(struct handles *t, struct nodes *nodes, struct handle *h);
+
+int folder_list_add(struct folder_list *l, const char *name,
+		    bool is_folder) MUST_CHECK;
+void folder_list_fini(struct folder_list *l);
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/jobs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+struct jobs {
+	pthread_mutex_t lock; /* the rest */
+	pthread_cond_t more;
+	STAILQ_HEAD(, job) queue;
+	bool is_ending;
+	pthread_t threads[JOBS_THREADS_MAX];
+	unsigned int n_threads;
+};
+
+static void *jobs_main(void *arg)
+{
+	struct jobs *j = arg;
+
+	(void)pthread_mutex_lock(&j->lock);
+	for (;;) {
+		struct job *job = STAILQ_FIRST(&j->queue);
+
+		if (job) {
+			STAILQ_REMOVE_HEAD(&j->queue, link);
+			(void)pthread_mutex_unlock(&j->lock);
+			job->run(job);
+			(void)pthread_mutex_lock(&j->lock);
+		} else if (j->is_ending) {
+			break;
+		} else {
+			(void)pthread_cond_wait(&j->more, &j->lock);
+		}
+	}
+	(void)pthread_mutex_unlock(&j->lock);
+	return NULL;
+}
+
+int jobs_new(unsigned int threads, struct jobs **ret, struct error *err)
+{
+	struct jobs *j = calloc(1, sizeof(*j));
+	int rc = 0;
+
+	if (!j)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&j->lock, NULL);
+	(void)pthread_cond_init(&j->more, NULL);
+	STAILQ_INIT(&j->queue);
+	for (; rc == 0 && j->n_threads < threads; j->n_threads += rc == 0)
+		rc = pthread_create(&j->threads[j->n_threads], NULL, jobs_main,
+				    j);
+	if (rc) {
+		jobs_free(j);
+		return error_set(err, rc, "start a thread: %s", strerror(rc));
+	}
+	*ret = j;
+	return 0;
+}
+
+void jobs_free(struct jobs *j)
+{
+	if (!j)
+		return;
+	(void)pthread_mutex_lock(&j->lock);
+	j->is_ending = true;
+	(void)pthread_cond_broadcast(&j->more);
+	(void)pthread_mutex_unlock(&j->lock);
+	while (j->n_threads)
+		(void)pthread_join(j->threads[--j->n_threads], NULL);
+	(void)pthread_cond_destroy(&j->more);
+	(void)pthread_mutex_destroy(&j->lock);
+	free(j);
+}
+
+void jobs_add(struct jobs *j, struct job *job)
+{
+	(void)pthread_mutex_lock(&j->lock);
+	STAILQ_INSERT_TAIL(&j->queue, job, link);
+	(void)pthread_cond_signal(&j->more);
+	(void)pthread_mutex_unlock(&j->lock);
+}

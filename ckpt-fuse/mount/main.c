@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * bootseer-ckpt: one process for one mount.  With --hold a process above it keeps the
+ * mount while it is started again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/signalfd.h>
+
+#include "ckpt-fuse/mount/control.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/mount.h"
+#include "common/notify.h"
+#include "common/option.h"
+
+#define SESSION_NAME "ckpt"
+#define JOURNAL_NAME "ckpt-names"
+#define FSTYPE "fuse.bootseer-ckpt"
+#define EXIT_USAGE 2
+
+static const struct option_spec options[] = {
+	{ .key = "run",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .def = "/run/bootseer-ckpt/default",
+	  .offset = offsetof(struct ckpt_mount_config, run_dir),
+	  .help = "Folder of this mount's socket and locks, which no other "
+		  "mount has." },
+	{ .key = "memory",
+	  .type = OPTION_SIZE,
+	  .def = "512M",
+	  .min = "64M",
+	  .offset = offsetof(struct ckpt_mount_config, memory),
+	  .help = "Memory for all that is written and read ahead; who wants "
+		  "more waits." },
+	{ .key = "tail",
+	  .type = OPTION_SIZE,
+	  .def = "32M",
+	  .min = "4M",
+	  .max = "1G",
+	  .offset = offsetof(struct ckpt_mount_config, tail),
+	  .help = "Last bytes of each file that is written which can be "
+		  "written again before it is closed." },
+	{ .key = "readahead",
+	  .type = OPTION_SIZE,
+	  .def = "64M",
+	  .min = "4M",
+	  .max = "4G",
+	  .offset = offsetof(struct ckpt_mount_config, readahead),
+	  .help = "Bytes that are read ahead of a sequential reader at most." },
+	{ .key = "threads",
+	  .type = OPTION_INTEGER,
+	  .def = "16",
+	  .min = "2",
+	  .max = "64",
+	  .offset = offsetof(struct ckpt_mount_config, threads),
+	  .help = "Requests of the kernel that are answered at a time." },
+	{ .key = "uid",
+	  .type = OPTION_INTEGER,
+	  .def = "0",
+	  .max = "4294967294",
+	  .offset = offsetof(struct ckpt_mount_config, uid),
+	  .help = "Owner of folders and plain objects." },
+	{ .key = "gid",
+	  .type = OPTION_INTEGER,
+	  .def = "0",
+	  .max = "4294967294",
+	  .offset = offsetof(struct ckpt_mount_config, gid),
+	  .help = "Group of folders and plain objects." },
+	{ .key = "ca-file",
+	  .type = OPTION_FILE,
+	  .offset = offsetof(struct ckpt_mount_config, ca_file),
+	  .help = "Certificates (PEM) that the store's server is checked "
+		  "with, instead of the system's." },
+	{ .key = "read-only",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct ckpt_mount_config, read_only),
+	  .help = "Refuse all changes." },
+	{ .key = "hold",
+	  .type = OPTION_BOOL,
+	  .no_file = true,
+	  .offset = offsetof(struct ckpt_mount_config, hold),
+	  .help = "Keep the mount over a crash, and start again." },
+	{ .key = NULL },
+};
+
+static const struct option_program program = {
+	.name = "bootseer-ckpt",
+	.usage = "[OPTIONS] STORE DIR",
+	.summary = "Show the checkpoint files of a store as a folder, until it "
+		   "is unmounted. 'bootseer ckpt mount' starts it.",
+	.options = options,
+	.see_also = "bootseer(1)",
+	.min_args = 2,
+	.max_args = 2,
+};
+
+/* --------------------------------------------------------------------- the names --- */
+
+/* What a predecessor knew, or a new one that is kept. */
+static int open_journal(struct fd_keeper *k, struct error *err)
+{
+	int fd = fd_keeper_take(k, JOURNAL_NAME);
+	int rc;
+
+	if (fd >= 0)
+		return fd;
+	fd = memfd_create(JOURNAL_NAME, MFD_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "memfd: %s", strerror(errno));
+	rc = fd_keeper_is_durable(k) ? fd_keeper_put(k, JOURNAL_NAME, fd, err)
+				     : 0;
+	if (rc < 0)
+		(void)close(fd);
+	return rc < 0 ? rc : fd;
+}
+
+/* ---------------------------------------------------------------------- the mount --- */
+
+static int is_mounted(const char *path, bool *ret, struct error *err)
+{
+	struct mount_line l = { .major = 0 };
+	int rc = mount_find(path, &l, err);
+
+	*ret = rc == 1 && strcmp(l.fstype, FSTYPE) == 0;
+	if (rc == 1)
+		mount_line_fini(&l);
+	return rc;
+}
+
+/* What others mounted there stays. */
+static int check_free(const char *path, struct error *err)
+{
+	bool is_ours;
+	int rc = is_mounted(path, &is_ours, err);
+
+	if (rc == 1)
+		return error_set(err, EBUSY,
+				 "something is mounted on '%s': unmount it",
+				 path);
+	return rc;
+}
+
+static int watch_signals(struct error *err)
+{
+	sigset_t set;
+	int fd;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd < 0 ? error_set(err, errno, "signalfd: %s", strerror(errno))
+		      : fd;
+}
+
+/* Until it is unmounted, by us when we are told to end and nobody uses it. */
+static int serve(struct session *s, const char *run_dir, int signals,
+		 struct error *err)
+{
+	AUTO_CLOSE int mounts =
+		open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	struct pollfd p[2] = { { .fd = signals, .events = POLLIN },
+			       { .fd = mounts, .events = POLLPRI } };
+	bool is_there = true;
+	int rc = 0;
+
+	if (mounts < 0)
+		return error_set(err, errno, "mountinfo: %s", strerror(errno));
+	while (rc >= 0 && is_there) {
+		struct signalfd_siginfo si;
+		struct error why = ERROR_INIT;
+
+		rc = is_mounted(session_path(s), &is_there, err);
+		if (rc < 0 || !is_there)
+			break;
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return error_set(err, errno, "poll: %s",
+					 strerror(errno));
+		if (!(p[0].revents & POLLIN) ||
+		    read(signals, &si, sizeof(si)) != (ssize_t)sizeof(si) ||
+		    si.ssi_signo == SIGHUP)
+			continue;
+		if (mount_take_down(run_dir, MOUNT_LOCK_SESSION,
+				    session_path(s), false, &why) < 0)
+			log_warning("ckpt", "still in use reason=\"%s\"",
+				    why.msg);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int run_session(const struct ckpt_mount_config *cfg, char **args,
+		       struct fd_keeper *keeper, int journal_fd, int signals,
+		       struct error *err)
+{
+	struct session_config sc = { .name = SESSION_NAME,
+				     .path = args[1],
+				     .run_dir = cfg->run_dir,
+				     .threads = (unsigned int)cfg->threads,
+				     .keeper = keeper,
+				     .handler = &ckpt_mount_handler,
+				     .fstype = FSTYPE,
+				     .mount_data = "default_permissions,"
+						   "allow_other",
+				     .mount_flags =
+					     cfg->read_only ? MS_RDONLY : 0,
+				     .log = "ckpt" };
+	AUTO_FREE char *socket = fs_join(cfg->run_dir, "status.sock");
+	struct control *control = NULL;
+	struct ckpt_mount *m = NULL;
+	struct session *s = NULL;
+	int rc = socket ? 0 : error_nomem(err);
+
+	if (rc == 0)
+		rc = ckpt_mount_open(cfg, args[0], journal_fd, &m, err);
+	if (rc < 0)
+		return rc;
+	sc.owner = m;
+	rc = session_start(&sc, &s, err);
+	if (rc == 0)
+		rc = control_new(socket, m, session_path(s),
+				 session_is_adopted(s), &control, err);
+	if (rc == 0) {
+		log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
+			 session_path(s), args[0], session_is_adopted(s));
+		notify_send("READY=1");
+		(void)!write(STDOUT_FILENO, "ready\n", 6);
+		rc = serve(s, cfg->run_dir, signals, err);
+	}
+	session_stop(s, false);
+	control_free(control);
+	ckpt_mount_free(m);
+	return rc;
+}
+
+static int run(const struct ckpt_mount_config *cfg, char **args,
+	       struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int signals = watch_signals(err);
+	AUTO_CLOSE int journal_fd = -1;
+	struct fd_keeper *keeper = NULL;
+	int rc = signals < 0 ? signals : mount_canonical(args[1], &path, err);
+
+	if (rc == 0)
+		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
+	if (rc == 0)
+		rc = fd_keeper_open(&keeper, err);
+	if (rc < 0)
+		return rc;
+	if (!getenv("LISTEN_FDS"))
+		rc = check_free(path, err);
+	if (rc == 0) {
+		journal_fd = open_journal(keeper, err);
+		rc = journal_fd < 0 ? journal_fd : 0;
+	}
+	if (rc == 0)
+		rc = run_session(cfg, args, keeper, journal_fd, signals, err);
+	fd_keeper_close(keeper);
+	return rc;
+}
+
+/* Ourselves without --hold, below a process that keeps what we hand to it. */
+static int run_held(int argc, char **argv, struct error *err)
+{
+	AUTO_FREE char **args = (char **)calloc((size_t)argc + 1, sizeof(*args));
+	static char self[] = "/proc/self/exe";
+	int n = 0;
+
+	if (!args)
+		return error_nomem(err);
+	args[n++] = self;
+	for (int i = 1; i < argc; i++)
+		if (strncmp(argv[i], "--hold", 6) != 0)
+			args[n++] = argv[i];
+	return hold_run(args, err);
+}
+
+int main(int argc, char **argv)
+{
+	struct ckpt_mount_config cfg = { .run_dir = NULL };
+	struct error err = ERROR_INIT;
+	enum option_action action;
+	int first = 0, rc;
+
+	rc = option_parse(&program, &cfg, argc, argv, &action, &first, &err);
+	if (rc < 0) {
+		fprintf(stderr, "bootseer-ckpt: %s\n", err.msg);
+		option_fini(options, &cfg);
+		return EXIT_USAGE;
+	}
+	if (action == OPTION_ACTION_RUN)
+		rc = cfg.hold ? run_held(argc, argv, &err)
+			      : run(&cfg, argv + first, &err);
+	if (rc < 0)
+		fprintf(stderr, "bootseer-ckpt: %s\n", err.msg);
+	option_fini(options, &cfg);
+	return rc < 0 ? EXIT_FAILURE : rc;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/mount.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ckpt-fuse/mount/ops.h"
+#include "common/bytes.h"
+#include "common/clock.h"
+
+#define SENDERS 16u
+#define READERS 16u
+#define PATIENCE_NS (120 * CLOCK_NS_PER_S)
+
+/* ------------------------------------------------------------------- the handler --- */
+
+static const struct fuse_lowlevel_ops mount_ops = {
+	.lookup = ops_lookup,
+	.forget = ops_forget,
+	.forget_multi = ops_forget_multi,
+	.getattr = ops_getattr,
+	.setattr = ops_setattr,
+	.statfs = ops_statfs,
+	.open = ops_open,
+	.create = ops_create,
+	.read = ops_read,
+	.write = ops_write,
+	.flush = ops_flush,
+	.fsync = ops_fsync,
+	.release = ops_release,
+	.opendir = ops_opendir,
+	.readdir = ops_readdir,
+	.releasedir = ops_releasedir,
+	.fsyncdir = ops_fsyncdir,
+	.mkdir = ops_mkdir,
+	.rmdir = ops_rmdir,
+	.unlink = ops_unlink,
+	.rename = ops_rename,
+	.link = ops_link,
+	.symlink = ops_symlink,
+	.mknod = ops_mknod,
+};
+
+static void mount_init(struct fuse_conn_info *conn)
+{
+	const unsigned int wanted =
+		FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS |
+		FUSE_CAP_ASYNC_READ | FUSE_CAP_AUTO_INVAL_DATA;
+
+	conn->want |= conn->capable & wanted;
+	/* What is written has to be known before it is closed. */
+	conn->want &= ~(unsigned int)FUSE_CAP_WRITEBACK_CACHE;
+	conn->max_write = SESSION_DATA_MAX;
+	conn->max_readahead = SESSION_DATA_MAX;
+}
+
+const struct session_handler ckpt_mount_handler = {
+	.ops = &mount_ops,
+	.init = mount_init,
+	.request_max = SESSION_REQUEST_DATA,
+};
+
+/* --------------------------------------------------------------------- the mount --- */
+
+/* The folder in "file:///folder?options". */
+static char *local_folder(const char *url)
+{
+	static const char scheme[] = "file://";
+	size_t n = strlen(scheme);
+
+	return strncmp(url, scheme, n) == 0
+		       ? strndup(url + n, strcspn(url + n, "?"))
+		       : NULL;
+}
+
+static int open_store(struct ckpt_mount *m, const char *url, struct error *err)
+{
+	struct object_store_config o = OBJECT_STORE_CONFIG_INIT;
+
+	/* One half is for what the store has to hold until it is written. */
+	o.memory = m->cfg->memory / 2;
+	o.ca_file = m->cfg->ca_file;
+	return object_store_open(url, &o, &m->store, err);
+}
+
+static void set_bounds(struct ckpt_mount *m)
+{
+	uint64_t part = object_store_caps(m->store).part_size;
+	uint64_t mine = m->cfg->memory / 2;
+
+	budget_init(&m->budget, mine, mine / 2);
+	m->writings = (struct writings){
+		.store = m->store,
+		.budget = &m->budget,
+		.jobs = m->senders,
+		.tail_most = m->cfg->tail,
+		.put_slots = (uint32_t)(mine / (2 * (part ? part : MIB))),
+		.patience_ns = PATIENCE_NS,
+		.shrink = readings_shrink,
+		.arg = &m->readings,
+	};
+	TAILQ_INIT(&m->writings.list);
+	(void)pthread_mutex_init(&m->writings.lock, NULL);
+	m->readings = (struct readings){
+		.budget = &m->budget,
+		.jobs = m->readers,
+		.readahead_most = m->cfg->readahead,
+	};
+	readings_init(&m->readings);
+}
+
+int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
+		    int journal_fd, struct ckpt_mount **ret, struct error *err)
+{
+	struct ckpt_mount *m = calloc(1, sizeof(*m));
+	struct timespec now;
+	int rc;
+
+	if (!m)
+		return error_nomem(err);
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	m->started_ns = (int64_t)now.tv_sec * CLOCK_NS_PER_S;
+	m->cfg = cfg;
+	m->local = local_folder(url);
+	rc = open_store(m, url, err);
+	if (rc == 0)
+		rc = jobs_new(SENDERS, &m->senders, err);
+	if (rc == 0)
+		rc = jobs_new(READERS, &m->readers, err);
+	if (rc < 0) {
+		jobs_free(m->senders);
+		object_store_free(m->store);
+		free((void *)(uintptr_t)m->local);
+		free(m);
+		return rc;
+	}
+	set_bounds(m);
+	rc = handles_init(&m->handles, err);
+	if (rc == 0)
+		rc = nodes_init(&m->nodes, journal_fd, err);
+	if (rc < 0)
+		ckpt_mount_free(m);
+	else
+		*ret = m;
+	return rc;
+}
+
+void ckpt_mount_free(struct ckpt_mount *m)
+{
+	if (!m)
+		return;
+	handles_fini(&m->handles, &m->nodes);
+	nodes_fini(&m->nodes);
+	jobs_free(m->senders);
+	jobs_free(m->readers);
+	readings_fini(&m->readings);
+	(void)pthread_mutex_destroy(&m->writings.lock);
+	budget_fini(&m->budget);
+	object_store_free(m->store);
+	free((void *)(uintptr_t)m->local);
+	free(m);
+}
+
+int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
+		      struct buf *out)
+{
+	struct object_store_stats s = object_store_stats(m->store);
+	uint64_t used, peak;
+
+	(void)pthread_mutex_lock(&m->budget.lock);
+	used = m->budget.used;
+	peak = m->budget.peak;
+	(void)pthread_mutex_unlock(&m->budget.lock);
+	return buf_printf(
+		out,
+		"{\"path\": \"%s\", \"store\": \"%s\", \"pid\": %d, "
+		"\"restarted\": %s, \"memory\": %" PRIu64
+		", \"memory_used\": %" PRIu64 ", \"memory_peak\": %" PRIu64
+		", \"files_written\": %u, \"bytes_written\": %" PRIuFAST64
+		", \"commits\": %" PRIuFAST64 ", \"failures\": %" PRIuFAST64
+		", \"bytes_read\": %" PRIuFAST64
+		", \"bytes_fetched\": %" PRIuFAST64
+		", \"bytes_unused\": %" PRIuFAST64 ", \"requests\": %" PRIu64
+		", \"retries\": %" PRIu64 "}\n",
+		path, object_store_url(m->store), (int)getpid(),
+		is_adopted ? "true" : "false", m->cfg->memory, used, peak,
+		atomic_load(&m->writings.n),
+		atomic_load(&m->writings.bytes_written),
+		atomic_load(&m->writings.commits),
+		atomic_load(&m->writings.failures),
+		atomic_load(&m->readings.bytes_read),
+		atomic_load(&m->readings.bytes_ahead),
+		atomic_load(&m->readings.bytes_unused), s.n_requests,
+		s.n_retries);
+}

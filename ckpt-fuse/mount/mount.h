@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A mount of a store, as what answers its requests shares it. */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_MOUNT_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_MOUNT_H
+
+#include <sys/types.h>
+
+#include "ckpt-fuse/mount/handles.h"
+#include "ckpt-fuse/mount/nodes.h"
+#include "fuse/fuse.h"
+
+struct ckpt_mount_config {
+	char *run_dir; /* of the mount, its log and socket */
+	uint64_t memory, tail, readahead;
+	uint64_t threads, uid, gid;
+	char *ca_file;
+	bool hold, read_only;
+};
+
+struct ckpt_mount {
+	const struct ckpt_mount_config *cfg;
+	struct object_store *store;
+	struct budget budget;
+	struct jobs *senders, *readers;
+	struct writings writings;
+	struct readings readings;
+	struct nodes nodes;
+	struct handles handles;
+	const char *local; /* folder of a file: store; NULL: it is another */
+	int64_t started_ns; /* since 1970: what folders say of themselves */
+};
+
+/* `journal_fd` is borrowed, -1: a successor knows nothing. */
+int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
+		    int journal_fd, struct ckpt_mount **ret,
+		    struct error *err) MUST_CHECK;
+void ckpt_mount_free(struct ckpt_mount *m);
+
+/* What a session serves it with; its owner is a struct ckpt_mount. */
+extern const struct session_handler ckpt_mount_handler;
+
+/* Its figures, as JSON. */
+int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
+		      struct buf *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/nodes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/fs.h"
+
+#define JOURNAL_MIN (1u << 20) /* bytes; a shorter one is never written anew */
+#define JOURNAL_MAX (1u << 30)
+/* The kernel has it, how often nobody knows. */
+#define LOOKUPS_UNKNOWN (UINT64_C(1) << 62)
+#define KEY_PREFIX 17u /* 16 digits and a slash */
+
+/* -------------------------------------------------------------------- the table --- */
+
+static char *key_of(const struct node *parent, const char *name)
+{
+	char *key;
+
+	if (asprintf(&key, "%016" PRIx64 "/%s", parent->id, name) < 0)
+		return NULL;
+	return key;
+}
+
+const char *node_name(const struct node *n)
+{
+	return n->key ? n->key + KEY_PREFIX : "";
+}
+
+static struct node *node_new(uint64_t id, bool is_folder)
+{
+	struct node *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->id = id;
+	n->is_folder = is_folder;
+	(void)pthread_mutex_init(&n->lock, NULL);
+	return n;
+}
+
+static void node_free(struct node *n)
+{
+	writing_free(n->writing);
+	reading_unref(n->reading);
+	(void)pthread_mutex_destroy(&n->lock);
+	free(n->key);
+	free(n);
+}
+
+static struct node *find_id(struct nodes *t, uint64_t id)
+{
+	struct node *n;
+
+	HASH_FIND(by_id, t->by_id, &id, sizeof(id), n);
+	return n;
+}
+
+static struct node *find_key(struct nodes *t, const char *key)
+{
+	struct node *n;
+
+	HASH_FIND(by_name, t->by_name, key, strlen(key), n);
+	return n;
+}
+
+/* Takes `key`, which no node has. */
+static int set_name(struct nodes *t, struct node *n, struct node *parent,
+		    char *key)
+{
+	HASH_ADD_KEYPTR(by_name, t->by_name, key, strlen(key), n);
+	if (!n->by_name.tbl) {
+		free(key);
+		return -ENOMEM;
+	}
+	n->key = key;
+	n->parent = parent;
+	parent->n_users++;
+	return 0;
+}
+
+static void drop(struct nodes *t, struct node *n);
+
+static void unset_name(struct nodes *t, struct node *n)
+{
+	struct node *parent = n->parent;
+
+	if (!parent)
+		return;
+	HASH_DELETE(by_name, t->by_name, n);
+	n->by_name.tbl = NULL;
+	n->parent = NULL;
+	parent->n_users--;
+	drop(t, parent);
+}
+
+/* ------------------------------------------------------------------ the journal --- */
+
+/* What cannot be written down is not known to a successor, which is no failure now. */
+static void journal_append(struct nodes *t, const struct buf *record)
+{
+	if (t->journal_fd < 0)
+		return;
+	if (fs_pwrite_full(t->journal_fd, record->data, record->len,
+			   t->journal_len) == 0)
+		t->journal_len += record->len;
+}
+
+static int record_of(const struct node *n, struct buf *out)
+{
+	int rc = buf_printf(out, "A%" PRIx64 " %c %s", n->id,
+			    n->is_folder ? 'd' : 'f', n->parent ? n->key : "");
+
+	return rc < 0 ? rc : buf_append(out, "", 1);
+}
+
+/* All living nodes once more, behind what is there; that is given back then. */
+static void journal_renew(struct nodes *t)
+{
+	uint64_t before = t->journal_len;
+	AUTO_BUF all = BUF_INIT;
+	struct node *n, *next;
+
+	if (buf_append(&all, "R", 2) < 0)
+		return;
+	HASH_ITER(by_id, t->by_id, n, next)
+		if (n != t->root && record_of(n, &all) < 0)
+			return;
+	journal_append(t, &all);
+	if (t->journal_len == before)
+		return;
+	t->journal_live = all.len;
+	(void)fallocate(t->journal_fd,
+			FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+			(off_t)before);
+}
+
+static void journal(struct nodes *t, const struct node *n, bool is_there)
+{
+	AUTO_BUF record = BUF_INIT;
+	int rc;
+
+	if (is_there) {
+		rc = record_of(n, &record);
+	} else {
+		rc = buf_printf(&record, "D%" PRIx64, n->id);
+		if (rc == 0)
+			rc = buf_append(&record, "", 1);
+	}
+	if (rc < 0)
+		return;
+	journal_append(t, &record);
+	t->journal_live += is_there ? record.len : 0;
+	if (t->journal_len > JOURNAL_MIN && HASH_CNT(by_id, t->by_id) * 512ull <
+						   t->journal_live)
+		journal_renew(t);
+}
+
+/* ------------------------------------------------------------------------- life --- */
+
+static bool is_wanted(const struct node *n)
+{
+	return n->n_users || n->n_lookups;
+}
+
+static void drop(struct nodes *t, struct node *n)
+{
+	if (n == t->root || is_wanted(n))
+		return;
+	journal(t, n, false);
+	HASH_DELETE(by_id, t->by_id, n);
+	unset_name(t, n);
+	node_free(n);
+}
+
+static struct node *add(struct nodes *t, uint64_t id, bool is_folder)
+{
+	struct node *n = node_new(id, is_folder);
+
+	if (!n)
+		return NULL;
+	HASH_ADD(by_id, t->by_id, id, sizeof(n->id), n);
+	if (!n->by_id.tbl) {
+		node_free(n);
+		return NULL;
+	}
+	return n;
+}
+
+static struct node *add_named(struct nodes *t, struct node *parent,
+			      const char *name, bool is_folder)
+{
+	char *key = key_of(parent, name);
+	struct node *n = key ? add(t, ++t->last_id, is_folder) : NULL;
+
+	if (!n) {
+		free(key);
+		return NULL;
+	}
+	if (set_name(t, n, parent, key) < 0) {
+		HASH_DELETE(by_id, t->by_id, n);
+		node_free(n);
+		return NULL;
+	}
+	journal(t, n, true);
+	return n;
+}
+
+struct node *node_get(struct nodes *t, uint64_t id)
+{
+	struct node *n;
+
+	(void)pthread_mutex_lock(&t->lock);
+	n = find_id(t, id);
+	if (n)
+		n->n_users++;
+	(void)pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+void node_put(struct nodes *t, struct node *n)
+{
+	if (!n)
+		return;
+	(void)pthread_mutex_lock(&t->lock);
+	n->n_users--;
+	drop(t, n);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+struct node *node_find(struct nodes *t, struct node *parent, const char *name)
+{
+	AUTO_FREE char *key = key_of(parent, name);
+	struct node *n;
+
+	if (!key)
+		return NULL;
+	(void)pthread_mutex_lock(&t->lock);
+	n = find_key(t, key);
+	if (n)
+		n->n_users++;
+	(void)pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+struct node *node_make(struct nodes *t, struct node *parent, const char *name,
+		       bool is_folder)
+{
+	AUTO_FREE char *key = key_of(parent, name);
+	struct node *n;
+
+	if (!key)
+		return NULL;
+	(void)pthread_mutex_lock(&t->lock);
+	n = find_key(t, key);
+	if (n && n->is_folder != is_folder) {
+		unset_name(t, n);
+		journal(t, n, true);
+		n = NULL;
+	}
+	if (!n)
+		n = add_named(t, parent, name, is_folder);
+	if (n)
+		n->n_users++;
+	(void)pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+void node_looked_up(struct nodes *t, struct node *n)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	n->n_lookups++;
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups)
+{
+	struct node *n;
+
+	(void)pthread_mutex_lock(&t->lock);
+	n = find_id(t, id);
+	if (n && n->n_lookups < LOOKUPS_UNKNOWN) {
+		n->n_lookups -= n_lookups < n->n_lookups ? n_lookups
+							 : n->n_lookups;
+		drop(t, n);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void node_detach(struct nodes *t, struct node *n)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	unset_name(t, n);
+	journal(t, n, true);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+int node_rename(struct nodes *t, struct node *n, struct node *parent,
+		const char *name)
+{
+	char *key = key_of(parent, name);
+	struct node *before;
+	int rc;
+
+	if (!key)
+		return -ENOMEM;
+	(void)pthread_mutex_lock(&t->lock);
+	before = find_key(t, key);
+	if (before && before != n) {
+		unset_name(t, before);
+		journal(t, before, true);
+	}
+	unset_name(t, n);
+	free(n->key);
+	n->key = NULL;
+	rc = set_name(t, n, parent, key);
+	journal(t, n, true);
+	(void)pthread_mutex_unlock(&t->lock);
+	return rc;
+}
+
+/* ------------------------------------------------------------------------ paths --- */
+
+static int path_of(struct nodes *t, const struct node *n, struct buf *out)
+{
+	int rc;
+
+	if (n == t->root)
+		return 0;
+	if (!n->parent)
+		return -ENOENT;
+	rc = path_of(t, n->parent, out);
+	if (rc == 0 && out->len)
+		rc = buf_puts(out, "/");
+	return rc < 0 ? rc : buf_puts(out, node_name(n));
+}
+
+int node_path(struct nodes *t, struct node *n, struct buf *out)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&t->lock);
+	rc = path_of(t, n, out);
+	(void)pthread_mutex_unlock(&t->lock);
+	/* An empty path is text, too. */
+	return rc < 0 ? rc : buf_puts(out, "");
+}
+
+int node_path_below(struct nodes *t, struct node *n, const char *name,
+		    struct buf *out)
+{
+	int rc = node_path(t, n, out);
+
+	if (rc == 0 && out->len)
+		rc = buf_puts(out, "/");
+	return rc < 0 ? rc : buf_puts(out, name);
+}
+
+void nodes_each(struct nodes *t, const struct node *parent, nodes_fn *fn,
+		void *arg)
+{
+	struct node *n, *next;
+
+	(void)pthread_mutex_lock(&t->lock);
+	HASH_ITER(by_name, t->by_name, n, next)
+		if (n->parent == parent)
+			fn(arg, n);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+/* ---------------------------------------------------------------------- restart --- */
+
+static void forget_all(struct nodes *t)
+{
+	struct node *n, *next;
+
+	HASH_ITER(by_id, t->by_id, n, next) {
+		HASH_DELETE(by_id, t->by_id, n);
+		if (n->parent)
+			HASH_DELETE(by_name, t->by_name, n);
+		node_free(n);
+	}
+}
+
+/* "ID KIND KEY": parents come before what is in them, but for those that were moved:
+ * names are set when all nodes are there. */
+static void replay_add(struct nodes *t, const char *text)
+{
+	char *end;
+	uint64_t id = strtoull(text, &end, 16);
+	struct node *n = find_id(t, id);
+
+	if (!id || id == NODE_ROOT || end[0] != ' ' || !end[1] || end[2] != ' ')
+		return;
+	if (!n)
+		n = add(t, id, end[1] == 'd');
+	if (!n)
+		return;
+	free(n->key);
+	n->key = strlen(end + 3) > KEY_PREFIX ? strdup(end + 3) : NULL;
+	n->n_lookups = LOOKUPS_UNKNOWN;
+	if (id > t->last_id)
+		t->last_id = id;
+}
+
+static void replay_remove(struct nodes *t, const char *text)
+{
+	uint64_t id = strtoull(text, NULL, 16);
+	struct node *n = id == NODE_ROOT ? NULL : find_id(t, id);
+
+	if (!n)
+		return;
+	HASH_DELETE(by_id, t->by_id, n);
+	node_free(n);
+}
+
+static void replay_names(struct nodes *t)
+{
+	struct node *n, *next;
+
+	HASH_ITER(by_id, t->by_id, n, next) {
+		char *key = n->key;
+		struct node *parent =
+			key ? find_id(t, strtoull(key, NULL, 16)) : NULL;
+
+		n->key = NULL;
+		if (!key || !parent || find_key(t, key))
+			free(key);
+		else if (set_name(t, n, parent, key) < 0)
+			continue;
+	}
+}
+
+static void replay(struct nodes *t, const char *data, size_t len)
+{
+	struct node *n, *next;
+
+	for (size_t at = 0; at < len; at += strlen(data + at) + 1) {
+		if (data[at] == 'A')
+			replay_add(t, data + at + 1);
+		else if (data[at] == 'D')
+			replay_remove(t, data + at + 1);
+		if (data[at] != 'R')
+			continue;
+		HASH_ITER(by_id, t->by_id, n, next) {
+			if (n == t->root)
+				continue;
+			HASH_DELETE(by_id, t->by_id, n);
+			node_free(n);
+		}
+	}
+	replay_names(t);
+}
+
+static int read_journal(struct nodes *t, struct error *err)
+{
+	AUTO_BUF data = BUF_INIT;
+	struct stat st;
+	int rc;
+
+	if (t->journal_fd < 0 || fstat(t->journal_fd, &st) < 0 ||
+	    st.st_size == 0 || st.st_size > (off_t)JOURNAL_MAX)
+		return 0;
+	if (buf_reserve(&data, (size_t)st.st_size) < 0)
+		return error_nomem(err);
+	rc = fs_pread_full(t->journal_fd, data.data, (size_t)st.st_size, 0);
+	if (rc < 0)
+		return error_set(err, -rc, "kept names: %s", strerror(-rc));
+	/* The last record may be cut. */
+	data.data[st.st_size] = '\0';
+	replay(t, data.data, (size_t)st.st_size);
+	t->journal_len = (uint64_t)st.st_size;
+	return 0;
+}
+
+int nodes_init(struct nodes *t, int journal_fd, struct error *err)
+{
+	int rc;
+
+	*t = (struct nodes){ .journal_fd = journal_fd, .last_id = NODE_ROOT };
+	(void)pthread_mutex_init(&t->lock, NULL);
+	t->root = add(t, NODE_ROOT, true);
+	rc = t->root ? read_journal(t, err) : error_nomem(err);
+	if (rc == 0)
+		journal_renew(t);
+	return rc;
+}
+
+void nodes_fini(struct nodes *t)
+{
+	forget_all(t);
+	(void)pthread_mutex_destroy(&t->lock);
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Names and attributes. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "ckpt-fuse/mount/ops.h"
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+/* What other nodes change is seen after this, s; an open looks at once. */
+#define VALID_S 1.0
+#define FOLDER_MODE 0755u
+
+void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
+{
+	int code = -rc;
+
+	switch (code) {
+	case ENOENT:
+	case EEXIST:
+	case ENOTEMPTY:
+	case EISDIR:
+	case ENOTDIR:
+	case ENOSPC:
+	case EDQUOT:
+	case ESTALE:
+		break;
+	default:
+		log_warning("ckpt", "%s failed reason=\"%s\"", what,
+			    err && *err->msg ? err->msg : strerror(code));
+	}
+	if (code == EBADMSG || code == EPROTO || code == ECONNREFUSED ||
+	    code == ECANCELED)
+		code = EIO;
+	(void)fuse_reply_err(req, code);
+}
+
+/* ----------------------------------------------------------------- attributes --- */
+
+static void set_time(int64_t ns, struct stat *st)
+{
+	st->st_mtim = (struct timespec){ .tv_sec = ns / CLOCK_NS_PER_S,
+					 .tv_nsec = ns % CLOCK_NS_PER_S };
+	st->st_atim = st->st_ctim = st->st_mtim;
+}
+
+static void fill_folder(const struct ckpt_mount *m, struct stat *st)
+{
+	st->st_mode = S_IFDIR | FOLDER_MODE;
+	st->st_nlink = 2;
+	st->st_uid = (uid_t)m->cfg->uid;
+	st->st_gid = (gid_t)m->cfg->gid;
+	set_time(m->started_ns, st);
+}
+
+static void fill_file(const struct ckpt_mount *m, const struct ckpt_stat *s,
+		      struct stat *st)
+{
+	st->st_mode = S_IFREG | (s->attr.mode & 07777);
+	st->st_nlink = 1;
+	/* A plain object belongs to nobody. */
+	st->st_uid = s->is_striped ? s->attr.uid : (uid_t)m->cfg->uid;
+	st->st_gid = s->is_striped ? s->attr.gid : (gid_t)m->cfg->gid;
+	st->st_size = (off_t)s->size;
+	st->st_blocks = (blkcnt_t)((s->size + 511) / 512);
+	st->st_blksize = (blksize_t)MIB;
+	set_time(s->attr.mtime_ns, st);
+}
+
+/* With the node's lock: what it is now. */
+static int stat_file(struct ckpt_mount *m, struct node *n, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_stat st = { .is_striped = true };
+	int rc;
+
+	if (n->writing && writing_stat(n->writing, &st.size, &st.attr)) {
+		n->stat = st;
+		return 0;
+	}
+	rc = node_path(&m->nodes, n, &path);
+	/* A file that was removed is as it was. */
+	if (rc == -ENOENT && n->n_readers + n->n_writers)
+		return 0;
+	if (rc == 0)
+		rc = ckpt_stat(m->store, path.data, &st, err);
+	if (rc == 0)
+		n->stat = st;
+	return rc;
+}
+
+int ops_stat(struct ckpt_mount *m, struct node *n, struct stat *ret,
+	     struct error *err)
+{
+	int rc = 0;
+
+	*ret = (struct stat){ .st_ino = n->id };
+	if (n->is_folder) {
+		fill_folder(m, ret);
+		return 0;
+	}
+	(void)pthread_mutex_lock(&n->lock);
+	rc = stat_file(m, n, err);
+	if (rc == 0)
+		fill_file(m, &n->stat, ret);
+	(void)pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct node *n = node_get(&m->nodes, ino);
+	struct error err = ERROR_INIT;
+	struct stat st;
+	int rc = n ? ops_stat(m, n, &st, &err) : -ENOENT;
+
+	node_put(&m->nodes, n);
+	if (rc < 0)
+		ops_fail(req, "getattr", rc, &err);
+	else
+		(void)fuse_reply_attr(req, &st, VALID_S);
+}
+
+/* ---------------------------------------------------------------------- names --- */
+
+int ops_entry(struct ckpt_mount *m, struct node *n,
+	      struct fuse_entry_param *ret, struct error *err)
+{
+	*ret = (struct fuse_entry_param){ .ino = n->id,
+					  .generation = 1,
+					  .attr_timeout = VALID_S,
+					  .entry_timeout = VALID_S };
+	return ops_stat(m, n, &ret->attr, err);
+}
+
+void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct node *n)
+{
+	struct fuse_entry_param e;
+	struct error err = ERROR_INIT;
+	int rc = ops_entry(m, n, &e, &err);
+
+	if (rc < 0) {
+		ops_fail(req, "lookup", rc, &err);
+	} else {
+		node_looked_up(&m->nodes, n);
+		if (fuse_reply_entry(req, &e) < 0)
+			node_forget(&m->nodes, n->id, 1);
+	}
+	node_put(&m->nodes, n);
+}
+
+/* Is it there, and a folder?  1 or 0, or -errno. */
+static int look(struct ckpt_mount *m, struct node *known, const char *path,
+		struct error *err)
+{
+	struct ckpt_stat st;
+	int rc = known && known->is_folder ? ckpt_is_folder(m->store, path, err)
+					   : 0;
+
+	if (rc != 0)
+		return rc;
+	rc = ckpt_stat(m->store, path, &st, err);
+	if (rc == -EISDIR)
+		return 1;
+	/* No file can have such a name. */
+	return rc == -EINVAL ? -ENOENT : rc;
+}
+
+static bool is_being_written(struct node *n)
+{
+	bool is_so;
+
+	(void)pthread_mutex_lock(&n->lock);
+	is_so = n->writing != NULL;
+	(void)pthread_mutex_unlock(&n->lock);
+	return is_so;
+}
+
+int ops_find(struct ckpt_mount *m, struct node *parent, const char *name,
+	     struct node **ret, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct node *n = node_find(&m->nodes, parent, name);
+	int rc;
+
+	if (n && !n->is_folder && is_being_written(n)) {
+		*ret = n;
+		return 0;
+	}
+	rc = node_path_below(&m->nodes, parent, name, &path);
+	if (rc == 0)
+		rc = look(m, n, path.data, err);
+	node_put(&m->nodes, n);
+	if (rc < 0)
+		return rc;
+	*ret = node_make(&m->nodes, parent, name, rc == 1);
+	return *ret ? 0 : error_nomem(err);
+}
+
+void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct node *p = node_get(&m->nodes, parent), *n;
+	struct error err = ERROR_INIT;
+	int rc = p ? ops_find(m, p, name, &n, &err) : -ESTALE;
+
+	node_put(&m->nodes, p);
+	if (rc < 0)
+		ops_fail(req, "lookup", rc, &err);
+	else
+		ops_reply_entry(req, m, n);
+}
+
+void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
+{
+	node_forget(&mount_of(req)->nodes, ino, n);
+	fuse_reply_none(req);
+}
+
+void ops_forget_multi(fuse_req_t req, size_t count,
+		      struct fuse_forget_data *forgets)
+{
+	for (size_t i = 0; i < count; i++)
+		node_forget(&mount_of(req)->nodes, forgets[i].ino,
+			    forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+/* -------------------------------------------------------------------- changes --- */
+
+static int set_size(struct ckpt_mount *m, struct node *n, uint64_t size,
+		    struct error *err)
+{
+	struct ckpt_attr attr = n->stat.attr;
+	int rc = ops_begin_writing(m, n, size == 0, &attr, err);
+
+	if (rc < 0)
+		return rc;
+	rc = writing_truncate(n->writing, size, err);
+	/* Somebody else who writes it says when it is done. */
+	if (rc == 0 && n->n_writers == 1)
+		rc = writing_commit(n->writing, err);
+	ops_end_writing(m, n);
+	return rc;
+}
+
+static int64_t mtime_of(const struct stat *attr, int to_set)
+{
+	struct timespec t = attr->st_mtim;
+
+	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
+		(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+}
+
+static void merge(const struct stat *attr, int to_set, struct ckpt_attr *a)
+{
+	if (to_set & FUSE_SET_ATTR_MODE)
+		a->mode = attr->st_mode & 07777;
+	if (to_set & FUSE_SET_ATTR_UID)
+		a->uid = attr->st_uid;
+	if (to_set & FUSE_SET_ATTR_GID)
+		a->gid = attr->st_gid;
+	if (to_set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW))
+		a->mtime_ns = mtime_of(attr, to_set);
+}
+
+/* A plain object has nothing to keep them in: that is no failure, docs say so. */
+static int set_attrs(struct ckpt_mount *m, struct node *n,
+		     const struct stat *attr, int to_set, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc = stat_file(m, n, err);
+
+	if (rc < 0)
+		return rc;
+	merge(attr, to_set, &n->stat.attr);
+	if (n->writing)
+		writing_set_attr(n->writing, &n->stat.attr,
+				 to_set & FUSE_SET_ATTR_MTIME);
+	if (n->writing && writing_is_dirty(n->writing))
+		return 0;
+	rc = node_path(&m->nodes, n, &path);
+	if (rc == 0)
+		rc = ckpt_set_attr(m->store, path.data, &n->stat.attr, err);
+	return rc == -ENOTSUP || rc == -ENOENT ? 0 : rc;
+}
+
+#define SET_ATTRS \
+	(FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | \
+	 FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW)
+
+void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+		 struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct node *n = node_get(&m->nodes, ino);
+	struct error err = ERROR_INIT;
+	struct stat st;
+	int rc = n ? 0 : -ESTALE;
+
+	if (rc == 0 && !n->is_folder) {
+		(void)pthread_mutex_lock(&n->lock);
+		if (to_set & FUSE_SET_ATTR_SIZE)
+			rc = set_size(m, n, (uint64_t)attr->st_size, &err);
+		if (rc == 0 && (to_set & SET_ATTRS))
+			rc = set_attrs(m, n, attr, to_set, &err);
+		(void)pthread_mutex_unlock(&n->lock);
+	}
+	if (rc == 0)
+		rc = ops_stat(m, n, &st, &err);
+	node_put(&m->nodes, n);
+	if (rc < 0)
+		ops_fail(req, "setattr", rc, &err);
+	else
+		(void)fuse_reply_attr(req, &st, VALID_S);
+}
+
+/* Of a directory what it says; other stores have no bound that they tell. */
+void ops_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct statvfs st = { .f_bsize = MIB,
+			      .f_frsize = MIB,
+			      .f_blocks = GIB,
+			      .f_bfree = GIB,
+			      .f_bavail = GIB };
+
+	if (m->local && statvfs(m->local, &st) < 0) {
+		(void)fuse_reply_err(req, errno);
+		return;
+	}
+	st.f_namemax = NAME_MAX;
+	(void)fuse_reply_statfs(req, &st);
+}

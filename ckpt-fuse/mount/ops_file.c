@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files that are open. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ckpt-fuse/mount/ops.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/log.h"
+
+#define PLAIN_MODE 0644u
+/* Of /proc/PID/stat: what the kernel's PF_SIGNALED is. */
+#define KILLED_FLAG 0x400u
+
+/* -------------------------------------------------------------------- writers --- */
+
+int ops_begin_writing(struct ckpt_mount *m, struct node *n, bool is_new,
+		      const struct ckpt_attr *attr, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc = 0;
+
+	if (n->writing) {
+		rc = is_new ? writing_truncate(n->writing, 0, err) : 0;
+	} else {
+		rc = node_path(&m->nodes, n, &path);
+		if (rc == 0)
+			rc = writing_new(&m->writings, path.data, is_new, attr,
+					 &n->writing, err);
+	}
+	n->n_writers += rc == 0;
+	return rc;
+}
+
+void ops_end_writing(struct ckpt_mount *m, struct node *n)
+{
+	if (--n->n_writers)
+		return;
+	writing_free(n->writing);
+	n->writing = NULL;
+}
+
+static int open_writer(struct ckpt_mount *m, struct node *n, int flags,
+		       struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_stat st;
+	int rc = 0;
+
+	if (m->cfg->read_only)
+		return -EROFS;
+	(void)pthread_mutex_lock(&n->lock);
+	if (!n->writing) {
+		/* Its attributes stay. */
+		rc = node_path(&m->nodes, n, &path);
+		if (rc == 0)
+			rc = ckpt_stat(m->store, path.data, &st, err);
+		if (rc == 0)
+			n->stat = st;
+	}
+	if (rc == 0)
+		rc = ops_begin_writing(m, n, flags & O_TRUNC, &n->stat.attr,
+				       err);
+	(void)pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+static void reply_writer(fuse_req_t req, struct node *n,
+			 struct fuse_file_info *fi,
+			 const struct fuse_entry_param *e)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_new(&m->handles, HANDLE_WRITER, n, NULL);
+
+	if (!h) {
+		(void)pthread_mutex_lock(&n->lock);
+		ops_end_writing(m, n);
+		(void)pthread_mutex_unlock(&n->lock);
+		node_put(&m->nodes, n);
+		(void)fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	fi->fh = h->id;
+	/* The kernel keeps no pages of it, so that nobody can map them to be
+	 * written in any order. */
+	fi->direct_io = 1;
+	if (!e) {
+		(void)fuse_reply_open(req, fi);
+		return;
+	}
+	node_looked_up(&m->nodes, n);
+	(void)fuse_reply_create(req, e, fi);
+}
+
+/* -------------------------------------------------------------------- readers --- */
+
+/* With the lock: the version that is there now is the node's.  -ESTALE: its readers
+ * have another, which is another file to the kernel. */
+static int use_version(struct ckpt_mount *m, struct node *n,
+		       struct ckpt_file *f, bool *ret_is_same,
+		       struct error *err)
+{
+	const struct ckpt_stat *st = ckpt_file_stat(f);
+
+	*ret_is_same = st->is_striped && n->stat.is_striped &&
+		       st->generation == n->stat.generation &&
+		       st->size == n->stat.size &&
+		       st->attr.mtime_ns == n->stat.attr.mtime_ns;
+	if (n->reading && ckpt_file_is_same(reading_file(n->reading), f)) {
+		ckpt_close(f);
+		*ret_is_same = true;
+		return 0;
+	}
+	if (n->reading && n->n_readers && !n->writing) {
+		ckpt_close(f);
+		return -ESTALE;
+	}
+	n->stat = *st;
+	reading_unref(n->reading);
+	n->reading = NULL;
+	return reading_new(&m->readings, f, &n->reading, err);
+}
+
+/* A file that was removed is open still: as its readers have it. */
+static int open_removed(struct node *n, struct reading **ret)
+{
+	int rc = n->reading ? 0 : -ENOENT;
+
+	if (rc == 0)
+		*ret = reading_ref(n->reading);
+	return rc;
+}
+
+static int open_reader(struct ckpt_mount *m, struct node *n,
+		       struct reading **ret, bool *ret_is_same,
+		       struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_file *f;
+	int rc = node_path(&m->nodes, n, &path);
+
+	*ret_is_same = false;
+	if (rc == -ENOENT) {
+		(void)pthread_mutex_lock(&n->lock);
+		rc = open_removed(n, ret);
+		(void)pthread_mutex_unlock(&n->lock);
+		return rc;
+	}
+	if (rc == 0)
+		rc = ckpt_open(m->store, path.data, &f, err);
+	if (rc < 0)
+		return rc;
+	(void)pthread_mutex_lock(&n->lock);
+	rc = use_version(m, n, f, ret_is_same, err);
+	if (rc == 0) {
+		*ret = reading_ref(n->reading);
+		n->n_readers++;
+	}
+	(void)pthread_mutex_unlock(&n->lock);
+	if (rc == -ESTALE)
+		node_detach(&m->nodes, n);
+	return rc;
+}
+
+static void close_reader(struct node *n)
+{
+	(void)pthread_mutex_lock(&n->lock);
+	if (n->n_readers && --n->n_readers == 0) {
+		reading_unref(n->reading);
+		n->reading = NULL;
+	}
+	(void)pthread_mutex_unlock(&n->lock);
+}
+
+static void reply_reader(fuse_req_t req, struct node *n, struct reading *r,
+			 struct fuse_file_info *fi, bool is_same)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_new(&m->handles, HANDLE_READER, n, r);
+
+	if (!h) {
+		reading_unref(r);
+		close_reader(n);
+		node_put(&m->nodes, n);
+		(void)fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	fi->fh = h->id;
+	fi->keep_cache = is_same;
+	(void)fuse_reply_open(req, fi);
+}
+
+/* A new file that nobody has committed yet is read by way of its writer. */
+static bool has_writer(struct node *n)
+{
+	bool has;
+
+	(void)pthread_mutex_lock(&n->lock);
+	has = n->writing != NULL;
+	(void)pthread_mutex_unlock(&n->lock);
+	return has;
+}
+
+void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct node *n = node_get(&m->nodes, ino);
+	bool is_writer = (fi->flags & O_ACCMODE) != O_RDONLY ||
+			 (fi->flags & O_TRUNC);
+	struct error err = ERROR_INIT;
+	struct reading *r = NULL;
+	bool is_same;
+	int rc = n ? 0 : -ESTALE;
+
+	if (rc == 0 && !is_writer) {
+		rc = open_reader(m, n, &r, &is_same, &err);
+		is_writer = rc == -ENOENT && has_writer(n);
+	}
+	if (n && is_writer)
+		rc = open_writer(m, n, fi->flags, &err);
+	if (rc < 0) {
+		node_put(&m->nodes, n);
+		ops_fail(req, "open", rc, &err);
+	} else if (is_writer) {
+		reply_writer(req, n, fi, NULL);
+	} else {
+		reply_reader(req, n, r, fi, is_same);
+	}
+}
+
+/* Nobody else can have such a name, as the store says by the same check. */
+static int check_name(struct ckpt_mount *m, struct node *parent,
+		      const char *name, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_stat st;
+	int rc = node_path_below(&m->nodes, parent, name, &path);
+
+	if (rc == 0)
+		rc = ckpt_stat(m->store, path.data, &st, err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int create(fuse_req_t req, struct node *parent, const char *name,
+		  mode_t mode, struct node **ret, struct error *err)
+{
+	struct ckpt_mount *m = mount_of(req);
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct ckpt_attr attr = { .mode = mode & 07777,
+					.uid = ctx->uid,
+					.gid = ctx->gid };
+	struct node *n;
+	int rc = m->cfg->read_only ? -EROFS : check_name(m, parent, name, err);
+
+	if (rc < 0)
+		return rc;
+	n = node_make(&m->nodes, parent, name, false);
+	if (!n)
+		return error_nomem(err);
+	(void)pthread_mutex_lock(&n->lock);
+	rc = ops_begin_writing(m, n, true, &attr, err);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (rc < 0)
+		node_put(&m->nodes, n);
+	else
+		*ret = n;
+	return rc;
+}
+
+void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
+		mode_t mode, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct node *p = node_get(&m->nodes, parent), *n = NULL;
+	struct error err = ERROR_INIT;
+	struct fuse_entry_param e;
+	int rc = p ? create(req, p, name, mode, &n, &err) : -ESTALE;
+
+	node_put(&m->nodes, p);
+	if (rc == 0)
+		rc = ops_entry(m, n, &e, &err);
+	if (rc < 0)
+		ops_fail(req, "create", rc, &err);
+	else
+		reply_writer(req, n, fi, &e);
+}
+
+/* ---------------------------------------------------------------------- bytes --- */
+
+/* A handle that a predecessor gave: the file is opened for it again. */
+static struct reading *reopen(struct ckpt_mount *m, fuse_ino_t ino,
+			      struct error *err)
+{
+	struct node *n = node_get(&m->nodes, ino);
+	struct reading *r = NULL;
+	bool is_same;
+
+	if (!n)
+		return NULL;
+	(void)pthread_mutex_lock(&n->lock);
+	if (n->reading)
+		r = reading_ref(n->reading);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (!r && open_reader(m, n, &r, &is_same, err) < 0)
+		r = NULL;
+	node_put(&m->nodes, n);
+	return r;
+}
+
+static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
+			   uint64_t off, char *data, size_t size,
+			   struct error *err)
+{
+	struct handle *h = handle_get(&m->handles, fh);
+	struct reading *r;
+	int64_t n;
+
+	if (h && h->kind == HANDLE_WRITER)
+		return writing_read(h->node->writing, off, data, size, err);
+	if (h)
+		return reading_read(h->reading, off, data, size, err);
+	if (handle_kind_of(fh) == HANDLE_WRITER)
+		return error_set(err, EIO, "what was written was lost when "
+					   "the mount was restarted");
+	r = reopen(m, ino, err);
+	if (!r)
+		return -ESTALE;
+	n = reading_read(r, off, data, size, err);
+	reading_unref(r);
+	return n;
+}
+
+void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+	      struct fuse_file_info *fi)
+{
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *data = NULL;
+	int64_t n;
+
+	if (size > SESSION_DATA_MAX)
+		size = SESSION_DATA_MAX;
+	data = malloc(size ? size : 1);
+	n = data ? read_handle(mount_of(req), ino, fi->fh, (uint64_t)off, data,
+			       size, &err)
+		 : -ENOMEM;
+	if (n < 0)
+		ops_fail(req, "read", (int)n, &err);
+	else
+		(void)fuse_reply_buf(req, data, (size_t)n);
+}
+
+static struct writing *writer_of(fuse_req_t req, uint64_t fh, struct error *err)
+{
+	struct handle *h = handle_get(&mount_of(req)->handles, fh);
+
+	if (h && h->kind == HANDLE_WRITER)
+		return h->node->writing;
+	error_set(err, EIO,
+		  "what was written was lost when the mount was restarted");
+	return NULL;
+}
+
+void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
+	       off_t off, struct fuse_file_info *fi)
+{
+	struct error err = ERROR_INIT;
+	struct writing *w = writer_of(req, fi->fh, &err);
+	uint64_t at = (uint64_t)off;
+	int rc;
+
+	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
+	if (rc < 0)
+		ops_fail(req, "write", rc, &err);
+	else
+		(void)fuse_reply_write(req, size);
+}
+
+/* --------------------------------------------------------------------- commit --- */
+
+/* Does the process close because it was killed?  Then the file is not done. */
+static bool is_killed(pid_t pid)
+{
+	AUTO_BUF text = BUF_INIT;
+	char path[32], *p;
+	unsigned long flags = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (pid <= 0 || fs_read_file(path, 4096, &text, NULL) < 0 || !text.data)
+		return false;
+	/* Behind the name, which may hold anything: state and five numbers. */
+	p = strrchr(text.data, ')');
+	for (int i = 0; p && i < 7; i++)
+		p = strchr(p + 1, ' ');
+	if (p)
+		flags = strtoul(p, NULL, 10);
+	return flags & KILLED_FLAG;
+}
+
+static void commit(fuse_req_t req, uint64_t fh, const char *what)
+{
+	struct error err = ERROR_INIT;
+	struct writing *w = writer_of(req, fh, &err);
+	int rc = w ? writing_commit(w, &err) : -EIO;
+
+	if (rc < 0)
+		ops_fail(req, what, rc, &err);
+	else
+		(void)fuse_reply_err(req, 0);
+}
+
+void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	if (handle_kind_of(fi->fh) != HANDLE_WRITER ||
+	    is_killed(fuse_req_ctx(req)->pid))
+		(void)fuse_reply_err(req, 0);
+	else
+		commit(req, fi->fh, "close");
+}
+
+void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
+	       struct fuse_file_info *fi)
+{
+	if (handle_kind_of(fi->fh) != HANDLE_WRITER)
+		(void)fuse_reply_err(req, 0);
+	else
+		commit(req, fi->fh, "fsync");
+}
+
+void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_get(&m->handles, fi->fh);
+
+	if (h && h->kind == HANDLE_WRITER) {
+		(void)pthread_mutex_lock(&h->node->lock);
+		ops_end_writing(m, h->node);
+		(void)pthread_mutex_unlock(&h->node->lock);
+	} else if (h) {
+		close_reader(h->node);
+	}
+	if (h)
+		handle_free(&m->handles, &m->nodes, h);
+	(void)fuse_reply_err(req, 0);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/readahead.h"
+
+#include "common/bytes.h"
+
+/* The kernel sends the requests of one reader side by side, and in any order. */
+#define SLACK (2 * MIB)
+/* One read alone says nothing of the next. */
+#define READS_MIN 2u
+
+void readahead_init(struct readahead *r, uint64_t unit, uint64_t most)
+{
+	*r = (struct readahead){ .unit = unit,
+				 .most = most < unit ? unit : most };
+}
+
+static bool is_next(const struct readahead_reader *x, uint64_t off)
+{
+	return x->used && off + SLACK >= x->next && off <= x->next + SLACK;
+}
+
+/* The one that this is the next read of, or else the place of the oldest. */
+static struct readahead_reader *find(struct readahead *r, uint64_t off,
+				     bool *ret_is_new)
+{
+	struct readahead_reader *oldest = &r->readers[0];
+
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		struct readahead_reader *x = &r->readers[i];
+
+		*ret_is_new = false;
+		if (is_next(x, off))
+			return x;
+		if (x->used < oldest->used)
+			oldest = x;
+	}
+	*ret_is_new = true;
+	return oldest;
+}
+
+/* Doubled each time that half of what was asked for is used up. */
+static void advise(struct readahead *r, struct readahead_reader *x,
+		   uint64_t size, struct readahead_advice *ret)
+{
+	uint64_t to;
+
+	if (x->ahead < x->next)
+		x->ahead = x->next;
+	if (x->ahead - x->next > x->window / 2)
+		return;
+	to = x->next + x->window;
+	to -= to % r->unit;
+	if (to > size)
+		to = size;
+	if (x->window < r->most)
+		x->window = x->window * 2 < r->most ? x->window * 2 : r->most;
+	if (to <= x->ahead)
+		return;
+	ret->from = x->ahead;
+	ret->to = to;
+	x->ahead = to;
+}
+
+struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
+				       uint64_t len, uint64_t size)
+{
+	struct readahead_advice ret = { .from = 0 };
+	bool is_new;
+	struct readahead_reader *x = find(r, off, &is_new);
+
+	if (is_new)
+		*x = (struct readahead_reader){ .window = 2 * r->unit };
+	x->used = ++r->clock;
+	x->n++;
+	if (off + len > x->next)
+		x->next = off + len;
+	/* Whoever begins at the beginning mostly goes on. */
+	ret.is_sequential = x->n >= READS_MIN || off == 0;
+	if (x->n >= READS_MIN && size > r->unit)
+		advise(r, x, size, &ret);
+	return ret;
+}

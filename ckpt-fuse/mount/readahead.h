@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What is worth reading before it is asked for: a file's readers, of whatever process
+ * and descriptor, are told apart by where they read.  Pure.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_READAHEAD_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_READAHEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define READAHEAD_READERS 16u
+
+/* One that reads forward. */
+struct readahead_reader {
+	uint64_t next;   /* byte that it wants next */
+	uint64_t ahead;  /* bytes before this were asked for */
+	uint64_t window; /* how far ahead it is worth to read */
+	uint64_t used;   /* when it was seen last; 0: no reader */
+	unsigned int n;  /* reads that followed one another */
+};
+
+struct readahead {
+	uint64_t unit, most; /* bytes: of a request, of a reader's window */
+	uint64_t clock;
+	struct readahead_reader readers[READAHEAD_READERS];
+};
+
+struct readahead_advice {
+	bool is_sequential;
+	uint64_t from, to; /* worth reading now; nothing when they are equal */
+};
+
+void readahead_init(struct readahead *r, uint64_t unit, uint64_t most);
+
+/* Somebody reads [off, off + len) of `size` bytes. */
+struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
+				       uint64_t len, uint64_t size);
+
+#endif

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/reading.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "ckpt-fuse/mount/readahead.h"
+#include "common/bytes.h"
+
+#define CHUNK MIB
+
+/* Bytes of a file, which lie in one unit.  No two of a file overlap. */
+struct read_block {
+	struct job job;
+	struct reading *r;
+	TAILQ_ENTRY(read_block) of_file;
+	TAILQ_ENTRY(read_block) idle; /* while it is ready, and n_users is 0 */
+	uint64_t off;
+	size_t len, n_had; /* bytes; those that a reader has had */
+	char *data;
+	unsigned int n_users;
+	bool is_ready;
+	int rc;
+	struct error err;
+};
+
+struct reading {
+	struct readings *all;
+	struct ckpt_file *file;
+	uint64_t size, unit;
+	atomic_uint refs;
+	TAILQ_HEAD(, read_block) blocks; /* this and below: readings.lock */
+	unsigned int n_coming;
+	struct readahead ahead;
+};
+
+void readings_init(struct readings *all)
+{
+	(void)pthread_mutex_init(&all->lock, NULL);
+	(void)pthread_cond_init(&all->came, NULL);
+	TAILQ_INIT(&all->idle);
+}
+
+void readings_fini(struct readings *all)
+{
+	(void)pthread_cond_destroy(&all->came);
+	(void)pthread_mutex_destroy(&all->lock);
+}
+
+int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
+		struct error *err)
+{
+	struct reading *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		ckpt_close(f);
+		return error_nomem(err);
+	}
+	r->all = all;
+	r->file = f;
+	r->size = ckpt_file_stat(f)->size;
+	r->unit = ckpt_file_unit(f);
+	atomic_init(&r->refs, 1);
+	TAILQ_INIT(&r->blocks);
+	readahead_init(&r->ahead, r->unit, all->readahead_most);
+	*ret = r;
+	return 0;
+}
+
+struct reading *reading_ref(struct reading *r)
+{
+	atomic_fetch_add(&r->refs, 1);
+	return r;
+}
+
+struct ckpt_file *reading_file(struct reading *r)
+{
+	return r->file;
+}
+
+/* --------------------------------------------------------------------- blocks --- */
+
+/* With the lock; nobody uses it. */
+static void block_free(struct read_block *b)
+{
+	struct readings *all = b->r->all;
+
+	TAILQ_REMOVE(&b->r->blocks, b, of_file);
+	atomic_fetch_add(&all->bytes_unused, b->len - b->n_had);
+	budget_give_ahead(all->budget, b->len);
+	free(b->data);
+	free(b);
+}
+
+void reading_unref(struct reading *r)
+{
+	struct read_block *b;
+
+	if (!r || atomic_fetch_sub(&r->refs, 1) != 1)
+		return;
+	(void)pthread_mutex_lock(&r->all->lock);
+	/* Each read of a store has a deadline. */
+	while (r->n_coming)
+		(void)pthread_cond_wait(&r->all->came, &r->all->lock);
+	while ((b = TAILQ_FIRST(&r->blocks))) {
+		TAILQ_REMOVE(&r->all->idle, b, idle);
+		block_free(b);
+	}
+	(void)pthread_mutex_unlock(&r->all->lock);
+	ckpt_close(r->file);
+	free(r);
+}
+
+bool readings_shrink(void *readings)
+{
+	struct readings *all = readings;
+	struct read_block *b;
+
+	(void)pthread_mutex_lock(&all->lock);
+	b = TAILQ_FIRST(&all->idle);
+	if (b) {
+		TAILQ_REMOVE(&all->idle, b, idle);
+		block_free(b);
+	}
+	(void)pthread_mutex_unlock(&all->lock);
+	return b != NULL;
+}
+
+static struct read_block *find_block(struct reading *r, uint64_t off)
+{
+	struct read_block *b;
+
+	TAILQ_FOREACH(b, &r->blocks, of_file)
+		if (b->off <= off && off < b->off + b->len)
+			return b;
+	return NULL;
+}
+
+/* Where the block that begins at `off` has to end. */
+static uint64_t end_of(struct reading *r, uint64_t off, uint64_t wanted)
+{
+	uint64_t end = (off / r->unit + 1) * r->unit;
+	struct read_block *b;
+
+	if (end > wanted)
+		end = wanted;
+	if (end > r->size)
+		end = r->size;
+	TAILQ_FOREACH(b, &r->blocks, of_file)
+		if (b->off > off && b->off < end)
+			end = b->off;
+	return end;
+}
+
+static void block_run(struct job *j)
+{
+	struct read_block *b = container_of(j, struct read_block, job);
+	struct reading *r = b->r;
+	int rc = ckpt_read(r->file, b->off, b->data, b->len, 0, &b->err);
+
+	(void)pthread_mutex_lock(&r->all->lock);
+	b->rc = rc;
+	b->is_ready = true;
+	r->n_coming--;
+	if (!b->n_users)
+		TAILQ_INSERT_TAIL(&r->all->idle, b, idle);
+	(void)pthread_cond_broadcast(&r->all->came);
+	(void)pthread_mutex_unlock(&r->all->lock);
+}
+
+/* A block that is to be read; NULL: memory is short. */
+static struct read_block *block_new(struct reading *r, uint64_t off,
+				    uint64_t end)
+{
+	struct read_block *b;
+
+	if (!budget_take_ahead(r->all->budget, end - off))
+		return NULL;
+	b = calloc(1, sizeof(*b));
+	/* Aligned, so that a store can read into it directly. */
+	if (!b || posix_memalign((void **)&b->data, 4096,
+				 round_up(end - off, 4096))) {
+		budget_give_ahead(r->all->budget, end - off);
+		free(b);
+		return NULL;
+	}
+	b->job.run = block_run;
+	b->r = r;
+	b->off = off;
+	b->len = (size_t)(end - off);
+	TAILQ_INSERT_TAIL(&r->blocks, b, of_file);
+	r->n_coming++;
+	atomic_fetch_add(&r->all->bytes_ahead, b->len);
+	return b;
+}
+
+/* With the lock. */
+static void read_ahead(struct reading *r, const struct readahead_advice *a)
+{
+	uint64_t off = a->from / CHUNK * CHUNK;
+
+	while (off < a->to) {
+		struct read_block *b = find_block(r, off);
+		uint64_t end = b ? b->off + b->len : end_of(r, off, a->to);
+
+		if (!b) {
+			b = block_new(r, off, end);
+			if (!b)
+				return;
+			jobs_add(r->all->jobs, &b->job);
+		}
+		off = end;
+	}
+}
+
+/* The block that has the byte, in use, to be read here and now when it is none that
+ * comes; NULL: there is no memory for one.  With the lock. */
+static struct read_block *take_block(struct reading *r, uint64_t off,
+				     bool is_sequential, bool *ret_is_new)
+{
+	struct read_block *b = find_block(r, off);
+	uint64_t from = off / CHUNK * CHUNK;
+
+	*ret_is_new = !b;
+	if (!b)
+		b = block_new(r, from,
+			      end_of(r, from,
+				     from + (is_sequential ? r->unit : CHUNK)));
+	if (b && !b->n_users++ && b->is_ready)
+		TAILQ_REMOVE(&r->all->idle, b, idle);
+	return b;
+}
+
+/* With the lock. */
+static void leave_block(struct read_block *b)
+{
+	if (--b->n_users)
+		return;
+	/* The kernel keeps what it was given. */
+	if (b->rc < 0 || b->n_had >= b->len)
+		block_free(b);
+	else
+		TAILQ_INSERT_TAIL(&b->r->all->idle, b, idle);
+}
+
+/* ---------------------------------------------------------------------- reads --- */
+
+/* Bytes of one block; returns how many, or -errno. */
+static int64_t read_block(struct reading *r, uint64_t off, char *dst,
+			  size_t len, bool is_sequential, struct error *err)
+{
+	struct readings *all = r->all;
+	struct read_block *b;
+	bool is_new;
+	int64_t n;
+
+	(void)pthread_mutex_lock(&all->lock);
+	b = take_block(r, off, is_sequential, &is_new);
+	(void)pthread_mutex_unlock(&all->lock);
+	if (!b) {
+		n = ckpt_read(r->file, off, dst, len, 0, err);
+		return n < 0 ? n : (int64_t)len;
+	}
+	if (is_new)
+		block_run(&b->job);
+	(void)pthread_mutex_lock(&all->lock);
+	while (!b->is_ready)
+		(void)pthread_cond_wait(&all->came, &all->lock);
+	(void)pthread_mutex_unlock(&all->lock);
+	n = b->rc;
+	if (n < 0 && err)
+		*err = b->err;
+	if (n == 0) {
+		uint64_t left = b->off + b->len - off;
+
+		n = (int64_t)(left < len ? left : len);
+		memcpy(dst, b->data + (off - b->off), (size_t)n);
+	}
+	(void)pthread_mutex_lock(&all->lock);
+	if (n > 0)
+		b->n_had += (size_t)n;
+	leave_block(b);
+	(void)pthread_mutex_unlock(&all->lock);
+	return n;
+}
+
+int64_t reading_read(struct reading *r, uint64_t off, void *buf, size_t len,
+		     struct error *err)
+{
+	struct readahead_advice a;
+	char *dst = buf;
+	size_t done = 0;
+
+	if (off >= r->size)
+		return 0;
+	if (len > r->size - off)
+		len = (size_t)(r->size - off);
+	(void)pthread_mutex_lock(&r->all->lock);
+	a = readahead_note(&r->ahead, off, len, r->size);
+	read_ahead(r, &a);
+	(void)pthread_mutex_unlock(&r->all->lock);
+	while (done < len) {
+		int64_t n = read_block(r, off + done, dst + done, len - done,
+				       a.is_sequential, err);
+
+		if (n < 0)
+			return n;
+		done += (size_t)n;
+	}
+	atomic_fetch_add(&r->all->bytes_read, len);
+	return (int64_t)len;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A file that is being written: its last bytes staged, those before on their way to
+ * their columns.  All its descriptors share it.  Functions block; any thread.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_WRITING_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_WRITING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "ckpt-fuse/ckpt.h"
+#include "ckpt-fuse/mount/budget.h"
+#include "ckpt-fuse/mount/jobs.h"
+
+struct writing;
+
+/* What the files of one mount share. */
+struct writings {
+	struct object_store *store;
+	struct budget *budget;
+	struct jobs *jobs; /* that send */
+	uint64_t tail_most;   /* bytes that stay staged, and can be written again */
+	uint32_t put_slots;   /* objects that the store's memory can write at once */
+	int64_t patience_ns;  /* for memory */
+	/* Have others give memory back that they can do without; true: some did. */
+	bool (*shrink)(void *arg);
+	void *arg;
+	pthread_mutex_t lock; /* the list */
+	TAILQ_HEAD(, writing) list;
+	atomic_uint n;
+	atomic_uint_fast64_t bytes_written, commits, failures;
+};
+
+/* `is_new`: it begins empty; else with what is there. */
+int writing_new(struct writings *all, const char *path, bool is_new,
+		const struct ckpt_attr *attr, struct writing **ret,
+		struct error *err) MUST_CHECK;
+/* What was not committed is lost. */
+void writing_free(struct writing *w);
+
+/* Also, besides what ckpt.h says:
+ *   -EOPNOTSUPP  those bytes were sent, and cannot be written again
+ *   -ENOBUFS     other files that are written have all the memory, and keep it */
+int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
+		  struct error *err) MUST_CHECK;
+int writing_truncate(struct writing *w, uint64_t size,
+		     struct error *err) MUST_CHECK;
+/* Up to `len` bytes; gives how many, 0 at the end, or -errno. */
+int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
+		     struct error *err) MUST_CHECK;
+/* Have what was written durable, and seen by all; nothing to do is no error. */
+int writing_commit(struct writing *w, struct error *err) MUST_CHECK;
+
+/* The file has another name; NULL: none any more, and is not committed again. */
+int writing_move(struct writing *w, const char *path,
+		 struct error *err) MUST_CHECK;
+/* Is there something that was not committed? */
+bool writing_is_dirty(struct writing *w);
+/* False: it was not changed yet, and is what the store has. */
+bool writing_stat(struct writing *w, uint64_t *ret_size,
+		  struct ckpt_attr *ret_attr);
+/* Of what is committed next. */
+void writing_set_attr(struct writing *w, const struct ckpt_attr *attr,
+		      bool has_mtime);
+
+#endif

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Other names, and other attributes, for files that are there. */
+#include <errno.h>
+#include <string.h>
+
+#include "ckpt-fuse/names.h"
+#include "common/buf.h"
+#include "common/bytes.h"
+
+#define TRIES 8u
+#define COPY_AT_ONCE (1 * MIB)
+
+/* Its manifest has the new name in one step; then nobody sees a plain object below. */
+static int rename_striped(struct object_store *s,
+			  const struct manifest_name *from,
+			  const struct manifest_name *to, const char *to_path,
+			  struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	int rc = object_rename(s, from->s, to->s, OBJECT_ANY, err);
+
+	/* It is hidden already; what stays is ckpt_gc()'s. */
+	if (rc == 0)
+		(void)!names_remove(s, to_path, &ignored);
+	return rc;
+}
+
+static int copy_bytes(struct object *o, struct object_put *p, struct error *err)
+{
+	AUTO_FREE char *data = malloc(COPY_AT_ONCE);
+	uint64_t size = object_opened_stat(o)->size;
+	int rc = data ? 0 : error_nomem(err);
+
+	for (uint64_t at = 0; rc == 0 && at < size; at += COPY_AT_ONCE) {
+		struct object_range r = { .off = at,
+					  .len = COPY_AT_ONCE,
+					  .buf = data };
+
+		if (size - at < r.len)
+			r.len = size - at;
+		rc = object_read(o, &r, 1, 0, err);
+		if (rc == 0)
+			rc = object_put_write(p, data, r.len, err);
+	}
+	return rc;
+}
+
+static int copy_object(struct object_store *s, const char *from, const char *to,
+		       struct error *err)
+{
+	AUTO(object_put) p = NULL;
+	struct object *o;
+	int rc = object_open(s, from, &o, err);
+
+	if (rc < 0)
+		return rc;
+	rc = object_put_open(s, to, NULL, &p, err);
+	if (rc == 0)
+		rc = copy_bytes(o, p, err);
+	if (rc == 0)
+		rc = object_put_commit(p, NULL, err);
+	object_close(o);
+	return rc;
+}
+
+/* Under a manifest, which hides it: the file before is there until that is gone, and
+ * the one that is renamed until all is done. */
+static int rename_below(struct object_store *s, const char *from,
+			const char *to, const struct manifest_name *hiding,
+			struct error *err)
+{
+	int rc = copy_object(s, from, to, err);
+
+	if (rc == 0)
+		rc = names_remove(s, hiding->s, err);
+	return rc == 0 ? names_remove(s, from, err) : rc;
+}
+
+static int rename_plain(struct object_store *s, const char *from,
+			const char *to, const struct manifest_name *to_name,
+			struct error *err)
+{
+	struct object_stat o;
+	int rc = object_stat(s, to_name->s, &o, err);
+
+	if (rc == 0)
+		return rename_below(s, from, to, to_name, err);
+	if (rc == -ENOENT)
+		rc = object_rename(s, from, to, OBJECT_ANY, err);
+	return rc == -ENOENT ? names_missing(s, from, err) : rc;
+}
+
+int ckpt_rename(struct object_store *s, const char *from, const char *to,
+		struct error *err)
+{
+	struct manifest_name from_name, to_name;
+	struct object_stat o;
+	int rc = manifest_name(from, &from_name, err);
+
+	if (rc == 0)
+		rc = manifest_name(to, &to_name, err);
+	if (rc < 0 || strcmp(from, to) == 0)
+		return rc;
+	rc = object_stat(s, from_name.s, &o, err);
+	if (rc == -ENOENT)
+		return rename_plain(s, from, to, &to_name, err);
+	/* A plain object that the manifest hides would be seen again. */
+	if (rc == 0)
+		rc = names_remove(s, from, err);
+	return rc == 0 ? rename_striped(s, &from_name, &to_name, to, err) : rc;
+}
+
+/* ---------------------------------------------------------------- attributes --- */
+
+/* -ESTALE: it was replaced meanwhile, and what replaced it stays. */
+static int set_attr_once(struct object_store *s, const char *name,
+			 const struct ckpt_attr *attr, struct error *err)
+{
+	struct object_put_options o = { .condition = OBJECT_MATCH };
+	AUTO(manifest) m = NULL;
+	AUTO_BUF data = BUF_INIT;
+	struct object_stat before;
+	int rc = object_stat(s, name, &before, err);
+
+	if (rc == 0)
+		rc = manifest_load(s, name, &m, err);
+	if (rc < 0)
+		return rc;
+	m->attr = *attr;
+	m->attr.mode &= 07777;
+	m->generation++;
+	o.tag = before.tag;
+	rc = manifest_encode(m, &data, err);
+	return rc == 0 ? object_put(s, name, data.data, data.len, &o, NULL, err)
+		       : rc;
+}
+
+int ckpt_set_attr(struct object_store *s, const char *path,
+		  const struct ckpt_attr *attr, struct error *err)
+{
+	struct manifest_name name;
+	int rc = manifest_name(path, &name, err);
+
+	if (rc < 0)
+		return rc;
+	rc = -ESTALE;
+	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = set_attr_once(s, name.s, attr, err);
+	return rc == -ENOENT ? error_set(err, ENOTSUP,
+					 "'%.200s' is a plain object, which has "
+					 "no attributes",
+					 path)
+			     : rc;
+}
