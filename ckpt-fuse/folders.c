@@ -19,10 +19,10 @@ static int mark_name(const char *folder, struct mark_name *ret,
 	if (rc < 0)
 		return rc;
 	n = snprintf(ret->s, sizeof(ret->s), "%s/" FOLDER_MARK, folder);
-	return n < (int)sizeof(ret->s) ? 0
-				       : error_set(err, EINVAL,
-						   "'%.60s...' is too long",
-						   folder);
+	return n < (int)sizeof(ret->s)
+		       ? 0
+		       : error_set(err, EINVAL, "'%.60s...' is too long",
+				   folder);
 }
 
 int ckpt_folder_make(struct object_store *s, const char *path,
@@ -53,7 +53,9 @@ int ckpt_folder_remove(struct object_store *s, const char *path,
 		rc = ckpt_list(s, path, found_file, NULL, err);
 	if (rc == -ENOTEMPTY)
 		return error_set(err, ENOTEMPTY, "'%.200s' has files", path);
-	return rc == 0 ? names_remove(s, mark.s, err) : rc;
+	if (rc == 0)
+		rc = names_remove(s, mark.s, err);
+	return rc == 0 ? object_folder_remove(s, path, err) : rc;
 }
 
 static int found_any(void *arg, const struct object_entry *e, struct error *err)

@@ -146,9 +146,10 @@ int ckpt_set_attr(struct object_store *s, const char *path,
 	rc = -ESTALE;
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = set_attr_once(s, name.s, attr, err);
-	return rc == -ENOENT ? error_set(err, ENOTSUP,
-					 "'%.200s' is a plain object, which has "
-					 "no attributes",
-					 path)
-			     : rc;
+	return rc == -ENOENT
+		       ? error_set(err, ENOTSUP,
+				   "'%.200s' is a plain object, which has "
+				   "no attributes",
+				   path)
+		       : rc;
 }

@@ -22,9 +22,9 @@ struct ckpt_writer {
 	struct object_store *store;
 	char *path;
 	struct manifest_name name;
-	struct manifest *manifest;            /* a plain file has no segment */
-	struct segment *segment;              /* that is written; of a striped one */
-	uint64_t first_unit;                  /* of it, in the file */
+	struct manifest *manifest; /* a plain file has no segment */
+	struct segment *segment;   /* that is written; of a striped one */
+	uint64_t first_unit;       /* of it, in the file */
 	pthread_mutex_t lock; /* of a file that grows: its length, checksums */
 	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
 	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
@@ -49,8 +49,8 @@ static int set_segment(struct ckpt_writer *w,
 		       const struct ckpt_write_options *o, struct error *err)
 {
 	uint64_t unit = manifest_unit(w->manifest);
-	uint64_t units = w->is_growing ? COLUMNS_MAX
-				       : (o->size + unit - 1) / unit;
+	uint64_t units =
+		w->is_growing ? COLUMNS_MAX : (o->size + unit - 1) / unit;
 	struct segment *s = w->segment;
 	uint32_t random;
 
@@ -266,8 +266,8 @@ static void set_crcs(struct ckpt_writer *w, uint64_t u, const char *data,
 		     uint64_t len)
 {
 	struct manifest *m = w->manifest;
-	uint64_t chunk = w->segment->first_chunk +
-			 (u - w->first_unit) * m->unit_chunks;
+	uint64_t chunk =
+		w->segment->first_chunk + (u - w->first_unit) * m->unit_chunks;
 
 	for (uint64_t at = 0; at < len; at += m->chunk_size, chunk++) {
 		uint64_t n =

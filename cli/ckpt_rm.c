@@ -35,6 +35,41 @@ static int remove_one(void *arg, const char *path, struct error *err)
 	return rc;
 }
 
+static int remove_folders(struct object_store *s, const char *folder,
+			  struct error *err);
+
+struct ckpt_rm_below {
+	struct object_store *store;
+	const char *folder;
+};
+
+static int remove_below(void *arg, const struct ckpt_entry *e,
+			struct error *err)
+{
+	const struct ckpt_rm_below *b = arg;
+	AUTO_BUF path = BUF_INIT;
+
+	if (!e->is_folder)
+		return 0; /* another wrote it meanwhile */
+	if (buf_printf(&path, "%s/%s", b->folder, e->name) < 0)
+		return error_nomem(err);
+	return remove_folders(b->store, path.data, err);
+}
+
+/* Those that a mount made are there also when they are empty. */
+static int remove_folders(struct object_store *s, const char *folder,
+			  struct error *err)
+{
+	struct ckpt_rm_below b = { .store = s, .folder = folder };
+	struct error ignored = ERROR_INIT;
+	int rc = ckpt_list(s, folder, remove_below, &b, err);
+
+	/* One that has a file again stays. */
+	if (rc == 0)
+		(void)!ckpt_folder_remove(s, folder, &ignored);
+	return rc;
+}
+
 static int check(const void *config, char **args, struct error *err)
 {
 	if (!*ckpt_store_path(args[1]))
@@ -58,6 +93,8 @@ static int run(const void *config, char **args, struct error *err)
 	r.store = s;
 	rc = c->recursive ? ckpt_walk(s, path, remove_one, &r, err)
 			  : remove_one(&r, path, err);
+	if (rc == 0 && c->recursive)
+		rc = remove_folders(s, path, err);
 	if (rc == -EISDIR)
 		rc = error_wrap(err, rc, "remove it with -r");
 	if (rc < 0)

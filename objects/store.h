@@ -189,6 +189,11 @@ int object_put(struct object_store *s, const char *name, const void *data,
 int object_delete(struct object_store *s, const char *name, const char *tag,
 		  struct error *err) MUST_CHECK;
 
+/* Remove a folder in which nothing is, where folders are real; elsewhere, and when it
+ * is not there, nothing is done.  -ENOTEMPTY */
+int object_folder_remove(struct object_store *s, const char *folder,
+			 struct error *err) MUST_CHECK;
+
 /* Give it another name; `condition` is of what has that name now, and not
  * OBJECT_MATCH.  Without object_caps.has_rename a copy and a removal. */
 int object_rename(struct object_store *s, const char *from, const char *to,

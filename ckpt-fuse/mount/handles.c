@@ -99,6 +99,6 @@ void handles_fini(struct handles *t, struct nodes *nodes)
 	struct handle *h, *next;
 
 	HASH_ITER(hh, t->all, h, next)
-		handle_free(t, nodes, h);
+	handle_free(t, nodes, h);
 	(void)pthread_mutex_destroy(&t->lock);
 }

@@ -25,6 +25,7 @@ struct handle {
 	enum handle_kind kind;
 	struct node *node; /* in use */
 	struct reading *reading;
+	bool is_killed; /* a process that was killed closed it */
 	struct folder_list list;
 };
 

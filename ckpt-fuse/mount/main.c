@@ -230,7 +230,8 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0)
 		rc = control_new(socket, m, session_path(s),
 				 session_is_adopted(s), &control, err);
-	if (rc == 0) {
+	/* A predecessor's that is gone was unmounted, and is not wanted. */
+	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
 			 session_path(s), args[0], session_is_adopted(s));
 		notify_send("READY=1");
@@ -243,6 +244,15 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	return rc;
 }
 
+static void drop_kept(struct fd_keeper *k)
+{
+	static const char *const names[] = { SESSION_NAME, SESSION_NAME "-init",
+					     JOURNAL_NAME };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		(void)!fd_keeper_drop(k, names[i], NULL);
+}
+
 static int run(const struct ckpt_mount_config *cfg, char **args,
 	       struct error *err)
 {
@@ -250,6 +260,7 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	AUTO_CLOSE int signals = watch_signals(err);
 	AUTO_CLOSE int journal_fd = -1;
 	struct fd_keeper *keeper = NULL;
+	bool is_successor;
 	int rc = signals < 0 ? signals : mount_canonical(args[1], &path, err);
 
 	if (rc == 0)
@@ -258,7 +269,8 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 		rc = fd_keeper_open(&keeper, err);
 	if (rc < 0)
 		return rc;
-	if (!getenv("LISTEN_FDS"))
+	is_successor = getenv("LISTEN_FDS") != NULL;
+	if (!is_successor)
 		rc = check_free(path, err);
 	if (rc == 0) {
 		journal_fd = open_journal(keeper, err);
@@ -266,6 +278,9 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	}
 	if (rc == 0)
 		rc = run_session(cfg, args, keeper, journal_fd, signals, err);
+	/* A start that failed is not tried again: nobody has the mount open. */
+	if (rc < 0 && !is_successor)
+		drop_kept(keeper);
 	fd_keeper_close(keeper);
 	return rc;
 }
@@ -273,7 +288,8 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 /* Ourselves without --hold, below a process that keeps what we hand to it. */
 static int run_held(int argc, char **argv, struct error *err)
 {
-	AUTO_FREE char **args = (char **)calloc((size_t)argc + 1, sizeof(*args));
+	AUTO_FREE char **args =
+		(char **)calloc((size_t)argc + 1, sizeof(*args));
 	static char self[] = "/proc/self/exe";
 	int n = 0;
 

@@ -96,11 +96,11 @@ static void set_bounds(struct ckpt_mount *m)
 		.budget = &m->budget,
 		.jobs = m->senders,
 		.tail_most = m->cfg->tail,
-		.put_slots = (uint32_t)(mine / (2 * (part ? part : MIB))),
 		.patience_ns = PATIENCE_NS,
 		.shrink = readings_shrink,
 		.arg = &m->readings,
 	};
+	budget_init(&m->writings.slots, mine / (part ? part : MIB), 0);
 	TAILQ_INIT(&m->writings.list);
 	(void)pthread_mutex_init(&m->writings.lock, NULL);
 	m->readings = (struct readings){
@@ -157,6 +157,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	jobs_free(m->readers);
 	readings_fini(&m->readings);
 	(void)pthread_mutex_destroy(&m->writings.lock);
+	budget_fini(&m->writings.slots);
 	budget_fini(&m->budget);
 	object_store_free(m->store);
 	free((void *)(uintptr_t)m->local);

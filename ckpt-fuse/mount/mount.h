@@ -26,7 +26,7 @@ struct ckpt_mount {
 	struct readings readings;
 	struct nodes nodes;
 	struct handles handles;
-	const char *local; /* folder of a file: store; NULL: it is another */
+	const char *local;  /* folder of a file: store; NULL: it is another */
 	int64_t started_ns; /* since 1970: what folders say of themselves */
 };
 

@@ -129,8 +129,8 @@ static void journal_renew(struct nodes *t)
 	if (buf_append(&all, "R", 2) < 0)
 		return;
 	HASH_ITER(by_id, t->by_id, n, next)
-		if (n != t->root && record_of(n, &all) < 0)
-			return;
+	if (n != t->root && record_of(n, &all) < 0)
+		return;
 	journal_append(t, &all);
 	if (t->journal_len == before)
 		return;
@@ -156,8 +156,8 @@ static void journal(struct nodes *t, const struct node *n, bool is_there)
 		return;
 	journal_append(t, &record);
 	t->journal_live += is_there ? record.len : 0;
-	if (t->journal_len > JOURNAL_MIN && HASH_CNT(by_id, t->by_id) * 512ull <
-						   t->journal_live)
+	if (t->journal_len > JOURNAL_MIN &&
+	    HASH_CNT(by_id, t->by_id) * 512ull < t->journal_live)
 		journal_renew(t);
 }
 
@@ -285,8 +285,8 @@ void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups)
 	(void)pthread_mutex_lock(&t->lock);
 	n = find_id(t, id);
 	if (n && n->n_lookups < LOOKUPS_UNKNOWN) {
-		n->n_lookups -= n_lookups < n->n_lookups ? n_lookups
-							 : n->n_lookups;
+		n->n_lookups -=
+			n_lookups < n->n_lookups ? n_lookups : n->n_lookups;
 		drop(t, n);
 	}
 	(void)pthread_mutex_unlock(&t->lock);
@@ -368,8 +368,8 @@ void nodes_each(struct nodes *t, const struct node *parent, nodes_fn *fn,
 
 	(void)pthread_mutex_lock(&t->lock);
 	HASH_ITER(by_name, t->by_name, n, next)
-		if (n->parent == parent)
-			fn(arg, n);
+	if (n->parent == parent)
+		fn(arg, n);
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
@@ -379,7 +379,8 @@ static void forget_all(struct nodes *t)
 {
 	struct node *n, *next;
 
-	HASH_ITER(by_id, t->by_id, n, next) {
+	HASH_ITER(by_id, t->by_id, n, next)
+	{
 		HASH_DELETE(by_id, t->by_id, n);
 		if (n->parent)
 			HASH_DELETE(by_name, t->by_name, n);
@@ -423,7 +424,8 @@ static void replay_names(struct nodes *t)
 {
 	struct node *n, *next;
 
-	HASH_ITER(by_id, t->by_id, n, next) {
+	HASH_ITER(by_id, t->by_id, n, next)
+	{
 		char *key = n->key;
 		struct node *parent =
 			key ? find_id(t, strtoull(key, NULL, 16)) : NULL;
@@ -447,7 +449,8 @@ static void replay(struct nodes *t, const char *data, size_t len)
 			replay_remove(t, data + at + 1);
 		if (data[at] != 'R')
 			continue;
-		HASH_ITER(by_id, t->by_id, n, next) {
+		HASH_ITER(by_id, t->by_id, n, next)
+		{
 			if (n == t->root)
 				continue;
 			HASH_DELETE(by_id, t->by_id, n);

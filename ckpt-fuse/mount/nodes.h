@@ -25,9 +25,11 @@ struct node {
 	unsigned int n_users; /* children, and requests under way */
 	bool is_folder;
 
-	pthread_mutex_t lock; /* what follows; held over what the store is asked */
+	pthread_mutex_t
+		lock; /* what follows; held over what the store is asked */
 	struct writing *writing; /* while it is open to be written */
 	unsigned int n_writers, n_readers;
+	_Atomic int writer_pid;  /* who wrote to it last, or opened it */
 	struct reading *reading; /* the version that its readers have */
 	struct ckpt_stat stat;   /* as it was seen last */
 };

@@ -7,14 +7,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "ckpt-fuse/mount/closing.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 
 #define PLAIN_MODE 0644u
-/* Of /proc/PID/stat: what the kernel's PF_SIGNALED is. */
-#define KILLED_FLAG 0x400u
 
 /* -------------------------------------------------------------------- writers --- */
 
@@ -85,6 +84,7 @@ static void reply_writer(fuse_req_t req, struct node *n,
 		return;
 	}
 	fi->fh = h->id;
+	n->writer_pid = fuse_req_ctx(req)->pid;
 	/* The kernel keeps no pages of it, so that nobody can map them to be
 	 * written in any order. */
 	fi->direct_io = 1;
@@ -209,8 +209,8 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct node *n = node_get(&m->nodes, ino);
-	bool is_writer = (fi->flags & O_ACCMODE) != O_RDONLY ||
-			 (fi->flags & O_TRUNC);
+	bool is_writer =
+		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
 	struct error err = ERROR_INIT;
 	struct reading *r = NULL;
 	bool is_same;
@@ -324,8 +324,9 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 	if (h)
 		return reading_read(h->reading, off, data, size, err);
 	if (handle_kind_of(fh) == HANDLE_WRITER)
-		return error_set(err, EIO, "what was written was lost when "
-					   "the mount was restarted");
+		return error_set(err, EIO,
+				 "what was written was lost when "
+				 "the mount was restarted");
 	r = reopen(m, ino, err);
 	if (!r)
 		return -ESTALE;
@@ -369,9 +370,12 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 {
 	struct error err = ERROR_INIT;
 	struct writing *w = writer_of(req, fi->fh, &err);
+	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
 	uint64_t at = (uint64_t)off;
 	int rc;
 
+	if (w)
+		h->node->writer_pid = fuse_req_ctx(req)->pid;
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
 	if (rc < 0)
 		ops_fail(req, "write", rc, &err);
@@ -380,25 +384,6 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 }
 
 /* --------------------------------------------------------------------- commit --- */
-
-/* Does the process close because it was killed?  Then the file is not done. */
-static bool is_killed(pid_t pid)
-{
-	AUTO_BUF text = BUF_INIT;
-	char path[32], *p;
-	unsigned long flags = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (pid <= 0 || fs_read_file(path, 4096, &text, NULL) < 0 || !text.data)
-		return false;
-	/* Behind the name, which may hold anything: state and five numbers. */
-	p = strrchr(text.data, ')');
-	for (int i = 0; p && i < 7; i++)
-		p = strchr(p + 1, ' ');
-	if (p)
-		flags = strtoul(p, NULL, 10);
-	return flags & KILLED_FLAG;
-}
 
 static void commit(fuse_req_t req, uint64_t fh, const char *what)
 {
@@ -412,10 +397,31 @@ static void commit(fuse_req_t req, uint64_t fh, const char *what)
 		(void)fuse_reply_err(req, 0);
 }
 
+/* Each descriptor that is closed comes here, copies for a child's redirections, too:
+ * the file is done when whoever wrote it has no other. */
+static bool is_last_close(const struct handle *h, pid_t pid)
+{
+	const struct node *n = h->node;
+	int writer = n->writer_pid;
+
+	return !closing_has_open(pid, n->id, node_name(n)) &&
+	       (writer == pid ||
+		!closing_has_open(writer, n->id, node_name(n)));
+}
+
 void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	if (handle_kind_of(fi->fh) != HANDLE_WRITER ||
-	    is_killed(fuse_req_ctx(req)->pid))
+	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
+	pid_t pid = fuse_req_ctx(req)->pid;
+
+	if (h && h->kind == HANDLE_WRITER) {
+		h->is_killed = closing_is_killed(pid);
+		if (h->is_killed || !is_last_close(h, pid)) {
+			(void)fuse_reply_err(req, 0);
+			return;
+		}
+	}
+	if (handle_kind_of(fi->fh) != HANDLE_WRITER)
 		(void)fuse_reply_err(req, 0);
 	else
 		commit(req, fi->fh, "close");
@@ -430,6 +436,16 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 		commit(req, fi->fh, "fsync");
 }
 
+/* Where it was not seen which close was the last; nobody waits for this one. */
+static void commit_late(const struct handle *h)
+{
+	struct error err = ERROR_INIT;
+
+	if (h->node->n_writers == 1 && !h->is_killed &&
+	    writing_commit(h->node->writing, &err) < 0)
+		log_warning("ckpt", "lost reason=\"%s\"", err.msg);
+}
+
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
@@ -437,6 +453,7 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (h && h->kind == HANDLE_WRITER) {
 		(void)pthread_mutex_lock(&h->node->lock);
+		commit_late(h);
 		ops_end_writing(m, h->node);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h) {

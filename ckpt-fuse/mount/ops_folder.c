@@ -21,7 +21,7 @@ static int add_entry(void *arg, const struct ckpt_entry *e, struct error *err)
 	    strcmp(l->entries[l->n - 1].name, e->name) == 0)
 		return 0;
 	return folder_list_add(l, e->name, e->is_folder) < 0 ? error_nomem(err)
-							      : 0;
+							     : 0;
 }
 
 struct own_files {

@@ -132,8 +132,8 @@ static struct read_block *find_block(struct reading *r, uint64_t off)
 	struct read_block *b;
 
 	TAILQ_FOREACH(b, &r->blocks, of_file)
-		if (b->off <= off && off < b->off + b->len)
-			return b;
+	if (b->off <= off && off < b->off + b->len)
+		return b;
 	return NULL;
 }
 
@@ -148,8 +148,8 @@ static uint64_t end_of(struct reading *r, uint64_t off, uint64_t wanted)
 	if (end > r->size)
 		end = r->size;
 	TAILQ_FOREACH(b, &r->blocks, of_file)
-		if (b->off > off && b->off < end)
-			end = b->off;
+	if (b->off > off && b->off < end)
+		end = b->off;
 	return end;
 }
 

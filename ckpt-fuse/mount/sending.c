@@ -63,7 +63,8 @@ static struct sending_unit *take_unit(struct sending_column *c)
 
 static void sending_run(struct job *job)
 {
-	struct sending_column *c = container_of(job, struct sending_column, job);
+	struct sending_column *c =
+		container_of(job, struct sending_column, job);
 	struct sending *s = c->s;
 	struct sending_unit *x;
 
@@ -95,9 +96,8 @@ int sending_begin(struct sending *s, struct object_store *store,
 	if (rc < 0)
 		return rc;
 	for (unsigned int i = 0; i < SENDING_COLUMNS_MAX; i++) {
-		s->columns[i] =
-			(struct sending_column){ .job.run = sending_run,
-						 .s = s };
+		s->columns[i] = (struct sending_column){ .job.run = sending_run,
+							 .s = s };
 		STAILQ_INIT(&s->columns[i].queue);
 	}
 	s->rc = 0;

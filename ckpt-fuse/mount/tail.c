@@ -67,8 +67,7 @@ static int add_unit(struct tail *t)
 {
 	if (t->n == t->cap) {
 		size_t cap = t->cap ? t->cap * 2 : 4;
-		struct tail_unit *more =
-			realloc(t->units, cap * sizeof(*more));
+		struct tail_unit *more = realloc(t->units, cap * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;

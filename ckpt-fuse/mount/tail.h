@@ -18,9 +18,10 @@ struct tail_unit {
 };
 
 struct tail {
-	size_t unit;    /* bytes */
-	uint64_t first; /* unit that `units` begins with: older ones were sent */
-	uint64_t end;   /* of what is staged; beyond are no bytes yet */
+	size_t unit; /* bytes */
+	uint64_t
+		first; /* unit that `units` begins with: older ones were sent */
+	uint64_t end;  /* of what is staged; beyond are no bytes yet */
 	struct tail_unit *units;
 	size_t n, cap;
 };

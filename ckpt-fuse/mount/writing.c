@@ -15,6 +15,8 @@
 
 #define UNIT (4 * MIB)
 #define COLUMNS_USUAL 8u
+/* Of a file that is small enough to be staged whole, more columns gain nothing. */
+#define STRIPED_SIZE (64 * MIB)
 /* Memory is asked for again this often: others may have filled units meanwhile. */
 #define ASK_AGAIN_NS (CLOCK_NS_PER_S / 2)
 
@@ -25,10 +27,12 @@ struct writing {
 	char *path;         /* NULL: it has none any more */
 	struct tail tail;
 	struct sending sending;
-	struct ckpt_file *base; /* the bytes before the tail, while none are sent */
+	struct ckpt_file
+		*base; /* the bytes before the tail, while none are sent */
 	struct ckpt_file *reader; /* what was committed, to be read */
 	uint64_t size;            /* beyond the tail's end are zeros */
 	uint64_t generation;      /* of what was committed */
+	uint32_t n_slots;         /* columns that are being written, at most */
 	struct ckpt_attr attr;
 	bool has_mtime; /* it was set, and is not that of the last write */
 	bool is_loaded; /* `size` and the tail are known */
@@ -99,6 +103,12 @@ static void cut_tail(struct writing *w, uint64_t end)
 	budget_give(w->all->budget, tail_cut(&w->tail, end));
 }
 
+static void give_slots(struct writing *w)
+{
+	budget_give(&w->all->slots, w->n_slots);
+	w->n_slots = 0;
+}
+
 void writing_free(struct writing *w)
 {
 	if (!w)
@@ -108,6 +118,7 @@ void writing_free(struct writing *w)
 	(void)pthread_mutex_unlock(&w->all->lock);
 	atomic_fetch_sub(&w->all->n, 1);
 	sending_fini(&w->sending);
+	give_slots(w);
 	cut_tail(w, tail_start(&w->tail));
 	tail_fini(&w->tail);
 	drop_reader(w);
@@ -136,12 +147,31 @@ static int open_base(struct writing *w, struct error *err)
 	return rc;
 }
 
-static uint32_t columns_now(struct writings *all)
+/* As many columns as are free, and leave some to other files; the first is waited for.
+ * -ENOBUFS */
+static int take_slots(struct writing *w, uint32_t most, struct error *err)
 {
+	struct writings *all = w->all;
 	unsigned int n = atomic_load(&all->n);
+	uint64_t share = all->slots.most / (2 * (uint64_t)(n ? n : 1));
 
-	n = all->put_slots / (n ? n : 1);
-	return n < 1 ? 1 : n > COLUMNS_USUAL ? COLUMNS_USUAL : n;
+	if (share > most)
+		share = most;
+	for (; share > 1; share--)
+		if (budget_take(&all->slots, share))
+			break;
+	if (share <= 1) {
+		share = 1;
+		if (!budget_wait(&all->slots, 1,
+				 clock_now_ns() + all->patience_ns))
+			return error_set(err, ENOBUFS,
+					 "files that are written at the same "
+					 "time have all the memory of the "
+					 "store: give the mount more, or write "
+					 "fewer");
+	}
+	w->n_slots = (uint32_t)share;
+	return 0;
 }
 
 /* Have a writer to send to; `size` is the whole file's, or CKPT_SIZE_UNKNOWN. */
@@ -155,13 +185,28 @@ static int begin(struct writing *w, uint64_t size, struct error *err)
 	rc = open_base(w, err);
 	if (rc < 0)
 		return rc;
-	if (size == CKPT_SIZE_UNKNOWN)
-		o.columns = columns_now(w->all);
+	rc = take_slots(w, size > STRIPED_SIZE ? COLUMNS_USUAL : 1, err);
+	if (rc < 0)
+		return rc;
+	o.columns = w->n_slots;
 	o.base = w->base;
 	o.base_size = tail_start(&w->tail);
 	/* A name is asked for; that of a removed file is never committed. */
-	return sending_begin(&w->sending, w->all->store,
-			     w->path ? w->path : "removed", &o, err);
+	rc = sending_begin(&w->sending, w->all->store,
+			   w->path ? w->path : "removed", &o, err);
+	if (rc < 0)
+		give_slots(w);
+	return rc;
+}
+
+/* The writer's end, with a commit when `ret` is not NULL. */
+static int end_sending(struct writing *w, struct ckpt_stat *ret,
+		       struct error *err)
+{
+	int rc = sending_end(&w->sending, ret, err);
+
+	give_slots(w);
+	return rc;
 }
 
 /* The oldest unit, which is whole, leaves for its column. */
@@ -188,14 +233,14 @@ static void relieve(struct writing *me)
 	struct writing *w;
 
 	(void)pthread_mutex_lock(&all->lock);
-	TAILQ_FOREACH(w, &all->list, link) {
+	TAILQ_FOREACH(w, &all->list, link)
+	{
 		struct error ignored = ERROR_INIT; /* its next write has it */
 
 		if (w == me || pthread_mutex_trylock(&w->op) != 0)
 			continue;
-		while (w->is_dirty && tail_has_whole(&w->tail) &&
-		       (w->sending.writer || w->base ||
-			tail_start(&w->tail) == 0))
+		while (w->is_dirty && w->sending.writer &&
+		       tail_has_whole(&w->tail))
 			if (send_oldest(w, &ignored) < 0)
 				break;
 		unlock_op(w);
@@ -404,7 +449,7 @@ static int restart(struct writing *w)
 	struct error ignored = ERROR_INIT;
 
 	if (w->sending.writer)
-		(void)!sending_end(&w->sending, NULL, &ignored);
+		(void)!end_sending(w, NULL, &ignored);
 	cut_tail(w, tail_start(&w->tail));
 	tail_fini(&w->tail);
 	tail_init(&w->tail, UNIT, 0);
@@ -473,10 +518,10 @@ static int commit(struct writing *w, struct error *err)
 	if (rc == 0)
 		rc = send_staged(w, err);
 	if (rc < 0) {
-		(void)!sending_end(&w->sending, NULL, &ignored);
+		(void)!end_sending(w, NULL, &ignored);
 		return rc;
 	}
-	rc = sending_end(&w->sending, &st, err);
+	rc = end_sending(w, &st, err);
 	if (rc < 0)
 		return rc;
 	drop_base(w);

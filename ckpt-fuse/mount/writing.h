@@ -21,9 +21,11 @@ struct writings {
 	struct object_store *store;
 	struct budget *budget;
 	struct jobs *jobs; /* that send */
-	uint64_t tail_most;   /* bytes that stay staged, and can be written again */
-	uint32_t put_slots;   /* objects that the store's memory can write at once */
-	int64_t patience_ns;  /* for memory */
+	uint64_t
+		tail_most; /* bytes that stay staged, and can be written again */
+	struct budget
+		slots; /* objects that the store's memory can write at once */
+	int64_t patience_ns; /* for memory */
 	/* Have others give memory back that they can do without; true: some did. */
 	bool (*shrink)(void *arg);
 	void *arg;

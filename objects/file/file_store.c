@@ -295,6 +295,17 @@ static int lock_names(struct file_store *f, const char *a, const char *b,
 	return rc;
 }
 
+static int file_remove_folder(struct object_store *s, const char *folder,
+			      struct error *err)
+{
+	struct file_store *f = file_store_of(s);
+
+	if (unlinkat(f->root, folder, AT_REMOVEDIR) < 0)
+		return file_error(f, errno == EEXIST ? ENOTEMPTY : errno,
+				  "remove", folder, err);
+	return file_sync_parent(f, folder, err);
+}
+
 static int file_rename(struct object_store *s, const char *from, const char *to,
 		       enum object_condition condition, struct error *err)
 {
@@ -336,6 +347,7 @@ static const struct object_store_ops file_ops = {
 	.put_commit = file_store_put_commit,
 	.put_free = file_store_put_free,
 	.remove = file_remove,
+	.remove_folder = file_remove_folder,
 	.rename = file_rename,
 	.sweep = file_store_sweep,
 	.free = file_free,

@@ -171,6 +171,21 @@ static int hdfs_remove(struct object_store *base, const char *name,
 	return rc;
 }
 
+/* Without "recursive" the server refuses a folder that has something. */
+static int hdfs_remove_folder(struct object_store *base, const char *folder,
+			      struct error *err)
+{
+	struct hdfs_request r = { .method = "DELETE",
+				  .op = "DELETE",
+				  .name = folder,
+				  .params = "&recursive=false" };
+	struct http_response resp = HTTP_RESPONSE_INIT;
+	int rc = hdfs_call(hdfs_store_of(base), &r, &resp, err);
+
+	http_response_fini(&resp);
+	return rc;
+}
+
 static int hdfs_rename(struct object_store *base, const char *from,
 		       const char *to, enum object_condition condition,
 		       struct error *err)
@@ -218,6 +233,7 @@ static const struct object_store_ops hdfs_ops = {
 	.put_commit = hdfs_store_put_commit,
 	.put_free = hdfs_store_put_free,
 	.remove = hdfs_remove,
+	.remove_folder = hdfs_remove_folder,
 	.rename = hdfs_rename,
 	.sweep = hdfs_store_sweep,
 	.free = hdfs_free,

@@ -315,6 +315,16 @@ int object_delete(struct object_store *s, const char *name, const char *tag,
 	return wrap(s, "delete", name, rc, err);
 }
 
+int object_folder_remove(struct object_store *s, const char *folder,
+			 struct error *err)
+{
+	int rc = check_free_name(folder, err);
+
+	if (rc == 0 && s->ops->remove_folder)
+		rc = s->ops->remove_folder(s, folder, err);
+	return rc == -ENOENT ? 0 : wrap(s, "delete", folder, rc, err);
+}
+
 int object_rename(struct object_store *s, const char *from, const char *to,
 		  enum object_condition condition, struct error *err)
 {

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `bootseer ckpt mount`, `umount` and `status`: bootseer-ckpt is the process of a mount,
+ * which is started here and is known by its folder below --run.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "cli/child.h"
+#include "cli/ckpt.h"
+#include "cli/mount_holders.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/mount.h"
+
+#define PROGRAM "bootseer-ckpt"
+#define FSTYPE "fuse.bootseer-ckpt"
+#define START_TIMEOUT_MS 120000
+#define END_TIMEOUT_MS 120000
+#define ASK_TIMEOUT_MS 10000
+#define STATUS_MAX 16384u
+#define ARGS_MAX 32u
+
+struct ckpt_mount_options {
+	char *run, *ca_file;
+	uint64_t memory, tail, readahead, uid, gid, threads;
+	bool foreground, read_only;
+};
+
+struct ckpt_run_options {
+	char *run;
+};
+
+#define RUN_OPTION(type_) \
+	{ \
+		.key = "run", .type = OPTION_STRING, .arg = "DIR", \
+		.def = "/run/bootseer-ckpt", .offset = offsetof(type_, run), \
+		.help = "Folder of what mounts leave for one another: " \
+			"sockets, locks, logs." \
+	}
+
+static const struct option_spec mount_options[] = {
+	{ .key = "foreground",
+	  .letter = 'f',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct ckpt_mount_options, foreground),
+	  .help = "Stay until it is unmounted, for a service manager; nobody "
+		  "else keeps the mount over a crash." },
+	{ .key = "memory",
+	  .type = OPTION_SIZE,
+	  .def = "512M",
+	  .min = "64M",
+	  .offset = offsetof(struct ckpt_mount_options, memory),
+	  .help = "Memory for all that is written and read ahead; who wants "
+		  "more waits." },
+	{ .key = "tail",
+	  .type = OPTION_SIZE,
+	  .def = "32M",
+	  .min = "4M",
+	  .max = "1G",
+	  .offset = offsetof(struct ckpt_mount_options, tail),
+	  .help = "Last bytes of each file that is written which can be "
+		  "written again before it is closed." },
+	{ .key = "readahead",
+	  .type = OPTION_SIZE,
+	  .def = "64M",
+	  .min = "4M",
+	  .max = "4G",
+	  .offset = offsetof(struct ckpt_mount_options, readahead),
+	  .help = "Bytes that are read ahead of a sequential reader at most." },
+	{ .key = "threads",
+	  .type = OPTION_INTEGER,
+	  .def = "16",
+	  .min = "2",
+	  .max = "64",
+	  .offset = offsetof(struct ckpt_mount_options, threads),
+	  .help = "Requests of the kernel that are answered at a time." },
+	{ .key = "uid",
+	  .type = OPTION_INTEGER,
+	  .def = "0",
+	  .max = "4294967294",
+	  .offset = offsetof(struct ckpt_mount_options, uid),
+	  .help = "Owner of folders and plain objects." },
+	{ .key = "gid",
+	  .type = OPTION_INTEGER,
+	  .def = "0",
+	  .max = "4294967294",
+	  .offset = offsetof(struct ckpt_mount_options, gid),
+	  .help = "Group of folders and plain objects." },
+	{ .key = "read-only",
+	  .letter = 'r',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct ckpt_mount_options, read_only),
+	  .help = "Refuse all changes." },
+	{ .key = "ca-file",
+	  .type = OPTION_FILE,
+	  .offset = offsetof(struct ckpt_mount_options, ca_file),
+	  .help = "Certificates (PEM) that the store's server is checked "
+		  "with, instead of the system's." },
+	RUN_OPTION(struct ckpt_mount_options),
+	{ .key = NULL },
+};
+
+static const struct option_spec run_options[] = {
+	RUN_OPTION(struct ckpt_run_options),
+	{ .key = NULL },
+};
+
+/* ----------------------------------------------------------------- its folder --- */
+
+/* Of the mount at `path`: short, since a socket lies in it. */
+static int run_dir_of(const char *run, const char *path, char **ret,
+		      struct error *err)
+{
+	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+	for (const char *p = path; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
+	if (asprintf(ret, "%s/%016" PRIx64, run, hash) < 0) {
+		*ret = NULL;
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+/* What a mount says of itself, from its folder.  -ENOENT: nobody answers. */
+static int ask(const char *dir, struct buf *ret, struct error *err)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const struct timeval patience = { .tv_sec = ASK_TIMEOUT_MS / 1000 };
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int len = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/status.sock",
+			   dir);
+	ssize_t n = 1;
+
+	if (len >= (int)sizeof(sa.sun_path))
+		return error_set(err, EINVAL, "--run '%s' is too long", dir);
+	if (fd < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+		       sizeof(patience)) < 0 ||
+	    connect(fd, (const void *)&sa, sizeof(sa)) < 0)
+		return error_set(err, ENOENT, "no mount answers at '%s': %s",
+				 sa.sun_path, strerror(errno));
+	while (n > 0 && ret->len < STATUS_MAX) {
+		if (buf_reserve(ret, 4096) < 0)
+			return error_nomem(err);
+		n = recv(fd, ret->data + ret->len, 4096, 0);
+		if (n > 0)
+			ret->len += (size_t)n;
+	}
+	if (!ret->len)
+		return error_set(err, EIO, "'%s' does not say anything",
+				 sa.sun_path);
+	ret->data[ret->len] = '\0';
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- mount --- */
+
+struct mount_args {
+	char *argv[ARGS_MAX];
+	char text[ARGS_MAX][64];
+	size_t n;
+};
+
+static void add_arg(struct mount_args *a, char *arg)
+{
+	if (a->n + 1 < ARRAY_SIZE(a->argv))
+		a->argv[a->n++] = arg;
+}
+
+static void add_number(struct mount_args *a, const char *key, uint64_t v)
+{
+	char *text = a->text[a->n];
+
+	(void)snprintf(text, sizeof(a->text[0]), "--%s=%" PRIu64, key, v);
+	add_arg(a, text);
+}
+
+/* Beside this program, or else in PATH. */
+static int find_program(char **ret, struct error *err)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	const char *const places[] = { "", "../sbin/" };
+	char *slash;
+
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		slash[1] = '\0';
+	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+		if (asprintf(ret, "%s%s" PROGRAM, self, places[i]) < 0)
+			return error_nomem(err);
+		if (access(*ret, X_OK) == 0)
+			return 0;
+		free(*ret);
+	}
+	*ret = strdup(PROGRAM);
+	return *ret ? 0 : error_nomem(err);
+}
+
+static void last_line(const char *path, char *ret, size_t size)
+{
+	AUTO_BUF text = BUF_INIT;
+	char *line;
+
+	(void)snprintf(ret, size, "see '%s'", path);
+	if (fs_read_file(path, 1 << 20, &text, NULL) < 0 || !text.len)
+		return;
+	while (text.len && text.data[text.len - 1] == '\n')
+		text.data[--text.len] = '\0';
+	line = strrchr(text.data, '\n');
+	(void)snprintf(ret, size, "%s", line ? line + 1 : text.data);
+}
+
+/* Until it says that it is ready, or ends. */
+static int wait_ready(int fd, pid_t pid, const char *log, struct error *err)
+{
+	int64_t deadline = clock_now_ms() + START_TIMEOUT_MS;
+	char text[64] = "", why[300];
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int64_t left;
+
+	while ((left = deadline - clock_now_ms()) > 0) {
+		if (poll(&p, 1, (int)left) <= 0)
+			continue;
+		if (read(fd, text, sizeof(text) - 1) > 0)
+			return 0;
+		(void)waitpid(pid, NULL, 0);
+		last_line(log, why, sizeof(why));
+		return error_set(err, EIO, "it did not start: %s", why);
+	}
+	(void)kill(pid, SIGTERM);
+	return error_set(err, ETIMEDOUT, "it is not ready after %d s: see '%s'",
+			 START_TIMEOUT_MS / 1000, log);
+}
+
+static int start_daemon(char *const argv[], const char *dir, struct error *err)
+{
+	AUTO_FREE char *log = fs_join(dir, "log");
+	AUTO_CLOSE int log_fd = -1;
+	AUTO_CLOSE int out = -1;
+	int fds[2], rc;
+	pid_t pid;
+
+	if (!log)
+		return error_nomem(err);
+	log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+		      0600);
+	if (log_fd < 0)
+		return error_set(err, errno, "open '%s': %s%s", log,
+				 strerror(errno), error_root_hint(errno));
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	out = fds[0];
+	rc = child_start(argv, fds[1], log_fd, &pid, err);
+	(void)close(fds[1]);
+	return rc < 0 ? rc : wait_ready(out, pid, log, err);
+}
+
+static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
+		    char *dir, char **args)
+{
+	(void)snprintf(a->text[0], sizeof(a->text[0]), "--run");
+	add_arg(a, a->text[0]);
+	add_arg(a, dir);
+	add_number(a, "memory", c->memory);
+	add_number(a, "tail", c->tail);
+	add_number(a, "readahead", c->readahead);
+	add_number(a, "threads", c->threads);
+	add_number(a, "uid", c->uid);
+	add_number(a, "gid", c->gid);
+	if (c->read_only) {
+		(void)snprintf(a->text[30], sizeof(a->text[0]), "--read-only");
+		add_arg(a, a->text[30]);
+	}
+	if (c->ca_file) {
+		(void)snprintf(a->text[31], sizeof(a->text[0]), "--ca-file");
+		add_arg(a, a->text[31]);
+		add_arg(a, c->ca_file);
+	}
+	add_arg(a, args[0]);
+	add_arg(a, args[1]);
+}
+
+static int check_place(const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+	return S_ISDIR(st.st_mode)
+		       ? 0
+		       : error_set(err, ENOTDIR, "'%s' is no folder", path);
+}
+
+static int run_mount(const void *config, char **args, struct error *err)
+{
+	const struct ckpt_mount_options *c = config;
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *dir = NULL;
+	AUTO_FREE char *program = NULL;
+	static char hold[] = "--hold";
+	struct mount_args a = { .n = 0 };
+	char *operands[] = { args[0], NULL };
+	int rc = check_place(args[1], err);
+
+	if (rc == 0)
+		rc = mount_canonical(args[1], &path, err);
+	if (rc == 0)
+		rc = run_dir_of(c->run, path, &dir, err);
+	if (rc == 0)
+		rc = fs_mkdir_p(dir, 0700, err);
+	if (rc == 0)
+		rc = find_program(&program, err);
+	if (rc < 0)
+		return rc;
+	operands[1] = path;
+	add_arg(&a, program);
+	if (!c->foreground)
+		add_arg(&a, hold);
+	collect(c, &a, dir, operands);
+	if (!c->foreground)
+		return start_daemon(a.argv, dir, err);
+	(void)execvp(program, a.argv);
+	return error_set(err, errno, "run '%s': %s", program, strerror(errno));
+}
+
+const struct command ckpt_mount_command = {
+	.brief = "Show a store's files as a folder",
+	.program = {
+		.name = "bootseer ckpt mount",
+		.usage = "[OPTIONS] STORE DIR",
+		.summary = "Show the files of the store in the folder DIR, "
+			   "where programs read and write them as any others. "
+			   "Returns when it is there.",
+		.options = mount_options,
+		.see_also = "bootseer(1)",
+		.min_args = 2,
+		.max_args = 2,
+	},
+	.config_size = sizeof(struct ckpt_mount_options),
+	.check = ckpt_check_first,
+	.run = run_mount,
+};
+
+/* --------------------------------------------------------------------- umount --- */
+
+static int check_mounted(const char *path, struct error *err)
+{
+	struct mount_line l = { .major = 0 };
+	int rc = mount_find(path, &l, err);
+	bool is_ours = rc == 1 && strcmp(l.fstype, FSTYPE) == 0;
+
+	if (rc == 1)
+		mount_line_fini(&l);
+	if (rc < 0 || is_ours)
+		return rc < 0 ? rc : 0;
+	return error_set(err, EINVAL, "'%s' is no mount of 'bootseer ckpt'",
+			 path);
+}
+
+/* A descriptor of the process that serves it, or -1. */
+static int process_of(const char *dir)
+{
+	AUTO_BUF text = BUF_INIT;
+	json_t *all, *pid;
+	int fd = -1;
+
+	if (ask(dir, &text, NULL) < 0)
+		return -1;
+	all = json_loads(text.data, 0, NULL);
+	pid = json_object_get(all, "pid");
+	if (json_integer_value(pid) > 0)
+		fd = (int)syscall(SYS_pidfd_open,
+				  (pid_t)json_integer_value(pid), 0);
+	json_decref(all);
+	return fd;
+}
+
+static int refuse_busy(const char *path, struct error *err)
+{
+	AUTO_BUF holders = BUF_INIT;
+
+	mount_holders(path, &holders);
+	return error_set(err, EBUSY,
+			 "'%s' is in use by %s: what is open in it may not be "
+			 "in the store yet",
+			 path, holders.len ? holders.data : "somebody");
+}
+
+static int run_umount(const void *config, char **args, struct error *err)
+{
+	const struct ckpt_run_options *c = config;
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *dir = NULL;
+	AUTO_CLOSE int process = -1;
+	struct pollfd p = { .events = POLLIN };
+	int rc = mount_canonical(args[0], &path, err);
+
+	if (rc == 0)
+		rc = check_mounted(path, err);
+	if (rc == 0)
+		rc = run_dir_of(c->run, path, &dir, err);
+	if (rc < 0)
+		return rc;
+	p.fd = process = process_of(dir);
+	if (umount2(path, UMOUNT_NOFOLLOW) < 0 && errno == EBUSY)
+		return refuse_busy(path, err);
+	if (check_mounted(path, NULL) == 0)
+		return error_set(err, errno, "unmount '%s': %s%s", path,
+				 strerror(errno), error_root_hint(errno));
+	if (process >= 0 && poll(&p, 1, END_TIMEOUT_MS) <= 0)
+		return error_set(err, ETIMEDOUT,
+				 "it is unmounted, and its process is still "
+				 "there");
+	return 0;
+}
+
+const struct command ckpt_umount_command = {
+	.brief = "Take the folder of a store away",
+	.program = {
+		.name = "bootseer ckpt umount",
+		.usage = "[OPTIONS] DIR",
+		.summary = "Unmount what 'bootseer ckpt mount' mounted. Refuses "
+			   "while files of it are open: what was closed is in "
+			   "the store.",
+		.options = run_options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct ckpt_run_options),
+	.run = run_umount,
+};
+
+/* --------------------------------------------------------------------- status --- */
+
+static int add_status(const char *dir, json_t *all, struct error *err)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = ask(dir, &text, err);
+	json_t *one;
+
+	if (rc < 0)
+		return rc;
+	one = json_loads(text.data, 0, NULL);
+	return json_array_append_new(all, one) < 0
+		       ? error_set(err, EPROTO, "'%s' answers no JSON", dir)
+		       : 0;
+}
+
+/* Those that do not answer ended, or were killed with their holder. */
+static int add_each(const char *run, json_t *all, struct error *err)
+{
+	DIR *d = opendir(run);
+	struct dirent *e;
+	int rc = 0;
+
+	if (!d)
+		return errno == ENOENT
+			       ? 0
+			       : error_set(err, errno, "open '%s': %s%s", run,
+					   strerror(errno),
+					   error_root_hint(errno));
+	while (rc == 0 && (e = readdir(d))) {
+		AUTO_FREE char *dir = fs_join(run, e->d_name);
+
+		if (!dir)
+			rc = error_nomem(err);
+		else if (*e->d_name != '.')
+			rc = add_status(dir, all, err);
+		if (rc == -ENOENT)
+			rc = 0;
+	}
+	(void)closedir(d);
+	return rc;
+}
+
+static int status(const char *run, const char *place, json_t *all,
+		  struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *dir = NULL;
+	int rc;
+
+	if (!place)
+		return add_each(run, all, err);
+	rc = mount_canonical(place, &path, err);
+	if (rc == 0)
+		rc = run_dir_of(run, path, &dir, err);
+	return rc == 0 ? add_status(dir, all, err) : rc;
+}
+
+static int run_status(const void *config, char **args, struct error *err)
+{
+	const struct ckpt_run_options *c = config;
+	json_t *all = json_array();
+	int rc = all ? status(c->run, args[0], all, err) : error_nomem(err);
+
+	if (rc == 0 && json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		(void)putchar('\n');
+	json_decref(all);
+	return rc;
+}
+
+const struct command ckpt_status_command = {
+	.brief = "Show the mounts of stores, as JSON",
+	.program = {
+		.name = "bootseer ckpt status",
+		.usage = "[OPTIONS] [DIR]",
+		.summary = "Show what the mounts of this machine, or the one at "
+			   "DIR, have read, written and hold, as JSON.",
+		.options = run_options,
+		.see_also = "bootseer(1)",
+		.min_args = 0,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct ckpt_run_options),
+	.run = run_status,
+};

@@ -1,0 +1,381 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# A store of checkpoint files as a folder, in a directory and in a bucket, used as
+# programs use folders.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+load stores.bash
+load ckpt.bash
+
+export PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH
+
+setup_file()
+{
+	export F=$BATS_FILE_TMPDIR S3
+	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+	make_checkpoint "$F/in"
+}
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	STORE=file://$W/store
+	M=$W/mnt
+	mkdir "$W/store" "$M"
+}
+
+teardown()
+{
+	cat "$W"/run/*/log >&2 2>/dev/null || :
+	cd /
+	if mountpoint -q "$M"; then
+		umount -l "$M"
+		wait_for is_over
+	fi
+	stop_servers
+}
+
+is_over()
+{
+	[ "$("$bootseer" ckpt status --run="$W/run")" = '[]' ]
+}
+
+bucket()
+{
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	STORE="s3://bkt/ckpt?endpoint=http://$AT"
+}
+
+mount_store() # [OPTION...]
+{
+	"$bootseer" ckpt mount --run="$W/run" "$@" "$STORE" "$M" 3>&-
+}
+
+umount_store()
+{
+	"$bootseer" ckpt umount --run="$W/run" "$M"
+}
+
+figure() # KEY
+{
+	"$bootseer" ckpt status --run="$W/run" "$M" | jq ".[0].$1"
+}
+
+# All that users of folders do, in the mount; STORE is any.
+use_as_folder()
+{
+	mkdir "$M/step-1"
+	dd if="$F/in/model.pt" of="$M/step-1/model.pt" bs=300k status=none
+	cmp "$M/step-1/model.pt" "$F/in/model.pt"
+	[ "$(ckpt stat step-1/model.pt | jq -c '[.layout, .columns, .size]')" = \
+		'["striped",8,150000001]' ]
+
+	cp -a "$F/in" "$M/copy"
+	diff -r "$F/in" "$M/copy"
+	[ "$(stat -c '%a %y' "$M/copy/model.pt")" = \
+		"$(stat -c '%a %y' "$F/in/model.pt")" ]
+	[ "$(ckpt stat copy/config.json | jq -r .layout)" = plain ]
+
+	tar cf "$M/a.tar" -C "$F" in
+	mkdir "$M/untar"
+	tar xf "$M/a.tar" -C "$M/untar"
+	diff -r "$F/in" "$M/untar/in"
+
+	# Rename over, small over large and large over small.
+	cp "$F/in/config.json" "$M/x.tmp"
+	mv "$M/x.tmp" "$M/step-1/model.pt"
+	cmp "$M/step-1/model.pt" "$F/in/config.json"
+	cp "$F/in/optimizer.pt" "$M/x.tmp"
+	mv "$M/x.tmp" "$M/step-1/model.pt"
+	cmp "$M/step-1/model.pt" "$F/in/optimizer.pt"
+	[ ! -e "$M/x.tmp" ]
+
+	run rmdir "$M/step-1"
+	[[ $output == *"not empty"* ]]
+	rm "$M/step-1/model.pt"
+	[ -z "$(ls "$M/step-1")" ]
+	rmdir "$M/step-1"
+	[ ! -e "$M/step-1" ]
+	rm -r "$M/copy" "$M/untar" "$M/a.tar"
+	[ -z "$(ls "$M")" ]
+}
+
+@test "a directory is used as a folder: dd, cp -a, tar, mv, rm" {
+	mount_store
+	use_as_folder
+	umount_store
+	ckpt gc --older=0s
+	[ "$(find "$W/store" -type f -not -path '*/.bootseer/lock/*')" = "" ]
+}
+
+nothing_is_left()
+{
+	ckpt gc --older=0s >&2
+	[ "$(ckpt gc --older=0s --dry-run)" = '0 objects, 0 B would be removed' ]
+}
+
+@test "a bucket is used as a folder: dd, cp -a, tar, mv, rm" {
+	bucket
+	mount_store
+	use_as_folder
+	umount_store
+	# What is as young as the server's clock tells times apart stays for now.
+	wait_for nothing_is_left
+}
+
+@test "what is in the store already is there, and others see what is written" {
+	ckpt cp -r "$F/in" :before
+	mkdir -p "$W/store/theirs"
+	cp "$F/in/optimizer.pt" "$W/store/theirs/weights"
+	mount_store
+	diff -r "$F/in" "$M/before"
+	cmp "$M/theirs/weights" "$F/in/optimizer.pt"
+	cp "$F/in/config.json" "$M/theirs/"
+	cmp "$W/store/theirs/config.json" "$F/in/config.json"
+	cp "$F/in/model.pt" "$M/theirs/weights"
+	ckpt verify theirs | grep -q '^2 files, '
+	ckpt cp :theirs/weights "$W/back"
+	cmp "$W/back" "$F/in/model.pt"
+	# What another node replaces is seen at the next open.
+	ckpt cp "$F/in/shard/rank-0.pt" :theirs/weights
+	cmp "$M/theirs/weights" "$F/in/shard/rank-0.pt"
+	[ "$(df --output=avail "$M" | tail -n 1)" -gt 0 ]
+	umount_store
+}
+
+@test "archives that seek back are written and read: python's zipfile" {
+	mount_store
+	python3 - "$M/model.zip" "$F/in/optimizer.pt" <<-'END'
+	import sys, zipfile
+	data = open(sys.argv[2], "rb").read()
+	with zipfile.ZipFile(sys.argv[1], "w") as z:
+	    for i in range(30):
+	        with z.open(f"data/{i}", "w") as f:
+	            f.write(data)
+	with zipfile.ZipFile(sys.argv[1], "a") as z:
+	    z.writestr("late", b"x" * 100000)
+	with zipfile.ZipFile(sys.argv[1]) as z:
+	    assert z.testzip() is None
+	    assert len(z.namelist()) == 31
+	    assert z.read("data/29") == data
+	END
+	umount_store
+	ckpt verify model.zip
+}
+
+@test "bytes that left cannot be written again, and that is said at once" {
+	mount_store --tail=4M
+	run python3 - "$M/f" <<-'END'
+	import os, sys, errno
+	f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o644)
+	block = bytes(1 << 20)
+	for i in range(40):
+	    os.write(f, block)
+	os.pwrite(f, b"tail", (39 << 20) + 5)
+	try:
+	    os.pwrite(f, b"head", 0)
+	    sys.exit("written")
+	except OSError as e:
+	    assert e.errno == errno.EOPNOTSUPP, e
+	assert os.pread(f, 4, (39 << 20) + 5) == b"tail"
+	assert os.pread(f, 4, 7) == bytes(4)
+	os.close(f)
+	f = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+	os.write(f, b"end")
+	os.close(f)
+	data = open(sys.argv[1], "rb").read()
+	assert len(data) == (40 << 20) + 3 and data.endswith(b"end")
+	assert data[(39 << 20) + 5:][:4] == b"tail" and not any(data[:39 << 20])
+	END
+	echo "$output"
+	[ "$status" = 0 ]
+	run ln "$M/f" "$M/g"
+	[[ $output == *"not permitted"* ]]
+	run ln -s f "$M/g"
+	[[ $output == *"not permitted"* ]]
+	umount_store
+	ckpt verify f
+}
+
+@test "files are cut, extended, changed at their ends, mapped" {
+	mount_store
+	cp "$F/in/config.json" "$M/small"
+	printf x >>"$M/small"
+	cmp "$M/small" <(cat "$F/in/config.json"; printf x)
+	truncate -s 5 "$M/small"
+	cmp "$M/small" <(head -c 5 "$F/in/config.json")
+	truncate -s 9000000 "$M/small"
+	cmp "$M/small" <(head -c 5 "$F/in/config.json"; head -c 8999995 /dev/zero)
+	: >"$M/small"
+	[ "$(stat -c %s "$M/small")" = 0 ]
+	cp "$F/in/model.pt" "$M/large"
+	cat "$F/in/config.json" >>"$M/large"
+	cmp "$M/large" <(cat "$F/in/model.pt" "$F/in/config.json")
+	# Each of them closes it.
+	(echo 1; /bin/echo 2; /bin/echo 3) >"$M/lines"
+	[ "$(cat "$M/lines")" = $'1\n2\n3' ]
+	chmod 600 "$M/large"
+	touch -d '2025-05-05 05:05:05.5' "$M/large"
+	[ "$(stat -c '%a %y' "$M/large" | cut -c 1-25)" = '600 2025-05-05 05:05:05.5' ]
+	python3 - "$M/large" "$F/in/model.pt" <<-'END'
+	import mmap, sys
+	a = open(sys.argv[1], "rb"); b = open(sys.argv[2], "rb").read()
+	m = mmap.mmap(a.fileno(), 0, prot=mmap.PROT_READ)
+	for at in (149999000, 77777777, 0, 3 << 20, 100 << 20):
+	    assert m[at:at + 1000] == b[at:at + 1000], at
+	assert m[:len(b)] == b
+	END
+	umount_store
+}
+
+@test "a file that is removed or replaced stays with those who have it open" {
+	mount_store
+	cp "$F/in/model.pt" "$M/f"
+	cp "$F/in/shard/rank-0.pt" "$M/g"
+	exec 7<"$M/f" 8<"$M/g"
+	rm "$M/f"
+	cp "$F/in/config.json" "$M/new"
+	mv "$M/new" "$M/g"
+	cmp - "$F/in/model.pt" <&7
+	cmp - "$F/in/shard/rank-0.pt" <&8
+	cmp "$M/g" "$F/in/config.json"
+	[ ! -e "$M/f" ]
+	exec 7<&- 8<&-
+	# One that is written has its name no more, and is not seen again.
+	exec 7>"$M/h"
+	cat "$F/in/optimizer.pt" >&7
+	rm "$M/h"
+	exec 7>&-
+	[ ! -e "$M/h" ]
+	[ "$(ls "$M")" = g ]
+	umount_store
+}
+
+@test "files that are open keep it from being unmounted" {
+	mount_store
+	exec 7>"$M/f"
+	echo text >&7
+	run -1 umount_store
+	[[ $output == *"is in use by "* ]]
+	echo more >&7
+	exec 7>&-
+	[ "$(cat "$M/f")" = $'text\nmore' ]
+	run -1 "$bootseer" ckpt mount --run="$W/run" "$STORE" "$M" 3>&-
+	[[ $output == *"something is mounted on"* ]]
+	[ "$(figure files_written)" = 0 ]
+	umount_store
+	is_over
+	run -1 umount_store
+	[[ $output == *"is no mount of 'bootseer ckpt'"* ]]
+}
+
+is_writing()
+{
+	[ "$(figure bytes_written)" -gt 60000000 ]
+}
+
+@test "a program that is killed while it writes leaves the file before" {
+	local pid
+
+	mount_store
+	cp "$F/in/optimizer.pt" "$M/f"
+	mkfifo "$W/fifo"
+	dd of="$M/f" if="$W/fifo" bs=64k status=none 3>&- &
+	pid=$!
+	exec 7>"$W/fifo"
+	head -c 70000000 "$F/in/model.pt" >&7
+	wait_for is_writing
+	kill -9 "$pid"
+	wait "$pid" || :
+	exec 7>&-
+	cmp "$M/f" "$F/in/optimizer.pt"
+	umount_store
+	ckpt cp :f "$W/back"
+	cmp "$W/back" "$F/in/optimizer.pt"
+}
+
+is_restarted()
+{
+	[ "$(figure restarted)" = true ]
+}
+
+@test "a mount whose process is killed goes on: its readers, and the files before" {
+	mount_store
+	cp "$F/in/model.pt" "$M/f"
+	cp "$F/in/config.json" "$M/old"
+	mkdir "$M/d"
+	cp "$F/in/config.json" "$M/d/x"
+	cd "$M/d"
+	exec 7<"$M/f" 8<>"$M/old"
+	head -c 1000000 <&7 | cmp -n 1000000 - "$F/in/model.pt"
+	echo lost >&8
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	cmp - <(tail -c +1000001 "$F/in/model.pt") <&7
+	cmp x "$F/in/config.json"
+	exec 7<&-
+	# It is told that it was lost.
+	run bash -c 'echo more >&8'
+	[ "$status" != 0 ]
+	exec 8>&-
+	cmp "$M/old" "$F/in/config.json"
+	cp "$F/in/optimizer.pt" y
+	cmp y "$F/in/optimizer.pt"
+	cd /
+	umount_store
+}
+
+@test "memory is bounded: many files at once wait for one another" {
+	local i pids=()
+
+	mount_store --memory=64M --tail=4M
+	for i in {1..6}; do
+		cp "$F/in/shard/rank-0.pt" "$M/f$i" 3>&- &
+		pids+=($!)
+	done
+	wait_all "${pids[@]}"
+	for i in {1..6}; do
+		cmp "$M/f$i" "$F/in/shard/rank-0.pt"
+	done
+	[ "$(figure memory_peak)" -le 33554432 ]
+	umount_store
+	ckpt verify | grep -q '^6 files, '
+}
+
+@test "bytes that changed in the store are an error, and never read" {
+	local column
+
+	mount_store
+	cp "$F/in/model.pt" "$M/f"
+	column=$(find "$W/store/.bootseer/data" -name c03)
+	printf '\125' | dd of="$column" bs=1 seek=1234567 conv=notrunc status=none
+	run cat "$M/f" 2>&1 >"$W/out"
+	[ "$status" != 0 ]
+	cmp -n "$(stat -c %s "$W/out")" "$W/out" "$F/in/model.pt"
+	umount_store
+}
+
+@test "a mount that may only be read takes no change" {
+	ckpt cp "$F/in/config.json" :f
+	mount_store --read-only
+	cmp "$M/f" "$F/in/config.json"
+	run cp "$F/in/config.json" "$M/g"
+	[[ $output == *"Read-only"* ]]
+	run rm "$M/f"
+	[[ $output == *"Read-only"* ]]
+	umount_store
+}
+
+@test "mistakes in a mount are told with what to do" {
+	run -2 "$bootseer" ckpt mount --run="$W/run" /tmp "$M"
+	[[ $output == *"is no store: say file:///DIR"* ]]
+	run -1 "$bootseer" ckpt mount --run="$W/run" "$STORE" "$W/nothing"
+	[[ $output == *"nothing': No such file"* ]]
+	run -1 "$bootseer" ckpt mount --run="$W/run" "file://$W/no-store" "$M" 3>&-
+	[[ $output == *"no-store"* ]]
+	run -1 "$bootseer" ckpt status --run="$W/run" "$M"
+	[[ $output == *"no mount answers"* ]]
+}
