@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files whose size is not known when they are begun, that go on, that are renamed. */
+#include "ckpt_fixture.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+
+TestSuite(growing, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
+
+/* Write `size` bytes of `data` from `start` on, behind those of `base`. */
+static int put_growing(const char *path, uint64_t start, uint64_t size,
+		       const struct ckpt_file *base, uint32_t columns)
+{
+	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
+					      .columns = columns,
+					      .attr = { .mode = 0640 },
+					      .base = base,
+					      .base_size = start };
+	struct error err = ERROR_INIT;
+	AUTO(ckpt_writer) w = NULL;
+	int rc = ckpt_write_open(store, path, &o, &w, &err);
+
+	for (uint64_t u = start / UNIT; rc == 0 && u * UNIT < size; u++) {
+		uint64_t end = (u + 1) * UNIT < size ? (u + 1) * UNIT : size;
+
+		rc = ckpt_writer_grow(w, end, &err);
+		if (rc == 0)
+			rc = ckpt_write_unit(w, u, data + u * UNIT, &err);
+	}
+	return rc < 0 ? rc : ckpt_commit(w, NULL, &err);
+}
+
+Test(growing, files_of_every_size_come_back)
+{
+	static const uint64_t sizes[] = { 1, UNIT, UNIT + 1, 3 * UNIT,
+					  6 * UNIT + MIB + 17 };
+	static const uint32_t columns[] = { 1, 3, 8 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(columns); k++) {
+			cr_expect_eq(put_growing("f", 0, sizes[i], NULL,
+						 columns[k]),
+				     0);
+			expect_file("f", data, sizes[i]);
+		}
+}
+
+Test(growing, files_go_on_behind_whole_units_of_what_is_there)
+{
+	struct ckpt_file *f;
+
+	(void)put("f", data, 3 * UNIT + 5, 2);
+	f = open_file("f");
+	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), 0);
+	ckpt_close(f);
+	expect_file("f", data, 5 * UNIT + 9);
+	f = open_file("f");
+	cr_expect_eq(ckpt_file_stat(f)->n_segments, 2);
+	cr_expect_eq(ckpt_file_stat(f)->generation, 2);
+	/* And shorter than it was, in the middle of a segment. */
+	cr_expect_eq(put_growing("f", UNIT, UNIT + 1, f, 1), 0);
+	ckpt_close(f);
+	expect_file("f", data, UNIT + 1);
+	f = open_file("f");
+	cr_expect_eq(put_growing("f", UNIT, UNIT, f, 1), 0);
+	ckpt_close(f);
+	expect_file("f", data, UNIT);
+}
+
+Test(growing, files_go_on_behind_nothing_else)
+{
+	struct ckpt_file *f;
+
+	(void)put("plain", data, MIB, 0);
+	f = open_file("plain");
+	cr_expect_eq(put_growing("x", MIB, 2 * MIB, f, 1), -EINVAL);
+	cr_expect_eq(put_growing("x", 0, 2 * MIB, f, 1), -EINVAL);
+	ckpt_close(f);
+	(void)put("f", data, 2 * UNIT, 2);
+	f = open_file("f");
+	cr_expect_eq(put_growing("x", 3 * UNIT, 4 * UNIT, f, 1), -EINVAL);
+	ckpt_close(f);
+	expect_no_file("x");
+}
+
+Test(growing, a_version_is_told_from_another)
+{
+	struct ckpt_file *a, *b, *c;
+
+	(void)put("f", data, 2 * UNIT, 2);
+	(void)put("p", data, 100, 0);
+	a = open_file("f");
+	b = open_file("f");
+	c = open_file("p");
+	cr_expect(ckpt_file_is_same(a, b));
+	cr_expect_not(ckpt_file_is_same(a, c));
+	ckpt_close(b);
+	(void)put("f", data, 2 * UNIT, 2);
+	b = open_file("f");
+	cr_expect_not(ckpt_file_is_same(a, b));
+	ckpt_close(a);
+	ckpt_close(b);
+	ckpt_close(c);
+}
+
+/* --------------------------------------------------------------------- renames --- */
+
+static int rename_file(const char *from, const char *to)
+{
+	struct error err = ERROR_INIT;
+
+	return ckpt_rename(store, from, to, &err);
+}
+
+Test(growing, files_are_renamed_over_any_other)
+{
+	static const uint64_t sizes[] = { 100, 2 * UNIT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
+			(void)put("from", data + 1, sizes[i], 0);
+			(void)put("d/to", data, sizes[k], 0);
+			cr_expect_eq(rename_file("from", "d/to"), 0);
+			expect_file("d/to", data + 1, sizes[i]);
+			expect_no_file("from");
+			cr_expect_neq(is_object("d/to"), is_object("d/to.bsm"));
+		}
+	cr_expect_eq(rename_file("nothing", "d/to"), -ENOENT);
+	cr_expect_eq(rename_file("d/to", "x.bsm"), -EINVAL);
+	cr_expect_eq(rename_file("d/to", "d/to"), 0);
+	expect_file("d/to", data + 1, 2 * UNIT);
+}
+
+Test(growing, a_renamed_file_shows_nothing_that_it_hid)
+{
+	(void)put("f", data, 2 * UNIT, 0);
+	put_object("f", "old", 3);
+	cr_expect_eq(rename_file("f", "g"), 0);
+	expect_no_file("f");
+	expect_file("g", data, 2 * UNIT);
+}
+
+/* ------------------------------------------------------------------ attributes --- */
+
+Test(growing, attributes_are_a_striped_files)
+{
+	const struct ckpt_attr attr = {
+		.mode = 0600, .uid = 7, .gid = 8, .mtime_ns = 123456789
+	};
+	struct error err = ERROR_INIT;
+	struct ckpt_stat st;
+
+	(void)put("f", data, 2 * UNIT, 2);
+	(void)put("p", data, 10, 0);
+	cr_expect_eq(ckpt_set_attr(store, "f", &attr, &err), 0);
+	cr_expect_eq(ckpt_stat(store, "f", &st, &err), 0);
+	cr_expect_eq(st.attr.mode, 0600);
+	cr_expect_eq(st.attr.uid, 7);
+	cr_expect_eq(st.attr.gid, 8);
+	cr_expect_eq(st.attr.mtime_ns, 123456789);
+	cr_expect_eq(st.generation, 2);
+	expect_file("f", data, 2 * UNIT);
+	cr_expect_eq(ckpt_set_attr(store, "p", &attr, &err), -ENOTSUP);
+}
+
+/* --------------------------------------------------------------------- folders --- */
+
+static int count(void *arg, const struct ckpt_entry *e, struct error *err)
+{
+	++*(int *)arg;
+	return 0;
+}
+
+static int entries(const char *folder)
+{
+	struct error err = ERROR_INIT;
+	int n = 0;
+
+	cr_expect_eq(ckpt_list(store, folder, count, &n, &err), 0);
+	return n;
+}
+
+Test(growing, folders_are_there_without_files)
+{
+	struct error err = ERROR_INIT;
+
+	cr_expect_eq(ckpt_is_folder(store, "d", &err), 0);
+	cr_expect_eq(ckpt_folder_make(store, "d", &err), 0);
+	cr_expect_eq(ckpt_folder_make(store, "d", &err), 0);
+	cr_expect_eq(ckpt_is_folder(store, "d", &err), 1);
+	cr_expect_eq(entries("d"), 0);
+	cr_expect_eq(entries(""), 1);
+	(void)put("d/f", data, 10, 0);
+	cr_expect_eq(entries("d"), 1);
+	cr_expect_eq(ckpt_folder_remove(store, "d", &err), -ENOTEMPTY);
+	cr_expect_eq(ckpt_remove(store, "d/f", &err), 0);
+	cr_expect_eq(ckpt_is_folder(store, "d", &err), 1);
+	cr_expect_eq(ckpt_folder_remove(store, "d", &err), 0);
+	cr_expect_eq(ckpt_is_folder(store, "d", &err), 0);
+	cr_expect_eq(entries(""), 0);
+	cr_expect_eq(ckpt_folder_make(store, ".bootseer", &err), -EINVAL);
+	cr_expect_eq(ckpt_remove(store, "d/" FOLDER_MARK, &err), -EINVAL);
+}

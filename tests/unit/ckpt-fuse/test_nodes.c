@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which node is which file, here and in a successor. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt-fuse/mount/nodes.h"
+
+static struct nodes t;
+static int journal;
+
+static void setup(void)
+{
+	struct error err = ERROR_INIT;
+
+	journal = memfd_create("test", MFD_CLOEXEC);
+	cr_assert_geq(journal, 0);
+	cr_assert_eq(nodes_init(&t, journal, &err), 0, "%s", err.msg);
+}
+
+static void teardown(void)
+{
+	nodes_fini(&t);
+	(void)close(journal);
+}
+
+TestSuite(nodes, .init = setup, .fini = teardown, .timeout = 60);
+
+/* As the kernel has it after a lookup. */
+static uint64_t look_up(uint64_t parent, const char *name, bool is_folder)
+{
+	struct node *p = node_get(&t, parent), *n;
+	uint64_t id;
+
+	cr_assert(p);
+	n = node_make(&t, p, name, is_folder);
+	cr_assert(n);
+	node_looked_up(&t, n);
+	id = n->id;
+	node_put(&t, n);
+	node_put(&t, p);
+	return id;
+}
+
+static void expect_path(uint64_t id, const char *want)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct node *n = node_get(&t, id);
+
+	cr_assert(n, "no node for %s", want);
+	cr_assert_eq(node_path(&t, n, &path), 0);
+	cr_expect_str_eq(path.data, want);
+	node_put(&t, n);
+}
+
+static void expect_none(uint64_t id)
+{
+	cr_expect_null(node_get(&t, id));
+}
+
+static void restart(void)
+{
+	struct error err = ERROR_INIT;
+
+	nodes_fini(&t);
+	cr_assert_eq(nodes_init(&t, journal, &err), 0, "%s", err.msg);
+}
+
+Test(nodes, have_paths_and_one_id_for_a_name)
+{
+	uint64_t d = look_up(NODE_ROOT, "d", true), f = look_up(d, "f", false);
+
+	expect_path(NODE_ROOT, "");
+	expect_path(d, "d");
+	expect_path(f, "d/f");
+	cr_expect_eq(look_up(d, "f", false), f);
+	cr_expect_neq(look_up(NODE_ROOT, "f", false), f);
+}
+
+Test(nodes, go_when_the_kernel_forgets_them_and_what_is_in_them)
+{
+	uint64_t d = look_up(NODE_ROOT, "d", true), f = look_up(d, "f", false);
+
+	node_forget(&t, d, 1);
+	expect_path(f, "d/f");
+	node_forget(&t, f, 1);
+	expect_none(f);
+	expect_none(d);
+}
+
+Test(nodes, are_others_when_a_file_becomes_a_folder)
+{
+	uint64_t f = look_up(NODE_ROOT, "x", false);
+	struct node *n = node_get(&t, f);
+	AUTO_BUF path = BUF_INIT;
+
+	cr_expect_neq(look_up(NODE_ROOT, "x", true), f);
+	cr_expect_eq(node_path(&t, n, &path), -ENOENT);
+	node_put(&t, n);
+}
+
+Test(nodes, are_renamed_with_what_is_in_them)
+{
+	uint64_t d = look_up(NODE_ROOT, "d", true), f = look_up(d, "f", false);
+	uint64_t over = look_up(NODE_ROOT, "e", true);
+	struct node *n = node_get(&t, d), *o = node_get(&t, over);
+	AUTO_BUF path = BUF_INIT;
+
+	cr_expect_eq(node_rename(&t, n, t.root, "e"), 0);
+	expect_path(f, "e/f");
+	cr_expect_eq(node_path(&t, o, &path), -ENOENT);
+	node_put(&t, o);
+	node_put(&t, n);
+}
+
+Test(nodes, are_known_to_a_successor)
+{
+	uint64_t d = look_up(NODE_ROOT, "d", true),
+		 f = look_up(d, "f\n", false);
+	uint64_t gone = look_up(d, "gone", false), g = look_up(d, "g", false);
+	uint64_t moved = look_up(NODE_ROOT, "moved", false);
+	struct node *n = node_get(&t, g), *p = node_get(&t, d);
+
+	node_forget(&t, gone, 1);
+	node_detach(&t, n);
+	node_put(&t, n);
+	n = node_get(&t, moved);
+	cr_expect_eq(node_rename(&t, n, p, "there"), 0);
+	node_put(&t, n);
+	node_put(&t, p);
+	restart();
+	expect_path(d, "d");
+	expect_path(f, "d/f\n");
+	expect_path(moved, "d/there");
+	expect_none(gone);
+	cr_expect_neq(look_up(d, "g", false), g);
+	/* New ids are none that were given before. */
+	cr_expect_gt(look_up(d, "new", false), moved);
+	restart();
+	expect_path(moved, "d/there");
+}
+
+Test(nodes, are_written_down_in_bounded_memory)
+{
+	struct stat st;
+	char name[64];
+	uint64_t kept = look_up(NODE_ROOT, "kept", false);
+
+	for (int i = 0; i < 200000; i++) {
+		(void)snprintf(name, sizeof(name), "file-%d", i);
+		node_forget(&t, look_up(NODE_ROOT, name, false), 1);
+	}
+	cr_assert_eq(fstat(journal, &st), 0);
+	cr_expect_lt(st.st_blocks * 512, 4 << 20);
+	restart();
+	expect_path(kept, "kept");
+	cr_expect_eq(HASH_CNT(by_id, t.by_id), 2);
+}

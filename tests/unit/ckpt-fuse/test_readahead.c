@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is read ahead of whom. */
+#include <criterion/criterion.h>
+
+#include "ckpt-fuse/mount/readahead.h"
+#include "common/bytes.h"
+
+#define UNIT (4 * MIB)
+#define READ (128 * KIB)
+
+TestSuite(readahead, .timeout = 60);
+
+Test(readahead, follows_one_that_reads_forward_and_asks_for_nothing_twice)
+{
+	const uint64_t size = 256 * MIB + 5;
+	struct readahead r;
+	uint64_t asked = 0;
+
+	readahead_init(&r, UNIT, 64 * MIB);
+	for (uint64_t off = 0; off < size; off += READ) {
+		struct readahead_advice a =
+			readahead_note(&r, off,
+				       size - off < READ ? size - off : READ,
+				       size);
+
+		if (a.from == a.to)
+			continue;
+		cr_expect_leq(a.to, size);
+		cr_expect_leq(a.to, off + READ + 64 * MIB);
+		cr_expect_geq(a.from, asked);
+		asked = a.to;
+	}
+	cr_expect_eq(asked, size);
+}
+
+Test(readahead, is_further_ahead_the_longer_one_reads)
+{
+	struct readahead r;
+	uint64_t first = 0, most = 0;
+
+	readahead_init(&r, UNIT, 64 * MIB);
+	for (uint64_t off = 0; off < 512 * MIB; off += READ) {
+		struct readahead_advice a =
+			readahead_note(&r, off, READ, 1024 * MIB);
+
+		if (a.from == a.to)
+			continue;
+		if (!first)
+			first = a.to - off;
+		if (a.to - off > most)
+			most = a.to - off;
+	}
+	cr_expect_leq(first, 2 * UNIT);
+	cr_expect_gt(most, 32 * MIB);
+}
+
+Test(readahead, is_nothing_for_who_jumps)
+{
+	struct readahead r;
+
+	readahead_init(&r, UNIT, 64 * MIB);
+	for (uint64_t i = 0; i < 1000; i++) {
+		uint64_t off = (i * 7919 % 1000 + 1) * 16 * MIB;
+		struct readahead_advice a =
+			readahead_note(&r, off, READ, 20000 * MIB);
+
+		cr_expect_eq(a.from, a.to);
+		cr_expect_not(a.is_sequential);
+	}
+}
+
+Test(readahead, tells_several_readers_of_a_file_apart)
+{
+	struct readahead r;
+	uint64_t asked[4] = { 0 };
+
+	readahead_init(&r, UNIT, 16 * MIB);
+	for (uint64_t at = 0; at < 64 * MIB; at += READ)
+		for (uint64_t i = 0; i < 4; i++) {
+			struct readahead_advice a =
+				readahead_note(&r, i * 256 * MIB + at, READ,
+					       1024 * MIB);
+
+			if (a.from != a.to)
+				asked[i] = a.to - i * 256 * MIB;
+		}
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_geq(asked[i], 64 * MIB);
+}
+
+Test(readahead, bears_requests_that_come_in_another_order)
+{
+	struct readahead r;
+	uint64_t asked = 0;
+
+	readahead_init(&r, UNIT, 16 * MIB);
+	for (uint64_t at = 0; at < 64 * MIB; at += 2 * READ)
+		for (uint64_t i = 2; i--;) {
+			struct readahead_advice a =
+				readahead_note(&r, at + i * READ, READ,
+					       64 * MIB);
+
+			if (a.from != a.to)
+				asked = a.to;
+		}
+	cr_expect_eq(asked, 64 * MIB);
+}
