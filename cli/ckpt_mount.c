@@ -427,6 +427,8 @@ static int run_umount(const void *config, char **args, struct error *err)
 		return error_set(err, ETIMEDOUT,
 				 "it is unmounted, and its process is still "
 				 "there");
+	(void)!fs_remove_tree(dir, NULL);
+	(void)rmdir(c->run); /* unless others are in it */
 	return 0;
 }
 

@@ -11,7 +11,7 @@ setup_file()
 	export TOP
 	W=$(mktemp -d)
 	export W bench_cache=${BOOTSEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bootseer}
-	export PATH=$BOOTSEER_BUILD/cli:$BOOTSEER_BUILD/snapshotter:$BOOTSEER_BUILD/snapshotter/node:$BOOTSEER_BUILD/containerd-plugin:$BOOTSEER_BUILD/registry:$PATH
+	export PATH=$BOOTSEER_BUILD/cli:$BOOTSEER_BUILD/ckpt-fuse/mount:$BOOTSEER_BUILD/snapshotter:$BOOTSEER_BUILD/snapshotter/node:$BOOTSEER_BUILD/containerd-plugin:$BOOTSEER_BUILD/registry:$PATH
 	export MANPATH=$BOOTSEER_BUILD/docs
 }
 
@@ -77,7 +77,7 @@ teardown()
 
 @test "every manual has its sections and every program a manual" {
 	for page in bootseer.1 bootseerd.8 bootseer-snapshotter.8 \
-		bootseer-registry.8; do
+		bootseer-registry.8 bootseer-ckpt.8; do
 		for section in NAME SYNOPSIS DESCRIPTION 'EXIT STATUS' 'SEE ALSO'; do
 			grep -q "^.SH $section" "$BOOTSEER_BUILD/docs/$page"
 		done
@@ -85,7 +85,7 @@ teardown()
 }
 
 @test "help fits a terminal, goes to stdout, and errors go to stderr" {
-	for program in bootseer bootseerd bootseer-snapshotter \
+	for program in bootseer bootseerd bootseer-ckpt bootseer-snapshotter \
 		bootseer-registry; do
 		run --separate-stderr "$program" --help
 		[ "$status" -eq 0 ]
@@ -192,16 +192,23 @@ install_there()
 	n=0
 	for unit in "${units[@]}"; do
 		[ -f "$unit" ] || continue
+		sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0
+		if [[ $unit == *bootseer-ckpt@.service ]]; then
+			read -r program _ < <(sed -n 's/^ExecStart=//p' "$unit")
+			[ -x "$W/dest$program" ]
+			grep -q '^Restart=on-failure' "$unit"
+			n=$((n + 1))
+			continue
+		fi
 		read -r program config < <(sed -n \
 			's/^ExecStart=\(.*\) --config \(.*\)/\1 \2/p' "$unit")
 		[ -x "$W/dest$program" ]
 		[ -f "$W/dest$config" ]
 		# systemd is not to give up, and with that drop the mounts.
 		grep -q '^Restart=always' "$unit"
-		sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0
 		n=$((n + 1))
 	done
-	[ "$n" -eq 3 ]
+	[ "$n" -eq 4 ]
 	echo '# mine' >>"$W/dest$config"
 	install_there
 	grep -q '# mine' "$W/dest$config"
@@ -210,7 +217,7 @@ install_there()
 @test "the shells accept the completions" {
 	install_there
 	share=$(dirname "$(find "$W/dest" -type d -name bash-completion)")
-	for program in bootseer bootseerd bootseer-snapshotter \
+	for program in bootseer bootseerd bootseer-ckpt bootseer-snapshotter \
 		bootseer-registry; do
 		bash -n "$share/bash-completion/completions/$program.bash"
 		zsh -n "$share/zsh/site-functions/_$program"
@@ -227,6 +234,7 @@ offers() # GOT WANT
 @test "bash, zsh and fish complete daemons and commands" {
 	for case in 'bootseerd --dat|--datapath' 'bootseer-registry --listen|--listen' \
 		'bootseer-snapshotter --check|--check-config' \
+		'bootseer-ckpt --reada|--readahead' 'bootseer ckpt umo|umount' \
 		'bootseer image conv|convert' \
 		'bootseer image convert --jo|--jobs'; do
 		line=${case%|*} want=${case#*|} name=${line%% *}
