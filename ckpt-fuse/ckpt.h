@@ -132,6 +132,11 @@ int ckpt_folder_make(struct object_store *s, const char *path,
 /* -ENOTEMPTY: files are in it. */
 int ckpt_folder_remove(struct object_store *s, const char *path,
 		       struct error *err) MUST_CHECK;
+/* Give it another name, with all that is in it, object by object: whoever looks
+ * meanwhile sees a part of it here and there, and what was not moved when this fails
+ * is where it was.  There is nothing of the new name. */
+int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
+		       struct error *err) MUST_CHECK;
 /* Is it one?  1, 0, or -errno. */
 int ckpt_is_folder(struct object_store *s, const char *path,
 		   struct error *err) MUST_CHECK;

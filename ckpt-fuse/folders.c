@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Folders that are there without files: an empty object in each marks it. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ckpt-fuse/names.h"
+#include "common/buf.h"
 
 struct mark_name {
 	char s[OBJECT_NAME_MAX + 1];
@@ -72,4 +74,96 @@ int ckpt_is_folder(struct object_store *s, const char *path, struct error *err)
 	int rc = object_list(s, path, false, found_any, &is_there, err);
 
 	return is_there ? 1 : rc;
+}
+
+/* --------------------------------------------------------------------- rename --- */
+
+struct object_names {
+	char **all;
+	size_t n, cap;
+};
+
+static void object_names_fini(struct object_names *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->all[i]);
+	free((void *)l->all);
+}
+
+static int add_name(void *arg, const struct object_entry *e, struct error *err)
+{
+	struct object_names *l = arg;
+
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 64;
+		char **more =
+			(char **)realloc((void *)l->all, cap * sizeof(*more));
+
+		if (!more)
+			return error_nomem(err);
+		l->all = more;
+		l->cap = cap;
+	}
+	l->all[l->n] = strdup(e->name);
+	return l->all[l->n] ? (l->n++, 0) : error_nomem(err);
+}
+
+/* What it marks goes last: the folder is there as long as something is in it. */
+static int by_mark(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+
+	return (int)name_is_mark(*x) - (int)name_is_mark(*y);
+}
+
+static int rename_below(struct object_store *s, const char *name,
+			const char *from, const char *to, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (buf_printf(&path, "%s%s", to, name + strlen(from)) < 0)
+		return error_nomem(err);
+	return object_rename(s, name, path.data, OBJECT_ANY, err);
+}
+
+static int add_folder(void *arg, const struct object_entry *e,
+		      struct error *err)
+{
+	return e->is_folder ? add_name(arg, e, err) : 0;
+}
+
+/* Where folders are real those that are empty now are left. */
+static int remove_empty(struct object_store *s, const char *folder,
+			struct error *err)
+{
+	struct object_names below = { .n = 0 };
+	int rc = object_list(s, folder, false, add_folder, &below, err);
+
+	for (size_t i = 0; i < below.n && rc == 0; i++)
+		rc = remove_empty(s, below.all[i], err);
+	object_names_fini(&below);
+	return rc == 0 ? object_folder_remove(s, folder, err) : rc;
+}
+
+int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
+		       struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	struct object_names l = { .n = 0 };
+	struct mark_name mark;
+	int rc = mark_name(from, &mark, err);
+
+	if (rc == 0)
+		rc = mark_name(to, &mark, err);
+	if (rc == 0)
+		rc = object_list(s, from, true, add_name, &l, err);
+	if (l.n)
+		qsort((void *)l.all, l.n, sizeof(*l.all), by_mark);
+	for (size_t i = 0; i < l.n && rc == 0; i++)
+		rc = rename_below(s, l.all[i], from, to, err);
+	object_names_fini(&l);
+	/* Files that were written meanwhile stay. */
+	if (rc == 0)
+		(void)!remove_empty(s, from, &ignored);
+	return rc;
 }

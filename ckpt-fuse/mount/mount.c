@@ -89,6 +89,8 @@ static void set_bounds(struct ckpt_mount *m)
 {
 	uint64_t part = object_store_caps(m->store).part_size;
 	uint64_t mine = m->cfg->memory / 2;
+	/* A put keeps two parts; the rest is for manifests and small files. */
+	uint64_t slots = (mine - mine / 8) / (2 * (part ? part : MIB));
 
 	budget_init(&m->budget, mine, mine / 2);
 	m->writings = (struct writings){
@@ -100,7 +102,7 @@ static void set_bounds(struct ckpt_mount *m)
 		.shrink = readings_shrink,
 		.arg = &m->readings,
 	};
-	budget_init(&m->writings.slots, mine / (part ? part : MIB), 0);
+	budget_init(&m->writings.slots, slots ? slots : 1, 0);
 	TAILQ_INIT(&m->writings.list);
 	(void)pthread_mutex_init(&m->writings.lock, NULL);
 	m->readings = (struct readings){

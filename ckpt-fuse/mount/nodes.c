@@ -368,7 +368,7 @@ void nodes_each(struct nodes *t, const struct node *parent, nodes_fn *fn,
 
 	(void)pthread_mutex_lock(&t->lock);
 	HASH_ITER(by_name, t->by_name, n, next)
-	if (n->parent == parent)
+	if (!parent || n->parent == parent)
 		fn(arg, n);
 	(void)pthread_mutex_unlock(&t->lock);
 }

@@ -70,7 +70,8 @@ int node_path_below(struct nodes *t, struct node *n, const char *name,
 		    struct buf *out) MUST_CHECK;
 const char *node_name(const struct node *n);
 
-/* Call for each node in a folder; the table is locked. */
+/* Call for each node in a folder, or, when that is NULL, that has a name; the table is
+ * locked. */
 typedef void nodes_fn(void *arg, struct node *n);
 void nodes_each(struct nodes *t, const struct node *parent, nodes_fn *fn,
 		void *arg);

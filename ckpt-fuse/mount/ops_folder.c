@@ -361,6 +361,61 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		       : rc;
 }
 
+/* Is it in the folder, at whatever depth? */
+static bool is_below(const struct node *n, const struct node *folder)
+{
+	while (n && n != folder)
+		n = n->parent;
+	return n == folder;
+}
+
+struct ops_below {
+	struct nodes *nodes;
+	const struct node *folder;
+	unsigned int n_writers;
+};
+
+static void count_below(void *arg, struct node *n)
+{
+	struct ops_below *b = arg;
+
+	if (is_below(n, b->folder))
+		b->n_writers += n->n_writers;
+}
+
+/* What was begun would be committed under its old name. */
+static int check_unused(struct ckpt_mount *m, struct node *n, struct error *err)
+{
+	struct ops_below b = { .nodes = &m->nodes, .folder = n };
+
+	nodes_each(&m->nodes, NULL, count_below, &b);
+	return b.n_writers ? error_set(err, EBUSY,
+				       "files in the folder are being written")
+			   : 0;
+}
+
+/* In place of an empty one, if there is one. */
+static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
+		       struct node *n, struct node *over, struct error *err)
+{
+	AUTO_BUF from = BUF_INIT;
+	AUTO_BUF to = BUF_INIT;
+	int rc = check_unused(m, n, err);
+
+	if (rc == 0)
+		rc = node_path(&m->nodes, n, &from);
+	if (rc == 0)
+		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
+	if (rc == 0 && over && over != n)
+		rc = over->is_folder ? remove_folder(m, over, err) : -ENOTDIR;
+	if (rc < 0)
+		return rc;
+	keep_folder(m, v->parent);
+	rc = ckpt_folder_rename(m->store, from.data, to.data, err);
+	return rc == 0 ? node_rename(&m->nodes, n, v->to_parent, v->to_name)
+		       : rc;
+}
+
 static int move(struct ckpt_mount *m, const struct ops_move *v,
 		struct error *err)
 {
@@ -376,10 +431,9 @@ static int move(struct ckpt_mount *m, const struct ops_move *v,
 		rc = -EEXIST;
 	else if (rc == 0 && over->is_folder && !n->is_folder)
 		rc = -EISDIR;
-	/* The store has no such step; mv(1) copies then. */
 	if (rc == 0 && n->is_folder)
-		rc = -EXDEV;
-	if (rc == 0)
+		rc = n == over ? 0 : move_folder(m, v, n, over, err);
+	else if (rc == 0)
 		rc = move_file(m, v, n, over, err);
 	node_put(&m->nodes, over);
 	node_put(&m->nodes, n);

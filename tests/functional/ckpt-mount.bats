@@ -93,6 +93,18 @@ use_as_folder()
 	cmp "$M/step-1/model.pt" "$F/in/optimizer.pt"
 	[ ! -e "$M/x.tmp" ]
 
+	# Folders, as trainers do that save to a temporary one.
+	mkdir "$M/target" "$M/other"
+	cp -r "$F/in" "$M/step-2.tmp"
+	mkdir "$M/step-2.tmp/empty"
+	mv -T "$M/step-2.tmp" "$M/target"
+	rmdir "$M/target/empty"
+	diff -r "$F/in" "$M/target"
+	[ ! -e "$M/step-2.tmp" ]
+	run mv -T "$M/other" "$M/target"
+	[[ $output == *"not empty"* ]]
+	rm -r "$M/target" "$M/other"
+
 	run rmdir "$M/step-1"
 	[[ $output == *"not empty"* ]]
 	rm "$M/step-1/model.pt"

@@ -180,6 +180,24 @@ static int entries(const char *folder)
 	return n;
 }
 
+Test(growing, folders_are_renamed_with_all_that_is_in_them)
+{
+	struct error err = ERROR_INIT;
+
+	(void)put("a/f", data, 2 * UNIT, 0);
+	(void)put("a/b/c", data, 10, 0);
+	cr_expect_eq(ckpt_folder_make(store, "a/e", &err), 0);
+	(void)put("ab", data, 11, 0);
+	cr_expect_eq(ckpt_folder_rename(store, "a", "x/y", &err), 0, "%s",
+		     err.msg);
+	expect_file("x/y/f", data, 2 * UNIT);
+	expect_file("x/y/b/c", data, 10);
+	expect_file("ab", data, 11);
+	cr_expect_eq(ckpt_is_folder(store, "x/y/e", &err), 1);
+	cr_expect_eq(ckpt_is_folder(store, "a", &err), 0);
+	cr_expect_eq(entries(""), 2);
+}
+
 Test(growing, folders_are_there_without_files)
 {
 	struct error err = ERROR_INIT;
