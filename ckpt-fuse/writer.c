@@ -249,7 +249,7 @@ void ckpt_writer_set_attr(struct ckpt_writer *w, const struct ckpt_attr *attr)
 static int column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
 {
 	const struct manifest *m = w->manifest;
-	struct object_put_options o = { .size = m->size };
+	struct object_put_options o = { .size = w->is_growing ? 0 : m->size };
 	char name[COLUMN_NAME_MAX];
 
 	if (w->puts[c])

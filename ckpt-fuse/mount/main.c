@@ -238,8 +238,8 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		(void)!write(STDOUT_FILENO, "ready\n", 6);
 		rc = serve(s, cfg->run_dir, signals, err);
 	}
+	control_free(control); /* which has the session's path */
 	session_stop(s, false);
-	control_free(control);
 	ckpt_mount_free(m);
 	return rc;
 }

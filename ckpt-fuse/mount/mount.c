@@ -102,7 +102,8 @@ static void set_bounds(struct ckpt_mount *m)
 		.shrink = readings_shrink,
 		.arg = &m->readings,
 	};
-	budget_init(&m->writings.slots, slots ? slots : 1, 0);
+	/* A third is for files of one column each. */
+	budget_init(&m->writings.slots, slots ? slots : 1, slots - slots / 3);
 	TAILQ_INIT(&m->writings.list);
 	(void)pthread_mutex_init(&m->writings.lock, NULL);
 	m->readings = (struct readings){

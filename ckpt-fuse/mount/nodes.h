@@ -27,8 +27,8 @@ struct node {
 
 	pthread_mutex_t
 		lock; /* what follows; held over what the store is asked */
-	struct writing *writing; /* while it is open to be written */
-	unsigned int n_writers, n_readers;
+	struct writing *writing;          /* while it is open to be written */
+	atomic_uint n_writers, n_readers; /* read without the lock, too */
 	_Atomic int writer_pid;  /* who wrote to it last, or opened it */
 	struct reading *reading; /* the version that its readers have */
 	struct ckpt_stat stat;   /* as it was seen last */

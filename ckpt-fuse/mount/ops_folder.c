@@ -212,8 +212,8 @@ static void count_writers(void *arg, struct node *n)
 	*n_writers += n->n_writers;
 }
 
-static int remove_folder(struct ckpt_mount *m, struct node *n,
-			 struct error *err)
+static int remove_folder(struct ckpt_mount *m, struct node *parent,
+			 struct node *n, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	unsigned int n_writers = 0;
@@ -236,8 +236,8 @@ static int remove_folder(struct ckpt_mount *m, struct node *n,
 
 /* The kernel looked the name up before. */
 static int with_child(fuse_req_t req, fuse_ino_t parent, const char *name,
-		      int (*fn)(struct ckpt_mount *m, struct node *n,
-				struct error *err),
+		      int (*fn)(struct ckpt_mount *m, struct node *parent,
+				struct node *n, struct error *err),
 		      struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
@@ -245,7 +245,7 @@ static int with_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 	int rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
 
 	if (rc == 0)
-		rc = fn(m, n, err);
+		rc = fn(m, p, n, err);
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, p);
 	return rc;
@@ -284,7 +284,8 @@ static int leave_writer(struct node *n, bool *ret_was_there, struct error *err)
 	return n->writing ? writing_move(n->writing, NULL, err) : 0;
 }
 
-static int remove_file(struct ckpt_mount *m, struct node *n, struct error *err)
+static int remove_file(struct ckpt_mount *m, struct node *parent,
+		       struct node *n, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	bool was_written;
@@ -297,7 +298,7 @@ static int remove_file(struct ckpt_mount *m, struct node *n, struct error *err)
 	rc = node_path(&m->nodes, n, &path);
 	if (rc < 0)
 		return rc;
-	keep_folder(m, n->parent);
+	keep_folder(m, parent);
 	(void)pthread_mutex_lock(&n->lock);
 	rc = leave_writer(n, &was_written, err);
 	if (rc == 0)
@@ -407,7 +408,8 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 	if (rc == 0)
 		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
 	if (rc == 0 && over && over != n)
-		rc = over->is_folder ? remove_folder(m, over, err) : -ENOTDIR;
+		rc = over->is_folder ? remove_folder(m, v->to_parent, over, err)
+				     : -ENOTDIR;
 	if (rc < 0)
 		return rc;
 	keep_folder(m, v->parent);

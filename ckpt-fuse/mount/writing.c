@@ -105,7 +105,10 @@ static void cut_tail(struct writing *w, uint64_t end)
 
 static void give_slots(struct writing *w)
 {
-	budget_give(&w->all->slots, w->n_slots);
+	if (w->n_slots > 1)
+		budget_give_ahead(&w->all->slots, w->n_slots);
+	else
+		budget_give(&w->all->slots, w->n_slots);
 	w->n_slots = 0;
 }
 
@@ -153,12 +156,12 @@ static int take_slots(struct writing *w, uint32_t most, struct error *err)
 {
 	struct writings *all = w->all;
 	unsigned int n = atomic_load(&all->n);
-	uint64_t share = all->slots.most / (2 * (uint64_t)(n ? n : 1));
+	uint64_t share = all->slots.most / (n ? n : 1);
 
 	if (share > most)
 		share = most;
 	for (; share > 1; share--)
-		if (budget_take(&all->slots, share))
+		if (budget_take_ahead(&all->slots, share))
 			break;
 	if (share <= 1) {
 		share = 1;
