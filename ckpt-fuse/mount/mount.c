@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt-fuse/mount/mount.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,22 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	free(m);
 }
 
+/* As a string of JSON. */
+static int put_string(struct buf *out, const char *text)
+{
+	int rc = buf_puts(out, "\"");
+
+	for (; *text && rc == 0; text++) {
+		if (*text == '"' || *text == '\\')
+			rc = buf_printf(out, "\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			rc = buf_printf(out, "\\u%04x", (unsigned char)*text);
+		else
+			rc = buf_append(out, text, 1);
+	}
+	return rc < 0 ? rc : buf_puts(out, "\"");
+}
+
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
@@ -177,9 +194,13 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 	used = m->budget.used;
 	peak = m->budget.peak;
 	(void)pthread_mutex_unlock(&m->budget.lock);
+	if (buf_puts(out, "{\"path\": ") < 0 || put_string(out, path) < 0 ||
+	    buf_puts(out, ", \"store\": ") < 0 ||
+	    put_string(out, object_store_url(m->store)) < 0)
+		return -ENOMEM;
 	return buf_printf(
 		out,
-		"{\"path\": \"%s\", \"store\": \"%s\", \"pid\": %d, "
+		", \"pid\": %d, "
 		"\"restarted\": %s, \"memory\": %" PRIu64
 		", \"memory_used\": %" PRIu64 ", \"memory_peak\": %" PRIu64
 		", \"files_written\": %u, \"bytes_written\": %" PRIuFAST64
@@ -188,9 +209,8 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		", \"bytes_fetched\": %" PRIuFAST64
 		", \"bytes_unused\": %" PRIuFAST64 ", \"requests\": %" PRIu64
 		", \"retries\": %" PRIu64 "}\n",
-		path, object_store_url(m->store), (int)getpid(),
-		is_adopted ? "true" : "false", m->cfg->memory, used, peak,
-		atomic_load(&m->writings.n),
+		(int)getpid(), is_adopted ? "true" : "false", m->cfg->memory,
+		used, peak, atomic_load(&m->writings.n),
 		atomic_load(&m->writings.bytes_written),
 		atomic_load(&m->writings.commits),
 		atomic_load(&m->writings.failures),

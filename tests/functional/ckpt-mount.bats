@@ -381,6 +381,16 @@ is_restarted()
 	umount_store
 }
 
+@test "figures are JSON, wherever the mount is" {
+	M=$W/'a "quoted\ folder'
+	mkdir "$M"
+	mount_store
+	[ "$("$bootseer" ckpt status --run="$W/run" "$M" | jq -r '.[0].path')" = "$M" ]
+	cp "$F/in/config.json" "$M/f"
+	[ "$(figure commits)" = 1 ]
+	umount_store
+}
+
 @test "mistakes in a mount are told with what to do" {
 	run -2 "$bootseer" ckpt mount --run="$W/run" /tmp "$M"
 	[[ $output == *"is no store: say file:///DIR"* ]]
