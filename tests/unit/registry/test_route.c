@@ -39,6 +39,7 @@ Test(route, finds_by_method_and_path)
 	cr_assert_eq(find(HTTPD_GET, "/v1/traces/sha256%3Aab"), 0);
 	cr_expect_str_eq(r->id, "getTrace");
 	cr_expect_str_eq(values[0], "sha256:ab");
+	cr_assert_eq(find(HTTPD_GET, "/"), 0);
 	cr_assert_eq(find(HTTPD_HEAD, "/healthz"), 0);
 	cr_expect_str_eq(r->id, "health");
 	cr_assert_eq(find(HTTPD_POST, "/v1/traces/x"), 0);
@@ -49,7 +50,7 @@ Test(route, refuses_other_paths_and_methods)
 {
 	struct buf allow = BUF_INIT;
 
-	cr_expect_eq(find(HTTPD_GET, "/"), 404);
+	cr_expect_eq(find(HTTPD_GET, "/nothing"), 404);
 	cr_expect_eq(find(HTTPD_GET, "/v1/traces/"), 404);
 	cr_expect_eq(find(HTTPD_GET, "/v1/traces/a/b"), 404);
 	cr_expect_eq(find(HTTPD_GET, "/healthz/"), 404);
