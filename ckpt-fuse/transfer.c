@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "ckpt-fuse/names.h"
-#include "ckpt-fuse/side_by_side.h"
 #include "common/bytes.h"
 #include "common/fs.h"
+#include "common/side_by_side.h"
 
 #define ALIGNMENT 4096u
 #define THREADS_MIN 4u

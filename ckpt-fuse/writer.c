@@ -8,9 +8,9 @@
 #include <sys/random.h>
 
 #include "ckpt-fuse/names.h"
-#include "ckpt-fuse/side_by_side.h"
 #include "common/bytes.h"
 #include "common/crc32c.h"
+#include "common/side_by_side.h"
 
 #define CHUNK_SIZE ((uint32_t)MIB)
 #define UNIT_CHUNKS 4u

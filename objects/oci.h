@@ -134,6 +134,13 @@ int oci_store_with_pace(struct oci_store *s, struct pace *pace,
 			struct oci_store **ret, struct error *err) MUST_CHECK;
 DEFINE_AUTO(oci_store)
 
+/* Blobs and manifests as objects of `objects` (borrowed), named by their digests in
+ * hex below the folder `folder`: an artifact can be kept where checkpoints are.  There
+ * are no tags and no referrers: -ENOTSUP.  Errors are those of objects/store.h. */
+struct object_store;
+int oci_objects_new(struct object_store *objects, const char *folder,
+		    struct oci_store **ret, struct error *err) MUST_CHECK;
+
 /* All block and are safe from several threads. -ENOENT, -EACCES (401/403 after
  * a fresh token), -EBADMSG (content is not what its digest says), -EBUSY (429
  * beyond the budget), -EPROTO (TLS, or a registry that does not keep to the

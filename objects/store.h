@@ -217,9 +217,13 @@ struct object_lease_options {
 	const char *owner;
 	uint32_t ttl_ms;
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait for another's */
+	/* Asked before each look at it; true: it is not wanted any more.  May be
+	 * NULL. */
+	bool (*is_over)(void *arg);
+	void *arg;
 };
 
-/* -EBUSY names the holder. */
+/* -EBUSY names the holder; -ECANCELED: is_over() said so. */
 int object_lease_take(struct object_store *s, const char *name,
 		      const struct object_lease_options *opts,
 		      struct object_lease **ret, struct error *err) MUST_CHECK;

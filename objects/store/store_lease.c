@@ -149,8 +149,15 @@ static int take(struct object_lease *l, const struct object_lease_options *opts,
 	for (;;) {
 		struct lease_text now = { .generation = 0 };
 		char tag[OBJECT_TAG_MAX];
-		int rc = get_text(l->store, l->name, &now, tag, err);
-		bool none = rc == -ENOENT;
+		bool none;
+		int rc;
+
+		if (opts->is_over && opts->is_over(opts->arg))
+			return error_set(err, ECANCELED,
+					 "'%s' is not wanted any more",
+					 l->name);
+		rc = get_text(l->store, l->name, &now, tag, err);
+		none = rc == -ENOENT;
 
 		/* One that was replaced while it was read has a holder. */
 		if (rc == -ESTALE && wait_ms(10, store_deadline(l->store)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ckpt-fuse/side_by_side.h"
+#include "common/side_by_side.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Work on threads that are waited for. */
-#ifndef BOOTSEER_CKPT_FUSE_SIDE_BY_SIDE_H
-#define BOOTSEER_CKPT_FUSE_SIDE_BY_SIDE_H
+#ifndef BOOTSEER_COMMON_SIDE_BY_SIDE_H
+#define BOOTSEER_COMMON_SIDE_BY_SIDE_H
 
 #include "common/error.h"
 

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Blobs and manifests as objects of a store, each named by its digest below one
+ * folder.  Nothing has a tag: whoever uses it keeps the digests.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/fs.h"
+#include "objects/oci_store.h"
+#include "objects/store.h"
+
+#define PIECE_BYTES (4 * MIB)
+
+struct objects_store {
+	struct oci_store base;
+	struct object_store *objects; /* borrowed */
+	char *folder;
+};
+
+/* The object of a blob, "FOLDER/<hex>". */
+static int name_of(const struct objects_store *s, const struct digest *d,
+		   struct buf *ret, struct error *err)
+{
+	char text[DIGEST_STR_MAX];
+
+	digest_format(d, text);
+	return buf_printf(ret, "%s/%s", s->folder, strchr(text, ':') + 1) < 0
+		       ? error_nomem(err)
+		       : 0;
+}
+
+/* ------------------------------------------------------------------- reading --- */
+
+struct object_source {
+	struct source base;
+	struct object *object;
+};
+
+static int object_source_read(struct source *src, const struct source_req *req,
+			      struct source_sink *sink, struct error *err)
+{
+	struct object_source *s = container_of(src, struct object_source, base);
+	uint64_t room = req->len < PIECE_BYTES ? req->len : PIECE_BYTES;
+	AUTO_FREE char *piece = malloc(room);
+	int rc = 0;
+
+	if (!piece)
+		return error_nomem(err);
+	for (uint64_t done = 0; rc == 0 && done < req->len;) {
+		struct object_range r = { .off = req->off + done,
+					  .len = (size_t)room,
+					  .buf = piece };
+
+		if (r.len > req->len - done)
+			r.len = (size_t)(req->len - done);
+		rc = object_read(s->object, &r, 1, req->deadline_ns, err);
+		if (rc == 0)
+			rc = sink->put(sink, r.off, piece, r.len, err);
+		done += r.len;
+	}
+	return rc;
+}
+
+static void object_source_free(struct source *src)
+{
+	struct object_source *s = container_of(src, struct object_source, base);
+
+	object_close(s->object);
+	free(s);
+}
+
+static const struct source_ops object_source_ops = {
+	.name = "object",
+	.read = object_source_read,
+	.free = object_source_free,
+};
+
+static int objects_open_blob(struct oci_store *base, const struct digest *d,
+			     uint64_t size, struct source **ret,
+			     struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	AUTO_FREE struct object_source *src = calloc(1, sizeof(*src));
+	AUTO_BUF name = BUF_INIT;
+	int rc = name_of(s, d, &name, err);
+
+	if (rc < 0 || !src)
+		return error_nomem(err);
+	rc = object_open(s->objects, name.data, &src->object, err);
+	if (rc < 0)
+		return rc;
+	src->base.size = object_opened_stat(src->object)->size;
+	if (src->base.size != size) {
+		rc = error_set(err, EBADMSG,
+			       "%s: '%s' has %" PRIu64 " bytes instead of "
+			       "%" PRIu64,
+			       object_store_url(s->objects), name.data,
+			       src->base.size, size);
+		object_close(src->object);
+		return rc;
+	}
+	src->base.ops = &object_source_ops;
+	*ret = &steal_ptr(&src)->base;
+	return 0;
+}
+
+static int objects_find_blob(struct oci_store *base, const struct digest *d,
+			     bool *ret, uint64_t *ret_size, struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	AUTO_BUF name = BUF_INIT;
+	struct object_stat st;
+	int rc = name_of(s, d, &name, err);
+
+	if (rc == 0)
+		rc = object_stat(s->objects, name.data, &st, err);
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	*ret = rc == 0;
+	if (rc == 0)
+		*ret_size = st.size;
+	return 0;
+}
+
+static int objects_get_manifest(struct oci_store *base, const char *ref,
+				struct oci_manifest *ret, struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	struct object_range all = { .off = 0 };
+	AUTO_BUF name = BUF_INIT;
+	struct object *o = NULL;
+	int rc = 0;
+
+	if (!ref || digest_parse(ref, &ret->digest, NULL) < 0)
+		rc = error_set(err, ENOTSUP, "manifests have no tags here");
+	if (rc == 0)
+		rc = name_of(s, &ret->digest, &name, err);
+	if (rc == 0)
+		rc = object_open(s->objects, name.data, &o, err);
+	if (rc < 0)
+		return rc;
+	if (object_opened_stat(o)->size > OCI_MANIFEST_MAX)
+		rc = error_set(err, EFBIG, "manifest %.80s is too long", ref);
+	all.len = rc == 0 ? (size_t)object_opened_stat(o)->size : 0;
+	if (rc == 0 && buf_reserve(&ret->body, all.len + 1) < 0)
+		rc = error_nomem(err);
+	all.buf = ret->body.data;
+	if (rc == 0)
+		rc = object_read(o, &all, 1, 0, err);
+	if (rc == 0)
+		ret->body.len = all.len;
+	object_close(o);
+	return rc;
+}
+
+/* ------------------------------------------------------------------- writing --- */
+
+/* The bytes of `fd` to the put. */
+static int send(struct object_put *put, int fd, uint64_t size,
+		struct error *err)
+{
+	AUTO_FREE char *piece = malloc(PIECE_BYTES);
+	int rc = piece ? 0 : error_nomem(err);
+
+	for (uint64_t off = 0; rc == 0 && off < size;) {
+		size_t n = size - off < PIECE_BYTES ? (size_t)(size - off)
+						    : PIECE_BYTES;
+
+		rc = fs_pread_full(fd, piece, n, off);
+		rc = rc < 0 ? error_set(err, -rc, "read a blob: %s",
+					strerror(-rc))
+			    : object_put_write(put, piece, n, err);
+		off += n;
+	}
+	return rc;
+}
+
+static int objects_put_blob(struct oci_store *base, const struct digest *d,
+			    uint64_t size, int fd, struct oci_progress *p,
+			    struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	const struct object_put_options opts = { .size = size ? size : 1 };
+	AUTO(object_put) put = NULL;
+	AUTO_BUF name = BUF_INIT;
+	bool is_there = false;
+	uint64_t have;
+	int rc = name_of(s, d, &name, err);
+
+	if (rc == 0)
+		rc = objects_find_blob(base, d, &is_there, &have, err);
+	if (rc < 0 || (is_there && have == size))
+		return rc;
+	rc = object_put_open(s->objects, name.data, &opts, &put, err);
+	if (rc == 0)
+		rc = send(put, fd, size, err);
+	if (rc == 0)
+		rc = object_put_commit(put, NULL, err);
+	if (rc == 0 && p && p->step(p, size, size) != 0)
+		rc = error_set(err, ECANCELED, "stopped");
+	return rc;
+}
+
+static int objects_put_manifest(struct oci_store *base, const char *ref,
+				const char *media_type, const void *body,
+				size_t len, struct error *err)
+{
+	struct digest named, d;
+	int rc = 0;
+
+	/* oci_put_manifest() has compared a digest with the body. */
+	if (ref && digest_parse(ref, &named, NULL) < 0)
+		rc = error_set(err, ENOTSUP, "manifests have no tags here");
+	return rc < 0 ? rc : oci_put_bytes(base, body, len, &d, err);
+}
+
+static int objects_remove_manifest(struct oci_store *base,
+				   const struct digest *d, struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	AUTO_BUF name = BUF_INIT;
+	int rc = name_of(s, d, &name, err);
+
+	return rc < 0 ? rc : object_delete(s->objects, name.data, NULL, err);
+}
+
+static int objects_list_tags(struct oci_store *base, size_t max, char ***ret,
+			     size_t *ret_n, struct error *err)
+{
+	return error_set(err, ENOTSUP, "manifests have no tags here");
+}
+
+static int objects_list_referrers(struct oci_store *base,
+				  const struct digest *d,
+				  const char *artifact_type,
+				  struct digest **ret, size_t *ret_n,
+				  struct error *err)
+{
+	return error_set(err, ENOTSUP, "manifests have no referrers here");
+}
+
+static void objects_free(struct oci_store *base)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+
+	free(s->folder);
+	free(s);
+}
+
+static const struct oci_store_ops objects_ops = {
+	.name = "store of objects",
+	.get_manifest = objects_get_manifest,
+	.open_blob = objects_open_blob,
+	.find_blob = objects_find_blob,
+	.put_blob = objects_put_blob,
+	.put_manifest = objects_put_manifest,
+	.remove_manifest = objects_remove_manifest,
+	.list_tags = objects_list_tags,
+	.list_referrers = objects_list_referrers,
+	.free = objects_free,
+};
+
+int oci_objects_new(struct object_store *objects, const char *folder,
+		    struct oci_store **ret, struct error *err)
+{
+	AUTO_FREE struct objects_store *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_nomem(err);
+	s->folder = strdup(folder);
+	if (!s->folder)
+		return error_nomem(err);
+	s->base.ops = &objects_ops;
+	s->objects = objects;
+	*ret = &steal_ptr(&s)->base;
+	return 0;
+}
