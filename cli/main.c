@@ -20,6 +20,8 @@ static const struct command *const commands[] = {
 	&ckpt_cp_command,       &ckpt_ls_command,        &ckpt_stat_command,
 	&ckpt_verify_command,   &ckpt_rm_command,        &ckpt_gc_command,
 	&ckpt_mount_command,    &ckpt_umount_command,    &ckpt_status_command,
+	&env_run_command,       &env_key_command,        &env_ls_command,
+	&env_inspect_command,   &env_verify_command,     &env_rm_command,
 	&p2p_status_command,    &node_status_command,    &node_doctor_command,
 	&node_gc_command,       &stage_begin_command,    &stage_end_command,
 	&stage_mark_command,    &stage_run_command,      &stage_send_command,

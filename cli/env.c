@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/env.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+int env_check_store(const char *url, struct error *err)
+{
+	if (!url)
+		return error_set(err, EINVAL,
+				 "where are the snapshots? --store URL");
+	if (!strstr(url, "://"))
+		return error_set(err, EINVAL,
+				 "'%.200s' is no store: say file:///DIR, "
+				 "s3://BUCKET/PREFIX or hdfs://HOST:PORT/DIR",
+				 url);
+	return 0;
+}
+
+int env_check_first(const void *config, char **args, struct error *err)
+{
+	return env_check_store(args[0], err);
+}
+
+int env_check_parts(const struct env_parts *p, struct error *err)
+{
+	struct digest d;
+	int rc = 0;
+
+	if (!p->targets || !p->targets[0])
+		return error_set(err, EINVAL,
+				 "what does the command install into? "
+				 "--target DIR");
+	for (char *const *v = p->values; v && *v; v++)
+		if (!strchr(*v, '=') || **v == '=')
+			return error_set(err, EINVAL,
+					 "--key '%.100s' is no NAME=VALUE", *v);
+	if (p->image)
+		rc = digest_parse(p->image, &d, err);
+	return rc < 0 ? error_wrap(err, rc, "--image") : 0;
+}
+
+int env_store_open(const struct env_access *a, const char *url,
+		   struct object_store **ret, struct error *err)
+{
+	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+
+	cfg.ca_file = a->ca_file;
+	cfg.retry_ms = (uint32_t)(a->store_timeout / 1000000);
+	if (cfg.connect_timeout_ms > cfg.retry_ms)
+		cfg.connect_timeout_ms = cfg.retry_ms;
+	return object_store_open(url, &cfg, ret, err);
+}
+
+int env_parts_key(const struct env_parts *p, char *const *command,
+		  const struct env_targets *t, const struct env_scan *scan,
+		  struct env_key *ret, struct error *err)
+{
+	const struct env_spec spec = { .command = command,
+				       .values = p->values,
+				       .files = p->files,
+				       .image = p->image };
+
+	return env_key_make(&spec, t, scan, ret, err);
+}
+
+void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM])
+{
+	time_t t = (time_t)(ms / 1000);
+	struct tm tm;
+
+	(void)snprintf(ret, ENV_TIME_ROOM, "-");
+	if (localtime_r(&t, &tm))
+		(void)strftime(ret, ENV_TIME_ROOM, "%Y-%m-%d %H:%M", &tm);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the commands on environment snapshots have in common. */
+#ifndef BOOTSEER_CLI_ENV_H
+#define BOOTSEER_CLI_ENV_H
+
+#include "cli/command.h"
+#include "envcache/envcache.h"
+
+/* A member of such a command's configuration. */
+struct env_access {
+	char *ca_file;
+	int64_t store_timeout;
+};
+
+#define ENV_ACCESS_OPTIONS(config_type) \
+	{ .key = "store-timeout", \
+	  .type = OPTION_DURATION, \
+	  .def = "10s", \
+	  .min = "100ms", \
+	  .max = "1h", \
+	  .offset = offsetof(config_type, access.store_timeout), \
+	  .help = "A store that makes no progress for so long has failed." }, \
+	{ \
+		.key = "ca-file", .type = OPTION_FILE, \
+		.offset = offsetof(config_type, access.ca_file), \
+		.help = "Certificates (PEM) that the store's server is " \
+			"checked with, instead of the system's." \
+	}
+
+/* What a key is made of, as options say it. */
+struct env_parts {
+	char **targets, **values, **files;
+	char *image;
+};
+
+#define ENV_PARTS_OPTIONS(config_type) \
+	{ .key = "target", \
+	  .type = OPTION_LIST, \
+	  .offset = offsetof(config_type, parts.targets), \
+	  .arg = "DIR", \
+	  .help = "A folder that the command installs into: its changes are " \
+		  "the environment." }, \
+		{ .key = "key", \
+		  .type = OPTION_LIST, \
+		  .offset = offsetof(config_type, parts.values), \
+		  .arg = "NAME=VALUE", \
+		  .help = "Another value is another environment; for what the " \
+			  "command depends on and BootSeer does not see." }, \
+		{ .key = "key-file", \
+		  .type = OPTION_LIST, \
+		  .offset = offsetof(config_type, parts.files), \
+		  .arg = "FILE", \
+		  .help = "Another content is another environment: a " \
+			  "requirements or lock file." }, \
+	{ \
+		.key = "image", .type = OPTION_STRING, \
+		.offset = offsetof(config_type, parts.image), .arg = "DIGEST", \
+		.help = "Digest of the container's image; another image is " \
+			"another environment." \
+	}
+
+/* Is what the options say a key's, by itself?  For struct command.check. */
+int env_check_parts(const struct env_parts *p, struct error *err) MUST_CHECK;
+/* -EINVAL: `url` is no URL of a store. */
+int env_check_store(const char *url, struct error *err) MUST_CHECK;
+/* For struct command.check: the first operand is a store. */
+int env_check_first(const void *config, char **args,
+		    struct error *err) MUST_CHECK;
+
+int env_store_open(const struct env_access *a, const char *url,
+		   struct object_store **ret, struct error *err) MUST_CHECK;
+
+/* The key of a command now. */
+int env_parts_key(const struct env_parts *p, char *const *command,
+		  const struct env_targets *t, const struct env_scan *scan,
+		  struct env_key *ret, struct error *err) MUST_CHECK;
+
+/* "2026-11-23 16:05", or "-". */
+#define ENV_TIME_ROOM 32
+void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM]);
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/env_child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define STATUS_CANNOT_RUN 126 /* as shells have it */
+#define STATUS_NOT_FOUND 127
+
+/* As they were before main(); written once, before there are threads. */
+static struct sigaction old_pipe, old_child;
+
+void env_signals_take(void)
+{
+	struct sigaction a = { .sa_handler = SIG_IGN };
+
+	(void)sigaction(SIGPIPE, &a, &old_pipe);
+	a.sa_handler = SIG_DFL;
+	(void)sigaction(SIGCHLD, &a, &old_child);
+}
+
+static void give_back(void)
+{
+	(void)sigaction(SIGPIPE, &old_pipe, NULL);
+	(void)sigaction(SIGCHLD, &old_child, NULL);
+}
+
+int env_become(char *const *argv, struct error *err)
+{
+	int code;
+
+	(void)fflush(NULL);
+	give_back();
+	(void)execvp(argv[0], argv);
+	code = errno;
+	(void)error_set(err, code, "run '%.200s': %s", argv[0], strerror(code));
+	return code == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+}
+
+/* ---------------------------------------------------------------------- the child --- */
+
+static void child_main(char *const *argv, pid_t parent, const sigset_t *mask)
+{
+	struct error err = ERROR_INIT;
+	int status;
+
+	/* Whoever kills us would have killed the command. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(STATUS_CANNOT_RUN);
+	(void)sigprocmask(SIG_SETMASK, mask, NULL);
+	status = env_become(argv, &err);
+	(void)dprintf(2, "bootseer env run: %s\n", err.msg);
+	_exit(status);
+}
+
+static void passed_signals(sigset_t *ret)
+{
+	static const int passed[] = { SIGHUP,  SIGINT,   SIGQUIT, SIGTERM,
+				      SIGUSR1, SIGUSR2,  SIGALRM, SIGCONT,
+				      SIGTSTP, SIGWINCH, SIGCHLD };
+
+	(void)sigemptyset(ret);
+	for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
+		(void)sigaddset(ret, passed[i]);
+}
+
+/* Has it ended?  When it was stopped we stop, too, for who controls the job. */
+static bool has_ended(pid_t pid, int *ret)
+{
+	int status;
+	pid_t n;
+
+	while ((n = waitpid(pid, &status, WNOHANG | WUNTRACED)) == pid) {
+		if (!WIFSTOPPED(status)) {
+			*ret = status;
+			return true;
+		}
+		(void)raise(SIGSTOP);
+		(void)kill(pid, SIGCONT);
+	}
+	return n < 0 && errno == ECHILD;
+}
+
+static void follow(pid_t pid, const sigset_t *set, int *ret)
+{
+	siginfo_t info;
+
+	while (!has_ended(pid, ret)) {
+		int sig = sigwaitinfo(set, &info);
+
+		/* A terminal's signals go to the whole group: it had them. */
+		if (sig > 0 && sig != SIGCHLD && info.si_code <= 0 &&
+		    info.si_pid != pid)
+			(void)kill(pid, sig);
+	}
+}
+
+int env_child_run(char *const *argv, int *ret, struct error *err)
+{
+	pid_t parent = getpid(), pid;
+	sigset_t set, old;
+
+	passed_signals(&set);
+	(void)fflush(NULL);
+	(void)sigprocmask(SIG_BLOCK, &set, &old);
+	pid = fork();
+	if (pid == 0)
+		child_main(argv, parent, &old);
+	if (pid < 0) {
+		int code = errno;
+
+		(void)sigprocmask(SIG_SETMASK, &old, NULL);
+		return error_set(err, code, "fork: %s", strerror(code));
+	}
+	*ret = 0;
+	follow(pid, &set, ret);
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return 0;
+}
+
+void env_end_as(int status)
+{
+	const struct rlimit no_core = { 0, 0 };
+	struct sigaction dies = { .sa_handler = SIG_DFL };
+	sigset_t set;
+
+	(void)fflush(NULL);
+	if (!WIFSIGNALED(status))
+		exit(WEXITSTATUS(status));
+	/* The command has left its core. */
+	(void)setrlimit(RLIMIT_CORE, &no_core);
+	(void)sigaction(WTERMSIG(status), &dies, NULL);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, WTERMSIG(status));
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+	(void)raise(WTERMSIG(status));
+	exit(128 + WTERMSIG(status));
+}

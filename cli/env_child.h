@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A command that is run as if its caller were not there. */
+#ifndef BOOTSEER_CLI_ENV_CHILD_H
+#define BOOTSEER_CLI_ENV_CHILD_H
+
+#include "common/error.h"
+
+/* Before anything else: SIGPIPE is ignored from now on, SIGCHLD is not. */
+void env_signals_take(void);
+
+/* Become the command.  Returns, with the exit status for the failure, only when that
+ * cannot be; the message is in `err`. */
+int env_become(char *const *argv, struct error *err);
+
+/*
+ * Run the command with our input and output, in our process group; signals that are
+ * sent to us go to it, and it is stopped, continued and killed with us.  Returns when it
+ * has ended, with wait(2)'s status in `*ret`.
+ */
+int env_child_run(char *const *argv, int *ret, struct error *err) MUST_CHECK;
+
+/* End as the command did: by its status, or its signal. */
+void env_end_as(int status) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+
+#include "cli/env.h"
+#include "common/progress.h"
+
+struct env_inspect_config {
+	struct env_access access;
+};
+
+static const struct option_spec options[] = {
+	ENV_ACCESS_OPTIONS(struct env_inspect_config),
+	{ .key = NULL },
+};
+
+static void print(const struct env_snapshot *s)
+{
+	char hex[ENV_KEY_HEX], when[ENV_TIME_ROOM], text[DIGEST_STR_MAX];
+	char files[PROGRESS_BYTES_MAX], stored[PROGRESS_BYTES_MAX];
+
+	env_key_hex(&s->key.digest, hex);
+	env_format_time(s->made_ms, when);
+	digest_format(&s->manifest, text);
+	progress_format_bytes(s->bytes, files);
+	progress_format_bytes(s->stored, stored);
+	printf("key       %s\nmade      %s by %s on %s\n", hex, when,
+	       s->program, s->by);
+	printf("changed   %" PRIu64 " names, %s of files, %s stored\n",
+	       s->n_changed, files, stored);
+	printf("removed   %" PRIu64 " names\nartifact  %s\n", s->n_deleted,
+	       text);
+	for (size_t i = 0; i < s->key.n; i++) {
+		const struct env_item *it = &s->key.items[i];
+
+		env_key_hex(&it->value, hex);
+		printf("  %-12s  %s%s%s\n", it->kind, it->name,
+		       *it->name ? "  " : "", it->shown ? it->shown : hex);
+	}
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct env_inspect_config *c = config;
+	AUTO(object_store) s = NULL;
+	struct env_snapshot snap;
+	struct digest key;
+	int rc = env_store_open(&c->access, args[0], &s, err);
+
+	if (rc == 0)
+		rc = env_key_find(s, args[1], &key, err);
+	if (rc == 0)
+		rc = env_snapshot_get(s, &key, &snap, err);
+	if (rc < 0)
+		return rc;
+	print(&snap);
+	env_snapshot_fini(&snap);
+	return 0;
+}
+
+const struct command env_inspect_command = {
+	.brief = "Show what an environment is of",
+	.program = {
+		.name = "bootseer env inspect",
+		.usage = "[OPTIONS] STORE KEY",
+		.summary = "Show a snapshot and what its key was made of. Words "
+			   "of the command and values are secret to who "
+			   "typed them: of those a digest is kept.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 2,
+		.max_args = 2,
+	},
+	.config_size = sizeof(struct env_inspect_config),
+	.check = env_check_first,
+	.run = run,
+};

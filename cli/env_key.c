@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <string.h>
+
+#include "cli/env.h"
+
+struct env_key_config {
+	struct env_access access;
+	struct env_parts parts;
+	char *store, *against;
+	bool explain;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "explain",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct env_key_config, explain),
+	  .help = "Show what went into the key." },
+	{ .key = "against",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct env_key_config, against),
+	  .arg = "KEY",
+	  .help = "Show what differs from the key of this snapshot in the "
+		  "store." },
+	{ .key = "store",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct env_key_config, store),
+	  .arg = "URL",
+	  .help = "Where snapshots are kept, for --against." },
+	ENV_PARTS_OPTIONS(struct env_key_config),
+	ENV_ACCESS_OPTIONS(struct env_key_config),
+	{ .key = NULL },
+};
+
+static void print_item(const struct env_item *it)
+{
+	char hex[ENV_KEY_HEX];
+
+	env_key_hex(&it->value, hex);
+	printf("%-12s  %s%s%s\n", it->kind, it->name,
+	       *it->name && (it->shown ? *it->shown : 1) ? "  " : "",
+	       it->shown ? it->shown : hex);
+}
+
+/* A value for people, or that there is one. */
+static const char *shown(const struct env_item *it)
+{
+	return it->shown ? it->shown : "another";
+}
+
+static void print_difference(void *arg, const struct env_item *a,
+			     const struct env_item *b)
+{
+	const struct env_item *it = a ? a : b;
+	bool *differs = arg;
+
+	*differs = true;
+	if (!b)
+		printf("%s %s: not in the snapshot's key\n", it->kind,
+		       it->name);
+	else if (!a)
+		printf("%s %s: only in the snapshot's key\n", it->kind,
+		       it->name);
+	else if (a->shown && b->shown)
+		printf("%s %s: %s; the snapshot's: %s\n", it->kind, it->name,
+		       a->shown, b->shown);
+	else
+		printf("%s %s: differs%s%s\n", it->kind, it->name,
+		       a->shown ? ", here it is " : "",
+		       a->shown ? shown(a) : "");
+}
+
+static int compare(const struct env_key_config *c, const struct env_key *key,
+		   struct error *err)
+{
+	AUTO(object_store) s = NULL;
+	struct env_snapshot snap;
+	bool differs = false;
+	struct digest d;
+	int rc = env_store_open(&c->access, c->store, &s, err);
+
+	if (rc == 0)
+		rc = env_key_find(s, c->against, &d, err);
+	if (rc == 0)
+		rc = env_snapshot_get(s, &d, &snap, err);
+	if (rc < 0)
+		return rc;
+	env_key_compare(key, &snap.key, print_difference, &differs);
+	if (!differs)
+		puts("it is the snapshot's key");
+	env_snapshot_fini(&snap);
+	return 0;
+}
+
+static int show(const struct env_key_config *c, const struct env_key *key,
+		struct error *err)
+{
+	char hex[ENV_KEY_HEX];
+
+	env_key_hex(&key->digest, hex);
+	puts(hex);
+	for (size_t i = 0; c->explain && i < key->n; i++)
+		print_item(&key->items[i]);
+	return c->against ? compare(c, key, err) : 0;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct env_key_config *c = config;
+	struct env_targets t;
+	AUTO(env_scan) scan = NULL;
+	struct env_key key = { .n = 0 };
+	int rc = env_targets_make(c->parts.targets, &t, err);
+
+	if (rc < 0)
+		return rc;
+	rc = env_scan_new(&t, &scan, err);
+	if (rc == 0)
+		rc = env_parts_key(&c->parts, args, &t, scan, &key, err);
+	if (rc == 0)
+		rc = show(c, &key, err);
+	env_key_fini(&key);
+	env_targets_fini(&t);
+	return rc;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct env_key_config *c = config;
+	int rc = c->against ? env_check_store(c->store, err) : 0;
+
+	if (rc == 0 && c->store && !c->against)
+		rc = error_set(err, EINVAL,
+			       "--store: to compare with which snapshot? "
+			       "--against KEY");
+	return rc < 0 ? rc : env_check_parts(&c->parts, err);
+}
+
+const struct command env_key_command = {
+	.brief = "Print the key of an environment, and what is in it",
+	.program = {
+		.name = "bootseer env key",
+		.usage = "--target DIR [OPTIONS] -- COMMAND [ARGUMENTS]",
+		.summary = "Print the key that 'bootseer env run' has with the "
+			   "same options and command, as things are now.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = -1,
+	},
+	.config_size = sizeof(struct env_key_config),
+	.check = check,
+	.run = run,
+};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/env.h"
+#include "common/progress.h"
+
+struct env_ls_config {
+	struct env_access access;
+};
+
+static const struct option_spec options[] = {
+	ENV_ACCESS_OPTIONS(struct env_ls_config),
+	{ .key = NULL },
+};
+
+static int show(void *arg, const struct digest *key,
+		const struct env_snapshot *s, const struct error *why,
+		struct error *err)
+{
+	char hex[ENV_KEY_HEX], when[ENV_TIME_ROOM], bytes[PROGRESS_BYTES_MAX];
+	char names[PROGRESS_COUNT_MAX];
+
+	env_key_hex(key, hex);
+	if (!s) {
+		printf("%.12s  cannot be read: %s\n", hex, why->msg);
+		return 0;
+	}
+	env_format_time(s->made_ms, when);
+	progress_format_bytes(s->stored, bytes);
+	progress_format_count(s->n_changed, "name", names);
+	printf("%.12s  %s  %10s  %12s  %s on %s\n", hex, when, bytes, names,
+	       s->program, s->by);
+	return 0;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct env_ls_config *c = config;
+	AUTO(object_store) s = NULL;
+	int rc = env_store_open(&c->access, args[0], &s, err);
+
+	return rc < 0 ? rc : env_snapshot_list(s, show, NULL, err);
+}
+
+const struct command env_ls_command = {
+	.brief = "List the environments in a store",
+	.program = {
+		.name = "bootseer env ls",
+		.usage = "[OPTIONS] STORE",
+		.summary = "List the snapshots in the store: key, time, size "
+			   "as stored, names, and what made it where.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct env_ls_config),
+	.check = env_check_first,
+	.run = run,
+};

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <string.h>
+
+#include "cli/env.h"
+
+struct env_rm_config {
+	struct env_access access;
+};
+
+static const struct option_spec options[] = {
+	ENV_ACCESS_OPTIONS(struct env_rm_config),
+	{ .key = NULL },
+};
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct env_rm_config *c = config;
+	AUTO(object_store) s = NULL;
+	int rc = env_store_open(&c->access, args[0], &s, err);
+
+	for (char **key = args + 1; rc == 0 && *key; key++) {
+		char hex[ENV_KEY_HEX];
+		struct digest d;
+
+		rc = env_key_find(s, *key, &d, err);
+		/* What a captor left that was killed has no index. */
+		if (rc == -ENOENT && strlen(*key) == ENV_KEY_HEX - 1) {
+			char text[DIGEST_STR_MAX];
+
+			(void)snprintf(text, sizeof(text), "sha256:%s", *key);
+			rc = digest_parse(text, &d, err);
+		}
+		if (rc == 0)
+			rc = env_snapshot_remove(s, &d, err);
+		if (rc < 0)
+			return rc;
+		env_key_hex(&d, hex);
+		printf("%.12s removed\n", hex);
+	}
+	return rc;
+}
+
+const struct command env_rm_command = {
+	.brief = "Remove environments from a store",
+	.program = {
+		.name = "bootseer env rm",
+		.usage = "[OPTIONS] STORE KEY...",
+		.summary = "Remove snapshots; the next 'bootseer env run' with "
+			   "that key runs its command. With a whole key, what "
+			   "killed runs left of it is removed, too. Whoever "
+			   "restores it at this moment runs the command.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 2,
+		.max_args = -1,
+	},
+	.config_size = sizeof(struct env_rm_config),
+	.check = env_check_first,
+	.run = run,
+};

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `bootseer env run`: a set-up command, or the snapshot of what it would do.  Whatever
+ * fails on the way to the snapshot is said in one line, and the command is run.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "cli/env.h"
+#include "cli/env_child.h"
+#include "common/clock.h"
+#include "common/progress.h"
+
+#define NS_PER_MS 1000000
+
+struct env_run_config {
+	struct env_access access;
+	struct env_parts parts;
+	char *store;
+	int64_t wait, lease;
+	bool quiet;
+};
+
+static const struct option_spec options[] = {
+	{ .key = "store",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct env_run_config, store),
+	  .arg = "URL",
+	  .help = "Where snapshots are kept: file:///DIR, s3://BUCKET/PREFIX "
+		  "or hdfs://HOST:PORT/DIR." },
+	ENV_PARTS_OPTIONS(struct env_run_config),
+	{ .key = "wait",
+	  .type = OPTION_DURATION,
+	  .offset = offsetof(struct env_run_config, wait),
+	  .def = "30m",
+	  .min = "0s",
+	  .max = "1d",
+	  .help = "Wait so long for another node that runs the command; then "
+		  "it is run here, too." },
+	{ .key = "lease",
+	  .type = OPTION_DURATION,
+	  .offset = offsetof(struct env_run_config, lease),
+	  .def = "15s",
+	  .min = "1s",
+	  .max = "10m",
+	  .help = "A node that runs the command and is not heard of for so "
+		  "long has died." },
+	{ .key = "quiet",
+	  .letter = 'q',
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct env_run_config, quiet),
+	  .help = "Say nothing when all goes well." },
+	ENV_ACCESS_OPTIONS(struct env_run_config),
+	{ .key = NULL },
+};
+
+struct env_run {
+	const struct env_run_config *cfg;
+	char *const *command;
+	struct env_targets targets;
+	struct env_scan *before;
+	struct env_key key;
+	struct object_store *store;
+	int64_t deadline_ns, begun_ns;
+};
+
+/* ---------------------------------------------------------------------------- ends --- */
+
+static void say(const char *line)
+{
+	fprintf(stderr, "bootseer env run: %s\n", line);
+}
+
+/* As if BootSeer were not there. */
+static void run_plain(const struct env_run *r, const char *why)
+{
+	struct error err = ERROR_INIT;
+	int status;
+
+	fprintf(stderr, "bootseer env run: %s: the command is run\n", why);
+	status = env_become(r->command, &err);
+	say(err.msg);
+	exit(status);
+}
+
+static void say_done(const struct env_run *r, const char *what,
+		     const struct env_snapshot *s)
+{
+	char bytes[PROGRESS_BYTES_MAX], names[PROGRESS_COUNT_MAX];
+	char key[ENV_KEY_HEX];
+
+	if (r->cfg->quiet)
+		return;
+	env_key_hex(&s->key.digest, key);
+	progress_format_bytes(s->bytes, bytes);
+	progress_format_count(s->n_changed, "name", names);
+	fprintf(stderr,
+		"bootseer env run: %s %.12s: %s, %s, %lld removed, in "
+		"%.1f s\n",
+		what, key, names, bytes, (long long)s->n_deleted,
+		(double)(clock_now_ns() - r->begun_ns) / CLOCK_NS_PER_S);
+}
+
+/* ------------------------------------------------------------------------ snapshot --- */
+
+/* -ENOENT: there is none; else the process ends here. */
+static int try_restore(struct env_run *r)
+{
+	struct env_snapshot snap;
+	struct error err = ERROR_INIT;
+	int rc = env_snapshot_get(r->store, &r->key.digest, &snap, &err);
+
+	if (rc == -ENOENT)
+		return rc;
+	r->begun_ns = clock_now_ns();
+	if (rc == 0)
+		rc = env_restore(r->store, &snap, &r->targets, 0, &err);
+	if (rc < 0)
+		run_plain(r, err.msg);
+	say_done(r, "restored", &snap);
+	exit(EXIT_SUCCESS);
+}
+
+/* ------------------------------------------------------------------------- capture --- */
+
+/* How it is now: others may have worked here while we waited. */
+static int look_again(struct env_run *r, struct error *err)
+{
+	struct env_key now;
+	bool is_same;
+	int rc;
+
+	env_scan_free(r->before);
+	r->before = NULL;
+	rc = env_scan_new(&r->targets, &r->before, err);
+	if (rc == 0)
+		rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
+				   r->before, &now, err);
+	if (rc < 0)
+		return rc;
+	is_same = digest_equal(&now.digest, &r->key.digest);
+	env_key_fini(&now);
+	if (!is_same)
+		return error_set(err, ESTALE,
+				 "what the key is of changed meanwhile");
+	return env_scan_hash_recent(r->before, err);
+}
+
+static bool capture(struct env_run *r)
+{
+	struct env_snapshot snap;
+	struct error err = ERROR_INIT;
+	int rc;
+
+	r->begun_ns = clock_now_ns();
+	rc = env_capture(r->store, &r->key, &r->targets, r->before,
+			 r->command[0], &snap, &err);
+	if (rc == 0) {
+		say_done(r, "captured", &snap);
+		env_snapshot_fini(&snap);
+	} else if (rc != -EEXIST) {
+		fprintf(stderr, "bootseer env run: not captured: %s\n",
+			err.msg);
+	}
+	return rc == 0 || rc == -EEXIST;
+}
+
+static void run_and_capture(struct env_run *r, struct env_turn *turn)
+{
+	struct error err = ERROR_INIT;
+	bool is_good = false;
+	int status = 0;
+	int rc = look_again(r, &err);
+
+	if (rc == 0)
+		rc = env_child_run(r->command, &status, &err);
+	if (rc < 0) {
+		env_turn_end(turn, true);
+		run_plain(r, err.msg);
+	}
+	if (status == 0)
+		is_good = capture(r);
+	/* Others that wait would fail one after the other. */
+	env_turn_end(turn, !is_good);
+	env_end_as(status);
+}
+
+/* ---------------------------------------------------------------------------- run --- */
+
+/* The key of how it is now. */
+static int prepare(struct env_run *r, struct error *err)
+{
+	int rc = env_targets_make(r->cfg->parts.targets, &r->targets, err);
+
+	if (rc == 0)
+		rc = env_recover(&r->targets, r->deadline_ns, err);
+	if (rc == 0)
+		rc = env_scan_new(&r->targets, &r->before, err);
+	if (rc == 0)
+		rc = env_parts_key(&r->cfg->parts, r->command, &r->targets,
+				   r->before, &r->key, err);
+	return rc;
+}
+
+/* Its threads take no signals: the command is to have them. */
+static int open_store(struct env_run *r, struct error *err)
+{
+	sigset_t all, old;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = env_store_open(&r->cfg->access, r->cfg->store, &r->store, err);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+/* With the turn; otherwise it does not return. */
+static struct env_turn *take_turn(struct env_run *r)
+{
+	enum env_turn_kind kind = ENV_TURN_MINE;
+	struct error err = ERROR_INIT;
+	struct env_snapshot snap;
+	struct env_turn *turn = NULL;
+	int rc = env_turn_take(r->store, &r->key.digest,
+			       (uint32_t)(r->cfg->lease / NS_PER_MS),
+			       r->deadline_ns, &kind, &turn, &err);
+
+	if (rc < 0)
+		run_plain(r, err.msg);
+	switch (kind) {
+	case ENV_TURN_MINE:
+		/* It may have been made just before the turn was ours. */
+		if (env_snapshot_get(r->store, &r->key.digest, &snap, NULL) < 0)
+			break;
+		env_snapshot_fini(&snap);
+		env_turn_end(turn, false);
+		turn = NULL;
+		(void)!try_restore(r);
+		run_plain(r, "the snapshot was removed meanwhile");
+		break;
+	case ENV_TURN_MADE:
+		if (try_restore(r) == -ENOENT)
+			run_plain(r, "the snapshot was removed meanwhile");
+		break;
+	case ENV_TURN_FAILED:
+		run_plain(r, "another node that ran it made no snapshot");
+		break;
+	case ENV_TURN_TIMEOUT:
+		run_plain(r, "another node takes longer than --wait");
+		break;
+	}
+	return turn;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct env_run_config *c = config;
+	struct env_run r = { .cfg = c, .command = args };
+	struct env_turn *turn;
+
+	env_signals_take();
+	r.deadline_ns = clock_now_ns() + c->wait;
+	if (prepare(&r, err) < 0 || open_store(&r, err) < 0)
+		run_plain(&r, err->msg);
+	if (try_restore(&r) == -ENOENT) {
+		turn = take_turn(&r);
+		run_and_capture(&r, turn);
+	}
+	return 0;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct env_run_config *c = config;
+	int rc = env_check_store(c->store, err);
+
+	return rc < 0 ? rc : env_check_parts(&c->parts, err);
+}
+
+const struct command env_run_command = {
+	.brief = "Run a set-up command, or restore what it did before",
+	.program = {
+		.name = "bootseer env run",
+		.usage = "--store URL --target DIR [OPTIONS] -- COMMAND "
+			 "[ARGUMENTS]",
+		.summary = "Put what the command changed in the target folders "
+			   "when it was run before into place, instead of "
+			   "running it again. The first time, one node runs "
+			   "it and keeps what it changed, while the others "
+			   "wait. Whatever fails, the command is run as if "
+			   "this were not there.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 1,
+		.max_args = -1,
+	},
+	.config_size = sizeof(struct env_run_config),
+	.check = check,
+	.run = run,
+};

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a command changed, to a store: scan again, find the differences, store the tree
+ * and its contents as an image is stored, scan once more.  Only if nothing moved
+ * meanwhile does the snapshot appear, by one conditional write.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/fs.h"
+#include "envcache/changes.h"
+#include "envcache/names.h"
+#include "image/writer/oci_target.h"
+#include "image/writer/writer.h"
+#include "objects/oci.h"
+
+#define ATTEMPTS 3
+#define READ_PIECE (1u << 20)
+#define JOBS_MAX 16
+#define PROGRAM_MAX 200
+
+struct capture {
+	struct object_store *store;
+	const struct env_targets *targets;
+	const struct env_scan *before;
+	struct oci_store *blobs; /* of this attempt's folder */
+	struct env_snapshot *snap;
+};
+
+/* ------------------------------------------------------------------------ contents --- */
+
+/* From the data at `*off` to the next hole. */
+static int read_data(struct tree_writer *w, const struct env_entry *e, int fd,
+		     char *piece, uint64_t *off, struct error *err)
+{
+	off_t from = lseek(fd, (off_t)*off, SEEK_DATA), end;
+	int rc = 0;
+
+	if (from < 0 && errno == ENXIO) {
+		*off = e->size; /* nothing but a hole */
+		return 0;
+	}
+	end = from < 0 ? -1 : lseek(fd, from, SEEK_HOLE);
+	if (end < 0)
+		return error_set(err, errno, "seek: %s", strerror(errno));
+	*off = (uint64_t)from;
+	while (rc == 0 && *off < (uint64_t)end && *off < e->size) {
+		uint64_t n = (uint64_t)end - *off;
+
+		n = n < READ_PIECE ? n : READ_PIECE;
+		n = n < e->size - *off ? n : e->size - *off;
+		rc = fs_pread_full(fd, piece, (size_t)n, *off);
+		rc = rc < 0 ? error_set(err, rc == -EIO ? ESTALE : -rc,
+					"read: %s", strerror(-rc))
+			    : tree_writer_data(w, *off, piece, (size_t)n, err);
+		*off += n;
+	}
+	return rc;
+}
+
+static int store_file(struct tree_writer *w, const struct changed_file *f,
+		      char *piece, struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	uint64_t off = 0;
+	int rc = env_entry_open(f->entry, &fd, err);
+
+	if (rc == 0)
+		rc = tree_writer_begin(w, f->inode, err);
+	while (rc == 0 && off < f->entry->size)
+		rc = read_data(w, f->entry, fd, piece, &off, err);
+	if (rc == 0)
+		rc = tree_writer_end(w, err);
+	if (rc == 0 && !env_entry_is_still(f->entry, fd))
+		rc = error_set(err, ESTALE, "it changes");
+	return rc < 0 ? error_wrap(err, rc, "'%.300s'", f->entry->path) : 0;
+}
+
+static unsigned int n_jobs(void)
+{
+	cpu_set_t set;
+	int n = 1;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		n = CPU_COUNT(&set);
+	return n > JOBS_MAX ? JOBS_MAX : (unsigned int)n;
+}
+
+static int store_tree(const struct capture *c, const struct changes *found,
+		      struct artifact *a, struct error *err)
+{
+	AUTO_FREE char *piece = malloc(READ_PIECE);
+	struct oci_target target;
+	const struct tree_writer_config cfg = { .tree = found->tree,
+						.target = &target.target,
+						.jobs = n_jobs() };
+	AUTO(tree_writer) w = NULL;
+	struct tree_writer_stats stats;
+	int rc;
+
+	if (!piece)
+		return error_nomem(err);
+	oci_target_init(&target, c->blobs);
+	rc = tree_writer_new(&cfg, &w, err);
+	for (size_t i = 0; rc == 0 && i < found->n_files; i++)
+		if (found->files[i].entry->size)
+			rc = store_file(w, &found->files[i], piece, err);
+	return rc < 0 ? rc : tree_writer_finish(w, a, &stats, err);
+}
+
+/* -------------------------------------------------------------------- the artifact --- */
+
+/* Config and manifest, as those of an image of one layer, which is called as the key;
+ * nothing refers to it. */
+static int store_texts(const struct capture *c, struct artifact *a,
+		       struct error *err)
+{
+	struct oci_descriptor config = { .size = 0 };
+	AUTO_BUF text = BUF_INIT;
+	AUTO_BUF manifest = BUF_INIT;
+	int rc;
+
+	a->chain_ids = malloc(sizeof(*a->chain_ids));
+	if (!a->chain_ids)
+		return error_nomem(err);
+	a->chain_ids[0] = c->snap->key.digest;
+	a->n_chain_ids = 1;
+	rc = artifact_format_config(a, &text, err);
+
+	if (rc == 0)
+		rc = oci_put_bytes(c->blobs, text.data, text.len,
+				   &config.digest, err);
+	config.size = text.len;
+	if (rc == 0)
+		rc = artifact_format_manifest(a, &config, 0, "", &manifest,
+					      err);
+	return rc < 0 ? rc
+		      : oci_put_bytes(c->blobs, manifest.data, manifest.len,
+				      &c->snap->manifest, err);
+}
+
+static uint64_t stored_bytes(const struct artifact *a)
+{
+	uint64_t n = a->meta.size + a->map.size;
+
+	for (size_t i = 0; i < a->n_packs; i++)
+		n += a->packs[i].size;
+	return n;
+}
+
+/* The scan after, its differences, and the scan that says that nothing moved. */
+static int store_changes(const struct capture *c, struct error *err)
+{
+	struct artifact a = { .n_packs = 0 };
+	struct changes found = { .n_files = 0 };
+	AUTO(env_scan) after = NULL;
+	AUTO(env_scan) again = NULL;
+	int rc = env_scan_new(c->targets, &after, err);
+
+	if (rc == 0)
+		rc = changes_find(c->before, after, c->targets, &found, err);
+	if (rc == 0)
+		rc = store_tree(c, &found, &a, err);
+	if (rc == 0)
+		rc = store_texts(c, &a, err);
+	if (rc == 0)
+		rc = env_scan_new(c->targets, &again, err);
+	if (rc == 0 && !env_scan_is_same(after, again))
+		rc = error_set(err, ESTALE, "a target changes");
+	c->snap->n_changed = found.n_changed;
+	c->snap->n_deleted = found.n_deleted;
+	c->snap->bytes = found.bytes;
+	c->snap->stored = stored_bytes(&a);
+	artifact_fini(&a);
+	changes_fini(&found);
+	return rc;
+}
+
+/* ------------------------------------------------------------------------- attempts --- */
+
+static int new_folder(char ret[33], struct error *err)
+{
+	unsigned char id[16];
+
+	if (getrandom(id, sizeof(id), 0) != sizeof(id))
+		return error_set(err, EIO, "no random bytes");
+	for (size_t i = 0; i < sizeof(id); i++)
+		(void)snprintf(ret + 2 * i, 3, "%02x", id[i]);
+	return 0;
+}
+
+static int attempt(struct capture *c, struct error *err)
+{
+	const struct digest *key = &c->snap->key.digest;
+	char folder[ENV_NAME_ROOM];
+	int rc = new_folder(c->snap->folder, err);
+
+	if (rc < 0)
+		return rc;
+	env_blob_folder(key, c->snap->folder, folder);
+	rc = oci_objects_new(c->store, folder, &c->blobs, err);
+	if (rc == 0)
+		rc = store_changes(c, err);
+	oci_store_free(c->blobs);
+	c->blobs = NULL;
+	if (rc == 0)
+		rc = env_snapshot_commit(c->store, c->snap, err);
+	if (rc < 0) /* what is left is removed by env_snapshot_remove() */
+		(void)!env_blobs_remove(c->store, key, c->snap->folder, NULL);
+	return rc;
+}
+
+static int copy_key(const struct env_key *from, struct env_key *ret,
+		    struct error *err)
+{
+	*ret = (struct env_key){ .digest = from->digest };
+	ret->items = calloc(from->n + 1, sizeof(*ret->items));
+	if (!ret->items)
+		return error_nomem(err);
+	for (; ret->n < from->n; ret->n++) {
+		const struct env_item *it = &from->items[ret->n];
+
+		ret->items[ret->n] = (struct env_item){
+			.kind = strdup(it->kind),
+			.name = strdup(it->name),
+			.value = it->value,
+			.shown = it->shown ? strdup(it->shown) : NULL,
+		};
+	}
+	for (size_t i = 0; i < ret->n; i++)
+		if (!ret->items[i].kind || !ret->items[i].name ||
+		    (from->items[i].shown && !ret->items[i].shown))
+			return error_nomem(err);
+	return 0;
+}
+
+static int copy_targets(const struct env_targets *from, struct env_targets *ret,
+			struct error *err)
+{
+	ret->n = 0;
+	ret->paths = (char **)calloc(from->n + 1, sizeof(char *));
+	if (!ret->paths)
+		return error_nomem(err);
+	for (; ret->n < from->n; ret->n++) {
+		ret->paths[ret->n] = strdup(from->paths[ret->n]);
+		if (!ret->paths[ret->n])
+			return error_nomem(err);
+	}
+	return 0;
+}
+
+/* The name of a program, which JSON can say. */
+static char *printable(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+	char *out = strndup(slash ? slash + 1 : name, PROGRAM_MAX);
+
+	for (char *p = out; p && *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	return out;
+}
+
+static int describe(const struct env_key *key, const struct env_targets *t,
+		    const char *program, struct env_snapshot *s,
+		    struct error *err)
+{
+	char host[256] = "";
+	int rc = copy_key(key, &s->key, err);
+
+	if (rc == 0)
+		rc = copy_targets(t, &s->targets, err);
+	if (rc < 0)
+		return rc;
+	(void)gethostname(host, sizeof(host) - 1);
+	s->by = printable(host);
+	s->program = printable(program);
+	return s->by && s->program ? 0 : error_nomem(err);
+}
+
+int env_capture(struct object_store *s, const struct env_key *key,
+		const struct env_targets *t, const struct env_scan *before,
+		const char *program, struct env_snapshot *ret,
+		struct error *err)
+{
+	struct env_snapshot snap = { .n_changed = 0 };
+	struct capture c = {
+		.store = s, .targets = t, .before = before, .snap = &snap
+	};
+	int rc = describe(key, t, program, &snap, err);
+
+	for (unsigned int i = 0; rc == 0 && i < ATTEMPTS; i++) {
+		rc = attempt(&c, err);
+		if (rc != -ESTALE)
+			break;
+		if (i + 1 < ATTEMPTS)
+			rc = 0; /* take it again */
+	}
+	if (rc == -ESTALE) {
+		if (err)
+			err->code = EBUSY;
+		rc = error_wrap(err, -EBUSY, "the targets do not keep still");
+	}
+	if (rc < 0)
+		env_snapshot_fini(&snap);
+	else
+		*ret = snap;
+	return rc;
+}

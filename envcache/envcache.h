@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Environment snapshots: what a set-up command changed in the target folders, kept in a
+ * store, so that it is put there on other nodes and at restarts instead of running the
+ * command again (BootSeer paper, section 4.3).  docs/environments.md has the design,
+ * docs/formats/environment.md the bytes.
+ *
+ * A key says what a snapshot is of.  Functions block; one thread uses an object.  They
+ * fail as those of objects/store.h do; besides:
+ *   -EBADMSG   the snapshot is damaged
+ *   -ENOTSUP   it has, or the folders have, something that cannot be kept or restored
+ *   -EBUSY     a target does not keep still while it is read
+ */
+#ifndef BOOTSEER_ENVCACHE_ENVCACHE_H
+#define BOOTSEER_ENVCACHE_ENVCACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/digest.h"
+#include "objects/store.h"
+
+#define ENV_TARGETS_MAX 64
+#define ENV_KEY_HEX 65 /* of a key as hex digits, with its NUL */
+
+/* ------------------------------------------------------------------ the targets --- */
+
+/* Folders whose changes count: absolute, without links or folders in each other,
+ * sorted.  One need not be there yet. */
+struct env_targets {
+	char **paths;
+	size_t n;
+};
+
+/* Of paths as they were given, NULL at the end.  -EINVAL: one of them cannot be a
+ * target. */
+int env_targets_make(char *const *given, struct env_targets *ret,
+		     struct error *err) MUST_CHECK;
+void env_targets_fini(struct env_targets *t);
+
+/* Take back what a restore that was killed had begun in the targets; what another
+ * process works on at this moment is waited for, until `deadline_ns`
+ * (CLOCK_MONOTONIC). */
+int env_recover(const struct env_targets *t, int64_t deadline_ns,
+		struct error *err) MUST_CHECK;
+
+/* What is in the targets, but contents. */
+struct env_scan;
+int env_scan_new(const struct env_targets *t, struct env_scan **ret,
+		 struct error *err) MUST_CHECK;
+void env_scan_free(struct env_scan *s);
+DEFINE_AUTO(env_scan)
+/* Of the scan before a command: hash the files that were changed so short a time ago
+ * that another change could leave the same times. */
+int env_scan_hash_recent(struct env_scan *s, struct error *err) MUST_CHECK;
+
+/* ---------------------------------------------------------------------- the key --- */
+
+/* What went into a key. */
+struct env_item {
+	char *kind; /* "argument", "file", ...: docs/formats/environment.md */
+	char *name; /* which of them, or "" */
+	struct digest value;
+	char *shown; /* the value for people; NULL: it is not kept */
+};
+
+struct env_key {
+	struct digest digest;
+	struct env_item *items; /* sorted by kind and name */
+	size_t n;
+};
+
+/* All is borrowed; lists end with NULL and may be NULL, but the command. */
+struct env_spec {
+	char *const *command;
+	char *const *values; /* NAME=VALUE */
+	char *const *files;  /* whose contents count */
+	const char *image;   /* digest of the container's image, or NULL */
+};
+
+/* -EINVAL says which of them is wrong; -ENOENT, -EACCES: a file cannot be read. */
+int env_key_make(const struct env_spec *spec, const struct env_targets *t,
+		 const struct env_scan *before, struct env_key *ret,
+		 struct error *err) MUST_CHECK;
+void env_key_fini(struct env_key *k);
+void env_key_hex(const struct digest *key, char ret[ENV_KEY_HEX]);
+
+/* Tell, in order, of each item that is in one of them only (the other is NULL), or has
+ * another value. */
+typedef void env_differs_fn(void *arg, const struct env_item *a,
+			    const struct env_item *b);
+void env_key_compare(const struct env_key *a, const struct env_key *b,
+		     env_differs_fn *fn, void *arg);
+
+/* ---------------------------------------------------------------- the snapshots --- */
+
+/* What the store says of a snapshot. */
+struct env_snapshot {
+	struct env_key key;
+	struct env_targets targets;
+	struct digest manifest; /* of the artifact that has the files */
+	char folder[33];        /* of its blobs; random hex */
+	char *by;               /* host that made it */
+	char *program;          /* first word of the command */
+	uint64_t n_changed;     /* names added or changed */
+	uint64_t n_deleted;
+	uint64_t bytes;  /* of the files */
+	uint64_t stored; /* bytes in the store */
+	/* Of the object; not set by env_capture(). */
+	int64_t made_ms; /* the store's wall clock */
+};
+void env_snapshot_fini(struct env_snapshot *s);
+
+/* -ENOENT: there is none of this key. */
+int env_snapshot_get(struct object_store *s, const struct digest *key,
+		     struct env_snapshot *ret, struct error *err) MUST_CHECK;
+
+/* Returns 0, or -errno, which env_snapshot_list() then returns.  `why` is NULL, or says
+ * why the snapshot of this key cannot be read; `snap` is then NULL. */
+typedef int env_list_fn(void *arg, const struct digest *key,
+			const struct env_snapshot *snap,
+			const struct error *why, struct error *err);
+int env_snapshot_list(struct object_store *s, env_list_fn *fn, void *arg,
+		      struct error *err) MUST_CHECK;
+
+/* The key that begins with these hex digits ("sha256:" before them is taken).
+ * -ENOENT, -EINVAL: none; several, or that is no beginning of a key. */
+int env_key_find(struct object_store *s, const char *text, struct digest *ret,
+		 struct error *err) MUST_CHECK;
+
+/* Remove the snapshot, all blobs of its key, and what a captor that was killed left.
+ * Whoever restores it now fails, and runs the command. */
+int env_snapshot_remove(struct object_store *s, const struct digest *key,
+			struct error *err) MUST_CHECK;
+
+/* Read all of it and compare every byte with its digest. */
+int env_snapshot_verify(struct object_store *s, const struct env_snapshot *snap,
+			struct error *err) MUST_CHECK;
+
+/* Read how the targets are now, after the command, and keep what differs from
+ * `before` as the snapshot of `key`.
+ *   -EEXIST  another captor was first; its snapshot is there */
+int env_capture(struct object_store *s, const struct env_key *key,
+		const struct env_targets *t, const struct env_scan *before,
+		const char *program, struct env_snapshot *ret,
+		struct error *err) MUST_CHECK;
+
+/*
+ * Put a snapshot into the targets.  Nothing is put there before all of it was read and
+ * checked; when it fails afterwards, all is taken back.  `threads` is 1 to 64, 0: as
+ * many as there are processors.
+ */
+int env_restore(struct object_store *s, const struct env_snapshot *snap,
+		const struct env_targets *t, unsigned int threads,
+		struct error *err) MUST_CHECK;
+
+/* ---------------------------------------------------------------------- the turn --- */
+
+/* Whose turn it is to run the command of a key: one node's at a time. */
+struct env_turn;
+
+enum env_turn_kind {
+	ENV_TURN_MINE,    /* run it, then end the turn */
+	ENV_TURN_MADE,    /* another made the snapshot meanwhile */
+	ENV_TURN_FAILED,  /* another's command failed meanwhile */
+	ENV_TURN_TIMEOUT, /* `deadline_ns` is over */
+};
+
+/* Wait for the turn, or for what makes it pointless.  A node that does not renew its
+ * turn for `ttl_ms` has lost it.  With ENV_TURN_MINE a thread renews it until
+ * env_turn_end(). */
+int env_turn_take(struct object_store *s, const struct digest *key,
+		  uint32_t ttl_ms, int64_t deadline_ns,
+		  enum env_turn_kind *ret_kind, struct env_turn **ret,
+		  struct error *err) MUST_CHECK;
+/* Give it back and free it; `has_failed` tells those who wait that the command did.
+ * NULL is allowed. */
+void env_turn_end(struct env_turn *t, bool has_failed);
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "envcache/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/fs.h"
+#include "envcache/names.h"
+#include "image/artifact/packs.h"
+#include "image/erofs/erofs.h"
+#include "objects/oci.h"
+
+static int map_file(const char *path, struct mapped_file *ret,
+		    struct error *err)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *p;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED)
+		return error_set(err, errno, "map '%s': %s", path,
+				 strerror(errno));
+	*ret = (struct mapped_file){ p, (size_t)st.st_size };
+	return 0;
+}
+
+/* What failed a check was not written so. */
+static int damaged(int rc, const char *what, struct error *err)
+{
+	if (rc != -EINVAL)
+		return error_wrap(err, rc, "%s", what);
+	if (err)
+		err->code = EBADMSG;
+	return error_wrap(err, -EBADMSG, "%s", what);
+}
+
+static int check(struct loaded *l, struct error *err)
+{
+	struct erofs_image image;
+	int rc = blockmap_open(l->map_bytes.data, l->map_bytes.len, &l->map,
+			       err);
+
+	if (rc == 0)
+		rc = packs_check_map(&l->artifact, &l->map, err);
+	if (rc < 0)
+		return damaged(rc, "block map", err);
+	rc = erofs_check(l->meta.data, l->meta.len, &image, err);
+	if (rc == 0)
+		rc = erofs_read_tree(&image, &l->tree, err);
+	return rc < 0 ? damaged(rc, "metadata image", err) : 0;
+}
+
+/* The two files exist under a name for as short as can be. */
+static int fetch(struct loaded *l, const char *meta, const char *map,
+		 struct error *err)
+{
+	int rc = artifact_fetch(l->blobs, &l->artifact, NULL, meta, map, err);
+
+	if (rc == 0)
+		rc = map_file(meta, &l->meta, err);
+	if (rc == 0)
+		rc = map_file(map, &l->map_bytes, err);
+	return rc;
+}
+
+static int fetch_in_folder(struct loaded *l, struct error *err)
+{
+	const char *dir = secure_getenv("TMPDIR");
+	AUTO_BUF folder = BUF_INIT;
+	AUTO_BUF meta = BUF_INIT;
+	AUTO_BUF map = BUF_INIT;
+	int rc;
+
+	if (!dir || !*dir)
+		dir = "/var/tmp";
+	if (buf_printf(&folder, "%s/bootseer-env.XXXXXX", dir) < 0)
+		return error_nomem(err);
+	if (!mkdtemp(folder.data))
+		return error_set(err, errno, "make a folder in '%s': %s", dir,
+				 strerror(errno));
+	rc = buf_printf(&meta, "%s/meta", folder.data) < 0 ||
+			     buf_printf(&map, "%s/map", folder.data) < 0
+		     ? error_nomem(err)
+		     : fetch(l, meta.data, map.data, err);
+	(void)!fs_remove_tree(folder.data, NULL);
+	return rc;
+}
+
+int loaded_open(struct object_store *s, const struct env_snapshot *snap,
+		struct loaded **ret, struct error *err)
+{
+	AUTO(loaded) l = calloc(1, sizeof(*l));
+	char folder[ENV_NAME_ROOM];
+	int rc;
+
+	if (!l)
+		return error_nomem(err);
+	env_blob_folder(&snap->key.digest, snap->folder, folder);
+	rc = oci_objects_new(s, folder, &l->blobs, err);
+	if (rc == 0)
+		rc = artifact_get(l->blobs, &snap->manifest, &l->artifact, err);
+	if (rc == 0 &&
+	    (l->artifact.n_chain_ids != 1 ||
+	     !digest_equal(&l->artifact.chain_ids[0], &snap->key.digest)))
+		rc = error_set(err, EBADMSG,
+			       "the snapshot is damaged: its artifact is "
+			       "another key's");
+	if (rc == 0)
+		rc = fetch_in_folder(l, err);
+	if (rc == 0)
+		rc = check(l, err);
+	if (rc == 0)
+		*ret = steal_ptr(&l);
+	return rc;
+}
+
+static void unmap(const struct mapped_file *m)
+{
+	if (m->data)
+		(void)munmap(m->data, m->len);
+}
+
+void loaded_free(struct loaded *l)
+{
+	if (!l)
+		return;
+	tree_free(l->tree);
+	unmap(&l->meta);
+	unmap(&l->map_bytes);
+	artifact_fini(&l->artifact);
+	oci_store_free(l->blobs);
+	free(l);
+}

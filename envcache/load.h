@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A snapshot's metadata, fetched and checked: its tree, and where contents lie. */
+#ifndef BOOTSEER_ENVCACHE_LOAD_H
+#define BOOTSEER_ENVCACHE_LOAD_H
+
+#include "blockstore/blockstore.h"
+#include "envcache/envcache.h"
+#include "image/artifact/artifact.h"
+#include "image/tree.h"
+
+struct mapped_file {
+	void *data;
+	size_t len;
+};
+
+struct loaded {
+	struct oci_store *blobs;
+	struct artifact artifact;
+	struct mapped_file meta, map_bytes;
+	struct blockmap map;
+	struct tree *tree;
+};
+
+int loaded_open(struct object_store *s, const struct env_snapshot *snap,
+		struct loaded **ret, struct error *err) MUST_CHECK;
+void loaded_free(struct loaded *l);
+DEFINE_AUTO(loaded)
+
+#endif

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where things lie in the store: docs/formats/environment.md. */
+#ifndef BOOTSEER_ENVCACHE_NAMES_H
+#define BOOTSEER_ENVCACHE_NAMES_H
+
+#include "envcache/envcache.h"
+
+#define ENV_NAME_ROOM 160
+
+/* "env/KIND/HEX": the one object of a key. */
+#define ENV_INDEX_FOLDER "env/index"
+#define ENV_LEASE_FOLDER "env/lease"
+#define ENV_FAILED_FOLDER "env/failed"
+void env_object_name(const char *folder, const struct digest *key,
+		     char ret[ENV_NAME_ROOM]);
+/* The folder of a snapshot's blobs; without `folder` that of all of the key. */
+void env_blob_folder(const struct digest *key, const char *folder,
+		     char ret[ENV_NAME_ROOM]);
+
+/* Make the snapshot appear.  -EEXIST: there is one. */
+int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
+			struct error *err) MUST_CHECK;
+/* Remove blobs, as far as it goes. */
+int env_blobs_remove(struct object_store *s, const struct digest *key,
+		     const char *folder, struct error *err) MUST_CHECK;
+
+#endif

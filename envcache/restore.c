@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A snapshot to its targets.  All of it is unpacked in staging folders first, in
+ * parallel; then things get their places, by renames that can be taken back, what was
+ * deleted goes, and folders get their attributes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "common/fs.h"
+#include "common/side_by_side.h"
+#include "envcache/content.h"
+#include "envcache/place.h"
+
+#define THREADS_MAX 64
+#define NODE_NAME 16
+
+struct restore {
+	struct loaded *l;
+	struct unpack_plan plan;
+	const struct env_targets *targets;
+	struct stage stages[ENV_TARGETS_MAX];
+	char **made; /* folders that had to be made, outermost first */
+	size_t n_made, cap_made;
+	unsigned int threads;
+	atomic_size_t next;
+};
+
+/* --------------------------------------------------------------------- the targets --- */
+
+/* The folder of the tree at `path`, or NULL. */
+static const struct inode *tree_folder(struct tree *t, const char *path)
+{
+	struct inode *dir = tree_root(t);
+
+	while (dir && *path == '/') {
+		size_t len = strcspn(++path, "/");
+		const struct dentry *d = tree_find(t, dir, path, len);
+
+		dir = d && S_ISDIR(d->inode->mode) ? d->inode : NULL;
+		path += len;
+	}
+	return dir;
+}
+
+static int note_made(struct restore *r, const char *path, struct error *err)
+{
+	if (r->n_made == r->cap_made) {
+		size_t cap = r->cap_made ? r->cap_made * 2 : 16;
+		char **v = realloc((void *)r->made, cap * sizeof(*v));
+
+		if (!v)
+			return error_nomem(err);
+		r->made = v;
+		r->cap_made = cap;
+	}
+	r->made[r->n_made] = strdup(path);
+	return r->made[r->n_made] ? (r->n_made++, 0) : error_nomem(err);
+}
+
+/* A folder on the way to a target, or the target, with the attributes it had. */
+static int make_folder(struct restore *r, const char *path, struct error *err)
+{
+	const struct inode *i = tree_folder(r->l->tree, path);
+	int rc;
+
+	if (mkdir(path, 0700) < 0)
+		return errno == EEXIST
+			       ? 0
+			       : error_set(err, errno, "make '%.300s': %s",
+					   path, strerror(errno));
+	rc = note_made(r, path, err);
+	if (rc < 0 || !i)
+		return rc;
+	if ((i->uid != geteuid() || i->gid != getegid()) &&
+	    lchown(path, i->uid, i->gid) < 0)
+		return error_set(err, errno, "chown '%.300s': %s", path,
+				 strerror(errno));
+	return chmod(path, i->mode & 07777) < 0
+		       ? error_set(err, errno, "chmod '%.300s': %s", path,
+				   strerror(errno))
+		       : 0;
+}
+
+static int make_target(struct restore *r, const char *path, struct error *err)
+{
+	AUTO_FREE char *p = strdup(path);
+	int rc = p ? 0 : error_nomem(err);
+
+	for (char *at = p; rc == 0 && at;) {
+		at = strchr(at + 1, '/');
+		if (at)
+			*at = '\0';
+		rc = make_folder(r, p, err);
+		if (at)
+			*at = '/';
+	}
+	return rc;
+}
+
+static int check_room(const struct restore *r, size_t target, struct error *err)
+{
+	struct statvfs fs;
+	uint64_t room;
+
+	if (fstatvfs(r->stages[target].root, &fs) < 0)
+		return error_set(err, errno, "'%.200s': %s",
+				 r->targets->paths[target], strerror(errno));
+	room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (r->plan.bytes[target] > room)
+		return error_set(err, ENOSPC,
+				 "no space in '%.200s': the snapshot takes "
+				 "%" PRIu64 " MiB of %" PRIu64,
+				 r->targets->paths[target],
+				 r->plan.bytes[target] >> 20, room >> 20);
+	if (fs.f_files && r->plan.names[target] > fs.f_favail)
+		return error_set(err, ENOSPC,
+				 "no space in '%.200s': the snapshot has "
+				 "%" PRIu64 " names, of %" PRIu64,
+				 r->targets->paths[target],
+				 r->plan.names[target], (uint64_t)fs.f_favail);
+	return 0;
+}
+
+static int open_stages(struct restore *r, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < r->targets->n; i++) {
+		if (!r->plan.folders[i])
+			continue; /* nothing changed in it */
+		rc = make_target(r, r->targets->paths[i], err);
+		if (rc == 0)
+			rc = stage_open(&r->stages[i], r->targets->paths[i],
+					err);
+		if (rc == 0)
+			rc = check_room(r, i, err);
+	}
+	return rc;
+}
+
+/* ------------------------------------------------------------------------- unpacking --- */
+
+static int open_node(struct restore *r, uint32_t node, struct error *err)
+{
+	const struct stage *s = &r->stages[r->plan.nodes[node].target];
+	char name[PLACE_NODE_NAME];
+	int fd;
+
+	place_node_name(node, name);
+	fd = openat(s->new_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	return fd < 0 ? error_set(err, errno, "create a file: %s",
+				  strerror(errno))
+		      : fd;
+}
+
+static int restore_bytes(void *arg, uint32_t node, uint64_t off,
+			 const void *data, size_t len, struct error *err)
+{
+	AUTO_CLOSE int fd = open_node(arg, node, err);
+	int rc = fd < 0 ? fd : fs_pwrite_full(fd, data, len, off);
+
+	return fd >= 0 && rc < 0 ? fs_refuse_write(fd, rc, len, "", err) : rc;
+}
+
+static int finish_file(struct restore *r, uint32_t node, struct error *err)
+{
+	const struct inode *i = r->plan.nodes[node].inode;
+	AUTO_CLOSE int fd = open_node(r, node, err);
+	int rc = fd < 0 ? fd : 0;
+
+	if (rc == 0 && i->data == INODE_DATA_INLINE)
+		rc = fs_pwrite_full(fd, i->bytes, (size_t)i->size, 0);
+	if (rc == 0 && ftruncate(fd, (off_t)i->size) < 0)
+		rc = -errno;
+	if (fd >= 0 && rc < 0)
+		return fs_refuse_write(fd, rc, i->size, "", err);
+	return rc < 0 ? rc : place_attributes(fd, i, err);
+}
+
+/* Nodes by turns, until all are made. */
+static int restore_side(void *arg, unsigned int index, struct error *err)
+{
+	struct restore *r = arg;
+	int rc = 0;
+
+	while (rc == 0) {
+		size_t n = atomic_fetch_add(&r->next, 1);
+		const struct unpack_node *p;
+
+		if (n >= r->plan.n_nodes)
+			return 0;
+		p = &r->plan.nodes[n];
+		if (S_ISREG(p->inode->mode))
+			rc = finish_file(r, (uint32_t)n, err);
+		else
+			rc = place_special(&r->stages[p->target], (uint32_t)n,
+					   p->inode, err);
+	}
+	atomic_store(&r->next, r->plan.n_nodes);
+	return rc;
+}
+
+static int unpack(struct restore *r, struct error *err)
+{
+	int rc =
+		content_read(r->l, &r->plan, r->threads, restore_bytes, r, err);
+
+	return rc < 0 ? rc : side_by_side(r->threads, restore_side, r, err);
+}
+
+/* --------------------------------------------------------------------------- commit --- */
+
+static int place_all(struct restore *r, struct error *err)
+{
+	struct placing p = { .plan = &r->plan, .stages = r->stages };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+		if (r->plan.folders[i])
+			rc = place_things(&p, i, err);
+	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+		if (r->plan.folders[i])
+			rc = place_deletions(&p, i, err);
+	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+		if (r->plan.folders[i])
+			rc = place_folder_attributes(&p, i, err);
+	return rc;
+}
+
+/* Take all back; what cannot be is left in the staging folder for env_recover(). */
+static void undo_all(struct restore *r, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	for (size_t i = r->targets->n; i-- > 0;) {
+		struct stage *s = &r->stages[i];
+
+		if (s->log_fd < 0 || stage_undo(s, &why) == 0)
+			continue;
+		(void)close(steal_fd(&s->dir)); /* stage_close() keeps it */
+		error_wrap(err, 0,
+			   "what was changed could not be taken back "
+			   "(%.100s)",
+			   why.msg);
+	}
+}
+
+/* What a signal would interrupt here, it interrupts a moment later. */
+static int commit(struct restore *r, struct error *err)
+{
+	sigset_t all, old;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = place_all(r, err);
+	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+		if (r->plan.folders[i])
+			rc = stage_commit(&r->stages[i], err);
+	if (rc < 0)
+		undo_all(r, err);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+/* The staging folders go; that was the last change of the targets' times. */
+static void close_stages(struct restore *r, bool is_good)
+{
+	for (size_t i = 0; i < r->targets->n; i++) {
+		AUTO_CLOSE int root = -1;
+
+		if (r->stages[i].root >= 0)
+			root = fcntl(r->stages[i].root, F_DUPFD_CLOEXEC, 0);
+		stage_close(&r->stages[i]);
+		if (is_good && root >= 0)
+			place_times(root, r->plan.folders[i]);
+	}
+	while (r->n_made) {
+		char *path = r->made[--r->n_made];
+
+		if (!is_good)
+			(void)rmdir(path);
+		free(path);
+	}
+	free((void *)r->made);
+}
+
+static bool same_targets(const struct env_targets *a,
+			 const struct env_targets *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (strcmp(a->paths[i], b->paths[i]) != 0)
+			return false;
+	return true;
+}
+
+static unsigned int choose_threads(unsigned int wanted)
+{
+	cpu_set_t set;
+	int n = (int)wanted;
+
+	if (n == 0 && sched_getaffinity(0, sizeof(set), &set) == 0)
+		n = CPU_COUNT(&set);
+	if (n < 1)
+		return 1;
+	return n > THREADS_MAX ? THREADS_MAX : (unsigned int)n;
+}
+
+int env_restore(struct object_store *s, const struct env_snapshot *snap,
+		const struct env_targets *t, unsigned int threads,
+		struct error *err)
+{
+	AUTO(loaded) l = NULL;
+	AUTO_FREE struct restore *r = calloc(1, sizeof(*r));
+	int rc;
+
+	if (!r)
+		return error_nomem(err);
+	if (!same_targets(&snap->targets, t))
+		return error_set(err, EBADMSG,
+				 "the snapshot is of other targets");
+	rc = loaded_open(s, snap, &l, err);
+	if (rc < 0)
+		return rc;
+	r->l = l;
+	r->targets = t;
+	r->threads = choose_threads(threads);
+	for (size_t i = 0; i < ENV_TARGETS_MAX; i++)
+		stage_init(&r->stages[i]);
+	rc = unpack_plan_make(l, t, &r->plan, err);
+	if (rc == 0)
+		rc = open_stages(r, err);
+	if (rc == 0)
+		rc = unpack(r, err);
+	if (rc == 0)
+		rc = commit(r, err);
+	close_stages(r, rc == 0);
+	unpack_plan_fini(&r->plan);
+	return rc;
+}
+
+/* ----------------------------------------------------------------------------- verify --- */
+
+static int drop(void *arg, uint32_t node, uint64_t off, const void *data,
+		size_t len, struct error *err)
+{
+	return 0;
+}
+
+int env_snapshot_verify(struct object_store *s, const struct env_snapshot *snap,
+			struct error *err)
+{
+	AUTO(loaded) l = NULL;
+	struct unpack_plan p;
+	int rc = loaded_open(s, snap, &l, err);
+
+	if (rc == 0)
+		rc = unpack_plan_make(l, &snap->targets, &p, err);
+	if (rc < 0)
+		return rc;
+	rc = content_read(l, &p, choose_threads(0), drop, NULL, err);
+	unpack_plan_fini(&p);
+	return rc;
+}

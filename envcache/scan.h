@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is in the target folders. */
+#ifndef BOOTSEER_ENVCACHE_SCAN_H
+#define BOOTSEER_ENVCACHE_SCAN_H
+
+#include <sys/stat.h>
+
+#include "envcache/envcache.h"
+
+#define ENV_ENTRIES_MAX 4000000u
+#define ENV_DEPTH_MAX 512u
+/* Folders of restores under way in a target begin so; no scan sees them. */
+#define ENV_STAGING ".bootseer-env."
+
+struct env_entry {
+	char *path;    /* absolute */
+	char *link;    /* of a symlink: where it leads */
+	uint32_t mode; /* S_IF* and permission bits */
+	uint32_t uid, gid, nlink;
+	uint64_t size, ino, dev, rdev;
+	int64_t mtime_ns, ctime_ns;
+	bool has_content; /* it was hashed, as its times could lie */
+	struct digest content;
+};
+
+/* Sorted as a walk that takes names in byte order: env_path_compare(). */
+struct env_scan {
+	struct env_entry *entries;
+	size_t n, cap;
+};
+
+/* A path comes before what is below it, and that before its next sibling. */
+int env_path_compare(const char *a, const char *b);
+
+/* The same thing with the same attributes, as far as stat(2) tells? */
+bool env_entry_is_same(const struct env_entry *a, const struct env_entry *b);
+/* The file behind the entry, open with these flags; -ESTALE: it is another by now. */
+int env_entry_open(const struct env_entry *e, int *ret_fd,
+		   struct error *err) MUST_CHECK;
+/* Is what `fd` has open still as the entry says? */
+bool env_entry_is_still(const struct env_entry *e, int fd);
+int env_entry_hash(const struct env_entry *e, struct digest *ret,
+		   struct error *err) MUST_CHECK;
+
+/* A digest of names, kinds, sizes, owners, permissions and times of files: two nodes
+ * with the same one had the same before the command. */
+int env_scan_digest(const struct env_scan *s, struct digest *ret,
+		    struct error *err) MUST_CHECK;
+
+/* Are they of the same things, also the times that only the kernel sets? */
+bool env_scan_is_same(const struct env_scan *a, const struct env_scan *b);
+
+#endif

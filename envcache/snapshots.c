@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Snapshots in their store: the index object of a key, and its blobs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "envcache/index.h"
+#include "envcache/names.h"
+#include "image/artifact/packs.h"
+
+#define PREFIX_MIN 4u /* hex digits of a key that people type */
+#define HEX_DIGITS (ENV_KEY_HEX - 1)
+
+void env_object_name(const char *folder, const struct digest *key,
+		     char ret[ENV_NAME_ROOM])
+{
+	char hex[ENV_KEY_HEX];
+
+	env_key_hex(key, hex);
+	(void)snprintf(ret, ENV_NAME_ROOM, "%s/%s", folder, hex);
+}
+
+void env_blob_folder(const struct digest *key, const char *folder,
+		     char ret[ENV_NAME_ROOM])
+{
+	char hex[ENV_KEY_HEX];
+
+	env_key_hex(key, hex);
+	(void)snprintf(ret, ENV_NAME_ROOM, "env/data/%s%s%s", hex,
+		       folder ? "/" : "", folder ? folder : "");
+}
+
+/* ------------------------------------------------------------------------ index --- */
+
+static int read_index(struct object *o, struct env_snapshot *ret,
+		      struct error *err)
+{
+	const struct object_stat *st = object_opened_stat(o);
+	struct object_range all = { .len = (size_t)st->size };
+	AUTO_FREE char *data = NULL;
+	int rc;
+
+	if (st->size > ENV_INDEX_MAX)
+		return error_set(err, EBADMSG, "the index is too long");
+	all.buf = data = malloc(all.len + 1);
+	if (!data)
+		return error_nomem(err);
+	rc = object_read(o, &all, 1, 0, err);
+	if (rc == 0)
+		rc = env_index_decode(data, all.len, ret, err);
+	if (rc == 0)
+		ret->made_ms = st->modified_ms;
+	return rc;
+}
+
+int env_snapshot_get(struct object_store *s, const struct digest *key,
+		     struct env_snapshot *ret, struct error *err)
+{
+	char name[ENV_NAME_ROOM];
+	struct object *o;
+	int rc;
+
+	env_object_name(ENV_INDEX_FOLDER, key, name);
+	rc = object_open(s, name, &o, err);
+	if (rc < 0)
+		return rc;
+	rc = read_index(o, ret, err);
+	object_close(o);
+	if (rc == 0 && !digest_equal(&ret->key.digest, key)) {
+		env_snapshot_fini(ret);
+		rc = error_set(err, EBADMSG,
+			       "the index is damaged: it is another key's");
+	}
+	return rc < 0 ? error_wrap(err, rc, "snapshot %.12s",
+				   strrchr(name, '/') + 1)
+		      : 0;
+}
+
+int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
+			struct error *err)
+{
+	const struct object_put_options opts = { .condition = OBJECT_NEW };
+	char name[ENV_NAME_ROOM];
+	AUTO_BUF text = BUF_INIT;
+	int rc = env_index_encode(snap, &text, err);
+
+	env_object_name(ENV_INDEX_FOLDER, &snap->key.digest, name);
+	return rc < 0 ? rc
+		      : object_put(s, name, text.data, text.len, &opts, NULL,
+				   err);
+}
+
+/* ------------------------------------------------------------------------- list --- */
+
+static bool key_of(const char *name, struct digest *ret)
+{
+	char text[DIGEST_STR_MAX];
+
+	name = strrchr(name, '/') + 1;
+	(void)snprintf(text, sizeof(text), "sha256:%.64s", name);
+	return strlen(name) == HEX_DIGITS && digest_parse(text, ret, NULL) == 0;
+}
+
+struct env_listing {
+	struct object_store *store;
+	env_list_fn *fn;
+	void *arg;
+};
+
+static int list_one(void *arg, const struct object_entry *e, struct error *err)
+{
+	const struct env_listing *l = arg;
+	struct env_snapshot snap;
+	struct error why = ERROR_INIT;
+	struct digest key;
+	int rc;
+
+	if (!key_of(e->name, &key))
+		return 0;
+	rc = env_snapshot_get(l->store, &key, &snap, &why);
+	if (rc == -ENOENT)
+		return 0; /* removed meanwhile */
+	if (rc < 0)
+		return l->fn(l->arg, &key, NULL, &why, err);
+	rc = l->fn(l->arg, &key, &snap, NULL, err);
+	env_snapshot_fini(&snap);
+	return rc;
+}
+
+int env_snapshot_list(struct object_store *s, env_list_fn *fn, void *arg,
+		      struct error *err)
+{
+	struct env_listing l = { .store = s, .fn = fn, .arg = arg };
+
+	return object_list(s, ENV_INDEX_FOLDER, true, list_one, &l, err);
+}
+
+struct key_search {
+	const char *prefix;
+	struct digest found;
+	unsigned int n;
+};
+
+static int match_one(void *arg, const struct object_entry *e, struct error *err)
+{
+	struct key_search *f = arg;
+	struct digest key;
+
+	if (!key_of(e->name, &key) ||
+	    strncmp(strrchr(e->name, '/') + 1, f->prefix, strlen(f->prefix)) !=
+		    0)
+		return 0;
+	f->found = key;
+	f->n++;
+	return 0;
+}
+
+int env_key_find(struct object_store *s, const char *text, struct digest *ret,
+		 struct error *err)
+{
+	struct key_search f = { .prefix = text };
+	int rc;
+
+	if (strncmp(text, "sha256:", strlen("sha256:")) == 0)
+		f.prefix += strlen("sha256:");
+	if (strlen(f.prefix) < PREFIX_MIN || strlen(f.prefix) > HEX_DIGITS ||
+	    strspn(f.prefix, "0123456789abcdef") != strlen(f.prefix))
+		return error_set(err, EINVAL,
+				 "'%.80s' is no key: give %u or more of its "
+				 "hex digits",
+				 text, PREFIX_MIN);
+	rc = object_list(s, ENV_INDEX_FOLDER, true, match_one, &f, err);
+	if (rc < 0)
+		return rc;
+	if (f.n != 1)
+		return error_set(err, f.n ? EINVAL : ENOENT,
+				 f.n ? "%u snapshots have a key that begins "
+				       "with %.64s: give more of it"
+				     : "there are %u snapshots whose key "
+				       "begins with %.64s: see 'bootseer env "
+				       "ls'",
+				 f.n, f.prefix);
+	*ret = f.found;
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- remove --- */
+
+static int remove_object(struct object_store *s, const char *name,
+			 struct error *err)
+{
+	int rc = object_delete(s, name, NULL, err);
+
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int remove_one(void *arg, const struct object_entry *e,
+		      struct error *err)
+{
+	return remove_object(arg, e->name, err);
+}
+
+int env_blobs_remove(struct object_store *s, const struct digest *key,
+		     const char *folder, struct error *err)
+{
+	char name[ENV_NAME_ROOM];
+
+	env_blob_folder(key, folder, name);
+	return object_list(s, name, true, remove_one, s, err);
+}
+
+int env_snapshot_remove(struct object_store *s, const struct digest *key,
+			struct error *err)
+{
+	char name[ENV_NAME_ROOM];
+	int rc;
+
+	/* The index first: what it leads to is there as long as it is. */
+	env_object_name(ENV_INDEX_FOLDER, key, name);
+	rc = remove_object(s, name, err);
+	env_object_name(ENV_FAILED_FOLDER, key, name);
+	if (rc == 0)
+		rc = remove_object(s, name, err);
+	return rc < 0 ? rc : env_blobs_remove(s, key, NULL, err);
+}
