@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#define STORE_MEMORY (64u << 20)
+
 int env_check_store(const char *url, struct error *err)
 {
 	if (!url)
@@ -46,6 +48,9 @@ int env_store_open(const struct env_access *a, const char *url,
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
 
+	/* A blob at a time is written, and a start waits for the kernel to take the
+	 * memory. */
+	cfg.memory = STORE_MEMORY;
 	cfg.ca_file = a->ca_file;
 	cfg.retry_ms = (uint32_t)(a->store_timeout / 1000000);
 	if (cfg.connect_timeout_ms > cfg.retry_ms)

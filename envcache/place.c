@@ -221,6 +221,16 @@ static int build_folder(struct place_walk *w, int dir, const struct dentry *d,
 	return rc;
 }
 
+/* A folder that is there: its attributes change with the first thing in it. */
+static int merge_folder(struct place_walk *w, int fd, const struct inode *dir,
+			struct error *err)
+{
+	int rc = stage_log_attributes(w->stage, fd,
+				      w->path.len ? w->path.data : ".", err);
+
+	return rc < 0 ? rc : each_child(w, fd, dir, place_child, err);
+}
+
 static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 		       struct error *err)
 {
@@ -237,7 +247,7 @@ static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 		return error_set(err, errno, "open '%.300s': %s", w->path.data,
 				 strerror(errno));
 	return fd < 0 ? build_folder(w, dir, d, err)
-		      : each_child(w, fd, d->inode, place_child, err);
+		      : merge_folder(w, fd, d->inode, err);
 }
 
 /* ------------------------------------------------------------- deletions, attributes --- */
@@ -280,10 +290,6 @@ static int set_folder(struct place_walk *w, int fd, const struct inode *dir,
 {
 	int rc = each_child(w, fd, dir, attributes_child, err);
 
-	if (rc == 0)
-		rc = stage_log_attributes(w->stage, fd,
-					  w->path.len ? w->path.data : ".",
-					  err);
 	return rc < 0 ? rc : place_attributes(fd, dir, err);
 }
 
@@ -301,13 +307,16 @@ static int walk_target(struct placing *p, size_t target, enum place_pass pass,
 	const struct inode *dir = p->plan->folders[target];
 	int rc;
 
-	if (pass == PASS_ATTRIBUTES)
+	switch (pass) {
+	case PASS_THINGS:
+		rc = merge_folder(&w, w.stage->root, dir, err);
+		break;
+	case PASS_DELETIONS:
+		rc = each_child(&w, w.stage->root, dir, delete_child, err);
+		break;
+	default:
 		rc = set_folder(&w, w.stage->root, dir, err);
-	else
-		rc = each_child(&w, w.stage->root, dir,
-				pass == PASS_THINGS ? place_child
-						    : delete_child,
-				err);
+	}
 	buf_fini(&w.path);
 	return rc;
 }

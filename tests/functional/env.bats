@@ -1,0 +1,518 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Environments: what a set-up command changed, captured on one node, restored on others.
+# A node is a mount namespace of its own, in which $W/site is the node's folder.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+
+bootseer=$BOOTSEER_BUILD/cli/bootseer
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	STORE=file://$W/store
+	mkdir "$W/store" "$W/site"
+	export W
+	cd "$W"
+}
+
+teardown()
+{
+	local pid
+
+	for pid in $(jobs -p); do
+		kill -9 "$pid" 2>/dev/null || :
+	done
+}
+
+# `bootseer env run` on the node, in whose folder the target is.
+on() # NODE [OPTION...] -- COMMAND...
+{
+	local node=$1
+
+	shift
+	mkdir -p "$W/$node"
+	# shellcheck disable=SC2016
+	exec unshare --mount sh -c 'mount --bind "$W/$0" "$W/site" && exec "$@"' \
+		"$node" "$bootseer" env run --store "$STORE" --target "$W/site" "$@"
+}
+
+env_run() # NODE [OPTION...] -- COMMAND...
+{
+	(on "$@")
+}
+
+tree()
+{
+	python3 "$BATS_TEST_DIRNAME/list-tree.py" "$1"
+}
+
+# Two nodes' folders have the same, by path, attribute and byte.
+same() # NODE NODE
+{
+	diff <(tree "$W/$1") <(tree "$W/$2")
+}
+
+# A command that notes where it ran, and changes things of all kinds.
+make_command()
+{
+	cat >"$W/setup.sh" <<-'EOF'
+		set -e
+		cd "$W/site"
+		echo "$1" >>"$W/ran"
+		mkdir -p pkg/sub deep/a/b
+		echo hello >pkg/a.py
+		openssl enc -aes-128-ctr -nosalt -K 01 -iv 02 -in /dev/zero 2>/dev/null |
+			head -c 3000000 >pkg/big.so
+		truncate -s 20M pkg/sparse
+		printf x | dd of=pkg/sparse bs=1 seek=5000000 conv=notrunc status=none
+		ln pkg/a.py pkg/b.py
+		ln -s ../nowhere pkg/link
+		mkfifo fifo
+		python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
+		chown 12:34 pkg/big.so
+		chmod 4755 pkg/big.so
+		chmod 0711 pkg/sub
+		: >empty
+		setfattr -n user.origin -v pip pkg/a.py
+		setfattr -n user.dir -v yes pkg
+		touch -d '2020-01-01 00:00:00.123456789' pkg/sub pkg/a.py
+		touch -h -d '2019-01-01 00:00:00.987654321' pkg/link
+		if [ -e old ]; then
+			rm -r old/gone old/file
+			echo changed >old/kept
+			rm kind
+			mkdir kind
+			echo in >kind/file
+			chmod 0750 old
+		fi
+	EOF
+}
+
+# What an image may have had in the folder before.
+make_base() # FOLDER
+{
+	mkdir -p "$1/old/gone/below"
+	echo 1 >"$1/old/gone/below/x"
+	echo 2 >"$1/old/file"
+	echo 3 >"$1/old/kept"
+	echo 4 >"$1/old/untouched"
+	echo 5 >"$1/kind"
+	find "$1" -exec touch -h -d '2018-01-01 00:00:00' {} +
+}
+
+# The longest blob of the store.
+pack()
+{
+	find "$W/store/env/data" -type f -printf '%s %p\n' | sort -n | tail -n 1 |
+		cut -d' ' -f2
+}
+
+@test "what a command changed is on the next node without running it" {
+	make_command
+	make_base "$W/a"
+	make_base "$W/b"
+	run --separate-stderr env_run a -- sh "$W/setup.sh" a
+	[ "$status" = 0 ]
+	[[ $stderr == 'bootseer env run: captured '* ]]
+	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	[ "$status" = 0 ]
+	[ "$output" = '' ]
+	[[ $stderr == 'bootseer env run: restored '* ]]
+	[ "$(cat ran)" = a ]
+	rm "$W/a/socket"
+	same a b
+	[ "$(cat b/old/untouched)" = 4 ]
+	[ ! -e b/old/gone ]
+	[ "$(stat -c %b a/pkg/sparse)" -ge "$(stat -c %b b/pkg/sparse)" ]
+	[ "$(find b -name '.bootseer*')" = '' ]
+}
+
+@test "a target and the folders above it are made" {
+	run env_run a --target "$W/site/opt/tool/lib" -- \
+		sh -c 'mkdir -m 711 -p "$W/site/opt"; mkdir -p "$W/site/opt/tool/lib"
+			echo x >"$W/site/opt/tool/lib/x"'
+	[ "$status" = 0 ]
+	rm -r "$W/site/opt" 2>/dev/null || :
+	STORE=file://$W/other
+	mkdir "$W/other"
+	mkdir "$W/t"
+	set -- --store "$STORE" --target "$W/t/opt/lib" -- \
+		sh -c 'echo run; mkdir -m 711 "$W/t/opt"; mkdir "$W/t/opt/lib"
+			echo x >"$W/t/opt/lib/x"'
+	run --separate-stderr "$bootseer" env run "$@"
+	[ "$output" = run ]
+	tree "$W/t" >want
+	rm -r "$W/t/opt"
+	run --separate-stderr "$bootseer" env run "$@"
+	[ "$status" = 0 ]
+	[ "$output" = '' ]
+	diff <(grep -v '^/opt ' want | tail -n +3) \
+		<(tree "$W/t" | grep -v '^/opt ' | tail -n +3)
+	[ "$(stat -c %a "$W/t/opt")" = 711 ]
+}
+
+@test "pip install of a wheel is restored, with bytecode that is valid" {
+	mkdir wheels
+	python3 "$BATS_TEST_DIRNAME/make-wheel.py" wheels demo 1.0
+	echo 'demo==1.0' >requirements.txt
+	set -- --key-file requirements.txt -- python3 -m pip install \
+		--disable-pip-version-check --no-cache-dir --root-user-action ignore \
+		--no-index --find-links wheels --target "$W/site" -r requirements.txt
+	env_run a "$@"
+	rm -r wheels
+	run --separate-stderr env_run b "$@"
+	[ "$status" = 0 ]
+	[ "$output" = '' ]
+	same a b
+	[ "$(find b -name '*.pyc' | wc -l)" -ge 60 ]
+	PYTHONPATH=$W/a python3 -c 'import demo.sub.m7'
+	cp -a b site/copy
+	# The path is in no file but the bytecode, which names it for messages only.
+	PYTHONPATH=$W/b python3 -v -c 'import demo.sub.m7' 2>&1 |
+		grep -q "pycache__/m7.*pyc matches .*m7.py"
+	# Other requirements are another environment.
+	echo 'demo==2.0' >requirements.txt
+	run -1 env_run c "$@"
+	[[ $output == *'No matching distribution'* ]]
+}
+
+@test "a folder of an image's layer is removed and replaced, too" {
+	local n
+
+	make_command
+	make_base "$W/lower"
+	for n in a b; do
+		mkdir "$n" "$n.upper" "$n.work"
+		mount -t overlay overlay \
+			-o "lowerdir=lower,upperdir=$n.upper,workdir=$n.work" "$n"
+	done
+	env_run a -- sh "$W/setup.sh" a
+	run env_run b -- sh "$W/setup.sh" a
+	[[ $output == *'restored '* ]]
+	rm a/socket
+	same a b
+	umount a b
+}
+
+@test "two nodes at once run the command once" {
+	local first second
+
+	mkfifo go
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		read -r line <"$W/go"
+		echo "$line" >"$W/site/file"
+	EOF
+	on a -- sh setup.sh >a.out 2>&1 &
+	first=$!
+	wait_for test -e ran
+	on b -- sh setup.sh >b.out 2>&1 &
+	second=$!
+	echo done >go
+	wait_all "$first" "$second"
+	[ "$(cat ran)" = ran ]
+	[ "$(cat b/file)" = 'done' ]
+	grep -q restored b.out
+	same a b
+}
+
+@test "many nodes at once end with the same tree" {
+	local pids=() n
+
+	make_command
+	for n in 1 2 3 4 5 6; do
+		on "n$n" -- sh "$W/setup.sh" x 2>"$n.err" &
+		pids+=($!)
+	done
+	wait_all "${pids[@]}"
+	[ "$(cat ran)" = x ]
+	rm -f n?/socket
+	for n in 2 3 4 5 6; do
+		diff <(tree "$W/n1" | tail -n +2) <(tree "$W/n$n" | tail -n +2)
+	done
+	[ "$(cat ./*.err | grep -c captured)" = 1 ]
+	[ "$(cat ./*.err | grep -c restored)" = 5 ]
+}
+
+@test "another node takes over from one that was killed" {
+	local first second
+
+	mkfifo hang
+	cat >setup.sh <<-'EOF'
+		echo $$ >>"$W/ran"
+		[ -e "$W/killed" ] || read -r line <"$W/hang"
+		echo good >"$W/site/file"
+	EOF
+	on a --lease 1s -- sh setup.sh 2>a.err &
+	first=$!
+	wait_for test -s ran
+	on b --lease 1s -- sh setup.sh 2>b.err &
+	second=$!
+	: >killed
+	kill -9 "$first"
+	run -137 wait "$first"
+	# Its command went with it.
+	run ! kill -0 "$(head -n 1 ran)"
+	wait_all "$second"
+	grep -q captured b.err
+	[ ! -e a/file ]
+	env_run c --lease 1s -- sh setup.sh
+	[ "$(wc -l <ran)" = 2 ]
+	same b c
+}
+
+@test "exit code, output and signals are the command's" {
+	local pid
+
+	run --separate-stderr env_run a -q -- sh -c 'cat; echo out; echo err >&2; exit 7' <<<in
+	[ "$status" = 7 ]
+	[ "$output" = $'in\nout' ]
+	[ "$stderr" = err ]
+	# A command that failed was not captured.
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
+	run -143 env_run a -- sh -c 'kill -TERM $$'
+	run -127 env_run a -- no-such-command
+	[[ $output == *"'no-such-command'"* ]]
+	mkfifo wait
+	on a -- sh -c 'trap "echo caught; exit 9" USR1; echo ready; read -r line <wait' >out &
+	pid=$!
+	wait_for grep -q ready out
+	kill -USR1 "$pid"
+	run -9 wait "$pid"
+	grep -q caught out
+	# As it would be without: SIGPIPE ends a command.
+	run env_run a -- sh -c 'trap' 
+	[ "$status" = 0 ]
+	run bash -c '"$1" env run -q --store "$2" --target "$3" -- yes | head -n 1
+		echo "${PIPESTATUS[0]}"' - "$bootseer" "$STORE" "$W/site"
+	[ "$output" = $'y\n141' ]
+}
+
+@test "who waits for a command that fails runs it at once" {
+	local first second
+
+	mkfifo go
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		[ -e "$W/second" ] || { : >"$W/second"; read -r line <"$W/go"; exit 3; }
+		echo good >"$W/site/file"
+	EOF
+	on a -- sh setup.sh &
+	first=$!
+	wait_for test -s ran
+	on b --wait 1h -- sh setup.sh 2>b.err &
+	second=$!
+	# It waits: it has asked for the lease.
+	wait_for grep -q env/lease "/proc/$second/maps" || :
+	echo go >go
+	run -3 wait "$first"
+	wait_all "$second"
+	[ "$(cat b/file)" = good ]
+}
+
+@test "a node waits no longer than --wait" {
+	local first
+
+	mkfifo go
+	cat >setup.sh <<-'EOF'
+		echo ran >>"$W/ran"
+		[ -e "$W/second" ] || { : >"$W/second"; read -r line <"$W/go"; }
+		echo good >"$W/site/file"
+	EOF
+	on a -- sh setup.sh &
+	first=$!
+	wait_for test -s ran
+	run env_run b --wait 100ms -- sh setup.sh
+	[ "$status" = 0 ]
+	[[ $output == *'takes longer than --wait: the command is run' ]]
+	[ "$(cat b/file)" = good ]
+	echo go >go
+	wait_all "$first"
+}
+
+@test "the command is run when the store is gone, with a line why" {
+	run --separate-stderr env AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=s \
+		"$bootseer" env run --store-timeout 300ms \
+		--store 's3://bucket/env?endpoint=http://127.0.0.1:9' \
+		--target "$W/site" -- sh -c 'echo out; exit 5'
+	[ "$status" = 5 ]
+	[ "$output" = out ]
+	[[ ${stderr_lines[0]} == *': the command is run' ]]
+	[ "${#stderr_lines[@]}" = 1 ]
+	# One that goes away while the command runs.
+	run --separate-stderr env_run a -- sh -c 'echo x >"$W/site/x"; rm -r "$W/store"
+		: >"$W/store"; exit 0'
+	[ "$status" = 0 ]
+	[[ ${stderr_lines[0]} == *'not captured: '* ]]
+	[ "${#stderr_lines[@]}" = 1 ]
+}
+
+@test "a damaged snapshot is never restored, and the command is run" {
+	local blob
+
+	make_command
+	make_base "$W/a"
+	make_base "$W/b"
+	make_base "$W/c"
+	env_run a -- sh "$W/setup.sh" a
+	blob=$(pack)
+	"$bootseer" env verify "$STORE" | grep -q good
+	printf '\377\376\375' | dd of="$blob" bs=1 seek=1000000 conv=notrunc status=none
+	run -1 "$bootseer" env verify "$STORE"
+	[[ $output == *bad:*'env rm'* ]]
+	# Nothing of it was put anywhere before the command ran.
+	cat >look.sh <<-'EOF'
+		find "$W/site" -name '*' -not -path '*/old*' | sort >"$W/seen"
+	EOF
+	cat setup.sh >>look.sh
+	mv look.sh setup.sh
+	run env_run b -- sh "$W/setup.sh" a
+	[ "$status" = 0 ]
+	[[ ${lines[0]} == *': the command is run' ]]
+	[ "$(cat seen)" = "$W/site"$'\n'"$W/site/kind" ]
+	[ "$(wc -l <ran)" = 2 ]
+	# Without a piece of it as well; and with an index that is none.
+	rm "$blob"
+	run env_run c -- sh "$W/setup.sh" a
+	[[ ${lines[0]} == *': the command is run' ]]
+	echo '{}' >"$(echo store/env/index/*)"
+	make_base "$W/d"
+	run env_run d -- sh "$W/setup.sh" a
+	[[ ${lines[0]} == *'damaged'*': the command is run' ]]
+	"$bootseer" env ls "$STORE" | grep -q 'cannot be read'
+	"$bootseer" env rm "$STORE" "$(basename store/env/index/*)"
+	[ "$(find store/env/data store/env/index -type f)" = '' ]
+}
+
+@test "a restore that fails half-way takes all back" {
+	make_command
+	make_base "$W/a"
+	make_base "$W/b"
+	echo last >a/zz
+	cp -p a/zz b/zz
+	touch -d '2018-01-01' a/zz b/zz a b
+	echo 'echo changed >zz' >>setup.sh
+	env_run a -- sh "$W/setup.sh" a
+	tree "$W/b" | tail -n +2 >before
+	# What has a mount on it can be written, but not replaced.
+	cp -p b/zz zz
+	{
+		echo 'python3 "$T/list-tree.py" "$W/site" | tail -n +2 >"$W/seen"'
+		cat setup.sh
+	} >look.sh
+	mv look.sh setup.sh
+	mount --bind zz b/zz
+	T=$BATS_TEST_DIRNAME run unshare --mount sh -c 'mount --rbind "$W/b" "$W/site" &&
+		exec "$@"' - env T="$BATS_TEST_DIRNAME" "$bootseer" env run --store "$STORE" \
+		--target "$W/site" -- sh "$W/setup.sh" a
+	umount b/zz
+	echo "$output"
+	[ "$status" = 0 ]
+	[[ ${lines[0]} == *zz*': the command is run' ]]
+	diff before seen
+}
+
+@test "no space: nothing is begun, and the command is run" {
+	make_command
+	env_run a -- sh "$W/setup.sh" a
+	echo 'echo small >"$W/site/small"' >setup.sh
+	mkdir b
+	mount -t tmpfs -o size=1m,mode=755 tmpfs b
+	run env_run b -- sh "$W/setup.sh" a
+	echo "$output"
+	umount_list=$(ls b)
+	umount b
+	[ "$status" = 0 ]
+	[[ ${lines[0]} == *'no space in'*': the command is run' ]]
+	[ "$umount_list" = small ]
+}
+
+@test "a target that does not keep still is not captured" {
+	local writer
+
+	cat >setup.sh <<-'EOF'
+		(while :; do date +%N >>"$W/site/log"; done) >/dev/null 2>&1 &
+		echo $! >"$W/writer"
+		echo x >"$W/site/x"
+		head -c 3000000 /dev/urandom >"$W/site/large"
+	EOF
+	run env_run a -- sh setup.sh
+	writer=$(cat writer)
+	kill "$writer"
+	[ "$status" = 0 ]
+	[[ $output == *'not captured: '*'do not keep still'* ]]
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
+	[ "$(find store/env/data -type f)" = '' ]
+}
+
+@test "a file that changes with the same times and size is seen" {
+	make_base "$W/a"
+	make_base "$W/b"
+	# A clock that stands still: all times are put back but ctime, which faketime
+	# cannot; the tick of the clock is what the hash is for.
+	env_run a -- sh -c 'printf 9 | dd of="$W/site/old/kept" bs=1 conv=notrunc status=none
+		touch -d "2018-01-01 00:00:00" "$W/site/old/kept"'
+	run env_run b -- sh -c 'printf 9 | dd of="$W/site/old/kept" bs=1 conv=notrunc status=none
+		touch -d "2018-01-01 00:00:00" "$W/site/old/kept"'
+	[[ $output == *restored* ]]
+	[ "$(cat b/old/kept)" = 9 ]
+}
+
+@test "the key says what went into it, and what differs" {
+	local key
+
+	echo one >req
+	set -- --target "$W/site" --key CUDA=12 --key-file req
+	key=$("$bootseer" env key "$@" -- pip install x)
+	[[ $key =~ ^[0-9a-f]{64}$ ]]
+	[ "$("$bootseer" env key "$@" -- pip install x)" = "$key" ]
+	"$bootseer" env key --explain "$@" -- pip install x | grep -q '^value  *CUDA  12$'
+	[ "$("$bootseer" env key "$@" -- pip install y)" != "$key" ]
+	echo two >req
+	[ "$("$bootseer" env key "$@" -- pip install x)" != "$key" ]
+	"$bootseer" env run --store "$STORE" "$@" -- sh -c 'echo x >"$W/site/x"'
+	rm site/x
+	echo three >req
+	run "$bootseer" env key "$@" --store "$STORE" --key CUDA=13 \
+		--against "$(basename store/env/index/*)" -- sh -c 'echo x >"$W/site/x"'
+	[[ $output == *'file req: differs'* ]]
+	[[ $output != *'argument'* ]]
+	# No word of the command is kept, and no value.
+	run ! grep -q -e 'echo x' -e '"12"' store/env/index/*
+}
+
+@test "environments are listed, shown, checked and removed" {
+	local key
+
+	env_run a -q --key V=1 -- sh -c 'echo 1 >"$W/site/x"'
+	env_run b -q --key V=2 -- sh -c 'echo 2 >"$W/site/x"'
+	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 2 ]
+	key=$(find store/env/index -type f -printf '%f\n' | head -n 1)
+	"$bootseer" env inspect "$STORE" "${key:0:8}" | grep -q "^key  *$key"
+	run -2 "$bootseer" env inspect "$STORE"
+	run -1 "$bootseer" env inspect "$STORE" 0000000000
+	[[ $output == *'env ls'* ]]
+	[ "$("$bootseer" env verify "$STORE" | grep -c good)" = 2 ]
+	"$bootseer" env rm "$STORE" "$key"
+	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 1 ]
+	[ ! -e "store/env/data/$key" ] || [ "$(find "store/env/data/$key" -type f)" = '' ]
+}
+
+@test "what is wrong on the command line is said, and nothing is run" {
+	run -2 "$bootseer" env run --target "$W/site" -- touch "$W/ran"
+	[[ $output == *--store* ]]
+	run -2 "$bootseer" env run --store "$STORE" -- touch "$W/ran"
+	[[ $output == *--target* ]]
+	run -2 "$bootseer" env run --store "$STORE" --target "$W/site" --key x -- touch "$W/ran"
+	[[ $output == *NAME=VALUE* ]]
+	run -2 "$bootseer" env run --store "$W/store" --target "$W/site" -- touch "$W/ran"
+	[ ! -e ran ]
+	# A key that cannot be computed is no reason not to run.
+	run -0 "$bootseer" env run --store "$STORE" --target "$W/site" --key-file none -- \
+		touch "$W/ran"
+	[[ $output == *"'none'"*'the command is run' ]]
+	[ -e ran ]
+}
