@@ -218,6 +218,14 @@ static int open_store(struct env_run *r, struct error *err)
 	return rc;
 }
 
+static void say_waits(void *arg)
+{
+	const struct env_run *r = arg;
+
+	if (!r->cfg->quiet)
+		say("another node runs the command: waiting for what it makes");
+}
+
 /* With the turn; otherwise it does not return. */
 static struct env_turn *take_turn(struct env_run *r)
 {
@@ -225,9 +233,14 @@ static struct env_turn *take_turn(struct env_run *r)
 	struct error err = ERROR_INIT;
 	struct env_snapshot snap;
 	struct env_turn *turn = NULL;
-	int rc = env_turn_take(r->store, &r->key.digest,
-			       (uint32_t)(r->cfg->lease / NS_PER_MS),
-			       r->deadline_ns, &kind, &turn, &err);
+	const struct env_turn_options opts = {
+		.ttl_ms = (uint32_t)(r->cfg->lease / NS_PER_MS),
+		.deadline_ns = r->deadline_ns,
+		.waits = say_waits,
+		.arg = r,
+	};
+	int rc = env_turn_take(r->store, &r->key.digest, &opts, &kind, &turn,
+			       &err);
 
 	if (rc < 0)
 		run_plain(r, err.msg);

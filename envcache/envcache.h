@@ -167,11 +167,18 @@ enum env_turn_kind {
 	ENV_TURN_TIMEOUT, /* `deadline_ns` is over */
 };
 
-/* Wait for the turn, or for what makes it pointless.  A node that does not renew its
- * turn for `ttl_ms` has lost it.  With ENV_TURN_MINE a thread renews it until
- * env_turn_end(). */
+struct env_turn_options {
+	uint32_t ttl_ms; /* a turn that is not renewed for so long is lost */
+	int64_t deadline_ns; /* CLOCK_MONOTONIC */
+	/* Called once, when another node has the turn; may be NULL. */
+	void (*waits)(void *arg);
+	void *arg;
+};
+
+/* Wait for the turn, or for what makes it pointless.  With ENV_TURN_MINE a thread
+ * renews it until env_turn_end(). */
 int env_turn_take(struct object_store *s, const struct digest *key,
-		  uint32_t ttl_ms, int64_t deadline_ns,
+		  const struct env_turn_options *opts,
 		  enum env_turn_kind *ret_kind, struct env_turn **ret,
 		  struct error *err) MUST_CHECK;
 /* Give it back and free it; `has_failed` tells those who wait that the command did.

@@ -35,6 +35,8 @@ struct turn_wait {
 	char index[ENV_NAME_ROOM], failed[ENV_NAME_ROOM];
 	char failed_tag[OBJECT_TAG_MAX]; /* as it was in the beginning, or "" */
 	enum env_turn_kind kind;
+	const struct env_turn_options *opts;
+	uint64_t n_looks;
 };
 
 static void failed_tag(const struct turn_wait *w, char ret[OBJECT_TAG_MAX])
@@ -56,6 +58,9 @@ static bool turn_is_over(void *arg)
 		w->kind = ENV_TURN_MADE;
 		return true;
 	}
+	/* A second look: another node had it at the first one. */
+	if (++w->n_looks == 2 && w->opts->waits)
+		w->opts->waits(w->opts->arg);
 	failed_tag(w, tag);
 	if (!*tag || strcmp(tag, w->failed_tag) == 0)
 		return false;
@@ -129,17 +134,21 @@ static int begin_turn(struct object_store *s, const struct digest *key,
 }
 
 int env_turn_take(struct object_store *s, const struct digest *key,
-		  uint32_t ttl_ms, int64_t deadline_ns,
+		  const struct env_turn_options *opts,
 		  enum env_turn_kind *ret_kind, struct env_turn **ret,
 		  struct error *err)
 {
-	struct turn_wait w = { .store = s, .kind = ENV_TURN_MINE };
+	struct turn_wait w = { .store = s,
+			       .kind = ENV_TURN_MINE,
+			       .opts = opts };
 	char owner[OWNER_ROOM], host[128] = "", name[ENV_NAME_ROOM];
-	const struct object_lease_options opts = { .owner = owner,
-						   .ttl_ms = ttl_ms,
-						   .deadline_ns = deadline_ns,
-						   .is_over = turn_is_over,
-						   .arg = &w };
+	const struct object_lease_options lease_opts = {
+		.owner = owner,
+		.ttl_ms = opts->ttl_ms,
+		.deadline_ns = opts->deadline_ns,
+		.is_over = turn_is_over,
+		.arg = &w
+	};
 	struct object_lease *lease = NULL;
 	int rc;
 
@@ -150,9 +159,9 @@ int env_turn_take(struct object_store *s, const struct digest *key,
 	env_object_name(ENV_FAILED_FOLDER, key, w.failed);
 	env_object_name(ENV_LEASE_FOLDER, key, name);
 	failed_tag(&w, w.failed_tag);
-	rc = object_lease_take(s, name, &opts, &lease, err);
+	rc = object_lease_take(s, name, &lease_opts, &lease, err);
 	if (rc == 0)
-		rc = begin_turn(s, key, lease, ttl_ms, ret, err);
+		rc = begin_turn(s, key, lease, opts->ttl_ms, ret, err);
 	if (rc == -EBUSY)
 		w.kind = ENV_TURN_TIMEOUT;
 	if (rc < 0 && rc != -EBUSY && rc != -ECANCELED)

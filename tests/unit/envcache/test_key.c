@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "envcache/key.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <utime.h>
+
+#include "env_fixture.h"
+
+TestSuite(env_key, .init = env_setup, .fini = env_teardown, .timeout = 60);
+
+static struct digest key_of(const struct env_spec *spec)
+{
+	struct error err = ERROR_INIT;
+	AUTO(env_scan) s = env_look();
+	struct env_key k;
+	struct digest d;
+
+	cr_assert_eq(env_key_make(spec, &env_dir_targets, s, &k, &err), 0, "%s",
+		     err.msg);
+	d = k.digest;
+	env_key_fini(&k);
+	return d;
+}
+
+/* Known by its bytes: another canonical form would forget all snapshots. */
+Test(env_key, has_the_form_that_is_documented)
+{
+	struct env_item items[] = { { .kind = (char *)(uintptr_t) "value",
+				      .name = (char *)(uintptr_t) "B" },
+				    { .kind = (char *)(uintptr_t) "value",
+				      .name = (char *)(uintptr_t) "A" },
+				    { .kind = (char *)(uintptr_t) "file",
+				      .name = (char *)(uintptr_t) "a\nb" } };
+	static const char form[] =
+		"bootseer-env 1\n"
+		"file 3 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921"
+		"a4881\na\nb\n"
+		"value 1 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db0225871792"
+		"1a4881\nA\n"
+		"value 1 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db0225871792"
+		"1a4881\nB\n";
+	struct env_key k = { .items = items, .n = 3 };
+	struct digest want;
+
+	for (size_t i = 0; i < 3; i++)
+		cr_assert_eq(digest_of("x", 1, &items[i].value), 0);
+	cr_assert_eq(env_key_finish(&k, NULL), 0);
+	cr_assert_eq(digest_of(form, strlen(form), &want), 0);
+	cr_expect(digest_equal(&k.digest, &want));
+}
+
+Test(env_key, is_another_for_each_thing_that_differs)
+{
+	char *a[] = { (char *)(uintptr_t) "pip", (char *)(uintptr_t) "x",
+		      NULL };
+	char *b[] = { (char *)(uintptr_t) "pip", (char *)(uintptr_t) "y",
+		      NULL };
+	char *c[] = { (char *)(uintptr_t) "pipx", NULL };
+	char *one[] = { (char *)(uintptr_t) "N=1", NULL },
+	     *two[] = { (char *)(uintptr_t) "N=2", NULL };
+	char image[DIGEST_STR_MAX];
+	struct env_spec spec = { .command = a };
+	struct digest seen[8];
+	size_t n = 0;
+
+	env_write("base", "x");
+	seen[n++] = key_of(&spec);
+	spec.command = b;
+	seen[n++] = key_of(&spec);
+	spec.command = c;
+	seen[n++] = key_of(&spec);
+	spec.values = one;
+	seen[n++] = key_of(&spec);
+	spec.values = two;
+	seen[n++] = key_of(&spec);
+	digest_format(&seen[0], image);
+	spec.image = image;
+	seen[n++] = key_of(&spec);
+	env_write("base", "longer");
+	seen[n++] = key_of(&spec);
+	env_write("more", "");
+	seen[n++] = key_of(&spec);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < i; k++)
+			cr_expect(!digest_equal(&seen[i], &seen[k]),
+				  "%zu and %zu", i, k);
+}
+
+Test(env_key, depends_on_contents_of_files_not_on_times_of_folders)
+{
+	char *command[] = { (char *)(uintptr_t) "pip", NULL };
+	AUTO_FREE char *folder = env_path("in");
+	struct utimbuf when = { 1000, 1000 };
+	char file[] = "/var/tmp/bootseer-key.XXXXXX";
+	char *files[] = { file, NULL };
+	const struct env_spec spec = { .command = command, .files = files };
+	struct digest first, second;
+	int fd = mkstemp(file);
+
+	env_mkdir("in");
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, "abc", 3), 3);
+	first = key_of(&spec);
+	cr_assert_eq(utime(folder, &when), 0);
+	cr_assert_eq(utime(file, &when), 0);
+	second = key_of(&spec);
+	cr_expect(digest_equal(&first, &second));
+	cr_assert_eq(pwrite(fd, "x", 1, 0), 1);
+	second = key_of(&spec);
+	cr_expect(!digest_equal(&first, &second));
+	(void)close(fd);
+	(void)unlink(file);
+}
+
+Test(env_key, refuses_what_is_no_value_no_file_and_what_is_said_twice)
+{
+	char *command[] = { (char *)(uintptr_t) "pip", NULL };
+	char *none[] = { (char *)(uintptr_t) "NAME", NULL };
+	char *twice[] = { (char *)(uintptr_t) "A=1", (char *)(uintptr_t) "A=2",
+			  NULL };
+	char *missing[] = { (char *)(uintptr_t) "/nonexistent/file", NULL };
+	char *folder[] = { (char *)(uintptr_t) "/", NULL };
+	struct env_spec spec = { .command = command, .values = none };
+	AUTO(env_scan) s = env_look();
+	struct env_key k;
+
+	cr_expect_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL),
+		     -EINVAL);
+	spec.values = twice;
+	cr_expect_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL),
+		     -EINVAL);
+	spec.values = NULL;
+	spec.files = missing;
+	cr_expect_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL),
+		     -ENOENT);
+	spec.files = folder;
+	cr_expect_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL),
+		     -EINVAL);
+	spec.files = NULL;
+	spec.image = "latest";
+	cr_expect_eq(env_key_make(&spec, &env_dir_targets, s, &k, NULL),
+		     -EINVAL);
+}

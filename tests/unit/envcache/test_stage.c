@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a restore did is taken back: by itself, or after it was killed. */
+#include "envcache/stage.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "env_fixture.h"
+
+TestSuite(env_stage, .init = env_setup, .fini = env_teardown, .timeout = 60);
+
+static struct error err;
+
+/* A file of the stage gets the place `name`. */
+static void place(struct stage *s, const char *name)
+{
+	AUTO_CLOSE int fd = openat(s->new_fd, "n", O_WRONLY | O_CREAT, 0600);
+
+	cr_assert_eq(write(fd, "new", 3), 3);
+	cr_assert_eq(stage_put_aside(s, s->root, name, name, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(stage_log_put(s, name, &err), 0);
+	cr_assert_eq(renameat(s->new_fd, "n", s->root, name), 0);
+}
+
+static void expect(const char *path, const char *want)
+{
+	AUTO_FREE char *got = env_read(path);
+
+	if (!want)
+		cr_expect_null(got, "'%s' is there", path);
+	else
+		cr_expect(got && strcmp(got, want) == 0, "'%s' is '%s'", path,
+			  got ? got : "(none)");
+}
+
+static void make_base(void)
+{
+	env_write("file", "old");
+	env_write("other", "old");
+	env_mkdir("folder");
+	env_write("folder/x", "in it");
+}
+
+static void expect_base(void)
+{
+	AUTO(env_scan) s = env_look();
+
+	expect("file", "old");
+	expect("other", "old");
+	expect("folder/x", "in it");
+	expect("added", NULL);
+	cr_expect_eq(s->n, 5);
+}
+
+static void change_all(struct stage *s)
+{
+	cr_assert_eq(stage_open(s, env_dir, &err), 0, "%s", err.msg);
+	place(s, "file");
+	place(s, "added");
+	cr_assert_eq(stage_put_aside(s, s->root, "folder", "folder", &err), 0);
+	place(s, "folder");
+	cr_assert_eq(stage_put_aside(s, s->root, "none", "none", &err), 0);
+	cr_assert_eq(stage_put_aside(s, s->root, "other", "other", &err), 0);
+	expect("file", "new");
+	expect("added", "new");
+	expect("folder", "new");
+	expect("other", NULL);
+}
+
+static bool has_staging(void)
+{
+	AUTO_FREE char *command = NULL;
+	FILE *f;
+	int c;
+
+	cr_assert_geq(asprintf(&command,
+			       "ls -d %s/" ENV_STAGING "* 2>/dev/null",
+			       env_dir),
+		      0);
+	f = popen(command, "r");
+	cr_assert_not_null(f);
+	c = fgetc(f);
+	(void)pclose(f);
+	return c != EOF;
+}
+
+Test(env_stage, takes_all_back)
+{
+	struct stage s;
+
+	make_base();
+	stage_init(&s);
+	change_all(&s);
+	cr_expect_eq(stage_undo(&s, &err), 0, "%s", err.msg);
+	stage_close(&s);
+	expect_base();
+	cr_expect(!has_staging());
+}
+
+Test(env_stage, keeps_all_after_the_commit)
+{
+	struct stage s;
+
+	make_base();
+	stage_init(&s);
+	change_all(&s);
+	cr_assert_eq(stage_commit(&s, &err), 0);
+	stage_close(&s);
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0);
+	expect("file", "new");
+	expect("other", NULL);
+	cr_expect(!has_staging());
+}
+
+/* In a child that is not there any more. */
+static void change_and_die(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		struct stage s;
+
+		stage_init(&s);
+		change_all(&s);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}
+
+Test(env_stage, of_a_process_that_was_killed_is_taken_back_by_the_next)
+{
+	make_base();
+	change_and_die();
+	expect("file", "new");
+	cr_expect(has_staging());
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
+	expect_base();
+	cr_expect(!has_staging());
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
+	expect_base();
+}
+
+/* The log of a stranger's folder is none. */
+Test(env_stage, of_another_kind_of_folder_is_let_be)
+{
+	AUTO_FREE char *folder = env_path(ENV_STAGING "00");
+
+	make_base();
+	env_mkdir(ENV_STAGING "00");
+	env_mkdir(ENV_STAGING "00/new");
+	env_mkdir(ENV_STAGING "00/old");
+	env_write(ENV_STAGING "00/log", "P file");
+	cr_assert_eq(chmod(folder, 0755), 0);
+	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0);
+	expect_base();
+	cr_expect(has_staging());
+}
+
+Test(env_stage, that_is_at_work_is_not_disturbed)
+{
+	struct stage s;
+
+	make_base();
+	stage_init(&s);
+	change_all(&s);
+	cr_expect_eq(env_recover(&env_dir_targets, clock_now_ns(), &err),
+		     -EBUSY);
+	expect("file", "new");
+	cr_expect_eq(stage_undo(&s, &err), 0);
+	stage_close(&s);
+	expect_base();
+}
+
+/* A record that was cut off was of nothing that happened. */
+Test(env_stage, takes_back_whole_records_only)
+{
+	struct stage s;
+
+	make_base();
+	stage_init(&s);
+	change_all(&s);
+	cr_assert_eq(write(s.log_fd, "P oth", 5), 5);
+	cr_expect_eq(stage_undo(&s, &err), 0, "%s", err.msg);
+	stage_close(&s);
+	expect_base();
+}
+
+Test(env_stage, leads_nowhere_outside_of_the_target)
+{
+	static const char *const bad[] = { "P ../x", "P /etc/x", "O 1 ../x",
+					   "X file", "A 1 2",    "O" };
+
+	make_base();
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct stage s;
+
+		stage_init(&s);
+		cr_assert_eq(stage_open(&s, env_dir, &err), 0);
+		cr_assert_eq(write(s.log_fd, bad[i], strlen(bad[i]) + 1),
+			     (ssize_t)strlen(bad[i]) + 1);
+		cr_expect_lt(stage_undo(&s, &err), 0, "%s", bad[i]);
+		stage_close(&s);
+	}
+	expect_base();
+}
