@@ -6,8 +6,15 @@
 bats_require_minimum_version 1.5.0
 load ../noise.bash
 load ../wait.bash
+load stores.bash
 
 bootseer=$BOOTSEER_BUILD/cli/bootseer
+
+setup_file()
+{
+	export S3
+	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+}
 
 setup()
 {
@@ -23,6 +30,7 @@ teardown()
 	local pid
 
 	cd /
+	stop_servers
 	for pid in a b; do
 		umount "$W/$pid" 2>/dev/null || :
 	done
@@ -139,6 +147,27 @@ pack()
 	[ ! -e b/old/gone ]
 	[ "$(stat -c %b a/pkg/sparse)" -ge "$(stat -c %b b/pkg/sparse)" ]
 	[ "$(find b -name '.bootseer*')" = '' ]
+}
+
+@test "a bucket keeps it as a directory does, and one of its captors wins" {
+	local first second
+
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	STORE="s3://bkt/env?endpoint=http://$AT"
+	make_command
+	on a -- sh "$W/setup.sh" x 2>a.err &
+	first=$!
+	on b -- sh "$W/setup.sh" x 2>b.err &
+	second=$!
+	wait_all "$first" "$second"
+	[ "$(cat ran)" = x ]
+	[ "$(cat a.err b.err | grep -c captured)" = 1 ]
+	[ "$(cat a.err b.err | grep -c restored)" = 1 ]
+	diff <(tree a | grep -v "^b'/socket'") <(tree b | grep -v "^b'/socket'")
+	"$bootseer" env verify "$STORE" | grep -q good
+	"$bootseer" env rm "$STORE" "$("$bootseer" env ls "$STORE" | cut -d' ' -f1)"
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
 }
 
 @test "a target and the folders above it are made" {
