@@ -91,7 +91,7 @@ static int add(struct env_scan *s, const char *path, const struct stat *st,
 				 "the targets hold more than %u names",
 				 ENV_ENTRIES_MAX);
 	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 1024;
+		size_t cap = s->cap * 2;
 		struct env_entry *v =
 			realloc(s->entries, cap * sizeof(*s->entries));
 
@@ -244,6 +244,12 @@ int env_scan_new(const struct env_targets *t, struct env_scan **ret,
 	struct scan_walk w = { .scan = s, .path = BUF_INIT };
 	int rc = s ? 0 : error_nomem(err);
 
+	/* The list is there also when nothing is on it. */
+	if (rc == 0) {
+		s->cap = 1024;
+		s->entries = calloc(s->cap, sizeof(*s->entries));
+		rc = s->entries ? 0 : error_nomem(err);
+	}
 	for (size_t i = 0; rc == 0 && i < t->n; i++)
 		rc = walk_target(&w, t->paths[i], err);
 	buf_fini(&w.path);

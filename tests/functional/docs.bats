@@ -45,7 +45,13 @@ start_stage()
 	export REGISTRY CONFIG=$TOP/deploy DIR=$W/mnt TRACE=$W/start.trace \
 		BOOTSEER_SOCKET=$BOOTSEERD_SOCKET
 	export STORE=file://$W/store MODEL=$W/model.pt
-	mkdir "$W/store"
+	export SITE=$W/site WHEEL=$W/demo-1.0-py3-none-any.whl PIP_NO_INDEX=1
+	mkdir "$W/store" "$W/site"
+	python3 "$BATS_TEST_DIRNAME/make-wheel.py" "$W" demo 1.0
+	bootseer env run -q --store "$STORE" --target "$W/env" -- \
+		sh -c 'mkdir "$0"' "$W/env"
+	KEY=$(bootseer env ls "$STORE" | cut -d' ' -f1)
+	export KEY
 	head -c 9000000 /dev/urandom >"$MODEL"
 	image=$(skopeo inspect --raw --tls-verify=false \
 		"docker://$REGISTRY/app:1" | sha256sum | cut -d' ' -f1)

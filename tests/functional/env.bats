@@ -171,13 +171,6 @@ pack()
 }
 
 @test "a target and the folders above it are made" {
-	run env_run a --target "$W/site/opt/tool/lib" -- \
-		sh -c 'mkdir -m 711 -p "$W/site/opt"; mkdir -p "$W/site/opt/tool/lib"
-			echo x >"$W/site/opt/tool/lib/x"'
-	[ "$status" = 0 ]
-	rm -r "$W/site/opt" 2>/dev/null || :
-	STORE=file://$W/other
-	mkdir "$W/other"
 	mkdir "$W/t"
 	set -- --store "$STORE" --target "$W/t/opt/lib" -- \
 		sh -c 'echo run; mkdir -m 711 "$W/t/opt"; mkdir "$W/t/opt/lib"
@@ -189,8 +182,8 @@ pack()
 	run --separate-stderr "$bootseer" env run "$@"
 	[ "$status" = 0 ]
 	[ "$output" = '' ]
-	diff <(grep -v '^/opt ' want | tail -n +3) \
-		<(tree "$W/t" | grep -v '^/opt ' | tail -n +3)
+	# Folders above a target get no times.
+	diff <(tail -n +3 want) <(tree "$W/t" | tail -n +3)
 	[ "$(stat -c %a "$W/t/opt")" = 711 ]
 }
 
