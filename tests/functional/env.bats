@@ -487,8 +487,8 @@ pack()
 @test "a file that changes with the same times and size is seen" {
 	make_base "$W/a"
 	make_base "$W/b"
-	# A clock that stands still: all times are put back but ctime, which faketime
-	# cannot; the tick of the clock is what the hash is for.
+	# All but ctime, which nobody can put back; what is written within one tick of
+	# its clock is a unit's (content is compared).
 	env_run a -- sh -c 'printf 9 | dd of="$W/site/old/kept" bs=1 conv=notrunc status=none
 		touch -d "2018-01-01 00:00:00" "$W/site/old/kept"'
 	run env_run b -- sh -c 'printf 9 | dd of="$W/site/old/kept" bs=1 conv=notrunc status=none
