@@ -15,14 +15,14 @@
 #define BATCH_BYTES (8 * MIB) /* dropped at once, so that puts rarely wait */
 #define BATCH_BLOCKS 256u
 
-struct batch {
+struct evict_batch {
 	uint64_t bytes;
 	size_t n;
 	struct log_record dropped[BATCH_BLOCKS];
 };
 
 /* With space.  Take the block off, unless it deserves to stay. */
-static bool take_off(struct cache *c, uint32_t id, struct batch *b)
+static bool take_off(struct cache *c, uint32_t id, struct evict_batch *b)
 {
 	struct entry *e = entry_at(c, id);
 	struct shard *s = shard_of(c, &e->digest);
@@ -51,7 +51,7 @@ static bool take_off(struct cache *c, uint32_t id, struct batch *b)
 }
 
 /* No lock: the extents belong to nobody.  Neighbours become one hole. */
-static void punch_batch(struct cache *c, const struct batch *b)
+static void punch_batch(struct cache *c, const struct evict_batch *b)
 {
 	for (size_t i = 0; i < b->n;) {
 		uint32_t page = b->dropped[i].page;
@@ -67,7 +67,7 @@ static void punch_batch(struct cache *c, const struct batch *b)
 
 uint64_t evict_bytes(struct cache *c, uint64_t want)
 {
-	struct batch b = { .bytes = 0 };
+	struct evict_batch b = { .bytes = 0 };
 	/* So many steps cool every block down to nothing. */
 	uint64_t steps = (HEAT_MAX + 1) * (c->blocks + 1);
 

@@ -195,17 +195,17 @@ static void tell_misses(struct device *d, const struct pending *p)
 }
 
 /* One read on its way through the blocks that it covers. */
-struct walk {
+struct device_walk {
 	struct device *dev;
 	struct device_read *r;
 	struct pending *missing; /* NULL while all was in the cache */
 	size_t n_missing;
 };
 
-static int note_missing(struct walk *w, size_t index, uint32_t in, uint32_t len,
-			uint8_t *dst, struct error *err)
+static int note_missing(struct device_walk *w, size_t index, uint32_t in,
+			uint32_t len, uint8_t *dst, struct error *err)
 {
-	struct piece *p;
+	struct block_wait *p;
 
 	if (!w->missing) {
 		size_t rest = w->r->len - (size_t)(dst - (uint8_t *)w->r->buf);
@@ -225,7 +225,7 @@ static int note_missing(struct walk *w, size_t index, uint32_t in, uint32_t len,
 }
 
 /* Read from the cache what it has, note the rest. */
-static int walk_blocks(struct walk *w, struct error *err)
+static int walk_blocks(struct device_walk *w, struct error *err)
 {
 	const struct blockmap *m = w->dev->map;
 	uint64_t pos = w->r->off, end = pos + w->r->len;
@@ -283,7 +283,7 @@ static void finish(struct device *dev, struct device_read *r, int rc,
 }
 
 /* Takes the pending. */
-static void wait_for(struct walk *w)
+static void wait_for(struct device_walk *w)
 {
 	struct pending *p = w->missing;
 	struct fetcher *f = w->dev->f;
@@ -318,7 +318,7 @@ static void wait_for(struct walk *w)
 
 void device_submit(struct device *d, struct device_read *r)
 {
-	struct walk w = { .dev = d, .r = r };
+	struct device_walk w = { .dev = d, .r = r };
 	struct error err = ERROR_INIT;
 	int rc = 0;
 

@@ -30,7 +30,7 @@ enum place_state {
 	PLACE_DONE,  /* is in the cache, or is not tried again */
 };
 
-struct run {
+struct fetch_run {
 	struct device *dev;
 	const struct device_list *list;
 	const struct places *places;
@@ -47,28 +47,29 @@ struct run {
 };
 
 /* Places [first, end) of one pack. */
-struct range {
+struct device_range {
 	uint32_t first, end;
 	uint64_t bytes;
 };
 
-static bool is_cancelled(const struct run *r)
+static bool is_cancelled(const struct fetch_run *r)
 {
 	return r->list->cancel &&
 	       __atomic_load_n(r->list->cancel, __ATOMIC_RELAXED);
 }
 
-static void block_at(const struct run *r, uint32_t place, struct block *ret)
+static void block_at(const struct fetch_run *r, uint32_t place,
+		     struct block *ret)
 {
 	blockmap_block(r->dev->map, r->places->entry[place], ret);
 }
 
-static bool is_held(const struct run *r, const struct block *b)
+static bool is_held(const struct fetch_run *r, const struct block *b)
 {
 	return cache_has(r->dev->f->cfg.cache, &b->digest);
 }
 
-static void tell(const struct run *r, uint32_t place, uint32_t cost)
+static void tell(const struct fetch_run *r, uint32_t place, uint32_t cost)
 {
 	r->state[place] = PLACE_DONE;
 	if (r->first[place] == NONE && cost && r->list->have)
@@ -81,7 +82,7 @@ static void tell(const struct run *r, uint32_t place, uint32_t cost)
 }
 
 /* Find the next block to ask for; false: there is none. */
-static bool advance(struct run *r)
+static bool advance(struct fetch_run *r)
 {
 	for (; r->next < r->list->n; r->next++) {
 		uint32_t place = r->places->of[r->list->blocks[r->next]];
@@ -97,14 +98,14 @@ static bool advance(struct run *r)
 	return false;
 }
 
-static bool is_wanted(const struct run *r, uint32_t place)
+static bool is_wanted(const struct fetch_run *r, uint32_t place)
 {
 	uint32_t pos = r->first[place];
 
 	return pos != NONE && pos - r->next < LOOK_AHEAD;
 }
 
-static uint32_t range_max(const struct run *r)
+static uint32_t range_max(const struct fetch_run *r)
 {
 	uint32_t max = r->list->range_max ? r->list->range_max
 					  : r->dev->f->cfg.window_max;
@@ -114,7 +115,7 @@ static uint32_t range_max(const struct run *r)
 }
 
 /* Let the neighbours on one side ride along. */
-static void grow(const struct run *r, struct range *g, int step)
+static void grow(const struct fetch_run *r, struct device_range *g, int step)
 {
 	uint32_t max = range_max(r);
 	uint32_t at = step > 0 ? g->end - 1 : g->first;
@@ -152,11 +153,11 @@ static void grow(const struct run *r, struct range *g, int step)
 }
 
 /* With the lock: ask for one block of a request. */
-static int ask_block(struct run *r, uint32_t place, unsigned int slot,
+static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
 		     uint64_t range)
 {
 	struct fetcher *f = r->dev->f;
-	struct piece *piece = TAILQ_FIRST(&r->idle);
+	struct block_wait *piece = TAILQ_FIRST(&r->idle);
 	struct block b;
 	bool is_ours;
 	int rc;
@@ -187,7 +188,7 @@ static int ask_block(struct run *r, uint32_t place, unsigned int slot,
 }
 
 /* All at once, so that the thread that takes the first finds the others. */
-static void ask(struct run *r, const struct range *g)
+static void ask(struct fetch_run *r, const struct device_range *g)
 {
 	struct fetcher *f = r->dev->f;
 	unsigned int slot = 0;
@@ -207,7 +208,7 @@ static void ask(struct run *r, const struct range *g)
 }
 
 /* May a request of so many bytes begin? */
-static bool may_begin(struct run *r, uint64_t bytes)
+static bool may_begin(struct fetch_run *r, uint64_t bytes)
 {
 	int64_t now = clock_now_ns(), pause_ns;
 
@@ -221,19 +222,19 @@ static bool may_begin(struct run *r, uint64_t bytes)
 }
 
 /* Is there a request too few? */
-static bool is_narrow(const struct run *r)
+static bool is_narrow(const struct fetch_run *r)
 {
 	return r->n_slots_used < r->list->streams &&
 	       r->n_slots_used < atomic_load(&r->dev->width);
 }
 
 /* Begin the requests that may be begun now. */
-static void begin(struct run *r)
+static void begin(struct fetch_run *r)
 {
 	while (!is_cancelled(r) && is_narrow(r) && !TAILQ_EMPTY(&r->idle) &&
 	       advance(r)) {
 		uint32_t place = r->places->of[r->list->blocks[r->next]];
-		struct range g = { .first = place, .end = place + 1 };
+		struct device_range g = { .first = place, .end = place + 1 };
 		struct block b;
 
 		block_at(r, place, &b);
@@ -247,11 +248,11 @@ static void begin(struct run *r)
 }
 
 /* Tell of what is done.  Returns the first failure. */
-static int collect(struct run *r)
+static int collect(struct fetch_run *r)
 {
 	struct fetcher *f = r->dev->f;
 	struct piece_list done = TAILQ_HEAD_INITIALIZER(done);
-	struct piece *piece;
+	struct block_wait *piece;
 	int rc;
 
 	(void)pthread_mutex_lock(&f->lock);
@@ -271,7 +272,7 @@ static int collect(struct run *r)
 }
 
 /* Until something is done, or for a while. */
-static void wait_progress(struct run *r)
+static void wait_progress(struct fetch_run *r)
 {
 	struct fetcher *f = r->dev->f;
 	int64_t now = clock_now_ns(), until = now + TICK_NS;
@@ -287,7 +288,7 @@ static void wait_progress(struct run *r)
 	(void)pthread_mutex_unlock(&f->lock);
 }
 
-static int fetch(struct run *r, struct error *err)
+static int fetch(struct fetch_run *r, struct error *err)
 {
 	struct fetcher *f = r->dev->f;
 	bool cancelled = false;
@@ -336,7 +337,7 @@ static int check_list(const struct device *d, const struct device_list *l,
 }
 
 /* Where in the list each place is. */
-static void find_positions(struct run *r)
+static void find_positions(struct fetch_run *r)
 {
 	memset(r->first, 0xff, r->places->n * sizeof(*r->first));
 	for (uint32_t i = (uint32_t)r->list->n; i-- > 0;) {
@@ -352,7 +353,7 @@ int device_fetch_list(struct device *d, const struct device_list *list,
 {
 	AUTO_FREE uint32_t *first = NULL, *same = NULL, *slots = NULL;
 	AUTO_FREE uint8_t *state = NULL;
-	struct run r = { .dev = d, .list = list };
+	struct fetch_run r = { .dev = d, .list = list };
 	size_t n_pieces = PIECES_MAX;
 	int rc = check_list(d, list, err);
 

@@ -44,8 +44,8 @@ struct fetch_host;
 struct pending;
 struct transfer;
 
-struct piece {
-	TAILQ_ENTRY(piece) link;
+struct block_wait {
+	TAILQ_ENTRY(block_wait) link;
 	struct pending *owner;
 	struct flight *flight; /* NULL: not begun, being copied, or done */
 	size_t index;          /* of the block in the owner's device */
@@ -58,7 +58,7 @@ struct piece {
 	bool unasked;      /* lies between those asked for: may fail */
 	bool kept;         /* and is in the cache now */
 };
-TAILQ_HEAD(piece_list, piece);
+TAILQ_HEAD(piece_list, block_wait);
 
 struct pending {
 	struct device *dev;
@@ -73,7 +73,7 @@ struct pending {
 	pthread_cond_t progress; /* device_fetch_list(): a piece is done */
 	struct piece_list done;  /* ... which its caller has not seen yet */
 	size_t n_pieces;
-	struct piece pieces[];
+	struct block_wait pieces[];
 };
 
 struct flight {
@@ -226,7 +226,7 @@ void flight_enqueue(struct fetcher *f, struct flight *fl, bool first);
 void flight_dequeue(struct fetcher *f, struct flight *fl);
 /* Wait with `p` for the block, which is fetched if it is not under way; then
  * `range` becomes its range. */
-int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
+int flight_join(struct fetcher *f, struct device *dev, struct block_wait *p,
 		const struct block *b, enum source_priority priority,
 		uint64_t range, struct error *err) MUST_CHECK;
 /* Give the bytes to those who wait; releases. `data` NULL: from the cache.
@@ -248,7 +248,7 @@ void flight_kept(struct flight *fl, int rc, const struct error *err);
 void flight_fail(struct fetcher *f, struct flight *fl, int rc,
 		 const struct error *err);
 /* Fetch it through the device of `p`, a piece of it; not while a transfer has it. */
-void flight_move(struct flight *fl, const struct piece *p);
+void flight_move(struct flight *fl, const struct block_wait *p);
 /* The same of the first who waits. */
 void flight_rehome(struct flight *fl);
 

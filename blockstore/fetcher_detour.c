@@ -26,7 +26,8 @@ void detour_watch(struct fetcher *f)
 }
 
 /* Takes the piece off `from`.  False when memory is short: it waits on. */
-static bool take_guest(struct fetcher *f, struct flight *from, struct piece *p)
+static bool take_guest(struct fetcher *f, struct flight *from,
+		       struct block_wait *p)
 {
 	struct device *dev = p->owner->dev;
 	struct flight *fl = *flight_bucket(f, &from->b);
@@ -52,7 +53,7 @@ static bool take_guest(struct fetcher *f, struct flight *from, struct piece *p)
 static bool take_guests(struct fetcher *f, struct transfer *t,
 			struct flight *fl)
 {
-	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
+	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
 	bool is_left = false;
 
 	for (; p; p = next) {
@@ -80,7 +81,7 @@ bool detour_begin(struct fetcher *f)
 
 void detour_failed(struct flight *fl, const struct device *than)
 {
-	const struct piece *p;
+	const struct block_wait *p;
 
 	TAILQ_FOREACH(p, &fl->pieces, link)
 	if (p->owner->dev != than) {
@@ -94,7 +95,7 @@ bool detour_queued(const struct fetcher *f, struct flight *fl,
 		   bool (*may)(const struct fetcher *f,
 			       const struct device *dev))
 {
-	const struct piece *p;
+	const struct block_wait *p;
 
 	TAILQ_FOREACH(p, &fl->pieces, link)
 	if (p->owner->dev != fl->dev && may(f, p->owner->dev)) {

@@ -106,7 +106,7 @@ void flight_dequeue(struct fetcher *f, struct flight *fl)
 	TAILQ_REMOVE(&f->queue[fl->priority], fl, queue);
 }
 
-void flight_move(struct flight *fl, const struct piece *p)
+void flight_move(struct flight *fl, const struct block_wait *p)
 {
 	fl->dev = p->owner->dev;
 	fl->index = p->index;
@@ -118,7 +118,7 @@ void flight_rehome(struct flight *fl)
 	flight_move(fl, TAILQ_FIRST(&fl->pieces));
 }
 
-int flight_join(struct fetcher *f, struct device *dev, struct piece *p,
+int flight_join(struct fetcher *f, struct device *dev, struct block_wait *p,
 		const struct block *b, enum source_priority priority,
 		uint64_t range, struct error *err)
 {
@@ -214,7 +214,7 @@ static void pending_end(struct fetcher *f, struct pending *p)
 	(void)pthread_cond_broadcast(&f->quiet);
 }
 
-static void piece_detach(struct fetcher *f, struct piece *p)
+static void piece_detach(struct fetcher *f, struct block_wait *p)
 {
 	struct flight *fl = p->flight;
 
@@ -258,7 +258,7 @@ void pending_copied(struct fetcher *f, struct pending *p)
 }
 
 /* A piece that was taken is copied.  Releases when it was the last one. */
-static void piece_done(struct fetcher *f, struct piece *p)
+static void piece_done(struct fetcher *f, struct block_wait *p)
 {
 	p->owner->n_left--;
 	pending_copied(f, p->owner);
@@ -266,7 +266,7 @@ static void piece_done(struct fetcher *f, struct piece *p)
 
 bool flight_has_reader(const struct flight *fl)
 {
-	const struct piece *p;
+	const struct block_wait *p;
 
 	TAILQ_FOREACH(p, &fl->pieces, link)
 	if (p->dst)
@@ -276,7 +276,7 @@ bool flight_has_reader(const struct flight *fl)
 
 int64_t flight_deadline(const struct flight *fl)
 {
-	const struct piece *p;
+	const struct block_wait *p;
 	int64_t last = 0;
 
 	TAILQ_FOREACH(p, &fl->pieces, link)
@@ -288,7 +288,7 @@ int64_t flight_deadline(const struct flight *fl)
 /* Take the readers' pieces off the flight. */
 static void take_reads(struct flight *fl, struct piece_list *taken)
 {
-	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
+	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
 
 	for (; p; p = next) {
 		next = TAILQ_NEXT(p, link);
@@ -304,7 +304,7 @@ static void take_reads(struct flight *fl, struct piece_list *taken)
 bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data)
 {
 	struct piece_list taken;
-	struct piece *p;
+	struct block_wait *p;
 	int rc = 0;
 
 	for (;;) {
@@ -325,7 +325,7 @@ bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data)
 		}
 		(void)pthread_mutex_lock(&f->lock);
 		while (TAILQ_FIRST(&taken) != p) {
-			struct piece *done = TAILQ_FIRST(&taken);
+			struct block_wait *done = TAILQ_FIRST(&taken);
 
 			TAILQ_REMOVE(&taken, done, link);
 			piece_done(f, done);
@@ -366,7 +366,7 @@ void flight_end_early(struct fetcher *f, struct flight *fl)
 }
 
 /* End the wait of a piece, off its flight, that only wanted the block kept. */
-static void piece_kept(struct piece *p, int rc, const struct error *err)
+static void piece_kept(struct block_wait *p, int rc, const struct error *err)
 {
 	struct pending *owner = p->owner;
 
@@ -383,7 +383,7 @@ static void piece_kept(struct piece *p, int rc, const struct error *err)
 
 void flight_kept(struct flight *fl, int rc, const struct error *err)
 {
-	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
+	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
 
 	for (; p; p = next) {
 		next = TAILQ_NEXT(p, link);
@@ -398,7 +398,7 @@ void flight_kept(struct flight *fl, int rc, const struct error *err)
 static void take_failed(struct flight *fl, const struct device *dev, int rc,
 			const struct error *err, struct piece_list *taken)
 {
-	struct piece *p = TAILQ_FIRST(&fl->pieces), *next;
+	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
 
 	for (; p; p = next) {
 		struct pending *owner = p->owner;
@@ -426,7 +426,7 @@ void flight_fail(struct fetcher *f, struct flight *fl, int rc,
 		 const struct error *err)
 {
 	struct piece_list taken;
-	struct piece *p;
+	struct block_wait *p;
 
 	TAILQ_INIT(&taken);
 	take_failed(fl, fl->dev, rc, err, &taken);

@@ -17,7 +17,7 @@
 
 static void add(struct transfer *t, struct flight *fl)
 {
-	const struct piece *p;
+	const struct block_wait *p;
 
 	fl->transfer = t;
 	fl->ahead = false;

@@ -56,7 +56,7 @@ int ckpt_folder_remove(struct object_store *s, const char *path,
 	if (rc == -ENOTEMPTY)
 		return error_set(err, ENOTEMPTY, "'%.200s' has files", path);
 	if (rc == 0)
-		rc = names_remove(s, mark.s, err);
+		rc = name_remove(s, mark.s, err);
 	return rc == 0 ? object_folder_remove(s, path, err) : rc;
 }
 

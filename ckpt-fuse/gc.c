@@ -14,7 +14,7 @@
 #define CLOCK_NAME ".bootseer/gc-clock"
 
 /* What is there of a segment. */
-struct found {
+struct found_segment {
 	UT_hash_handle hh;
 	uint8_t id[SEGMENT_ID];
 	uint64_t columns; /* bits */
@@ -22,21 +22,21 @@ struct found {
 	uint64_t bytes;
 };
 
-struct names {
+struct name_list {
 	char **all;
 	size_t n, cap;
 };
 
 struct collection {
 	struct object_store *store;
-	struct found *found;
-	struct names manifests; /* paths of files, sorted */
-	struct names hidden;    /* plain objects ... */
-	struct names tags;      /* ... and which versions of them */
-	int64_t before_ms;      /* only what is older; the store's clock */
+	struct found_segment *found;
+	struct name_list manifests; /* paths of files, sorted */
+	struct name_list hidden;    /* plain objects ... */
+	struct name_list tags;      /* ... and which versions of them */
+	int64_t before_ms;          /* only what is older; the store's clock */
 };
 
-static int names_add(struct names *l, const char *name, size_t len,
+static int names_add(struct name_list *l, const char *name, size_t len,
 		     struct error *err)
 {
 	if (l->n == l->cap) {
@@ -53,7 +53,7 @@ static int names_add(struct names *l, const char *name, size_t len,
 	return l->all[l->n++] ? 0 : error_nomem(err);
 }
 
-static void names_fini(struct names *l)
+static void names_fini(struct name_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free(l->all[i]);
@@ -62,7 +62,7 @@ static void names_fini(struct names *l)
 
 static void collection_fini(struct collection *c)
 {
-	struct found *f, *next;
+	struct found_segment *f, *next;
 
 	HASH_ITER(hh, c->found, f, next)
 	{
@@ -81,9 +81,9 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static struct found *found_of(struct collection *c, const uint8_t *id)
+static struct found_segment *found_of(struct collection *c, const uint8_t *id)
 {
-	struct found *f;
+	struct found_segment *f;
 
 	HASH_FIND(hh, c->found, id, SEGMENT_ID, f);
 	return f;
@@ -94,7 +94,7 @@ static int column_found(void *arg, const struct object_entry *e,
 {
 	struct collection *c = arg;
 	uint8_t id[SEGMENT_ID];
-	struct found *f;
+	struct found_segment *f;
 
 	if (!column_parse(e->name, id))
 		return 0; /* not ours: it stays */
@@ -165,7 +165,7 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 				  "wants it)",
 				  path);
 	for (size_t i = 0; i < m->n_segments; i++) {
-		struct found *f = found_of(c, m->segments[i].id);
+		struct found_segment *f = found_of(c, m->segments[i].id);
 
 		if (f) {
 			HASH_DEL(c->found, f);
@@ -185,7 +185,7 @@ static int store_clock(struct object_store *s, int64_t *ret, struct error *err)
 		rc = object_stat(s, CLOCK_NAME, &st, err);
 	if (rc == 0)
 		*ret = st.modified_ms;
-	return rc == 0 ? names_remove(s, CLOCK_NAME, err) : rc;
+	return rc == 0 ? name_remove(s, CLOCK_NAME, err) : rc;
 }
 
 static int collect(struct collection *c, struct error *err)
@@ -206,10 +206,10 @@ static int collect(struct collection *c, struct error *err)
 
 /* -------------------------------------------------------------------- the removal --- */
 
-static int remove_segment(struct collection *c, const struct found *f,
+static int remove_segment(struct collection *c, const struct found_segment *f,
 			  struct ckpt_gc *gc, struct error *err)
 {
-	struct segment s = { .start = 0 };
+	struct ckpt_segment s = { .start = 0 };
 	char name[COLUMN_NAME_MAX];
 	int rc = 0;
 
@@ -219,7 +219,7 @@ static int remove_segment(struct collection *c, const struct found *f,
 			continue;
 		column_name(&s, i, name);
 		if (!gc->dry_run)
-			rc = names_remove(c->store, name, err);
+			rc = name_remove(c->store, name, err);
 		gc->n_objects++;
 	}
 	gc->n_segments++;
@@ -238,7 +238,7 @@ static int remove_hidden(struct collection *c, size_t i, struct error *err)
 static int remove_all(struct collection *c, struct ckpt_gc *gc,
 		      struct error *err)
 {
-	struct found *f, *next;
+	struct found_segment *f, *next;
 	int rc = 0;
 
 	HASH_ITER(hh, c->found, f, next)

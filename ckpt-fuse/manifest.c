@@ -49,13 +49,13 @@ void manifest_free(struct manifest *m)
 
 /* --------------------------------------------------------------------- places --- */
 
-uint64_t segment_chunks(const struct manifest *m, const struct segment *s)
+uint64_t segment_chunks(const struct manifest *m, const struct ckpt_segment *s)
 {
 	return (s->length + m->chunk_size - 1) / m->chunk_size;
 }
 
 struct chunk_place chunk_place(const struct manifest *m,
-			       const struct segment *s, uint64_t chunk)
+			       const struct ckpt_segment *s, uint64_t chunk)
 {
 	uint64_t unit = chunk / m->unit_chunks, at = chunk * m->chunk_size;
 	uint64_t row = unit / s->columns;
@@ -69,8 +69,8 @@ struct chunk_place chunk_place(const struct manifest *m,
 	};
 }
 
-uint64_t segment_column_size(const struct manifest *m, const struct segment *s,
-			     uint32_t column)
+uint64_t segment_column_size(const struct manifest *m,
+			     const struct ckpt_segment *s, uint32_t column)
 {
 	uint64_t unit = manifest_unit(m), whole = s->length / unit;
 	uint32_t turn = (column + s->columns - s->rotation) % s->columns;
@@ -90,7 +90,7 @@ size_t manifest_find(const struct manifest *m, uint64_t off)
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		const struct segment *s = &m->segments[mid];
+		const struct ckpt_segment *s = &m->segments[mid];
 
 		if (s->start + s->length <= off)
 			low = mid + 1;
@@ -105,7 +105,7 @@ size_t manifest_find(const struct manifest *m, uint64_t off)
 #define DATA_FOLDER ".bootseer/data/"
 #define ID_DIGITS (SEGMENT_ID * 2u)
 
-void column_name(const struct segment *s, uint32_t column,
+void column_name(const struct ckpt_segment *s, uint32_t column,
 		 char out[COLUMN_NAME_MAX])
 {
 	char id[ID_DIGITS + 1];
@@ -126,7 +126,7 @@ static int digit(char c)
 bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID])
 {
 	char same[COLUMN_NAME_MAX];
-	struct segment s = { .start = 0 };
+	struct ckpt_segment s = { .start = 0 };
 	uint32_t column;
 	const char *p;
 
@@ -209,7 +209,8 @@ int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 }
 
 static int decode_segment(const struct manifest *m, const uint8_t *p,
-			  uint64_t from, struct segment *s, struct error *err)
+			  uint64_t from, struct ckpt_segment *s,
+			  struct error *err)
 {
 	memcpy(s->id, p, SEGMENT_ID);
 	s->start = get_le64(p + 16);
@@ -232,7 +233,7 @@ static int decode_segments(struct manifest *m, const uint8_t *p,
 	uint64_t from = 0, chunks = 0;
 
 	for (size_t i = 0; i < m->n_segments; i++, p += SEGMENT) {
-		struct segment *s = &m->segments[i];
+		struct ckpt_segment *s = &m->segments[i];
 		int rc = decode_segment(m, p, from, s, err);
 
 		if (rc < 0)
@@ -296,7 +297,7 @@ static void encode_header(const struct manifest *m, uint8_t *p)
 	put_le64(p + 64, m->n_chunks);
 }
 
-static void encode_segment(const struct segment *s, uint8_t *p)
+static void encode_segment(const struct ckpt_segment *s, uint8_t *p)
 {
 	memcpy(p, s->id, SEGMENT_ID);
 	put_le64(p + 16, s->start);

@@ -13,7 +13,7 @@
 #define COLUMNS_MAX 64u
 #define SEGMENT_ID 16u /* bytes */
 
-struct segment {
+struct ckpt_segment {
 	uint8_t id[SEGMENT_ID];
 	uint64_t start, length; /* in the file */
 	uint32_t columns, rotation;
@@ -24,7 +24,7 @@ struct manifest {
 	uint32_t chunk_size, unit_chunks;
 	uint64_t size, generation;
 	struct ckpt_attr attr;
-	struct segment *segments;
+	struct ckpt_segment *segments;
 	size_t n_segments;
 	uint32_t *crcs;
 	uint64_t n_chunks;
@@ -63,14 +63,14 @@ struct chunk_place {
 	uint32_t len; /* bytes that are stored */
 };
 struct chunk_place chunk_place(const struct manifest *m,
-			       const struct segment *s, uint64_t chunk);
-uint64_t segment_chunks(const struct manifest *m, const struct segment *s);
+			       const struct ckpt_segment *s, uint64_t chunk);
+uint64_t segment_chunks(const struct manifest *m, const struct ckpt_segment *s);
 /* Bytes of one of its columns. */
-uint64_t segment_column_size(const struct manifest *m, const struct segment *s,
-			     uint32_t column);
+uint64_t segment_column_size(const struct manifest *m,
+			     const struct ckpt_segment *s, uint32_t column);
 
 #define COLUMN_NAME_MAX 64
-void column_name(const struct segment *s, uint32_t column,
+void column_name(const struct ckpt_segment *s, uint32_t column,
 		 char out[COLUMN_NAME_MAX]);
 /* The other way round: the ID in a column's name; false when it is no such name. */
 bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID]);

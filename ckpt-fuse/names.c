@@ -170,7 +170,7 @@ int names_missing(struct object_store *s, const char *path, struct error *err)
 			 object_store_url(s), path);
 }
 
-int names_remove(struct object_store *s, const char *name, struct error *err)
+int name_remove(struct object_store *s, const char *name, struct error *err)
 {
 	int rc = object_delete(s, name, NULL, err);
 
@@ -219,19 +219,19 @@ int ckpt_remove(struct object_store *s, const char *path, struct error *err)
 
 /* ---------------------------------------------------------------------- lists --- */
 
-struct listing {
+struct names_listing {
 	struct ckpt_entry *entries; /* names are owned */
 	size_t n, cap, skip; /* `skip`: bytes of the folder in each name */
 };
 
-static void listing_fini(struct listing *l)
+static void listing_fini(struct names_listing *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free((void *)(uintptr_t)l->entries[i].name);
 	free(l->entries);
 }
 
-static int listing_grow(struct listing *l, struct error *err)
+static int listing_grow(struct names_listing *l, struct error *err)
 {
 	size_t cap = l->cap ? l->cap * 2 : 64;
 	struct ckpt_entry *more = realloc(l->entries, cap * sizeof(*more));
@@ -246,7 +246,7 @@ static int listing_grow(struct listing *l, struct error *err)
 static int listing_add(void *arg, const struct object_entry *e,
 		       struct error *err)
 {
-	struct listing *l = arg;
+	struct names_listing *l = arg;
 	struct ckpt_entry entry = { .is_folder = e->is_folder,
 				    .object = e->stat };
 	size_t len = strlen(e->name);
@@ -275,7 +275,7 @@ static int compare(const void *x, const void *y)
 	return (int)b->is_striped - (int)a->is_striped;
 }
 
-static bool is_hidden(const struct listing *l, size_t i)
+static bool is_hidden(const struct names_listing *l, size_t i)
 {
 	const struct ckpt_entry *e = &l->entries[i];
 
@@ -286,7 +286,7 @@ static bool is_hidden(const struct listing *l, size_t i)
 int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
 	      void *arg, struct error *err)
 {
-	struct listing l = { .skip = *folder ? strlen(folder) + 1 : 0 };
+	struct names_listing l = { .skip = *folder ? strlen(folder) + 1 : 0 };
 	int rc = 0;
 
 	if (is_own(folder))

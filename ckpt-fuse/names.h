@@ -34,7 +34,7 @@ int names_missing(struct object_store *s, const char *path,
 		  struct error *err) MUST_CHECK;
 
 /* Remove what may not be there. */
-int names_remove(struct object_store *s, const char *name,
-		 struct error *err) MUST_CHECK;
+int name_remove(struct object_store *s, const char *name,
+		struct error *err) MUST_CHECK;
 
 #endif

@@ -179,8 +179,8 @@ static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
 /* ------------------------------------------------------------------- chunks --- */
 
 /* Chunks of one unit, which lie one behind the other in one column. */
-struct run {
-	const struct segment *segment;
+struct unit_run {
+	const struct ckpt_segment *segment;
 	size_t segment_index;
 	uint64_t first; /* chunk of the segment */
 	unsigned int n;
@@ -191,7 +191,7 @@ struct run {
 	void *bounce[2];
 };
 
-static bool is_right(const struct ckpt_file *f, const struct run *r,
+static bool is_right(const struct ckpt_file *f, const struct unit_run *r,
 		     unsigned int i)
 {
 	const uint32_t *crcs = f->manifest->crcs + r->segment->first_chunk;
@@ -202,7 +202,7 @@ static bool is_right(const struct ckpt_file *f, const struct run *r,
 
 /* Bytes may have changed on their way; those that are wrong twice are so in the
  * store. */
-static int check_run(const struct ckpt_file *f, struct run *r,
+static int check_run(const struct ckpt_file *f, struct unit_run *r,
 		     int64_t deadline_ns, struct error *err)
 {
 	for (unsigned int i = 0; i < r->n; i++) {
@@ -228,15 +228,15 @@ static int check_run(const struct ckpt_file *f, struct run *r,
 	return 0;
 }
 
-static void run_fini(struct run *r)
+static void run_fini(struct unit_run *r)
 {
 	free(r->bounce[0]);
 	free(r->bounce[1]);
 }
 
 /* The chunks of [rel, rel + len) of the segment: whole ones go to `dst` at once. */
-static int run_ranges(const struct ckpt_file *f, struct run *r, uint64_t rel,
-		      char *dst, uint64_t len, struct error *err)
+static int run_ranges(const struct ckpt_file *f, struct unit_run *r,
+		      uint64_t rel, char *dst, uint64_t len, struct error *err)
 {
 	const struct manifest *m = f->manifest;
 
@@ -258,7 +258,7 @@ static int run_ranges(const struct ckpt_file *f, struct run *r, uint64_t rel,
 	return 0;
 }
 
-static void copy_part(const struct ckpt_file *f, const struct run *r,
+static void copy_part(const struct ckpt_file *f, const struct unit_run *r,
 		      unsigned int i, uint64_t rel, char *dst, uint64_t len)
 {
 	uint64_t at = (r->first + i) * f->manifest->chunk_size;
@@ -271,7 +271,7 @@ static void copy_part(const struct ckpt_file *f, const struct run *r,
 	       end - from);
 }
 
-static void copy_parts(const struct ckpt_file *f, const struct run *r,
+static void copy_parts(const struct ckpt_file *f, const struct unit_run *r,
 		       uint64_t rel, char *dst, uint64_t len)
 {
 	if (r->bounce[0])
@@ -280,8 +280,9 @@ static void copy_parts(const struct ckpt_file *f, const struct run *r,
 		copy_part(f, r, r->n - 1, rel, dst, len);
 }
 
-static int read_run(struct ckpt_file *f, struct run *r, uint64_t rel, char *dst,
-		    uint64_t len, int64_t deadline_ns, struct error *err)
+static int read_run(struct ckpt_file *f, struct unit_run *r, uint64_t rel,
+		    char *dst, uint64_t len, int64_t deadline_ns,
+		    struct error *err)
 {
 	struct chunk_place p = chunk_place(f->manifest, r->segment, r->first);
 	int rc = column_open(f, r->segment_index, p.column, &r->column, err);
@@ -311,10 +312,10 @@ static int64_t read_stored(struct ckpt_file *f, size_t index, uint64_t off,
 			   struct error *err)
 {
 	const struct manifest *m = f->manifest;
-	const struct segment *s = &m->segments[index];
+	const struct ckpt_segment *s = &m->segments[index];
 	uint64_t unit = manifest_unit(m), rel = off - s->start;
 	uint64_t end = (rel / unit + 1) * unit;
-	struct run r = { .segment = s, .segment_index = index };
+	struct unit_run r = { .segment = s, .segment_index = index };
 	int rc;
 
 	if (end > s->length)

@@ -21,7 +21,7 @@ static int rename_striped(struct object_store *s,
 
 	/* It is hidden already; what stays is ckpt_gc()'s. */
 	if (rc == 0)
-		(void)!names_remove(s, to_path, &ignored);
+		(void)!name_remove(s, to_path, &ignored);
 	return rc;
 }
 
@@ -72,8 +72,8 @@ static int rename_below(struct object_store *s, const char *from,
 	int rc = copy_object(s, from, to, err);
 
 	if (rc == 0)
-		rc = names_remove(s, hiding->s, err);
-	return rc == 0 ? names_remove(s, from, err) : rc;
+		rc = name_remove(s, hiding->s, err);
+	return rc == 0 ? name_remove(s, from, err) : rc;
 }
 
 static int rename_plain(struct object_store *s, const char *from,
@@ -106,7 +106,7 @@ int ckpt_rename(struct object_store *s, const char *from, const char *to,
 		return rename_plain(s, from, to, &to_name, err);
 	/* A plain object that the manifest hides would be seen again. */
 	if (rc == 0)
-		rc = names_remove(s, from, err);
+		rc = name_remove(s, from, err);
 	return rc == 0 ? rename_striped(s, &from_name, &to_name, to, err) : rc;
 }
 

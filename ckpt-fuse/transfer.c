@@ -19,7 +19,7 @@
 #define THREADS_MAX 32u
 #define UNITS_A_COLUMN 2u /* at a time: while one is checked the next comes */
 
-struct transfer {
+struct file_transfer {
 	int fd; /* -1: nowhere */
 	uint64_t size, unit;
 	struct ckpt_writer *writer;
@@ -31,7 +31,7 @@ struct transfer {
 	atomic_bool stop;          /* one failed */
 };
 
-static void told(struct transfer *t, uint64_t len)
+static void told(struct file_transfer *t, uint64_t len)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	t->done += len;
@@ -40,14 +40,14 @@ static void told(struct transfer *t, uint64_t len)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-static uint64_t unit_bytes(const struct transfer *t, uint64_t u)
+static uint64_t unit_bytes(const struct file_transfer *t, uint64_t u)
 {
 	uint64_t left = t->size - u * t->unit;
 
 	return left < t->unit ? left : t->unit;
 }
 
-static void *buffer_new(const struct transfer *t, struct error *err)
+static void *buffer_new(const struct file_transfer *t, struct error *err)
 {
 	void *data = NULL;
 
@@ -60,7 +60,7 @@ static void *buffer_new(const struct transfer *t, struct error *err)
 
 /* --------------------------------------------------------------------- upload --- */
 
-static int read_local(const struct transfer *t, uint64_t off, char *data,
+static int read_local(const struct file_transfer *t, uint64_t off, char *data,
 		      uint64_t len, struct error *err)
 {
 	int rc = fs_pread_full(t->fd, data, len, off);
@@ -73,7 +73,7 @@ static int read_local(const struct transfer *t, uint64_t off, char *data,
 
 static int upload_column(void *arg, unsigned int c, struct error *err)
 {
-	struct transfer *t = arg;
+	struct file_transfer *t = arg;
 	uint64_t u = 0, n = (t->size + t->unit - 1) / t->unit;
 	AUTO_FREE char *data = buffer_new(t, err);
 	int rc = data ? 0 : -ENOMEM;
@@ -110,7 +110,7 @@ static int look(int fd, struct stat *ret, struct error *err)
 }
 
 /* What was written while it was read is neither the file before nor after. */
-static int check_same(const struct transfer *t, const struct stat *before,
+static int check_same(const struct file_transfer *t, const struct stat *before,
 		      int rc, struct error *err)
 {
 	struct stat now;
@@ -126,9 +126,9 @@ int ckpt_upload(struct object_store *s, int fd, const char *path,
 		const struct ckpt_progress *progress, struct ckpt_stat *ret,
 		struct error *err)
 {
-	struct transfer t = { .fd = fd,
-			      .size = opts->size,
-			      .progress = progress };
+	struct file_transfer t = { .fd = fd,
+				   .size = opts->size,
+				   .progress = progress };
 	AUTO(ckpt_writer) w = NULL;
 	struct stat before;
 	int rc = look(fd, &before, err);
@@ -152,8 +152,8 @@ int ckpt_upload(struct object_store *s, int fd, const char *path,
 
 /* ------------------------------------------------------------------- download --- */
 
-static int write_local(const struct transfer *t, uint64_t off, const char *data,
-		       uint64_t len, struct error *err)
+static int write_local(const struct file_transfer *t, uint64_t off,
+		       const char *data, uint64_t len, struct error *err)
 {
 	int rc = t->fd < 0 ? 0 : fs_pwrite_full(t->fd, data, len, off);
 
@@ -165,7 +165,7 @@ static int write_local(const struct transfer *t, uint64_t off, const char *data,
 
 static int download_units(void *arg, unsigned int index, struct error *err)
 {
-	struct transfer *t = arg;
+	struct file_transfer *t = arg;
 	uint64_t u, n = (t->size + t->unit - 1) / t->unit;
 	AUTO_FREE char *data = buffer_new(t, err);
 	int rc = data ? 0 : -ENOMEM;
@@ -197,11 +197,11 @@ static unsigned int threads_for(const struct ckpt_file *f)
 int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
 		  const struct ckpt_progress *progress, struct error *err)
 {
-	struct transfer t = { .fd = fd,
-			      .size = ckpt_file_stat(f)->size,
-			      .unit = ckpt_file_unit(f),
-			      .file = f,
-			      .progress = progress };
+	struct file_transfer t = { .fd = fd,
+				   .size = ckpt_file_stat(f)->size,
+				   .unit = ckpt_file_unit(f),
+				   .file = f,
+				   .progress = progress };
 	int rc;
 
 	if (fd >= 0 && ftruncate(fd, (off_t)t.size) < 0)

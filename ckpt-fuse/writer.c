@@ -22,9 +22,9 @@ struct ckpt_writer {
 	struct object_store *store;
 	char *path;
 	struct manifest_name name;
-	struct manifest *manifest; /* a plain file has no segment */
-	struct segment *segment;   /* that is written; of a striped one */
-	uint64_t first_unit;       /* of it, in the file */
+	struct manifest *manifest;    /* a plain file has no segment */
+	struct ckpt_segment *segment; /* that is written; of a striped one */
+	uint64_t first_unit;          /* of it, in the file */
 	pthread_mutex_t lock; /* of a file that grows: its length, checksums */
 	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
 	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
@@ -51,7 +51,7 @@ static int set_segment(struct ckpt_writer *w,
 	uint64_t unit = manifest_unit(w->manifest);
 	uint64_t units =
 		w->is_growing ? COLUMNS_MAX : (o->size + unit - 1) / unit;
-	struct segment *s = w->segment;
+	struct ckpt_segment *s = w->segment;
 	uint32_t random;
 
 	if (getrandom(s->id, sizeof(s->id), 0) != (ssize_t)sizeof(s->id))
@@ -100,7 +100,7 @@ static int copy_base(const struct manifest *from, uint64_t size,
 	m->chunk_size = from->chunk_size;
 	m->unit_chunks = from->unit_chunks;
 	for (size_t i = 0; i < n; i++) {
-		struct segment *s = &m->segments[i];
+		struct ckpt_segment *s = &m->segments[i];
 
 		*s = from->segments[i];
 		if (s->length > size - s->start)
@@ -480,7 +480,7 @@ static void take_back(struct ckpt_writer *w)
 		if (!w->is_there[c])
 			continue;
 		column_name(w->segment, c, name);
-		w->is_there[c] = names_remove(w->store, name, &ignored) < 0;
+		w->is_there[c] = name_remove(w->store, name, &ignored) < 0;
 	}
 }
 

@@ -10,14 +10,14 @@
 
 #define FIELDS_MAX 7
 
-struct field {
+struct user_field {
 	const char *at;
 	size_t len;
 };
 
 /* The fields of the next line that has at least `want` of them; `*p` moves
  * behind it.  False: no more. */
-static bool next_line(const char **p, size_t want, struct field *f)
+static bool next_line(const char **p, size_t want, struct user_field *f)
 {
 	while (*p && **p) {
 		const char *end = *p + strcspn(*p, "\n"), *at = *p;
@@ -39,7 +39,7 @@ static bool next_line(const char **p, size_t want, struct field *f)
 	return false;
 }
 
-static bool is_text(const struct field *f, const char *text, size_t len)
+static bool is_text(const struct user_field *f, const char *text, size_t len)
 {
 	return f->len == len && memcmp(f->at, text, len) == 0;
 }
@@ -57,7 +57,7 @@ static bool number(const char *text, size_t len, uint32_t *ret)
 	return len > 0 && v < UINT32_MAX;
 }
 
-static bool names(const struct field *name, const struct field *id,
+static bool names(const struct user_field *name, const struct user_field *id,
 		  const char *text, size_t len)
 {
 	uint32_t a, b;
@@ -69,9 +69,9 @@ static bool names(const struct field *name, const struct field *id,
 
 /* Line of /etc/passwd: name, password, uid, gid, comment, home, shell. */
 static bool find_user(const char *passwd, const char *text, size_t len,
-		      struct bundle_user *u, struct field *ret_name)
+		      struct bundle_user *u, struct user_field *ret_name)
 {
-	struct field f[FIELDS_MAX];
+	struct user_field f[FIELDS_MAX];
 
 	while (next_line(&passwd, 6, f)) {
 		if (!names(&f[0], &f[2], text, len) ||
@@ -91,7 +91,7 @@ static bool find_user(const char *passwd, const char *text, size_t len,
 static bool find_group(const char *group, const char *text, size_t len,
 		       uint32_t *ret)
 {
-	struct field f[FIELDS_MAX];
+	struct user_field f[FIELDS_MAX];
 
 	while (next_line(&group, 3, f))
 		if (names(&f[0], &f[2], text, len))
@@ -100,7 +100,8 @@ static bool find_group(const char *group, const char *text, size_t len,
 }
 
 /* Is `name` in the list "a,b,c"? */
-static bool has_member(const struct field *list, const struct field *name)
+static bool has_member(const struct user_field *list,
+		       const struct user_field *name)
 {
 	const char *p = list->at, *end = p + list->len;
 
@@ -115,10 +116,10 @@ static bool has_member(const struct field *list, const struct field *name)
 	return false;
 }
 
-static void add_groups(const char *group, const struct field *name,
+static void add_groups(const char *group, const struct user_field *name,
 		       struct bundle_user *u)
 {
-	struct field f[FIELDS_MAX];
+	struct user_field f[FIELDS_MAX];
 
 	while (u->n_groups < BUNDLE_GROUPS_MAX && next_line(&group, 4, f))
 		if (has_member(&f[3], name) &&
@@ -131,7 +132,7 @@ int bundle_user_find(const char *who, const char *passwd, const char *group,
 {
 	size_t len = strcspn(who, ":");
 	const char *wanted = who[len] ? who + len + 1 : "";
-	struct field name = { .at = NULL };
+	struct user_field name = { .at = NULL };
 	bool listed;
 
 	*ret = (struct bundle_user){ .uid = 0 };

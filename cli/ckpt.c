@@ -50,7 +50,7 @@ void ckpt_bar_step(void *bar, uint64_t done, uint64_t total)
 
 #define DEPTH_MAX 64u
 
-struct walk {
+struct ckpt_walk {
 	struct object_store *store;
 	ckpt_walk_fn *fn;
 	void *arg;
@@ -58,11 +58,12 @@ struct walk {
 	unsigned int depth;
 };
 
-static int walk_folder(struct walk *w, const char *folder, struct error *err);
+static int walk_folder(struct ckpt_walk *w, const char *folder,
+		       struct error *err);
 
 static int walk_entry(void *arg, const struct ckpt_entry *e, struct error *err)
 {
-	struct walk *w = arg;
+	struct ckpt_walk *w = arg;
 	AUTO_BUF path = BUF_INIT;
 
 	if (buf_printf(&path, "%s%s%s", w->folder, *w->folder ? "/" : "",
@@ -72,9 +73,10 @@ static int walk_entry(void *arg, const struct ckpt_entry *e, struct error *err)
 			    : w->fn(w->arg, path.data, err);
 }
 
-static int walk_folder(struct walk *w, const char *folder, struct error *err)
+static int walk_folder(struct ckpt_walk *w, const char *folder,
+		       struct error *err)
 {
-	struct walk below = *w;
+	struct ckpt_walk below = *w;
 
 	below.folder = folder;
 	if (++below.depth > DEPTH_MAX)
@@ -87,7 +89,7 @@ static int walk_folder(struct walk *w, const char *folder, struct error *err)
 int ckpt_walk(struct object_store *s, const char *path, ckpt_walk_fn *fn,
 	      void *arg, struct error *err)
 {
-	struct walk w = { .store = s, .fn = fn, .arg = arg };
+	struct ckpt_walk w = { .store = s, .fn = fn, .arg = arg };
 	struct ckpt_stat st;
 	int rc = *path ? ckpt_stat(s, path, &st, err) : -EISDIR;
 

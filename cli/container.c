@@ -26,7 +26,7 @@
 #define KILL_TIMEOUT_MS 10000
 
 /* One of its two outputs. */
-struct stream {
+struct output_stream {
 	int in, to;
 	struct buf line; /* what came of a line */
 };
@@ -36,7 +36,7 @@ struct container {
 	char *root, *pid_file; /* of runc */
 	regex_t line;
 	bool has_line;
-	struct stream streams[2];
+	struct output_stream streams[2];
 	pid_t pid; /* of runc; 0: none */
 	int pidfd;
 	int init_fd; /* the container's first process, or -1 */
@@ -172,8 +172,8 @@ static bool has_ready_file(struct container *c)
 	return fd >= 0;
 }
 
-static void look_at(struct container *c, struct stream *s, const char *data,
-		    size_t len)
+static void look_at(struct container *c, struct output_stream *s,
+		    const char *data, size_t len)
 {
 	while (len && c->has_line && !c->ready) {
 		const char *end = memchr(data, '\n', len);
@@ -197,7 +197,7 @@ static void look_at(struct container *c, struct stream *s, const char *data,
 }
 
 /* Pass on what is there; false at the end. */
-static bool pass_on(struct container *c, struct stream *s)
+static bool pass_on(struct container *c, struct output_stream *s)
 {
 	char data[65536];
 	ssize_t n = read(s->in, data, sizeof(data));
@@ -214,7 +214,7 @@ static bool pass_on(struct container *c, struct stream *s)
 static void pass_on_all(struct container *c)
 {
 	for (size_t i = 0; i < 2; i++) {
-		struct stream *s = &c->streams[i];
+		struct output_stream *s = &c->streams[i];
 
 		while (s->in >= 0) {
 			struct pollfd p = { .fd = s->in, .events = POLLIN };

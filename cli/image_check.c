@@ -7,7 +7,7 @@
 #include "cli/image_differs.h"
 #include "common/progress.h"
 
-struct config {
+struct check_config {
 	struct image_access access;
 	char *platform, *meta_to, *data_to;
 	bool against_layers;
@@ -16,30 +16,30 @@ struct config {
 static const struct option_spec options[] = {
 	{ .key = "against-layers",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, against_layers),
+	  .offset = offsetof(struct check_config, against_layers),
 	  .help = "Compare it with the image's own layers, too: every path, "
 		  "attribute and byte. What differs is listed." },
 	{ .key = "extract-metadata",
 	  .type = OPTION_STRING,
 	  .arg = "FILE",
-	  .offset = offsetof(struct config, meta_to),
+	  .offset = offsetof(struct check_config, meta_to),
 	  .help = "Write the EROFS metadata image to this file." },
 	{ .key = "extract-data",
 	  .type = OPTION_STRING,
 	  .arg = "FILE",
-	  .offset = offsetof(struct config, data_to),
+	  .offset = offsetof(struct check_config, data_to),
 	  .help = "Write the data device to this file, sparsely; with it the "
 		  "metadata image can be mounted (-o device=FILE)." },
-	IMAGE_PLATFORM_OPTION(struct config,
+	IMAGE_PLATFORM_OPTION(struct check_config,
 			      "Which image of an index; default is this "
 			      "machine's."),
-	IMAGE_ACCESS_OPTIONS(struct config),
+	IMAGE_ACCESS_OPTIONS(struct check_config),
 	{ .key = NULL },
 };
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct check_config *c = config;
 	struct image_progress progress;
 	struct image_differs differs;
 	struct check_options opt = {
@@ -85,7 +85,7 @@ const struct command image_check_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct check_config),
 	.check = image_check_first,
 	.run = run,
 };

@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/progress.h"
 
-struct config {
+struct convert_config {
 	struct image_access access;
 	char *platform, *form, *chunking, *temp_dir;
 	char *key, *repository;
@@ -26,7 +26,7 @@ static const struct option_spec options[] = {
 	  .letter = 'j',
 	  .type = OPTION_INTEGER,
 	  .arg = "N",
-	  .offset = offsetof(struct config, jobs),
+	  .offset = offsetof(struct convert_config, jobs),
 	  .min = "1",
 	  .max = "64",
 	  .help = "Threads that compress blocks; default is one for each "
@@ -34,52 +34,52 @@ static const struct option_spec options[] = {
 	{ .key = "force",
 	  .letter = 'f',
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, force),
+	  .offset = offsetof(struct convert_config, force),
 	  .help = "Convert again although the image was converted. Nodes take "
 		  "the new artifact from then on." },
 	{ .key = "prune",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, prune),
+	  .offset = offsetof(struct convert_config, prune),
 	  .help = "Remove artifacts of the image that another one replaces. "
 		  "Nodes that run them may still need their blocks, which the "
 		  "registry then collects." },
 	{ .key = "form",
 	  .type = OPTION_ENUM,
 	  .values = forms,
-	  .offset = offsetof(struct config, form),
+	  .offset = offsetof(struct convert_config, form),
 	  .def = "referrer",
 	  .help = "referrer: the image untouched, its blocks beside it; flat: "
 		  "an image of one merged layer that names its blocks." },
-	IMAGE_PLATFORM_OPTION(struct config,
+	IMAGE_PLATFORM_OPTION(struct convert_config,
 			      "Which image of an index, or 'all'; default is "
 			      "this machine's."),
 	{ .key = "chunking",
 	  .type = OPTION_STRING,
 	  .arg = "NAME",
-	  .offset = offsetof(struct config, chunking),
+	  .offset = offsetof(struct convert_config, chunking),
 	  .help = "Named set of parameters of the blocks; c1 is the "
 		  "only one so far." },
 	{ .key = "temp-dir",
 	  .type = OPTION_STRING,
 	  .arg = "DIR",
-	  .offset = offsetof(struct config, temp_dir),
+	  .offset = offsetof(struct convert_config, temp_dir),
 	  .help = "Where blobs lie until they are uploaded; default is the "
 		  "folder DST, or $TMPDIR, or /var/tmp." },
 	{ .key = "sign",
 	  .type = OPTION_FILE,
 	  .arg = "KEY",
 	  .absent = SIGNER_ABSENT,
-	  .offset = offsetof(struct config, key),
+	  .offset = offsetof(struct convert_config, key),
 	  .help = "Sign with the private key in this file. Default in a "
 		  "registry is the user's own, ~/.config/bootseer/sign.key, "
 		  "which is made when there is none." },
 	{ .key = "no-sign",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, no_sign),
+	  .offset = offsetof(struct convert_config, no_sign),
 	  .help = "Sign nothing: nodes take it when somebody else signs it, or "
 		  "when they trust the registry." },
-	SIGNER_OPTIONS(struct config),
-	IMAGE_ACCESS_OPTIONS(struct config),
+	SIGNER_OPTIONS(struct convert_config),
+	IMAGE_ACCESS_OPTIONS(struct convert_config),
 	{ .key = NULL },
 };
 
@@ -91,7 +91,7 @@ static unsigned int default_jobs(void)
 	return n < 1 ? 1 : n > 8 ? 8 : (unsigned int)n;
 }
 
-static enum convert_form form_of(const struct config *c)
+static enum convert_form form_of(const struct convert_config *c)
 {
 	return strcmp(c->form, "flat") == 0 ? CONVERT_FORM_FLAT
 					    : CONVERT_FORM_REFERRER;
@@ -135,14 +135,14 @@ static void print_signed(const struct sign_key *key, const char *pattern)
 
 /* A folder is not where nodes read; what is moved from there to a registry is
  * signed when somebody says for which. */
-static bool is_signed(const struct config *c, const struct oci_ref *dst)
+static bool is_signed(const struct convert_config *c, const struct oci_ref *dst)
 {
 	return !c->no_sign &&
 	       (c->key || dst->transport == OCI_TRANSPORT_REGISTRY);
 }
 
-static int check_signing(const struct config *c, const struct oci_ref *dst,
-			 struct error *err)
+static int check_signing(const struct convert_config *c,
+			 const struct oci_ref *dst, struct error *err)
 {
 	char pattern[TRUST_PATTERN_MAX + 1];
 
@@ -162,7 +162,7 @@ static int check_signing(const struct config *c, const struct oci_ref *dst,
 
 static int check(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct convert_config *c = config;
 	const struct convert_options opt = {
 		.platform = c->platform,
 		.form = form_of(c),
@@ -179,7 +179,7 @@ static int check(const void *config, char **args, struct error *err)
 }
 
 /* The key to sign with; NULL: nothing is signed. */
-static int load_key(const struct config *c, const struct oci_ref *dst,
+static int load_key(const struct convert_config *c, const struct oci_ref *dst,
 		    struct sign_key **ret, struct error *err)
 {
 	if (c->key)
@@ -189,7 +189,7 @@ static int load_key(const struct config *c, const struct oci_ref *dst,
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct convert_config *c = config;
 	struct convert_options opt = {
 		.platform = c->platform,
 		.form = form_of(c),
@@ -250,7 +250,7 @@ const struct command image_convert_command = {
 		.min_args = 2,
 		.max_args = 2,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct convert_config),
 	.check = check,
 	.run = run,
 };

@@ -6,7 +6,7 @@
 #include "cli/explain.h"
 #include "cli/node_ask.h"
 
-struct config {
+struct explain_config {
 	struct node_options node;
 	bool json;
 };
@@ -14,10 +14,10 @@ struct config {
 static const struct option_spec options[] = {
 	{ .key = "json",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, json),
+	  .offset = offsetof(struct explain_config, json),
 	  .def = "no",
 	  .help = "Print bootseerd's figures as they are." },
-	NODE_OPTIONS(struct config),
+	NODE_OPTIONS(struct explain_config),
 	{ .key = NULL },
 };
 
@@ -71,7 +71,7 @@ static int explain(struct node_client *c, const char *ref, bool json,
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *cfg = config;
+	const struct explain_config *cfg = config;
 	struct node_client *c = NULL;
 	int rc = node_connect(&cfg->node, &c, err);
 
@@ -97,6 +97,6 @@ const struct command image_explain_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct explain_config),
 	.run = run,
 };

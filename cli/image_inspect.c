@@ -2,22 +2,22 @@
 #include "cli/command.h"
 #include "cli/image.h"
 
-struct config {
+struct inspect_config {
 	struct image_access access;
 	char *platform;
 };
 
 static const struct option_spec options[] = {
-	IMAGE_PLATFORM_OPTION(struct config,
+	IMAGE_PLATFORM_OPTION(struct inspect_config,
 			      "Which image of an index; default is this "
 			      "machine's."),
-	IMAGE_ACCESS_OPTIONS(struct config),
+	IMAGE_ACCESS_OPTIONS(struct inspect_config),
 	{ .key = NULL },
 };
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct inspect_config *c = config;
 	AUTO(image_target) t = NULL;
 	AUTO_FREE char *text = NULL;
 	int rc = image_target_new(args[0], &c->access, &t, err);
@@ -41,7 +41,7 @@ const struct command image_inspect_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct inspect_config),
 	.check = image_check_first,
 	.run = run,
 };

@@ -2,18 +2,18 @@
 #include "cli/command.h"
 #include "cli/image.h"
 
-struct config {
+struct image_ls_config {
 	struct image_access access;
 };
 
 static const struct option_spec options[] = {
-	IMAGE_ACCESS_OPTIONS(struct config),
+	IMAGE_ACCESS_OPTIONS(struct image_ls_config),
 	{ .key = NULL },
 };
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct image_ls_config *c = config;
 	AUTO(image_target) t = NULL;
 	AUTO_FREE char *text = NULL;
 	int rc = image_target_new(args[0], &c->access, &t, err);
@@ -37,7 +37,7 @@ const struct command image_ls_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct image_ls_config),
 	.check = image_check_first,
 	.run = run,
 };

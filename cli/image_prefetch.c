@@ -14,7 +14,7 @@
 #define NS_PER_S INT64_C(1000000000)
 #define PAUSED_MAX_NS (30 * NS_PER_S) /* who waits gives up then */
 
-struct prefetch_config {
+struct image_prefetch_config {
 	struct node_options node;
 	struct preheat_options preheat;
 	char **nodes;
@@ -24,8 +24,8 @@ struct prefetch_config {
 #define FLAG(name, text) \
 	{ \
 		.key = #name, .type = OPTION_BOOL, \
-		.offset = offsetof(struct prefetch_config, name), .def = "no", \
-		.help = text \
+		.offset = offsetof(struct image_prefetch_config, name), \
+		.def = "no", .help = text \
 	}
 
 static const struct option_spec options[] = {
@@ -36,31 +36,31 @@ static const struct option_spec options[] = {
 		   "--nodes for --timeout at most."),
 	{ .key = "plain-http",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct prefetch_config, plain_http),
+	  .offset = offsetof(struct image_prefetch_config, plain_http),
 	  .def = "no",
 	  .help = "Speak to the registry without TLS." },
 	{ .key = "nodes",
 	  .type = OPTION_LIST,
-	  .offset = offsetof(struct prefetch_config, nodes),
+	  .offset = offsetof(struct image_prefetch_config, nodes),
 	  .arg = "NAME[,NAME...]",
 	  .help = "Order it of these nodes, or of all, at --service instead of "
 		  "doing it here." },
 	{ .key = "service",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct prefetch_config, preheat.service),
+	  .offset = offsetof(struct image_prefetch_config, preheat.service),
 	  .arg = "URL",
 	  .help = "The bootseer-registry that the nodes ask for orders." },
 	{ .key = "token-file",
 	  .type = OPTION_FILE,
-	  .offset = offsetof(struct prefetch_config, preheat.token_file),
+	  .offset = offsetof(struct image_prefetch_config, preheat.token_file),
 	  .help = "The bearer token for --service; it needs the role "
 		  "admin, and read for --wait." },
 	{ .key = "ca-file",
 	  .type = OPTION_FILE,
-	  .offset = offsetof(struct prefetch_config, preheat.ca_file),
+	  .offset = offsetof(struct image_prefetch_config, preheat.ca_file),
 	  .help = "Certificates (PEM) that --service is trusted by instead of "
 		  "the system's." },
-	NODE_OPTIONS(struct prefetch_config),
+	NODE_OPTIONS(struct image_prefetch_config),
 	{ .key = NULL },
 };
 
@@ -194,8 +194,9 @@ static void print_answer(const json_t *a)
 	       has_error ? reply_text(a, "error") : "");
 }
 
-static int prefetch(const struct prefetch_config *cfg, struct node_client *c,
-		    const char *ref, json_t **a, struct error *err)
+static int prefetch(const struct image_prefetch_config *cfg,
+		    struct node_client *c, const char *ref, json_t **a,
+		    struct error *err)
 {
 	const struct node_image_query q = { .ref = ref,
 					    .plain_http = cfg->plain_http };
@@ -217,7 +218,7 @@ static int prefetch(const struct prefetch_config *cfg, struct node_client *c,
 
 static int check(const void *config, char **args, struct error *err)
 {
-	const struct prefetch_config *cfg = config;
+	const struct image_prefetch_config *cfg = config;
 
 	if (cfg->hot + cfg->all + cfg->stop > 1)
 		return error_set(err, EINVAL,
@@ -236,7 +237,7 @@ static int check(const void *config, char **args, struct error *err)
 	return image_ref_check(args[0], err);
 }
 
-static int order(const struct prefetch_config *cfg, const char *ref,
+static int order(const struct image_prefetch_config *cfg, const char *ref,
 		 struct error *err)
 {
 	struct preheat_options o = cfg->preheat;
@@ -250,7 +251,7 @@ static int order(const struct prefetch_config *cfg, const char *ref,
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct prefetch_config *cfg = config;
+	const struct image_prefetch_config *cfg = config;
 	struct node_client *c = NULL;
 	json_t *answer = NULL;
 	int rc;
@@ -289,7 +290,7 @@ const struct command image_prefetch_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct prefetch_config),
+	.config_size = sizeof(struct image_prefetch_config),
 	.check = check,
 	.run = run,
 };

@@ -19,7 +19,7 @@
 #define READY_SOCKET "/run/bootseer/ready.sock"
 #define REPLY_MAX 1024u
 
-struct config {
+struct ready_config {
 	struct node_options node;
 	char *user, *ready_socket;
 	uint64_t start;
@@ -28,22 +28,22 @@ struct config {
 static const struct option_spec options[] = {
 	{ .key = "start",
 	  .type = OPTION_INTEGER,
-	  .offset = offsetof(struct config, start),
+	  .offset = offsetof(struct ready_config, start),
 	  .arg = "NUMBER",
 	  .help = "Outside of the container: the start's number." },
 	{ .key = "user",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, user),
+	  .offset = offsetof(struct ready_config, user),
 	  .arg = "USER",
 	  .help = "Outside of the container: who mounted the image, as 'node "
 		  "status' shows it." },
 	{ .key = "ready-socket",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, ready_socket),
+	  .offset = offsetof(struct ready_config, ready_socket),
 	  .def = READY_SOCKET,
 	  .arg = "PATH",
 	  .help = "In the container: where bootseerd listens." },
-	NODE_OPTIONS(struct config),
+	NODE_OPTIONS(struct ready_config),
 	{ .key = NULL },
 };
 
@@ -99,7 +99,7 @@ static int read_line(int fd, int timeout_ms, char *line, struct error *err)
 	return 0;
 }
 
-static int say_inside(const struct config *cfg, struct error *err)
+static int say_inside(const struct ready_config *cfg, struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	char line[REPLY_MAX];
@@ -122,7 +122,7 @@ static int say_inside(const struct config *cfg, struct error *err)
 
 /* ----------------------------------------------------------------------- outside --- */
 
-static int say_outside(const struct config *cfg, struct error *err)
+static int say_outside(const struct ready_config *cfg, struct error *err)
 {
 	json_t *reply = NULL;
 	json_t *params =
@@ -138,7 +138,7 @@ static int say_outside(const struct config *cfg, struct error *err)
 
 static int check(const void *config, char **args, struct error *err)
 {
-	const struct config *cfg = config;
+	const struct ready_config *cfg = config;
 
 	(void)args;
 	if (cfg->user && cfg->start)
@@ -150,7 +150,7 @@ static int check(const void *config, char **args, struct error *err)
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *cfg = config;
+	const struct ready_config *cfg = config;
 
 	(void)args;
 	return cfg->user || cfg->start ? say_outside(cfg, err)
@@ -171,7 +171,7 @@ const struct command image_ready_command = {
 			    "image ready",
 		.see_also = "bootseerd(8)",
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct ready_config),
 	.check = check,
 	.run = run,
 };

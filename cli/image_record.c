@@ -31,7 +31,7 @@
 #define FIGURES_LOOK_MS 50
 #define USERS_FILE_MAX (4u << 20)
 
-struct config {
+struct record_config {
 	struct node_options node;
 	bool plain_http;
 	int64_t window;
@@ -42,7 +42,7 @@ struct config {
 static const struct option_spec options[] = {
 	{ .key = "window",
 	  .type = OPTION_DURATION,
-	  .offset = offsetof(struct config, window),
+	  .offset = offsetof(struct record_config, window),
 	  .def = "120s",
 	  .min = "1s",
 	  .max = "1h",
@@ -50,53 +50,53 @@ static const struct option_spec options[] = {
 	  .help = "Record no longer than this." },
 	{ .key = "ready-file",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, ready_file),
+	  .offset = offsetof(struct record_config, ready_file),
 	  .arg = "FILE",
 	  .help = "It is ready when this file is there, a path in the "
 		  "container." },
 	{ .key = "ready-line",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, ready_line),
+	  .offset = offsetof(struct record_config, ready_line),
 	  .arg = "REGEX",
 	  .help = "It is ready when it prints a line that this matches, an "
 		  "extended regular expression." },
 	{ .key = "workload",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, workload),
+	  .offset = offsetof(struct record_config, workload),
 	  .arg = "KEY",
 	  .help = "Keep the recording under this name; default is made of the "
 		  "words that are started." },
 	{ .key = "output",
 	  .letter = 'o',
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, output),
+	  .offset = offsetof(struct record_config, output),
 	  .arg = "FILE",
 	  .help = "Write the node's trace of this workload here, too, as "
 		  "'bootseer trace push' takes it." },
 	{ .key = "env",
 	  .letter = 'e',
 	  .type = OPTION_LIST,
-	  .offset = offsetof(struct config, env),
+	  .offset = offsetof(struct record_config, env),
 	  .arg = "NAME=VALUE",
 	  .help = "Set a variable of the container's environment." },
 	{ .key = "mount",
 	  .type = OPTION_LIST,
-	  .offset = offsetof(struct config, mounts),
+	  .offset = offsetof(struct record_config, mounts),
 	  .arg = "SRC:DST[:ro]",
 	  .help = "Show a file or folder of this machine in the "
 		  "container." },
 	{ .key = "plain-http",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, plain_http),
+	  .offset = offsetof(struct record_config, plain_http),
 	  .def = "no",
 	  .help = "Speak to the registry without TLS." },
-	NODE_OPTIONS(struct config),
+	NODE_OPTIONS(struct record_config),
 	{ .key = NULL },
 };
 
 /* One recording. */
-struct job {
-	const struct config *cfg;
+struct record_job {
+	const struct record_config *cfg;
 	char *const *command;
 	struct node_client *node;
 	struct digest id, manifest;
@@ -128,7 +128,7 @@ static int catch_signals(int *ret, struct error *err)
 
 /* ------------------------------------------------------------------ bootseerd --- */
 
-static json_t *id_json(const struct job *j)
+static json_t *id_json(const struct record_job *j)
 {
 	char text[DIGEST_STR_MAX];
 
@@ -137,7 +137,8 @@ static json_t *id_json(const struct job *j)
 }
 
 /* The key of the command, NULL with 0: that of the image's own. */
-static int workload_of(const struct job *j, char **ret, struct error *err)
+static int workload_of(const struct record_job *j, char **ret,
+		       struct error *err)
 {
 	size_t n = 0;
 
@@ -152,7 +153,7 @@ static int workload_of(const struct job *j, char **ret, struct error *err)
 	return *ret ? 0 : error_nomem(err);
 }
 
-static int begin(struct job *j, const char *ref, struct error *err)
+static int begin(struct record_job *j, const char *ref, struct error *err)
 {
 	const struct node_image_query q = {
 		.ref = ref,
@@ -184,7 +185,7 @@ static int begin(struct job *j, const char *ref, struct error *err)
 	return rc;
 }
 
-static void end(struct job *j)
+static void end(struct record_job *j)
 {
 	struct error err = ERROR_INIT;
 
@@ -193,7 +194,7 @@ static void end(struct job *j)
 			err.msg);
 }
 
-static int tell_ready(struct job *j, struct error *err)
+static int tell_ready(struct record_job *j, struct error *err)
 {
 	json_t *reply = NULL;
 	int rc = node_ask_on(j->node, "start.ready",
@@ -210,7 +211,7 @@ static int tell_ready(struct job *j, struct error *err)
 
 /* ------------------------------------------------------------------ container --- */
 
-static int write_bundle(struct job *j, const struct rootfs *r,
+static int write_bundle(struct record_job *j, const struct rootfs *r,
 			struct error *err)
 {
 	const char *text = reply_raw(j->reply, "config");
@@ -256,7 +257,7 @@ static int write_bundle(struct job *j, const struct rootfs *r,
 }
 
 /* A file that is there from the start would say nothing. */
-static int check_ready_file(struct job *j, const struct rootfs *r,
+static int check_ready_file(struct record_job *j, const struct rootfs *r,
 			    struct error *err)
 {
 	if (!j->cfg->ready_file)
@@ -268,13 +269,14 @@ static int check_ready_file(struct job *j, const struct rootfs *r,
 	return 0;
 }
 
-static bool has_condition(const struct job *j)
+static bool has_condition(const struct record_job *j)
 {
 	return j->cfg->ready_file || j->cfg->ready_line;
 }
 
 /* What the container's end, or its being ready, means. */
-static int conclude(struct job *j, struct container *c, struct error *err)
+static int conclude(struct record_job *j, struct container *c,
+		    struct error *err)
 {
 	if (j->event == CONTAINER_SIGNAL)
 		return error_set(err, EINTR, "ended by a signal");
@@ -289,7 +291,7 @@ static int conclude(struct job *j, struct container *c, struct error *err)
 	return j->event == CONTAINER_LATE ? 0 : tell_ready(j, err);
 }
 
-static int run_container(struct job *j, const struct rootfs *r,
+static int run_container(struct record_job *j, const struct rootfs *r,
 			 struct error *err)
 {
 	const struct container_config cfg = {
@@ -310,7 +312,7 @@ static int run_container(struct job *j, const struct rootfs *r,
 	return rc;
 }
 
-static int record(struct job *j, struct error *err)
+static int record(struct record_job *j, struct error *err)
 {
 	AUTO(rootfs) r = NULL;
 	int rc = rootfs_new(reply_raw(j->reply, "path"), &r, err);
@@ -327,7 +329,7 @@ static int record(struct job *j, struct error *err)
 /* -------------------------------------------------------------------- figures --- */
 
 /* The figures of this start out of an answer; borrowed, NULL: not yet. */
-static json_t *own_figures(const struct job *j, const json_t *reply)
+static json_t *own_figures(const struct record_job *j, const json_t *reply)
 {
 	json_t *start;
 	size_t k;
@@ -342,7 +344,7 @@ static json_t *own_figures(const struct job *j, const json_t *reply)
 }
 
 /* bootseerd sums up behind our back: ask until it has. */
-static int get_figures(struct job *j, json_t **ret, struct error *err)
+static int get_figures(struct record_job *j, json_t **ret, struct error *err)
 {
 	int64_t until = clock_now_ns() + FIGURES_MS * NS_PER_MS;
 	struct pollfd p = { .fd = j->signal_fd, .events = POLLIN };
@@ -373,7 +375,7 @@ static void print_seconds(long long ms)
 	printf("%lld.%02lld s", ms / 1000, ms % 1000 / 10);
 }
 
-static void print_figures(const struct job *j, const json_t *f)
+static void print_figures(const struct record_job *j, const json_t *f)
 {
 	char bytes[PROGRESS_BYTES_MAX], blocks[PROGRESS_COUNT_MAX],
 		reads[PROGRESS_COUNT_MAX];
@@ -400,7 +402,8 @@ static void print_figures(const struct job *j, const json_t *f)
 }
 
 /* What the node keeps now of this workload: with earlier recordings of it. */
-static int write_trace(struct job *j, const char *workload, struct error *err)
+static int write_trace(struct record_job *j, const char *workload,
+		       struct error *err)
 {
 	const struct trace_query q = {
 		.image = j->manifest,
@@ -426,7 +429,7 @@ static int write_trace(struct job *j, const char *workload, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "--output") : 0;
 }
 
-static int report(struct job *j, struct error *err)
+static int report(struct record_job *j, struct error *err)
 {
 	json_t *figures = NULL;
 	int rc = get_figures(j, &figures, err);
@@ -441,7 +444,7 @@ static int report(struct job *j, struct error *err)
 
 static int check(const void *config, char **args, struct error *err)
 {
-	const struct config *cfg = config;
+	const struct record_config *cfg = config;
 	int rc = image_ref_check(args[0], err);
 
 	if (rc == 0 && cfg->ready_file && cfg->ready_file[0] != '/')
@@ -457,7 +460,9 @@ static int check(const void *config, char **args, struct error *err)
 
 static int run(const void *config, char **args, struct error *err)
 {
-	struct job j = { .cfg = config, .ready_ms = -1, .signal_fd = -1 };
+	struct record_job j = { .cfg = config,
+				.ready_ms = -1,
+				.signal_fd = -1 };
 	int rc = catch_signals(&j.signal_fd, err);
 
 	/* "REF -- COMMAND" leaves the dashes. */
@@ -504,7 +509,7 @@ const struct command image_record_command = {
 		.min_args = 1,
 		.max_args = -1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct record_config),
 	.check = check,
 	.run = run,
 };

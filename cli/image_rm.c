@@ -2,22 +2,22 @@
 #include "cli/command.h"
 #include "cli/image.h"
 
-struct config {
+struct image_rm_config {
 	struct image_access access;
 	char *platform;
 };
 
 static const struct option_spec options[] = {
-	IMAGE_PLATFORM_OPTION(struct config,
+	IMAGE_PLATFORM_OPTION(struct image_rm_config,
 			      "Which image of an index; default is this "
 			      "machine's."),
-	IMAGE_ACCESS_OPTIONS(struct config),
+	IMAGE_ACCESS_OPTIONS(struct image_rm_config),
 	{ .key = NULL },
 };
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct image_rm_config *c = config;
 	AUTO(image_target) t = NULL;
 	int rc = image_target_new(args[0], &c->access, &t, err);
 
@@ -50,7 +50,7 @@ const struct command image_rm_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct image_rm_config),
 	.check = image_check_first,
 	.run = run,
 };

@@ -8,7 +8,7 @@
 #include "cli/signer.h"
 #include "common/clock.h"
 
-struct config {
+struct sign_config {
 	struct image_access access;
 	char *platform, *key, *repository;
 	int64_t expires;
@@ -20,20 +20,20 @@ static const struct option_spec options[] = {
 	  .type = OPTION_FILE,
 	  .arg = "FILE",
 	  .absent = SIGNER_ABSENT,
-	  .offset = offsetof(struct config, key),
+	  .offset = offsetof(struct sign_config, key),
 	  .help = "The private key (PEM, Ed25519); default is the user's own, "
 		  "~/.config/bootseer/sign.key." },
-	SIGNER_OPTIONS(struct config),
-	IMAGE_PLATFORM_OPTION(struct config,
+	SIGNER_OPTIONS(struct sign_config),
+	IMAGE_PLATFORM_OPTION(struct sign_config,
 			      "Which image of an index; default is this "
 			      "machine's."),
-	IMAGE_ACCESS_OPTIONS(struct config),
+	IMAGE_ACCESS_OPTIONS(struct sign_config),
 	{ .key = NULL },
 };
 
 static int check(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct sign_config *c = config;
 	char pattern[TRUST_PATTERN_MAX + 1];
 	AUTO(image_target) t = NULL;
 	int rc = image_target_new(args[0], &c->access, &t, err);
@@ -42,7 +42,7 @@ static int check(const void *config, char **args, struct error *err)
 		      : signer_pattern(c->repository, &t->ref, pattern, err);
 }
 
-static int sign(const struct config *c, const char *ref, bool verify,
+static int sign(const struct sign_config *c, const char *ref, bool verify,
 		struct error *err)
 {
 	char pattern[TRUST_PATTERN_MAX + 1], digest[DIGEST_STR_MAX];
@@ -114,7 +114,7 @@ const struct command image_sign_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct sign_config),
 	.check = check,
 	.run = run_sign,
 };
@@ -136,7 +136,7 @@ const struct command image_verify_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct sign_config),
 	.check = check,
 	.run = run_verify,
 };

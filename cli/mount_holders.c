@@ -17,7 +17,7 @@
 #define LOOK_NS (2 * CLOCK_NS_PER_S)
 #define MOUNTS_MAX (16u << 20) /* bytes of /proc/self/mountinfo */
 
-struct look {
+struct holder_look {
 	const char *dir;
 	size_t len;
 	int64_t until;
@@ -25,23 +25,23 @@ struct look {
 	struct buf *out;
 };
 
-static bool is_over(const struct look *l)
+static bool is_over(const struct holder_look *l)
 {
 	return clock_now_ns() > l->until;
 }
 
-static bool is_within(const struct look *l, const char *path)
+static bool is_within(const struct holder_look *l, const char *path)
 {
 	return strncmp(path, l->dir, l->len) == 0 &&
 	       (path[l->len] == '/' || path[l->len] == '\0');
 }
 
-static const char *separator(const struct look *l)
+static const char *separator(const struct holder_look *l)
 {
 	return l->n ? ", " : "";
 }
 
-static bool leads_within(const struct look *l, const char *link)
+static bool leads_within(const struct holder_look *l, const char *link)
 {
 	char to[PATH_MAX];
 	ssize_t n = readlink(link, to, sizeof(to) - 1);
@@ -53,7 +53,7 @@ static bool leads_within(const struct look *l, const char *link)
 }
 
 /* Does a link of this folder of /proc lead into the mount? */
-static bool any_leads_within(const struct look *l, const char *folder)
+static bool any_leads_within(const struct holder_look *l, const char *folder)
 {
 	DIR *dir = opendir(folder);
 	const struct dirent *e;
@@ -71,7 +71,7 @@ static bool any_leads_within(const struct look *l, const char *folder)
 	return found;
 }
 
-static bool holds(const struct look *l, const char *pid)
+static bool holds(const struct holder_look *l, const char *pid)
 {
 	static const char *const links[] = { "cwd", "root", "exe" };
 	static const char *const folders[] = { "fd", "map_files" };
@@ -90,7 +90,7 @@ static bool holds(const struct look *l, const char *pid)
 	return false;
 }
 
-static void name_process(struct look *l, const char *pid)
+static void name_process(struct holder_look *l, const char *pid)
 {
 	AUTO_BUF name = BUF_INIT;
 	char path[64];
@@ -105,7 +105,7 @@ static void name_process(struct look *l, const char *pid)
 }
 
 /* Mounts of this namespace below the folder: the fifth word of each line. */
-static void look_at_mounts(struct look *l)
+static void look_at_mounts(struct holder_look *l)
 {
 	AUTO_BUF text = BUF_INIT;
 	char *line, *next = NULL, *save = NULL;
@@ -135,10 +135,10 @@ static void look_at_mounts(struct look *l)
 
 void mount_holders(const char *dir, struct buf *ret)
 {
-	struct look l = { .dir = dir,
-			  .len = strlen(dir),
-			  .until = clock_now_ns() + LOOK_NS,
-			  .out = ret };
+	struct holder_look l = { .dir = dir,
+				 .len = strlen(dir),
+				 .until = clock_now_ns() + LOOK_NS,
+				 .out = ret };
 	const struct dirent *e;
 	DIR *proc;
 

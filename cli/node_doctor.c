@@ -8,7 +8,7 @@
 #include "cli/doctor.h"
 #include "cli/node_ask.h"
 
-struct config {
+struct doctor_config {
 	struct node_options node;
 	bool json;
 	char *registry, *containerd;
@@ -17,21 +17,21 @@ struct config {
 static const struct option_spec options[] = {
 	{ .key = "registry",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, registry),
+	  .offset = offsetof(struct doctor_config, registry),
 	  .arg = "HOST[:PORT]",
 	  .help = "Have bootseerd ask whether this registry answers." },
 	{ .key = "containerd",
 	  .type = OPTION_STRING,
-	  .offset = offsetof(struct config, containerd),
+	  .offset = offsetof(struct doctor_config, containerd),
 	  .arg = "FILE",
 	  .help = "containerd's configuration; default is what the running "
 		  "ones were started with." },
 	{ .key = "json",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, json),
+	  .offset = offsetof(struct doctor_config, json),
 	  .def = "no",
 	  .help = "Print the checks as JSON." },
-	NODE_OPTIONS(struct config),
+	NODE_OPTIONS(struct doctor_config),
 	{ .key = NULL },
 };
 
@@ -82,7 +82,7 @@ static void add_daemon(json_t *list, int rc, const struct error *err)
 }
 
 /* All checks in one list; `c` is NULL when bootseerd does not run. */
-static void gather(const struct config *cfg, struct node_client *c,
+static void gather(const struct doctor_config *cfg, struct node_client *c,
 		   json_t *list)
 {
 	json_t *params = cfg->registry
@@ -105,7 +105,7 @@ static void gather(const struct config *cfg, struct node_client *c,
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *cfg = config;
+	const struct doctor_config *cfg = config;
 	struct node_client *c = NULL;
 	struct error why = ERROR_INIT;
 	json_t *list = json_array(), *all;
@@ -146,6 +146,6 @@ const struct command node_doctor_command = {
 		.options = options,
 		.see_also = "bootseerd(8)",
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct doctor_config),
 	.run = run,
 };

@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/trace.h"
 
-struct config {
+struct trace_ls_config {
 	struct trace_where where;
 	bool json, repository;
 };
@@ -14,11 +14,11 @@ struct config {
 static const struct option_spec options[] = {
 	{ .key = "repository",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, repository),
+	  .offset = offsetof(struct trace_ls_config, repository),
 	  .help = "Of all images of the repository." },
 	{ .key = "json",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, json),
+	  .offset = offsetof(struct trace_ls_config, json),
 	  .help = "Print JSON." },
 	TRACE_WORKLOAD_OPTION("Of this start only."),
 	TRACE_WHERE_OPTIONS,
@@ -84,7 +84,7 @@ static void print_table(const struct trace_info *infos, size_t n)
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct trace_ls_config *c = config;
 	struct trace_info *infos = NULL;
 	AUTO(trace_place) p = NULL;
 	size_t n = 0;
@@ -120,7 +120,7 @@ const struct command trace_ls_command = {
 		.min_args = 0,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct trace_ls_config),
 	.check = trace_check_first,
 	.run = run,
 };

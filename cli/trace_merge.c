@@ -7,7 +7,7 @@
 
 #define FILES_MAX 1000
 
-struct config {
+struct merge_config {
 	struct trace_where where; /* workload only */
 	char *output;
 };
@@ -18,7 +18,7 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .arg = "FILE",
 	  .def = "-",
-	  .offset = offsetof(struct config, output),
+	  .offset = offsetof(struct merge_config, output),
 	  .help = "Where to write it; - is standard output." },
 	TRACE_WORKLOAD_OPTION("The key of the result; needed when the files "
 			      "have several."),
@@ -38,7 +38,7 @@ static int load(struct trace *t, const struct trace *first,
 	return 0;
 }
 
-static int merge(struct trace **t, size_t n, const struct config *c,
+static int merge(struct trace **t, size_t n, const struct merge_config *c,
 		 struct error *err)
 {
 	const struct trace *runs[FILES_MAX];
@@ -64,7 +64,7 @@ static int check(const void *config, char **args, struct error *err)
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct merge_config *c = config;
 	struct trace *t[FILES_MAX];
 	size_t n = 0;
 	int rc = 0;
@@ -97,7 +97,7 @@ const struct command trace_merge_command = {
 		.min_args = 1,
 		.max_args = -1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct merge_config),
 	.check = check,
 	.run = run,
 };

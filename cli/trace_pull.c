@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/trace.h"
 
-struct config {
+struct trace_pull_config {
 	struct trace_where where;
 	char *output;
 	bool exact;
@@ -14,11 +14,11 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .arg = "FILE",
 	  .def = "-",
-	  .offset = offsetof(struct config, output),
+	  .offset = offsetof(struct trace_pull_config, output),
 	  .help = "Where to write it; - is standard output." },
 	{ .key = "exact",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, exact),
+	  .offset = offsetof(struct trace_pull_config, exact),
 	  .help = "Not the trace of another image or workload, when there is "
 		  "none of this one." },
 	TRACE_WORKLOAD_OPTION("Which start; needed when the image has traces "
@@ -29,7 +29,7 @@ static const struct option_spec options[] = {
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct trace_pull_config *c = config;
 	AUTO(trace_place) p = NULL;
 	struct trace_found f;
 	int rc = trace_place_new(&c->where, args[0], &p, err);
@@ -61,7 +61,7 @@ const struct command trace_pull_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct trace_pull_config),
 	.check = trace_check_first,
 	.run = run,
 };

@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "cli/trace.h"
 
-struct config {
+struct trace_rm_config {
 	struct trace_where where;
 	bool all;
 };
@@ -12,7 +12,7 @@ struct config {
 static const struct option_spec options[] = {
 	{ .key = "all",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, all),
+	  .offset = offsetof(struct trace_rm_config, all),
 	  .help = "The traces of every workload." },
 	TRACE_WORKLOAD_OPTION("The trace of this start."),
 	TRACE_WHERE_OPTIONS,
@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 
 static int check(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct trace_rm_config *c = config;
 
 	if (c->all == (c->where.workload != NULL))
 		return error_set(err, EINVAL,
@@ -31,7 +31,7 @@ static int check(const void *config, char **args, struct error *err)
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct trace_rm_config *c = config;
 	AUTO(trace_place) p = NULL;
 	int rc;
 
@@ -60,7 +60,7 @@ const struct command trace_rm_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct trace_rm_config),
 	.check = check,
 	.run = run,
 };

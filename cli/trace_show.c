@@ -7,7 +7,7 @@
 #include "cli/trace.h"
 #include "common/progress.h"
 
-struct config {
+struct trace_show_config {
 	struct trace_where where;
 	bool json;
 	uint64_t limit;
@@ -18,11 +18,11 @@ static const struct option_spec options[] = {
 	  .letter = 'n',
 	  .type = OPTION_INTEGER,
 	  .arg = "N",
-	  .offset = offsetof(struct config, limit),
+	  .offset = offsetof(struct trace_show_config, limit),
 	  .help = "At most so many entries; default is all." },
 	{ .key = "json",
 	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct config, json),
+	  .offset = offsetof(struct trace_show_config, json),
 	  .help = "Print JSON, the form that trace commands read too." },
 	TRACE_WORKLOAD_OPTION("Which start; needed when the image has traces "
 			      "of several."),
@@ -135,7 +135,7 @@ static int load(const struct trace_where *w, const char *what,
 
 static int run(const void *config, char **args, struct error *err)
 {
-	const struct config *c = config;
+	const struct trace_show_config *c = config;
 	AUTO(trace) t = NULL;
 	int rc = load(&c->where, args[0], &t, err);
 
@@ -162,7 +162,7 @@ const struct command trace_show_command = {
 		.min_args = 1,
 		.max_args = 1,
 	},
-	.config_size = sizeof(struct config),
+	.config_size = sizeof(struct trace_show_config),
 	.check = check,
 	.run = run,
 };

@@ -18,14 +18,14 @@
 
 #define LEVELS 64
 
-struct level {
+struct remove_level {
 	DIR *dir;
 	bool did; /* something since the stream was last at its beginning */
 	char name[NAME_MAX + 1]; /* in the level above */
 };
 
 struct removal {
-	struct level levels[LEVELS];
+	struct remove_level levels[LEVELS];
 	int depth; /* levels that are open */
 	dev_t dev;
 	uint64_t n_moved;
@@ -34,7 +34,7 @@ struct removal {
 /* -ENOENT is said of what is gone. */
 static int push(struct removal *r, int parent, const char *name)
 {
-	struct level *l = &r->levels[r->depth];
+	struct remove_level *l = &r->levels[r->depth];
 	int fd = openat(parent, name,
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
@@ -85,7 +85,7 @@ static bool is_folder(int fd, const struct dirent *d)
 	       S_ISDIR(st.st_mode);
 }
 
-static int remove_entry(struct removal *r, struct level *l,
+static int remove_entry(struct removal *r, struct remove_level *l,
 			const struct dirent *d)
 {
 	int fd = dirfd(l->dir), rc;
@@ -109,7 +109,7 @@ static int remove_entry(struct removal *r, struct level *l,
 /* The innermost level has been read to its end. */
 static int pop(struct removal *r, const char *path)
 {
-	struct level *l = &r->levels[r->depth - 1];
+	struct remove_level *l = &r->levels[r->depth - 1];
 	int parent = r->depth > 1 ? dirfd(l[-1].dir) : AT_FDCWD;
 	const char *name = r->depth > 1 ? l->name : path;
 
@@ -134,7 +134,7 @@ static int remove_all(struct removal *r, const char *path)
 	if (rc == -ENOTDIR || rc == -ELOOP)
 		return unlink(path) < 0 ? -errno : 0;
 	while (rc == 0 && r->depth) {
-		struct level *l = &r->levels[r->depth - 1];
+		struct remove_level *l = &r->levels[r->depth - 1];
 		const struct dirent *d;
 
 		errno = 0;

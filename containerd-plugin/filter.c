@@ -39,18 +39,19 @@ struct filter {
 	pcre2_match_context *limits;
 };
 
-struct parser {
+struct filter_parser {
 	const char *text;
 	const char *p;
 };
 
-static int bad(const struct parser *ps, const char *what, struct error *err)
+static int bad(const struct filter_parser *ps, const char *what,
+	       struct error *err)
 {
 	return error_set(err, EINVAL, "filter '%s' at byte %zu: %s", ps->text,
 			 (size_t)(ps->p - ps->text), what);
 }
 
-static void skip_space(struct parser *ps)
+static void skip_space(struct filter_parser *ps)
 {
 	while (isspace((unsigned char)*ps->p))
 		ps->p++;
@@ -86,8 +87,8 @@ static int put_rune(unsigned long v, struct buf *out)
 }
 
 /* Exactly `n` digits of `base` at ps->p. */
-static int take_digits(struct parser *ps, int n, int base, unsigned long *ret,
-		       struct error *err)
+static int take_digits(struct filter_parser *ps, int n, int base,
+		       unsigned long *ret, struct error *err)
 {
 	char digits[9] = "";
 	char *end;
@@ -104,7 +105,7 @@ static int take_digits(struct parser *ps, int n, int base, unsigned long *ret,
 	return 0;
 }
 
-static int take_escape(struct parser *ps, char quote, struct buf *out,
+static int take_escape(struct filter_parser *ps, char quote, struct buf *out,
 		       struct error *err)
 {
 	static const char names[] = "abfnrtv\\";
@@ -140,7 +141,7 @@ static int take_escape(struct parser *ps, char quote, struct buf *out,
 	return buf_append(out, &(char){ (char)v }, 1);
 }
 
-static int take_quoted(struct parser *ps, char **ret, struct error *err)
+static int take_quoted(struct filter_parser *ps, char **ret, struct error *err)
 {
 	AUTO_BUF out = BUF_INIT;
 	char quote = *ps->p++;
@@ -166,14 +167,15 @@ static int take_quoted(struct parser *ps, char **ret, struct error *err)
 
 /* ---- fieldpath [operator value] ---- */
 
-static int take_run(struct parser *ps, size_t n, char **ret, struct error *err)
+static int take_run(struct filter_parser *ps, size_t n, char **ret,
+		    struct error *err)
 {
 	*ret = strndup(ps->p, n);
 	ps->p += n;
 	return *ret ? 0 : error_nomem(err);
 }
 
-static int take_field(struct parser *ps, char **ret, struct error *err)
+static int take_field(struct filter_parser *ps, char **ret, struct error *err)
 {
 	size_t n = 0;
 
@@ -187,7 +189,8 @@ static int take_field(struct parser *ps, char **ret, struct error *err)
 	return take_run(ps, n, ret, err);
 }
 
-static int take_path(struct parser *ps, struct selector *s, struct error *err)
+static int take_path(struct filter_parser *ps, struct selector *s,
+		     struct error *err)
 {
 	AUTO_BUF rest = BUF_INIT;
 	int rc = take_field(ps, &s->field, err);
@@ -209,7 +212,7 @@ static int take_path(struct parser *ps, struct selector *s, struct error *err)
 	return s->label ? 0 : error_nomem(err);
 }
 
-static int take_operator(struct parser *ps, struct selector *s,
+static int take_operator(struct filter_parser *ps, struct selector *s,
 			 struct error *err)
 {
 	skip_space(ps);
@@ -229,7 +232,8 @@ static int take_operator(struct parser *ps, struct selector *s,
 	return 0;
 }
 
-static int take_value(struct parser *ps, struct selector *s, struct error *err)
+static int take_value(struct filter_parser *ps, struct selector *s,
+		      struct error *err)
 {
 	size_t n = 0;
 
@@ -244,7 +248,8 @@ static int take_value(struct parser *ps, struct selector *s, struct error *err)
 	return take_run(ps, n, &s->value, err);
 }
 
-static int compile(struct parser *ps, struct selector *s, struct error *err)
+static int compile(struct filter_parser *ps, struct selector *s,
+		   struct error *err)
 {
 	pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
 	PCRE2_UCHAR text[128];
@@ -265,7 +270,7 @@ static int compile(struct parser *ps, struct selector *s, struct error *err)
 	return bad(ps, (const char *)text, err);
 }
 
-static int take_selector(struct parser *ps, struct selector *s,
+static int take_selector(struct filter_parser *ps, struct selector *s,
 			 struct error *err)
 {
 	int rc = take_path(ps, s, err);
@@ -281,7 +286,7 @@ static int take_selector(struct parser *ps, struct selector *s,
 
 static int parse_one(const char *text, struct alternative *a, struct error *err)
 {
-	struct parser ps = { .text = text, .p = text };
+	struct filter_parser ps = { .text = text, .p = text };
 	int rc;
 
 	if (!*text)

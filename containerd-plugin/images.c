@@ -26,7 +26,7 @@
 #define LABEL_CRI_MANIFEST "containerd.io/snapshot/cri.manifest-digest"
 #define LABEL_STARGZ_REF "containerd.io/snapshot/remote/stargz.reference"
 
-struct answer {
+struct image_reply {
 	char *key;   /* NULL: the place is free */
 	bool asking; /* a thread waits for bootseerd */
 	int64_t expires;
@@ -35,12 +35,12 @@ struct answer {
 	struct error err;        /* of IMAGES_UNKNOWN */
 };
 
-struct images {
+struct image_lookup {
 	struct images_config config;
 	struct absence absence;
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
-	struct answer answers[ANSWERS_MAX];
+	struct image_reply answers[ANSWERS_MAX];
 };
 
 /* What the labels of a Prepare say. */
@@ -52,10 +52,10 @@ struct question {
 	const char *parent_chain;
 };
 
-int images_new(const struct images_config *config, struct images **ret,
+int images_new(const struct images_config *config, struct image_lookup **ret,
 	       struct error *err)
 {
-	struct images *im = calloc(1, sizeof(*im));
+	struct image_lookup *im = calloc(1, sizeof(*im));
 	pthread_condattr_t attr;
 
 	if (!im)
@@ -73,14 +73,14 @@ int images_new(const struct images_config *config, struct images **ret,
 	return 0;
 }
 
-static void forget(struct answer *a)
+static void forget(struct image_reply *a)
 {
 	free(a->key);
 	node_image_fini(&a->image);
-	*a = (struct answer){ .key = NULL };
+	*a = (struct image_reply){ .key = NULL };
 }
 
-void images_free(struct images *im)
+void images_free(struct image_lookup *im)
 {
 	if (!im)
 		return;
@@ -116,9 +116,9 @@ static int unavailable(struct error *err, const char *what)
 	return error_set(err, EHOSTDOWN, "%s: %s", what, why.msg);
 }
 
-static int connect_with(struct images *im, struct control_patience *patience,
-			int64_t timeout_ns, struct node_client **ret,
-			struct error *err)
+static int connect_with(struct image_lookup *im,
+			struct control_patience *patience, int64_t timeout_ns,
+			struct node_client **ret, struct error *err)
 {
 	/* Rounded up, as 0 would be no limit. */
 	int rc = node_client_open(im->config.socket,
@@ -129,7 +129,7 @@ static int connect_with(struct images *im, struct control_patience *patience,
 }
 
 /* One that is being started again is waited for. */
-static int connect_node(struct images *im, int64_t timeout_ns,
+static int connect_node(struct image_lookup *im, int64_t timeout_ns,
 			struct node_client **ret, struct error *err)
 {
 	return connect_with(im, &im->absence.patience, timeout_ns, ret, err);
@@ -142,14 +142,14 @@ static int connect_node(struct images *im, int64_t timeout_ns,
  * for another image.  So what is trusted below the prefix `scope` only must never
  * become a snapshot where images from elsewhere run, too.
  */
-static bool may_share(const struct images *im, const char *scope)
+static bool may_share(const struct image_lookup *im, const char *scope)
 {
 	return !*scope ||
 	       (*im->config.scope && text_path_holds(scope, im->config.scope));
 }
 
 /* Is "host/repo:tag@digest" below our own scope? */
-static bool is_ours(const struct images *im, const char *image)
+static bool is_ours(const struct image_lookup *im, const char *image)
 {
 	size_t len = strcspn(image, "@");
 	AUTO_FREE char *repo = strndup(image, len);
@@ -206,7 +206,7 @@ static char *question_key(const struct question *q)
 }
 
 /* Called without the lock. */
-static enum images_answer ask(struct images *im, const struct question *q,
+static enum images_answer ask(struct image_lookup *im, const struct question *q,
 			      struct node_image *ret, struct error *err)
 {
 	struct node_image_query query = {
@@ -233,7 +233,7 @@ static enum images_answer ask(struct images *im, const struct question *q,
 						      : IMAGES_UNKNOWN;
 }
 
-static struct answer *find_answer(struct images *im, const char *key)
+static struct image_reply *find_answer(struct image_lookup *im, const char *key)
 {
 	for (size_t i = 0; i < ANSWERS_MAX; i++)
 		if (im->answers[i].key && strcmp(im->answers[i].key, key) == 0)
@@ -242,12 +242,12 @@ static struct answer *find_answer(struct images *im, const char *key)
 }
 
 /* A free place, or the oldest answer's; NULL when all are being asked. */
-static struct answer *new_answer(struct images *im)
+static struct image_reply *new_answer(struct image_lookup *im)
 {
-	struct answer *oldest = NULL;
+	struct image_reply *oldest = NULL;
 
 	for (size_t i = 0; i < ANSWERS_MAX; i++) {
-		struct answer *a = &im->answers[i];
+		struct image_reply *a = &im->answers[i];
 
 		if (!a->key)
 			return a;
@@ -269,7 +269,7 @@ static int64_t answer_ttl(enum images_answer kind, const struct error *err)
 }
 
 /* Ask for `a`, whose place is kept meanwhile.  Lock held, but for the asking. */
-static void fill_answer(struct images *im, struct answer *a,
+static void fill_answer(struct image_lookup *im, struct image_reply *a,
 			const struct question *q)
 {
 	struct node_image image = { .chain_ids = NULL };
@@ -289,7 +289,7 @@ static void fill_answer(struct images *im, struct answer *a,
 	pthread_cond_broadcast(&im->changed);
 }
 
-static bool wait_changed(struct images *im, int64_t deadline)
+static bool wait_changed(struct image_lookup *im, int64_t deadline)
 {
 	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
 			       .tv_nsec = deadline % NS_PER_S };
@@ -302,13 +302,13 @@ static bool wait_changed(struct images *im, int64_t deadline)
  * `err`: it did not come in time; `*ret_rc` is what turn_need() said.  Lock held;
  * valid until it is released.
  */
-static struct answer *get_answer(struct images *im, const struct question *q,
-				 struct turn *turn, bool fresh, bool *ret_old,
-				 int *ret_rc, struct error *err)
+static struct image_reply *
+get_answer(struct image_lookup *im, const struct question *q, struct turn *turn,
+	   bool fresh, bool *ret_old, int *ret_rc, struct error *err)
 {
 	int64_t deadline = clock_now_ns() + 2 * im->config.timeout_ns;
 	AUTO_FREE char *key = question_key(q);
-	struct answer *a;
+	struct image_reply *a;
 
 	*ret_old = false;
 	while (key) {
@@ -356,7 +356,7 @@ static int64_t find_layer(const struct node_image *image,
 	return -1;
 }
 
-static enum images_answer use_answer(const struct answer *a,
+static enum images_answer use_answer(const struct image_reply *a,
 				     const struct question *q,
 				     struct image_layer *ret, struct error *err)
 {
@@ -387,7 +387,8 @@ static enum images_answer use_answer(const struct answer *a,
 	return IMAGES_LAZY;
 }
 
-enum images_answer images_find(struct images *im, const struct labels *labels,
+enum images_answer images_find(struct image_lookup *im,
+			       const struct labels *labels,
 			       const char *parent_chain, struct turn *turn,
 			       struct image_layer *ret, struct error *err)
 {
@@ -395,7 +396,7 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
 	enum images_answer kind = IMAGES_UNKNOWN;
 	bool old = false;
 	struct question q;
-	struct answer *a;
+	struct image_reply *a;
 
 	if (!read_labels(labels, parent_chain, &q))
 		return IMAGES_ORDINARY;
@@ -424,11 +425,11 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
 /* ---- mounts and layers ---- */
 
 /* bootseerd has it no more: what it answered before holds no longer. */
-static void forget_tree(struct images *im, const struct digest *tree)
+static void forget_tree(struct image_lookup *im, const struct digest *tree)
 {
 	pthread_mutex_lock(&im->lock);
 	for (size_t i = 0; i < ANSWERS_MAX; i++) {
-		struct answer *a = &im->answers[i];
+		struct image_reply *a = &im->answers[i];
 
 		if (a->key && !a->asking && a->kind == IMAGES_LAZY &&
 		    digest_equal(&a->image.id, tree))
@@ -437,14 +438,15 @@ static void forget_tree(struct images *im, const struct digest *tree)
 	pthread_mutex_unlock(&im->lock);
 }
 
-static void user_name(struct images *im, uint64_t id, char out[80])
+static void user_name(struct image_lookup *im, uint64_t id, char out[80])
 {
 	snprintf(out, 80, "snapshotter/%.40s/%" PRIu64, im->config.instance,
 		 id);
 }
 
-int images_mount(struct images *im, const struct digest *tree, uint64_t id,
-		 int64_t timeout_ns, char **ret_path, struct error *err)
+int images_mount(struct image_lookup *im, const struct digest *tree,
+		 uint64_t id, int64_t timeout_ns, char **ret_path,
+		 struct error *err)
 {
 	AUTO_FREE char *path = NULL, *scope = NULL;
 	struct node_client *c = NULL;
@@ -489,7 +491,7 @@ static bool is_on_top(const struct node_image *image, const char *chain)
 	       digest_equal(&d, &image->chain_ids[image->n_chain_ids - 1]);
 }
 
-int images_bring(struct images *im, const char *image,
+int images_bring(struct image_lookup *im, const char *image,
 		 const struct digest *manifest, const char *chain,
 		 struct digest *ret, struct error *err)
 {
@@ -521,8 +523,8 @@ int images_bring(struct images *im, const char *image,
 	}
 }
 
-int images_umount(struct images *im, const struct digest *tree, uint64_t id,
-		  struct error *err)
+int images_umount(struct image_lookup *im, const struct digest *tree,
+		  uint64_t id, struct error *err)
 {
 	struct node_client *c = NULL;
 	char user[80];
@@ -536,8 +538,9 @@ int images_umount(struct images *im, const struct digest *tree, uint64_t id,
 	return rc;
 }
 
-int images_start(struct images *im, const struct digest *tree, uint64_t id,
-		 const struct image_start *start, struct error *err)
+int images_start(struct image_lookup *im, const struct digest *tree,
+		 uint64_t id, const struct image_start *start,
+		 struct error *err)
 {
 	struct node_start s = { .workload = start->workload,
 				.wait = start->wait,
@@ -557,7 +560,7 @@ int images_start(struct images *im, const struct digest *tree, uint64_t id,
 	return rc;
 }
 
-int images_start_end(struct images *im, uint64_t id, struct error *err)
+int images_start_end(struct image_lookup *im, uint64_t id, struct error *err)
 {
 	struct node_client *c = NULL;
 	char user[80];
@@ -571,7 +574,7 @@ int images_start_end(struct images *im, uint64_t id, struct error *err)
 	return rc;
 }
 
-int images_apply(struct images *im, const struct layer_source *source,
+int images_apply(struct image_lookup *im, const struct layer_source *source,
 		 const char *dir, const char *lower, const struct turn *turn,
 		 struct error *err)
 {

@@ -16,7 +16,7 @@
 #include "containerd-plugin/labels.h"
 #include "containerd-plugin/turn.h"
 
-struct images;
+struct image_lookup;
 
 struct images_config {
 	const char *socket;       /* of bootseerd */
@@ -32,9 +32,9 @@ struct images_config {
 };
 
 /* The strings of `config` must outlive it. */
-int images_new(const struct images_config *config, struct images **ret,
+int images_new(const struct images_config *config, struct image_lookup **ret,
 	       struct error *err) MUST_CHECK;
-void images_free(struct images *im);
+void images_free(struct image_lookup *im);
 
 /* A layer of a lazy image. */
 struct image_layer {
@@ -60,7 +60,8 @@ enum images_answer {
  * chain id of the snapshot below, "" at the bottom.  Asks once for an image and
  * pull, however many layers and threads ask.  `turn`: as for turn_need().
  */
-enum images_answer images_find(struct images *im, const struct labels *labels,
+enum images_answer images_find(struct image_lookup *im,
+			       const struct labels *labels,
 			       const char *parent_chain, struct turn *turn,
 			       struct image_layer *ret, struct error *err);
 
@@ -76,8 +77,8 @@ enum images_answer images_find(struct images *im, const struct labels *labels,
  *   -EINPROGRESS  nobody knows: bootseerd took the call and did not answer in
  *                 time.  It may be mounted, now or soon, until images_umount()
  */
-int images_mount(struct images *im, const struct digest *tree, uint64_t id,
-		 int64_t timeout_ns, char **ret_path,
+int images_mount(struct image_lookup *im, const struct digest *tree,
+		 uint64_t id, int64_t timeout_ns, char **ret_path,
 		 struct error *err) MUST_CHECK;
 
 /*
@@ -85,13 +86,13 @@ int images_mount(struct images *im, const struct digest *tree, uint64_t id,
  * image that it is of on the node again.  `*ret` is its tree now, of an image whose
  * uppermost layer has the chain id `chain`.  -EHOSTDOWN, -EKEYREJECTED as above.
  */
-int images_bring(struct images *im, const char *image,
+int images_bring(struct image_lookup *im, const char *image,
 		 const struct digest *manifest, const char *chain,
 		 struct digest *ret, struct error *err) MUST_CHECK;
 
 /* The snapshot `id` needs it no more. */
-int images_umount(struct images *im, const struct digest *tree, uint64_t id,
-		  struct error *err) MUST_CHECK;
+int images_umount(struct image_lookup *im, const struct digest *tree,
+		  uint64_t id, struct error *err) MUST_CHECK;
 
 /* A container that is about to start; what may be NULL says so. */
 struct image_start {
@@ -105,9 +106,10 @@ struct image_start {
 /* Tell bootseerd that the container of snapshot `id` starts on the tree; returns
  * when it need not wait for its files any more.  A failure is no failure of the
  * start. */
-int images_start(struct images *im, const struct digest *tree, uint64_t id,
-		 const struct image_start *start, struct error *err) MUST_CHECK;
-int images_start_end(struct images *im, uint64_t id,
+int images_start(struct image_lookup *im, const struct digest *tree,
+		 uint64_t id, const struct image_start *start,
+		 struct error *err) MUST_CHECK;
+int images_start_end(struct image_lookup *im, uint64_t id,
 		     struct error *err) MUST_CHECK;
 
 /* A layer of an image that may be downloaded. */
@@ -128,7 +130,7 @@ bool images_named(const struct labels *labels, struct digest *manifest,
  * it is cut.  -EHOSTDOWN as above;
  * -ECONNRESET: bootseerd ended meanwhile, and may be asked again with an empty
  * folder. */
-int images_apply(struct images *im, const struct layer_source *source,
+int images_apply(struct image_lookup *im, const struct layer_source *source,
 		 const char *dir, const char *lower, const struct turn *turn,
 		 struct error *err) MUST_CHECK;
 

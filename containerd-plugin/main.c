@@ -23,7 +23,7 @@
 #define ADDRESS_MAX 103
 #define STOP_GRACE_NS INT64_C(5000000000) /* for calls under way */
 
-struct config {
+struct plugin_config {
 	char *root;
 	char *address;
 	char *node;
@@ -45,25 +45,25 @@ static const struct option_spec options[] = {
 	{ .key = "root",
 	  .type = OPTION_STRING,
 	  .arg = "DIR",
-	  .offset = offsetof(struct config, root),
+	  .offset = offsetof(struct plugin_config, root),
 	  .def = "/var/lib/bootseer-snapshotter",
 	  .help = "Keep snapshots and their metadata in this folder." },
 	{ .key = "address",
 	  .type = OPTION_STRING,
 	  .arg = "SOCKET",
-	  .offset = offsetof(struct config, address),
+	  .offset = offsetof(struct plugin_config, address),
 	  .def = "/run/bootseer/snapshotter.sock",
 	  .help = "Serve containerd on this Unix socket." },
 	{ .key = "node",
 	  .type = OPTION_STRING,
 	  .arg = "SOCKET",
-	  .offset = offsetof(struct config, node),
+	  .offset = offsetof(struct plugin_config, node),
 	  .def = NODE_SOCKET_DEFAULT,
 	  .help = "Reach bootseerd at this Unix socket." },
 	{ .key = "node-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
-	  .offset = offsetof(struct config, node_timeout),
+	  .offset = offsetof(struct plugin_config, node_timeout),
 	  .def = "30s",
 	  .min = "100ms",
 	  .max = "10m",
@@ -73,7 +73,7 @@ static const struct option_spec options[] = {
 	{ .key = "layer-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
-	  .offset = offsetof(struct config, layer_timeout),
+	  .offset = offsetof(struct plugin_config, layer_timeout),
 	  .def = "15m",
 	  .min = "1s",
 	  .max = "24h",
@@ -82,7 +82,7 @@ static const struct option_spec options[] = {
 	{ .key = "start-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
-	  .offset = offsetof(struct config, start_timeout),
+	  .offset = offsetof(struct plugin_config, start_timeout),
 	  .def = "60s",
 	  .min = "100ms",
 	  .max = "10m",
@@ -91,14 +91,14 @@ static const struct option_spec options[] = {
 	{ .key = "containerd-state",
 	  .type = OPTION_STRING,
 	  .arg = "DIR",
-	  .offset = offsetof(struct config, containerd_state),
+	  .offset = offsetof(struct plugin_config, containerd_state),
 	  .def = "/run/containerd",
 	  .help = "containerd's state folder: what a container runs is read "
 		  "there when no label tells." },
 	{ .key = "scope",
 	  .type = OPTION_STRING,
 	  .arg = "PREFIX",
-	  .offset = offsetof(struct config, scope),
+	  .offset = offsetof(struct plugin_config, scope),
 	  .def = "",
 	  .help = "Run images of repositories below this prefix only (a host, "
 		  "or a host and a path), and lazily also those that bootseerd "
@@ -108,7 +108,7 @@ static const struct option_spec options[] = {
 	{ .key = "restore-timeout",
 	  .type = OPTION_DURATION,
 	  .arg = "TIME",
-	  .offset = offsetof(struct config, restore_timeout),
+	  .offset = offsetof(struct plugin_config, restore_timeout),
 	  .def = "10s",
 	  .min = "0s",
 	  .max = "10m",
@@ -117,7 +117,7 @@ static const struct option_spec options[] = {
 	{ .key = "threads",
 	  .type = OPTION_INTEGER,
 	  .arg = "N",
-	  .offset = offsetof(struct config, threads),
+	  .offset = offsetof(struct plugin_config, threads),
 	  .def = "32",
 	  .min = "1",
 	  .max = "1024",
@@ -128,14 +128,14 @@ static const struct option_spec options[] = {
 	{ .key = "log-level",
 	  .type = OPTION_ENUM,
 	  .arg = "LEVEL",
-	  .offset = offsetof(struct config, log_level),
+	  .offset = offsetof(struct plugin_config, log_level),
 	  .def = "info",
 	  .values = log_levels,
 	  .help = "Write lines up to this level." },
 	{ .key = "config",
 	  .type = OPTION_STRING,
 	  .arg = "FILE",
-	  .offset = offsetof(struct config, config),
+	  .offset = offsetof(struct plugin_config, config),
 	  .no_file = true,
 	  .help = "Read options from this file first." },
 	{ .key = NULL },
@@ -151,10 +151,10 @@ static const struct option_program program = {
 	.see_also = "bootseerd(8)",
 };
 
-struct daemon {
+struct plugin_daemon {
 	struct loop *loop;
 	struct snapshots *snapshots;
-	struct service *service;
+	struct plugin_service *service;
 	struct grpc_server *server;
 	struct loop_signal term, interrupt;
 	struct loop_timer grace;
@@ -164,7 +164,7 @@ struct daemon {
 
 static void on_idle(void *arg)
 {
-	struct daemon *d = arg;
+	struct plugin_daemon *d = arg;
 
 	loop_stop(d->loop);
 }
@@ -179,9 +179,10 @@ static void on_grace_over(struct loop_timer *t)
 
 static void on_signal(struct loop_signal *s, int signo)
 {
-	struct daemon *d = signo == SIGTERM
-				   ? container_of(s, struct daemon, term)
-				   : container_of(s, struct daemon, interrupt);
+	struct plugin_daemon *d =
+		signo == SIGTERM
+			? container_of(s, struct plugin_daemon, term)
+			: container_of(s, struct plugin_daemon, interrupt);
 	struct error err = ERROR_INIT;
 
 	log_info("main", "ending: signal=%d calls=%zu", signo,
@@ -204,7 +205,7 @@ static int make_parent(const char *path, struct error *err)
 	return fs_mkdir(dirname(copy), 0700, err);
 }
 
-static void restore(struct daemon *d, const struct config *cfg)
+static void restore(struct plugin_daemon *d, const struct plugin_config *cfg)
 {
 	struct error err = ERROR_INIT;
 
@@ -215,7 +216,8 @@ static void restore(struct daemon *d, const struct config *cfg)
 			    err.msg);
 }
 
-static int listen_on(struct daemon *d, const char *address, struct error *err)
+static int listen_on(struct plugin_daemon *d, const char *address,
+		     struct error *err)
 {
 	int fd = notify_take_socket();
 	int rc;
@@ -226,7 +228,8 @@ static int listen_on(struct daemon *d, const char *address, struct error *err)
 	return rc < 0 ? rc : grpc_server_listen(d->server, address, err);
 }
 
-static int start(struct daemon *d, const struct config *cfg, struct error *err)
+static int start(struct plugin_daemon *d, const struct plugin_config *cfg,
+		 struct error *err)
 {
 	const struct snapshots_config sc = {
 		.root = cfg->root,
@@ -260,7 +263,7 @@ static int start(struct daemon *d, const struct config *cfg, struct error *err)
 	return rc;
 }
 
-static void stop(struct daemon *d)
+static void stop(struct plugin_daemon *d)
 {
 	grpc_server_free(d->server);
 	loop_timer_stop(&d->grace);
@@ -272,9 +275,9 @@ static void stop(struct daemon *d)
 	snapshots_close(d->snapshots);
 }
 
-static int serve(const struct config *cfg, struct error *err)
+static int serve(const struct plugin_config *cfg, struct error *err)
 {
-	struct daemon d = { .loop = NULL };
+	struct plugin_daemon d = { .loop = NULL };
 	int rc;
 
 	umask(077);
@@ -325,7 +328,7 @@ static int check_address(const char *address, struct error *err)
 	return 0;
 }
 
-static int check_paths(const struct config *cfg, struct error *err)
+static int check_paths(const struct plugin_config *cfg, struct error *err)
 {
 	int rc = check_absolute("--root", cfg->root, err);
 
@@ -344,7 +347,7 @@ static int check_paths(const struct config *cfg, struct error *err)
 	return check_address(cfg->address, err);
 }
 
-static int check_scope(const struct config *cfg, struct error *err)
+static int check_scope(const struct plugin_config *cfg, struct error *err)
 {
 	if (!cfg->scope || !*cfg->scope ||
 	    text_is_repo_prefix(cfg->scope, strlen(cfg->scope)))
@@ -358,7 +361,7 @@ static int check_scope(const struct config *cfg, struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct config cfg = { .root = NULL };
+	struct plugin_config cfg = { .root = NULL };
 	enum option_action action = OPTION_ACTION_RUN;
 	enum log_level level = LOG_LEVEL_INFO;
 	struct error err = ERROR_INIT;

@@ -31,7 +31,7 @@
 #define LIST_BYTES (1u << 20) /* or as many as are about so long */
 #define SERVICE "/containerd.services.snapshots.v1.Snapshots/"
 
-struct service {
+struct plugin_service {
 	struct loop *loop;
 	struct snapshots *snapshots;
 	struct pool *quick;
@@ -46,7 +46,7 @@ struct service {
 
 struct request {
 	struct work work;
-	struct service *service;
+	struct plugin_service *service;
 	struct grpc_call *call;
 	const struct operation *op;
 	struct buf reply;
@@ -261,7 +261,7 @@ static int run_list(struct request *r, const uint8_t *data, size_t len)
 
 static void request_free(struct request *r)
 {
-	struct service *s = r->service;
+	struct plugin_service *s = r->service;
 	void (*idle)(void *) = s->idle;
 
 	filter_free(r->filter);
@@ -315,7 +315,7 @@ static void leave_layer(struct request *r)
 /* On success `r` belongs to the pool until on_done(). */
 static void submit(struct request *r)
 {
-	struct service *s = r->service;
+	struct plugin_service *s = r->service;
 	struct pool *pool = r->op->slow ? s->slow[r->turn.kind] : s->quick;
 	int rc = s->is_stopped ? -ECANCELED : pool_submit(pool, &r->work);
 
@@ -480,7 +480,7 @@ static void on_done(struct work *w)
 		finish(r);
 }
 
-static void start(struct grpc_call *call, struct service *s,
+static void start(struct grpc_call *call, struct plugin_service *s,
 		  const struct operation *op)
 {
 	struct request *r = calloc(1, sizeof(*r));
@@ -543,8 +543,8 @@ const struct grpc_method *service_methods(void)
 
 /* One host has half of the threads that ask or start, and a few of those that
  * unpack, which it may hold for long. */
-static int open_kind(struct service *s, enum turn_kind kind, size_t n_threads,
-		     struct error *err)
+static int open_kind(struct plugin_service *s, enum turn_kind kind,
+		     size_t n_threads, struct error *err)
 {
 	size_t share = kind == TURN_UNPACK ? n_threads / 8 : n_threads / 2;
 	const struct lanes_config cfg = {
@@ -562,7 +562,7 @@ static int open_kind(struct service *s, enum turn_kind kind, size_t n_threads,
 	return pool_new(s->loop, n_threads, QUEUE_MAX, &s->slow[kind], err);
 }
 
-static int open_layers(struct service *s, struct error *err)
+static int open_layers(struct plugin_service *s, struct error *err)
 {
 	const struct lanes_config cfg = {
 		.all = SIZE_MAX,
@@ -576,9 +576,10 @@ static int open_layers(struct service *s, struct error *err)
 }
 
 int service_new(struct loop *loop, struct snapshots *snapshots,
-		size_t n_threads, struct service **ret, struct error *err)
+		size_t n_threads, struct plugin_service **ret,
+		struct error *err)
 {
-	struct service *s = calloc(1, sizeof(*s));
+	struct plugin_service *s = calloc(1, sizeof(*s));
 	int rc;
 
 	if (!s)
@@ -599,7 +600,7 @@ int service_new(struct loop *loop, struct snapshots *snapshots,
 	return 0;
 }
 
-void snapshots_service_stop(struct service *s)
+void snapshots_service_stop(struct plugin_service *s)
 {
 	if (!s)
 		return;
@@ -609,7 +610,7 @@ void snapshots_service_stop(struct service *s)
 		pool_free(steal_ptr(&s->slow[kind]));
 }
 
-void service_free(struct service *s)
+void service_free(struct plugin_service *s)
 {
 	for (int kind = 0; s && kind < TURN_KINDS; kind++)
 		lanes_free(s->lanes[kind]);
@@ -618,12 +619,13 @@ void service_free(struct service *s)
 	free(s);
 }
 
-size_t service_busy(const struct service *s)
+size_t service_busy(const struct plugin_service *s)
 {
 	return s->n_busy;
 }
 
-void service_when_idle(struct service *s, void (*fn)(void *arg), void *arg)
+void service_when_idle(struct plugin_service *s, void (*fn)(void *arg),
+		       void *arg)
 {
 	if (s->n_busy == 0) {
 		fn(arg);

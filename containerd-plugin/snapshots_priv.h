@@ -24,7 +24,7 @@ struct snapshots {
 	int lock_fd;
 	char *folder; /* ROOT/snapshots */
 	struct store *store;
-	struct images *images;
+	struct image_lookup *images;
 	bool has_index_option; /* overlayfs knows index= */
 
 	pthread_mutex_t lock; /* protects the rest */

@@ -61,14 +61,14 @@ struct frame {
 	size_t n, cap;
 };
 
-struct walk {
+struct usage_walk {
 	struct count *count;
 	struct frame *frames;
 	size_t n, cap;
 	int top, fd; /* `fd` is the innermost one */
 };
 
-static void drop_frames(struct walk *w, size_t keep)
+static void drop_frames(struct usage_walk *w, size_t keep)
 {
 	while (w->n > keep) {
 		struct frame *f = &w->frames[--w->n];
@@ -97,7 +97,7 @@ static int add_name(struct frame *f, const char *name, struct error *err)
 	return 0;
 }
 
-static int count_entry(struct walk *w, struct frame *f, int fd,
+static int count_entry(struct usage_walk *w, struct frame *f, int fd,
 		       const char *name, struct error *err)
 {
 	struct count *c = w->count;
@@ -120,7 +120,7 @@ static int count_entry(struct walk *w, struct frame *f, int fd,
 
 /* The folder itself and what is in it, folders for later.  Takes `fd`, which becomes
  * the innermost. */
-static int enter(struct walk *w, int fd, struct error *err)
+static int enter(struct usage_walk *w, int fd, struct error *err)
 {
 	AUTO_CLOSE int own = fd;
 	struct frame *f;
@@ -165,7 +165,7 @@ static int enter(struct walk *w, int fd, struct error *err)
 
 /* The innermost folder is done.  What has been moved meanwhile leads elsewhere: then
  * the walk goes on at the top, without what was left on the way. */
-static int leave(struct walk *w, struct error *err)
+static int leave(struct usage_walk *w, struct error *err)
 {
 	const struct frame *f;
 	struct stat st;
@@ -190,7 +190,7 @@ static int leave(struct walk *w, struct error *err)
 	return 0;
 }
 
-static int enter_next(struct walk *w, struct error *err)
+static int enter_next(struct usage_walk *w, struct error *err)
 {
 	struct frame *f = &w->frames[w->n - 1];
 	AUTO_FREE char *name = f->names[--f->n];
@@ -207,7 +207,7 @@ static int enter_next(struct walk *w, struct error *err)
 static int walk(const char *path, struct count *c, struct error *err)
 {
 	AUTO_CLOSE int top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct walk w = { .count = c, .top = top, .fd = -1 };
+	struct usage_walk w = { .count = c, .top = top, .fd = -1 };
 	int rc, fd;
 
 	if (top < 0)

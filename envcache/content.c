@@ -19,7 +19,7 @@
 #define RUN_BLOCKS 1024u
 
 /* Places [first, first + n) of the order, of one pack. */
-struct run {
+struct content_run {
 	size_t first, n;
 };
 
@@ -29,7 +29,7 @@ struct content {
 	content_put_fn *put;
 	void *arg;
 	uint32_t *order; /* blocks by pack, offset, voff */
-	struct run *runs;
+	struct content_run *runs;
 	size_t n_runs;
 	struct block_source **packs;
 	atomic_size_t next;
@@ -84,7 +84,7 @@ static int sort_blocks(struct content *c, struct error *err)
 
 static void cut_runs(struct content *c)
 {
-	struct run *run = NULL;
+	struct content_run *run = NULL;
 	uint64_t end = 0, bytes = 0;
 	uint32_t pack = 0;
 	size_t blocks = 0;
@@ -100,7 +100,7 @@ static void cut_runs(struct content *c)
 		if (!run || b.pack != pack || b.poff != end ||
 		    bytes + b.csize > RUN_BYTES || blocks == RUN_BLOCKS) {
 			run = &c->runs[c->n_runs++];
-			*run = (struct run){ .first = i };
+			*run = (struct content_run){ .first = i };
 			bytes = blocks = 0;
 		}
 		run->n++;
@@ -147,7 +147,8 @@ static int run_put(struct block_sink *sink, size_t index, const void *data,
 	return rc;
 }
 
-static int read_run(struct content *c, const struct run *run, struct error *err)
+static int read_run(struct content *c, const struct content_run *run,
+		    struct error *err)
 {
 	AUTO_FREE struct block *blocks = calloc(run->n, sizeof(*blocks));
 	struct run_sink sink = { .base.put = run_put,

@@ -9,7 +9,7 @@
 #include "common/bytes.h"
 #include "envcache/changes.h"
 
-struct planner {
+struct env_planner {
 	struct unpack_plan *p;
 	const struct loaded *l;
 	const struct env_targets *targets;
@@ -43,7 +43,7 @@ static int add_piece(struct unpack_plan *p, const struct unpack_piece *one,
 }
 
 /* Cut an extent at the borders of blocks. */
-static int add_extent(const struct planner *w, const struct dentry *d,
+static int add_extent(const struct env_planner *w, const struct dentry *d,
 		      const struct extent *x, uint32_t node, struct error *err)
 {
 	uint64_t done = 0;
@@ -107,7 +107,7 @@ size_t unpack_plan_pieces(const struct unpack_plan *p, size_t block,
 
 /* ----------------------------------------------------------------------- nodes --- */
 
-static int add_node(const struct planner *w, const struct dentry *d,
+static int add_node(const struct env_planner *w, const struct dentry *d,
 		    struct error *err)
 {
 	struct unpack_plan *p = w->p;
@@ -137,7 +137,7 @@ static int add_node(const struct planner *w, const struct dentry *d,
 	return rc;
 }
 
-static int add_folder(const struct planner *w, const struct inode *dir,
+static int add_folder(const struct env_planner *w, const struct inode *dir,
 		      struct error *err)
 {
 	int rc = 0;
@@ -155,7 +155,7 @@ static int add_folder(const struct planner *w, const struct inode *dir,
 }
 
 /* Nothing but ways to the targets; `path` is that of `dir`, "" of the root. */
-static int add_outer(struct planner *w, const struct inode *dir,
+static int add_outer(struct env_planner *w, const struct inode *dir,
 		     const char *path, struct error *err)
 {
 	int rc = 0;
@@ -193,7 +193,7 @@ int unpack_plan_make(const struct loaded *l, const struct env_targets *t,
 		     struct unpack_plan *ret, struct error *err)
 {
 	struct unpack_plan p = { .n_nodes = 0 };
-	struct planner w = { .p = &p, .l = l, .targets = t };
+	struct env_planner w = { .p = &p, .l = l, .targets = t };
 	int rc = add_outer(&w, tree_root(l->tree), "", err);
 
 	if (rc < 0) {

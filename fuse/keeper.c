@@ -23,14 +23,14 @@
 #define NAME_MAX_BYTES 255
 #define BARRIER_TIMEOUT_MS 5000
 
-struct kept {
+struct kept_fd {
 	char *name;
 	int fd; /* -1 once it was taken */
 };
 
 struct fd_keeper {
 	int sock; /* -1: nobody keeps anything */
-	struct kept *kept;
+	struct kept_fd *kept;
 	size_t n_kept;
 };
 
@@ -57,7 +57,7 @@ static int parse_count(const char *text, long max, long *ret)
 	return 0;
 }
 
-static int take_one(struct kept *k, int fd, const char *name, size_t len,
+static int take_one(struct kept_fd *k, int fd, const char *name, size_t len,
 		    struct error *err)
 {
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)

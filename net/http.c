@@ -34,14 +34,14 @@ struct http {
 	CURLSH *share; /* names and TLS sessions, for all handles */
 	pthread_mutex_t share_lock[CURL_LOCK_DATA_LAST];
 
-	pthread_mutex_t lock;         /* protects idle */
-	struct conn *idle[N_CLASSES]; /* last used first */
+	pthread_mutex_t lock;              /* protects idle */
+	struct http_conn *idle[N_CLASSES]; /* last used first */
 	unsigned int n_idle[N_CLASSES];
 };
 
 /* A connection to be reused, and what it takes to use it. */
-struct conn {
-	struct conn *next;
+struct http_conn {
+	struct http_conn *next;
 	CURL *easy;
 	CURLM *multi; /* owns the connection */
 	struct http_flow flow;
@@ -51,7 +51,7 @@ struct conn {
 struct exchange {
 	const struct http *client;
 	const struct http_request *req;
-	struct conn *conn;
+	struct http_conn *conn;
 	struct http_response *r;
 	struct error *err;
 	int rc;         /* of a callback: wins over curl's reason */
@@ -336,7 +336,7 @@ int http_new(const struct http_config *cfg, struct http **ret,
 	return 0;
 }
 
-static void conn_free(struct conn *conn)
+static void conn_free(struct http_conn *conn)
 {
 	if (conn->easy)
 		curl_easy_cleanup(conn->easy);
@@ -345,9 +345,9 @@ static void conn_free(struct conn *conn)
 	free(conn);
 }
 
-static struct conn *conn_new(void)
+static struct http_conn *conn_new(void)
 {
-	struct conn *conn = calloc(1, sizeof(*conn));
+	struct http_conn *conn = calloc(1, sizeof(*conn));
 
 	if (!conn)
 		return NULL;
@@ -365,7 +365,7 @@ void http_free(struct http *c)
 	if (!c)
 		return;
 	for (size_t i = 0; i < N_CLASSES; i++) {
-		struct conn *conn = c->idle[i], *next;
+		struct http_conn *conn = c->idle[i], *next;
 
 		for (; conn; conn = next) {
 			next = conn->next;
@@ -388,9 +388,9 @@ static enum conn_class class_of(const struct http_request *req)
 	return is_bulk(req) ? CONN_BULK : CONN_URGENT;
 }
 
-static struct conn *take_conn(struct http *c, enum conn_class class)
+static struct http_conn *take_conn(struct http *c, enum conn_class class)
 {
-	struct conn *conn;
+	struct http_conn *conn;
 
 	(void)pthread_mutex_lock(&c->lock);
 	conn = c->idle[class];
@@ -402,7 +402,8 @@ static struct conn *take_conn(struct http *c, enum conn_class class)
 	return conn ? conn : conn_new();
 }
 
-static void give_conn(struct http *c, enum conn_class class, struct conn *conn)
+static void give_conn(struct http *c, enum conn_class class,
+		      struct http_conn *conn)
 {
 	curl_easy_reset(conn->easy);
 	http_flow_pause(&conn->flow);
@@ -460,7 +461,7 @@ static void set_limits(CURL *h, const struct exchange *x)
 static curl_socket_t on_open(void *arg, curlsocktype purpose,
 			     struct curl_sockaddr *to)
 {
-	struct conn *conn = arg;
+	struct http_conn *conn = arg;
 	int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 
 	(void)purpose;
@@ -471,7 +472,7 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose,
 
 static int on_close(void *arg, curl_socket_t fd)
 {
-	struct conn *conn = arg;
+	struct http_conn *conn = arg;
 
 	if (fd == conn->flow.fd)
 		http_flow_use(&conn->flow, -1);
@@ -627,7 +628,7 @@ int http_do(struct http *c, const struct http_request *req,
 	struct exchange x = { .client = c, .req = req, .r = r, .err = err };
 	enum conn_class class = class_of(req);
 	struct curl_slist *headers;
-	struct conn *conn;
+	struct http_conn *conn;
 	CURL *h;
 	int rc;
 

@@ -23,7 +23,7 @@ struct service_client {
 };
 
 /* A request on its way. */
-struct call {
+struct client_call {
 	struct http_sink sink;
 	struct buf *body; /* of a good answer */
 	struct buf url, token;
@@ -57,7 +57,7 @@ void service_answer_fini(struct service_answer *a)
 static int keep(struct http_sink *sink, const struct http_response *r,
 		const void *data, size_t len, struct error *err)
 {
-	struct call *c = container_of(sink, struct call, sink);
+	struct client_call *c = container_of(sink, struct client_call, sink);
 	int rc = buf_append(c->body, data, len);
 
 	(void)r;
@@ -69,7 +69,7 @@ static int keep(struct http_sink *sink, const struct http_response *r,
 }
 
 /* The token is read each time, since whoever rotates it tells nobody. */
-static int read_token(const struct service_client *s, struct call *c,
+static int read_token(const struct service_client *s, struct client_call *c,
 		      struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -132,7 +132,8 @@ static void get_reason(const struct http_response *r, char out[REASON_MAX])
 	json_decref(j);
 }
 
-static int status_error(const struct service_request *r, const struct call *c,
+static int status_error(const struct service_request *r,
+			const struct client_call *c,
 			const struct http_response *resp, struct error *err)
 {
 	AUTO_FREE char *after = http_header(resp, "retry-after");
@@ -158,7 +159,7 @@ static int status_error(const struct service_request *r, const struct call *c,
 /* ---------------------------------------------------------------------- call --- */
 
 static int send_call(struct service_client *s, const struct service_request *r,
-		     struct call *c, struct service_answer *ret,
+		     struct client_call *c, struct service_answer *ret,
 		     struct error *err)
 {
 	struct http_request req = {
@@ -184,7 +185,7 @@ static int send_call(struct service_client *s, const struct service_request *r,
 int service_client_do(struct service_client *s, const struct service_request *r,
 		      struct service_answer *ret, struct error *err)
 {
-	struct call c = { .sink.put = keep, .body = &ret->body };
+	struct client_call c = { .sink.put = keep, .body = &ret->body };
 	size_t n = 0;
 	int rc = read_token(s, &c, err);
 

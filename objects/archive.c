@@ -37,7 +37,7 @@ static bool name_matches(const char *have, const char *want)
 	return false;
 }
 
-static bool image_is(const struct image *image, const char *ref)
+static bool image_is(const struct archive_image *image, const char *ref)
 {
 	for (size_t i = 0; i < json_array_size(image->names); i++) {
 		const char *name =
@@ -49,8 +49,8 @@ static bool image_is(const struct image *image, const char *ref)
 	return false;
 }
 
-static const struct image *find_image(const struct archive_store *a,
-				      const char *ref)
+static const struct archive_image *find_image(const struct archive_store *a,
+					      const char *ref)
 {
 	struct digest d;
 
@@ -94,8 +94,9 @@ static int no_image(const struct archive_store *a, const char *ref,
 			 a->path, ref, all.data ? all.data : "none");
 }
 
-static int read_place(const struct archive_store *a, const struct place *p,
-		      struct buf *ret, struct error *err)
+static int read_place(const struct archive_store *a,
+		      const struct archive_extent *p, struct buf *ret,
+		      struct error *err)
 {
 	int rc;
 
@@ -116,8 +117,8 @@ static int archive_get_manifest(struct oci_store *s, const char *ref,
 				struct oci_manifest *ret, struct error *err)
 {
 	struct archive_store *a = archive_of(s);
-	const struct image *image = find_image(a, ref);
-	struct place p;
+	const struct archive_image *image = find_image(a, ref);
+	struct archive_extent p;
 	int rc;
 
 	if (image && image->made_up) {
@@ -191,7 +192,7 @@ static int archive_open_blob(struct oci_store *s, const struct digest *d,
 	struct archive_store *a = archive_of(s);
 	AUTO_FREE struct range_source *r = NULL;
 	char name[DIGEST_STR_MAX];
-	struct place p;
+	struct archive_extent p;
 	int rc = archive_find(a, d, &p, err);
 
 	if (rc < 0)
@@ -220,7 +221,7 @@ static int archive_open_blob(struct oci_store *s, const struct digest *d,
 static int archive_find_blob(struct oci_store *s, const struct digest *d,
 			     bool *ret, uint64_t *ret_size, struct error *err)
 {
-	struct place p;
+	struct archive_extent p;
 	int rc = archive_find(archive_of(s), d, &p, err);
 
 	if (rc < 0 && rc != -ENOENT)

@@ -46,20 +46,21 @@ static int load_file(const struct archive_store *a, const char *name,
 static int add_place(struct archive_store *a, const struct digest *d,
 		     const struct archive_entry_place *p)
 {
-	struct place *grown =
+	struct archive_extent *grown =
 		realloc(a->places, (a->n_places + 1) * sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
 	a->places = grown;
-	grown[a->n_places++] =
-		(struct place){ .digest = *d, .off = p->off, .size = p->size };
+	grown[a->n_places++] = (struct archive_extent){ .digest = *d,
+							.off = p->off,
+							.size = p->size };
 	return 0;
 }
 
 /* A blob of manifest.json's kind, or a file blobs/sha256/HEX. */
 int archive_find(const struct archive_store *a, const struct digest *d,
-		 struct place *ret, struct error *err)
+		 struct archive_extent *ret, struct error *err)
 {
 	const struct archive_entry_place *p;
 	char name[DIGEST_STR_MAX];
@@ -77,7 +78,9 @@ int archive_find(const struct archive_store *a, const struct digest *d,
 	if (!p)
 		return error_set(err, ENOENT, "archive '%s' has no blob %s",
 				 a->path, name);
-	*ret = (struct place){ .digest = *d, .off = p->off, .size = p->size };
+	*ret = (struct archive_extent){ .digest = *d,
+					.off = p->off,
+					.size = p->size };
 	return 0;
 }
 
@@ -180,7 +183,7 @@ static int add_layers(struct archive_store *a, const json_t *names,
 
 /* The manifest that a registry would have for this image. */
 static int make_up(struct archive_store *a, const json_t *item,
-		   struct image *image, struct error *err)
+		   struct archive_image *image, struct error *err)
 {
 	const char *name = json_string_value(json_object_get(item, "Config"));
 	json_t *list = json_array();
@@ -215,9 +218,9 @@ static int make_up(struct archive_store *a, const json_t *item,
 }
 
 /* An image to fill in; its names are taken. */
-static struct image *new_image(struct archive_store *a, json_t *names)
+static struct archive_image *new_image(struct archive_store *a, json_t *names)
 {
-	struct image *grown =
+	struct archive_image *grown =
 		realloc(a->images, (a->n_images + 1) * sizeof(*grown));
 
 	if (!grown || !names) {
@@ -227,7 +230,7 @@ static struct image *new_image(struct archive_store *a, json_t *names)
 		return NULL;
 	}
 	a->images = grown;
-	grown[a->n_images] = (struct image){ .names = names };
+	grown[a->n_images] = (struct archive_image){ .names = names };
 	return &grown[a->n_images++];
 }
 
@@ -248,7 +251,7 @@ static int load_docker(struct archive_store *a, struct error *err)
 	for (size_t i = 0; i < json_array_size(list) && rc == 0; i++) {
 		const json_t *item = json_array_get(list, i);
 		const json_t *tags = json_object_get(item, "RepoTags");
-		struct image *image =
+		struct archive_image *image =
 			new_image(a, json_is_array(tags) ? json_deep_copy(tags)
 							 : json_array());
 
@@ -297,7 +300,7 @@ static int load_layout(struct archive_store *a, struct error *err)
 		rc = error_set(err, EINVAL, "index.json lists no manifests");
 	for (size_t i = 0; i < json_array_size(list) && rc == 0; i++) {
 		const json_t *entry = json_array_get(list, i);
-		struct image *image = new_image(a, names_of(entry));
+		struct archive_image *image = new_image(a, names_of(entry));
 
 		rc = image ? oci_json_digest(entry, "digest", &image->digest,
 					     err)

@@ -9,12 +9,12 @@
 #include "objects/oci_store.h"
 
 /* A blob that has a digest, and where it lies. */
-struct place {
+struct archive_extent {
 	struct digest digest;
 	uint64_t off, size;
 };
 
-struct image {
+struct archive_image {
 	json_t *names; /* array of "repository:tag" */
 	struct digest digest;
 	char *made_up; /* the manifest, when the archive has none */
@@ -25,9 +25,9 @@ struct archive_store {
 	int fd;
 	char *path;
 	struct archive_index index;
-	struct place *places;
+	struct archive_extent *places;
 	size_t n_places;
-	struct image *images;
+	struct archive_image *images;
 	size_t n_images;
 };
 
@@ -36,6 +36,6 @@ int archive_load(struct archive_store *a, struct error *err) MUST_CHECK;
 
 /* Where a blob lies; -ENOENT. */
 int archive_find(const struct archive_store *a, const struct digest *d,
-		 struct place *ret, struct error *err) MUST_CHECK;
+		 struct archive_extent *ret, struct error *err) MUST_CHECK;
 
 #endif

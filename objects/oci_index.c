@@ -6,17 +6,17 @@
 
 #define LOOKS_MAX 64 /* manifests that are fetched for one search */
 
-struct search {
+struct index_search {
 	struct oci_store *store;
 	const char *platform;
 	unsigned int looks;
 	struct buf others; /* what there is besides, for the message */
 };
 
-static int find(struct search *s, const struct oci_manifest *index,
+static int find(struct index_search *s, const struct oci_manifest *index,
 		unsigned int depth, struct digest *ret, struct error *err);
 
-static int get(struct search *s, const struct digest *d,
+static int get(struct index_search *s, const struct digest *d,
 	       struct oci_manifest *ret, struct error *err)
 {
 	char text[DIGEST_STR_MAX];
@@ -31,7 +31,7 @@ static int get(struct search *s, const struct digest *d,
 }
 
 /* An entry that names no platform: what is it?  1: not the one. */
-static int try_nameless(struct search *s, const struct oci_manifest *m,
+static int try_nameless(struct index_search *s, const struct oci_manifest *m,
 			struct digest *ret, struct error *err)
 {
 	struct error why = ERROR_INIT;
@@ -52,7 +52,7 @@ static int try_nameless(struct search *s, const struct oci_manifest *m,
 	return rc;
 }
 
-static int try(struct search *s, const struct oci_index_choice *c,
+static int try(struct index_search *s, const struct oci_index_choice *c,
 	       unsigned int depth, struct digest *ret, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
@@ -74,7 +74,7 @@ static int try(struct search *s, const struct oci_index_choice *c,
 }
 
 /* 1: it has none. */
-static int find(struct search *s, const struct oci_manifest *index,
+static int find(struct index_search *s, const struct oci_manifest *index,
 		unsigned int depth, struct digest *ret, struct error *err)
 {
 	struct oci_choices choices;
@@ -100,7 +100,7 @@ int oci_index_find(struct oci_store *store, const struct oci_manifest *index,
 		   const char *platform, struct digest *ret, struct error *err)
 {
 	char own[OCI_PLATFORM_MAX];
-	struct search s = {
+	struct index_search s = {
 		.store = store,
 		.platform = platform ? platform : oci_own_platform(own),
 		.others = { .limit = ERROR_MSG_MAX / 2 },

@@ -21,17 +21,17 @@
 #define INDEX_TYPE "application/vnd.oci.image.index.v1+json"
 #define LAYOUT_FILE "{\"imageLayoutVersion\":\"1.0.0\"}"
 
-struct layout {
+struct oci_layout {
 	struct oci_store base;
 	char *dir;
 };
 
-static struct layout *layout_of(struct oci_store *s)
+static struct oci_layout *layout_of(struct oci_store *s)
 {
-	return container_of(s, struct layout, base);
+	return container_of(s, struct oci_layout, base);
 }
 
-static char *path_of(const struct layout *l, const char *name)
+static char *path_of(const struct oci_layout *l, const char *name)
 {
 	AUTO_BUF b = BUF_INIT;
 
@@ -40,7 +40,7 @@ static char *path_of(const struct layout *l, const char *name)
 	return buf_steal(&b);
 }
 
-static char *blob_path(const struct layout *l, const struct digest *d)
+static char *blob_path(const struct oci_layout *l, const struct digest *d)
 {
 	char text[DIGEST_STR_MAX];
 	AUTO_BUF b = BUF_INIT;
@@ -53,7 +53,8 @@ static char *blob_path(const struct layout *l, const struct digest *d)
 
 /* ----------------------------------------------------------- index.json --- */
 
-static int load_index(const struct layout *l, json_t **ret, struct error *err)
+static int load_index(const struct oci_layout *l, json_t **ret,
+		      struct error *err)
 {
 	AUTO_FREE char *path = path_of(l, "index.json");
 	AUTO_BUF text = BUF_INIT;
@@ -76,7 +77,7 @@ static int load_index(const struct layout *l, json_t **ret, struct error *err)
 	return 0;
 }
 
-static int save_index(const struct layout *l, const json_t *j,
+static int save_index(const struct oci_layout *l, const json_t *j,
 		      struct error *err)
 {
 	AUTO_FREE char *path = path_of(l, "index.json");
@@ -125,8 +126,8 @@ static const json_t *find_entry(const json_t *index, const char *tag)
 	return !tag && n == 1 ? only : NULL;
 }
 
-static int resolve(const struct layout *l, const char *ref, struct digest *ret,
-		   struct error *err)
+static int resolve(const struct oci_layout *l, const char *ref,
+		   struct digest *ret, struct error *err)
 {
 	const json_t *entry;
 	json_t *index;
@@ -159,7 +160,7 @@ static int resolve(const struct layout *l, const char *ref, struct digest *ret,
 static int layout_get_manifest(struct oci_store *s, const char *ref,
 			       struct oci_manifest *ret, struct error *err)
 {
-	struct layout *l = layout_of(s);
+	struct oci_layout *l = layout_of(s);
 	AUTO_FREE char *path = NULL;
 	int rc = resolve(l, ref, &ret->digest, err);
 
@@ -317,7 +318,7 @@ static int layout_list_referrers(struct oci_store *s, const struct digest *d,
 /* ---------------------------------------------------------------- writes --- */
 
 /* A descriptor of the folder that holds the writers' lock until closed. */
-static int lock_layout(const struct layout *l, struct error *err)
+static int lock_layout(const struct oci_layout *l, struct error *err)
 {
 	AUTO_CLOSE int fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -368,9 +369,9 @@ static int copy_checked(int from, int to, uint64_t size,
  * Give a nameless file of the same file system (O_TMPFILE) its name here, so
  * that a blob of gigabytes is not written twice.  1: done.
  */
-static int link_blob(struct layout *l, int fd, uint64_t size, const char *path,
-		     const struct digest *d, struct oci_progress *p,
-		     struct error *err)
+static int link_blob(struct oci_layout *l, int fd, uint64_t size,
+		     const char *path, const struct digest *d,
+		     struct oci_progress *p, struct error *err)
 {
 	char self[64];
 	struct stat file, dir;
@@ -397,7 +398,7 @@ static int layout_put_blob(struct oci_store *s, const struct digest *d,
 			   uint64_t size, int fd, struct oci_progress *p,
 			   struct error *err)
 {
-	struct layout *l = layout_of(s);
+	struct oci_layout *l = layout_of(s);
 	AUTO_FREE char *path = blob_path(l, d);
 	AUTO_FREE char *dir = path_of(l, "blobs/sha256");
 	AUTO_BUF tmp = BUF_INIT;
@@ -476,7 +477,7 @@ static void drop_children(json_t *list, const json_t *children)
 	}
 }
 
-static int enter(struct layout *l, const char *tag, json_t *entry,
+static int enter(struct oci_layout *l, const char *tag, json_t *entry,
 		 const json_t *children, struct error *err)
 {
 	AUTO_CLOSE int lock = lock_layout(l, err);
@@ -517,7 +518,7 @@ static int layout_put_manifest(struct oci_store *s, const char *ref,
 			       const char *media_type, const void *body,
 			       size_t len, struct error *err)
 {
-	struct layout *l = layout_of(s);
+	struct oci_layout *l = layout_of(s);
 	const char *tag = ref && strchr(ref, ':') ? NULL : ref;
 	AUTO_FREE char *path = NULL;
 	json_t *manifest, *entry;
@@ -546,7 +547,7 @@ static int layout_put_manifest(struct oci_store *s, const char *ref,
 static int layout_remove_manifest(struct oci_store *s, const struct digest *d,
 				  struct error *err)
 {
-	struct layout *l = layout_of(s);
+	struct oci_layout *l = layout_of(s);
 	AUTO_CLOSE int lock = lock_layout(l, err);
 	AUTO_FREE char *path = blob_path(l, d);
 	char name[DIGEST_STR_MAX];
@@ -587,7 +588,7 @@ static int layout_remove_manifest(struct oci_store *s, const struct digest *d,
 
 static void layout_free(struct oci_store *s)
 {
-	struct layout *l = layout_of(s);
+	struct oci_layout *l = layout_of(s);
 
 	free(l->dir);
 	free(l);
@@ -606,7 +607,7 @@ static const struct oci_store_ops layout_ops = {
 	.free = layout_free,
 };
 
-static int make_layout(const struct layout *l, struct error *err)
+static int make_layout(const struct oci_layout *l, struct error *err)
 {
 	static const char index[] =
 		"{\"schemaVersion\":2,\"mediaType\":\"" INDEX_TYPE "\","
@@ -642,7 +643,7 @@ static int make_layout(const struct layout *l, struct error *err)
 int oci_layout_new(const struct oci_ref *ref, const struct oci_config *cfg,
 		   bool create, struct oci_store **ret, struct error *err)
 {
-	struct layout *l = calloc(1, sizeof(*l));
+	struct oci_layout *l = calloc(1, sizeof(*l));
 	AUTO_FREE char *mark = NULL;
 	int rc = 0;
 

@@ -138,7 +138,7 @@ struct blob_source {
 
 /* One read under way: passes on what is in the range and knows how far it is,
  * so that another attempt asks for the rest only. */
-struct range {
+struct oci_range {
 	struct http_sink sink;
 	struct source_sink *to;
 	uint64_t next, end; /* bytes of the blob still wanted */
@@ -149,7 +149,7 @@ struct range {
 };
 
 /* Where does this answer begin?  206 says so; 200 is the whole blob. */
-static int range_start(struct range *g, const struct http_response *resp,
+static int range_start(struct oci_range *g, const struct http_response *resp,
 		       struct error *err)
 {
 	AUTO_FREE char *header = http_header(resp, "content-range");
@@ -188,7 +188,7 @@ static int range_start(struct range *g, const struct http_response *resp,
 static int range_put(struct http_sink *sink, const struct http_response *resp,
 		     const void *data, size_t len, struct error *err)
 {
-	struct range *g = container_of(sink, struct range, sink);
+	struct oci_range *g = container_of(sink, struct oci_range, sink);
 	const char *p = data;
 
 	if (!g->started)
@@ -233,7 +233,7 @@ static void set_moved(struct blob_source *b, char *url)
 }
 
 /* One request for the rest, to the registry or to `moved`. */
-static int ask(struct blob_source *b, struct range *g,
+static int ask(struct blob_source *b, struct oci_range *g,
 	       struct registry_request *req, const char *moved,
 	       struct http_response *resp, struct error *err)
 {
@@ -255,7 +255,7 @@ static int ask(struct blob_source *b, struct range *g,
 
 /* A remembered place that refuses (its signature is good for minutes only) is
  * forgotten, and the registry asked again. */
-static int ask_for_rest(struct blob_source *b, struct range *g,
+static int ask_for_rest(struct blob_source *b, struct oci_range *g,
 			struct registry_request *req,
 			struct http_response *resp, struct error *err)
 {
@@ -321,7 +321,7 @@ static int wait_for_registry(const struct blob_source *b, unsigned int n,
 	return late == -ETIMEDOUT ? waited_in_vain(err) : rc;
 }
 
-static int read_range(struct blob_source *b, struct range *g,
+static int read_range(struct blob_source *b, struct oci_range *g,
 		      struct registry_request *req, struct http_response *resp,
 		      bool *waited, struct error *err)
 {
@@ -354,7 +354,7 @@ static int read_range(struct blob_source *b, struct range *g,
 }
 
 /* The same, and tell whoever watches the registry. */
-static int read_watched(struct blob_source *b, struct range *g,
+static int read_watched(struct blob_source *b, struct oci_range *g,
 			struct registry_request *req, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
@@ -376,7 +376,7 @@ static int blob_read(struct source *s, const struct source_req *req,
 	struct blob_source *b = container_of(s, struct blob_source, base);
 	char name[DIGEST_STR_MAX], what[DIGEST_STR_MAX + 8];
 	AUTO_BUF path = BUF_INIT;
-	struct range g = {
+	struct oci_range g = {
 		.sink.put = range_put,
 		.to = sink,
 		.next = req->off,

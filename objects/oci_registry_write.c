@@ -18,7 +18,7 @@
 
 /* --------------------------------------------------------------- uploads --- */
 
-struct upload {
+struct blob_upload {
 	struct registry *r;
 	const char *what;
 	const char *digest;
@@ -32,7 +32,7 @@ struct upload {
 };
 
 /* Locations are absolute URLs, or paths from the root of the host. */
-static int set_location(struct upload *u, const struct http_response *resp,
+static int set_location(struct blob_upload *u, const struct http_response *resp,
 			struct error *err)
 {
 	AUTO_FREE char *to = http_header(resp, "location");
@@ -56,7 +56,7 @@ static int set_location(struct upload *u, const struct http_response *resp,
 	return u->location ? 0 : error_nomem(err);
 }
 
-static int begin(struct upload *u, struct error *err)
+static int begin(struct blob_upload *u, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	AUTO_FREE char *least = NULL;
@@ -80,7 +80,7 @@ static int begin(struct upload *u, struct error *err)
 
 static int on_sent(void *arg, uint64_t n)
 {
-	struct upload *u = arg;
+	struct blob_upload *u = arg;
 
 	return u->progress
 		       ? u->progress->step(u->progress, u->done + n, u->size)
@@ -89,7 +89,7 @@ static int on_sent(void *arg, uint64_t n)
 
 /* After a cut: how much has the registry?  "Range: 0-N" (inclusive).  Whatever
  * is wrong with the answer, the cure is to begin anew. */
-static int ask_state(struct upload *u, struct error *err)
+static int ask_state(struct blob_upload *u, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct registry_request req = {
@@ -119,7 +119,7 @@ static int ask_state(struct upload *u, struct error *err)
 }
 
 /* One chunk, without a retry of its own: a retry must first ask the state. */
-static int send_chunk(struct upload *u, struct error *err)
+static int send_chunk(struct blob_upload *u, struct error *err)
 {
 	uint64_t left = u->size - u->done;
 	uint64_t len = left < u->chunk ? left : u->chunk;
@@ -153,7 +153,7 @@ static int send_chunk(struct upload *u, struct error *err)
 
 /* The last request of a session, with what was not sent yet as its body.  When
  * its answer is lost the session is gone, but the blob may be there. */
-static int finish(struct upload *u, struct error *err)
+static int finish(struct blob_upload *u, struct error *err)
 {
 	static const char *const headers[] = {
 		"Content-Type: application/octet-stream", NULL
@@ -187,7 +187,7 @@ static int finish(struct upload *u, struct error *err)
 
 /* Does this registry take no chunks?  Many want a blob in one piece.  (416 is no
  * such case: it takes chunks, and has more than we know.) */
-static bool dislikes_chunks(const struct upload *u, long status)
+static bool dislikes_chunks(const struct blob_upload *u, long status)
 {
 	return u->done == 0 &&
 	       (status == 400 || status == 404 || status == 405 ||
@@ -195,7 +195,7 @@ static bool dislikes_chunks(const struct upload *u, long status)
 }
 
 /* Send what is missing. */
-static int send_rest(struct upload *u, bool *chunks, struct error *err)
+static int send_rest(struct blob_upload *u, bool *chunks, struct error *err)
 {
 	/* What fits in one chunk goes with the last request. */
 	while (*chunks && u->size - u->done > u->chunk) {
@@ -211,8 +211,8 @@ static int send_rest(struct upload *u, bool *chunks, struct error *err)
 	return finish(u, err);
 }
 
-static int is_there(const struct upload *u, const struct digest *d, bool *ret,
-		    struct error *err)
+static int is_there(const struct blob_upload *u, const struct digest *d,
+		    bool *ret, struct error *err)
 {
 	uint64_t size = 0;
 	int rc = registry_find_blob(&u->r->base, d, ret, &size, err);
@@ -223,7 +223,8 @@ static int is_there(const struct upload *u, const struct digest *d, bool *ret,
 	return rc;
 }
 
-static int send_all(struct upload *u, const struct digest *d, struct error *err)
+static int send_all(struct blob_upload *u, const struct digest *d,
+		    struct error *err)
 {
 	bool chunks = true, there = false;
 	uint64_t mark = 0;
@@ -260,7 +261,7 @@ int registry_put_blob(struct oci_store *s, const struct digest *d,
 		      struct error *err)
 {
 	char name[DIGEST_STR_MAX], what[DIGEST_STR_MAX + 32];
-	struct upload u = {
+	struct blob_upload u = {
 		.r = registry_of(s),
 		.what = what,
 		.digest = name,

@@ -6,16 +6,16 @@
 #include "common/hash.h"
 #include "profiler/start_report.h"
 
-struct name {
+struct start_label {
 	UT_hash_handle hh;
 	uint32_t i;
 	char s[];
 };
 
 /* Texts by number, in the order of their coming. */
-struct names {
-	struct name *by_text;
-	struct name **v;
+struct start_labels {
+	struct start_label *by_text;
+	struct start_label **v;
 	size_t cap;
 	uint32_t n, max;
 };
@@ -34,7 +34,7 @@ struct set_clock {
 };
 
 struct start_set {
-	struct names stages, nodes;
+	struct start_labels stages, nodes;
 	struct set_event *events;
 	size_t n_events, cap_events;
 	struct set_clock *clocks; /* the best of each node and boot */

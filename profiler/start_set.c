@@ -25,16 +25,17 @@ static int grow(void **v, size_t *cap, size_t n, size_t size)
 	return 0;
 }
 
-static int names_add(struct names *t, const char *s, struct name **ret)
+static int names_add(struct start_labels *t, const char *s,
+		     struct start_label **ret)
 {
 	size_t len = strlen(s);
-	struct name *e;
+	struct start_label *e;
 	void *v = t->v;
 	int rc;
 
 	if (t->n == t->max)
 		return -EFBIG;
-	rc = grow(&v, &t->cap, t->n, sizeof(struct name *));
+	rc = grow(&v, &t->cap, t->n, sizeof(struct start_label *));
 	t->v = v;
 	e = rc == 0 ? calloc(1, sizeof(*e) + len + 1) : NULL;
 	if (!e)
@@ -52,9 +53,9 @@ static int names_add(struct names *t, const char *s, struct name **ret)
 }
 
 /* The number of a name; a new one is added. */
-static int names_take(struct names *t, const char *s, uint32_t *ret)
+static int names_take(struct start_labels *t, const char *s, uint32_t *ret)
 {
-	struct name *e;
+	struct start_label *e;
 	int rc = 0;
 
 	HASH_FIND_STR(t->by_text, s, e);
@@ -65,7 +66,7 @@ static int names_take(struct names *t, const char *s, uint32_t *ret)
 	return rc;
 }
 
-static void names_fini(struct names *t)
+static void names_fini(struct start_labels *t)
 {
 	HASH_CLEAR(hh, t->by_text);
 	for (uint32_t i = 0; i < t->n; i++)

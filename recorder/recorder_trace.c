@@ -19,7 +19,7 @@ _Static_assert(FILE_MAP_PATH_MAX <= TRACE_PATH_MAX,
 	       "a trace has room for each path of a file map");
 
 /* Bytes of one file in one block. */
-struct piece {
+struct trace_piece {
 	const char *path; /* the builder's, so equal paths are one pointer */
 	uint64_t off;
 	uint32_t len;
@@ -33,7 +33,7 @@ struct piece {
 struct pieces {
 	const struct blockmap *map;
 	struct trace_builder *builder;
-	struct piece *v;
+	struct trace_piece *v;
 	size_t n, cap, steps;
 	uint32_t at_ms; /* of the range that is looked at */
 	struct error *err;
@@ -42,9 +42,9 @@ struct pieces {
 /* ------------------------------------------------------------------- pieces --- */
 
 /* A file that is read on makes its piece longer. */
-static bool extends_last(struct pieces *p, const struct piece *x)
+static bool extends_last(struct pieces *p, const struct trace_piece *x)
 {
-	struct piece *last = p->n ? &p->v[p->n - 1] : NULL;
+	struct trace_piece *last = p->n ? &p->v[p->n - 1] : NULL;
 
 	if (!last || last->path != x->path || last->block != x->block ||
 	    last->off + last->len != x->off || last->len + x->len > x->usize)
@@ -53,9 +53,9 @@ static bool extends_last(struct pieces *p, const struct piece *x)
 	return true;
 }
 
-static int add_piece(struct pieces *p, struct piece *x)
+static int add_piece(struct pieces *p, struct trace_piece *x)
 {
-	struct piece *v = p->v;
+	struct trace_piece *v = p->v;
 
 	if (extends_last(p, x))
 		return 0;
@@ -77,7 +77,7 @@ static int add_piece(struct pieces *p, struct piece *x)
 static int take_range(void *arg, const struct file_range *f)
 {
 	struct pieces *p = arg;
-	struct piece x = { .at_ms = p->at_ms };
+	struct trace_piece x = { .at_ms = p->at_ms };
 	uint64_t voff = f->voff, end = f->voff + f->len;
 	int rc;
 
@@ -109,7 +109,7 @@ static int take_range(void *arg, const struct file_range *f)
 
 static int by_place(const void *a, const void *b)
 {
-	const struct piece *x = a, *y = b;
+	const struct trace_piece *x = a, *y = b;
 
 	if (x->path != y->path)
 		return strcmp(x->path, y->path);
@@ -122,7 +122,7 @@ static int by_place(const void *a, const void *b)
 
 static int by_rank(const void *a, const void *b)
 {
-	const struct piece *x = a, *y = b;
+	const struct trace_piece *x = a, *y = b;
 
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
@@ -136,8 +136,8 @@ static void join(struct pieces *p)
 		return;
 	qsort(p->v, p->n, sizeof(*p->v), by_place);
 	for (size_t i = 0; i < p->n; i++) {
-		struct piece *last = kept ? &p->v[kept - 1] : NULL;
-		const struct piece *x = &p->v[i];
+		struct trace_piece *last = kept ? &p->v[kept - 1] : NULL;
+		const struct trace_piece *x = &p->v[i];
 
 		if (!last || last->path != x->path || last->block != x->block ||
 		    last->off + last->len < x->off ||
@@ -161,7 +161,7 @@ static int add_entries(const struct pieces *p)
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < p->n; i++) {
-		const struct piece *x = &p->v[i];
+		const struct trace_piece *x = &p->v[i];
 		struct trace_entry e = {
 			.path = x->path,
 			.off = x->off,

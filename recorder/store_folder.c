@@ -28,31 +28,32 @@
 #define HEAD_MAX 4096   /* bytes of a file that hold its info */
 #define DAMAGED_MAX 8   /* dropped by one get */
 
-struct folder {
+struct trace_folder {
 	struct trace_store base;
 	char *dir;
 	uint64_t bytes_max;
 };
 
 /* A file of the folder. */
-struct kept {
+struct kept_trace {
 	char *path;
 	uint64_t size;
 	int64_t used_ns; /* when it was used last */
 };
 
 struct kept_list {
-	struct kept *list;
+	struct kept_trace *list;
 	size_t n, cap;
 	uint64_t bytes;
 };
 
-static struct folder *folder_of(struct trace_store *s)
+static struct trace_folder *folder_of(struct trace_store *s)
 {
-	return container_of(s, struct folder, base);
+	return container_of(s, struct trace_folder, base);
 }
 
-static char *image_path(const struct folder *f, const struct digest *image)
+static char *image_path(const struct trace_folder *f,
+			const struct digest *image)
 {
 	char text[DIGEST_STR_MAX];
 	char *path;
@@ -63,8 +64,8 @@ static char *image_path(const struct folder *f, const struct digest *image)
 		       : path;
 }
 
-static char *trace_path(const struct folder *f, const struct digest *image,
-			const char *workload)
+static char *trace_path(const struct trace_folder *f,
+			const struct digest *image, const char *workload)
 {
 	AUTO_FREE char *dir = image_path(f, image);
 	char hash[WORKLOAD_HEX + 1];
@@ -78,7 +79,7 @@ static char *trace_path(const struct folder *f, const struct digest *image,
 
 /* A descriptor that holds the writers' lock until closed.  Who has it only
  * works on this folder, so the wait is short. */
-static int lock_folder(const struct folder *f, struct error *err)
+static int lock_folder(const struct trace_folder *f, struct error *err)
 {
 	AUTO_CLOSE int fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -101,7 +102,7 @@ static int add_kept(struct kept_list *l, char *path, const struct stat *st)
 {
 	if (l->n == l->cap) {
 		size_t cap = l->cap ? l->cap * 2 : 64;
-		struct kept *p = realloc(l->list, cap * sizeof(*p));
+		struct kept_trace *p = realloc(l->list, cap * sizeof(*p));
 
 		if (!p) {
 			free(path);
@@ -110,7 +111,7 @@ static int add_kept(struct kept_list *l, char *path, const struct stat *st)
 		l->list = p;
 		l->cap = cap;
 	}
-	l->list[l->n++] = (struct kept){
+	l->list[l->n++] = (struct kept_trace){
 		.path = path,
 		.size = (uint64_t)st->st_size,
 		.used_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 +
@@ -163,8 +164,8 @@ static int scan_image(const char *dir, bool sweep, struct kept_list *l,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-static int scan_all(const struct folder *f, bool sweep, struct kept_list *l,
-		    struct error *err)
+static int scan_all(const struct trace_folder *f, bool sweep,
+		    struct kept_list *l, struct error *err)
 {
 	DIR *d = opendir(f->dir);
 	struct dirent *e;
@@ -190,8 +191,8 @@ static int scan_all(const struct folder *f, bool sweep, struct kept_list *l,
 }
 
 /* Of the image of the query, or of all. */
-static int scan(const struct folder *f, const struct trace_query *q, bool all,
-		struct kept_list *l, struct error *err)
+static int scan(const struct trace_folder *f, const struct trace_query *q,
+		bool all, struct kept_list *l, struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
 
@@ -234,7 +235,7 @@ static bool is_damage(int rc)
 }
 
 /* With the lock the file is what it is: no writer replaces it meanwhile. */
-static void drop_damaged(const struct folder *f, const char *path)
+static void drop_damaged(const struct trace_folder *f, const char *path)
 {
 	AUTO_CLOSE int lock = lock_folder(f, NULL);
 	AUTO(trace) t = NULL;
@@ -247,7 +248,7 @@ static void drop_damaged(const struct folder *f, const char *path)
 }
 
 /* Read for use.  -ENOENT also when it is of no use. */
-static int use_trace(const struct folder *f, const char *path,
+static int use_trace(const struct trace_folder *f, const char *path,
 		     struct trace **ret, struct error *err)
 {
 	int rc = read_trace(path, ret, err);
@@ -263,9 +264,9 @@ static int use_trace(const struct folder *f, const char *path,
 
 /* The file that is nearest to the query, newest first; the path is the
  * caller's, NULL when there is none. */
-static int find_nearest(const struct folder *f, const struct trace_query *q,
-			char **ret, enum trace_match *ret_match,
-			struct error *err)
+static int find_nearest(const struct trace_folder *f,
+			const struct trace_query *q, char **ret,
+			enum trace_match *ret_match, struct error *err)
 {
 	struct kept_list l = { .list = NULL };
 	int best = STORE_NO_MATCH, rc;
@@ -296,13 +297,13 @@ static int find_nearest(const struct folder *f, const struct trace_query *q,
 	return rc;
 }
 
-static int none(const struct folder *f, struct error *err)
+static int none(const struct trace_folder *f, struct error *err)
 {
 	return error_set(err, ENOENT, "'%s' holds no trace of this image",
 			 f->dir);
 }
 
-static int get_own(const struct folder *f, const struct trace_query *q,
+static int get_own(const struct trace_folder *f, const struct trace_query *q,
 		   struct trace_found *ret, struct error *err)
 {
 	AUTO_FREE char *path = trace_path(f, &q->image, q->workload);
@@ -318,7 +319,7 @@ static int get_own(const struct folder *f, const struct trace_query *q,
 static int folder_get(struct trace_store *s, const struct trace_query *q,
 		      struct trace_found *ret, struct error *err)
 {
-	struct folder *f = folder_of(s);
+	struct trace_folder *f = folder_of(s);
 	int rc = get_own(f, q, ret, err);
 
 	if (rc == -ENOENT && q->exact)
@@ -341,7 +342,7 @@ static int folder_list(struct trace_store *s, const struct trace_query *q,
 		       struct trace_info **ret, size_t *ret_n,
 		       struct error *err)
 {
-	struct folder *f = folder_of(s);
+	struct trace_folder *f = folder_of(s);
 	struct kept_list files = { .list = NULL };
 	struct store_list l = { .infos = NULL };
 	bool all = !store_has_image(q);
@@ -372,13 +373,13 @@ static int folder_list(struct trace_store *s, const struct trace_query *q,
 
 static int by_use(const void *a, const void *b)
 {
-	const struct kept *x = a, *y = b;
+	const struct kept_trace *x = a, *y = b;
 
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
 /* Remove the least recently used until the rest fits; not `fresh`. */
-static int make_room(const struct folder *f, const char *fresh,
+static int make_room(const struct trace_folder *f, const char *fresh,
 		     struct error *err)
 {
 	struct kept_list l = { .list = NULL };
@@ -427,7 +428,7 @@ static int merge_into(const char *path, const struct trace *t, struct buf *ret,
 static int folder_put(struct trace_store *s, const struct trace *t,
 		      struct error *err)
 {
-	struct folder *f = folder_of(s);
+	struct trace_folder *f = folder_of(s);
 	const struct trace one = store_as_one_run(t);
 	AUTO_FREE char *path = trace_path(f, &t->info.image, t->info.workload);
 	AUTO_FREE char *dir = image_path(f, &t->info.image);
@@ -458,7 +459,7 @@ static int folder_put(struct trace_store *s, const struct trace *t,
 static int folder_remove(struct trace_store *s, const struct trace_query *q,
 			 struct error *err)
 {
-	struct folder *f = folder_of(s);
+	struct trace_folder *f = folder_of(s);
 	AUTO_FREE char *dir = image_path(f, &q->image);
 	AUTO_FREE char *only = NULL;
 	struct kept_list l = { .list = NULL };
@@ -489,7 +490,7 @@ static int folder_remove(struct trace_store *s, const struct trace_query *q,
 
 static void folder_free(struct trace_store *s)
 {
-	struct folder *f = folder_of(s);
+	struct trace_folder *f = folder_of(s);
 
 	free(f->dir);
 	free(f);
@@ -507,7 +508,7 @@ static const struct trace_store_ops folder_ops = {
 int trace_folder_new(const char *dir, uint64_t bytes_max,
 		     struct trace_store **ret, struct error *err)
 {
-	AUTO_FREE struct folder *f = calloc(1, sizeof(*f));
+	AUTO_FREE struct trace_folder *f = calloc(1, sizeof(*f));
 	int rc;
 
 	if (!f)

@@ -23,7 +23,7 @@
 #define TRIES_MAX (2 * TRACE_ARTIFACTS_MAX)
 #define MERGE_MEMORY_MAX (256u << 20) /* bytes of decoded traces at once */
 
-struct oci_traces {
+struct oci_trace_store {
 	struct trace_store base;
 	struct oci_store *store; /* borrowed */
 };
@@ -35,7 +35,7 @@ struct artifact_list {
 
 static struct oci_store *oci_of(struct trace_store *s)
 {
-	return container_of(s, struct oci_traces, base)->store;
+	return container_of(s, struct oci_trace_store, base)->store;
 }
 
 static void artifact_list_fini(struct artifact_list *l)
@@ -583,7 +583,7 @@ static int oci_remove(struct trace_store *s, const struct trace_query *q,
 
 static void oci_free(struct trace_store *s)
 {
-	free(container_of(s, struct oci_traces, base));
+	free(container_of(s, struct oci_trace_store, base));
 }
 
 static const struct trace_store_ops oci_ops = {
@@ -598,7 +598,7 @@ static const struct trace_store_ops oci_ops = {
 int trace_oci_new(struct oci_store *store, struct trace_store **ret,
 		  struct error *err)
 {
-	struct oci_traces *o = calloc(1, sizeof(*o));
+	struct oci_trace_store *o = calloc(1, sizeof(*o));
 
 	if (!o)
 		return error_nomem(err);

@@ -11,31 +11,31 @@
 #define LIST_MAX (2u << 20) /* bytes of a list */
 #define LIST_LIMIT 1000     /* the most that the service gives */
 
-struct store {
+struct service_store {
 	struct trace_store base;
 	struct service_client *client;
 	char *node;
 };
 
 /* One request and its answer. */
-struct call {
-	struct store *s;
+struct store_call {
+	struct service_store *s;
 	struct buf path;
 	struct service_request req;
 	struct service_answer answer;
 };
 
-static struct store *store_of(struct trace_store *s)
+static struct service_store *store_of(struct trace_store *s)
 {
-	return container_of(s, struct store, base);
+	return container_of(s, struct service_store, base);
 }
 
 /* ------------------------------------------------------------------- a call --- */
 
-static void call_init(struct call *c, struct store *s, const char *method,
-		      size_t answer_max)
+static void call_init(struct store_call *c, struct service_store *s,
+		      const char *method, size_t answer_max)
 {
-	*c = (struct call){
+	*c = (struct store_call){
 		.s = s,
 		.req = { .method = method },
 		.answer = { .head = HTTP_RESPONSE_INIT,
@@ -43,14 +43,14 @@ static void call_init(struct call *c, struct store *s, const char *method,
 	};
 }
 
-static void call_fini(struct call *c)
+static void call_fini(struct store_call *c)
 {
 	buf_fini(&c->path);
 	service_answer_fini(&c->answer);
 }
 
 /* "/v1/traces", for all or of an image. */
-static int call_path(struct call *c, const struct digest *image)
+static int call_path(struct store_call *c, const struct digest *image)
 {
 	char name[DIGEST_STR_MAX];
 
@@ -61,13 +61,13 @@ static int call_path(struct call *c, const struct digest *image)
 }
 
 /* Send it: 0 when the answer is a good one. */
-static int call_do(struct call *c, struct error *err)
+static int call_do(struct store_call *c, struct error *err)
 {
 	c->req.path = c->path.data;
 	return service_client_do(c->s->client, &c->req, &c->answer, err);
 }
 
-static int bad_answer(const struct call *c, int rc, struct error *err)
+static int bad_answer(const struct store_call *c, int rc, struct error *err)
 {
 	return error_wrap(err, rc == -EINVAL ? -EBADMSG : rc, "%s %s%s",
 			  c->req.method, service_client_url(c->s->client),
@@ -76,7 +76,7 @@ static int bad_answer(const struct call *c, int rc, struct error *err)
 
 /* ----------------------------------------------------------------------- get --- */
 
-static int read_match(const struct call *c, enum trace_match *ret,
+static int read_match(const struct store_call *c, enum trace_match *ret,
 		      struct error *err)
 {
 	static const char *const names[] = {
@@ -97,7 +97,7 @@ static int read_match(const struct call *c, enum trace_match *ret,
 			 "here: is it a bootseer-registry?");
 }
 
-static int read_found(const struct call *c, struct trace_found *ret,
+static int read_found(const struct store_call *c, struct trace_found *ret,
 		      struct error *err)
 {
 	AUTO_FREE char *wanted =
@@ -115,7 +115,7 @@ static int read_found(const struct call *c, struct trace_found *ret,
 static int service_get(struct trace_store *s, const struct trace_query *q,
 		       struct trace_found *ret, struct error *err)
 {
-	struct call c;
+	struct store_call c;
 	int rc;
 
 	call_init(&c, store_of(s), "GET", TRACE_BYTES_MAX);
@@ -143,7 +143,7 @@ static int service_put(struct trace_store *s, const struct trace *t,
 	const struct trace one = store_as_one_run(t);
 	AUTO_BUF node = BUF_INIT;
 	AUTO_BUF data = BUF_INIT;
-	struct call c;
+	struct store_call c;
 	int rc = trace_encode(&one, &data, err);
 
 	if (rc < 0)
@@ -176,7 +176,7 @@ static int service_list(struct trace_store *s, const struct trace_query *q,
 	bool image = store_has_image(q);
 	struct store_list l = { .infos = NULL };
 	char limit[16];
-	struct call c;
+	struct store_call c;
 	int rc;
 
 	if (!image && !q->repo)
@@ -213,7 +213,7 @@ static int service_list(struct trace_store *s, const struct trace_query *q,
 static int service_remove(struct trace_store *s, const struct trace_query *q,
 			  struct error *err)
 {
-	struct call c;
+	struct store_call c;
 	json_t *j;
 	int rc;
 
@@ -241,7 +241,7 @@ static int service_remove(struct trace_store *s, const struct trace_query *q,
 
 static void store_free(struct trace_store *store)
 {
-	struct store *s = store_of(store);
+	struct service_store *s = store_of(store);
 
 	service_client_free(s->client);
 	free(s->node);
@@ -270,7 +270,7 @@ int trace_service_new(const struct trace_service_config *cfg,
 		.key_file = cfg->key_file,
 		.timeout_ms = cfg->timeout_ms,
 	};
-	struct store *s;
+	struct service_store *s;
 	int rc = service_client_check_node(cfg->node, err);
 
 	if (rc < 0)

@@ -23,18 +23,18 @@ struct head {
 
 /* What is left of a body.  The first fault empties it, and every number that is
  * asked for later is 0. */
-struct reader {
+struct trace_reader {
 	const uint8_t *p, *end;
 	bool bad;
 };
 
-static void spoil(struct reader *r)
+static void spoil(struct trace_reader *r)
 {
 	r->bad = true;
 	r->p = r->end;
 }
 
-static uint64_t get_varint(struct reader *r)
+static uint64_t get_varint(struct trace_reader *r)
 {
 	uint64_t v = 0;
 
@@ -56,13 +56,13 @@ static int64_t unzigzag(uint64_t v)
 	return (int64_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
-static int64_t get_signed(struct reader *r)
+static int64_t get_signed(struct trace_reader *r)
 {
 	return unzigzag(get_varint(r));
 }
 
 /* `n` bytes, or NULL. */
-static const uint8_t *get_bytes(struct reader *r, size_t n)
+static const uint8_t *get_bytes(struct trace_reader *r, size_t n)
 {
 	const uint8_t *p = r->p;
 
@@ -75,7 +75,7 @@ static const uint8_t *get_bytes(struct reader *r, size_t n)
 }
 
 /* `v` when it lies within 0..max. */
-static uint32_t bounded(struct reader *r, int64_t v, uint32_t max)
+static uint32_t bounded(struct trace_reader *r, int64_t v, uint32_t max)
 {
 	if (v >= 0 && v <= (int64_t)max)
 		return (uint32_t)v;
@@ -83,7 +83,7 @@ static uint32_t bounded(struct reader *r, int64_t v, uint32_t max)
 	return 0;
 }
 
-static uint32_t get_bounded(struct reader *r, uint32_t max)
+static uint32_t get_bounded(struct trace_reader *r, uint32_t max)
 {
 	uint64_t v = get_varint(r);
 
@@ -227,7 +227,7 @@ static int fault_at(struct error *err, const char *what, size_t i)
 
 /* The paths, each in memory of the trace, at most `room` bytes in all; strictly
  * ascending. */
-static int read_paths(struct reader *r, uint32_t n, struct trace *t,
+static int read_paths(struct trace_reader *r, uint32_t n, struct trace *t,
 		      const char **paths, size_t room, struct error *err)
 {
 	const size_t max = room;
@@ -273,7 +273,7 @@ static uint64_t expected_off(const struct trace_entry *e, size_t i)
 }
 
 /* The columns of the entries, up to what trace_entry_check() looks at. */
-static void read_columns(struct reader *r, const struct head *h,
+static void read_columns(struct trace_reader *r, const struct head *h,
 			 const char *const *paths, const uint8_t *digests,
 			 const uint32_t *csizes, struct trace_entry *e)
 {
@@ -313,8 +313,8 @@ static void read_columns(struct reader *r, const struct head *h,
 	}
 }
 
-static int read_body(struct reader *r, const struct head *h, struct trace *t,
-		     size_t room, struct error *err)
+static int read_body(struct trace_reader *r, const struct head *h,
+		     struct trace *t, size_t room, struct error *err)
 {
 	AUTO_FREE const char **paths = calloc(h->n_paths + 1, sizeof(*paths));
 	AUTO_FREE uint32_t *csizes = calloc(h->n_blocks + 1, sizeof(*csizes));
@@ -377,7 +377,7 @@ int trace_decode_within(const void *data, size_t len, uint64_t memory_max,
 	size_t room = 0;
 	AUTO(trace) t = calloc(1, sizeof(*t));
 	AUTO_FREE uint8_t *body = NULL;
-	struct reader r = { .bad = false };
+	struct trace_reader r = { .bad = false };
 	struct head h;
 	int rc;
 

@@ -71,7 +71,7 @@ static int by_block(const struct trace_entry *a, const struct trace_entry *b)
 	return c ? c : (a->csize > b->csize) - (a->csize < b->csize);
 }
 
-struct order {
+struct encode_order {
 	const struct trace_entry *entries;
 	int (*compare)(const struct trace_entry *a,
 		       const struct trace_entry *b);
@@ -79,7 +79,7 @@ struct order {
 
 static int compare_indexes(const void *a, const void *b, void *arg)
 {
-	const struct order *o = arg;
+	const struct encode_order *o = arg;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	int c = o->compare(&o->entries[x], &o->entries[y]);
 
@@ -88,7 +88,7 @@ static int compare_indexes(const void *a, const void *b, void *arg)
 
 /* Number what `o` compares as equal, in its order; `first` gets the first entry
  * that has each number. */
-static uint32_t number(struct order *o, uint32_t n, uint32_t *sorted,
+static uint32_t number(struct encode_order *o, uint32_t n, uint32_t *sorted,
 		       uint32_t *by_entry, uint32_t *first)
 {
 	uint32_t count = 0;
@@ -127,7 +127,7 @@ static void number_by_use(uint32_t n, uint32_t *new_of, uint32_t *by_entry,
 static int tables_make(const struct trace *t, struct tables *k)
 {
 	AUTO_FREE uint32_t *scratch = calloc(t->n + 1, sizeof(*scratch));
-	struct order o = { t->entries, by_path };
+	struct encode_order o = { t->entries, by_path };
 	uint32_t n = (uint32_t)t->n;
 
 	k->path = calloc(t->n + 1, sizeof(uint32_t));

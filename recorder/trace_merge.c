@@ -227,14 +227,14 @@ static int make_groups(struct merge *m, struct error *err)
 
 /* ---------------------------------------------------------------- selecting --- */
 
-struct member {
+struct merge_member {
 	const struct trace_entry *entry;
 	uint32_t group;
 };
 
 static int by_digest(const void *a, const void *b)
 {
-	const struct member *x = a, *y = b;
+	const struct merge_member *x = a, *y = b;
 	int c = memcmp(x->entry->block.b, y->entry->block.b, DIGEST_SIZE);
 
 	return c ? c : ORDER(x->group, y->group);
@@ -243,13 +243,13 @@ static int by_digest(const void *a, const void *b)
 /* For each group in order of rank, the first one that has its block. */
 static uint32_t *first_with_block(const struct merge *m)
 {
-	AUTO_FREE struct member *v = calloc(m->n_groups, sizeof(*v));
+	AUTO_FREE struct merge_member *v = calloc(m->n_groups, sizeof(*v));
 	AUTO_FREE uint32_t *first = calloc(m->n_groups, sizeof(*first));
 
 	if (!v || !first)
 		return NULL;
 	for (size_t i = 0; i < m->n_groups; i++)
-		v[i] = (struct member){ &m->groups[i], (uint32_t)i };
+		v[i] = (struct merge_member){ &m->groups[i], (uint32_t)i };
 	qsort(v, m->n_groups, sizeof(*v), by_digest);
 	for (size_t i = 0; i < m->n_groups; i++)
 		first[v[i].group] = i && digest_equal(&v[i - 1].entry->block,

@@ -19,19 +19,19 @@
 #define NS_PER_S INT64_C(1000000000)
 
 /* A list as it is kept; `list` is what others see. */
-struct kept {
-	struct hot_list list;
+struct kept_hot {
+	struct hot_list_text list;
 	unsigned int refs; /* by hot.lock */
 };
 
 /* What is known of one start. */
 struct slot {
 	int64_t start, version, made_ms;
-	struct kept *kept;    /* NULL: nothing yet */
-	bool busy;            /* somebody makes the list; the slot stays */
-	unsigned int waiters; /* threads that will look at it again */
-	uint64_t tries;       /* how often the list was made, or not */
-	struct error error;   /* why not, the last time; code 0: it was */
+	struct kept_hot *kept; /* NULL: nothing yet */
+	bool busy;             /* somebody makes the list; the slot stays */
+	unsigned int waiters;  /* threads that will look at it again */
+	uint64_t tries;        /* how often the list was made, or not */
+	struct error error;    /* why not, the last time; code 0: it was */
 	UT_hash_handle hh;
 	TAILQ_ENTRY(slot) lru;
 };
@@ -82,7 +82,7 @@ int hot_new(struct db *db, uint64_t bytes_max, int64_t timeout_ns,
 
 /* ------------------------------------------------------------------ the cache --- */
 
-static void unref(struct hot *h, struct kept *k)
+static void unref(struct hot *h, struct kept_hot *k)
 {
 	if (!k || --k->refs > 0)
 		return;
@@ -165,8 +165,8 @@ static void leave_slot(struct hot *h, struct slot *s)
 		free_slot(h, s);
 }
 
-static void keep(struct hot *h, struct slot *s, struct kept *k, int64_t version,
-		 int64_t made_ms)
+static void keep(struct hot *h, struct slot *s, struct kept_hot *k,
+		 int64_t version, int64_t made_ms)
 {
 	drop_kept(h, s);
 	s->kept = k;
@@ -311,9 +311,10 @@ static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 	return error_wrap(err, rc, "merge");
 }
 
-static int make_kept(struct hot_row *row, struct kept **ret, struct error *err)
+static int make_kept(struct hot_row *row, struct kept_hot **ret,
+		     struct error *err)
 {
-	struct kept *k = calloc(1, sizeof(*k));
+	struct kept_hot *k = calloc(1, sizeof(*k));
 	char text[DIGEST_STR_MAX];
 	struct digest d;
 
@@ -343,7 +344,7 @@ static bool is_stale(int64_t made_ms)
 /* The list from the database, merged anew when it is of an older version and a
  * second old.  With -EBUSY there may be a `*ret`, too, which is older. */
 static int make_list(struct hot *h, const struct start *s, struct hot_row *row,
-		     struct kept **ret, struct error *err)
+		     struct kept_hot **ret, struct error *err)
 {
 	int found = trace_db_hot(h->db, s->id, row, err);
 	int rc = found;
@@ -394,7 +395,7 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 {
 	struct hot_row row = { .version = 0 };
 	struct error why = ERROR_INIT;
-	struct kept *k = NULL;
+	struct kept_hot *k = NULL;
 	int rc;
 
 	if (h->lent > h->bytes_max * LENT_FACTOR)
@@ -416,7 +417,7 @@ static int fill(struct hot *h, struct slot *slot, const struct start *s,
 	return rc;
 }
 
-int hot_get(struct hot *h, const struct start *s, struct hot_list **ret,
+int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	    struct error *err)
 {
 	struct slot *slot;
@@ -447,9 +448,9 @@ int hot_get(struct hot *h, const struct start *s, struct hot_list **ret,
 	return rc;
 }
 
-void hot_put(struct hot *h, struct hot_list *l)
+void hot_put(struct hot *h, struct hot_list_text *l)
 {
-	struct kept *k = container_of(l, struct kept, list);
+	struct kept_hot *k = container_of(l, struct kept_hot, list);
 
 	pthread_mutex_lock(&h->lock);
 	unref(h, k);

@@ -13,7 +13,7 @@
 #define HOT_ETAG_MAX 40
 
 /* One list; never changes. */
-struct hot_list {
+struct hot_list_text {
 	struct buf trace; /* encoded */
 	char etag[HOT_ETAG_MAX];
 	uint64_t votes;
@@ -39,9 +39,9 @@ DEFINE_AUTO(hot)
  * it already, or too much memory is with clients that are slow.  Release with
  * hot_put().
  */
-int hot_get(struct hot *h, const struct start *s, struct hot_list **ret,
+int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	    struct error *err) MUST_CHECK;
-void hot_put(struct hot *h, struct hot_list *l);
+void hot_put(struct hot *h, struct hot_list_text *l);
 
 void hot_get_stats(struct hot *h, struct hot_stats *ret);
 

@@ -17,7 +17,7 @@
  * staying in pieces. */
 #define MMAP_THRESHOLD (64 << 10)
 
-struct daemon {
+struct registry_daemon {
 	struct service service;
 	struct loop_signal on_term, on_int, on_hup;
 	struct loop_timer grace;
@@ -26,13 +26,14 @@ struct daemon {
 
 static void on_grace_over(struct loop_timer *t)
 {
-	struct daemon *d = container_of(t, struct daemon, grace);
+	struct registry_daemon *d =
+		container_of(t, struct registry_daemon, grace);
 
 	log_warning("main", "requests under way are cut off");
 	loop_stop(d->service.loop);
 }
 
-static void end(struct daemon *d, int signo)
+static void end(struct registry_daemon *d, int signo)
 {
 	struct service *s = &d->service;
 
@@ -47,20 +48,21 @@ static void end(struct daemon *d, int signo)
 
 static void on_term(struct loop_signal *s, int signo)
 {
-	end(container_of(s, struct daemon, on_term), signo);
+	end(container_of(s, struct registry_daemon, on_term), signo);
 }
 
 static void on_int(struct loop_signal *s, int signo)
 {
-	end(container_of(s, struct daemon, on_int), signo);
+	end(container_of(s, struct registry_daemon, on_int), signo);
 }
 
 static void on_hup(struct loop_signal *s, int signo)
 {
-	service_reload(&container_of(s, struct daemon, on_hup)->service);
+	service_reload(
+		&container_of(s, struct registry_daemon, on_hup)->service);
 }
 
-static int watch_signals(struct daemon *d, struct error *err)
+static int watch_signals(struct registry_daemon *d, struct error *err)
 {
 	struct loop *l = d->service.loop;
 	int rc;
@@ -96,7 +98,7 @@ static void raise_descriptors(const struct registry_config *cfg)
 
 /* Works on the pool end before the loop, which answers them; what is the
  * loop's ends before it too. */
-static void stop(struct daemon *d)
+static void stop(struct registry_daemon *d)
 {
 	struct service *s = &d->service;
 
@@ -117,7 +119,7 @@ static void stop(struct daemon *d)
 
 static int run(const struct registry_config *cfg, struct error *err)
 {
-	struct daemon d = { .service = { .cfg = cfg } };
+	struct registry_daemon d = { .service = { .cfg = cfg } };
 	struct service *s = &d.service;
 	int rc = loop_new(&s->loop, err);
 

@@ -50,7 +50,7 @@ static bool is_one_of(const char *s, const char *const *words)
 
 /* ---------------------------------------------------------------------- order --- */
 
-struct order {
+struct preheat_order {
 	json_t *body;
 	const char *ref, *what;
 	char repo[REF_MAX + 1]; /* the reference without tag and digest */
@@ -59,7 +59,7 @@ struct order {
 };
 
 /* "host/repository[:tag][@digest]". */
-static int read_ref(struct order *o, struct error *err)
+static int read_ref(struct preheat_order *o, struct error *err)
 {
 	const char *slash = strchr(o->ref, '/'), *name;
 	size_t n = strcspn(o->ref, "@");
@@ -77,7 +77,7 @@ static int read_ref(struct order *o, struct error *err)
 	return 0;
 }
 
-static int read_nodes(struct order *o, struct error *err)
+static int read_nodes(struct preheat_order *o, struct error *err)
 {
 	json_t *nodes = json_object_get(o->body, "nodes"), *one;
 	size_t k;
@@ -99,7 +99,8 @@ static int read_nodes(struct order *o, struct error *err)
 	return 0;
 }
 
-static int order_read(struct call *c, struct order *o, struct error *err)
+static int order_read(struct call *c, struct preheat_order *o,
+		      struct error *err)
 {
 	static const char *const whats[] = { "hot", "all", NULL };
 	int rc = read_body(c, &o->body, err);
@@ -124,7 +125,7 @@ static int note_id(void *arg, const struct db_value *row)
 
 static int order_put(struct db_conn *c, void *arg, struct error *err)
 {
-	struct order *o = arg;
+	struct preheat_order *o = arg;
 	json_t *one;
 	size_t k;
 	int n = QUERY(c, SQL_PREHEAT_EXPIRE, NULL, NULL, err,
@@ -151,7 +152,7 @@ static int order_put(struct db_conn *c, void *arg, struct error *err)
 
 int preheats_post(struct call *c, struct error *err)
 {
-	struct order o = { .now = time(NULL) };
+	struct preheat_order o = { .now = time(NULL) };
 	int rc = order_read(c, &o, err);
 
 	if (rc == 0)
@@ -272,7 +273,7 @@ int preheats_report(struct call *c, struct error *err)
 
 /* -------------------------------------------------------------------- progress --- */
 
-struct progress {
+struct preheat_progress {
 	const char *prefix;
 	int64_t id;
 	json_t *order, *nodes, *counts;
@@ -280,7 +281,7 @@ struct progress {
 
 static int note_order(void *arg, const struct db_value *row)
 {
-	struct progress *p = arg;
+	struct preheat_progress *p = arg;
 
 	p->order =
 		json_pack("{s:I,s:s,s:s,s:b,s:I}", "id", (json_int_t)row[0].n,
@@ -291,7 +292,7 @@ static int note_order(void *arg, const struct db_value *row)
 
 static int add_node(void *arg, const struct db_value *row)
 {
-	struct progress *p = arg;
+	struct preheat_progress *p = arg;
 	json_t *count = json_object_get(p->counts, row[1].data);
 
 	if (json_object_set_new(p->counts, row[1].data,
@@ -313,7 +314,7 @@ static int add_node(void *arg, const struct db_value *row)
 
 static int find_progress(struct db_conn *c, void *arg, struct error *err)
 {
-	struct progress *p = arg;
+	struct preheat_progress *p = arg;
 	int n;
 
 	json_decref(p->order);
@@ -338,10 +339,10 @@ static bool may_see_nodes(const struct call *c)
 
 int preheats_get(struct call *c, struct error *err)
 {
-	struct progress p = { .prefix = call_prefix(c),
-			      .id = atoll(call_param(c, "id")),
-			      .nodes = json_array(),
-			      .counts = json_object() };
+	struct preheat_progress p = { .prefix = call_prefix(c),
+				      .id = atoll(call_param(c, "id")),
+				      .nodes = json_array(),
+				      .counts = json_object() };
 	int rc = p.nodes && p.counts ? db_run(c->service->db, DB_ALONE,
 					      find_progress, &p, err)
 				     : error_nomem(err);

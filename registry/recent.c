@@ -8,7 +8,7 @@
 
 #define AGES 1024 /* of images and repositories, by hash */
 
-struct answer {
+struct recent_answer {
 	char *key, *image, *repo;
 	int64_t until;
 	unsigned char value[RECENT_VALUE_MAX];
@@ -17,7 +17,7 @@ struct answer {
 
 struct recent {
 	pthread_mutex_t lock; /* protects what follows */
-	struct answer *answers;
+	struct recent_answer *answers;
 	uint64_t age;        /* grows when all is forgotten */
 	uint64_t ages[AGES]; /* grow when what has this hash is */
 };
@@ -53,7 +53,7 @@ static uint64_t age(struct recent *r, const struct recent_key *key)
 	return r->age + (image ? *image : 0) + (repo ? *repo : 0);
 }
 
-static void answer_free(struct answer *a)
+static void answer_free(struct recent_answer *a)
 {
 	free(a->key);
 	free(a->image);
@@ -61,7 +61,7 @@ static void answer_free(struct answer *a)
 	free(a);
 }
 
-static void free_answer(struct recent *r, struct answer *a)
+static void free_answer(struct recent *r, struct recent_answer *a)
 {
 	HASH_DEL(r->answers, a);
 	answer_free(a);
@@ -69,7 +69,7 @@ static void free_answer(struct recent *r, struct answer *a)
 
 static void clear(struct recent *r)
 {
-	struct answer *a, *next;
+	struct recent_answer *a, *next;
 
 	HASH_ITER(hh, r->answers, a, next)
 	free_answer(r, a);
@@ -87,7 +87,7 @@ void recent_free(struct recent *r)
 bool recent_get(struct recent *r, const struct recent_key *key, int64_t now_ns,
 		void *value, size_t size, uint64_t *ret_age)
 {
-	struct answer *a;
+	struct recent_answer *a;
 	bool found;
 
 	pthread_mutex_lock(&r->lock);
@@ -101,9 +101,9 @@ bool recent_get(struct recent *r, const struct recent_key *key, int64_t now_ns,
 }
 
 /* Memory being short only means that the database is asked again. */
-static struct answer *add(struct recent *r, const struct recent_key *key)
+static struct recent_answer *add(struct recent *r, const struct recent_key *key)
 {
-	struct answer *a;
+	struct recent_answer *a;
 
 	if (HASH_COUNT(r->answers) >= RECENT_MAX)
 		clear(r);
@@ -125,7 +125,7 @@ static struct answer *add(struct recent *r, const struct recent_key *key)
 void recent_put(struct recent *r, const struct recent_key *key, int64_t now_ns,
 		const void *value, size_t size, uint64_t asked_at)
 {
-	struct answer *a;
+	struct recent_answer *a;
 
 	pthread_mutex_lock(&r->lock);
 	if (age(r, key) == asked_at) {
@@ -148,7 +148,7 @@ static bool is_of(const char *name, const char *of)
 void recent_forget(struct recent *r, const char *image, const char *repo)
 {
 	uint64_t *ages[2] = { age_of(r, image), age_of(r, repo) };
-	struct answer *a, *next;
+	struct recent_answer *a, *next;
 
 	pthread_mutex_lock(&r->lock);
 	if (!image && !repo) {

@@ -330,7 +330,7 @@ static void finish_call(struct call *c)
 		sweep_in(s, 0);
 }
 
-static void run_call(struct turn *t)
+static void run_call(struct owner_turn *t)
 {
 	struct call *c = container_of(t, struct call, turn);
 	struct service *s = c->service;
@@ -344,12 +344,12 @@ static void run_call(struct turn *t)
 	c->rc = c->route->run(c, &c->err);
 }
 
-static void done_call(struct turn *t)
+static void done_call(struct owner_turn *t)
 {
 	finish_call(container_of(t, struct call, turn));
 }
 
-static void drop_call(struct turn *t)
+static void drop_call(struct owner_turn *t)
 {
 	struct call *c = container_of(t, struct call, turn);
 

@@ -60,7 +60,7 @@ struct service {
 
 /* One request, from its head to its answer. */
 struct call {
-	struct turn turn;
+	struct owner_turn turn;
 	struct service *service;
 	struct httpd_request *req;
 	const struct route *route;

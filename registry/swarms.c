@@ -113,27 +113,27 @@ int swarms_post(struct call *c, struct error *err)
 
 /* ----------------------------------------------------------------------- lists --- */
 
-struct lines {
+struct swarm_lines {
 	json_t *array;
 	size_t max;
 	int64_t now;
 	int rc;
 };
 
-static int lines_init(struct lines *l, const struct call *c)
+static int lines_init(struct swarm_lines *l, const struct call *c)
 {
 	const char *limit = call_param(c, "limit");
 
-	*l = (struct lines){ .array = json_array(),
-			     .max = limit[0] ? (size_t)atoi(limit)
-					     : LIMIT_DEFAULT,
-			     .now = clock_now_ns() };
+	*l = (struct swarm_lines){ .array = json_array(),
+				   .max = limit[0] ? (size_t)atoi(limit)
+						   : LIMIT_DEFAULT,
+				   .now = clock_now_ns() };
 	tracker_sweep(c->service->swarms->tracker, l->now);
 	return l->array ? 0 : -ENOMEM;
 }
 
 /* Takes `o`. */
-static void add(struct lines *l, json_t *o)
+static void add(struct swarm_lines *l, json_t *o)
 {
 	if (json_array_append_new(l->array, o) < 0)
 		l->rc = -ENOMEM;
@@ -155,7 +155,7 @@ static json_t *image_line(const struct tracker_image_info *i)
 
 static void add_image(void *arg, const struct tracker_image_info *i)
 {
-	struct lines *l = arg;
+	struct swarm_lines *l = arg;
 
 	if (json_array_size(l->array) < l->max)
 		add(l, image_line(i));
@@ -164,7 +164,7 @@ static void add_image(void *arg, const struct tracker_image_info *i)
 static void add_member(void *arg, const struct tracker_member_info *i)
 {
 	const struct tracker_member *m = &i->member;
-	struct lines *l = arg;
+	struct swarm_lines *l = arg;
 
 	if (json_array_size(l->array) >= l->max)
 		return;
@@ -178,7 +178,7 @@ static void add_member(void *arg, const struct tracker_member_info *i)
 
 int swarms_list(struct call *c, struct error *err)
 {
-	struct lines l;
+	struct swarm_lines l;
 	/* Images of all repositories: not for a token of some. */
 	int rc = call_check_repo(c, "", err);
 
@@ -199,7 +199,7 @@ int swarms_get(struct call *c, struct error *err)
 	struct tracker *t = c->service->swarms->tracker;
 	struct tracker_image_info i;
 	struct digest image;
-	struct lines l;
+	struct swarm_lines l;
 	int rc = call_check_repo(c, "", err);
 	json_t *o;
 

@@ -215,7 +215,7 @@ int trace_db_vote(struct db *db, int64_t start, const struct vote *v,
 
 struct put {
 	const struct trace_limits *l;
-	const struct recording *r;
+	const struct trace_recording *r;
 	int64_t now, start;
 	enum verdict *ret;
 	unsigned int *evicted;
@@ -242,7 +242,7 @@ static int judge_start(struct db_conn *c, struct put *p, struct error *err)
 static int judge_only(struct db_conn *c, void *arg, struct error *err)
 {
 	struct put *p = arg;
-	const struct recording *r = p->r;
+	const struct trace_recording *r = p->r;
 	struct start s = { .id = 0 };
 	int n = QUERY(c, SQL_FIND_OWN, note_start, &s, err, db_text(r->image),
 		      db_text(r->workload), db_text(r->repo), db_text(r->repo));
@@ -252,7 +252,7 @@ static int judge_only(struct db_conn *c, void *arg, struct error *err)
 	return n > 0 ? judge_start(c, p, err) : n;
 }
 
-int trace_db_judge(struct db *db, const struct recording *r, int64_t now,
+int trace_db_judge(struct db *db, const struct trace_recording *r, int64_t now,
 		   enum verdict *ret, struct error *err)
 {
 	struct put p = { .r = r, .now = now, .ret = ret };
@@ -345,7 +345,7 @@ static int bound_repo(struct db_conn *c, struct put *p, const char *repo,
 
 static int put_vote(struct db_conn *c, struct put *p, struct error *err)
 {
-	const struct recording *r = p->r;
+	const struct trace_recording *r = p->r;
 	const struct trace_info *i = r->info;
 	int n = QUERY(c, SQL_VOTE_PUT, NULL, NULL, err, DB_INT(p->start),
 		      db_text(r->token), db_text(r->node), DB_INT(p->now),
@@ -365,7 +365,7 @@ static int put_vote(struct db_conn *c, struct put *p, struct error *err)
 static int put(struct db_conn *c, void *arg, struct error *err)
 {
 	struct put *p = arg;
-	const struct recording *r = p->r;
+	const struct trace_recording *r = p->r;
 	struct voter v = { 0 };
 	int rc;
 
@@ -395,8 +395,9 @@ static int put(struct db_conn *c, void *arg, struct error *err)
 }
 
 int trace_db_put(struct db *db, const struct trace_limits *l,
-		 const struct recording *r, int64_t now, enum verdict *ret,
-		 unsigned int *ret_evicted, struct error *err)
+		 const struct trace_recording *r, int64_t now,
+		 enum verdict *ret, unsigned int *ret_evicted,
+		 struct error *err)
 {
 	struct put p = {
 		.l = l, .r = r, .now = now, .ret = ret, .evicted = ret_evicted
@@ -468,7 +469,7 @@ int trace_db_hot_put(struct db *db, int64_t start, const struct hot_row *row,
 
 /* ------------------------------------------------------------- list and forget --- */
 
-struct list {
+struct trace_list {
 	const char *image, *repo, *workload, *prefix;
 	int64_t limit;
 	int (*each)(void *arg, const struct start_line *l);
@@ -477,7 +478,7 @@ struct list {
 
 static int note_line(void *arg, const struct db_value *row)
 {
-	const struct list *l = arg;
+	const struct trace_list *l = arg;
 	const struct start_line line = {
 		.repo = row[0].data,
 		.image = row[1].data,
@@ -498,7 +499,7 @@ static int note_line(void *arg, const struct db_value *row)
 
 static int list(struct db_conn *c, void *arg, struct error *err)
 {
-	struct list *l = arg;
+	struct trace_list *l = arg;
 
 	if (l->image)
 		return QUERY(c, SQL_LIST_IMAGE, note_line, l, err,
@@ -513,12 +514,12 @@ int trace_db_list(struct db *db, const char *image, const char *repo,
 		  int (*each)(void *arg, const struct start_line *l), void *arg,
 		  struct error *err)
 {
-	struct list l = { .image = image,
-			  .repo = repo,
-			  .prefix = prefix,
-			  .limit = limit,
-			  .each = each,
-			  .arg = arg };
+	struct trace_list l = { .image = image,
+				.repo = repo,
+				.prefix = prefix,
+				.limit = limit,
+				.each = each,
+				.arg = arg };
 	int n = db_run(db, DB_ALONE, list, &l, err);
 
 	return n < 0 ? n : 0;
@@ -526,7 +527,7 @@ int trace_db_list(struct db *db, const char *image, const char *repo,
 
 static int forget(struct db_conn *c, void *arg, struct error *err)
 {
-	const struct list *l = arg;
+	const struct trace_list *l = arg;
 
 	return QUERY(c, SQL_FORGET, NULL, NULL, err, db_text(l->image),
 		     db_text(l->workload), db_text(l->repo),
@@ -536,10 +537,10 @@ static int forget(struct db_conn *c, void *arg, struct error *err)
 int trace_db_forget(struct db *db, const char *image, const char *workload,
 		    const char *repo, const char *prefix, struct error *err)
 {
-	struct list l = { .image = image,
-			  .workload = workload,
-			  .repo = repo,
-			  .prefix = prefix };
+	struct trace_list l = { .image = image,
+				.workload = workload,
+				.repo = repo,
+				.prefix = prefix };
 
 	return db_run(db, DB_WRITE, forget, &l, err);
 }

@@ -46,7 +46,7 @@ int trace_db_find(struct db *db, const struct start_query *q, int64_t now,
 		  struct start *ret, struct error *err) MUST_CHECK;
 
 /* One recording and who sent it. */
-struct recording {
+struct trace_recording {
 	const char *repo, *image, *workload;
 	const char *token, *node; /* the voter */
 	const void *data;
@@ -57,7 +57,7 @@ struct recording {
 };
 
 /* What would become of it now; the votes are only looked at. */
-int trace_db_judge(struct db *db, const struct recording *r, int64_t now,
+int trace_db_judge(struct db *db, const struct trace_recording *r, int64_t now,
 		   enum verdict *ret, struct error *err) MUST_CHECK;
 
 /*
@@ -65,8 +65,9 @@ int trace_db_judge(struct db *db, const struct recording *r, int64_t now,
  * the hour.  `*ret_evicted`: starts that left to make room.
  */
 int trace_db_put(struct db *db, const struct trace_limits *l,
-		 const struct recording *r, int64_t now, enum verdict *ret,
-		 unsigned int *ret_evicted, struct error *err) MUST_CHECK;
+		 const struct trace_recording *r, int64_t now,
+		 enum verdict *ret, unsigned int *ret_evicted,
+		 struct error *err) MUST_CHECK;
 
 /* A merged list, as the database keeps it. */
 struct hot_row {

@@ -28,7 +28,7 @@ static const char *const matches[] = {
 
 struct lent {
 	struct hot *hot;
-	struct hot_list *list;
+	struct hot_list_text *list;
 };
 
 static void give_back(void *arg)
@@ -40,7 +40,8 @@ static void give_back(void *arg)
 }
 
 /* Send the list's own bytes; the call has it until they are sent. */
-static int send_shared(struct call *c, struct hot_list *list, struct error *err)
+static int send_shared(struct call *c, struct hot_list_text *list,
+		       struct error *err)
 {
 	struct lent *l = malloc(sizeof(*l));
 
@@ -57,7 +58,8 @@ static int send_shared(struct call *c, struct hot_list *list, struct error *err)
 	return 0;
 }
 
-static int send_json(struct call *c, struct hot_list *list, struct error *err)
+static int send_json(struct call *c, struct hot_list_text *list,
+		     struct error *err)
 {
 	AUTO(trace) t = NULL;
 	int rc = trace_decode(list->trace.data, list->trace.len, &t, err);
@@ -70,7 +72,7 @@ static int send_json(struct call *c, struct hot_list *list, struct error *err)
 }
 
 static int put_headers(struct call *c, const struct start *s,
-		       struct hot_list *list, struct error *err)
+		       struct hot_list_text *list, struct error *err)
 {
 	int rc = buf_printf(&c->reply.headers,
 			    "Bootseer-Match: %s\r\nBootseer-Runs: %" PRIu64
@@ -87,18 +89,18 @@ static bool wants_json(const struct call *c)
 	return accept && strstr(accept, JSON);
 }
 
-static bool has_it(const struct call *c, struct hot_list *list)
+static bool has_it(const struct call *c, struct hot_list_text *list)
 {
 	const char *tags = httpd_head_get(&c->req->head, "If-None-Match");
 
 	return tags && strstr(tags, list->etag);
 }
 
-struct found {
+struct found_trace {
 	struct start start;
 	bool none;
 };
-_Static_assert(sizeof(struct found) <= RECENT_VALUE_MAX, "it fits");
+_Static_assert(sizeof(struct found_trace) <= RECENT_VALUE_MAX, "it fits");
 
 /* trace_db_find(), asked once a second by all. */
 static int find_start(struct call *c, const struct start_query *q,
@@ -107,7 +109,7 @@ static int find_start(struct call *c, const struct start_query *q,
 	int64_t now = clock_now_ns();
 	struct recent_key key = { .image = q->image, .repo = q->repo };
 	AUTO_FREE char *text = NULL;
-	struct found f = { .none = false };
+	struct found_trace f = { .none = false };
 	uint64_t age = 0;
 	int rc = 0;
 
@@ -134,7 +136,7 @@ static int find_start(struct call *c, const struct start_query *q,
 static int get_list(struct call *c, const struct start_query *q,
 		    struct error *err)
 {
-	struct hot_list *list;
+	struct hot_list_text *list;
 	struct start s;
 	int rc = find_start(c, q, &s, err);
 
@@ -157,14 +159,14 @@ static int get_list(struct call *c, const struct start_query *q,
 
 /* ----------------------------------------------------------------------- list --- */
 
-struct lines {
+struct trace_lines {
 	json_t *array;
 	int64_t now;
 };
 
 static int add_line(void *arg, const struct start_line *l)
 {
-	struct lines *lines = arg;
+	struct trace_lines *lines = arg;
 	bool wanted =
 		retention_wants((uint64_t)l->votes, l->newest, lines->now);
 	json_t *o = json_pack(
@@ -183,7 +185,7 @@ static int add_line(void *arg, const struct start_line *l)
 static int list(struct call *c, const char *image, struct error *err)
 {
 	const char *limit = call_param(c, "limit");
-	struct lines lines = { .array = json_array(), .now = time(NULL) };
+	struct trace_lines lines = { .array = json_array(), .now = time(NULL) };
 	int rc = trace_db_list(c->service->db, image, call_param(c, "repo"),
 			       call_prefix(c),
 			       limit[0] ? atoi(limit) : LIMIT_DEFAULT, add_line,
@@ -233,7 +235,7 @@ static int check_said(const char *what, const char *said, const char *asked,
 }
 
 static int check_trace(const struct call *c, const struct trace *t,
-		       const struct recording *r, struct error *err)
+		       const struct trace_recording *r, struct error *err)
 {
 	char image[DIGEST_STR_MAX];
 	int rc;
@@ -266,8 +268,8 @@ static int refuse_soon(struct call *c, struct error *err)
 }
 
 /* Did this token's recordings of the start suffice a moment ago? */
-static int judge(struct call *c, const struct recording *r, enum verdict *ret,
-		 struct error *err)
+static int judge(struct call *c, const struct trace_recording *r,
+		 enum verdict *ret, struct error *err)
 {
 	struct recent *recent = c->service->recent;
 	struct recent_key key = { .image = r->image, .repo = r->repo };
@@ -305,7 +307,7 @@ static int send_verdict(struct call *c, enum verdict v, struct error *err)
 	return call_send_json(c, json_pack("{s:s}", "status", text), err);
 }
 
-static int store(struct call *c, struct recording *r, struct error *err)
+static int store(struct call *c, struct trace_recording *r, struct error *err)
 {
 	struct service *s = c->service;
 	AUTO(trace) t = NULL;
@@ -341,7 +343,7 @@ static int store(struct call *c, struct recording *r, struct error *err)
 
 static int post(struct call *c, struct error *err)
 {
-	struct recording r = {
+	struct trace_recording r = {
 		.image = call_param(c, "digest"),
 		.workload = call_param(c, "workload"),
 		.repo = call_param(c, "repo"),

@@ -10,7 +10,7 @@
 
 struct turns_owner {
 	char *name;
-	STAILQ_HEAD(, turn) waiting;
+	STAILQ_HEAD(, owner_turn) waiting;
 	size_t n_running;
 	UT_hash_handle hh;
 	TAILQ_ENTRY(turns_owner) ring; /* of those with something waiting */
@@ -80,7 +80,7 @@ static void owner_leave(struct turns *t, struct turns_owner *o)
 
 static void run(struct work *work)
 {
-	struct turn *w = container_of(work, struct turn, work);
+	struct owner_turn *w = container_of(work, struct owner_turn, work);
 
 	w->run(w);
 }
@@ -89,7 +89,7 @@ static void begin_more(struct turns *t);
 
 static void done(struct work *work)
 {
-	struct turn *w = container_of(work, struct turn, work);
+	struct owner_turn *w = container_of(work, struct owner_turn, work);
 	struct turns *t = w->turns;
 
 	t->n_running--;
@@ -100,9 +100,9 @@ static void done(struct work *work)
 }
 
 /* The first waiting one of an owner, who goes behind the others. */
-static struct turn *take(struct turns *t, struct turns_owner *o)
+static struct owner_turn *take(struct turns *t, struct turns_owner *o)
 {
-	struct turn *w = STAILQ_FIRST(&o->waiting);
+	struct owner_turn *w = STAILQ_FIRST(&o->waiting);
 
 	STAILQ_REMOVE_HEAD(&o->waiting, next);
 	TAILQ_REMOVE(&t->ring, o, ring);
@@ -125,7 +125,7 @@ static struct turns_owner *whose_turn(struct turns *t)
 static void begin_more(struct turns *t)
 {
 	struct turns_owner *o;
-	struct turn *w;
+	struct owner_turn *w;
 
 	while (t->n_running < t->n_threads && (o = whose_turn(t))) {
 		w = take(t, o);
@@ -136,7 +136,7 @@ static void begin_more(struct turns *t)
 	}
 }
 
-int turns_submit(struct turns *t, struct turn *w, const char *owner)
+int turns_submit(struct turns *t, struct owner_turn *w, const char *owner)
 {
 	struct turns_owner *o;
 
@@ -161,7 +161,7 @@ void turns_stop(struct turns *t)
 
 	t->is_stopped = true;
 	while ((o = TAILQ_FIRST(&t->ring))) {
-		struct turn *w = take(t, o);
+		struct owner_turn *w = take(t, o);
 
 		owner_leave(t, o);
 		w->drop(w);

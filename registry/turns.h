@@ -17,15 +17,16 @@ struct turns;
 struct turns_owner;
 
 /* One work; the submitter's, as struct work is. */
-struct turn {
-	void (*run)(struct turn *t);  /* on a thread of the pool; may block */
-	void (*done)(struct turn *t); /* on the loop, after it */
-	void (*drop)(struct turn *t); /* instead of both: turns_stop() */
+struct owner_turn {
+	void (*run)(
+		struct owner_turn *t); /* on a thread of the pool; may block */
+	void (*done)(struct owner_turn *t); /* on the loop, after it */
+	void (*drop)(struct owner_turn *t); /* instead of both: turns_stop() */
 	/* The rest is for turns.c. */
 	struct turns *turns;
 	struct turns_owner *owner;
 	struct work work;
-	STAILQ_ENTRY(turn) next;
+	STAILQ_ENTRY(owner_turn) next;
 };
 
 /* `pool` has `n_threads`, which nothing else uses for long, and is the caller's; at
@@ -37,7 +38,8 @@ void turns_free(struct turns *t);
 
 /* `owner` is copied; "": nobody who is known.  -EAGAIN: too many wait, or it has
  * stopped; -ENOMEM.  The turn was then not taken. */
-int turns_submit(struct turns *t, struct turn *w, const char *owner) MUST_CHECK;
+int turns_submit(struct turns *t, struct owner_turn *w,
+		 const char *owner) MUST_CHECK;
 /* Drop what waits; nothing more begins.  What runs is done as ever. */
 void turns_stop(struct turns *t);
 /* Works that wait for a thread. */

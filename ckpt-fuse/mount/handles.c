@@ -48,7 +48,7 @@ int folder_list_add(struct folder_list *l, const char *name, bool is_folder)
 }
 
 struct handle *handle_new(struct handles *t, enum handle_kind kind,
-			  struct node *n, struct reading *r)
+			  struct ckpt_node *n, struct reading *r)
 {
 	struct handle *h = calloc(1, sizeof(*h));
 

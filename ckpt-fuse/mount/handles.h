@@ -23,7 +23,7 @@ struct handle {
 	UT_hash_handle hh;
 	uint64_t id;
 	enum handle_kind kind;
-	struct node *node; /* in use */
+	struct ckpt_node *node; /* in use */
 	struct reading *reading;
 	bool is_killed; /* a process that was killed closed it */
 	struct folder_list list;
@@ -40,7 +40,7 @@ void handles_fini(struct handles *t, struct nodes *nodes);
 
 /* Takes node and reading when it succeeds.  NULL: no memory. */
 struct handle *handle_new(struct handles *t, enum handle_kind kind,
-			  struct node *n, struct reading *r) MUST_CHECK;
+			  struct ckpt_node *n, struct reading *r) MUST_CHECK;
 /* NULL: it is a predecessor's.  Valid until it is released, which the kernel asks for
  * when no request has it. */
 struct handle *handle_get(struct handles *t, uint64_t id) MUST_CHECK;

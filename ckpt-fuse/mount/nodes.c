@@ -18,7 +18,7 @@
 
 /* -------------------------------------------------------------------- the table --- */
 
-static char *key_of(const struct node *parent, const char *name)
+static char *key_of(const struct ckpt_node *parent, const char *name)
 {
 	char *key;
 
@@ -27,14 +27,14 @@ static char *key_of(const struct node *parent, const char *name)
 	return key;
 }
 
-const char *node_name(const struct node *n)
+const char *node_name(const struct ckpt_node *n)
 {
 	return n->key ? n->key + KEY_PREFIX : "";
 }
 
-static struct node *node_new(uint64_t id, bool is_folder)
+static struct ckpt_node *node_new(uint64_t id, bool is_folder)
 {
-	struct node *n = calloc(1, sizeof(*n));
+	struct ckpt_node *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return NULL;
@@ -44,7 +44,7 @@ static struct node *node_new(uint64_t id, bool is_folder)
 	return n;
 }
 
-static void node_free(struct node *n)
+static void node_free(struct ckpt_node *n)
 {
 	writing_free(n->writing);
 	reading_unref(n->reading);
@@ -53,25 +53,25 @@ static void node_free(struct node *n)
 	free(n);
 }
 
-static struct node *find_id(struct nodes *t, uint64_t id)
+static struct ckpt_node *find_id(struct nodes *t, uint64_t id)
 {
-	struct node *n;
+	struct ckpt_node *n;
 
 	HASH_FIND(by_id, t->by_id, &id, sizeof(id), n);
 	return n;
 }
 
-static struct node *find_key(struct nodes *t, const char *key)
+static struct ckpt_node *find_key(struct nodes *t, const char *key)
 {
-	struct node *n;
+	struct ckpt_node *n;
 
 	HASH_FIND(by_name, t->by_name, key, strlen(key), n);
 	return n;
 }
 
 /* Takes `key`, which no node has. */
-static int set_name(struct nodes *t, struct node *n, struct node *parent,
-		    char *key)
+static int set_name(struct nodes *t, struct ckpt_node *n,
+		    struct ckpt_node *parent, char *key)
 {
 	HASH_ADD_KEYPTR(by_name, t->by_name, key, strlen(key), n);
 	if (!n->by_name.tbl) {
@@ -84,11 +84,11 @@ static int set_name(struct nodes *t, struct node *n, struct node *parent,
 	return 0;
 }
 
-static void drop(struct nodes *t, struct node *n);
+static void drop(struct nodes *t, struct ckpt_node *n);
 
-static void unset_name(struct nodes *t, struct node *n)
+static void unset_name(struct nodes *t, struct ckpt_node *n)
 {
-	struct node *parent = n->parent;
+	struct ckpt_node *parent = n->parent;
 
 	if (!parent)
 		return;
@@ -111,7 +111,7 @@ static void journal_append(struct nodes *t, const struct buf *record)
 		t->journal_len += record->len;
 }
 
-static int record_of(const struct node *n, struct buf *out)
+static int record_of(const struct ckpt_node *n, struct buf *out)
 {
 	int rc = buf_printf(out, "A%" PRIx64 " %c %s", n->id,
 			    n->is_folder ? 'd' : 'f', n->parent ? n->key : "");
@@ -124,7 +124,7 @@ static void journal_renew(struct nodes *t)
 {
 	uint64_t before = t->journal_len;
 	AUTO_BUF all = BUF_INIT;
-	struct node *n, *next;
+	struct ckpt_node *n, *next;
 
 	if (buf_append(&all, "R", 2) < 0)
 		return;
@@ -140,7 +140,7 @@ static void journal_renew(struct nodes *t)
 			(off_t)before);
 }
 
-static void journal(struct nodes *t, const struct node *n, bool is_there)
+static void journal(struct nodes *t, const struct ckpt_node *n, bool is_there)
 {
 	AUTO_BUF record = BUF_INIT;
 	int rc;
@@ -163,12 +163,12 @@ static void journal(struct nodes *t, const struct node *n, bool is_there)
 
 /* ------------------------------------------------------------------------- life --- */
 
-static bool is_wanted(const struct node *n)
+static bool is_wanted(const struct ckpt_node *n)
 {
 	return n->n_users || n->n_lookups;
 }
 
-static void drop(struct nodes *t, struct node *n)
+static void drop(struct nodes *t, struct ckpt_node *n)
 {
 	if (n == t->root || is_wanted(n))
 		return;
@@ -178,9 +178,9 @@ static void drop(struct nodes *t, struct node *n)
 	node_free(n);
 }
 
-static struct node *add(struct nodes *t, uint64_t id, bool is_folder)
+static struct ckpt_node *add(struct nodes *t, uint64_t id, bool is_folder)
 {
-	struct node *n = node_new(id, is_folder);
+	struct ckpt_node *n = node_new(id, is_folder);
 
 	if (!n)
 		return NULL;
@@ -192,11 +192,11 @@ static struct node *add(struct nodes *t, uint64_t id, bool is_folder)
 	return n;
 }
 
-static struct node *add_named(struct nodes *t, struct node *parent,
-			      const char *name, bool is_folder)
+static struct ckpt_node *add_named(struct nodes *t, struct ckpt_node *parent,
+				   const char *name, bool is_folder)
 {
 	char *key = key_of(parent, name);
-	struct node *n = key ? add(t, ++t->last_id, is_folder) : NULL;
+	struct ckpt_node *n = key ? add(t, ++t->last_id, is_folder) : NULL;
 
 	if (!n) {
 		free(key);
@@ -211,9 +211,9 @@ static struct node *add_named(struct nodes *t, struct node *parent,
 	return n;
 }
 
-struct node *node_get(struct nodes *t, uint64_t id)
+struct ckpt_node *node_get(struct nodes *t, uint64_t id)
 {
-	struct node *n;
+	struct ckpt_node *n;
 
 	(void)pthread_mutex_lock(&t->lock);
 	n = find_id(t, id);
@@ -223,7 +223,7 @@ struct node *node_get(struct nodes *t, uint64_t id)
 	return n;
 }
 
-void node_put(struct nodes *t, struct node *n)
+void node_put(struct nodes *t, struct ckpt_node *n)
 {
 	if (!n)
 		return;
@@ -233,10 +233,11 @@ void node_put(struct nodes *t, struct node *n)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-struct node *node_find(struct nodes *t, struct node *parent, const char *name)
+struct ckpt_node *node_find(struct nodes *t, struct ckpt_node *parent,
+			    const char *name)
 {
 	AUTO_FREE char *key = key_of(parent, name);
-	struct node *n;
+	struct ckpt_node *n;
 
 	if (!key)
 		return NULL;
@@ -248,11 +249,11 @@ struct node *node_find(struct nodes *t, struct node *parent, const char *name)
 	return n;
 }
 
-struct node *node_make(struct nodes *t, struct node *parent, const char *name,
-		       bool is_folder)
+struct ckpt_node *node_make(struct nodes *t, struct ckpt_node *parent,
+			    const char *name, bool is_folder)
 {
 	AUTO_FREE char *key = key_of(parent, name);
-	struct node *n;
+	struct ckpt_node *n;
 
 	if (!key)
 		return NULL;
@@ -271,7 +272,7 @@ struct node *node_make(struct nodes *t, struct node *parent, const char *name,
 	return n;
 }
 
-void node_looked_up(struct nodes *t, struct node *n)
+void node_looked_up(struct nodes *t, struct ckpt_node *n)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	n->n_lookups++;
@@ -280,7 +281,7 @@ void node_looked_up(struct nodes *t, struct node *n)
 
 void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups)
 {
-	struct node *n;
+	struct ckpt_node *n;
 
 	(void)pthread_mutex_lock(&t->lock);
 	n = find_id(t, id);
@@ -292,7 +293,7 @@ void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-void node_detach(struct nodes *t, struct node *n)
+void node_detach(struct nodes *t, struct ckpt_node *n)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	unset_name(t, n);
@@ -300,11 +301,11 @@ void node_detach(struct nodes *t, struct node *n)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-int node_rename(struct nodes *t, struct node *n, struct node *parent,
+int node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 		const char *name)
 {
 	char *key = key_of(parent, name);
-	struct node *before;
+	struct ckpt_node *before;
 	int rc;
 
 	if (!key)
@@ -326,7 +327,7 @@ int node_rename(struct nodes *t, struct node *n, struct node *parent,
 
 /* ------------------------------------------------------------------------ paths --- */
 
-static int path_of(struct nodes *t, const struct node *n, struct buf *out)
+static int path_of(struct nodes *t, const struct ckpt_node *n, struct buf *out)
 {
 	int rc;
 
@@ -340,7 +341,7 @@ static int path_of(struct nodes *t, const struct node *n, struct buf *out)
 	return rc < 0 ? rc : buf_puts(out, node_name(n));
 }
 
-int node_path(struct nodes *t, struct node *n, struct buf *out)
+int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 {
 	int rc;
 
@@ -351,7 +352,7 @@ int node_path(struct nodes *t, struct node *n, struct buf *out)
 	return rc < 0 ? rc : buf_puts(out, "");
 }
 
-int node_path_below(struct nodes *t, struct node *n, const char *name,
+int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
 		    struct buf *out)
 {
 	int rc = node_path(t, n, out);
@@ -361,10 +362,10 @@ int node_path_below(struct nodes *t, struct node *n, const char *name,
 	return rc < 0 ? rc : buf_puts(out, name);
 }
 
-void nodes_each(struct nodes *t, const struct node *parent, nodes_fn *fn,
+void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
 		void *arg)
 {
-	struct node *n, *next;
+	struct ckpt_node *n, *next;
 
 	(void)pthread_mutex_lock(&t->lock);
 	HASH_ITER(by_name, t->by_name, n, next)
@@ -377,7 +378,7 @@ void nodes_each(struct nodes *t, const struct node *parent, nodes_fn *fn,
 
 static void forget_all(struct nodes *t)
 {
-	struct node *n, *next;
+	struct ckpt_node *n, *next;
 
 	HASH_ITER(by_id, t->by_id, n, next)
 	{
@@ -394,7 +395,7 @@ static void replay_add(struct nodes *t, const char *text)
 {
 	char *end;
 	uint64_t id = strtoull(text, &end, 16);
-	struct node *n = find_id(t, id);
+	struct ckpt_node *n = find_id(t, id);
 
 	if (!id || id == NODE_ROOT || end[0] != ' ' || !end[1] || end[2] != ' ')
 		return;
@@ -412,7 +413,7 @@ static void replay_add(struct nodes *t, const char *text)
 static void replay_remove(struct nodes *t, const char *text)
 {
 	uint64_t id = strtoull(text, NULL, 16);
-	struct node *n = id == NODE_ROOT ? NULL : find_id(t, id);
+	struct ckpt_node *n = id == NODE_ROOT ? NULL : find_id(t, id);
 
 	if (!n)
 		return;
@@ -422,12 +423,12 @@ static void replay_remove(struct nodes *t, const char *text)
 
 static void replay_names(struct nodes *t)
 {
-	struct node *n, *next;
+	struct ckpt_node *n, *next;
 
 	HASH_ITER(by_id, t->by_id, n, next)
 	{
 		char *key = n->key;
-		struct node *parent =
+		struct ckpt_node *parent =
 			key ? find_id(t, strtoull(key, NULL, 16)) : NULL;
 
 		n->key = NULL;
@@ -440,7 +441,7 @@ static void replay_names(struct nodes *t)
 
 static void replay(struct nodes *t, const char *data, size_t len)
 {
-	struct node *n, *next;
+	struct ckpt_node *n, *next;
 
 	for (size_t at = 0; at < len; at += strlen(data + at) + 1) {
 		if (data[at] == 'A')

@@ -18,21 +18,21 @@ void ops_fail(fuse_req_t req, const char *what, int rc,
 	      const struct error *err);
 
 /* What the kernel is told of a file or folder.  -ENOENT, and what the store says. */
-int ops_stat(struct ckpt_mount *m, struct node *n, struct stat *ret,
+int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err) MUST_CHECK;
 /* `n` is taken over: the kernel has it, or it was put. */
-void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct node *n);
-int ops_entry(struct ckpt_mount *m, struct node *n,
+void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n);
+int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 	      struct fuse_entry_param *ret, struct error *err) MUST_CHECK;
 
 /* Look a name up in the store: its node, in use. */
-int ops_find(struct ckpt_mount *m, struct node *parent, const char *name,
-	     struct node **ret, struct error *err) MUST_CHECK;
+int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
+	     struct ckpt_node **ret, struct error *err) MUST_CHECK;
 /* Have the node's file open to be written; counts a writer. */
-int ops_begin_writing(struct ckpt_mount *m, struct node *n, bool is_new,
+int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      const struct ckpt_attr *attr,
 		      struct error *err) MUST_CHECK;
-void ops_end_writing(struct ckpt_mount *m, struct node *n);
+void ops_end_writing(struct ckpt_mount *m, struct ckpt_node *n);
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n);

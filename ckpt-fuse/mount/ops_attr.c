@@ -73,7 +73,8 @@ static void fill_file(const struct ckpt_mount *m, const struct ckpt_stat *s,
 }
 
 /* With the node's lock: what it is now. */
-static int stat_file(struct ckpt_mount *m, struct node *n, struct error *err)
+static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
+		     struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st = { .is_striped = true };
@@ -94,7 +95,7 @@ static int stat_file(struct ckpt_mount *m, struct node *n, struct error *err)
 	return rc;
 }
 
-int ops_stat(struct ckpt_mount *m, struct node *n, struct stat *ret,
+int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err)
 {
 	int rc = 0;
@@ -115,7 +116,7 @@ int ops_stat(struct ckpt_mount *m, struct node *n, struct stat *ret,
 void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *n = node_get(&m->nodes, ino);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	struct stat st;
 	int rc = n ? ops_stat(m, n, &st, &err) : -ENOENT;
@@ -129,7 +130,7 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* ---------------------------------------------------------------------- names --- */
 
-int ops_entry(struct ckpt_mount *m, struct node *n,
+int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 	      struct fuse_entry_param *ret, struct error *err)
 {
 	*ret = (struct fuse_entry_param){ .ino = n->id,
@@ -139,7 +140,7 @@ int ops_entry(struct ckpt_mount *m, struct node *n,
 	return ops_stat(m, n, &ret->attr, err);
 }
 
-void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct node *n)
+void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n)
 {
 	struct fuse_entry_param e;
 	struct error err = ERROR_INIT;
@@ -156,7 +157,7 @@ void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct node *n)
 }
 
 /* Is it there, and a folder?  1 or 0, or -errno. */
-static int look(struct ckpt_mount *m, struct node *known, const char *path,
+static int look(struct ckpt_mount *m, struct ckpt_node *known, const char *path,
 		struct error *err)
 {
 	struct ckpt_stat st;
@@ -172,7 +173,7 @@ static int look(struct ckpt_mount *m, struct node *known, const char *path,
 	return rc == -EINVAL ? -ENOENT : rc;
 }
 
-static bool is_being_written(struct node *n)
+static bool is_being_written(struct ckpt_node *n)
 {
 	bool is_so;
 
@@ -182,11 +183,11 @@ static bool is_being_written(struct node *n)
 	return is_so;
 }
 
-int ops_find(struct ckpt_mount *m, struct node *parent, const char *name,
-	     struct node **ret, struct error *err)
+int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
+	     struct ckpt_node **ret, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	struct node *n = node_find(&m->nodes, parent, name);
+	struct ckpt_node *n = node_find(&m->nodes, parent, name);
 	int rc;
 
 	if (n && !n->is_folder && is_being_written(n)) {
@@ -206,7 +207,7 @@ int ops_find(struct ckpt_mount *m, struct node *parent, const char *name,
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *p = node_get(&m->nodes, parent), *n;
+	struct ckpt_node *p = node_get(&m->nodes, parent), *n;
 	struct error err = ERROR_INIT;
 	int rc = p ? ops_find(m, p, name, &n, &err) : -ESTALE;
 
@@ -234,7 +235,7 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 
 /* -------------------------------------------------------------------- changes --- */
 
-static int set_size(struct ckpt_mount *m, struct node *n, uint64_t size,
+static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
 	struct ckpt_attr attr = n->stat.attr;
@@ -272,7 +273,7 @@ static void merge(const struct stat *attr, int to_set, struct ckpt_attr *a)
 }
 
 /* A plain object has nothing to keep them in: that is no failure, docs say so. */
-static int set_attrs(struct ckpt_mount *m, struct node *n,
+static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 		     const struct stat *attr, int to_set, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -300,7 +301,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		 struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *n = node_get(&m->nodes, ino);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	struct stat st;
 	int rc = n ? 0 : -ESTALE;

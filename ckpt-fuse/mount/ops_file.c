@@ -17,7 +17,7 @@
 
 /* -------------------------------------------------------------------- writers --- */
 
-int ops_begin_writing(struct ckpt_mount *m, struct node *n, bool is_new,
+int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      const struct ckpt_attr *attr, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -35,7 +35,7 @@ int ops_begin_writing(struct ckpt_mount *m, struct node *n, bool is_new,
 	return rc;
 }
 
-void ops_end_writing(struct ckpt_mount *m, struct node *n)
+void ops_end_writing(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	if (--n->n_writers)
 		return;
@@ -43,7 +43,7 @@ void ops_end_writing(struct ckpt_mount *m, struct node *n)
 	n->writing = NULL;
 }
 
-static int open_writer(struct ckpt_mount *m, struct node *n, int flags,
+static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		       struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -68,7 +68,7 @@ static int open_writer(struct ckpt_mount *m, struct node *n, int flags,
 	return rc;
 }
 
-static void reply_writer(fuse_req_t req, struct node *n,
+static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 			 struct fuse_file_info *fi,
 			 const struct fuse_entry_param *e)
 {
@@ -100,7 +100,7 @@ static void reply_writer(fuse_req_t req, struct node *n,
 
 /* With the lock: the version that is there now is the node's.  -ESTALE: its readers
  * have another, which is another file to the kernel. */
-static int use_version(struct ckpt_mount *m, struct node *n,
+static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct ckpt_file *f, bool *ret_is_same,
 		       struct error *err)
 {
@@ -126,7 +126,7 @@ static int use_version(struct ckpt_mount *m, struct node *n,
 }
 
 /* A file that was removed is open still: as its readers have it. */
-static int open_removed(struct node *n, struct reading **ret)
+static int open_removed(struct ckpt_node *n, struct reading **ret)
 {
 	int rc = n->reading ? 0 : -ENOENT;
 
@@ -135,7 +135,7 @@ static int open_removed(struct node *n, struct reading **ret)
 	return rc;
 }
 
-static int open_reader(struct ckpt_mount *m, struct node *n,
+static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct reading **ret, bool *ret_is_same,
 		       struct error *err)
 {
@@ -166,7 +166,7 @@ static int open_reader(struct ckpt_mount *m, struct node *n,
 	return rc;
 }
 
-static void close_reader(struct node *n)
+static void close_reader(struct ckpt_node *n)
 {
 	(void)pthread_mutex_lock(&n->lock);
 	if (n->n_readers && --n->n_readers == 0) {
@@ -176,7 +176,7 @@ static void close_reader(struct node *n)
 	(void)pthread_mutex_unlock(&n->lock);
 }
 
-static void reply_reader(fuse_req_t req, struct node *n, struct reading *r,
+static void reply_reader(fuse_req_t req, struct ckpt_node *n, struct reading *r,
 			 struct fuse_file_info *fi, bool is_same)
 {
 	struct ckpt_mount *m = mount_of(req);
@@ -195,7 +195,7 @@ static void reply_reader(fuse_req_t req, struct node *n, struct reading *r,
 }
 
 /* A new file that nobody has committed yet is read by way of its writer. */
-static bool has_writer(struct node *n)
+static bool has_writer(struct ckpt_node *n)
 {
 	bool has;
 
@@ -208,7 +208,7 @@ static bool has_writer(struct node *n)
 void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *n = node_get(&m->nodes, ino);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
 	bool is_writer =
 		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
 	struct error err = ERROR_INIT;
@@ -233,7 +233,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /* Nobody else can have such a name, as the store says by the same check. */
-static int check_name(struct ckpt_mount *m, struct node *parent,
+static int check_name(struct ckpt_mount *m, struct ckpt_node *parent,
 		      const char *name, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -245,15 +245,15 @@ static int check_name(struct ckpt_mount *m, struct node *parent,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int create(fuse_req_t req, struct node *parent, const char *name,
-		  mode_t mode, struct node **ret, struct error *err)
+static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
+		  mode_t mode, struct ckpt_node **ret, struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	const struct ckpt_attr attr = { .mode = mode & 07777,
 					.uid = ctx->uid,
 					.gid = ctx->gid };
-	struct node *n;
+	struct ckpt_node *n;
 	int rc = m->cfg->read_only ? -EROFS : check_name(m, parent, name, err);
 
 	if (rc < 0)
@@ -275,7 +275,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 		mode_t mode, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *p = node_get(&m->nodes, parent), *n = NULL;
+	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
 	struct error err = ERROR_INIT;
 	struct fuse_entry_param e;
 	int rc = p ? create(req, p, name, mode, &n, &err) : -ESTALE;
@@ -295,7 +295,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 static struct reading *reopen(struct ckpt_mount *m, fuse_ino_t ino,
 			      struct error *err)
 {
-	struct node *n = node_get(&m->nodes, ino);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct reading *r = NULL;
 	bool is_same;
 
@@ -401,7 +401,7 @@ static void commit(fuse_req_t req, uint64_t fh, const char *what)
  * the file is done when whoever wrote it has no other. */
 static bool is_last_close(const struct handle *h, pid_t pid)
 {
-	const struct node *n = h->node;
+	const struct ckpt_node *n = h->node;
 	int writer = n->writer_pid;
 
 	return !closing_has_open(pid, n->id, node_name(n)) &&

@@ -40,7 +40,7 @@ static bool is_listed(const struct own_files *o, const char *name)
 
 /* Files that are written for the first time are in no store yet.  That one is there is
  * all that is looked at: its lock may be held for long. */
-static void add_own(void *arg, struct node *n)
+static void add_own(void *arg, struct ckpt_node *n)
 {
 	struct own_files *o = arg;
 
@@ -49,8 +49,8 @@ static void add_own(void *arg, struct node *n)
 		o->rc = folder_list_add(o->list, node_name(n), false);
 }
 
-static int list(struct ckpt_mount *m, struct node *n, struct folder_list *l,
-		struct error *err)
+static int list(struct ckpt_mount *m, struct ckpt_node *n,
+		struct folder_list *l, struct error *err)
 {
 	struct own_files own = { .list = l };
 	AUTO_BUF path = BUF_INIT;
@@ -68,7 +68,7 @@ static int list(struct ckpt_mount *m, struct node *n, struct folder_list *l,
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *n = node_get(&m->nodes, ino);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct handle *h =
 		n ? handle_new(&m->handles, HANDLE_FOLDER, n, NULL) : NULL;
 	struct error err = ERROR_INIT;
@@ -130,7 +130,7 @@ void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	struct handle *h = handle_get(&m->handles, fi->fh);
 	struct folder_list l = { .n = 0 };
 	struct error err = ERROR_INIT;
-	struct node *n;
+	struct ckpt_node *n;
 	int rc;
 
 	if (size > SESSION_DATA_MAX)
@@ -167,11 +167,12 @@ void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 
 /* ------------------------------------------------------------------- folders --- */
 
-static int make_folder(struct ckpt_mount *m, struct node *parent,
-		       const char *name, struct node **ret, struct error *err)
+static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
+		       const char *name, struct ckpt_node **ret,
+		       struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	struct node *n = NULL;
+	struct ckpt_node *n = NULL;
 	int rc;
 
 	if (m->cfg->read_only)
@@ -194,7 +195,7 @@ static int make_folder(struct ckpt_mount *m, struct node *parent,
 void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *p = node_get(&m->nodes, parent), *n = NULL;
+	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
 	struct error err = ERROR_INIT;
 	int rc = p ? make_folder(m, p, name, &n, &err) : -ESTALE;
 
@@ -205,15 +206,15 @@ void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 		ops_reply_entry(req, m, n);
 }
 
-static void count_writers(void *arg, struct node *n)
+static void count_writers(void *arg, struct ckpt_node *n)
 {
 	unsigned int *n_writers = arg;
 
 	*n_writers += n->n_writers;
 }
 
-static int remove_folder(struct ckpt_mount *m, struct node *parent,
-			 struct node *n, struct error *err)
+static int remove_folder(struct ckpt_mount *m, struct ckpt_node *parent,
+			 struct ckpt_node *n, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	unsigned int n_writers = 0;
@@ -236,12 +237,12 @@ static int remove_folder(struct ckpt_mount *m, struct node *parent,
 
 /* The kernel looked the name up before. */
 static int with_child(fuse_req_t req, fuse_ino_t parent, const char *name,
-		      int (*fn)(struct ckpt_mount *m, struct node *parent,
-				struct node *n, struct error *err),
+		      int (*fn)(struct ckpt_mount *m, struct ckpt_node *parent,
+				struct ckpt_node *n, struct error *err),
 		      struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct node *p = node_get(&m->nodes, parent), *n = NULL;
+	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
 	int rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
 
 	if (rc == 0)
@@ -263,7 +264,7 @@ void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 }
 
 /* A folder stays when the last file leaves it: in a bucket it would be gone. */
-static void keep_folder(struct ckpt_mount *m, struct node *folder)
+static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct error err = ERROR_INIT;
@@ -278,14 +279,15 @@ static void keep_folder(struct ckpt_mount *m, struct node *folder)
 /* ---------------------------------------------------------------------- files --- */
 
 /* With the lock. */
-static int leave_writer(struct node *n, bool *ret_was_there, struct error *err)
+static int leave_writer(struct ckpt_node *n, bool *ret_was_there,
+			struct error *err)
 {
 	*ret_was_there = n->writing != NULL;
 	return n->writing ? writing_move(n->writing, NULL, err) : 0;
 }
 
-static int remove_file(struct ckpt_mount *m, struct node *parent,
-		       struct node *n, struct error *err)
+static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
+		       struct ckpt_node *n, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	bool was_written;
@@ -326,14 +328,15 @@ void ops_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 /* --------------------------------------------------------------------- rename --- */
 
 struct ops_move {
-	struct node *parent, *to_parent;
+	struct ckpt_node *parent, *to_parent;
 	const char *name, *to_name;
 	unsigned int flags;
 };
 
 /* What was written so far is committed first: then there is something to rename. */
 static int move_file(struct ckpt_mount *m, const struct ops_move *v,
-		     struct node *n, struct node *over, struct error *err)
+		     struct ckpt_node *n, struct ckpt_node *over,
+		     struct error *err)
 {
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
@@ -363,7 +366,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 }
 
 /* Is it in the folder, at whatever depth? */
-static bool is_below(const struct node *n, const struct node *folder)
+static bool is_below(const struct ckpt_node *n, const struct ckpt_node *folder)
 {
 	while (n && n != folder)
 		n = n->parent;
@@ -372,11 +375,11 @@ static bool is_below(const struct node *n, const struct node *folder)
 
 struct ops_below {
 	struct nodes *nodes;
-	const struct node *folder;
+	const struct ckpt_node *folder;
 	unsigned int n_writers;
 };
 
-static void count_below(void *arg, struct node *n)
+static void count_below(void *arg, struct ckpt_node *n)
 {
 	struct ops_below *b = arg;
 
@@ -385,7 +388,8 @@ static void count_below(void *arg, struct node *n)
 }
 
 /* What was begun would be committed under its old name. */
-static int check_unused(struct ckpt_mount *m, struct node *n, struct error *err)
+static int check_unused(struct ckpt_mount *m, struct ckpt_node *n,
+			struct error *err)
 {
 	struct ops_below b = { .nodes = &m->nodes, .folder = n };
 
@@ -397,7 +401,8 @@ static int check_unused(struct ckpt_mount *m, struct node *n, struct error *err)
 
 /* In place of an empty one, if there is one. */
 static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
-		       struct node *n, struct node *over, struct error *err)
+		       struct ckpt_node *n, struct ckpt_node *over,
+		       struct error *err)
 {
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
@@ -421,7 +426,7 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 static int move(struct ckpt_mount *m, const struct ops_move *v,
 		struct error *err)
 {
-	struct node *n = NULL, *over = NULL;
+	struct ckpt_node *n = NULL, *over = NULL;
 	int rc = ops_find(m, v->parent, v->name, &n, err);
 
 	if (rc < 0)

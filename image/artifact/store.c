@@ -200,7 +200,7 @@ static int try_artifact(struct artifact_search *s, const struct digest *d,
 
 /* What is kept of each artifact that can be used, so that many that are large are
  * not in memory together. */
-struct candidate {
+struct artifact_candidate {
 	struct digest digest;
 	const char *replaces; /* or NULL; `text`, or the first one's */
 	char *text;
@@ -208,7 +208,7 @@ struct candidate {
 };
 
 struct candidates {
-	struct candidate v[ARTIFACTS_MAX];
+	struct artifact_candidate v[ARTIFACTS_MAX];
 	size_t n;
 	struct artifact first; /* of v[0], whole: most often it is the one */
 };
@@ -216,7 +216,7 @@ struct candidates {
 /* Takes what is in `a`. */
 static void candidates_add(struct candidates *all, struct artifact *a)
 {
-	struct candidate *c = &all->v[all->n++];
+	struct artifact_candidate *c = &all->v[all->n++];
 
 	c->digest = a->digest;
 	c->replaces = a->replaces;
@@ -242,7 +242,7 @@ static void candidates_fini(struct candidates *all)
 
 /* The first that no other one replaces.  There is one: what an artifact
  * replaces was there before it, as its digest depends on theirs. */
-static size_t find_newest(const struct candidate *all, size_t n)
+static size_t find_newest(const struct artifact_candidate *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		char name[DIGEST_STR_MAX];

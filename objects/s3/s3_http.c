@@ -215,7 +215,7 @@ static bool may_pass(int rc)
 /* ------------------------------------------------------------------- sending --- */
 
 /* All headers of one request, and what has to live as long. */
-struct message {
+struct s3_message {
 	struct s3_credentials who;
 	struct buf url, path,
 		lines; /* lines: "name: value", each with its NUL */
@@ -224,7 +224,7 @@ struct message {
 	const char *headers[S3_HEADERS_MAX + 8];
 };
 
-static void message_fini(struct message *m)
+static void message_fini(struct s3_message *m)
 {
 	s3_credentials_fini(&m->who);
 	buf_fini(&m->url);
@@ -233,7 +233,7 @@ static void message_fini(struct message *m)
 }
 
 static int make_url(const struct s3_store *s, const struct s3_request *r,
-		    struct message *m, struct error *err)
+		    struct s3_message *m, struct error *err)
 {
 	AUTO_BUF key = BUF_INIT;
 	int rc = buf_puts(&m->path, s->bucket_path);
@@ -267,7 +267,7 @@ static void make_time(char ret[S3_TIME_MAX])
 
 /* The headers that are signed, and the signature. */
 static int sign(const struct s3_store *s, const struct s3_request *r,
-		struct message *m, struct buf *ret, struct error *err)
+		struct s3_message *m, struct buf *ret, struct error *err)
 {
 	struct s3_header signed_headers[S3_HEADERS_MAX + 4] = {
 		{ "host", s->host },
@@ -300,7 +300,7 @@ static int sign(const struct s3_store *s, const struct s3_request *r,
 	return s3_sign(&g, ret) < 0 ? error_nomem(err) : 0;
 }
 
-static int add_line(struct message *m, const char *name, const char *value)
+static int add_line(struct s3_message *m, const char *name, const char *value)
 {
 	int rc = buf_printf(&m->lines, "%s: %s", name, value);
 
@@ -308,7 +308,7 @@ static int add_line(struct message *m, const char *name, const char *value)
 }
 
 static int make_lines(const struct s3_store *s, const struct s3_request *r,
-		      struct message *m, struct error *err)
+		      struct s3_message *m, struct error *err)
 {
 	AUTO_BUF signature = BUF_INIT;
 	size_t n = 0;
@@ -337,7 +337,7 @@ static int make_lines(const struct s3_store *s, const struct s3_request *r,
 }
 
 static int prepare(struct s3_store *s, const struct s3_request *r,
-		   int64_t until_ns, struct message *m, struct error *err)
+		   int64_t until_ns, struct s3_message *m, struct error *err)
 {
 	int rc = 0;
 
@@ -366,7 +366,7 @@ static bool is_error_body(const struct http_response *resp)
 int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 	   struct retry_verdict *v, struct error *err)
 {
-	struct message m = { .path = BUF_INIT };
+	struct s3_message m = { .path = BUF_INIT };
 	struct http_request req = {
 		.method = r->method,
 		.headers = m.headers,

@@ -21,16 +21,16 @@
 #define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
 
 /* Of a bulk slot: what it is about. */
-struct sending {
+struct slot_sending {
 	uint64_t what;
 	unsigned int peer;
 	int64_t begun;
 	bool is_cold;
 };
 
-struct waiter {
+struct slot_waiter {
 	struct slot_request request;
-	struct waiter *next; /* of the same peer, later; or unused */
+	struct slot_waiter *next; /* of the same peer, later; or unused */
 };
 
 /* A peer that waits; in a ring of those. */
@@ -38,7 +38,7 @@ struct line {
 	unsigned int peer;
 	unsigned int n;
 	int64_t deficit;
-	struct waiter *first, *last;
+	struct slot_waiter *first, *last;
 };
 
 struct slot_class {
@@ -49,10 +49,10 @@ struct slot_class {
 
 struct slots {
 	struct slots_config cfg;
-	struct waiter *waiters, *unused;
+	struct slot_waiter *waiters, *unused;
 	unsigned int demand_busy, bulk_busy;
-	struct sending sending[SLOTS_MAX]; /* of those that are busy */
-	int64_t hot_asked;                 /* when it was last; 0: never */
+	struct slot_sending sending[SLOTS_MAX]; /* of those that are busy */
+	int64_t hot_asked;                      /* when it was last; 0: never */
 	int64_t usual_ns; /* of an answer; the configured one till one ended */
 	bool is_learnt;
 	struct slot_class kinds[PRIORITIES];
@@ -176,7 +176,8 @@ static void line_remove(struct slot_class *k, struct line *l)
 }
 
 /* Who takes far longer than is usual will not pass it on soon. */
-static bool is_slow(const struct slots *s, const struct sending *a, int64_t now)
+static bool is_slow(const struct slots *s, const struct slot_sending *a,
+		    int64_t now)
 {
 	return s->is_learnt && now - a->begun > SLOW_TIMES * s->usual_ns;
 }
@@ -190,16 +191,18 @@ static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 		     !is_slow(s, &s->sending[i], now);
 	for (int i = SOURCE_HOT; i < PRIORITIES; i++)
 		for (unsigned int j = 0; j < s->kinds[i].n_lines; j++)
-			for (const struct waiter *w =
+			for (const struct slot_waiter *w =
 				     s->kinds[i].lines[j].first;
 			     w; w = w->next)
 				n += w->request.what == what;
 	return n;
 }
 
-static struct sending *sending_of(struct slots *s, const struct slot_request *r)
+static struct slot_sending *sending_of(struct slots *s,
+				       const struct slot_request *r)
 {
-	struct sending *last = &s->sending[s->bulk_busy - 1], *a = s->sending;
+	struct slot_sending *last = &s->sending[s->bulk_busy - 1],
+			    *a = s->sending;
 
 	while (a < last && (a->what != r->what || a->peer != r->peer))
 		a++;
@@ -266,7 +269,7 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 {
 	struct slot_class *k = &s->kinds[r->priority];
 	struct line *l = line_of(k, r->peer);
-	struct waiter *w;
+	struct slot_waiter *w;
 
 	if (r->priority == SOURCE_HOT)
 		s->hot_asked = now;
@@ -283,7 +286,7 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 		l = line_add(k, r->peer);
 	w = s->unused;
 	s->unused = w->next;
-	*w = (struct waiter){ .request = *r };
+	*w = (struct slot_waiter){ .request = *r };
 	if (l->last)
 		l->last->next = w;
 	else
@@ -296,7 +299,7 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 
 /* Take `w`, which comes after `before` (NULL: it is first), out of its line. */
 static void waiter_remove(struct slots *s, struct slot_class *k, struct line *l,
-			  struct waiter *before, struct waiter *w)
+			  struct slot_waiter *before, struct slot_waiter *w)
 {
 	if (before)
 		before->next = w->next;
@@ -338,10 +341,10 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 			continue;
 		take(s, k, ret);
 		if (ret->priority != SOURCE_DEMAND)
-			s->sending[s->bulk_busy] =
-				(struct sending){ ret->what, ret->peer, now,
-						  ret->priority ==
-							  SOURCE_COLD };
+			s->sending[s->bulk_busy] = (struct slot_sending){
+				ret->what, ret->peer, now,
+				ret->priority == SOURCE_COLD
+			};
 		(*busy_of(s, ret->priority))++;
 		return true;
 	}
@@ -376,9 +379,9 @@ void slots_drop(struct slots *s, unsigned int peer, uint64_t tag)
 {
 	for (int i = 0; i < PRIORITIES; i++) {
 		struct line *l = line_of(&s->kinds[i], peer);
-		struct waiter *before = NULL;
+		struct slot_waiter *before = NULL;
 
-		for (struct waiter *w = l ? l->first : NULL; w;
+		for (struct slot_waiter *w = l ? l->first : NULL; w;
 		     before = w, w = w->next) {
 			if (w->request.tag != tag)
 				continue;

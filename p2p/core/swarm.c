@@ -170,7 +170,7 @@ static void pump_bulk(struct swarm *s, uint32_t (*choose)(struct swarm *s),
 {
 	while (s->ready && s->flying - s->origin_flying < wanted) {
 		uint32_t piece = choose(s);
-		struct flight *f;
+		struct piece_flight *f;
 		struct peer *p;
 
 		if (piece == SWARM_NONE || !flight_fits(s, piece, false))

@@ -197,14 +197,14 @@ bool piece_is_unheld(const struct swarm *s, const struct piece *p)
 	return !(p->holders & ~(s->useless | s->silent));
 }
 
-struct candidate {
+struct piece_candidate {
 	unsigned int peer;
 	uint64_t score;
 };
 
 /* Keep the best few, best first. */
-static unsigned int keep(struct candidate *best, unsigned int n,
-			 struct candidate c)
+static unsigned int keep(struct piece_candidate *best, unsigned int n,
+			 struct piece_candidate c)
 {
 	unsigned int i = n < BEST_MAX ? n++ : BEST_MAX - 1;
 
@@ -221,7 +221,7 @@ static unsigned int keep(struct candidate *best, unsigned int n,
 
 unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size)
 {
-	struct candidate best[BEST_MAX] = { { 0, 0 } };
+	struct piece_candidate best[BEST_MAX] = { { 0, 0 } };
 	unsigned int n = 0, a, b;
 
 	/* Among equals, those at a random place on come first. */
@@ -230,7 +230,7 @@ unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size)
 
 	while (turned) {
 		unsigned int i = (unsigned int)__builtin_ctzll(turned);
-		struct candidate c = { (i + turn) % SWARM_PEERS_MAX, 0 };
+		struct piece_candidate c = { (i + turn) % SWARM_PEERS_MAX, 0 };
 		const struct peer *p = &s->peers[c.peer];
 
 		turned &= turned - 1;

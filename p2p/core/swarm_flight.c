@@ -19,12 +19,12 @@
 #define GAP_WEIGHT 16
 #define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
 
-struct flight *flight_at(struct swarm *s, uint16_t index)
+struct piece_flight *flight_at(struct swarm *s, uint16_t index)
 {
 	return &s->flights[index - 1];
 }
 
-uint16_t flight_index(const struct swarm *s, const struct flight *f)
+uint16_t flight_index(const struct swarm *s, const struct piece_flight *f)
 {
 	return (uint16_t)(f - s->flights + 1);
 }
@@ -69,7 +69,7 @@ bool some_flight_fits(const struct swarm *s)
 	return both_fit(s, 0, 0, false);
 }
 
-bool flight_fits_there(const struct swarm *s, const struct flight *f,
+bool flight_fits_there(const struct swarm *s, const struct piece_flight *f,
 		       uint32_t piece)
 {
 	uint32_t size = s->cfg.sizes[piece], unpacked = unpacked_of(s, piece);
@@ -81,7 +81,7 @@ bool flight_fits_there(const struct swarm *s, const struct flight *f,
 			false);
 }
 
-static void ask(struct swarm *s, struct flight *f)
+static void ask(struct swarm *s, struct piece_flight *f)
 {
 	uint32_t pieces[1 + SWARM_OTHERS_MAX] = { f->piece };
 
@@ -91,15 +91,15 @@ static void ask(struct swarm *s, struct flight *f)
 			 (enum source_priority)f->priority);
 }
 
-struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
-			    enum source_priority priority, int64_t now)
+struct piece_flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
+				  enum source_priority priority, int64_t now)
 {
 	struct piece *p = &s->pieces[piece];
 	uint16_t index = s->unused;
-	struct flight *f = flight_at(s, index);
+	struct piece_flight *f = flight_at(s, index);
 
 	s->unused = f->next;
-	*f = (struct flight){
+	*f = (struct piece_flight){
 		.piece = piece,
 		.size = s->cfg.sizes[piece],
 		.unpacked = unpacked_of(s, piece),
@@ -137,7 +137,7 @@ struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
 	return f;
 }
 
-void flight_end(struct swarm *s, struct flight *f)
+void flight_end(struct swarm *s, struct piece_flight *f)
 {
 	struct piece *p = &s->pieces[f->piece];
 	uint16_t index = flight_index(s, f);
@@ -168,7 +168,7 @@ void flight_end(struct swarm *s, struct flight *f)
 	s->unused = index;
 }
 
-void flight_cancel(struct swarm *s, struct flight *f)
+void flight_cancel(struct swarm *s, struct piece_flight *f)
 {
 	uint8_t peer = f->peer;
 	uint32_t piece = f->piece;
@@ -182,7 +182,7 @@ void flight_cancel(struct swarm *s, struct flight *f)
 void flight_cancel_all(struct swarm *s, uint32_t piece)
 {
 	while (s->pieces[piece].flight) {
-		struct flight *f = flight_at(s, s->pieces[piece].flight);
+		struct piece_flight *f = flight_at(s, s->pieces[piece].flight);
 		uint32_t first = f->piece;
 
 		flight_cancel(s, f);
@@ -196,7 +196,7 @@ void flights_of_peer_end(struct swarm *s, uint8_t peer)
 	uint16_t next;
 
 	for (uint16_t i = s->first; i; i = next) {
-		struct flight *f = flight_at(s, i);
+		struct piece_flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;
 
 		next = f->next;
@@ -208,7 +208,8 @@ void flights_of_peer_end(struct swarm *s, uint8_t peer)
 	}
 }
 
-struct flight *flight_of(struct swarm *s, unsigned int peer, uint32_t piece)
+struct piece_flight *flight_of(struct swarm *s, unsigned int peer,
+			       uint32_t piece)
 {
 	uint8_t from = peer == SWARM_NONE ? ORIGIN : (uint8_t)peer;
 
@@ -252,8 +253,8 @@ static void smooth(uint64_t *rate, uint64_t sample)
 }
 
 /* Of what it had to send when this was asked, this was the last. */
-static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
-		       int64_t now)
+static void peer_learn(struct swarm *s, struct peer *p,
+		       const struct piece_flight *f, int64_t now)
 {
 	uint64_t ns = now > f->asked ? (uint64_t)(now - f->asked) : 1;
 	uint64_t sample = (uint64_t)((double)f->ahead * NS_PER_S / (double)ns);
@@ -275,7 +276,7 @@ static void peer_learn(struct swarm *s, struct peer *p, const struct flight *f,
 void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 		 uint32_t bytes, int64_t now)
 {
-	struct flight *f;
+	struct piece_flight *f;
 
 	if (!bytes || peer == SWARM_NONE || !is_known(s, peer, piece))
 		return;
@@ -304,17 +305,17 @@ static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size,
 		s->stats.bytes_peers[s->peers[peer].distance] += size;
 }
 
-static struct flight *flight_begun(struct swarm *s, unsigned int peer,
-				   uint32_t piece)
+static struct piece_flight *flight_begun(struct swarm *s, unsigned int peer,
+					 uint32_t piece)
 {
-	struct flight *f = flight_of(s, peer, piece);
+	struct piece_flight *f = flight_of(s, peer, piece);
 
 	return f && !f->n_others ? f : NULL;
 }
 
 void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 {
-	struct flight *f;
+	struct piece_flight *f;
 
 	if (!is_known(s, peer, piece))
 		return;
@@ -339,7 +340,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 	swarm_pump(s, now);
 }
 
-void flight_fails(struct swarm *s, struct flight *f)
+void flight_fails(struct swarm *s, struct piece_flight *f)
 {
 	uint32_t piece = f->piece;
 
@@ -370,7 +371,7 @@ static void origin_failed(struct swarm *s, uint32_t piece, int rc, int64_t now)
 void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 		int64_t now)
 {
-	struct flight *f;
+	struct piece_flight *f;
 
 	if (!is_known(s, peer, piece))
 		return;
@@ -438,7 +439,7 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 {
 	uint32_t pieces[1 + SWARM_OTHERS_MAX] = { piece };
 	size_t n = 1;
-	struct flight *f;
+	struct piece_flight *f;
 	struct peer *p;
 
 	if (peer == SWARM_NONE || !is_known(s, peer, piece))

@@ -54,8 +54,9 @@ void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now)
 		peer_useless(s, peer, now);
 }
 
-static uint64_t others_ready(const struct swarm *s, const struct flight *f,
-			     bool need_credit, int64_t now)
+static uint64_t others_ready(const struct swarm *s,
+			     const struct piece_flight *f, bool need_credit,
+			     int64_t now)
 {
 	uint64_t mask = s->pieces[f->piece].holders, ret = 0;
 
@@ -76,7 +77,7 @@ static uint64_t others_ready(const struct swarm *s, const struct flight *f,
 
 /* Demand, and the last pieces of all: ask a second one after the time in which
  * this one nearly always answers. */
-static void hedge_check(struct swarm *s, struct flight *f, int64_t now)
+static void hedge_check(struct swarm *s, struct piece_flight *f, int64_t now)
 {
 	const struct demand *d = demand_of(s, f->piece);
 	bool is_last = is_all_asked(s);
@@ -126,7 +127,8 @@ static void wait_longer(struct swarm *s, int64_t asked, int64_t now)
 }
 
 /* How often it is doubled; not for what was asked for before it was. */
-static unsigned int longer_for(const struct swarm *s, const struct flight *f)
+static unsigned int longer_for(const struct swarm *s,
+			       const struct piece_flight *f)
 {
 	return s->n_longer - (s->n_longer && f->asked < s->longer);
 }
@@ -141,7 +143,7 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 	s->stats.stalls += p->n_flying;
 	wait_longer(s, asked, now);
 	for (uint16_t i = s->first, next; i; i = next) {
-		struct flight *f = flight_at(s, i);
+		struct piece_flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;
 
 		next = f->next;
@@ -169,7 +171,8 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 
 /* Not far slower than others do.  What is on its way comes though it is cancelled, and
  * would only take room from what is asked for in its place. */
-static bool comes(const struct swarm *s, const struct flight *f, int64_t now)
+static bool comes(const struct swarm *s, const struct piece_flight *f,
+		  int64_t now)
 {
 	double seconds = (double)(now - f->asked) / NS_PER_S;
 
@@ -183,7 +186,8 @@ static int64_t most(int64_t a, int64_t b)
 
 /* Of few answers of his own nothing is concluded: the first ones may have come in a
  * burst, as no link goes on.  Then what others need counts as well. */
-static int64_t patience_with(const struct swarm *s, const struct flight *f)
+static int64_t patience_with(const struct swarm *s,
+			     const struct piece_flight *f)
 {
 	const struct peer *p = &s->peers[f->peer];
 	int64_t ns = most(LATE * f->expected_ns, s->lim.stall_min_ns);
@@ -199,7 +203,7 @@ static int64_t patience_with(const struct swarm *s, const struct flight *f)
 }
 
 /* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
-static void late_check(struct swarm *s, struct flight *f, int64_t now)
+static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 {
 	struct peer *p = &s->peers[f->peer];
 	unsigned int peer = f->peer;
@@ -280,7 +284,7 @@ void flights_check(struct swarm *s, int64_t now)
 		stood_still(s, now);
 	s->checked = now;
 	for (uint16_t i = s->first, next; i && left; i = next, left--) {
-		struct flight *f = flight_at(s, i);
+		struct piece_flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;
 		unsigned int before = s->n_flights;
 

@@ -20,7 +20,7 @@
 #define STUCK_MAX_NS (10 * NS_PER_S)
 #define ALONE_NS (30 * NS_PER_S)
 
-struct batch {
+struct origin_batch {
 	uint32_t pieces[SWARM_LEASE_MAX];
 	size_t n;
 	uint64_t bytes, max;
@@ -71,14 +71,14 @@ static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
 }
 
 /* What is stuck is asked for in a call of its own. */
-static bool fits_batch(struct swarm *s, const struct batch *b, uint32_t piece,
-		       int64_t now)
+static bool fits_batch(struct swarm *s, const struct origin_batch *b,
+		       uint32_t piece, int64_t now)
 {
 	return can_read(s, piece, NULL, now) &&
 	       (!b->n || b->is_stuck == is_stuck(s, piece, now));
 }
 
-static bool batch_add(struct swarm *s, struct batch *b, uint32_t piece)
+static bool batch_add(struct swarm *s, struct origin_batch *b, uint32_t piece)
 {
 	uint32_t size = s->cfg.sizes[piece];
 
@@ -91,7 +91,7 @@ static bool batch_add(struct swarm *s, struct batch *b, uint32_t piece)
 }
 
 /* `piece`, and those that follow it, as long as they are wanted by `flags`. */
-static bool add_run(struct swarm *s, struct batch *b, uint32_t piece,
+static bool add_run(struct swarm *s, struct origin_batch *b, uint32_t piece,
 		    unsigned int flags, int64_t now)
 {
 	uint64_t bytes = b->bytes;
@@ -110,9 +110,9 @@ static bool add_run(struct swarm *s, struct batch *b, uint32_t piece,
 	return true;
 }
 
-static void gather_hot(struct swarm *s, struct batch *b, int64_t now)
+static void gather_hot(struct swarm *s, struct origin_batch *b, int64_t now)
 {
-	struct hot *h = &s->hot;
+	struct hot_pieces *h = &s->hot;
 	uint32_t n, at;
 
 	hot_clean(s);
@@ -147,7 +147,7 @@ static void look_at_offered(struct swarm *s, int64_t now)
 	}
 }
 
-static void gather_cold(struct swarm *s, struct batch *b, int64_t now)
+static void gather_cold(struct swarm *s, struct origin_batch *b, int64_t now)
 {
 	struct cold *c = &s->cold;
 	uint32_t n, at;
@@ -168,7 +168,7 @@ static void gather_cold(struct swarm *s, struct batch *b, int64_t now)
 	}
 }
 
-static void gather_demand(struct swarm *s, struct batch *b, int64_t now)
+static void gather_demand(struct swarm *s, struct origin_batch *b, int64_t now)
 {
 	for (size_t i = 0; i < s->n_demands; i++) {
 		const struct demand *d = &s->demands[i];
@@ -203,7 +203,8 @@ static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct piece *p = &s->pieces[pieces[i]];
 		bool is_demand = p->flags & PIECE_DEMAND;
-		struct flight *f = p->flight ? flight_at(s, p->flight) : NULL;
+		struct piece_flight *f =
+			p->flight ? flight_at(s, p->flight) : NULL;
 
 		if (!(p->flags & PIECE_WANTED) || p->flags & PIECE_HERE)
 			continue;
@@ -226,7 +227,8 @@ static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
 }
 
 /* Of its own accord: no lease ends. */
-static void read_batch(struct swarm *s, const struct batch *b, int64_t now)
+static void read_batch(struct swarm *s, const struct origin_batch *b,
+		       int64_t now)
 {
 	for (size_t i = 0; i < b->n; i++)
 		s->pieces[b->pieces[i]].flags &= ~PIECE_LEASING & FLAGS;
@@ -250,7 +252,7 @@ static bool is_kept_from(struct swarm *s, const struct demand *d, int64_t now)
 /* Without a lease. */
 static void read_kept_from(struct swarm *s, int64_t now)
 {
-	struct batch b = { .max = s->lim.flying_max };
+	struct origin_batch b = { .max = s->lim.flying_max };
 
 	for (size_t i = 0; i < s->n_demands; i++)
 		if (is_kept_from(s, &s->demands[i], now) &&
@@ -259,7 +261,7 @@ static void read_kept_from(struct swarm *s, int64_t now)
 	read_batch(s, &b, now);
 }
 
-static void ask_tracker(struct swarm *s, const struct batch *b,
+static void ask_tracker(struct swarm *s, const struct origin_batch *b,
 			enum source_priority priority, int64_t now)
 {
 	struct lease_call *c = &s->calls[s->n_calls++];
@@ -272,7 +274,7 @@ static void ask_tracker(struct swarm *s, const struct batch *b,
 	s->cfg.host->lease(s->cfg.arg, b->pieces, b->n, priority);
 }
 
-static void ask_or_read(struct swarm *s, const struct batch *b,
+static void ask_or_read(struct swarm *s, const struct origin_batch *b,
 			enum source_priority priority, int64_t now)
 {
 	if (!b->n)
@@ -325,12 +327,12 @@ static bool hot_comes(const struct swarm *s, int64_t now)
 
 void origin_pump(struct swarm *s, int64_t now)
 {
-	struct batch b;
+	struct origin_batch b;
 
 	if (s->has_tracker)
 		read_kept_from(s, now);
 	if (s->n_demands && s->n_calls < LEASE_CALLS_MAX) {
-		b = (struct batch){ .max = s->lim.flying_max };
+		b = (struct origin_batch){ .max = s->lim.flying_max };
 		gather_demand(s, &b, now);
 		ask_or_read(s, &b, SOURCE_DEMAND, now);
 	}
@@ -338,7 +340,7 @@ void origin_pump(struct swarm *s, int64_t now)
 	if (s->is_paused || s->n_calls + 1 >= LEASE_CALLS_MAX ||
 	    now < s->lease_next || !budget(s) || !some_flight_fits(s))
 		return;
-	b = (struct batch){ .max = budget(s) };
+	b = (struct origin_batch){ .max = budget(s) };
 	gather_hot(s, &b, now);
 	if (b.n) {
 		ask_or_read(s, &b, SOURCE_HOT, now);
@@ -352,7 +354,7 @@ void origin_pump(struct swarm *s, int64_t now)
 
 void origin_hedge(struct swarm *s, const struct demand *d, int64_t now)
 {
-	struct batch b = { .max = s->lim.flying_max };
+	struct origin_batch b = { .max = s->lim.flying_max };
 
 	if (s->n_calls == LEASE_CALLS_MAX || !is_ours(s, d->piece, d, now))
 		return;
@@ -360,7 +362,7 @@ void origin_hedge(struct swarm *s, const struct demand *d, int64_t now)
 		ask_or_read(s, &b, SOURCE_DEMAND, now);
 }
 
-void origin_moved(struct swarm *s, const struct flight *f, int64_t now)
+void origin_moved(struct swarm *s, const struct piece_flight *f, int64_t now)
 {
 	int64_t from = f->asked > s->origin_came ? f->asked : s->origin_came;
 	double ns = now > from ? (double)(now - from) : 1;

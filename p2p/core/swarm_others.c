@@ -19,7 +19,7 @@ static unsigned int others_max(const struct swarm *s, bool is_hot)
 	return left < SWARM_OTHERS_MAX ? left : SWARM_OTHERS_MAX;
 }
 
-static bool can_be_other(const struct swarm *s, const struct flight *f,
+static bool can_be_other(const struct swarm *s, const struct piece_flight *f,
 			 uint32_t piece)
 {
 	const struct piece *p = &s->pieces[piece];
@@ -38,7 +38,7 @@ static unsigned int rarity(const struct swarm *s, uint32_t piece)
 }
 
 /* Until it is known which, it is as much as the largest. */
-static void resize(struct swarm *s, struct flight *f, uint32_t size,
+static void resize(struct swarm *s, struct piece_flight *f, uint32_t size,
 		   uint32_t unpacked)
 {
 	s->unpacked = s->unpacked - f->unpacked + unpacked;
@@ -55,7 +55,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 }
 
 /* Keep the `max` rarest, rarest first. */
-static void keep(const struct swarm *s, struct flight *f, uint32_t piece,
+static void keep(const struct swarm *s, struct piece_flight *f, uint32_t piece,
 		 unsigned int max)
 {
 	unsigned int n = rarity(s, piece), i = f->n_others;
@@ -71,7 +71,7 @@ static void keep(const struct swarm *s, struct flight *f, uint32_t piece,
 	f->others[i] = piece;
 }
 
-void others_choose(struct swarm *s, struct flight *f)
+void others_choose(struct swarm *s, struct piece_flight *f)
 {
 	bool is_hot = f->priority == SOURCE_HOT;
 	const uint32_t *list = is_hot ? s->hot.window : s->cold.offered;
@@ -98,7 +98,7 @@ void others_choose(struct swarm *s, struct flight *f)
 	s->n_unsettled += f->n_others ? 1 : 0;
 }
 
-void others_release(struct swarm *s, struct flight *f)
+void others_release(struct swarm *s, struct piece_flight *f)
 {
 	s->n_unsettled -= f->n_others ? 1 : 0;
 	for (unsigned int i = 0; i < f->n_others; i++) {
@@ -111,7 +111,7 @@ void others_release(struct swarm *s, struct flight *f)
 /* ------------------------------------------------------------- the answer --- */
 
 /* It carries `piece` from now on, which nobody else does. */
-static void move_to(struct swarm *s, struct flight *f, uint32_t piece)
+static void move_to(struct swarm *s, struct piece_flight *f, uint32_t piece)
 {
 	s->pieces[f->piece].flight = 0;
 	f->piece = piece;
@@ -120,7 +120,7 @@ static void move_to(struct swarm *s, struct flight *f, uint32_t piece)
 
 void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece)
 {
-	struct flight *f;
+	struct piece_flight *f;
 	uint32_t first;
 
 	if (peer >= SWARM_PEERS_MAX || piece >= s->cfg.n_pieces)

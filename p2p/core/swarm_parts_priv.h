@@ -58,23 +58,24 @@ bool flight_fits(const struct swarm *s, uint32_t piece, bool is_demand);
 /* Some of bulk. */
 bool some_flight_fits(const struct swarm *s);
 /* In the place of what it carries. */
-bool flight_fits_there(const struct swarm *s, const struct flight *f,
+bool flight_fits_there(const struct swarm *s, const struct piece_flight *f,
 		       uint32_t piece);
-struct flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
-			    enum source_priority priority, int64_t now);
+struct piece_flight *flight_start(struct swarm *s, uint8_t peer, uint32_t piece,
+				  enum source_priority priority, int64_t now);
 void flights_of_peer_end(struct swarm *s, uint8_t peer);
 /* Nothing wants this piece any more. */
 void flight_cancel_all(struct swarm *s, uint32_t piece);
-struct flight *flight_at(struct swarm *s, uint16_t index);
+struct piece_flight *flight_at(struct swarm *s, uint16_t index);
 enum source_priority piece_priority(const struct piece *p);
 
-uint16_t flight_index(const struct swarm *s, const struct flight *f);
-struct flight *flight_of(struct swarm *s, unsigned int peer, uint32_t piece);
+uint16_t flight_index(const struct swarm *s, const struct piece_flight *f);
+struct piece_flight *flight_of(struct swarm *s, unsigned int peer,
+			       uint32_t piece);
 /* Nothing is awaited of it any more; and who was asked is told. */
-void flight_end(struct swarm *s, struct flight *f);
-void flight_cancel(struct swarm *s, struct flight *f);
+void flight_end(struct swarm *s, struct piece_flight *f);
+void flight_cancel(struct swarm *s, struct piece_flight *f);
 /* It will not come from there; somebody else may have it. */
-void flight_fails(struct swarm *s, struct flight *f);
+void flight_fails(struct swarm *s, struct piece_flight *f);
 
 /* swarm_late.c */
 void flights_check(struct swarm *s, int64_t now);
@@ -83,16 +84,16 @@ void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now);
 
 /* swarm_others.c */
 /* Pieces that `peer` could send in the place of `piece`, rarest first. */
-void others_choose(struct swarm *s, struct flight *f);
+void others_choose(struct swarm *s, struct piece_flight *f);
 /* They can be asked for again. */
-void others_release(struct swarm *s, struct flight *f);
+void others_release(struct swarm *s, struct piece_flight *f);
 
 /* swarm_origin.c */
 void origin_pump(struct swarm *s, int64_t now);
 void origin_check(struct swarm *s, int64_t now);
 /* Read it besides, since what is under way of the demand is late. */
 void origin_hedge(struct swarm *s, const struct demand *d, int64_t now);
-void origin_moved(struct swarm *s, const struct flight *f, int64_t now);
+void origin_moved(struct swarm *s, const struct piece_flight *f, int64_t now);
 
 /* swarm_turn.c */
 /* Without a tracker: this node may read it from the origin now. */

@@ -68,7 +68,7 @@ struct piece {
 	uint16_t rank;       /* of this node for it, see swarm_turn.c */
 };
 
-struct flight {
+struct piece_flight {
 	uint32_t piece, size, came; /* bytes of it */
 	uint32_t unpacked;
 	uint16_t next, prev; /* in order of being asked; plus one */
@@ -107,7 +107,7 @@ struct peer {
 };
 
 /* What a recorded start reads, in its order. */
-struct hot {
+struct hot_pieces {
 	uint32_t *pieces;
 	uint32_t n, next; /* those before `next` have been in the window */
 	uint32_t *window; /* wanted and not asked for; also what came back */
@@ -143,7 +143,7 @@ struct swarm {
 	struct piece *pieces;
 	uint32_t have;
 
-	struct hot hot;
+	struct hot_pieces hot;
 	struct cold cold;
 	bool is_paused;
 	struct demand *demands; /* by `first` */
@@ -161,7 +161,7 @@ struct swarm {
 	struct answers answers; /* of all */
 	int64_t pumped;
 
-	struct flight flights[FLIGHTS_MAX];
+	struct piece_flight flights[FLIGHTS_MAX];
 	uint16_t first, last, unused;        /* plus one */
 	unsigned int n_flights, n_unsettled; /* of them, those with others */
 	uint64_t flying, unpacked; /* bytes; those that they unpack to */

@@ -20,7 +20,7 @@ bool is_open(const struct piece *p, unsigned int wanted)
 
 void hot_refill(struct swarm *s)
 {
-	struct hot *h = &s->hot;
+	struct hot_pieces *h = &s->hot;
 
 	while (h->n_window < h->width && h->next < h->n) {
 		uint32_t piece = h->pieces[h->next++];
@@ -35,7 +35,7 @@ void hot_refill(struct swarm *s)
 
 bool hot_leaves(struct swarm *s, uint32_t i)
 {
-	struct hot *h = &s->hot;
+	struct hot_pieces *h = &s->hot;
 	struct piece *p = &s->pieces[h->window[i]];
 
 	if (is_open(p, PIECE_HOT))
@@ -186,7 +186,7 @@ static void demand_insert(struct swarm *s, struct demand d)
 static void release_for_reader(struct swarm *s, uint32_t piece)
 {
 	uint16_t index = s->pieces[piece].flight;
-	struct flight *f = index ? flight_at(s, index) : NULL;
+	struct piece_flight *f = index ? flight_at(s, index) : NULL;
 	uint32_t first;
 
 	if (!f || !f->n_others)
@@ -251,7 +251,7 @@ static void forget(struct swarm *s, enum source_priority priority)
 	}
 }
 
-static int hot_resize(struct hot *h, uint32_t window, uint32_t n)
+static int hot_resize(struct hot_pieces *h, uint32_t window, uint32_t n)
 {
 	uint32_t width = window ? window : n / 20;
 	uint32_t *pieces, *opened;

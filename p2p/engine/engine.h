@@ -51,11 +51,11 @@
 #define MEMBER_BUCKETS 1024u
 #define KNOWN_MAX SWARM_MEMBERS_MAX /* known to take part in one image */
 
-struct call;
+struct engine_call;
 struct link;
 struct member;
 struct neighbour;
-struct reading;
+struct rights_reading;
 struct probe;
 TAILQ_HEAD(member_list, member);
 
@@ -134,14 +134,14 @@ struct p2p_image {
 	struct errand_host *host;
 
 	struct leases leases;
-	struct call *call;   /* under way, or NULL */
-	bool is_leaving;     /* the next call is the last one */
-	int64_t called;      /* when the last one began */
-	int64_t opened, met; /* when; met: first somebody else */
-	bool has_waited;     /* for others, with what it asks */
-	bool has_heard;      /* what somebody has */
-	bool is_alone;       /* the tracker knows nobody else */
-	int64_t announce_at; /* when the timer makes the next; 0: not */
+	struct engine_call *call; /* under way, or NULL */
+	bool is_leaving;          /* the next call is the last one */
+	int64_t called;           /* when the last one began */
+	int64_t opened, met;      /* when; met: first somebody else */
+	bool has_waited;          /* for others, with what it asks */
+	bool has_heard;           /* what somebody has */
+	bool is_alone;            /* the tracker knows nobody else */
+	int64_t announce_at;      /* when the timer makes the next; 0: not */
 	const struct swarm_grant *granted; /* being told to the core ... */
 	bool *is_read;                     /* ... and what it reads of it */
 	int64_t interval;                  /* to the next, at the latest */
@@ -168,8 +168,9 @@ struct p2p {
 	struct relay *relay; /* NULL: nothing is kept */
 	struct capability_keys *keys;
 	struct revoked *revoked; /* NULL: nothing is known to be */
-	struct reading *reading; /* of what was revoked; NULL: it is not */
-	struct probe *probe;     /* NULL: there are no trackers */
+	struct rights_reading
+		*reading;    /* of what was revoked; NULL: it is not */
+	struct probe *probe; /* NULL: there are no trackers */
 	bool tracker_is_there;
 	struct work save_work; /* of the members file */
 	char *members_path, *members_text;

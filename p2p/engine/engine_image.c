@@ -553,7 +553,7 @@ static void forget_here(void *arg)
 static void leave_takers(void *arg)
 {
 	const struct p2p_image *i = arg;
-	const struct upload *u;
+	const struct piece_upload *u;
 	struct link *l;
 
 	LIST_FOREACH(l, &i->p->links, all)

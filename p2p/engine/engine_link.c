@@ -113,7 +113,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 {
 	struct link *l = net_user(net);
 	struct neighbour *nb;
-	struct upload *u;
+	struct piece_upload *u;
 
 	if (!l)
 		return;

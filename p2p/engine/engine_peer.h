@@ -50,7 +50,7 @@ struct link {
 	LIST_HEAD(, right) rights;
 	LIST_HEAD(, retry) retries;
 	LIST_HEAD(, neighbour) neighbours;
-	LIST_HEAD(, upload) uploads;
+	LIST_HEAD(, piece_upload) uploads;
 };
 
 /* A link's part in one image. */
@@ -65,8 +65,8 @@ struct neighbour {
 };
 
 /* An answer to somebody. */
-struct upload {
-	LIST_ENTRY(upload) by_link;
+struct piece_upload {
+	LIST_ENTRY(piece_upload) by_link;
 	struct work work;
 	struct p2p_image *i;
 	struct link *l; /* NULL: it is gone */

@@ -318,7 +318,7 @@ void rights_drop(struct link *l, const struct p2p_image *i)
 
 /* ------------------------------------------------------------- revoked --- */
 
-struct reading {
+struct rights_reading {
 	struct work work;
 	struct p2p *p;
 	bool is_under_way, is_stale; /* stale: it is to be read once more */
@@ -330,7 +330,7 @@ struct reading {
 
 static void run_reading(struct work *w)
 {
-	struct reading *r = container_of(w, struct reading, work);
+	struct rights_reading *r = container_of(w, struct rights_reading, work);
 
 	/* What is known stays so while nobody answers. */
 	r->rc = tracker_client_revoked(r->p->trackers, r->etag, &r->revoked,
@@ -341,7 +341,7 @@ static void run_reading(struct work *w)
 
 static void end_reading(struct work *w)
 {
-	struct reading *r = container_of(w, struct reading, work);
+	struct rights_reading *r = container_of(w, struct rights_reading, work);
 	struct p2p *p = r->p;
 	int64_t wait_ns = REVOKED_NS / 4 * 3 +
 			  (int64_t)(engine_random(p) % (REVOKED_NS / 2));
@@ -364,7 +364,7 @@ static void end_reading(struct work *w)
 static void on_revoked(struct loop_timer *t)
 {
 	struct p2p *p = container_of(t, struct p2p, revoked_timer);
-	struct reading *r = p->reading;
+	struct rights_reading *r = p->reading;
 
 	r->is_stale = r->is_under_way;
 	if (r->is_under_way)

@@ -39,7 +39,7 @@ static void count(struct p2p *p, int n)
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
-static void upload_free(struct upload *u)
+static void upload_free(struct piece_upload *u)
 {
 	struct p2p_image *i = u->i;
 
@@ -62,7 +62,7 @@ static void upload_free(struct upload *u)
 }
 
 /* It has a slot, or had, and needs nothing more. */
-static void end(struct upload *u, bool was_taken)
+static void end(struct piece_upload *u, bool was_taken)
 {
 	struct p2p *p = u->i->p;
 
@@ -82,7 +82,7 @@ static void refuse(struct link *l, struct p2p_image *i, uint32_t piece,
 	net_refuse(l->net, &i->digest, piece, why, retry_ns);
 }
 
-static void send(struct upload *u, const struct net_body *body)
+static void send(struct piece_upload *u, const struct net_body *body)
 {
 	net_send(u->l->net, &u->piece, u->slot.priority, body,
 		 (uint64_t)(uintptr_t)u);
@@ -92,7 +92,8 @@ static void send(struct upload *u, const struct net_body *body)
 
 /* A file of the cache that stays as it is while the block is pinned: without a pin,
  * another block, of whatever image, could come to lie there while it is sent. */
-static int open_cached(struct cache *c, const struct block *b, struct upload *u)
+static int open_cached(struct cache *c, const struct block *b,
+		       struct piece_upload *u)
 {
 	AUTO_FREE char *path = NULL;
 	uint32_t file;
@@ -112,7 +113,7 @@ static int open_cached(struct cache *c, const struct block *b, struct upload *u)
 
 static void read_cache(struct work *w)
 {
-	struct upload *u = container_of(w, struct upload, work);
+	struct piece_upload *u = container_of(w, struct piece_upload, work);
 	struct p2p *p = u->i->p;
 	struct block b;
 
@@ -128,7 +129,7 @@ static void read_cache(struct work *w)
 
 static void has_read(struct work *w)
 {
-	struct upload *u = container_of(w, struct upload, work);
+	struct piece_upload *u = container_of(w, struct piece_upload, work);
 	struct net_body body = { .fd = u->fd, .off = u->off };
 	struct p2p_image *i = u->i;
 
@@ -149,7 +150,7 @@ static void has_read(struct work *w)
 
 /* ------------------------------------------------------------ the answer --- */
 
-static void begin(struct upload *u)
+static void begin(struct piece_upload *u)
 {
 	struct p2p_image *i = u->i;
 	struct p2p *p = i->p;
@@ -179,7 +180,7 @@ static void pump(struct p2p *p)
 	struct slot_request r;
 
 	while (slots_next(p->slots, clock_now_ns(), &r))
-		begin((struct upload *)(uintptr_t)r.tag);
+		begin((struct piece_upload *)(uintptr_t)r.tag);
 }
 
 /* Nobody gets the last slots of a kind besides most of the others, nor keeps ever
@@ -189,7 +190,7 @@ static bool has_most_slots(const struct link *l, enum source_priority priority)
 	bool is_demand = priority == SOURCE_DEMAND;
 	unsigned int all = is_demand ? SLOTS_DEMAND : SLOTS_BULK, n = 0;
 	unsigned int n_left = 0;
-	const struct upload *u;
+	const struct piece_upload *u;
 
 	LIST_FOREACH(u, &l->uploads, by_link)
 	{
@@ -203,7 +204,7 @@ static bool has_most_slots(const struct link *l, enum source_priority priority)
 /* A slot for the first that is here and does not go to somebody else just now: 0.
  * -ENOENT: none is here; else as slots_add() says, and when to come again.  `u` is
  * of the one that was tried last. */
-static int find_slot(struct upload *u, const uint32_t *pieces, size_t n,
+static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 		     int64_t *ret_retry_ns)
 {
 	struct p2p_image *i = u->i;
@@ -235,7 +236,7 @@ static int find_slot(struct upload *u, const uint32_t *pieces, size_t n,
 	return rc;
 }
 
-static void refuse_all(const struct upload *u, int rc, int64_t retry_ns)
+static void refuse_all(const struct piece_upload *u, int rc, int64_t retry_ns)
 {
 	enum swarm_refusal why = rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY;
 
@@ -249,7 +250,7 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 		  size_t n, enum source_priority priority)
 {
 	struct p2p *p = i->p;
-	struct upload *u;
+	struct piece_upload *u;
 	int64_t retry_ns;
 	int rc;
 
@@ -263,14 +264,14 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 		refuse(l, i, pieces[0], SWARM_BUSY, NS_PER_S);
 		return;
 	}
-	*u = (struct upload){ .i = i,
-			      .l = l,
-			      .fd = -1,
-			      .piece = { .image = i->digest,
-					 .piece = pieces[0] },
-			      .slot = { .peer = l->number,
-					.tag = (uint64_t)(uintptr_t)u,
-					.priority = priority } };
+	*u = (struct piece_upload){ .i = i,
+				    .l = l,
+				    .fd = -1,
+				    .piece = { .image = i->digest,
+					       .piece = pieces[0] },
+				    .slot = { .peer = l->number,
+					      .tag = (uint64_t)(uintptr_t)u,
+					      .priority = priority } };
 	rc = find_slot(u, pieces, n, &retry_ns);
 	if (rc < 0) {
 		refuse_all(u, rc, retry_ns);
@@ -285,7 +286,7 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 
 void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece)
 {
-	struct upload *u;
+	struct piece_upload *u;
 
 	LIST_FOREACH(u, &l->uploads, by_link)
 	{
@@ -299,7 +300,7 @@ void serve_unwanted(struct link *l, struct p2p_image *i, uint32_t piece)
 
 void serve_left(struct p2p *p, uint64_t tag)
 {
-	struct upload *u = (struct upload *)(uintptr_t)tag;
+	struct piece_upload *u = (struct piece_upload *)(uintptr_t)tag;
 
 	slots_done(p->slots, &u->slot, clock_now_ns());
 	u->has_left = true;
@@ -308,7 +309,7 @@ void serve_left(struct p2p *p, uint64_t tag)
 
 void serve_sent(struct p2p *p, uint64_t tag)
 {
-	struct upload *u = (struct upload *)(uintptr_t)tag;
+	struct piece_upload *u = (struct piece_upload *)(uintptr_t)tag;
 	struct net_link_stats at = { .is_up = false };
 
 	if (u->l)
@@ -318,7 +319,7 @@ void serve_sent(struct p2p *p, uint64_t tag)
 
 void serve_drop(struct link *l, const struct p2p_image *i)
 {
-	struct upload *u = LIST_FIRST(&l->uploads), *next;
+	struct piece_upload *u = LIST_FIRST(&l->uploads), *next;
 
 	for (; u; u = next) {
 		next = LIST_NEXT(u, by_link);
@@ -342,7 +343,7 @@ static int64_t time_to_take(const struct p2p *p)
 void serve_check(struct p2p *p, int64_t now)
 {
 	int64_t since = now - time_to_take(p);
-	const struct upload *u;
+	const struct piece_upload *u;
 	struct link *l;
 
 	LIST_FOREACH(l, &p->links, all)

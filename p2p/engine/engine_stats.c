@@ -6,7 +6,7 @@
 #include "p2p/engine/engine_peer.h"
 #include "p2p/tracker/tracker_client.h"
 
-struct look {
+struct stats_look {
 	struct p2p *p;
 	struct p2p_stats *ret;
 };
@@ -31,7 +31,7 @@ static void add_image(const struct p2p_image *i, struct p2p_stats *ret)
 
 static void get_stats(void *arg)
 {
-	struct look *look = arg;
+	struct stats_look *look = arg;
 	struct p2p *p = look->p;
 	struct p2p_stats *ret = look->ret;
 	const struct p2p_image *i;
@@ -74,14 +74,14 @@ static void get_stats(void *arg)
 
 void p2p_get_stats(struct p2p *p, struct p2p_stats *ret)
 {
-	struct look look = { .p = p, .ret = ret };
+	struct stats_look look = { .p = p, .ret = ret };
 
 	engine_run(p, get_stats, &look);
 }
 
 /* --------------------------------------------------------------- lists --- */
 
-struct listing {
+struct peer_listing {
 	struct p2p *p;
 	void *all;
 	size_t n;
@@ -163,7 +163,7 @@ static void fill_member(const struct p2p *p, const struct member *m,
 
 static void list_peers(void *arg)
 {
-	struct listing *s = arg;
+	struct peer_listing *s = arg;
 	struct p2p *p = s->p;
 	struct p2p_peer_info *all;
 	const struct member *m;
@@ -189,7 +189,7 @@ int p2p_each_peer(struct p2p *p,
 		  void (*each)(void *arg, const struct p2p_peer_info *i),
 		  void *arg, struct error *err)
 {
-	struct listing s = { .p = p };
+	struct peer_listing s = { .p = p };
 	AUTO_FREE struct p2p_peer_info *all = NULL;
 
 	engine_run(p, list_peers, &s);
@@ -226,7 +226,7 @@ bool p2p_last_failure(struct p2p *p, struct p2p_failure_info *ret)
 
 static void list_images(void *arg)
 {
-	struct listing *s = arg;
+	struct peer_listing *s = arg;
 	struct p2p *p = s->p;
 	struct p2p_image_info *all;
 	const struct p2p_image *i;
@@ -284,7 +284,7 @@ int p2p_each_image(struct p2p *p,
 		   void (*each)(void *arg, const struct p2p_image_info *i),
 		   void *arg, struct error *err)
 {
-	struct listing s = { .p = p };
+	struct peer_listing s = { .p = p };
 	AUTO_FREE struct p2p_image_info *all = NULL;
 
 	engine_run(p, list_images, &s);

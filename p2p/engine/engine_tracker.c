@@ -25,7 +25,7 @@
  * each such answer begins leases anew: taking turns would never get going. */
 #define FULL_NS (10 * NS_PER_S)
 
-struct call {
+struct engine_call {
 	struct work work;
 	struct p2p *p;
 	struct p2p_image *i; /* NULL: it is closed */
@@ -36,7 +36,7 @@ struct call {
 	struct tracker_answer answer;
 	int rc;
 	/* Under p->lock: the one that leaves, which is to be heard after this. */
-	struct call *last;
+	struct engine_call *last;
 	bool is_answered;
 };
 
@@ -121,7 +121,8 @@ static void keep_ended(struct p2p_image *i, const struct leases *old)
 
 static void run(struct work *w)
 {
-	struct call *c = container_of(w, struct call, work), *last;
+	struct engine_call *c = container_of(w, struct engine_call, work),
+			   *last;
 	struct p2p *p = c->p;
 
 	c->rc = tracker_client_call(p->trackers, &c->call, &c->answer, NULL);
@@ -135,7 +136,7 @@ static void run(struct work *w)
 
 /* A node that was heard to leave before what it called before is a member again, with
  * all that it has no more. */
-static bool goes_after(struct call *last, struct call *c)
+static bool goes_after(struct engine_call *last, struct engine_call *c)
 {
 	bool is_later;
 
@@ -233,7 +234,8 @@ void tracker_reads(struct p2p_image *i, uint32_t piece)
 			i->is_read[k] = true;
 }
 
-static void tell_leases(struct p2p_image *i, const struct call *c, int64_t now)
+static void tell_leases(struct p2p_image *i, const struct engine_call *c,
+			int64_t now)
 {
 	uint32_t granted[SWARM_LEASE_MAX];
 
@@ -280,7 +282,7 @@ static int64_t next_call(const struct p2p_image *i)
 
 static void done(struct work *w)
 {
-	struct call *c = container_of(w, struct call, work);
+	struct engine_call *c = container_of(w, struct engine_call, work);
 	struct p2p_image *i = c->i;
 	struct p2p *p = c->p;
 	int64_t now = clock_now_ns();
@@ -322,7 +324,7 @@ static void keep_bulk(struct p2p_image *i, struct leases *l)
 	i->has_waited = i->leases.n_asks > 0;
 }
 
-static void fill(struct p2p_image *i, struct call *c)
+static void fill(struct p2p_image *i, struct engine_call *c)
 {
 	const struct net_node *self = &i->p->self;
 	struct swarm_stats s;
@@ -390,7 +392,7 @@ static void ask_anew(struct p2p_image *i, int64_t now)
 
 void tracker_announce(struct p2p_image *i)
 {
-	struct call *before = i->call, *c;
+	struct engine_call *before = i->call, *c;
 
 	i->announce_at = 0;
 	if (!i->p->trackers)

@@ -19,12 +19,12 @@
 /* Nobody waits for it: what left has left its slot, too. */
 #define LOOK_NS (100 * NS_PER_MS)
 
-bool ack_is_wanted(const struct conn *c, const struct answer *a)
+bool ack_is_wanted(const struct conn *c, const struct net_answer *a)
 {
 	return a->body.fd >= 0 && c->io == &conn_plain;
 }
 
-void ack_await(struct conn *c, struct answer *a)
+void ack_await(struct conn *c, struct net_answer *a)
 {
 	struct net *n = c->net;
 
@@ -40,9 +40,9 @@ void ack_await(struct conn *c, struct answer *a)
 			loop_timer_start(n->loop, &n->acks, LOOK_NS, NULL) == 0;
 }
 
-struct answer *ack_take(struct conn *c)
+struct net_answer *ack_take(struct conn *c)
 {
-	struct answer *a = c->unacked;
+	struct net_answer *a = c->unacked;
 
 	if (!a)
 		return NULL;

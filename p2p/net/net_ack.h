@@ -6,10 +6,10 @@
 #include "p2p/net/net_priv.h"
 
 /* Are the file's own pages sent? */
-bool ack_is_wanted(const struct conn *c, const struct answer *a);
+bool ack_is_wanted(const struct conn *c, const struct net_answer *a);
 /* It was written whole: piece_acked() follows, or somebody takes it. */
-void ack_await(struct conn *c, struct answer *a);
-struct answer *ack_take(struct conn *c); /* the oldest, or NULL */
+void ack_await(struct conn *c, struct net_answer *a);
+struct net_answer *ack_take(struct conn *c); /* the oldest, or NULL */
 void ack_look(struct conn *c);
 /* Before the socket is closed. */
 void ack_forget(struct conn *c);
@@ -17,6 +17,6 @@ void acks_look(struct net *n);
 void acks_on_timer(struct loop_timer *t);
 
 /* net_piece.c: the other side has it. */
-void piece_acked(struct net_link *l, struct answer *a);
+void piece_acked(struct net_link *l, struct net_answer *a);
 
 #endif

@@ -5,30 +5,30 @@
 
 #include "p2p/net/net_priv.h"
 
-struct image *image_find(struct net_link *l, const struct digest *d)
+struct net_image *image_find(struct net_link *l, const struct digest *d)
 {
-	for (struct image *i = l->images; i; i = i->next)
+	for (struct net_image *i = l->images; i; i = i->next)
 		if (digest_equal(&i->digest, d))
 			return i;
 	return NULL;
 }
 
-struct image *image_by_alias(struct net_link *l, uint16_t their_alias)
+struct net_image *image_by_alias(struct net_link *l, uint16_t their_alias)
 {
-	for (struct image *i = l->images; i; i = i->next)
+	for (struct net_image *i = l->images; i; i = i->next)
 		if (i->theirs && i->their_alias == their_alias)
 			return i;
 	return NULL;
 }
 
-bool image_is_open(const struct image *i)
+bool image_is_open(const struct net_image *i)
 {
 	return i && i->told;
 }
 
-static struct image *add(struct net_link *l, const struct digest *d)
+static struct net_image *add(struct net_link *l, const struct digest *d)
 {
-	struct image *i = calloc(1, sizeof(*i));
+	struct net_image *i = calloc(1, sizeof(*i));
 
 	if (!i)
 		return NULL;
@@ -43,14 +43,14 @@ static bool is_full(const struct net_link *l, bool theirs)
 {
 	unsigned int n = 0;
 
-	for (const struct image *i = l->images; i; i = i->next)
+	for (const struct net_image *i = l->images; i; i = i->next)
 		n += theirs ? i->theirs : i->asked;
 	return n >= NET_IMAGES_MAX;
 }
 
-static void forget(struct net_link *l, struct image *i)
+static void forget(struct net_link *l, struct net_image *i)
 {
-	struct image **p;
+	struct net_image **p;
 
 	for (p = &l->images; *p; p = &(*p)->next)
 		if (*p == i) {
@@ -66,7 +66,7 @@ void image_free_all(struct net_link *l)
 		forget(l, l->images);
 }
 
-static void tell_if_open(struct net_link *l, struct image *i)
+static void tell_if_open(struct net_link *l, struct net_image *i)
 {
 	if (i->told || !i->let_in || !i->theirs)
 		return;
@@ -74,7 +74,7 @@ static void tell_if_open(struct net_link *l, struct image *i)
 	l->net->cfg.events->opened(l->net->cfg.arg, l, &i->digest);
 }
 
-static int wrong_pieces(const struct image *i, int code, struct error *err)
+static int wrong_pieces(const struct net_image *i, int code, struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 
@@ -87,7 +87,7 @@ static int wrong_pieces(const struct image *i, int code, struct error *err)
 
 static uint16_t new_alias(struct net_link *l)
 {
-	const struct image *i;
+	const struct net_image *i;
 
 	do {
 		l->next_alias++;
@@ -102,7 +102,7 @@ int net_open_image(struct net_link *l, const struct digest *image,
 		   uint32_t n_pieces, const void *capability, size_t len,
 		   struct error *err)
 {
-	struct image *i = image_find(l, image);
+	struct net_image *i = image_find(l, image);
 	struct wire_open m = { .n_pieces = n_pieces,
 			       .image = *image,
 			       .capability = capability,
@@ -136,7 +136,7 @@ int net_open_image(struct net_link *l, const struct digest *image,
 void net_renew_image(struct net_link *l, const struct digest *image,
 		     const void *capability, size_t len)
 {
-	struct image *i = image_find(l, image);
+	struct net_image *i = image_find(l, image);
 	struct wire_open m = { .image = *image,
 			       .capability = capability,
 			       .capability_len = len };
@@ -151,7 +151,7 @@ void net_renew_image(struct net_link *l, const struct digest *image,
 void net_close_image(struct net_link *l, const struct digest *image,
 		     enum swarm_refusal why)
 {
-	struct image *i = image_find(l, image);
+	struct net_image *i = image_find(l, image);
 	struct wire_verdict m = { .why = why };
 
 	if (!i || !link_is_up(l))
@@ -189,7 +189,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 {
 	struct net_link *l = c->link;
 	struct wire_open m;
-	struct image *i;
+	struct net_image *i;
 	int rc;
 
 	if (wire_get_open(body, h->len, &m, err) < 0)
@@ -235,7 +235,8 @@ static void count_pieces(struct net_link *l, uint64_t n)
 }
 
 /* The other side takes no part: what was between us about it is over. */
-static void over(struct net_link *l, struct image *i, enum swarm_refusal why)
+static void over(struct net_link *l, struct net_image *i,
+		 enum swarm_refusal why)
 {
 	struct digest d = i->digest;
 
@@ -251,7 +252,7 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 	struct net_link *l = c->link;
 	struct net *n = l->net;
 	struct wire_open m;
-	struct image *i;
+	struct net_image *i;
 	struct digest d;
 
 	if (wire_get_open(body, h->len, &m, err) < 0)
@@ -276,7 +277,7 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 {
 	struct net_link *l = c->link;
 	struct wire_verdict m;
-	struct image *i = l->images;
+	struct net_image *i = l->images;
 	struct digest d;
 
 	if (wire_get_verdict(body, h->len, &m, err) < 0)
@@ -306,7 +307,7 @@ int image_on_close(struct conn *c, const struct wire_head *h,
 {
 	struct net_link *l = c->link;
 	struct wire_verdict m;
-	struct image *i;
+	struct net_image *i;
 
 	if (wire_get_verdict(body, h->len, &m, err) < 0)
 		return -err->code;
@@ -326,7 +327,7 @@ void net_news(struct net_link *l, const struct digest *image,
 {
 	const struct swarm_range *from[3] = { have, lost, promised };
 	size_t left[3] = { n_have, n_lost, n_promised };
-	struct image *i = image_find(l, image);
+	struct net_image *i = image_find(l, image);
 	struct net *n = l->net;
 
 	if (!link_is_up(l) || !image_is_open(i))
@@ -366,7 +367,7 @@ int image_on_have(struct conn *c, const struct wire_head *h,
 	struct wire_have m;
 	struct swarm_range *r = n->ranges;
 	uint64_t covered = 0;
-	struct image *i;
+	struct net_image *i;
 
 	if (wire_get_have(body, h->len, &m, r, err) < 0)
 		return -err->code;

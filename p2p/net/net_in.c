@@ -81,7 +81,7 @@ static int on_members(struct conn *c, const struct wire_head *h,
 _Static_assert(2 * COST_DEAR * NET_IMAGES_MAX < NET_CALM_BURST,
 	       "a link's images cannot be opened at once");
 
-static const struct message {
+static const struct net_message {
 	message_fn *fn;
 	unsigned int from;
 	unsigned int cost; /* in the bound on messages a second */
@@ -124,7 +124,7 @@ static unsigned int place_of(const struct conn *c)
 static int dispatch(struct conn *c, const struct wire_head *h,
 		    const uint8_t *body, struct error *err)
 {
-	const struct message *m = NULL;
+	const struct net_message *m = NULL;
 	int64_t now;
 
 	if (h->type < ARRAY_SIZE(messages) && messages[h->type].fn)

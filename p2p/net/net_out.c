@@ -32,7 +32,7 @@ int conn_sign_out(struct conn *c, size_t from, struct error *err)
 /* The next part of the first piece. */
 static int begin_part(struct conn *c)
 {
-	struct answer *a = c->answers;
+	struct net_answer *a = c->answers;
 	uint32_t left = a->piece.len - a->at;
 	struct wire_head h = { .type = WIRE_DATA,
 			       .prio = (uint8_t)a->priority,
@@ -60,7 +60,7 @@ static int begin_part(struct conn *c)
 
 static void part_moved(struct conn *c, uint32_t n)
 {
-	struct answer *a = c->answers;
+	struct net_answer *a = c->answers;
 	uint32_t head = least(n, c->head_len - c->head_at);
 
 	c->head_at += head;
@@ -87,7 +87,7 @@ static void part_moved(struct conn *c, uint32_t n)
 
 static ssize_t write_part(struct conn *c)
 {
-	struct answer *a = c->answers;
+	struct net_answer *a = c->answers;
 	struct net_body body = a->body;
 	uint32_t n;
 	ssize_t sent;

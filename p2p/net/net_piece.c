@@ -17,8 +17,8 @@
 /* ------------------------------------------------------------------- asks --- */
 
 /* A piece that we asked for. */
-struct ask {
-	struct ask *next, **pprev;
+struct piece_ask {
+	struct piece_ask *next, **pprev;
 	uint32_t req, len_max, at; /* bytes that came */
 	struct net_piece piece;
 	uint32_t others[SWARM_OTHERS_MAX]; /* or one of these, till it begins */
@@ -30,14 +30,14 @@ struct ask {
 	bool refused;
 };
 
-static void ask_unlink(struct ask *a)
+static void ask_unlink(struct piece_ask *a)
 {
 	*a->pprev = a->next;
 	if (a->next)
 		a->next->pprev = a->pprev;
 }
 
-static void ask_push(struct ask **list, struct ask *a)
+static void ask_push(struct piece_ask **list, struct piece_ask *a)
 {
 	a->next = *list;
 	a->pprev = list;
@@ -46,17 +46,17 @@ static void ask_push(struct ask **list, struct ask *a)
 	*list = a;
 }
 
-static struct ask *ask_by_req(const struct net_link *l, uint32_t req)
+static struct piece_ask *ask_by_req(const struct net_link *l, uint32_t req)
 {
-	struct ask *a = l->asks_by_slot[req % NET_WANTS_MAX];
+	struct piece_ask *a = l->asks_by_slot[req % NET_WANTS_MAX];
 
 	return a && a->req == req ? a : NULL;
 }
 
-static struct ask *ask_find(struct net_link *l, const struct digest *image,
-			    uint32_t piece)
+static struct piece_ask *ask_find(struct net_link *l,
+				  const struct digest *image, uint32_t piece)
 {
-	for (struct ask *a = l->asks; a; a = a->next)
+	for (struct piece_ask *a = l->asks; a; a = a->next)
 		if (!a->cancelled && a->piece.piece == piece &&
 		    digest_equal(&a->piece.image, image))
 			return a;
@@ -64,7 +64,7 @@ static struct ask *ask_find(struct net_link *l, const struct digest *image,
 }
 
 /* It was answered, or the link is gone: forgotten, or told as lost. */
-static void ask_end(struct net_link *l, struct ask *a)
+static void ask_end(struct net_link *l, struct piece_ask *a)
 {
 	l->asks_by_slot[a->req % NET_WANTS_MAX] = NULL;
 	l->n_asks--;
@@ -77,7 +77,7 @@ static void ask_end(struct net_link *l, struct ask *a)
 	net_mark(l);
 }
 
-static void ask_number(struct net_link *l, struct ask *a)
+static void ask_number(struct net_link *l, struct piece_ask *a)
 {
 	while (l->asks_by_slot[l->next_slot])
 		l->next_slot = (l->next_slot + 1) % NET_WANTS_MAX;
@@ -97,9 +97,9 @@ void net_ask(struct net_link *l, const struct digest *image,
 	     const uint32_t *pieces, size_t n, uint32_t len_max,
 	     enum source_priority priority)
 {
-	struct image *i = image_find(l, image);
+	struct net_image *i = image_find(l, image);
 	struct wire_want m = { .piece = pieces[0], .len_max = len_max };
-	struct ask *a;
+	struct piece_ask *a;
 
 	if (!link_is_up(l) || !image_is_open(i) ||
 	    ask_find(l, image, pieces[0]))
@@ -129,7 +129,7 @@ void net_ask(struct net_link *l, const struct digest *image,
 
 void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
 {
-	struct ask *a = ask_find(l, image, piece);
+	struct piece_ask *a = ask_find(l, image, piece);
 	void *room;
 
 	if (!a)
@@ -143,7 +143,7 @@ void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
 }
 
 /* Is it what was asked for, or what would do as well? */
-static bool is_asked(const struct ask *a, uint32_t piece)
+static bool is_asked(const struct piece_ask *a, uint32_t piece)
 {
 	for (unsigned int i = 0; i < a->n_others; i++)
 		if (a->others[i] == piece)
@@ -153,7 +153,7 @@ static bool is_asked(const struct ask *a, uint32_t piece)
 
 /* Does it go on with what it began?  On the same connection: of the other one's bytes
  * nobody knows how many have come by then. */
-static bool goes_on(const struct ask *a, const struct conn *from,
+static bool goes_on(const struct piece_ask *a, const struct conn *from,
 		    const struct wire_data *d)
 {
 	return from && a->from == from && a->piece.len == d->total &&
@@ -165,7 +165,7 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 		     const struct wire_data *d, struct error *err)
 {
 	const struct net_events *ev = l->net->cfg.events;
-	struct ask *a = ask_by_req(l, req);
+	struct piece_ask *a = ask_by_req(l, req);
 	void *room;
 
 	if (!a || !is_asked(a, d->piece) || a->at != d->off ||
@@ -192,15 +192,15 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 }
 
 /* The ask whose bytes come on the connection. */
-static struct ask *ask_of(const struct conn *c)
+static struct piece_ask *ask_of(const struct conn *c)
 {
-	struct ask *a = ask_by_req(c->link, c->body_req);
+	struct piece_ask *a = ask_by_req(c->link, c->body_req);
 
 	return a && a->from == c ? a : NULL;
 }
 
 /* Where its next bytes go; NULL: nowhere. */
-static uint8_t *ask_place(const struct ask *a)
+static uint8_t *ask_place(const struct piece_ask *a)
 {
 	bool is_kept = a && a->room && !a->cancelled && a->at < a->piece.len;
 
@@ -208,7 +208,7 @@ static uint8_t *ask_place(const struct ask *a)
 }
 
 /* `n` bytes of it came; NULL: of nothing that is asked any more. */
-static void ask_moved(struct net_link *l, struct ask *a, uint32_t n)
+static void ask_moved(struct net_link *l, struct piece_ask *a, uint32_t n)
 {
 	struct net *net = l->net;
 	const struct net_events *ev = net->cfg.events;
@@ -246,7 +246,7 @@ int piece_on_data(struct conn *c, const struct wire_head *h,
 
 uint8_t *piece_place(struct conn *c, uint32_t *n)
 {
-	const struct ask *a = ask_of(c);
+	const struct piece_ask *a = ask_of(c);
 	uint8_t *to = ask_place(a);
 
 	if (to)
@@ -256,7 +256,7 @@ uint8_t *piece_place(struct conn *c, uint32_t *n)
 
 void piece_moved(struct conn *c, uint32_t n)
 {
-	struct ask *a = ask_of(c);
+	struct piece_ask *a = ask_of(c);
 	struct error why = ERROR_INIT;
 
 	c->body_left -= n;
@@ -273,7 +273,7 @@ int piece_on_rdma(struct net_link *l, uint32_t req, const struct wire_data *d,
 		  const void *bytes, struct error *err)
 {
 	int rc = ask_begin(l, NULL, req, d, err);
-	struct ask *a;
+	struct piece_ask *a;
 	uint8_t *to;
 
 	if (rc < 0 || l->state == LINK_CLOSED)
@@ -291,7 +291,7 @@ int piece_on_nack(struct conn *c, const struct wire_head *h,
 		  const uint8_t *body, struct error *err)
 {
 	struct net_link *l = c->link;
-	struct ask *a = ask_by_req(l, h->req);
+	struct piece_ask *a = ask_by_req(l, h->req);
 	struct wire_nack m;
 	struct net_piece p;
 	bool told;
@@ -312,14 +312,14 @@ int piece_on_nack(struct conn *c, const struct wire_head *h,
 
 /* ---------------------------------------------------------------- answers --- */
 
-static void answer_unlink(struct answer *a)
+static void answer_unlink(struct net_answer *a)
 {
 	*a->pprev = a->next;
 	if (a->next)
 		a->next->pprev = a->pprev;
 }
 
-static void answer_push(struct answer **list, struct answer *a)
+static void answer_push(struct net_answer **list, struct net_answer *a)
 {
 	a->next = *list;
 	a->pprev = list;
@@ -328,15 +328,15 @@ static void answer_push(struct answer **list, struct answer *a)
 	*list = a;
 }
 
-static struct answer **want_row(struct net_link *l, uint32_t piece)
+static struct net_answer **want_row(struct net_link *l, uint32_t piece)
 {
 	return &l->wants[piece % NET_WANT_ROWS];
 }
 
-static struct answer *want_find(struct net_link *l, const struct digest *image,
-				uint32_t piece)
+static struct net_answer *want_find(struct net_link *l,
+				    const struct digest *image, uint32_t piece)
 {
-	for (struct answer *a = *want_row(l, piece); a; a = a->next)
+	for (struct net_answer *a = *want_row(l, piece); a; a = a->next)
 		if (a->piece.piece == piece &&
 		    digest_equal(&a->piece.image, image))
 			return a;
@@ -357,14 +357,14 @@ static void nack(struct net_link *l, uint32_t req, bool cancelled,
 	link_put(l, wire_put_nack(link_out(l), req, &m));
 }
 
-static void want_end(struct net_link *l, struct answer *a)
+static void want_end(struct net_link *l, struct net_answer *a)
 {
 	l->n_wants--;
 	answer_unlink(a);
 	free(a);
 }
 
-static bool are_pieces(const struct image *i, const struct wire_want *m)
+static bool are_pieces(const struct net_image *i, const struct wire_want *m)
 {
 	for (unsigned int k = 0; k < m->n_others; k++)
 		if (m->others[k] >= i->n_pieces)
@@ -378,8 +378,8 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 	struct net_link *l = c->link;
 	uint32_t pieces[1 + SWARM_OTHERS_MAX];
 	struct wire_want m;
-	struct answer *a;
-	struct image *i;
+	struct net_answer *a;
+	struct net_image *i;
 
 	if (wire_get_want(body, h->len, &m, err) < 0)
 		return -err->code;
@@ -425,7 +425,7 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
 		uint32_t piece)
 {
-	struct answer *a = want_find(l, image, was);
+	struct net_answer *a = want_find(l, image, was);
 
 	if (!a || want_find(l, image, piece))
 		return false;
@@ -437,7 +437,7 @@ bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
 }
 
 /* It will not be sent, or was: told from the loop. */
-static void answer_done(struct net_link *l, struct answer *a)
+static void answer_done(struct net_link *l, struct net_answer *a)
 {
 	l->n_wants -= a->counted;
 	a->counted = false;
@@ -445,7 +445,7 @@ static void answer_done(struct net_link *l, struct answer *a)
 	net_mark(l);
 }
 
-static void unqueue(struct conn *c, struct answer *a)
+static void unqueue(struct conn *c, struct net_answer *a)
 {
 	if (!a->next)
 		c->answers_last = a->pprev;
@@ -453,19 +453,19 @@ static void unqueue(struct conn *c, struct answer *a)
 	c->link->st.queued_bytes -= a->piece.len - a->at;
 }
 
-static struct answer *queued_by_req(const struct conn *c, uint32_t req)
+static struct net_answer *queued_by_req(const struct conn *c, uint32_t req)
 {
-	struct answer *a = c->answers;
+	struct net_answer *a = c->answers;
 
 	while (a && (a->req != req || a->begun))
 		a = a->next;
 	return a;
 }
 
-static struct answer *want_by_req(struct net_link *l, uint32_t req)
+static struct net_answer *want_by_req(struct net_link *l, uint32_t req)
 {
 	for (size_t k = 0; k < NET_WANT_ROWS; k++)
-		for (struct answer *a = l->wants[k]; a; a = a->next)
+		for (struct net_answer *a = l->wants[k]; a; a = a->next)
 			if (a->req == req)
 				return a;
 	return NULL;
@@ -477,7 +477,7 @@ int piece_on_cancel(struct conn *c, const struct wire_head *h,
 	struct net_link *l = c->link;
 	struct conn *conns[2] = { l->control, l->bulk };
 	struct net_piece p;
-	struct answer *a = want_by_req(l, h->req);
+	struct net_answer *a = want_by_req(l, h->req);
 
 	if (a) {
 		p = a->piece;
@@ -501,7 +501,7 @@ int piece_on_cancel(struct conn *c, const struct wire_head *h,
 void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
 		enum swarm_refusal why, int64_t retry_ns)
 {
-	struct answer *a = want_find(l, image, piece);
+	struct net_answer *a = want_find(l, image, piece);
 
 	if (!a)
 		return;
@@ -510,12 +510,12 @@ void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
 }
 
 /* Before those of less priority, but never before one that began. */
-static void queue(struct conn *c, struct answer *a)
+static void queue(struct conn *c, struct net_answer *a)
 {
-	struct answer **at = &c->answers;
+	struct net_answer **at = &c->answers;
 
 	if (!c->answers ||
-	    container_of(c->answers_last, struct answer, next)->priority <=
+	    container_of(c->answers_last, struct net_answer, next)->priority <=
 		    a->priority) {
 		at = c->answers_last;
 	} else {
@@ -536,7 +536,7 @@ void net_send(struct net_link *l, const struct net_piece *p,
 	      enum source_priority priority, const struct net_body *body,
 	      uint64_t tag)
 {
-	struct answer *a = want_find(l, &p->image, p->piece);
+	struct net_answer *a = want_find(l, &p->image, p->piece);
 	bool fits = a && p->len && p->len <= a->len_max && link_is_up(l);
 
 	if (a && !fits)
@@ -563,7 +563,7 @@ void net_send(struct net_link *l, const struct net_piece *p,
 	net_mark(l);
 }
 
-void piece_rdma_sent(struct net_link *l, struct answer *a)
+void piece_rdma_sent(struct net_link *l, struct net_answer *a)
 {
 	l->st.sent_bytes += a->piece.len;
 	l->net->st.sent_bytes_total += a->piece.len;
@@ -571,7 +571,7 @@ void piece_rdma_sent(struct net_link *l, struct answer *a)
 	answer_done(l, a);
 }
 
-void piece_rdma_failed(struct net_link *l, struct answer *a)
+void piece_rdma_failed(struct net_link *l, struct net_answer *a)
 {
 	bool is_open = link_is_up(l) && image_find(l, &a->piece.image);
 
@@ -585,7 +585,7 @@ void piece_rdma_failed(struct net_link *l, struct answer *a)
 	answer_done(l, a);
 }
 
-void piece_sent(struct conn *c, struct answer *a)
+void piece_sent(struct conn *c, struct net_answer *a)
 {
 	if (!ack_is_wanted(c, a)) {
 		answer_done(c->link, a);
@@ -597,7 +597,7 @@ void piece_sent(struct conn *c, struct answer *a)
 	net_mark(c->link);
 }
 
-void piece_acked(struct net_link *l, struct answer *a)
+void piece_acked(struct net_link *l, struct net_answer *a)
 {
 	answer_done(l, a);
 }
@@ -606,7 +606,7 @@ void piece_acked(struct net_link *l, struct answer *a)
 
 static void drop_asks(struct net_link *l, const struct digest *image)
 {
-	for (struct ask *a = l->asks; a; a = a->next) {
+	for (struct piece_ask *a = l->asks; a; a = a->next) {
 		if (!digest_equal(&a->piece.image, image))
 			continue;
 		/* The room is told as lost; the answer is still awaited. */
@@ -619,7 +619,7 @@ static void drop_asks(struct net_link *l, const struct digest *image)
 static void drop_queued(struct conn *c, const struct digest *image)
 {
 	struct net_link *l = c->link;
-	struct answer *a, *next;
+	struct net_answer *a, *next;
 
 	for (a = c->answers; a; a = next) {
 		next = a->next;
@@ -631,10 +631,10 @@ static void drop_queued(struct conn *c, const struct digest *image)
 	}
 }
 
-static void drop_wants(struct net_link *l, struct answer *a,
+static void drop_wants(struct net_link *l, struct net_answer *a,
 		       const struct digest *image)
 {
-	struct answer *next;
+	struct net_answer *next;
 
 	for (; a; a = next) {
 		next = a->next;
@@ -656,7 +656,7 @@ void piece_drop_image(struct net_link *l, const struct digest *image)
 
 static void drop_conn(struct net_link *l, struct conn *c)
 {
-	struct answer *a;
+	struct net_answer *a;
 
 	while (c && c->answers) {
 		a = c->answers;
@@ -670,7 +670,7 @@ static void drop_conn(struct net_link *l, struct conn *c)
 void piece_drop_all(struct net_link *l)
 {
 	while (l->asks) {
-		struct ask *a = l->asks;
+		struct piece_ask *a = l->asks;
 
 		ask_unlink(a);
 		if (a->room)
@@ -685,14 +685,14 @@ void piece_drop_all(struct net_link *l)
 	drop_conn(l, l->bulk);
 	net_rdma_down(l);
 	while (l->by_rdma) {
-		struct answer *a = l->by_rdma;
+		struct net_answer *a = l->by_rdma;
 
 		answer_unlink(a);
 		answer_push(&l->sent, a);
 	}
 }
 
-static void tell_ask(struct net_link *l, struct ask *a)
+static void tell_ask(struct net_link *l, struct piece_ask *a)
 {
 	const struct net_events *ev = l->net->cfg.events;
 	void *arg = l->net->cfg.arg;
@@ -705,9 +705,9 @@ static void tell_ask(struct net_link *l, struct ask *a)
 }
 
 /* Rooms of what was dropped while its answer is still awaited. */
-static struct ask *lost_room(struct net_link *l)
+static struct piece_ask *lost_room(struct net_link *l)
 {
-	struct ask *a = l->asks;
+	struct piece_ask *a = l->asks;
 
 	while (a && !(a->cancelled && a->room))
 		a = a->next;
@@ -715,13 +715,13 @@ static struct ask *lost_room(struct net_link *l)
 }
 
 /* One that has left, which was not told. */
-static struct answer *left(const struct net_link *l)
+static struct net_answer *left(const struct net_link *l)
 {
 	const struct conn *conns[2] = { l->control, l->bulk };
 
 	for (size_t k = 0; k < 2; k++)
-		for (struct answer *a = conns[k] ? conns[k]->unacked : NULL; a;
-		     a = a->next)
+		for (struct net_answer *a = conns[k] ? conns[k]->unacked : NULL;
+		     a; a = a->next)
 			if (!a->left)
 				return a;
 	return NULL;
@@ -730,8 +730,8 @@ static struct answer *left(const struct net_link *l)
 void piece_tell(struct net_link *l)
 {
 	const struct net_events *ev = l->net->cfg.events;
-	struct answer *gone;
-	struct ask *a;
+	struct net_answer *gone;
+	struct piece_ask *a;
 	void *room;
 
 	while ((a = l->asks_told)) {
@@ -750,7 +750,7 @@ void piece_tell(struct net_link *l)
 			ev->left(l->net->cfg.arg, l, gone->tag);
 	}
 	while (l->sent) {
-		struct answer *s = l->sent;
+		struct net_answer *s = l->sent;
 
 		answer_unlink(s);
 		ev->sent(l->net->cfg.arg, l, s->tag);

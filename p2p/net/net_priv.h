@@ -33,8 +33,8 @@
 /* --------------------------------------------------------------- messages --- */
 
 /* An image on one link. */
-struct image {
-	struct image *next;
+struct net_image {
+	struct net_image *next;
 	struct digest digest;
 	uint32_t n_pieces, their_pieces; /* 0: not said */
 	uint16_t alias, their_alias;
@@ -47,8 +47,8 @@ struct image {
 
 /* A piece that they asked for: waits for the user, then in a connection's queue,
  * then to be told as sent. */
-struct answer {
-	struct answer *next, **pprev;
+struct net_answer {
+	struct net_answer *next, **pprev;
 	uint32_t req, len_max;
 	struct net_piece piece;
 	enum source_priority priority;
@@ -118,9 +118,9 @@ struct conn {
 	 * first. */
 	struct buf out;
 	size_t out_at;
-	struct answer *answers, **answers_last;
-	struct answer *unacked, **unacked_last; /* net_ack.c */
-	uint64_t tx_total;                      /* bytes, where plain */
+	struct net_answer *answers, **answers_last;
+	struct net_answer *unacked, **unacked_last; /* net_ack.c */
+	uint64_t tx_total;                          /* bytes, where plain */
 	uint8_t head[WIRE_HEAD_SIZE + WIRE_MAC_SIZE + WIRE_DATA_SIZE];
 	uint32_t head_len, head_at, part_left;
 };
@@ -171,14 +171,14 @@ struct net_link {
 	void *user;
 	struct error why;
 
-	struct image *images;
+	struct net_image *images;
 	uint16_t next_alias;
 	uint32_t next_open;
-	struct ask *asks, *asks_by_slot[NET_WANTS_MAX], *asks_told;
+	struct piece_ask *asks, *asks_by_slot[NET_WANTS_MAX], *asks_told;
 	unsigned int n_asks, next_slot;
 	uint32_t serial;
-	struct answer *wants[NET_WANT_ROWS]; /* by piece: not answered yet */
-	struct answer *sent, *by_rdma;
+	struct net_answer *wants[NET_WANT_ROWS]; /* by piece */
+	struct net_answer *sent, *by_rdma;
 	unsigned int n_wants; /* until they were sent */
 	struct bucket calm;
 
@@ -254,9 +254,9 @@ int shake_connect(struct net_link *l, bool bulk, struct error *err) MUST_CHECK;
 /* net_image.c */
 message_fn image_on_open, image_on_renew, image_on_open_ack, image_on_close,
 	image_on_have;
-struct image *image_find(struct net_link *l, const struct digest *d);
-struct image *image_by_alias(struct net_link *l, uint16_t their_alias);
-bool image_is_open(const struct image *i);
+struct net_image *image_find(struct net_link *l, const struct digest *d);
+struct net_image *image_by_alias(struct net_link *l, uint16_t their_alias);
+bool image_is_open(const struct net_image *i);
 void image_free_all(struct net_link *l);
 
 /* net_piece.c */
@@ -274,7 +274,7 @@ void piece_drop_image(struct net_link *l, const struct digest *image);
 void piece_drop_all(struct net_link *l);
 /* Events that wait. */
 void piece_tell(struct net_link *l);
-void piece_sent(struct conn *c, struct answer *a);
+void piece_sent(struct conn *c, struct net_answer *a);
 
 /* net_tls.c */
 int security_new(const struct net *n, struct security **ret,

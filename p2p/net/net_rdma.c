@@ -25,12 +25,12 @@ static void tell(void *user, enum rdma_type type, const void *body, size_t len)
 
 static void on_sent(void *user, uint64_t tag)
 {
-	piece_rdma_sent(user, (struct answer *)(uintptr_t)tag);
+	piece_rdma_sent(user, (struct net_answer *)(uintptr_t)tag);
 }
 
 static void on_fall_back(void *user, uint64_t tag)
 {
-	piece_rdma_failed(user, (struct answer *)(uintptr_t)tag);
+	piece_rdma_failed(user, (struct net_answer *)(uintptr_t)tag);
 }
 
 static int take(struct net_link *l, const uint8_t *about, size_t n_about,
@@ -163,7 +163,7 @@ void net_rdma_moved(struct net_link *l, uint32_t n)
 		rdma_link_moved(l->rdma, n);
 }
 
-bool net_rdma_send(struct net_link *l, struct answer *a)
+bool net_rdma_send(struct net_link *l, struct net_answer *a)
 {
 	struct bucket *up = &l->net->up;
 	uint8_t about[ABOUT_SIZE];

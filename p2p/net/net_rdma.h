@@ -18,14 +18,14 @@ void net_rdma_down(struct net_link *l);
 /* Bytes of pieces moved by TCP. */
 void net_rdma_moved(struct net_link *l, uint32_t n);
 /* True: it goes by RDMA; piece_rdma_sent() or piece_rdma_failed() follows. */
-bool net_rdma_send(struct net_link *l, struct answer *a) MUST_CHECK;
+bool net_rdma_send(struct net_link *l, struct net_answer *a) MUST_CHECK;
 message_fn net_rdma_hear;
 
 /* net_piece.c */
 /* All of a piece that came beside the connections; or did not leave there. */
 int piece_on_rdma(struct net_link *l, uint32_t req, const struct wire_data *d,
 		  const void *bytes, struct error *err) MUST_CHECK;
-void piece_rdma_sent(struct net_link *l, struct answer *a);
-void piece_rdma_failed(struct net_link *l, struct answer *a);
+void piece_rdma_sent(struct net_link *l, struct net_answer *a);
+void piece_rdma_failed(struct net_link *l, struct net_answer *a);
 
 #endif

@@ -422,13 +422,13 @@ int security_wrap(struct conn *c, struct error *err)
 
 /* --------------------------------------------------------------- signatures --- */
 
-struct way {
+struct tls_way {
 	EVP_MAC_CTX *mac;
 	uint64_t seq; /* of the next message */
 };
 
 struct signer {
-	struct way out, in;
+	struct tls_way out, in;
 };
 
 static EVP_MAC_CTX *keyed(EVP_MAC *mac, const uint8_t key[KEY_SIZE])
@@ -482,8 +482,8 @@ void signer_free(struct signer *s)
 	free(s);
 }
 
-static int sign(struct way *w, const void *head, const void *fields, size_t n,
-		uint8_t mac[WIRE_MAC_SIZE])
+static int sign(struct tls_way *w, const void *head, const void *fields,
+		size_t n, uint8_t mac[WIRE_MAC_SIZE])
 {
 	uint8_t seq[8], full[EVP_MAX_MD_SIZE];
 	size_t len;

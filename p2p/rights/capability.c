@@ -17,7 +17,7 @@
 #define SIGNATURE_SIZE SIGN_KEY_SIGNATURE
 #define KEY_ID_SIZE 8u /* the first bytes of the key's id */
 
-enum offset {
+enum capability_offset {
 	AT_MAGIC = 0,
 	AT_VERSION = 4,
 	AT_NODE_LEN = 6,

@@ -88,10 +88,10 @@ int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
 		return rc;
 	t->n_buckets_i = buckets_for(cfg->images_max);
 	t->n_buckets_m = buckets_for(cfg->members_max);
-	t->images = calloc(t->n_buckets_i, sizeof(struct image *));
+	t->images = calloc(t->n_buckets_i, sizeof(struct tracker_image *));
 	t->heads = malloc(t->n_buckets_m * sizeof(*t->heads));
 	t->free_slot = NONE;
-	t->by_age = (struct list){ .first = NONE, .last = NONE };
+	t->by_age = (struct tracker_list){ .first = NONE, .last = NONE };
 	if (!t->images || !t->heads)
 		return error_nomem(err);
 	memset(t->heads, 0xff, t->n_buckets_m * sizeof(*t->heads));
@@ -122,18 +122,18 @@ uint64_t image_hash(const struct tracker *t, const struct digest *d,
 	return hash_seeded(&t->seed, &n_pieces, sizeof(n_pieces)) ^ h;
 }
 
-static struct image **image_bucket(const struct tracker *t,
-				   const struct digest *d, uint32_t n_pieces)
+static struct tracker_image **
+image_bucket(const struct tracker *t, const struct digest *d, uint32_t n_pieces)
 {
 	return &t->images[image_hash(t, d, n_pieces) & (t->n_buckets_i - 1)];
 }
 
 /* Who says that an image has another number of pieces is among his like: he spoils
  * nothing for the others. */
-static struct image *image_find(const struct tracker *t, const struct digest *d,
-				uint32_t n_pieces)
+static struct tracker_image *
+image_find(const struct tracker *t, const struct digest *d, uint32_t n_pieces)
 {
-	struct image *i = *image_bucket(t, d, n_pieces);
+	struct tracker_image *i = *image_bucket(t, d, n_pieces);
 
 	while (i && !(digest_equal(&i->digest, d) && i->n_pieces == n_pieces))
 		i = i->next;
@@ -142,19 +142,19 @@ static struct image *image_find(const struct tracker *t, const struct digest *d,
 
 /* Of those of one image that with most members.  They are apart in the table, so all
  * images are looked at: only lists ask for it. */
-static const struct image *image_main(const struct tracker *t,
-				      const struct digest *d)
+static const struct tracker_image *image_main(const struct tracker *t,
+					      const struct digest *d)
 {
-	const struct image *best = NULL;
+	const struct tracker_image *best = NULL;
 
-	for (const struct image *i = t->newest; i; i = i->older)
+	for (const struct tracker_image *i = t->newest; i; i = i->older)
 		if (digest_equal(&i->digest, d) &&
 		    (!best || i->n_who > best->n_who))
 			best = i;
 	return best;
 }
 
-static void image_unlink_age(struct tracker *t, struct image *i)
+static void image_unlink_age(struct tracker *t, struct tracker_image *i)
 {
 	if (i->older)
 		i->older->newer = i->newer;
@@ -167,7 +167,7 @@ static void image_unlink_age(struct tracker *t, struct image *i)
 	i->older = i->newer = NULL;
 }
 
-static void image_link_newest(struct tracker *t, struct image *i)
+static void image_link_newest(struct tracker *t, struct tracker_image *i)
 {
 	i->older = t->newest;
 	if (t->newest)
@@ -177,11 +177,11 @@ static void image_link_newest(struct tracker *t, struct image *i)
 	t->newest = i;
 }
 
-static struct image *image_add(struct tracker *t, const struct digest *d,
-			       uint32_t n_pieces)
+static struct tracker_image *
+image_add(struct tracker *t, const struct digest *d, uint32_t n_pieces)
 {
-	struct image *i = calloc(1, sizeof(*i));
-	struct image **bucket = image_bucket(t, d, n_pieces);
+	struct tracker_image *i = calloc(1, sizeof(*i));
+	struct tracker_image **bucket = image_bucket(t, d, n_pieces);
 
 	if (!i)
 		return NULL;
@@ -193,7 +193,7 @@ static struct image *image_add(struct tracker *t, const struct digest *d,
 	i->cut_at = INT64_MIN;
 	i->cut_by = NONE;
 	i->book.free = NONE;
-	i->book.by_end = (struct list){ .first = NONE, .last = NONE };
+	i->book.by_end = (struct tracker_list){ .first = NONE, .last = NONE };
 	i->next = *bucket;
 	*bucket = i;
 	image_link_newest(t, i);
@@ -201,9 +201,9 @@ static struct image *image_add(struct tracker *t, const struct digest *d,
 	return i;
 }
 
-void image_drop(struct tracker *t, struct image *i)
+void image_drop(struct tracker *t, struct tracker_image *i)
 {
-	struct image **at = image_bucket(t, &i->digest, i->n_pieces);
+	struct tracker_image **at = image_bucket(t, &i->digest, i->n_pieces);
 
 	while (i->n_who > 0)
 		member_remove(t, &t->members[i->who[i->n_who - 1].slot]);
@@ -285,9 +285,9 @@ static int call_check(const struct tracker_call *c, struct error *err)
 }
 
 /* A member that leaves; the image goes with the last one. */
-static void leave(struct tracker *t, struct member *m)
+static void leave(struct tracker *t, struct swarm_member *m)
 {
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 
 	member_remove(t, m);
 	if (i->n_who == 0)
@@ -297,7 +297,7 @@ static void leave(struct tracker *t, struct member *m)
 static void sweep_members(struct tracker *t, int64_t now)
 {
 	while (t->by_age.first != NONE) {
-		struct member *m = &t->members[t->by_age.first];
+		struct swarm_member *m = &t->members[t->by_age.first];
 
 		if (now - m->seen <= t->cfg.member_ttl_ns)
 			break;
@@ -308,16 +308,16 @@ static void sweep_members(struct tracker *t, int64_t now)
 void tracker_sweep(struct tracker *t, int64_t now)
 {
 	sweep_members(t, now);
-	for (struct image *i = t->oldest; i; i = i->newer)
+	for (struct tracker_image *i = t->oldest; i; i = i->newer)
 		leases_expire(t, i, now);
 }
 
 /* The caller's record; a new one where there is none. */
 static int member_get(struct tracker *t, const struct tracker_call *c,
-		      struct member **ret, struct error *err)
+		      struct swarm_member **ret, struct error *err)
 {
-	struct image *i = image_find(t, &c->image, c->n_pieces);
-	struct member *m = i ? member_find(t, i, c->node) : NULL;
+	struct tracker_image *i = image_find(t, &c->image, c->n_pieces);
+	struct swarm_member *m = i ? member_find(t, i, c->node) : NULL;
 
 	if (m) {
 		*ret = m;
@@ -349,7 +349,7 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 
 /* Is it of an opening that another one came after?  Which of two runs was before the
  * other is not known; but who leaves is not the one that is here. */
-static bool is_past(const struct member *m, const struct tracker_call *c)
+static bool is_past(const struct swarm_member *m, const struct tracker_call *c)
 {
 	if (!c->run || !m->run)
 		return false;
@@ -359,8 +359,8 @@ static bool is_past(const struct member *m, const struct tracker_call *c)
 static void hear_leaving(struct tracker *t, const struct tracker_call *c,
 			 int64_t now)
 {
-	struct image *i = image_find(t, &c->image, c->n_pieces);
-	struct member *m = i ? member_find(t, i, c->node) : NULL;
+	struct tracker_image *i = image_find(t, &c->image, c->n_pieces);
+	struct swarm_member *m = i ? member_find(t, i, c->node) : NULL;
 
 	if (!m)
 		return;
@@ -373,7 +373,7 @@ static void hear_leaving(struct tracker *t, const struct tracker_call *c,
 int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		 struct tracker_answer *ret, struct error *err)
 {
-	struct member *m = NULL;
+	struct swarm_member *m = NULL;
 	int rc = call_check(c, err);
 
 	if (rc < 0)
@@ -426,7 +426,7 @@ void tracker_get_stats(const struct tracker *t, struct tracker_stats *ret)
 	ret->members = t->n_members;
 }
 
-static void image_describe(const struct image *i,
+static void image_describe(const struct tracker_image *i,
 			   struct tracker_image_info *ret)
 {
 	*ret = (struct tracker_image_info){
@@ -446,7 +446,7 @@ void tracker_each_image(const struct tracker *t,
 				     const struct tracker_image_info *i),
 			void *arg)
 {
-	for (const struct image *i = t->newest; i; i = i->older) {
+	for (const struct tracker_image *i = t->newest; i; i = i->older) {
 		struct tracker_image_info info;
 
 		image_describe(i, &info);
@@ -457,7 +457,7 @@ void tracker_each_image(const struct tracker *t,
 bool tracker_get_image(const struct tracker *t, const struct digest *image,
 		       struct tracker_image_info *ret)
 {
-	const struct image *i = image_main(t, image);
+	const struct tracker_image *i = image_main(t, image);
 
 	if (i)
 		image_describe(i, ret);
@@ -469,10 +469,10 @@ void tracker_each_member(const struct tracker *t, const struct digest *image,
 				      const struct tracker_member_info *i),
 			 void *arg)
 {
-	const struct image *i = image_main(t, image);
+	const struct tracker_image *i = image_main(t, image);
 
 	for (uint32_t k = 0; i && k < i->n_who; k++) {
-		const struct member *m = &t->members[i->who[k].slot];
+		const struct swarm_member *m = &t->members[i->who[k].slot];
 		struct tracker_member_info info = {
 			.leases = m->n_leases,
 			.flying = m->flying,

@@ -9,27 +9,28 @@
 
 #define LEASES_MAX 65536u /* of an image */
 
-static uint32_t n_pages(const struct image *i)
+static uint32_t n_pages(const struct tracker_image *i)
 {
 	return (i->n_pieces + PAGE_PIECES - 1) / PAGE_PIECES;
 }
 
-struct piece *book_piece(const struct image *i, uint32_t piece)
+struct tracker_piece *book_piece(const struct tracker_image *i, uint32_t piece)
 {
-	struct piece *page =
+	struct tracker_piece *page =
 		i->book.pages ? i->book.pages[piece / PAGE_PIECES] : NULL;
 
 	return page ? &page[piece % PAGE_PIECES] : NULL;
 }
 
 /* Bytes that were reserved and not allocated. */
-static void give_back(struct tracker *t, struct image *i, uint64_t bytes)
+static void give_back(struct tracker *t, struct tracker_image *i,
+		      uint64_t bytes)
 {
 	t->stats.memory -= bytes;
 	i->book.memory -= bytes;
 }
 
-static int add_pages_table(struct tracker *t, struct image *i,
+static int add_pages_table(struct tracker *t, struct tracker_image *i,
 			   struct error *err)
 {
 	uint64_t bytes = n_pages(i) * sizeof(*i->book.pages);
@@ -40,7 +41,7 @@ static int add_pages_table(struct tracker *t, struct image *i,
 	rc = tracker_reserve(t, bytes, i, err);
 	if (rc < 0)
 		return rc;
-	i->book.pages = (struct piece **)calloc(1, bytes);
+	i->book.pages = (struct tracker_piece **)calloc(1, bytes);
 	if (!i->book.pages) {
 		give_back(t, i, bytes);
 		return error_nomem(err);
@@ -49,32 +50,33 @@ static int add_pages_table(struct tracker *t, struct image *i,
 }
 
 /* The last one has what is left. */
-static uint32_t page_pieces(const struct image *i, uint32_t at)
+static uint32_t page_pieces(const struct tracker_image *i, uint32_t at)
 {
 	uint32_t left = i->n_pieces - at * PAGE_PIECES;
 
 	return left < PAGE_PIECES ? left : PAGE_PIECES;
 }
 
-static int add_page(struct tracker *t, struct image *i, uint32_t at,
+static int add_page(struct tracker *t, struct tracker_image *i, uint32_t at,
 		    struct error *err)
 {
 	uint32_t n = page_pieces(i, at);
-	struct piece *page = malloc(n * sizeof(*page));
+	struct tracker_piece *page = malloc(n * sizeof(*page));
 
 	if (!page) {
 		give_back(t, i, n * sizeof(*page));
 		return error_nomem(err);
 	}
 	for (uint32_t p = 0; p < n; p++)
-		page[p] = (struct piece){ .lease = NONE };
+		page[p] = (struct tracker_piece){ .lease = NONE };
 	i->book.pages[at] = page;
 	return 0;
 }
 
 /* The pages of these pieces that are not there, each once.  Returns how many. */
-static size_t missing_pages(const struct image *i, const uint32_t *pieces,
-			    size_t n, uint32_t ret[TRACKER_PIECES_MAX])
+static size_t missing_pages(const struct tracker_image *i,
+			    const uint32_t *pieces, size_t n,
+			    uint32_t ret[TRACKER_PIECES_MAX])
 {
 	size_t n_missing = 0;
 
@@ -90,8 +92,8 @@ static size_t missing_pages(const struct image *i, const uint32_t *pieces,
 	return n_missing;
 }
 
-int book_touch(struct tracker *t, struct image *i, const uint32_t *pieces,
-	       size_t n, struct error *err)
+int book_touch(struct tracker *t, struct tracker_image *i,
+	       const uint32_t *pieces, size_t n, struct error *err)
 {
 	uint32_t missing[TRACKER_PIECES_MAX];
 	uint64_t bytes = 0;
@@ -102,7 +104,8 @@ int book_touch(struct tracker *t, struct image *i, const uint32_t *pieces,
 		return rc;
 	n_missing = missing_pages(i, pieces, n, missing);
 	for (size_t k = 0; k < n_missing; k++)
-		bytes += page_pieces(i, missing[k]) * sizeof(struct piece);
+		bytes += page_pieces(i, missing[k]) *
+			 sizeof(struct tracker_piece);
 	rc = tracker_reserve(t, bytes, i, err);
 	if (rc < 0)
 		return rc;
@@ -114,7 +117,7 @@ int book_touch(struct tracker *t, struct image *i, const uint32_t *pieces,
 	return rc;
 }
 
-void book_fini(struct tracker *t, struct image *i)
+void book_fini(struct tracker *t, struct tracker_image *i)
 {
 	t->stats.memory -= i->book.memory;
 	for (uint32_t k = 0; i->book.pages && k < n_pages(i); k++)
@@ -123,7 +126,7 @@ void book_fini(struct tracker *t, struct image *i)
 	free(i->book.leases);
 }
 
-int book_grow(struct tracker *t, struct image *i, struct error *err)
+int book_grow(struct tracker *t, struct tracker_image *i, struct error *err)
 {
 	struct book *b = &i->book;
 	uint32_t cap = b->cap ? b->cap * 2 : 64;
@@ -182,9 +185,9 @@ static void unlink_end(struct book *b, const struct lease *l)
 		b->leases[l->by_end.next].by_end.prev = l->by_end.prev;
 }
 
-uint32_t book_find(const struct image *i, uint32_t piece, uint32_t slot)
+uint32_t book_find(const struct tracker_image *i, uint32_t piece, uint32_t slot)
 {
-	const struct piece *p = book_piece(i, piece);
+	const struct tracker_piece *p = book_piece(i, piece);
 	uint32_t at = p ? p->lease : NONE;
 
 	while (at != NONE && i->book.leases[at].slot != slot)
@@ -192,11 +195,11 @@ uint32_t book_find(const struct image *i, uint32_t piece, uint32_t slot)
 	return at;
 }
 
-void book_end(struct tracker *t, struct image *i, uint32_t at)
+void book_end(struct tracker *t, struct tracker_image *i, uint32_t at)
 {
 	struct book *b = &i->book;
 	struct lease *l = &b->leases[at];
-	struct member *m = &t->members[l->slot];
+	struct swarm_member *m = &t->members[l->slot];
 	uint32_t *p = &book_piece(i, l->piece)->lease;
 
 	while (*p != at)
@@ -212,7 +215,7 @@ void book_end(struct tracker *t, struct image *i, uint32_t at)
 	b->free = at;
 }
 
-void leases_drop(struct tracker *t, struct image *i, uint32_t slot)
+void leases_drop(struct tracker *t, struct tracker_image *i, uint32_t slot)
 {
 	uint32_t at = i->book.by_end.first;
 
@@ -225,9 +228,10 @@ void leases_drop(struct tracker *t, struct image *i, uint32_t slot)
 	}
 }
 
-struct member *piece_reader(const struct tracker *t, const struct piece *p)
+struct swarm_member *piece_reader(const struct tracker *t,
+				  const struct tracker_piece *p)
 {
-	struct member *m;
+	struct swarm_member *m;
 
 	if (p->done_serial == 0)
 		return NULL;
@@ -235,8 +239,9 @@ struct member *piece_reader(const struct tracker *t, const struct piece *p)
 	return m->image && m->serial == p->done_serial ? m : NULL;
 }
 
-int64_t piece_believed(const struct tracker *t, const struct piece *p,
-		       const struct member *reader, bool demand, int64_t now)
+int64_t piece_believed(const struct tracker *t, const struct tracker_piece *p,
+		       const struct swarm_member *reader, bool demand,
+		       int64_t now)
 {
 	int64_t age = (int64_t)((uint32_t)(now / MS) - p->done_ms) * MS;
 	bool is_short = demand || p->is_claim || reader->late;
@@ -247,9 +252,10 @@ int64_t piece_believed(const struct tracker *t, const struct piece *p,
 	return (is_short ? t->cfg.demand_done_ns : t->cfg.done_ns) - age;
 }
 
-void piece_forget(const struct tracker *t, struct image *i, struct piece *p)
+void piece_forget(const struct tracker *t, struct tracker_image *i,
+		  struct tracker_piece *p)
 {
-	struct member *m = piece_reader(t, p);
+	struct swarm_member *m = piece_reader(t, p);
 
 	if (m) {
 		m->n_done--;

@@ -23,52 +23,58 @@ static inline int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 
 /* Have room for what is said of these pieces, TRACKER_PIECES_MAX at most, and no more
  * than that: a call costs what it names.  -ENOMEM, -ENOSPC. */
-int book_touch(struct tracker *t, struct image *i, const uint32_t *pieces,
-	       size_t n, struct error *err) MUST_CHECK;
+int book_touch(struct tracker *t, struct tracker_image *i,
+	       const uint32_t *pieces, size_t n, struct error *err) MUST_CHECK;
 /* NULL: nothing was said of it, nor of those beside it. */
-struct piece *book_piece(const struct image *i, uint32_t piece);
+struct tracker_piece *book_piece(const struct tracker_image *i, uint32_t piece);
 /* Room for more leases.  -ENOMEM, -ENOSPC. */
-int book_grow(struct tracker *t, struct image *i, struct error *err) MUST_CHECK;
+int book_grow(struct tracker *t, struct tracker_image *i,
+	      struct error *err) MUST_CHECK;
 /* Its `ends` is set: put it among the others. */
 void book_sort(struct book *b, uint32_t at);
 /* This member's lease of the piece, or NONE. */
-uint32_t book_find(const struct image *i, uint32_t piece, uint32_t slot);
+uint32_t book_find(const struct tracker_image *i, uint32_t piece,
+		   uint32_t slot);
 /* The lease is over. */
-void book_end(struct tracker *t, struct image *i, uint32_t at);
+void book_end(struct tracker *t, struct tracker_image *i, uint32_t at);
 
 /* tracker_window.c: bytes that a member reads soon; little while that is not known. */
-uint64_t member_reads_soon(const struct member *m);
+uint64_t member_reads_soon(const struct swarm_member *m);
 /* Of so much that is leased to it, what the origin is busy with. */
-uint64_t member_keeps_busy(const struct member *m, uint64_t leased);
+uint64_t member_keeps_busy(const struct swarm_member *m, uint64_t leased);
 /* After what it is leased, or how long it needs, has changed. */
-void window_count(struct image *i, struct member *m);
+void window_count(struct tracker_image *i, struct swarm_member *m);
 
 /* Who read this piece and is still there. */
-struct member *piece_reader(const struct tracker *t, const struct piece *p);
+struct swarm_member *piece_reader(const struct tracker *t,
+				  const struct tracker_piece *p);
 /* For so long from now the piece is to be had from `reader`, who is its
  * piece_reader(), and from the origin by nobody; 0 or less: it may be leased. */
-int64_t piece_believed(const struct tracker *t, const struct piece *p,
-		       const struct member *reader, bool demand, int64_t now);
+int64_t piece_believed(const struct tracker *t, const struct tracker_piece *p,
+		       const struct swarm_member *reader, bool demand,
+		       int64_t now);
 /* tracker_wait.c: in so long a node whose reader still waits has asked again. */
-int64_t wait_awaited(const struct tracker *t, const struct image *i);
+int64_t wait_awaited(const struct tracker *t, const struct tracker_image *i);
 /* Demand for the piece was refused for demand_done_ns. */
-bool wait_is_over(const struct tracker *t, const struct member *m,
+bool wait_is_over(const struct tracker *t, const struct swarm_member *m,
 		  uint32_t piece, int64_t now);
 /* It is refused now.  When that is over; INT64_MAX: that is not known. */
-int64_t wait_refused(const struct tracker *t, struct member *m, uint32_t piece,
-		     int64_t now);
-void wait_end(struct member *m, uint32_t piece);
+int64_t wait_refused(const struct tracker *t, struct swarm_member *m,
+		     uint32_t piece, int64_t now);
+void wait_end(struct swarm_member *m, uint32_t piece);
 
 /* Demand of this member is refused. */
-void piece_awaited(struct piece *p, const struct member *m, int64_t now);
-void piece_leased(struct piece *p, const struct member *m);
-void piece_ran_out(struct piece *p, const struct member *m);
+void piece_awaited(struct tracker_piece *p, const struct swarm_member *m,
+		   int64_t now);
+void piece_leased(struct tracker_piece *p, const struct swarm_member *m);
+void piece_ran_out(struct tracker_piece *p, const struct swarm_member *m);
 /* Until then others come before this member, which has had the piece and did not read
  * it; 0: it may have it. */
-int64_t piece_kept_until(const struct tracker *t, const struct piece *p,
-			 const struct member *m, int64_t now);
+int64_t piece_kept_until(const struct tracker *t, const struct tracker_piece *p,
+			 const struct swarm_member *m, int64_t now);
 
 /* Nobody has read it. */
-void piece_forget(const struct tracker *t, struct image *i, struct piece *p);
+void piece_forget(const struct tracker *t, struct tracker_image *i,
+		  struct tracker_piece *p);
 
 #endif

@@ -20,7 +20,7 @@
 #define LOST_FAILURES 2u /* one may be an accident */
 #define TOKEN_MAX 8192u
 
-struct place {
+struct answer_place {
 	char *url;             /* without a slash at its end */
 	bool is_private;       /* it may be told secrets */
 	unsigned int failures; /* one after the other */
@@ -36,7 +36,7 @@ struct tracker_client {
 	int64_t deadline_ns;
 	size_t n;
 	pthread_mutex_t lock; /* of what changes of places, and the counts */
-	struct place places[TRACKER_URLS_MAX];
+	struct answer_place places[TRACKER_URLS_MAX];
 	uint64_t calls, failures;
 	void (*changed)(void *arg, const char *url, enum tracker_state state,
 			const char *why);
@@ -65,7 +65,7 @@ bool tracker_is_private(const char *url)
 static int add_place(struct tracker_client *c, const char *url, bool plain_http,
 		     struct error *err)
 {
-	struct place *p = &c->places[c->n];
+	struct answer_place *p = &c->places[c->n];
 	size_t len = strlen(url);
 
 	while (len > 0 && url[len - 1] == '/')
@@ -150,7 +150,7 @@ void tracker_client_get_stats(struct tracker_client *c,
 		.trackers = (unsigned int)c->n,
 	};
 	for (size_t i = 0; i < c->n; i++) {
-		const struct place *p = &c->places[i];
+		const struct answer_place *p = &c->places[i];
 
 		ret->down += p->down_until > now;
 		ret->good += p->state == TRACKER_GOOD;
@@ -196,7 +196,8 @@ enum outcome {
 };
 
 /* The state that follows. */
-static enum tracker_state next_state(const struct place *p, enum outcome o)
+static enum tracker_state next_state(const struct answer_place *p,
+				     enum outcome o)
 {
 	switch (o) {
 	case OUTCOME_DONE:
@@ -219,7 +220,7 @@ static enum tracker_state next_state(const struct place *p, enum outcome o)
 }
 
 /* It is left alone for a while, longer each time. */
-static void back_off(struct place *p)
+static void back_off(struct answer_place *p)
 {
 	int64_t wait = BACKOFF_FIRST;
 
@@ -230,7 +231,7 @@ static void back_off(struct place *p)
 }
 
 /* Is that worth a word? */
-static bool is_news(const struct place *p, enum tracker_state state,
+static bool is_news(const struct answer_place *p, enum tracker_state state,
 		    long status)
 {
 	if (state == TRACKER_REFUSES)
@@ -244,7 +245,7 @@ static bool is_news(const struct place *p, enum tracker_state state,
 static void remember(struct tracker_client *c, size_t i, enum outcome o,
 		     bool is_probe, long status, const char *why)
 {
-	struct place *p = &c->places[i];
+	struct answer_place *p = &c->places[i];
 	bool is_away = o == OUTCOME_SILENT || o == OUTCOME_STRANGER;
 	enum tracker_state state;
 	bool is_told;
@@ -357,7 +358,7 @@ static const struct verdict *verdict_of(long status)
 	return v;
 }
 
-static int judge(const struct http_response *r, const struct ask *a,
+static int judge(const struct http_response *r, const struct tracker_ask *a,
 		 enum outcome *ret, struct error *err)
 {
 	const struct verdict *v = verdict_of(r->status);
@@ -381,8 +382,9 @@ static int judge(const struct http_response *r, const struct ask *a,
 			 *cure ? ": " : "", cure);
 }
 
-static int send_to(struct tracker_client *c, size_t i, const struct ask *a,
-		   struct http_response *r, struct error *err)
+static int send_to(struct tracker_client *c, size_t i,
+		   const struct tracker_ask *a, struct http_response *r,
+		   struct error *err)
 {
 	AUTO_BUF url = BUF_INIT;
 	struct http_request req = { .method = a->method,
@@ -417,7 +419,7 @@ static int send_to(struct tracker_client *c, size_t i, const struct ask *a,
 }
 
 /* May another one do what this one did not? */
-static bool goes_on(const struct ask *a, int rc)
+static bool goes_on(const struct tracker_ask *a, int rc)
 {
 	return rc == -ECONNREFUSED || rc == -EBUSY ||
 	       (a->is_call && rc == -EACCES);
@@ -447,7 +449,7 @@ static void count_call(struct tracker_client *c)
 #define HEADERS_MAX 4
 
 /* What goes with the request; points into `token`. */
-static void add_headers(struct ask *a, const struct buf *token,
+static void add_headers(struct tracker_ask *a, const struct buf *token,
 			const char *ret[HEADERS_MAX])
 {
 	size_t n = 0;
@@ -462,7 +464,8 @@ static void add_headers(struct ask *a, const struct buf *token,
 }
 
 int tracker_ask(struct tracker_client *c, const struct digest *image,
-		struct ask *a, struct http_response *r, struct error *err)
+		struct tracker_ask *a, struct http_response *r,
+		struct error *err)
 {
 	AUTO_BUF token = BUF_INIT;
 	const char *headers[HEADERS_MAX] = { NULL };
@@ -509,7 +512,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 	return rc;
 }
 
-int tracker_ask_one(struct tracker_client *c, size_t i, struct ask *a,
+int tracker_ask_one(struct tracker_client *c, size_t i, struct tracker_ask *a,
 		    struct http_response *r, struct error *err)
 {
 	AUTO_BUF token = BUF_INIT;
@@ -525,8 +528,8 @@ int tracker_ask_one(struct tracker_client *c, size_t i, struct ask *a,
 	return send_to(c, i, a, r, err);
 }
 
-int tracker_answered(struct tracker_client *c, const struct ask *a, long status,
-		     const char *why, struct error *err)
+int tracker_answered(struct tracker_client *c, const struct tracker_ask *a,
+		     long status, const char *why, struct error *err)
 {
 	struct error none = ERROR_INIT;
 	int rc;

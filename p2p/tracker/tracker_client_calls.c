@@ -21,7 +21,7 @@ static int write_call(const struct tracker_call *call, struct buf *body,
 }
 
 /* What was answered to a call with 200. */
-static int read_answer(struct tracker_client *c, const struct ask *a,
+static int read_answer(struct tracker_client *c, const struct tracker_ask *a,
 		       const struct http_response *r,
 		       struct tracker_answer *ret, struct error *err)
 {
@@ -39,7 +39,9 @@ int tracker_client_call(struct tracker_client *c,
 	struct http_response r = HTTP_RESPONSE_INIT;
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
-	struct ask a = { .method = "POST", .body = &body, .is_call = true };
+	struct tracker_ask a = { .method = "POST",
+				 .body = &body,
+				 .is_call = true };
 	int rc = write_call(call, &body, &path, err);
 
 	a.path = path.data;
@@ -66,11 +68,11 @@ int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
 	struct http_response r = HTTP_RESPONSE_INIT;
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
-	struct ask a = { .method = "POST",
-			 .body = &body,
-			 .is_call = true,
-			 .is_probe = true,
-			 .pace = pace };
+	struct tracker_ask a = { .method = "POST",
+				 .body = &body,
+				 .is_call = true,
+				 .is_probe = true,
+				 .pace = pace };
 	int rc = answer ? write_call(&call, &body, &path, err)
 			: error_nomem(err);
 
@@ -91,10 +93,10 @@ int tracker_client_capability(struct tracker_client *c,
 	struct http_response r = HTTP_RESPONSE_INIT;
 	AUTO_BUF body = BUF_INIT;
 	AUTO_BUF data = BUF_INIT;
-	struct ask a = { .method = "POST",
-			 .path = "/v1/capabilities",
-			 .body = &body,
-			 .is_secret = authorization };
+	struct tracker_ask a = { .method = "POST",
+				 .path = "/v1/capabilities",
+				 .body = &body,
+				 .is_secret = authorization };
 	int rc = capability_wish_to_json(image, repo, node, authorization,
 					 &body, err);
 
@@ -119,7 +121,8 @@ int tracker_client_keys(struct tracker_client *c, struct capability_keys **ret,
 	static const struct digest any; /* every replica has them */
 	struct http_response r = HTTP_RESPONSE_INIT;
 	AUTO_BUF pem = BUF_INIT;
-	struct ask a = { .method = "GET", .path = "/v1/capability-keys" };
+	struct tracker_ask a = { .method = "GET",
+				 .path = "/v1/capability-keys" };
 	int rc = tracker_ask(c, &any, &a, &r, err);
 
 	if (rc == 0 &&
@@ -153,7 +156,8 @@ int tracker_client_revoked(struct tracker_client *c,
 	static const struct digest any; /* every replica has them */
 	struct http_response r = HTTP_RESPONSE_INIT;
 	char condition[TRACKER_ETAG_MAX + 32];
-	struct ask a = { .method = "GET", .path = "/v1/capability-keys" };
+	struct tracker_ask a = { .method = "GET",
+				 .path = "/v1/capability-keys" };
 	int rc;
 
 	if (etag[0]) {

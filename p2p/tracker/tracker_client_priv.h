@@ -9,7 +9,7 @@
 #include "net/http.h"
 #include "p2p/tracker/tracker_client.h"
 
-struct ask {
+struct tracker_ask {
 	const char *path, *method;
 	const struct buf *body; /* NULL: none */
 	const char *condition;  /* a header; NULL: none. 304 is an answer */
@@ -25,13 +25,14 @@ struct ask {
 
 /* Those responsible for the image, one after the other, until one answers. */
 int tracker_ask(struct tracker_client *c, const struct digest *image,
-		struct ask *a, struct http_response *r,
+		struct tracker_ask *a, struct http_response *r,
 		struct error *err) MUST_CHECK;
 /* Tracker `i`, whatever became of it before. */
-int tracker_ask_one(struct tracker_client *c, size_t i, struct ask *a,
+int tracker_ask_one(struct tracker_client *c, size_t i, struct tracker_ask *a,
 		    struct http_response *r, struct error *err) MUST_CHECK;
 /* What was answered to a call could be read, `why` NULL; or not: -EPROTO. */
-int tracker_answered(struct tracker_client *c, const struct ask *a, long status,
-		     const char *why, struct error *err) MUST_CHECK;
+int tracker_answered(struct tracker_client *c, const struct tracker_ask *a,
+		     long status, const char *why,
+		     struct error *err) MUST_CHECK;
 
 #endif

@@ -164,21 +164,21 @@ int tracker_answer_to_json(const struct tracker_answer *a, struct buf *ret,
 
 /* -------------------------------------------------------------------- reading --- */
 
-struct reader {
+struct json_reader {
 	const json_t *o;
 	struct error *err;
 	int rc;
 };
 
-static void bad(struct reader *r, const char *key, const char *wanted)
+static void bad(struct json_reader *r, const char *key, const char *wanted)
 {
 	if (r->rc == 0)
 		r->rc = error_set(r->err, EINVAL, "'%s' is not %s", key,
 				  wanted);
 }
 
-static void get_string(struct reader *r, const char *key, bool must, char *ret,
-		       size_t size)
+static void get_string(struct json_reader *r, const char *key, bool must,
+		       char *ret, size_t size)
 {
 	const json_t *v = json_object_get(r->o, key);
 	const char *text = json_string_value(v);
@@ -194,7 +194,7 @@ static void get_string(struct reader *r, const char *key, bool must, char *ret,
 		(void)stpcpy(ret, text);
 }
 
-static json_int_t get_number(struct reader *r, const char *key, bool must,
+static json_int_t get_number(struct json_reader *r, const char *key, bool must,
 			     json_int_t max)
 {
 	const json_t *v = json_object_get(r->o, key);
@@ -209,7 +209,7 @@ static json_int_t get_number(struct reader *r, const char *key, bool must,
 	return n;
 }
 
-static bool get_flag(struct reader *r, const char *key)
+static bool get_flag(struct json_reader *r, const char *key)
 {
 	const json_t *v = json_object_get(r->o, key);
 
@@ -218,7 +218,7 @@ static bool get_flag(struct reader *r, const char *key)
 	return json_is_true(v);
 }
 
-static size_t get_list(struct reader *r, const char *key, uint32_t *ret,
+static size_t get_list(struct json_reader *r, const char *key, uint32_t *ret,
 		       size_t max)
 {
 	const json_t *v = json_object_get(r->o, key);
@@ -268,7 +268,7 @@ int tracker_call_from_json(const char *text, size_t len,
 			   struct tracker_call_text *ret, struct error *err)
 {
 	json_t *o = load(text, len, TRACKER_CALL_JSON_MAX, err);
-	struct reader r = { .o = o, .err = err };
+	struct json_reader r = { .o = o, .err = err };
 	struct tracker_call *c = &ret->call;
 
 	if (!o)
@@ -312,7 +312,7 @@ int tracker_call_from_json(const char *text, size_t len,
 static int get_member(const json_t *o, struct tracker_member *ret,
 		      struct error *err)
 {
-	struct reader r = { .o = o, .err = err };
+	struct json_reader r = { .o = o, .err = err };
 
 	get_string(&r, "node", true, ret->node, sizeof(ret->node));
 	get_string(&r, "addr", true, ret->addr, sizeof(ret->addr));
@@ -328,7 +328,7 @@ int tracker_answer_from_json(const char *text, size_t len,
 			     struct tracker_answer *ret, struct error *err)
 {
 	json_t *o = load(text, len, TRACKER_ANSWER_JSON_MAX, err);
-	struct reader r = { .o = o, .err = err };
+	struct json_reader r = { .o = o, .err = err };
 	const json_t *members;
 
 	if (!o)
@@ -401,7 +401,7 @@ int capability_from_json(const char *text, size_t len, struct buf *ret,
 			 int64_t *ret_not_after, struct error *err)
 {
 	json_t *o = load(text, len, CAPABILITY_ANSWER_MAX, err);
-	struct reader r = { .o = o, .err = err };
+	struct json_reader r = { .o = o, .err = err };
 	const json_t *v = json_object_get(o, "capability");
 	json_int_t not_after;
 	int rc;

@@ -31,7 +31,7 @@ struct wanted {
 /* What is given in one call. */
 struct giving {
 	struct tracker *t;
-	struct member *m;
+	struct swarm_member *m;
 	const struct tracker_call *c;
 	struct tracker_answer *ret;
 	int64_t now;
@@ -43,7 +43,7 @@ struct giving {
 	int64_t retry;    /* of the first that is refused; -1 none */
 };
 
-enum verdict {
+enum lease_verdict {
 	GIVEN, /* or held already */
 	TAKEN, /* by somebody, or to be had from one who read it */
 	FULL,  /* the origin has enough to do, or this node */
@@ -65,7 +65,7 @@ static void refuse(struct giving *g, int64_t retry)
 }
 
 /* How long this holder needs for so much; no longer than is usual, many times. */
-static int64_t expected(const struct member *m, uint64_t bytes)
+static int64_t expected(const struct swarm_member *m, uint64_t bytes)
 {
 	int64_t usual = m->image->ns_per_mib, own = m->ns_per_mib;
 
@@ -76,9 +76,10 @@ static int64_t expected(const struct member *m, uint64_t bytes)
 	return (int64_t)((double)bytes / MIB * (double)own);
 }
 
-static void count_asker(const struct tracker *t, struct member *m, int64_t now)
+static void count_asker(const struct tracker *t, struct swarm_member *m,
+			int64_t now)
 {
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 	int64_t passed = now - i->asked_since;
 
 	if (!i->asked_round || passed >= t->cfg.interval_ns) {
@@ -93,7 +94,7 @@ static void count_asker(const struct tracker *t, struct member *m, int64_t now)
 }
 
 /* Of late.  Who is a member may have nothing to ask for: no trace, or only readers. */
-static uint32_t n_askers(const struct image *i)
+static uint32_t n_askers(const struct tracker_image *i)
 {
 	return i->n_asked > i->n_asked_before ? i->n_asked : i->n_asked_before;
 }
@@ -102,7 +103,7 @@ static uint32_t n_askers(const struct image *i)
  * Where more ask than usual, later: each call of the many would be for nothing. */
 static int64_t room_in(const struct giving *g)
 {
-	const struct image *i = g->m->image;
+	const struct tracker_image *i = g->m->image;
 	int64_t all = i->rate ? (int64_t)((double)i->flying * 1000 * MS /
 					  (double)i->rate)
 			      : expected(g->m, i->flying);
@@ -114,7 +115,7 @@ static int64_t room_in(const struct giving *g)
 }
 
 /* Tell who has it: he may be nobody's neighbour yet. */
-static void name_reader(struct giving *g, const struct member *m)
+static void name_reader(struct giving *g, const struct swarm_member *m)
 {
 	if (!g->c->wants_members || m == g->m ||
 	    g->ret->n_members >= READERS_NAMED)
@@ -129,7 +130,7 @@ static void name_reader(struct giving *g, const struct member *m)
  * slow, and a lease is as long as he needs. */
 static int64_t late_at(const struct giving *g, const struct lease *l)
 {
-	const struct image *i = g->m->image;
+	const struct tracker_image *i = g->m->image;
 	int64_t usual =
 		(int64_t)((double)l->queue / MIB * (double)i->ns_per_mib);
 
@@ -164,9 +165,9 @@ static int64_t held_until(const struct giving *g, const struct lease *l,
 static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 {
 	struct tracker *t = g->t;
-	struct image *i = g->m->image;
-	struct piece *p = book_piece(i, piece);
-	const struct member *reader = piece_reader(t, p);
+	struct tracker_image *i = g->m->image;
+	struct tracker_piece *p = book_piece(i, piece);
+	const struct swarm_member *reader = piece_reader(t, p);
 	uint32_t zone = i->who[g->m->at].zone, copies = 0;
 
 	if (reader) {
@@ -199,7 +200,7 @@ static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 {
 	struct tracker *t = g->t;
-	struct piece *p = book_piece(g->m->image, piece);
+	struct tracker_piece *p = book_piece(g->m->image, piece);
 	int64_t until, over;
 
 	/* It had it, and asks again: it has lost it. */
@@ -221,7 +222,7 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 
 static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 {
-	struct image *i = g->m->image;
+	struct tracker_image *i = g->m->image;
 	uint64_t max = i->window, share = g->share;
 	uint64_t after = g->m->flying + bytes;
 
@@ -244,10 +245,10 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 	return false;
 }
 
-static enum verdict try_give(struct giving *g, size_t k, bool demand)
+static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 {
 	struct tracker *t = g->t;
-	struct image *i = g->m->image;
+	struct tracker_image *i = g->m->image;
 	struct book *b = &i->book;
 	uint32_t piece = g->c->want[k], bytes = g->c->want_bytes[k];
 	uint32_t slot = (uint32_t)(g->m - t->members);
@@ -335,7 +336,7 @@ static void give_bulk(struct giving *g)
 /* The leases run from now on: as long as it should take, twice. */
 static void set_ends(struct giving *g)
 {
-	struct image *i = g->m->image;
+	struct tracker_image *i = g->m->image;
 	int64_t ttl = clamp(TTL_TIMES * expected(g->m, g->m->flying),
 			    g->t->cfg.lease_min_ns, g->t->cfg.lease_max_ns);
 
@@ -372,13 +373,13 @@ static int64_t retry_for(struct giving *g)
 /* Whether more than half of the others, as far as they are looked at, are not late. */
 static bool others_are_in_time(const struct giving *g)
 {
-	const struct image *i = g->m->image;
+	const struct tracker_image *i = g->m->image;
 	uint32_t n = i->n_who < OTHERS_MAX ? i->n_who : OTHERS_MAX, late = 0,
 		 others = 0;
 	uint32_t at = (uint32_t)(tracker_random(g->t) % i->n_who);
 
 	for (; n > 0; n--, at = at + 1 < i->n_who ? at + 1 : 0) {
-		const struct member *m = &g->t->members[i->who[at].slot];
+		const struct swarm_member *m = &g->t->members[i->who[at].slot];
 
 		others += m != g->m;
 		late += m != g->m && g->now < m->late_until;
@@ -392,7 +393,7 @@ static bool others_are_in_time(const struct giving *g)
  * that there is, and what he reads comes as slowly to the others as his link is. */
 static uint64_t share_of(const struct giving *g)
 {
-	const struct image *i = g->m->image;
+	const struct tracker_image *i = g->m->image;
 	uint32_t askers = n_askers(i);
 	uint64_t share, soon;
 
@@ -410,7 +411,7 @@ static uint64_t share_of(const struct giving *g)
 	return share >> g->m->late;
 }
 
-int leases_give(struct tracker *t, struct member *m,
+int leases_give(struct tracker *t, struct swarm_member *m,
 		const struct tracker_call *c, int64_t now,
 		struct tracker_answer *ret, struct error *err)
 {
@@ -421,7 +422,7 @@ int leases_give(struct tracker *t, struct member *m,
 			    .now = now,
 			    .held_ttl = INT64_MAX,
 			    .retry = -1 };
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 	int rc;
 
 	if (c->n_want == 0)

@@ -24,8 +24,8 @@ static uint32_t hash_place(const char *region, const char *zone,
 	return h ? h : 1;
 }
 
-static uint32_t hash_name(const struct tracker *t, const struct image *i,
-			  const char *node)
+static uint32_t hash_name(const struct tracker *t,
+			  const struct tracker_image *i, const char *node)
 {
 	uint64_t h = image_hash(t, &i->digest, i->n_pieces) ^
 		     hash_seeded(&t->seed, node, strlen(node));
@@ -45,13 +45,13 @@ static uint32_t *member_bucket(const struct tracker *t, uint32_t hash)
 	return &t->heads[(hash ^ hash >> 16) & (t->n_buckets_m - 1)];
 }
 
-struct member *member_find(struct tracker *t, const struct image *i,
-			   const char *node)
+struct swarm_member *
+member_find(struct tracker *t, const struct tracker_image *i, const char *node)
 {
 	uint32_t slot = *member_bucket(t, hash_name(t, i, node));
 
 	while (slot != NONE) {
-		struct member *m = &t->members[slot];
+		struct swarm_member *m = &t->members[slot];
 
 		if (m->image == i && strcmp(m->text, node) == 0)
 			return m;
@@ -62,9 +62,9 @@ struct member *member_find(struct tracker *t, const struct image *i,
 
 /* ------------------------------------------------------------------ come and go --- */
 
-static void unlink_age(struct tracker *t, struct member *m)
+static void unlink_age(struct tracker *t, struct swarm_member *m)
 {
-	struct link *l = &m->by_age;
+	struct tracker_link *l = &m->by_age;
 
 	if (l->prev != NONE)
 		t->members[l->prev].by_age.next = l->next;
@@ -76,11 +76,12 @@ static void unlink_age(struct tracker *t, struct member *m)
 		t->by_age.last = l->prev;
 }
 
-static void link_youngest(struct tracker *t, struct member *m)
+static void link_youngest(struct tracker *t, struct swarm_member *m)
 {
 	uint32_t slot = (uint32_t)(m - t->members);
 
-	m->by_age = (struct link){ .prev = t->by_age.last, .next = NONE };
+	m->by_age =
+		(struct tracker_link){ .prev = t->by_age.last, .next = NONE };
 	if (t->by_age.last != NONE)
 		t->members[t->by_age.last].by_age.next = slot;
 	else
@@ -98,7 +99,7 @@ static int slot_get(struct tracker *t, uint32_t *ret, struct error *err)
 	}
 	if (t->n_slots == t->cap_slots) {
 		uint32_t cap = t->cap_slots ? t->cap_slots * 2 : 64;
-		struct member *m =
+		struct swarm_member *m =
 			realloc(t->members, cap * sizeof(*t->members));
 
 		if (!m)
@@ -110,7 +111,7 @@ static int slot_get(struct tracker *t, uint32_t *ret, struct error *err)
 	return 0;
 }
 
-static int who_grow(struct image *i, struct error *err)
+static int who_grow(struct tracker_image *i, struct error *err)
 {
 	uint32_t cap = i->cap_who ? i->cap_who * 2 : 16;
 	struct who *w = NULL;
@@ -164,19 +165,19 @@ static uint32_t new_serial(struct tracker *t)
 }
 
 /* What a member of another serial has read is nobody's. */
-static void forget_reads(struct tracker *t, struct member *m)
+static void forget_reads(struct tracker *t, struct swarm_member *m)
 {
 	m->serial = new_serial(t);
 	m->image->n_done -= m->n_done;
 	m->n_done = 0;
 }
 
-struct member *member_add(struct tracker *t, struct image *i,
-			  const struct tracker_call *c, struct error *err)
+struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
+				const struct tracker_call *c, struct error *err)
 {
 	AUTO_FREE char *text = pack_text(c);
 	uint32_t slot = NONE, *bucket;
-	struct member *m;
+	struct swarm_member *m;
 
 	if (!text) {
 		(void)error_nomem(err);
@@ -185,7 +186,7 @@ struct member *member_add(struct tracker *t, struct image *i,
 	if (who_grow(i, err) < 0 || slot_get(t, &slot, err) < 0)
 		return NULL;
 	m = &t->members[slot];
-	*m = (struct member){ .image = i, .text = steal_ptr(&text) };
+	*m = (struct swarm_member){ .image = i, .text = steal_ptr(&text) };
 	m->serial = new_serial(t);
 	m->hash = hash_name(t, i, c->node);
 	m->node = member_node_hash(t, c->node);
@@ -202,7 +203,7 @@ struct member *member_add(struct tracker *t, struct image *i,
 
 /* It says another address than last time.  Who goes back to the one before while both
  * would still be there, is two: `ret` is where the other one is. */
-static void moves(struct tracker *t, struct member *m,
+static void moves(struct tracker *t, struct swarm_member *m,
 		  const struct tracker_call *c, int64_t now,
 		  char ret[TRACKER_ADDR_MAX + 1])
 {
@@ -220,11 +221,11 @@ static void moves(struct tracker *t, struct member *m,
 	m->moved = now;
 }
 
-int member_update(struct tracker *t, struct member *m,
+int member_update(struct tracker *t, struct swarm_member *m,
 		  const struct tracker_call *c, int64_t now,
 		  struct tracker_answer *ret, struct error *err)
 {
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 	struct who *w = &i->who[m->at];
 
 	if (!text_is(m->text, c)) {
@@ -252,11 +253,11 @@ int member_update(struct tracker *t, struct member *m,
 	return 0;
 }
 
-void member_remove(struct tracker *t, struct member *m)
+void member_remove(struct tracker *t, struct swarm_member *m)
 {
 	uint32_t slot = (uint32_t)(m - t->members);
 	uint32_t *at = member_bucket(t, m->hash);
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 
 	leases_drop(t, i, slot);
 	while (*at != slot)
@@ -269,14 +270,14 @@ void member_remove(struct tracker *t, struct member *m)
 	unlink_age(t, m);
 	free(m->text);
 	free(m->waits);
-	*m = (struct member){ .next = t->free_slot };
+	*m = (struct swarm_member){ .next = t->free_slot };
 	t->free_slot = slot;
 	t->n_members--;
 }
 
 /* -------------------------------------------------------------------- the choice --- */
 
-void member_describe(const struct member *m, struct tracker_member *ret)
+void member_describe(const struct swarm_member *m, struct tracker_member *ret)
 {
 	const char *at = m->text;
 	char *const parts[] = { ret->node, ret->addr, ret->rack, ret->zone,
@@ -346,10 +347,10 @@ static void shares(const struct lot lots[3], uint32_t room, uint32_t ret[3])
 	}
 }
 
-void members_choose(struct tracker *t, const struct member *self,
+void members_choose(struct tracker *t, const struct swarm_member *self,
 		    struct tracker_answer *ret)
 {
-	const struct image *i = self->image;
+	const struct tracker_image *i = self->image;
 	const struct who *me = &i->who[self->at];
 	struct lot lots[3] = { { .n = 0 }, { .n = 0 }, { .n = 0 } };
 	uint32_t n[3], held[TRACKER_MEMBERS_MAX];
@@ -357,7 +358,7 @@ void members_choose(struct tracker *t, const struct member *self,
 
 	/* Readers named already; by name, since few. */
 	for (size_t k = 0; k < n_held; k++) {
-		const struct member *m =
+		const struct swarm_member *m =
 			member_find(t, i, ret->members[k].node);
 
 		held[k] = m ? (uint32_t)(m - t->members) : NONE;

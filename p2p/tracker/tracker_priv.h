@@ -10,15 +10,15 @@
 #define TRACKER_SLOTS_MAX (1u << 24)
 
 /* Doubly linked, by index into an array of its own. */
-struct link {
+struct tracker_link {
 	uint32_t prev, next;
 };
-struct list {
+struct tracker_list {
 	uint32_t first, last;
 };
 
 /* What is known of one piece of an image. */
-struct piece {
+struct tracker_piece {
 	uint32_t lease; /* first of its leases; NONE */
 	/* Slot of who read it last, below TRACKER_SLOTS_MAX. */
 	uint32_t done_by : 24;
@@ -37,12 +37,12 @@ struct piece {
 
 struct lease {
 	uint32_t piece, bytes;
-	uint32_t slot;      /* of the holder */
-	uint32_t zone;      /* of the holder, hashed */
-	uint32_t next;      /* of the piece, or of those that are free */
-	struct link by_end; /* sorted by `ends` */
-	uint64_t call;      /* in which it was given */
-	uint64_t queue;     /* bytes the holder was to read by then */
+	uint32_t slot; /* of the holder */
+	uint32_t zone; /* of the holder, hashed */
+	uint32_t next; /* of the piece, or of those that are free */
+	struct tracker_link by_end; /* sorted by `ends` */
+	uint64_t call;              /* in which it was given */
+	uint64_t queue;             /* bytes the holder was to read by then */
 	int64_t since, ends;
 };
 
@@ -51,11 +51,11 @@ struct lease {
 struct book {
 	/* PAGE_PIECES each, but the last one; NULL: nobody asked for one of them.  NULL
 	 * itself: nobody asked for any. */
-	struct piece **pages;
+	struct tracker_piece **pages;
 	uint64_t memory; /* bytes of all of it */
 	struct lease *leases;
 	uint32_t n_leases, cap, free;
-	struct list by_end;
+	struct tracker_list by_end;
 };
 
 /* A member as it is looked at when others are chosen. */
@@ -63,12 +63,12 @@ struct who {
 	uint32_t slot, rack, zone; /* hashed; 0 unknown */
 };
 
-struct image {
+struct tracker_image {
 	struct digest digest;
 	uint32_t n_pieces;
 	uint32_t n_complete, n_done; /* members; pieces read by one of them */
-	struct image *next;          /* of the same bucket */
-	struct image *older, *newer; /* by the last call */
+	struct tracker_image *next;  /* of the same bucket */
+	struct tracker_image *older, *newer; /* by the last call */
 	struct who *who;
 	uint32_t n_who, cap_who;
 	struct book book;
@@ -89,15 +89,15 @@ struct image {
 };
 
 /* One node in one image. */
-struct member {
-	struct image *image; /* NULL: the slot is free */
-	char *text;          /* name, addr, rack, zone, region; each with NUL */
-	uint32_t hash;       /* of image and name */
-	uint32_t node;       /* of the name; not 0 */
-	uint32_t next;       /* of the same bucket, or of those that are free */
-	struct link by_age;  /* by `seen` */
-	uint32_t at;         /* in image->who */
-	uint32_t serial;     /* never given twice */
+struct swarm_member {
+	struct tracker_image *image; /* NULL: the slot is free */
+	char *text;    /* name, addr, rack, zone, region; each with NUL */
+	uint32_t hash; /* of image and name */
+	uint32_t node; /* of the name; not 0 */
+	uint32_t next; /* of the same bucket, or of those that are free */
+	struct tracker_link by_age; /* by `seen` */
+	uint32_t at;                /* in image->who */
+	uint32_t serial;            /* never given twice */
 	uint32_t have;
 	uint64_t run, opening; /* of the last call; 0: not told */
 	uint32_t n_leases, n_done;
@@ -124,14 +124,14 @@ struct tracker {
 	uint64_t epoch, random, n_calls;
 	struct hash_seed seed; /* of the tables */
 	uint32_t serial;
-	struct image **images; /* buckets */
+	struct tracker_image **images; /* buckets */
 	size_t n_buckets_i, n_images;
-	struct image *oldest, *newest;
+	struct tracker_image *oldest, *newest;
 	uint32_t *heads; /* buckets of members */
 	size_t n_buckets_m;
-	struct member *members;
+	struct swarm_member *members;
 	uint32_t n_slots, cap_slots, free_slot, n_members;
-	struct list by_age;
+	struct tracker_list by_age;
 	struct tracker_stats stats;
 };
 
@@ -139,12 +139,12 @@ struct tracker {
 uint64_t tracker_random(struct tracker *t);
 uint64_t image_hash(const struct tracker *t, const struct digest *d,
 		    uint32_t n_pieces);
-void image_drop(struct tracker *t, struct image *i);
+void image_drop(struct tracker *t, struct tracker_image *i);
 
 /* tracker_room.c */
 /* Take `n` bytes into account for the image's book; others may be dropped.
  * -ENOSPC. */
-int tracker_reserve(struct tracker *t, uint64_t n, struct image *i,
+int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
 		    struct error *err) MUST_CHECK;
 /* For one more image, of this member_node_hash(); another may be dropped.  -ENOSPC. */
 int tracker_make_room(struct tracker *t, uint32_t node,
@@ -152,32 +152,32 @@ int tracker_make_room(struct tracker *t, uint32_t node,
 
 /* tracker_members.c */
 uint32_t member_node_hash(const struct tracker *t, const char *node);
-struct member *member_find(struct tracker *t, const struct image *i,
-			   const char *node);
-struct member *member_add(struct tracker *t, struct image *i,
-			  const struct tracker_call *c,
-			  struct error *err) MUST_CHECK;
-int member_update(struct tracker *t, struct member *m,
+struct swarm_member *
+member_find(struct tracker *t, const struct tracker_image *i, const char *node);
+struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
+				const struct tracker_call *c,
+				struct error *err) MUST_CHECK;
+int member_update(struct tracker *t, struct swarm_member *m,
 		  const struct tracker_call *c, int64_t now,
 		  struct tracker_answer *ret, struct error *err) MUST_CHECK;
 /* Its leases end.  The image stays. */
-void member_remove(struct tracker *t, struct member *m);
-void member_describe(const struct member *m, struct tracker_member *ret);
+void member_remove(struct tracker *t, struct swarm_member *m);
+void member_describe(const struct swarm_member *m, struct tracker_member *ret);
 /* Add to what is in `ret` already. */
-void members_choose(struct tracker *t, const struct member *self,
+void members_choose(struct tracker *t, const struct swarm_member *self,
 		    struct tracker_answer *ret);
 
 /* tracker_book.c */
-void book_fini(struct tracker *t, struct image *i);
-void leases_drop(struct tracker *t, struct image *i, uint32_t slot);
+void book_fini(struct tracker *t, struct tracker_image *i);
+void leases_drop(struct tracker *t, struct tracker_image *i, uint32_t slot);
 
 /* tracker_window.c */
-void leases_expire(struct tracker *t, struct image *i, int64_t now);
-void leases_report(struct tracker *t, struct member *m,
+void leases_expire(struct tracker *t, struct tracker_image *i, int64_t now);
+void leases_report(struct tracker *t, struct swarm_member *m,
 		   const struct tracker_call *c, int64_t now);
 
 /* tracker_leases.c */
-int leases_give(struct tracker *t, struct member *m,
+int leases_give(struct tracker *t, struct swarm_member *m,
 		const struct tracker_call *c, int64_t now,
 		struct tracker_answer *ret, struct error *err) MUST_CHECK;
 

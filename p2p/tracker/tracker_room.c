@@ -32,27 +32,27 @@ static struct taken *taken_by(const struct shares *s, uint32_t node)
 	return &s->all[at];
 }
 
-static uint32_t node_of(const struct tracker *t, const struct image *i)
+static uint32_t node_of(const struct tracker *t, const struct tracker_image *i)
 {
 	return t->members[i->who[0].slot].node;
 }
 
-static uint64_t weight(const struct image *i, bool is_memory)
+static uint64_t weight(const struct tracker_image *i, bool is_memory)
 {
 	return is_memory ? i->book.memory : 1;
 }
 
 /* Of those alone: the longest silent one of whoever takes most, unless that is less than
  * the caller himself takes. */
-static struct image *lone_victim(const struct tracker *t,
-				 const struct image *keep,
-				 const struct shares *s, uint64_t own,
-				 bool is_memory)
+static struct tracker_image *lone_victim(const struct tracker *t,
+					 const struct tracker_image *keep,
+					 const struct shares *s, uint64_t own,
+					 bool is_memory)
 {
-	struct image *best = NULL;
+	struct tracker_image *best = NULL;
 	uint64_t most = 0;
 
-	for (struct image *i = t->oldest; i; i = i->newer) {
+	for (struct tracker_image *i = t->oldest; i; i = i->newer) {
 		uint64_t n;
 
 		if (i == keep || i->n_who != 1 || !weight(i, is_memory))
@@ -67,21 +67,23 @@ static struct image *lone_victim(const struct tracker *t,
 }
 
 /* Of those that no more nodes share than the caller's. */
-static struct image *shared_victim(const struct tracker *t,
-				   const struct image *keep)
+static struct tracker_image *shared_victim(const struct tracker *t,
+					   const struct tracker_image *keep)
 {
-	for (struct image *i = t->oldest; i; i = i->newer)
+	for (struct tracker_image *i = t->oldest; i; i = i->newer)
 		if (i != keep && i->book.memory && i->n_who <= keep->n_who)
 			return i;
 	return NULL;
 }
 
 /* `node` is the caller's, who wants `more`; `keep` his image, NULL: a new one. */
-static struct image *victim(const struct tracker *t, const struct image *keep,
-			    uint32_t node, uint64_t more, bool is_memory)
+static struct tracker_image *victim(const struct tracker *t,
+				    const struct tracker_image *keep,
+				    uint32_t node, uint64_t more,
+				    bool is_memory)
 {
 	bool is_alone = !keep || keep->n_who <= 1;
-	struct image *best;
+	struct tracker_image *best;
 	struct shares s = { .mask = 16 };
 	uint64_t own = 0;
 
@@ -91,7 +93,7 @@ static struct image *victim(const struct tracker *t, const struct image *keep,
 	if (!s.all)
 		return NULL;
 	s.mask--;
-	for (const struct image *i = t->oldest; i; i = i->newer)
+	for (const struct tracker_image *i = t->oldest; i; i = i->newer)
 		if (i->n_who == 1)
 			taken_by(&s, node_of(t, i))->n += weight(i, is_memory);
 	if (is_alone)
@@ -104,13 +106,13 @@ static struct image *victim(const struct tracker *t, const struct image *keep,
 	return best || is_alone ? best : shared_victim(t, keep);
 }
 
-int tracker_reserve(struct tracker *t, uint64_t n, struct image *i,
+int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
 		    struct error *err)
 {
 	uint32_t node = i->n_who ? node_of(t, i) : 0;
 
 	while (t->stats.memory + n > t->cfg.memory_max) {
-		struct image *gone = victim(t, i, node, n, true);
+		struct tracker_image *gone = victim(t, i, node, n, true);
 
 		if (!gone)
 			return error_set(err, ENOSPC,
@@ -125,7 +127,7 @@ int tracker_reserve(struct tracker *t, uint64_t n, struct image *i,
 
 int tracker_make_room(struct tracker *t, uint32_t node, struct error *err)
 {
-	struct image *gone;
+	struct tracker_image *gone;
 
 	if (t->n_images < t->cfg.images_max)
 		return 0;

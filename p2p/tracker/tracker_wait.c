@@ -19,7 +19,7 @@ static uint32_t ms_of(int64_t now)
 	return (uint32_t)(now / MS);
 }
 
-int64_t wait_awaited(const struct tracker *t, const struct image *i)
+int64_t wait_awaited(const struct tracker *t, const struct tracker_image *i)
 {
 	int64_t retry = (int64_t)i->n_who * RETRY_PER_MEMBER;
 
@@ -28,14 +28,16 @@ int64_t wait_awaited(const struct tracker *t, const struct image *i)
 	return 2 * retry;
 }
 
-static bool wait_is_current(const struct tracker *t, const struct member *m,
+static bool wait_is_current(const struct tracker *t,
+			    const struct swarm_member *m,
 			    const struct reader_wait *w, int64_t now)
 {
 	return w->piece != NONE && (uint32_t)(ms_of(now) - w->asked_ms) * MS <=
 					   wait_awaited(t, m->image);
 }
 
-static struct reader_wait *wait_find(const struct member *m, uint32_t piece)
+static struct reader_wait *wait_find(const struct swarm_member *m,
+				     uint32_t piece)
 {
 	for (size_t k = 0; m->waits && k < WAITS_MAX; k++)
 		if (m->waits[k].piece == piece)
@@ -43,7 +45,7 @@ static struct reader_wait *wait_find(const struct member *m, uint32_t piece)
 	return NULL;
 }
 
-bool wait_is_over(const struct tracker *t, const struct member *m,
+bool wait_is_over(const struct tracker *t, const struct swarm_member *m,
 		  uint32_t piece, int64_t now)
 {
 	const struct reader_wait *w = wait_find(m, piece);
@@ -55,7 +57,7 @@ bool wait_is_over(const struct tracker *t, const struct member *m,
 
 /* One that is not used, or whose reader asks no more. */
 static struct reader_wait *wait_unused(const struct tracker *t,
-				       struct member *m, int64_t now)
+				       struct swarm_member *m, int64_t now)
 {
 	if (!m->waits) {
 		m->waits = malloc(WAITS_MAX * sizeof(*m->waits));
@@ -68,8 +70,8 @@ static struct reader_wait *wait_unused(const struct tracker *t,
 	return NULL;
 }
 
-int64_t wait_refused(const struct tracker *t, struct member *m, uint32_t piece,
-		     int64_t now)
+int64_t wait_refused(const struct tracker *t, struct swarm_member *m,
+		     uint32_t piece, int64_t now)
 {
 	struct reader_wait *w = wait_find(m, piece);
 
@@ -86,7 +88,7 @@ int64_t wait_refused(const struct tracker *t, struct member *m, uint32_t piece,
 	       (uint32_t)(ms_of(now) - w->since_ms) * MS;
 }
 
-void wait_end(struct member *m, uint32_t piece)
+void wait_end(struct swarm_member *m, uint32_t piece)
 {
 	struct reader_wait *w = wait_find(m, piece);
 
@@ -94,7 +96,8 @@ void wait_end(struct member *m, uint32_t piece)
 		w->piece = NONE;
 }
 
-void piece_awaited(struct piece *p, const struct member *m, int64_t now)
+void piece_awaited(struct tracker_piece *p, const struct swarm_member *m,
+		   int64_t now)
 {
 	if (p->held_by == m->node)
 		return;
@@ -102,21 +105,21 @@ void piece_awaited(struct piece *p, const struct member *m, int64_t now)
 	p->awaited_ms = ms_of(now);
 }
 
-void piece_leased(struct piece *p, const struct member *m)
+void piece_leased(struct tracker_piece *p, const struct swarm_member *m)
 {
 	p->is_wasted = p->held_by == m->node;
 	p->held_by = m->node;
 	p->is_awaited = 0;
 }
 
-void piece_ran_out(struct piece *p, const struct member *m)
+void piece_ran_out(struct tracker_piece *p, const struct swarm_member *m)
 {
 	if (p->held_by == m->node)
 		p->is_wasted = 1;
 }
 
-int64_t piece_kept_until(const struct tracker *t, const struct piece *p,
-			 const struct member *m, int64_t now)
+int64_t piece_kept_until(const struct tracker *t, const struct tracker_piece *p,
+			 const struct swarm_member *m, int64_t now)
 {
 	int64_t left;
 

@@ -21,7 +21,7 @@
 #define ORIGIN_WAIT_MAX (30000 * MS)
 #define CUT_TIMES 8
 
-uint64_t member_reads_soon(const struct member *m)
+uint64_t member_reads_soon(const struct swarm_member *m)
 {
 	if (!m->ns_per_mib)
 		return SHARE_MIN;
@@ -30,14 +30,14 @@ uint64_t member_reads_soon(const struct member *m)
 
 /* The rest waits at the member: if that were counted, the origin would idle while a
  * slow one has its leases. */
-uint64_t member_keeps_busy(const struct member *m, uint64_t leased)
+uint64_t member_keeps_busy(const struct swarm_member *m, uint64_t leased)
 {
 	uint64_t soon = member_reads_soon(m);
 
 	return leased < soon ? leased : soon;
 }
 
-void window_count(struct image *i, struct member *m)
+void window_count(struct tracker_image *i, struct swarm_member *m)
 {
 	uint64_t busy = member_keeps_busy(m, m->flying);
 
@@ -55,10 +55,10 @@ static int64_t needed(const struct lease *l, int64_t until)
 
 /* What one call gave ran out together: it counts once.  It may be that all need
  * longer than was thought: then nobody is late. */
-static void call_expired(const struct tracker *t, struct member *m,
+static void call_expired(const struct tracker *t, struct swarm_member *m,
 			 const struct lease *l, int64_t now)
 {
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 	int64_t took = needed(l, l->ends); /* at least */
 
 	if (m->late_call == l->call)
@@ -77,7 +77,7 @@ static void call_expired(const struct tracker *t, struct member *m,
 	m->late_until = now + (t->cfg.lease_min_ns << m->late);
 }
 
-void leases_expire(struct tracker *t, struct image *i, int64_t now)
+void leases_expire(struct tracker *t, struct tracker_image *i, int64_t now)
 {
 	while (i->book.by_end.first != NONE) {
 		const struct lease *l = &i->book.leases[i->book.by_end.first];
@@ -92,7 +92,7 @@ void leases_expire(struct tracker *t, struct image *i, int64_t now)
 }
 
 /* What the origin carries, over all who read there. */
-static void rate_measure(struct image *i, uint32_t bytes, int64_t now)
+static void rate_measure(struct tracker_image *i, uint32_t bytes, int64_t now)
 {
 	int64_t took = now - i->rate_since;
 	uint64_t rate;
@@ -112,7 +112,8 @@ static void rate_measure(struct image *i, uint32_t bytes, int64_t now)
 	i->rate_since = now;
 }
 
-static uint64_t window_most(const struct tracker *t, const struct image *i)
+static uint64_t window_most(const struct tracker *t,
+			    const struct tracker_image *i)
 {
 	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
 
@@ -128,7 +129,7 @@ static uint64_t window_most(const struct tracker *t, const struct image *i)
 
 /* The origin carries more than was asked of it: more may be asked.  Twice as much
  * in the time of a read until it fails for the first time, then a MiB more. */
-static void window_grow(const struct tracker *t, struct image *i,
+static void window_grow(const struct tracker *t, struct tracker_image *i,
 			uint32_t bytes)
 {
 	uint64_t more = bytes, most = window_most(t, i);
@@ -145,10 +146,10 @@ static void window_grow(const struct tracker *t, struct image *i,
 
 /* Failures of what was read at the same time are one.  Of many, one alone does not cut
  * it each time: the others, whom the origin serves, would get nothing more. */
-static void window_cut(const struct tracker *t, const struct member *m,
+static void window_cut(const struct tracker *t, const struct swarm_member *m,
 		       int64_t now)
 {
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 	uint32_t slot = (uint32_t)(m - t->members);
 	int64_t times = slot == i->cut_by ? clamp(i->n_who, 1, CUT_TIMES) : 1;
 
@@ -166,21 +167,21 @@ static void window_cut(const struct tracker *t, const struct member *m,
 /* That a piece was read without a lease is true where the lease ran out, or was given
  * by a tracker before this one; a liar can say it, too.  It is believed once of a piece,
  * and never in place of a reader for whom others still wait. */
-static bool claim_is_believed(const struct tracker *t, const struct piece *p,
-			      int64_t now)
+static bool claim_is_believed(const struct tracker *t,
+			      const struct tracker_piece *p, int64_t now)
 {
-	const struct member *reader = piece_reader(t, p);
+	const struct swarm_member *reader = piece_reader(t, p);
 
 	if (p->was_claimed)
 		return false;
 	return !reader || piece_believed(t, p, reader, false, now) <= 0;
 }
 
-static void report_done(struct tracker *t, struct member *m, uint32_t piece,
-			int64_t now)
+static void report_done(struct tracker *t, struct swarm_member *m,
+			uint32_t piece, int64_t now)
 {
-	struct image *i = m->image;
-	struct piece *p = book_piece(i, piece);
+	struct tracker_image *i = m->image;
+	struct tracker_piece *p = book_piece(i, piece);
 	uint32_t slot = (uint32_t)(m - t->members);
 	uint32_t at = book_find(i, piece, slot);
 
@@ -211,10 +212,10 @@ static void report_done(struct tracker *t, struct member *m, uint32_t piece,
 	i->n_done++;
 }
 
-void leases_report(struct tracker *t, struct member *m,
+void leases_report(struct tracker *t, struct swarm_member *m,
 		   const struct tracker_call *c, int64_t now)
 {
-	struct image *i = m->image;
+	struct tracker_image *i = m->image;
 	uint32_t slot = (uint32_t)(m - t->members);
 	bool failed = false;
 

@@ -51,7 +51,7 @@ static int write_end(struct copy_sink *s, struct error *err)
 /* --------------------------------------------------------------- one image --- */
 
 /* An ordinary image on its way. */
-struct job {
+struct convert_job {
 	const struct convert_options *opt;
 	struct oci_store *src, *dst;
 	const char *platform; /* what the image must be of; NULL: any */
@@ -69,7 +69,7 @@ struct job {
 	struct digest used;
 };
 
-static void job_fini(struct job *j)
+static void job_fini(struct convert_job *j)
 {
 	oci_manifest_fini(&j->manifest);
 	oci_image_fini(&j->image);
@@ -79,7 +79,7 @@ static void job_fini(struct job *j)
 	free(j->others);
 }
 
-static int job_read(struct job *j, const char *ref, struct error *err)
+static int job_read(struct convert_job *j, const char *ref, struct error *err)
 {
 	size_t n = 0;
 	int rc = oci_get_manifest(j->src, ref, &j->manifest, err);
@@ -116,7 +116,7 @@ static int job_read(struct job *j, const char *ref, struct error *err)
 	return 0;
 }
 
-static int find_missing(struct job *j, struct error *err)
+static int find_missing(struct convert_job *j, struct error *err)
 {
 	int rc = 0;
 
@@ -155,7 +155,7 @@ static int set_image(struct artifact *a, const struct digest *image,
 }
 
 /* The image's own manifest and config, as they are. */
-static int put_image(struct job *j, struct error *err)
+static int put_image(struct convert_job *j, struct error *err)
 {
 	struct digest d;
 	bool has = false;
@@ -187,7 +187,7 @@ static void add_result(struct convert_result *r, const struct artifact *a,
 }
 
 /* The files of the plan, to the flat layer too where there is one. */
-static int copy_files(struct job *j, struct plan *plan,
+static int copy_files(struct convert_job *j, struct plan *plan,
 		      struct tree_writer *writer, struct flat *flat,
 		      struct error *err)
 {
@@ -205,7 +205,8 @@ static int copy_files(struct job *j, struct plan *plan,
 }
 
 /* Form F2: the image as it is, the artifact beside it. */
-static int publish_beside(struct job *j, struct publish *p, struct error *err)
+static int publish_beside(struct convert_job *j, struct publish *p,
+			  struct error *err)
 {
 	int rc = set_image(p->artifact, &j->manifest.digest, j->diff_ids,
 			   j->image.n_layers, err);
@@ -222,8 +223,8 @@ static int publish_beside(struct job *j, struct publish *p, struct error *err)
 
 /* Form F1: the artifact, then an image of one layer that names it.  The job
  * then goes on with that image. */
-static int publish_flat(struct job *j, struct publish *p, struct flat *flat,
-			struct error *err)
+static int publish_flat(struct convert_job *j, struct publish *p,
+			struct flat *flat, struct error *err)
 {
 	static const struct digest none;
 	char tag[DIGEST_STR_MAX + 16], text[DIGEST_STR_MAX];
@@ -249,7 +250,7 @@ static int publish_flat(struct job *j, struct publish *p, struct flat *flat,
 	return rc < 0 ? error_wrap(err, rc, "publish the flat image") : 0;
 }
 
-static int publish(struct job *j, struct artifact *a, struct flat *flat,
+static int publish(struct convert_job *j, struct artifact *a, struct flat *flat,
 		   struct error *err)
 {
 	struct publish p = { .store = j->dst, .artifact = a };
@@ -263,7 +264,7 @@ static int publish(struct job *j, struct artifact *a, struct flat *flat,
 }
 
 /* Store the files of the plan, then the artifact that says where they are. */
-static int store_planned(struct job *j, struct plan *plan,
+static int store_planned(struct convert_job *j, struct plan *plan,
 			 struct dedup_base *base, struct artifact *a,
 			 struct error *err)
 {
@@ -297,7 +298,8 @@ static int store_planned(struct job *j, struct plan *plan,
 	return rc;
 }
 
-static int convert_planned(struct job *j, struct plan *plan, struct error *err)
+static int convert_planned(struct convert_job *j, struct plan *plan,
+			   struct error *err)
 {
 	AUTO(dedup_base) base = NULL;
 	struct artifact a = { .format = ARTIFACT_FORMAT };
@@ -320,7 +322,7 @@ static int convert_planned(struct job *j, struct plan *plan, struct error *err)
 	return rc;
 }
 
-static int list_others(struct job *j, struct error *err)
+static int list_others(struct convert_job *j, struct error *err)
 {
 	free(j->others);
 	j->others = NULL;
@@ -330,7 +332,7 @@ static int list_others(struct job *j, struct error *err)
 }
 
 /* Is there an artifact already that serves?  1: yes. */
-static int find_existing(struct job *j, struct error *err)
+static int find_existing(struct convert_job *j, struct error *err)
 {
 	struct error why;
 	struct artifact a;
@@ -363,7 +365,7 @@ static int find_existing(struct job *j, struct error *err)
 }
 
 /* The artifact that was there before. */
-static int sign_used(struct job *j, struct error *err)
+static int sign_used(struct convert_job *j, struct error *err)
 {
 	const struct check_options opt = {
 		.temp_dir = j->opt->temp_dir,
@@ -387,7 +389,7 @@ static int sign_used(struct job *j, struct error *err)
 }
 
 /* Of what the image has, leave `artifact` only. */
-static int prune(struct job *j, const struct digest *artifact,
+static int prune(struct convert_job *j, const struct digest *artifact,
 		 struct error *err)
 {
 	int rc = list_others(j, err);
@@ -398,7 +400,7 @@ static int prune(struct job *j, const struct digest *artifact,
 	return rc < 0 ? error_wrap(err, rc, "remove a replaced artifact") : 0;
 }
 
-static int convert_job(struct job *j, struct error *err)
+static int convert_job(struct convert_job *j, struct error *err)
 {
 	struct plan_config cfg = {
 		.store = j->src,
@@ -429,7 +431,7 @@ static int convert_one(const struct convert_run *run, const char *ref,
 		       const char *platform, struct oci_manifest *manifest,
 		       struct error *err)
 {
-	struct job j = {
+	struct convert_job j = {
 		.opt = run->opt,
 		.platform = platform,
 		.src = run->src,

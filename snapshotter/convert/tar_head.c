@@ -10,21 +10,23 @@
 #define DECIMAL_DIGITS 18
 
 /* Offset and length of a field of the header. */
-struct field {
+struct tar_field {
 	size_t at, len;
 };
-static const struct field name_field = { 0, 100 }, mode_field = { 100, 8 },
-			  uid_field = { 108, 8 }, gid_field = { 116, 8 },
-			  size_field = { 124, 12 }, mtime_field = { 136, 12 },
-			  sum_field = { 148, 8 }, link_field = { 157, 100 },
-			  major_field = { 329, 8 }, minor_field = { 337, 8 },
-			  prefix_field = { 345, 155 },
-			  star_prefix_field = { 345, 131 },
-			  /* of GNU tar and star */
+static const struct tar_field name_field = { 0, 100 }, mode_field = { 100, 8 },
+			      uid_field = { 108, 8 }, gid_field = { 116, 8 },
+			      size_field = { 124, 12 },
+			      mtime_field = { 136, 12 }, sum_field = { 148, 8 },
+			      link_field = { 157, 100 },
+			      major_field = { 329, 8 },
+			      minor_field = { 337, 8 },
+			      prefix_field = { 345, 155 },
+			      star_prefix_field = { 345, 131 },
+			      /* of GNU tar and star */
 	gnu_atime_field = { 345, 12 }, gnu_ctime_field = { 357, 12 },
-			  star_atime_field = { 476, 12 },
-			  star_ctime_field = { 488, 12 },
-			  real_size_field = { 483, 12 };
+			      star_atime_field = { 476, 12 },
+			      star_ctime_field = { 488, 12 },
+			      real_size_field = { 483, 12 };
 #define TYPE_AT 156
 #define MAGIC_AT 257
 #define STAR_MAGIC_AT 508
@@ -57,7 +59,8 @@ static struct pax_text text_of(const uint8_t *p, size_t len)
 				  .len = nul ? (size_t)(nul - p) : len };
 }
 
-static struct pax_text field_of(const uint8_t *header, const struct field *f)
+static struct pax_text field_of(const uint8_t *header,
+				const struct tar_field *f)
 {
 	return text_of(header + f->at, f->len);
 }
@@ -107,7 +110,7 @@ static int octal_number(const uint8_t *p, size_t len, int64_t *ret,
 	return 0;
 }
 
-static int signed_number(const uint8_t *header, const struct field *f,
+static int signed_number(const uint8_t *header, const struct tar_field *f,
 			 int64_t *ret, struct error *err)
 {
 	const uint8_t *p = header + f->at;
@@ -119,7 +122,7 @@ static int signed_number(const uint8_t *header, const struct field *f,
 int tar_number(const uint8_t *field, size_t len, uint64_t *ret,
 	       struct error *err)
 {
-	const struct field f = { 0, len };
+	const struct tar_field f = { 0, len };
 	int64_t n;
 	int rc = signed_number(field, &f, &n, err);
 
@@ -132,8 +135,8 @@ int tar_number(const uint8_t *field, size_t len, uint64_t *ret,
 	return 0;
 }
 
-static int number(const uint8_t *header, const struct field *f, uint64_t *ret,
-		  struct error *err)
+static int number(const uint8_t *header, const struct tar_field *f,
+		  uint64_t *ret, struct error *err)
 {
 	return tar_number(header + f->at, f->len, ret, err);
 }
@@ -379,7 +382,7 @@ static int take_type(struct tar_head *h, uint8_t type, struct error *err)
 
 /* -------------------------------------------------------------- attributes --- */
 
-static int take_id(const uint8_t *h, const struct field *f,
+static int take_id(const uint8_t *h, const struct tar_field *f,
 		   const struct pax_text *records, const char *key,
 		   uint32_t *ret, struct error *err)
 {

@@ -18,7 +18,7 @@
 #define READAHEAD_KIB_MAX 16384u
 #define FILES_MAX 64u
 
-struct job {
+struct mapping_job {
 	const char *meta;
 	const char *const *files;
 	size_t n_files;
@@ -32,7 +32,7 @@ static bool is_of(const struct mount_line *l, const char *meta)
 
 static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 {
-	const struct job *j = w->arg;
+	const struct mapping_job *j = w->arg;
 
 	return is_of(l, j->meta);
 }
@@ -93,7 +93,7 @@ static unsigned int readahead_of(const char *path)
 
 static int make_from_files(const struct mount_wish *w, struct error *err)
 {
-	const struct job *j = w->arg;
+	const struct mapping_job *j = w->arg;
 	AUTO_BUF data = BUF_INIT;
 
 	for (size_t i = 0; i < j->n_files; i++) {
@@ -109,7 +109,7 @@ static int make_from_files(const struct mount_wish *w, struct error *err)
 /* In a child that ends after this, so descriptors close by themselves. */
 static int make_from_loops(const struct mount_wish *w, struct error *err)
 {
-	const struct job *j = w->arg;
+	const struct mapping_job *j = w->arg;
 	char meta[LOOP_PATH_MAX], path[LOOP_PATH_MAX];
 	AUTO_BUF data = BUF_INIT;
 	int fd, rc = loop_open(j->meta, meta, &fd, err);
@@ -136,7 +136,7 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 			    struct error *err)
 {
 	AUTO_FREE char *meta = realpath(img->meta_path, NULL);
-	struct job job = { meta, img->files, img->n_files };
+	struct mapping_job job = { meta, img->files, img->n_files };
 	struct mount_wish wish = { .run_dir = run_dir,
 				   .lock = img->index,
 				   .path = img->mountpoint,

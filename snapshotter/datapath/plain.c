@@ -14,20 +14,20 @@
 #define FOR_EVER 1e9
 
 /* Who asks about what: an image's node, decoded. */
-struct node {
+struct plain_node {
 	struct image_session *s;
 	struct image_entry *e;
 	const struct plain_image *pi;
 	struct erofs_inode inode;
 };
 
-static void node_put(struct node *n)
+static void node_put(struct plain_node *n)
 {
 	image_put(n->s->images, n->e);
 }
 
 /* 0, or -errno with nothing held. */
-static int node_get(fuse_req_t req, fuse_ino_t ino, struct node *ret)
+static int node_get(fuse_req_t req, fuse_ino_t ino, struct plain_node *ret)
 {
 	int rc;
 
@@ -128,7 +128,7 @@ static void root_lookup(fuse_req_t req, const char *name)
 static void plain_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct fuse_entry_param out = { .entry_timeout = FOR_EVER };
-	struct node n;
+	struct plain_node n;
 	uint64_t nid;
 	int rc;
 
@@ -160,7 +160,7 @@ static void plain_getattr(fuse_req_t req, fuse_ino_t ino,
 	struct stat st = { .st_ino = NODE_ROOT,
 			   .st_mode = S_IFDIR | 0500,
 			   .st_nlink = 2 };
-	struct node n;
+	struct plain_node n;
 	int rc = 0;
 
 	if (ino != NODE_ROOT) {
@@ -181,7 +181,7 @@ static void plain_readlink(fuse_req_t req, fuse_ino_t ino)
 {
 	char target[TREE_SYMLINK_MAX + 1];
 	const char *p;
-	struct node n;
+	struct plain_node n;
 	size_t len;
 	int rc = node_get(req, ino, &n);
 
@@ -246,7 +246,7 @@ static int plain_next_piece(const struct image_entry *image, uint64_t local,
 static void plain_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
 		       struct fuse_file_info *fi)
 {
-	struct node n;
+	struct plain_node n;
 	int rc = node_get(req, ino, &n);
 
 	if (rc == 0 && !S_ISREG(n.inode.mode)) {
@@ -266,9 +266,9 @@ static void plain_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
 
 /* ---------------------------------------------------------------- folders --- */
 
-struct listing {
+struct plain_listing {
 	fuse_req_t req;
-	const struct node *n;
+	const struct plain_node *n;
 	char *buf;
 	size_t size, used;
 	bool plus;
@@ -282,7 +282,7 @@ static const mode_t modes[] = { 0,       S_IFREG, S_IFDIR,  S_IFCHR,
 static int plain_add_entry(void *arg, const char *name, size_t len,
 			   uint64_t nid, uint8_t type, uint64_t cookie)
 {
-	struct listing *l = arg;
+	struct plain_listing *l = arg;
 	struct fuse_entry_param e = { .attr.st_ino = ino_of(nid),
 				      .attr.st_mode = type < ARRAY_SIZE(modes)
 							      ? modes[type]
@@ -312,8 +312,8 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		 bool plus)
 {
 	AUTO_FREE char *buf = NULL;
-	struct listing l = { .req = req, .size = size, .plus = plus };
-	struct node n;
+	struct plain_listing l = { .req = req, .size = size, .plus = plus };
+	struct plain_node n;
 	int rc;
 
 	if (ino == NODE_ROOT || size > SESSION_DATA_MAX) {
@@ -389,7 +389,7 @@ static void search(fuse_req_t req, fuse_ino_t ino, const char *name,
 {
 	AUTO_FREE char *buf = malloc(size ? size : 1);
 	struct xattr_search x = { .name = name, .buf = buf, .size = size };
-	struct node n;
+	struct plain_node n;
 	int rc = buf ? node_get(req, ino, &n) : -ENOMEM;
 
 	count_xattr_request(req);
@@ -434,7 +434,7 @@ static void plain_statfs(fuse_req_t req, fuse_ino_t ino)
 	struct statvfs st = { .f_bsize = EROFS_BLOCK,
 			      .f_frsize = EROFS_BLOCK,
 			      .f_namemax = TREE_NAME_MAX };
-	struct node n;
+	struct plain_node n;
 
 	if (node_get(req, ino, &n) == 0) {
 		st.f_blocks = (n.pi->len + n.e->img->device_size) / EROFS_BLOCK;

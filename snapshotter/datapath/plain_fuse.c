@@ -156,13 +156,13 @@ static int plain_image_new(const char *path, struct plain_image **ret,
 }
 
 /* Name of the image's folder in its session's root. */
-struct folder {
+struct open_folder {
 	char name[24];
 };
 
-static struct folder folder_of(const struct datapath_image *img)
+static struct open_folder folder_of(const struct datapath_image *img)
 {
-	struct folder f;
+	struct open_folder f;
 
 	(void)snprintf(f.name, sizeof(f.name), "%llu",
 		       (unsigned long long)img->index);
@@ -268,7 +268,7 @@ static void drop(struct plain_fuse *p, struct datapath_image *img)
 
 /* ---------------------------------------------------------------- mounts --- */
 
-struct job {
+struct fuse_job {
 	const struct datapath_image *img;
 	enum side side;
 	char *folder; /* of the image in the session's mount */
@@ -276,14 +276,14 @@ struct job {
 
 static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 {
-	const struct job *j = w->arg;
+	const struct fuse_job *j = w->arg;
 
 	return is_on(l, j->side, j->img);
 }
 
 static int make(const struct mount_wish *w, struct error *err)
 {
-	const struct job *j = w->arg;
+	const struct fuse_job *j = w->arg;
 
 	if (mount(j->folder, w->path, NULL, MS_BIND, NULL) < 0)
 		return error_set(err, errno, "bind '%s' to '%s': %s", j->folder,
@@ -297,7 +297,7 @@ static int mount_served(struct plain_fuse *p, struct datapath_image *img,
 	AUTO_FREE char *folder =
 		fs_join(session_path(p->sessions[side]->session),
 			folder_of(img).name);
-	const struct job job = { img, side, folder };
+	const struct fuse_job job = { img, side, folder };
 	const struct mount_wish wish = { .run_dir = p->run_dir,
 					 .lock = img->index,
 					 .path = img->mountpoint,

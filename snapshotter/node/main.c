@@ -56,7 +56,7 @@
  * is on disk at any moment, so they are not waited for longer than this. */
 #define END_TIMEOUT_S 10
 
-struct daemon {
+struct node_daemon {
 	struct node node;
 	struct work resume; /* of prefetches */
 	struct loop *loop;
@@ -336,9 +336,9 @@ static int on_metrics(void *arg, struct buf *ret)
 
 static void on_end(struct loop_signal *s, int signo)
 {
-	struct daemon *d = signo == SIGINT
-				   ? container_of(s, struct daemon, on_int)
-				   : container_of(s, struct daemon, on_term);
+	struct node_daemon *d =
+		signo == SIGINT ? container_of(s, struct node_daemon, on_int)
+				: container_of(s, struct node_daemon, on_term);
 
 	log_info("main", "ending signal=%d", signo);
 	loop_stop(d->loop);
@@ -346,7 +346,7 @@ static void on_end(struct loop_signal *s, int signo)
 
 static void on_reload(struct loop_signal *s, int signo)
 {
-	struct daemon *d = container_of(s, struct daemon, on_hup);
+	struct node_daemon *d = container_of(s, struct node_daemon, on_hup);
 	struct error err = ERROR_INIT;
 	bool is_good;
 
@@ -366,7 +366,7 @@ static void on_reload(struct loop_signal *s, int signo)
 		atomic_fetch_add(&d->node.events.reloads_failed, 1);
 }
 
-static int watch_signals(struct daemon *d, struct error *err)
+static int watch_signals(struct node_daemon *d, struct error *err)
 {
 	int rc;
 
@@ -382,7 +382,7 @@ static int watch_signals(struct daemon *d, struct error *err)
 	return rc;
 }
 
-static int serve_ready(struct daemon *d, struct error *err)
+static int serve_ready(struct node_daemon *d, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	struct control_server_config server = {
@@ -408,7 +408,7 @@ static int serve_ready(struct daemon *d, struct error *err)
 	return control_server_new(&server, &d->ready, err);
 }
 
-static int open_pools(struct daemon *d, struct error *err)
+static int open_pools(struct node_daemon *d, struct error *err)
 {
 	static const size_t threads[CONTROL_KINDS] = {
 		[CONTROL_QUICK] = QUICK_THREADS,
@@ -432,7 +432,7 @@ static int open_pools(struct daemon *d, struct error *err)
 	return rc;
 }
 
-static int start_serving(struct daemon *d, struct error *err)
+static int start_serving(struct node_daemon *d, struct error *err)
 {
 	const struct node_config *cfg = d->node.cfg;
 	AUTO_FREE char *path = NULL;
@@ -476,7 +476,7 @@ static void give_up(int signo)
 	_exit(0);
 }
 
-static void daemon_stop(struct daemon *d)
+static void daemon_stop(struct node_daemon *d)
 {
 	(void)signal(SIGALRM, give_up);
 	(void)alarm(END_TIMEOUT_S);
@@ -507,14 +507,14 @@ static void daemon_stop(struct daemon *d)
 
 static void run_resume(struct work *w)
 {
-	struct daemon *d = container_of(w, struct daemon, resume);
+	struct node_daemon *d = container_of(w, struct node_daemon, resume);
 
 	node_prefetch_resume(&d->node);
 	image_swarms_resume(&d->node);
 }
 
 /* It reads and hashes block maps: nobody waits for that. */
-static int resume_prefetches(struct daemon *d, struct error *err)
+static int resume_prefetches(struct node_daemon *d, struct error *err)
 {
 	d->resume.run = run_resume;
 	if (pool_submit(d->pools[CONTROL_WAITS], &d->resume) < 0)
@@ -534,7 +534,7 @@ static void confine(int (*by)(struct error *))
 
 static int run(const struct node_config *cfg, struct error *err)
 {
-	struct daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
+	struct node_daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
 	int rc;
 
 	/* Who opens a file of the cache while the kernel is asked about it:

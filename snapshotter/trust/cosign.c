@@ -17,7 +17,7 @@
 #define HEAD_SIZE 12u
 #define TYPE "cosign container image signature"
 
-enum offset {
+enum cosign_offset {
 	AT_MAGIC = 0,
 	AT_VERSION = 4,
 	AT_SIGNATURE_LEN = 6,

@@ -19,7 +19,7 @@ static void check_places(const struct manifest *m)
 	uint64_t chunks = 0, end = 0;
 
 	for (size_t i = 0; i < m->n_segments; i++) {
-		const struct segment *s = &m->segments[i];
+		const struct ckpt_segment *s = &m->segments[i];
 		uint64_t n = segment_chunks(m, s), sum = 0, columns = 0;
 
 		assert(s->start >= end && s->first_chunk == chunks);
@@ -68,7 +68,7 @@ static void check_manifest(const void *data, size_t size)
 static void check_name(const uint8_t *data, size_t size)
 {
 	AUTO_FREE char *name = strndup((const char *)data, size);
-	struct segment s = { .start = 0 };
+	struct ckpt_segment s = { .start = 0 };
 	char same[COLUMN_NAME_MAX];
 	bool is_there = false;
 

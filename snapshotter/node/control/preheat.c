@@ -22,7 +22,7 @@
 #define ANSWER_MAX (256u << 10)
 #define REASON_MAX 400 /* bytes that the service takes */
 
-struct order {
+struct node_preheat_order {
 	int64_t id;          /* 0: the place is free */
 	struct image *image; /* a use; NULL: it is not prepared yet */
 	char ref[512];
@@ -36,8 +36,8 @@ struct order {
 struct preheat {
 	struct node *node;
 	struct service_client *client;
-	char name[256];                          /* of this node */
-	struct order orders[PREHEAT_ORDERS_MAX]; /* the thread's */
+	char name[256];                                       /* of this node */
+	struct node_preheat_order orders[PREHEAT_ORDERS_MAX]; /* the thread's */
 	int64_t ask_at;
 	struct periodic *thread;
 };
@@ -67,7 +67,8 @@ static int call(struct preheat *p, const char *method, const char *path,
 }
 
 /* 0, or -errno: it is said again later, but for -ENOENT: the order is gone. */
-static int report(struct preheat *p, const struct order *o, struct error *err)
+static int report(struct preheat *p, const struct node_preheat_order *o,
+		  struct error *err)
 {
 	static const char *const states[] = {
 		[RUNNING] = "running", [DONE] = "done", [FAILED] = "failed"
@@ -88,13 +89,13 @@ static int report(struct preheat *p, const struct order *o, struct error *err)
 
 /* ---------------------------------------------------------------------- orders --- */
 
-static void drop(struct order *o)
+static void drop(struct node_preheat_order *o)
 {
 	images_put(o->image);
-	*o = (struct order){ .id = 0 };
+	*o = (struct node_preheat_order){ .id = 0 };
 }
 
-static void fail(struct order *o, const struct error *why)
+static void fail(struct node_preheat_order *o, const struct error *why)
 {
 	o->state = FAILED;
 	o->wants_report = true;
@@ -108,7 +109,7 @@ static void fail(struct order *o, const struct error *why)
 }
 
 /* Have the image on the node, and its prefetch under way. */
-static void begin(struct preheat *p, struct order *o)
+static void begin(struct preheat *p, struct node_preheat_order *o)
 {
 	struct remote_call call;
 	const struct image_query q = { .ref = o->ref, .call = &call };
@@ -142,7 +143,7 @@ static void begin(struct preheat *p, struct order *o)
 			 (long long)o->id, o->ref);
 }
 
-static void look(struct preheat *p, struct order *o)
+static void look(struct preheat *p, struct node_preheat_order *o)
 {
 	struct prefetch_stats s = { .phase = PREFETCH_IDLE };
 	struct error err = ERROR_INIT;
@@ -171,7 +172,7 @@ static void look(struct preheat *p, struct order *o)
 	}
 }
 
-static void look_after(struct preheat *p, struct order *o)
+static void look_after(struct preheat *p, struct node_preheat_order *o)
 {
 	struct error err = ERROR_INIT;
 	int rc;
@@ -193,9 +194,9 @@ static void look_after(struct preheat *p, struct order *o)
 		drop(o);
 }
 
-static struct order *place_for(struct preheat *p, int64_t id)
+static struct node_preheat_order *place_for(struct preheat *p, int64_t id)
 {
-	struct order *free_one = NULL;
+	struct node_preheat_order *free_one = NULL;
 
 	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++) {
 		if (p->orders[i].id == id)
@@ -211,12 +212,13 @@ static void take(struct preheat *p, const json_t *one)
 	const char *ref = json_string_value(json_object_get(one, "ref"));
 	const char *what = json_string_value(json_object_get(one, "what"));
 	int64_t id = json_integer_value(json_object_get(one, "id"));
-	struct order *o = id > 0 ? place_for(p, id) : NULL;
+	struct node_preheat_order *o = id > 0 ? place_for(p, id) : NULL;
 
 	/* Those for which there is no room come again. */
 	if (!o || !ref || !what || strlen(ref) >= sizeof(o->ref))
 		return;
-	*o = (struct order){ .id = id, .all = strcmp(what, "hot") != 0 };
+	*o = (struct node_preheat_order){ .id = id,
+					  .all = strcmp(what, "hot") != 0 };
 	strcpy(o->ref, ref);
 }
 

@@ -311,10 +311,10 @@ static struct trace_early *begin_search(struct node *n, const struct asked *q,
 					const struct digest *image)
 {
 	AUTO_FREE char *name = NULL;
-	struct trace_place place = { .host = q->ref.host,
-				     .repo = q->ref.repo,
-				     .plain_http = plain_http,
-				     .image = *image };
+	struct lookup_place place = { .host = q->ref.host,
+				      .repo = q->ref.repo,
+				      .plain_http = plain_http,
+				      .image = *image };
 
 	if (asprintf(&name, "%s/%s", q->ref.host, q->ref.repo) < 0) {
 		name = NULL;

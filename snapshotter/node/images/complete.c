@@ -34,14 +34,14 @@
 #define LAYOUT_BYTES_MAX (UINT64_C(256) << 20)
 
 /* Where a block of the map lies. */
-struct place {
+struct block_place {
 	uint64_t off;
 	uint32_t device; /* index into complete.files */
 };
 
-struct layout {
+struct complete_layout {
 	const struct complete_job *job;
-	struct place *places;                /* one a block of the map */
+	struct block_place *places;          /* one a block of the map */
 	uint32_t numbers[EROFS_DEVICES_MAX]; /* the cache's file numbers */
 	uint64_t sizes[EROFS_DEVICES_MAX];
 	size_t n_files;
@@ -83,7 +83,7 @@ static int check_held(const struct complete_job *job, struct error *err)
 
 /* ---------------------------------------------------------------- places --- */
 
-static int device_of(struct layout *l, uint32_t number, uint32_t *ret,
+static int device_of(struct complete_layout *l, uint32_t number, uint32_t *ret,
 		     struct error *err)
 {
 	uint32_t i;
@@ -108,10 +108,10 @@ static uint64_t padded(const struct block *b)
 	       BLOCK_ALIGN;
 }
 
-static int locate_all(struct layout *l, struct error *err)
+static int locate_all(struct complete_layout *l, struct error *err)
 {
 	const struct complete_job *job = l->job;
-	struct place *p;
+	struct block_place *p;
 	struct block b;
 	uint32_t number;
 	size_t i;
@@ -137,7 +137,7 @@ static int locate_all(struct layout *l, struct error *err)
 }
 
 /* What the layout depends on. */
-static int layout_key(struct layout *l, struct error *err)
+static int layout_key(struct complete_layout *l, struct error *err)
 {
 	AUTO(hasher) h = hasher_new();
 	size_t i;
@@ -179,7 +179,7 @@ static void add_extent(struct extent *v, uint32_t *n, uint64_t off,
 }
 
 /* May the image have one more piece? */
-static int count_piece(struct layout *l, struct error *err)
+static int count_piece(struct complete_layout *l, struct error *err)
 {
 	if (l->n_pieces == PIECES_MAX)
 		return error_set(err, E2BIG,
@@ -197,12 +197,12 @@ static int count_piece(struct layout *l, struct error *err)
 
 /* Cut one extent of the virtual device at the blocks it covers.  `v` NULL:
  * only count. */
-static int map_extent(struct layout *l, const struct extent *e,
+static int map_extent(struct complete_layout *l, const struct extent *e,
 		      struct extent *v, uint32_t *n, struct error *err)
 {
 	const struct blockmap *map = l->job->map;
 	uint64_t pos, delta, len;
-	const struct place *p;
+	const struct block_place *p;
 	struct block b;
 	size_t i;
 	int rc;
@@ -231,8 +231,8 @@ static int map_extent(struct layout *l, const struct extent *e,
 	return 0;
 }
 
-static int map_file_extents(struct layout *l, struct tree *t, struct inode *i,
-			    struct error *err)
+static int map_file_extents(struct complete_layout *l, struct tree *t,
+			    struct inode *i, struct error *err)
 {
 	struct extent *v;
 	uint32_t n = 0, max = 0, k;
@@ -254,7 +254,8 @@ static int map_file_extents(struct layout *l, struct tree *t, struct inode *i,
 
 /* Visit each inode once: folders wait in a list through user_ptr, files that
  * were visited have `mark` there. */
-static int map_tree(struct layout *l, struct tree *t, struct error *err)
+static int map_tree(struct complete_layout *l, struct tree *t,
+		    struct error *err)
 {
 	struct inode *todo = tree_root(t), *dir, *i;
 	void *mark = t;
@@ -280,7 +281,7 @@ static int map_tree(struct layout *l, struct tree *t, struct error *err)
 	return rc;
 }
 
-static int build_alone(struct layout *l, void **ret, size_t *ret_len,
+static int build_alone(struct complete_layout *l, void **ret, size_t *ret_len,
 		       struct error *err)
 {
 	struct erofs_device devices[EROFS_DEVICES_MAX] = { { .size = 0 } };
@@ -313,7 +314,7 @@ static int build_alone(struct layout *l, void **ret, size_t *ret_len,
 }
 
 /* One at a time: the tree of a large one is a GiB of memory. */
-static int build(struct layout *l, void **ret, size_t *ret_len,
+static int build(struct complete_layout *l, void **ret, size_t *ret_len,
 		 struct error *err)
 {
 	static const struct digest layouts; /* the ID of no image */
@@ -335,7 +336,7 @@ static int build(struct layout *l, void **ret, size_t *ret_len,
 /* ---------------------------------------------------------------- on disk --- */
 
 /* Is the layout on disk this one, and undamaged? */
-static bool is_current(const struct layout *l, const char *key_path,
+static bool is_current(const struct complete_layout *l, const char *key_path,
 		       const char *meta_path)
 {
 	struct map_file f = MAP_FILE_INIT;
@@ -361,9 +362,9 @@ static bool is_current(const struct layout *l, const char *key_path,
 	return same;
 }
 
-static int write_key(const struct layout *l, const struct digest *content,
-		     const struct complete *c, const char *path,
-		     struct error *err)
+static int write_key(const struct complete_layout *l,
+		     const struct digest *content, const struct complete *c,
+		     const char *path, struct error *err)
 {
 	char key[DIGEST_STR_MAX], digest[DIGEST_STR_MAX];
 	AUTO_JSON *files = json_array();
@@ -384,7 +385,7 @@ static int write_key(const struct layout *l, const struct digest *content,
 	return fs_replace_file(path, text, strlen(text), 0600, err);
 }
 
-static int write_layout(struct layout *l, const struct complete *c,
+static int write_layout(struct complete_layout *l, const struct complete *c,
 			struct error *err)
 {
 	AUTO_FREE char *key_path = NULL;
@@ -418,7 +419,7 @@ static int write_layout(struct layout *l, const struct complete *c,
 	return rc;
 }
 
-static int name_files(const struct layout *l, struct complete *c,
+static int name_files(const struct complete_layout *l, struct complete *c,
 		      struct error *err)
 {
 	int rc = cache_mount_path(l->job->cache, l->job->name, "erofs",
@@ -441,7 +442,7 @@ static int name_files(const struct layout *l, struct complete *c,
 int complete_prepare(const struct complete_job *job, struct complete *ret,
 		     struct error *err)
 {
-	struct layout l = { .job = job };
+	struct complete_layout l = { .job = job };
 	struct complete c = { .files = NULL };
 	int rc;
 

@@ -29,7 +29,7 @@ int unpack_spend(struct unpack *u, uint64_t steps, struct error *err)
 
 /* A path to the last part for calls that take no descriptor; none of its own
  * parts but the last can be the layer's. */
-static char *place_proc(const struct place *p)
+static char *place_proc(const struct unpack_place *p)
 {
 	char *path;
 
@@ -52,7 +52,7 @@ static int hide_below(struct unpack *u, int folder, bool is_root,
 		       : rc;
 }
 
-static int make_whiteout(struct unpack *u, const struct place *p,
+static int make_whiteout(struct unpack *u, const struct unpack_place *p,
 			 const char *hidden, struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
@@ -86,8 +86,9 @@ static int make_whiteout(struct unpack *u, const struct place *p,
 /* Make way for an entry.  `*ret_opaque`: a folder that takes this place hides what
  * lies below, as that which was here did; `*ret_there`: a folder is there and
  * stays. */
-static int clear_place(struct unpack *u, const struct place *p, bool for_folder,
-		       bool *ret_opaque, bool *ret_there, struct error *err)
+static int clear_place(struct unpack *u, const struct unpack_place *p,
+		       bool for_folder, bool *ret_opaque, bool *ret_there,
+		       struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	struct stat st;
@@ -109,7 +110,7 @@ static int clear_place(struct unpack *u, const struct place *p, bool for_folder,
 
 /* ----------------------------------------------------------------- entries --- */
 
-static int make_hard_link(struct unpack *u, const struct place *p,
+static int make_hard_link(struct unpack *u, const struct unpack_place *p,
 			  const struct layer_entry *e, struct error *err)
 {
 	AUTO_PLACE to = PLACE_INIT;
@@ -124,7 +125,7 @@ static int make_hard_link(struct unpack *u, const struct place *p,
 	return rc;
 }
 
-static int make_node(struct unpack *u, const struct place *p,
+static int make_node(struct unpack *u, const struct unpack_place *p,
 		     const struct layer_entry *e, bool there)
 {
 	switch (e->mode & S_IFMT) {
@@ -144,7 +145,7 @@ static int make_node(struct unpack *u, const struct place *p,
 	}
 }
 
-static int finish_node(struct unpack *u, const struct place *p,
+static int finish_node(struct unpack *u, const struct unpack_place *p,
 		       const struct layer_entry *e, bool opaque,
 		       struct error *err)
 {
@@ -163,7 +164,7 @@ static int finish_node(struct unpack *u, const struct place *p,
 	return rc;
 }
 
-static int add_node(struct unpack *u, const struct place *p,
+static int add_node(struct unpack *u, const struct unpack_place *p,
 		    const struct layer_entry *e, struct error *err)
 {
 	bool opaque, there;
@@ -187,7 +188,7 @@ static int add_node(struct unpack *u, const struct place *p,
 	return finish_node(u, p, e, opaque, err);
 }
 
-static int add_special(struct unpack *u, const struct place *p,
+static int add_special(struct unpack *u, const struct unpack_place *p,
 		       struct error *err)
 {
 	if (strcmp(p->base, WHITEOUT_OPAQUE) == 0)
@@ -198,7 +199,7 @@ static int add_special(struct unpack *u, const struct place *p,
 	return make_whiteout(u, p, p->base + strlen(WHITEOUT_PREFIX), err);
 }
 
-static int add_entry(struct unpack *u, const struct place *p,
+static int add_entry(struct unpack *u, const struct unpack_place *p,
 		     const struct layer_entry *e, struct error *err)
 {
 	struct timespec mtime;
@@ -234,7 +235,7 @@ static int on_entry(struct tar_visitor *v, const struct layer_entry *e,
 	if (!u->has_moved) {
 		place_fini(&u->last);
 		u->last = p;
-		p = (struct place)PLACE_INIT;
+		p = (struct unpack_place)PLACE_INIT;
 	}
 	return 0;
 }
@@ -305,7 +306,7 @@ int unpack_new(const char *dir, const struct unpack_options *options,
 	u->steps_max =
 		options->steps_max ? options->steps_max : UNPACK_STEPS_MAX;
 	u->knows_lower = options->lower != NULL;
-	u->last = (struct place)PLACE_INIT;
+	u->last = (struct unpack_place)PLACE_INIT;
 	u->view.upper = -1;
 	u->file = -1;
 	u->root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

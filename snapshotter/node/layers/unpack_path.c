@@ -74,10 +74,10 @@ static int clean_name(const char *name, char **ret, struct error *err)
 /* ------------------------------------------------------------------- steps --- */
 
 /* The way to a folder. */
-struct way {
+struct path_way {
 	struct unpack *u;
 	const struct layer_entry *implied_by;
-	struct place *at;
+	struct unpack_place *at;
 	struct buf todo; /* the rest of it begins at `rest` */
 	char *rest;
 	unsigned int n_links;
@@ -108,8 +108,8 @@ static int take_whiteout(int folder, const char *name, bool *ret,
 
 /* A folder that no entry has described so far.  Where the layers below have it,
  * it looks as there; else it is as containerd makes it, with the entry's time. */
-static int dress_folder(struct way *w, const char *name, int fd, bool is_new,
-			struct error *err)
+static int dress_folder(struct path_way *w, const char *name, int fd,
+			bool is_new, struct error *err)
 {
 	const struct layer_entry plain = {
 		.mode = S_IFDIR | 0755,
@@ -129,7 +129,7 @@ static int dress_folder(struct way *w, const char *name, int fd, bool is_new,
 	return unpack_copy_lower(w->u, path.data, fd, err);
 }
 
-static int imply_folder(struct way *w, const char *name, int *ret,
+static int imply_folder(struct path_way *w, const char *name, int *ret,
 			struct error *err)
 {
 	int folder = w->at->folder, rc;
@@ -158,7 +158,7 @@ static int imply_folder(struct way *w, const char *name, int *ret,
 }
 
 /* Put the symlink's target before what is left of the way. */
-static int follow(struct way *w, const char *name, struct error *err)
+static int follow(struct path_way *w, const char *name, struct error *err)
 {
 	struct buf todo = BUF_INIT;
 	char target[PATH_MAX];
@@ -190,13 +190,13 @@ static int follow(struct way *w, const char *name, struct error *err)
 }
 
 /* Be in the folder `fd` (taken), which the path leads to now. */
-static void go(struct way *w, int fd)
+static void go(struct path_way *w, int fd)
 {
 	close(w->at->folder);
 	w->at->folder = fd;
 }
 
-static int go_to_root(struct way *w, struct error *err)
+static int go_to_root(struct path_way *w, struct error *err)
 {
 	int fd = fcntl(w->u->root, F_DUPFD_CLOEXEC, 0);
 
@@ -210,7 +210,7 @@ static int go_to_root(struct way *w, struct error *err)
 }
 
 /* It never leaves the root: the folder is in what the way has gone through. */
-static int go_up(struct way *w, struct error *err)
+static int go_up(struct path_way *w, struct error *err)
 {
 	struct buf *path = &w->at->path;
 	int fd;
@@ -227,7 +227,7 @@ static int go_up(struct way *w, struct error *err)
 }
 
 /* Into a folder, or on to where a symlink leads. */
-static int go_on(struct way *w, const char *part, struct error *err)
+static int go_on(struct path_way *w, const char *part, struct error *err)
 {
 	int fd = openat(w->at->folder, part,
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -264,10 +264,10 @@ static int go_on(struct way *w, const char *part, struct error *err)
 
 /* `name` has `len` bytes.  `ret` is the caller's, also after a failure. */
 static int walk(struct unpack *u, const char *name, size_t len,
-		const struct layer_entry *implied_by, struct place *ret,
+		const struct layer_entry *implied_by, struct unpack_place *ret,
 		struct error *err)
 {
-	struct way w = {
+	struct path_way w = {
 		.u = u, .implied_by = implied_by, .at = ret, .todo = BUF_INIT
 	};
 	char *part;
@@ -289,10 +289,10 @@ static int walk(struct unpack *u, const char *name, size_t len,
 }
 
 /* Most entries are in the folder of the one before. */
-static bool take_last(struct unpack *u, const struct place *p, size_t len,
-		      struct place *ret)
+static bool take_last(struct unpack *u, const struct unpack_place *p,
+		      size_t len, struct unpack_place *ret)
 {
-	const struct place *last = &u->last;
+	const struct unpack_place *last = &u->last;
 
 	if (last->folder < 0 || (size_t)(last->base - last->name) != len ||
 	    memcmp(last->name, p->name, len) != 0)
@@ -306,7 +306,7 @@ static bool take_last(struct unpack *u, const struct place *p, size_t len,
 }
 
 int place_open(struct unpack *u, const char *name,
-	       const struct layer_entry *implied_by, struct place *ret,
+	       const struct layer_entry *implied_by, struct unpack_place *ret,
 	       struct error *err)
 {
 	const char *slash;
@@ -325,11 +325,11 @@ int place_open(struct unpack *u, const char *name,
 	return walk(u, ret->name, len, implied_by, ret, err);
 }
 
-void place_fini(struct place *p)
+void place_fini(struct unpack_place *p)
 {
 	free(p->name);
 	buf_fini(&p->path);
 	if (p->folder >= 0)
 		close(p->folder);
-	*p = (struct place)PLACE_INIT;
+	*p = (struct unpack_place)PLACE_INIT;
 }

@@ -15,7 +15,7 @@
 	"trusted.overlay." /* overlayfs' own: never the layer's */
 
 /* The folder of an entry, and the entry's name in it. */
-struct place {
+struct unpack_place {
 	char *name;       /* of the entry, clean */
 	const char *base; /* its last part, in `name` */
 	struct buf path;  /* of the folder below the root, without symlinks */
@@ -45,7 +45,7 @@ struct unpack {
 	int *lower; /* folders of the layers below, from the top down */
 	size_t n_lower;
 	struct layer_view view;          /* the one that was asked for last */
-	struct place last;               /* the last entry's, or folder is -1 */
+	struct unpack_place last;        /* the last entry's, or folder is -1 */
 	bool has_whiteouts;              /* some were made */
 	bool has_moved;                  /* this entry took something away */
 	int file;                        /* being written; -1 */
@@ -63,10 +63,10 @@ int unpack_spend(struct unpack *u, uint64_t steps,
 /* Find the place of `name`.  Folders that are missing on the way are made by the
  * entry that implies them (NULL: they must be there).  -EISDIR: it is the root. */
 int place_open(struct unpack *u, const char *name,
-	       const struct layer_entry *implied_by, struct place *ret,
+	       const struct layer_entry *implied_by, struct unpack_place *ret,
 	       struct error *err) MUST_CHECK;
-void place_fini(struct place *p);
-#define AUTO_PLACE __attribute__((cleanup(place_fini))) struct place
+void place_fini(struct unpack_place *p);
+#define AUTO_PLACE __attribute__((cleanup(place_fini))) struct unpack_place
 
 /* Something that a path may lead through is taken away: forget where the last
  * one led, and what the layers below show. */

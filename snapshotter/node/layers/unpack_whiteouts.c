@@ -16,7 +16,7 @@
 
 #define OPEN_MAX_LEVELS 32
 
-struct level {
+struct whiteout_level {
 	DIR *dir; /* NULL: not open now */
 	long at;  /* where it was then */
 	dev_t dev;
@@ -25,7 +25,7 @@ struct level {
 
 struct hunt {
 	struct unpack *unpack;
-	struct level *levels;
+	struct whiteout_level *levels;
 	size_t n, cap;
 	size_t n_closed; /* of those, the outer ones that are not open */
 };
@@ -86,7 +86,7 @@ static int drop_of_folder(struct hunt *h, DIR *dir, struct error *err)
 				      : rc;
 }
 
-static int open_level(int parent, const char *name, struct level *ret,
+static int open_level(int parent, const char *name, struct whiteout_level *ret,
 		      struct error *err)
 {
 	AUTO_CLOSE int fd =
@@ -96,9 +96,9 @@ static int open_level(int parent, const char *name, struct level *ret,
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return failed(name, err);
-	*ret = (struct level){ .dir = fdopendir(fd),
-			       .dev = st.st_dev,
-			       .ino = st.st_ino };
+	*ret = (struct whiteout_level){ .dir = fdopendir(fd),
+					.dev = st.st_dev,
+					.ino = st.st_ino };
 	if (!ret->dir)
 		return failed(name, err);
 	(void)steal_fd(&fd);
@@ -108,12 +108,12 @@ static int open_level(int parent, const char *name, struct level *ret,
 static int enter(struct hunt *h, int parent, const char *name,
 		 struct error *err)
 {
-	struct level *l;
+	struct whiteout_level *l;
 	int rc;
 
 	if (h->n == h->cap) {
 		size_t cap = h->cap ? h->cap * 2 : 2 * OPEN_MAX_LEVELS;
-		struct level *v = realloc(h->levels, cap * sizeof(*v));
+		struct whiteout_level *v = realloc(h->levels, cap * sizeof(*v));
 
 		if (!v)
 			return error_nomem(err);
@@ -135,7 +135,7 @@ static int enter(struct hunt *h, int parent, const char *name,
 /* The innermost folder was read to its end. */
 static int leave(struct hunt *h, struct error *err)
 {
-	struct level *l = &h->levels[--h->n], above, *up = l - 1;
+	struct whiteout_level *l = &h->levels[--h->n], above, *up = l - 1;
 	int rc = 0;
 
 	if (h->n > 0 && !up->dir) {
@@ -155,7 +155,7 @@ static int leave(struct hunt *h, struct error *err)
 
 static int next(struct hunt *h, struct error *err)
 {
-	struct level *l = &h->levels[h->n - 1];
+	struct whiteout_level *l = &h->levels[h->n - 1];
 	const struct dirent *d;
 	struct stat st;
 	int rc;

@@ -403,7 +403,7 @@ static size_t choose(struct blob *b, size_t *ret_first)
 }
 
 /* What is read of the registry while `block` is waited for. */
-struct reading {
+struct metadata_reading {
 	struct pace pace;
 	struct metadata_swarm *m;
 	size_t block;
@@ -415,7 +415,8 @@ struct reading {
  * different ones, and give them to each other, would keep each other from it. */
 static enum pace_level reading_level(struct pace *p)
 {
-	struct reading *r = container_of(p, struct reading, pace);
+	struct metadata_reading *r =
+		container_of(p, struct metadata_reading, pace);
 	bool is_over = clock_now_ns() - r->moved_ns >= QUIET_NS;
 
 	(void)pthread_mutex_lock(&r->m->lock);
@@ -426,17 +427,18 @@ static enum pace_level reading_level(struct pace *p)
 
 static void reading_moves(struct pace *p)
 {
-	container_of(p, struct reading, pace)->moved_ns = clock_now_ns();
+	container_of(p, struct metadata_reading, pace)->moved_ns =
+		clock_now_ns();
 }
 
 /* Some of what is missing, as long as `block` is. */
 static int read_registry(struct blob *b, size_t block, struct error *err)
 {
-	struct reading reading = { .pace = { .level = reading_level,
-					     .moves = reading_moves,
-					     .is_urgent = true },
-				   .m = b->m,
-				   .block = block };
+	struct metadata_reading reading = { .pace = { .level = reading_level,
+						      .moves = reading_moves,
+						      .is_urgent = true },
+					    .m = b->m,
+					    .block = block };
 	struct block blocks[RUN_MAX];
 	struct keep keep = { .sink.put = keep_part,
 			     .m = b->m,

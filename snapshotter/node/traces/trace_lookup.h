@@ -41,7 +41,7 @@ struct trace_answer {
 };
 
 /* Where an image is from, and which one it is. */
-struct trace_place {
+struct lookup_place {
 	const char *host, *repo, *name; /* name: "host/repo" */
 	bool plain_http;
 	struct digest image; /* the ordinary image's manifest */
@@ -53,7 +53,7 @@ struct trace_place {
  * NULL when that cannot be: then trace_lookup_prepare() looks.
  */
 struct trace_early *trace_early_begin(struct trace_lookup *t,
-				      const struct trace_place *p,
+				      const struct lookup_place *p,
 				      const struct buf *config) MUST_CHECK;
 /* The image does not come.  NULL is allowed. */
 void trace_early_drop(struct trace_early *e);

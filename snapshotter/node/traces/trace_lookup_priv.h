@@ -43,7 +43,7 @@ struct trace_lookup {
 
 /* One search: for what, and the nearest that was found. */
 struct search {
-	struct trace_place place; /* borrowed, as the rest */
+	struct lookup_place place; /* borrowed, as the rest */
 	const char *workload;
 	struct trace_found best; /* the caller's; trace NULL: none */
 };

@@ -172,7 +172,7 @@ static void early_run(struct work *w)
 }
 
 struct trace_early *trace_early_begin(struct trace_lookup *t,
-				      const struct trace_place *p,
+				      const struct lookup_place *p,
 				      const struct buf *config)
 {
 	struct trace_early *e = calloc(1, sizeof(*e));

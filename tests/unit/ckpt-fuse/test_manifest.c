@@ -117,9 +117,10 @@ static struct manifest *golden_manifest(void)
 	m->attr = (struct ckpt_attr){
 		.mode = 0640, .uid = 1000, .gid = 100, .mtime_ns = -2
 	};
-	m->segments[0] =
-		(struct segment){ .length = 9000, .columns = 2, .rotation = 1 };
-	m->segments[1] = (struct segment){
+	m->segments[0] = (struct ckpt_segment){ .length = 9000,
+						.columns = 2,
+						.rotation = 1 };
+	m->segments[1] = (struct ckpt_segment){
 		.start = 16384, .length = 1, .columns = 1, .first_chunk = 3
 	};
 	for (unsigned int i = 0; i < SEGMENT_ID; i++)
@@ -157,7 +158,7 @@ static uint64_t random_below(uint64_t n)
 	return random_state % n;
 }
 
-static void random_segment(const struct manifest *m, struct segment *s,
+static void random_segment(const struct manifest *m, struct ckpt_segment *s,
 			   uint64_t from)
 {
 	uint64_t unit = manifest_unit(m);
@@ -182,7 +183,7 @@ static struct manifest *random_manifest(void)
 			  .gid = (uint32_t)random_below(UINT32_MAX),
 			  .mtime_ns = (int64_t)random_below(UINT64_MAX) },
 	};
-	struct segment segments[8] = { { .start = 0 } };
+	struct ckpt_segment segments[8] = { { .start = 0 } };
 	struct error err = ERROR_INIT;
 	struct manifest *m = NULL;
 	uint64_t from = 0;
@@ -219,7 +220,8 @@ static void expect_same(const struct manifest *a, const struct manifest *b)
 	cr_assert_eq(a->n_chunks, b->n_chunks);
 	cr_expect_arr_eq(a->crcs, b->crcs, a->n_chunks * sizeof(*a->crcs));
 	for (size_t i = 0; i < a->n_segments; i++) {
-		const struct segment *s = &a->segments[i], *t = &b->segments[i];
+		const struct ckpt_segment *s = &a->segments[i],
+					  *t = &b->segments[i];
 
 		cr_expect_arr_eq(s->id, t->id, SEGMENT_ID);
 		cr_expect_eq(s->start, t->start);
@@ -433,8 +435,8 @@ Test(manifest, has_at_most_64_mib)
 			     n > most ? -EBADMSG : 0, "%zu bytes: %s",
 			     (size_t)len, err.msg);
 		cr_assert_eq(manifest_new(1, n, &large, &err), 0);
-		large->segments[0] =
-			(struct segment){ .length = n * 4096, .columns = 1 };
+		large->segments[0] = (struct ckpt_segment){ .length = n * 4096,
+							    .columns = 1 };
 		large->chunk_size = 4096;
 		large->unit_chunks = 1;
 		cr_expect_eq(manifest_encode(large, &out, &err),
@@ -466,7 +468,7 @@ Test(manifest, an_empty_file_has_no_segment)
 /* ------------------------------------------------------------------ the places --- */
 
 /* Where each chunk is, said in another way: units are dealt out to the columns. */
-static void check_places(const struct manifest *m, const struct segment *s)
+static void check_places(const struct manifest *m, const struct ckpt_segment *s)
 {
 	uint64_t filled[COLUMNS_MAX] = { 0 }, sum = 0, at = 0;
 	uint64_t chunks = segment_chunks(m, s);
@@ -507,7 +509,7 @@ Test(manifest, each_byte_of_a_segment_has_one_place)
 		uint64_t unit = manifest_unit(&m);
 
 		for (size_t w = 0; w < ARRAY_SIZE(columns); w++) {
-			struct segment s = { .columns = columns[w] };
+			struct ckpt_segment s = { .columns = columns[w] };
 			uint64_t around[] = { 1,
 					      4096,
 					      unit,
@@ -535,7 +537,7 @@ Test(manifest, each_byte_has_one_place_at_random)
 		struct manifest m = { .chunk_size = 4096u << random_below(13),
 				      .unit_chunks =
 					      1 + (uint32_t)random_below(64) };
-		struct segment s = { .start = 0 };
+		struct ckpt_segment s = { .start = 0 };
 
 		random_segment(&m, &s, 0);
 		s.length = 1 + random_below(manifest_unit(&m) *
@@ -549,9 +551,9 @@ Test(manifest, places_of_the_largest_segments_do_not_wrap)
 	struct manifest m = { .chunk_size = 16u << 20, .unit_chunks = 64 };
 
 	for (uint32_t w = 1; w <= COLUMNS_MAX; w++) {
-		struct segment s = { .length = UINT64_C(1) << 62,
-				     .columns = w,
-				     .rotation = w - 1 };
+		struct ckpt_segment s = { .length = UINT64_C(1) << 62,
+					  .columns = w,
+					  .rotation = w - 1 };
 		uint64_t chunks = segment_chunks(&m, &s), sum = 0;
 		struct chunk_place p = chunk_place(&m, &s, chunks - 1);
 
@@ -580,7 +582,7 @@ Test(manifest, finds_the_segment_of_a_byte_or_the_next)
 
 			if (k < 40 && m->n_segments) {
 				/* At an edge. */
-				const struct segment *s =
+				const struct ckpt_segment *s =
 					&m->segments[random_below(
 						m->n_segments)];
 
@@ -603,9 +605,9 @@ Test(manifest, finds_the_segment_of_a_byte_or_the_next)
 #define ID "00010203040506070809aabbccddeeff"
 #define DATA ".bootseer/data/"
 
-static const struct segment named = { .id = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
-					      0xaa, 0xbb, 0xcc, 0xdd, 0xee,
-					      0xff } };
+static const struct ckpt_segment named = { .id = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+						   0xaa, 0xbb, 0xcc, 0xdd, 0xee,
+						   0xff } };
 
 Test(manifest, columns_have_the_names_of_the_format)
 {
@@ -620,7 +622,7 @@ Test(manifest, columns_have_the_names_of_the_format)
 Test(manifest, names_of_columns_are_read_back)
 {
 	for (int i = 0; i < 500; i++) {
-		struct segment s = { .start = 0 };
+		struct ckpt_segment s = { .start = 0 };
 		uint8_t id[SEGMENT_ID] = { 0 };
 		char name[COLUMN_NAME_MAX];
 
@@ -691,7 +693,7 @@ Test(manifest, a_name_with_another_byte_is_no_column_or_another_one)
 	for (size_t at = 0; right[at]; at++)
 		for (int c = 0; c < 256; c++) {
 			char name[COLUMN_NAME_MAX];
-			struct segment s = { .start = 0 };
+			struct ckpt_segment s = { .start = 0 };
 
 			memcpy(name, right, sizeof(name));
 			name[at] = (char)c;

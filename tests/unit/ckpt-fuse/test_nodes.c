@@ -32,7 +32,7 @@ TestSuite(nodes, .init = setup, .fini = teardown, .timeout = 60);
 /* As the kernel has it after a lookup. */
 static uint64_t look_up(uint64_t parent, const char *name, bool is_folder)
 {
-	struct node *p = node_get(&t, parent), *n;
+	struct ckpt_node *p = node_get(&t, parent), *n;
 	uint64_t id;
 
 	cr_assert(p);
@@ -48,7 +48,7 @@ static uint64_t look_up(uint64_t parent, const char *name, bool is_folder)
 static void expect_path(uint64_t id, const char *want)
 {
 	AUTO_BUF path = BUF_INIT;
-	struct node *n = node_get(&t, id);
+	struct ckpt_node *n = node_get(&t, id);
 
 	cr_assert(n, "no node for %s", want);
 	cr_assert_eq(node_path(&t, n, &path), 0);
@@ -94,7 +94,7 @@ Test(nodes, go_when_the_kernel_forgets_them_and_what_is_in_them)
 Test(nodes, are_others_when_a_file_becomes_a_folder)
 {
 	uint64_t f = look_up(NODE_ROOT, "x", false);
-	struct node *n = node_get(&t, f);
+	struct ckpt_node *n = node_get(&t, f);
 	AUTO_BUF path = BUF_INIT;
 
 	cr_expect_neq(look_up(NODE_ROOT, "x", true), f);
@@ -106,7 +106,7 @@ Test(nodes, are_renamed_with_what_is_in_them)
 {
 	uint64_t d = look_up(NODE_ROOT, "d", true), f = look_up(d, "f", false);
 	uint64_t over = look_up(NODE_ROOT, "e", true);
-	struct node *n = node_get(&t, d), *o = node_get(&t, over);
+	struct ckpt_node *n = node_get(&t, d), *o = node_get(&t, over);
 	AUTO_BUF path = BUF_INIT;
 
 	cr_expect_eq(node_rename(&t, n, t.root, "e"), 0);
@@ -122,7 +122,7 @@ Test(nodes, are_known_to_a_successor)
 		 f = look_up(d, "f\n", false);
 	uint64_t gone = look_up(d, "gone", false), g = look_up(d, "g", false);
 	uint64_t moved = look_up(NODE_ROOT, "moved", false);
-	struct node *n = node_get(&t, g), *p = node_get(&t, d);
+	struct ckpt_node *n = node_get(&t, g), *p = node_get(&t, d);
 
 	node_forget(&t, gone, 1);
 	node_detach(&t, n);

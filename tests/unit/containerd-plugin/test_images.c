@@ -30,7 +30,7 @@ TestSuite(images, .timeout = 120);
 static char dir[] = "/tmp/bootseer-images.XXXXXX";
 static char sock[64];
 static pid_t fake;
-static struct images *im;
+static struct image_lookup *im;
 
 static void write_file(const char *name, const char *text)
 {

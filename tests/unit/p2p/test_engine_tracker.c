@@ -128,7 +128,7 @@ Test(engine_tracker, without_room_at_the_tracker_a_crowd_has_the_origin)
 
 /* A node that is reading two pieces from the registry, with leases, and has nothing
  * else to call the tracker for. */
-struct reading {
+struct rights_reading {
 	struct crowd c;
 	struct fake_tracker *tracker;
 	struct fault_source **origin;
@@ -137,7 +137,7 @@ struct reading {
 	bool was_so;
 };
 
-static void reading_begin(struct reading *r)
+static void reading_begin(struct rights_reading *r)
 {
 	const struct fault_plan held = { .held = true };
 	struct crowd_config cfg = { .nodes = 1,
@@ -156,7 +156,7 @@ static void reading_begin(struct reading *r)
 		fault_wait_held(r->origin[k], 1);
 }
 
-static void reading_end(struct reading *r)
+static void reading_end(struct rights_reading *r)
 {
 	cr_assert_eq(crowd_join(&r->c.node[0]), 0, "%s", r->c.node[0].err.msg);
 	crowd_expect_whole(&r->c.node[0]);
@@ -164,7 +164,7 @@ static void reading_end(struct reading *r)
 	fake_tracker_free(r->tracker);
 }
 
-static uint64_t n_told(struct reading *r)
+static uint64_t n_told(struct rights_reading *r)
 {
 	struct tracker_stats s;
 
@@ -174,12 +174,12 @@ static uint64_t n_told(struct reading *r)
 
 static void on_loop(void *arg)
 {
-	struct reading *r = arg;
+	struct rights_reading *r = arg;
 
 	r->was_so = r->is_so(r->image);
 }
 
-static bool image_is(struct reading *r,
+static bool image_is(struct rights_reading *r,
 		     bool (*is_so)(const struct p2p_image *i))
 {
 	r->is_so = is_so;
@@ -195,7 +195,7 @@ static bool waits_for_call(const struct p2p_image *i)
 
 Test(engine_tracker, what_ends_during_a_call_is_told_right_after_it)
 {
-	struct reading r;
+	struct rights_reading r;
 
 	reading_begin(&r);
 	fake_tracker_hold(r.tracker);
@@ -252,7 +252,7 @@ static bool knows_interval(const struct p2p_image *i)
 
 Test(engine_tracker, what_nobody_hears_is_no_reason_to_call_without_end)
 {
-	struct reading r;
+	struct rights_reading r;
 
 	reading_begin(&r);
 	/* On a loaded machine the pieces are read before the tracker answers. */

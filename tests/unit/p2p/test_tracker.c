@@ -249,7 +249,8 @@ static unsigned int longest_chain(const struct tracker *t)
 	for (size_t k = 0; k < t->n_buckets_i; k++) {
 		unsigned int n = 0;
 
-		for (const struct image *i = t->images[k]; i; i = i->next)
+		for (const struct tracker_image *i = t->images[k]; i;
+		     i = i->next)
 			n++;
 		most = n > most ? n : most;
 	}

@@ -65,7 +65,7 @@ static void *ask(void *arg)
 {
 	struct asker *a = arg;
 	struct start s = { .id = a->start, .version = 2 };
-	struct hot_list *list;
+	struct hot_list_text *list;
 
 	a->rc = hot_get(a->hot, &s, &list, NULL);
 	if (a->rc == 0)
@@ -139,7 +139,7 @@ Test(hot, an_older_list_does_while_others_are_merged)
 	struct asker first;
 	struct hot *h = begin_merge(&first, NS_PER_S / 10);
 	struct start s = { .id = OLD, .version = 2 };
-	struct hot_list *list = NULL;
+	struct hot_list_text *list = NULL;
 
 	cr_assert_eq(hot_get(h, &s, &list, NULL), 0);
 	cr_expect_str_eq(list->trace.data, "an older list");

@@ -14,7 +14,7 @@ TestSuite(turns, .timeout = 120);
 #define MANY 40
 
 struct job {
-	struct turn turn;
+	struct owner_turn turn;
 	sem_t *gate; /* NULL: it does not wait */
 	char who;
 };
@@ -27,7 +27,7 @@ static atomic_int n_begun;
 static char order[2 * MANY + 1]; /* as they were done */
 static size_t n_done, n_dropped;
 
-static void run(struct turn *t)
+static void run(struct owner_turn *t)
 {
 	struct job *j = container_of(t, struct job, turn);
 
@@ -36,13 +36,13 @@ static void run(struct turn *t)
 		;
 }
 
-static void done(struct turn *t)
+static void done(struct owner_turn *t)
 {
 	order[n_done++] = container_of(t, struct job, turn)->who;
 	loop_stop(loop);
 }
 
-static void drop(struct turn *t)
+static void drop(struct owner_turn *t)
 {
 	n_dropped++;
 }

@@ -311,10 +311,10 @@ Test(trace_lookup, joins_a_start_to_the_search_that_the_pull_began)
 
 static struct trace_early *begin_early(struct lookup_fixture *f)
 {
-	const struct trace_place place = { .host = "h:5000",
-					   .repo = "r",
-					   .name = "h:5000/r",
-					   .image = f->image->artifact.image };
+	const struct lookup_place place = { .host = "h:5000",
+					    .repo = "r",
+					    .name = "h:5000/r",
+					    .image = f->image->artifact.image };
 	struct trace_early *early;
 	AUTO_BUF config = BUF_INIT;
 
