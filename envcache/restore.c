@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/side_by_side.h"
 #include "envcache/content.h"
@@ -21,6 +22,7 @@
 
 #define THREADS_MAX 64
 #define NODE_NAME 16
+#define OTHERS_NS (120 * CLOCK_NS_PER_S) /* for one that restores there */
 
 struct restore {
 	struct loaded *l;
@@ -131,6 +133,7 @@ static int check_room(const struct restore *r, size_t target, struct error *err)
 
 static int open_stages(struct restore *r, struct error *err)
 {
+	int64_t deadline_ns = clock_now_ns() + OTHERS_NS;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < r->targets->n; i++) {
@@ -139,7 +142,7 @@ static int open_stages(struct restore *r, struct error *err)
 		rc = make_target(r, r->targets->paths[i], err);
 		if (rc == 0)
 			rc = stage_open(&r->stages[i], r->targets->paths[i],
-					err);
+					deadline_ns, err);
 		if (rc == 0)
 			rc = check_room(r, i, err);
 	}

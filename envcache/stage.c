@@ -33,21 +33,40 @@ static int open_folder(int in, const char *name)
 		      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+static bool wait_a_little(int64_t deadline_ns)
+{
+	struct timespec t = { .tv_nsec = LOOK_NS };
+
+	if (clock_now_ns() >= deadline_ns)
+		return false;
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	return true;
+}
+
+/* Two that undo in one folder would take each other's files away. */
+static int lock_folder(int fd, int64_t deadline_ns, struct error *err)
+{
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return error_set(err, errno, "lock it: %s",
+					 strerror(errno));
+		if (!wait_a_little(deadline_ns))
+			return error_set(err, EBUSY,
+					 "another restore works on it");
+	}
+	return 0;
+}
+
 static int make_below(struct stage *s, struct error *err)
 {
-	struct stat st;
-
 	if (mkdirat(s->root, s->name, 0700) < 0)
 		return error_set(err, errno, "make '%s' in the target: %s",
 				 s->name, strerror(errno));
 	s->dir = open_folder(s->root, s->name);
-	if (s->dir < 0 || flock(s->dir, LOCK_EX | LOCK_NB) < 0 ||
-	    mkdirat(s->dir, "new", 0700) < 0 ||
-	    mkdirat(s->dir, "old", 0700) < 0 || fstat(s->dir, &st) < 0 ||
-	    st.st_nlink == 0)
-		return error_set(err, errno ? errno : ESTALE,
-				 "prepare '%s' in the target: %s", s->name,
-				 strerror(errno));
+	if (s->dir < 0 || mkdirat(s->dir, "new", 0700) < 0 ||
+	    mkdirat(s->dir, "old", 0700) < 0)
+		return error_set(err, errno, "prepare '%s' in the target: %s",
+				 s->name, strerror(errno));
 	s->new_fd = open_folder(s->dir, "new");
 	s->old_fd = open_folder(s->dir, "old");
 	s->log_fd =
@@ -59,7 +78,8 @@ static int make_below(struct stage *s, struct error *err)
 	return 0;
 }
 
-int stage_open(struct stage *s, const char *path, struct error *err)
+int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
+	       struct error *err)
 {
 	uint64_t id;
 	int rc;
@@ -72,7 +92,9 @@ int stage_open(struct stage *s, const char *path, struct error *err)
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return error_set(err, EIO, "no random bytes");
 	(void)snprintf(s->name, sizeof(s->name), ENV_STAGING "%016" PRIx64, id);
-	rc = make_below(s, err);
+	rc = lock_folder(s->root, deadline_ns, err);
+	if (rc == 0)
+		rc = make_below(s, err);
 	return rc < 0 ? error_wrap(err, rc, "'%.200s'", path) : 0;
 }
 
@@ -347,16 +369,6 @@ int stage_undo(struct stage *s, struct error *err)
 
 /* ------------------------------------------------------------------------ recover --- */
 
-static bool wait_a_little(int64_t deadline_ns)
-{
-	struct timespec t = { .tv_nsec = LOOK_NS };
-
-	if (clock_now_ns() >= deadline_ns)
-		return false;
-	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-	return true;
-}
-
 /* Only what this user made is believed: the log of a stranger could have us give
  * folders away. */
 static bool is_ours(int fd)
@@ -367,8 +379,7 @@ static bool is_ours(int fd)
 	       (st.st_mode & 077) == 0;
 }
 
-static int recover_one(int root, const char *name, int64_t deadline_ns,
-		       struct error *err)
+static int recover_one(int root, const char *name, struct error *err)
 {
 	struct stage s;
 	int rc = 0;
@@ -382,13 +393,6 @@ static int recover_one(int root, const char *name, int64_t deadline_ns,
 		return 0;
 	}
 	(void)snprintf(s.name, sizeof(s.name), "%.39s", name);
-	while (flock(s.dir, LOCK_EX | LOCK_NB) < 0)
-		if (!wait_a_little(deadline_ns)) {
-			close_one(&s.dir);
-			stage_close(&s);
-			return error_set(err, EBUSY,
-					 "another restore works on it");
-		}
 	s.new_fd = open_folder(s.dir, "new");
 	s.old_fd = open_folder(s.dir, "old");
 	s.log_fd = openat(s.dir, "log", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -419,10 +423,11 @@ int env_recover(const struct env_targets *t, int64_t deadline_ns,
 				 : scandirat(root, ".", &names, is_staging,
 					     alphasort);
 
+		if (n > 0)
+			rc = lock_folder(root, deadline_ns, err);
 		for (int k = 0; k < n; k++) {
 			if (rc == 0)
-				rc = recover_one(root, names[k]->d_name,
-						 deadline_ns, err);
+				rc = recover_one(root, names[k]->d_name, err);
 			free(names[k]);
 		}
 		free((void *)names);

@@ -31,8 +31,10 @@ struct stage {
 
 /* -1 in each descriptor: what stage_open() and stage_close() can take. */
 void stage_init(struct stage *s);
-/* In the target `path`, which is there. */
-int stage_open(struct stage *s, const char *path, struct error *err) MUST_CHECK;
+/* In the target `path`, which is there.  One at a time has a target: others are waited
+ * for, until `deadline_ns` (CLOCK_MONOTONIC): -EBUSY. */
+int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
+	       struct error *err) MUST_CHECK;
 /* Remove the folder, and with it what was put aside; NULL-like ones are let be. */
 void stage_close(struct stage *s);
 

@@ -61,7 +61,7 @@ static void expect_base(void)
 
 static void change_all(struct stage *s)
 {
-	cr_assert_eq(stage_open(s, env_dir, &err), 0, "%s", err.msg);
+	cr_assert_eq(stage_open(s, env_dir, 0, &err), 0, "%s", err.msg);
 	place(s, "file");
 	place(s, "added");
 	cr_assert_eq(stage_put_aside(s, s->root, "folder", "folder", &err), 0);
@@ -204,11 +204,33 @@ Test(env_stage, leads_nowhere_outside_of_the_target)
 		struct stage s;
 
 		stage_init(&s);
-		cr_assert_eq(stage_open(&s, env_dir, &err), 0);
+		cr_assert_eq(stage_open(&s, env_dir, 0, &err), 0);
 		cr_assert_eq(write(s.log_fd, bad[i], strlen(bad[i]) + 1),
 			     (ssize_t)strlen(bad[i]) + 1);
 		cr_expect_lt(stage_undo(&s, &err), 0, "%s", bad[i]);
 		stage_close(&s);
 	}
 	expect_base();
+}
+
+/* Else the one that fails would undo what the other has put there. */
+Test(env_stage, one_at_a_time_has_a_target)
+{
+	struct env_targets t = { .paths = (char *[]){ env_dir }, .n = 1 };
+	struct stage first, second;
+
+	make_base();
+	stage_init(&first);
+	stage_init(&second);
+	change_all(&first);
+	cr_expect_eq(stage_open(&second, env_dir, 0, &err), -EBUSY);
+	cr_expect_eq(env_recover(&t, 0, &err), -EBUSY);
+	cr_expect(strstr(err.msg, "another restore works on it"), "%s",
+		  err.msg);
+	stage_close(&second);
+	cr_assert_eq(stage_commit(&first, &err), 0, "%s", err.msg);
+	stage_close(&first);
+	cr_assert_eq(env_recover(&t, 0, &err), 0, "%s", err.msg);
+	cr_expect_eq(stage_open(&second, env_dir, 0, &err), 0, "%s", err.msg);
+	stage_close(&second);
 }
