@@ -507,13 +507,15 @@ static int count(struct snapshots *s, const struct snapshot *snap,
 		 int64_t *ret_size, int64_t *ret_inodes, struct error *err)
 {
 	AUTO_FREE char *path = snapshots_path(s, snap->id, "fs");
+	/* What is committed does not change any more. */
+	bool is_done = snap->kind == SNAPSHOT_KIND_COMMITTED;
 	int rc;
 
 	if (!path)
 		return error_nomem(err);
-	rc = usage_count(path, ret_size, ret_inodes, err);
-	/* What is committed does not change any more. */
-	if (rc == 0 && snap->kind == SNAPSHOT_KIND_COMMITTED)
+	rc = usage_count(path, is_done ? UINT64_MAX : USAGE_STEPS_MAX, ret_size,
+			 ret_inodes, err);
+	if (rc == 0 && is_done)
 		rc = store_set_usage(s->store, snap->id, *ret_size, *ret_inodes,
 				     err);
 	return rc;

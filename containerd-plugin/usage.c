@@ -3,12 +3,17 @@
  * A container makes folders as deep as it likes: no path leads to their end, and there
  * are more than descriptors.  So the walk has the innermost folder open, and goes back
  * by "..", which is held against what it came through.
+ *
+ * The container may move folders all the while, also one above to below the one that
+ * the walk is in, or make new ones in front of it: none is met twice, and the walk has
+ * an end.
  */
 #include "containerd-plugin/usage.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,39 +23,64 @@
 
 #define DISK_SECTOR 512 /* unit of st_blocks */
 
-/* A file with several names, once for each name. */
-struct linked {
-	ino_t ino;
-	blkcnt_t blocks;
-};
+#define FOLDER_STEPS 16 /* what a folder counts beside its entries */
 
-struct count {
-	int64_t blocks, inodes; /* of all others */
-	struct linked *linked;
+/* Inodes that are not to be counted again: open addressing, at most half full. */
+struct seen {
+	ino_t *v; /* 0: free */
 	size_t n, cap;
 };
 
-static int compare(const void *a, const void *b)
-{
-	const struct linked *x = a, *y = b;
+struct count {
+	int64_t blocks, inodes;
+	struct seen seen;    /* folders, and files with several names */
+	uint64_t steps_left; /* 0: no more */
+};
 
-	return (x->ino > y->ino) - (x->ino < y->ino);
+static size_t slot_of(const ino_t *v, size_t cap, ino_t ino)
+{
+	uint64_t h = (uint64_t)ino * UINT64_C(0x9e3779b97f4a7c15);
+	size_t at = (size_t)(h >> 32) & (cap - 1);
+
+	while (v[at] && v[at] != ino)
+		at = (at + 1) & (cap - 1);
+	return at;
 }
 
-static int add(struct count *c, const struct stat *st, struct error *err)
+static int grow(struct seen *s, struct error *err)
 {
-	if (c->n == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 64;
-		struct linked *v = realloc(c->linked, cap * sizeof(*v));
+	size_t cap = s->cap ? s->cap * 2 : 64;
+	ino_t *v = calloc(cap, sizeof(*v));
 
-		if (!v)
-			return error_nomem(err);
-		c->linked = v;
-		c->cap = cap;
-	}
-	c->linked[c->n++] =
-		(struct linked){ .ino = st->st_ino, .blocks = st->st_blocks };
+	if (!v)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->cap; i++)
+		if (s->v[i])
+			v[slot_of(v, cap, s->v[i])] = s->v[i];
+	free(s->v);
+	s->v = v;
+	s->cap = cap;
 	return 0;
+}
+
+/* `*ret`: it was not there. */
+static int see(struct seen *s, ino_t ino, bool *ret, struct error *err)
+{
+	int rc = s->n * 2 >= s->cap ? grow(s, err) : 0;
+	size_t at;
+
+	if (rc < 0)
+		return rc;
+	at = slot_of(s->v, s->cap, ino);
+	*ret = !s->v[at];
+	s->n += *ret;
+	s->v[at] = ino;
+	return 0;
+}
+
+static void spend(struct count *c, uint64_t steps)
+{
+	c->steps_left -= steps < c->steps_left ? steps : c->steps_left;
 }
 
 /* A folder on the way from the top, and those in it that are still to be counted. */
@@ -101,10 +131,13 @@ static int count_entry(struct usage_walk *w, struct frame *f, int fd,
 		       const char *name, struct error *err)
 {
 	struct count *c = w->count;
+	bool is_new = true;
 	struct stat st;
+	int rc = 0;
 
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return 0;
+	spend(c, 1);
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0
 				       : error_set(err, EIO, "'%.80s': %s",
@@ -112,23 +145,25 @@ static int count_entry(struct usage_walk *w, struct frame *f, int fd,
 	if (S_ISDIR(st.st_mode))
 		return st.st_dev == f->dev ? add_name(f, name, err) : 0;
 	if (st.st_nlink > 1)
-		return add(c, &st, err);
-	c->blocks += st.st_blocks;
-	c->inodes++;
-	return 0;
+		rc = see(&c->seen, st.st_ino, &is_new, err);
+	if (rc == 0 && is_new) {
+		c->blocks += st.st_blocks;
+		c->inodes++;
+	}
+	return rc;
 }
 
-/* The folder itself and what is in it, folders for later.  Takes `fd`, which becomes
- * the innermost. */
-static int enter(struct usage_walk *w, int fd, struct error *err)
+/* A frame for the folder, and the folder itself is counted.  `*ret` NULL: it was met
+ * before. */
+static int begin_frame(struct usage_walk *w, int fd, struct frame **ret,
+		       struct error *err)
 {
-	AUTO_CLOSE int own = fd;
-	struct frame *f;
+	struct count *c = w->count;
+	bool is_new = false;
 	struct stat st;
-	struct dirent *e;
-	DIR *d;
-	int rc = 0;
+	int rc;
 
+	*ret = NULL;
 	if (w->n == w->cap) {
 		size_t cap = w->cap ? w->cap * 2 : 64;
 		struct frame *v = realloc(w->frames, cap * sizeof(*v));
@@ -140,23 +175,50 @@ static int enter(struct usage_walk *w, int fd, struct error *err)
 	}
 	if (fstat(fd, &st) < 0)
 		return error_set(err, EIO, "%s", strerror(errno));
-	f = &w->frames[w->n++];
-	*f = (struct frame){ .dev = st.st_dev, .ino = st.st_ino };
-	w->count->blocks += st.st_blocks;
-	w->count->inodes++;
-	fd = fcntl(own, F_DUPFD_CLOEXEC, 0);
-	d = fd < 0 ? NULL : fdopendir(fd);
+	rc = see(&c->seen, st.st_ino, &is_new, err);
+	if (rc < 0 || !is_new)
+		return rc;
+	spend(c, FOLDER_STEPS);
+	c->blocks += st.st_blocks;
+	c->inodes++;
+	*ret = &w->frames[w->n++];
+	**ret = (struct frame){ .dev = st.st_dev, .ino = st.st_ino };
+	return 0;
+}
+
+static int count_entries(struct usage_walk *w, struct frame *f, int folder,
+			 struct error *err)
+{
+	int fd = fcntl(folder, F_DUPFD_CLOEXEC, 0), rc = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
 	if (!d) {
 		rc = error_set(err, EIO, "%s", strerror(errno));
 		if (fd >= 0)
 			(void)close(fd);
 		return rc;
 	}
-	for (errno = 0; rc == 0 && (e = readdir(d)); errno = 0)
-		rc = count_entry(w, f, own, e->d_name, err);
+	for (errno = 0; rc == 0 && w->count->steps_left && (e = readdir(d));
+	     errno = 0)
+		rc = count_entry(w, f, folder, e->d_name, err);
 	if (rc == 0 && errno)
 		rc = error_set(err, EIO, "%s", strerror(errno));
 	(void)closedir(d);
+	return rc;
+}
+
+/* The folder itself and what is in it, folders for later.  Takes `fd`, which becomes
+ * the innermost unless it was met before. */
+static int enter(struct usage_walk *w, int fd, struct error *err)
+{
+	AUTO_CLOSE int own = fd;
+	struct frame *f;
+	int rc = begin_frame(w, own, &f, err);
+
+	if (rc < 0 || !f)
+		return rc;
+	rc = count_entries(w, f, own, err);
 	if (w->fd >= 0)
 		(void)close(w->fd);
 	w->fd = steal_fd(&own);
@@ -217,7 +279,7 @@ static int walk(const char *path, struct count *c, struct error *err)
 	fd = fcntl(top, F_DUPFD_CLOEXEC, 0);
 	rc = fd < 0 ? error_set(err, EIO, "%s", strerror(errno))
 		    : enter(&w, fd, err);
-	while (rc == 0 && w.n)
+	while (rc == 0 && w.n && c->steps_left)
 		rc = w.frames[w.n - 1].n ? enter_next(&w, err) : leave(&w, err);
 	drop_frames(&w, 0);
 	free(w.frames);
@@ -226,21 +288,13 @@ static int walk(const char *path, struct count *c, struct error *err)
 	return rc;
 }
 
-int usage_count(const char *path, int64_t *ret_size, int64_t *ret_inodes,
-		struct error *err)
+int usage_count(const char *path, uint64_t steps_max, int64_t *ret_size,
+		int64_t *ret_inodes, struct error *err)
 {
-	struct count c = { .blocks = 0 };
+	struct count c = { .steps_left = steps_max };
 	int rc = walk(path, &c, err);
 
-	if (c.n)
-		qsort(c.linked, c.n, sizeof(*c.linked), compare);
-	for (size_t i = 0; i < c.n; i++) {
-		if (i > 0 && c.linked[i].ino == c.linked[i - 1].ino)
-			continue;
-		c.blocks += c.linked[i].blocks;
-		c.inodes++;
-	}
-	free(c.linked);
+	free(c.seen.v);
 	if (rc < 0)
 		return error_wrap(err, rc, "count '%s'", path);
 	*ret_size = c.blocks * DISK_SECTOR;
