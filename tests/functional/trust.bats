@@ -162,6 +162,34 @@ refused() { grep -c '^warning trust: image=' "$T/node.log" || :; }
 	[[ $output == *"starts the ordinary way"*revoked* ]]
 }
 
+@test "an image of an index that is signed anew is lazy again" {
+	local digest
+
+	"$BATS_TEST_DIRNAME/make-image.py" "$T/index" index
+	"$bootseer" image convert --plain-http --platform all --sign "$I/key" \
+		"oci:$T/index:latest" "docker://$REGISTRY/two:1" >/dev/null
+	digest=$(skopeo inspect --tls-verify=false --raw \
+		"docker://$REGISTRY/two:1" | sha256sum | cut -d' ' -f1)
+	"$bootseer" key new "$T/next" >/dev/null
+	cat "$I/key.pub" "$T/next.pub" >"$T/keys"
+	: >"$T/revoked"
+	start_node --trust-keys "$T/keys" --trust-revoked-file "$T/revoked"
+	prepare "$REGISTRY/two:1" | jq -e .result.id
+	"$bootseer" key show "$I/key.pub" |
+		grep -oE '[0-9a-f]{64}' | head -n 1 >"$T/revoked.new"
+	mv "$T/revoked.new" "$T/revoked"
+	kill -HUP "$node_pid"
+	wait_until "$node_pid" grep -q '^info main: reloaded' "$T/node.log"
+	prepare "$REGISTRY/two:1" | jq -e .error.errno
+	"$bootseer" image sign --plain-http --key "$T/next" \
+		"docker://$REGISTRY/two:1"
+	# The tag leads to the index, which the node knows the image by.
+	run -0 prepare "$REGISTRY/two:1"
+	jq -e .result.id <<<"$output"
+	run -0 prepare "$REGISTRY/two@sha256:$digest"
+	jq -e .result.id <<<"$output"
+}
+
 @test "what no rule allows starts the ordinary way, and that is said once" {
 	forge lazy-copy:1
 	start_tenants_node --trust "$REGISTRY/elsewhere=registry"

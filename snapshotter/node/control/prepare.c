@@ -470,14 +470,17 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 	ret->answered = true;
 	top = m.digest;
 	ret->image = find_digest(n, q, &top);
+	/* A newer signature may be there for one that is over: look for it. */
+	if (ret->image)
+		(void)!recheck(n, ret, &ignored);
 	if (!ret->image)
 		rc = descend(store, &m, err);
-	if (rc == 0 && !ret->image)
-		ret->image = find_digest(n, q, &m.digest);
 	ret->manifest = m.digest;
-	/* A newer signature may be there for one that is over: look for it. */
-	if (rc == 0 && ret->image)
-		(void)!recheck(n, ret, &ignored);
+	if (rc == 0 && !ret->image && !digest_equal(&m.digest, &top)) {
+		ret->image = find_digest(n, q, &m.digest);
+		if (ret->image)
+			(void)!recheck(n, ret, &ignored);
+	}
 	if (rc == 0 && !ret->image) {
 		ret->untrusted = ADMISSION_UNKNOWN;
 		rc = artifact_find_of(store, &m, &judge.judge, &a, err);
