@@ -350,14 +350,10 @@ static int64_t patience(const struct request *r)
  * without. */
 static void go_without(struct request *r)
 {
-	if (r->turn.kind == TURN_LOCAL) {
+	if (r->turn.kind == TURN_LOCAL)
 		leave_layer(r);
-		r->turn.is_layer_refused = true;
-	} else {
-		r->turn.is_refused[r->turn.kind] = true;
-	}
+	turn_refuse(&r->turn);
 	leave_lane(r, false);
-	r->turn.kind = TURN_LOCAL;
 	submit(r);
 }
 

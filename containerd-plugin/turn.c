@@ -6,6 +6,34 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What is refused beside the kinds of threads: a layer. */
+#define REFUSED_LAYER TURN_KINDS
+
+/* Where there is no room to note more, nothing more is waited for. */
+static bool is_refused(const struct turn *t, int what, const char *name)
+{
+	bool found = t->n_refused == TURN_REFUSED_MAX;
+
+	for (size_t i = 0; i < t->n_refused && !found; i++)
+		found = t->refused[i].what == what &&
+			strcmp(t->refused[i].name, name) == 0;
+	return found;
+}
+
+void turn_refuse(struct turn *t)
+{
+	bool is_layer = t->kind == TURN_LOCAL;
+	struct turn_refusal *r = &t->refused[t->n_refused];
+
+	if (t->n_refused < TURN_REFUSED_MAX) {
+		r->what = is_layer ? REFUSED_LAYER : (int)t->kind;
+		(void)snprintf(r->name, sizeof(r->name), "%s",
+			       is_layer ? t->layer : t->host);
+		t->n_refused++;
+	}
+	t->kind = TURN_LOCAL;
+}
+
 int turn_need(struct turn *t, enum turn_kind kind, const char *image,
 	      struct error *err)
 {
@@ -18,7 +46,7 @@ int turn_need(struct turn *t, enum turn_kind kind, const char *image,
 	if (t->kind >= kind &&
 	    (kind != TURN_UNPACK || strcmp(host, t->host) == 0))
 		return 0;
-	if (t->is_refused[kind])
+	if (is_refused(t, (int)kind, host))
 		return error_set(err, EHOSTDOWN,
 				 "too many calls wait for registry %.100s "
 				 "already: it is slow or out of reach",
@@ -39,7 +67,7 @@ int turn_need_layer(struct turn *t, uint64_t id, const char *image,
 	snprintf(layer, sizeof(layer), "%" PRIu64 " %s", id, host);
 	if (t->has_layer && strcmp(layer, t->layer) == 0)
 		return turn_need(t, TURN_UNPACK, image, err);
-	if (t->is_layer_refused)
+	if (is_refused(t, REFUSED_LAYER, layer))
 		return error_set(
 			err, EHOSTDOWN,
 			"a layer is being fetched from registry %.100s "

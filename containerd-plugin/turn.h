@@ -26,17 +26,26 @@ enum turn_kind {
 
 #define TURN_LAYER_MAX (REGISTRY_HOST_MAX + 24) /* bytes, NUL included */
 
+/* Of one call; with more the hosts are not asked. */
+#define TURN_REFUSED_MAX 8
+
+/* A host that had no place in time, or a layer that others had for too long. */
+struct turn_refusal {
+	int what;                  /* turn.c's */
+	char name[TURN_LAYER_MAX]; /* as `host` or `layer` */
+};
+
 struct turn {
 	enum turn_kind kind; /* what the thread is for, or should be */
 	char host[REGISTRY_HOST_MAX];
-	bool is_refused[TURN_KINDS]; /* the host had no place in time */
+	struct turn_refusal refused[TURN_REFUSED_MAX];
+	size_t n_refused;
 	bool is_lost; /* bootseerd said that it lost the tree: no need to ask */
 
 	/* "ID HOST": the layer that this call alone fetches from this host; while
 	 * !has_layer, it waits for that. */
 	char layer[TURN_LAYER_MAX];
 	bool has_layer;
-	bool is_layer_refused; /* others had it for too long */
 	int64_t layer_patience_ns;
 	uint64_t without; /* a layer that its own image does not give */
 	struct error why; /* of `without` */
@@ -45,6 +54,10 @@ struct turn {
 	atomic_bool
 		is_cut; /* nor for what it waits for: that came another way */
 };
+
+/* What it waits for, the layer where `kind` is TURN_LOCAL and else the host, did not come
+ * in time: it is done without, and that layer or host, no other, not waited for again. */
+void turn_refuse(struct turn *t);
 
 /*
  * May the call go on to wait for the registry of `image`?  NULL for `t`: it may do

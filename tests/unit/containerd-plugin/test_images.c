@@ -224,8 +224,8 @@ Test(images, what_has_to_be_asked_is_asked_in_the_turn_of_its_host,
 	cr_expect_eq(turn.kind, TURN_ASK);
 	cr_expect_str_eq(turn.host, "host");
 	cr_expect_eq(calls("image.prepare"), 0);
-	turn.kind = TURN_LOCAL;
-	turn.is_refused[TURN_ASK] = true;
+	turn_refuse(&turn);
+	cr_expect_eq(turn.kind, TURN_LOCAL);
 	cr_expect_eq(images_find(im, &l, "", &turn, &got, &err),
 		     IMAGES_UNKNOWN);
 	cr_expect(strstr(err.msg, "registry host already"), "%s", err.msg);
@@ -300,4 +300,31 @@ Test(images, a_mount_without_an_answer_is_an_open_question, .init = set_up,
 		     -EINPROGRESS);
 	cr_expect_eq(err.code, EINPROGRESS);
 	cr_expect(strstr(err.msg, "no answer"), "%s", err.msg);
+}
+
+Test(turn, a_host_without_a_place_is_no_reason_to_do_without_another)
+{
+	struct turn t = { .kind = TURN_LOCAL };
+	struct error err = ERROR_INIT;
+	char host[32];
+
+	cr_expect_eq(turn_need(&t, TURN_UNPACK, "one/app:1", &err), -ERESTART);
+	turn_refuse(&t);
+	cr_expect_eq(turn_need(&t, TURN_UNPACK, "one/app:1", &err), -EHOSTDOWN);
+	cr_expect_eq(turn_need(&t, TURN_ASK, "one/app:1", &err), -ERESTART);
+	cr_expect_eq(turn_need(&t, TURN_UNPACK, "two/app:1", &err), -ERESTART);
+	cr_expect_eq(turn_need(&t, TURN_UNPACK, "two/app:1", &err), 0);
+	t.kind = TURN_LOCAL;
+	cr_expect_eq(turn_need_layer(&t, 5, "one/app:1", 1, &err), -ERESTART);
+	turn_refuse(&t);
+	cr_expect_eq(turn_need_layer(&t, 5, "one/app:1", 1, &err), -EHOSTDOWN);
+	cr_expect_eq(turn_need_layer(&t, 5, "two/app:1", 1, &err), -ERESTART);
+	cr_expect_eq(turn_need_layer(&t, 6, "one/app:1", 1, &err), -ERESTART);
+	/* However many hosts there are, it comes to an end. */
+	for (int i = 0; i < TURN_REFUSED_MAX; i++) {
+		snprintf(host, sizeof(host), "many%d/app:1", i);
+		if (turn_need(&t, TURN_START, host, &err) == -ERESTART)
+			turn_refuse(&t);
+	}
+	cr_expect_eq(turn_need(&t, TURN_START, "else/app:1", &err), -EHOSTDOWN);
 }
