@@ -92,8 +92,9 @@ static int reuse(struct snapshots *s, const struct snapshot *found,
 	    found->has_tree)
 		return 1;
 	rc = store_set_top(s->store, found->id, &top, err);
+	/* Another call was before, and takes back what is its own only. */
 	if (rc < 0)
-		return rc;
+		return rc == -EBUSY ? 1 : rc;
 	mounted = mount_top(s, layer, found->id);
 	if (mounted == 0 || mounted == -EINPROGRESS)
 		return 1;

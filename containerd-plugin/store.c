@@ -40,6 +40,13 @@ static const char schema[] =
 	"INSERT INTO store VALUES (lower(hex(randomblob(16))));"
 	"PRAGMA user_version = 1;";
 
+/* Of files of before, too; user_version stays, as programs of before do no harm. */
+static const char last_id[] =
+	"CREATE TABLE IF NOT EXISTS last (id INTEGER NOT NULL);"
+	"INSERT INTO last SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM last);"
+	"CREATE TRIGGER IF NOT EXISTS note_last AFTER DELETE ON garbage "
+	"BEGIN UPDATE last SET id = max(id, OLD.id); END;";
+
 #define COLUMNS \
 	"s.id, s.name, p.name, s.parent, s.kind, s.created, s.updated, " \
 	"s.labels, s.size, s.inodes, s.remote, s.unpacked, s.tree, " \
@@ -74,7 +81,8 @@ static const char *const texts[QUERY_COUNT_] = {
 			       "inodes = -1 WHERE id = ?1",
 	[QUERY_SET_TREE] = "UPDATE snapshot SET tree = ?2 WHERE id = ?1",
 	[QUERY_SET_TOP] = "UPDATE snapshot SET tree = ?2, image = ?3, "
-			  "manifest = ?4, layer = ?5 WHERE id = ?1",
+			  "manifest = ?4, layer = ?5 WHERE id = ?1 AND tree IS "
+			  "NULL",
 	[QUERY_GARBAGE] = "SELECT id, tree FROM garbage",
 	[QUERY_GARBAGE_ADD] = "INSERT INTO garbage SELECT id, tree "
 			      "FROM snapshot WHERE id = ?1",
@@ -315,10 +323,12 @@ static int open_db(struct store *s, const char *path, struct error *err)
 		rc = ask(s, "SELECT instance FROM store", NULL, s->instance,
 			 sizeof(s->instance), err);
 	if (rc == 0)
+		rc = run_text(s, last_id, err);
+	if (rc == 0)
 		rc = ask(s,
 			 "SELECT max((SELECT ifnull(max(id), 0) FROM "
 			 "snapshot), (SELECT ifnull(max(id), 0) FROM "
-			 "garbage))",
+			 "garbage), (SELECT max(id) FROM last))",
 			 &last, NULL, 0, err);
 	s->next_id = (uint64_t)last + 1;
 	for (int i = 0; i < QUERY_COUNT_ && rc == 0; i++)

@@ -111,7 +111,7 @@ int store_set_unpacked(struct store *s, uint64_t id,
 int store_set_tree(struct store *s, uint64_t id, const struct digest *tree,
 		   struct error *err) MUST_CHECK;
 /* It is the top of another image than the one it came with: `tree`, `image`, `manifest`
- * and `layer` of `top`, borrowed, are its own from now on. */
+ * and `layer` of `top`, borrowed, are its own from now on.  -EBUSY: it is one already. */
 int store_set_top(struct store *s, uint64_t id, const struct snapshot *top,
 		  struct error *err) MUST_CHECK;
 

@@ -515,7 +515,10 @@ int store_set_top(struct store *s, uint64_t id, const struct snapshot *top,
 	bind_text(st, 3, top->image);
 	bind_digest(st, 4, &top->manifest);
 	sqlite3_bind_int64(st, 5, top->layer);
-	return run_one(s, st, err);
+	rc = store_run(s, st, err);
+	if (rc == 0 && sqlite3_changes(s->db) == 0)
+		rc = error_set(err, EBUSY, "it is a top already");
+	return store_end(s, rc, err);
 }
 
 int store_garbage_add(struct store *s, uint64_t id, struct error *err)

@@ -141,6 +141,26 @@ Test(store, remove_leaves_garbage_and_not_what_others_need, .init = set_up,
 	store_close(s);
 }
 
+Test(store, an_id_never_comes_again, .init = set_up, .fini = tear_down)
+{
+	struct store *s = open_store();
+	struct snapshot snap;
+	uint64_t id;
+
+	cr_assert_eq(insert(s, "a", "", SNAPSHOT_KIND_ACTIVE), 0);
+	cr_assert_eq(insert(s, "b", "", SNAPSHOT_KIND_ACTIVE), 0);
+	cr_assert_eq(store_get(s, "b", &snap, NULL), 0);
+	id = snap.id;
+	snapshot_fini(&snap);
+	cr_assert_eq(store_remove(s, "b", NULL), 0);
+	cr_assert_eq(store_garbage_done(s, id, NULL), 0);
+	store_close(s);
+
+	s = open_store();
+	cr_expect_gt(store_next_id(s), id);
+	store_close(s);
+}
+
 Test(store, update_changes_only_what_is_named, .init = set_up,
      .fini = tear_down)
 {
@@ -241,6 +261,32 @@ Test(store, a_lazy_layer_keeps_where_it_came_from, .init = set_up,
 }
 
 /* What was answered is there after the process was killed at any moment. */
+/* Two calls at once want to: the tree stays that of the one which mounts it. */
+Test(store, a_layer_becomes_a_top_once, .init = set_up, .fini = tear_down)
+{
+	char name[] = "n", parent[] = "", image[] = "host/repo:tag";
+	struct store *s = open_store();
+	struct snapshot snap = { .id = store_next_id(s),
+				 .name = name,
+				 .parent = parent,
+				 .kind = SNAPSHOT_KIND_COMMITTED,
+				 .remote = true,
+				 .image = image };
+	struct snapshot top = { .image = image, .tree.b = { 1 } }, got;
+
+	cr_assert_eq(store_insert(s, &snap, NULL), 0);
+	cr_expect_eq(store_set_top(s, snap.id, &top, NULL), 0);
+	top.tree.b[0] = 2;
+	cr_expect_eq(store_set_top(s, snap.id, &top, NULL), -EBUSY);
+	cr_assert_eq(store_get(s, "n", &got, NULL), 0);
+	cr_expect(got.has_tree);
+	cr_expect_eq(got.tree.b[0], 1);
+	snapshot_fini(&got);
+	cr_expect_eq(store_set_tree(s, snap.id, NULL, NULL), 0);
+	cr_expect_eq(store_set_top(s, snap.id, &top, NULL), 0);
+	store_close(s);
+}
+
 Test(store, a_killed_process_loses_nothing_that_it_answered, .init = set_up,
      .fini = tear_down)
 {
