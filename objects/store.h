@@ -120,7 +120,8 @@ typedef int object_list_fn(void *arg, const struct object_entry *e,
 /* Tell of what is in a folder ("" is the root), in no order: objects and folders in
  * it, or with `deep` all objects below it and no folder.  One that is not there is
  * empty; the root shows no .bootseer, which is a folder as others are when it is
- * named. */
+ * named.  Every name is one that object_open() takes, and begins with the folder's: what
+ * others gave other names is left out; -EPROTO: the server lists another folder. */
 int object_list(struct object_store *s, const char *folder, bool deep,
 		object_list_fn *fn, void *arg, struct error *err) MUST_CHECK;
 

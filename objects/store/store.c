@@ -102,20 +102,34 @@ int object_stat(struct object_store *s, const char *name,
 	return wrap(s, "look up", name, rc, err);
 }
 
-/* Passes on what is not the stores' own. */
+/* Passes on what is in the folder, has a name, and is not the stores' own. */
 struct list_filter {
 	object_list_fn *fn;
 	void *arg;
-	bool is_root;
+	const char *folder;
 };
 
+static bool is_in(const char *folder, const char *name)
+{
+	size_t len = strlen(folder);
+
+	return len == 0 ||
+	       (strncmp(name, folder, len) == 0 && name[len] == '/');
+}
+
+/* Servers name what others put there, and what they like. */
 static int list_filtered(void *arg, const struct object_entry *e,
 			 struct error *err)
 {
 	const struct list_filter *f = arg;
 
-	if (store_is_own(e->name) ||
-	    (f->is_root && store_is_below(e->name, STORE_OWN)))
+	if (!is_in(f->folder, e->name))
+		return error_set(err, EPROTO,
+				 "the server lists '%.100s', which was not "
+				 "asked for",
+				 e->name);
+	if (store_is_own(e->name) || check_name(e->name, NULL) < 0 ||
+	    (!*f->folder && store_is_below(e->name, STORE_OWN)))
 		return 0;
 	return f->fn(f->arg, e, err);
 }
@@ -123,7 +137,7 @@ static int list_filtered(void *arg, const struct object_entry *e,
 int object_list(struct object_store *s, const char *folder, bool deep,
 		object_list_fn *fn, void *arg, struct error *err)
 {
-	struct list_filter f = { .fn = fn, .arg = arg, .is_root = !*folder };
+	struct list_filter f = { .fn = fn, .arg = arg, .folder = folder };
 	int rc = *folder ? check_name(folder, err) : 0;
 
 	if (rc == 0)
