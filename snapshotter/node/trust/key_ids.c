@@ -39,14 +39,13 @@ static void key_ids_sort(struct key_ids *k)
 }
 
 static int key_ids_add(struct key_ids *k, const char *hex, size_t len,
-		       struct error *err)
+		       size_t max, struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 	struct digest *v;
 
-	if (k->n == TRUST_REVOKED_MAX)
-		return error_set(err, E2BIG, "more than %u keys",
-				 TRUST_REVOKED_MAX);
+	if (k->n == max)
+		return error_set(err, E2BIG, "more than %zu keys", max);
 	if (len > 7 && strncmp(hex, "sha256:", 7) == 0) {
 		hex += 7;
 		len -= 7;
@@ -85,7 +84,7 @@ int key_ids_merge(struct key_ids *k, const struct key_ids *more,
 	return 0;
 }
 
-int key_ids_parse(const char *text, size_t len, struct key_ids *ret,
+int key_ids_parse(const char *text, size_t len, size_t max, struct key_ids *ret,
 		  struct error *err)
 {
 	AUTO_FREE char *copy = strndup(text, len);
@@ -106,7 +105,7 @@ int key_ids_parse(const char *text, size_t len, struct key_ids *ret,
 		while (n > 0 && strchr(SPACE, line[n - 1]))
 			n--;
 		if (n > 0)
-			rc = key_ids_add(&k, line, n, err);
+			rc = key_ids_add(&k, line, n, max, err);
 	}
 	if (rc < 0) {
 		key_ids_fini(&k);
@@ -163,7 +162,8 @@ static int keys_from_list(const json_t *list, struct key_ids *k,
 		if (!json_is_string(key))
 			return error_set(err, EINVAL, "no list of keys");
 		rc = key_ids_add(k, json_string_value(key),
-				 json_string_length(key), err);
+				 json_string_length(key), TRUST_REVOKED_MAX,
+				 err);
 		if (rc < 0)
 			return rc;
 	}

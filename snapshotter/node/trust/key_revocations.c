@@ -22,7 +22,7 @@
 #define TIMEOUT_MS 10000
 #define ETAG_MAX 80u
 /* A line takes 72 bytes at most, an entry of the service's answer 110. */
-#define FILE_BYTES_MAX (2u << 20)
+#define FILE_BYTES_MAX (16u << 20)
 #define ANSWER_MAX (2u << 20)
 
 /* One service, and what it said last: others may have a database of their own, so none
@@ -164,8 +164,10 @@ static int read_keys(const char *path, bool is_sealed, struct key_ids *ret,
 		rc = key_ids_check_seal(text.data ? text.data : "", text.len,
 					err);
 	if (rc == 0)
-		rc = key_ids_parse(text.data ? text.data : "", text.len, ret,
-				   err);
+		rc = key_ids_parse(text.data ? text.data : "", text.len,
+				   is_sealed ? TRUST_REVOKED_KEPT_MAX
+					     : TRUST_REVOKED_MAX,
+				   ret, err);
 	return rc < 0 ? error_wrap(err, rc, "'%s'", path) : 0;
 }
 
@@ -220,9 +222,9 @@ static int save_told(struct key_revocations *t, struct error *err)
 	pthread_mutex_lock(&t->lock);
 	rc = merge_told(t, &all, err);
 	pthread_mutex_unlock(&t->lock);
-	if (rc == 0 && all.n > TRUST_REVOKED_MAX)
+	if (rc == 0 && all.n > TRUST_REVOKED_KEPT_MAX)
 		rc = error_set(err, E2BIG, "more than %u keys in all",
-			       TRUST_REVOKED_MAX);
+			       TRUST_REVOKED_KEPT_MAX);
 	if (rc == 0 &&
 	    buf_puts(&text, "# Keys that bootseer-registry has revoked.\n") < 0)
 		rc = error_nomem(err);

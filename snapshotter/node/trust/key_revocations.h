@@ -24,6 +24,9 @@ struct node_config;
  * take the last one at once. */
 #define TRUST_REVOKED_MAX 11000u
 #define TRUST_REVOKED_SERVICES_MAX 17u
+/* Of the list that the node keeps: one service that says all that it may must not keep
+ * another's from being there after a restart. */
+#define TRUST_REVOKED_KEPT_MAX (TRUST_REVOKED_SERVICES_MAX * TRUST_REVOKED_MAX)
 #define TRUST_REVOKED_NAME "trust-revoked" /* of the file in ROOT */
 
 struct key_revocations_config {
@@ -84,8 +87,8 @@ struct key_ids {
 };
 void key_ids_fini(struct key_ids *k);
 /* Lines of "HEX" or "sha256:HEX"; '#' begins a comment.  -EINVAL names the line;
- * -E2BIG: more than TRUST_REVOKED_MAX. */
-int key_ids_parse(const char *text, size_t len, struct key_ids *ret,
+ * -E2BIG: more than `max`. */
+int key_ids_parse(const char *text, size_t len, size_t max, struct key_ids *ret,
 		  struct error *err) MUST_CHECK;
 /* Add those of another list; each is there once. */
 int key_ids_merge(struct key_ids *k, const struct key_ids *more,

@@ -26,7 +26,7 @@ static struct digest id_of(const char *hex)
 
 static int parse(const char *text, struct key_ids *ret, struct error *err)
 {
-	return key_ids_parse(text, strlen(text), ret, err);
+	return key_ids_parse(text, strlen(text), TRUST_REVOKED_MAX, ret, err);
 }
 
 Test(key_revocations, reads_both_forms_of_an_id_and_comments)
@@ -62,7 +62,7 @@ Test(key_revocations, names_the_line_that_is_no_id)
 		cr_expect_eq(parse(text, &k, &err), -EINVAL, "%s", bad[i]);
 		cr_expect(strstr(err.msg, "line 2"), "%s", err.msg);
 	}
-	cr_expect_eq(key_ids_parse("a\0b", 3, &k, &err), -EINVAL);
+	cr_expect_eq(key_ids_parse("a\0b", 3, 5, &k, &err), -EINVAL);
 }
 
 Test(key_revocations, takes_no_more_than_its_bound)
@@ -73,12 +73,15 @@ Test(key_revocations, takes_no_more_than_its_bound)
 
 	for (unsigned int i = 0; i < TRUST_REVOKED_MAX; i++)
 		cr_assert_eq(buf_printf(&text, "%064x\n", i), 0);
-	cr_assert_eq(key_ids_parse(text.data, text.len, &k, &err), 0, "%s",
-		     err.msg);
+	cr_assert_eq(key_ids_parse(text.data, text.len, TRUST_REVOKED_MAX, &k,
+				   &err),
+		     0, "%s", err.msg);
 	cr_expect_eq(k.n, TRUST_REVOKED_MAX);
 	key_ids_fini(&k);
 	cr_assert_eq(buf_printf(&text, HEX_A "\n"), 0);
-	cr_expect_eq(key_ids_parse(text.data, text.len, &k, &err), -E2BIG);
+	cr_expect_eq(key_ids_parse(text.data, text.len, TRUST_REVOKED_MAX, &k,
+				   &err),
+		     -E2BIG);
 }
 
 Test(key_revocations, merged_lists_have_each_key_once)
@@ -183,6 +186,30 @@ Test(key_revocations, holds_what_was_told_before_the_restart_and_the_own_file)
 	key_revocations_get_stats(t, &s);
 	cr_expect_eq(s.keys, 2);
 	cr_expect_not(s.is_damaged);
+	end(t);
+}
+
+/* A service that says all that it may takes no place from the others. */
+Test(key_revocations, holds_what_all_services_told)
+{
+	struct digest a = id_of(HEX_A);
+	struct key_revocations_stats s;
+	struct key_revocations *t;
+	AUTO_BUF text = BUF_INIT;
+
+	make_dir();
+	for (unsigned int i = 0; i < TRUST_REVOKED_KEPT_MAX - 1; i++)
+		cr_assert_eq(buf_printf(&text, "sha256:%064x\n", i), 0);
+	cr_assert_eq(buf_puts(&text, "sha256:" HEX_A "\n"), 0);
+	put_sealed(told, text.data);
+	put(own, "");
+	t = open_lists();
+	cr_expect(key_revocations_has(t, &a));
+	a.b[0] ^= 1;
+	cr_expect_not(key_revocations_has(t, &a));
+	key_revocations_get_stats(t, &s);
+	cr_expect_not(s.is_damaged);
+	cr_expect_eq(s.keys, TRUST_REVOKED_KEPT_MAX);
 	end(t);
 }
 
