@@ -135,9 +135,13 @@ int rootfs_new(const char *image, struct rootfs **ret, struct error *err)
 	    mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		rc = error_set(err, errno, "mount namespace: %s%s",
 			       strerror(errno), error_root_hint(errno));
+	/* What rootfs_free() unmounts must be a namespace's of our own. */
+	if (rc < 0) {
+		free(merged);
+		return rc;
+	}
 	r->merged = merged;
-	if (rc == 0)
-		rc = mount_overlay(r, err);
+	rc = mount_overlay(r, err);
 	if (rc < 0)
 		return rc;
 	*ret = steal_ptr(&r);

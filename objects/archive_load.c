@@ -190,7 +190,8 @@ static int make_up(struct archive_store *a, const json_t *item,
 	AUTO_BUF config = BUF_INIT;
 	struct digest d;
 	json_t *j;
-	int rc = load_file(a, name ? name : "", OCI_CONFIG_MAX, &config, err);
+	int rc = name ? load_file(a, name, OCI_CONFIG_MAX, &config, err)
+		      : error_set(err, EINVAL, "manifest.json names no config");
 
 	if (rc == 0 && digest_of(config.data, config.len, &d) < 0)
 		rc = error_nomem(err);

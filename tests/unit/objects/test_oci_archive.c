@@ -203,7 +203,7 @@ Test(oci_archive, bad_archives_are_refused_with_a_reason)
 		const char *manifest, *reason;
 	} bad[] = {
 		{ "{}", "list" },
-		{ "[{}]", "no file" },
+		{ "[{}]", "names no config" },
 		{ "[{\"Config\":\"c.json\",\"Layers\":[]}]", "lists 0 layers" },
 		{ "[{\"Config\":\"c.json\",\"Layers\":[\"x\",\"y\"]}]",
 		  "no layer 'x'" },
@@ -246,4 +246,14 @@ Test(oci_archive, cut_compressed_or_foreign_files_are_refused)
 	cr_expect(strstr(err.msg, "gunzip"), "%s", err.msg);
 	cr_assert_eq(fs_replace_file(path, "hello", 5, 0600, &err), 0);
 	cr_expect_null(open_archive());
+}
+
+/* The file without a name is there, but nobody named it. */
+Test(oci_archive, a_file_without_a_name_is_no_config)
+{
+	add_text("c.json", "{\"rootfs\":{\"diff_ids\":[]}}");
+	add("./", "c.json", NULL, 0);
+	add_text("manifest.json", "[{\"Layers\":[]}]");
+	cr_expect_null(open_archive());
+	cr_expect(strstr(err.msg, "names no config"), "%s", err.msg);
 }
