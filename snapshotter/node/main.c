@@ -481,7 +481,7 @@ static void daemon_stop(struct node_daemon *d)
 	(void)signal(SIGALRM, give_up);
 	(void)alarm(END_TIMEOUT_S);
 	atomic_store(&d->node.is_ending, true);
-	metrics_free(d->metrics);
+	metrics_stop(d->metrics);
 	preheat_close(d->preheat);
 	housekeeper_stop(d->housekeeper);
 	if (d->ready)
@@ -498,6 +498,7 @@ static void daemon_stop(struct node_daemon *d)
 		holder_watch_stop(&d->holder);
 		loop_free(d->loop);
 	}
+	metrics_free(d->metrics);
 	control_server_free(d->ready);
 	control_server_free(d->server);
 	lanes_free(d->lanes);

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "net/httpd.h"
+#include "net/pool.h"
 
 #define METRICS_BYTES_MAX (1u << 20)
 #define CONNECTIONS_MAX 64
@@ -13,6 +14,7 @@
 
 struct metrics {
 	struct httpd *http;
+	struct pool *pool; /* one thread: figures take a look at every block */
 	int (*text)(void *arg, struct buf *ret);
 	void *arg;
 };
@@ -37,21 +39,57 @@ static uint64_t metrics_head(void *arg, struct httpd_request *r)
 	return 0;
 }
 
+/* A request whose figures are summed up. */
+struct metrics_call {
+	struct work work;
+	struct metrics *metrics;
+	struct httpd_request *request;
+	struct httpd_reply reply;
+	int rc;
+};
+
+static void metrics_run(struct work *w)
+{
+	struct metrics_call *c = container_of(w, struct metrics_call, work);
+
+	c->rc = c->metrics->text(c->metrics->arg, &c->reply.body);
+}
+
+static void metrics_done(struct work *w)
+{
+	struct metrics_call *c = container_of(w, struct metrics_call, work);
+
+	if (c->rc == 0) {
+		httpd_answer(c->request, &c->reply);
+	} else {
+		httpd_reply_fini(&c->reply);
+		httpd_answer_error(c->request, HTTPD_INTERNAL,
+				   "the figures are not known");
+	}
+	free(c);
+}
+
 static void metrics_request(void *arg, struct httpd_request *r)
 {
 	struct metrics *m = arg;
-	struct httpd_reply reply = {
-		.status = HTTPD_OK,
-		.type = "text/plain; version=0.0.4; charset=utf-8",
-		.body.limit = METRICS_BYTES_MAX,
-	};
+	struct metrics_call *c = calloc(1, sizeof(*c));
 
-	if (m->text(m->arg, &reply.body) == 0) {
-		httpd_answer(r, &reply);
-		return;
+	if (c) {
+		*c = (struct metrics_call){
+			.work = { .run = metrics_run, .done = metrics_done },
+			.metrics = m,
+			.request = r,
+			.reply = { .status = HTTPD_OK,
+				   .type = "text/plain; version=0.0.4; "
+					   "charset=utf-8",
+				   .body.limit = METRICS_BYTES_MAX },
+		};
+		if (pool_submit(m->pool, &c->work) == 0)
+			return;
 	}
-	httpd_reply_fini(&reply);
-	httpd_answer_error(r, HTTPD_INTERNAL, "the figures are not known");
+	free(c);
+	httpd_answer_error(r, HTTPD_UNAVAILABLE,
+			   "too many ask for the figures at once");
 }
 
 static void metrics_drop(void *arg, struct httpd_request *r)
@@ -99,8 +137,11 @@ int metrics_new(struct loop *l, const char *at,
 		return error_nomem(err);
 	m->text = text;
 	m->arg = arg;
-	rc = httpd_new(&cfg, &m->http, err);
+	rc = pool_new(l, 1, CONNECTIONS_MAX, &m->pool, err);
+	if (rc == 0)
+		rc = httpd_new(&cfg, &m->http, err);
 	if (rc < 0) {
+		pool_free(m->pool);
 		free(m);
 		return error_wrap(err, rc, "metrics");
 	}
@@ -113,11 +154,18 @@ unsigned int metrics_port(const struct metrics *m)
 	return httpd_port(m->http);
 }
 
-void metrics_free(struct metrics *m)
+void metrics_stop(struct metrics *m)
 {
 	if (!m)
 		return;
 	httpd_abort(m->http);
+	pool_free(steal_ptr(&m->pool));
+}
+
+void metrics_free(struct metrics *m)
+{
+	if (!m)
+		return;
 	httpd_free(m->http);
 	free(m);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GET /metrics over HTTP, on the loop. */
+/* GET /metrics over HTTP, on the loop; the figures on a thread. */
 #ifndef BOOTSEER_NODE_METRICS_H
 #define BOOTSEER_NODE_METRICS_H
 
@@ -8,13 +8,17 @@
 
 struct metrics;
 
-/* Serve at "address:port" what `text` appends; it must not block for long.
- * Port 0 takes a free one.  On the loop's thread, as metrics_free(). */
+/* Serve at "address:port" what `text` appends, which is called on a thread and may
+ * take its time: figures of large mounts do.  Port 0 takes a free one.  On the loop's
+ * thread, as all here. */
 int metrics_new(struct loop *l, const char *at,
 		int (*text)(void *arg, struct buf *ret), void *arg,
 		struct metrics **ret, struct error *err) MUST_CHECK;
 /* The port it listens on. */
 unsigned int metrics_port(const struct metrics *m);
+/* Close its connections, and wait for the thread. */
+void metrics_stop(struct metrics *m); /* NULL is allowed */
+/* After metrics_stop(), and when the loop has run what that left: after its end. */
 void metrics_free(struct metrics *m); /* NULL is allowed */
 
 #endif
