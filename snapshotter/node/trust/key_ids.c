@@ -38,6 +38,7 @@ static void key_ids_sort(struct key_ids *k)
 	k->n = n;
 }
 
+/* To a list that was made by this alone. */
 static int key_ids_add(struct key_ids *k, const char *hex, size_t len,
 		       size_t max, struct error *err)
 {
@@ -56,12 +57,15 @@ static int key_ids_add(struct key_ids *k, const char *hex, size_t len,
 				 "digits",
 				 len > HEX_DIGITS ? (int)HEX_DIGITS : (int)len,
 				 hex, HEX_DIGITS);
-	v = reallocarray(k->v, k->n + 1, sizeof(*v));
-	if (!v)
-		return error_nomem(err);
-	k->v = v;
+	/* Room for as many again. */
+	if ((k->n & (k->n - 1)) == 0) {
+		v = reallocarray(k->v, k->n ? 2 * k->n : 1, sizeof(*v));
+		if (!v)
+			return error_nomem(err);
+		k->v = v;
+	}
 	(void)snprintf(text, sizeof(text), "sha256:%.*s", (int)len, hex);
-	if (digest_parse(text, &v[k->n], err) < 0)
+	if (digest_parse(text, &k->v[k->n], err) < 0)
 		return -EINVAL;
 	k->n++;
 	return 0;
