@@ -6,6 +6,7 @@
 #include "cli/ckpt.h"
 #include "common/buf.h"
 #include "common/progress.h"
+#include "common/text.h"
 
 struct ckpt_ls_config {
 	struct ckpt_access access;
@@ -29,8 +30,18 @@ struct ckpt_ls {
 	bool is_long;
 };
 
+/* Names are a stranger's: none may move the cursor.  The caller's. */
+static char *printable(const char *name)
+{
+	char *copy = strdup(name);
+
+	if (copy)
+		text_make_printable(copy);
+	return copy;
+}
+
 static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
-		     struct error *err)
+		     const char *shown, struct error *err)
 {
 	char size[PROGRESS_BYTES_MAX], when[32] = "-", layout[32] = "plain";
 	AUTO_BUF path = BUF_INIT;
@@ -52,17 +63,20 @@ static int show_long(const struct ckpt_ls *l, const struct ckpt_entry *e,
 	if (st.is_striped)
 		(void)snprintf(layout, sizeof(layout), "%" PRIu32 " column%s",
 			       st.columns, st.columns == 1 ? "" : "s");
-	printf("%10s  %-10s  %s  %s\n", size, layout, when, e->name);
+	printf("%10s  %-10s  %s  %s\n", size, layout, when, shown);
 	return 0;
 }
 
 static int show(void *arg, const struct ckpt_entry *e, struct error *err)
 {
+	AUTO_FREE char *shown = printable(e->name);
 	const struct ckpt_ls *l = arg;
 
+	if (!shown)
+		return error_nomem(err);
 	if (l->is_long && !e->is_folder)
-		return show_long(l, e, err);
-	printf("%*s%s%s\n", l->is_long ? 42 : 0, "", e->name,
+		return show_long(l, e, shown, err);
+	printf("%*s%s%s\n", l->is_long ? 42 : 0, "", shown,
 	       e->is_folder ? "/" : "");
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/text.h"
 
 #define SECOND INT64_C(1000000000)
 #define QUIET (2 * SECOND)      /* shorter jobs show nothing */
@@ -78,12 +79,24 @@ static void print_amounts(struct progress *p, uint64_t done, uint64_t total,
 		fprintf(p->out, ", %" PRIu64 " s left", (total - done) / rate);
 }
 
+/* It may be the name of a file. */
+static void print_what(const struct progress *p)
+{
+	char what[WHAT_MAX];
+
+	memcpy(what, p->what, sizeof(what));
+	text_make_printable(what);
+	fputs(what, p->out);
+}
+
 static void draw_bar(struct progress *p, uint64_t done, uint64_t total,
 		     int64_t now)
 {
 	size_t full = 0;
 
-	fprintf(p->out, "\r\033[K%s ", p->what);
+	fputs("\r\033[K", p->out);
+	print_what(p);
+	fputc(' ', p->out);
 	if (total) {
 		full = (size_t)((double)done / (double)total * BAR_WIDTH);
 		if (full > BAR_WIDTH)
@@ -101,7 +114,8 @@ static void draw_bar(struct progress *p, uint64_t done, uint64_t total,
 static void print_line(struct progress *p, uint64_t done, uint64_t total,
 		       int64_t now)
 {
-	fprintf(p->out, "%s: ", p->what);
+	print_what(p);
+	fputs(": ", p->out);
 	print_amounts(p, done, total, now);
 	fputc('\n', p->out);
 	(void)fflush(p->out);

@@ -73,6 +73,11 @@ objects()
 	ckpt cp "$F/in/model.pt" :old/weights
 	[ ! -e "$W/store/old/weights" ]
 	[ "$(ckpt ls old | tr '\n' ' ')" = 'config.json weights ' ]
+	# No name is an order to the terminal.
+	mkdir "$W/store/odd"
+	: >"$W/store/odd/"$'\xc2\x9b2J'
+	[ "$(ckpt ls odd)" = '??2J' ]
+	[[ $(ckpt ls -l odd) == *' ??2J' ]]
 }
 
 @test "a byte that changes in the store is an error that names it" {

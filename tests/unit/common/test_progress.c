@@ -91,3 +91,17 @@ Test(progress, one_thing_is_no_several)
 	progress_format_count(UINT64_MAX, "a noun too long for it", text);
 	cr_expect_str_eq(text, "18446744073709551615 a noun too long for s");
 }
+
+Test(progress, what_is_done_gives_the_terminal_no_order)
+{
+	AUTO_FREE char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct progress *p = progress_new_as(out, false);
+
+	progress_step(p, "a\033[2J", 0, 8 * MIB, SECOND);
+	progress_step(p, "a\033[2J", 4 * MIB, 8 * MIB, 50 * SECOND);
+	progress_free(p);
+	fclose(out);
+	cr_expect_eq(strncmp(text, "a?[2J: 4.0 MiB", 14), 0, "%s", text);
+}
