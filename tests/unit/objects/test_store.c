@@ -18,7 +18,6 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "objects/file/file_store_priv.h"
 #include "objects/store/backend.h"
 
 #define THREADS 8
@@ -619,40 +618,6 @@ Test(store, removes_only_the_version_that_was_seen)
 		     err.msg);
 	expect_none("d");
 	cr_expect_eq(object_delete(store, "d", two.tag, &err), -ENOENT);
-}
-
-/* Else a version that came between the comparison and what follows would be lost. */
-Test(store, changes_nothing_while_another_compares_versions)
-{
-	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
-	struct object_store *hasty = NULL;
-	struct error err = ERROR_INIT;
-	char *url;
-	int fd = -1;
-
-	if (getenv("STORE_URL"))
-		cr_skip("a directory's locks are known to us, no server's");
-	url = store_url();
-	cfg.retry_ms = 20;
-	cr_assert_eq(object_store_open(url, &cfg, &hasty, &err), 0, "%s",
-		     err.msg);
-	put_text("v", "one");
-	put_text("other", "two");
-	cr_assert_eq(file_lock(file_store_of(store), "v", &fd, &err), 0, "%s",
-		     err.msg);
-	cr_expect_eq(object_put(hasty, "v", "two", 3, NULL, NULL, &err),
-		     -EBUSY);
-	cr_expect_eq(object_delete(hasty, "v", NULL, &err), -EBUSY);
-	cr_expect_eq(object_rename(hasty, "other", "v", OBJECT_ANY, &err),
-		     -EBUSY);
-	cr_expect_eq(object_rename(hasty, "v", "new", OBJECT_ANY, &err),
-		     -EBUSY);
-	expect_text("v", "one");
-	(void)close(fd);
-	cr_expect_eq(object_put(hasty, "v", "two", 3, NULL, NULL, &err), 0,
-		     "%s", err.msg);
-	object_store_free(hasty);
-	free(url);
 }
 
 /* ------------------------------------------------------------------- whole --- */

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The locks by which a directory compares versions: no other store's are known to us. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "objects/file/file_store_priv.h"
+#include "objects/store.h"
+
+static char dir[] = "/var/tmp/bootseer-lock.XXXXXX";
+static struct object_store *store, *hasty;
+static struct error err;
+
+static struct object_store *open_store(int retry_ms)
+{
+	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+	struct object_store *s = NULL;
+	char url[64];
+
+	(void)snprintf(url, sizeof(url), "file://%s", dir);
+	if (retry_ms)
+		cfg.retry_ms = retry_ms;
+	cr_assert_eq(object_store_open(url, &cfg, &s, &err), 0, "%s", err.msg);
+	return s;
+}
+
+static void setup(void)
+{
+	cr_assert_not_null(mkdtemp(dir));
+	store = open_store(0);
+	hasty = open_store(20);
+}
+
+static void teardown(void)
+{
+	object_store_free(hasty);
+	object_store_free(store);
+	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
+}
+
+TestSuite(file_lock, .init = setup, .fini = teardown, .timeout = 120);
+
+static int put(struct object_store *s, const char *name, const char *text)
+{
+	return object_put(s, name, text, strlen(text), NULL, NULL, &err);
+}
+
+/* Else a version that came between the comparison and what follows would be lost. */
+Test(file_lock, changes_nothing_while_another_compares_versions)
+{
+	struct object_stat before, now;
+	int fd = -1;
+
+	cr_assert_eq(put(store, "v", "one"), 0, "%s", err.msg);
+	cr_assert_eq(put(store, "other", "two"), 0, "%s", err.msg);
+	cr_assert_eq(object_stat(store, "v", &before, &err), 0);
+	cr_assert_eq(file_lock(file_store_of(store), "v", &fd, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(put(hasty, "v", "two"), -EBUSY);
+	cr_expect_eq(object_delete(hasty, "v", NULL, &err), -EBUSY);
+	cr_expect_eq(object_rename(hasty, "other", "v", OBJECT_ANY, &err),
+		     -EBUSY);
+	cr_expect_eq(object_rename(hasty, "v", "new", OBJECT_ANY, &err),
+		     -EBUSY);
+	cr_assert_eq(object_stat(store, "v", &now, &err), 0);
+	cr_expect_str_eq(now.tag, before.tag);
+	(void)close(fd);
+	cr_expect_eq(put(hasty, "v", "two"), 0, "%s", err.msg);
+}
