@@ -11,7 +11,7 @@
 #include "common/fs.h"
 
 #define JOURNAL_MIN (1u << 20) /* bytes; a shorter one is never written anew */
-#define JOURNAL_MAX (1u << 30)
+#define JOURNAL_MAX (1u << 30) /* bytes that are read */
 /* The kernel has it, how often nobody knows. */
 #define LOOKUPS_UNKNOWN (UINT64_C(1) << 62)
 #define KEY_PREFIX 17u /* 16 digits and a slash */
@@ -461,24 +461,41 @@ static void replay(struct nodes *t, const char *data, size_t len)
 	replay_names(t);
 }
 
+/* What was given back before the last renewal is a hole at its begin, so that its size
+ * says nothing of what there is to read. */
+static uint64_t journal_start(int fd, uint64_t size)
+{
+	off_t start = lseek(fd, 0, SEEK_DATA);
+
+	return start < 0 ? size : (uint64_t)start;
+}
+
 static int read_journal(struct nodes *t, struct error *err)
 {
 	AUTO_BUF data = BUF_INIT;
+	uint64_t start, len;
 	struct stat st;
 	int rc;
 
 	if (t->journal_fd < 0 || fstat(t->journal_fd, &st) < 0 ||
-	    st.st_size == 0 || st.st_size > (off_t)JOURNAL_MAX)
+	    st.st_size == 0)
 		return 0;
-	if (buf_reserve(&data, (size_t)st.st_size) < 0)
+	t->journal_len = (uint64_t)st.st_size;
+	/* Each id that was given took some bytes: none is given twice, whatever can be
+	 * read, for the kernel would take one file for the other. */
+	t->last_id = t->journal_len;
+	start = journal_start(t->journal_fd, t->journal_len);
+	len = t->journal_len - start;
+	if (len > JOURNAL_MAX)
+		return 0;
+	if (buf_reserve(&data, (size_t)len) < 0)
 		return error_nomem(err);
-	rc = fs_pread_full(t->journal_fd, data.data, (size_t)st.st_size, 0);
+	rc = fs_pread_full(t->journal_fd, data.data, (size_t)len, start);
 	if (rc < 0)
 		return error_set(err, -rc, "kept names: %s", strerror(-rc));
 	/* The last record may be cut. */
-	data.data[st.st_size] = '\0';
-	replay(t, data.data, (size_t)st.st_size);
-	t->journal_len = (uint64_t)st.st_size;
+	data.data[len] = '\0';
+	replay(t, data.data, (size_t)len);
 	return 0;
 }
 

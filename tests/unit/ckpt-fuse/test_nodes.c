@@ -159,3 +159,35 @@ Test(nodes, are_written_down_in_bounded_memory)
 	expect_path(kept, "kept");
 	cr_expect_eq(HASH_CNT(by_id, t.by_id), 2);
 }
+
+/* As one is that was written for months. */
+static void grow_old(void)
+{
+	t.journal_len = UINT64_C(3) << 30;
+}
+
+Test(nodes, are_known_to_a_successor_however_long_the_mount_was_there)
+{
+	uint64_t kept = look_up(NODE_ROOT, "kept", false);
+	char name[64];
+
+	grow_old();
+	for (int i = 0; i < 40000; i++) {
+		(void)snprintf(name, sizeof(name), "file-%d", i);
+		node_forget(&t, look_up(NODE_ROOT, name, false), 1);
+	}
+	restart();
+	expect_path(kept, "kept");
+}
+
+Test(nodes, never_get_an_id_that_the_kernel_has_of_one_that_is_not_known)
+{
+	uint64_t a = look_up(NODE_ROOT, "a", false), b;
+
+	grow_old();
+	b = look_up(NODE_ROOT, "b", false);
+	restart(); /* that is too much to be read */
+	expect_none(a);
+	expect_none(b);
+	cr_expect_gt(look_up(NODE_ROOT, "c", false), b);
+}
