@@ -7,6 +7,10 @@
 
 #define COLD_PART 4   /* of what is under way, while the hot set is not here */
 #define TICK_SHIFT 17 /* 131 us; 32 bits of them are six days */
+/* Half of those: then they are counted from later on ... */
+#define TICKS_MOST ((int64_t)UINT32_MAX / 2)
+#define TICKS_KEPT \
+	((int64_t)1 << 21) /* ... with what was in the last minutes */
 
 const struct swarm_limits swarm_limits_default = {
 	.window = 0,
@@ -45,6 +49,30 @@ uint32_t tick_of(const struct swarm *s, int64_t t)
 	if (ticks < 0)
 		return 0;
 	return ticks > UINT32_MAX ? UINT32_MAX : (uint32_t)ticks;
+}
+
+static uint32_t ticks_less(uint32_t tick, int64_t less)
+{
+	return tick > less ? (uint32_t)(tick - less) : 0;
+}
+
+void ticks_follow(struct swarm *s, int64_t now)
+{
+	int64_t ticks = (now - s->born) >> TICK_SHIFT;
+	int64_t less = ticks - TICKS_KEPT;
+
+	if (ticks < TICKS_MOST)
+		return;
+	s->born += less << TICK_SHIFT;
+	s->tick = tick_of(s, now);
+	for (uint32_t i = 0; i < s->cfg.n_pieces; i++) {
+		struct piece *p = &s->pieces[i];
+
+		p->after = ticks_less(p->after, less);
+		p->rest = ticks_less(p->rest, less);
+		p->promised = ticks_less(p->promised, less);
+		p->promised_since = ticks_less(p->promised_since, less);
+	}
 }
 
 static int check_config(const struct swarm_config *cfg, struct error *err)
@@ -198,6 +226,7 @@ static uint64_t wanted_hot(const struct swarm *s, uint64_t wanted)
 void swarm_pump(struct swarm *s, int64_t now)
 {
 	s->pumped = now;
+	ticks_follow(s, now);
 	pump_demand(s, now);
 	if (!s->is_paused) {
 		uint64_t wanted = flying_wanted(s);

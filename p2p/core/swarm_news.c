@@ -192,6 +192,7 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 		return -EINVAL;
 	if (eta_ns > s->lim.promise_max_ns)
 		eta_ns = s->lim.promise_max_ns;
+	ticks_follow(s, now);
 	until = tick_of(s, now + eta_ns);
 	for (uint32_t i = r.first; i < r.first + r.n; i++)
 		if (promise(s, &s->pieces[i], until, now))

@@ -8,6 +8,8 @@
 /* swarm.c */
 uint64_t swarm_random(struct swarm *s);
 uint32_t tick_of(const struct swarm *s, int64_t t);
+/* Before ticks are compared: none of them runs over, however old the swarm is. */
+void ticks_follow(struct swarm *s, int64_t now);
 void swarm_pump(struct swarm *s, int64_t now);
 /* Every source failed, or its time is over: forget that it is wanted. */
 void swarm_give_up(struct swarm *s, uint32_t piece, int rc);

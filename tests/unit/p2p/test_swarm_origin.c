@@ -69,6 +69,23 @@ RULE(what_nobody_has_is_read_with_a_lease)
 		cr_expect_eq(b.reads[i], 10 + i, "ascending");
 }
 
+/* An image is mounted for as long as its container runs. */
+RULE(what_another_reads_is_waited_for_after_weeks_as_well)
+{
+	pass(100 * MS);
+	for (unsigned int i = 0; i < 3; i++) {
+		b.now += INT64_C(14) * 24 * 3600 * 1000 * MS;
+		b.n_calls = 0;
+		want(SOURCE_HOT, 10 + i, 1);
+		answer(0, false, 200 * MS);
+		pass(100 * MS);
+		cr_expect_eq(b.n_calls, 1);
+		pass(150 * MS);
+		cr_expect_eq(b.n_calls, 2);
+		answer(0, false, 200 * MS);
+	}
+}
+
 RULE(what_another_reads_is_waited_for)
 {
 	want(SOURCE_HOT, 10, 1);
