@@ -9,6 +9,7 @@
 struct start_label {
 	UT_hash_handle hh;
 	uint32_t i;
+	uint32_t n_stages; /* of a node: those that it was the first to have */
 	char s[];
 };
 

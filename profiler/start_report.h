@@ -14,6 +14,7 @@
 #define START_EVENTS_MAX 400000u
 #define START_NODES_MAX 20000u
 #define START_STAGES_MAX 1024u
+#define START_STAGES_NODE_MAX 128u /* that no node before it had */
 /* This mark says that training begins, which ends the start. */
 #define START_READY_MARK "train"
 

@@ -66,6 +66,24 @@ static int names_take(struct start_labels *t, const char *s, uint32_t *ret)
 	return rc;
 }
 
+/* A stage that nobody had before is the node's: one node that makes names up leaves
+ * room for those of the others. */
+static int stage_take(struct start_set *s, uint32_t node, const char *stage,
+		      uint32_t *ret)
+{
+	struct start_label *by = s->nodes.v[node];
+	uint32_t before = s->stages.n;
+	struct start_label *e;
+	int rc;
+
+	HASH_FIND_STR(s->stages.by_text, stage, e);
+	if (!e && by->n_stages == START_STAGES_NODE_MAX)
+		return -EFBIG;
+	rc = names_take(&s->stages, stage, ret);
+	by->n_stages += s->stages.n - before;
+	return rc;
+}
+
 static void names_fini(struct start_labels *t)
 {
 	HASH_CLEAR(hh, t->by_text);
@@ -102,11 +120,13 @@ void start_set_free(struct start_set *s)
 static int refuse(struct error *err, int rc)
 {
 	return rc == -EFBIG
-		       ? error_set(err, EFBIG,
-				   "the start has too many events, nodes or "
-				   "stages: %u, %u and %u at most",
-				   START_EVENTS_MAX, START_NODES_MAX,
-				   START_STAGES_MAX)
+		       ? error_set(
+				 err, EFBIG,
+				 "the start has too many events, nodes or "
+				 "stages: %u, %u and %u at most, of a node %u "
+				 "stages that others have not",
+				 START_EVENTS_MAX, START_NODES_MAX,
+				 START_STAGES_MAX, START_STAGES_NODE_MAX)
 		       : error_nomem(err);
 }
 
@@ -133,9 +153,9 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 				  .status = e->status,
 				  .boot = e->boot,
 				  .ev = e->ev };
-	rc = names_take(&s->stages, e->stage, &to->stage);
+	rc = names_take(&s->nodes, e->node, &to->node);
 	if (rc == 0)
-		rc = names_take(&s->nodes, e->node, &to->node);
+		rc = stage_take(s, to->node, e->stage, &to->stage);
 	if (rc < 0)
 		return refuse(err, rc);
 	s->n_events++;

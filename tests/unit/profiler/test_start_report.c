@@ -287,17 +287,42 @@ REPORT_TEST(is_not_moved_by_a_step_of_the_wall_clock)
 	cr_expect_eq(r.end_ns, 1040 * S);
 }
 
+/* The token of one node is enough to send any of them. */
+Test(start_report, hears_others_though_one_node_makes_stages_up,
+     .init = open_set, .fini = close_set)
+{
+	struct start_event e = {
+		.node = "a", .ev = STAGE_MARK, .ts_ns = 1, .mono_ns = STAGE_NONE
+	};
+	unsigned int n_refused = 0;
+	char name[16];
+
+	e.stage = name;
+	for (unsigned int i = 0; i < 2 * START_STAGES_MAX; i++) {
+		snprintf(name, sizeof(name), "s%u", i);
+		n_refused += start_set_add(set, &e, NULL) == -EFBIG;
+	}
+	cr_expect_gt(n_refused, 0);
+	e.node = "b";
+	e.stage = "pull";
+	cr_expect_eq(start_set_add(set, &e, NULL), 0);
+	e.node = "a"; /* and it has what others have */
+	cr_expect_eq(start_set_add(set, &e, NULL), 0);
+}
+
 REPORT_TEST(refuses_too_many_stages)
 {
 	struct start_event e = {
 		.node = "a", .ev = STAGE_MARK, .ts_ns = 1, .mono_ns = STAGE_NONE
 	};
 	struct error err = ERROR_INIT;
-	char name[16];
+	char name[16], node[16];
 
 	e.stage = name;
+	e.node = node;
 	for (unsigned int i = 0; i < START_STAGES_MAX; i++) {
 		snprintf(name, sizeof(name), "s%u", i);
+		snprintf(node, sizeof(node), "n%u", i / 100);
 		cr_assert_eq(start_set_add(set, &e, NULL), 0);
 	}
 	snprintf(name, sizeof(name), "one-more");
