@@ -156,6 +156,9 @@ static const char *const scripts[] = { version_1, version_2, version_3,
 	"(" p " = '' OR repo = " p " OR " \
 	"substr(repo, 1, length(" p ") + 1) = " p " || '/') "
 
+/* Clocks of a node in a start, as text: a node that makes boots up fills no disk. */
+#define STAGE_BOOTS_MAX "16"
+
 static const struct db_statement statements[SQL_COUNT_] = {
 	[SQL_PING] = { "ping", "SELECT 1", "i" },
 	/* image, workload, prefix, repo */
@@ -470,7 +473,13 @@ static const struct db_statement statements[SQL_COUNT_] = {
 	[SQL_STAGE_CLOCK_PUT] = { "put a clock",
 				  "INSERT INTO stage_clock (start, node, boot, "
 				  "mono_offset, wall_offset, rtt) "
-				  "VALUES ($1, $2, $3, $4, $5, $6) "
+				  "SELECT CAST($1 AS BIGINT), "
+				  "CAST($2 AS TEXT), CAST($3 AS BIGINT), "
+				  "CAST($4 AS BIGINT), CAST($5 AS BIGINT), "
+				  "CAST($6 AS BIGINT) WHERE "
+				  "(SELECT count(*) FROM stage_clock "
+				  "WHERE start = $1 AND node = $2 "
+				  "AND boot <> $3) < " STAGE_BOOTS_MAX " "
 				  "ON CONFLICT (start, node, boot) DO UPDATE "
 				  "SET mono_offset = excluded.mono_offset, "
 				  "wall_offset = excluded.wall_offset, "

@@ -262,6 +262,39 @@ a_start_is_bounded()
 	on_each_db a_start_is_bounded
 }
 
+clocks_are_bounded()
+{
+	local i n
+
+	service
+	BOOTSEER_JOB=j BOOTSEER_NODE=n1 "$bootseer" stage begin a >"$W/event"
+	for i in {1..30}; do
+		curl -fsS -o "$W/answer" --data-binary "@$W/event" \
+			-H 'Bootseer-Node: n1' -H 'Content-Type: text/plain' \
+			"$U/v1/events?clock=$(printf %x "$i"):0:0:$((1000 - i))"
+	done
+	jq -e '.doubles == 1' "$W/answer"
+	# One that is known may still be told better.
+	curl -fsS -o "$W/answer" --data-binary "@$W/event" \
+		-H 'Bootseer-Node: n1' -H 'Content-Type: text/plain' \
+		"$U/v1/events?clock=3:7:0:1"
+	end_service TERM
+	if [ "$kind" = sqlite ]; then
+		n=$(python3 -c 'import sqlite3, sys
+d = sqlite3.connect(sys.argv[1])
+print(*d.execute("SELECT count(*), max(mono_offset) FROM stage_clock").fetchone())' \
+			"${DB#sqlite:}")
+	else
+		n=$(pg_do "$db_name" -F " " -c \
+			'SELECT count(*), max(mono_offset) FROM stage_clock')
+	fi
+	[ "$n" = '16 7' ]
+}
+
+@test "a node has so many clocks in a start, and no more" {
+	on_each_db clocks_are_bounded
+}
+
 starts_are_forgotten()
 {
 	service
