@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "objects/file/file_store_priv.h"
+#include "objects/file/file_path.h"
 
 #define DEPTH_MAX 64u /* of folders: each is an open descriptor */
 
@@ -79,10 +79,9 @@ static int walk_folder(const struct file_walk *w, const char *folder,
 				 "%s has too many folders in one "
 				 "another",
 				 folder);
-	fd = openat(w->f->root, *folder ? folder : ".",
-		    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = file_path_open_folder(w->f, *folder ? folder : ".");
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR
+		return file_is_none(errno)
 			       ? 0
 			       : file_error(w->f, errno, "list", folder, err);
 	d = fdopendir(fd);
@@ -116,7 +115,7 @@ static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
 
 	if (e->is_folder || e->stat.modified_ms >= s->before_ms)
 		return 0;
-	if (unlinkat(s->f->root, e->name, 0) == 0)
+	if (file_path_unlink(s->f, e->name, 0) == 0)
 		s->n++;
 	else if (errno != ENOENT)
 		return file_error(s->f, errno, "remove", e->name, err);

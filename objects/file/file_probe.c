@@ -11,7 +11,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
-#include "objects/file/file_store_priv.h"
+#include "objects/file/file_path.h"
 
 #define TRY_BYTES (32 * MIB)
 #define TRY_PIECE (1 * MIB)
@@ -131,10 +131,10 @@ static int open_nameless(struct file_store *f, struct error *err)
 	rc = file_make_parents(f, name, err);
 	if (rc < 0)
 		return rc;
-	fd = openat(f->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = file_path_open(f, name, O_RDWR | O_CREAT | O_EXCL, 0600);
 	if (fd < 0)
 		return file_error(f, errno, "write into", "", err);
-	(void)unlinkat(f->root, name, 0);
+	(void)file_path_unlink(f, name, 0);
 	return fd;
 }
 

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "common/fs.h"
-#include "objects/file/file_store_priv.h"
+#include "objects/file/file_path.h"
 #include "objects/store/parts.h"
 
 #define PARALLEL \
@@ -89,18 +89,18 @@ static int write_start(struct part *part, struct error *err)
 static int open_temporary(struct file_store *f, struct file_put *p,
 			  struct error *err)
 {
-	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+	const int flags = O_RDWR | O_CREAT | O_EXCL;
 	int rc;
 
 	p->temporary = store_temporary();
 	if (!p->temporary)
 		return error_nomem(err);
-	p->fd = openat(f->root, p->temporary, flags, 0666);
+	p->fd = file_path_open(f, p->temporary, flags, 0666);
 	if (p->fd < 0 && errno == ENOENT) {
 		rc = file_make_parents(f, p->temporary, err);
 		if (rc < 0)
 			return rc;
-		p->fd = openat(f->root, p->temporary, flags, 0666);
+		p->fd = file_path_open(f, p->temporary, flags, 0666);
 	}
 	if (p->fd < 0) {
 		rc = file_error(f, errno, "create", p->temporary, err);
@@ -237,8 +237,8 @@ void file_store_put_free(struct object_put *base)
 
 	put_parts_free(p->parts);
 	if (p->temporary)
-		(void)unlinkat(file_store_of(base->store)->root, p->temporary,
-			       0);
+		(void)file_path_unlink(file_store_of(base->store), p->temporary,
+				       0);
 	free(p->temporary);
 	if (p->fd >= 0)
 		(void)close(p->fd);

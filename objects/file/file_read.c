@@ -8,7 +8,7 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
-#include "objects/file/file_store_priv.h"
+#include "objects/file/file_path.h"
 
 struct file_object {
 	struct object base;
@@ -59,13 +59,17 @@ int file_store_open_object(struct object_store *s, const char *name,
 	o->fd = o->direct_fd = -1;
 	rc = store_object_init(&o->base, s, name, err);
 	if (rc == 0) {
-		o->fd = openat(f->root, name, O_RDONLY | O_CLOEXEC);
+		/* A FIFO would be waited for. */
+		o->fd = file_path_open(f, name, O_RDONLY | O_NONBLOCK, 0);
 		if (o->fd < 0 || fstat(o->fd, &st) < 0)
-			rc = file_error(f, errno == ENOTDIR ? ENOENT : errno,
+			rc = file_error(f, file_is_none(errno) ? ENOENT : errno,
 					"open", name, err);
 		else if (!S_ISREG(st.st_mode))
 			rc = error_set(err, ENOENT, "%s/%s is not a file",
 				       f->path, name);
+		/* A ring would take it for "now or never". */
+		else if (fcntl(o->fd, F_SETFL, 0) < 0)
+			rc = file_error(f, errno, "open", name, err);
 	}
 	if (rc < 0) {
 		file_store_close(&o->base);

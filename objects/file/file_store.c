@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "objects/file/file_store_priv.h"
+#include "objects/file/file_path.h"
 
 #define LOCK_STEP_NS 5000000LL
 
@@ -43,6 +43,9 @@ static const char *cure_of(int code)
 	case EISDIR:
 		return ": an object cannot have the name of a folder, nor the "
 		       "reverse";
+	case ELOOP:
+		return ": symbolic links below the directory are not followed: "
+		       "mount there what lies elsewhere";
 	case ESTALE:
 	case EIO:
 		return ": see the kernel's log on this machine and the server";
@@ -63,11 +66,16 @@ int file_error(const struct file_store *f, int code, const char *what,
 			 strerror(code), cure_of(code));
 }
 
+bool file_is_none(int code)
+{
+	return code == ENOENT || code == ENOTDIR || code == ELOOP;
+}
+
 int file_look(struct file_store *f, const char *name, struct stat *ret,
 	      struct error *err)
 {
-	if (fstatat(f->root, name, ret, 0) < 0) {
-		int code = errno == ENOTDIR ? ENOENT : errno;
+	if (file_path_stat(f, name, ret) < 0) {
+		int code = file_is_none(errno) ? ENOENT : errno;
 
 		return file_error(f, code, "look at", name, err);
 	}
@@ -98,8 +106,7 @@ static char *parent_of(const char *name)
 static int sync_folder(struct file_store *f, const char *folder,
 		       struct error *err)
 {
-	AUTO_CLOSE int fd =
-		openat(f->root, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int fd = file_path_open_folder(f, folder);
 
 	/* EINVAL: this file system has nothing to make durable there. */
 	if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL))
@@ -124,7 +131,7 @@ int file_make_parents(struct file_store *f, const char *name, struct error *err)
 		int rc = 0;
 
 		*at = '\0';
-		if (mkdirat(f->root, path, 0777) == 0)
+		if (file_path_mkdir(f, path, 0777) == 0)
 			rc = file_sync_parent(f, path, err);
 		else if (errno != EEXIST)
 			rc = file_error(f, errno, "make folder", path, err);
@@ -137,9 +144,9 @@ int file_make_parents(struct file_store *f, const char *name, struct error *err)
 /* For file systems whose rename cannot refuse: a link can. */
 static int move_by_link(struct file_store *f, const char *from, const char *to)
 {
-	if (linkat(f->root, from, f->root, to, 0) < 0)
+	if (file_path_link(f, from, to) < 0)
 		return -errno;
-	(void)unlinkat(f->root, from, 0);
+	(void)file_path_unlink(f, from, 0);
 	return 0;
 }
 
@@ -147,8 +154,8 @@ static int move_once(struct file_store *f, const char *from, const char *to,
 		     bool replace)
 {
 	if (replace)
-		return renameat(f->root, from, f->root, to) < 0 ? -errno : 0;
-	if (renameat2(f->root, from, f->root, to, RENAME_NOREPLACE) == 0)
+		return file_path_rename(f, from, to, 0) < 0 ? -errno : 0;
+	if (file_path_rename(f, from, to, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno == EINVAL || errno == ENOSYS)
 		return move_by_link(f, from, to);
@@ -160,8 +167,9 @@ int file_move(struct file_store *f, const char *from, const char *to,
 {
 	bool replace = condition != OBJECT_NEW;
 	int rc = move_once(f, from, to, replace);
+	struct stat st;
 
-	if (rc == -ENOENT && faccessat(f->root, from, F_OK, 0) == 0) {
+	if (rc == -ENOENT && file_path_stat(f, from, &st) == 0) {
 		rc = file_make_parents(f, to, err);
 		if (rc < 0)
 			return rc;
@@ -192,12 +200,12 @@ static int open_lock(struct file_store *f, unsigned int number,
 	int fd, rc;
 
 	(void)snprintf(path, sizeof(path), "%s/%02x", STORE_LOCKS, number);
-	fd = openat(f->root, path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	fd = file_path_open(f, path, O_RDWR | O_CREAT, 0666);
 	if (fd < 0 && errno == ENOENT) {
 		rc = file_make_parents(f, path, err);
 		if (rc < 0)
 			return rc;
-		fd = openat(f->root, path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		fd = file_path_open(f, path, O_RDWR | O_CREAT, 0666);
 	}
 	return fd < 0 ? file_error(f, errno, "open", path, err) : fd;
 }
@@ -275,8 +283,9 @@ static int file_remove(struct object_store *s, const char *name,
 		rc = file_check_tag(f, name, tag, err);
 	if (rc < 0)
 		return rc;
-	if (unlinkat(f->root, name, 0) < 0) {
-		int code = errno == EISDIR || errno == ENOTDIR ? ENOENT : errno;
+	if (file_path_unlink(f, name, 0) < 0) {
+		int code =
+			errno == EISDIR || file_is_none(errno) ? ENOENT : errno;
 
 		return file_error(f, code, "remove", name, err);
 	}
@@ -300,7 +309,7 @@ static int file_remove_folder(struct object_store *s, const char *folder,
 {
 	struct file_store *f = file_store_of(s);
 
-	if (unlinkat(f->root, folder, AT_REMOVEDIR) < 0)
+	if (file_path_unlink(f, folder, AT_REMOVEDIR) < 0)
 		return file_error(f, errno == EEXIST ? ENOTEMPTY : errno,
 				  "remove", folder, err);
 	return file_sync_parent(f, folder, err);

@@ -33,6 +33,8 @@ void file_stat_fill(const struct stat *st, struct object_stat *ret);
 int file_error(const struct file_store *f, int code, const char *what,
 	       const char *name, struct error *err);
 
+/* Does this errno say that no file of the store has the name? */
+bool file_is_none(int code);
 /* Is it a regular file?  -ENOENT: no. */
 int file_look(struct file_store *f, const char *name, struct stat *ret,
 	      struct error *err) MUST_CHECK;
