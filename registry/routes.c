@@ -252,7 +252,8 @@ const struct route routes[] = {
 		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
 		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
 		       { HTTPD_TOO_MANY, JSON,
-			 "The start has too many events." } } },
+			 "The start has too many events, or the node "
+			 "has sent too many within the hour." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/starts",
 	  .id = "listStarts",

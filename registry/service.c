@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "registry/schema.h"
 #include "registry/stage_db.h"
+#include "registry/stage_quota.h"
 
 #define SWEEP_NS INT64_C(60000000000)
 /* Sooner when so much of --max-bytes came in meanwhile. */
@@ -657,6 +658,9 @@ int service_start(struct service *s, struct error *err)
 	if (rc == 0)
 		rc = recent_new(&s->recent, err);
 	if (rc == 0)
+		rc = stage_quota_new(s->cfg->max_node_events, &s->stage_quota,
+				     err);
+	if (rc == 0)
 		rc = swarms_new(s->cfg, &s->swarms, err);
 	if (rc == 0)
 		rc = issuer_new(s->cfg, &s->issuer, err);
@@ -700,6 +704,7 @@ void service_fini(struct service *s)
 	swarms_free(s->swarms);
 	issuer_free(s->issuer);
 	recent_free(s->recent);
+	stage_quota_free(s->stage_quota);
 	hot_free(s->hot);
 	db_close(s->db);
 	set_unref(s->tokens);

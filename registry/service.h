@@ -45,6 +45,7 @@ struct service {
 	struct db *db;
 	struct hot *hot;
 	struct recent *recent;
+	struct stage_quota *stage_quota;
 	struct swarms *swarms;
 	struct issuer *issuer;
 	struct token_set *tokens; /* NULL: there is no --tokens */

@@ -9,6 +9,7 @@
 
 #include "registry/service.h"
 #include "registry/stage_db.h"
+#include "registry/stage_quota.h"
 
 #define LIMIT_DEFAULT 100
 #define RUNS_MAX 100000u /* of one answer */
@@ -41,6 +42,18 @@ static bool read_clock(const char *text, struct start_clock *ret)
 	return start_clock_is_sane(ret);
 }
 
+static int put_batch(struct service *s, struct stage_batch *b,
+		     struct error *err)
+{
+	int rc = stage_quota_check(s->stage_quota, b->node, b->now, err);
+
+	if (rc == 0)
+		rc = stage_db_put(s->db, b, err);
+	if (rc == 0)
+		stage_quota_add(s->stage_quota, b->node, b->stored, b->now);
+	return rc;
+}
+
 int stages_post(struct call *c, struct error *err)
 {
 	const char *clock = call_param(c, "clock");
@@ -59,7 +72,7 @@ int stages_post(struct call *c, struct error *err)
 		rc = stage_batch_check(&b, err);
 	/* Without events it is the exchange that tells a node its offset. */
 	if (rc == 0 && b.len)
-		rc = stage_db_put(c->service->db, &b, err);
+		rc = put_batch(c->service, &b, err);
 	if (rc < 0)
 		return rc;
 	atomic_fetch_add(&c->service->counts.stage_events, b.stored);

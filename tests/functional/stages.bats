@@ -295,6 +295,29 @@ print(*d.execute("SELECT count(*), max(mono_offset) FROM stage_clock").fetchone(
 	on_each_db clocks_are_bounded
 }
 
+# Whatever starts they are of, or others' would be forgotten for them.
+events_of_a_node_are_bounded()
+{
+	local i
+
+	service --max-node-events 50
+	for i in 1 2; do
+		seq 30 | awk -v n="$i" '{ printf "BOOTSEER stage=a ev=mark ts=%d node=n1\n",
+			1795000000000000000 + n * 1000000 + $1 * 1000 }' >"$W/log$i"
+		"$bootseer" stage send --service "$U" --job "j$i" "$W/log$i" |
+			grep -qx 'sent: 30 events, 0 known already'
+	done
+	run -1 "$bootseer" stage send --service "$U" --job j3 "$W/log1"
+	[[ $output == *"node 'n1' has sent too many events within the hour"* ]]
+	sed 's/n1/n2/' "$W/log1" >"$W/other"
+	"$bootseer" stage send --service "$U" --job j3 "$W/other" |
+		grep -qx 'sent: 30 events, 0 known already'
+}
+
+@test "a node sends so many events in an hour, and no more" {
+	on_each_db events_of_a_node_are_bounded
+}
+
 starts_are_forgotten()
 {
 	service
