@@ -149,6 +149,7 @@ static int send_behind(struct hdfs_put *p, const struct part *part,
 	struct hdfs_store *s = hdfs_store_of(p->base.store);
 	AUTO_BUF name = BUF_INIT;
 	struct retry_budget retry;
+	bool is_said_done = false;
 	int rc = part_name(p, 0, p->sent[0].attempt, &name, err);
 
 	retry_init(&retry, &s->base, 0);
@@ -168,9 +169,16 @@ static int send_behind(struct hdfs_put *p, const struct part *part,
 					 name.data, st.size);
 		if (have == part->len)
 			return 0;
+		/* It would be sent again and again. */
+		if (is_said_done)
+			return error_set(err, EIO,
+					 "'%s' has %" PRIu64 " bytes after "
+					 "all of a part were appended",
+					 name.data, st.size);
 		atomic_fetch_add(&s->base.count.n_requests, 1);
 		rc = append(s, name.data, (const char *)part->data + have,
 			    part->len - (size_t)have, &v, err);
+		is_said_done = rc == 0;
 		if (rc < 0 && retry_again(&retry, &v))
 			rc = 0;
 	}

@@ -13,8 +13,9 @@
  *   speed MIB                   MiB/s of one put and one get, by one request at a
  *                               time and by many
  *
- * STORE_RETRY_MS, STORE_STALL_MS and STORE_PARALLEL change the limits.  The last line
- * on stderr counts requests, retries and hedges.
+ * STORE_RETRY_MS, STORE_STALL_MS and STORE_PARALLEL change the limits; with STORE_PROBE
+ * the store is probed first.  The last line on stderr counts requests, retries and
+ * hedges.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -227,6 +228,8 @@ int main(int argc, char **argv)
 	cfg.stall_timeout_ms = number("STORE_STALL_MS", cfg.stall_timeout_ms);
 	cfg.parallel = number("STORE_PARALLEL", 0);
 	rc = object_store_open(argv[1], &cfg, &s, &err);
+	if (rc == 0 && getenv("STORE_PROBE"))
+		rc = object_store_probe(s, &err);
 	if (rc == 0)
 		rc = run_command(s, argv + 2, argc - 2, &err);
 	if (rc < 0)
