@@ -17,6 +17,9 @@
 #define COLUMNS_USUAL 8u
 /* Of a file that is small enough to be staged whole, more columns gain nothing. */
 #define STRIPED_SIZE (64 * MIB)
+/* Zeros are sent as all bytes are: so many in one call, or one user of the mount, who
+ * names a far place, has its threads, and the store's room, for hours. */
+#define HOLE_MAX (16 * GIB)
 /* Memory is asked for again this often: others may have filled units meanwhile. */
 #define ASK_AGAIN_NS (CLOCK_NS_PER_S / 2)
 
@@ -412,6 +415,17 @@ static int stage_zeros(struct writing *w, uint64_t to, struct error *err)
 	return rc;
 }
 
+static int check_hole(const struct writing *w, uint64_t to, struct error *err)
+{
+	if (to <= w->tail.end || to - w->tail.end <= HOLE_MAX)
+		return 0;
+	return error_set(err, EFBIG,
+			 "'%.200s' would have %" PRIu64
+			 " GiB that nobody wrote: %" PRIu64 " are taken",
+			 w->path ? w->path : "", (to - w->tail.end) / GIB,
+			 (uint64_t)(HOLE_MAX / GIB));
+}
+
 static int refuse_old(const struct writing *w, uint64_t off, struct error *err)
 {
 	return error_set(err, EOPNOTSUPP,
@@ -429,6 +443,8 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 	rc = prepare(w, err);
 	if (rc == 0 && off < tail_start(&w->tail))
 		rc = refuse_old(w, off, err);
+	if (rc == 0)
+		rc = check_hole(w, off, err);
 	if (rc == 0) {
 		note_change(w);
 		rc = stage_zeros(w, off, err);
@@ -542,6 +558,8 @@ int writing_commit(struct writing *w, struct error *err)
 	rc = w->rc;
 	if (rc < 0 && err)
 		*err = w->err;
+	if (rc == 0 && w->is_dirty && w->path)
+		rc = check_hole(w, w->size, err);
 	/* What was sent cannot be sent again: with the writer it is gone. */
 	if (rc == 0 && w->is_dirty && w->path)
 		rc = lose(w, commit(w, err), err);
@@ -581,6 +599,8 @@ static int read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
 				 "bytes of a file that was removed, and that "
 				 "left for the store");
 	if (w->is_dirty)
+		rc = check_hole(w, w->size, err);
+	if (rc == 0 && w->is_dirty)
 		rc = lose(w, commit(w, err), err);
 	if (rc == 0 && !w->reader)
 		rc = ckpt_open(w->all->store, w->path, &w->reader, err);

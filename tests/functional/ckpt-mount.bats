@@ -243,6 +243,28 @@ nothing_is_left()
 	umount_store
 }
 
+@test "what nobody wrote has a bound, so that no user names a place far away" {
+	mount_store
+	printf x >"$M/f"
+	run -1 truncate -s 17G "$M/f"
+	[[ $output == *"File too large"* ]]
+	[ "$(cat "$M/f")" = x ]
+	run -1 dd if=/dev/zero of="$M/g" bs=1 count=1 seek=17G status=none
+	[[ $output == *"File too large"* ]]
+	# Room that is named, and then written or given back, is none.
+	python3 - "$M/h" <<-'END'
+	import sys
+	with open(sys.argv[1], "wb") as f:
+	    f.truncate(1 << 40)
+	    f.write(b"y" * 9000000)
+	    f.truncate(9000000)
+	END
+	[ "$(tr -d y <"$M/h" | wc -c)" = 0 ]
+	[ "$(stat -c %s "$M/h")" = 9000000 ]
+	umount_store
+	ckpt verify
+}
+
 @test "a file that is removed or replaced stays with those who have it open" {
 	mount_store
 	cp "$F/in/model.pt" "$M/f"
