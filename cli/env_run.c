@@ -239,9 +239,12 @@ static struct env_turn *take_turn(struct env_run *r)
 		.waits = say_waits,
 		.arg = r,
 	};
-	int rc = env_turn_take(r->store, &r->key.digest, &opts, &kind, &turn,
-			       &err);
+	/* Two would have the turn where conditions are passed over. */
+	int rc = object_store_probe(r->store, &err);
 
+	if (rc == 0)
+		rc = env_turn_take(r->store, &r->key.digest, &opts, &kind,
+				   &turn, &err);
 	if (rc < 0)
 		run_plain(r, err.msg);
 	switch (kind) {

@@ -10,6 +10,7 @@
 #include "ckpt-fuse/mount/ops.h"
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "common/log.h"
 
 #define SENDERS 16u
 #define READERS 16u
@@ -76,14 +77,27 @@ static char *local_folder(const char *url)
 		       : NULL;
 }
 
+/* Where nothing can be written nobody needs to know how. */
+static int try_store(struct object_store *s, struct error *err)
+{
+	int rc = object_store_probe(s, err);
+
+	if (rc != -EACCES && rc != -EPERM && rc != -EROFS)
+		return rc;
+	log_warning("ckpt", "read only reason=\"%s\"", err ? err->msg : "");
+	return 0;
+}
+
 static int open_store(struct ckpt_mount *m, const char *url, struct error *err)
 {
 	struct object_store_config o = OBJECT_STORE_CONFIG_INIT;
+	int rc;
 
 	/* One half is for what the store has to hold until it is written. */
 	o.memory = m->cfg->memory / 2;
 	o.ca_file = m->cfg->ca_file;
-	return object_store_open(url, &o, &m->store, err);
+	rc = object_store_open(url, &o, &m->store, err);
+	return rc < 0 ? rc : try_store(m->store, err);
 }
 
 static void set_bounds(struct ckpt_mount *m)
