@@ -78,34 +78,9 @@ int ckpt_is_folder(struct object_store *s, const char *path, struct error *err)
 
 /* --------------------------------------------------------------------- rename --- */
 
-struct object_names {
-	char **all;
-	size_t n, cap;
-};
-
-static void object_names_fini(struct object_names *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->all[i]);
-	free((void *)l->all);
-}
-
 static int add_name(void *arg, const struct object_entry *e, struct error *err)
 {
-	struct object_names *l = arg;
-
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 64;
-		char **more =
-			(char **)realloc((void *)l->all, cap * sizeof(*more));
-
-		if (!more)
-			return error_nomem(err);
-		l->all = more;
-		l->cap = cap;
-	}
-	l->all[l->n] = strdup(e->name);
-	return l->all[l->n] ? (l->n++, 0) : error_nomem(err);
+	return name_list_add(arg, e->name, strlen(e->name), err);
 }
 
 /* What it marks goes last: the folder is there as long as something is in it. */
@@ -136,12 +111,12 @@ static int add_folder(void *arg, const struct object_entry *e,
 static int remove_empty(struct object_store *s, const char *folder,
 			struct error *err)
 {
-	struct object_names below = { .n = 0 };
+	struct name_list below = { .n = 0 };
 	int rc = object_list(s, folder, false, add_folder, &below, err);
 
 	for (size_t i = 0; i < below.n && rc == 0; i++)
 		rc = remove_empty(s, below.all[i], err);
-	object_names_fini(&below);
+	name_list_fini(&below);
 	return rc == 0 ? object_folder_remove(s, folder, err) : rc;
 }
 
@@ -149,7 +124,7 @@ int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
 		       struct error *err)
 {
 	struct error ignored = ERROR_INIT;
-	struct object_names l = { .n = 0 };
+	struct name_list l = { .n = 0 };
 	struct mark_name mark;
 	int rc = mark_name(from, &mark, err);
 
@@ -161,7 +136,7 @@ int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
 		qsort((void *)l.all, l.n, sizeof(*l.all), by_mark);
 	for (size_t i = 0; i < l.n && rc == 0; i++)
 		rc = rename_below(s, l.all[i], from, to, err);
-	object_names_fini(&l);
+	name_list_fini(&l);
 	/* Files that were written meanwhile stay. */
 	if (rc == 0)
 		(void)!remove_empty(s, from, &ignored);

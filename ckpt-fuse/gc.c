@@ -22,11 +22,6 @@ struct found_segment {
 	uint64_t bytes;
 };
 
-struct name_list {
-	char **all;
-	size_t n, cap;
-};
-
 struct collection {
 	struct object_store *store;
 	struct found_segment *found;
@@ -35,30 +30,6 @@ struct collection {
 	struct name_list tags;      /* ... and which versions of them */
 	int64_t before_ms;          /* only what is older; the store's clock */
 };
-
-static int names_add(struct name_list *l, const char *name, size_t len,
-		     struct error *err)
-{
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 64;
-		char **more =
-			(char **)realloc((void *)l->all, cap * sizeof(*more));
-
-		if (!more)
-			return error_nomem(err);
-		l->all = more;
-		l->cap = cap;
-	}
-	l->all[l->n] = strndup(name, len);
-	return l->all[l->n++] ? 0 : error_nomem(err);
-}
-
-static void names_fini(struct name_list *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->all[i]);
-	free((void *)l->all);
-}
 
 static void collection_fini(struct collection *c)
 {
@@ -69,9 +40,9 @@ static void collection_fini(struct collection *c)
 		HASH_DEL(c->found, f);
 		free(f);
 	}
-	names_fini(&c->manifests);
-	names_fini(&c->hidden);
-	names_fini(&c->tags);
+	name_list_fini(&c->manifests);
+	name_list_fini(&c->hidden);
+	name_list_fini(&c->tags);
 }
 
 /* ------------------------------------------------------------------ what is there --- */
@@ -126,7 +97,7 @@ static int manifest_found(void *arg, const struct object_entry *e,
 
 	if (!manifest_is_name(e->name, &len))
 		return 0;
-	return names_add(&c->manifests, e->name, len, err);
+	return name_list_add(&c->manifests, e->name, len, err);
 }
 
 static int hidden_found(void *arg, const struct object_entry *e,
@@ -142,8 +113,9 @@ static int hidden_found(void *arg, const struct object_entry *e,
 	    !bsearch(&name, c->manifests.all, c->manifests.n, sizeof(name),
 		     by_name))
 		return 0;
-	rc = names_add(&c->tags, e->stat.tag, strlen(e->stat.tag), err);
-	return rc == 0 ? names_add(&c->hidden, name, strlen(name), err) : rc;
+	rc = name_list_add(&c->tags, e->stat.tag, strlen(e->stat.tag), err);
+	return rc == 0 ? name_list_add(&c->hidden, name, strlen(name), err)
+		       : rc;
 }
 
 /* ------------------------------------------------------------------ what is needed --- */
@@ -194,7 +166,7 @@ static int collect(struct collection *c, struct error *err)
 
 	if (rc == 0)
 		rc = object_list(c->store, "", true, manifest_found, c, err);
-	if (c->manifests.n)
+	if (rc == 0 && c->manifests.n)
 		qsort((void *)c->manifests.all, c->manifests.n,
 		      sizeof(*c->manifests.all), by_name);
 	for (size_t i = 0; i < c->manifests.n && rc == 0; i++)

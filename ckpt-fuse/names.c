@@ -302,3 +302,29 @@ int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
 	listing_fini(&l);
 	return rc;
 }
+
+/* ------------------------------------------------------------------------- a list --- */
+
+int name_list_add(struct name_list *l, const char *name, size_t len,
+		  struct error *err)
+{
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 64;
+		char **more =
+			(char **)realloc((void *)l->all, cap * sizeof(*more));
+
+		if (!more)
+			return error_nomem(err);
+		l->all = more;
+		l->cap = cap;
+	}
+	l->all[l->n] = strndup(name, len);
+	return l->all[l->n] ? (l->n++, 0) : error_nomem(err);
+}
+
+void name_list_fini(struct name_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->all[i]);
+	free((void *)l->all);
+}

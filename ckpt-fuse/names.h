@@ -37,4 +37,15 @@ int names_missing(struct object_store *s, const char *path,
 int name_remove(struct object_store *s, const char *name,
 		struct error *err) MUST_CHECK;
 
+/* Names that were listed. */
+struct name_list {
+	char **all;
+	size_t n, cap;
+};
+
+/* `len` bytes of it. */
+int name_list_add(struct name_list *l, const char *name, size_t len,
+		  struct error *err) MUST_CHECK;
+void name_list_fini(struct name_list *l);
+
 #endif
