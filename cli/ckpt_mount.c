@@ -26,7 +26,6 @@
 #include "common/mount.h"
 
 #define PROGRAM "bootseer-ckpt"
-#define FSTYPE "fuse.bootseer-ckpt"
 #define START_TIMEOUT_MS 120000
 #define END_TIMEOUT_MS 120000
 #define ASK_TIMEOUT_MS 10000
@@ -58,57 +57,7 @@ static const struct option_spec mount_options[] = {
 	  .offset = offsetof(struct ckpt_mount_options, foreground),
 	  .help = "Stay until it is unmounted, for a service manager; nobody "
 		  "else keeps the mount over a crash." },
-	{ .key = "memory",
-	  .type = OPTION_SIZE,
-	  .def = "512M",
-	  .min = "64M",
-	  .offset = offsetof(struct ckpt_mount_options, memory),
-	  .help = "Memory for all that is written and read ahead; who wants "
-		  "more waits." },
-	{ .key = "tail",
-	  .type = OPTION_SIZE,
-	  .def = "32M",
-	  .min = "4M",
-	  .max = "1G",
-	  .offset = offsetof(struct ckpt_mount_options, tail),
-	  .help = "Last bytes of each file that is written which can be "
-		  "written again before it is closed." },
-	{ .key = "readahead",
-	  .type = OPTION_SIZE,
-	  .def = "64M",
-	  .min = "4M",
-	  .max = "4G",
-	  .offset = offsetof(struct ckpt_mount_options, readahead),
-	  .help = "Bytes that are read ahead of a sequential reader at most." },
-	{ .key = "threads",
-	  .type = OPTION_INTEGER,
-	  .def = "16",
-	  .min = "2",
-	  .max = "64",
-	  .offset = offsetof(struct ckpt_mount_options, threads),
-	  .help = "Requests of the kernel that are answered at a time." },
-	{ .key = "uid",
-	  .type = OPTION_INTEGER,
-	  .def = "0",
-	  .max = "4294967294",
-	  .offset = offsetof(struct ckpt_mount_options, uid),
-	  .help = "Owner of folders and plain objects." },
-	{ .key = "gid",
-	  .type = OPTION_INTEGER,
-	  .def = "0",
-	  .max = "4294967294",
-	  .offset = offsetof(struct ckpt_mount_options, gid),
-	  .help = "Group of folders and plain objects." },
-	{ .key = "read-only",
-	  .letter = 'r',
-	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct ckpt_mount_options, read_only),
-	  .help = "Refuse all changes." },
-	{ .key = "ca-file",
-	  .type = OPTION_FILE,
-	  .offset = offsetof(struct ckpt_mount_options, ca_file),
-	  .help = "Certificates (PEM) that the store's server is checked "
-		  "with, instead of the system's." },
+	CKPT_MOUNT_OPTIONS(struct ckpt_mount_options),
 	RUN_OPTION(struct ckpt_mount_options),
 	{ .key = NULL },
 };
@@ -363,7 +312,7 @@ static int check_mounted(const char *path, struct error *err)
 {
 	struct mount_line l = { .major = 0 };
 	int rc = mount_find(path, &l, err);
-	bool is_ours = rc == 1 && strcmp(l.fstype, FSTYPE) == 0;
+	bool is_ours = rc == 1 && strcmp(l.fstype, CKPT_MOUNT_FSTYPE) == 0;
 
 	if (rc == 1)
 		mount_line_fini(&l);

@@ -22,7 +22,6 @@
 
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
-#define FSTYPE "fuse.bootseer-ckpt"
 #define EXIT_USAGE 2
 
 static const struct option_spec options[] = {
@@ -33,56 +32,7 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct ckpt_mount_config, run_dir),
 	  .help = "Folder of this mount's socket and locks, which no other "
 		  "mount has." },
-	{ .key = "memory",
-	  .type = OPTION_SIZE,
-	  .def = "512M",
-	  .min = "64M",
-	  .offset = offsetof(struct ckpt_mount_config, memory),
-	  .help = "Memory for all that is written and read ahead; who wants "
-		  "more waits." },
-	{ .key = "tail",
-	  .type = OPTION_SIZE,
-	  .def = "32M",
-	  .min = "4M",
-	  .max = "1G",
-	  .offset = offsetof(struct ckpt_mount_config, tail),
-	  .help = "Last bytes of each file that is written which can be "
-		  "written again before it is closed." },
-	{ .key = "readahead",
-	  .type = OPTION_SIZE,
-	  .def = "64M",
-	  .min = "4M",
-	  .max = "4G",
-	  .offset = offsetof(struct ckpt_mount_config, readahead),
-	  .help = "Bytes that are read ahead of a sequential reader at most." },
-	{ .key = "threads",
-	  .type = OPTION_INTEGER,
-	  .def = "16",
-	  .min = "2",
-	  .max = "64",
-	  .offset = offsetof(struct ckpt_mount_config, threads),
-	  .help = "Requests of the kernel that are answered at a time." },
-	{ .key = "uid",
-	  .type = OPTION_INTEGER,
-	  .def = "0",
-	  .max = "4294967294",
-	  .offset = offsetof(struct ckpt_mount_config, uid),
-	  .help = "Owner of folders and plain objects." },
-	{ .key = "gid",
-	  .type = OPTION_INTEGER,
-	  .def = "0",
-	  .max = "4294967294",
-	  .offset = offsetof(struct ckpt_mount_config, gid),
-	  .help = "Group of folders and plain objects." },
-	{ .key = "ca-file",
-	  .type = OPTION_FILE,
-	  .offset = offsetof(struct ckpt_mount_config, ca_file),
-	  .help = "Certificates (PEM) that the store's server is checked "
-		  "with, instead of the system's." },
-	{ .key = "read-only",
-	  .type = OPTION_BOOL,
-	  .offset = offsetof(struct ckpt_mount_config, read_only),
-	  .help = "Refuse all changes." },
+	CKPT_MOUNT_OPTIONS(struct ckpt_mount_config),
 	{ .key = "hold",
 	  .type = OPTION_BOOL,
 	  .no_file = true,
@@ -129,7 +79,7 @@ static int is_mounted(const char *path, bool *ret, struct error *err)
 	struct mount_line l = { .major = 0 };
 	int rc = mount_find(path, &l, err);
 
-	*ret = rc == 1 && strcmp(l.fstype, FSTYPE) == 0;
+	*ret = rc == 1 && strcmp(l.fstype, CKPT_MOUNT_FSTYPE) == 0;
 	if (rc == 1)
 		mount_line_fini(&l);
 	return rc;
@@ -209,7 +159,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 				     .threads = (unsigned int)cfg->threads,
 				     .keeper = keeper,
 				     .handler = &ckpt_mount_handler,
-				     .fstype = FSTYPE,
+				     .fstype = CKPT_MOUNT_FSTYPE,
 				     .mount_data = "default_permissions,"
 						   "allow_other",
 				     .mount_flags =

@@ -77,7 +77,7 @@ static char *local_folder(const char *url)
 		       : NULL;
 }
 
-/* Where nothing can be written nobody needs to know how. */
+/* How the store is written to, which nobody needs to know where it is not. */
 static int try_store(struct object_store *s, struct error *err)
 {
 	int rc = object_store_probe(s, err);
@@ -97,7 +97,7 @@ static int open_store(struct ckpt_mount *m, const char *url, struct error *err)
 	o.memory = m->cfg->memory / 2;
 	o.ca_file = m->cfg->ca_file;
 	rc = object_store_open(url, &o, &m->store, err);
-	return rc < 0 ? rc : try_store(m->store, err);
+	return rc < 0 || m->cfg->read_only ? rc : try_store(m->store, err);
 }
 
 static void set_bounds(struct ckpt_mount *m)

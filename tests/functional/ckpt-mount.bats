@@ -393,7 +393,10 @@ is_restarted()
 }
 
 @test "a mount that may only be read takes no change" {
+	local before
+
 	ckpt cp "$F/in/config.json" :f
+	before=$(find "$W/store" -printf '%P %T@ %C@\n' | sort)
 	mount_store --read-only
 	cmp "$M/f" "$F/in/config.json"
 	run cp "$F/in/config.json" "$M/g"
@@ -401,6 +404,8 @@ is_restarted()
 	run rm "$M/f"
 	[[ $output == *"Read-only"* ]]
 	umount_store
+	# Nor does the mount itself, to try what the store can do.
+	[ "$(find "$W/store" -printf '%P %T@ %C@\n' | sort)" = "$before" ]
 }
 
 @test "figures are JSON, wherever the mount is" {
