@@ -124,6 +124,11 @@ end_run() {
 	exec 8<&-
 }
 
+# What a benchmark wants to look at beside the time of a start: it may have
+# functions of its own by these names.
+start_begins() { :; }
+start_is_ready() { :; } # VARIANT
+
 # Pull REF with the words given, if any, run it, and note what happened.
 note_start() { # VARIANT SNAPSHOTTER REF [PULL...]
 	local who=$1 snapshotter=$2 ref=$3 t pulled before after ticks
@@ -132,6 +137,7 @@ note_start() { # VARIANT SNAPSHOTTER REF [PULL...]
 	drop_caches
 	before=($(net_counters))
 	ticks=$(far_ticks)
+	start_begins
 	t=$(now)
 	(($# == 0)) || must "$@" "$ref"
 	pulled=$(seconds_since "$t")
@@ -139,6 +145,7 @@ note_start() { # VARIANT SNAPSHOTTER REF [PULL...]
 	sample "$image $link: ready" "$who" "$(seconds_since "$t")" s
 	ticks=$(($(far_ticks) - ticks))
 	after=($(net_counters))
+	start_is_ready "$who"
 	sample "$image $link: pull" "$who" "$pulled" s
 	sample "$image $link: before ready" "$who" \
 		"$(calc "(${after[3]} - ${before[3]}) / 1e6")" MB

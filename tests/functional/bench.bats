@@ -180,6 +180,52 @@ goals_of()
 	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
 }
 
+@test "the processor's time of a start is sorted by who used it and what for" {
+	cat >"$BATS_TEST_TMPDIR/script" <<-'END'
+	bootseerd 10/10 PERF_RECORD_FORK(11:11):(10:10)
+	bootseerd 11/12
+	 	    7f0000000001 ZSTD_decompressBlock (/usr/lib/libzstd.so.1)
+
+	containerd 20/20 PERF_RECORD_FORK(21:21):(20:20)
+	containerd-shim 21/21 PERF_RECORD_FORK(22:22):(21:21)
+	python3 22/22
+	 	ffffffff81000001 memcpy_orig ([kernel.kallsyms])
+	 	ffffffff81000002 erofs_read_folio ([kernel.kallsyms])
+
+	containerd-shim 21/21
+	 	    7f0000000002 runtime.mallocgc (/usr/bin/containerd-shim)
+
+	kworker/0:1 30/30
+	 	ffffffff81000003 wb_workfn ([kernel.kallsyms])
+
+	cc1 40/40
+	 	    7f0000000003 parse (/usr/bin/cc1)
+
+	swapper 0/0
+	 	ffffffff81000004 default_idle ([kernel.kallsyms])
+
+	END
+	python3 "$top/bench/tools/start_cpu.py" --hz 10 --node 10 --runtime 20 \
+		"$BATS_TEST_TMPDIR/script" | grep -v 'all' >"$BATS_TEST_TMPDIR/rows"
+	diff "$BATS_TEST_TMPDIR/rows" - <<-'END'
+	container	EROFS	0.100
+	kernel	writeback	0.100
+	node	zstd	0.100
+	other	own code	0.100
+	runtime	own code	0.100
+	END
+}
+
+@test "a start's account of its processor time has every process of it" {
+	"$top/bench/start-cpu" --quick --json "$BATS_TEST_TMPDIR/r"
+	# All of a start is two processes' at least, and some of it the kernel's.
+	jq -e '[.samples[] | select(.variant == "bootseer-trace" and .value > 0 and
+		(.series | test("CPU: .*: all"))) | .series | split(": ")[2]] |
+		contains(["container", "node", "runtime"])' "$BATS_TEST_TMPDIR/r"
+	jq -e '[.goals[] | select(.name | test("T\\*\\*"))] | length > 0' \
+		"$BATS_TEST_TMPDIR/r"
+}
+
 @test "nodes in namespaces exchange an image and start it, and leave nothing" {
 	"$top/bench/p2p" --quick --only "peers direct" --json "$BATS_TEST_TMPDIR/p"
 	# A machine that is busy makes a run void, which is said.
