@@ -4,6 +4,7 @@
  *
  *   engine.c          open and close, the loop's thread, calls into it
  *   engine_image.c    an image: its pieces, the core's calls and its clock
+ *   engine_parts.h    what each of the others holds of an image
  *   engine_want.c     who waits: readers and lists
  *   engine_source.c   readers' side: a block source
  *   engine_fetch.c    lists' side: the contract of device_fetch_list()
@@ -36,8 +37,7 @@
 #include "p2p/core/slots.h"
 #include "p2p/core/swarm.h"
 #include "p2p/engine/engine_fault.h"
-#include "p2p/engine/engine_errand.h"
-#include "p2p/engine/engine_want.h"
+#include "p2p/engine/engine_parts.h"
 #include "p2p/engine/relay.h"
 #include "p2p/net/net.h"
 #include "p2p/p2p.h"
@@ -49,12 +49,8 @@
 #define NS_PER_S INT64_C(1000000000)
 
 #define MEMBER_BUCKETS 1024u
-#define KNOWN_MAX SWARM_MEMBERS_MAX /* known to take part in one image */
 
-struct engine_call;
 struct link;
-struct member;
-struct neighbour;
 struct rights_reading;
 struct probe;
 TAILQ_HEAD(member_list, member);
@@ -67,88 +63,40 @@ struct bytes {
 	uint8_t data[];
 };
 
-/* One question of the core for leases. */
-struct ask {
-	uint32_t pieces[SWARM_LEASE_MAX];
-	size_t n;
-	bool is_demand;
-};
-#define ASKS_MAX 2u
-
-/* What the trackers are to be told of an image, and what they are asked. */
-struct leases {
-	struct ask asks[ASKS_MAX];
-	size_t n_asks;
-	uint32_t done[TRACKER_PIECES_MAX], failed[TRACKER_PIECES_MAX];
-	size_t n_done, n_failed;
-	int64_t origin_wait_ns;
-};
-
+/* An image: what engine_image.c holds, and of each other file the part that this one
+ * alone reads and writes (docs/threads.md has the table, and the lint keeps it). */
 struct p2p_image {
 	LIST_ENTRY(p2p_image) all;
 	struct p2p *p;
 	struct digest digest; /* p2p_swarm_name() */
 	struct digest image;
 	bool is_metadata;
-	atomic_int_fast64_t moved_ns, heard_ns; /* as struct p2p_progress */
-	uint64_t id; /* for the relay: no two have the same */
+	atomic_int_fast64_t moved_ns; /* as struct p2p_progress */
+	uint64_t id;                  /* for the relay: no two have the same */
 	const struct blockmap *map;
 	char *label, *repo;
 	char *(*authorization)(void *arg, struct pace *pace);
 	void *arg;
-	struct source **packs;
-	size_t n_packs;
 	struct places places;
 	uint32_t *sizes, *unpacked;
-	uint8_t *why; /* enum source_priority a piece was last asked with */
 	uint32_t n;
+	int64_t opened;
 
 	struct swarm *swarm;
 	struct loop_call settle_call;
-	bool is_settling;      /* it is posted */
-	bool wants_changed[2]; /* hot, cold */
-	struct loop_timer tick, news, connect, announce;
+	bool is_settling; /* it is posted */
+	struct loop_timer tick, news, connect;
 	bool news_armed;
-
-	struct neighbour *peers[SWARM_PEERS_MAX];
-	unsigned int n_peers;
-	struct member *known[KNOWN_MAX];
-	size_t n_known;
-	/* When the neighbours were told of each other, and that one came since. */
-	int64_t introduced;
-	bool is_news_of_members;
-	bool has_quarantined; /* one of the peers is to leave */
-	uint8_t capability[CAPABILITY_MAX];
-	size_t capability_len;
-	int64_t capability_until;    /* seconds since 1970 */
-	int64_t renew_at;            /* the same; 0: there is none yet */
-	unsigned int permits_lost;   /* asked for and not given, in a row */
-	struct permit *permit;       /* being asked for; NULL: none is */
-	char refusal[ERROR_MSG_MAX]; /* why, as was told; "": it was not */
-
-	struct waiter_list waiters[WAITER_BUCKETS];
-	LIST_HEAD(, lister) listers;
-	LIST_HEAD(, origin_read) reads;
-	struct error origin_error;       /* the last one */
-	unsigned int n_errands[ERRANDS]; /* that run */
-	struct errand_host *host;
-
-	struct leases leases;
-	struct engine_call *call; /* under way, or NULL */
-	bool is_leaving;          /* the next call is the last one */
-	int64_t called;           /* when the last one began */
-	int64_t opened, met;      /* when; met: first somebody else */
-	bool has_waited;          /* for others, with what it asks */
-	bool has_heard;           /* what somebody has */
-	bool is_alone;            /* the tracker knows nobody else */
-	int64_t announce_at;      /* when the timer makes the next; 0: not */
-	const struct swarm_grant *granted; /* being told to the core ... */
-	bool *is_read;                     /* ... and what it reads of it */
-	int64_t interval;                  /* to the next, at the latest */
-	int64_t full_until; /* the tracker has no room for its leases */
-
 	bool is_closing;
 	unsigned int n_works; /* under way; with p->lock */
+
+	struct image_wants wants;
+	struct image_origin origin;
+	struct image_errands errands;
+	struct image_neighbours neighbours;
+	struct image_known known;
+	struct image_right right;
+	struct image_calls calls;
 };
 
 struct p2p {

@@ -80,14 +80,11 @@ static void finish(struct arrival *a)
 {
 	struct p2p_image *i = a->i;
 	int64_t now = clock_now_ns();
-	unsigned int peer = a->peer;
+	unsigned int peer = neighbour_still(i, a->peer, a->serial);
 
-	if (peer != SWARM_NONE &&
-	    !(i->peers[peer] && i->peers[peer]->serial == a->serial))
-		peer = SWARM_NONE;
 	if (a->peer == SWARM_NONE) {
 		if (a->rc < 0)
-			i->origin_error = a->err;
+			origin_failed(i, &a->err);
 		i->p->origin_bytes += i->sizes[a->piece];
 		tracker_done(i, a->piece, a->rc);
 	}

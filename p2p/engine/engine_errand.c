@@ -57,16 +57,16 @@ int errands_join(struct p2p_image *i, struct error *err)
 		LIST_INSERT_HEAD(&i->p->hosts, h, link);
 	}
 	h->n_images++;
-	i->host = h;
+	i->errands.host = h;
 	return 0;
 }
 
 void errands_leave(struct p2p_image *i)
 {
-	if (!i->host || --i->host->n_images)
+	if (!i->errands.host || --i->errands.host->n_images)
 		return;
-	LIST_REMOVE(i->host, link);
-	free(i->host);
+	LIST_REMOVE(i->errands.host, link);
+	free(i->errands.host);
 }
 
 static bool has_one_host(const struct p2p *p)
@@ -79,7 +79,7 @@ static bool has_one_host(const struct p2p *p)
 static unsigned int room_of(const struct p2p_image *i, enum errand_kind kind,
 			    int64_t now)
 {
-	const struct errand_host *h = i->host;
+	const struct errand_host *h = i->errands.host;
 	unsigned int left =
 		sizes[kind].threads -
 		(i->p->errands[kind].n_running - h->n_errands[kind]);
@@ -98,20 +98,20 @@ static bool may_begin(const struct p2p_image *i, enum errand_kind kind,
 		      int64_t now)
 {
 	unsigned int room = room_of(i, kind, now), left;
-	unsigned int n = i->n_errands[kind];
+	unsigned int n = i->errands.n_running[kind];
 
-	if (n >= sizes[kind].most || i->host->n_errands[kind] >= room)
+	if (n >= sizes[kind].most || i->errands.host->n_errands[kind] >= room)
 		return false;
-	left = room - (i->host->n_errands[kind] - n);
+	left = room - (i->errands.host->n_errands[kind] - n);
 	return n < (has_one_host(i->p) ? (left + 1) / 2 : left - left / 4);
 }
 
 /* The least is first. */
 static uint64_t rank_of(const struct errand *e, int64_t now)
 {
-	return (uint64_t)(e->i->host->hangs_until > now) << 63 |
-	       (uint64_t)e->i->host->n_errands[e->kind] << 32 |
-	       e->i->n_errands[e->kind];
+	return (uint64_t)(e->i->errands.host->hangs_until > now) << 63 |
+	       (uint64_t)e->i->errands.host->n_errands[e->kind] << 32 |
+	       e->i->errands.n_running[e->kind];
 }
 
 /* The first of the host, then of the image, with the fewest threads, and last those of
@@ -146,8 +146,8 @@ static void begin_next(struct errand_threads *l)
 		unwait(l, e);
 		e->begun_ns = now;
 		l->n_running++;
-		e->i->n_errands[e->kind]++;
-		e->i->host->n_errands[e->kind]++;
+		e->i->errands.n_running[e->kind]++;
+		e->i->errands.host->n_errands[e->kind]++;
 		/* Its queue has no bound, and is empty: a thread is free. */
 		(void)!pool_submit(l->pool, &e->work);
 	}
@@ -164,9 +164,9 @@ static void run(struct work *w)
 static void note_end(const struct errand *e, int64_t now)
 {
 	if (atomic_load(&e->i->moved_ns) >= e->begun_ns)
-		e->i->host->hangs_until = 0;
+		e->i->errands.host->hangs_until = 0;
 	else if (e->kind != ERRAND_PERMIT && now - e->begun_ns >= HANG_NS)
-		e->i->host->hangs_until = now + HANGS_FOR_NS;
+		e->i->errands.host->hangs_until = now + HANGS_FOR_NS;
 }
 
 static void done(struct work *w)
@@ -175,8 +175,8 @@ static void done(struct work *w)
 	struct errand_threads *l = &e->i->p->errands[e->kind];
 
 	l->n_running--;
-	e->i->n_errands[e->kind]--;
-	e->i->host->n_errands[e->kind]--;
+	e->i->errands.n_running[e->kind]--;
+	e->i->errands.host->n_errands[e->kind]--;
 	note_end(e, clock_now_ns());
 	e->done(e, true);
 	begin_next(l);

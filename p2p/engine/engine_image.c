@@ -86,34 +86,6 @@ void image_release(struct p2p_image *i)
 
 /* ------------------------------------------- what the core wants done --- */
 
-static void host_ask(void *arg, unsigned int peer, const uint32_t *pieces,
-		     size_t n, enum source_priority priority)
-{
-	struct p2p_image *i = arg;
-	uint32_t len_max = 0;
-	struct block b;
-
-	for (size_t k = 0; k < n; k++) {
-		image_block(i, pieces[k], &b);
-		i->why[pieces[k]] = (uint8_t)priority;
-		if (b.usize > len_max)
-			len_max = b.usize;
-		if (b.csize > len_max)
-			len_max = b.csize;
-	}
-	net_ask(i->peers[peer]->l->net, &i->digest, pieces, n, len_max,
-		priority);
-}
-
-static void host_cancel(void *arg, unsigned int peer, uint32_t piece)
-{
-	struct p2p_image *i = arg;
-	uint8_t *room = net_cancel(i->peers[peer]->l->net, &i->digest, piece);
-
-	if (room)
-		bytes_unref(container_of(room, struct bytes, data));
-}
-
 static void host_origin(void *arg, const uint32_t *pieces, size_t n,
 			enum source_priority priority)
 {
@@ -126,26 +98,14 @@ static void host_lease(void *arg, const uint32_t *pieces, size_t n,
 	tracker_want(arg, pieces, n, priority);
 }
 
-static void host_quarantine(void *arg, unsigned int peer, int64_t ns,
-			    const char *why)
-{
-	struct p2p_image *i = arg;
-
-	/* Not from within the core: the link goes when it has returned. */
-	i->peers[peer]->quarantine_ns = ns;
-	i->has_quarantined = true;
-	i->peers[peer]->quarantine = why;
-	image_settle(i);
-}
-
 static void host_fail(void *arg, uint32_t piece, int rc)
 {
 	struct p2p_image *i = arg;
 	struct error err = ERROR_INIT;
 
-	if (i->origin_error.code)
+	if (origin_error(i)->code)
 		(void)error_set(&err, -rc, "image %s: %s", i->label,
-				i->origin_error.msg);
+				origin_error(i)->msg);
 	else
 		(void)error_set(&err, -rc,
 				"image %s: neither peers nor the origin gave "
@@ -155,11 +115,11 @@ static void host_fail(void *arg, uint32_t piece, int rc)
 }
 
 static const struct swarm_host host = {
-	.ask = host_ask,
-	.cancel = host_cancel,
+	.ask = neighbour_ask,
+	.cancel = neighbour_cancel,
 	.origin = host_origin,
 	.lease = host_lease,
-	.quarantine = host_quarantine,
+	.quarantine = neighbour_quarantine,
 	.fail = host_fail,
 };
 
@@ -177,7 +137,7 @@ static void settle(struct p2p_image *i)
 	neighbours_check(i, now);
 	if (next != INT64_MAX)
 		engine_arm(i->p, &i->tick, next - now);
-	if (i->n_peers && !i->news_armed) {
+	if (neighbours_count(i) && !i->news_armed) {
 		i->news_armed = true;
 		engine_arm(i->p, &i->news, swarm_news_ns(i->swarm));
 	}
@@ -229,11 +189,6 @@ static void on_connect(struct loop_timer *t)
 	engine_arm(i->p, t, CONNECT_NS);
 }
 
-static void on_announce(struct loop_timer *t)
-{
-	tracker_announce(container_of(t, struct p2p_image, announce));
-}
-
 static int start_timers(struct p2p_image *i, struct error *err)
 {
 	struct {
@@ -244,7 +199,6 @@ static int start_timers(struct p2p_image *i, struct error *err)
 		{ &i->tick, on_tick, 0 },
 		{ &i->news, on_news, swarm_news_ns(i->swarm) },
 		{ &i->connect, on_connect, 0 },
-		{ &i->announce, on_announce, 0 },
 	};
 	int rc = 0;
 
@@ -253,7 +207,7 @@ static int start_timers(struct p2p_image *i, struct error *err)
 		rc = loop_timer_start(i->p->loop, all[k].t, all[k].ns, err);
 	}
 	i->news_armed = true;
-	return rc;
+	return rc < 0 ? rc : tracker_start(i, err);
 }
 
 static void stop_timers(struct p2p_image *i)
@@ -261,21 +215,19 @@ static void stop_timers(struct p2p_image *i)
 	loop_timer_stop(&i->tick);
 	loop_timer_stop(&i->news);
 	loop_timer_stop(&i->connect);
-	loop_timer_stop(&i->announce);
+	tracker_stop(i);
 }
 
 /* ------------------------------------------------------ open and close --- */
 
 static void image_free(struct p2p_image *i)
 {
-	for (size_t k = 0; i->packs && k < i->n_packs; k++)
-		source_free(i->packs[k]);
-	free(i->packs);
+	origin_close(i);
+	neighbours_fini(i);
 	swarm_free(i->swarm);
 	places_fini(&i->places);
 	free(i->sizes);
 	free(i->unpacked);
-	free(i->why);
 	free(i->label);
 	free(i->repo);
 	free(i);
@@ -296,8 +248,7 @@ static int make_pieces(struct p2p_image *i, struct error *err)
 	i->n = (uint32_t)i->places.n;
 	i->sizes = calloc(i->n + 1, sizeof(*i->sizes));
 	i->unpacked = calloc(i->n + 1, sizeof(*i->unpacked));
-	i->why = calloc(i->n + 1, 1);
-	if (!i->sizes || !i->unpacked || !i->why)
+	if (!i->sizes || !i->unpacked)
 		return error_nomem(err);
 	for (uint32_t k = 0; k < i->n; k++) {
 		struct block b;
@@ -306,7 +257,7 @@ static int make_pieces(struct p2p_image *i, struct error *err)
 		i->sizes[k] = b.csize;
 		i->unpacked[k] = b.usize;
 	}
-	return 0;
+	return neighbours_init(i, err);
 }
 
 static int make_swarm(struct p2p_image *i, struct error *err)
@@ -424,26 +375,18 @@ int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 	i->map = cfg->map;
 	i->authorization = cfg->authorization;
 	i->arg = cfg->arg;
-	i->n_packs = cfg->map->n_packs;
 	i->settle_call.fn = on_settle;
-	LIST_INIT(&i->listers);
-	LIST_INIT(&i->reads);
-	for (size_t k = 0; k < WAITER_BUCKETS; k++)
-		LIST_INIT(&i->waiters[k]);
+	wants_init(i);
 	i->label = strdup(cfg->label);
 	i->image = cfg->image;
 	i->is_metadata = cfg->is_metadata;
 	i->repo = strdup(cfg->repo);
-	i->packs = calloc(i->n_packs + 1, sizeof(*i->packs));
-	if (i->packs)
-		memcpy(i->packs, cfg->packs, i->n_packs * sizeof(*i->packs));
-	else
-		for (size_t k = 0; k < i->n_packs; k++)
-			source_free(cfg->packs[k]);
-	rc = i->label && i->repo && i->packs
-		     ? p2p_swarm_name(&i->image, i->repo, i->is_metadata,
-				      &i->digest, err)
-		     : error_nomem(err);
+	rc = origin_open(i, cfg->packs, cfg->map->n_packs, err);
+	if (rc == 0 && (!i->label || !i->repo))
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = p2p_swarm_name(&i->image, i->repo, i->is_metadata,
+				    &i->digest, err);
 	if (rc == 0)
 		rc = make_pieces(i, err);
 	if (rc == 0 && i->n == 0)
@@ -497,7 +440,7 @@ void image_moves(struct p2p_image *i)
 void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret)
 {
 	ret->moved_ns = atomic_load(&i->moved_ns);
-	ret->heard_ns = atomic_load(&i->heard_ns);
+	ret->heard_ns = neighbours_heard(i);
 }
 
 /* Keep what it counted. */
@@ -523,8 +466,7 @@ static void close_here(void *arg)
 	struct p2p_image *i = arg;
 	struct link *l;
 
-	i->is_leaving = true;
-	tracker_announce(i);
+	tracker_leave(i);
 	i->is_closing = true;
 	stop_timers(i);
 	origin_stop(i);
@@ -536,9 +478,7 @@ static void close_here(void *arg)
 		retry_drop(l, i);
 		net_close_image(l->net, &i->digest, SWARM_GONE);
 	}
-	for (size_t k = 0; k < SWARM_PEERS_MAX; k++)
-		if (i->peers[k])
-			neighbour_leave(i->peers[k]);
+	neighbours_leave(i);
 	members_forget(i);
 	keep_stats(i);
 	LIST_REMOVE(i, all);

@@ -38,12 +38,15 @@ struct link *link_make(struct p2p *p, struct net_link *net, struct member *m)
 
 void link_open(struct link *l, struct p2p_image *i)
 {
+	size_t len;
+	const void *shown = rights_shown(i, &len);
+
 	/* Without the right it would only be refused: when that comes. */
-	if (i->p->keys && !i->capability_len)
+	if (i->p->keys && !len)
 		return;
 	/* -EALREADY; or it cannot be: another link may. */
-	if (net_open_image(l->net, &i->digest, i->n, i->capability,
-			   i->capability_len, NULL) == -ENOSPC)
+	if (net_open_image(l->net, &i->digest, i->n, shown, len, NULL) ==
+	    -ENOSPC)
 		retry_later(l, i);
 }
 
@@ -183,11 +186,55 @@ static int on_may_open(void *arg, struct net_link *net,
 	return 0;
 }
 
+int neighbours_init(struct p2p_image *i, struct error *err)
+{
+	i->neighbours.asked = calloc(i->n + 1, 1);
+	return i->neighbours.asked ? 0 : error_nomem(err);
+}
+
+void neighbours_fini(struct p2p_image *i)
+{
+	free(i->neighbours.asked);
+}
+
+unsigned int neighbour_still(const struct p2p_image *i, unsigned int peer,
+			     uint64_t serial)
+{
+	const struct neighbour *nb =
+		peer == SWARM_NONE ? NULL : i->neighbours.peers[peer];
+
+	return nb && nb->serial == serial ? peer : SWARM_NONE;
+}
+
+bool neighbours_have(const struct p2p_image *i, const struct member *m)
+{
+	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->neighbours.peers[k] &&
+		    i->neighbours.peers[k]->l->member == m)
+			return true;
+	return false;
+}
+
+unsigned int neighbours_count(const struct p2p_image *i)
+{
+	return i->neighbours.n;
+}
+
+int64_t neighbours_met(const struct p2p_image *i)
+{
+	return i->neighbours.met;
+}
+
+int64_t neighbours_heard(const struct p2p_image *i)
+{
+	return atomic_load(&i->neighbours.heard_ns);
+}
+
 static unsigned int free_peer(const struct p2p_image *i)
 {
 	unsigned int k = 0;
 
-	while (k < SWARM_PEERS_MAX && i->peers[k])
+	while (k < SWARM_PEERS_MAX && i->neighbours.peers[k])
 		k++;
 	return k;
 }
@@ -213,8 +260,9 @@ bool neighbours_tell(struct p2p_image *i, int64_t now)
 	bool is_more = false;
 
 	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
-		if (i->peers[k])
-			is_more = tell(i, i->peers[k], now) || is_more;
+		if (i->neighbours.peers[k])
+			is_more =
+				tell(i, i->neighbours.peers[k], now) || is_more;
 	return is_more;
 }
 
@@ -226,8 +274,8 @@ static void introduce(const struct p2p_image *i, const struct neighbour *to)
 	size_t n = 0;
 
 	for (unsigned int k = 0; nodes && k < SWARM_PEERS_MAX; k++)
-		if (i->peers[k] && i->peers[k] != to)
-			nodes[n++] = *net_peer(i->peers[k]->l->net);
+		if (i->neighbours.peers[k] && i->neighbours.peers[k] != to)
+			nodes[n++] = *net_peer(i->neighbours.peers[k]->l->net);
 	if (n)
 		net_members(to->l->net, nodes, n);
 }
@@ -235,15 +283,15 @@ static void introduce(const struct p2p_image *i, const struct neighbour *to)
 void neighbours_meet(struct p2p_image *i, int64_t now)
 {
 	int64_t every =
-		i->is_news_of_members ? INTRODUCE_NS : INTRODUCE_AGAIN_NS;
+		i->neighbours.is_news ? INTRODUCE_NS : INTRODUCE_AGAIN_NS;
 
-	if (now - i->introduced < every)
+	if (now - i->neighbours.introduced < every)
 		return;
-	i->introduced = now;
-	i->is_news_of_members = false;
+	i->neighbours.introduced = now;
+	i->neighbours.is_news = false;
 	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
-		if (i->peers[k])
-			introduce(i, i->peers[k]);
+		if (i->neighbours.peers[k])
+			introduce(i, i->neighbours.peers[k]);
 }
 
 static void on_opened(void *arg, struct net_link *net,
@@ -273,10 +321,10 @@ static void on_opened(void *arg, struct net_link *net,
 	nb->peer = peer;
 	nb->serial = ++p->serial;
 	LIST_INSERT_HEAD(&l->neighbours, nb, by_link);
-	i->peers[peer] = nb;
-	i->n_peers++;
-	if (!i->met)
-		i->met = clock_now_ns();
+	i->neighbours.peers[peer] = nb;
+	i->neighbours.n++;
+	if (!i->neighbours.met)
+		i->neighbours.met = clock_now_ns();
 	m = member_know(p, net_peer(net), false);
 	if (m)
 		member_takes_part(m, i);
@@ -286,7 +334,7 @@ static void on_opened(void *arg, struct net_link *net,
 		swarm_peer_takes_one(i->swarm, peer);
 	(void)tell(i, nb, clock_now_ns());
 	introduce(i, nb);
-	i->is_news_of_members = true;
+	i->neighbours.is_news = true;
 	image_turns(i, clock_now_ns());
 	image_settle(i);
 }
@@ -298,10 +346,17 @@ void neighbour_leave(struct neighbour *nb)
 	LIST_REMOVE(nb, by_link);
 	serve_drop(nb->l, i);
 	swarm_peer_leave(i->swarm, nb->peer, clock_now_ns());
-	i->peers[nb->peer] = NULL;
-	i->n_peers--;
+	i->neighbours.peers[nb->peer] = NULL;
+	i->neighbours.n--;
 	image_settle(i);
 	free(nb);
+}
+
+void neighbours_leave(struct p2p_image *i)
+{
+	for (size_t k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->neighbours.peers[k])
+			neighbour_leave(i->neighbours.peers[k]);
 }
 
 static void on_closed(void *arg, struct net_link *net,
@@ -329,11 +384,11 @@ static void on_closed(void *arg, struct net_link *net,
 
 void neighbours_check(struct p2p_image *i, int64_t now)
 {
-	if (!i->has_quarantined)
+	if (!i->neighbours.has_quarantined)
 		return;
-	i->has_quarantined = false;
+	i->neighbours.has_quarantined = false;
 	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++) {
-		struct neighbour *nb = i->peers[k];
+		struct neighbour *nb = i->neighbours.peers[k];
 		struct member *m;
 
 		if (!nb || !nb->quarantine_ns)
@@ -346,6 +401,47 @@ void neighbours_check(struct p2p_image *i, int64_t now)
 		nb->quarantine_ns = 0;
 		net_close(nb->l->net, nb->quarantine);
 	}
+}
+
+/* ----------------------------------------------- what the core wants --- */
+
+void neighbour_ask(void *image, unsigned int peer, const uint32_t *pieces,
+		   size_t n, enum source_priority priority)
+{
+	struct p2p_image *i = image;
+	uint32_t len_max = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		i->neighbours.asked[pieces[k]] = (uint8_t)priority;
+		if (i->unpacked[pieces[k]] > len_max)
+			len_max = i->unpacked[pieces[k]];
+		if (i->sizes[pieces[k]] > len_max)
+			len_max = i->sizes[pieces[k]];
+	}
+	net_ask(i->neighbours.peers[peer]->l->net, &i->digest, pieces, n,
+		len_max, priority);
+}
+
+void neighbour_cancel(void *image, unsigned int peer, uint32_t piece)
+{
+	struct p2p_image *i = image;
+	uint8_t *room = net_cancel(i->neighbours.peers[peer]->l->net,
+				   &i->digest, piece);
+
+	if (room)
+		bytes_unref(container_of(room, struct bytes, data));
+}
+
+void neighbour_quarantine(void *image, unsigned int peer, int64_t ns,
+			  const char *why)
+{
+	struct p2p_image *i = image;
+
+	/* Not from within the core: the link goes when it has returned. */
+	i->neighbours.peers[peer]->quarantine_ns = ns;
+	i->neighbours.peers[peer]->quarantine = why;
+	i->neighbours.has_quarantined = true;
+	image_settle(i);
 }
 
 /* ------------------------------------------------------ what they say --- */
@@ -364,8 +460,7 @@ static void on_news(void *arg, struct net_link *net, const struct digest *image,
 	if (!nb)
 		return;
 	s = nb->i->swarm;
-	nb->i->has_heard = true;
-	atomic_store(&nb->i->heard_ns, now);
+	atomic_store(&nb->i->neighbours.heard_ns, now);
 	for (size_t k = 0; k < n_lost && rc == 0; k++)
 		rc = swarm_peer_lost(s, nb->peer, lost[k], now);
 	for (size_t k = 0; k < n_have && rc == 0; k++)
@@ -425,7 +520,8 @@ static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
 		rc = -EBADMSG;
 	else
 		b = bytes_new(nb->i->p, p->len,
-			      nb->i->why[p->piece] == SOURCE_DEMAND);
+			      nb->i->neighbours.asked[p->piece] ==
+				      SOURCE_DEMAND);
 	if (b)
 		return b->data;
 	swarm_lost(nb->i->swarm, nb->peer, p->piece, rc, clock_now_ns());
@@ -452,7 +548,9 @@ static void on_got(void *arg, struct net_link *net, const struct net_piece *p,
 
 	if (nb)
 		(void)!arrive(nb->i, nb, p->piece, p->form,
-			      (enum source_priority)nb->i->why[p->piece], b);
+			      (enum source_priority)
+				      nb->i->neighbours.asked[p->piece],
+			      b);
 	else
 		bytes_unref(b);
 }

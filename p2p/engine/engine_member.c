@@ -128,17 +128,18 @@ static size_t known_place(const struct p2p_image *i)
 {
 	size_t k = 0;
 
-	if (i->n_known < KNOWN_MAX)
-		return i->n_known;
-	while (k < KNOWN_MAX && (i->known[k]->link || !i->known[k]->failures))
+	if (i->known.n < KNOWN_MAX)
+		return i->known.n;
+	while (k < KNOWN_MAX &&
+	       (i->known.members[k]->link || !i->known.members[k]->failures))
 		k++;
 	return k;
 }
 
 static bool is_known(const struct member *m, const struct p2p_image *i)
 {
-	for (size_t k = 0; k < i->n_known; k++)
-		if (i->known[k] == m)
+	for (size_t k = 0; k < i->known.n; k++)
+		if (i->known.members[k] == m)
 			return true;
 	return false;
 }
@@ -152,18 +153,18 @@ void member_takes_part(struct member *m, struct p2p_image *i)
 	at = known_place(i);
 	if (at == KNOWN_MAX)
 		return;
-	if (at == i->n_known)
-		i->n_known++;
+	if (at == i->known.n)
+		i->known.n++;
 	else
-		i->known[at]->refs--;
-	i->known[at] = m;
+		i->known.members[at]->refs--;
+	i->known.members[at] = m;
 	m->refs++;
 }
 
 void members_forget(struct p2p_image *i)
 {
-	while (i->n_known)
-		i->known[--i->n_known]->refs--;
+	while (i->known.n)
+		i->known.members[--i->known.n]->refs--;
 }
 
 /* ------------------------------------------------------------- connect --- */
@@ -215,9 +216,9 @@ static struct member *choose(struct p2p_image *i, int64_t now)
 	struct member *best = NULL, *m;
 	unsigned int n = 0;
 
-	for (size_t k = 0; k < i->n_known; k++)
-		if (can_dial(i->known[k], now))
-			consider(i->p, i->known[k], want, &best, &n);
+	for (size_t k = 0; k < i->known.n; k++)
+		if (can_dial(i->known.members[k], now))
+			consider(i->p, i->known.members[k], want, &best, &n);
 	if (best || i->p->tracker_is_there)
 		return best;
 	/* Nobody can say who takes part: ask whoever is known. */
@@ -246,7 +247,7 @@ static void dial(struct p2p *p, struct member *m, int64_t now)
 void members_connect(struct p2p_image *i, int64_t now)
 {
 	struct p2p *p = i->p;
-	unsigned int wanted = p->cfg.neighbours, n = i->n_peers;
+	unsigned int wanted = p->cfg.neighbours, n = neighbours_count(i);
 	const struct link *l;
 
 	LIST_FOREACH(l, &p->links, all)
@@ -261,14 +262,6 @@ void members_connect(struct p2p_image *i, int64_t now)
 }
 
 /* ---------------------------------------------------------------- turns --- */
-
-static bool is_neighbour(const struct member *m, const struct p2p_image *i)
-{
-	for (unsigned int k = 0; k < SWARM_PEERS_MAX; k++)
-		if (i->peers[k] && i->peers[k]->l->member == m)
-			return true;
-	return false;
-}
 
 /* Somebody said so lately, and nothing says the contrary. */
 static bool is_there(const struct member *m, int64_t since, int64_t now)
@@ -289,10 +282,10 @@ void image_turns(struct p2p_image *i, int64_t now)
 	const struct member *m;
 	size_t n = 0;
 
-	for (size_t k = 0; k < i->n_known && n < SWARM_MEMBERS_MAX; k++)
-		if (is_neighbour(i->known[k], i) ||
-		    is_there(i->known[k], now - SAID_NS, now))
-			names[n++] = swarm_name(i->known[k]->node.name);
+	for (size_t k = 0; k < i->known.n && n < SWARM_MEMBERS_MAX; k++)
+		if (neighbours_have(i, i->known.members[k]) ||
+		    is_there(i->known.members[k], now - SAID_NS, now))
+			names[n++] = swarm_name(i->known.members[k]->node.name);
 	/* Who takes part is not known yet: all may. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (is_new && n < SWARM_MEMBERS_MAX && !is_known(m, i) &&

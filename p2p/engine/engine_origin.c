@@ -32,6 +32,39 @@ struct origin_read {
 	struct block blocks[];
 };
 
+int origin_open(struct p2p_image *i, struct source *const *packs, size_t n,
+		struct error *err)
+{
+	struct image_origin *o = &i->origin;
+
+	LIST_INIT(&o->reads);
+	o->packs = calloc(n + 1, sizeof(*o->packs));
+	for (size_t k = 0; k < n; k++) {
+		if (o->packs)
+			o->packs[o->n_packs++] = packs[k];
+		else
+			source_free(packs[k]);
+	}
+	return o->packs ? 0 : error_nomem(err);
+}
+
+void origin_close(struct p2p_image *i)
+{
+	for (size_t k = 0; k < i->origin.n_packs; k++)
+		source_free(i->origin.packs[k]);
+	free(i->origin.packs);
+}
+
+void origin_failed(struct p2p_image *i, const struct error *err)
+{
+	i->origin.error = *err;
+}
+
+const struct error *origin_error(const struct p2p_image *i)
+{
+	return &i->origin.error;
+}
+
 static enum pace_level level(struct pace *p)
 {
 	const struct origin_read *r = container_of(p, struct origin_read, pace);
@@ -128,7 +161,7 @@ static void run(struct errand *e)
 	if (atomic_load(&r->stop))
 		r->rc = error_set(&r->err, ECANCELED, "not wanted any more");
 	else
-		r->rc = source_read(r->i->packs[r->blocks[0].pack], &req,
+		r->rc = source_read(r->i->origin.packs[r->blocks[0].pack], &req,
 				    &r->sink, &r->err);
 	if (r->rc == 0 && r->next < r->n)
 		r->rc = error_set(&r->err, EIO, "the origin ended early");
@@ -145,9 +178,9 @@ static void done(struct errand *e, bool has_run)
 	if (!has_run)
 		r->rc = error_set(&r->err, ECANCELED, "not wanted any more");
 	if (r->rc < 0 && !atomic_load(&r->stop))
-		i->origin_error = r->err;
+		origin_failed(i, &r->err);
 	if (r->rc == -EBUSY)
-		i->leases.origin_wait_ns = BUSY_WAIT_NS;
+		tracker_wait(i, BUSY_WAIT_NS);
 	for (size_t k = r->next; k < r->n && !i->is_closing; k++) {
 		uint32_t piece = r->first + (uint32_t)k;
 		bool is_here = swarm_has(i->swarm, piece);
@@ -197,7 +230,7 @@ static void start(struct p2p_image *i, uint32_t first, size_t n,
 		image_block(i, first + (uint32_t)k, &r->blocks[k]);
 	if (priority == SOURCE_DEMAND)
 		r->deadline = deadline_of(i, first, n);
-	LIST_INSERT_HEAD(&i->reads, r, link);
+	LIST_INSERT_HEAD(&i->origin.reads, r, link);
 	image_hold(i);
 	/* What waits there has no bound: the core bounds what flies. */
 	errand_submit(i,
@@ -255,7 +288,7 @@ static bool is_wanted(const struct origin_read *r)
 
 void origin_stop_unwanted(struct p2p_image *i)
 {
-	struct origin_read *r = LIST_FIRST(&i->reads), *next;
+	struct origin_read *r = LIST_FIRST(&i->origin.reads), *next;
 
 	for (; r; r = next) {
 		next = LIST_NEXT(r, link);
@@ -266,7 +299,7 @@ void origin_stop_unwanted(struct p2p_image *i)
 
 void origin_stop(struct p2p_image *i)
 {
-	struct origin_read *r = LIST_FIRST(&i->reads), *next;
+	struct origin_read *r = LIST_FIRST(&i->origin.reads), *next;
 
 	for (; r; r = next) {
 		next = LIST_NEXT(r, link);

@@ -107,8 +107,26 @@ struct link *link_make(struct p2p *p, struct net_link *net, struct member *m);
 /* Take part in the image over this link, or over all. */
 void link_open(struct link *l, struct p2p_image *i);
 void links_open(struct p2p_image *i);
-/* It takes part no more. */
+/* For so many pieces as the image has. */
+int neighbours_init(struct p2p_image *i, struct error *err) MUST_CHECK;
+void neighbours_fini(struct p2p_image *i);
+/* It takes part no more; nobody does. */
 void neighbour_leave(struct neighbour *nb);
+void neighbours_leave(struct p2p_image *i);
+/* SWARM_NONE: this one is not neighbour number `peer` any more. */
+unsigned int neighbour_still(const struct p2p_image *i, unsigned int peer,
+			     uint64_t serial);
+bool neighbours_have(const struct p2p_image *i, const struct member *m);
+unsigned int neighbours_count(const struct p2p_image *i);
+/* When the first came, and when one last said what it has; 0: not yet. */
+int64_t neighbours_met(const struct p2p_image *i);
+int64_t neighbours_heard(const struct p2p_image *i); /* any thread */
+/* What the core wants of one; its calls. */
+void neighbour_ask(void *image, unsigned int peer, const uint32_t *pieces,
+		   size_t n, enum source_priority priority);
+void neighbour_cancel(void *image, unsigned int peer, uint32_t piece);
+void neighbour_quarantine(void *image, unsigned int peer, int64_t ns,
+			  const char *why);
 /* Close the links of those that are in quarantine since. */
 void neighbours_check(struct p2p_image *i, int64_t now);
 /* Tell the neighbours of each other, as often as makes sense without a tracker. */
@@ -130,6 +148,10 @@ void retries_check(struct p2p *p, int64_t now);
 
 /* Ask for this node's right to the image, when it has none for long any more. */
 void rights_renew(struct p2p_image *i);
+/* What this node may show of it; 0 bytes: nothing.  Borrowed until the loop goes on. */
+const void *rights_shown(const struct p2p_image *i, size_t *ret_len);
+/* Why it has none, as was told; "": it was not. */
+const char *rights_refusal(const struct p2p_image *i);
 /* It is closed: what is asked for it is not waited for. */
 void rights_leave(struct p2p_image *i);
 /* May the other side have it, with what it brought?  It is remembered until when.
@@ -170,8 +192,15 @@ int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
 
 /* ----------------------------------------------------- engine_origin.c --- */
 
+/* Takes the sources, whose array it copies, also when that fails. */
+int origin_open(struct p2p_image *i, struct source *const *packs, size_t n,
+		struct error *err) MUST_CHECK;
+void origin_close(struct p2p_image *i); /* one that was not opened is allowed */
 void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority);
+/* What the origin sent is wrong; the last failure, or one whose code is 0. */
+void origin_failed(struct p2p_image *i, const struct error *err);
+const struct error *origin_error(const struct p2p_image *i);
 /* End those of which nothing is wanted any more, soon; of a closing image: all. */
 void origin_stop_unwanted(struct p2p_image *i);
 void origin_stop(struct p2p_image *i);
@@ -184,8 +213,12 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 void tracker_reads(struct p2p_image *i, uint32_t piece);
 /* What a lease was for is here, or is not to be had. */
 void tracker_done(struct p2p_image *i, uint32_t piece, int rc);
-/* Call when it is due. */
-void tracker_announce(struct p2p_image *i);
+/* The origin says that it can give no more for so long. */
+void tracker_wait(struct p2p_image *i, int64_t ns);
+/* Call from now on; not any more; once more, to say that the image is left. */
+int tracker_start(struct p2p_image *i, struct error *err) MUST_CHECK;
+void tracker_stop(struct p2p_image *i);
+void tracker_leave(struct p2p_image *i);
 
 /* ----------------------------------------------------- engine_member.c --- */
 

@@ -70,23 +70,23 @@ static bool is_verdict(int rc)
 
 static void lose(struct p2p_image *i, const struct permit *t, int64_t now_s)
 {
-	unsigned int doublings = i->permits_lost < LOST_DOUBLINGS
-					 ? i->permits_lost
+	unsigned int doublings = i->right.n_lost < LOST_DOUBLINGS
+					 ? i->right.n_lost
 					 : LOST_DOUBLINGS;
 
-	i->renew_at = now_s + LOST_S;
+	i->right.renew_at = now_s + LOST_S;
 	if (is_verdict(t->rc)) {
-		i->permits_lost++;
-		i->renew_at = now_s + (LOST_S << doublings);
-		if (!*i->refusal)
+		i->right.n_lost++;
+		i->right.renew_at = now_s + (LOST_S << doublings);
+		if (!*i->right.refusal)
 			engine_note(i->p, P2P_RIGHT_REFUSED, i->label,
 				    t->err.msg);
-		(void)snprintf(i->refusal, sizeof(i->refusal), "%s",
+		(void)snprintf(i->right.refusal, sizeof(i->right.refusal), "%s",
 			       t->err.msg);
 	}
 	/* What is over would only be refused. */
-	if (i->capability_until <= now_s)
-		i->capability_len = 0;
+	if (i->right.until <= now_s)
+		i->right.len = 0;
 }
 
 /* The image has a new right: show it. */
@@ -94,12 +94,12 @@ static void show(struct p2p_image *i)
 {
 	struct link *l;
 
-	i->permits_lost = 0;
-	if (*i->refusal)
+	i->right.n_lost = 0;
+	if (*i->right.refusal)
 		engine_note(i->p, P2P_RIGHT_GIVEN, i->label, "");
-	*i->refusal = '\0';
+	*i->right.refusal = '\0';
 	LIST_FOREACH(l, &i->p->links, all)
-	net_renew_image(l->net, &i->digest, i->capability, i->capability_len);
+	net_renew_image(l->net, &i->digest, i->right.capability, i->right.len);
 	links_open(i);
 }
 
@@ -112,10 +112,10 @@ static bool has_same_right(const struct p2p_image *a, const struct p2p_image *b)
 
 static void share(const struct p2p_image *from, struct p2p_image *i)
 {
-	memcpy(i->capability, from->capability, from->capability_len);
-	i->capability_len = from->capability_len;
-	i->capability_until = from->capability_until;
-	i->renew_at = from->renew_at;
+	memcpy(i->right.capability, from->right.capability, from->right.len);
+	i->right.len = from->right.len;
+	i->right.until = from->right.until;
+	i->right.renew_at = from->right.renew_at;
 	show(i);
 }
 
@@ -128,10 +128,10 @@ static bool is_shared(struct p2p_image *i, int64_t now_s)
 	{
 		if (!has_same_right(o, i))
 			continue;
-		if (o->permit)
+		if (o->right.permit)
 			return true;
-		if (now_s < o->renew_at && o->capability_len &&
-		    i->capability_until < o->capability_until) {
+		if (now_s < o->right.renew_at && o->right.len &&
+		    i->right.until < o->right.until) {
 			share(o, i);
 			return true;
 		}
@@ -145,14 +145,14 @@ static void take(struct p2p_image *i, const struct tracker_capability *right,
 	int64_t left = right->not_after - now_s;
 	struct p2p_image *o;
 
-	memcpy(i->capability, right->data, right->len);
-	i->capability_len = right->len;
-	i->capability_until = right->not_after;
-	i->renew_at =
+	memcpy(i->right.capability, right->data, right->len);
+	i->right.len = right->len;
+	i->right.until = right->not_after;
+	i->right.renew_at =
 		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
 	/* It is over when it comes: one of the two clocks is wrong. */
-	if (i->renew_at <= now_s)
-		i->renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
+	if (i->right.renew_at <= now_s)
+		i->right.renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
 	show(i);
 	LIST_FOREACH(o, &i->p->images, all)
 	if (has_same_right(o, i))
@@ -162,11 +162,11 @@ static void take(struct p2p_image *i, const struct tracker_capability *right,
 /* What was mended is to help now, and not after the pause. */
 static void ask_anew(struct p2p_image *i)
 {
-	if (i->permit) {
-		i->permit->is_stale = true;
-	} else if (i->permits_lost || !i->capability_len) {
-		i->permits_lost = 0;
-		i->renew_at = 0;
+	if (i->right.permit) {
+		i->right.permit->is_stale = true;
+	} else if (i->right.n_lost || !i->right.len) {
+		i->right.n_lost = 0;
+		i->right.renew_at = 0;
 		rights_renew(i);
 	}
 }
@@ -179,7 +179,7 @@ static void end_permit(struct errand *e, bool has_run)
 	int64_t now_s = time(NULL);
 
 	(void)has_run;
-	i->permit = NULL;
+	i->right.permit = NULL;
 	if (!i->is_closing && t->rc == 0)
 		take(i, &t->right, now_s);
 	else if (!i->is_closing)
@@ -194,8 +194,8 @@ void rights_renew(struct p2p_image *i)
 {
 	struct permit *t;
 
-	if (!i->p->keys || i->permit || i->is_closing ||
-	    time(NULL) < i->renew_at || is_shared(i, time(NULL)))
+	if (!i->p->keys || i->right.permit || i->is_closing ||
+	    time(NULL) < i->right.renew_at || is_shared(i, time(NULL)))
 		return;
 	t = calloc(1, sizeof(*t));
 	if (!t)
@@ -206,17 +206,28 @@ void rights_renew(struct p2p_image *i)
 	t->pace = (struct pace){ .level = level,
 				 .moves = moves,
 				 .is_urgent = true };
-	i->permit = t;
+	i->right.permit = t;
 	image_hold(i);
 	errand_submit(i, ERRAND_PERMIT, &t->errand);
 }
 
+const void *rights_shown(const struct p2p_image *i, size_t *ret_len)
+{
+	*ret_len = i->right.len;
+	return i->right.capability;
+}
+
+const char *rights_refusal(const struct p2p_image *i)
+{
+	return i->right.refusal;
+}
+
 void rights_leave(struct p2p_image *i)
 {
-	if (!i->permit)
+	if (!i->right.permit)
 		return;
-	atomic_store(&i->permit->stop, true);
-	errand_take_back(&i->permit->errand);
+	atomic_store(&i->right.permit->stop, true);
+	errand_take_back(&i->right.permit->errand);
 }
 
 /* ------------------------------------------------------------- others' --- */

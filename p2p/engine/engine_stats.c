@@ -17,7 +17,7 @@ static void add_image(const struct p2p_image *i, struct p2p_stats *ret)
 
 	swarm_get_stats(i->swarm, &s);
 	ret->images++;
-	ret->images_refused += *i->refusal != '\0';
+	ret->images_refused += *rights_refusal(i) != '\0';
 	ret->rack_bytes_total += s.bytes_peers[SWARM_SAME_RACK];
 	ret->zone_bytes_total += s.bytes_peers[SWARM_SAME_ZONE];
 	ret->remote_bytes_total += s.bytes_peers[SWARM_REMOTE];
@@ -252,7 +252,8 @@ static void list_images(void *arg)
 		for (size_t k = 0; k < ARRAY_SIZE(st.bytes_peers); k++)
 			to->from_peers += st.bytes_peers[k];
 		to->from_origin = st.bytes_origin;
-		memcpy(to->refusal, i->refusal, sizeof(to->refusal));
+		(void)snprintf(to->refusal, sizeof(to->refusal), "%s",
+			       rights_refusal(i));
 	}
 }
 

@@ -45,28 +45,32 @@ static void arm(struct p2p_image *i, int64_t delay_ns)
 {
 	int64_t at = clock_now_ns() + delay_ns;
 
-	if (i->is_closing || (i->announce_at && i->announce_at <= at))
+	if (i->is_closing || (i->calls.timer_at && i->calls.timer_at <= at))
 		return;
-	i->announce_at = at;
-	engine_arm(i->p, &i->announce, delay_ns);
+	i->calls.timer_at = at;
+	engine_arm(i->p, &i->calls.timer, delay_ns);
 }
 
 static bool is_meeting(const struct p2p_image *i, int64_t now)
 {
-	if (i->is_alone || i->has_heard || now - i->opened >= MEET_NS)
+	int64_t met = neighbours_met(i);
+
+	if (i->calls.is_alone || neighbours_heard(i) ||
+	    now - i->opened >= MEET_NS)
 		return false;
-	return !i->met || now - i->met < MET_NS;
+	return !met || now - met < MET_NS;
 }
 
 /* Is there anything to call for that cannot wait until others are met? */
 static bool is_urgent(const struct p2p_image *i)
 {
-	const struct leases *l = &i->leases;
+	const struct leases *l = &i->calls.leases;
 
 	for (size_t k = 0; k < l->n_asks; k++)
 		if (l->asks[k].is_demand)
 			return true;
-	return l->n_done || l->n_failed || !i->called || i->is_leaving;
+	return l->n_done || l->n_failed || !i->calls.called ||
+	       i->calls.is_leaving;
 }
 
 /* ------------------------------------------------------------- leases --- */
@@ -74,8 +78,8 @@ static bool is_urgent(const struct p2p_image *i)
 void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		  enum source_priority priority)
 {
-	struct leases *l = &i->leases;
-	int64_t since = clock_now_ns() - i->called;
+	struct leases *l = &i->calls.leases;
+	int64_t since = clock_now_ns() - i->calls.called;
 	struct ask *a;
 
 	/* The core has given up on the oldest one by now. */
@@ -86,13 +90,14 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	a->n = n;
 	a->is_demand = priority == SOURCE_DEMAND;
 	/* By the time of the call others may have said that they have it. */
-	i->has_waited = i->has_waited || is_meeting(i, clock_now_ns());
+	i->calls.has_waited =
+		i->calls.has_waited || is_meeting(i, clock_now_ns());
 	arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
 }
 
 void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
 {
-	struct leases *l = &i->leases;
+	struct leases *l = &i->calls.leases;
 
 	if (!i->p->trackers)
 		return;
@@ -104,10 +109,15 @@ void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
 	arm(i, ENDED_NS);
 }
 
+void tracker_wait(struct p2p_image *i, int64_t ns)
+{
+	i->calls.leases.origin_wait_ns = ns;
+}
+
 /* Those that were not told after all. */
 static void keep_ended(struct p2p_image *i, const struct leases *old)
 {
-	struct leases *l = &i->leases;
+	struct leases *l = &i->calls.leases;
 
 	for (size_t k = 0; k < old->n_done; k++)
 		if (l->n_done < TRACKER_PIECES_MAX)
@@ -169,8 +179,8 @@ static bool answers(int rc)
 static bool has_leases(struct p2p_image *i, int rc, int64_t now)
 {
 	if (rc == -EBUSY)
-		i->full_until = now + FULL_NS;
-	return rc == 0 && now >= i->full_until;
+		i->calls.full_until = now + FULL_NS;
+	return rc == 0 && now >= i->calls.full_until;
 }
 
 static void set_trackers(struct p2p *p, bool is_there, int64_t now)
@@ -217,11 +227,11 @@ static void grant(struct p2p_image *i, const struct swarm_grant *g, int64_t now)
 {
 	bool is_read[SWARM_LEASE_MAX] = { false };
 
-	i->granted = g;
-	i->is_read = is_read;
+	i->calls.granted = g;
+	i->calls.is_read = is_read;
 	swarm_leases(i->swarm, g, now);
-	i->granted = NULL;
-	i->is_read = NULL;
+	i->calls.granted = NULL;
+	i->calls.is_read = NULL;
 	for (size_t k = 0; k < g->n_granted; k++)
 		if (!is_read[k])
 			tracker_done(i, g->granted[k], -ECANCELED);
@@ -229,9 +239,10 @@ static void grant(struct p2p_image *i, const struct swarm_grant *g, int64_t now)
 
 void tracker_reads(struct p2p_image *i, uint32_t piece)
 {
-	for (size_t k = 0; i->granted && k < i->granted->n_granted; k++)
-		if (i->granted->granted[k] == piece)
-			i->is_read[k] = true;
+	for (size_t k = 0; i->calls.granted && k < i->calls.granted->n_granted;
+	     k++)
+		if (i->calls.granted->granted[k] == piece)
+			i->calls.is_read[k] = true;
 }
 
 static void tell_leases(struct p2p_image *i, const struct engine_call *c,
@@ -270,14 +281,15 @@ static int64_t sane_interval(int64_t ns)
  * it is told. */
 static int64_t next_call(const struct p2p_image *i)
 {
-	const struct leases *l = &i->leases;
-	uint64_t chance = engine_random(i->p) % (uint64_t)(i->interval / 2 + 1);
+	const struct leases *l = &i->calls.leases;
+	uint64_t chance =
+		engine_random(i->p) % (uint64_t)(i->calls.interval / 2 + 1);
 
 	if (l->n_asks)
 		return BATCH_NS;
 	if (l->n_done || l->n_failed)
 		return ENDED_NS;
-	return i->interval / 4 * 3 + (int64_t)chance;
+	return i->calls.interval / 4 * 3 + (int64_t)chance;
 }
 
 static void done(struct work *w)
@@ -289,13 +301,14 @@ static void done(struct work *w)
 
 	set_trackers(p, answers(c->rc), now);
 	if (i) {
-		i->call = NULL;
+		i->calls.call = NULL;
 		set_tracker(i, has_leases(i, c->rc, now), now);
 		if (c->rc == 0) {
 			learn(i, &c->answer, now);
 			fault_namesake(p, c->answer.namesake);
-			i->is_alone = c->answer.swarm <= 1;
-			i->interval = sane_interval(c->answer.interval_ns);
+			i->calls.is_alone = c->answer.swarm <= 1;
+			i->calls.interval =
+				sane_interval(c->answer.interval_ns);
 		}
 		tell_leases(i, c, now);
 		arm(i, next_call(i));
@@ -318,10 +331,11 @@ static void keep_bulk(struct p2p_image *i, struct leases *l)
 		if (l->asks[k].is_demand)
 			l->asks[n++] = l->asks[k];
 		else
-			i->leases.asks[i->leases.n_asks++] = l->asks[k];
+			i->calls.leases.asks[i->calls.leases.n_asks++] =
+				l->asks[k];
 	}
 	l->n_asks = n;
-	i->has_waited = i->leases.n_asks > 0;
+	i->calls.has_waited = i->calls.leases.n_asks > 0;
 }
 
 static void fill(struct p2p_image *i, struct engine_call *c)
@@ -331,8 +345,8 @@ static void fill(struct p2p_image *i, struct engine_call *c)
 	size_t n = 0;
 
 	swarm_get_stats(i->swarm, &s);
-	c->leases = i->leases;
-	memset(&i->leases, 0, sizeof(i->leases));
+	c->leases = i->calls.leases;
+	memset(&i->calls.leases, 0, sizeof(i->calls.leases));
 	if (is_meeting(i, clock_now_ns()))
 		keep_bulk(i, &c->leases);
 	c->call = (struct tracker_call){
@@ -344,10 +358,10 @@ static void fill(struct p2p_image *i, struct engine_call *c)
 		.region = self->region,
 		.n_pieces = i->n,
 		.have = s.have,
-		.leaving = i->is_leaving,
+		.leaving = i->calls.is_leaving,
 		.run = i->p->run,
 		.opening = i->id,
-		.wants_members = i->n_peers < i->p->cfg.neighbours,
+		.wants_members = neighbours_count(i) < i->p->cfg.neighbours,
 		.want = c->want,
 		.want_bytes = c->want_bytes,
 		.done = c->leases.done,
@@ -376,10 +390,10 @@ static void fill(struct p2p_image *i, struct engine_call *c)
 /* What was asked before others were met, they may have: let the core look again. */
 static void ask_anew(struct p2p_image *i, int64_t now)
 {
-	struct leases old = i->leases;
+	struct leases old = i->calls.leases;
 
-	i->has_waited = false;
-	i->leases.n_asks = 0;
+	i->calls.has_waited = false;
+	i->calls.leases.n_asks = 0;
 	for (size_t k = 0; k < old.n_asks; k++) {
 		const struct ask *a = &old.asks[k];
 		struct swarm_grant none = { .asked = a->pieces,
@@ -390,21 +404,21 @@ static void ask_anew(struct p2p_image *i, int64_t now)
 	}
 }
 
-void tracker_announce(struct p2p_image *i)
+static void announce(struct p2p_image *i)
 {
-	struct engine_call *before = i->call, *c;
+	struct engine_call *before = i->calls.call, *c;
 
-	i->announce_at = 0;
+	i->calls.timer_at = 0;
 	if (!i->p->trackers)
 		return;
 	if (is_meeting(i, clock_now_ns()) && !is_urgent(i)) {
 		arm(i, MEET_STEP_NS);
-		i->has_waited = true;
+		i->calls.has_waited = true;
 		return;
 	}
-	if (i->has_waited && !is_meeting(i, clock_now_ns()))
+	if (i->calls.has_waited && !is_meeting(i, clock_now_ns()))
 		ask_anew(i, clock_now_ns());
-	if (before && !i->is_leaving)
+	if (before && !i->calls.is_leaving)
 		return; /* the end of that one begins the next */
 	if (before)
 		before->i = NULL; /* nobody waits for it any more */
@@ -414,17 +428,39 @@ void tracker_announce(struct p2p_image *i)
 		return;
 	}
 	c->p = i->p;
-	c->i = i->is_leaving ? NULL : i;
+	c->i = i->calls.is_leaving ? NULL : i;
 	c->work.run = run;
 	c->work.done = done;
 	fill(i, c);
-	i->call = c->i ? c : NULL;
-	i->called = clock_now_ns();
-	if (!i->interval)
-		i->interval = INTERVAL_NS;
-	if (!i->is_leaving)
+	i->calls.call = c->i ? c : NULL;
+	i->calls.called = clock_now_ns();
+	if (!i->calls.interval)
+		i->calls.interval = INTERVAL_NS;
+	if (!i->calls.is_leaving)
 		rights_renew(i);
 	if (before && goes_after(c, before))
 		return;
 	(void)!pool_submit(i->p->calls, &c->work); /* it has no bound */
+}
+
+static void tracker_on_timer(struct loop_timer *t)
+{
+	announce(container_of(t, struct p2p_image, calls.timer));
+}
+
+int tracker_start(struct p2p_image *i, struct error *err)
+{
+	i->calls.timer.fn = tracker_on_timer;
+	return loop_timer_start(i->p->loop, &i->calls.timer, 0, err);
+}
+
+void tracker_stop(struct p2p_image *i)
+{
+	loop_timer_stop(&i->calls.timer);
+}
+
+void tracker_leave(struct p2p_image *i)
+{
+	i->calls.is_leaving = true;
+	announce(i);
 }

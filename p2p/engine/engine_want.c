@@ -13,12 +13,19 @@
 
 static struct waiter_list *bucket_of(struct p2p_image *i, uint32_t piece)
 {
-	return &i->waiters[piece % WAITER_BUCKETS];
+	return &i->wants.waiters[piece % WAITER_BUCKETS];
 }
 
 static bool bit(const uint8_t *bits, uint32_t k)
 {
 	return bits[k / 8] >> k % 8 & 1;
+}
+
+void wants_init(struct p2p_image *i)
+{
+	LIST_INIT(&i->wants.listers);
+	for (size_t k = 0; k < WAITER_BUCKETS; k++)
+		LIST_INIT(&i->wants.waiters[k]);
 }
 
 /* ------------------------------------------------------------- readers --- */
@@ -151,7 +158,7 @@ int64_t want_deadline(const struct p2p_image *i, uint32_t piece)
 	const struct waiter *w;
 	int64_t last = 0;
 
-	LIST_FOREACH(w, &i->waiters[piece % WAITER_BUCKETS], link)
+	LIST_FOREACH(w, &i->wants.waiters[piece % WAITER_BUCKETS], link)
 	if (w->piece == piece && w->reader->deadline > last)
 		last = w->reader->deadline;
 	return last;
@@ -193,7 +200,7 @@ static void update_pause(struct p2p_image *i)
 	const struct lister *l;
 	bool some = false, all = true;
 
-	LIST_FOREACH(l, &i->listers, link)
+	LIST_FOREACH(l, &i->wants.listers, link)
 	{
 		some = true;
 		all = all && l->is_paused;
@@ -203,7 +210,7 @@ static void update_pause(struct p2p_image *i)
 
 static void change_wants(struct p2p_image *i, const struct device_list *list)
 {
-	i->wants_changed[list->priority == SOURCE_COLD] = true;
+	i->wants.is_changed[list->priority == SOURCE_COLD] = true;
 	image_settle(i);
 }
 
@@ -227,7 +234,7 @@ void want_list(struct lister *l)
 			l->awaited[piece / 8] |= (uint8_t)(1u << piece % 8);
 	}
 	(void)pthread_mutex_unlock(&l->lock);
-	LIST_INSERT_HEAD(&i->listers, l, link);
+	LIST_INSERT_HEAD(&i->wants.listers, l, link);
 	update_pause(i);
 	change_wants(i, l->list);
 }
@@ -255,7 +262,7 @@ static size_t count_wants(const struct p2p_image *i, int k)
 	const struct lister *l;
 	size_t n = 0;
 
-	LIST_FOREACH(l, &i->listers, link)
+	LIST_FOREACH(l, &i->wants.listers, link)
 	n += is_list_of(l, k) ? l->n : 0;
 	return n;
 }
@@ -276,7 +283,7 @@ static void fail_lists(struct p2p_image *i, int k, int rc,
 {
 	struct lister *l;
 
-	LIST_FOREACH(l, &i->listers, link)
+	LIST_FOREACH(l, &i->wants.listers, link)
 	{
 		if (is_list_of(l, k))
 			fail_list(l, rc, err);
@@ -292,7 +299,7 @@ static int update_wants(struct p2p_image *i, int k, size_t room, int64_t now)
 
 	if (!pieces)
 		return -ENOMEM;
-	LIST_FOREACH(l, &i->listers, link)
+	LIST_FOREACH(l, &i->wants.listers, link)
 	{
 		if (!is_list_of(l, k))
 			continue;
@@ -311,9 +318,9 @@ void want_update(struct p2p_image *i, int64_t now)
 		size_t n;
 		int rc;
 
-		if (!i->wants_changed[k])
+		if (!i->wants.is_changed[k])
 			continue;
-		i->wants_changed[k] = false;
+		i->wants.is_changed[k] = false;
 		n = count_wants(i, k);
 		if (n == 0) {
 			swarm_forget(i->swarm,
@@ -346,7 +353,7 @@ void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
 		       bytes ? ANSWER_BYTES : ANSWER_CACHED,
 		       bytes ? bytes_ref(bytes) : NULL);
 	}
-	LIST_FOREACH(l, &i->listers, link)
+	LIST_FOREACH(l, &i->wants.listers, link)
 	{
 		if (!bit(l->awaited, piece))
 			continue;
@@ -378,7 +385,7 @@ void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 		fail_reader(w->reader, rc, err);
 		had_reader = true;
 	}
-	LIST_FOREACH(l, &i->listers, link)
+	LIST_FOREACH(l, &i->wants.listers, link)
 	{
 		if (!bit(l->awaited, piece))
 			continue;

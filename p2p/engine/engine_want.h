@@ -69,6 +69,8 @@ struct lister {
 	struct error err;
 };
 
+/* Nobody waits yet. */
+void wants_init(struct p2p_image *i);
 /* Want as many of the reader's blocks as memory has room for: the next one, and some
  * ahead of it. */
 void want_ahead(struct reader *r);

@@ -8,7 +8,11 @@ In the sources: each pthread_mutex_t, pthread_rwlock_t, pthread_cond_t and their
 is STRUCT.MEMBER (or FUNCTION.VARIABLE, or VARIABLE), each pthread_create() the
 function that it runs, as FUNCTION(), and each file that calls pool_new() has that.
 In the document: the rows of tables whose first two columns are `where` and `name`,
-an empty `where` being the one above; the order is the table of `held` and `taken`."""
+an empty `where` being the one above; the order is the table of `held` and `taken`.
+
+A table of `part` and `owner` says which file of a folder reads and writes a member of a
+shared struct: another that says ->PART. is told of, as is a part without a row."""
+import os
 import re
 import sys
 
@@ -93,6 +97,35 @@ def of_document(path):
     return found, order
 
 
+def parts_of(document):
+    """{folder: {part: file that owns it}} of the tables of parts."""
+    owners = {}
+    for head, *rows in tables_of(document):
+        if head[:2] == ["part", "owner"]:
+            for row in rows:
+                owner = names(row[1])[0]
+                folder = owners.setdefault(os.path.dirname(owner), {})
+                folder.update((part, owner) for part in names(row[0]))
+    return owners
+
+
+def strangers(document, paths):
+    """Who reaches for a part that another file owns, and parts that nobody does."""
+    owners = parts_of(document)
+    for path in paths:
+        parts = owners.get(os.path.dirname(path), {})
+        if not parts:
+            continue
+        with open(path, encoding="utf-8") as f:
+            text = plain(f.read())
+        for used in sorted(set(re.findall(r"->(%s)\." % "|".join(parts), text))):
+            if parts[used] != path:
+                yield "%s reaches for `%s` of %s" % (path, used, parts[used])
+        for tag, part in re.findall(r"^\tstruct (\w+) (\w+);", text, flags=re.M):
+            if tag == "image_" + part and part not in parts:
+                yield "%s has no `%s` of %s" % (document, part, path)
+
+
 def circle_in(order):
     """The locks of one circle, or None."""
     after, done = {}, set()
@@ -129,6 +162,7 @@ def check(document, paths):
     circle = circle_in(order)
     if circle:
         yield "%s: the order has a circle: %s" % (document, " > ".join(circle))
+    yield from strangers(document, paths)
 
 
 wrong = list(check(sys.argv[1], sys.argv[2:]))

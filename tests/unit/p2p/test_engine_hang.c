@@ -140,8 +140,8 @@ static void look(void *arg)
 {
 	struct look *l = arg;
 
-	l->is_to_be_read = !LIST_EMPTY(&l->image->reads);
-	l->n_running = l->image->n_errands[ERRAND_URGENT];
+	l->is_to_be_read = !LIST_EMPTY(&l->image->origin.reads);
+	l->n_running = l->image->errands.n_running[ERRAND_URGENT];
 }
 
 /* Some of it, from the origin. */

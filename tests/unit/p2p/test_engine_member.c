@@ -22,7 +22,7 @@ static void check_members(void *arg)
 	cr_expect_eq(member_know(p, &lie, true), m);
 	cr_expect(strcmp(m->node.addr, lie.addr) != 0, "one who is reached");
 	other = (struct net_node){ .addr = "192.0.2.1:2" };
-	for (unsigned int k = 0; i->n_known < KNOWN_MAX; k++) {
+	for (unsigned int k = 0; i->known.n < KNOWN_MAX; k++) {
 		(void)snprintf(other.name, sizeof(other.name), "invented-%u",
 			       k);
 		m = member_know(p, &other, true);
@@ -36,7 +36,7 @@ static void check_members(void *arg)
 	member_takes_part(member_by_name(p, "real"), i);
 	cr_expect_eq(member_by_name(p, "real")->refs, 1);
 	cr_expect_eq(m->refs, 0);
-	cr_expect_eq(i->n_known, KNOWN_MAX);
+	cr_expect_eq(i->known.n, KNOWN_MAX);
 	/* Nobody lives there. */
 	(void)member_know(p,
 			  &(struct net_node){ .name = "invented-0",
@@ -96,10 +96,10 @@ static void refuse_as_busy_and_look_later(void *arg)
 	const struct retry *r;
 	int64_t first, at;
 
-	cr_assert(i->n_peers == 1 && LIST_FIRST(&l->neighbours));
+	cr_assert(i->neighbours.n == 1 && LIST_FIRST(&l->neighbours));
 	net_close_image(l->net, &i->digest, SWARM_GONE);
 	link_events.closed(p, l->net, &i->digest, SWARM_BUSY);
-	cr_expect_eq(i->n_peers, 0);
+	cr_expect_eq(i->neighbours.n, 0);
 	r = LIST_FIRST(&l->retries);
 	cr_assert(r);
 	first = r->wait_ns;

@@ -85,11 +85,11 @@ static void count_shares(void *arg)
 	s->is_same = true;
 	LIST_FOREACH(i, &s->p->images, all)
 	{
-		s->n += i->n_peers;
-		s->is_same = s->is_same &&
-			     i->capability_len == first->capability_len &&
-			     memcmp(i->capability, first->capability,
-				    first->capability_len) == 0;
+		s->n += i->neighbours.n;
+		s->is_same =
+			s->is_same && i->right.len == first->right.len &&
+			memcmp(i->right.capability, first->right.capability,
+			       first->right.len) == 0;
 	}
 }
 

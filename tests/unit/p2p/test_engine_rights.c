@@ -193,7 +193,7 @@ static void look_right(void *arg)
 {
 	struct holders *h = arg;
 
-	h->n = LIST_FIRST(&h->p->images)->capability_len > 0;
+	h->n = LIST_FIRST(&h->p->images)->right.len > 0;
 }
 
 Test(engine_rights, the_same_image_of_another_repository_is_another_swarm)
@@ -237,9 +237,9 @@ static void look_refused(void *arg)
 	struct holders *h = arg;
 	struct p2p_image *i = LIST_FIRST(&h->p->images);
 
-	h->n = *i->refusal && !i->permit;
+	h->n = *i->right.refusal && !i->right.permit;
 	if (h->n)
-		i->renew_at = time(NULL) + 3600;
+		i->right.renew_at = time(NULL) + 3600;
 }
 
 Test(engine_rights, a_reload_asks_anew_for_what_was_refused)

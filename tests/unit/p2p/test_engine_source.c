@@ -128,7 +128,7 @@ static void count_waiters(void *arg)
 
 	n->ahead = atomic_load(&i->p->memory);
 	for (size_t k = 0; k < WAITER_BUCKETS; k++)
-		LIST_FOREACH(w, &i->waiters[k], link)
+		LIST_FOREACH(w, &i->wants.waiters[k], link)
 	n->ahead += i->unpacked[w->piece];
 }
 

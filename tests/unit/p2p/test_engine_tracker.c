@@ -190,7 +190,8 @@ static bool image_is(struct rights_reading *r,
 /* One more ended during the call, and its own time to be told has passed. */
 static bool waits_for_call(const struct p2p_image *i)
 {
-	return i->call && !i->announce_at && i->leases.n_done == 1;
+	return i->calls.call && !i->calls.timer_at &&
+	       i->calls.leases.n_done == 1;
 }
 
 Test(engine_tracker, what_ends_during_a_call_is_told_right_after_it)
@@ -240,14 +241,14 @@ Test(engine_tracker, who_opens_an_image_anew_takes_part_though_it_left_late)
 
 static bool rests(const struct p2p_image *i)
 {
-	return !i->call && i->leases.n_done == 2 &&
-	       i->announce_at > clock_now_ns() + LONG_NS;
+	return !i->calls.call && i->calls.leases.n_done == 2 &&
+	       i->calls.timer_at > clock_now_ns() + LONG_NS;
 }
 
 /* The tracker was heard: from then on calls without a cause are far apart. */
 static bool knows_interval(const struct p2p_image *i)
 {
-	return !i->call && i->interval > LONG_NS;
+	return !i->calls.call && i->calls.interval > LONG_NS;
 }
 
 Test(engine_tracker, what_nobody_hears_is_no_reason_to_call_without_end)
