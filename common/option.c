@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/option_priv.h"
 
 /* What the scan of one command line has found so far. */
@@ -26,6 +27,25 @@ const struct option_spec *option_find(const struct option_spec *options,
 		if (strlen(o->key) == len && memcmp(o->key, key, len) == 0)
 			return o;
 	return NULL;
+}
+
+const struct option_retired *
+option_find_retired(const struct option_program *prog, const char *key,
+		    size_t len)
+{
+	const struct option_retired *r = prog->retired;
+
+	for (; r && r->key; r++)
+		if (strlen(r->key) == len && memcmp(r->key, key, len) == 0)
+			return r;
+	return NULL;
+}
+
+void option_warn_retired(const struct option_retired *r, const char *where)
+{
+	log_warning("options",
+		    "%s '%s' is no more, and is ignored: %s. Remove it", where,
+		    r->key, r->why);
 }
 
 static const struct option_spec *find_letter(const struct option_spec *options,
@@ -89,9 +109,15 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 	const char *eq = strchr(arg, '=');
 	size_t len = eq ? (size_t)(eq - arg) : strlen(arg);
 	const struct option_spec *o = option_find(s->prog->options, arg, len);
+	const struct option_retired *r = option_find_retired(s->prog, arg, len);
 	const char *text = eq ? eq + 1 : NULL;
 	int rc;
 
+	if (r) {
+		if (s->seen_file)
+			option_warn_retired(r, "option");
+		return text ? 0 : next_value(s, s->argv[s->i], &text, err);
+	}
 	if (!o && !eq && scan_builtin(s, arg))
 		return 0;
 	if (!o)
@@ -163,6 +189,7 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 		return error_nomem(err);
 	for (int i = 1; i < argc; i++) {
 		const struct option_spec *o = NULL;
+		bool is_retired = false;
 		char *arg = argv[i];
 
 		if (strcmp(arg, "--") == 0) {
@@ -181,7 +208,12 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 		else if (arg[1] == '-' && !strchr(arg, '='))
 			o = option_find(prog->options, arg + 2,
 					strlen(arg + 2));
-		if (o && o->type != OPTION_BOOL && i + 1 < argc)
+		if (arg[1] == '-')
+			is_retired =
+				option_find_retired(prog, arg + 2,
+						    strlen(arg + 2)) != NULL;
+		if ((is_retired || (o && o->type != OPTION_BOOL)) &&
+		    i + 1 < argc)
 			argv[n_opt++] = argv[++i];
 	}
 	memcpy(argv + n_opt, rest, (size_t)n_rest * sizeof(*rest));
@@ -231,7 +263,7 @@ static int read_config(struct scan *s, struct error *err)
 	path = (char **)(void *)((char *)s->cfg + o->offset);
 	if (!*path)
 		return 0;
-	return option_read_file(s->prog->options, s->cfg, *path, err);
+	return option_read_file(s->prog, s->cfg, *path, err);
 }
 
 static int check_operands(const struct scan *s, bool may_lack,

@@ -38,15 +38,23 @@ struct option_spec {
 	bool no_file;       /* command line only */
 };
 
+/* An option that was one, with a value, and is none any more: it is ignored, with a
+ * warning, so that who upgrades a program need not change its configuration first. */
+struct option_retired {
+	const char *key;
+	const char *why; /* "16 transfers serve all links that were measured" */
+};
+
 /* A program (or one subcommand of it) as --help shows it. */
 struct option_program {
 	const char *name;    /* "bootseerd", "bootseer image convert" */
 	const char *usage;   /* "[OPTIONS] SRC DST" */
 	const char *summary; /* what it does: one or more sentences */
-	const struct option_spec *options; /* ends with key NULL */
-	const char *examples;              /* lines, or NULL */
-	const char *see_also;              /* "bootseerd(8)" or NULL */
-	int min_args, max_args;            /* operands; max -1: any number */
+	const struct option_spec *options;    /* ends with key NULL */
+	const char *examples;                 /* lines, or NULL */
+	const char *see_also;                 /* "bootseerd(8)" or NULL */
+	int min_args, max_args;               /* operands; max -1: any number */
+	const struct option_retired *retired; /* ends with key NULL, or NULL */
 };
 
 /* What the command line asked for besides its options. */

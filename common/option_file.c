@@ -53,18 +53,29 @@ static int set_key(const struct option_spec *o, void *cfg,
 	return rc;
 }
 
-static int set_all(const struct option_spec *options, void *cfg,
-		   const config_setting_t *root, struct error *err)
+static int set_all(const struct option_program *prog, void *cfg,
+		   const char *path, const config_setting_t *root,
+		   struct error *err)
 {
 	for (int i = 0; i < config_setting_length(root); i++) {
 		const config_setting_t *value =
 			config_setting_get_elem(root, (unsigned int)i);
 		const char *key = config_setting_name(value);
 		unsigned int line = config_setting_source_line(value);
-		const struct option_spec *o;
+		const struct option_spec *o =
+			option_find(prog->options, key, strlen(key));
+		const struct option_retired *r =
+			option_find_retired(prog, key, strlen(key));
+		AUTO_BUF where = BUF_INIT;
 		int rc;
 
-		o = option_find(options, key, strlen(key));
+		if (r) {
+			rc = buf_printf(&where,
+					"configuration '%s': line %u: key",
+					path, line);
+			option_warn_retired(r, rc < 0 ? "key" : where.data);
+			continue;
+		}
 		if (o && o->no_file)
 			return error_set(
 				err, EINVAL,
@@ -84,7 +95,7 @@ static int set_all(const struct option_spec *options, void *cfg,
 	return 0;
 }
 
-int option_read_file(const struct option_spec *options, void *cfg,
+int option_read_file(const struct option_program *prog, void *cfg,
 		     const char *path, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -103,7 +114,7 @@ int option_read_file(const struct option_spec *options, void *cfg,
 			       config_error_line(&file),
 			       config_error_text(&file));
 	else
-		rc = set_all(options, cfg, config_root_setting(&file), err);
+		rc = set_all(prog, cfg, path, config_root_setting(&file), err);
 	config_destroy(&file);
 	return rc < 0 ? error_wrap(err, rc, "configuration '%s'", path) : 0;
 }

@@ -14,7 +14,7 @@ int option_set(const struct option_spec *o, void *cfg, const char *text,
 void option_clear(const struct option_spec *o, void *cfg);
 
 /* Read a configuration file into `cfg`; unknown keys are errors. */
-int option_read_file(const struct option_spec *options, void *cfg,
+int option_read_file(const struct option_program *prog, void *cfg,
 		     const char *path, struct error *err) MUST_CHECK;
 
 /* Line of `key` in a configuration file; 0: it is not there. */
@@ -32,5 +32,13 @@ bool option_is_text(enum option_type type);
 /* NULL when the table has no such key. */
 const struct option_spec *option_find(const struct option_spec *options,
 				      const char *key, size_t len);
+
+/* The same of those that are no more. */
+const struct option_retired *
+option_find_retired(const struct option_program *prog, const char *key,
+		    size_t len);
+
+/* Say that `where` ("option", "configuration 'x': line 3: key") it is ignored. */
+void option_warn_retired(const struct option_retired *r, const char *where);
 
 #endif

@@ -339,7 +339,7 @@ static int check_config(const struct prefetch_limits *l, struct error *err)
 {
 	if (!l->hot_streams || !l->cold_streams)
 		return error_set(err, EINVAL, "prefetch needs streams");
-	if (l->hot_rate > LIMIT_RATE_MAX || l->cold_rate > LIMIT_RATE_MAX)
+	if (l->cold_rate > LIMIT_RATE_MAX)
 		return error_set(err, EINVAL,
 				 "a rate of prefetch is at most 16G a second");
 	return 0;
@@ -372,7 +372,6 @@ static void init(struct prefetcher *all, const struct prefetcher_config *cfg)
 	pthread_condattr_t monotonic;
 
 	all->cfg = *cfg;
-	all->limits[TASK_HOT].rate = cfg->limits.hot_rate;
 	all->limits[TASK_COLD].rate = cfg->limits.cold_rate;
 	(void)pthread_condattr_init(&monotonic);
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -53,9 +53,9 @@ const char *prefetch_phase_name(enum prefetch_phase phase);
 struct prefetch_limits {
 	unsigned int hot_streams, cold_streams; /* transfers at once, of one
 	                                         * image; >= 1 */
-	uint64_t hot_rate, cold_rate; /* bytes a second; 0 no limit.  All images
-	                               * of a node together */
-	uint32_t gap;                 /* device_list.gap for the hot set */
+	uint64_t cold_rate; /* bytes a second of all images together; 0: no
+	                     * limit */
+	uint32_t gap;       /* device_list.gap for the hot set */
 	uint32_t hot_range, cold_range; /* device_list.range_max */
 	/* PREFETCH_REST_IDLE: the rest waits, or pauses, until nobody on the
 	 * node has read or started for so long, at most `settle_max_ns`. */

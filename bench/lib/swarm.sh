@@ -114,7 +114,7 @@ spawn_nodes() { # OPTION...
 			$(trust_options --plain-http 10.214.0.1:5000) \
 			--record off --trace-oci no \
 			--trace-service http://10.214.0.2:5001 --log-level warning \
-			--fuse-threads 1 "$@" $(node_options "$i")
+			"$@" $(node_options "$i")
 		node_pids[i]=$daemon_pid
 		RUN_IN=()
 	done

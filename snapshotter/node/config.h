@@ -8,37 +8,29 @@
 
 struct node_config {
 	char *root, *run;
-	char *datapath; /* "auto" or a kind's name */
-	uint64_t fuse_threads;
+	char *datapath;            /* "auto" or a kind's name */
 	uint64_t cache_quota;      /* bytes */
 	uint64_t cache_min_free;   /* percent of the disk */
 	int64_t cache_scrub_every; /* ns; 0: never */
-	uint64_t cache_scrub_rate; /* bytes a second */
 	int64_t image_max_age;     /* ns; 0: any */
-	uint64_t fetch_threads;
-	uint64_t fetch_window, fetch_window_max; /* bytes */
-	int64_t read_timeout; /* ns; of a reader that waits for a block */
-	int64_t connect_timeout, stall_timeout; /* ns; of the registry */
-	uint64_t attempts;                      /* of a registry request */
-	uint64_t least_rate;                    /* bytes a second; 0: none */
-	int64_t prepare_timeout;                /* ns */
-	uint64_t registry_calls;                /* at once, of one registry */
-	int64_t complete_budget;                /* ns; see complete.c */
-	char *prefetch;                         /* "off", "hot", "all" */
-	char *wait;                             /* wait_policy_parse() */
-	uint64_t hot_streams, cold_streams;
-	uint64_t hot_rate, cold_rate; /* bytes a second; 0 no limit */
-	uint64_t hot_gap, hot_range, cold_range; /* bytes */
-	int64_t prefetch_retry; /* ns; after the first failure */
-	char *record;           /* "auto", "always", "off" */
-	int64_t record_window;  /* ns */
+	uint64_t fetch_window_max; /* bytes */
+	int64_t read_timeout;      /* ns; of a reader that waits for a block */
+	int64_t stall_timeout;     /* ns; of the registry */
+	uint64_t attempts;         /* of a registry request */
+	int64_t prepare_timeout;   /* ns */
+	int64_t complete_budget;   /* ns; see complete.c */
+	char *prefetch;            /* "off", "hot", "all" */
+	char *wait;                /* wait_policy_parse() */
+	uint64_t cold_rate;        /* bytes a second; 0 no limit */
+	int64_t prefetch_retry;    /* ns; after the first failure */
+	char *record;              /* "auto", "always", "off" */
+	int64_t record_window;     /* ns */
 	char *trace_service, *trace_token_file, *trace_ca_file;
 	bool trace_plain_http;
 	char *trust_revoked_file; /* NULL: none */
 	bool preheat;
 	char *trace_oci;              /* "no", "read", "push" */
 	int64_t trace_lookup_timeout; /* ns */
-	uint64_t trace_folder_max;    /* bytes */
 	char *node_name;              /* NULL: the machine's */
 	char *p2p_listen;             /* "address:port"; NULL: no peers */
 	char *p2p_advertise;          /* NULL: what is listened on */
@@ -51,14 +43,11 @@ struct node_config {
 	char *p2p_capability_keys;
 	bool p2p_rdma;
 	char *p2p_rdma_device; /* NULL: that of the address, or any */
-	uint64_t p2p_rdma_memory;
 	char *rack, *zone, *region;
-	uint64_t p2p_neighbours;
 	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
-	uint64_t p2p_relay, p2p_memory; /* bytes */
-	char *metrics;                  /* "address:port"; NULL is none */
-	char **trust;                   /* rules; policy_parse() */
-	char *trust_keys;               /* file or folder of public keys */
+	char *metrics;    /* "address:port"; NULL is none */
+	char **trust;     /* rules; policy_parse() */
+	char *trust_keys; /* file or folder of public keys */
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port" */
 	char *log_level;

@@ -41,6 +41,7 @@
 #include "snapshotter/node/traces/trace_lookup.h"
 #include "snapshotter/node/trust/admission.h"
 #include "snapshotter/node/trust/key_revocations.h"
+#include "snapshotter/node/constants.h"
 
 #define SOCKET_NAME "bootseerd.sock"
 #define READY_NAME "ready.sock"
@@ -88,7 +89,7 @@ static int open_cache(struct node *n, struct error *err)
 				 strerror(errno));
 	cfg.dir = dir;
 	cfg.scrub_every_ns = n->cfg->cache_scrub_every;
-	cfg.scrub_rate = n->cfg->cache_scrub_rate;
+	cfg.scrub_rate = NODE_SCRUB_RATE;
 	cfg.min_free = (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 *
 		       n->cfg->cache_min_free;
 	return cache_open(&cfg, &n->cache, err);
@@ -96,10 +97,13 @@ static int open_cache(struct node *n, struct error *err)
 
 static int open_fetcher(struct node *n, struct error *err)
 {
+	uint64_t max = n->cfg->fetch_window_max;
 	const struct fetcher_config cfg = {
-		.threads = (unsigned int)n->cfg->fetch_threads,
-		.window = (uint32_t)n->cfg->fetch_window,
-		.window_max = (uint32_t)n->cfg->fetch_window_max,
+		.threads = NODE_FETCH_THREADS,
+		.window =
+			(uint32_t)(max < NODE_FETCH_WINDOW ? max
+							   : NODE_FETCH_WINDOW),
+		.window_max = (uint32_t)max,
 		.demand_timeout_ns = n->cfg->read_timeout,
 		.cache = n->cache,
 	};
@@ -153,7 +157,7 @@ static int open_datapath(struct node *n, struct error *err)
 	const struct datapath_config cfg = {
 		.run_dir = n->cfg->run,
 		.state_dir = n->cfg->root,
-		.threads = (unsigned int)n->cfg->fuse_threads,
+		.threads = NODE_FUSE_THREADS,
 		.keeper = n->keeper,
 	};
 	const struct datapath_ops *kind;
@@ -417,7 +421,7 @@ static int open_pools(struct node_daemon *d, struct error *err)
 	};
 	const struct lanes_config lanes = {
 		.all = REMOTE_THREADS,
-		.at_once = d->node.cfg->registry_calls,
+		.at_once = NODE_REGISTRY_CALLS,
 		.waiting = LANE_WAITING_MAX,
 		.strange_most = STRANGE_MAX,
 	};

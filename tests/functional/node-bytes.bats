@@ -354,7 +354,7 @@ is_damaged() {
 }
 
 @test "a bit that flips under a complete mount is found and fetched again" {
-	node_start --cache-scrub-every 1s --cache-scrub-rate 1G
+	node_start --cache-scrub-every 1s
 	mount_complete
 	blocks=$(status .cache.blocks)
 	flip "$T/root/cache/segment-00000000" 9000000
@@ -365,7 +365,7 @@ is_damaged() {
 }
 
 @test "a bit that flips under a lazy mount is found and fetched again" {
-	node_start --cache-scrub-every 1s --cache-scrub-rate 1G
+	node_start --cache-scrub-every 1s
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	listing "$T/mnt" >/dev/null
 	flip "$T/root/cache/segment-00000000" 9000000

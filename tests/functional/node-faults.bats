@@ -112,7 +112,7 @@ read_part() { # N
 @test "a load balancer that is started again is noticed by no reader" {
 	local n=0 what reader
 
-	node_start --attempts 1 --fetch-window 64K --fetch-window-max 256K
+	node_start --attempts 1 --fetch-window-max 256K
 	mount_it
 	for what in down=1 drop=1 status=502 'status=503 retry_after=1' \
 		'status=429 retry_after=1'; do

@@ -465,6 +465,30 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 	run -2 "$bootseerd" --config "$T/conf" --check-config
 }
 
+# The rows of docs/operations.md, each as `option` and why.
+retired_options() {
+	sed -n '/^### Options that are no more/,/^## /s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
+		"$BATS_TEST_DIRNAME/../../docs/operations.md"
+}
+
+@test "options that are no more are ignored, with a warning that says why" {
+	local key why n=0
+
+	while read -r key why; do
+		n=$((n + 1))
+		printf '%s = "8";\nlog-level = "debug";\n' "$key" >"$T/conf"
+		"$bootseerd" --config "$T/conf" --check-config 2>"$T/said"
+		grep -qF "warning options: configuration '$T/conf': line 1: key '$key' is no more, and is ignored: $why. Remove it" "$T/said"
+		"$bootseerd" "--$key" 8 --dump-config 2>"$T/said" >"$T/dump"
+		[ "$(grep -cF "option '$key' is no more, and is ignored: $why" \
+			"$T/said")" = 1 ]
+		run ! grep -q "^$key = " "$T/dump"
+	done < <(retired_options)
+	[ "$n" = 18 ]
+	run ! grep -qE "$(retired_options | sed 's/ .*//; s/^/--/; s/$/ /' | paste -sd'|')" \
+		<<<"$("$bootseerd" --help)"
+}
+
 @test "an image without any block is mounted too" {
 	local reply
 

@@ -51,7 +51,7 @@ peer_start() { # NAME OPTION...
 		--plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
 		--cache-quota 1G --stall-timeout 1s \
 		--attempts 3 --record off --trace-oci no \
-		--p2p-listen 127.0.0.1:0 --p2p-relay 64M \
+		--p2p-listen 127.0.0.1:0 \
 		${TRACKER:+--p2p-tracker "$TRACKER"} \
 		${SECURITY---p2p-security open} "$@" 2>>"$dir/log" 3>&- &
 	node_pids[$name]=$!

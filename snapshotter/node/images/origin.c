@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "snapshotter/node/images/outages.h"
+#include "snapshotter/node/constants.h"
 
 struct origins {
 	pthread_mutex_t lock; /* protects lists and counts */
@@ -229,10 +230,9 @@ static int open_store(struct origin *o, struct oci_store **ret,
 		.auth_file = cfg->auth_file,
 		.ca_file = cfg->ca_file,
 		.plain_http = o->plain_http,
-		.connect_timeout_ms =
-			(uint32_t)(cfg->connect_timeout / 1000000),
+		.connect_timeout_ms = NODE_CONNECT_MS,
 		.stall_timeout_ms = (uint32_t)(cfg->stall_timeout / 1000000),
-		.least_rate = cfg->least_rate,
+		.least_rate = NODE_LEAST_RATE,
 		.attempts = (unsigned int)cfg->attempts,
 		.pace = &o->all->pace,
 		.watch = outages_watch(o->all->outages),

@@ -12,6 +12,7 @@
 #include "snapshotter/node/images/map_file.h"
 #include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/peers/metadata_swarm.h"
+#include "snapshotter/node/constants.h"
 
 #define NAME_MAX_BYTES 256
 /* Images that are served again after a restart, before anybody uses them. */
@@ -124,13 +125,13 @@ static int fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
 		.signed_bulk = strcmp(cfg->p2p_security, "signed") == 0,
 		.rdma = cfg->p2p_rdma,
 		.rdma_device = cfg->p2p_rdma_device,
-		.rdma_memory = cfg->p2p_rdma_memory,
+		.rdma_memory = NODE_P2P_RDMA_MEMORY,
 		.upload_rate = cfg->p2p_upload_rate,
 		.download_rate = cfg->p2p_download_rate,
 		.origin_rate = cfg->p2p_origin_rate,
-		.neighbours = (unsigned int)cfg->p2p_neighbours,
-		.relay_bytes = cfg->p2p_relay,
-		.memory = cfg->p2p_memory,
+		.neighbours = NODE_P2P_NEIGHBOURS,
+		.relay_bytes = NODE_P2P_RELAY,
+		.memory = NODE_P2P_MEMORY,
 		.dir = *ret_dir,
 		.note = note,
 	};

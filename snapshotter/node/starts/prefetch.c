@@ -13,6 +13,7 @@
 #include "snapshotter/node/starts/hot_file.h"
 #include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/pressure.h"
+#include "snapshotter/node/constants.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define LOOK_NS (NS_PER_S / 20) /* how often a pace is asked */
@@ -100,25 +101,17 @@ static int64_t idle_ns(void *arg)
 
 /* -------------------------------------------------------- open and close --- */
 
-static unsigned int streams(const struct node_config *cfg, uint64_t wanted)
-{
-	/* The fetcher's bound. */
-	return (unsigned int)(wanted < cfg->fetch_threads ? wanted
-							  : cfg->fetch_threads);
-}
-
 int node_prefetch_open(struct node *n, struct error *err)
 {
 	const struct node_config *cfg = n->cfg;
 	struct prefetches *all = calloc(1, sizeof(*all));
 	struct prefetcher_config p = {
-		.limits = { .hot_streams = streams(cfg, cfg->hot_streams),
-			    .cold_streams = streams(cfg, cfg->cold_streams),
-			    .hot_rate = cfg->hot_rate,
+		.limits = { .hot_streams = NODE_HOT_STREAMS,
+			    .cold_streams = NODE_COLD_STREAMS,
 			    .cold_rate = cfg->cold_rate,
-			    .gap = (uint32_t)cfg->hot_gap,
-			    .hot_range = (uint32_t)cfg->hot_range,
-			    .cold_range = (uint32_t)cfg->cold_range,
+			    .gap = NODE_HOT_GAP,
+			    .hot_range = NODE_HOT_RANGE,
+			    .cold_range = NODE_COLD_RANGE,
 			    .settle_ns = SETTLE_NS,
 			    .settle_max_ns = SETTLE_MAX_NS,
 			    .retry_ns = cfg->prefetch_retry },

@@ -16,6 +16,7 @@
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
 #include "snapshotter/node/traces/workload.h"
+#include "snapshotter/node/constants.h"
 
 #define THREADS 4
 #define STRANGERS 6
@@ -358,7 +359,7 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 		dir = NULL;
 		return error_nomem(err);
 	}
-	rc = trace_folder_new(dir, cfg->trace_folder_max, &t->folder, err);
+	rc = trace_folder_new(dir, NODE_TRACES_MAX, &t->folder, err);
 	if (rc == 0 && cfg->trace_service)
 		rc = trace_service_new(&service, &t->sender, err);
 	/* When it hangs there is time left to look elsewhere. */

@@ -72,6 +72,8 @@ static const struct option_program prog = {
 	.options = options,
 	.min_args = 0,
 	.max_args = 2,
+	.retired = (const struct option_retired[]){ { "streams", "it is 8" },
+						    { 0 } },
 };
 
 static int parse(struct config *cfg, struct error *err, int *args,
@@ -221,6 +223,27 @@ Test(option, the_file_is_refused_for_unknown_keys_and_wrong_syntax)
 		option_fini(options, &cfg);
 		unlink(path);
 	}
+}
+
+Test(option, one_that_is_no_more_is_ignored_with_its_value)
+{
+	AUTO_FREE char *path = config_file("streams = 3;\njobs = 2;");
+	struct config cfg = { 0 };
+	struct error err = ERROR_INIT;
+	int args;
+
+	cr_assert_eq(PARSE(&cfg, &err, &args, "--config", path, "a",
+			   "--streams", "4", "--streams=5", "b"),
+		     0, "%s", err.msg);
+	cr_expect_eq(cfg.jobs, 2);
+	cr_expect_eq(args, 6, "its value is no operand");
+	option_fini(options, &cfg);
+	cfg = (struct config){ 0 };
+	cr_expect_lt(PARSE(&cfg, &err, &args, "--streams"), 0);
+	cr_expect_str_eq(err.msg, "option '--streams' wants a value: see "
+				  "'prog --help'");
+	option_fini(options, &cfg);
+	unlink(path);
 }
 
 Test(option, a_dump_is_a_file_that_gives_the_same_configuration)

@@ -23,7 +23,6 @@ void test_node_open(struct test_node *t)
 				       .record = automatic,
 				       .record_window = 120 * NS_PER_S,
 				       .trace_oci = no,
-				       .trace_folder_max = 1 << 20,
 				       .trace_lookup_timeout = 60 * NS_PER_S };
 	t->node.cfg = &t->cfg;
 	t->node.gate = keyed_lock_new();

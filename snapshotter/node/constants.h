@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What bootseerd was told by options once, and nobody could choose better than the
+ * figures that are named here.  Each was an option: config.c has the list of those.
+ */
+#ifndef BOOTSEER_NODE_CONSTANTS_H
+#define BOOTSEER_NODE_CONSTANTS_H
+
+#include "common/bytes.h"
+#include "common/clock.h"
+
+/* Threads that read requests of one FUSE session: the figures of docs/benchmarks.md are
+ * with these.  A read that misses gives its thread back, so that more of them would wait
+ * for a CPU only. */
+#define NODE_FUSE_THREADS 4u
+
+/* Bytes a second of the scrubber: 4 % of one core's SHA-256, and 50 GiB in 53 minutes
+ * (docs/decisions/0012). */
+#define NODE_SCRUB_RATE (16 * MIB)
+
+/* Transfers from registries at once: shared by hosts as 8, 4, 2, 1, and 12 of them for
+ * bulk (docs/decisions/0006, "No host takes all threads"). */
+#define NODE_FETCH_THREADS 16u
+
+/* Bytes fetched around a block that is missing: docs/decisions/0006, "The window", where
+ * numpy-1 at 200 Mbit/s takes 4.8 s with 256 KiB, 4.3 s with this, 5.1 s with 4 MiB. */
+#define NODE_FETCH_WINDOW MIB
+
+/* To connect to a registry.  TCP sends its SYN again after 1, 3 and 7 seconds: three
+ * lost packets are no outage. */
+#define NODE_CONNECT_MS 10000u
+
+/* A registry that sends less over a --stall-timeout sends nothing: 30 KiB in half a
+ * minute is no transfer that ends before its reader's deadline. */
+#define NODE_LEAST_RATE 1024u
+
+/* Images and layers got from one registry at once: a fourth of the threads for such
+ * calls, so that a registry that hangs leaves the rest to others. */
+#define NODE_REGISTRY_CALLS 8u
+
+/* Transfers of one prefetch, bytes of a request, and bytes that nobody asked for where
+ * they save one: tables "Streams", "Size of a range", "Gaps" and "The rest" of
+ * docs/decisions/0008. */
+#define NODE_HOT_STREAMS 8u
+#define NODE_COLD_STREAMS 8u
+#define NODE_HOT_RANGE MIB
+#define NODE_COLD_RANGE (4 * MIB)
+#define NODE_HOT_GAP (64 * KIB)
+
+/* Traces that are kept on the node: 16 of the largest (TRACE_BYTES_MAX). */
+#define NODE_TRACES_MAX (256 * MIB)
+
+/* Nodes that are looked for to exchange an image with: 24 to 50 differ by less than what
+ * another seed does, and each costs messages (docs/decisions/0009). */
+#define NODE_P2P_NEIGHBOURS 32u
+
+/* Disk for compressed blocks as they came.  A crowd passes on what it starts with: of the
+ * largest image that is measured, ml-1, that is 256 MB (docs/decisions/0008); what has
+ * left this file is served unpacked from the cache. */
+#define NODE_P2P_RELAY (1024 * MIB)
+
+/* Memory for blocks on their way: half of it for eight of the largest, as stored, and
+ * half for the same unpacked. */
+#define NODE_P2P_MEMORY (64 * MIB)
+
+/* Memory that is locked for RDMA: 4 MiB for each of 64 links (docs/decisions/0010). */
+#define NODE_P2P_RDMA_MEMORY (256 * MIB)
+
+#endif
