@@ -3,18 +3,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/fs.h"
 #include "containerd-plugin/images.h"
+#include "tests/unit/containerd-plugin/node_fixture.h"
 
 TestSuite(images, .timeout = 120);
 
@@ -27,70 +21,30 @@ TestSuite(images, .timeout = 120);
 #define OTHER \
 	"sha256:00000000000000000000000000000000000000000000000000000000000000dd"
 
-static char dir[] = "/tmp/bootseer-images.XXXXXX";
-static char sock[64];
-static pid_t fake;
 static struct image_lookup *im;
-
-static void write_file(const char *name, const char *text)
-{
-	AUTO_BUF path = BUF_INIT;
-
-	cr_assert_eq(buf_printf(&path, "%s/%s", dir, name), 0);
-	cr_assert_eq(fs_replace_file(path.data, text, strlen(text), 0600, NULL),
-		     0);
-}
-
-static void start_fake(void)
-{
-	char said[6] = "";
-	int fds[2];
-
-	cr_assert_eq(pipe(fds), 0);
-	fake = fork();
-	if (fake == 0) {
-		dup2(fds[1], STDOUT_FILENO);
-		close(fds[0]);
-		close(fds[1]);
-		execl(getenv("FAKE_NODE"), "fake-node", sock, dir,
-		      (char *)NULL);
-		_exit(127);
-	}
-	close(fds[1]);
-	cr_assert_eq(read(fds[0], said, sizeof(said)), 6);
-	close(fds[0]);
-}
 
 static void set_up(void)
 {
-	struct images_config config = { .socket = sock,
+	struct images_config config = { .socket = node_sock,
 					.instance = "test",
 					.timeout_ns = INT64_C(5000000000),
 					.layer_timeout_ns =
 						INT64_C(5000000000) };
 
-	cr_assert_not_null(mkdtemp(dir));
-	snprintf(sock, sizeof(sock), "%s/sock", dir);
-	write_file("images.json",
-		   "[{\"ref\": \"host/repo:tag\", \"manifest\": \"" DIGEST
-		   "\", \"id\": \"" DIGEST "\", \"tree\": \"/tree\", "
-		   "\"chain_ids\": [\"" CHAIN0 "\", \"" CHAIN1 "\"]}]");
-	start_fake();
+	fake_node_dir();
+	fake_node_write("images.json",
+			"[{\"ref\": \"host/repo:tag\", \"manifest\": \"" DIGEST
+			"\", \"id\": \"" DIGEST "\", \"tree\": \"/tree\", "
+			"\"chain_ids\": [\"" CHAIN0 "\", \"" CHAIN1 "\"]}]");
+	fake_node_start();
 	cr_assert_eq(images_new(&config, &im, NULL), 0);
-}
-
-static void stop_fake(void)
-{
-	kill(fake, SIGTERM);
-	waitpid(fake, NULL, 0);
-	unlink(sock);
 }
 
 static void tear_down(void)
 {
 	images_free(im);
-	stop_fake();
-	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+	fake_node_stop();
+	fake_node_remove();
 }
 
 static int calls(const char *method)
@@ -99,7 +53,7 @@ static int calls(const char *method)
 	AUTO_BUF text = BUF_INIT;
 	int n = 0;
 
-	cr_assert_eq(buf_printf(&path, "%s/calls", dir), 0);
+	cr_assert_eq(buf_printf(&path, "%s/calls", node_dir), 0);
 	if (fs_read_file(path.data, 1 << 20, &text, NULL) < 0)
 		return 0;
 	for (const char *p = text.data; (p = strstr(p, method)); p++)
@@ -249,18 +203,18 @@ Test(images, a_bootseerd_that_is_away_is_told, .init = set_up,
 	char *path;
 
 	cr_assert_eq(digest_parse(DIGEST, &d, NULL), 0);
-	stop_fake();
+	fake_node_stop();
 	cr_expect_eq(find("host/repo:tag", CHAIN0, "", &got, &err),
 		     IMAGES_UNKNOWN);
 	cr_expect(strstr(err.msg, "bootseerd"));
 	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -EHOSTDOWN);
-	start_fake();
+	fake_node_start();
 	cr_assert_eq(images_mount(im, &d, 7, 0, &path, &err), 0, "%s", err.msg);
 	cr_expect_str_eq(path, "/tree");
 	free(path);
 	cr_expect_eq(images_umount(im, &d, 7, &err), 0);
 	cr_expect_eq(calls("snapshotter/test/7"), 2);
-	write_file("fault", "image.mount 5 it is gone");
+	fake_node_write("fault", "image.mount 5 it is gone");
 	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -EHOSTDOWN);
 	cr_expect(strstr(err.msg, "it is gone"));
 }
@@ -277,7 +231,7 @@ Test(images, what_bootseerd_has_forgotten_is_asked_for_again, .init = set_up,
 	cr_assert_eq(find("host/repo:tag", CHAIN0, "", &got, &err),
 		     IMAGES_LAZY);
 	free(got.image);
-	write_file("fault", "image.mount 2 node gc took it");
+	fake_node_write("fault", "image.mount 2 node gc took it");
 	cr_expect_eq(images_mount(im, &d, 7, 0, &path, &err), -ESTALE);
 	cr_expect_eq(err.code, ESTALE);
 	cr_expect(strstr(err.msg, "node gc took it"));
@@ -295,7 +249,7 @@ Test(images, a_mount_without_an_answer_is_an_open_question, .init = set_up,
 	char *path;
 
 	cr_assert_eq(digest_parse(DIGEST, &d, NULL), 0);
-	write_file("fault", "image.mount hang");
+	fake_node_write("fault", "image.mount hang");
 	cr_expect_eq(images_mount(im, &d, 7, INT64_C(50000000), &path, &err),
 		     -EINPROGRESS);
 	cr_expect_eq(err.code, EINPROGRESS);

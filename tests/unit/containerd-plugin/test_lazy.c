@@ -3,15 +3,13 @@
  * against the fake bootseerd. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/fs.h"
 #include "containerd-plugin/snapshots.h"
+#include "tests/unit/containerd-plugin/node_fixture.h"
 
 TestSuite(lazy, .timeout = 120);
 
@@ -21,37 +19,7 @@ TestSuite(lazy, .timeout = 120);
 #define SMALL "sha256:" ZEROS "b0" /* manifest and tree of BASE alone */
 #define BIG "sha256:" ZEROS "b1"   /* of both */
 
-static char dir[] = "/tmp/bootseer-lazy.XXXXXX";
-static char sock[64];
-static pid_t fake;
 static struct snapshots *s;
-
-static void write_file(const char *name, const char *text)
-{
-	AUTO_FREE char *path = fs_join(dir, name);
-
-	cr_assert_eq(fs_replace_file(path, text, strlen(text), 0600, NULL), 0);
-}
-
-static void start_fake(void)
-{
-	char said[6] = "";
-	int fds[2];
-
-	cr_assert_eq(pipe(fds), 0);
-	fake = fork();
-	if (fake == 0) {
-		dup2(fds[1], STDOUT_FILENO);
-		close(fds[0]);
-		close(fds[1]);
-		execl(getenv("FAKE_NODE"), "fake-node", sock, dir,
-		      (char *)NULL);
-		_exit(127);
-	}
-	close(fds[1]);
-	cr_assert_eq(read(fds[0], said, sizeof(said)), 6);
-	close(fds[0]);
-}
 
 static void write_images(void)
 {
@@ -67,16 +35,16 @@ static void write_images(void)
 			   "\", \"tree\": \"/big\", \"chain_ids\": [\"" BASE
 			   "\", \"" MORE "\"], \"layers\": [\"%s/base\", "
 			   "\"%s/base\"]}]",
-			   dir, dir, dir),
+			   node_dir, node_dir, node_dir),
 		0);
-	write_file("images.json", text.data);
+	fake_node_write("images.json", text.data);
 }
 
 static void set_up(void)
 {
 	struct snapshots_config config = {
-		.root = dir,
-		.node_socket = sock,
+		.root = node_dir,
+		.node_socket = node_sock,
 		.node_timeout_ns = INT64_C(30000000000),
 		.layer_timeout_ns = INT64_C(30000000000),
 		.start_timeout_ns = INT64_C(30000000000),
@@ -85,21 +53,19 @@ static void set_up(void)
 	};
 	AUTO_FREE char *base = NULL;
 
-	cr_assert_not_null(mkdtemp(dir));
-	snprintf(sock, sizeof(sock), "%s/sock", dir);
-	base = fs_join(dir, "base");
+	fake_node_dir();
+	base = fs_join(node_dir, "base");
 	cr_assert_eq(mkdir(base, 0755), 0);
 	write_images();
-	start_fake();
+	fake_node_start();
 	cr_assert_eq(snapshots_open(&config, &s, NULL), 0);
 }
 
 static void tear_down(void)
 {
 	snapshots_close(s);
-	kill(fake, SIGTERM);
-	waitpid(fake, NULL, 0);
-	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
+	fake_node_stop();
+	fake_node_remove();
 }
 
 /* The layer BASE of a pull of this image: -EEXIST, it is left out. */
@@ -167,7 +133,7 @@ Test(lazy, a_tree_that_was_lost_comes_back_and_no_other_images, .init = set_up,
 	/* So far it is a lower layer of the other one. */
 	cr_assert_eq(pull_base("host/big:1", BIG), -EEXIST);
 	cr_assert_eq(pull_base("host/small:1", SMALL), -EEXIST);
-	write_file("fault", "image.mount once 2 lost");
+	fake_node_write("fault", "image.mount once 2 lost");
 	lower = lower_of_container();
 	cr_expect_str_eq(lower, "/small");
 }
@@ -186,7 +152,7 @@ Test(lazy, a_tree_of_more_layers_is_never_taken_for_one_of_fewer,
 	cr_assert_eq(store_set_tree(snapshots_store(s), snap.id, &tree, NULL),
 		     0);
 	snapshot_fini(&snap);
-	write_file("fault", "image.mount once 2 lost");
+	fake_node_write("fault", "image.mount once 2 lost");
 	lower = lower_of_container();
 	cr_expect(strstr(lower, "/snapshots/"), "%s", lower);
 }
