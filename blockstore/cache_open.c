@@ -9,6 +9,7 @@
 
 #include "blockstore/cache.h"
 #include "common/bytes.h"
+#include "common/cond.h"
 #include "common/fs.h"
 
 static int lock_dir(struct cache *c, struct error *err)
@@ -132,16 +133,12 @@ static int check_config(const struct cache_config *cfg, struct error *err)
 
 static void init_locks(struct cache *c)
 {
-	pthread_condattr_t monotonic;
 
-	(void)pthread_condattr_init(&monotonic);
-	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	(void)pthread_mutex_init(&c->mounts_lock, NULL);
 	(void)pthread_mutex_init(&c->scrub_lock, NULL);
 	(void)pthread_mutex_init(&c->space, NULL);
 	(void)pthread_cond_init(&c->freed, NULL);
-	(void)pthread_cond_init(&c->stopping, &monotonic);
-	(void)pthread_condattr_destroy(&monotonic);
+	cond_init(&c->stopping);
 }
 
 int cache_open(const struct cache_config *cfg, struct cache **ret,

@@ -17,6 +17,7 @@
 #include "blockstore/cache.h"
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "common/cond.h"
 #include "common/fs.h"
 
 /* A place among the readers of a block that was verified before. */
@@ -132,12 +133,10 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 /* False: it is to end. */
 static bool wait_until(struct cache *c, int64_t at_ns)
 {
-	const struct timespec ts = clock_timespec(at_ns);
 	bool stop;
 
 	(void)pthread_mutex_lock(&c->space);
-	while (!c->stop && pthread_cond_timedwait(&c->stopping, &c->space,
-						  &ts) != ETIMEDOUT)
+	while (!c->stop && cond_wait_until(&c->stopping, &c->space, at_ns))
 		;
 	stop = c->stop;
 	(void)pthread_mutex_unlock(&c->space);
@@ -157,8 +156,7 @@ static bool scrub_all(struct cache *c, uint8_t *buf)
 
 		if (!len)
 			continue;
-		at_ns += (int64_t)(len * (uint64_t)CLOCK_NS_PER_S /
-				   c->scrub_rate);
+		at_ns += (int64_t)(len * (uint64_t)NS_PER_S / c->scrub_rate);
 		if (!wait_until(c, at_ns))
 			return false;
 	}

@@ -12,6 +12,7 @@
 
 #include "blockstore/cache.h"
 #include "common/clock.h"
+#include "common/cond.h"
 
 #define EVERY_S 5
 #define SOON_S 1 /* while mounts are to go, or segments are frozen */
@@ -100,27 +101,26 @@ static void look_at_mounts(struct cache *c)
  * thread wants something. */
 static void wait_until(struct cache *c, int64_t at_ns)
 {
-	const struct timespec ts = clock_timespec(at_ns);
 	bool was = c->is_soon;
 
 	while (!c->stop && c->is_soon == was &&
-	       pthread_cond_timedwait(&c->stopping, &c->space, &ts) == 0)
+	       cond_wait_until(&c->stopping, &c->space, at_ns))
 		;
 }
 
 static void *watch_main(void *arg)
 {
 	struct cache *c = arg;
-	int64_t next_ns = clock_now_ns() + EVERY_S * CLOCK_NS_PER_S, at_ns;
+	int64_t next_ns = clock_now_ns() + EVERY_S * NS_PER_S, at_ns;
 
 	(void)pthread_mutex_lock(&c->space);
 	while (!c->stop) {
-		at_ns = clock_now_ns() + SOON_S * CLOCK_NS_PER_S;
+		at_ns = clock_now_ns() + SOON_S * NS_PER_S;
 		wait_until(c, c->is_soon && at_ns < next_ns ? at_ns : next_ns);
 		look_at_mounts(c);
 		if (clock_now_ns() < next_ns)
 			continue;
-		next_ns = clock_now_ns() + EVERY_S * CLOCK_NS_PER_S;
+		next_ns = clock_now_ns() + EVERY_S * NS_PER_S;
 		look(c);
 	}
 	(void)pthread_mutex_unlock(&c->space);

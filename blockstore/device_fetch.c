@@ -13,6 +13,7 @@
 
 #include "blockstore/device_priv.h"
 #include "common/clock.h"
+#include "common/cond.h"
 
 #define PIECES_MAX 16384u /* blocks under way for one list */
 #define LOOK_AHEAD \
@@ -21,7 +22,6 @@
 /* Where blocks come slowly: those who are to have fewer requests have them soon. */
 #define SLOW_RANGE (512u << 10)
 #define TICK_NS 50000000LL /* how soon a cancel is seen */
-#define NS_PER_S 1000000000LL
 #define NONE UINT32_MAX
 
 enum place_state {
@@ -276,15 +276,12 @@ static void wait_progress(struct fetch_run *r)
 {
 	struct fetcher *f = r->dev->f;
 	int64_t now = clock_now_ns(), until = now + TICK_NS;
-	struct timespec ts;
 
 	if (r->resume_ns > now && r->resume_ns < until)
 		until = r->resume_ns;
-	ts.tv_sec = until / NS_PER_S;
-	ts.tv_nsec = until % NS_PER_S;
 	(void)pthread_mutex_lock(&f->lock);
 	if (TAILQ_EMPTY(&r->p->done) && r->p->rc == 0)
-		(void)pthread_cond_timedwait(&r->p->progress, &f->lock, &ts);
+		(void)cond_wait_until(&r->p->progress, &f->lock, until);
 	(void)pthread_mutex_unlock(&f->lock);
 }
 

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 
 #define THREADS_MAX 256u
-#define NS_PER_MS 1000000LL
 
 /* Does bulk wait for bulk? */
 static bool is_bulk_full(const struct fetcher *f)
@@ -97,23 +97,21 @@ static void *timer_main(void *arg)
 		struct pending *p = TAILQ_FIRST(&f->deadlines);
 		int64_t now = clock_now_ns();
 		int64_t until = p ? p->deadline_ns : INT64_MAX;
-		struct timespec ts;
 
 		if (is_bulk_full(f)) {
 			share_look_bulk(f, now);
-			until = sooner(now + CLOCK_NS_PER_S, until);
+			until = sooner(now + NS_PER_S, until);
 		}
 		if (f->look_ns && f->look_ns <= now)
 			share_look(f, now);
 		if (f->look_ns)
 			until = sooner(f->look_ns, until);
 		if (f->has_guests && detour_begin(f))
-			until = sooner(now + CLOCK_NS_PER_S, until);
-		ts = clock_timespec(until);
+			until = sooner(now + NS_PER_S, until);
 		if (until == INT64_MAX)
 			(void)pthread_cond_wait(&f->timer, &f->lock);
 		else if (until > now)
-			(void)pthread_cond_timedwait(&f->timer, &f->lock, &ts);
+			(void)cond_wait_until(&f->timer, &f->lock, until);
 		else
 			expire(f, p);
 	}
@@ -138,17 +136,13 @@ static int check_config(const struct fetcher_config *cfg, struct error *err)
 
 static void init(struct fetcher *f)
 {
-	pthread_condattr_t monotonic;
 
-	(void)pthread_condattr_init(&monotonic);
-	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	(void)pthread_mutex_init(&f->lock, NULL);
 	(void)pthread_cond_init(&f->work, NULL);
-	(void)pthread_cond_init(&f->timer, &monotonic);
-	(void)pthread_cond_init(&f->way, &monotonic);
+	cond_init(&f->timer);
+	cond_init(&f->way);
 	(void)pthread_cond_init(&f->quiet, NULL);
 	(void)pthread_cond_init(&f->copied, NULL);
-	(void)pthread_condattr_destroy(&monotonic);
 	LIST_INIT(&f->hosts);
 	TAILQ_INIT(&f->deadlines);
 	for (size_t i = 0; i < PRIORITIES; i++)

@@ -7,6 +7,7 @@
 #include "blockstore/fetcher_share.h"
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "common/cond.h"
 
 /* Seeded: a map may name digests of nothing. */
 struct flight **flight_bucket(struct fetcher *f, const struct block *b)
@@ -159,7 +160,6 @@ int flight_join(struct fetcher *f, struct device *dev, struct block_wait *p,
 struct pending *pending_new(struct device *dev, struct device_read *r,
 			    size_t n_pieces)
 {
-	pthread_condattr_t monotonic;
 	struct pending *p;
 
 	p = calloc(1, sizeof(*p) + n_pieces * sizeof(p->pieces[0]));
@@ -169,10 +169,7 @@ struct pending *pending_new(struct device *dev, struct device_read *r,
 	p->read = r;
 	p->n_pieces = n_pieces;
 	TAILQ_INIT(&p->done);
-	(void)pthread_condattr_init(&monotonic);
-	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&p->progress, &monotonic);
-	(void)pthread_condattr_destroy(&monotonic);
+	cond_init(&p->progress);
 	return p;
 }
 

@@ -15,9 +15,8 @@
  */
 #include "blockstore/fetcher_share.h"
 #include "common/clock.h"
+#include "common/cond.h"
 
-#define NS_PER_MS 1000000LL
-#define NS_PER_S 1000000000LL
 /* Without a byte for so long, those who are more urgent do not use the link. */
 #define MOMENT_NS (50 * NS_PER_MS)
 #define WAIT_NS NS_PER_S
@@ -92,13 +91,8 @@ static void wait(struct pace *p)
 	struct fetcher *f = t->f;
 
 	(void)pthread_mutex_lock(&f->lock);
-	for (; now < end && level(p) == PACE_WAIT; now = clock_now_ns()) {
-		int64_t until = now + MOMENT_NS;
-		struct timespec ts = { .tv_sec = until / NS_PER_S,
-				       .tv_nsec = until % NS_PER_S };
-
-		(void)pthread_cond_timedwait(&f->way, &f->lock, &ts);
-	}
+	for (; now < end && level(p) == PACE_WAIT; now = clock_now_ns())
+		(void)cond_wait_until(&f->way, &f->lock, now + MOMENT_NS);
 	(void)pthread_mutex_unlock(&f->lock);
 	t->waited_ns += now - begin;
 	/* What gives way does not hang. */

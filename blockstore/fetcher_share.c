@@ -8,8 +8,8 @@
 #include "common/registry_host.h"
 
 /* Without a byte for so long, what somebody else waits for the place of hangs. */
-#define HANG_NS (3 * CLOCK_NS_PER_S)
-#define HANGS_FOR_NS (30 * CLOCK_NS_PER_S)
+#define HANG_NS (3 * NS_PER_S)
+#define HANGS_FOR_NS (30 * NS_PER_S)
 
 static struct fetch_host *find_host(const struct fetcher *f, const char *name)
 {
@@ -186,7 +186,7 @@ void share_watch(struct fetcher *f)
 {
 	if (f->look_ns)
 		return;
-	f->look_ns = clock_now_ns() + CLOCK_NS_PER_S;
+	f->look_ns = clock_now_ns() + NS_PER_S;
 	(void)pthread_cond_signal(&f->timer);
 }
 
@@ -231,9 +231,7 @@ void share_look(struct fetcher *f, int64_t now)
 		if (count(f, h, NULL, true) > 1)
 			atomic_store(&t->stop, true);
 	}
-	f->look_ns = TAILQ_EMPTY(&f->queue[SOURCE_DEMAND])
-			     ? 0
-			     : now + CLOCK_NS_PER_S;
+	f->look_ns = TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) ? 0 : now + NS_PER_S;
 	/* Who hung then may not do so now. */
 	if (f->look_ns && f->n_idle)
 		(void)pthread_cond_signal(&f->work);

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+#include "common/clock.h"
+
 #define OWN_FOLDER ".bootseer"
 #define PLAIN_MODE 0644u
-#define NS_PER_MS 1000000
 #define TRIES 5u
 
 /* Returns the length without the suffix; 0: it has none, or is nothing but that. */
@@ -231,18 +233,6 @@ static void listing_fini(struct names_listing *l)
 	free(l->entries);
 }
 
-static int listing_grow(struct names_listing *l, struct error *err)
-{
-	size_t cap = l->cap ? l->cap * 2 : 64;
-	struct ckpt_entry *more = realloc(l->entries, cap * sizeof(*more));
-
-	if (!more)
-		return error_nomem(err);
-	l->entries = more;
-	l->cap = cap;
-	return 0;
-}
-
 static int listing_add(void *arg, const struct object_entry *e,
 		       struct error *err)
 {
@@ -254,7 +244,7 @@ static int listing_add(void *arg, const struct object_entry *e,
 	if (name_is_mark(e->name))
 		return 0;
 	entry.is_striped = !e->is_folder && manifest_is_name(e->name, &len);
-	if (l->n == l->cap && listing_grow(l, err) < 0)
+	if (array_grow(&l->entries, l->n, &l->cap, 64) < 0)
 		return -ENOMEM;
 	entry.name = strndup(e->name + l->skip, len - l->skip);
 	if (!entry.name)
@@ -308,16 +298,8 @@ int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
 int name_list_add(struct name_list *l, const char *name, size_t len,
 		  struct error *err)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 64;
-		char **more =
-			(char **)realloc((void *)l->all, cap * sizeof(*more));
-
-		if (!more)
-			return error_nomem(err);
-		l->all = more;
-		l->cap = cap;
-	}
+	if (array_grow(&l->all, l->n, &l->cap, 64) < 0)
+		return error_nomem(err);
 	l->all[l->n] = strndup(name, len);
 	return l->all[l->n] ? (l->n++, 0) : error_nomem(err);
 }

@@ -14,8 +14,6 @@
 #include "common/fs.h"
 #include "common/progress.h"
 
-#define NS_PER_S INT64_C(1000000000)
-
 struct ckpt_cp_config {
 	struct ckpt_access access;
 	uint64_t columns;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/ckpt.h"
+#include "common/clock.h"
 #include "common/progress.h"
-
-#define NS_PER_MS 1000000
 
 struct ckpt_gc_config {
 	struct ckpt_access access;

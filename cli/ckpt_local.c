@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
-
-#define NS_PER_S INT64_C(1000000000)
+#include "common/clock.h"
 
 struct ckpt_local {
 	const char *path; /* borrowed */

@@ -14,8 +14,6 @@
 #include "common/clock.h"
 #include "common/progress.h"
 
-#define NS_PER_MS 1000000
-
 struct env_run_config {
 	struct env_access access;
 	struct env_parts parts;
@@ -101,7 +99,7 @@ static void say_done(const struct env_run *r, const char *what,
 		"bootseer env run: %s %.12s: %s, %s, %lld removed, in "
 		"%.1f s\n",
 		what, key, names, bytes, (long long)s->n_deleted,
-		(double)(clock_now_ns() - r->begun_ns) / CLOCK_NS_PER_S);
+		(double)(clock_now_ns() - r->begun_ns) / NS_PER_S);
 }
 
 /* ------------------------------------------------------------------------ snapshot --- */

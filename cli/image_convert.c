@@ -217,7 +217,7 @@ static int run(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	terms.key = key;
-	terms.valid_s = c->expires / CLOCK_NS_PER_S;
+	terms.valid_s = c->expires / NS_PER_S;
 	opt.sign = key ? &terms : NULL;
 	opt.src_config = src->config;
 	opt.dst_config = dst->config;

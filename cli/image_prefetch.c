@@ -10,8 +10,7 @@
 #include "cli/preheat.h"
 #include "common/clock.h"
 
-#define STEP_MS 500 /* between two looks at the progress */
-#define NS_PER_S INT64_C(1000000000)
+#define STEP_MS 500                   /* between two looks at the progress */
 #define PAUSED_MAX_NS (30 * NS_PER_S) /* who waits gives up then */
 
 struct image_prefetch_config {

@@ -26,7 +26,6 @@
 #include "common/text.h"
 #include "recorder/recorder.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define FIGURES_MS 30000 /* longest wait for bootseerd to sum up */
 #define FIGURES_LOOK_MS 50
 #define USERS_FILE_MAX (4u << 20)

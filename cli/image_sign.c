@@ -65,7 +65,7 @@ static int sign(const struct sign_config *c, const char *ref, bool verify,
 	opt.terms = (struct sign_terms){
 		.key = key,
 		.repository = pattern,
-		.valid_s = c->expires / CLOCK_NS_PER_S,
+		.valid_s = c->expires / NS_PER_S,
 	};
 	opt.check.config = t->config;
 	opt.check.platform = c->platform;

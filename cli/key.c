@@ -89,7 +89,7 @@ static int run_new(const void *config, char **args, struct error *err)
 	if (own)
 		path = own;
 	if (c->expires)
-		end = (int64_t)time(NULL) + c->expires / CLOCK_NS_PER_S;
+		end = (int64_t)time(NULL) + c->expires / NS_PER_S;
 	rc = signer_make(path, c->name, uses_of(c), end, err);
 	if (rc < 0)
 		return rc;

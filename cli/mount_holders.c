@@ -14,7 +14,7 @@
 #include "common/fs.h"
 
 #define NAMED_MAX 3u
-#define LOOK_NS (2 * CLOCK_NS_PER_S)
+#define LOOK_NS (2 * NS_PER_S)
 #define MOUNTS_MAX (16u << 20) /* bytes of /proc/self/mountinfo */
 
 struct holder_look {

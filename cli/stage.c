@@ -128,7 +128,7 @@ void stage_say(const struct stage_owner *o, const char *name, enum stage_ev ev,
 	ret->ev = ev;
 	ret->mono_ns = clock_now_ns();
 	(void)clock_gettime(CLOCK_REALTIME, &t);
-	ret->ts_ns = t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+	ret->ts_ns = t.tv_sec * NS_PER_S + t.tv_nsec;
 	ret->boot = stage_this_boot();
 	if (getrandom(&id, sizeof(id), 0) == sizeof(id))
 		ret->id = (int64_t)(id & INT64_MAX);

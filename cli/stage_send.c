@@ -56,7 +56,7 @@ static int64_t wall_ns(void)
 	struct timespec t;
 
 	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 static int post(struct sender *s, const char *path, const char *node,

@@ -6,26 +6,29 @@
 #include <stdint.h>
 #include <time.h>
 
-#define CLOCK_NS_PER_S INT64_C(1000000000)
+#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+#define CLOCK_NS_PER_S NS_PER_S
 
 static inline int64_t clock_now_ns(void)
 {
 	struct timespec t;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 static inline int64_t clock_now_ms(void)
 {
-	return clock_now_ns() / 1000000;
+	return clock_now_ns() / NS_PER_MS;
 }
 
 /* As pthread_cond_timedwait() and the like want it. */
 static inline struct timespec clock_timespec(int64_t at_ns)
 {
-	return (struct timespec){ .tv_sec = at_ns / CLOCK_NS_PER_S,
-				  .tv_nsec = at_ns % CLOCK_NS_PER_S };
+	return (struct timespec){ .tv_sec = at_ns / NS_PER_S,
+				  .tv_nsec = at_ns % NS_PER_S };
 }
 
 #endif

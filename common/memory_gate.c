@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/cond.h"
 #include "common/memory_gate.h"
 
 #include <errno.h>
@@ -11,14 +12,10 @@
 
 void memory_gate_init(struct memory_gate *g, uint64_t most, uint64_t most_each)
 {
-	pthread_condattr_t attr;
 
 	*g = (struct memory_gate){ .most = most, .most_each = most_each };
 	(void)pthread_mutex_init(&g->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&g->given, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	cond_init(&g->given);
 }
 
 void memory_gate_fini(struct memory_gate *g)
@@ -47,15 +44,14 @@ static bool fits(const struct memory_gate *g, const struct memory_claim *c,
 static int wait_given(struct memory_gate *g, struct pace *pace, int64_t end)
 {
 	int64_t now = clock_now_ns();
-	struct timespec until;
 
 	if (pace_level(pace) == PACE_STOP)
 		return -ECANCELED;
 	if (now >= end)
 		return -EBUSY;
-	until = clock_timespec(pace && end - now > LOOK_NS ? now + LOOK_NS
-							   : end);
-	(void)pthread_cond_timedwait(&g->given, &g->lock, &until);
+	(void)cond_wait_until(&g->given, &g->lock,
+			      pace && end - now > LOOK_NS ? now + LOOK_NS
+							  : end);
 	return 0;
 }
 
@@ -140,7 +136,7 @@ int memory_claim_came(struct memory_claim *c, uint64_t n, int64_t waited_ns,
 	c->waited_ns += waited_ns;
 	if (c->waited_ns < MEMORY_JUDGE_NS)
 		return 0;
-	rate = c->came / (uint64_t)(c->waited_ns / CLOCK_NS_PER_S);
+	rate = c->came / (uint64_t)(c->waited_ns / NS_PER_S);
 	c->came = 0;
 	c->waited_ns = 0;
 	if (rate >= MEMORY_LEAST_RATE || !is_awaited(c))

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/cond.h"
 #include "common/periodic.h"
 
 #include <pthread.h>
@@ -22,7 +23,6 @@ struct periodic {
 static void *periodic_main(void *arg)
 {
 	struct periodic *p = arg;
-	struct timespec ts;
 	int64_t at;
 
 	pthread_mutex_lock(&p->lock);
@@ -30,11 +30,9 @@ static void *periodic_main(void *arg)
 		p->is_woken = false;
 		pthread_mutex_unlock(&p->lock);
 		at = p->fn(p->arg);
-		ts.tv_sec = at / CLOCK_NS_PER_S;
-		ts.tv_nsec = at % CLOCK_NS_PER_S;
 		pthread_mutex_lock(&p->lock);
 		while (!p->is_stopping && !p->is_woken &&
-		       pthread_cond_timedwait(&p->changed, &p->lock, &ts) == 0)
+		       cond_wait_until(&p->changed, &p->lock, at))
 			;
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -52,7 +50,6 @@ int periodic_start(periodic_fn *fn, void *arg, struct periodic **ret,
 		   struct error *err)
 {
 	struct periodic *p = calloc(1, sizeof(*p));
-	pthread_condattr_t attr;
 	sigset_t all, old;
 	int rc;
 
@@ -61,10 +58,7 @@ int periodic_start(periodic_fn *fn, void *arg, struct periodic **ret,
 	p->fn = fn;
 	p->arg = arg;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init(&p->changed);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&p->thread, NULL, periodic_main, p);

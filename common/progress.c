@@ -8,10 +8,9 @@
 #include "common/clock.h"
 #include "common/text.h"
 
-#define SECOND INT64_C(1000000000)
-#define QUIET (2 * SECOND)      /* shorter jobs show nothing */
-#define BAR_EVERY (SECOND / 10) /* between two redraws */
-#define LINE_EVERY (10 * SECOND)
+#define QUIET (2 * NS_PER_S)      /* shorter jobs show nothing */
+#define BAR_EVERY (NS_PER_S / 10) /* between two redraws */
+#define LINE_EVERY (10 * NS_PER_S)
 #define BAR_WIDTH 24
 #define WHAT_MAX 64
 
@@ -66,7 +65,7 @@ static void print_amounts(struct progress *p, uint64_t done, uint64_t total,
 	uint64_t rate = 0;
 
 	if (now > p->since && done > p->first)
-		rate = (uint64_t)((double)(done - p->first) * (double)SECOND /
+		rate = (uint64_t)((double)(done - p->first) * (double)NS_PER_S /
 				  (double)(now - p->since));
 	progress_format_bytes(done, a);
 	progress_format_bytes(total, b);

@@ -6,9 +6,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define NS_PER_MS INT64_C(1000000)
 /* Nobody called for so long: what was missed then may have come and gone since. */
-#define FORGET_NS (60 * CLOCK_NS_PER_S)
+#define FORGET_NS (60 * NS_PER_S)
 
 static uint32_t left_ms(struct control_patience *p, const struct error *why)
 {

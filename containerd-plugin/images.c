@@ -8,12 +8,11 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "containerd-plugin/absence.h"
 #include "snapshotter/client.h"
-
-#define NS_PER_S INT64_C(1000000000)
 
 /* For how long an answer is used.  A pull asks for all its layers in a row. */
 #define LAZY_TTL_NS (60 * NS_PER_S)
@@ -56,7 +55,6 @@ int images_new(const struct images_config *config, struct image_lookup **ret,
 	       struct error *err)
 {
 	struct image_lookup *im = calloc(1, sizeof(*im));
-	pthread_condattr_t attr;
 
 	if (!im)
 		return error_nomem(err);
@@ -65,10 +63,7 @@ int images_new(const struct images_config *config, struct image_lookup **ret,
 		im->config.scope = "";
 	absence_init(&im->absence, config->timeout_ns);
 	pthread_mutex_init(&im->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&im->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init(&im->changed);
 	*ret = im;
 	return 0;
 }
@@ -289,14 +284,6 @@ static void fill_answer(struct image_lookup *im, struct image_reply *a,
 	pthread_cond_broadcast(&im->changed);
 }
 
-static bool wait_changed(struct image_lookup *im, int64_t deadline)
-{
-	struct timespec ts = { .tv_sec = deadline / NS_PER_S,
-			       .tv_nsec = deadline % NS_PER_S };
-
-	return pthread_cond_timedwait(&im->changed, &im->lock, &ts) == 0;
-}
-
 /*
  * The answer for the image, asked now if there is none or `fresh`.  NULL with
  * `err`: it did not come in time; `*ret_rc` is what turn_need() said.  Lock held;
@@ -330,7 +317,7 @@ get_answer(struct image_lookup *im, const struct question *q, struct turn *turn,
 			return a;
 		}
 		fresh = false;
-		if (!wait_changed(im, deadline)) {
+		if (!cond_wait_until(&im->changed, &im->lock, deadline)) {
 			error_set(err, ETIMEDOUT,
 				  "bootseerd did not answer in time");
 			return NULL;

@@ -4,9 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "snapshots.pb-c.h"
-
-#define NS_PER_S INT64_C(1000000000)
 
 static int bad(const char *what, struct error *err)
 {

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 
 #define DISK_SECTOR 512 /* unit of st_blocks */
@@ -111,15 +112,8 @@ static void drop_frames(struct usage_walk *w, size_t keep)
 
 static int add_name(struct frame *f, const char *name, struct error *err)
 {
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? f->cap * 2 : 16;
-		char **v = realloc(f->names, cap * sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		f->names = v;
-		f->cap = cap;
-	}
+	if (array_grow(&f->names, f->n, &f->cap, 16) < 0)
+		return error_nomem(err);
 	f->names[f->n] = strdup(name);
 	if (!f->names[f->n])
 		return error_nomem(err);
@@ -164,15 +158,8 @@ static int begin_frame(struct usage_walk *w, int fd, struct frame **ret,
 	int rc;
 
 	*ret = NULL;
-	if (w->n == w->cap) {
-		size_t cap = w->cap ? w->cap * 2 : 64;
-		struct frame *v = realloc(w->frames, cap * sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		w->frames = v;
-		w->cap = cap;
-	}
+	if (array_grow(&w->frames, w->n, &w->cap, 64) < 0)
+		return error_nomem(err);
 	if (fstat(fd, &st) < 0)
 		return error_set(err, EIO, "%s", strerror(errno));
 	rc = see(&c->seen, st.st_ino, &is_new, err);

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define NS_PER_S INT64_C(1000000000)
+#include "common/clock.h"
+
 #define TIMEOUT_MAX_S INT64_C(3155760000) /* 100 years */
 #define TIMEOUT_DIGITS_MAX 8
 

@@ -26,7 +26,6 @@
 #define SEGMENTS_MIN 8u
 #define WINDOW_MAX (16u << 20)
 #define WINDOW_WAIT 1u /* the kernel's least, under a segment */
-#define NS_PER_S 1000000000LL
 #define US_PER_S 1000000u
 
 static void set_clamp(struct http_flow *f, uint32_t clamp)

@@ -16,7 +16,6 @@
 #define INPUT_MAX 65536u  /* bytes read ahead of what they are for */
 #define ANSWER_BPS 65536u /* a client that takes less is cut off */
 #define LINGER_NS INT64_C(2000000000)
-#define NS_PER_S INT64_C(1000000000)
 
 static void conn_step(struct httpd_conn *c);
 static void grant_bodies(struct httpd *s);

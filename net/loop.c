@@ -16,8 +16,6 @@
 
 #include "common/clock.h"
 
-#define NS_PER_S INT64_C(1000000000)
-
 struct loop {
 	struct event_base *base;
 	struct event *wake_ev;

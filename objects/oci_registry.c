@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "net/url.h"
 #include "objects/oci_json.h"
 #include "objects/oci_registry_auth.h"
@@ -16,7 +17,7 @@
 #define BACKOFF_MS 100
 #define BACKOFF_MAX_MS 5000
 #define RETRY_AFTER_MAX_MS 60000
-#define LAST_CHANCE_NS 1000000000LL /* before a deadline: time for an answer */
+#define LAST_CHANCE_NS NS_PER_S     /* before a deadline: time for an answer */
 #define ANSWER_MAX_NS 60000000000LL /* of a request without a blob */
 #define LOGIN_ROUNDS 2              /* in one attempt */
 #define REASON_MAX 120 /* bytes of a stranger's text in a message */
@@ -74,11 +75,8 @@ static char *current_login(struct registry *part, unsigned int *generation)
 /* With the lock: until somebody has logged in, or a moment. */
 static void wait_login(struct registry *r)
 {
-	int64_t until = clock_now_ns() + HTTP_STOP_MS * 1000000LL;
-	struct timespec t = { .tv_sec = (time_t)(until / 1000000000),
-			      .tv_nsec = (long)(until % 1000000000) };
-
-	(void)pthread_cond_timedwait(&r->logged_in, &r->lock, &t);
+	(void)cond_wait_until(&r->logged_in, &r->lock,
+			      clock_now_ns() + HTTP_STOP_MS * NS_PER_MS);
 }
 
 /* Wait for the turn to log in; false when there is no need: another thread did
@@ -348,14 +346,13 @@ int registry_back_off(unsigned int n, const struct http_response *resp,
 	if (deadline_ns && until > deadline_ns - LAST_CHANCE_NS)
 		until = deadline_ns - LAST_CHANCE_NS;
 	while ((now = clock_now_ns()) < until) {
-		int64_t next = now + HTTP_STOP_MS * 1000000LL;
+		int64_t next = now + HTTP_STOP_MS * NS_PER_MS;
 		struct timespec t;
 
 		if (pace_level(pace) == PACE_STOP)
 			return -ECANCELED;
 		next = next < until ? next : until;
-		t.tv_sec = (time_t)(next / 1000000000);
-		t.tv_nsec = (long)(next % 1000000000);
+		t = clock_timespec(next);
 		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 	}
 	return 0;
@@ -542,7 +539,6 @@ int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 		     bool create, struct oci_store **ret, struct error *err)
 {
 	struct registry *r = calloc(1, sizeof(*r));
-	pthread_condattr_t monotonic;
 	int rc;
 
 	(void)create;
@@ -551,10 +547,7 @@ int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 	r->base.ops = &registry_ops;
 	atomic_init(&r->refs, 1);
 	(void)pthread_mutex_init(&r->lock, NULL);
-	(void)pthread_condattr_init(&monotonic);
-	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&r->logged_in, &monotonic);
-	(void)pthread_condattr_destroy(&monotonic);
+	cond_init(&r->logged_in);
 	rc = fill(r, ref, cfg, err);
 	if (rc < 0) {
 		registry_unref(r);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prefetcher/limit.h"
-
-#define NS_PER_S UINT64_C(1000000000)
+#include "common/clock.h"
 
 /* No overflow: the second product is below LIMIT_RATE_MAX * 10^9 < 2^64. */
 static int64_t cost_ns(uint64_t bytes, uint64_t rate)

@@ -5,13 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/option.h"
 #include "prefetcher/prefetcher.h"
 
 #define SHARE "share:"
 #define DEADLINE "deadline:"
-#define NS_PER_MS 1000000
-#define NS_PER_S INT64_C(1000000000)
 
 static bool is_digit(char c)
 {

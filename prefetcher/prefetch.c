@@ -9,8 +9,8 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "common/cond.h"
 
-#define NS_PER_S INT64_C(1000000000)
 #define RETRY_NS (15 * NS_PER_S)
 #define RETRY_DOUBLINGS 6u
 #define RETRIES 2u /* in a row that are no failure yet */
@@ -52,7 +52,6 @@ int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
 		 struct prefetch **ret, struct error *err)
 {
 	struct prefetch *p = calloc(1, sizeof(*p));
-	pthread_condattr_t monotonic;
 	int rc;
 
 	if (!p)
@@ -70,10 +69,7 @@ int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
 	p->is_here = calloc(bit_bytes(p) + 1, 1);
 	p->is_fetched = calloc(bit_bytes(p) + 1, 1);
 	p->is_fetched_hot = calloc(bit_bytes(p) + 1, 1);
-	(void)pthread_condattr_init(&monotonic);
-	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&p->changed, &monotonic);
-	(void)pthread_condattr_destroy(&monotonic);
+	cond_init(&p->changed);
 	rc = p->label && p->is_hot && p->is_here && p->is_fetched &&
 			     p->is_fetched_hot
 		     ? order_by_pack(p->map, &p->rest_order, err)
@@ -367,18 +363,15 @@ static int list_missing(struct prefetch *p, const struct order *o,
 static bool wait_for_leave(struct prefetch *p)
 {
 	bool cancelled = false, had_to = false;
-	struct timespec ts;
 	int64_t wait, until;
 
 	while (!cancelled && (wait = prefetcher_pause(p, 0)) > 0) {
 		had_to = true;
 		until = clock_now_ns() + wait;
-		ts.tv_sec = until / NS_PER_S;
-		ts.tv_nsec = until % NS_PER_S;
 		(void)pthread_mutex_lock(&p->all->lock);
 		if (!p->cancel)
-			(void)pthread_cond_timedwait(&p->changed, &p->all->lock,
-						     &ts);
+			(void)cond_wait_until(&p->changed, &p->all->lock,
+					      until);
 		cancelled = p->cancel;
 		(void)pthread_mutex_unlock(&p->all->lock);
 	}
@@ -586,15 +579,12 @@ int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 		  int64_t deadline_ns, struct error *err)
 {
 	int64_t until = INT64_MAX;
-	struct timespec ts;
 	int rc;
 
 	if (policy->kind == WAIT_DEADLINE)
 		until = clock_now_ns() + policy->ns;
 	if (deadline_ns && deadline_ns < until)
 		until = deadline_ns;
-	ts.tv_sec = until / NS_PER_S;
-	ts.tv_nsec = until % NS_PER_S;
 	(void)pthread_mutex_lock(&p->all->lock);
 	while ((rc = look(p, policy, err)) > 0) {
 		if (clock_now_ns() >= until) {
@@ -605,7 +595,7 @@ int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 				       p->hot ? p->hot->n : 0);
 			break;
 		}
-		(void)pthread_cond_timedwait(&p->changed, &p->all->lock, &ts);
+		(void)cond_wait_until(&p->changed, &p->all->lock, until);
 	}
 	(void)pthread_mutex_unlock(&p->all->lock);
 	return rc;
@@ -613,15 +603,14 @@ int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 
 void prefetch_wait_end(struct prefetch *p, int64_t deadline_ns)
 {
-	struct timespec ts = { .tv_sec = deadline_ns / NS_PER_S,
-			       .tv_nsec = deadline_ns % NS_PER_S };
-	int rc = 0;
+	bool is_early = true;
 
 	(void)pthread_mutex_lock(&p->all->lock);
-	while (rc == 0 &&
+	while (is_early &&
 	       (p->state == PREFETCH_HOT || p->state == PREFETCH_PAUSED ||
 		p->state == PREFETCH_RETRYING))
-		rc = pthread_cond_timedwait(&p->changed, &p->all->lock, &ts);
+		is_early = cond_wait_until(&p->changed, &p->all->lock,
+					   deadline_ns);
 	(void)pthread_mutex_unlock(&p->all->lock);
 }
 

@@ -6,10 +6,9 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "prefetcher/prefetch.h"
 
-#define NS_PER_S INT64_C(1000000000)
-#define NS_PER_MS INT64_C(1000000)
 #define PRESSURE_POLL_NS (500 * NS_PER_MS)
 #define IDLE_POLL_NS (100 * NS_PER_MS) /* are the readers idle now? */
 #define HOT_POLL_NS (20 * NS_PER_MS)   /* is the other's hot set there? */
@@ -245,17 +244,12 @@ static void run_one(struct worker *w, struct prefetch *p)
 /* With the lock, released meanwhile. */
 static void wait_for_work(struct prefetcher *all, int64_t wait_ns)
 {
-	struct timespec ts;
-	int64_t until;
 
 	if (wait_ns == NEVER) {
 		(void)pthread_cond_wait(&all->work, &all->lock);
 		return;
 	}
-	until = clock_now_ns() + wait_ns;
-	ts.tv_sec = until / NS_PER_S;
-	ts.tv_nsec = until % NS_PER_S;
-	(void)pthread_cond_timedwait(&all->work, &all->lock, &ts);
+	(void)cond_wait_until(&all->work, &all->lock, clock_now_ns() + wait_ns);
 }
 
 static void *worker_main(void *arg)
@@ -369,15 +363,11 @@ void prefetcher_free(struct prefetcher *all)
 
 static void init(struct prefetcher *all, const struct prefetcher_config *cfg)
 {
-	pthread_condattr_t monotonic;
 
 	all->cfg = *cfg;
 	all->limits[TASK_COLD].rate = cfg->limits.cold_rate;
-	(void)pthread_condattr_init(&monotonic);
-	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	(void)pthread_mutex_init(&all->lock, NULL);
-	(void)pthread_cond_init(&all->work, &monotonic);
-	(void)pthread_condattr_destroy(&monotonic);
+	cond_init(&all->work);
 	for (size_t i = 0; i < TASKS; i++)
 		TAILQ_INIT(&all->queue[i]);
 }

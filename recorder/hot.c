@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/array.h"
 #include "recorder/recorder.h"
 
 #define NONE UINT32_MAX
@@ -111,22 +112,16 @@ static int contents_make(const struct trace *t, const struct blockmap *map,
 
 static int pick(struct picks *p, const struct trace_entry *e, size_t index)
 {
-	struct pick *v = p->v;
 	struct block b;
 
 	p->found = true;
 	if (p->seen[index / 8] & 1u << index % 8)
 		return 0;
 	p->seen[index / 8] |= (uint8_t)(1u << index % 8);
-	if (p->n == p->cap) {
-		p->cap = p->cap ? p->cap * 2 : 1024;
-		v = realloc(v, p->cap * sizeof(*v));
-		if (!v)
-			return error_nomem(p->err);
-		p->v = v;
-	}
+	if (array_grow(&p->v, p->n, &p->cap, 1024) < 0)
+		return error_nomem(p->err);
 	blockmap_block(p->map, index, &b);
-	v[p->n] = (struct pick){
+	p->v[p->n] = (struct pick){
 		.hot = { .index = (uint32_t)index,
 			 .at_ms = e->at_ms,
 			 .confidence = e->confidence },

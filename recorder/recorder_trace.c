@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "recorder/recorder_priv.h"
 #include "recorder/trace_priv.h"
 
@@ -55,21 +56,14 @@ static bool extends_last(struct pieces *p, const struct trace_piece *x)
 
 static int add_piece(struct pieces *p, struct trace_piece *x)
 {
-	struct trace_piece *v = p->v;
-
 	if (extends_last(p, x))
 		return 0;
 	if (p->n == PIECES_MAX)
 		return -ENOSPC;
-	if (p->n == p->cap) {
-		p->cap = p->cap ? p->cap * 2 : 1024;
-		v = realloc(v, p->cap * sizeof(*v));
-		if (!v)
-			return error_nomem(p->err);
-		p->v = v;
-	}
+	if (array_grow(&p->v, p->n, &p->cap, 1024) < 0)
+		return error_nomem(p->err);
 	x->rank = (uint32_t)p->n;
-	v[p->n++] = *x;
+	p->v[p->n++] = *x;
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "recorder/store_priv.h"
@@ -100,16 +101,9 @@ static void kept_list_fini(struct kept_list *l)
 
 static int add_kept(struct kept_list *l, char *path, const struct stat *st)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 64;
-		struct kept_trace *p = realloc(l->list, cap * sizeof(*p));
-
-		if (!p) {
-			free(path);
-			return -ENOMEM;
-		}
-		l->list = p;
-		l->cap = cap;
+	if (array_grow(&l->list, l->n, &l->cap, 64) < 0) {
+		free(path);
+		return -ENOMEM;
 	}
 	l->list[l->n++] = (struct kept_trace){
 		.path = path,

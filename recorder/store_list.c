@@ -4,23 +4,16 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "recorder/store_priv.h"
 #include "recorder/trace_priv.h"
 
 int store_list_add(struct store_list *l, struct trace_info *info,
 		   struct error *err)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 16;
-		struct trace_info *p =
-			realloc(l->infos, cap * sizeof(l->infos[0]));
-
-		if (!p) {
-			trace_info_fini(info);
-			return error_nomem(err);
-		}
-		l->infos = p;
-		l->cap = cap;
+	if (array_grow(&l->infos, l->n, &l->cap, 16) < 0) {
+		trace_info_fini(info);
+		return error_nomem(err);
 	}
 	l->infos[l->n++] = *info;
 	return 0;

@@ -9,6 +9,7 @@
 #include <search.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/text.h"
 #include "recorder/trace_priv.h"
 
@@ -239,19 +240,6 @@ static int intern(struct trace_builder *b, const char *path, size_t len,
 	return 0;
 }
 
-static int grow(struct trace_builder *b, struct error *err)
-{
-	size_t cap = b->cap ? b->cap * 2 : 64;
-	struct trace_entry *p =
-		realloc(b->trace->entries, cap * sizeof(b->trace->entries[0]));
-
-	if (!p)
-		return error_nomem(err);
-	b->trace->entries = p;
-	b->cap = cap;
-	return 0;
-}
-
 int trace_builder_path(struct trace_builder *b, const char *path,
 		       const char **ret, struct error *err)
 {
@@ -277,11 +265,8 @@ int trace_builder_add(struct trace_builder *b, const struct trace_entry *e,
 	if (t->n == TRACE_ENTRIES_MAX ||
 	    sizeof(*e) > TRACE_DECODED_MAX - b->bytes)
 		return full(b, err);
-	if (t->n == b->cap) {
-		rc = grow(b, err);
-		if (rc < 0)
-			return rc;
-	}
+	if (array_grow(&t->entries, t->n, &b->cap, 64) < 0)
+		return error_nomem(err);
 	b->bytes += sizeof(*e);
 	rc = trace_builder_path(b, e->path, &path, err);
 	if (rc < 0) {

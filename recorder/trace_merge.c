@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "recorder/trace_priv.h"
 
 /* Sums of weight x runs x confidence of so many runs fit in 63 bits. */
@@ -149,16 +150,9 @@ static size_t one_a_run(struct sample *s, size_t n)
 static int add_group(struct merge *m, const struct trace_entry *e,
 		     struct error *err)
 {
-	struct trace_entry *p = m->groups;
-
-	if (m->n_groups == m->cap_groups) {
-		m->cap_groups = m->cap_groups ? m->cap_groups * 2 : 1024;
-		p = realloc(p, m->cap_groups * sizeof(*p));
-		if (!p)
-			return error_nomem(err);
-		m->groups = p;
-	}
-	p[m->n_groups++] = *e;
+	if (array_grow(&m->groups, m->n_groups, &m->cap_groups, 1024) < 0)
+		return error_nomem(err);
+	m->groups[m->n_groups++] = *e;
 	return 0;
 }
 

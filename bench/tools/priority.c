@@ -28,7 +28,6 @@
 
 #define BLOCK (96u * KIB)
 #define PIECE 4096u
-#define NS_PER_S 1000000000LL
 #define THREADS 16u
 #define STREAMS 8u
 #define BULK_NS 4000000000LL /* how long bulk is measured without readers */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/cleanup.h"
 #include "image/erofs/format.h"
@@ -259,15 +260,8 @@ static int push_dir(struct checker *c, uint64_t nid, uint64_t parent)
 		return error_set(c->err, EINVAL,
 				 "more than %u folders in each other",
 				 TREE_DEPTH_MAX);
-	if (c->n_dirs == c->cap_dirs) {
-		size_t cap = c->cap_dirs ? c->cap_dirs * 2 : 256;
-		struct check_dir *p = reallocarray(c->dirs, cap, sizeof(*p));
-
-		if (!p)
-			return error_nomem(c->err);
-		c->dirs = p;
-		c->cap_dirs = cap;
-	}
+	if (array_grow(&c->dirs, c->n_dirs, &c->cap_dirs, 256) < 0)
+		return error_nomem(c->err);
 	c->dirs[c->n_dirs++] = (struct check_dir){ nid, parent, c->depth };
 	return 0;
 }

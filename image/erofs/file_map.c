@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "image/erofs/format.h"
 
 #define NO_NAME UINT32_MAX
@@ -55,21 +56,6 @@ struct file_map_builder {
 	uint32_t dir; /* name of the folder that is read */
 };
 
-static int grow(void **v, size_t n, size_t *cap, size_t size)
-{
-	size_t more = *cap ? *cap * 2 : 256;
-	void *p;
-
-	if (n < *cap)
-		return 0;
-	p = reallocarray(*v, more, size);
-	if (!p)
-		return -ENOMEM;
-	*v = p;
-	*cap = more;
-	return 0;
-}
-
 /* Of a name of `len` bytes in that folder; no depth makes it wrap. */
 static uint32_t path_len(const struct erofs_file_map *m, uint32_t parent,
 			 size_t len)
@@ -89,8 +75,7 @@ static int add_name(struct file_map_builder *b, const char *text, size_t len,
 
 	if (m->n_names == NO_NAME)
 		return error_set(b->err, EINVAL, "EROFS: too many names");
-	if (grow((void **)&m->names, m->n_names, &m->cap_names,
-		 sizeof(*m->names)) < 0)
+	if (array_grow(&m->names, m->n_names, &m->cap_names, 256) < 0)
 		return error_nomem(b->err);
 	m->names[m->n_names] = (struct path_name){
 		.text = text,
@@ -113,8 +98,7 @@ static int add_run(struct file_map_builder *b, const struct device_run *r)
 		last->len += r->len;
 		return 0;
 	}
-	if (grow((void **)&m->runs, m->n_runs, &m->cap_runs, sizeof(*m->runs)) <
-	    0)
+	if (array_grow(&m->runs, m->n_runs, &m->cap_runs, 256) < 0)
 		return error_nomem(b->err);
 	m->runs[m->n_runs++] = *r;
 	return 0;
@@ -170,9 +154,8 @@ static int push_dir(struct file_map_builder *b, uint64_t nid, uint32_t name)
 {
 	size_t cap = b->cap_dirs;
 
-	if (grow((void **)&b->dirs, b->n_dirs, &cap, sizeof(*b->dirs)) < 0 ||
-	    grow((void **)&b->dir_names, b->n_dirs, &b->cap_dirs,
-		 sizeof(*b->dir_names)) < 0)
+	if (array_grow(&b->dirs, b->n_dirs, &cap, 256) < 0 ||
+	    array_grow(&b->dir_names, b->n_dirs, &b->cap_dirs, 256) < 0)
 		return error_nomem(b->err);
 	b->dirs[b->n_dirs] = nid;
 	b->dir_names[b->n_dirs++] = name;

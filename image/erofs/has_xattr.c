@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "image/erofs/erofs.h"
 #include "image/erofs/format.h"
@@ -25,15 +26,8 @@ static int push_dir(struct xattr_scan *s, uint64_t nid)
 	if (s->left_dirs-- == 0)
 		return error_set(s->err, EINVAL,
 				 "EROFS: more folders than inodes");
-	if (s->n_dirs == s->cap_dirs) {
-		size_t cap = s->cap_dirs ? s->cap_dirs * 2 : 256;
-		uint64_t *p = reallocarray(s->dirs, cap, sizeof(*p));
-
-		if (!p)
-			return error_nomem(s->err);
-		s->dirs = p;
-		s->cap_dirs = cap;
-	}
+	if (array_grow(&s->dirs, s->n_dirs, &s->cap_dirs, 256) < 0)
+		return error_nomem(s->err);
 	s->dirs[s->n_dirs++] = nid;
 	return 0;
 }

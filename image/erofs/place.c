@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "image/erofs/format.h"
 #include "image/erofs/layout.h"
@@ -27,15 +28,8 @@ struct dir_stack {
 
 static int stack_push(struct dir_stack *s, struct inode *dir)
 {
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 64;
-		struct inode **p = realloc(s->list, cap * sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		s->list = p;
-		s->cap = cap;
-	}
+	if (array_grow(&s->list, s->n, &s->cap, 64) < 0)
+		return -ENOMEM;
 	s->list[s->n++] = dir;
 	return 0;
 }
@@ -183,15 +177,8 @@ static int add_run(struct placer *p, struct inode *i, uint64_t n_blocks)
 {
 	struct layout *l = p->l;
 
-	if (l->n_runs == l->cap_runs) {
-		size_t cap = l->cap_runs ? l->cap_runs * 2 : 64;
-		struct block_run *runs = realloc(l->runs, cap * sizeof(*runs));
-
-		if (!runs)
-			return -ENOMEM;
-		l->runs = runs;
-		l->cap_runs = cap;
-	}
+	if (array_grow(&l->runs, l->n_runs, &l->cap_runs, 64) < 0)
+		return -ENOMEM;
 	next_block(p);
 	l->runs[l->n_runs++] = (struct block_run){ i, p->pos };
 	p->pos += n_blocks * EROFS_BLOCK;

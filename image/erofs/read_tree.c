@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "image/erofs/format.h"
 #include "image/erofs/read.h"
@@ -216,15 +217,8 @@ static int queue_dir(struct tree_reader *r, struct inode *dir)
 		return error_set(r->err, EINVAL,
 				 "more than %d folders in each other",
 				 TREE_DEPTH_MAX);
-	if (r->n_dirs == r->cap_dirs) {
-		size_t cap = r->cap_dirs ? r->cap_dirs * 2 : 64;
-		struct unread_dir *p = realloc(r->dirs, cap * sizeof(*p));
-
-		if (!p)
-			return error_nomem(r->err);
-		r->dirs = p;
-		r->cap_dirs = cap;
-	}
+	if (array_grow(&r->dirs, r->n_dirs, &r->cap_dirs, 64) < 0)
+		return error_nomem(r->err);
 	r->dirs[r->n_dirs++] = (struct unread_dir){ dir, depth };
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/digest.h"
 
@@ -148,23 +149,6 @@ uint64_t chunker_shared_bytes(const struct chunker *c)
 	return c->shared_bytes;
 }
 
-/* Room for one more in a growing array. */
-static int grow(void **array, size_t n, size_t *cap, size_t size,
-		struct error *err)
-{
-	size_t want = *cap ? *cap * 2 : 64;
-	void *p;
-
-	if (n < *cap)
-		return 0;
-	p = realloc(*array, want * size);
-	if (!p)
-		return error_nomem(err);
-	*array = p;
-	*cap = want;
-	return 0;
-}
-
 static uint64_t mul(uint64_t v, unsigned int shift)
 {
 	v *= UINT64_C(0x9fb21c651e98df25);
@@ -285,10 +269,9 @@ static int end_small(struct chunker *c, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (same) {
-		rc = grow((void **)&c->aliases, c->n_aliases, &c->cap_aliases,
-			  sizeof(c->aliases[0]), err);
-		if (rc < 0)
-			return rc;
+		if (array_grow(&c->aliases, c->n_aliases, &c->cap_aliases, 64) <
+		    0)
+			return error_nomem(err);
 		c->aliases[c->n_aliases++] =
 			(struct alias){ .inode = i, .same = same };
 		c->shared_bytes += len;
@@ -299,10 +282,8 @@ static int end_small(struct chunker *c, struct error *err)
 		if (rc < 0)
 			return rc;
 	}
-	rc = grow((void **)&c->members, c->n_members, &c->cap_members,
-		  sizeof(c->members[0]), err);
-	if (rc < 0)
-		return rc;
+	if (array_grow(&c->members, c->n_members, &c->cap_members, 64) < 0)
+		return error_nomem(err);
 	c->members[c->n_members++] =
 		(struct group_member){ .inode = i, .at = c->n_group };
 	memcpy(c->group + c->n_group, c->small, len);
@@ -355,10 +336,8 @@ static int end_run(struct chunker *c, struct error *err)
 		if (rc < 0)
 			return rc;
 	}
-	rc = grow((void **)&c->extents, c->n_extents, &c->cap_extents,
-		  sizeof(c->extents[0]), err);
-	if (rc < 0)
-		return rc;
+	if (array_grow(&c->extents, c->n_extents, &c->cap_extents, 64) < 0)
+		return error_nomem(err);
 	c->extents[c->n_extents++] = (struct extent){ .off = c->run.off,
 						      .len = c->run.len,
 						      .voff = c->run.voff };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/fs.h"
 #include "image/temp_file.h"
 #include "image/writer/upload.h"
@@ -58,15 +59,8 @@ static int close_pack(struct pack_writer *w, struct error *err)
 
 	if (rc < 0)
 		return error_set(err, -rc, "hash: %s", strerror(-rc));
-	if (w->n_packs == w->cap_packs) {
-		size_t cap = w->cap_packs ? w->cap_packs * 2 : 16;
-		struct pack *p = realloc(w->packs, cap * sizeof(*p));
-
-		if (!p)
-			return error_nomem(err);
-		w->packs = p;
-		w->cap_packs = cap;
-	}
+	if (array_grow(&w->packs, w->n_packs, &w->cap_packs, 16) < 0)
+		return error_nomem(err);
 	w->packs[w->n_packs++] = pack;
 	w->size = 0;
 	return upload_put(w->upload, &pack.digest, pack.size, steal_fd(&w->fd),

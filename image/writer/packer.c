@@ -11,6 +11,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "image/writer/dedup_index.h"
 #include "image/writer/ordered_pool.h"
@@ -101,22 +102,6 @@ static int packer_append(void *arg, struct ordered_pool_item *i,
 	return 0;
 }
 
-static int grow(void **array, size_t n, size_t *cap, size_t size,
-		struct error *err)
-{
-	size_t want = *cap ? *cap * 2 : 1024;
-	void *p;
-
-	if (n < *cap)
-		return 0;
-	p = realloc(*array, want * size);
-	if (!p)
-		return error_nomem(err);
-	*array = p;
-	*cap = want;
-	return 0;
-}
-
 static size_t table_slot(const struct packer *p, const uint32_t *table,
 			 size_t cap, const struct digest *d)
 {
@@ -171,13 +156,14 @@ static int add_stored(struct packer *p, struct stored_block *st, uint8_t **buf,
 
 	find_old(p, st);
 	pthread_mutex_lock(&p->lock);
-	rc = grow((void **)&p->stored, p->n_stored, &p->cap_stored,
-		  sizeof(p->stored[0]), err);
+	rc = array_grow(&p->stored, p->n_stored, &p->cap_stored, 1024);
 	if (rc == 0)
 		p->stored[p->n_stored++] = *st;
 	pthread_mutex_unlock(&p->lock);
-	if (rc < 0 || st->old)
-		return rc;
+	if (rc < 0)
+		return error_nomem(err);
+	if (st->old)
+		return 0;
 	p->stats.new_blocks++;
 	return ordered_pool_put(p->pool, buf, st->usize,
 				(uint32_t)p->n_stored - 1, err);
@@ -198,11 +184,10 @@ static int packer_put(struct chunk_sink *sink, uint64_t voff, uint8_t **buf,
 	if (rc < 0)
 		return error_set(err, -rc, "hash: %s", strerror(-rc));
 	rc = table_grow(p, err);
-	if (rc == 0)
-		rc = grow((void **)&p->entries, p->n_entries, &p->cap_entries,
-			  sizeof(p->entries[0]), err);
 	if (rc < 0)
 		return rc;
+	if (array_grow(&p->entries, p->n_entries, &p->cap_entries, 1024) < 0)
+		return error_nomem(err);
 	at = table_slot(p, p->table, p->cap_table, &st.digest);
 	if (p->table[at] == 0) {
 		rc = add_stored(p, &st, buf, err);

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "objects/file/file_path.h"
 
 struct file_object {
@@ -312,14 +313,12 @@ static bool is_of(const struct file_op *op, void *arg)
 static void wait_below(struct file_read *r, size_t n, int64_t deadline_ns)
 {
 	struct file_store *f = file_store_of(r->object->base.store);
-	struct timespec until = clock_timespec(deadline_ns);
 
 	(void)pthread_mutex_lock(&r->lock);
 	while (r->n_open >= n) {
 		if (!deadline_ns || r->rc == -ETIMEDOUT) {
 			(void)pthread_cond_wait(&r->ended, &r->lock);
-		} else if (pthread_cond_timedwait(&r->ended, &r->lock,
-						  &until) == ETIMEDOUT) {
+		} else if (!cond_wait_until(&r->ended, &r->lock, deadline_ns)) {
 			r->rc = -ETIMEDOUT;
 			(void)pthread_mutex_unlock(&r->lock);
 			file_engine_cancel(f->engine, is_of, r);
@@ -348,13 +347,9 @@ static bool start(struct file_read *r, struct file_piece *p)
 
 static void init_sync(struct file_read *r)
 {
-	pthread_condattr_t attr;
 
 	(void)pthread_mutex_init(&r->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&r->ended, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	cond_init(&r->ended);
 }
 
 int file_store_read(struct object *base, const struct object_range *ranges,

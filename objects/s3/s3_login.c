@@ -376,7 +376,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 
 	/* The lock is of the wall clock, as POSIX has it. */
 	(void)clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += (deadline_ns - clock_now_ns()) / CLOCK_NS_PER_S + 1;
+	until.tv_sec += (deadline_ns - clock_now_ns()) / NS_PER_S + 1;
 	if (pthread_mutex_timedlock(&l->lock, &until) != 0)
 		return error_set(err, ETIMEDOUT,
 				 "waited in vain for credentials");

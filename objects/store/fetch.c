@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 
 #define HISTORY 64u
 #define HISTORY_MIN 8u                    /* of them to judge by */
@@ -340,8 +341,7 @@ static int64_t hedge(struct range_read *r)
 static int wait_for_all(struct range_read *r, struct error *err)
 {
 	while (r->n_open && r->rc == 0) {
-		int64_t now = clock_now_ns(), until = now + CLOCK_NS_PER_S;
-		struct timespec t;
+		int64_t now = clock_now_ns(), until = now + NS_PER_S;
 
 		if (r->deadline_ns && now >= r->deadline_ns)
 			return error_set(err, ETIMEDOUT,
@@ -350,8 +350,7 @@ static int wait_for_all(struct range_read *r, struct error *err)
 			until = hedge(r);
 		if (r->deadline_ns && r->deadline_ns < until)
 			until = r->deadline_ns;
-		t = clock_timespec(until);
-		(void)pthread_cond_timedwait(&r->moved, &r->lock, &t);
+		(void)cond_wait_until(&r->moved, &r->lock, until);
 	}
 	if (r->rc < 0 && err)
 		*err = r->err;
@@ -408,7 +407,6 @@ static struct range_read *read_new(struct object *o, struct fetch_history *h,
 	size_t count = cut(ranges, n, most, NULL);
 	struct range_read *r =
 		calloc(1, sizeof(*r) + count * sizeof(r->pieces[0]));
-	pthread_condattr_t attr;
 
 	if (!r)
 		return NULL;
@@ -419,10 +417,7 @@ static struct range_read *read_new(struct object *o, struct fetch_history *h,
 	r->n_refs = 1;
 	r->n_pieces = cut(ranges, n, most, r->pieces);
 	(void)pthread_mutex_init(&r->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&r->moved, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	cond_init(&r->moved);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 
 #define UNIT ((size_t)64 << 10)
 
@@ -30,7 +31,6 @@ int store_memory_new(uint64_t bytes, struct store_memory **ret,
 		     struct error *err)
 {
 	struct store_memory *m = calloc(1, sizeof(*m));
-	pthread_condattr_t attr;
 
 	if (!m)
 		return error_nomem(err);
@@ -49,10 +49,7 @@ int store_memory_new(uint64_t bytes, struct store_memory **ret,
 	/* Without it each 4 KiB costs a fault, the first time. */
 	(void)madvise(m->base, m->size, MADV_HUGEPAGE);
 	(void)pthread_mutex_init(&m->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&m->changed, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	cond_init(&m->changed);
 	*ret = m;
 	return 0;
 }
@@ -84,15 +81,13 @@ static size_t find_units(const struct store_memory *m, size_t n)
 void *store_memory_take(struct store_memory *m, size_t size,
 			int64_t deadline_ns)
 {
-	struct timespec until = clock_timespec(deadline_ns);
 	size_t n = units(size), at;
 
 	if (n == 0 || n > m->n_units)
 		return NULL;
 	(void)pthread_mutex_lock(&m->lock);
 	while ((at = find_units(m, n)) == m->n_units && deadline_ns) {
-		if (pthread_cond_timedwait(&m->changed, &m->lock, &until) ==
-		    ETIMEDOUT)
+		if (!cond_wait_until(&m->changed, &m->lock, deadline_ns))
 			deadline_ns = 0;
 	}
 	if (at < m->n_units)

@@ -9,7 +9,6 @@
 #define BACKOFF_MS 50u
 #define BACKOFF_MAX_MS 5000u
 #define STEP_NS 50000000LL /* in which a pace's stop is seen */
-#define MS_NS 1000000LL
 
 void retry_init(struct retry_budget *r, struct object_store *s,
 		int64_t deadline_ns)
@@ -20,7 +19,7 @@ void retry_init(struct retry_budget *r, struct object_store *s,
 
 void retry_progress(struct retry_budget *r)
 {
-	r->give_up_ns = clock_now_ns() + r->store->cfg.retry_ms * MS_NS;
+	r->give_up_ns = clock_now_ns() + r->store->cfg.retry_ms * NS_PER_MS;
 	r->n = 0;
 }
 
@@ -44,7 +43,7 @@ static int64_t wait_ns(const struct retry_budget *r,
 	ms = ms / 2 + chance % (ms / 2 + 1);
 	if (ms < v->after_ms)
 		ms = v->after_ms + chance % (BACKOFF_MS + 1);
-	return ms * MS_NS;
+	return ms * NS_PER_MS;
 }
 
 bool retry_again(struct retry_budget *r, const struct retry_verdict *v)

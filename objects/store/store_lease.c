@@ -16,7 +16,6 @@
 
 #define NONCE 16
 #define TTL_MAX_MS (3600u * 1000)
-#define MS_NS 1000000LL
 
 struct object_lease {
 	struct object_store *store;
@@ -113,7 +112,7 @@ static int get_text(struct object_store *s, const char *name,
 
 static bool wait_ms(int64_t ms, int64_t deadline_ns)
 {
-	int64_t now = clock_now_ns(), until = now + ms * MS_NS;
+	int64_t now = clock_now_ns(), until = now + ms * NS_PER_MS;
 	struct timespec t;
 
 	if (now >= deadline_ns)
@@ -138,7 +137,7 @@ static bool is_dead(struct sight *seen, const char *tag,
 		memcpy(seen->tag, tag, OBJECT_TAG_MAX);
 		seen->since_ns = now;
 	}
-	return !*t->owner || now - seen->since_ns > t->ttl_ms * MS_NS;
+	return !*t->owner || now - seen->since_ns > t->ttl_ms * NS_PER_MS;
 }
 
 static int take(struct object_lease *l, const struct object_lease_options *opts,

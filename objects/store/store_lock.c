@@ -13,7 +13,6 @@
 #define NONCE 16
 #define WAIT_MS 20u
 #define WAIT_MAX_MS 400u
-#define MS_NS 1000000LL
 
 /* Who is in the folder, and since when we have seen the same one. */
 struct watch {
@@ -77,7 +76,7 @@ static void break_stale(struct object_store *s, struct watch *w)
 	if (strcmp(w->other, w->seen) != 0) {
 		(void)snprintf(w->seen, sizeof(w->seen), "%s", w->other);
 		w->since_ns = now;
-	} else if (now - w->since_ns > STORE_LOCK_MS * MS_NS) {
+	} else if (now - w->since_ns > STORE_LOCK_MS * NS_PER_MS) {
 		(void)s->ops->remove(s, w->seen, NULL, NULL);
 	}
 }
@@ -90,7 +89,7 @@ static void wait_a_bit(unsigned int n)
 	if (ms > WAIT_MAX_MS)
 		ms = WAIT_MAX_MS;
 	(void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
-	t = clock_timespec(clock_now_ns() + (chance % ms + 1) * MS_NS);
+	t = clock_timespec(clock_now_ns() + (chance % ms + 1) * NS_PER_MS);
 	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
@@ -154,7 +153,7 @@ int store_lock(struct object_store *s, const char *name, struct store_lock *ret,
 
 int store_lock_check(const struct store_lock *l, struct error *err)
 {
-	if (clock_now_ns() - l->taken_ns < STORE_LOCK_MS / 2 * MS_NS)
+	if (clock_now_ns() - l->taken_ns < STORE_LOCK_MS / 2 * NS_PER_MS)
 		return 0;
 	return error_set(err, EBUSY,
 			 "the store was too slow for its lock to be kept: try "

@@ -14,6 +14,7 @@
 #define BOOTSEER_P2P_CORE_SWARM_PRIV_H
 
 #include "p2p/core/swarm.h"
+#include "common/clock.h"
 
 #define FLIGHTS_MAX 512u
 #define LEASE_CALLS_MAX 2u
@@ -23,8 +24,6 @@
 #define FAILED_MAX 15u
 #define ORIGIN UINT8_MAX /* as a flight's peer */
 
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
 /* While something is wanted, what is due is looked at so often; while only bulk is,
  * the seldomer the longer answers take. */
 #define CHECK_NS (5 * NS_PER_MS)

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "common/fs.h"
 #include "p2p/net/net_addr.h"
 #include "p2p/rdma/rdma.h"
@@ -21,24 +22,6 @@
 #define MEMBERS_NS (10 * NS_PER_S)
 
 /* ------------------------------------------------------------- waiting --- */
-
-void cond_init(pthread_cond_t *c)
-{
-	pthread_condattr_t monotonic;
-
-	(void)pthread_condattr_init(&monotonic);
-	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(c, &monotonic);
-	(void)pthread_condattr_destroy(&monotonic);
-}
-
-void cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until)
-{
-	struct timespec ts = { .tv_sec = until / NS_PER_S,
-			       .tv_nsec = until % NS_PER_S };
-
-	(void)pthread_cond_timedwait(c, lock, &ts);
-}
 
 struct run {
 	struct loop_call call;
@@ -520,6 +503,6 @@ void p2p_drain(struct p2p *p, int64_t deadline_ns)
 	engine_run(p, drain, p);
 	(void)pthread_mutex_lock(&p->lock);
 	while (p->n_uploads && clock_now_ns() < until)
-		cond_wait_until(&p->changed, &p->lock, until);
+		(void)cond_wait_until(&p->changed, &p->lock, until);
 	(void)pthread_mutex_unlock(&p->lock);
 }

@@ -45,9 +45,6 @@
 #include "p2p/rights/revoked.h"
 #include "p2p/tracker/tracker.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
-
 #define MEMBER_BUCKETS 1024u
 
 struct link;
@@ -159,10 +156,6 @@ uint64_t engine_random(struct p2p *p);
 struct bytes *bytes_new(struct p2p *p, uint32_t len, bool must);
 struct bytes *bytes_ref(struct bytes *b);
 void bytes_unref(struct bytes *b); /* NULL is allowed */
-/* A condition whose waits end by CLOCK_MONOTONIC. */
-void cond_init(pthread_cond_t *c);
-/* With `lock`, until `until` at the latest. */
-void cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until);
 
 /* ------------------------------------------------------ engine_image.c --- */
 

@@ -8,6 +8,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "common/cond.h"
 #include "p2p/engine/engine.h"
 
 #define TICK_NS (50 * NS_PER_MS) /* how soon a cancel is seen */
@@ -98,7 +99,7 @@ static int collect(struct fetch *f, uint64_t *ret_came)
 
 		if (f->resume_ns > now && f->resume_ns < until)
 			until = f->resume_ns;
-		cond_wait_until(&l->progress, &l->lock, until);
+		(void)cond_wait_until(&l->progress, &l->lock, until);
 	}
 	n = l->n_came - l->n_taken;
 	n = n < ARRAY_SIZE(some) ? n : ARRAY_SIZE(some);

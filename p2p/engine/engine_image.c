@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "p2p/engine/engine_peer.h"
 
 #define CONNECT_NS NS_PER_S
@@ -518,7 +519,7 @@ void p2p_image_close(struct p2p_image *i)
 	engine_run(p, close_here, i);
 	(void)pthread_mutex_lock(&p->lock);
 	while (i->n_works && clock_now_ns() < until)
-		cond_wait_until(&p->changed, &p->lock, until);
+		(void)cond_wait_until(&p->changed, &p->lock, until);
 	is_left = i->n_works;
 	(void)pthread_mutex_unlock(&p->lock);
 	if (is_left)

@@ -8,6 +8,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
+#include "common/cond.h"
 #include "p2p/engine/engine_peer.h"
 
 #define RANGE_MAX (8 * MIB)
@@ -95,8 +96,8 @@ static int pay(struct origin_read *r, size_t len, struct error *err)
 	       now < until) {
 		int64_t tick = now + RATE_TICK_NS;
 
-		cond_wait_until(&p->changed, &p->lock,
-				tick < until ? tick : until);
+		(void)cond_wait_until(&p->changed, &p->lock,
+				      tick < until ? tick : until);
 		now = clock_now_ns();
 	}
 	(void)pthread_mutex_unlock(&p->lock);

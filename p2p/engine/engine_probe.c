@@ -6,6 +6,7 @@
  */
 #include <stdatomic.h>
 
+#include "common/clock.h"
 #include "p2p/engine/engine_peer.h"
 #include "p2p/tracker/tracker_client.h"
 

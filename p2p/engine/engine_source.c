@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "p2p/engine/engine.h"
 
 #define TICK_NS (50 * NS_PER_MS)    /* how soon a stop is seen */
@@ -70,8 +71,9 @@ static int await(struct reader *r, struct error *err)
 			rc = error_set(err, ECANCELED, "not wanted any more");
 			break;
 		}
-		cond_wait_until(&r->progress, &r->lock,
-				until < r->deadline ? until : r->deadline);
+		(void)cond_wait_until(&r->progress, &r->lock,
+				      until < r->deadline ? until
+							  : r->deadline);
 	}
 	(void)pthread_mutex_unlock(&r->lock);
 	return rc;
@@ -110,8 +112,8 @@ static int begin_once_more(struct reader *r, int rc, unsigned int n,
 
 		if (pace_level(r->req->pace) == PACE_STOP)
 			break;
-		cond_wait_until(&r->progress, &r->lock,
-				tick < until ? tick : until);
+		(void)cond_wait_until(&r->progress, &r->lock,
+				      tick < until ? tick : until);
 	}
 	(void)pthread_mutex_unlock(&r->lock);
 	engine_run(r->i->p, begin_rest, r);

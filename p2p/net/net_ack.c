@@ -16,6 +16,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
+
 /* Nobody waits for it: what left has left its slot, too. */
 #define LOOK_NS (100 * NS_PER_MS)
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/net/net_priv.h"
 
 struct net_image *image_find(struct net_link *l, const struct digest *d)

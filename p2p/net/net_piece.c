@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "p2p/net/net_ack.h"
 #include "p2p/net/net_priv.h"
 #include "p2p/net/net_rdma.h"

@@ -19,8 +19,6 @@
 #include "p2p/net/net_rate.h"
 #include "p2p/net/wire.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
 #define NET_PART_MAX (256u << 10)  /* of a piece between control messages */
 #define NET_QUEUE_MAX (1u << 20)   /* control bytes that wait to be sent */
 #define NET_STRANGERS_MAX 512u     /* that have not said who they are */

@@ -7,25 +7,25 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/clock.h"
 #include "p2p/tracker/tracker_priv.h"
 
-#define SECOND ((int64_t)1000000000)
 #define WINDOW_FIRST (2 * MIB)
 /* Before anything was measured: 4 MiB a second. */
-#define NS_PER_MIB_FIRST (SECOND / 4)
+#define NS_PER_MIB_FIRST (NS_PER_S / 4)
 
 const struct tracker_config tracker_config_default = {
 	.images_max = 8192, /* 4096, each with its metadata */
 	.members_max = 400000,
 	.memory_max = 256 * MIB,
-	.member_ttl_ns = 10 * SECOND,
-	.lease_min_ns = SECOND,
-	.lease_max_ns = 60 * SECOND,
-	.done_ns = 60 * SECOND,
-	.demand_done_ns = 2 * SECOND,
+	.member_ttl_ns = 10 * NS_PER_S,
+	.lease_min_ns = NS_PER_S,
+	.lease_max_ns = 60 * NS_PER_S,
+	.done_ns = 60 * NS_PER_S,
+	.demand_done_ns = 2 * NS_PER_S,
 	.copies = 1,
 	.flying_max = 256 * MIB,
-	.interval_ns = 2 * SECOND,
+	.interval_ns = 2 * NS_PER_S,
 };
 
 /* splitmix64: small, and good enough to draw lots. */

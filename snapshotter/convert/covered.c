@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "image/erofs/erofs.h"
 
@@ -65,15 +66,8 @@ struct spans {
 
 static int add_span(struct spans *s, const struct extent *x, struct error *err)
 {
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 1024;
-		struct span *v = realloc(s->v, cap * sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		s->v = v;
-		s->cap = cap;
-	}
+	if (array_grow(&s->v, s->n, &s->cap, 1024) < 0)
+		return error_nomem(err);
 	s->v[s->n++] = (struct span){ x->voff,
 				      x->voff + round_up(x->len, BLOCK_ALIGN) };
 	return 0;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <zstd.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "image/artifact/artifact.h"
 #include "recorder/recorder.h"
@@ -196,15 +197,9 @@ static size_t table_slot(const struct dedup_base *base, const uint32_t *table,
 
 static int grow(struct dedup_base *base, struct error *err)
 {
-	if (base->n_blocks == base->cap_blocks) {
-		size_t cap = base->cap_blocks ? base->cap_blocks * 2 : 1024;
-		struct known_block *p = realloc(base->blocks, cap * sizeof(*p));
-
-		if (!p)
-			return error_nomem(err);
-		base->blocks = p;
-		base->cap_blocks = cap;
-	}
+	if (array_grow(&base->blocks, base->n_blocks, &base->cap_blocks, 1024) <
+	    0)
+		return error_nomem(err);
 	if ((base->n_blocks + 1) * 2 > base->cap_table) {
 		size_t cap = base->cap_table ? base->cap_table * 2 : 4096;
 		uint32_t *t = calloc(cap, sizeof(*t));

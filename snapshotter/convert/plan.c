@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/array.h"
 #include "image/temp_file.h"
 #include "image/writer/upload.h"
 #include "snapshotter/convert/layer_type.h"
@@ -48,16 +49,8 @@ static int plan_entry(struct tar_visitor *v, const struct layer_entry *e,
 	if (!S_ISREG(e->mode) || e->hard)
 		return 0;
 	/* Whiteouts are here too: both passes count alike. */
-	if (l->n_files == l->cap_files) {
-		size_t cap = l->cap_files ? l->cap_files * 2 : 256;
-		struct inode **files =
-			realloc(l->files, cap * sizeof(struct inode *));
-
-		if (!files)
-			return error_nomem(err);
-		l->files = files;
-		l->cap_files = cap;
-	}
+	if (array_grow(&l->files, l->n_files, &l->cap_files, 256) < 0)
+		return error_nomem(err);
 	l->files[l->n_files++] = file;
 	if (progress)
 		progress->step(progress, "reading layers",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 
 #define OFFSET_LEN 12
@@ -43,15 +44,8 @@ static int add(struct tar_parts *p, uint64_t off, uint64_t len, uint64_t size,
 		return error_set(err, E2BIG,
 				 "a sparse file of more than %u parts",
 				 TAR_PARTS_MAX);
-	if (p->n == p->cap) {
-		size_t cap = p->cap ? 2 * p->cap : 16;
-		struct tar_part *v = realloc(p->v, cap * sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		p->v = v;
-		p->cap = cap;
-	}
+	if (array_grow(&p->v, p->n, &p->cap, 16) < 0)
+		return error_nomem(err);
 	p->v[p->n++] = (struct tar_part){ .off = off, .len = len };
 	return 0;
 }

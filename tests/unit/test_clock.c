@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S INT64_C(1000000000)
+#include "common/clock.h"
 
 static _Atomic int64_t held_at; /* 0: it runs */
 static _Atomic int64_t behind;  /* the machine's, when it runs */

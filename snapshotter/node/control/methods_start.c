@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/methods.h"
 #include "snapshotter/node/images/image_index.h"
@@ -10,7 +11,6 @@
 #include "snapshotter/node/starts/starts.h"
 #include "snapshotter/node/trust/admission.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define WINDOW_MS_MAX (24 * 3600 * 1000)
 
 static int check_workload(const char *key, struct error *err)

@@ -10,7 +10,7 @@
 
 #define METRICS_BYTES_MAX (1u << 20)
 #define CONNECTIONS_MAX 64
-#define CONNECTION_TIMEOUT_NS (30 * CLOCK_NS_PER_S)
+#define CONNECTION_TIMEOUT_NS (30 * NS_PER_S)
 
 struct metrics {
 	struct httpd *http;

@@ -14,7 +14,6 @@
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 
-#define NS_PER_S INT64_C(1000000000)
 #define ASK_NS (10 * NS_PER_S)   /* between two questions */
 #define JITTER_NS (2 * NS_PER_S) /* so that nodes do not ask at once */
 #define LOOK_NS (1 * NS_PER_S)   /* between two looks at what is under way */

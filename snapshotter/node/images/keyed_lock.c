@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 
 #define LOOK_NS INT64_C(50000000) /* how often a pace is asked */
 
@@ -23,15 +24,11 @@ struct keyed_lock {
 struct keyed_lock *keyed_lock_new(void)
 {
 	struct keyed_lock *g = calloc(1, sizeof(*g));
-	pthread_condattr_t attr;
 
 	if (!g)
 		return NULL;
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&g->left, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init(&g->left);
 	return g;
 }
 
@@ -57,15 +54,14 @@ static struct inside **find(struct keyed_lock *g, const struct digest *key)
 static int wait_left(struct keyed_lock *g, int64_t end, struct pace *pace)
 {
 	int64_t now = clock_now_ns();
-	struct timespec until;
 
 	if (now >= end)
 		return -ETIMEDOUT;
 	if (pace_level(pace) == PACE_STOP)
 		return -ECANCELED;
-	until = clock_timespec(pace && end - now > LOOK_NS ? now + LOOK_NS
-							   : end);
-	(void)pthread_cond_timedwait(&g->left, &g->lock, &until);
+	(void)cond_wait_until(&g->left, &g->lock,
+			      pace && end - now > LOOK_NS ? now + LOOK_NS
+							  : end);
 	return 0;
 }
 

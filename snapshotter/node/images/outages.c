@@ -11,7 +11,6 @@
 #include "common/log.h"
 
 #define HOSTS_MAX 64 /* what is beyond is waited for, but not told of */
-#define NS_PER_MS INT64_C(1000000)
 
 struct outage {
 	char host[OUTAGE_HOST_MAX]; /* "": the place is free */

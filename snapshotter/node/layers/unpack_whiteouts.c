@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "snapshotter/node/layers/unpack_priv.h"
 
 #define OPEN_MAX_LEVELS 32
@@ -111,15 +112,8 @@ static int enter(struct hunt *h, int parent, const char *name,
 	struct whiteout_level *l;
 	int rc;
 
-	if (h->n == h->cap) {
-		size_t cap = h->cap ? h->cap * 2 : 2 * OPEN_MAX_LEVELS;
-		struct whiteout_level *v = realloc(h->levels, cap * sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		h->levels = v;
-		h->cap = cap;
-	}
+	if (array_grow(&h->levels, h->n, &h->cap, 2 * OPEN_MAX_LEVELS) < 0)
+		return error_nomem(err);
 	rc = open_level(parent, name, &h->levels[h->n], err);
 	if (rc < 0)
 		return rc;

@@ -37,7 +37,7 @@ static int64_t used_ns(const struct artifact_job *job)
 	if (clock_getcpuclockid(job->pid, &clock) != 0 ||
 	    clock_gettime(clock, &t) < 0)
 		return 0;
-	return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 /* What to wait for beside the end of the process. */

@@ -13,21 +13,21 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "common/log.h"
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define TICK_NS (20 * NS_PER_MS) /* how soon it is seen that nothing moves */
 /* Nobody was heard of, and nothing comes: so long is waited for others. */
 #define ALONE_NS (500 * NS_PER_MS)
 /* Others tell of what they have or get: until nothing was heard of them for so long,
  * and up to so long more by chance, lest all who wait read the registry at once. */
-#define HEARD_NS (2 * CLOCK_NS_PER_S)
-#define CHANCE_NS (2 * CLOCK_NS_PER_S)
+#define HEARD_NS (2 * NS_PER_S)
+#define CHANCE_NS (2 * NS_PER_S)
 /* They tell a lot, but nothing comes; and all of it, whatever comes. */
-#define TALK_NS (8 * CLOCK_NS_PER_S)
-#define TOTAL_NS (60 * CLOCK_NS_PER_S)
+#define TALK_NS (8 * NS_PER_S)
+#define TOTAL_NS (60 * NS_PER_S)
 /* The registry sends nothing for so long: what it was asked for is not worth more than
  * the part that came of others meanwhile. */
 #define QUIET_NS (500 * NS_PER_MS)
@@ -206,17 +206,13 @@ static bool make_room(struct node *n, uint64_t size, bool may_close)
 static struct metadata_swarm *metadata_swarm_new(struct node *n)
 {
 	struct metadata_swarm *m = calloc(1, sizeof(*m));
-	pthread_condattr_t attr;
 
 	if (!m)
 		return NULL;
 	m->node = n;
 	m->opened = clock_now_ns();
 	(void)pthread_mutex_init(&m->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&m->changed, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	cond_init(&m->changed);
 	return m;
 }
 
@@ -335,13 +331,12 @@ static bool wait_here(struct metadata_swarm *m, size_t block)
 	(void)pthread_mutex_lock(&m->lock);
 	for (;;) {
 		int64_t now = clock_now_ns();
-		struct timespec until = clock_timespec(now + TICK_NS);
 
 		is_here = m->here[block];
 		if (is_here || m->has_ended || is_unwanted(m) ||
 		    is_stuck(m, now))
 			break;
-		(void)pthread_cond_timedwait(&m->changed, &m->lock, &until);
+		(void)cond_wait_until(&m->changed, &m->lock, now + TICK_NS);
 	}
 	(void)pthread_mutex_unlock(&m->lock);
 	return is_here;

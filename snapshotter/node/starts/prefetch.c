@@ -15,7 +15,6 @@
 #include "snapshotter/node/starts/pressure.h"
 #include "snapshotter/node/constants.h"
 
-#define NS_PER_S INT64_C(1000000000)
 #define LOOK_NS (NS_PER_S / 20) /* how often a pace is asked */
 /* The disk and /proc are looked at no more often. */
 #define PRESSURE_EVERY_NS (NS_PER_S / 2)

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define NS_PER_MS 1000000
+#include "common/clock.h"
+
 /* What was read in less is too little to learn from, if the start goes on. */
 #define ALONE_MIN_NS (INT64_C(10000) * NS_PER_MS)
 /* A start without an end of its own that took less than one part in so many of

@@ -17,14 +17,13 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "common/log.h"
 #include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/starts_priv.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 
-#define NS_PER_S INT64_C(1000000000)
-#define NS_PER_MS INT64_C(1000000)
 #define GATE_NS (5 * NS_PER_S)
 #define POLL_NS (100 * NS_PER_MS) /* ready files, bundles */
 #define IDLE_NS NS_PER_S
@@ -498,7 +497,6 @@ static int64_t round_of(struct starts *all)
 static void *watch_main(void *arg)
 {
 	struct starts *all = arg;
-	struct timespec ts;
 	int64_t at;
 
 	pthread_mutex_lock(&all->lock);
@@ -507,11 +505,8 @@ static void *watch_main(void *arg)
 		pthread_mutex_unlock(&all->lock);
 		trace_send_due(all->node->traces);
 		pthread_mutex_lock(&all->lock);
-		ts.tv_sec = at / NS_PER_S;
-		ts.tv_nsec = at % NS_PER_S;
 		if (!all->stopping)
-			(void)pthread_cond_timedwait(&all->changed, &all->lock,
-						     &ts);
+			(void)cond_wait_until(&all->changed, &all->lock, at);
 	}
 	pthread_mutex_unlock(&all->lock);
 	return NULL;
@@ -520,7 +515,6 @@ static void *watch_main(void *arg)
 int starts_open(struct node *n, struct starts **ret, struct error *err)
 {
 	struct starts *all = calloc(1, sizeof(*all));
-	pthread_condattr_t attr;
 	sigset_t mask, old;
 	int rc;
 
@@ -531,10 +525,7 @@ int starts_open(struct node *n, struct starts **ret, struct error *err)
 	 * kept. */
 	all->last_number = (uint64_t)time(NULL) * 1000;
 	pthread_mutex_init(&all->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&all->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init(&all->changed);
 	/* At most STARTS_MAX begin in a window, so the queue bounds itself. */
 	rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
 	if (rc == 0) {

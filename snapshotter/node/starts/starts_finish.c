@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "snapshotter/node/images/image_index.h"
@@ -16,7 +17,6 @@
 #define NOTES_MAX 16 /* starts remembered of an image */
 #define NOTES_BYTES_MAX (1u << 20)
 #define MISSED_FILES_MAX 20
-#define NS_PER_MS 1000000
 /* Everything that a start's figures are made of. */
 struct finish {
 	struct container_start *s;

@@ -8,8 +8,8 @@
 
 /* Answers for so long, without a search that was given up, make a host known: who
  * wants to be taken for one has to behave that long for each of its names. */
-#define PROOF_NS (600 * CLOCK_NS_PER_S)
-#define DOWN_NS (60 * CLOCK_NS_PER_S)
+#define PROOF_NS (600 * NS_PER_S)
+#define DOWN_NS (60 * NS_PER_S)
 
 static bool is_known(const struct trace_host *h, int64_t now)
 {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "common/log.h"
 #include "net/pool.h"
 #include "snapshotter/node/images/image_index.h"
@@ -184,14 +185,13 @@ static int wait_until(struct trace_lookup *t, struct workload_entry *e,
 		      workload_test *so)
 {
 	int64_t deadline = clock_now_ns() + t->node->cfg->trace_lookup_timeout;
-	struct timespec ts = clock_timespec(deadline);
-	int rc = 0;
+	bool is_early = true;
 
 	e->waiters++;
-	while (rc == 0 && !so(e))
-		rc = -pthread_cond_timedwait(&t->changed, &t->lock, &ts);
+	while (is_early && !so(e))
+		is_early = cond_wait_until(&t->changed, &t->lock, deadline);
 	e->waiters--;
-	return so(e) ? 0 : rc;
+	return so(e) ? 0 : -ETIMEDOUT;
 }
 
 /* A workload for what is being searched already, unless somebody was faster. */
@@ -377,7 +377,6 @@ int trace_lookup_open(struct node *n, const struct trace_user *user,
 		      struct trace_lookup **ret, struct error *err)
 {
 	struct trace_lookup *t = calloc(1, sizeof(*t));
-	pthread_condattr_t attr;
 	int rc;
 
 	if (!t)
@@ -385,10 +384,7 @@ int trace_lookup_open(struct node *n, const struct trace_user *user,
 	t->node = n;
 	t->user = *user;
 	pthread_mutex_init(&t->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init(&t->changed);
 	rc = open_stores(t, err);
 	if (rc == 0)
 		rc = pool_new(NULL, THREADS, QUEUE_MAX, &t->pool, err);

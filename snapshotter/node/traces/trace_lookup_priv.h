@@ -9,8 +9,6 @@
 #include "snapshotter/node/traces/trace_hosts.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 
-#define NS_PER_S INT64_C(1000000000)
-
 enum sink_kind { SINK_SERVICE, SINK_OCI, SINKS };
 
 /* A store that recordings are sent to. */

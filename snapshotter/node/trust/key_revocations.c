@@ -16,7 +16,6 @@
 #include "common/periodic.h"
 #include "snapshotter/node/config.h"
 
-#define NS_PER_S INT64_C(1000000000)
 #define INTERVAL_NS (60 * NS_PER_S)
 #define RETRY_NS (5 * NS_PER_S) /* after a failure; doubled each time */
 #define TIMEOUT_MS 10000

@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define NS_PER_MS 1000000LL
+#include "common/clock.h"
 
 void node_make(struct node *n, const struct node_config *cfg)
 {

@@ -14,7 +14,6 @@
 TestSuite(fetcher, .timeout = 120);
 
 #define SPAN 32768u
-#define NS_PER_MS INT64_C(1000000)
 
 static const struct node_config plain = { .n_blocks = 40,
 					  .per_pack = 20,

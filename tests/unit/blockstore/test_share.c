@@ -148,9 +148,9 @@ Test(share, a_registry_that_hangs_has_one_place_while_others_wait)
 	/* No thread is left. */
 	later_start(&waiting, &n, IMAGES + 1, (uint64_t)(GOOD + 9) * SPAN,
 		    SPAN);
-	test_clock_step(2 * CLOCK_NS_PER_S);
+	test_clock_step(2 * NS_PER_S);
 	cr_expect_eq(all_held(&n), THREADS - 1);
-	test_clock_step(2 * CLOCK_NS_PER_S);
+	test_clock_step(2 * NS_PER_S);
 	cr_expect_eq(later_wait(&waiting), 0, "%s", waiting.err.msg);
 	wait_held(&n, 1);
 	for (unsigned int k = 10; k < 30; k++)
@@ -170,7 +170,7 @@ Test(share, a_registry_that_is_slow_alone_keeps_its_places)
 	test_clock_hold();
 	node_make(&n, &many);
 	begin_hanging(&n, IMAGES, alone);
-	test_clock_step(60 * CLOCK_NS_PER_S / 2);
+	test_clock_step(60 * NS_PER_S / 2);
 	(void)pthread_mutex_lock(&n.fetcher->lock);
 	/* As if the last one were at work, too. */
 	n.fetcher->n_idle--;

@@ -113,7 +113,7 @@ Test(memory_gate, nobody_waits_for_what_is_not_wanted_any_more)
 /* A second in which so many bytes came. */
 static int second(struct memory_claim *c, uint64_t n)
 {
-	return memory_claim_came(c, n, CLOCK_NS_PER_S, &err);
+	return memory_claim_came(c, n, NS_PER_S, &err);
 }
 
 Test(memory_gate, a_slow_one_gives_way_when_others_wait)

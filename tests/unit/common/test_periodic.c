@@ -45,7 +45,7 @@ Test(periodic, is_called_at_once_and_again_when_it_said)
 
 Test(periodic, is_called_when_it_is_woken_and_not_before)
 {
-	struct calls c = { .pause_ns = 3600 * CLOCK_NS_PER_S };
+	struct calls c = { .pause_ns = 3600 * NS_PER_S };
 	struct periodic *p = NULL;
 
 	sem_init(&c.called, 0, 0);

@@ -333,7 +333,7 @@ Test(store_names, gives_the_lease_of_the_dead_to_another)
 	const struct object_lease_options opts = {
 		.owner = "node-b",
 		.ttl_ms = 1000,
-		.deadline_ns = clock_now_ns() + 60 * CLOCK_NS_PER_S,
+		.deadline_ns = clock_now_ns() + 60 * NS_PER_S,
 	};
 	struct object_lease *dead = lease("node-a", 1000), *l = NULL;
 	struct error err = ERROR_INIT;

@@ -10,7 +10,6 @@
 #include "common/clock.h"
 #include "common/fs.h"
 
-#define NS_PER_S INT64_C(1000000000)
 #define WAIT_NS (110 * NS_PER_S)
 #define POLL_NS 5000000L
 

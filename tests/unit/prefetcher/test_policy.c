@@ -3,10 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "prefetcher/limit.h"
 #include "prefetcher/prefetcher.h"
-
-#define NS_PER_S INT64_C(1000000000)
 
 TestSuite(policy, .timeout = 120);
 

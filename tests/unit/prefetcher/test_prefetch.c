@@ -6,14 +6,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "prefetcher/prefetch.h"
 #include "tests/unit/blockstore/node.h"
 
 TestSuite(prefetch, .timeout = 120);
 
 #define SPAN 32768u /* bytes of a block in these tests */
-#define NS_PER_S INT64_C(1000000000)
-#define NS_PER_MS INT64_C(1000000)
 
 static const struct node_config plain = { .n_blocks = 40,
 					  .per_pack = 20,

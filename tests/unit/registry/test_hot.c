@@ -8,9 +8,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/clock.h"
+
 TestSuite(hot, .timeout = 120);
 
-#define NS_PER_S INT64_C(1000000000)
 #define OLD 100
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;

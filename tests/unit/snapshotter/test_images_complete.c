@@ -352,11 +352,10 @@ Test(images_complete, layouts_are_made_one_at_a_time)
 		put_block(i);
 	gate = keyed_lock_new();
 	cr_assert_eq(keyed_lock_enter(gate, &layouts, 0, &err), 0);
-	cr_expect_eq(prepare(clock_now_ns() + CLOCK_NS_PER_S, &c, &err),
-		     -ETIMEDOUT);
+	cr_expect_eq(prepare(clock_now_ns() + NS_PER_S, &c, &err), -ETIMEDOUT);
 	keyed_lock_leave(gate, &layouts);
-	cr_expect_eq(prepare(clock_now_ns() + 60 * CLOCK_NS_PER_S, &c, &err), 0,
-		     "%s", err.msg);
+	cr_expect_eq(prepare(clock_now_ns() + 60 * NS_PER_S, &c, &err), 0, "%s",
+		     err.msg);
 	cr_expect_not(keyed_lock_is_taken(gate, &layouts));
 	complete_fini(&c);
 	keyed_lock_free(gate);

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
-
-#define NS_PER_S INT64_C(1000000000)
 
 void test_node_open(struct test_node *t)
 {

@@ -16,8 +16,6 @@
 #include "tests/unit/snapshotter/test_node.h"
 #include "tests/unit/test_clock.h"
 
-#define NS_PER_S INT64_C(1000000000)
-
 TestSuite(starts, .timeout = 120);
 
 struct starts_fixture {

@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "snapshotter/node/traces/trace_hosts.h"
 
-#define MINUTE (60 * CLOCK_NS_PER_S)
+#define MINUTE (60 * NS_PER_S)
 
 static struct trace_hosts hosts;
 static int64_t now;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
 #include "snapshotter/node/traces/workload.h"
