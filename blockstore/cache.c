@@ -102,14 +102,13 @@ void make_dead(struct cache *c, struct shard *s, uint32_t id)
 	e->flags = (uint8_t)((e->flags & ~ENTRY_LISTED) | ENTRY_DEAD);
 }
 
-/* The caller reads the entry and found that it is not what its name says. */
-void drop_damaged(struct cache *c, uint32_t id)
+void distrust(struct cache *c, uint32_t id, uint8_t unset)
 {
 	struct entry *e = entry_at(c, id);
 	struct shard *s = shard_of(c, &e->digest);
 	struct log_record r = { .kind = LOG_DROP };
+	bool dead = false;
 
-	(void)pthread_mutex_lock(&c->space);
 	(void)pthread_mutex_lock(&s->lock);
 	if (!(e->flags & (ENTRY_DEAD | ENTRY_DAMAGED))) {
 		c->damaged++;
@@ -124,12 +123,22 @@ void drop_damaged(struct cache *c, uint32_t id)
 			r.usize = e->usize;
 			r.digest = e->digest;
 			make_dead(c, s, id);
+			dead = !e->readers;
 		}
-		e->flags &= (uint8_t) ~(ENTRY_VERIFIED | ENTRY_LOGGED);
+		e->flags &= (uint8_t)~unset;
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	if (r.usize)
 		(void)log_append(c, &r, 1);
+	if (dead)
+		reclaim(c, id);
+}
+
+/* The caller reads the entry and found that it is not what its name says. */
+void drop_damaged(struct cache *c, uint32_t id)
+{
+	(void)pthread_mutex_lock(&c->space);
+	distrust(c, id, ENTRY_VERIFIED | ENTRY_LOGGED);
 	(void)pthread_mutex_unlock(&c->space);
 }
 

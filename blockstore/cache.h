@@ -259,6 +259,9 @@ uint64_t evict_others(const struct cache *c);
 void make_dead(struct cache *c, struct shard *s, uint32_t id);
 /* Of a reader of the entry: it is not what its name says; and its end. */
 void drop_damaged(struct cache *c, uint32_t id);
+/* With space, which may be released and taken again: its bytes are not believed, and it
+ * loses the flags `unset`. */
+void distrust(struct cache *c, uint32_t id, uint8_t unset);
 void release(struct cache *c, uint32_t id);
 /* With space, which is released and taken again: free a dead entry. */
 void reclaim(struct cache *c, uint32_t id);

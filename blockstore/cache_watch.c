@@ -23,36 +23,6 @@ void watch_written(struct cache *c, uint32_t page)
 	c->segments[page / c->segment_pages].looks = LOOKS;
 }
 
-/* With space, which is released and taken again. */
-static void distrust_one(struct cache *c, uint32_t id)
-{
-	struct entry *e = entry_at(c, id);
-	struct shard *s = shard_of(c, &e->digest);
-	struct log_record r = { .kind = LOG_DROP };
-	bool dead = false;
-
-	(void)pthread_mutex_lock(&s->lock);
-	if (!(e->flags & (ENTRY_DEAD | ENTRY_DAMAGED))) {
-		c->damaged++;
-		c->blocks--;
-		if (e->pins || is_frozen(c, e->page)) {
-			e->flags |= ENTRY_DAMAGED;
-		} else {
-			r.page = e->page;
-			r.usize = e->usize;
-			r.digest = e->digest;
-			make_dead(c, s, id);
-			dead = !e->readers;
-		}
-		e->flags &= (uint8_t)~ENTRY_VERIFIED;
-	}
-	(void)pthread_mutex_unlock(&s->lock);
-	if (r.usize)
-		(void)log_append(c, &r, 1);
-	if (dead)
-		reclaim(c, id);
-}
-
 void watch_distrust(struct cache *c, uint32_t segment)
 {
 	for (uint32_t id = 0; id < c->n_entries; id++) {
@@ -60,7 +30,7 @@ void watch_distrust(struct cache *c, uint32_t segment)
 
 		if (e->usize && e->page != PAGE_NONE &&
 		    e->page / c->segment_pages == segment)
-			distrust_one(c, id);
+			distrust(c, id, ENTRY_VERIFIED);
 	}
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernel, programs and units, as anybody on the machine sees them. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +15,6 @@
 #define PROGRAM_TIMEOUT_MS 20000
 #define OUTPUT_MAX 4096u
 #define NODE_CONFIG "/etc/bootseer/bootseerd.conf"
-
-void doctor_add(json_t *list, const char *name, bool ok, enum doctor_need need,
-		const char *cure, const char *fmt, ...)
-{
-	char text[ERROR_MSG_MAX];
-	json_t *detail;
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	detail = json_string(text);
-	if (!detail)
-		detail = json_string("(not UTF-8)");
-	(void)json_array_append_new(list,
-				    json_pack("{s:s, s:b, s:b, s:o, s:s}",
-					      "name", name, "ok", (int)ok,
-					      "needed", need == DOCTOR_NEEDED,
-					      "detail", detail, "cure",
-					      ok ? "" : cure));
-}
 
 /* ------------------------------------------------------------------- kernel --- */
 

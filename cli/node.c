@@ -201,17 +201,10 @@ static void print_status(const json_t *s)
 static int run_status(const void *config, char **args, struct error *err)
 {
 	const struct node_config_cli *cfg = config;
-	json_t *reply = NULL;
-	int rc;
 
 	(void)args;
-	rc = node_ask(&cfg->node, "node.status", json_object(), &reply, err);
-	if (rc == 0 && cfg->json)
-		reply_print(reply);
-	else if (rc == 0)
-		print_status(reply);
-	json_decref(reply);
-	return rc;
+	return node_show(&cfg->node, "node.status",
+			 cfg->json ? reply_print : print_status, err);
 }
 
 /* ---------------------------------------------------------------------- gc --- */

@@ -38,6 +38,18 @@ int node_ask(const struct node_options *o, const char *method, json_t *params,
 	return rc;
 }
 
+int node_show(const struct node_options *o, const char *method,
+	      void (*print)(const json_t *reply), struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = node_ask(o, method, json_object(), &reply, err);
+
+	if (rc == 0)
+		print(reply);
+	json_decref(reply);
+	return rc;
+}
+
 void reply_print(const json_t *j)
 {
 	AUTO_FREE char *text = json_dumps(j, JSON_INDENT(2));

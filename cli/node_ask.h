@@ -13,7 +13,11 @@
 int node_ask(const struct node_options *o, const char *method, json_t *params,
 	     json_t **ret, struct error *err) MUST_CHECK;
 
-/* The same on a connection that is open. */
+/* Ask without parameters, and have the answer printed by `print`. */
+int node_show(const struct node_options *o, const char *method,
+	      void (*print)(const json_t *reply), struct error *err) MUST_CHECK;
+
+/* The same as node_ask() on a connection that is open. */
 int node_ask_on(struct node_client *c, const char *method, json_t *params,
 		json_t **ret, struct error *err) MUST_CHECK;
 

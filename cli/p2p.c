@@ -186,17 +186,10 @@ static void print_status(const json_t *s)
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct p2p_config_cli *cfg = config;
-	json_t *reply = NULL;
-	int rc;
 
 	(void)args;
-	rc = node_ask(&cfg->node, "p2p.status", json_object(), &reply, err);
-	if (rc == 0 && cfg->json)
-		reply_print(reply);
-	else if (rc == 0)
-		print_status(reply);
-	json_decref(reply);
-	return rc;
+	return node_show(&cfg->node, "p2p.status",
+			 cfg->json ? reply_print : print_status, err);
 }
 
 const struct command p2p_status_command = {

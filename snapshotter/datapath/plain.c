@@ -444,46 +444,33 @@ static void plain_statfs(fuse_req_t req, fuse_ino_t ino)
 	(void)fuse_reply_statfs(req, &st);
 }
 
+/* But for getxattr. */
+#define PLAIN_OPS \
+	.lookup = plain_lookup, .getattr = plain_getattr, \
+	.readlink = plain_readlink, .open = plain_open, .opendir = plain_open, \
+	.read = plain_read, .readdir = plain_readdir, \
+	.readdirplus = plain_readdirplus, .listxattr = plain_listxattr, \
+	.statfs = plain_statfs
+#define PLAIN_HANDLER \
+	.init = plain_init, .is_early = image_session_is_early, \
+	.free = image_session_free, .request_max = SESSION_REQUEST_NAMES
+
 static const struct fuse_lowlevel_ops plain_ops = {
-	.lookup = plain_lookup,
-	.getattr = plain_getattr,
-	.readlink = plain_readlink,
-	.open = plain_open,
-	.opendir = plain_open,
-	.read = plain_read,
-	.readdir = plain_readdir,
-	.readdirplus = plain_readdirplus,
+	PLAIN_OPS,
 	.getxattr = plain_getxattr,
-	.listxattr = plain_listxattr,
-	.statfs = plain_statfs,
 };
 
 static const struct fuse_lowlevel_ops plain_no_xattr_ops = {
-	.lookup = plain_lookup,
-	.getattr = plain_getattr,
-	.readlink = plain_readlink,
-	.open = plain_open,
-	.opendir = plain_open,
-	.read = plain_read,
-	.readdir = plain_readdir,
-	.readdirplus = plain_readdirplus,
+	PLAIN_OPS,
 	.getxattr = plain_getxattr_none,
-	.listxattr = plain_listxattr,
-	.statfs = plain_statfs,
 };
 
 const struct session_handler plain_handler = {
+	PLAIN_HANDLER,
 	.ops = &plain_ops,
-	.init = plain_init,
-	.is_early = image_session_is_early,
-	.free = image_session_free,
-	.request_max = SESSION_REQUEST_NAMES,
 };
 
 const struct session_handler plain_no_xattr_handler = {
+	PLAIN_HANDLER,
 	.ops = &plain_no_xattr_ops,
-	.init = plain_init,
-	.is_early = image_session_is_early,
-	.free = image_session_free,
-	.request_max = SESSION_REQUEST_NAMES,
 };

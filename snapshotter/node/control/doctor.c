@@ -3,7 +3,6 @@
  * is checked by the command line (cli/doctor_host.c). */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/doctor.h"
 #include "fuse/fuse.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/holder.h"
@@ -25,31 +25,6 @@
 
 #define NOFILE_WANTED 65536u
 #define TMPFS_MAGIC 0x01021994
-
-/* Can images be mounted without it? */
-enum need { ADVICE, NEEDED };
-
-/* Append a check; `cure` is left out when all is well. */
-static void PRINTF(6, 7)
-	add(json_t *list, const char *name, bool ok, enum need need,
-	    const char *cure, const char *fmt, ...)
-{
-	char text[ERROR_MSG_MAX];
-	json_t *detail;
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	detail = json_string(text);
-	if (!detail)
-		detail = json_string("(not UTF-8)");
-	(void)json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:o, s:s}",
-						    "name", name, "ok", (int)ok,
-						    "needed", need == NEEDED,
-						    "detail", detail, "cure",
-						    ok ? "" : cure));
-}
 
 static void check_datapaths(struct node *n, json_t *list)
 {
@@ -68,20 +43,23 @@ static void check_datapaths(struct node *n, json_t *list)
 
 		snprintf(name, sizeof(name), "datapath %s", (*k)->name);
 		rc = (*k)->probe(&cfg, &err);
-		add(list, name, rc == 0, ADVICE, err.msg, "%s%s",
-		    rc == 0 ? "works" : "does not work here",
-		    *k == n->datapath->ops ? "; in use" : "");
+		doctor_add(list, name, rc == 0, DOCTOR_ADVICE, err.msg, "%s%s",
+			   rc == 0 ? "works" : "does not work here",
+			   *k == n->datapath->ops ? "; in use" : "");
 	}
 	if (atomic_load(&n->holder_gone)) {
-		add(list, "crash safety", false, NEEDED, HOLDER_CURE,
-		    "the holder (--hold) was killed: nothing keeps the "
-		    "descriptors of mounts");
+		doctor_add(list, "crash safety", false, DOCTOR_NEEDED,
+			   HOLDER_CURE,
+			   "the holder (--hold) was killed: nothing keeps the "
+			   "descriptors of mounts");
 		return;
 	}
-	add(list, "crash safety", fd_keeper_is_durable(n->keeper), ADVICE,
-	    "run it by systemd with FileDescriptorStoreMax=, or with --hold",
-	    "descriptors of mounts %s a crash of bootseerd",
-	    fd_keeper_is_durable(n->keeper) ? "survive" : "do not survive");
+	doctor_add(
+		list, "crash safety", fd_keeper_is_durable(n->keeper),
+		DOCTOR_ADVICE,
+		"run it by systemd with FileDescriptorStoreMax=, or with --hold",
+		"descriptors of mounts %s a crash of bootseerd",
+		fd_keeper_is_durable(n->keeper) ? "survive" : "do not survive");
 }
 
 /* Mending what it can is part of the question. */
@@ -90,9 +68,10 @@ static void check_mounting(struct node *n, json_t *list)
 	struct error err = ERROR_INIT;
 	int rc = n->datapath->ops->check(n->datapath, &err);
 
-	add(list, "mounting", rc == 0, NEEDED,
-	    "systemctl restart bootseerd; containers that run keep their mounts",
-	    "%s", rc == 0 ? "images can be mounted" : err.msg);
+	doctor_add(
+		list, "mounting", rc == 0, DOCTOR_NEEDED,
+		"systemctl restart bootseerd; containers that run keep their mounts",
+		"%s", rc == 0 ? "images can be mounted" : err.msg);
 }
 
 /* What somebody who takes this process over could ask of the kernel. */
@@ -104,13 +83,16 @@ static void check_confined(json_t *list)
 	int rc = confine_look(getpid(), &c, &err);
 	bool bounded = !((c.effective | c.bounding) & ~keep);
 
-	add(list, "confinement",
-	    rc == 0 && bounded && c.no_new_privs && c.has_filter, ADVICE,
-	    "run it as root of the machine, on a kernel with "
-	    "CONFIG_SECCOMP_FILTER; its log says what could not be given up",
-	    "%s%u capabilities, %s, %s", rc < 0 ? err.msg : "", c.n_effective,
-	    bounded ? "no more can be got" : "more can be got",
-	    c.has_filter ? "seccomp filter" : "no seccomp filter");
+	doctor_add(
+		list, "confinement",
+		rc == 0 && bounded && c.no_new_privs && c.has_filter,
+		DOCTOR_ADVICE,
+		"run it as root of the machine, on a kernel with "
+		"CONFIG_SECCOMP_FILTER; its log says what could not be given up",
+		"%s%u capabilities, %s, %s", rc < 0 ? err.msg : "",
+		c.n_effective,
+		bounded ? "no more can be got" : "more can be got",
+		c.has_filter ? "seccomp filter" : "no seccomp filter");
 }
 
 /* Whoever has its uid may stop it. */
@@ -122,19 +104,21 @@ static void check_parser(struct node *n, json_t *list)
 	bool confined = c.n_effective == 0 && c.no_new_privs && c.has_filter;
 
 	if (rc < 0) {
-		add(list, "parser", false, ADVICE,
-		    "its log says why it does not run, or is hidden", "%s",
-		    err.msg);
+		doctor_add(list, "parser", false, DOCTOR_ADVICE,
+			   "its log says why it does not run, or is hidden",
+			   "%s", err.msg);
 		return;
 	}
-	add(list, "parser", confined && c.uid == CONFINE_PARSER_ID, ADVICE,
-	    "run bootseerd as root of the machine, or in a user namespace that "
-	    "maps uid and gid 2063621869: whatever else has the uid of the "
-	    "parser can stop it",
-	    "uid %u%s, %s", c.uid,
-	    c.uid == CONFINE_PARSER_ID ? ", which nothing else has"
-				       : ", which others may have too",
-	    confined ? "without rights" : "not wholly confined");
+	doctor_add(
+		list, "parser", confined && c.uid == CONFINE_PARSER_ID,
+		DOCTOR_ADVICE,
+		"run bootseerd as root of the machine, or in a user namespace that "
+		"maps uid and gid 2063621869: whatever else has the uid of the "
+		"parser can stop it",
+		"uid %u%s, %s", c.uid,
+		c.uid == CONFINE_PARSER_ID ? ", which nothing else has"
+					   : ", which others may have too",
+		confined ? "without rights" : "not wholly confined");
 }
 
 static void check_disk(struct node *n, json_t *list)
@@ -146,24 +130,29 @@ static void check_disk(struct node *n, json_t *list)
 	uint64_t free_bytes;
 
 	if (statfs(n->cfg->root, &fs) == 0)
-		add(list, "root on a disk", fs.f_type != TMPFS_MAGIC, ADVICE,
-		    "choose another --root: EROFS cannot read from tmpfs", "%s",
-		    n->cfg->root);
+		doctor_add(
+			list, "root on a disk", fs.f_type != TMPFS_MAGIC,
+			DOCTOR_ADVICE,
+			"choose another --root: EROFS cannot read from tmpfs",
+			"%s", n->cfg->root);
 	if (statvfs(n->cfg->root, &vfs) == 0) {
 		cache_get_stats(n->cache, &c);
 		free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
-		add(list, "disk space", free_bytes + c.bytes >= c.quota, ADVICE,
-		    "make room, or lower --cache-quota: the cache keeps less "
-		    "than it may",
-		    "%llu MiB free, cache %llu of %llu MiB",
-		    (unsigned long long)(free_bytes >> 20),
-		    (unsigned long long)(c.bytes >> 20),
-		    (unsigned long long)(c.quota >> 20));
+		doctor_add(
+			list, "disk space", free_bytes + c.bytes >= c.quota,
+			DOCTOR_ADVICE,
+			"make room, or lower --cache-quota: the cache keeps less "
+			"than it may",
+			"%llu MiB free, cache %llu of %llu MiB",
+			(unsigned long long)(free_bytes >> 20),
+			(unsigned long long)(c.bytes >> 20),
+			(unsigned long long)(c.quota >> 20));
 	}
 	(void)getrlimit(RLIMIT_NOFILE, &nofile);
-	add(list, "open files", nofile.rlim_cur >= NOFILE_WANTED, ADVICE,
-	    "LimitNOFILE=65536 in the unit, or 'ulimit -n 65536'", "limit %llu",
-	    (unsigned long long)nofile.rlim_cur);
+	doctor_add(list, "open files", nofile.rlim_cur >= NOFILE_WANTED,
+		   DOCTOR_ADVICE,
+		   "LimitNOFILE=65536 in the unit, or 'ulimit -n 65536'",
+		   "limit %llu", (unsigned long long)nofile.rlim_cur);
 }
 
 static void check_cache(struct node *n, json_t *list)
@@ -171,14 +160,15 @@ static void check_cache(struct node *n, json_t *list)
 	struct cache_stats c;
 
 	cache_get_stats(n->cache, &c);
-	add(list, "cache", !c.frozen_files, ADVICE,
-	    "end the containers on complete mounts of an earlier bootseerd, or "
-	    "the program that has files in ROOT/cache open: it frees itself",
-	    "%llu files frozen, with %llu MiB of unknown blocks; %llu mounts "
-	    "in use after their unmount",
-	    (unsigned long long)c.frozen_files,
-	    (unsigned long long)(c.frozen_bytes >> 20),
-	    (unsigned long long)c.mounts_lingering);
+	doctor_add(
+		list, "cache", !c.frozen_files, DOCTOR_ADVICE,
+		"end the containers on complete mounts of an earlier bootseerd, or "
+		"the program that has files in ROOT/cache open: it frees itself",
+		"%llu files frozen, with %llu MiB of unknown blocks; %llu mounts "
+		"in use after their unmount",
+		(unsigned long long)c.frozen_files,
+		(unsigned long long)(c.frozen_bytes >> 20),
+		(unsigned long long)c.mounts_lingering);
 }
 
 /* Which images start the ordinary way, and why. */
@@ -191,28 +181,32 @@ static void check_trust(struct node *n, json_t *list)
 	size_t k;
 	int rc = admission_check(n->admission, &err);
 
-	add(list, "trust", rc == 0, ADVICE,
-	    "mend that file, or where there is none copy the .pub file of who "
-	    "converts images there ('bootseer key new' makes one); then "
-	    "systemctl reload bootseerd",
-	    "%s", rc == 0 ? "keys to check signatures with are here" : err.msg);
+	doctor_add(
+		list, "trust", rc == 0, DOCTOR_ADVICE,
+		"mend that file, or where there is none copy the .pub file of who "
+		"converts images there ('bootseer key new' makes one); then "
+		"systemctl reload bootseerd",
+		"%s",
+		rc == 0 ? "keys to check signatures with are here" : err.msg);
 	key_revocations_get_stats(n->key_revocations, &revoked);
 	if (revoked.is_damaged || revoked.error[0])
-		add(list, "revoked keys", false, ADVICE,
-		    "check that bootseer-registry runs, and --trace-service or "
-		    "--p2p-tracker here; what was revoked before holds; without "
-		    "a service remove ROOT/trust-revoked when it is damaged",
-		    "%s",
-		    revoked.is_damaged
-			    ? "the list in --root is damaged: no key "
-			      "is believed until the service answers"
-			    : revoked.error);
+		doctor_add(
+			list, "revoked keys", false, DOCTOR_ADVICE,
+			"check that bootseer-registry runs, and --trace-service or "
+			"--p2p-tracker here; what was revoked before holds; without "
+			"a service remove ROOT/trust-revoked when it is damaged",
+			"%s",
+			revoked.is_damaged
+				? "the list in --root is damaged: no key "
+				  "is believed until the service answers"
+				: revoked.error);
 	json_array_foreach(refused, k, one)
 	{
-		add(list, "ordinary start", false, ADVICE,
-		    json_string_value(json_object_get(one, "cure")), "%s: %s",
-		    json_string_value(json_object_get(one, "image")),
-		    json_string_value(json_object_get(one, "reason")));
+		doctor_add(list, "ordinary start", false, DOCTOR_ADVICE,
+			   json_string_value(json_object_get(one, "cure")),
+			   "%s: %s",
+			   json_string_value(json_object_get(one, "image")),
+			   json_string_value(json_object_get(one, "reason")));
 		if (k + 1 == 8)
 			break;
 	}
@@ -227,11 +221,12 @@ static void check_outages(struct node *n, json_t *list)
 
 	for (size_t k = 0;
 	     outages_get(origins_outages(n->origins), k, host, &ns, &why); k++)
-		add(list, "registry waited for", false, ADVICE,
-		    "see that it runs and can be reached; reads of containers "
-		    "wait for it, up to --read-timeout",
-		    "%.80s, for %" PRId64 " s: %.150s", host, ns / 1000000000,
-		    why.msg);
+		doctor_add(
+			list, "registry waited for", false, DOCTOR_ADVICE,
+			"see that it runs and can be reached; reads of containers "
+			"wait for it, up to --read-timeout",
+			"%.80s, for %" PRId64 " s: %.150s", host,
+			ns / 1000000000, why.msg);
 }
 
 static void check_registry(struct node *n, json_t *list, const char *registry,
@@ -261,10 +256,12 @@ static void check_registry(struct node *n, json_t *list, const char *registry,
 		rc = oci_get_manifest(lease->store, ref.tag, &m, &err);
 	rc = remote_call_why(call, registry, rc, &err);
 	/* "No such repository" is an answer too. */
-	add(list, "registry", rc == 0 || rc == -ENOENT, NEEDED,
-	    "check name, network, --ca-file, --auth-file, and --plain-http "
-	    "for one without TLS",
-	    "%s: %s", registry, rc == 0 || rc == -ENOENT ? "answers" : err.msg);
+	doctor_add(
+		list, "registry", rc == 0 || rc == -ENOENT, DOCTOR_NEEDED,
+		"check name, network, --ca-file, --auth-file, and --plain-http "
+		"for one without TLS",
+		"%s: %s", registry,
+		rc == 0 || rc == -ENOENT ? "answers" : err.msg);
 	oci_manifest_fini(&m);
 	store_lease_end(lease);
 	origin_put(origin);
@@ -273,22 +270,24 @@ static void check_registry(struct node *n, json_t *list, const char *registry,
 
 static void add_tracker(void *list, const char *url, const char *why)
 {
-	add(list, "tracker", !*why, ADVICE,
-	    "check that it runs, and --p2p-tracker, --p2p-token-file and "
-	    "--p2p-tracker-ca-file here; the registry is read meanwhile",
-	    "%s%s", *why ? why : url,
-	    *why ? "" : " answers, and takes calls of this node");
+	doctor_add(
+		list, "tracker", !*why, DOCTOR_ADVICE,
+		"check that it runs, and --p2p-tracker, --p2p-token-file and "
+		"--p2p-tracker-ca-file here; the registry is read meanwhile",
+		"%s%s", *why ? why : url,
+		*why ? "" : " answers, and takes calls of this node");
 }
 
 /* Of an image's two swarms, that of its blocks. */
 static void add_refusal(void *list, const struct p2p_image_info *i)
 {
 	if (*i->refusal && !i->is_metadata)
-		add(list, "capability", false, ADVICE,
-		    "mend what that names; the trackers' own are "
-		    "--capability-key and --registry; the registry is read "
-		    "meanwhile",
-		    "none was given for %s: %s", i->label, i->refusal);
+		doctor_add(
+			list, "capability", false, DOCTOR_ADVICE,
+			"mend what that names; the trackers' own are "
+			"--capability-key and --registry; the registry is read "
+			"meanwhile",
+			"none was given for %s: %s", i->label, i->refusal);
 }
 
 /* Others, as far as trackers tell of them now. */
@@ -345,18 +344,20 @@ static void check_links(struct node *n, json_t *list)
 	struct error err = ERROR_INIT;
 
 	if (p2p_each_peer(image_swarms_p2p(n), look_peer, &o, &err) < 0) {
-		add(list, "peers' links", false, ADVICE, "try again", "%s",
-		    err.msg);
+		doctor_add(list, "peers' links", false, DOCTOR_ADVICE,
+			   "try again", "%s", err.msg);
 		return;
 	}
 	if (o.linked || !o.all_failed)
-		add(list, "peers' links", true, ADVICE, "",
-		    "%u up, %u do not come about", o.linked, o.all_failed);
+		doctor_add(list, "peers' links", true, DOCTOR_ADVICE, "",
+			   "%u up, %u do not come about", o.linked,
+			   o.all_failed);
 	for (size_t k = 0; k < P2P_FAULTS && !o.linked; k++)
 		if (o.failed[k])
-			add(list, "peers' links", false, ADVICE, faults[k].cure,
-			    "none is up; %u of %u %s: %s", o.failed[k],
-			    o.all_failed, faults[k].what, o.last[k]);
+			doctor_add(list, "peers' links", false, DOCTOR_ADVICE,
+				   faults[k].cure,
+				   "none is up; %u of %u %s: %s", o.failed[k],
+				   o.all_failed, faults[k].what, o.last[k]);
 }
 
 /* Whoever has it is this node to all others. */
@@ -372,8 +373,8 @@ static void check_key(struct node *n, json_t *list)
 	if (asprintf(&cure, "chmod 600 %s, or mount it with that mode", file) <
 	    0)
 		cure = NULL;
-	add(list, "peers' key", false, ADVICE, cure ? cure : "chmod 600", "%s",
-	    err.msg);
+	doctor_add(list, "peers' key", false, DOCTOR_ADVICE,
+		   cure ? cure : "chmod 600", "%s", err.msg);
 }
 
 /* What others have to believe of this node, and where they reach it. */
@@ -393,26 +394,28 @@ static void check_peers(struct node *n, json_t *list)
 	if (t && gmtime_r(&t, &tm))
 		(void)strftime(end, sizeof(end), "good until %F", &tm);
 	rc = image_swarms_check(n->cfg, &err);
-	add(list, "peers", rc == 0, ADVICE,
-	    "mend that file, then systemctl reload bootseerd", "%s%s",
-	    rc == 0 ? "certificate: " : err.msg, rc == 0 ? end : "");
+	doctor_add(list, "peers", rc == 0, DOCTOR_ADVICE,
+		   "mend that file, then systemctl reload bootseerd", "%s%s",
+		   rc == 0 ? "certificate: " : err.msg, rc == 0 ? end : "");
 	check_key(n, list);
 	rc = image_swarms_check_reach(n->cfg, &err);
-	add(list, "peers' address", rc == 0, ADVICE,
-	    "name with --p2p-advertise where others reach this machine; all is "
-	    "well if something between translates it",
-	    "%s",
-	    rc < 0                  ? err.msg
-	    : n->cfg->p2p_advertise ? n->cfg->p2p_advertise
-				    : n->cfg->p2p_listen);
+	doctor_add(
+		list, "peers' address", rc == 0, DOCTOR_ADVICE,
+		"name with --p2p-advertise where others reach this machine; all is "
+		"well if something between translates it",
+		"%s",
+		rc < 0                  ? err.msg
+		: n->cfg->p2p_advertise ? n->cfg->p2p_advertise
+					: n->cfg->p2p_listen);
 	check_links(n, list);
 	if (s.trackers == 0)
-		add(list, "tracker", false, ADVICE, "name one: --p2p-tracker",
-		    "none is named: nobody tells this node of others");
+		doctor_add(list, "tracker", false, DOCTOR_ADVICE,
+			   "name one: --p2p-tracker",
+			   "none is named: nobody tells this node of others");
 	p2p_probe_trackers(image_swarms_p2p(n), add_tracker, list);
 	if (p2p_each_image(image_swarms_p2p(n), add_refusal, list, &err) < 0)
-		add(list, "capability", false, ADVICE, "try again", "%s",
-		    err.msg);
+		doctor_add(list, "capability", false, DOCTOR_ADVICE,
+			   "try again", "%s", err.msg);
 }
 
 json_t *node_doctor(struct node *n, const char *registry,
