@@ -453,6 +453,15 @@ static int set_up(struct hdfs_store *s, struct store_url *url,
 	return rc == 0 ? fetch_history_new(&s->history, err) : rc;
 }
 
+static uint64_t part_size(uint64_t memory)
+{
+	uint64_t size = memory / HDFS_PARTS / HDFS_PART_MIN * HDFS_PART_MIN;
+
+	if (size < HDFS_PART_MIN)
+		return HDFS_PART_MIN;
+	return size < HDFS_PART ? size : HDFS_PART;
+}
+
 static int hdfs_open(struct store_url *url,
 		     const struct object_store_config *cfg,
 		     struct object_store **ret, struct error *err)
@@ -479,7 +488,7 @@ static int hdfs_open(struct store_url *url,
 		.has_replace = true,
 		.parallel = parallel,
 		.read_size = HDFS_READ,
-		.part_size = HDFS_PART,
+		.part_size = part_size(cfg->memory),
 	};
 	*ret = &s->base;
 	return 0;

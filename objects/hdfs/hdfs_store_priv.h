@@ -14,7 +14,11 @@
 
 #define HDFS_READ \
 	(16 * MIB) /* of one range: data nodes close each connection */
-#define HDFS_PART (32 * MIB) /* of a put: each is a block, too */
+/* Of a put: each is a block, too.  Large ones are fewer blocks for the name node; small
+ * ones let as many objects be written at a time as a striped file has columns. */
+#define HDFS_PART (32 * MIB)
+#define HDFS_PART_MIN (4 * MIB)
+#define HDFS_PARTS 32u /* that the store's memory is to hold */
 
 struct hdfs_store {
 	struct object_store base;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# A store of checkpoint files as a folder, in a directory and in a bucket, used as
-# programs use folders.
+# A store of checkpoint files as a folder, in a directory, in a bucket and in HDFS, used
+# as programs use folders.
 
 bats_require_minimum_version 1.5.0
 load ../noise.bash
@@ -16,6 +16,12 @@ setup_file()
 	export F=$BATS_FILE_TMPDIR S3
 	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
 	make_checkpoint "$F/in"
+}
+
+teardown_file()
+{
+	[ ! -e "$F/hdfs.env" ] || . "$F/hdfs.env"
+	stop_servers
 }
 
 setup()
@@ -47,6 +53,21 @@ bucket()
 	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
 	s3_server "$W/s3"
 	STORE="s3://bkt/ckpt?endpoint=http://$AT"
+}
+
+# Name and data nodes take a minute to start: the first test that wants them starts
+# them for all, and each has its folder.
+name_node()
+{
+	export no_proxy='*'
+	if [ ! -e "$F/hdfs.env" ]; then
+		HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
+		hdfs_server "$F/hdfs" 2
+		declare -p NAMENODE PIDS | sed 's/^declare -\S* //' >"$F/hdfs.env"
+	fi
+	. "$F/hdfs.env"
+	PIDS=()
+	STORE="hdfs://$NAMENODE/$BATS_TEST_NUMBER?user=root"
 }
 
 mount_store() # [OPTION...]
@@ -135,6 +156,14 @@ nothing_is_left()
 	use_as_folder
 	umount_store
 	# What is as young as the server's clock tells times apart stays for now.
+	wait_for nothing_is_left
+}
+
+@test "a folder of HDFS is used as a folder: dd, cp -a, tar, mv, rm" {
+	name_node
+	mount_store
+	use_as_folder
+	umount_store
 	wait_for nothing_is_left
 }
 
@@ -265,7 +294,8 @@ nothing_is_left()
 	ckpt verify
 }
 
-@test "a file that is removed or replaced stays with those who have it open" {
+remove_while_open()
+{
 	mount_store
 	cp "$F/in/model.pt" "$M/f"
 	cp "$F/in/shard/rank-0.pt" "$M/g"
@@ -286,6 +316,15 @@ nothing_is_left()
 	[ ! -e "$M/h" ]
 	[ "$(ls "$M")" = g ]
 	umount_store
+}
+
+@test "a file that is removed or replaced stays with those who have it open" {
+	remove_while_open
+}
+
+@test "so it does in HDFS" {
+	name_node
+	remove_while_open
 }
 
 @test "files that are open keep it from being unmounted" {
@@ -311,7 +350,8 @@ is_writing()
 	[ "$(figure bytes_written)" -gt 60000000 ]
 }
 
-@test "a program that is killed while it writes leaves the file before" {
+kill_writer()
+{
 	local pid
 
 	mount_store
@@ -331,12 +371,22 @@ is_writing()
 	cmp "$W/back" "$F/in/optimizer.pt"
 }
 
+@test "a program that is killed while it writes leaves the file before" {
+	kill_writer
+}
+
+@test "so does one that writes to HDFS" {
+	name_node
+	kill_writer
+}
+
 is_restarted()
 {
 	[ "$(figure restarted)" = true ]
 }
 
-@test "a mount whose process is killed goes on: its readers, and the files before" {
+kill_mount()
+{
 	mount_store
 	cp "$F/in/model.pt" "$M/f"
 	cp "$F/in/config.json" "$M/old"
@@ -360,6 +410,15 @@ is_restarted()
 	cmp y "$F/in/optimizer.pt"
 	cd /
 	umount_store
+}
+
+@test "a mount whose process is killed goes on: its readers, and the files before" {
+	kill_mount
+}
+
+@test "so does a mount of HDFS" {
+	name_node
+	kill_mount
 }
 
 @test "memory is bounded: many files at once wait for one another" {
