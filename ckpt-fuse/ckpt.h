@@ -182,8 +182,8 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc,
 #define CKPT_MOUNT_FSTYPE "fuse.bootseer-ckpt" /* as mountinfo has it */
 
 /* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
- * it: members `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `ca_file` and
- * `read_only` of `config_type`. */
+ * it: members `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`, `ca_file`
+ * and `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "memory", \
 	  .type = OPTION_SIZE, \
@@ -226,6 +226,15 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc,
 		  .max = "4294967294", \
 		  .offset = offsetof(config_type, gid), \
 		  .help = "Group of folders and plain objects." }, \
+		{ .key = "close", \
+		  .type = OPTION_ENUM, \
+		  .values = (const char *const[]){ "durable", "buffered", \
+						   NULL }, \
+		  .def = "durable", \
+		  .offset = offsetof(config_type, close), \
+		  .help = "What close() waits for: that the file is in the " \
+			  "store, or only in this process's memory; fsync() " \
+			  "waits for the store either way." }, \
 		{ .key = "ca-file", \
 		  .type = OPTION_FILE, \
 		  .offset = offsetof(config_type, ca_file), \

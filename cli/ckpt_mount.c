@@ -33,7 +33,7 @@
 #define ARGS_MAX 32u
 
 struct ckpt_mount_options {
-	char *run, *ca_file;
+	char *run, *ca_file, *close;
 	uint64_t memory, tail, readahead, uid, gid, threads;
 	bool foreground, read_only;
 };
@@ -232,6 +232,8 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 	add_number(a, "threads", c->threads);
 	add_number(a, "uid", c->uid);
 	add_number(a, "gid", c->gid);
+	(void)snprintf(a->text[29], sizeof(a->text[0]), "--close=%s", c->close);
+	add_arg(a, a->text[29]);
 	if (c->read_only) {
 		(void)snprintf(a->text[30], sizeof(a->text[0]), "--read-only");
 		add_arg(a, a->text[30]);
@@ -351,6 +353,20 @@ static int refuse_busy(const char *path, struct error *err)
 			 path, holders.len ? holders.data : "somebody");
 }
 
+/* What was closed and is on its way (--close=buffered). */
+static int store_staged(const char *path, struct error *err)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd) == 0)
+		return 0;
+	return error_set(err, errno,
+			 "files that were closed in '%s' are not in the store, "
+			 "as its log says: write them again, or unmount it "
+			 "once more to leave them: %s",
+			 path, strerror(errno));
+}
+
 static int run_umount(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_run_options *c = config;
@@ -364,6 +380,9 @@ static int run_umount(const void *config, char **args, struct error *err)
 		rc = check_mounted(path, err);
 	if (rc == 0)
 		rc = run_dir_of(c->run, path, &dir, err);
+	if (rc < 0)
+		return rc;
+	rc = store_staged(path, err);
 	if (rc < 0)
 		return rc;
 	p.fd = process = process_of(dir);

@@ -23,6 +23,7 @@
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
 #define EXIT_USAGE 2
+#define EXIT_LOST 3 /* files that were closed are not in the store */
 
 static const struct option_spec options[] = {
 	{ .key = "run",
@@ -190,6 +191,9 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	}
 	control_free(control); /* which has the session's path */
 	session_stop(s, false);
+	/* The log has each of them. */
+	if (ckpt_mount_settle(m) && rc == 0)
+		rc = EXIT_LOST;
 	ckpt_mount_free(m);
 	return rc;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/bytes.h"
 #include "common/clock.h"
@@ -43,6 +44,7 @@ static const struct fuse_lowlevel_ops mount_ops = {
 	.link = ops_link,
 	.symlink = ops_symlink,
 	.mknod = ops_mknod,
+	.getxattr = ops_getxattr,
 };
 
 static void mount_init(struct fuse_conn_info *conn)
@@ -158,6 +160,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	rc = handles_init(&m->handles, err);
 	if (rc == 0)
 		rc = nodes_init(&m->nodes, journal_fd, err);
+	if (rc == 0 && strcmp(cfg->close, "buffered") == 0)
+		rc = later_new(&m->nodes, &m->later, err);
 	if (rc < 0)
 		ckpt_mount_free(m);
 	else
@@ -169,6 +173,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 {
 	if (!m)
 		return;
+	later_free(m->later);
 	handles_fini(&m->handles, &m->nodes);
 	nodes_fini(&m->nodes);
 	jobs_free(m->senders);
@@ -180,6 +185,13 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	object_store_free(m->store);
 	free((void *)(uintptr_t)m->local);
 	free(m);
+}
+
+unsigned int ckpt_mount_settle(struct ckpt_mount *m)
+{
+	if (m->later)
+		(void)later_wait(m->later);
+	return atomic_load(&m->nodes.n_lost);
 }
 
 /* As a string of JSON. */
@@ -202,7 +214,11 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
 	struct object_store_stats s = object_store_stats(m->store);
+	struct later_stats late = { .n_staged = 0 };
 	uint64_t used, peak;
+
+	if (m->later)
+		late = later_stats(m->later);
 
 	(void)pthread_mutex_lock(&m->budget.lock);
 	used = m->budget.used;
@@ -217,14 +233,16 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		", \"pid\": %d, "
 		"\"restarted\": %s, \"memory\": %" PRIu64
 		", \"memory_used\": %" PRIu64 ", \"memory_peak\": %" PRIu64
-		", \"files_written\": %u, \"bytes_written\": %" PRIuFAST64
+		", \"files_written\": %u, \"files_staged\": %u"
+		", \"files_lost\": %u, \"bytes_written\": %" PRIuFAST64
 		", \"commits\": %" PRIuFAST64 ", \"failures\": %" PRIuFAST64
 		", \"bytes_read\": %" PRIuFAST64
 		", \"bytes_fetched\": %" PRIuFAST64
 		", \"bytes_unused\": %" PRIuFAST64 ", \"requests\": %" PRIu64
 		", \"retries\": %" PRIu64 "}\n",
 		(int)getpid(), is_adopted ? "true" : "false", m->cfg->memory,
-		used, peak, atomic_load(&m->writings.n),
+		used, peak, atomic_load(&m->writings.n), late.n_staged,
+		atomic_load(&m->nodes.n_lost),
 		atomic_load(&m->writings.bytes_written),
 		atomic_load(&m->writings.commits),
 		atomic_load(&m->writings.failures),

@@ -13,7 +13,7 @@ struct ckpt_mount_config {
 	char *run_dir; /* of the mount, its log and socket */
 	uint64_t memory, tail, readahead;
 	uint64_t threads, uid, gid;
-	char *ca_file;
+	char *ca_file, *close;
 	bool hold, read_only;
 };
 
@@ -26,8 +26,9 @@ struct ckpt_mount {
 	struct readings readings;
 	struct nodes nodes;
 	struct handles handles;
-	const char *local;  /* folder of a file: store; NULL: it is another */
-	int64_t started_ns; /* since 1970: what folders say of themselves */
+	struct later *later; /* NULL: what was closed is durable */
+	const char *local;   /* folder of a file: store; NULL: it is another */
+	int64_t started_ns;  /* since 1970: what folders say of themselves */
 };
 
 /* `journal_fd` is borrowed, -1: a successor knows nothing. */
@@ -35,6 +36,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		    int journal_fd, struct ckpt_mount **ret,
 		    struct error *err) MUST_CHECK;
 void ckpt_mount_free(struct ckpt_mount *m);
+/* Wait until what was closed is in the store; how many files were lost. */
+unsigned int ckpt_mount_settle(struct ckpt_mount *m);
 
 /* What a session serves it with; its owner is a struct ckpt_mount. */
 extern const struct session_handler ckpt_mount_handler;

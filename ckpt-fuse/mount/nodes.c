@@ -41,6 +41,7 @@ static struct ckpt_node *node_new(uint64_t id, bool is_folder)
 	n->id = id;
 	n->is_folder = is_folder;
 	(void)pthread_mutex_init(&n->lock, NULL);
+	(void)pthread_mutex_init(&n->seen, NULL);
 	return n;
 }
 
@@ -49,6 +50,7 @@ static void node_free(struct ckpt_node *n)
 	writing_free(n->writing);
 	reading_unref(n->reading);
 	(void)pthread_mutex_destroy(&n->lock);
+	(void)pthread_mutex_destroy(&n->seen);
 	free(n->key);
 	free(n);
 }
@@ -113,8 +115,9 @@ static void journal_append(struct nodes *t, const struct buf *record)
 
 static int record_of(const struct ckpt_node *n, struct buf *out)
 {
-	int rc = buf_printf(out, "A%" PRIx64 " %c %s", n->id,
-			    n->is_folder ? 'd' : 'f', n->parent ? n->key : "");
+	char kind = n->is_folder ? 'd' : n->is_staged ? 's' : 'f';
+	int rc = buf_printf(out, "A%" PRIx64 " %c %s", n->id, kind,
+			    n->parent ? n->key : "");
 
 	return rc < 0 ? rc : buf_append(out, "", 1);
 }
@@ -223,6 +226,13 @@ struct ckpt_node *node_get(struct nodes *t, uint64_t id)
 	return n;
 }
 
+void node_use(struct nodes *t, struct ckpt_node *n)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	n->n_users++;
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
 void node_put(struct nodes *t, struct ckpt_node *n)
 {
 	if (!n)
@@ -325,6 +335,105 @@ int node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 	return rc;
 }
 
+/* ------------------------------------------------------------------------ state --- */
+
+/* With the lock. */
+static void lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	if (!n->lost_rc) {
+		n->n_users++;
+		atomic_fetch_add(&t->n_lost, 1);
+	}
+	/* Whose rights the store has looked at is not who asks now. */
+	n->lost_rc = rc == -ENOSPC || rc == -EDQUOT ? rc : -EIO;
+	(void)snprintf(n->lost_why, sizeof(n->lost_why), "%s", why);
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+void node_set_writing(struct ckpt_node *n, struct writing *w)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	n->writing = w;
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	n->stat = *st;
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+struct ckpt_stat node_stat(struct ckpt_node *n)
+{
+	struct ckpt_stat st;
+
+	(void)pthread_mutex_lock(&n->seen);
+	st = n->stat;
+	(void)pthread_mutex_unlock(&n->seen);
+	return st;
+}
+
+bool node_is_written(struct ckpt_node *n)
+{
+	bool is_so;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_so = n->writing != NULL;
+	(void)pthread_mutex_unlock(&n->seen);
+	return is_so;
+}
+
+void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	if (n->is_staged != is_staged) {
+		n->is_staged = is_staged;
+		journal(t, n, true);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	lose(t, n, rc, why);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void node_forget_loss(struct nodes *t, struct ckpt_node *n)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	(void)pthread_mutex_lock(&n->seen);
+	if (n->lost_rc) {
+		n->n_users--;
+		atomic_fetch_sub(&t->n_lost, 1);
+	}
+	n->lost_rc = 0;
+	(void)pthread_mutex_unlock(&n->seen);
+	if (n->is_staged) {
+		n->is_staged = false;
+		journal(t, n, true);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+int node_loss(struct ckpt_node *n, struct error *err)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&n->seen);
+	rc = n->lost_rc;
+	if (rc < 0)
+		error_set(err, -rc,
+			  "what was written is not in the store: %s; remove "
+			  "or replace the file",
+			  n->lost_why);
+	(void)pthread_mutex_unlock(&n->seen);
+	return rc;
+}
+
 /* ------------------------------------------------------------------------ paths --- */
 
 static int path_of(struct nodes *t, const struct ckpt_node *n, struct buf *out)
@@ -406,6 +515,7 @@ static void replay_add(struct nodes *t, const char *text)
 	free(n->key);
 	n->key = strlen(end + 3) > KEY_PREFIX ? strdup(end + 3) : NULL;
 	n->n_lookups = LOOKUPS_UNKNOWN;
+	n->is_staged = end[1] == 's';
 	if (id > t->last_id)
 		t->last_id = id;
 }
@@ -436,6 +546,9 @@ static void replay_names(struct nodes *t)
 			free(key);
 		else if (set_name(t, n, parent, key) < 0)
 			continue;
+		if (n->is_staged && n->parent)
+			lose(t, n, -EIO,
+			     "the mount was restarted before it was stored");
 	}
 }
 

@@ -15,6 +15,7 @@
 #include "common/hash.h"
 
 #define NODE_ROOT 1u
+#define NODE_WHY_MAX 200
 
 struct ckpt_node {
 	UT_hash_handle by_id, by_name;
@@ -24,15 +25,20 @@ struct ckpt_node {
 	char *key;          /* parent's id and name, as by_name has it */
 	uint64_t n_lookups; /* of the kernel */
 	unsigned int n_users; /* children, and requests under way */
-	bool is_folder;
+	bool is_folder, is_staged;
 
 	pthread_mutex_t
 		lock; /* what follows; held over what the store is asked */
-	struct writing *writing;          /* while it is open to be written */
 	atomic_uint n_writers, n_readers; /* read without the lock, too */
 	_Atomic int writer_pid;  /* who wrote to it last, or opened it */
 	struct reading *reading; /* the version that its readers have */
-	struct ckpt_stat stat;   /* as it was seen last */
+	/* While it is open to be written.  Changed with both locks. */
+	struct writing *writing;
+	pthread_mutex_t seen;  /* what follows; held over memory only */
+	struct ckpt_stat stat; /* as it was seen last */
+	/* What was written and closed is not in the store, and why; 0: it is. */
+	int lost_rc;
+	char lost_why[NODE_WHY_MAX];
 };
 
 struct nodes {
@@ -41,6 +47,7 @@ struct nodes {
 	uint64_t last_id;
 	int journal_fd;
 	uint64_t journal_len, journal_live; /* bytes; those of living nodes */
+	atomic_uint n_lost;
 };
 
 /* `journal_fd` is borrowed: what a predecessor wrote is read. */
@@ -54,6 +61,8 @@ struct ckpt_node *node_find(struct nodes *t, struct ckpt_node *parent,
 /* The node of a name, a new one if there is none, or one of the other kind. */
 struct ckpt_node *node_make(struct nodes *t, struct ckpt_node *parent,
 			    const char *name, bool is_folder) MUST_CHECK;
+/* Once more, of a node that is in use. */
+void node_use(struct nodes *t, struct ckpt_node *n);
 void node_put(struct nodes *t, struct ckpt_node *n);
 /* The kernel was given its id, or forgets that it was `n_lookups` times. */
 void node_looked_up(struct nodes *t, struct ckpt_node *n);
@@ -70,6 +79,21 @@ int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out) MUST_CHECK;
 int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
 		    struct buf *out) MUST_CHECK;
 const char *node_name(const struct ckpt_node *n);
+
+void node_set_writing(struct ckpt_node *n, struct writing *w);
+void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st);
+struct ckpt_stat node_stat(struct ckpt_node *n);
+/* Is it open to be written?  With neither lock. */
+bool node_is_written(struct ckpt_node *n);
+
+/* A successor is to know that what was written and closed may not be in the store. */
+void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged);
+/* What was written is lost, until node_forget_loss(): the node stays meanwhile. */
+void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why);
+/* It is replaced or removed. */
+void node_forget_loss(struct nodes *t, struct ckpt_node *n);
+/* 0, or why what was written is not in the store. */
+int node_loss(struct ckpt_node *n, struct error *err) MUST_CHECK;
 
 /* Call for each node in a folder, or, when that is NULL, that has a name; the table is
  * locked. */

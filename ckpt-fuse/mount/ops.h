@@ -32,7 +32,7 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      const struct ckpt_attr *attr,
 		      struct error *err) MUST_CHECK;
-void ops_end_writing(struct ckpt_mount *m, struct ckpt_node *n);
+void ops_end_writing(struct ckpt_node *n);
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n);
@@ -54,6 +54,9 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	       struct fuse_file_info *fi);
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+
+void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+		  size_t size);
 
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,

@@ -72,44 +72,59 @@ static void fill_file(const struct ckpt_mount *m, const struct ckpt_stat *s,
 	set_time(s->attr.mtime_ns, st);
 }
 
-/* With the node's lock: what it is now. */
+/* What its writers have; false: there is none, or nothing that the store has not. */
+static bool stat_writer(struct ckpt_node *n, struct ckpt_stat *ret)
+{
+	struct ckpt_stat st = { .is_striped = true };
+	bool is_known;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_known = n->writing && writing_stat(n->writing, &st.size, &st.attr);
+	if (is_known)
+		n->stat = st;
+	if (is_known || n->lost_rc)
+		*ret = n->stat;
+	is_known = is_known || n->lost_rc;
+	(void)pthread_mutex_unlock(&n->seen);
+	return is_known;
+}
+
+/* What it is now; waits for nobody who writes it. */
 static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
-		     struct error *err)
+		     struct ckpt_stat *ret, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	struct ckpt_stat st = { .is_striped = true };
 	int rc;
 
-	if (n->writing && writing_stat(n->writing, &st.size, &st.attr)) {
-		n->stat = st;
+	if (stat_writer(n, ret))
 		return 0;
-	}
 	rc = node_path(&m->nodes, n, &path);
 	/* A file that was removed is as it was. */
-	if (rc == -ENOENT && n->n_readers + n->n_writers)
+	if (rc == -ENOENT && n->n_readers + n->n_writers) {
+		*ret = node_stat(n);
 		return 0;
+	}
 	if (rc == 0)
-		rc = ckpt_stat(m->store, path.data, &st, err);
+		rc = ckpt_stat(m->store, path.data, ret, err);
 	if (rc == 0)
-		n->stat = st;
+		node_set_stat(n, ret);
 	return rc;
 }
 
 int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err)
 {
-	int rc = 0;
+	struct ckpt_stat st;
+	int rc;
 
 	*ret = (struct stat){ .st_ino = n->id };
 	if (n->is_folder) {
 		fill_folder(m, ret);
 		return 0;
 	}
-	(void)pthread_mutex_lock(&n->lock);
-	rc = stat_file(m, n, err);
+	rc = stat_file(m, n, &st, err);
 	if (rc == 0)
-		fill_file(m, &n->stat, ret);
-	(void)pthread_mutex_unlock(&n->lock);
+		fill_file(m, &st, ret);
 	return rc;
 }
 
@@ -173,16 +188,6 @@ static int look(struct ckpt_mount *m, struct ckpt_node *known, const char *path,
 	return rc == -EINVAL ? -ENOENT : rc;
 }
 
-static bool is_being_written(struct ckpt_node *n)
-{
-	bool is_so;
-
-	(void)pthread_mutex_lock(&n->lock);
-	is_so = n->writing != NULL;
-	(void)pthread_mutex_unlock(&n->lock);
-	return is_so;
-}
-
 int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	     struct ckpt_node **ret, struct error *err)
 {
@@ -190,7 +195,8 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	struct ckpt_node *n = node_find(&m->nodes, parent, name);
 	int rc;
 
-	if (n && !n->is_folder && is_being_written(n)) {
+	if (n && !n->is_folder &&
+	    (node_is_written(n) || node_loss(n, NULL) < 0)) {
 		*ret = n;
 		return 0;
 	}
@@ -238,7 +244,7 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
-	struct ckpt_attr attr = n->stat.attr;
+	struct ckpt_attr attr = node_stat(n).attr;
 	int rc = ops_begin_writing(m, n, size == 0, &attr, err);
 
 	if (rc < 0)
@@ -247,7 +253,7 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 	/* Somebody else who writes it says when it is done. */
 	if (rc == 0 && n->n_writers == 1)
 		rc = writing_commit(n->writing, err);
-	ops_end_writing(m, n);
+	ops_end_writing(n);
 	return rc;
 }
 
@@ -277,19 +283,21 @@ static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 		     const struct stat *attr, int to_set, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc = stat_file(m, n, err);
+	struct ckpt_stat st;
+	int rc = stat_file(m, n, &st, err);
 
 	if (rc < 0)
 		return rc;
-	merge(attr, to_set, &n->stat.attr);
+	merge(attr, to_set, &st.attr);
+	node_set_stat(n, &st);
 	if (n->writing)
-		writing_set_attr(n->writing, &n->stat.attr,
+		writing_set_attr(n->writing, &st.attr,
 				 to_set & FUSE_SET_ATTR_MTIME);
 	if (n->writing && writing_is_dirty(n->writing))
 		return 0;
 	rc = node_path(&m->nodes, n, &path);
 	if (rc == 0)
-		rc = ckpt_set_attr(m->store, path.data, &n->stat.attr, err);
+		rc = ckpt_set_attr(m->store, path.data, &st.attr, err);
 	return rc == -ENOTSUP || rc == -ENOENT ? 0 : rc;
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "ckpt-fuse/mount/closing.h"
+#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -21,26 +22,35 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      const struct ckpt_attr *attr, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc = 0;
+	struct writing *w;
+	int rc = is_new ? 0 : node_loss(n, err);
 
+	if (rc < 0)
+		return rc;
 	if (n->writing) {
 		rc = is_new ? writing_truncate(n->writing, 0, err) : 0;
 	} else {
 		rc = node_path(&m->nodes, n, &path);
 		if (rc == 0)
 			rc = writing_new(&m->writings, path.data, is_new, attr,
-					 &n->writing, err);
+					 &w, err);
+		if (rc == 0)
+			node_set_writing(n, w);
 	}
+	if (rc == 0 && is_new)
+		node_forget_loss(&m->nodes, n);
 	n->n_writers += rc == 0;
 	return rc;
 }
 
-void ops_end_writing(struct ckpt_mount *m, struct ckpt_node *n)
+void ops_end_writing(struct ckpt_node *n)
 {
+	struct writing *w = n->writing;
+
 	if (--n->n_writers)
 		return;
-	writing_free(n->writing);
-	n->writing = NULL;
+	node_set_writing(n, NULL);
+	writing_free(w);
 }
 
 static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
@@ -53,17 +63,17 @@ static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 	if (m->cfg->read_only)
 		return -EROFS;
 	(void)pthread_mutex_lock(&n->lock);
-	if (!n->writing) {
+	st = node_stat(n);
+	if (!n->writing && node_loss(n, NULL) == 0) {
 		/* Its attributes stay. */
 		rc = node_path(&m->nodes, n, &path);
 		if (rc == 0)
 			rc = ckpt_stat(m->store, path.data, &st, err);
 		if (rc == 0)
-			n->stat = st;
+			node_set_stat(n, &st);
 	}
 	if (rc == 0)
-		rc = ops_begin_writing(m, n, flags & O_TRUNC, &n->stat.attr,
-				       err);
+		rc = ops_begin_writing(m, n, flags & O_TRUNC, &st.attr, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
 }
@@ -77,7 +87,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 
 	if (!h) {
 		(void)pthread_mutex_lock(&n->lock);
-		ops_end_writing(m, n);
+		ops_end_writing(n);
 		(void)pthread_mutex_unlock(&n->lock);
 		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, ENOMEM);
@@ -105,11 +115,12 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct error *err)
 {
 	const struct ckpt_stat *st = ckpt_file_stat(f);
+	const struct ckpt_stat before = node_stat(n);
 
-	*ret_is_same = st->is_striped && n->stat.is_striped &&
-		       st->generation == n->stat.generation &&
-		       st->size == n->stat.size &&
-		       st->attr.mtime_ns == n->stat.attr.mtime_ns;
+	*ret_is_same = st->is_striped && before.is_striped &&
+		       st->generation == before.generation &&
+		       st->size == before.size &&
+		       st->attr.mtime_ns == before.attr.mtime_ns;
 	if (n->reading && ckpt_file_is_same(reading_file(n->reading), f)) {
 		ckpt_close(f);
 		*ret_is_same = true;
@@ -119,7 +130,7 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		ckpt_close(f);
 		return -ESTALE;
 	}
-	n->stat = *st;
+	node_set_stat(n, st);
 	reading_unref(n->reading);
 	n->reading = NULL;
 	return reading_new(&m->readings, f, &n->reading, err);
@@ -194,15 +205,10 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n, struct reading *r,
 	(void)fuse_reply_open(req, fi);
 }
 
-/* A new file that nobody has committed yet is read by way of its writer. */
-static bool has_writer(struct ckpt_node *n)
+/* What was closed here is what is read here, though it is on its way yet. */
+static int settle(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
 {
-	bool has;
-
-	(void)pthread_mutex_lock(&n->lock);
-	has = n->writing != NULL;
-	(void)pthread_mutex_unlock(&n->lock);
-	return has;
+	return m->later && later_settle(m->later, n) ? node_loss(n, err) : 0;
 }
 
 void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -217,8 +223,14 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int rc = n ? 0 : -ESTALE;
 
 	if (rc == 0 && !is_writer) {
-		rc = open_reader(m, n, &r, &is_same, &err);
-		is_writer = rc == -ENOENT && has_writer(n);
+		rc = node_loss(n, &err);
+		if (rc == 0)
+			rc = settle(m, n, &err);
+		if (rc == 0)
+			rc = open_reader(m, n, &r, &is_same, &err);
+		/* A new file that nobody has committed yet is read by way of
+		 * its writer. */
+		is_writer = rc == -ENOENT && node_is_written(n);
 	}
 	if (n && is_writer)
 		rc = open_writer(m, n, fi->flags, &err);
@@ -385,16 +397,44 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 
 /* --------------------------------------------------------------------- commit --- */
 
+static void reply(fuse_req_t req, const char *what, int rc,
+		  const struct error *err)
+{
+	if (rc < 0)
+		ops_fail(req, what, rc, err);
+	else
+		(void)fuse_reply_err(req, 0);
+}
+
 static void commit(fuse_req_t req, uint64_t fh, const char *what)
 {
+	struct ckpt_mount *m = mount_of(req);
 	struct error err = ERROR_INIT;
 	struct writing *w = writer_of(req, fh, &err);
 	int rc = w ? writing_commit(w, &err) : -EIO;
 
-	if (rc < 0)
-		ops_fail(req, what, rc, &err);
-	else
-		(void)fuse_reply_err(req, 0);
+	if (rc == 0)
+		rc = node_loss(handle_get(&m->handles, fh)->node, &err);
+
+	reply(req, what, rc, &err);
+}
+
+/* With --close=buffered what was written is staged, and that is all a close waits for.
+ * False: it is to be committed here and now. */
+static bool stage(struct ckpt_mount *m, struct handle *h, struct error *err,
+		  int *ret_rc)
+{
+	struct ckpt_node *n = h->node;
+	bool is_staged = true;
+
+	if (!m->later)
+		return false;
+	(void)pthread_mutex_lock(&n->lock);
+	*ret_rc = writing_state(n->writing, err);
+	if (*ret_rc == 0 && writing_is_dirty(n->writing))
+		is_staged = later_commit(m->later, n);
+	(void)pthread_mutex_unlock(&n->lock);
+	return is_staged;
 }
 
 /* Each descriptor that is closed comes here, copies for a child's redirections, too:
@@ -413,6 +453,8 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
 	pid_t pid = fuse_req_ctx(req)->pid;
+	struct error err = ERROR_INIT;
+	int rc = 0;
 
 	if (h && h->kind == HANDLE_WRITER) {
 		h->is_killed = closing_is_killed(pid);
@@ -423,6 +465,8 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	if (handle_kind_of(fi->fh) != HANDLE_WRITER)
 		(void)fuse_reply_err(req, 0);
+	else if (h && stage(mount_of(req), h, &err, &rc))
+		reply(req, "close", rc, &err);
 	else
 		commit(req, fi->fh, "close");
 }
@@ -430,19 +474,26 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	       struct fuse_file_info *fi)
 {
-	if (handle_kind_of(fi->fh) != HANDLE_WRITER)
-		(void)fuse_reply_err(req, 0);
-	else
+	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
+	struct error err = ERROR_INIT;
+
+	if (handle_kind_of(fi->fh) == HANDLE_WRITER)
 		commit(req, fi->fh, "fsync");
+	else
+		reply(req, "fsync", h ? node_loss(h->node, &err) : 0, &err);
 }
 
 /* Where it was not seen which close was the last; nobody waits for this one. */
-static void commit_late(const struct handle *h)
+static void commit_late(struct ckpt_mount *m, const struct handle *h)
 {
+	struct ckpt_node *n = h->node;
 	struct error err = ERROR_INIT;
 
-	if (h->node->n_writers == 1 && !h->is_killed &&
-	    writing_commit(h->node->writing, &err) < 0)
+	if (n->n_writers != 1 || h->is_killed || !writing_is_dirty(n->writing))
+		return;
+	if (m->later && later_commit(m->later, n))
+		return;
+	if (writing_commit(n->writing, &err) < 0)
 		log_warning("ckpt", "lost reason=\"%s\"", err.msg);
 }
 
@@ -453,8 +504,8 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (h && h->kind == HANDLE_WRITER) {
 		(void)pthread_mutex_lock(&h->node->lock);
-		commit_late(h);
-		ops_end_writing(m, h->node);
+		commit_late(m, h);
+		ops_end_writing(h->node);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h) {
 		close_reader(h->node);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/log.h"
 
@@ -44,8 +45,8 @@ static void add_own(void *arg, struct ckpt_node *n)
 {
 	struct own_files *o = arg;
 
-	if (!n->is_folder && n->n_writers && !is_listed(o, node_name(n)) &&
-	    o->rc == 0)
+	if (!n->is_folder && (n->n_writers || node_loss(n, NULL) < 0) &&
+	    !is_listed(o, node_name(n)) && o->rc == 0)
 		o->rc = folder_list_add(o->list, node_name(n), false);
 }
 
@@ -162,7 +163,21 @@ void ops_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		  struct fuse_file_info *fi)
 {
-	(void)fuse_reply_err(req, 0); /* all that was answered is durable */
+	struct ckpt_mount *m = mount_of(req);
+	unsigned int n_lost = m->later ? later_wait(m->later) : 0;
+	struct error err = ERROR_INIT;
+
+	/* Without --close=buffered all that was answered is durable. */
+	if (n_lost) {
+		ops_fail(req, "fsync",
+			 error_set(&err, EIO,
+				   "%u files that were closed are not in the "
+				   "store",
+				   n_lost),
+			 &err);
+		return;
+	}
+	(void)fuse_reply_err(req, 0);
 }
 
 /* ------------------------------------------------------------------- folders --- */
@@ -307,8 +322,10 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = ckpt_remove(m->store, path.data, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	/* It may have been in no store yet. */
-	if (rc == -ENOENT && was_written)
+	if (rc == -ENOENT && (was_written || node_loss(n, NULL) < 0))
 		rc = 0;
+	if (rc == 0)
+		node_forget_loss(&m->nodes, n);
 	if (rc == 0)
 		node_detach(&m->nodes, n);
 	return rc;
@@ -341,8 +358,10 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
 	bool ignored;
-	int rc = node_path(&m->nodes, n, &from);
+	int rc = node_loss(n, err);
 
+	if (rc == 0)
+		rc = node_path(&m->nodes, n, &from);
 	if (rc == 0)
 		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
 	if (rc < 0)
@@ -361,8 +380,11 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	if (rc == 0 && n->writing)
 		rc = writing_move(n->writing, to.data, err);
 	(void)pthread_mutex_unlock(&n->lock);
-	return rc == 0 ? node_rename(&m->nodes, n, v->to_parent, v->to_name)
-		       : rc;
+	if (rc < 0)
+		return rc;
+	if (over && over != n)
+		node_forget_loss(&m->nodes, over);
+	return node_rename(&m->nodes, n, v->to_parent, v->to_name);
 }
 
 /* Is it in the folder, at whatever depth? */
@@ -406,7 +428,11 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 {
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
-	int rc = check_unused(m, n, err);
+	int rc;
+
+	if (m->later)
+		later_settle(m->later, NULL);
+	rc = check_unused(m, n, err);
 
 	if (rc == 0)
 		rc = node_path(&m->nodes, n, &from);

@@ -42,6 +42,15 @@ struct writing {
 	bool is_dirty;
 	int rc; /* bytes were lost: so all that follows fails */
 	struct error err;
+	/* Of the above, as it was when `op` was last given back. */
+	pthread_mutex_t seen_lock;
+	struct writing_seen {
+		uint64_t size;
+		struct ckpt_attr attr;
+		bool is_known, is_dirty;
+		int rc;
+		struct error err;
+	} seen;
 };
 
 static int64_t wall_now_ns(void)
@@ -57,8 +66,22 @@ static void lock_op(struct writing *w)
 	(void)pthread_mutex_lock(&w->op);
 }
 
+static void show(struct writing *w)
+{
+	(void)pthread_mutex_lock(&w->seen_lock);
+	w->seen = (struct writing_seen){ .size = w->size,
+					 .attr = w->attr,
+					 .is_known = w->is_loaded,
+					 .is_dirty = w->is_dirty && w->path,
+					 .rc = w->rc };
+	if (w->rc < 0)
+		w->seen.err = w->err;
+	(void)pthread_mutex_unlock(&w->seen_lock);
+}
+
 static void unlock_op(struct writing *w)
 {
+	show(w);
 	(void)pthread_mutex_unlock(&w->op);
 }
 
@@ -80,6 +103,8 @@ int writing_new(struct writings *all, const char *path, bool is_new,
 	w->is_loaded = w->is_dirty = is_new;
 	tail_init(&w->tail, UNIT, 0);
 	(void)pthread_mutex_init(&w->op, NULL);
+	(void)pthread_mutex_init(&w->seen_lock, NULL);
+	show(w);
 	sending_init(&w->sending, all->budget, all->jobs);
 	(void)pthread_mutex_lock(&all->lock);
 	TAILQ_INSERT_TAIL(&all->list, w, link);
@@ -130,6 +155,7 @@ void writing_free(struct writing *w)
 	drop_reader(w);
 	drop_base(w);
 	(void)pthread_mutex_destroy(&w->op);
+	(void)pthread_mutex_destroy(&w->seen_lock);
 	free(w->path);
 	free(w);
 }
@@ -647,9 +673,9 @@ bool writing_is_dirty(struct writing *w)
 {
 	bool is_dirty;
 
-	lock_op(w);
-	is_dirty = w->is_dirty;
-	unlock_op(w);
+	(void)pthread_mutex_lock(&w->seen_lock);
+	is_dirty = w->seen.is_dirty;
+	(void)pthread_mutex_unlock(&w->seen_lock);
 	return is_dirty;
 }
 
@@ -658,12 +684,24 @@ bool writing_stat(struct writing *w, uint64_t *ret_size,
 {
 	bool is_known;
 
-	lock_op(w);
-	is_known = w->is_loaded;
-	*ret_size = w->size;
-	*ret_attr = w->attr;
-	unlock_op(w);
+	(void)pthread_mutex_lock(&w->seen_lock);
+	is_known = w->seen.is_known;
+	*ret_size = w->seen.size;
+	*ret_attr = w->seen.attr;
+	(void)pthread_mutex_unlock(&w->seen_lock);
 	return is_known;
+}
+
+int writing_state(struct writing *w, struct error *err)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&w->seen_lock);
+	rc = w->seen.rc;
+	if (rc < 0 && err)
+		*err = w->seen.err;
+	(void)pthread_mutex_unlock(&w->seen_lock);
+	return rc;
 }
 
 void writing_set_attr(struct writing *w, const struct ckpt_attr *attr,

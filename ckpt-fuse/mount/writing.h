@@ -58,11 +58,15 @@ int writing_commit(struct writing *w, struct error *err) MUST_CHECK;
 /* The file has another name; NULL: none any more, and is not committed again. */
 int writing_move(struct writing *w, const char *path,
 		 struct error *err) MUST_CHECK;
-/* Is there something that was not committed? */
+/* The three below do not wait for a write or a commit that is under way; they say what
+ * was before it. */
+/* Is there something that was not committed, and is to be? */
 bool writing_is_dirty(struct writing *w);
 /* False: it was not changed yet, and is what the store has. */
 bool writing_stat(struct writing *w, uint64_t *ret_size,
 		  struct ckpt_attr *ret_attr);
+/* 0, or why bytes of it were lost. */
+int writing_state(struct writing *w, struct error *err) MUST_CHECK;
 /* Of what is committed next. */
 void writing_set_attr(struct writing *w, const struct ckpt_attr *attr,
 		      bool has_mtime);

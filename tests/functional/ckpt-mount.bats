@@ -380,6 +380,112 @@ kill_writer()
 	kill_writer
 }
 
+state() # FILE
+{
+	getfattr --absolute-names --only-values -n user.bootseer.state "$1"
+}
+
+is_state() # FILE PATTERN
+{
+	# shellcheck disable=SC2053 # it is a pattern
+	[[ $(state "$1") == $2 ]]
+}
+
+@test "with --close=buffered a close waits for memory, and fsync for the store" {
+	bucket
+	direct=$STORE
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	cp "$F/in/config.json" "$M/old"
+	sync "$M/old"
+	is_state "$M/old" durable
+
+	fault match='^PUT .*(new|data)' kind=status code=503 times=100000
+	fault match='^POST ' kind=status code=503 times=100000
+	cp "$F/in/optimizer.pt" "$M/new"
+	is_state "$M/new" buffered
+	[ "$(figure files_staged)" = 1 ]
+	[ "$(stat -c %s "$M/new")" = 5000000 ]
+	[ "$(ls "$M")" = $'new\nold' ]
+	STORE=$direct run -1 ckpt stat new
+	curl -sf -X POST "http://$PROXY/clear"
+	wait_for is_state "$M/new" durable
+	STORE=$direct ckpt cp :new "$W/back"
+	cmp "$W/back" "$F/in/optimizer.pt"
+
+	# What was closed is what is opened, renamed and unmounted.
+	cp "$F/in/model.pt" "$M/x.tmp"
+	cmp "$M/x.tmp" "$F/in/model.pt"
+	cp "$F/in/shard/rank-0.pt" "$M/x.tmp"
+	mv "$M/x.tmp" "$M/x"
+	is_state "$M/x" durable
+	cp -r "$F/in" "$M/step-1.tmp"
+	mv "$M/step-1.tmp" "$M/step-1"
+	cp "$F/in/model.pt" "$M/last"
+	umount_store
+	STORE=$direct ckpt cp -r :step-1 "$W/step-1"
+	diff -r "$F/in" "$W/step-1"
+	STORE=$direct ckpt cp :last "$W/last"
+	cmp "$W/last" "$F/in/model.pt"
+}
+
+@test "what was closed and could not be stored is told of, and never read as stored" {
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	cp "$F/in/config.json" "$M/f"
+	sync "$M/f"
+
+	fault match='^PUT ' kind=status code=403 times=100000
+	fault match='^POST ' kind=status code=403 times=100000
+	cp "$F/in/optimizer.pt" "$M/f"
+	cp "$F/in/optimizer.pt" "$M/g"
+	wait_for is_state "$M/f" 'failed: *'
+	wait_for is_state "$M/g" 'failed: *403*'
+	[ "$(figure files_lost)" = 2 ]
+	grep -q 'lost path="g"' "$W"/run/*/log
+	# An fsync of theirs, and of their folder.
+	run -1 sync "$M/g"
+	run -1 cat "$M/g"
+	[[ $output == *"Input/output error"* ]]
+	run -1 bash -c 'echo more >>"$1"' - "$M/f"
+	[[ $output == *"Input/output error"* ]]
+	run -1 mv "$M/g" "$M/h"
+	[[ $output == *"Input/output error"* ]]
+	run -1 umount_store
+	[[ $output == *"are not in the store"* ]]
+
+	curl -sf -X POST "http://$PROXY/clear"
+	rm "$M/g"
+	[ ! -e "$M/g" ]
+	cp "$F/in/optimizer.pt" "$M/f"
+	sync "$M/f"
+	is_state "$M/f" durable
+	[ "$(figure files_lost)" = 0 ]
+	umount_store
+}
+
+@test "what was staged when the mount's process was killed is told of" {
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	cp "$F/in/config.json" "$M/f"
+	sync "$M/f"
+	fault match='^PUT ' kind=status code=503 times=100000
+	cp "$F/in/optimizer.pt" "$M/f"
+	kill -9 "$(figure pid)"
+	curl -sf -X POST "http://$PROXY/clear"
+	wait_for is_restarted
+	is_state "$M/f" 'failed: *restarted*'
+	run -1 cat "$M/f"
+	cp "$F/in/optimizer.pt" "$M/f"
+	cmp "$M/f" "$F/in/optimizer.pt"
+	umount_store
+}
+
 is_restarted()
 {
 	[ "$(figure restarted)" = true ]

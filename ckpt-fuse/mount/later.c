@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/later.h"
+
+#include <stdlib.h>
+
+#include "ckpt-fuse/mount/ops.h"
+#include "common/log.h"
+
+/* A commit waits for its columns, which other threads send. */
+#define THREADS 8u
+
+/* One close. */
+struct late_commit {
+	struct job job;
+	struct later *l;
+	struct ckpt_node *n; /* in use, and counted as a writer */
+	TAILQ_ENTRY(late_commit) link;
+};
+
+struct later {
+	struct nodes *nodes;
+	struct jobs *jobs;
+	pthread_mutex_t lock; /* the rest */
+	pthread_cond_t done;
+	TAILQ_HEAD(, late_commit) list;
+	struct later_stats stats;
+	unsigned int n_untold; /* lost, and nobody was told */
+};
+
+int later_new(struct nodes *nodes, struct later **ret, struct error *err)
+{
+	struct later *l = calloc(1, sizeof(*l));
+	int rc;
+
+	if (!l)
+		return error_nomem(err);
+	rc = jobs_new(THREADS, &l->jobs, err);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	l->nodes = nodes;
+	TAILQ_INIT(&l->list);
+	(void)pthread_mutex_init(&l->lock, NULL);
+	(void)pthread_cond_init(&l->done, NULL);
+	*ret = l;
+	return 0;
+}
+
+void later_free(struct later *l)
+{
+	if (!l)
+		return;
+	jobs_free(l->jobs);
+	(void)pthread_cond_destroy(&l->done);
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+/* With the node's lock: what was written is in the store, or lost.  True: more was
+ * written meanwhile, whose writers left it to us. */
+static bool settle(struct late_commit *c, int rc, const struct error *err)
+{
+	struct ckpt_node *n = c->n;
+	AUTO_BUF path = BUF_INIT;
+
+	if (rc == 0 && n->n_writers == 1 && writing_is_dirty(n->writing))
+		return true;
+	if (rc == 0 && n->n_writers == 1)
+		node_set_staged(c->l->nodes, n, false);
+	if (rc < 0 && node_path(c->l->nodes, n, &path) == 0) {
+		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"", path.data,
+			  err->msg);
+		node_lose(c->l->nodes, n, rc, err->msg);
+	}
+	ops_end_writing(n);
+	return false;
+}
+
+static void late_run(struct job *job)
+{
+	struct late_commit *c = container_of(job, struct late_commit, job);
+	struct later *l = c->l;
+	bool is_again = true;
+	int rc = 0;
+
+	while (is_again) {
+		struct error err = ERROR_INIT;
+
+		rc = writing_commit(c->n->writing, &err);
+		(void)pthread_mutex_lock(&c->n->lock);
+		is_again = settle(c, rc, &err);
+		(void)pthread_mutex_unlock(&c->n->lock);
+	}
+	(void)pthread_mutex_lock(&l->lock);
+	TAILQ_REMOVE(&l->list, c, link);
+	l->stats.n_staged--;
+	l->stats.n_lost += rc < 0;
+	l->n_untold += rc < 0;
+	(void)pthread_cond_broadcast(&l->done);
+	(void)pthread_mutex_unlock(&l->lock);
+	node_put(l->nodes, c->n);
+	free(c);
+}
+
+bool later_commit(struct later *l, struct ckpt_node *n)
+{
+	struct late_commit *c = malloc(sizeof(*c));
+
+	if (!c)
+		return false;
+	*c = (struct late_commit){ .job.run = late_run, .l = l, .n = n };
+	n->n_writers++;
+	node_use(l->nodes, n);
+	node_set_staged(l->nodes, n, true);
+	(void)pthread_mutex_lock(&l->lock);
+	TAILQ_INSERT_TAIL(&l->list, c, link);
+	l->stats.n_staged++;
+	(void)pthread_mutex_unlock(&l->lock);
+	jobs_add(l->jobs, &c->job);
+	return true;
+}
+
+/* With the lock. */
+static bool is_pending(const struct later *l, const struct ckpt_node *n)
+{
+	const struct late_commit *c;
+
+	TAILQ_FOREACH(c, &l->list, link)
+	if (!n || c->n == n)
+		return true;
+	return false;
+}
+
+bool later_settle(struct later *l, const struct ckpt_node *n)
+{
+	bool has_waited = false;
+
+	(void)pthread_mutex_lock(&l->lock);
+	while (is_pending(l, n)) {
+		has_waited = true;
+		(void)pthread_cond_wait(&l->done, &l->lock);
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+	return has_waited;
+}
+
+unsigned int later_wait(struct later *l)
+{
+	unsigned int n;
+
+	(void)later_settle(l, NULL);
+	(void)pthread_mutex_lock(&l->lock);
+	n = l->n_untold;
+	l->n_untold = 0;
+	(void)pthread_mutex_unlock(&l->lock);
+	return n;
+}
+
+struct later_stats later_stats(struct later *l)
+{
+	struct later_stats s;
+
+	(void)pthread_mutex_lock(&l->lock);
+	s = l->stats;
+	(void)pthread_mutex_unlock(&l->lock);
+	return s;
+}

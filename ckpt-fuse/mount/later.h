@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Files that were closed and are not in the store yet (--close=buffered): each is
+ * committed on a thread of its own choice, and is open to be written until then.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_LATER_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_LATER_H
+
+#include "ckpt-fuse/mount/nodes.h"
+
+struct later;
+
+int later_new(struct nodes *nodes, struct later **ret,
+	      struct error *err) MUST_CHECK;
+/* Waits for all of them. */
+void later_free(struct later *l);
+
+/* With the node's lock: commit what it has, later.  False: memory is short. */
+bool later_commit(struct later *l, struct ckpt_node *n) MUST_CHECK;
+/* Wait until what was closed of the node (NULL: of all) is in the store or lost; each
+ * commit has the store's deadlines.  False: there was nothing to wait for. */
+bool later_settle(struct later *l, const struct ckpt_node *n);
+/* The same of all; how many were lost that were not told of yet. */
+unsigned int later_wait(struct later *l);
+
+struct later_stats {
+	unsigned int n_staged; /* now */
+	uint64_t n_lost;       /* since the start */
+};
+struct later_stats later_stats(struct later *l);
+
+#endif
