@@ -15,6 +15,7 @@
 #ifndef BOOTSEER_CKPT_FUSE_CKPT_H
 #define BOOTSEER_CKPT_FUSE_CKPT_H
 
+#include "ckpt-fuse/xattrs.h"
 #include "objects/store.h"
 
 struct ckpt_file;
@@ -34,6 +35,7 @@ struct ckpt_stat {
 	uint32_t chunk_size, unit_chunks;
 	uint32_t columns; /* of the first segment; 0: it is empty */
 	size_t n_segments;
+	size_t xattrs_len; /* bytes of its extended attributes */
 };
 
 /* ------------------------------------------------------------------- reading --- */
@@ -43,6 +45,8 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	      struct error *err) MUST_CHECK;
 void ckpt_close(struct ckpt_file *f); /* with no read under way */
 const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f);
+
+const struct buf *ckpt_file_xattrs(const struct ckpt_file *f);
 
 /* Is it the same version of a file? */
 bool ckpt_file_is_same(const struct ckpt_file *a, const struct ckpt_file *b);
@@ -86,6 +90,9 @@ int ckpt_writer_grow(struct ckpt_writer *w, uint64_t size,
 		     struct error *err) MUST_CHECK;
 /* Attributes, instead of those it was opened with; before ckpt_commit(). */
 void ckpt_writer_set_attr(struct ckpt_writer *w, const struct ckpt_attr *attr);
+/* Extended attributes, as xattrs.h has them, of a striped file; before ckpt_commit(). */
+int ckpt_writer_set_xattrs(struct ckpt_writer *w, const struct buf *list,
+			   struct error *err) MUST_CHECK;
 /* `data` has the whole unit, or what the file has of it. */
 int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    struct error *err) MUST_CHECK;
@@ -124,6 +131,14 @@ int ckpt_rename(struct object_store *s, const char *from, const char *to,
 /* Attributes of a striped file.  -ENOTSUP: it is plain, and the store keeps none. */
 int ckpt_set_attr(struct object_store *s, const char *path,
 		  const struct ckpt_attr *attr, struct error *err) MUST_CHECK;
+
+/* Extended attributes of a file, or of a folder ("" is the root), as xattrs.h has them;
+ * those of a plain file are none, and -ENOTSUP to change. */
+int ckpt_get_xattrs(struct object_store *s, const char *path, bool is_folder,
+		    struct buf *ret, struct error *err) MUST_CHECK;
+int ckpt_change_xattr(struct object_store *s, const char *path, bool is_folder,
+		      const struct xattr_change *c,
+		      struct error *err) MUST_CHECK;
 
 /* A folder that is there without files in it, until ckpt_folder_remove(): an empty
  * object marks it, which ckpt_list() does not show.  One that is there is no error. */

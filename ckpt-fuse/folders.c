@@ -7,20 +7,16 @@
 #include "ckpt-fuse/names.h"
 #include "common/buf.h"
 
-struct mark_name {
-	char s[OBJECT_NAME_MAX + 1];
-};
-
-static int mark_name(const char *folder, struct mark_name *ret,
-		     struct error *err)
+int mark_name(const char *folder, struct mark_name *ret, struct error *err)
 {
 	struct manifest_name ignored;
-	int rc = manifest_name(folder, &ignored, err);
+	int rc = *folder ? manifest_name(folder, &ignored, err) : 0;
 	int n;
 
 	if (rc < 0)
 		return rc;
-	n = snprintf(ret->s, sizeof(ret->s), "%s/" FOLDER_MARK, folder);
+	n = snprintf(ret->s, sizeof(ret->s), "%s%s" FOLDER_MARK, folder,
+		     *folder ? "/" : "");
 	return n < (int)sizeof(ret->s)
 		       ? 0
 		       : error_set(err, EINVAL, "'%.60s...' is too long",

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt-fuse/xattrs.h"
 #include "common/bytes.h"
 #include "common/crc32c.h"
 
 #define MAGIC "BSEERCKP"
 #define MAGIC_LEN 8u
 #define VERSION 1u
+#define VERSION_XATTRS 2u /* with extended attributes */
 #define SEGMENT 48u
 #define CRC 4u
 #define FOOTER 16u
@@ -44,6 +46,7 @@ void manifest_free(struct manifest *m)
 		return;
 	free(m->segments);
 	free(m->crcs);
+	buf_fini(&m->xattrs);
 	free(m);
 }
 
@@ -167,18 +170,36 @@ static int bad(struct error *err, const char *what)
 	return error_set(err, EBADMSG, "the manifest is damaged: %s", what);
 }
 
+/* Bytes of the extended attributes, for which there is another version. */
+static int decode_version(const uint8_t *p, uint32_t *ret_xattrs,
+			  struct error *err)
+{
+	uint32_t version = get_le32(p + 8);
+
+	*ret_xattrs = get_le32(p + 72);
+	if (version != VERSION && version != VERSION_XATTRS)
+		return error_set(err, ENOTSUP,
+				 "the manifest has version %" PRIu32
+				 ", of a newer bootseer",
+				 version);
+	if (*ret_xattrs > XATTRS_MAX ||
+	    (*ret_xattrs != 0) != (version == VERSION_XATTRS))
+		return bad(err, "the bytes of its extended attributes");
+	return 0;
+}
+
 int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 			   uint64_t *ret_len, struct error *err)
 {
 	const uint8_t *p = data;
+	uint32_t xattrs;
+	int rc;
 
 	if (len < MANIFEST_HEADER || memcmp(p, MAGIC, MAGIC_LEN) != 0)
 		return bad(err, "it does not begin as one");
-	if (get_le32(p + 8) != VERSION)
-		return error_set(err, ENOTSUP,
-				 "the manifest has version %" PRIu32
-				 ", of a newer bootseer",
-				 get_le32(p + 8));
+	rc = decode_version(p, &xattrs, err);
+	if (rc < 0)
+		return rc;
 	*ret = (struct manifest){
 		.chunk_size = get_le32(p + 12),
 		.unit_chunks = get_le32(p + 16),
@@ -201,10 +222,10 @@ int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 		return bad(err, "how many segments or chunks it has");
 	if (ret->size > SIZE_MAX_FILE || ret->attr.mode > 07777)
 		return bad(err, "size or permissions of the file");
-	if (!is_zeros(p + 60, 4) || !is_zeros(p + 72, 24))
+	if (!is_zeros(p + 60, 4) || !is_zeros(p + 76, 20))
 		return bad(err, "bytes that are to be zeros");
 	*ret_len = MANIFEST_HEADER + SEGMENT * (uint64_t)ret->n_segments +
-		   CRC * ret->n_chunks + FOOTER;
+		   CRC * ret->n_chunks + xattrs + FOOTER;
 	return *ret_len > MANIFEST_MAX ? bad(err, "it is too long") : 0;
 }
 
@@ -275,6 +296,11 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 	p += SEGMENT * m->n_segments;
 	for (uint64_t i = 0; i < m->n_chunks; i++)
 		m->crcs[i] = get_le32(p + CRC * i);
+	p += CRC * m->n_chunks;
+	if (!xattrs_are_valid(p, (size_t)(foot - p)))
+		return bad(err, "its extended attributes");
+	if (foot > p && buf_append(&m->xattrs, p, (size_t)(foot - p)) < 0)
+		return error_nomem(err);
 	*ret = steal_ptr(&m);
 	return 0;
 }
@@ -284,7 +310,7 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 static void encode_header(const struct manifest *m, uint8_t *p)
 {
 	memcpy(p, MAGIC, MAGIC_LEN);
-	put_le32(p + 8, VERSION);
+	put_le32(p + 8, m->xattrs.len ? VERSION_XATTRS : VERSION);
 	put_le32(p + 12, m->chunk_size);
 	put_le32(p + 16, m->unit_chunks);
 	put_le32(p + 20, (uint32_t)m->n_segments);
@@ -295,6 +321,7 @@ static void encode_header(const struct manifest *m, uint8_t *p)
 	put_le32(p + 52, m->attr.uid);
 	put_le32(p + 56, m->attr.gid);
 	put_le64(p + 64, m->n_chunks);
+	put_le32(p + 72, (uint32_t)m->xattrs.len);
 }
 
 static void encode_segment(const struct ckpt_segment *s, uint8_t *p)
@@ -310,7 +337,7 @@ int manifest_encode(const struct manifest *m, struct buf *out,
 		    struct error *err)
 {
 	uint64_t len = MANIFEST_HEADER + SEGMENT * (uint64_t)m->n_segments +
-		       CRC * m->n_chunks + FOOTER;
+		       CRC * m->n_chunks + m->xattrs.len + FOOTER;
 	uint8_t *p, *first;
 
 	if (len > MANIFEST_MAX)
@@ -328,6 +355,9 @@ int manifest_encode(const struct manifest *m, struct buf *out,
 		encode_segment(&m->segments[i], p);
 	for (uint64_t i = 0; i < m->n_chunks; i++, p += CRC)
 		put_le32(p, m->crcs[i]);
+	if (m->xattrs.len)
+		memcpy(p, m->xattrs.data, m->xattrs.len);
+	p += m->xattrs.len;
 	put_le32(p, crc32c(0, first, len - FOOTER));
 	put_le64(p + 8, len);
 	out->len += len;

@@ -28,6 +28,7 @@ struct manifest {
 	size_t n_segments;
 	uint32_t *crcs;
 	uint64_t n_chunks;
+	struct buf xattrs; /* ckpt-fuse/xattrs.h; most have none */
 };
 
 /* An empty manifest with memory for so many; *ret_ is NULL on -ENOMEM. */

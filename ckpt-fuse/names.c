@@ -137,6 +137,7 @@ void manifest_stat(const struct manifest *m, struct ckpt_stat *ret)
 		.unit_chunks = m->unit_chunks,
 		.columns = m->n_segments ? m->segments[0].columns : 0,
 		.n_segments = m->n_segments,
+		.xattrs_len = m->xattrs.len,
 	};
 }
 

@@ -26,6 +26,12 @@ const struct manifest *ckpt_file_manifest(const struct ckpt_file *f);
 
 /* Marks a folder that has nothing else in it. */
 #define FOLDER_MARK ".bootseer-folder"
+struct mark_name {
+	char s[OBJECT_NAME_MAX + 1];
+};
+/* Of a folder; "" is the root. */
+int mark_name(const char *folder, struct mark_name *ret,
+	      struct error *err) MUST_CHECK;
 /* Is the last part of the name that? */
 bool name_is_mark(const char *name);
 

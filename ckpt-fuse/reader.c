@@ -111,6 +111,13 @@ const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f)
 	return &f->stat;
 }
 
+const struct buf *ckpt_file_xattrs(const struct ckpt_file *f)
+{
+	static const struct buf none = BUF_INIT;
+
+	return f->manifest ? &f->manifest->xattrs : &none;
+}
+
 const struct manifest *ckpt_file_manifest(const struct ckpt_file *f)
 {
 	return f->manifest;

@@ -135,6 +135,111 @@ static int set_attr_once(struct object_store *s, const char *name,
 		       : rc;
 }
 
+/* ------------------------------------------------------- extended attributes --- */
+
+/* What has them: a file's manifest, or the mark of a folder, which is empty or a
+ * manifest of no bytes. */
+static int record_name(const char *path, bool is_folder,
+		       struct manifest_name *ret, struct error *err)
+{
+	struct mark_name mark;
+	int rc;
+
+	if (!is_folder)
+		return manifest_name(path, ret, err);
+	rc = mark_name(path, &mark, err);
+	if (rc == 0)
+		(void)snprintf(ret->s, sizeof(ret->s), "%s", mark.s);
+	return rc;
+}
+
+/* `ret_tag` "": there is nothing. */
+static int load_record(struct object_store *s, const char *name, bool is_folder,
+		       struct manifest **ret, char ret_tag[OBJECT_TAG_MAX],
+		       struct error *err)
+{
+	struct object_stat o;
+	int rc = object_stat(s, name, &o, err);
+
+	ret_tag[0] = '\0';
+	if (rc == 0)
+		(void)snprintf(ret_tag, OBJECT_TAG_MAX, "%s", o.tag);
+	if (!is_folder || (rc == 0 && o.size))
+		return rc == 0 ? manifest_load(s, name, ret, err) : rc;
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
+	rc = manifest_new(0, 0, ret, err);
+	if (rc < 0)
+		return rc;
+	(*ret)->chunk_size = (uint32_t)MIB;
+	(*ret)->unit_chunks = 1;
+	(*ret)->attr.mode = 0755;
+	return 0;
+}
+
+int ckpt_get_xattrs(struct object_store *s, const char *path, bool is_folder,
+		    struct buf *ret, struct error *err)
+{
+	char tag[OBJECT_TAG_MAX];
+	struct manifest_name name;
+	AUTO(manifest) m = NULL;
+	int rc = record_name(path, is_folder, &name, err);
+
+	if (rc == 0)
+		rc = load_record(s, name.s, is_folder, &m, tag, err);
+	buf_reset(ret);
+	if (rc == -ENOENT)
+		return 0;
+	if (rc == 0 && m->xattrs.len &&
+	    buf_append(ret, m->xattrs.data, m->xattrs.len) < 0)
+		return error_nomem(err);
+	return rc;
+}
+
+static int change_once(struct object_store *s, const char *name, bool is_folder,
+		       const struct xattr_change *c, struct error *err)
+{
+	char tag[OBJECT_TAG_MAX];
+	struct object_put_options o = { .condition = OBJECT_NEW, .tag = tag };
+	AUTO(manifest) m = NULL;
+	AUTO_BUF data = BUF_INIT;
+	int rc = load_record(s, name, is_folder, &m, tag, err);
+
+	if (rc == 0)
+		rc = xattrs_change(&m->xattrs, c, err);
+	if (rc < 0)
+		return rc;
+	m->generation++;
+	if (*tag)
+		o.condition = OBJECT_MATCH;
+	rc = manifest_encode(m, &data, err);
+	if (rc == 0)
+		rc = object_put(s, name, data.data, data.len, &o, NULL, err);
+	return rc == -EEXIST ? -ESTALE : rc;
+}
+
+int ckpt_change_xattr(struct object_store *s, const char *path, bool is_folder,
+		      const struct xattr_change *c, struct error *err)
+{
+	struct manifest_name name;
+	struct object_stat o;
+	int rc = record_name(path, is_folder, &name, err);
+
+	if (rc == 0 && !is_folder)
+		rc = object_stat(s, name.s, &o, err);
+	if (rc == -ENOENT)
+		return error_set(err, ENOTSUP,
+				 "'%.200s' is a plain object, which has no "
+				 "attributes",
+				 path);
+	if (rc < 0)
+		return rc;
+	rc = -ESTALE;
+	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = change_once(s, name.s, is_folder, c, err);
+	return rc;
+}
+
 int ckpt_set_attr(struct object_store *s, const char *path,
 		  const struct ckpt_attr *attr, struct error *err)
 {

@@ -244,6 +244,17 @@ void ckpt_writer_set_attr(struct ckpt_writer *w, const struct ckpt_attr *attr)
 	w->manifest->attr.mode &= 07777;
 }
 
+int ckpt_writer_set_xattrs(struct ckpt_writer *w, const struct buf *list,
+			   struct error *err)
+{
+	struct buf *x = &w->manifest->xattrs;
+
+	buf_reset(x);
+	return list->len && buf_append(x, list->data, list->len) < 0
+		       ? error_nomem(err)
+		       : 0;
+}
+
 /* -------------------------------------------------------------------- writing --- */
 
 static int column_put(struct ckpt_writer *w, uint32_t c, struct error *err)

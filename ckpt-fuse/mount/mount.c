@@ -45,6 +45,9 @@ static const struct fuse_lowlevel_ops mount_ops = {
 	.symlink = ops_symlink,
 	.mknod = ops_mknod,
 	.getxattr = ops_getxattr,
+	.setxattr = ops_setxattr,
+	.listxattr = ops_listxattr,
+	.removexattr = ops_removexattr,
 };
 
 static void mount_init(struct fuse_conn_info *conn)

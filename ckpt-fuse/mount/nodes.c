@@ -351,6 +351,18 @@ static void lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
 	(void)pthread_mutex_unlock(&n->seen);
 }
 
+struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n)
+{
+	struct ckpt_node *parent;
+
+	(void)pthread_mutex_lock(&t->lock);
+	parent = n->parent;
+	if (parent)
+		parent->n_users++;
+	(void)pthread_mutex_unlock(&t->lock);
+	return parent;
+}
+
 void node_set_writing(struct ckpt_node *n, struct writing *w)
 {
 	(void)pthread_mutex_lock(&n->seen);

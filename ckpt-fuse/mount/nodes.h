@@ -36,6 +36,9 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
+	/* Of a folder: columns of what is made in it, as they were then. */
+	uint32_t columns;
+	int64_t columns_ns;
 	/* What was written and closed is not in the store, and why; 0: it is. */
 	int lost_rc;
 	char lost_why[NODE_WHY_MAX];
@@ -79,6 +82,9 @@ int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out) MUST_CHECK;
 int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
 		    struct buf *out) MUST_CHECK;
 const char *node_name(const struct ckpt_node *n);
+
+/* The folder that it is in, in use; NULL: it has no name. */
+struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n) MUST_CHECK;
 
 void node_set_writing(struct ckpt_node *n, struct writing *w);
 void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st);

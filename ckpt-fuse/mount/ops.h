@@ -55,6 +55,17 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	       struct fuse_file_info *fi);
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
+/* What the folder of a file asks for, or the folder itself. */
+int ops_layout(struct ckpt_mount *m, struct ckpt_node *n, uint32_t *ret_columns,
+	       struct error *err) MUST_CHECK;
+/* A folder that was just made has what the one that it is in asks for. */
+int ops_inherit(struct ckpt_mount *m, struct ckpt_node *from, const char *path,
+		struct error *err) MUST_CHECK;
+
+void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+		  const char *value, size_t size, int flags);
+void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
+void ops_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 		  size_t size);
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "ckpt-fuse/mount/closing.h"
@@ -17,6 +18,25 @@
 #define PLAIN_MODE 0644u
 
 /* -------------------------------------------------------------------- writers --- */
+
+/* A file that is written anew has the extended attributes that it had, and the layout
+ * that its folder asks for. */
+static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
+		       const char *path, bool is_new,
+		       const struct ckpt_attr *attr, struct writing **ret,
+		       struct error *err)
+{
+	struct writing_options o = { .is_new = is_new, .attr = *attr };
+	AUTO_BUF xattrs = BUF_INIT;
+	int rc = 0;
+
+	if (is_new)
+		rc = ops_layout(m, n, &o.columns, err);
+	if (rc == 0 && is_new && node_stat(n).xattrs_len)
+		rc = ckpt_get_xattrs(m->store, path, false, &xattrs, err);
+	o.xattrs = &xattrs;
+	return rc == 0 ? writing_new(&m->writings, path, &o, ret, err) : rc;
+}
 
 int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      const struct ckpt_attr *attr, struct error *err)
@@ -32,8 +52,8 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 	} else {
 		rc = node_path(&m->nodes, n, &path);
 		if (rc == 0)
-			rc = writing_new(&m->writings, path.data, is_new, attr,
-					 &w, err);
+			rc = new_writing(m, n, path.data, is_new, attr, &w,
+					 err);
 		if (rc == 0)
 			node_set_writing(n, w);
 	}
@@ -299,6 +319,35 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 		ops_fail(req, "create", rc, &err);
 	else
 		reply_writer(req, n, fi, &e);
+}
+
+/* An empty file: tar(1) makes one first, for its extended attributes. */
+void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       dev_t dev)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	struct error err = ERROR_INIT;
+	int rc = p ? 0 : -ESTALE;
+
+	(void)dev;
+	if (rc == 0 && !S_ISREG(mode))
+		rc = -EPERM;
+	if (rc == 0)
+		rc = create(req, p, name, mode, &n, &err);
+	node_put(&m->nodes, p);
+	if (rc == 0) {
+		(void)pthread_mutex_lock(&n->lock);
+		rc = writing_commit(n->writing, &err);
+		ops_end_writing(n);
+		(void)pthread_mutex_unlock(&n->lock);
+		if (rc < 0)
+			node_put(&m->nodes, n);
+	}
+	if (rc < 0)
+		ops_fail(req, "mknod", rc, &err);
+	else
+		ops_reply_entry(req, m, n);
 }
 
 /* ---------------------------------------------------------------------- bytes --- */

@@ -201,6 +201,8 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = node_path_below(&m->nodes, parent, name, &path);
 	if (rc == 0)
 		rc = ckpt_folder_make(m->store, path.data, err);
+	if (rc == 0)
+		rc = ops_inherit(m, parent, path.data, err);
 	if (rc < 0)
 		return rc;
 	*ret = node_make(&m->nodes, parent, name, true);
@@ -511,12 +513,6 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent,
 
 void ops_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 		 const char *name)
-{
-	(void)fuse_reply_err(req, EPERM);
-}
-
-void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-	       dev_t dev)
 {
 	(void)fuse_reply_err(req, EPERM);
 }

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Extended attributes: what the mount says of a file. */
+/* Extended attributes: those that files and folders keep, what a folder asks for, and
+ * what the mount itself says of a file. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 #include "ckpt-fuse/mount/ops.h"
+#include "common/clock.h"
 
 #define OWN_PREFIX "user.bootseer."
+#define COLUMNS_NAME OWN_PREFIX "columns"
+#define COLUMNS_DIGITS 2u
+#define COLUMNS_MOST 64u
+/* What other nodes ask for is seen after this. */
+#define LAYOUT_VALID_NS CLOCK_NS_PER_S
 
 /* What the mount says by itself.  -ENODATA: it says nothing of this node. */
 typedef int said_fn(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,
@@ -54,30 +63,263 @@ static int say_layout(struct ckpt_mount *m, struct ckpt_node *n,
 			  st.chunk_size, st.n_segments, st.generation);
 }
 
+/* Of a file; a folder keeps it. */
+static int say_columns(struct ckpt_mount *m, struct ckpt_node *n,
+		       struct buf *out, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_stat st;
+	int rc = node_path(&m->nodes, n, &path);
+
+	if (rc == 0)
+		rc = ckpt_stat(m->store, path.data, &st, err);
+	if (rc < 0)
+		return rc == -ENOENT ? -ENODATA : rc;
+	return st.is_striped ? buf_printf(out, "%" PRIu32, st.columns)
+			     : -ENODATA;
+}
+
 static const struct {
 	const char *name;
 	said_fn *say;
 } said[] = {
 	{ OWN_PREFIX "state", say_state },
 	{ OWN_PREFIX "layout", say_layout },
+	{ COLUMNS_NAME, say_columns },
 };
 
-static said_fn *find_said(const char *name)
+static said_fn *find_said(const struct ckpt_node *n, const char *name)
 {
+	if (n->is_folder && strcmp(name, COLUMNS_NAME) == 0)
+		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(said); i++)
 		if (strcmp(name, said[i].name) == 0)
 			return said[i].say;
 	return NULL;
 }
 
+/* ---------------------------------------------------------------- that are kept --- */
+
+static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
+		     struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc = 0;
+
+	if (!n->is_folder) {
+		(void)pthread_mutex_lock(&n->lock);
+		if (n->writing && writing_is_dirty(n->writing)) {
+			rc = writing_get_xattrs(n->writing, ret, err);
+			(void)pthread_mutex_unlock(&n->lock);
+			return rc;
+		}
+		(void)pthread_mutex_unlock(&n->lock);
+	}
+	rc = node_path(&m->nodes, n, &path);
+	if (rc == -ENOENT) /* it was removed, and is open */
+		return 0;
+	return rc == 0 ? ckpt_get_xattrs(m->store, path.data, n->is_folder, ret,
+					 err)
+		       : rc;
+}
+
 static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 		     const char *name, struct buf *out, struct error *err)
 {
-	said_fn *say = find_said(name);
+	said_fn *say = n ? find_said(n, name) : NULL;
+	AUTO_BUF list = BUF_INIT;
+	const void *value;
+	size_t len;
+	int rc;
 
 	if (!n)
 		return -ESTALE;
-	return say ? say(m, n, out, err) : -EOPNOTSUPP;
+	if (say)
+		return say(m, n, out, err);
+	/* The kernel asks for rights that nothing here has, and often. */
+	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
+		return -EOPNOTSUPP;
+	rc = load_kept(m, n, &list, err);
+	if (rc == 0)
+		rc = xattrs_get(list.data, list.len, name, &value, &len);
+	if (rc < 0)
+		return rc;
+	return len ? buf_append(out, value, len) : 0;
+}
+
+/* ---------------------------------------------------------------------- layouts --- */
+
+/* 1 to 64, as text; 0: it is something else. */
+static uint32_t parse_columns(const void *value, size_t len)
+{
+	char text[COLUMNS_DIGITS + 1] = "";
+	unsigned long n;
+	char *end;
+
+	if (len < 1 || len > COLUMNS_DIGITS)
+		return 0;
+	memcpy(text, value, len);
+	n = strtoul(text, &end, 10);
+	return *end || *text < '1' || *text > '9' || n > COLUMNS_MOST
+		       ? 0
+		       : (uint32_t)n;
+}
+
+static int folder_columns(struct ckpt_mount *m, struct ckpt_node *folder,
+			  uint32_t *ret, struct error *err)
+{
+	AUTO_BUF list = BUF_INIT;
+	const void *value;
+	int64_t now = clock_now_ns();
+	bool is_known;
+	size_t len;
+	int rc;
+
+	(void)pthread_mutex_lock(&folder->seen);
+	is_known = folder->columns_ns &&
+		   now - folder->columns_ns < LAYOUT_VALID_NS;
+	*ret = folder->columns;
+	(void)pthread_mutex_unlock(&folder->seen);
+	if (is_known)
+		return 0;
+	rc = load_kept(m, folder, &list, err);
+	if (rc < 0)
+		return rc;
+	*ret = 0;
+	if (xattrs_get(list.data, list.len, COLUMNS_NAME, &value, &len) == 0)
+		*ret = parse_columns(value, len);
+	(void)pthread_mutex_lock(&folder->seen);
+	folder->columns = *ret;
+	folder->columns_ns = now;
+	(void)pthread_mutex_unlock(&folder->seen);
+	return 0;
+}
+
+int ops_layout(struct ckpt_mount *m, struct ckpt_node *n, uint32_t *ret_columns,
+	       struct error *err)
+{
+	struct ckpt_node *parent = node_parent(&m->nodes, n);
+	int rc = 0;
+
+	*ret_columns = 0;
+	if (parent)
+		rc = folder_columns(m, parent, ret_columns, err);
+	node_put(&m->nodes, parent);
+	return rc;
+}
+
+int ops_inherit(struct ckpt_mount *m, struct ckpt_node *from, const char *path,
+		struct error *err)
+{
+	struct xattr_change c = { .name = COLUMNS_NAME };
+	char text[COLUMNS_DIGITS + 1];
+	uint32_t columns;
+	int rc = folder_columns(m, from, &columns, err);
+
+	if (rc < 0 || !columns)
+		return rc;
+	(void)snprintf(text, sizeof(text), "%" PRIu32, columns % 100);
+	c.value = text;
+	c.len = strlen(text);
+	return ckpt_change_xattr(m->store, path, true, &c, err);
+}
+
+/* ---------------------------------------------------------------------- changes --- */
+
+/* Of the mount's own names only what a folder asks for can be set. */
+static int check_change(const struct ckpt_node *n, const struct xattr_change *c,
+			struct error *err)
+{
+	if (strncmp(c->name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
+		return -EOPNOTSUPP;
+	if (strncmp(c->name, OWN_PREFIX, strlen(OWN_PREFIX)) != 0)
+		return 0;
+	if (!n->is_folder || strcmp(c->name, COLUMNS_NAME) != 0)
+		return -EPERM;
+	if (c->value && !parse_columns(c->value, c->len))
+		return error_set(err, EINVAL,
+				 COLUMNS_NAME " is a number from 1 to %u",
+				 COLUMNS_MOST);
+	return 0;
+}
+
+static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
+			 const struct xattr_change *c, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc = node_path(&m->nodes, n, &path);
+
+	if (rc == 0)
+		rc = ckpt_change_xattr(m->store, path.data, true, c, err);
+	(void)pthread_mutex_lock(&n->seen);
+	n->columns_ns = 0;
+	(void)pthread_mutex_unlock(&n->seen);
+	return rc;
+}
+
+/* With the lock: the file is written again, striped: a plain object keeps none. */
+static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
+			const struct xattr_change *c, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_stat st = node_stat(n);
+	int rc = 0;
+
+	if (!n->writing) {
+		rc = node_path(&m->nodes, n, &path);
+		if (rc == 0)
+			rc = ckpt_stat(m->store, path.data, &st, err);
+	}
+	if (rc == 0)
+		rc = ops_begin_writing(m, n, false, &st.attr, err);
+	if (rc < 0)
+		return rc;
+	rc = writing_change_xattr(n->writing, c, err);
+	if (rc == 0)
+		rc = writing_commit(n->writing, err);
+	ops_end_writing(n);
+	return rc;
+}
+
+/* With the lock. */
+static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
+		       const struct xattr_change *c, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc;
+
+	/* Whoever writes it says when it is done. */
+	if (n->writing && writing_is_dirty(n->writing))
+		return writing_change_xattr(n->writing, c, err);
+	if (n->writing)
+		return change_plain(m, n, c, err);
+	rc = node_path(&m->nodes, n, &path);
+	if (rc == 0)
+		rc = ckpt_change_xattr(m->store, path.data, false, c, err);
+	if (rc != -ENOTSUP || !c->value)
+		return rc == -ENOTSUP ? -ENODATA : rc;
+	return change_plain(m, n, c, err);
+}
+
+static int change(struct ckpt_mount *m, struct ckpt_node *n,
+		  const struct xattr_change *c, struct error *err)
+{
+	int rc;
+
+	if (!n)
+		return -ESTALE;
+	if (m->cfg->read_only)
+		return -EROFS;
+	rc = check_change(n, c, err);
+	if (rc < 0 || n->is_folder)
+		return rc < 0 ? rc : change_folder(m, n, c, err);
+	rc = node_loss(n, err);
+	if (rc < 0)
+		return rc;
+	(void)pthread_mutex_lock(&n->lock);
+	rc = change_file(m, n, c, err);
+	(void)pthread_mutex_unlock(&n->lock);
+	return rc;
 }
 
 static void reply_xattr(fuse_req_t req, const struct buf *value, size_t size)
@@ -94,7 +336,7 @@ static void fail_xattr(fuse_req_t req, const char *what, int rc,
 		       const struct error *err)
 {
 	/* Nothing that a log would have to say. */
-	if (rc == -ENODATA || rc == -EOPNOTSUPP)
+	if (rc == -ENODATA || rc == -EOPNOTSUPP || rc == -EPERM)
 		(void)fuse_reply_err(req, -rc);
 	else
 		ops_fail(req, what, rc, err);
@@ -113,4 +355,56 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		fail_xattr(req, "getxattr", rc, &err);
 	else
 		reply_xattr(req, &value, size);
+}
+
+void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
+	struct error err = ERROR_INIT;
+	AUTO_BUF list = BUF_INIT;
+	AUTO_BUF names = BUF_INIT;
+	int rc = n ? load_kept(m, n, &list, &err) : -ESTALE;
+
+	node_put(&m->nodes, n);
+	if (rc == 0)
+		rc = xattrs_names(list.data, list.len, &names);
+	if (rc < 0)
+		fail_xattr(req, "listxattr", rc, &err);
+	else
+		reply_xattr(req, &names, size);
+}
+
+static void reply_change(fuse_req_t req, fuse_ino_t ino,
+			 const struct xattr_change *c)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
+	struct error err = ERROR_INIT;
+	int rc = change(m, n, c, &err);
+
+	node_put(&m->nodes, n);
+	if (rc < 0)
+		fail_xattr(req, "setxattr", rc, &err);
+	else
+		(void)fuse_reply_err(req, 0);
+}
+
+void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+		  const char *value, size_t size, int flags)
+{
+	const struct xattr_change c = { .name = name,
+					.value = value ? value : "",
+					.len = size,
+					.only_new = flags & XATTR_CREATE,
+					.only_there = flags & XATTR_REPLACE };
+
+	reply_change(req, ino, &c);
+}
+
+void ops_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	const struct xattr_change c = { .name = name };
+
+	reply_change(req, ino, &c);
 }

@@ -37,8 +37,10 @@ struct writing {
 	uint64_t generation;      /* of what was committed */
 	uint32_t n_slots;         /* columns that are being written, at most */
 	struct ckpt_attr attr;
-	bool has_mtime; /* it was set, and is not that of the last write */
-	bool is_loaded; /* `size` and the tail are known */
+	struct buf xattrs;
+	uint32_t columns; /* that were asked for; 0: by the size */
+	bool has_mtime;   /* it was set, and is not that of the last write */
+	bool is_loaded;   /* `size` and the tail are known */
 	bool is_dirty;
 	int rc; /* bytes were lost: so all that follows fails */
 	struct error err;
@@ -85,8 +87,8 @@ static void unlock_op(struct writing *w)
 	(void)pthread_mutex_unlock(&w->op);
 }
 
-int writing_new(struct writings *all, const char *path, bool is_new,
-		const struct ckpt_attr *attr, struct writing **ret,
+int writing_new(struct writings *all, const char *path,
+		const struct writing_options *o, struct writing **ret,
 		struct error *err)
 {
 	struct writing *w = calloc(1, sizeof(*w));
@@ -94,13 +96,17 @@ int writing_new(struct writings *all, const char *path, bool is_new,
 	if (!w)
 		return error_nomem(err);
 	w->path = strdup(path);
-	if (!w->path) {
+	if (!w->path ||
+	    (o->xattrs && o->xattrs->len &&
+	     buf_append(&w->xattrs, o->xattrs->data, o->xattrs->len) < 0)) {
+		free(w->path);
 		free(w);
 		return error_nomem(err);
 	}
 	w->all = all;
-	w->attr = *attr;
-	w->is_loaded = w->is_dirty = is_new;
+	w->attr = o->attr;
+	w->columns = o->columns;
+	w->is_loaded = w->is_dirty = o->is_new;
 	tail_init(&w->tail, UNIT, 0);
 	(void)pthread_mutex_init(&w->op, NULL);
 	(void)pthread_mutex_init(&w->seen_lock, NULL);
@@ -156,6 +162,7 @@ void writing_free(struct writing *w)
 	drop_base(w);
 	(void)pthread_mutex_destroy(&w->op);
 	(void)pthread_mutex_destroy(&w->seen_lock);
+	buf_fini(&w->xattrs);
 	free(w->path);
 	free(w);
 }
@@ -206,18 +213,30 @@ static int take_slots(struct writing *w, uint32_t most, struct error *err)
 	return 0;
 }
 
+/* Of a file that has so many bytes, or is going to have more. */
+static uint32_t columns_of(const struct writing *w, uint64_t size)
+{
+	if (w->columns)
+		return w->columns;
+	return size > STRIPED_SIZE ? COLUMNS_USUAL : 1;
+}
+
 /* Have a writer to send to; `size` is the whole file's, or CKPT_SIZE_UNKNOWN. */
 static int begin(struct writing *w, uint64_t size, struct error *err)
 {
 	struct ckpt_write_options o = { .size = size, .attr = w->attr };
 	int rc;
 
+	/* A plain object has no place for them. */
+	if (w->xattrs.len)
+		o.size = CKPT_SIZE_UNKNOWN;
+
 	if (w->sending.writer)
 		return 0;
 	rc = open_base(w, err);
 	if (rc < 0)
 		return rc;
-	rc = take_slots(w, size > STRIPED_SIZE ? COLUMNS_USUAL : 1, err);
+	rc = take_slots(w, columns_of(w, size), err);
 	if (rc < 0)
 		return rc;
 	o.columns = w->n_slots;
@@ -360,10 +379,17 @@ static int load(struct writing *w, struct error *err)
 	}
 	w->size = st->size;
 	w->generation = st->generation;
+	if (ckpt_file_xattrs(w->base)->len &&
+	    buf_append(&w->xattrs, ckpt_file_xattrs(w->base)->data,
+		       ckpt_file_xattrs(w->base)->len) < 0) {
+		drop_base(w);
+		return error_nomem(err);
+	}
 	rc = load_tail(w, start, st->size, err);
 	if (rc < 0) {
 		cut_tail(w, start);
 		drop_base(w);
+		buf_reset(&w->xattrs);
 		return rc;
 	}
 	if (start == 0)
@@ -558,7 +584,8 @@ static int commit(struct writing *w, struct error *err)
 	if (!w->has_mtime)
 		w->attr.mtime_ns = wall_now_ns();
 	ckpt_writer_set_attr(w->sending.writer, &w->attr);
-	if (!is_whole)
+	rc = ckpt_writer_set_xattrs(w->sending.writer, &w->xattrs, err);
+	if (rc == 0 && (!is_whole || w->xattrs.len))
 		rc = ckpt_writer_grow(w->sending.writer, w->size, err);
 	if (rc == 0)
 		rc = send_staged(w, err);
@@ -667,6 +694,39 @@ int writing_move(struct writing *w, const char *path, struct error *err)
 	w->path = copy;
 	unlock_op(w);
 	return 0;
+}
+
+int writing_change_xattr(struct writing *w, const struct xattr_change *c,
+			 struct error *err)
+{
+	int rc;
+
+	lock_op(w);
+	rc = prepare(w, err);
+	if (rc == 0)
+		rc = xattrs_change(&w->xattrs, c, err);
+	/* The time of its bytes is what it was. */
+	if (rc == 0) {
+		w->has_mtime = w->has_mtime || !w->is_dirty;
+		w->is_dirty = true;
+		drop_reader(w);
+	}
+	unlock_op(w);
+	return rc;
+}
+
+int writing_get_xattrs(struct writing *w, struct buf *ret, struct error *err)
+{
+	int rc;
+
+	lock_op(w);
+	rc = prepare(w, err);
+	buf_reset(ret);
+	if (rc == 0 && w->xattrs.len &&
+	    buf_append(ret, w->xattrs.data, w->xattrs.len) < 0)
+		rc = error_nomem(err);
+	unlock_op(w);
+	return rc;
 }
 
 bool writing_is_dirty(struct writing *w)

@@ -35,9 +35,15 @@ struct writings {
 	atomic_uint_fast64_t bytes_written, commits, failures;
 };
 
-/* `is_new`: it begins empty; else with what is there. */
-int writing_new(struct writings *all, const char *path, bool is_new,
-		const struct ckpt_attr *attr, struct writing **ret,
+struct writing_options {
+	bool is_new; /* it begins empty; else with what is there */
+	struct ckpt_attr attr;
+	const struct buf *xattrs; /* of a new one; NULL: none */
+	uint32_t columns;         /* of a new one; 0: by its size */
+};
+
+int writing_new(struct writings *all, const char *path,
+		const struct writing_options *o, struct writing **ret,
 		struct error *err) MUST_CHECK;
 /* What was not committed is lost. */
 void writing_free(struct writing *w);
@@ -60,6 +66,13 @@ int writing_move(struct writing *w, const char *path,
 		 struct error *err) MUST_CHECK;
 /* The three below do not wait for a write or a commit that is under way; they say what
  * was before it. */
+/* Of what is committed next; -ENODATA and others of xattrs_change(). */
+int writing_change_xattr(struct writing *w, const struct xattr_change *c,
+			 struct error *err) MUST_CHECK;
+/* Copies of what it has by now. */
+int writing_get_xattrs(struct writing *w, struct buf *ret,
+		       struct error *err) MUST_CHECK;
+
 /* Is there something that was not committed, and is to be? */
 bool writing_is_dirty(struct writing *w);
 /* False: it was not changed yet, and is what the store has. */

@@ -380,6 +380,136 @@ kill_writer()
 	kill_writer
 }
 
+xattr() # NAME FILE
+{
+	getfattr --absolute-names --only-values -n "user.$1" "$2"
+}
+
+xattrs() # FILE
+{
+	getfattr --absolute-names -d "$1" | grep -v '^#' | tr -d '\n'
+}
+
+keep_xattrs()
+{
+	local before
+
+	mkdir "$M/d"
+	cp "$F/in/model.pt" "$M/d/large"
+	cp "$F/in/config.json" "$M/d/small"
+	for f in "$M" "$M/d" "$M/d/large" "$M/d/small"; do
+		setfattr -n user.step -v 100 "$f"
+		setfattr -n user.a -v "$(head -c 500 <(yes x))" "$f"
+		setfattr -n user.b "$f"
+		setfattr -x user.a "$f"
+		[ "$(xattrs "$f")" = 'user.b=""user.step="100"' ]
+	done
+	cmp "$M/d/small" "$F/in/config.json"
+	# Small files have a place for these then, too.
+	chmod 600 "$M/d/small"
+	touch -d '2025-05-05 05:05:05' "$M/d/small"
+	[ "$(stat -c '%a %y' "$M/d/small" | cut -c 1-23)" = '600 2025-05-05 05:05:05' ]
+	run -1 setfattr -x user.a "$M/d/small"
+	[[ $output == *"No such attribute"* ]]
+	run -1 setfattr -n security.a -v x "$M/d/small"
+	[[ $output == *"not supported"* ]]
+
+	# What a program that copies them does.
+	cp -a "$M/d" "$M/copy"
+	tar --xattrs -cf "$M/t.tar" -C "$M" d
+	mkdir "$M/t"
+	tar --xattrs -xf "$M/t.tar" -C "$M/t"
+	rsync -aX "$M/d/" "$M/r/"
+	for f in copy copy/large copy/small t/d t/d/large t/d/small r r/large r/small; do
+		[ "$(xattrs "$M/$f")" = 'user.b=""user.step="100"' ]
+	done
+	cmp "$M/r/large" "$F/in/model.pt"
+	cmp "$M/t/d/small" "$F/in/config.json"
+
+	# Whatever is done to the file.
+	echo more >>"$M/d/large"
+	echo more >>"$M/d/small"
+	chmod 640 "$M/d/large"
+	mv "$M/d/small" "$M/d/renamed"
+	echo anew >"$M/d/renamed"
+	mv "$M/d" "$M/e"
+	for f in e e/large e/renamed; do
+		[ "$(xattrs "$M/$f")" = 'user.b=""user.step="100"' ]
+	done
+	[ "$(cat "$M/e/renamed")" = anew ]
+	umount_store
+	mount_store
+	[ "$(xattr step "$M/e/large")" = 100 ]
+	[ "$(xattr step "$M")" = 100 ]
+	umount_store
+	ckpt verify >&2
+}
+
+@test "extended attributes are kept: setfattr, cp -a, tar, rsync" {
+	mount_store
+	keep_xattrs
+}
+
+@test "so they are in a bucket" {
+	bucket
+	mount_store
+	keep_xattrs
+}
+
+@test "extended attributes have a bound, and the mount's own are its own" {
+	mount_store
+	cp "$F/in/model.pt" "$M/f"
+	python3 - "$M/f" <<-'END'
+	import errno, os, sys
+	f = sys.argv[1]
+	def refused(code, *args):
+	    try:
+	        os.setxattr(f, *args)
+	    except OSError as e:
+	        assert e.errno == code, e
+	    else:
+	        sys.exit(f"{args[0]} was taken")
+	os.setxattr(f, "user.x", b"y" * 60000)
+	refused(errno.ENOSPC, "user.z", b"y" * 6000)
+	refused(errno.EEXIST, "user.x", b"", os.XATTR_CREATE)
+	refused(errno.ENODATA, "user.q", b"", os.XATTR_REPLACE)
+	refused(errno.EPERM, "user.bootseer.state", b"durable")
+	refused(errno.EPERM, "user.bootseer.columns", b"3")
+	assert os.getxattr(f, "user.x") == b"y" * 60000
+	assert os.listxattr(f) == ["user.x"]
+	END
+	[ "$(xattr bootseer.columns "$M/f")" = 8 ]
+	[[ $(xattr bootseer.layout "$M/f") == 'striped columns=8 unit=4194304 '* ]]
+	[ "$(xattr bootseer.state "$M/f")" = durable ]
+	echo text >"$M/g"
+	[ "$(xattr bootseer.layout "$M/g")" = plain ]
+	umount_store
+}
+
+@test "a folder says how files in it are striped, and folders below it" {
+	mount_store
+	mkdir "$M/d"
+	setfattr -n user.bootseer.columns -v 3 "$M/d"
+	run -1 setfattr -n user.bootseer.columns -v 65 "$M/d"
+	[[ $output == *"Invalid argument"* ]]
+	mkdir "$M/d/e"
+	cp "$F/in/model.pt" "$M/d/f"
+	cp "$F/in/model.pt" "$M/d/e/f"
+	cp "$F/in/model.pt" "$M/f"
+	cp "$F/in/optimizer.pt" "$M/d/g"
+	for f in d/f d/e/f; do
+		[ "$(ckpt stat "$f" | jq .columns)" = 3 ]
+		cmp "$M/$f" "$F/in/model.pt"
+	done
+	[ "$(ckpt stat d/g | jq .columns)" = 2 ]
+	[ "$(ckpt stat f | jq .columns)" = 8 ]
+	[ "$(xattr bootseer.columns "$M/d/e")" = 3 ]
+	setfattr -x user.bootseer.columns "$M/d"
+	cp "$F/in/model.pt" "$M/d/f"
+	[ "$(ckpt stat d/f | jq .columns)" = 8 ]
+	umount_store
+}
+
 state() # FILE
 {
 	getfattr --absolute-names --only-values -n user.bootseer.state "$1"
