@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/clock.h"
+
 static uint64_t value_of(const struct counter_spec *c, const void *values)
 {
 	uint64_t v;
@@ -49,6 +51,74 @@ static int format_seconds(const struct counter_spec *c, const void *values,
 			  v.within[COUNTER_BOUNDS - 1]);
 }
 
+static const unsigned int bounds_ms[COUNTER_LATENCIES - 1] = {
+	1, 3, 10, 30, 100, 200, 300, 500, 1000, 3000, 5000, 10000, 30000
+};
+
+void counter_add_latency(struct counter_latency *c, int64_t ns)
+{
+	size_t i = 0;
+
+	while (i < COUNTER_LATENCIES - 1 &&
+	       ns > bounds_ms[i] * (CLOCK_NS_PER_S / 1000))
+		i++;
+	atomic_fetch_add(&c->n[i], 1);
+	atomic_fetch_add(&c->sum_ns, ns > 0 ? (uint64_t)ns : 0);
+}
+
+void counter_copy_latency(struct counter_latency *to,
+			  struct counter_latency *from)
+{
+	for (size_t i = 0; i < COUNTER_LATENCIES; i++)
+		atomic_init(&to->n[i], atomic_load(&from->n[i]));
+	atomic_init(&to->sum_ns, atomic_load(&from->sum_ns));
+}
+
+/* Seconds, with all digits that are known. */
+static int put_ns(struct buf *ret, uint64_t ns)
+{
+	return buf_printf(ret, "%" PRIu64 ".%09" PRIu64 "\n",
+			  ns / (uint64_t)CLOCK_NS_PER_S,
+			  ns % (uint64_t)CLOCK_NS_PER_S);
+}
+
+static int format_latency(const struct counter_spec *c, const void *values,
+			  const char *prefix, struct buf *ret)
+{
+	struct counter_latency v;
+	uint64_t n = 0;
+	int rc;
+
+	memcpy(&v, (const char *)values + c->offset, sizeof(v));
+	rc = buf_printf(ret, "# HELP %s%s %s\n# TYPE %s%s histogram\n", prefix,
+			c->name, c->help, prefix, c->name);
+	for (size_t i = 0; i < COUNTER_LATENCIES - 1 && rc == 0; i++) {
+		n += atomic_load(&v.n[i]);
+		rc = buf_printf(ret,
+				"%s%s_bucket{le=\"%u.%03u\"} %" PRIu64 "\n",
+				prefix, c->name, bounds_ms[i] / 1000,
+				bounds_ms[i] % 1000, n);
+	}
+	n += atomic_load(&v.n[COUNTER_LATENCIES - 1]);
+	if (rc == 0)
+		rc = buf_printf(ret,
+				"%s%s_bucket{le=\"+Inf\"} %" PRIu64
+				"\n%s%s_count %" PRIu64 "\n%s%s_sum ",
+				prefix, c->name, n, prefix, c->name, n, prefix,
+				c->name);
+	return rc == 0 ? put_ns(ret, atomic_load(&v.sum_ns)) : rc;
+}
+
+static int format_ns(const struct counter_spec *c, uint64_t ns,
+		     const char *prefix, struct buf *ret)
+{
+	int rc = buf_printf(ret, "# HELP %s%s %s\n# TYPE %s%s counter\n%s%s ",
+			    prefix, c->name, c->help, prefix, c->name, prefix,
+			    c->name);
+
+	return rc == 0 ? put_ns(ret, ns) : rc;
+}
+
 static int format_one(const struct counter_spec *c, uint64_t value,
 		      const char *prefix, struct buf *ret)
 {
@@ -68,6 +138,11 @@ int counter_format(const struct counter_spec *table, const void *values,
 	for (; table->name && rc == 0; table++) {
 		if (table->kind == COUNTER_SECONDS)
 			rc = format_seconds(table, values, prefix, ret);
+		else if (table->kind == COUNTER_LATENCY)
+			rc = format_latency(table, values, prefix, ret);
+		else if (table->kind == COUNTER_NS)
+			rc = format_ns(table, value_of(table, values), prefix,
+				       ret);
 		else
 			rc = format_one(table, value_of(table, values), prefix,
 					ret);

@@ -6,6 +6,7 @@
 #ifndef BOOTSEER_COMMON_COUNTER_H
 #define BOOTSEER_COMMON_COUNTER_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@ enum counter_kind {
 	COUNTER_TOTAL,   /* only grows; its name ends in _total */
 	COUNTER_GAUGE,   /* the value of now */
 	COUNTER_SECONDS, /* a struct counter_seconds; ends in _seconds */
+	COUNTER_LATENCY, /* a struct counter_latency; ends in _seconds */
+	COUNTER_NS,      /* ns that only grow; ends in _seconds_total */
 };
 
 /* How long things took: how many up to each of the bounds, and up to any time. */
@@ -25,6 +28,16 @@ struct counter_seconds {
 	uint64_t sum_ms;
 };
 void counter_add_ms(struct counter_seconds *c, uint64_t ms);
+
+/* The same of what mostly takes milliseconds, and is counted by many threads: how many
+ * took no longer than each bound, and longer than the one before. */
+#define COUNTER_LATENCIES 14 /* 1 ms to 30 s, and any */
+struct counter_latency {
+	atomic_uint_fast64_t n[COUNTER_LATENCIES], sum_ns;
+};
+void counter_add_latency(struct counter_latency *c, int64_t ns);
+void counter_copy_latency(struct counter_latency *to,
+			  struct counter_latency *from);
 
 struct counter_spec {
 	const char *name; /* without the prefix: "cache_hits_total" */

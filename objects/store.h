@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/counter.h"
 #include "common/error.h"
 
 #define OBJECT_NAME_MAX 1000
@@ -98,6 +99,9 @@ const char *object_store_url(const struct object_store *s);
 struct object_store_stats {
 	uint64_t n_requests, n_retries, n_hedges, n_hedges_won;
 	uint64_t bytes_read, bytes_written;
+	/* Of calls: ranges that were read; bytes that were put, and commits; all
+	 * that is about names. */
+	struct counter_latency read, write, name;
 };
 struct object_store_stats object_store_stats(struct object_store *s);
 

@@ -59,6 +59,7 @@ bool budget_take_ahead(struct budget *b, uint64_t bytes)
 bool budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 {
 	struct timespec at = clock_timespec(deadline_ns);
+	int64_t begun_ns = clock_now_ns();
 	bool ok;
 
 	(void)pthread_mutex_lock(&b->lock);
@@ -70,6 +71,7 @@ bool budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 	if (!ok)
 		ok = take(b, bytes);
 	b->n_waiting--;
+	b->waited_ns += (uint64_t)(clock_now_ns() - begun_ns);
 	(void)pthread_mutex_unlock(&b->lock);
 	return ok;
 }

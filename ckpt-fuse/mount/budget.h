@@ -18,6 +18,7 @@ struct budget {
 	pthread_cond_t given;
 	uint64_t used, ahead, peak;
 	unsigned int n_waiting; /* for memory to write to */
+	uint64_t waited_ns;     /* by all of them together */
 };
 
 void budget_init(struct budget *b, uint64_t most, uint64_t most_ahead);

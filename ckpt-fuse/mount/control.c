@@ -14,6 +14,7 @@ struct control {
 	const char *path;
 	bool is_adopted;
 	char *socket;
+	bool is_metrics;
 	int fd, end_fd;
 	pthread_t thread;
 };
@@ -22,8 +23,11 @@ struct control {
 static void tell(struct control *c, int fd)
 {
 	AUTO_BUF text = BUF_INIT;
+	int rc = c->is_metrics ? ckpt_mount_metrics(c->mount, &text)
+			       : ckpt_mount_status(c->mount, c->path,
+						   c->is_adopted, &text);
 
-	if (ckpt_mount_status(c->mount, c->path, c->is_adopted, &text) == 0)
+	if (rc == 0)
 		(void)!send(fd, text.data, text.len,
 			    MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)close(fd);
@@ -77,7 +81,8 @@ static void free_all(struct control *c)
 }
 
 int control_new(const char *socket, struct ckpt_mount *m, const char *path,
-		bool is_adopted, struct control **ret, struct error *err)
+		bool is_adopted, bool is_metrics, struct control **ret,
+		struct error *err)
 {
 	struct control *c = calloc(1, sizeof(*c));
 	int rc;
@@ -87,6 +92,7 @@ int control_new(const char *socket, struct ckpt_mount *m, const char *path,
 	*c = (struct control){ .mount = m,
 			       .path = path,
 			       .is_adopted = is_adopted,
+			       .is_metrics = is_metrics,
 			       .socket = strdup(socket),
 			       .fd = -1,
 			       .end_fd = -1 };

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/clock.h"
+
 struct jobs {
 	pthread_mutex_t lock; /* the rest */
 	pthread_cond_t more;
@@ -12,6 +14,7 @@ struct jobs {
 	bool is_ending;
 	pthread_t threads[JOBS_THREADS_MAX];
 	unsigned int n_threads;
+	uint64_t waited_ns;
 };
 
 static void *jobs_main(void *arg)
@@ -24,6 +27,8 @@ static void *jobs_main(void *arg)
 
 		if (job) {
 			STAILQ_REMOVE_HEAD(&j->queue, link);
+			j->waited_ns +=
+				(uint64_t)(clock_now_ns() - job->added_ns);
 			(void)pthread_mutex_unlock(&j->lock);
 			job->run(job);
 			(void)pthread_mutex_lock(&j->lock);
@@ -76,7 +81,18 @@ void jobs_free(struct jobs *j)
 void jobs_add(struct jobs *j, struct job *job)
 {
 	(void)pthread_mutex_lock(&j->lock);
+	job->added_ns = clock_now_ns();
 	STAILQ_INSERT_TAIL(&j->queue, job, link);
 	(void)pthread_cond_signal(&j->more);
 	(void)pthread_mutex_unlock(&j->lock);
+}
+
+uint64_t jobs_waited_ns(struct jobs *j)
+{
+	uint64_t ns;
+
+	(void)pthread_mutex_lock(&j->lock);
+	ns = j->waited_ns;
+	(void)pthread_mutex_unlock(&j->lock);
+	return ns;
 }

@@ -4,6 +4,7 @@
 #define BOOTSEER_CKPT_FUSE_MOUNT_JOBS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 #include "common/error.h"
@@ -16,6 +17,7 @@ struct jobs;
  * says so. */
 struct job {
 	void (*run)(struct job *j);
+	int64_t added_ns; /* jobs_add()'s */
 	STAILQ_ENTRY(job) link;
 };
 
@@ -24,5 +26,7 @@ int jobs_new(unsigned int threads, struct jobs **ret,
 /* Waits until all that was given is done. */
 void jobs_free(struct jobs *j);
 void jobs_add(struct jobs *j, struct job *job);
+/* How long jobs waited for a thread, all together. */
+uint64_t jobs_waited_ns(struct jobs *j);
 
 #endif

@@ -167,10 +167,11 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 					     cfg->read_only ? MS_RDONLY : 0,
 				     .log = "ckpt" };
 	AUTO_FREE char *socket = fs_join(cfg->run_dir, "status.sock");
-	struct control *control = NULL;
+	AUTO_FREE char *metrics_at = fs_join(cfg->run_dir, "metrics.sock");
+	struct control *control = NULL, *metrics = NULL;
 	struct ckpt_mount *m = NULL;
 	struct session *s = NULL;
-	int rc = socket ? 0 : error_nomem(err);
+	int rc = socket && metrics_at ? 0 : error_nomem(err);
 
 	if (rc == 0)
 		rc = ckpt_mount_open(cfg, args[0], journal_fd, &m, err);
@@ -180,7 +181,10 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	rc = session_start(&sc, &s, err);
 	if (rc == 0)
 		rc = control_new(socket, m, session_path(s),
-				 session_is_adopted(s), &control, err);
+				 session_is_adopted(s), false, &control, err);
+	if (rc == 0)
+		rc = control_new(metrics_at, m, session_path(s),
+				 session_is_adopted(s), true, &metrics, err);
 	/* A predecessor's that is gone was unmounted, and is not wanted. */
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
@@ -189,6 +193,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		(void)!write(STDOUT_FILENO, "ready\n", 6);
 		rc = serve(s, cfg->run_dir, signals, err);
 	}
+	control_free(metrics);
 	control_free(control); /* which has the session's path */
 	session_stop(s, false);
 	/* The log has each of them. */

@@ -14,6 +14,7 @@
 #include "common/log.h"
 
 #define SENDERS 16u
+#define NS_IN_MS 1000000u
 #define READERS 16u
 #define PATIENCE_NS (120 * CLOCK_NS_PER_S)
 
@@ -241,8 +242,9 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		", \"commits\": %" PRIuFAST64 ", \"failures\": %" PRIuFAST64
 		", \"bytes_read\": %" PRIuFAST64
 		", \"bytes_fetched\": %" PRIuFAST64
-		", \"bytes_unused\": %" PRIuFAST64 ", \"requests\": %" PRIu64
-		", \"retries\": %" PRIu64 "}\n",
+		", \"bytes_unused\": %" PRIuFAST64 ", \"save_ms\": %" PRIuFAST64
+		", \"load_ms\": %" PRIuFAST64 ", \"queue_ms\": %" PRIu64
+		", \"requests\": %" PRIu64 ", \"retries\": %" PRIu64 "}\n",
 		(int)getpid(), is_adopted ? "true" : "false", m->cfg->memory,
 		used, peak, atomic_load(&m->writings.n), late.n_staged,
 		atomic_load(&m->nodes.n_lost),
@@ -251,6 +253,10 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		atomic_load(&m->writings.failures),
 		atomic_load(&m->readings.bytes_read),
 		atomic_load(&m->readings.bytes_ahead),
-		atomic_load(&m->readings.bytes_unused), s.n_requests,
-		s.n_retries);
+		atomic_load(&m->readings.bytes_unused),
+		atomic_load(&m->save_ns) / NS_IN_MS,
+		atomic_load(&m->load_ns) / NS_IN_MS,
+		(jobs_waited_ns(m->senders) + jobs_waited_ns(m->readers)) /
+			NS_IN_MS,
+		s.n_requests, s.n_retries);
 }

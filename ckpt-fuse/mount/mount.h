@@ -26,6 +26,8 @@ struct ckpt_mount {
 	struct readings readings;
 	struct nodes nodes;
 	struct handles handles;
+	/* That programs waited to write, close and sync, and to open and read. */
+	atomic_uint_fast64_t save_ns, load_ns;
 	struct later *later; /* NULL: what was closed is durable */
 	const char *local;   /* folder of a file: store; NULL: it is another */
 	int64_t started_ns;  /* since 1970: what folders say of themselves */
@@ -42,6 +44,8 @@ unsigned int ckpt_mount_settle(struct ckpt_mount *m);
 /* What a session serves it with; its owner is a struct ckpt_mount. */
 extern const struct session_handler ckpt_mount_handler;
 
+/* Its figures as Prometheus has them. */
+int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out) MUST_CHECK;
 /* Its figures, as JSON. */
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out) MUST_CHECK;

@@ -17,6 +17,12 @@
 
 #define PLAIN_MODE 0644u
 
+/* A program waited since then. */
+static void count_since(atomic_uint_fast64_t *ns, int64_t begun_ns)
+{
+	atomic_fetch_add(ns, (uint64_t)(clock_now_ns() - begun_ns));
+}
+
 /* -------------------------------------------------------------------- writers --- */
 
 /* A file that is written anew has the extended attributes that it had, and the layout
@@ -239,6 +245,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
 	struct error err = ERROR_INIT;
 	struct reading *r = NULL;
+	int64_t begun_ns = clock_now_ns();
 	bool is_same;
 	int rc = n ? 0 : -ESTALE;
 
@@ -251,6 +258,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		/* A new file that nobody has committed yet is read by way of
 		 * its writer. */
 		is_writer = rc == -ENOENT && node_is_written(n);
+		count_since(&m->load_ns, begun_ns);
 	}
 	if (n && is_writer)
 		rc = open_writer(m, n, fi->flags, &err);
@@ -399,6 +407,7 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	      struct fuse_file_info *fi)
 {
+	int64_t begun_ns = clock_now_ns();
 	struct error err = ERROR_INIT;
 	AUTO_FREE char *data = NULL;
 	int64_t n;
@@ -409,6 +418,7 @@ void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	n = data ? read_handle(mount_of(req), ino, fi->fh, (uint64_t)off, data,
 			       size, &err)
 		 : -ENOMEM;
+	count_since(&mount_of(req)->load_ns, begun_ns);
 	if (n < 0)
 		ops_fail(req, "read", (int)n, &err);
 	else
@@ -433,11 +443,13 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	struct writing *w = writer_of(req, fi->fh, &err);
 	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
 	uint64_t at = (uint64_t)off;
+	int64_t begun_ns = clock_now_ns();
 	int rc;
 
 	if (w)
 		h->node->writer_pid = fuse_req_ctx(req)->pid;
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
+	count_since(&mount_of(req)->save_ns, begun_ns);
 	if (rc < 0)
 		ops_fail(req, "write", rc, &err);
 	else
@@ -460,8 +472,10 @@ static void commit(fuse_req_t req, uint64_t fh, const char *what)
 	struct ckpt_mount *m = mount_of(req);
 	struct error err = ERROR_INIT;
 	struct writing *w = writer_of(req, fh, &err);
+	int64_t begun_ns = clock_now_ns();
 	int rc = w ? writing_commit(w, &err) : -EIO;
 
+	count_since(&m->save_ns, begun_ns);
 	if (rc == 0)
 		rc = node_loss(handle_get(&m->handles, fh)->node, &err);
 

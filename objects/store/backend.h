@@ -68,6 +68,7 @@ extern const struct object_store_kind hdfs_store_kind;
 struct store_counters {
 	atomic_uint_fast64_t n_requests, n_retries, n_hedges, n_hedges_won;
 	atomic_uint_fast64_t bytes_read, bytes_written;
+	struct counter_latency read, write, name;
 };
 
 /* First member of every store. */

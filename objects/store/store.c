@@ -31,9 +31,8 @@ const char *object_store_url(const struct object_store *s)
 
 struct object_store_stats object_store_stats(struct object_store *s)
 {
-	const struct store_counters *c = &s->count;
-
-	return (struct object_store_stats){
+	struct store_counters *c = &s->count;
+	struct object_store_stats ret = {
 		.n_requests = atomic_load(&c->n_requests),
 		.n_retries = atomic_load(&c->n_retries),
 		.n_hedges = atomic_load(&c->n_hedges),
@@ -41,6 +40,11 @@ struct object_store_stats object_store_stats(struct object_store *s)
 		.bytes_read = atomic_load(&c->bytes_read),
 		.bytes_written = atomic_load(&c->bytes_written),
 	};
+
+	counter_copy_latency(&ret.read, &c->read);
+	counter_copy_latency(&ret.write, &c->write);
+	counter_copy_latency(&ret.name, &c->name);
+	return ret;
 }
 
 /* Names mean the same in every kind of store. */
@@ -95,10 +99,14 @@ static int wrap(const struct object_store *s, const char *verb,
 int object_stat(struct object_store *s, const char *name,
 		struct object_stat *ret, struct error *err)
 {
+	int64_t begun_ns;
 	int rc = check_name(name, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		begun_ns = clock_now_ns();
 		rc = s->ops->stat(s, name, ret, err);
+		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+	}
 	return wrap(s, "look up", name, rc, err);
 }
 
@@ -137,11 +145,15 @@ static int list_filtered(void *arg, const struct object_entry *e,
 int object_list(struct object_store *s, const char *folder, bool deep,
 		object_list_fn *fn, void *arg, struct error *err)
 {
+	int64_t begun_ns;
 	struct list_filter f = { .fn = fn, .arg = arg, .folder = folder };
 	int rc = *folder ? check_name(folder, err) : 0;
 
-	if (rc == 0)
+	if (rc == 0) {
+		begun_ns = clock_now_ns();
 		rc = s->ops->list(s, folder, deep, list_filtered, &f, err);
+		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+	}
 	return wrap(s, "list", folder, rc, err);
 }
 
@@ -161,10 +173,14 @@ void store_object_fini(struct object *o)
 int object_open(struct object_store *s, const char *name, struct object **ret,
 		struct error *err)
 {
+	int64_t begun_ns;
 	int rc = check_name(name, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		begun_ns = clock_now_ns();
 		rc = s->ops->open(s, name, ret, err);
+		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+	}
 	return wrap(s, "open", name, rc, err);
 }
 
@@ -187,6 +203,7 @@ const struct object_stat *object_opened_stat(const struct object *o)
 int object_read(struct object *o, const struct object_range *ranges, size_t n,
 		int64_t deadline_ns, struct error *err)
 {
+	int64_t begun_ns;
 	uint64_t sum = 0;
 	int rc;
 
@@ -208,7 +225,9 @@ int object_read(struct object *o, const struct object_range *ranges, size_t n,
 		return wrap(o->store, "read", o->name,
 			    error_set(err, ETIMEDOUT, "the deadline is over"),
 			    err);
+	begun_ns = clock_now_ns();
 	rc = o->store->ops->read(o, ranges, n, deadline_ns, err);
+	counter_add_latency(&o->store->count.read, clock_now_ns() - begun_ns);
 	if (rc == 0)
 		atomic_fetch_add(&o->store->count.bytes_read, sum);
 	return wrap(o->store, "read", o->name, rc, err);
@@ -254,13 +273,16 @@ int object_put_open(struct object_store *s, const char *name,
 int object_put_write(struct object_put *p, const void *data, size_t len,
 		     struct error *err)
 {
+	int64_t begun_ns;
 	int rc;
 
 	if (len == 0)
 		return 0;
 	if (p->rc < 0)
 		return error_set(err, -p->rc, "the put has failed before");
+	begun_ns = clock_now_ns();
 	rc = p->store->ops->put_write(p, data, len, err);
+	counter_add_latency(&p->store->count.write, clock_now_ns() - begun_ns);
 	if (rc < 0) {
 		p->rc = rc;
 		return wrap(p->store, "put", p->name, rc, err);
@@ -272,12 +294,15 @@ int object_put_write(struct object_put *p, const void *data, size_t len,
 int object_put_commit(struct object_put *p, struct object_stat *ret,
 		      struct error *err)
 {
+	int64_t begun_ns;
 	struct object_stat own;
 	int rc;
 
 	if (p->rc < 0)
 		return error_set(err, -p->rc, "the put has failed before");
+	begun_ns = clock_now_ns();
 	rc = p->store->ops->put_commit(p, ret ? ret : &own, err);
+	counter_add_latency(&p->store->count.write, clock_now_ns() - begun_ns);
 	/* No second commit, whether this one succeeded or not. */
 	p->rc = rc < 0 ? rc : -EALREADY;
 	if (rc == 0)
@@ -322,10 +347,14 @@ int object_put(struct object_store *s, const char *name, const void *data,
 int object_delete(struct object_store *s, const char *name, const char *tag,
 		  struct error *err)
 {
+	int64_t begun_ns;
 	int rc = check_free_name(name, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		begun_ns = clock_now_ns();
 		rc = s->ops->remove(s, name, tag, err);
+		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+	}
 	return wrap(s, "delete", name, rc, err);
 }
 
@@ -342,14 +371,18 @@ int object_folder_remove(struct object_store *s, const char *folder,
 int object_rename(struct object_store *s, const char *from, const char *to,
 		  enum object_condition condition, struct error *err)
 {
+	int64_t begun_ns;
 	int rc = check_free_name(from, err);
 
 	if (rc == 0)
 		rc = check_free_name(to, err);
 	if (rc == 0 && condition == OBJECT_MATCH)
 		rc = error_set(err, EINVAL, "a rename has no tag");
-	if (rc == 0)
+	if (rc == 0) {
+		begun_ns = clock_now_ns();
 		rc = s->ops->rename(s, from, to, condition, err);
+		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+	}
 	return wrap(s, "rename", from, rc, err);
 }
 

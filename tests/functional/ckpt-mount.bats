@@ -703,6 +703,43 @@ kill_mount()
 	[ "$(find "$W/store" -printf '%P %T@ %C@\n' | sort)" = "$before" ]
 }
 
+metric() # NAME
+{
+	curl_socket "$W"/run/*/metrics.sock | sed -n "s/^bootseer_ckpt_$1 //p"
+}
+
+curl_socket() # SOCKET
+{
+	python3 -c 'import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+sys.stdout.write(s.makefile().read())' "$1"
+}
+
+@test "figures of saving and loading are Prometheus's, and in the documents" {
+	local n
+
+	mount_store
+	cp "$F/in/model.pt" "$M/f"
+	cat "$M/f" "$M/f" >/dev/null
+	[ "$(metric save_bytes_total)" = 150000001 ]
+	[ "$(metric load_bytes_total)" -ge 150000001 ]
+	[[ $(metric save_seconds_total) =~ ^[0-9]+\.[0-9]{9}$ ]]
+	[ "$(metric save_seconds_total)" != 0.000000000 ]
+	[ "$(metric commits_total)" = 1 ]
+	[ "$(metric store_write_seconds_count)" -ge 36 ]
+	[ "$(metric 'store_write_seconds_bucket{le="+Inf"}')" = \
+		"$(metric store_write_seconds_count)" ]
+	[ "$(metric store_name_seconds_count)" -gt 0 ]
+	[ "$(figure save_ms)" -gt 0 ]
+	for n in $(curl_socket "$W"/run/*/metrics.sock |
+		sed -n 's/^# TYPE \(\S*\) .*/\1/p'); do
+		grep -qF "\`$n\`" "$BATS_TEST_DIRNAME/../../docs/checkpoints.md" ||
+			{ echo "$n"; false; }
+	done
+	umount_store
+}
+
 @test "figures are JSON, wherever the mount is" {
 	M=$W/'a "quoted\ folder'
 	mkdir "$M"

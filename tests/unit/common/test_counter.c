@@ -82,3 +82,30 @@ Test(counter, formats_times_as_a_histogram)
 				    "p_wait_seconds_sum 902.001\n"
 				    "p_wait_seconds_count 3\n");
 }
+
+Test(counter, latencies_are_counted_up_to_each_bound)
+{
+	static struct {
+		struct counter_latency took;
+		uint64_t waited;
+	} v = { .waited = UINT64_C(2000000003) };
+	static const struct counter_spec table[] = {
+		{ "took_seconds", COUNTER_LATENCY, 0, "Time." },
+		{ "waited_seconds_total", COUNTER_NS,
+		  sizeof(struct counter_latency), "Time." },
+		{ .name = NULL },
+	};
+	AUTO_BUF out = BUF_INIT;
+
+	counter_add_latency(&v.took, 1000000);
+	counter_add_latency(&v.took, 1000001);
+	counter_add_latency(&v.took, INT64_C(40000000000));
+	cr_assert_eq(counter_format(table, &v, "x_", &out), 0);
+	cr_expect(strstr(out.data, "x_took_seconds_bucket{le=\"0.001\"} 1\n"));
+	cr_expect(strstr(out.data, "x_took_seconds_bucket{le=\"0.003\"} 2\n"));
+	cr_expect(strstr(out.data, "x_took_seconds_bucket{le=\"30.000\"} 2\n"));
+	cr_expect(strstr(out.data, "x_took_seconds_bucket{le=\"+Inf\"} 3\n"));
+	cr_expect(strstr(out.data, "x_took_seconds_count 3\n"));
+	cr_expect(strstr(out.data, "x_took_seconds_sum 40.002000001\n"));
+	cr_expect(strstr(out.data, "x_waited_seconds_total 2.000000003\n"));
+}

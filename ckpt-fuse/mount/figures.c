@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a mount counts, as a table: docs/checkpoints.md has the same. */
+#include "ckpt-fuse/mount/later.h"
+#include "ckpt-fuse/mount/mount.h"
+#include "common/counter.h"
+
+#define PREFIX "bootseer_ckpt_"
+
+struct ckpt_figures {
+	uint64_t save_bytes, save_ns, load_bytes, load_ns, fetched, unused;
+	uint64_t queue_ns, memory_ns, commits, failures, written, staged, lost;
+	uint64_t memory, memory_used, requests, retries, hedges;
+	struct counter_latency read, write, name;
+};
+
+#define AT(member) offsetof(struct ckpt_figures, member)
+
+static const struct counter_spec figures[] = {
+	{ "save_bytes_total", COUNTER_TOTAL, AT(save_bytes),
+	  "Bytes that programs wrote." },
+	{ "save_seconds_total", COUNTER_NS, AT(save_ns),
+	  "Time that programs waited in write, close and fsync." },
+	{ "load_bytes_total", COUNTER_TOTAL, AT(load_bytes),
+	  "Bytes that programs read." },
+	{ "load_seconds_total", COUNTER_NS, AT(load_ns),
+	  "Time that programs waited in open and read." },
+	{ "fetched_bytes_total", COUNTER_TOTAL, AT(fetched),
+	  "Bytes that were read from the store in blocks, also ahead." },
+	{ "unused_bytes_total", COUNTER_TOTAL, AT(unused),
+	  "Bytes of these that nobody read." },
+	{ "queue_seconds_total", COUNTER_NS, AT(queue_ns),
+	  "Time that units and blocks waited for a thread." },
+	{ "memory_wait_seconds_total", COUNTER_NS, AT(memory_ns),
+	  "Time that writers waited for memory and for places of the store." },
+	{ "commits_total", COUNTER_TOTAL, AT(commits),
+	  "Files that became durable." },
+	{ "failures_total", COUNTER_TOTAL, AT(failures),
+	  "Files whose bytes could not be stored." },
+	{ "files_written", COUNTER_GAUGE, AT(written),
+	  "Files that are open to be written." },
+	{ "files_staged", COUNTER_GAUGE, AT(staged),
+	  "Files that were closed and are not stored yet." },
+	{ "files_lost", COUNTER_GAUGE, AT(lost),
+	  "Files that were closed and could not be stored." },
+	{ "memory_bytes", COUNTER_GAUGE, AT(memory),
+	  "Memory that may be used for what is written and read ahead." },
+	{ "memory_used_bytes", COUNTER_GAUGE, AT(memory_used),
+	  "Memory of that which is used." },
+	{ "store_requests_total", COUNTER_TOTAL, AT(requests),
+	  "Requests to the store." },
+	{ "store_retries_total", COUNTER_TOTAL, AT(retries),
+	  "Requests that were made again." },
+	{ "store_hedges_total", COUNTER_TOTAL, AT(hedges),
+	  "Requests that were made beside a slow one." },
+	{ "store_read_seconds", COUNTER_LATENCY, AT(read),
+	  "How long reads of ranges took." },
+	{ "store_write_seconds", COUNTER_LATENCY, AT(write),
+	  "How long puts of bytes, and commits of objects, took." },
+	{ "store_name_seconds", COUNTER_LATENCY, AT(name),
+	  "How long calls about names took: stat, list, open, delete, rename." },
+	{ .name = NULL },
+};
+
+static void gather_store(struct ckpt_mount *m, struct ckpt_figures *f)
+{
+	struct object_store_stats s = object_store_stats(m->store);
+
+	f->requests = s.n_requests;
+	f->retries = s.n_retries;
+	f->hedges = s.n_hedges;
+	counter_copy_latency(&f->read, &s.read);
+	counter_copy_latency(&f->write, &s.write);
+	counter_copy_latency(&f->name, &s.name);
+}
+
+static uint64_t waited(struct budget *b)
+{
+	uint64_t ns;
+
+	(void)pthread_mutex_lock(&b->lock);
+	ns = b->waited_ns;
+	(void)pthread_mutex_unlock(&b->lock);
+	return ns;
+}
+
+int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
+{
+	struct later_stats late = { .n_staged = 0 };
+	struct ckpt_figures f = {
+		.save_bytes = atomic_load(&m->writings.bytes_written),
+		.save_ns = atomic_load(&m->save_ns),
+		.load_bytes = atomic_load(&m->readings.bytes_read),
+		.load_ns = atomic_load(&m->load_ns),
+		.fetched = atomic_load(&m->readings.bytes_ahead),
+		.unused = atomic_load(&m->readings.bytes_unused),
+		.queue_ns =
+			jobs_waited_ns(m->senders) + jobs_waited_ns(m->readers),
+		.memory_ns = waited(&m->budget) + waited(&m->writings.slots),
+		.commits = atomic_load(&m->writings.commits),
+		.failures = atomic_load(&m->writings.failures),
+		.written = atomic_load(&m->writings.n),
+		.lost = atomic_load(&m->nodes.n_lost),
+		.memory = m->budget.most,
+	};
+
+	if (m->later)
+		late = later_stats(m->later);
+	f.staged = late.n_staged;
+	(void)pthread_mutex_lock(&m->budget.lock);
+	f.memory_used = m->budget.used;
+	(void)pthread_mutex_unlock(&m->budget.lock);
+	gather_store(m, &f);
+	return counter_format(figures, &f, PREFIX, out);
+}
