@@ -22,6 +22,7 @@
 #include "cli/ckpt.h"
 #include "cli/mount_holders.h"
 #include "common/clock.h"
+#include "common/digest.h"
 #include "common/fs.h"
 #include "common/mount.h"
 
@@ -73,11 +74,13 @@ static const struct option_spec run_options[] = {
 static int run_dir_of(const char *run, const char *path, char **ret,
 		      struct error *err)
 {
-	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+	char text[DIGEST_STR_MAX];
+	struct digest d;
 
-	for (const char *p = path; *p; p++)
-		hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
-	if (asprintf(ret, "%s/%016" PRIx64, run, hash) < 0) {
+	if (digest_of(path, strlen(path), &d) < 0)
+		return error_nomem(err);
+	digest_format(&d, text);
+	if (asprintf(ret, "%s/%.16s", run, strchr(text, ':') + 1) < 0) {
 		*ret = NULL;
 		return error_nomem(err);
 	}
