@@ -89,7 +89,7 @@ Test(counter, latencies_are_counted_up_to_each_bound)
 		struct counter_latency took;
 		uint64_t waited;
 	} v = { .waited = UINT64_C(2000000003) };
-	static const struct counter_spec table[] = {
+	static const struct counter_spec specs[] = {
 		{ "took_seconds", COUNTER_LATENCY, 0, "Time." },
 		{ "waited_seconds_total", COUNTER_NS,
 		  sizeof(struct counter_latency), "Time." },
@@ -100,7 +100,7 @@ Test(counter, latencies_are_counted_up_to_each_bound)
 	counter_add_latency(&v.took, 1000000);
 	counter_add_latency(&v.took, 1000001);
 	counter_add_latency(&v.took, INT64_C(40000000000));
-	cr_assert_eq(counter_format(table, &v, "x_", &out), 0);
+	cr_assert_eq(counter_format(specs, &v, "x_", &out), 0);
 	cr_expect(strstr(out.data, "x_took_seconds_bucket{le=\"0.001\"} 1\n"));
 	cr_expect(strstr(out.data, "x_took_seconds_bucket{le=\"0.003\"} 2\n"));
 	cr_expect(strstr(out.data, "x_took_seconds_bucket{le=\"30.000\"} 2\n"));
