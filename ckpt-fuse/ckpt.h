@@ -18,6 +18,10 @@
 #include "ckpt-fuse/xattrs.h"
 #include "objects/store.h"
 
+/* Of a file's or folder's name, bytes: that of its manifest has four more, and parts of
+ * names have 255 at most. */
+#define CKPT_NAME_MAX 251
+
 struct ckpt_file;
 struct ckpt_writer;
 

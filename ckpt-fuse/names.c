@@ -13,6 +13,9 @@
 #define PLAIN_MODE 0644u
 #define TRIES 5u
 
+_Static_assert(CKPT_NAME_MAX + sizeof(MANIFEST_SUFFIX) - 1 == 255,
+	       "the longest name has a manifest");
+
 /* Returns the length without the suffix; 0: it has none, or is nothing but that. */
 static size_t without_suffix(const char *name, size_t len)
 {

@@ -4,6 +4,7 @@
 #define BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "ckpt-fuse/mount/nodes.h"
 
@@ -25,7 +26,8 @@ struct handle {
 	enum handle_kind kind;
 	struct ckpt_node *node; /* in use */
 	struct reading *reading;
-	bool is_killed; /* a process that was killed closed it */
+	bool is_killed;      /* a process that was killed closed it */
+	atomic_bool is_done; /* a writer closed it, and wrote nothing since */
 	struct folder_list list;
 };
 

@@ -30,6 +30,8 @@ struct ckpt_node {
 	pthread_mutex_t
 		lock; /* what follows; held over what the store is asked */
 	atomic_uint n_writers, n_readers; /* read without the lock, too */
+	unsigned int
+		n_done; /* writers that have closed it, and are not released */
 	_Atomic int writer_pid;  /* who wrote to it last, or opened it */
 	struct reading *reading; /* the version that its readers have */
 	/* While it is open to be written.  Changed with both locks. */

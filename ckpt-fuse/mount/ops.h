@@ -33,6 +33,8 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      const struct ckpt_attr *attr,
 		      struct error *err) MUST_CHECK;
 void ops_end_writing(struct ckpt_node *n);
+/* With the node's lock, before its file is changed.  -ESTALE: look the name up again. */
+int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n) MUST_CHECK;
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names and attributes. */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -29,6 +28,7 @@ void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
 	case ENOSPC:
 	case EDQUOT:
 	case ESTALE:
+	case ENAMETOOLONG:
 		break;
 	default:
 		log_warning("ckpt", "%s failed reason=\"%s\"", what,
@@ -192,9 +192,12 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	     struct ckpt_node **ret, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	struct ckpt_node *n = node_find(&m->nodes, parent, name);
+	struct ckpt_node *n;
 	int rc;
 
+	if (strlen(name) > CKPT_NAME_MAX)
+		return -ENAMETOOLONG;
+	n = node_find(&m->nodes, parent, name);
 	if (n && !n->is_folder &&
 	    (node_is_written(n) || node_loss(n, NULL) < 0)) {
 		*ret = n;
@@ -245,8 +248,10 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
 	struct ckpt_attr attr = node_stat(n).attr;
-	int rc = ops_begin_writing(m, n, size == 0, &attr, err);
+	int rc = ops_leave_to_readers(m, n);
 
+	if (rc == 0)
+		rc = ops_begin_writing(m, n, size == 0, &attr, err);
 	if (rc < 0)
 		return rc;
 	rc = writing_truncate(n->writing, size, err);
@@ -345,6 +350,6 @@ void ops_statfs(fuse_req_t req, fuse_ino_t ino)
 		(void)fuse_reply_err(req, errno);
 		return;
 	}
-	st.f_namemax = NAME_MAX;
+	st.f_namemax = CKPT_NAME_MAX;
 	(void)fuse_reply_statfs(req, &st);
 }

@@ -79,6 +79,22 @@ void ops_end_writing(struct ckpt_node *n)
 	writing_free(w);
 }
 
+/* With the lock: a writer that has closed it changes it no more. */
+static bool is_being_changed(const struct ckpt_node *n)
+{
+	return n->writing && n->n_writers > n->n_done;
+}
+
+/* To the kernel a file has one size and one set of pages: readers of a version keep
+ * theirs when a file that changes is another to it, which the kernel then looks up. */
+int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n)
+{
+	if (!n->n_readers || is_being_changed(n))
+		return 0;
+	node_detach(&m->nodes, n);
+	return -ESTALE;
+}
+
 static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		       struct error *err)
 {
@@ -90,7 +106,8 @@ static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		return -EROFS;
 	(void)pthread_mutex_lock(&n->lock);
 	st = node_stat(n);
-	if (!n->writing && node_loss(n, NULL) == 0) {
+	rc = ops_leave_to_readers(m, n);
+	if (rc == 0 && !n->writing && node_loss(n, NULL) == 0) {
 		/* Its attributes stay. */
 		rc = node_path(&m->nodes, n, &path);
 		if (rc == 0)
@@ -102,6 +119,17 @@ static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		rc = ops_begin_writing(m, n, flags & O_TRUNC, &st.attr, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
+}
+
+static void set_done(struct handle *h, bool is_done)
+{
+	struct ckpt_node *n = h->node;
+
+	(void)pthread_mutex_lock(&n->lock);
+	if (h->is_done != is_done)
+		n->n_done += is_done ? 1 : -1u;
+	h->is_done = is_done;
+	(void)pthread_mutex_unlock(&n->lock);
 }
 
 static void reply_writer(fuse_req_t req, struct ckpt_node *n,
@@ -134,29 +162,37 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 
 /* -------------------------------------------------------------------- readers --- */
 
+struct reader_open {
+	struct reading *reading;
+	bool is_same;   /* the kernel's pages are of this version */
+	bool is_direct; /* and its size is that of a writer */
+};
+
 /* With the lock: the version that is there now is the node's.  -ESTALE: its readers
  * have another, which is another file to the kernel. */
 static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
-		       struct ckpt_file *f, bool *ret_is_same,
+		       struct ckpt_file *f, struct reader_open *o,
 		       struct error *err)
 {
 	const struct ckpt_stat *st = ckpt_file_stat(f);
 	const struct ckpt_stat before = node_stat(n);
 
-	*ret_is_same = st->is_striped && before.is_striped &&
-		       st->generation == before.generation &&
-		       st->size == before.size &&
-		       st->attr.mtime_ns == before.attr.mtime_ns;
+	o->is_direct = is_being_changed(n);
+	o->is_same = st->is_striped && before.is_striped &&
+		     st->generation == before.generation &&
+		     st->size == before.size &&
+		     st->attr.mtime_ns == before.attr.mtime_ns;
 	if (n->reading && ckpt_file_is_same(reading_file(n->reading), f)) {
 		ckpt_close(f);
-		*ret_is_same = true;
+		o->is_same = true;
 		return 0;
 	}
-	if (n->reading && n->n_readers && !n->writing) {
+	if (n->reading && n->n_readers && !o->is_direct) {
 		ckpt_close(f);
 		return -ESTALE;
 	}
-	node_set_stat(n, st);
+	if (!o->is_direct)
+		node_set_stat(n, st);
 	reading_unref(n->reading);
 	n->reading = NULL;
 	return reading_new(&m->readings, f, &n->reading, err);
@@ -173,17 +209,16 @@ static int open_removed(struct ckpt_node *n, struct reading **ret)
 }
 
 static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
-		       struct reading **ret, bool *ret_is_same,
-		       struct error *err)
+		       struct reader_open *ret, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_file *f;
 	int rc = node_path(&m->nodes, n, &path);
 
-	*ret_is_same = false;
+	*ret = (struct reader_open){ .reading = NULL };
 	if (rc == -ENOENT) {
 		(void)pthread_mutex_lock(&n->lock);
-		rc = open_removed(n, ret);
+		rc = open_removed(n, &ret->reading);
 		(void)pthread_mutex_unlock(&n->lock);
 		return rc;
 	}
@@ -192,9 +227,9 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc < 0)
 		return rc;
 	(void)pthread_mutex_lock(&n->lock);
-	rc = use_version(m, n, f, ret_is_same, err);
+	rc = use_version(m, n, f, ret, err);
 	if (rc == 0) {
-		*ret = reading_ref(n->reading);
+		ret->reading = reading_ref(n->reading);
 		n->n_readers++;
 	}
 	(void)pthread_mutex_unlock(&n->lock);
@@ -213,21 +248,23 @@ static void close_reader(struct ckpt_node *n)
 	(void)pthread_mutex_unlock(&n->lock);
 }
 
-static void reply_reader(fuse_req_t req, struct ckpt_node *n, struct reading *r,
-			 struct fuse_file_info *fi, bool is_same)
+static void reply_reader(fuse_req_t req, struct ckpt_node *n,
+			 const struct reader_open *o, struct fuse_file_info *fi)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct handle *h = handle_new(&m->handles, HANDLE_READER, n, r);
+	struct handle *h =
+		handle_new(&m->handles, HANDLE_READER, n, o->reading);
 
 	if (!h) {
-		reading_unref(r);
+		reading_unref(o->reading);
 		close_reader(n);
 		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, ENOMEM);
 		return;
 	}
 	fi->fh = h->id;
-	fi->keep_cache = is_same;
+	fi->keep_cache = o->is_same && !o->is_direct;
+	fi->direct_io = o->is_direct;
 	(void)fuse_reply_open(req, fi);
 }
 
@@ -244,9 +281,8 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	bool is_writer =
 		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
 	struct error err = ERROR_INIT;
-	struct reading *r = NULL;
+	struct reader_open o = { .reading = NULL };
 	int64_t begun_ns = clock_now_ns();
-	bool is_same;
 	int rc = n ? 0 : -ESTALE;
 
 	if (rc == 0 && !is_writer) {
@@ -254,7 +290,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		if (rc == 0)
 			rc = settle(m, n, &err);
 		if (rc == 0)
-			rc = open_reader(m, n, &r, &is_same, &err);
+			rc = open_reader(m, n, &o, &err);
 		/* A new file that nobody has committed yet is read by way of
 		 * its writer. */
 		is_writer = rc == -ENOENT && node_is_written(n);
@@ -268,7 +304,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	} else if (is_writer) {
 		reply_writer(req, n, fi, NULL);
 	} else {
-		reply_reader(req, n, r, fi, is_same);
+		reply_reader(req, n, &o, fi);
 	}
 }
 
@@ -365,19 +401,18 @@ static struct reading *reopen(struct ckpt_mount *m, fuse_ino_t ino,
 			      struct error *err)
 {
 	struct ckpt_node *n = node_get(&m->nodes, ino);
-	struct reading *r = NULL;
-	bool is_same;
+	struct reader_open o = { .reading = NULL };
 
 	if (!n)
 		return NULL;
 	(void)pthread_mutex_lock(&n->lock);
 	if (n->reading)
-		r = reading_ref(n->reading);
+		o.reading = reading_ref(n->reading);
 	(void)pthread_mutex_unlock(&n->lock);
-	if (!r && open_reader(m, n, &r, &is_same, err) < 0)
-		r = NULL;
+	if (!o.reading && open_reader(m, n, &o, err) < 0)
+		o.reading = NULL;
 	node_put(&m->nodes, n);
-	return r;
+	return o.reading;
 }
 
 static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
@@ -446,8 +481,11 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	int64_t begun_ns = clock_now_ns();
 	int rc;
 
-	if (w)
+	if (w) {
 		h->node->writer_pid = fuse_req_ctx(req)->pid;
+		if (h->is_done)
+			set_done(h, false);
+	}
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
 	count_since(&mount_of(req)->save_ns, begun_ns);
 	if (rc < 0)
@@ -467,19 +505,15 @@ static void reply(fuse_req_t req, const char *what, int rc,
 		(void)fuse_reply_err(req, 0);
 }
 
-static void commit(fuse_req_t req, uint64_t fh, const char *what)
+static int commit(fuse_req_t req, uint64_t fh, struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
-	struct error err = ERROR_INIT;
-	struct writing *w = writer_of(req, fh, &err);
+	struct writing *w = writer_of(req, fh, err);
 	int64_t begun_ns = clock_now_ns();
-	int rc = w ? writing_commit(w, &err) : -EIO;
+	int rc = w ? writing_commit(w, err) : -EIO;
 
 	count_since(&m->save_ns, begun_ns);
-	if (rc == 0)
-		rc = node_loss(handle_get(&m->handles, fh)->node, &err);
-
-	reply(req, what, rc, &err);
+	return rc < 0 ? rc : node_loss(handle_get(&m->handles, fh)->node, err);
 }
 
 /* With --close=buffered what was written is staged, and that is all a close waits for.
@@ -526,12 +560,12 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			return;
 		}
 	}
-	if (handle_kind_of(fi->fh) != HANDLE_WRITER)
-		(void)fuse_reply_err(req, 0);
-	else if (h && stage(mount_of(req), h, &err, &rc))
-		reply(req, "close", rc, &err);
-	else
-		commit(req, fi->fh, "close");
+	if (handle_kind_of(fi->fh) == HANDLE_WRITER &&
+	    !(h && stage(mount_of(req), h, &err, &rc)))
+		rc = commit(req, fi->fh, &err);
+	if (rc == 0 && h && h->kind == HANDLE_WRITER)
+		set_done(h, true);
+	reply(req, "close", rc, &err);
 }
 
 void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
@@ -539,11 +573,13 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 {
 	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
 	struct error err = ERROR_INIT;
+	int rc = 0;
 
 	if (handle_kind_of(fi->fh) == HANDLE_WRITER)
-		commit(req, fi->fh, "fsync");
-	else
-		reply(req, "fsync", h ? node_loss(h->node, &err) : 0, &err);
+		rc = commit(req, fi->fh, &err);
+	else if (h)
+		rc = node_loss(h->node, &err);
+	reply(req, "fsync", rc, &err);
 }
 
 /* Where it was not seen which close was the last; nobody waits for this one. */
@@ -568,6 +604,7 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (h && h->kind == HANDLE_WRITER) {
 		(void)pthread_mutex_lock(&h->node->lock);
 		commit_late(m, h);
+		h->node->n_done -= h->is_done;
 		ops_end_writing(h->node);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h) {

@@ -8,8 +8,7 @@ load ../noise.bash
 load ../wait.bash
 load stores.bash
 load ckpt.bash
-
-export PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH
+load ckpt-mounts.bash
 
 setup_file()
 {
@@ -34,25 +33,7 @@ setup()
 
 teardown()
 {
-	cat "$W"/run/*/log >&2 2>/dev/null || :
-	cd /
-	if mountpoint -q "$M"; then
-		umount -l "$M"
-		wait_for is_over
-	fi
-	stop_servers
-}
-
-is_over()
-{
-	[ "$("$bootseer" ckpt status --run="$W/run")" = '[]' ]
-}
-
-bucket()
-{
-	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
-	s3_server "$W/s3"
-	STORE="s3://bkt/ckpt?endpoint=http://$AT"
+	end_mounts
 }
 
 # Name and data nodes take a minute to start: the first test that wants them starts
@@ -68,21 +49,6 @@ name_node()
 	. "$F/hdfs.env"
 	PIDS=()
 	STORE="hdfs://$NAMENODE/$BATS_TEST_NUMBER?user=root"
-}
-
-mount_store() # [OPTION...]
-{
-	"$bootseer" ckpt mount --run="$W/run" "$@" "$STORE" "$M" 3>&-
-}
-
-umount_store()
-{
-	"$bootseer" ckpt umount --run="$W/run" "$M"
-}
-
-figure() # KEY
-{
-	"$bootseer" ckpt status --run="$W/run" "$M" | jq ".[0].$1"
 }
 
 # All that users of folders do, in the mount; STORE is any.

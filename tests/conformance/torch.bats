@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# PyTorch as PyPI has it, on a mount of checkpoints: what Debian's is too old for.
+
+bats_require_minimum_version 1.5.0
+load ../wait.bash
+load ../functional/stores.bash
+load ../functional/ckpt.bash
+load ../functional/ckpt-mounts.bash
+
+setup_file()
+{
+	local build=$BATS_TEST_DIRNAME/../stores/build
+
+	export PYTHONPATH S3
+	PYTHONPATH=$("$build" torch):$("$build" safetensors)
+	S3=$("$build" versitygw)
+}
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	STORE=file://$W/store
+	M=$W/mnt
+	mkdir "$W/store" "$M"
+}
+
+teardown()
+{
+	end_mounts
+}
+
+save_and_load()
+{
+	/usr/bin/python3 - "$M" <<-'END'
+	import os, sys, torch
+	import torch.distributed.checkpoint as dcp
+	from safetensors.torch import load_file, save_file
+	torch.manual_seed(1)
+	model = {f"w{i}": torch.randn(1000, 1500 + i) for i in range(16)}
+	def same(got):
+	    assert got.keys() == model.keys()
+	    assert all(torch.equal(got[k], model[k]) for k in model)
+	at = sys.argv[1] + "/last"
+	torch.save(model, at + ".pt")
+	same(torch.load(at + ".pt"))
+	mapped = torch.load(at + ".pt", mmap=True)
+	same(mapped)
+	os.unlink(at + ".pt")  # while it is mapped
+	same(mapped)
+	save_file(model, at + ".safetensors")
+	same(load_file(at + ".safetensors"))
+	for _ in range(2):  # over what is there
+	    dcp.save(model, checkpoint_id=at + ".dcp", no_dist=True)
+	got = {k: torch.empty_like(v) for k, v in model.items()}
+	dcp.load(got, checkpoint_id=at + ".dcp", no_dist=True)
+	same(got)
+	END
+	umount_store
+	ckpt verify >&2
+}
+
+@test "torch.load by mmap, safetensors and distributed checkpoints: in a directory" {
+	mount_store
+	save_and_load
+}
+
+@test "torch.load by mmap, safetensors and distributed checkpoints: in a bucket" {
+	bucket
+	mount_store
+	save_and_load
+}

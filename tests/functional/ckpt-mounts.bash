@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# A mount of a test: STORE on the folder M, with what it leaves below W.
+
+export PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH
+
+end_mounts()
+{
+	cat "$W"/run/*/log >&2 2>/dev/null || :
+	cd /
+	if mountpoint -q "$M"; then
+		umount -l "$M"
+		wait_for is_over
+	fi
+	stop_servers
+}
+
+is_over()
+{
+	[ "$("$bootseer" ckpt status --run="$W/run")" = '[]' ]
+}
+
+bucket()
+{
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	STORE="s3://bkt/ckpt?endpoint=http://$AT"
+}
+
+mount_store() # [OPTION...]
+{
+	"$bootseer" ckpt mount --run="$W/run" "$@" "$STORE" "$M" 3>&-
+}
+
+umount_store()
+{
+	"$bootseer" ckpt umount --run="$W/run" "$M"
+}
+
+figure() # KEY
+{
+	"$bootseer" ckpt status --run="$W/run" "$M" | jq ".[0].$1"
+}

@@ -1,0 +1,234 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Programs that people have, on a mount of checkpoints: they know nothing of it.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+load stores.bash
+load ckpt.bash
+load ckpt-mounts.bash
+
+setup_file()
+{
+	export F=$BATS_FILE_TMPDIR S3 PYTHONPATH
+	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+	PYTHONPATH=$("$BATS_TEST_DIRNAME/../stores/build" safetensors)
+	make_checkpoint "$F/in"
+}
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	STORE=file://$W/store
+	M=$W/mnt
+	mkdir "$W/store" "$M"
+}
+
+teardown()
+{
+	end_mounts
+}
+
+# Debian's, which has what Debian packages.
+python()
+{
+	/usr/bin/python3 "$@"
+}
+
+# All that was written is as it should be in the store, too.
+umount_and_verify()
+{
+	umount_store
+	ckpt verify >&2
+}
+
+@test "safetensors saves and loads, whole and by tensors" {
+	mount_store
+	python - "$M" <<-'END'
+	import os, sys
+	import numpy as np
+	from safetensors import safe_open
+	from safetensors.numpy import load, load_file, save_file
+	at = sys.argv[1] + "/model.safetensors"
+	rand = np.random.default_rng(1)
+	tensors = {f"layer.{i}": rand.standard_normal((1024, 1024 + i), np.float32)
+	           for i in range(20)}
+	save_file(tensors, at, metadata={"step": "1"})
+	save_file(tensors, at)  # over it
+	assert os.listdir(sys.argv[1]) == ["model.safetensors"]
+	for got in load_file(at), load(open(at, "rb").read()):
+	    assert got.keys() == tensors.keys()
+	    for name, t in tensors.items():
+	        assert np.array_equal(got[name], t), name
+	with safe_open(at, "np") as f:
+	    assert np.array_equal(f.get_slice("layer.7")[5:9], tensors["layer.7"][5:9])
+	END
+	[ "$(ckpt stat model.safetensors | jq -r .columns)" = 8 ]
+	umount_and_verify
+}
+
+@test "torch saves and loads, in both formats and as Lightning does" {
+	mount_store --tail=8M
+	python - "$M" <<-'END'
+	import io, os, sys, torch
+	torch.manual_seed(1)
+	state = {"step": 7, "model": {f"w{i}": torch.randn(1000, 1500 + i)
+	                              for i in range(16)}}
+	def same(a, b):
+	    assert a["step"] == b["step"] and a["model"].keys() == b["model"].keys()
+	    assert all(torch.equal(a["model"][k], b["model"][k]) for k in a["model"])
+	at = sys.argv[1] + "/last.ckpt"
+	torch.save(state, at)
+	same(torch.load(at), state)
+	torch.save(state, at, _use_new_zipfile_serialization=False)
+	same(torch.load(at, map_location="cpu"), state)
+	with open(at, "wb") as f:  # a file object, that is not seeked
+	    torch.save(state, f)
+	same(torch.load(at), state)
+	# Whole in memory first, a name of its own, fsync, rename.
+	buf = io.BytesIO()
+	state["step"] = 8
+	torch.save(state, buf)
+	with open(at + ".part", "wb") as f:
+	    f.write(buf.getbuffer())
+	    f.flush()
+	    os.fsync(f.fileno())
+	os.replace(at + ".part", at)
+	same(torch.load(at), state)
+	assert os.listdir(sys.argv[1]) == ["last.ckpt"]
+	END
+	umount_and_verify
+}
+
+@test "rsync -a copies in, finds nothing more to do, and copies back" {
+	mount_store
+	rsync -a "$F/in/" "$M/in/"
+	diff -r "$F/in" "$M/in"
+	[ -z "$(rsync -rtn --checksum --out-format=%n --omit-dir-times \
+		--size-only "$F/in/" "$M/in/")" ]
+	# Times of striped files are kept, so their bytes are not compared.
+	[ -z "$(rsync -atn --out-format=%n "$F/in/model.pt" "$M/in/model.pt")" ]
+	noise 70000000 30 >"$W/changed"
+	cp -a "$F/in" "$W/in"
+	cp "$W/changed" "$W/in/shard/rank-0.pt"
+	rm "$W/in/optimizer.pt"
+	rsync -a --delete --delay-updates "$W/in/" "$M/in/"
+	diff -r "$W/in" "$M/in"
+	[ -z "$(find "$M/in" -name '.*' ! -path "$M/in")" ]
+	rsync -a "$M/in/" "$W/back/"
+	diff -r "$W/in" "$W/back"
+	umount_and_verify
+}
+
+@test "cp and tar keep what they copy: large, small and sparse files" {
+	mount_store
+	truncate -s 30M "$W/sparse"
+	noise 1000 4 | dd of="$W/sparse" bs=1M seek=20 conv=notrunc status=none
+	cp "$W/sparse" "$M/sparse"
+	cp --sparse=always "$M/sparse" "$M/again"
+	cmp "$W/sparse" "$M/again"
+	cp -a "$F/in" "$M/in"
+	cp -ru "$F/in/." "$M/in"
+	(cd "$M" && tar -czf in.tgz in && tar -dzf in.tgz)
+	tar -C "$F" --append -f "$M/all.tar" in
+	tar -C "$M" --append -f "$M/all.tar" sparse
+	tar -C "$F" -df "$M/all.tar" in
+	tar -C "$M" --delete -f "$M/all.tar" in/done
+	[ "$(tar tf "$M/all.tar" | wc -l)" = 7 ]
+	umount_and_verify
+}
+
+@test "git keeps a repository: add, commit, clone, gc, fsck" {
+	export HOME=$W GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b \
+		GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+	mount_store
+	git init -q -b main "$M/repo"
+	cd "$M/repo"
+	cp -r "$F/in/config.json" "$F/in/optimizer.pt" .
+	mkdir sub
+	for i in {1..30}; do echo "$i" >"sub/$i"; done
+	git add .
+	git commit -qm first
+	echo more >>config.json
+	git mv sub/1 sub/one
+	git commit -qam second
+	git checkout -q -b side HEAD~1
+	echo side >sub/2
+	git commit -qam side
+	git merge -q -m merge main
+	git gc -q --prune=now
+	git fsck --strict
+	[ -z "$(git status --porcelain)" ]
+	git clone -q "file://$M/repo" "$M/clone"
+	git clone -q . "$W/clone"
+	cd /
+	diff -r -x .git "$M/repo" "$M/clone"
+	diff -r -x .git "$M/repo" "$W/clone"
+	umount_and_verify
+}
+
+verified() # ARGUMENT...: fio's own check of what it wrote
+{
+	fio --name=verified --directory="$M" --verify=crc32c --verify_fatal=1 \
+		--verify_state_save=0 --fallocate=none --output="$W/fio" \
+		--aux-path="$W" "$@" || { cat "$W/fio"; return 1; }
+}
+
+@test "fio finds what it wrote: blocks, direct, by many, by mmap, at random" {
+	mount_store --memory=256M
+	verified --rw=write --bs=1M --size=96M --end_fsync=1
+	verified --rw=read --bs=1M --size=96M --verify_only
+	# Checked as it was written: blocks in another order, and whole.
+	verified --rw=randread --bs=1M --size=96M --verify_only
+	verified --rw=read --bs=1M --size=96M --verify_only --ioengine=mmap
+	verified --rw=read --bs=1M --size=96M --verify_only --direct=1
+	verified --filename=odd --rw=write --bsrange=512-900k --bs_unaligned=1 \
+		--size=40M --do_verify=1 --direct=1
+	verified --filename=deep --rw=write --bs=256k --size=64M \
+		--ioengine=libaio --iodepth=8 --direct=1 --do_verify=1
+	verified --filename_format='many.$jobnum' --rw=write --bs=128k \
+		--size=20M --numjobs=4 --group_reporting
+	umount_and_verify
+}
+
+posix() # [OPTION]
+{
+	mkdir "$M/posix"
+	python "$BATS_TEST_DIRNAME/ckpt-posix.py" "$M/posix" "$@"
+}
+
+@test "calls do what POSIX says, and fail as it says: in a directory" {
+	mount_store
+	posix
+	umount_and_verify
+}
+
+@test "calls do what POSIX says, and fail as it says: in a bucket" {
+	bucket
+	mount_store
+	posix --plain-stale
+	umount_and_verify
+}
+
+at_random() # SEED OPERATIONS [OPTION]
+{
+	mkdir "$M/$1"
+	python "$BATS_TEST_DIRNAME/ckpt-random.py" "$M/$1" "$1" "$2" 8 ${3-}
+}
+
+@test "random operations give what a model of the file says: in a directory" {
+	mount_store --tail=8M --memory=128M
+	for seed in 1 2 3 4 5 6; do
+		at_random "$seed" 300
+	done
+	umount_and_verify
+}
+
+@test "random operations give what a model of the file says: in a bucket" {
+	bucket
+	mount_store --tail=8M --memory=128M
+	at_random 7 300 --plain-stale
+	at_random 8 300 --plain-stale
+	umount_and_verify
+}
