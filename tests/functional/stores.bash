@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Servers of object stores, real ones, and a proxy that does damage before them.  Their
-# processes are in PIDS; the caller kills them.
+# processes are in PIDS; the caller kills them.  Benchmarks use it, too.
 
-tests=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PIDS=()
 
 # The port that the process listens at, on 127.0.0.1.
@@ -61,6 +61,16 @@ stop_servers()
 
 # ---------------------------------------------------------------------- HDFS
 
+# Where the nodes are, and what their programs are run by: benchmarks have them in a
+# namespace, at ports by which they are told apart.
+HDFS_AT=127.0.0.1
+HDFS_IN=()
+
+hdfs_data_port() # NUMBER address|http.address|ipc.address
+{
+	echo 0
+}
+
 site() # FOLDER KEY=VALUE...: a folder of configuration
 {
 	local dir=$1 kv
@@ -77,7 +87,7 @@ site() # FOLDER KEY=VALUE...: a folder of configuration
 	} >"$dir/hdfs-site.xml"
 	cat >"$dir/core-site.xml" <<-END
 	<configuration>
-	<property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:$RPC</value></property>
+	<property><name>fs.defaultFS</name><value>hdfs://$HDFS_AT:$RPC</value></property>
 	<property><name>hadoop.tmp.dir</name><value>$H/tmp</value></property>
 	<property><name>hadoop.http.staticuser.user</name><value>root</value></property>
 	<property><name>hadoop.proxyuser.proxy.hosts</name><value>*</value></property>
@@ -103,8 +113,8 @@ hadoop() # CLASSPATH HEAP CLASS ARGUMENT...
 		sun.security.util sun.security.x509; do
 		opens+=(--add-opens "java.base/$p=ALL-UNNAMED")
 	done
-	exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k "-Xmx$2" \
-		-Djava.net.preferIPv4Stack=true "${opens[@]}" -cp "$1" "${@:3}"
+	exec ${HDFS_IN[@]+"${HDFS_IN[@]}"} java -XX:+UseSerialGC \
+		-XX:TieredStopAtLevel=1 -Xss512k "-Xmx$2" -Djava.net.preferIPv4Stack=true "${opens[@]}" -cp "$1" "${@:3}"
 }
 
 free_port()
@@ -117,7 +127,8 @@ print(s.getsockname()[1])'
 
 jmx() # BEAN KEY
 {
-	curl -sf -m 5 "http://$NAMENODE/jmx?qry=Hadoop:service=NameNode,name=$1" |
+	${HDFS_IN[@]+"${HDFS_IN[@]}"} curl -sf -m 5 \
+		"http://$NAMENODE/jmx?qry=Hadoop:service=NameNode,name=$1" |
 		jq -r ".beans[0].$2"
 }
 
@@ -130,9 +141,9 @@ hdfs_is_up() # DATANODES
 # A name node and data nodes: NAMENODE is where it is asked by HTTP.
 hdfs_server() # FOLDER DATANODES
 {
-	local i common
+	local i of common at=()
 
-	H=$1 RPC=$(free_port) NAMENODE=127.0.0.1:$(free_port)
+	H=$1 RPC=$(free_port) NAMENODE=$HDFS_AT:$(free_port)
 	# Pages of lists are small; nothing here outlives a power loss.
 	common=(dfs.ls.limit=100 dfs.namenode.edits.noeditlogchannelflush=true
 		dfs.replication=1 dfs.permissions.enabled=true
@@ -143,7 +154,7 @@ hdfs_server() # FOLDER DATANODES
 		"dfs.namenode.safemode.min.datanodes=$2")
 	site "$H/name" "${common[@]}" "dfs.namenode.name.dir=$H/meta" \
 		"dfs.namenode.http-address=$NAMENODE" \
-		"dfs.namenode.rpc-address=127.0.0.1:$RPC"
+		"dfs.namenode.rpc-address=$HDFS_AT:$RPC"
 	(hadoop "$H/name:$HDFS/*" 192m \
 		org.apache.hadoop.hdfs.server.namenode.NameNode \
 		-format -nonInteractive >"$H/format.log" 2>&1 3>&-)
@@ -152,16 +163,20 @@ hdfs_server() # FOLDER DATANODES
 		>"$H/name.log" 2>&1 3>&- &
 	PIDS+=($!)
 	for ((i = 1; i <= $2; i++)); do
-		site "$H/data$i" "${common[@]}" \
+		at=()
+		for of in address http.address ipc.address; do
+			at+=("dfs.datanode.$of=$HDFS_AT:$(hdfs_data_port "$i" $of)")
+		done
+		site "$H/data$i" "${common[@]}" "${at[@]}" \
 			"dfs.datanode.data.dir=$H/blocks$i" \
-			dfs.datanode.{address,http.address,ipc.address}=127.0.0.1:0 \
-			dfs.datanode.hostname=127.0.0.1
+			"dfs.datanode.hostname=$HDFS_AT"
 		hadoop "$H/data$i:$HDFS/*" 128m \
 			org.apache.hadoop.hdfs.server.datanode.DataNode \
 			>"$H/data$i.log" 2>&1 3>&- &
 		PIDS+=($!)
 	done
-	wait_for hdfs_is_up "$2"
+	# Nine such processes on two processors that have other work: minutes.
+	wait_for hdfs_is_up "$2" || wait_for hdfs_is_up "$2"
 }
 
 httpfs_answers()
