@@ -138,8 +138,13 @@ DEFINE_AUTO(oci_store)
  * hex below the folder `folder`: an artifact can be kept where checkpoints are.  There
  * are no tags and no referrers: -ENOTSUP.  Errors are those of objects/store.h. */
 struct object_store;
+struct object_store_config;
 int oci_objects_new(struct object_store *objects, const char *folder,
 		    struct oci_store **ret, struct error *err) MUST_CHECK;
+/* The same of a store of its own, as object_store_open(). */
+int oci_objects_open(const char *url, const struct object_store_config *cfg,
+		     const char *folder, struct oci_store **ret,
+		     struct error *err) MUST_CHECK;
 
 /* All block and are safe from several threads. -ENOENT, -EACCES (401/403 after
  * a fresh token), -EBADMSG (content is not what its digest says), -EBUSY (429

@@ -17,6 +17,7 @@
 struct objects_store {
 	struct oci_store base;
 	struct object_store *objects; /* borrowed */
+	struct object_store *own;     /* the same, when it is ours; or NULL */
 	char *folder;
 };
 
@@ -252,6 +253,7 @@ static void objects_free(struct oci_store *base)
 	struct objects_store *s =
 		container_of(base, struct objects_store, base);
 
+	object_store_free(s->own);
 	free(s->folder);
 	free(s);
 }
@@ -283,4 +285,19 @@ int oci_objects_new(struct object_store *objects, const char *folder,
 	s->objects = objects;
 	*ret = &steal_ptr(&s)->base;
 	return 0;
+}
+
+int oci_objects_open(const char *url, const struct object_store_config *cfg,
+		     const char *folder, struct oci_store **ret,
+		     struct error *err)
+{
+	AUTO(object_store) objects = NULL;
+	int rc = object_store_open(url, cfg, &objects, err);
+
+	if (rc == 0)
+		rc = oci_objects_new(objects, folder, ret, err);
+	if (rc == 0)
+		container_of(*ret, struct objects_store, base)->own =
+			steal_ptr(&objects);
+	return rc;
 }
