@@ -376,6 +376,20 @@ static const struct option_spec options[] = {
 	  .offset = AT(metrics),
 	  .arg = "ADDR:PORT",
 	  .help = "Serve Prometheus text at http://ADDR:PORT/metrics." },
+	{ .key = "env-store",
+	  .type = OPTION_LIST,
+	  .offset = AT(env_stores),
+	  .arg = "URL",
+	  .help = "Environments of this store may be mounted here for whoever "
+		  "is root on this machine: file:///DIR, s3://BUCKET/PREFIX or "
+		  "hdfs://HOST:PORT/DIR, as 'bootseer env run --store' has it. "
+		  "Without it they are unpacked." },
+	{ .key = "env-ca-file",
+	  .type = OPTION_FILE,
+	  .offset = AT(env_ca_file),
+	  .arg = "FILE",
+	  .help = "Certificates that the servers of --env-store are trusted "
+		  "by, PEM, instead of the system's." },
 	{ .key = "trust",
 	  .type = OPTION_LIST,
 	  .offset = AT(trust),
@@ -531,6 +545,15 @@ int node_config_check(const struct node_config *c, struct error *err)
 					 "name the registry as images do, "
 					 "without http:// and path",
 					 *h);
+	}
+	for (char **u = c->env_stores; u && *u; u++) {
+		if (!strstr(*u, "://"))
+			return error_set(err, EINVAL,
+					 "--env-store '%s' is no URL of a "
+					 "store: say file:///DIR, "
+					 "s3://BUCKET/PREFIX or "
+					 "hdfs://HOST:PORT/DIR",
+					 *u);
 	}
 	if (c->trust_keys[0] != '/')
 		return error_set(

@@ -45,9 +45,11 @@ struct node_config {
 	char *p2p_rdma_device; /* NULL: that of the address, or any */
 	char *rack, *zone, *region;
 	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
-	char *metrics;    /* "address:port"; NULL is none */
-	char **trust;     /* rules; policy_parse() */
-	char *trust_keys; /* file or folder of public keys */
+	char *metrics;     /* "address:port"; NULL is none */
+	char **trust;      /* rules; policy_parse() */
+	char *trust_keys;  /* file or folder of public keys */
+	char **env_stores; /* URLs whose environments are mounted */
+	char *env_ca_file;
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port" */
 	char *log_level;

@@ -22,6 +22,7 @@
 #include "net/places.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/control.h"
+#include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/holder.h"
 #include "snapshotter/node/control/housekeeper.h"
@@ -537,6 +538,18 @@ static void confine(int (*by)(struct error *))
 			    err.msg);
 }
 
+/* Images start without them. */
+static void environments_restore(struct node *n)
+{
+	struct error err = ERROR_INIT;
+
+	if (environments_open(n, &err) < 0)
+		log_error("environment",
+			  "mounts of earlier are not all cleared away "
+			  "reason=\"%s\"",
+			  err.msg);
+}
+
 static int run(const struct node_config *cfg, struct error *err)
 {
 	struct node_daemon d = { .node = { .cfg = cfg, .run_fd = -1 } };
@@ -556,6 +569,7 @@ static int run(const struct node_config *cfg, struct error *err)
 		rc = holder_watch_start(&d.holder, d.loop, &d.node, err);
 	if (rc == 0) {
 		/* Nothing is answered before every mount is there again. */
+		environments_restore(&d.node);
 		node_restore(&d.node);
 		rc = start_serving(&d, err);
 	}

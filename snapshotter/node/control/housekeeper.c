@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "snapshotter/node/control/disk.h"
+#include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/node.h"
 
@@ -33,6 +34,7 @@ static void housekeeper_run(struct work *w)
 	struct housekeeper *h = container_of(w, struct housekeeper, work);
 
 	node_collect_old(h->node, time(NULL));
+	environments_collect(h->node, time(NULL));
 	disk_refresh(h->node->disk);
 }
 

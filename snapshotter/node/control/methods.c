@@ -448,6 +448,8 @@ static const struct method {
 	{ "image.record", CONTROL_WAITS, NULL, method_record, false },
 	{ "image.explain", CONTROL_QUICK, method_explain, NULL, false },
 	{ "image.prefetch", CONTROL_WAITS, NULL, do_prefetch, false },
+	{ "environment.mount", CONTROL_REMOTE, NULL, method_env_mount, false },
+	{ "environment.umount", CONTROL_WAITS, NULL, method_env_umount, true },
 	{ "start.begin", CONTROL_WAITS, NULL, method_begin, false },
 	{ "start.ready", CONTROL_QUICK, method_ready, NULL, false },
 	{ "start.end", CONTROL_QUICK, method_end, NULL, false },
@@ -470,6 +472,14 @@ static const struct method *find_method(const char *name, struct error *err)
 	return NULL;
 }
 
+/* What a URL of a store names behind its scheme; a registry's host as it is. */
+static const char *store_server(const char *text)
+{
+	const char *at = text ? strstr(text, "://") : NULL;
+
+	return at ? at + 3 : text;
+}
+
 /* The host that a call is about: each has a lane, whatever its ports. */
 static void name_lane(struct node *n, const json_t *params,
 		      char lane[CONTROL_LANE_MAX])
@@ -481,8 +491,11 @@ static void name_lane(struct node *n, const json_t *params,
 	_Static_assert(CONTROL_LANE_MAX >= REGISTRY_HOST_MAX, "a host fits");
 	if (!text)
 		text = json_string_value(json_object_get(params, "registry"));
+	if (!text)
+		text = store_server(
+			json_string_value(json_object_get(params, "store")));
 	if (i)
-		text = i->state.host;
+		text = store_server(i->state.host);
 	registry_host_name(text ? text : "", lane);
 	images_put(i);
 }

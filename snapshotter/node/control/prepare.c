@@ -211,10 +211,8 @@ int node_manifest(struct node *n, const struct image_query *q,
 
 /* -------------------------------------------------------------- artifacts --- */
 
-/* Do metadata image, block map and artifact agree?  The parser has checked the
- * whole of both, without rights, before they are looked at here. */
-static int check_files(const struct artifact *a, const char *meta_path,
-		       const char *map_path, struct error *err)
+int prepare_check_files(const struct artifact *a, const char *meta_path,
+			const char *map_path, struct error *err)
 {
 	struct map_file meta = MAP_FILE_INIT, map = MAP_FILE_INIT;
 	struct erofs_image image;
@@ -301,7 +299,7 @@ static int fetch_into(struct parser *parser, struct metadata_swarm *m,
 	if (!meta || !map)
 		return error_nomem(err);
 	rc = fetch_files(parser, m, store, a, pace, meta, map, err);
-	return rc < 0 ? rc : check_files(a, meta, map, err);
+	return rc < 0 ? rc : prepare_check_files(a, meta, map, err);
 }
 
 /* What was recorded of it is looked for while its files come. */

@@ -56,4 +56,9 @@ int node_manifest(struct node *n, const struct image_query *q,
 		  struct origin **ret_origin, struct oci_manifest *ret,
 		  struct error *err) MUST_CHECK;
 
+/* Do metadata image, block map and artifact agree?  The parser has checked the
+ * whole of both, without rights, before they are looked at here. */
+int prepare_check_files(const struct artifact *a, const char *meta_path,
+			const char *map_path, struct error *err) MUST_CHECK;
+
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The one file that composes sources: pack > registry's blob, which retries
- * by itself and resumes in the middle of a range (oci.h).  The device puts
+ * The one file that composes sources: pack > registry's blob, or an object of a store
+ * (objects/store.h), which retries by itself and resumes in the middle of a range.  The device puts
  * verify on top, the cache is beside it (blockstore.h).
  *
  * A registry's store reads credentials when it is opened, so a reload opens a
@@ -13,8 +13,11 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "objects/store.h"
 #include "snapshotter/node/images/outages.h"
 #include "snapshotter/node/constants.h"
+
+#define STORE_MEMORY (1u << 20)
 
 struct origins {
 	pthread_mutex_t lock; /* protects lists and counts */
@@ -217,6 +220,26 @@ void origin_put(struct origin *o)
 	origin_destroy(o);
 }
 
+bool origin_is_store(const char *host)
+{
+	return strstr(host, "://");
+}
+
+/* Its reads end by its own bounds, which are those of a registry's. */
+static int open_objects(const struct origin *o, struct oci_store **ret,
+			struct error *err)
+{
+	const struct node_config *cfg = o->all->cfg;
+	struct object_store_config objects = OBJECT_STORE_CONFIG_INIT;
+
+	objects.memory = STORE_MEMORY; /* nothing is put */
+	objects.connect_timeout_ms = (uint32_t)(cfg->connect_timeout / 1000000);
+	objects.stall_timeout_ms = (uint32_t)(cfg->stall_timeout / 1000000);
+	objects.ca_file = cfg->env_ca_file;
+	objects.is_write_once = true;
+	return oci_objects_open(o->host, &objects, o->repo, ret, err);
+}
+
 static int open_store(struct origin *o, struct oci_store **ret,
 		      struct error *err)
 {
@@ -238,6 +261,8 @@ static int open_store(struct origin *o, struct oci_store **ret,
 		.watch = outages_watch(o->all->outages),
 	};
 
+	if (origin_is_store(o->host))
+		return open_objects(o, ret, err);
 	return o->all->open(&ref, &oci, false, ret, err);
 }
 
@@ -289,7 +314,7 @@ int origin_lease_paced(struct origin *o, struct pace *pace,
 	struct store_lease *l;
 	int rc;
 
-	if (!pace)
+	if (!pace || origin_is_store(o->host))
 		return origin_lease(o, ret, err);
 	l = calloc(1, sizeof(*l));
 	if (!l)

@@ -11,6 +11,10 @@
 #include "image/artifact/artifact.h"
 #include "snapshotter/node/config.h"
 
+/* Is it the URL of a store of objects, where environments are, instead of a registry's
+ * host?  Its `repo` is the folder of the blobs. */
+bool origin_is_store(const char *host);
+
 struct origins; /* all of a process: images of one repository share one */
 struct origin;
 

@@ -413,7 +413,8 @@ int image_swarm_get(struct node *n, struct image *i, struct image_swarm **ret,
 	int rc = 0;
 
 	*ret = NULL;
-	if (!n->peers)
+	/* Rights among peers are those of a registry's repositories. */
+	if (!n->peers || origin_is_store(i->state.host))
 		return 0;
 	*ret = find(i);
 	if (*ret)

@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/control/environment.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "snapshotter/node/control/disk.h"
+#include "snapshotter/node/control/gc.h"
+#include "snapshotter/node/control/prepare.h"
+#include "snapshotter/node/images/images.h"
+#include "snapshotter/node/parser/parser.h"
+#include "snapshotter/node/starts/mount.h"
+#include "snapshotter/node/starts/mounted.h"
+#include "snapshotter/node/starts/prefetch.h"
+
+#define NAME_HEX 32
+#define USER_PREFIX "environment:"
+#define OVERLAYS_MAX 64 /* of one mount */
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID_MAX 64
+/* Whoever asked for a mount has joined it to its targets long before. */
+#define GRACE_S 300
+
+void environment_mount_fini(struct environment_mount *m)
+{
+	free(m->path);
+	free(m->work);
+	*m = (struct environment_mount){ .path = NULL };
+}
+
+/* ----------------------------------------------------------------- the question --- */
+
+static bool is_hex_name(const char *s)
+{
+	return strlen(s) == NAME_HEX &&
+	       strspn(s, "0123456789abcdef") == NAME_HEX;
+}
+
+static size_t url_len(const char *url)
+{
+	size_t len = strlen(url);
+
+	while (len > 1 && url[len - 1] == '/' && url[len - 2] != '/')
+		len--;
+	return len;
+}
+
+static bool is_allowed(const struct node_config *cfg, const char *store)
+{
+	size_t len = url_len(store);
+
+	for (char **u = cfg->env_stores; u && *u; u++)
+		if (url_len(*u) == len && strncmp(*u, store, len) == 0)
+			return true;
+	return false;
+}
+
+static int check_query(const struct node *n, const struct environment_query *q,
+		       struct error *err)
+{
+	if (!is_hex_name(q->name) || !is_hex_name(q->folder))
+		return error_set(err, EINVAL,
+				 "parameters: name and folder are %d hex "
+				 "digits",
+				 NAME_HEX);
+	if (!is_allowed(n->cfg, q->store))
+		return error_set(err, EACCES,
+				 "bootseerd has no --env-store '%.120s', so "
+				 "nothing of it is mounted here",
+				 q->store);
+	return 0;
+}
+
+/* Where its blobs are, as origins call it; both are the caller's. */
+static int place_of(const struct environment_query *q, char **ret_store,
+		    char **ret_folder, struct error *err)
+{
+	char hex[IMAGE_HEX_MAX];
+
+	digest_hex(&q->key, hex);
+	*ret_store = strndup(q->store, url_len(q->store));
+	if (asprintf(ret_folder, "env/data/%s/%s", hex, q->folder) < 0)
+		*ret_folder = NULL;
+	return *ret_store && *ret_folder ? 0 : error_nomem(err);
+}
+
+/* ------------------------------------------------------------------- its files --- */
+
+static int fetch_staged(struct node *n, struct oci_store *store,
+			const struct artifact *a, const char *dir,
+			struct error *err)
+{
+	const struct artifact_sources from = {
+		.parser = parser_of_artifacts(n->parser),
+	};
+	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
+	AUTO_FREE char *map = fs_join(dir, "blockmap");
+	int rc;
+
+	if (!meta || !map)
+		return error_nomem(err);
+	rc = artifact_fetch(store, a, &from, meta, map, err);
+	return rc < 0 ? rc : prepare_check_files(a, meta, map, err);
+}
+
+/* Inside the image's gate.  Takes what `a` owns on success. */
+static int fetch_files(struct node *n, struct oci_store *store,
+		       struct artifact *a, const struct digest *id,
+		       const char *url, const char *folder, struct image **ret,
+		       struct error *err)
+{
+	uint64_t room = artifact_disk_bytes(a);
+	AUTO_FREE char *staged = NULL;
+	int rc;
+
+	rc = node_collect_for_place(n, err);
+	if (rc == 0)
+		rc = disk_reserve(n->disk, room, err);
+	if (rc < 0)
+		return rc;
+	rc = images_stage(n->images, id, &staged, err);
+	if (rc == 0)
+		rc = fetch_staged(n, store, a, staged, err);
+	if (rc == 0)
+		rc = images_add(n->images, staged, a, url, folder, false, ret,
+				err);
+	if (rc < 0 && staged && fs_remove_tree(staged, NULL) < 0)
+		log_warning("environment", "leftover path=\"%s\"", staged);
+	if (rc == 0)
+		(*ret)->is_checked = true;
+	disk_settle(n->disk, room, rc == 0 ? (*ret)->dir : NULL);
+	return rc;
+}
+
+/* The key is what the caller asked for; the artifact says so itself. */
+static int get_artifact(struct oci_store *store,
+			const struct environment_query *q, struct artifact *ret,
+			struct error *err)
+{
+	int rc = artifact_get(store, &q->artifact, ret, err);
+
+	if (rc == 0 && (ret->n_chain_ids != 1 ||
+			!digest_equal(&ret->chain_ids[0], &q->key)))
+		rc = error_set(err, EBADMSG,
+			       "the snapshot is damaged: its artifact is "
+			       "another key's");
+	return rc;
+}
+
+static int fetch(struct node *n, const struct environment_query *q,
+		 const struct digest *id, const char *url, const char *folder,
+		 struct image **ret, struct error *err)
+{
+	struct artifact a = { .format = 0 };
+	struct store_lease *lease = NULL;
+	struct origin *origin = NULL;
+	int rc;
+
+	rc = keyed_lock_enter_paced(n->gate, id, NODE_GATE_TIMEOUT_NS,
+				    &q->call->pace, err);
+	if (rc < 0)
+		return rc;
+	*ret = images_get(n->images, id);
+	if (!*ret) {
+		rc = origin_get(n->origins, url, folder, false, &origin, err);
+		if (rc == 0)
+			rc = origin_lease(origin, &lease, err);
+		if (rc == 0)
+			rc = get_artifact(lease->store, q, &a, err);
+		if (rc == 0)
+			rc = fetch_files(n, lease->store, &a, id, url, folder,
+					 ret, err);
+		artifact_fini(&a);
+		store_lease_end(lease);
+		origin_put(origin);
+	}
+	keyed_lock_leave(n->gate, id);
+	return rc;
+}
+
+/* A use of the snapshot's image.  The same artifact in two stores is two images: what
+ * one store's credentials open is never found by way of another's. */
+static int find_image(struct node *n, const struct environment_query *q,
+		      struct image **ret, struct error *err)
+{
+	AUTO_FREE char *url = NULL;
+	AUTO_FREE char *folder = NULL;
+	struct digest id;
+	int rc = place_of(q, &url, &folder, err);
+
+	if (rc == 0 && image_id_of(&q->artifact, url, folder, &id) < 0)
+		rc = error_nomem(err);
+	if (rc < 0)
+		return rc;
+	*ret = images_get(n->images, &id);
+	if (*ret)
+		return 0;
+	if (!q->call || q->call->is_local)
+		return error_set(err, EINPROGRESS, "the store is needed");
+	rc = fetch(n, q, &id, url, folder, ret, err);
+	return error_wrap(err, rc, "environment");
+}
+
+/* --------------------------------------------------------------- the mount's folder --- */
+
+static char *work_of(const struct node *n, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/environments%s%s", n->cfg->root,
+			*name ? "/" : "", name) < 0
+		       ? NULL
+		       : path;
+}
+
+static int read_boot(struct buf *ret, struct error *err)
+{
+	return fs_read_file(BOOT_ID, BOOT_ID_MAX, ret, err);
+}
+
+static int make_work(const char *work, struct error *err)
+{
+	AUTO_FREE char *none = fs_join(work, "none");
+	AUTO_FREE char *boot = fs_join(work, "boot");
+	AUTO_BUF id = BUF_INIT;
+	int rc = none && boot ? read_boot(&id, err) : error_nomem(err);
+
+	if (rc < 0)
+		return rc;
+	if ((mkdir(work, 0700) < 0 && errno != EEXIST) ||
+	    (mkdir(none, 0700) < 0 && errno != EEXIST))
+		return error_set(err, errno, "make '%s': %s", work,
+				 strerror(errno));
+	return fs_replace_file(boot, id.data, id.len, 0600, err);
+}
+
+/* Was it made since the machine was started? */
+static bool is_of_this_boot(const char *work)
+{
+	AUTO_FREE char *path = fs_join(work, "boot");
+	AUTO_BUF now = BUF_INIT;
+	AUTO_BUF was = BUF_INIT;
+
+	return path && read_boot(&now, NULL) == 0 &&
+	       fs_read_file(path, BOOT_ID_MAX, &was, NULL) == 0 &&
+	       now.len == was.len && memcmp(now.data, was.data, now.len) == 0;
+}
+
+/*
+ * Has an overlay the folders, in whatever mount namespace?  The kernel marks them, and
+ * with index=on refuses a second user: EBUSY.  A new overlay that it does make is
+ * mounted nowhere and gone at once.
+ */
+static bool has_overlay(const char *work, unsigned int number)
+{
+	AUTO_BUF none = BUF_INIT;
+	AUTO_BUF upper = BUF_INIT;
+	AUTO_BUF inner = BUF_INIT;
+	AUTO_CLOSE int fd = -1;
+
+	if (buf_printf(&none, "%s/none", work) < 0 ||
+	    buf_printf(&upper, "%s/%u/upper", work, number) < 0 ||
+	    buf_printf(&inner, "%s/%u/work", work, number) < 0)
+		return true;
+	if (access(inner.data, F_OK) < 0)
+		return errno != ENOENT;
+	fd = fsopen("overlay", FSOPEN_CLOEXEC);
+	return fd < 0 ||
+	       fsconfig(fd, FSCONFIG_SET_STRING, "lowerdir", none.data, 0) <
+		       0 ||
+	       fsconfig(fd, FSCONFIG_SET_STRING, "upperdir", upper.data, 0) <
+		       0 ||
+	       fsconfig(fd, FSCONFIG_SET_STRING, "workdir", inner.data, 0) <
+		       0 ||
+	       fsconfig(fd, FSCONFIG_SET_STRING, "index", "on", 0) < 0 ||
+	       fsconfig(fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0;
+}
+
+static bool is_joined(const char *work)
+{
+	for (unsigned int i = 0; i < OVERLAYS_MAX; i++)
+		if (has_overlay(work, i))
+			return true;
+	return false;
+}
+
+/* ---------------------------------------------------------------------- the users --- */
+
+static char *user_of(const char *name)
+{
+	char *user;
+
+	return asprintf(&user, USER_PREFIX "%s", name) < 0 ? NULL : user;
+}
+
+/* Tell of each image that the user has, until one fails. */
+typedef int environment_image_fn(struct node *n, struct image *i,
+				 const char *user, struct remote_call *call,
+				 bool *ret_was, struct error *err);
+
+static int each_image_of(struct node *n, const char *name,
+			 environment_image_fn *fn, struct remote_call *call,
+			 bool *ret_was, struct error *err)
+{
+	AUTO_FREE char *user = user_of(name);
+	struct image **list;
+	size_t len;
+	int rc = user ? images_list(n->images, &list, &len, err)
+		      : error_nomem(err);
+
+	*ret_was = false;
+	if (rc < 0)
+		return rc;
+	for (size_t k = 0; rc == 0 && k < len; k++) {
+		bool has, was = false;
+
+		images_lock(n->images);
+		has = names_has(&list[k]->state.users, user);
+		images_unlock(n->images);
+		if (has)
+			rc = fn(n, list[k], user, call, &was, err);
+		*ret_was = *ret_was || was;
+	}
+	images_list_free(list, len);
+	return rc;
+}
+
+static int environment_count(struct node *n, struct image *i, const char *user,
+			     struct remote_call *call, bool *ret_was,
+			     struct error *err)
+{
+	*ret_was = true;
+	return 0;
+}
+
+static int environment_forget(struct node *n, struct image *i, const char *user,
+			      struct remote_call *call, bool *ret_was,
+			      struct error *err)
+{
+	return image_remove_user(i, user, ret_was, err);
+}
+
+static int environment_release(struct node *n, struct image *i,
+			       const char *user, struct remote_call *call,
+			       bool *ret_was, struct error *err)
+{
+	return node_umount(n, i, user, call, ret_was, err);
+}
+
+/* ------------------------------------------------------------------ mount and end --- */
+
+static void prefetch_rest(struct node *n, struct image *i,
+			  struct remote_call *call)
+{
+	struct error why = ERROR_INIT;
+
+	/* So that it soon needs its store no more. */
+	if (node_prefetch(n, i, PREFETCH_ON_START_UNKNOWN, NULL, call, &why) <
+	    0)
+		log_warning("environment",
+			    "not prefetched environment=%.12s reason=\"%s\"",
+			    i->hex, why.msg);
+}
+
+static int mount_for(struct node *n, struct image *i,
+		     const struct environment_query *q,
+		     struct environment_mount *ret, struct error *err)
+{
+	AUTO_FREE char *user = user_of(q->name);
+	bool is_known = false;
+	int rc;
+
+	if (!user || !ret->work || !ret->path)
+		return error_nomem(err);
+	/* The folder first: a user without one is forgotten at the next start. */
+	rc = make_work(ret->work, err);
+	if (rc == 0)
+		rc = node_mount(n, i, user, false, q->call, err);
+	if (rc < 0) {
+		/* Not that of a mount that was made before. */
+		if (rc != -EINPROGRESS &&
+		    each_image_of(n, q->name, environment_count, NULL,
+				  &is_known, NULL) == 0 &&
+		    !is_known)
+			(void)!fs_remove_tree(ret->work, NULL);
+		return rc;
+	}
+	images_lock(n->images);
+	ret->is_complete = i->mounted && mounted_is_complete(i->mounted);
+	images_unlock(n->images);
+	if (!ret->is_complete)
+		prefetch_rest(n, i, q->call);
+	return 0;
+}
+
+int environment_mount(struct node *n, const struct environment_query *q,
+		      struct environment_mount *ret, struct error *err)
+{
+	struct image *i = NULL;
+	int rc = check_query(n, q, err);
+
+	if (rc == 0)
+		rc = find_image(n, q, &i, err);
+	if (rc < 0)
+		return rc;
+	*ret = (struct environment_mount){ .path = strdup(i->mountpoint),
+					   .work = work_of(n, q->name) };
+	rc = mount_for(n, i, q, ret, err);
+	if (rc == 0)
+		image_touch(i);
+	else
+		environment_mount_fini(ret);
+	images_put(i);
+	return rc;
+}
+
+int environment_umount(struct node *n, const char *name,
+		       struct remote_call *call, bool *ret_was,
+		       struct error *err)
+{
+	AUTO_FREE char *work = NULL;
+	int rc;
+
+	*ret_was = false;
+	if (!is_hex_name(name))
+		return error_set(err, EINVAL,
+				 "parameters: name is %d hex digits", NAME_HEX);
+	work = work_of(n, name);
+	if (!work)
+		return error_nomem(err);
+	if (access(work, F_OK) == 0 && is_joined(work))
+		return error_set(err, EBUSY,
+				 "environment %.12s is mounted elsewhere "
+				 "still: it ends when that is unmounted",
+				 name);
+	rc = each_image_of(n, name, environment_release, call, ret_was, err);
+	/* Last: without it, what is left of the mount is forgotten at a start. */
+	if (rc == 0)
+		rc = fs_remove_tree(work, err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* ----------------------------------------------------------------------- clean-up --- */
+
+/* Call `fn` with the name of each mount; -errno of reading the folder. */
+typedef void environment_name_fn(struct node *n, const char *name,
+				 const char *work, int64_t now);
+
+static int each_work(struct node *n, environment_name_fn *fn, int64_t now,
+		     struct error *err)
+{
+	AUTO_FREE char *all = work_of(n, "");
+	struct dirent *e;
+	DIR *dir;
+
+	if (!all)
+		return error_nomem(err);
+	dir = opendir(all);
+	if (!dir)
+		return error_set(err, errno, "open '%s': %s", all,
+				 strerror(errno));
+	while ((e = readdir(dir))) {
+		AUTO_FREE char *work = fs_join(all, e->d_name);
+
+		if (work && is_hex_name(e->d_name))
+			fn(n, e->d_name, work, now);
+	}
+	closedir(dir);
+	return 0;
+}
+
+static void end_old_boot(struct node *n, const char *name, const char *work,
+			 int64_t now)
+{
+	struct error err = ERROR_INIT;
+	bool was;
+	int rc;
+
+	if (is_of_this_boot(work))
+		return;
+	rc = each_image_of(n, name, environment_forget, NULL, &was, &err);
+	if (rc == 0)
+		rc = fs_remove_tree(work, &err);
+	if (rc < 0)
+		log_warning("environment", "leftover path=\"%s\" reason=\"%s\"",
+			    work, err.msg);
+}
+
+/* A user whose folder is not there: it was on its way out. */
+static int forget_strays_of(struct node *n, struct image *i, struct error *err)
+{
+	int rc = 0;
+
+	/* Nobody else is here yet: no lock. */
+	for (size_t k = i->state.users.n; rc == 0 && k-- > 0;) {
+		const char *user = i->state.users.v[k];
+		AUTO_FREE char *copy = NULL;
+		AUTO_FREE char *work = NULL;
+		bool was;
+
+		if (strncmp(user, USER_PREFIX, strlen(USER_PREFIX)) != 0)
+			continue;
+		copy = strdup(user);
+		work = work_of(n, user + strlen(USER_PREFIX));
+		if (!copy || !work)
+			return error_nomem(err);
+		if (access(work, F_OK) < 0 && errno == ENOENT)
+			rc = image_remove_user(i, copy, &was, err);
+	}
+	return rc;
+}
+
+int environments_open(struct node *n, struct error *err)
+{
+	AUTO_FREE char *all = work_of(n, "");
+	struct image **list;
+	size_t len;
+	int rc = all ? fs_mkdir_private(all, NULL, err) : error_nomem(err);
+
+	if (rc == 0)
+		rc = each_work(n, end_old_boot, 0, err);
+	if (rc == 0)
+		rc = images_list(n->images, &list, &len, err);
+	if (rc < 0)
+		return rc;
+	for (size_t k = 0; rc == 0 && k < len; k++)
+		rc = forget_strays_of(n, list[k], err);
+	images_list_free(list, len);
+	return rc;
+}
+
+static void end_orphan(struct node *n, const char *name, const char *work,
+		       int64_t now)
+{
+	struct remote_call call;
+	struct error err = ERROR_INIT;
+	struct stat st;
+	bool was;
+
+	if (stat(work, &st) < 0 || now - st.st_mtime < GRACE_S ||
+	    is_joined(work))
+		return;
+	mounted_call_init(n, &call);
+	if (environment_umount(n, name, &call, &was, &err) == 0)
+		log_info("environment",
+			 "ended name=%.12s reason=\"nothing has "
+			 "it mounted any more\"",
+			 name);
+	else
+		log_warning("environment", "not ended name=%.12s reason=\"%s\"",
+			    name, err.msg);
+}
+
+void environments_collect(struct node *n, int64_t now)
+{
+	struct error err = ERROR_INIT;
+
+	if (each_work(n, end_orphan, now, &err) < 0)
+		log_warning("environment", "reason=\"%s\"", err.msg);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Environments (docs/environments.md) that are mounted on this node: each mount has a
+ * name, which is a user of the snapshot's image, and a folder ROOT/environments/NAME
+ *
+ *	boot   the boot of the machine that it was made in
+ *	none   an empty folder, for looking whether an overlay has the others
+ *	0/upper, 0/work, ...   of the overlay at each target; whoever mounts makes them
+ *
+ * Any thread.
+ */
+#ifndef BOOTSEER_NODE_ENVIRONMENT_H
+#define BOOTSEER_NODE_ENVIRONMENT_H
+
+#include "common/digest.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/remote_call.h"
+
+struct environment_query {
+	const char *store;  /* URL, one of --env-store */
+	const char *folder; /* of the snapshot's blobs: 32 hex digits */
+	const char *
+		name; /* of the mount: 32 hex digits, whoever asks chose them */
+	struct digest key;        /* what it is of */
+	struct digest artifact;   /* its bytes: digest of the manifest */
+	struct remote_call *call; /* as node_mount() */
+};
+
+struct environment_mount {
+	char *path; /* where the snapshot's tree is */
+	char *work; /* ROOT/environments/NAME */
+	bool is_complete;
+};
+void environment_mount_fini(struct environment_mount *m);
+
+/* Mount the snapshot's tree, for `name`.  Idempotent.
+ *   -EACCES      the store is none of --env-store
+ *   -EINPROGRESS as node_mount()
+ *   -EBADMSG     the snapshot is damaged, or of another key */
+int environment_mount(struct node *n, const struct environment_query *q,
+		      struct environment_mount *ret,
+		      struct error *err) MUST_CHECK;
+
+/* Forget the mount, and remove what was written to it.  -EBUSY: an overlay has it
+ * still; the housekeeper ends it later. */
+int environment_umount(struct node *n, const char *name,
+		       struct remote_call *call, bool *ret_was,
+		       struct error *err) MUST_CHECK;
+
+/* At start, before node_restore(): forget mounts of an earlier boot, and make the
+ * folder. */
+int environments_open(struct node *n, struct error *err) MUST_CHECK;
+
+/* End mounts that no overlay has any more: their namespaces are gone.  `now` is in
+ * seconds since 1970. */
+void environments_collect(struct node *n, int64_t now);
+
+#endif
