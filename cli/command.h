@@ -53,6 +53,7 @@ extern const struct command env_ls_command;
 extern const struct command env_inspect_command;
 extern const struct command env_verify_command;
 extern const struct command env_rm_command;
+extern const struct command env_umount_command;
 extern const struct command p2p_status_command;
 extern const struct command node_status_command;
 extern const struct command node_doctor_command;

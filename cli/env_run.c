@@ -11,15 +11,18 @@
 
 #include "cli/env.h"
 #include "cli/env_child.h"
+#include "cli/env_mount.h"
 #include "common/clock.h"
 #include "common/progress.h"
+#include "snapshotter/client.h"
 
 struct env_run_config {
 	struct env_access access;
 	struct env_parts parts;
 	char *store;
 	int64_t wait, lease;
-	bool quiet;
+	char *socket;
+	bool unpack, quiet;
 };
 
 static const struct option_spec options[] = {
@@ -46,6 +49,18 @@ static const struct option_spec options[] = {
 	  .max = "10m",
 	  .help = "A node that runs the command and is not heard of for so "
 		  "long has died." },
+	{ .key = "socket",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct env_run_config, socket),
+	  .arg = "PATH",
+	  .help = "Where the bootseerd listens that mounts the snapshot; else "
+		  "$BOOTSEER_SOCKET, else " NODE_SOCKET_DEFAULT
+		  ", when it is there." },
+	{ .key = "unpack",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct env_run_config, unpack),
+	  .help = "Unpack the snapshot, also where bootseerd could mount "
+		  "it." },
 	{ .key = "quiet",
 	  .letter = 'q',
 	  .type = OPTION_BOOL,
@@ -104,6 +119,26 @@ static void say_done(const struct env_run *r, const char *what,
 
 /* ------------------------------------------------------------------------ snapshot --- */
 
+/* By a mount where bootseerd makes one; where it should and does not, a line says why. */
+static bool try_mount(const struct env_run *r, const struct env_snapshot *snap)
+{
+	const struct env_mount_job job = { .socket = r->cfg->socket,
+					   .store = r->cfg->store,
+					   .snap = snap,
+					   .targets = &r->targets };
+	struct error err = ERROR_INIT;
+
+	if (r->cfg->unpack)
+		return false;
+	if (env_mount(&job, &err) == 0)
+		return true;
+	if (err.msg[0])
+		fprintf(stderr,
+			"bootseer env run: not mounted: %s: it is unpacked\n",
+			err.msg);
+	return false;
+}
+
 /* -ENOENT: there is none; else the process ends here. */
 static int try_restore(struct env_run *r)
 {
@@ -114,6 +149,10 @@ static int try_restore(struct env_run *r)
 	if (rc == -ENOENT)
 		return rc;
 	r->begun_ns = clock_now_ns();
+	if (rc == 0 && try_mount(r, &snap)) {
+		say_done(r, "mounted", &snap);
+		exit(EXIT_SUCCESS);
+	}
 	if (rc == 0)
 		rc = env_restore(r->store, &snap, &r->targets, 0, &err);
 	if (rc < 0)

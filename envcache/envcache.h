@@ -155,6 +155,26 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
 		struct error *err) MUST_CHECK;
 
+/* A snapshot whose tree is mounted; all is borrowed. */
+struct env_join {
+	const struct env_targets *targets;
+	const char *tree;   /* where it is mounted */
+	const char *work;   /* a folder that is there, for what is written */
+	const char *source; /* name of the overlays in the table of mounts */
+};
+
+/*
+ * Mount an overlay at each target in which the snapshot changed something: what is there
+ * below, the snapshot above, on top a folder in `work` that takes what is written.  All or
+ * none.  -ENOTSUP: it has to be unpacked, the message says why.
+ */
+int env_join(const struct env_join *j, struct error *err) MUST_CHECK;
+/* Unmount the overlay at `target`, whose source begins with `prefix`, and the others of
+ * the same source, which is the caller's; folders that were made for them go.  -EINVAL:
+ * there is none; -EBUSY: it is in use. */
+int env_part(const char *target, const char *prefix, char **ret_source,
+	     struct error *err) MUST_CHECK;
+
 /* ---------------------------------------------------------------------- the turn --- */
 
 /* Whose turn it is to run the command of a key: one node's at a time. */

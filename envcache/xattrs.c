@@ -21,6 +21,14 @@ static bool is_machines(const char *name)
 	return false;
 }
 
+/* An overlay that the snapshot is joined by would follow it. */
+static bool is_overlays(const char *name)
+{
+	static const char prefix[] = "trusted.overlay.";
+
+	return strncmp(name, prefix, sizeof(prefix) - 1) == 0;
+}
+
 /* By this link also what is open with O_PATH only, a symlink for example. */
 static void link_of(int fd, char ret[LINK_MAX_LEN])
 {
@@ -66,7 +74,12 @@ int xattrs_read(int fd, struct tree *t, struct inode *i, struct error *err)
 				 "attributes: %s", strerror(errno));
 	for (const char *p = names; rc == 0 && p < names + len;
 	     p += strlen(p) + 1)
-		if (!is_machines(p))
+		if (is_overlays(p))
+			rc = error_set(err, ENOTSUP,
+				       "attribute %s, which only overlayfs may "
+				       "set",
+				       p);
+		else if (!is_machines(p))
 			rc = read_one(link, p, value, t, i, err);
 	return rc;
 }

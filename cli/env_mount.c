@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/env_mount.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli/node_socket.h"
+
+#define CALL_MS 60000 /* then the snapshot is unpacked */
+#define NAME_ROOM 33
+
+static int choose_name(char ret[NAME_ROOM], struct error *err)
+{
+	uint64_t n[2];
+
+	if (getrandom(n, sizeof(n), 0) != sizeof(n))
+		return error_set(err, EIO, "no random bytes");
+	(void)snprintf(ret, NAME_ROOM, "%016" PRIx64 "%016" PRIx64, n[0], n[1]);
+	return 0;
+}
+
+/* Nobody has to be told that nothing is where nothing was promised. */
+static int connect_to(const char *socket, struct node_client **ret,
+		      struct error *err)
+{
+	const char *named = socket ? socket : getenv("BOOTSEER_SOCKET");
+	const char *path = named ? named : NODE_SOCKET_DEFAULT;
+	int rc;
+
+	if (!named && access(path, R_OK | W_OK) < 0) {
+		*err = (struct error){ .code = ENOENT };
+		return -ENOENT;
+	}
+	rc = node_client_open(path, CALL_MS, NULL, ret, err);
+	return rc;
+}
+
+static json_t *mount_params(const struct env_mount_job *job, const char *name)
+{
+	char key[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
+
+	digest_format(&job->snap->key.digest, key);
+	digest_format(&job->snap->manifest, manifest);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s}", "store", job->store,
+			 "folder", job->snap->folder, "name", name, "key", key,
+			 "manifest", manifest);
+}
+
+/* The result; the caller's. */
+static json_t *call(struct node_client *c, const char *method, json_t *params,
+		    struct error *err)
+{
+	AUTO_FREE char *text = params ? json_dumps(params, 0) : NULL;
+	AUTO_FREE char *reply = NULL;
+	json_t *result = NULL;
+
+	json_decref(params);
+	if (!text) {
+		error_set(err, EINVAL,
+			  "no memory, or the store's URL is not "
+			  "UTF-8");
+	} else if (node_call(c, method, text, &reply, err) == 0) {
+		result = json_loads(reply, 0, NULL);
+		if (!result)
+			error_set(err, EPROTO, "bootseerd's answer is no JSON");
+	}
+	return result;
+}
+
+static int join(const struct env_mount_job *job, const char *name,
+		const json_t *mounted, struct error *err)
+{
+	char source[sizeof(ENV_MOUNT_PREFIX) + NAME_ROOM];
+	struct env_join j = {
+		.targets = job->targets,
+		.tree = json_string_value(json_object_get(mounted, "path")),
+		.work = json_string_value(json_object_get(mounted, "work")),
+		.source = source,
+	};
+
+	if (!j.tree || !j.work)
+		return error_set(err, EPROTO,
+				 "bootseerd does not say where it mounted it");
+	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
+	return env_join(&j, err);
+}
+
+static int mount_by(struct node_client *c, const struct env_mount_job *job,
+		    struct error *err)
+{
+	char name[NAME_ROOM];
+	json_t *mounted;
+	int rc = choose_name(name, err);
+
+	if (rc < 0)
+		return rc;
+	mounted = call(c, "environment.mount", mount_params(job, name), err);
+	if (!mounted)
+		return -err->code;
+	rc = join(job, name, mounted, err);
+	json_decref(mounted);
+	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
+		json_decref(call(c, "environment.umount",
+				 json_pack("{s:s}", "name", name),
+				 &(struct error)ERROR_INIT));
+	return rc;
+}
+
+int env_mount(const struct env_mount_job *job, struct error *err)
+{
+	struct node_client *c = NULL;
+	int rc = connect_to(job->socket, &c, err);
+
+	if (rc == 0)
+		rc = mount_by(c, job, err);
+	node_client_close(c);
+	return rc;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Environments that bootseerd mounts. */
+#ifndef BOOTSEER_CLI_ENV_MOUNT_H
+#define BOOTSEER_CLI_ENV_MOUNT_H
+
+#include "envcache/envcache.h"
+
+/* Overlays of environments are named this and 32 hex digits. */
+#define ENV_MOUNT_PREFIX "bootseer-env:"
+
+struct env_mount_job {
+	const char *socket; /* NULL: $BOOTSEER_SOCKET, else the usual place */
+	const char *store;  /* URL */
+	const struct env_snapshot *snap;
+	const struct env_targets *targets;
+};
+
+/* Have bootseerd mount the snapshot, and join it to the targets.  -ENOENT with an empty
+ * message: there is no bootseerd for us, so there is nothing to say. */
+int env_mount(const struct env_mount_job *job, struct error *err) MUST_CHECK;
+
+#endif

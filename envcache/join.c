@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A snapshot whose tree is mounted, joined to the targets: at each an overlay of what is
+ * there, what the snapshot has of it, and an empty upper folder.  Whiteouts and opaque
+ * folders of the snapshot are what the kernel takes them for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/mount.h"
+#include "envcache/envcache.h"
+#include "envcache/mount_table.h"
+#include "envcache/place.h"
+#include "envcache/xattrs.h"
+
+#define MADE_MAX (1u << 20) /* bytes of a list of folders */
+
+/* One target that is being joined. */
+struct join_target {
+	const char *path;
+	char *work; /* folder of its overlay */
+	int snapshot; /* its folder in the snapshot, O_PATH; -1: nothing changed */
+	bool is_mounted;
+	struct buf made; /* folders that were made for it, each with its NUL */
+};
+
+struct joining {
+	const struct env_join *j;
+	int tree;
+	struct join_target *targets;
+};
+
+/* --------------------------------------------------------------------- the snapshot --- */
+
+/* That it is mounted here: an empty folder would be a snapshot without changes. */
+static int open_tree_root(struct joining *a, struct error *err)
+{
+	struct mount_line line;
+	int rc = mount_find(a->j->tree, &line, err);
+
+	if (rc == 0)
+		return error_set(err, ENOENT,
+				 "bootseerd's mounts are not seen from this "
+				 "mount namespace");
+	if (rc < 0)
+		return rc;
+	mount_line_fini(&line);
+	a->tree = open(a->j->tree, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return a->tree < 0 ? error_set(err, errno, "open '%.200s': %s",
+				       a->j->tree, strerror(errno))
+			   : 0;
+}
+
+static int open_in_tree(const struct joining *a, const char *path)
+{
+	return fs_openat2(a->tree, path + 1, O_PATH | O_NOFOLLOW,
+			  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+				  RESOLVE_NO_XDEV);
+}
+
+static int find_in_snapshot(const struct joining *a, struct join_target *t,
+			    struct error *err)
+{
+	struct stat st;
+
+	t->snapshot = open_in_tree(a, t->path);
+	if (t->snapshot < 0)
+		return errno == ENOENT
+			       ? 0
+			       : error_set(err, errno,
+					   "'%.200s' of the snapshot: %s",
+					   t->path, strerror(errno));
+	if (fstat(t->snapshot, &st) < 0 || !S_ISDIR(st.st_mode))
+		return error_set(err, ENOTSUP,
+				 "the command removed or replaced '%.200s' "
+				 "itself",
+				 t->path);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ the place --- */
+
+/* Owner, permissions, attributes and times of one folder to another. */
+static int copy_attributes(int from, int to, struct error *err)
+{
+	AUTO(tree) t = tree_new();
+	struct inode *i = t ? tree_root(t) : NULL;
+	struct stat st;
+	int rc;
+
+	if (!i)
+		return error_nomem(err);
+	if (fstat(from, &st) < 0)
+		return error_set(err, errno, "stat: %s", strerror(errno));
+	i->mode = (uint16_t)st.st_mode;
+	i->uid = st.st_uid;
+	i->gid = st.st_gid;
+	i->mtime = st.st_mtim.tv_sec;
+	i->mtime_nsec = (uint32_t)st.st_mtim.tv_nsec;
+	rc = xattrs_read(from, t, i, err);
+	return rc < 0 ? rc : place_attributes(to, i, err);
+}
+
+static int make_folder(const struct joining *a, struct join_target *t,
+		       const char *path, struct error *err)
+{
+	AUTO_CLOSE int from = -1;
+	AUTO_CLOSE int to = -1;
+
+	if (mkdir(path, 0700) < 0)
+		return errno == EEXIST
+			       ? 0
+			       : error_set(err, errno, "make '%.300s': %s",
+					   path, strerror(errno));
+	if (buf_append(&t->made, path, strlen(path) + 1) < 0) {
+		(void)rmdir(path);
+		return error_nomem(err);
+	}
+	from = open_in_tree(a, path);
+	to = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0 || to < 0)
+		return error_set(err, errno, "open '%.300s': %s", path,
+				 strerror(errno));
+	return copy_attributes(from, to, err);
+}
+
+static int make_target(const struct joining *a, struct join_target *t,
+		       struct error *err)
+{
+	AUTO_FREE char *p = strdup(t->path);
+	int rc = p ? 0 : error_nomem(err);
+
+	for (char *at = p; rc == 0 && at;) {
+		at = strchr(at + 1, '/');
+		if (at)
+			*at = '\0';
+		rc = make_folder(a, t, p, err);
+		if (at)
+			*at = '/';
+	}
+	return rc;
+}
+
+/* Innermost first; one in which there is something stays. */
+static void remove_made(const struct buf *made)
+{
+	size_t end = made->len;
+
+	while (end > 0) {
+		size_t begin = end - 1;
+
+		while (begin > 0 && made->data[begin - 1])
+			begin--;
+		(void)rmdir(made->data + begin);
+		end = begin;
+	}
+}
+
+/* The folder's upper and work folders; `ret` is the upper one, open. */
+static int make_work(const struct join_target *t, int *ret, struct error *err)
+{
+	AUTO_FREE char *upper = fs_join(t->work, "upper");
+	AUTO_FREE char *work = fs_join(t->work, "work");
+	AUTO_FREE char *made = fs_join(t->work, "made");
+
+	if (!upper || !work || !made)
+		return error_nomem(err);
+	if (mkdir(t->work, 0700) < 0 || mkdir(upper, 0700) < 0 ||
+	    mkdir(work, 0700) < 0)
+		return error_set(err, errno, "make '%.300s': %s", t->work,
+				 strerror(errno));
+	*ret = open(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*ret < 0)
+		return error_set(err, errno, "open '%.300s': %s", upper,
+				 strerror(errno));
+	return fs_replace_file(made, t->made.data ? t->made.data : "",
+			       t->made.len, 0600, err);
+}
+
+/* ---------------------------------------------------------------------- the overlay --- */
+
+/* What the file system there does not allow, the overlay does not, either. */
+static int flags_of(int target, const char *path, unsigned long *ret,
+		    struct error *err)
+{
+	struct statvfs fs;
+
+	if (fstatvfs(target, &fs) < 0)
+		return error_set(err, errno, "'%.300s': %s", path,
+				 strerror(errno));
+	if (fs.f_flag & ST_RDONLY)
+		return error_set(err, EROFS, "'%.300s' is read only", path);
+	*ret = (fs.f_flag & ST_NOSUID ? MS_NOSUID : 0) |
+	       (fs.f_flag & ST_NODEV ? MS_NODEV : 0) |
+	       (fs.f_flag & ST_NOEXEC ? MS_NOEXEC : 0);
+	return 0;
+}
+
+/* A path as an option of a mount: commas and backslashes quoted. */
+static int put_option(struct buf *b, const char *key, const char *path)
+{
+	int rc = buf_printf(b, ",%s=", key);
+
+	for (; rc == 0 && *path; path++) {
+		if (*path == ',' || *path == '\\')
+			rc = buf_puts(b, "\\");
+		if (rc == 0)
+			rc = buf_append(b, path, 1);
+	}
+	return rc;
+}
+
+/* By descriptors, so that names which somebody changes meanwhile lead nowhere else. */
+static int mount_overlay(const struct joining *a, struct join_target *t,
+			 int target, unsigned long flags, struct error *err)
+{
+	AUTO_BUF options = BUF_INIT;
+	AUTO_BUF upper = BUF_INIT;
+	AUTO_BUF work = BUF_INIT;
+	char at[64];
+
+	/* No attribute of the snapshot may lead to another file of a layer. */
+	if (buf_printf(&options,
+		       "index=off,metacopy=off,redirect_dir=nofollow,"
+		       "lowerdir=/proc/self/fd/%d:/proc/self/fd/%d",
+		       t->snapshot, target) < 0 ||
+	    buf_printf(&upper, "%s/upper", t->work) < 0 ||
+	    buf_printf(&work, "%s/work", t->work) < 0 ||
+	    put_option(&options, "upperdir", upper.data) < 0 ||
+	    put_option(&options, "workdir", work.data) < 0)
+		return error_nomem(err);
+	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", target);
+	if (mount(a->j->source, at, "overlay", flags, options.data) < 0)
+		return error_set(err, errno, "mount an overlay at '%.200s': %s",
+				 t->path, strerror(errno));
+	t->is_mounted = true;
+	return 0;
+}
+
+static int join_one(const struct joining *a, struct join_target *t,
+		    struct error *err)
+{
+	AUTO_CLOSE int target = -1;
+	AUTO_CLOSE int upper = -1;
+	unsigned long flags = 0;
+	int rc = make_target(a, t, err);
+
+	if (rc < 0)
+		return rc;
+	target = fs_openat2(AT_FDCWD, t->path, O_PATH | O_DIRECTORY,
+			    RESOLVE_NO_SYMLINKS);
+	if (target < 0)
+		return error_set(err, errno, "open '%.300s': %s", t->path,
+				 strerror(errno));
+	rc = flags_of(target, t->path, &flags, err);
+	if (rc == 0)
+		rc = make_work(t, &upper, err);
+	if (rc == 0)
+		rc = copy_attributes(t->snapshot, upper, err);
+	return rc < 0 ? rc : mount_overlay(a, t, target, flags, err);
+}
+
+/* ---------------------------------------------------------------------------- all --- */
+
+struct below_search {
+	const struct env_targets *targets;
+	struct error *err;
+};
+
+/* An overlay does not go over to what is mounted below it, so that would be hidden. */
+static int refuse_below(void *arg, const struct mount_row *row)
+{
+	const struct below_search *s = arg;
+
+	for (size_t i = 0; i < s->targets->n; i++) {
+		const char *path = s->targets->paths[i];
+		size_t len = strlen(path);
+
+		if (strncmp(row->path, path, len) == 0 && row->path[len] == '/')
+			return error_set(s->err, ENOTSUP,
+					 "'%.200s' is mounted in a target",
+					 row->path);
+	}
+	return 0;
+}
+
+static int check_below(const struct env_targets *t, struct error *err)
+{
+	struct below_search s = { .targets = t, .err = err };
+
+	return mount_table_each(refuse_below, &s, err);
+}
+
+static int join_all(struct joining *a, struct error *err)
+{
+	int rc = open_tree_root(a, err);
+
+	if (rc == 0)
+		rc = check_below(a->j->targets, err);
+	/* What cannot be is known before the first is mounted. */
+	for (size_t i = 0; rc == 0 && i < a->j->targets->n; i++) {
+		a->targets[i].path = a->j->targets->paths[i];
+		if (asprintf(&a->targets[i].work, "%s/%zu", a->j->work, i) < 0)
+			a->targets[i].work = NULL;
+		rc = a->targets[i].work
+			     ? find_in_snapshot(a, &a->targets[i], err)
+			     : error_nomem(err);
+	}
+	for (size_t i = 0; rc == 0 && i < a->j->targets->n; i++)
+		if (a->targets[i].snapshot >= 0)
+			rc = join_one(a, &a->targets[i], err);
+	return rc;
+}
+
+static void undo_one(struct join_target *t)
+{
+	if (t->is_mounted)
+		(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
+	remove_made(&t->made);
+}
+
+int env_join(const struct env_join *j, struct error *err)
+{
+	struct joining a = { .j = j, .tree = -1 };
+	int rc;
+
+	a.targets = calloc(j->targets->n, sizeof(*a.targets));
+	if (!a.targets)
+		return error_nomem(err);
+	for (size_t i = 0; i < j->targets->n; i++)
+		a.targets[i].snapshot = -1;
+	rc = join_all(&a, err);
+	for (size_t i = j->targets->n; i-- > 0;) {
+		struct join_target *t = &a.targets[i];
+
+		if (rc < 0 && t->path)
+			undo_one(t);
+		if (t->snapshot >= 0)
+			(void)close(t->snapshot);
+		buf_fini(&t->made);
+		free(t->work);
+	}
+	if (a.tree >= 0)
+		(void)close(a.tree);
+	free(a.targets);
+	return rc;
+}
+
+/* --------------------------------------------------------------------------- part --- */
+
+struct part_search {
+	const char *prefix;
+	const char *path;         /* or NULL: all of the source */
+	struct buf source;        /* of the topmost at the path; with its NUL */
+	struct buf paths, uppers; /* of the source's mounts, with NULs */
+};
+
+static int find_source(void *arg, const struct mount_row *row)
+{
+	struct part_search *s = arg;
+
+	if (strcmp(row->path, s->path) != 0)
+		return 0;
+	buf_reset(&s->source);
+	if (strcmp(row->fstype, "overlay") == 0 &&
+	    strncmp(row->source, s->prefix, strlen(s->prefix)) == 0)
+		return buf_append(&s->source, row->source,
+				  strlen(row->source) + 1);
+	return 0;
+}
+
+static int note_mount(void *arg, const struct mount_row *row)
+{
+	struct part_search *s = arg;
+	const char *upper = row->upper ? row->upper : "";
+	int rc = 0;
+
+	if (strcmp(row->source, s->source.data) != 0)
+		return 0;
+	rc = buf_append(&s->paths, row->path, strlen(row->path) + 1);
+	return rc < 0 ? rc : buf_append(&s->uppers, upper, strlen(upper) + 1);
+}
+
+/* The list that was made beside the upper folder. */
+static void remove_made_of(const char *upper)
+{
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF made = BUF_INIT;
+	const char *slash = strrchr(upper, '/');
+
+	if (slash &&
+	    buf_printf(&path, "%.*s/made", (int)(slash - upper), upper) == 0 &&
+	    fs_read_file(path.data, MADE_MAX, &made, NULL) == 0 && made.len &&
+	    !made.data[made.len - 1])
+		remove_made(&made);
+}
+
+static int part_all(const struct part_search *s, struct error *err)
+{
+	const char *upper = s->uppers.data;
+
+	for (const char *p = s->paths.data; p < s->paths.data + s->paths.len;
+	     p += strlen(p) + 1) {
+		if (umount2(p, UMOUNT_NOFOLLOW) < 0)
+			return error_set(err, errno, "unmount '%.200s': %s%s",
+					 p, strerror(errno),
+					 errno == EBUSY
+						 ? ": a process works in it"
+						 : error_root_hint(errno));
+		remove_made_of(upper);
+		upper += strlen(upper) + 1;
+	}
+	return 0;
+}
+
+int env_part(const char *target, const char *prefix, char **ret_source,
+	     struct error *err)
+{
+	AUTO_FREE char *path = realpath(target, NULL);
+	struct part_search s = { .prefix = prefix, .path = path };
+	int rc;
+
+	if (!path)
+		return error_set(err, errno, "'%.200s': %s", target,
+				 strerror(errno));
+	rc = mount_table_each(find_source, &s, err);
+	if (rc == 0 && !s.source.len)
+		rc = error_set(err, EINVAL,
+			       "no environment is mounted at '%.200s': "
+			       "'findmnt' lists what is",
+			       path);
+	if (rc == 0)
+		rc = mount_table_each(note_mount, &s, err);
+	if (rc == 0)
+		rc = part_all(&s, err);
+	if (rc == 0) {
+		*ret_source = strdup(s.source.data);
+		rc = *ret_source ? 0 : error_nomem(err);
+	}
+	buf_fini(&s.source);
+	buf_fini(&s.paths);
+	buf_fini(&s.uppers);
+	return rc;
+}
