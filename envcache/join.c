@@ -239,8 +239,13 @@ static int mount_overlay(const struct joining *a, struct join_target *t,
 		return error_nomem(err);
 	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", target);
 	if (mount(a->j->source, at, "overlay", flags, options.data) < 0)
-		return error_set(err, errno, "mount an overlay at '%.200s': %s",
-				 t->path, strerror(errno));
+		return error_set(err, errno,
+				 "mount an overlay at '%.200s': %s%s", t->path,
+				 strerror(errno),
+				 errno == EINVAL
+					 ? ": too many file systems are "
+					   "stacked there"
+					 : error_root_hint(errno));
 	t->is_mounted = true;
 	return 0;
 }

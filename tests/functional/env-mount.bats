@@ -303,6 +303,34 @@ site/same" ]
 	is_empty
 }
 
+# A line that mounts an overlay over the target, as a container's rootfs is one.
+overlay_line() # NUMBER
+{
+	mkdir "$W/over$1"{,/upper,/work}
+	printf '%q ' mount -t overlay overlay \
+		-o "lowerdir=$W/site,upperdir=$W/over$1/upper,workdir=$W/over$1/work" \
+		"$W/site"
+}
+
+@test "on an overlay it is mounted, and unpacked where overlays are too deep" {
+	make_command a b
+	capture
+	node_start
+	on a "$(overlay_line 1) && $(run_line) 2>said
+		$(tree_line "$W/site") >a.out
+		$(printf '%q ' "$bootseer" node status) >status"
+	grep '^bootseer env run: mounted ' said
+	on b "$(overlay_line 2) && $(overlay_line 3) && $(run_line) 2>said
+		$(tree_line "$W/site") >b.out"
+	grep 'not mounted: .*too many file systems are stacked' said
+	grep '^bootseer env run: restored ' said
+	python3 "$BATS_TEST_DIRNAME/list-tree.py" maker >want
+	diff want a.out
+	diff want b.out
+	grep "$STORE/env/index/" status
+	[ "$(grep -c . ran)" = 1 ]
+}
+
 @test "a damaged snapshot is an error, and never other bytes" {
 	make_command a b
 	capture

@@ -184,6 +184,23 @@ static int fetch(struct node *n, const struct environment_query *q,
 	return rc;
 }
 
+/* For people: its index in the store. */
+static void name_it(struct image *i, const char *url, const struct digest *key)
+{
+	struct error why = ERROR_INIT;
+	char hex[IMAGE_HEX_MAX];
+	AUTO_FREE char *name = NULL;
+
+	digest_hex(key, hex);
+	if (asprintf(&name, "%.*s/env/index/%s", (int)strcspn(url, "?"), url,
+		     hex) < 0)
+		name = NULL;
+	if (name && image_set_name(i, name, &why) < 0)
+		log_warning("environment",
+			    "no name environment=%.12s reason=\"%s\"", i->hex,
+			    why.msg);
+}
+
 /* A use of the snapshot's image.  The same artifact in two stores is two images: what
  * one store's credentials open is never found by way of another's. */
 static int find_image(struct node *n, const struct environment_query *q,
@@ -204,6 +221,8 @@ static int find_image(struct node *n, const struct environment_query *q,
 	if (!q->call || q->call->is_local)
 		return error_set(err, EINPROGRESS, "the store is needed");
 	rc = fetch(n, q, &id, url, folder, ret, err);
+	if (rc == 0)
+		name_it(*ret, url, &q->key);
 	return error_wrap(err, rc, "environment");
 }
 
