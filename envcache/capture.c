@@ -13,6 +13,8 @@
 #include "common/fs.h"
 #include "envcache/changes.h"
 #include "envcache/names.h"
+#include "envcache/read_ahead.h"
+#include "envcache/xattrs.h"
 #include "image/writer/oci_target.h"
 #include "image/writer/writer.h"
 #include "objects/oci.h"
@@ -20,6 +22,11 @@
 #define ATTEMPTS 3
 #define READ_PIECE (1u << 20)
 #define JOBS_MAX 16
+#define READERS 4u /* enough for a file system far away; else they wait */
+/* The command's node waits for the capture, and level 5 takes twice the time of 3 for 4 %
+ * fewer bytes. */
+#define LEVEL 3
+#define PACK_BYTES (32u << 20) /* one is stored while the next is made */
 #define PROGRAM_MAX 200
 
 struct capture {
@@ -61,22 +68,59 @@ static int read_data(struct tree_writer *w, const struct env_entry *e, int fd,
 	return rc;
 }
 
-static int store_file(struct tree_writer *w, const struct changed_file *f,
-		      char *piece, struct error *err)
+/* Piece by piece, without its holes. */
+static int store_pieces(struct tree_writer *w, const struct env_entry *e,
+			int fd, char *piece, struct error *err)
 {
-	AUTO_CLOSE int fd = -1;
 	uint64_t off = 0;
-	int rc = env_entry_open(f->entry, &fd, err);
+	int rc = 0;
 
-	if (rc == 0)
-		rc = tree_writer_begin(w, f->inode, err);
-	while (rc == 0 && off < f->entry->size)
-		rc = read_data(w, f->entry, fd, piece, &off, err);
-	if (rc == 0)
-		rc = tree_writer_end(w, err);
-	if (rc == 0 && !env_entry_is_still(f->entry, fd))
+	while (rc == 0 && off < e->size)
+		rc = read_data(w, e, fd, piece, &off, err);
+	if (rc == 0 && !env_entry_is_still(e, fd))
 		rc = error_set(err, ESTALE, "it changes");
-	return rc < 0 ? error_wrap(err, rc, "'%.300s'", f->entry->path) : 0;
+	return rc;
+}
+
+static int store_file(const struct changes *found, struct tree_writer *w,
+		      const struct changed_file *f,
+		      const struct file_ahead *ahead, char *piece,
+		      struct error *err)
+{
+	const struct env_entry *e = f->entry;
+	int rc = 0;
+
+	if (ahead->has_xattrs)
+		rc = xattrs_read(ahead->fd, found->tree, f->inode, err);
+	if (rc == 0 && e->size)
+		rc = tree_writer_begin(w, f->inode, err);
+	if (rc == 0 && e->size)
+		rc = ahead->data ? tree_writer_data(w, 0, ahead->data,
+						    (size_t)e->size, err)
+				 : store_pieces(w, e, ahead->fd, piece, err);
+	if (rc == 0 && e->size)
+		rc = tree_writer_end(w, err);
+	return rc < 0 ? error_wrap(err, rc, "'%.300s'", e->path) : 0;
+}
+
+static int store_files(const struct changes *found, struct tree_writer *w,
+		       struct error *err)
+{
+	AUTO_FREE char *piece = malloc(READ_PIECE);
+	AUTO(read_ahead) ahead = NULL;
+	int rc = piece ? read_ahead_new(found->files, found->n_files, READERS,
+					&ahead, err)
+		       : error_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < found->n_files; i++) {
+		struct file_ahead file;
+
+		rc = read_ahead_next(ahead, &file, err);
+		if (rc == 0)
+			rc = store_file(found, w, &found->files[i], &file,
+					piece, err);
+	}
+	return rc;
 }
 
 static unsigned int n_jobs(void)
@@ -92,22 +136,20 @@ static unsigned int n_jobs(void)
 static int store_tree(const struct capture *c, const struct changes *found,
 		      struct artifact *a, struct error *err)
 {
-	AUTO_FREE char *piece = malloc(READ_PIECE);
 	struct oci_target target;
 	const struct tree_writer_config cfg = { .tree = found->tree,
 						.target = &target.target,
-						.jobs = n_jobs() };
+						.jobs = n_jobs(),
+						.level = LEVEL,
+						.pack_max = PACK_BYTES };
 	AUTO(tree_writer) w = NULL;
 	struct tree_writer_stats stats;
 	int rc;
 
-	if (!piece)
-		return error_nomem(err);
 	oci_target_init(&target, c->blobs);
 	rc = tree_writer_new(&cfg, &w, err);
-	for (size_t i = 0; rc == 0 && i < found->n_files; i++)
-		if (found->files[i].entry->size)
-			rc = store_file(w, &found->files[i], piece, err);
+	if (rc == 0)
+		rc = store_files(found, w, err);
 	return rc < 0 ? rc : tree_writer_finish(w, a, &stats, err);
 }
 

@@ -156,10 +156,12 @@ static int new_inode(struct tree *t, const struct env_entry *e,
 				 "snapshot that a name was deleted",
 				 e->path);
 	rc = set_content(t, i, e, err);
-	if (rc == 0)
+	/* A file's are read when it is open for its content. */
+	if (rc == 0 && !S_ISREG(e->mode)) {
 		rc = env_entry_open(e, &fd, err);
-	if (rc == 0)
-		rc = xattrs_read(fd, t, i, err);
+		if (rc == 0)
+			rc = xattrs_read(fd, t, i, err);
+	}
 	if (rc < 0)
 		return error_wrap(err, rc, "'%.300s'", e->path);
 	*ret = i;

@@ -6,7 +6,7 @@
 #include "envcache/scan.h"
 #include "image/tree.h"
 
-/* A regular file whose content is to be read. */
+/* A regular file whose content and extended attributes are to be read. */
 struct changed_file {
 	struct inode *inode;
 	const struct env_entry *entry; /* of the scan after */

@@ -71,7 +71,7 @@ static int packer_compress(void *arg, void *worker, struct ordered_pool_item *i,
 	size_t n = ZSTD_compressCCtx(worker, i->out,
 				     ZSTD_compressBound(
 					     chunk_buffer_size(p->cfg.params)),
-				     i->in, i->in_len, p->cfg.params->level);
+				     i->in, i->in_len, p->cfg.level);
 
 	if (ZSTD_isError(n))
 		return error_set(err, EIO, "zstd: %s", ZSTD_getErrorName(n));
@@ -221,9 +221,13 @@ int packer_new(const struct packer_config *cfg, struct packer **ret,
 		return error_nomem(err);
 	pthread_mutex_init(&p->lock, NULL);
 	p->cfg = *cfg;
+	if (!p->cfg.level)
+		p->cfg.level = cfg->params->level;
+	if (!p->cfg.pack_max)
+		p->cfg.pack_max = cfg->params->pack_max;
 	p->sink.put = packer_put;
 	pool.arg = p;
-	rc = pack_writer_new(cfg->temp_dir, cfg->params->pack_max, cfg->upload,
+	rc = pack_writer_new(cfg->temp_dir, p->cfg.pack_max, cfg->upload,
 			     &p->writer, err);
 	if (rc == 0)
 		rc = ordered_pool_new(&pool, &p->pool, err);

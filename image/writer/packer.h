@@ -19,6 +19,8 @@ struct packer_config {
 	const char *temp_dir;              /* packs lie here until stored */
 	struct upload *upload;             /* of packs; borrowed */
 	struct dedup_index *index;         /* borrowed; may be NULL */
+	int level;                         /* of zstd; 0: that of `params` */
+	uint64_t pack_max;                 /* 0: that of `params` */
 };
 
 struct packer;

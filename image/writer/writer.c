@@ -37,6 +37,8 @@ static int start(struct tree_writer *w, struct error *err)
 		.jobs = w->cfg.jobs,
 		.temp_dir = w->cfg.temp_dir,
 		.index = w->cfg.index,
+		.level = w->cfg.level,
+		.pack_max = w->cfg.pack_max,
 	};
 	int rc = upload_new(w->cfg.target, &w->upload, err);
 

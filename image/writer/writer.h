@@ -26,6 +26,8 @@ struct tree_writer_config {
 	const char *chunking;      /* name of a parameter set; NULL: default */
 	const char *temp_dir;      /* packs lie there until they are stored */
 	unsigned int jobs; /* compressing threads, 1..ORDERED_POOL_JOBS_MAX */
+	int level;         /* of zstd; 0: the chunking's */
+	uint64_t pack_max; /* bytes of a pack; 0: the chunking's */
 };
 
 struct tree_writer_stats {
