@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A folder that is not there yet is built in the stage and gets its place whole; in one
- * that is there, each thing gets its place by itself.
+ * A folder that is not there yet is built in the stage, with all that is in it, and gets
+ * its place whole, by one rename; in one that is there, each thing gets its place by
+ * itself.  `user_ptr` of a folder is its path in the stage, NULL of one that is there.
  */
 #include "envcache/place.h"
 
@@ -13,14 +14,39 @@
 #include <sys/sysmacros.h>
 
 #include "common/buf.h"
+#include "common/fs.h"
 #include "envcache/changes.h"
 #include "envcache/xattrs.h"
 
-#define FOLDER_NAME 16
+/* A path in the stage that is longer begins anew, with a folder that is moved to its
+ * place later: with one more name it must not reach PATH_MAX. */
+#define BUILT_PATH_MAX 3500u
 
-void place_node_name(uint32_t node, char ret[PLACE_NODE_NAME])
+/* ----------------------------------------------------------------------- the stage --- */
+
+static const char *built_path(const struct inode *dir)
 {
-	(void)snprintf(ret, PLACE_NODE_NAME, "n%u", node);
+	return dir->user_ptr;
+}
+
+/* Does it get its place by a rename of its own? */
+static bool is_moved(const struct inode *dir)
+{
+	return built_path(dir) && !strchr(built_path(dir), '/');
+}
+
+void place_node_path(const struct unpack_plan *plan, uint32_t node,
+		     char ret[PLACE_PATH_MAX])
+{
+	const struct unpack_node *n = &plan->nodes[node];
+	const char *dir = built_path(n->name->parent);
+
+	/* What has several names is linked to each of them. */
+	if (dir && n->inode->nlink == 1)
+		(void)snprintf(ret, PLACE_PATH_MAX, "%s/%s", dir,
+			       n->name->name);
+	else
+		(void)snprintf(ret, PLACE_PATH_MAX, "n%u", node);
 }
 
 /* ---------------------------------------------------------------------- attributes --- */
@@ -40,29 +66,38 @@ void place_times(int fd, const struct inode *i)
 	(void)!futimens(fd, times);
 }
 
-/* Of anything that is open, also with O_PATH. */
-static int set_owner(int fd, const struct inode *i, struct error *err)
+/* Of anything that is open, also with O_PATH, and is now as `st` says. */
+static int set_owner(int fd, const struct stat *st, const struct inode *i,
+		     struct error *err)
 {
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return error_set(err, errno, "stat: %s", strerror(errno));
-	if ((st.st_uid == i->uid && st.st_gid == i->gid) ||
+	if ((st->st_uid == i->uid && st->st_gid == i->gid) ||
 	    fchownat(fd, "", i->uid, i->gid, AT_EMPTY_PATH) == 0)
 		return 0;
 	return error_set(err, errno, "give a file to %u:%u: %s%s", i->uid,
 			 i->gid, strerror(errno), error_root_hint(errno));
 }
 
+/* Each call that is not needed is one of many thousands. */
 int place_attributes(int fd, const struct inode *i, struct error *err)
 {
 	struct timespec times[2];
-	int rc = set_owner(fd, i, err);
+	bool is_owned;
+	struct stat st;
+	int rc;
 
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "stat: %s", strerror(errno));
+	if (S_ISREG(i->mode) && (uint64_t)st.st_size != i->size &&
+	    ftruncate(fd, (off_t)i->size) < 0)
+		return fs_refuse_write(fd, -errno, i->size, "", err);
+	is_owned = st.st_uid == i->uid && st.st_gid == i->gid;
+	rc = set_owner(fd, &st, i, err);
 	/* A change of the owner takes set-uid bits and capabilities away. */
-	if (rc == 0 && fchmod(fd, i->mode & 07777) < 0)
+	if (rc == 0 &&
+	    (!is_owned || (st.st_mode & 07777) != (i->mode & 07777)) &&
+	    fchmod(fd, i->mode & 07777) < 0)
 		rc = error_set(err, errno, "chmod: %s", strerror(errno));
-	if (rc == 0)
+	if (rc == 0 && i->xattrs)
 		rc = xattrs_write(fd, i, err);
 	if (rc < 0)
 		return rc;
@@ -72,34 +107,33 @@ int place_attributes(int fd, const struct inode *i, struct error *err)
 		       : 0;
 }
 
-int place_special(struct stage *s, uint32_t node, const struct inode *i,
-		  struct error *err)
+int place_special(const struct stage *s, const char *path,
+		  const struct inode *i, struct error *err)
 {
-	char name[PLACE_NODE_NAME];
 	struct timespec times[2];
 	AUTO_CLOSE int fd = -1;
+	struct stat st;
 	int rc;
 
-	place_node_name(node, name);
-	rc = S_ISLNK(i->mode) ? symlinkat(i->target, s->new_fd, name)
-			      : mknodat(s->new_fd, name, i->mode,
+	rc = S_ISLNK(i->mode) ? symlinkat(i->target, s->new_fd, path)
+			      : mknodat(s->new_fd, path, i->mode,
 					makedev(i->major, i->minor));
 	if (rc < 0)
 		return error_set(err, errno, "make a %s: %s",
 				 S_ISLNK(i->mode) ? "symlink" : "special file",
 				 strerror(errno));
-	fd = openat(s->new_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
+	fd = openat(s->new_fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_set(err, errno, "open: %s", strerror(errno));
-	rc = set_owner(fd, i, err);
+	rc = set_owner(fd, &st, i, err);
 	if (rc == 0 && !S_ISLNK(i->mode) &&
-	    fchmodat(s->new_fd, name, i->mode & 07777, 0) < 0)
+	    fchmodat(s->new_fd, path, i->mode & 07777, 0) < 0)
 		rc = error_set(err, errno, "chmod: %s", strerror(errno));
 	if (rc == 0)
 		rc = xattrs_write(fd, i, err);
 	times_of(i, times);
 	if (rc == 0 &&
-	    utimensat(s->new_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
+	    utimensat(s->new_fd, path, times, AT_SYMLINK_NOFOLLOW) < 0)
 		rc = error_set(err, errno, "set times: %s", strerror(errno));
 	return rc;
 }
@@ -112,7 +146,7 @@ struct place_walk {
 	struct stage *stage;
 	struct buf path; /* relative to the target, "" of itself */
 	bool is_new;     /* in a folder that is not in its place yet */
-	uint32_t *n_built;
+	uint32_t n_built;
 };
 
 typedef int place_fn(struct place_walk *w, int dir, const struct dentry *d,
@@ -122,12 +156,6 @@ static int open_folder(int in, const char *name)
 {
 	return openat(in, name,
 		      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* Was the whole folder built by us? */
-static bool is_built(const struct inode *dir)
-{
-	return dir->user_ptr == (const void *)dir;
 }
 
 static int each_child(struct place_walk *w, int fd, const struct inode *dir,
@@ -163,14 +191,18 @@ static int clear_place(struct place_walk *w, int dir, const char *name,
 static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 		      struct error *err)
 {
-	const struct unpack_node *n = &w->p->plan->nodes[d->inode->user];
+	const struct unpack_plan *plan = w->p->plan;
+	const struct unpack_node *n = &plan->nodes[d->inode->user];
 	const struct stage *from = &w->p->stages[n->target];
-	char name[PLACE_NODE_NAME];
-	int rc = clear_place(w, dir, d->name, err);
+	char name[PLACE_PATH_MAX];
+	int rc;
 
+	if (built_path(d->parent) && d->inode->nlink == 1)
+		return 0; /* it was made there */
+	rc = clear_place(w, dir, d->name, err);
 	if (rc < 0)
 		return rc;
-	place_node_name((uint32_t)d->inode->user, name);
+	place_node_path(plan, (uint32_t)d->inode->user, name);
 	rc = d->inode->nlink > 1 ? linkat(from->new_fd, name, dir, d->name, 0)
 				 : renameat(from->new_fd, name, dir, d->name);
 	return rc < 0 ? error_set(err, errno, "place '%.300s': %s",
@@ -181,41 +213,52 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 		       struct error *err);
 
-static int fill_folder(struct place_walk *w, int in, const char *name,
-		       const struct inode *dir, struct error *err)
+/* A folder that was built, open as `fd`: what is linked into it, and attributes. */
+static int finish_folder(struct place_walk *w, int fd, const struct inode *dir,
+			 struct error *err)
 {
-	AUTO_CLOSE int fd = -1;
+	bool was_new = w->is_new;
 	int rc;
 
-	if (mkdirat(in, name, 0700) < 0)
-		return error_set(err, errno, "make '%.300s': %s", w->path.data,
-				 strerror(errno));
-	fd = open_folder(in, name);
-	if (fd < 0)
-		return error_set(err, errno, "open '%.300s': %s", w->path.data,
-				 strerror(errno));
+	w->is_new = true;
 	rc = each_child(w, fd, dir, place_child, err);
+	w->is_new = was_new;
 	return rc < 0 ? rc : place_attributes(fd, dir, err);
 }
 
-/* A folder that is not there: from the stage, with all that is in it. */
-static int build_folder(struct place_walk *w, int dir, const struct dentry *d,
-			struct error *err)
+/* What was put into the target since place_prepare() is not to be lost. */
+static int check_place(const struct place_walk *w, int in, const char *name,
+		       struct error *err)
 {
-	struct place_walk inner = *w;
-	char name[FOLDER_NAME];
+	struct stat st;
+
+	if (w->is_new || fstatat(in, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISDIR(st.st_mode))
+		return 0;
+	return error_set(err, ESTALE, "the folder '%.300s' came meanwhile",
+			 w->path.data);
+}
+
+/* A folder that was not there, `in` what it belongs to. */
+static int place_built(struct place_walk *w, int in, const struct dentry *d,
+		       struct error *err)
+{
+	const char *path = built_path(d->inode);
+	AUTO_CLOSE int fd = is_moved(d->inode)
+				    ? open_folder(w->stage->new_fd, path)
+				    : open_folder(in, d->name);
 	int rc;
 
-	d->inode->user_ptr = d->inode;
-	if (w->is_new)
-		return fill_folder(w, dir, d->name, d->inode, err);
-	(void)snprintf(name, sizeof(name), "d%u", (*w->n_built)++);
-	inner.is_new = true;
-	rc = fill_folder(&inner, w->stage->new_fd, name, d->inode, err);
-	w->path = inner.path; /* it may have grown */
+	if (fd < 0)
+		return error_set(err, errno, "open '%.300s': %s", w->path.data,
+				 strerror(errno));
+	rc = finish_folder(w, fd, d->inode, err);
+	if (rc < 0 || !is_moved(d->inode))
+		return rc;
+	rc = check_place(w, in, d->name, err);
 	if (rc == 0)
-		rc = clear_place(w, dir, d->name, err);
-	if (rc == 0 && renameat(w->stage->new_fd, name, dir, d->name) < 0)
+		rc = clear_place(w, in, d->name, err);
+	if (rc == 0 && renameat(w->stage->new_fd, path, in, d->name) < 0)
 		rc = error_set(err, errno, "place '%.300s': %s", w->path.data,
 			       strerror(errno));
 	return rc;
@@ -240,13 +283,11 @@ static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 		return 0;
 	if (!S_ISDIR(d->inode->mode))
 		return place_node(w, dir, d, err);
-	if (!w->is_new)
-		fd = open_folder(dir, d->name);
-	if (!w->is_new && fd < 0 && errno != ENOENT && errno != ENOTDIR &&
-	    errno != ELOOP)
-		return error_set(err, errno, "open '%.300s': %s", w->path.data,
-				 strerror(errno));
-	return fd < 0 ? build_folder(w, dir, d, err)
+	if (built_path(d->inode))
+		return place_built(w, dir, d, err);
+	fd = open_folder(dir, d->name);
+	return fd < 0 ? error_set(err, errno, "open '%.300s': %s", w->path.data,
+				  strerror(errno))
 		      : merge_folder(w, fd, d->inode, err);
 }
 
@@ -260,7 +301,7 @@ static int delete_child(struct place_walk *w, int dir, const struct dentry *d,
 	if (change_is_whiteout(d->inode))
 		return stage_put_aside(w->stage, dir, d->name, w->path.data,
 				       err);
-	if (!S_ISDIR(d->inode->mode) || is_built(d->inode))
+	if (!S_ISDIR(d->inode->mode) || built_path(d->inode))
 		return 0;
 	fd = open_folder(dir, d->name);
 	return fd < 0 ? error_set(err, errno, "open '%.300s': %s", w->path.data,
@@ -276,7 +317,7 @@ static int attributes_child(struct place_walk *w, int dir,
 {
 	AUTO_CLOSE int fd = -1;
 
-	if (!S_ISDIR(d->inode->mode) || is_built(d->inode))
+	if (!S_ISDIR(d->inode->mode) || built_path(d->inode))
 		return 0;
 	fd = open_folder(dir, d->name);
 	return fd < 0 ? error_set(err, errno, "open '%.300s': %s", w->path.data,
@@ -293,21 +334,72 @@ static int set_folder(struct place_walk *w, int fd, const struct inode *dir,
 	return rc < 0 ? rc : place_attributes(fd, dir, err);
 }
 
+/* --------------------------------------------------------------------------- prepare --- */
+
+/* Room for the path of a folder that is built, in the one that `above` is the path of;
+ * without one, or where that is long already, it gets one of its own. */
+static char *new_path(struct place_walk *w, const char *above, const char *name)
+{
+	size_t room = strlen(name) + (above ? strlen(above) : 0) + 16;
+	char *path = tree_alloc(w->p->tree, room);
+
+	if (path && above && room < BUILT_PATH_MAX)
+		(void)snprintf(path, room, "%s/%s", above, name);
+	else if (path)
+		(void)snprintf(path, room, "d%u", w->n_built++);
+	return path;
+}
+
+static int build_child(struct place_walk *w, int dir, const struct dentry *d,
+		       struct error *err)
+{
+	char *path;
+
+	if (!S_ISDIR(d->inode->mode))
+		return 0;
+	path = new_path(w, built_path(d->parent), d->name);
+	if (!path)
+		return error_nomem(err);
+	d->inode->user_ptr = path;
+	if (mkdirat(w->stage->new_fd, path, 0700) < 0)
+		return error_set(err, errno, "make '%.300s': %s", w->path.data,
+				 strerror(errno));
+	return each_child(w, -1, d->inode, build_child, err);
+}
+
+static int prepare_child(struct place_walk *w, int dir, const struct dentry *d,
+			 struct error *err)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (!S_ISDIR(d->inode->mode))
+		return 0;
+	fd = open_folder(dir, d->name);
+	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+		return error_set(err, errno, "open '%.300s': %s", w->path.data,
+				 strerror(errno));
+	if (fd < 0)
+		return build_child(w, -1, d, err);
+	d->inode->user_ptr = NULL;
+	return each_child(w, fd, d->inode, prepare_child, err);
+}
+
 /* ------------------------------------------------------------------------- interface --- */
 
-enum place_pass { PASS_THINGS, PASS_DELETIONS, PASS_ATTRIBUTES };
+enum place_pass { PASS_PREPARE, PASS_THINGS, PASS_DELETIONS, PASS_ATTRIBUTES };
 
 static int walk_target(struct placing *p, size_t target, enum place_pass pass,
 		       struct error *err)
 {
-	uint32_t n_built = 0;
-	struct place_walk w = { .p = p,
-				.stage = &p->stages[target],
-				.n_built = &n_built };
-	const struct inode *dir = p->plan->folders[target];
+	struct place_walk w = { .p = p, .stage = &p->stages[target] };
+	struct inode *dir = p->plan->folders[target];
 	int rc;
 
 	switch (pass) {
+	case PASS_PREPARE:
+		dir->user_ptr = NULL;
+		rc = each_child(&w, w.stage->root, dir, prepare_child, err);
+		break;
 	case PASS_THINGS:
 		rc = merge_folder(&w, w.stage->root, dir, err);
 		break;
@@ -319,6 +411,11 @@ static int walk_target(struct placing *p, size_t target, enum place_pass pass,
 	}
 	buf_fini(&w.path);
 	return rc;
+}
+
+int place_prepare(struct placing *p, size_t target, struct error *err)
+{
+	return walk_target(p, target, PASS_PREPARE, err);
 }
 
 int place_things(struct placing *p, size_t target, struct error *err)

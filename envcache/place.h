@@ -6,22 +6,30 @@
 #include "envcache/unpack_plan.h"
 #include "envcache/stage.h"
 
-#define PLACE_NODE_NAME 16
+#define PLACE_PATH_MAX 4096
 
 struct placing {
 	struct unpack_plan *plan;
+	struct tree *tree;    /* owns what is noted of folders */
 	struct stage *stages; /* of all targets */
 };
 
-/* The name of a node in the folder `new` of its target's stage. */
-void place_node_name(uint32_t node, char ret[PLACE_NODE_NAME]);
+/* Make the folders that are not in the target yet in its stage, empty: before the first
+ * node is made. */
+int place_prepare(struct placing *p, size_t target,
+		  struct error *err) MUST_CHECK;
 
-/* Owner, permissions, attributes and times of what is open; not for symlinks. */
+/* The path of a node from the folder `new` of its target's stage: in the folder that it
+ * belongs to where that was made there. */
+void place_node_path(const struct unpack_plan *plan, uint32_t node,
+		     char ret[PLACE_PATH_MAX]);
+
+/* Length, owner, permissions, attributes and times of what is open; not for symlinks. */
 int place_attributes(int fd, const struct inode *i,
 		     struct error *err) MUST_CHECK;
 /* Make a symlink, FIFO or device in the stage, with all attributes. */
-int place_special(struct stage *s, uint32_t node, const struct inode *i,
-		  struct error *err) MUST_CHECK;
+int place_special(const struct stage *s, const char *path,
+		  const struct inode *i, struct error *err) MUST_CHECK;
 
 /* In this order, of all targets each. */
 int place_things(struct placing *p, size_t target,

@@ -21,7 +21,6 @@
 #include "envcache/place.h"
 
 #define THREADS_MAX 64
-#define NODE_NAME 16
 #define OTHERS_NS (120 * CLOCK_NS_PER_S) /* for one that restores there */
 
 struct restore {
@@ -32,6 +31,7 @@ struct restore {
 	char **made; /* folders that had to be made, outermost first */
 	size_t n_made, cap_made;
 	unsigned int threads;
+	atomic_uint *n_left; /* pieces of a node that are still to come */
 	atomic_size_t next;
 };
 
@@ -151,30 +151,39 @@ static int open_stages(struct restore *r, struct error *err)
 
 /* ------------------------------------------------------------------------- unpacking --- */
 
+/* Several threads write one that has several pieces, whatever it will permit. */
 static int open_node(struct restore *r, uint32_t node, struct error *err)
 {
-	const struct stage *s = &r->stages[r->plan.nodes[node].target];
-	char name[PLACE_NODE_NAME];
+	const struct unpack_node *n = &r->plan.nodes[node];
+	const mode_t mode = n->n_pieces > 1 ? 0600 : n->inode->mode & 0777;
+	char path[PLACE_PATH_MAX];
 	int fd;
 
-	place_node_name(node, name);
-	fd = openat(s->new_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-		    0600);
+	place_node_path(&r->plan, node, path);
+	fd = openat(r->stages[n->target].new_fd, path,
+		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mode);
 	return fd < 0 ? error_set(err, errno, "create a file: %s",
 				  strerror(errno))
 		      : fd;
 }
 
+/* Whoever writes the last piece of a file finishes it. */
 static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 			 const void *data, size_t len, struct error *err)
 {
-	AUTO_CLOSE int fd = open_node(arg, node, err);
+	struct restore *r = arg;
+	AUTO_CLOSE int fd = open_node(r, node, err);
 	int rc = fd < 0 ? fd : fs_pwrite_full(fd, data, len, off);
 
-	return fd >= 0 && rc < 0 ? fs_refuse_write(fd, rc, len, "", err) : rc;
+	if (fd >= 0 && rc < 0)
+		return fs_refuse_write(fd, rc, len, "", err);
+	if (rc < 0 || atomic_fetch_sub(&r->n_left[node], 1) > 1)
+		return rc;
+	return place_attributes(fd, r->plan.nodes[node].inode, err);
 }
 
-static int finish_file(struct restore *r, uint32_t node, struct error *err)
+/* A file without pieces. */
+static int make_file(struct restore *r, uint32_t node, struct error *err)
 {
 	const struct inode *i = r->plan.nodes[node].inode;
 	AUTO_CLOSE int fd = open_node(r, node, err);
@@ -182,11 +191,20 @@ static int finish_file(struct restore *r, uint32_t node, struct error *err)
 
 	if (rc == 0 && i->data == INODE_DATA_INLINE)
 		rc = fs_pwrite_full(fd, i->bytes, (size_t)i->size, 0);
-	if (rc == 0 && ftruncate(fd, (off_t)i->size) < 0)
-		rc = -errno;
 	if (fd >= 0 && rc < 0)
 		return fs_refuse_write(fd, rc, i->size, "", err);
 	return rc < 0 ? rc : place_attributes(fd, i, err);
+}
+
+static int make_node(struct restore *r, uint32_t node, struct error *err)
+{
+	const struct unpack_node *n = &r->plan.nodes[node];
+	char path[PLACE_PATH_MAX];
+
+	if (S_ISREG(n->inode->mode))
+		return n->n_pieces ? 0 : make_file(r, node, err);
+	place_node_path(&r->plan, node, path);
+	return place_special(&r->stages[n->target], path, n->inode, err);
 }
 
 /* Nodes by turns, until all are made. */
@@ -197,26 +215,39 @@ static int restore_side(void *arg, unsigned int index, struct error *err)
 
 	while (rc == 0) {
 		size_t n = atomic_fetch_add(&r->next, 1);
-		const struct unpack_node *p;
 
 		if (n >= r->plan.n_nodes)
 			return 0;
-		p = &r->plan.nodes[n];
-		if (S_ISREG(p->inode->mode))
-			rc = finish_file(r, (uint32_t)n, err);
-		else
-			rc = place_special(&r->stages[p->target], (uint32_t)n,
-					   p->inode, err);
+		rc = make_node(r, (uint32_t)n, err);
 	}
 	atomic_store(&r->next, r->plan.n_nodes);
 	return rc;
 }
 
+static int prepare(struct restore *r, struct error *err)
+{
+	struct placing p = { &r->plan, r->l->tree, r->stages };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
+		if (r->plan.folders[i])
+			rc = place_prepare(&p, i, err);
+	r->n_left = calloc(r->plan.n_nodes + 1, sizeof(*r->n_left));
+	if (rc == 0 && !r->n_left)
+		rc = error_nomem(err);
+	for (size_t i = 0; rc == 0 && i < r->plan.n_nodes; i++)
+		atomic_init(&r->n_left[i], r->plan.nodes[i].n_pieces);
+	return rc;
+}
+
 static int unpack(struct restore *r, struct error *err)
 {
-	int rc =
-		content_read(r->l, &r->plan, r->threads, restore_bytes, r, err);
+	int rc = prepare(r, err);
 
+	if (rc == 0)
+		rc = content_read(r->l, &r->plan, r->threads, restore_bytes, r,
+				  err);
+	free(steal_ptr(&r->n_left));
 	return rc < 0 ? rc : side_by_side(r->threads, restore_side, r, err);
 }
 
@@ -224,7 +255,7 @@ static int unpack(struct restore *r, struct error *err)
 
 static int place_all(struct restore *r, struct error *err)
 {
-	struct placing p = { .plan = &r->plan, .stages = r->stages };
+	struct placing p = { &r->plan, r->l->tree, r->stages };
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)

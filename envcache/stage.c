@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/xattr.h>
 #include <time.h>
 
 #include "common/buf.h"
@@ -69,6 +70,9 @@ static int make_below(struct stage *s, struct error *err)
 				 s->name, strerror(errno));
 	s->new_fd = open_folder(s->dir, "new");
 	s->old_fd = open_folder(s->dir, "old");
+	/* Files made in it must not get what the target gives to its own. */
+	if (s->new_fd >= 0)
+		(void)!fremovexattr(s->new_fd, "system.posix_acl_default");
 	s->log_fd =
 		openat(s->dir, "log",
 		       O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);

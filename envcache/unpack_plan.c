@@ -69,6 +69,7 @@ static int add_extent(const struct env_planner *w, const struct dentry *d,
 						     ? n
 						     : b.usize - one.from);
 			rc = add_piece(w->p, &one, err);
+			w->p->nodes[node].n_pieces++;
 		}
 		done += n;
 	}
@@ -127,7 +128,9 @@ static int add_node(const struct env_planner *w, const struct dentry *d,
 		p->cap_nodes = cap;
 	}
 	i->user = p->n_nodes;
-	p->nodes[p->n_nodes++] = (struct unpack_node){ i, w->target };
+	p->nodes[p->n_nodes++] = (struct unpack_node){ .inode = i,
+						       .name = d,
+						       .target = w->target };
 	if (!S_ISREG(i->mode) || i->data != INODE_DATA_EXTENTS)
 		return 0;
 	for (uint32_t k = 0; rc == 0 && k < i->n_extents; k++) {

@@ -10,8 +10,10 @@
 
 /* Anything but a folder or a whiteout; once, however many names it has. */
 struct unpack_node {
-	struct inode *inode; /* whose `user` is the index of this one */
-	uint32_t target;     /* of its first name */
+	struct inode *inode;       /* whose `user` is the index of this one */
+	const struct dentry *name; /* the first */
+	uint32_t target;           /* of its first name */
+	uint32_t n_pieces;
 };
 
 /* Bytes of a block that are a file's. */
