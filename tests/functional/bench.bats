@@ -86,6 +86,8 @@ goals_of()
 	[ "$(goals_of dedup 'ours by')" = 16 ]
 	[ "$(goals_of datapath 'by native')" = 24 ]
 	[ "$(goals_of datapath 'fuse: 120,000 paths, .* by erofs-fuse')" = 8 ]
+	[ "$(goals_of env 'by ours mounted')" = 6 ]
+	[ "$(goals_of env 'capture by the install alone')" = 2 ]
 	[ "$(goals_of memory 'resident memory with 100 images')" = 1 ]
 	[ "$(goals_of priority '99 % beside bulk')" = 2 ]
 	[ "$(goals_of p2p-serve 'served by a core')" = 2 ]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# Ways to an environment, for bench/env: the wheels, the server that has them and the
+# bucket, and for each way the script that a node runs.
+#
+#	prepare_wheels		fetch and make them, once, into the cache
+#	start_server		index and bucket behind one address, at the origin
+#	write_ways		$W/way.NAME for the $target
+#
+# A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
+# the environment at $SITE.
+
+env_python=$bench_cache/env/python
+ORIGIN=10.214.0.1:8080
+SITE= IMPORT= # of the target
+
+needed="numpy scipy pandas transformers requests pyyaml tqdm jinja2 click rich pillow
+matplotlib networkx sympy scikit-learn fsspec pydantic httpx aiohttp attrs jsonschema
+protobuf psutil cryptography lxml sqlalchemy flask uvicorn fastapi tabulate zstandard
+msgpack joblib packaging"
+
+# The packages come from where this machine has them from.
+prepare_wheels() {
+	local dir=$bench_cache/env
+
+	mkdir -p "$dir"
+	if [[ ! -s $dir/wheels/requirements ]]; then
+		rm -rf "$dir/wheels.new"
+		mkdir "$dir/wheels.new"
+		python3 -m pip download -q -d "$dir/wheels.new" $needed >&2
+		pinned "$dir/wheels.new" >"$dir/wheels.new/requirements"
+		mv "$dir/wheels.new" "$dir/wheels"
+	fi
+	if [[ ! -x $env_python/bin/uv ]]; then
+		python3 -m venv "$env_python"
+		"$env_python/bin/python" -m pip install -q uv >&2
+	fi
+	[[ -s $dir/files.$n_files/requirements ]] || make_files_wheel \
+		"$dir/files.$n_files"
+}
+
+# name==version of each wheel.
+pinned() { # FOLDER
+	find "$1" -name '*.whl' -printf '%f\n' | sort |
+		sed -E 's/^([^-]+)-([^-]+)-.*/\1==\2/'
+}
+
+make_files_wheel() { # FOLDER
+	rm -rf "$1.new"
+	mkdir "$1.new"
+	python3 "$bench_dir/images/files-wheel.py" "$1.new" "$n_files"
+	pinned "$1.new" >"$1.new/requirements"
+	mv "$1.new" "$1"
+}
+
+wheels_dir() {
+	[[ $target == wheels ]] && echo "$bench_cache/env/wheels" ||
+		echo "$bench_cache/env/files.$n_files"
+}
+
+# An index as PEP 503 has it: a folder for each name, with its files.
+make_index() {
+	local wheel name
+
+	rm -rf "$W/index"
+	find "$(wheels_dir)" -name '*.whl' -o -name '*.tar.gz' | while read -r wheel; do
+		name=$(basename "$wheel" | sed -E 's/-[0-9].*//' |
+			tr 'A-Z_.' 'a-z--')
+		mkdir -p "$W/index/simple/$name"
+		ln -f "$wheel" "$W/index/simple/$name/" 2>/dev/null ||
+			cp "$wheel" "$W/index/simple/$name/"
+	done
+}
+
+server_listens() { ss -N "$(swarm_ns origin)" -ltnpH | grep -q "pid=$1,"; }
+
+# The bucket's server has an address of its own; nodes ask both through the front, whose
+# log counts requests.
+start_server() {
+	local bucket
+
+	make_index
+	mkdir -p "$W/s3/bkt" "$W/front"
+	export AWS_ACCESS_KEY_ID=testkey1234 AWS_SECRET_ACCESS_KEY=testsecret1234
+	export AWS_EC2_METADATA_DISABLED=true no_proxy='*' AWS_REGION=us-east-1
+	unset AWS_CA_BUNDLE AWS_PROFILE
+	RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns origin)" env
+		"ROOT_ACCESS_KEY=$AWS_ACCESS_KEY_ID"
+		"ROOT_SECRET_KEY=$AWS_SECRET_ACCESS_KEY")
+	start_daemon "$W/s3.log" \
+		"$("$bench_dir/../tests/stores/build" versitygw)/versitygw" \
+		--keep-alive --port 127.0.0.1:7070 posix "$W/s3"
+	bucket=$daemon_pid
+	wait_until "$bucket" "$W/s3.log" server_listens "$bucket"
+	cat >"$W/front/nginx.conf" <<-END
+	daemon off;
+	worker_processes 2;
+	user root;
+	pid $W/front/pid;
+	error_log stderr;
+	events { worker_connections 1024; }
+	http {
+		access_log $W/front/access.log;
+		types { text/html html; }
+		default_type application/octet-stream;
+		sendfile on;
+		keepalive_requests 1000000;
+		client_max_body_size 0;
+		client_body_temp_path $W/front/body;
+		proxy_temp_path $W/front/proxy;
+		fastcgi_temp_path $W/front/fastcgi;
+		uwsgi_temp_path $W/front/uwsgi;
+		scgi_temp_path $W/front/scgi;
+		upstream bucket { server 127.0.0.1:7070; keepalive 64; }
+		server {
+			listen $ORIGIN;
+			location /simple/ { root $W/index; autoindex on; }
+			location / {
+				proxy_pass http://bucket;
+				proxy_http_version 1.1;
+				proxy_set_header Connection "";
+				proxy_set_header Host \$http_host;
+				proxy_request_buffering off;
+			}
+		}
+	}
+	END
+	: >"$W/front/access.log"
+	RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns origin)")
+	start_daemon "$W/front/log" nginx -e stderr -p "$W/front" \
+		-c "$W/front/nginx.conf"
+	RUN_IN=()
+	wait_until "$daemon_pid" "$W/front/log" test -s "$W/front/pid"
+}
+
+forget_snapshots() { rm -rf "$W/s3/bkt/env"; }
+
+# What the store has of the way, without what the other ways have of it.
+stored_bytes() { # WAY
+	case $1 in
+	pip | uv-*) tree_bytes -L "$W/index" ;;
+	tar) stat -c %s "$W/s3/bkt/site.tar.zst" ;;
+	*) tree_bytes "$W/s3/bkt/env/env/data" ;;
+	esac
+}
+
+# The first node's, as installed.
+keep_tar() {
+	make_nodes 1
+	setup_all 1 "$W/way.pip"
+	check_nodes 1
+	tar -C "$W/nodes/0/site" -cf - . | zstd -q -3 -T0 -o "$W/s3/bkt/site.tar.zst"
+}
+
+# Each node has the whole cache, as one that installed it before.
+warm_uv() { # N
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		warm_node "$i"
+	done
+}
+
+# The cache knows wheels by the index that they came from.
+warm_node() { # NODE
+	if [[ -d $W/uv-warm ]]; then
+		cp -al "$W/uv-warm" "$W/nodes/$1/uv"
+		return
+	fi
+	setup_on "$1" "$W/way.uv-cold" || die "$(tail -n 1 "$W/nodes/$1/log")"
+	cp -a "$W/nodes/$1/uv" "$W/uv-warm"
+	find "$W/nodes/$1/site" -mindepth 1 -delete
+	rm -f "$W/nodes/$1/took"
+}
+
+write_ways() {
+	local pip uv req store
+
+	SITE=$W/site
+	mkdir "$SITE"
+	[[ $target == wheels ]] &&
+		IMPORT="import numpy, scipy.linalg, pandas, transformers" ||
+		IMPORT="import bulk.d000"
+	export SITE IMPORT
+	req=$(wheels_dir)/requirements
+	pip="env -u PIP_FIND_LINKS PIP_CONFIG_FILE=/dev/null python3 -m pip install -q
+		--disable-pip-version-check --no-cache-dir --root-user-action ignore
+		--trusted-host ${ORIGIN%:*} --index-url http://$ORIGIN/simple/
+		--target $SITE -r $req"
+	uv="$env_python/bin/uv pip install -q --python $(command -v python3)
+		--default-index http://$ORIGIN/simple/ --target $SITE -r $req"
+	store="s3://bkt/env?endpoint=http://$ORIGIN"
+	echo $pip >"$W/way.pip"
+	echo $uv >"$W/way.uv-cold"
+	echo $uv >"$W/way.uv-warm"
+	echo "curl -sSf --aws-sigv4 aws:amz:us-east-1:s3 \
+		-u '$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY' \
+		-H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' \
+		http://$ORIGIN/bkt/site.tar.zst | tar --zstd -xf - -C $SITE" \
+		>"$W/way.tar"
+	echo "$(program bootseer) env run --store '$store' --target $SITE" \
+		"--key-file $req --" $pip >"$W/way.ours"
+	cp "$W/way.ours" "$W/way.capture"
+}
