@@ -75,6 +75,7 @@ int env_parts_key(const struct env_parts *p, char *const *command,
 		  const struct env_targets *t, const struct env_scan *scan,
 		  struct env_key *ret, struct error *err) MUST_CHECK;
 
+int64_t env_wall_ms(void);
 /* "2026-11-23 16:05", or "-". */
 #define ENV_TIME_ROOM 32
 void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM]);

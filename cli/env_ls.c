@@ -11,12 +11,18 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
+struct env_ls {
+	struct object_store *store;
+};
+
 static int show(void *arg, const struct digest *key,
 		const struct env_snapshot *s, const struct error *why,
 		struct error *err)
 {
 	char hex[ENV_KEY_HEX], when[ENV_TIME_ROOM], bytes[PROGRESS_BYTES_MAX];
 	char names[PROGRESS_COUNT_MAX];
+	const struct env_ls *l = arg;
+	struct env_marks m;
 
 	env_key_hex(key, hex);
 	if (!s) {
@@ -26,8 +32,11 @@ static int show(void *arg, const struct digest *key,
 	env_format_time(s->made_ms, when);
 	progress_format_bytes(s->stored, bytes);
 	progress_format_count(s->n_changed, "name", names);
-	printf("%.12s  %s  %10s  %12s  %s on %s\n", hex, when, bytes, names,
-	       s->program, s->by);
+	if (env_marks_get(l->store, s, &m, err) < 0)
+		return -err->code;
+	printf("%.12s  %s  %10s  %12s  %s on %s%s%s%s\n", hex, when, bytes,
+	       names, s->program, s->by, m.is_pinned ? "  pinned" : "",
+	       m.is_bad ? "  bad" : "", m.is_bad ? m.bad_why : "");
 	return 0;
 }
 
@@ -36,8 +45,9 @@ static int run(const void *config, char **args, struct error *err)
 	const struct env_ls_config *c = config;
 	AUTO(object_store) s = NULL;
 	int rc = env_store_open(&c->access, args[0], &s, err);
+	struct env_ls l = { .store = s };
 
-	return rc < 0 ? rc : env_snapshot_list(s, show, NULL, err);
+	return rc < 0 ? rc : env_snapshot_list(s, show, &l, err);
 }
 
 const struct command env_ls_command = {

@@ -90,6 +90,27 @@ static int join(const struct env_mount_job *job, const char *name,
 	return env_join(&j, err);
 }
 
+/* Of the joined: it is mounted at those targets in which it changed something. */
+static void part(const struct env_mount_job *job)
+{
+	for (size_t i = 0; i < job->targets->n; i++) {
+		AUTO_FREE char *source = NULL;
+
+		if (env_part(job->targets->paths[i], ENV_MOUNT_PREFIX, &source,
+			     &(struct error)ERROR_INIT) == 0)
+			return;
+	}
+}
+
+static int check_joined(const struct env_mount_job *job, struct error *err)
+{
+	int rc = job->check ? job->check->is_good(job->check, err) : 0;
+
+	if (rc < 0)
+		part(job);
+	return rc;
+}
+
 static int mount_by(struct node_client *c, const struct env_mount_job *job,
 		    struct error *err)
 {
@@ -104,6 +125,8 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 		return -err->code;
 	rc = join(job, name, mounted, err);
 	json_decref(mounted);
+	if (rc == 0)
+		rc = check_joined(job, err);
 	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
 		json_decref(call(c, "environment.umount",
 				 json_pack("{s:s}", "name", name),

@@ -13,9 +13,11 @@ struct env_mount_job {
 	const char *store;  /* URL */
 	const struct env_snapshot *snap;
 	const struct env_targets *targets;
+	struct env_restore_check *check; /* or NULL */
 };
 
-/* Have bootseerd mount the snapshot, and join it to the targets.  -ENOENT with an empty
+/* Have bootseerd mount the snapshot, and join it to the targets; what the check returns
+ * is returned, and nothing is mounted then.  -ENOENT with an empty
  * message: there is no bootseerd for us, so there is nothing to say. */
 int env_mount(const struct env_mount_job *job, struct error *err) MUST_CHECK;
 

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/env.h"
 #include "cli/env_child.h"
 #include "cli/env_mount.h"
+#include "cli/env_smoke.h"
 #include "common/clock.h"
 #include "common/progress.h"
 #include "snapshotter/client.h"
@@ -20,8 +22,8 @@ struct env_run_config {
 	struct env_access access;
 	struct env_parts parts;
 	char *store;
-	int64_t wait, lease;
-	char *socket;
+	char *verify, *socket;
+	int64_t wait, lease, ttl, verify_timeout;
 	bool unpack, quiet;
 };
 
@@ -61,6 +63,29 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct env_run_config, unpack),
 	  .help = "Unpack the snapshot, also where bootseerd could mount "
 		  "it." },
+	{ .key = "ttl",
+	  .type = OPTION_DURATION,
+	  .offset = offsetof(struct env_run_config, ttl),
+	  .def = "0s",
+	  .min = "0s",
+	  .max = "365d",
+	  .help = "A snapshot that was made longer ago is not used, but made "
+		  "anew: for requirements that are not pinned. 0: no bound." },
+	{ .key = "verify",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct env_run_config, verify),
+	  .arg = "COMMAND",
+	  .help = "Run this by the shell after a restore, and before a "
+		  "capture. When it fails after a restore all is taken back, "
+		  "the snapshot is bad for everybody, and the command is "
+		  "run." },
+	{ .key = "verify-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = offsetof(struct env_run_config, verify_timeout),
+	  .def = "2m",
+	  .min = "1s",
+	  .max = "1h",
+	  .help = "A --verify command that takes longer has failed." },
 	{ .key = "quiet",
 	  .letter = 'q',
 	  .type = OPTION_BOOL,
@@ -119,27 +144,96 @@ static void say_done(const struct env_run *r, const char *what,
 
 /* ------------------------------------------------------------------------ snapshot --- */
 
-/* By a mount where bootseerd makes one; where it should and does not, a line says why. */
-static bool try_mount(const struct env_run *r, const struct env_snapshot *snap)
+static int run_smoke(const struct env_run *r, struct error *err)
+{
+	return env_smoke_run(r->cfg->verify,
+			     clock_now_ns() + r->cfg->verify_timeout, err);
+}
+
+struct smoke_check {
+	struct env_restore_check base;
+	const struct env_run *run;
+};
+
+static int smoke_is_good(struct env_restore_check *c, struct error *err)
+{
+	return run_smoke(container_of(c, struct smoke_check, base)->run, err);
+}
+
+/* Was it made so long ago that it is made anew? */
+static bool is_over_age(const struct env_run *r,
+			const struct env_snapshot *snap)
+{
+	struct env_marks m;
+
+	return r->cfg->ttl &&
+	       env_wall_ms() - snap->made_ms > r->cfg->ttl / NS_PER_MS &&
+	       env_marks_get(r->store, snap, &m, NULL) == 0 && !m.is_pinned;
+}
+
+/* Others must not restore what was found bad here. */
+static void mark_bad(const struct env_run *r, const struct env_snapshot *snap,
+		     const char *why)
+{
+	char host[128] = "";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	(void)!env_snapshot_mark_bad(r->store, snap, host, why, NULL);
+}
+
+/* By a mount where bootseerd makes one; where it should and does not, a line says why.
+ * True: there is nothing to unpack, or what is mounted was found bad (`rc`). */
+static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
+		      struct env_restore_check *check, int *ret_rc,
+		      struct error *err)
 {
 	const struct env_mount_job job = { .socket = r->cfg->socket,
 					   .store = r->cfg->store,
 					   .snap = snap,
-					   .targets = &r->targets };
-	struct error err = ERROR_INIT;
+					   .targets = &r->targets,
+					   .check = check };
+
+	int rc;
 
 	if (r->cfg->unpack)
 		return false;
-	if (env_mount(&job, &err) == 0)
+	rc = env_mount(&job, err);
+	if (rc == 0 || rc == -ECANCELED) {
+		*ret_rc = rc;
 		return true;
-	if (err.msg[0])
+	}
+	if (err->msg[0])
 		fprintf(stderr,
 			"bootseer env run: not mounted: %s: it is unpacked\n",
-			err.msg);
+			err->msg);
+	*err = (struct error)ERROR_INIT;
 	return false;
 }
 
-/* -ENOENT: there is none; else the process ends here. */
+static void restore(struct env_run *r, const struct env_snapshot *snap)
+{
+	struct smoke_check smoke = { .base.is_good = smoke_is_good, .run = r };
+	struct env_restore_check *check = r->cfg->verify ? &smoke.base : NULL;
+	struct error err = ERROR_INIT;
+	bool is_mounted = false;
+	int rc;
+
+	r->begun_ns = clock_now_ns();
+	rc = env_snapshot_check_bad(r->store, snap, &err);
+	if (rc == 0)
+		is_mounted = try_mount(r, snap, check, &rc, &err);
+	if (rc == 0 && !is_mounted)
+		rc = env_restore(r->store, snap, &r->targets, 0, check, &err);
+	if (rc == -ECANCELED)
+		mark_bad(r, snap, err.msg);
+	if (rc < 0)
+		run_plain(r, err.msg);
+	env_snapshot_touch(r->store, &r->key.digest, env_wall_ms());
+	say_done(r, is_mounted ? "mounted" : "restored", snap);
+	exit(EXIT_SUCCESS);
+}
+
+/* -ENOENT: there is none, any more; else the process ends here. */
 static int try_restore(struct env_run *r)
 {
 	struct env_snapshot snap;
@@ -148,17 +242,15 @@ static int try_restore(struct env_run *r)
 
 	if (rc == -ENOENT)
 		return rc;
-	r->begun_ns = clock_now_ns();
-	if (rc == 0 && try_mount(r, &snap)) {
-		say_done(r, "mounted", &snap);
-		exit(EXIT_SUCCESS);
-	}
-	if (rc == 0)
-		rc = env_restore(r->store, &snap, &r->targets, 0, &err);
 	if (rc < 0)
 		run_plain(r, err.msg);
-	say_done(r, "restored", &snap);
-	exit(EXIT_SUCCESS);
+	if (!is_over_age(r, &snap))
+		restore(r, &snap);
+	rc = env_snapshot_expire(r->store, &snap, &err);
+	env_snapshot_fini(&snap);
+	if (rc < 0)
+		run_plain(r, err.msg);
+	return -ENOENT;
 }
 
 /* ------------------------------------------------------------------------- capture --- */
@@ -218,7 +310,10 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 		env_turn_end(turn, true);
 		run_plain(r, err.msg);
 	}
-	if (status == 0)
+	if (status == 0 && r->cfg->verify && run_smoke(r, &err) < 0)
+		fprintf(stderr, "bootseer env run: not captured: %s\n",
+			err.msg);
+	else if (status == 0)
 		is_good = capture(r);
 	/* Others that wait would fail one after the other. */
 	env_turn_end(turn, !is_good);

@@ -109,6 +109,7 @@ struct env_snapshot {
 	uint64_t stored; /* bytes in the store */
 	/* Of the object; not set by env_capture(). */
 	int64_t made_ms; /* the store's wall clock */
+	char tag[OBJECT_TAG_MAX];
 };
 void env_snapshot_fini(struct env_snapshot *s);
 
@@ -138,6 +139,52 @@ int env_snapshot_remove(struct object_store *s, const struct digest *key,
 int env_snapshot_verify(struct object_store *s, const struct env_snapshot *snap,
 			struct error *err) MUST_CHECK;
 
+/* Copy it to another store.  -EEXIST: that has one of this key. */
+int env_snapshot_copy(struct object_store *from, struct object_store *to,
+		      const struct digest *key, struct error *err) MUST_CHECK;
+
+/* What is noted of a snapshot. */
+struct env_marks {
+	bool is_pinned;    /* env_gc() keeps it */
+	bool is_bad;       /* a smoke test failed after it was restored */
+	int64_t used_ms;   /* the store's wall clock, to the hour */
+	char bad_why[320]; /* " by HOST: ..." */
+};
+int env_marks_get(struct object_store *s, const struct env_snapshot *snap,
+		  struct env_marks *ret, struct error *err) MUST_CHECK;
+/* -EBADMSG: it was found bad; says by whom. */
+int env_snapshot_check_bad(struct object_store *s,
+			   const struct env_snapshot *snap,
+			   struct error *err) MUST_CHECK;
+int env_snapshot_mark_bad(struct object_store *s,
+			  const struct env_snapshot *snap, const char *host,
+			  const char *why, struct error *err) MUST_CHECK;
+int env_snapshot_pin(struct object_store *s, const struct digest *key,
+		     bool is_pinned, struct error *err) MUST_CHECK;
+/* Note that it is used; a failure is nobody's matter. */
+void env_snapshot_touch(struct object_store *s, const struct digest *key,
+			int64_t now_ms);
+/* Remove the index of just this one, so that the next run makes another; blobs stay for
+ * whoever restores it, until env_gc(). */
+int env_snapshot_expire(struct object_store *s, const struct env_snapshot *snap,
+			struct error *err) MUST_CHECK;
+
+struct env_gc {
+	int64_t now_ms;      /* wall clock */
+	int64_t older_ms;    /* not used for so long; < 0: of any age is kept */
+	uint64_t keep_bytes; /* of all, stored; those used last are kept */
+	bool dry_run;
+	/* Told of each; may be NULL. */
+	void (*removed)(void *arg, const struct digest *key);
+	void *arg;
+	/* Set by env_gc(); zero before. */
+	uint64_t n_snapshots, n_leftovers, bytes, kept_bytes;
+};
+/* Remove what has expired or is bad, but what is pinned, and blobs older than a day that
+ * no index leads to. */
+int env_gc(struct object_store *s, struct env_gc *gc,
+	   struct error *err) MUST_CHECK;
+
 /* Read how the targets are now, after the command, and keep what differs from
  * `before` as the snapshot of `key`.
  *   -EEXIST  another captor was first; its snapshot is there */
@@ -146,14 +193,19 @@ int env_capture(struct object_store *s, const struct env_key *key,
 		const char *program, struct env_snapshot *ret,
 		struct error *err) MUST_CHECK;
 
+/* Asked once all is in its place and can still be taken back; not 0: take it back. */
+struct env_restore_check {
+	int (*is_good)(struct env_restore_check *c, struct error *err);
+};
+
 /*
  * Put a snapshot into the targets.  Nothing is put there before all of it was read and
  * checked; when it fails afterwards, all is taken back.  `threads` is 1 to 64, 0: as
- * many as there are processors.
+ * many as there are processors.  `check` may be NULL; what it returns is returned.
  */
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
-		struct error *err) MUST_CHECK;
+		struct env_restore_check *check, struct error *err) MUST_CHECK;
 
 /* A snapshot whose tree is mounted; all is borrowed. */
 struct env_join {

@@ -11,6 +11,10 @@
 #define ENV_INDEX_FOLDER "env/index"
 #define ENV_LEASE_FOLDER "env/lease"
 #define ENV_FAILED_FOLDER "env/failed"
+#define ENV_PIN_FOLDER "env/pin"
+#define ENV_BAD_FOLDER "env/bad"
+#define ENV_USED_FOLDER "env/used"
+#define ENV_DATA_FOLDER "env/data"
 void env_object_name(const char *folder, const struct digest *key,
 		     char ret[ENV_NAME_ROOM]);
 /* The folder of a snapshot's blobs; without `folder` that of all of the key. */
@@ -20,6 +24,9 @@ void env_blob_folder(const struct digest *key, const char *folder,
 /* Make the snapshot appear.  -EEXIST: there is one. */
 int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
 			struct error *err) MUST_CHECK;
+/* Remove all that is noted of a key. */
+int env_notes_remove(struct object_store *s, const struct digest *key,
+		     struct error *err) MUST_CHECK;
 /* Remove blobs, as far as it goes. */
 int env_blobs_remove(struct object_store *s, const struct digest *key,
 		     const char *folder, struct error *err) MUST_CHECK;

@@ -31,7 +31,8 @@ struct read_ahead {
 	size_t n;
 	pthread_t threads[SIDES_MAX];
 	unsigned int n_threads;
-	pthread_mutex_t lock; /* what follows, but `file` and `room` of a slot */
+	pthread_mutex_t
+		lock; /* what follows, but `file` and `room` of a slot */
 	pthread_cond_t freed, ready;
 	size_t n_begun, n_taken;
 	bool is_ending;

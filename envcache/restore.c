@@ -30,6 +30,7 @@ struct restore {
 	struct stage stages[ENV_TARGETS_MAX];
 	char **made; /* folders that had to be made, outermost first */
 	size_t n_made, cap_made;
+	struct env_restore_check *check;
 	unsigned int threads;
 	atomic_uint *n_left; /* pieces of a node that are still to come */
 	atomic_size_t next;
@@ -297,6 +298,12 @@ static int commit(struct restore *r, struct error *err)
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = place_all(r, err);
+	/* What ends us meanwhile leaves the log to env_recover(). */
+	if (rc == 0 && r->check) {
+		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+		rc = r->check->is_good(r->check, err);
+		(void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+	}
 	for (size_t i = 0; rc == 0 && i < r->targets->n; i++)
 		if (r->plan.folders[i])
 			rc = stage_commit(&r->stages[i], err);
@@ -353,7 +360,7 @@ static unsigned int choose_threads(unsigned int wanted)
 
 int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
-		struct error *err)
+		struct env_restore_check *check, struct error *err)
 {
 	AUTO(loaded) l = NULL;
 	AUTO_FREE struct restore *r = calloc(1, sizeof(*r));
@@ -369,6 +376,7 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		return rc;
 	r->l = l;
 	r->targets = t;
+	r->check = check;
 	r->threads = choose_threads(threads);
 	for (size_t i = 0; i < ENV_TARGETS_MAX; i++)
 		stage_init(&r->stages[i]);

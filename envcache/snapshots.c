@@ -26,7 +26,7 @@ void env_blob_folder(const struct digest *key, const char *folder,
 	char hex[ENV_KEY_HEX];
 
 	env_key_hex(key, hex);
-	(void)snprintf(ret, ENV_NAME_ROOM, "env/data/%s%s%s", hex,
+	(void)snprintf(ret, ENV_NAME_ROOM, ENV_DATA_FOLDER "/%s%s%s", hex,
 		       folder ? "/" : "", folder ? folder : "");
 }
 
@@ -48,8 +48,10 @@ static int read_index(struct object *o, struct env_snapshot *ret,
 	rc = object_read(o, &all, 1, 0, err);
 	if (rc == 0)
 		rc = env_index_decode(data, all.len, ret, err);
-	if (rc == 0)
+	if (rc == 0) {
 		ret->made_ms = st->modified_ms;
+		memcpy(ret->tag, st->tag, OBJECT_TAG_MAX);
+	}
 	return rc;
 }
 
@@ -218,8 +220,7 @@ int env_snapshot_remove(struct object_store *s, const struct digest *key,
 	/* The index first: what it leads to is there as long as it is. */
 	env_object_name(ENV_INDEX_FOLDER, key, name);
 	rc = remove_object(s, name, err);
-	env_object_name(ENV_FAILED_FOLDER, key, name);
 	if (rc == 0)
-		rc = remove_object(s, name, err);
+		rc = env_notes_remove(s, key, err);
 	return rc < 0 ? rc : env_blobs_remove(s, key, NULL, err);
 }

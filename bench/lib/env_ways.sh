@@ -11,6 +11,7 @@
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
 # the environment at $SITE.
 
+# Without what else this machine has installed.
 env_python=$bench_cache/env/python
 ORIGIN=10.214.0.1:8080
 SITE= IMPORT= # of the target
@@ -182,13 +183,13 @@ write_ways() {
 	[[ $target == wheels ]] &&
 		IMPORT="import numpy, scipy.linalg, pandas, transformers" ||
 		IMPORT="import bulk.d000"
-	export SITE IMPORT
+	export SITE IMPORT PYTHON=$env_python/bin/python
 	req=$(wheels_dir)/requirements
-	pip="env -u PIP_FIND_LINKS PIP_CONFIG_FILE=/dev/null python3 -m pip install -q
+	pip="env -u PIP_FIND_LINKS PIP_CONFIG_FILE=/dev/null $env_python/bin/python -m pip install -q
 		--disable-pip-version-check --no-cache-dir --root-user-action ignore
 		--trusted-host ${ORIGIN%:*} --index-url http://$ORIGIN/simple/
 		--target $SITE -r $req"
-	uv="$env_python/bin/uv pip install -q --python $(command -v python3)
+	uv="$env_python/bin/uv pip install -q --python $env_python/bin/python
 		--default-index http://$ORIGIN/simple/ --target $SITE -r $req"
 	store="s3://bkt/env?endpoint=http://$ORIGIN"
 	echo $pip >"$W/way.pip"

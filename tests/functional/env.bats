@@ -555,6 +555,145 @@ has_taken_over()
 	[ ! -e "store/env/data/$key" ] || [ "$(find "store/env/data/$key" -type f)" = '' ]
 }
 
+@test "a snapshot that fails its smoke test is taken back, and bad for everybody" {
+	make_command
+	make_base "$W/a"
+	make_base "$W/b"
+	make_base "$W/c"
+	# What fails it at once is not captured.
+	run --separate-stderr env_run a --verify 'exit 4' -- true
+	[ "$status" = 0 ]
+	[[ $stderr == *'not captured: the --verify command failed with 4' ]]
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
+	env_run a --verify 'test -p "$W/site/fifo"' -- sh "$W/setup.sh" a
+	tree "$W/b" | tail -n +2 >before
+	cat >look.sh <<-'EOF'
+		python3 "$T/list-tree.py" "$W/site" | tail -n +2 >"$W/seen"
+	EOF
+	cat setup.sh >>look.sh
+	mv look.sh setup.sh
+	export T=$BATS_TEST_DIRNAME
+	run --separate-stderr env_run b --verify 'echo tested; ! test -p "$W/site/fifo"' \
+		-- sh "$W/setup.sh" a
+	[ "$status" = 0 ]
+	[ "$output" = '' ]
+	[[ $stderr == *'--verify command failed with 1: the command is run' ]]
+	[ "$(wc -l <ran)" = 2 ]
+	diff before seen
+	"$bootseer" env ls "$STORE" | grep -q '  bad by '
+	# Others do not restore it, whether they test or not.
+	run --separate-stderr env_run c -- sh "$W/setup.sh" a
+	[[ $stderr == *'found bad by '*': the command is run' ]]
+	[ "$(wc -l <ran)" = 3 ]
+	# Removed by the next collection, so that another can be made.
+	"$bootseer" env gc "$STORE"
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
+}
+
+@test "a smoke test that does not end has failed" {
+	mkfifo hang
+	env_run a -q -- sh -c 'echo x >"$W/site/x"'
+	run --separate-stderr env_run b --verify 'read line <"$W/hang"' \
+		--verify-timeout 1s -- sh -c 'echo x >"$W/site/x"'
+	[ "$status" = 0 ]
+	[[ $stderr == *'--verify command does not end: the command is run' ]]
+	[ "$(cat b/x)" = x ]
+}
+
+# Its index, and what says that it was used, are as old as this says.
+made() # WHEN
+{
+	touch -d "$1" "$(echo store/env/index/*)"
+	[ ! -d store/env/used ] || find store/env/used -type f -exec touch -d "$1" {} +
+}
+
+@test "a snapshot expires by --ttl, but not one that is pinned" {
+	local key
+
+	set -- -q --ttl 1d -- sh -c 'echo ran >>"$W/ran"; echo x >"$W/site/x"'
+	env_run a "$@"
+	key=$("$bootseer" env ls "$STORE" | cut -d' ' -f1)
+	made '3 hours ago'
+	env_run b "$@"
+	[ "$(wc -l <ran)" = 1 ]
+	made '3 days ago'
+	"$bootseer" env pin "$STORE" "$key" | grep -q pinned
+	env_run c "$@"
+	[ "$(wc -l <ran)" = 1 ]
+	"$bootseer" env unpin "$STORE" "$key"
+	env_run d "$@"
+	[ "$(wc -l <ran)" = 2 ]
+	# There is a new one in its place.
+	env_run e "$@"
+	[ "$(wc -l <ran)" = 2 ]
+	same d e
+}
+
+@test "what was not used for long is collected, and what no index leads to" {
+	local old kept new n
+
+	for n in 1 2 3; do
+		env_run "a$n" -q --key "V=$n" -- sh -c 'head -c 300000 /dev/urandom >"$W/site/x"'
+	done
+	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 3 ]
+	find store/env/index -type f -exec touch -d '5 days ago' {} +
+	new=$(find store/env/index -type f -printf '%f\n' | sort | head -n 1)
+	kept=$(find store/env/index -type f -printf '%f\n' | sort | tail -n 1)
+	touch -d '1 hour ago' "store/env/index/$new"
+	"$bootseer" env pin "$STORE" "$kept"
+	old=store/env/data/$new/0123456789abcdef0123456789abcdef
+	mkdir "$old"
+	echo left >"$old/blob"
+	touch -d '2 days ago' "$old/blob"
+	echo fresh >"$old/fresh"
+	run "$bootseer" env gc -n --older 2d "$STORE"
+	[[ ${lines[-1]} == '1 snapshots and 1 blobs of none, '*'would be removed'* ]]
+	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 3 ]
+	"$bootseer" env gc --older 2d "$STORE"
+	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 2 ]
+	[ ! -e "$old/blob" ]
+	[ -e "$old/fresh" ]
+	"$bootseer" env verify "$STORE"
+	# By space: the pinned one stays.
+	"$bootseer" env gc --keep-bytes 100K "$STORE"
+	[ "$(find store/env/index -type f -printf '%f\n')" = "$kept" ]
+	[ "$(find "store/env/data/$kept" -type f | wc -l)" -ge 4 ]
+}
+
+@test "every node ends with the right tree, whoever is killed and whatever is cut" {
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	mkdir drill
+	run python3 "$BATS_TEST_DIRNAME/env-drill.py" "$bootseer" "$W/drill" \
+		's3://bkt/env?endpoint=http://@PROXY@' "$AT" --nodes 6 --runs 3
+	echo "$output"
+	[ "$status" = 0 ]
+	[[ ${lines[-1]} == '3 runs of 6 nodes: all trees are right' ]]
+}
+
+@test "environments are taken elsewhere in a folder, every byte checked" {
+	mkdir out 'odd %20#?' store2
+	make_command
+	env_run a -q -- sh "$W/setup.sh" a
+	"$bootseer" env export "$STORE" 'odd %20#?' | grep -q copied
+	mv 'odd %20#?' moved
+	STORE=file://$W/store2
+	"$bootseer" env import "$STORE" moved | grep -q copied
+	"$bootseer" env import "$STORE" moved | grep -q 'is there'
+	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	[[ $stderr == *restored* ]]
+	same a b
+	# A copy that is not what it was is none.
+	printf '\377\376' | dd of="$(find moved/env/data -type f -size +1M)" bs=1 \
+		seek=1000000 conv=notrunc status=none
+	"$bootseer" env rm "$STORE" "$(basename store2/env/index/*)"
+	run -1 "$bootseer" env import "$STORE" moved
+	[[ $output == *damaged* ]]
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
+	run -1 "$bootseer" env export "file://$W/store" nowhere
+	[[ $output == *'make it'* ]]
+}
+
 @test "what is wrong on the command line is said, and nothing is run" {
 	run -2 "$bootseer" env run --target "$W/site" -- touch "$W/ran"
 	[[ $output == *--store* ]]

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/env.h"
+
+struct env_pin_config {
+	struct env_access access;
+};
+
+static const struct option_spec options[] = {
+	ENV_ACCESS_OPTIONS(struct env_pin_config),
+	{ .key = NULL },
+};
+
+static int set_all(const struct env_pin_config *c, char **args, bool is_pinned,
+		   struct error *err)
+{
+	AUTO(object_store) s = NULL;
+	int rc = env_store_open(&c->access, args[0], &s, err);
+
+	for (char **key = args + 1; rc == 0 && *key; key++) {
+		char hex[ENV_KEY_HEX];
+		struct digest d;
+
+		rc = env_key_find(s, *key, &d, err);
+		if (rc == 0)
+			rc = env_snapshot_pin(s, &d, is_pinned, err);
+		if (rc < 0)
+			return rc;
+		env_key_hex(&d, hex);
+		printf("%.12s %s\n", hex, is_pinned ? "pinned" : "unpinned");
+	}
+	return rc;
+}
+
+static int run_pin(const void *config, char **args, struct error *err)
+{
+	return set_all(config, args, true, err);
+}
+
+static int run_unpin(const void *config, char **args, struct error *err)
+{
+	return set_all(config, args, false, err);
+}
+
+const struct command env_pin_command = {
+	.brief = "Keep environments from expiry",
+	.program = {
+		.name = "bootseer env pin",
+		.usage = "[OPTIONS] STORE KEY...",
+		.summary = "Keep snapshots from 'bootseer env gc' and from "
+			   "'bootseer env run --ttl'.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 2,
+		.max_args = -1,
+	},
+	.config_size = sizeof(struct env_pin_config),
+	.check = env_check_first,
+	.run = run_pin,
+};
+
+const struct command env_unpin_command = {
+	.brief = "Let environments expire again",
+	.program = {
+		.name = "bootseer env unpin",
+		.usage = "[OPTIONS] STORE KEY...",
+		.summary = "Let snapshots expire that 'bootseer env pin' kept.",
+		.options = options,
+		.see_also = "bootseer(1)",
+		.min_args = 2,
+		.max_args = -1,
+	},
+	.config_size = sizeof(struct env_pin_config),
+	.check = env_check_first,
+	.run = run_unpin,
+};

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which snapshots have expired, by their last use and by the space that all have, and
+ * what captures left that nothing leads to.  Blobs are listed before the indexes: what
+ * appears in between is then of an index that is seen, or of none that is listed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "envcache/names.h"
+
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+#define CAPTURE_MAX 97u /* "HEX/ID" */
+
+/* A snapshot in the store. */
+struct gc_snapshot {
+	struct digest key;
+	char capture[CAPTURE_MAX +
+		     1]; /* "HEX/" when its index cannot be read */
+	uint64_t stored;
+	int64_t used_ms;
+	bool is_kept; /* pinned, or not understood */
+	bool is_bad;
+};
+
+/* A blob that is old enough to be a leftover. */
+struct gc_blob {
+	char *name;
+	uint64_t size;
+};
+
+struct collector {
+	struct object_store *store;
+	struct env_gc *gc;
+	struct gc_snapshot *list;
+	size_t n, cap;
+	struct gc_blob *blobs;
+	size_t n_blobs, cap_blobs;
+};
+
+static int grow(void **array, size_t n, size_t *cap, size_t size,
+		struct error *err)
+{
+	size_t want = *cap ? *cap * 2 : 64;
+	void *p;
+
+	if (n < *cap)
+		return 0;
+	p = realloc(*array, want * size);
+	if (!p)
+		return error_nomem(err);
+	*array = p;
+	*cap = want;
+	return 0;
+}
+
+static int note_blob(void *arg, const struct object_entry *e, struct error *err)
+{
+	struct collector *c = arg;
+	struct gc_blob b = { .size = e->stat.size };
+	int rc;
+
+	/* A capture under way, or one on a clock that differs from ours. */
+	if (e->stat.modified_ms > c->gc->now_ms - DAY_MS)
+		return 0;
+	rc = grow((void **)&c->blobs, c->n_blobs, &c->cap_blobs, sizeof(b),
+		  err);
+	if (rc < 0)
+		return rc;
+	b.name = strdup(e->name);
+	if (!b.name)
+		return error_nomem(err);
+	c->blobs[c->n_blobs++] = b;
+	return 0;
+}
+
+static int note_snapshot(void *arg, const struct digest *key,
+			 const struct env_snapshot *snap,
+			 const struct error *why, struct error *err)
+{
+	struct collector *c = arg;
+	struct gc_snapshot one = { .key = *key, .is_kept = true };
+	struct env_marks m;
+	char hex[ENV_KEY_HEX];
+	int rc = grow((void **)&c->list, c->n, &c->cap, sizeof(one), err);
+
+	env_key_hex(key, hex);
+	(void)snprintf(one.capture, sizeof(one.capture), "%s/%s", hex,
+		       snap ? snap->folder : "");
+	if (rc == 0 && snap) {
+		rc = env_marks_get(c->store, snap, &m, err);
+		if (rc < 0)
+			return rc;
+		one.stored = snap->stored;
+		one.used_ms = m.used_ms;
+		one.is_kept = m.is_pinned;
+		one.is_bad = m.is_bad;
+	}
+	if (rc == 0)
+		c->list[c->n++] = one;
+	return rc;
+}
+
+static int compare_use(const void *a, const void *b)
+{
+	const struct gc_snapshot *x = a, *y = b;
+
+	if (x->used_ms != y->used_ms)
+		return x->used_ms < y->used_ms ? -1 : 1;
+	return memcmp(x->key.b, y->key.b, sizeof(x->key.b));
+}
+
+static int remove_snapshot(struct collector *c, const struct gc_snapshot *one,
+			   struct error *err)
+{
+	int rc = c->gc->dry_run ? 0
+				: env_snapshot_remove(c->store, &one->key, err);
+
+	if (rc < 0)
+		return rc;
+	c->gc->n_snapshots++;
+	c->gc->bytes += one->stored;
+	c->gc->kept_bytes -= one->stored;
+	if (c->gc->removed)
+		c->gc->removed(c->gc->arg, &one->key);
+	return 0;
+}
+
+/* Those used longest ago go first. */
+static int remove_expired(struct collector *c, struct error *err)
+{
+	const struct env_gc *gc = c->gc;
+	int rc = 0;
+
+	if (c->n)
+		qsort(c->list, c->n, sizeof(*c->list), compare_use);
+	for (size_t i = 0; i < c->n; i++)
+		c->gc->kept_bytes += c->list[i].stored;
+	for (size_t i = 0; rc == 0 && i < c->n; i++) {
+		const struct gc_snapshot *one = &c->list[i];
+		bool is_old = gc->older_ms >= 0 &&
+			      one->used_ms <= gc->now_ms - gc->older_ms;
+
+		if (!one->is_kept &&
+		    (is_old || one->is_bad || gc->kept_bytes > gc->keep_bytes))
+			rc = remove_snapshot(c, one, err);
+	}
+	return rc;
+}
+
+/* Does the blob belong to a snapshot? */
+static bool has_index(const struct collector *c, const char *name)
+{
+	const char *at = name + strlen(ENV_DATA_FOLDER "/");
+
+	for (size_t i = 0; i < c->n; i++)
+		if (strncmp(at, c->list[i].capture,
+			    strlen(c->list[i].capture)) == 0)
+			return true;
+	return false;
+}
+
+static int remove_leftovers(struct collector *c, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < c->n_blobs; i++) {
+		if (has_index(c, c->blobs[i].name))
+			continue;
+		if (!c->gc->dry_run)
+			rc = object_delete(c->store, c->blobs[i].name, NULL,
+					   err);
+		if (rc == -ENOENT)
+			rc = 0;
+		c->gc->n_leftovers++;
+		c->gc->bytes += c->blobs[i].size;
+	}
+	return rc;
+}
+
+int env_gc(struct object_store *s, struct env_gc *gc, struct error *err)
+{
+	struct collector c = { .store = s, .gc = gc };
+	int rc = object_list(s, ENV_DATA_FOLDER, true, note_blob, &c, err);
+
+	if (rc == 0)
+		rc = env_snapshot_list(s, note_snapshot, &c, err);
+	if (rc == 0)
+		rc = remove_expired(&c, err);
+	if (rc == 0)
+		rc = remove_leftovers(&c, err);
+	for (size_t i = 0; i < c.n_blobs; i++)
+		free(c.blobs[i].name);
+	free(c.blobs);
+	free(c.list);
+	return rc;
+}
