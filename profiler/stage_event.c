@@ -15,6 +15,19 @@
 #define CRI_TIME_MIN 20u /* "2026-01-02T03:04:05Z" */
 #define NS_DIGITS 9
 
+static const char *const fact_names[STAGE_FACTS] = {
+	[STAGE_FACT_GPUS] = "gpus",
+	[STAGE_FACT_CACHE_BYTES] = "cache_bytes",
+	[STAGE_FACT_PEER_BYTES] = "peer_bytes",
+	[STAGE_FACT_ORIGIN_BYTES] = "origin_bytes",
+	[STAGE_FACT_MISSES] = "misses",
+	[STAGE_FACT_MISS_MS] = "miss_ms",
+	[STAGE_FACT_RETRIES] = "retries",
+	[STAGE_FACT_RETRY_MS] = "retry_ms",
+	[STAGE_FACT_THROTTLED_MS] = "throttled_ms",
+	[STAGE_FACT_DISK_MS] = "disk_ms",
+};
+
 struct stage_text stage_text(const char *s)
 {
 	return (struct stage_text){ .s = s, .n = s ? strlen(s) : 0 };
@@ -42,6 +55,11 @@ bool stage_is_job(struct stage_text t)
 bool stage_is_node(struct stage_text t)
 {
 	return is_word(t, "._-", STAGE_NODE_MAX);
+}
+
+bool stage_is_image(struct stage_text t)
+{
+	return is_word(t, "._-:/@+", STAGE_IMAGE_MAX);
 }
 
 /* ------------------------------------------------------------------ fields --- */
@@ -129,6 +147,23 @@ static bool read_crc(struct fields *f, struct stage_text key,
 	return crc == crc32c(0, f->begin, (size_t)(key.s - 1 - f->begin));
 }
 
+/* False: it came twice, or is no number; a key that is no fact is skipped. */
+static bool read_fact(uint64_t facts[STAGE_FACTS], struct stage_text key,
+		      struct stage_text v)
+{
+	for (size_t i = 0; i < STAGE_FACTS; i++) {
+		int64_t n = STAGE_NONE;
+
+		if (!is_same(key, fact_names[i]))
+			continue;
+		if (facts[i] || !read_number(v, STAGE_FACT_MAX, &n))
+			return false;
+		facts[i] = (uint64_t)n;
+		break;
+	}
+	return true;
+}
+
 /* False: the event is damaged.  Later versions may add keys; they are skipped. */
 static bool read_field(struct fields *f, struct stage_text key,
 		       struct stage_text v)
@@ -159,7 +194,30 @@ static bool read_field(struct fields *f, struct stage_text key,
 		return !e->boot && read_hex(v, 16, &e->boot);
 	if (is_same(key, "crc"))
 		return read_crc(f, key, v);
-	return true;
+	if (is_same(key, "image"))
+		return read_text(v, stage_is_image, &e->image);
+	if (is_same(key, "label"))
+		return read_text(v, stage_is_name, &e->label);
+	return read_fact(e->facts, key, v);
+}
+
+bool stage_facts_parse(const char *text, uint64_t ret[STAGE_FACTS])
+{
+	uint64_t any = 0;
+
+	memset(ret, 0, STAGE_FACTS * sizeof(*ret));
+	while (*text) {
+		size_t n = strcspn(text, " "), k = strcspn(text, "=");
+
+		if (k < n)
+			(void)read_fact(ret, (struct stage_text){ text, k },
+					(struct stage_text){ text + k + 1,
+							     n - k - 1 });
+		text += n + strspn(text + n, " ");
+	}
+	for (size_t i = 0; i < STAGE_FACTS; i++)
+		any |= ret[i];
+	return any != 0;
 }
 
 /* Words KEY=VALUE up to one that is none, or to `end`. */
@@ -301,6 +359,29 @@ static int put_number(struct buf *b, const char *key, int64_t v)
 	return v >= 0 ? buf_printf(b, " %s=%" PRId64, key, v) : 0;
 }
 
+int stage_facts_format(const uint64_t facts[STAGE_FACTS], struct buf *ret)
+{
+	const char *between = "";
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < STAGE_FACTS; i++) {
+		if (!facts[i])
+			continue;
+		rc = buf_printf(ret, "%s%s=%" PRIu64, between, fact_names[i],
+				facts[i]);
+		between = " ";
+	}
+	return rc;
+}
+
+static int put_facts(const struct stage_event *e, struct buf *b)
+{
+	AUTO_BUF text = BUF_INIT;
+	int rc = stage_facts_format(e->facts, &text);
+
+	return rc == 0 && text.len ? buf_printf(b, " %s", text.data) : rc;
+}
+
 static int put_fields(const struct stage_event *e, struct buf *b)
 {
 	static const char *const evs[] = { "begin", "end", "mark" };
@@ -324,6 +405,12 @@ static int put_fields(const struct stage_event *e, struct buf *b)
 		rc = put_number(b, "rank", e->rank);
 	if (rc == 0)
 		rc = put_number(b, "status", e->status);
+	if (rc == 0)
+		rc = put_text(b, "image", e->image);
+	if (rc == 0)
+		rc = put_text(b, "label", e->label);
+	if (rc == 0)
+		rc = put_facts(e, b);
 	return rc == 0 ? put_number(b, "id", e->id) : rc;
 }
 

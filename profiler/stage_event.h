@@ -22,12 +22,33 @@
  * and 18 years after the boot. */
 #define STAGE_TS_MAX (INT64_C(1) << 61)
 #define STAGE_MONO_MAX (INT64_C(1) << 59)
+#define STAGE_IMAGE_MAX 255u
+#define STAGE_FACT_MAX (INT64_C(1) << 50)
 #define STAGE_NONE (-1) /* a number that the event does not have */
 
 enum stage_ev {
 	STAGE_BEGIN,
 	STAGE_END,
 	STAGE_MARK,
+};
+
+/*
+ * What a stage counted while it ran; an event says it as KEY=NUMBER.  The causes of
+ * stragglers are found from these (profiler/start_blame.h).  Times are those that the
+ * stage's own work waited.
+ */
+enum stage_fact {
+	STAGE_FACT_GPUS,        /* of the node */
+	STAGE_FACT_CACHE_BYTES, /* that were on the node already */
+	STAGE_FACT_PEER_BYTES,  /* that other nodes gave */
+	STAGE_FACT_ORIGIN_BYTES, /* of the registry, the store, the package index */
+	STAGE_FACT_MISSES,       /* reads that the prefetch was too late for */
+	STAGE_FACT_MISS_MS,
+	STAGE_FACT_RETRIES, /* requests that failed and were made again */
+	STAGE_FACT_RETRY_MS,
+	STAGE_FACT_THROTTLED_MS, /* by a limit, or told to by an origin */
+	STAGE_FACT_DISK_MS,      /* for the node's own disk */
+	STAGE_FACTS,
 };
 
 /* A piece of the line that was parsed; `n` 0: the event does not have it. */
@@ -38,8 +59,10 @@ struct stage_text {
 
 struct stage_event {
 	struct stage_text stage, job, node;
+	struct stage_text image, label; /* of the job */
 	enum stage_ev ev;
-	int64_t ts_ns;   /* wall clock, since 1970; STAGE_NONE */
+	uint64_t facts[STAGE_FACTS]; /* 0 where it says none */
+	int64_t ts_ns;               /* wall clock, since 1970; STAGE_NONE */
 	int64_t mono_ns; /* CLOCK_MONOTONIC of the node; STAGE_NONE */
 	int64_t attempt; /* of the job; STAGE_NONE */
 	int64_t rank;    /* STAGE_NONE: of the node as a whole */
@@ -60,6 +83,13 @@ struct stage_text stage_text(const char *s); /* NULL is "" */
 bool stage_is_name(struct stage_text t);
 bool stage_is_job(struct stage_text t);
 bool stage_is_node(struct stage_text t);
+bool stage_is_image(struct stage_text t);
+
+/* The facts as in a line, "misses=3 disk_ms=20"; without any nothing.  -ENOMEM */
+int stage_facts_format(const uint64_t facts[STAGE_FACTS],
+		       struct buf *ret) MUST_CHECK;
+/* Such a text; what is none is left out.  Were there any? */
+bool stage_facts_parse(const char *text, uint64_t ret[STAGE_FACTS]);
 
 /* What the next marker of a line begins. */
 enum stage_found {

@@ -89,6 +89,7 @@ static void end_run(struct track *t, const struct set_event *e)
 	run->is_open = false;
 	run->end_ns = e->at_ns;
 	run->status = e->status;
+	run->facts = e->facts ? e->facts : b->facts;
 	run->duration_ns =
 		b->mono_ns >= 0 && e->mono_ns >= 0 && b->boot == e->boot
 			? e->mono_ns - b->mono_ns
@@ -142,6 +143,9 @@ static void find_ends(const struct start_set *s, struct start_report *r)
 		    (mark == r->is_ready && e->at_ns > r->end_ns))
 			r->end_ns = e->at_ns;
 		r->is_ready |= mark;
+		if (e->ev == STAGE_MARK && e->at_ns > r->over_ns &&
+		    strcmp(s->stages.v[e->stage]->s, START_OVER_MARK) == 0)
+			r->over_ns = e->at_ns;
 	}
 }
 

@@ -26,6 +26,7 @@ struct set_event {
 	int64_t rank, ts_ns, mono_ns, status;
 	int64_t at_ns; /* on the service's clock, by align() */
 	uint64_t boot;
+	uint32_t facts; /* which of the set's, from 1; 0: none */
 	enum stage_ev ev;
 };
 
@@ -40,6 +41,8 @@ struct start_set {
 	size_t n_events, cap_events;
 	struct set_clock *clocks; /* the best of each node and boot */
 	size_t n_clocks, cap_clocks;
+	struct start_facts *facts;
+	size_t n_facts, cap_facts;
 };
 
 /* Give each event its time on the service's clock.  -ENOMEM. */

@@ -48,7 +48,9 @@ static void spread_of(int64_t *v, size_t n, struct start_spread *ret)
 		return;
 	qsort(v, n, sizeof(*v), order_times);
 	ret->min_ns = v[0];
+	ret->p25_ns = quantile(v, n, 0.25);
 	ret->median_ns = quantile(v, n, 0.5);
+	ret->p75_ns = quantile(v, n, 0.75);
 	ret->p90_ns = quantile(v, n, 0.9);
 	ret->p95_ns = quantile(v, n, 0.95);
 	ret->p99_ns = quantile(v, n, 0.99);
@@ -243,6 +245,45 @@ static int sum_nodes(struct start_report *r)
 	return 0;
 }
 
+/* --------------------------------------------------------------------- lost --- */
+
+/* Where each node's runs are, which are by node, and its GPUs. */
+static void index_nodes(struct start_report *r)
+{
+	for (size_t i = 0; i < r->n_runs; i++) {
+		const struct start_run *run = &r->runs[i];
+		struct start_node *n = &r->nodes[run->node];
+		uint64_t gpus =
+			run->facts ? r->facts[run->facts - 1].v[STAGE_FACT_GPUS]
+				   : 0;
+
+		if (!n->n_runs++)
+			n->first_run = (uint32_t)i;
+		if (gpus > n->gpus && gpus <= START_GPUS_MAX)
+			n->gpus = gpus;
+	}
+}
+
+static void sum_lost(struct start_report *r)
+{
+	index_nodes(r);
+	for (size_t i = 0; i < r->n_nodes; i++) {
+		const struct start_node *n = &r->nodes[i];
+		double all =
+			n->n_runs ? (double)(r->end_ns - n->begin_ns) / 1e9 : 0;
+		double busy = (double)n->busy_ns / 1e9;
+
+		if (all < 0)
+			all = 0;
+		r->lost.node_s += all;
+		r->lost.wait_s += all > busy ? all - busy : 0;
+		r->lost.gpu_s += all * (double)n->gpus;
+	}
+	if (r->is_ready && r->over_ns > r->end_ns)
+		r->lost.job_share = (double)(r->end_ns - r->begin_ns) /
+				    (double)(r->over_ns - r->begin_ns);
+}
+
 /* ------------------------------------------------------------------- report --- */
 
 static int make_names(const struct start_set *s, struct start_report *r)
@@ -266,7 +307,7 @@ int start_report_make(struct start_set *s, struct start_report *ret,
 {
 	int rc;
 
-	*ret = (struct start_report){ .begin_ns = 0 };
+	*ret = (struct start_report){ .facts = s->facts };
 	rc = make_names(s, ret);
 	if (rc == 0)
 		rc = start_set_align(s);
@@ -280,6 +321,8 @@ int start_report_make(struct start_set *s, struct start_report *ret,
 		rc = sum_nodes(ret);
 	if (rc == 0)
 		rc = start_find_path(ret);
+	if (rc == 0)
+		sum_lost(ret);
 	if (rc < 0) {
 		start_report_fini(ret);
 		return error_nomem(err);

@@ -14,9 +14,13 @@
 #define START_EVENTS_MAX 400000u
 #define START_NODES_MAX 20000u
 #define START_STAGES_MAX 1024u
+#define START_GPUS_MAX 64u         /* of a node */
 #define START_STAGES_NODE_MAX 128u /* that no node before it had */
 /* This mark says that training begins, which ends the start. */
 #define START_READY_MARK "train"
+/* This mark says that training is over: it tells the share of the job that the start
+ * took. */
+#define START_OVER_MARK "train.end"
 
 struct start_set;
 
@@ -26,6 +30,7 @@ struct start_event {
 	int64_t ts_ns, mono_ns; /* STAGE_NONE; one of them is there */
 	int64_t rank, status;   /* STAGE_NONE */
 	uint64_t boot;
+	const uint64_t *facts; /* STAGE_FACTS of them; NULL: none */
 };
 
 /* What a node's exchange with the service told: add an offset to a node's clock to
@@ -50,6 +55,13 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 int start_set_clock(struct start_set *s, const char *node,
 		    const struct start_clock *c, struct error *err) MUST_CHECK;
 
+/* The report needs them no more; its names stay. */
+void start_set_drop_events(struct start_set *s);
+
+struct start_facts {
+	uint64_t v[STAGE_FACTS];
+};
+
 /* A stage from its begin to its end, on the service's clock. */
 struct start_run {
 	uint32_t stage, node; /* indices into the report */
@@ -57,6 +69,7 @@ struct start_run {
 	int64_t begin_ns, end_ns;
 	int64_t duration_ns; /* of an open run 0 */
 	int64_t status;      /* STAGE_NONE */
+	uint32_t facts;      /* of its end, or of its begin; from 1, 0: none */
 	uint32_t attempt;    /* 1 is the first in its node and rank */
 	bool is_open;        /* no end came; end_ns is begin_ns */
 	bool is_top;         /* within no other stage */
@@ -65,7 +78,8 @@ struct start_run {
 
 struct start_spread {
 	size_t n; /* nodes */
-	int64_t min_ns, median_ns, p90_ns, p95_ns, p99_ns, max_ns;
+	int64_t min_ns, p25_ns, median_ns, p75_ns, p90_ns, p95_ns, p99_ns,
+		max_ns;
 	double max_median; /* 0: the median is 0 */
 	int64_t bound_ns;  /* what takes longer is a straggler */
 };
@@ -94,6 +108,8 @@ struct start_node {
 	int64_t begin_ns, end_ns;
 	int64_t busy_ns; /* in stages, without waiting for others */
 	bool is_straggler;
+	uint32_t first_run, n_runs; /* which of the report's */
+	uint64_t gpus;              /* as its events say; 0: unknown */
 };
 
 /* A step of the critical path, first to last. */
@@ -102,12 +118,26 @@ struct start_step {
 	int64_t gap_ns; /* since the step before ended, and nobody worked */
 };
 
+/*
+ * Time of nodes, and so of their GPUs, until training began: from each node's first
+ * event to the end of the start.
+ */
+struct start_lost {
+	double node_s; /* the nodes' sum */
+	double wait_s; /* of it in no stage of their own: others were slower */
+	double gpu_s;  /* node_s, each node by its GPUs; 0: unknown */
+	double job_share; /* of the job until its `train.end`; 0: unknown */
+};
+
 /* Names are borrowed from the set. */
 struct start_report {
 	int64_t begin_ns, end_ns;
-	bool is_ready; /* the mark came; otherwise end_ns is the last event */
+	bool is_ready;   /* the mark came; otherwise end_ns is the last event */
+	int64_t over_ns; /* of the mark that training is over; 0 */
 	struct start_spread spread; /* of busy_ns of the nodes */
-	struct start_run *runs;     /* by begin within node and rank */
+	struct start_lost lost;
+	const struct start_facts *facts; /* borrowed from the set */
+	struct start_run *runs;          /* by node, in it by rank and begin */
 	struct start_stage *stages;
 	struct start_node *nodes;
 	struct start_cell *cells; /* by stage, then node */

@@ -114,6 +114,7 @@ void start_set_free(struct start_set *s)
 	names_fini(&s->nodes);
 	free(s->events);
 	free(s->clocks);
+	free(s->facts);
 	free(s);
 }
 
@@ -128,6 +129,24 @@ static int refuse(struct error *err, int rc)
 				 START_EVENTS_MAX, START_NODES_MAX,
 				 START_STAGES_MAX, START_STAGES_NODE_MAX)
 		       : error_nomem(err);
+}
+
+/* Few events have facts, so that they are kept beside them. */
+static int facts_take(struct start_set *s, const uint64_t *facts, uint32_t *ret)
+{
+	void *v = s->facts;
+	int rc;
+
+	*ret = 0;
+	if (!facts)
+		return 0;
+	rc = grow(&v, &s->cap_facts, s->n_facts, sizeof(*s->facts));
+	s->facts = v;
+	if (rc < 0)
+		return rc;
+	memcpy(s->facts[s->n_facts].v, facts, sizeof(s->facts->v));
+	*ret = (uint32_t)++s->n_facts;
+	return 0;
 }
 
 int start_set_add(struct start_set *s, const struct start_event *e,
@@ -156,6 +175,8 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 	rc = names_take(&s->nodes, e->node, &to->node);
 	if (rc == 0)
 		rc = stage_take(s, to->node, e->stage, &to->stage);
+	if (rc == 0)
+		rc = facts_take(s, e->facts, &to->facts);
 	if (rc < 0)
 		return refuse(err, rc);
 	s->n_events++;
@@ -190,6 +211,16 @@ int start_set_clock(struct start_set *s, const char *node,
 		return refuse(err, rc);
 	s->clocks[s->n_clocks++] = (struct set_clock){ .node = n, .c = *c };
 	return 0;
+}
+
+void start_set_drop_events(struct start_set *s)
+{
+	free(s->events);
+	free(s->clocks);
+	s->events = NULL;
+	s->clocks = NULL;
+	s->n_events = s->cap_events = 0;
+	s->n_clocks = s->cap_clocks = 0;
 }
 
 /* ---------------------------------------------------------------- alignment --- */

@@ -40,6 +40,8 @@ static int each(void *arg, const struct stage_event *e, uint64_t offset)
 	     e->attempt == again.attempt && e->rank == again.rank &&
 	     e->id == again.id && e->boot == again.boot &&
 	     e->status == again.status);
+	must(is_same(e->image, again.image) && is_same(e->label, again.label));
+	must(memcmp(e->facts, again.facts, sizeof(e->facts)) == 0);
 	must(stage_line_next(line.data, line.len - 1, &pos, &again) ==
 	     STAGE_FOUND_NONE);
 	*sum = *sum * 31 + offset + (uint64_t)stage_event_make_id(e, offset);

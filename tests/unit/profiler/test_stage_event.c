@@ -213,3 +213,43 @@ Test(stage_event, has_the_same_id_at_the_same_place_only)
 	cr_expect_neq(stage_event_make_id(&e, 7), stage_event_make_id(&e, 8));
 	cr_expect_neq(stage_event_make_id(&e, 7), stage_event_make_id(&f, 7));
 }
+
+Test(stage_event, says_what_its_stage_counted)
+{
+	struct stage_event e = parse("BOOTSEER stage=a ev=end misses=3 "
+				     "other=4 disk_ms=20 image=h/a:1@b "
+				     "label=team.x gpus=8");
+	uint64_t again[STAGE_FACTS];
+	AUTO_BUF text = BUF_INIT;
+
+	cr_expect_eq(e.facts[STAGE_FACT_MISSES], 3);
+	cr_expect_eq(e.facts[STAGE_FACT_DISK_MS], 20);
+	cr_expect_eq(e.facts[STAGE_FACT_RETRIES], 0);
+	cr_expect_eq(e.image.n, strlen("h/a:1@b"));
+	cr_expect_eq(e.label.n, strlen("team.x"));
+	cr_assert_eq(stage_facts_format(e.facts, &text), 0);
+	cr_expect_str_eq(text.data, "gpus=8 misses=3 disk_ms=20");
+	cr_expect(stage_facts_parse(text.data, again));
+	cr_expect_arr_eq(again, e.facts, sizeof(again));
+	cr_expect_not(stage_facts_parse("", again));
+	cr_expect_not(stage_facts_parse("misses 3=misses x=1", again));
+}
+
+Test(stage_event, is_junk_with_a_fact_twice_or_that_is_no_number)
+{
+	const char *const lines[] = {
+		"BOOTSEER stage=a ev=end misses=3 misses=3",
+		"BOOTSEER stage=a ev=end misses=x",
+		"BOOTSEER stage=a ev=end misses=9223372036854775807",
+		"BOOTSEER stage=a ev=end image=a,b",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		struct stage_event e;
+		size_t pos = 0;
+
+		cr_expect_eq(stage_line_next(lines[i], strlen(lines[i]), &pos,
+					     &e),
+			     STAGE_FOUND_JUNK);
+	}
+}

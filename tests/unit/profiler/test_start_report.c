@@ -4,9 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "profiler/start_report.h"
+#include "profiler/start_blame.h"
 
 TestSuite(start_report, .timeout = 120);
+TestSuite(start_blame, .timeout = 120);
 
 #define S INT64_C(1000000000)
 
@@ -25,8 +26,8 @@ static void close_set(void)
 }
 
 /* An event of both clocks, which agree; `s` seconds after the start. */
-static void at(double s, const char *node, int64_t rank, const char *stage,
-	       enum stage_ev ev)
+static void at_with(double s, const char *node, int64_t rank, const char *stage,
+		    enum stage_ev ev, const uint64_t *facts)
 {
 	const struct start_event e = {
 		.stage = stage,
@@ -37,9 +38,16 @@ static void at(double s, const char *node, int64_t rank, const char *stage,
 		.ts_ns = (int64_t)(s * 1e9) + 1000 * S,
 		.status = STAGE_NONE,
 		.boot = 1,
+		.facts = facts,
 	};
 
 	cr_assert_eq(start_set_add(set, &e, NULL), 0);
+}
+
+static void at(double s, const char *node, int64_t rank, const char *stage,
+	       enum stage_ev ev)
+{
+	at_with(s, node, rank, stage, ev, NULL);
 }
 
 static void run(double from, double to, const char *node, int64_t rank,
@@ -329,4 +337,78 @@ REPORT_TEST(refuses_too_many_stages)
 	cr_expect_eq(start_set_add(set, &e, &err), -EFBIG);
 	e.ts_ns = STAGE_NONE;
 	cr_expect_eq(start_set_add(set, &e, &err), -EINVAL);
+}
+
+/* Three nodes as they should be, and n4 whose stage within a stage takes 60 s more. */
+static void slow_inside(const uint64_t *facts)
+{
+	static const char *const nodes[] = { "n1", "n2", "n3", "n4" };
+
+	for (int i = 0; i < 4; i++) {
+		double more = i == 3 ? 60 : 0;
+
+		at(0, nodes[i], STAGE_NONE, "env", STAGE_BEGIN);
+		at(1, nodes[i], STAGE_NONE, "env.install", STAGE_BEGIN);
+		at_with(11 + more, nodes[i], STAGE_NONE, "env.install",
+			STAGE_END, i == 3 ? facts : NULL);
+		at(12 + more, nodes[i], STAGE_NONE, "env", STAGE_END);
+	}
+	at(80, "n1", STAGE_NONE, "train", STAGE_MARK);
+	at(880, "n1", STAGE_NONE, "train.end", STAGE_MARK);
+	report();
+}
+
+Test(start_blame, names_the_stage_within_that_was_slow)
+{
+	const uint64_t facts[STAGE_FACTS] = { [STAGE_FACT_DISK_MS] = 55000 };
+	AUTO_FREE struct start_blame *v = NULL;
+	AUTO_BUF text = BUF_INIT;
+	size_t n = 0;
+
+	open_set();
+	slow_inside(facts);
+	cr_assert_eq(start_blame_find(&r, NULL, &v, &n, NULL), 0);
+	cr_assert_eq(n, 2);
+	for (size_t i = 0; i < n; i++) {
+		cr_expect_eq(v[i].cause, START_CAUSE_DISK);
+		cr_expect_str_eq(r.stages[v[i].within].name, "env.install");
+		cr_expect_eq(v[i].explained_ns, 55 * S);
+		cr_expect_eq(v[i].excess_ns, 60 * S);
+	}
+	cr_assert_eq(start_blame_text(&r, &v[0], &text), 0);
+	cr_expect_str_eq(text.data,
+			 "in env.install: waited 55.0 s for its disk, "
+			 "the median node 0.0 s");
+	close_set();
+}
+
+Test(start_blame, names_a_node_that_was_slow_before_only_without_another_cause)
+{
+	const struct start_past past[] = {
+		{ 9, 0 }, { 9, 0 }, { 9, 0 }, { 9, 4 }
+	};
+	AUTO_FREE struct start_blame *v = NULL, *w = NULL;
+	size_t n = 0;
+
+	open_set();
+	slow_inside(NULL);
+	cr_assert_eq(start_blame_find(&r, past, &v, &n, NULL), 0);
+	cr_assert_eq(n, 2);
+	cr_expect_eq(v[0].cause, START_CAUSE_NODE);
+	cr_assert_eq(start_blame_find(&r, NULL, &w, &n, NULL), 0);
+	cr_expect_eq(w[0].cause, START_CAUSE_UNKNOWN);
+	close_set();
+}
+
+Test(start_report, sums_the_time_that_nodes_lost)
+{
+	const uint64_t facts[STAGE_FACTS] = { [STAGE_FACT_GPUS] = 8 };
+
+	open_set();
+	slow_inside(facts);
+	cr_expect_lt(fabs(r.lost.node_s - 4 * 80), 0.001);
+	cr_expect_lt(fabs(r.lost.wait_s - (3 * 68 + 8)), 0.001);
+	cr_expect_lt(fabs(r.lost.gpu_s - 8 * 80), 0.001);
+	cr_expect_lt(fabs(r.lost.job_share - 80.0 / 880), 0.001);
+	close_set();
 }

@@ -2,12 +2,12 @@
 /*
  * Job starts whose truth is known: clocks that are wrong by up to 10 s, drift and
  * step, events that are lost, come twice and late, retries.  Durations are to be
- * within 50 ms, and stragglers those that there are.
+ * within 50 ms, stragglers those that there are, and of the causes nine in ten found.
  */
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "profiler/start_report.h"
+#include "profiler/start_blame.h"
 
 TestSuite(start_truth, .timeout = 300);
 
@@ -55,11 +55,15 @@ struct truth {
 	int64_t duration, begin, end; /* true time */
 	bool is_known, is_straggler;
 	unsigned int attempts;
+	enum start_cause cause;
 };
 
 static struct clock clocks[NODES];
 static struct truth truth[STAGES][NODES];
 static struct start_event events[LATER];
+static uint64_t facts[STAGES][NODES][STAGE_FACTS];
+static struct start_past past[NODES];
+static size_t n_causes, n_right, n_invented;
 static size_t n_events;
 
 static int64_t by_clock(const struct clock *c, int64_t t)
@@ -91,11 +95,89 @@ static void put(int stage, int node, enum stage_ev ev, int64_t t)
 		.boot = 1 + (uint64_t)node,
 		.ts_ns = wall,
 		.mono_ns = c->mono_ns + by_clock(c, t),
+		.facts = ev == STAGE_END ? facts[stage][node] : NULL,
 	};
 	if (one_in(20)) { /* it comes twice */
 		events[n_events] = events[n_events - 1];
 		n_events++;
 	}
+}
+
+static uint64_t about(double v)
+{
+	return (uint64_t)(v * (double)between(90, 110) / 100);
+}
+
+/* What a stage counts that took `usual`, and `excess` more for the cause. */
+static void count(int stage, int node, int64_t usual, int64_t excess)
+{
+	uint64_t *v = facts[stage][node];
+	double bytes = 1e7 * (double)usual / 1e9, ms = (double)excess / 1e6;
+	bool is_timed = one_in(2);
+
+	memset(v, 0, sizeof(facts[0][0]));
+	v[STAGE_FACT_CACHE_BYTES] = about(bytes);
+	v[STAGE_FACT_PEER_BYTES] = about(4 * bytes);
+	v[STAGE_FACT_ORIGIN_BYTES] = about(bytes / 4);
+	v[STAGE_FACT_MISSES] = (uint64_t)between(0, 9);
+	v[STAGE_FACT_RETRIES] = (uint64_t)between(0, 2);
+	v[STAGE_FACT_DISK_MS] = about((double)usual / 1e6 / 50);
+	switch (truth[stage][node].cause) {
+	case START_CAUSE_RETRIES:
+		v[STAGE_FACT_RETRIES] = (uint64_t)between(10, 40);
+		v[STAGE_FACT_RETRY_MS] = is_timed ? about(ms) : 0;
+		break;
+	case START_CAUSE_MISSES:
+		v[STAGE_FACT_MISSES] = (uint64_t)between(200, 4000);
+		v[STAGE_FACT_MISS_MS] = is_timed ? about(ms) : 0;
+		break;
+	case START_CAUSE_THROTTLED:
+		v[STAGE_FACT_THROTTLED_MS] = about(ms);
+		break;
+	case START_CAUSE_DISK:
+		v[STAGE_FACT_DISK_MS] += about(ms);
+		break;
+	case START_CAUSE_COLD:
+		v[STAGE_FACT_CACHE_BYTES] = 0;
+		v[STAGE_FACT_ORIGIN_BYTES] += about(4.25 * 1e7 * ms / 1e3);
+		break;
+	case START_CAUSE_ORIGIN:
+		v[STAGE_FACT_ORIGIN_BYTES] = about(4.25 * bytes);
+		v[STAGE_FACT_PEER_BYTES] = 0;
+		break;
+	case START_CAUSE_NODE:
+	case START_CAUSE_UNKNOWN:
+		memset(v, 0, excess ? sizeof(facts[0][0]) : 0);
+		break;
+	default: /* attempts; peers, who gave the same in more time */
+		break;
+	}
+}
+
+static enum start_cause one_cause(int node)
+{
+	enum start_cause c = (enum start_cause)between(START_CAUSE_UNKNOWN,
+						       START_CAUSES - 1);
+
+	if (past[node].slow)
+		return c == START_CAUSE_UNKNOWN ? START_CAUSE_NODE : c;
+	return c == START_CAUSE_NODE ? START_CAUSE_UNKNOWN : c;
+}
+
+/* Attempts that fail before the one that does not. */
+static int64_t fail(int stage, int node, int64_t t, int64_t each,
+		    unsigned int n)
+{
+	struct truth *w = &truth[stage][node];
+
+	while (n--) {
+		w->attempts++;
+		put(stage, node, STAGE_BEGIN, t);
+		put(stage, node, STAGE_END, t + each);
+		w->duration += each;
+		t += each + 100 * MS;
+	}
+	return t;
 }
 
 /* A stage of a node from the true time `t` on; returns its end. */
@@ -104,18 +186,21 @@ static int64_t one_stage(int stage, int node, int64_t t)
 	struct truth *w = &truth[stage][node];
 	int64_t d = typical[stage] +
 		    between(-typical[stage] / 20, typical[stage] / 20);
+	int64_t excess = 0;
 
 	*w = (struct truth){ .begin = t, .is_known = true, .attempts = 1 };
 	w->is_straggler = one_in(40);
-	if (w->is_straggler)
-		d = d * between(150, 400) / 100 + 2 * S;
-	if (!w->is_straggler && one_in(30)) { /* a first attempt that fails */
-		w->attempts++;
-		put(stage, node, STAGE_BEGIN, t);
-		put(stage, node, STAGE_END, t + d / 50);
-		w->duration += d / 50;
-		t += d / 50 + 100 * MS;
+	if (w->is_straggler) {
+		excess = d * between(50, 300) / 100 + 2 * S;
+		w->cause = one_cause(node);
 	}
+	count(stage, node, d, excess);
+	if (w->is_straggler && w->cause == START_CAUSE_AGAIN)
+		t = fail(stage, node, t, excess / 2, 2);
+	else
+		d += excess;
+	if (!w->is_straggler && one_in(30))
+		t = fail(stage, node, t, d / 50, 1);
 	if (!one_in(50))
 		put(stage, node, STAGE_BEGIN, t);
 	else
@@ -134,6 +219,8 @@ static void make_start(void)
 	int64_t t = 0;
 
 	n_events = 0;
+	for (int i = 0; i < NODES; i++)
+		past[i] = (struct start_past){ 10, one_in(5) ? 6 : 0 };
 	for (int i = 0; i < NODES; i++)
 		clocks[i] = (struct clock){
 			.wall_ns = EPOCH + between(-10 * S, 10 * S),
@@ -181,14 +268,21 @@ static void put_clocks(struct start_set *set)
 	}
 }
 
+static int stage_of(const char *name)
+{
+	int k = 0;
+
+	while (strcmp(names[k], name) != 0)
+		k++;
+	return k;
+}
+
 static void check_cell(const struct start_report *r, const struct start_cell *c)
 {
-	int node = atoi(r->nodes[c->node].name + 1), k = 0;
-	const struct truth *w;
+	int node = atoi(r->nodes[c->node].name + 1);
+	int k = stage_of(r->stages[c->stage].name);
+	const struct truth *w = &truth[k][node];
 
-	while (strcmp(names[k], r->stages[c->stage].name) != 0)
-		k++;
-	w = &truth[k][node];
 	if (!w->is_known)
 		return;
 	cr_expect_leq(llabs(c->duration_ns - w->duration), TOLERANCE);
@@ -199,6 +293,30 @@ static void check_cell(const struct start_report *r, const struct start_cell *c)
 	cr_expect_eq(c->is_straggler, w->is_straggler, "%s %s took %g s",
 		     names[k], r->nodes[c->node].name,
 		     (double)c->duration_ns / 1e9);
+}
+
+static void check_causes(const struct start_report *r)
+{
+	AUTO_FREE struct start_past *of = calloc(NODES, sizeof(*of));
+	AUTO_FREE struct start_blame *blames = NULL;
+	size_t n;
+
+	for (size_t i = 0; i < r->n_nodes; i++)
+		of[i] = past[atoi(r->nodes[i].name + 1)];
+	cr_assert_eq(start_blame_find(r, of, &blames, &n, NULL), 0);
+	for (size_t i = 0; i < n; i++) {
+		const struct start_cell *c = &r->cells[blames[i].cell];
+		const struct truth *w =
+			&truth[stage_of(r->stages[c->stage].name)]
+			      [atoi(r->nodes[c->node].name + 1)];
+
+		if (!w->is_known)
+			continue;
+		n_causes++;
+		n_right += blames[i].cause == w->cause;
+		n_invented += blames[i].cause != w->cause &&
+			      w->cause == START_CAUSE_UNKNOWN;
+	}
 }
 
 static size_t n_known(void)
@@ -223,15 +341,15 @@ static void check_start(void)
 	put_clocks(set);
 	cr_assert_eq(start_report_make(set, &r, NULL), 0);
 	for (size_t i = 0; i < r.n_cells; i++) {
-		int node = atoi(r.nodes[r.cells[i].node].name + 1), k = 0;
+		int node = atoi(r.nodes[r.cells[i].node].name + 1);
+		int k = stage_of(r.stages[r.cells[i].stage].name);
 
-		while (strcmp(names[k], r.stages[r.cells[i].stage].name) != 0)
-			k++;
 		n += truth[k][node].is_known;
 		check_cell(&r, &r.cells[i]);
 	}
 	/* None of those that are known is missing. */
 	cr_expect_eq(n, n_known());
+	check_causes(&r);
 	start_report_fini(&r);
 }
 
@@ -242,4 +360,9 @@ Test(start_truth, is_found_in_spite_of_clocks_and_losses)
 		make_start();
 		check_start();
 	}
+	cr_log_info("causes: %zu, right: %zu", n_causes, n_right);
+	cr_expect_gt(n_causes, 300);
+	cr_expect_geq(10 * n_right, 9 * n_causes, "%zu of %zu causes", n_right,
+		      n_causes);
+	cr_expect_eq(n_invented, 0);
 }
