@@ -70,5 +70,8 @@ extern const struct command stage_run_command;
 extern const struct command stage_send_command;
 extern const struct command start_ls_command;
 extern const struct command start_show_command;
+extern const struct command start_compare_command;
+extern const struct command start_watch_command;
+extern const struct command start_export_command;
 
 #endif

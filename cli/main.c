@@ -27,7 +27,8 @@ static const struct command *const commands[] = {
 	&p2p_status_command,    &node_status_command,    &node_doctor_command,
 	&node_gc_command,       &stage_begin_command,    &stage_end_command,
 	&stage_mark_command,    &stage_run_command,      &stage_send_command,
-	&start_ls_command,      &start_show_command,
+	&start_ls_command,      &start_show_command,     &start_compare_command,
+	&start_watch_command,   &start_export_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */

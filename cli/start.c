@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bootseer start ls, show: where the time of jobs' starts went. */
 #include <errno.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,48 +11,25 @@
 #include "cli/node_ask.h"
 #include "cli/service.h"
 #include "cli/stage.h"
+#include "cli/start.h"
 #include "cli/start_gantt.h"
 
 #define COLUMNS_DEFAULT 80
 #define NAME_WIDTH 28
 
-struct start_config {
-	struct service_where where;
-	bool json;
-	uint64_t limit;
-};
-
-#define LIMIT_OPTION(default_, text) \
-	{ \
-		.key = "limit", .letter = 'n', .type = OPTION_INTEGER, \
-		.arg = "N", .def = default_, .min = "1", .max = "1000", \
-		.offset = offsetof(struct start_config, limit), .help = text \
-	}
-#define JSON_OPTION \
-	{ \
-		.key = "json", .type = OPTION_BOOL, \
-		.offset = offsetof(struct start_config, json), \
-		.help = "Print the service's answer: JSON." \
-	}
-
 static const struct option_spec ls_options[] = {
-	LIMIT_OPTION("100", "At most so many starts."),
-	JSON_OPTION,
+	START_LIMIT_OPTION("100", "At most so many starts."),
+	START_JSON_OPTION,
 	SERVICE_WHERE_OPTIONS(struct start_config),
 	{ .key = NULL },
 };
 
 static const struct option_spec show_options[] = {
-	LIMIT_OPTION("20", "At most so many nodes, the slowest first."),
-	JSON_OPTION,
+	START_LIMIT_OPTION("20", "At most so many nodes, the slowest first."),
+	START_JSON_OPTION,
 	SERVICE_WHERE_OPTIONS(struct start_config),
 	{ .key = NULL },
 };
-
-static double number_of(const json_t *o, const char *key)
-{
-	return json_number_value(json_object_get(o, key));
-}
 
 static void print_time(const json_t *o)
 {
@@ -65,21 +42,6 @@ static void print_time(const json_t *o)
 	fputs(text, stdout);
 }
 
-/* GET `path` with the limit. */
-static int get(struct service_client *c, const char *path, uint64_t limit,
-	       const char *job, json_t **ret, struct error *err)
-{
-	AUTO_BUF full = BUF_INIT;
-	struct service_request r = { .method = "GET" };
-
-	if (buf_printf(&full, "%s?limit=%llu", path,
-		       (unsigned long long)limit) < 0 ||
-	    service_client_param(&full, "job", job) < 0)
-		return error_nomem(err);
-	r.path = full.data;
-	return service_ask(c, &r, ret, err);
-}
-
 /* ----------------------------------------------------------------------- ls --- */
 
 static void print_line(const json_t *s)
@@ -88,7 +50,7 @@ static void print_line(const json_t *s)
 	start_print_text(reply_text(s, "job"), NAME_WIDTH, 128, stdout);
 	printf("  %3lld  ", reply_number(s, "attempt"));
 	print_time(s);
-	printf("  %9.1f s  %-5s  %7lld\n", number_of(s, "duration_s"),
+	printf("  %9.1f s  %-5s  %7lld\n", start_number(s, "duration_s"),
 	       reply_flag(s, "ready") ? "yes" : "no",
 	       reply_number(s, "events"));
 }
@@ -102,7 +64,8 @@ static int run_ls(const void *config, char **args, struct error *err)
 	int rc = service_open(&c->where, &client, err);
 
 	if (rc == 0)
-		rc = get(client, "/v1/starts", c->limit, args[0], &reply, err);
+		rc = start_ask(client, "/v1/starts", c->limit, args[0], &reply,
+			       err);
 	if (rc < 0)
 		return rc;
 	if (c->json) {
@@ -120,16 +83,6 @@ static int run_ls(const void *config, char **args, struct error *err)
 	return 0;
 }
 
-static int check_start(const void *config, char **args, struct error *err)
-{
-	const struct start_config *c = config;
-
-	if (args[0] && !stage_is_job(stage_text(args[0])))
-		return error_set(err, EINVAL, "'%s' is no name of a job",
-				 args[0]);
-	return service_where_check(&c->where, err);
-}
-
 const struct command start_ls_command = {
 	.brief = "List the starts of jobs that the service knows",
 	.program = {
@@ -144,7 +97,7 @@ const struct command start_ls_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),
-	.check = check_start,
+	.check = start_check,
 	.run = run_ls,
 };
 
@@ -159,13 +112,13 @@ static void print_head(const json_t *s)
 	printf(", attempt %lld, start %lld of ", reply_number(s, "attempt"),
 	       reply_number(s, "id"));
 	print_time(s);
-	printf("\n%.1f s %s\n", number_of(s, "duration_s"),
+	printf("\n%.1f s %s\n", start_number(s, "duration_s"),
 	       reply_flag(s, "ready") ? "until training began"
 				      : "so far: training has not begun");
 	printf("%lld nodes: median %.1f s, slowest %.1f s, "
-	       "Max/Median %.2f\n\n",
-	       reply_number(s, "nodes_all"), number_of(n, "median_s"),
-	       number_of(n, "max_s"), number_of(n, "max_median"));
+	       "Max/Median %.2f\n",
+	       reply_number(s, "nodes_all"), start_number(n, "median_s"),
+	       start_number(n, "max_s"), start_number(n, "max_median"));
 }
 
 static void print_stages(const json_t *start)
@@ -182,12 +135,38 @@ static void print_stages(const json_t *start)
 		start_print_text(reply_text(s, "stage"), 20, 64, stdout);
 		printf(" %6lld %7.1f s %7.1f s %7.1f s %5.2f %7.1f s %5lld "
 		       "%5lld %5lld\n",
-		       reply_number(n, "nodes"), number_of(n, "median_s"),
-		       number_of(n, "p95_s"), number_of(n, "max_s"),
-		       number_of(n, "max_median"), number_of(s, "job_s"),
+		       reply_number(n, "nodes"), start_number(n, "median_s"),
+		       start_number(n, "p95_s"), start_number(n, "max_s"),
+		       start_number(n, "max_median"), start_number(s, "job_s"),
 		       reply_number(s, "retries"), reply_number(s, "open"),
 		       reply_number(s, "stragglers"));
 	}
+}
+
+static void print_cause(const json_t *o)
+{
+	if (!json_object_get(o, "cause"))
+		return;
+	fputs("      ", stdout);
+	start_print_text(reply_text(o, "cause"), 0, 32, stdout);
+	fputs(": ", stdout);
+	start_print_text(reply_text(o, "why"), 0, 255, stdout);
+	fputs("\n", stdout);
+}
+
+static void print_lost(const json_t *start)
+{
+	const json_t *l = json_object_get(start, "lost");
+
+	printf("%.2f node-hours until then, of which %.2f waiting for others",
+	       start_number(l, "node_s") / 3600,
+	       start_number(l, "wait_s") / 3600);
+	if (start_number(l, "gpu_s") > 0)
+		printf("; %.2f GPU-hours", start_number(l, "gpu_s") / 3600);
+	if (start_number(l, "job_share") > 0)
+		printf("; %.1f %% of the job's time",
+		       100 * start_number(l, "job_share"));
+	printf("\n\n");
 }
 
 /* Lines of an array whose elements have node, stage and duration. */
@@ -207,8 +186,9 @@ static void print_list(const json_t *start, const char *key, const char *title,
 				 stdout);
 		fputs(" ", stdout);
 		start_print_text(reply_text(o, "stage"), 20, 64, stdout);
-		printf(" %8.1f s, %.1f s %s\n", number_of(o, "duration_s"),
-		       number_of(o, other), text);
+		printf(" %8.1f s, %.1f s %s\n", start_number(o, "duration_s"),
+		       start_number(o, other), text);
+		print_cause(o);
 	}
 }
 
@@ -224,6 +204,7 @@ static int columns(void)
 static void print_start(const json_t *s)
 {
 	print_head(s);
+	print_lost(s);
 	print_stages(s);
 	print_list(s, "stragglers", "Stragglers", "excess_s",
 		   "more than the median");
@@ -231,39 +212,6 @@ static void print_start(const json_t *s)
 		   "after the one before");
 	printf("\nNodes, the slowest first\n");
 	start_gantt(s, columns(), stdout);
-}
-
-static bool is_id(const char *s)
-{
-	size_t n = strspn(s, "0123456789");
-
-	return n >= 1 && n <= 18 && !s[n];
-}
-
-/* A number, or the newest start of a job. */
-static int find_id(struct service_client *c, const char *what, long long *ret,
-		   struct error *err)
-{
-	json_t *reply = NULL, *first;
-	int rc = 0;
-
-	if (is_id(what)) {
-		*ret = strtoll(what, NULL, 10);
-		return 0;
-	}
-	rc = get(c, "/v1/starts", 1, what, &reply, err);
-	if (rc < 0)
-		return rc;
-	first = json_array_get(json_object_get(reply, "starts"), 0);
-	if (first)
-		*ret = reply_number(first, "id");
-	else
-		rc = error_set(err, ENOENT,
-			       "no start of job '%s' is known: see 'bootseer "
-			       "start ls'",
-			       what);
-	json_decref(reply);
-	return rc;
 }
 
 static int run_show(const void *config, char **args, struct error *err)
@@ -276,10 +224,10 @@ static int run_show(const void *config, char **args, struct error *err)
 	int rc = service_open(&c->where, &client, err);
 
 	if (rc == 0)
-		rc = find_id(client, args[0], &id, err);
+		rc = start_find_id(client, args[0], &id, err);
 	snprintf(path, sizeof(path), "/v1/starts/%lld", id);
 	if (rc == 0)
-		rc = get(client, path, c->limit, NULL, &reply, err);
+		rc = start_ask(client, path, c->limit, NULL, &reply, err);
 	if (rc < 0)
 		return rc;
 	if (c->json)
@@ -309,6 +257,6 @@ const struct command start_show_command = {
 		.max_args = 1,
 	},
 	.config_size = sizeof(struct start_config),
-	.check = check_start,
+	.check = start_check,
 	.run = run_show,
 };

@@ -67,7 +67,6 @@ static uint64_t median_of(uint64_t *v, size_t n)
 	return v[n / 2];
 }
 
-
 /* What one node's runs of the stage counted; its longest rank speaks for its failed
  * attempts as it does for the cell. */
 static void gather_node(struct blame_stage *b, size_t i)
@@ -76,8 +75,7 @@ static void gather_node(struct blame_stage *b, size_t i)
 	int64_t of_rank = 0, last = 0, longest = -1;
 
 	for (uint32_t k = 0; k < node->n_runs; k++) {
-		const struct start_run *run =
-			&b->r->runs[node->first_run + k];
+		const struct start_run *run = &b->r->runs[node->first_run + k];
 
 		if (run->stage != b->cells[i].stage)
 			continue;
@@ -116,10 +114,10 @@ static int64_t more_ms(const struct blame_stage *b, size_t i,
 /* Time for fetching: what is known to have gone elsewhere is taken off. */
 static double fetch_ns(const struct blame_stage *b, size_t i)
 {
-	static const enum stage_fact waits[] = {
-		STAGE_FACT_MISS_MS, STAGE_FACT_RETRY_MS,
-		STAGE_FACT_THROTTLED_MS, STAGE_FACT_DISK_MS
-	};
+	static const enum stage_fact waits[] = { STAGE_FACT_MISS_MS,
+						 STAGE_FACT_RETRY_MS,
+						 STAGE_FACT_THROTTLED_MS,
+						 STAGE_FACT_DISK_MS };
 	double ns = (double)b->cells[i].duration_ns - (double)b->failed_ns[i];
 
 	for (size_t k = 0; k < ARRAY_SIZE(waits); k++)
@@ -424,8 +422,8 @@ int start_blame_find(const struct start_report *r,
 	if (n)
 		qsort_r(v, n, sizeof(*v), order_blame_node, plain);
 	for (size_t i = 1; i <= n; i++) {
-		if (i < n && r->cells[v[i].cell].node ==
-				     r->cells[v[from].cell].node)
+		if (i < n &&
+		    r->cells[v[i].cell].node == r->cells[v[from].cell].node)
 			continue;
 		take_inner(r, v + from, i - from);
 		from = i;

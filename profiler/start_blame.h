@@ -18,8 +18,8 @@ enum start_cause {
 	START_CAUSE_COLD,      /* it had less in its cache, and fetched more */
 	START_CAUSE_MISSES,    /* the prefetch came too late */
 	START_CAUSE_PEERS,     /* bytes came slowly, most of them from peers */
-	START_CAUSE_ORIGIN,    /* bytes came slowly, most of them from the origin */
-	START_CAUSE_NODE,      /* nothing of these, and it was slow before */
+	START_CAUSE_ORIGIN, /* bytes came slowly, most of them from the origin */
+	START_CAUSE_NODE,   /* nothing of these, and it was slow before */
 	START_CAUSES,
 };
 
@@ -31,7 +31,8 @@ struct start_past {
 struct start_blame {
 	uint32_t cell; /* the straggler: index into the report */
 	enum start_cause cause;
-	uint32_t within; /* the stage that the cause was found in; often its own */
+	uint32_t
+		within; /* the stage that the cause was found in; often its own */
 	int64_t excess_ns;    /* longer than the median */
 	int64_t explained_ns; /* of it, by the cause */
 	uint64_t own, median; /* what was counted; the nodes' median */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/metrics.h"
 
+#include <errno.h>
+
 #include "common/counter.h"
 #include "registry/service.h"
 
@@ -14,6 +16,7 @@ struct values {
 	uint64_t stored, replaced, enough, refused, too_many;
 	uint64_t evicted, expired_calls, denied, reloads, stage_events;
 	uint64_t starts, votes, bytes;
+	struct start_cache_stats start_cache;
 	struct tracker_stats swarm;
 	struct issuer_stats issuer;
 };
@@ -59,6 +62,12 @@ static const struct counter_spec table[] = {
 	      "Requests refused for their token or certificate."),
 	TOTAL("reloads_total", reloads, "SIGHUPs."),
 	TOTAL("stage_events_total", stage_events, "Stage events stored."),
+	TOTAL("start_reports_cached_total", start_cache.hits_total,
+	      "Starts asked for whose analysis was in memory."),
+	TOTAL("start_reports_made_total", start_cache.misses_total,
+	      "Starts analysed."),
+	GAUGE("start_report_bytes", start_cache.bytes,
+	      "Memory that analysed starts take."),
 	TOTAL("recordings_stored_total", stored, "Recordings of new voters."),
 	TOTAL("recordings_replaced_total", replaced,
 	      "Recordings that took the place of the same node's."),
@@ -133,6 +142,7 @@ int metrics_format(struct service *s, struct buf *ret)
 	db_get_stats(s->db, &v.db);
 	swarms_get_stats(s->swarms, &v.swarm);
 	issuer_get_stats(s->issuer, &v.issuer);
+	start_cache_get_stats(s->start_cache, &v.start_cache);
 	v.stored = atomic_load(&c->stored);
 	v.replaced = atomic_load(&c->replaced);
 	v.enough = atomic_load(&c->enough);
@@ -146,6 +156,8 @@ int metrics_format(struct service *s, struct buf *ret)
 	v.starts = atomic_load(&c->starts);
 	v.votes = atomic_load(&c->votes);
 	v.bytes = atomic_load(&c->bytes);
+	if (stage_times_format(s->stage_times, ret) < 0)
+		return -ENOMEM;
 	return counter_format(table, &v, PREFIX, ret);
 }
 

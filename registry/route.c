@@ -3,11 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/digest.h"
 #include "common/text.h"
 #include "profiler/stage_event.h"
+#include "profiler/start_export.h"
 
 #define WORKLOAD_MAX 255
 #define REPO_MAX 512
@@ -104,6 +106,34 @@ static bool is_clock(const char *s)
 static bool is_key(const char *s)
 {
 	return strlen(s) == KEY_HEX && !s[strspn(s, "0123456789abcdef")];
+}
+
+static bool is_image_name(const char *s)
+{
+	return stage_is_image(stage_text(s));
+}
+
+static bool is_label(const char *s)
+{
+	return stage_is_name(stage_text(s));
+}
+
+static bool is_format(const char *s)
+{
+	return start_export_find(s) != NULL;
+}
+
+static bool is_by(const char *s)
+{
+	return strcmp(s, "day") == 0 || strcmp(s, "image") == 0 ||
+	       strcmp(s, "label") == 0;
+}
+
+static bool is_days(const char *s)
+{
+	size_t n = strspn(s, "0123456789");
+
+	return n >= 1 && n <= 3 && !s[n] && atoi(s) >= 1 && atoi(s) <= 400;
 }
 
 #define STRING "{\"type\":\"string\","
@@ -294,3 +324,29 @@ int route_allow(const struct route *routes, size_t n, const struct route *like,
 	}
 	return rc;
 }
+
+const struct param_kind param_image = {
+	"1 to 255 of A-Z a-z 0-9 . _ - : / @ +",
+	STRING "\"pattern\":\"^[A-Za-z0-9._:/@+-]{1,255}$\"}",
+	is_image_name,
+};
+const struct param_kind param_label = {
+	"1 to 64 of A-Z a-z 0-9 . _ -",
+	STRING "\"pattern\":\"^[A-Za-z0-9._-]{1,64}$\"}",
+	is_label,
+};
+const struct param_kind param_format = {
+	"chrome, otlp or csv",
+	STRING "\"enum\":[\"chrome\",\"otlp\",\"csv\"]}",
+	is_format,
+};
+const struct param_kind param_by = {
+	"day, image or label",
+	STRING "\"enum\":[\"day\",\"image\",\"label\"]}",
+	is_by,
+};
+const struct param_kind param_days = {
+	"1 to 400",
+	"{\"type\":\"integer\",\"minimum\":1,\"maximum\":400}",
+	is_days,
+};

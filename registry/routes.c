@@ -54,6 +54,25 @@
 		"id", PARAM_PATH, &param_id, true, "Number of the order." \
 	}
 
+#define P_START \
+	{ \
+		"id", PARAM_PATH, &param_id, true, "Number of the start." \
+	}
+#define P_JOB_IMAGE \
+	{ \
+		"image", PARAM_QUERY, &param_image, false, \
+			"Only of jobs that run this image." \
+	}
+#define P_LABEL \
+	{ \
+		"label", PARAM_QUERY, &param_label, false, \
+			"Only of jobs with this label." \
+	}
+#define P_DAYS \
+	{ \
+		"days", PARAM_QUERY, &param_days, false, "How far back; 30." \
+	}
+
 const struct route routes[] = {
 	{ .method = HTTPD_GET,
 	  .path = "/v1/traces/{digest}",
@@ -262,6 +281,8 @@ const struct route routes[] = {
 	  .run = starts_list,
 	  .params = { { "job", PARAM_QUERY, &param_job, false,
 			"Only of this job." },
+		      P_JOB_IMAGE,
+		      P_LABEL,
 		      P_LIMIT },
 	  .answers = { { HTTPD_OK, JSON, "A list." } } },
 	{ .method = HTTPD_GET,
@@ -276,6 +297,71 @@ const struct route routes[] = {
 		      P_LIMIT },
 	  .answers = { { HTTPD_OK, JSON, "The analysis." },
 		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/starts/{id}/bars",
+	  .id = "getStartBars",
+	  .summary =
+		  "What each node of a start did when, the slowest first, in "
+		  "few bytes.",
+	  .role = ROLE_READ,
+	  .run = starts_bars,
+	  .params = { P_START },
+	  .answers = { { HTTPD_OK, JSON, "Nodes, each with its runs." },
+		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/starts/{id}/export",
+	  .id = "exportStart",
+	  .summary = "A start for other programs: Chrome's trace events, an "
+		     "OTLP request, or CSV.",
+	  .role = ROLE_READ,
+	  .run = starts_export,
+	  .params = { P_START,
+		      { "format", PARAM_QUERY, &param_format, true,
+			"Which form." } },
+	  .answers = { { HTTPD_OK, JSON, "In that form; CSV is text/csv." },
+		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/starts/{id}/compare",
+	  .id = "compareStarts",
+	  .summary = "A start beside another, stage by stage.",
+	  .role = ROLE_READ,
+	  .run = starts_compare,
+	  .params = { P_START,
+		      { "with", PARAM_QUERY, &param_id, true,
+			"Number of the other start." } },
+	  .answers = { { HTTPD_OK, JSON, "Both, and what changed." },
+		       { HTTPD_NOT_FOUND, JSON, "There is none." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/trends",
+	  .id = "getTrends",
+	  .summary = "Stages of all starts that are over, by day, image or "
+		     "label.",
+	  .role = ROLE_READ,
+	  .run = trends_get,
+	  .params = { { "by", PARAM_QUERY, &param_by, false,
+			"What a row is of; day." },
+		      P_DAYS,
+		      P_JOB_IMAGE,
+		      P_LABEL },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/nodes",
+	  .id = "listSlowNodes",
+	  .summary = "Nodes that were slow, the most often first.",
+	  .role = ROLE_READ,
+	  .run = nodes_list,
+	  .params = { P_DAYS, P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/nodes/{node}",
+	  .id = "getNodeHistory",
+	  .summary = "A node in its starts, newest first.",
+	  .role = ROLE_READ,
+	  .run = nodes_get,
+	  .params = { { "node", PARAM_PATH, &param_node, true,
+			"Name of the node." },
+		      P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/trust/revoked",
 	  .id = "listRevokedKeys",

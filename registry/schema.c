@@ -118,30 +118,82 @@ static const char version_5[] =
 	" rtt BIGINT NOT NULL,"
 	" PRIMARY KEY (start, node, boot))";
 
+/*
+ * What events say of their stage and their job; `revision` grows with each batch.  When
+ * a start is over it is summed up once, into a row of each node and into the rows of its
+ * day, which outlive its events: stage '' is the start as a whole.
+ */
+static const char version_6[] =
+	"ALTER TABLE job_start ADD COLUMN image TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE job_start ADD COLUMN label TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE job_start ADD COLUMN revision BIGINT NOT NULL DEFAULT 0;"
+	"ALTER TABLE job_start ADD COLUMN summed BIGINT NOT NULL DEFAULT 0;"
+	"CREATE INDEX job_start_summed ON job_start (summed, received);"
+	"ALTER TABLE stage_event ADD COLUMN facts TEXT NOT NULL DEFAULT '';"
+	"CREATE TABLE start_node ("
+	" node TEXT NOT NULL,"
+	" start BIGINT NOT NULL,"
+	" job TEXT NOT NULL,"
+	" at BIGINT NOT NULL,"
+	" busy_ms BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" slow BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" cause TEXT NOT NULL,"
+	" PRIMARY KEY (node, start));"
+	"CREATE INDEX start_node_at ON start_node (at);"
+	"CREATE INDEX start_node_slow ON start_node (node, at) WHERE slow = 1;"
+	"CREATE TABLE start_day ("
+	" day BIGINT NOT NULL,"
+	" image TEXT NOT NULL,"
+	" label TEXT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" starts BIGINT NOT NULL,"
+	" nodes BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" job_ms BIGINT NOT NULL,"
+	" worst_ms BIGINT NOT NULL,"
+	" slow BIGINT NOT NULL,"
+	" node_ms BIGINT NOT NULL,"
+	" wait_ms BIGINT NOT NULL,"
+	" PRIMARY KEY (day, image, label, stage))";
+
 static const char *const scripts[] = { version_1, version_2, version_3,
-				       version_4, version_5 };
+				       version_4, version_5, version_6 };
 
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
-	"received FROM job_start "
-#define JOB_TYPES "itiiiiii"
+	"received, image, label, revision FROM job_start "
+#define JOB_TYPES "itiiiiiitti"
 #define EVENT_PUT \
 	"INSERT INTO stage_event (start, node, event, stage, ev, ts, mono, " \
-	"boot, rank, status) VALUES "
-#define EVENT_ROW(a, b, c, d, e, f, g, h) \
+	"boot, rank, status, facts) VALUES "
+#define EVENT_ROW(a, b, c, d, e, f, g, h, i) \
 	"($1, $2, $" #a ", $" #b ", $" #c ", $" #d ", $" #e ", $" #f ", $" #g \
-	", $" #h ")"
-#define ROW_1 EVENT_ROW(3, 4, 5, 6, 7, 8, 9, 10)
-#define ROW_2 ", " EVENT_ROW(11, 12, 13, 14, 15, 16, 17, 18)
-#define ROW_3 ", " EVENT_ROW(19, 20, 21, 22, 23, 24, 25, 26)
-#define ROW_4 ", " EVENT_ROW(27, 28, 29, 30, 31, 32, 33, 34)
-#define ROW_5 ", " EVENT_ROW(35, 36, 37, 38, 39, 40, 41, 42)
-#define ROW_6 ", " EVENT_ROW(43, 44, 45, 46, 47, 48, 49, 50)
-#define ROW_7 ", " EVENT_ROW(51, 52, 53, 54, 55, 56, 57, 58)
-#define ROW_8 ", " EVENT_ROW(59, 60, 61, 62, 63, 64, 65, 66)
-#define ROW_9 ", " EVENT_ROW(67, 68, 69, 70, 71, 72, 73, 74)
-#define ROW_10 ", " EVENT_ROW(75, 76, 77, 78, 79, 80, 81, 82)
+	", $" #h ", $" #i ")"
+#define ROW_1 EVENT_ROW(3, 4, 5, 6, 7, 8, 9, 10, 11)
+#define ROW_2 ", " EVENT_ROW(12, 13, 14, 15, 16, 17, 18, 19, 20)
+#define ROW_3 ", " EVENT_ROW(21, 22, 23, 24, 25, 26, 27, 28, 29)
+#define ROW_4 ", " EVENT_ROW(30, 31, 32, 33, 34, 35, 36, 37, 38)
+#define ROW_5 ", " EVENT_ROW(39, 40, 41, 42, 43, 44, 45, 46, 47)
+#define ROW_6 ", " EVENT_ROW(48, 49, 50, 51, 52, 53, 54, 55, 56)
+#define ROW_7 ", " EVENT_ROW(57, 58, 59, 60, 61, 62, 63, 64, 65)
+#define ROW_8 ", " EVENT_ROW(66, 67, 68, 69, 70, 71, 72, 73, 74)
+#define ROW_9 ", " EVENT_ROW(75, 76, 77, 78, 79, 80, 81, 82, 83)
+#define ROW_10 ", " EVENT_ROW(84, 85, 86, 87, 88, 89, 90, 91, 92)
 #define EVENT_ONCE " ON CONFLICT (start, node, event) DO NOTHING"
+
+/* Rows of a day, an image or a label, by stage. */
+#define TREND(key) \
+	"SELECT " key ", stage, CAST(sum(starts) AS BIGINT), " \
+	"CAST(sum(nodes) AS BIGINT), CAST(sum(median_ms) AS BIGINT), " \
+	"CAST(sum(job_ms) AS BIGINT), max(worst_ms), " \
+	"CAST(sum(slow) AS BIGINT), CAST(sum(node_ms) AS BIGINT), " \
+	"CAST(sum(wait_ms) AS BIGINT) FROM start_day WHERE " \
+	"day >= $1 AND (CAST($2 AS TEXT) = '' OR image = $2) AND " \
+	"(CAST($3 AS TEXT) = '' OR label = $3) GROUP BY 1, 2 " \
+	"ORDER BY 1, 2 LIMIT CAST($4 AS BIGINT)"
+#define TREND_TYPES "ttiiiiiiii"
 
 #define FIND \
 	"SELECT id, repo, image, workload, version, votes, newest, used " \
@@ -412,13 +464,14 @@ static const struct db_statement statements[SQL_COUNT_] = {
 	/* job, attempt, now: the start's row, locked */
 	[SQL_JOB_TOUCH] = { "touch a start",
 			    "INSERT INTO job_start (job, attempt, first_ns, "
-			    "last_ns, ready_ns, events, received) "
-			    "VALUES ($1, $2, 0, 0, 0, 0, $3) "
+			    "last_ns, ready_ns, events, received, revision) "
+			    "VALUES ($1, $2, 0, 0, 0, 0, $3, 1) "
 			    "ON CONFLICT (job, attempt) "
-			    "DO UPDATE SET received = excluded.received "
+			    "DO UPDATE SET received = excluded.received, "
+			    "revision = job_start.revision + 1 "
 			    "RETURNING id, events",
 			    "ii" },
-	/* new events, first_ns, last_ns, ready_ns, id */
+	/* new events, first_ns, last_ns, ready_ns, image, label, id */
 	[SQL_JOB_SUM] = { "sum of a start",
 			  "UPDATE job_start SET "
 			  "events = events + CAST($1 AS BIGINT), "
@@ -428,15 +481,21 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			  "last_ns = CASE WHEN last_ns < CAST($3 AS BIGINT) "
 			  "THEN CAST($3 AS BIGINT) ELSE last_ns END, "
 			  "ready_ns = CASE WHEN ready_ns < CAST($4 AS BIGINT) "
-			  "THEN CAST($4 AS BIGINT) ELSE ready_ns END "
-			  "WHERE id = $5",
+			  "THEN CAST($4 AS BIGINT) ELSE ready_ns END, "
+			  "image = CASE WHEN CAST($5 AS TEXT) = '' THEN image "
+			  "ELSE CAST($5 AS TEXT) END, "
+			  "label = CASE WHEN CAST($6 AS TEXT) = '' THEN label "
+			  "ELSE CAST($6 AS TEXT) END "
+			  "WHERE id = $7",
 			  "" },
-	/* job or '', limit */
+	/* job or '', image or '', label or '', limit */
 	[SQL_JOB_LIST] = { "list starts",
 			   JOB "WHERE events > 0 AND "
-			       "(CAST($1 AS TEXT) = '' OR job = $1) "
+			       "(CAST($1 AS TEXT) = '' OR job = $1) AND "
+			       "(CAST($2 AS TEXT) = '' OR image = $2) AND "
+			       "(CAST($3 AS TEXT) = '' OR label = $3) "
 			       "ORDER BY first_ns DESC, id DESC "
-			       "LIMIT CAST($2 AS BIGINT)",
+			       "LIMIT CAST($4 AS BIGINT)",
 			   JOB_TYPES },
 	[SQL_JOB_GET] = { "start", JOB "WHERE id = $1", JOB_TYPES },
 	/* before, at most */
@@ -458,7 +517,7 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			      "SELECT CAST(count(*) AS BIGINT) FROM "
 			      "stage_event WHERE start = $1 AND node = $2",
 			      "i" },
-	/* start, node; and of each event id, stage, ev, ts, mono, boot, rank, status */
+	/* start, node; and of each event id, stage, ev, ts, mono, boot, rank, status, facts */
 	[SQL_STAGE_PUT] = { "put an event", EVENT_PUT ROW_1 EVENT_ONCE, "" },
 	[SQL_STAGE_PUT_ROWS] = { "put events",
 				 EVENT_PUT ROW_1 ROW_2 ROW_3 ROW_4 ROW_5 ROW_6
@@ -466,9 +525,9 @@ static const struct db_statement statements[SQL_COUNT_] = {
 				 "" },
 	[SQL_STAGE_EVENTS] = { "events of a start",
 			       "SELECT node, stage, ev, ts, mono, boot, rank, "
-			       "status FROM stage_event WHERE start = $1 "
+			       "status, facts FROM stage_event WHERE start = $1 "
 			       "ORDER BY node, event",
-			       "ttiiiiii" },
+			       "ttiiiiiit" },
 	/* start, node, boot, mono_offset, wall_offset, rtt */
 	[SQL_STAGE_CLOCK_PUT] = { "put a clock",
 				  "INSERT INTO stage_clock (start, node, boot, "
@@ -490,6 +549,81 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			       "SELECT node, boot, mono_offset, wall_offset, "
 			       "rtt FROM stage_clock WHERE start = $1",
 			       "tiiii" },
+	/* before if it is ready, before if not, at most */
+	[SQL_JOB_UNSUMMED] = { "starts to sum up",
+			       "SELECT id FROM job_start WHERE summed = 0 AND "
+			       "events > 0 AND received < CASE WHEN "
+			       "ready_ns > 0 THEN CAST($1 AS BIGINT) ELSE "
+			       "CAST($2 AS BIGINT) END ORDER BY received "
+			       "LIMIT CAST($3 AS BIGINT)",
+			       "i" },
+	[SQL_JOB_SUMMED] = { "a start is summed up",
+			     "UPDATE job_start SET summed = 1 "
+			     "WHERE id = $1 AND summed = 0",
+			     "" },
+	/* node, start, job, at, busy_ms, median_ms, slow, stage, cause */
+	[SQL_NODE_PUT] = { "put a node's start",
+			   "INSERT INTO start_node (node, start, job, at, "
+			   "busy_ms, median_ms, slow, stage, cause) VALUES "
+			   "($1, $2, $3, $4, $5, $6, $7, $8, $9) "
+			   "ON CONFLICT (node, start) DO NOTHING",
+			   "" },
+	/* node, start, at most */
+	[SQL_NODE_PAST] = { "past of a node",
+			    "SELECT CAST(count(*) AS BIGINT), "
+			    "CAST(coalesce(sum(slow), 0) AS BIGINT) FROM "
+			    "(SELECT slow FROM start_node WHERE node = $1 AND "
+			    "start < $2 ORDER BY start DESC "
+			    "LIMIT CAST($3 AS BIGINT)) AS past",
+			    "ii" },
+	/* node, at most */
+	[SQL_NODE_STARTS] = { "starts of a node",
+			      "SELECT start, job, at, busy_ms, median_ms, "
+			      "slow, stage, cause FROM start_node "
+			      "WHERE node = $1 ORDER BY start DESC "
+			      "LIMIT CAST($2 AS BIGINT)",
+			      "itiiiitt" },
+	/* since, at most: those that were slow */
+	[SQL_NODE_LIST] = { "slow nodes",
+			    "SELECT node, CAST(count(*) AS BIGINT), "
+			    "CAST(sum(busy_ms - median_ms) AS BIGINT), "
+			    "max(at), (SELECT CAST(count(*) AS BIGINT) FROM "
+			    "start_node AS a WHERE a.node = b.node AND "
+			    "a.at >= $1) FROM start_node AS b "
+			    "WHERE slow = 1 AND at >= $1 GROUP BY node "
+			    "ORDER BY 2 DESC, 3 DESC, node "
+			    "LIMIT CAST($2 AS BIGINT)",
+			    "tiiii" },
+	/* before */
+	[SQL_NODE_EXPIRE] = { "expire starts of nodes",
+			      "DELETE FROM start_node WHERE at < $1", "" },
+	/* day, image, label, stage, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
+	 * wait_ms */
+	[SQL_DAY_PUT] = { "add to a day",
+			  "INSERT INTO start_day (day, image, label, stage, "
+			  "starts, nodes, median_ms, job_ms, worst_ms, slow, "
+			  "node_ms, wait_ms) VALUES ($1, $2, $3, $4, 1, $5, "
+			  "$6, $7, $8, $9, $10, $11) "
+			  "ON CONFLICT (day, image, label, stage) DO UPDATE "
+			  "SET starts = start_day.starts + 1, "
+			  "nodes = start_day.nodes + excluded.nodes, "
+			  "median_ms = start_day.median_ms + "
+			  "excluded.median_ms, "
+			  "job_ms = start_day.job_ms + excluded.job_ms, "
+			  "worst_ms = CASE WHEN start_day.worst_ms > "
+			  "excluded.worst_ms THEN start_day.worst_ms ELSE "
+			  "excluded.worst_ms END, "
+			  "slow = start_day.slow + excluded.slow, "
+			  "node_ms = start_day.node_ms + excluded.node_ms, "
+			  "wait_ms = start_day.wait_ms + excluded.wait_ms",
+			  "" },
+	/* since, image or '', label or '', at most */
+	[SQL_TREND_DAY] = { "trend by day", TREND("CAST(day AS TEXT)"),
+			    TREND_TYPES },
+	[SQL_TREND_IMAGE] = { "trend by image", TREND("image"), TREND_TYPES },
+	[SQL_TREND_LABEL] = { "trend by label", TREND("label"), TREND_TYPES },
+	[SQL_DAY_EXPIRE] = { "expire days",
+			     "DELETE FROM start_day WHERE day < $1", "" },
 };
 
 const struct db_schema schema = {

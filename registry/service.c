@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "registry/history_db.h"
 #include "registry/service.h"
 
 #include <errno.h>
@@ -18,6 +19,8 @@
 #include "registry/stage_quota.h"
 
 #define SWEEP_NS INT64_C(60000000000)
+#define SUM_MAX 1000                        /* starts summed up at once */
+#define START_CACHE_MAX (64u * 1024 * 1024) /* bytes of analysed starts */
 /* Sooner when so much of --max-bytes came in meanwhile. */
 #define SWEEP_SHARE 16
 #define NS_PER_S INT64_C(1000000000)
@@ -526,6 +529,40 @@ static void sweep_starts(struct service *s)
 		log_info("service", "sweep forgot starts of jobs=%d", n);
 }
 
+/* Starts that are over, into what is kept of them. */
+static void sum_starts(struct service *s)
+{
+	int64_t now = time(NULL), ids[SUM_MAX];
+	struct error err = ERROR_INIT;
+	int n = history_db_due(s->db, now, ids, SUM_MAX, &err), rc = n;
+
+	for (int i = 0; rc >= 0 && i < n; i++) {
+		const struct start_found *f = NULL;
+
+		rc = start_cache_get(s->start_cache, ids[i], &f, &err);
+		/* It may have been forgotten meanwhile. */
+		if (rc == -ENOENT) {
+			rc = 0;
+			continue;
+		}
+		if (rc == 0)
+			rc = history_db_add(s->db, f, &err);
+		if (rc > 0)
+			stage_times_add(s->stage_times, &f->report);
+		start_cache_put(s->start_cache, f);
+	}
+	if (rc >= 0)
+		rc = history_db_sweep(s->db, now - s->limits.retention_s, now,
+				      &err);
+	if (rc < 0)
+		log_warning("service",
+			    "summing up starts failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+	else if (n > 0)
+		log_info("service", "summed up starts of jobs=%d", n);
+}
+
 static void run_sweep(struct work *w)
 {
 	struct service *s = container_of(w, struct service, sweep_work);
@@ -533,6 +570,7 @@ static void run_sweep(struct work *w)
 	struct trace_totals t;
 	unsigned int evicted = 0;
 
+	sum_starts(s);
 	sweep_starts(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
@@ -661,6 +699,11 @@ int service_start(struct service *s, struct error *err)
 		rc = stage_quota_new(s->cfg->max_node_events, &s->stage_quota,
 				     err);
 	if (rc == 0)
+		rc = start_cache_new(s->db, START_CACHE_MAX, &s->start_cache,
+				     err);
+	if (rc == 0)
+		rc = stage_times_new(&s->stage_times, err);
+	if (rc == 0)
 		rc = swarms_new(s->cfg, &s->swarms, err);
 	if (rc == 0)
 		rc = issuer_new(s->cfg, &s->issuer, err);
@@ -705,6 +748,8 @@ void service_fini(struct service *s)
 	issuer_free(s->issuer);
 	recent_free(s->recent);
 	stage_quota_free(s->stage_quota);
+	start_cache_free(s->start_cache);
+	stage_times_free(s->stage_times);
 	hot_free(s->hot);
 	db_close(s->db);
 	set_unref(s->tokens);

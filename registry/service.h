@@ -16,6 +16,8 @@
 #include "registry/recent.h"
 #include "registry/refusals.h"
 #include "registry/route.h"
+#include "registry/stage_times.h"
+#include "registry/start_cache.h"
 #include "registry/swarms.h"
 #include "registry/turns.h"
 
@@ -46,6 +48,8 @@ struct service {
 	struct hot *hot;
 	struct recent *recent;
 	struct stage_quota *stage_quota;
+	struct start_cache *start_cache;
+	struct stage_times *stage_times;
 	struct swarms *swarms;
 	struct issuer *issuer;
 	struct token_set *tokens; /* NULL: there is no --tokens */
@@ -130,6 +134,12 @@ int preheats_get(struct call *c, struct error *err);
 int stages_post(struct call *c, struct error *err);
 int starts_list(struct call *c, struct error *err);
 int starts_get(struct call *c, struct error *err);
+int starts_bars(struct call *c, struct error *err);
+int starts_export(struct call *c, struct error *err);
+int starts_compare(struct call *c, struct error *err);
+int trends_get(struct call *c, struct error *err);
+int nodes_list(struct call *c, struct error *err);
+int nodes_get(struct call *c, struct error *err);
 int page_index(struct call *c, struct error *err);
 int page_script(struct call *c, struct error *err);
 int page_style(struct call *c, struct error *err);

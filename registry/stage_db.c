@@ -76,6 +76,7 @@ struct put_start {
 	char job[STAGE_JOB_MAX + 1];
 	int64_t attempt, id, events, of_node;
 	int64_t stored, first_ns, last_ns, ready_ns;
+	char image[STAGE_IMAGE_MAX + 1], label[STAGE_NAME_MAX + 1];
 	bool is_open;
 	/* Rows that wait to be put together, which spares most of the way there. */
 	struct stage_event rows[STAGE_PUT_ROWS];
@@ -154,6 +155,14 @@ static void note_time(struct put_start *s, const struct stage_batch *b,
 		s->ready_ns = at;
 }
 
+static void note_labels(struct put_start *s, const struct stage_event *e)
+{
+	if (e->image.n)
+		copy_text(s->image, e->image);
+	if (e->label.n)
+		copy_text(s->label, e->label);
+}
+
 /* The rows [from, from + n) by the statement for so many. */
 static int put_rows(struct db_conn *c, struct stage_batch *b,
 		    struct put_start *s, size_t from, size_t n,
@@ -161,8 +170,17 @@ static int put_rows(struct db_conn *c, struct stage_batch *b,
 {
 	struct db_value v[DB_PARAMS_MAX] = { DB_INT(s->id), db_text(b->node) };
 	char stages[STAGE_PUT_ROWS][STAGE_NAME_MAX + 1];
-	size_t k = 2;
+	AUTO_BUF facts = BUF_INIT;
+	size_t at[STAGE_PUT_ROWS], k = 2;
 	int put;
+
+	/* All texts first: the buffer moves as it grows. */
+	for (size_t i = 0; i < n; i++) {
+		at[i] = facts.len;
+		if (stage_facts_format(s->rows[from + i].facts, &facts) < 0 ||
+		    buf_append(&facts, "", 1) < 0)
+			return error_nomem(err);
+	}
 
 	for (size_t i = 0; i < n; i++) {
 		const struct stage_event *e = &s->rows[from + i];
@@ -176,6 +194,7 @@ static int put_rows(struct db_conn *c, struct stage_batch *b,
 		v[k++] = DB_INT(e->boot);
 		v[k++] = DB_INT(e->rank);
 		v[k++] = DB_INT(e->status);
+		v[k++] = db_text(facts.data + at[i]);
 	}
 	put = db_query(c, n > 1 ? SQL_STAGE_PUT_ROWS : SQL_STAGE_PUT, v, k,
 		       NULL, NULL, err);
@@ -216,6 +235,7 @@ static int put_event(struct db_conn *c, struct stage_batch *b,
 {
 	s->rows[s->n_rows++] = *e;
 	note_time(s, b, e);
+	note_labels(s, e);
 	return s->n_rows == STAGE_PUT_ROWS ? flush_rows(c, b, s, err) : 0;
 }
 
@@ -227,7 +247,8 @@ static int close_start(struct db_conn *c, struct stage_batch *b,
 	if (n == 0 && s->stored)
 		n = QUERY(c, SQL_JOB_SUM, NULL, NULL, err, DB_INT(s->stored),
 			  DB_INT(s->first_ns), DB_INT(s->last_ns),
-			  DB_INT(s->ready_ns), DB_INT(s->id));
+			  DB_INT(s->ready_ns), db_text(s->image),
+			  db_text(s->label), DB_INT(s->id));
 	return n < 0 ? n : 0;
 }
 
@@ -263,17 +284,18 @@ int stage_db_put(struct db *db, struct stage_batch *b, struct error *err)
 
 struct job_query {
 	int64_t id, limit;
-	const char *job;
+	const struct job_filter *filter;
 	int (*each)(void *arg, const struct job_start *s);
 	void *arg;
 	struct start_set *set;
 	int64_t left_out;
+	bool is_wanted; /* the events, too */
 	struct error *err;
 };
 
 static int note_job(void *arg, const struct db_value *row)
 {
-	const struct job_query *q = arg;
+	struct job_query *q = arg;
 	const struct job_start s = {
 		.id = row[0].n,
 		.job = row[1].data,
@@ -283,25 +305,32 @@ static int note_job(void *arg, const struct db_value *row)
 		.ready_ns = row[5].n,
 		.events = row[6].n,
 		.received = row[7].n,
+		.image = row[8].data,
+		.label = row[9].data,
+		.revision = row[10].n,
 	};
+	int rc = q->each(q->arg, &s);
 
-	return q->each(q->arg, &s);
+	if (rc > 0)
+		q->is_wanted = true;
+	return rc < 0 ? rc : 0;
 }
 
 static int list(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_query *q = arg;
 
-	return QUERY(c, SQL_JOB_LIST, note_job, q, err, db_text(q->job),
+	return QUERY(c, SQL_JOB_LIST, note_job, q, err, db_text(q->filter->job),
+		     db_text(q->filter->image), db_text(q->filter->label),
 		     DB_INT(q->limit));
 }
 
-int stage_db_list(struct db *db, const char *job, int64_t limit,
+int stage_db_list(struct db *db, const struct job_filter *f, int64_t limit,
 		  int (*each)(void *arg, const struct job_start *s), void *arg,
 		  struct error *err)
 {
 	struct job_query q = {
-		.job = job, .limit = limit, .each = each, .arg = arg
+		.filter = f, .limit = limit, .each = each, .arg = arg
 	};
 	int n = db_run(db, DB_ALONE, list, &q, err);
 
@@ -311,6 +340,8 @@ int stage_db_list(struct db *db, const char *job, int64_t limit,
 static int note_event(void *arg, const struct db_value *row)
 {
 	struct job_query *q = arg;
+	uint64_t facts[STAGE_FACTS];
+	bool has_facts = stage_facts_parse(row[8].data, facts);
 	const struct start_event e = {
 		.node = row[0].data,
 		.stage = row[1].data,
@@ -320,6 +351,7 @@ static int note_event(void *arg, const struct db_value *row)
 		.boot = (uint64_t)row[5].n,
 		.rank = row[6].n,
 		.status = row[7].n,
+		.facts = has_facts ? facts : NULL,
 	};
 	int rc;
 
@@ -347,8 +379,10 @@ static int note_clock(void *arg, const struct db_value *row)
 static int get(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_query *q = arg;
-	int n = QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
+	int n;
 
+	q->is_wanted = false;
+	n = QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
 	if (n == 0)
 		return error_set(err, ENOENT, "there is no such start");
 	/* It may be a second attempt. */
@@ -356,6 +390,8 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 	q->set = NULL;
 	q->left_out = 0;
 	q->err = err;
+	if (n < 0 || !q->is_wanted)
+		return n < 0 ? n : 0;
 	if (n > 0)
 		n = start_set_new(&q->set, err);
 	if (n >= 0)

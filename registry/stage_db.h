@@ -38,16 +38,26 @@ struct job_start {
 	int64_t first_ns, last_ns; /* its events, on the service's clock */
 	int64_t ready_ns;          /* of the mark that training begins; 0 */
 	int64_t received;          /* the last batch, seconds since 1970 */
+	int64_t revision;          /* grows with each batch */
 	const char *job;
+	const char *image, *label; /* "" unknown */
 };
 
-/* Newest first; `job` "" is any. */
-int stage_db_list(struct db *db, const char *job, int64_t limit,
+/* "" is any. */
+struct job_filter {
+	const char *job, *image, *label;
+};
+
+/* Newest first. */
+int stage_db_list(struct db *db, const struct job_filter *f, int64_t limit,
 		  int (*each)(void *arg, const struct job_start *s), void *arg,
 		  struct error *err) MUST_CHECK;
 
-/* A start and its events, but those past the bounds of a set, which are counted.
- * `each` sees the start; `*ret` is the caller's.  -ENOENT. */
+/*
+ * `each` sees the start, and says by 1 that its events are wanted: then `*ret`, which is
+ * the caller's, holds them, but for those past the bounds of a set, which are counted.
+ * -ENOENT.
+ */
 int stage_db_get(struct db *db, int64_t id,
 		 int (*each)(void *arg, const struct job_start *s), void *arg,
 		 struct start_set **ret, int64_t *ret_left_out,

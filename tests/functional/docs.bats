@@ -143,6 +143,9 @@ teardown()
 		stage send --node a/b --service http://127.0.0.1:1 -
 		start ls --service http://127.0.0.1:1 a~b
 		start show 1
+		start compare --service http://127.0.0.1:1 a~b 1
+		start watch --service http://127.0.0.1:1 --interval 1ms 1
+		start export --format xml 1
 		ckpt cp relative a :b
 		ckpt cp file:///tmp a b
 		ckpt rm file:///tmp :

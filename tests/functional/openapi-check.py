@@ -21,6 +21,11 @@ GOOD = {
     "id": "7",
     "job": "team/run-1",
     "clock": "1a2b:-5:10:3",
+    "label": "team.x",
+    "format": "csv",
+    "by": "label",
+    "days": "7",
+    "with": "8",
 }
 BAD = {
     "key": "x",
@@ -30,11 +35,16 @@ BAD = {
     "exact": "2",
     "limit": "0",
     "Bootseer-Node": "a b",
-    "image": "sha256:x",
+    "image": "a b",
     "node": "a b",
     "id": "x",
     "job": "a b",
     "clock": "1a2b:5",
+    "label": "a b",
+    "format": "xml",
+    "by": "week",
+    "days": "0",
+    "with": "x",
 }
 checks = 0
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the commands of bootseer start have in common. */
+#ifndef BOOTSEER_CLI_START_H
+#define BOOTSEER_CLI_START_H
+
+#include "cli/service.h"
+
+struct start_config {
+	struct service_where where;
+	bool json;
+	uint64_t limit;
+	char *format;                    /* of start export */
+	int64_t interval_ns, timeout_ns; /* of start watch */
+};
+
+#define START_LIMIT_OPTION(default_, text) \
+	{ \
+		.key = "limit", .letter = 'n', .type = OPTION_INTEGER, \
+		.arg = "N", .def = default_, .min = "1", .max = "1000", \
+		.offset = offsetof(struct start_config, limit), .help = text \
+	}
+#define START_JSON_OPTION \
+	{ \
+		.key = "json", .type = OPTION_BOOL, \
+		.offset = offsetof(struct start_config, json), \
+		.help = "Print the service's answer: JSON." \
+	}
+
+/* Are the arguments, if any, starts' numbers or jobs, and is a service named? */
+int start_check(const void *config, char **args, struct error *err) MUST_CHECK;
+
+/* GET `path` with the limit, and of `job` unless that is NULL. */
+int start_ask(struct service_client *c, const char *path, uint64_t limit,
+	      const char *job, json_t **ret, struct error *err) MUST_CHECK;
+
+/* The number of a start: what says it, or the newest start of a job. */
+int start_find_id(struct service_client *c, const char *what, long long *ret,
+		  struct error *err) MUST_CHECK;
+
+double start_number(const json_t *o, const char *key);
+
+#endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bootseer start watch: how far a start is, while it runs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/node_ask.h"
+#include "cli/start.h"
+#include "cli/start_gantt.h"
+
+#define NS_PER_S INT64_C(1000000000)
+
+static const struct option_spec watch_options[] = {
+	{ .key = "interval",
+	  .type = OPTION_DURATION,
+	  .arg = "TIME",
+	  .def = "2s",
+	  .min = "100ms",
+	  .max = "1h",
+	  .offset = offsetof(struct start_config, interval_ns),
+	  .help = "Ask so often." },
+	{ .key = "timeout",
+	  .type = OPTION_DURATION,
+	  .arg = "TIME",
+	  .def = "2h",
+	  .min = "1s",
+	  .max = "168h",
+	  .offset = offsetof(struct start_config, timeout_ns),
+	  .help = "Give up when training has not begun after so long." },
+	START_JSON_OPTION,
+	SERVICE_WHERE_OPTIONS(struct start_config),
+	{ .key = NULL },
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static void print_progress(const json_t *o)
+{
+	long long all = reply_number(o, "nodes_all");
+	const json_t *s;
+	size_t k;
+
+	printf("%8.1f s ", start_number(o, "duration_s"));
+	json_array_foreach(json_object_get(o, "stages"), k, s)
+	{
+		const json_t *n = json_object_get(s, "node");
+
+		if (!reply_flag(s, "top"))
+			continue;
+		printf("  ");
+		start_print_text(reply_text(s, "stage"), 0, 64, stdout);
+		printf(" %lld/%lld", reply_number(n, "nodes"), all);
+	}
+	printf("\n");
+}
+
+static void print_end(const json_t *o)
+{
+	const json_t *s = json_array_get(json_object_get(o, "stragglers"), 0);
+
+	printf("training began after %.1f s\n", start_number(o, "duration_s"));
+	if (s) {
+		printf("slow: ");
+		start_print_text(reply_text(s, "node"), 0, 255, stdout);
+		printf(" in ");
+		start_print_text(reply_text(s, "stage"), 0, 64, stdout);
+		printf(": ");
+		start_print_text(reply_text(s, "why"), 0, 255, stdout);
+		printf("\n");
+	}
+}
+
+/* Tell what is new since the last time; `*events` is what was told of. */
+static void tell(const struct start_config *c, json_t *o, long long *events)
+{
+	if (reply_number(o, "events") == *events && !reply_flag(o, "ready"))
+		return;
+	*events = reply_number(o, "events");
+	if (c->json) {
+		/* The nodes are what is large, and not what is watched. */
+		(void)json_object_del(o, "nodes");
+		(void)json_dumpf(o, stdout, JSON_COMPACT);
+		printf("\n");
+	} else {
+		print_progress(o);
+		if (reply_flag(o, "ready"))
+			print_end(o);
+	}
+	(void)fflush(stdout);
+}
+
+static int watch(const struct start_config *c, struct service_client *client,
+		 long long id, struct error *err)
+{
+	const struct timespec wait = { c->interval_ns / NS_PER_S,
+				       c->interval_ns % NS_PER_S };
+	int64_t until = now_ns() + c->timeout_ns;
+	long long events = -1;
+	bool is_ready = false;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/v1/starts/%lld", id);
+	while (!is_ready) {
+		json_t *reply = NULL;
+		int rc = start_ask(client, path, 1, NULL, &reply, err);
+
+		if (rc < 0)
+			return rc;
+		tell(c, reply, &events);
+		is_ready = reply_flag(reply, "ready");
+		json_decref(reply);
+		if (!is_ready && now_ns() >= until)
+			return error_set(err, ETIMEDOUT,
+					 "training has not begun within "
+					 "--timeout: see 'bootseer start show "
+					 "%lld'",
+					 id);
+		if (!is_ready)
+			(void)nanosleep(&wait, NULL);
+	}
+	return 0;
+}
+
+static int run_watch(const void *config, char **args, struct error *err)
+{
+	const struct start_config *c = config;
+	AUTO(service_client) client = NULL;
+	long long id = 0;
+	int rc = service_open(&c->where, &client, err);
+
+	if (rc == 0)
+		rc = start_find_id(client, args[0], &id, err);
+	return rc == 0 ? watch(c, client, id, err) : rc;
+}
+
+const struct command start_watch_command = {
+	.brief = "Show how far a start is until training begins",
+	.program = {
+		.name = "bootseer start watch",
+		.usage = "[OPTIONS] ID|JOB",
+		.summary = "Follow the start ID, or the newest one of JOB: a "
+			   "line when events came, with the nodes that have "
+			   "ended each stage; with --json the analysis as one "
+			   "line. Ends when training begins.",
+		.options = watch_options,
+		.examples = "bootseer start watch --service "
+			    "https://boot.example j1\n",
+		.see_also = "bootseer(1), bootseer-registry(8)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct start_config),
+	.check = start_check,
+	.run = run_watch,
+};

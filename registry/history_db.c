@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/history_db.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "registry/schema.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+#define DAY_S 86400
+#define PAST_NODES_MAX 200u /* asked about for one start */
+
+#define QUERY(c, s, each, arg, err, ...) \
+	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
+		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
+			 sizeof(struct db_value), \
+		 each, arg, err)
+
+/* --------------------------------------------------------------------- due --- */
+
+struct due_query {
+	int64_t now;
+	int64_t *ids;
+	size_t n, max;
+};
+
+static int note_due(void *arg, const struct db_value *row)
+{
+	struct due_query *q = arg;
+
+	if (q->n < q->max)
+		q->ids[q->n++] = row[0].n;
+	return 0;
+}
+
+static int find_due(struct db_conn *c, void *arg, struct error *err)
+{
+	struct due_query *q = arg;
+
+	q->n = 0;
+	return QUERY(c, SQL_JOB_UNSUMMED, note_due, q, err,
+		     DB_INT(q->now - HISTORY_QUIET_S),
+		     DB_INT(q->now - HISTORY_QUIET_OPEN_S), DB_INT(q->max));
+}
+
+int history_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
+		   struct error *err)
+{
+	struct due_query q = { .now = now, .ids = ids, .max = max };
+	int rc = db_run(db, DB_ALONE, find_due, &q, err);
+
+	return rc < 0 ? rc : (int)q.n;
+}
+
+/* --------------------------------------------------------------------- add --- */
+
+/* The straggling stage of each node that cost most; blame + 1, by node. */
+static uint32_t *worst_blames(const struct start_found *f)
+{
+	uint32_t *v = calloc(f->report.n_nodes + 1, sizeof(*v));
+
+	for (size_t i = 0; v && i < f->n_blames; i++) {
+		uint32_t node = f->report.cells[f->blames[i].cell].node;
+
+		if (!v[node] ||
+		    f->blames[v[node] - 1].excess_ns < f->blames[i].excess_ns)
+			v[node] = (uint32_t)i + 1;
+	}
+	return v;
+}
+
+static int put_nodes(struct db_conn *c, const struct start_found *f,
+		     struct error *err)
+{
+	const struct start_report *r = &f->report;
+	AUTO_FREE uint32_t *worst = worst_blames(f);
+	int n = worst ? 0 : error_nomem(err);
+
+	for (size_t i = 0; n >= 0 && i < r->n_nodes; i++) {
+		const struct start_blame *b =
+			worst[i] ? &f->blames[worst[i] - 1] : NULL;
+		bool slow = b || r->nodes[i].is_straggler;
+
+		if (!r->nodes[i].n_runs)
+			continue;
+		n = QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
+			  db_text(r->nodes[i].name), DB_INT(f->head.id),
+			  db_text(f->head.job), DB_INT(r->begin_ns / NS_PER_S),
+			  DB_INT(r->nodes[i].busy_ns / NS_PER_MS),
+			  DB_INT(r->spread.median_ns / NS_PER_MS), DB_INT(slow),
+			  db_text(b ? r->stages[b->within].name : ""),
+			  db_text(b ? start_cause_name(b->cause) : ""));
+	}
+	return n < 0 ? n : 0;
+}
+
+static int put_day(struct db_conn *c, const struct start_found *f,
+		   const char *stage, const struct start_spread *s,
+		   int64_t job_ns, uint32_t slow, struct error *err)
+{
+	const struct start_lost *lost = &f->report.lost;
+	bool whole = !stage[0];
+
+	return QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
+		     DB_INT(f->report.begin_ns / NS_PER_S / DAY_S),
+		     db_text(f->head.image), db_text(f->head.label),
+		     db_text(stage), DB_INT(s->n),
+		     DB_INT(s->median_ns / NS_PER_MS),
+		     DB_INT(job_ns / NS_PER_MS), DB_INT(s->max_ns / NS_PER_MS),
+		     DB_INT(slow), DB_INT(whole ? lost->node_s * 1000 : 0),
+		     DB_INT(whole ? lost->wait_s * 1000 : 0));
+}
+
+static int add_start(struct db_conn *c, void *arg, struct error *err)
+{
+	const struct start_found *f = arg;
+	const struct start_report *r = &f->report;
+	uint32_t slow = 0;
+	int n = QUERY(c, SQL_JOB_SUMMED, NULL, NULL, err, DB_INT(f->head.id));
+
+	if (n <= 0)
+		return n;
+	for (size_t i = 0; i < r->n_nodes; i++)
+		slow += r->nodes[i].is_straggler;
+	n = put_nodes(c, f, err);
+	if (n >= 0)
+		n = put_day(c, f, "", &r->spread, r->end_ns - r->begin_ns, slow,
+			    err);
+	for (size_t i = 0; n >= 0 && i < r->n_stages; i++)
+		if (r->stages[i].spread.n)
+			n = put_day(c, f, r->stages[i].name,
+				    &r->stages[i].spread, r->stages[i].job_ns,
+				    r->stages[i].stragglers, err);
+	return n < 0 ? n : 1;
+}
+
+int history_db_add(struct db *db, const struct start_found *f,
+		   struct error *err)
+{
+	return db_run(db, DB_WRITE, add_start,
+		      (struct start_found *)(uintptr_t)f, err);
+}
+
+/* -------------------------------------------------------------------- past --- */
+
+struct past_query {
+	int64_t start;
+	const struct start_report *r;
+	struct start_past *past;
+};
+
+static int note_past(void *arg, const struct db_value *row)
+{
+	struct start_past *p = arg;
+
+	p->starts = (uint32_t)row[0].n;
+	p->slow = (uint32_t)row[1].n;
+	return 0;
+}
+
+static int find_past(struct db_conn *c, void *arg, struct error *err)
+{
+	struct past_query *q = arg;
+	uint32_t asked = 0;
+	int n = 0;
+
+	for (size_t i = 0; n >= 0 && i < q->r->n_cells; i++) {
+		uint32_t node = q->r->cells[i].node;
+
+		if (!q->r->cells[i].is_straggler || q->past[node].starts ||
+		    asked == PAST_NODES_MAX)
+			continue;
+		asked++;
+		n = QUERY(c, SQL_NODE_PAST, note_past, &q->past[node], err,
+			  db_text(q->r->nodes[node].name), DB_INT(q->start),
+			  DB_INT(HISTORY_PAST));
+	}
+	return n < 0 ? n : 0;
+}
+
+int history_db_past(struct db *db, int64_t start, const struct start_report *r,
+		    struct start_past *past, struct error *err)
+{
+	struct past_query q = { start, r, past };
+
+	return db_run(db, DB_ALONE, find_past, &q, err);
+}
+
+/* ------------------------------------------------------------------- asking --- */
+
+struct history_query {
+	const char *node;
+	int64_t since, limit;
+	const struct trend_query *trend;
+	int (*each_start)(void *arg, const struct history_start *s);
+	int (*each_node)(void *arg, const struct slow_node *s);
+	int (*each_trend)(void *arg, const struct trend_row *t);
+	void *arg;
+};
+
+static int see_node_start(void *arg, const struct db_value *row)
+{
+	const struct history_query *q = arg;
+	const struct history_start s = {
+		.start = row[0].n,
+		.job = row[1].data,
+		.at = row[2].n,
+		.busy_ms = row[3].n,
+		.median_ms = row[4].n,
+		.is_slow = row[5].n != 0,
+		.stage = row[6].data,
+		.cause = row[7].data,
+	};
+
+	return q->each_start(q->arg, &s);
+}
+
+static int ask_node(struct db_conn *c, void *arg, struct error *err)
+{
+	struct history_query *q = arg;
+
+	return QUERY(c, SQL_NODE_STARTS, see_node_start, q, err,
+		     db_text(q->node), DB_INT(q->limit));
+}
+
+int history_db_node(struct db *db, const char *node, int64_t limit,
+		    int (*each)(void *arg, const struct history_start *s),
+		    void *arg, struct error *err)
+{
+	struct history_query q = {
+		.node = node, .limit = limit, .each_start = each, .arg = arg
+	};
+	int n = db_run(db, DB_ALONE, ask_node, &q, err);
+
+	return n < 0 ? n : 0;
+}
+
+static int see_slow_node(void *arg, const struct db_value *row)
+{
+	const struct history_query *q = arg;
+	const struct slow_node s = {
+		.node = row[0].data,
+		.slow = row[1].n,
+		.excess_ms = row[2].n,
+		.last = row[3].n,
+		.starts = row[4].n,
+	};
+
+	return q->each_node(q->arg, &s);
+}
+
+static int ask_nodes(struct db_conn *c, void *arg, struct error *err)
+{
+	struct history_query *q = arg;
+
+	return QUERY(c, SQL_NODE_LIST, see_slow_node, q, err, DB_INT(q->since),
+		     DB_INT(q->limit));
+}
+
+int history_db_nodes(struct db *db, int64_t since, int64_t limit,
+		     int (*each)(void *arg, const struct slow_node *s),
+		     void *arg, struct error *err)
+{
+	struct history_query q = {
+		.since = since, .limit = limit, .each_node = each, .arg = arg
+	};
+	int n = db_run(db, DB_ALONE, ask_nodes, &q, err);
+
+	return n < 0 ? n : 0;
+}
+
+static int see_trend(void *arg, const struct db_value *row)
+{
+	const struct history_query *q = arg;
+	const struct trend_row t = {
+		.key = row[0].data,
+		.stage = row[1].data,
+		.starts = row[2].n,
+		.nodes = row[3].n,
+		.median_ms = row[4].n,
+		.job_ms = row[5].n,
+		.worst_ms = row[6].n,
+		.slow = row[7].n,
+		.node_ms = row[8].n,
+		.wait_ms = row[9].n,
+	};
+
+	return q->each_trend(q->arg, &t);
+}
+
+static int ask_trend(struct db_conn *c, void *arg, struct error *err)
+{
+	static const size_t statements[] = {
+		[TREND_BY_DAY] = SQL_TREND_DAY,
+		[TREND_BY_IMAGE] = SQL_TREND_IMAGE,
+		[TREND_BY_LABEL] = SQL_TREND_LABEL,
+	};
+	struct history_query *q = arg;
+	const struct trend_query *t = q->trend;
+
+	return QUERY(c, statements[t->by], see_trend, q, err,
+		     DB_INT(t->since_day), db_text(t->image), db_text(t->label),
+		     DB_INT(t->limit));
+}
+
+int history_db_trend(struct db *db, const struct trend_query *t,
+		     int (*each)(void *arg, const struct trend_row *t),
+		     void *arg, struct error *err)
+{
+	struct history_query q = { .trend = t, .each_trend = each, .arg = arg };
+	int n = db_run(db, DB_ALONE, ask_trend, &q, err);
+
+	return n < 0 ? n : 0;
+}
+
+/* -------------------------------------------------------------------- sweep --- */
+
+static int sweep_history(struct db_conn *c, void *arg, struct error *err)
+{
+	const int64_t *times = arg;
+	int n = QUERY(c, SQL_NODE_EXPIRE, NULL, NULL, err, DB_INT(times[0]));
+
+	if (n >= 0)
+		n = QUERY(c, SQL_DAY_EXPIRE, NULL, NULL, err,
+			  DB_INT(times[1] / DAY_S - HISTORY_DAYS));
+	return n < 0 ? n : 0;
+}
+
+int history_db_sweep(struct db *db, int64_t before, int64_t now,
+		     struct error *err)
+{
+	int64_t times[] = { before, now };
+
+	return db_run(db, DB_WRITE, sweep_history, times, err);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What stays of starts when their events are forgotten: a row for each of their nodes,
+ * and sums by day.  All of it blocks: threads of the pool only.
+ */
+#ifndef BOOTSEER_REGISTRY_HISTORY_DB_H
+#define BOOTSEER_REGISTRY_HISTORY_DB_H
+
+#include "profiler/start_blame.h"
+#include "registry/db.h"
+#include "registry/start_cache.h"
+
+#define HISTORY_PAST 20           /* starts of a node that are looked back at */
+#define HISTORY_DAYS 400          /* rows of days are kept */
+#define HISTORY_QUIET_S 60        /* a start that is ready and silent is over */
+#define HISTORY_QUIET_OPEN_S 3600 /* one that never was */
+
+/* Starts that are over and not summed up; the number of ids, or -errno. */
+int history_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
+		   struct error *err) MUST_CHECK;
+
+/* Add a start to its nodes' histories and to its day, once.  Returns 1, or 0 when it
+ * was there. */
+int history_db_add(struct db *db, const struct start_found *f,
+		   struct error *err) MUST_CHECK;
+
+/* How the nodes with stragglers did before this start; `past` by node of the report. */
+int history_db_past(struct db *db, int64_t start, const struct start_report *r,
+		    struct start_past *past, struct error *err) MUST_CHECK;
+
+/* One start of a node. */
+struct history_start {
+	int64_t start, at, busy_ms, median_ms; /* at: seconds since 1970 */
+	bool is_slow;
+	const char *job, *stage, *cause; /* of the worst straggling stage; "" */
+};
+int history_db_node(struct db *db, const char *node, int64_t limit,
+		    int (*each)(void *arg, const struct history_start *s),
+		    void *arg, struct error *err) MUST_CHECK;
+
+/* A node that was slow since `since`, the most often slow first. */
+struct slow_node {
+	int64_t starts, slow, excess_ms, last; /* last: seconds since 1970 */
+	const char *node;
+};
+int history_db_nodes(struct db *db, int64_t since, int64_t limit,
+		     int (*each)(void *arg, const struct slow_node *s),
+		     void *arg, struct error *err) MUST_CHECK;
+
+enum trend_by {
+	TREND_BY_DAY,
+	TREND_BY_IMAGE,
+	TREND_BY_LABEL,
+};
+
+/* Sums over starts; key: a day since 1970, an image, a label.  stage "": the whole. */
+struct trend_row {
+	int64_t starts, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
+		wait_ms;
+	const char *key, *stage;
+};
+struct trend_query {
+	enum trend_by by;
+	int64_t since_day, limit;
+	const char *image, *label; /* "" any */
+};
+int history_db_trend(struct db *db, const struct trend_query *q,
+		     int (*each)(void *arg, const struct trend_row *t),
+		     void *arg, struct error *err) MUST_CHECK;
+
+/* Forget nodes' starts before this time, and old days. */
+int history_db_sweep(struct db *db, int64_t before, int64_t now,
+		     struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/start_cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "registry/history_db.h"
+
+struct start_cache {
+	struct db *db;
+	size_t max_bytes;
+	pthread_mutex_t lock; /* protects the rest, and refs of what is found */
+	struct start_found *first; /* the last one asked for */
+	size_t bytes;
+	uint64_t hits, misses;
+};
+
+int start_cache_new(struct db *db, size_t max_bytes, struct start_cache **ret,
+		    struct error *err)
+{
+	struct start_cache *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return error_nomem(err);
+	c->db = db;
+	c->max_bytes = max_bytes;
+	(void)pthread_mutex_init(&c->lock, NULL);
+	*ret = c;
+	return 0;
+}
+
+static void found_free(struct start_found *f)
+{
+	if (!f)
+		return;
+	start_report_fini(&f->report);
+	start_set_free(f->set);
+	free(f->blames);
+	for (size_t i = 0; i < ARRAY_SIZE(f->texts); i++)
+		free(f->texts[i]);
+	free(f);
+}
+
+void start_cache_free(struct start_cache *c)
+{
+	if (!c)
+		return;
+	while (c->first) {
+		struct start_found *f = c->first;
+
+		c->first = f->next;
+		found_free(f);
+	}
+	(void)pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+/* ------------------------------------------------------------------- the list --- */
+
+/* Takes it out of the list, which held one reference; true: it was the last. */
+static bool unlink_at(struct start_cache *c, struct start_found **at)
+{
+	struct start_found *f = *at;
+
+	*at = f->next;
+	c->bytes -= f->bytes;
+	return --f->refs == 0;
+}
+
+/* The start of this revision, to the front; an older one leaves into `*ret_old`. */
+static struct start_found *find_entry(struct start_cache *c, int64_t id,
+				      int64_t revision,
+				      struct start_found **ret_old)
+{
+	struct start_found *found = NULL;
+
+	*ret_old = NULL;
+	(void)pthread_mutex_lock(&c->lock);
+	for (struct start_found **at = &c->first; *at; at = &(*at)->next) {
+		struct start_found *f = *at;
+
+		if (f->head.id != id)
+			continue;
+		if (f->head.revision == revision) {
+			*at = f->next;
+			f->next = c->first;
+			c->first = f;
+			f->refs++;
+			found = f;
+		} else if (f->head.revision < revision && unlink_at(c, at)) {
+			*ret_old = f;
+		}
+		break;
+	}
+	c->hits += found != NULL;
+	c->misses += !found;
+	(void)pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
+/* Keeps it, and lets the ones go that were not asked for the longest. */
+static void keep(struct start_cache *c, struct start_found *f)
+{
+	struct start_found *gone = NULL;
+	size_t sum = 0;
+
+	(void)pthread_mutex_lock(&c->lock);
+	f->refs++;
+	f->next = c->first;
+	c->first = f;
+	c->bytes += f->bytes;
+	for (struct start_found **at = &c->first; *at;) {
+		struct start_found *e = *at;
+
+		sum += e->bytes;
+		if (e == f || sum <= c->max_bytes) {
+			at = &e->next;
+			continue;
+		}
+		if (unlink_at(c, at)) {
+			e->next = gone;
+			gone = e;
+		}
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	while (gone) {
+		struct start_found *next = gone->next;
+
+		found_free(gone);
+		gone = next;
+	}
+}
+
+void start_cache_put(struct start_cache *c, const struct start_found *f)
+{
+	struct start_found *own = (struct start_found *)(uintptr_t)f;
+	bool is_last;
+
+	if (!f)
+		return;
+	(void)pthread_mutex_lock(&c->lock);
+	is_last = --own->refs == 0;
+	(void)pthread_mutex_unlock(&c->lock);
+	if (is_last)
+		found_free(own);
+}
+
+void start_cache_get_stats(struct start_cache *c, struct start_cache_stats *ret)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	*ret = (struct start_cache_stats){ c->hits, c->misses, c->bytes };
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+/* ------------------------------------------------------------------- analysis --- */
+
+struct start_search {
+	struct start_cache *cache;
+	struct start_found *made;        /* ours */
+	const struct start_found *found; /* of the cache */
+};
+
+/* 1: the cache has it not, so its events are wanted. */
+static int see_start(void *arg, const struct job_start *s)
+{
+	const char *texts[] = { s->job, s->image, s->label };
+	struct start_search *k = arg;
+	struct start_found *old;
+
+	/* The transaction may be run again. */
+	start_cache_put(k->cache, k->found);
+	k->found = find_entry(k->cache, s->id, s->revision, &old);
+	found_free(old);
+	if (k->found)
+		return 0;
+	found_free(k->made);
+	k->made = calloc(1, sizeof(*k->made));
+	if (!k->made)
+		return -ENOMEM;
+	k->made->head = *s;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		k->made->texts[i] = strdup(texts[i]);
+		if (!k->made->texts[i])
+			return -ENOMEM;
+	}
+	k->made->head.job = k->made->texts[0];
+	k->made->head.image = k->made->texts[1];
+	k->made->head.label = k->made->texts[2];
+	return 1;
+}
+
+static size_t size_of(const struct start_found *f)
+{
+	const struct start_report *r = &f->report;
+
+	return sizeof(*f) +
+	       (r->n_runs + 1) * (sizeof(*r->runs) + sizeof(*r->cells)) +
+	       r->n_nodes * 512 + r->n_stages * 512 +
+	       f->n_blames * sizeof(*f->blames);
+}
+
+static int analyse(struct start_cache *c, struct start_found *f,
+		   struct error *err)
+{
+	AUTO_FREE struct start_past *past = NULL;
+	int rc = start_report_make(f->set, &f->report, err);
+
+	if (rc < 0)
+		return rc;
+	start_set_drop_events(f->set);
+	past = calloc(f->report.n_nodes + 1, sizeof(*past));
+	if (!past)
+		return error_nomem(err);
+	rc = history_db_past(c->db, f->head.id, &f->report, past, err);
+	if (rc == 0)
+		rc = start_blame_find(&f->report, past, &f->blames,
+				      &f->n_blames, err);
+	f->bytes = size_of(f);
+	return rc;
+}
+
+int start_cache_get(struct start_cache *c, int64_t id,
+		    const struct start_found **ret, struct error *err)
+{
+	struct start_search k = { .cache = c };
+	struct start_set *set = NULL;
+	int64_t left_out = 0;
+	int rc = stage_db_get(c->db, id, see_start, &k, &set, &left_out, err);
+
+	if (rc == 0 && k.found) {
+		found_free(k.made);
+		start_set_free(set);
+		*ret = k.found;
+		return 0;
+	}
+	if (rc == 0) {
+		k.made->set = set;
+		k.made->left_out = left_out;
+		k.made->refs = 1;
+		rc = analyse(c, k.made, err);
+	}
+	if (rc < 0) {
+		start_cache_put(c, k.found);
+		found_free(k.made);
+		return rc;
+	}
+	keep(c, k.made);
+	*ret = k.made;
+	return 0;
+}

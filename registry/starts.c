@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+/* /v1/starts/ID and what is below it: docs/registry-api.md. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/start_export.h"
+#include "registry/service.h"
+#include "registry/start_cache.h"
+#include "registry/starts_json.h"
+
+#define LIMIT_DEFAULT 100
+#define RUNS_MAX 100000u /* of one answer */
+#define NS_PER_MS INT64_C(1000000)
+
+static double seconds(int64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+/* ------------------------------------------------------------------------ get --- */
+
+static json_t *spread_json(const struct start_spread *s)
+{
+	return json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "nodes",
+			 (json_int_t)s->n, "min_s", seconds(s->min_ns), "p25_s",
+			 seconds(s->p25_ns), "p75_s", seconds(s->p75_ns),
+			 "median_s", seconds(s->median_ns), "p90_s",
+			 seconds(s->p90_ns), "p95_s", seconds(s->p95_ns),
+			 "p99_s", seconds(s->p99_ns), "max_s",
+			 seconds(s->max_ns), "max_median", s->max_median);
+}
+
+static json_t *stage_json(const struct start_report *r,
+			  const struct start_stage *s)
+{
+	return json_pack("{s:s,s:b,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:o}", "stage",
+			 s->name, "top", s->is_top, "at_s",
+			 seconds(s->begin_ns - r->begin_ns), "job_s",
+			 seconds(s->job_ns), "runs", (json_int_t)s->runs,
+			 "open", (json_int_t)s->open, "retries",
+			 (json_int_t)s->retries, "lost_begins",
+			 (json_int_t)s->lost_begins, "stragglers",
+			 (json_int_t)s->stragglers, "node",
+			 spread_json(&s->spread));
+}
+
+static json_t *run_json(const struct start_report *r,
+			const struct start_run *run)
+{
+	json_t *o = json_pack("{s:s,s:f,s:f,s:I,s:b,s:b}", "stage",
+			      r->stages[run->stage].name, "at_s",
+			      seconds(run->begin_ns - r->begin_ns),
+			      "duration_s", seconds(run->duration_ns),
+			      "attempt", (json_int_t)run->attempt, "open",
+			      run->is_open, "top", run->is_top);
+
+	if (o && run->rank >= 0)
+		(void)json_object_set_new(o, "rank", json_integer(run->rank));
+	if (o && run->status > 0)
+		(void)json_object_set_new(o, "status",
+					  json_integer(run->status));
+	return o;
+}
+
+static int order_begin(const void *x, const void *y, void *arg)
+{
+	const struct start_stage *stages = arg;
+	const struct start_stage *a = &stages[*(const uint32_t *)x],
+				 *b = &stages[*(const uint32_t *)y];
+
+	if (a->begin_ns != b->begin_ns)
+		return a->begin_ns < b->begin_ns ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+/* The numbers from 0 on, sorted; the caller's. */
+static uint32_t *sorted(size_t n, void *arg,
+			int (*order)(const void *x, const void *y, void *arg))
+{
+	uint32_t *v = calloc(n + 1, sizeof(*v));
+
+	for (size_t i = 0; v && i < n; i++)
+		v[i] = (uint32_t)i;
+	if (v && n)
+		qsort_r(v, n, sizeof(*v), order, arg);
+	return v;
+}
+
+/* As they began. */
+static json_t *stages_json(const struct start_report *r)
+{
+	AUTO_FREE uint32_t *order = sorted(r->n_stages, r->stages, order_begin);
+	json_t *a = order ? json_array() : NULL;
+
+	for (size_t i = 0; a && i < r->n_stages; i++) {
+		const struct start_stage *s = &r->stages[order[i]];
+
+		if (s->runs || s->lost_begins)
+			(void)json_array_append_new(a, stage_json(r, s));
+	}
+	return a;
+}
+
+static json_t *blame_json(const struct start_report *r,
+			  const struct start_blame *b)
+{
+	const struct start_cell *c = &r->cells[b->cell];
+	AUTO_BUF text = BUF_INIT;
+
+	if (start_blame_text(r, b, &text) < 0)
+		return NULL;
+	return json_pack("{s:s,s:s,s:f,s:f,s:I,s:s,s:s,s:s,s:f,s:I,s:I}",
+			 "node", r->nodes[c->node].name, "stage",
+			 r->stages[c->stage].name, "duration_s",
+			 seconds(c->duration_ns), "excess_s",
+			 seconds(b->excess_ns), "attempts",
+			 (json_int_t)c->attempts, "cause",
+			 start_cause_name(b->cause), "cause_stage",
+			 r->stages[b->within].name, "why", text.data,
+			 "explained_s", seconds(b->explained_ns), "slow_before",
+			 (json_int_t)b->past.slow, "starts_before",
+			 (json_int_t)b->past.starts);
+}
+
+static json_t *stragglers_json(const struct start_found *f)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; i < f->n_blames; i++)
+		(void)json_array_append_new(a, blame_json(&f->report,
+							  &f->blames[i]));
+	return a;
+}
+
+static json_t *lost_json(const struct start_lost *l)
+{
+	return json_pack("{s:f,s:f,s:f,s:f}", "node_s", l->node_s, "wait_s",
+			 l->wait_s, "gpu_s", l->gpu_s, "job_share",
+			 l->job_share);
+}
+
+static json_t *path_json(const struct start_report *r)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; i < r->n_path; i++) {
+		const struct start_run *run = &r->runs[r->path[i].run];
+		json_t *o = run_json(r, run);
+
+		(void)json_object_set_new(o, "node",
+					  json_string(
+						  r->nodes[run->node].name));
+		(void)json_object_set_new(o, "gap_s",
+					  json_real(
+						  seconds(r->path[i].gap_ns)));
+		(void)json_array_append_new(a, o);
+	}
+	return a;
+}
+
+static int order_slow(const void *x, const void *y, void *arg)
+{
+	const struct start_node *nodes = arg;
+	const struct start_node *a = &nodes[*(const uint32_t *)x],
+				*b = &nodes[*(const uint32_t *)y];
+
+	if (a->busy_ns != b->busy_ns)
+		return a->busy_ns > b->busy_ns ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+static json_t *node_runs(const struct start_report *r, uint32_t node,
+			 size_t *left)
+{
+	json_t *a = json_array();
+
+	const struct start_node *n = &r->nodes[node];
+
+	for (uint32_t i = 0; i < n->n_runs && *left; i++, --*left)
+		(void)json_array_append_new(a,
+					    run_json(r, &r->runs[n->first_run +
+								 i]));
+	return a;
+}
+
+/* The slowest ones, with what they did. */
+static json_t *nodes_json(const struct start_report *r, size_t limit)
+{
+	AUTO_FREE uint32_t *order = sorted(r->n_nodes, r->nodes, order_slow);
+	json_t *a = order ? json_array() : NULL;
+	size_t left = RUNS_MAX;
+
+	for (size_t i = 0; a && i < r->n_nodes && i < limit; i++) {
+		const struct start_node *n = &r->nodes[order[i]];
+
+		(void)json_array_append_new(a,
+					    json_pack("{s:s,s:f,s:b,s:o}",
+						      "node", n->name, "busy_s",
+						      seconds(n->busy_ns),
+						      "straggler",
+						      n->is_straggler, "runs",
+						      node_runs(r, order[i],
+								&left)));
+	}
+	return a;
+}
+
+static json_t *head_json(const struct start_found *f)
+{
+	const struct start_report *r = &f->report;
+	json_t *o = starts_job_json(&f->head);
+
+	/* The clocks of all nodes together say it better than the list does. */
+	if (o &&
+	    (json_object_set_new(o, "begin_ms",
+				 json_integer(r->begin_ns / NS_PER_MS)) < 0 ||
+	     json_object_set_new(o, "duration_s",
+				 json_real(seconds(r->end_ns - r->begin_ns))) <
+		     0 ||
+	     json_object_set_new(o, "left_out", json_integer(f->left_out)) <
+		     0)) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+static int find_start(struct call *c, const char *id,
+		      const struct start_found **ret, struct error *err)
+{
+	int rc = call_check_repo(c, "", err);
+
+	return rc < 0 ? rc
+		      : start_cache_get(c->service->start_cache,
+					strtoll(id, NULL, 10), ret, err);
+}
+
+int starts_get(struct call *c, struct error *err)
+{
+	const char *limit = call_param(c, "limit");
+	const struct start_found *f = NULL;
+	const struct start_report *r;
+	json_t *head, *more;
+	int rc = find_start(c, call_param(c, "id"), &f, err);
+
+	if (rc < 0)
+		return rc;
+	r = &f->report;
+	head = head_json(f);
+	more = json_pack("{s:o,s:I,s:o,s:o,s:o,s:o,s:o}", "node_level",
+			 spread_json(&r->spread), "nodes_all",
+			 (json_int_t)r->n_nodes, "lost", lost_json(&r->lost),
+			 "stages", stages_json(r), "stragglers",
+			 stragglers_json(f), "critical_path", path_json(r),
+			 "nodes",
+			 nodes_json(r, limit[0] ? (size_t)atoi(limit)
+						: LIMIT_DEFAULT));
+	rc = head && more && json_object_update(head, more) == 0
+		     ? call_send_json(c, json_incref(head), err)
+		     : error_nomem(err);
+	json_decref(more);
+	json_decref(head);
+	start_cache_put(c->service->start_cache, f);
+	return rc;
+}
+
+/* --------------------------------------------------------------------- bars --- */
+
+/* [stage, at_ms, duration_ms, 1 open | 2 top | 4 rank, ...]: a number for each
+ * thing that a bar is drawn from, since there are many of them. */
+static int put_bars(const struct start_report *r, const struct start_node *n,
+		    struct buf *b)
+{
+	int rc = buf_printf(b, "[\"%s\",%.3f,%d,[", n->name,
+			    seconds(n->busy_ns), n->is_straggler);
+
+	for (uint32_t i = 0; rc == 0 && i < n->n_runs; i++) {
+		const struct start_run *run = &r->runs[n->first_run + i];
+
+		rc = buf_printf(b, "%s%" PRIu32 ",%" PRId64 ",%" PRId64 ",%d",
+				i ? "," : "", run->stage,
+				(run->begin_ns - r->begin_ns) / NS_PER_MS,
+				run->duration_ns / NS_PER_MS,
+				(run->is_open ? 1 : 0) | (run->is_top ? 2 : 0) |
+					(run->rank >= 0 ? 4 : 0));
+	}
+	return rc == 0 ? buf_puts(b, "]]") : rc;
+}
+
+static int write_bars(const struct start_report *r, struct buf *b)
+{
+	AUTO_FREE uint32_t *order = sorted(r->n_nodes, r->nodes, order_slow);
+	int rc = order ? buf_printf(b, "{\"duration_s\":%.3f,\"stages\":[",
+				    seconds(r->end_ns - r->begin_ns))
+		       : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < r->n_stages; i++)
+		rc = buf_printf(b, "%s\"%s\"", i ? "," : "", r->stages[i].name);
+	if (rc == 0)
+		rc = buf_puts(b, "],\"nodes\":[");
+	for (size_t i = 0; rc == 0 && i < r->n_nodes; i++) {
+		rc = i ? buf_puts(b, ",\n") : 0;
+		if (rc == 0)
+			rc = put_bars(r, &r->nodes[order[i]], b);
+	}
+	return rc == 0 ? buf_puts(b, "]}\n") : rc;
+}
+
+int starts_bars(struct call *c, struct error *err)
+{
+	const struct start_found *f = NULL;
+	int rc = find_start(c, call_param(c, "id"), &f, err);
+
+	if (rc < 0)
+		return rc;
+	if (write_bars(&f->report, &c->reply.body) < 0)
+		rc = error_nomem(err);
+	c->reply.type = "application/json";
+	start_cache_put(c->service->start_cache, f);
+	return rc;
+}
+
+/* ------------------------------------------------------------------- export --- */
+
+int starts_export(struct call *c, struct error *err)
+{
+	const struct start_export_kind *k =
+		start_export_find(call_param(c, "format"));
+	const struct start_found *f = NULL;
+	struct start_title name;
+	int rc = find_start(c, call_param(c, "id"), &f, err);
+
+	if (rc < 0)
+		return rc;
+	name = (struct start_title){ f->head.job, f->head.attempt };
+	if (start_export(k, &f->report, &name, &c->reply.body) < 0)
+		rc = error_nomem(err);
+	c->reply.type = k->type;
+	start_cache_put(c->service->start_cache, f);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ compare --- */
+
+static const struct start_stage *find_stage(const struct start_report *r,
+					    const char *name)
+{
+	for (size_t i = 0; i < r->n_stages; i++)
+		if (strcmp(r->stages[i].name, name) == 0 && r->stages[i].runs)
+			return &r->stages[i];
+	return NULL;
+}
+
+static json_t *side_json(const struct start_stage *s)
+{
+	return s ? json_pack("{s:f,s:f,s:f,s:f,s:I,s:I}", "median_s",
+			     seconds(s->spread.median_ns), "max_s",
+			     seconds(s->spread.max_ns), "max_median",
+			     s->spread.max_median, "job_s", seconds(s->job_ns),
+			     "retries", (json_int_t)s->retries, "stragglers",
+			     (json_int_t)s->stragglers)
+		 : json_null();
+}
+
+static json_t *pair_json(const char *name, const struct start_stage *a,
+			 const struct start_stage *b)
+{
+	int64_t x = a ? a->job_ns : 0, y = b ? b->job_ns : 0;
+
+	return json_pack("{s:s,s:b,s:o,s:o,s:f}", "stage", name, "top",
+			 (a && a->is_top) || (b && b->is_top), "a",
+			 side_json(a), "b", side_json(b), "change_s",
+			 seconds(y - x));
+}
+
+/* Stages of the first start as they began, then those that only the second has. */
+static json_t *pairs_json(const struct start_report *a,
+			  const struct start_report *b)
+{
+	AUTO_FREE uint32_t *x = sorted(a->n_stages, a->stages, order_begin);
+	AUTO_FREE uint32_t *y = sorted(b->n_stages, b->stages, order_begin);
+	json_t *list = x && y ? json_array() : NULL;
+
+	for (size_t i = 0; list && i < a->n_stages; i++) {
+		const struct start_stage *s = &a->stages[x[i]];
+
+		if (s->runs)
+			(void)json_array_append_new(
+				list,
+				pair_json(s->name, s, find_stage(b, s->name)));
+	}
+	for (size_t i = 0; list && i < b->n_stages; i++) {
+		const struct start_stage *s = &b->stages[y[i]];
+
+		if (s->runs && !find_stage(a, s->name))
+			(void)json_array_append_new(list, pair_json(s->name,
+								    NULL, s));
+	}
+	return list;
+}
+
+static json_t *whole_json(const struct start_found *f)
+{
+	json_t *o = head_json(f);
+
+	if (!o ||
+	    json_object_set_new(o, "nodes_all",
+				json_integer((json_int_t)f->report.n_nodes)) <
+		    0 ||
+	    json_object_set_new(o, "node_level",
+				spread_json(&f->report.spread)) < 0 ||
+	    json_object_set_new(o, "lost", lost_json(&f->report.lost)) < 0) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+int starts_compare(struct call *c, struct error *err)
+{
+	const struct start_found *a = NULL, *b = NULL;
+	int rc = find_start(c, call_param(c, "id"), &a, err);
+
+	if (rc == 0)
+		rc = find_start(c, call_param(c, "with"), &b, err);
+	if (rc == 0)
+		rc = call_send_json(c,
+				    json_pack("{s:o,s:o,s:f,s:o}", "a",
+					      whole_json(a), "b", whole_json(b),
+					      "change_s",
+					      seconds(b->report.end_ns -
+						      b->report.begin_ns -
+						      a->report.end_ns +
+						      a->report.begin_ns),
+					      "stages",
+					      pairs_json(&a->report,
+							 &b->report)),
+				    err);
+	start_cache_put(c->service->start_cache, a);
+	start_cache_put(c->service->start_cache, b);
+	return rc;
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""otlp-check.py FILE: hold a file to OTLP's ExportTraceServiceRequest in JSON, and print
+its spans by name.
+
+The rules are those of opentelemetry-proto 1.x: lowerCamelCase keys, ids in lower-case hex,
+64-bit numbers as decimal strings, enums as numbers; unknown keys are refused.  With Python's
+opentelemetry-proto installed, its message types check as well."""
+import collections
+import json
+import re
+import sys
+
+HEX = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
+SPAN = {
+    "traceId", "spanId", "parentSpanId", "name", "kind", "startTimeUnixNano",
+    "endTimeUnixNano", "attributes", "status",
+}
+
+
+def must(ok, what):
+    if not ok:
+        sys.exit("no OTLP: %s" % (what,))
+
+
+def keys(o, allowed):
+    must(isinstance(o, dict) and set(o) <= set(allowed), o)
+
+
+def attributes(items):
+    for a in items:
+        keys(a, ["key", "value"])
+        keys(a["value"], ["stringValue", "intValue", "boolValue"])
+        must(len(a["value"]) == 1, a)
+        if "intValue" in a["value"]:
+            must(re.fullmatch("-?[0-9]+", a["value"]["intValue"]), a)
+
+
+def span(s):
+    keys(s, SPAN)
+    for key, n in HEX.items():
+        must(key not in s or re.fullmatch("[0-9a-f]{%d}" % n, s[key]), s)
+        must(key not in s or int(s[key], 16), s)
+    for key in "startTimeUnixNano", "endTimeUnixNano":
+        must(re.fullmatch("[0-9]+", s[key]), s)
+    must(int(s["startTimeUnixNano"]) <= int(s["endTimeUnixNano"]), s)
+    must(s["kind"] == 1 and s["name"], s)
+    attributes(s.get("attributes", []))
+    keys(s.get("status", {}), ["code", "message"])
+
+
+text = open(sys.argv[1]).read()
+spans = []
+request = json.loads(text)
+keys(request, ["resourceSpans"])
+for r in request["resourceSpans"]:
+    keys(r, ["resource", "scopeSpans"])
+    keys(r["resource"], ["attributes"])
+    attributes(r["resource"]["attributes"])
+    for scope in r["scopeSpans"]:
+        keys(scope, ["scope", "spans"])
+        spans += scope["spans"]
+for s in spans:
+    span(s)
+ids = {s["spanId"]: s["name"] for s in spans}
+must(len(ids) == len(spans), "a span id comes twice")
+must(len({s["traceId"] for s in spans}) == 1, "there are several traces")
+must(all(s.get("parentSpanId", "") in ids for s in spans if s["name"] != "start"),
+     "a span has no parent")
+try:
+    from google.protobuf import json_format
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+    json_format.Parse(text, trace_service_pb2.ExportTraceServiceRequest())
+except ImportError:
+    pass
+count = collections.Counter((s["name"], ids.get(s.get("parentSpanId"), "")) for s in spans)
+for (name, parent), n in sorted(count.items()):
+    print("%s spans=%d parent=%s" % (name, n, parent))

@@ -1,0 +1,229 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What bootseer-registry makes of the stage events of jobs' starts: causes, comparison,
+# history, trends, exports; and the commands that show these.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+
+bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
+
+setup_file()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	PGTMP=$(mktemp -d /tmp/starts.XXXXXX)
+	export PGTMP
+	chmod 755 "$PGTMP"
+	pg_init "$PGTMP/pg"
+}
+
+teardown_file()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	pg_stop
+	rm -rf "$PGTMP"
+}
+
+setup()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	W=$BATS_TEST_TMPDIR
+	unset RANK BOOTSEER_JOB BOOTSEER_ATTEMPT BOOTSEER_NODE BOOTSEER_RANK \
+		BOOTSEER_SERVICE
+}
+
+teardown()
+{
+	local p
+
+	for p in "${services[@]}"; do
+		kill -KILL "$p" 2>/dev/null || :
+	done
+	[ -n "${BATS_TEST_COMPLETED:-}" ] || ! compgen -G "$W/log.*" >/dev/null ||
+		sed 's/^/# /' "$W"/log.* >&3
+}
+
+# line SECONDS NODE STAGE EV [FIELD...]: the time is of a second ago at 100 s.
+line()
+{
+	local at=$1 node=$2 stage=$3 ev=$4
+
+	shift 4
+	printf 'BOOTSEER stage=%s ev=%s node=%s ts=%d000000000 %s\n' "$stage" "$ev" "$node" \
+		$((${BEGIN:=$(date +%s) - 101} + at)) "$*"
+}
+
+# A start of five nodes; n3 waits for its disk as long as is said.
+a_start() # SECONDS
+{
+	local n
+
+	for n in 1 2 3 4 5; do
+		line 0 "n$n" image begin image=h/a:1 label=team
+		line 10 "n$n" image end gpus=8 origin_bytes=1000000000 disk_ms=100
+		line 20 "n$n" env begin
+		if [ "$n" = 3 ]; then
+			line $((40 + $1)) n3 env end "disk_ms=${1}000"
+		else
+			line 40 "n$n" env end disk_ms=200
+		fi
+		line 100 "n$n" train mark
+	done
+}
+
+send_start() # JOB SECONDS
+{
+	a_start "$2" | "$bootseer" stage send --service "$U" --job "$1" -
+}
+
+# What was heard last is as if heard two minutes ago, so that the starts are over.
+make_old()
+{
+	local sql="UPDATE job_start SET received = received - 120"
+
+	end_service TERM
+	if [ "$kind" = sqlite ]; then
+		python3 -c 'import sqlite3, sys
+d = sqlite3.connect(sys.argv[1])
+d.execute(sys.argv[2])
+d.commit()' "${DB#sqlite:}" "$sql"
+	else
+		pg_do "$db_name" -c "$sql"
+	fi
+	service
+	wait_for grep -q 'summed up starts of jobs' "$LOG"
+}
+
+causes_and_changes()
+{
+	service
+	BEGIN=
+	send_start j1 0
+	send_start j2 40
+	export BOOTSEER_SERVICE=$U
+	"$bootseer" start show --json j2 >"$W/show"
+	jq -e '.image == "h/a:1" and .label == "team"' "$W/show"
+	jq -e '.stragglers == [.stragglers[0]] and (.stragglers[0] | .node == "n3" and
+		.stage == "env" and .cause == "slow_disk" and
+		(.why | test("^waited 40.0 s for its disk, the median node 0.2 s$")))' \
+		"$W/show"
+	jq -e '.lost.node_s == 500 and .lost.gpu_s == 4000' "$W/show"
+	"$bootseer" start show j2 >"$W/text"
+	grep -q '^ *slow_disk: waited 40.0 s for its disk' "$W/text"
+
+	"$bootseer" start compare --json j1 j2 >"$W/compare"
+	jq -e '.a.job == "j1" and .b.job == "j2" and .change_s == 0 and
+		(.stages[] | select(.stage == "env") | .change_s == 40 and
+		 .a.max_s == 20 and .b.max_s == 60)' "$W/compare"
+	"$bootseer" start compare j1 j2 >"$W/text"
+	grep -qE '^env +20\.0 s +60\.0 s +\+40\.0 s' "$W/text"
+	run -1 "$bootseer" start compare j1 other
+	[[ $output == *"no start of job 'other' is known"* ]]
+	# Of what is asked for again the analysis is there.
+	n=$(metric start_reports_made_total)
+	"$bootseer" start show --json j2 | cmp - "$W/show"
+	[ "$(metric start_reports_made_total)" = "$n" ]
+	unset BOOTSEER_SERVICE
+}
+
+@test "a straggler has a cause, and starts are compared" {
+	on_each_db causes_and_changes
+}
+
+history_is_kept()
+{
+	local i
+
+	service
+	for i in 1 2 3 4; do
+		BEGIN=
+		send_start "j$i" 40
+	done
+	make_old
+	ask "$U/v1/nodes?days=2"
+	jq -e '.nodes == [.nodes[0]] and (.nodes[0] | .node == "n3" and .slow == 4 and
+		.starts == 4 and .excess_s == 160)' "$O"
+	ask "$U/v1/nodes/n3"
+	jq -e '.starts | length == 4 and all(.slow and .cause == "slow_disk" and
+		.stage == "env" and .busy_s == 70 and .median_s == 30)' "$O"
+	ask "$U/v1/nodes/n1"
+	jq -e '.starts | length == 4 and all(.slow | not)' "$O"
+	ask "$U/v1/trends?by=label&days=2"
+	jq -e '.rows[] | select(.key == "team" and .stage == "env") | .starts == 4 and
+		.median_s == 20 and .worst_s == 60 and .job_s == 60 and .stragglers == 4' "$O"
+	ask "$U/v1/trends?by=image&image=h/b:1"
+	jq -e '.rows == []' "$O"
+	ask "$U/v1/trends"
+	jq -e '[.rows[] | select(.stage == "") | .starts] | add == 4' "$O"
+	# A start is added once, also by the next process.
+	end_service TERM
+	service
+	ask "$U/v1/nodes/n3"
+	jq -e '.starts | length == 4' "$O"
+	# Who was slow before is named when nothing else explains it.
+	BEGIN=
+	a_start 40 | sed 's/disk_ms=[0-9]*//' |
+		"$bootseer" stage send --service "$U" --job j5 -
+	jq -e '.stragglers[0] | .cause == "slow_node" and .slow_before == 4' \
+		<("$bootseer" start show --service "$U" --json j5)
+}
+
+@test "nodes, days, images and labels have a history when starts are over" {
+	on_each_db history_is_kept
+}
+
+@test "stages are histograms of Prometheus without jobs" {
+	DB=sqlite:$W/registry.db
+	kind=sqlite
+	service
+	send_start j1 40
+	make_old
+	curl -fsS "$U/metrics" >"$W/metrics"
+	if command -v promtool >/dev/null; then
+		promtool check metrics <"$W/metrics"
+	fi
+	grep -qx 'bootseer_stage_duration_seconds_bucket{stage="env",le="20"} 4' "$W/metrics"
+	grep -qx 'bootseer_stage_duration_seconds_bucket{stage="env",le="60"} 5' "$W/metrics"
+	grep -qx 'bootseer_stage_duration_seconds_count{stage="env"} 5' "$W/metrics"
+	grep -qx 'bootseer_start_duration_seconds_sum{} 100.000' "$W/metrics"
+	run ! grep -E 'job="|node="' "$W/metrics"
+}
+
+@test "a start is exported as Chrome's trace, OTLP and CSV" {
+	DB=sqlite:$W/registry.db
+	service
+	send_start j1 40
+	export BOOTSEER_SERVICE=$U
+	"$bootseer" start export --format chrome j1 >"$W/chrome"
+	jq -e '[.traceEvents[] | select(.ph == "X" and .cat == "stage")] | length == 10 and
+		all(.ts >= 0 and .dur > 0 and .pid > 0)' "$W/chrome"
+	jq -e '.traceEvents[] | select(.name == "env" and .dur == 60000000) | .ts == 20000000' \
+		"$W/chrome"
+	"$bootseer" start export --format csv j1 >"$W/csv"
+	[ "$(wc -l <"$W/csv")" = 11 ]
+	grep -qx 'j1,0,n3,,env,1,20.000000,60.000000,,0,1' "$W/csv"
+	"$bootseer" start export --format otlp j1 >"$W/otlp"
+	python3 "$BATS_TEST_DIRNAME/otlp-check.py" "$W/otlp" >"$W/spans"
+	grep -qx 'start spans=1 parent=' "$W/spans"
+	grep -qx 'node spans=5 parent=start' "$W/spans"
+	grep -qx 'env spans=5 parent=node' "$W/spans"
+	run -2 "$bootseer" start export --format xml j1
+	[[ $output == *chrome* ]]
+}
+
+@test "a start is watched until training begins" {
+	DB=sqlite:$W/registry.db
+	service
+	export BOOTSEER_SERVICE=$U
+	BEGIN=
+	a_start 40 >"$W/all"
+	grep -v 'stage=train' "$W/all" | "$bootseer" stage send --job j1 -
+	"$bootseer" start watch --json --interval 100ms j1 >"$W/watch" 3>&- &
+	child=$!
+	wait_for grep -q '"ready":false' "$W/watch"
+	grep 'stage=train' "$W/all" | "$bootseer" stage send --job j1 -
+	wait "$child"
+	tail -n 1 "$W/watch" | jq -e '.ready and .duration_s == 100'
+	"$bootseer" start watch j1 >"$W/text"
+	grep -qx 'training began after 100.0 s' "$W/text"
+}
