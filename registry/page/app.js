@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts of jobs, and one start as bars of its nodes.  Everything that the service
-// says is text, never markup: textContent and attributes only.
+// Views by the address's hash.  Everything that the service says is text, never markup:
+// textContent and attributes only.
 "use strict";
 
 const COLOURS = 10;
 const SVG = "http://www.w3.org/2000/svg";
+const FIRST_ROWS = 10;
+const LIVE_MS = 5000; // a start that is not ready is asked for again
 const main = document.getElementById("main");
 const message = document.getElementById("message");
 const token = document.getElementById("token");
@@ -32,6 +34,10 @@ function seconds(s) {
 	return s.toFixed(1) + " s";
 }
 
+function hours(h) {
+	return h.toFixed(2) + " h";
+}
+
 function when(ms) {
 	return new Date(ms).toISOString().replace("T", " ").slice(0, 19) + "Z";
 }
@@ -57,6 +63,10 @@ function table(columns, rows) {
 	const head = t.appendChild(make("thead")).appendChild(make("tr"));
 	const body = t.appendChild(make("tbody"));
 
+	// What scrolls is to be reached by keys.
+	box.tabIndex = 0;
+	box.setAttribute("role", "group");
+	box.setAttribute("aria-label", columns.map((c) => c[0]).join(", "));
 	for (const [title, , number] of columns) {
 		const th = head.appendChild(make("th", title, number ? "number" : ""));
 
@@ -74,6 +84,19 @@ function table(columns, rows) {
 	return box;
 }
 
+// The first of many rows, and a button for the others.
+function firstRows(columns, rows) {
+	const box = make("div");
+
+	box.append(table(columns, rows.slice(0, FIRST_ROWS)));
+	if (rows.length > FIRST_ROWS) {
+		const button = box.appendChild(make("button", "Show all " + rows.length));
+
+		button.addEventListener("click", () => box.replaceChildren(table(columns, rows)));
+	}
+	return box;
+}
+
 function link(text, hash) {
 	const a = make("a", text);
 
@@ -81,22 +104,56 @@ function link(text, hash) {
 	return a;
 }
 
+function nodeLink(name, slow) {
+	const a = link(name, "node/" + name);
+
+	if (slow)
+		a.className = "slow";
+	return a;
+}
+
+function part(view, title, ...more) {
+	view.append(make("h2", title), ...more);
+}
+
 // ---------------------------------------------------------------------- list
 
-function listView(found) {
-	const view = make("section");
+function filterRows(box, input) {
+	const words = input.value.toLowerCase().split(" ").filter(Boolean);
 
-	view.append(make("h2", "Starts"));
-	view.append(table([
+	for (const tr of box.querySelectorAll("tbody tr")) {
+		const text = tr.textContent.toLowerCase();
+
+		tr.hidden = !words.every((w) => text.includes(w));
+	}
+}
+
+function listView(found, title) {
+	const view = make("section");
+	const live = found.starts.filter((s) => !s.ready);
+	const columns = [
 		["Job", (s) => link(s.job, "start/" + s.id)],
 		["Attempt", (s) => String(s.attempt), true],
 		["Begin", (s) => when(s.begin_ms)],
 		["Duration", (s) => seconds(s.duration_s), true],
 		["Training began", (s) => (s.ready ? "yes" : "no")],
+		["Image", (s) => (s.image ? link(s.image, "image/" + s.image) : "")],
+		["Label", (s) => (s.label ? link(s.label, "label/" + s.label) : "")],
 		["Events", (s) => String(s.events), true],
-	], found.starts));
+	];
+	const all = table(columns, found.starts);
+	const label = make("label", "Search ");
+	const input = label.appendChild(make("input"));
+
+	input.type = "search";
+	input.id = "search";
+	input.addEventListener("input", () => filterRows(view, input));
+	view.append(make("h2", title), label);
+	if (live.length)
+		view.append(make("h3", "Not begun to train: " + live.length));
+	view.append(all);
 	if (!found.starts.length)
-		view.append(make("p", "No start is known yet: bootseer stage send."));
+		view.append(make("p", "No start is known here: bootseer stage send."));
 	return view;
 }
 
@@ -124,47 +181,175 @@ function legend(map) {
 	return list;
 }
 
-function bars(start, node, map) {
-	const whole = start.duration_s || 1;
-	const svg = draw("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", role: "img" });
-	const said = [];
+// What the start was spent on: the median node's stages, one after the other.
+function breakdown(start, map) {
+	const top = start.stages.filter((s) => s.top);
+	const row = (name, of) => {
+		const sum = top.reduce((n, s) => n + of(s), 0) || 1;
+		const svg = draw("svg", { viewBox: "0 0 1000 20", preserveAspectRatio: "none", role: "img" });
+		let at = 0;
 
-	for (const run of node.runs) {
-		if (!run.top)
-			continue;
-		const text = run.stage + ", " + (run.open ? "no end" : seconds(run.duration_s)) +
-			", at " + seconds(run.at_s);
-		const rect = svg.appendChild(draw("rect", {
-			x: 1000 * run.at_s / whole,
-			width: Math.max(1, 1000 * run.duration_s / whole),
-			height: 10,
-			class: run.open ? "open" : map.get(run.stage) || "c9",
-		}));
+		svg.setAttribute("aria-label", name + ": " +
+			top.map((s) => s.stage + " " + seconds(of(s))).join(", "));
+		for (const s of top) {
+			const w = 1000 * of(s) / sum;
+			const rect = svg.appendChild(draw("rect", { x: at, width: w, height: 20,
+				class: map.get(s.stage) }));
 
-		rect.appendChild(draw("title", {})).textContent = text;
-		said.push(text);
-	}
-	svg.setAttribute("aria-label", node.node + ": " + said.join("; "));
-	return svg;
-}
-
-function gantt(start) {
-	const map = colours(start);
-	const view = make("section");
+			rect.appendChild(draw("title", {})).textContent = s.stage + ", " + seconds(of(s));
+			at += w;
+		}
+		return [make("span", name, "name"), make("span", seconds(sum === 1 ? 0 : sum), "number"), svg];
+	};
 	const grid = make("div", undefined, "gantt");
 
-	view.append(make("h2", "Nodes, the slowest first: " + start.nodes.length + " of " +
-		start.nodes_all));
-	view.append(legend(map));
-	for (const node of start.nodes) {
-		const name = make("span", node.node, node.straggler ? "name slow" : "name");
+	grid.append(...row("median node", (s) => s.node.median_s),
+		...row("slowest nodes", (s) => s.node.max_s));
+	return grid;
+}
 
-		name.title = node.node;
-		grid.append(name, make("span", seconds(node.busy_s), "number"),
-			bars(start, node, map));
+// Quartiles as a box, from the fastest node to the slowest, of each stage.
+function boxes(start, map) {
+	const grid = make("div", undefined, "gantt");
+	const most = Math.max(...start.stages.map((s) => s.node.max_s), 0.001);
+
+	for (const s of start.stages) {
+		const n = s.node;
+		const x = (v) => 1000 * v / most;
+		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
+		const text = s.stage + ": fastest " + seconds(n.min_s) + ", half of the nodes " +
+			seconds(n.p25_s) + " to " + seconds(n.p75_s) + ", median " + seconds(n.median_s) +
+			", slowest " + seconds(n.max_s);
+
+		if (!n.nodes)
+			continue;
+		svg.setAttribute("aria-label", text);
+		svg.appendChild(draw("title", {})).textContent = text;
+		svg.append(
+			draw("rect", { x: x(n.min_s), y: 6, width: Math.max(2, x(n.max_s - n.min_s)), height: 2, class: "line" }),
+			draw("rect", { x: x(n.p25_s), y: 1, width: Math.max(3, x(n.p75_s - n.p25_s)), height: 12,
+				class: map.get(s.stage) || "c9" }),
+			draw("rect", { x: x(n.median_s), y: 0, width: 2, height: 14, class: "mark" }),
+			draw("rect", { x: Math.max(0, x(n.max_s) - 2), y: 3, width: 2, height: 8, class: "line" }));
+		grid.append(make("span", s.stage, "name"), make("span", seconds(n.median_s), "number"), svg);
 	}
-	view.append(grid);
-	return view;
+	return grid;
+}
+
+// Nodes as rows of a canvas, of which only those in sight are drawn: thousands of nodes
+// with tens of stages each scroll like few.
+const ROW = 18;
+
+function barsCanvas(bars, map) {
+	const box = make("div", undefined, "bars");
+	const space = box.appendChild(make("div"));
+	const canvas = space.appendChild(make("canvas"));
+	const tip = make("p", "Point at a bar, or move with the arrow keys.", "tip");
+	const whole = (bars.duration_s || 1) * 1000;
+	const inner = bars.stages.map((s) => map.get(s) || "c9");
+	let at = 0; // the row that is told of
+	let palette = null;
+	let waiting = false;
+
+	box.tabIndex = 0;
+	box.setAttribute("role", "group");
+	box.setAttribute("aria-label", "Nodes with their stages, the slowest first");
+	canvas.setAttribute("aria-hidden", "true");
+	tip.setAttribute("role", "status");
+	space.style.setProperty("height", bars.nodes.length * ROW + "px");
+
+	function colour(name) {
+		palette ||= getComputedStyle(document.documentElement);
+		return palette.getPropertyValue("--" + name).trim();
+	}
+	function names() {
+		return Math.min(170, box.clientWidth / 3);
+	}
+	function paint() {
+		waiting = false;
+		if (!box.isConnected)
+			return;
+		const ratio = window.devicePixelRatio || 1;
+		const w = box.clientWidth, h = box.clientHeight, left = names();
+		const first = Math.floor(box.scrollTop / ROW);
+		const g = canvas.getContext("2d");
+
+		if (canvas.width !== Math.round(w * ratio) || canvas.height !== Math.round(h * ratio)) {
+			canvas.width = Math.round(w * ratio);
+			canvas.height = Math.round(h * ratio);
+			canvas.style.setProperty("height", h + "px");
+		}
+		g.setTransform(ratio, 0, 0, ratio, 0, 0);
+		g.clearRect(0, 0, w, h);
+		g.font = "12px system-ui, sans-serif";
+		g.textBaseline = "middle";
+		for (let i = first; i < bars.nodes.length && (i - first) * ROW < h + ROW; i++) {
+			const [name, busy, slow, runs] = bars.nodes[i];
+			const y = i * ROW - box.scrollTop;
+			const scale = (w - left - 4) / whole;
+
+			g.fillStyle = colour(i === at ? "line" : "bar");
+			g.fillRect(left, y + 1, w - left - 4, ROW - 2);
+			for (let k = 0; k < runs.length; k += 4) {
+				if (!(runs[k + 3] & 2))
+					continue;
+				g.fillStyle = colour(runs[k + 3] & 1 ? "slow" : inner[runs[k]]);
+				g.fillRect(left + runs[k + 1] * scale, y + 2,
+					Math.max(1, runs[k + 2] * scale), ROW - 4);
+			}
+			g.fillStyle = colour(slow ? "slow" : "text");
+			g.fillText(name, 2, y + ROW / 2, left - 62);
+			g.textAlign = "right";
+			g.fillText(seconds(busy), left - 6, y + ROW / 2);
+			g.textAlign = "left";
+		}
+	}
+	function later() {
+		if (!waiting)
+			requestAnimationFrame(paint);
+		waiting = true;
+	}
+	function tell(row, ms) {
+		const [name, busy, slow, runs] = bars.nodes[row];
+		const said = [];
+
+		at = row;
+		for (let k = 0; k < runs.length; k += 4)
+			if (ms === null ? runs[k + 3] & 2 : runs[k + 1] <= ms && ms <= runs[k + 1] + runs[k + 2])
+				said.push(bars.stages[runs[k]] + " " + (runs[k + 3] & 1 ? "without an end"
+					: seconds(runs[k + 2] / 1000)));
+		tip.replaceChildren(nodeLink(name, slow), " " + seconds(busy) + ": " +
+			(said.slice(0, 12).join(", ") || "nothing then"));
+		later();
+	}
+	box.addEventListener("scroll", later, { passive: true });
+	box.addEventListener("pointermove", (e) => {
+		const r = box.getBoundingClientRect();
+		const row = Math.floor((e.clientY - r.top + box.scrollTop) / ROW);
+
+		if (row >= 0 && row < bars.nodes.length)
+			tell(row, (e.clientX - r.left - names()) / (box.clientWidth - names() - 4) * whole);
+	});
+	box.addEventListener("keydown", (e) => {
+		const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -1e9, End: 1e9 }[e.key];
+
+		if (e.key === "Enter")
+			location.hash = "node/" + bars.nodes[at][0];
+		if (!step || !bars.nodes.length)
+			return;
+		e.preventDefault();
+		const row = Math.max(0, Math.min(bars.nodes.length - 1, at + step));
+
+		if (row * ROW < box.scrollTop || (row + 1) * ROW > box.scrollTop + box.clientHeight)
+			box.scrollTop = row * ROW - box.clientHeight / 2;
+		tell(row, null);
+	});
+	new ResizeObserver(later).observe(box);
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+		palette = null;
+		later();
+	});
+	return [tip, box];
 }
 
 function stagesTable(start) {
@@ -182,52 +367,288 @@ function stagesTable(start) {
 	], start.stages);
 }
 
-function startView(start) {
-	const view = make("section");
-	const n = start.node_level;
+function summary(start) {
+	const n = start.node_level, l = start.lost;
+	const facts = [
+		[start.ready ? "Until training began" : "So far", seconds(start.duration_s)],
+		["Nodes", String(start.nodes_all)],
+		["Median node", seconds(n.median_s)],
+		["Slowest node", seconds(n.max_s)],
+		["Max/Median", n.max_median.toFixed(2)],
+		["Node time", hours(l.node_s / 3600)],
+		["Waiting for others", l.node_s ? (100 * l.wait_s / l.node_s).toFixed(0) + " %" : "-"],
+	];
+	const list = make("dl", undefined, "facts");
 
-	view.append(make("h2", start.job + ", attempt " + start.attempt));
-	view.append(make("p", when(start.begin_ms) + ", " + seconds(start.duration_s) +
-		(start.ready ? " until training began" : " so far") + "; " + start.nodes_all +
-		" nodes, median " + seconds(n.median_s) + ", slowest " + seconds(n.max_s) +
-		", Max/Median " + n.max_median.toFixed(2)));
-	view.append(stagesTable(start));
-	if (start.stragglers.length) {
-		view.append(make("h2", "Stragglers"));
-		view.append(table([
-			["Node", (s) => make("span", s.node, "slow")],
+	if (l.gpu_s)
+		facts.push(["GPU time", hours(l.gpu_s / 3600)]);
+	if (l.job_share)
+		facts.push(["Share of the job", (100 * l.job_share).toFixed(1) + " %"]);
+	for (const [name, value] of facts) {
+		const box = list.appendChild(make("div"));
+
+		box.append(make("dt", name), make("dd", value));
+	}
+	return list;
+}
+
+function startView(start, bars) {
+	const view = make("section");
+	const map = colours(start);
+	const links = make("p", when(start.begin_ms) + " ");
+
+	view.append(make("h2", start.job + ", attempt " + start.attempt), links);
+	if (start.image)
+		links.append("image ", link(start.image, "image/" + start.image), " ");
+	if (start.label)
+		links.append("label ", link(start.label, "label/" + start.label), " ");
+	links.append(link("earlier starts of this job", "job/" + start.job));
+	view.append(summary(start));
+	if (start.stragglers.length)
+		part(view, "Stragglers: " + start.stragglers.length, firstRows([
+			["Node", (s) => nodeLink(s.node, true)],
 			["Stage", (s) => s.stage],
 			["Took", (s) => seconds(s.duration_s), true],
 			["More than the median", (s) => seconds(s.excess_s), true],
-			["Attempts", (s) => String(s.attempts), true],
-		], start.stragglers));
-	}
-	view.append(make("h2", "Critical path"));
-	view.append(table([
-		["Node", (s) => s.node],
+			["Likely cause", (s) => s.cause.replace("_", " ")],
+			["Why", (s) => s.why],
+		], start.stragglers.slice().sort((a, b) => b.excess_s - a.excess_s)));
+	part(view, "Nodes, the slowest first: " + bars.nodes.length, legend(map), ...barsCanvas(bars, map));
+	part(view, "What the time went to", breakdown(start, map));
+	part(view, "Nodes of each stage: half of them in the box", boxes(start, map));
+	part(view, "Stages", stagesTable(start));
+	part(view, "Critical path", table([
+		["Node", (s) => nodeLink(s.node)],
 		["Stage", (s) => s.stage],
 		["At", (s) => seconds(s.at_s), true],
 		["Took", (s) => seconds(s.duration_s), true],
 		["After a gap of", (s) => seconds(s.gap_s), true],
 	], start.critical_path));
-	view.append(gantt(start));
+	return view;
+}
+
+// ------------------------------------------------------- job, compare, trends
+
+function compareView(c) {
+	const view = make("section");
+	const cell = (s, key) => (s ? seconds(s[key]) : "-");
+	const change = (s) => make("span", (s.change_s > 0 ? "+" : "") + seconds(s.change_s),
+		s.change_s > 1 ? "slow" : "");
+
+	view.append(make("h2", "Two starts"));
+	view.append(table([
+		["Which", (s) => s.name],
+		["Job", (s) => link(s.of.job, "start/" + s.of.id)],
+		["Attempt", (s) => String(s.of.attempt), true],
+		["Begin", (s) => when(s.of.begin_ms)],
+		["Duration", (s) => seconds(s.of.duration_s), true],
+		["Nodes", (s) => String(s.of.nodes_all), true],
+		["Max/Median", (s) => s.of.node_level.max_median.toFixed(2), true],
+	], [{ name: "A", of: c.a }, { name: "B", of: c.b }]));
+	part(view, "Stages", table([
+		["Stage", (s) => s.stage],
+		["Job A", (s) => cell(s.a, "job_s"), true],
+		["Job B", (s) => cell(s.b, "job_s"), true],
+		["Change", change, true],
+		["Median A", (s) => cell(s.a, "median_s"), true],
+		["Median B", (s) => cell(s.b, "median_s"), true],
+		["Max A", (s) => cell(s.a, "max_s"), true],
+		["Max B", (s) => cell(s.b, "max_s"), true],
+	], c.stages));
+	return view;
+}
+
+function jobView(found, job) {
+	const view = listView(found, "Starts of " + job);
+	const pairs = found.starts.slice(0, -1).map((s, i) => [found.starts[i + 1], s]);
+
+	if (pairs.length)
+		part(view, "Compare", table([
+			["Start", (p) => when(p[1].begin_ms)],
+			["Took", (p) => seconds(p[1].duration_s), true],
+			["Compare", (p) => link("with the one before", "compare/" + p[0].id + "/" + p[1].id)],
+		], pairs));
+	return view;
+}
+
+// Columns by day, one colour for each stage, on top of one another.
+function columnsOf(rows) {
+	const stages = [...new Set(rows.map((r) => r.stage))].filter(Boolean);
+	const map = new Map(stages.map((s, i) => [s, "c" + (i % COLOURS)]));
+	const days = [...new Set(rows.map((r) => r.key))];
+	const of = (d) => rows.filter((r) => r.key === d && r.stage);
+	const most = Math.max(...days.map((d) => of(d).reduce((n, r) => n + r.median_s, 0)), 0.001);
+	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
+	const wide = Math.min(1000 / days.length, 100);
+
+	svg.setAttribute("aria-label", "Mean of the median nodes' stages, by day; the table has the figures");
+	days.forEach((d, i) => {
+		let y = 200;
+
+		for (const r of of(d)) {
+			const h = 195 * r.median_s / most;
+			const rect = svg.appendChild(draw("rect", { x: i * wide + wide * 0.1, y: y - h,
+				width: wide * 0.8, height: h, class: map.get(r.stage) }));
+
+			rect.appendChild(draw("title", {})).textContent = when(d * 86400000).slice(0, 10) +
+				", " + r.stage + ": " + seconds(r.median_s);
+			y -= h;
+		}
+	});
+	return [legend(map), svg];
+}
+
+function trendTable(rows, title, name) {
+	return table([
+		[title, (r) => name(r.key)],
+		["Starts", (r) => String(r.starts), true],
+		["Nodes", (r) => String(r.nodes), true],
+		["Start", (r) => seconds(r.job_s), true],
+		["Median node", (r) => seconds(r.median_s), true],
+		["Slowest node", (r) => seconds(r.worst_s), true],
+		["Stragglers", (r) => String(r.stragglers), true],
+		["Node time", (r) => hours(r.node_hours), true],
+		["Waiting", (r) => hours(r.wait_hours), true],
+	], rows.filter((r) => !r.stage));
+}
+
+function trendView(title, days, images, labels) {
+	const view = make("section");
+
+	view.append(make("h2", title));
+	if (!days.rows.length) {
+		view.append(make("p", "No start is over yet: that is a minute after training began."));
+		return view;
+	}
+	view.append(make("p", "Stages of the median node, mean of each day's starts"),
+		...columnsOf(days.rows));
+	part(view, "By day", trendTable(days.rows, "Day", (k) => when(k * 86400000).slice(0, 10)));
+	if (images)
+		part(view, "By image", trendTable(images.rows, "Image",
+			(k) => (k ? link(k, "image/" + k) : "not said")));
+	if (labels)
+		part(view, "By label", trendTable(labels.rows, "Label",
+			(k) => (k ? link(k, "label/" + k) : "not said")));
+	return view;
+}
+
+async function groupView(kind, name) {
+	const q = kind + "=" + encodeURIComponent(name);
+	const [trend, starts] = await Promise.all([
+		ask("/v1/trends?days=90&" + q), ask("/v1/starts?limit=200&" + q)]);
+	const view = trendView((kind === "image" ? "Image " : "Label ") + name, trend);
+
+	view.append(listView(starts, "Its starts"));
+	return view;
+}
+
+// --------------------------------------------------------------------- nodes
+
+function nodesView(found) {
+	const view = make("section");
+
+	view.append(make("h2", "Nodes that were slow within 30 days"));
+	view.append(table([
+		["Node", (n) => nodeLink(n.node)],
+		["Slow in", (n) => String(n.slow), true],
+		["Of its starts", (n) => String(n.starts), true],
+		["Share", (n) => (100 * n.slow / n.starts).toFixed(0) + " %", true],
+		["More than the median, in all", (n) => seconds(n.excess_s), true],
+		["Last", (n) => when(n.last * 1000)],
+	], found.nodes));
+	if (!found.nodes.length)
+		view.append(make("p", "No node was, in the starts that are over."));
+	return view;
+}
+
+function nodeView(found) {
+	const view = make("section");
+	const slow = found.starts.filter((s) => s.slow).length;
+
+	view.append(make("h2", "Node " + found.node));
+	view.append(make("p", "slow in " + slow + " of its last " + found.starts.length + " starts"));
+	view.append(table([
+		["Start", (s) => link(s.job, "start/" + s.id)],
+		["Begin", (s) => when(s.at * 1000)],
+		["Took", (s) => make("span", seconds(s.busy_s), s.slow ? "slow" : ""), true],
+		["Median node", (s) => seconds(s.median_s), true],
+		["Stage", (s) => s.stage],
+		["Likely cause", (s) => s.cause.replace("_", " ")],
+	], found.starts));
+	return view;
+}
+
+function peersView(found) {
+	const view = make("section");
+
+	view.append(make("h2", "Images that nodes share now"));
+	view.append(table([
+		["Image's swarm", (s) => link(s.image, "swarm/" + s.image)],
+		["Nodes", (s) => String(s.members), true],
+		["Complete", (s) => String(s.complete), true],
+		["Pieces", (s) => String(s.pieces), true],
+		["Read from the origin", (s) => String(s.read), true],
+		["Leased now", (s) => String(s.leases), true],
+	], found.swarms));
+	if (!found.swarms.length)
+		view.append(make("p", "Nobody shares an image now."));
+	return view;
+}
+
+function swarmView(found, name) {
+	const view = make("section");
+
+	view.append(make("h2", "Nodes that share an image"), make("p", name, "digest"));
+	view.append(table([
+		["Node", (m) => nodeLink(m.node)],
+		["Rack", (m) => m.rack],
+		["Zone", (m) => m.zone],
+		["Pieces that it has", (m) => String(m.have), true],
+		["Leased now", (m) => String(m.leases), true],
+	], found.nodes));
 	return view;
 }
 
 // --------------------------------------------------------------------- views
 
+const views = [
+	[/^#start\/([0-9]{1,18})$/, async (id) => {
+		const [start, bars] = await Promise.all([
+			ask("/v1/starts/" + id + "?limit=1"), ask("/v1/starts/" + id + "/bars")]);
+
+		if (!start.ready)
+			setTimeout(() => location.hash === "#start/" + id && show(), LIVE_MS);
+		return startView(start, bars);
+	}],
+	[/^#compare\/([0-9]{1,18})\/([0-9]{1,18})$/, async (a, b) =>
+		compareView(await ask("/v1/starts/" + a + "/compare?with=" + b))],
+	[/^#job\/([A-Za-z0-9._:/@+-]{1,128})$/, async (job) =>
+		jobView(await ask("/v1/starts?limit=200&job=" + encodeURIComponent(job)), job)],
+	[/^#(image|label)\/([A-Za-z0-9._:/@+-]{1,255})$/, groupView],
+	[/^#node\/([A-Za-z0-9._-]{1,255})$/, async (node) => nodeView(await ask("/v1/nodes/" + node))],
+	[/^#nodes$/, async () => nodesView(await ask("/v1/nodes"))],
+	[/^#swarm\/(sha256:[0-9a-f]{64})$/, async (d) => swarmView(await ask("/v1/swarms/" + d), d)],
+	[/^#peers$/, async () => peersView(await ask("/v1/swarms"))],
+	[/^#trends$/, async () => trendView("Trends of 90 days", ...await Promise.all(
+		["day", "image", "label"].map((by) => ask("/v1/trends?days=90&by=" + by))))],
+	[/^/, async () => listView(await ask("/v1/starts?limit=1000"), "Starts")],
+];
+
 async function show() {
 	const mine = ++turn;
-	const one = /^#start\/([0-9]{1,18})$/.exec(location.hash);
+	const hash = decodeURI(location.hash);
 
+	for (const a of document.querySelectorAll("nav a"))
+		a.toggleAttribute("aria-current", (hash || "#") === (a.getAttribute("href")));
 	try {
-		const view = one ? startView(await ask("/v1/starts/" + one[1] + "?limit=1000"))
-			: listView(await ask("/v1/starts?limit=200"));
+		const [pattern, view] = views.find(([p]) => p.test(hash));
+		const made = await view(...pattern.exec(hash).slice(1));
 
 		if (mine !== turn)
 			return;
 		message.textContent = "";
-		main.replaceChildren(view);
+		main.replaceChildren(made);
+		document.body.dataset.view = hash || "#";
 	} catch (e) {
 		if (mine !== turn)
 			return;
@@ -243,4 +664,12 @@ document.getElementById("login").addEventListener("submit", (e) => {
 	show();
 });
 window.addEventListener("hashchange", show);
+window.addEventListener("keydown", (e) => {
+	const search = document.getElementById("search");
+
+	if (e.key === "/" && search && e.target.tagName !== "INPUT") {
+		e.preventDefault();
+		search.focus();
+	}
+});
 show();

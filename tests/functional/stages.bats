@@ -492,10 +492,23 @@ browse() { # ADDRESS
 	grep -q '<a href="#start/1">team/j</a>' "$W/list"
 	browse "$U/#start/1" >"$W/start"
 	grep -q '<h2>team/j, attempt 0</h2>' "$W/start"
-	grep -q '<span class="slow">n3</span>' "$W/start"
-	# Image, env and model of four nodes.
-	[ "$(grep -o '<rect [^>]*><title>' "$W/start" | wc -l)" = 12 ]
-	grep -q '<title>env, 72.0 s, at 20.0 s</title>' "$W/start"
+	grep -q '<a href="#node/n3" class="slow">n3</a>' "$W/start"
+	grep -q '<td>unknown</td>' "$W/start"
+	# Image, env and model of the median node, and of the slowest ones.
+	[ "$(grep -o '<rect [^>]*><title>' "$W/start" | wc -l)" = 6 ]
+	grep -q '<title>env, 72.0 s</title>' "$W/start"
+	grep -q 'aria-label="env: fastest 22.0 s, half of the nodes ' "$W/start"
+	grep -q '<canvas ' "$W/start"
+	a_start | "$bootseer" stage send --service "$U" --job team/j --attempt 1 -
+	browse "$U/#job/team/j" >"$W/job"
+	pair=$(grep -oE '#compare/[0-9]+/[0-9]+' "$W/job")
+	browse "$U/$pair" >"$W/compare"
+	grep -q '<td class="number">72.0 s</td>' "$W/compare"
+	for view in trends nodes peers; do
+		browse "$U/#$view" >"$W/$view"
+		grep -q "<a href=\"#$view\" aria-current" "$W/$view"
+		grep -qE '<p>(No|Nobody) ' "$W/$view"
+	done
 	browse "$U/#start/99" >"$W/none"
 	grep -q 'there is no such start' "$W/none"
 	run ! grep -i 'content security policy' "$W/chromium.err"
