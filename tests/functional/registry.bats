@@ -694,6 +694,7 @@ request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_b
 		while read -r path; do
 			path=${path/\{digest\}/DIGEST}
 			path=${path/\{key\}/KEY}
+			path=${path/\{node\}/NODE}
 			grep -qF "${path/\{id\}/ID}" \
 				"$BATS_TEST_DIRNAME/../../docs/registry-api.md"
 		done
