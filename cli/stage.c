@@ -4,30 +4,16 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "cli/command.h"
-#include "common/clock.h"
-#include "common/fs.h"
 
 /* -------------------------------------------------------------------- owner --- */
-
-static bool read_count(const char *s, int64_t *ret)
-{
-	size_t n = s ? strspn(s, "0123456789") : 0;
-
-	if (n < 1 || n > 9 || s[n])
-		return false;
-	*ret = strtoll(s, NULL, 10);
-	return true;
-}
 
 static int check_count(const char *what, const char *s, struct error *err)
 {
 	int64_t v;
 
-	return !s || read_count(s, &v)
+	return !s || stage_read_count(s, &v)
 		       ? 0
 		       : error_set(err, EINVAL,
 				   "--%s '%s': a number of at most 9 digits "
@@ -64,46 +50,12 @@ int stage_name_check(const char *name, struct error *err)
 				   name);
 }
 
-const char *stage_this_node(void)
-{
-	static char host[STAGE_NODE_MAX + 1];
-	const char *node = getenv("BOOTSEER_NODE");
-
-	if (node && stage_is_node(stage_text(node)))
-		return node;
-	if (gethostname(host, sizeof(host) - 1) < 0 ||
-	    !stage_is_node(stage_text(host)))
-		return "";
-	return host;
-}
-
-uint64_t stage_this_boot(void)
-{
-	AUTO_BUF text = BUF_INIT;
-	uint64_t boot = 0;
-	int n = 0;
-
-	if (fs_read_file("/proc/sys/kernel/random/boot_id", 64, &text, NULL) <
-	    0)
-		return 0;
-	for (const char *p = text.data; p && *p && n < 16; p++) {
-		const char *digits = "0123456789abcdef";
-		const char *at = strchr(digits, *p);
-
-		if (!at)
-			continue;
-		boot = boot << 4 | (uint64_t)(at - digits);
-		n++;
-	}
-	return boot;
-}
-
 static void own_count(const char *said, const char *env, const char *other,
 		      int64_t *ret)
 {
-	if (*ret == STAGE_NONE && !read_count(said, ret) &&
-	    !read_count(getenv(env), ret) && other)
-		(void)read_count(getenv(other), ret);
+	if (*ret == STAGE_NONE && !stage_read_count(said, ret) &&
+	    !stage_read_count(getenv(env), ret) && other)
+		(void)stage_read_count(getenv(other), ret);
 }
 
 void stage_own(const struct stage_owner *o, struct stage_event *e)
@@ -120,18 +72,7 @@ void stage_own(const struct stage_owner *o, struct stage_event *e)
 void stage_say(const struct stage_owner *o, const char *name, enum stage_ev ev,
 	       struct stage_event *ret)
 {
-	struct timespec t;
-	uint64_t id;
-
-	*ret = (struct stage_event)STAGE_EVENT_INIT;
-	ret->stage = stage_text(name);
-	ret->ev = ev;
-	ret->mono_ns = clock_now_ns();
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	ret->ts_ns = t.tv_sec * NS_PER_S + t.tv_nsec;
-	ret->boot = stage_this_boot();
-	if (getrandom(&id, sizeof(id), 0) == sizeof(id))
-		ret->id = (int64_t)(id & INT64_MAX);
+	stage_make(name, ev, 0, ret);
 	stage_own(o, ret);
 	own_count(o->rank, "BOOTSEER_RANK", "RANK", &ret->rank);
 }
@@ -177,7 +118,7 @@ static int say(const struct say_config *c, const char *name, enum stage_ev ev,
 	struct stage_event e;
 
 	stage_say(&c->owner, name, ev, &e);
-	(void)read_count(c->status, &e.status);
+	(void)stage_read_count(c->status, &e.status);
 	if (stage_event_format(&e, &line) < 0)
 		return error_nomem(err);
 	fputs(line.data, stdout);

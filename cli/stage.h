@@ -4,7 +4,7 @@
 #define BOOTSEER_CLI_STAGE_H
 
 #include "common/option.h"
-#include "profiler/stage_event.h"
+#include "profiler/emit/emit.h"
 
 /* Whose events they are; NULL: by the environment. */
 struct stage_owner {
@@ -42,12 +42,6 @@ struct stage_owner {
 int stage_owner_check(const struct stage_owner *o,
 		      struct error *err) MUST_CHECK;
 int stage_name_check(const char *name, struct error *err) MUST_CHECK;
-
-/* This machine as events name it: $BOOTSEER_NODE, or its host name; "" if that is no
- * name.  Kept until the next call. */
-const char *stage_this_node(void);
-/* The boot that CLOCK_MONOTONIC counts from; 0: unknown. */
-uint64_t stage_this_boot(void);
 
 /* Fill in job, attempt, node and rank where the event has none; borrowed from `o`
  * and the environment.  What the environment says wrongly is left out, for a start

@@ -9,14 +9,14 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/node_ask.h"
 #include "cli/service.h"
 #include "cli/stage.h"
 #include "common/clock.h"
+#include "common/progress.h"
+#include "profiler/send/send.h"
 #include "profiler/stage_lines.h"
 
 #define READ_SIZE 65536u
@@ -24,7 +24,6 @@
 #define KEPT_MAX (1u << 20)    /* while the service is away; it takes no more */
 #define PAUSE_MS \
 	1000 /* what came is sent when nothing more comes for so long */
-#define EXCHANGES 3
 
 struct send_config {
 	struct service_where where;
@@ -49,93 +48,22 @@ struct sender {
 	struct error failure; /* of the last request; code 0: none */
 };
 
-/* -------------------------------------------------------------------- clock --- */
-
-static int64_t wall_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
-static int post(struct sender *s, const char *path, const char *node,
-		const struct buf *body, json_t **ret, struct error *err)
-{
-	AUTO_BUF header = BUF_INIT;
-	const struct service_request r = {
-		.method = "POST",
-		.path = path,
-		.headers = { "Content-Type: text/plain", NULL },
-		.body = body && body->len ? body->data : "",
-		.body_len = body ? body->len : 0,
-	};
-	struct service_request with = r;
-
-	if (buf_printf(&header, "Bootseer-Node: %s", node) < 0)
-		return error_nomem(err);
-	with.headers[1] = header.data;
-	return service_ask(s->client, &with, ret, err);
-}
-
-/*
- * What to add to the clocks here to have the service's: its time lies in the middle of
- * the quickest of some exchanges.
- */
-static int exchange(struct sender *s, struct error *err)
-{
-	int64_t best = INT64_MAX, mono_offset = 0, wall_offset = 0;
-	int rc = 0;
-
-	for (int i = 0; i < EXCHANGES && rc == 0; i++) {
-		int64_t wall = wall_ns(), sent = clock_now_ns(), got, now;
-		json_t *reply = NULL;
-
-		rc = post(s, "/v1/events", stage_this_node(), NULL, &reply,
-			  err);
-		got = clock_now_ns();
-		now = reply_number(reply, "now_ns");
-		json_decref(reply);
-		if (rc < 0 || got - sent >= best)
-			continue;
-		best = got - sent;
-		mono_offset = now - (sent + best / 2);
-		wall_offset = now - (wall + best / 2);
-	}
-	if (rc == 0 &&
-	    buf_printf(&s->clock,
-		       "%" PRIx64 ":%" PRId64 ":%" PRId64 ":%" PRId64,
-		       stage_this_boot(), mono_offset, wall_offset, best) < 0)
-		rc = error_nomem(err);
-	return rc;
-}
-
 /* ------------------------------------------------------------------ sending --- */
 
 static int send_once(struct sender *s, struct error *err)
 {
 	bool own = strcmp(s->node, stage_this_node()) == 0;
-	AUTO_BUF path = BUF_INIT;
-	json_t *reply = NULL;
-	int rc = own && !s->clock.len ? exchange(s, err) : 0;
+	struct stage_sent sent = { .stored = 0 };
+	int rc = 0;
 
-	if (rc == 0 && buf_puts(&path, "/v1/events") < 0)
-		rc = error_nomem(err);
-	if (rc == 0 && own && s->clock.len &&
-	    service_client_param(&path, "clock", s->clock.data) < 0)
-		rc = error_nomem(err);
+	if (own && !s->clock.len)
+		rc = stage_clock_exchange(s->client, s->node, &s->clock, err);
 	if (rc == 0)
-		rc = post(s, path.data, s->node, &s->batch, &reply, err);
-	s->stored += (uint64_t)reply_number(reply, "stored");
-	s->doubles += (uint64_t)reply_number(reply, "doubles");
-	json_decref(reply);
+		rc = stage_send(s->client, s->node, own ? s->clock.data : NULL,
+				&s->batch, &sent, err);
+	s->stored += sent.stored;
+	s->doubles += sent.doubles;
 	return rc;
-}
-
-/* May the same request succeed later? */
-static bool is_passing(int rc)
-{
-	return rc != -EINVAL && rc != -EACCES && rc != -EFBIG && rc != -ENOENT;
 }
 
 /*
@@ -147,7 +75,8 @@ static int flush(struct sender *s)
 	int rc = s->batch.len ? send_once(s, &s->failure) : 0;
 
 	s->kept_since_ms = clock_now_ms();
-	if (rc < 0 && s->is_live && is_passing(rc) && s->batch.len < KEPT_MAX)
+	if (rc < 0 && s->is_live && stage_send_is_passing(rc) &&
+	    s->batch.len < KEPT_MAX)
 		return 0;
 	if (rc == 0 && s->batch.len)
 		s->failure.code = 0;
@@ -186,7 +115,7 @@ static int on_event(void *arg, const struct stage_event *found, uint64_t offset)
 	s->events++;
 	stage_own(&s->cfg->owner, &e);
 	if (e.ts_ns == STAGE_NONE && s->is_live)
-		e.ts_ns = wall_ns();
+		e.ts_ns = stage_wall_ns();
 	if (!e.job.n || !e.node.n) {
 		s->no_job++;
 		return 0;

@@ -111,7 +111,7 @@ static const struct {
 	{ 404, ENOENT, "" },
 	{ 408, ETIMEDOUT, "" },
 	{ 411, EPROTO, "" },
-	{ 413, EFBIG, "; the service's --trace-max is lower" },
+	{ 413, EFBIG, "; the service takes no more" },
 	{ 429, EBUSY, "; try again later" },
 	{ 503, EBUSY, "; try again later" },
 	{ 504, ETIMEDOUT, "" },

@@ -269,10 +269,10 @@ const struct route routes[] = {
 			"Whose events they are." } },
 	  .answers = { { HTTPD_OK, JSON, "How many are new; the time." },
 		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
-		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_TOO_LARGE, JSON,
+			 "It is too large, or the start has too many events." },
 		       { HTTPD_TOO_MANY, JSON,
-			 "The start has too many events, or the node "
-			 "has sent too many within the hour." } } },
+			 "The node has sent too many within the hour." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/starts",
 	  .id = "listStarts",

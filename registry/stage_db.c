@@ -221,7 +221,7 @@ static int flush_rows(struct db_conn *c, struct stage_batch *b,
 	s->n_rows = 0;
 	if (rc == 0 && (s->of_node > STAGE_NODE_EVENTS_MAX ||
 			s->events > START_EVENTS_MAX))
-		return error_set(err, EDQUOT,
+		return error_set(err, EFBIG,
 				 "this start of job '%s' would have more than "
 				 "%u events, or than %u of node '%s'",
 				 s->job, START_EVENTS_MAX,

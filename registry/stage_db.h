@@ -29,7 +29,7 @@ int stage_batch_check(const struct stage_batch *b,
 		      struct error *err) MUST_CHECK;
 
 /* Store a checked batch; what is there already is left as it is, and counted.
- * -EDQUOT: too many events of the node or of the start. */
+ * -EFBIG: too many events of the node or of the start. */
 int stage_db_put(struct db *db, struct stage_batch *b,
 		 struct error *err) MUST_CHECK;
 
