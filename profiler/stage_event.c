@@ -288,8 +288,7 @@ static bool read_zone(const char *p, const char *end, int *ret)
 	return true;
 }
 
-/* The time that a line of a CRI log begins with, or STAGE_NONE. */
-static int64_t logged_at(const char *line, size_t len)
+int64_t stage_logged_at(const char *line, size_t len)
 {
 	const char *p = line + CRI_TIME_MIN - 1, *end = line + len;
 	struct tm tm = { .tm_sec = 0 };
@@ -343,7 +342,7 @@ enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
 	if (!read_fields(&f, begin + MARKER_LEN, next))
 		return STAGE_FOUND_JUNK;
 	if (ret->ts_ns == STAGE_NONE)
-		ret->ts_ns = logged_at(line, len);
+		ret->ts_ns = stage_logged_at(line, len);
 	return STAGE_FOUND_EVENT;
 }
 

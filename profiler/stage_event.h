@@ -107,6 +107,9 @@ enum stage_found {
 enum stage_found stage_line_next(const char *line, size_t len, size_t *pos,
 				 struct stage_event *ret);
 
+/* The time that a line of a container's log begins with, or STAGE_NONE. */
+int64_t stage_logged_at(const char *line, size_t len);
+
 /* Append the event as a line with newline; with its checksum if it has an id.
  * What is not allowed in a line is the caller's to refuse.  -ENOMEM, -EFBIG. */
 int stage_event_format(const struct stage_event *e, struct buf *ret) MUST_CHECK;

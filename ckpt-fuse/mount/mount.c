@@ -16,7 +16,7 @@
 #define SENDERS 16u
 #define NS_IN_MS 1000000u
 #define READERS 16u
-#define PATIENCE_NS (120 * CLOCK_NS_PER_S)
+#define PATIENCE_NS (120 * NS_PER_S)
 
 /* ------------------------------------------------------------------- the handler --- */
 
@@ -145,7 +145,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (!m)
 		return error_nomem(err);
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	m->started_ns = (int64_t)now.tv_sec * CLOCK_NS_PER_S;
+	m->started_ns = (int64_t)now.tv_sec * NS_PER_S;
 	m->cfg = cfg;
 	m->local = local_folder(url);
 	rc = open_store(m, url, err);

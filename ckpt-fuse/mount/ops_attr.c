@@ -44,8 +44,8 @@ void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
 
 static void set_time(int64_t ns, struct stat *st)
 {
-	st->st_mtim = (struct timespec){ .tv_sec = ns / CLOCK_NS_PER_S,
-					 .tv_nsec = ns % CLOCK_NS_PER_S };
+	st->st_mtim = (struct timespec){ .tv_sec = ns / NS_PER_S,
+					 .tv_nsec = ns % NS_PER_S };
 	st->st_atim = st->st_ctim = st->st_mtim;
 }
 
@@ -268,7 +268,7 @@ static int64_t mtime_of(const struct stat *attr, int to_set)
 
 	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
 		(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 static void merge(const struct stat *attr, int to_set, struct ckpt_attr *a)

@@ -15,7 +15,7 @@
 #define COLUMNS_DIGITS 2u
 #define COLUMNS_MOST 64u
 /* What other nodes ask for is seen after this. */
-#define LAYOUT_VALID_NS CLOCK_NS_PER_S
+#define LAYOUT_VALID_NS NS_PER_S
 
 /* What the mount says by itself.  -ENODATA: it says nothing of this node. */
 typedef int said_fn(struct ckpt_mount *m, struct ckpt_node *n, struct buf *out,

@@ -21,7 +21,7 @@
  * names a far place, has its threads, and the store's room, for hours. */
 #define HOLE_MAX (16 * GIB)
 /* Memory is asked for again this often: others may have filled units meanwhile. */
-#define ASK_AGAIN_NS (CLOCK_NS_PER_S / 2)
+#define ASK_AGAIN_NS (NS_PER_S / 2)
 
 struct writing {
 	TAILQ_ENTRY(writing) link; /* writings.lock */
@@ -60,7 +60,7 @@ static int64_t wall_now_ns(void)
 	struct timespec t;
 
 	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * CLOCK_NS_PER_S + t.tv_nsec;
+	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 static void lock_op(struct writing *w)

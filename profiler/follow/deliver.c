@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One batch after another, the oldest first.  While the service is away, is full or
+ * does not know the token, everything stays where it is.  A batch that it refuses for
+ * good is sent job by job, so that a job with too many events is the only one that
+ * loses any.
+ */
+#include "profiler/follow/deliver.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/periodic.h"
+#include "profiler/send/send.h"
+#include "profiler/stage_event.h"
+
+#define RETRY_MIN_NS (NS_PER_S / 2)
+#define RETRY_MAX_NS (60 * NS_PER_S)
+#define IDLE_NS (60 * NS_PER_S)
+#define CLOCK_AGE_NS (600 * NS_PER_S)
+
+struct deliverer {
+	struct event_spool *spool;
+	struct service_client *client;
+	const char *node;
+	struct periodic *thread;
+	/* The thread's own. */
+	struct buf batch, clock;
+	int64_t clock_ns, retry_ns, retry_at;
+	pthread_mutex_t lock; /* protects the rest */
+	struct deliver_stats stats;
+};
+
+static void count(struct deliverer *d, const struct deliver_stats *more)
+{
+	(void)pthread_mutex_lock(&d->lock);
+	d->stats.stored += more->stored;
+	d->stats.doubles += more->doubles;
+	d->stats.refused += more->refused;
+	d->stats.damaged += more->damaged;
+	d->stats.failures += more->failures;
+	(void)pthread_mutex_unlock(&d->lock);
+}
+
+/* A daemon's token may be made right while it runs. */
+static bool is_final(int rc)
+{
+	return rc == -EINVAL || rc == -EFBIG;
+}
+
+/* ------------------------------------------------------------------- batches --- */
+
+/* The next line of `b`; false: it is no whole event.  A batch may end within one. */
+static bool next_event(const struct buf *b, size_t *pos,
+		       struct stage_text *ret_line, struct stage_event *ret)
+{
+	const char *line = b->data + *pos;
+	const char *nl = memchr(line, '\n', b->len - *pos);
+	size_t at = 0;
+
+	*ret_line = (struct stage_text){ .s = line,
+					 .n = nl ? (size_t)(nl - line)
+						 : b->len - *pos };
+	*pos += ret_line->n + (nl ? 1 : 0);
+	return nl && ret_line->n > strlen(STAGE_MARKER) &&
+	       memcmp(line, STAGE_MARKER, strlen(STAGE_MARKER)) == 0 &&
+	       stage_line_next(line, ret_line->n, &at, ret) ==
+		       STAGE_FOUND_EVENT &&
+	       at == ret_line->n;
+}
+
+/* Without what was damaged on the way to the disk. */
+static int keep_whole(struct deliverer *d, struct buf *ret)
+{
+	struct stage_text line;
+	struct stage_event e;
+	size_t pos = 0;
+	int rc = 0;
+
+	while (rc == 0 && pos < d->batch.len) {
+		if (next_event(&d->batch, &pos, &line, &e))
+			rc = buf_append(ret, line.s, line.n + 1);
+		else
+			count(d, &(struct deliver_stats){ .damaged = 1 });
+	}
+	return rc;
+}
+
+/* The lines of the first event's job to `ret`, others to `rest`. */
+static int split(const struct buf *all, struct buf *ret, struct buf *rest,
+		 uint64_t *ret_n)
+{
+	struct stage_text line, job = { .n = 0 };
+	struct stage_event e;
+	size_t pos = 0;
+	int rc = 0;
+
+	*ret_n = 0;
+	while (rc == 0 && pos < all->len) {
+		if (!next_event(all, &pos, &line, &e))
+			continue;
+		if (!job.n)
+			job = e.job;
+		if (job.n == e.job.n && memcmp(job.s, e.job.s, job.n) == 0) {
+			rc = buf_append(ret, line.s, line.n + 1);
+			++*ret_n;
+		} else {
+			rc = buf_append(rest, line.s, line.n + 1);
+		}
+	}
+	return rc;
+}
+
+static int send_lines(struct deliverer *d, const struct buf *lines,
+		      struct error *err)
+{
+	struct stage_sent sent = { .stored = 0 };
+	int rc = stage_send(d->client, d->node, d->clock.data, lines, &sent,
+			    err);
+
+	if (rc == 0)
+		count(d, &(struct deliver_stats){ .stored = sent.stored,
+						  .doubles = sent.doubles });
+	return rc;
+}
+
+static int send_by_job(struct deliverer *d, struct buf *all, struct error *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && all->len) {
+		AUTO_BUF some = BUF_INIT;
+		struct buf rest = BUF_INIT;
+		uint64_t n;
+
+		if (split(all, &some, &rest, &n) < 0) {
+			buf_fini(&rest);
+			return error_nomem(err);
+		}
+		rc = some.len ? send_lines(d, &some, err) : 0;
+		if (is_final(rc)) {
+			log_warning(
+				"events",
+				"the service does not take them events=%" PRIu64
+				" reason=\"%s\"",
+				n, err->msg);
+			count(d, &(struct deliver_stats){ .refused = n });
+			rc = 0;
+		}
+		buf_fini(all);
+		*all = rest;
+	}
+	return rc;
+}
+
+/* -------------------------------------------------------------------- thread --- */
+
+static int send_batch(struct deliverer *d, struct error *err)
+{
+	int64_t now = clock_now_ns();
+	AUTO_BUF whole = BUF_INIT;
+	int rc = 0;
+
+	if (!d->clock.len || now - d->clock_ns > CLOCK_AGE_NS) {
+		rc = stage_clock_exchange(d->client, d->node, &d->clock, err);
+		d->clock_ns = now;
+	}
+	if (rc == 0 && keep_whole(d, &whole) < 0)
+		rc = error_nomem(err);
+	if (rc == 0 && whole.len)
+		rc = send_lines(d, &whole, err);
+	return is_final(rc) && whole.len ? send_by_job(d, &whole, err) : rc;
+}
+
+static int64_t try_later(struct deliverer *d, const struct error *why)
+{
+	count(d, &(struct deliver_stats){ .failures = 1 });
+	if (!d->retry_ns)
+		log_warning("events",
+			    "kept reason=\"%s\" action=\"tried again\"",
+			    why->msg);
+	d->retry_ns = d->retry_ns ? d->retry_ns * 2 : RETRY_MIN_NS;
+	if (d->retry_ns > RETRY_MAX_NS)
+		d->retry_ns = RETRY_MAX_NS;
+	d->retry_at = clock_now_ns() + d->retry_ns;
+	return d->retry_at;
+}
+
+static int64_t deliver_some(void *arg)
+{
+	struct deliverer *d = arg;
+	struct error err = ERROR_INIT;
+	uint64_t batch;
+	int rc;
+
+	/* An outage has its own times, whatever comes meanwhile. */
+	if (d->retry_ns && clock_now_ns() < d->retry_at)
+		return d->retry_at;
+	rc = event_spool_first(d->spool, &batch, &d->batch, &err);
+	if (rc == 0)
+		return clock_now_ns() + IDLE_NS;
+	if (rc > 0)
+		rc = send_batch(d, &err);
+	if (rc < 0)
+		return try_later(d, &err);
+	if (d->retry_ns)
+		log_info("events", "the service takes events again");
+	d->retry_ns = 0;
+	event_spool_drop(d->spool, batch);
+	return clock_now_ns();
+}
+
+int deliverer_start(struct event_spool *spool, struct service_client *client,
+		    const char *node, struct deliverer **ret, struct error *err)
+{
+	struct deliverer *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return error_nomem(err);
+	d->spool = spool;
+	d->client = client;
+	d->node = node;
+	(void)pthread_mutex_init(&d->lock, NULL);
+	rc = periodic_start(deliver_some, d, &d->thread, err);
+	if (rc < 0)
+		deliverer_stop(d);
+	else
+		*ret = d;
+	return rc;
+}
+
+void deliverer_stop(struct deliverer *d)
+{
+	if (!d)
+		return;
+	periodic_stop(d->thread);
+	(void)pthread_mutex_destroy(&d->lock);
+	buf_fini(&d->batch);
+	buf_fini(&d->clock);
+	free(d);
+}
+
+void deliverer_wake(struct deliverer *d)
+{
+	periodic_wake(d->thread);
+}
+
+void deliverer_get_stats(struct deliverer *d, struct deliver_stats *ret)
+{
+	(void)pthread_mutex_lock(&d->lock);
+	*ret = d->stats;
+	(void)pthread_mutex_unlock(&d->lock);
+}

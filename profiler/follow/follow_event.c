@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the lines of a log say, and for whom.  A container writes its log as it likes,
+ * so that its node, its namespace and the ids of its events come from where the log
+ * lies, never from its lines.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "profiler/emit/emit.h"
+#include "profiler/follow/follower.h"
+
+#define HOUR_NS (3600 * NS_PER_S)
+#define PLACE_SHIFT 18 /* no line that is handed over is longer */
+#define STAGE_MODEL "model"
+#define MARK_TRAIN "train"
+
+int follow_add(struct event_follower *f, const struct stage_event *e)
+{
+	struct stage_event own = *e;
+
+	own.node = stage_text(f->node);
+	return stage_event_format(&own, &f->pending);
+}
+
+/* ---------------------------------------------------------------------- kinds --- */
+
+/* One pod must not fill the spool, nor the node's share of the service. */
+static bool has_room(struct event_follower *f, struct followed_log *l)
+{
+	int64_t now = clock_now_ns();
+
+	if (!l->hour_ns || now - l->hour_ns >= HOUR_NS) {
+		l->hour_ns = now;
+		l->hour_events = 0;
+	}
+	l->hour_events++;
+	if (l->hour_events <= f->cfg->pod_events)
+		return true;
+	if (l->hour_events == f->cfg->pod_events + 1)
+		log_warning("events",
+			    "left out log=\"%s\" reason=\"more than "
+			    "--pod-events within the hour\"",
+			    l->key);
+	f->stats.limited++;
+	return false;
+}
+
+static int own_pod(struct event_follower *f, struct followed_log *l,
+		   struct stage_event *e, uint64_t place)
+{
+	struct stage_text said = e->job;
+	int rc;
+
+	e->id = pod_event_id(&l->pod, l->container, l->restart, e, place);
+	if (e->id == STAGE_NONE)
+		return -ENOMEM;
+	if (!has_room(f, l))
+		return 0;
+	if (said.n || !*l->job) {
+		rc = pod_job(&l->pod, said, l->job);
+		if (rc < 0)
+			return rc;
+	}
+	e->job = stage_text(l->job);
+	if (e->attempt >= 0)
+		l->attempt = e->attempt;
+	e->attempt = l->attempt;
+	if (e->rank >= 0)
+		l->rank = e->rank;
+	if (e->ev == STAGE_END && e->ts_ns > l->stage_end_ns)
+		l->stage_end_ns = e->ts_ns;
+	/* What says it itself needs no pattern. */
+	if (e->stage.n == strlen(MARK_TRAIN) &&
+	    memcmp(e->stage.s, MARK_TRAIN, e->stage.n) == 0)
+		l->is_training = true;
+	return 1;
+}
+
+static int own_file(struct event_follower *f, struct followed_log *l,
+		    struct stage_event *e, uint64_t place)
+{
+	if (e->id < 0)
+		e->id = stage_event_make_id(e, place ^ l->at.salt);
+	if (e->id == STAGE_NONE)
+		return -ENOMEM;
+	if (!e->job.n)
+		e->job = stage_text(f->cfg->job);
+	if (e->attempt == STAGE_NONE)
+		e->attempt = f->own_attempt;
+	if (!e->job.n)
+		f->stats.no_job++;
+	if (e->ts_ns == STAGE_NONE)
+		e->ts_ns = stage_wall_ns();
+	return e->job.n ? 1 : 0;
+}
+
+const struct log_kind log_kind_pod = {
+	.name = "pod", .is_cri = true, .has_rotated_times = true, .own = own_pod
+};
+/* Of this node's own processes, which know whose start it is. */
+const struct log_kind log_kind_own = { .name = "own", .own = own_file };
+const struct log_kind log_kind_file = { .name = "file", .own = own_file };
+
+/* ---------------------------------------------------------------------- lines --- */
+
+static int add_model(struct event_follower *f, const struct followed_log *l,
+		     const char *stage, enum stage_ev ev, int64_t ts_ns,
+		     uint64_t place)
+{
+	struct stage_event e = STAGE_EVENT_INIT;
+
+	e.stage = stage_text(stage);
+	e.ev = ev;
+	e.ts_ns = ts_ns;
+	e.job = stage_text(l->job);
+	e.attempt = l->attempt;
+	e.rank = l->rank;
+	e.id = pod_event_id(&l->pod, l->container, l->restart, &e, place);
+	f->stats.events++;
+	return e.id == STAGE_NONE ? -ENOMEM : follow_add(f, &e);
+}
+
+/*
+ * The model's initialisation, of a program that says nothing of it: from the end of the
+ * stage before it, or the container's first line, to the line that shows a first step.
+ */
+static int note_training(struct event_follower *f, struct followed_log *l,
+			 int64_t ts_ns, uint64_t place)
+{
+	int64_t begin = l->stage_end_ns >= 0 ? l->stage_end_ns : l->begin_ns;
+	int rc = 0;
+
+	l->is_training = true;
+	if (!*l->job)
+		rc = pod_job(&l->pod, stage_text(NULL), l->job);
+	if (rc == 0 && begin >= 0 && begin <= ts_ns) {
+		rc = add_model(f, l, STAGE_MODEL, STAGE_BEGIN, begin, place);
+		if (rc == 0)
+			rc = add_model(f, l, STAGE_MODEL, STAGE_END, ts_ns,
+				       place);
+	}
+	return rc == 0 ? add_model(f, l, MARK_TRAIN, STAGE_MARK, ts_ns, place)
+		       : rc;
+}
+
+static int look_for_training(struct event_follower *f, struct followed_log *l,
+			     const char *line, size_t len, uint64_t place)
+{
+	int64_t ts;
+
+	if (l->begin_ns == STAGE_NONE)
+		l->begin_ns = stage_logged_at(line, len);
+	if (!train_line_is(f->train, line, len))
+		return 0;
+	ts = stage_logged_at(line, len);
+	return ts >= 0 ? note_training(f, l, ts, place) : 0;
+}
+
+int follow_line(struct event_follower *f, struct followed_log *l,
+		const char *line, size_t len, uint64_t offset)
+{
+	struct stage_event e;
+	size_t pos = 0;
+	int rc = 0;
+
+	f->stats.lines++;
+	while (rc >= 0) {
+		enum stage_found found = stage_line_next(line, len, &pos, &e);
+		uint64_t place;
+
+		if (found == STAGE_FOUND_NONE)
+			break;
+		f->stats.junk += found == STAGE_FOUND_JUNK;
+		if (found == STAGE_FOUND_JUNK)
+			continue;
+		place = offset << PLACE_SHIFT | (uint64_t)(e.stage.s - line);
+		rc = l->kind->own(f, l, &e, place);
+		if (rc > 0 && e.ts_ns == STAGE_NONE) {
+			f->stats.no_time++;
+			continue;
+		}
+		f->stats.events += rc > 0;
+		if (rc > 0)
+			rc = follow_add(f, &e);
+	}
+	if (rc >= 0 && f->train && l->kind->is_cri && !l->is_training)
+		rc = look_for_training(f, l, line, len, offset << PLACE_SHIFT);
+	return rc < 0 ? rc : 0;
+}

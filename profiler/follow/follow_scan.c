@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which logs there are: pods' below their folder, those of this node's own processes,
+ * and files that were named. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "profiler/emit/emit.h"
+#include "profiler/follow/follower.h"
+
+#define POD_LOGS_MAX 256u /* of one pod: starts of its containers */
+#define BENEATH \
+	(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | \
+	 RESOLVE_NO_XDEV)
+
+/* ----------------------------------------------------------------------- the table --- */
+
+static bool name_pod(struct followed_log *l)
+{
+	AUTO_FREE char *pod = strdup(l->folder);
+	struct pod_log_name n;
+	char *slash = pod ? strchr(pod, '/') : NULL;
+
+	if (!slash)
+		return false;
+	*slash = '\0';
+	if (!pod_name_parse(pod, &l->pod) || !pod_is_container(slash + 1) ||
+	    !pod_log_name_parse(l->base, &n) || *n.rotated)
+		return false;
+	memcpy(l->container, slash + 1, strlen(slash + 1) + 1);
+	l->restart = n.restart;
+	return true;
+}
+
+static struct followed_log *add_log(struct event_follower *f,
+				    const struct log_kind *kind,
+				    const char *folder, const char *base,
+				    const struct buf *key)
+{
+	AUTO(followed_log) l = calloc(1, sizeof(*l) + key->len + 1);
+
+	if (!l)
+		return NULL;
+	l->kind = kind;
+	l->fd = l->root_fd = -1;
+	l->attempt = l->rank = l->begin_ns = l->stage_end_ns = STAGE_NONE;
+	l->folder = strdup(folder);
+	l->base = strdup(base);
+	l->key_len = key->len;
+	memcpy(l->key, key->data, key->len + 1);
+	if (!l->folder || !l->base || (kind == &log_kind_pod && !name_pod(l)))
+		return NULL;
+	HASH_ADD_KEYPTR(hh, f->logs, l->key, l->key_len, l);
+	return hash_has_added(l) ? steal_ptr(&l) : NULL;
+}
+
+struct followed_log *follow_find(struct event_follower *f,
+				 const struct log_kind *kind,
+				 const char *folder, const char *base)
+{
+	AUTO_BUF key = BUF_INIT;
+	struct followed_log *l;
+
+	if (buf_printf(&key, "%s %s%s%s", kind->name, folder,
+		       *folder ? "/" : "", base) < 0)
+		return NULL;
+	HASH_FIND(hh, f->logs, key.data, key.len, l);
+	if (!l && HASH_COUNT(f->logs) < LOGS_MAX)
+		l = add_log(f, kind, folder, base, &key);
+	return l;
+}
+
+/* A log that is there.  NULL: it is not followed. */
+static struct followed_log *see(struct event_follower *f,
+				const struct log_kind *kind, int root_fd,
+				const char *folder, const char *base,
+				bool *ret_is_new)
+{
+	struct followed_log *l = follow_find(f, kind, folder, base);
+
+	if (!l)
+		return NULL;
+	/* root_fd: -1 until a scan saw it, and it has no place from before. */
+	*ret_is_new = l->seen == 0 && l->at.ino == 0 && !*l->at.rotated;
+	l->root_fd = root_fd;
+	l->seen = f->scan;
+	return l;
+}
+
+/* ------------------------------------------------------------------------------ pods --- */
+
+/* What was there long before anybody followed it tells of starts that are over. */
+static void leave_old(struct event_follower *f, struct followed_log *l,
+		      const struct pod_log_name *n, const struct stat *st,
+		      int dir)
+{
+	AUTO_CLOSE int fd = -1;
+	int64_t age = (int64_t)(time(NULL) - st->st_mtime) * NS_PER_S;
+
+	if (!f->is_first || age < f->cfg->max_age)
+		return;
+	if (*n->rotated && strcmp(n->rotated, l->at.rotated) > 0) {
+		memcpy(l->at.rotated, n->rotated, sizeof(l->at.rotated));
+	} else if (!*n->rotated) {
+		fd = openat(dir, l->base,
+			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd < 0)
+			return;
+		l->at.head_n = log_head(fd, &l->at.head_crc);
+		l->at.dev = (uint64_t)st->st_dev;
+		l->at.ino = (uint64_t)st->st_ino;
+		l->at.offset = (uint64_t)st->st_size;
+	}
+}
+
+static DIR *open_folder(int root_fd, const char *path)
+{
+	int fd = fs_openat2(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+			    BENEATH);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d && fd >= 0)
+		close(fd);
+	return d;
+}
+
+static void scan_container(struct event_follower *f, const char *folder,
+			   unsigned int *n_logs)
+{
+	DIR *d = open_folder(f->pods_fd, folder);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		struct pod_log_name n;
+		struct followed_log *l;
+		struct stat st;
+		bool is_new;
+		char base[32];
+
+		if (!pod_log_name_parse(e->d_name, &n))
+			continue;
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) <
+			    0 ||
+		    !S_ISREG(st.st_mode)) {
+			f->stats.links++;
+			continue;
+		}
+		(void)snprintf(base, sizeof(base), "%.*s.log",
+			       (int)strspn(e->d_name, "0123456789"), e->d_name);
+		if (++*n_logs > POD_LOGS_MAX)
+			continue;
+		l = see(f, &log_kind_pod, f->pods_fd, folder, base, &is_new);
+		if (l && (is_new || l->first_scan == f->scan)) {
+			l->first_scan = f->scan;
+			leave_old(f, l, &n, &st, dirfd(d));
+		}
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static void scan_pod(struct event_follower *f, const char *pod)
+{
+	DIR *d = open_folder(f->pods_fd, pod);
+	const struct dirent *e;
+	unsigned int n_logs = 0;
+
+	while (d && (e = readdir(d))) {
+		AUTO_FREE char *folder = NULL;
+
+		if (!pod_is_container(e->d_name))
+			continue;
+		if (e->d_type == DT_LNK)
+			f->stats.links++;
+		folder = fs_join(pod, e->d_name);
+		if (folder)
+			scan_container(f, folder, &n_logs);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static void scan_pods(struct event_follower *f)
+{
+	DIR *d = f->pods_fd < 0 ? NULL : open_folder(f->pods_fd, ".");
+	const struct dirent *e;
+	struct pod_name p;
+
+	while (d && (e = readdir(d))) {
+		if (!pod_name_parse(e->d_name, &p))
+			continue;
+		if (e->d_type == DT_LNK)
+			f->stats.links++;
+		scan_pod(f, e->d_name);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+/* ---------------------------------------------------------------- own and named files --- */
+
+static void scan_own(struct event_follower *f)
+{
+	DIR *d = f->events_fd < 0 ? NULL : open_folder(f->events_fd, ".");
+	const size_t suffix = strlen(STAGE_EMIT_SUFFIX);
+	const struct dirent *e;
+	bool is_new;
+
+	while (d && (e = readdir(d))) {
+		size_t n = strlen(e->d_name);
+
+		if (n > suffix &&
+		    strcmp(e->d_name + n - suffix, STAGE_EMIT_SUFFIX) == 0)
+			(void)see(f, &log_kind_own, f->events_fd, ".",
+				  e->d_name, &is_new);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static void see_file(struct event_follower *f, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	AUTO_FREE char *folder =
+		slash ? strndup(path, (size_t)(slash - path) + (slash == path))
+		      : strdup(".");
+	bool is_new;
+
+	if (folder)
+		(void)see(f, &log_kind_file, AT_FDCWD, folder,
+			  slash ? slash + 1 : path, &is_new);
+}
+
+static void open_root(const char *path, int *fd)
+{
+	if (*fd < 0 && path && *path)
+		*fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* A log whose folder is gone, and that was read to its end. */
+static bool is_gone(const struct event_follower *f,
+		    const struct followed_log *l)
+{
+	bool has_root = l->kind == &log_kind_pod   ? f->pods_fd >= 0
+			: l->kind == &log_kind_own ? f->events_fd >= 0
+						   : true;
+
+	return l->seen != f->scan && l->fd < 0 && has_root;
+}
+
+void follow_scan(struct event_follower *f, char **files)
+{
+	struct followed_log *l, *next;
+
+	f->scan++;
+	open_root(f->cfg->pods, &f->pods_fd);
+	open_root(f->cfg->events, &f->events_fd);
+	scan_pods(f);
+	scan_own(f);
+	for (; *files; files++)
+		if (strcmp(*files, "-") != 0)
+			see_file(f, *files);
+	HASH_ITER(hh, f->logs, l, next)
+	{
+		if (!is_gone(f, l))
+			continue;
+		HASH_DEL(f->logs, l);
+		followed_log_free(l);
+		f->is_dirty = true;
+	}
+}

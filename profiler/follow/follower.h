@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of bootseer-events share. */
+#ifndef BOOTSEER_PROFILER_FOLLOW_FOLLOWER_H
+#define BOOTSEER_PROFILER_FOLLOW_FOLLOWER_H
+
+#include "profiler/follow/deliver.h"
+#include "profiler/follow/followed_log.h"
+#include "profiler/follow/train_line.h"
+
+#define LOGS_MAX 4096u
+#define READ_CHUNK (256u << 10)
+
+struct follow_config {
+	char *config;
+	char *service, *token_file, *ca_file, *node, *state, *pods, *events;
+	char *job, *attempt, *train_pattern, *log_level;
+	uint64_t spool_max, read_rate, pod_events;
+	int64_t max_age;
+	bool once;
+};
+
+struct follow_stats {
+	uint64_t lines, bytes, events, junk, foreign, no_job, no_time, limited,
+		links, lost_files, stdin_lost;
+};
+
+struct event_follower {
+	const struct follow_config *cfg;
+	const char *node;
+	struct event_spool *spool;
+	struct deliverer *deliverer;
+	struct train_line *train; /* NULL: no pattern */
+	struct followed_log *logs;
+	int pods_fd, events_fd; /* -1: not there (yet) */
+	int64_t own_attempt;    /* --attempt; STAGE_NONE */
+	char *chunk;            /* READ_CHUNK */
+	struct buf pending;     /* lines that are not in the spool yet */
+	bool is_dirty;          /* places changed since they were saved */
+	bool wants_commit;      /* before the next line is read */
+	bool has_moved;         /* to another file, which is not read yet */
+	bool is_full;           /* the spool is */
+	bool is_first; /* no places were saved before: what is old is left */
+	unsigned int scan;
+	struct follow_stats stats;
+};
+
+/* follow_event.c: the lines of a log */
+int follow_line(struct event_follower *f, struct followed_log *l,
+		const char *line, size_t len, uint64_t offset) MUST_CHECK;
+int follow_add(struct event_follower *f,
+	       const struct stage_event *e) MUST_CHECK;
+extern const struct log_kind log_kind_pod, log_kind_own, log_kind_file;
+
+/* follow_scan.c: which logs there are */
+void follow_scan(struct event_follower *f, char **files);
+/* NULL: there is no memory, or there are LOGS_MAX. */
+struct followed_log *follow_find(struct event_follower *f,
+				 const struct log_kind *kind,
+				 const char *folder, const char *base);
+
+/* follow_stdin.c: standard input */
+struct follow_stdin;
+int follow_stdin_new(struct event_follower *f, struct follow_stdin **ret,
+		     struct error *err) MUST_CHECK;
+void follow_stdin_free(struct follow_stdin *s); /* NULL is allowed */
+/* Read what is there.  1: more may come; 0: that was its end. */
+int follow_stdin_read(struct follow_stdin *s, struct error *err) MUST_CHECK;
+
+/* follow_places.c: positions over a restart */
+int follow_load(struct event_follower *f, struct error *err) MUST_CHECK;
+int follow_save(struct event_follower *f, struct error *err) MUST_CHECK;
+
+#endif

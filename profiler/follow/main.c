@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * bootseer-events: follows the logs of a node, and sends what they say of starts.
+ * One thread reads, one sends; between them is the spool on disk.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/notify.h"
+#include "common/option.h"
+#include "profiler/emit/emit.h"
+#include "profiler/follow/follower.h"
+
+#define EXIT_USAGE 2
+#define SCAN_NS NS_PER_S
+#define COMMIT_NS NS_PER_S
+#define SAVE_NS (10 * NS_PER_S) /* of places alone */
+#define PENDING_WANTED (64u << 10)
+#define PAUSE_MS 200
+#define PAUSE_FILES_MS 25 /* the time of the reading may be the event's */
+#define REQUEST_MS 10000
+#define ONCE_NS (60 * NS_PER_S)
+#define DESCRIPTORS_BESIDE 64
+
+#define AT(member) offsetof(struct follow_config, member)
+
+static const char *const log_levels[] = { "error", "warning", "info", "debug",
+					  NULL };
+
+static const struct option_spec options[] = {
+	{ .key = "service",
+	  .type = OPTION_STRING,
+	  .arg = "URL",
+	  .offset = AT(service),
+	  .help = "The bootseer-registry; default is $BOOTSEER_SERVICE." },
+	{ .key = "token-file",
+	  .type = OPTION_FILE,
+	  .arg = "FILE",
+	  .offset = AT(token_file),
+	  .help = "The bearer token for --service." },
+	{ .key = "ca-file",
+	  .type = OPTION_FILE,
+	  .arg = "FILE",
+	  .offset = AT(ca_file),
+	  .help = "Certificates (PEM) to trust instead of the system's." },
+	{ .key = "node",
+	  .type = OPTION_STRING,
+	  .arg = "NAME",
+	  .offset = AT(node),
+	  .help = "This node's name; default is $BOOTSEER_NODE, or the "
+		  "machine's." },
+	{ .key = "state",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .def = "/var/lib/bootseer-events",
+	  .offset = AT(state),
+	  .help = "Where places in logs, and events that wait for the "
+		  "service, are kept." },
+	{ .key = "spool-max",
+	  .type = OPTION_SIZE,
+	  .arg = "SIZE",
+	  .def = "64M",
+	  .min = "1M",
+	  .max = "64G",
+	  .offset = AT(spool_max),
+	  .help = "Events on disk at most; then logs are read no further "
+		  "until the service takes some." },
+	{ .key = "pods",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .def = "/var/log/pods",
+	  .offset = AT(pods),
+	  .help = "Logs of Kubernetes' pods; '' follows none." },
+	{ .key = "events",
+	  .type = OPTION_STRING,
+	  .arg = "DIR",
+	  .def = STAGE_EMIT_DIR,
+	  .offset = AT(events),
+	  .help = "What BootSeer's own processes on this node say; '' "
+		  "follows none." },
+	{ .key = "job",
+	  .type = OPTION_STRING,
+	  .arg = "NAME",
+	  .offset = AT(job),
+	  .help = "The job of lines of files that name none." },
+	{ .key = "attempt",
+	  .type = OPTION_STRING,
+	  .arg = "N",
+	  .offset = AT(attempt),
+	  .help = "The attempt of lines of files that name none." },
+	{ .key = "train-pattern",
+	  .type = OPTION_STRING,
+	  .arg = "REGEX",
+	  .offset = AT(train_pattern),
+	  .help = "The first line of a container that matches this shows that "
+		  "training begins, where its program does not say so." },
+	{ .key = "read-rate",
+	  .type = OPTION_SIZE,
+	  .arg = "SIZE",
+	  .def = "32M",
+	  .min = "64K",
+	  .max = "64G",
+	  .offset = AT(read_rate),
+	  .help = "Bytes of logs that are read in a second at most." },
+	{ .key = "pod-events",
+	  .type = OPTION_INTEGER,
+	  .arg = "N",
+	  .def = "10000",
+	  .min = "1",
+	  .max = "100000000",
+	  .offset = AT(pod_events),
+	  .help = "Events that one container may say in an hour." },
+	{ .key = "max-age",
+	  .type = OPTION_DURATION,
+	  .arg = "TIME",
+	  .def = "1h",
+	  .min = "1s",
+	  .max = "10000h",
+	  .offset = AT(max_age),
+	  .help = "At the very first start, logs that nobody wrote to for so "
+		  "long are left out." },
+	{ .key = "once",
+	  .type = OPTION_BOOL,
+	  .no_file = true,
+	  .offset = AT(once),
+	  .help = "Read what is there, send it, and end." },
+	{ .key = "log-level",
+	  .type = OPTION_ENUM,
+	  .values = log_levels,
+	  .def = "info",
+	  .offset = AT(log_level),
+	  .help = "Drop log lines above this." },
+	{ .key = "config",
+	  .type = OPTION_FILE,
+	  .arg = "FILE",
+	  .no_file = true,
+	  .offset = AT(config),
+	  .help = "Read options from this file first." },
+	{ .key = NULL },
+};
+
+static const struct option_program program = {
+	.name = "bootseer-events",
+	.usage = "[OPTIONS] [FILE|-]...",
+	.summary = "Follow the logs of this node's containers, and FILEs, and "
+		   "send the stage events in them to bootseer-registry, each "
+		   "once. FILE - is standard input.",
+	.options = options,
+	.examples = "bootseer-events --service https://boot.example "
+		    "\\\n    --token-file /etc/bootseer/events.token\n",
+	.see_also = "bootseer(1), bootseer-registry(8)",
+	.min_args = 0,
+	.max_args = -1,
+};
+
+/* ------------------------------------------------------------------------- once --- */
+
+struct follow_run {
+	struct event_follower f;
+	struct follow_stdin *input; /* NULL: not, or at its end */
+	struct service_client *client;
+	char **files;
+	int signals, lock;
+	int64_t scan_ns, commit_ns, save_ns, refill_ns, tokens;
+	bool is_ending, has_files;
+	bool is_draining; /* a file that was rotated may get more lines yet */
+};
+
+/* Events to the spool, then the places behind them. */
+static int commit(struct follow_run *r, bool is_end, struct error *err)
+{
+	struct event_follower *f = &r->f;
+	int64_t now = clock_now_ns();
+	bool had = f->pending.len > 0;
+	struct error why = ERROR_INIT;
+	int rc = had ? event_spool_put(f->spool, &f->pending, &why) : 0;
+
+	r->commit_ns = now;
+	if (rc < 0) {
+		if (!f->is_full)
+			log_warning("events",
+				    "logs are not read on reason=\"%s\"",
+				    why.msg);
+		f->is_full = true;
+		return 0;
+	}
+	if (f->is_full)
+		log_info("events", "logs are read on");
+	f->is_full = false;
+	buf_reset(&f->pending);
+	if (f->is_dirty &&
+	    (had || is_end || f->wants_commit || now - r->save_ns >= SAVE_NS)) {
+		rc = follow_save(f, err);
+		r->save_ns = now;
+	}
+	f->wants_commit = false;
+	if (had) {
+		event_spool_seal(f->spool);
+		deliverer_wake(f->deliverer);
+	}
+	return rc;
+}
+
+static void refill(struct follow_run *r, int64_t now)
+{
+	int64_t most = (int64_t)r->f.cfg->read_rate;
+	int64_t more = most / 1000 * ((now - r->refill_ns) / 1000000);
+
+	if (more <= 0)
+		return;
+	r->refill_ns = now;
+	r->tokens = r->tokens + more > most ? most : r->tokens + more;
+}
+
+/* One chunk of each log, so that none is kept waiting by another. */
+static int read_logs(struct follow_run *r, bool *ret_more, struct error *err)
+{
+	struct event_follower *f = &r->f;
+	struct followed_log *l, *next;
+	int rc = 0;
+
+	*ret_more = r->is_draining = false;
+	HASH_ITER(hh, f->logs, l, next)
+	{
+		struct error why = ERROR_INIT;
+		ssize_t n;
+
+		if (rc < 0 || f->is_full || r->tokens <= 0)
+			break;
+		if (l->seen == 0)
+			continue;
+		n = followed_log_read(f, l, &why);
+		if (n == -ENOMEM)
+			return error_nomem(err);
+		if (n < 0 && !l->is_told)
+			log_warning("events",
+				    "not read log=\"%s\" reason=\"%s\"", l->key,
+				    why.msg);
+		l->is_told = n < 0;
+		*ret_more |= n > 0 || f->wants_commit || f->has_moved;
+		f->has_moved = false;
+		r->is_draining |= l->is_rotated;
+		r->tokens -= n > 0 ? n : 0;
+		if (f->wants_commit || f->pending.len >= PENDING_WANTED)
+			rc = commit(r, false, err);
+	}
+	return rc;
+}
+
+static int wait_for_more(struct follow_run *r, int timeout_ms,
+			 struct error *err)
+{
+	struct pollfd p[2] = {
+		{ .fd = r->signals, .events = POLLIN },
+		{ .fd = r->input ? STDIN_FILENO : -1, .events = POLLIN },
+	};
+	struct signalfd_siginfo si;
+	int rc = 0;
+
+	if (poll(p, 2, timeout_ms) < 0 && errno != EINTR)
+		return error_set(err, errno, "poll: %s", strerror(errno));
+	if (p[0].revents & POLLIN &&
+	    read(r->signals, &si, sizeof(si)) == (ssize_t)sizeof(si) &&
+	    si.ssi_signo != SIGHUP)
+		r->is_ending = true;
+	if (p[1].revents) {
+		rc = follow_stdin_read(r->input, err);
+		if (rc == 0) {
+			follow_stdin_free(r->input);
+			r->input = NULL;
+		}
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int step(struct follow_run *r, bool *ret_more, struct error *err)
+{
+	struct event_follower *f = &r->f;
+	int64_t now = clock_now_ns();
+	int rc;
+
+	refill(r, now);
+	if (!r->scan_ns || now - r->scan_ns >= SCAN_NS) {
+		follow_scan(f, r->files);
+		r->scan_ns = now;
+	}
+	rc = read_logs(r, ret_more, err);
+	if (rc == 0 && now - r->commit_ns >= COMMIT_NS)
+		rc = commit(r, false, err);
+	if (rc == 0)
+		rc = wait_for_more(r,
+				   *ret_more && r->tokens > 0 ? 0
+				   : r->has_files             ? PAUSE_FILES_MS
+							      : PAUSE_MS,
+				   err);
+	return rc;
+}
+
+/* All was read: is it with the service, too? */
+static int wait_sent(struct follow_run *r, struct error *err)
+{
+	int64_t until = clock_now_ns() + ONCE_NS;
+	int rc = commit(r, true, err);
+
+	while (rc == 0 && !r->is_ending && event_spool_bytes(r->f.spool) > 0) {
+		if (clock_now_ns() > until)
+			return error_set(err, ETIMEDOUT,
+					 "%s did not take all events; they are "
+					 "kept in '%s'",
+					 service_client_url(r->client),
+					 r->f.cfg->state);
+		rc = wait_for_more(r, PAUSE_FILES_MS, err);
+	}
+	return rc;
+}
+
+static int serve(struct follow_run *r, struct error *err)
+{
+	bool more = true;
+	int rc = 0;
+
+	while (rc == 0 && !r->is_ending) {
+		rc = step(r, &more, err);
+		if (rc == 0 && r->f.cfg->once && !more && !r->is_draining &&
+		    !r->input && r->tokens > 0 && !r->f.is_full)
+			return wait_sent(r, err);
+	}
+	return rc == 0 ? commit(r, true, err) : rc;
+}
+
+/* ------------------------------------------------------------------------ start --- */
+
+static void tell(const struct follow_run *r)
+{
+	const struct follow_stats *s = &r->f.stats;
+	struct deliver_stats d = { .stored = 0 };
+
+	if (r->f.deliverer)
+		deliverer_get_stats(r->f.deliverer, &d);
+	log_info("events",
+		 "ended lines=%llu bytes=%llu events=%llu stored=%llu "
+		 "doubles=%llu refused=%llu damaged=%llu limited=%llu "
+		 "junk=%llu foreign=%llu no_job=%llu no_time=%llu links=%llu "
+		 "lost_files=%llu stdin_lost=%llu spool=%llu",
+		 (unsigned long long)s->lines, (unsigned long long)s->bytes,
+		 (unsigned long long)s->events, (unsigned long long)d.stored,
+		 (unsigned long long)d.doubles, (unsigned long long)d.refused,
+		 (unsigned long long)d.damaged, (unsigned long long)s->limited,
+		 (unsigned long long)s->junk, (unsigned long long)s->foreign,
+		 (unsigned long long)s->no_job, (unsigned long long)s->no_time,
+		 (unsigned long long)s->links,
+		 (unsigned long long)s->lost_files,
+		 (unsigned long long)s->stdin_lost,
+		 (unsigned long long)event_spool_bytes(r->f.spool));
+}
+
+static int watch_signals(struct error *err)
+{
+	sigset_t set;
+	int fd;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd < 0 ? error_set(err, errno, "signalfd: %s", strerror(errno))
+		      : fd;
+}
+
+/* One descriptor for each log. */
+static void raise_descriptors(void)
+{
+	rlim_t want = LOGS_MAX + DESCRIPTORS_BESIDE;
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= want)
+		return;
+	l.rlim_cur = want < l.rlim_max ? want : l.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
+/* Two that follow the same logs would overwrite each other's places. */
+static int lock_state(const char *dir, struct error *err)
+{
+	AUTO_FREE char *path = fs_join(dir, "lock");
+	AUTO_CLOSE int fd = -1;
+	int rc = path ? fs_mkdir_p(dir, 0700, err) : error_nomem(err);
+
+	if (rc < 0)
+		return rc;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_set(err, errno, "'%s': %s", path, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY,
+				 "another bootseer-events uses --state '%s'",
+				 dir);
+	return steal_fd(&fd);
+}
+
+static int open_parts(struct follow_run *r, struct error *err)
+{
+	const struct follow_config *c = r->f.cfg;
+	const struct service_client_config sc = {
+		.url = c->service,
+		.token_file = c->token_file,
+		.ca_file = c->ca_file,
+		.timeout_ms = REQUEST_MS,
+	};
+	AUTO_FREE char *spool = fs_join(c->state, "spool");
+	int rc = spool ? 0 : error_nomem(err);
+
+	if (rc == 0)
+		rc = event_spool_open(spool, c->spool_max, &r->f.spool, err);
+	if (rc == 0 && c->train_pattern)
+		rc = train_line_new(c->train_pattern, &r->f.train, err);
+	if (rc == 0)
+		rc = follow_load(&r->f, err);
+	if (rc == 0)
+		rc = service_client_new(&sc, &r->client, err);
+	if (rc == 0)
+		rc = deliverer_start(r->f.spool, r->client, r->f.node,
+				     &r->f.deliverer, err);
+	for (char **p = r->files; rc == 0 && *p; p++) {
+		r->has_files |= strcmp(*p, "-") != 0;
+		if (strcmp(*p, "-") == 0 && !r->input)
+			rc = follow_stdin_new(&r->f, &r->input, err);
+	}
+	return rc;
+}
+
+static void close_parts(struct follow_run *r)
+{
+	struct followed_log *l, *next;
+
+	deliverer_stop(r->f.deliverer);
+	service_client_free(r->client);
+	follow_stdin_free(r->input);
+	HASH_ITER(hh, r->f.logs, l, next)
+	{
+		HASH_DEL(r->f.logs, l);
+		followed_log_free(l);
+	}
+	event_spool_close(r->f.spool);
+	train_line_free(r->f.train);
+	buf_fini(&r->f.pending);
+	free(r->f.chunk);
+	if (r->f.pods_fd >= 0)
+		close(r->f.pods_fd);
+	if (r->f.events_fd >= 0)
+		close(r->f.events_fd);
+	if (r->lock >= 0)
+		close(r->lock);
+	close(r->signals);
+}
+
+static int run(const struct follow_config *cfg, char **files, struct error *err)
+{
+	struct follow_run r = { .f = { .cfg = cfg,
+				       .node = cfg->node ? cfg->node
+							 : stage_this_node(),
+				       .pods_fd = -1,
+				       .events_fd = -1,
+				       .own_attempt = STAGE_NONE },
+				.files = files,
+				.lock = -1 };
+	enum log_level level;
+	int rc;
+
+	if (log_level_parse(cfg->log_level, &level) == 0)
+		log_set_level(level);
+	(void)stage_read_count(cfg->attempt, &r.f.own_attempt);
+	raise_descriptors();
+	r.signals = watch_signals(err);
+	if (r.signals < 0)
+		return r.signals;
+	r.f.chunk = malloc(READ_CHUNK);
+	r.lock = r.f.chunk ? lock_state(cfg->state, err) : error_nomem(err);
+	rc = r.lock < 0 ? r.lock : open_parts(&r, err);
+	if (rc == 0) {
+		r.tokens = (int64_t)cfg->read_rate;
+		r.refill_ns = clock_now_ns();
+		log_info("events", "ready node=\"%s\" service=\"%s\"", r.f.node,
+			 service_client_url(r.client));
+		notify_send("READY=1");
+		rc = serve(&r, err);
+		tell(&r);
+	}
+	close_parts(&r);
+	return rc;
+}
+
+static int check(struct follow_config *c, struct error *err)
+{
+	const char *env = getenv("BOOTSEER_SERVICE");
+	int64_t n;
+
+	if (!c->service && env)
+		c->service = strdup(env);
+	if (!c->service)
+		return error_set(err, EINVAL,
+				 "--service: name the bootseer-registry, or "
+				 "set BOOTSEER_SERVICE");
+	if (c->attempt && !stage_read_count(c->attempt, &n))
+		return error_set(err, EINVAL,
+				 "--attempt '%s': a number of at most 9 digits "
+				 "is wanted",
+				 c->attempt);
+	if (c->job && !stage_is_job(stage_text(c->job)))
+		return error_set(err, EINVAL,
+				 "--job '%s': 1 to 128 of A-Z a-z 0-9 . _ - : "
+				 "/ @ + are wanted",
+				 c->job);
+	if (!stage_is_node(stage_text(c->node ? c->node : stage_this_node())))
+		return error_set(err, EINVAL,
+				 "--node: 1 to 255 of A-Z a-z 0-9 . _ - are "
+				 "wanted");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct follow_config cfg = { .service = NULL };
+	struct error err = ERROR_INIT;
+	enum option_action action;
+	int first = 0, rc;
+
+	rc = option_parse(&program, &cfg, argc, argv, &action, &first, &err);
+	if (rc == 0 && action == OPTION_ACTION_RUN)
+		rc = check(&cfg, &err);
+	rc = option_refuse(&program, &cfg, argc, argv, rc, &err);
+	if (rc < 0) {
+		fprintf(stderr, "bootseer-events: %s\n", err.msg);
+		option_fini(options, &cfg);
+		return EXIT_USAGE;
+	}
+	if (action == OPTION_ACTION_RUN)
+		rc = run(&cfg, argv + first, &err);
+	if (rc < 0)
+		log_error("events", "cannot go on reason=\"%s\"", err.msg);
+	option_fini(options, &cfg);
+	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
