@@ -16,6 +16,7 @@
 #include "cli/env_smoke.h"
 #include "common/clock.h"
 #include "common/progress.h"
+#include "profiler/emit/emit.h"
 #include "snapshotter/client.h"
 
 struct env_run_config {
@@ -110,6 +111,19 @@ struct env_run {
 static void say(const char *line)
 {
 	fprintf(stderr, "bootseer env run: %s\n", line);
+}
+
+/* For the log of a job that says its name; others have nobody who reads it. */
+static void say_stage(const char *name, enum stage_ev ev, int64_t status)
+{
+	AUTO_BUF line = BUF_INIT;
+	struct stage_event e;
+
+	stage_make(name, ev, 0, &e);
+	stage_own_by_env(&e);
+	e.status = status;
+	if (e.job.n && stage_event_format(&e, &line) == 0)
+		(void)!write(STDERR_FILENO, line.data, line.len);
 }
 
 /* As if BootSeer were not there. */
@@ -219,11 +233,13 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 	int rc;
 
 	r->begun_ns = clock_now_ns();
+	say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
 	rc = env_snapshot_check_bad(r->store, snap, &err);
 	if (rc == 0)
 		is_mounted = try_mount(r, snap, check, &rc, &err);
 	if (rc == 0 && !is_mounted)
 		rc = env_restore(r->store, snap, &r->targets, 0, check, &err);
+	say_stage("env.restore", STAGE_END, rc < 0);
 	if (rc == -ECANCELED)
 		mark_bad(r, snap, err.msg);
 	if (rc < 0)
@@ -304,8 +320,14 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 	int status = 0;
 	int rc = look_again(r, &err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		say_stage("env.install", STAGE_BEGIN, STAGE_NONE);
 		rc = env_child_run(r->command, &status, &err);
+		say_stage("env.install", STAGE_END,
+			  rc < 0                ? 1
+			  : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+						: WEXITSTATUS(status));
+	}
 	if (rc < 0) {
 		env_turn_end(turn, true);
 		run_plain(r, err.msg);
@@ -374,9 +396,11 @@ static struct env_turn *take_turn(struct env_run *r)
 	/* Two would have the turn where conditions are passed over. */
 	int rc = object_store_probe(r->store, &err);
 
+	say_stage("env.wait", STAGE_BEGIN, STAGE_NONE);
 	if (rc == 0)
 		rc = env_turn_take(r->store, &r->key.digest, &opts, &kind,
 				   &turn, &err);
+	say_stage("env.wait", STAGE_END, rc < 0);
 	if (rc < 0)
 		run_plain(r, err.msg);
 	switch (kind) {
@@ -409,10 +433,14 @@ static int run(const void *config, char **args, struct error *err)
 	const struct env_run_config *c = config;
 	struct env_run r = { .cfg = c, .command = args };
 	struct env_turn *turn;
+	int rc;
 
 	env_signals_take();
 	r.deadline_ns = clock_now_ns() + c->wait;
-	if (prepare(&r, err) < 0 || open_store(&r, err) < 0)
+	say_stage("env.key", STAGE_BEGIN, STAGE_NONE);
+	rc = prepare(&r, err);
+	say_stage("env.key", STAGE_END, rc < 0);
+	if (rc < 0 || open_store(&r, err) < 0)
 		run_plain(&r, err->msg);
 	if (try_restore(&r) == -ENOENT) {
 		turn = take_turn(&r);

@@ -151,6 +151,27 @@ pack()
 	[ "$(find b -name '.bootseer*')" = '' ]
 }
 
+@test "a job's log has the stages of it, and other logs have none" {
+	make_command
+	make_base "$W/a"
+	make_base "$W/b"
+	export BOOTSEER_JOB=team/j BOOTSEER_NODE=n1 RANK=3
+	stages() { # from standard error
+		grep '^BOOTSEER ' <<<"$stderr" |
+			sed -E 's/^BOOTSEER stage=(\S+) ev=(\S+) ts=.* job=team\/j node=n1 rank=3 (status=([0-9]+) )?id=.*/\1 \2 \4/' |
+			tr '\n' ';'
+	}
+	run --separate-stderr env_run a -- sh "$W/setup.sh" a
+	[ "$(stages)" = 'env.key begin ;env.key end 0;env.wait begin ;env.wait end 0;env.install begin ;env.install end 0;' ]
+	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	[ "$(stages)" = 'env.key begin ;env.key end 0;env.restore begin ;env.restore end 0;' ]
+	run --separate-stderr -9 env_run a -- sh -c 'exit 9'
+	[[ "$(stages)" == *'env.install begin ;env.install end 9;' ]]
+	unset BOOTSEER_JOB
+	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	[ "$(stages)" = '' ]
+}
+
 @test "a bucket keeps it as a directory does, and one of its captors wins" {
 	local first second
 
