@@ -19,6 +19,7 @@
 #include "common/mount.h"
 #include "common/notify.h"
 #include "common/option.h"
+#include "profiler/emit/emit.h"
 
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
@@ -150,6 +151,22 @@ static int serve(struct session *s, const char *run_dir, int signals,
 	return rc < 0 ? rc : 0;
 }
 
+/* Of the job in whose environment the mount is started, if any; where nobody follows
+ * events, or $BOOTSEER_EVENTS names no folder, nothing is said. */
+static void say_stage(enum stage_ev ev, int64_t status)
+{
+	const char *dir = getenv("BOOTSEER_EVENTS");
+	AUTO(stage_emitter) to = NULL;
+	struct stage_event e;
+
+	stage_make("ckpt.open", ev, 0, &e);
+	stage_own_by_env(&e);
+	e.status = status;
+	if (e.job.n && stage_emitter_new(dir ? dir : STAGE_EMIT_DIR, "ckpt",
+					 &to, NULL) == 0)
+		(void)stage_emit(to, &e);
+}
+
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		       struct fd_keeper *keeper, int journal_fd, int signals,
 		       struct error *err)
@@ -174,11 +191,14 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	int rc = socket && metrics_at ? 0 : error_nomem(err);
 
 	if (rc == 0)
-		rc = ckpt_mount_open(cfg, args[0], journal_fd, &m, err);
-	if (rc < 0)
-		return rc;
+		say_stage(STAGE_BEGIN, STAGE_NONE);
+	rc = ckpt_mount_open(cfg, args[0], journal_fd, &m, err);
 	sc.owner = m;
-	rc = session_start(&sc, &s, err);
+	if (rc == 0)
+		rc = session_start(&sc, &s, err);
+	say_stage(STAGE_END, rc < 0);
+	if (rc < 0 && !m)
+		return rc;
 	if (rc == 0)
 		rc = control_new(socket, m, session_path(s),
 				 session_is_adopted(s), false, &control, err);

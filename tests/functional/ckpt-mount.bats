@@ -116,6 +116,25 @@ nothing_is_left()
 	[ "$(ckpt gc --older=0s --dry-run)" = '0 objects, 0 B would be removed' ]
 }
 
+@test "a mount of a job says when it was opened, to whoever follows events" {
+	mkdir "$W/events"
+	export BOOTSEER_EVENTS=$W/events BOOTSEER_NODE=n1
+	mount_store
+	umount_store
+	[ "$(ls "$W/events")" = "" ]
+	export BOOTSEER_JOB=team/j
+	mount_store
+	umount_store
+	sed -E 's/ts=.* job/job/; s/ id=.*//' "$W/events/ckpt.events" >"$W/said"
+	diff "$W/said" - <<-'EOF'
+		BOOTSEER stage=ckpt.open ev=begin job=team/j node=n1
+		BOOTSEER stage=ckpt.open ev=end job=team/j node=n1 status=0
+	EOF
+	# Nobody follows: the mount is made all the same.
+	BOOTSEER_EVENTS=$W/none mount_store
+	umount_store
+}
+
 @test "a bucket is used as a folder: dd, cp -a, tar, mv, rm" {
 	bucket
 	mount_store

@@ -161,14 +161,14 @@ pack()
 			sed -E 's/^BOOTSEER stage=(\S+) ev=(\S+) ts=.* job=team\/j node=n1 rank=3 (status=([0-9]+) )?id=.*/\1 \2 \4/' |
 			tr '\n' ';'
 	}
-	run --separate-stderr env_run a -- sh "$W/setup.sh" a
+	run -0 --separate-stderr env_run a -- sh "$W/setup.sh" a
 	[ "$(stages)" = 'env.key begin ;env.key end 0;env.wait begin ;env.wait end 0;env.install begin ;env.install end 0;' ]
-	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	run -0 --separate-stderr env_run b -- sh "$W/setup.sh" a
 	[ "$(stages)" = 'env.key begin ;env.key end 0;env.restore begin ;env.restore end 0;' ]
 	run --separate-stderr -9 env_run a -- sh -c 'exit 9'
 	[[ "$(stages)" == *'env.install begin ;env.install end 9;' ]]
 	unset BOOTSEER_JOB
-	run --separate-stderr env_run b -- sh "$W/setup.sh" a
+	run -0 --separate-stderr env_run b -- sh "$W/setup.sh" a
 	[ "$(stages)" = '' ]
 }
 

@@ -185,6 +185,20 @@ print(*d.execute("SELECT count(*), max(abs(wall_offset)) < 1000000000 "
 	[ "$(stored_events j | sort | tr '\n' ' ')" = 'a b c d e f late ' ]
 }
 
+@test "this node's own processes are heard, and say which job it is" {
+	DB=sqlite:$W/registry.db
+	service
+	# Its file has no link, and the node is this one whatever is said.
+	BOOTSEER_JOB=team/j BOOTSEER_NODE=n9 "$bootseer" stage mark a >"$W/own/ckpt.events"
+	BOOTSEER_JOB=team/j "$bootseer" stage mark b >"$W/b"
+	ln -s "$W/b" "$W/own/link.events"
+	cp "$W/b" "$W/own/no-suffix"
+	once
+	once
+	[ "$(stored_events team/j)" = a ]
+	jq -e '[.nodes[].node] == ["n1"]' <(start_of team/j)
+}
+
 @test "the first line of a pattern ends the model's initialisation" {
 	DB=sqlite:$W/registry.db
 	service
