@@ -155,6 +155,7 @@ pack()
 	make_command
 	make_base "$W/a"
 	make_base "$W/b"
+	make_base "$W/c"
 	export BOOTSEER_JOB=team/j BOOTSEER_NODE=n1 RANK=3
 	stages() { # from standard error
 		grep '^BOOTSEER ' <<<"$stderr" |
@@ -168,7 +169,7 @@ pack()
 	run --separate-stderr -9 env_run a -- sh -c 'exit 9'
 	[[ "$(stages)" == *'env.install begin ;env.install end 9;' ]]
 	unset BOOTSEER_JOB
-	run -0 --separate-stderr env_run b -- sh "$W/setup.sh" a
+	run -0 --separate-stderr env_run c -- sh "$W/setup.sh" a
 	[ "$(stages)" = '' ]
 }
 
