@@ -8,23 +8,23 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "fuse/fuse.h"
+#include "fuse/hold_priv.h"
 
 #define FIRST_FD 3
 #define N_HELD_MAX 64
+#define SOCKET_FD (FIRST_FD + N_HELD_MAX) /* the child's end in the child */
 #define NAME_BYTES 256
 #define MESSAGE_MAX 4096
 /* More than a socket's queue has (net.unix.max_dgram_qlen): what a child sent before it
@@ -44,7 +44,7 @@ struct held {
 struct holder {
 	char *const *argv;
 	int sock, signals;
-	char address[32]; /* for NOTIFY_SOCKET */
+	int child_sock; /* its other end, the child's */
 	sigset_t old_mask;
 	struct held held[N_HELD_MAX];
 	int n_held;
@@ -169,7 +169,7 @@ static bool receive_message(struct holder *h)
 		return errno == EINTR;
 	text[n] = '\0';
 	parse_control(&msg, &r);
-	/* Anybody on the machine can send to an abstract address. */
+	/* What the child runs may have inherited its end. */
 	if (h->child == 0 || r.pid != h->child || (msg.msg_flags & MSG_TRUNC))
 		memcpy(text, none, sizeof(none));
 	handle_message(h, text, r.fds, r.n_fds);
@@ -189,13 +189,18 @@ static void set_number(const char *name, long v)
 static int set_environment(const struct holder *h)
 {
 	char names[N_HELD_MAX * NAME_BYTES];
+	char socket[HOLD_ENV_MAX];
 	size_t n = 0;
 
 	names[0] = '\0';
 	for (int i = 0; i < h->n_held; i++)
 		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
 				      i ? ":" : "", h->held[i].name);
-	if (setenv("NOTIFY_SOCKET", h->address, 1) < 0)
+	(void)snprintf(socket, sizeof(socket), "%ld:%d", (long)getpid(),
+		       SOCKET_FD);
+	/* A service manager's is for this process alone. */
+	(void)unsetenv("NOTIFY_SOCKET");
+	if (setenv(HOLD_ENV, socket, 1) < 0)
 		return -errno;
 	if (h->n_held == 0) {
 		(void)unsetenv("LISTEN_PID");
@@ -208,19 +213,23 @@ static int set_environment(const struct holder *h)
 	return setenv("LISTEN_FDNAMES", names, 1) < 0 ? -errno : 0;
 }
 
-/* Kept descriptors to FIRST_FD and on: out of the way first, then in place. */
+/* Kept descriptors to FIRST_FD and on, and the socket behind them: out of the way
+ * first, then in place. */
 static int place_fds(struct holder *h)
 {
+	h->child_sock = fcntl(h->child_sock, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
+	if (h->child_sock < 0)
+		return -errno;
 	for (int i = 0; i < h->n_held; i++) {
-		h->held[i].fd = fcntl(h->held[i].fd, F_DUPFD_CLOEXEC,
-				      FIRST_FD + N_HELD_MAX);
+		h->held[i].fd =
+			fcntl(h->held[i].fd, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
 		if (h->held[i].fd < 0)
 			return -errno;
 	}
 	for (int i = 0; i < h->n_held; i++)
 		if (dup2(h->held[i].fd, FIRST_FD + i) < 0)
 			return -errno;
-	return 0;
+	return dup2(h->child_sock, SOCKET_FD) < 0 ? -errno : 0;
 }
 
 static void run_child(struct holder *h)
@@ -339,30 +348,21 @@ static int loop(struct holder *h)
 	}
 }
 
-/* An abstract address that the kernel chooses: nothing to clean up. */
-static int open_socket(struct holder *h, struct error *err)
+/* A pair, without an address: whoever can send to a socket can send it descriptors,
+ * and closing a stranger's descriptor may take as long as he likes (SO_LINGER). */
+static int open_sockets(struct holder *h, struct error *err)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	socklen_t len = sizeof(sa);
 	const int on = 1;
-	size_t n;
+	int pair[2];
 
-	h->sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (h->sock < 0 ||
-	    setsockopt(h->sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-	    bind(h->sock, (const void *)&sa, sizeof(sa.sun_family)) < 0 ||
-	    getsockname(h->sock, (void *)&sa, &len) < 0)
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return error_set(err, errno, "descriptor store socket: %s",
 				 strerror(errno));
-	n = len - offsetof(struct sockaddr_un, sun_path);
-	if (n < 2 || n >= sizeof(h->address))
-		return error_set(err, EIO,
-				 "descriptor store socket has an"
-				 " address of %zu bytes",
-				 n);
-	memcpy(h->address, sa.sun_path, n);
-	h->address[0] = '@';
-	h->address[n] = '\0';
+	h->sock = pair[0];
+	h->child_sock = pair[1];
+	if (setsockopt(h->sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return error_set(err, errno, "descriptor store socket: %s",
+				 strerror(errno));
 	return 0;
 }
 
@@ -394,6 +394,8 @@ static void take_down(struct holder *h)
 	}
 	if (h->sock >= 0)
 		(void)close(h->sock);
+	if (h->child_sock >= 0)
+		(void)close(h->child_sock);
 	free(h);
 }
 
@@ -405,8 +407,8 @@ int hold_run(char *const argv[], struct error *err)
 	if (!h)
 		return error_nomem(err);
 	h->argv = argv;
-	h->sock = h->signals = -1;
-	rc = open_socket(h, err);
+	h->sock = h->child_sock = h->signals = -1;
+	rc = open_sockets(h, err);
 	if (rc == 0)
 		rc = open_signals(h, err);
 	if (rc == 0)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Client side of the descriptor store protocol of sd_notify(3): FDSTORE=1,
- * FDSTOREREMOVE=1, BARRIER=1 on the datagram socket $NOTIFY_SOCKET; LISTEN_PID,
- * LISTEN_FDS and LISTEN_FDNAMES of sd_listen_fds_with_names(3).  The service
- * manager or hold.c is on the other side.
+ * FDSTOREREMOVE=1, BARRIER=1 on the datagram socket $NOTIFY_SOCKET of the service
+ * manager, or on that of hold.c, which is inherited; LISTEN_PID, LISTEN_FDS and
+ * LISTEN_FDNAMES of sd_listen_fds_with_names(3).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include <sys/un.h>
 
 #include "fuse/fuse.h"
+#include "fuse/hold_priv.h"
 
 #define FIRST_FD 3
 #define N_FDS_MAX 1024
@@ -98,6 +99,28 @@ static int take_all(struct fd_keeper *k, struct error *err)
 	return 0;
 }
 
+/* The holder's, when that started this process. */
+static int inherit_store(struct fd_keeper *k, struct error *err)
+{
+	const char *text = getenv(HOLD_ENV);
+	const char *colon = text ? strchr(text, ':') : NULL;
+	char number[HOLD_ENV_MAX];
+	long pid, fd;
+
+	if (!colon || (size_t)(colon - text) >= sizeof(number))
+		return 0;
+	memcpy(number, text, (size_t)(colon - text));
+	number[colon - text] = '\0';
+	if (parse_count(number, INT32_MAX, &pid) < 0 || pid != (long)getpid() ||
+	    parse_count(colon + 1, INT32_MAX, &fd) < 0)
+		return 0;
+	if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+		return error_set(err, errno, "the holder's socket, %ld: %s", fd,
+				 strerror(errno));
+	k->sock = (int)fd;
+	return 0;
+}
+
 static int connect_store(struct fd_keeper *k, struct error *err)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -133,6 +156,8 @@ int fd_keeper_open(struct fd_keeper **ret, struct error *err)
 	k->sock = -1;
 	rc = take_all(k, err);
 	if (rc == 0)
+		rc = inherit_store(k, err);
+	if (rc == 0 && k->sock < 0)
 		rc = connect_store(k, err);
 	if (rc < 0) {
 		fd_keeper_close(k);

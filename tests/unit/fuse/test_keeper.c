@@ -16,6 +16,7 @@
 #include "common/buf.h"
 #include "common/fs.h"
 #include "fuse/fuse.h"
+#include "tests/unit/lingering.h"
 
 TestSuite(keeper, .timeout = 120);
 TestSuite(hold, .timeout = 120);
@@ -221,6 +222,47 @@ Test(hold, starts_a_killed_child_again)
 		     0);
 	cr_assert_eq(chdir(dir), 0);
 	cr_expect_eq(access("c", F_OK), 0);
+	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
+}
+
+/* Whoever knows the address "@..." can do so. */
+static int send_to_holder(const char *address)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	size_t len = offsetof(struct sockaddr_un, sun_path) + strlen(address);
+	int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), peer;
+
+	memcpy(sa.sun_path + 1, address + 1, strlen(address) - 1);
+	cr_assert_eq(connect(sock, (void *)&sa, (socklen_t)len), 0);
+	peer = lingering_send(sock);
+	cr_assert_geq(peer, 0);
+	(void)close(sock);
+	return peer;
+}
+
+Test(hold, nobody_else_gives_it_what_takes_long_to_close, .timeout = 30)
+{
+	char dir[] = "/tmp/bootseer-hold.XXXXXX", fifo[64], line[64] = "";
+	struct error err = ERROR_INIT;
+	int fd, peer = -1;
+	pid_t pid;
+
+	cr_assert_not_null(mkdtemp(dir));
+	(void)snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+	cr_assert_eq(mkfifo(fifo, 0600), 0);
+	pid = hold("echo \"a$NOTIFY_SOCKET\" >$1; exec tail -f /dev/null",
+		   fifo);
+	fd = open(fifo, O_RDONLY);
+	cr_assert_gt(read(fd, line, sizeof(line) - 1), 0);
+	(void)close(fd);
+	line[strcspn(line, "\n")] = '\0';
+	if (line[1])
+		peer = send_to_holder(line + 1);
+	cr_assert_eq(kill(pid, SIGTERM), 0);
+	cr_expect_eq(status_of(pid), 128 + SIGTERM);
+	cr_expect_str_eq(line, "a", "it has no address");
+	if (peer >= 0)
+		(void)close(peer);
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
 }
 

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What keeper.c and hold.c say to each other beside sd_notify(3). */
+#ifndef BOOTSEER_FUSE_HOLD_PRIV_H
+#define BOOTSEER_FUSE_HOLD_PRIV_H
+
+/* "PID:FD": the socket to the holder, in the process that it started. */
+#define HOLD_ENV "BOOTSEER_HOLD_SOCKET"
+#define HOLD_ENV_MAX 32
+
+#endif
