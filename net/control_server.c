@@ -20,6 +20,7 @@
 #include "net/control.h"
 #include "net/lanes.h"
 #include "net/listener.h"
+#include "net/nudge.h"
 #include "net/places.h"
 
 #define READ_BYTES 65536u
@@ -27,6 +28,9 @@
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
 struct control_conn {
@@ -54,6 +58,7 @@ struct control_server {
 	struct listener listener;
 	struct control_conn *first;
 	size_t n_conns;
+	struct nudge *nudge; /* NULL: it is not for everybody, or nobody came */
 	bool stopped;
 };
 
@@ -70,7 +75,9 @@ static void conn_free(struct control_conn *c)
 		listener_resume(&s->listener);
 	loop_watch_stop(&c->watch);
 	loop_timer_stop(&c->hurry);
+	nudge_begin(s->nudge);
 	close(c->fd);
+	nudge_end(s->nudge);
 	if (c->call.peer.pidfd >= 0)
 		close(c->call.peer.pidfd);
 	buf_fini(&c->in);
@@ -243,14 +250,19 @@ static void on_writable(struct control_conn *c)
 
 static void on_readable(struct control_conn *c)
 {
+	struct nudge *nudge = c->server->nudge;
 	ssize_t n;
+	int code;
 
 	if (buf_reserve(&c->in, READ_BYTES) < 0) {
 		conn_close(c);
 		return;
 	}
+	nudge_begin(nudge);
 	n = recv(c->fd, c->in.data + c->in.len, READ_BYTES, MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	code = errno;
+	nudge_end(nudge);
+	if (n < 0 && (code == EAGAIN || code == EINTR))
 		return;
 	if (n <= 0) {
 		conn_close(c);
@@ -361,6 +373,10 @@ static void on_accepted(struct listener *l, int accepted,
 			    CONTROL_CONNECTIONS_MAX);
 		return;
 	}
+	if (s->cfg.everybody && !s->nudge && nudge_new(&s->nudge, &err) < 0) {
+		log_error("control", "refused reason=\"%s\"", err.msg);
+		return;
+	}
 	if (!may_command(s, fd, &peer))
 		return;
 	c = calloc(1, sizeof(*c));
@@ -396,7 +412,12 @@ static int listen_at(struct control_server *s, struct error *err)
 	int rc = listener_open_unix(s->path, s->cfg.everybody ? 0666 : 0600,
 				    CONTROL_CONNECTIONS_MAX, s->cfg.cure, &fd,
 				    err);
+	const int off = 0;
 
+	/* Where the kernel can, nobody sends descriptors: see nudge.h. */
+	if (rc == 0 && s->cfg.everybody)
+		(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off,
+				 sizeof(off));
 	return rc < 0 ? rc : listener_start(&s->listener, s->cfg.loop, fd, err);
 }
 
@@ -430,7 +451,9 @@ void control_server_stop(struct control_server *s)
 	struct control_conn *c, *next;
 
 	s->stopped = true;
+	nudge_begin(s->nudge);
 	listener_stop(&s->listener);
+	nudge_end(s->nudge);
 	(void)unlink(s->cfg.path);
 	for (c = s->first; c; c = next) {
 		next = c->next;
@@ -445,6 +468,7 @@ void control_server_free(struct control_server *s)
 	while (s->first)
 		conn_free(s->first);
 	listener_stop(&s->listener);
+	nudge_free(s->nudge);
 	free(s->path);
 	free(s);
 }

@@ -59,7 +59,7 @@ struct control_server_config {
 	void (*lane_is_full)(const char *lane, char *ret, size_t size);
 	size_t line_max; /* bytes of a request */
 	/* Everybody may connect, say one line, and has to hurry; else only
-	 * root may, and stay. */
+	 * root may, and stay.  The loop should be one of its own: see nudge.h. */
 	bool everybody;
 	/* Whom a peer belongs to, of whom none may have all places; with
 	 * `everybody`. */

@@ -19,7 +19,6 @@
 #include "fuse/fuse.h"
 #include "net/control_server.h"
 #include "net/lanes.h"
-#include "net/places.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/node/control/control.h"
 #include "snapshotter/node/control/environment.h"
@@ -28,6 +27,7 @@
 #include "snapshotter/node/control/housekeeper.h"
 #include "snapshotter/node/control/metrics.h"
 #include "snapshotter/node/control/preheat.h"
+#include "snapshotter/node/control/ready_server.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/images/keyed_lock.h"
 #include "snapshotter/node/images/origin.h"
@@ -45,8 +45,6 @@
 #include "snapshotter/node/constants.h"
 
 #define SOCKET_NAME "bootseerd.sock"
-#define READY_NAME "ready.sock"
-#define READY_LINE_MAX 16
 #define QUICK_THREADS 16
 #define WAITING_THREADS 64
 #define REMOTE_THREADS 32
@@ -63,9 +61,9 @@ struct node_daemon {
 	struct work resume; /* of prefetches */
 	struct loop *loop;
 	struct pool *pools[CONTROL_KINDS];
-	struct lanes *lanes;     /* by registry */
-	struct pool *ready_pool; /* what everybody may fill is apart */
-	struct control_server *server, *ready;
+	struct lanes *lanes; /* by registry */
+	struct control_server *server;
+	struct ready_server *ready; /* what everybody may fill is apart */
 	struct metrics *metrics;
 	struct preheat *preheat;
 	struct holder_watch holder;
@@ -308,23 +306,6 @@ static int on_line(void *arg, struct control_call *call, const char *line,
 	return node_answer(arg, call, line, len, reply);
 }
 
-static int on_ready_line(void *arg, struct control_call *call, const char *line,
-			 size_t len, struct buf *reply)
-{
-	return node_ready_line(arg, call->peer.pid, call->peer.pidfd, line, len,
-			       reply);
-}
-
-/* Of a container, so that one that floods the socket is one. */
-static uint64_t peer_group(const struct control_peer *peer)
-{
-	AUTO_BUF cgroups = BUF_INIT;
-
-	return process_cgroups(peer->pid, peer->pidfd, &cgroups, NULL) < 0
-		       ? 0
-		       : places_group(cgroups.data);
-}
-
 static void tell_registry_is_busy(const char *lane, char *ret, size_t size)
 {
 	(void)snprintf(ret, size,
@@ -387,32 +368,6 @@ static int watch_signals(struct node_daemon *d, struct error *err)
 	return rc;
 }
 
-static int serve_ready(struct node_daemon *d, struct error *err)
-{
-	AUTO_FREE char *path = NULL;
-	struct control_server_config server = {
-		.loop = d->loop,
-		.line_max = READY_LINE_MAX,
-		.cure = "choose another --run",
-		.everybody = true,
-		.group = peer_group,
-		.answer = on_ready_line,
-		.arg = &d->node,
-	};
-	int rc;
-
-	if (asprintf(&path, "%s/" READY_NAME, d->node.cfg->run) < 0) {
-		path = NULL;
-		return error_nomem(err);
-	}
-	server.path = path;
-	rc = pool_new(d->loop, 1, CONTROL_CONNECTIONS_MAX, &d->ready_pool, err);
-	if (rc < 0)
-		return rc;
-	server.pools[CONTROL_QUICK] = d->ready_pool;
-	return control_server_new(&server, &d->ready, err);
-}
-
 static int open_pools(struct node_daemon *d, struct error *err)
 {
 	static const size_t threads[CONTROL_KINDS] = {
@@ -463,7 +418,7 @@ static int start_serving(struct node_daemon *d, struct error *err)
 	memcpy(server.pools, d->pools, sizeof(server.pools));
 	server.lanes = d->lanes;
 	if (rc == 0)
-		rc = serve_ready(d, err);
+		rc = ready_server_start(&d->node, &d->ready, err);
 	if (rc == 0)
 		rc = control_server_new(&server, &d->server, err);
 	if (rc < 0)
@@ -489,11 +444,9 @@ static void daemon_stop(struct node_daemon *d)
 	metrics_stop(d->metrics);
 	preheat_close(d->preheat);
 	housekeeper_stop(d->housekeeper);
-	if (d->ready)
-		control_server_stop(d->ready);
+	ready_server_stop(d->ready);
 	if (d->server)
 		control_server_stop(d->server);
-	pool_free(d->ready_pool);
 	for (size_t k = 0; k < CONTROL_KINDS; k++)
 		pool_free(d->pools[k]);
 	if (d->loop) {
@@ -504,7 +457,6 @@ static void daemon_stop(struct node_daemon *d)
 		loop_free(d->loop);
 	}
 	metrics_free(d->metrics);
-	control_server_free(d->ready);
 	control_server_free(d->server);
 	lanes_free(d->lanes);
 	housekeeper_free(d->housekeeper);

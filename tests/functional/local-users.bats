@@ -141,3 +141,45 @@ print(s.makefile().read(), end="")' "$1"
 	[[ $(user_says_ready "$T/mnt/sock") == "error: no start of this container"* ]]
 	umount "$T/mnt/sock"
 }
+
+# As the user, send "x" on the socket PATH, and with it the only descriptor of a
+# connection whose close waits for as long as this runs (SO_LINGER).  The file SENT is
+# there when that is done, or the kernel does not let it.
+send_what_lingers() { # PATH SENT
+	as_user /usr/bin/python3 -c '
+import array, signal, socket, struct, sys
+listening = socket.create_server(("127.0.0.1", 0))
+c = socket.create_connection(listening.getsockname())
+peer, _ = listening.accept()
+c.setblocking(False)
+try:
+    while True:
+        c.send(bytes(65536))
+except BlockingIOError:
+    pass
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+try:
+    s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                        array.array("i", [c.fileno()]))])
+    c.close()
+except PermissionError:
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+print("sent", flush=True)
+signal.pause()' "$1" >"$2" 2>&1 3>&- &
+	pids+=("$!")
+	wait_for grep -q sent "$2"
+}
+
+@test "descriptors that a container sends on ready.sock keep nothing waiting" {
+	node_start
+	: >"$T/mnt/sock"
+	mount --bind "$T/run/ready.sock" "$T/mnt/sock"
+	chmod 711 "$T/mnt"
+	for i in 1 2 3; do send_what_lingers "$T/mnt/sock" "$T/sent.$i"; done
+	LEAVE_AFTER=60 call node.status '{}' | jq -e .result
+	[[ $(user_says_ready "$T/mnt/sock") == "error: no start of this container"* ]]
+	umount "$T/mnt/sock"
+	node_stop
+}

@@ -11,6 +11,7 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "net/lanes.h"
 #include "net/listener.h"
 #include "tests/unit/accepts.h"
+#include "tests/unit/lingering.h"
 
 TestSuite(control_server, .timeout = 120);
 
@@ -387,6 +389,61 @@ Test(control_server, is_heard_by_all_while_others_keep_their_places_silently)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
 	stop();
+}
+
+#define PASS_RIGHTS 83 /* SO_PASSRIGHTS, Linux 6.16 */
+static atomic_bool is_old_kernel;
+
+/* The server's calls come here, too. */
+int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+	if (level == SOL_SOCKET && option == PASS_RIGHTS &&
+	    atomic_load(&is_old_kernel)) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return (int)syscall(SYS_setsockopt, fd, level, option, value, len);
+}
+
+/* Half of them leave before it is read, and one is never read. */
+static void expect_heard_beside_lingerers(void)
+{
+	static const char line[] = "{\"bootseer\":1,\"method\":\"x.y\"}\n";
+	int peers[12], fds[ARRAY_SIZE(peers)], fd;
+	char out[256];
+
+	start_for(true);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = raw_connect();
+		peers[i] = lingering_send(fds[i]);
+		cr_expect(peers[i] >= 0 || peers[i] == -EPERM, "%d", peers[i]);
+		if (i % 2)
+			close(fds[i]);
+	}
+	fd = raw_connect();
+	cr_assert_eq(write(fd, line, sizeof(line) - 1),
+		     (ssize_t)sizeof(line) - 1);
+	(void)read_all(fd, out, sizeof(out));
+	cr_expect(strstr(out, "x.y"), "'%s'", out);
+	close(fd);
+	stop();
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		if (peers[i] >= 0)
+			close(peers[i]);
+		if (i % 2 == 0)
+			close(fds[i]);
+	}
+}
+
+Test(control_server, is_heard_while_others_send_what_takes_long_to_close)
+{
+	expect_heard_beside_lingerers();
+}
+
+Test(control_server, is_heard_beside_them_on_older_kernels)
+{
+	atomic_store(&is_old_kernel, true);
+	expect_heard_beside_lingerers();
 }
 
 /* A loop that spins would find none again and again at once. */

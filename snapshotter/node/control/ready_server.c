@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/control/ready_server.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "net/control_server.h"
+#include "net/places.h"
+#include "snapshotter/node/control/control.h"
+#include "snapshotter/node/node.h"
+#include "snapshotter/node/starts/starts.h"
+
+#define READY_NAME "ready.sock"
+#define READY_LINE_MAX 16
+
+struct ready_server {
+	struct loop *loop;
+	struct pool *pool;
+	struct control_server *server;
+	pthread_t thread;
+};
+
+static int on_ready_line(void *arg, struct control_call *call, const char *line,
+			 size_t len, struct buf *reply)
+{
+	return node_ready_line(arg, call->peer.pid, call->peer.pidfd, line, len,
+			       reply);
+}
+
+/* Of a container, so that one that floods the socket is one. */
+static uint64_t peer_group(const struct control_peer *peer)
+{
+	AUTO_BUF cgroups = BUF_INIT;
+
+	return process_cgroups(peer->pid, peer->pidfd, &cgroups, NULL) < 0
+		       ? 0
+		       : places_group(cgroups.data);
+}
+
+static void take_down(struct ready_server *s)
+{
+	if (s->server)
+		control_server_stop(s->server);
+	pool_free(s->pool);
+	loop_free(s->loop);
+	control_server_free(s->server);
+}
+
+/* Also its end is here: to close what strangers left may take a while. */
+static void *ready_main(void *arg)
+{
+	struct ready_server *s = arg;
+	struct error err = ERROR_INIT;
+
+	if (loop_run(s->loop, &err) < 0)
+		log_error("control", "no container is heard reason=\"%s\"",
+			  err.msg);
+	take_down(s);
+	return NULL;
+}
+
+static int start_thread(struct ready_server *s, struct error *err)
+{
+	sigset_t all, old;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&s->thread, NULL, ready_main, s);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc ? error_set(err, rc, "thread: %s", strerror(rc)) : 0;
+}
+
+static int serve(struct ready_server *s, struct node *n, struct error *err)
+{
+	AUTO_FREE char *path = NULL;
+	struct control_server_config cfg = {
+		.line_max = READY_LINE_MAX,
+		.cure = "choose another --run",
+		.everybody = true,
+		.group = peer_group,
+		.answer = on_ready_line,
+		.arg = n,
+	};
+	int rc;
+
+	if (asprintf(&path, "%s/" READY_NAME, n->cfg->run) < 0) {
+		path = NULL;
+		return error_nomem(err);
+	}
+	cfg.path = path;
+	rc = loop_new(&s->loop, err);
+	if (rc == 0)
+		rc = pool_new(s->loop, 1, CONTROL_CONNECTIONS_MAX, &s->pool,
+			      err);
+	cfg.loop = s->loop;
+	cfg.pools[CONTROL_QUICK] = s->pool;
+	return rc < 0 ? rc : control_server_new(&cfg, &s->server, err);
+}
+
+int ready_server_start(struct node *n, struct ready_server **ret,
+		       struct error *err)
+{
+	struct ready_server *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	rc = serve(s, n, err);
+	if (rc == 0)
+		rc = start_thread(s, err);
+	if (rc < 0) {
+		take_down(s);
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void ready_server_stop(struct ready_server *s)
+{
+	if (!s)
+		return;
+	loop_stop(s->loop);
+	(void)pthread_join(s->thread, NULL);
+	free(s);
+}
