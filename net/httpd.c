@@ -26,15 +26,19 @@ void httpd_resume(struct httpd *s)
 	}
 }
 
-/* When all places are taken, whoever is idle longest gives his, but not to be
- * idle again himself: then newcomers stay in the kernel's queue. */
+/* When all places are taken, whoever nobody knows and does not take his answer gives
+ * his; then whoever is idle longest, but not to be idle again himself: then newcomers
+ * stay in the kernel's queue. */
 static void make_place(struct httpd *s)
 {
-	struct httpd_conn *c = TAILQ_FIRST(&s->idle);
+	struct httpd_conn *c = TAILQ_FIRST(&s->unread);
 
 	if (s->stats.connections < s->cfg.connections_max)
 		return;
-	if (c && c != TAILQ_LAST(&s->idle, httpd_conn_list)) {
+	if (!c &&
+	    TAILQ_FIRST(&s->idle) != TAILQ_LAST(&s->idle, httpd_conn_list))
+		c = TAILQ_FIRST(&s->idle);
+	if (c) {
 		s->stats.connections_refused_total++;
 		httpd_conn_close(c);
 	} else {
@@ -84,6 +88,7 @@ int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
 	TAILQ_INIT(&s->conns);
 	TAILQ_INIT(&s->idle);
 	TAILQ_INIT(&s->waiting);
+	TAILQ_INIT(&s->unread);
 	rc = hash_seed_new(&s->seed, err);
 	if (rc == 0)
 		rc = start_listening(s, err);

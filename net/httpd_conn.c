@@ -34,10 +34,18 @@ static bool awaits_body(const struct httpd_conn *c)
 	return c->state == CONN_QUEUED || c->state == CONN_BODY;
 }
 
-/* Somebody waits for its answer, so it gives its place to nobody. */
+/* It gives its place to nobody, and counts as its owner's: somebody waits for its
+ * answer, or is sent it. */
 static bool holds_place(const struct httpd_conn *c)
 {
-	return awaits_body(c) || c->state == CONN_RUNNING;
+	return awaits_body(c) || c->state == CONN_RUNNING ||
+	       c->state == CONN_ANSWER;
+}
+
+/* Whoever nobody knows has small answers, which are sent at once. */
+static bool is_unread(const struct httpd_conn *c)
+{
+	return c->state == CONN_ANSWER && c->share == c->server->shares;
 }
 
 static void leave_lists(struct httpd_conn *c)
@@ -49,6 +57,8 @@ static void leave_lists(struct httpd_conn *c)
 	} else if (c->state == CONN_QUEUED) {
 		TAILQ_REMOVE(&c->server->waiting, c, some);
 		c->server->stats.bodies_waiting--;
+	} else if (is_unread(c)) {
+		TAILQ_REMOVE(&c->server->unread, c, some);
 	}
 }
 
@@ -63,7 +73,14 @@ static void set_state(struct httpd_conn *c, enum httpd_conn_state state)
 	} else if (state == CONN_QUEUED) {
 		TAILQ_INSERT_TAIL(&c->server->waiting, c, some);
 		c->server->stats.bodies_waiting++;
+	} else if (is_unread(c)) {
+		TAILQ_INSERT_TAIL(&c->server->unread, c, some);
 	}
+	/* Now there is one that gives way. */
+	if ((state == CONN_HEAD || is_unread(c)) &&
+	    c->server->listener.is_paused &&
+	    c->server->stats.connections <= c->server->cfg.connections_max)
+		listener_resume(&c->server->listener);
 }
 
 static void free_body(struct httpd_conn *c)
@@ -626,6 +643,7 @@ void httpd_conn_new(struct httpd *s, int fd)
 		return;
 	}
 	c->server = s;
+	c->share = &s->shares[0];
 	c->timer.fn = on_deadline;
 	TAILQ_INSERT_TAIL(&s->conns, c, all);
 	TAILQ_INSERT_TAIL(&s->idle, c, some);

@@ -46,7 +46,7 @@ struct httpd_conn {
 	bool continue_sent;
 	bool last; /* the connection ends with this answer */
 	TAILQ_ENTRY(httpd_conn) all;
-	TAILQ_ENTRY(httpd_conn) some; /* of idle or waiting, by state */
+	TAILQ_ENTRY(httpd_conn) some; /* of idle, waiting or unread, by state */
 };
 TAILQ_HEAD(httpd_conn_list, httpd_conn);
 
@@ -56,6 +56,8 @@ struct httpd {
 	struct httpd_conn_list conns;
 	struct httpd_conn_list idle;    /* CONN_HEAD, longest idle first */
 	struct httpd_conn_list waiting; /* CONN_QUEUED, first come first */
+	struct httpd_conn_list
+		unread; /* CONN_ANSWER to nobody known, the same */
 	struct httpd_share shares[HTTPD_SHARES];
 	struct hash_seed seed;
 	struct httpd_stats stats;

@@ -26,6 +26,8 @@ static size_t n_slow;
 static uint64_t on_head(void *arg, struct httpd_request *r)
 {
 	r->owner = httpd_head_get(&r->head, "Owner");
+	if (r->owner && !*r->owner)
+		r->owner = NULL;
 	if (strcmp(r->head.path, "/refused") != 0)
 		return MEMORY;
 	httpd_answer_error(r, HTTPD_UNAUTHORIZED, "no");
@@ -36,6 +38,13 @@ static void on_request(void *arg, struct httpd_request *r)
 {
 	struct httpd_reply reply = HTTPD_REPLY_INIT;
 
+	/* More than sockets hold. */
+	static const char large[16 << 20];
+
+	if (strcmp(r->head.path, "/large") == 0) {
+		reply.shared = large;
+		reply.shared_len = sizeof(large);
+	}
 	if (strcmp(r->head.path, "/slow") == 0)
 		slow[n_slow++] = r;
 	else
@@ -106,10 +115,14 @@ static int call(struct scene *s, const char *path, const char *owner, int bytes)
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), n;
+	const int small = 4096;
 	char head[256];
 
 	cr_assert_eq(getsockname(s->server->listener.fd, (struct sockaddr *)&ss,
 				 &len),
+		     0);
+	cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small,
+				sizeof(small)),
 		     0);
 	cr_assert_eq(connect(fd, (struct sockaddr *)&ss, len), 0);
 	n = snprintf(head, sizeof(head),
@@ -195,6 +208,36 @@ Test(httpd, requests_of_one_owner_leave_half_of_the_places)
 		close(held[k]);
 	close(fd);
 	end(&s);
+}
+
+/* All places are taken by who calls, and takes no answer; is another one heard? */
+static void expect_room_beside_unread(const char *owner)
+{
+	int held[CONNECTIONS], fd;
+	struct scene s;
+
+	begin(&s);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
+		held[k] = call(&s, "/large", owner, 0);
+		for (int t = 0; t < 4; t++)
+			turn(&s);
+	}
+	fd = call(&s, "/", "other", 0);
+	cr_expect_eq(answer(&s, fd), 200);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
+		close(held[k]);
+	close(fd);
+	end(&s);
+}
+
+Test(httpd, answers_that_one_owner_does_not_take_leave_half_of_the_places)
+{
+	expect_room_beside_unread("one");
+}
+
+Test(httpd, answers_that_nobody_known_does_not_take_give_way)
+{
+	expect_room_beside_unread("");
 }
 
 Test(httpd, who_was_refused_and_sends_no_body_has_a_place_for_a_moment)
