@@ -163,10 +163,10 @@ c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
 try:
     s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
                         array.array("i", [c.fileno()]))])
-    c.close()
 except PermissionError:
     c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
 print("sent", flush=True)
+c.close()  # waits, too, when the other one is closed already
 signal.pause()' "$1" >"$2" 2>&1 3>&- &
 	pids+=("$!")
 	wait_for grep -q sent "$2"

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int lingering_new(int *ret_peer)
@@ -49,19 +50,29 @@ int lingering_send(int sock)
 			      .msg_control = control.bytes,
 			      .msg_controllen = sizeof(control.bytes) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	int peer, fd = lingering_new(&peer), rc = 0;
+	int peer, fd = lingering_new(&peer);
+	int go[2], status = -1;
+	pid_t pid;
 
 	set_linger(fd, 3600);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0) {
-		rc = -errno;
-		/* It is ours to close. */
-		set_linger(fd, 0);
-		(void)close(peer);
+	cr_assert_eq(pipe(go), 0);
+	/* Ours may be the last one, if it is received soon: only an exit does not wait. */
+	pid = fork();
+	if (pid == 0) {
+		(void)close(go[1]);
+		(void)!read(go[0], &byte, 1);
+		_exit(sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? errno : 0);
 	}
 	(void)close(fd);
-	return rc < 0 ? rc : peer;
+	(void)close(go[0]);
+	(void)close(go[1]);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status));
+	if (WEXITSTATUS(status))
+		(void)close(peer);
+	return WEXITSTATUS(status) ? -WEXITSTATUS(status) : peer;
 }
