@@ -14,8 +14,6 @@
 
 #include "common/clock.h"
 
-#define NS_PER_MS 1000000
-
 static void smoke_main(const char *command, pid_t parent)
 {
 	sigset_t none;

@@ -13,8 +13,8 @@
 
 struct follow_stdin {
 	struct event_follower *f;
-	struct followed_log log;
 	struct stage_lines lines;
+	struct followed_log log; /* its key, which comes last, is empty */
 };
 
 int follow_stdin_new(struct event_follower *f, struct follow_stdin **ret,

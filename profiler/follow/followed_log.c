@@ -429,20 +429,14 @@ static bool is_left(struct followed_log *l)
 	return is_other;
 }
 
-/* At its end: is it over, cut, or may more come? */
+/* At its end: is it over, or may more come? */
 static int at_end(struct event_follower *f, struct followed_log *l)
 {
 	int64_t now = clock_now_ns();
-	struct stat st;
 	int rc = 0;
 
 	if (l->gz) {
 		finish_file(f, l);
-		return 0;
-	}
-	if (fstat(l->fd, &st) == 0 && (uint64_t)st.st_size < l->at.offset) {
-		/* Copied and cut. */
-		begin_file(f, l, &st);
 		return 0;
 	}
 	if (!l->quiet_ns || now - l->quiet_ns < CHECK_NS) {
@@ -463,13 +457,27 @@ static int at_end(struct event_follower *f, struct followed_log *l)
 	return rc;
 }
 
+/* Copied and cut: it may be as long again as it was, so its beginning counts, too. */
+static bool is_cut(const struct followed_log *l, struct stat *st)
+{
+	return fstat(l->fd, st) == 0 &&
+	       ((uint64_t)st->st_size < l->at.offset ||
+		(l->at.head_n && !has_head(&l->at, l->fd)));
+}
+
 static ssize_t read_plain(struct event_follower *f, struct followed_log *l,
 			  struct error *err)
 {
 	uint64_t before = l->at.offset;
-	ssize_t n = pread(l->fd, f->chunk, READ_CHUNK, (off_t)before);
+	struct stat st;
+	ssize_t n;
 	int rc = 0;
 
+	if (is_cut(l, &st)) {
+		begin_file(f, l, &st);
+		return 0;
+	}
+	n = pread(l->fd, f->chunk, READ_CHUNK, (off_t)before);
 	if (n < 0)
 		return error_set(err, errno, "'%s': %s", l->key,
 				 strerror(errno));

@@ -485,7 +485,7 @@ static const struct option_retired retired[] = {
 	{ "p2p-neighbours", "32 are looked for, as simulated" },
 	{ "p2p-relay", "it is 1G" },
 	{ "p2p-memory", "it is 64M" },
-	{ NULL },
+	{ NULL, NULL },
 };
 
 const struct option_program node_program = {
