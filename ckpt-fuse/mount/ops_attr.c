@@ -13,6 +13,14 @@
 
 /* What other nodes change is seen after this, s; an open looks at once. */
 #define VALID_S 1.0
+
+/* For how long the kernel may believe attributes.  Those of a file that is written may be
+ * others when it is stored: a plain object has no time of its own.  With neither lock,
+ * before they are looked at. */
+static double valid_s(struct ckpt_node *n)
+{
+	return !n->is_folder && node_is_written(n) ? 0 : VALID_S;
+}
 #define FOLDER_MODE 0755u
 
 void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
@@ -134,13 +142,14 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	struct stat st;
+	double valid = n ? valid_s(n) : 0;
 	int rc = n ? ops_stat(m, n, &st, &err) : -ENOENT;
 
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		ops_fail(req, "getattr", rc, &err);
 	else
-		(void)fuse_reply_attr(req, &st, VALID_S);
+		(void)fuse_reply_attr(req, &st, valid);
 }
 
 /* ---------------------------------------------------------------------- names --- */
@@ -150,7 +159,7 @@ int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	*ret = (struct fuse_entry_param){ .ino = n->id,
 					  .generation = 1,
-					  .attr_timeout = VALID_S,
+					  .attr_timeout = valid_s(n),
 					  .entry_timeout = VALID_S };
 	return ops_stat(m, n, &ret->attr, err);
 }
@@ -317,6 +326,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	struct stat st;
+	double valid = 0;
 	int rc = n ? 0 : -ESTALE;
 
 	if (rc == 0 && !n->is_folder) {
@@ -328,12 +338,14 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		(void)pthread_mutex_unlock(&n->lock);
 	}
 	if (rc == 0)
+		valid = valid_s(n);
+	if (rc == 0)
 		rc = ops_stat(m, n, &st, &err);
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		ops_fail(req, "setattr", rc, &err);
 	else
-		(void)fuse_reply_attr(req, &st, VALID_S);
+		(void)fuse_reply_attr(req, &st, valid);
 }
 
 /* Of a directory what it says; other stores have no bound that they tell. */

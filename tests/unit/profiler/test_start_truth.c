@@ -360,7 +360,6 @@ Test(start_truth, is_found_in_spite_of_clocks_and_losses)
 		make_start();
 		check_start();
 	}
-	cr_log_info("causes: %zu, right: %zu", n_causes, n_right);
 	cr_expect_gt(n_causes, 300);
 	cr_expect_geq(10 * n_right, 9 * n_causes, "%zu of %zu causes", n_right,
 		      n_causes);
