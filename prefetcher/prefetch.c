@@ -263,7 +263,7 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 		is_other = set.order &&
 			   !(p->hot && order_equal(p->hot, set.order));
 		if (is_other)
-			p->hot_ns = 0;
+			p->hot_ns = p->hot_at_ns = 0;
 		swap_hot(p, &set);
 		begin(p, rest, is_other);
 		(void)pthread_cond_broadcast(&p->changed);
@@ -509,7 +509,8 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 	p->failures = 0;
 	p->is_retrying = false;
 	if (task == TASK_HOT && p->hot) {
-		p->hot_ns = clock_now_ns() - p->begun_ns;
+		p->hot_at_ns = clock_now_ns();
+		p->hot_ns = p->hot_at_ns - p->begun_ns;
 		p->hot_have = p->hot->n;
 		p->hot_have_bytes = p->hot->bytes;
 	}
@@ -657,6 +658,7 @@ void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
 	s.pauses = p->n_pauses;
 	s.failures = p->n_failures;
 	s.hot_ns = p->hot_ns;
+	s.hot_at_ns = p->hot_at_ns;
 	s.all_ns = p->all_ns;
 	(void)pthread_mutex_unlock(&p->all->lock);
 	*ret = s;

@@ -95,7 +95,7 @@ struct prefetch {
 	uint8_t *is_hot, *is_here, *is_fetched, *is_fetched_hot;
 	size_t hot_have;
 	uint64_t hot_have_bytes;
-	int64_t hot_ns, all_ns;
+	int64_t hot_ns, hot_at_ns, all_ns;
 	uint64_t fetched_bytes[TASKS], fetched_blocks[TASKS];
 	uint64_t n_pauses, n_failures;
 };

@@ -159,6 +159,7 @@ struct prefetch_stats {
 	uint64_t pauses;    /* times that pressure stopped it */
 	uint64_t failures;  /* times that an error did */
 	int64_t hot_ns;     /* how long the hot set took; 0 not yet */
+	int64_t hot_at_ns;  /* when it was there, monotonic; 0 not yet */
 	int64_t all_ns;     /* and all that was asked for */
 	struct error error; /* of PREFETCH_RETRYING, _FAILED and _PAUSED */
 };

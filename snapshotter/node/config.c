@@ -371,6 +371,13 @@ static const struct option_spec options[] = {
 	  .offset = AT(region),
 	  .arg = "NAME",
 	  .help = "The region that the zone is in." },
+	{ .key = "events",
+	  .type = OPTION_STRING,
+	  .offset = AT(events),
+	  .def = "/run/bootseer-events",
+	  .arg = "DIR",
+	  .help = "Tell bootseer-events by this folder, where it is there, "
+		  "what starts of jobs' containers waited for; '': do not." },
 	{ .key = "metrics",
 	  .type = OPTION_STRING,
 	  .offset = AT(metrics),

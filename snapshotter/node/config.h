@@ -45,6 +45,7 @@ struct node_config {
 	char *p2p_rdma_device; /* NULL: that of the address, or any */
 	char *rack, *zone, *region;
 	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
+	char *events;      /* folder that stages are said in; "" is none */
 	char *metrics;     /* "address:port"; NULL is none */
 	char **trust;      /* rules; policy_parse() */
 	char *trust_keys;  /* file or folder of public keys */

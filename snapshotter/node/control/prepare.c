@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "image/erofs/erofs.h"
@@ -25,6 +26,7 @@
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/peers/metadata_swarm.h"
+#include "snapshotter/node/starts/starts.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 #include "snapshotter/node/trust/admission.h"
 
@@ -482,6 +484,7 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 	if (rc == 0 && !ret->image) {
 		ret->untrusted = ADMISSION_UNKNOWN;
 		rc = artifact_find_of(store, &m, &judge.judge, &a, err);
+		ret->resolved_ns = clock_now_ns();
 		if (rc == 0)
 			rc = fetch_image(n, store, q, &a, plain_http, ret, err);
 		artifact_fini(&a);
@@ -549,6 +552,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 	struct prepared p = { .source = PREPARE_NODE };
 	const struct policy_rule *rule = NULL;
 	struct error ignored = ERROR_INIT;
+	int64_t begin_ns = clock_now_ns();
 	struct asked a;
 	int rc;
 
@@ -589,6 +593,9 @@ int node_prepare(struct node *n, const struct image_query *q,
 		error_wrap(err, rc, "image %s", a.name ? a.name : q->ref);
 	} else {
 		p.scope = rule->prefix;
+		if (p.answered && !p.resolved_ns)
+			p.resolved_ns = clock_now_ns();
+		starts_note_asked(n, p.image, begin_ns, p.resolved_ns);
 		*ret = p;
 		image_touch(p.image);
 	}

@@ -34,6 +34,7 @@ struct prepared {
 	enum prepare_source source;
 	struct error warning; /* why it is stale */
 	bool answered;        /* the registry said what the reference names */
+	int64_t resolved_ns; /* when the registry had said what to fetch, monotonic; or 0 */
 	/* How far its snapshots may be shared: a prefix of repositories that
 	 * admission.c owns; "" is everywhere. */
 	const char *scope;

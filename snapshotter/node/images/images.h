@@ -37,6 +37,14 @@ struct metadata_swarm;
 struct image_swarm;
 struct image_workloads;
 
+/* When an image was prepared: what its next start waited for.  Monotonic;
+ * `resolved_ns` 0: no registry was asked; `end_ns` 0: it was not, since the last. */
+struct image_asked {
+	int64_t begin_ns, resolved_ns, end_ns;
+	uint64_t hot_fetched_bytes;        /* of its prefetch until then */
+	uint64_t peer_bytes, origin_bytes; /* of its swarm until then */
+};
+
 struct image {
 	struct digest id; /* image_id_of() */
 	char hex[IMAGE_HEX_MAX];
@@ -56,7 +64,8 @@ struct image {
 	int64_t used_at; /* the same, images_lock(): when its state last changed
 	                  * or it was last asked for, the mtime of state.json */
 
-	unsigned int recordings; /* images_lock(): mounts of record.c */
+	struct image_asked asked; /* images_lock() */
+	unsigned int recordings;  /* images_lock(): mounts of record.c */
 	struct image_workloads *workloads; /* traces/workload.h, its lock */
 	void (*workloads_free)(struct image_workloads *w);
 

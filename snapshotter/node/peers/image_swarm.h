@@ -67,6 +67,13 @@ int image_swarm_fetch(void *peer_image, const struct device_list *list,
 /* The image was removed: leave its swarm when the last use is put back. */
 void image_swarm_drop(struct node *n, struct image *i);
 
+/* What its blocks were had from since it has a swarm; zero without one. */
+struct image_swarm_bytes {
+	uint64_t peers, origin;
+};
+void image_swarm_get_bytes(struct node *n, const struct image *i,
+			   struct image_swarm_bytes *ret);
+
 /* p2p.status of the control socket. */
 json_t *image_swarms_json(struct node *n) MUST_CHECK;
 /* All zero without peers. */

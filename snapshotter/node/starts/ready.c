@@ -13,8 +13,6 @@
 #include "snapshotter/node/starts/starts_priv.h"
 
 #define CGROUPS_MAX 65536u
-#define BUNDLE_MAX (16u << 20) /* bytes of a config.json */
-#define WORDS_MAX 4096
 
 /* A container writes beneath its root: its links must not lead out of it. */
 static int open_beneath(int root, const char *path)
@@ -105,34 +103,4 @@ bool container_start_has_process(const struct container_start *s,
 			return true;
 	}
 	return false;
-}
-
-char *bundle_key(const char *bundle)
-{
-	AUTO_FREE const char **words = NULL;
-	AUTO_FREE char *path = NULL;
-	AUTO_BUF text = BUF_INIT;
-	AUTO_JSON *root = NULL;
-	const json_t *args;
-	size_t n, k;
-
-	if (asprintf(&path, "%s/config.json", bundle) < 0) {
-		path = NULL;
-		return NULL;
-	}
-	if (fs_read_file(path, BUNDLE_MAX, &text, NULL) < 0 || !text.len)
-		return NULL;
-	/* Half written: it is read again. */
-	root = json_loadb(text.data, text.len, 0, NULL);
-	args = json_object_get(json_object_get(root, "process"), "args");
-	n = json_array_size(args);
-	words = calloc(n ? n : 1, sizeof(*words));
-	if (!words || n == 0 || n > WORDS_MAX)
-		return NULL;
-	for (k = 0; k < n; k++) {
-		words[k] = json_string_value(json_array_get(args, k));
-		if (!words[k])
-			return NULL;
-	}
-	return trace_workload_key(words, n);
 }

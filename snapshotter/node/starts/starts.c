@@ -30,6 +30,7 @@
 /* Who probes a new device, as udev does, reads less. */
 #define PROBE_BYTES_MAX (1u << 20)
 #define FINISHERS 2
+#define ASKED_AGE_NS (300 * NS_PER_S)
 /* 1 GiB of bits.  256 starts of images of 64 GB. */
 #define WATCHED_BYTES_MAX ((uint64_t)16 << 40)
 
@@ -77,8 +78,12 @@ static int copy_request(struct container_start *s,
 	int rc = copy_text(&s->user, r->user, err);
 
 	if (rc == 0)
-		rc = copy_text(&s->bundle, r->workload ? NULL : r->bundle, err);
-	s->words = s->bundle ? START_WORDS_PENDING : START_WORDS_ASKED;
+		rc = copy_text(&s->bundle,
+			       r->workload && !s->all->events ? NULL
+							      : r->bundle,
+			       err);
+	s->words = s->bundle && !r->workload ? START_WORDS_PENDING
+					     : START_WORDS_ASKED;
 	if (rc == 0)
 		rc = copy_text(&s->container, slash ? slash + 1 : NULL, err);
 	if (rc == 0)
@@ -251,6 +256,46 @@ static int watch(struct starts *all, struct container_start *s,
 	return rc;
 }
 
+void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
+		       int64_t resolved_ns)
+{
+	struct image_asked asked = { .begin_ns = begin_ns,
+				     .resolved_ns = resolved_ns,
+				     .end_ns = clock_now_ns() };
+	struct prefetch_stats prefetch;
+	struct image_swarm_bytes bytes;
+
+	if (!n->starts || !n->starts->events)
+		return;
+	(void)node_prefetch_stats(n, i, &prefetch);
+	image_swarm_get_bytes(n, i, &bytes);
+	asked.hot_fetched_bytes = prefetch.hot_fetched_bytes;
+	asked.peer_bytes = bytes.peers;
+	asked.origin_bytes = bytes.origin;
+	images_lock(n->images);
+	/* One that found all here takes no place of one that did not. */
+	if (!i->asked.end_ns || resolved_ns ||
+	    asked.end_ns - i->asked.end_ns > ASKED_AGE_NS)
+		i->asked = asked;
+	images_unlock(n->images);
+}
+
+/* The first start after it tells of what was asked; what is old is not what a start
+ * waited for, nor is what goes on yet. */
+static void take_asked(struct container_start *s)
+{
+	struct image *i = s->image;
+
+	if (!s->all->events || !s->bundle)
+		return;
+	images_lock(i->all);
+	if (i->asked.end_ns && s->begun_ns - i->asked.end_ns <= ASKED_AGE_NS)
+		s->asked = i->asked;
+	i->asked = (struct image_asked){ .end_ns = 0 };
+	images_unlock(i->all);
+	image_swarm_get_bytes(s->all->node, i, &s->swarm_before);
+}
+
 int starts_begin(struct starts *all, struct image *i,
 		 const struct start_request *r, struct start_reply *ret,
 		 struct error *err)
@@ -270,6 +315,8 @@ int starts_begin(struct starts *all, struct image *i,
 		return error_set(err, ENOENT, "image %.12s was removed",
 				 i->hex);
 	rc = copy_request(s, r, err);
+	if (rc == 0)
+		take_asked(s);
 	if (rc == 0)
 		rc = look_up(all, s, r, &wanted, err);
 	if (rc < 0)
@@ -421,29 +468,39 @@ void starts_detach(struct starts *all, const struct device *d)
 
 /* --------------------------------------------------------------- the thread --- */
 
+/* Lock held.  Takes what `b` owns. */
+static void note_bundle(struct container_start *s, struct bundle *b)
+{
+	if (s->words == START_WORDS_PENDING) {
+		log_debug("starts", "workload of start=%llu key=\"%s\"",
+			  (unsigned long long)s->number, b->key);
+		s->words = strcmp(s->workload, b->key) != 0 ? START_WORDS_OTHER
+							    : START_WORDS_ASKED;
+		free(s->workload);
+		s->workload = steal_ptr(&b->key);
+	}
+	s->owner = b->owner;
+	bundle_fini(b);
+	free(steal_ptr(&s->bundle));
+}
+
 /* Lock held, released meanwhile. */
 static void look_after(struct container_start *s)
 {
 	struct starts *all = s->all;
-	bool ready = false;
-	char *key = NULL;
+	struct bundle bundle = { .key = NULL };
+	bool ready = false, has_bundle = false;
 
 	s->refs++;
 	pthread_mutex_unlock(&all->lock);
-	if (s->words == START_WORDS_PENDING)
-		key = bundle_key(s->bundle);
+	/* Half written: it is read again. */
+	if (s->bundle)
+		has_bundle = bundle_read(s->bundle, &bundle, NULL) == 0;
 	if (s->ready_file)
 		ready = container_start_has_ready_file(s);
 	pthread_mutex_lock(&all->lock);
-	if (key) {
-		log_debug("starts", "workload of start=%llu key=\"%s\"",
-			  (unsigned long long)s->number, key);
-		s->words = strcmp(s->workload, key) != 0 ? START_WORDS_OTHER
-							 : START_WORDS_ASKED;
-		free(s->workload);
-		s->workload = key;
-		free(steal_ptr(&s->bundle));
-	}
+	if (has_bundle)
+		note_bundle(s, &bundle);
 	if (ready && !is_over(s))
 		end_start(s, START_READY);
 	unref(s);
@@ -456,7 +513,7 @@ static struct container_start *next_polled(struct starts *all, uint64_t below)
 
 	for (s = all->first; s; s = s->next) {
 		if (s->number < below && !is_over(s) &&
-		    (s->words == START_WORDS_PENDING || s->ready_file))
+		    (s->bundle || s->ready_file))
 			return s;
 	}
 	return NULL;
@@ -527,7 +584,9 @@ int starts_open(struct node *n, struct starts **ret, struct error *err)
 	pthread_mutex_init(&all->lock, NULL);
 	cond_init(&all->changed);
 	/* At most STARTS_MAX begin in a window, so the queue bounds itself. */
-	rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
+	rc = start_events_new(n->cfg->events, &all->events, err);
+	if (rc == 0)
+		rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
 	if (rc == 0) {
 		sigfillset(&mask);
 		pthread_sigmask(SIG_SETMASK, &mask, &old);
@@ -565,6 +624,7 @@ void starts_close(struct starts *all)
 					 recorder_observer(s->recorder));
 		container_start_free(s);
 	}
+	start_events_free(all->events);
 	pthread_cond_destroy(&all->changed);
 	pthread_mutex_destroy(&all->lock);
 	free(all);

@@ -23,6 +23,11 @@ int starts_open(struct node *n, struct starts **ret,
 /* What is under way is forgotten.  While the devices are still there. */
 void starts_close(struct starts *s); /* NULL is allowed */
 
+/* The image was prepared, from `begin_ns` until now; what is meant was known of a
+ * registry at `resolved_ns` (0: none was asked).  The next start tells of it. */
+void starts_note_asked(struct node *n, struct image *i, int64_t begin_ns,
+		       int64_t resolved_ns);
+
 struct start_request {
 	const char *user;               /* who starts: names the start */
 	const char *workload;           /* key; NULL: of the image's config */

@@ -4,7 +4,10 @@
 #define BOOTSEER_NODE_STARTS_PRIV_H
 
 #include "net/pool.h"
+#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/starts/bundle.h"
 #include "snapshotter/node/starts/recording_state.h"
+#include "snapshotter/node/starts/start_events.h"
 #include "snapshotter/node/starts/starts.h"
 
 struct container_start {
@@ -13,12 +16,14 @@ struct container_start {
 	struct starts *all;
 	uint64_t number;
 	char *user;
-	char *workload;   /* the key that the trace was looked up by */
-	char *bundle;     /* START_WORDS_PENDING: where they will be; or NULL */
-	char *container;  /* id; NULL */
-	char *ready_file; /* NULL: none */
-	int ready_root;   /* folder, or -1 */
-	struct image *image; /* a use */
+	char *workload; /* the key that the trace was looked up by */
+	char *bundle;   /* the lock; where what it runs and whose it is will
+	                   * be, until it was read; or NULL */
+	struct start_owner owner; /* the lock; "" until then */
+	char *container;          /* id; NULL */
+	char *ready_file;         /* NULL: none */
+	int ready_root;           /* folder, or -1 */
+	struct image *image;      /* a use */
 
 	int64_t begun_at;           /* seconds since 1970 */
 	int64_t begun_ns, watch_ns; /* monotonic; watch: behind the wait */
@@ -37,11 +42,15 @@ struct container_start {
 	uint64_t watched_bytes; /* its share of starts.watched_bytes */
 	struct device_stats device_before, device_after;
 	struct prefetch_stats prefetch_before;
+	/* What it waited for before it began; end_ns 0: nothing. */
+	struct image_asked asked;
+	struct image_swarm_bytes swarm_before;
 	struct work work;
 };
 
 struct starts {
 	struct node *node;
+	struct start_events *events;    /* NULL: nothing is said */
 	struct pool *pool;              /* finishes starts */
 	_Atomic uint64_t watched_bytes; /* of the devices of all recorders */
 	pthread_t thread;
@@ -65,9 +74,6 @@ bool container_start_has_ready_file(const struct container_start *s);
 /* ready.c: is the process in this start's container? */
 bool container_start_has_process(const struct container_start *s,
 				 const char *cgroups);
-/* The key of what the container runs, when its bundle is there; the caller's. */
-char *bundle_key(const char *bundle) MUST_CHECK;
-
 /* Put the figures of a start before the earlier ones of the image, durably.
  * Takes `figures`. */
 int starts_note(struct image *i, json_t *figures, struct error *err) MUST_CHECK;

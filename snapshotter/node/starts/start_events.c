@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshotter/node/starts/start_events.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "profiler/emit/emit.h"
+
+#define EMITTER_NAME "bootseerd"
+#define HOUR_NS (3600 * NS_PER_S)
+#define SPAN_EVENTS 2u
+
+struct start_events {
+	char *dir;
+	pthread_mutex_t lock; /* protects the rest */
+	struct stage_emitter *to;
+	bool is_told; /* why it cannot be written */
+	int64_t hour_ns;
+	unsigned int hour_events;
+};
+
+int start_events_new(const char *dir, struct start_events **ret,
+		     struct error *err)
+{
+	struct start_events *e;
+
+	*ret = NULL;
+	if (!dir || !*dir)
+		return 0;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return error_nomem(err);
+	e->dir = strdup(dir);
+	if (!e->dir) {
+		free(e);
+		return error_nomem(err);
+	}
+	(void)pthread_mutex_init(&e->lock, NULL);
+	*ret = e;
+	return 0;
+}
+
+void start_events_free(struct start_events *e)
+{
+	if (!e)
+		return;
+	stage_emitter_free(e->to);
+	(void)pthread_mutex_destroy(&e->lock);
+	free(e->dir);
+	free(e);
+}
+
+/* Lock held.  Told once, until it works again. */
+static void tell(struct start_events *e, const char *why)
+{
+	if (!e->is_told)
+		log_warning("starts",
+			    "stages not said dir=\"%s\" reason=\"%s\"", e->dir,
+			    why);
+	e->is_told = true;
+}
+
+/* Lock held. */
+static bool has_room(struct start_events *e)
+{
+	int64_t now = clock_now_ns();
+
+	if (!e->hour_ns || now - e->hour_ns >= HOUR_NS) {
+		e->hour_ns = now;
+		e->hour_events = 0;
+	}
+	if (e->hour_events + SPAN_EVENTS > START_EVENTS_HOUR_MAX) {
+		tell(e, "too many within the hour");
+		return false;
+	}
+	e->hour_events += SPAN_EVENTS;
+	return true;
+}
+
+/* Lock held.  Without the folder nobody follows events here, which is no fault. */
+static bool open_emitter(struct start_events *e)
+{
+	struct error why = ERROR_INIT;
+	int rc = e->to ? 0
+		       : stage_emitter_new(e->dir, EMITTER_NAME, &e->to, &why);
+
+	if (rc < 0 && rc != -ENOENT)
+		tell(e, why.msg);
+	return rc == 0;
+}
+
+/* Lock held. */
+static bool say(struct start_events *e, const struct start_stages *s,
+		const char *stage, enum stage_ev ev, int64_t at_ns,
+		const uint64_t *facts)
+{
+	struct stage_text image = stage_text(s->image);
+	struct stage_event event;
+
+	stage_make(stage, ev, at_ns, &event);
+	event.job = stage_text(s->owner->job);
+	event.attempt = s->owner->attempt;
+	event.rank = s->owner->rank;
+	if (stage_is_image(image))
+		event.image = image;
+	for (size_t k = 0; facts && k < STAGE_FACTS; k++)
+		event.facts[k] = facts[k] < (uint64_t)STAGE_FACT_MAX
+					 ? facts[k]
+					 : (uint64_t)STAGE_FACT_MAX;
+	return stage_emit(e->to, &event);
+}
+
+/* Lock held. */
+static void say_span(struct start_events *e, const struct start_stages *s,
+		     const char *stage, const struct stage_span *span)
+{
+	bool has_end = span->end_ns != 0;
+	bool is_said;
+
+	if (!span->begin_ns || !has_room(e))
+		return;
+	is_said = say(e, s, stage, STAGE_BEGIN, span->begin_ns,
+		      has_end ? NULL : span->facts);
+	if (is_said && has_end)
+		is_said =
+			say(e, s, stage, STAGE_END, span->end_ns, span->facts);
+	if (!is_said)
+		tell(e, "the file cannot be written");
+	else
+		e->is_told = false;
+}
+
+void start_events_say(struct start_events *e, const struct start_stages *s)
+{
+	if (!e || !s->owner->job[0])
+		return;
+	(void)pthread_mutex_lock(&e->lock);
+	if (open_emitter(e)) {
+		say_span(e, s, "image.prepare", &s->prepare);
+		say_span(e, s, "image.resolve", &s->resolve);
+		say_span(e, s, "image.hot", &s->hot);
+		say_span(e, s, "image.start", &s->start);
+	}
+	(void)pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What bootseerd says of starts: a real containerd starts lazy images, and the service
+# shows their stages as those of the job.
+
+bats_require_minimum_version 1.5.0
+. "$BATS_TEST_DIRNAME/../containerd/lib.bash"
+
+follower=$BOOTSEER_BUILD/profiler/follow/bootseer-events
+
+setup_file() {
+	make_images "$BATS_FILE_TMPDIR" >/dev/null
+	"$bootseer" key new "$BATS_FILE_TMPDIR/key" >/dev/null
+}
+
+setup() {
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	containerd_setup
+	W=$BATS_TEST_TMPDIR
+	DB=sqlite:$W/registry.db
+	mkdir "$W/own" "$W/pods"
+}
+
+teardown() {
+	containerd_teardown
+	for p in "${services[@]}"; do
+		kill -KILL "$p" 2>/dev/null || :
+	done
+}
+
+start_all() { # [OPTION OF BOOTSEERD...]
+	service
+	start_node --prefetch hot --wait all --events "$W/own" "$@"
+	start_plugin
+	start_containerd
+	push "$I" lazy
+	convert_image lazy --sign "$I/key"
+}
+
+said() { cat "$W/own/bootseerd.events"; }
+has_said() { grep -q "stage=image.start ev=begin .*job=$1 " "$W/own/bootseerd.events"; } # JOB
+
+# What was said goes to the service; the job's start is in $W/JOB then.
+heard() { # JOB
+	wait_until "$node_pid" has_said "$1"
+	"$follower" --service "$U" --node n1 --state "$W/state" --pods "$W/pods" \
+		--events "$W/own" --once 2>>"$W/follower.log"
+	"$bootseer" start show --service "$U" --json "$1" >"$W/start"
+}
+
+under_way() {
+	"$bootseer" node status --json --socket "$T/node.sock" |
+		jq -e '.starts | length == 1' >/dev/null
+}
+
+ready() {
+	wait_until "$node_pid" under_way
+	"$bootseer" image ready --socket "$T/node.sock" --start \
+		"$("$bootseer" node status --json --socket "$T/node.sock" |
+			jq .starts[0].start)"
+}
+
+# A container of a job that reads, is ready and goes.
+start_job() { # JOB [MORE ENVIRONMENT...]
+	local job=$1 e=()
+
+	shift
+	for v; do e+=(--env "$v"); done
+	ctr run -d --snapshotter bootseer --env "BOOTSEER_JOB=$job" "${e[@]}" \
+		"$REGISTRY/lazy:1" "c-$job" \
+		sh -c 'sha256sum /srv/two/data; exec busybox tail -f /dev/null'
+	ctr task exec --exec-id a "c-$job" sha256sum /srv/two/data >/dev/null
+	ready
+	ctr task rm -f "c-$job"
+	ctr container rm "c-$job"
+}
+
+stages() { jq -c '[.nodes[0].runs[].stage] | unique' "$W/start"; }
+
+@test "a lazy start's image stages are those of the job that its container names" {
+	start_all
+	pull_lazy lazy
+	start_job j1 BOOTSEER_ATTEMPT=2 RANK=3
+	heard j1
+	[ "$(stages)" = '["image.prepare","image.resolve","image.start"]' ]
+	jq -e '(.image | startswith("'"$REGISTRY"'/lazy")) and .attempt == 2 and
+		[.nodes[].node] == ["n1"] and all(.nodes[0].runs[]; .rank == 3)' "$W/start"
+	said | grep -E 'stage=image.start ev=end .*origin_bytes=[1-9].* misses=[1-9]'
+
+	# What it read is known now: the next one has it before it begins.
+	"$bootseer" image prefetch --hot --wait --socket "$T/node.sock" "$REGISTRY/lazy:1"
+	"$bootseer" node gc --cache 0 --socket "$T/node.sock" >/dev/null
+	start_job j2
+	heard j2
+	jq -e 'any(.nodes[0].runs[]; .stage == "image.hot" and .duration_s != null)' \
+		"$W/start"
+	said | grep -E 'stage=image.hot ev=end .*job=j2 .*origin_bytes=[1-9]'
+	run ! grep -E 'stage=image.start ev=end .*job=j2 .*misses=' <(said)
+	# One after it has all of it, and asked no registry.
+	start_job j3
+	heard j3
+	[ "$(stages)" = '["image.hot","image.start"]' ]
+	said | grep -E 'stage=image.hot ev=end .*job=j3 .*cache_bytes=[1-9]'
+	run ! grep -E 'job=j3 .*origin_bytes=' <(said)
+}
+
+@test "a pod's start is of its own namespace, and one of nobody is not told" {
+	start_all
+	push "$I" pause
+	cri pull "$REGISTRY/lazy:1"
+	cri run "$REGISTRY/lazy:1" pod /bin/sh -c 'sha256sum /srv/two/data'
+	ready
+	heard default/pod
+	cri stop
+	[ "$(stages)" = '["image.prepare","image.resolve","image.start"]' ]
+	# A container that root starts, and that names no job.
+	pull_lazy lazy
+	ctr run -d --snapshotter bootseer "$REGISTRY/lazy:1" nobody \
+		busybox tail -f /dev/null
+	ready
+	start_job j1
+	heard j1
+	run ! grep -vE ' job=(default/pod|j1) ' <(said)
+}
+
+@test "nobody who follows, or a folder that fails, keeps no start from its way" {
+	start_all --events "$W/none"
+	pull_lazy lazy
+	start_job j1
+	[ ! -e "$W/none" ]
+	# A link is not written through.
+	mkdir "$W/none"
+	ln -s "$W/elsewhere" "$W/none/bootseerd.events"
+	start_job j2
+	wait_until "$node_pid" grep -q 'stages not said' "$T/node.log"
+	[ ! -e "$W/elsewhere" ]
+}
