@@ -115,6 +115,7 @@ struct ckpt_entry {
 	bool is_folder, is_striped;
 	/* Of the object; a striped file's own are ckpt_stat()'s. */
 	struct object_stat object;
+	int64_t asked_ns; /* CLOCK_MONOTONIC: when the store was, for this one */
 };
 
 /* Returns 0, or -errno, which ckpt_list() then returns. */
@@ -124,6 +125,12 @@ typedef int ckpt_list_fn(void *arg, const struct ckpt_entry *e,
 /* What a folder ("" is the root) has, by name. */
 int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
 	      void *arg, struct error *err) MUST_CHECK;
+/* The same of a folder that has `most` names in the store; -E2BIG: it has more, and
+ * nothing was told. */
+int ckpt_list_short(struct object_store *s, const char *folder, size_t most,
+		    ckpt_list_fn *fn, void *arg, struct error *err) MUST_CHECK;
+/* What ckpt_stat() says of a plain file of this size and time. */
+struct ckpt_stat ckpt_plain_stat(uint64_t size, int64_t mtime_ns);
 int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
 	      struct error *err) MUST_CHECK;
 int ckpt_remove(struct object_store *s, const char *path,

@@ -144,13 +144,17 @@ void manifest_stat(const struct manifest *m, struct ckpt_stat *ret)
 	};
 }
 
+struct ckpt_stat ckpt_plain_stat(uint64_t size, int64_t mtime_ns)
+{
+	return (struct ckpt_stat){
+		.size = size,
+		.attr = { .mode = PLAIN_MODE, .mtime_ns = mtime_ns },
+	};
+}
+
 void plain_stat(const struct object_stat *o, struct ckpt_stat *ret)
 {
-	*ret = (struct ckpt_stat){
-		.size = o->size,
-		.attr = { .mode = PLAIN_MODE,
-			  .mtime_ns = o->modified_ms * NS_PER_MS },
-	};
+	*ret = ckpt_plain_stat(o->size, o->modified_ms * NS_PER_MS);
 }
 
 static int found_one(void *arg, const struct object_entry *e, struct error *err)
@@ -228,6 +232,7 @@ int ckpt_remove(struct object_store *s, const char *path, struct error *err)
 struct names_listing {
 	struct ckpt_entry *entries; /* names are owned */
 	size_t n, cap, skip; /* `skip`: bytes of the folder in each name */
+	size_t most;
 };
 
 static void listing_fini(struct names_listing *l)
@@ -242,11 +247,14 @@ static int listing_add(void *arg, const struct object_entry *e,
 {
 	struct names_listing *l = arg;
 	struct ckpt_entry entry = { .is_folder = e->is_folder,
-				    .object = e->stat };
+				    .object = e->stat,
+				    .asked_ns = e->asked_ns };
 	size_t len = strlen(e->name);
 
 	if (name_is_mark(e->name))
 		return 0;
+	if (l->n >= l->most)
+		return error_set(err, E2BIG, "more than %zu names", l->most);
 	entry.is_striped = !e->is_folder && manifest_is_name(e->name, &len);
 	if (array_grow(&l->entries, l->n, &l->cap, 64) < 0)
 		return -ENOMEM;
@@ -280,7 +288,14 @@ static bool is_hidden(const struct names_listing *l, size_t i)
 int ckpt_list(struct object_store *s, const char *folder, ckpt_list_fn *fn,
 	      void *arg, struct error *err)
 {
-	struct names_listing l = { .skip = *folder ? strlen(folder) + 1 : 0 };
+	return ckpt_list_short(s, folder, SIZE_MAX, fn, arg, err);
+}
+
+int ckpt_list_short(struct object_store *s, const char *folder, size_t most,
+		    ckpt_list_fn *fn, void *arg, struct error *err)
+{
+	struct names_listing l = { .skip = *folder ? strlen(folder) + 1 : 0,
+				   .most = most };
 	int rc = 0;
 
 	if (is_own(folder))

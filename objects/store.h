@@ -115,6 +115,8 @@ struct object_entry {
 	bool is_folder;   /* names that begin with it and a slash exist, or did
 	                   * where folders are real */
 	struct object_stat stat; /* of an object */
+	int64_t asked_ns; /* CLOCK_MONOTONIC: the server was, for what this is a
+	                   * part of; 0: when the list was begun */
 };
 
 /* Returns 0, or -errno, which object_list() then returns. */

@@ -161,7 +161,10 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		return rc;
 	}
 	set_bounds(m);
-	rc = handles_init(&m->handles, err);
+	rc = listed_new(&m->listed, err);
+	m->writings.listed = m->listed;
+	if (rc == 0)
+		rc = handles_init(&m->handles, err);
 	if (rc == 0)
 		rc = nodes_init(&m->nodes, journal_fd, err);
 	if (rc == 0 && strcmp(cfg->close, "buffered") == 0)
@@ -183,6 +186,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	jobs_free(m->senders);
 	jobs_free(m->readers);
 	readings_fini(&m->readings);
+	listed_free(m->listed);
 	(void)pthread_mutex_destroy(&m->writings.lock);
 	budget_fini(&m->writings.slots);
 	budget_fini(&m->budget);

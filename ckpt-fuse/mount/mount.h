@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "ckpt-fuse/mount/handles.h"
+#include "ckpt-fuse/mount/listed.h"
 #include "ckpt-fuse/mount/nodes.h"
 #include "fuse/fuse.h"
 
@@ -26,6 +27,7 @@ struct ckpt_mount {
 	struct readings readings;
 	struct nodes nodes;
 	struct handles handles;
+	struct listed *listed; /* what lists told */
 	/* That programs waited to write, close and sync, and to open and read. */
 	atomic_uint_fast64_t save_ns, load_ns;
 	struct later *later; /* NULL: what was closed is durable */

@@ -12,7 +12,7 @@
 #include "common/log.h"
 
 /* What other nodes change is seen after this, s; an open looks at once. */
-#define VALID_S 1.0
+#define VALID_S ((double)LISTED_VALID_NS / NS_PER_S)
 
 /* For how long the kernel may believe attributes.  Those of a file that is written may be
  * others when it is stored: a plain object has no time of its own.  With neither lock,
@@ -164,42 +164,119 @@ int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 	return ops_stat(m, n, &ret->attr, err);
 }
 
+static void reply_entry(fuse_req_t req, struct ckpt_mount *m,
+			struct ckpt_node *n, const struct fuse_entry_param *e)
+{
+	node_looked_up(&m->nodes, n);
+	if (fuse_reply_entry(req, e) < 0)
+		node_forget(&m->nodes, n->id, 1);
+	node_put(&m->nodes, n);
+}
+
 void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n)
 {
 	struct fuse_entry_param e;
 	struct error err = ERROR_INIT;
 	int rc = ops_entry(m, n, &e, &err);
 
-	if (rc < 0) {
-		ops_fail(req, "lookup", rc, &err);
-	} else {
-		node_looked_up(&m->nodes, n);
-		if (fuse_reply_entry(req, &e) < 0)
-			node_forget(&m->nodes, n->id, 1);
+	if (rc == 0) {
+		reply_entry(req, m, n, &e);
+		return;
 	}
+	ops_fail(req, "lookup", rc, &err);
 	node_put(&m->nodes, n);
 }
 
-/* Is it there, and a folder?  1 or 0, or -errno. */
-static int look(struct ckpt_mount *m, struct ckpt_node *known, const char *path,
-		struct error *err)
-{
-	struct ckpt_stat st;
-	int rc = known && known->is_folder ? ckpt_is_folder(m->store, path, err)
-					   : 0;
+/* What a name is in the store. */
+struct name_look {
+	const char *folder, *name; /* its path is both */
+	char *path;
+	bool is_folder;
+	struct ckpt_stat stat; /* of a file */
+	int64_t asked_ns;
+};
 
+/* Is it there?  0, or -errno. */
+static int ask_store(struct ckpt_mount *m, const struct ckpt_node *known,
+		     struct name_look *l, struct error *err)
+{
+	int rc = 0;
+
+	l->asked_ns = clock_now_ns();
+	if (known && known->is_folder)
+		rc = ckpt_is_folder(m->store, l->path, err);
+	l->is_folder = rc == 1;
 	if (rc != 0)
-		return rc;
-	rc = ckpt_stat(m->store, path, &st, err);
-	if (rc == -EISDIR)
-		return 1;
+		return rc == 1 ? 0 : rc;
+	rc = ckpt_stat(m->store, l->path, &l->stat, err);
+	l->is_folder = rc == -EISDIR;
+	if (l->is_folder)
+		return 0;
 	/* No file can have such a name. */
 	return rc == -EINVAL ? -ENOENT : rc;
 }
 
-int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
-	     struct ckpt_node **ret, struct error *err)
+/* A list says what a plain file has; of a striped one that its manifest is there. */
+static bool is_listed(struct ckpt_mount *m, const struct ckpt_node *known,
+		      struct name_look *l)
 {
+	struct listed_name e;
+
+	if (known && known->is_folder &&
+	    listed_has_folder(m->listed, l->path, clock_now_ns(),
+			      &l->asked_ns)) {
+		l->is_folder = true;
+		return true;
+	}
+	if (!listed_find(m->listed, l->folder, l->name, clock_now_ns(), &e) ||
+	    e.is_striped)
+		return false;
+	l->is_folder = e.is_folder;
+	l->stat = e.stat;
+	l->asked_ns = e.asked_ns;
+	return true;
+}
+
+static int tell_listed(void *arg, const struct ckpt_entry *e, struct error *err)
+{
+	listed_add(arg, e);
+	return 0;
+}
+
+/* Many names of one folder are looked up, one by one: one list says what they are. */
+static void list_folder(struct ckpt_mount *m, const char *folder)
+{
+	struct listed_list *told = listed_begin(m->listed, folder);
+	struct error ignored = ERROR_INIT;
+	int rc = -ENOMEM;
+
+	if (told)
+		rc = ckpt_list_short(m->store, folder, LISTED_SHORT,
+				     tell_listed, told, &ignored);
+	listed_end(m->listed, told, rc, clock_now_ns());
+}
+
+static int look(struct ckpt_mount *m, const struct ckpt_node *known,
+		struct name_look *l, struct error *err)
+{
+	if (is_listed(m, known, l))
+		return 0;
+	if (listed_is_wanted(m->listed, l->folder, clock_now_ns())) {
+		list_folder(m, l->folder);
+		if (is_listed(m, known, l))
+			return 0;
+	}
+	return ask_store(m, known, l, err);
+}
+
+/* `l` is NULL, or zeros that are filled in where the store, or a list of it, has said
+ * what the name is. */
+static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
+		     const char *name, struct name_look *l,
+		     struct ckpt_node **ret, struct error *err)
+{
+	struct name_look asked = { .name = name };
+	AUTO_BUF folder = BUF_INIT;
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_node *n;
 	int rc;
@@ -212,28 +289,73 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 		*ret = n;
 		return 0;
 	}
-	rc = node_path_below(&m->nodes, parent, name, &path);
+	rc = node_path(&m->nodes, parent, &folder);
 	if (rc == 0)
-		rc = look(m, n, path.data, err);
+		rc = node_path_below(&m->nodes, parent, name, &path);
+	asked.folder = folder.data;
+	asked.path = path.data;
+	if (rc == 0)
+		rc = l ? look(m, n, &asked, err) : ask_store(m, n, &asked, err);
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		return rc;
-	*ret = node_make(&m->nodes, parent, name, rc == 1);
+	*ret = node_make(&m->nodes, parent, name, asked.is_folder);
+	asked.folder = asked.path = NULL;
+	if (l)
+		*l = asked;
 	return *ret ? 0 : error_nomem(err);
+}
+
+int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
+	     struct ckpt_node **ret, struct error *err)
+{
+	return find_name(m, parent, name, NULL, ret, err);
+}
+
+/* What is told now was so when the store was asked: the kernel keeps it for what is left
+ * of the second. */
+static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
+			const struct name_look *l, struct fuse_entry_param *e)
+{
+	int64_t left = l->asked_ns + LISTED_VALID_NS - clock_now_ns();
+	double valid = left > 0 ? (double)left / NS_PER_S : 0;
+	struct ckpt_stat st = l->stat;
+
+	*e = (struct fuse_entry_param){ .ino = n->id,
+					.generation = 1,
+					.attr.st_ino = n->id,
+					.attr_timeout = valid,
+					.entry_timeout = valid };
+	if (n->is_folder) {
+		fill_folder(m, &e->attr);
+		return;
+	}
+	/* Somebody may have begun to write it. */
+	if (!stat_writer(n, &st))
+		node_set_stat(n, &st);
+	fill_file(m, &st, &e->attr);
 }
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct ckpt_node *p = node_get(&m->nodes, parent), *n;
+	struct name_look looked = { .asked_ns = 0 };
 	struct error err = ERROR_INIT;
-	int rc = p ? ops_find(m, p, name, &n, &err) : -ESTALE;
+	struct fuse_entry_param e;
+	int rc = p ? find_name(m, p, name, &looked, &n, &err) : -ESTALE;
 
 	node_put(&m->nodes, p);
-	if (rc < 0)
+	if (rc < 0) {
 		ops_fail(req, "lookup", rc, &err);
-	else
+		return;
+	}
+	if (looked.asked_ns) {
+		fill_looked(m, n, &looked, &e);
+		reply_entry(req, m, n, &e);
+	} else {
 		ops_reply_entry(req, m, n);
+	}
 }
 
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
@@ -312,6 +434,8 @@ static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = node_path(&m->nodes, n, &path);
 	if (rc == 0)
 		rc = ckpt_set_attr(m->store, path.data, &st.attr, err);
+	if (path.data)
+		listed_change(m->listed, path.data);
 	return rc == -ENOTSUP || rc == -ENOENT ? 0 : rc;
 }
 

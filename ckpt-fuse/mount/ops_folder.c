@@ -7,17 +7,25 @@
 
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 #define KNOWN_BY_LOOKUP 0xffffffffu /* readdir(3) of a name without a node */
 
 /* --------------------------------------------------------------------- lists --- */
 
+struct folder_listing {
+	struct folder_list *list;
+	struct listed_list *told;
+};
+
 static int add_entry(void *arg, const struct ckpt_entry *e, struct error *err)
 {
 	/* A file hides a folder of its name. */
-	struct folder_list *l = arg;
+	const struct folder_listing *f = arg;
+	struct folder_list *l = f->list;
 
+	listed_add(f->told, e);
 	if (e->is_folder && l->n &&
 	    strcmp(l->entries[l->n - 1].name, e->name) == 0)
 		return 0;
@@ -54,11 +62,15 @@ static int list(struct ckpt_mount *m, struct ckpt_node *n,
 		struct folder_list *l, struct error *err)
 {
 	struct own_files own = { .list = l };
+	struct folder_listing f = { .list = l };
 	AUTO_BUF path = BUF_INIT;
 	int rc = node_path(&m->nodes, n, &path);
 
-	if (rc == 0)
-		rc = ckpt_list(m->store, path.data, add_entry, l, err);
+	if (rc < 0)
+		return rc;
+	f.told = listed_begin(m->listed, path.data);
+	rc = ckpt_list(m->store, path.data, add_entry, &f, err);
+	listed_end(m->listed, f.told, rc, clock_now_ns());
 	if (rc < 0)
 		return rc;
 	own.n_stored = l->n;
@@ -203,6 +215,8 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = ckpt_folder_make(m->store, path.data, err);
 	if (rc == 0)
 		rc = ops_inherit(m, parent, path.data, err);
+	if (path.data)
+		listed_change(m->listed, path.data);
 	if (rc < 0)
 		return rc;
 	*ret = node_make(&m->nodes, parent, name, true);
@@ -247,6 +261,8 @@ static int remove_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 	rc = node_path(&m->nodes, n, &path);
 	if (rc == 0)
 		rc = ckpt_folder_remove(m->store, path.data, err);
+	if (path.data)
+		listed_change(m->listed, path.data);
 	if (rc == 0)
 		node_detach(&m->nodes, n);
 	return rc;
@@ -323,6 +339,7 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	if (rc == 0)
 		rc = ckpt_remove(m->store, path.data, err);
 	(void)pthread_mutex_unlock(&n->lock);
+	listed_change(m->listed, path.data);
 	/* It may have been in no store yet. */
 	if (rc == -ENOENT && (was_written || node_loss(n, NULL) < 0))
 		rc = 0;
@@ -379,6 +396,8 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		rc = writing_commit(n->writing, err);
 	if (rc == 0)
 		rc = ckpt_rename(m->store, from.data, to.data, err);
+	listed_change(m->listed, from.data);
+	listed_change(m->listed, to.data);
 	if (rc == 0 && n->writing)
 		rc = writing_move(n->writing, to.data, err);
 	(void)pthread_mutex_unlock(&n->lock);
@@ -447,6 +466,7 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 		return rc;
 	keep_folder(m, v->parent);
 	rc = ckpt_folder_rename(m->store, from.data, to.data, err);
+	listed_change_all(m->listed);
 	return rc == 0 ? node_rename(&m->nodes, n, v->to_parent, v->to_name)
 		       : rc;
 }

@@ -614,8 +614,10 @@ int writing_commit(struct writing *w, struct error *err)
 	if (rc == 0 && w->is_dirty && w->path)
 		rc = check_hole(w, w->size, err);
 	/* What was sent cannot be sent again: with the writer it is gone. */
-	if (rc == 0 && w->is_dirty && w->path)
+	if (rc == 0 && w->is_dirty && w->path) {
 		rc = lose(w, commit(w, err), err);
+		listed_change(w->all->listed, w->path);
+	}
 	unlock_op(w);
 	return rc;
 }

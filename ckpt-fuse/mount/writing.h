@@ -13,6 +13,7 @@
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
 #include "ckpt-fuse/mount/jobs.h"
+#include "ckpt-fuse/mount/listed.h"
 
 struct writing;
 
@@ -20,7 +21,8 @@ struct writing;
 struct writings {
 	struct object_store *store;
 	struct budget *budget;
-	struct jobs *jobs; /* that send */
+	struct jobs *jobs;     /* that send */
+	struct listed *listed; /* told of each commit */
 	uint64_t
 		tail_most; /* bytes that stay staged, and can be written again */
 	struct budget

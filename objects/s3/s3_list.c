@@ -3,9 +3,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "objects/s3/s3_list_priv.h"
 #include "objects/s3/s3_store_priv.h"
 #include "objects/s3/s3_xml.h"
+
+#define MS_IN_S 1000
 
 /* One page is read: the entry that its elements are of, and what follows. */
 struct page {
@@ -145,6 +148,7 @@ struct s3_listing {
 	struct s3_store *s;
 	object_list_fn *fn;
 	void *arg;
+	int64_t asked_ns; /* for the page */
 	struct error *err;
 };
 
@@ -155,6 +159,7 @@ static int tell(void *arg, const struct s3_entry *e)
 	struct object_entry entry = {
 		.is_folder = e->is_folder,
 		.stat = { .size = e->size, .modified_ms = e->modified_ms },
+		.asked_ns = l->asked_ns,
 	};
 	AUTO_FREE char *name = NULL;
 
@@ -172,6 +177,9 @@ static int tell(void *arg, const struct s3_entry *e)
 		return error_nomem(l->err);
 	entry.name = name;
 	memcpy(entry.stat.tag, e->tag, strlen(e->tag) + 1);
+	/* Whole seconds, as HEAD has them: a file has one time, whoever is asked. */
+	if (e->modified_ms > 0)
+		entry.stat.modified_ms -= e->modified_ms % MS_IN_S;
 	return l->fn(l->arg, &entry, l->err);
 }
 
@@ -230,6 +238,7 @@ int s3_store_list(struct object_store *base, const char *folder, bool deep,
 			rc = error_nomem(err);
 			break;
 		}
+		l.asked_ns = clock_now_ns();
 		rc = ask_page(s, query.data, tell, &l, &next, err);
 		s3_next_fini(&from);
 		if (rc == 0)

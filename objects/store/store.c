@@ -115,6 +115,7 @@ struct list_filter {
 	object_list_fn *fn;
 	void *arg;
 	const char *folder;
+	int64_t begun_ns;
 };
 
 static bool is_in(const char *folder, const char *name)
@@ -130,6 +131,7 @@ static int list_filtered(void *arg, const struct object_entry *e,
 			 struct error *err)
 {
 	const struct list_filter *f = arg;
+	struct object_entry dated = *e;
 
 	if (!is_in(f->folder, e->name))
 		return error_set(err, EPROTO,
@@ -139,20 +141,24 @@ static int list_filtered(void *arg, const struct object_entry *e,
 	if (store_is_own(e->name) || check_name(e->name, NULL) < 0 ||
 	    (!*f->folder && store_is_below(e->name, STORE_OWN)))
 		return 0;
-	return f->fn(f->arg, e, err);
+	if (!dated.asked_ns)
+		dated.asked_ns = f->begun_ns;
+	return f->fn(f->arg, &dated, err);
 }
 
 int object_list(struct object_store *s, const char *folder, bool deep,
 		object_list_fn *fn, void *arg, struct error *err)
 {
-	int64_t begun_ns;
-	struct list_filter f = { .fn = fn, .arg = arg, .folder = folder };
+	struct list_filter f = { .fn = fn,
+				 .arg = arg,
+				 .folder = folder,
+				 .begun_ns = clock_now_ns() };
 	int rc = *folder ? check_name(folder, err) : 0;
 
 	if (rc == 0) {
-		begun_ns = clock_now_ns();
 		rc = s->ops->list(s, folder, deep, list_filtered, &f, err);
-		counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
+		counter_add_latency(&s->count.name,
+				    clock_now_ns() - f.begun_ns);
 	}
 	return wrap(s, "list", folder, rc, err);
 }

@@ -745,3 +745,48 @@ sys.stdout.write(s.makefile().read())' "$1"
 	run -1 "$bootseer" ckpt status --run="$W/run" "$M"
 	[[ $output == *"no mount answers"* ]]
 }
+
+requests() { figure requests; }
+
+# What was asked of the store while a command ran.
+asked_by() # COMMAND...
+{
+	local before
+	before=$(requests)
+	"$@" >"$W/asked.out"
+	echo $(($(requests) - before))
+}
+
+look_at_all() # FOLDER: as ls -l does, each name once, and its size
+{
+	python3 - "$1" <<-'PY'
+		import os, sys
+		for e in sorted(os.scandir(sys.argv[1]), key=lambda e: e.name):
+		    st = e.stat(follow_symlinks=False)
+		    print(e.name, st.st_size, int(st.st_mtime))
+	PY
+}
+
+@test "a list of a folder is not followed by a question for each name in it" {
+	bucket
+	mkdir "$W/many"
+	for ((i = 0; i < 300; i++)); do
+		echo "$i" >"$W/many/f$i"
+	done
+	ckpt cp -r "$W/many" :many
+	mount_store
+	# Each name by itself would be two questions at least; what a list told is old after
+	# a second, and a machine may be slow.
+	[ "$(asked_by look_at_all "$M/many")" -le 100 ]
+	[ "$(wc -l <"$W/asked.out")" = 300 ]
+	[ "$(awk '{ n += $2 } END { print n }' "$W/asked.out")" = \
+		"$(cat "$W"/many/* | wc -c)" ]
+	cp "$W/asked.out" "$W/listed"
+	# The same by name, without a list, and anew: the same times, too.
+	umount_store
+	mount_store
+	by_name() { (cd "$M/many" && stat -c '%n %s %Y' $(cut -d' ' -f1 "$W/listed")); }
+	[ "$(asked_by by_name)" -le 150 ]
+	cmp "$W/asked.out" "$W/listed"
+	umount_store
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/listed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "common/array.h"
+#include "common/hash.h"
+
+#define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
+#define FOLDERS_MOST 1024u
+#define WANTED_AFTER 3u /* names that were asked for within LISTED_VALID_NS */
+#define LONG_NS \
+	(60 * NS_PER_S) /* a folder that was too long is not tried again */
+
+struct listed_entry {
+	char *name;
+	bool is_folder, is_striped;
+	uint64_t size;
+	int64_t mtime_ns, asked_ns;
+};
+
+struct listed_list {
+	TAILQ_ENTRY(listed_list) link;
+	char *folder;
+	struct listed_entry *entries; /* names are owned */
+	size_t n, cap;
+	int64_t begun_ns;
+	bool is_void; /* changed meanwhile, too long, or no memory */
+};
+
+struct listed_folder {
+	UT_hash_handle hh;
+	TAILQ_ENTRY(listed_folder) link;
+	char *path;
+	struct listed_entry *entries; /* by name; NULL: none are known */
+	size_t n;
+	int64_t begun_ns;
+	/* What the store was asked for since then, and not before which time it is
+	 * listed for that. */
+	unsigned int n_asked;
+	int64_t asked_since_ns, rest_until_ns;
+	bool is_being_listed; /* for that */
+};
+
+struct listed {
+	pthread_mutex_t lock; /* the rest */
+	struct listed_folder *all;
+	TAILQ_HEAD(, listed_folder) by_use; /* longest unused first */
+	size_t n_names;
+	TAILQ_HEAD(, listed_list) under_way;
+};
+
+/* ------------------------------------------------------------------- the table --- */
+
+static void free_entries(struct listed_entry *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(e[i].name);
+	free(e);
+}
+
+static void forget_names(struct listed *t, struct listed_folder *f)
+{
+	t->n_names -= f->n;
+	free_entries(f->entries, f->n);
+	f->entries = NULL;
+	f->n = 0;
+}
+
+static void forget_folder(struct listed *t, struct listed_folder *f)
+{
+	forget_names(t, f);
+	HASH_DEL(t->all, f);
+	TAILQ_REMOVE(&t->by_use, f, link);
+	free(f->path);
+	free(f);
+}
+
+static struct listed_folder *folder_find(struct listed *t, const char *path)
+{
+	struct listed_folder *f;
+
+	HASH_FIND_STR(t->all, path, f);
+	return f;
+}
+
+static struct listed_folder *folder_add(struct listed *t, const char *path)
+{
+	struct listed_folder *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->path = strdup(path);
+	if (!f->path) {
+		free(f);
+		return NULL;
+	}
+	HASH_ADD_KEYPTR(hh, t->all, f->path, strlen(f->path), f);
+	if (!hash_has_added(f)) {
+		free(f->path);
+		free(f);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&t->by_use, f, link);
+	return f;
+}
+
+/* The folder, used last; what is too much is forgotten.  NULL: no memory. */
+static struct listed_folder *folder_use(struct listed *t, const char *path)
+{
+	struct listed_folder *f = folder_find(t, path);
+
+	if (f) {
+		TAILQ_REMOVE(&t->by_use, f, link);
+		TAILQ_INSERT_TAIL(&t->by_use, f, link);
+		return f;
+	}
+	if (HASH_COUNT(t->all) >= FOLDERS_MOST)
+		forget_folder(t, TAILQ_FIRST(&t->by_use));
+	return folder_add(t, path);
+}
+
+int listed_new(struct listed **ret, struct error *err)
+{
+	struct listed *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return error_nomem(err);
+	(void)pthread_mutex_init(&t->lock, NULL);
+	TAILQ_INIT(&t->by_use);
+	TAILQ_INIT(&t->under_way);
+	*ret = t;
+	return 0;
+}
+
+void listed_free(struct listed *t)
+{
+	struct listed_folder *f, *next;
+
+	if (!t)
+		return;
+	HASH_ITER(hh, t->all, f, next)
+	forget_folder(t, f);
+	(void)pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+/* ----------------------------------------------------------------------- lists --- */
+
+struct listed_list *listed_begin(struct listed *t, const char *folder)
+{
+	struct listed_list *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->folder = strdup(folder);
+	if (!l->folder) {
+		free(l);
+		return NULL;
+	}
+	l->begun_ns = clock_now_ns();
+	(void)pthread_mutex_lock(&t->lock);
+	TAILQ_INSERT_TAIL(&t->under_way, l, link);
+	(void)pthread_mutex_unlock(&t->lock);
+	return l;
+}
+
+static int add_name(struct listed_list *l, const struct ckpt_entry *e)
+{
+	struct listed_entry entry = {
+		.is_folder = e->is_folder,
+		.is_striped = e->is_striped,
+		.size = e->object.size,
+		.mtime_ns = e->object.modified_ms * NS_PER_MS,
+		.asked_ns = e->asked_ns,
+	};
+
+	if (l->n >= NAMES_MOST)
+		return -E2BIG;
+	if (array_grow(&l->entries, l->n, &l->cap, 64) < 0)
+		return -ENOMEM;
+	entry.name = strdup(e->name);
+	if (!entry.name)
+		return -ENOMEM;
+	l->entries[l->n++] = entry;
+	return 0;
+}
+
+void listed_add(struct listed_list *l, const struct ckpt_entry *e)
+{
+	/* A file hides a folder of its name. */
+	if (!l || l->is_void ||
+	    (l->n && strcmp(l->entries[l->n - 1].name, e->name) == 0))
+		return;
+	if (add_name(l, e) < 0)
+		l->is_void = true;
+}
+
+/* With the lock. */
+static void keep_names(struct listed *t, struct listed_folder *f,
+		       struct listed_list *l)
+{
+	struct listed_folder *old;
+
+	forget_names(t, f);
+	/* It is short enough to be there alone. */
+	TAILQ_FOREACH(old, &t->by_use, link)
+	if (old != f && t->n_names + l->n > NAMES_MOST)
+		forget_names(t, old);
+	f->entries = l->entries;
+	f->n = l->n;
+	f->begun_ns = l->begun_ns;
+	t->n_names += l->n;
+	l->entries = NULL;
+	l->n = 0;
+}
+
+void listed_end(struct listed *t, struct listed_list *l, int rc, int64_t now_ns)
+{
+	struct listed_folder *f;
+
+	if (!l)
+		return;
+	(void)pthread_mutex_lock(&t->lock);
+	TAILQ_REMOVE(&t->under_way, l, link);
+	f = folder_use(t, l->folder);
+	if (f) {
+		f->is_being_listed = false;
+		if (rc == -E2BIG)
+			f->rest_until_ns = now_ns + LONG_NS;
+		if (rc == 0 && !l->is_void)
+			keep_names(t, f, l);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+	free_entries(l->entries, l->n);
+	free(l->folder);
+	free(l);
+}
+
+/* --------------------------------------------------------------------- questions --- */
+
+static int compare_name(const void *name, const void *entry)
+{
+	return strcmp(name, ((const struct listed_entry *)entry)->name);
+}
+
+static bool is_young(int64_t asked_ns, int64_t now_ns)
+{
+	return now_ns - asked_ns < LISTED_VALID_NS;
+}
+
+bool listed_find(struct listed *t, const char *folder, const char *name,
+		 int64_t now_ns, struct listed_name *ret)
+{
+	const struct listed_entry *e = NULL;
+	struct listed_folder *f;
+
+	(void)pthread_mutex_lock(&t->lock);
+	f = folder_find(t, folder);
+	if (f && f->n)
+		e = bsearch(name, f->entries, f->n, sizeof(*e), compare_name);
+	if (e && !is_young(e->asked_ns, now_ns))
+		e = NULL;
+	if (e) {
+		*ret = (struct listed_name){ .is_folder = e->is_folder,
+					     .is_striped = e->is_striped,
+					     .asked_ns = e->asked_ns };
+		ret->stat = ckpt_plain_stat(e->size, e->mtime_ns);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+	return e != NULL;
+}
+
+bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
+		       int64_t *ret_asked_ns)
+{
+	struct listed_folder *f;
+	bool is_known;
+
+	(void)pthread_mutex_lock(&t->lock);
+	f = folder_find(t, folder);
+	is_known = f && f->n && is_young(f->begun_ns, now_ns);
+	if (is_known)
+		*ret_asked_ns = f->begun_ns;
+	(void)pthread_mutex_unlock(&t->lock);
+	return is_known;
+}
+
+/* With the lock. */
+static bool count_asked(struct listed_folder *f, int64_t now_ns)
+{
+	if (!is_young(f->asked_since_ns, now_ns)) {
+		f->asked_since_ns = now_ns;
+		f->n_asked = 0;
+	}
+	f->n_asked++;
+	if (f->n_asked <= WANTED_AFTER || f->is_being_listed ||
+	    now_ns < f->rest_until_ns)
+		return false;
+	f->n_asked = 0;
+	f->is_being_listed = true;
+	return true;
+}
+
+bool listed_is_wanted(struct listed *t, const char *folder, int64_t now_ns)
+{
+	struct listed_folder *f;
+	bool is_so;
+
+	(void)pthread_mutex_lock(&t->lock);
+	f = folder_use(t, folder);
+	is_so = f && count_asked(f, now_ns);
+	(void)pthread_mutex_unlock(&t->lock);
+	return is_so;
+}
+
+/* ----------------------------------------------------------------------- changes --- */
+
+/* The folder's first `len` bytes; with the lock. */
+static void change_folder(struct listed *t, const char *path, size_t len)
+{
+	struct listed_folder *f;
+	struct listed_list *l;
+
+	HASH_FIND(hh, t->all, path, len, f);
+	if (f)
+		forget_names(t, f);
+	TAILQ_FOREACH(l, &t->under_way, link)
+	if (strlen(l->folder) == len && strncmp(l->folder, path, len) == 0)
+		l->is_void = true;
+}
+
+void listed_change(struct listed *t, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	(void)pthread_mutex_lock(&t->lock);
+	change_folder(t, path, slash ? (size_t)(slash - path) : 0);
+	change_folder(t, path, strlen(path));
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void listed_change_all(struct listed *t)
+{
+	struct listed_folder *f, *next;
+	struct listed_list *l;
+
+	(void)pthread_mutex_lock(&t->lock);
+	HASH_ITER(hh, t->all, f, next)
+	forget_names(t, f);
+	TAILQ_FOREACH(l, &t->under_way, link)
+	l->is_void = true;
+	(void)pthread_mutex_unlock(&t->lock);
+}

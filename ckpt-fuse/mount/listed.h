@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What lists of folders told of the names in them, for as long as the kernel may keep a
+ * name: so that `ls -l`, which lists a folder and then looks each name up, does not ask
+ * the store again for each.  That a name is not there is not kept: an open is to see
+ * what is in the store at that moment.  Bounded; any thread.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_LISTED_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_LISTED_H
+
+#include "ckpt-fuse/ckpt.h"
+#include "common/clock.h"
+
+/* What other nodes change is seen after this; an open looks at once. */
+#define LISTED_VALID_NS NS_PER_S
+/* Names of a folder that is listed though nobody asked for a list: more are more work
+ * than to ask for each. */
+#define LISTED_SHORT 2000u
+
+struct listed;
+struct listed_list; /* a list under way */
+
+struct listed_name {
+	bool is_folder, is_striped;
+	struct ckpt_stat stat; /* of a plain file */
+	int64_t asked_ns;      /* the store was, no earlier */
+};
+
+int listed_new(struct listed **ret, struct error *err) MUST_CHECK;
+void listed_free(struct listed *t); /* with no list under way */
+
+/* A list of the folder begins.  NULL: no memory, and nothing will be kept, which the
+ * functions below bear. */
+struct listed_list *listed_begin(struct listed *t,
+				 const char *folder) MUST_CHECK;
+/* In the order of ckpt_list(). */
+void listed_add(struct listed_list *l, const struct ckpt_entry *e);
+/* It is over, with what it returned; `l` is freed.  What it told is kept, unless
+ * something was changed meanwhile. */
+void listed_end(struct listed *t, struct listed_list *l, int rc,
+		int64_t now_ns);
+
+/* Was the name in a list that is young enough? */
+bool listed_find(struct listed *t, const char *folder, const char *name,
+		 int64_t now_ns, struct listed_name *ret) MUST_CHECK;
+/* Did such a list show anything in it?  Then it is one. */
+bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
+		       int64_t *ret_asked_ns) MUST_CHECK;
+/* The store has to be asked for a name.  True: for so many lately that a list of the
+ * folder is less work.  Who is told so makes one, of LISTED_SHORT names at most, and
+ * listed_end()s it with -E2BIG if there are more. */
+bool listed_is_wanted(struct listed *t, const char *folder,
+		      int64_t now_ns) MUST_CHECK;
+
+/* This mount has changed what `path` is, just now: the folder that it is in, and itself
+ * if it is one, are listed anew. */
+void listed_change(struct listed *t, const char *path);
+void listed_change_all(struct listed *t);
+
+#endif
