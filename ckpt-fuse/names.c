@@ -112,6 +112,18 @@ static int read_object(struct object_store *s, const char *name,
 	return rc;
 }
 
+static int decode(struct object_store *s, const char *name,
+		  const struct buf *data, struct manifest **ret,
+		  struct error *err)
+{
+	int rc = manifest_decode(data->data ? data->data : "", data->len, ret,
+				 err);
+
+	return rc < 0 ? error_wrap(err, rc, "%s: '%.200s'", object_store_url(s),
+				   name)
+		      : 0;
+}
+
 int manifest_load(struct object_store *s, const char *name,
 		  struct manifest **ret, struct error *err)
 {
@@ -121,12 +133,7 @@ int manifest_load(struct object_store *s, const char *name,
 	/* It may be replaced while it is read, where the store then forgets it. */
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = read_object(s, name, &data, err);
-	if (rc < 0)
-		return rc;
-	rc = manifest_decode(data.data ? data.data : "", data.len, ret, err);
-	return rc < 0 ? error_wrap(err, rc, "%s: '%.200s'", object_store_url(s),
-				   name)
-		      : 0;
+	return rc < 0 ? rc : decode(s, name, &data, ret, err);
 }
 
 void manifest_stat(const struct manifest *m, struct ckpt_stat *ret)
@@ -187,25 +194,59 @@ int name_remove(struct object_store *s, const char *name, struct error *err)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
-	      struct error *err)
+/* One look at what is there; -ESTALE: the manifest was replaced meanwhile. */
+static int open_once(struct object_store *s, const char *name, const char *path,
+		     struct buf *data, struct object **ret_plain,
+		     struct error *err)
 {
-	AUTO(manifest) m = NULL;
+	struct object *o;
+	bool is_plain;
+	int rc = object_open_first(s, name, path, &is_plain, &o, err);
+
+	if (rc < 0)
+		return rc == -ENOENT ? names_missing(s, path, err) : rc;
+	if (is_plain) {
+		*ret_plain = o;
+		return 0;
+	}
+	buf_reset(data);
+	rc = read_whole(o, data, err);
+	object_close(o);
+	return rc;
+}
+
+int names_open(struct object_store *s, const char *path, struct manifest **ret,
+	       struct object **ret_plain, struct error *err)
+{
+	AUTO_BUF data = BUF_INIT;
 	struct manifest_name name;
-	struct object_stat o;
 	int rc = manifest_name(path, &name, err);
 
 	if (rc < 0)
 		return rc;
-	rc = manifest_load(s, name.s, &m, err);
-	if (rc == 0)
-		manifest_stat(m, ret);
-	if (rc != -ENOENT)
+	*ret_plain = NULL;
+	rc = -ESTALE;
+	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = open_once(s, name.s, path, &data, ret_plain, err);
+	return rc < 0 || *ret_plain ? rc : decode(s, name.s, &data, ret, err);
+}
+
+int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
+	      struct error *err)
+{
+	AUTO(manifest) m = NULL;
+	struct object *plain;
+	int rc = names_open(s, path, &m, &plain, err);
+
+	if (rc < 0)
 		return rc;
-	rc = object_stat(s, path, &o, err);
-	if (rc == 0)
-		plain_stat(&o, ret);
-	return rc == -ENOENT ? names_missing(s, path, err) : rc;
+	if (!plain) {
+		manifest_stat(m, ret);
+		return 0;
+	}
+	plain_stat(object_opened_stat(plain), ret);
+	object_close(plain);
+	return 0;
 }
 
 /* The plain object first: were it last, it would be the file for a moment, or for

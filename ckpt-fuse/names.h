@@ -18,6 +18,9 @@ bool manifest_is_name(const char *name, size_t *ret_len);
 /* Read and check a manifest; -ENOENT: the file is none, or plain. */
 int manifest_load(struct object_store *s, const char *name,
 		  struct manifest **ret, struct error *err) MUST_CHECK;
+/* The file that is there now: its manifest, or the plain object.  -ENOENT, -EISDIR */
+int names_open(struct object_store *s, const char *path, struct manifest **ret,
+	       struct object **ret_plain, struct error *err) MUST_CHECK;
 void manifest_stat(const struct manifest *m, struct ckpt_stat *ret);
 void plain_stat(const struct object_stat *o, struct ckpt_stat *ret);
 

@@ -47,27 +47,12 @@ static int open_striped(struct ckpt_file *f, struct error *err)
 	return 0;
 }
 
-static int open_plain(struct ckpt_file *f, struct error *err)
-{
-	int rc = object_open(f->store, f->path, &f->plain, err);
-
-	if (rc == -ENOENT)
-		return names_missing(f->store, f->path, err);
-	if (rc == 0)
-		plain_stat(object_opened_stat(f->plain), &f->stat);
-	return rc;
-}
-
 int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	      struct error *err)
 {
-	struct manifest_name name;
-	struct ckpt_file *f;
-	int rc = manifest_name(path, &name, err);
+	struct ckpt_file *f = calloc(1, sizeof(*f));
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
-	f = calloc(1, sizeof(*f));
 	if (!f)
 		return error_nomem(err);
 	(void)pthread_mutex_init(&f->lock, NULL);
@@ -76,11 +61,11 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	if (!f->path)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = manifest_load(s, name.s, &f->manifest, err);
-	if (rc == 0)
+		rc = names_open(s, path, &f->manifest, &f->plain, err);
+	if (rc == 0 && f->plain)
+		plain_stat(object_opened_stat(f->plain), &f->stat);
+	else if (rc == 0)
 		rc = open_striped(f, err);
-	else if (rc == -ENOENT)
-		rc = open_plain(f, err);
 	if (rc < 0) {
 		ckpt_close(f);
 		return rc;

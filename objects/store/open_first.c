@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The first of two names that is there, in the time that one takes. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "objects/store/backend.h"
+
+enum second_state { SECOND_WAITS, SECOND_RUNS, SECOND_DONE, SECOND_UNWANTED };
+
+/* The second name, asked for on a worker; its workers and who asks hold it, for a job
+ * stays in the queue when nobody wants it any more. */
+struct second_open {
+	struct worker_job job;
+	struct object_store *store;
+	const char *name;     /* of who asks, while it is wanted */
+	pthread_mutex_t lock; /* what follows */
+	pthread_cond_t done;
+	enum second_state state;
+	unsigned int n_refs;
+	struct object *object;
+	int rc;
+	struct error err;
+};
+
+/* With the lock, which is released. */
+static void second_unref(struct second_open *o)
+{
+	bool is_last = --o->n_refs == 0;
+
+	(void)pthread_mutex_unlock(&o->lock);
+	if (!is_last)
+		return;
+	(void)pthread_cond_destroy(&o->done);
+	(void)pthread_mutex_destroy(&o->lock);
+	free(o);
+}
+
+static void second_run(struct worker_job *j)
+{
+	struct second_open *o = container_of(j, struct second_open, job);
+
+	(void)pthread_mutex_lock(&o->lock);
+	if (o->state == SECOND_WAITS) {
+		o->state = SECOND_RUNS;
+		(void)pthread_mutex_unlock(&o->lock);
+		o->rc = object_open(o->store, o->name, &o->object, &o->err);
+		(void)pthread_mutex_lock(&o->lock);
+		o->state = SECOND_DONE;
+		(void)pthread_cond_signal(&o->done);
+	}
+	second_unref(o);
+}
+
+/* NULL: it is to be asked for when the first is not there. */
+static struct second_open *second_begin(struct object_store *s,
+					const char *name)
+{
+	struct second_open *o = s->workers ? calloc(1, sizeof(*o)) : NULL;
+
+	if (!o)
+		return NULL;
+	o->job.run = second_run;
+	o->store = s;
+	o->name = name;
+	o->n_refs = 2;
+	(void)pthread_mutex_init(&o->lock, NULL);
+	(void)pthread_cond_init(&o->done, NULL);
+	if (workers_submit(s->workers, &o->job, true, NULL) < 0) {
+		o->n_refs = 1;
+		(void)pthread_mutex_lock(&o->lock);
+		second_unref(o);
+		return NULL;
+	}
+	return o;
+}
+
+/* What it found; -EAGAIN: no worker had time for it yet. */
+static int second_end(struct second_open *o, struct object **ret,
+		      struct error *err)
+{
+	int rc = -EAGAIN;
+
+	(void)pthread_mutex_lock(&o->lock);
+	/* Whoever opens it has the store's deadlines. */
+	while (o->state == SECOND_RUNS)
+		(void)pthread_cond_wait(&o->done, &o->lock);
+	if (o->state == SECOND_DONE) {
+		rc = o->rc;
+		*ret = o->object;
+		if (rc < 0 && err)
+			*err = o->err;
+	}
+	o->state = SECOND_UNWANTED;
+	second_unref(o);
+	return rc;
+}
+
+int object_open_first(struct object_store *s, const char *first,
+		      const char *second, bool *ret_is_second,
+		      struct object **ret, struct error *err)
+{
+	struct second_open *other = second_begin(s, second);
+	struct object *o = NULL;
+	int rc = object_open(s, first, ret, err), second_rc = -EAGAIN;
+
+	if (other)
+		second_rc = second_end(other, &o, rc == -ENOENT ? err : NULL);
+	*ret_is_second = rc == -ENOENT;
+	if (rc != -ENOENT) {
+		if (second_rc == 0)
+			object_close(o);
+		return rc;
+	}
+	/* Not there either: it may have come when the first one went. */
+	if (second_rc == -EAGAIN || second_rc == -ENOENT)
+		second_rc = object_open(s, second, &o, err);
+	if (second_rc == 0)
+		*ret = o;
+	return second_rc;
+}
