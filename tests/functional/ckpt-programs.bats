@@ -135,8 +135,9 @@ umount_and_verify()
 	tar -C "$M" --append -f "$M/all.tar" sparse
 	tar -C "$F" -df "$M/all.tar" in
 	# The last one: what is farther from the end was sent already.
-	tar -C "$M" --delete -f "$M/all.tar" sparse
-	[ "$(tar tf "$M/all.tar" | wc -l)" = 7 ]
+	tar -C "$F/in" --append -f "$M/all.tar" done
+	tar -C "$M" --delete -f "$M/all.tar" done
+	[ "$(tar tf "$M/all.tar" | wc -l)" = "$(($(find "$F/in" | wc -l) + 1))" ]
 	umount_and_verify
 }
 
