@@ -324,7 +324,8 @@ static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 	*e = (struct fuse_entry_param){ .ino = n->id,
 					.generation = 1,
 					.attr.st_ino = n->id,
-					.attr_timeout = valid,
+					.attr_timeout =
+						valid_s(n) > 0 ? valid : 0,
 					.entry_timeout = valid };
 	if (n->is_folder) {
 		fill_folder(m, &e->attr);
