@@ -82,7 +82,7 @@ leave_hot() { # STATE BLOCK...
 	[ "$(of_prefetch hot_bytes)" -gt 0 ]
 }
 
-@test "the hot set comes first, in its order, then the rest" {
+@test "the hot set comes first, then the rest" {
 	node_start
 	id=$(image_id | cut -d: -f2)
 	node_stop
