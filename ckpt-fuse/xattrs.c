@@ -35,11 +35,13 @@ static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
 static bool entry_at(const void *list, size_t len, size_t at,
 		     struct xattr_entry *ret)
 {
-	const uint8_t *p = (const uint8_t *)list + at;
+	const uint8_t *p;
 	uint64_t size;
 
+	/* An empty list may be NULL. */
 	if (at > len || len - at < XATTR_HEAD)
 		return false;
+	p = (const uint8_t *)list + at;
 	*ret = (struct xattr_entry){ .name = (const char *)p + XATTR_HEAD,
 				     .name_len = get_le16(p),
 				     .value_len = get_le32(p + 2),

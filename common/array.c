@@ -2,6 +2,7 @@
 #include "common/array.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@ int array_grow_sized(void *array, size_t size, size_t n, size_t *cap,
 
 	if (n < *cap)
 		return 0;
+	if (*cap > SIZE_MAX / 2 || more > PTRDIFF_MAX / size)
+		return -ENOMEM;
 	memcpy(&p, array, sizeof(p));
 	p = reallocarray(p, more, size);
 	if (!p)

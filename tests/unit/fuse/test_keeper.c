@@ -240,7 +240,7 @@ static int send_to_holder(const char *address)
 	return peer;
 }
 
-Test(hold, nobody_else_gives_it_what_takes_long_to_close, .timeout = 30)
+Test(hold, nobody_else_gives_it_what_takes_long_to_close)
 {
 	char dir[] = "/tmp/bootseer-hold.XXXXXX", fifo[64], line[64] = "";
 	struct error err = ERROR_INIT;
