@@ -218,7 +218,7 @@ install_there()
 		grep -q '^Restart=always' "$unit"
 		n=$((n + 1))
 	done
-	[ "$n" -eq 4 ]
+	[ "$n" -eq 5 ]
 	echo '# mine' >>"$W/dest$config"
 	install_there
 	grep -q '# mine' "$W/dest$config"
