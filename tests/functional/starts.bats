@@ -8,40 +8,7 @@ load ../noise.bash
 
 bootseer=${BOOTSEER_BUILD:?}/cli/bootseer
 
-setup_file()
-{
-	. "$BATS_TEST_DIRNAME/registry.bash"
-	PGTMP=$(mktemp -d /tmp/starts.XXXXXX)
-	export PGTMP
-	chmod 755 "$PGTMP"
-	pg_init "$PGTMP/pg"
-}
-
-teardown_file()
-{
-	. "$BATS_TEST_DIRNAME/registry.bash"
-	pg_stop
-	rm -rf "$PGTMP"
-}
-
-setup()
-{
-	. "$BATS_TEST_DIRNAME/registry.bash"
-	W=$BATS_TEST_TMPDIR
-	unset RANK BOOTSEER_JOB BOOTSEER_ATTEMPT BOOTSEER_NODE BOOTSEER_RANK \
-		BOOTSEER_SERVICE
-}
-
-teardown()
-{
-	local p
-
-	for p in "${services[@]}"; do
-		kill -KILL "$p" 2>/dev/null || :
-	done
-	[ -n "${BATS_TEST_COMPLETED:-}" ] || ! compgen -G "$W/log.*" >/dev/null ||
-		sed 's/^/# /' "$W"/log.* >&3
-}
+load stages.bash
 
 # line SECONDS NODE STAGE EV [FIELD...]: the time is of a second ago at 100 s.
 line()

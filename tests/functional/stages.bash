@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# A PostgreSQL for a file of tests of stage events, and services that end with a test.
+
+setup_file()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	PGTMP=$(mktemp -d /tmp/stages.XXXXXX)
+	export PGTMP
+	chmod 755 "$PGTMP"
+	pg_init "$PGTMP/pg"
+}
+
+teardown_file()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	pg_stop
+	rm -rf "$PGTMP"
+}
+
+setup()
+{
+	. "$BATS_TEST_DIRNAME/registry.bash"
+	W=$BATS_TEST_TMPDIR
+	unset RANK BOOTSEER_JOB BOOTSEER_ATTEMPT BOOTSEER_NODE BOOTSEER_RANK \
+		BOOTSEER_SERVICE
+}
+
+teardown()
+{
+	local p
+
+	for p in "${services[@]}"; do
+		kill -KILL "$p" 2>/dev/null || :
+	done
+	[ -n "${BATS_TEST_COMPLETED:-}" ] || ! compgen -G "$W/log.*" >/dev/null ||
+		sed 's/^/# /' "$W"/log.* >&3
+}
