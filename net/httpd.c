@@ -89,6 +89,7 @@ int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
 	TAILQ_INIT(&s->idle);
 	TAILQ_INIT(&s->waiting);
 	TAILQ_INIT(&s->unread);
+	TAILQ_INIT(&s->large);
 	rc = hash_seed_new(&s->seed, err);
 	if (rc == 0)
 		rc = start_listening(s, err);

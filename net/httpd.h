@@ -28,7 +28,8 @@ struct httpd_request {
 	char peer_node[HTTPD_PEER_MAX + 1];
 	/* Set by head(), and looked at when it returns: whose it is.  Requests of
 	 * one owner, until they are answered, leave half of the places, and of the
-	 * memory for bodies, to others.  NULL: of nobody who is known. */
+	 * memory for bodies, to others; when answers are too much memory, whoever
+	 * has most of it gives way.  NULL: of nobody who is known. */
 	const char *owner;
 	void *user; /* the handler's, until it has answered */
 };
@@ -81,6 +82,8 @@ struct httpd_stats {
 		answers_5xx_total;
 	uint64_t received_bytes_total, sent_bytes_total;
 	uint64_t body_bytes, bodies_waiting;
+	uint64_t answer_bytes; /* of large answers that are not taken yet */
+	uint64_t answers_dropped_total;
 };
 
 struct httpd_config {
@@ -92,6 +95,8 @@ struct httpd_config {
 	size_t connections_max;
 	uint64_t body_memory; /* bytes of bodies held at once; further ones
 	                       * wait unread */
+	uint64_t answer_memory; /* bytes of large answers held at once, if more
+	                         * than one is */
 	int64_t idle_ns;      /* between requests */
 	int64_t request_ns;   /* for a head, and again for a body, to come */
 	const struct httpd_handler *handler;

@@ -15,6 +15,7 @@
 
 #define INPUT_MAX 65536u  /* bytes read ahead of what they are for */
 #define ANSWER_BPS 65536u /* a client that takes less is cut off */
+#define LARGE 65536u      /* smaller answers are as bounded as places are */
 #define LINGER_NS INT64_C(2000000000)
 
 static void conn_step(struct httpd_conn *c);
@@ -48,8 +49,19 @@ static bool is_unread(const struct httpd_conn *c)
 	return c->state == CONN_ANSWER && c->share == c->server->shares;
 }
 
+static void leave_large(struct httpd_conn *c)
+{
+	if (!c->large)
+		return;
+	TAILQ_REMOVE(&c->server->large, c, by_large);
+	c->server->stats.answer_bytes -= c->large;
+	c->share->large -= c->large;
+	c->large = 0;
+}
+
 static void leave_lists(struct httpd_conn *c)
 {
+	leave_large(c);
 	if (holds_place(c))
 		c->share->held--;
 	if (c->state == CONN_HEAD) {
@@ -448,14 +460,86 @@ static bool is_head(const struct httpd_conn *c)
 	return c->req.head.method == HTTPD_HEAD && c->head;
 }
 
+/* Bytes that wait in memory of this answer's own until the client takes them. */
+static uint64_t large_of(const struct httpd_conn *c,
+			 const struct httpd_reply *r)
+{
+	return !c->bev || r->shared || is_head(c) || r->body.len <= LARGE
+		       ? 0
+		       : r->body.len;
+}
+
+/* Of whoever has most, the answer that was not taken the longest. */
+static struct httpd_conn *first_of_most(const struct httpd *s)
+{
+	struct httpd_conn *most = TAILQ_FIRST(&s->large), *c;
+
+	TAILQ_FOREACH(c, &s->large, by_large)
+	{
+		if (c->share->large > most->share->large)
+			most = c;
+	}
+	return most;
+}
+
+/* False: this one would have most.  Those of nobody known are not told apart. */
+static bool make_room(const struct httpd_conn *c, uint64_t more)
+{
+	struct httpd *s = c->server;
+	struct httpd_conn *most;
+
+	while (s->stats.answer_bytes &&
+	       s->stats.answer_bytes + more > s->cfg.answer_memory) {
+		most = first_of_most(s);
+		if (c->share != s->shares &&
+		    most->share->large < c->share->large + more)
+			return false;
+		s->stats.answers_dropped_total++;
+		httpd_conn_close(most);
+	}
+	return true;
+}
+
+static void hold_large(struct httpd_conn *c, uint64_t n)
+{
+	if (!n)
+		return;
+	c->large = n;
+	c->share->large += n;
+	c->server->stats.answer_bytes += n;
+	TAILQ_INSERT_TAIL(&c->server->large, c, by_large);
+}
+
+/* Instead of an answer that there is no memory for. */
+static void answer_later(const struct httpd_conn *c, struct httpd_reply *r)
+{
+	const struct httpd_config *cfg = &c->server->cfg;
+
+	httpd_reply_fini(r);
+	r->status = HTTPD_UNAVAILABLE;
+	r->type = cfg->handler->error_type;
+	if (cfg->handler->error(cfg->arg, r->status,
+				"this caller does not take the answers that "
+				"it has",
+				&r->body) < 0)
+		r->type = NULL;
+	(void)buf_puts(&r->headers, "Retry-After: 1\r\n");
+}
+
 void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 {
 	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
-	size_t len = r->shared ? r->shared_len : r->body.len;
+	uint64_t large = large_of(c, r);
 	struct evbuffer *out;
 	bool ran = c->state == CONN_RUNNING;
+	size_t len;
 	int rc;
 
+	if (large && !make_room(c, large)) {
+		answer_later(c, r);
+		large = 0;
+	}
+	len = r->shared ? r->shared_len : r->body.len;
 	count_answer(c->server, req, r->status);
 	/* What of the body was not read is dropped, unless the client waits
 	 * to be told to send it. */
@@ -466,6 +550,7 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	}
 	free_body(c);
 	set_state(c, CONN_ANSWER);
+	hold_large(c, large);
 	grant_bodies(c->server);
 	if (!c->bev) {
 		httpd_reply_fini(r);

@@ -29,6 +29,7 @@ enum httpd_conn_state {
 struct httpd_share {
 	uint64_t bytes; /* of memory for bodies */
 	uint64_t held; /* places: bodies awaited, and requests at the handler */
+	uint64_t large; /* bytes of large answers that are not taken yet */
 };
 
 struct httpd_conn {
@@ -42,11 +43,13 @@ struct httpd_conn {
 	char *body;       /* req.body, while it is read */
 	uint64_t got;     /* bytes of it */
 	uint64_t discard; /* bytes of a body to be dropped */
+	uint64_t large;   /* bytes of its answer, in the list of these; or 0 */
 	bool head_begun;
 	bool continue_sent;
 	bool last; /* the connection ends with this answer */
 	TAILQ_ENTRY(httpd_conn) all;
 	TAILQ_ENTRY(httpd_conn) some; /* of idle, waiting or unread, by state */
+	TAILQ_ENTRY(httpd_conn) by_large;
 };
 TAILQ_HEAD(httpd_conn_list, httpd_conn);
 
@@ -58,6 +61,7 @@ struct httpd {
 	struct httpd_conn_list waiting; /* CONN_QUEUED, first come first */
 	struct httpd_conn_list
 		unread; /* CONN_ANSWER to nobody known, the same */
+	struct httpd_conn_list large; /* whose answers are, the same */
 	struct httpd_share shares[HTTPD_SHARES];
 	struct hash_seed seed;
 	struct httpd_stats stats;

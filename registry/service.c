@@ -21,6 +21,7 @@
 #define SWEEP_NS INT64_C(60000000000)
 #define SUM_MAX 1000                        /* starts summed up at once */
 #define START_CACHE_MAX (64u * 1024 * 1024) /* bytes of analysed starts */
+#define ANSWER_MEMORY (256u * 1024 * 1024)  /* until clients took them */
 /* Sooner when so much of --max-bytes came in meanwhile. */
 #define SWEEP_SHARE 16
 #define NS_PER_S INT64_C(1000000000)
@@ -647,6 +648,7 @@ static int start_http(struct service *s, struct error *err)
 		.listen = cfg->listen,
 		.connections_max = cfg->max_connections,
 		.body_memory = cfg->body_memory,
+		.answer_memory = ANSWER_MEMORY,
 		.idle_ns = cfg->idle_timeout,
 		.request_ns = cfg->request_timeout,
 		.handler = &handler,

@@ -9,6 +9,7 @@
 #include "net/pool.h"
 
 #define METRICS_BYTES_MAX (1u << 20)
+#define ANSWER_MEMORY (16u << 20)
 #define CONNECTIONS_MAX 64
 #define CONNECTION_TIMEOUT_NS (30 * NS_PER_S)
 
@@ -126,6 +127,7 @@ int metrics_new(struct loop *l, const char *at,
 		.option = "--metrics",
 		.listen = at,
 		.connections_max = CONNECTIONS_MAX,
+		.answer_memory = ANSWER_MEMORY,
 		.idle_ns = CONNECTION_TIMEOUT_NS,
 		.request_ns = CONNECTION_TIMEOUT_NS,
 		.handler = &handler,

@@ -12,6 +12,7 @@ TestSuite(httpd, .timeout = 120);
 #define MEMORY 8192
 #define CONNECTIONS 16
 #define TURNS 10000
+#define ANSWERS 4 /* large ones in memory */
 
 struct scene {
 	struct loop *loop;
@@ -45,6 +46,8 @@ static void on_request(void *arg, struct httpd_request *r)
 		reply.shared = large;
 		reply.shared_len = sizeof(large);
 	}
+	if (strcmp(r->head.path, "/own") == 0)
+		cr_assert_eq(buf_append(&reply.body, large, sizeof(large)), 0);
 	if (strcmp(r->head.path, "/slow") == 0)
 		slow[n_slow++] = r;
 	else
@@ -85,6 +88,7 @@ static void begin(struct scene *s)
 				    .listen = "127.0.0.1:0",
 				    .connections_max = CONNECTIONS,
 				    .body_memory = MEMORY,
+				    .answer_memory = ANSWERS * (16u << 20),
 				    .idle_ns = INT64_C(60000000000),
 				    .request_ns = INT64_C(60000000000),
 				    .handler = &handler };
@@ -238,6 +242,50 @@ Test(httpd, answers_that_one_owner_does_not_take_leave_half_of_the_places)
 Test(httpd, answers_that_nobody_known_does_not_take_give_way)
 {
 	expect_room_beside_unread("");
+}
+
+/* Each of `owners` in turn calls and takes nothing; what of it is in memory? */
+static void expect_bounded_answers(const char *const *owners, size_t n,
+				   const char *last, int status)
+{
+	int held[CONNECTIONS / 2], fd;
+	struct httpd_stats st;
+	struct scene s;
+
+	begin(&s);
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++) {
+		held[k] = call(&s, "/own", owners[k % n], 0);
+		for (int t = 0; t < 4; t++)
+			turn(&s);
+	}
+	httpd_get_stats(s.server, &st);
+	cr_expect_leq(st.answer_bytes, ANSWERS * (16u << 20));
+	fd = call(&s, "/own", last, 0);
+	cr_expect_eq(answer(&s, fd), status);
+	httpd_get_stats(s.server, &st);
+	cr_expect_leq(st.answer_bytes, ANSWERS * (16u << 20));
+	for (size_t k = 0; k < ARRAY_SIZE(held); k++)
+		close(held[k]);
+	close(fd);
+	end(&s);
+}
+
+Test(httpd, answers_that_one_owner_does_not_take_fill_no_memory)
+{
+	static const char *const one[] = { "one" };
+
+	expect_bounded_answers(one, 1, "other", 200);
+	expect_bounded_answers(one, 1, "one", 503);
+}
+
+Test(httpd, answers_that_many_do_not_take_fill_no_memory)
+{
+	static const char *const many[] = { "a", "b", "c", "d",
+					    "e", "f", "g", "h" };
+	static const char *const nobody[] = { "" };
+
+	expect_bounded_answers(many, ARRAY_SIZE(many), "other", 200);
+	expect_bounded_answers(nobody, 1, "", 200);
 }
 
 Test(httpd, who_was_refused_and_sends_no_body_has_a_place_for_a_moment)
