@@ -9,6 +9,7 @@
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
 #define DAY_S 86400
+#define DAY_TRIM 1000 /* rows that leave a full day at once */
 #define PAST_NODES_MAX 200u /* asked about for one start */
 
 #define QUERY(c, s, each, arg, err, ...) \
@@ -70,6 +71,14 @@ static uint32_t *worst_blames(const struct start_found *f)
 	return v;
 }
 
+/* When it began, s.  Whose clock says that it is yet to come would be kept till then. */
+static int64_t begin_s(const struct start_found *f)
+{
+	int64_t at = f->report.begin_ns / NS_PER_S;
+
+	return at < f->head.received ? at : f->head.received;
+}
+
 static int put_nodes(struct db_conn *c, const struct start_found *f,
 		     struct error *err)
 {
@@ -86,11 +95,15 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 			continue;
 		n = QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
 			  db_text(r->nodes[i].name), DB_INT(f->head.id),
-			  db_text(f->head.job), DB_INT(r->begin_ns / NS_PER_S),
+			  db_text(f->head.job), DB_INT(begin_s(f)),
 			  DB_INT(r->nodes[i].busy_ns / NS_PER_MS),
 			  DB_INT(r->spread.median_ns / NS_PER_MS), DB_INT(slow),
 			  db_text(b ? r->stages[b->within].name : ""),
 			  db_text(b ? start_cause_name(b->cause) : ""));
+		if (n >= 0)
+			n = QUERY(c, SQL_NODE_TRIM, NULL, NULL, err,
+				  db_text(r->nodes[i].name),
+				  DB_INT(HISTORY_NODE_STARTS));
 	}
 	return n < 0 ? n : 0;
 }
@@ -103,13 +116,31 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 	bool whole = !stage[0];
 
 	return QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
-		     DB_INT(f->report.begin_ns / NS_PER_S / DAY_S),
+		     DB_INT(begin_s(f) / DAY_S),
 		     db_text(f->head.image), db_text(f->head.label),
 		     db_text(stage), DB_INT(s->n),
 		     DB_INT(s->median_ns / NS_PER_MS),
 		     DB_INT(job_ns / NS_PER_MS), DB_INT(s->max_ns / NS_PER_MS),
 		     DB_INT(slow), DB_INT(whole ? lost->node_s * 1000 : 0),
 		     DB_INT(whole ? lost->wait_s * 1000 : 0));
+}
+
+static int note_rows(void *arg, const struct db_value *row)
+{
+	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+/* Whoever makes up images, labels and stages fills no disk. */
+static int trim_day(struct db_conn *c, int64_t day, struct error *err)
+{
+	int64_t rows = 0;
+	int n = QUERY(c, SQL_DAY_ROWS, note_rows, &rows, err, DB_INT(day));
+
+	if (n >= 0 && rows > HISTORY_DAY_ROWS)
+		n = QUERY(c, SQL_DAY_TRIM, NULL, NULL, err, DB_INT(day),
+			  DB_INT(rows - HISTORY_DAY_ROWS + DAY_TRIM));
+	return n;
 }
 
 static int add_start(struct db_conn *c, void *arg, struct error *err)
@@ -132,6 +163,8 @@ static int add_start(struct db_conn *c, void *arg, struct error *err)
 			n = put_day(c, f, r->stages[i].name,
 				    &r->stages[i].spread, r->stages[i].job_ns,
 				    r->stages[i].stragglers, err);
+	if (n >= 0)
+		n = trim_day(c, begin_s(f) / DAY_S, err);
 	return n < 0 ? n : 1;
 }
 

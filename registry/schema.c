@@ -184,7 +184,10 @@ static const char *const scripts[] = { version_1, version_2, version_3,
 #define EVENT_ONCE " ON CONFLICT (start, node, event) DO NOTHING"
 
 /* Rows of a day, an image or a label, by stage. */
+#define DAY_KEY "image || ' ' || label || ' ' || stage"
+/* When there are too many: those of the most nodes. */
 #define TREND(key) \
+	"SELECT * FROM (" \
 	"SELECT " key ", stage, CAST(sum(starts) AS BIGINT), " \
 	"CAST(sum(nodes) AS BIGINT), CAST(sum(median_ms) AS BIGINT), " \
 	"CAST(sum(job_ms) AS BIGINT), max(worst_ms), " \
@@ -192,7 +195,7 @@ static const char *const scripts[] = { version_1, version_2, version_3,
 	"CAST(sum(wait_ms) AS BIGINT) FROM start_day WHERE " \
 	"day >= $1 AND (CAST($2 AS TEXT) = '' OR image = $2) AND " \
 	"(CAST($3 AS TEXT) = '' OR label = $3) GROUP BY 1, 2 " \
-	"ORDER BY 1, 2 LIMIT CAST($4 AS BIGINT)"
+	"ORDER BY 4 DESC, 1, 2 LIMIT CAST($4 AS BIGINT)) AS t ORDER BY 1, 2"
 #define TREND_TYPES "ttiiiiiiii"
 
 #define FIND \
@@ -568,6 +571,13 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			   "($1, $2, $3, $4, $5, $6, $7, $8, $9) "
 			   "ON CONFLICT (node, start) DO NOTHING",
 			   "" },
+	/* node, at most */
+	[SQL_NODE_TRIM] = { "trim starts of a node",
+			    "DELETE FROM start_node WHERE node = $1 AND "
+			    "start <= (SELECT start FROM start_node WHERE "
+			    "node = $1 ORDER BY start DESC LIMIT 1 "
+			    "OFFSET CAST($2 AS BIGINT))",
+			    "" },
 	/* node, start, at most */
 	[SQL_NODE_PAST] = { "past of a node",
 			    "SELECT CAST(count(*) AS BIGINT), "
@@ -617,6 +627,18 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			  "node_ms = start_day.node_ms + excluded.node_ms, "
 			  "wait_ms = start_day.wait_ms + excluded.wait_ms",
 			  "" },
+	[SQL_DAY_ROWS] = { "rows of a day",
+			   "SELECT CAST(count(*) AS BIGINT) FROM start_day "
+			   "WHERE day = $1",
+			   "i" },
+	/* day, how many: those of the fewest nodes, as what is made up has */
+	[SQL_DAY_TRIM] = { "trim a day",
+			   "DELETE FROM start_day WHERE day = $1 AND "
+			   "(" DAY_KEY ") IN (SELECT " DAY_KEY
+			   " FROM start_day WHERE day = $1 "
+			   "ORDER BY nodes, starts, 1 "
+			   "LIMIT CAST($2 AS BIGINT))",
+			   "" },
 	/* since, image or '', label or '', at most */
 	[SQL_TREND_DAY] = { "trend by day", TREND("CAST(day AS TEXT)"),
 			    TREND_TYPES },

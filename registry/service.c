@@ -19,6 +19,7 @@
 #include "registry/stage_quota.h"
 
 #define SWEEP_NS INT64_C(60000000000)
+#define SWEEP_AGAIN_NS INT64_C(1000000000)
 #define SUM_MAX 1000                        /* starts summed up at once */
 #define START_CACHE_MAX (64u * 1024 * 1024) /* bytes of analysed starts */
 #define ANSWER_MEMORY (256u * 1024 * 1024)  /* until clients took them */
@@ -530,8 +531,8 @@ static void sweep_starts(struct service *s)
 		log_info("service", "sweep forgot starts of jobs=%d", n);
 }
 
-/* Starts that are over, into what is kept of them. */
-static void sum_starts(struct service *s)
+/* Starts that are over, into what is kept of them.  True: there may be more. */
+static bool sum_starts(struct service *s)
 {
 	int64_t now = time(NULL), ids[SUM_MAX];
 	struct error err = ERROR_INIT;
@@ -562,6 +563,7 @@ static void sum_starts(struct service *s)
 			    err.msg);
 	else if (n > 0)
 		log_info("service", "summed up starts of jobs=%d", n);
+	return rc >= 0 && n == SUM_MAX;
 }
 
 static void run_sweep(struct work *w)
@@ -571,7 +573,7 @@ static void run_sweep(struct work *w)
 	struct trace_totals t;
 	unsigned int evicted = 0;
 
-	sum_starts(s);
+	s->sweep_again = sum_starts(s);
 	sweep_starts(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
@@ -596,7 +598,7 @@ static void done_sweep(struct work *w)
 	struct service *s = container_of(w, struct service, sweep_work);
 
 	s->sweeping = false;
-	sweep_in(s, SWEEP_NS);
+	sweep_in(s, s->sweep_again ? SWEEP_AGAIN_NS : SWEEP_NS);
 }
 
 static void on_sweep(struct loop_timer *t)

@@ -60,7 +60,7 @@ struct service {
 
 	struct loop_timer sweep_timer;
 	struct work sweep_work;
-	bool sweeping, stopping;
+	bool sweeping, sweep_again, stopping;
 };
 
 /* One request, from its head to its answer. */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "registry/schema.h"
 
 #define SWEEP_MAX 1000 /* starts at once */
@@ -144,7 +145,11 @@ static void note_time(struct put_start *s, const struct stage_batch *b,
 	int64_t wall = b->has_clock ? b->clock.wall_offset_ns : 0;
 	int64_t at = by_mono ? e->mono_ns + b->clock.mono_offset_ns
 			     : e->ts_ns + wall;
+	int64_t most = (b->now + 1) * NS_PER_S;
 
+	/* Whose clock is ahead is not before all others for so long. */
+	if (at > most)
+		at = most;
 	if (at < s->first_ns)
 		s->first_ns = at;
 	if (at > s->last_ns)

@@ -9,6 +9,7 @@
 #define NAME "bootseer_stage_duration_seconds"
 #define WHOLE "bootseer_start_duration_seconds"
 #define BOUNDS 12
+#define OTHER "other"
 
 static const double bounds[BOUNDS] = { 0.5, 1,   2,   5,   10,   20,
 				       60,  120, 300, 600, 1800, 3600 };
@@ -45,20 +46,30 @@ void stage_times_free(struct stage_times *t)
 	free(t);
 }
 
-static struct times_row *find_row(struct stage_times *t, const char *stage)
+/* Its row, or the end of the rows. */
+static size_t row_at(const struct stage_times *t, const char *stage)
 {
 	size_t i = 0;
 
 	while (i < t->n && strcmp(t->rows[i].stage, stage) != 0)
 		i++;
-	if (i < t->n)
-		return &t->rows[i];
-	if (t->n <= STAGE_TIMES_MAX)
+	return i;
+}
+
+static struct times_row *find_row(struct stage_times *t, const char *stage)
+{
+	size_t i = row_at(t, stage);
+
+	/* Somebody may have called a stage so before there was need to. */
+	if (i == t->n && i >= STAGE_TIMES_MAX) {
+		stage = OTHER;
+		i = row_at(t, stage);
+	}
+	if (i == t->n) {
 		t->n++;
-	if (i == STAGE_TIMES_MAX + 1)
-		i--;
-	(void)snprintf(t->rows[i].stage, sizeof(t->rows[i].stage), "%s",
-		       i == STAGE_TIMES_MAX ? "other" : stage);
+		(void)snprintf(t->rows[i].stage, sizeof(t->rows[i].stage), "%s",
+			       stage);
+	}
 	return &t->rows[i];
 }
 

@@ -194,3 +194,43 @@ history_is_kept()
 	"$bootseer" start watch j1 >"$W/text"
 	grep -qx 'training began after 100.0 s' "$W/text"
 }
+
+# Starts of one node that says what it likes: when it was, which stages.
+made_up()
+{
+	python3 - "$1" <<'P'
+import sys, time
+at = (int(time.time()) + 10 ** 8) * 10 ** 9
+for job in range(int(sys.argv[1])):
+    for i in range(125):
+        for ev in ('begin', 'end'):
+            print('BOOTSEER stage=a.%d.%d ev=%s node=bad ts=%d job=m%d image=0 label=0' %
+                (job, i, ev, at, job))
+        at += 1
+    print('BOOTSEER stage=train ev=mark node=bad ts=%d job=m%d' % (at, job))
+P
+}
+
+history_is_bounded()
+{
+	service
+	made_up 82 >"$W/made-up"
+	"$bootseer" stage send --service "$U" "$W/made-up" >/dev/null
+	BEGIN=
+	send_start j1 40
+	ask "$U/v1/starts?limit=1"
+	jq -e '.starts[0].begin_ms < (now + 60) * 1000' "$O"
+	make_old
+	ask "$U/v1/trends?by=label"
+	jq -e '(.rows | length | . > 5000 and . <= 10000) and
+		(.rows[] | select(.key == "team" and .stage == "env") | .starts == 1)' "$O"
+	# Nothing is of a day to come, which would be kept until then.
+	ask "$U/v1/trends?by=day"
+	jq -e '.rows | all((.key | tonumber) * 86400 <= now)' "$O"
+	ask "$U/v1/nodes/bad"
+	jq -e '.starts | length == 82 and all(.at <= now)' "$O"
+}
+
+@test "one node that makes stages and times up does not fill the history" {
+	on_each_db history_is_bounded
+}
