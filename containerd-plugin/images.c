@@ -158,16 +158,25 @@ static bool is_ours(const struct image_lookup *im, const char *image)
 
 /* ---- which image a layer belongs to ---- */
 
+/*
+ * containerd passes on what an image's manifest says of its layers, and whoever pulls
+ * sets the labels that he knows of over that.  So where two name an image, one of them
+ * may be the manifest's, which would have this node fetch another image for it with the
+ * node's credentials.
+ */
 static bool read_labels(const struct labels *labels, const char *parent_chain,
 			struct question *q)
 {
 	const char *chain = labels_get(labels, LABEL_SNAPSHOT_REF);
 	const char *manifest = labels_get(labels, LABEL_CRI_MANIFEST);
+	const char *stargz = labels_get(labels, LABEL_STARGZ_REF);
 
 	*q = (struct question){ .parent_chain = parent_chain };
 	q->image = labels_get(labels, LABEL_CRI_REF);
+	if (q->image && stargz && strcmp(q->image, stargz) != 0)
+		return false;
 	if (!q->image)
-		q->image = labels_get(labels, LABEL_STARGZ_REF);
+		q->image = stargz;
 	q->has_manifest =
 		manifest && digest_parse(manifest, &q->manifest, NULL) == 0;
 	return q->image && chain &&

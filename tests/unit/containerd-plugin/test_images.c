@@ -122,6 +122,38 @@ Test(images, what_names_no_image_or_none_with_an_artifact_is_ordinary,
 	cr_expect_eq(calls("image.prepare"), 1);
 }
 
+/* ctr-remote and nerdctl set stargz's label only: the other is the manifest's own. */
+Test(images, a_layer_that_names_two_images_is_of_none, .init = set_up,
+     .fini = tear_down)
+{
+	struct labels l = LABELS_INIT;
+	struct layer_source source;
+	struct image_layer got;
+	struct digest manifest;
+
+	cr_assert_eq(labels_set(&l, LABEL_SNAPSHOT_REF, CHAIN0, NULL), 0);
+	cr_assert_eq(labels_set(&l, "containerd.io/snapshot/cri.image-ref",
+				"host/repo:tag", NULL),
+		     0);
+	cr_assert_eq(labels_set(&l,
+				"containerd.io/snapshot/remote/"
+				"stargz.reference",
+				"host/stranger:tag", NULL),
+		     0);
+	cr_expect_eq(images_find(im, &l, "", NULL, &got, NULL),
+		     IMAGES_ORDINARY);
+	cr_expect_not(images_named(&l, &manifest, &source));
+	cr_expect_eq(calls("image.prepare"), 0);
+	cr_assert_eq(labels_set(&l,
+				"containerd.io/snapshot/remote/"
+				"stargz.reference",
+				"host/repo:tag", NULL),
+		     0);
+	cr_expect_eq(images_find(im, &l, "", NULL, &got, NULL), IMAGES_LAZY);
+	free(got.image);
+	labels_fini(&l);
+}
+
 static void *find_in_thread(void *arg)
 {
 	struct image_layer got = { .image = NULL };
