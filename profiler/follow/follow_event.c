@@ -54,11 +54,11 @@ static int own_pod(struct event_follower *f, struct followed_log *l,
 	struct stage_text said = e->job;
 	int rc;
 
+	if (!has_room(f, l))
+		return 0;
 	e->id = pod_event_id(&l->pod, l->container, l->restart, e, place);
 	if (e->id == STAGE_NONE)
 		return -ENOMEM;
-	if (!has_room(f, l))
-		return 0;
 	if (said.n || !*l->job) {
 		rc = pod_job(&l->pod, said, l->job);
 		if (rc < 0)

@@ -23,6 +23,8 @@
 /* The runtime may write to a file for a moment after it was renamed. */
 #define GRACE_NS (2 * NS_PER_S)
 #define CHECK_NS (NS_PER_S / 2) /* between looks whether it was renamed */
+/* A log whose lines take long to look through gives way to others after this. */
+#define SLICE_NS (5 * NS_PER_MS)
 #define UNPACKED_MAX (UINT64_C(1) << 30)
 
 void followed_log_free(struct followed_log *l)
@@ -365,15 +367,17 @@ static int one_line(struct event_follower *f, struct followed_log *l,
 	return rc;
 }
 
-/* All whole lines of the chunk; what is left is read again with its rest.  `is_all`:
- * there will be no rest. */
+/* All whole lines of the chunk, or those that there is time for; what is left is read
+ * again with its rest.  `is_all`: there will be no rest. */
 static int cut_lines(struct event_follower *f, struct followed_log *l,
 		     const char *data, size_t len, bool is_all)
 {
+	int64_t until = clock_now_ns() + SLICE_NS;
 	size_t pos = 0;
 	int rc = 0;
 
-	while (rc == 0 && pos < len) {
+	while (rc == 0 && pos < len &&
+	       (is_all || pos == 0 || clock_now_ns() < until)) {
 		const char *nl = memchr(data + pos, '\n', len - pos);
 		size_t n = nl ? (size_t)(nl - data) + 1 - pos : len - pos;
 
@@ -392,10 +396,12 @@ static int cut_lines(struct event_follower *f, struct followed_log *l,
 static ssize_t read_gz(struct event_follower *f, struct followed_log *l,
 		       struct error *err)
 {
+	int64_t until = clock_now_ns() + SLICE_NS;
 	size_t sum = 0;
 	int rc = 0;
 
-	while (rc == 0 && sum < READ_CHUNK && l->at.offset < UNPACKED_MAX &&
+	while (rc == 0 && sum < READ_CHUNK &&
+	       (sum == 0 || clock_now_ns() < until) && l->at.offset < UNPACKED_MAX &&
 	       gzgets(l->gz, f->chunk, READ_CHUNK)) {
 		size_t n = strlen(f->chunk);
 		z_off_t now = gztell(l->gz);
