@@ -9,6 +9,7 @@
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
 #define DAY_S 86400
+#define YEAR_MS INT64_C(31536000000)
 #define DAY_TRIM 1000 /* rows that leave a full day at once */
 #define PAST_NODES_MAX 200u /* asked about for one start */
 
@@ -71,6 +72,21 @@ static uint32_t *worst_blames(const struct start_found *f)
 	return v;
 }
 
+/* Of so many starts the sum is a number that the database has, whatever clocks say. */
+static int64_t sane_ms(int64_t ns)
+{
+	int64_t v = ns / NS_PER_MS;
+
+	return v < 0 ? 0 : v < YEAR_MS ? v : YEAR_MS;
+}
+
+static int64_t sane_sum_ms(double s, uint64_t n)
+{
+	double most = (double)YEAR_MS * (double)n;
+
+	return (int64_t)(s * 1000 < most ? s * 1000 : most);
+}
+
 /* When it began, s.  Whose clock says that it is yet to come would be kept till then. */
 static int64_t begin_s(const struct start_found *f)
 {
@@ -96,8 +112,8 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 		n = QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
 			  db_text(r->nodes[i].name), DB_INT(f->head.id),
 			  db_text(f->head.job), DB_INT(begin_s(f)),
-			  DB_INT(r->nodes[i].busy_ns / NS_PER_MS),
-			  DB_INT(r->spread.median_ns / NS_PER_MS), DB_INT(slow),
+			  DB_INT(sane_ms(r->nodes[i].busy_ns)),
+			  DB_INT(sane_ms(r->spread.median_ns)), DB_INT(slow),
 			  db_text(b ? r->stages[b->within].name : ""),
 			  db_text(b ? start_cause_name(b->cause) : ""));
 		if (n >= 0)
@@ -112,17 +128,18 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 		   const char *stage, const struct start_spread *s,
 		   int64_t job_ns, uint32_t slow, struct error *err)
 {
-	const struct start_lost *lost = &f->report.lost;
+	const struct start_report *r = &f->report;
+	const struct start_lost *lost = &r->lost;
 	bool whole = !stage[0];
 
 	return QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
 		     DB_INT(begin_s(f) / DAY_S),
 		     db_text(f->head.image), db_text(f->head.label),
 		     db_text(stage), DB_INT(s->n),
-		     DB_INT(s->median_ns / NS_PER_MS),
-		     DB_INT(job_ns / NS_PER_MS), DB_INT(s->max_ns / NS_PER_MS),
-		     DB_INT(slow), DB_INT(whole ? lost->node_s * 1000 : 0),
-		     DB_INT(whole ? lost->wait_s * 1000 : 0));
+		     DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(job_ns)),
+		     DB_INT(sane_ms(s->max_ns)), DB_INT(slow),
+		     DB_INT(whole ? sane_sum_ms(lost->node_s, r->n_nodes) : 0),
+		     DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes) : 0));
 }
 
 static int note_rows(void *arg, const struct db_value *row)
