@@ -93,12 +93,12 @@ struct httpd_config {
 	const char *listen;    /* "ADDR:PORT", port 0: a free one */
 	struct httpd_tls *tls; /* borrowed; NULL: plain */
 	size_t connections_max;
-	uint64_t body_memory; /* bytes of bodies held at once; further ones
+	uint64_t body_memory;   /* bytes of bodies held at once; further ones
 	                       * wait unread */
 	uint64_t answer_memory; /* bytes of large answers held at once, if more
 	                         * than one is */
-	int64_t idle_ns;      /* between requests */
-	int64_t request_ns;   /* for a head, and again for a body, to come */
+	int64_t idle_ns;        /* between requests */
+	int64_t request_ns;     /* for a head, and again for a body, to come */
 	const struct httpd_handler *handler;
 	void *arg;
 };

@@ -10,7 +10,7 @@
 #define NS_PER_S INT64_C(1000000000)
 #define DAY_S 86400
 #define YEAR_MS INT64_C(31536000000)
-#define DAY_TRIM 1000 /* rows that leave a full day at once */
+#define DAY_TRIM 1000       /* rows that leave a full day at once */
 #define PAST_NODES_MAX 200u /* asked about for one start */
 
 #define QUERY(c, s, each, arg, err, ...) \
@@ -133,9 +133,8 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 	bool whole = !stage[0];
 
 	return QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
-		     DB_INT(begin_s(f) / DAY_S),
-		     db_text(f->head.image), db_text(f->head.label),
-		     db_text(stage), DB_INT(s->n),
+		     DB_INT(begin_s(f) / DAY_S), db_text(f->head.image),
+		     db_text(f->head.label), db_text(stage), DB_INT(s->n),
 		     DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(job_ns)),
 		     DB_INT(sane_ms(s->max_ns)), DB_INT(slow),
 		     DB_INT(whole ? sane_sum_ms(lost->node_s, r->n_nodes) : 0),

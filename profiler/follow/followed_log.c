@@ -401,7 +401,8 @@ static ssize_t read_gz(struct event_follower *f, struct followed_log *l,
 	int rc = 0;
 
 	while (rc == 0 && sum < READ_CHUNK &&
-	       (sum == 0 || clock_now_ns() < until) && l->at.offset < UNPACKED_MAX &&
+	       (sum == 0 || clock_now_ns() < until) &&
+	       l->at.offset < UNPACKED_MAX &&
 	       gzgets(l->gz, f->chunk, READ_CHUNK)) {
 		size_t n = strlen(f->chunk);
 		z_off_t now = gztell(l->gz);

@@ -47,10 +47,9 @@ Test(followed_log, gives_way_to_others_before_it_is_read)
 	char pods[] = "/tmp/followed-log-XXXXXX";
 	char none[] = "";
 	const struct follow_config cfg = { .pods = pods, .events = none };
-	struct event_follower f = { .cfg = &cfg,
-				    .node = "n",
-				    .pods_fd = -1,
-				    .events_fd = -1 };
+	struct event_follower f = {
+		.cfg = &cfg, .node = "n", .pods_fd = -1, .events_fd = -1
+	};
 	struct error err = ERROR_INIT;
 	struct followed_log *l;
 	char *files[] = { NULL };
