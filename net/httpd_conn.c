@@ -523,7 +523,7 @@ static void answer_later(const struct httpd_conn *c, struct httpd_reply *r)
 				"it has",
 				&r->body) < 0)
 		r->type = NULL;
-	(void)buf_puts(&r->headers, "Retry-After: 1\r\n");
+	(void)!buf_puts(&r->headers, "Retry-After: 1\r\n");
 }
 
 void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
