@@ -18,7 +18,9 @@
 #define TOOK_MAX_NS INT64_C(10000000000)
 #define SLOW_TIMES 2
 #define LATE_PART 16
-#define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
+#define LATE_MIN_NS \
+	INT64_C(2000000000) /* held that long at least: it is late */
+#define USUAL_WEIGHT 8      /* of what was known, against one new: 7 to 1 */
 
 /* Of a bulk slot: what it is about. */
 struct slot_sending {
@@ -26,6 +28,7 @@ struct slot_sending {
 	unsigned int peer;
 	int64_t begun;
 	bool is_cold;
+	bool is_late; /* it has no slot any more; its peer gets none meanwhile */
 };
 
 struct slot_waiter {
@@ -50,20 +53,27 @@ struct slot_class {
 struct slots {
 	struct slots_config cfg;
 	struct slot_waiter *waiters, *unused;
-	unsigned int demand_busy, bulk_busy;
-	struct slot_sending sending[SLOTS_MAX]; /* of those that are busy */
-	int64_t hot_asked;                      /* when it was last; 0: never */
-	int64_t usual_ns; /* of an answer; the configured one till one ended */
+	unsigned int demand_busy, bulk_busy, bulk_late;
+	/* Of bulk: those that are busy, and those that are late. */
+	struct slot_sending sending[2 * SLOTS_MAX];
+	int64_t hot_asked; /* when it was last; 0: never */
+	int64_t usual_ns;  /* of an answer; the configured one till one ended */
 	bool is_learnt;
 	struct slot_class kinds[PRIORITIES];
 };
+
+/* Of bulk, with those that are late. */
+static unsigned int n_sending(const struct slots *s)
+{
+	return s->bulk_busy + s->bulk_late;
+}
 
 static unsigned int n_cold(const struct slots *s)
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < s->bulk_busy; i++)
-		n += s->sending[i].is_cold;
+	for (unsigned int i = 0; i < n_sending(s); i++)
+		n += s->sending[i].is_cold && !s->sending[i].is_late;
 	return n;
 }
 
@@ -182,11 +192,38 @@ static bool is_slow(const struct slots *s, const struct slot_sending *a,
 	return s->is_learnt && now - a->begun > SLOW_TIMES * s->usual_ns;
 }
 
+static bool has_late(const struct slots *s, unsigned int peer)
+{
+	for (unsigned int i = 0; i < n_sending(s); i++)
+		if (s->sending[i].peer == peer && s->sending[i].is_late)
+			return true;
+	return false;
+}
+
+/* Who reads slowly, or not at all, holds no slot that others wait for: what is late
+ * goes on without one, so many as there are slots. */
+static void let_late_go(struct slots *s, int64_t now)
+{
+	int64_t most = SLOW_TIMES * s->usual_ns;
+
+	if (most < LATE_MIN_NS)
+		most = LATE_MIN_NS;
+	for (unsigned int i = 0; i < n_sending(s); i++) {
+		if (s->bulk_late == s->cfg.bulk)
+			return;
+		if (s->sending[i].is_late || now - s->sending[i].begun < most)
+			continue;
+		s->sending[i].is_late = true;
+		s->bulk_busy--;
+		s->bulk_late++;
+	}
+}
+
 static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < s->bulk_busy; i++)
+	for (unsigned int i = 0; i < n_sending(s); i++)
 		n += s->sending[i].what == what &&
 		     !is_slow(s, &s->sending[i], now);
 	for (int i = SOURCE_HOT; i < PRIORITIES; i++)
@@ -201,7 +238,7 @@ static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 static struct slot_sending *sending_of(struct slots *s,
 				       const struct slot_request *r)
 {
-	struct slot_sending *last = &s->sending[s->bulk_busy - 1],
+	struct slot_sending *last = &s->sending[n_sending(s) - 1],
 			    *a = s->sending;
 
 	while (a < last && (a->what != r->what || a->peer != r->peer))
@@ -240,7 +277,7 @@ static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 {
 	int64_t in = s->usual_ns;
 
-	for (unsigned int i = 0; i < s->bulk_busy; i++) {
+	for (unsigned int i = 0; i < n_sending(s); i++) {
 		int64_t left = s->sending[i].begun + s->usual_ns - now;
 
 		if (s->sending[i].what == what && left < in)
@@ -278,7 +315,8 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 		*ret_retry_ns = copy_in(s, r->what, now);
 		return -EALREADY;
 	}
-	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued)) {
+	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued) ||
+	    (r->priority != SOURCE_DEMAND && has_late(s, r->peer))) {
 		*ret_retry_ns = slot_in(s, k);
 		return -EBUSY;
 	}
@@ -337,13 +375,19 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 	for (int i = 0; i < PRIORITIES; i++) {
 		struct slot_class *k = &s->kinds[i];
 
-		if (k->waiting == 0 || !is_free(s, i, now))
+		if (k->waiting == 0)
+			continue;
+		if (i != SOURCE_DEMAND && !is_free(s, i, now))
+			let_late_go(s, now);
+		if (!is_free(s, i, now))
 			continue;
 		take(s, k, ret);
 		if (ret->priority != SOURCE_DEMAND)
-			s->sending[s->bulk_busy] = (struct slot_sending){
-				ret->what, ret->peer, now,
-				ret->priority == SOURCE_COLD
+			s->sending[n_sending(s)] = (struct slot_sending){
+				.what = ret->what,
+				.peer = ret->peer,
+				.begun = now,
+				.is_cold = ret->priority == SOURCE_COLD
 			};
 		(*busy_of(s, ret->priority))++;
 		return true;
@@ -353,8 +397,16 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 
 void slots_failed(struct slots *s, const struct slot_request *r)
 {
-	if (r->priority != SOURCE_DEMAND)
-		*sending_of(s, r) = s->sending[s->bulk_busy - 1];
+	if (r->priority != SOURCE_DEMAND) {
+		struct slot_sending *a = sending_of(s, r);
+		bool was_late = a->is_late;
+
+		*a = s->sending[n_sending(s) - 1];
+		if (was_late) {
+			s->bulk_late--;
+			return;
+		}
+	}
 	(*busy_of(s, r->priority))--;
 }
 

@@ -276,6 +276,7 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 	if (rc < 0) {
 		refuse_all(u, rc, retry_ns);
 		free(u);
+		pump(p); /* somebody may have become late */
 		return;
 	}
 	LIST_INSERT_HEAD(&l->uploads, u, by_link);
@@ -354,4 +355,5 @@ void serve_check(struct p2p *p, int64_t now)
 		if (u)
 			net_close(l->net, "it takes our bytes too slowly");
 	}
+	pump(p);
 }

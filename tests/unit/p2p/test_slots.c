@@ -257,6 +257,52 @@ Test(slots, forgets_what_is_dropped)
 	cr_expect_not(slots_next(s, 0, &r));
 }
 
+/* Two nodes take all slots of what is hot, and read nothing. */
+Test(slots, who_reads_slowly_holds_no_slot_that_others_wait_for)
+{
+	const int64_t late = INT64_C(2000000000);
+	struct slots_config cfg = usual;
+	struct slot_request held[6], r;
+	int rc;
+
+	cfg.bulk = 8;
+	cfg.queued = 4;
+	AUTO(slots) s = make(&cfg);
+
+	for (unsigned int i = 0; i < 6; i++) {
+		cr_assert_eq(add_at(s, i % 2, i, SOURCE_HOT, 0, &rc), 0);
+		cr_assert(slots_next(s, 0, &held[i]));
+	}
+	cr_assert_eq(add_at(s, 2, 6, SOURCE_HOT, late - 1, &rc), 0);
+	cr_expect_not(slots_next(s, late - 1, &r));
+	cr_assert(slots_next(s, late, &r), "it is given up");
+	cr_expect_eq(r.peer, 2);
+	/* They get nothing more but demand; all others go on. */
+	(void)add_at(s, 0, 7, SOURCE_HOT, late, &rc);
+	cr_expect_eq(rc, -EBUSY);
+	cr_expect_eq(add_at(s, 0, 7, SOURCE_DEMAND, late, &rc), 0);
+	slots_done(s, &r, late);
+	for (unsigned int i = 0; i < 6; i++) {
+		cr_assert_eq(add_at(s, 3, 10 + i, SOURCE_HOT, late, &rc), 0);
+		while (slots_next(s, late, &r))
+			if (r.priority != SOURCE_DEMAND)
+				cr_expect_eq(r.what, 10 + i);
+	}
+	/* Of six more that do not read two are late, and no more than slots are. */
+	cr_assert_eq(add_at(s, 4, 20, SOURCE_HOT, 2 * late, &rc), 0);
+	cr_assert_eq(add_at(s, 5, 21, SOURCE_HOT, 2 * late, &rc), 0);
+	cr_assert_eq(add_at(s, 6, 22, SOURCE_HOT, 2 * late, &rc), 0);
+	cr_expect(slots_next(s, 2 * late, &r));
+	cr_expect(slots_next(s, 2 * late, &r));
+	cr_expect_not(slots_next(s, 2 * late, &r));
+	/* What was taken in the end is no place too many, nor one too few. */
+	for (unsigned int i = 0; i < 6; i++)
+		slots_done(s, &held[i], 2 * late);
+	cr_expect(slots_next(s, 2 * late, &r));
+	cr_expect_eq(r.peer, 6);
+	cr_expect_eq(add_at(s, 0, 30, SOURCE_HOT, 2 * late, &rc), 0);
+}
+
 Test(slots, refuses_limits_that_cannot_be)
 {
 	struct slots_config cfg = usual;
