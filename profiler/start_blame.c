@@ -61,8 +61,13 @@ static int order_counts(const void *x, const void *y)
 
 static uint64_t median_of(uint64_t *v, size_t n)
 {
-	if (!n)
-		return 0;
+	size_t i = 1;
+
+	while (i < n && v[i] == v[0])
+		i++;
+	/* Most facts no node has. */
+	if (i >= n)
+		return n ? v[0] : 0;
 	qsort(v, n, sizeof(*v), order_counts);
 	return v[n / 2];
 }
@@ -71,14 +76,12 @@ static uint64_t median_of(uint64_t *v, size_t n)
  * attempts as it does for the cell. */
 static void gather_node(struct blame_stage *b, size_t i)
 {
-	const struct start_node *node = &b->r->nodes[b->cells[i].node];
+	const uint32_t *own = &b->r->by_cell[b->cells[i].first];
 	int64_t of_rank = 0, last = 0, longest = -1;
 
-	for (uint32_t k = 0; k < node->n_runs; k++) {
-		const struct start_run *run = &b->r->runs[node->first_run + k];
+	for (uint32_t k = 0; k < b->cells[i].runs; k++) {
+		const struct start_run *run = &b->r->runs[own[k]];
 
-		if (run->stage != b->cells[i].stage)
-			continue;
 		if (run->attempt == 1)
 			of_rank = last = 0;
 		of_rank += run->duration_ns;

@@ -14,10 +14,12 @@ static int compare(int64_t a, int64_t b)
 	return (a > b) - (a < b);
 }
 
-static int order_events(const void *x, const void *y)
+static int order_events(const void *x, const void *y, void *arg)
 {
 	const struct set_event *a = x, *b = y;
 	int c = compare(a->node, b->node);
+
+	(void)arg;
 
 	if (c == 0)
 		c = compare(a->rank, b->rank);
@@ -33,7 +35,7 @@ static int order_events(const void *x, const void *y)
 /* The same event, which came twice. */
 static bool is_double(const struct set_event *a, const struct set_event *b)
 {
-	return order_events(a, b) == 0 && a->ts_ns == b->ts_ns;
+	return order_events(a, b, NULL) == 0 && a->ts_ns == b->ts_ns;
 }
 
 /* The stages of one track that are open, by stage: run + 1. */
@@ -149,6 +151,21 @@ static void find_ends(const struct start_set *s, struct start_report *r)
 	}
 }
 
+/* They are by node already, from their alignment. */
+static void sort_events(struct start_set *s)
+{
+	size_t from = 0;
+
+	for (size_t i = 1; i <= s->n_events; i++) {
+		if (i < s->n_events &&
+		    s->events[i].node == s->events[from].node)
+			continue;
+		start_sort(s->events + from, i - from, sizeof(*s->events),
+			   order_events, NULL);
+		from = i;
+	}
+}
+
 int start_pair(struct start_set *s, struct start_report *r)
 {
 	AUTO_FREE const struct set_event **begins =
@@ -161,8 +178,7 @@ int start_pair(struct start_set *s, struct start_report *r)
 	if (!begins || !open || !attempts)
 		return -ENOMEM;
 	find_ends(s, r);
-	if (s->n_events)
-		qsort(s->events, s->n_events, sizeof(*s->events), order_events);
+	sort_events(s);
 	pair_all(s, &t);
 	return 0;
 }
@@ -246,9 +262,7 @@ int start_nest(struct start_report *r)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_runs; i++)
 		order[i] = (uint32_t)i;
-	if (r->n_runs)
-		qsort_r(order, r->n_runs, sizeof(*order), order_nesting,
-			r->runs);
+	start_sort(order, r->n_runs, sizeof(*order), order_nesting, r->runs);
 	nest_runs(&k);
 	return 0;
 }

@@ -56,4 +56,10 @@ int start_nest(struct start_report *r) MUST_CHECK;
 
 int start_find_path(struct start_report *r) MUST_CHECK;
 
+/* As qsort_r(); what is in order already, as events and runs mostly are, is only looked
+ * at once. */
+void start_sort(void *v, size_t n, size_t size,
+		int (*order)(const void *x, const void *y, void *arg),
+		void *arg);
+
 #endif

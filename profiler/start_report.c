@@ -74,18 +74,22 @@ static void spread_of(int64_t *v, size_t n, struct start_spread *ret)
 
 /* -------------------------------------------------------------------- cells --- */
 
-/* By stage and node, and within these by rank. */
-static int order_cells(const void *x, const void *y, void *arg)
+/* Runs by stage; they are by node, rank and begin already. */
+static int order_by_stage(struct start_report *r)
 {
-	const struct start_run *runs = arg;
-	const struct start_run *a = &runs[*(const uint32_t *)x],
-			       *b = &runs[*(const uint32_t *)y];
+	AUTO_FREE uint32_t *at = calloc(r->n_stages + 1, sizeof(*at));
+	uint32_t *order = calloc(r->n_runs + 1, sizeof(*order));
 
-	if (a->stage != b->stage)
-		return a->stage < b->stage ? -1 : 1;
-	if (a->node != b->node)
-		return a->node < b->node ? -1 : 1;
-	return (a->rank > b->rank) - (a->rank < b->rank);
+	r->by_cell = order;
+	if (!at || !order)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_runs; i++)
+		at[r->runs[i].stage + 1]++;
+	for (size_t i = 1; i < r->n_stages; i++)
+		at[i] += at[i - 1];
+	for (size_t i = 0; i < r->n_runs; i++)
+		order[at[r->runs[i].stage]++] = (uint32_t)i;
+	return 0;
 }
 
 static void add_to_cell(struct start_cell *c, const struct start_run *run)
@@ -100,20 +104,21 @@ static void add_to_cell(struct start_cell *c, const struct start_run *run)
 	c->open += run->is_open;
 }
 
-static void make_cells(struct start_report *r, const uint32_t *order)
+static void make_cells(struct start_report *r)
 {
 	const struct start_run *last = NULL;
 	struct start_cell *c = NULL;
 	int64_t of_rank = 0;
 
 	for (size_t i = 0; i < r->n_runs; i++) {
-		const struct start_run *run = &r->runs[order[i]];
+		const struct start_run *run = &r->runs[r->by_cell[i]];
 
 		if (!last || last->stage != run->stage ||
 		    last->node != run->node) {
 			c = &r->cells[r->n_cells++];
 			*c = (struct start_cell){ .stage = run->stage,
-						  .node = run->node };
+						  .node = run->node,
+						  .first = (uint32_t)i };
 			of_rank = 0;
 		} else if (last->rank != run->rank) {
 			of_rank = 0;
@@ -160,20 +165,15 @@ static void sum_stage(struct start_report *r, struct start_cell *c, size_t n,
 
 static int sum_stages(struct start_report *r)
 {
-	AUTO_FREE uint32_t *order = calloc(r->n_runs + 1, sizeof(*order));
 	AUTO_FREE int64_t *room = calloc(r->n_runs + 1, sizeof(*room));
 	size_t from = 0;
 
 	r->cells = calloc(r->n_runs + 1, sizeof(*r->cells));
-	if (!order || !room || !r->cells)
+	if (!room || !r->cells || order_by_stage(r) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < r->n_runs; i++) {
-		order[i] = (uint32_t)i;
+	for (size_t i = 0; i < r->n_runs; i++)
 		r->stages[r->runs[i].stage].is_top |= r->runs[i].is_top;
-	}
-	if (r->n_runs)
-		qsort_r(order, r->n_runs, sizeof(*order), order_cells, r->runs);
-	make_cells(r, order);
+	make_cells(r);
 	for (size_t i = 1; i <= r->n_cells; i++) {
 		if (i < r->n_cells && r->cells[i].stage == r->cells[from].stage)
 			continue;
@@ -226,8 +226,7 @@ static int sum_nodes(struct start_report *r)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_runs; i++)
 		order[i] = (uint32_t)i;
-	if (r->n_runs)
-		qsort_r(order, r->n_runs, sizeof(*order), order_node, r->runs);
+	start_sort(order, r->n_runs, sizeof(*order), order_node, r->runs);
 	for (size_t i = 1; i <= r->n_runs; i++) {
 		if (i < r->n_runs &&
 		    r->runs[order[i]].node == r->runs[order[from]].node)
@@ -336,6 +335,7 @@ void start_report_fini(struct start_report *r)
 	free(r->stages);
 	free(r->nodes);
 	free(r->cells);
+	free(r->by_cell);
 	free(r->path);
 	*r = (struct start_report){ .begin_ns = 0 };
 }

@@ -55,6 +55,17 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 int start_set_clock(struct start_set *s, const char *node,
 		    const struct start_clock *c, struct error *err) MUST_CHECK;
 
+/*
+ * The events of a set but for those of the nodes `without`, and no clocks: for an analysis
+ * of which a few nodes' events are read again.  `s` is only read.  -ENOMEM.
+ */
+int start_set_copy(const struct start_set *s, const char *const *without,
+		   size_t n, struct start_set **ret,
+		   struct error *err) MUST_CHECK;
+
+/* Memory that it takes, about. */
+size_t start_set_bytes(const struct start_set *s);
+
 /* The report needs them no more; its names stay. */
 void start_set_drop_events(struct start_set *s);
 
@@ -88,6 +99,7 @@ struct start_spread {
 struct start_cell {
 	uint32_t stage, node;
 	int64_t begin_ns, end_ns, duration_ns;
+	uint32_t first;                /* of its runs, which by_cell has */
 	uint32_t runs, open, attempts; /* attempts: of the rank with most */
 	bool is_straggler;
 };
@@ -141,6 +153,8 @@ struct start_report {
 	struct start_stage *stages;
 	struct start_node *nodes;
 	struct start_cell *cells; /* by stage, then node */
+	uint32_t
+		*by_cell; /* runs as cells have them; in it by rank and begin */
 	struct start_step *path;
 	size_t n_runs, n_stages, n_nodes, n_cells, n_path;
 };

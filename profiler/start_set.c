@@ -7,6 +7,20 @@
 
 #define WALL_OFFSET_MAX_NS INT64_C(1000000000000000)
 
+void start_sort(void *v, size_t n, size_t size,
+		int (*order)(const void *x, const void *y, void *arg),
+		void *arg)
+{
+	const char *p = v;
+
+	for (size_t i = 1; i < n; i++, p += size) {
+		if (order(p, p + size, arg) > 0) {
+			qsort_r(v, n, size, order, arg);
+			return;
+		}
+	}
+}
+
 /* -------------------------------------------------------------------- names --- */
 
 /* Room for one more element; doubles. */
@@ -172,7 +186,11 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 				  .status = e->status,
 				  .boot = e->boot,
 				  .ev = e->ev };
-	rc = names_take(&s->nodes, e->node, &to->node);
+	/* Most events come node by node. */
+	if (s->n_events && strcmp(s->nodes.v[to[-1].node]->s, e->node) == 0)
+		to->node = to[-1].node;
+	else
+		rc = names_take(&s->nodes, e->node, &to->node);
 	if (rc == 0)
 		rc = stage_take(s, to->node, e->stage, &to->stage);
 	if (rc == 0)
@@ -213,6 +231,75 @@ int start_set_clock(struct start_set *s, const char *node,
 	return 0;
 }
 
+static int labels_copy(const struct start_labels *from, struct start_labels *to)
+{
+	struct start_label *e;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < from->n; i++) {
+		rc = names_add(to, from->v[i]->s, &e);
+		if (rc == 0)
+			e->n_stages = from->v[i]->n_stages;
+	}
+	return rc;
+}
+
+static int events_copy(const struct start_set *s, const bool *is_without,
+		       struct start_set *to)
+{
+	to->events = calloc(s->n_events + 1, sizeof(*to->events));
+	to->facts = calloc(s->n_facts + 1, sizeof(*to->facts));
+	if (!to->events || !to->facts)
+		return -ENOMEM;
+	to->cap_events = s->n_events + 1;
+	to->cap_facts = s->n_facts + 1;
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct set_event *e = &s->events[i];
+
+		if (is_without[e->node])
+			continue;
+		to->events[to->n_events] = *e;
+		if (e->facts) {
+			to->facts[to->n_facts] = s->facts[e->facts - 1];
+			to->events[to->n_events].facts =
+				(uint32_t)++to->n_facts;
+		}
+		to->n_events++;
+	}
+	return 0;
+}
+
+int start_set_copy(const struct start_set *s, const char *const *without,
+		   size_t n, struct start_set **ret, struct error *err)
+{
+	AUTO_FREE bool *is_without = calloc(s->nodes.n + 1, sizeof(bool));
+	AUTO(start_set) to = NULL;
+	struct start_label *e;
+	int rc = is_without ? start_set_new(&to, err) : error_nomem(err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		HASH_FIND_STR(s->nodes.by_text, without[i], e);
+		if (e)
+			is_without[e->i] = true;
+	}
+	if (labels_copy(&s->stages, &to->stages) < 0 ||
+	    labels_copy(&s->nodes, &to->nodes) < 0 ||
+	    events_copy(s, is_without, to) < 0)
+		return error_nomem(err);
+	*ret = steal_ptr(&to);
+	return 0;
+}
+
+size_t start_set_bytes(const struct start_set *s)
+{
+	return s->cap_events * sizeof(*s->events) +
+	       s->cap_facts * sizeof(*s->facts) +
+	       s->cap_clocks * sizeof(*s->clocks) +
+	       (s->nodes.n + s->stages.n) * 256;
+}
+
 void start_set_drop_events(struct start_set *s)
 {
 	free(s->events);
@@ -237,9 +324,11 @@ static int order_clocks(const void *x, const void *y)
 	return (a->c.rtt_ns > b->c.rtt_ns) - (a->c.rtt_ns < b->c.rtt_ns);
 }
 
-static int order_boots(const void *x, const void *y)
+static int order_boots(const void *x, const void *y, void *arg)
 {
 	const struct set_event *a = x, *b = y;
+
+	(void)arg;
 
 	if (a->node != b->node)
 		return a->node < b->node ? -1 : 1;
@@ -313,6 +402,32 @@ static void align_boot(const struct start_set *s, struct set_event *e, size_t n,
 	}
 }
 
+/* Events by node, in no other order: without comparing, since there are many. */
+static int group_by_node(struct start_set *s)
+{
+	AUTO_FREE size_t *at = calloc(s->nodes.n + 1, sizeof(*at));
+	struct set_event *v;
+	size_t i = 1;
+
+	while (i < s->n_events && s->events[i - 1].node <= s->events[i].node)
+		i++;
+	if (!at || i >= s->n_events)
+		return at ? 0 : -ENOMEM;
+	v = calloc(s->n_events, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	for (i = 0; i < s->n_events; i++)
+		at[s->events[i].node + 1]++;
+	for (i = 1; i < s->nodes.n; i++)
+		at[i] += at[i - 1];
+	for (i = 0; i < s->n_events; i++)
+		v[at[s->events[i].node]++] = s->events[i];
+	free(s->events);
+	s->events = v;
+	s->cap_events = s->n_events;
+	return 0;
+}
+
 int start_set_align(struct start_set *s)
 {
 	AUTO_FREE int64_t *room = calloc(s->n_events + 1, sizeof(*room));
@@ -320,13 +435,22 @@ int start_set_align(struct start_set *s)
 
 	if (!room)
 		return -ENOMEM;
+	if (group_by_node(s) < 0)
+		return -ENOMEM;
 	if (s->n_clocks)
 		qsort(s->clocks, s->n_clocks, sizeof(*s->clocks), order_clocks);
-	if (s->n_events)
-		qsort(s->events, s->n_events, sizeof(*s->events), order_boots);
 	for (size_t i = 1; i <= s->n_events; i++) {
 		if (i < s->n_events &&
-		    order_boots(&s->events[from], &s->events[i]) == 0)
+		    s->events[i].node == s->events[from].node)
+			continue;
+		start_sort(s->events + from, i - from, sizeof(*s->events),
+			   order_boots, NULL);
+		from = i;
+	}
+	from = 0;
+	for (size_t i = 1; i <= s->n_events; i++) {
+		if (i < s->n_events &&
+		    order_boots(&s->events[from], &s->events[i], NULL) == 0)
 			continue;
 		align_boot(s, s->events + from, i - from, room);
 		from = i;

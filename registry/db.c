@@ -258,6 +258,14 @@ static int adapt(const struct db_ops *ops, const char *script, struct buf *ret)
 		} else if (strncmp(script, "@BLOB@", 6) == 0) {
 			rc = buf_puts(ret, ops->blob_type);
 			script += 6;
+		} else if (strncmp(script, "@CLUSTERED@", 11) == 0) {
+			rc = buf_puts(ret, ops->clustered);
+			script += 11;
+		} else if (strncmp(script, "@IF_CLUSTERED@", 14) == 0) {
+			/* The rest concerns the other kinds only. */
+			if (!ops->clustered[0])
+				break;
+			script += 14;
 		} else {
 			rc = buf_append(ret, script++, 1);
 		}

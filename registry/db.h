@@ -114,6 +114,9 @@ void db_get_stats(struct db *db, struct db_stats *ret);
 struct db_ops {
 	const char *name, *scheme; /* "postgresql", "postgresql:" */
 	const char *id_type, *blob_type;
+	/* After a table's columns, to keep its rows in its primary key; "" where
+	 * there is no such thing. */
+	const char *clustered;
 	const char *schema_lock; /* first of a migration, or NULL */
 	bool one_writer;         /* a second one would only wait and poll */
 

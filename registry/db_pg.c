@@ -406,6 +406,7 @@ const struct db_ops db_pg_ops = {
 	.scheme = "postgresql:",
 	.id_type = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 	.blob_type = "BYTEA",
+	.clustered = "",
 	/* Any number will do that no other program on this database uses. */
 	.schema_lock = "SELECT pg_advisory_xact_lock(4771520190125)",
 	.connect = open_conn,

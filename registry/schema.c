@@ -158,8 +158,48 @@ static const char version_6[] =
 	" wait_ms BIGINT NOT NULL,"
 	" PRIMARY KEY (day, image, label, stage))";
 
+/*
+ * `stage_node` counts a node's events in a start, so that a batch costs the same however
+ * many came before it; `revision` is that of the start when the node last sent something
+ * new, by which an analysis that is kept finds what changed since it was made.
+ *
+ * In SQLite the events lie in the order of their key: one tree instead of two, and a start
+ * is read from one end to the other.
+ */
+static const char version_7[] =
+	"CREATE TABLE stage_node ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" events BIGINT NOT NULL,"
+	" revision BIGINT NOT NULL,"
+	" PRIMARY KEY (start, node))@CLUSTERED@;"
+	"INSERT INTO stage_node (start, node, events, revision) "
+	"SELECT start, node, count(*), 0 FROM stage_event GROUP BY start, node;"
+	"CREATE INDEX stage_node_revision ON stage_node (start, revision);"
+	"@IF_CLUSTERED@"
+	"CREATE TABLE stage_event_7 ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" event BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" ev BIGINT NOT NULL,"
+	" ts BIGINT NOT NULL,"
+	" mono BIGINT NOT NULL,"
+	" boot BIGINT NOT NULL,"
+	" rank BIGINT NOT NULL,"
+	" status BIGINT NOT NULL,"
+	" facts TEXT NOT NULL DEFAULT '',"
+	" PRIMARY KEY (start, node, event))@CLUSTERED@;"
+	"INSERT INTO stage_event_7 (start, node, event, stage, ev, ts, mono, "
+	"boot, rank, status, facts) SELECT start, node, event, stage, ev, ts, "
+	"mono, boot, rank, status, facts FROM stage_event "
+	"ORDER BY start, node, event;"
+	"DROP TABLE stage_event;"
+	"ALTER TABLE stage_event_7 RENAME TO stage_event";
+
 static const char *const scripts[] = { version_1, version_2, version_3,
-				       version_4, version_5, version_6 };
+				       version_4, version_5, version_6,
+				       version_7 };
 
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
@@ -472,8 +512,8 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			    "ON CONFLICT (job, attempt) "
 			    "DO UPDATE SET received = excluded.received, "
 			    "revision = job_start.revision + 1 "
-			    "RETURNING id, events",
-			    "ii" },
+			    "RETURNING id, events, revision",
+			    "iii" },
 	/* new events, first_ns, last_ns, ready_ns, image, label, id */
 	[SQL_JOB_SUM] = { "sum of a start",
 			  "UPDATE job_start SET "
@@ -517,9 +557,23 @@ static const struct db_statement statements[SQL_COUNT_] = {
 				    "received, id LIMIT 1)",
 				    "" },
 	[SQL_STAGE_COUNT] = { "events of a node",
-			      "SELECT CAST(count(*) AS BIGINT) FROM "
-			      "stage_event WHERE start = $1 AND node = $2",
+			      "SELECT events FROM stage_node "
+			      "WHERE start = $1 AND node = $2",
 			      "i" },
+	/* start, node, new events, revision */
+	[SQL_STAGE_NODE_SUM] = { "sum of a node",
+				 "INSERT INTO stage_node (start, node, events, "
+				 "revision) VALUES ($1, $2, $3, $4) "
+				 "ON CONFLICT (start, node) DO UPDATE SET "
+				 "events = stage_node.events + excluded.events, "
+				 "revision = excluded.revision",
+				 "" },
+	/* start, revision, at most */
+	[SQL_STAGE_CHANGED] = { "nodes that sent something since",
+				"SELECT node FROM stage_node WHERE "
+				"start = $1 AND revision > $2 "
+				"LIMIT CAST($3 AS BIGINT)",
+				"t" },
 	/* start, node; and of each event id, stage, ev, ts, mono, boot, rank, status, facts */
 	[SQL_STAGE_PUT] = { "put an event", EVENT_PUT ROW_1 EVENT_ONCE, "" },
 	[SQL_STAGE_PUT_ROWS] = { "put events",
@@ -531,6 +585,12 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			       "status, facts FROM stage_event WHERE start = $1 "
 			       "ORDER BY node, event",
 			       "ttiiiiiit" },
+	[SQL_STAGE_NODE_EVENTS] = { "events of a node in a start",
+				    "SELECT node, stage, ev, ts, mono, boot, "
+				    "rank, status, facts FROM stage_event "
+				    "WHERE start = $1 AND node = $2 "
+				    "ORDER BY event",
+				    "ttiiiiiit" },
 	/* start, node, boot, mono_offset, wall_offset, rtt */
 	[SQL_STAGE_CLOCK_PUT] = { "put a clock",
 				  "INSERT INTO stage_clock (start, node, boot, "

@@ -9,6 +9,8 @@
 #include "registry/schema.h"
 
 #define SWEEP_MAX 1000 /* starts at once */
+/* Nodes that are read one by one; more of them are read faster all together. */
+#define CHANGED_MAX 4000
 
 #define QUERY(c, s, each, arg, err, ...) \
 	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
@@ -75,10 +77,11 @@ int stage_batch_check(const struct stage_batch *b, struct error *err)
 /* The start that the lines at hand are of, and what they change. */
 struct put_start {
 	char job[STAGE_JOB_MAX + 1];
-	int64_t attempt, id, events, of_node;
+	int64_t attempt, id, events, of_node, revision;
 	int64_t stored, first_ns, last_ns, ready_ns;
 	char image[STAGE_IMAGE_MAX + 1], label[STAGE_NAME_MAX + 1];
 	bool is_open;
+	bool has_new_clock;
 	/* Rows that wait to be put together, which spares most of the way there. */
 	struct stage_event rows[STAGE_PUT_ROWS];
 	size_t n_rows;
@@ -96,6 +99,7 @@ static int note_touched(void *arg, const struct db_value *row)
 
 	s->id = row[0].n;
 	s->events = row[1].n;
+	s->revision = row[2].n;
 	return 0;
 }
 
@@ -127,6 +131,7 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 			  DB_INT(s->id), db_text(b->node), DB_INT(k->boot),
 			  DB_INT(k->mono_offset_ns), DB_INT(k->wall_offset_ns),
 			  DB_INT(k->rtt_ns));
+	s->has_new_clock = b->has_clock && n > 0;
 	return n < 0 ? n : 0;
 }
 
@@ -249,6 +254,13 @@ static int close_start(struct db_conn *c, struct stage_batch *b,
 {
 	int n = flush_rows(c, b, s, err);
 
+	if (n == 0 && (s->stored || s->has_new_clock))
+		n = QUERY(c, SQL_STAGE_NODE_SUM, NULL, NULL, err, DB_INT(s->id),
+			  db_text(b->node), DB_INT(s->stored),
+			  DB_INT(s->revision));
+	if (n < 0)
+		return n;
+	n = 0;
 	if (n == 0 && s->stored)
 		n = QUERY(c, SQL_JOB_SUM, NULL, NULL, err, DB_INT(s->stored),
 			  DB_INT(s->first_ns), DB_INT(s->last_ns),
@@ -292,6 +304,9 @@ struct job_query {
 	const struct job_filter *filter;
 	int (*each)(void *arg, const struct job_start *s);
 	void *arg;
+	const struct stage_base *base;
+	char **changed; /* nodes, since the base */
+	size_t n_changed;
 	struct start_set *set;
 	int64_t left_out;
 	bool is_wanted; /* the events, too */
@@ -381,6 +396,59 @@ static int note_clock(void *arg, const struct db_value *row)
 	return rc == -EFBIG ? 0 : rc;
 }
 
+static int note_changed(void *arg, const struct db_value *row)
+{
+	struct job_query *q = arg;
+	char *node = strdup(row[0].data);
+
+	if (!node)
+		return -ENOMEM;
+	q->changed[q->n_changed++] = node;
+	return 0;
+}
+
+static void drop_changed(struct job_query *q)
+{
+	for (size_t i = 0; i < q->n_changed; i++)
+		free(q->changed[i]);
+	free(q->changed);
+	q->changed = NULL;
+	q->n_changed = 0;
+}
+
+static int get_all(struct db_conn *c, struct job_query *q, struct error *err)
+{
+	int rc = start_set_new(&q->set, err);
+
+	return rc < 0 ? rc
+		      : QUERY(c, SQL_STAGE_EVENTS, note_event, q, err,
+			      DB_INT(q->id));
+}
+
+/* What is in memory, and the nodes that changed since; where these are too many, all. */
+static int get_changed(struct db_conn *c, struct job_query *q,
+		       struct error *err)
+{
+	int n;
+
+	drop_changed(q);
+	q->changed = calloc(CHANGED_MAX + 1, sizeof(*q->changed));
+	if (!q->changed)
+		return error_nomem(err);
+	n = QUERY(c, SQL_STAGE_CHANGED, note_changed, q, err, DB_INT(q->id),
+		  DB_INT(q->base->revision), DB_INT(CHANGED_MAX + 1));
+	if (n > CHANGED_MAX)
+		return get_all(c, q, err);
+	if (n >= 0)
+		n = start_set_copy(q->base->set,
+				   (const char *const *)q->changed,
+				   q->n_changed, &q->set, err);
+	for (size_t i = 0; n >= 0 && i < q->n_changed; i++)
+		n = QUERY(c, SQL_STAGE_NODE_EVENTS, note_event, q, err,
+			  DB_INT(q->id), db_text(q->changed[i]));
+	return n;
+}
+
 static int get(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_query *q = arg;
@@ -397,11 +465,7 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 	q->err = err;
 	if (n < 0 || !q->is_wanted)
 		return n < 0 ? n : 0;
-	if (n > 0)
-		n = start_set_new(&q->set, err);
-	if (n >= 0)
-		n = QUERY(c, SQL_STAGE_EVENTS, note_event, q, err,
-			  DB_INT(q->id));
+	n = q->base->set ? get_changed(c, q, err) : get_all(c, q, err);
 	if (n >= 0)
 		n = QUERY(c, SQL_STAGE_CLOCKS, note_clock, q, err,
 			  DB_INT(q->id));
@@ -410,12 +474,15 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 
 int stage_db_get(struct db *db, int64_t id,
 		 int (*each)(void *arg, const struct job_start *s), void *arg,
-		 struct start_set **ret, int64_t *ret_left_out,
-		 struct error *err)
+		 const struct stage_base *base, struct start_set **ret,
+		 int64_t *ret_left_out, struct error *err)
 {
-	struct job_query q = { .id = id, .each = each, .arg = arg };
+	struct job_query q = {
+		.id = id, .each = each, .arg = arg, .base = base
+	};
 	int rc = db_run(db, DB_ALONE, get, &q, err);
 
+	drop_changed(&q);
 	if (rc < 0) {
 		start_set_free(q.set);
 		return rc;

@@ -53,15 +53,22 @@ int stage_db_list(struct db *db, const struct job_filter *f, int64_t limit,
 		  int (*each)(void *arg, const struct job_start *s), void *arg,
 		  struct error *err) MUST_CHECK;
 
+/* Events of a start that are in memory, as of a revision; without them `set` is NULL. */
+struct stage_base {
+	const struct start_set *set;
+	int64_t revision;
+};
+
 /*
  * `each` sees the start, and says by 1 that its events are wanted: then `*ret`, which is
  * the caller's, holds them, but for those past the bounds of a set, which are counted.
+ * Of a base, which `each` may fill, only nodes that sent something since are read again.
  * -ENOENT.
  */
 int stage_db_get(struct db *db, int64_t id,
 		 int (*each)(void *arg, const struct job_start *s), void *arg,
-		 struct start_set **ret, int64_t *ret_left_out,
-		 struct error *err) MUST_CHECK;
+		 const struct stage_base *base, struct start_set **ret,
+		 int64_t *ret_left_out, struct error *err) MUST_CHECK;
 
 /* Forget starts that heard nothing since `before`, then what is too much; the
  * number of starts. */

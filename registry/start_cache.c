@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "registry/history_db.h"
 
@@ -69,7 +70,10 @@ static bool unlink_at(struct start_cache *c, struct start_found **at)
 	return --f->refs == 0;
 }
 
-/* The start of this revision, to the front; an older one leaves into `*ret_old`. */
+/*
+ * The start of this revision, to the front; or else an older one into `*ret_old`, which
+ * stays in the list until the newer one takes its place.  Both are references.
+ */
 static struct start_found *find_entry(struct start_cache *c, int64_t id,
 				      int64_t revision,
 				      struct start_found **ret_old)
@@ -83,13 +87,13 @@ static struct start_found *find_entry(struct start_cache *c, int64_t id,
 
 		if (f->head.id != id)
 			continue;
+		f->refs++;
 		if (f->head.revision == revision) {
 			*at = f->next;
 			f->next = c->first;
 			c->first = f;
-			f->refs++;
 			found = f;
-		} else if (f->head.revision < revision && unlink_at(c, at)) {
+		} else {
 			*ret_old = f;
 		}
 		break;
@@ -100,7 +104,8 @@ static struct start_found *find_entry(struct start_cache *c, int64_t id,
 	return found;
 }
 
-/* Keeps it, and lets the ones go that were not asked for the longest. */
+/* Keeps it instead of an older one, and lets those go that were not asked for the
+ * longest. */
 static void keep(struct start_cache *c, struct start_found *f)
 {
 	struct start_found *gone = NULL;
@@ -115,10 +120,12 @@ static void keep(struct start_cache *c, struct start_found *f)
 		struct start_found *e = *at;
 
 		sum += e->bytes;
-		if (e == f || sum <= c->max_bytes) {
+		if (e == f ||
+		    (sum <= c->max_bytes && e->head.id != f->head.id)) {
 			at = &e->next;
 			continue;
 		}
+		sum -= e->bytes;
 		if (unlink_at(c, at)) {
 			e->next = gone;
 			gone = e;
@@ -160,6 +167,8 @@ struct start_search {
 	struct start_cache *cache;
 	struct start_found *made;        /* ours */
 	const struct start_found *found; /* of the cache */
+	const struct start_found *old; /* of the cache, of an older revision */
+	struct stage_base base;        /* its events */
 };
 
 /* 1: the cache has it not, so its events are wanted. */
@@ -171,8 +180,12 @@ static int see_start(void *arg, const struct job_start *s)
 
 	/* The transaction may be run again. */
 	start_cache_put(k->cache, k->found);
+	start_cache_put(k->cache, k->old);
 	k->found = find_entry(k->cache, s->id, s->revision, &old);
-	found_free(old);
+	k->old = old;
+	k->base = (struct stage_base){ .set = NULL };
+	if (old && old->has_events && !old->left_out)
+		k->base = (struct stage_base){ old->set, old->head.revision };
 	if (k->found)
 		return 0;
 	found_free(k->made);
@@ -197,7 +210,7 @@ static size_t size_of(const struct start_found *f)
 
 	return sizeof(*f) +
 	       (r->n_runs + 1) * (sizeof(*r->runs) + sizeof(*r->cells)) +
-	       r->n_nodes * 512 + r->n_stages * 512 +
+	       r->n_nodes * 512 + r->n_stages * 512 + start_set_bytes(f->set) +
 	       f->n_blames * sizeof(*f->blames);
 }
 
@@ -209,7 +222,10 @@ static int analyse(struct start_cache *c, struct start_found *f,
 
 	if (rc < 0)
 		return rc;
-	start_set_drop_events(f->set);
+	/* More may come as long as a start is not over. */
+	f->has_events = f->head.received > time(NULL) - HISTORY_QUIET_S;
+	if (!f->has_events)
+		start_set_drop_events(f->set);
 	past = calloc(f->report.n_nodes + 1, sizeof(*past));
 	if (!past)
 		return error_nomem(err);
@@ -227,8 +243,10 @@ int start_cache_get(struct start_cache *c, int64_t id,
 	struct start_search k = { .cache = c };
 	struct start_set *set = NULL;
 	int64_t left_out = 0;
-	int rc = stage_db_get(c->db, id, see_start, &k, &set, &left_out, err);
+	int rc = stage_db_get(c->db, id, see_start, &k, &k.base, &set,
+			      &left_out, err);
 
+	start_cache_put(c, k.old);
 	if (rc == 0 && k.found) {
 		found_free(k.made);
 		start_set_free(set);

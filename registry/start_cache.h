@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Analysed starts, the last ones asked for, so that a page that is looked at costs one
- * analysis for each batch that comes.  Any thread; finding blocks on the database.
+ * analysis for each batch that comes, for which only the events of the nodes that sent
+ * something are read.  Any thread; finding blocks on the database.
  */
 #ifndef BOOTSEER_REGISTRY_START_CACHE_H
 #define BOOTSEER_REGISTRY_START_CACHE_H
@@ -25,6 +26,7 @@ struct start_found {
 	struct start_blame *blames;
 	size_t n_blames;
 	int64_t left_out; /* events past the bounds of a set */
+	bool has_events;  /* the set has them still: more may come */
 };
 
 int start_cache_new(struct db *db, size_t max_bytes, struct start_cache **ret,

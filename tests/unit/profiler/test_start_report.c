@@ -412,3 +412,55 @@ Test(start_report, sums_the_time_that_nodes_lost)
 	cr_expect_lt(fabs(r.lost.job_share - 80.0 / 880), 0.001);
 	close_set();
 }
+
+/* Three nodes; n2 was heard up to `upto` of its three stages. */
+static void fill_three(unsigned int upto)
+{
+	static const char *const stages[] = { "image", "env", "model" };
+	const uint64_t facts[STAGE_FACTS] = { [STAGE_FACT_DISK_MS] = 7 };
+
+	for (unsigned int n = 1; n <= 3; n++) {
+		char node[8];
+
+		(void)snprintf(node, sizeof(node), "n%u", n);
+		for (unsigned int k = 0; k < (n == 2 ? upto : 3); k++) {
+			at(10.0 * k, node, 0, stages[k], STAGE_BEGIN);
+			at_with(10.0 * k + 5 + n, node, 0, stages[k], STAGE_END,
+				facts);
+		}
+	}
+}
+
+Test(start_report, is_the_same_when_one_nodes_events_are_read_again,
+     .init = open_set, .fini = close_set)
+{
+	static const char *const changed[] = { "n2", "not-there" };
+	struct start_set *copy = NULL;
+
+	fill_three(1);
+	report();
+	start_report_fini(&r);
+	cr_assert_eq(start_set_copy(set, changed, 2, &copy, NULL), 0);
+	start_set_free(set);
+	set = copy;
+	run(0, 7, "n2", 0, "image");
+	run(10, 17, "n2", 0, "env");
+	run(20, 27, "n2", 0, "model");
+	report();
+	cr_assert_eq(r.n_nodes, 3u);
+	cr_assert_eq(r.n_runs, 9u);
+	cr_assert_eq(r.end_ns - r.begin_ns, 28 * S);
+	cr_assert_eq(stage("model")->spread.n, 3u);
+	cr_assert_eq(stage("image")->spread.median_ns, 7 * S);
+	for (size_t i = 0; i < r.n_runs; i++) {
+		const struct start_run *b = &r.runs[i];
+		bool is_n2 = strcmp(r.nodes[b->node].name, "n2") == 0;
+
+		/* What the others counted came along. */
+		cr_assert_eq(b->facts != 0, !is_n2);
+		if (b->facts)
+			cr_assert_eq(r.facts[b->facts - 1]
+					     .v[STAGE_FACT_DISK_MS],
+				     7u);
+	}
+}
