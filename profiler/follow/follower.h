@@ -14,6 +14,7 @@ struct follow_config {
 	char *config;
 	char *service, *token_file, *ca_file, *node, *state, *pods, *events;
 	char *job, *attempt, *train_pattern, *log_level;
+	char *pod_status, *pod_status_token_file, *pod_status_ca_file;
 	uint64_t spool_max, read_rate, pod_events;
 	int64_t max_age;
 	bool once;

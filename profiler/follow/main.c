@@ -19,6 +19,7 @@
 #include "common/option.h"
 #include "profiler/emit/emit.h"
 #include "profiler/follow/follower.h"
+#include "profiler/follow/pod_watch.h"
 
 #define EXIT_USAGE 2
 #define SCAN_NS NS_PER_S
@@ -87,6 +88,24 @@ static const struct option_spec options[] = {
 	  .offset = AT(events),
 	  .help = "What BootSeer's own processes on this node say; '' "
 		  "follows none." },
+	{ .key = "pod-status",
+	  .type = OPTION_STRING,
+	  .arg = "FILE|URL",
+	  .offset = AT(pod_status),
+	  .help = "Tell how long pods with BOOTSEER_JOB were queued and "
+		  "scheduled, from this list of pods: the kubelet's, "
+		  "https://localhost:10250/pods, or a file that has it." },
+	{ .key = "pod-status-token-file",
+	  .type = OPTION_FILE,
+	  .arg = "FILE",
+	  .offset = AT(pod_status_token_file),
+	  .help = "The bearer token for --pod-status." },
+	{ .key = "pod-status-ca-file",
+	  .type = OPTION_FILE,
+	  .arg = "FILE",
+	  .offset = AT(pod_status_ca_file),
+	  .help = "Certificates (PEM) to trust for --pod-status instead of "
+		  "the system's." },
 	{ .key = "job",
 	  .type = OPTION_STRING,
 	  .arg = "NAME",
@@ -168,6 +187,7 @@ struct follow_run {
 	struct event_follower f;
 	struct follow_stdin *input; /* NULL: not, or at its end */
 	struct service_client *client;
+	struct pod_watch *pods; /* NULL: nobody is asked about pods */
 	char **files;
 	int signals, lock;
 	int64_t scan_ns, commit_ns, save_ns, refill_ns, tokens;
@@ -410,6 +430,24 @@ static int lock_state(const char *dir, struct error *err)
 	return steal_fd(&fd);
 }
 
+static int open_pods(struct follow_run *r, struct error *err)
+{
+	const struct follow_config *c = r->f.cfg;
+	const struct pod_watch_config pw = {
+		.from = c->pod_status,
+		.token_file = c->pod_status_token_file,
+		.ca_file = c->pod_status_ca_file,
+		.node = r->f.node,
+		.events = c->events,
+	};
+	int rc = c->pod_status ? pod_watch_new(&pw, &r->pods, err) : 0;
+
+	if (rc < 0 || !r->pods)
+		return rc;
+	return c->once ? pod_watch_once(r->pods, err)
+		       : pod_watch_start(r->pods, err);
+}
+
 static int open_parts(struct follow_run *r, struct error *err)
 {
 	const struct follow_config *c = r->f.cfg;
@@ -433,6 +471,8 @@ static int open_parts(struct follow_run *r, struct error *err)
 	if (rc == 0)
 		rc = deliverer_start(r->f.spool, r->client, r->f.node,
 				     &r->f.deliverer, err);
+	if (rc == 0)
+		rc = open_pods(r, err);
 	for (char **p = r->files; rc == 0 && *p; p++) {
 		r->has_files |= strcmp(*p, "-") != 0;
 		if (strcmp(*p, "-") == 0 && !r->input)
@@ -445,6 +485,7 @@ static void close_parts(struct follow_run *r)
 {
 	struct followed_log *l, *next;
 
+	pod_watch_free(r->pods);
 	deliverer_stop(r->f.deliverer);
 	service_client_free(r->client);
 	follow_stdin_free(r->input);
@@ -513,6 +554,10 @@ static int check(struct follow_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--service: name the bootseer-registry, or "
 				 "set BOOTSEER_SERVICE");
+	if (c->pod_status && !c->events[0])
+		return error_set(err, EINVAL,
+				 "--pod-status: what it tells goes through the "
+				 "folder --events, which is ''");
 	if (c->attempt && !stage_read_count(c->attempt, &n))
 		return error_set(err, EINVAL,
 				 "--attempt '%s': a number of at most 9 digits "

@@ -199,6 +199,48 @@ print(*d.execute("SELECT count(*), max(abs(wall_offset)) < 1000000000 "
 	jq -e '[.nodes[].node] == ["n1"]' <(start_of team/j)
 }
 
+@test "how long a pod was queued and scheduled is told from its conditions" {
+	DB=sqlite:$W/registry.db
+	service
+	cat >"$W/pods.json" <<-END
+	{"kind": "PodList", "items": [{
+	  "metadata": {"namespace": "team", "name": "w-0", "uid": "u1",
+	    "creationTimestamp": "2026-11-23T10:00:00Z"},
+	  "spec": {"nodeName": "n1", "containers": [
+	    {"name": "w", "env": [{"name": "BOOTSEER_JOB", "value": "j"}]}]},
+	  "status": {"startTime": "2026-11-23T10:01:31Z", "conditions": [
+	    {"type": "PodScheduled", "status": "True",
+	      "lastTransitionTime": "2026-11-23T10:01:30Z"},
+	    {"type": "PodReadyToStartContainers", "status": "True",
+	      "lastTransitionTime": "2026-11-23T10:01:40Z"}]}}]}
+	END
+	# Once, however often it is asked; from a file as from the kubelet.
+	once --pod-status "$W/pods.json"
+	once --pod-status "$W/pods.json"
+	start_of team/j >"$W/start"
+	jq -e '[.nodes[0].runs[] | [.stage, .duration_s]] == [["queue", 90], ["schedule", 10]]' \
+		"$W/start"
+	jq -e '.events == 4' "$W/start"
+	sed 's/"value": "j"/"value": "k"/' "$W/pods.json" >"$W/served"
+	python3 "$here/serve-pods.py" "$W/served" "$W/served.port" secret &
+	followers+=($!)
+	wait_for test -s "$W/served.port"
+	echo secret >"$W/token"
+	once --pod-status "http://127.0.0.1:$(cat "$W/served.port")/pods" \
+		--pod-status-token-file "$W/token"
+	[ "$(stored_events team/k | sort -u | tr '\n' ' ')" = 'queue schedule ' ]
+	# What went wrong is said.
+	flags --once --pod-status "http://127.0.0.1:$(cat "$W/served.port")/pods"
+	run -1 "$follower" "${flags[@]}"
+	[[ $output == *"status 401: the kubelet wants a token"* ]]
+	flags --once --pod-status http://192.0.2.1/pods --pod-status-token-file "$W/token"
+	run -1 "$follower" "${flags[@]}"
+	[[ $output == *"by https:// only"* ]]
+	flags --once --pod-status "$W/pods.json" --events ''
+	run -2 "$follower" "${flags[@]}"
+	[[ $output == *"the folder --events"* ]]
+}
+
 @test "the first line of a pattern ends the model's initialisation" {
 	DB=sqlite:$W/registry.db
 	service
