@@ -95,6 +95,19 @@ static int64_t begin_s(const struct start_found *f)
 	return at < f->head.received ? at : f->head.received;
 }
 
+static int put_node_day(struct db_conn *c, const struct start_found *f,
+			size_t node, bool slow, struct error *err)
+{
+	const struct start_report *r = &f->report;
+	int64_t at = begin_s(f);
+	int64_t excess_ns = r->nodes[node].busy_ns - r->spread.median_ns;
+
+	return QUERY(c, SQL_NODE_DAY_PUT, NULL, NULL, err,
+		     db_text(r->nodes[node].name), DB_INT(at / DAY_S),
+		     DB_INT(slow), DB_INT(slow ? sane_ms(excess_ns) : 0),
+		     DB_INT(slow ? at : 0));
+}
+
 static int put_nodes(struct db_conn *c, const struct start_found *f,
 		     struct error *err)
 {
@@ -116,6 +129,8 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 			  DB_INT(sane_ms(r->spread.median_ns)), DB_INT(slow),
 			  db_text(b ? r->stages[b->within].name : ""),
 			  db_text(b ? start_cause_name(b->cause) : ""));
+		if (n > 0)
+			n = put_node_day(c, f, i, slow, err);
 		if (n >= 0)
 			n = QUERY(c, SQL_NODE_TRIM, NULL, NULL, err,
 				  db_text(r->nodes[i].name),
@@ -303,8 +318,8 @@ static int ask_nodes(struct db_conn *c, void *arg, struct error *err)
 {
 	struct history_query *q = arg;
 
-	return QUERY(c, SQL_NODE_LIST, see_slow_node, q, err, DB_INT(q->since),
-		     DB_INT(q->limit));
+	return QUERY(c, SQL_NODE_LIST, see_slow_node, q, err,
+		     DB_INT(q->since / DAY_S), DB_INT(q->limit));
 }
 
 int history_db_nodes(struct db *db, int64_t since, int64_t limit,
@@ -370,6 +385,9 @@ static int sweep_history(struct db_conn *c, void *arg, struct error *err)
 	const int64_t *times = arg;
 	int n = QUERY(c, SQL_NODE_EXPIRE, NULL, NULL, err, DB_INT(times[0]));
 
+	if (n >= 0)
+		n = QUERY(c, SQL_NODE_DAY_EXPIRE, NULL, NULL, err,
+			  DB_INT(times[0] / DAY_S));
 	if (n >= 0)
 		n = QUERY(c, SQL_DAY_EXPIRE, NULL, NULL, err,
 			  DB_INT(times[1] / DAY_S - HISTORY_DAYS));

@@ -197,9 +197,26 @@ static const char version_7[] =
 	"DROP TABLE stage_event;"
 	"ALTER TABLE stage_event_7 RENAME TO stage_event";
 
+/* Starts of a node by day: who asks for slow nodes reads no start. */
+static const char version_8[] =
+	"CREATE TABLE node_day ("
+	" node TEXT NOT NULL,"
+	" day BIGINT NOT NULL,"
+	" starts BIGINT NOT NULL,"
+	" slow BIGINT NOT NULL,"
+	" excess_ms BIGINT NOT NULL,"
+	" last BIGINT NOT NULL,"
+	" PRIMARY KEY (node, day))@CLUSTERED@;"
+	"INSERT INTO node_day (node, day, starts, slow, excess_ms, last) "
+	"SELECT node, at / 86400, count(*), sum(slow), "
+	"sum(CASE WHEN slow = 1 THEN busy_ms - median_ms ELSE 0 END), "
+	"max(CASE WHEN slow = 1 THEN at ELSE 0 END) FROM start_node "
+	"GROUP BY 1, 2;"
+	"DROP INDEX start_node_slow";
+
 static const char *const scripts[] = { version_1, version_2, version_3,
 				       version_4, version_5, version_6,
-				       version_7 };
+				       version_7, version_8 };
 
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
@@ -653,17 +670,31 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			      "WHERE node = $1 ORDER BY start DESC "
 			      "LIMIT CAST($2 AS BIGINT)",
 			      "itiiiitt" },
-	/* since, at most: those that were slow */
+	/* node, day, slow, excess_ms, last */
+	[SQL_NODE_DAY_PUT] = { "add to a node's day",
+			       "INSERT INTO node_day (node, day, starts, slow, "
+			       "excess_ms, last) VALUES ($1, $2, 1, $3, $4, $5) "
+			       "ON CONFLICT (node, day) DO UPDATE SET "
+			       "starts = node_day.starts + 1, "
+			       "slow = node_day.slow + excluded.slow, "
+			       "excess_ms = node_day.excess_ms + "
+			       "excluded.excess_ms, "
+			       "last = CASE WHEN node_day.last > excluded.last "
+			       "THEN node_day.last ELSE excluded.last END",
+			       "" },
+	/* since this day, at most: those that were slow */
 	[SQL_NODE_LIST] = { "slow nodes",
-			    "SELECT node, CAST(count(*) AS BIGINT), "
-			    "CAST(sum(busy_ms - median_ms) AS BIGINT), "
-			    "max(at), (SELECT CAST(count(*) AS BIGINT) FROM "
-			    "start_node AS a WHERE a.node = b.node AND "
-			    "a.at >= $1) FROM start_node AS b "
-			    "WHERE slow = 1 AND at >= $1 GROUP BY node "
+			    "SELECT node, CAST(sum(slow) AS BIGINT), "
+			    "CAST(sum(excess_ms) AS BIGINT), max(last), "
+			    "CAST(sum(starts) AS BIGINT) FROM node_day "
+			    "WHERE day >= $1 GROUP BY node "
+			    "HAVING sum(slow) > 0 "
 			    "ORDER BY 2 DESC, 3 DESC, node "
 			    "LIMIT CAST($2 AS BIGINT)",
 			    "tiiii" },
+	/* before this day */
+	[SQL_NODE_DAY_EXPIRE] = { "expire days of nodes",
+				  "DELETE FROM node_day WHERE day < $1", "" },
 	/* before */
 	[SQL_NODE_EXPIRE] = { "expire starts of nodes",
 			      "DELETE FROM start_node WHERE at < $1", "" },
