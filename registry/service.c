@@ -20,9 +20,9 @@
 
 #define SWEEP_NS INT64_C(60000000000)
 #define SWEEP_AGAIN_NS INT64_C(1000000000)
-#define SUM_MAX 1000                        /* starts summed up at once */
+#define SUM_MAX 1000                         /* starts summed up at once */
 #define START_CACHE_MAX (192u * 1024 * 1024) /* bytes of analysed starts */
-#define ANSWER_MEMORY (256u * 1024 * 1024)  /* until clients took them */
+#define ANSWER_MEMORY (256u * 1024 * 1024)   /* until clients took them */
 /* Sooner when so much of --max-bytes came in meanwhile. */
 #define SWEEP_SHARE 16
 #define NS_PER_S INT64_C(1000000000)
