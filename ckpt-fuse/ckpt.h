@@ -15,6 +15,9 @@
 #ifndef BOOTSEER_CKPT_FUSE_CKPT_H
 #define BOOTSEER_CKPT_FUSE_CKPT_H
 
+#include "ckpt-fuse/adopt.h"
+#include "ckpt-fuse/mount_options.h"
+#include "ckpt-fuse/version.h"
 #include "ckpt-fuse/xattrs.h"
 #include "objects/store.h"
 
@@ -68,16 +71,35 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 
 #define CKPT_SIZE_UNKNOWN UINT64_MAX
 
+enum ckpt_layout {
+	CKPT_LAYOUT_BY_SIZE, /* small files are plain */
+	CKPT_LAYOUT_STRIPED, /* all but empty ones */
+	CKPT_LAYOUT_PLAIN,
+};
+
 struct ckpt_write_options {
 	/* Of the whole file; CKPT_SIZE_UNKNOWN: it is striped, and grows. */
 	uint64_t size;
-	uint32_t columns; /* 1..64; 0: by the size */
+	enum ckpt_layout layout; /* with a size that is known */
+	uint32_t columns;        /* 1..64; 0: by the size */
 	struct ckpt_attr attr;
 	/* With a size that is not known: the first `base_size` bytes, whole units, are
 	 * those of this striped file, and are not written again.  NULL: none are. */
 	const struct ckpt_file *base;
 	uint64_t base_size;
+	/* What was there when the file was opened, as far as it is known: the commit
+	 * fails when others have put bytes there since.  After it, what is there
+	 * then.  Stays until the writer is freed; NULL: nothing is compared. */
+	struct ckpt_version *version;
 };
+
+/* Does the store compare by itself, so that it costs nothing? */
+static inline bool ckpt_store_compares(const struct object_store *s)
+{
+	struct object_caps caps = object_store_caps(s);
+
+	return caps.is_probed && caps.has_match && caps.has_new;
+}
 
 /* Begin to write a file, which is at `path` after ckpt_commit(). */
 int ckpt_write_open(struct object_store *s, const char *path,
@@ -101,8 +123,12 @@ int ckpt_writer_set_xattrs(struct ckpt_writer *w, const struct buf *list,
 int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    struct error *err) MUST_CHECK;
 /* Have all that was written durable, then make the file appear: the old one or this
- * one is there whatever happens.  `ret` may be NULL.  -ESTALE: another, or ckpt_gc(),
- * has removed it meanwhile, where the store cannot compare and remove in one step. */
+ * one is there whatever happens.  `ret` may be NULL.
+ *   -ESTALE  another has written the file since (ckpt_write_options.version), and it is
+ *            the other one's; or another, or ckpt_gc(), has removed it meanwhile,
+ *            where the store cannot compare and remove in one step
+ *   -EAGAIN  of a plain file: what it was to replace is gone; `version` says so now,
+ *            and it can be written again */
 int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret,
 		struct error *err) MUST_CHECK;
 void ckpt_writer_free(struct ckpt_writer *w);
@@ -206,70 +232,5 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc,
 /* ------------------------------------------------------------------------ mounts --- */
 
 #define CKPT_MOUNT_FSTYPE "fuse.bootseer-ckpt" /* as mountinfo has it */
-
-/* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
- * it: members `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`, `ca_file`
- * and `read_only` of `config_type`. */
-#define CKPT_MOUNT_OPTIONS(config_type) \
-	{ .key = "memory", \
-	  .type = OPTION_SIZE, \
-	  .def = "512M", \
-	  .min = "64M", \
-	  .offset = offsetof(config_type, memory), \
-	  .help = "Memory for all that is written and read ahead; who wants " \
-		  "more waits." }, \
-		{ .key = "tail", \
-		  .type = OPTION_SIZE, \
-		  .def = "32M", \
-		  .min = "4M", \
-		  .max = "1G", \
-		  .offset = offsetof(config_type, tail), \
-		  .help = "Last bytes of each file that is written which can be " \
-			  "written again before it is closed." }, \
-		{ .key = "readahead", \
-		  .type = OPTION_SIZE, \
-		  .def = "64M", \
-		  .min = "4M", \
-		  .max = "4G", \
-		  .offset = offsetof(config_type, readahead), \
-		  .help = "Bytes that are read ahead of a sequential reader at most." }, \
-		{ .key = "threads", \
-		  .type = OPTION_INTEGER, \
-		  .def = "16", \
-		  .min = "2", \
-		  .max = "64", \
-		  .offset = offsetof(config_type, threads), \
-		  .help = "Requests of the kernel that are answered at a time." }, \
-		{ .key = "uid", \
-		  .type = OPTION_INTEGER, \
-		  .def = "0", \
-		  .max = "4294967294", \
-		  .offset = offsetof(config_type, uid), \
-		  .help = "Owner of folders and plain objects." }, \
-		{ .key = "gid", \
-		  .type = OPTION_INTEGER, \
-		  .def = "0", \
-		  .max = "4294967294", \
-		  .offset = offsetof(config_type, gid), \
-		  .help = "Group of folders and plain objects." }, \
-		{ .key = "close", \
-		  .type = OPTION_ENUM, \
-		  .values = (const char *const[]){ "durable", "buffered", \
-						   NULL }, \
-		  .def = "durable", \
-		  .offset = offsetof(config_type, close), \
-		  .help = "What close() waits for: that the file is in the " \
-			  "store, or only in this process's memory; fsync() " \
-			  "waits for the store either way." }, \
-		{ .key = "ca-file", \
-		  .type = OPTION_FILE, \
-		  .offset = offsetof(config_type, ca_file), \
-		  .help = "Certificates (PEM) that the store's server is checked " \
-			  "with, instead of the system's." }, \
-	{ \
-		.key = "read-only", .letter = 'r', .type = OPTION_BOOL, \
-		.offset = offsetof(config_type, read_only), \
-		.help = "Refuse all changes." \
-	}
 
 #endif

@@ -103,6 +103,41 @@ size_t manifest_find(const struct manifest *m, uint64_t off)
 	return low;
 }
 
+/* ------------------------------------------------------------------- identity --- */
+
+/* FNV-1a: the IDs of segments are random already. */
+static uint64_t add_to_id(uint64_t id, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < len; i++)
+		id = (id ^ p[i]) * 0x100000001b3;
+	return id;
+}
+
+uint64_t manifest_bytes_id(const struct manifest *m)
+{
+	uint64_t id = add_to_id(0xcbf29ce484222325, &m->size, sizeof(m->size));
+
+	for (size_t i = 0; i < m->n_segments; i++) {
+		const struct ckpt_segment *s = &m->segments[i];
+
+		id = add_to_id(id, s->id, sizeof(s->id));
+		id = add_to_id(id, &s->start, sizeof(s->start));
+		id = add_to_id(id, &s->length, sizeof(s->length));
+	}
+	return id;
+}
+
+bool manifest_has_segment(const struct manifest *m,
+			  const struct ckpt_segment *s)
+{
+	for (size_t i = 0; i < m->n_segments; i++)
+		if (memcmp(m->segments[i].id, s->id, sizeof(s->id)) == 0)
+			return true;
+	return false;
+}
+
 /* ---------------------------------------------------------------------- names --- */
 
 #define DATA_FOLDER ".bootseer/data/"

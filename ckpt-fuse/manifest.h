@@ -57,6 +57,12 @@ static inline uint64_t manifest_unit(const struct manifest *m)
  * there is none. */
 size_t manifest_find(const struct manifest *m, uint64_t off);
 
+/* Of the bytes that it names, and of no attribute: two manifests of the same bytes have
+ * the same one. */
+uint64_t manifest_bytes_id(const struct manifest *m);
+bool manifest_has_segment(const struct manifest *m,
+			  const struct ckpt_segment *s);
+
 /* Where a chunk of a segment is. */
 struct chunk_place {
 	uint32_t column;

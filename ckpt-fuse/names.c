@@ -99,7 +99,8 @@ static int read_whole(struct object *o, struct buf *out, struct error *err)
 }
 
 static int read_object(struct object_store *s, const char *name,
-		       struct buf *out, struct error *err)
+		       struct buf *out, char ret_tag[OBJECT_TAG_MAX],
+		       struct error *err)
 {
 	struct object *o;
 	int rc = object_open(s, name, &o, err);
@@ -107,6 +108,7 @@ static int read_object(struct object_store *s, const char *name,
 	if (rc < 0)
 		return rc;
 	buf_reset(out);
+	version_set_tag(ret_tag, object_opened_stat(o)->tag);
 	rc = read_whole(o, out, err);
 	object_close(o);
 	return rc;
@@ -124,16 +126,61 @@ static int decode(struct object_store *s, const char *name,
 		      : 0;
 }
 
-int manifest_load(struct object_store *s, const char *name,
-		  struct manifest **ret, struct error *err)
+int manifest_load_tag(struct object_store *s, const char *name,
+		      struct manifest **ret, char ret_tag[OBJECT_TAG_MAX],
+		      struct error *err)
 {
 	AUTO_BUF data = BUF_INIT;
 	int rc = -ESTALE;
 
 	/* It may be replaced while it is read, where the store then forgets it. */
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
-		rc = read_object(s, name, &data, err);
+		rc = read_object(s, name, &data, ret_tag, err);
 	return rc < 0 ? rc : decode(s, name, &data, ret, err);
+}
+
+int manifest_load(struct object_store *s, const char *name,
+		  struct manifest **ret, struct error *err)
+{
+	char tag[OBJECT_TAG_MAX];
+
+	return manifest_load_tag(s, name, ret, tag, err);
+}
+
+static int read_generation(struct object_store *s, const char *name,
+			   uint64_t *ret, struct error *err)
+{
+	uint8_t head[MANIFEST_HEADER];
+	struct object_range r = { .len = sizeof(head), .buf = head };
+	struct manifest m;
+	struct object *o;
+	uint64_t len;
+	int rc = object_open(s, name, &o, err);
+
+	if (rc < 0)
+		return rc;
+	if (object_opened_stat(o)->size < sizeof(head))
+		rc = -EBADMSG;
+	else
+		rc = object_read(o, &r, 1, 0, err);
+	object_close(o);
+	if (rc == 0)
+		rc = manifest_decode_header(head, sizeof(head), &m, &len, err);
+	if (rc == 0)
+		*ret = m.generation;
+	return rc;
+}
+
+int manifest_load_generation(struct object_store *s, const char *name,
+			     uint64_t *ret, struct error *err)
+{
+	int rc = -ESTALE;
+
+	*ret = 0;
+	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = read_generation(s, name, ret, err);
+	/* What is damaged is replaced, too. */
+	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
 }
 
 void manifest_stat(const struct manifest *m, struct ckpt_stat *ret)
@@ -197,7 +244,7 @@ int name_remove(struct object_store *s, const char *name, struct error *err)
 /* One look at what is there; -ESTALE: the manifest was replaced meanwhile. */
 static int open_once(struct object_store *s, const char *name, const char *path,
 		     struct buf *data, struct object **ret_plain,
-		     struct error *err)
+		     struct ckpt_version *v, struct error *err)
 {
 	struct object *o;
 	bool is_plain;
@@ -205,6 +252,8 @@ static int open_once(struct object_store *s, const char *name, const char *path,
 
 	if (rc < 0)
 		return rc == -ENOENT ? names_missing(s, path, err) : rc;
+	version_set_tag(is_plain ? v->plain : v->striped,
+			object_opened_stat(o)->tag);
 	if (is_plain) {
 		*ret_plain = o;
 		return 0;
@@ -216,7 +265,8 @@ static int open_once(struct object_store *s, const char *name, const char *path,
 }
 
 int names_open(struct object_store *s, const char *path, struct manifest **ret,
-	       struct object **ret_plain, struct error *err)
+	       struct object **ret_plain, struct ckpt_version *v,
+	       struct error *err)
 {
 	AUTO_BUF data = BUF_INIT;
 	struct manifest_name name;
@@ -226,17 +276,25 @@ int names_open(struct object_store *s, const char *path, struct manifest **ret,
 		return rc;
 	*ret_plain = NULL;
 	rc = -ESTALE;
-	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
-		rc = open_once(s, name.s, path, &data, ret_plain, err);
-	return rc < 0 || *ret_plain ? rc : decode(s, name.s, &data, ret, err);
+	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++) {
+		*v = (struct ckpt_version){ .is_known = true };
+		rc = open_once(s, name.s, path, &data, ret_plain, v, err);
+	}
+	if (rc < 0 || *ret_plain)
+		return rc;
+	rc = decode(s, name.s, &data, ret, err);
+	if (rc == 0)
+		version_set_manifest(v, *ret);
+	return rc;
 }
 
 int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
 	      struct error *err)
 {
 	AUTO(manifest) m = NULL;
+	struct ckpt_version ignored;
 	struct object *plain;
-	int rc = names_open(s, path, &m, &plain, err);
+	int rc = names_open(s, path, &m, &plain, &ignored, err);
 
 	if (rc < 0)
 		return rc;

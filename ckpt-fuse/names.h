@@ -18,9 +18,29 @@ bool manifest_is_name(const char *name, size_t *ret_len);
 /* Read and check a manifest; -ENOENT: the file is none, or plain. */
 int manifest_load(struct object_store *s, const char *name,
 		  struct manifest **ret, struct error *err) MUST_CHECK;
-/* The file that is there now: its manifest, or the plain object.  -ENOENT, -EISDIR */
+/* The file that is there now: its manifest, or the plain object, and the tag of that in
+ * `*v`, which is that of a damaged manifest, too.  -ENOENT, -EISDIR */
 int names_open(struct object_store *s, const char *path, struct manifest **ret,
-	       struct object **ret_plain, struct error *err) MUST_CHECK;
+	       struct object **ret_plain, struct ckpt_version *v,
+	       struct error *err) MUST_CHECK;
+/* The manifest and its tag, of one moment; -ENOENT: there is none. */
+int manifest_load_tag(struct object_store *s, const char *name,
+		      struct manifest **ret, char ret_tag[OBJECT_TAG_MAX],
+		      struct error *err) MUST_CHECK;
+/* What its first bytes say; 0: none is there, or it is damaged. */
+int manifest_load_generation(struct object_store *s, const char *name,
+			     uint64_t *ret, struct error *err) MUST_CHECK;
+
+/* `tag` is a version's, or has as many bytes. */
+void version_set_tag(char tag[OBJECT_TAG_MAX], const char *from);
+/* "": there is none of this name. */
+int version_tag_now(struct object_store *s, const char *name,
+		    char ret[OBJECT_TAG_MAX], struct error *err) MUST_CHECK;
+/* What a manifest that is there hides, which only writers want to know. */
+int version_see_hidden(struct object_store *s, const char *path,
+		       struct ckpt_version *v, struct error *err) MUST_CHECK;
+/* Which manifest it is; its tag is set by the caller. */
+void version_set_manifest(struct ckpt_version *v, const struct manifest *m);
 void manifest_stat(const struct manifest *m, struct ckpt_stat *ret);
 void plain_stat(const struct object_stat *o, struct ckpt_stat *ret);
 

@@ -17,7 +17,8 @@ struct ckpt_file {
 	struct object_store *store;
 	char *path;
 	struct ckpt_stat stat;
-	struct object *plain; /* NULL: it is striped */
+	struct ckpt_version version; /* but for what a manifest hides */
+	struct object *plain;        /* NULL: it is striped */
 	struct manifest *manifest;
 	/* Of all segments, one behind the other; opened when they are read. */
 	pthread_mutex_t lock;
@@ -61,7 +62,8 @@ int ckpt_open(struct object_store *s, const char *path, struct ckpt_file **ret,
 	if (!f->path)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = names_open(s, path, &f->manifest, &f->plain, err);
+		rc = names_open(s, path, &f->manifest, &f->plain, &f->version,
+				err);
 	if (rc == 0 && f->plain)
 		plain_stat(object_opened_stat(f->plain), &f->stat);
 	else if (rc == 0)
@@ -94,6 +96,18 @@ void ckpt_close(struct ckpt_file *f)
 const struct ckpt_stat *ckpt_file_stat(const struct ckpt_file *f)
 {
 	return &f->stat;
+}
+
+struct ckpt_version ckpt_file_opened(const struct ckpt_file *f)
+{
+	return f->version;
+}
+
+int ckpt_file_version(const struct ckpt_file *f,
+		      struct ckpt_version *ret_version, struct error *err)
+{
+	*ret_version = f->version;
+	return version_see_hidden(f->store, f->path, ret_version, err);
 }
 
 const struct buf *ckpt_file_xattrs(const struct ckpt_file *f)

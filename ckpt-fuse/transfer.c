@@ -15,6 +15,7 @@
 #include "common/side_by_side.h"
 
 #define ALIGNMENT 4096u
+#define TRIES 4u /* while others remove what is to be replaced */
 #define THREADS_MIN 4u
 #define THREADS_MAX 32u
 #define UNITS_A_COLUMN 2u /* at a time: while one is checked the next comes */
@@ -121,10 +122,10 @@ static int check_same(const struct file_transfer *t, const struct stat *before,
 	return rc;
 }
 
-int ckpt_upload(struct object_store *s, int fd, const char *path,
-		const struct ckpt_write_options *opts,
-		const struct ckpt_progress *progress, struct ckpt_stat *ret,
-		struct error *err)
+static int upload_once(struct object_store *s, int fd, const char *path,
+		       const struct ckpt_write_options *opts,
+		       const struct ckpt_progress *progress,
+		       struct ckpt_stat *ret, struct error *err)
 {
 	struct file_transfer t = { .fd = fd,
 				   .size = opts->size,
@@ -148,6 +149,18 @@ int ckpt_upload(struct object_store *s, int fd, const char *path,
 	if (rc == 0 || rc == -EIO)
 		rc = check_same(&t, &before, rc, err);
 	return rc == 0 ? ckpt_commit(w, ret, err) : rc;
+}
+
+int ckpt_upload(struct object_store *s, int fd, const char *path,
+		const struct ckpt_write_options *opts,
+		const struct ckpt_progress *progress, struct ckpt_stat *ret,
+		struct error *err)
+{
+	int rc = -EAGAIN;
+
+	for (unsigned int i = 0; i < TRIES && rc == -EAGAIN; i++)
+		rc = upload_once(s, fd, path, opts, progress, ret, err);
+	return rc;
 }
 
 /* ------------------------------------------------------------------- download --- */

@@ -1,38 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes of files: columns side by side, then the manifest, which is the commit. */
+/* Writes of files: columns side by side; what ends them is in commit.c. */
+#include "ckpt-fuse/writer.h"
+
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "ckpt-fuse/names.h"
 #include "common/bytes.h"
 #include "common/crc32c.h"
-#include "common/side_by_side.h"
 
 #define CHUNK_SIZE ((uint32_t)MIB)
 #define UNIT_CHUNKS 4u
 #define COLUMNS 8u
 /* Below this one column is as fast: beginning an object costs what some MiB do. */
 #define STRIPED_SIZE (64 * MIB)
-
-struct ckpt_writer {
-	struct object_store *store;
-	char *path;
-	struct manifest_name name;
-	struct manifest *manifest;    /* a plain file has no segment */
-	struct ckpt_segment *segment; /* that is written; of a striped one */
-	uint64_t first_unit;          /* of it, in the file */
-	pthread_mutex_t lock; /* of a file that grows: its length, checksums */
-	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
-	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
-	bool is_there[COLUMNS_MAX];           /* as an object */
-	bool is_growing;
-	/* The manifest may be there, whatever we heard of it: columns stay. */
-	bool is_sent;
-};
 
 /* ------------------------------------------------------------------- opening --- */
 
@@ -64,10 +47,17 @@ static int set_segment(struct ckpt_writer *w,
 	return 0;
 }
 
+static bool is_to_be_plain(const struct ckpt_write_options *o)
+{
+	if (o->layout != CKPT_LAYOUT_BY_SIZE && o->size)
+		return o->layout == CKPT_LAYOUT_PLAIN;
+	return o->size <= (uint64_t)CHUNK_SIZE * UNIT_CHUNKS;
+}
+
 static int set_manifest(struct ckpt_writer *w,
 			const struct ckpt_write_options *o, struct error *err)
 {
-	bool is_plain = o->size <= (uint64_t)CHUNK_SIZE * UNIT_CHUNKS;
+	bool is_plain = is_to_be_plain(o);
 	uint64_t chunks = (o->size + CHUNK_SIZE - 1) / CHUNK_SIZE;
 	int rc = manifest_new(is_plain ? 0 : 1, is_plain ? 0 : chunks,
 			      &w->manifest, err);
@@ -79,6 +69,7 @@ static int set_manifest(struct ckpt_writer *w,
 	w->manifest->size = o->size;
 	w->manifest->attr = o->attr;
 	w->manifest->attr.mode &= 07777;
+	w->is_plain = is_plain;
 	w->segment = is_plain ? NULL : &w->manifest->segments[0];
 	return is_plain ? 0 : set_segment(w, o, err);
 }
@@ -146,11 +137,6 @@ static int set_growing(struct ckpt_writer *w,
 	return set_segment(w, o, err);
 }
 
-static bool is_plain(const struct ckpt_writer *w)
-{
-	return w->manifest->n_segments == 0;
-}
-
 int ckpt_write_open(struct object_store *s, const char *path,
 		    const struct ckpt_write_options *opts,
 		    struct ckpt_writer **ret, struct error *err)
@@ -172,6 +158,8 @@ int ckpt_write_open(struct object_store *s, const char *path,
 		return error_nomem(err);
 	(void)pthread_mutex_init(&w->lock, NULL);
 	w->store = s;
+	w->version =
+		opts->version && opts->version->is_known ? opts->version : NULL;
 	w->path = strdup(path);
 	if (!w->path)
 		return error_nomem(err);
@@ -198,12 +186,12 @@ uint64_t ckpt_writer_unit(const struct ckpt_writer *w)
 
 uint32_t ckpt_writer_columns(const struct ckpt_writer *w)
 {
-	return is_plain(w) ? 1 : w->segment->columns;
+	return writer_is_plain(w) ? 1 : w->segment->columns;
 }
 
 uint32_t ckpt_writer_column(const struct ckpt_writer *w, uint64_t u)
 {
-	if (is_plain(w))
+	if (writer_is_plain(w))
 		return 0;
 	return (uint32_t)((u - w->first_unit + w->segment->rotation) %
 			  w->segment->columns);
@@ -257,7 +245,7 @@ int ckpt_writer_set_xattrs(struct ckpt_writer *w, const struct buf *list,
 
 /* -------------------------------------------------------------------- writing --- */
 
-static int column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
+int writer_column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
 {
 	const struct manifest *m = w->manifest;
 	struct object_put_options o = { .size = w->is_growing ? 0 : m->size };
@@ -265,8 +253,14 @@ static int column_put(struct ckpt_writer *w, uint32_t c, struct error *err)
 
 	if (w->puts[c])
 		return 0;
-	if (is_plain(w))
+	if (writer_is_plain(w)) {
+		const struct ckpt_version *v = w->version;
+
+		if (v)
+			o.condition = *v->plain ? OBJECT_MATCH : OBJECT_NEW;
+		o.tag = v ? v->plain : NULL;
 		return object_put_open(w->store, w->path, &o, &w->puts[c], err);
+	}
 	o.size = w->is_growing ? 0 : segment_column_size(m, w->segment, c);
 	o.condition = OBJECT_NEW;
 	column_name(w->segment, c, name);
@@ -316,169 +310,18 @@ int ckpt_write_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 	left = size - u * unit;
 	if (left > unit)
 		left = unit;
-	rc = column_put(w, c, err);
+	rc = writer_column_put(w, c, err);
 	if (rc == 0)
 		rc = object_put_write(w->puts[c], data, left, err);
 	if (rc < 0)
 		return rc;
-	if (!is_plain(w))
+	if (!writer_is_plain(w))
 		set_crcs(w, u, data, left);
 	w->next_unit[c] += ckpt_writer_columns(w);
 	return 0;
 }
 
-/* --------------------------------------------------------------------- commit --- */
-
-static int is_whole(const struct ckpt_writer *w, struct error *err)
-{
-	uint64_t unit = manifest_unit(w->manifest);
-
-	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
-		if (w->next_unit[c] * unit < w->manifest->size)
-			return error_set(err, EINVAL,
-					 "'%.200s': unit %" PRIu64
-					 " was not written",
-					 w->path, w->next_unit[c]);
-	return 0;
-}
-
-static int commit_column(void *arg, unsigned int c, struct error *err)
-{
-	struct ckpt_writer *w = arg;
-	int rc;
-
-	/* A file that grew may have fewer units than columns. */
-	if (!w->puts[c])
-		return 0;
-	rc = object_put_commit(w->puts[c], NULL, err);
-
-	w->is_there[c] = rc == 0;
-	return rc;
-}
-
-/* One more than that of what is there, as far as there is something. */
-static int set_generation(struct ckpt_writer *w, struct error *err)
-{
-	AUTO(manifest) before = NULL;
-	int rc = manifest_load(w->store, w->name.s, &before, err);
-
-	w->manifest->generation = before ? before->generation + 1 : 1;
-	/* What is damaged is replaced, too. */
-	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
-}
-
-/* The version that is there before we commit; "": none. */
-struct before {
-	char tag[OBJECT_TAG_MAX];
-};
-
-static int look_before(struct object_store *s, const char *name,
-		       struct before *ret, struct error *err)
-{
-	struct object_stat o;
-	int rc = object_stat(s, name, &o, err);
-
-	(void)snprintf(ret->tag, sizeof(ret->tag), "%s", rc == 0 ? o.tag : "");
-	return rc == -ENOENT ? 0 : rc;
-}
-
-/* No other version: that is of a writer who commits, too, and who removes what we
- * have put.  If each took what the other one put, no file would be left. */
-static int remove_before(struct object_store *s, const char *name,
-			 const struct before *b, struct error *err)
-{
-	int rc = *b->tag ? object_delete(s, name, b->tag, err) : 0;
-
-	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
-}
-
-/* A store without a conditional delete looks at the version and then removes the name:
- * a file that is put in between goes, for ckpt_gc() or for another writer.  So whoever
- * is one of several looks whether any is left. */
-static int check_left(struct ckpt_writer *w, struct error *err)
-{
-	struct object_stat o;
-	int rc = object_stat(w->store, w->path, &o, err);
-
-	if (rc == -ENOENT)
-		rc = object_stat(w->store, w->name.s, &o, err);
-	if (rc != -ENOENT)
-		return rc;
-	return error_set(err, ESTALE,
-			 "'%.200s' was removed while it was written: write it "
-			 "again",
-			 w->path);
-}
-
-static int commit_striped(struct ckpt_writer *w, struct error *err)
-{
-	AUTO_BUF data = BUF_INIT;
-	struct before plain;
-	struct error ignored = ERROR_INIT;
-	int rc = side_by_side(ckpt_writer_columns(w), commit_column, w, err);
-
-	/* A file that did not grow is its base alone. */
-	if (w->segment->length == 0)
-		w->manifest->n_segments--;
-	if (rc == 0)
-		rc = look_before(w->store, w->path, &plain, err);
-	if (rc == 0)
-		rc = set_generation(w, err);
-	if (rc == 0)
-		rc = manifest_encode(w->manifest, &data, err);
-	if (rc < 0)
-		return rc;
-	w->is_sent = true;
-	rc = object_put(w->store, w->name.s, data.data, data.len, NULL, NULL,
-			err);
-	if (rc < 0 || !*plain.tag)
-		return rc;
-	/* It is hidden already; what stays is ckpt_gc()'s. */
-	(void)!remove_before(w->store, w->path, &plain, &ignored);
-	return check_left(w, err);
-}
-
-static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
-			struct error *err)
-{
-	struct object_stat o;
-	struct before striped;
-	/* Of an empty file nothing was written. */
-	int rc = column_put(w, 0, err);
-
-	if (rc == 0)
-		rc = look_before(w->store, w->name.s, &striped, err);
-	if (rc == 0)
-		rc = object_put_commit(w->puts[0], &o, err);
-	if (rc < 0)
-		return rc;
-	plain_stat(&o, ret);
-	rc = remove_before(w->store, w->name.s, &striped, err);
-	if (rc < 0)
-		return error_wrap(err, rc,
-				  "'%.200s' is written, and readers still see "
-				  "the file before",
-				  w->path);
-	return *striped.tag ? check_left(w, err) : 0;
-}
-
-int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret, struct error *err)
-{
-	struct ckpt_stat st;
-	int rc = is_whole(w, err);
-
-	if (rc < 0)
-		return rc;
-	if (is_plain(w)) {
-		rc = commit_plain(w, &st, err);
-	} else {
-		rc = commit_striped(w, err);
-		manifest_stat(w->manifest, &st);
-	}
-	if (rc == 0 && ret)
-		*ret = st;
-	return rc;
-}
+/* ---------------------------------------------------------------------- the end --- */
 
 /* Columns of a file that will not be; those that cannot be removed are ckpt_gc()'s. */
 static void take_back(struct ckpt_writer *w)

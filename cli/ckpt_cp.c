@@ -62,11 +62,23 @@ static struct ckpt_write_options options_of(const struct ckpt_cp *cp,
 	};
 }
 
+/* What another writes there from now on stays. */
+static int look(struct ckpt_cp *cp, const char *path, struct ckpt_version *ret,
+		struct error *err)
+{
+	int rc = ckpt_store_compares(cp->store)
+			 ? ckpt_look(cp->store, path, ret, NULL, err)
+			 : 0;
+
+	return rc == -ENOENT || rc == -EISDIR || rc == -EBADMSG ? 0 : rc;
+}
+
 static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
 		    struct error *err)
 {
 	const struct ckpt_progress progress = { ckpt_bar_step, &cp->bar };
 	AUTO_CLOSE int fd = open(local, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct ckpt_version version = { .is_known = false };
 	struct ckpt_write_options o;
 	struct stat st;
 	int rc;
@@ -83,7 +95,10 @@ static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
 						     : "");
 	o = options_of(cp, &st);
 	cp->bar.what = local;
-	rc = ckpt_upload(cp->store, fd, path, &o, &progress, NULL, err);
+	rc = look(cp, path, &version, err);
+	o.version = &version;
+	if (rc == 0)
+		rc = ckpt_upload(cp->store, fd, path, &o, &progress, NULL, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "'%s'", local);
 	cp->bar.before += o.size;
@@ -249,11 +264,15 @@ static int run(const void *config, char **args, struct error *err)
 	struct ckpt_cp cp = { .cfg = config };
 	bool is_in = *args[2] == ':';
 	int64_t began_ns = clock_now_ns();
+	struct error ignored = ERROR_INIT;
 	AUTO(object_store) s = NULL;
 	int rc = ckpt_store_open(&cp.cfg->access, args[0], &s, err);
 
 	if (rc < 0)
 		return rc;
+	/* Whether it compares; what else is wrong with it the first write says. */
+	if (is_in)
+		(void)!object_store_probe(s, &ignored);
 	cp.store = s;
 	cp.from = is_in ? args[1] : ckpt_store_path(args[1]);
 	cp.to = is_in ? ckpt_store_path(args[2]) : args[2];

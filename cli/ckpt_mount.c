@@ -34,7 +34,7 @@
 #define ARGS_MAX 32u
 
 struct ckpt_mount_options {
-	char *run, *ca_file, *close;
+	char *run, *ca_file, *close, *compare;
 	uint64_t memory, tail, readahead, uid, gid, threads;
 	bool foreground, read_only;
 };
@@ -237,6 +237,9 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 	add_number(a, "gid", c->gid);
 	(void)snprintf(a->text[29], sizeof(a->text[0]), "--close=%s", c->close);
 	add_arg(a, a->text[29]);
+	(void)snprintf(a->text[28], sizeof(a->text[0]), "--compare=%s",
+		       c->compare);
+	add_arg(a, a->text[28]);
 	if (c->read_only) {
 		(void)snprintf(a->text[30], sizeof(a->text[0]), "--read-only");
 		add_arg(a, a->text[30]);

@@ -118,6 +118,8 @@ static void set_bounds(struct ckpt_mount *m)
 		.store = m->store,
 		.budget = &m->budget,
 		.jobs = m->senders,
+		.compares = ckpt_store_compares(m->store) ||
+			    strcmp(m->cfg->compare, "always") == 0,
 		.tail_most = m->cfg->tail,
 		.patience_ns = PATIENCE_NS,
 		.shrink = readings_shrink,

@@ -14,7 +14,7 @@ struct ckpt_mount_config {
 	char *run_dir; /* of the mount, its log and socket */
 	uint64_t memory, tail, readahead;
 	uint64_t threads, uid, gid;
-	char *ca_file, *close;
+	char *ca_file, *close, *compare;
 	bool hold, read_only;
 };
 

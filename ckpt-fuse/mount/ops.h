@@ -28,10 +28,20 @@ int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 /* Look a name up in the store: its node, in use. */
 int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	     struct ckpt_node **ret, struct error *err) MUST_CHECK;
+/* How a node's file is opened to be written. */
+struct ops_writer {
+	bool is_new; /* it begins empty */
+	struct ckpt_attr attr;
+	/* What was there then, of a new one; when nobody has looked it is not known. */
+	struct ckpt_version version;
+};
 /* Have the node's file open to be written; counts a writer. */
-int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
-		      const struct ckpt_attr *attr,
-		      struct error *err) MUST_CHECK;
+int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
+		      const struct ops_writer *o, struct error *err) MUST_CHECK;
+/* What is at the path, and what commits are compared with where they are. */
+int ops_look(struct ckpt_mount *m, const char *path,
+	     struct ckpt_version *ret_version, struct ckpt_stat *ret,
+	     struct error *err) MUST_CHECK;
 void ops_end_writing(struct ckpt_node *n);
 /* With the node's lock, before its file is changed.  -ESTALE: look the name up again. */
 int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n) MUST_CHECK;

@@ -379,11 +379,12 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
-	struct ckpt_attr attr = node_stat(n).attr;
+	const struct ops_writer o = { .is_new = size == 0,
+				      .attr = node_stat(n).attr };
 	int rc = ops_leave_to_readers(m, n);
 
 	if (rc == 0)
-		rc = ops_begin_writing(m, n, size == 0, &attr, err);
+		rc = ops_begin_writing(m, n, &o, err);
 	if (rc < 0)
 		return rc;
 	rc = writing_truncate(n->writing, size, err);

@@ -28,42 +28,58 @@ static void count_since(atomic_uint_fast64_t *ns, int64_t begun_ns)
 /* A file that is written anew has the extended attributes that it had, and the layout
  * that its folder asks for. */
 static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
-		       const char *path, bool is_new,
-		       const struct ckpt_attr *attr, struct writing **ret,
-		       struct error *err)
+		       const char *path, const struct ops_writer *how,
+		       struct writing **ret, struct error *err)
 {
-	struct writing_options o = { .is_new = is_new, .attr = *attr };
+	struct writing_options o = { .is_new = how->is_new, .attr = how->attr };
+	struct ckpt_version version = how->version;
 	AUTO_BUF xattrs = BUF_INIT;
+	struct ckpt_stat ignored;
 	int rc = 0;
 
-	if (is_new)
+	if (o.is_new)
 		rc = ops_layout(m, n, &o.columns, err);
-	if (rc == 0 && is_new && node_stat(n).xattrs_len)
+	if (rc == 0 && o.is_new && !version.is_known)
+		rc = ops_look(m, path, &version, &ignored, err);
+	if (rc == -ENOENT)
+		rc = 0;
+	if (rc == 0 && o.is_new && node_stat(n).xattrs_len)
 		rc = ckpt_get_xattrs(m->store, path, false, &xattrs, err);
 	o.xattrs = &xattrs;
+	o.version = &version;
 	return rc == 0 ? writing_new(&m->writings, path, &o, ret, err) : rc;
 }
 
-int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
-		      const struct ckpt_attr *attr, struct error *err)
+int ops_look(struct ckpt_mount *m, const char *path,
+	     struct ckpt_version *ret_version, struct ckpt_stat *ret,
+	     struct error *err)
 {
+	*ret_version = (struct ckpt_version){ .is_known = false };
+	return m->writings.compares
+		       ? ckpt_look(m->store, path, ret_version, ret, err)
+		       : ckpt_stat(m->store, path, ret, err);
+}
+
+int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
+		      const struct ops_writer *o, struct error *err)
+{
+	const struct ckpt_version *v = o->version.is_known ? &o->version : NULL;
 	AUTO_BUF path = BUF_INIT;
 	struct writing *w;
-	int rc = is_new ? 0 : node_loss(n, err);
+	int rc = o->is_new ? 0 : node_loss(n, err);
 
 	if (rc < 0)
 		return rc;
 	if (n->writing) {
-		rc = is_new ? writing_truncate(n->writing, 0, err) : 0;
+		rc = o->is_new ? writing_begin_anew(n->writing, v, err) : 0;
 	} else {
 		rc = node_path(&m->nodes, n, &path);
 		if (rc == 0)
-			rc = new_writing(m, n, path.data, is_new, attr, &w,
-					 err);
+			rc = new_writing(m, n, path.data, o, &w, err);
 		if (rc == 0)
 			node_set_writing(n, w);
 	}
-	if (rc == 0 && is_new)
+	if (rc == 0 && o->is_new)
 		node_forget_loss(&m->nodes, n);
 	n->n_writers += rc == 0;
 	return rc;
@@ -95,9 +111,21 @@ int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n)
 	return -ESTALE;
 }
 
+/* With the lock: who has it open here already knows what is there, unless he has closed
+ * it and others may have written it since. */
+static bool is_to_be_looked_at(const struct ckpt_node *n,
+			       const struct ops_writer *o)
+{
+	if (n->writing)
+		return o->is_new && n->n_writers == n->n_done &&
+		       !writing_is_dirty(n->writing);
+	return node_loss((struct ckpt_node *)(uintptr_t)n, NULL) == 0;
+}
+
 static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		       struct error *err)
 {
+	struct ops_writer o = { .is_new = flags & O_TRUNC };
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st;
 	int rc = 0;
@@ -107,16 +135,17 @@ static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 	(void)pthread_mutex_lock(&n->lock);
 	st = node_stat(n);
 	rc = ops_leave_to_readers(m, n);
-	if (rc == 0 && !n->writing && node_loss(n, NULL) == 0) {
+	if (rc == 0 && is_to_be_looked_at(n, &o)) {
 		/* Its attributes stay. */
 		rc = node_path(&m->nodes, n, &path);
 		if (rc == 0)
-			rc = ckpt_stat(m->store, path.data, &st, err);
+			rc = ops_look(m, path.data, &o.version, &st, err);
 		if (rc == 0)
 			node_set_stat(n, &st);
 	}
+	o.attr = st.attr;
 	if (rc == 0)
-		rc = ops_begin_writing(m, n, flags & O_TRUNC, &st.attr, err);
+		rc = ops_begin_writing(m, n, &o, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
 }
@@ -310,14 +339,15 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* Nobody else can have such a name, as the store says by the same check. */
 static int check_name(struct ckpt_mount *m, struct ckpt_node *parent,
-		      const char *name, struct error *err)
+		      const char *name, struct ckpt_version *ret_version,
+		      struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st;
 	int rc = node_path_below(&m->nodes, parent, name, &path);
 
 	if (rc == 0)
-		rc = ckpt_stat(m->store, path.data, &st, err);
+		rc = ops_look(m, path.data, ret_version, &st, err);
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -326,11 +356,14 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 {
 	struct ckpt_mount *m = mount_of(req);
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	const struct ckpt_attr attr = { .mode = mode & 07777,
-					.uid = ctx->uid,
-					.gid = ctx->gid };
+	struct ops_writer o = { .is_new = true,
+				.attr = { .mode = mode & 07777,
+					  .uid = ctx->uid,
+					  .gid = ctx->gid } };
 	struct ckpt_node *n;
-	int rc = m->cfg->read_only ? -EROFS : check_name(m, parent, name, err);
+	int rc = m->cfg->read_only
+			 ? -EROFS
+			 : check_name(m, parent, name, &o.version, err);
 
 	if (rc < 0)
 		return rc;
@@ -338,7 +371,7 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 	if (!n)
 		return error_nomem(err);
 	(void)pthread_mutex_lock(&n->lock);
-	rc = ops_begin_writing(m, n, true, &attr, err);
+	rc = ops_begin_writing(m, n, &o, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc < 0)
 		node_put(&m->nodes, n);
@@ -499,6 +532,9 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 static void reply(fuse_req_t req, const char *what, int rc,
 		  const struct error *err)
 {
+	/* Another node's file is where this one was to be. */
+	if (rc == -ESTALE)
+		log_warning("ckpt", "%s failed reason=\"%s\"", what, err->msg);
 	if (rc < 0)
 		ops_fail(req, what, rc, err);
 	else

@@ -271,7 +271,10 @@ static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 			rc = ckpt_stat(m->store, path.data, &st, err);
 	}
 	if (rc == 0)
-		rc = ops_begin_writing(m, n, false, &st.attr, err);
+		rc = ops_begin_writing(m, n,
+				       &(const struct ops_writer){
+					       .attr = st.attr },
+				       err);
 	if (rc < 0)
 		return rc;
 	rc = writing_change_xattr(n->writing, c, err);

@@ -22,6 +22,7 @@
 #define HOLE_MAX (16 * GIB)
 /* Memory is asked for again this often: others may have filled units meanwhile. */
 #define ASK_AGAIN_NS (NS_PER_S / 2)
+#define TRIES 4u /* while others remove what is to be replaced */
 
 struct writing {
 	TAILQ_ENTRY(writing) link; /* writings.lock */
@@ -32,10 +33,11 @@ struct writing {
 	struct sending sending;
 	struct ckpt_file
 		*base; /* the bytes before the tail, while none are sent */
-	struct ckpt_file *reader; /* what was committed, to be read */
-	uint64_t size;            /* beyond the tail's end are zeros */
-	uint64_t generation;      /* of what was committed */
-	uint32_t n_slots;         /* columns that are being written, at most */
+	struct ckpt_file *reader;    /* what was committed, to be read */
+	uint64_t size;               /* beyond the tail's end are zeros */
+	uint64_t generation;         /* of what was committed */
+	struct ckpt_version version; /* that the next commit replaces */
+	uint32_t n_slots; /* columns that are being written, at most */
 	struct ckpt_attr attr;
 	struct buf xattrs;
 	uint32_t columns; /* that were asked for; 0: by the size */
@@ -107,6 +109,8 @@ int writing_new(struct writings *all, const char *path,
 	w->attr = o->attr;
 	w->columns = o->columns;
 	w->is_loaded = w->is_dirty = o->is_new;
+	if (o->version)
+		w->version = *o->version;
 	tail_init(&w->tail, UNIT, 0);
 	(void)pthread_mutex_init(&w->op, NULL);
 	(void)pthread_mutex_init(&w->seen_lock, NULL);
@@ -169,6 +173,16 @@ void writing_free(struct writing *w)
 
 /* -------------------------------------------------------------------- sending --- */
 
+/* Is it the file that goes on here?  Its attributes may be others. */
+static bool is_own_base(struct writing *w)
+{
+	struct ckpt_version v = ckpt_file_opened(w->base);
+
+	return w->version.is_known
+		       ? v.bytes_id == w->version.bytes_id
+		       : ckpt_file_stat(w->base)->generation == w->generation;
+}
+
 static int open_base(struct writing *w, struct error *err)
 {
 	int rc;
@@ -179,7 +193,7 @@ static int open_base(struct writing *w, struct error *err)
 		return error_set(err, EOPNOTSUPP,
 				 "a file that was removed cannot go on");
 	rc = ckpt_open(w->all->store, w->path, &w->base, err);
-	if (rc == 0 && ckpt_file_stat(w->base)->generation != w->generation)
+	if (rc == 0 && !is_own_base(w))
 		rc = error_set(err, ESTALE,
 			       "'%.200s' was replaced while it was written",
 			       w->path);
@@ -240,6 +254,8 @@ static int begin(struct writing *w, uint64_t size, struct error *err)
 	if (rc < 0)
 		return rc;
 	o.columns = w->n_slots;
+	if (w->path)
+		o.version = &w->version;
 	o.base = w->base;
 	o.base_size = tail_start(&w->tail);
 	/* A name is asked for; that of a removed file is never committed. */
@@ -379,6 +395,12 @@ static int load(struct writing *w, struct error *err)
 	}
 	w->size = st->size;
 	w->generation = st->generation;
+	if (w->all->compares)
+		rc = ckpt_file_version(w->base, &w->version, err);
+	if (rc < 0) {
+		drop_base(w);
+		return rc;
+	}
 	if (ckpt_file_xattrs(w->base)->len &&
 	    buf_append(&w->xattrs, ckpt_file_xattrs(w->base)->data,
 		       ckpt_file_xattrs(w->base)->len) < 0) {
@@ -514,11 +536,26 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 
 /* ----------------------------------------------------------------- truncation --- */
 
+/* What is at the path now is what the next commit replaces. */
+static int look_again(struct writing *w, struct ckpt_version *ret,
+		      struct error *err)
+{
+	int rc = ckpt_look(w->all->store, w->path, ret, NULL, err);
+
+	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
+}
+
 /* From nothing: what was sent is not wanted. */
-static int restart(struct writing *w)
+static int restart(struct writing *w, struct error *err)
 {
 	struct error ignored = ERROR_INIT;
+	int rc = 0;
 
+	/* Whoever begins anew after a failure was told of what was there. */
+	if (w->all->compares && w->path && (!w->version.is_known || w->rc < 0))
+		rc = look_again(w, &w->version, err);
+	if (rc < 0)
+		return rc;
 	if (w->sending.writer)
 		(void)!end_sending(w, NULL, &ignored);
 	cut_tail(w, tail_start(&w->tail));
@@ -551,7 +588,20 @@ int writing_truncate(struct writing *w, uint64_t size, struct error *err)
 	int rc;
 
 	lock_op(w);
-	rc = size == 0 ? restart(w) : truncate_to(w, size, err);
+	rc = size == 0 ? restart(w, err) : truncate_to(w, size, err);
+	unlock_op(w);
+	return rc;
+}
+
+int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
+		       struct error *err)
+{
+	int rc;
+
+	lock_op(w);
+	if (version && !w->is_dirty)
+		w->version = *version;
+	rc = restart(w, err);
 	unlock_op(w);
 	return rc;
 }
@@ -569,7 +619,7 @@ static int send_staged(struct writing *w, struct error *err)
 	return rc;
 }
 
-static int commit(struct writing *w, struct error *err)
+static int commit_once(struct writing *w, struct error *err)
 {
 	bool is_whole = !w->sending.writer && tail_start(&w->tail) == 0;
 	struct ckpt_stat st;
@@ -601,6 +651,16 @@ static int commit(struct writing *w, struct error *err)
 	w->is_dirty = false;
 	atomic_fetch_add(&w->all->commits, 1);
 	return 0;
+}
+
+static int commit(struct writing *w, struct error *err)
+{
+	int rc = -EAGAIN;
+
+	/* A plain file, all of which is staged, whose version before is gone. */
+	for (unsigned int i = 0; i < TRIES && rc == -EAGAIN; i++)
+		rc = commit_once(w, err);
+	return rc;
 }
 
 int writing_commit(struct writing *w, struct error *err)
@@ -685,6 +745,23 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 
 /* --------------------------------------------------------------------- the rest --- */
 
+/* The file has another name, and its objects other tags.  What is not our file, because
+ * another wrote the name in that moment, stays another version than ours. */
+static void follow(struct writing *w)
+{
+	struct error ignored = ERROR_INIT;
+	struct ckpt_version now;
+	bool is_ours;
+
+	if (look_again(w, &now, &ignored) < 0)
+		return;
+	is_ours = *w->version.striped
+			  ? *now.striped && now.bytes_id == w->version.bytes_id
+			  : !*now.striped;
+	if (is_ours)
+		w->version = now;
+}
+
 int writing_move(struct writing *w, const char *path, struct error *err)
 {
 	char *copy = path ? strdup(path) : NULL;
@@ -694,6 +771,8 @@ int writing_move(struct writing *w, const char *path, struct error *err)
 	lock_op(w);
 	free(w->path);
 	w->path = copy;
+	if (w->path && w->version.is_known)
+		follow(w);
 	unlock_op(w);
 	return 0;
 }

@@ -23,6 +23,7 @@ struct writings {
 	struct budget *budget;
 	struct jobs *jobs;     /* that send */
 	struct listed *listed; /* told of each commit */
+	bool compares;         /* a commit with what was there at the open */
 	uint64_t
 		tail_most; /* bytes that stay staged, and can be written again */
 	struct budget
@@ -42,6 +43,8 @@ struct writing_options {
 	struct ckpt_attr attr;
 	const struct buf *xattrs; /* of a new one; NULL: none */
 	uint32_t columns;         /* of a new one; 0: by its size */
+	/* Of a new one, what it replaces; NULL: nobody has looked. */
+	const struct ckpt_version *version;
 };
 
 int writing_new(struct writings *all, const char *path,
@@ -57,10 +60,14 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 		  struct error *err) MUST_CHECK;
 int writing_truncate(struct writing *w, uint64_t size,
 		     struct error *err) MUST_CHECK;
+/* It is opened once more, to begin anew, when `version` is there, which may be NULL. */
+int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
+		       struct error *err) MUST_CHECK;
 /* Up to `len` bytes; gives how many, 0 at the end, or -errno. */
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 		     struct error *err) MUST_CHECK;
-/* Have what was written durable, and seen by all; nothing to do is no error. */
+/* Have what was written durable, and seen by all; nothing to do is no error.
+ *   -ESTALE  another node has written the file since it was opened here */
 int writing_commit(struct writing *w, struct error *err) MUST_CHECK;
 
 /* The file has another name; NULL: none any more, and is not committed again. */

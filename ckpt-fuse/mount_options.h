@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What bootseer-ckpt is told, and whoever starts it. */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_OPTIONS_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_OPTIONS_H
+
+#include "common/option.h"
+
+/* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
+ * it: members `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`, `compare`,
+ * `ca_file` and `read_only` of `config_type`. */
+#define CKPT_MOUNT_OPTIONS(config_type) \
+	{ .key = "memory", \
+	  .type = OPTION_SIZE, \
+	  .def = "512M", \
+	  .min = "64M", \
+	  .offset = offsetof(config_type, memory), \
+	  .help = "Memory for all that is written and read ahead; who wants " \
+		  "more waits." }, \
+		{ .key = "tail", \
+		  .type = OPTION_SIZE, \
+		  .def = "32M", \
+		  .min = "4M", \
+		  .max = "1G", \
+		  .offset = offsetof(config_type, tail), \
+		  .help = "Last bytes of each file that is written which can be " \
+			  "written again before it is closed." }, \
+		{ .key = "readahead", \
+		  .type = OPTION_SIZE, \
+		  .def = "64M", \
+		  .min = "4M", \
+		  .max = "4G", \
+		  .offset = offsetof(config_type, readahead), \
+		  .help = "Bytes that are read ahead of a sequential reader at most." }, \
+		{ .key = "threads", \
+		  .type = OPTION_INTEGER, \
+		  .def = "16", \
+		  .min = "2", \
+		  .max = "64", \
+		  .offset = offsetof(config_type, threads), \
+		  .help = "Requests of the kernel that are answered at a time." }, \
+		{ .key = "uid", \
+		  .type = OPTION_INTEGER, \
+		  .def = "0", \
+		  .max = "4294967294", \
+		  .offset = offsetof(config_type, uid), \
+		  .help = "Owner of folders and plain objects." }, \
+		{ .key = "gid", \
+		  .type = OPTION_INTEGER, \
+		  .def = "0", \
+		  .max = "4294967294", \
+		  .offset = offsetof(config_type, gid), \
+		  .help = "Group of folders and plain objects." }, \
+		{ .key = "close", \
+		  .type = OPTION_ENUM, \
+		  .values = (const char *const[]){ "durable", "buffered", \
+						   NULL }, \
+		  .def = "durable", \
+		  .offset = offsetof(config_type, close), \
+		  .help = "What close() waits for: that the file is in the " \
+			  "store, or only in this process's memory; fsync() " \
+			  "waits for the store either way." }, \
+		{ .key = "compare", \
+		  .type = OPTION_ENUM, \
+		  .values = (const char *const[]){ "auto", "always", NULL }, \
+		  .def = "auto", \
+		  .offset = offsetof(config_type, compare), \
+		  .help = "When close() and fsync() fail because another node " \
+			  "wrote the file since it was opened here: where the " \
+			  "store compares by itself, or always, by a lock " \
+			  "object and more requests for each file." }, \
+		{ .key = "ca-file", \
+		  .type = OPTION_FILE, \
+		  .offset = offsetof(config_type, ca_file), \
+		  .help = "Certificates (PEM) that the store's server is checked " \
+			  "with, instead of the system's." }, \
+	{ \
+		.key = "read-only", .letter = 'r', .type = OPTION_BOOL, \
+		.offset = offsetof(config_type, read_only), \
+		.help = "Refuse all changes." \
+	}
+
+#endif

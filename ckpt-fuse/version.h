@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What has the name of a file at one moment.  A writer keeps what it found, and its
+ * commit compares: docs/decisions/0017-two-writers.md.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_VERSION_H
+#define BOOTSEER_CKPT_FUSE_VERSION_H
+
+#include "objects/store.h"
+
+struct ckpt_stat;
+struct ckpt_file;
+
+struct ckpt_version {
+	bool is_known; /* false: nobody has looked */
+	/* Tags of the manifest and of the plain object; "": there is none. */
+	char striped[OBJECT_TAG_MAX];
+	char plain[OBJECT_TAG_MAX];
+	/* Of the manifest. */
+	uint64_t generation;
+	uint64_t bytes_id; /* the same when only attributes are others */
+};
+
+/* What is at a path now, and in *ret its attributes, which may be NULL.  *ret_version is
+ * known also of these:
+ *   -ENOENT   nothing is there
+ *   -EISDIR   nothing but a folder is
+ *   -EBADMSG  its manifest is damaged */
+int ckpt_look(struct object_store *s, const char *path,
+	      struct ckpt_version *ret_version, struct ckpt_stat *ret,
+	      struct error *err) MUST_CHECK;
+
+/* The version that a file was opened as, but for a plain object that its manifest
+ * hides. */
+struct ckpt_version ckpt_file_opened(const struct ckpt_file *f);
+/* All of it. */
+int ckpt_file_version(const struct ckpt_file *f,
+		      struct ckpt_version *ret_version,
+		      struct error *err) MUST_CHECK;
+
+#endif
