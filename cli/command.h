@@ -44,6 +44,7 @@ extern const struct command ckpt_stat_command;
 extern const struct command ckpt_verify_command;
 extern const struct command ckpt_rm_command;
 extern const struct command ckpt_gc_command;
+extern const struct command ckpt_adopt_command;
 extern const struct command ckpt_mount_command;
 extern const struct command ckpt_umount_command;
 extern const struct command ckpt_status_command;
