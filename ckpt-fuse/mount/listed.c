@@ -151,15 +151,27 @@ void listed_free(struct listed *t)
 
 /* ----------------------------------------------------------------------- lists --- */
 
+/* It was to be listed and is not, for want of memory: the next that want it may try. */
+static void give_up(struct listed *t, const char *folder)
+{
+	struct listed_folder *f;
+
+	(void)pthread_mutex_lock(&t->lock);
+	f = folder_find(t, folder);
+	if (f)
+		f->is_being_listed = false;
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
 struct listed_list *listed_begin(struct listed *t, const char *folder)
 {
 	struct listed_list *l = calloc(1, sizeof(*l));
 
-	if (!l)
-		return NULL;
-	l->folder = strdup(folder);
-	if (!l->folder) {
+	if (l)
+		l->folder = strdup(folder);
+	if (!l || !l->folder) {
 		free(l);
+		give_up(t, folder);
 		return NULL;
 	}
 	l->begun_ns = clock_now_ns();

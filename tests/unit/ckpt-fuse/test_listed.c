@@ -10,6 +10,16 @@
 #define NOW (INT64_C(1000) * NS_PER_S)
 
 static struct listed *t;
+static bool is_out_of_memory;
+
+/* Linked with --wrap: the allocations of ckpt-fuse/ come here. */
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return is_out_of_memory ? NULL : __real_calloc(n, size);
+}
 
 static void setup(void)
 {
@@ -180,4 +190,25 @@ Test(listed, has_a_bound)
 	cr_expect(is_known("d2999", "x", NOW));
 	cr_expect_not(is_known("d0", "x", NOW));
 	cr_expect_not(is_known("b", "f00039999", NOW));
+}
+
+static unsigned int n_asked_until_wanted(void)
+{
+	for (unsigned int n = 1; n < 100; n++)
+		if (listed_is_wanted(t, "d", NOW))
+			return n;
+	return 0;
+}
+
+Test(listed, may_be_tried_again_when_memory_was_short_as_it_began)
+{
+	unsigned int n = n_asked_until_wanted();
+
+	cr_assert_neq(n, 0);
+	is_out_of_memory = true;
+	cr_expect_null(listed_begin(t, "d"));
+	is_out_of_memory = false;
+	cr_expect_eq(n_asked_until_wanted(), n);
+	/* Another is not begun while one is. */
+	cr_expect_eq(n_asked_until_wanted(), 0);
 }
