@@ -9,18 +9,18 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "cli/env_pod.h"
 #include "cli/node_socket.h"
 
 #define CALL_MS 60000 /* then the snapshot is unpacked */
-#define NAME_ROOM 33
 
-static int choose_name(char ret[NAME_ROOM], struct error *err)
+int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
 {
 	uint64_t n[2];
 
 	if (getrandom(n, sizeof(n), 0) != sizeof(n))
 		return error_set(err, EIO, "no random bytes");
-	(void)snprintf(ret, NAME_ROOM, "%016" PRIx64 "%016" PRIx64, n[0], n[1]);
+	(void)snprintf(ret, ENV_MOUNT_NAME_ROOM, "%016" PRIx64 "%016" PRIx64, n[0], n[1]);
 	return 0;
 }
 
@@ -75,7 +75,7 @@ static json_t *call(struct node_client *c, const char *method, json_t *params,
 static int join(const struct env_mount_job *job, const char *name,
 		const json_t *mounted, struct error *err)
 {
-	char source[sizeof(ENV_MOUNT_PREFIX) + NAME_ROOM];
+	char source[sizeof(ENV_MOUNT_PREFIX) + ENV_MOUNT_NAME_ROOM];
 	struct env_join j = {
 		.targets = job->targets,
 		.tree = json_string_value(json_object_get(mounted, "path")),
@@ -114,9 +114,9 @@ static int check_joined(const struct env_mount_job *job, struct error *err)
 static int mount_by(struct node_client *c, const struct env_mount_job *job,
 		    struct error *err)
 {
-	char name[NAME_ROOM];
+	char name[ENV_MOUNT_NAME_ROOM];
 	json_t *mounted;
-	int rc = choose_name(name, err);
+	int rc = env_mount_choose_name(name, err);
 
 	if (rc < 0)
 		return rc;
@@ -136,8 +136,13 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 
 int env_mount(const struct env_mount_job *job, struct error *err)
 {
+	const char *pod = job->socket ? NULL : env_pod_socket();
 	struct node_client *c = NULL;
-	int rc = connect_to(job->socket, &c, err);
+	int rc;
+
+	if (pod)
+		return env_pod_mount(pod, job, err);
+	rc = connect_to(job->socket, &c, err);
 
 	if (rc == 0)
 		rc = mount_by(c, job, err);

@@ -8,8 +8,13 @@
 /* Overlays of environments are named this and 32 hex digits. */
 #define ENV_MOUNT_PREFIX "bootseer-env:"
 
+#define ENV_MOUNT_NAME_ROOM 33
+/* A name for a mount: 32 random hex digits. */
+int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM],
+			  struct error *err) MUST_CHECK;
+
 struct env_mount_job {
-	const char *socket; /* NULL: $BOOTSEER_SOCKET, else the usual place */
+	const char *socket; /* NULL: of the environment, else the usual place */
 	const char *store;  /* URL */
 	const struct env_snapshot *snap;
 	const struct env_targets *targets;

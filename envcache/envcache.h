@@ -207,12 +207,32 @@ int env_restore(struct object_store *s, const struct env_snapshot *snap,
 		const struct env_targets *t, unsigned int threads,
 		struct env_restore_check *check, struct error *err) MUST_CHECK;
 
+/*
+ * The process at the other end of a Unix socket, in another mount namespace: a container
+ * that asks for an environment.  Its number may be another's later; it is not looked at
+ * again.  One thread, which is all the process has.
+ *   -ENOTSUP  the kernel does not tell, or the process has a user namespace of its own
+ *   -EPERM    it is in our mount namespace
+ */
+struct env_asker;
+int env_asker_open(int socket, struct env_asker **ret,
+		   struct error *err) MUST_CHECK;
+/* Give this process a mount namespace of its own, and give up rights that a mount does
+ * not need.  Before env_join(), and after the snapshot was mounted. */
+int env_asker_isolate(struct env_asker *a, struct error *err) MUST_CHECK;
+/* Unmount what env_join() mounted for it. */
+void env_asker_undo(struct env_asker *a);
+/* What is mounted stays.  NULL is allowed. */
+void env_asker_free(struct env_asker *a);
+
 /* A snapshot whose tree is mounted; all is borrowed. */
 struct env_join {
 	const struct env_targets *targets;
 	const char *tree;   /* where it is mounted */
 	const char *work;   /* a folder that is there, for what is written */
 	const char *source; /* name of the overlays in the table of mounts */
+	/* In whose namespace the targets are, which must be there; NULL: in ours. */
+	struct env_asker *asker;
 };
 
 /*

@@ -16,6 +16,7 @@
 
 #include "common/fs.h"
 #include "common/mount.h"
+#include "envcache/enter.h"
 #include "envcache/envcache.h"
 #include "envcache/mount_table.h"
 #include "envcache/place.h"
@@ -250,27 +251,68 @@ static int mount_overlay(const struct joining *a, struct join_target *t,
 	return 0;
 }
 
+/* In another namespace; what is mounted there, env_asker_undo() unmounts. */
+static int mount_for_asker(const struct joining *a, const struct join_target *t,
+			   int target, unsigned long flags, struct error *err)
+{
+	AUTO_FREE char *base = fs_join(t->work, "base");
+	AUTO_FREE char *upper = fs_join(t->work, "upper");
+	AUTO_FREE char *work = fs_join(t->work, "work");
+	const struct asker_overlay o = {
+		.source = a->j->source,
+		.base = base,
+		.upper = upper,
+		.work = work,
+		.snapshot = t->snapshot,
+		.target = target,
+		.is_noexec = flags & MS_NOEXEC,
+	};
+
+	if (!base || !upper || !work)
+		return error_nomem(err);
+	if (mkdir(base, 0700) < 0)
+		return error_set(err, errno, "make '%.300s': %s", base,
+				 strerror(errno));
+	return error_wrap(err, asker_mount(a->j->asker, &o, err), "'%.200s'",
+			  t->path);
+}
+
+static int open_target(const struct joining *a, struct join_target *t, int *ret,
+		       struct error *err)
+{
+	int rc;
+
+	if (a->j->asker)
+		return asker_open_target(a->j->asker, t->path, ret, err);
+	rc = make_target(a, t, err);
+	if (rc < 0)
+		return rc;
+	*ret = fs_openat2(AT_FDCWD, t->path, O_PATH | O_DIRECTORY,
+			  RESOLVE_NO_SYMLINKS);
+	return *ret < 0 ? error_set(err, errno, "open '%.300s': %s", t->path,
+				    strerror(errno))
+			: 0;
+}
+
 static int join_one(const struct joining *a, struct join_target *t,
 		    struct error *err)
 {
 	AUTO_CLOSE int target = -1;
 	AUTO_CLOSE int upper = -1;
 	unsigned long flags = 0;
-	int rc = make_target(a, t, err);
+	int rc = open_target(a, t, &target, err);
 
 	if (rc < 0)
 		return rc;
-	target = fs_openat2(AT_FDCWD, t->path, O_PATH | O_DIRECTORY,
-			    RESOLVE_NO_SYMLINKS);
-	if (target < 0)
-		return error_set(err, errno, "open '%.300s': %s", t->path,
-				 strerror(errno));
 	rc = flags_of(target, t->path, &flags, err);
 	if (rc == 0)
 		rc = make_work(t, &upper, err);
 	if (rc == 0)
 		rc = copy_attributes(t->snapshot, upper, err);
-	return rc < 0 ? rc : mount_overlay(a, t, target, flags, err);
+	if (rc < 0)
+		return rc;
+	return a->j->asker ? mount_for_asker(a, t, target, flags, err)
+			   : mount_overlay(a, t, target, flags, err);
 }
 
 /* ---------------------------------------------------------------------------- all --- */
@@ -297,11 +339,20 @@ static int refuse_below(void *arg, const struct mount_row *row)
 	return 0;
 }
 
-static int check_below(const struct env_targets *t, struct error *err)
+static int check_below(const struct joining *a, struct error *err)
 {
-	struct below_search s = { .targets = t, .err = err };
+	struct below_search s = { .targets = a->j->targets, .err = err };
+	FILE *f;
+	int rc;
 
-	return mount_table_each(refuse_below, &s, err);
+	if (!a->j->asker)
+		return mount_table_each(refuse_below, &s, err);
+	rc = asker_mounts(a->j->asker, &f, err);
+	if (rc < 0)
+		return rc;
+	rc = mount_table_read(f, refuse_below, &s);
+	(void)fclose(f);
+	return rc;
 }
 
 static int join_all(struct joining *a, struct error *err)
@@ -309,7 +360,7 @@ static int join_all(struct joining *a, struct error *err)
 	int rc = open_tree_root(a, err);
 
 	if (rc == 0)
-		rc = check_below(a->j->targets, err);
+		rc = check_below(a, err);
 	/* What cannot be is known before the first is mounted. */
 	for (size_t i = 0; rc == 0 && i < a->j->targets->n; i++) {
 		a->targets[i].path = a->j->targets->paths[i];
@@ -343,6 +394,8 @@ int env_join(const struct env_join *j, struct error *err)
 	for (size_t i = 0; i < j->targets->n; i++)
 		a.targets[i].snapshot = -1;
 	rc = join_all(&a, err);
+	if (rc < 0 && j->asker)
+		env_asker_undo(j->asker);
 	for (size_t i = j->targets->n; i-- > 0;) {
 		struct join_target *t = &a.targets[i];
 

@@ -81,16 +81,12 @@ bool mount_row_parse(char *line, struct mount_row *ret)
 	return true;
 }
 
-int mount_table_each(mount_row_fn *fn, void *arg, struct error *err)
+int mount_table_read(FILE *f, mount_row_fn *fn, void *arg)
 {
-	FILE *f = fopen("/proc/self/mountinfo", "re");
 	AUTO_FREE char *line = NULL;
 	size_t room = 0;
 	int rc = 0;
 
-	if (!f)
-		return error_set(err, errno, "read /proc/self/mountinfo: %s",
-				 strerror(errno));
 	while (rc == 0 && getline(&line, &room, f) > 0) {
 		struct mount_row row;
 
@@ -98,6 +94,18 @@ int mount_table_each(mount_row_fn *fn, void *arg, struct error *err)
 		if (mount_row_parse(line, &row))
 			rc = fn(arg, &row);
 	}
+	return rc;
+}
+
+int mount_table_each(mount_row_fn *fn, void *arg, struct error *err)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	int rc;
+
+	if (!f)
+		return error_set(err, errno, "read /proc/self/mountinfo: %s",
+				 strerror(errno));
+	rc = mount_table_read(f, fn, arg);
 	(void)fclose(f);
 	return rc;
 }

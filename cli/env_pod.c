@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/env_pod.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "net/control.h"
+
+#define CALL_S 90
+
+int env_pod_read(int fd, struct buf *ret, struct error *err)
+{
+	char c;
+
+	buf_reset(ret);
+	for (;;) {
+		ssize_t n = recv(fd, &c, 1, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err,
+					 errno == EAGAIN ? ETIMEDOUT : errno,
+					 "no line comes: %s",
+					 strerror(errno == EAGAIN ? ETIMEDOUT
+								  : errno));
+		if (n == 0)
+			return error_set(err, ECONNRESET,
+					 "the other end left");
+		if (c == '\n')
+			return buf_append(ret, "", 1) < 0 ? error_nomem(err)
+							  : 0;
+		if (ret->len + 2 > ENV_POD_LINE_MAX)
+			return error_set(err, EMSGSIZE,
+					 "a line is longer than %d bytes",
+					 ENV_POD_LINE_MAX);
+		if (buf_append(ret, &c, 1) < 0)
+			return error_nomem(err);
+	}
+}
+
+int env_pod_write(int fd, const struct buf *line, struct error *err)
+{
+	size_t done = 0;
+
+	while (done < line->len) {
+		ssize_t n = send(fd, line->data + done, line->len - done,
+				 MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err, errno, "no line is taken: %s",
+					 strerror(errno));
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+const char *env_pod_socket(void)
+{
+	const char *named = getenv("BOOTSEER_ENV_SOCKET");
+
+	if (named)
+		return *named ? named : NULL;
+	return access(ENV_POD_SOCKET, W_OK) == 0 ? ENV_POD_SOCKET : NULL;
+}
+
+static int connect_to(const char *path, int *ret, struct error *err)
+{
+	const struct timeval patience = { .tv_sec = CALL_S };
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (strlen(path) >= sizeof(at.sun_path))
+		return error_set(err, ENAMETOOLONG,
+				 "the path of a socket has at most %zu bytes",
+				 sizeof(at.sun_path) - 1);
+	memcpy(at.sun_path, path, strlen(path) + 1);
+	if (fd < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+		       sizeof(patience)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
+		       sizeof(patience)) < 0 ||
+	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
+		return error_set(err, errno, "'%.100s', the container's socket: %s",
+				 path, strerror(errno));
+	*ret = steal_fd(&fd);
+	return 0;
+}
+
+/* The result is dropped: a failure is what counts. */
+static int call(int fd, const char *method, json_t *params, struct error *err)
+{
+	AUTO_BUF line = BUF_INIT;
+	json_t *result = NULL;
+	int rc = control_request_format(method, params, &line, err);
+
+	if (rc == 0)
+		rc = env_pod_write(fd, &line, err);
+	if (rc == 0)
+		rc = env_pod_read(fd, &line, err);
+	if (rc == 0)
+		rc = control_reply_parse(line.data, line.len - 1, &result, err);
+	json_decref(result);
+	return rc;
+}
+
+static json_t *restore_params(const struct env_mount_job *job)
+{
+	char key[DIGEST_STR_MAX], manifest[DIGEST_STR_MAX];
+	json_t *targets = json_array();
+
+	digest_format(&job->snap->key.digest, key);
+	digest_format(&job->snap->manifest, manifest);
+	for (size_t i = 0; i < job->targets->n; i++)
+		if (json_array_append_new(
+			    targets, json_string(job->targets->paths[i])) < 0) {
+			json_decref(targets);
+			return NULL;
+		}
+	return json_pack("{s:s, s:s, s:s, s:s, s:o}", "store", job->store,
+			 "folder", job->snap->folder, "key", key, "manifest",
+			 manifest, "targets", targets);
+}
+
+int env_pod_mount(const char *path, const struct env_mount_job *job,
+		  struct error *err)
+{
+	json_t *params = restore_params(job);
+	AUTO_CLOSE int fd = -1;
+	int rc = params ? connect_to(path, &fd, err)
+			: error_set(err, EINVAL,
+				    "no memory, or a path is not UTF-8");
+
+	if (rc == 0)
+		rc = call(fd, "environment.restore", params, err);
+	json_decref(params);
+	if (rc < 0)
+		return rc;
+	rc = job->check ? job->check->is_good(job->check, err) : 0;
+	if (rc < 0) {
+		(void)!call(fd, "environment.drop", NULL, NULL);
+		return rc;
+	}
+	return call(fd, "environment.keep", NULL, err);
+}

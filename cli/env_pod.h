@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The socket by which a container has environments mounted: docs/formats/control.md. */
+#ifndef BOOTSEER_CLI_ENV_POD_H
+#define BOOTSEER_CLI_ENV_POD_H
+
+#include "cli/env_mount.h"
+
+#define ENV_POD_SOCKET "/run/bootseer-env/env.sock"
+#define ENV_POD_LINE_MAX 65536
+
+/* A line without its end, within ENV_POD_LINE_MAX and the socket's time-out.
+ * -ECONNRESET: the other end left. */
+int env_pod_read(int fd, struct buf *ret, struct error *err) MUST_CHECK;
+int env_pod_write(int fd, const struct buf *line, struct error *err) MUST_CHECK;
+
+/* The socket that this container was given; NULL: none. */
+const char *env_pod_socket(void);
+/* As env_mount(), by the socket at `path`. */
+int env_pod_mount(const char *path, const struct env_mount_job *job,
+		  struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `bootseer env socket`: a socket for the containers of one pod, by which bootseerd's
+ * environments are mounted at their targets.  One process without threads listens; each
+ * connection has a child, which ends by an alarm whatever happens to it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/env.h"
+#include "cli/env_pod.h"
+#include "cli/node_ask.h"
+#include "cli/node_socket.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "net/control.h"
+
+#define CHILDREN_MAX 4
+#define ASK_S 5     /* for the question to be said */
+#define ANSWER_S 120 /* for the mount */
+#define KEEP_S 3700 /* a --verify may take an hour */
+#define BURST 16    /* questions at once; then one in RATE_NS */
+#define RATE_NS NS_PER_S
+#define TARGETS_MAX 64
+#define TARGET_MAX 4095
+#define LIST_MAX 65536
+
+struct env_socket_config {
+	struct node_options node;
+	char **stores;
+	uint64_t most;
+};
+
+struct pod_question {
+	struct control_request request; /* owns the texts */
+	const char *store, *folder, *key, *manifest;
+	char *paths[TARGETS_MAX];
+	struct env_targets targets;
+};
+
+struct pod_socket {
+	const struct env_socket_config *cfg;
+	int dir; /* that of the operand */
+	char *list;
+	int listener, signals;
+	unsigned int n_children;
+	int64_t tokens, counted_ns;
+};
+
+/* ----------------------------------------------------------------------- question --- */
+
+/* Absolute, and without anything that is not a name. */
+static bool is_plain_path(const char *p)
+{
+	size_t len = strlen(p);
+
+	if (len < 2 || len > TARGET_MAX || p[0] != '/' || p[len - 1] == '/')
+		return false;
+	for (const char *at = p; at; at = strchr(at + 1, '/')) {
+		size_t n = strcspn(at + 1, "/");
+
+		if (n == 0 || (n == 1 && at[1] == '.') ||
+		    (n == 2 && at[1] == '.' && at[2] == '.'))
+			return false;
+	}
+	return true;
+}
+
+static bool is_in(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+
+	return strncmp(path, folder, len) == 0 &&
+	       (path[len] == '/' || !path[len]);
+}
+
+static int take_targets(json_t *list, struct pod_question *q, struct error *err)
+{
+	size_t n = json_array_size(list);
+
+	if (n < 1 || n > TARGETS_MAX)
+		return error_set(err, EINVAL, "parameters: 1 to %d targets",
+				 TARGETS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const char *p = json_string_value(json_array_get(list, i));
+
+		if (!p || !is_plain_path(p))
+			return error_set(err, EINVAL,
+					 "parameters: a target is an absolute "
+					 "path without '.' and '..'");
+		for (size_t k = 0; k < i; k++)
+			if (is_in(p, q->paths[k]) || is_in(q->paths[k], p))
+				return error_set(err, EINVAL,
+						 "parameters: one target lies "
+						 "in another");
+		q->paths[i] = (char *)(uintptr_t)p;
+	}
+	q->targets = (struct env_targets){ .paths = q->paths, .n = n };
+	return 0;
+}
+
+static int check_store(const struct env_socket_config *cfg, const char *store,
+		       struct error *err)
+{
+	for (char **u = cfg->stores; u && *u; u++)
+		if (strcmp(*u, store) == 0)
+			return 0;
+	return error_set(err, EACCES,
+			 "the container's socket has no --store '%.120s'",
+			 store);
+}
+
+static int take_question(const struct env_socket_config *cfg,
+			 const struct buf *line, struct pod_question *q,
+			 struct error *err)
+{
+	json_error_t why;
+	json_t *targets;
+	int rc = control_request_parse(line->data, line->len - 1, &q->request,
+				       err);
+
+	if (rc < 0)
+		return rc;
+	if (strcmp(q->request.method, "environment.restore") != 0)
+		return error_set(err, ENOSYS,
+				 "the container's socket restores "
+				 "environments, and nothing else");
+	if (json_unpack_ex(q->request.params, &why, JSON_STRICT,
+			   "{s:s, s:s, s:s, s:s, s:o}", "store", &q->store,
+			   "folder", &q->folder, "key", &q->key, "manifest",
+			   &q->manifest, "targets", &targets) < 0)
+		return error_set(err, EINVAL, "parameters: %s", why.text);
+	rc = take_targets(targets, q, err);
+	return rc < 0 ? rc : check_store(cfg, q->store, err);
+}
+
+/* -------------------------------------------------------------------------- places --- */
+
+static int node_release(const struct pod_socket *s, const char *name)
+{
+	struct error err = ERROR_INIT;
+	json_t *reply = NULL;
+	int rc = node_ask(&s->cfg->node, "environment.umount",
+			  json_pack("{s:s}", "name", name), &reply, &err);
+
+	json_decref(reply);
+	return rc;
+}
+
+/* Only one process has it; -1: it is another's for too long, and the alarm ends us. */
+static int lock_list(const struct pod_socket *s)
+{
+	int fd = openat(s->dir, "mounts.lock",
+			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	while (fd >= 0 && flock(fd, LOCK_EX) < 0 && errno == EINTR)
+		;
+	return fd;
+}
+
+/* Names of mounts that bootseerd still has: where `is_full`, those are asked for. */
+static int read_list(const struct pod_socket *s, const char *without,
+		     bool is_full, struct buf *ret, size_t *ret_n,
+		     struct error *err)
+{
+	AUTO_BUF was = BUF_INIT;
+	char *save = NULL;
+	int rc = fs_read_file(s->list, LIST_MAX, &was, err);
+
+	*ret_n = 0;
+	if (rc == -ENOENT)
+		return 0;
+	if (rc == 0 && buf_append(&was, "", 1) < 0)
+		rc = error_nomem(err);
+	if (rc < 0)
+		return rc;
+	for (char *name = strtok_r(was.data, "\n", &save); name;
+	     name = strtok_r(NULL, "\n", &save)) {
+		if ((without && strcmp(name, without) == 0) ||
+		    (is_full && node_release(s, name) == 0))
+			continue;
+		if (buf_printf(ret, "%s\n", name) < 0)
+			return error_nomem(err);
+		(*ret_n)++;
+	}
+	return 0;
+}
+
+static int take_place(const struct pod_socket *s, const char *name,
+		      struct error *err)
+{
+	AUTO_CLOSE int lock = lock_list(s);
+	AUTO_BUF names = BUF_INIT;
+	size_t n, most = (size_t)s->cfg->most;
+	int rc = read_list(s, NULL, false, &names, &n, err);
+
+	if (rc == 0 && n >= most) {
+		buf_reset(&names);
+		rc = read_list(s, NULL, true, &names, &n, err);
+	}
+	if (rc < 0)
+		return rc;
+	if (n >= most)
+		return error_set(err, EDQUOT,
+				 "%zu environments are mounted by this socket "
+				 "already: --most",
+				 n);
+	if (buf_printf(&names, "%s\n", name) < 0)
+		return error_nomem(err);
+	return fs_replace_file(s->list, names.data, names.len, 0600, err);
+}
+
+static void give_place_back(const struct pod_socket *s, const char *name)
+{
+	AUTO_CLOSE int lock = lock_list(s);
+	AUTO_BUF names = BUF_INIT;
+	size_t n;
+
+	if (read_list(s, name, false, &names, &n, NULL) == 0)
+		(void)!fs_replace_file(s->list, names.data ? names.data : "",
+				       names.len, 0600, NULL);
+}
+
+/* ---------------------------------------------------------------------- connection --- */
+
+static int mount_at_node(const struct pod_socket *s,
+			 const struct pod_question *q, const char *name,
+			 json_t **ret, struct error *err)
+{
+	return node_ask(&s->cfg->node, "environment.mount",
+			json_pack("{s:s, s:s, s:s, s:s, s:s}", "store",
+				  q->store, "folder", q->folder, "name", name,
+				  "key", q->key, "manifest", q->manifest),
+			ret, err);
+}
+
+static int join_for(struct env_asker *asker, const struct pod_question *q,
+		    const char *name, const json_t *mounted, struct error *err)
+{
+	char source[64];
+	const struct env_join j = {
+		.targets = &q->targets,
+		.tree = reply_raw(mounted, "path"),
+		.work = reply_raw(mounted, "work"),
+		.source = source,
+		.asker = asker,
+	};
+	int rc;
+
+	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
+	rc = env_asker_isolate(asker, err);
+	return rc < 0 ? rc : env_join(&j, err);
+}
+
+static int reply_with(int fd, int rc, const struct error *why)
+{
+	AUTO_BUF line = BUF_INIT;
+	json_t *none = json_object();
+
+	if (rc == 0)
+		rc = control_reply_format(none, &line, NULL);
+	else
+		rc = control_error_format(why, &line, NULL);
+	json_decref(none);
+	return rc < 0 ? rc : env_pod_write(fd, &line, NULL);
+}
+
+/* The asker looks whether what is there is good; one that leaves has not said so. */
+static bool is_kept(int fd)
+{
+	const struct timeval patience = { .tv_sec = KEEP_S };
+	struct control_request r = { .root = NULL };
+	AUTO_BUF line = BUF_INIT;
+	bool is = false;
+
+	(void)alarm(KEEP_S + ANSWER_S);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			 sizeof(patience));
+	if (env_pod_read(fd, &line, NULL) == 0 &&
+	    control_request_parse(line.data, line.len - 1, &r, NULL) == 0)
+		is = strcmp(r.method, "environment.keep") == 0;
+	control_request_fini(&r);
+	(void)alarm(ANSWER_S);
+	return is;
+}
+
+static int restore_for(const struct pod_socket *s, int fd,
+		       const struct pod_question *q, struct env_asker *asker,
+		       const char *name, struct error *err)
+{
+	json_t *mounted = NULL;
+	int rc = mount_at_node(s, q, name, &mounted, err);
+
+	if (rc == 0)
+		rc = join_for(asker, q, name, mounted, err);
+	json_decref(mounted);
+	if (rc < 0)
+		return rc;
+	if (reply_with(fd, 0, NULL) < 0 || !is_kept(fd)) {
+		env_asker_undo(asker);
+		return error_set(err, ECANCELED, "it was not kept");
+	}
+	return 0;
+}
+
+static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
+		  struct error *err)
+{
+	struct env_asker *asker = NULL;
+	AUTO_BUF line = BUF_INIT;
+	char name[ENV_MOUNT_NAME_ROOM];
+	int rc = env_asker_open(fd, &asker, err);
+
+	if (rc == 0)
+		rc = env_pod_read(fd, &line, err);
+	if (rc == 0)
+		rc = take_question(s->cfg, &line, q, err);
+	if (rc == 0)
+		rc = env_mount_choose_name(name, err);
+	(void)alarm(ANSWER_S);
+	if (rc == 0)
+		rc = take_place(s, name, err);
+	if (rc == 0) {
+		rc = restore_for(s, fd, q, asker, name, err);
+		/* Its descriptors are of the mounts. */
+		env_asker_free(asker);
+		asker = NULL;
+		/* What is still in use bootseerd ends by itself, and its place is
+		 * looked at again when places are short. */
+		if (rc < 0 && node_release(s, name) == 0)
+			give_place_back(s, name);
+	}
+	env_asker_free(asker);
+	return rc;
+}
+
+static void serve_child(const struct pod_socket *s, int fd)
+{
+	const struct timeval patience = { .tv_sec = ASK_S };
+	struct pod_question q = { .store = NULL };
+	struct error err = ERROR_INIT;
+	sigset_t none;
+	int rc;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)alarm(2 * ASK_S);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			 sizeof(patience));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
+			 sizeof(patience));
+	rc = answer(s, fd, &q, &err);
+	(void)!reply_with(fd, rc, &err);
+	if (rc < 0 && rc != -ECONNRESET)
+		fprintf(stderr, "bootseer env socket: %s\n", err.msg);
+	control_request_fini(&q.request);
+}
+
+/* ------------------------------------------------------------------------- listener --- */
+
+/* How long no question is taken, in ms; -1: until something happens. */
+static int pace(struct pod_socket *s)
+{
+	int64_t now = clock_now_ns();
+	int64_t more = (now - s->counted_ns) / RATE_NS;
+
+	s->tokens = s->tokens + more > BURST ? BURST : s->tokens + more;
+	s->counted_ns += more * RATE_NS;
+	if (s->n_children >= CHILDREN_MAX || s->tokens > 0)
+		return -1;
+	return (int)((s->counted_ns + RATE_NS - now) / NS_PER_MS) + 1;
+}
+
+static void take_one(struct pod_socket *s)
+{
+	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+	pid_t pid;
+
+	if (fd < 0)
+		return;
+	s->tokens--;
+	pid = fork();
+	if (pid == 0) {
+		serve_child(s, fd);
+		_exit(0);
+	}
+	if (pid > 0)
+		s->n_children++;
+	(void)close(fd);
+}
+
+/* False: it ends. */
+static bool take_signal(struct pod_socket *s)
+{
+	struct signalfd_siginfo i;
+
+	if (read(s->signals, &i, sizeof(i)) != sizeof(i))
+		return true;
+	if (i.ssi_signo != SIGCHLD)
+		return false;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		s->n_children--;
+	return true;
+}
+
+static int listen_all(struct pod_socket *s, struct error *err)
+{
+	bool goes_on = true;
+
+	s->tokens = BURST;
+	s->counted_ns = clock_now_ns();
+	while (goes_on) {
+		int ms = pace(s);
+		bool takes = s->tokens > 0 && s->n_children < CHILDREN_MAX;
+		struct pollfd p[2] = {
+			{ .fd = s->signals, .events = POLLIN },
+			{ .fd = takes ? s->listener : -1, .events = POLLIN },
+		};
+
+		if (poll(p, 2, ms) < 0 && errno != EINTR)
+			return error_set(err, errno, "poll: %s",
+					 strerror(errno));
+		if (p[0].revents)
+			goes_on = take_signal(s);
+		else if (p[1].revents)
+			take_one(s);
+	}
+	return 0;
+}
+
+static int watch_signals(struct pod_socket *s, struct error *err)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signals < 0 ? error_set(err, errno, "signals: %s",
+					  strerror(errno))
+			      : 0;
+}
+
+/* In DIR/pod, which is what the pod gets; what lies beside it no container sees. */
+static int open_listener(struct pod_socket *s, const char *dir,
+			 struct error *err)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	mode_t mask;
+	int rc;
+
+	if (mkdirat(s->dir, "pod", 0755) < 0 && errno != EEXIST)
+		return error_set(err, errno, "make '%.200s/pod': %s", dir,
+				 strerror(errno));
+	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path),
+			     "%s/pod/env.sock",
+			     dir) >= sizeof(at.sun_path))
+		return error_set(err, ENAMETOOLONG,
+				 "'%.200s' is too long for a socket", dir);
+	(void)unlink(at.sun_path);
+	s->listener = socket(AF_UNIX,
+			     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* Any user of the container; the folder keeps the node's away. */
+	mask = umask(0);
+	rc = s->listener < 0 ||
+	     bind(s->listener, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
+	     listen(s->listener, SOMAXCONN) < 0;
+	(void)umask(mask);
+	if (rc)
+		return error_set(err, errno, "listen at '%s': %s", at.sun_path,
+				 strerror(errno));
+	fprintf(stderr, "bootseer env socket: ready %s\n", at.sun_path);
+	return 0;
+}
+
+static int open_dir(struct pod_socket *s, const char *dir, struct error *err)
+{
+	static const char *const ours[] = { "pod", "mounts", "mounts.lock",
+					    NULL };
+	int rc = fs_mkdir_private(dir, ours, err);
+
+	if (rc < 0)
+		return rc;
+	s->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir < 0)
+		return error_set(err, errno, "open '%.200s': %s", dir,
+				 strerror(errno));
+	if (flock(s->dir, LOCK_EX | LOCK_NB) < 0)
+		return error_set(err, EBUSY,
+				 "another 'env socket' serves '%.200s': end "
+				 "it, or name another folder",
+				 dir);
+	s->list = fs_join(dir, "mounts");
+	return s->list ? 0 : error_nomem(err);
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	struct pod_socket s = {
+		.cfg = config, .dir = -1, .listener = -1, .signals = -1
+	};
+	int rc;
+
+	if (geteuid() != 0)
+		return error_set(err, EPERM,
+				 "it mounts, which user %u may not: run it as "
+				 "root",
+				 geteuid());
+	rc = open_dir(&s, args[0], err);
+	if (rc == 0)
+		rc = watch_signals(&s, err);
+	if (rc == 0)
+		rc = open_listener(&s, args[0], err);
+	if (rc == 0)
+		rc = listen_all(&s, err);
+	if (s.listener >= 0) {
+		(void)close(s.listener);
+		(void)unlinkat(s.dir, "pod/env.sock", 0);
+	}
+	if (s.signals >= 0)
+		(void)close(s.signals);
+	if (s.dir >= 0)
+		(void)close(s.dir);
+	free(s.list);
+	return rc;
+}
+
+static int check(const void *config, char **args, struct error *err)
+{
+	const struct env_socket_config *c = config;
+	int rc = 0;
+
+	if (!c->stores || !c->stores[0])
+		return error_set(err, EINVAL,
+				 "which stores may the pod have mounted? "
+				 "--store URL");
+	for (char **u = c->stores; rc == 0 && *u; u++)
+		rc = env_check_store(*u, err);
+	return rc;
+}
+
+static const struct option_spec options[] = {
+	NODE_OPTIONS(struct env_socket_config),
+	{ .key = "store",
+	  .type = OPTION_LIST,
+	  .offset = offsetof(struct env_socket_config, stores),
+	  .arg = "URL",
+	  .help = "A store whose environments the pod may have mounted, as "
+		  "its containers name it; bootseerd must have it as an "
+		  "--env-store, too." },
+	{ .key = "most",
+	  .type = OPTION_INTEGER,
+	  .offset = offsetof(struct env_socket_config, most),
+	  .def = "16",
+	  .min = "1",
+	  .max = "1000",
+	  .help = "So many environments may be mounted by this socket at "
+		  "once." },
+	{ .key = NULL },
+};
+
+const struct command env_socket_command = {
+	.brief = "Have environments mounted for a pod's containers",
+	.program = {
+		.name = "bootseer env socket",
+		.usage = "--store URL [OPTIONS] DIR",
+		.summary = "Listen at DIR/pod/env.sock. Containers that DIR/pod "
+			   "is mounted in at /run/bootseer-env may have "
+			   "snapshots of the stores mounted at folders of "
+			   "theirs, by 'bootseer env run', and nothing else.",
+		.options = options,
+		.see_also = "bootseer(1), bootseerd(8)",
+		.min_args = 1,
+		.max_args = 1,
+	},
+	.config_size = sizeof(struct env_socket_config),
+	.check = check,
+	.run = run,
+};
