@@ -20,7 +20,8 @@ int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
 
 	if (getrandom(n, sizeof(n), 0) != sizeof(n))
 		return error_set(err, EIO, "no random bytes");
-	(void)snprintf(ret, ENV_MOUNT_NAME_ROOM, "%016" PRIx64 "%016" PRIx64, n[0], n[1]);
+	(void)snprintf(ret, ENV_MOUNT_NAME_ROOM, "%016" PRIx64 "%016" PRIx64,
+		       n[0], n[1]);
 	return 0;
 }
 

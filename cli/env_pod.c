@@ -30,8 +30,7 @@ int env_pod_read(int fd, struct buf *ret, struct error *err)
 					 strerror(errno == EAGAIN ? ETIMEDOUT
 								  : errno));
 		if (n == 0)
-			return error_set(err, ECONNRESET,
-					 "the other end left");
+			return error_set(err, ECONNRESET, "the other end left");
 		if (c == '\n')
 			return buf_append(ret, "", 1) < 0 ? error_nomem(err)
 							  : 0;
@@ -88,8 +87,9 @@ static int connect_to(const char *path, int *ret, struct error *err)
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
 		       sizeof(patience)) < 0 ||
 	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
-		return error_set(err, errno, "'%.100s', the container's socket: %s",
-				 path, strerror(errno));
+		return error_set(err, errno,
+				 "'%.100s', the container's socket: %s", path,
+				 strerror(errno));
 	*ret = steal_fd(&fd);
 	return 0;
 }
@@ -119,8 +119,9 @@ static json_t *restore_params(const struct env_mount_job *job)
 	digest_format(&job->snap->key.digest, key);
 	digest_format(&job->snap->manifest, manifest);
 	for (size_t i = 0; i < job->targets->n; i++)
-		if (json_array_append_new(
-			    targets, json_string(job->targets->paths[i])) < 0) {
+		if (json_array_append_new(targets,
+					  json_string(job->targets->paths[i])) <
+		    0) {
 			json_decref(targets);
 			return NULL;
 		}

@@ -30,10 +30,10 @@
 #include "net/control.h"
 
 #define CHILDREN_MAX 4
-#define ASK_S 5     /* for the question to be said */
+#define ASK_S 5      /* for the question to be said */
 #define ANSWER_S 120 /* for the mount */
-#define KEEP_S 3700 /* a --verify may take an hour */
-#define BURST 16    /* questions at once; then one in RATE_NS */
+#define KEEP_S 3700  /* a --verify may take an hour */
+#define BURST 16     /* questions at once; then one in RATE_NS */
 #define RATE_NS NS_PER_S
 #define TARGETS_MAX 64
 #define TARGET_MAX 4095
@@ -453,9 +453,9 @@ static int watch_signals(struct pod_socket *s, struct error *err)
 	(void)sigaddset(&set, SIGCHLD);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signals < 0 ? error_set(err, errno, "signals: %s",
-					  strerror(errno))
-			      : 0;
+	return s->signals < 0
+		       ? error_set(err, errno, "signals: %s", strerror(errno))
+		       : 0;
 }
 
 /* In DIR/pod, which is what the pod gets; what lies beside it no container sees. */
@@ -470,13 +470,12 @@ static int open_listener(struct pod_socket *s, const char *dir,
 		return error_set(err, errno, "make '%.200s/pod': %s", dir,
 				 strerror(errno));
 	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path),
-			     "%s/pod/env.sock",
-			     dir) >= sizeof(at.sun_path))
+			     "%s/pod/env.sock", dir) >= sizeof(at.sun_path))
 		return error_set(err, ENAMETOOLONG,
 				 "'%.200s' is too long for a socket", dir);
 	(void)unlink(at.sun_path);
-	s->listener = socket(AF_UNIX,
-			     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	s->listener =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* Any user of the container; the folder keeps the node's away. */
 	mask = umask(0);
 	rc = s->listener < 0 ||

@@ -133,8 +133,8 @@ static int read_peer(int socket, struct env_asker *a, struct error *err)
 	a->groups = calloc(len / sizeof(gid_t) + 1, sizeof(gid_t));
 	if (!a->groups)
 		return error_nomem(err);
-	if (len > 0 && getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, a->groups,
-				  &len) < 0)
+	if (len > 0 &&
+	    getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, a->groups, &len) < 0)
 		return error_set(err, errno, "groups of who asks: %s",
 				 strerror(errno));
 	a->n_groups = len / sizeof(gid_t);
@@ -431,9 +431,9 @@ static int make_overlay(const struct asker_overlay *o, int base, int *ret)
 	const struct {
 		const char *key, *value;
 	} options[] = {
-		{ "source", o->source },       { "index", "off" },
-		{ "metacopy", "off" },         { "redirect_dir", "nofollow" },
-		{ "lowerdir", lower },         { "upperdir", o->upper },
+		{ "source", o->source }, { "index", "off" },
+		{ "metacopy", "off" },   { "redirect_dir", "nofollow" },
+		{ "lowerdir", lower },   { "upperdir", o->upper },
 		{ "workdir", o->work },
 	};
 
@@ -467,10 +467,9 @@ int asker_mount(struct env_asker *a, const struct asker_overlay *o,
 	rc = make_overlay(o, base, &overlay);
 	if (rc < 0)
 		return error_set(err, -rc, "an overlay: %s%s", strerror(-rc),
-				 rc == -EINVAL
-					 ? ": too many file systems are "
-					   "stacked there"
-					 : "");
+				 rc == -EINVAL ? ": too many file systems are "
+						 "stacked there"
+					       : "");
 	rc = enter(a, err);
 	if (rc < 0)
 		return rc;

@@ -20,10 +20,11 @@ int asker_mounts(const struct env_asker *a, FILE **ret,
 
 struct asker_overlay {
 	const char *source; /* name in the table of mounts */
-	const char *base;   /* an empty folder of ours: the target is attached here */
+	const char *
+		base; /* an empty folder of ours: the target is attached here */
 	const char *upper, *work;
-	int snapshot;       /* O_PATH */
-	int target;         /* from asker_open_target() */
+	int snapshot; /* O_PATH */
+	int target;   /* from asker_open_target() */
 	bool is_noexec;
 };
 /* Mount the overlay at the target in the asker's namespace, nosuid and nodev. */

@@ -108,6 +108,7 @@ make_bundle() # NAME COMMAND [POD]
 		[ ! -e "$d" ] || mounts+=$(bind "$d" "$d" ro)
 	done
 	mounts+=$(bind "$W/store" "$W/store" rw)$(bind "$W/setup.sh" "$W/setup.sh" ro)
+	mounts+=$(bind "$BATS_TEST_DIRNAME/ask-env-socket.py" /ask.py ro)
 	[ -z "${3:-}" ] || mounts+=$(bind "$W/$3/pod" /run/bootseer-env ro)
 	python3 - "$dir/config.json" "$2" "[${mounts%,}]" <<-'EOT'
 		import json, os, sys
@@ -153,6 +154,13 @@ capture()
 	[ "$(grep -c . "$W/store/ran")" = 1 ]
 }
 
+# A folder of root's in one in which the container's user may rename.
+roots_folder() # NAME
+{
+	mkdir -p "bundle.$1/rootfs/srv/roots/old"
+	chown 1000 "bundle.$1/rootfs/srv"
+}
+
 # shellcheck disable=SC2016 # the container expands it
 look='cat $SITE/pkg/a.py $SITE/old/file $SITE/old/kept; test ! -e $SITE/old/gone;
 	echo mine >$SITE/pkg/mine; grep " $SITE " /proc/self/mountinfo'
@@ -179,4 +187,89 @@ n_environments()
 	run ! grep bootseer-env: /proc/self/mountinfo
 	run ! grep bootseer-env: "/proc/$socket_pid/mountinfo"
 	run ! grep bootseer-env: "/proc/$node_pid/mountinfo"
+}
+
+@test "a container is mounted nothing where it may not write, nor of other stores" {
+	capture
+	node_start
+	socket_start pod
+	socket_start other --store file:///nowhere
+	make_bundle hostile true pod
+	roots_folder hostile
+	# shellcheck disable=SC2016 # the container expands it
+	in_container hostile 'ask() { python3 /ask.py $STORE keep "$@"; }
+		ask /srv/../srv/site srv/site $SITE,$SITE/old noise
+		mv $SITE /srv/was; ask $SITE
+		ln -s was $SITE; ask $SITE
+		rm $SITE; mv /srv/roots $SITE; ask $SITE
+		! grep bootseer-env: /proc/self/mountinfo' pod >answers
+	[ "$(grep -c '"error"' answers)" = 7 ]
+	run ! grep '"result"' answers
+	# Without the socket it is unpacked.
+	in_container without "$(run_line)" 2>without.said
+	grep '^bootseer env run: restored ' without.said
+	# Users of the node do not come to it.
+	chmod 711 "$W"
+	run ! setpriv --reuid 1000 --regid 1000 --clear-groups test -e "$W/pod/pod/env.sock"
+	# And root of the node, who is in no container, has the other socket.
+	mkdir -p "$SITE"
+	BOOTSEER_ENV_SOCKET=$W/pod/pod/env.sock run -1 python3 - <<-'EOT'
+		import os, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(os.environ['BOOTSEER_ENV_SOCKET'])
+		sys.exit(b'is in none' in s.makefile('rb').readline())
+	EOT
+}
+
+@test "a folder that is swapped for a link leads nowhere else" {
+	capture
+	node_start
+	socket_start pod
+	make_bundle racer true pod
+	roots_folder racer
+	# shellcheck disable=SC2016 # the container expands it
+	in_container racer 'python3 -c "
+import os
+os.chdir(\"/srv\")
+while True:
+    os.rename(\"site\", \"was\")
+    os.symlink(\"roots\", \"site\")
+    os.unlink(\"site\")
+    os.rename(\"was\", \"site\")" &
+		python3 /ask.py $STORE keep $SITE/old $SITE/old $SITE/old \
+			$SITE/old $SITE/old $SITE/old
+		kill $!; grep bootseer-env: /proc/self/mountinfo | cut -d" " -f5 || :' \
+		pod >answers
+	[ "$(grep -c '"bootseer"' answers)" = 6 ]
+	run ! grep -e '^/srv/roots' answers
+}
+
+@test "what a container does not keep is unmounted, and places are given back" {
+	capture
+	node_start
+	socket_start pod --most 1
+	in_container leaver "python3 /ask.py $STORE leave $SITE" pod >answers
+	grep '"result"' answers
+	wait_for eval '[ ! -s "$W/pod/mounts" ]'
+	# A snapshot that its smoke test finds bad is taken back, and the command is run.
+	in_container bad "$(run_line --verify false) ; ! grep bootseer-env: /proc/self/mountinfo" \
+		pod 2>bad.said
+	[ "$(grep -c . "$W/store/ran")" = 2 ]
+}
+
+@test "a bootseerd that was killed, and a socket that was started again, are no matter" {
+	capture
+	node_start
+	socket_start pod --most 1 --timeout 1s
+	stop "$node_pid" KILL
+	in_container first "$(run_line)" pod 2>first.said
+	grep 'not mounted: .*it is unpacked' first.said
+	node_start
+	in_container second "$(run_line)" pod 2>second.said
+	grep '^bootseer env run: mounted ' second.said
+	stop "$socket_pid" KILL
+	socket_start pod --most 1
+	# Its one place is free, as the container before is gone.
+	in_container third "$(run_line)" pod 2>third.said
+	grep '^bootseer env run: mounted ' third.said
 }
