@@ -161,7 +161,7 @@ static int node_release(const struct pod_socket *s, const char *name)
 	return rc;
 }
 
-/* Only one process has it; -1: it is another's for too long, and the alarm ends us. */
+/* One process has it at a time; -1 with errno. */
 static int lock_list(const struct pod_socket *s)
 {
 	int fd = openat(s->dir, "mounts.lock",
@@ -206,8 +206,12 @@ static int take_place(const struct pod_socket *s, const char *name,
 	AUTO_CLOSE int lock = lock_list(s);
 	AUTO_BUF names = BUF_INIT;
 	size_t n, most = (size_t)s->cfg->most;
-	int rc = read_list(s, NULL, false, &names, &n, err);
+	int rc;
 
+	if (lock < 0)
+		return error_set(err, errno, "lock '%.200s': %s", s->list,
+				 strerror(errno));
+	rc = read_list(s, NULL, false, &names, &n, err);
 	if (rc == 0 && n >= most) {
 		buf_reset(&names);
 		rc = read_list(s, NULL, true, &names, &n, err);
@@ -230,7 +234,7 @@ static void give_place_back(const struct pod_socket *s, const char *name)
 	AUTO_BUF names = BUF_INIT;
 	size_t n;
 
-	if (read_list(s, name, false, &names, &n, NULL) == 0)
+	if (lock >= 0 && read_list(s, name, false, &names, &n, NULL) == 0)
 		(void)!fs_replace_file(s->list, names.data ? names.data : "",
 				       names.len, 0600, NULL);
 }
