@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 #include "common/fs.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 #include "image/writer/upload.h"
 
 #define PACKS_MAX 20000 /* of one conversion: they must fit in a manifest */

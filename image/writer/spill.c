@@ -9,7 +9,7 @@
 #include "common/buf.h"
 #include "common/bytes.h"
 #include "common/fs.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 
 /* Mapped at once; what is put lies in one.  Mappings never move. */
 #define SEGMENT (64 * MIB)

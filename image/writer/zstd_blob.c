@@ -7,7 +7,7 @@
 
 #include "common/bytes.h"
 #include "common/fs.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 #include "image/writer/upload.h"
 
 /* Metadata is read in whole before a mount: worth the time. */

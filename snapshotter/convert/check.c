@@ -14,7 +14,7 @@
 #include "common/fs.h"
 #include "image/artifact/artifact.h"
 #include "image/artifact/packs.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 #include "snapshotter/convert/convert_priv.h"
 #include "snapshotter/convert/covered.h"
 

@@ -15,7 +15,7 @@
 #include <zlib.h>
 
 #include "common/fs.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 #include "image/writer/ordered_pool.h"
 #include "image/writer/upload.h"
 #include "snapshotter/convert/flat_image.h"

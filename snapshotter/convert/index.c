@@ -7,7 +7,7 @@
 
 #include "common/bounded_json.h"
 #include "common/fs.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 
 static const char *text(const json_t *o, const char *key)
 {

@@ -10,7 +10,7 @@
 #include "common/fs.h"
 #include "common/memory_gate.h"
 #include "common/pace.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 #include "snapshotter/convert/decode.h"
 
 #define PIECE (256 * KIB) /* plain bytes handed over at once */

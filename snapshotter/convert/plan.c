@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/array.h"
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 #include "image/writer/upload.h"
 #include "snapshotter/convert/layer_type.h"
 #include "snapshotter/convert/tar.h"

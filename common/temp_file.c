@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/temp_file.h"
+#include "common/temp_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files without a name for what is on its way to a store. */
-#ifndef BOOTSEER_IMAGE_TEMP_FILE_H
-#define BOOTSEER_IMAGE_TEMP_FILE_H
+#ifndef BOOTSEER_COMMON_TEMP_FILE_H
+#define BOOTSEER_COMMON_TEMP_FILE_H
 
 #include "common/error.h"
 
