@@ -25,7 +25,8 @@ int ckpt_check_first(const void *config, char **args, struct error *err)
 	if (!strstr(args[0], "://"))
 		return error_set(err, EINVAL,
 				 "'%.200s' is no store: say file:///DIR, "
-				 "s3://BUCKET/PREFIX or hdfs://HOST:PORT/DIR",
+				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "
+				 "docker://REGISTRY/REPOSITORY",
 				 args[0]);
 	return 0;
 }

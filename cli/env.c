@@ -15,7 +15,8 @@ int env_check_store(const char *url, struct error *err)
 	if (!strstr(url, "://"))
 		return error_set(err, EINVAL,
 				 "'%.200s' is no store: say file:///DIR, "
-				 "s3://BUCKET/PREFIX or hdfs://HOST:PORT/DIR",
+				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "
+				 "docker://REGISTRY/REPOSITORY",
 				 url);
 	return 0;
 }

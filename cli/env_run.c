@@ -33,8 +33,8 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .offset = offsetof(struct env_run_config, store),
 	  .arg = "URL",
-	  .help = "Where snapshots are kept: file:///DIR, s3://BUCKET/PREFIX "
-		  "or hdfs://HOST:PORT/DIR." },
+	  .help = "Where snapshots are kept: file:///DIR, s3://BUCKET/PREFIX, "
+		  "hdfs://HOST:PORT/DIR or docker://REGISTRY/REPOSITORY." },
 	ENV_PARTS_OPTIONS(struct env_run_config),
 	{ .key = "wait",
 	  .type = OPTION_DURATION,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Stores of named objects: a directory (file:), a bucket (s3:), a folder of HDFS
- * (hdfs:).  An object is written once, as a stream, and appears whole under its name
- * or not at all; after that it is read by ranges, replaced or removed, never changed.
+ * (hdfs:), a repository of a registry (docker:).  An object is written once, as a
+ * stream, and appears whole under its name or not at all; after that it is read by
+ * ranges, replaced or removed, never changed.
  * docs/objects.md has the URLs and what each kind of store promises.
  *
  * A name is a path without a leading slash: "data/7f/column.0".  Every function

@@ -64,6 +64,7 @@ struct object_store_kind {
 extern const struct object_store_kind file_store_kind;
 extern const struct object_store_kind s3_store_kind;
 extern const struct object_store_kind hdfs_store_kind;
+extern const struct object_store_kind repo_store_kind;
 
 struct store_counters {
 	atomic_uint_fast64_t n_requests, n_retries, n_hedges, n_hedges_won;

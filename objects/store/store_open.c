@@ -14,6 +14,7 @@ static const struct object_store_kind *const kinds[] = {
 	&file_store_kind,
 	&s3_store_kind,
 	&hdfs_store_kind,
+	&repo_store_kind,
 };
 
 static const struct object_store_kind *find_kind(const char *scheme)
@@ -52,8 +53,8 @@ int object_store_open(const char *url, const struct object_store_config *cfg,
 	kind = find_kind(u.scheme);
 	if (!kind)
 		rc = error_set(err, EINVAL,
-			       "'%.40s:' is no kind of store: want file:, s3: "
-			       "or hdfs:",
+			       "'%.40s:' is no kind of store: want file:, s3:, "
+			       "hdfs: or docker:",
 			       u.scheme);
 	else if (!is_plain_path(u.path))
 		rc = error_set(err, EINVAL,

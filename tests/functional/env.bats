@@ -194,6 +194,31 @@ pack()
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
 }
 
+@test "a repository of a registry keeps it as a directory does, and one of its captors wins" {
+	local first second
+
+	export HOME=$W no_proxy='*' DOCKER_CONFIG=$W/none
+	repo_server "$W/repo"
+	STORE="docker://$AT/app-env?plain-http=yes"
+	make_command
+	on a -- sh "$W/setup.sh" x 2>a.err &
+	first=$!
+	on b -- sh "$W/setup.sh" x 2>b.err &
+	second=$!
+	wait_all "$first" "$second"
+	[ "$(cat ran)" = x ]
+	[ "$(cat a.err b.err | grep -c captured)" = 1 ]
+	[ "$(cat a.err b.err | grep -c restored)" = 1 ]
+	diff <(tree a | grep -v "^b'/socket'") <(tree b | grep -v "^b'/socket'")
+	key=$("$bootseer" env ls "$STORE" | cut -d' ' -f1)
+	"$bootseer" env verify "$STORE" | grep -q good
+	"$bootseer" env pin "$STORE" "$key"
+	"$bootseer" env gc --older 0s "$STORE"
+	[ "$("$bootseer" env ls "$STORE" | cut -d' ' -f1)" = "$key" ]
+	"$bootseer" env rm "$STORE" "$key"
+	[ "$("$bootseer" env ls "$STORE")" = '' ]
+}
+
 @test "a target and the folders above it are made" {
 	mkdir "$W/t"
 	set -- --store "$STORE" --target "$W/t/opt/lib" -- \

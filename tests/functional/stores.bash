@@ -32,6 +32,27 @@ s3_server() # FOLDER
 	export AWS_SECRET_ACCESS_KEY=testsecret1234
 }
 
+# A registry: AT is its address.
+repo_server() # FOLDER [DELETE [HTPASSWD]]
+{
+	local auth=
+
+	[ -z "${3-}" ] || auth="auth: {htpasswd: {realm: test, path: $3}}"
+	mkdir -p "$1/registry"
+	cat >"$1/registry.yml" <<-END
+	version: 0.1
+	storage:
+	  filesystem: {rootdirectory: $1/registry}
+	  delete: {enabled: ${2-true}}
+	http: {addr: "127.0.0.1:0"}
+	$auth
+	END
+	docker-registry serve "$1/registry.yml" >"$1/registry.log" 2>&1 3>&- &
+	PIDS+=($!)
+	wait_for has_port "${PIDS[-1]}"
+	AT=127.0.0.1:$(port_of "${PIDS[-1]}")
+}
+
 # A proxy before a server: PROXY is its address.
 fault_proxy() # ADDRESS FOLDER
 {

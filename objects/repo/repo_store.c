@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The docker: back end: an object is a manifest with one blob in a repository of a
+ * registry, under a tag that its name gives.  A registry writes nothing on a condition:
+ * conditions are compared under a lock of objects, as a list of tags has each that was
+ * put.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "objects/repo/repo_store_priv.h"
+
+#define PARALLEL 8u
+#define PARALLEL_MAX 64u
+#define HEDGES 2u /* threads beside those of `parallel` */
+#define READ_SIZE (8u << 20)
+#define NONCE 16
+
+/* ------------------------------------------------------------------- names --- */
+
+int repo_store_look(struct repo_store *s, const char *tag,
+		    struct repo_manifest *ret, char version[OBJECT_TAG_MAX],
+		    struct error *err)
+{
+	struct oci_manifest m = { .body = BUF_INIT };
+	char text[DIGEST_STR_MAX];
+	int rc = oci_get_manifest(s->oci, tag, &m, err);
+
+	atomic_fetch_add(&s->base.count.n_requests, 1);
+	if (rc < 0)
+		return rc;
+	rc = repo_manifest_parse(m.body.data, m.body.len, ret, err);
+	digest_format(&m.digest, text);
+	(void)snprintf(version, OBJECT_TAG_MAX, "%s", text);
+	oci_manifest_fini(&m);
+	return rc;
+}
+
+static int look_at(struct repo_store *s, const char *name,
+		   struct repo_manifest *ret, char version[OBJECT_TAG_MAX],
+		   struct error *err)
+{
+	char tag[REPO_TAG_MAX];
+	int rc = repo_tag(name, tag, err);
+
+	if (rc == 0)
+		rc = repo_store_look(s, tag, ret, version, err);
+	if (rc == 0 && strcmp(ret->name, name) != 0)
+		rc = error_set(err, EPROTO,
+			       "its tag leads to the object '%.200s'",
+			       ret->name);
+	return rc;
+}
+
+static int repo_stat(struct object_store *s, const char *name,
+		     struct object_stat *ret, struct error *err)
+{
+	struct repo_manifest m;
+	struct object_stat st;
+	int rc = look_at(repo_store_of(s), name, &m, st.tag, err);
+
+	if (rc < 0)
+		return rc;
+	st.size = m.size;
+	st.modified_ms = m.modified_ms;
+	*ret = st;
+	return 0;
+}
+
+/* Every manifest names the blob "{}". */
+static int put_empty(struct repo_store *s, struct error *err)
+{
+	struct digest d;
+	int rc;
+
+	if (atomic_load(&s->has_empty))
+		return 0;
+	rc = oci_put_bytes(s->oci, "{}", 2, &d, err);
+	if (rc == 0)
+		atomic_store(&s->has_empty, true);
+	return rc;
+}
+
+/* docker-registry rewrites the link to a blob in place while others send the same blob:
+ * who meets it half-written is told that the manifest is wrong. */
+static int put_manifest(struct repo_store *s, const char *tag,
+			const struct buf *body, struct error *err)
+{
+	static const struct retry_verdict again = { .can_retry = true };
+	struct retry_budget budget;
+	int rc;
+
+	retry_init(&budget, &s->base, 0);
+	do {
+		atomic_fetch_add(&s->base.count.n_requests, 1);
+		rc = oci_put_manifest(s->oci, tag, REPO_MANIFEST_TYPE,
+				      body->data, body->len, err);
+	} while (rc == -EIO && retry_again(&budget, &again));
+	return rc;
+}
+
+int repo_store_publish(struct repo_store *s, const struct repo_manifest *m,
+		       struct object_stat *ret, struct error *err)
+{
+	char tag[REPO_TAG_MAX], put[NONCE + 1], text[DIGEST_STR_MAX];
+	AUTO_BUF body = BUF_INIT;
+	struct digest d;
+	int rc = repo_tag(m->name, tag, err);
+
+	store_random(put, NONCE);
+	if (rc == 0)
+		rc = put_empty(s, err);
+	if (rc == 0)
+		rc = repo_manifest_format(m, put, &body, err);
+	if (rc == 0 && digest_of(body.data, body.len, &d) < 0)
+		rc = error_nomem(err);
+	if (rc == 0)
+		rc = put_manifest(s, tag, &body, err);
+	if (rc < 0)
+		return rc;
+	digest_format(&d, text);
+	ret->size = m->size;
+	ret->modified_ms = m->modified_ms;
+	(void)snprintf(ret->tag, sizeof(ret->tag), "%s", text);
+	return 0;
+}
+
+static int remove_version(struct repo_store *s, const char *version,
+			  struct error *err)
+{
+	struct digest d;
+	int rc = digest_parse(version, &d, err);
+
+	if (rc == 0)
+		rc = oci_remove_manifest(s->oci, &d, err);
+	if (rc == -ENOTSUP)
+		return error_wrap(
+			err, rc,
+			"the registry removes nothing, which an "
+			"operator can allow "
+			"(storage.delete.enabled of docker-registry)");
+	/* Another removed it at the same time. */
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int repo_remove(struct object_store *base, const char *name,
+		       const char *tag, struct error *err)
+{
+	struct repo_store *s = repo_store_of(base);
+	struct store_lock lock = { .name = NULL };
+	char version[OBJECT_TAG_MAX];
+	struct repo_manifest m;
+	int rc = tag ? store_lock(base, name, &lock, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	rc = look_at(s, name, &m, version, err);
+	if (rc == 0 && tag && strcmp(version, tag) != 0)
+		rc = error_set(err, ESTALE, "another has replaced it");
+	if (rc == 0 && tag)
+		rc = store_lock_check(&lock, err);
+	if (rc == 0)
+		rc = remove_version(s, version, err);
+	store_unlock(base, &lock);
+	return rc;
+}
+
+/* The same blob under another name: none of its bytes moves. */
+static int copy_to(struct repo_store *s, const char *from, const char *to,
+		   char version[OBJECT_TAG_MAX], struct error *err)
+{
+	struct repo_manifest m;
+	struct object_stat st;
+	int rc = look_at(s, from, &m, version, err);
+
+	if (rc < 0)
+		return rc;
+	(void)snprintf(m.name, sizeof(m.name), "%s", to);
+	return repo_store_publish(s, &m, &st, err);
+}
+
+static int repo_rename(struct object_store *base, const char *from,
+		       const char *to, enum object_condition condition,
+		       struct error *err)
+{
+	struct repo_store *s = repo_store_of(base);
+	struct store_lock lock = { .name = NULL };
+	struct object_put put = { .name = (char *)(uintptr_t)to,
+				  .condition = condition };
+	char version[OBJECT_TAG_MAX];
+	int rc = 0;
+
+	if (condition == OBJECT_NEW)
+		rc = store_lock(base, to, &lock, err);
+	if (rc < 0)
+		return rc;
+	rc = store_condition(base, &put, err);
+	if (rc == 0 && lock.name)
+		rc = store_lock_check(&lock, err);
+	if (rc == 0)
+		rc = copy_to(s, from, to, version, err);
+	store_unlock(base, &lock);
+	return rc < 0 || strcmp(from, to) == 0
+		       ? rc
+		       : remove_version(s, version, err);
+}
+
+/* Uploads that were cut off are the registry's, which purges them. */
+static int repo_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
+		      struct error *err)
+{
+	(void)s;
+	(void)before_ms;
+	(void)err;
+	*ret_n = 0;
+	return 0;
+}
+
+/* ------------------------------------------------------------------- probe --- */
+
+static int saw_it(void *arg, const struct object_entry *e, struct error *err)
+{
+	(void)err;
+	if (!e->is_folder)
+		*(bool *)arg = true;
+	return 0;
+}
+
+/* Locks rely on it. */
+static int try_list(struct object_store *base, const char *name,
+		    struct error *err)
+{
+	AUTO_FREE char *folder =
+		strndup(name, (size_t)(strrchr(name, '/') - name));
+	bool is_there = false;
+	int rc = folder ? repo_store_list(base, folder, false, saw_it,
+					  &is_there, err)
+			: error_nomem(err);
+
+	if (rc < 0)
+		return rc;
+	return is_there ? 0
+			: error_set(err, ENOTSUP,
+				    "its list of tags has not what was put "
+				    "just now: two writers would not see each "
+				    "other");
+}
+
+static int repo_probe(struct object_store *base, struct error *err)
+{
+	struct repo_store *s = repo_store_of(base);
+	struct repo_manifest m = { .size = 0 };
+	AUTO_FREE char *folder = store_temporary();
+	struct object_stat st;
+	int rc, removed;
+
+	if (!folder)
+		return error_nomem(err);
+	(void)snprintf(m.name, sizeof(m.name), "%s/probe", folder);
+	rc = repo_store_publish(s, &m, &st, err);
+	if (rc < 0)
+		return rc;
+	rc = try_list(base, m.name, err);
+	removed = remove_version(s, st.tag, rc == 0 ? err : NULL);
+	return rc < 0 ? rc : removed;
+}
+
+static void repo_free(struct object_store *base)
+{
+	struct repo_store *s = repo_store_of(base);
+
+	store_fini(base);
+	oci_store_free(s->oci);
+	fetch_history_free(s->history);
+	free(s);
+}
+
+static const struct object_store_ops repo_ops = {
+	.probe = repo_probe,
+	.stat = repo_stat,
+	.list = repo_store_list,
+	.open = repo_store_open_object,
+	.read = repo_store_read,
+	.close = repo_store_close,
+	.put_open = repo_store_put_open,
+	.put_write = repo_store_put_write,
+	.put_commit = repo_store_put_commit,
+	.put_free = repo_store_put_free,
+	.remove = repo_remove,
+	.rename = repo_rename,
+	.sweep = repo_sweep,
+	.free = repo_free,
+};
+
+/* -------------------------------------------------------------------- open --- */
+
+static int open_repository(struct repo_store *s, struct store_url *url,
+			   const struct object_store_config *cfg,
+			   struct error *err)
+{
+	struct oci_config oci = OCI_CONFIG_INIT;
+	const char *plain = store_url_take(url, "plain-http");
+	struct oci_ref ref = { .host = NULL };
+	AUTO_BUF text = BUF_INIT;
+	int rc;
+
+	if (plain && strcmp(plain, "yes") != 0 && strcmp(plain, "no") != 0)
+		return error_set(err, EINVAL,
+				 "option 'plain-http=%.40s' of the URL: want "
+				 "'yes' or 'no'",
+				 plain);
+	if (buf_printf(&text, "docker://%s/%s", url->authority, url->path) < 0)
+		return error_nomem(err);
+	rc = oci_ref_parse(text.data, &ref, err);
+	if (rc == 0 && (ref.has_digest || strcmp(ref.repo, url->path) != 0))
+		rc = error_set(
+			err, EINVAL,
+			"'%.200s': want docker://HOST[:PORT]/REPOSITORY, "
+			"with no tag",
+			text.data);
+	oci.ca_file = cfg->ca_file;
+	oci.plain_http = plain && *plain == 'y';
+	oci.connect_timeout_ms = cfg->connect_timeout_ms;
+	oci.stall_timeout_ms = cfg->stall_timeout_ms;
+	oci.auth_file = store_url_take(url, "auth-file");
+	if (rc == 0)
+		rc = oci_store_open(&ref, &oci, false, &s->oci, err);
+	oci_ref_fini(&ref);
+	return rc;
+}
+
+static int repo_open(struct store_url *url,
+		     const struct object_store_config *cfg,
+		     struct object_store **ret, struct error *err)
+{
+	struct repo_store *s = calloc(1, sizeof(*s));
+	unsigned int parallel = cfg->parallel ? cfg->parallel : PARALLEL;
+	int rc;
+
+	if (!s)
+		return error_nomem(err);
+	if (parallel > PARALLEL_MAX)
+		parallel = PARALLEL_MAX;
+	rc = store_init(&s->base, &repo_ops, url, cfg, parallel + HEDGES, err);
+	if (rc == 0)
+		rc = fetch_history_new(&s->history, err);
+	if (rc == 0)
+		rc = open_repository(s, url, cfg, err);
+	if (rc < 0) {
+		repo_free(&s->base);
+		return rc;
+	}
+	s->base.caps = (struct object_caps){
+		.has_replace = true,
+		.has_checksum = true,
+		.parallel = parallel,
+		.read_size = READ_SIZE,
+		.part_size = READ_SIZE,
+	};
+	*ret = &s->base;
+	return 0;
+}
+
+static const char *const schemes[] = { "docker", NULL };
+
+const struct object_store_kind repo_store_kind = {
+	.schemes = schemes,
+	.open = repo_open,
+};
