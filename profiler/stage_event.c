@@ -26,6 +26,8 @@ static const char *const fact_names[STAGE_FACTS] = {
 	[STAGE_FACT_RETRY_MS] = "retry_ms",
 	[STAGE_FACT_THROTTLED_MS] = "throttled_ms",
 	[STAGE_FACT_DISK_MS] = "disk_ms",
+	[STAGE_FACT_SAVED_BYTES] = "saved_bytes",
+	[STAGE_FACT_WAIT_MS] = "wait_ms",
 };
 
 struct stage_text stage_text(const char *s)

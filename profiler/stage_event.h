@@ -48,6 +48,8 @@ enum stage_fact {
 	STAGE_FACT_RETRY_MS,
 	STAGE_FACT_THROTTLED_MS, /* by a limit, or told to by an origin */
 	STAGE_FACT_DISK_MS,      /* for the node's own disk */
+	STAGE_FACT_SAVED_BYTES,  /* that were written to the store */
+	STAGE_FACT_WAIT_MS, /* in which some program waited for the stage */
 	STAGE_FACTS,
 };
 

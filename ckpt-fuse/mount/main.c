@@ -14,12 +14,12 @@
 #include <sys/signalfd.h>
 
 #include "ckpt-fuse/mount/control.h"
+#include "ckpt-fuse/mount/say.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/mount.h"
 #include "common/notify.h"
 #include "common/option.h"
-#include "profiler/emit/emit.h"
 
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
@@ -117,8 +117,8 @@ static int watch_signals(struct error *err)
 }
 
 /* Until it is unmounted, by us when we are told to end and nobody uses it. */
-static int serve(struct session *s, const char *run_dir, int signals,
-		 struct error *err)
+static int serve(struct session *s, struct ckpt_mount *m, struct ckpt_say *say,
+		 int signals, struct error *err)
 {
 	AUTO_CLOSE int mounts =
 		open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
@@ -136,35 +136,20 @@ static int serve(struct session *s, const char *run_dir, int signals,
 		rc = is_mounted(session_path(s), &is_there, err);
 		if (rc < 0 || !is_there)
 			break;
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		if (poll(p, 2, ckpt_say_interval(say)) < 0 && errno != EINTR)
 			return error_set(err, errno, "poll: %s",
 					 strerror(errno));
+		ckpt_say_phases(say, m, false);
 		if (!(p[0].revents & POLLIN) ||
 		    read(signals, &si, sizeof(si)) != (ssize_t)sizeof(si) ||
 		    si.ssi_signo == SIGHUP)
 			continue;
-		if (mount_take_down(run_dir, MOUNT_LOCK_SESSION,
+		if (mount_take_down(m->cfg->run_dir, MOUNT_LOCK_SESSION,
 				    session_path(s), false, &why) < 0)
 			log_warning("ckpt", "still in use reason=\"%s\"",
 				    why.msg);
 	}
 	return rc < 0 ? rc : 0;
-}
-
-/* Of the job in whose environment the mount is started, if any; where nobody follows
- * events, or $BOOTSEER_EVENTS names no folder, nothing is said. */
-static void say_stage(enum stage_ev ev, int64_t status)
-{
-	const char *dir = getenv("BOOTSEER_EVENTS");
-	AUTO(stage_emitter) to = NULL;
-	struct stage_event e;
-
-	stage_make("ckpt.open", ev, 0, &e);
-	stage_own_by_env(&e);
-	e.status = status;
-	if (e.job.n && stage_emitter_new(dir ? dir : STAGE_EMIT_DIR, "ckpt",
-					 &to, NULL) == 0)
-		(void)stage_emit(to, &e);
 }
 
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
@@ -188,17 +173,21 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	struct control *control = NULL, *metrics = NULL;
 	struct ckpt_mount *m = NULL;
 	struct session *s = NULL;
+	struct ckpt_say say;
 	int rc = socket && metrics_at ? 0 : error_nomem(err);
 
+	ckpt_say_init(&say);
 	if (rc == 0)
-		say_stage(STAGE_BEGIN, STAGE_NONE);
+		ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
 	rc = ckpt_mount_open(cfg, args[0], journal_fd, &m, err);
 	sc.owner = m;
 	if (rc == 0)
 		rc = session_start(&sc, &s, err);
-	say_stage(STAGE_END, rc < 0);
-	if (rc < 0 && !m)
+	ckpt_say_open(&say, STAGE_END, rc < 0);
+	if (rc < 0 && !m) {
+		ckpt_say_fini(&say);
 		return rc;
+	}
 	if (rc == 0)
 		rc = control_new(socket, m, session_path(s),
 				 session_is_adopted(s), false, &control, err);
@@ -211,7 +200,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 			 session_path(s), args[0], session_is_adopted(s));
 		notify_send("READY=1");
 		(void)!write(STDOUT_FILENO, "ready\n", 6);
-		rc = serve(s, cfg->run_dir, signals, err);
+		rc = serve(s, m, &say, signals, err);
 	}
 	control_free(metrics);
 	control_free(control); /* which has the session's path */
@@ -219,6 +208,8 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	/* The log has each of them. */
 	if (ckpt_mount_settle(m) && rc == 0)
 		rc = EXIT_LOST;
+	ckpt_say_phases(&say, m, true);
+	ckpt_say_fini(&say);
 	ckpt_mount_free(m);
 	return rc;
 }

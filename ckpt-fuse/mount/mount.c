@@ -163,6 +163,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		return rc;
 	}
 	set_bounds(m);
+	ckpt_phase_init(&m->saves);
+	ckpt_phase_init(&m->loads);
 	rc = listed_new(&m->listed, err);
 	m->writings.listed = m->listed;
 	if (rc == 0)
@@ -188,6 +190,8 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	jobs_free(m->senders);
 	jobs_free(m->readers);
 	readings_fini(&m->readings);
+	ckpt_phase_fini(&m->loads);
+	ckpt_phase_fini(&m->saves);
 	listed_free(m->listed);
 	(void)pthread_mutex_destroy(&m->writings.lock);
 	budget_fini(&m->writings.slots);

@@ -8,6 +8,7 @@
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
 #include "ckpt-fuse/mount/nodes.h"
+#include "ckpt-fuse/mount/phase.h"
 #include "fuse/fuse.h"
 
 struct ckpt_mount_config {
@@ -30,6 +31,7 @@ struct ckpt_mount {
 	struct listed *listed; /* what lists told */
 	/* That programs waited to write, close and sync, and to open and read. */
 	atomic_uint_fast64_t save_ns, load_ns;
+	struct ckpt_phase saves, loads;
 	struct later *later; /* NULL: what was closed is durable */
 	const char *local;   /* folder of a file: store; NULL: it is another */
 	int64_t started_ns;  /* since 1970: what folders say of themselves */

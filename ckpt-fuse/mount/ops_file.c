@@ -18,9 +18,21 @@
 #define PLAIN_MODE 0644u
 
 /* A program waited since then. */
-static void count_since(atomic_uint_fast64_t *ns, int64_t begun_ns)
+static int64_t begin_call(struct ckpt_phase *p)
 {
-	atomic_fetch_add(ns, (uint64_t)(clock_now_ns() - begun_ns));
+	int64_t now_ns = clock_now_ns();
+
+	ckpt_phase_enter(p, now_ns);
+	return now_ns;
+}
+
+static void end_call(struct ckpt_phase *p, atomic_uint_fast64_t *ns,
+		     int64_t begun_ns)
+{
+	int64_t now_ns = clock_now_ns();
+
+	atomic_fetch_add(ns, (uint64_t)(now_ns - begun_ns));
+	ckpt_phase_leave(p, now_ns);
 }
 
 /* -------------------------------------------------------------------- writers --- */
@@ -311,10 +323,11 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
 	struct error err = ERROR_INIT;
 	struct reader_open o = { .reading = NULL };
-	int64_t begun_ns = clock_now_ns();
 	int rc = n ? 0 : -ESTALE;
 
 	if (rc == 0 && !is_writer) {
+		int64_t begun_ns = begin_call(&m->loads);
+
 		rc = node_loss(n, &err);
 		if (rc == 0)
 			rc = settle(m, n, &err);
@@ -323,7 +336,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		/* A new file that nobody has committed yet is read by way of
 		 * its writer. */
 		is_writer = rc == -ENOENT && node_is_written(n);
-		count_since(&m->load_ns, begun_ns);
+		end_call(&m->loads, &m->load_ns, begun_ns);
 	}
 	if (n && is_writer)
 		rc = open_writer(m, n, fi->flags, &err);
@@ -475,7 +488,8 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	      struct fuse_file_info *fi)
 {
-	int64_t begun_ns = clock_now_ns();
+	struct ckpt_mount *m = mount_of(req);
+	int64_t begun_ns = begin_call(&m->loads);
 	struct error err = ERROR_INIT;
 	AUTO_FREE char *data = NULL;
 	int64_t n;
@@ -483,10 +497,9 @@ void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	if (size > SESSION_DATA_MAX)
 		size = SESSION_DATA_MAX;
 	data = malloc(size ? size : 1);
-	n = data ? read_handle(mount_of(req), ino, fi->fh, (uint64_t)off, data,
-			       size, &err)
+	n = data ? read_handle(m, ino, fi->fh, (uint64_t)off, data, size, &err)
 		 : -ENOMEM;
-	count_since(&mount_of(req)->load_ns, begun_ns);
+	end_call(&m->loads, &m->load_ns, begun_ns);
 	if (n < 0)
 		ops_fail(req, "read", (int)n, &err);
 	else
@@ -509,9 +522,10 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 {
 	struct error err = ERROR_INIT;
 	struct writing *w = writer_of(req, fi->fh, &err);
-	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_get(&m->handles, fi->fh);
 	uint64_t at = (uint64_t)off;
-	int64_t begun_ns = clock_now_ns();
+	int64_t begun_ns = begin_call(&m->saves);
 	int rc;
 
 	if (w) {
@@ -520,7 +534,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 			set_done(h, false);
 	}
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
-	count_since(&mount_of(req)->save_ns, begun_ns);
+	end_call(&m->saves, &m->save_ns, begun_ns);
 	if (rc < 0)
 		ops_fail(req, "write", rc, &err);
 	else
@@ -545,10 +559,10 @@ static int commit(fuse_req_t req, uint64_t fh, struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct writing *w = writer_of(req, fh, err);
-	int64_t begun_ns = clock_now_ns();
+	int64_t begun_ns = begin_call(&m->saves);
 	int rc = w ? writing_commit(w, err) : -EIO;
 
-	count_since(&m->save_ns, begun_ns);
+	end_call(&m->saves, &m->save_ns, begun_ns);
 	return rc < 0 ? rc : node_loss(handle_get(&m->handles, fh)->node, err);
 }
 

@@ -130,6 +130,22 @@ nothing_is_left()
 		BOOTSEER stage=ckpt.open ev=begin job=team/j node=n1
 		BOOTSEER stage=ckpt.open ev=end job=team/j node=n1 status=0
 	EOF
+	# What programs load and save, with what it counted.
+	rm "$W/events/ckpt.events"
+	mount_store
+	head -c 3000000 /dev/zero >"$M/saved"
+	umount_store
+	mount_store
+	cat "$M/saved" >"$W/loaded"
+	umount_store
+	sed -E 's/ts=.* job/job/; s/ id=.*//; s/wait_ms=[0-9]+/wait_ms/' \
+		"$W/events/ckpt.events" | grep -v ckpt.open >"$W/said"
+	diff <(sed 's/ wait_ms//' "$W/said") - <<-'EOF'
+		BOOTSEER stage=ckpt.save ev=begin job=team/j node=n1
+		BOOTSEER stage=ckpt.save ev=end job=team/j node=n1 saved_bytes=3000000
+		BOOTSEER stage=ckpt.load ev=begin job=team/j node=n1
+		BOOTSEER stage=ckpt.load ev=end job=team/j node=n1 origin_bytes=3000000
+	EOF
 	# Nobody follows: the mount is made all the same.
 	BOOTSEER_EVENTS=$W/none mount_store
 	umount_store

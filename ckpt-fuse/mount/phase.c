@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/phase.h"
+
+void ckpt_phase_init(struct ckpt_phase *p)
+{
+	*p = (struct ckpt_phase){ .n_calls = 0 };
+	(void)pthread_mutex_init(&p->lock, NULL);
+}
+
+void ckpt_phase_fini(struct ckpt_phase *p)
+{
+	(void)pthread_mutex_destroy(&p->lock);
+}
+
+void ckpt_phase_enter(struct ckpt_phase *p, int64_t now_ns)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	if (!p->n_calls++)
+		p->waiting_ns = now_ns;
+	if (!p->first_ns)
+		p->first_ns = now_ns;
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* Threads take their times before they have the lock. */
+static void add_wait(struct ckpt_phase *p, int64_t now_ns)
+{
+	if (now_ns > p->waiting_ns)
+		p->waited_ns += (uint64_t)(now_ns - p->waiting_ns);
+	if (now_ns > p->last_ns)
+		p->last_ns = now_ns;
+}
+
+void ckpt_phase_leave(struct ckpt_phase *p, int64_t now_ns)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	if (!--p->n_calls)
+		add_wait(p, now_ns);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+struct ckpt_phase_news ckpt_phase_look(struct ckpt_phase *p, int64_t now_ns,
+				       int64_t quiet_ns)
+{
+	struct ckpt_phase_news news = { .begin_ns = 0 };
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (p->first_ns && !p->is_told) {
+		news.begin_ns = p->first_ns;
+		p->is_told = true;
+	}
+	if (!quiet_ns && p->n_calls) {
+		add_wait(p, now_ns);
+		p->waiting_ns = now_ns;
+	}
+	if (p->is_told && p->last_ns &&
+	    (!quiet_ns || (!p->n_calls && now_ns - p->last_ns >= quiet_ns))) {
+		news.end_ns = p->last_ns;
+		news.waited_ns = p->waited_ns;
+		p->first_ns = 0;
+		p->last_ns = 0;
+		p->waited_ns = 0;
+		p->is_told = false;
+	}
+	(void)pthread_mutex_unlock(&p->lock);
+	return news;
+}

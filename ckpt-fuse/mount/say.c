@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/say.h"
+
+#include <stdlib.h>
+
+#include "common/clock.h"
+
+#define INTERVAL_MS 1000
+#define QUIET_NS (5 * NS_PER_S)
+
+void ckpt_say_init(struct ckpt_say *s)
+{
+	const char *dir = getenv("BOOTSEER_EVENTS");
+	struct stage_event e = STAGE_EVENT_INIT;
+
+	*s = (struct ckpt_say){ .to = NULL };
+	stage_own_by_env(&e);
+	if (e.job.n && stage_emitter_new(dir ? dir : STAGE_EMIT_DIR, "ckpt",
+					 &s->to, NULL) < 0)
+		s->to = NULL;
+}
+
+void ckpt_say_fini(struct ckpt_say *s)
+{
+	stage_emitter_free(s->to);
+	s->to = NULL;
+}
+
+int ckpt_say_interval(const struct ckpt_say *s)
+{
+	return s->to ? INTERVAL_MS : -1;
+}
+
+void ckpt_say_open(struct ckpt_say *s, enum stage_ev ev, int64_t status)
+{
+	struct stage_event e;
+
+	stage_make("ckpt.open", ev, 0, &e);
+	stage_own_by_env(&e);
+	e.status = status;
+	(void)stage_emit(s->to, &e);
+}
+
+/* What was counted since, and is from now on. */
+static uint64_t since(uint64_t *before, uint64_t now)
+{
+	uint64_t n = now - *before;
+
+	*before = now;
+	return n;
+}
+
+static void say_begin(struct ckpt_say *s, const char *stage, int64_t ns)
+{
+	struct stage_event e;
+
+	stage_make(stage, STAGE_BEGIN, ns, &e);
+	stage_own_by_env(&e);
+	(void)stage_emit(s->to, &e);
+}
+
+static void say_end(struct ckpt_say *s, const char *stage,
+		    const struct ckpt_phase_news *news, enum stage_fact fact,
+		    uint64_t bytes)
+{
+	struct stage_event e;
+
+	stage_make(stage, STAGE_END, news->end_ns, &e);
+	stage_own_by_env(&e);
+	e.facts[fact] = bytes;
+	e.facts[STAGE_FACT_WAIT_MS] = news->waited_ns / NS_PER_MS;
+	(void)stage_emit(s->to, &e);
+}
+
+void ckpt_say_phases(struct ckpt_say *s, struct ckpt_mount *m, bool is_last)
+{
+	int64_t now = clock_now_ns(), quiet = is_last ? 0 : QUIET_NS;
+	struct ckpt_phase_news load, save;
+
+	if (!s->to)
+		return;
+	load = ckpt_phase_look(&m->loads, now, quiet);
+	save = ckpt_phase_look(&m->saves, now, quiet);
+	if (load.begin_ns)
+		say_begin(s, "ckpt.load", load.begin_ns);
+	if (load.end_ns)
+		say_end(s, "ckpt.load", &load, STAGE_FACT_ORIGIN_BYTES,
+			since(&s->loaded,
+			      atomic_load(&m->readings.bytes_read)));
+	if (save.begin_ns)
+		say_begin(s, "ckpt.save", save.begin_ns);
+	if (save.end_ns)
+		say_end(s, "ckpt.save", &save, STAGE_FACT_SAVED_BYTES,
+			since(&s->saved,
+			      atomic_load(&m->writings.bytes_written)));
+}
