@@ -22,6 +22,7 @@ struct lane {
 struct lanes {
 	struct lanes_config cfg;
 	struct lane *first;
+	size_t n_good_places; /* that are taken */
 };
 
 struct lanes *lanes_new(const struct lanes_config *cfg)
@@ -103,39 +104,66 @@ static void sweep(struct lanes *l, int64_t now_ns)
 		lane_drop(l, oldest);
 }
 
+static size_t count_inside(const struct lanes *l)
+{
+	size_t all = 0;
+
+	for (const struct lane *i = l->first; i; i = i->next)
+		all += i->n_inside;
+	return all;
+}
+
+/* Of the quarter that names with several places leave to those that have none. */
+static bool is_in_quarter(const struct lanes *l, size_t all)
+{
+	return all >= l->cfg.all - l->cfg.all / 4;
+}
+
+/* What is kept for good names, and none of them has. */
+static size_t kept_for_good(const struct lanes *l)
+{
+	size_t kept = l->cfg.all / 8;
+
+	return kept > l->n_good_places ? kept - l->n_good_places : 0;
+}
+
 /*
  * The first place of a name is easier to have than its next ones: names that hold
  * several leave a quarter of all to those that hold none, and of that quarter half
- * is for names that are good.
+ * is for names that are good, which take that half first: the other one is no good
+ * name's as long as theirs is free.
  */
 static bool has_room(const struct lanes *l, const struct lane *lane,
 		     int64_t now_ns)
 {
-	size_t all = 0, strange = 0, strange_lanes = 0;
+	size_t all = count_inside(l), strange = 0, strange_lanes = 0;
 	bool good = is_good(lane, now_ns);
 
 	if (lane->n_inside >= l->cfg.at_once)
 		return false;
 	for (const struct lane *i = l->first; i; i = i->next) {
-		all += i->n_inside;
 		if (i->n_inside == 0 || is_good(i, now_ns))
 			continue;
 		strange += i->n_inside;
 		strange_lanes++;
 	}
 	if (lane->n_inside > 0)
-		return all < l->cfg.all - l->cfg.all / 4 &&
+		return !is_in_quarter(l, all) &&
 		       (good || strange < l->cfg.strange_most);
 	if (good)
 		return all < l->cfg.all;
-	return all < l->cfg.all - l->cfg.all / 8 &&
+	return all < l->cfg.all - kept_for_good(l) &&
 	       strange_lanes < l->cfg.strange_most;
 }
 
-static void go_inside(struct lane *lane, struct lane_turn *t, int64_t now_ns)
+static void go_inside(struct lanes *l, struct lane *lane, struct lane_turn *t,
+		      int64_t now_ns)
 {
 	struct lane_turn **p;
 
+	t->has_good_place = lane->n_inside == 0 && is_good(lane, now_ns) &&
+			    is_in_quarter(l, count_inside(l));
+	l->n_good_places += t->has_good_place;
 	for (p = &lane->inside; *p; p = &(*p)->next)
 		;
 	*p = t;
@@ -145,10 +173,12 @@ static void go_inside(struct lane *lane, struct lane_turn *t, int64_t now_ns)
 	lane->n_inside++;
 }
 
-static void go_outside(struct lane *lane, const struct lane_turn *t)
+static void go_outside(struct lanes *l, struct lane *lane,
+		       const struct lane_turn *t)
 {
 	struct lane_turn **p;
 
+	l->n_good_places -= t->has_good_place;
 	for (p = &lane->inside; *p != t; p = &(*p)->next)
 		;
 	*p = t->next;
@@ -165,7 +195,7 @@ int lanes_enter(struct lanes *l, const char *name, struct lane_turn *t,
 	/* A turn never overtakes those of its own lane. */
 	t->is_waiting = lane->n_waiting || !has_room(l, lane, now_ns);
 	if (!t->is_waiting) {
-		go_inside(lane, t, now_ns);
+		go_inside(l, lane, t, now_ns);
 		return 0;
 	}
 	if (lane->n_waiting >= l->cfg.waiting) {
@@ -217,7 +247,7 @@ void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 		sweep(l, now_ns);
 		return;
 	}
-	go_outside(lane, t);
+	go_outside(l, lane, t);
 	if (is_answered && now_ns - t->begun_ns <= LANES_QUICK_NS) {
 		lane->answered_ns = now_ns;
 		lane->has_answered = true;
@@ -227,7 +257,7 @@ void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 		struct lane_turn *next = lane->first;
 
 		stop_waiting(lane, next);
-		go_inside(lane, next, now_ns);
+		go_inside(l, lane, next, now_ns);
 		next->begin(next);
 	}
 	sweep(l, now_ns);

@@ -43,6 +43,7 @@ struct lane_turn {
 	struct lane_turn *next;
 	int64_t begun_ns;
 	bool is_waiting;
+	bool has_good_place; /* one of those that are kept for good names */
 };
 
 struct lanes *lanes_new(const struct lanes_config *cfg) MUST_CHECK;

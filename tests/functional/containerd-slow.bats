@@ -45,7 +45,7 @@ pull_from() { # HOST REPO
 	done
 	for i in {2..4}; do
 		pull_from "127.0.0.$i" rfirst
-		timeout 60 ctr images rm --sync "127.0.0.$i:$PORT/rfirst:1"
+		timeout 120 ctr images rm --sync "127.0.0.$i:$PORT/rfirst:1"
 	done
 	fault image.prepare hang /r
 	for i in {2..4}; do
@@ -55,13 +55,14 @@ pull_from() { # HOST REPO
 		done
 	done
 	wait_until "$plugin_pid" hang_in 4
-	timeout 60 ctr snapshots --snapshotter bootseer prepare fresh
-	timeout 60 ctr-remote images rpull --plain-http --snapshotter bootseer \
+	timeout 120 ctr snapshots --snapshotter bootseer prepare fresh
+	timeout 120 ctr-remote images rpull --plain-http --snapshotter bootseer \
 		"$REGISTRY/lazy:1"
 	run in_container bootseer lazy 'cat /srv/one/deep/file'
 	[ "$output" = one ]
 	[ "$(layer_gets "$I" lazy)" -eq 0 ]
-	run ! hang_in 7
+	# Six of those that have several, and the first of the host that came last.
+	run ! hang_in 8
 }
 
 @test "layers that do not come keep nothing else waiting, and whoever leaves leaves no call" {
@@ -78,7 +79,7 @@ pull_from() { # HOST REPO
 		waiting+=($!)
 	done
 	wait_until "$plugin_pid" logged 'prepare waits its turn' 41
-	timeout 60 ctr snapshots --snapshotter bootseer prepare fresh
+	timeout 120 ctr snapshots --snapshotter bootseer prepare fresh
 	timeout 100 ctr images pull --plain-http --snapshotter bootseer \
 		"$REGISTRY/plain:1"
 	run in_container bootseer lazy 'cat /srv/one/deep/file'
@@ -87,7 +88,7 @@ pull_from() { # HOST REPO
 	kill "${waiting[@]}"
 	wait_until "$plugin_pid" logged 'prepare failed: .*whoever asked has left' 40
 	no_fault
-	timeout 60 ctr snapshots --snapshotter bootseer prepare again "$chain"
+	timeout 120 ctr snapshots --snapshotter bootseer prepare again "$chain"
 }
 
 @test "containers that wait for their files keep no other from starting" {
@@ -102,8 +103,8 @@ pull_from() { # HOST REPO
 		pids+=($!)
 	done
 	wait_until "$plugin_pid" logged 'started without prefetch' 6
-	timeout 60 ctr snapshots --snapshotter bootseer prepare fresh
-	timeout 60 ctr snapshots --snapshotter bootseer view seen \
+	timeout 120 ctr snapshots --snapshotter bootseer prepare fresh
+	timeout 120 ctr snapshots --snapshotter bootseer view seen \
 		"$(chain_ids_of "$I" lazy | tail -1)"
 }
 
@@ -120,7 +121,7 @@ pull_from() { # HOST REPO
 	slow=$!
 	pids+=("$slow")
 	wait_until "$plugin_pid" grep -q '^layer.apply.*/slow' "$T/node/calls"
-	timeout 60 ctr-remote images rpull --plain-http --snapshotter bootseer \
+	timeout 120 ctr-remote images rpull --plain-http --snapshotter bootseer \
 		"$REGISTRY/victim:1"
 	run in_container bootseer victim 'cat /srv/own/file'
 	[ "$output" = own ]
@@ -144,6 +145,6 @@ pull_from() { # HOST REPO
 		pids+=($!)
 	done
 	wait_until "$plugin_pid" logged 'prepare waits its turn: layer=' 6
-	timeout 50 ctr snapshots --snapshotter bootseer prepare fresh \
+	timeout 120 ctr snapshots --snapshotter bootseer prepare fresh \
 		"$(chain_ids_of "$I" plain | sed -n 2p)"
 }

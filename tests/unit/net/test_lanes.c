@@ -218,6 +218,43 @@ Test(lanes, names_with_several_places_leave_some_to_those_that_have_none,
 	leave_all(hung, 5 * AT_ONCE - waiting);
 }
 
+/* Good names that come last, and turn slow as well, take what is kept for them first. */
+Test(lanes, good_names_leave_the_others_half_to_those_that_are_strange,
+     .init = set_up, .fini = tear_down)
+{
+	struct turn hung[4 * AT_ONCE], late[ALL / 8], fresh[ALL / 8], more;
+	char name[8];
+
+	for (int i = 0; i < 4 + ALL / 8; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		answers(name, 0);
+	}
+	for (int i = 0; i < 4 * AT_ONCE; i++) {
+		snprintf(name, sizeof(name), "t%d", i % 4);
+		cr_assert_eq(enter(name, &hung[i]), 0);
+	}
+	for (int i = 0; i < ALL / 8; i++) {
+		snprintf(name, sizeof(name), "t%d", 4 + i);
+		cr_assert_eq(enter(name, &late[i]), 0);
+	}
+	for (int i = 0; i < ALL / 8; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		cr_expect_eq(enter(name, &fresh[i]), 0);
+	}
+	cr_expect_eq(enter("more", &more), 1);
+	leave(&more);
+	leave_all(fresh, ALL / 8);
+	leave_all(late, ALL / 8);
+	/* The places for good names are theirs again. */
+	answers("good", 0);
+	cr_assert_eq(enter("g0", &fresh[0]), 0);
+	cr_assert_eq(enter("g1", &fresh[1]), 0);
+	cr_expect_eq(enter("more", &more), 1);
+	leave(&more);
+	leave_all(fresh, ALL / 8);
+	leave_all(hung, 4 * AT_ONCE);
+}
+
 Test(lanes, of_those_that_wait_the_name_that_has_least_goes_first,
      .init = set_up, .fini = tear_down)
 {
