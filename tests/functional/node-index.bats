@@ -38,8 +38,11 @@ between_lives() { # COMMAND...
 	wait_for answers_as_another "$child"
 }
 
+# With all of its threads: the first may be dead while another has the locks yet.
 is_dead() { # PID
-	[ "$(ps -o stat= -p "$1" | cut -c1)" = Z ] || ! kill -0 "$1" 2>/dev/null
+	! kill -0 "$1" 2>/dev/null ||
+		{ [ "$(ps -o stat= -p "$1" | cut -c1)" = Z ] &&
+			[ "$(ps -o nlwp= -p "$1")" -le 1 ]; }
 }
 
 answers_as_another() { # PID
@@ -124,6 +127,7 @@ exchange_numbers() { # DIR OTHER
 	dir=$(image_folder "$IMAGE")
 	child=$(child_of "$node_pid")
 	kill -KILL "$node_pid" "$child"
+	wait_for is_dead "$node_pid"
 	wait_for is_dead "$child"
 	umount -l "$T/mnt"
 	# Nobody knows that it is mounted.

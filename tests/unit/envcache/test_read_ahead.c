@@ -121,6 +121,8 @@ Test(env_read_ahead, says_which_file_is_another_by_now)
 	cr_expect_eq(read_ahead_next(r, &f, &err), 0);
 	cr_expect_eq(read_ahead_next(r, &f, &err), -ESTALE);
 	cr_expect(strstr(err.msg, "f002"), "%s", err.msg);
+	/* Its threads look at files of the scan until they have ended. */
+	read_ahead_free(steal_ptr(&r));
 	env_scan_free(scan);
 }
 

@@ -39,7 +39,8 @@ static void count_holders(void *arg)
 	}
 }
 
-/* Until `n` others take part and, of one, the right lasts longer than `until`. */
+/* Until `n` others take part and, of one, if there is one, the right lasts longer than
+ * `until`. */
 static void wait_holders(struct crowd_node *node, unsigned int n, int64_t until)
 {
 	int64_t end = clock_now_ns() + 110 * NS_PER_S;
@@ -49,7 +50,7 @@ static void wait_holders(struct crowd_node *node, unsigned int n, int64_t until)
 		cr_assert_lt(clock_now_ns(), end, "node %u: %u take part",
 			     node->number, h.n);
 		engine_run(h.p, count_holders, &h);
-	} while (h.n != n || h.until <= until);
+	} while (h.n != n || (n && h.until <= until));
 }
 
 /* Two nodes that meet by the tracker, the first with the image. */
