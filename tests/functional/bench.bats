@@ -95,6 +95,7 @@ goals_of()
 	# Seven images, or the one of machine learning, over two rates and delays.
 	for goal in 'trace by T\*' 'best peer by trace' '(?<!no )trace by no trace' \
 		'first start by no prefetch' 'inherited by own trace' \
+		'profiled by not profiled' \
 		'misses of blocks read'; do
 		[ "$(goals_of lazy-start "$goal")" = 28 ]
 	done
