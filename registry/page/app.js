@@ -204,7 +204,7 @@ function breakdown(start, map) {
 	const grid = make("div", undefined, "gantt");
 
 	grid.append(...row("median node", (s) => s.node.median_s),
-		...row("slowest nodes", (s) => s.node.max_s));
+		...row("slowest of each", (s) => s.node.max_s));
 	return grid;
 }
 
@@ -349,7 +349,17 @@ function barsCanvas(bars, map) {
 		palette = null;
 		later();
 	});
-	return [tip, box];
+	return [tip, box, axis(bars.duration_s)];
+}
+
+// Times below the bars, which begin where the names end.
+function axis(whole) {
+	const line = make("p", undefined, "axis");
+
+	line.setAttribute("aria-label", "From 0 to " + seconds(whole));
+	for (let i = 0; i <= 4; i++)
+		line.append(make("span", seconds(whole * i / 4)));
+	return line;
 }
 
 function stagesTable(start) {

@@ -466,6 +466,7 @@ browse() { # ADDRESS
 	grep -q '<title>env, 72.0 s</title>' "$W/start"
 	grep -q 'aria-label="env: fastest 22.0 s, half of the nodes ' "$W/start"
 	grep -q '<canvas ' "$W/start"
+	grep -q 'class="axis" aria-label="From 0 to 101.0 s"' "$W/start"
 	a_start | "$bootseer" stage send --service "$U" --job team/j --attempt 1 -
 	browse "$U/#job/team/j" >"$W/job"
 	pair=$(grep -oE '#compare/[0-9]+/[0-9]+' "$W/job")
