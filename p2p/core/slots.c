@@ -20,15 +20,19 @@
 #define LATE_PART 16
 #define LATE_MIN_NS \
 	INT64_C(2000000000) /* held that long at least: it is late */
-#define USUAL_WEIGHT 8      /* of what was known, against one new: 7 to 1 */
+/* One that is late costs a descriptor.  A peer has six of bulk at most, so that it takes
+ * more than a dozen of them to fill this. */
+#define LATE_MOST 80u
+#define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
 
-/* Of a bulk slot: what it is about. */
+/* Of a slot: what it is about. */
 struct slot_sending {
 	uint64_t what;
 	unsigned int peer;
 	int64_t begun;
-	bool is_cold;
-	bool is_late; /* it has no slot any more; its peer gets none meanwhile */
+	bool is_demand, is_cold;
+	bool is_late; /* it has no slot any more; its peer gets none of its kind
+	               * meanwhile */
 };
 
 struct slot_waiter {
@@ -53,19 +57,20 @@ struct slot_class {
 struct slots {
 	struct slots_config cfg;
 	struct slot_waiter *waiters, *unused;
-	unsigned int demand_busy, bulk_busy, bulk_late;
-	/* Of bulk: those that are busy, and those that are late. */
-	struct slot_sending sending[2 * SLOTS_MAX];
+	unsigned int demand_busy, bulk_busy;
+	unsigned int n_late; /* of both; LATE_MOST at most */
+	/* Those that are busy, and those that are late. */
+	struct slot_sending sending[2 * SLOTS_MAX + LATE_MOST];
 	int64_t hot_asked; /* when it was last; 0: never */
 	int64_t usual_ns;  /* of an answer; the configured one till one ended */
 	bool is_learnt;
 	struct slot_class kinds[PRIORITIES];
 };
 
-/* Of bulk, with those that are late. */
+/* With those that are late. */
 static unsigned int n_sending(const struct slots *s)
 {
-	return s->bulk_busy + s->bulk_late;
+	return s->bulk_busy + s->demand_busy + s->n_late;
 }
 
 static unsigned int n_cold(const struct slots *s)
@@ -192,30 +197,34 @@ static bool is_slow(const struct slots *s, const struct slot_sending *a,
 	return s->is_learnt && now - a->begun > SLOW_TIMES * s->usual_ns;
 }
 
-static bool has_late(const struct slots *s, unsigned int peer)
+static bool has_late(const struct slots *s, unsigned int peer, bool is_demand)
 {
 	for (unsigned int i = 0; i < n_sending(s); i++)
-		if (s->sending[i].peer == peer && s->sending[i].is_late)
+		if (s->sending[i].peer == peer && s->sending[i].is_late &&
+		    s->sending[i].is_demand == is_demand)
 			return true;
 	return false;
 }
 
 /* Who reads slowly, or not at all, holds no slot that others wait for: what is late
- * goes on without one, so many as there are slots. */
-static void let_late_go(struct slots *s, int64_t now)
+ * goes on without one. */
+static void let_late_go(struct slots *s, bool is_demand, int64_t now)
 {
 	int64_t most = SLOW_TIMES * s->usual_ns;
 
 	if (most < LATE_MIN_NS)
 		most = LATE_MIN_NS;
 	for (unsigned int i = 0; i < n_sending(s); i++) {
-		if (s->bulk_late == s->cfg.bulk)
+		struct slot_sending *a = &s->sending[i];
+
+		if (s->n_late == LATE_MOST)
 			return;
-		if (s->sending[i].is_late || now - s->sending[i].begun < most)
+		if (a->is_late || a->is_demand != is_demand ||
+		    now - a->begun < most)
 			continue;
-		s->sending[i].is_late = true;
-		s->bulk_busy--;
-		s->bulk_late++;
+		a->is_late = true;
+		(*(is_demand ? &s->demand_busy : &s->bulk_busy))--;
+		s->n_late++;
 	}
 }
 
@@ -224,7 +233,7 @@ static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < n_sending(s); i++)
-		n += s->sending[i].what == what &&
+		n += s->sending[i].what == what && !s->sending[i].is_demand &&
 		     !is_slow(s, &s->sending[i], now);
 	for (int i = SOURCE_HOT; i < PRIORITIES; i++)
 		for (unsigned int j = 0; j < s->kinds[i].n_lines; j++)
@@ -240,8 +249,10 @@ static struct slot_sending *sending_of(struct slots *s,
 {
 	struct slot_sending *last = &s->sending[n_sending(s) - 1],
 			    *a = s->sending;
+	bool is_demand = r->priority == SOURCE_DEMAND;
 
-	while (a < last && (a->what != r->what || a->peer != r->peer))
+	while (a < last && (a->what != r->what || a->peer != r->peer ||
+			    a->is_demand != is_demand))
 		a++;
 	return a;
 }
@@ -280,7 +291,8 @@ static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 	for (unsigned int i = 0; i < n_sending(s); i++) {
 		int64_t left = s->sending[i].begun + s->usual_ns - now;
 
-		if (s->sending[i].what == what && left < in)
+		if (s->sending[i].what == what && !s->sending[i].is_demand &&
+		    left < in)
 			in = left;
 	}
 	/* What is late is asked after, not hammered at. */
@@ -316,7 +328,7 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 		return -EALREADY;
 	}
 	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued) ||
-	    (r->priority != SOURCE_DEMAND && has_late(s, r->peer))) {
+	    has_late(s, r->peer, r->priority == SOURCE_DEMAND)) {
 		*ret_retry_ns = slot_in(s, k);
 		return -EBUSY;
 	}
@@ -377,18 +389,18 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 
 		if (k->waiting == 0)
 			continue;
-		if (i != SOURCE_DEMAND && !is_free(s, i, now))
-			let_late_go(s, now);
+		if (!is_free(s, i, now))
+			let_late_go(s, i == SOURCE_DEMAND, now);
 		if (!is_free(s, i, now))
 			continue;
 		take(s, k, ret);
-		if (ret->priority != SOURCE_DEMAND)
-			s->sending[n_sending(s)] = (struct slot_sending){
-				.what = ret->what,
-				.peer = ret->peer,
-				.begun = now,
-				.is_cold = ret->priority == SOURCE_COLD
-			};
+		s->sending[n_sending(s)] = (struct slot_sending){
+			.what = ret->what,
+			.peer = ret->peer,
+			.begun = now,
+			.is_demand = ret->priority == SOURCE_DEMAND,
+			.is_cold = ret->priority == SOURCE_COLD,
+		};
 		(*busy_of(s, ret->priority))++;
 		return true;
 	}
@@ -397,17 +409,14 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 
 void slots_failed(struct slots *s, const struct slot_request *r)
 {
-	if (r->priority != SOURCE_DEMAND) {
-		struct slot_sending *a = sending_of(s, r);
-		bool was_late = a->is_late;
+	struct slot_sending *a = sending_of(s, r);
+	bool was_late = a->is_late;
 
-		*a = s->sending[n_sending(s) - 1];
-		if (was_late) {
-			s->bulk_late--;
-			return;
-		}
-	}
-	(*busy_of(s, r->priority))--;
+	*a = s->sending[n_sending(s) - 1];
+	if (was_late)
+		s->n_late--;
+	else
+		(*busy_of(s, r->priority))--;
 }
 
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now)

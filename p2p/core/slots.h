@@ -13,7 +13,7 @@
  * slots of its own; of the rest what is hot goes first and has three quarters at
  * most, and while it is asked for what is cold has a quarter; requesters take turns.
  * An answer that takes far longer than others gives its slot to who waits, and whoever
- * it goes to gets nothing but demand until he has taken it.
+ * it goes to gets nothing more of its kind, demand or bulk, until he has taken it.
  */
 struct slots_config {
 	unsigned int bulk, demand; /* answers at once: 8 and 4 */

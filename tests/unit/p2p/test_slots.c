@@ -288,19 +288,54 @@ Test(slots, who_reads_slowly_holds_no_slot_that_others_wait_for)
 			if (r.priority != SOURCE_DEMAND)
 				cr_expect_eq(r.what, 10 + i);
 	}
-	/* Of six more that do not read two are late, and no more than slots are. */
-	cr_assert_eq(add_at(s, 4, 20, SOURCE_HOT, 2 * late, &rc), 0);
-	cr_assert_eq(add_at(s, 5, 21, SOURCE_HOT, 2 * late, &rc), 0);
-	cr_assert_eq(add_at(s, 6, 22, SOURCE_HOT, 2 * late, &rc), 0);
-	cr_expect(slots_next(s, 2 * late, &r));
-	cr_expect(slots_next(s, 2 * late, &r));
-	cr_expect_not(slots_next(s, 2 * late, &r));
 	/* What was taken in the end is no place too many, nor one too few. */
 	for (unsigned int i = 0; i < 6; i++)
 		slots_done(s, &held[i], 2 * late);
-	cr_expect(slots_next(s, 2 * late, &r));
-	cr_expect_eq(r.peer, 6);
 	cr_expect_eq(add_at(s, 0, 30, SOURCE_HOT, 2 * late, &rc), 0);
+}
+
+/* A dozen nodes that ask for all they may have, and read nothing. */
+static void a_dozen_reads_nothing(enum source_priority priority,
+				  unsigned int each)
+{
+	const int64_t late = INT64_C(2000000000);
+	struct slots_config cfg = usual;
+	struct slot_request r;
+	int64_t now = 0;
+	uint64_t what = 0;
+	int rc;
+
+	cfg.bulk = 8;
+	cfg.demand = 4;
+	cfg.queued = 4;
+	cfg.waiting = 1;
+	AUTO(slots) s = make(&cfg);
+
+	for (unsigned int rogue = 0; rogue < 12; rogue++) {
+		for (unsigned int i = 0; i < each; i++) {
+			if (add_at(s, rogue, what++, priority, now, &rc) ||
+			    !slots_next(s, now, &r)) {
+				slots_drop_peer(s, rogue);
+				break;
+			}
+		}
+		now += late;
+	}
+	for (unsigned int i = 0; i < 100; i++) {
+		cr_assert_eq(add_at(s, 99, what++, priority, now, &rc), 0, "%u",
+			     i);
+		cr_assert(slots_next(s, now, &r), "%u", i);
+		cr_expect_eq(r.peer, 99);
+		slots_done(s, &r, now + 100);
+		now += 100;
+	}
+}
+
+Test(slots, a_dozen_who_read_nothing_leave_slots_to_others)
+{
+	a_dozen_reads_nothing(SOURCE_HOT, 6);
+	a_dozen_reads_nothing(SOURCE_COLD, 6);
+	a_dozen_reads_nothing(SOURCE_DEMAND, 3);
 }
 
 Test(slots, refuses_limits_that_cannot_be)
