@@ -3,32 +3,50 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "net/control.h"
 
 #define CALL_S 90
 
-int env_pod_read(int fd, struct buf *ret, struct error *err)
+/* The next byte: 1; 0: the other end left; or -errno. */
+static int read_byte(int fd, int64_t deadline_ns, char *ret)
 {
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int64_t left = (deadline_ns - clock_now_ns()) / NS_PER_MS;
+		ssize_t n = left > 0 ? poll(&p, 1, (int)left) : 0;
+
+		if (n == 0)
+			return -ETIMEDOUT;
+		if (n > 0)
+			n = recv(fd, ret, 1, MSG_DONTWAIT);
+		if (n >= 0)
+			return (int)n;
+		if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+	}
+}
+
+int env_pod_read(int fd, unsigned int seconds, struct buf *ret,
+		 struct error *err)
+{
+	int64_t deadline_ns = clock_now_ns() + seconds * NS_PER_S;
 	char c;
 
 	buf_reset(ret);
 	for (;;) {
-		ssize_t n = recv(fd, &c, 1, 0);
+		int n = read_byte(fd, deadline_ns, &c);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
-			return error_set(err,
-					 errno == EAGAIN ? ETIMEDOUT : errno,
-					 "no line comes: %s",
-					 strerror(errno == EAGAIN ? ETIMEDOUT
-								  : errno));
+			return error_set(err, -n, "no line comes: %s",
+					 strerror(-n));
 		if (n == 0)
 			return error_set(err, ECONNRESET, "the other end left");
 		if (c == '\n')
@@ -82,8 +100,6 @@ static int connect_to(const char *path, int *ret, struct error *err)
 				 sizeof(at.sun_path) - 1);
 	memcpy(at.sun_path, path, strlen(path) + 1);
 	if (fd < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
-		       sizeof(patience)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
 		       sizeof(patience)) < 0 ||
 	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
@@ -104,7 +120,7 @@ static int call(int fd, const char *method, json_t *params, struct error *err)
 	if (rc == 0)
 		rc = env_pod_write(fd, &line, err);
 	if (rc == 0)
-		rc = env_pod_read(fd, &line, err);
+		rc = env_pod_read(fd, CALL_S, &line, err);
 	if (rc == 0)
 		rc = control_reply_parse(line.data, line.len - 1, &result, err);
 	json_decref(result);

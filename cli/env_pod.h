@@ -8,9 +8,10 @@
 #define ENV_POD_SOCKET "/run/bootseer-env/env.sock"
 #define ENV_POD_LINE_MAX 65536
 
-/* A line without its end, within ENV_POD_LINE_MAX and the socket's time-out.
+/* A line without its end, within ENV_POD_LINE_MAX and `seconds`, however its bytes come.
  * -ECONNRESET: the other end left. */
-int env_pod_read(int fd, struct buf *ret, struct error *err) MUST_CHECK;
+int env_pod_read(int fd, unsigned int seconds, struct buf *ret,
+		 struct error *err) MUST_CHECK;
 int env_pod_write(int fd, const struct buf *line, struct error *err) MUST_CHECK;
 
 /* The socket that this container was given; NULL: none. */

@@ -167,8 +167,15 @@ static int lock_list(const struct pod_socket *s)
 	int fd = openat(s->dir, "mounts.lock",
 			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	while (fd >= 0 && flock(fd, LOCK_EX) < 0 && errno == EINTR)
-		;
+	while (fd >= 0 && flock(fd, LOCK_EX) < 0) {
+		int code = errno;
+
+		if (code == EINTR)
+			continue;
+		(void)close(fd);
+		errno = code;
+		return -1;
+	}
 	return fd;
 }
 
@@ -286,15 +293,12 @@ static int reply_with(int fd, int rc, const struct error *why)
 /* The asker looks whether what is there is good; one that leaves has not said so. */
 static bool is_kept(int fd)
 {
-	const struct timeval patience = { .tv_sec = KEEP_S };
 	struct control_request r = { .root = NULL };
 	AUTO_BUF line = BUF_INIT;
 	bool is = false;
 
 	(void)alarm(KEEP_S + ANSWER_S);
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
-			 sizeof(patience));
-	if (env_pod_read(fd, &line, NULL) == 0 &&
+	if (env_pod_read(fd, KEEP_S, &line, NULL) == 0 &&
 	    control_request_parse(line.data, line.len - 1, &r, NULL) == 0)
 		is = strcmp(r.method, "environment.keep") == 0;
 	control_request_fini(&r);
@@ -330,7 +334,7 @@ static int answer(const struct pod_socket *s, int fd, struct pod_question *q,
 	int rc = env_asker_open(fd, &asker, err);
 
 	if (rc == 0)
-		rc = env_pod_read(fd, &line, err);
+		rc = env_pod_read(fd, ASK_S, &line, err);
 	if (rc == 0)
 		rc = take_question(s->cfg, &line, q, err);
 	if (rc == 0)
@@ -364,8 +368,6 @@ static void serve_child(const struct pod_socket *s, int fd)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)alarm(2 * ASK_S);
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
-			 sizeof(patience));
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
 			 sizeof(patience));
 	rc = answer(s, fd, &q, &err);

@@ -332,6 +332,16 @@ static int check_kind(int target, const char *path, struct error *err)
 	}
 }
 
+/* In a folder such as /tmp others' files are not this user's to hide. */
+static int check_sticky(const struct env_asker *a, int folder)
+{
+	struct stat st;
+
+	if (fstat(folder, &st) < 0)
+		return -errno;
+	return (st.st_mode & S_ISVTX) && st.st_uid != a->cred.uid ? -EACCES : 0;
+}
+
 static int open_with_rights(const struct env_asker *a, const char *path,
 			    int *ret)
 {
@@ -343,13 +353,15 @@ static int open_with_rights(const struct env_asker *a, const char *path,
 	if (fd < 0)
 		return -errno;
 	if (syscall(SYS_faccessat2, fd, "", W_OK | X_OK,
-		    AT_EACCESS | AT_EMPTY_PATH) < 0) {
+		    AT_EACCESS | AT_EMPTY_PATH) < 0)
 		rc = -errno;
+	else
+		rc = check_sticky(a, fd);
+	if (rc < 0)
 		(void)close(fd);
-		return rc;
-	}
-	*ret = fd;
-	return 0;
+	else
+		*ret = fd;
+	return rc;
 }
 
 int asker_open_target(const struct env_asker *a, const char *path, int *ret,

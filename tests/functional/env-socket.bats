@@ -221,6 +221,26 @@ n_environments()
 	EOT
 }
 
+@test "others' files of a folder such as /tmp are not hidden by an environment" {
+	capture
+	node_start
+	socket_start pod
+	make_bundle sticky true pod
+	chown root:root "$W/bundle.sticky/rootfs/srv"
+	chmod 755 "$W/bundle.sticky/rootfs/srv"
+	chown root:root "$W/bundle.sticky/rootfs$SITE"
+	chmod 1777 "$W/bundle.sticky/rootfs$SITE"
+	# shellcheck disable=SC2016 # the container expands it
+	in_container sticky 'touch $SITE/mine; python3 /ask.py $STORE keep $SITE
+		! grep bootseer-env: /proc/self/mountinfo' pod >answers
+	[[ "$(cat answers)" == *'is no folder that user 1000 may write to: Permission denied'* ]]
+	# Its owner may.
+	chown 1000 "$W/bundle.sticky/rootfs$SITE"
+	# shellcheck disable=SC2016 # the container expands it
+	in_container sticky 'python3 /ask.py $STORE keep $SITE' pod >answers
+	grep '"result"' answers
+}
+
 @test "a folder that is swapped for a link leads nowhere else" {
 	capture
 	node_start
