@@ -12,6 +12,7 @@
 
 #include "cli/env.h"
 #include "cli/env_child.h"
+#include "cli/env_daemon.h"
 #include "cli/env_mount.h"
 #include "cli/env_smoke.h"
 #include "common/clock.h"
@@ -24,6 +25,7 @@ struct env_run_config {
 	struct env_parts parts;
 	char *store;
 	char *verify, *socket;
+	struct env_daemons daemons;
 	int64_t wait, lease, ttl, verify_timeout;
 	bool unpack, quiet;
 };
@@ -87,6 +89,34 @@ static const struct option_spec options[] = {
 	  .min = "1s",
 	  .max = "1h",
 	  .help = "A --verify command that takes longer has failed." },
+	{ .key = "daemon",
+	  .type = OPTION_LIST,
+	  .offset = offsetof(struct env_run_config, daemons.commands),
+	  .arg = "NAME=COMMAND",
+	  .help = "Start this by the shell once the environment is there, on "
+		  "each node, unless it runs already. It outlives this "
+		  "command." },
+	{ .key = "daemon-ready",
+	  .type = OPTION_LIST,
+	  .offset = offsetof(struct env_run_config, daemons.ready),
+	  .arg = "NAME=COMMAND",
+	  .help = "Wait for the daemon of this name until this succeeds by "
+		  "the shell." },
+	{ .key = "daemon-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = offsetof(struct env_run_config, daemons.timeout),
+	  .def = "1m",
+	  .min = "1s",
+	  .max = "1h",
+	  .help = "A daemon that is not ready within this time has failed, "
+		  "and so has this command." },
+	{ .key = "daemon-dir",
+	  .type = OPTION_STRING,
+	  .offset = offsetof(struct env_run_config, daemons.dir),
+	  .arg = "DIR",
+	  .help = "Folder of the daemons' logs, NAME.log, and locks; else "
+		  "/run/bootseer-daemons, of users other than root "
+		  "$XDG_RUNTIME_DIR/bootseer-daemons or one in /tmp." },
 	{ .key = "quiet",
 	  .letter = 'q',
 	  .type = OPTION_BOOL,
@@ -126,6 +156,23 @@ static void say_stage(const char *name, enum stage_ev ev, int64_t status)
 		(void)!write(STDERR_FILENO, line.data, line.len);
 }
 
+/* With its daemons, where it is good. */
+static void end(const struct env_run *r, int status)
+{
+	struct error err = ERROR_INIT;
+	int rc = 0;
+
+	if (status == 0 && r->cfg->daemons.commands) {
+		say_stage("env.daemons", STAGE_BEGIN, STAGE_NONE);
+		rc = env_daemons_start(&r->cfg->daemons, &err);
+		say_stage("env.daemons", STAGE_END, rc < 0);
+	}
+	if (rc == 0)
+		env_end_as(status);
+	say(err.msg);
+	exit(EXIT_FAILURE);
+}
+
 /* As if BootSeer were not there. */
 static void run_plain(const struct env_run *r, const char *why)
 {
@@ -133,6 +180,9 @@ static void run_plain(const struct env_run *r, const char *why)
 	int status;
 
 	fprintf(stderr, "bootseer env run: %s: the command is run\n", why);
+	if (r->cfg->daemons.commands &&
+	    env_child_run(r->command, &status, &err) == 0)
+		end(r, status);
 	status = env_become(r->command, &err);
 	say(err.msg);
 	exit(status);
@@ -246,7 +296,7 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 		run_plain(r, err.msg);
 	env_snapshot_touch(r->store, &r->key.digest, env_wall_ms());
 	say_done(r, is_mounted ? "mounted" : "restored", snap);
-	exit(EXIT_SUCCESS);
+	end(r, EXIT_SUCCESS);
 }
 
 /* -ENOENT: there is none, any more; else the process ends here. */
@@ -339,7 +389,7 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 		is_good = capture(r);
 	/* Others that wait would fail one after the other. */
 	env_turn_end(turn, !is_good);
-	env_end_as(status);
+	end(r, status);
 }
 
 /* ---------------------------------------------------------------------------- run --- */
@@ -454,7 +504,9 @@ static int check(const void *config, char **args, struct error *err)
 	const struct env_run_config *c = config;
 	int rc = env_check_store(c->store, err);
 
-	return rc < 0 ? rc : env_check_parts(&c->parts, err);
+	if (rc == 0)
+		rc = env_check_parts(&c->parts, err);
+	return rc < 0 ? rc : env_daemons_check(&c->daemons, err);
 }
 
 const struct command env_run_command = {

@@ -219,6 +219,87 @@ pack()
 	[ "$("$bootseer" env ls "$STORE")" = '' ]
 }
 
+# Ends by itself when the test's folder goes.
+make_daemon()
+{
+	cat >"$W/daemon.sh" <<-'EOT'
+		echo started
+		echo $$ >>"$W/daemons"
+		mkfifo "$W/ready"
+		exec 3<>"$W/ready"
+		while [ -e "$W/ready" ] && ! read -r -t 0.2 line <&3; do :; done
+	EOT
+}
+
+daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
+
+@test "daemons are started once the environment is there, on each node, and once only" {
+	local pid
+
+	make_command
+	make_daemon
+	daemon=(--daemon "srv=exec bash $W/daemon.sh" --daemon-ready "srv=test -p $W/ready")
+	run -0 --separate-stderr env_run a --daemon-dir "$W/da" "${daemon[@]}" \
+		-- sh "$W/setup.sh" x
+	pid=$(cat daemons)
+	kill -0 "$pid"
+	[ "$(stat -c %a "$W/da")" = 700 ]
+	[ "$(cat "$W/da/srv.log")" = started ]
+	# It runs already.
+	run -0 --separate-stderr env_run a --daemon-dir "$W/da" "${daemon[@]}" -- true
+	[ "$(cat daemons)" = "$pid" ]
+	rm "$W/ready"
+	wait_for daemon_ended "$pid"
+	# After a restore, on another node.
+	run -0 --separate-stderr env_run b --daemon-dir "$W/db" "${daemon[@]}" \
+		-- sh "$W/setup.sh" x
+	[[ $stderr == *restored* ]]
+	[ "$(wc -l <daemons)" = 2 ]
+	rm "$W/ready"
+	pid=$(tail -n 1 daemons)
+	wait_for daemon_ended "$pid"
+	# Where the store is no use, too.
+	STORE=file://$W/none run -0 --separate-stderr env_run c --daemon-dir "$W/dc" \
+		"${daemon[@]}" -- sh "$W/setup.sh" x
+	[ "$(wc -l <daemons)" = 3 ]
+	rm "$W/ready"
+	pid=$(tail -n 1 daemons)
+	wait_for daemon_ended "$pid"
+}
+
+@test "a daemon that fails, or is not ready, is named with its log" {
+	local pid
+
+	mkfifo "$W/hang"
+	run -1 --separate-stderr env_run a --daemon-dir "$W/d" --daemon 'bad=echo oh; exit 3' \
+		--daemon-ready bad=false -- true
+	[[ $stderr == *"daemon 'bad' ($W/d/bad.log): it ended with 3"* ]]
+	[ "$(cat "$W/d/bad.log")" = oh ]
+	run -1 --separate-stderr env_run b --daemon-dir "$W/d" --daemon-timeout 1s \
+		--daemon 'slow=echo $$ >"$W/slow.pid"; exec 3<>"$W/hang"; read -r l <&3' \
+		--daemon-ready slow=false -- true
+	[[ $stderr == *"daemon 'slow' ($W/d/slow.log): it is not ready within --daemon-timeout"* ]]
+	echo >"$W/hang"
+	pid=$(cat "$W/slow.pid")
+	wait_for daemon_ended "$pid"
+	# One in the background is waited for by its --daemon-ready.
+	run -0 --separate-stderr env_run c --daemon-dir "$W/d" --daemon 'back=true &' \
+		--daemon-ready back=true -- true
+	# A command that fails has none, and others' folders are not written to.
+	run -7 --separate-stderr env_run a --daemon-dir "$W/d" --daemon "no=touch $W/no" \
+		-- sh -c 'exit 7'
+	[ ! -e "$W/no" ]
+	mkdir -m 777 "$W/open"
+	chmod 777 "$W/open"
+	run -1 --separate-stderr env_run a --daemon-dir "$W/open" --daemon "no=touch $W/no" -- true
+	[[ $stderr == *"'$W/open' is not a folder that only user 0 may write to"* ]]
+	[ ! -e "$W/no" ]
+	run -2 --separate-stderr env_run a --daemon 'a b=x' -- true
+	[[ $stderr == *"--daemon 'a b=x': want NAME=COMMAND"* ]]
+	run -2 --separate-stderr env_run a --daemon a=x --daemon-ready b=x -- true
+	[[ $stderr == *"--daemon-ready 'b=x': no --daemon has this name"* ]]
+}
+
 @test "a target and the folders above it are made" {
 	mkdir "$W/t"
 	set -- --store "$STORE" --target "$W/t/opt/lib" -- \
