@@ -6,16 +6,21 @@
 #include "common/option.h"
 
 /* What a mount is told, as rows of common/option.h for bootseer-ckpt and for who starts
- * it: members `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`, `compare`,
- * `ca_file` and `read_only` of `config_type`. */
+ * it: members `metrics`, `memory`, `tail`, `readahead`, `threads`, `uid`, `gid`, `close`,
+ * `compare`, `ca_file` and `read_only` of `config_type`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
-	{ .key = "memory", \
-	  .type = OPTION_SIZE, \
-	  .def = "512M", \
-	  .min = "64M", \
-	  .offset = offsetof(config_type, memory), \
-	  .help = "Memory for all that is written and read ahead; who wants " \
-		  "more waits." }, \
+	{ .key = "metrics", \
+	  .type = OPTION_STRING, \
+	  .arg = "ADDR:PORT", \
+	  .offset = offsetof(config_type, metrics), \
+	  .help = "Serve Prometheus text at http://ADDR:PORT/metrics." }, \
+		{ .key = "memory", \
+		  .type = OPTION_SIZE, \
+		  .def = "512M", \
+		  .min = "64M", \
+		  .offset = offsetof(config_type, memory), \
+		  .help = "Memory for all that is written and read ahead; who wants " \
+			  "more waits." }, \
 		{ .key = "tail", \
 		  .type = OPTION_SIZE, \
 		  .def = "32M", \

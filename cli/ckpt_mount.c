@@ -34,7 +34,7 @@
 #define ARGS_MAX 32u
 
 struct ckpt_mount_options {
-	char *run, *ca_file, *close, *compare;
+	char *run, *ca_file, *close, *compare, *metrics;
 	uint64_t memory, tail, readahead, uid, gid, threads;
 	bool foreground, read_only;
 };
@@ -248,6 +248,11 @@ static void collect(const struct ckpt_mount_options *c, struct mount_args *a,
 		(void)snprintf(a->text[31], sizeof(a->text[0]), "--ca-file");
 		add_arg(a, a->text[31]);
 		add_arg(a, c->ca_file);
+	}
+	if (c->metrics) {
+		(void)snprintf(a->text[27], sizeof(a->text[0]), "--metrics");
+		add_arg(a, a->text[27]);
+		add_arg(a, c->metrics);
 	}
 	add_arg(a, args[0]);
 	add_arg(a, args[1]);

@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 
 #include "ckpt-fuse/mount/control.h"
+#include "ckpt-fuse/mount/exporter.h"
 #include "ckpt-fuse/mount/say.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -171,6 +172,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	AUTO_FREE char *socket = fs_join(cfg->run_dir, "status.sock");
 	AUTO_FREE char *metrics_at = fs_join(cfg->run_dir, "metrics.sock");
 	struct control *control = NULL, *metrics = NULL;
+	struct exporter *exporter = NULL;
 	struct ckpt_mount *m = NULL;
 	struct session *s = NULL;
 	struct ckpt_say say;
@@ -194,6 +196,8 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0)
 		rc = control_new(metrics_at, m, session_path(s),
 				 session_is_adopted(s), true, &metrics, err);
+	if (rc == 0 && cfg->metrics)
+		rc = exporter_new(cfg->metrics, m, &exporter, err);
 	/* A predecessor's that is gone was unmounted, and is not wanted. */
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
@@ -202,6 +206,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		(void)!write(STDOUT_FILENO, "ready\n", 6);
 		rc = serve(s, m, &say, signals, err);
 	}
+	exporter_free(exporter);
 	control_free(metrics);
 	control_free(control); /* which has the session's path */
 	session_stop(s, false);

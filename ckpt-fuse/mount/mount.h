@@ -15,7 +15,7 @@ struct ckpt_mount_config {
 	char *run_dir; /* of the mount, its log and socket */
 	uint64_t memory, tail, readahead;
 	uint64_t threads, uid, gid;
-	char *ca_file, *close, *compare;
+	char *ca_file, *close, *compare, *metrics;
 	bool hold, read_only;
 };
 

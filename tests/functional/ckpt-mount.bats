@@ -741,6 +741,24 @@ sys.stdout.write(s.makefile().read())' "$1"
 	umount_store
 }
 
+@test "figures of a mount are served over HTTP, also by its successor" {
+	local log port
+
+	mount_store --metrics 127.0.0.1:0
+	log=$(echo "$W"/run/*/log)
+	port=$(sed -n 's/.* metrics port=\([0-9]*\)$/\1/p' "$log")
+	cp "$F/in/config.json" "$M/f"
+	curl -fsS "http://127.0.0.1:$port/metrics" >"$W/figures"
+	grep -x 'bootseer_ckpt_commits_total 1' "$W/figures"
+	[ "$(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/x")" = 404 ]
+	umount_store
+	run ! curl -fsS "http://127.0.0.1:$port/metrics"
+	# One that cannot listen is no mount.
+	run -1 "$bootseer" ckpt mount --run="$W/run" --metrics nowhere "$STORE" "$M" 3>&-
+	[[ $output == *"--metrics"* ]]
+	run ! mountpoint -q "$M"
+}
+
 @test "figures are JSON, wherever the mount is" {
 	M=$W/'a "quoted\ folder'
 	mkdir "$M"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "snapshotter/node/control/metrics.h"
+#include "net/metrics_server.h"
 
 TestSuite(metrics, .timeout = 60);
 

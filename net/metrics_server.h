@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* GET /metrics over HTTP, on the loop; the figures on a thread. */
-#ifndef BOOTSEER_NODE_METRICS_H
-#define BOOTSEER_NODE_METRICS_H
+#ifndef BOOTSEER_NET_METRICS_SERVER_H
+#define BOOTSEER_NET_METRICS_SERVER_H
 
 #include "common/buf.h"
 #include "net/loop.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "snapshotter/node/control/metrics.h"
+#include "net/metrics_server.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/exporter.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "net/metrics_server.h"
+
+struct exporter {
+	struct loop *loop;
+	struct metrics *metrics;
+	struct loop_call ending;
+	pthread_t thread;
+};
+
+static int exporter_text(void *arg, struct buf *ret)
+{
+	return ckpt_mount_metrics(arg, ret);
+}
+
+static void *exporter_main(void *arg)
+{
+	struct exporter *e = arg;
+	struct error err = ERROR_INIT;
+
+	if (loop_run(e->loop, &err) < 0)
+		log_warning("ckpt", "metrics have ended reason=\"%s\"",
+			    err.msg);
+	return NULL;
+}
+
+static void exporter_end(struct loop_call *c)
+{
+	struct exporter *e = container_of(c, struct exporter, ending);
+
+	metrics_stop(e->metrics);
+	loop_stop(e->loop);
+}
+
+static void free_parts(struct exporter *e)
+{
+	metrics_free(e->metrics);
+	loop_free(e->loop);
+	free(e);
+}
+
+int exporter_new(const char *at, struct ckpt_mount *m, struct exporter **ret,
+		 struct error *err)
+{
+	struct exporter *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return error_nomem(err);
+	rc = loop_new(&e->loop, err);
+	if (rc == 0)
+		rc = metrics_new(e->loop, at, exporter_text, m, &e->metrics,
+				 err);
+	if (rc == 0) {
+		log_info("ckpt", "metrics port=%u", metrics_port(e->metrics));
+		rc = pthread_create(&e->thread, NULL, exporter_main, e);
+		if (rc) {
+			metrics_stop(e->metrics);
+			rc = error_set(err, rc, "start a thread: %s",
+				       strerror(rc));
+		}
+	}
+	if (rc < 0)
+		free_parts(e);
+	else
+		*ret = e;
+	return rc;
+}
+
+void exporter_free(struct exporter *e)
+{
+	if (!e)
+		return;
+	e->ending.fn = exporter_end;
+	loop_post(e->loop, &e->ending);
+	(void)pthread_join(e->thread, NULL);
+	free_parts(e);
+}
