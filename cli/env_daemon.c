@@ -163,6 +163,17 @@ static int open_files(struct daemon_start *s, const char *dir,
 
 /* -------------------------------------------------------------------------- start --- */
 
+/* Whoever reads a pipe of ours waits for its end: the daemon has none of our descriptors
+ * but its lock. */
+static void close_others(int lock_fd)
+{
+	unsigned int lock = (unsigned int)lock_fd;
+
+	if (lock > 3)
+		(void)close_range(3, lock - 1, 0);
+	(void)close_range(lock + 1, ~0u, 0);
+}
+
 static void daemon_main(const struct daemon_start *s)
 {
 	sigset_t none;
@@ -173,6 +184,7 @@ static void daemon_main(const struct daemon_start *s)
 	    dup2(s->log_fd, 2) < 0 || fcntl(s->lock_fd, F_SETFD, 0) < 0 ||
 	    fcntl(1, F_SETFL, O_APPEND) < 0)
 		_exit(126);
+	close_others(s->lock_fd);
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -251,8 +263,14 @@ static int start_one(struct daemon_start *s, const char *dir, struct error *err)
 	return rc < 0 ? rc : wait_until_ready(s, err);
 }
 
-static void end_start(struct daemon_start *s)
+/* One that is not ready in time is not wanted: it ends with all of its session's group. */
+static void end_start(struct daemon_start *s, bool is_wanted)
 {
+	if (!is_wanted && s->pidfd >= 0) {
+		(void)kill(-s->pid, SIGKILL);
+		(void)kill(s->pid, SIGKILL);
+		(void)waitpid(s->pid, NULL, 0);
+	}
 	if (s->pidfd >= 0)
 		(void)close(s->pidfd);
 	if (s->lock_fd >= 0)
@@ -286,7 +304,7 @@ int env_daemons_start(const struct env_daemons *d, struct error *err)
 		if (rc < 0)
 			rc = error_wrap(err, rc, "daemon '%s' (%s)", s.name,
 					s.log ? s.log : dir);
-		end_start(&s);
+		end_start(&s, rc == 0);
 	}
 	return rc;
 }

@@ -271,6 +271,7 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	local pid
 
 	mkfifo "$W/hang"
+	: >"$W/daemons"
 	run -1 --separate-stderr env_run a --daemon-dir "$W/d" --daemon 'bad=echo oh; exit 3' \
 		--daemon-ready bad=false -- true
 	[[ $stderr == *"daemon 'bad' ($W/d/bad.log): it ended with 3"* ]]
@@ -279,9 +280,13 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 		--daemon 'slow=echo $$ >"$W/slow.pid"; exec 3<>"$W/hang"; read -r l <&3' \
 		--daemon-ready slow=false -- true
 	[[ $stderr == *"daemon 'slow' ($W/d/slow.log): it is not ready within --daemon-timeout"* ]]
-	echo >"$W/hang"
 	pid=$(cat "$W/slow.pid")
 	wait_for daemon_ended "$pid"
+	# The descriptors of the caller are not the daemon's.
+	run -0 --separate-stderr env_run b --daemon-dir "$W/d" \
+		--daemon 'fds=echo /proc/self/fd/* >"$W/fds"' --daemon-ready 'fds=test -s "$W/fds"' \
+		-- true 7<"$W/daemons" 8<"$W/daemons"
+	run ! grep -E '/fd/[78]( |$)' "$W/fds"
 	# One in the background is waited for by its --daemon-ready.
 	run -0 --separate-stderr env_run c --daemon-dir "$W/d" --daemon 'back=true &' \
 		--daemon-ready back=true -- true
