@@ -9,7 +9,6 @@
 #define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
-#define CLOCK_NS_PER_S NS_PER_S
 
 static inline int64_t clock_now_ns(void)
 {

@@ -60,7 +60,7 @@ void counter_add_latency(struct counter_latency *c, int64_t ns)
 	size_t i = 0;
 
 	while (i < COUNTER_LATENCIES - 1 &&
-	       ns > bounds_ms[i] * (CLOCK_NS_PER_S / 1000))
+	       ns > bounds_ms[i] * (NS_PER_S / 1000))
 		i++;
 	atomic_fetch_add(&c->n[i], 1);
 	atomic_fetch_add(&c->sum_ns, ns > 0 ? (uint64_t)ns : 0);
@@ -78,8 +78,7 @@ void counter_copy_latency(struct counter_latency *to,
 static int put_ns(struct buf *ret, uint64_t ns)
 {
 	return buf_printf(ret, "%" PRIu64 ".%09" PRIu64 "\n",
-			  ns / (uint64_t)CLOCK_NS_PER_S,
-			  ns % (uint64_t)CLOCK_NS_PER_S);
+			  ns / (uint64_t)NS_PER_S, ns % (uint64_t)NS_PER_S);
 }
 
 static int format_latency(const struct counter_spec *c, const void *values,

@@ -21,7 +21,7 @@
 #include "envcache/place.h"
 
 #define THREADS_MAX 64
-#define OTHERS_NS (120 * CLOCK_NS_PER_S) /* for one that restores there */
+#define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
 
 struct restore {
 	struct loaded *l;

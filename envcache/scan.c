@@ -21,7 +21,7 @@
 #include "common/fs.h"
 
 /* Clocks of file servers differ, and some file systems keep times by 2 s. */
-#define RECENT_NS (3 * CLOCK_NS_PER_S)
+#define RECENT_NS (3 * NS_PER_S)
 #define HASH_PIECE (256u << 10)
 
 struct scan_walk {
@@ -64,7 +64,7 @@ void env_scan_free(struct env_scan *s)
 
 static int64_t stat_ns(const struct timespec *t)
 {
-	return (int64_t)t->tv_sec * CLOCK_NS_PER_S + t->tv_nsec;
+	return (int64_t)t->tv_sec * NS_PER_S + t->tv_nsec;
 }
 
 static void take_stat(struct env_entry *e, const struct stat *st)

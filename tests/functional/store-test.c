@@ -160,7 +160,7 @@ static int run_probe(struct object_store *s, char **args, struct error *err)
 static double rate(size_t len, int64_t begun)
 {
 	return (double)len / (double)MIB /
-	       ((double)(clock_now_ns() - begun) / CLOCK_NS_PER_S);
+	       ((double)(clock_now_ns() - begun) / NS_PER_S);
 }
 
 static int run_speed(struct object_store *s, char **args, struct error *err)
