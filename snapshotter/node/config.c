@@ -469,39 +469,13 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* What chose each is in snapshotter/node/constants.h. */
-static const struct option_retired retired[] = {
-	{ "fuse-threads", "four threads answer the kernel's reads" },
-	{ "cache-scrub-rate", "the scrubber reads 16M a second" },
-	{ "fetch-threads", "registries get 16 transfers at once" },
-	{ "fetch-window",
-	  "it is 1M, or --fetch-window-max where that is less" },
-	{ "connect-timeout", "a connection is waited for 10s" },
-	{ "hot-streams", "recorded blocks have 8 transfers, as measured" },
-	{ "cold-streams", "the rest has 8 transfers, as measured" },
-	{ "hot-rate", "a start waits for these blocks: --cold-rate bounds the "
-		      "rest" },
-	{ "hot-gap", "it is 64K, as measured" },
-	{ "hot-range", "it is 1M, as measured" },
-	{ "cold-range", "it is 4M, as measured" },
-	{ "trace-folder-max", "traces have 256M of --cache-quota" },
-	{ "least-rate", "less than 1K a second, over a --stall-timeout, counts "
-			"as nothing" },
-	{ "registry-calls", "one registry has 8 places" },
-	{ "p2p-rdma-memory", "it is 256M, enough for all neighbours" },
-	{ "p2p-neighbours", "32 are looked for, as simulated" },
-	{ "p2p-relay", "it is 1G" },
-	{ "p2p-memory", "it is 64M" },
-	{ NULL, NULL },
-};
-
 const struct option_program node_program = {
 	.name = "bootseerd",
 	.usage = "[OPTIONS]",
 	.summary = "BootSeer's daemon of a node: caches blocks of images and "
 		   "mounts images whose blocks are still remote.",
 	.options = options,
-	.retired = retired,
+	.retired = node_options_retired,
 	.examples = "bootseerd --plain-http 127.0.0.1:5000\n"
 		    "bootseerd --root /data/bootseer --cache-quota 200G --hold",
 	.see_also = "bootseer(1), bootseer-snapshotter(8), "

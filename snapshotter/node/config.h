@@ -61,6 +61,7 @@ struct node_config {
 };
 
 extern const struct option_program node_program;
+extern const struct option_retired node_options_retired[];
 
 /* What one option alone cannot know.  -EINVAL. */
 int node_config_check(const struct node_config *c,
