@@ -461,28 +461,53 @@ static struct reading *reopen(struct ckpt_mount *m, fuse_ino_t ino,
 	return o.reading;
 }
 
+/* What a read is answered from. */
+struct read_answer {
+	struct reading *reading; /* of `loan`, with a reference: as soon as the
+	                          * kernel has the answer, the file may be closed */
+	struct reading_loan loan;
+	char *copy; /* of what is being written */
+};
+
+static void answer_fini(struct read_answer *a)
+{
+	if (a->reading)
+		reading_return(a->reading, &a->loan);
+	reading_unref(a->reading);
+	free(a->copy);
+}
+
+static int64_t read_written(struct handle *h, uint64_t off, size_t size,
+			    struct read_answer *a, struct error *err)
+{
+	int64_t n;
+
+	a->copy = malloc(size ? size : 1);
+	if (!a->copy)
+		return error_nomem(err);
+	n = writing_read(h->node->writing, off, a->copy, size, err);
+	a->loan.n = 1;
+	a->loan.parts[0] = (struct iovec){ .iov_base = a->copy,
+					   .iov_len = n > 0 ? (size_t)n : 0 };
+	return n;
+}
+
 static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
-			   uint64_t off, char *data, size_t size,
+			   uint64_t off, size_t size, struct read_answer *a,
 			   struct error *err)
 {
 	struct handle *h = handle_get(&m->handles, fh);
-	struct reading *r;
-	int64_t n;
 
 	if (h && h->kind == HANDLE_WRITER)
-		return writing_read(h->node->writing, off, data, size, err);
-	if (h)
-		return reading_read(h->reading, off, data, size, err);
-	if (handle_kind_of(fh) == HANDLE_WRITER)
+		return read_written(h, off, size, a, err);
+	if (!h && handle_kind_of(fh) == HANDLE_WRITER)
 		return error_set(err, EIO,
 				 "what was written was lost when "
 				 "the mount was restarted");
-	r = reopen(m, ino, err);
-	if (!r)
+	a->reading = h ? reading_ref(h->reading) : reopen(m, ino, err);
+	if (!a->reading)
 		return -ESTALE;
-	n = reading_read(r, off, data, size, err);
-	reading_unref(r);
-	return n;
+	return reading_lend(a->reading, off, size, &a->loan, err);
 }
 
 void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
@@ -490,20 +515,19 @@ void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 {
 	struct ckpt_mount *m = mount_of(req);
 	int64_t begun_ns = begin_call(&m->loads);
+	struct read_answer a = { .reading = NULL };
 	struct error err = ERROR_INIT;
-	AUTO_FREE char *data = NULL;
 	int64_t n;
 
 	if (size > SESSION_DATA_MAX)
 		size = SESSION_DATA_MAX;
-	data = malloc(size ? size : 1);
-	n = data ? read_handle(m, ino, fi->fh, (uint64_t)off, data, size, &err)
-		 : -ENOMEM;
+	n = read_handle(m, ino, fi->fh, (uint64_t)off, size, &a, &err);
 	end_call(&m->loads, &m->load_ns, begun_ns);
 	if (n < 0)
 		ops_fail(req, "read", (int)n, &err);
 	else
-		(void)fuse_reply_buf(req, data, (size_t)n);
+		(void)fuse_reply_iov(req, a.loan.parts, (int)a.loan.n);
+	answer_fini(&a);
 }
 
 static struct writing *writer_of(fuse_req_t req, uint64_t fh, struct error *err)

@@ -44,6 +44,8 @@ void readings_init(struct readings *all)
 
 void readings_fini(struct readings *all)
 {
+	while (all->n_spare)
+		free(all->spare[--all->n_spare]);
 	(void)pthread_cond_destroy(&all->came);
 	(void)pthread_mutex_destroy(&all->lock);
 }
@@ -81,6 +83,31 @@ struct ckpt_file *reading_file(struct reading *r)
 
 /* --------------------------------------------------------------------- blocks --- */
 
+/* Aligned, so that a store can read into it directly; with the lock. */
+static char *take_memory(struct readings *all, size_t len)
+{
+	size_t size = round_up(len, 4096);
+	void *data;
+
+	if (all->n_spare && size == all->spare_size)
+		return all->spare[--all->n_spare];
+	return posix_memalign(&data, 4096, size) ? NULL : data;
+}
+
+/* With the lock. */
+static void give_memory(struct readings *all, size_t len, char *data)
+{
+	size_t size = round_up(len, 4096);
+
+	/* Those of whole units are all alike. */
+	if (!all->n_spare && size >= CHUNK)
+		all->spare_size = size;
+	if (size == all->spare_size && all->n_spare < READINGS_SPARE)
+		all->spare[all->n_spare++] = data;
+	else
+		free(data);
+}
+
 /* With the lock; nobody uses it. */
 static void block_free(struct read_block *b)
 {
@@ -89,7 +116,7 @@ static void block_free(struct read_block *b)
 	TAILQ_REMOVE(&b->r->blocks, b, of_file);
 	atomic_fetch_add(&all->bytes_unused, b->len - b->n_had);
 	budget_give_ahead(all->budget, b->len);
-	free(b->data);
+	give_memory(all, b->len, b->data);
 	free(b);
 }
 
@@ -178,9 +205,9 @@ static struct read_block *block_new(struct reading *r, uint64_t off,
 	if (!budget_take_ahead(r->all->budget, end - off))
 		return NULL;
 	b = calloc(1, sizeof(*b));
-	/* Aligned, so that a store can read into it directly. */
-	if (!b || posix_memalign((void **)&b->data, 4096,
-				 round_up(end - off, 4096))) {
+	if (b)
+		b->data = take_memory(r->all, (size_t)(end - off));
+	if (!b || !b->data) {
 		budget_give_ahead(r->all->budget, end - off);
 		free(b);
 		return NULL;
@@ -246,52 +273,109 @@ static void leave_block(struct read_block *b)
 
 /* ---------------------------------------------------------------------- reads --- */
 
-/* Bytes of one block; returns how many, or -errno. */
-static int64_t read_block(struct reading *r, uint64_t off, char *dst,
-			  size_t len, bool is_sequential, struct error *err)
+/* The block that has the byte, in use, once it is there.  NULL: no memory for it. */
+static struct read_block *wait_block(struct reading *r, uint64_t off,
+				     bool is_sequential)
 {
 	struct readings *all = r->all;
 	struct read_block *b;
 	bool is_new;
-	int64_t n;
 
 	(void)pthread_mutex_lock(&all->lock);
 	b = take_block(r, off, is_sequential, &is_new);
 	(void)pthread_mutex_unlock(&all->lock);
-	if (!b) {
-		n = ckpt_read(r->file, off, dst, len, 0, err);
-		return n < 0 ? n : (int64_t)len;
-	}
+	if (!b)
+		return NULL;
 	if (is_new)
 		block_run(&b->job);
 	(void)pthread_mutex_lock(&all->lock);
 	while (!b->is_ready)
 		(void)pthread_cond_wait(&all->came, &all->lock);
 	(void)pthread_mutex_unlock(&all->lock);
-	n = b->rc;
-	if (n < 0 && err)
-		*err = b->err;
-	if (n == 0) {
-		uint64_t left = b->off + b->len - off;
-
-		n = (int64_t)(left < len ? left : len);
-		memcpy(dst, b->data + (off - b->off), (size_t)n);
-	}
-	(void)pthread_mutex_lock(&all->lock);
-	if (n > 0)
-		b->n_had += (size_t)n;
-	leave_block(b);
-	(void)pthread_mutex_unlock(&all->lock);
-	return n;
+	return b;
 }
 
-int64_t reading_read(struct reading *r, uint64_t off, void *buf, size_t len,
-		     struct error *err)
+/* Bytes of one block more; returns how many, or -errno; 0: there is none to be had. */
+static int64_t lend_part(struct reading *r, uint64_t off, size_t len,
+			 bool is_sequential, struct reading_loan *loan,
+			 struct error *err)
+{
+	struct read_block *b = loan->n < READING_PARTS_MAX
+				       ? wait_block(r, off, is_sequential)
+				       : NULL;
+	uint64_t left;
+	int rc;
+
+	if (!b)
+		return 0;
+	if (b->rc < 0) {
+		rc = b->rc;
+		if (err)
+			*err = b->err;
+		(void)pthread_mutex_lock(&r->all->lock);
+		leave_block(b);
+		(void)pthread_mutex_unlock(&r->all->lock);
+		return rc;
+	}
+	left = b->off + b->len - off;
+	loan->blocks[loan->n] = b;
+	loan->parts[loan->n++] = (struct iovec){
+		.iov_base = b->data + (off - b->off),
+		.iov_len = (size_t)(left < len ? left : len),
+	};
+	return (int64_t)loan->parts[loan->n - 1].iov_len;
+}
+
+void reading_return(struct reading *r, struct reading_loan *loan)
+{
+	(void)pthread_mutex_lock(&r->all->lock);
+	for (size_t i = 0; i < loan->n && loan->blocks[i]; i++) {
+		loan->blocks[i]->n_had += loan->parts[i].iov_len;
+		leave_block(loan->blocks[i]);
+	}
+	(void)pthread_mutex_unlock(&r->all->lock);
+	free(loan->own);
+	*loan = (struct reading_loan){ .n = 0 };
+}
+
+/* All of it once more, from the store: memory for blocks is short, or there are many. */
+static int lend_own(struct reading *r, uint64_t off, size_t len,
+		    struct reading_loan *loan, struct error *err)
+{
+	reading_return(r, loan);
+	loan->own = malloc(len);
+	if (!loan->own)
+		return error_nomem(err);
+	loan->n = 1;
+	loan->parts[0] =
+		(struct iovec){ .iov_base = loan->own, .iov_len = len };
+	return ckpt_read(r->file, off, loan->own, len, 0, err);
+}
+
+static int lend_all(struct reading *r, uint64_t off, size_t len,
+		    bool is_sequential, struct reading_loan *loan,
+		    struct error *err)
+{
+	for (size_t done = 0; done < len;) {
+		int64_t n = lend_part(r, off + done, len - done, is_sequential,
+				      loan, err);
+
+		if (n < 0)
+			return (int)n;
+		if (n == 0)
+			return lend_own(r, off, len, loan, err);
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
+		     struct reading_loan *ret, struct error *err)
 {
 	struct readahead_advice a;
-	char *dst = buf;
-	size_t done = 0;
+	int rc;
 
+	*ret = (struct reading_loan){ .n = 0 };
 	if (off >= r->size)
 		return 0;
 	if (len > r->size - off)
@@ -300,13 +384,10 @@ int64_t reading_read(struct reading *r, uint64_t off, void *buf, size_t len,
 	a = readahead_note(&r->ahead, off, len, r->size);
 	read_ahead(r, &a);
 	(void)pthread_mutex_unlock(&r->all->lock);
-	while (done < len) {
-		int64_t n = read_block(r, off + done, dst + done, len - done,
-				       a.is_sequential, err);
-
-		if (n < 0)
-			return n;
-		done += (size_t)n;
+	rc = lend_all(r, off, len, a.is_sequential, ret, err);
+	if (rc < 0) {
+		reading_return(r, ret);
+		return rc;
 	}
 	atomic_fetch_add(&r->all->bytes_read, len);
 	return (int64_t)len;

@@ -8,13 +8,25 @@
 
 #include <stdatomic.h>
 #include <sys/queue.h>
+#include <sys/uio.h>
 
 #include "ckpt-fuse/ckpt.h"
 #include "ckpt-fuse/mount/budget.h"
 #include "ckpt-fuse/mount/jobs.h"
 
+#define READINGS_SPARE 8u    /* of 4 MiB, beside the budget */
+#define READING_PARTS_MAX 4u /* blocks that one read may take from */
+
 struct reading;
 struct read_block;
+
+/* Bytes that are lent to one reader, in order. */
+struct reading_loan {
+	struct iovec parts[READING_PARTS_MAX];
+	size_t n;
+	struct read_block *blocks[READING_PARTS_MAX];
+	char *own; /* bytes that are in no block, or in too many */
+};
 
 /* What the files of one mount share. */
 struct readings {
@@ -25,6 +37,11 @@ struct readings {
 	pthread_cond_t came;     /* a block was read */
 	/* Blocks that nobody reads now, those longest unused first. */
 	TAILQ_HEAD(, read_block) idle;
+	/* Memory of blocks that are gone, for the next ones: pages that the kernel
+	 * need not clear again. */
+	void *spare[READINGS_SPARE];
+	unsigned int n_spare;
+	size_t spare_size; /* of each */
 	atomic_uint_fast64_t bytes_read, bytes_ahead, bytes_unused;
 };
 
@@ -41,8 +58,10 @@ struct reading *reading_ref(struct reading *r);
 void reading_unref(struct reading *r);
 struct ckpt_file *reading_file(struct reading *r);
 
-/* Up to `len` bytes; gives how many, 0 at the end, or -errno. */
-int64_t reading_read(struct reading *r, uint64_t off, void *buf, size_t len,
-		     struct error *err) MUST_CHECK;
+/* Lend up to `len` bytes; gives how many, 0 at the end, or -errno, which lends none.
+ * They are valid until reading_return(). */
+int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
+		     struct reading_loan *ret, struct error *err) MUST_CHECK;
+void reading_return(struct reading *r, struct reading_loan *loan);
 
 #endif
