@@ -127,8 +127,9 @@ static int parse(const char *text, struct store_url *u, struct error *err)
 	if (scheme == 0 || text[scheme] != ':' ||
 	    (strncmp(rest, "//", 2) != 0 && *rest != '/'))
 		return bad_url(text,
-			       "want file:///DIR, s3://BUCKET/PREFIX or "
-			       "hdfs://HOST:PORT/DIR",
+			       "want file:///DIR, s3://BUCKET/PREFIX, "
+			       "hdfs://HOST:PORT/DIR or "
+			       "docker://REGISTRY/REPOSITORY",
 			       err);
 	u->scheme = strndup(text, scheme);
 	if (strncmp(rest, "//", 2) == 0)

@@ -2,7 +2,7 @@
 /*
  * Whom this node believes that an artifact holds what its image's layers hold, by
  * repository: the rules of the option --trust.  Pure: no I/O, no clock.  What the
- * rules mean is in docs/trust.md; trust.h applies them.
+ * rules mean is in docs/trust.md; admission.h applies them.
  */
 #ifndef BOOTSEER_NODE_POLICY_H
 #define BOOTSEER_NODE_POLICY_H
