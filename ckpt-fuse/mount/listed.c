@@ -13,6 +13,7 @@
 #define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
 #define FOLDERS_MOST 1024u
 #define WANTED_AFTER 3u /* names that were asked for within LISTED_VALID_NS */
+#define STRIPED_FIRST 4u
 #define LONG_NS \
 	(60 * NS_PER_S) /* a folder that was too long is not tried again */
 
@@ -21,6 +22,9 @@ struct listed_entry {
 	bool is_folder, is_striped;
 	uint64_t size;
 	int64_t mtime_ns, asked_ns;
+	/* Of a striped file; NULL: the store was not asked for it. */
+	struct ckpt_stat *stat;
+	int64_t stat_asked_ns;
 };
 
 struct listed_list {
@@ -39,6 +43,7 @@ struct listed_folder {
 	struct listed_entry *entries; /* by name; NULL: none are known */
 	size_t n;
 	int64_t begun_ns;
+	size_t n_striped; /* to ask for at once; 0: none was looked up */
 	/* What the store was asked for since then, and not before which time it is
 	 * listed for that. */
 	unsigned int n_asked;
@@ -58,8 +63,10 @@ struct listed {
 
 static void free_entries(struct listed_entry *e, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		free(e[i].name);
+		free(e[i].stat);
+	}
 	free(e);
 }
 
@@ -226,6 +233,7 @@ static void keep_names(struct listed *t, struct listed_folder *f,
 	f->entries = l->entries;
 	f->n = l->n;
 	f->begun_ns = l->begun_ns;
+	f->n_striped = 0;
 	t->n_names += l->n;
 	l->entries = NULL;
 	l->n = 0;
@@ -265,26 +273,135 @@ static bool is_young(int64_t asked_ns, int64_t now_ns)
 	return now_ns - asked_ns < LISTED_VALID_NS;
 }
 
+/* With the lock; NULL: it is not there, or too old. */
+static struct listed_entry *find_entry(struct listed_folder *f,
+				       const char *name, int64_t now_ns)
+{
+	struct listed_entry *e = NULL;
+
+	if (f && f->n)
+		e = bsearch(name, f->entries, f->n, sizeof(*e), compare_name);
+	return e && is_young(e->asked_ns, now_ns) ? e : NULL;
+}
+
+static bool has_stat(const struct listed_entry *e, int64_t now_ns)
+{
+	return e->stat && is_young(e->stat_asked_ns, now_ns);
+}
+
+static struct listed_name name_of(const struct listed_entry *e, int64_t now_ns)
+{
+	struct listed_name l = { .is_folder = e->is_folder,
+				 .is_striped = e->is_striped,
+				 .has_stat = !e->is_folder && !e->is_striped,
+				 .asked_ns = e->asked_ns };
+
+	l.stat = ckpt_plain_stat(e->size, e->mtime_ns);
+	if (e->is_striped && has_stat(e, now_ns)) {
+		l.has_stat = true;
+		l.stat = *e->stat;
+		l.asked_ns = e->stat_asked_ns;
+	}
+	return l;
+}
+
 bool listed_find(struct listed *t, const char *folder, const char *name,
 		 int64_t now_ns, struct listed_name *ret)
 {
-	const struct listed_entry *e = NULL;
+	const struct listed_entry *e;
+
+	(void)pthread_mutex_lock(&t->lock);
+	e = find_entry(folder_find(t, folder), name, now_ns);
+	if (e)
+		*ret = name_of(e, now_ns);
+	(void)pthread_mutex_unlock(&t->lock);
+	return e != NULL;
+}
+
+size_t listed_n_striped(struct listed *t, const char *folder)
+{
 	struct listed_folder *f;
+	size_t n = 1;
 
 	(void)pthread_mutex_lock(&t->lock);
 	f = folder_find(t, folder);
-	if (f && f->n)
-		e = bsearch(name, f->entries, f->n, sizeof(*e), compare_name);
-	if (e && !is_young(e->asked_ns, now_ns))
-		e = NULL;
-	if (e) {
-		*ret = (struct listed_name){ .is_folder = e->is_folder,
-					     .is_striped = e->is_striped,
-					     .asked_ns = e->asked_ns };
-		ret->stat = ckpt_plain_stat(e->size, e->mtime_ns);
+	if (f && f->n && f->n_striped) {
+		n = f->n_striped;
+		f->n_striped = n * 2 < LISTED_STRIPED_MOST
+				       ? n * 2
+				       : LISTED_STRIPED_MOST;
+	} else if (f && f->n) {
+		f->n_striped = STRIPED_FIRST;
 	}
 	(void)pthread_mutex_unlock(&t->lock);
-	return e != NULL;
+	return n;
+}
+
+/* With the lock: the first entry that is not before the name. */
+static size_t first_from(const struct listed_folder *f, const char *name)
+{
+	size_t from = 0, to = f->n;
+
+	while (from < to) {
+		size_t mid = from + (to - from) / 2;
+
+		if (strcmp(f->entries[mid].name, name) < 0)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from;
+}
+
+size_t listed_striped(struct listed *t, const char *folder, const char *from,
+		      int64_t now_ns, struct listed_striped *ret, size_t most)
+{
+	struct listed_folder *f;
+	size_t n = 0;
+
+	(void)pthread_mutex_lock(&t->lock);
+	f = folder_find(t, folder);
+	for (size_t i = f ? first_from(f, from) : 0; f && i < f->n && n < most;
+	     i++) {
+		const struct listed_entry *e = &f->entries[i];
+
+		if (!e->is_striped || !is_young(e->asked_ns, now_ns) ||
+		    has_stat(e, now_ns))
+			continue;
+		ret[n] = (struct listed_striped){ .name = strdup(e->name),
+						  .asked_ns = e->asked_ns };
+		if (!ret[n].name)
+			break;
+		n++;
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+/* With the lock. */
+static void keep_stat(struct listed_entry *e, const struct ckpt_stat *st,
+		      int64_t asked_ns)
+{
+	if (!e->stat)
+		e->stat = malloc(sizeof(*e->stat));
+	if (!e->stat)
+		return;
+	*e->stat = *st;
+	e->stat_asked_ns = asked_ns;
+}
+
+void listed_tell(struct listed *t, const char *folder,
+		 const struct listed_striped *file, const struct ckpt_stat *st,
+		 int64_t asked_ns)
+{
+	struct listed_entry *e;
+
+	(void)pthread_mutex_lock(&t->lock);
+	e = find_entry(folder_find(t, folder), file->name, asked_ns);
+	/* Of another list it may be another file: one that this mount made since. */
+	if (e && e->is_striped && e->asked_ns == file->asked_ns)
+		keep_stat(e, st, asked_ns);
+	(void)pthread_mutex_unlock(&t->lock);
 }
 
 bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,

@@ -16,14 +16,23 @@
 /* Names of a folder that is listed though nobody asked for a list: more are more work
  * than to ask for each. */
 #define LISTED_SHORT 2000u
+/* Striped files that are asked for at once. */
+#define LISTED_STRIPED_MOST 256u
 
 struct listed;
 struct listed_list; /* a list under way */
 
 struct listed_name {
 	bool is_folder, is_striped;
-	struct ckpt_stat stat; /* of a plain file */
-	int64_t asked_ns;      /* the store was, no earlier */
+	bool has_stat; /* always of a plain file; of a striped one: listed_tell() */
+	struct ckpt_stat stat;
+	int64_t asked_ns; /* the store was, no earlier */
+};
+
+/* A striped file whose attributes are worth asking for. */
+struct listed_striped {
+	char *name;       /* the caller frees it */
+	int64_t asked_ns; /* the store was for the list */
 };
 
 int listed_new(struct listed **ret, struct error *err) MUST_CHECK;
@@ -43,6 +52,20 @@ void listed_end(struct listed *t, struct listed_list *l, int rc,
 /* Was the name in a list that is young enough? */
 bool listed_find(struct listed *t, const char *folder, const char *name,
 		 int64_t now_ns, struct listed_name *ret) MUST_CHECK;
+/* A striped file was looked up that a list showed without attributes: how many of those
+ * from it on, in the order of names, are worth asking for at once.  1, it alone, for the
+ * first, then more and more, so that no more than twice as many are asked for as are
+ * wanted. */
+size_t listed_n_striped(struct listed *t, const char *folder) MUST_CHECK;
+/* Such files from the name on, `most` of them at most; how many they are. */
+size_t listed_striped(struct listed *t, const char *folder, const char *from,
+		      int64_t now_ns, struct listed_striped *ret,
+		      size_t most) MUST_CHECK;
+/* What the store said of one, which was asked at `asked_ns`.  It is kept if the list that
+ * showed the file is still believed. */
+void listed_tell(struct listed *t, const char *folder,
+		 const struct listed_striped *file, const struct ckpt_stat *st,
+		 int64_t asked_ns);
 /* Did such a list show anything in it?  Then it is one. */
 bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 		       int64_t *ret_asked_ns) MUST_CHECK;

@@ -16,6 +16,7 @@
 #define SENDERS 16u
 #define NS_IN_MS 1000000u
 #define READERS 16u
+#define ASKERS 16u
 #define PATIENCE_NS (120 * NS_PER_S)
 
 /* ------------------------------------------------------------------- the handler --- */
@@ -36,6 +37,7 @@ static const struct fuse_lowlevel_ops mount_ops = {
 	.release = ops_release,
 	.opendir = ops_opendir,
 	.readdir = ops_readdir,
+	.readdirplus = ops_readdirplus,
 	.releasedir = ops_releasedir,
 	.fsyncdir = ops_fsyncdir,
 	.mkdir = ops_mkdir,
@@ -55,7 +57,8 @@ static void mount_init(struct fuse_conn_info *conn)
 {
 	const unsigned int wanted =
 		FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS |
-		FUSE_CAP_ASYNC_READ | FUSE_CAP_AUTO_INVAL_DATA;
+		FUSE_CAP_ASYNC_READ | FUSE_CAP_AUTO_INVAL_DATA |
+		FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
 
 	conn->want |= conn->capable & wanted;
 	/* What is written has to be known before it is closed. */
@@ -155,7 +158,10 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		rc = jobs_new(SENDERS, &m->senders, err);
 	if (rc == 0)
 		rc = jobs_new(READERS, &m->readers, err);
+	if (rc == 0)
+		rc = jobs_new(ASKERS, &m->askers, err);
 	if (rc < 0) {
+		jobs_free(m->readers);
 		jobs_free(m->senders);
 		object_store_free(m->store);
 		free((void *)(uintptr_t)m->local);
@@ -189,6 +195,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	nodes_fini(&m->nodes);
 	jobs_free(m->senders);
 	jobs_free(m->readers);
+	jobs_free(m->askers);
 	readings_fini(&m->readings);
 	ckpt_phase_fini(&m->loads);
 	ckpt_phase_fini(&m->saves);
@@ -199,6 +206,13 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	object_store_free(m->store);
 	free((void *)(uintptr_t)m->local);
 	free(m);
+}
+
+struct manifests ckpt_mount_manifests(const struct ckpt_mount *m)
+{
+	return (struct manifests){ .store = m->store,
+				   .jobs = m->askers,
+				   .listed = m->listed };
 }
 
 unsigned int ckpt_mount_settle(struct ckpt_mount *m)

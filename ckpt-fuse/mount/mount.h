@@ -7,6 +7,7 @@
 
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
+#include "ckpt-fuse/mount/manifests.h"
 #include "ckpt-fuse/mount/nodes.h"
 #include "ckpt-fuse/mount/phase.h"
 #include "fuse/fuse.h"
@@ -23,7 +24,7 @@ struct ckpt_mount {
 	const struct ckpt_mount_config *cfg;
 	struct object_store *store;
 	struct budget budget;
-	struct jobs *senders, *readers;
+	struct jobs *senders, *readers, *askers;
 	struct writings writings;
 	struct readings readings;
 	struct nodes nodes;
@@ -47,6 +48,8 @@ unsigned int ckpt_mount_settle(struct ckpt_mount *m);
 
 /* What a session serves it with; its owner is a struct ckpt_mount. */
 extern const struct session_handler ckpt_mount_handler;
+
+struct manifests ckpt_mount_manifests(const struct ckpt_mount *m);
 
 /* Its figures as Prometheus has them. */
 int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out) MUST_CHECK;

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
+#include "ckpt-fuse/mount/manifests.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/bytes.h"
 #include "common/clock.h"
@@ -216,7 +217,8 @@ static int ask_store(struct ckpt_mount *m, const struct ckpt_node *known,
 	return rc == -EINVAL ? -ENOENT : rc;
 }
 
-/* A list says what a plain file has; of a striped one that its manifest is there. */
+/* A list says what a plain file has; of a striped one that its manifest is there, and
+ * what is in that only where it was asked for. */
 static bool is_listed(struct ckpt_mount *m, const struct ckpt_node *known,
 		      struct name_look *l)
 {
@@ -229,7 +231,7 @@ static bool is_listed(struct ckpt_mount *m, const struct ckpt_node *known,
 		return true;
 	}
 	if (!listed_find(m->listed, l->folder, l->name, clock_now_ns(), &e) ||
-	    e.is_striped)
+	    (!e.is_folder && !e.has_stat))
 		return false;
 	l->is_folder = e.is_folder;
 	l->stat = e.stat;
@@ -256,9 +258,27 @@ static void list_folder(struct ckpt_mount *m, const char *folder)
 	listed_end(m->listed, told, rc, clock_now_ns());
 }
 
+/* Striped files of a list are looked up, one by one: their manifests come together. */
+static void ask_striped(struct ckpt_mount *m, const struct name_look *l)
+{
+	const struct manifests a = ckpt_mount_manifests(m);
+	struct listed_name e;
+	size_t n;
+
+	if (!listed_find(m->listed, l->folder, l->name, clock_now_ns(), &e) ||
+	    !e.is_striped || e.has_stat)
+		return;
+	n = listed_n_striped(m->listed, l->folder);
+	if (n > 1)
+		manifests_ask(&a, l->folder, l->name, n);
+}
+
 static int look(struct ckpt_mount *m, const struct ckpt_node *known,
 		struct name_look *l, struct error *err)
 {
+	if (is_listed(m, known, l))
+		return 0;
+	ask_striped(m, l);
 	if (is_listed(m, known, l))
 		return 0;
 	if (listed_is_wanted(m->listed, l->folder, clock_now_ns())) {
@@ -335,6 +355,24 @@ static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 	if (!stat_writer(n, &st))
 		node_set_stat(n, &st);
 	fill_file(m, &st, &e->attr);
+}
+
+struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
+			     const char *folder, const char *name,
+			     struct fuse_entry_param *ret)
+{
+	struct name_look l = { .folder = folder, .name = name };
+	struct ckpt_node *n = node_find(&m->nodes, parent, name);
+	bool is_own = n && !n->is_folder &&
+		      (node_is_written(n) || node_loss(n, NULL) < 0);
+
+	node_put(&m->nodes, n);
+	if (is_own || !is_listed(m, NULL, &l))
+		return NULL;
+	n = node_make(&m->nodes, parent, name, l.is_folder);
+	if (n)
+		fill_looked(m, n, &l, ret);
+	return n;
 }
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)

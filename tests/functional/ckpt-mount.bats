@@ -824,3 +824,25 @@ look_at_all() # FOLDER: as ls -l does, each name once, and its size
 	cmp "$W/asked.out" "$W/listed"
 	umount_store
 }
+
+@test "a list of striped files with their attributes asks for each manifest once" {
+	local i
+
+	mount_store
+	mkdir "$M/s"
+	for ((i = 10; i < 50; i++)); do
+		head -c "$i" "$F/in/optimizer.pt" >"$M/s/f$i"
+		setfattr -n user.n -v "$i" "$M/s/f$i"
+	done
+	umount_store
+	mount_store
+	# Manifest, and plain object of its name: two each, and what is asked anew where
+	# a machine is slow.
+	[ "$(asked_by look_at_all "$M/s")" -le 160 ]
+	[ "$(cut -d' ' -f1-2 "$W/asked.out")" = "$(for i in {10..49}; do echo "f$i $i"; done)" ]
+	# Names alone ask for no manifest.
+	umount_store
+	mount_store
+	[ "$(asked_by ls "$M/s")" -le 10 ]
+	umount_store
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lists of folders: their names, and what these are where a list told it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ckpt-fuse/mount/later.h"
+#include "ckpt-fuse/mount/ops.h"
+#include "common/clock.h"
+
+#define KNOWN_BY_LOOKUP 0xffffffffu /* readdir(3) of a name without a node */
+
+/* --------------------------------------------------------------------- lists --- */
+
+struct folder_listing {
+	struct folder_list *list;
+	struct listed_list *told;
+};
+
+static int add_entry(void *arg, const struct ckpt_entry *e, struct error *err)
+{
+	/* A file hides a folder of its name. */
+	const struct folder_listing *f = arg;
+	struct folder_list *l = f->list;
+
+	listed_add(f->told, e);
+	if (e->is_folder && l->n &&
+	    strcmp(l->entries[l->n - 1].name, e->name) == 0)
+		return 0;
+	return folder_list_add(l, e->name, e->is_folder) < 0 ? error_nomem(err)
+							     : 0;
+}
+
+struct own_files {
+	struct folder_list *list;
+	size_t n_stored;
+	int rc;
+};
+
+static bool is_listed(const struct own_files *o, const char *name)
+{
+	for (size_t i = 0; i < o->n_stored; i++)
+		if (strcmp(o->list->entries[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Files that are written for the first time are in no store yet.  That one is there is
+ * all that is looked at: its lock may be held for long. */
+static void add_own(void *arg, struct ckpt_node *n)
+{
+	struct own_files *o = arg;
+
+	if (!n->is_folder && (n->n_writers || node_loss(n, NULL) < 0) &&
+	    !is_listed(o, node_name(n)) && o->rc == 0)
+		o->rc = folder_list_add(o->list, node_name(n), false);
+}
+
+static int list(struct ckpt_mount *m, struct ckpt_node *n,
+		struct folder_list *l, struct error *err)
+{
+	struct own_files own = { .list = l };
+	struct folder_listing f = { .list = l };
+	AUTO_BUF path = BUF_INIT;
+	int rc = node_path(&m->nodes, n, &path);
+
+	if (rc < 0)
+		return rc;
+	f.told = listed_begin(m->listed, path.data);
+	rc = ckpt_list(m->store, path.data, add_entry, &f, err);
+	listed_end(m->listed, f.told, rc, clock_now_ns());
+	if (rc < 0)
+		return rc;
+	own.n_stored = l->n;
+	nodes_each(&m->nodes, n, add_own, &own);
+	return own.rc;
+}
+
+void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
+	struct handle *h =
+		n ? handle_new(&m->handles, HANDLE_FOLDER, n, NULL) : NULL;
+	struct error err = ERROR_INIT;
+	int rc;
+
+	if (!h) {
+		node_put(&m->nodes, n);
+		(void)fuse_reply_err(req, n ? ENOMEM : ESTALE);
+		return;
+	}
+	rc = list(m, n, &h->list, &err);
+	if (rc < 0) {
+		handle_free(&m->handles, &m->nodes, h);
+		ops_fail(req, "opendir", rc, &err);
+		return;
+	}
+	fi->fh = h->id;
+	(void)fuse_reply_open(req, fi);
+}
+
+/* Entry `i`, with "." and ".." before those of the list. */
+static size_t put_entry(fuse_req_t req, const struct folder_list *l, size_t i,
+			char *buf, size_t left)
+{
+	bool is_folder = i < 2 || l->entries[i - 2].is_folder;
+	const char *name = i == 0   ? "."
+			   : i == 1 ? ".."
+				    : l->entries[i - 2].name;
+	struct stat st = { .st_ino = KNOWN_BY_LOOKUP,
+			   .st_mode = is_folder ? S_IFDIR : S_IFREG };
+
+	return fuse_add_direntry(req, buf, left, name, &st, (off_t)i + 1);
+}
+
+static void reply_list(fuse_req_t req, const struct folder_list *l, size_t size,
+		       off_t off)
+{
+	AUTO_FREE char *buf = malloc(size ? size : 1);
+	size_t used = 0;
+
+	if (!buf) {
+		(void)fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	for (size_t i = (size_t)off; i < l->n + 2; i++) {
+		size_t n = put_entry(req, l, i, buf + used, size - used);
+
+		if (n > size - used)
+			break;
+		used += n;
+	}
+	(void)fuse_reply_buf(req, buf, used);
+}
+
+void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		 struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_get(&m->handles, fi->fh);
+	struct folder_list l = { .n = 0 };
+	struct error err = ERROR_INIT;
+	struct ckpt_node *n;
+	int rc;
+
+	if (size > SESSION_DATA_MAX)
+		size = SESSION_DATA_MAX;
+	if (h) {
+		reply_list(req, &h->list, size, off);
+		return;
+	}
+	n = node_get(&m->nodes, ino);
+	rc = n ? list(m, n, &l, &err) : -ESTALE;
+	if (rc < 0)
+		ops_fail(req, "readdir", rc, &err);
+	else
+		reply_list(req, &l, size, off);
+	folder_list_fini(&l);
+	node_put(&m->nodes, n);
+}
+
+/* ------------------------------------------------------------ with attributes --- */
+
+/* A part of a list that is being answered. */
+struct folder_reply {
+	struct ckpt_mount *m;
+	struct ckpt_node *folder;
+	const char *path; /* of the folder; NULL: it was removed */
+	const struct folder_list *list;
+	fuse_req_t req;
+	char *buf;
+	size_t used, size;
+	struct ckpt_node *
+		*told; /* what the kernel knows then, in use; NULL: not so */
+	size_t n_told;
+};
+
+/* Bytes of the shortest entry that is no dot. */
+#define PLUS_MIN 152u
+
+/* Entry `i`; false: there is no room. */
+static bool put_plus(struct folder_reply *r, size_t i)
+{
+	struct fuse_entry_param e = { .attr.st_ino = KNOWN_BY_LOOKUP };
+	const struct folder_entry *of = i < 2 ? NULL : &r->list->entries[i - 2];
+	const char *name = of ? of->name : i ? ".." : ".";
+	size_t len = fuse_add_direntry_plus(r->req, NULL, 0, name, NULL, 0);
+	struct ckpt_node *n = NULL;
+
+	if (len > r->size - r->used)
+		return false;
+	if (of && r->path)
+		n = ops_listed(r->m, r->folder, r->path, name, &e);
+	/* A node id of 0 says that the name alone is told: a look-up asks for more. */
+	if (!n)
+		e.attr.st_mode = !of || of->is_folder ? S_IFDIR : S_IFREG;
+	if (n) {
+		node_looked_up(&r->m->nodes, n);
+		r->told[r->n_told++] = n;
+	}
+	r->used += fuse_add_direntry_plus(r->req, r->buf + r->used,
+					  r->size - r->used, name, &e,
+					  (off_t)i + 1);
+	return true;
+}
+
+static void reply_plus(struct folder_reply *r, size_t off)
+{
+	bool is_lost;
+
+	while (off < r->list->n + 2 && put_plus(r, off))
+		off++;
+	is_lost = fuse_reply_buf(r->req, r->buf, r->used) < 0;
+	for (size_t i = 0; i < r->n_told; i++) {
+		if (is_lost)
+			node_forget(&r->m->nodes, r->told[i]->id, 1);
+		node_put(&r->m->nodes, r->told[i]);
+	}
+}
+
+/* The first part of every list is asked for with attributes, later ones when some were
+ * looked at: then those of striped files are worth asking the store for. */
+static void ask_for_more(const struct folder_reply *r, size_t off)
+{
+	const struct manifests a = ckpt_mount_manifests(r->m);
+	size_t n = r->size / PLUS_MIN;
+
+	if (!r->path || off < 3 || off >= r->list->n + 2)
+		return;
+	manifests_ask(&a, r->path, r->list->entries[off - 2].name,
+		      n < LISTED_STRIPED_MOST ? n : LISTED_STRIPED_MOST);
+}
+
+void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		     struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_get(&m->handles, fi->fh);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
+	struct folder_list own = { .n = 0 };
+	struct error err = ERROR_INIT;
+	AUTO_BUF path = BUF_INIT;
+	AUTO_FREE char *buf = NULL;
+	AUTO_FREE struct ckpt_node **told = NULL;
+	struct folder_reply r;
+	int rc = n ? node_path(&m->nodes, n, &path) : -ESTALE;
+	bool has_path = rc == 0;
+
+	if (size > SESSION_DATA_MAX)
+		size = SESSION_DATA_MAX;
+	/* What was listed before the folder was removed is told on. */
+	if (h)
+		rc = 0;
+	else if (rc == 0)
+		rc = list(m, n, &own, &err);
+	buf = malloc(size + 1);
+	told = (struct ckpt_node **)calloc(size / PLUS_MIN + 1, sizeof(*told));
+	if (rc == 0 && (!buf || !told))
+		rc = -ENOMEM;
+	r = (struct folder_reply){ .m = m,
+				   .folder = n,
+				   .path = has_path ? path.data : NULL,
+				   .list = h ? &h->list : &own,
+				   .req = req,
+				   .buf = buf,
+				   .size = size,
+				   .told = told };
+	if (rc < 0) {
+		ops_fail(req, "readdir", rc, &err);
+	} else {
+		ask_for_more(&r, (size_t)off);
+		reply_plus(&r, (size_t)off);
+	}
+	folder_list_fini(&own);
+	node_put(&m->nodes, n);
+}
+
+void ops_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_get(&m->handles, fi->fh);
+
+	if (h)
+		handle_free(&m->handles, &m->nodes, h);
+	(void)fuse_reply_err(req, 0);
+}
+
+void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
+		  struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	unsigned int n_lost = m->later ? later_wait(m->later) : 0;
+	struct error err = ERROR_INIT;
+
+	/* Without --close=buffered all that was answered is durable. */
+	if (n_lost) {
+		ops_fail(req, "fsync",
+			 error_set(&err, EIO,
+				   "%u files that were closed are not in the "
+				   "store",
+				   n_lost),
+			 &err);
+		return;
+	}
+	(void)fuse_reply_err(req, 0);
+}
