@@ -16,6 +16,9 @@
 /* A burst of cancelled calls is no attack on a local socket of root. */
 #define RESET_BURST 1000000
 #define HEADER_MAX 4096 /* bytes of a header's value that are looked at */
+/* Frames that wait to be sent.  A peer that keeps to its streams makes fewer; nghttp2
+ * bounds answers to PING and SETTINGS, and not those to what is refused. */
+#define BEHIND_FRAMES (8 * GRPC_STREAMS_MAX)
 
 struct grpc_call {
 	struct grpc_conn *conn;        /* NULL: the stream is gone */
@@ -527,6 +530,12 @@ bool grpc_conn_is_alive(struct grpc_conn *conn)
 {
 	return nghttp2_session_want_read(conn->session) ||
 	       nghttp2_session_want_write(conn->session);
+}
+
+bool grpc_conn_is_behind(const struct grpc_conn *conn)
+{
+	return nghttp2_session_get_outbound_queue_size(conn->session) >=
+	       BEHIND_FRAMES;
 }
 
 void grpc_conn_drain(struct grpc_conn *conn)

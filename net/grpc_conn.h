@@ -64,6 +64,10 @@ int grpc_conn_send(struct grpc_conn *c, struct buf *out, size_t max,
 /* False: both ends are finished, close it. */
 bool grpc_conn_is_alive(struct grpc_conn *c);
 
+/* The peer makes us answer, and takes no answers: nothing more is to be read of it
+ * until it has taken some. */
+bool grpc_conn_is_behind(const struct grpc_conn *c);
+
 /* Ask the peer to start no further calls here. */
 void grpc_conn_drain(struct grpc_conn *c);
 

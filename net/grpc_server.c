@@ -69,6 +69,15 @@ static void connection_close(struct connection *c)
 		connection_free(c);
 }
 
+/* The socket takes nothing now. */
+static int wait_for_room(struct connection *c)
+{
+	bool is_behind = grpc_conn_is_behind(c->grpc);
+
+	return loop_watch_set(&c->watch,
+			      LOOP_WRITE | (is_behind ? 0u : LOOP_READ));
+}
+
 /* Send what there is.  False: the connection is gone. */
 static bool connection_flush(struct connection *c)
 {
@@ -97,8 +106,7 @@ static bool connection_flush(struct connection *c)
 		}
 		if (errno == EINTR)
 			continue;
-		if (errno != EAGAIN ||
-		    loop_watch_set(&c->watch, LOOP_READ | LOOP_WRITE) < 0)
+		if (errno != EAGAIN || wait_for_room(c) < 0)
 			break;
 		return true;
 	}

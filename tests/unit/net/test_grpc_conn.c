@@ -465,6 +465,45 @@ Test(grpc_conn, thousands_of_cancelled_calls_do_no_harm)
 	pair_fini(&p);
 }
 
+/* Calls beyond those that may be under way, of a client that has not seen yet how many
+ * these are: each is refused by a frame. */
+static void send_refused(struct pair *p, uint32_t *id, int n)
+{
+	for (int i = 0; i < n; i++, *id += 2) {
+		/* HEADERS of one byte, ":method: POST", and no end of the request. */
+		uint8_t frame[] = { 0, 0, 1, 1, 4, 0, 0, 0, 0, 0x83 };
+
+		frame[6] = (uint8_t)(*id >> 16);
+		frame[7] = (uint8_t)(*id >> 8);
+		frame[8] = (uint8_t)*id;
+		cr_assert_eq(grpc_conn_receive(p->server, frame, sizeof(frame),
+					       NULL),
+			     0);
+	}
+}
+
+Test(grpc_conn, who_takes_no_answers_is_read_no_further)
+{
+	AUTO_BUF out = BUF_INIT;
+	const uint8_t *data;
+	uint32_t id = 1;
+	struct pair p;
+	ssize_t n;
+
+	pair_init(&p, hold);
+	while ((n = nghttp2_session_mem_send(p.client, &data)) > 0)
+		cr_assert_eq(grpc_conn_receive(p.server, data, (size_t)n, NULL),
+			     0);
+	send_refused(&p, &id, GRPC_STREAMS_MAX + 100);
+	cr_expect_not(grpc_conn_is_behind(p.server));
+	send_refused(&p, &id, 10000);
+	cr_expect(grpc_conn_is_behind(p.server));
+	cr_assert_eq(grpc_conn_send(p.server, &out, 1 << 20, NULL), 0);
+	cr_expect_geq(out.len, 10100 * 13); /* RST_STREAM */
+	cr_expect_not(grpc_conn_is_behind(p.server));
+	pair_fini(&p);
+}
+
 Test(grpc_conn, what_is_not_http2_closes_the_connection)
 {
 	struct pair p;
