@@ -3,6 +3,7 @@
  * manifests, which are read side by side. */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
@@ -25,7 +26,7 @@ struct tag_list {
 	bool deep;
 	struct listed_tag *tags;
 	size_t n, cap;
-	char **folders; /* in the folder, each once */
+	char **folders; /* in the folder; some more than once until they are told */
 	size_t n_folders, cap_folders;
 	atomic_size_t next; /* to be looked at */
 };
@@ -51,12 +52,13 @@ static const char *inner_slash(const struct tag_list *l, const char *name)
 	return l->deep ? NULL : strchr(name + len + (len > 0), '/');
 }
 
+/* Those that lie in one folder mostly follow each other. */
 static int add_folder(struct tag_list *l, const char *name, size_t len)
 {
-	for (size_t i = 0; i < l->n_folders; i++)
-		if (strlen(l->folders[i]) == len &&
-		    memcmp(l->folders[i], name, len) == 0)
-			return 0;
+	const char *last = l->n_folders ? l->folders[l->n_folders - 1] : NULL;
+
+	if (last && strncmp(last, name, len) == 0 && !last[len])
+		return 0;
 	if (array_grow(&l->folders, l->n_folders, &l->cap_folders, 16) < 0)
 		return -ENOMEM;
 	l->folders[l->n_folders] = strndup(name, len);
@@ -93,18 +95,23 @@ static int choose(struct tag_list *l, char *const *tags, size_t n,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* Gone meanwhile, or not of ours: it is not listed. */
+/* Gone meanwhile, not of ours, or a copy of another's tag: it is not listed. */
 static int look_at_tag(struct tag_list *l, struct listed_tag *t,
 		       struct error *err)
 {
 	struct repo_manifest m;
 	size_t len = strlen(l->folder);
+	char tag[REPO_TAG_MAX];
 	int rc = repo_store_look(l->store, t->tag, &m, t->stat.tag, err);
 
 	if (rc == -ENOENT || rc == -EPROTO)
 		return 0;
+	if (rc == 0)
+		rc = repo_tag(m.name, tag, err);
 	if (rc < 0)
 		return rc;
+	if (strcmp(tag, t->tag) != 0)
+		return 0;
 	if (len && (strncmp(m.name, l->folder, len) != 0 || m.name[len] != '/'))
 		return 0;
 	t->stat.size = m.size;
@@ -129,6 +136,30 @@ static int look_at_some(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Each once. */
+static int tell_folders(struct tag_list *l, object_list_fn *fn, void *arg,
+			struct error *err)
+{
+	int rc = 0;
+
+	if (l->n_folders)
+		qsort((void *)l->folders, l->n_folders, sizeof(*l->folders),
+		      by_text);
+	for (size_t i = 0; rc == 0 && i < l->n_folders; i++) {
+		struct object_entry e = { .name = l->folders[i],
+					  .is_folder = true };
+
+		if (i == 0 || strcmp(l->folders[i - 1], e.name) != 0)
+			rc = fn(arg, &e, err);
+	}
+	return rc;
+}
+
 static int tell(struct tag_list *l, object_list_fn *fn, void *arg,
 		struct error *err)
 {
@@ -146,13 +177,7 @@ static int tell(struct tag_list *l, object_list_fn *fn, void *arg,
 		else if (name && !slash)
 			rc = fn(arg, &e, err);
 	}
-	for (size_t i = 0; rc == 0 && i < l->n_folders; i++) {
-		struct object_entry e = { .name = l->folders[i],
-					  .is_folder = true };
-
-		rc = fn(arg, &e, err);
-	}
-	return rc;
+	return rc == 0 ? tell_folders(l, fn, arg, err) : rc;
 }
 
 int repo_store_list(struct object_store *base, const char *folder, bool deep,

@@ -68,6 +68,21 @@ expect_back() # NAME FILE
 	cmp "$W/copy/$(sha256sum <"$F/small" | cut -d' ' -f1)" "$F/small"
 }
 
+@test "a copy of an object's tag is not listed as that object" {
+	repo_server "$W"
+	store put a "$F/small"
+	store put d/x "$F/small"
+	skopeo copy -q --src-tls-verify=false --dest-tls-verify=false \
+		"docker://$AT/p:o.a" "docker://$AT/p:o.b"
+	skopeo copy -q --src-tls-verify=false --dest-tls-verify=false \
+		"docker://$AT/p:o.d__x" "docker://$AT/p:o.d__y"
+	echo new | store put a /dev/stdin
+	run -0 --separate-stderr store ls ''
+	[ "${#lines[@]}" = 2 ]
+	run -0 --separate-stderr store ls d
+	[ "${#lines[@]}" = 1 ]
+}
+
 @test "tags of others are no objects, and one in the way is named" {
 	repo_server "$W"
 	store put a "$F/small"
