@@ -11,7 +11,7 @@
 struct exporter {
 	struct loop *loop;
 	struct metrics *metrics;
-	struct loop_call ending;
+	struct loop_call ending, ended;
 	pthread_t thread;
 };
 
@@ -31,18 +31,25 @@ static void *exporter_main(void *arg)
 	return NULL;
 }
 
+static void exporter_ended(struct loop_call *c)
+{
+	loop_stop(container_of(c, struct exporter, ended)->loop);
+}
+
+/* An answer that was under way is dropped on the loop, after this and before its end. */
 static void exporter_end(struct loop_call *c)
 {
 	struct exporter *e = container_of(c, struct exporter, ending);
 
 	metrics_stop(e->metrics);
-	loop_stop(e->loop);
+	e->ended.fn = exporter_ended;
+	loop_post(e->loop, &e->ended);
 }
 
 static void free_parts(struct exporter *e)
 {
-	metrics_free(e->metrics);
 	loop_free(e->loop);
+	metrics_free(e->metrics);
 	free(e);
 }
 
