@@ -3,9 +3,8 @@
 #ifndef BOOTSEER_COMMON_BOUNDED_JSON_H
 #define BOOTSEER_COMMON_BOUNDED_JSON_H
 
-#include <jansson.h>
-
 #include "common/error.h"
+#include "common/json.h"
 
 #define BOUNDED_JSON_DEPTH_MAX 32
 /* Members, elements and, as four each, objects: 25 MiB of memory at most.  A manifest

@@ -6,20 +6,13 @@
 #ifndef BOOTSEER_NET_CONTROL_H
 #define BOOTSEER_NET_CONTROL_H
 
-#include <jansson.h>
-
 #include "common/buf.h"
 #include "common/error.h"
+#include "common/json.h"
 
 #define CONTROL_VERSION 1
 #define CONTROL_REQUEST_MAX (1u << 20) /* bytes of a line, its end included */
 #define CONTROL_REPLY_MAX (16u << 20)
-
-static inline void cleanup_json(json_t **j)
-{
-	json_decref(*j);
-}
-#define AUTO_JSON __attribute__((cleanup(cleanup_json))) json_t
 
 /* One call. */
 struct control_request {
