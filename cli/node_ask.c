@@ -41,12 +41,11 @@ int node_ask(const struct node_options *o, const char *method, json_t *params,
 int node_show(const struct node_options *o, const char *method,
 	      void (*print)(const json_t *reply), struct error *err)
 {
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 	int rc = node_ask(o, method, json_object(), &reply, err);
 
 	if (rc == 0)
 		print(reply);
-	json_decref(reply);
 	return rc;
 }
 
@@ -55,6 +54,11 @@ void reply_print(const json_t *j)
 	AUTO_FREE char *text = json_dumps(j, JSON_INDENT(2));
 
 	puts(text ? text : "{}");
+}
+
+void reply_show(const json_t *j, bool json, void (*print)(const json_t *reply))
+{
+	(json ? reply_print : print)(j);
 }
 
 const char *reply_raw(const json_t *j, const char *key)

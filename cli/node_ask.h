@@ -3,9 +3,8 @@
 #ifndef BOOTSEER_CLI_NODE_ASK_H
 #define BOOTSEER_CLI_NODE_ASK_H
 
-#include <jansson.h>
-
 #include "cli/node_socket.h"
+#include "common/json.h"
 #include "common/progress.h"
 
 /* Connect and call with `params` (taken, NULL when memory is short); the
@@ -23,6 +22,8 @@ int node_ask_on(struct node_client *c, const char *method, json_t *params,
 
 /* Print an answer as it is. */
 void reply_print(const json_t *j);
+/* The same if `json` is wanted; else `print` does it for people. */
+void reply_show(const json_t *j, bool json, void (*print)(const json_t *reply));
 
 /* Members of an answer: "-", 0 and false when they are not there.  A text is for
  * people: what a file or an error is called is a stranger's, and nothing in it is an

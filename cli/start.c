@@ -55,32 +55,32 @@ static void print_line(const json_t *s)
 	       reply_number(s, "events"));
 }
 
-static int run_ls(const void *config, char **args, struct error *err)
+static void print_starts(const json_t *reply)
 {
-	const struct start_config *c = config;
-	AUTO(service_client) client = NULL;
-	json_t *reply = NULL, *s;
+	const json_t *s;
 	size_t k;
-	int rc = service_open(&c->where, &client, err);
 
-	if (rc == 0)
-		rc = start_ask(client, "/v1/starts", c->limit, args[0], &reply,
-			       err);
-	if (rc < 0)
-		return rc;
-	if (c->json) {
-		reply_print(reply);
-		json_decref(reply);
-		return 0;
-	}
 	printf("%6s  %-*s  %3s  %-20s  %11s  %-5s  %7s\n", "ID", NAME_WIDTH,
 	       "JOB", "TRY", "BEGIN", "DURATION", "READY", "EVENTS");
 	json_array_foreach(json_object_get(reply, "starts"), k, s)
 	{
 		print_line(s);
 	}
-	json_decref(reply);
-	return 0;
+}
+
+static int run_ls(const void *config, char **args, struct error *err)
+{
+	const struct start_config *c = config;
+	AUTO(service_client) client = NULL;
+	AUTO_JSON *reply = NULL;
+	int rc = service_open(&c->where, &client, err);
+
+	if (rc == 0)
+		rc = start_ask(client, "/v1/starts", c->limit, args[0], &reply,
+			       err);
+	if (rc == 0)
+		reply_show(reply, c->json, print_starts);
+	return rc;
 }
 
 const struct command start_ls_command = {
@@ -218,7 +218,7 @@ static int run_show(const void *config, char **args, struct error *err)
 {
 	const struct start_config *c = config;
 	AUTO(service_client) client = NULL;
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 	char path[64];
 	long long id = 0;
 	int rc = service_open(&c->where, &client, err);
@@ -228,14 +228,9 @@ static int run_show(const void *config, char **args, struct error *err)
 	snprintf(path, sizeof(path), "/v1/starts/%lld", id);
 	if (rc == 0)
 		rc = start_ask(client, path, c->limit, NULL, &reply, err);
-	if (rc < 0)
-		return rc;
-	if (c->json)
-		reply_print(reply);
-	else
-		print_start(reply);
-	json_decref(reply);
-	return 0;
+	if (rc == 0)
+		reply_show(reply, c->json, print_start);
+	return rc;
 }
 
 const struct command start_show_command = {

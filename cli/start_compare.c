@@ -68,7 +68,7 @@ static int run_compare(const void *config, char **args, struct error *err)
 	AUTO(service_client) client = NULL;
 	struct service_request r = { .method = "GET" };
 	long long a = 0, b = 0;
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 	char path[128];
 	int rc = service_open(&c->where, &client, err);
 
@@ -81,14 +81,9 @@ static int run_compare(const void *config, char **args, struct error *err)
 	r.path = path;
 	if (rc == 0)
 		rc = service_ask(client, &r, &reply, err);
-	if (rc < 0)
-		return rc;
-	if (c->json)
-		reply_print(reply);
-	else
-		print_compare(reply);
-	json_decref(reply);
-	return 0;
+	if (rc == 0)
+		reply_show(reply, c->json, print_compare);
+	return rc;
 }
 
 const struct command start_compare_command = {

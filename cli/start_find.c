@@ -47,7 +47,8 @@ static bool is_id(const char *s)
 int start_find_id(struct service_client *c, const char *what, long long *ret,
 		  struct error *err)
 {
-	json_t *reply = NULL, *first;
+	AUTO_JSON *reply = NULL;
+	const json_t *first;
 	int rc = 0;
 
 	if (is_id(what)) {
@@ -65,6 +66,5 @@ int start_find_id(struct service_client *c, const char *what, long long *ret,
 			       "no start of job '%s' is known: see 'bootseer "
 			       "start ls'",
 			       what);
-	json_decref(reply);
 	return rc;
 }

@@ -110,14 +110,13 @@ static int watch(const struct start_config *c, struct service_client *client,
 
 	(void)snprintf(path, sizeof(path), "/v1/starts/%lld", id);
 	while (!is_ready) {
-		json_t *reply = NULL;
+		AUTO_JSON *reply = NULL;
 		int rc = start_ask(client, path, 1, NULL, &reply, err);
 
 		if (rc < 0)
 			return rc;
 		tell(c, reply, &events);
 		is_ready = reply_flag(reply, "ready");
-		json_decref(reply);
 		if (!is_ready && now_ns() >= until)
 			return error_set(err, ETIMEDOUT,
 					 "training has not begun within "
