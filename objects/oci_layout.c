@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -130,7 +129,7 @@ static int resolve(const struct oci_layout *l, const char *ref,
 		   struct digest *ret, struct error *err)
 {
 	const json_t *entry;
-	json_t *index;
+	AUTO_JSON *index = NULL;
 	int rc;
 
 	if (ref && digest_parse(ref, ret, NULL) == 0)
@@ -151,7 +150,6 @@ static int resolve(const struct oci_layout *l, const char *ref,
 			       "layout '%s' does not hold exactly one image: "
 			       "name one, as in oci:%s:TAG",
 			       l->dir, l->dir);
-	json_decref(index);
 	return rc;
 }
 

@@ -7,7 +7,6 @@
 #include "objects/oci_json.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -113,13 +112,12 @@ int oci_image_parse(const void *json, size_t len, struct oci_image *ret,
 		    struct error *err)
 {
 	struct oci_image m = { .n_layers = 0 };
-	json_t *j;
+	AUTO_JSON *j = NULL;
 	int rc = bounded_json_load(json, len, "manifest", &j, err);
 
 	if (rc < 0)
 		return rc;
 	rc = get_image(j, &m, err);
-	json_decref(j);
 	if (rc < 0) {
 		oci_image_fini(&m);
 		return error_wrap(err, rc, "manifest");
@@ -264,7 +262,8 @@ int oci_index_choices(const void *json, size_t len, const char *platform,
 		      struct oci_choices *ret, struct buf *others,
 		      struct error *err)
 {
-	json_t *j, *list;
+	AUTO_JSON *j = NULL;
+	const json_t *list;
 	int rc = oci_platform_check(platform, err);
 
 	ret->n = 0;
@@ -281,7 +280,6 @@ int oci_index_choices(const void *json, size_t len, const char *platform,
 		rc = get_choices(list, platform, true, ret, others, err);
 	if (rc == 0)
 		rc = get_choices(list, platform, false, ret, others, err);
-	json_decref(j);
 	return rc;
 }
 
@@ -295,7 +293,7 @@ int oci_config_check_platform(const void *json, size_t len,
 			      const char *platform, struct error *err)
 {
 	AUTO_BUF have = BUF_INIT;
-	json_t *j;
+	AUTO_JSON *j = NULL;
 	int rc = oci_platform_check(platform, err);
 
 	if (rc == 0)
@@ -303,7 +301,6 @@ int oci_config_check_platform(const void *json, size_t len,
 	if (rc < 0)
 		return rc;
 	rc = format_platform(j, &have);
-	json_decref(j);
 	if (rc < 0)
 		return error_nomem(err);
 	if (platform_matches(have.data, platform) ||
@@ -316,7 +313,7 @@ int oci_config_check_platform(const void *json, size_t len,
 int oci_config_check_linux(const void *json, size_t len, struct error *err)
 {
 	const char *os;
-	json_t *j;
+	AUTO_JSON *j = NULL;
 	int rc = bounded_json_load(json, len, "image config", &j, err);
 
 	if (rc < 0)
@@ -328,7 +325,6 @@ int oci_config_check_linux(const void *json, size_t len, struct error *err)
 			       "run: name one for Linux (of an index: "
 			       "--platform linux/ARCH)",
 			       os);
-	json_decref(j);
 	return rc;
 }
 
@@ -337,7 +333,7 @@ int oci_config_diff_ids(const void *json, size_t len, struct digest **ret,
 {
 	AUTO_FREE struct digest *ids = NULL;
 	const json_t *list;
-	json_t *j;
+	AUTO_JSON *j = NULL;
 	size_t n;
 	int rc = bounded_json_load(json, len, "image config", &j, err);
 
@@ -361,7 +357,6 @@ int oci_config_diff_ids(const void *json, size_t len, struct digest **ret,
 			rc = error_wrap(err, rc, "image config: diff_id %zu",
 					i);
 	}
-	json_decref(j);
 	if (rc < 0)
 		return rc;
 	*ret = steal_ptr(&ids);
@@ -371,12 +366,10 @@ int oci_config_diff_ids(const void *json, size_t len, struct digest **ret,
 
 char *oci_annotation(const char *annotations, const char *key)
 {
-	json_t *j = annotations ? json_loads(annotations, 0, NULL) : NULL;
+	AUTO_JSON *j = annotations ? json_loads(annotations, 0, NULL) : NULL;
 	const char *v = json_string_value(json_object_get(j, key));
-	char *copy = v ? strdup(v) : NULL;
 
-	json_decref(j);
-	return copy;
+	return v ? strdup(v) : NULL;
 }
 
 /* Of one more layer on top. */

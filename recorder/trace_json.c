@@ -6,9 +6,9 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "recorder/trace_priv.h"
 
 #define VERSION 1
@@ -326,13 +326,12 @@ static int add_entry(struct trace_builder *b, const char *text, size_t len,
 		     struct buf *path, struct error *err)
 {
 	struct trace_entry e;
-	json_t *j;
+	AUTO_JSON *j = NULL;
 	int rc = load(text, len, "an entry", &j, err);
 
 	if (rc < 0)
 		return rc;
 	rc = read_entry(j, path, &e, err);
-	json_decref(j);
 	return rc < 0 ? rc : trace_builder_add(b, &e, err);
 }
 
@@ -373,7 +372,7 @@ static int load_rest(const char *text, size_t len, const struct text *entries,
 	size_t before = (size_t)(entries->p - text);
 	size_t after = (size_t)(text + len - entries->end);
 	AUTO_BUF rest = { .limit = PART_MAX };
-	json_t *j;
+	AUTO_JSON *j = NULL;
 	int rc = buf_append(&rest, text, before);
 
 	if (rc == 0)
@@ -387,9 +386,7 @@ static int load_rest(const char *text, size_t len, const struct text *entries,
 	rc = load(rest.data, rest.len, "the document", &j, err);
 	if (rc < 0)
 		return rc;
-	rc = read_info(j, ret, err);
-	json_decref(j);
-	return rc;
+	return read_info(j, ret, err);
 }
 
 int trace_from_json(const char *text, size_t len, struct trace **ret,

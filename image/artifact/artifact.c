@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
@@ -378,7 +377,7 @@ int artifact_parse(const void *manifest, size_t manifest_len,
 	struct artifact a = { 0 };
 	struct oci_image m;
 	struct digest d;
-	json_t *root = NULL;
+	AUTO_JSON *root = NULL;
 	int rc;
 
 	if (manifest_len > OCI_MANIFEST_MAX || config_len > ARTIFACT_CONFIG_MAX)
@@ -403,7 +402,6 @@ int artifact_parse(const void *manifest, size_t manifest_len,
 	    (buf_append(&a.manifest_json, manifest, manifest_len) < 0 ||
 	     buf_append(&a.config_json, config, config_len) < 0))
 		rc = error_nomem(err);
-	json_decref(root);
 	oci_image_fini(&m);
 	if (rc < 0)
 		artifact_fini(&a);

@@ -3,8 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
+
+#include "common/json.h"
 
 #define MESSAGE_MAX 200
 #define SUFFIX_MAX 255
@@ -41,11 +42,10 @@ static int status_of(const json_t *j, struct hdfs_status *ret)
 
 int hdfs_status_parse(const char *data, size_t len, struct hdfs_status *ret)
 {
-	json_t *j = json_loadb(data, len, 0, NULL);
+	AUTO_JSON *j = json_loadb(data, len, 0, NULL);
 	int rc = status_of(json_object_get(j, "FileStatus"), ret);
 
 	ret->suffix = "";
-	json_decref(j);
 	return rc;
 }
 
@@ -84,7 +84,7 @@ static char *last_of(const json_t *list)
 int hdfs_listing_parse(const char *data, size_t len, hdfs_status_fn *fn,
 		       void *arg, char **ret_last)
 {
-	json_t *j = json_loadb(data, len, 0, NULL);
+	AUTO_JSON *j = json_loadb(data, len, 0, NULL);
 	const json_t *whole = json_object_get(j, "DirectoryListing");
 	const json_t *list = json_object_get(
 		json_object_get(json_object_get(whole, "partialListing"),
@@ -103,7 +103,6 @@ int hdfs_listing_parse(const char *data, size_t len, hdfs_status_fn *fn,
 			rc = *ret_last ? 0 : -EBADMSG;
 		}
 	}
-	json_decref(j);
 	return rc;
 }
 
@@ -122,7 +121,7 @@ static char *first_line(const char *text)
 int hdfs_exception_parse(const char *data, size_t len, char **ret_name,
 			 char **ret_message)
 {
-	json_t *j = json_loadb(data, len, 0, NULL);
+	AUTO_JSON *j = json_loadb(data, len, 0, NULL);
 	const json_t *e = json_object_get(j, "RemoteException");
 	const char *name = json_string_value(json_object_get(e, "exception"));
 	const char *why = json_string_value(json_object_get(e, "message"));
@@ -137,24 +136,22 @@ int hdfs_exception_parse(const char *data, size_t len, char **ret_name,
 			free(*ret_message);
 		}
 	}
-	json_decref(j);
 	return rc;
 }
 
 int hdfs_boolean_parse(const char *data, size_t len, bool *ret)
 {
-	json_t *j = json_loadb(data, len, 0, NULL);
+	AUTO_JSON *j = json_loadb(data, len, 0, NULL);
 	const json_t *b = json_object_get(j, "boolean");
 	int rc = json_is_boolean(b) ? 0 : -EBADMSG;
 
 	*ret = json_is_true(b);
-	json_decref(j);
 	return rc;
 }
 
 int hdfs_token_parse(const char *data, size_t len, char **ret)
 {
-	json_t *j = json_loadb(data, len, 0, NULL);
+	AUTO_JSON *j = json_loadb(data, len, 0, NULL);
 	const char *token = json_string_value(
 		json_object_get(json_object_get(j, "Token"), "urlString"));
 	int rc = -EBADMSG;
@@ -163,7 +160,6 @@ int hdfs_token_parse(const char *data, size_t len, char **ret)
 		*ret = strdup(token);
 		rc = *ret ? 0 : -ENOMEM;
 	}
-	json_decref(j);
 	return rc;
 }
 

@@ -7,10 +7,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "common/base64.h"
+#include "common/json.h"
 #include "common/text.h"
 
 #define MS INT64_C(1000000)
@@ -267,7 +267,7 @@ static json_t *load(const char *text, size_t len, size_t max, struct error *err)
 int tracker_call_from_json(const char *text, size_t len,
 			   struct tracker_call_text *ret, struct error *err)
 {
-	json_t *o = load(text, len, TRACKER_CALL_JSON_MAX, err);
+	AUTO_JSON *o = load(text, len, TRACKER_CALL_JSON_MAX, err);
 	struct json_reader r = { .o = o, .err = err };
 	struct tracker_call *c = &ret->call;
 
@@ -305,7 +305,6 @@ int tracker_call_from_json(const char *text, size_t len,
 	c->n_failed = get_list(&r, "failed", ret->failed, TRACKER_PIECES_MAX);
 	c->origin_wait_ns =
 		get_number(&r, "origin_wait_ms", false, MS_MAX) * MS;
-	json_decref(o);
 	return r.rc;
 }
 
@@ -327,7 +326,7 @@ static int get_member(const json_t *o, struct tracker_member *ret,
 int tracker_answer_from_json(const char *text, size_t len,
 			     struct tracker_answer *ret, struct error *err)
 {
-	json_t *o = load(text, len, TRACKER_ANSWER_JSON_MAX, err);
+	AUTO_JSON *o = load(text, len, TRACKER_ANSWER_JSON_MAX, err);
 	struct json_reader r = { .o = o, .err = err };
 	const json_t *members;
 
@@ -349,7 +348,6 @@ int tracker_answer_from_json(const char *text, size_t len,
 	for (size_t i = 0; r.rc == 0 && i < ret->n_members; i++)
 		r.rc = get_member(json_array_get(members, i), &ret->members[i],
 				  err);
-	json_decref(o);
 	return r.rc;
 }
 
@@ -361,13 +359,12 @@ int tracker_answer_from_json(const char *text, size_t len,
 void tracker_reason_from_json(const char *text, size_t len, char *ret,
 			      size_t size)
 {
-	json_t *o = load(text, len, TRACKER_ANSWER_JSON_MAX, NULL);
+	AUTO_JSON *o = load(text, len, TRACKER_ANSWER_JSON_MAX, NULL);
 	const char *message = json_string_value(
 		json_object_get(json_object_get(o, "error"), "message"));
 
 	(void)snprintf(ret, size, "%s", message ? message : "");
 	text_make_printable(ret);
-	json_decref(o);
 }
 
 static int put_json(const char *text, size_t len, void *buf)
@@ -381,7 +378,7 @@ int capability_wish_to_json(const struct digest *image, const char *repo,
 {
 	char digest[DIGEST_STR_MAX];
 	json_error_t why;
-	json_t *o;
+	AUTO_JSON *o = NULL;
 	int rc;
 
 	digest_format(image, digest);
@@ -393,14 +390,13 @@ int capability_wish_to_json(const struct digest *image, const char *repo,
 	if (!o)
 		return error_nomem(err);
 	rc = json_dump_callback(o, put_json, ret, JSON_COMPACT);
-	json_decref(o);
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
 int capability_from_json(const char *text, size_t len, struct buf *ret,
 			 int64_t *ret_not_after, struct error *err)
 {
-	json_t *o = load(text, len, CAPABILITY_ANSWER_MAX, err);
+	AUTO_JSON *o = load(text, len, CAPABILITY_ANSWER_MAX, err);
 	struct json_reader r = { .o = o, .err = err };
 	const json_t *v = json_object_get(o, "capability");
 	json_int_t not_after;
@@ -414,7 +410,6 @@ int capability_from_json(const char *text, size_t len, struct buf *ret,
 			base64_decode(json_string_value(v),
 				      json_string_length(v), ret) < 0))
 		rc = error_set(err, EINVAL, "'capability' is none");
-	json_decref(o);
 	if (rc == 0)
 		*ret_not_after = not_after;
 	return rc;
@@ -423,7 +418,7 @@ int capability_from_json(const char *text, size_t len, struct buf *ret,
 int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
 			      struct error *err)
 {
-	json_t *o = load(text, len, KEYS_ANSWER_MAX, err);
+	AUTO_JSON *o = load(text, len, KEYS_ANSWER_MAX, err);
 	const json_t *v = json_object_get(o, "keys");
 	int rc = 0;
 
@@ -434,7 +429,6 @@ int capability_keys_from_json(const char *text, size_t len, struct buf *ret,
 	else if (buf_append(ret, json_string_value(v), json_string_length(v)) <
 		 0)
 		rc = error_nomem(err);
-	json_decref(o);
 	return rc;
 }
 
@@ -456,7 +450,7 @@ static int add_revoked(struct revoked *r, const json_t *o, struct error *err)
 int revoked_from_json(const char *text, size_t len, struct revoked **ret,
 		      struct error *err)
 {
-	json_t *o = load(text, len, KEYS_ANSWER_MAX, err);
+	AUTO_JSON *o = load(text, len, KEYS_ANSWER_MAX, err);
 	const json_t *list = json_object_get(o, "revoked"), *v;
 	AUTO(revoked) r = NULL;
 	size_t k;
@@ -471,7 +465,6 @@ int revoked_from_json(const char *text, size_t len, struct revoked **ret,
 	if (rc == 0)
 		json_array_foreach(list, k, v) rc =
 			rc < 0 ? rc : add_revoked(r, v, err);
-	json_decref(o);
 	if (rc < 0)
 		return rc;
 	*ret = steal_ptr(&r);

@@ -2,7 +2,6 @@
 #include "snapshotter/convert/flat_image.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "common/bounded_json.h"
@@ -25,7 +24,7 @@ static json_t *digest_json(const struct digest *d)
 static int make_config(const struct flat_image *f, char **ret,
 		       struct error *err)
 {
-	json_t *root;
+	AUTO_JSON *root = NULL;
 	int rc = bounded_json_load(f->config->data, f->config->len,
 				   "image config", &root, err);
 	int bad;
@@ -39,14 +38,13 @@ static int make_config(const struct flat_image *f, char **ret,
 	/* Its history tells of layers that are gone. */
 	(void)json_object_del(root, "history");
 	*ret = bad ? NULL : json_dumps(root, JSON_COMPACT);
-	json_decref(root);
 	return *ret ? 0 : error_nomem(err);
 }
 
 static char *make_manifest(const struct flat_image *f,
 			   const struct digest *config, size_t config_len)
 {
-	json_t *root = json_pack(
+	AUTO_JSON *root = json_pack(
 		"{s:i, s:s, s:{s:s, s:o, s:I}, s:[{s:s, s:o, s:I, s:{s:o}}]}",
 		"schemaVersion", 2, "mediaType", MANIFEST_TYPE, "config",
 		"mediaType", CONFIG_TYPE, "digest", digest_json(config), "size",
@@ -54,10 +52,8 @@ static char *make_manifest(const struct flat_image *f,
 		"digest", digest_json(f->layer), "size",
 		(json_int_t)f->layer_size, "annotations", ARTIFACT_ANNOTATION,
 		digest_json(f->artifact));
-	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 
-	json_decref(root);
-	return text;
+	return root ? json_dumps(root, JSON_COMPACT) : NULL;
 }
 
 int flat_image_make(const struct flat_image *f, struct oci_manifest *ret,
