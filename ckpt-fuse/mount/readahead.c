@@ -38,22 +38,34 @@ static struct readahead_reader *find(struct readahead *r, uint64_t off,
 	return oldest;
 }
 
-/* Doubled each time that half of what was asked for is used up. */
+/* How far ahead of a reader it is worth to read: what a reader that stops leaves unread
+ * is in proportion to what it read. */
+static uint64_t window_of(const struct readahead *r,
+			  const struct readahead_reader *x)
+{
+	uint64_t had = x->next - x->begin, most = r->most;
+
+	if (had < most / READAHEAD_SHARE)
+		most = had * READAHEAD_SHARE;
+	if (most < READAHEAD_FIRST * r->unit)
+		most = READAHEAD_FIRST * r->unit;
+	return most < r->most ? most : r->most;
+}
+
+/* More is asked for each time that half of it is used up. */
 static void advise(struct readahead *r, struct readahead_reader *x,
 		   uint64_t size, struct readahead_advice *ret)
 {
-	uint64_t to;
+	uint64_t to, window = window_of(r, x);
 
 	if (x->ahead < x->next)
 		x->ahead = x->next;
-	if (x->ahead - x->next > x->window / 2)
+	if (x->ahead - x->next > window / 2)
 		return;
-	to = x->next + x->window;
+	to = x->next + window;
 	to -= to % r->unit;
 	if (to > size)
 		to = size;
-	if (x->window < r->most)
-		x->window = x->window * 2 < r->most ? x->window * 2 : r->most;
 	if (to <= x->ahead)
 		return;
 	ret->from = x->ahead;
@@ -69,7 +81,7 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 	struct readahead_reader *x = find(r, off, &is_new);
 
 	if (is_new)
-		*x = (struct readahead_reader){ .window = 2 * r->unit };
+		*x = (struct readahead_reader){ .begin = off };
 	x->used = ++r->clock;
 	x->n++;
 	if (off + len > x->next)

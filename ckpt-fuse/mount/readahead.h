@@ -11,18 +11,23 @@
 #include <stdint.h>
 
 #define READAHEAD_READERS 16u
+/* A reader that stops leaves unread so many units, or so many times what it has read
+ * forward, whichever is more, and never more than readahead.most: docs/checkpoints.md.
+ * It is told of at most so much ahead of the byte that it wants next. */
+#define READAHEAD_FIRST 2u
+#define READAHEAD_SHARE 4u
 
 /* One that reads forward. */
 struct readahead_reader {
-	uint64_t next;   /* byte that it wants next */
-	uint64_t ahead;  /* bytes before this were asked for */
-	uint64_t window; /* how far ahead it is worth to read */
-	uint64_t used;   /* when it was seen last; 0: no reader */
-	unsigned int n;  /* reads that followed one another */
+	uint64_t begin; /* where it began to read forward */
+	uint64_t next;  /* byte that it wants next */
+	uint64_t ahead; /* bytes before this were asked for */
+	uint64_t used;  /* when it was seen last; 0: no reader */
+	unsigned int n; /* reads that followed one another */
 };
 
 struct readahead {
-	uint64_t unit, most; /* bytes: of a request, of a reader's window */
+	uint64_t unit, most; /* bytes: of a request, of ahead of a reader */
 	uint64_t clock;
 	struct readahead_reader readers[READAHEAD_READERS];
 };

@@ -105,3 +105,48 @@ Test(readahead, bears_requests_that_come_in_another_order)
 		}
 	cr_expect_eq(asked, 64 * MIB);
 }
+
+/* docs/checkpoints.md says so: whenever a reader stops. */
+Test(readahead, leaves_unread_no_more_than_its_declared_share)
+{
+	const uint64_t sizes[] = { 16 * KIB, READ, MIB, 5 * MIB };
+	const uint64_t first = READAHEAD_FIRST * UNIT, most = 64 * MIB;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		const uint64_t begin = 7 * MIB + 3;
+		struct readahead r;
+		uint64_t asked = 0;
+
+		readahead_init(&r, UNIT, most);
+		for (uint64_t had = 0; had < 256 * MIB;) {
+			struct readahead_advice a =
+				readahead_note(&r, begin + had, sizes[i],
+					       1024 * MIB);
+			uint64_t bound;
+
+			had += sizes[i];
+			bound = READAHEAD_SHARE * had;
+			bound = bound < first ? first : bound;
+			bound = bound < most ? bound : most;
+			if (a.from != a.to)
+				asked = a.to;
+			cr_assert_leq(asked, begin + had + bound);
+		}
+		/* It is worth its name, for all that. */
+		cr_expect_gt(asked, begin + 256 * MIB + most / 4);
+	}
+}
+
+Test(readahead,
+     asks_for_nothing_beyond_a_bound_that_is_less_than_its_first_step)
+{
+	struct readahead r;
+
+	readahead_init(&r, UNIT, UNIT);
+	for (uint64_t off = 0; off < 64 * MIB; off += READ) {
+		struct readahead_advice a =
+			readahead_note(&r, off, READ, 1024 * MIB);
+
+		cr_expect_leq(a.to, off + READ + UNIT);
+	}
+}
