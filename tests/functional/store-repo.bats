@@ -47,7 +47,7 @@ expect_back() # NAME FILE
 
 @test "does all that a store of objects does" {
 	repo_server "$W"
-	STORE_PAGE=100 STORE_URL="docker://$AT/suite?plain-http=yes" timeout 900 \
+	STORE_PAGE=100 STORE_ROUNDS=1 STORE_URL="docker://$AT/suite?plain-http=yes" timeout 900 \
 		"$BOOTSEER_BUILD/tests/unit/objects/test_objects_store" --tap
 }
 
