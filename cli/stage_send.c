@@ -199,6 +199,11 @@ static int conclude(const struct sender *s, const struct stage_lines *l,
 	tell_count(s->no_time,
 		   "left out: no time is in the line, nor before it");
 	tell_count(l->junk, "left out: damaged, or no event");
+	if (!s->stored && !s->doubles && !s->no_job && !s->no_time && !l->junk)
+		fprintf(stderr,
+			"bootseer stage send: there is no event in it; 'stage "
+			"run' and programs of BootSeer print theirs on "
+			"standard error\n");
 	progress_format_count(s->stored, "event", count);
 	printf("sent: %s, %" PRIu64 " known already\n", count, s->doubles);
 	if (!s->dropped)

@@ -174,13 +174,15 @@ int env_key_find(struct object_store *s, const char *text, struct digest *ret,
 	rc = object_list(s, ENV_INDEX_FOLDER, true, match_one, &f, err);
 	if (rc < 0)
 		return rc;
-	if (f.n != 1)
-		return error_set(err, f.n ? EINVAL : ENOENT,
-				 f.n ? "%u snapshots have a key that begins "
-				       "with %.64s: give more of it"
-				     : "there are %u snapshots whose key "
-				       "begins with %.64s: see 'bootseer env "
-				       "ls'",
+	if (f.n == 0)
+		return error_set(err, ENOENT,
+				 "no snapshot in %.200s has a key that begins "
+				 "with %.64s: 'bootseer env ls' lists them",
+				 object_store_url(s), f.prefix);
+	if (f.n > 1)
+		return error_set(err, EINVAL,
+				 "%u snapshots have a key that begins with "
+				 "%.64s: give more of it",
 				 f.n, f.prefix);
 	*ret = f.found;
 	return 0;

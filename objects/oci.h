@@ -52,6 +52,7 @@ struct oci_watch {
 		      bool is_good);
 };
 
+struct http_cures;
 struct oci_config {
 	const char *auth_file; /* docker config.json; NULL: the usual places */
 	const char *ca_file;   /* PEM; NULL: the system's */
@@ -68,6 +69,8 @@ struct oci_config {
 	struct pace *pace;
 	/* NULL: nobody.  Outlives the store and its blobs. */
 	struct oci_watch *watch;
+	/* How people mend what fails; NULL: by options (net/http.h).  Static. */
+	const struct http_cures *cures;
 };
 #define OCI_CONFIG_INIT \
 	{ \
@@ -172,7 +175,6 @@ int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 		 size_t max, struct buf *ret, struct error *err) MUST_CHECK;
 int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		 struct error *err) MUST_CHECK;
-
 /* The same, and its bytes as stored: UINT64_MAX when the registry does not
  * say; not set when it is not there. */
 int oci_find_blob(struct oci_store *s, const struct digest *d, bool *ret,
@@ -271,7 +273,6 @@ int oci_check_platform(struct oci_store *s, const struct oci_manifest *m,
 
 /* Is it OS/ARCH or OS/ARCH/VARIANT?  -EINVAL. */
 int oci_platform_check(const char *platform, struct error *err) MUST_CHECK;
-
 /* Is the image of this config one for Linux?  A config that names no system is. */
 int oci_config_check_linux(const void *json, size_t len,
 			   struct error *err) MUST_CHECK;
@@ -292,7 +293,6 @@ char *oci_annotation(const char *annotations, const char *key) MUST_CHECK;
 /* Into `ret` the ChainID of the first, the first two, ... all `n` diff ids. */
 int oci_chain_ids(const struct digest *diff_ids, size_t n,
 		  struct digest *ret) MUST_CHECK;
-
 /* ChainID of the first `n` diff ids (image-spec, config.md). n >= 1. */
 int oci_chain_id(const struct digest *diff_ids, size_t n,
 		 struct digest *ret) MUST_CHECK;

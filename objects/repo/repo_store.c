@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "net/http.h"
 #include "objects/repo/repo_store_priv.h"
 
 #define PARALLEL 8u
@@ -18,6 +19,14 @@
 #define HEDGES 2u /* threads beside those of `parallel` */
 #define READ_SIZE (8u << 20)
 #define NONCE 16
+
+static const struct http_cures cures = {
+	.plain = "add ?plain-http=yes to the URL of the store",
+	.tls = "leave plain-http=yes out of the URL of the store",
+	.ca = "name the authority's file",
+	.ca_file = "the file of authorities",
+	.proxy = HTTP_CURE_PROXY,
+};
 
 /* ------------------------------------------------------------------- names --- */
 
@@ -325,6 +334,7 @@ static int open_repository(struct repo_store *s, struct store_url *url,
 	oci.plain_http = plain && *plain == 'y';
 	oci.connect_timeout_ms = cfg->connect_timeout_ms;
 	oci.stall_timeout_ms = cfg->stall_timeout_ms;
+	oci.cures = &cures;
 	oci.auth_file = store_url_take(url, "auth-file");
 	if (rc == 0)
 		rc = oci_store_open(&ref, &oci, false, &s->oci, err);

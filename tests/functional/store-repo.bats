@@ -137,6 +137,12 @@ htpasswd_line()
 	END
 }
 
+@test "a registry without TLS is named, with what the URL has to say" {
+	repo_server "$W"
+	run -1 "$BOOTSEER_BUILD/tests/functional/store-test" "docker://$AT/p" probe
+	[[ $output == *"it speaks no TLS: add ?plain-http=yes to the URL of the store"* ]]
+}
+
 @test "what a URL says wrong is refused, with what it wants" {
 	AT=127.0.0.1:1
 	run -1 "$BOOTSEER_BUILD/tests/functional/store-test" "docker://$AT/p:tag" probe
