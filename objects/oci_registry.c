@@ -514,7 +514,7 @@ static int fill(struct registry *r, const struct oci_ref *ref,
 		.connect_timeout_ms = cfg->connect_timeout_ms,
 		.stall_timeout_ms = cfg->stall_timeout_ms,
 		.least_rate = cfg->least_rate,
-		.cures = r->cfg.cures,
+		.cures = cfg->cures,
 	};
 	AUTO_BUF url = BUF_INIT;
 
