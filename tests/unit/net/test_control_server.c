@@ -95,10 +95,11 @@ static int answer(void *arg, struct control_call *call, const char *line,
 	struct error err = ERROR_INIT;
 	AUTO_JSON *result = NULL;
 	int n = atomic_fetch_add(&at_once, 1) + 1;
+	int before = atomic_load(&most);
 
 	(void)arg;
-	if (n > atomic_load(&most))
-		atomic_store(&most, n);
+	while (n > before && !atomic_compare_exchange_weak(&most, &before, n))
+		;
 	if (control_request_parse(line, len, &r, &err) < 0) {
 		atomic_fetch_sub(&at_once, 1);
 		return control_error_format(&err, reply, NULL);
@@ -127,9 +128,6 @@ static void *run_loop(void *arg)
 	control_server_stop(server);
 	pool_free(pool);
 	pool_free(slow_pool);
-	loop_free(loop);
-	control_server_free(server);
-	lanes_free(lanes);
 	return NULL;
 }
 
@@ -184,8 +182,12 @@ static void start(void)
 
 static void stop(void)
 {
+	/* The loop may end while it is still being woken. */
 	loop_stop(loop);
 	pthread_join(thread, NULL);
+	loop_free(loop);
+	control_server_free(server);
+	lanes_free(lanes);
 	cr_expect_neq(access(path, F_OK), 0, "the socket is gone");
 	rmdir(dir);
 }
