@@ -241,6 +241,10 @@ static int wait_until_ready(struct daemon_start *s, struct error *err)
 		if (rc == 0)
 			return 0;
 	} while (rc == -ECANCELED && clock_now_ns() < s->deadline_ns);
+	if (rc != -ECANCELED)
+		return error_set(err, -rc,
+				 "its --daemon-ready command cannot be run: %s",
+				 strerror(-rc));
 	return error_set(err, ETIMEDOUT,
 			 "it is not ready within --daemon-timeout, by its "
 			 "--daemon-ready command");

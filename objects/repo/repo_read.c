@@ -22,17 +22,10 @@ static int open_blob(struct repo_object *o, const char *name, struct error *err)
 	struct repo_store *s = repo_store_of(o->base.store);
 	struct object_stat *st = &o->base.stat;
 	struct repo_manifest m;
-	char tag[REPO_TAG_MAX];
-	int rc = repo_tag(name, tag, err);
+	int rc = repo_store_find(s, name, &m, st->tag, err);
 
-	if (rc == 0)
-		rc = repo_store_look(s, tag, &m, st->tag, err);
 	if (rc < 0)
 		return rc;
-	if (strcmp(m.name, name) != 0)
-		return error_set(err, EPROTO,
-				 "its tag leads to the object '%.200s'",
-				 m.name);
 	st->size = m.size;
 	st->modified_ms = m.modified_ms;
 	return m.size ? oci_open_blob(s->oci, &m.blob, m.size, &o->blob, err)

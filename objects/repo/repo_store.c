@@ -6,7 +6,6 @@
  * put.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -48,9 +47,9 @@ int repo_store_look(struct repo_store *s, const char *tag,
 	return rc;
 }
 
-static int look_at(struct repo_store *s, const char *name,
-		   struct repo_manifest *ret, char version[OBJECT_TAG_MAX],
-		   struct error *err)
+int repo_store_find(struct repo_store *s, const char *name,
+		    struct repo_manifest *ret, char version[OBJECT_TAG_MAX],
+		    struct error *err)
 {
 	char tag[REPO_TAG_MAX];
 	int rc = repo_tag(name, tag, err);
@@ -69,7 +68,7 @@ static int repo_stat(struct object_store *s, const char *name,
 {
 	struct repo_manifest m;
 	struct object_stat st;
-	int rc = look_at(repo_store_of(s), name, &m, st.tag, err);
+	int rc = repo_store_find(repo_store_of(s), name, &m, st.tag, err);
 
 	if (rc < 0)
 		return rc;
@@ -166,7 +165,7 @@ static int repo_remove(struct object_store *base, const char *name,
 
 	if (rc < 0)
 		return rc;
-	rc = look_at(s, name, &m, version, err);
+	rc = repo_store_find(s, name, &m, version, err);
 	if (rc == 0 && tag && strcmp(version, tag) != 0)
 		rc = error_set(err, ESTALE, "another has replaced it");
 	if (rc == 0 && tag)
@@ -183,7 +182,7 @@ static int copy_to(struct repo_store *s, const char *from, const char *to,
 {
 	struct repo_manifest m;
 	struct object_stat st;
-	int rc = look_at(s, from, &m, version, err);
+	int rc = repo_store_find(s, from, &m, version, err);
 
 	if (rc < 0)
 		return rc;

@@ -24,6 +24,10 @@ static inline struct repo_store *repo_store_of(struct object_store *s)
 int repo_store_look(struct repo_store *s, const char *tag,
 		    struct repo_manifest *ret, char version[OBJECT_TAG_MAX],
 		    struct error *err) MUST_CHECK;
+/* The same of an object's name.  -EPROTO: its tag leads to another object. */
+int repo_store_find(struct repo_store *s, const char *name,
+		    struct repo_manifest *ret, char version[OBJECT_TAG_MAX],
+		    struct error *err) MUST_CHECK;
 /* Make the object appear, whatever has its name; the blob is there. */
 int repo_store_publish(struct repo_store *s, const struct repo_manifest *m,
 		       struct object_stat *ret, struct error *err) MUST_CHECK;
