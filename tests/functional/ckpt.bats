@@ -45,6 +45,13 @@ objects()
 	round_trip "$F/in" "$W"
 }
 
+@test "files go into a repository of a registry and come back, large ones striped" {
+	export HOME=$W no_proxy='*' DOCKER_CONFIG=$W/none
+	repo_server "$W/repo"
+	STORE="docker://$AT/ckpt?plain-http=yes"
+	round_trip "$F/in" "$W"
+}
+
 @test "bytes that a network changes are read again, or never given out" {
 	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
 	s3_server "$W/s3"

@@ -58,12 +58,6 @@ with_proxy()
 	fault_proxy "$NAMENODE" "$W"
 }
 
-expect_back() # NAME FILE
-{
-	store get "$1" "$W/back" 2>"$W/counts"
-	cmp "$W/back" "$2"
-}
-
 @test "does all that a store of objects does" {
 	suite "hdfs://$NAMENODE/t$ME?user=root"
 }

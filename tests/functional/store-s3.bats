@@ -46,13 +46,6 @@ with_proxy()
 	fault_proxy "$AT" "$W"
 }
 
-# Back as it was, and how often was something tried again?
-expect_back() # NAME FILE
-{
-	store get "$1" "$W/back" 2>"$W/counts"
-	cmp "$W/back" "$2"
-}
-
 @test "does all that a store of objects does" {
 	suite "endpoint=http://$AT"
 }

@@ -75,6 +75,13 @@ proxied() # [REGEX]
 	curl -sf "http://$PROXY/log" | grep -E "${1:-.}"
 }
 
+# Back as it was, by the file's own store(), and how often was something tried again?
+expect_back() # NAME FILE
+{
+	store get "$1" "$W/back" 2>"$W/counts"
+	cmp "$W/back" "$2"
+}
+
 stop_servers()
 {
 	[ ${#PIDS[@]} = 0 ] || kill "${PIDS[@]}"
