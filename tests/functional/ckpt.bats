@@ -110,7 +110,10 @@ objects()
 
 	ckpt cp "$old" :f
 	for i in {1..40}; do
-		ckpt cp --columns=5 "$new" :f >/dev/null 2>&1 3>&- &
+		# Not by ckpt(): a function has a shell of its own, and that
+		# would be killed.
+		"$bootseer" ckpt cp --columns=5 "$STORE" "$new" :f \
+			>/dev/null 2>&1 3>&- &
 		pid=$!
 		# Any moment will do, and each run has others.
 		perl -e 'select(undef, undef, undef, rand(0.6))'

@@ -56,8 +56,9 @@ static bool is_slow(struct control_call *call, const char *method)
 		while (!atomic_load(&slow_released) &&
 		       !atomic_load(&call->is_gone))
 			sched_yield();
-		atomic_fetch_add(&slow_left, atomic_load(&call->is_gone));
+		/* Who is told of one that left finds its place free. */
 		atomic_fetch_sub(&slow_inside, 1);
+		atomic_fetch_add(&slow_left, atomic_load(&call->is_gone));
 		return false;
 	}
 	call->kind = CONTROL_REMOTE;
