@@ -2,8 +2,14 @@
 #include "ckpt-fuse/mount/budget.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
+#include "common/bytes.h"
 #include "common/clock.h"
+
+#define PAGE ((size_t)4096)
+/* Smaller pieces come from the heap, whose pages are mostly there. */
+#define SPARE_SIZE_MIN MIB
 
 void budget_init(struct budget *b, uint64_t most, uint64_t most_ahead)
 {
@@ -19,6 +25,8 @@ void budget_init(struct budget *b, uint64_t most, uint64_t most_ahead)
 
 void budget_fini(struct budget *b)
 {
+	while (b->n_spare)
+		free(b->spare[--b->n_spare].data);
 	(void)pthread_cond_destroy(&b->given);
 	(void)pthread_mutex_destroy(&b->lock);
 }
@@ -93,4 +101,65 @@ void budget_give(struct budget *b, uint64_t bytes)
 void budget_give_ahead(struct budget *b, uint64_t bytes)
 {
 	give(b, bytes, bytes);
+}
+
+/* --------------------------------------------------------------------- pieces --- */
+
+/* One that is kept comes out of the list; with the lock. */
+static void *take_spare(struct budget *b, unsigned int i)
+{
+	void *data = b->spare[i].data;
+
+	b->spare_bytes -= b->spare[i].size;
+	for (b->n_spare--; i < b->n_spare; i++)
+		b->spare[i] = b->spare[i + 1];
+	return data;
+}
+
+/* That which was used last is in the processor's caches, perhaps; with the lock. */
+static void *find_spare(struct budget *b, size_t size)
+{
+	for (unsigned int i = b->n_spare; i > 0; i--)
+		if (b->spare[i - 1].size == size)
+			return take_spare(b, i - 1);
+	return NULL;
+}
+
+void *budget_memory(struct budget *b, size_t size)
+{
+	void *data;
+
+	size = round_up(size, PAGE);
+	(void)pthread_mutex_lock(&b->lock);
+	data = find_spare(b, size);
+	while (!data && b->n_spare && b->used + b->spare_bytes > b->most) {
+		void *old = take_spare(b, 0);
+
+		(void)pthread_mutex_unlock(&b->lock);
+		free(old);
+		(void)pthread_mutex_lock(&b->lock);
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+	if (!data && posix_memalign(&data, PAGE, size) != 0)
+		return NULL;
+	return data;
+}
+
+void budget_memory_free(struct budget *b, void *data, size_t size)
+{
+	void *old = NULL;
+
+	size = round_up(size, PAGE);
+	if (!data || size < SPARE_SIZE_MIN) {
+		free(data);
+		return;
+	}
+	(void)pthread_mutex_lock(&b->lock);
+	if (b->n_spare == BUDGET_SPARE_MAX)
+		old = take_spare(b, 0);
+	b->spare[b->n_spare++] =
+		(struct budget_piece){ .data = data, .size = size };
+	b->spare_bytes += size;
+	(void)pthread_mutex_unlock(&b->lock);
+	free(old);
 }

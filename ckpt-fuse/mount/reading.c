@@ -44,8 +44,6 @@ void readings_init(struct readings *all)
 
 void readings_fini(struct readings *all)
 {
-	while (all->n_spare)
-		free(all->spare[--all->n_spare]);
 	(void)pthread_cond_destroy(&all->came);
 	(void)pthread_mutex_destroy(&all->lock);
 }
@@ -83,31 +81,6 @@ struct ckpt_file *reading_file(struct reading *r)
 
 /* --------------------------------------------------------------------- blocks --- */
 
-/* Aligned, so that a store can read into it directly; with the lock. */
-static char *take_memory(struct readings *all, size_t len)
-{
-	size_t size = round_up(len, 4096);
-	void *data;
-
-	if (all->n_spare && size == all->spare_size)
-		return all->spare[--all->n_spare];
-	return posix_memalign(&data, 4096, size) ? NULL : data;
-}
-
-/* With the lock. */
-static void give_memory(struct readings *all, size_t len, char *data)
-{
-	size_t size = round_up(len, 4096);
-
-	/* Those of whole units are all alike. */
-	if (!all->n_spare && size >= CHUNK)
-		all->spare_size = size;
-	if (size == all->spare_size && all->n_spare < READINGS_SPARE)
-		all->spare[all->n_spare++] = data;
-	else
-		free(data);
-}
-
 /* With the lock; nobody uses it. */
 static void block_free(struct read_block *b)
 {
@@ -115,8 +88,8 @@ static void block_free(struct read_block *b)
 
 	TAILQ_REMOVE(&b->r->blocks, b, of_file);
 	atomic_fetch_add(&all->bytes_unused, b->len - b->n_had);
+	budget_memory_free(all->budget, b->data, b->len);
 	budget_give_ahead(all->budget, b->len);
-	give_memory(all, b->len, b->data);
 	free(b);
 }
 
@@ -206,7 +179,7 @@ static struct read_block *block_new(struct reading *r, uint64_t off,
 		return NULL;
 	b = calloc(1, sizeof(*b));
 	if (b)
-		b->data = take_memory(r->all, (size_t)(end - off));
+		b->data = budget_memory(r->all->budget, (size_t)(end - off));
 	if (!b || !b->data) {
 		budget_give_ahead(r->all->budget, end - off);
 		free(b);

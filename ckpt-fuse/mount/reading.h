@@ -14,7 +14,6 @@
 #include "ckpt-fuse/mount/budget.h"
 #include "ckpt-fuse/mount/jobs.h"
 
-#define READINGS_SPARE 8u    /* of 4 MiB, beside the budget */
 #define READING_PARTS_MAX 4u /* blocks that one read may take from */
 
 struct reading;
@@ -37,11 +36,6 @@ struct readings {
 	pthread_cond_t came;     /* a block was read */
 	/* Blocks that nobody reads now, those longest unused first. */
 	TAILQ_HEAD(, read_block) idle;
-	/* Memory of blocks that are gone, for the next ones: pages that the kernel
-	 * need not clear again. */
-	void *spare[READINGS_SPARE];
-	unsigned int n_spare;
-	size_t spare_size; /* of each */
 	atomic_uint_fast64_t bytes_read, bytes_ahead, bytes_unused;
 };
 

@@ -41,12 +41,16 @@ void sending_fini(struct sending *s)
 
 /* ------------------------------------------------------------------- columns --- */
 
+static void free_memory(struct sending *s, const struct tail_unit *unit)
+{
+	budget_memory_free(s->budget, unit->data, unit->size);
+	budget_give(s->budget, unit->size);
+}
+
 static void free_unit(struct sending *s, struct sending_unit *x)
 {
-	if (x->is_ours) {
-		free(x->unit.data);
-		budget_give(s->budget, x->unit.size);
-	}
+	if (x->is_ours)
+		free_memory(s, &x->unit);
 	free(x);
 }
 
@@ -114,10 +118,8 @@ int sending_add(struct sending *s, uint64_t u, const struct tail_unit *unit,
 	int rc;
 
 	if (!x) {
-		if (is_ours) {
-			free(unit->data);
-			budget_give(s->budget, unit->size);
-		}
+		if (is_ours)
+			free_memory(s, unit);
 		return error_nomem(err);
 	}
 	*x = (struct sending_unit){ .u = u, .unit = *unit, .is_ours = is_ours };

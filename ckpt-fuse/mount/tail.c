@@ -5,18 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small files have small buffers: a thousand of them may be open. */
+/* Small files have small buffers: a thousand of them may be open.  A file that fills a
+ * unit mostly fills the next, whose bytes then are not copied at each step. */
 #define SIZE_MIN 4096u
 
-void tail_init(struct tail *t, size_t unit, uint64_t start)
+void tail_init(struct tail *t, struct budget *b, size_t unit, uint64_t start)
 {
-	*t = (struct tail){ .unit = unit, .first = start / unit, .end = start };
+	*t = (struct tail){
+		.budget = b, .unit = unit, .first = start / unit, .end = start
+	};
 }
 
 void tail_fini(struct tail *t)
 {
 	for (size_t i = 0; i < t->n; i++)
-		free(t->units[i].data);
+		budget_memory_free(t->budget, t->units[i].data,
+				   t->units[i].size);
 	free(t->units);
 	t->units = NULL;
 	t->n = t->cap = 0;
@@ -29,10 +33,10 @@ size_t tail_piece(const struct tail *t, uint64_t off, size_t len)
 	return len < left ? len : left;
 }
 
-/* What a unit that has to hold `need` bytes is given. */
-static size_t size_for(const struct tail *t, size_t need)
+/* What unit `i` is given, which has to hold `need` bytes. */
+static size_t size_for(const struct tail *t, size_t i, size_t need)
 {
-	size_t size = SIZE_MIN;
+	size_t size = t->first + i == 0 ? SIZE_MIN : t->unit;
 
 	while (size < need)
 		size *= 2;
@@ -57,7 +61,7 @@ size_t tail_wants(const struct tail *t, uint64_t end)
 	if (end <= tail_start(t))
 		return 0;
 	i = index_of(t, end);
-	size = size_for(t, bytes_in(t, end));
+	size = size_for(t, i, bytes_in(t, end));
 	if (i >= t->n)
 		return size;
 	return size > t->units[i].size ? size - t->units[i].size : 0;
@@ -81,7 +85,7 @@ static int add_unit(struct tail *t)
 static int make_room(struct tail *t, size_t i, size_t need)
 {
 	struct tail_unit *u;
-	size_t size = size_for(t, need);
+	size_t size = size_for(t, i, need);
 	char *data;
 
 	if (i >= t->n && add_unit(t) < 0)
@@ -89,9 +93,12 @@ static int make_room(struct tail *t, size_t i, size_t need)
 	u = &t->units[i];
 	if (size <= u->size)
 		return 0;
-	data = realloc(u->data, size);
+	data = budget_memory(t->budget, size);
 	if (!data)
 		return -ENOMEM;
+	if (u->data)
+		memcpy(data, u->data, u->size);
+	budget_memory_free(t->budget, u->data, u->size);
 	u->data = data;
 	u->size = size;
 	return 0;
@@ -143,7 +150,8 @@ size_t tail_cut(struct tail *t, uint64_t end)
 
 	while (t->n > keep) {
 		freed += t->units[--t->n].size;
-		free(t->units[t->n].data);
+		budget_memory_free(t->budget, t->units[t->n].data,
+				   t->units[t->n].size);
 	}
 	if (end < t->end)
 		t->end = end;

@@ -2,7 +2,7 @@
 /*
  * The last bytes of a file that is being written, in memory until they are sent: what
  * lies in them can be written again, as writers of archives do when they close one.
- * Pure.  Offsets are in the file.
+ * No I/O.  Offsets are in the file.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_TAIL_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_TAIL_H
@@ -10,15 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "ckpt-fuse/mount/budget.h"
 
 struct tail_unit {
-	char *data;
+	char *data;  /* budget_memory() */
 	size_t size; /* allocated */
 };
 
 struct tail {
-	size_t unit; /* bytes */
+	struct budget *budget; /* memory comes from there; its bytes do not */
+	size_t unit;           /* bytes */
 	uint64_t
 		first; /* unit that `units` begins with: older ones were sent */
 	uint64_t end;  /* of what is staged; beyond are no bytes yet */
@@ -26,8 +27,8 @@ struct tail {
 	size_t n, cap;
 };
 
-/* Empty, from a multiple of `unit` on. */
-void tail_init(struct tail *t, size_t unit, uint64_t start);
+/* Empty, from a multiple of `unit` on.  `b` outlives it. */
+void tail_init(struct tail *t, struct budget *b, size_t unit, uint64_t start);
 void tail_fini(struct tail *t);
 
 static inline uint64_t tail_start(const struct tail *t)
@@ -50,7 +51,8 @@ void tail_read(const struct tail *t, uint64_t off, void *data, size_t len);
 
 /* Unit `first` is whole. */
 bool tail_has_whole(const struct tail *t);
-/* Take that unit out: the caller has its memory, of ret->size bytes. */
+/* Take that unit out: the caller has its memory, of ret->size bytes, and gives it to
+ * budget_memory_free(). */
 void tail_pop(struct tail *t, struct tail_unit *ret);
 /* Bytes from `end` on, which is not before the start, are gone; returns the memory that
  * became free. */

@@ -111,7 +111,7 @@ int writing_new(struct writings *all, const char *path,
 	w->is_loaded = w->is_dirty = o->is_new;
 	if (o->version)
 		w->version = *o->version;
-	tail_init(&w->tail, UNIT, 0);
+	tail_init(&w->tail, all->budget, UNIT, 0);
 	(void)pthread_mutex_init(&w->op, NULL);
 	(void)pthread_mutex_init(&w->seen_lock, NULL);
 	show(w);
@@ -352,7 +352,7 @@ static int load_tail(struct writing *w, uint64_t from, uint64_t to,
 {
 	int rc = 0;
 
-	tail_init(&w->tail, UNIT, from);
+	tail_init(&w->tail, w->all->budget, UNIT, from);
 	while (rc == 0 && from < to) {
 		size_t len = tail_piece(&w->tail, from, (size_t)(to - from));
 
@@ -560,7 +560,7 @@ static int restart(struct writing *w, struct error *err)
 		(void)!end_sending(w, NULL, &ignored);
 	cut_tail(w, tail_start(&w->tail));
 	tail_fini(&w->tail);
-	tail_init(&w->tail, UNIT, 0);
+	tail_init(&w->tail, w->all->budget, UNIT, 0);
 	drop_base(w);
 	w->size = 0;
 	w->rc = 0;
