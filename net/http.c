@@ -61,6 +61,7 @@ struct exchange {
 	int64_t moved_ns;
 	uint64_t window_moved; /* the same when the window began */
 	int64_t window_ns;     /* in which the least rate is to be kept */
+	int64_t sent_ns, answered_ns; /* the last byte; 0: not yet */
 };
 
 /* --------------------------------------------------------------- response --- */
@@ -106,6 +107,7 @@ static void start_answer(struct exchange *x, const char *line, size_t len)
 {
 	const char *space = memchr(line, ' ', len);
 
+	x->answered_ns = clock_now_ns();
 	buf_reset(&x->r->headers);
 	buf_reset(&x->r->body);
 	x->r->status = 0;
@@ -203,6 +205,8 @@ static size_t on_send(char *data, size_t unit, size_t n, void *arg)
 		return CURL_READFUNC_ABORT;
 	}
 	x->sent += len;
+	if (x->sent == req->body_len)
+		x->sent_ns = clock_now_ns();
 	if (req->sent && req->sent(req->sent_arg, x->sent)) {
 		x->rc = error_set(x->err, ECANCELED, "cancelled");
 		return CURL_READFUNC_ABORT;
@@ -593,14 +597,35 @@ static CURLcode perform(struct exchange *x)
 	return rc == CURLM_OUT_OF_MEMORY ? CURLE_OUT_OF_MEMORY : code;
 }
 
+/* Which part of the time was the server's. */
+static void note_times(CURL *h, const struct exchange *x, int64_t begun_ns)
+{
+	int64_t now = clock_now_ns(), sent = begun_ns, answered = now;
+	curl_off_t ready_us = 0;
+
+	if (curl_easy_getinfo(h, CURLINFO_PRETRANSFER_TIME_T, &ready_us) ==
+	    CURLE_OK)
+		sent += (int64_t)ready_us * 1000;
+	/* There was no connection. */
+	if (!ready_us && !x->answered_ns)
+		sent = now;
+	if (x->sent_ns > sent)
+		sent = x->sent_ns;
+	if (x->answered_ns)
+		answered = x->answered_ns;
+	x->r->took_ns = now - begun_ns;
+	x->r->wait_ns = answered > sent ? answered - sent : 0;
+}
+
 static int run(CURL *h, struct exchange *x)
 {
 	char why[CURL_ERROR_SIZE] = "";
+	int64_t begun_ns = clock_now_ns();
 	CURLcode code;
 
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, why);
 	if (x->req->deadline_ns) {
-		int64_t left = x->req->deadline_ns - clock_now_ns();
+		int64_t left = x->req->deadline_ns - begun_ns;
 
 		if (left <= 0)
 			return error_set(x->err, ETIMEDOUT,
@@ -608,9 +633,10 @@ static int run(CURL *h, struct exchange *x)
 		(void)curl_easy_setopt(h, CURLOPT_TIMEOUT_MS,
 				       (long)(left / 1000000 + 1));
 	}
-	x->moved_ns = clock_now_ns();
-	x->window_ns = x->moved_ns;
+	x->moved_ns = begun_ns;
+	x->window_ns = begun_ns;
 	code = perform(x);
+	note_times(h, x, begun_ns);
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
 	if (x->rc < 0)
 		return x->rc;
@@ -635,6 +661,7 @@ int http_do(struct http *c, const struct http_request *req,
 	free(r->url);
 	r->url = NULL;
 	r->status = 0;
+	r->took_ns = r->wait_ns = 0;
 	buf_reset(&r->headers);
 	buf_reset(&r->body);
 	conn = take_conn(c, class);

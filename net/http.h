@@ -68,6 +68,10 @@ struct http_response {
 	struct buf headers; /* "Name: value" strings, each with its NUL */
 	struct buf body;    /* what no sink took */
 	char *url;          /* where a redirect ended; NULL without one */
+	/* How long the request took, and of that between its last byte, or the
+	 * connection where it has no body, and the first byte of the last answer: the
+	 * server's share.  What was sent may be in the kernel's buffers still. */
+	int64_t took_ns, wait_ns;
 };
 
 #define HTTP_RESPONSE_INIT \

@@ -97,12 +97,22 @@ int object_store_probe(struct object_store *s, struct error *err) MUST_CHECK;
 struct object_caps object_store_caps(const struct object_store *s);
 const char *object_store_url(const struct object_store *s);
 
+/* What requests waited for, all of them together, in ns. */
+struct object_waits {
+	uint64_t queue_ns;   /* for a thread of the store, or its memory */
+	uint64_t storage_ns; /* for the first byte of an answer */
+	uint64_t network_ns; /* for connections, and all other bytes */
+};
+
 struct object_store_stats {
 	uint64_t n_requests, n_retries, n_hedges, n_hedges_won;
 	uint64_t bytes_read, bytes_written;
 	/* Of calls: ranges that were read; bytes that were put, and commits; all
 	 * that is about names. */
 	struct counter_latency read, write, name;
+	/* Of ranges that are read, and of bytes that are put.  Where the kind of store
+	 * does not tell (file:, docker:) all of such calls is storage. */
+	struct object_waits read_waits, write_waits;
 };
 struct object_store_stats object_store_stats(struct object_store *s);
 

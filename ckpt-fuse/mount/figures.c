@@ -8,7 +8,8 @@
 
 struct ckpt_figures {
 	uint64_t save_bytes, save_ns, load_bytes, load_ns, fetched, unused;
-	uint64_t queue_ns, memory_ns, commits, failures, written, staged, lost;
+	struct ckpt_waits waits;
+	uint64_t commits, failures, written, staged, lost;
 	uint64_t memory, memory_used, requests, retries, hedges;
 	struct counter_latency read, write, name;
 };
@@ -28,10 +29,18 @@ static const struct counter_spec figures[] = {
 	  "Bytes that were read from the store in blocks, also ahead." },
 	{ "unused_bytes_total", COUNTER_TOTAL, AT(unused),
 	  "Bytes of these that nobody read." },
-	{ "queue_seconds_total", COUNTER_NS, AT(queue_ns),
-	  "Time that units and blocks waited for a thread." },
-	{ "memory_wait_seconds_total", COUNTER_NS, AT(memory_ns),
-	  "Time that writers waited for memory and for places of the store." },
+	{ "save_queue_seconds_total", COUNTER_NS, AT(waits.save.queue_ns),
+	  "Time that bytes to be stored waited for memory, places and threads." },
+	{ "save_storage_seconds_total", COUNTER_NS, AT(waits.save.storage_ns),
+	  "Time that puts of bytes waited for the store's answer." },
+	{ "save_network_seconds_total", COUNTER_NS, AT(waits.save.network_ns),
+	  "Time that puts of bytes took to connect and to send them." },
+	{ "load_queue_seconds_total", COUNTER_NS, AT(waits.load.queue_ns),
+	  "Time that blocks to be read waited for threads." },
+	{ "load_storage_seconds_total", COUNTER_NS, AT(waits.load.storage_ns),
+	  "Time that reads of ranges waited for the store's first byte." },
+	{ "load_network_seconds_total", COUNTER_NS, AT(waits.load.network_ns),
+	  "Time that reads of ranges took to connect and for all other bytes." },
 	{ "commits_total", COUNTER_TOTAL, AT(commits),
 	  "Files that became durable." },
 	{ "failures_total", COUNTER_TOTAL, AT(failures),
@@ -83,6 +92,17 @@ static uint64_t waited(struct budget *b)
 	return ns;
 }
 
+struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m)
+{
+	struct object_store_stats s = object_store_stats(m->store);
+	struct ckpt_waits w = { .load = s.read_waits, .save = s.write_waits };
+
+	w.load.queue_ns += jobs_waited_ns(m->readers);
+	w.save.queue_ns += jobs_waited_ns(m->senders) + waited(&m->budget) +
+			   waited(&m->writings.slots);
+	return w;
+}
+
 int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 {
 	struct later_stats late = { .n_staged = 0 };
@@ -93,9 +113,7 @@ int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 		.load_ns = atomic_load(&m->load_ns),
 		.fetched = atomic_load(&m->readings.bytes_ahead),
 		.unused = atomic_load(&m->readings.bytes_unused),
-		.queue_ns =
-			jobs_waited_ns(m->senders) + jobs_waited_ns(m->readers),
-		.memory_ns = waited(&m->budget) + waited(&m->writings.slots),
+		.waits = ckpt_mount_waits(m),
 		.commits = atomic_load(&m->writings.commits),
 		.failures = atomic_load(&m->writings.failures),
 		.written = atomic_load(&m->writings.n),

@@ -238,10 +238,23 @@ static int put_string(struct buf *out, const char *text)
 	return rc < 0 ? rc : buf_puts(out, "\"");
 }
 
+static int put_waits(struct buf *out, const char *key,
+		     const struct object_waits *w)
+{
+	return buf_printf(out,
+			  ", \"%s_queue_ms\": %" PRIu64
+			  ", \"%s_storage_ms\": %" PRIu64
+			  ", \"%s_network_ms\": %" PRIu64,
+			  key, w->queue_ns / NS_IN_MS, key,
+			  w->storage_ns / NS_IN_MS, key,
+			  w->network_ns / NS_IN_MS);
+}
+
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
 	struct object_store_stats s = object_store_stats(m->store);
+	struct ckpt_waits waits = ckpt_mount_waits(m);
 	struct later_stats late = { .n_staged = 0 };
 	uint64_t used, peak;
 
@@ -254,7 +267,9 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 	(void)pthread_mutex_unlock(&m->budget.lock);
 	if (buf_puts(out, "{\"path\": ") < 0 || put_string(out, path) < 0 ||
 	    buf_puts(out, ", \"store\": ") < 0 ||
-	    put_string(out, object_store_url(m->store)) < 0)
+	    put_string(out, object_store_url(m->store)) < 0 ||
+	    put_waits(out, "save", &waits.save) < 0 ||
+	    put_waits(out, "load", &waits.load) < 0)
 		return -ENOMEM;
 	return buf_printf(
 		out,
@@ -267,8 +282,8 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		", \"bytes_read\": %" PRIuFAST64
 		", \"bytes_fetched\": %" PRIuFAST64
 		", \"bytes_unused\": %" PRIuFAST64 ", \"save_ms\": %" PRIuFAST64
-		", \"load_ms\": %" PRIuFAST64 ", \"queue_ms\": %" PRIu64
-		", \"requests\": %" PRIu64 ", \"retries\": %" PRIu64 "}\n",
+		", \"load_ms\": %" PRIuFAST64 ", \"requests\": %" PRIu64
+		", \"retries\": %" PRIu64 "}\n",
 		(int)getpid(), is_adopted ? "true" : "false", m->cfg->memory,
 		used, peak, atomic_load(&m->writings.n), late.n_staged,
 		atomic_load(&m->nodes.n_lost),
@@ -279,8 +294,5 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		atomic_load(&m->readings.bytes_ahead),
 		atomic_load(&m->readings.bytes_unused),
 		atomic_load(&m->save_ns) / NS_IN_MS,
-		atomic_load(&m->load_ns) / NS_IN_MS,
-		(jobs_waited_ns(m->senders) + jobs_waited_ns(m->readers)) /
-			NS_IN_MS,
-		s.n_requests, s.n_retries);
+		atomic_load(&m->load_ns) / NS_IN_MS, s.n_requests, s.n_retries);
 }

@@ -51,6 +51,13 @@ extern const struct session_handler ckpt_mount_handler;
 
 struct manifests ckpt_mount_manifests(const struct ckpt_mount *m);
 
+/* What loading and saving waited for, by the requests and jobs of both.  They run beside
+ * one another, and ahead of programs: sums are longer than anybody waited. */
+struct ckpt_waits {
+	struct object_waits load, save;
+};
+struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m);
+
 /* Its figures as Prometheus has them. */
 int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out) MUST_CHECK;
 /* Its figures, as JSON. */

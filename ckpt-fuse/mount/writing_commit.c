@@ -36,7 +36,10 @@ static int commit_once(struct writing *w, struct error *err)
 
 	is_whole = is_whole && tail_start(&w->tail) == 0;
 	if (rc == 0)
-		rc = writing_begin_sending(w, is_whole ? w->size : CKPT_SIZE_UNKNOWN, err);
+		rc = writing_begin_sending(w,
+					   is_whole ? w->size
+						    : CKPT_SIZE_UNKNOWN,
+					   err);
 	if (rc < 0)
 		return rc;
 	if (!w->has_mtime)

@@ -68,7 +68,8 @@ static int load(struct writing *w, struct error *err)
 	st = ckpt_file_stat(w->base);
 	if (st->size > w->all->tail_most) {
 		if (!st->is_striped ||
-		    (uint64_t)st->chunk_size * st->unit_chunks != WRITING_UNIT) {
+		    (uint64_t)st->chunk_size * st->unit_chunks !=
+			    WRITING_UNIT) {
 			writing_drop_base(w);
 			return error_set(err, EOPNOTSUPP,
 					 "'%.200s' is a large plain object: it "

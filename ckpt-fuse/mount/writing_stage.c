@@ -93,7 +93,7 @@ int writing_begin_sending(struct writing *w, uint64_t size, struct error *err)
 }
 
 int writing_end_sending(struct writing *w, struct ckpt_stat *ret,
-		       struct error *err)
+			struct error *err)
 {
 	int rc = sending_end(&w->sending, ret, err);
 
@@ -109,7 +109,8 @@ static int send_oldest(struct writing *w, struct error *err)
 	int rc = writing_begin_sending(w, CKPT_SIZE_UNKNOWN, err);
 
 	if (rc == 0)
-		rc = ckpt_writer_grow(w->sending.writer, (u + 1) * WRITING_UNIT, err);
+		rc = ckpt_writer_grow(w->sending.writer, (u + 1) * WRITING_UNIT,
+				      err);
 	if (rc < 0)
 		return rc;
 	tail_pop(&w->tail, &unit);
@@ -183,8 +184,8 @@ int writing_lose(struct writing *w, int rc, const struct error *err)
 	return rc;
 }
 
-int writing_stage_bytes(struct writing *w, uint64_t off, const char *data, size_t len,
-		 struct error *err)
+int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
+			size_t len, struct error *err)
 {
 	while (len) {
 		size_t n = tail_piece(&w->tail, off, len);
@@ -215,8 +216,10 @@ int writing_stage_zeros(struct writing *w, uint64_t to, struct error *err)
 	while (rc == 0 && w->tail.end < to) {
 		uint64_t n = to - w->tail.end;
 
-		rc = writing_stage_bytes(w, w->tail.end, NULL, n < WRITING_UNIT ? (size_t)n : WRITING_UNIT,
-			   err);
+		rc = writing_stage_bytes(w, w->tail.end, NULL,
+					 n < WRITING_UNIT ? (size_t)n
+							  : WRITING_UNIT,
+					 err);
 	}
 	return rc;
 }

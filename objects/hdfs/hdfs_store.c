@@ -237,6 +237,7 @@ static const struct object_store_ops hdfs_ops = {
 	.rename = hdfs_rename,
 	.sweep = hdfs_store_sweep,
 	.free = hdfs_free,
+	.tells_waits = true,
 };
 
 /* ------------------------------------------------------------------- probe --- */

@@ -142,6 +142,7 @@ static const struct object_store_ops s3_ops = {
 	.rename = s3_store_rename,
 	.sweep = s3_store_sweep,
 	.free = s3_free,
+	.tells_waits = true,
 };
 
 /* -------------------------------------------------------------------- open --- */

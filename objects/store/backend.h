@@ -49,6 +49,7 @@ struct object_store_ops {
 	int (*sweep)(struct object_store *s, int64_t before_ms, size_t *ret_n,
 		     struct error *err);
 	void (*free)(struct object_store *s);
+	bool tells_waits; /* it counts what its requests wait for by itself */
 };
 
 /* One `static const` table a kind; the list is in store_open.c. */
@@ -66,10 +67,16 @@ extern const struct object_store_kind s3_store_kind;
 extern const struct object_store_kind hdfs_store_kind;
 extern const struct object_store_kind repo_store_kind;
 
+/* As struct object_waits. */
+struct store_waits {
+	atomic_uint_fast64_t queue_ns, storage_ns, network_ns;
+};
+
 struct store_counters {
 	atomic_uint_fast64_t n_requests, n_retries, n_hedges, n_hedges_won;
 	atomic_uint_fast64_t bytes_read, bytes_written;
 	struct counter_latency read, write, name;
+	struct store_waits read_waits, write_waits;
 };
 
 /* First member of every store. */
@@ -129,6 +136,13 @@ void store_random(char *ret, size_t n);
 bool store_is_below(const char *name, const char *folder);
 /* Is the name one of those that are no user's? */
 bool store_is_own(const char *name);
+
+/* A request took so long, of which so much until the first byte of its answer. */
+void store_count_request(struct store_waits *w, int64_t took_ns,
+			 int64_t first_byte_ns);
+/* Something waited in a queue of the store's since then; counts where the kind tells. */
+void store_count_queue(struct object_store *s, struct store_waits *w,
+		       int64_t since_ns);
 
 /* When an operation that begins now is to end at the latest. */
 int64_t store_deadline(const struct object_store *s);

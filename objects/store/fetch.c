@@ -64,6 +64,7 @@ struct piece_try {
 	struct worker_job job;
 	struct fetch_try try;
 	struct range_piece *piece;
+	int64_t asked_ns;
 };
 
 /* ---------------------------------------------------------------- history --- */
@@ -248,6 +249,8 @@ static void try_run(struct worker_job *j)
 	bool wanted, won = false;
 	int rc = 0;
 
+	store_count_queue(r->object->store, &r->object->store->count.read_waits,
+			  own->asked_ns);
 	(void)pthread_mutex_lock(&r->lock);
 	wanted = is_wanted(p) && r->rc == 0;
 	if (wanted && !p->begun_ns)
@@ -290,6 +293,7 @@ static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 	if (!own)
 		return error_nomem(err);
 	own->piece = p;
+	own->asked_ns = clock_now_ns();
 	own->job.run = try_run;
 	own->try = (struct fetch_try){
 		.object = r->object,

@@ -41,6 +41,7 @@ static struct part *part_new(struct put_parts *s, size_t size,
 			     int64_t deadline_ns)
 {
 	struct part *p = calloc(1, sizeof(*p));
+	int64_t begun_ns = clock_now_ns();
 
 	if (!p)
 		return NULL;
@@ -48,6 +49,8 @@ static struct part *part_new(struct put_parts *s, size_t size,
 	p->put = s->put;
 	p->size = size;
 	p->data = store_memory_take(s->put->store->memory, size, deadline_ns);
+	store_count_queue(p->put->store, &p->put->store->count.write_waits,
+			  begun_ns);
 	if (p->data)
 		return p;
 	free(p);
@@ -83,6 +86,8 @@ static void part_run(struct worker_job *j)
 	struct error err = ERROR_INIT;
 	int rc;
 
+	store_count_queue(p->put->store, &p->put->store->count.write_waits,
+			  p->asked_ns);
 	(void)pthread_mutex_lock(&s->lock);
 	rc = s->rc;
 	err = s->err;
@@ -172,6 +177,7 @@ static int send(struct put_parts *s, struct error *err)
 	p->n = s->n;
 	p->off = s->off;
 	p->job.run = part_run;
+	p->asked_ns = clock_now_ns();
 	rc = s->way.send ? workers_submit(s->put->store->workers, &p->job,
 					  false, err)
 			 : s->way.start(p, err);

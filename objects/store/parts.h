@@ -25,6 +25,7 @@ struct part {
 	size_t len, size; /* bytes of it, and room for them */
 	struct put_parts *of;
 	struct worker_job job;
+	int64_t asked_ns; /* when it was given to the workers */
 };
 
 /* Send it, and return when it is sent.  On a worker. */

@@ -29,6 +29,15 @@ const char *object_store_url(const struct object_store *s)
 	return s->url;
 }
 
+static struct object_waits copy_waits(struct store_waits *w)
+{
+	return (struct object_waits){
+		.queue_ns = atomic_load(&w->queue_ns),
+		.storage_ns = atomic_load(&w->storage_ns),
+		.network_ns = atomic_load(&w->network_ns),
+	};
+}
+
 struct object_store_stats object_store_stats(struct object_store *s)
 {
 	struct store_counters *c = &s->count;
@@ -39,12 +48,40 @@ struct object_store_stats object_store_stats(struct object_store *s)
 		.n_hedges_won = atomic_load(&c->n_hedges_won),
 		.bytes_read = atomic_load(&c->bytes_read),
 		.bytes_written = atomic_load(&c->bytes_written),
+		.read_waits = copy_waits(&c->read_waits),
+		.write_waits = copy_waits(&c->write_waits),
 	};
 
 	counter_copy_latency(&ret.read, &c->read);
 	counter_copy_latency(&ret.write, &c->write);
 	counter_copy_latency(&ret.name, &c->name);
 	return ret;
+}
+
+void store_count_request(struct store_waits *w, int64_t took_ns,
+			 int64_t first_byte_ns)
+{
+	atomic_fetch_add(&w->storage_ns, (uint64_t)first_byte_ns);
+	atomic_fetch_add(&w->network_ns, (uint64_t)(took_ns - first_byte_ns));
+}
+
+void store_count_queue(struct object_store *s, struct store_waits *w,
+		       int64_t since_ns)
+{
+	if (s->ops->tells_waits)
+		atomic_fetch_add(&w->queue_ns,
+				 (uint64_t)(clock_now_ns() - since_ns));
+}
+
+/* A call that moves bytes is over. */
+static void count_call(struct object_store *s, struct counter_latency *l,
+		       struct store_waits *w, int64_t begun_ns)
+{
+	int64_t ns = clock_now_ns() - begun_ns;
+
+	counter_add_latency(l, ns);
+	if (!s->ops->tells_waits)
+		store_count_request(w, ns, ns);
 }
 
 /* Names mean the same in every kind of store. */
@@ -233,7 +270,8 @@ int object_read(struct object *o, const struct object_range *ranges, size_t n,
 			    err);
 	begun_ns = clock_now_ns();
 	rc = o->store->ops->read(o, ranges, n, deadline_ns, err);
-	counter_add_latency(&o->store->count.read, clock_now_ns() - begun_ns);
+	count_call(o->store, &o->store->count.read, &o->store->count.read_waits,
+		   begun_ns);
 	if (rc == 0)
 		atomic_fetch_add(&o->store->count.bytes_read, sum);
 	return wrap(o->store, "read", o->name, rc, err);
@@ -288,7 +326,8 @@ int object_put_write(struct object_put *p, const void *data, size_t len,
 		return error_set(err, -p->rc, "the put has failed before");
 	begun_ns = clock_now_ns();
 	rc = p->store->ops->put_write(p, data, len, err);
-	counter_add_latency(&p->store->count.write, clock_now_ns() - begun_ns);
+	count_call(p->store, &p->store->count.write,
+		   &p->store->count.write_waits, begun_ns);
 	if (rc < 0) {
 		p->rc = rc;
 		return wrap(p->store, "put", p->name, rc, err);
@@ -308,7 +347,8 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 		return error_set(err, -p->rc, "the put has failed before");
 	begun_ns = clock_now_ns();
 	rc = p->store->ops->put_commit(p, ret ? ret : &own, err);
-	counter_add_latency(&p->store->count.write, clock_now_ns() - begun_ns);
+	count_call(p->store, &p->store->count.write,
+		   &p->store->count.write_waits, begun_ns);
 	/* No second commit, whether this one succeeded or not. */
 	p->rc = rc < 0 ? rc : -EALREADY;
 	if (rc == 0)

@@ -733,10 +733,35 @@ sys.stdout.write(s.makefile().read())' "$1"
 		"$(metric store_write_seconds_count)" ]
 	[ "$(metric store_name_seconds_count)" -gt 0 ]
 	[ "$(figure save_ms)" -gt 0 ]
+	# In a directory nothing tells the two apart.
+	[ "$(figure load_network_ms)" = 0 ]
+	[ "$(metric load_storage_seconds_total)" != 0.000000000 ]
+	[ "$(metric save_storage_seconds_total)" != 0.000000000 ]
 	for n in $(curl_socket "$W"/run/*/metrics.sock |
 		sed -n 's/^# TYPE \(\S*\) .*/\1/p'); do
 		grep -qF "\`$n\`" "$BATS_TEST_DIRNAME/../../docs/checkpoints.md" ||
 			{ echo "$n"; false; }
+	done
+	umount_store
+}
+
+@test "figures say what loading and saving wait for: queue, storage, network" {
+	local n
+
+	bucket
+	mount_store
+	cp "$F/in/model.pt" "$M/f"
+	umount_store
+	mount_store
+	for n in queue storage network; do
+		[ "$(metric "load_${n}_seconds_total")" = 0.000000000 ]
+	done
+	cat "$M/f" >/dev/null
+	cp "$F/in/optimizer.pt" "$M/g"
+	for n in queue storage network; do
+		[ "$(metric "load_${n}_seconds_total")" != 0.000000000 ]
+		[ "$(metric "save_${n}_seconds_total")" != 0.000000000 ]
+		[ "$(figure "load_${n}_ms")" -ge 0 ]
 	done
 	umount_store
 }

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +153,64 @@ Test(http, takes_a_handshake_that_breaks_off_for_a_broken_connection)
 	cr_expect_eq(get_from(&s, "https", &err), -EIO);
 	expect_cure(err, "if it speaks no TLS, ");
 	server_stop(&s);
+}
+
+#define PAUSE_MS 40
+
+/* Waits before an answer, and in the middle of it, for a client that says no more. */
+static void *serve_slowly(void *arg)
+{
+	static const char head[] =
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na";
+	struct server *s = arg;
+	char request[4096];
+	int fd = accept(s->fd, NULL, NULL);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t n = 0;
+
+	while (n < 4 || memcmp(request + n - 4, "body", 4) != 0) {
+		ssize_t got = read(fd, request + n, sizeof(request) - n);
+
+		cr_assert_gt(got, 0);
+		n += (size_t)got;
+	}
+	cr_assert_eq(poll(&p, 1, PAUSE_MS), 0);
+	cr_assert_eq(write(fd, head, strlen(head)), (ssize_t)strlen(head));
+	cr_assert_eq(poll(&p, 1, 2 * PAUSE_MS), 0);
+	cr_assert_eq(write(fd, "b", 1), 1);
+	close(fd);
+	return NULL;
+}
+
+Test(http, tells_which_part_of_the_time_was_the_server_s)
+{
+	const struct http_config cfg = { .allow_plain = true,
+					 .connect_timeout_ms = 10000 };
+	char url[64];
+	struct http_request req = {
+		.method = "PUT", .url = url, .body = "body", .body_len = 4
+	};
+	struct http_response r = HTTP_RESPONSE_INIT;
+	struct error err = ERROR_INIT;
+	AUTO(http) c = NULL;
+	struct server s;
+
+	server_listen(&s);
+	cr_assert_eq(pthread_create(&s.thread, NULL, serve_slowly, &s), 0);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/", s.port);
+	setenv("no_proxy", "*", 1);
+	cr_assert_eq(http_new(&cfg, &c, &err), 0);
+	cr_assert_eq(http_do(c, &req, &r, &err), 0, "%s", err.msg);
+	server_stop(&s);
+	cr_expect_geq(r.wait_ns, PAUSE_MS * 1000000LL);
+	cr_expect_geq(r.took_ns - r.wait_ns, 2 * PAUSE_MS * 1000000LL);
+	http_response_fini(&r);
+	/* Who is not there keeps nobody waiting. */
+	req.url = "http://127.0.0.1:1/";
+	cr_expect_eq(http_do(c, &req, &r, &err), -ECONNREFUSED);
+	cr_expect_eq(r.wait_ns, 0);
+	cr_expect_gt(r.took_ns, 0);
+	http_response_fini(&r);
 }
 
 Test(http, says_to_check_the_port_when_nothing_listens)
