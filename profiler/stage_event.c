@@ -28,6 +28,9 @@ static const char *const fact_names[STAGE_FACTS] = {
 	[STAGE_FACT_DISK_MS] = "disk_ms",
 	[STAGE_FACT_SAVED_BYTES] = "saved_bytes",
 	[STAGE_FACT_WAIT_MS] = "wait_ms",
+	[STAGE_FACT_QUEUE_MS] = "queue_ms",
+	[STAGE_FACT_STORAGE_MS] = "storage_ms",
+	[STAGE_FACT_NETWORK_MS] = "network_ms",
 };
 
 struct stage_text stage_text(const char *s)

@@ -50,6 +50,10 @@ enum stage_fact {
 	STAGE_FACT_DISK_MS,      /* for the node's own disk */
 	STAGE_FACT_SAVED_BYTES,  /* that were written to the store */
 	STAGE_FACT_WAIT_MS, /* in which some program waited for the stage */
+	/* What requests waited for, each of those that ran beside one another: sums. */
+	STAGE_FACT_QUEUE_MS,   /* memory, a thread */
+	STAGE_FACT_STORAGE_MS, /* the server */
+	STAGE_FACT_NETWORK_MS, /* the way to it */
 	STAGE_FACTS,
 };
 

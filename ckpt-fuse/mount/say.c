@@ -61,7 +61,8 @@ static void say_begin(struct ckpt_say *s, const char *stage, int64_t ns)
 
 static void say_end(struct ckpt_say *s, const char *stage,
 		    const struct ckpt_phase_news *news, enum stage_fact fact,
-		    uint64_t bytes)
+		    uint64_t bytes, struct object_waits *before,
+		    const struct object_waits *now)
 {
 	struct stage_event e;
 
@@ -69,6 +70,12 @@ static void say_end(struct ckpt_say *s, const char *stage,
 	stage_own_by_env(&e);
 	e.facts[fact] = bytes;
 	e.facts[STAGE_FACT_WAIT_MS] = news->waited_ns / NS_PER_MS;
+	e.facts[STAGE_FACT_QUEUE_MS] =
+		since(&before->queue_ns, now->queue_ns) / NS_PER_MS;
+	e.facts[STAGE_FACT_STORAGE_MS] =
+		since(&before->storage_ns, now->storage_ns) / NS_PER_MS;
+	e.facts[STAGE_FACT_NETWORK_MS] =
+		since(&before->network_ns, now->network_ns) / NS_PER_MS;
 	(void)stage_emit(s->to, &e);
 }
 
@@ -76,21 +83,26 @@ void ckpt_say_phases(struct ckpt_say *s, struct ckpt_mount *m, bool is_last)
 {
 	int64_t now = clock_now_ns(), quiet = is_last ? 0 : QUIET_NS;
 	struct ckpt_phase_news load, save;
+	struct ckpt_waits waits;
 
 	if (!s->to)
 		return;
 	load = ckpt_phase_look(&m->loads, now, quiet);
 	save = ckpt_phase_look(&m->saves, now, quiet);
+	if (!load.begin_ns && !load.end_ns && !save.begin_ns && !save.end_ns)
+		return;
+	waits = ckpt_mount_waits(m);
 	if (load.begin_ns)
 		say_begin(s, "ckpt.load", load.begin_ns);
 	if (load.end_ns)
 		say_end(s, "ckpt.load", &load, STAGE_FACT_ORIGIN_BYTES,
-			since(&s->loaded,
-			      atomic_load(&m->readings.bytes_read)));
+			since(&s->loaded, atomic_load(&m->readings.bytes_read)),
+			&s->waits.load, &waits.load);
 	if (save.begin_ns)
 		say_begin(s, "ckpt.save", save.begin_ns);
 	if (save.end_ns)
 		say_end(s, "ckpt.save", &save, STAGE_FACT_SAVED_BYTES,
 			since(&s->saved,
-			      atomic_load(&m->writings.bytes_written)));
+			      atomic_load(&m->writings.bytes_written)),
+			&s->waits.save, &waits.save);
 }

@@ -9,6 +9,7 @@
 struct ckpt_say {
 	struct stage_emitter *to; /* NULL: it has no job, or nobody follows */
 	uint64_t loaded, saved;   /* bytes, as of the last end of a phase */
+	struct ckpt_waits waits;  /* as of then, each of its own phases */
 };
 
 /* How often ckpt_say_phases() is to be called, milliseconds; -1: never. */

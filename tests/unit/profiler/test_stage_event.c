@@ -218,7 +218,7 @@ Test(stage_event, says_what_its_stage_counted)
 {
 	struct stage_event e = parse("BOOTSEER stage=a ev=end misses=3 "
 				     "other=4 disk_ms=20 image=h/a:1@b "
-				     "label=team.x gpus=8");
+				     "label=team.x gpus=8 storage_ms=7");
 	uint64_t again[STAGE_FACTS];
 	AUTO_BUF text = BUF_INIT;
 
@@ -228,7 +228,7 @@ Test(stage_event, says_what_its_stage_counted)
 	cr_expect_eq(e.image.n, strlen("h/a:1@b"));
 	cr_expect_eq(e.label.n, strlen("team.x"));
 	cr_assert_eq(stage_facts_format(e.facts, &text), 0);
-	cr_expect_str_eq(text.data, "gpus=8 misses=3 disk_ms=20");
+	cr_expect_str_eq(text.data, "gpus=8 misses=3 disk_ms=20 storage_ms=7");
 	cr_expect(stage_facts_parse(text.data, again));
 	cr_expect_arr_eq(again, e.facts, sizeof(again));
 	cr_expect_not(stage_facts_parse("", again));
