@@ -11,6 +11,7 @@
 #include "common/cond.h"
 
 #define THREADS_MAX 256u
+#define ROOMS_KEPT_NS NS_PER_S
 
 /* Does bulk wait for bulk? */
 static bool is_bulk_full(const struct fetcher *f)
@@ -18,6 +19,26 @@ static bool is_bulk_full(const struct fetcher *f)
 	return f->n_bulk >= f->max_bulk &&
 	       (!TAILQ_EMPTY(&f->queue[SOURCE_HOT]) ||
 		!TAILQ_EMPTY(&f->queue[SOURCE_COLD]));
+}
+
+/* With the lock: the memory of blocks is for the next request, which often comes at
+ * once, but not for ever. */
+static void rest(struct fetcher *f)
+{
+	if (f->n_idle < f->cfg.threads || f->trim_ns)
+		return;
+	f->trim_ns = clock_now_ns() + ROOMS_KEPT_NS;
+	(void)pthread_cond_signal(&f->timer);
+}
+
+/* With the lock. */
+static void trim(struct fetcher *f, int64_t now)
+{
+	if (f->trim_ns > now)
+		return;
+	f->trim_ns = 0;
+	if (f->n_idle == f->cfg.threads)
+		block_rooms_trim(f->rooms);
 }
 
 /* What a free thread does next; NULL: nothing, for now. */
@@ -56,6 +77,7 @@ static void *fetch_main(void *arg)
 			continue;
 		}
 		f->n_idle++;
+		rest(f);
 		(void)pthread_cond_wait(&f->work, &f->lock);
 		f->n_idle--;
 	}
@@ -106,6 +128,10 @@ static void *timer_main(void *arg)
 			share_look(f, now);
 		if (f->look_ns)
 			until = sooner(f->look_ns, until);
+		if (f->trim_ns)
+			trim(f, now);
+		if (f->trim_ns)
+			until = sooner(f->trim_ns, until);
 		if (f->has_guests && detour_begin(f))
 			until = sooner(now + NS_PER_S, until);
 		if (until == INT64_MAX)
@@ -167,6 +193,7 @@ static void stop_threads(struct fetcher *f, bool has_timer)
 	(void)pthread_cond_destroy(&f->timer);
 	(void)pthread_cond_destroy(&f->work);
 	(void)pthread_mutex_destroy(&f->lock);
+	block_rooms_free(f->rooms);
 	free(f);
 }
 
@@ -181,8 +208,10 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	f = calloc(1, sizeof(*f) + cfg->threads * sizeof(f->threads[0]));
 	if (!f)
 		return error_nomem(err);
-	rc = hash_seed_new(&f->seed, err);
+	f->rooms = block_rooms_new();
+	rc = f->rooms ? hash_seed_new(&f->seed, err) : error_nomem(err);
 	if (rc < 0) {
+		block_rooms_free(f->rooms);
 		free(f);
 		return rc;
 	}

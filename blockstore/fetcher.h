@@ -128,24 +128,24 @@ struct fetcher {
 	pthread_cond_t quiet;  /* a device lost a read or a transfer */
 	pthread_cond_t copied; /* nobody copies from a flight's data any more */
 	bool stop;
-	unsigned int n_idle;    /* threads that wait for work */
-	unsigned int n_bulk;    /* transfers that no reader asked for ... */
-	unsigned int max_bulk;  /* ... their bound: the rest is for readers */
-	uint64_t n_ranges;      /* numbers given so far */
-	unsigned int n_awaited; /* transfers that readers wait for */
-	bool has_guests;        /* detour_watch() was called */
-	int64_t look_ns;        /* when share_look() is due; 0: it is not */
+	unsigned int n_idle;      /* threads that wait for work */
+	unsigned int n_bulk;      /* transfers that no reader asked for ... */
+	unsigned int max_bulk;    /* ... their bound: the rest is for readers */
+	uint64_t n_ranges;        /* numbers given so far */
+	unsigned int n_awaited;   /* transfers that readers wait for */
+	bool has_guests;          /* detour_watch() was called */
+	int64_t look_ns, trim_ns; /* share_look(), trimming; 0: not due */
 	LIST_HEAD(, fetch_host) hosts;
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
 	struct hash_seed seed;            /* of what chooses one */
 	TAILQ_HEAD(, pending) deadlines;  /* soonest first */
 	atomic_int_fast64_t last_read_ns; /* looked at without the lock */
-	/* Whom transfers give way to, looked at without the lock: so many have
-	 * is_moving, and all get on at least until then (CLOCK_MONOTONIC). */
+	/* Without the lock: so many are given way to, and nobody gives way until. */
 	atomic_uint n_moving;
 	atomic_int_fast64_t moving_until, hot_until;
-	pthread_cond_t way; /* with the lock: n_moving became 0 */
+	pthread_cond_t way;        /* with the lock: n_moving became 0 */
+	struct block_rooms *rooms; /* of all threads */
 	unsigned int n_threads;
 	pthread_t timer_thread;
 	struct fetch_thread {

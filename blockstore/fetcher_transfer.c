@@ -291,7 +291,8 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	struct block_req req = { .blocks = t->blocks,
 				 .n_blocks = t->n,
 				 .priority = t->priority,
-				 .pace = &t->pace };
+				 .pace = &t->pace,
+				 .rooms = f->rooms };
 	bool bulk = t->priority != SOURCE_DEMAND;
 	struct error err = ERROR_INIT;
 	int rc;

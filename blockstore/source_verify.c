@@ -2,7 +2,7 @@
 /*
  * The filter above which all bytes are known to be right: it cuts the stored
  * bytes into blocks as they arrive, unpacks each, compares its SHA-256 and only
- * then passes it on.  One block is in memory at a time.
+ * then passes it on.  One block is in memory at a time, unpacked only while it is passed on.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,8 +18,8 @@ struct verify_sink {
 	uint64_t pos; /* next byte of the object */
 	uint64_t end;
 	uint32_t filled; /* bytes in `stored` */
-	uint8_t *stored; /* a block cut by piece borders is put together here */
-	uint8_t *plain;
+	/* A block cut by piece borders is put together here; NULL: none was. */
+	uint8_t *stored;
 };
 
 static int block_failed(const struct block *b, int rc, struct error *err)
@@ -34,18 +34,38 @@ static int pass_on(struct verify_sink *v, const uint8_t *stored,
 		   struct error *err)
 {
 	const struct block *b = &v->req->blocks[v->index];
-	const uint8_t *plain = stored;
+	uint8_t *room = NULL;
 	int rc;
 
 	if (b->codec == BLOCK_CODEC_RAW) {
 		rc = block_check(b, stored, err);
 	} else {
-		rc = block_unpack(b, stored, v->plain, err);
-		plain = v->plain;
+		room = block_room_take(v->req->rooms);
+		if (!room)
+			return error_nomem(err);
+		rc = block_unpack(b, stored, room, err);
 	}
-	if (rc < 0)
-		return block_failed(b, rc, err);
-	return v->next->put(v->next, v->index++, plain, err);
+	rc = rc < 0 ? block_failed(b, rc, err)
+		    : v->next->put(v->next, v->index++, room ? room : stored,
+				   err);
+	block_room_give(v->req->rooms, room);
+	return rc;
+}
+
+/* The next `n` bytes of a block that does not come in one piece. */
+static int put_together(struct verify_sink *v, const uint8_t *p, uint32_t n,
+			struct error *err)
+{
+	if (!v->stored)
+		v->stored = block_room_take(v->req->rooms);
+	if (!v->stored)
+		return error_nomem(err);
+	memcpy(v->stored + v->filled, p, n);
+	v->filled += n;
+	if (v->filled < v->req->blocks[v->index].csize)
+		return 0;
+	v->filled = 0;
+	return pass_on(v, v->stored, err);
 }
 
 static int verify_put(struct source_sink *sink, uint64_t pos, const void *data,
@@ -69,13 +89,7 @@ static int verify_put(struct source_sink *sink, uint64_t pos, const void *data,
 			rc = pass_on(v, p, err);
 		} else {
 			n = len < n ? (uint32_t)len : n;
-			memcpy(v->stored + v->filled, p, n);
-			v->filled += n;
-			rc = 0;
-			if (v->filled == b->csize) {
-				v->filled = 0;
-				rc = pass_on(v, v->stored, err);
-			}
+			rc = put_together(v, p, n, err);
 		}
 		if (rc < 0)
 			return rc;
@@ -104,23 +118,11 @@ static int verify_read(struct block_source *s, const struct block_req *req,
 				 .req = req,
 				 .pos = stored.off,
 				 .end = last->poff + last->csize };
-	AUTO_FREE uint8_t *room = NULL;
-	size_t usize = 0, csize = 0;
 	int rc;
 
-	for (size_t i = 0; i < req->n_blocks; i++) {
-		const struct block *b = &req->blocks[i];
-
-		usize = b->usize > usize ? b->usize : usize;
-		csize = b->csize > csize ? b->csize : csize;
-	}
-	room = malloc(usize + csize);
-	if (!room)
-		return error_nomem(err);
-	v.plain = room;
-	v.stored = room + usize;
 	stored.len = v.end - stored.off;
 	rc = source_read(vs->next, &stored, &v.base, err);
+	block_room_give(req->rooms, v.stored);
 	if (rc == 0 && v.index != req->n_blocks)
 		return error_set(err, EIO,
 				 "source ended after %zu of %zu blocks",

@@ -17,6 +17,8 @@ struct check_sink {
 	size_t first, n;
 };
 
+static struct block_rooms *lent;
+
 static int check_put(struct block_sink *sink, size_t index, const void *data,
 		     struct error *err)
 {
@@ -36,7 +38,7 @@ static int read_blocks(struct block_source *s, const struct image *img,
 	struct check_sink c = { .base.put = check_put,
 				.img = img,
 				.blocks = b };
-	struct block_req req = { .blocks = b, .n_blocks = n };
+	struct block_req req = { .blocks = b, .n_blocks = n, .rooms = lent };
 	int rc;
 
 	for (size_t i = 0; i < n; i++)
@@ -105,6 +107,47 @@ Test(source, verify_passes_whole_blocks_whatever_the_pieces)
 			     err.msg);
 		cr_expect_eq(n, 10);
 	}
+	image_fini(&img);
+}
+
+Test(source, memory_of_blocks_is_used_again_the_last_first)
+{
+	struct block_rooms *rooms = block_rooms_new();
+	void *a = block_room_take(rooms), *b = block_room_take(rooms);
+
+	cr_assert(rooms && a && b);
+	memset(a, 1, BLOCK_USIZE_MAX);
+	memset(b, 2, BLOCK_USIZE_MAX);
+	block_room_give(rooms, a);
+	block_room_give(rooms, b);
+	cr_expect_eq(block_room_take(rooms), b);
+	cr_expect_eq(block_room_take(rooms), a);
+	block_room_give(rooms, a);
+	block_rooms_trim(rooms);
+	block_room_give(rooms, b);
+	cr_expect_eq(block_room_take(rooms), b);
+	block_room_give(rooms, b);
+	block_rooms_free(rooms);
+	block_room_give(NULL, block_room_take(NULL));
+}
+
+Test(source, verify_in_borrowed_memory_passes_the_same_bytes)
+{
+	struct error err = ERROR_INIT;
+	struct fault_source *f;
+	struct image img;
+	size_t n;
+
+	image_make(&img, 1, 10, 8192, 10);
+	lent = block_rooms_new();
+	for (size_t piece = 1; piece <= 1000000; piece *= 10) {
+		AUTO(block_source) s = verified(&img, piece, &f);
+
+		cr_assert_eq(read_blocks(s, &img, 10, &n, &err), 0, "%s",
+			     err.msg);
+		cr_expect_eq(n, 10);
+	}
+	block_rooms_free(lent);
 	image_fini(&img);
 }
 
