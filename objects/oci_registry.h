@@ -26,6 +26,9 @@ struct registry {
 	bool logging_in;          /* one thread asks for a token */
 	char *authorization;      /* header line, or NULL */
 	unsigned int generation;  /* changes with `authorization` */
+	/* Of the registry, as it answered (of `whole`, where there is one): */
+	atomic_bool lists_referrers;            /* by the API */
+	atomic_int_fast64_t no_referrers_until; /* it has no such API */
 };
 
 #define REGISTRY_HEADERS_MAX 6 /* of a request, ours not counted */

@@ -4,12 +4,17 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "common/clock.h"
+#include "common/side_by_side.h"
 #include "objects/oci_json.h"
 #include "objects/oci_registry.h"
 
 #define PAGE 1000
 #define PAGES_MAX 100
 #define REFERRERS_MAX 10000
+/* A registry that gets the API lists by it what was pushed before, too: so long it may
+ * go unnoticed. */
+#define NO_API_NS (10 * 60 * NS_PER_S)
 
 void registry_referrers_tag(const struct digest *d, char out[REFERRERS_TAG_MAX])
 {
@@ -226,28 +231,83 @@ static int from_tag(struct registry *r, const struct digest *d,
 	return rc;
 }
 
+/* Both at once, where nothing is known: a start waits for these round trips. */
+struct referrers_race {
+	struct registry *r;
+	const struct digest *subject;
+	struct referrers found[2];
+	int rc[2];
+	struct error err[2];
+};
+
+enum { BY_API, BY_TAG };
+
+static int race_main(void *arg, unsigned int way, struct error *err)
+{
+	struct referrers_race *race = arg;
+	char name[DIGEST_STR_MAX];
+
+	digest_format(race->subject, name);
+	race->rc[way] = way == BY_API
+				? from_api(race->r, name, &race->found[way],
+					   &race->err[way])
+				: from_tag(race->r, race->subject,
+					   &race->found[way], &race->err[way]);
+	return 0;
+}
+
+static void run_race(struct referrers_race *race, struct registry *known)
+{
+	struct error ignored = ERROR_INIT;
+
+	if (atomic_load(&known->no_referrers_until) > clock_now_ns()) {
+		race->rc[BY_API] = -ENOENT;
+		(void)race_main(race, BY_TAG, &ignored);
+		return;
+	}
+	if (atomic_load(&known->lists_referrers)) {
+		(void)race_main(race, BY_API, &ignored);
+		if (race->rc[BY_API] == -ENOENT)
+			(void)race_main(race, BY_TAG, &ignored);
+	} else {
+		(void)!side_by_side(2, race_main, race, &ignored);
+	}
+	atomic_store(&known->lists_referrers, race->rc[BY_API] == 0);
+	if (race->rc[BY_API] == -ENOENT)
+		atomic_store(&known->no_referrers_until,
+			     clock_now_ns() + NO_API_NS);
+}
+
 int registry_list_referrers(struct oci_store *s, const struct digest *d,
 			    const char *artifact_type, struct digest **ret,
 			    size_t *ret_n, struct error *err)
 {
 	struct registry *r = registry_of(s);
-	struct referrers f = { .type = artifact_type };
+	struct referrers_race race = { .r = r,
+				       .subject = d,
+				       .found = { { .type = artifact_type },
+						  { .type = artifact_type } } };
 	char name[DIGEST_STR_MAX];
-	int rc;
+	struct referrers *f;
+	int rc, way;
 
-	digest_format(d, name);
-	rc = from_api(r, name, &f, err);
-	if (rc == -ENOENT)
-		rc = from_tag(r, d, &f, err);
-	if (rc == 0 && !f.list) {
-		f.list = calloc(1, sizeof(*f.list));
-		rc = f.list ? 0 : error_nomem(err);
+	run_race(&race, r->whole ? r->whole : r);
+	way = race.rc[BY_API] == -ENOENT ? BY_TAG : BY_API;
+	free(race.found[!way].list);
+	f = &race.found[way];
+	rc = race.rc[way];
+	if (rc < 0 && err)
+		*err = race.err[way];
+	if (rc == 0 && !f->list) {
+		f->list = calloc(1, sizeof(*f->list));
+		rc = f->list ? 0 : error_nomem(err);
 	}
 	if (rc < 0) {
-		free(f.list);
+		free(f->list);
+		digest_format(d, name);
 		return error_wrap(err, rc, "referrers of %s", name);
 	}
-	*ret = f.list;
-	*ret_n = f.n;
+	*ret = f->list;
+	*ret_n = f->n;
 	return 0;
 }
