@@ -127,7 +127,7 @@ refused() { grep -c '^warning trust: image=' "$T/node.log" || :; }
 	artifact=$("$bootseer" image inspect --plain-http \
 		"docker://$REGISTRY/lazy:1" | jq -r .artifact)
 	/usr/bin/python3 "$BATS_TEST_DIRNAME/foreign-registry.py" \
-		"$REGISTRY" lazy 1 "$T/foreign.port" "/referrers/$artifact" \
+		"$REGISTRY" lazy 1 "$T/foreign.port" "/manifests/${artifact/:/-}" \
 		>"$T/foreign.log" 2>&1 3>&- &
 	pids+=("$!")
 	wait_until "$!" test -s "$T/foreign.port"
