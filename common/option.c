@@ -116,7 +116,9 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 	if (r) {
 		if (s->seen_file)
 			option_warn_retired(r, "option");
-		return text ? 0 : next_value(s, s->argv[s->i], &text, err);
+		return text || r->is_switch
+			       ? 0
+			       : next_value(s, s->argv[s->i], &text, err);
 	}
 	if (!o && !eq && scan_builtin(s, arg))
 		return 0;
@@ -189,7 +191,7 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 		return error_nomem(err);
 	for (int i = 1; i < argc; i++) {
 		const struct option_spec *o = NULL;
-		bool is_retired = false;
+		const struct option_retired *r = NULL;
 		char *arg = argv[i];
 
 		if (strcmp(arg, "--") == 0) {
@@ -209,10 +211,8 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 			o = option_find(prog->options, arg + 2,
 					strlen(arg + 2));
 		if (arg[1] == '-')
-			is_retired =
-				option_find_retired(prog, arg + 2,
-						    strlen(arg + 2)) != NULL;
-		if ((is_retired || (o && o->type != OPTION_BOOL)) &&
+			r = option_find_retired(prog, arg + 2, strlen(arg + 2));
+		if (((r && !r->is_switch) || (o && o->type != OPTION_BOOL)) &&
 		    i + 1 < argc)
 			argv[n_opt++] = argv[++i];
 	}

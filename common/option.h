@@ -38,11 +38,12 @@ struct option_spec {
 	bool no_file;       /* command line only */
 };
 
-/* An option that was one, with a value, and is none any more: it is ignored, with a
- * warning, so that who upgrades a program need not change its configuration first. */
+/* An option that was one, and is none any more: it is ignored, with a warning, so that
+ * who upgrades a program need not change its configuration first. */
 struct option_retired {
 	const char *key;
 	const char *why; /* "16 transfers serve all links that were measured" */
+	bool is_switch;  /* without a value on the command line: "--key" */
 };
 
 /* A program (or one subcommand of it) as --help shows it. */

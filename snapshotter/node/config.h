@@ -11,8 +11,6 @@ struct node_config {
 	char *datapath;            /* "auto" or a kind's name */
 	uint64_t cache_quota;      /* bytes */
 	uint64_t cache_min_free;   /* percent of the disk */
-	int64_t cache_scrub_every; /* ns; 0: never */
-	int64_t image_max_age;     /* ns; 0: any */
 	uint64_t fetch_window_max; /* bytes */
 	int64_t read_timeout;      /* ns; of a reader that waits for a block */
 	int64_t stall_timeout;     /* ns; of the registry */
@@ -22,19 +20,17 @@ struct node_config {
 	char *prefetch;            /* "off", "hot", "all" */
 	char *wait;                /* wait_policy_parse() */
 	uint64_t cold_rate;        /* bytes a second; 0 no limit */
-	int64_t prefetch_retry;    /* ns; after the first failure */
 	char *record;              /* "auto", "always", "off" */
 	int64_t record_window;     /* ns */
 	char *trace_service, *trace_token_file, *trace_ca_file;
 	bool trace_plain_http;
 	char *trust_revoked_file; /* NULL: none */
 	bool preheat;
-	char *trace_oci;              /* "no", "read", "push" */
-	int64_t trace_lookup_timeout; /* ns */
-	char *node_name;              /* NULL: the machine's */
-	char *p2p_listen;             /* "address:port"; NULL: no peers */
-	char *p2p_advertise;          /* NULL: what is listened on */
-	char **p2p_trackers;          /* URLs */
+	char *trace_oci;     /* "no", "read", "push" */
+	char *node_name;     /* NULL: the machine's */
+	char *p2p_listen;    /* "address:port"; NULL: no peers */
+	char *p2p_advertise; /* NULL: what is listened on */
+	char **p2p_trackers; /* URLs */
 	char *p2p_token_file, *p2p_tracker_ca_file;
 	bool p2p_tracker_plain_http;
 	char *p2p_security; /* "tls", "signed", "open" */
@@ -54,7 +50,6 @@ struct node_config {
 	char *auth_file, *ca_file;
 	char **plain_http; /* "host:port" */
 	char *log_level;
-	bool umount_at_exit;
 	bool hold;
 	bool list_metrics;
 	char *config;

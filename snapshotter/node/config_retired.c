@@ -26,5 +26,14 @@ const struct option_retired node_options_retired[] = {
 	{ "p2p-neighbours", "32 are looked for, as simulated" },
 	{ "p2p-relay", "it is 1G" },
 	{ "p2p-memory", "it is 64M" },
-	{ NULL, NULL },
+	{ "image-max-age", "images without users are forgotten 30 days after "
+			   "somebody asked for them last" },
+	{ "cache-scrub-every", "the scrubber begins once a day" },
+	{ "prefetch-retry",
+	  "the first pause after a prefetch that failed is 15s" },
+	{ "trace-lookup-timeout", "a start waits for a trace for 2s" },
+	{ "umount-at-exit",
+	  "mounts that have users stay, or are there again at the next start",
+	  .is_switch = true },
+	{ .key = NULL },
 };

@@ -9,6 +9,11 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 
+/* Seconds after which an image without users that nobody asked for is forgotten.  It costs
+ * its metadata, some MB, and a want of room takes the oldest images long before; what is
+ * pulled less than once a month is no start that somebody waits for daily. */
+#define NODE_IMAGE_MAX_AGE_S (30 * 24 * INT64_C(3600))
+
 /* Threads that read requests of one FUSE session: the figures of docs/benchmarks.md are
  * with these.  A read that misses gives its thread back, so that more of them would wait
  * for a CPU only. */
@@ -17,6 +22,10 @@
 /* Bytes a second of the scrubber: 4 % of one core's SHA-256, and 50 GiB in 53 minutes
  * (docs/decisions/0012). */
 #define NODE_SCRUB_RATE (16 * MIB)
+
+/* Time from one scrub to the next: at that rate a day has room for a cache of 1.3 TiB,
+ * and a cache of 50 GiB costs the disk a 27th of the day, when it is idle. */
+#define NODE_SCRUB_EVERY_NS (24 * 3600 * NS_PER_S)
 
 /* Transfers from registries at once: shared by hosts as 8, 4, 2, 1, and 12 of them for
  * bulk (docs/decisions/0006, "No host takes all threads"). */
@@ -46,6 +55,17 @@
 #define NODE_HOT_RANGE MIB
 #define NODE_COLD_RANGE (4 * MIB)
 #define NODE_HOT_GAP (64 * KIB)
+
+/* The first pause after a prefetch that failed; each after that is twice as long, up to
+ * 64 times this.  A registry that is started again is back by then, and a thousand nodes,
+ * each up to a fourth later by chance, come back over four seconds. */
+#define NODE_PREFETCH_RETRY_NS (15 * NS_PER_S)
+
+/* What a start waits for an answer about a trace, and a call of the service takes at
+ * most.  An answer takes 5 ms from a service and three round trips from a registry; a
+ * start that is prefetched by a trace saves seconds (docs/decisions/0008), so that a
+ * wait of this length pays, and no container hangs on a service that does. */
+#define NODE_TRACE_LOOKUP_NS (2 * NS_PER_S)
 
 /* Traces that are kept on the node: 16 of the largest (TRACE_BYTES_MAX). */
 #define NODE_TRACES_MAX (256 * MIB)

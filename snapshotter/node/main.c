@@ -87,7 +87,7 @@ static int open_cache(struct node *n, struct error *err)
 		return error_set(err, errno, "'%s': %s", n->cfg->root,
 				 strerror(errno));
 	cfg.dir = dir;
-	cfg.scrub_every_ns = n->cfg->cache_scrub_every;
+	cfg.scrub_every_ns = NODE_SCRUB_EVERY_NS;
 	cfg.scrub_rate = NODE_SCRUB_RATE;
 	cfg.min_free = (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 *
 		       n->cfg->cache_min_free;

@@ -11,9 +11,11 @@
  *
  * The kernel waits by its own clock.  A wait for a duration (epoll, timerfd) takes
  * that long, and the program then finds that no time has passed; a wait until a
- * time of the test's clock is made one that takes as long by the kernel's.
+ * time of the test's clock is made one that takes as long by the kernel's, and one
+ * on a condition ends within LOOK_NS when the test's clock gets there first.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -22,6 +24,7 @@
 #include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
+#define LOOK_NS (NS_PER_S / 10)
 /* A deadline by the time of day is after 2001; no machine is up that long. */
 #define WALL_S 1000000000
 
@@ -47,6 +50,11 @@ static void *next(const char *name)
 	return p;
 }
 
+static int64_t in_ns(const struct timespec *t)
+{
+	return t->tv_sec * NS_PER_S + t->tv_nsec;
+}
+
 static int64_t real_now(void)
 {
 	struct timespec t;
@@ -55,7 +63,7 @@ static int64_t real_now(void)
 		*(void **)&real_clock = next("clock_gettime");
 	if (real_clock(CLOCK_MONOTONIC, &t) < 0)
 		abort();
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
+	return in_ns(&t);
 }
 
 /* A test whose clock cannot be read must not go on by the machine's. */
@@ -100,26 +108,37 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 	}
 }
 
+static struct timespec to_timespec(int64_t ns)
+{
+	return (struct timespec){ .tv_sec = ns / NS_PER_S,
+				  .tv_nsec = ns % NS_PER_S };
+}
+
 /* By the kernel's clock what is by the test's. */
 static struct timespec to_real(const struct timespec *t)
 {
-	int64_t at =
-		t->tv_sec * NS_PER_S + t->tv_nsec - test_now() + real_now();
-
-	return (struct timespec){ .tv_sec = at / NS_PER_S,
-				  .tv_nsec = at % NS_PER_S };
+	return to_timespec(in_ns(t) - test_now() + real_now());
 }
 
 int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 			   const struct timespec *until)
 {
-	struct timespec t = *until;
+	struct timespec t;
+	int64_t at, look;
+	int rc;
 
 	if (!real_timedwait)
 		*(void **)&real_timedwait = next("pthread_cond_timedwait");
-	if (t.tv_sec < WALL_S)
-		t = to_real(until);
-	return real_timedwait(cond, lock, &t);
+	if (until->tv_sec >= WALL_S)
+		return real_timedwait(cond, lock, until);
+	t = to_real(until);
+	at = in_ns(&t);
+	do {
+		look = real_now() + LOOK_NS;
+		t = to_timespec(look < at ? look : at);
+		rc = real_timedwait(cond, lock, &t);
+	} while (rc == ETIMEDOUT && look < at && test_now() < in_ns(until));
+	return rc;
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,

@@ -354,23 +354,27 @@ is_damaged() {
 }
 
 @test "a bit that flips under a complete mount is found and fetched again" {
-	node_start --cache-scrub-every 1s
+	node_hold
+	node_start
 	mount_complete
 	blocks=$(status .cache.blocks)
 	flip "$T/root/cache/segment-00000000" 9000000
-	wait_for is_mended
+	node_step $((24 * 3600 * 1000)) # once a day
+	wait_for later is_mended
 	grep -q 'warning mount: the disk damaged a block' "$T/log"
 	check_over "$T/mnt"
 	"$bootseer" image umount "$T/mnt"
 }
 
 @test "a bit that flips under a lazy mount is found and fetched again" {
-	node_start --cache-scrub-every 1s
+	node_hold
+	node_start
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	listing "$T/mnt" >/dev/null
 	flip "$T/root/cache/segment-00000000" 9000000
 	found() { [ "$(status .cache.damaged)" -gt 0 ]; }
-	wait_for found
+	node_step $((24 * 3600 * 1000))
+	wait_for later found
 	check_over "$T/mnt"
 	"$bootseer" image umount "$T/mnt"
 }

@@ -44,26 +44,27 @@ expect_refused() { # INODES
 	expect_refused 100
 }
 
-# Had, unmounted, and not asked for since 40 days; its file of the state.
-forgotten_image() { # OPTION...
-	local state
-
-	node_start "$@"
+# Had and unmounted; `state` is its file of the state.
+forgotten_image() {
+	node_start
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	"$bootseer" image umount "$T/mnt"
 	node_stop
 	state=$(echo "$T"/root/images/*/state.json)
-	touch -d '40 days ago' "$state"
 }
 
 has_images() { [ "$(status '.images | length')" = "$1" ]; } # N
 
-@test "an image that nobody asked for in --image-max-age is forgotten" {
+@test "an image that nobody asked for in 30 days is forgotten" {
+	local state
+
 	forgotten_image
-	node_start --image-max-age 2000h
+	touch -d '29 days ago' "$state"
+	node_start
 	[ "$(status '.disk.images')" -gt 0 ]
 	has_images 1
 	node_stop
+	touch -d '31 days ago' "$state"
 	node_start
 	wait_for has_images 0
 	[ -z "$(find "$T/root/images" -mindepth 1 -type d)" ]

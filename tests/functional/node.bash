@@ -123,6 +123,12 @@ node_step() { # MILLISECONDS
 	mv "$NODE_CLOCK.new" "$NODE_CLOCK"
 }
 
+# For wait_for: a second later by that clock at each look.
+later() { # COMMAND...
+	node_step 1000
+	"$@"
+}
+
 # Whoever may push to a registry of a test is believed: what signatures are for is
 # in trust.bats.
 believed() { # OPTION...

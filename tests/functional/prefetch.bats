@@ -190,30 +190,37 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 	mkdir "$disk"
 	mount -t tmpfs -o size=80M none "$disk"
 	head -c 75M /dev/zero >"$disk/full"
-	ROOT=$disk/root node_start --prefetch-retry 100ms
+	node_hold
+	ROOT=$disk/root node_start
 	prefetch "$IMAGE"
 	wait_for is_phase paused
 	[[ $(of_prefetch error) == *"the disk is full"* ]]
 	[ "$(of_prefetch all_have_bytes)" = 0 ]
 	[[ $("$bootseer" node status) == *"the disk is full"* ]]
 	rm "$disk/full"
+	wait_for later is_phase done
 	prefetch --wait "$IMAGE"
-	is_phase done
 	grep -q 'info prefetch: goes on' "$T/log"
 	node_stop
 }
 
 @test "with the registry down a start goes on, and the prefetch is tried again" {
-	node_start --attempts 1 --prefetch-retry 100ms
+	local pid status=0
+
+	node_hold
+	node_start --attempts 1
 	image_id
 	fault down=1
-	run ! prefetch --wait "$IMAGE"
-	is_phase failed
+	"$bootseer" image prefetch --wait "$IMAGE" 3>&- &
+	pid=$!
+	wait_for later is_phase failed
+	wait "$pid" || status=$?
+	[ "$status" = 1 ]
 	[[ $(of_prefetch error) == *"$REGISTRY"* ]]
 	wait_for grep -q "warning prefetch: failed image=.*$REGISTRY.* again_s=" "$T/log"
 	mount_it
 	fault
-	wait_for is_phase done
+	wait_for later is_phase done
 	read_all
 }
 
@@ -230,25 +237,35 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 	read_all
 }
 
+# That a prefetch failed so often, as a transfer hung.
+hangs_told() { # N
+	[ "$(grep -c 'warning prefetch: failed .*the transfer hangs' "$T/log")" -ge "$1" ]
+}
+
 @test "a registry that says nothing makes a prefetch wait, which says why, not fail" {
-	node_start --attempts 1 --prefetch-retry 1h
+	local pid
+
+	node_hold # so that it is not tried again
+	node_start --attempts 1
 	image_id
 	fault delay_ms=3600000 match=/blobs/
 	prefetch "$IMAGE"
-	wait_for is_phase retrying
+	wait_for later is_phase retrying
 	[[ $(of_prefetch error) == *"the transfer hangs"* ]]
 	[[ $("$bootseer" node status) == *"retrying, "*"the transfer hangs"* ]]
 	"$bootseer" image prefetch --wait "$IMAGE" 2>"$T/said" 3>&- &
+	pid=$!
+	wait_for later hangs_told 2 # it was tried at once
 	wait_for grep -q "^retrying: .*the transfer hangs" "$T/said"
-	kill $! 2>/dev/null || : # or it has failed meanwhile
-	wait $! || :
+	kill "$pid" 2>/dev/null || : # or it has failed meanwhile
+	wait "$pid" || :
 	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"
 	node_stop
 	fault
 	fault delay_ms=3600000 times=2 match=/blobs/
-	node_start --attempts 1 --prefetch-retry 100ms
-	prefetch --wait "$IMAGE"
-	is_phase done
+	node_start --attempts 1
+	prefetch "$IMAGE"
+	wait_for later is_phase done
 	grep -q "warning prefetch: failed image=.*hangs.* again_s=" "$T/log"
 }
 

@@ -312,8 +312,7 @@ default_key() { explain '[-1].workload' | grep '^default-'; }
 @test "a trace service that is down delays nothing and gets it later" {
 	local port
 
-	start_quiet --trace-service http://127.0.0.1:9 \
-		--trace-lookup-timeout 300ms
+	start_quiet --trace-service http://127.0.0.1:9
 	mount_for_start
 	begin c1 >"$T/begin"
 	app "$FS"
@@ -367,13 +366,10 @@ s.serve_forever()' "$T" "${1:-0}" 3>&- &
 	record_once
 	leave_traces
 	serve_traces 0.5
-	ROOT=$T/two node_start --trace-lookup-timeout 1m \
+	ROOT=$T/two node_start \
 		--trace-service "http://127.0.0.1:$(cat "$T/service.port")"
-	t=$SECONDS
 	mount_for_start
 	begin c2 '"wait":"all"' >"$T/begin"
-	# The answer was there after half a second, the minute is what is allowed.
-	((SECONDS - t < 60))
 	[ "$(jq -r .trace "$T/begin")" = own ]
 	umount_all
 }
@@ -466,8 +462,7 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	local port
 
 	hanging_service
-	start_quiet --trace-service "http://127.0.0.1:$port" \
-		--trace-lookup-timeout 1s
+	start_quiet --trace-service "http://127.0.0.1:$port"
 	mount_for_start
 	# For ever, if it waited for the answer.
 	begin c1 '"workload":"x"'
@@ -484,8 +479,7 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	node_stop
 	hanging_service
 	# The mount asks nobody: the start is the first that meets the service.
-	start_quiet --trace-service "http://127.0.0.1:$port" \
-		--trace-lookup-timeout 4s --record always
+	start_quiet --trace-service "http://127.0.0.1:$port" --record always
 	mount_for_start
 	[ "$(begin c3 '"workload":"z"' | jq -r .trace)" = own ]
 	umount_all

@@ -5,6 +5,7 @@
 
 #include "blockstore/cache_mount.h"
 #include "common/log.h"
+#include "snapshotter/node/constants.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/images/images.h"
@@ -92,11 +93,9 @@ bool node_collect_one(struct node *n, int64_t *after)
 
 void node_collect_old(struct node *n, int64_t now)
 {
-	int64_t age = n->cfg->image_max_age / 1000000000, after = 0;
+	int64_t after = 0;
 
-	if (age == 0)
-		return;
-	while (collect_before(n, now - age, &after))
+	while (collect_before(n, now - NODE_IMAGE_MAX_AGE_S, &after))
 		;
 }
 

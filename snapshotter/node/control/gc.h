@@ -16,7 +16,7 @@ int node_gc(struct node *n, bool images, bool shrink, uint64_t cache_bytes,
  * false: there is none.  `*after`, 0 at first, keeps those that cannot go now from
  * being tried again. */
 bool node_collect_one(struct node *n, int64_t *after) MUST_CHECK;
-/* Remove the unused ones that nobody asked for in the --image-max-age before `now`,
+/* Remove the unused ones that nobody asked for in the NODE_IMAGE_MAX_AGE_S before `now`,
  * seconds since 1970. */
 void node_collect_old(struct node *n, int64_t now);
 /* Have a place for one more image.  -ENOSPC: all are in use. */

@@ -453,8 +453,7 @@ static void take_down(struct node *n, struct image *i)
 {
 	struct error err = ERROR_INIT;
 
-	if (!i->mounted ||
-	    (!n->cfg->umount_at_exit && mounted_is_complete(i->mounted)))
+	if (!i->mounted || mounted_is_complete(i->mounted))
 		return;
 	if (umount_now(n, i, &err) < 0)
 		log_error("mount", "unmount image=%.12s reason=\"%s\"", i->hex,
@@ -470,8 +469,7 @@ static void let_go(struct node *n, struct image *i)
 
 void node_leave(struct node *n)
 {
-	bool keep = !n->cfg->umount_at_exit && !n->held &&
-		    fd_keeper_is_durable(n->keeper);
+	bool keep = !n->held && fd_keeper_is_durable(n->keeper);
 
 	if (!keep)
 		for_each(n, take_down);

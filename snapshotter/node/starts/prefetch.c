@@ -113,7 +113,7 @@ int node_prefetch_open(struct node *n, struct error *err)
 			    .cold_range = NODE_COLD_RANGE,
 			    .settle_ns = SETTLE_NS,
 			    .settle_max_ns = SETTLE_MAX_NS,
-			    .retry_ns = cfg->prefetch_retry },
+			    .retry_ns = NODE_PREFETCH_RETRY_NS },
 		.pressure = is_under_pressure,
 		.room = room,
 		.idle_ns = idle_ns,

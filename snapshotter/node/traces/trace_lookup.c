@@ -184,7 +184,7 @@ static bool workload_is_settled(const struct workload_entry *e)
 static int wait_until(struct trace_lookup *t, struct workload_entry *e,
 		      workload_test *so)
 {
-	int64_t deadline = clock_now_ns() + t->node->cfg->trace_lookup_timeout;
+	int64_t deadline = clock_now_ns() + t->wait_ns;
 	bool is_early = true;
 
 	e->waiters++;
@@ -263,8 +263,8 @@ static int find(struct trace_lookup *t, struct image *i, const char *workload,
 	pthread_mutex_unlock(&t->lock);
 	if (rc == -EAGAIN)
 		return error_set(err, EAGAIN, "too many searches at once");
-	return rc < 0 ? error_set(err, ETIMEDOUT,
-				  "no answer within --trace-lookup-timeout")
+	return rc < 0 ? error_set(err, ETIMEDOUT, "no answer within %lld ms",
+				  (long long)(t->wait_ns / NS_PER_MS))
 		      : 0;
 }
 
@@ -348,7 +348,7 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 		.cert_file = cfg->p2p_cert_file,
 		.key_file = cfg->p2p_key_file,
 		.node = cfg->node_name ? cfg->node_name : host,
-		.timeout_ms = (uint32_t)(cfg->trace_lookup_timeout / 1000000),
+		.timeout_ms = (uint32_t)(NODE_TRACE_LOOKUP_NS / NS_PER_MS),
 	};
 	AUTO_FREE char *dir = NULL;
 	int rc;
@@ -383,6 +383,7 @@ int trace_lookup_open(struct node *n, const struct trace_user *user,
 		return error_nomem(err);
 	t->node = n;
 	t->user = *user;
+	t->wait_ns = NODE_TRACE_LOOKUP_NS;
 	pthread_mutex_init(&t->lock, NULL);
 	cond_init(&t->changed);
 	rc = open_stores(t, err);

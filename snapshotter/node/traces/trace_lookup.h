@@ -69,7 +69,7 @@ void trace_lookup_prepare(struct trace_lookup *t, struct image *i,
 /*
  * What is there for a start?  `workload` NULL is that of trace_lookup_prepare().  The
  * prefetch is under way when this returns.  Waits for at most
- * --trace-lookup-timeout: -ETIMEDOUT, and the search goes on in the background.
+ * NODE_TRACE_LOOKUP_NS: -ETIMEDOUT, and the search goes on in the background.
  */
 int trace_lookup_find(struct trace_lookup *t, struct image *i,
 		      const char *workload, struct trace_answer *ret,

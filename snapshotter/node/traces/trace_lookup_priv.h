@@ -37,6 +37,7 @@ struct trace_lookup {
 	int64_t service_down_until;
 	struct trace_hosts hosts;
 	struct trace_lookup_stats stats;
+	int64_t wait_ns; /* of whoever needs an answer; never changed */
 };
 
 /* One search: for what, and the nearest that was found. */

@@ -21,8 +21,7 @@ void test_node_open(struct test_node *t)
 				       .prefetch = off,
 				       .record = automatic,
 				       .record_window = 120 * NS_PER_S,
-				       .trace_oci = no,
-				       .trace_lookup_timeout = 60 * NS_PER_S };
+				       .trace_oci = no };
 	t->node.cfg = &t->cfg;
 	t->node.gate = keyed_lock_new();
 	cr_assert(t->node.gate);

@@ -39,6 +39,7 @@ static void setup(struct starts_fixture *f)
 	cr_assert_eq(trace_lookup_open(&f->n.node, &nobody, &f->n.node.traces,
 				       NULL),
 		     0);
+	f->n.node.traces->wait_ns = 60 * NS_PER_S;
 	trace_store_free(f->n.node.traces->folder);
 	f->n.node.traces->folder = &f->folder.base;
 	test_clock_hold();
