@@ -13,6 +13,7 @@ struct command {
 	 * registries hold?  Called first; exit status 2.  May be NULL. */
 	int (*check)(const void *config, char **args, struct error *err);
 	bool is_status; /* a result of run above 0 is the exit status */
+	int failed;     /* exit status when run fails; 0: EXIT_FAILURE */
 	/* `args` are the operands, NULL-terminated.  Results go to stdout. */
 	int (*run)(const void *config, char **args, struct error *err);
 };
@@ -52,6 +53,7 @@ extern const struct command env_run_command;
 extern const struct command env_key_command;
 extern const struct command env_ls_command;
 extern const struct command env_inspect_command;
+extern const struct command env_diff_command;
 extern const struct command env_verify_command;
 extern const struct command env_rm_command;
 extern const struct command env_umount_command;

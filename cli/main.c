@@ -21,15 +21,15 @@ static const struct command *const commands[] = {
 	&ckpt_verify_command,   &ckpt_rm_command,        &ckpt_gc_command,
 	&ckpt_adopt_command,    &ckpt_mount_command,     &ckpt_umount_command,
 	&ckpt_status_command,   &env_run_command,        &env_key_command,
-	&env_ls_command,        &env_inspect_command,    &env_verify_command,
-	&env_rm_command,        &env_umount_command,     &env_socket_command,
-	&env_pin_command,       &env_unpin_command,      &env_gc_command,
-	&env_export_command,    &env_import_command,     &p2p_status_command,
-	&node_status_command,   &node_doctor_command,    &node_gc_command,
-	&stage_begin_command,   &stage_end_command,      &stage_mark_command,
-	&stage_run_command,     &stage_send_command,     &start_ls_command,
-	&start_show_command,    &start_compare_command,  &start_watch_command,
-	&start_export_command,
+	&env_ls_command,        &env_inspect_command,    &env_diff_command,
+	&env_verify_command,    &env_rm_command,         &env_umount_command,
+	&env_socket_command,    &env_pin_command,        &env_unpin_command,
+	&env_gc_command,        &env_export_command,     &env_import_command,
+	&p2p_status_command,    &node_status_command,    &node_doctor_command,
+	&node_gc_command,       &stage_begin_command,    &stage_end_command,
+	&stage_mark_command,    &stage_run_command,      &stage_send_command,
+	&start_ls_command,      &start_show_command,     &start_compare_command,
+	&start_watch_command,   &start_export_command,
 };
 
 /* The words of a command's name after "bootseer", or 0 if argv has others. */
@@ -136,7 +136,8 @@ static int run(const struct command *c, int argc, char **argv)
 	if (action == OPTION_ACTION_RUN)
 		rc = c->run(config, argv + first, &err);
 	if (rc < 0)
-		return fail(c, config, EXIT_FAILURE, &err);
+		return fail(c, config, c->failed ? c->failed : EXIT_FAILURE,
+			    &err);
 	option_fini(c->program.options, config);
 	if (c->is_status && rc > 0)
 		return rc;

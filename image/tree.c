@@ -474,7 +474,7 @@ int tree_sort(struct inode *dir)
 	return 0;
 }
 
-static int put_escaped(struct buf *b, const char *name, size_t len)
+int tree_put_escaped(struct buf *b, const char *name, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)name[i];
@@ -513,7 +513,7 @@ char *tree_path(const struct dentry *d)
 	for (size_t k = 0; k < n; k++)
 		if (up[k] &&
 		    (buf_puts(&path, "/") < 0 ||
-		     put_escaped(&path, up[k]->name, up[k]->name_len) < 0))
+		     tree_put_escaped(&path, up[k]->name, up[k]->name_len) < 0))
 			return NULL;
 	return buf_steal(&path);
 }

@@ -21,6 +21,7 @@
 /* tree_memory() of what a stranger describes, before content comes to it. */
 #define TREE_MEMORY_MAX (UINT64_C(1) << 30)
 
+struct buf;
 struct tree;
 struct inode;
 struct dir_index;
@@ -128,5 +129,8 @@ int tree_sort(struct inode *dir) MUST_CHECK;
 /* "/a/b" of a dentry, with bytes outside printable ASCII escaped; caller owns.
  * For messages: it searches every folder on the way up. */
 char *tree_path(const struct dentry *d) MUST_CHECK;
+/* Append a name as tree_path() has it: other bytes, and backslashes, as \xNN.  -ENOMEM;
+ * a part may be there then. */
+int tree_put_escaped(struct buf *b, const char *name, size_t len) MUST_CHECK;
 
 #endif

@@ -683,6 +683,55 @@ has_taken_over()
 	[ ! -e "store/env/data/$key" ] || [ "$(find "store/env/data/$key" -type f)" = '' ]
 }
 
+@test "what two environments differ in is shown, with an exit status as diff's" {
+	local a b
+
+	make_base "$W/a"
+	make_base "$W/b"
+	# shellcheck disable=SC2016
+	env_run a -q --key V=1 -- sh -c 'cd "$W/site"; echo 1 >same; echo 1 >text
+		echo x >gone; printf "\351\n" >"$(printf "odd\351")"; rm old/file
+		chmod 755 text; touch -d @1000 .* *'
+	# shellcheck disable=SC2016
+	env_run b -q --key V=2 -- sh -c 'cd "$W/site"; echo 1 >same; echo 22 >text
+		mkdir new; echo 333 >new/below; chmod 600 text
+		touch -d @1000 .* * new/below'
+	for b in $("$bootseer" env ls "$STORE" | cut -d' ' -f1); do
+		! "$bootseer" env inspect "$STORE" "$b" |
+			grep -q '^removed   1 ' || a=$b
+	done
+	b=$("$bootseer" env ls "$STORE" | cut -d' ' -f1 | grep -v "$a")
+	run "$bootseer" env diff "$STORE" "$a" "$a"
+	[ "$status" = 0 ]
+	[ "$output" = '' ]
+	run -1 "$bootseer" env diff --no-times "$STORE" "$a" "$b"
+	diff - <(echo "$output" | sed "s|$W||") <<-'EOF'
+		- /site/gone  2 B
+		+ /site/new  folder
+		+ /site/new/below  4 B
+		- /site/odd\xe9  2 B
+		- /site/old/file  deletion
+		~ /site/text  content 2 B -> 3 B, mode 0755 -> 0600
+		2 added (4 B), 3 removed (4 B), 1 changed
+	EOF
+	# A digest of an artifact names a snapshot, too.
+	run -1 "$bootseer" env diff --json --no-times "$STORE" "$("$bootseer" env \
+		inspect "$STORE" "$a" | sed -n 's/^artifact  //p')" "sha256:$b"
+	jq -e '.added == 2 and .removed == 3 and .changed == 1 and
+		.added_bytes == 4 and (.differences | length) == 6 and
+		(.differences[-1] | .in == ["content", "mode"] and
+			.a.size == 2 and .b.mode == "0600") and
+		.differences[4].a.type == "deletion" and
+		.differences[0].b == null' <<<"$output"
+	run -2 "$bootseer" env diff "$STORE" "$a" 0000000000
+	[[ $output == *'env ls'* ]]
+	run -2 "$bootseer" env diff "$STORE" "$a"
+	# shellcheck disable=SC2016
+	run -2 bash -c '"$0" env diff "$1" "$2" "$3" >/dev/full' "$bootseer" \
+		"$STORE" "$a" "$b"
+	[[ $output == *'write failed'* ]]
+}
+
 @test "a snapshot that fails its smoke test is taken back, and bad for everybody" {
 	make_command
 	make_base "$W/a"
