@@ -169,13 +169,44 @@ static void block_run(struct job *j)
 	(void)pthread_mutex_unlock(&r->all->lock);
 }
 
-/* A block that is to be read; NULL: memory is short. */
-static struct read_block *block_new(struct reading *r, uint64_t off,
-				    uint64_t end)
+/* Which block others can do without: that which was not used longest, of those that
+ * somebody has read in.  Programs that read here and there leave a rest in each.  For
+ * who waits, also one that was read ahead.  NULL: none; with the lock. */
+static struct read_block *find_victim(struct readings *all, bool is_ahead)
 {
 	struct read_block *b;
 
-	if (!budget_take_ahead(r->all->budget, end - off))
+	TAILQ_FOREACH(b, &all->idle, idle)
+	if (b->n_had || b->rc < 0)
+		return b;
+	return is_ahead ? NULL : TAILQ_FIRST(&all->idle);
+}
+
+/* With the lock. */
+static bool take_budget(struct readings *all, uint64_t bytes, bool is_ahead)
+{
+	uint64_t freed = 0;
+
+	while (!budget_take_ahead(all->budget, bytes)) {
+		struct read_block *b = find_victim(all, is_ahead);
+
+		/* Then others wait for it. */
+		if (!b || freed >= bytes)
+			return false;
+		freed += b->len;
+		TAILQ_REMOVE(&all->idle, b, idle);
+		block_free(b);
+	}
+	return true;
+}
+
+/* A block that is to be read; NULL: memory is short. */
+static struct read_block *block_new(struct reading *r, uint64_t off,
+				    uint64_t end, bool is_ahead)
+{
+	struct read_block *b;
+
+	if (!take_budget(r->all, end - off, is_ahead))
 		return NULL;
 	b = calloc(1, sizeof(*b));
 	if (b)
@@ -205,7 +236,7 @@ static void read_ahead(struct reading *r, const struct readahead_advice *a)
 		uint64_t end = b ? b->off + b->len : end_of(r, off, a->to);
 
 		if (!b) {
-			b = block_new(r, off, end);
+			b = block_new(r, off, end, true);
 			if (!b)
 				return;
 			jobs_add(r->all->jobs, &b->job);
@@ -226,7 +257,8 @@ static struct read_block *take_block(struct reading *r, uint64_t off,
 	if (!b)
 		b = block_new(r, from,
 			      end_of(r, from,
-				     from + (is_sequential ? r->unit : CHUNK)));
+				     from + (is_sequential ? r->unit : CHUNK)),
+			      false);
 	if (b && !b->n_users++ && b->is_ready)
 		TAILQ_REMOVE(&r->all->idle, b, idle);
 	return b;

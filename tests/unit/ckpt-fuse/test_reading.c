@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks of a file that is read, in memory that is short. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "ckpt-fuse/mount/reading.h"
+#include "ckpt_fixture.h"
+
+#define PLACES 5u
+
+static struct budget budget;
+static struct readings all;
+static struct reading *reading;
+
+static void setup(void)
+{
+	struct error err = ERROR_INIT;
+
+	ckpt_setup();
+	/* Three blocks of a chunk each. */
+	budget_init(&budget, 64 * MIB, 3 * MIB);
+	all = (struct readings){ .budget = &budget };
+	cr_assert_eq(jobs_new(2, &all.jobs, &err), 0, "%s", err.msg);
+	readings_init(&all);
+	put("f", data, 6 * UNIT, 2);
+	cr_assert_eq(reading_new(&all, open_file("f"), &reading, &err), 0);
+}
+
+static void teardown(void)
+{
+	reading_unref(reading);
+	jobs_free(all.jobs);
+	cr_expect_eq(budget.used, 0);
+	readings_fini(&all);
+	budget_fini(&budget);
+	ckpt_teardown();
+}
+
+TestSuite(reading, .init = setup, .fini = teardown, .timeout = 120);
+
+/* Does a read of some bytes come from a block? */
+static bool is_lent(uint64_t off)
+{
+	struct error err = ERROR_INIT;
+	struct reading_loan loan;
+	bool is_block;
+
+	cr_assert_eq(reading_lend(reading, off, 4096, &loan, &err), 4096, "%s",
+		     err.msg);
+	cr_expect_eq(memcmp(loan.parts[0].iov_base, data + off, 4096), 0);
+	is_block = !loan.own;
+	reading_return(reading, &loan);
+	return is_block;
+}
+
+Test(reading, goes_on_where_others_left_a_rest_of_each_block)
+{
+	/* So far from one another that nobody seems to read forward. */
+	for (size_t i = 0; i < 2 * PLACES; i++)
+		cr_expect(is_lent(MIB + i % PLACES * 5 * MIB), "%zu", i);
+	cr_expect_leq(budget.ahead, 3 * MIB);
+}
+
+Test(reading, takes_no_block_from_who_reads_it)
+{
+	struct error err = ERROR_INIT;
+	struct reading_loan loans[3];
+
+	for (size_t i = 0; i < 3; i++)
+		cr_assert_eq(reading_lend(reading, MIB + i * 5 * MIB, 4096,
+					  &loans[i], &err),
+			     4096);
+	cr_expect_not(is_lent(16 * MIB));
+	for (size_t i = 0; i < 3; i++) {
+		cr_expect_eq(memcmp(loans[i].parts[0].iov_base,
+				    data + MIB + i * 5 * MIB, 4096),
+			     0);
+		reading_return(reading, &loans[i]);
+	}
+	cr_expect(is_lent(21 * MIB));
+}
