@@ -94,6 +94,9 @@ int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
 	t->by_age = (struct tracker_list){ .first = NONE, .last = NONE };
 	if (!t->images || !t->heads)
 		return error_nomem(err);
+	rc = taken_new(t, err);
+	if (rc < 0)
+		return rc;
 	memset(t->heads, 0xff, t->n_buckets_m * sizeof(*t->heads));
 	*ret = steal_ptr(&t);
 	return 0;
@@ -108,6 +111,7 @@ void tracker_free(struct tracker *t)
 	free(t->members);
 	free(t->images);
 	free(t->heads);
+	free(t->taken);
 	free(t);
 }
 

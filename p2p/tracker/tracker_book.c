@@ -26,8 +26,7 @@ struct tracker_piece *book_piece(const struct tracker_image *i, uint32_t piece)
 static void give_back(struct tracker *t, struct tracker_image *i,
 		      uint64_t bytes)
 {
-	t->stats.memory -= bytes;
-	i->book.memory -= bytes;
+	book_memory(t, i, -(int64_t)bytes);
 }
 
 static int add_pages_table(struct tracker *t, struct tracker_image *i,
@@ -119,7 +118,7 @@ int book_touch(struct tracker *t, struct tracker_image *i,
 
 void book_fini(struct tracker *t, struct tracker_image *i)
 {
-	t->stats.memory -= i->book.memory;
+	book_memory(t, i, -(int64_t)i->book.memory);
 	for (uint32_t k = 0; i->book.pages && k < n_pages(i); k++)
 		free(i->book.pages[k]);
 	free((void *)i->book.pages);

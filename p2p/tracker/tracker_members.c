@@ -195,7 +195,9 @@ struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
 	m->next = *bucket;
 	*bucket = slot;
 	m->at = i->n_who;
-	i->who[i->n_who++] = (struct who){ .slot = slot };
+	image_discharge(t, i);
+	i->who[i->n_who++] = (struct who){ .slot = slot, .node = m->node };
+	image_charge(t, i);
 	link_youngest(t, m);
 	t->n_members++;
 	return m;
@@ -263,7 +265,9 @@ void member_remove(struct tracker *t, struct swarm_member *m)
 	while (*at != slot)
 		at = &t->members[*at].next;
 	*at = m->next;
+	image_discharge(t, i);
 	i->who[m->at] = i->who[--i->n_who];
+	image_charge(t, i);
 	t->members[i->who[m->at].slot].at = m->at;
 	i->n_complete -= m->have == i->n_pieces;
 	i->n_done -= m->n_done;

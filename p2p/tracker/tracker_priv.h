@@ -8,6 +8,7 @@
 
 #define NONE UINT32_MAX /* no index */
 #define TRACKER_SLOTS_MAX (1u << 24)
+#define TRACKER_TAKEN 65536u /* accounts of nodes; a power of two */
 
 /* Doubly linked, by index into an array of its own. */
 struct tracker_link {
@@ -61,6 +62,7 @@ struct book {
 /* A member as it is looked at when others are chosen. */
 struct who {
 	uint32_t slot, rack, zone; /* hashed; 0 unknown */
+	uint32_t node;             /* member_node_hash() */
 };
 
 struct tracker_image {
@@ -119,6 +121,12 @@ struct swarm_member {
 	int64_t moved;
 };
 
+/* What nodes take by images of few, in parts of one.  Two whose names have one hash
+ * count as one; since it is seeded, nobody chooses who that is. */
+struct taken {
+	uint64_t images, memory;
+};
+
 struct tracker {
 	struct tracker_config cfg;
 	uint64_t epoch, random, n_calls;
@@ -132,6 +140,7 @@ struct tracker {
 	struct swarm_member *members;
 	uint32_t n_slots, cap_slots, free_slot, n_members;
 	struct tracker_list by_age;
+	struct taken *taken; /* TRACKER_TAKEN of them: tracker_room.c */
 	struct tracker_stats stats;
 };
 
@@ -142,6 +151,12 @@ uint64_t image_hash(const struct tracker *t, const struct digest *d,
 void image_drop(struct tracker *t, struct tracker_image *i);
 
 /* tracker_room.c */
+int taken_new(struct tracker *t, struct error *err) MUST_CHECK;
+/* Its members pay for it, or no more: around whatever changes who they are. */
+void image_charge(struct tracker *t, const struct tracker_image *i);
+void image_discharge(struct tracker *t, const struct tracker_image *i);
+/* Its book takes so many bytes more, or less. */
+void book_memory(struct tracker *t, struct tracker_image *i, int64_t more);
 /* Take `n` bytes into account for the image's book; others may be dropped.
  * -ENOSPC. */
 int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,

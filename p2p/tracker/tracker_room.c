@@ -2,63 +2,124 @@
 /*
  * Which image gives way when there is no room for another one, or for its book.
  *
- * A node that takes part in images alone may have made them up.  So those give way
- * first, of the node that takes most of the room by such, and an image where a node is
- * alone never pushes out one that others share.  A node alone loses nothing by it: it
- * is heard again with its next call, and its leases kept nobody else waiting.
+ * A node that takes part in images alone may have made them up, and so may a few that
+ * take part in the same ones.  Of an image of few each of them takes a part; so much of
+ * it as the one who takes least in all is what these few take together, whomever they
+ * name with them.  Images give way first of those who take most: a node that is alone
+ * loses nothing by it, since it is heard again with its next call, and its leases kept
+ * nobody else waiting.  Images that a few share do so only when each of these takes more
+ * than a fair part, and those that many share never give way to one of few.
  */
 #include <errno.h>
 
 #include "p2p/tracker/tracker_priv.h"
 
-/* What one node takes by images where it is alone. */
-struct taken {
-	uint32_t node; /* member_node_hash(); 0: the place is free */
-	uint64_t n;
+#define FEW 8u
+#define UNIT 840u     /* of what is taken: each number up to FEW divides it */
+#define FAIR_PART 16u /* of all room, for a node, before it is others' */
+
+struct room_wish {
+	bool is_memory; /* bytes are counted, and not images */
+	uint64_t own, fair;
 };
 
-struct shares {
-	struct taken *all; /* by hash */
-	size_t mask;
-};
-
-static struct taken *taken_by(const struct shares *s, uint32_t node)
+static struct taken *taken_by(const struct tracker *t, uint32_t node)
 {
-	size_t at = node & s->mask;
-
-	while (s->all[at].node && s->all[at].node != node)
-		at = (at + 1) & s->mask;
-	s->all[at].node = node;
-	return &s->all[at];
+	return &t->taken[node & (TRACKER_TAKEN - 1)];
 }
 
-static uint32_t node_of(const struct tracker *t, const struct tracker_image *i)
+int taken_new(struct tracker *t, struct error *err)
 {
-	return t->members[i->who[0].slot].node;
+	t->taken = calloc(TRACKER_TAKEN, sizeof(*t->taken));
+	return t->taken ? 0 : error_nomem(err);
 }
 
-static uint64_t weight(const struct tracker_image *i, bool is_memory)
+static bool is_of_few(const struct tracker_image *i)
 {
-	return is_memory ? i->book.memory : 1;
+	return i->n_who >= 1 && i->n_who <= FEW;
 }
 
-/* Of those alone: the longest silent one of whoever takes most, unless that is less than
- * the caller himself takes. */
-static struct tracker_image *lone_victim(const struct tracker *t,
-					 const struct tracker_image *keep,
-					 const struct shares *s, uint64_t own,
-					 bool is_memory)
+void image_charge(struct tracker *t, const struct tracker_image *i)
+{
+	for (uint32_t k = 0; is_of_few(i) && k < i->n_who; k++) {
+		struct taken *n = taken_by(t, i->who[k].node);
+
+		n->images += UNIT / i->n_who;
+		n->memory += i->book.memory * UNIT / i->n_who;
+	}
+}
+
+void image_discharge(struct tracker *t, const struct tracker_image *i)
+{
+	for (uint32_t k = 0; is_of_few(i) && k < i->n_who; k++) {
+		struct taken *n = taken_by(t, i->who[k].node);
+
+		n->images -= UNIT / i->n_who;
+		n->memory -= i->book.memory * UNIT / i->n_who;
+	}
+}
+
+static uint64_t taken_of(const struct tracker *t, const struct room_wish *w,
+			 uint32_t node)
+{
+	const struct taken *n = taken_by(t, node);
+
+	return w->is_memory ? n->memory : n->images;
+}
+
+/* What those who share the image take in all: as much as he of them who takes least.
+ * Below `bound`: something below it. */
+static uint64_t taken_together(const struct tracker *t,
+			       const struct room_wish *w,
+			       const struct tracker_image *i, uint64_t bound)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t k = 0; k < i->n_who && least >= bound; k++) {
+		uint64_t n = taken_of(t, w, i->who[k].node);
+
+		least = n < least ? n : least;
+	}
+	return least;
+}
+
+/* What he wants to have counts for him: of an image of few each has a part of it. */
+static void wish(const struct tracker *t, const struct tracker_image *keep,
+		 uint32_t node, uint64_t more, struct room_wish *ret)
+{
+	uint64_t all = ret->is_memory ? t->cfg.memory_max : t->cfg.images_max;
+
+	ret->fair = all * UNIT / FAIR_PART;
+	if (!keep || !keep->n_who)
+		ret->own = taken_of(t, ret, node) + more * UNIT;
+	else if (is_of_few(keep))
+		ret->own = taken_together(t, ret, keep, 0) +
+			   more * UNIT / keep->n_who;
+}
+
+/* Of images of few: the longest silent one of those who take most, unless that is less
+ * than the caller takes himself, or those with him. */
+static struct tracker_image *few_victim(const struct tracker *t,
+					const struct tracker_image *keep,
+					uint32_t node,
+					const struct room_wish *w)
 {
 	struct tracker_image *best = NULL;
 	uint64_t most = 0;
 
 	for (struct tracker_image *i = t->oldest; i; i = i->newer) {
-		uint64_t n;
+		bool is_own = i->n_who == 1 && i->who[0].node == node;
+		uint64_t least = most + 1, n;
 
-		if (i == keep || i->n_who != 1 || !weight(i, is_memory))
+		if (i == keep || !is_of_few(i) ||
+		    (w->is_memory && !i->book.memory))
 			continue;
-		n = taken_by(s, node_of(t, i))->n;
-		if (n < own || n <= most)
+		if (least < w->own)
+			least = w->own;
+		if (i->n_who > 1 && least <= w->fair)
+			least = w->fair + 1;
+		n = is_own ? w->own : taken_together(t, w, i, least);
+		if (n < least)
 			continue;
 		most = n;
 		best = i;
@@ -82,34 +143,20 @@ static struct tracker_image *victim(const struct tracker *t,
 				    uint32_t node, uint64_t more,
 				    bool is_memory)
 {
-	bool is_alone = !keep || keep->n_who <= 1;
+	struct room_wish w = { .is_memory = is_memory };
 	struct tracker_image *best;
-	struct shares s = { .mask = 16 };
-	uint64_t own = 0;
 
-	while (s.mask < 2 * t->n_images + 2)
-		s.mask *= 2;
-	s.all = calloc(s.mask, sizeof(*s.all));
-	if (!s.all)
-		return NULL;
-	s.mask--;
-	for (const struct tracker_image *i = t->oldest; i; i = i->newer)
-		if (i->n_who == 1)
-			taken_by(&s, node_of(t, i))->n += weight(i, is_memory);
-	if (is_alone)
-		own = taken_by(&s, node)->n + more;
-	/* What he wants to have counts for him, too. */
-	if (is_alone)
-		taken_by(&s, node)->n = own;
-	best = lone_victim(t, keep, &s, own, is_memory);
-	free(s.all);
-	return best || is_alone ? best : shared_victim(t, keep);
+	wish(t, keep, node, more, &w);
+	best = few_victim(t, keep, node, &w);
+	if (best || !keep || keep->n_who <= 1 || w.own > w.fair)
+		return best;
+	return shared_victim(t, keep);
 }
 
 int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
 		    struct error *err)
 {
-	uint32_t node = i->n_who ? node_of(t, i) : 0;
+	uint32_t node = i->n_who ? i->who[0].node : 0;
 
 	while (t->stats.memory + n > t->cfg.memory_max) {
 		struct tracker_image *gone = victim(t, i, node, n, true);
@@ -120,9 +167,16 @@ int tracker_reserve(struct tracker *t, uint64_t n, struct tracker_image *i,
 					 "image's leases: --swarm-memory");
 		image_drop(t, gone);
 	}
-	t->stats.memory += n;
-	i->book.memory += n;
+	book_memory(t, i, (int64_t)n);
 	return 0;
+}
+
+void book_memory(struct tracker *t, struct tracker_image *i, int64_t more)
+{
+	image_discharge(t, i);
+	t->stats.memory += (uint64_t)more;
+	i->book.memory += (uint64_t)more;
+	image_charge(t, i);
 }
 
 int tracker_make_room(struct tracker *t, uint32_t node, struct error *err)

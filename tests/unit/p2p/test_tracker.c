@@ -5,6 +5,8 @@
 
 TestSuite(tracker, .timeout = 120);
 
+#define MANY 10u /* nodes of one image, more than may have made it up */
+
 Test(tracker, silent_members_go_and_their_image_with_them,
      .init = begin_default, .fini = end)
 {
@@ -95,11 +97,11 @@ Test(tracker, limits_hold_and_the_longest_silent_leave)
 	end();
 }
 
-/* Four nodes take part in each of so many images, and have leases in them. */
-static void share_images(unsigned int n)
+/* So many nodes take part in each of so many images, and have leases in them. */
+static void share_images(unsigned int n, unsigned int nodes)
 {
 	for (unsigned int i = 0; i < n; i++)
-		for (unsigned int m = 0; m < 4; m++) {
+		for (unsigned int m = 0; m < nodes; m++) {
 			from(m, "z", i);
 			wants(10 * m, 1, 65536);
 			hear();
@@ -145,7 +147,7 @@ Test(tracker, who_is_alone_takes_no_memory_from_what_others_share)
 
 	cfg.memory_max = 8 * MIB;
 	begin(&cfg);
-	share_images(100);
+	share_images(100, 4);
 	tracker_get_stats(b.t, &s);
 	leases = s.leases;
 	for (unsigned int k = 0; k < 50; k++) {
@@ -179,7 +181,7 @@ Test(tracker, who_is_alone_takes_no_place_from_what_others_share)
 
 	cfg.images_max = 8;
 	begin(&cfg);
-	share_images(6);
+	share_images(6, MANY);
 	for (unsigned int k = 0; k < 100; k++) {
 		made_up(k);
 		b.c.n_want = 1;
@@ -188,7 +190,7 @@ Test(tracker, who_is_alone_takes_no_place_from_what_others_share)
 	for (unsigned int i = 0; i < 6; i++) {
 		from(1, "z", i);
 		hear();
-		cr_expect_eq(b.a.swarm, 4, "image %u", i);
+		cr_expect_eq(b.a.swarm, MANY, "image %u", i);
 	}
 	/* He gives way to somebody who has fewer of his own. */
 	from(1, "z", 200);
@@ -201,13 +203,113 @@ Test(tracker, who_is_alone_takes_no_place_from_what_others_share)
 	tracker_get_stats(b.t, &s);
 	cr_expect_eq(s.images, 8);
 	/* All are shared: no place is left for one who is alone. */
-	for (unsigned int m = 2; m < 4; m++)
+	for (unsigned int m = 2; m < MANY; m++)
 		for (unsigned int i = 200; i < 202; i++) {
-			from(m, "z", i);
+			from(m + MANY * (i - 200), "z", i);
 			hear();
 		}
 	made_up(101);
 	cr_expect_eq(say(), -ENOSPC);
+	end();
+}
+
+/* The next call is of one of two who made up images together, each of which both
+ * take part in. */
+static int say_together(unsigned int node, unsigned int image,
+			uint32_t from_piece)
+{
+	made_up(image);
+	(void)snprintf(b.node, sizeof(b.node), "two%u", node);
+	b.c.n_want = from_piece == UINT32_MAX ? 0 : TRACKER_PIECES_MAX;
+	for (uint32_t k = 0; k < b.c.n_want; k++)
+		b.want[k] = k * 65536 + from_piece;
+	return say();
+}
+
+Test(tracker, two_who_make_images_up_together_leave_places)
+{
+	struct tracker_config cfg = tracker_config_default;
+
+	cfg.images_max = 64;
+	begin(&cfg);
+	for (unsigned int m = 1; m < 3; m++) {
+		from(m, "z", 1);
+		hear();
+	}
+	for (unsigned int k = 0; k < 100; k++)
+		for (unsigned int m = 0; m < 2; m++)
+			(void)say_together(m, k, UINT32_MAX);
+	/* What two others share stays, and there is a place for what is new. */
+	for (unsigned int i = 1; i < 20; i++) {
+		from(1, "z", i);
+		cr_expect_eq(say(), 0, "image %u", i);
+		from(2, "z", i);
+		hear();
+		cr_expect_eq(b.a.swarm, 2, "image %u", i);
+		for (unsigned int m = 0; m < 2; m++)
+			(void)say_together(m, 100 + i, UINT32_MAX);
+	}
+	for (unsigned int i = 1; i < 20; i++) {
+		from(2, "z", i);
+		hear();
+		cr_expect_eq(b.a.swarm, 2, "image %u", i);
+	}
+	end();
+}
+
+Test(tracker, two_who_make_images_up_together_leave_memory)
+{
+	struct tracker_config cfg = tracker_config_default;
+	struct tracker_stats s;
+
+	cfg.memory_max = 16 * MIB;
+	begin(&cfg);
+	for (unsigned int m = 1; m < 3; m++) {
+		from(m, "z", 1)->n_pieces = 100000;
+		wants(1000 * m, 10, 65536);
+		hear();
+	}
+	for (unsigned int k = 0; k < 40; k++)
+		for (unsigned int m = 0; m < 2; m++)
+			(void)say_together(m, k % 8, 512 * k + 256 * m);
+	for (unsigned int i = 2; i < 5; i++)
+		for (unsigned int m = 1; m < 3; m++) {
+			from(m, "z", i)->n_pieces = 100000;
+			wants(20000 * i + 1000 * m, 10, 4096);
+			cr_expect_eq(say(), 0, "image %u", i);
+			cr_expect_eq(b.a.swarm, m, "image %u", i);
+			cr_expect_eq(b.a.n_granted, 10, "image %u", i);
+		}
+	from(1, "z", 1)->n_pieces = 100000;
+	hear();
+	cr_expect_eq(b.a.swarm, 2);
+	tracker_get_stats(b.t, &s);
+	cr_expect_leq(s.memory, cfg.memory_max);
+	end();
+}
+
+Test(tracker, what_images_of_few_take_is_counted_and_given_back)
+{
+	struct tracker_config cfg = tracker_config_default;
+
+	cfg.images_max = 20;
+	cfg.memory_max = 200 * KIB;
+	begin(&cfg);
+	/* By lot, the same each time: who comes, leaves, is pushed out, or asks. */
+	for (unsigned int k = 0; k < 5000; k++) {
+		unsigned int lot = k * 2654435761u >> 8;
+
+		from(lot % 14, "z", lot / 14 % 30);
+		b.c.leaving = lot / 420 % 5 == 0;
+		wants(lot / 2100 % 900, b.c.leaving ? 0 : 20, 65536);
+		(void)say();
+	}
+	b.now += tracker_config_default.member_ttl_ns + 1;
+	tracker_sweep(b.t, b.now);
+	for (size_t k = 0; k < TRACKER_TAKEN; k++) {
+		cr_assert_eq(b.t->taken[k].images, 0);
+		cr_assert_eq(b.t->taken[k].memory, 0);
+	}
 	end();
 }
 
