@@ -56,6 +56,9 @@ int start_nest(struct start_report *r) MUST_CHECK;
 
 int start_find_path(struct start_report *r) MUST_CHECK;
 
+/* The spread of `n` durations, ns, in `v`, which is scratch space afterwards. */
+void start_spread_of(int64_t *v, size_t n, struct start_spread *ret);
+
 /* As qsort_r(); what is in order already, as events and runs mostly are, is only looked
  * at once. */
 void start_sort(void *v, size_t n, size_t size,

@@ -39,7 +39,7 @@ static int64_t quantile(const int64_t *v, size_t n, double q)
 }
 
 /* Sorts `v`, and then uses it. */
-static void spread_of(int64_t *v, size_t n, struct start_spread *ret)
+void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 {
 	int64_t more, least;
 
@@ -155,7 +155,7 @@ static void sum_stage(struct start_report *r, struct start_cell *c, size_t n,
 			room[k++] = c[i].duration_ns;
 	}
 	s->job_ns = s->end_ns - s->begin_ns;
-	spread_of(room, k, &s->spread);
+	start_spread_of(room, k, &s->spread);
 	for (size_t i = 0; i < n; i++) {
 		c[i].is_straggler = has_duration(&c[i]) &&
 				    c[i].duration_ns > s->spread.bound_ns;
@@ -237,7 +237,7 @@ static int sum_nodes(struct start_report *r)
 	for (size_t i = 0; i < r->n_nodes; i++)
 		if (r->nodes[i].busy_ns > 0)
 			busy[k++] = r->nodes[i].busy_ns;
-	spread_of(busy, k, &r->spread);
+	start_spread_of(busy, k, &r->spread);
 	for (size_t i = 0; i < r->n_nodes; i++)
 		r->nodes[i].is_straggler =
 			r->nodes[i].busy_ns > r->spread.bound_ns;

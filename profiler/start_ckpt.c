@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loads and saves of checkpoints: nodes, rounds, sums. */
+#include "profiler/start_ckpt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/start_priv.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define SUM_MAX (UINT64_C(1) << 62)
+
+static const char *const stages[START_CKPT_KINDS] = {
+	[START_CKPT_LOADS] = START_CKPT_LOAD,
+	[START_CKPT_SAVES] = START_CKPT_SAVE,
+};
+
+/* --------------------------------------------------------------------- sums --- */
+
+/* A node says what it likes: sums stay numbers that the database has. */
+static void add_most(uint64_t *sum, uint64_t v)
+{
+	*sum = v < SUM_MAX - *sum ? *sum + v : SUM_MAX;
+}
+
+static void add_run(struct start_ckpt_sum *s, const struct start_report *r,
+		    const struct start_run *run, enum start_ckpt_kind kind)
+{
+	static const struct start_facts none = { .v = { 0 } };
+	const uint64_t *v = run->facts ? r->facts[run->facts - 1].v : none.v;
+
+	s->runs++;
+	s->open += run->is_open;
+	if (kind == START_CKPT_SAVES) {
+		add_most(&s->bytes, v[STAGE_FACT_SAVED_BYTES]);
+	} else {
+		add_most(&s->bytes, v[STAGE_FACT_ORIGIN_BYTES]);
+		add_most(&s->bytes, v[STAGE_FACT_PEER_BYTES]);
+		add_most(&s->bytes, v[STAGE_FACT_CACHE_BYTES]);
+	}
+	if (run->duration_ns > 0)
+		add_most(&s->run_ms, (uint64_t)(run->duration_ns / NS_PER_MS));
+	add_most(&s->wait_ms, v[STAGE_FACT_WAIT_MS]);
+	add_most(&s->queue_ms, v[STAGE_FACT_QUEUE_MS]);
+	add_most(&s->storage_ms, v[STAGE_FACT_STORAGE_MS]);
+	add_most(&s->network_ms, v[STAGE_FACT_NETWORK_MS]);
+}
+
+static void add_sum(struct start_ckpt_sum *to, const struct start_ckpt_sum *s)
+{
+	to->runs += s->runs;
+	to->open += s->open;
+	add_most(&to->bytes, s->bytes);
+	add_most(&to->run_ms, s->run_ms);
+	add_most(&to->wait_ms, s->wait_ms);
+	add_most(&to->queue_ms, s->queue_ms);
+	add_most(&to->storage_ms, s->storage_ms);
+	add_most(&to->network_ms, s->network_ms);
+}
+
+uint64_t start_ckpt_rate(uint64_t bytes, int64_t ns)
+{
+	double rate = ns > 0 ? (double)bytes / ((double)ns / 1e9) : 0;
+
+	return rate < (double)SUM_MAX ? (uint64_t)rate : SUM_MAX;
+}
+
+/* -------------------------------------------------------------------- nodes --- */
+
+static int order_slow_first(const void *x, const void *y, void *arg)
+{
+	const struct start_node *names = arg;
+	const struct start_ckpt_node *a = x, *b = y;
+
+	if (a->duration_ns != b->duration_ns)
+		return a->duration_ns > b->duration_ns ? -1 : 1;
+	return strcmp(names[a->node].name, names[b->node].name);
+}
+
+/* The cells of the stage, which are beside one another. */
+static int make_nodes(const struct start_report *r,
+		      const struct start_cell *cells, size_t n,
+		      enum start_ckpt_kind kind, struct start_ckpt_part *p)
+{
+	p->nodes = calloc(n + 1, sizeof(*p->nodes));
+	if (!p->nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct start_cell *c = &cells[i];
+		struct start_ckpt_node *to = &p->nodes[p->n_nodes++];
+
+		*to = (struct start_ckpt_node){
+			.node = c->node,
+			.duration_ns = c->duration_ns,
+			.is_straggler = c->is_straggler,
+		};
+		for (uint32_t k = 0; k < c->runs; k++)
+			add_run(&to->sum, r, &r->runs[r->by_cell[c->first + k]],
+				kind);
+		add_sum(&p->sum, &to->sum);
+	}
+	qsort_r(p->nodes, p->n_nodes, sizeof(*p->nodes), order_slow_first,
+		r->nodes);
+	return 0;
+}
+
+/* ------------------------------------------------------------------- rounds --- */
+
+static int order_run_begin(const void *x, const void *y, void *arg)
+{
+	const struct start_run *runs = arg;
+	const struct start_run *a = &runs[*(const uint32_t *)x],
+			       *b = &runs[*(const uint32_t *)y];
+
+	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
+}
+
+static int order_run_track(const void *x, const void *y, void *arg)
+{
+	const struct start_run *runs = arg;
+	const struct start_run *a = &runs[*(const uint32_t *)x],
+			       *b = &runs[*(const uint32_t *)y];
+
+	if (a->node != b->node)
+		return a->node < b->node ? -1 : 1;
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* The runs of a round, by node and rank: how long each node took. */
+static void time_nodes(const struct start_report *r, const uint32_t *runs,
+		       size_t n, int64_t *room, struct start_ckpt_round *ret)
+{
+	struct start_spread spread;
+	int64_t of_rank = 0, of_node = 0;
+	size_t n_timed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct start_run *run = &r->runs[runs[i]];
+		const struct start_run *next =
+			i + 1 < n ? &r->runs[runs[i + 1]] : NULL;
+
+		of_rank += run->duration_ns;
+		if (next && next->node == run->node && next->rank == run->rank)
+			continue;
+		if (of_rank > of_node)
+			of_node = of_rank;
+		of_rank = 0;
+		if (next && next->node == run->node)
+			continue;
+		if (!ret->nodes++ || of_node > ret->max_ns) {
+			ret->max_ns = of_node;
+			ret->slowest = run->node;
+		}
+		/* Of a node that has not come to an end nothing is known. */
+		if (of_node > 0)
+			room[n_timed++] = of_node;
+		of_node = 0;
+	}
+	start_spread_of(room, n_timed, &spread);
+	ret->median_ns = spread.median_ns;
+	ret->max_median = spread.max_median;
+}
+
+static void make_round(const struct start_report *r, uint32_t *runs, size_t n,
+		       int64_t *room, enum start_ckpt_kind kind,
+		       struct start_ckpt_part *p)
+{
+	struct start_ckpt_round *to = &p->rounds[p->n_rounds++];
+
+	*to = (struct start_ckpt_round){ .begin_ns =
+						 r->runs[runs[0]].begin_ns };
+	to->end_ns = to->begin_ns;
+	for (size_t i = 0; i < n; i++) {
+		const struct start_run *run = &r->runs[runs[i]];
+
+		if (run->end_ns > to->end_ns)
+			to->end_ns = run->end_ns;
+		add_run(&to->sum, r, run, kind);
+	}
+	start_sort(runs, n, sizeof(*runs), order_run_track, r->runs);
+	time_nodes(r, runs, n, room, to);
+	p->job_ns += to->end_ns - to->begin_ns;
+	p->end_ns = to->end_ns;
+}
+
+/* `runs`: all of the stage. */
+static int make_rounds(const struct start_report *r, uint32_t *runs, size_t n,
+		       enum start_ckpt_kind kind, struct start_ckpt_part *p)
+{
+	AUTO_FREE int64_t *room = calloc(n + 1, sizeof(*room));
+	int64_t until = INT64_MIN;
+	size_t from = 0;
+
+	p->rounds = calloc(n + 1, sizeof(*p->rounds));
+	if (!room || !p->rounds)
+		return -ENOMEM;
+	start_sort(runs, n, sizeof(*runs), order_run_begin, r->runs);
+	p->begin_ns = r->runs[runs[0]].begin_ns;
+	for (size_t i = 0; i < n; i++) {
+		const struct start_run *run = &r->runs[runs[i]];
+
+		if (i > from && run->begin_ns - until > START_CKPT_PAUSE_NS) {
+			make_round(r, runs + from, i - from, room, kind, p);
+			from = i;
+		}
+		if (i == from || run->end_ns > until)
+			until = run->end_ns;
+	}
+	make_round(r, runs + from, n - from, room, kind, p);
+	return 0;
+}
+
+/* --------------------------------------------------------------------- make --- */
+
+static int make_part(const struct start_report *r, uint32_t stage,
+		     enum start_ckpt_kind kind, struct start_ckpt_part *p)
+{
+	AUTO_FREE uint32_t *runs = NULL;
+	size_t first = 0, n, n_runs = 0;
+	int rc;
+
+	while (first < r->n_cells && r->cells[first].stage != stage)
+		first++;
+	for (n = 0; first + n < r->n_cells; n++) {
+		if (r->cells[first + n].stage != stage)
+			break;
+		n_runs += r->cells[first + n].runs;
+	}
+	if (!n_runs)
+		return 0;
+	runs = calloc(n_runs, sizeof(*runs));
+	if (!runs)
+		return -ENOMEM;
+	memcpy(runs, &r->by_cell[r->cells[first].first],
+	       n_runs * sizeof(*runs));
+	p->spread = r->stages[stage].spread;
+	p->stragglers = r->stages[stage].stragglers;
+	rc = make_nodes(r, &r->cells[first], n, kind, p);
+	return rc == 0 ? make_rounds(r, runs, n_runs, kind, p) : rc;
+}
+
+int start_ckpt_make(const struct start_report *r, struct start_ckpt *ret,
+		    struct error *err)
+{
+	int rc = 0;
+
+	*ret = (struct start_ckpt){ .part = { { .n_nodes = 0 } } };
+	for (int kind = 0; kind < START_CKPT_KINDS; kind++) {
+		ret->part[kind].stage = stages[kind];
+		for (uint32_t i = 0; rc == 0 && i < r->n_stages; i++)
+			if (strcmp(r->stages[i].name, stages[kind]) == 0)
+				rc = make_part(r, i, kind, &ret->part[kind]);
+	}
+	if (rc < 0) {
+		start_ckpt_fini(ret);
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+void start_ckpt_fini(struct start_ckpt *c)
+{
+	for (int kind = 0; kind < START_CKPT_KINDS; kind++) {
+		free(c->part[kind].nodes);
+		free(c->part[kind].rounds);
+	}
+	*c = (struct start_ckpt){ .part = { { .n_nodes = 0 } } };
+}
