@@ -47,7 +47,7 @@ struct db_statement {
 	const char *types; /* of its columns: 'i', 't', 'b'; "" without rows */
 };
 
-#define DB_COLUMNS_MAX 16
+#define DB_COLUMNS_MAX 24
 #define DB_PARAMS_MAX 96
 
 /* The schema's versions, oldest first.  In a script, @ID@ is a key that the

@@ -214,9 +214,49 @@ static const char version_8[] =
 	"GROUP BY 1, 2;"
 	"DROP INDEX start_node_slow";
 
+/* Events of loads and saves, which are few, are found without those around them.  The
+ * index is of an expression, or SQLite would go by the primary key, through all events. */
+#define CKPT_STAGES "stage IN ('ckpt.load', 'ckpt.save')"
+
+/*
+ * What starts loaded from checkpoints and saved to them, by start and stage, as of the
+ * start's revision `ckpt_revision`; it is summed up again as more comes, and goes with the
+ * start.  `last`: when the last run ended.
+ */
+static const char version_9[] =
+	"ALTER TABLE job_start ADD COLUMN ckpt_revision BIGINT NOT NULL "
+	"DEFAULT 0;"
+	"ALTER TABLE job_start ADD COLUMN ckpt_summed BIGINT NOT NULL "
+	"DEFAULT 0;"
+	"CREATE INDEX job_start_ckpt ON job_start (received) "
+	"WHERE ckpt_revision < revision;"
+	"CREATE INDEX stage_event_ckpt ON stage_event ((start + 0), node, event) "
+	"WHERE " CKPT_STAGES ";"
+	"CREATE TABLE ckpt_sum ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" stage TEXT NOT NULL,"
+	" last BIGINT NOT NULL,"
+	" rounds BIGINT NOT NULL,"
+	" nodes BIGINT NOT NULL,"
+	" runs BIGINT NOT NULL,"
+	" open BIGINT NOT NULL,"
+	" bytes BIGINT NOT NULL,"
+	" job_ms BIGINT NOT NULL,"
+	" run_ms BIGINT NOT NULL,"
+	" wait_ms BIGINT NOT NULL,"
+	" queue_ms BIGINT NOT NULL,"
+	" storage_ms BIGINT NOT NULL,"
+	" network_ms BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" max_ms BIGINT NOT NULL,"
+	" slow BIGINT NOT NULL,"
+	" slowest TEXT NOT NULL,"
+	" PRIMARY KEY (start, stage))@CLUSTERED@;"
+	"CREATE INDEX ckpt_sum_last ON ckpt_sum (last)";
+
 static const char *const scripts[] = { version_1, version_2, version_3,
 				       version_4, version_5, version_6,
-				       version_7, version_8 };
+				       version_7, version_8, version_9 };
 
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
@@ -737,6 +777,61 @@ static const struct db_statement statements[SQL_COUNT_] = {
 	[SQL_TREND_LABEL] = { "trend by label", TREND("label"), TREND_TYPES },
 	[SQL_DAY_EXPIRE] = { "expire days",
 			     "DELETE FROM start_day WHERE day < $1", "" },
+	[SQL_CKPT_EVENTS] = { "loads and saves of a start",
+			      "SELECT node, stage, ev, ts, mono, boot, rank, "
+			      "status, facts FROM stage_event "
+			      "WHERE start + 0 = $1 AND " CKPT_STAGES
+			      " ORDER BY node, event",
+			      "ttiiiiiit" },
+	/* now, at most: a minute after the last time, or later where there is much */
+	[SQL_CKPT_DUE] = { "starts whose loads and saves to sum up",
+			   "SELECT id FROM job_start WHERE "
+			   "ckpt_revision < revision AND events > 0 AND "
+			   "ckpt_summed + 60 + events / 1000 <= "
+			   "CAST($1 AS BIGINT) ORDER BY received "
+			   "LIMIT CAST($2 AS BIGINT)",
+			   "i" },
+	/* revision, now, id */
+	[SQL_CKPT_SUMMED] = { "loads and saves are summed up",
+			      "UPDATE job_start SET ckpt_revision = $1, "
+			      "ckpt_summed = $2 "
+			      "WHERE id = $3 AND ckpt_revision < $1",
+			      "" },
+	[SQL_CKPT_PUT] = { "put loads or saves",
+			   "INSERT INTO ckpt_sum (start, stage, last, rounds, "
+			   "nodes, runs, open, bytes, job_ms, run_ms, wait_ms, "
+			   "queue_ms, storage_ms, network_ms, median_ms, "
+			   "max_ms, slow, slowest) VALUES ($1, $2, $3, $4, $5, "
+			   "$6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, "
+			   "$17, $18) "
+			   "ON CONFLICT (start, stage) DO UPDATE SET "
+			   "last = excluded.last, rounds = excluded.rounds, "
+			   "nodes = excluded.nodes, runs = excluded.runs, "
+			   "open = excluded.open, bytes = excluded.bytes, "
+			   "job_ms = excluded.job_ms, "
+			   "run_ms = excluded.run_ms, "
+			   "wait_ms = excluded.wait_ms, "
+			   "queue_ms = excluded.queue_ms, "
+			   "storage_ms = excluded.storage_ms, "
+			   "network_ms = excluded.network_ms, "
+			   "median_ms = excluded.median_ms, "
+			   "max_ms = excluded.max_ms, slow = excluded.slow, "
+			   "slowest = excluded.slowest",
+			   "" },
+	/* since, job or '', image or '', label or '', at most */
+	[SQL_CKPT_LIST] = { "list loads and saves",
+			    "SELECT id, job, attempt, image, label, stage, "
+			    "last, rounds, nodes, runs, open, bytes, job_ms, "
+			    "run_ms, wait_ms, queue_ms, storage_ms, "
+			    "network_ms, median_ms, max_ms, slow, slowest "
+			    "FROM ckpt_sum JOIN job_start ON id = start "
+			    "WHERE last >= $1 AND "
+			    "(CAST($2 AS TEXT) = '' OR job = $2) AND "
+			    "(CAST($3 AS TEXT) = '' OR image = $3) AND "
+			    "(CAST($4 AS TEXT) = '' OR label = $4) "
+			    "ORDER BY last DESC, id DESC, stage "
+			    "LIMIT CAST($5 AS BIGINT)",
+			    "ititttiiiiiiiiiiiiiiit" },
 };
 
 const struct db_schema schema = {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "registry/ckpt_db.h"
 #include "registry/history_db.h"
 #include "registry/service.h"
 
@@ -566,6 +567,32 @@ static bool sum_starts(struct service *s)
 	return rc >= 0 && n == SUM_MAX;
 }
 
+/* What starts loaded and saved since they were looked at.  True: there may be more. */
+static bool sum_checkpoints(struct service *s)
+{
+	int64_t now = time(NULL), ids[SUM_MAX];
+	struct error err = ERROR_INIT;
+	int n = ckpt_db_due(s->db, now, ids, SUM_MAX, &err), rc = n;
+
+	for (int i = 0; rc >= 0 && i < n; i++) {
+		struct ckpt_found f;
+
+		rc = ckpt_db_get(s->db, ids[i], &f, &err);
+		if (rc == 0)
+			rc = ckpt_db_put(s->db, now, &f, &err);
+		/* It may have been forgotten meanwhile. */
+		if (rc == -ENOENT)
+			rc = 0;
+		ckpt_found_fini(&f);
+	}
+	if (rc < 0)
+		log_warning("service",
+			    "summing up checkpoints failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+	return rc >= 0 && n == SUM_MAX;
+}
+
 static void run_sweep(struct work *w)
 {
 	struct service *s = container_of(w, struct service, sweep_work);
@@ -574,6 +601,7 @@ static void run_sweep(struct work *w)
 	unsigned int evicted = 0;
 
 	s->sweep_again = sum_starts(s);
+	s->sweep_again = sum_checkpoints(s) || s->sweep_again;
 	sweep_starts(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {

@@ -304,6 +304,7 @@ struct job_query {
 	const struct job_filter *filter;
 	int (*each)(void *arg, const struct job_start *s);
 	void *arg;
+	enum statement events; /* all that are wanted */
 	const struct stage_base *base;
 	char **changed; /* nodes, since the base */
 	size_t n_changed;
@@ -421,8 +422,7 @@ static int get_all(struct db_conn *c, struct job_query *q, struct error *err)
 	int rc = start_set_new(&q->set, err);
 
 	return rc < 0 ? rc
-		      : QUERY(c, SQL_STAGE_EVENTS, note_event, q, err,
-			      DB_INT(q->id));
+		      : QUERY(c, q->events, note_event, q, err, DB_INT(q->id));
 }
 
 /* What is in memory, and the nodes that changed since; where these are too many, all. */
@@ -472,24 +472,48 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 	return n < 0 ? n : 0;
 }
 
+static int run_get(struct db *db, struct job_query *q, struct start_set **ret,
+		   int64_t *ret_left_out, struct error *err)
+{
+	int rc = db_run(db, DB_ALONE, get, q, err);
+
+	drop_changed(q);
+	if (rc < 0) {
+		start_set_free(q->set);
+		return rc;
+	}
+	*ret = q->set;
+	*ret_left_out = q->left_out;
+	return 0;
+}
+
 int stage_db_get(struct db *db, int64_t id,
 		 int (*each)(void *arg, const struct job_start *s), void *arg,
 		 const struct stage_base *base, struct start_set **ret,
 		 int64_t *ret_left_out, struct error *err)
 {
-	struct job_query q = {
-		.id = id, .each = each, .arg = arg, .base = base
-	};
-	int rc = db_run(db, DB_ALONE, get, &q, err);
+	struct job_query q = { .id = id,
+			       .each = each,
+			       .arg = arg,
+			       .events = SQL_STAGE_EVENTS,
+			       .base = base };
 
-	drop_changed(&q);
-	if (rc < 0) {
-		start_set_free(q.set);
-		return rc;
-	}
-	*ret = q.set;
-	*ret_left_out = q.left_out;
-	return 0;
+	return run_get(db, &q, ret, ret_left_out, err);
+}
+
+int stage_db_get_ckpt(struct db *db, int64_t id,
+		      int (*each)(void *arg, const struct job_start *s),
+		      void *arg, struct start_set **ret, int64_t *ret_left_out,
+		      struct error *err)
+{
+	static const struct stage_base nothing = { .set = NULL };
+	struct job_query q = { .id = id,
+			       .each = each,
+			       .arg = arg,
+			       .events = SQL_CKPT_EVENTS,
+			       .base = &nothing };
+
+	return run_get(db, &q, ret, ret_left_out, err);
 }
 
 /* -------------------------------------------------------------------- sweep --- */

@@ -70,6 +70,15 @@ int stage_db_get(struct db *db, int64_t id,
 		 const struct stage_base *base, struct start_set **ret,
 		 int64_t *ret_left_out, struct error *err) MUST_CHECK;
 
+/*
+ * As stage_db_get(), of the start's loads and saves of checkpoints alone
+ * (profiler/start_ckpt.h): events that `each` wants are all read.
+ */
+int stage_db_get_ckpt(struct db *db, int64_t id,
+		      int (*each)(void *arg, const struct job_start *s),
+		      void *arg, struct start_set **ret, int64_t *ret_left_out,
+		      struct error *err) MUST_CHECK;
+
 /* Forget starts that heard nothing since `before`, then what is too much; the
  * number of starts. */
 int stage_db_sweep(struct db *db, int64_t before, struct error *err) MUST_CHECK;

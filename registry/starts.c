@@ -22,7 +22,7 @@ static double seconds(int64_t ns)
 
 /* ------------------------------------------------------------------------ get --- */
 
-static json_t *spread_json(const struct start_spread *s)
+json_t *starts_spread_json(const struct start_spread *s)
 {
 	return json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "nodes",
 			 (json_int_t)s->n, "min_s", seconds(s->min_ns), "p25_s",
@@ -44,7 +44,7 @@ static json_t *stage_json(const struct start_report *r,
 			 (json_int_t)s->retries, "lost_begins",
 			 (json_int_t)s->lost_begins, "stragglers",
 			 (json_int_t)s->stragglers, "node",
-			 spread_json(&s->spread));
+			 starts_spread_json(&s->spread));
 }
 
 static json_t *run_json(const struct start_report *r,
@@ -251,7 +251,7 @@ int starts_get(struct call *c, struct error *err)
 	r = &f->report;
 	head = head_json(f);
 	more = json_pack("{s:o,s:I,s:o,s:o,s:o,s:o,s:o}", "node_level",
-			 spread_json(&r->spread), "nodes_all",
+			 starts_spread_json(&r->spread), "nodes_all",
 			 (json_int_t)r->n_nodes, "lost", lost_json(&r->lost),
 			 "stages", stages_json(r), "stragglers",
 			 stragglers_json(f), "critical_path", path_json(r),
@@ -411,7 +411,7 @@ static json_t *whole_json(const struct start_found *f)
 				json_integer((json_int_t)f->report.n_nodes)) <
 		    0 ||
 	    json_object_set_new(o, "node_level",
-				spread_json(&f->report.spread)) < 0 ||
+				starts_spread_json(&f->report.spread)) < 0 ||
 	    json_object_set_new(o, "lost", lost_json(&f->report.lost)) < 0) {
 		json_decref(o);
 		return NULL;

@@ -8,5 +8,7 @@
 
 /* What the list says of a start; NULL: memory is short. */
 json_t *starts_job_json(const struct job_start *s);
+/* Of times that nodes took; NULL: memory is short. */
+json_t *starts_spread_json(const struct start_spread *s);
 
 #endif

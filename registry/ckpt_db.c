@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/ckpt_db.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "registry/schema.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+#define QUERY(c, s, each, arg, err, ...) \
+	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
+		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
+			 sizeof(struct db_value), \
+		 each, arg, err)
+
+/* --------------------------------------------------------------------- get --- */
+
+static void drop_head(struct ckpt_found *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(f->texts); i++) {
+		free(f->texts[i]);
+		f->texts[i] = NULL;
+	}
+}
+
+/* 1: its events are wanted. */
+static int keep_head(void *arg, const struct job_start *s)
+{
+	const char *texts[] = { s->job, s->image, s->label };
+	struct ckpt_found *f = arg;
+
+	/* The question may be asked again. */
+	drop_head(f);
+	f->head = *s;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		f->texts[i] = strdup(texts[i]);
+		if (!f->texts[i])
+			return -ENOMEM;
+	}
+	f->head.job = f->texts[0];
+	f->head.image = f->texts[1];
+	f->head.label = f->texts[2];
+	return 1;
+}
+
+int ckpt_db_get(struct db *db, int64_t id, struct ckpt_found *ret,
+		struct error *err)
+{
+	int rc;
+
+	*ret = (struct ckpt_found){ .left_out = 0 };
+	rc = stage_db_get_ckpt(db, id, keep_head, ret, &ret->set,
+			       &ret->left_out, err);
+	if (rc == 0)
+		rc = start_report_make(ret->set, &ret->report, err);
+	if (rc == 0)
+		rc = start_ckpt_make(&ret->report, &ret->ckpt, err);
+	return rc;
+}
+
+void ckpt_found_fini(struct ckpt_found *f)
+{
+	start_ckpt_fini(&f->ckpt);
+	start_report_fini(&f->report);
+	start_set_free(f->set);
+	f->set = NULL;
+	drop_head(f);
+}
+
+/* -------------------------------------------------------------------- sums --- */
+
+struct ckpt_due {
+	int64_t now, *ids;
+	size_t n, max;
+};
+
+static int note_due(void *arg, const struct db_value *row)
+{
+	struct ckpt_due *q = arg;
+
+	if (q->n < q->max)
+		q->ids[q->n++] = row[0].n;
+	return 0;
+}
+
+static int find_due(struct db_conn *c, void *arg, struct error *err)
+{
+	struct ckpt_due *q = arg;
+
+	q->n = 0;
+	return QUERY(c, SQL_CKPT_DUE, note_due, q, err, DB_INT(q->now),
+		     DB_INT(q->max));
+}
+
+int ckpt_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
+		struct error *err)
+{
+	struct ckpt_due q = { .now = now, .ids = ids, .max = max };
+	int rc = db_run(db, DB_ALONE, find_due, &q, err);
+
+	return rc < 0 ? rc : (int)q.n;
+}
+
+struct ckpt_put {
+	int64_t now;
+	const struct ckpt_found *f;
+};
+
+/* Whose clock says that it is yet to come would be first in lists till then. */
+static int64_t last_s(const struct ckpt_found *f,
+		      const struct start_ckpt_part *p)
+{
+	int64_t at = p->end_ns / NS_PER_S;
+
+	return at < f->head.received ? at : f->head.received;
+}
+
+static int put_part(struct db_conn *c, const struct ckpt_found *f,
+		    const struct start_ckpt_part *p, struct error *err)
+{
+	return QUERY(c, SQL_CKPT_PUT, NULL, NULL, err, DB_INT(f->head.id),
+		     db_text(p->stage), DB_INT(last_s(f, p)),
+		     DB_INT(p->n_rounds), DB_INT(p->n_nodes),
+		     DB_INT(p->sum.runs), DB_INT(p->sum.open),
+		     DB_INT(p->sum.bytes), DB_INT(p->job_ns / NS_PER_MS),
+		     DB_INT(p->sum.run_ms), DB_INT(p->sum.wait_ms),
+		     DB_INT(p->sum.queue_ms), DB_INT(p->sum.storage_ms),
+		     DB_INT(p->sum.network_ms),
+		     DB_INT(p->spread.median_ns / NS_PER_MS),
+		     DB_INT(p->spread.max_ns / NS_PER_MS),
+		     DB_INT(p->stragglers),
+		     db_text(f->report.nodes[p->nodes[0].node].name));
+}
+
+static int put(struct db_conn *c, void *arg, struct error *err)
+{
+	const struct ckpt_put *q = arg;
+	const struct ckpt_found *f = q->f;
+	int n = QUERY(c, SQL_CKPT_SUMMED, NULL, NULL, err,
+		      DB_INT(f->head.revision), DB_INT(q->now),
+		      DB_INT(f->head.id));
+
+	/* Another replica has more, or the start is gone. */
+	if (n <= 0)
+		return n;
+	for (int i = 0; n >= 0 && i < START_CKPT_KINDS; i++)
+		if (f->ckpt.part[i].n_nodes)
+			n = put_part(c, f, &f->ckpt.part[i], err);
+	return n < 0 ? n : 0;
+}
+
+int ckpt_db_put(struct db *db, int64_t now, const struct ckpt_found *f,
+		struct error *err)
+{
+	struct ckpt_put q = { now, f };
+
+	return db_run(db, DB_WRITE, put, &q, err);
+}
+
+/* -------------------------------------------------------------------- list --- */
+
+struct ckpt_listing {
+	const struct ckpt_query *q;
+	int (*each)(void *arg, const struct ckpt_row *row);
+	void *arg;
+};
+
+static int see_row(void *arg, const struct db_value *v)
+{
+	const struct ckpt_listing *l = arg;
+	const struct ckpt_row row = {
+		.start = v[0].n,
+		.job = v[1].data,
+		.attempt = v[2].n,
+		.image = v[3].data,
+		.label = v[4].data,
+		.stage = v[5].data,
+		.last = v[6].n,
+		.rounds = v[7].n,
+		.nodes = v[8].n,
+		.runs = v[9].n,
+		.open = v[10].n,
+		.bytes = v[11].n,
+		.job_ms = v[12].n,
+		.run_ms = v[13].n,
+		.wait_ms = v[14].n,
+		.queue_ms = v[15].n,
+		.storage_ms = v[16].n,
+		.network_ms = v[17].n,
+		.median_ms = v[18].n,
+		.max_ms = v[19].n,
+		.slow = v[20].n,
+		.slowest = v[21].data,
+	};
+
+	return l->each(l->arg, &row);
+}
+
+static int list(struct db_conn *c, void *arg, struct error *err)
+{
+	struct ckpt_listing *l = arg;
+	const struct ckpt_query *q = l->q;
+
+	return QUERY(c, SQL_CKPT_LIST, see_row, l, err, DB_INT(q->since),
+		     db_text(q->filter.job), db_text(q->filter.image),
+		     db_text(q->filter.label), DB_INT(q->limit));
+}
+
+int ckpt_db_list(struct db *db, const struct ckpt_query *q,
+		 int (*each)(void *arg, const struct ckpt_row *row), void *arg,
+		 struct error *err)
+{
+	struct ckpt_listing l = { q, each, arg };
+	int n = db_run(db, DB_ALONE, list, &l, err);
+
+	return n < 0 ? n : 0;
+}
