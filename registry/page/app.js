@@ -38,6 +38,19 @@ function hours(h) {
 	return h.toFixed(2) + " h";
 }
 
+function size(n) {
+	const units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+	let i = 0;
+
+	for (; n >= 999.5 && i < units.length - 1; i++)
+		n /= 1000;
+	return (i ? n.toPrecision(3) : String(n)) + " " + units[i];
+}
+
+function share(part, whole) {
+	return whole > 0 ? (100 * part / whole).toFixed(0) + " %" : "-";
+}
+
 function when(ms) {
 	return new Date(ms).toISOString().replace("T", " ").slice(0, 19) + "Z";
 }
@@ -128,6 +141,16 @@ function filterRows(box, input) {
 	}
 }
 
+function searchOf(box) {
+	const label = make("label", "Search ");
+	const input = label.appendChild(make("input"));
+
+	input.type = "search";
+	input.id = "search";
+	input.addEventListener("input", () => filterRows(box, input));
+	return label;
+}
+
 function listView(found, title) {
 	const view = make("section");
 	const live = found.starts.filter((s) => !s.ready);
@@ -142,13 +165,8 @@ function listView(found, title) {
 		["Events", (s) => String(s.events), true],
 	];
 	const all = table(columns, found.starts);
-	const label = make("label", "Search ");
-	const input = label.appendChild(make("input"));
 
-	input.type = "search";
-	input.id = "search";
-	input.addEventListener("input", () => filterRows(view, input));
-	view.append(make("h2", title), label);
+	view.append(make("h2", title), searchOf(view));
 	if (live.length)
 		view.append(make("h3", "Not begun to train: " + live.length));
 	view.append(all);
@@ -377,6 +395,18 @@ function stagesTable(start) {
 	], start.stages);
 }
 
+function factsOf(facts) {
+	const list = make("dl", undefined, "facts");
+
+	for (const [name, value] of facts) {
+		const box = list.appendChild(make("div"));
+
+		box.append(make("dt", name));
+		box.appendChild(make("dd")).append(value);
+	}
+	return list;
+}
+
 function summary(start) {
 	const n = start.node_level, l = start.lost;
 	const facts = [
@@ -388,18 +418,12 @@ function summary(start) {
 		["Node time", hours(l.node_s / 3600)],
 		["Waiting for others", l.node_s ? (100 * l.wait_s / l.node_s).toFixed(0) + " %" : "-"],
 	];
-	const list = make("dl", undefined, "facts");
 
 	if (l.gpu_s)
 		facts.push(["GPU time", hours(l.gpu_s / 3600)]);
 	if (l.job_share)
 		facts.push(["Share of the job", (100 * l.job_share).toFixed(1) + " %"]);
-	for (const [name, value] of facts) {
-		const box = list.appendChild(make("div"));
-
-		box.append(make("dt", name), make("dd", value));
-	}
-	return list;
+	return factsOf(facts);
 }
 
 function startView(start, bars) {
@@ -412,7 +436,8 @@ function startView(start, bars) {
 		links.append("image ", link(start.image, "image/" + start.image), " ");
 	if (start.label)
 		links.append("label ", link(start.label, "label/" + start.label), " ");
-	links.append(link("earlier starts of this job", "job/" + start.job));
+	links.append(link("earlier starts of this job", "job/" + start.job), " ",
+		link("checkpoints", "checkpoints/" + start.id));
 	view.append(summary(start));
 	if (start.stragglers.length)
 		part(view, "Stragglers: " + start.stragglers.length, firstRows([
@@ -478,6 +503,8 @@ function jobView(found, job) {
 			["Took", (p) => seconds(p[1].duration_s), true],
 			["Compare", (p) => link("with the one before", "compare/" + p[0].id + "/" + p[1].id)],
 		], pairs));
+	part(view, "Checkpoints", make("p"));
+	view.lastChild.append(link("what its starts loaded and saved", "checkpoints/job/" + job));
 	return view;
 }
 
@@ -619,6 +646,233 @@ function swarmView(found, name) {
 	return view;
 }
 
+// --------------------------------------------------------------- checkpoints
+
+const DAYS = [1, 7, 30, 90];
+const KINDS = new Map([["ckpt.load", "load"], ["ckpt.save", "save"]]);
+const WAITS = new Map([["queue", "c6"], ["storage", "c0"], ["network", "c7"]]);
+const SLOW_BARS = 20; // nodes that are drawn
+const CHART_MOST = 500; // rounds that are drawn
+
+// What requests to the store waited for most.
+function mostWait(c) {
+	const of = (w) => c[w + "_s"];
+	const all = [...WAITS.keys()];
+	const sum = all.reduce((n, w) => n + of(w), 0);
+	const most = all.reduce((a, b) => (of(b) > of(a) ? b : a));
+
+	return sum > 0 ? most + " " + share(of(most), sum) : "-";
+}
+
+// The slowest node of each start, where it was slow, and how often.
+function oftenSlowest(rows) {
+	const of = new Map();
+
+	for (const r of rows.filter((c) => c.nodes > 2 && c.stragglers)) {
+		const n = of.get(r.slowest) || { node: r.slowest, load: 0, save: 0, worst: 0 };
+
+		n[KINDS.get(r.stage)]++;
+		n.worst = Math.max(n.worst, r.max_median);
+		of.set(r.slowest, n);
+	}
+	return [...of.values()].sort((a, b) => b.load + b.save - a.load - a.save || b.worst - a.worst);
+}
+
+function kindFacts(rows, stage, name) {
+	const own = rows.filter((c) => c.stage === stage);
+	const sum = (get) => own.reduce((n, c) => n + get(c), 0);
+	const bytes = sum((c) => c.bytes), took = sum((c) => c.job_s);
+
+	return own.length ? [[name, String(sum((c) => c.rounds)) + " of " + own.length +
+		(own.length === 1 ? " start" : " starts")],
+	[name + ", bytes", size(bytes)], [name + ", rate", took ? size(bytes / took) + "/s" : "-"]] : [];
+}
+
+function checkpointsView(found, title, days) {
+	const view = make("section");
+	const rows = found.checkpoints;
+	const often = oftenSlowest(rows);
+
+	view.append(make("h2", title));
+	if (days) {
+		const line = view.appendChild(make("p", "Days ", "days"));
+
+		for (const d of DAYS) {
+			const a = line.appendChild(link(String(d), "checkpoints/days/" + d));
+
+			a.toggleAttribute("aria-current", d === days);
+			a.setAttribute("aria-label", d === 1 ? "1 day" : d + " days");
+		}
+	}
+	if (!rows.length) {
+		view.append(make("p", "No start loaded or saved then: bootseer ckpt mount with BOOTSEER_JOB. " +
+			"What came in the last minutes is yet to be summed up."));
+		return view;
+	}
+	view.append(factsOf([...kindFacts(rows, "ckpt.load", "Loads"),
+		...kindFacts(rows, "ckpt.save", "Saves")]), searchOf(view));
+	view.append(table([
+		["Job", (c) => link(c.job + (c.attempt ? ", attempt " + c.attempt : ""), "checkpoints/" + c.id)],
+		["What", (c) => KINDS.get(c.stage)],
+		["Last", (c) => when(c.last * 1000)],
+		["Times", (c) => String(c.rounds), true],
+		["Nodes", (c) => String(c.nodes), true],
+		["Bytes", (c) => size(c.bytes), true],
+		["Took", (c) => seconds(c.job_s), true],
+		["Rate", (c) => size(c.rate) + "/s", true],
+		["Max/Median", (c) => make("span", c.max_median.toFixed(2), c.stragglers ? "slow" : ""), true],
+		["Slowest node", (c) => nodeLink(c.slowest, c.stragglers)],
+		["Waited", (c) => share(c.wait_s, c.run_s), true],
+		["Most for", mostWait],
+	], rows));
+	if (often.length)
+		part(view, "Nodes that were slow, the most often first", firstRows([
+			["Node", (n) => nodeLink(n.node, true)],
+			["Slowest in loads of", (n) => String(n.load), true],
+			["In saves of", (n) => String(n.save), true],
+			["Max/Median at worst", (n) => n.worst.toFixed(2), true],
+		], often));
+	return view;
+}
+
+// Rounds as columns, one after the other: up to the slowest node, and in it the median.
+function roundsChart(rounds, colour) {
+	const shown = rounds.slice(-CHART_MOST);
+	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
+	const most = Math.max(...shown.map((r) => r.max_s), 0.001);
+	const wide = 1000 / shown.length;
+	const ends = make("p", undefined, "ends");
+
+	svg.setAttribute("aria-label", shown.length + " times: the median node up to " +
+		seconds(Math.max(...shown.map((r) => r.median_s))) + ", the slowest node up to " +
+		seconds(most) + "; the table has the figures");
+	shown.forEach((r, i) => {
+		const column = svg.appendChild(draw("g", {}));
+		const bar = (of, name) => column.appendChild(draw("rect", { x: i * wide + wide * 0.1,
+			y: 200 - 195 * of / most, width: wide * 0.8, height: 195 * of / most, class: name }));
+
+		bar(r.max_s, "line");
+		bar(r.median_s, colour);
+		column.appendChild(draw("title", {})).textContent = when(r.begin_ms) + ": median node " +
+			seconds(r.median_s) + ", slowest " + r.slowest + " " + seconds(r.max_s);
+	});
+	ends.append(make("span", when(shown[0].begin_ms)), make("span", "highest: " + seconds(most)),
+		make("span", when(shown[shown.length - 1].begin_ms)));
+	return [legend(new Map([["median node", colour], ["slowest node", "line"]])), svg, ends];
+}
+
+function waitsBar(c) {
+	const grid = make("div", undefined, "gantt");
+	const sum = [...WAITS.keys()].reduce((n, w) => n + c[w + "_s"], 0);
+	const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
+	const said = [];
+	let at = 0;
+
+	for (const [w, colour] of WAITS) {
+		const wide = 1000 * c[w + "_s"] / sum;
+		const rect = svg.appendChild(draw("rect", { x: at, width: wide, height: 14, class: colour }));
+
+		said.push(w + " " + share(c[w + "_s"], sum));
+		rect.appendChild(draw("title", {})).textContent = said[said.length - 1];
+		at += wide;
+	}
+	svg.setAttribute("aria-label", said.join(", "));
+	grid.append(make("span", "all requests", "name"), make("span", sum < 7200 ? seconds(sum) : hours(sum / 3600), "number"), svg);
+	return [make("h3", "What requests to the store waited for: " + said.join(", ")),
+		legend(WAITS), grid];
+}
+
+// The slowest nodes as bars, with a mark where the median node is.
+function slowBars(c, colour) {
+	const grid = make("div", undefined, "gantt");
+	const most = Math.max(c.node.max_s, 0.001);
+
+	for (const n of c.nodes.slice(0, SLOW_BARS)) {
+		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+		const name = make("span", undefined, "name");
+
+		name.append(nodeLink(n.node, n.straggler));
+		svg.append(draw("rect", { y: 1, width: 1000 * n.duration_s / most, height: 12, class: colour }),
+			draw("rect", { x: Math.min(997, 1000 * c.node.median_s / most), width: 3, height: 14, class: "mark" }));
+		grid.append(name, make("span", seconds(n.duration_s), "number"), svg);
+	}
+	return grid;
+}
+
+function kindPart(view, c) {
+	const what = KINDS.get(c.stage);
+	const colour = what === "load" ? "c0" : "c2";
+	const facts = [
+		["Bytes", size(c.bytes)],
+		["Times", String(c.rounds_all)],
+		["Took, in all", seconds(c.job_s)],
+		["Rate", size(c.rate) + "/s"],
+		["Nodes", String(c.nodes_all)],
+		["Median node", seconds(c.node.median_s)],
+		["Slowest node", seconds(c.node.max_s)],
+		["Max/Median", c.node.max_median.toFixed(2)],
+		["Programs waited", share(c.wait_s, c.run_s)],
+		["Stragglers", make("span", String(c.stragglers), c.stragglers ? "slow" : "")],
+	];
+	const less = (all, shown, name) => (all > shown.length ? " (" + shown.length + " of " + all + " " + name + ")" : "");
+
+	if (c.open)
+		facts.push(["No end", make("span", String(c.open), "slow")]);
+	part(view, what === "load" ? "Loads" : "Saves", factsOf(facts));
+	if (c.queue_s + c.storage_s + c.network_s > 0)
+		view.append(...waitsBar(c));
+	view.append(make("h3", "Nodes, the slowest first; the mark is the median node's" + less(c.nodes_all, c.nodes, "nodes")),
+		slowBars(c, colour), firstRows([
+			["Node", (n) => nodeLink(n.node, n.straggler)],
+			["Took", (n) => seconds(n.duration_s), true],
+			["By the median", (n) => (c.node.median_s ? (n.duration_s / c.node.median_s).toFixed(2) : "-"), true],
+			["Bytes", (n) => size(n.bytes), true],
+			["Rate", (n) => size(n.rate) + "/s", true],
+			["Times", (n) => String(n.runs), true],
+			["Waited", (n) => share(n.wait_s, n.run_s), true],
+			["Queue", (n) => seconds(n.queue_s), true],
+			["Storage", (n) => seconds(n.storage_s), true],
+			["Network", (n) => seconds(n.network_s), true],
+			["No end", (n) => String(n.open), true],
+		], c.nodes));
+	view.append(make("h3", "Each time" + less(c.rounds_all, c.rounds, "times")),
+		...(c.rounds.length > 1 ? roundsChart(c.rounds, colour) : []), firstRows([
+			["Begin", (r) => when(r.begin_ms)],
+			["Took", (r) => seconds(r.job_s), true],
+			["Nodes", (r) => String(r.nodes), true],
+			["Bytes", (r) => size(r.bytes), true],
+			["Rate", (r) => size(r.rate) + "/s", true],
+			["Median node", (r) => seconds(r.median_s), true],
+			["Max/Median", (r) => r.max_median.toFixed(2), true],
+			["Slowest node", (r) => nodeLink(r.slowest)],
+			["Its time", (r) => seconds(r.max_s), true],
+			["Waited", (r) => share(r.wait_s, r.run_s), true],
+			["Most for", mostWait],
+			["No end", (r) => String(r.open), true],
+		], c.rounds.slice().reverse()));
+}
+
+function checkpointView(found) {
+	const view = make("section");
+	const links = make("p", when(found.begin_ms) + " ");
+
+	view.append(make("h2", "Checkpoints of " + found.job + ", attempt " + found.attempt), links);
+	links.append(link("its start", "start/" + found.id), " ",
+		link("checkpoints of this job", "checkpoints/job/" + found.job));
+	if (!found.checkpoints.length)
+		view.append(make("p", "No node said that it loaded or saved: bootseer ckpt mount with BOOTSEER_JOB."));
+	if (found.left_out)
+		view.append(make("p", found.left_out + " events are left out: there are too many."));
+	for (const c of found.checkpoints)
+		kindPart(view, c);
+	return view;
+}
+
+async function daysView(days) {
+	return checkpointsView(await ask("/v1/checkpoints?limit=1000&days=" + days),
+		days === 1 ? "Checkpoints of a day" : "Checkpoints of " + days + " days", days);
+}
+
 // --------------------------------------------------------------------- views
 
 const views = [
@@ -638,6 +892,13 @@ const views = [
 	[/^#node\/([A-Za-z0-9._-]{1,255})$/, async (node) => nodeView(await ask("/v1/nodes/" + node))],
 	[/^#nodes$/, async () => nodesView(await ask("/v1/nodes"))],
 	[/^#swarm\/(sha256:[0-9a-f]{64})$/, async (d) => swarmView(await ask("/v1/swarms/" + d), d)],
+	[/^#checkpoints\/([0-9]{1,18})$/, async (id) =>
+		checkpointView(await ask("/v1/starts/" + id + "/checkpoints?limit=1000"))],
+	[/^#checkpoints\/days\/([0-9]{1,3})$/, async (days) => daysView(Number(days))],
+	[/^#checkpoints\/job\/([A-Za-z0-9._:/@+-]{1,128})$/, async (job) => checkpointsView(
+		await ask("/v1/checkpoints?limit=1000&days=400&job=" + encodeURIComponent(job)),
+		"Checkpoints of " + job)],
+	[/^#checkpoints$/, async () => daysView(30)],
 	[/^#peers$/, async () => peersView(await ask("/v1/swarms"))],
 	[/^#trends$/, async () => trendView("Trends of 90 days", ...await Promise.all(
 		["day", "image", "label"].map((by) => ask("/v1/trends?days=90&by=" + by))))],

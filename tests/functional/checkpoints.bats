@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What bootseer-registry tells of loads and saves of checkpoints.
+# What bootseer-registry and its page tell of loads and saves of checkpoints.
 
 bats_require_minimum_version 1.5.0
 load ../noise.bash
@@ -217,4 +217,41 @@ d.commit()' "${DB#sqlite:}"
 	jq -e '[.checkpoints[] | [.stage, .bytes, .runs, .open, .nodes[0].node]] ==
 		[["ckpt.load", 3000000, 1, 0, "n1"], ["ckpt.save", 3000000, 1, 0, "n1"]] and
 		all(.checkpoints[]; .run_s >= .wait_s and .rate > 0)' "$O"
+}
+
+@test "a browser shows what starts loaded and saved, and one with its nodes and times" {
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	BEGIN=$(($(date +%s) - 1800))
+	a_job | send_job team/j
+	sum_again 2
+	browse "$U/#checkpoints" >"$W/list"
+	grep -q '<a href="#checkpoints" aria-current="">Checkpoints</a>' "$W/list"
+	[ "$(grep -o '<a href="#checkpoints/1">team/j</a></td><td>[a-z]*' "$W/list" |
+		sed 's/.*>//' | paste -sd ' ')" = 'save load' ]
+	grep -q '<td class="number">24.0 GB</td>.*<td class="number">400 MB/s</td>' "$W/list"
+	grep -q '<a href="#node/n3" class="slow">n3</a>' "$W/list"
+	grep -q '<td>storage 82 %</td>' "$W/list"
+	browse "$U/#checkpoints/days/7" >"$W/week"
+	grep -q '<a href="#checkpoints/days/7" aria-current="" aria-label="7 days">7</a>' "$W/week"
+	grep -q '<a href="#checkpoints/1">' "$W/week"
+	browse "$U/#checkpoints/job/team/j" >"$W/job"
+	grep -q '<h2>Checkpoints of team/j</h2>' "$W/job"
+	grep -q '<a href="#checkpoints/1">' "$W/job"
+
+	browse "$U/#checkpoints/1" >"$W/one"
+	grep -q '<h2>Checkpoints of team/j, attempt 0</h2>' "$W/one"
+	grep -q '<a href="#start/1">its start</a>' "$W/one"
+	grep -q 'aria-label="queue 2 %, storage 82 %, network 16 %"' "$W/one"
+	# Six nodes of each as bars with the median's mark; two saves as columns.
+	[ "$(grep -o '<rect [^>]*class="mark"' "$W/one" | wc -l)" = 12 ]
+	[ "$(grep -o '<g><rect ' "$W/one" | wc -l)" = 2 ]
+	grep -q 'aria-label="2 times: the median node up to 5.0 s, the slowest node up to 45.0 s;' \
+		"$W/one"
+	grep -q '<dt>No end</dt><dd><span class="slow">1</span></dd>' "$W/one"
+	browse "$U/#start/1" >"$W/start"
+	grep -q '<a href="#checkpoints/1">checkpoints</a>' "$W/start"
+	browse "$U/#checkpoints/99" >"$W/none"
+	grep -q 'there is no such start' "$W/none"
+	run ! grep -i 'content security policy' "$W/chromium.err"
 }

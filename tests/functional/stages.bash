@@ -36,3 +36,10 @@ teardown()
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || ! compgen -G "$W/log.*" >/dev/null ||
 		sed 's/^/# /' "$W"/log.* >&3
 }
+
+# The page as a browser has it when all requests are answered.
+browse() { # ADDRESS
+	chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+		--user-data-dir="$W/chromium" --virtual-time-budget=20000 \
+		--dump-dom "$1" 2>"$W/chromium.err"
+}

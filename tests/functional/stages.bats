@@ -444,13 +444,6 @@ EOF
 	done
 }
 
-# The page as a browser has it when all requests are answered.
-browse() { # ADDRESS
-	chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
-		--user-data-dir="$W/chromium" --virtual-time-budget=20000 \
-		--dump-dom "$1" 2>"$W/chromium.err"
-}
-
 @test "a browser shows starts, and one with its nodes, stages and stragglers" {
 	DB=sqlite:$W/registry.db
 	service
@@ -472,7 +465,7 @@ browse() { # ADDRESS
 	pair=$(grep -oE '#compare/[0-9]+/[0-9]+' "$W/job")
 	browse "$U/$pair" >"$W/compare"
 	grep -q '<td class="number">72.0 s</td>' "$W/compare"
-	for view in trends nodes peers; do
+	for view in trends nodes checkpoints peers; do
 		browse "$U/#$view" >"$W/$view"
 		grep -q "<a href=\"#$view\" aria-current" "$W/$view"
 		grep -qE '<p>(No|Nobody) ' "$W/$view"
