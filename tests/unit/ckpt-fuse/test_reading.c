@@ -56,8 +56,8 @@ static bool is_lent(uint64_t off)
 Test(reading, goes_on_where_others_left_a_rest_of_each_block)
 {
 	/* So far from one another that nobody seems to read forward. */
-	for (size_t i = 0; i < 2 * PLACES; i++)
-		cr_expect(is_lent(MIB + i % PLACES * 5 * MIB), "%zu", i);
+	for (size_t i = 0; i < PLACES; i++)
+		cr_expect(is_lent(MIB + i * 5 * MIB), "%zu", i);
 	cr_expect_leq(budget.ahead, 3 * MIB);
 }
 
