@@ -156,7 +156,7 @@ static int conclude(const struct sum *s, struct error *err)
 		progress_format_count(s->open, "node", count);
 		return error_set(err, ETIMEDOUT,
 				 "%s not over within --timeout: does bootseerd "
-				 "run there, with this --trace-service?",
+				 "run there, with this --service?",
 				 count);
 	}
 	if (s->failed) {

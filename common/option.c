@@ -43,9 +43,13 @@ option_find_retired(const struct option_program *prog, const char *key,
 
 void option_warn_retired(const struct option_retired *r, const char *where)
 {
-	log_warning("options",
-		    "%s '%s' is no more, and is ignored: %s. Remove it", where,
-		    r->key, r->why);
+	if (r->now)
+		log_warning("options", "%s '%s' is '%s' now: rename it", where,
+			    r->key, r->now);
+	else
+		log_warning("options",
+			    "%s '%s' is no more, and is ignored: %s. Remove it",
+			    where, r->key, r->why);
 }
 
 static const struct option_spec *find_letter(const struct option_spec *options,
@@ -113,9 +117,11 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 	const char *text = eq ? eq + 1 : NULL;
 	int rc;
 
-	if (r) {
-		if (s->seen_file)
-			option_warn_retired(r, "option");
+	if (r && s->seen_file)
+		option_warn_retired(r, "option");
+	if (r && r->now)
+		o = option_find(s->prog->options, r->now, strlen(r->now));
+	else if (r) {
 		return text || r->is_switch
 			       ? 0
 			       : next_value(s, s->argv[s->i], &text, err);
@@ -212,7 +218,10 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 					strlen(arg + 2));
 		if (arg[1] == '-')
 			r = option_find_retired(prog, arg + 2, strlen(arg + 2));
-		if (((r && !r->is_switch) || (o && o->type != OPTION_BOOL)) &&
+		if (r && r->now)
+			o = option_find(prog->options, r->now, strlen(r->now));
+		if (((r && !r->now && !r->is_switch) ||
+		     (o && o->type != OPTION_BOOL)) &&
 		    i + 1 < argc)
 			argv[n_opt++] = argv[++i];
 	}

@@ -39,11 +39,15 @@ struct option_spec {
 };
 
 /* An option that was one, and is none any more: it is ignored, with a warning, so that
- * who upgrades a program need not change its configuration first. */
+ * who upgrades a program need not change its configuration first.  Or it has another name:
+ * its value is taken, but for a switch that is off in a file, since another old name may
+ * have turned the new one on. */
 struct option_retired {
 	const char *key;
 	const char *why; /* "16 transfers serve all links that were measured" */
-	bool is_switch;  /* without a value on the command line: "--key" */
+	const char *
+		now; /* its name now, which its value is for; NULL: it has none */
+	bool is_switch; /* without a value on the command line: "--key" */
 };
 
 /* A program (or one subcommand of it) as --help shows it. */

@@ -74,7 +74,11 @@ static int set_all(const struct option_program *prog, void *cfg,
 					"configuration '%s': line %u: key",
 					path, line);
 			option_warn_retired(r, rc < 0 ? "key" : where.data);
-			continue;
+			if (!r->now ||
+			    (config_setting_type(value) == CONFIG_TYPE_BOOL &&
+			     !config_setting_get_bool(value)))
+				continue;
+			o = option_find(prog->options, r->now, strlen(r->now));
 		}
 		if (o && o->no_file)
 			return error_set(

@@ -106,7 +106,7 @@ static const struct {
 	{ 400, EINVAL, "" },
 	{ 401, EACCES,
 	  "; give a token that the service knows (--token-file; "
-	  "bootseerd.conf: trace-token-file)" },
+	  "bootseerd.conf: service-token-file)" },
 	{ 403, EACCES, "; the token does not allow it" },
 	{ 404, ENOENT, "" },
 	{ 408, ETIMEDOUT, "" },
@@ -250,9 +250,9 @@ int service_client_check_node(const char *node, struct error *err)
 static const struct http_cures cures = {
 	.plain = "give its URL as http://",
 	.tls = "give its URL as https://",
-	.ca = "name the authority's file: --ca-file, or trace-ca-file in "
+	.ca = "name the authority's file: --ca-file, or service-ca-file in "
 	      "bootseerd.conf",
-	.ca_file = "--ca-file (bootseerd.conf: trace-ca-file)",
+	.ca_file = "--ca-file (bootseerd.conf: service-ca-file)",
 	.proxy = HTTP_CURE_PROXY,
 };
 

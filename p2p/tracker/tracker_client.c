@@ -45,9 +45,10 @@ struct tracker_client {
 
 /* What mends a call to a tracker is an option of bootseerd. */
 static const struct http_cures cures = {
-	.plain = "give its URL as http:// (--p2p-tracker)",
-	.tls = "give its URL as https:// (--p2p-tracker)",
-	.ca = "name the authority's file: --p2p-tracker-ca-file",
+	.plain = "give its URL as http:// (--service, --p2p-tracker)",
+	.tls = "give its URL as https:// (--service, --p2p-tracker)",
+	.ca = "name the authority's file: --service-ca-file, or "
+	      "--p2p-tracker-ca-file of a --p2p-tracker",
 	.ca_file = "--p2p-tracker-ca-file",
 };
 
@@ -330,10 +331,12 @@ static const struct verdict {
 	{ 200, 0, OUTCOME_DONE, OUTCOME_OWN, "", false },
 	{ 400, EINVAL, OUTCOME_DOUBT, OUTCOME_OWN, "", false },
 	{ 401, EACCES, OUTCOME_REFUSED, OUTCOME_REFUSED,
-	  "put one that its --tokens has into the file of --p2p-token-file",
+	  "put one that its --tokens has into the file of --service-token-file, "
+	  "or --p2p-token-file of a --p2p-tracker",
 	  true },
 	{ 403, EACCES, OUTCOME_REFUSED, OUTCOME_OWN,
-	  "wanted in --p2p-token-file is one with read,write, for this node",
+	  "wanted in --service-token-file, or --p2p-token-file of a "
+	  "--p2p-tracker, is one with read,write, for this node",
 	  false },
 	{ 404, ECONNREFUSED, OUTCOME_STRANGER, OUTCOME_STRANGER, NO_TRACKER,
 	  true },

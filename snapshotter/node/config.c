@@ -154,40 +154,44 @@ static const struct option_spec options[] = {
 	  .arg = "TIME",
 	  .help = "A start is watched for so long when nothing says that it "
 		  "is ready." },
-	{ .key = "trace-service",
+	{ .key = "service",
 	  .type = OPTION_STRING,
-	  .offset = AT(trace_service),
+	  .offset = AT(service),
 	  .arg = "URL",
-	  .help = "bootseer-registry, which merges the recordings of all "
-		  "nodes." },
-	{ .key = "trace-token-file",
+	  .help = "bootseer-registry, which merges the recordings of all nodes, "
+		  "has orders for them and revoked keys, and tells them of each "
+		  "other (--p2p-listen)." },
+	{ .key = "service-token-file",
 	  .type = OPTION_FILE,
-	  .offset = AT(trace_token_file),
+	  .offset = AT(service_token_file),
 	  .arg = "FILE",
-	  .help = "Bearer token for --trace-service." },
-	{ .key = "trace-ca-file",
+	  .help = "Bearer token for --service, with the roles read and write "
+		  "there." },
+	{ .key = "service-ca-file",
 	  .type = OPTION_FILE,
-	  .offset = AT(trace_ca_file),
+	  .offset = AT(service_ca_file),
 	  .arg = "FILE",
-	  .help = "Certificates that --trace-service is trusted by, PEM." },
-	{ .key = "trace-plain-http",
+	  .help = "Certificates that --service is trusted by, PEM." },
+	{ .key = "service-plain-http",
 	  .type = OPTION_BOOL,
-	  .offset = AT(trace_plain_http),
+	  .offset = AT(service_plain_http),
 	  .def = "no",
-	  .help = "Send the token to a --trace-service of http:// too, on "
-		  "whatever machine that is." },
+	  .help = "Send tokens, and the registry credentials that "
+		  "--p2p-capability-keys needs, to a --service or --p2p-tracker "
+		  "of http:// on another machine: who listens on the way has "
+		  "them." },
 	{ .key = "trust-revoked-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(trust_revoked_file),
 	  .arg = "FILE",
 	  .help = "Believe no image that one of these keys signed, by their "
-		  "ids, one a line; besides those that --trace-service or a "
+		  "ids, one a line; besides those that --service or a "
 		  "--p2p-tracker has revoked." },
 	{ .key = "preheat",
 	  .type = OPTION_BOOL,
 	  .offset = AT(preheat),
 	  .def = "yes",
-	  .help = "Fetch the images that --trace-service orders before they "
+	  .help = "Fetch the images that --service orders before they "
 		  "start here." },
 	{ .key = "trace-oci",
 	  .type = OPTION_ENUM,
@@ -201,7 +205,7 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .offset = AT(node_name),
 	  .arg = "NAME",
-	  .help = "What --trace-service, trackers and other nodes know this "
+	  .help = "What --service, trackers and other nodes know this "
 		  "node as: no two have the same, and its certificate says it "
 		  "(--p2p-cert-file); the machine's name else." },
 	{ .key = "p2p-listen",
@@ -224,25 +228,19 @@ static const struct option_spec options[] = {
 	  .arg = "URL",
 	  .help = "bootseer-registry, which tells nodes of each other, with "
 		  "its port and without a path: https://HOST:9730; several "
-		  "share the images." },
+		  "share the images.  --service without it." },
 	{ .key = "p2p-token-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_token_file),
 	  .arg = "FILE",
-	  .help = "Bearer token for --p2p-tracker, with the roles read and "
-		  "write there." },
+	  .help = "Bearer token for a --p2p-tracker that is named, with the "
+		  "roles read and write there." },
 	{ .key = "p2p-tracker-ca-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_tracker_ca_file),
 	  .arg = "FILE",
-	  .help = "Certificates that --p2p-tracker is trusted by, PEM." },
-	{ .key = "p2p-tracker-plain-http",
-	  .type = OPTION_BOOL,
-	  .offset = AT(p2p_tracker_plain_http),
-	  .def = "no",
-	  .help = "Send --p2p-token-file, and the registry credentials that "
-		  "--p2p-capability-keys needs, to an http:// tracker on "
-		  "another machine: who listens on the way has them." },
+	  .help = "Certificates that a --p2p-tracker that is named is trusted "
+		  "by, PEM." },
 	{ .key = "p2p-security",
 	  .type = OPTION_ENUM,
 	  .offset = AT(p2p_security),
@@ -263,7 +261,7 @@ static const struct option_spec options[] = {
 	  .arg = "FILE",
 	  .help = "This node's certificate, for the name "
 		  "URI:bootseer://node/NAME, PEM; trackers and "
-		  "--trace-service see it too." },
+		  "--service see it too." },
 	{ .key = "p2p-key-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(p2p_key_file),
@@ -462,19 +460,18 @@ int node_config_check(const struct node_config *c, struct error *err)
 	rc = fs_check_parent(c->run, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--run");
-	if (c->trace_service && !url_is_http(c->trace_service))
+	if (c->service && !url_is_http(c->service))
 		return error_set(err, EINVAL,
-				 "--trace-service '%s' is no http:// or "
+				 "--service '%s' is no http:// or "
 				 "https:// URL",
-				 c->trace_service);
-	if (c->trace_service && c->trace_token_file && !c->trace_plain_http &&
-	    !url_is_secret(c->trace_service) &&
-	    !url_is_loopback(c->trace_service))
+				 c->service);
+	if (c->service && c->service_token_file && !c->service_plain_http &&
+	    !url_is_secret(c->service) && !url_is_loopback(c->service))
 		return error_set(err, EINVAL,
-				 "--trace-service '%s' would get "
-				 "--trace-token-file in the clear: say "
-				 "https://, or --trace-plain-http",
-				 c->trace_service);
+				 "--service '%s' would get "
+				 "--service-token-file in the clear: say "
+				 "https://, or --service-plain-http",
+				 c->service);
 	if (c->metrics &&
 	    listen_address_parse("--metrics", c->metrics, &addr, &len, err) < 0)
 		return -EINVAL;
@@ -511,10 +508,10 @@ struct service_client_config node_config_service(const struct node_config *c,
 						 uint32_t timeout_ms)
 {
 	return (struct service_client_config){
-		.url = c->trace_service,
-		.token_file = c->trace_token_file,
-		.ca_file = c->trace_ca_file,
-		.plain_token = c->trace_plain_http,
+		.url = c->service,
+		.token_file = c->service_token_file,
+		.ca_file = c->service_ca_file,
+		.plain_token = c->service_plain_http,
 		.cert_file = c->p2p_cert_file,
 		.key_file = c->p2p_key_file,
 		.timeout_ms = timeout_ms,

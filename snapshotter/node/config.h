@@ -22,17 +22,16 @@ struct node_config {
 	uint64_t cold_rate;        /* bytes a second; 0 no limit */
 	char *record;              /* "auto", "always", "off" */
 	int64_t record_window;     /* ns */
-	char *trace_service, *trace_token_file, *trace_ca_file;
-	bool trace_plain_http;
+	char *service, *service_token_file, *service_ca_file;
+	bool service_plain_http;
 	char *trust_revoked_file; /* NULL: none */
 	bool preheat;
 	char *trace_oci;     /* "no", "read", "push" */
 	char *node_name;     /* NULL: the machine's */
 	char *p2p_listen;    /* "address:port"; NULL: no peers */
 	char *p2p_advertise; /* NULL: what is listened on */
-	char **p2p_trackers; /* URLs */
+	char **p2p_trackers; /* URLs; see node_config_complete() */
 	char *p2p_token_file, *p2p_tracker_ca_file;
-	bool p2p_tracker_plain_http;
 	char *p2p_security; /* "tls", "signed", "open" */
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
 	char *p2p_rights; /* "capability", "cluster" */
@@ -58,6 +57,11 @@ struct node_config {
 extern const struct option_program node_program;
 extern const struct option_retired node_options_retired[];
 
+/* What options say by being left out: with --p2p-listen and no --p2p-tracker the tracker
+ * is --service, with its token and its authority.  To be called once, before the
+ * check.  -ENOMEM. */
+int node_config_complete(struct node_config *c, struct error *err) MUST_CHECK;
+
 /* What one option alone cannot know.  -EINVAL. */
 int node_config_check(const struct node_config *c,
 		      struct error *err) MUST_CHECK;
@@ -65,7 +69,7 @@ int node_config_check(const struct node_config *c,
 int node_config_check_p2p(const struct node_config *c,
 			  struct error *err) MUST_CHECK;
 
-/* The --trace-service, for service_client_new(); borrows from `c`.  Its address is
+/* The --service, for service_client_new(); borrows from `c`.  Its address is
  * NULL when there is none. */
 struct service_client_config node_config_service(const struct node_config *c,
 						 uint32_t timeout_ms);

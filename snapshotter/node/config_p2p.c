@@ -1,11 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What options of peers must have in common. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "net/url.h"
 #include "p2p/p2p.h"
 #include "snapshotter/node/config.h"
+
+static int copy_text(const char *text, char **ret, struct error *err)
+{
+	if (text && !*ret)
+		*ret = strdup(text);
+	return text && !*ret ? error_nomem(err) : 0;
+}
+
+int node_config_complete(struct node_config *c, struct error *err)
+{
+	int rc;
+
+	/* A service behind a path of its own is no tracker. */
+	if (!c->p2p_listen || (c->p2p_trackers && c->p2p_trackers[0]) ||
+	    !c->service || !url_is_http(c->service) ||
+	    !url_is_origin(c->service))
+		return 0;
+	free(c->p2p_trackers);
+	c->p2p_trackers = calloc(2, sizeof(*c->p2p_trackers));
+	if (!c->p2p_trackers)
+		return error_nomem(err);
+	rc = copy_text(c->service, &c->p2p_trackers[0], err);
+	if (rc == 0)
+		rc = copy_text(c->service_token_file, &c->p2p_token_file, err);
+	if (rc == 0)
+		rc = copy_text(c->service_ca_file, &c->p2p_tracker_ca_file,
+			       err);
+	return rc;
+}
 
 static int check_trackers(const struct node_config *c, struct error *err)
 {
@@ -23,12 +53,12 @@ static int check_trackers(const struct node_config *c, struct error *err)
 					 "wanted, but scheme, host and port of "
 					 "bootseer-registry",
 					 *url);
-		if (is_secret && !c->p2p_tracker_plain_http &&
+		if (is_secret && !c->service_plain_http &&
 		    !p2p_tracker_is_private(*url))
 			return error_set(err, EINVAL,
 					 "--p2p-tracker '%s' would get %s in "
 					 "the clear: say https://, or "
-					 "--p2p-tracker-plain-http",
+					 "--service-plain-http",
 					 *url,
 					 c->p2p_token_file
 						 ? "--p2p-token-file"

@@ -599,6 +599,8 @@ int main(int argc, char **argv)
 		return parser_main();
 	rc = option_parse(&node_program, &cfg, argc, argv, &action, &operand,
 			  &err);
+	if (rc == 0)
+		rc = node_config_complete(&cfg, &err);
 	/* Also for --check-config. */
 	if (rc == 0 && cfg.root && cfg.run)
 		rc = node_config_check(&cfg, &err);

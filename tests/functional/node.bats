@@ -359,7 +359,7 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 }
 
 @test "a file that the configuration names and that is not there is told" {
-	for option in ca-file trace-token-file trace-ca-file; do
+	for option in ca-file service-token-file service-ca-file; do
 		run -2 "$bootseerd" --root "$T/root" --run "$T/run" \
 			"--$option" "$T/none" --check-config
 		[[ $output == *"'--$option': '$T/none': No such file"* ]]
@@ -459,7 +459,7 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 
 # The rows of docs/operations.md, each as `option` and why.
 retired_options() {
-	sed -n '/^### Options that are no more/,/^## /s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
+	sed -n '/^### Options that are no more/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
 		"$BATS_TEST_DIRNAME/../../docs/operations.md"
 }
 
@@ -479,6 +479,32 @@ retired_options() {
 	[ "$n" = 23 ]
 	run ! grep -qE "$(retired_options | sed 's/ .*//; s/^/--/; s/$/ /' | paste -sd'|')" \
 		<<<"$("$bootseerd" --help)"
+}
+
+@test "options that have another name are taken by the old one, with a warning" {
+	local old new value n=0
+
+	echo t >"$T/token"
+	while read -r old new; do
+		n=$((n + 1))
+		case $new in
+		*-file) value=$T/token ;;
+		*-http) value=true ;;
+		*) value=http://127.0.0.1:1 ;;
+		esac
+		if [ "$value" = true ]; then
+			echo "$old = true;"
+		else
+			echo "$old = \"$value\";"
+		fi >"$T/conf"
+		"$bootseerd" --config "$T/conf" --dump-config \
+			2>"$T/said" >"$T/dump"
+		grep -qF "line 1: key '$old' is '$new' now: rename it" "$T/said"
+		grep -qE "^$new = \"?$value\"?;" "$T/dump"
+		run ! grep -q "^$old = " "$T/dump"
+	done < <(sed -n '/^### Options that have/,/^## /s/^| `\(.*\)` | `\(.*\)` |$/\1 \2/p' \
+		"$BATS_TEST_DIRNAME/../../docs/operations.md")
+	[ "$n" = 5 ]
 }
 
 @test "an image without any block is mounted too" {
@@ -588,23 +614,23 @@ type_of() { findmnt -rno FSTYPE "$1"; } # MOUNT POINT
 
 	echo secret >"$T/token"
 	for at in http://192.0.2.1:9730 http://traces.internal http://127.0.0.1@h; do
-		run -2 "$bootseerd" --trace-service "$at" \
-			--trace-token-file "$T/token" --check-config
-		[[ $output == *"$at"*"in the clear"*--trace-plain-http* ]]
+		run -2 "$bootseerd" --service "$at" \
+			--service-token-file "$T/token" --check-config
+		[[ $output == *"$at"*"in the clear"*--service-plain-http* ]]
 		run ! "$bootseer" image prefetch --service "$at" --nodes all \
 			--token-file "$T/token" "$IMAGE"
 		[[ $output == *"$at"*https://* ]]
 	done
 	for at in http:// 'http://traces internal' traces.internal:9730; do
-		run -2 "$bootseerd" --trace-service "$at" --check-config
+		run -2 "$bootseerd" --service "$at" --check-config
 		[[ $output == *"'$at' is no http:// or https:// URL"* ]]
 	done
 	for at in http://127.0.0.1:1 'http://[::1]:1' https://traces.internal \
 		'http://[0:0:0:0:0:0:0:1]:1' HTTPS://traces.internal; do
-		"$bootseerd" --trace-service "$at" --trace-token-file "$T/token" \
+		"$bootseerd" --service "$at" --service-token-file "$T/token" \
 			--check-config
 	done
-	"$bootseerd" --trace-service http://192.0.2.1 --trace-plain-http \
-		--trace-token-file "$T/token" --check-config
-	"$bootseerd" --trace-service http://192.0.2.1 --check-config
+	"$bootseerd" --service http://192.0.2.1 --service-plain-http \
+		--service-token-file "$T/token" --check-config
+	"$bootseerd" --service http://192.0.2.1 --check-config
 }

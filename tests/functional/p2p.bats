@@ -57,6 +57,26 @@ teardown() {
 	done
 }
 
+@test "the service is the tracker where none is named, with its token" {
+	local service
+
+	token_allow read,write
+	token_show "$TOKEN"
+	tracker_start --tokens "$T/tokens"
+	service=$TRACKER TRACKER=
+	peer_start a --service "$service" --service-token-file "$T/token"
+	fetch_all a
+	[ "$(p2p a .totals.tracker)" = true ]
+	[ "$(p2p a '.trackers[0].url')" = "$service" ]
+	peer_start b --service "$service/" --service-token-file "$T/token"
+	fetch_all b
+	[ "$(origin_bytes b)" = 0 ]
+	# Named, it is that one, without the service's token.
+	peer_start c --service "$service" --service-token-file "$T/token" \
+		--p2p-tracker "$service"
+	wait_for grep -q '^warning p2p: tracker refuses .*401: ' "$T/c/log"
+}
+
 @test "a reader's blocks come from peers too" {
 	tracker_start
 	peer_start a
@@ -625,14 +645,14 @@ failed_reloads_are() {
 	: >"$T/token"
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token"
-	[[ $output == *"in the clear"*"https://"*"--p2p-tracker-plain-http"* ]]
+	[[ $output == *"in the clear"*"https://"*"--service-plain-http"* ]]
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-capability-keys "$T/token"
 	[[ $output == *"registry credentials"* ]]
 	echo secret >"$T/token"
 	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token" \
-		--p2p-tracker-plain-http --check-config
+		--service-plain-http --check-config
 }
 
 @test "that every node may have every image is said, and is no empty setting" {

@@ -28,7 +28,7 @@ start_node() { # NAME OPTION...
 	mkdir -p "$T/$name"
 	rm -f "$T/$name/log"
 	"$bootseerd" --root "$T/$name/root" --run "$T/$name/run" \
-		--node-name "$name" --trace-service "$U" --prefetch off \
+		--node-name "$name" --service "$U" --prefetch off \
 		--plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
 		--cache-quota 1G "$@" \
 		2>"$T/$name/log" 3>&- &
@@ -161,12 +161,12 @@ is_over() { # N
 	service_start --tls-cert "$T/server.pem" --tls-key "$T/server.key" \
 		--tls-client-ca "$T/ca.pem" --tokens "$T/tokens"
 	U=https${U#http}
-	start_node n1 --trace-ca-file "$T/ca.pem" --trace-token-file "$T/token" \
+	start_node n1 --service-ca-file "$T/ca.pem" --service-token-file "$T/token" \
 		--p2p-cert-file "$T/n1.pem" --p2p-key-file "$T/n1.key" \
 		--record always
 	# One that has the token and says that it is n1.
-	start_node other --trace-ca-file "$T/ca.pem" \
-		--trace-token-file "$T/token" --node-name n1 --record always
+	start_node other --service-ca-file "$T/ca.pem" \
+		--service-token-file "$T/token" --node-name n1 --record always
 	run -0 --separate-stderr preheat --token-file "$T/boss" \
 		--ca-file "$T/ca.pem" --nodes n1 --wait --timeout 60s
 	[[ $output == 'n1: done, '* ]]

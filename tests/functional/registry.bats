@@ -584,7 +584,7 @@ preheats()
 	# The command line names the keys that are of the trace service.
 	run -1 "$BOOTSEER_BUILD/cli/bootseer" trace ls --service "$U" \
 		"docker://h/app@$A"
-	[[ $output == *'--ca-file, or trace-ca-file in bootseerd.conf' ]]
+	[[ $output == *'--ca-file, or service-ca-file in bootseerd.conf' ]]
 	run -1 "$BOOTSEER_BUILD/cli/bootseer" trace ls \
 		--service "http${U#https}" "docker://h/app@$A"
 	[[ $output == *'give its URL as https://' ]]

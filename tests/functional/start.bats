@@ -312,7 +312,7 @@ default_key() { explain '[-1].workload' | grep '^default-'; }
 @test "a trace service that is down delays nothing and gets it later" {
 	local port
 
-	start_quiet --trace-service http://127.0.0.1:9
+	start_quiet --service http://127.0.0.1:9
 	mount_for_start
 	begin c1 >"$T/begin"
 	app "$FS"
@@ -324,7 +324,7 @@ default_key() { explain '[-1].workload' | grep '^default-'; }
 	node_stop
 	serve_traces
 	port=$(cat "$T/service.port")
-	start_quiet --trace-service "http://127.0.0.1:$port"
+	start_quiet --service "http://127.0.0.1:$port"
 	wait_for test -s "$T/service.got"
 	grep -q '^POST /v1/traces/sha256:' "$T/service.got"
 	wait_for spool_is_empty
@@ -367,7 +367,7 @@ s.serve_forever()' "$T" "${1:-0}" 3>&- &
 	leave_traces
 	serve_traces 0.5
 	ROOT=$T/two node_start \
-		--trace-service "http://127.0.0.1:$(cat "$T/service.port")"
+		--service "http://127.0.0.1:$(cat "$T/service.port")"
 	mount_for_start
 	begin c2 '"wait":"all"' >"$T/begin"
 	[ "$(jq -r .trace "$T/begin")" = own ]
@@ -431,7 +431,7 @@ metadata() {
 
 @test "a trace is looked for while the metadata is on its way" {
 	serve_traces
-	start_quiet --trace-service "http://127.0.0.1:$(cat "$T/service.port")"
+	start_quiet --service "http://127.0.0.1:$(cat "$T/service.port")"
 	# It does not come, and is no condition for the question.
 	fault status=404 "match=$(metadata)"
 	call image.prepare "{\"ref\":\"$IMAGE\"}" | jq -e .error
@@ -462,7 +462,7 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	local port
 
 	hanging_service
-	start_quiet --trace-service "http://127.0.0.1:$port"
+	start_quiet --service "http://127.0.0.1:$port"
 	mount_for_start
 	# For ever, if it waited for the answer.
 	begin c1 '"workload":"x"'
@@ -479,7 +479,7 @@ threading.Event().wait()' "$T/hang.port" 3>&- &
 	node_stop
 	hanging_service
 	# The mount asks nobody: the start is the first that meets the service.
-	start_quiet --trace-service "http://127.0.0.1:$port" --record always
+	start_quiet --service "http://127.0.0.1:$port" --record always
 	mount_for_start
 	[ "$(begin c3 '"workload":"z"' | jq -r .trace)" = own ]
 	umount_all

@@ -115,7 +115,7 @@ start_with_metrics() { # OPTION...
 	as boss -X PUT "$U$KEYS/$KEY"
 	[ "$code" = 200 ]
 	echo node >"$T/token"
-	start_with_metrics --trace-service "$U" --trace-token-file "$T/token"
+	start_with_metrics --service "$U" --service-token-file "$T/token"
 	wait_for counts 1
 	grep -q "$KEY" "$T/root/trust-revoked"
 	[ "$(stat -c %a "$T/root/trust-revoked")" = 600 ]
@@ -128,7 +128,7 @@ start_with_metrics() { # OPTION...
 	wait "$node_pid"
 
 	stop_all
-	start_with_metrics --trace-service "$U" --trace-token-file "$T/token"
+	start_with_metrics --service "$U" --service-token-file "$T/token"
 	counts 2
 	wait_for grep -q 'which keys are revoked is not told.*reason=' "$T/log"
 	# The operator's own list counts besides.
@@ -150,7 +150,7 @@ start_with_metrics() { # OPTION...
 	token node write >"$T/tokens"
 	service --tokens "$T/tokens"
 	echo node >"$T/token"
-	start_with_metrics --trace-service "$U" --trace-token-file "$T/token"
+	start_with_metrics --service "$U" --service-token-file "$T/token"
 	wait_for grep -q 'trust: which keys are revoked is not told.*403' "$T/log"
 	[ "$(metric trust_revoked_asked_seconds)" = 0 ]
 }
@@ -165,7 +165,7 @@ start_with_metrics() { # OPTION...
 	ask -X PUT "$U$KEYS/$KEY"
 	DB=sqlite:$T/second.db
 	service
-	start_with_metrics --trace-service "$first" --p2p-tracker "$U" \
+	start_with_metrics --service "$first" --p2p-tracker "$U" \
 		--p2p-listen 127.0.0.1:0 --p2p-security open
 	wait_for counts 1
 	ask -X PUT "$U$KEYS/${KEY/0/f}"
@@ -180,7 +180,7 @@ start_with_metrics() { # OPTION...
 	grep -q "$KEY" "$T/root/trust-revoked"
 	kill "$node_pid"
 	wait "$node_pid"
-	start_with_metrics --trace-service "$first" --p2p-tracker "$U" \
+	start_with_metrics --service "$first" --p2p-tracker "$U" \
 		--p2p-listen 127.0.0.1:0 --p2p-security open
 	wait_for grep -q 'which keys are revoked is not told' "$T/log"
 	counts 1
@@ -196,6 +196,6 @@ start_with_metrics() { # OPTION...
 	kill "$node_pid"
 	wait "$node_pid"
 	service --insecure-no-auth
-	start_with_metrics --trace-service "$U"
+	start_with_metrics --service "$U"
 	wait_for grep -q '^# Keys' "$T/root/trust-revoked"
 }

@@ -192,7 +192,7 @@ static void check_trust(struct node *n, json_t *list)
 	if (revoked.is_damaged || revoked.error[0])
 		doctor_add(
 			list, "revoked keys", false, DOCTOR_ADVICE,
-			"check that bootseer-registry runs, and --trace-service or "
+			"check that bootseer-registry runs, and --service or "
 			"--p2p-tracker here; what was revoked before holds; without "
 			"a service remove ROOT/trust-revoked when it is damaged",
 			"%s",
@@ -272,8 +272,8 @@ static void add_tracker(void *list, const char *url, const char *why)
 {
 	doctor_add(
 		list, "tracker", !*why, DOCTOR_ADVICE,
-		"check that it runs, and --p2p-tracker, --p2p-token-file and "
-		"--p2p-tracker-ca-file here; the registry is read meanwhile",
+		"check that it runs, and --service or --p2p-tracker here, with "
+		"the token and authority of it; the registry is read meanwhile",
 		"%s%s", *why ? why : url,
 		*why ? "" : " answers, and takes calls of this node");
 }

@@ -117,7 +117,7 @@ static int fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
 		.trackers = cfg->p2p_trackers,
 		.token_file = cfg->p2p_token_file,
 		.tracker_ca_file = cfg->p2p_tracker_ca_file,
-		.tracker_plain_http = cfg->p2p_tracker_plain_http,
+		.tracker_plain_http = cfg->service_plain_http,
 		.ca_file = open ? NULL : cfg->p2p_ca_file,
 		.cert_file = open ? NULL : cfg->p2p_cert_file,
 		.key_file = open ? NULL : cfg->p2p_key_file,
@@ -215,7 +215,8 @@ int image_swarms_open(struct node *n, struct error *err)
 		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
 	tell_doubts(n->cfg);
 	if (!n->cfg->p2p_trackers || !n->cfg->p2p_trackers[0])
-		log_warning("p2p", "no tracker is named (--p2p-tracker): "
+		log_warning("p2p", "no tracker is named (--service, or "
+				   "--p2p-tracker): "
 				   "nobody tells this node of others");
 	if (p2p_hides(&cfg))
 		log_warning("p2p",

@@ -341,10 +341,10 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 	const struct node_config *cfg = t->node->cfg;
 	char host[256] = "";
 	struct trace_service_config service = {
-		.url = cfg->trace_service,
-		.token_file = cfg->trace_token_file,
-		.ca_file = cfg->trace_ca_file,
-		.plain_token = cfg->trace_plain_http,
+		.url = cfg->service,
+		.token_file = cfg->service_token_file,
+		.ca_file = cfg->service_ca_file,
+		.plain_token = cfg->service_plain_http,
 		.cert_file = cfg->p2p_cert_file,
 		.key_file = cfg->p2p_key_file,
 		.node = cfg->node_name ? cfg->node_name : host,
@@ -360,13 +360,13 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 		return error_nomem(err);
 	}
 	rc = trace_folder_new(dir, NODE_TRACES_MAX, &t->folder, err);
-	if (rc == 0 && cfg->trace_service)
+	if (rc == 0 && cfg->service)
 		rc = trace_service_new(&service, &t->sender, err);
 	/* When it hangs there is time left to look elsewhere. */
 	service.timeout_ms = service.timeout_ms / 2;
-	if (rc == 0 && cfg->trace_service)
+	if (rc == 0 && cfg->service)
 		rc = trace_service_new(&service, &t->service, err);
-	if (rc == 0 && cfg->trace_service)
+	if (rc == 0 && cfg->service)
 		rc = trace_send_open_sink(t, SINK_SERVICE, err);
 	if (rc == 0 && strcmp(cfg->trace_oci, "push") == 0)
 		rc = trace_send_open_sink(t, SINK_OCI, err);

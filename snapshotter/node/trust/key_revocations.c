@@ -369,20 +369,23 @@ void key_revocations_config_of(const struct node_config *cfg,
 	*ret = (struct key_revocations_config){
 		.root = cfg->root, .file = cfg->trust_revoked_file
 	};
-	if (cfg->trace_service)
+	if (cfg->service)
 		s[ret->n_services++] = node_config_service(cfg, TIMEOUT_MS);
 	for (char *const *u = cfg->p2p_trackers;
-	     u && *u && ret->n_services < TRUST_REVOKED_SERVICES_MAX; u++)
+	     u && *u && ret->n_services < TRUST_REVOKED_SERVICES_MAX; u++) {
+		if (cfg->service && strcmp(cfg->service, *u) == 0)
+			continue;
 		s[ret->n_services++] = (struct service_client_config){
 			.url = *u,
 			.token_file = cfg->p2p_token_file,
 			.ca_file = cfg->p2p_tracker_ca_file,
-			.plain_token = cfg->p2p_tracker_plain_http,
+			.plain_token = cfg->service_plain_http,
 			.cert_file = cfg->p2p_cert_file,
 			.key_file = cfg->p2p_key_file,
 			.is_direct = true,
 			.timeout_ms = TIMEOUT_MS,
 		};
+	}
 }
 
 static int copy_config(struct key_revocations *t,

@@ -38,7 +38,7 @@ struct key_revocations_config {
 	int64_t interval_ns; /* between two questions; 0: a minute */
 };
 
-/* What bootseerd was told: --trace-service, then each --p2p-tracker.  Borrows from
+/* What bootseerd was told: --service, then each --p2p-tracker.  Borrows from
  * `cfg`. */
 void key_revocations_config_of(const struct node_config *cfg,
 			       struct key_revocations_config *ret);

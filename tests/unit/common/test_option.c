@@ -72,8 +72,15 @@ static const struct option_program prog = {
 	.options = options,
 	.min_args = 0,
 	.max_args = 2,
-	.retired = (const struct option_retired[]){ { "streams", "it is 8" },
-						    { 0 } },
+	.retired =
+		(const struct option_retired[]){
+			{ .key = "streams", .why = "it is 8" },
+			{ .key = "titled", .now = "name" },
+			{ .key = "violent", .now = "force" },
+			{ .key = "mute",
+			  .why = "it always is",
+			  .is_switch = true },
+			{ 0 } },
 };
 
 static int parse(struct config *cfg, struct error *err, int *args,
@@ -244,6 +251,28 @@ Test(option, one_that_is_no_more_is_ignored_with_its_value)
 				  "'prog --help'");
 	option_fini(options, &cfg);
 	unlink(path);
+}
+
+Test(option, one_that_has_another_name_is_taken_by_the_old_one)
+{
+	AUTO_FREE char *file = config_file("force = true;\nviolent = false;");
+	struct config cfg = { 0 };
+	struct error err = ERROR_INIT;
+	int args;
+
+	cr_assert_eq(PARSE(&cfg, &err, &args, "--titled", "x", "a", "--violent",
+			   "--mute", "b"),
+		     0, "%s", err.msg);
+	cr_expect_str_eq(cfg.name, "x");
+	cr_expect(cfg.force);
+	cr_expect_eq(args, 5, "a switch takes no word after it");
+	option_fini(options, &cfg);
+	cfg = (struct config){ 0 };
+	cr_assert_eq(PARSE(&cfg, &err, &args, "--config", file), 0, "%s",
+		     err.msg);
+	cr_expect(cfg.force, "an old name does not turn it off");
+	option_fini(options, &cfg);
+	unlink(file);
 }
 
 Test(option, a_dump_is_a_file_that_gives_the_same_configuration)
