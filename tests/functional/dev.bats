@@ -112,3 +112,17 @@ asked_for() {
 	run -1 grep -E '"name": "(test_|fake|p2p-sim)' \
 		<(meson introspect "$T/product" --targets)
 }
+
+@test "test builds nothing when lint fails, and says the sum" {
+	bare_machine
+	mkdir -p "$T/top/tests/lint"
+	cp "$TOP/dev" "$T/top/dev"
+	cp "$TOP/tests/tap-sum.awk" "$T/top/tests"
+	printf '#!/bin/sh\n%s\n' 'echo ok 1 - layers; echo not ok 2 - sizes' \
+		'echo 1..2; exit 1' >"$T/top/tests/lint/run"
+	chmod +x "$T/top/tests/lint/run"
+	run -1 "$T/top/dev" test
+	[[ $output == *"not ok 2 - sizes"* ]]
+	[ "${lines[-1]}" = '1 passed, 1 failed, 0 skipped' ]
+	run -1 grep -E '^(meson|ninja) ' "$CALLS"
+}
