@@ -146,10 +146,12 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 	const struct start_report *r = &f->report;
 	const struct start_lost *lost = &r->lost;
 	bool whole = !stage[0];
+	/* Nobody ended a stage: so that no row has fewer nodes than starts. */
+	uint64_t nodes = s->n ? s->n : 1;
 
 	return QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
 		     DB_INT(begin_s(f) / DAY_S), db_text(f->head.image),
-		     db_text(f->head.label), db_text(stage), DB_INT(s->n),
+		     db_text(f->head.label), db_text(stage), DB_INT(nodes),
 		     DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(job_ns)),
 		     DB_INT(sane_ms(s->max_ns)), DB_INT(slow),
 		     DB_INT(whole ? sane_sum_ms(lost->node_s, r->n_nodes) : 0),

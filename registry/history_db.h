@@ -13,7 +13,7 @@
 #define HISTORY_PAST 20  /* starts of a node that are looked back at */
 #define HISTORY_DAYS 400 /* rows of days are kept */
 #define HISTORY_DAY_ROWS \
-	10000 /* of one day; then those of the fewest nodes leave */
+	10000 /* of one day; then those of one node leave first */
 #define HISTORY_NODE_STARTS 2000  /* of one node; the oldest leave */
 #define HISTORY_QUIET_S 60        /* a start that is ready and silent is over */
 #define HISTORY_QUIET_OPEN_S 3600 /* one that never was */

@@ -762,12 +762,13 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			   "SELECT CAST(count(*) AS BIGINT) FROM start_day "
 			   "WHERE day = $1",
 			   "i" },
-	/* day, how many: those of the fewest nodes, as what is made up has */
+	/* day, how many: those whose starts had the fewest nodes beyond the first one each,
+	 * of which a node that makes starts up has none, however many it makes */
 	[SQL_DAY_TRIM] = { "trim a day",
 			   "DELETE FROM start_day WHERE day = $1 AND "
 			   "(" DAY_KEY ") IN (SELECT " DAY_KEY
 			   " FROM start_day WHERE day = $1 "
-			   "ORDER BY nodes, starts, 1 "
+			   "ORDER BY nodes - starts, starts, 1 "
 			   "LIMIT CAST($2 AS BIGINT))",
 			   "" },
 	/* since, image or '', label or '', at most */
