@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/text.h"
+
 #define LINE_MAX_BYTES 2048
 
 static const char *const names[] = {
@@ -51,10 +53,8 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
 	va_end(ap);
+	text_make_printable(line);
 	len = strlen(line);
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-			line[i] = '?';
 	line[len++] = '\n';
 	/* One write, so that lines of several threads never mix. */
 	if (write(STDERR_FILENO, line, len) < 0)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <unistd.h>
 
+#include "common/log.h"
 #include "common/text.h"
 
 TestSuite(text, .timeout = 120);
@@ -22,4 +24,20 @@ Test(text, nothing_in_a_printable_text_is_an_order_to_a_terminal)
 
 	text_make_printable(text);
 	cr_expect_str_eq(text, "a?[2J??? ??[m\xc2\xa0\xc3\x9b\xc2");
+}
+
+Test(text, nothing_in_a_log_line_is_an_order_to_a_terminal)
+{
+	char line[128] = "";
+	int ends[2], saved = dup(STDERR_FILENO);
+
+	cr_assert(saved >= 0 && pipe(ends) == 0);
+	cr_assert(dup2(ends[1], STDERR_FILENO) >= 0);
+	log_error("x", "a=\"\x1b[2J\n\xc2\x9b[m\xc3\x9b\"");
+	cr_assert(dup2(saved, STDERR_FILENO) >= 0);
+	cr_assert_gt(read(ends[0], line, sizeof(line) - 1), 0);
+	cr_expect_str_eq(line, "error x: a=\"?[2J???[m\xc3\x9b\"\n");
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+	(void)close(saved);
 }
