@@ -574,6 +574,96 @@ Test(rdma, a_peer_cannot_read_what_another_one_was_granted)
 	expect_nothing_left();
 }
 
+/* ---------------------------------------------------------- a hostile peer --- */
+
+static uint32_t lots = 1;
+static uint32_t lot(uint32_t n)
+{
+	lots = lots * 1664525u + 1013904223u;
+	return (lots >> 8) % n;
+}
+
+static struct rdma_msg before; /* that was told, of whatever attempt */
+
+/* One thing of it is another, or it is one that was told before. */
+static bool lie(struct side *s, struct rdma_msg *m)
+{
+	struct rdma_msg now = *m;
+
+	if (lot(3) == 0) {
+		*m = before;
+	} else if (lot(8) == 0) {
+		m->epoch = now.epoch + lot(3) - 1;
+	} else if (m->type == RDMA_GRANT) {
+		switch (lot(6)) {
+		case 0:
+			m->grant.len = 1 + lot(1u << 23);
+			break;
+		case 1:
+			m->grant.addr += lot(1u << 24);
+			break;
+		case 2:
+			m->grant.id -= lot(3);
+			break;
+		case 3:
+			m->grant.lease_ms = lot(2) * UINT32_MAX;
+			break;
+		case 4:
+			m->grant.stamp ^= lot(2);
+			break;
+		}
+	} else if (m->type == RDMA_DONE) {
+		m->done.id -= lot(3);
+		m->done.status = (enum rdma_done)lot(3);
+	} else if (m->type == RDMA_OFFER || m->type == RDMA_ACCEPT) {
+		m->end.qpn += lot(2);
+		m->end.rd_atomic = (uint8_t)(1 + lot(255));
+	}
+	if (lot(16) == 0 && before.type)
+		m->type = (enum rdma_type)(RDMA_OFFER + lot(2));
+	before = now;
+	return lot(8) != 0;
+}
+
+static bool a_moment(struct pair *p)
+{
+	return true;
+}
+
+Test(rdma, whatever_a_peer_says_harms_nobody)
+{
+	struct rdma_config a = config("a"), b = config("b");
+	unsigned int n_read = 0, n_up = 0;
+
+	a.times.ban = b.times.ban = a.times.retry = b.times.retry = 1;
+	for (unsigned int round = 0; round < 12; round++) {
+		struct pair *p = connected_as(a, b);
+		unsigned int n = 0;
+
+		memset(&before, 0, sizeof(before));
+		p->b.meddle = lie;
+		for (unsigned int k = 0; k < 40; k++) {
+			uint32_t len = 1 + lot(lot(8) ? 70000 : 2 * MIB - 8);
+
+			n += pair_send(&p->a, lot(4 * MIB), len);
+			n_read += pair_send(&p->b, lot(4 * MIB), len);
+			verbs_mock.is_held = lot(4) == 0;
+			cr_assert(pair_until(p, a_moment, SECONDS));
+			n_up += rdma_link_is_ready(p->a.l);
+			if (lot(2))
+				verbs_mock_release();
+		}
+		pair_disconnect(p);
+		/* Each has one outcome at most; the last ones none, since the
+		 * link is gone. */
+		cr_expect_leq(p->a.sent + p->a.fell_back, n);
+		pair_free(p);
+		expect_nothing_left();
+	}
+	cr_expect_gt(n_read, 0);
+	cr_expect_gt(n_up, 0);
+}
+
 Test(rdma, a_piece_read_after_its_lease_is_known_for_stale)
 {
 	struct rdma_config a = config("a");
