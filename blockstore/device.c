@@ -441,6 +441,9 @@ void device_get_stats(struct device *d, struct device_stats *ret)
 	(void)pthread_mutex_lock(&d->f->lock);
 	ret->fetches = d->fetches;
 	ret->fetched_bytes = d->fetched_bytes;
+	ret->waited_ns = d->waited_ns;
+	if (d->n_waits)
+		ret->waited_ns += clock_now_ns() - d->waits_since_ns;
 	(void)pthread_mutex_unlock(&d->f->lock);
 }
 

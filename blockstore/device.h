@@ -147,7 +147,8 @@ bool device_has_bytes(struct device *d, uint64_t off, size_t len);
 struct device_stats {
 	uint64_t reads, read_bytes, misses;
 	uint64_t fetches, fetched_bytes; /* requests and stored bytes */
-	uint64_t blocks;                 /* entries of the map */
+	int64_t waited_ns; /* in which some reader waited for a block */
+	uint64_t blocks;   /* entries of the map */
 	uint64_t errors;
 	struct error error; /* of the last read that failed */
 	int64_t error_at;   /* when, seconds since 1970; 0: none did */

@@ -41,8 +41,6 @@
 #define GUESSES 32 /* windows that are watched whether they help */
 
 struct fetch_host;
-struct pending;
-struct transfer;
 
 struct block_wait {
 	TAILQ_ENTRY(block_wait) link;
@@ -185,6 +183,8 @@ struct device {
 	atomic_uint width;
 	atomic_bool is_slow;
 	uint64_t fetches, fetched_bytes;
+	unsigned int n_waits; /* readers; since when there is one; and before */
+	int64_t waits_since_ns, waited_ns;
 	struct stream streams[STREAMS];
 	uint64_t stamp;
 	unsigned int next_guess; /* the oldest */

@@ -186,6 +186,8 @@ void pending_add(struct fetcher *f, struct pending *p)
 	p->dev->n_reads++;
 	if (!p->read)
 		return;
+	if (p->dev->n_waits++ == 0)
+		p->dev->waits_since_ns = clock_now_ns();
 	p->deadline_ns = clock_now_ns() + f->cfg.demand_timeout_ns;
 	/* All have the same time to live, so the tail is the place; only two
 	 * threads that raced for the lock may be a moment out of order. */
@@ -201,6 +203,8 @@ static void pending_end(struct fetcher *f, struct pending *p)
 
 	if (!p->has_expired)
 		TAILQ_REMOVE(&f->deadlines, p, by_deadline);
+	if (--dev->n_waits == 0)
+		dev->waited_ns += clock_now_ns() - dev->waits_since_ns;
 	(void)pthread_mutex_unlock(&f->lock);
 	if (p->rc < 0)
 		device_failed(dev, &p->err);

@@ -9,6 +9,7 @@
 
 #include "common/buf.h"
 #include "common/digest.h"
+#include "objects/oci_watch.h"
 #include "objects/source.h"
 
 #define OCI_MANIFEST_MAX (4u << 20) /* bytes; larger ones are refused */
@@ -38,19 +39,6 @@ int oci_ref_parse(const char *text, struct oci_ref *ret,
 void oci_ref_fini(struct oci_ref *r);
 /* The text form, owned by the caller; NULL when memory is short. */
 char *oci_ref_format(const struct oci_ref *r) MUST_CHECK;
-
-/*
- * Told of reads that wait for a registry which refuses, resets, or answers that it
- * cannot now; called by their threads.
- */
-struct oci_watch {
-	/* A read begins to wait for `host`; its first attempts failed for `why`. */
-	void (*waits)(struct oci_watch *w, const char *host,
-		      const struct error *why);
-	/* A read ended, well (`is_good`) or not; `waited`: waits() was called. */
-	void (*ended)(struct oci_watch *w, const char *host, bool waited,
-		      bool is_good);
-};
 
 struct http_cures;
 struct oci_config {

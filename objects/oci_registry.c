@@ -358,6 +358,22 @@ int registry_back_off(unsigned int n, const struct http_response *resp,
 	return 0;
 }
 
+int registry_wait(struct registry *r, unsigned int n,
+		  const struct registry_request *req,
+		  const struct http_response *resp)
+{
+	struct oci_watch *w = r->cfg.watch;
+	bool is_throttled = resp->status == 429 || retry_after_ms(resp) > 0;
+	int rc;
+
+	if (w)
+		w->backs_off(w, r->host, is_throttled, false);
+	rc = registry_back_off(n, resp, req->http.deadline_ns, req->http.pace);
+	if (w)
+		w->backs_off(w, r->host, is_throttled, true);
+	return rc;
+}
+
 static int attempt(struct registry *r, struct registry_request *req,
 		   struct http_response *resp, struct error *err)
 {
@@ -407,8 +423,7 @@ static int attempts(struct registry *r, struct registry_request *req,
 		if (rc == 0 && is_good(req, resp->status))
 			return 0;
 		if (n >= max || !registry_can_retry(rc, resp->status) ||
-		    registry_back_off(n, resp, req->http.deadline_ns,
-				      req->http.pace) < 0)
+		    registry_wait(r, n, req, resp) < 0)
 			break;
 	}
 	if (rc == 0)

@@ -67,6 +67,11 @@ bool registry_can_retry(int rc, long status);
 int registry_back_off(unsigned int n, const struct http_response *resp,
 		      int64_t deadline_ns, struct pace *pace) MUST_CHECK;
 
+/* The same for a request of `r`, and whoever watches the registry is told. */
+int registry_wait(struct registry *r, unsigned int n,
+		  const struct registry_request *req,
+		  const struct http_response *resp) MUST_CHECK;
+
 /* Write side and lists: contracts of struct oci_store_ops. */
 int registry_put_blob(struct oci_store *s, const struct digest *d,
 		      uint64_t size, int fd, struct oci_progress *p,

@@ -314,8 +314,7 @@ static int wait_for_registry(const struct blob_source *b, unsigned int n,
 		*waited = true;
 		watch->waits(watch, b->registry->host, err);
 	}
-	late = registry_back_off(n, resp, req->http.deadline_ns,
-				 req->http.pace);
+	late = registry_wait(b->registry, n, req, resp);
 	if (late == 0)
 		return 0;
 	return late == -ETIMEDOUT ? waited_in_vain(err) : rc;

@@ -38,11 +38,11 @@ start_all() { # [OPTION OF BOOTSEERD...]
 }
 
 said() { cat "$W/own/bootseerd.events"; }
-has_said() { grep -q "stage=image.start ev=begin .*job=$1 " "$W/own/bootseerd.events"; } # JOB
+has_said() { grep -q "stage=image.start ev=$2 .*job=$1 " "$W/own/bootseerd.events"; } # JOB EV
 
 # What was said goes to the service; the job's start is in $W/JOB then.
 heard() { # JOB
-	wait_until "$node_pid" has_said "$1"
+	wait_until "$node_pid" has_said "$1" end
 	"$follower" --service "$U" --node n1 --state "$W/state" --pods "$W/pods" \
 		--events "$W/own" --once 2>>"$W/follower.log"
 	"$bootseer" start show --service "$U" --json "$1" >"$W/start"
@@ -82,6 +82,7 @@ stages() { jq -c '[.nodes[0].runs[].stage] | unique' "$W/start"; }
 	pull_lazy lazy
 	start_job j1 BOOTSEER_ATTEMPT=2 RANK=3
 	heard j1
+	said | grep -E 'stage=image.start ev=end .*job=j1 .*miss_ms=[0-9]'
 	[ "$(stages)" = '["image.prepare","image.resolve","image.start"]' ]
 	jq -e '(.image | startswith("'"$REGISTRY"'/lazy")) and .attempt == 2 and
 		[.nodes[].node] == ["n1"] and all(.nodes[0].runs[]; .rank == 3)' "$W/start"
@@ -134,4 +135,23 @@ stages() { jq -c '[.nodes[0].runs[].stage] | unique' "$W/start"; }
 	start_job j2
 	wait_until "$node_pid" grep -q 'stages not said' "$T/node.log"
 	[ ! -e "$W/elsewhere" ]
+}
+
+@test "a start that runs can be looked at" {
+	start_all
+	pull_lazy lazy
+	ctr run -d --snapshotter bootseer --env BOOTSEER_JOB=j1 "$REGISTRY/lazy:1" c1 \
+		busybox tail -f /dev/null
+	wait_until "$node_pid" has_said j1 begin
+	run -1 has_said j1 end
+	"$follower" --service "$U" --node n1 --state "$W/state" --pods "$W/pods" \
+		--events "$W/own" --once 2>>"$W/follower.log"
+	"$bootseer" start show --service "$U" --json j1 >"$W/start"
+	[ "$(stages)" = '["image.prepare","image.resolve","image.start"]' ]
+	jq -e 'all(.nodes[0].runs[] | select(.stage == "image.start"); .open)' \
+		"$W/start"
+	ready
+	heard j1
+	jq -e 'all(.nodes[0].runs[] | select(.stage == "image.start"); .open | not)' \
+		"$W/start"
 }

@@ -24,6 +24,7 @@ struct outages {
 	atomic_uint n; /* hosts; looked at without the lock */
 	pthread_mutex_t lock;
 	struct outage hosts[HOSTS_MAX];
+	struct back_offs back_offs;
 };
 
 /* With the lock, as what follows.  NULL: none. */
@@ -106,13 +107,25 @@ static void ended(struct oci_watch *w, const char *host, bool waited,
 			 host, (clock_now_ns() - since) / NS_PER_MS);
 }
 
+static void backs_off(struct oci_watch *w, const char *host, bool is_throttled,
+		      bool is_over)
+{
+	struct outages *o = container_of(w, struct outages, watch);
+
+	back_offs_note(&o->back_offs, host, is_throttled, is_over,
+		       clock_now_ns());
+}
+
 struct outages *outages_new(void)
 {
 	struct outages *o = calloc(1, sizeof(*o));
 
 	if (!o)
 		return NULL;
-	o->watch = (struct oci_watch){ .waits = waits, .ended = ended };
+	o->watch = (struct oci_watch){ .waits = waits,
+				       .ended = ended,
+				       .backs_off = backs_off };
+	back_offs_init(&o->back_offs);
 	(void)pthread_mutex_init(&o->lock, NULL);
 	return o;
 }
@@ -122,12 +135,18 @@ void outages_free(struct outages *o)
 	if (!o)
 		return;
 	(void)pthread_mutex_destroy(&o->lock);
+	back_offs_fini(&o->back_offs);
 	free(o);
 }
 
 struct oci_watch *outages_watch(struct outages *o)
 {
 	return &o->watch;
+}
+
+struct back_offs *outages_back_offs(struct outages *o)
+{
+	return &o->back_offs;
 }
 
 bool outages_get(struct outages *o, size_t k, char host[OUTAGE_HOST_MAX],

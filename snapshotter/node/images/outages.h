@@ -5,6 +5,7 @@
 #define BOOTSEER_NODE_OUTAGES_H
 
 #include "objects/oci.h"
+#include "snapshotter/node/images/back_offs.h"
 
 struct outages;
 
@@ -13,6 +14,9 @@ void outages_free(struct outages *o);
 
 /* For oci_config.watch; borrowed, valid until outages_free(). */
 struct oci_watch *outages_watch(struct outages *o);
+
+/* What all requests have waited; the same. */
+struct back_offs *outages_back_offs(struct outages *o);
 
 /* A registry that is waited for: its name in `host`, why, and for how long.  False:
  * there is none.  `k` counts them from 0. */

@@ -12,7 +12,6 @@
 
 #define EMITTER_NAME "bootseerd"
 #define HOUR_NS (3600 * NS_PER_S)
-#define SPAN_EVENTS 2u
 
 struct start_events {
 	char *dir;
@@ -73,11 +72,11 @@ static bool has_room(struct start_events *e)
 		e->hour_ns = now;
 		e->hour_events = 0;
 	}
-	if (e->hour_events + SPAN_EVENTS > START_EVENTS_HOUR_MAX) {
+	if (e->hour_events >= START_EVENTS_HOUR_MAX) {
 		tell(e, "too many within the hour");
 		return false;
 	}
-	e->hour_events += SPAN_EVENTS;
+	e->hour_events++;
 	return true;
 }
 
@@ -114,27 +113,31 @@ static bool say(struct start_events *e, const struct start_stages *s,
 	return stage_emit(e->to, &event);
 }
 
+/* Lock held.  `facts` are those of the end. */
+static void say_ev(struct start_events *e, const struct start_stages *s,
+		   const char *stage, enum stage_ev ev,
+		   const struct stage_span *span)
+{
+	int64_t at = ev == STAGE_BEGIN ? span->begin_ns : span->end_ns;
+
+	if (!at || !has_room(e))
+		return;
+	if (say(e, s, stage, ev, at, ev == STAGE_END ? span->facts : NULL))
+		e->is_told = false;
+	else
+		tell(e, "the file cannot be written");
+}
+
 /* Lock held. */
 static void say_span(struct start_events *e, const struct start_stages *s,
 		     const char *stage, const struct stage_span *span)
 {
-	bool has_end = span->end_ns != 0;
-	bool is_said;
-
-	if (!span->begin_ns || !has_room(e))
-		return;
-	is_said = say(e, s, stage, STAGE_BEGIN, span->begin_ns,
-		      has_end ? NULL : span->facts);
-	if (is_said && has_end)
-		is_said =
-			say(e, s, stage, STAGE_END, span->end_ns, span->facts);
-	if (!is_said)
-		tell(e, "the file cannot be written");
-	else
-		e->is_told = false;
+	say_ev(e, s, stage, STAGE_BEGIN, span);
+	if (span->begin_ns)
+		say_ev(e, s, stage, STAGE_END, span);
 }
 
-void start_events_say(struct start_events *e, const struct start_stages *s)
+void start_events_begin(struct start_events *e, const struct start_stages *s)
 {
 	if (!e || !s->owner->job[0])
 		return;
@@ -142,8 +145,19 @@ void start_events_say(struct start_events *e, const struct start_stages *s)
 	if (open_emitter(e)) {
 		say_span(e, s, "image.prepare", &s->prepare);
 		say_span(e, s, "image.resolve", &s->resolve);
+		say_ev(e, s, "image.start", STAGE_BEGIN, &s->start);
+	}
+	(void)pthread_mutex_unlock(&e->lock);
+}
+
+void start_events_end(struct start_events *e, const struct start_stages *s)
+{
+	if (!e || !s->owner->job[0])
+		return;
+	(void)pthread_mutex_lock(&e->lock);
+	if (open_emitter(e)) {
 		say_span(e, s, "image.hot", &s->hot);
-		say_span(e, s, "image.start", &s->start);
+		say_ev(e, s, "image.start", STAGE_END, &s->start);
 	}
 	(void)pthread_mutex_unlock(&e->lock);
 }

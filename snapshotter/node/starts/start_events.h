@@ -32,7 +32,12 @@ struct start_stages {
 	struct stage_span prepare, resolve, hot, start;
 };
 
-/* A start without owner is nobody's business. */
-void start_events_say(struct start_events *e, const struct start_stages *s);
+/*
+ * A start without owner is nobody's business.  As soon as the owner is known: what came
+ * before the container, and that it starts, so that a start can be looked at while it
+ * runs; then, when it is over, the rest.
+ */
+void start_events_begin(struct start_events *e, const struct start_stages *s);
+void start_events_end(struct start_events *e, const struct start_stages *s);
 
 #endif

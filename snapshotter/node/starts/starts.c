@@ -294,6 +294,7 @@ static void take_asked(struct container_start *s)
 	i->asked = (struct image_asked){ .end_ns = 0 };
 	images_unlock(i->all);
 	image_swarm_get_bytes(s->all->node, i, &s->swarm_before);
+	container_start_back_offs(s, &s->back_offs_before);
 }
 
 int starts_begin(struct starts *all, struct image *i,
@@ -496,6 +497,8 @@ static void look_after(struct container_start *s)
 	/* Half written: it is read again. */
 	if (s->bundle)
 		has_bundle = bundle_read(s->bundle, &bundle, NULL) == 0;
+	if (has_bundle && all->events)
+		container_start_say_begin(s, &bundle.owner);
 	if (s->ready_file)
 		ready = container_start_has_ready_file(s);
 	pthread_mutex_lock(&all->lock);

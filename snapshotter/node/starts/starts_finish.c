@@ -418,110 +418,7 @@ static void add_stats(const struct finish *f)
 	pthread_mutex_unlock(&s->all->lock);
 }
 
-/* --------------------------------------------------------------------- stages --- */
-
-static uint64_t more(uint64_t after, uint64_t before)
-{
-	return after > before ? after - before : 0;
-}
-
-static int64_t within(int64_t at, int64_t from, int64_t to)
-{
-	return at < from ? from : at > to ? to : at;
-}
-
-/* What came of the hot set since the image was prepared, or since the start began; it
- * ends with the start at the latest. */
-static void hot_stage(const struct finish *f, struct start_stages *ret)
-{
-	const struct container_start *s = f->s;
-	const struct prefetch_stats *p = &f->prefetch;
-	int64_t from = s->asked.end_ns ? s->asked.end_ns : s->begun_ns;
-	uint64_t before = s->asked.end_ns
-				  ? s->asked.hot_fetched_bytes
-				  : s->prefetch_before.hot_fetched_bytes;
-	uint64_t fetched = more(p->hot_fetched_bytes, before);
-
-	if (!p->hot_blocks)
-		return;
-	ret->hot.begin_ns = from;
-	ret->hot.end_ns = within(p->hot_at_ns ? p->hot_at_ns : s->end_ns, from,
-				 s->end_ns);
-	/* What was there at the start's begin, but for what came since `before`. */
-	ret->hot.facts[STAGE_FACT_CACHE_BYTES] =
-		more(s->prefetch_before.hot_have_bytes,
-		     more(s->prefetch_before.hot_fetched_bytes, before));
-	/* Of peers it is not known for which stage a block came. */
-	if (!s->all->node->peers)
-		ret->hot.facts[STAGE_FACT_ORIGIN_BYTES] = fetched;
-}
-
-static void start_stage(const struct finish *f, struct start_stages *ret)
-{
-	const struct container_start *s = f->s;
-	const struct image_swarm_bytes asked = { s->asked.peer_bytes,
-						 s->asked.origin_bytes };
-	const struct image_swarm_bytes *before =
-		s->asked.end_ns ? &asked : &s->swarm_before;
-	uint64_t *facts = ret->start.facts;
-	struct image_swarm_bytes now;
-
-	ret->start.begin_ns = s->begun_ns;
-	ret->start.end_ns = s->end == START_READY ? s->end_ns : 0;
-	facts[STAGE_FACT_MISSES] = f->n_missed;
-	facts[STAGE_FACT_ORIGIN_BYTES] = more(s->device_after.fetched_bytes,
-					      s->device_before.fetched_bytes);
-	if (!s->all->node->peers)
-		return;
-	image_swarm_get_bytes(s->all->node, s->image, &now);
-	facts[STAGE_FACT_PEER_BYTES] = more(now.peers, before->peers);
-	facts[STAGE_FACT_ORIGIN_BYTES] = more(now.origin, before->origin);
-}
-
-/* One that was over before the thread that watches had read it. */
-static void read_owner(struct container_start *s)
-{
-	struct bundle b = { .key = NULL };
-
-	if (s->bundle && bundle_read(s->bundle, &b, NULL) == 0)
-		s->owner = b.owner;
-	bundle_fini(&b);
-}
-
-/* "HOST/REPOSITORY:TAG", or with the manifest's digest; the caller's, or NULL. */
-static char *name_of(struct image *i)
-{
-	AUTO_FREE char *label = image_label(i);
-	AUTO_FREE char *repo = NULL;
-	char digest[DIGEST_STR_MAX], *name;
-	struct digest manifest = image_manifest(i);
-
-	if (label && strchr(label, '/'))
-		return steal_ptr(&label);
-	repo = image_repo(i);
-	digest_format(&manifest, digest);
-	return repo && asprintf(&name, "%s@%s", repo, digest) >= 0 ? name
-								   : NULL;
-}
-
-static void say_stages(const struct finish *f)
-{
-	struct container_start *s = f->s;
-	AUTO_FREE char *name = NULL;
-	struct start_stages stages = { .owner = &s->owner };
-
-	if (!s->all->events)
-		return;
-	read_owner(s);
-	stages.image = name = name_of(s->image);
-	stages.prepare.begin_ns = s->asked.begin_ns;
-	stages.prepare.end_ns = s->asked.end_ns;
-	stages.resolve.begin_ns = s->asked.resolved_ns ? s->asked.begin_ns : 0;
-	stages.resolve.end_ns = s->asked.resolved_ns;
-	hot_stage(f, &stages);
-	start_stage(f, &stages);
-	start_events_say(s->all->events, &stages);
-}
+/* ------------------------------------------------------------------------ end --- */
 
 static int gather(struct finish *f, struct error *err)
 {
@@ -566,7 +463,7 @@ void container_start_finish(struct container_start *s)
 	if (rc < 0)
 		log_warning("starts", "no figures image=%.12s reason=\"%s\"",
 			    s->image->hex, err.msg);
-	say_stages(&f);
+	container_start_say_end(s, &f.prefetch, f.n_missed);
 	add_stats(&f);
 	finish_fini(&f);
 	container_start_free(s);

@@ -4,7 +4,9 @@
 #define BOOTSEER_NODE_STARTS_PRIV_H
 
 #include "net/pool.h"
+#include "snapshotter/node/images/back_offs.h"
 #include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/starts/bundle.h"
 #include "snapshotter/node/starts/recording_state.h"
 #include "snapshotter/node/starts/start_events.h"
@@ -45,6 +47,8 @@ struct container_start {
 	/* What it waited for before it began; end_ns 0: nothing. */
 	struct image_asked asked;
 	struct image_swarm_bytes swarm_before;
+	struct back_off_sums back_offs_before;
+	bool is_said; /* that it begins: its watcher's, then its end's */
 	struct work work;
 };
 
@@ -68,6 +72,17 @@ void container_start_free(struct container_start *s);
 
 /* Make trace and figures of a start that ended, and free it. */
 void container_start_finish(struct container_start *s);
+
+/* starts_stages.c: how long requests to its registry have waited until now. */
+void container_start_back_offs(const struct container_start *s,
+			       struct back_off_sums *ret);
+/* Say that it begins, as soon as its owner is known; once. */
+void container_start_say_begin(struct container_start *s,
+			       const struct start_owner *owner);
+/* The rest, when it is over; also the begin, if that was not said. */
+void container_start_say_end(struct container_start *s,
+			     const struct prefetch_stats *prefetch,
+			     size_t n_missed);
 
 /* ready.c: is the start's file there? */
 bool container_start_has_ready_file(const struct container_start *s);

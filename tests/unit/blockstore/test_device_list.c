@@ -480,7 +480,9 @@ Test(device_list, observers_see_readers_and_nobody_else)
 	struct watcher all = { .base = { .read = on_read, .miss = on_miss } };
 	struct watcher reads = { .base = { .read = on_read } };
 	struct error err = ERROR_INIT;
+	struct device_stats st;
 	struct node n;
+	int64_t waited;
 
 	node_make(&n, &plain);
 	device_observe(n.dev[0], &all.base);
@@ -494,8 +496,13 @@ Test(device_list, observers_see_readers_and_nobody_else)
 	cr_expect_eq(all.bytes, 2 * SPAN + 100);
 	cr_expect_eq(all.misses, 1);
 	cr_expect_eq(all.last_miss, 7);
+	device_get_stats(n.dev[0], &st);
+	waited = st.waited_ns;
+	cr_expect_gt(waited, 0);
 	device_unobserve(n.dev[0], &all.base);
 	expect_read(&n, 0, 0, 10);
+	device_get_stats(n.dev[0], &st);
+	cr_expect_eq(st.waited_ns, waited, "nothing was missed");
 	cr_expect_eq(all.reads, 2);
 	cr_expect_eq(reads.reads, 3);
 	device_unobserve(n.dev[0], &reads.base);

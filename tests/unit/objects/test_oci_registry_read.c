@@ -129,6 +129,8 @@ Test(oci_registry_read,
 struct counting_watch {
 	struct oci_watch watch;
 	unsigned int n_waits, n_ended, n_good;
+	unsigned int n_again, n_throttled;
+	int n_now;        /* requests that wait */
 	const char *cure; /* NULL: none */
 };
 
@@ -156,8 +158,22 @@ static void note_ended(struct oci_watch *w, const char *host, bool waited,
 	c->n_good += is_good;
 }
 
+static void note_backs_off(struct oci_watch *w, const char *host,
+			   bool is_throttled, bool is_over)
+{
+	struct counting_watch *c =
+		container_of(w, struct counting_watch, watch);
+
+	cr_expect(strstr(host, "127.0.0.1"), "%s", host);
+	c->n_again += !is_over && !is_throttled;
+	c->n_throttled += !is_over && is_throttled;
+	c->n_now += is_over ? -1 : 1;
+}
+
 static struct counting_watch watch = {
-	.watch = { .waits = note_waits, .ended = note_ended },
+	.watch = { .waits = note_waits,
+		   .ended = note_ended,
+		   .backs_off = note_backs_off },
 };
 
 static int read_until(int64_t ns, struct error *err)
@@ -303,8 +319,13 @@ Test(oci_registry_read, passing_errors_are_tried_again_and_429_says_when)
 {
 	struct timespec before, after;
 
+	fix.cfg.watch = &watch.watch;
+	fixture_reopen(&fix);
+	open_source();
 	fixture_fault(&fix, "status=503&times=2");
 	expect_range(0, 100);
+	cr_expect_eq(watch.n_again, 2);
+	cr_expect_eq(watch.n_throttled, 0);
 	(void)clock_gettime(CLOCK_MONOTONIC, &before);
 	fixture_fault(&fix, "status=429&retry_after=1&times=1");
 	expect_range(0, 100);
@@ -312,6 +333,9 @@ Test(oci_registry_read, passing_errors_are_tried_again_and_429_says_when)
 	cr_expect((after.tv_sec - before.tv_sec) * 1000 +
 			  (after.tv_nsec - before.tv_nsec) / 1000000 >=
 		  1000);
+	cr_expect_eq(watch.n_again, 2);
+	cr_expect_eq(watch.n_throttled, 1);
+	cr_expect_eq(watch.n_now, 0);
 }
 
 static void put_v1(void)

@@ -134,6 +134,12 @@ static char *make_dir(void)
 	return dir;
 }
 
+static void say(struct start_events *e, const struct start_stages *s)
+{
+	start_events_begin(e, s);
+	start_events_end(e, s);
+}
+
 static void said(const char *in, struct buf *ret)
 {
 	AUTO_FREE char *path = fs_join(in, "bootseerd.events");
@@ -154,19 +160,19 @@ Test(bundle, stages_are_said_of_jobs_alone_and_where_somebody_follows)
 
 	cr_assert_eq(start_events_new("", &e, NULL), 0);
 	cr_assert_null(e);
-	start_events_say(NULL, &s);
+	say(NULL, &s);
 	cr_assert_eq(start_events_new(later, &e, NULL), 0);
 	s.start = (struct stage_span){ .begin_ns = now - 5, .end_ns = now };
 	s.start.facts[STAGE_FACT_MISSES] = 3;
 	s.hot = (struct stage_span){ .begin_ns = now - 5 };
-	start_events_say(e, &s);
+	say(e, &s);
 	s.owner = &j;
-	start_events_say(e, &s); /* nobody follows */
+	say(e, &s); /* nobody follows */
 	cr_assert_eq(mkdir(later, 0700), 0);
 	s.owner = &nobody;
-	start_events_say(e, &s);
+	say(e, &s);
 	s.owner = &j;
-	start_events_say(e, &s);
+	say(e, &s);
 	said(later, &text);
 	cr_expect_not(strstr(text.data, "image.prepare"));
 	cr_expect(strstr(text.data, "stage=image.hot ev=begin"));
@@ -193,16 +199,16 @@ Test(bundle, stages_are_bounded_and_one_that_cannot_be_said_is_left_out)
 	cr_assert_eq(mkdir(file, 0700), 0);
 	cr_assert_eq(start_events_new(dir, &e, NULL), 0);
 	s.start = (struct stage_span){ .begin_ns = now };
-	start_events_say(e, &s);
+	say(e, &s);
 	cr_assert_eq(rmdir(file), 0);
-	start_events_say(e, &s);
+	say(e, &s);
 	cr_expect_eq(unlink(file), 0);
-	start_events_say(e, &s);
+	say(e, &s);
 	cr_expect_eq(access(file, F_OK), 0, "it is made again");
 	for (unsigned int i = 0; i < START_EVENTS_HOUR_MAX; i++)
-		start_events_say(e, &s);
+		say(e, &s);
 	cr_expect_eq(unlink(file), 0);
-	start_events_say(e, &s);
+	say(e, &s);
 	cr_expect_neq(access(file, F_OK), 0, "the hour has had its share");
 	start_events_free(e);
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
