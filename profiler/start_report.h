@@ -68,6 +68,8 @@ size_t start_set_bytes(const struct start_set *s);
 
 /* The report needs them no more; its names stay. */
 void start_set_drop_events(struct start_set *s);
+/* Of a report that has ended, or whose runs are not asked for their facts again. */
+void start_set_drop_facts(struct start_set *s);
 
 struct start_facts {
 	uint64_t v[STAGE_FACTS];

@@ -310,6 +310,13 @@ void start_set_drop_events(struct start_set *s)
 	s->n_clocks = s->cap_clocks = 0;
 }
 
+void start_set_drop_facts(struct start_set *s)
+{
+	free(s->facts);
+	s->facts = NULL;
+	s->n_facts = s->cap_facts = 0;
+}
+
 /* ---------------------------------------------------------------- alignment --- */
 
 /* By node and boot, the best exchange first. */

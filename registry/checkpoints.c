@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "registry/ckpt_db.h"
+#include "registry/ckpt_cache.h"
 #include "registry/service.h"
 #include "registry/starts_json.h"
 
@@ -112,7 +112,7 @@ static json_t *with_sum(json_t *o, const struct start_ckpt_sum *s,
 	return NULL;
 }
 
-static json_t *nodes_json(const struct start_report *r,
+static json_t *nodes_json(const struct ckpt_found *f,
 			  const struct start_ckpt_part *p, size_t limit)
 {
 	json_t *a = json_array();
@@ -120,7 +120,7 @@ static json_t *nodes_json(const struct start_report *r,
 	for (size_t i = 0; i < p->n_nodes && i < limit; i++) {
 		const struct start_ckpt_node *n = &p->nodes[i];
 		json_t *o = json_pack("{s:s,s:f,s:b}", "node",
-				      r->nodes[n->node].name, "duration_s",
+				      f->nodes[n->node].name, "duration_s",
 				      ns_s(n->duration_ns), "straggler",
 				      n->is_straggler);
 
@@ -131,7 +131,7 @@ static json_t *nodes_json(const struct start_report *r,
 }
 
 /* The last ones, in their order. */
-static json_t *rounds_json(const struct start_report *r,
+static json_t *rounds_json(const struct ckpt_found *f,
 			   const struct start_ckpt_part *p, size_t limit)
 {
 	size_t first = p->n_rounds > limit ? p->n_rounds - limit : 0;
@@ -147,14 +147,14 @@ static json_t *rounds_json(const struct start_report *r,
 				  (json_int_t)t->nodes, "median_s",
 				  ns_s(t->median_ns), "max_s", ns_s(t->max_ns),
 				  "max_median", t->max_median, "slowest",
-				  r->nodes[t->slowest].name);
+				  f->nodes[t->slowest].name);
 
 		(void)json_array_append_new(a, with_sum(o, &t->sum, ns));
 	}
 	return a;
 }
 
-static json_t *part_json(const struct start_report *r,
+static json_t *part_json(const struct ckpt_found *f,
 			 const struct start_ckpt_part *p, size_t limit)
 {
 	json_t *o = json_pack("{s:s,s:f,s:I,s:I,s:I,s:o,s:o,s:o}", "stage",
@@ -163,8 +163,8 @@ static json_t *part_json(const struct start_report *r,
 			      (json_int_t)p->n_nodes, "rounds_all",
 			      (json_int_t)p->n_rounds, "node",
 			      starts_spread_json(&p->spread), "nodes",
-			      nodes_json(r, p, limit), "rounds",
-			      rounds_json(r, p, limit));
+			      nodes_json(f, p, limit), "rounds",
+			      rounds_json(f, p, limit));
 
 	return with_sum(o, &p->sum, p->job_ns);
 }
@@ -176,7 +176,7 @@ static json_t *parts_json(const struct ckpt_found *f, size_t limit)
 	for (int i = 0; i < START_CKPT_KINDS; i++)
 		if (f->ckpt.part[i].n_nodes)
 			(void)json_array_append_new(a,
-						    part_json(&f->report,
+						    part_json(f,
 							      &f->ckpt.part[i],
 							      limit));
 	return a;
@@ -184,25 +184,26 @@ static json_t *parts_json(const struct ckpt_found *f, size_t limit)
 
 int checkpoints_get(struct call *c, struct error *err)
 {
-	struct ckpt_found f = { .left_out = 0 };
+	struct ckpt_cache *cache = c->service->ckpt_cache;
+	const struct ckpt_found *f = NULL;
 	json_t *o;
 	int rc = call_check_repo(c, "", err);
 
 	if (rc == 0)
-		rc = ckpt_db_get(c->service->db,
-				 strtoll(call_param(c, "id"), NULL, 10), &f,
-				 err);
+		rc = ckpt_cache_get(cache,
+				    strtoll(call_param(c, "id"), NULL, 10), &f,
+				    err);
 	if (rc == 0) {
-		o = starts_job_json(&f.head);
+		o = starts_job_json(&f->head);
 		if (json_object_set_new(o, "left_out",
-					json_integer(f.left_out)) < 0 ||
+					json_integer(f->left_out)) < 0 ||
 		    json_object_set_new(o, "checkpoints",
-					parts_json(&f, limit_of(c))) < 0) {
+					parts_json(f, limit_of(c))) < 0) {
 			json_decref(o);
 			o = NULL;
 		}
 		rc = call_send_json(c, o, err);
 	}
-	ckpt_found_fini(&f);
+	ckpt_cache_put(cache, f);
 	return rc;
 }

@@ -49,25 +49,68 @@ static int keep_head(void *arg, const struct job_start *s)
 int ckpt_db_get(struct db *db, int64_t id, struct ckpt_found *ret,
 		struct error *err)
 {
+	struct start_report r = { .n_runs = 0 };
 	int rc;
 
 	*ret = (struct ckpt_found){ .left_out = 0 };
 	rc = stage_db_get_ckpt(db, id, keep_head, ret, &ret->set,
 			       &ret->left_out, err);
 	if (rc == 0)
-		rc = start_report_make(ret->set, &ret->report, err);
+		rc = start_report_make(ret->set, &r, err);
 	if (rc == 0)
-		rc = start_ckpt_make(&ret->report, &ret->ckpt, err);
+		rc = start_ckpt_make(&r, &ret->ckpt, err);
+	/* Runs and events are many; nodes and rounds are not. */
+	if (rc == 0) {
+		start_set_drop_events(ret->set);
+		start_set_drop_facts(ret->set);
+		ret->n_nodes = r.n_nodes;
+		ret->nodes = steal_ptr(&r.nodes);
+	}
+	start_report_fini(&r);
 	return rc;
 }
 
 void ckpt_found_fini(struct ckpt_found *f)
 {
 	start_ckpt_fini(&f->ckpt);
-	start_report_fini(&f->report);
+	free(f->nodes);
+	f->nodes = NULL;
 	start_set_free(f->set);
 	f->set = NULL;
 	drop_head(f);
+}
+
+size_t ckpt_found_bytes(const struct ckpt_found *f)
+{
+	size_t n = sizeof(*f) + start_set_bytes(f->set) +
+		   f->n_nodes * sizeof(*f->nodes);
+
+	for (int i = 0; i < START_CKPT_KINDS; i++) {
+		const struct start_ckpt_part *p = &f->ckpt.part[i];
+
+		n += p->n_nodes * sizeof(*p->nodes) +
+		     p->n_rounds * sizeof(*p->rounds);
+	}
+	return n;
+}
+
+/* Its events are not wanted. */
+static int note_revision(void *arg, const struct job_start *s)
+{
+	*(int64_t *)arg = s->revision;
+	return 0;
+}
+
+int ckpt_db_revision(struct db *db, int64_t id, int64_t *ret, struct error *err)
+{
+	struct start_set *none = NULL;
+	int64_t left_out, revision = 0;
+	int rc = stage_db_get_ckpt(db, id, note_revision, &revision, &none,
+				   &left_out, err);
+
+	if (rc == 0)
+		*ret = revision;
+	return rc;
 }
 
 /* -------------------------------------------------------------------- sums --- */
@@ -132,7 +175,7 @@ static int put_part(struct db_conn *c, const struct ckpt_found *f,
 		     DB_INT(p->spread.median_ns / NS_PER_MS),
 		     DB_INT(p->spread.max_ns / NS_PER_MS),
 		     DB_INT(p->stragglers),
-		     db_text(f->report.nodes[p->nodes[0].node].name));
+		     db_text(f->nodes[p->nodes[0].node].name));
 }
 
 static int put(struct db_conn *c, void *arg, struct error *err)

@@ -16,16 +16,24 @@
 struct ckpt_found {
 	struct job_start head; /* its texts are this struct's */
 	char *texts[3];
-	struct start_set *set;
-	struct start_report report;
-	struct start_ckpt ckpt;
-	int64_t left_out; /* events past the bounds of a set */
+	struct start_set *set; /* only its names */
+	struct start_node *nodes;
+	size_t n_nodes;
+	struct start_ckpt ckpt; /* its nodes are indices of `nodes` */
+	int64_t left_out;       /* events past the bounds of a set */
 };
 
 /* `*ret` is the caller's, for ckpt_found_fini(), also after a failure.  -ENOENT. */
 int ckpt_db_get(struct db *db, int64_t id, struct ckpt_found *ret,
 		struct error *err) MUST_CHECK;
 void ckpt_found_fini(struct ckpt_found *f);
+
+/* Memory that it takes, about. */
+size_t ckpt_found_bytes(const struct ckpt_found *f);
+
+/* That of the start now; one more with each batch of a node.  -ENOENT. */
+int ckpt_db_revision(struct db *db, int64_t id, int64_t *ret,
+		     struct error *err) MUST_CHECK;
 
 /* Starts that sent something since their loads and saves were summed up, a minute ago at
  * least; the number of ids, or -errno.  now: seconds since 1970. */

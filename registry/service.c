@@ -734,6 +734,8 @@ int service_start(struct service *s, struct error *err)
 		rc = start_cache_new(s->db, START_CACHE_MAX, &s->start_cache,
 				     err);
 	if (rc == 0)
+		rc = ckpt_cache_new(s->db, &s->ckpt_cache, err);
+	if (rc == 0)
 		rc = stage_times_new(&s->stage_times, err);
 	if (rc == 0)
 		rc = swarms_new(s->cfg, &s->swarms, err);
@@ -781,6 +783,7 @@ void service_fini(struct service *s)
 	recent_free(s->recent);
 	stage_quota_free(s->stage_quota);
 	start_cache_free(s->start_cache);
+	ckpt_cache_free(s->ckpt_cache);
 	stage_times_free(s->stage_times);
 	hot_free(s->hot);
 	db_close(s->db);

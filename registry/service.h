@@ -11,6 +11,7 @@
 #include "net/httpd.h"
 #include "net/pool.h"
 #include "registry/capabilities.h"
+#include "registry/ckpt_cache.h"
 #include "registry/config.h"
 #include "registry/hot.h"
 #include "registry/recent.h"
@@ -49,6 +50,7 @@ struct service {
 	struct recent *recent;
 	struct stage_quota *stage_quota;
 	struct start_cache *start_cache;
+	struct ckpt_cache *ckpt_cache;
 	struct stage_times *stage_times;
 	struct swarms *swarms;
 	struct issuer *issuer;

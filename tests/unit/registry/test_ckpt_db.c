@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "registry/ckpt_db.h"
+#include "registry/ckpt_cache.h"
 #include "registry/schema.h"
 
 TestSuite(ckpt_db, .timeout = 120);
@@ -145,7 +145,12 @@ Test(ckpt_db, gets_a_start_without_its_other_stages, .init = open_new,
 	save_of("other", "n1", 100, 200, 5);
 	cr_assert_eq(ckpt_db_get(db, 1, &f, &err), 0, "%s", err.msg);
 	cr_expect_str_eq(f.head.job, "j");
-	cr_expect_eq(f.report.n_stages, 1);
+	cr_expect_eq(f.ckpt.part[START_CKPT_SAVES].begin_ns,
+		     (T0 + 100) * NS_PER_S);
+	cr_expect_eq(f.n_nodes, 2);
+	cr_expect_str_eq(f.nodes[f.ckpt.part[START_CKPT_SAVES].nodes[0].node]
+				 .name,
+			 "n1");
 	cr_expect_eq(f.ckpt.part[START_CKPT_SAVES].sum.bytes, 1000);
 	cr_expect_eq(f.ckpt.part[START_CKPT_SAVES].n_nodes, 2);
 	cr_expect_eq(f.ckpt.part[START_CKPT_SAVES].job_ns, 7 * NS_PER_S);
@@ -153,6 +158,107 @@ Test(ckpt_db, gets_a_start_without_its_other_stages, .init = open_new,
 	ckpt_found_fini(&f);
 	cr_expect_eq(ckpt_db_get(db, 99, &f, &err), -ENOENT);
 	ckpt_found_fini(&f);
+}
+
+static int note_id(void *arg, const struct job_start *s)
+{
+	*(int64_t *)arg = s->id;
+	return 0;
+}
+
+static int64_t id_of(const char *job)
+{
+	const struct job_filter f = { .job = job, .image = "", .label = "" };
+	struct error err = ERROR_INIT;
+	int64_t id = 0;
+
+	cr_assert_eq(stage_db_list(db, &f, 1, note_id, &id, &err), 0, "%s",
+		     err.msg);
+	return id;
+}
+
+static const struct ckpt_found *get_kept(struct ckpt_cache *c, const char *job)
+{
+	const struct ckpt_found *f = NULL;
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_cache_get(c, id_of(job), &f, &err), 0, "%s", err.msg);
+	cr_assert_str_eq(f->head.job, job);
+	return f;
+}
+
+Test(ckpt_db, keeps_a_start_until_more_comes, .init = open_new,
+     .fini = close_db)
+{
+	const struct ckpt_found *first, *again, *other;
+	struct ckpt_cache *c;
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_cache_new(db, &c, &err), 0);
+	save_of("a", "n1", 100, 107, 700);
+	first = get_kept(c, "a");
+	again = get_kept(c, "a");
+	cr_expect_eq(first, again);
+	save_of("a", "n1", 500, 507, 1);
+	other = get_kept(c, "a");
+	cr_expect_neq(first, other);
+	cr_expect_eq(first->ckpt.part[START_CKPT_SAVES].sum.bytes, 700);
+	cr_expect_eq(other->ckpt.part[START_CKPT_SAVES].sum.bytes, 701);
+	ckpt_cache_put(c, first);
+	ckpt_cache_put(c, again);
+	ckpt_cache_put(c, other);
+	cr_expect_eq(ckpt_cache_get(c, 999, &other, &err), -ENOENT);
+	ckpt_cache_free(c);
+}
+
+Test(ckpt_db, keeps_no_event_and_no_run, .init = open_new, .fini = close_db)
+{
+	struct error err = ERROR_INIT;
+	struct ckpt_found f;
+	size_t before;
+
+	save_of("a", "n1", 100, 101, 1);
+	cr_assert_eq(ckpt_db_get(db, 1, &f, &err), 0, "%s", err.msg);
+	before = ckpt_found_bytes(&f);
+	ckpt_found_fini(&f);
+	for (int64_t s = 101; s < 200; s++)
+		save_of("a", "n1", s, s + 1, 1);
+	cr_assert_eq(ckpt_db_get(db, 1, &f, &err), 0, "%s", err.msg);
+	cr_expect_eq(f.ckpt.part[START_CKPT_SAVES].sum.runs, 100);
+	cr_expect_eq(ckpt_found_bytes(&f), before);
+	ckpt_found_fini(&f);
+}
+
+Test(ckpt_db, keeps_so_many_starts_the_last_ones, .init = open_new,
+     .fini = close_db)
+{
+	const struct ckpt_found *held, *f;
+	struct ckpt_cache *c;
+	struct error err = ERROR_INIT;
+	char job[16];
+
+	cr_assert_eq(ckpt_cache_new(db, &c, &err), 0);
+	save_of("a", "n1", 100, 107, 700);
+	save_of("b", "n1", 100, 107, 700);
+	held = get_kept(c, "a");
+	ckpt_cache_put(c, get_kept(c, "b"));
+	/* "b" is asked for again and again, "a" not. */
+	for (unsigned int i = 0; i < CKPT_CACHE_STARTS - 1; i++) {
+		(void)snprintf(job, sizeof(job), "j%u", i);
+		save_of(job, "n1", 100, 107, i + 1);
+		ckpt_cache_put(c, get_kept(c, job));
+		f = get_kept(c, "b");
+		ckpt_cache_put(c, f);
+		cr_expect_eq(f, get_kept(c, "b"));
+		ckpt_cache_put(c, f);
+	}
+	f = get_kept(c, "a");
+	cr_expect_neq(f, held);
+	/* Whoever has it may go on with it. */
+	cr_expect_str_eq(held->head.job, "a");
+	ckpt_cache_put(c, f);
+	ckpt_cache_put(c, held);
+	ckpt_cache_free(c);
 }
 
 Test(ckpt_db, lists_what_is_summed_up_the_latest_first, .init = open_new,
