@@ -481,6 +481,16 @@ retired_options() {
 		<<<"$("$bootseerd" --help)"
 }
 
+@test "a check of the configuration names a file of keys that is not there" {
+	set -- "$bootseerd" --root "$T/root" --run "$T/run" --check-config \
+		--trust-keys "$T/none.pem"
+	run -0 "$@"
+	[[ $output == *"warning trust: no keys file=\"$T/none.pem\""* ]]
+	# Where no rule needs it, that is as meant.
+	run -0 "$@" --trust reg.example=registry
+	[ -z "$output" ]
+}
+
 @test "options that have another name are taken by the old one, with a warning" {
 	local old new value n=0
 

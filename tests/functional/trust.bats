@@ -181,11 +181,18 @@ refused() { grep -c '^warning trust: image=' "$T/node.log" || :; }
 	kill -HUP "$node_pid"
 	wait_until "$node_pid" grep -q '^info main: reloaded' "$T/node.log"
 	prepare "$REGISTRY/two:1" | jq -e .error.errno
+	run -0 "$bootseer" image explain "$REGISTRY/two:1"
+	[[ $output == *"starts the ordinary way"* ]]
 	"$bootseer" image sign --plain-http --key "$T/next" \
 		"docker://$REGISTRY/two:1"
 	# The tag leads to the index, which the node knows the image by.
 	run -0 prepare "$REGISTRY/two:1"
 	jq -e .result.id <<<"$output"
+	# What is over is told by nobody.
+	run -0 "$bootseer" image explain "$REGISTRY/two:1"
+	[[ $output != *"starts the ordinary way"* ]]
+	"$bootseer" node doctor >"$T/doctor" || :
+	run ! grep 'ordinary start' "$T/doctor"
 	run -0 prepare "$REGISTRY/two@sha256:$digest"
 	jq -e .result.id <<<"$output"
 }
@@ -285,4 +292,11 @@ put_signed() { # NAME OPTION...
 	grep -q "^warning trust: no keys file=\"$T/none.pem\".*cure=" "$T/node.log"
 	"$bootseer" node doctor >"$T/doctor" || :
 	grep -q "^advice *trust .*$T/none.pem" "$T/doctor"
+	grep -q 'ordinary start' "$T/doctor"
+	# Another policy: the next start of each image says what it makes of it.
+	cp "$I/key.pub" "$T/none.pem"
+	kill -HUP "$node_pid"
+	wait_until "$node_pid" grep -q '^info main: reloaded' "$T/node.log"
+	"$bootseer" node doctor >"$T/doctor" || :
+	run ! grep 'ordinary start' "$T/doctor"
 }

@@ -592,6 +592,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 	if (rc < 0) {
 		error_wrap(err, rc, "image %s", a.name ? a.name : q->ref);
 	} else {
+		admission_settle(n->admission, q->ref);
 		p.scope = rule->prefix;
 		if (p.answered && !p.resolved_ns)
 			p.resolved_ns = clock_now_ns();

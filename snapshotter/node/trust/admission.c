@@ -129,11 +129,28 @@ static bool is_wanted(const struct admission *a, const struct key_file *f)
 	return false;
 }
 
+/* With the lock; `image` NULL: of all. */
+static void forget_refusals(struct admission *a, const char *image)
+{
+	for (size_t i = 0; i < REFUSALS_MAX; i++) {
+		struct refusal *r = &a->refusals[i];
+
+		if (!r->image || (image && strcmp(r->image, image) != 0))
+			continue;
+		free(r->image);
+		r->image = NULL;
+	}
+}
+
 void admission_reload(struct admission *a)
 {
 	for (size_t i = 0; i < a->n_files; i++)
 		if (is_wanted(a, &a->files[i]))
 			load_file(a, &a->files[i]);
+	/* The next start of each image says whether it is still so. */
+	(void)pthread_mutex_lock(&a->lock);
+	forget_refusals(a, NULL);
+	(void)pthread_mutex_unlock(&a->lock);
 }
 
 static int list_files(struct admission *a, const struct node_config *cfg,
@@ -156,6 +173,7 @@ static int list_files(struct admission *a, const struct node_config *cfg,
 int admission_check_files(const struct node_config *cfg, struct error *err)
 {
 	struct trust_keys *keys = NULL;
+	bool is_needed = false;
 	struct policy p;
 	int rc = policy_parse(cfg->trust, &p, err);
 
@@ -164,8 +182,17 @@ int admission_check_files(const struct node_config *cfg, struct error *err)
 	rc = trust_keys_load(cfg->trust_keys, &keys, err);
 	trust_keys_free(keys);
 	/* A node may be set up before the first image is signed. */
-	if (rc == -ENOENT)
+	if (rc == -ENOENT) {
+		for (size_t i = 0; !is_needed && i < p.n; i++)
+			is_needed = needs_keys(&p.rules[i]) && !p.rules[i].keys;
+		if (is_needed)
+			log_warning("trust",
+				    "no keys file=\"%s\" --trust-keys: until "
+				    "it is there no image is believed by its "
+				    "signature",
+				    cfg->trust_keys);
 		rc = 0;
+	}
 	if (rc < 0)
 		error_wrap(err, rc, "--trust-keys");
 	for (size_t i = 0; rc == 0 && i < p.n; i++) {
@@ -211,8 +238,7 @@ void admission_close(struct admission *a)
 		return;
 	for (size_t i = 0; i < a->n_files; i++)
 		put_list(a, a->files[i].list);
-	for (size_t i = 0; i < REFUSALS_MAX; i++)
-		free(a->refusals[i].image);
+	forget_refusals(a, NULL);
 	free(a->files);
 	policy_fini(&a->policy);
 	(void)pthread_mutex_destroy(&a->keys_lock);
@@ -564,6 +590,13 @@ void admission_note(struct admission *a, const char *image,
 			"trust",
 			"image=\"%s\" starts the ordinary way reason=\"%s\"",
 			image, why->msg);
+}
+
+void admission_settle(struct admission *a, const char *image)
+{
+	(void)pthread_mutex_lock(&a->lock);
+	forget_refusals(a, image);
+	(void)pthread_mutex_unlock(&a->lock);
 }
 
 static json_t *refusal_json(const struct refusal *r)

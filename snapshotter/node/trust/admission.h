@@ -98,6 +98,9 @@ int admission_recheck(struct admission *a, const struct image *i,
 void admission_note(struct admission *a, const char *image,
 		    enum admission_reason reason, const struct error *why);
 
+/* `image` does not start the ordinary way any more: forget why it did. */
+void admission_settle(struct admission *a, const char *image);
+
 /* The images that start the ordinary way, newest first: image, reason, cure, at
  * (seconds since 1970).  NULL when memory is short. */
 json_t *admission_refusals(struct admission *a) MUST_CHECK;
