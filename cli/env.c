@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STORE_MEMORY (64u << 20)
 
@@ -39,6 +40,10 @@ int env_check_parts(const struct env_parts *p, struct error *err)
 		if (!strchr(*v, '=') || **v == '=')
 			return error_set(err, EINVAL,
 					 "--key '%.100s' is no NAME=VALUE", *v);
+	for (char *const *f = p->files; f && *f; f++)
+		if (access(*f, R_OK) < 0)
+			return error_set(err, errno, "--key-file '%.200s': %s",
+					 *f, strerror(errno));
 	if (p->image)
 		rc = digest_parse(p->image, &d, err);
 	return rc < 0 ? error_wrap(err, rc, "--image") : 0;

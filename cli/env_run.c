@@ -20,6 +20,8 @@
 #include "profiler/emit/emit.h"
 #include "snapshotter/client.h"
 
+#define EXIT_USAGE 2
+
 struct env_run_config {
 	struct env_access access;
 	struct env_parts parts;
@@ -482,16 +484,26 @@ static int run(const void *config, char **args, struct error *err)
 {
 	const struct env_run_config *c = config;
 	struct env_run r = { .cfg = c, .command = args };
+	struct error no_store = ERROR_INIT;
 	struct env_turn *turn;
-	int rc;
+	int rc, store_rc;
 
 	env_signals_take();
+	/* A URL that is wrong is wrong however often it is tried: that is told, and a
+	 * store that is down is not. */
+	store_rc = open_store(&r, &no_store);
+	if (store_rc == -EINVAL) {
+		say(no_store.msg);
+		exit(EXIT_USAGE);
+	}
 	r.deadline_ns = clock_now_ns() + c->wait;
 	say_stage("env.key", STAGE_BEGIN, STAGE_NONE);
 	rc = prepare(&r, err);
 	say_stage("env.key", STAGE_END, rc < 0);
-	if (rc < 0 || open_store(&r, err) < 0)
+	if (rc < 0)
 		run_plain(&r, err->msg);
+	if (store_rc < 0)
+		run_plain(&r, no_store.msg);
 	if (try_restore(&r) == -ENOENT) {
 		turn = take_turn(&r);
 		run_and_capture(&r, turn);

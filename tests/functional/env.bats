@@ -880,9 +880,19 @@ made() # WHEN
 	[[ $output == *NAME=VALUE* ]]
 	run -2 "$bootseer" env run --store "$W/store" --target "$W/site" -- touch "$W/ran"
 	[ ! -e ran ]
-	# A key that cannot be computed is no reason not to run.
-	run -0 "$bootseer" env run --store "$STORE" --target "$W/site" --key-file none -- \
+	run -2 "$bootseer" env run --store "$STORE" --target "$W/site" --key-file none -- \
 		touch "$W/ran"
-	[[ $output == *"'none'"*'the command is run' ]]
+	[[ $output == *"--key-file 'none': No such file"* ]]
+	run -2 "$bootseer" env run --store "$STORE?nothing=1" --target "$W/site" -- \
+		touch "$W/ran"
+	[[ $output == *nothing* ]]
+	run -2 "$bootseer" env run --store 's3://bucket/env?endpiont=http://127.0.0.1:9' \
+		--target "$W/site" -- touch "$W/ran"
+	[ ! -e ran ]
+	# A key that cannot be computed is no reason not to run.
+	mkdir folder
+	run -0 "$bootseer" env run --store "$STORE" --target "$W/site" --key-file folder -- \
+		touch "$W/ran"
+	[[ $output == *"folder"*'the command is run' ]]
 	[ -e ran ]
 }
