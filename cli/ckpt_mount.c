@@ -269,6 +269,12 @@ static int check_place(const char *path, struct error *err)
 		       : error_set(err, ENOTDIR, "'%s' is no folder", path);
 }
 
+static void remove_run_dir(const char *run, const char *dir)
+{
+	(void)!fs_remove_tree(dir, NULL);
+	(void)rmdir(run); /* unless others are in it */
+}
+
 static int run_mount(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_mount_options *c = config;
@@ -277,6 +283,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	AUTO_FREE char *program = NULL;
 	static char hold[] = "--hold";
 	struct mount_args a = { .n = 0 };
+	bool is_new;
 	char *operands[] = { args[0], NULL };
 	int rc = check_place(args[1], err);
 
@@ -285,9 +292,11 @@ static int run_mount(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = run_dir_of(c->run, path, &dir, err);
 	if (rc == 0)
-		rc = fs_mkdir_p(dir, 0700, err);
-	if (rc == 0)
 		rc = find_program(&program, err);
+	if (rc < 0)
+		return rc;
+	is_new = access(dir, F_OK) < 0;
+	rc = fs_mkdir_p(dir, 0700, err);
 	if (rc < 0)
 		return rc;
 	operands[1] = path;
@@ -295,8 +304,13 @@ static int run_mount(const void *config, char **args, struct error *err)
 	if (!c->foreground)
 		add_arg(&a, hold);
 	collect(c, &a, dir, operands);
-	if (!c->foreground)
-		return start_daemon(a.argv, dir, err);
+	if (!c->foreground) {
+		rc = start_daemon(a.argv, dir, err);
+		/* One that may come yet has its log there. */
+		if (rc < 0 && rc != -ETIMEDOUT && is_new)
+			remove_run_dir(c->run, dir);
+		return rc;
+	}
 	(void)execvp(program, a.argv);
 	return error_set(err, errno, "run '%s': %s", program, strerror(errno));
 }
@@ -406,8 +420,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 		return error_set(err, ETIMEDOUT,
 				 "it is unmounted, and its process is still "
 				 "there");
-	(void)!fs_remove_tree(dir, NULL);
-	(void)rmdir(c->run); /* unless others are in it */
+	remove_run_dir(c->run, dir);
 	return 0;
 }
 
@@ -483,7 +496,15 @@ static int status(const char *run, const char *place, json_t *all,
 	rc = mount_canonical(place, &path, err);
 	if (rc == 0)
 		rc = run_dir_of(run, path, &dir, err);
-	return rc == 0 ? add_status(dir, all, err) : rc;
+	if (rc < 0)
+		return rc;
+	rc = add_status(dir, all, err);
+	/* The name of its folder in --run says nothing to anybody. */
+	if (rc == -ENOENT)
+		return error_set(err, ENOENT,
+				 "no mount of 'bootseer ckpt' answers for '%s'",
+				 path);
+	return rc < 0 ? error_wrap(err, rc, "'%s'", path) : 0;
 }
 
 static int run_status(const void *config, char **args, struct error *err)

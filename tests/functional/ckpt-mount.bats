@@ -812,8 +812,9 @@ sys.stdout.write(s.makefile().read())' "$1"
 	[[ $output == *"nothing': No such file"* ]]
 	run -1 "$bootseer" ckpt mount --run="$W/run" "file://$W/no-store" "$M" 3>&-
 	[[ $output == *"no-store"* ]]
+	[ ! -e "$W/run" ]
 	run -1 "$bootseer" ckpt status --run="$W/run" "$M"
-	[[ $output == *"no mount answers"* ]]
+	[[ $output == *"no mount of 'bootseer ckpt' answers for '$M'" ]]
 }
 
 requests() { figure requests; }
