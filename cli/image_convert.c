@@ -180,16 +180,26 @@ static int check(const void *config, char **args, struct error *err)
 
 /* The key to sign with; NULL: nothing is signed. */
 static int load_key(const struct convert_config *c, const struct oci_ref *dst,
-		    struct sign_key **ret, struct error *err)
+		    struct signer_new *ret, struct error *err)
 {
 	if (c->key)
-		return signer_load(c->key, TRUST_USE_SIGN, ret, err);
-	return is_signed(c, dst) ? signer_load_or_make(ret, err) : 0;
+		return signer_load(c->key, TRUST_USE_SIGN, &ret->key, err);
+	return is_signed(c, dst) ? signer_load_or_new(ret, err) : 0;
 }
 
-static int run(const void *config, char **args, struct error *err)
+static int convert(const struct convert_config *c, const char *name,
+		   const struct image_target *src,
+		   const struct image_target *dst, struct signer_new *signer,
+		   struct error *err)
 {
-	const struct convert_config *c = config;
+	char pattern[TRUST_PATTERN_MAX + 1];
+	const struct sign_terms terms = { .key = signer->key,
+					  .repository = pattern,
+					  .valid_s = c->expires / NS_PER_S,
+					  .before = signer_keep_new,
+					  .arg = signer };
+	struct image_progress progress;
+	struct convert_result result;
 	struct convert_options opt = {
 		.platform = c->platform,
 		.form = form_of(c),
@@ -198,37 +208,42 @@ static int run(const void *config, char **args, struct error *err)
 		.prune = c->prune,
 		.chunking = c->chunking,
 		.temp_dir = c->temp_dir,
+		.sign = signer->key ? &terms : NULL,
+		.src_config = src->config,
+		.dst_config = dst->config,
+		.progress = &progress.base,
 	};
+	int rc = signer->key ? signer_pattern(c->repository, &dst->ref, pattern,
+					      err)
+			     : 0;
+
+	if (rc < 0)
+		return rc;
+	image_progress_start(&progress);
+	rc = image_convert(&src->ref, &dst->ref, &opt, &result, err);
+	image_progress_stop(&progress);
+	if (rc == 0)
+		print_result(&result, name);
+	if (rc == 0 && signer->key)
+		print_signed(signer->key, pattern);
+	return rc;
+}
+
+static int run(const void *config, char **args, struct error *err)
+{
+	const struct convert_config *c = config;
 	AUTO(image_target) src = NULL;
 	AUTO(image_target) dst = NULL;
-	AUTO(sign_key) key = NULL;
-	char pattern[TRUST_PATTERN_MAX + 1];
-	struct sign_terms terms = { .repository = pattern };
-	struct image_progress progress;
-	struct convert_result result;
+	struct signer_new signer = { .key = NULL };
 	int rc = image_target_new(args[0], &c->access, &src, err);
 
 	if (rc == 0)
 		rc = image_target_new(args[1], &c->access, &dst, err);
 	if (rc == 0)
-		rc = load_key(c, &dst->ref, &key, err);
-	if (rc == 0 && key)
-		rc = signer_pattern(c->repository, &dst->ref, pattern, err);
-	if (rc < 0)
-		return rc;
-	terms.key = key;
-	terms.valid_s = c->expires / NS_PER_S;
-	opt.sign = key ? &terms : NULL;
-	opt.src_config = src->config;
-	opt.dst_config = dst->config;
-	image_progress_start(&progress);
-	opt.progress = &progress.base;
-	rc = image_convert(&src->ref, &dst->ref, &opt, &result, err);
-	image_progress_stop(&progress);
+		rc = load_key(c, &dst->ref, &signer, err);
 	if (rc == 0)
-		print_result(&result, args[1]);
-	if (rc == 0 && key)
-		print_signed(key, pattern);
+		rc = convert(c, args[1], src, dst, &signer, err);
+	signer_new_fini(&signer);
 	return rc;
 }
 

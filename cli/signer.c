@@ -67,19 +67,18 @@ static int put_new_file(const char *path, const struct buf *text,
 	return error_set(err, -rc, "write '%s': %s", path, strerror(-rc));
 }
 
-int signer_make(const char *path, const char *name, unsigned int uses,
-		int64_t not_after_s, struct error *err)
+/* In the new file `path`, and its entry for nodes in PATH.pub. */
+static int keep_key(const struct sign_key *key, const char *path,
+		    const char *name, unsigned int uses, int64_t not_after_s,
+		    struct error *err)
 {
-	AUTO(sign_key) key = NULL;
 	AUTO_BUF private = BUF_INIT;
 	AUTO_BUF public = BUF_INIT;
 	AUTO_BUF public_path = BUF_INIT;
 	char own_name[TRUST_NAME_MAX + 1];
-	int rc = sign_key_new(&key, err);
+	int rc = sign_key_format(key, &private, err);
 
 	default_name(own_name);
-	if (rc == 0)
-		rc = sign_key_format(key, &private, err);
 	if (rc == 0)
 		rc = trust_key_format(key, name ? name : own_name, uses,
 				      not_after_s, &public, err);
@@ -101,6 +100,15 @@ int signer_make(const char *path, const char *name, unsigned int uses,
 	if (rc < 0)
 		(void)unlink(public_path.data);
 	return rc;
+}
+
+int signer_make(const char *path, const char *name, unsigned int uses,
+		int64_t not_after_s, struct error *err)
+{
+	AUTO(sign_key) key = NULL;
+	int rc = sign_key_new(&key, err);
+
+	return rc < 0 ? rc : keep_key(key, path, name, uses, not_after_s, err);
 }
 
 /* A file with a public key, and no private one. */
@@ -181,35 +189,59 @@ void signer_print_entry(const char *path)
 	       path);
 }
 
-int signer_load_or_make(struct sign_key **ret, struct error *err)
+int signer_load_or_new(struct signer_new *ret, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_FREE char *folder = NULL;
-	struct error why = ERROR_INIT;
 	int rc = signer_default_path(&path, err);
 
 	if (rc < 0)
 		return rc;
-	rc = load_for(path, TRUST_USE_SIGN, ret, &why);
-	if (rc != -ENOENT) {
-		if (err)
-			*err = why;
+	rc = load_for(path, TRUST_USE_SIGN, &ret->key, err);
+	if (rc != -ENOENT)
 		return rc;
-	}
+	if (err)
+		*err = (struct error)ERROR_INIT;
 	folder = strdup(path);
 	rc = folder ? fs_mkdir_p(dirname(folder), 0700, err) : error_nomem(err);
+	if (rc == 0 && access(folder, W_OK) < 0)
+		rc = error_set(err, errno, "'%s': %s", folder, strerror(errno));
 	if (rc == 0)
-		rc = signer_make(path, NULL, TRUST_USE_SIGN, 0, err);
-	if (rc == 0) {
-		printf("made a key to sign images with: %s\n", path);
-		signer_print_entry(path);
-	} else if (rc != -EEXIST) {
+		rc = sign_key_new(&ret->key, err);
+	if (rc < 0)
 		return error_wrap(err, rc,
 				  "a key to sign with (--no-sign does "
 				  "without)");
-	}
-	/* Another one that runs at the same time may have made it. */
-	return sign_key_load(path, ret, err);
+	ret->path = steal_ptr(&path);
+	return 0;
+}
+
+int signer_keep_new(void *arg, struct error *err)
+{
+	struct signer_new *s = arg;
+	int rc;
+
+	if (!s->path)
+		return 0;
+	rc = keep_key(s->key, s->path, NULL, TRUST_USE_SIGN, 0, err);
+	if (rc == -EEXIST)
+		return error_set(err, EAGAIN,
+				 "'%s' was made meanwhile: do it once more, to "
+				 "sign with that key",
+				 s->path);
+	if (rc < 0)
+		return error_wrap(err, rc, "a key to sign with");
+	printf("made a key to sign images with: %s\n", s->path);
+	signer_print_entry(s->path);
+	free(s->path);
+	s->path = NULL;
+	return 0;
+}
+
+void signer_new_fini(struct signer_new *s)
+{
+	sign_key_free(s->key);
+	free(s->path);
 }
 
 int signer_pattern(const char *option, const struct oci_ref *ref,

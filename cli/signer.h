@@ -44,9 +44,21 @@ int signer_make(const char *path, const char *name, unsigned int uses,
 int signer_load(const char *path, unsigned int use, struct sign_key **ret,
 		struct error *err) MUST_CHECK;
 
-/* The user's own key, which is made when there is none; then stdout says where it
- * is and what nodes need. */
-int signer_load_or_make(struct sign_key **ret, struct error *err) MUST_CHECK;
+/* A key to sign with, which may be new. */
+struct signer_new {
+	struct sign_key *key;
+	char *path; /* where it is to be kept; NULL: it is a file's already */
+};
+
+/* The user's own key; where there is none, a new one that is kept nowhere yet, so that a
+ * command that signs nothing in the end makes none.  Released by signer_new_fini(). */
+int signer_load_or_new(struct signer_new *ret, struct error *err) MUST_CHECK;
+
+/* Before the first signature by `arg`, a struct signer_new: keep a key that is new in its
+ * file, and say on stdout where that is and what nodes need.  -EAGAIN: somebody else made
+ * one meanwhile. */
+int signer_keep_new(void *arg, struct error *err) MUST_CHECK;
+void signer_new_fini(struct signer_new *s);
 
 /* Say what a node needs to believe the key in the file `path`. */
 void signer_print_entry(const char *path);

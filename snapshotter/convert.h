@@ -25,6 +25,10 @@ struct sign_terms {
 	const struct sign_key *key;
 	const char *repository; /* pattern */
 	int64_t valid_s;        /* how long it is good; 0: without end */
+	/* Called before each signature is stored; NULL: nothing.  On failure nothing
+	 * is signed. */
+	int (*before)(void *arg, struct error *err);
+	void *arg;
 };
 
 struct convert_options {

@@ -27,8 +27,10 @@ int sign_artifact(struct oci_store *store, const struct artifact *a,
 		.not_before_s = now_s() - CLOCK_SLACK_S,
 	};
 	size_t len;
-	int rc;
+	int rc = terms->before ? terms->before(terms->arg, err) : 0;
 
+	if (rc < 0)
+		return rc;
 	if (terms->valid_s)
 		s.not_after_s = now_s() + terms->valid_s;
 	if (strlen(terms->repository) > TRUST_PATTERN_MAX)

@@ -136,6 +136,11 @@ refused() # WORDS TRUST-CHECK-ARGUMENTS...
 
 @test "the first conversion to a registry makes a key, the second uses it" {
 	start_registry
+	# One that fails makes none.
+	run -1 bootseer image convert --plain-http "oci:$F/small:nothing" \
+		"$REGISTRY/app:1"
+	[ ! -e "$HOME/.config/bootseer/sign.key" ]
+	[ ! -e "$HOME/.config/bootseer/sign.key.pub" ]
 	run --separate-stderr bootseer image convert --plain-http \
 		"oci:$F/small:latest" "$REGISTRY/app:1"
 	[ "$status" -eq 0 ]
