@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/progress.h"
 #include "cli/command.h"
 #include "cli/node_ask.h"
 #include "cli/service.h"
@@ -106,6 +107,7 @@ const struct command start_ls_command = {
 static void print_head(const json_t *s)
 {
 	const json_t *n = json_object_get(s, "node_level");
+	char nodes[PROGRESS_COUNT_MAX];
 
 	fputs("job ", stdout);
 	start_print_text(reply_text(s, "job"), 0, 128, stdout);
@@ -115,10 +117,11 @@ static void print_head(const json_t *s)
 	printf("\n%.1f s %s\n", start_number(s, "duration_s"),
 	       reply_flag(s, "ready") ? "until training began"
 				      : "so far: training has not begun");
-	printf("%lld nodes: median %.1f s, slowest %.1f s, "
-	       "Max/Median %.2f\n",
-	       reply_number(s, "nodes_all"), start_number(n, "median_s"),
-	       start_number(n, "max_s"), start_number(n, "max_median"));
+	progress_format_count((uint64_t)reply_number(s, "nodes_all"), "node",
+			      nodes);
+	printf("%s: median %.1f s, slowest %.1f s, Max/Median %.2f\n", nodes,
+	       start_number(n, "median_s"), start_number(n, "max_s"),
+	       start_number(n, "max_median"));
 }
 
 static void print_stages(const json_t *start)

@@ -80,6 +80,11 @@ causes_and_changes()
 	jq -e '.lost.node_s == 500 and .lost.gpu_s == 4000' "$W/show"
 	"$bootseer" start show j2 >"$W/text"
 	grep -q '^ *slow_disk: waited 40.0 s for its disk' "$W/text"
+	grep -qE '^[2-9] nodes: median ' "$W/text"
+	a_start 0 | grep ' node=n1 ' |
+		"$bootseer" stage send --service "$U" --job alone -
+	"$bootseer" start show alone >"$W/text"
+	grep -q '^1 node: median ' "$W/text"
 
 	"$bootseer" start compare --json j1 j2 >"$W/compare"
 	jq -e '.a.job == "j1" and .b.job == "j2" and .change_s == 0 and
