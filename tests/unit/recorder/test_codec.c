@@ -6,6 +6,7 @@
 #include "common/bytes.h"
 #include "common/fs.h"
 #include "recorder/trace_format.h"
+#include "tests/unit/failures.h"
 #include "tests/unit/recorder/make.h"
 
 TestSuite(trace_codec, .timeout = 120);
@@ -248,4 +249,25 @@ Test(trace_codec, a_strangers_trace_takes_no_more_memory_than_is_given)
 					 &err),
 		     0, "%s", err.msg);
 	expect_same(t, back);
+}
+
+Test(trace_codec, a_trace_is_whole_or_memory_is_short)
+{
+	struct failures f = { .kind = FAIL_MEMORY };
+	AUTO(trace) t = make_trace(3, 200);
+	AUTO_BUF b = BUF_INIT;
+
+	encode(t, &b);
+	while (failures_next(&f)) {
+		struct error err = ERROR_INIT;
+		struct trace *back = NULL;
+		int rc = trace_decode(b.data, b.len, &back, &err);
+
+		cr_expect_eq(rc, failures_hit(&f) ? -ENOMEM : 0,
+			     "round %u: %d %s", f.n, rc, err.msg);
+		if (rc == 0)
+			expect_same(t, back);
+		trace_free(back);
+	}
+	cr_expect_gt(f.n, 3);
 }

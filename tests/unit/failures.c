@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/failures.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS_MAX 20000u
+
+/* Calls up to the one that fails, that one included; 0: none fails. */
+static atomic_uint left[FAILURE_KINDS];
+static atomic_bool has_failed;
+/* Only what the test's own thread calls is counted: how far others come in a round is
+ * another matter each time. */
+static _Thread_local bool is_counted;
+
+static bool is_due(enum failure_kind kind)
+{
+	unsigned int n = is_counted ? atomic_load(&left[kind]) : 0;
+
+	while (n && !atomic_compare_exchange_weak(&left[kind], &n, n - 1))
+		;
+	if (n != 1)
+		return false;
+	atomic_store(&has_failed, true);
+	return true;
+}
+
+/* The linker's names for calls that are wrapped. */
+int __real_pthread_create(pthread_t *ret, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+char *__real_strdup(const char *s);
+char *__wrap_strdup(const char *s);
+char *__real_strndup(const char *s, size_t n);
+char *__wrap_strndup(const char *s, size_t n);
+
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg)
+{
+	return is_due(FAIL_THREAD) ? EAGAIN
+				   : __real_pthread_create(ret, attr, fn, arg);
+}
+
+static bool is_short(void)
+{
+	if (!is_due(FAIL_MEMORY))
+		return false;
+	errno = ENOMEM;
+	return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+	return is_short() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return is_short() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+	return is_short() ? NULL : __real_realloc(p, size);
+}
+
+char *__wrap_strdup(const char *s)
+{
+	return is_short() ? NULL : __real_strdup(s);
+}
+
+char *__wrap_strndup(const char *s, size_t n)
+{
+	return is_short() ? NULL : __real_strndup(s, n);
+}
+
+static unsigned int count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	cr_assert(d);
+	while (readdir(d))
+		n++;
+	(void)closedir(d);
+	return n;
+}
+
+bool failures_next(struct failures *f)
+{
+	atomic_store(&left[f->kind], 0);
+	if (f->n == 0)
+		f->n_fds = count_fds();
+	else
+		cr_expect_eq(count_fds(), f->n_fds, "round %u left descriptors",
+			     f->n);
+	if (f->n && !atomic_load(&has_failed))
+		return false;
+	cr_assert_lt(++f->n, ROUNDS_MAX);
+	is_counted = true;
+	atomic_store(&has_failed, false);
+	atomic_store(&left[f->kind], f->n);
+	return true;
+}
+
+bool failures_hit(struct failures *f)
+{
+	atomic_store(&left[f->kind], 0);
+	return atomic_load(&has_failed);
+}
