@@ -9,48 +9,69 @@
 #include <string.h>
 #include <strings.h>
 
-/* A copy that free() takes. */
-static bool take_part(CURLU *h, CURLUPart part, char **ret)
+/* A copy that free() takes; NULL where the part is absent.  -ENOMEM. */
+static int take_part(CURLU *h, CURLUPart part, char **ret)
 {
 	char *text = NULL;
+	CURLUcode code = curl_url_get(h, part, &text, CURLU_DEFAULT_PORT);
 
-	if (curl_url_get(h, part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK)
-		return false;
+	*ret = NULL;
+	if (code == CURLUE_OUT_OF_MEMORY)
+		return -ENOMEM;
+	if (code != CURLUE_OK)
+		return 0;
 	*ret = strdup(text);
 	curl_free(text);
-	return *ret;
+	return *ret ? 0 : -ENOMEM;
 }
 
-static bool has_part(CURLU *h, CURLUPart part)
+static int has_part(CURLU *h, CURLUPart part, bool *ret)
 {
-	char *text = NULL;
+	char *text;
+	int rc = take_part(h, part, &text);
 
-	take_part(h, part, &text);
+	*ret |= text != NULL;
 	free(text);
-	return text;
+	return rc;
+}
+
+static int take_parts(CURLU *h, const char *text, struct url *u)
+{
+	CURLUcode code = curl_url_set(h, CURLUPART_URL, text, 0);
+	int rc;
+
+	if (code != CURLUE_OK)
+		return code == CURLUE_OUT_OF_MEMORY ? -ENOMEM : -EINVAL;
+	rc = take_part(h, CURLUPART_SCHEME, &u->scheme);
+	if (rc == 0)
+		rc = take_part(h, CURLUPART_HOST, &u->host);
+	if (rc == 0)
+		rc = take_part(h, CURLUPART_PORT, &u->port);
+	if (rc == 0)
+		rc = take_part(h, CURLUPART_PATH, &u->path);
+	if (rc == 0 && !(u->scheme && u->host && u->port && u->path))
+		rc = -EINVAL;
+	if (rc == 0)
+		rc = take_part(h, CURLUPART_QUERY, &u->query);
+	if (rc == 0)
+		rc = has_part(h, CURLUPART_USER, &u->has_user);
+	if (rc == 0)
+		rc = has_part(h, CURLUPART_PASSWORD, &u->has_user);
+	return rc < 0 ? rc : has_part(h, CURLUPART_FRAGMENT, &u->has_fragment);
 }
 
 int url_parse(const char *text, struct url *ret)
 {
 	CURLU *h = curl_url();
 	struct url u = { .scheme = NULL };
-	bool ok = h && curl_url_set(h, CURLUPART_URL, text, 0) == CURLUE_OK &&
-		  take_part(h, CURLUPART_SCHEME, &u.scheme) &&
-		  take_part(h, CURLUPART_HOST, &u.host) &&
-		  take_part(h, CURLUPART_PORT, &u.port) &&
-		  take_part(h, CURLUPART_PATH, &u.path);
+	int rc = h ? take_parts(h, text, &u) : -ENOMEM;
 
-	if (ok) {
-		(void)take_part(h, CURLUPART_QUERY, &u.query);
-		u.has_user = has_part(h, CURLUPART_USER) ||
-			     has_part(h, CURLUPART_PASSWORD);
-		u.has_fragment = has_part(h, CURLUPART_FRAGMENT);
-		*ret = u;
-	} else {
+	if (rc < 0)
 		url_fini(&u);
-	}
+	else
+		*ret = u;
 	curl_url_cleanup(h);
-	return ok ? 0 : -EINVAL;
+	return rc;
 }
 
 void url_fini(struct url *u)

@@ -21,9 +21,11 @@ struct url {
 	bool has_user, has_fragment;
 };
 
-/* -EINVAL: not a whole URL of a scheme that libcurl knows. */
+/* -EINVAL: not a whole URL of a scheme that libcurl knows; -ENOMEM. */
 int url_parse(const char *text, struct url *ret) MUST_CHECK;
 void url_fini(struct url *u);
+
+/* When memory is short the answer to each of these is no. */
 
 /* Is it http://HOST or https://HOST, with whatever follows? */
 bool url_is_http(const char *text);
