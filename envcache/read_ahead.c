@@ -153,8 +153,9 @@ int read_ahead_new(const struct changed_file *files, size_t n,
 	(void)pthread_mutex_init(&r->lock, NULL);
 	(void)pthread_cond_init(&r->freed, NULL);
 	(void)pthread_cond_init(&r->ready, NULL);
-	for (size_t i = 0; rc == 0 && i < SLOTS; i++) {
+	for (size_t i = 0; i < SLOTS; i++)
 		r->slots[i].file.fd = -1;
+	for (size_t i = 0; rc == 0 && i < SLOTS; i++) {
 		r->slots[i].room = malloc(READ_AHEAD_WHOLE);
 		rc = r->slots[i].room ? 0 : error_nomem(err);
 	}

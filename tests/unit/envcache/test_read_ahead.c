@@ -11,6 +11,7 @@
 
 #include "envcache/read_ahead.h"
 #include "env_fixture.h"
+#include "tests/unit/failures.h"
 
 TestSuite(env_read_ahead, .init = env_setup, .fini = env_teardown,
 	  .timeout = 60);
@@ -145,4 +146,48 @@ Test(env_read_ahead, ends_early_with_nothing_left_open)
 	read_ahead_free(r);
 	cr_expect_eq(n_open(), before);
 	env_scan_free(scan);
+}
+
+#define AHEAD_THREADS 4u
+
+/* A place of the ring has no descriptor before its first file, so none is closed that
+ * belongs to another. */
+static void begin(struct failures *f, size_t n)
+{
+	while (failures_next(f)) {
+		struct read_ahead *r = NULL;
+		struct error err = ERROR_INIT;
+		int rc = read_ahead_new(files, n, AHEAD_THREADS, &r, &err);
+		bool was_hit = failures_hit(f);
+		struct file_ahead a;
+
+		if (f->kind == FAIL_MEMORY)
+			cr_expect_eq(rc, was_hit ? -ENOMEM : 0, "%d", rc);
+		else /* one thread does, too */
+			cr_expect_eq(rc, f->n == 1 ? -EAGAIN : 0, "%d", rc);
+		cr_expect_eq(err.msg[0] != '\0', rc < 0, "%s", err.msg);
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			cr_assert_eq(read_ahead_next(r, &a, &err), 0, "%s",
+				     err.msg);
+		read_ahead_free(r);
+	}
+}
+
+Test(env_read_ahead, goes_on_with_one_thread_and_fails_without)
+{
+	struct failures f = { .kind = FAIL_THREAD };
+
+	write_many();
+	list_files();
+	begin(&f, n_files);
+	cr_expect_eq(f.n, AHEAD_THREADS + 1);
+	env_scan_free(scan);
+}
+
+Test(env_read_ahead, closes_nothing_of_others_when_memory_is_short)
+{
+	struct failures f = { .kind = FAIL_MEMORY };
+
+	begin(&f, 0);
+	cr_expect_gt(f.n, 64);
 }
