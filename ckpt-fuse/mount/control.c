@@ -9,6 +9,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "common/clock.h"
+#include "common/log.h"
+
+#define SHORT_PAUSE_MS 100
+#define TOLD_NS (60 * NS_PER_S)
+
 struct control {
 	struct ckpt_mount *mount;
 	const char *path;
@@ -33,9 +39,34 @@ static void tell(struct control *c, int fd)
 	(void)close(fd);
 }
 
+/* A connection that finds no descriptor stays in the queue, and poll() would return at
+ * once: the socket is let be for a while. */
+static bool is_short(int code)
+{
+	return code == EMFILE || code == ENFILE || code == ENOBUFS ||
+	       code == ENOMEM;
+}
+
+static void tell_short(const struct control *c, int code, int64_t *told_ns)
+{
+	int64_t now = clock_now_ns();
+
+	if (*told_ns && now - *told_ns < TOLD_NS)
+		return;
+	*told_ns = now;
+	log_warning("ckpt",
+		    "connections wait: cannot accept socket=\"%s\" "
+		    "reason=\"%s\"%s",
+		    c->socket, strerror(code),
+		    code == EMFILE ? " cure=\"a higher LimitNOFILE=, or ulimit "
+				     "-n, if it stays so\""
+				   : "");
+}
+
 static void *control_main(void *arg)
 {
 	struct control *c = arg;
+	int64_t told_ns = 0;
 	struct pollfd p[2] = { { .fd = c->fd, .events = POLLIN },
 			       { .fd = c->end_fd, .events = POLLIN } };
 
@@ -45,8 +76,12 @@ static void *control_main(void *arg)
 		if (p[1].revents)
 			break;
 		fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd >= 0)
+		if (fd >= 0) {
 			tell(c, fd);
+		} else if (is_short(errno)) {
+			tell_short(c, errno, &told_ns);
+			(void)poll(&p[1], 1, SHORT_PAUSE_MS);
+		}
 	}
 	return NULL;
 }
@@ -99,9 +134,11 @@ int control_new(const char *socket, struct ckpt_mount *m, const char *path,
 	rc = c->socket ? listen_at(c, err) : error_nomem(err);
 	if (rc == 0) {
 		rc = pthread_create(&c->thread, NULL, control_main, c);
-		if (rc)
+		if (rc) {
+			(void)unlink(c->socket); /* nobody answers there */
 			rc = error_set(err, rc, "start a thread: %s",
 				       strerror(rc));
+		}
 	}
 	if (rc < 0)
 		free_all(c);

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A mount's threads and sockets that cannot begin, and manifests that do not fit. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ckpt-fuse/mount/control.h"
+#include "ckpt-fuse/mount/exporter.h"
+#include "ckpt-fuse/mount/jobs.h"
+#include "common/clock.h"
+#include "tests/unit/accepts.h"
+#include "tests/unit/failures.h"
+
+TestSuite(ckpt_failing, .timeout = 120);
+
+#define THREADS 5u
+
+static void expect(struct failures *f, int rc, const struct error *err)
+{
+	int code = f->kind == FAIL_THREAD ? EAGAIN : ENOMEM;
+
+	cr_expect_eq(rc, failures_hit(f) ? -code : 0, "round %u: %d %s", f->n,
+		     rc, err->msg);
+	cr_expect_eq(err->msg[0] != '\0', rc < 0, "%s", err->msg);
+}
+
+Test(ckpt_failing, jobs_end_the_threads_that_they_have)
+{
+	for (enum failure_kind k = 0; k < FAILURE_KINDS; k++) {
+		struct failures f = { .kind = k };
+
+		while (failures_next(&f)) {
+			struct error err = ERROR_INIT;
+			struct jobs *j = NULL;
+
+			expect(&f, jobs_new(THREADS, &j, &err), &err);
+			jobs_free(j);
+		}
+		cr_expect_eq(f.n, k == FAIL_THREAD ? THREADS + 1 : 2);
+	}
+}
+
+/* Nobody listens at a socket that is left, and who finds it waits for an answer. */
+Test(ckpt_failing, no_socket_is_left_where_nobody_answers)
+{
+	char dir[] = "/tmp/bootseer-failing.XXXXXX", path[64];
+
+	cr_assert(mkdtemp(dir));
+	(void)snprintf(path, sizeof(path), "%s/sock", dir);
+	for (enum failure_kind k = 0; k < FAILURE_KINDS; k++) {
+		struct failures f = { .kind = k };
+
+		while (failures_next(&f)) {
+			struct error err = ERROR_INIT;
+			struct control *c = NULL;
+
+			expect(&f,
+			       control_new(path, NULL, "/mnt", false, false, &c,
+					   &err),
+			       &err);
+			cr_expect_eq(access(path, F_OK) == 0, c != NULL,
+				     "round %u", f.n);
+			control_free(c);
+		}
+		cr_expect_geq(f.n, 2);
+	}
+	cr_expect_eq(rmdir(dir), 0);
+}
+
+Test(ckpt_failing, figures_are_not_served)
+{
+	for (enum failure_kind k = 0; k < FAILURE_KINDS; k++) {
+		struct failures f = { .kind = k };
+
+		while (failures_next(&f)) {
+			struct error err = ERROR_INIT;
+			struct exporter *e = NULL;
+
+			expect(&f, exporter_new("127.0.0.1:0", NULL, &e, &err),
+			       &err);
+			exporter_free(e);
+		}
+		cr_expect_geq(f.n, 3);
+	}
+}
+
+/* Instead of the mount's. */
+int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret);
+int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret)
+{
+	(void)m;
+	return buf_puts(ret, "figure 1\n");
+}
+
+/* The pauses between tries take at least as long as they say, on any machine. */
+Test(ckpt_failing, who_asks_while_descriptors_are_short_is_answered_later)
+{
+	char dir[] = "/tmp/bootseer-failing.XXXXXX", got[32] = "";
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct error err = ERROR_INIT;
+	struct control *c = NULL;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int64_t begun;
+
+	cr_assert(mkdtemp(dir));
+	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s/sock", dir);
+	cr_assert_eq(control_new(to.sun_path, NULL, "/mnt", false, true, &c,
+				 &err),
+		     0, "%s", err.msg);
+	accepts_starve();
+	begun = clock_now_ns();
+	cr_assert_eq(connect(fd, (const void *)&to, sizeof(to)), 0);
+	while (atomic_load(&accepts_starved) < 4)
+		(void)sched_yield();
+	cr_expect_geq(clock_now_ns() - begun, 300 * NS_PER_MS);
+	accepts_feed();
+	cr_expect_eq(recv(fd, got, sizeof(got) - 1, 0), 9);
+	cr_expect_str_eq(got, "figure 1\n");
+	(void)close(fd);
+	control_free(c);
+	cr_expect_eq(rmdir(dir), 0);
+}
