@@ -56,11 +56,13 @@ static char letter_of(const json_t *start, const char *stage)
 	return '#';
 }
 
+/* Within the bar, whatever times a service answers with: a number that no int holds is
+ * compared before it becomes one. */
 static int column(double at, double whole, int width)
 {
-	int c = whole > 0 && at > 0 ? (int)(at / whole * width) : 0;
+	double c = whole > 0 && at > 0 ? at / whole * width : 0;
 
-	return c < width ? c : width - 1;
+	return c < width ? (int)c : width - 1;
 }
 
 static void draw_run(const json_t *start, const json_t *run, char *bar,
