@@ -7,6 +7,9 @@
 #	prepare_wheels		fetch and make them, once, into the cache
 #	start_server		index and bucket behind one address, at the origin
 #	write_ways		$W/way.NAME for the $target
+#	keep_archives		the installed folder by tar and conda-pack, in the bucket
+#	start_mounters N	a bootseerd on each node
+#	finish_mounters N	wait until they have all
 #
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
 # the environment at $SITE.
@@ -14,7 +17,7 @@
 # Without what else this machine has installed.
 env_python=$bench_cache/env/python
 ORIGIN=10.214.0.1:8080
-SITE= IMPORT= # of the target
+SITE= IMPORT= store= # of the target
 
 needed="numpy scipy pandas transformers requests pyyaml tqdm jinja2 click rich pillow
 matplotlib networkx sympy scikit-learn fsspec pydantic httpx aiohttp attrs jsonschema
@@ -37,6 +40,9 @@ prepare_wheels() {
 		python3 -m venv "$env_python"
 		"$env_python/bin/python" -m pip install -q uv >&2
 	fi
+	[[ -x $env_python/bin/conda-pack ]] ||
+		"$env_python/bin/python" -m pip install -q conda-pack >&2 ||
+		log "conda-pack cannot be installed here: it is not measured"
 	[[ -s $dir/files.$n_files/requirements ]] || make_files_wheel \
 		"$dir/files.$n_files"
 }
@@ -142,17 +148,74 @@ stored_bytes() { # WAY
 	case $1 in
 	pip | uv-*) tree_bytes -L "$W/index" ;;
 	tar) stat -c %s "$W/s3/bkt/site.tar.zst" ;;
+	conda-pack) stat -c %s "$W/s3/bkt/site.tar.gz" ;;
 	*) tree_bytes "$W/s3/bkt/env/env/data" ;;
 	esac
 }
 
 # The first node's, as installed.
-keep_tar() {
+keep_archives() {
+	local site=$W/nodes/0/site
+
 	make_nodes 1
 	setup_all 1 "$W/way.pip"
 	check_nodes 1
-	tar -C "$W/nodes/0/site" -cf - . | zstd -q -3 -T0 -o "$W/s3/bkt/site.tar.zst"
+	tar -C "$site" -cf - . | zstd -q -3 -T0 -o "$W/s3/bkt/site.tar.zst"
+	[[ -x $env_python/bin/conda-pack ]] || return 0
+	mkdir "$site/conda-meta"
+	: >"$site/conda-meta/history"
+	unshare --mount bash -ec 'mount --bind "$1" "$2"
+		exec "$3" --quiet --n-threads -1 --prefix "$2" --output "$4"' \
+		- "$site" "$SITE" "$env_python/bin/conda-pack" \
+		"$W/s3/bkt/site.tar.gz" >&2
 }
+
+# --- mounted ---------------------------------------------------------------------------
+
+mounter_socket() { echo "$W/mounters/$1/run/bootseerd.sock"; } # NODE
+
+# What they mount has to be seen in the nodes' namespaces.
+start_mounters() { # N
+	local i at=$W/mounters
+
+	mkdir "$at"
+	mount --bind "$at" "$at"
+	defer remove_mounters
+	mount --make-shared "$at"
+	mounters=()
+	for ((i = 0; i < $1; i++)); do
+		mkdir -p "$at/$i"/{root,run}
+		RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns "$i")")
+		start_daemon "$at/$i/log" "$(program bootseerd)" \
+			--root "$at/$i/root" --run "$at/$i/run" \
+			--env-store "$store"
+		RUN_IN=()
+		mounters+=("$daemon_pid")
+	done
+	for ((i = 0; i < $1; i++)); do
+		wait_for_socket "$(mounter_socket "$i")" "${mounters[i]}" \
+			"$at/$i/log"
+	done
+}
+
+finish_mounters() { # N
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		grep -q ': mounted ' "$W/nodes/$i/log" ||
+			die "node $i: $(grep -m1 'env run' "$W/nodes/$i/log")"
+		wait_until "${mounters[i]}" "$W/mounters/$i/log" \
+			grep -q '^info prefetch: done' "$W/mounters/$i/log"
+	done
+}
+
+remove_mounters() {
+	umount_below "$W/mounters"
+	umount -l "$W/mounters"
+	rm -rf --one-file-system "$W/mounters"
+}
+
+# --- all ways --------------------------------------------------------------------------
 
 # Each node has the whole cache, as one that installed it before.
 warm_uv() { # N
@@ -176,7 +239,7 @@ warm_node() { # NODE
 }
 
 write_ways() {
-	local pip uv req store
+	local pip uv req fetch
 
 	SITE=$W/site
 	mkdir "$SITE"
@@ -195,12 +258,14 @@ write_ways() {
 	echo $pip >"$W/way.pip"
 	echo $uv >"$W/way.uv-cold"
 	echo $uv >"$W/way.uv-warm"
-	echo "curl -sSf --aws-sigv4 aws:amz:us-east-1:s3 \
+	fetch="curl -sSf --aws-sigv4 aws:amz:us-east-1:s3 \
 		-u '$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY' \
-		-H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' \
-		http://$ORIGIN/bkt/site.tar.zst | tar --zstd -xf - -C $SITE" \
-		>"$W/way.tar"
+		-H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' http://$ORIGIN/bkt"
+	echo "$fetch/site.tar.zst | tar --zstd -xf - -C $SITE" >"$W/way.tar"
+	printf '%s\n' "$fetch/site.tar.gz | tar -xzf - -C $SITE" \
+		"$PYTHON $SITE/bin/conda-unpack" >"$W/way.conda-pack"
 	echo "$(program bootseer) env run --store '$store' --target $SITE" \
-		"--key-file $req --" $pip >"$W/way.ours"
+		"--key-file $req --" $pip >"$W/way.mounted"
+	sed 's/ env run / env run --unpack /' "$W/way.mounted" >"$W/way.ours"
 	cp "$W/way.ours" "$W/way.capture"
 }
