@@ -15,6 +15,9 @@
 /* A few that begin meanwhile find room, and one does not hold much that all want. */
 #define READERS_LEAST 4u
 #define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
+/* Who let so many run out holds so few at once, also for readers. */
+#define LATE_MANY 4u
+#define LATE_LEASES 8u
 #define RUN_MAX (4 * MIB)
 #define RETRY_MIN (50 * MS)
 #define RETRY_MAX (30000 * MS)
@@ -226,6 +229,9 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 	uint64_t max = i->window, share = g->share;
 	uint64_t after = g->m->flying + bytes;
 
+	/* Of how many bytes they are it may say what it likes. */
+	if (g->m->late >= LATE_MANY && g->m->n_leases >= LATE_LEASES)
+		return false;
 	if (i->flying == 0)
 		return true;
 	/* An eighth is for those that a reader waits for. */

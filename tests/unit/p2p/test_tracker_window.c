@@ -335,6 +335,34 @@ Test(tracker_window, who_is_late_gets_nothing_while_others_are_in_time,
 	cr_expect(is_granted(at));
 }
 
+/* A share is of bytes, and these are what the asker says. */
+Test(tracker_window, who_says_that_pieces_are_small_does_not_hold_all_for_ever,
+     .init = begin_default, .fini = end)
+{
+	uint32_t at = 500;
+
+	for (unsigned int n = 1; n <= 4; n++)
+		reads(n, &at, 20 * MS, 8);
+	for (unsigned int k = 0; k < 8; k++) {
+		from(9, "z", 1);
+		wants(0, TRACKER_PIECES_MAX, 1);
+		b.c.n_demand = TRACKER_PIECES_MAX;
+		hear();
+		b.now += SECOND + MS;
+		for (unsigned int n = 1; n <= 4; n++)
+			reads(n, &at, 20 * MS, 1);
+	}
+	from(9, "z", 1);
+	wants(0, TRACKER_PIECES_MAX, 1);
+	b.c.n_demand = TRACKER_PIECES_MAX;
+	hear();
+	cr_expect_leq(b.a.n_granted, 8, "%zu", b.a.n_granted);
+	from(1, "z", 1);
+	wants(0, TRACKER_PIECES_MAX, 4 * KIB);
+	hear();
+	cr_expect_geq(b.a.n_granted, 32, "%zu", b.a.n_granted);
+}
+
 /* Their links are slower than was thought: nothing would be read at all. */
 Test(tracker_window, when_all_are_late_nobody_is, .init = begin_default,
      .fini = end)
