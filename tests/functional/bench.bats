@@ -96,7 +96,7 @@ goals_of()
 	[ "$(goals_of p2p-serve 'served by a core')" = 2 ]
 	[ "$(goals_of p2p-serve 'received and checked')" = 4 ]
 	# Seven images, or the one of machine learning, over two rates and delays.
-	for goal in 'trace by T\*' 'best peer by trace' '(?<!no )trace by no trace' \
+	for goal in 'trace by T\*' 'best peer by trace' '(^|: )trace by no trace' \
 		'first start by no prefetch' 'inherited by own trace' \
 		'profiled by not profiled' \
 		'misses of blocks read'; do
