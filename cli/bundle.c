@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 #include "common/cleanup.h"
+#include "common/json.h"
 
 #define DEFAULT_PATH \
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -275,42 +276,37 @@ static json_t *make_linux(void)
 static int check_texts(char *const *v, struct error *err)
 {
 	for (; v && *v; v++) {
-		json_t *text = json_string(*v);
+		AUTO_JSON *text = json_string(*v);
 
 		if (!text)
 			return error_set(err, EINVAL, "'%s' is not UTF-8", *v);
-		json_decref(text);
 	}
 	return 0;
 }
 
 int bundle_make(const struct bundle_spec *s, json_t **ret, struct error *err)
 {
-	json_t *list = json_array();
-	json_t *all;
+	AUTO_JSON *list = json_array();
+	AUTO_JSON *all = NULL;
 	int rc = check_texts(s->command, err);
 
 	if (rc == 0)
 		rc = check_texts(s->env, err);
 	if (rc == 0)
 		rc = make_mounts(s, list, err);
-	if (rc < 0) {
-		json_decref(list);
+	if (rc < 0)
 		return rc;
-	}
-	all = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion",
+	all = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:O, s:o}", "ociVersion",
 			"1.0.2", "process", make_process(s), "root", "path",
 			s->rootfs, "readonly", 0, "hostname", "bootseer",
 			"mounts", list, "linux", make_linux());
 	if (!all)
 		return error_nomem(err);
 	if (json_array_size(json_object_get(json_object_get(all, "process"),
-					    "args")) == 0) {
-		json_decref(all);
+					    "args")) == 0)
 		return error_set(err, EINVAL,
 				 "the image has no entry point: name a command "
 				 "after --");
-	}
-	*ret = all;
+	*ret = steal_ptr(&all);
 	return 0;
 }

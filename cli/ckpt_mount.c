@@ -24,6 +24,7 @@
 #include "common/clock.h"
 #include "common/digest.h"
 #include "common/fs.h"
+#include "common/json.h"
 #include "common/mount.h"
 
 #define PROGRAM "bootseer-ckpt"
@@ -353,18 +354,14 @@ static int check_mounted(const char *path, struct error *err)
 static int process_of(const char *dir)
 {
 	AUTO_BUF text = BUF_INIT;
-	json_t *all, *pid;
-	int fd = -1;
+	AUTO_JSON *all = NULL;
+	json_int_t pid;
 
 	if (ask(dir, &text, NULL) < 0)
 		return -1;
 	all = json_loads(text.data, 0, NULL);
-	pid = json_object_get(all, "pid");
-	if (json_integer_value(pid) > 0)
-		fd = (int)syscall(SYS_pidfd_open,
-				  (pid_t)json_integer_value(pid), 0);
-	json_decref(all);
-	return fd;
+	pid = json_integer_value(json_object_get(all, "pid"));
+	return pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
 }
 
 static int refuse_busy(const char *path, struct error *err)
@@ -510,14 +507,13 @@ static int status(const char *run, const char *place, json_t *all,
 static int run_status(const void *config, char **args, struct error *err)
 {
 	const struct ckpt_run_options *c = config;
-	json_t *all = json_array();
+	AUTO_JSON *all = json_array();
 	int rc = all ? status(c->run, args[0], all, err) : error_nomem(err);
 
 	if (rc == 0 && json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
 		(void)putchar('\n');
-	json_decref(all);
 	return rc;
 }
 

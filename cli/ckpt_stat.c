@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 #include "cli/ckpt.h"
+#include "common/json.h"
 
 struct ckpt_stat_config {
 	struct ckpt_access access;
@@ -30,7 +31,8 @@ static int print(const char *path, const struct ckpt_stat *st,
 		 struct error *err)
 {
 	char mode[8];
-	json_t *all, *layout = layout_of(st);
+	AUTO_JSON *layout = layout_of(st);
+	AUTO_JSON *all = NULL;
 	int rc;
 
 	(void)snprintf(mode, sizeof(mode), "%04" PRIo32, st->attr.mode & 07777);
@@ -42,8 +44,6 @@ static int print(const char *path, const struct ckpt_stat *st,
 	rc = all && layout ? json_object_update(all, layout) : -1;
 	if (rc == 0)
 		rc = json_dumpf(all, stdout, JSON_INDENT(2));
-	json_decref(all);
-	json_decref(layout);
 	(void)putchar('\n');
 	return rc == 0 ? 0 : error_nomem(err);
 }

@@ -11,6 +11,7 @@
 
 #include "cli/env_pod.h"
 #include "cli/node_socket.h"
+#include "common/json.h"
 
 #define CALL_MS 60000 /* then the snapshot is unpacked */
 
@@ -116,7 +117,7 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 		    struct error *err)
 {
 	char name[ENV_MOUNT_NAME_ROOM];
-	json_t *mounted;
+	AUTO_JSON *mounted = NULL;
 	int rc = env_mount_choose_name(name, err);
 
 	if (rc < 0)
@@ -125,7 +126,6 @@ static int mount_by(struct node_client *c, const struct env_mount_job *job,
 	if (!mounted)
 		return -err->code;
 	rc = join(job, name, mounted, err);
-	json_decref(mounted);
 	if (rc == 0)
 		rc = check_joined(job, err);
 	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/explain.h"
 #include "cli/node_ask.h"
+#include "common/json.h"
 
 struct explain_config {
 	struct node_options node;
@@ -39,7 +40,8 @@ static void print_all(const json_t *image, const json_t *starts)
 static int explain(struct node_client *c, const char *ref, bool json,
 		   struct error *err)
 {
-	json_t *status = NULL, *reply = NULL;
+	AUTO_JSON *status = NULL;
+	AUTO_JSON *reply = NULL;
 	const json_t *image = NULL;
 	const char *untrusted = NULL;
 	int rc = node_ask_on(c, "node.status", json_object(), &status, err);
@@ -64,8 +66,6 @@ static int explain(struct node_client *c, const char *ref, bool json,
 		reply_print(reply);
 	else if (rc == 0 && image)
 		print_all(image, json_object_get(reply, "starts"));
-	json_decref(reply);
-	json_decref(status);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/node_ask.h"
 #include "cli/preheat.h"
 #include "common/clock.h"
+#include "common/json.h"
 
 #define STEP_MS 500                   /* between two looks at the progress */
 #define PAUSED_MAX_NS (30 * NS_PER_S) /* who waits gives up then */
@@ -252,7 +253,7 @@ static int run(const void *config, char **args, struct error *err)
 {
 	const struct image_prefetch_config *cfg = config;
 	struct node_client *c = NULL;
-	json_t *answer = NULL;
+	AUTO_JSON *answer = NULL;
 	int rc;
 
 	if (cfg->nodes)
@@ -263,7 +264,6 @@ static int run(const void *config, char **args, struct error *err)
 	node_client_close(c);
 	if (rc == 0)
 		print_answer(answer);
-	json_decref(answer);
 	return rc;
 }
 

@@ -23,6 +23,7 @@
 #include "cli/trace.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "recorder/recorder.h"
 
@@ -195,7 +196,7 @@ static void end(struct record_job *j)
 
 static int tell_ready(struct record_job *j, struct error *err)
 {
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 	int rc = node_ask_on(j->node, "start.ready",
 			     json_pack("{s:I}", "start",
 				       (json_int_t)reply_number(j->reply,
@@ -204,7 +205,6 @@ static int tell_ready(struct record_job *j, struct error *err)
 
 	if (rc == 0)
 		j->ready_ms = reply_number(reply, "ready_ms");
-	json_decref(reply);
 	return rc;
 }
 
@@ -219,7 +219,8 @@ static int write_bundle(struct record_job *j, const struct rootfs *r,
 	AUTO_FREE char *path = NULL;
 	AUTO_FREE char *out = NULL;
 	struct bundle_user user;
-	json_t *image = json_loads(text, 0, NULL), *bundle = NULL;
+	AUTO_JSON *image = json_loads(text, 0, NULL);
+	AUTO_JSON *bundle = NULL;
 	const char *who = json_string_value(
 		json_object_get(json_object_get(image, "config"), "User"));
 	const struct bundle_spec spec = {
@@ -250,8 +251,6 @@ static int write_bundle(struct record_job *j, const struct rootfs *r,
 						   err)
 				 : error_nomem(err);
 	}
-	json_decref(bundle);
-	json_decref(image);
 	return rc;
 }
 
@@ -349,7 +348,7 @@ static int get_figures(struct record_job *j, json_t **ret, struct error *err)
 	struct pollfd p = { .fd = j->signal_fd, .events = POLLIN };
 
 	for (;;) {
-		json_t *reply = NULL;
+		AUTO_JSON *reply = NULL;
 		int rc = node_ask_on(j->node, "image.explain",
 				     json_pack("{s:o}", "id", id_json(j)),
 				     &reply, err);
@@ -357,7 +356,6 @@ static int get_figures(struct record_job *j, json_t **ret, struct error *err)
 		if (rc < 0)
 			return rc;
 		*ret = json_incref(own_figures(j, reply));
-		json_decref(reply);
 		if (*ret)
 			return 0;
 		if (clock_now_ns() > until)
@@ -412,7 +410,7 @@ static int write_trace(struct record_job *j, const char *workload,
 	struct trace_found found = { .trace = NULL };
 	AUTO(trace_store) store = NULL;
 	struct trace_where where = { .root = NULL };
-	json_t *status = NULL;
+	AUTO_JSON *status = NULL;
 	int rc = node_ask_on(j->node, "node.status", json_object(), &status,
 			     err);
 
@@ -424,20 +422,18 @@ static int write_trace(struct record_job *j, const char *workload,
 	if (rc == 0)
 		rc = trace_write(j->cfg->output, found.trace, err);
 	trace_free(found.trace);
-	json_decref(status);
 	return rc < 0 ? error_wrap(err, rc, "--output") : 0;
 }
 
 static int report(struct record_job *j, struct error *err)
 {
-	json_t *figures = NULL;
+	AUTO_JSON *figures = NULL;
 	int rc = get_figures(j, &figures, err);
 
 	if (rc == 0)
 		print_figures(j, figures);
 	if (rc == 0 && j->cfg->output)
 		rc = write_trace(j, reply_text(figures, "workload"), err);
-	json_decref(figures);
 	return rc;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/doctor.h"
 #include "cli/node_ask.h"
+#include "common/json.h"
 
 struct doctor_config {
 	struct node_options node;
@@ -89,7 +90,7 @@ static void gather(const struct doctor_config *cfg, struct node_client *c,
 				 ? json_pack("{s:s}", "registry", cfg->registry)
 				 : json_object();
 	struct error err = ERROR_INIT;
-	json_t *reply = NULL;
+	AUTO_JSON *reply = NULL;
 
 	doctor_check_host(list, c != NULL);
 	if (!c)
@@ -99,7 +100,6 @@ static void gather(const struct doctor_config *cfg, struct node_client *c,
 	else
 		doctor_add(list, "bootseerd's checks", false, DOCTOR_NEEDED,
 			   "journalctl -u bootseerd", "%s", err.msg);
-	json_decref(reply);
 	doctor_check_containerd(list, cfg->containerd);
 }
 
@@ -108,7 +108,8 @@ static int run(const void *config, char **args, struct error *err)
 	const struct doctor_config *cfg = config;
 	struct node_client *c = NULL;
 	struct error why = ERROR_INIT;
-	json_t *list = json_array(), *all;
+	AUTO_JSON *list = json_array();
+	AUTO_JSON *all = NULL;
 	int rc;
 
 	(void)args;
@@ -118,20 +119,17 @@ static int run(const void *config, char **args, struct error *err)
 	add_daemon(list, rc, &why);
 	gather(cfg, c, list);
 	node_client_close(c);
-	rc = 0;
 	if (cfg->json) {
 		all = json_pack("{s:O}", "checks", list);
 		reply_print(all);
-		json_decref(all);
 	} else {
 		print_checks(list);
 	}
-	if (!is_well(list))
-		rc = error_set(err, ENOENT,
-			       "the node cannot do its work, see what is "
-			       "missing");
-	json_decref(list);
-	return rc;
+	return is_well(list)
+		       ? 0
+		       : error_set(err, ENOENT,
+				   "the node cannot do its work, see what "
+				   "is missing");
 }
 
 const struct command node_doctor_command = {

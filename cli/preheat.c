@@ -10,6 +10,7 @@
 #include "cli/node_ask.h"
 #include "cli/service.h"
 #include "common/clock.h"
+#include "common/json.h"
 #include "objects/oci.h"
 
 #define TIMEOUT_MS 30000
@@ -84,7 +85,8 @@ static int send_order(struct service_client *c, const struct preheat_options *o,
 {
 	AUTO_FREE char *ref = NULL;
 	AUTO_FREE char *text = NULL;
-	json_t *body, *reply = NULL;
+	AUTO_JSON *body = NULL;
+	AUTO_JSON *reply = NULL;
 	int rc = full_ref(o->ref, &ref, err);
 
 	if (rc < 0)
@@ -92,12 +94,10 @@ static int send_order(struct service_client *c, const struct preheat_options *o,
 	body = json_pack("{s:s, s:s, s:o}", "ref", ref, "what", o->what,
 			 "nodes", nodes_json(o->nodes));
 	text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	json_decref(body);
 	if (!text)
 		return error_set(err, EINVAL, "--nodes: a name is not UTF-8");
 	rc = ask(c, "POST", "/v1/preheats", text, &reply, err);
 	*ret_id = reply_number(reply, "id");
-	json_decref(reply);
 	return rc;
 }
 
@@ -171,7 +171,7 @@ static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
 {
 	AUTO(progress) bar = progress_new(stderr);
 	int64_t until = clock_now_ns() + wait_ns;
-	json_t *order = NULL;
+	AUTO_JSON *order = NULL;
 	struct sum s;
 	char path[64];
 	int rc;
@@ -191,7 +191,6 @@ static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
 	}
 	progress_free(steal_ptr(&bar));
 	print_order(order);
-	json_decref(order);
 	return conclude(&s, err);
 }
 
