@@ -30,17 +30,6 @@ static const char *text_of(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-static int read_body(const struct call *c, json_t **ret, struct error *err)
-{
-	json_error_t why;
-
-	*ret = json_loadb(c->req->body ? c->req->body : "",
-			  c->req->head.content_length, 0, &why);
-	return *ret ? 0
-		    : error_set(err, EINVAL, "JSON, line %d: %s", why.line,
-				why.text);
-}
-
 static bool is_one_of(const char *s, const char *const *words)
 {
 	while (*words && strcmp(*words, s) != 0)
@@ -103,7 +92,7 @@ static int order_read(struct call *c, struct preheat_order *o,
 		      struct error *err)
 {
 	static const char *const whats[] = { "hot", "all", NULL };
-	int rc = read_body(c, &o->body, err);
+	int rc = call_body_json(c, &o->body, err);
 
 	if (rc < 0)
 		return rc;
@@ -234,7 +223,7 @@ static int report_read(struct call *c, struct report *r, struct error *err)
 {
 	static const char *const states[] = { "running", "done", "failed",
 					      NULL };
-	int rc = read_body(c, &r->body, err);
+	int rc = call_body_json(c, &r->body, err);
 
 	if (rc < 0)
 		return rc;

@@ -15,6 +15,7 @@
 #define REPO_MAX 512
 #define NODE_MAX 255
 #define KEY_HEX (2 * DIGEST_SIZE) /* hex digits of a key's id */
+#define CAPTURE_HEX 32
 
 /* ---------------------------------------------------------------- parameters --- */
 
@@ -136,6 +137,23 @@ static bool is_days(const char *s)
 	return n >= 1 && n <= 3 && !s[n] && atoi(s) >= 1 && atoi(s) <= 400;
 }
 
+static bool is_hex(const char *s, size_t least, size_t most)
+{
+	size_t n = strspn(s, "0123456789abcdef");
+
+	return n >= least && n <= most && !s[n];
+}
+
+static bool is_capture(const char *s)
+{
+	return is_hex(s, CAPTURE_HEX, CAPTURE_HEX);
+}
+
+static bool is_key_begin(const char *s)
+{
+	return is_hex(s, 1, KEY_HEX);
+}
+
 #define STRING "{\"type\":\"string\","
 const struct param_kind param_digest = {
 	"a digest, sha256:HEX",
@@ -191,6 +209,18 @@ const struct param_kind param_clock = {
 	STRING "\"pattern\":\"^[0-9a-f]{1,16}:-?[0-9]{1,19}:-?[0-9]{1,15}:"
 	       "[0-9]{1,15}$\"}",
 	is_clock,
+};
+
+const struct param_kind param_capture = {
+	"the id of a capture, 32 lower-case hex digits",
+	STRING "\"pattern\":\"^[0-9a-f]{32}$\"}",
+	is_capture,
+};
+
+const struct param_kind param_key_begin = {
+	"1 to 64 lower-case hex digits",
+	STRING "\"pattern\":\"^[0-9a-f]{1,64}$\"}",
+	is_key_begin,
 };
 
 size_t route_param(const struct route *r, const char *name)

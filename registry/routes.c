@@ -9,6 +9,7 @@
 #define STAGE_BODY_MAX (1u << 20)
 #define PREHEAT_BODY_MAX (512u << 10)
 #define PREHEAT_REPORT_MAX 8192u
+#define ENV_BODY_MAX 8192u
 
 #define P_DIGEST \
 	{ \
@@ -71,6 +72,18 @@
 #define P_DAYS \
 	{ \
 		"days", PARAM_QUERY, &param_days, false, "How far back; 30." \
+	}
+
+#define P_ENV_KEY \
+	{ \
+		"digest", PARAM_PATH, &param_digest, true, \
+			"Key of the environment." \
+	}
+#define P_ENV_STORE P_REPO(true, "The store: HOST/REPOSITORY, or its URL.")
+#define P_GENERATION \
+	{ \
+		"generation", PARAM_QUERY, &param_id, true, \
+			"Of the lease, as it was given." \
 	}
 
 const struct route routes[] = {
@@ -386,6 +399,116 @@ const struct route routes[] = {
 			"Name of the node." },
 		      P_LIMIT },
 	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/env",
+	  .id = "listEnvironments",
+	  .summary = "Environment snapshots of a store, by their keys.",
+	  .role = ROLE_READ,
+	  .run = environments_list,
+	  .params = { P_ENV_STORE,
+		      { "begins", PARAM_QUERY, &param_key_begin, false,
+			"Only of keys that begin so." },
+		      { "after", PARAM_QUERY, &param_digest, false,
+			"Only of keys behind this one." },
+		      P_LIMIT },
+	  .answers = { { HTTPD_OK, JSON, "A list." } } },
+	{ .method = HTTPD_GET,
+	  .path = "/v1/env/{digest}",
+	  .id = "getEnvironment",
+	  .summary = "Which snapshot a key has, and who makes one.",
+	  .role = ROLE_READ,
+	  .run = environments_get,
+	  .params = { P_ENV_KEY, P_ENV_STORE },
+	  .answers = { { HTTPD_OK, JSON,
+			 "The snapshot and the lease, or null." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/env/{digest}",
+	  .id = "publishEnvironment",
+	  .summary = "Say which snapshot a key has, under its lease.",
+	  .role = ROLE_WRITE,
+	  .body = JSON,
+	  .body_max = ENV_BODY_MAX,
+	  .run = environments_publish,
+	  .params = { P_ENV_KEY, P_ENV_STORE, P_GENERATION },
+	  .answers = { { HTTPD_OK, JSON,
+			 "1, or 0: another has the lease now." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/env/{digest}",
+	  .id = "noteEnvironment",
+	  .summary = "Note that a snapshot was used, or is bad.",
+	  .role = ROLE_WRITE,
+	  .body = JSON,
+	  .body_max = ENV_BODY_MAX,
+	  .run = environments_note,
+	  .params = { P_ENV_KEY,
+		      P_ENV_STORE,
+		      { "capture", PARAM_QUERY, &param_capture, true,
+			"Which snapshot of the key." } },
+	  .answers = { { HTTPD_OK, JSON, "1, or 0: there was no need." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/env/{digest}",
+	  .id = "removeEnvironment",
+	  .summary = "Forget the snapshot of a key, and end its lease.",
+	  .role = ROLE_ADMIN,
+	  .run = environments_remove,
+	  .params = { P_ENV_KEY, P_ENV_STORE },
+	  .answers = { { HTTPD_OK, JSON, "How many there were: 0 or 1." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/env/{digest}/pin",
+	  .id = "pinEnvironment",
+	  .summary = "Keep a snapshot from expiry.",
+	  .role = ROLE_ADMIN,
+	  .run = environments_pin,
+	  .params = { P_ENV_KEY, P_ENV_STORE },
+	  .answers = { { HTTPD_OK, JSON, "How many there are: 0 or 1." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/env/{digest}/pin",
+	  .id = "unpinEnvironment",
+	  .summary = "Take that back.",
+	  .role = ROLE_ADMIN,
+	  .run = environments_unpin,
+	  .params = { P_ENV_KEY, P_ENV_STORE },
+	  .answers = { { HTTPD_OK, JSON, "How many there are: 0 or 1." } } },
+	{ .method = HTTPD_POST,
+	  .path = "/v1/env/{digest}/lease",
+	  .id = "takeEnvironmentLease",
+	  .summary = "Ask to be the one that makes the snapshot of a key.",
+	  .role = ROLE_WRITE,
+	  .body = JSON,
+	  .body_max = ENV_BODY_MAX,
+	  .run = environments_take,
+	  .params = { P_ENV_KEY, P_ENV_STORE },
+	  .answers = { { HTTPD_OK, JSON,
+			 "The lease, or why there is none to take." },
+		       { HTTPD_LENGTH_REQUIRED, JSON, "No Content-Length." },
+		       { HTTPD_TOO_LARGE, JSON, "It is too large." },
+		       { HTTPD_TOO_MANY, JSON, "Too many keys are kept." } } },
+	{ .method = HTTPD_PUT,
+	  .path = "/v1/env/{digest}/lease",
+	  .id = "renewEnvironmentLease",
+	  .summary = "Say that the captor is alive.",
+	  .role = ROLE_WRITE,
+	  .run = environments_renew,
+	  .params = { P_ENV_KEY, P_ENV_STORE, P_GENERATION },
+	  .answers = { { HTTPD_OK, JSON,
+			 "1, or 0: another has the lease now." } } },
+	{ .method = HTTPD_DELETE,
+	  .path = "/v1/env/{digest}/lease",
+	  .id = "dropEnvironmentLease",
+	  .summary = "Give the lease back.",
+	  .role = ROLE_WRITE,
+	  .run = environments_drop,
+	  .params = { P_ENV_KEY,
+		      P_ENV_STORE,
+		      P_GENERATION,
+		      { "failed", PARAM_QUERY, &param_flag, false,
+			"1: the command failed." } },
+	  .answers = { { HTTPD_OK, JSON,
+			 "1, or 0: another has the lease now." } } },
 	{ .method = HTTPD_GET,
 	  .path = "/v1/trust/revoked",
 	  .id = "listRevokedKeys",

@@ -254,9 +254,50 @@ static const char version_9[] =
 	" PRIMARY KEY (start, stage))@CLUSTERED@;"
 	"CREATE INDEX ckpt_sum_last ON ckpt_sum (last)";
 
+/*
+ * The index of environment snapshots.  `repo` is the store; `capture` and `description` say
+ * which snapshot the key has, '' none.  `generation` is of the lease that was taken last,
+ * which lasts until `until_ms`; it begins with the time, so that it grows although rows
+ * are forgotten.  `failures` counts commands that failed: those that wait look for a change.
+ */
+static const char version_10[] = "CREATE TABLE env_key ("
+				 " repo TEXT NOT NULL,"
+				 " env TEXT NOT NULL,"
+				 " generation BIGINT NOT NULL,"
+				 " holder TEXT NOT NULL,"
+				 " owner TEXT NOT NULL,"
+				 " ttl_ms BIGINT NOT NULL,"
+				 " until_ms BIGINT NOT NULL,"
+				 " failures BIGINT NOT NULL,"
+				 " touched_ms BIGINT NOT NULL,"
+				 " capture TEXT NOT NULL DEFAULT '',"
+				 " description TEXT NOT NULL DEFAULT '',"
+				 " stored BIGINT NOT NULL DEFAULT 0,"
+				 " made_by TEXT NOT NULL DEFAULT '',"
+				 " program TEXT NOT NULL DEFAULT '',"
+				 " token TEXT NOT NULL DEFAULT '',"
+				 " made_ms BIGINT NOT NULL DEFAULT 0,"
+				 " used_ms BIGINT NOT NULL DEFAULT 0,"
+				 " expires_ms BIGINT NOT NULL DEFAULT 0,"
+				 " pinned BIGINT NOT NULL DEFAULT 0,"
+				 " bad TEXT NOT NULL DEFAULT '',"
+				 " PRIMARY KEY (repo, env))@CLUSTERED@";
+
 static const char *const scripts[] = { version_1, version_2, version_3,
 				       version_4, version_5, version_6,
-				       version_7, version_8, version_9 };
+				       version_7, version_8, version_9,
+				       version_10 };
+
+#define ENV \
+	"SELECT env, generation, holder, until_ms, failures, capture, " \
+	"description, stored, made_by, program, token, made_ms, used_ms, " \
+	"expires_ms, pinned, bad FROM env_key "
+#define ENV_TYPES "titiittitttiiiit"
+/* A lease that was not taken over or given back: repo, key, generation, owner.  The time
+ * is no matter: an hour late is as good as in time while nobody else came. */
+#define ENV_HELD(a, b, c, d) \
+	"WHERE repo = $" #a " AND env = $" #b " AND generation = $" #c \
+	" AND owner = $" #d " AND until_ms > 0"
 
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
@@ -833,6 +874,106 @@ static const struct db_statement statements[SQL_COUNT_] = {
 			    "ORDER BY last DESC, id DESC, stage "
 			    "LIMIT CAST($5 AS BIGINT)",
 			    "ititttiiiiiiiiiiiiiiit" },
+	/* repo, key */
+	[SQL_ENV_GET] = { "environment", ENV "WHERE repo = $1 AND env = $2",
+			  ENV_TYPES },
+	/* repo, first digits or '', after this key or '', now, at most */
+	[SQL_ENV_LIST] = { "environments",
+			   ENV "WHERE repo = $1 AND capture <> '' AND "
+			       "(CAST($2 AS TEXT) = '' OR "
+			       "substr(env, 8, length(CAST($2 AS TEXT))) = $2) "
+			       "AND env > $3 AND (pinned = 1 OR "
+			       "expires_ms = 0 OR expires_ms > $4) "
+			       "ORDER BY env LIMIT CAST($5 AS BIGINT)",
+			   ENV_TYPES },
+	/* repo, key, now, holder, owner, ttl_ms, keys of a store at most, keys at most,
+	 * longest lease, instead */
+	[SQL_ENV_TAKE] = { "take the lease of an environment",
+			   "INSERT INTO env_key (repo, env, generation, "
+			   "holder, owner, ttl_ms, until_ms, failures, "
+			   "touched_ms) "
+			   "SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), "
+			   "CAST($3 AS BIGINT), CAST($4 AS TEXT), "
+			   "CAST($5 AS TEXT), CAST($6 AS BIGINT), "
+			   "CAST($3 AS BIGINT) + CAST($6 AS BIGINT), 0, "
+			   "CAST($3 AS BIGINT) WHERE "
+			   "EXISTS (SELECT 1 FROM env_key WHERE repo = $1 "
+			   "AND env = $2) OR "
+			   "((SELECT count(*) FROM env_key WHERE repo = $1) < "
+			   "CAST($7 AS BIGINT) AND "
+			   "(SELECT count(*) FROM env_key) < "
+			   "CAST($8 AS BIGINT)) "
+			   "ON CONFLICT (repo, env) DO UPDATE SET "
+			   "generation = env_key.generation + 1, "
+			   "holder = excluded.holder, "
+			   "owner = excluded.owner, "
+			   "ttl_ms = excluded.ttl_ms, "
+			   "until_ms = excluded.until_ms, "
+			   "touched_ms = excluded.touched_ms "
+			   "WHERE (env_key.until_ms <= CAST($3 AS BIGINT) OR "
+			   "env_key.until_ms > CAST($3 AS BIGINT) + "
+			   "CAST($9 AS BIGINT)) AND "
+			   "(env_key.capture = '' OR (env_key.pinned = 0 AND "
+			   "(env_key.capture = CAST($10 AS TEXT) OR "
+			   "(env_key.expires_ms > 0 AND "
+			   "env_key.expires_ms <= CAST($3 AS BIGINT))))) "
+			   "RETURNING generation",
+			   "i" },
+	/* now, and those of ENV_HELD */
+	[SQL_ENV_RENEW] = { "renew the lease of an environment",
+			    "UPDATE env_key SET "
+			    "until_ms = CAST($1 AS BIGINT) + ttl_ms, "
+			    "touched_ms = CAST($1 AS BIGINT) " ENV_HELD(2, 3, 4,
+									5),
+			    "" },
+	/* now, failures more, and those of ENV_HELD */
+	[SQL_ENV_DROP] = { "drop the lease of an environment",
+			   "UPDATE env_key SET until_ms = 0, touched_ms = $1, "
+			   "failures = failures + CAST($2 AS BIGINT) " ENV_HELD(
+				   3, 4, 5, 6),
+			   "" },
+	/* now, capture, description, stored, by, program, expires_ms, and those of
+	 * ENV_HELD */
+	[SQL_ENV_PUBLISH] = { "publish an environment",
+			      "UPDATE env_key SET token = owner, made_ms = $1, "
+			      "used_ms = $1, touched_ms = $1, capture = $2, "
+			      "description = $3, stored = $4, made_by = $5, "
+			      "program = $6, expires_ms = $7, "
+			      "bad = '' " ENV_HELD(8, 9, 10, 11),
+			      "" },
+	/* now, repo, key, capture, when it was used before that */
+	[SQL_ENV_USED] = { "note the use of an environment",
+			   "UPDATE env_key SET used_ms = $1 "
+			   "WHERE repo = $2 AND env = $3 AND capture = $4 AND "
+			   "used_ms <= $5",
+			   "" },
+	/* why, repo, key, capture: the first word counts */
+	[SQL_ENV_BAD] = { "mark an environment bad",
+			  "UPDATE env_key SET bad = CASE WHEN bad = '' THEN "
+			  "CAST($1 AS TEXT) ELSE bad END "
+			  "WHERE repo = $2 AND env = $3 AND capture = $4",
+			  "" },
+	/* pinned, repo, key */
+	[SQL_ENV_PIN] = { "pin an environment",
+			  "UPDATE env_key SET pinned = $1 WHERE repo = $2 AND "
+			  "env = $3 AND capture <> ''",
+			  "" },
+	/* now, repo, key */
+	[SQL_ENV_REMOVE] = { "remove an environment",
+			     "UPDATE env_key SET capture = '', "
+			     "description = '', pinned = 0, bad = '', "
+			     "until_ms = 0, generation = generation + 1, "
+			     "touched_ms = $1 WHERE repo = $2 AND env = $3 AND "
+			     "(capture <> '' OR until_ms > 0)",
+			     "" },
+	/* a day ago, unused since */
+	[SQL_ENV_SWEEP] = { "sweep environments",
+			    "DELETE FROM env_key WHERE touched_ms < $1 AND "
+			    "until_ms < $1 AND "
+			    "(capture = '' OR (pinned = 0 AND "
+			    "(used_ms < $2 OR (expires_ms > 0 AND "
+			    "expires_ms < $1))))",
+			    "" },
 };
 
 const struct db_schema schema = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/ckpt_db.h"
+#include "registry/env_db.h"
 #include "registry/history_db.h"
 #include "registry/service.h"
 
@@ -185,6 +186,17 @@ int call_send_json(struct call *c, struct json_t *o, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
+int call_body_json(const struct call *c, struct json_t **ret, struct error *err)
+{
+	json_error_t why;
+
+	*ret = json_loadb(c->req->body ? c->req->body : "",
+			  c->req->head.content_length, 0, &why);
+	return *ret ? 0
+		    : error_set(err, EINVAL, "JSON, line %d: %s", why.line,
+				why.text);
+}
+
 int call_send_if_new(struct call *c, struct error *err)
 {
 	const char *tags = httpd_head_get(&c->req->head, "If-None-Match");
@@ -365,7 +377,7 @@ static void drop_call(struct owner_turn *t)
 }
 
 /* Who has to wait for whose calls: as httpd_request.owner. */
-static const char *owner_of(const struct call *c)
+const char *call_owner(const struct call *c)
 {
 	return c->token ? c->token->name : c->req->peer_node;
 }
@@ -385,7 +397,7 @@ static void on_request(void *arg, struct httpd_request *r)
 	c->turn.done = done_call;
 	c->turn.drop = drop_call;
 	rc = turns_submit(c->route->is_asking ? s->asking : s->turns, &c->turn,
-			  owner_of(c));
+			  call_owner(c));
 	if (rc < 0) {
 		c->rc = error_set(&c->err, EBUSY, "too much is waiting");
 		finish_call(c);
@@ -492,7 +504,7 @@ static uint64_t on_head(void *arg, struct httpd_request *r)
 	c->req = r;
 	c->reply = (struct httpd_reply)HTTPD_REPLY_INIT;
 	c->rc = check_head(c, &c->err);
-	r->owner = owner_of(c);
+	r->owner = call_owner(c);
 	if (!r->owner[0])
 		r->owner = NULL;
 	if (c->rc == 0)
@@ -593,6 +605,23 @@ static bool sum_checkpoints(struct service *s)
 	return rc >= 0 && n == SUM_MAX;
 }
 
+/* Environments that nobody used for as long as traces are kept. */
+static void sweep_environments(struct service *s)
+{
+	int64_t now_ms = (int64_t)time(NULL) * 1000;
+	struct error err = ERROR_INIT;
+	int n = env_db_sweep(s->db, now_ms - s->limits.retention_s * 1000,
+			     now_ms, &err);
+
+	if (n < 0)
+		log_warning("service",
+			    "sweep of environments failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+	else if (n > 0)
+		log_info("service", "sweep forgot keys of environments=%d", n);
+}
+
 static void run_sweep(struct work *w)
 {
 	struct service *s = container_of(w, struct service, sweep_work);
@@ -603,6 +632,7 @@ static void run_sweep(struct work *w)
 	s->sweep_again = sum_starts(s);
 	s->sweep_again = sum_checkpoints(s) || s->sweep_again;
 	sweep_starts(s);
+	sweep_environments(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
 		log_warning("service",

@@ -82,6 +82,7 @@ struct call {
 	struct error err;
 };
 
+struct json_t;
 /* The value of a parameter; "" when it was not given. */
 const char *call_param(const struct call *c, const char *name);
 /* The repository prefix that it is bound to, or "". */
@@ -93,8 +94,12 @@ int call_check_repo(struct call *c, const char *repo,
 int call_check_node(struct call *c, const char *node,
 		    struct error *err) MUST_CHECK;
 /* Answer with this; takes it (NULL: memory was short). */
-struct json_t;
 int call_send_json(struct call *c, struct json_t *o,
+		   struct error *err) MUST_CHECK;
+/* Whose token or certificate it is; "": anybody's. */
+const char *call_owner(const struct call *c);
+/* The body as JSON, the caller's. */
+int call_body_json(const struct call *c, struct json_t **ret,
 		   struct error *err) MUST_CHECK;
 /* Fail with this status and, if not NULL, code. */
 int call_fail(struct call *c, int status, const char *code, struct error *err,
@@ -147,6 +152,16 @@ int nodes_get(struct call *c, struct error *err);
 int page_index(struct call *c, struct error *err);
 int page_script(struct call *c, struct error *err);
 int page_style(struct call *c, struct error *err);
+int environments_list(struct call *c, struct error *err);
+int environments_get(struct call *c, struct error *err);
+int environments_publish(struct call *c, struct error *err);
+int environments_note(struct call *c, struct error *err);
+int environments_remove(struct call *c, struct error *err);
+int environments_pin(struct call *c, struct error *err);
+int environments_unpin(struct call *c, struct error *err);
+int environments_take(struct call *c, struct error *err);
+int environments_renew(struct call *c, struct error *err);
+int environments_drop(struct call *c, struct error *err);
 int trust_revoke(struct call *c, struct error *err);
 int trust_restore(struct call *c, struct error *err);
 int trust_revoked(struct call *c, struct error *err);

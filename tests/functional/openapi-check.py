@@ -26,6 +26,11 @@ GOOD = {
     "by": "label",
     "days": "7",
     "with": "8",
+    "begins": "ab12",
+    "after": "sha256:" + "ab" * 32,
+    "generation": "9",
+    "capture": "ab" * 16,
+    "failed": "1",
 }
 BAD = {
     "key": "x",
@@ -45,6 +50,11 @@ BAD = {
     "by": "week",
     "days": "0",
     "with": "x",
+    "begins": "AB",
+    "after": "x",
+    "generation": "x",
+    "capture": "ab",
+    "failed": "2",
 }
 checks = 0
 

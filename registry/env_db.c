@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The rows of env_key, each of one key of one store.  Every change is one statement whose
+ * condition is the lease's generation, so that replicas need no lock among each other.
+ */
+#include "registry/env_db.h"
+
+#include <errno.h>
+
+#include "registry/schema.h"
+
+#define DAY_MS INT64_C(86400000)
+#define HOUR_MS INT64_C(3600000)
+#define N_MAX 24
+
+/* One statement, and what its rows are for. */
+struct env_query {
+	enum statement what;
+	struct db_value v[N_MAX];
+	size_t n;
+	int (*each)(void *arg, const struct db_value *row);
+	void *arg;
+};
+
+static void add(struct env_query *q, struct db_value v)
+{
+	q->v[q->n++] = v;
+}
+
+static void add_name(struct env_query *q, const struct env_name *n)
+{
+	add(q, db_text(n->repo));
+	add(q, db_text(n->key));
+}
+
+static int query_one(struct db_conn *c, void *arg, struct error *err)
+{
+	struct env_query *q = arg;
+
+	return db_query(c, q->what, q->v, q->n, q->each, q->arg, err);
+}
+
+static int change(struct db *db, struct env_query *q, struct error *err)
+{
+	return db_run(db, DB_WRITE, query_one, q, err);
+}
+
+/* ------------------------------------------------------------------------ read --- */
+
+struct env_reading {
+	env_known_fn *fn;
+	void *arg;
+	int64_t now_ms;
+	bool is_found;
+};
+
+static int note_entry(void *arg, const struct db_value *row)
+{
+	struct env_reading *r = arg;
+	struct env_known e = {
+		.key = row[0].data,
+		.generation = row[1].n,
+		.holder = row[2].data,
+		.lease_ms = row[3].n - r->now_ms,
+		.failures = row[4].n,
+		.capture = row[5].data,
+		.description = row[6].data,
+		.stored = row[7].n,
+		.by = row[8].data,
+		.program = row[9].data,
+		.token = row[10].data,
+		.made_ms = row[11].n,
+		.used_ms = row[12].n,
+		.expires_ms = row[13].n,
+		.is_pinned = row[14].n != 0,
+		.bad = row[15].data,
+	};
+
+	/* A clock that was set back makes no lease longer than leases are. */
+	if (e.lease_ms <= 0 || e.lease_ms > ENV_LEASE_MAX_MS) {
+		e.lease_ms = 0;
+		e.holder = "";
+	}
+	e.has_snapshot = e.capture[0] && (e.is_pinned || !e.expires_ms ||
+					  e.expires_ms > r->now_ms);
+	r->is_found = true;
+	return r->fn(r->arg, &e);
+}
+
+int env_db_get(struct db *db, const struct env_name *n, env_known_fn *fn,
+	       void *arg, struct error *err)
+{
+	static const struct env_known none = {
+		.capture = "",
+		.description = "",
+		.by = "",
+		.program = "",
+		.token = "",
+		.bad = "",
+		.holder = "",
+	};
+	struct env_reading r = { .fn = fn, .arg = arg, .now_ms = n->now_ms };
+	struct env_query q = { .what = SQL_ENV_GET,
+			       .each = note_entry,
+			       .arg = &r };
+	struct env_known e = none;
+	int rc;
+
+	add_name(&q, n);
+	rc = db_run(db, DB_ALONE, query_one, &q, err);
+	if (rc < 0)
+		return rc;
+	e.key = n->key;
+	rc = r.is_found ? 0 : fn(arg, &e);
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+int env_db_list(struct db *db, const struct env_filter *f, env_known_fn *fn,
+		void *arg, struct error *err)
+{
+	struct env_reading r = { .fn = fn, .arg = arg, .now_ms = f->now_ms };
+	struct env_query q = { .what = SQL_ENV_LIST,
+			       .each = note_entry,
+			       .arg = &r };
+	int rc;
+
+	add(&q, db_text(f->repo));
+	add(&q, db_text(f->begins));
+	add(&q, db_text(f->after));
+	add(&q, DB_INT(f->now_ms));
+	add(&q, DB_INT(f->limit));
+	rc = db_run(db, DB_ALONE, query_one, &q, err);
+	return rc < 0 ? rc : 0;
+}
+
+/* ---------------------------------------------------------------------- leases --- */
+
+struct env_taking {
+	struct env_query known, take;
+	bool is_known;
+	int64_t generation;
+};
+
+static int note_known(void *arg, const struct db_value *row)
+{
+	(void)row;
+	*(bool *)arg = true;
+	return 0;
+}
+
+static int note_generation(void *arg, const struct db_value *row)
+{
+	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+static int take(struct db_conn *c, void *arg, struct error *err)
+{
+	struct env_taking *t = arg;
+	int n;
+
+	t->is_known = false;
+	n = query_one(c, &t->take, err);
+	if (n != 0)
+		return n;
+	n = query_one(c, &t->known, err);
+	if (n < 0)
+		return n;
+	return t->is_known ? 0
+			   : error_set(err, EDQUOT,
+				       "%d environments of the store, or %d of "
+				       "all, are kept already: 'bootseer env "
+				       "rm' those that nobody needs",
+				       ENV_REPO_KEYS_MAX, ENV_KEYS_MAX);
+}
+
+int env_db_take(struct db *db, const struct env_name *n,
+		const struct env_lease_wish *w, int64_t *ret_generation,
+		struct error *err)
+{
+	struct env_taking t = { .generation = 0 };
+	int rc;
+
+	t.known = (struct env_query){ .what = SQL_ENV_GET,
+				      .each = note_known,
+				      .arg = &t.is_known };
+	t.take = (struct env_query){ .what = SQL_ENV_TAKE,
+				     .each = note_generation,
+				     .arg = &t.generation };
+	add_name(&t.known, n);
+	add_name(&t.take, n);
+	add(&t.take, DB_INT(n->now_ms));
+	add(&t.take, db_text(w->by));
+	add(&t.take, db_text(n->owner));
+	add(&t.take, DB_INT(w->ttl_ms));
+	add(&t.take, DB_INT(ENV_REPO_KEYS_MAX));
+	add(&t.take, DB_INT(ENV_KEYS_MAX));
+	add(&t.take, DB_INT(ENV_LEASE_MAX_MS));
+	add(&t.take, db_text(w->instead));
+	rc = db_run(db, DB_WRITE, take, &t, err);
+	if (rc > 0)
+		*ret_generation = t.generation;
+	return rc;
+}
+
+/* The lease under which something is changed. */
+static void add_lease(struct env_query *q, const struct env_name *n,
+		      int64_t generation)
+{
+	add_name(q, n);
+	add(q, DB_INT(generation));
+	add(q, db_text(n->owner));
+}
+
+int env_db_renew(struct db *db, const struct env_name *n, int64_t generation,
+		 struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_RENEW };
+
+	add(&q, DB_INT(n->now_ms));
+	add_lease(&q, n, generation);
+	return change(db, &q, err);
+}
+
+int env_db_drop(struct db *db, const struct env_name *n, int64_t generation,
+		bool has_failed, struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_DROP };
+
+	add(&q, DB_INT(n->now_ms));
+	add(&q, DB_INT(has_failed));
+	add_lease(&q, n, generation);
+	return change(db, &q, err);
+}
+
+int env_db_publish(struct db *db, const struct env_name *n, int64_t generation,
+		   const struct env_published *p, struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_PUBLISH };
+
+	add(&q, DB_INT(n->now_ms));
+	add(&q, db_text(p->capture));
+	add(&q, db_text(p->description));
+	add(&q, DB_INT(p->stored));
+	add(&q, db_text(p->by));
+	add(&q, db_text(p->program));
+	add(&q, DB_INT(p->ttl_ms ? n->now_ms + p->ttl_ms : 0));
+	add_lease(&q, n, generation);
+	return change(db, &q, err);
+}
+
+/* ----------------------------------------------------------------------- marks --- */
+
+int env_db_used(struct db *db, const struct env_name *n, const char *capture,
+		struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_USED };
+
+	add(&q, DB_INT(n->now_ms));
+	add_name(&q, n);
+	add(&q, db_text(capture));
+	add(&q, DB_INT(n->now_ms - HOUR_MS));
+	return change(db, &q, err);
+}
+
+int env_db_bad(struct db *db, const struct env_name *n, const char *capture,
+	       const char *why, struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_BAD };
+
+	add(&q, db_text(why));
+	add_name(&q, n);
+	add(&q, db_text(capture));
+	return change(db, &q, err);
+}
+
+int env_db_pin(struct db *db, const struct env_name *n, bool is_pinned,
+	       struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_PIN };
+
+	add(&q, DB_INT(is_pinned));
+	add_name(&q, n);
+	return change(db, &q, err);
+}
+
+int env_db_remove(struct db *db, const struct env_name *n, struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_REMOVE };
+
+	add(&q, DB_INT(n->now_ms));
+	add_name(&q, n);
+	return change(db, &q, err);
+}
+
+int env_db_sweep(struct db *db, int64_t unused_ms, int64_t now_ms,
+		 struct error *err)
+{
+	struct env_query q = { .what = SQL_ENV_SWEEP };
+
+	add(&q, DB_INT(now_ms - DAY_MS));
+	add(&q, DB_INT(unused_ms));
+	return change(db, &q, err);
+}
