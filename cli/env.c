@@ -2,9 +2,12 @@
 #include "cli/env.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "net/service_client.h"
 
 #define STORE_MEMORY (64u << 20)
 
@@ -62,6 +65,74 @@ int env_store_open(const struct env_access *a, const char *url,
 	if (cfg.connect_timeout_ms > cfg.retry_ms)
 		cfg.connect_timeout_ms = cfg.retry_ms;
 	return object_store_open(url, &cfg, ret, err);
+}
+
+int env_check_service(const struct env_service_access *v, struct error *err)
+{
+	const struct service_client_config cfg = { .url = v->service,
+						   .token_file = v->token_file,
+						   .timeout_ms = 1000 };
+	AUTO(service_client) c = NULL;
+
+	return v->service ? service_client_new(&cfg, &c, err) : 0;
+}
+
+static void say_away(void *who, const char *why)
+{
+	fprintf(stderr, "%s: %s: the store's own index is used\n",
+		(const char *)who, why);
+}
+
+static int open_service(const struct env_access *a,
+			const struct env_service_access *v, const char *url,
+			const char *who, int64_t ttl_ms, struct env_opened *o,
+			struct error *err)
+{
+	const struct service_client_config cfg = {
+		.url = v->service,
+		.token_file = v->token_file,
+		.ca_file = v->ca_file,
+		.timeout_ms = (uint32_t)(a->store_timeout / 1000000),
+	};
+	struct env_service s = { .ttl_ms = ttl_ms, .is_away = say_away };
+	int rc = service_client_new(&cfg, &o->client, err);
+
+	if (rc < 0)
+		return error_wrap(err, rc, "--service");
+	o->repo = env_service_repo(url);
+	if (!o->repo)
+		return error_nomem(err);
+	s.client = o->client;
+	s.repo = o->repo;
+	s.arg = (void *)(uintptr_t)who;
+	return env_catalog_of_service(o->store, &s, &o->catalog, err);
+}
+
+int env_open(const struct env_access *a, const struct env_service_access *v,
+	     const char *url, const char *who, int64_t ttl_ms,
+	     struct env_opened *ret, struct error *err)
+{
+	struct env_opened o = { .store = NULL };
+	int rc = env_store_open(a, url, &o.store, err);
+
+	if (rc == 0 && v->service)
+		rc = open_service(a, v, url, who, ttl_ms, &o, err);
+	else if (rc == 0)
+		rc = env_catalog_of_store(o.store, &o.catalog, err);
+	if (rc < 0)
+		env_opened_fini(&o);
+	else
+		*ret = o;
+	return rc;
+}
+
+void env_opened_fini(struct env_opened *o)
+{
+	env_catalog_free(o->catalog);
+	object_store_free(o->store);
+	service_client_free(o->client);
+	free(o->repo);
+	*o = (struct env_opened){ .store = NULL };
 }
 
 int env_parts_key(const struct env_parts *p, char *const *command,

@@ -4,7 +4,7 @@
 #define BOOTSEER_CLI_ENV_H
 
 #include "cli/command.h"
-#include "envcache/envcache.h"
+#include "envcache/catalog.h"
 
 /* A member of such a command's configuration. */
 struct env_access {
@@ -25,6 +25,30 @@ struct env_access {
 		.offset = offsetof(config_type, access.ca_file), \
 		.help = "Certificates (PEM) that the store's server is " \
 			"checked with, instead of the system's." \
+	}
+
+/* The service that keeps the index; another member. */
+struct env_service_access {
+	char *service, *token_file, *ca_file;
+};
+
+#define ENV_SERVICE_OPTIONS(config_type) \
+	{ .key = "service", \
+	  .type = OPTION_STRING, \
+	  .arg = "URL", \
+	  .offset = offsetof(config_type, service.service), \
+	  .help = "The bootseer-registry that keeps the index of the store's " \
+		  "snapshots; else the store does." }, \
+		{ .key = "token-file", \
+		  .type = OPTION_FILE, \
+		  .arg = "FILE", \
+		  .offset = offsetof(config_type, service.token_file), \
+		  .help = "The bearer token for --service." }, \
+	{ \
+		.key = "service-ca-file", .type = OPTION_FILE, .arg = "FILE", \
+		.offset = offsetof(config_type, service.ca_file), \
+		.help = "Certificates (PEM) that --service is checked with, " \
+			"instead of the system's." \
 	}
 
 /* What a key is made of, as options say it. */
@@ -59,6 +83,9 @@ struct env_parts {
 			"another environment." \
 	}
 
+/* -EINVAL: `--service` is no address, or may not have the token. */
+int env_check_service(const struct env_service_access *v,
+		      struct error *err) MUST_CHECK;
 /* Is what the options say a key's, by itself?  For struct command.check. */
 int env_check_parts(const struct env_parts *p, struct error *err) MUST_CHECK;
 /* -EINVAL: `url` is no URL of a store. */
@@ -69,6 +96,21 @@ int env_check_first(const void *config, char **args,
 
 int env_store_open(const struct env_access *a, const char *url,
 		   struct object_store **ret, struct error *err) MUST_CHECK;
+
+/* A store, and the catalog of what is in it. */
+struct env_opened {
+	struct object_store *store;
+	struct env_catalog *catalog;
+	/* Of the service; NULL where there is none. */
+	struct service_client *client;
+	char *repo;
+};
+/* `who` is the command that says by a line that the service is away, which is borrowed;
+ * snapshots that it makes expire after `ttl_ms`. */
+int env_open(const struct env_access *a, const struct env_service_access *v,
+	     const char *url, const char *who, int64_t ttl_ms,
+	     struct env_opened *ret, struct error *err) MUST_CHECK;
+void env_opened_fini(struct env_opened *o);
 
 /* The key of a command now. */
 int env_parts_key(const struct env_parts *p, char *const *command,

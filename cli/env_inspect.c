@@ -6,9 +6,11 @@
 
 struct env_inspect_config {
 	struct env_access access;
+	struct env_service_access service;
 };
 
 static const struct option_spec options[] = {
+	ENV_SERVICE_OPTIONS(struct env_inspect_config),
 	ENV_ACCESS_OPTIONS(struct env_inspect_config),
 	{ .key = NULL },
 };
@@ -41,20 +43,22 @@ static void print(const struct env_snapshot *s)
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct env_inspect_config *c = config;
-	AUTO(object_store) s = NULL;
+	struct env_opened o = { .store = NULL };
 	struct env_snapshot snap;
 	struct digest key;
-	int rc = env_store_open(&c->access, args[0], &s, err);
+	int rc = env_open(&c->access, &c->service, args[0],
+			  "bootseer env inspect", 0, &o, err);
 
 	if (rc == 0)
-		rc = env_key_find(s, args[1], &key, err);
+		rc = env_catalog_find(o.catalog, args[1], &key, err);
 	if (rc == 0)
-		rc = env_snapshot_get(s, &key, &snap, err);
-	if (rc < 0)
-		return rc;
-	print(&snap);
-	env_snapshot_fini(&snap);
-	return 0;
+		rc = env_catalog_get(o.catalog, &key, &snap, err);
+	if (rc == 0) {
+		print(&snap);
+		env_snapshot_fini(&snap);
+	}
+	env_opened_fini(&o);
+	return rc;
 }
 
 const struct command env_inspect_command = {

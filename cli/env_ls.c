@@ -4,15 +4,17 @@
 
 struct env_ls_config {
 	struct env_access access;
+	struct env_service_access service;
 };
 
 static const struct option_spec options[] = {
+	ENV_SERVICE_OPTIONS(struct env_ls_config),
 	ENV_ACCESS_OPTIONS(struct env_ls_config),
 	{ .key = NULL },
 };
 
 struct env_ls {
-	struct object_store *store;
+	struct env_catalog *catalog;
 };
 
 static int show(void *arg, const struct digest *key,
@@ -32,7 +34,7 @@ static int show(void *arg, const struct digest *key,
 	env_format_time(s->made_ms, when);
 	progress_format_bytes(s->stored, bytes);
 	progress_format_count(s->n_changed, "name", names);
-	if (env_marks_get(l->store, s, &m, err) < 0)
+	if (env_catalog_marks(l->catalog, s, &m, err) < 0)
 		return -err->code;
 	printf("%.12s  %s  %10s  %12s  %s on %s%s%s%s\n", hex, when, bytes,
 	       names, s->program, s->by, m.is_pinned ? "  pinned" : "",
@@ -43,11 +45,15 @@ static int show(void *arg, const struct digest *key,
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct env_ls_config *c = config;
-	AUTO(object_store) s = NULL;
-	int rc = env_store_open(&c->access, args[0], &s, err);
-	struct env_ls l = { .store = s };
+	struct env_opened o = { .store = NULL };
+	int rc = env_open(&c->access, &c->service, args[0], "bootseer env ls",
+			  0, &o, err);
+	struct env_ls l = { .catalog = o.catalog };
 
-	return rc < 0 ? rc : env_snapshot_list(s, show, &l, err);
+	if (rc == 0)
+		rc = env_catalog_list(o.catalog, show, &l, err);
+	env_opened_fini(&o);
+	return rc;
 }
 
 const struct command env_ls_command = {

@@ -3,9 +3,11 @@
 
 struct env_pin_config {
 	struct env_access access;
+	struct env_service_access service;
 };
 
 static const struct option_spec options[] = {
+	ENV_SERVICE_OPTIONS(struct env_pin_config),
 	ENV_ACCESS_OPTIONS(struct env_pin_config),
 	{ .key = NULL },
 };
@@ -13,21 +15,24 @@ static const struct option_spec options[] = {
 static int set_all(const struct env_pin_config *c, char **args, bool is_pinned,
 		   struct error *err)
 {
-	AUTO(object_store) s = NULL;
-	int rc = env_store_open(&c->access, args[0], &s, err);
+	struct env_opened o = { .store = NULL };
+	int rc = env_open(&c->access, &c->service, args[0],
+			  is_pinned ? "bootseer env pin" : "bootseer env unpin",
+			  0, &o, err);
 
 	for (char **key = args + 1; rc == 0 && *key; key++) {
 		char hex[ENV_KEY_HEX];
 		struct digest d;
 
-		rc = env_key_find(s, *key, &d, err);
+		rc = env_catalog_find(o.catalog, *key, &d, err);
 		if (rc == 0)
-			rc = env_snapshot_pin(s, &d, is_pinned, err);
+			rc = env_catalog_pin(o.catalog, &d, is_pinned, err);
 		if (rc < 0)
-			return rc;
+			break;
 		env_key_hex(&d, hex);
 		printf("%.12s %s\n", hex, is_pinned ? "pinned" : "unpinned");
 	}
+	env_opened_fini(&o);
 	return rc;
 }
 

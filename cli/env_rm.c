@@ -6,9 +6,11 @@
 
 struct env_rm_config {
 	struct env_access access;
+	struct env_service_access service;
 };
 
 static const struct option_spec options[] = {
+	ENV_SERVICE_OPTIONS(struct env_rm_config),
 	ENV_ACCESS_OPTIONS(struct env_rm_config),
 	{ .key = NULL },
 };
@@ -16,14 +18,15 @@ static const struct option_spec options[] = {
 static int run(const void *config, char **args, struct error *err)
 {
 	const struct env_rm_config *c = config;
-	AUTO(object_store) s = NULL;
-	int rc = env_store_open(&c->access, args[0], &s, err);
+	struct env_opened o = { .store = NULL };
+	int rc = env_open(&c->access, &c->service, args[0], "bootseer env rm",
+			  0, &o, err);
 
 	for (char **key = args + 1; rc == 0 && *key; key++) {
 		char hex[ENV_KEY_HEX];
 		struct digest d;
 
-		rc = env_key_find(s, *key, &d, err);
+		rc = env_catalog_find(o.catalog, *key, &d, err);
 		/* What a captor left that was killed has no index. */
 		if (rc == -ENOENT && strlen(*key) == ENV_KEY_HEX - 1) {
 			char text[DIGEST_STR_MAX];
@@ -32,12 +35,13 @@ static int run(const void *config, char **args, struct error *err)
 			rc = digest_parse(text, &d, err);
 		}
 		if (rc == 0)
-			rc = env_snapshot_remove(s, &d, err);
+			rc = env_catalog_remove(o.catalog, &d, err);
 		if (rc < 0)
-			return rc;
+			break;
 		env_key_hex(&d, hex);
 		printf("%.12s removed\n", hex);
 	}
+	env_opened_fini(&o);
 	return rc;
 }
 

@@ -24,6 +24,7 @@
 
 struct env_run_config {
 	struct env_access access;
+	struct env_service_access service;
 	struct env_parts parts;
 	char *store;
 	char *verify, *socket;
@@ -124,6 +125,7 @@ static const struct option_spec options[] = {
 	  .type = OPTION_BOOL,
 	  .offset = offsetof(struct env_run_config, quiet),
 	  .help = "Say nothing when all goes well." },
+	ENV_SERVICE_OPTIONS(struct env_run_config),
 	ENV_ACCESS_OPTIONS(struct env_run_config),
 	{ .key = NULL },
 };
@@ -134,7 +136,7 @@ struct env_run {
 	struct env_targets targets;
 	struct env_scan *before;
 	struct env_key key;
-	struct object_store *store;
+	struct env_opened at;
 	int64_t deadline_ns, begun_ns;
 };
 
@@ -234,7 +236,8 @@ static bool is_over_age(const struct env_run *r,
 
 	return r->cfg->ttl &&
 	       env_wall_ms() - snap->made_ms > r->cfg->ttl / NS_PER_MS &&
-	       env_marks_get(r->store, snap, &m, NULL) == 0 && !m.is_pinned;
+	       env_catalog_marks(r->at.catalog, snap, &m, NULL) == 0 &&
+	       !m.is_pinned;
 }
 
 /* Others must not restore what was found bad here. */
@@ -244,7 +247,7 @@ static void mark_bad(const struct env_run *r, const struct env_snapshot *snap,
 	char host[128] = "";
 
 	(void)gethostname(host, sizeof(host) - 1);
-	(void)!env_snapshot_mark_bad(r->store, snap, host, why, NULL);
+	(void)!env_catalog_mark_bad(r->at.catalog, snap, host, why, NULL);
 }
 
 /* By a mount where bootseerd makes one; where it should and does not, a line says why.
@@ -286,17 +289,18 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 
 	r->begun_ns = clock_now_ns();
 	say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
-	rc = env_snapshot_check_bad(r->store, snap, &err);
+	rc = env_catalog_check_bad(r->at.catalog, snap, &err);
 	if (rc == 0)
 		is_mounted = try_mount(r, snap, check, &rc, &err);
 	if (rc == 0 && !is_mounted)
-		rc = env_restore(r->store, snap, &r->targets, 0, check, &err);
+		rc = env_restore(r->at.store, snap, &r->targets, 0, check,
+				 &err);
 	say_stage("env.restore", STAGE_END, rc < 0);
 	if (rc == -ECANCELED)
 		mark_bad(r, snap, err.msg);
 	if (rc < 0)
 		run_plain(r, err.msg);
-	env_snapshot_touch(r->store, &r->key.digest, env_wall_ms());
+	env_catalog_touch(r->at.catalog, snap, env_wall_ms());
 	say_done(r, is_mounted ? "mounted" : "restored", snap);
 	end(r, EXIT_SUCCESS);
 }
@@ -306,7 +310,7 @@ static int try_restore(struct env_run *r)
 {
 	struct env_snapshot snap;
 	struct error err = ERROR_INIT;
-	int rc = env_snapshot_get(r->store, &r->key.digest, &snap, &err);
+	int rc = env_catalog_get(r->at.catalog, &r->key.digest, &snap, &err);
 
 	if (rc == -ENOENT)
 		return rc;
@@ -314,7 +318,7 @@ static int try_restore(struct env_run *r)
 		run_plain(r, err.msg);
 	if (!is_over_age(r, &snap))
 		restore(r, &snap);
-	rc = env_snapshot_expire(r->store, &snap, &err);
+	rc = env_catalog_pass_over(r->at.catalog, &snap, &err);
 	env_snapshot_fini(&snap);
 	if (rc < 0)
 		run_plain(r, err.msg);
@@ -353,7 +357,7 @@ static bool capture(struct env_run *r)
 	int rc;
 
 	r->begun_ns = clock_now_ns();
-	rc = env_capture(r->store, &r->key, &r->targets, r->before,
+	rc = env_capture(r->at.catalog, &r->key, &r->targets, r->before,
 			 r->command[0], &snap, &err);
 	if (rc == 0) {
 		say_done(r, "captured", &snap);
@@ -419,7 +423,8 @@ static int open_store(struct env_run *r, struct error *err)
 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = env_store_open(&r->cfg->access, r->cfg->store, &r->store, err);
+	rc = env_open(&r->cfg->access, &r->cfg->service, r->cfg->store,
+		      "bootseer env run", r->cfg->ttl / NS_PER_MS, &r->at, err);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }
@@ -445,20 +450,19 @@ static struct env_turn *take_turn(struct env_run *r)
 		.waits = say_waits,
 		.arg = r,
 	};
-	/* Two would have the turn where conditions are passed over. */
-	int rc = object_store_probe(r->store, &err);
+	int rc;
 
 	say_stage("env.wait", STAGE_BEGIN, STAGE_NONE);
-	if (rc == 0)
-		rc = env_turn_take(r->store, &r->key.digest, &opts, &kind,
-				   &turn, &err);
+	rc = env_turn_take(r->at.catalog, &r->key.digest, &opts, &kind, &turn,
+			   &err);
 	say_stage("env.wait", STAGE_END, rc < 0);
 	if (rc < 0)
 		run_plain(r, err.msg);
 	switch (kind) {
 	case ENV_TURN_MINE:
 		/* It may have been made just before the turn was ours. */
-		if (env_snapshot_get(r->store, &r->key.digest, &snap, NULL) < 0)
+		if (env_catalog_get(r->at.catalog, &r->key.digest, &snap,
+				    NULL) < 0)
 			break;
 		env_snapshot_fini(&snap);
 		env_turn_end(turn, false);
@@ -516,6 +520,8 @@ static int check(const void *config, char **args, struct error *err)
 	const struct env_run_config *c = config;
 	int rc = env_check_store(c->store, err);
 
+	if (rc == 0)
+		rc = env_check_service(&c->service, err);
 	if (rc == 0)
 		rc = env_check_parts(&c->parts, err);
 	return rc < 0 ? rc : env_daemons_check(&c->daemons, err);

@@ -12,7 +12,7 @@
 
 #include "common/fs.h"
 #include "envcache/changes.h"
-#include "envcache/names.h"
+#include "envcache/catalog_priv.h"
 #include "envcache/read_ahead.h"
 #include "envcache/xattrs.h"
 #include "image/writer/oci_target.h"
@@ -30,6 +30,7 @@
 #define PROGRAM_MAX 200
 
 struct capture {
+	struct env_catalog *catalog;
 	struct object_store *store;
 	const struct env_targets *targets;
 	const struct env_scan *before;
@@ -249,7 +250,7 @@ static int attempt(struct capture *c, struct error *err)
 	oci_store_free(c->blobs);
 	c->blobs = NULL;
 	if (rc == 0)
-		rc = env_snapshot_commit(c->store, c->snap, err);
+		rc = env_catalog_commit(c->catalog, c->snap, err);
 	if (rc < 0) /* what is left is removed by env_snapshot_remove() */
 		(void)!env_blobs_remove(c->store, key, c->snap->folder, NULL);
 	return rc;
@@ -323,15 +324,17 @@ static int describe(const struct env_key *key, const struct env_targets *t,
 	return s->by && s->program ? 0 : error_nomem(err);
 }
 
-int env_capture(struct object_store *s, const struct env_key *key,
+int env_capture(struct env_catalog *catalog, const struct env_key *key,
 		const struct env_targets *t, const struct env_scan *before,
 		const char *program, struct env_snapshot *ret,
 		struct error *err)
 {
 	struct env_snapshot snap = { .n_changed = 0 };
-	struct capture c = {
-		.store = s, .targets = t, .before = before, .snap = &snap
-	};
+	struct capture c = { .catalog = catalog,
+			     .store = catalog->store,
+			     .targets = t,
+			     .before = before,
+			     .snap = &snap };
 	int rc = describe(key, t, program, &snap, err);
 
 	for (unsigned int i = 0; rc == 0 && i < ATTEMPTS; i++) {

@@ -103,7 +103,7 @@ int env_snapshot_copy(struct object_store *from, struct object_store *to,
 	if (rc == 0)
 		rc = env_snapshot_verify(to, &snap, err);
 	if (rc == 0)
-		rc = env_snapshot_commit(to, &snap, err);
+		rc = env_snapshot_commit(to, &snap, OBJECT_NEW, err);
 	if (rc < 0)
 		(void)!env_blobs_remove(to, key, snap.folder, NULL);
 	env_snapshot_fini(&snap);

@@ -95,6 +95,13 @@ void env_key_compare(const struct env_key *a, const struct env_key *b,
 
 /* ---------------------------------------------------------------- the snapshots --- */
 
+/* What is noted of a snapshot, in the store or by the service. */
+struct env_marks {
+	bool is_pinned;    /* env_gc() keeps it */
+	bool is_bad;       /* a smoke test failed after it was restored */
+	int64_t used_ms;   /* wall clock, to the hour */
+	char bad_why[320]; /* " by HOST: ..." */
+};
 /* What the store says of a snapshot. */
 struct env_snapshot {
 	struct env_key key;
@@ -110,6 +117,9 @@ struct env_snapshot {
 	/* Of the object; not set by env_capture(). */
 	int64_t made_ms; /* the store's wall clock */
 	char tag[OBJECT_TAG_MAX];
+	/* What the service says of it; false: it says nothing. */
+	bool has_marks;
+	struct env_marks marks;
 };
 void env_snapshot_fini(struct env_snapshot *s);
 
@@ -143,19 +153,8 @@ int env_snapshot_verify(struct object_store *s, const struct env_snapshot *snap,
 int env_snapshot_copy(struct object_store *from, struct object_store *to,
 		      const struct digest *key, struct error *err) MUST_CHECK;
 
-/* What is noted of a snapshot. */
-struct env_marks {
-	bool is_pinned;    /* env_gc() keeps it */
-	bool is_bad;       /* a smoke test failed after it was restored */
-	int64_t used_ms;   /* the store's wall clock, to the hour */
-	char bad_why[320]; /* " by HOST: ..." */
-};
 int env_marks_get(struct object_store *s, const struct env_snapshot *snap,
 		  struct env_marks *ret, struct error *err) MUST_CHECK;
-/* -EBADMSG: it was found bad; says by whom. */
-int env_snapshot_check_bad(struct object_store *s,
-			   const struct env_snapshot *snap,
-			   struct error *err) MUST_CHECK;
 int env_snapshot_mark_bad(struct object_store *s,
 			  const struct env_snapshot *snap, const char *host,
 			  const char *why, struct error *err) MUST_CHECK;
@@ -184,14 +183,6 @@ struct env_gc {
  * no index leads to. */
 int env_gc(struct object_store *s, struct env_gc *gc,
 	   struct error *err) MUST_CHECK;
-
-/* Read how the targets are now, after the command, and keep what differs from
- * `before` as the snapshot of `key`.
- *   -EEXIST  another captor was first; its snapshot is there */
-int env_capture(struct object_store *s, const struct env_key *key,
-		const struct env_targets *t, const struct env_scan *before,
-		const char *program, struct env_snapshot *ret,
-		struct error *err) MUST_CHECK;
 
 /* Asked once all is in its place and can still be taken back; not 0: take it back. */
 struct env_restore_check {
@@ -246,35 +237,5 @@ int env_join(const struct env_join *j, struct error *err) MUST_CHECK;
  * there is none; -EBUSY: it is in use. */
 int env_part(const char *target, const char *prefix, char **ret_source,
 	     struct error *err) MUST_CHECK;
-
-/* ---------------------------------------------------------------------- the turn --- */
-
-/* Whose turn it is to run the command of a key: one node's at a time. */
-struct env_turn;
-
-enum env_turn_kind {
-	ENV_TURN_MINE,    /* run it, then end the turn */
-	ENV_TURN_MADE,    /* another made the snapshot meanwhile */
-	ENV_TURN_FAILED,  /* another's command failed meanwhile */
-	ENV_TURN_TIMEOUT, /* `deadline_ns` is over */
-};
-
-struct env_turn_options {
-	uint32_t ttl_ms; /* a turn that is not renewed for so long is lost */
-	int64_t deadline_ns; /* CLOCK_MONOTONIC */
-	/* Called once, when another node has the turn; may be NULL. */
-	void (*waits)(void *arg);
-	void *arg;
-};
-
-/* Wait for the turn, or for what makes it pointless.  With ENV_TURN_MINE a thread
- * renews it until env_turn_end(). */
-int env_turn_take(struct object_store *s, const struct digest *key,
-		  const struct env_turn_options *opts,
-		  enum env_turn_kind *ret_kind, struct env_turn **ret,
-		  struct error *err) MUST_CHECK;
-/* Give it back and free it; `has_failed` tells those who wait that the command did.
- * NULL is allowed. */
-void env_turn_end(struct env_turn *t, bool has_failed);
 
 #endif

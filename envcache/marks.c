@@ -143,18 +143,13 @@ int env_marks_get(struct object_store *s, const struct env_snapshot *snap,
 	return rc < 0 && rc != -ENOENT ? rc : read_bad(s, snap, ret, err);
 }
 
-int env_snapshot_check_bad(struct object_store *s,
-			   const struct env_snapshot *snap, struct error *err)
+int env_marks_check_bad(const struct env_marks *m, struct error *err)
 {
-	struct env_marks m = { .is_bad = false };
-	int rc = read_bad(s, snap, &m, err);
-
-	if (rc == 0 && m.is_bad)
-		rc = error_set(err, EBADMSG,
-			       "the snapshot was found bad%s; 'bootseer env "
-			       "rm' it to have another",
-			       m.bad_why);
-	return rc;
+	return m->is_bad ? error_set(err, EBADMSG,
+				     "the snapshot was found bad%s; 'bootseer "
+				     "env rm' it to have another",
+				     m->bad_why)
+			 : 0;
 }
 
 int env_snapshot_expire(struct object_store *s, const struct env_snapshot *snap,

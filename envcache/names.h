@@ -21,8 +21,19 @@ void env_object_name(const char *folder, const struct digest *key,
 void env_blob_folder(const struct digest *key, const char *folder,
 		     char ret[ENV_NAME_ROOM]);
 
-/* Make the snapshot appear.  -EEXIST: there is one. */
+/* Make the snapshot appear in the store's own index.  With OBJECT_NEW -EEXIST: there is
+ * one. */
 int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
+			enum object_condition condition,
+			struct error *err) MUST_CHECK;
+/* All of an object with the text of an index; the text is the caller's. */
+int env_index_text(struct object_store *s, const char *name, char **ret,
+		   struct object_stat *ret_stat, struct error *err) MUST_CHECK;
+/* -EINVAL: these are no first digits of a key; else they are in *ret, borrowed. */
+int env_key_digits(const char *text, const char **ret,
+		   struct error *err) MUST_CHECK;
+/* -EBADMSG: it is marked bad, and the message says by whom. */
+int env_marks_check_bad(const struct env_marks *m,
 			struct error *err) MUST_CHECK;
 /* Remove all that is noted of a key. */
 int env_notes_remove(struct object_store *s, const struct digest *key,

@@ -32,8 +32,7 @@ void env_blob_folder(const struct digest *key, const char *folder,
 
 /* ------------------------------------------------------------------------ index --- */
 
-static int read_index(struct object *o, struct env_snapshot *ret,
-		      struct error *err)
+static int read_text(struct object *o, char **ret, struct error *err)
 {
 	const struct object_stat *st = object_opened_stat(o);
 	struct object_range all = { .len = (size_t)st->size };
@@ -47,27 +46,42 @@ static int read_index(struct object *o, struct env_snapshot *ret,
 		return error_nomem(err);
 	rc = object_read(o, &all, 1, 0, err);
 	if (rc == 0)
-		rc = env_index_decode(data, all.len, ret, err);
-	if (rc == 0) {
-		ret->made_ms = st->modified_ms;
-		memcpy(ret->tag, st->tag, OBJECT_TAG_MAX);
-	}
+		*ret = steal_ptr(&data);
+	return rc;
+}
+
+int env_index_text(struct object_store *s, const char *name, char **ret,
+		   struct object_stat *ret_stat, struct error *err)
+{
+	struct object *o;
+	int rc = object_open(s, name, &o, err);
+
+	if (rc < 0)
+		return rc;
+	*ret_stat = *object_opened_stat(o);
+	rc = read_text(o, ret, err);
+	object_close(o);
 	return rc;
 }
 
 int env_snapshot_get(struct object_store *s, const struct digest *key,
 		     struct env_snapshot *ret, struct error *err)
 {
+	AUTO_FREE char *text = NULL;
 	char name[ENV_NAME_ROOM];
-	struct object *o;
+	struct object_stat st;
 	int rc;
 
 	env_object_name(ENV_INDEX_FOLDER, key, name);
-	rc = object_open(s, name, &o, err);
-	if (rc < 0)
+	rc = env_index_text(s, name, &text, &st, err);
+	if (rc == -ENOENT)
 		return rc;
-	rc = read_index(o, ret, err);
-	object_close(o);
+	if (rc == 0)
+		rc = env_index_decode(text, (size_t)st.size, ret, err);
+	if (rc == 0) {
+		ret->made_ms = st.modified_ms;
+		memcpy(ret->tag, st.tag, OBJECT_TAG_MAX);
+	}
 	if (rc == 0 && !digest_equal(&ret->key.digest, key)) {
 		env_snapshot_fini(ret);
 		rc = error_set(err, EBADMSG,
@@ -79,9 +93,9 @@ int env_snapshot_get(struct object_store *s, const struct digest *key,
 }
 
 int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
-			struct error *err)
+			enum object_condition condition, struct error *err)
 {
-	const struct object_put_options opts = { .condition = OBJECT_NEW };
+	const struct object_put_options opts = { .condition = condition };
 	char name[ENV_NAME_ROOM];
 	AUTO_BUF text = BUF_INIT;
 	int rc = env_index_encode(snap, &text, err);
@@ -157,20 +171,30 @@ static int match_one(void *arg, const struct object_entry *e, struct error *err)
 	return 0;
 }
 
-int env_key_find(struct object_store *s, const char *text, struct digest *ret,
-		 struct error *err)
+int env_key_digits(const char *text, const char **ret, struct error *err)
 {
-	struct key_search f = { .prefix = text };
-	int rc;
+	const char *hex = text;
 
 	if (strncmp(text, "sha256:", strlen("sha256:")) == 0)
-		f.prefix += strlen("sha256:");
-	if (strlen(f.prefix) < PREFIX_MIN || strlen(f.prefix) > HEX_DIGITS ||
-	    strspn(f.prefix, "0123456789abcdef") != strlen(f.prefix))
+		hex += strlen("sha256:");
+	if (strlen(hex) < PREFIX_MIN || strlen(hex) > HEX_DIGITS ||
+	    strspn(hex, "0123456789abcdef") != strlen(hex))
 		return error_set(err, EINVAL,
 				 "'%.80s' is no key: give %u or more of its "
 				 "hex digits",
 				 text, PREFIX_MIN);
+	*ret = hex;
+	return 0;
+}
+
+int env_key_find(struct object_store *s, const char *text, struct digest *ret,
+		 struct error *err)
+{
+	struct key_search f = { .prefix = text };
+	int rc = env_key_digits(text, &f.prefix, err);
+
+	if (rc < 0)
+		return rc;
 	rc = object_list(s, ENV_INDEX_FOLDER, true, match_one, &f, err);
 	if (rc < 0)
 		return rc;

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * One node runs the command of a key: whoever has the lease, which a thread renews.
- * The others look for what makes their waiting pointless: the snapshot, or the mark of
- * a command that failed since they began to wait.
- */
+/* One node runs the command of a key: whoever has the lease, which a thread renews. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,63 +8,18 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "envcache/names.h"
+#include "envcache/catalog_priv.h"
 
 #define NS_PER_MS INT64_C(1000000)
-#define OWNER_ROOM 200
 
 struct env_turn {
-	struct object_store *store;
-	struct digest key;
-	struct object_lease *lease;
+	struct env_lease *lease;
 	int64_t every_ns;
 	pthread_t thread;
 	pthread_mutex_t lock; /* is_ending */
 	pthread_cond_t ending;
 	bool is_ending;
 };
-
-/* ------------------------------------------------------------------------- waiting --- */
-
-struct turn_wait {
-	struct object_store *store;
-	char index[ENV_NAME_ROOM], failed[ENV_NAME_ROOM];
-	char failed_tag[OBJECT_TAG_MAX]; /* as it was in the beginning, or "" */
-	enum env_turn_kind kind;
-	const struct env_turn_options *opts;
-	uint64_t n_looks;
-};
-
-static void failed_tag(const struct turn_wait *w, char ret[OBJECT_TAG_MAX])
-{
-	struct object_stat st;
-
-	ret[0] = '\0';
-	if (object_stat(w->store, w->failed, &st, NULL) == 0)
-		memcpy(ret, st.tag, OBJECT_TAG_MAX);
-}
-
-static bool turn_is_over(void *arg)
-{
-	struct turn_wait *w = arg;
-	char tag[OBJECT_TAG_MAX];
-	struct object_stat st;
-
-	if (object_stat(w->store, w->index, &st, NULL) == 0) {
-		w->kind = ENV_TURN_MADE;
-		return true;
-	}
-	/* A second look: another node had it at the first one. */
-	if (++w->n_looks == 2 && w->opts->waits)
-		w->opts->waits(w->opts->arg);
-	failed_tag(w, tag);
-	if (!*tag || strcmp(tag, w->failed_tag) == 0)
-		return false;
-	w->kind = ENV_TURN_FAILED;
-	return true;
-}
-
-/* ------------------------------------------------------------------------ renewing --- */
 
 static void *renew_main(void *arg)
 {
@@ -84,7 +35,7 @@ static void *renew_main(void *arg)
 			continue;
 		/* Who lost it learns so at the commit, which one node wins. */
 		(void)pthread_mutex_unlock(&t->lock);
-		(void)!object_lease_renew(t->lease, NULL);
+		t->lease->renew(t->lease);
 		(void)pthread_mutex_lock(&t->lock);
 	}
 	(void)pthread_mutex_unlock(&t->lock);
@@ -110,22 +61,19 @@ static int start_thread(struct env_turn *t, struct error *err)
 	return rc ? error_set(err, rc, "start a thread: %s", strerror(rc)) : 0;
 }
 
-static int begin_turn(struct object_store *s, const struct digest *key,
-		      struct object_lease *lease, uint32_t ttl_ms,
+static int begin_turn(struct env_lease *lease, uint32_t ttl_ms,
 		      struct env_turn **ret, struct error *err)
 {
 	struct env_turn *t = calloc(1, sizeof(*t));
 	int rc = t ? 0 : error_nomem(err);
 
 	if (rc == 0) {
-		*t = (struct env_turn){ .store = s,
-					.key = *key,
-					.lease = lease,
+		*t = (struct env_turn){ .lease = lease,
 					.every_ns = ttl_ms / 4 * NS_PER_MS };
 		rc = start_thread(t, err);
 	}
 	if (rc < 0) {
-		(void)!object_lease_drop(lease, NULL);
+		lease->end(lease, false);
 		free(t);
 		return rc;
 	}
@@ -133,47 +81,29 @@ static int begin_turn(struct object_store *s, const struct digest *key,
 	return 0;
 }
 
-int env_turn_take(struct object_store *s, const struct digest *key,
+int env_turn_take(struct env_catalog *c, const struct digest *key,
 		  const struct env_turn_options *opts,
 		  enum env_turn_kind *ret_kind, struct env_turn **ret,
 		  struct error *err)
 {
-	struct turn_wait w = { .store = s,
-			       .kind = ENV_TURN_MINE,
-			       .opts = opts };
-	char owner[OWNER_ROOM], host[128] = "", name[ENV_NAME_ROOM];
-	const struct object_lease_options lease_opts = {
-		.owner = owner,
-		.ttl_ms = opts->ttl_ms,
-		.deadline_ns = opts->deadline_ns,
-		.is_over = turn_is_over,
-		.arg = &w
-	};
-	struct object_lease *lease = NULL;
+	enum env_turn_kind kind = ENV_TURN_MINE;
+	char owner[ENV_OWNER_ROOM], host[128] = "";
+	struct env_lease *lease = NULL;
 	int rc;
 
 	(void)gethostname(host, sizeof(host) - 1);
 	(void)snprintf(owner, sizeof(owner), "%s:%d", *host ? host : "?",
 		       getpid());
-	env_object_name(ENV_INDEX_FOLDER, key, w.index);
-	env_object_name(ENV_FAILED_FOLDER, key, w.failed);
-	env_object_name(ENV_LEASE_FOLDER, key, name);
-	failed_tag(&w, w.failed_tag);
-	rc = object_lease_take(s, name, &lease_opts, &lease, err);
+	rc = c->ops->take(c, key, owner, opts, &kind, &lease, err);
+	if (rc == 0 && kind == ENV_TURN_MINE)
+		rc = begin_turn(lease, opts->ttl_ms, ret, err);
 	if (rc == 0)
-		rc = begin_turn(s, key, lease, opts->ttl_ms, ret, err);
-	if (rc == -EBUSY)
-		w.kind = ENV_TURN_TIMEOUT;
-	if (rc < 0 && rc != -EBUSY && rc != -ECANCELED)
-		return rc;
-	*ret_kind = w.kind;
-	return 0;
+		*ret_kind = kind;
+	return rc;
 }
 
 void env_turn_end(struct env_turn *t, bool has_failed)
 {
-	char name[ENV_NAME_ROOM];
-
 	if (!t)
 		return;
 	(void)pthread_mutex_lock(&t->lock);
@@ -181,12 +111,7 @@ void env_turn_end(struct env_turn *t, bool has_failed)
 	(void)pthread_cond_signal(&t->ending);
 	(void)pthread_mutex_unlock(&t->lock);
 	(void)pthread_join(t->thread, NULL);
-	env_object_name(ENV_FAILED_FOLDER, &t->key, name);
-	/* Before the lease goes: who waits must not begin in between. */
-	if (has_failed)
-		(void)!object_put(t->store, name, "failed\n", 7, NULL, NULL,
-				  NULL);
-	(void)!object_lease_drop(t->lease, NULL);
+	t->lease->end(t->lease, has_failed);
 	(void)pthread_cond_destroy(&t->ending);
 	(void)pthread_mutex_destroy(&t->lock);
 	free(t);

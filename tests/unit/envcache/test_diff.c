@@ -15,9 +15,11 @@
 
 #include "common/fs.h"
 #include "env_fixture.h"
+#include "envcache/catalog.h"
 
 static char store_dir[64];
 static struct object_store *store;
+static struct env_catalog *catalog;
 
 static void setup(void)
 {
@@ -33,10 +35,13 @@ static void setup(void)
 	cfg.memory = 64u << 20;
 	cr_assert_eq(object_store_open(url, &cfg, &store, &err), 0, "%s",
 		     err.msg);
+	cr_assert_eq(env_catalog_of_store(store, &catalog, &err), 0, "%s",
+		     err.msg);
 }
 
 static void teardown(void)
 {
+	env_catalog_free(catalog);
 	object_store_free(store);
 	cr_expect_eq(fs_remove_tree(store_dir, NULL), 0);
 	env_teardown();
@@ -59,7 +64,7 @@ static struct env_snapshot capture(const struct env_scan *before,
 	values[0] = strdup(value);
 	cr_assert_eq(env_key_make(&spec, &env_dir_targets, before, &key, &err),
 		     0, "%s", err.msg);
-	cr_assert_eq(env_capture(store, &key, &env_dir_targets, before, "pip",
+	cr_assert_eq(env_capture(catalog, &key, &env_dir_targets, before, "pip",
 				 &snap, &err),
 		     0, "%s", err.msg);
 	env_key_fini(&key);

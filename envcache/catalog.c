@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The functions of catalog.h, whatever the kind. */
+#include "envcache/catalog_priv.h"
+
+void env_catalog_free(struct env_catalog *c)
+{
+	if (c)
+		c->ops->free(c);
+}
+
+struct object_store *env_catalog_store(const struct env_catalog *c)
+{
+	return c->store;
+}
+
+int env_catalog_get(struct env_catalog *c, const struct digest *key,
+		    struct env_snapshot *ret, struct error *err)
+{
+	return c->ops->get(c, key, ret, err);
+}
+
+int env_catalog_list(struct env_catalog *c, env_list_fn *fn, void *arg,
+		     struct error *err)
+{
+	return c->ops->list(c, fn, arg, err);
+}
+
+int env_catalog_find(struct env_catalog *c, const char *text,
+		     struct digest *ret, struct error *err)
+{
+	return c->ops->find(c, text, ret, err);
+}
+
+int env_catalog_pass_over(struct env_catalog *c,
+			  const struct env_snapshot *snap, struct error *err)
+{
+	return c->ops->pass_over(c, snap, err);
+}
+
+int env_catalog_marks(struct env_catalog *c, const struct env_snapshot *snap,
+		      struct env_marks *ret, struct error *err)
+{
+	return c->ops->marks(c, snap, ret, err);
+}
+
+int env_catalog_check_bad(struct env_catalog *c,
+			  const struct env_snapshot *snap, struct error *err)
+{
+	struct env_marks m = { .is_bad = false };
+	int rc = c->ops->marks(c, snap, &m, err);
+
+	return rc < 0 ? rc : env_marks_check_bad(&m, err);
+}
+
+int env_catalog_mark_bad(struct env_catalog *c, const struct env_snapshot *snap,
+			 const char *host, const char *why, struct error *err)
+{
+	return c->ops->mark_bad(c, snap, host, why, err);
+}
+
+void env_catalog_touch(struct env_catalog *c, const struct env_snapshot *snap,
+		       int64_t now_ms)
+{
+	c->ops->touch(c, snap, now_ms);
+}
+
+int env_catalog_pin(struct env_catalog *c, const struct digest *key,
+		    bool is_pinned, struct error *err)
+{
+	return c->ops->pin(c, key, is_pinned, err);
+}
+
+int env_catalog_remove(struct env_catalog *c, const struct digest *key,
+		       struct error *err)
+{
+	return c->ops->remove(c, key, err);
+}
+
+int env_catalog_commit(struct env_catalog *c, const struct env_snapshot *snap,
+		       struct error *err)
+{
+	return c->ops->commit(c, snap, err);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the kinds of catalogs are made of. */
+#ifndef BOOTSEER_ENVCACHE_CATALOG_PRIV_H
+#define BOOTSEER_ENVCACHE_CATALOG_PRIV_H
+
+#include "envcache/catalog.h"
+#include "envcache/names.h"
+
+#define ENV_OWNER_ROOM 200
+
+/* The right to make the snapshot of a key.  Any one thread at a time. */
+struct env_lease {
+	/* Another may have it by now: its holder learns so at the commit. */
+	void (*renew)(struct env_lease *l);
+	/* Give it back and free it. */
+	void (*end)(struct env_lease *l, bool has_failed);
+};
+
+/* What a kind of catalog can do: the functions of catalog.h of the same names. */
+struct env_catalog_ops {
+	int (*get)(struct env_catalog *c, const struct digest *key,
+		   struct env_snapshot *ret, struct error *err);
+	int (*list)(struct env_catalog *c, env_list_fn *fn, void *arg,
+		    struct error *err);
+	int (*find)(struct env_catalog *c, const char *text, struct digest *ret,
+		    struct error *err);
+	int (*pass_over)(struct env_catalog *c, const struct env_snapshot *snap,
+			 struct error *err);
+	int (*marks)(struct env_catalog *c, const struct env_snapshot *snap,
+		     struct env_marks *ret, struct error *err);
+	int (*mark_bad)(struct env_catalog *c, const struct env_snapshot *snap,
+			const char *host, const char *why, struct error *err);
+	void (*touch)(struct env_catalog *c, const struct env_snapshot *snap,
+		      int64_t now_ms);
+	int (*pin)(struct env_catalog *c, const struct digest *key,
+		   bool is_pinned, struct error *err);
+	int (*remove)(struct env_catalog *c, const struct digest *key,
+		      struct error *err);
+	/* Make a snapshot appear whose blobs are in the store.  -EEXIST: another captor
+	 * was first. */
+	int (*commit)(struct env_catalog *c, const struct env_snapshot *snap,
+		      struct error *err);
+	/* Wait for the lease; `owner` is for people.  With ENV_TURN_MINE it is in *ret. */
+	int (*take)(struct env_catalog *c, const struct digest *key,
+		    const char *owner, const struct env_turn_options *opts,
+		    enum env_turn_kind *ret_kind, struct env_lease **ret,
+		    struct error *err);
+	void (*free)(struct env_catalog *c);
+};
+
+/* First member of every catalog. */
+struct env_catalog {
+	const struct env_catalog_ops *ops;
+	struct object_store *store; /* borrowed */
+};
+
+int env_catalog_commit(struct env_catalog *c, const struct env_snapshot *snap,
+		       struct error *err) MUST_CHECK;
+
+#endif

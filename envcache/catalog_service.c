@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The catalog that bootseer-registry keeps beside a store.  The service says which capture
+ * a key has, and the digest of the text that describes it, which is a blob among the
+ * capture's others: whoever may only write to the store cannot have another one believed.
+ * The store's own index is written, too, for nodes without the service.  When the service
+ * does not answer, that is used from then on; what it refuses is not done.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "envcache/catalog_priv.h"
+#include "envcache/index.h"
+#include "envcache/service_calls.h"
+#include "net/service_client.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define HOUR_MS INT64_C(3600000)
+#define PATIENT_LOOKS 8 /* then a waiter asks less often */
+#define LAZY 4          /* so much less */
+
+struct service_catalog {
+	struct env_catalog base;
+	struct env_catalog *store; /* the store's own */
+	struct env_service service;
+	struct env_calls calls;
+	bool is_away;
+	char passed_over[ENV_CAPTURE_ROOM]; /* a capture, or "" */
+	uint64_t generation; /* of the lease that is held; 0: none */
+};
+
+static struct service_catalog *service_of(struct env_catalog *c)
+{
+	return container_of(c, struct service_catalog, base);
+}
+
+static int64_t wall_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Is it an answer: "no"?  Any other failure is none, also that of a service which is too
+ * old to know of environments. */
+static bool is_refusal(int rc)
+{
+	return rc == -EACCES || rc == -EINVAL || rc == -EFBIG || rc == -ENOMEM;
+}
+
+/* What failed is the service, and the store's own index is used from now on. */
+static bool go_without(struct service_catalog *s, int rc,
+		       const struct error *err)
+{
+	if (rc >= 0 || is_refusal(rc))
+		return false;
+	if (!s->is_away && s->service.is_away)
+		s->service.is_away(s->service.arg,
+				   err ? err->msg : "no answer");
+	s->is_away = true;
+	return true;
+}
+
+/* ------------------------------------------------------------------------- get --- */
+
+static void describe_name(const struct digest *key, const char *capture,
+			  const struct digest *description,
+			  char ret[ENV_NAME_ROOM + ENV_KEY_HEX])
+{
+	char folder[ENV_NAME_ROOM], hex[ENV_KEY_HEX];
+
+	env_blob_folder(key, capture, folder);
+	env_key_hex(description, hex);
+	(void)snprintf(ret, ENV_NAME_ROOM + ENV_KEY_HEX, "%s/%s", folder, hex);
+}
+
+static int check_text(const struct env_said *said, const char *text, size_t len,
+		      struct error *err)
+{
+	struct digest d;
+
+	if (digest_of(text, len, &d) < 0)
+		return error_nomem(err);
+	return digest_equal(&d, &said->description)
+		       ? 0
+		       : error_set(err, EBADMSG,
+				   "the store's description of the snapshot "
+				   "is not the one that the service knows");
+}
+
+/* The snapshot of which the service speaks.  -ENOENT: the store has not got it. */
+static int read_said(struct service_catalog *s, const struct env_said *said,
+		     struct env_snapshot *ret, struct error *err)
+{
+	char name[ENV_NAME_ROOM + ENV_KEY_HEX];
+	AUTO_FREE char *text = NULL;
+	struct object_stat st;
+	int rc;
+
+	describe_name(&said->key, said->capture, &said->description, name);
+	rc = env_index_text(s->base.store, name, &text, &st, err);
+	if (rc == 0)
+		rc = check_text(said, text, (size_t)st.size, err);
+	if (rc == 0)
+		rc = env_index_decode(text, (size_t)st.size, ret, err);
+	if (rc < 0)
+		return rc;
+	if (!digest_equal(&ret->key.digest, &said->key) ||
+	    strcmp(ret->folder, said->capture) != 0) {
+		env_snapshot_fini(ret);
+		return error_set(err, EBADMSG,
+				 "the description is of another snapshot");
+	}
+	ret->made_ms = wall_ms() - said->age_ms;
+	ret->marks = said->marks;
+	ret->marks.used_ms = wall_ms() - said->unused_ms;
+	ret->has_marks = true;
+	return 0;
+}
+
+static int service_get(struct env_catalog *c, const struct digest *key,
+		       struct env_snapshot *ret, struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	struct env_said said;
+	int rc;
+
+	if (s->is_away)
+		return env_catalog_get(s->store, key, ret, err);
+	rc = env_calls_get(&s->calls, key, &said, err);
+	if (go_without(s, rc, err))
+		return env_catalog_get(s->store, key, ret, err);
+	if (rc < 0)
+		return rc;
+	if (!said.has_snapshot || strcmp(said.capture, s->passed_over) == 0)
+		return error_set(err, ENOENT, "there is no such snapshot");
+	rc = read_said(s, &said, ret, err);
+	/* Its blobs were removed without the service: another is made in its place. */
+	if (rc == -ENOENT)
+		memcpy(s->passed_over, said.capture, ENV_CAPTURE_ROOM);
+	return rc;
+}
+
+/* ------------------------------------------------------------------------ list --- */
+
+struct service_listing {
+	struct service_catalog *catalog;
+	env_list_fn *fn;
+	void *arg;
+	bool is_begun;
+	bool has_failed; /* what was told, and not the service */
+};
+
+static int list_said(void *arg, const struct env_said *said, struct error *err)
+{
+	struct service_listing *l = arg;
+	struct env_snapshot snap;
+	struct error why = ERROR_INIT;
+	int rc = read_said(l->catalog, said, &snap, &why);
+
+	l->is_begun = true;
+	if (rc < 0) {
+		rc = l->fn(l->arg, &said->key, NULL, &why, err);
+	} else {
+		rc = l->fn(l->arg, &said->key, &snap, NULL, err);
+		env_snapshot_fini(&snap);
+	}
+	l->has_failed = rc < 0;
+	return rc;
+}
+
+static int service_list(struct env_catalog *c, env_list_fn *fn, void *arg,
+			struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	struct service_listing l = { .catalog = s, .fn = fn, .arg = arg };
+	int rc;
+
+	if (s->is_away)
+		return env_catalog_list(s->store, fn, arg, err);
+	rc = env_calls_list(&s->calls, "", list_said, &l, err);
+	/* Nothing is told twice. */
+	if (!l.is_begun && !l.has_failed && go_without(s, rc, err))
+		return env_catalog_list(s->store, fn, arg, err);
+	return rc;
+}
+
+struct service_search {
+	struct digest found;
+	unsigned int n;
+};
+
+static int match_said(void *arg, const struct env_said *said, struct error *err)
+{
+	struct service_search *f = arg;
+
+	(void)err;
+	f->found = said->key;
+	f->n++;
+	return 0;
+}
+
+static int service_find(struct env_catalog *c, const char *text,
+			struct digest *ret, struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	struct service_search f = { .n = 0 };
+	const char *hex;
+	int rc = env_key_digits(text, &hex, err);
+
+	if (rc < 0)
+		return rc;
+	if (s->is_away)
+		return env_catalog_find(s->store, text, ret, err);
+	rc = env_calls_list(&s->calls, hex, match_said, &f, err);
+	if (go_without(s, rc, err))
+		return env_catalog_find(s->store, text, ret, err);
+	if (rc < 0)
+		return rc;
+	if (f.n > 1)
+		return error_set(err, EINVAL,
+				 "%u snapshots have a key that begins with "
+				 "%.64s: give more of it",
+				 f.n, hex);
+	/* What nodes made without the service, it does not know. */
+	if (f.n == 0)
+		return env_catalog_find(s->store, text, ret, err);
+	*ret = f.found;
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- marks --- */
+
+static int service_pass_over(struct env_catalog *c,
+			     const struct env_snapshot *snap, struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+
+	if (s->is_away)
+		return env_catalog_pass_over(s->store, snap, err);
+	/* It stays until there is another, which is published in its place. */
+	memcpy(s->passed_over, snap->folder, ENV_CAPTURE_ROOM);
+	return 0;
+}
+
+static int service_marks(struct env_catalog *c, const struct env_snapshot *snap,
+			 struct env_marks *ret, struct error *err)
+{
+	if (!snap->has_marks)
+		return env_catalog_marks(service_of(c)->store, snap, ret, err);
+	*ret = snap->marks;
+	return 0;
+}
+
+/* Marks are put into the store, too, for nodes and for `env gc` without the service. */
+static int service_mark_bad(struct env_catalog *c,
+			    const struct env_snapshot *snap, const char *host,
+			    const char *why, struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	int rc =
+		s->is_away ? 0 : env_calls_bad(&s->calls, snap, host, why, err);
+	int own = env_catalog_mark_bad(s->store, snap, host, why, err);
+
+	return rc < 0 ? rc : own;
+}
+
+static void service_touch(struct env_catalog *c,
+			  const struct env_snapshot *snap, int64_t now_ms)
+{
+	struct service_catalog *s = service_of(c);
+
+	/* Once an hour is enough, whatever the number of nodes. */
+	if (!s->is_away && snap->has_marks &&
+	    now_ms - snap->marks.used_ms > HOUR_MS)
+		(void)!env_calls_used(&s->calls, snap, NULL);
+	env_catalog_touch(s->store, snap, now_ms);
+}
+
+/* The service first, for it may refuse.  -ESTALE: it knows of no such snapshot, which is
+ * then the store's alone. */
+static int service_pin(struct env_catalog *c, const struct digest *key,
+		       bool is_pinned, struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	int rc = env_calls_pin(&s->calls, key, is_pinned, err);
+
+	return rc < 0 && rc != -ESTALE
+		       ? rc
+		       : env_catalog_pin(s->store, key, is_pinned, err);
+}
+
+static int service_remove(struct env_catalog *c, const struct digest *key,
+			  struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	int rc = env_calls_remove(&s->calls, key, err);
+
+	return rc < 0 && rc != -ESTALE ? rc
+				       : env_catalog_remove(s->store, key, err);
+}
+
+/* ---------------------------------------------------------------------- commit --- */
+
+/* The description among the capture's blobs, by its digest. */
+static int put_description(struct service_catalog *s,
+			   const struct env_snapshot *snap, struct digest *ret,
+			   struct error *err)
+{
+	char name[ENV_NAME_ROOM + ENV_KEY_HEX];
+	AUTO_BUF text = BUF_INIT;
+	int rc = env_index_encode(snap, &text, err);
+
+	if (rc < 0)
+		return rc;
+	if (digest_of(text.data, text.len, ret) < 0)
+		return error_nomem(err);
+	describe_name(&snap->key.digest, snap->folder, ret, name);
+	return object_put(s->base.store, name, text.data, text.len, NULL, NULL,
+			  err);
+}
+
+static int publish(struct service_catalog *s, const struct env_snapshot *snap,
+		   struct error *err)
+{
+	struct digest description;
+	int rc = put_description(s, snap, &description, err);
+
+	if (rc < 0)
+		return rc;
+	rc = env_calls_publish(&s->calls, s->generation, snap, &description,
+			       s->service.ttl_ms, err);
+	/* The turn was lost to another node, which makes the snapshot. */
+	if (rc == -ESTALE)
+		return error_set(err, EEXIST, "another node has the turn now");
+	/* Without an answer it may have been published: it is put all the same. */
+	return go_without(s, rc, err) ? 0 : rc;
+}
+
+static int service_commit(struct env_catalog *c,
+			  const struct env_snapshot *snap, struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	bool is_known;
+	int rc;
+
+	if (!s->generation)
+		return env_catalog_commit(s->store, snap, err);
+	rc = publish(s, snap, err);
+	if (rc < 0)
+		return rc;
+	/* The one that it replaces was of the same key, and is a leftover from now on. */
+	is_known = !s->is_away;
+	rc = env_snapshot_commit(c->store, snap, OBJECT_ANY, err);
+	return is_known ? 0 : rc;
+}
+
+/* ----------------------------------------------------------------------- lease --- */
+
+struct env_service_lease {
+	struct env_lease base;
+	struct service_catalog *catalog;
+	struct env_calls calls;
+	struct digest key;
+	uint64_t generation;
+};
+
+static void service_lease_renew(struct env_lease *l)
+{
+	struct env_service_lease *s =
+		container_of(l, struct env_service_lease, base);
+
+	(void)!env_calls_renew(&s->calls, &s->key, s->generation, NULL);
+}
+
+static void service_lease_end(struct env_lease *l, bool has_failed)
+{
+	struct env_service_lease *s =
+		container_of(l, struct env_service_lease, base);
+
+	/* One that is not given back is over by itself. */
+	if (!s->catalog->is_away)
+		(void)!env_calls_drop(&s->calls, &s->key, s->generation,
+				      has_failed, NULL);
+	s->catalog->generation = 0;
+	free(s);
+}
+
+static int make_lease(struct service_catalog *c, const struct digest *key,
+		      uint64_t generation, struct env_lease **ret,
+		      struct error *err)
+{
+	struct env_service_lease *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		(void)!env_calls_drop(&c->calls, key, generation, false, NULL);
+		return error_nomem(err);
+	}
+	*s = (struct env_service_lease){
+		.base = { .renew = service_lease_renew,
+			  .end = service_lease_end },
+		.catalog = c,
+		.calls = c->calls,
+		.key = *key,
+		.generation = generation,
+	};
+	c->generation = generation;
+	*ret = &s->base;
+	return 0;
+}
+
+/* A captor that waits for the lease. */
+struct service_wait {
+	struct service_catalog *catalog;
+	const struct digest *key;
+	const char *owner;
+	const struct env_turn_options *opts;
+	struct env_lease_said said;
+	int64_t failures; /* as they were in the beginning */
+	uint64_t n_looks;
+	int64_t silent_since_ns; /* no answer since; 0: there was one */
+};
+
+/* Ask once.  1: no answer yet, but it may come back. */
+static int look(struct service_wait *w, struct error *err)
+{
+	struct service_catalog *s = w->catalog;
+	const struct env_lease_ask want = {
+		.by = w->owner,
+		.ttl_ms = w->opts->ttl_ms,
+		.instead = s->passed_over,
+		.failures = w->n_looks ? w->failures : -1,
+	};
+	int64_t now = clock_now_ns();
+	int rc = env_calls_take(&s->calls, w->key, &want, &w->said, err);
+
+	if (rc == 0) {
+		w->silent_since_ns = 0;
+		if (w->n_looks++ == 0)
+			w->failures = w->said.failures;
+		return 0;
+	}
+	if (is_refusal(rc) || w->n_looks == 0)
+		return rc;
+	/* A service that starts again has its leases yet; for longer than a lease
+	 * nobody is told of the captor's death. */
+	if (!w->silent_since_ns)
+		w->silent_since_ns = now;
+	return now - w->silent_since_ns > w->opts->ttl_ms * NS_PER_MS ? rc : 1;
+}
+
+static bool pause_wait(const struct service_wait *w)
+{
+	int64_t now = clock_now_ns(), deadline = w->opts->deadline_ns;
+	int64_t ms = w->said.retry_ms;
+	struct timespec t;
+
+	if (now >= deadline)
+		return false;
+	if (w->n_looks > PATIENT_LOOKS)
+		ms *= LAZY;
+	now += ms * NS_PER_MS;
+	t = clock_timespec(now < deadline ? now : deadline);
+	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	return true;
+}
+
+/* What it comes to, if the last answer says so. */
+static bool is_over(const struct service_wait *w, enum env_turn_kind *ret)
+{
+	if (w->said.state == ENV_LEASE_YOURS)
+		*ret = ENV_TURN_MINE;
+	else if (w->said.state == ENV_LEASE_MADE)
+		*ret = ENV_TURN_MADE;
+	else if (w->said.state == ENV_LEASE_FAILED)
+		*ret = ENV_TURN_FAILED;
+	else
+		return false;
+	return true;
+}
+
+static int wait_lease(struct service_wait *w, enum env_turn_kind *ret,
+		      struct error *err)
+{
+	int rc;
+
+	for (;;) {
+		rc = look(w, err);
+		if (rc < 0 || (rc == 0 && is_over(w, ret)))
+			return rc;
+		if (w->n_looks == 1 && rc == 0 && w->opts->waits)
+			w->opts->waits(w->opts->arg);
+		if (!pause_wait(w)) {
+			*ret = ENV_TURN_TIMEOUT;
+			return 0;
+		}
+	}
+}
+
+static int service_take(struct env_catalog *c, const struct digest *key,
+			const char *owner, const struct env_turn_options *opts,
+			enum env_turn_kind *ret_kind, struct env_lease **ret,
+			struct error *err)
+{
+	struct service_catalog *s = service_of(c);
+	struct service_wait w = {
+		.catalog = s, .key = key, .owner = owner, .opts = opts
+	};
+	int rc = s->is_away ? 0 : wait_lease(&w, ret_kind, err);
+
+	if (s->is_away || go_without(s, rc, err))
+		return s->store->ops->take(s->store, key, owner, opts, ret_kind,
+					   ret, err);
+	if (rc == 0 && *ret_kind == ENV_TURN_MINE)
+		rc = make_lease(s, key, w.said.generation, ret, err);
+	return rc;
+}
+
+/* ------------------------------------------------------------------------ kind --- */
+
+static void service_free(struct env_catalog *c)
+{
+	struct service_catalog *s = service_of(c);
+
+	env_catalog_free(s->store);
+	free(s);
+}
+
+static const struct env_catalog_ops service_ops = {
+	.get = service_get,
+	.list = service_list,
+	.find = service_find,
+	.pass_over = service_pass_over,
+	.marks = service_marks,
+	.mark_bad = service_mark_bad,
+	.touch = service_touch,
+	.pin = service_pin,
+	.remove = service_remove,
+	.commit = service_commit,
+	.take = service_take,
+	.free = service_free,
+};
+
+int env_catalog_of_service(struct object_store *s, const struct env_service *v,
+			   struct env_catalog **ret, struct error *err)
+{
+	struct service_catalog *c = calloc(1, sizeof(*c));
+	int rc = c ? env_catalog_of_store(s, &c->store, err) : error_nomem(err);
+
+	if (rc < 0) {
+		free(c);
+		return rc;
+	}
+	c->base = (struct env_catalog){ .ops = &service_ops, .store = s };
+	c->service = *v;
+	c->calls = (struct env_calls){ .client = v->client, .repo = v->repo };
+	*ret = &c->base;
+	return 0;
+}
+
+char *env_service_repo(const char *url)
+{
+	static const char docker[] = "docker://";
+	size_t n;
+
+	if (strncmp(url, docker, strlen(docker)) == 0)
+		url += strlen(docker);
+	n = strcspn(url, "?#");
+	while (n > 1 && url[n - 1] == '/')
+		n--;
+	return strndup(url, n);
+}
