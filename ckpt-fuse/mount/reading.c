@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "ckpt-fuse/mount/readahead.h"
+#include "ckpt-fuse/mount/zip_order.h"
 #include "common/bytes.h"
 
 #define CHUNK MIB
+/* Files of fewer units are there before anything can be made of their order. */
+#define ORDER_UNITS_MIN 4u
 
 /* Bytes of a file, which lie in one unit.  No two of a file overlap. */
 struct read_block {
@@ -33,6 +36,10 @@ struct reading {
 	TAILQ_HEAD(, read_block) blocks; /* this and below: readings.lock */
 	unsigned int n_coming;
 	struct readahead ahead;
+	struct job order_job;
+	bool is_order_asked;
+	uint64_t had;            /* bytes that were asked for */
+	struct zip_order *order; /* NULL: it is not known */
 };
 
 void readings_init(struct readings *all)
@@ -108,6 +115,7 @@ void reading_unref(struct reading *r)
 		block_free(b);
 	}
 	(void)pthread_mutex_unlock(&r->all->lock);
+	zip_order_free(r->order);
 	ckpt_close(r->file);
 	free(r);
 }
@@ -231,7 +239,7 @@ static void read_ahead(struct reading *r, const struct readahead_advice *a)
 {
 	uint64_t off = a->from / CHUNK * CHUNK;
 
-	while (off < a->to) {
+	while (off < a->to && off < r->size) {
 		struct read_block *b = find_block(r, off);
 		uint64_t end = b ? b->off + b->len : end_of(r, off, a->to);
 
@@ -243,6 +251,112 @@ static void read_ahead(struct reading *r, const struct readahead_advice *a)
 		}
 		off = end;
 	}
+}
+
+/* ---------------------------------------------------------------------- order --- */
+
+/* Bytes for the parser, which belong to nobody else; NULL: not now. */
+static char *read_part(struct reading *r, const struct zip_range *at)
+{
+	struct error ignored = ERROR_INIT;
+	char *part;
+
+	if (!budget_take_ahead(r->all->budget, at->len))
+		return NULL;
+	part = malloc((size_t)at->len);
+	if (part && ckpt_read(r->file, at->off, part, (size_t)at->len, 0,
+			      &ignored) == 0)
+		return part;
+	free(part);
+	budget_give_ahead(r->all->budget, at->len);
+	return NULL;
+}
+
+static void drop_part(struct reading *r, char *part, const struct zip_range *at)
+{
+	free(part);
+	budget_give_ahead(r->all->budget, at->len);
+}
+
+static struct zip_order *parse_order(struct reading *r, const char *directory,
+				     const struct zip_range *at)
+{
+	struct zip_order *o = NULL;
+
+	return zip_order_new(directory, (size_t)at->len, r->size, &o) == 0
+		       ? o
+		       : NULL;
+}
+
+static struct zip_order *read_order(struct reading *r)
+{
+	uint64_t from = (r->size - ZIP_TAIL_MIN) / CHUNK * CHUNK;
+	struct zip_range tail = { .off = from, .len = r->size - from }, dir;
+	struct zip_order *o = NULL;
+	char *part = read_part(r, &tail);
+	bool is_there;
+
+	if (!part)
+		return NULL;
+	is_there = zip_find_directory(part, (size_t)tail.len, r->size, &dir) ==
+			   0 &&
+		   dir.len <= ZIP_DIRECTORY_MAX;
+	if (is_there && dir.off >= from)
+		o = parse_order(r, part + (dir.off - from), &dir);
+	drop_part(r, part, &tail);
+	if (!is_there || dir.off >= from)
+		return o;
+	part = read_part(r, &dir);
+	if (!part)
+		return NULL;
+	o = parse_order(r, part, &dir);
+	drop_part(r, part, &dir);
+	return o;
+}
+
+static void order_run(struct job *job)
+{
+	struct reading *r = container_of(job, struct reading, order_job);
+	struct zip_order *o = read_order(r);
+
+	(void)pthread_mutex_lock(&r->all->lock);
+	r->order = o;
+	r->n_coming--;
+	(void)pthread_cond_broadcast(&r->all->came);
+	(void)pthread_mutex_unlock(&r->all->lock);
+}
+
+/* Whoever begins with the end of a file reads a directory there.  With the lock. */
+static void ask_order(struct reading *r, uint64_t off, size_t len)
+{
+	if (off + len == r->size && !r->is_order_asked &&
+	    r->size > ORDER_UNITS_MIN * r->unit && r->had < r->size / 4) {
+		r->is_order_asked = true;
+		r->order_job.run = order_run;
+		r->n_coming++;
+		jobs_add(r->all->jobs, &r->order_job);
+	}
+	r->had += len;
+}
+
+/* False: nothing is known of what comes behind these bytes.  With the lock. */
+static bool read_in_order(struct reading *r, uint64_t off, size_t len)
+{
+	struct zip_range x;
+
+	if (!r->order ||
+	    !zip_order_note(r->order, off, len, READAHEAD_FIRST * r->unit,
+			    r->ahead.most))
+		return false;
+	while (zip_order_next(r->order, &x)) {
+		struct readahead_advice a = {
+			.from = x.off,
+			.to = round_up(x.off + x.len, CHUNK),
+		};
+
+		read_ahead(r, &a);
+	}
+	return true;
 }
 
 /* The block that has the byte, in use, to be read here and now when it is none that
@@ -387,7 +501,9 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 		len = (size_t)(r->size - off);
 	(void)pthread_mutex_lock(&r->all->lock);
 	a = readahead_note(&r->ahead, off, len, r->size);
-	read_ahead(r, &a);
+	ask_order(r, off, len);
+	if (!read_in_order(r, off, len))
+		read_ahead(r, &a);
 	(void)pthread_mutex_unlock(&r->all->lock);
 	rc = lend_all(r, off, len, a.is_sequential, ret, err);
 	if (rc < 0) {

@@ -43,6 +43,29 @@ umount_and_verify()
 	ckpt verify >&2
 }
 
+@test "an archive in torch's form is read in the order of its numbers" {
+	mount_store
+	python3 - "$M/m.pt" <<-'PY'
+		import random, sys, zipfile
+		noise = random.Random(1).randbytes(1 << 20)
+		with zipfile.ZipFile(sys.argv[1], "w") as z:
+		    for n in sorted(map(str, range(24))):
+		        z.writestr(f"m/data/{n}", noise[int(n):] + noise[:int(n)])
+	PY
+	umount_store
+	mount_store
+	python3 - "$M/m.pt" <<-'PY'
+		import random, sys, zipfile
+		noise = random.Random(1).randbytes(1 << 20)
+		with zipfile.ZipFile(sys.argv[1]) as z:
+		    for n in range(24):
+		        assert z.read(f"m/data/{n}") == noise[n:] + noise[:n], n
+	PY
+	# Each chunk once, and that of the directory a second time.
+	[ "$(figure bytes_fetched)" -le $((2 * 24 << 20)) ]
+	umount_store
+}
+
 @test "safetensors saves and loads, whole and by tensors" {
 	mount_store
 	python - "$M" <<-'END'

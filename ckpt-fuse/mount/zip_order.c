@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/zip_order.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bytes.h"
+
+#define END_SIZE 22u
+#define LOCATOR_SIZE 20u
+#define END64_SIZE 56u
+#define ENTRY_SIZE 46u
+#define LOCAL_SIZE 30u
+/* What torch fills up before the bytes of an entry, so that they are aligned. */
+#define PADDING 128u
+#define DIGITS_MAX 9u
+#define SHARE 4u
+/* The kernel reads a little ahead by itself, behind the end of a tensor. */
+#define STRAYS_MAX 8u
+
+struct zip_tensor {
+	uint64_t key, off, len;
+	uint64_t start; /* bytes of all that are read before */
+};
+
+struct zip_order {
+	uint32_t n;
+	uint32_t now;    /* that is read */
+	uint32_t cursor; /* that was asked for last */
+	uint32_t last;   /* that may be asked for */
+	/* Bytes in the order that is read: that is wanted next, before which all were
+	 * asked for, before which they may be. */
+	uint64_t next, asked, until;
+	uint64_t had; /* bytes that were read in order */
+	unsigned int n_strays;
+	uint32_t *by_off; /* tensors as they lie in the file */
+	struct zip_tensor t[];
+};
+
+/* ------------------------------------------------------------------- directory --- */
+
+static bool has_sign(const unsigned char *p, unsigned char a, unsigned char b)
+{
+	return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
+}
+
+int zip_find_directory(const void *tail, size_t n, uint64_t size,
+		       struct zip_range *ret)
+{
+	const unsigned char *end, *end64;
+
+	/* torch leaves no comment behind it. */
+	if (n < ZIP_TAIL_MIN || n > size)
+		return -ENOENT;
+	end = (const unsigned char *)tail + n - END_SIZE;
+	if (!has_sign(end, 5, 6))
+		return -ENOENT;
+	ret->len = get_le32(end + 12);
+	ret->off = get_le32(end + 16);
+	end64 = end - LOCATOR_SIZE - END64_SIZE;
+	if (has_sign(end - LOCATOR_SIZE, 6, 7) && has_sign(end64, 6, 6)) {
+		ret->len = get_le64(end64 + 40);
+		ret->off = get_le64(end64 + 48);
+	}
+	return ret->len && ret->off < size && ret->len <= size - ret->off
+		       ? 0
+		       : -ENOENT;
+}
+
+/* "NAME/data/17": 17. */
+static bool parse_key(const char *name, size_t len, uint64_t *ret)
+{
+	static const char folder[] = "/data/";
+	size_t n = 0;
+
+	while (n < len && n <= DIGITS_MAX &&
+	       isdigit((unsigned char)name[len - 1 - n]))
+		n++;
+	if (!n || n > DIGITS_MAX || len < n + strlen(folder) ||
+	    memcmp(name + len - n - strlen(folder), folder, strlen(folder)) !=
+		    0)
+		return false;
+	*ret = 0;
+	for (size_t i = len - n; i < len; i++)
+		*ret = *ret * 10 + (uint64_t)(name[i] - '0');
+	return true;
+}
+
+/* Numbers that have no place in 32 bits. */
+static void parse_extra(const unsigned char *p, size_t n, struct zip_tensor *t,
+			bool has_size)
+{
+	while (n >= 4) {
+		size_t len = get_le16(p + 2), at = 4;
+
+		if (len > n - 4)
+			return;
+		if (get_le16(p) == 1) {
+			/* Both sizes come before the place. */
+			if (has_size && len >= 16)
+				t->len = get_le64(p + 12);
+			at += has_size ? 16 : 0;
+			if (t->off == UINT32_MAX && len + 4 >= at + 8)
+				t->off = get_le64(p + at);
+			return;
+		}
+		p += 4 + len;
+		n -= 4 + len;
+	}
+}
+
+/* One entry of `n` bytes at most; how many it has, 0: it is damaged.  t->len is 0 when it
+ * is no tensor. */
+static size_t parse_entry(const unsigned char *p, size_t n, uint64_t size,
+			  struct zip_tensor *t)
+{
+	size_t name, extra, all;
+	uint32_t len;
+
+	if (n < ENTRY_SIZE || !has_sign(p, 1, 2))
+		return 0;
+	name = get_le16(p + 28);
+	extra = get_le16(p + 30);
+	all = ENTRY_SIZE + name + extra + get_le16(p + 32);
+	if (all > n)
+		return 0;
+	len = get_le32(p + 20);
+	*t = (struct zip_tensor){ .len = len, .off = get_le32(p + 42) };
+	parse_extra(p + ENTRY_SIZE + name, extra, t, len == UINT32_MAX);
+	/* Only what is stored as it is. */
+	if (get_le16(p + 10) != 0 || t->off >= size || t->len > size - t->off ||
+	    !parse_key((const char *)p + ENTRY_SIZE, name, &t->key))
+		t->len = 0;
+	if (t->len) {
+		t->len += LOCAL_SIZE + name + PADDING;
+		if (t->len > size - t->off)
+			t->len = size - t->off;
+	}
+	return all;
+}
+
+/* ----------------------------------------------------------------------- order --- */
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct zip_tensor *x = a, *y = b;
+
+	return (x->key > y->key) - (x->key < y->key);
+}
+
+static int compare_places(const void *a, const void *b, void *arg)
+{
+	const struct zip_tensor *t = arg;
+	uint64_t x = t[*(const uint32_t *)a].off;
+	uint64_t y = t[*(const uint32_t *)b].off;
+
+	return (x > y) - (x < y);
+}
+
+static int set_order(struct zip_order *o)
+{
+	uint64_t sum = 0;
+
+	o->by_off = malloc(o->n * sizeof(*o->by_off));
+	if (!o->by_off)
+		return -ENOMEM;
+	qsort(o->t, o->n, sizeof(o->t[0]), compare_keys);
+	for (uint32_t i = 0; i < o->n; i++) {
+		o->by_off[i] = i;
+		o->t[i].start = sum;
+		sum += o->t[i].len;
+	}
+	qsort_r(o->by_off, o->n, sizeof(*o->by_off), compare_places, o->t);
+	return 0;
+}
+
+int zip_order_new(const void *directory, size_t n, uint64_t size,
+		  struct zip_order **ret)
+{
+	const unsigned char *p = directory;
+	size_t most = n / ENTRY_SIZE;
+	struct zip_order *o;
+	int rc = 0;
+
+	if (most > ZIP_ORDER_MAX)
+		most = ZIP_ORDER_MAX;
+	/* So that no sum of lengths passes 64 bits. */
+	if (size > UINT64_MAX / (2 * ZIP_ORDER_MAX))
+		return -ENOENT;
+	o = calloc(1, sizeof(*o) + most * sizeof(o->t[0]));
+	if (!o)
+		return -ENOMEM;
+	while (n && rc == 0 && o->n < most) {
+		size_t len = parse_entry(p, n, size, &o->t[o->n]);
+
+		rc = len ? 0 : -EBADMSG;
+		o->n += len && o->t[o->n].len;
+		p += len;
+		n -= len;
+	}
+	if (rc == 0 && o->n < 2)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = set_order(o);
+	if (rc == 0)
+		*ret = o;
+	else
+		zip_order_free(o);
+	return rc;
+}
+
+void zip_order_free(struct zip_order *o)
+{
+	if (!o)
+		return;
+	free(o->by_off);
+	free(o);
+}
+
+static bool has_byte(const struct zip_tensor *t, uint64_t off)
+{
+	return off >= t->off && off - t->off < t->len;
+}
+
+/* Which tensor has the byte, one that comes soon first; o->n: none. */
+static uint32_t find_tensor(const struct zip_order *o, uint64_t off)
+{
+	uint32_t from = 0, to = o->n;
+
+	for (uint32_t i = o->now; i < o->n && i - o->now <= ZIP_ORDER_SKIP; i++)
+		if (has_byte(&o->t[i], off))
+			return i;
+	while (from < to) {
+		uint32_t mid = from + (to - from) / 2;
+
+		if (o->t[o->by_off[mid]].off <= off)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from && has_byte(&o->t[o->by_off[from - 1]], off)
+		       ? o->by_off[from - 1]
+		       : o->n;
+}
+
+bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
+		    uint64_t least, uint64_t most)
+{
+	uint32_t i = find_tensor(o, off);
+	uint64_t at, window;
+
+	if (i == o->n)
+		return false;
+	at = o->t[i].start + (off - o->t[i].off) + len;
+	if (i < o->now || i - o->now > ZIP_ORDER_SKIP) {
+		if (++o->n_strays < STRAYS_MAX)
+			return true;
+		/* It is where it reads now, whatever was before. */
+		o->had = 0;
+		o->next = o->asked = at;
+		o->cursor = i;
+	}
+	o->n_strays = 0;
+	o->now = i;
+	if (o->cursor < i)
+		o->cursor = i;
+	o->had += len;
+	if (at > o->next)
+		o->next = at;
+	window = o->had < most / SHARE ? o->had * SHARE : most;
+	if (window < least)
+		window = least < most ? least : most;
+	if (o->asked < o->next)
+		o->asked = o->next;
+	if (o->asked - o->next <= window / 2) {
+		o->until = o->next + window;
+		/* A chunk is fetched for the smallest. */
+		o->last = i + (uint32_t)(window / MIB) + 1;
+	}
+	return true;
+}
+
+bool zip_order_next(struct zip_order *o, struct zip_range *ret)
+{
+	for (; o->cursor < o->n && o->cursor <= o->last && o->asked < o->until;
+	     o->cursor++) {
+		const struct zip_tensor *t = &o->t[o->cursor];
+		uint64_t at;
+
+		if (o->asked < t->start)
+			o->asked = t->start;
+		at = o->asked - t->start;
+		if (at >= t->len)
+			continue;
+		ret->off = t->off + at;
+		ret->len = t->len - at;
+		if (ret->len > o->until - o->asked)
+			ret->len = o->until - o->asked;
+		o->asked += ret->len;
+		return true;
+	}
+	return false;
+}
