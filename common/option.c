@@ -355,7 +355,9 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 		if (rc < 0)
 			return rc;
 	}
-	*ret = did_builtin(&s) ? OPTION_ACTION_EXIT : OPTION_ACTION_RUN;
+	*ret = !did_builtin(&s)                   ? OPTION_ACTION_RUN
+	       : s.check && !s.help && !s.version ? OPTION_ACTION_CHECK
+						  : OPTION_ACTION_EXIT;
 	*ret_args = s.i;
 	return 0;
 }

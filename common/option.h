@@ -66,6 +66,7 @@ struct option_program {
 enum option_action {
 	OPTION_ACTION_RUN,
 	OPTION_ACTION_EXIT, /* --help, --version were printed on stdout */
+	OPTION_ACTION_CHECK, /* --check-config: the same, behind checks of files */
 };
 
 /*

@@ -608,7 +608,7 @@ int main(int argc, char **argv)
 		rc = image_swarms_check(&cfg, &err);
 	if (rc == 0 && cfg.root && cfg.run && action != OPTION_ACTION_RUN)
 		rc = key_revocations_check(cfg.trust_revoked_file, &err);
-	if (rc == 0 && cfg.root && cfg.run && action != OPTION_ACTION_RUN)
+	if (rc == 0 && cfg.root && cfg.run && action == OPTION_ACTION_CHECK)
 		rc = admission_check_files(&cfg, &err);
 	rc = option_refuse(&node_program, &cfg, argc, argv, rc, &err);
 	if (rc == 0 && action == OPTION_ACTION_RUN && !cfg.list_metrics)
