@@ -110,16 +110,15 @@ int block_check(const struct block *b, const void *data,
 
 /* -------------------------------------------------------- block sources --- */
 
-/* Whole blocks that lie one behind the other in one pack: only they have a digest. */
 /*
  * Memory for blocks, of those who read many: fresh memory costs a fault for each page,
  * a tenth of what a start costs a node.  Safe from several threads.
  */
 struct block_rooms;
 
-struct block_rooms *block_rooms_new(void); /* NULL: no memory; caller frees */
-void block_rooms_free(
-	struct block_rooms *r); /* all were given back; NULL is allowed */
+struct block_rooms *block_rooms_new(void); /* NULL: memory is short */
+/* All that were taken were given back; NULL is allowed. */
+void block_rooms_free(struct block_rooms *r);
 
 /* BLOCK_USIZE_MAX bytes, of any content, to be given back; NULL when memory is short.
  * Without `r` they are the heap's. */
@@ -129,6 +128,7 @@ void block_room_give(struct block_rooms *r, void *room); /* NULL is allowed */
 /* Give those to the heap that nobody uses: eight at most are kept else. */
 void block_rooms_trim(struct block_rooms *r);
 
+/* Whole blocks that lie one behind the other in one pack: only they have a digest. */
 struct block_req {
 	const struct block
 		*blocks; /* borrowed until block_source_read() returns */

@@ -183,12 +183,15 @@ void pending_free(struct pending *p)
 
 void pending_add(struct fetcher *f, struct pending *p)
 {
+	int64_t now;
+
 	p->dev->n_reads++;
 	if (!p->read)
 		return;
+	now = clock_now_ns();
 	if (p->dev->n_waits++ == 0)
-		p->dev->waits_since_ns = clock_now_ns();
-	p->deadline_ns = clock_now_ns() + f->cfg.demand_timeout_ns;
+		p->dev->waits_since_ns = now;
+	p->deadline_ns = now + f->cfg.demand_timeout_ns;
 	/* All have the same time to live, so the tail is the place; only two
 	 * threads that raced for the lock may be a moment out of order. */
 	TAILQ_INSERT_TAIL(&f->deadlines, p, by_deadline);
