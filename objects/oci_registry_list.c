@@ -256,8 +256,11 @@ static int race_main(void *arg, unsigned int way, struct error *err)
 	return 0;
 }
 
+/* A 404 of a registry that has listed them is a fault of a moment: it is asked both
+ * ways the next time, and not taken for one without the API. */
 static void run_race(struct referrers_race *race, struct registry *known)
 {
+	bool did_list = atomic_load(&known->lists_referrers);
 	struct error ignored = ERROR_INIT;
 
 	if (atomic_load(&known->no_referrers_until) > clock_now_ns()) {
@@ -265,7 +268,7 @@ static void run_race(struct referrers_race *race, struct registry *known)
 		(void)race_main(race, BY_TAG, &ignored);
 		return;
 	}
-	if (atomic_load(&known->lists_referrers)) {
+	if (did_list) {
 		(void)race_main(race, BY_API, &ignored);
 		if (race->rc[BY_API] == -ENOENT)
 			(void)race_main(race, BY_TAG, &ignored);
@@ -273,7 +276,7 @@ static void run_race(struct referrers_race *race, struct registry *known)
 		(void)!side_by_side(2, race_main, race, &ignored);
 	}
 	atomic_store(&known->lists_referrers, race->rc[BY_API] == 0);
-	if (race->rc[BY_API] == -ENOENT)
+	if (race->rc[BY_API] == -ENOENT && !did_list)
 		atomic_store(&known->no_referrers_until,
 			     clock_now_ns() + NO_API_NS);
 }

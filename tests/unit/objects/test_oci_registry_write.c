@@ -266,6 +266,18 @@ Test(oci_registry_write, an_api_that_goes_is_missed)
 	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
 }
 
+Test(oci_registry_write, an_api_that_was_away_for_a_moment_is_asked_again)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+
+	put_image(NULL, &image, ARTIFACT);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+	fixture_fault(&fix, "referrers=0");
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 0);
+	fixture_fault(&fix, "referrers=1");
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+}
+
 Test(oci_registry_write, tags_are_listed_over_all_pages)
 {
 	char **tags = NULL;
