@@ -253,21 +253,6 @@ static char *server_of(const char *url)
 
 /* ------------------------------------------------------------------- steps --- */
 
-/* Ranges have a sink, and what is put has a body, in its second step; all else is about
- * names. */
-static void count_waits(struct hdfs_store *s, const struct hdfs_request *r,
-			const struct http_response *resp)
-{
-	struct store_counters *c = &s->base.count;
-
-	if (r->sink)
-		store_count_request(&c->read_waits, resp->took_ns,
-				    resp->wait_ns);
-	else if (r->body_len)
-		store_count_request(&c->write_waits, resp->took_ns,
-				    resp->wait_ns);
-}
-
 static int send_to(struct hdfs_store *s, const char *url,
 		   const struct hdfs_request *r, bool with_body,
 		   struct http_response *resp, struct retry_verdict *v,
@@ -294,7 +279,8 @@ static int send_to(struct hdfs_store *s, const char *url,
 	AUTO_FREE char *server = server_of(url);
 	int rc = http_do(s->http, &req, resp, err);
 
-	count_waits(s, r, resp);
+	store_count_answer(&s->base, r->sink, r->body_len > 0, resp->took_ns,
+			   resp->wait_ns);
 	v->can_retry = may_pass(rc);
 	return rc < 0 ? error_wrap(err, rc, "%s", server ? server : "") : 0;
 }

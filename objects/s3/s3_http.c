@@ -356,20 +356,6 @@ static int prepare(struct s3_store *s, const struct s3_request *r,
 	return rc < 0 ? rc : make_lines(s, r, m, err);
 }
 
-/* Ranges have a sink, and what is put has a body: all else is about names. */
-static void count_waits(struct s3_store *s, const struct s3_request *r,
-			const struct http_response *resp)
-{
-	struct store_counters *c = &s->base.count;
-
-	if (r->sink)
-		store_count_request(&c->read_waits, resp->took_ns,
-				    resp->wait_ns);
-	else if (r->body_len)
-		store_count_request(&c->write_waits, resp->took_ns,
-				    resp->wait_ns);
-}
-
 /* Some answers are good by their status and bad by their body. */
 static bool is_error_body(const struct http_response *resp)
 {
@@ -400,7 +386,8 @@ int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 	if (rc == 0) {
 		req.url = m.url.data;
 		rc = http_do(s->http, &req, resp, err);
-		count_waits(s, r, resp);
+		store_count_answer(&s->base, r->sink, r->body_len > 0,
+				   resp->took_ns, resp->wait_ns);
 		if (rc < 0) {
 			v->can_retry = may_pass(rc);
 			rc = error_wrap(err, rc, "%s", s->origin);

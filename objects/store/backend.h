@@ -137,9 +137,11 @@ bool store_is_below(const char *name, const char *folder);
 /* Is the name one of those that are no user's? */
 bool store_is_own(const char *name);
 
-/* A request took so long, of which so much until the first byte of its answer. */
-void store_count_request(struct store_waits *w, int64_t took_ns,
-			 int64_t first_byte_ns);
+/* A request of a store that tells waits took so long, of which so much until the first
+ * byte of its answer.  Ranges that are read have a sink, what is put has a body; what has
+ * neither is about names, and does not count. */
+void store_count_answer(struct object_store *s, bool has_sink, bool has_body,
+			int64_t took_ns, int64_t first_byte_ns);
 /* Something waited in a queue of the store's since then; counts where the kind tells. */
 void store_count_queue(struct object_store *s, struct store_waits *w,
 		       int64_t since_ns);

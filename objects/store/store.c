@@ -58,11 +58,20 @@ struct object_store_stats object_store_stats(struct object_store *s)
 	return ret;
 }
 
-void store_count_request(struct store_waits *w, int64_t took_ns,
-			 int64_t first_byte_ns)
+static void count_request(struct store_waits *w, int64_t took_ns,
+			  int64_t first_byte_ns)
 {
 	atomic_fetch_add(&w->storage_ns, (uint64_t)first_byte_ns);
 	atomic_fetch_add(&w->network_ns, (uint64_t)(took_ns - first_byte_ns));
+}
+
+void store_count_answer(struct object_store *s, bool has_sink, bool has_body,
+			int64_t took_ns, int64_t first_byte_ns)
+{
+	if (has_sink)
+		count_request(&s->count.read_waits, took_ns, first_byte_ns);
+	else if (has_body)
+		count_request(&s->count.write_waits, took_ns, first_byte_ns);
 }
 
 void store_count_queue(struct object_store *s, struct store_waits *w,
@@ -81,7 +90,7 @@ static void count_call(struct object_store *s, struct counter_latency *l,
 
 	counter_add_latency(l, ns);
 	if (!s->ops->tells_waits)
-		store_count_request(w, ns, ns);
+		count_request(w, ns, ns);
 }
 
 /* Names mean the same in every kind of store. */
