@@ -5,6 +5,11 @@
 
 #include "registry/db.h"
 
+/* Events of loads and saves, which are few, are found without those around them.  The
+ * index is of an expression, or SQLite would go by the primary key, through all events,
+ * and of these words: who asks by it has the same. */
+#define CKPT_STAGES "stage IN ('ckpt.load', 'ckpt.save')"
+
 #define STAGE_PUT_ROWS 10 /* events that SQL_STAGE_PUT_ROWS stores */
 
 enum statement {
@@ -102,6 +107,8 @@ enum statement {
 	SQL_COUNT_,
 };
 
+extern const struct db_statement
+	schema_statements[SQL_COUNT_]; /* statements.c */
 extern const struct db_schema schema;
 
 #endif
