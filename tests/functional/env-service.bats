@@ -11,17 +11,13 @@ bootseer=$BOOTSEER_BUILD/cli/bootseer
 setup_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	PGTMP=$(mktemp -d /tmp/registry.XXXXXX)
-	export PGTMP
-	chmod 755 "$PGTMP"
-	pg_init "$PGTMP/pg"
+	pg_of_file
 }
 
 teardown_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	pg_stop
-	rm -rf "$PGTMP"
+	pg_end_of_file
 }
 
 setup()
@@ -231,16 +227,22 @@ tokens() # LINE...
 
 # --- env run ------------------------------------------------------------------
 
+# $first runs the command until it is told how to end, by `go`, and $second waits for it.
+two_captors() # [OPTION OF THE SECOND...]
+{
+	on a -- sh slow.sh x 2>a.err &
+	first=$!
+	wait_for test -e once
+	on b "$@" -- sh slow.sh x 2>b.err &
+	second=$!
+	wait_for grep -q 'another node runs the command' b.err
+}
+
 @test "of two captors one runs the command, and the other has what it made" {
 	local first second
 
 	service
-	on a -- sh slow.sh x 2>a.err &
-	first=$!
-	wait_for test -e once
-	on b -- sh slow.sh x 2>b.err &
-	second=$!
-	wait_for grep -q 'another node runs the command' b.err
+	two_captors
 	echo 0 >go
 	wait_all "$first" "$second"
 	[ "$(cat ran)" = x ]
@@ -257,12 +259,7 @@ tokens() # LINE...
 	local first second
 
 	service
-	on a -- sh slow.sh x 2>a.err &
-	first=$!
-	wait_for test -e once
-	on b -- sh slow.sh x 2>b.err &
-	second=$!
-	wait_for grep -q 'another node runs the command' b.err
+	two_captors
 	echo 7 >go
 	wait "$second"
 	status=0
@@ -277,12 +274,7 @@ tokens() # LINE...
 	local first second
 
 	service
-	on a -- sh slow.sh x 2>a.err &
-	first=$!
-	wait_for test -e once
-	on b --lease 1s -- sh slow.sh x 2>b.err &
-	second=$!
-	wait_for grep -q 'another node runs the command' b.err
+	two_captors --lease 1s
 	end_service KILL
 	# Without the service for a lease's time the second goes by the store.
 	wait_for grep -q 'own index is used' b.err
@@ -306,12 +298,7 @@ tokens() # LINE...
 
 	service
 	port=${U##*:}
-	on a -- sh slow.sh x 2>a.err &
-	first=$!
-	wait_for test -e once
-	on b --lease 10m -- sh slow.sh x 2>b.err &
-	second=$!
-	wait_for grep -q 'another node runs the command' b.err
+	two_captors --lease 10m
 	end_service KILL
 	service --listen "127.0.0.1:$port"
 	echo 0 >go

@@ -29,6 +29,19 @@ pg_init() { # DIR
 	pg_start
 }
 
+# One for all tests of a file, in $PGTMP; for its setup_file and teardown_file.
+pg_of_file() {
+	PGTMP=$(mktemp -d /tmp/registry.XXXXXX)
+	export PGTMP
+	chmod 755 "$PGTMP"
+	pg_init "$PGTMP/pg"
+}
+
+pg_end_of_file() {
+	pg_stop
+	rm -rf "$PGTMP"
+}
+
 pg_is_up() { psql -qh "$PG" -U postgres -c 'SELECT 1' >/dev/null 2>&1; }
 
 pg_start() {

@@ -8,17 +8,13 @@ load ../noise.bash
 setup_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	PGTMP=$(mktemp -d /tmp/registry.XXXXXX)
-	export PGTMP
-	chmod 755 "$PGTMP"
-	pg_init "$PGTMP/pg"
+	pg_of_file
 }
 
 teardown_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	pg_stop
-	rm -rf "$PGTMP"
+	pg_end_of_file
 }
 
 setup() { . "$BATS_TEST_DIRNAME/registry.bash"; }

@@ -5,17 +5,13 @@
 setup_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	PGTMP=$(mktemp -d /tmp/stages.XXXXXX)
-	export PGTMP
-	chmod 755 "$PGTMP"
-	pg_init "$PGTMP/pg"
+	pg_of_file
 }
 
 teardown_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	pg_stop
-	rm -rf "$PGTMP"
+	pg_end_of_file
 }
 
 setup()

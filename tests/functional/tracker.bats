@@ -7,17 +7,13 @@ bats_require_minimum_version 1.5.0
 setup_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	PGTMP=$(mktemp -d /tmp/tracker.XXXXXX)
-	export PGTMP
-	chmod 755 "$PGTMP"
-	pg_init "$PGTMP/pg"
+	pg_of_file
 }
 
 teardown_file()
 {
 	. "$BATS_TEST_DIRNAME/registry.bash"
-	pg_stop
-	rm -rf "$PGTMP"
+	pg_end_of_file
 }
 
 setup()

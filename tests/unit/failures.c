@@ -86,7 +86,7 @@ char *__wrap_strndup(const char *s, size_t n)
 	return is_short() ? NULL : __real_strndup(s, n);
 }
 
-static unsigned int count_fds(void)
+unsigned int failures_count_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
 	unsigned int n = 0;
@@ -102,10 +102,10 @@ bool failures_next(struct failures *f)
 {
 	atomic_store(&left[f->kind], 0);
 	if (f->n == 0)
-		f->n_fds = count_fds();
+		f->n_fds = failures_count_fds();
 	else
-		cr_expect_eq(count_fds(), f->n_fds, "round %u left descriptors",
-			     f->n);
+		cr_expect_eq(failures_count_fds(), f->n_fds,
+			     "round %u left descriptors", f->n);
 	if (f->n && !atomic_load(&has_failed))
 		return false;
 	cr_assert_lt(++f->n, ROUNDS_MAX);

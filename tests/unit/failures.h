@@ -39,6 +39,9 @@ struct failures {
  * that left a descriptor open fails the test. */
 bool failures_next(struct failures *f);
 
+/* Descriptors of this process that are open, and one. */
+unsigned int failures_count_fds(void);
+
 /* From now on nothing fails; did a call in this round? */
 bool failures_hit(struct failures *f);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,18 +40,6 @@ static void write_many(void)
 		(void)snprintf(text, sizeof(text), "content %u", i);
 		env_write(path, text);
 	}
-}
-
-static unsigned int n_open(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	cr_assert(d);
-	while (readdir(d))
-		n++;
-	(void)closedir(d);
-	return n;
 }
 
 Test(env_read_ahead, gives_files_in_their_order_whoever_reads_them)
@@ -130,7 +117,7 @@ Test(env_read_ahead, says_which_file_is_another_by_now)
 Test(env_read_ahead, ends_early_with_nothing_left_open)
 {
 	AUTO_FREE char *large = malloc(READ_AHEAD_WHOLE + 2);
-	unsigned int before = n_open();
+	unsigned int before = failures_count_fds();
 	struct read_ahead *r = NULL;
 	struct file_ahead f;
 
@@ -144,7 +131,7 @@ Test(env_read_ahead, ends_early_with_nothing_left_open)
 	for (unsigned int i = 0; i < 3; i++)
 		cr_assert_eq(read_ahead_next(r, &f, NULL), 0);
 	read_ahead_free(r);
-	cr_expect_eq(n_open(), before);
+	cr_expect_eq(failures_count_fds(), before);
 	env_scan_free(scan);
 }
 

@@ -4,46 +4,21 @@
 #include <string.h>
 
 #include "profiler/start_ckpt.h"
+#include "tests/unit/profiler/start_fixture.h"
 
 TestSuite(start_ckpt, .timeout = 120);
 
-#define S INT64_C(1000000000)
 #define LOADS (c.part[START_CKPT_LOADS])
 #define SAVES (c.part[START_CKPT_SAVES])
 
-static struct start_set *set;
 static struct start_report r;
 static struct start_ckpt c;
-
-static void open_set(void)
-{
-	cr_assert_eq(start_set_new(&set, NULL), 0);
-}
 
 static void close_set(void)
 {
 	start_ckpt_fini(&c);
 	start_report_fini(&r);
 	start_set_free(set);
-}
-
-/* An event of both clocks, which agree. */
-static void at(double s, const char *node, int64_t rank, const char *stage,
-	       enum stage_ev ev, const uint64_t *facts)
-{
-	const struct start_event e = {
-		.stage = stage,
-		.node = node,
-		.rank = rank,
-		.ev = ev,
-		.mono_ns = (int64_t)(s * 1e9) + 50 * S,
-		.ts_ns = (int64_t)(s * 1e9) + 1000 * S,
-		.status = STAGE_NONE,
-		.boot = 1,
-		.facts = facts,
-	};
-
-	cr_assert_eq(start_set_add(set, &e, NULL), 0);
 }
 
 static void save_of(double from, double to, const char *node, int64_t rank,
@@ -55,8 +30,8 @@ static void save_of(double from, double to, const char *node, int64_t rank,
 					      [STAGE_FACT_STORAGE_MS] = 20,
 					      [STAGE_FACT_NETWORK_MS] = 300 };
 
-	at(from, node, rank, START_CKPT_SAVE, STAGE_BEGIN, NULL);
-	at(to, node, rank, START_CKPT_SAVE, STAGE_END, facts);
+	at_with(from, node, rank, START_CKPT_SAVE, STAGE_BEGIN, NULL);
+	at_with(to, node, rank, START_CKPT_SAVE, STAGE_END, facts);
 }
 
 static void load_of(double from, double to, const char *node, uint64_t bytes)
@@ -64,8 +39,8 @@ static void load_of(double from, double to, const char *node, uint64_t bytes)
 	const uint64_t facts[STAGE_FACTS] = { [STAGE_FACT_ORIGIN_BYTES] =
 						      bytes };
 
-	at(from, node, STAGE_NONE, START_CKPT_LOAD, STAGE_BEGIN, NULL);
-	at(to, node, STAGE_NONE, START_CKPT_LOAD, STAGE_END, facts);
+	at_with(from, node, STAGE_NONE, START_CKPT_LOAD, STAGE_BEGIN, NULL);
+	at_with(to, node, STAGE_NONE, START_CKPT_LOAD, STAGE_END, facts);
 }
 
 static void make(void)
@@ -170,7 +145,7 @@ Test(start_ckpt, counts_what_has_no_end_and_knows_no_time_of_it,
      .init = open_set, .fini = close_set)
 {
 	save_of(0, 4, "a", STAGE_NONE, 10);
-	at(1, "b", STAGE_NONE, START_CKPT_SAVE, STAGE_BEGIN, NULL);
+	at_with(1, "b", STAGE_NONE, START_CKPT_SAVE, STAGE_BEGIN, NULL);
 	make();
 	cr_expect_eq(SAVES.sum.runs, 2);
 	cr_expect_eq(SAVES.sum.open, 1);

@@ -5,43 +5,17 @@
 #include <string.h>
 
 #include "profiler/start_blame.h"
+#include "tests/unit/profiler/start_fixture.h"
 
 TestSuite(start_report, .timeout = 120);
 TestSuite(start_blame, .timeout = 120);
 
-#define S INT64_C(1000000000)
-
-static struct start_set *set;
 static struct start_report r;
-
-static void open_set(void)
-{
-	cr_assert_eq(start_set_new(&set, NULL), 0);
-}
 
 static void close_set(void)
 {
 	start_report_fini(&r);
 	start_set_free(set);
-}
-
-/* An event of both clocks, which agree; `s` seconds after the start. */
-static void at_with(double s, const char *node, int64_t rank, const char *stage,
-		    enum stage_ev ev, const uint64_t *facts)
-{
-	const struct start_event e = {
-		.stage = stage,
-		.node = node,
-		.rank = rank,
-		.ev = ev,
-		.mono_ns = (int64_t)(s * 1e9) + 50 * S,
-		.ts_ns = (int64_t)(s * 1e9) + 1000 * S,
-		.status = STAGE_NONE,
-		.boot = 1,
-		.facts = facts,
-	};
-
-	cr_assert_eq(start_set_add(set, &e, NULL), 0);
 }
 
 static void at(double s, const char *node, int64_t rank, const char *stage,
