@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/bounded_json.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "net/service_client.h"
 
@@ -90,7 +91,7 @@ static int change(const struct env_calls *s, const char *method,
 		  const struct buf *path, json_t *body, const char *name,
 		  struct error *err)
 {
-	json_t *o = NULL;
+	AUTO_JSON *o = NULL;
 	int rc = ask(s, method, path, body, &o, err);
 
 	if (rc == 0 && !json_is_integer(json_object_get(o, name)))
@@ -100,7 +101,6 @@ static int change(const struct env_calls *s, const char *method,
 			       "the service: not %s: another node has the "
 			       "turn now, or there is no such snapshot",
 			       name);
-	json_decref(o);
 	return rc;
 }
 
@@ -150,7 +150,8 @@ int env_calls_get(const struct env_calls *s, const struct digest *key,
 {
 	struct env_said said = { .has_snapshot = false };
 	AUTO_BUF path = BUF_INIT;
-	json_t *o = NULL, *snap;
+	AUTO_JSON *o = NULL;
+	json_t *snap;
 	int rc = key_path(s, key, "", &path, err);
 
 	if (rc == 0)
@@ -164,7 +165,6 @@ int env_calls_get(const struct env_calls *s, const struct digest *key,
 		rc = read_snapshot(snap, number_of(o, "now_ms"), &said, err);
 	if (rc == 0 && said.has_snapshot && !digest_equal(&said.key, key))
 		rc = bad_answer(err, "key");
-	json_decref(o);
 	if (rc == 0)
 		*ret = said;
 	return rc;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/json.h"
 #include "registry/env_db.h"
 #include "registry/service.h"
 
@@ -249,7 +250,8 @@ int environments_take(struct call *c, struct error *err)
 {
 	struct env_lease_wish w;
 	struct env_name n;
-	json_t *body = NULL, *o = NULL;
+	AUTO_JSON *body = NULL;
+	json_t *o = NULL;
 	int rc = name_of(c, &n, err);
 
 	if (rc == 0)
@@ -258,7 +260,6 @@ int environments_take(struct call *c, struct error *err)
 		rc = read_wish(body, &w, err);
 	if (rc == 0)
 		rc = take(c, &n, &w, &o, err);
-	json_decref(body);
 	return rc < 0 ? rc : call_send_json(c, o, err);
 }
 
@@ -320,7 +321,7 @@ int environments_publish(struct call *c, struct error *err)
 {
 	struct env_published p;
 	struct env_name n;
-	json_t *body = NULL;
+	AUTO_JSON *body = NULL;
 	int rc = name_of(c, &n, err);
 
 	if (rc == 0)
@@ -330,7 +331,6 @@ int environments_publish(struct call *c, struct error *err)
 	if (rc == 0)
 		rc = env_db_publish(c->service->db, &n, generation_of(c), &p,
 				    err);
-	json_decref(body);
 	return send_count(c, "published", rc, err);
 }
 
@@ -340,7 +340,7 @@ int environments_note(struct call *c, struct error *err)
 {
 	const char *capture = call_param(c, "capture"), *what, *why;
 	struct env_name n;
-	json_t *body = NULL;
+	AUTO_JSON *body = NULL;
 	int rc = name_of(c, &n, err);
 
 	if (rc == 0)
@@ -356,7 +356,6 @@ int environments_note(struct call *c, struct error *err)
 	} else if (rc == 0) {
 		rc = error_set(err, EINVAL, "what must be used or bad");
 	}
-	json_decref(body);
 	return send_count(c, "noted", rc, err);
 }
 
