@@ -153,6 +153,15 @@ static int serve(struct session *s, struct ckpt_mount *m, struct ckpt_say *say,
 	return rc < 0 ? rc : 0;
 }
 
+static void drop_kept(struct fd_keeper *k)
+{
+	static const char *const names[] = { SESSION_NAME, SESSION_NAME "-init",
+					     JOURNAL_NAME };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		(void)!fd_keeper_drop(k, names[i], NULL);
+}
+
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		       struct fd_keeper *keeper, int journal_fd, int signals,
 		       struct error *err)
@@ -176,6 +185,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	struct ckpt_mount *m = NULL;
 	struct session *s = NULL;
 	struct ckpt_say say;
+	bool was_started;
 	int rc = socket && metrics_at ? 0 : error_nomem(err);
 
 	ckpt_say_init(&say);
@@ -209,23 +219,18 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	exporter_free(exporter);
 	control_free(metrics);
 	control_free(control); /* which has the session's path */
+	was_started = s != NULL;
 	session_stop(s, false);
 	/* The log has each of them. */
 	if (ckpt_mount_settle(m) && rc == 0)
 		rc = EXIT_LOST;
+	/* What was unmounted wants no successor, however it ended. */
+	if (was_started)
+		drop_kept(keeper);
 	ckpt_say_phases(&say, m, true);
 	ckpt_say_fini(&say);
 	ckpt_mount_free(m);
 	return rc;
-}
-
-static void drop_kept(struct fd_keeper *k)
-{
-	static const char *const names[] = { SESSION_NAME, SESSION_NAME "-init",
-					     JOURNAL_NAME };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		(void)!fd_keeper_drop(k, names[i], NULL);
 }
 
 static int run(const struct ckpt_mount_config *cfg, char **args,

@@ -149,6 +149,13 @@ both_end()
 	cmp "$W/back" "$F/large"
 	run -1 umount_store
 	umount_store
+	# It came back every two seconds, to be unmounted.
+	wait_for holder_ended
+}
+
+holder_ended()
+{
+	! pgrep -f "hold --run $W/run" >/dev/null
 }
 
 lost()
