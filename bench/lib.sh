@@ -115,15 +115,24 @@ attempt() { # WHAT COMMAND...
 	rm "$W/why"
 }
 
+# Again and again: a shell that has forked and not yet begun the command loses the
+# signal with its traps, and the one that waits for it looks at its own after that
+# command.  The clean-up hears none.
+tell_session() { # PID
+	while pkill -TERM -s "$1" || kill -TERM "$1" 2>/dev/null; do
+		read -r -t 1 <> <(:) || :
+	done
+}
+
 # The benchmark in a session of its own, of which everything is told of a signal:
 # bash looks at its traps when the command that it waits for is over, so that must
 # end, too.  Daemons are not of the session; they are what the clean-up ends.
 run_in_session() { # ARG...
-	local pid status
+	local pid status told=
 
 	BOOTSEER_BENCH_SESSION=1 setsid "$BASH" "$0" "$@" <&0 &
 	pid=$!
-	trap 'pkill -TERM -s "$pid" || kill -TERM "$pid" || :' HUP INT TERM
+	trap '[[ $told ]] || tell_session "$pid" & told=1' HUP INT TERM
 	until status=0; wait "$pid" || status=$?; ! kill -0 "$pid" 2>/dev/null; do
 		:
 	done
