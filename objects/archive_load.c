@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/fs.h"
+#include "common/json.h"
 #include "objects/archive_store.h"
 #include "objects/oci_json.h"
 
@@ -186,10 +187,10 @@ static int make_up(struct archive_store *a, const json_t *item,
 		   struct archive_image *image, struct error *err)
 {
 	const char *name = json_string_value(json_object_get(item, "Config"));
-	json_t *list = json_array();
+	AUTO_JSON *list = json_array();
 	AUTO_BUF config = BUF_INIT;
+	AUTO_JSON *j = NULL;
 	struct digest d;
-	json_t *j;
 	int rc = name ? load_file(a, name, OCI_CONFIG_MAX, &config, err)
 		      : error_set(err, EINVAL, "manifest.json names no config");
 
@@ -201,17 +202,14 @@ static int make_up(struct archive_store *a, const json_t *item,
 	if (rc == 0 &&
 	    add_place(a, &d, archive_index_find(&a->index, name)) < 0)
 		rc = error_nomem(err);
-	if (rc < 0) {
-		json_decref(list);
+	if (rc < 0)
 		return rc;
-	}
 	j = json_pack("{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
 		      MANIFEST_TYPE, "config",
 		      describe("application/vnd.oci.image.config.v1+json", &d,
 			       config.len),
-		      "layers", list);
+		      "layers", steal_ptr(&list));
 	image->made_up = json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER);
-	json_decref(j);
 	if (!image->made_up || digest_of(image->made_up, strlen(image->made_up),
 					 &image->digest) < 0)
 		return error_nomem(err);
@@ -238,7 +236,7 @@ static struct archive_image *new_image(struct archive_store *a, json_t *names)
 static int load_docker(struct archive_store *a, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
-	json_t *list;
+	AUTO_JSON *list = NULL;
 	int rc = load_file(a, "manifest.json", LIST_MAX, &text, err);
 
 	if (rc < 0)
@@ -258,7 +256,6 @@ static int load_docker(struct archive_store *a, struct error *err)
 
 		rc = image ? make_up(a, item, image, err) : error_nomem(err);
 	}
-	json_decref(list);
 	return rc;
 }
 
@@ -271,24 +268,22 @@ static json_t *names_of(const json_t *entry)
 		"org.opencontainers.image.ref.name",
 	};
 	const json_t *notes = json_object_get(entry, "annotations");
-	json_t *names = json_array();
+	AUTO_JSON *names = json_array();
 
 	for (size_t i = 0; names && i < ARRAY_SIZE(keys); i++) {
 		json_t *v = json_object_get(notes, keys[i]);
 
-		if (json_is_string(v) && json_array_append(names, v) < 0) {
-			json_decref(names);
+		if (json_is_string(v) && json_array_append(names, v) < 0)
 			return NULL;
-		}
 	}
-	return names;
+	return steal_ptr(&names);
 }
 
 static int load_layout(struct archive_store *a, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
+	AUTO_JSON *j = NULL;
 	const json_t *list;
-	json_t *j;
 	int rc = load_file(a, "index.json", LIST_MAX, &text, err);
 
 	if (rc == 0)
@@ -307,7 +302,6 @@ static int load_layout(struct archive_store *a, struct error *err)
 					     err)
 			   : error_nomem(err);
 	}
-	json_decref(j);
 	return rc;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/fs.h"
+#include "common/json.h"
 
 #define INDEX_MAX (64u << 20)
 #define MANIFESTS_MAX 100000
@@ -57,7 +58,7 @@ static int load_index(const struct oci_layout *l, json_t **ret,
 {
 	AUTO_FREE char *path = path_of(l, "index.json");
 	AUTO_BUF text = BUF_INIT;
-	json_t *j;
+	AUTO_JSON *j = NULL;
 	int rc;
 
 	if (!path)
@@ -68,11 +69,9 @@ static int load_index(const struct oci_layout *l, json_t **ret,
 	if (rc < 0)
 		return rc;
 	if (!json_is_array(json_object_get(j, "manifests")) ||
-	    json_array_size(json_object_get(j, "manifests")) > MANIFESTS_MAX) {
-		json_decref(j);
+	    json_array_size(json_object_get(j, "manifests")) > MANIFESTS_MAX)
 		return error_set(err, EINVAL, "'%s' is no OCI index", path);
-	}
-	*ret = j;
+	*ret = steal_ptr(&j);
 	return 0;
 }
 
@@ -232,8 +231,9 @@ static int add_tag(char ***list, size_t *n, const char *tag)
 static int layout_list_tags(struct oci_store *s, size_t max, char ***ret,
 			    size_t *ret_n, struct error *err)
 {
+	AUTO_JSON *index = NULL;
 	char **tags = NULL;
-	json_t *index, *entry;
+	json_t *entry;
 	size_t i, n = 0;
 	int rc = load_index(layout_of(s), &index, err);
 
@@ -250,7 +250,6 @@ static int layout_list_tags(struct oci_store *s, size_t max, char ***ret,
 			break;
 		}
 	}
-	json_decref(index);
 	if (rc < 0) {
 		while (n)
 			free(tags[--n]);
@@ -288,7 +287,8 @@ static int layout_list_referrers(struct oci_store *s, const struct digest *d,
 				 size_t *ret_n, struct error *err)
 {
 	AUTO_FREE struct digest *found = NULL;
-	json_t *index, *entry;
+	AUTO_JSON *index = NULL;
+	json_t *entry;
 	size_t i, n = 0;
 	int rc = load_index(layout_of(s), &index, err);
 
@@ -296,10 +296,8 @@ static int layout_list_referrers(struct oci_store *s, const struct digest *d,
 		return rc;
 	found = calloc(json_array_size(json_object_get(index, "manifests")) + 1,
 		       sizeof(*found));
-	if (!found) {
-		json_decref(index);
+	if (!found)
 		return error_nomem(err);
-	}
 	json_array_foreach(json_object_get(index, "manifests"), i, entry)
 	{
 		/* A stranger's entry that we cannot read is none of ours. */
@@ -307,7 +305,6 @@ static int layout_list_referrers(struct oci_store *s, const struct digest *d,
 		    refers_to(s, &found[n], d, artifact_type))
 			n++;
 	}
-	json_decref(index);
 	*ret = steal_ptr(&found);
 	*ret_n = n;
 	return 0;
@@ -479,8 +476,9 @@ static int enter(struct oci_layout *l, const char *tag, json_t *entry,
 		 const json_t *children, struct error *err)
 {
 	AUTO_CLOSE int lock = lock_layout(l, err);
+	AUTO_JSON *index = NULL;
 	struct digest d, other;
-	json_t *index, *list, *e;
+	json_t *list, *e;
 	size_t i;
 	int rc;
 
@@ -508,7 +506,6 @@ static int enter(struct oci_layout *l, const char *tag, json_t *entry,
 		rc = error_nomem(err);
 	if (rc == 0)
 		rc = save_index(l, index, err);
-	json_decref(index);
 	return rc;
 }
 
@@ -519,7 +516,8 @@ static int layout_put_manifest(struct oci_store *s, const char *ref,
 	struct oci_layout *l = layout_of(s);
 	const char *tag = ref && strchr(ref, ':') ? NULL : ref;
 	AUTO_FREE char *path = NULL;
-	json_t *manifest, *entry;
+	AUTO_JSON *manifest = NULL;
+	AUTO_JSON *entry = NULL;
 	struct digest d;
 	int rc;
 
@@ -537,8 +535,6 @@ static int layout_put_manifest(struct oci_store *s, const char *ref,
 	if (rc == 0)
 		rc = enter(l, tag, entry,
 			   json_object_get(manifest, "manifests"), err);
-	json_decref(entry);
-	json_decref(manifest);
 	return rc;
 }
 
@@ -549,8 +545,9 @@ static int layout_remove_manifest(struct oci_store *s, const struct digest *d,
 	AUTO_CLOSE int lock = lock_layout(l, err);
 	AUTO_FREE char *path = blob_path(l, d);
 	char name[DIGEST_STR_MAX];
+	AUTO_JSON *index = NULL;
 	struct digest have;
-	json_t *index, *list;
+	json_t *list;
 	size_t removed = 0;
 	int rc;
 
@@ -575,7 +572,6 @@ static int layout_remove_manifest(struct oci_store *s, const struct digest *d,
 			       l->dir, name);
 	if (rc == 0 && removed)
 		rc = save_index(l, index, err);
-	json_decref(index);
 	if (rc == 0 && unlink(path) < 0 && errno != ENOENT)
 		rc = error_set(err, errno, "remove '%s': %s", path,
 			       strerror(errno));

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "image/artifact/artifact.h"
 #include "recorder/recorder.h"
 #include "snapshotter/convert.h"
@@ -86,30 +87,25 @@ static int signatures_json(struct oci_store *store,
 			   const struct digest *artifact, json_t **ret,
 			   struct error *err)
 {
+	AUTO_JSON *list = json_array();
 	struct trust_signatures all;
-	json_t *list = json_array();
 	int bad = 0, rc = trust_fetch(store, artifact, &all, err);
 
-	if (rc < 0) {
-		json_decref(list);
+	if (rc < 0)
 		return rc;
-	}
 	for (size_t i = 0; i < all.n; i++)
 		bad |= json_array_append_new(list, signature_json(&all.v[i]));
 	trust_signatures_fini(&all);
-	if (bad) {
-		json_decref(list);
+	if (bad)
 		return error_nomem(err);
-	}
-	*ret = list;
+	*ret = steal_ptr(&list);
 	return 0;
 }
 
-static int dump(json_t *root, char **ret, struct error *err)
+static int dump(const json_t *root, char **ret, struct error *err)
 {
 	char *text = root ? json_dumps(root, JSON_STYLE) : NULL;
 
-	json_decref(root);
 	if (!text)
 		return error_nomem(err);
 	*ret = text;
@@ -133,8 +129,9 @@ int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 	AUTO_FREE char *name = oci_ref_format(ref);
 	AUTO(oci_store) store = NULL;
 	struct digest image;
+	AUTO_JSON *root = NULL;
 	struct artifact a;
-	json_t *root, *signatures = NULL;
+	json_t *signatures = NULL;
 	int rc;
 
 	if (!name)
@@ -149,12 +146,10 @@ int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 	}
 	root = json_pack("{s:s, s:o, s:o}", "reference", name, "image",
 			 digest_json(&image), "signatures", signatures);
-	if (root && json_object_update_new(root, artifact_json(&a)) < 0) {
-		json_decref(root);
-		root = NULL;
-	}
+	if (root && json_object_update_new(root, artifact_json(&a)) < 0)
+		rc = error_nomem(err);
 	artifact_fini(&a);
-	return dump(root, ret, err);
+	return rc < 0 ? rc : dump(root, ret, err);
 }
 
 /* ------------------------------------------------------------------- list --- */
@@ -162,7 +157,7 @@ int image_inspect(const struct oci_ref *ref, const struct oci_config *cfg,
 static json_t *image_json(struct oci_store *store, const struct digest *image,
 			  const char *platform)
 {
-	json_t *o = json_pack("{s:o}", "image", digest_json(image));
+	AUTO_JSON *o = json_pack("{s:o}", "image", digest_json(image));
 	struct artifact a;
 	int bad = 0;
 
@@ -177,18 +172,14 @@ static json_t *image_json(struct oci_store *store, const struct digest *image,
 						   (json_int_t)a.image_size));
 		artifact_fini(&a);
 	}
-	if (bad) {
-		json_decref(o);
-		o = NULL;
-	}
-	return o;
+	return bad ? NULL : steal_ptr(&o);
 }
 
 static json_t *images_json(struct oci_store *store,
 			   const struct oci_manifest *m)
 {
 	AUTO_FREE struct index_entry *entries = NULL;
-	json_t *images = json_array();
+	AUTO_JSON *images = json_array();
 	size_t n = 0;
 	int bad = 0;
 
@@ -203,11 +194,7 @@ static json_t *images_json(struct oci_store *store,
 					     image_json(store,
 							&entries[i].digest,
 							entries[i].platform));
-	if (bad) {
-		json_decref(images);
-		images = NULL;
-	}
-	return images;
+	return bad ? NULL : steal_ptr(&images);
 }
 
 /* Tags of our own making: referrers' fallback, flat artifacts, traces. */
@@ -243,7 +230,7 @@ int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
 {
 	AUTO_FREE char *name = oci_ref_format(ref);
 	AUTO(oci_store) store = NULL;
-	json_t *list = json_array();
+	AUTO_JSON *list = json_array();
 	char **tags = NULL;
 	size_t n = 0;
 	int rc = name && list ? oci_store_open(ref, cfg, false, &store, err)
@@ -256,10 +243,8 @@ int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
 	for (size_t i = 0; i < n; i++)
 		free(tags[i]);
 	free(tags);
-	if (rc < 0) {
-		json_decref(list);
+	if (rc < 0)
 		return error_wrap(err, rc, "list %s", name ? name : "");
-	}
 	return dump(list, ret, err);
 }
 
