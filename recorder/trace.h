@@ -104,6 +104,8 @@ int trace_to_json(const struct trace *t, struct buf *ret,
 		  struct error *err) MUST_CHECK;
 int trace_from_json(const char *text, size_t len, struct trace **ret,
 		    struct error *err) MUST_CHECK;
+/* A path as in that JSON, which is text: what is not UTF-8, and '%', as %XX.  -ENOMEM */
+int trace_path_text(const char *path, struct buf *ret) MUST_CHECK;
 
 /* ---------------------------------------------------------------- merging --- */
 

@@ -44,8 +44,7 @@ static size_t utf8_len(const uint8_t *p)
 	return 0;
 }
 
-/* Text for JSON: what is not UTF-8, and '%', as %XX. */
-static int escape(const char *path, struct buf *ret)
+int trace_path_text(const char *path, struct buf *ret)
 {
 	const uint8_t *p = (const uint8_t *)path;
 	int rc = 0;
@@ -142,7 +141,7 @@ int trace_to_json(const struct trace *t, struct buf *ret, struct error *err)
 		rc = buf_puts(ret, ",\"entries\":[");
 	}
 	for (size_t i = 0; i < t->n && rc == 0; i++) {
-		rc = escape(t->entries[i].path, &path);
+		rc = trace_path_text(t->entries[i].path, &path);
 		if (rc == 0)
 			rc = buf_puts(ret, i ? ",\n" : "\n");
 		if (rc == 0)

@@ -40,6 +40,12 @@ int page_script(struct call *c, struct error *err)
 	return send_page(c, "text/javascript; charset=utf-8", page_app_js, err);
 }
 
+int page_views(struct call *c, struct error *err)
+{
+	return send_page(c, "text/javascript; charset=utf-8", page_views_js,
+			 err);
+}
+
 int page_style(struct call *c, struct error *err)
 {
 	return send_page(c, "text/css; charset=utf-8", page_style_css, err);

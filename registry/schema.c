@@ -279,10 +279,38 @@ static const char version_10[] = "CREATE TABLE env_key ("
 				 " bad TEXT NOT NULL DEFAULT '',"
 				 " PRIMARY KEY (repo, env))@CLUSTERED@";
 
-static const char *const scripts[] = { version_1, version_2, version_3,
-				       version_4, version_5, version_6,
-				       version_7, version_8, version_9,
-				       version_10 };
+/*
+ * What nodes said of their starts of images, the last of each start and node; ids grow with
+ * the time of saying.  Texts, which lists do not want, are apart: `figures` and `peers` are
+ * JSON of docs/registry-api.md.
+ */
+static const char version_11[] =
+	"CREATE TABLE image_start ("
+	" id @ID@,"
+	" image TEXT NOT NULL,"
+	" repo TEXT NOT NULL,"
+	" workload TEXT NOT NULL,"
+	" node TEXT NOT NULL,"
+	" job TEXT NOT NULL,"
+	" attempt BIGINT NOT NULL,"
+	" name TEXT NOT NULL,"
+	" received BIGINT NOT NULL,"
+	" peer_bytes BIGINT NOT NULL,"
+	" origin_bytes BIGINT NOT NULL,"
+	" UNIQUE (image, repo, workload, node, job, attempt));"
+	"CREATE INDEX image_start_image ON image_start (image, repo, workload, id);"
+	"CREATE INDEX image_start_job ON image_start (job, attempt, id);"
+	"CREATE INDEX image_start_node ON image_start (node, id);"
+	"CREATE INDEX image_start_received ON image_start (received);"
+	"CREATE TABLE image_start_text ("
+	" start BIGINT PRIMARY KEY REFERENCES image_start (id) ON DELETE CASCADE,"
+	" figures TEXT NOT NULL,"
+	" peers TEXT NOT NULL)";
+
+static const char *const scripts[] = { version_1,  version_2, version_3,
+				       version_4,  version_5, version_6,
+				       version_7,  version_8, version_9,
+				       version_10, version_11 };
 
 const struct db_schema schema = {
 	.scripts = scripts,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/ckpt_db.h"
 #include "registry/env_db.h"
+#include "registry/image_db.h"
 #include "registry/history_db.h"
 #include "registry/service.h"
 
@@ -622,6 +623,18 @@ static void sweep_environments(struct service *s)
 		log_info("service", "sweep forgot keys of environments=%d", n);
 }
 
+static void sweep_images(struct service *s)
+{
+	struct error err = ERROR_INIT;
+	int n = image_db_sweep(s->db, time(NULL) - s->limits.retention_s, &err);
+
+	if (n < 0)
+		log_warning("service",
+			    "sweep of images failed, tried again later "
+			    "reason=\"%s\"",
+			    err.msg);
+}
+
 static void run_sweep(struct work *w)
 {
 	struct service *s = container_of(w, struct service, sweep_work);
@@ -633,6 +646,7 @@ static void run_sweep(struct work *w)
 	s->sweep_again = sum_checkpoints(s) || s->sweep_again;
 	sweep_starts(s);
 	sweep_environments(s);
+	sweep_images(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
 		log_warning("service",

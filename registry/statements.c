@@ -688,4 +688,78 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 			    "(used_ms < $2 OR (expires_ms > 0 AND "
 			    "expires_ms < $1))))",
 			    "" },
+	/* image, repo, workload, node, job, attempt */
+	[SQL_IMAGE_DROP] = { "drop a node's start of an image",
+			     "DELETE FROM image_start WHERE image = $1 AND "
+			     "repo = $2 AND workload = $3 AND node = $4 AND "
+			     "job = $5 AND attempt = $6",
+			     "" },
+	[SQL_IMAGE_PUT] = { "put a node's start of an image",
+			    "INSERT INTO image_start (image, repo, workload, "
+			    "node, job, attempt, name, received, peer_bytes, "
+			    "origin_bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, "
+			    "$8, $9, $10) RETURNING id",
+			    "i" },
+	[SQL_IMAGE_PUT_TEXT] = { "put figures of a start of an image",
+				 "INSERT INTO image_start_text (start, "
+				 "figures, peers) VALUES ($1, $2, $3)",
+				 "" },
+	/* node, how many stay */
+	[SQL_IMAGE_TRIM] = { "trim a node's starts of images",
+			     "DELETE FROM image_start WHERE node = $1 AND "
+			     "id <= (SELECT id FROM image_start WHERE "
+			     "node = $1 ORDER BY id DESC LIMIT 1 "
+			     "OFFSET CAST($2 AS BIGINT))",
+			     "" },
+	/* prefix, repo or '', at most */
+	[SQL_IMAGE_LIST] = { "list images",
+			     "SELECT image, repo, workload, max(name), "
+			     "CAST(count(*) AS BIGINT), "
+			     "CAST(count(DISTINCT node) AS BIGINT), "
+			     "max(received), CAST(sum(peer_bytes) AS BIGINT), "
+			     "CAST(sum(origin_bytes) AS BIGINT) "
+			     "FROM image_start WHERE " SEES(
+				     "CAST($1 AS TEXT)") "AND (CAST($2 AS TEXT) = '' OR repo = $2) "
+							 "GROUP BY 1, 2, 3 ORDER BY 7 DESC, 1, 2, 3 "
+							 "LIMIT CAST($3 AS BIGINT)",
+			     "ttttiiiii" },
+	/* image, repo, workload, at most */
+	[SQL_IMAGE_STARTS] = { "starts of an image",
+			       "SELECT node, job, attempt, name, received, "
+			       "peer_bytes, origin_bytes, figures "
+			       "FROM image_start JOIN image_start_text "
+			       "ON start = id WHERE image = $1 AND repo = $2 "
+			       "AND workload = $3 ORDER BY id DESC "
+			       "LIMIT CAST($4 AS BIGINT)",
+			       "ttitiiit" },
+	/* since, image or '', at most */
+	[SQL_IMAGE_PEERS] = { "peers of all starts",
+			      "SELECT node, image, repo, workload, "
+			      "peer_bytes, origin_bytes, peers "
+			      "FROM image_start JOIN image_start_text "
+			      "ON start = id WHERE received >= $1 AND "
+			      "(CAST($2 AS TEXT) = '' OR image = $2) "
+			      "ORDER BY id DESC LIMIT CAST($3 AS BIGINT)",
+			      "ttttiit" },
+	/* job, attempt, at most */
+	[SQL_IMAGE_JOB_PEERS] = { "peers of a start",
+				  "SELECT node, image, repo, workload, "
+				  "peer_bytes, origin_bytes, peers "
+				  "FROM image_start JOIN image_start_text "
+				  "ON start = id WHERE job = $1 AND "
+				  "attempt = $2 ORDER BY id DESC "
+				  "LIMIT CAST($3 AS BIGINT)",
+				  "ttttiit" },
+	/* before, at most */
+	[SQL_IMAGE_EXPIRE] = { "expire starts of images",
+			       "DELETE FROM image_start WHERE id IN (SELECT id "
+			       "FROM image_start WHERE received < $1 "
+			       "LIMIT CAST($2 AS BIGINT))",
+			       "" },
+	/* how many stay */
+	[SQL_IMAGE_BOUND] = { "bound starts of images",
+			      "DELETE FROM image_start WHERE id <= (SELECT id "
+			      "FROM image_start ORDER BY id DESC LIMIT 1 "
+			      "OFFSET CAST($1 AS BIGINT))",
+			      "" },
 };

@@ -437,7 +437,8 @@ function startView(start, bars) {
 	if (start.label)
 		links.append("label ", link(start.label, "label/" + start.label), " ");
 	links.append(link("earlier starts of this job", "job/" + start.job), " ",
-		link("checkpoints", "checkpoints/" + start.id));
+		link("checkpoints", "checkpoints/" + start.id), " ",
+		link("peers", "peers/start/" + start.id));
 	view.append(summary(start));
 	if (start.stragglers.length)
 		part(view, "Stragglers: " + start.stragglers.length, firstRows([
@@ -571,11 +572,12 @@ function trendView(title, days, images, labels) {
 
 async function groupView(kind, name) {
 	const q = kind + "=" + encodeURIComponent(name);
-	const [trend, starts] = await Promise.all([
-		ask("/v1/trends?days=90&" + q), ask("/v1/starts?limit=200&" + q)]);
+	const [trend, starts, parts] = await Promise.all([
+		ask("/v1/trends?days=90&" + q), ask("/v1/starts?limit=200&" + q),
+		kind === "image" ? imageParts(name) : ""]);
 	const view = trendView((kind === "image" ? "Image " : "Label ") + name, trend);
 
-	view.append(listView(starts, "Its starts"));
+	view.append(parts, listView(starts, "Its starts"));
 	return view;
 }
 
@@ -612,37 +614,6 @@ function nodeView(found) {
 		["Stage", (s) => s.stage],
 		["Likely cause", (s) => s.cause.replace("_", " ")],
 	], found.starts));
-	return view;
-}
-
-function peersView(found) {
-	const view = make("section");
-
-	view.append(make("h2", "Images that nodes share now"));
-	view.append(table([
-		["Image's swarm", (s) => link(s.image, "swarm/" + s.image)],
-		["Nodes", (s) => String(s.members), true],
-		["Complete", (s) => String(s.complete), true],
-		["Pieces", (s) => String(s.pieces), true],
-		["Read from the origin", (s) => String(s.read), true],
-		["Leased now", (s) => String(s.leases), true],
-	], found.swarms));
-	if (!found.swarms.length)
-		view.append(make("p", "Nobody shares an image now."));
-	return view;
-}
-
-function swarmView(found, name) {
-	const view = make("section");
-
-	view.append(make("h2", "Nodes that share an image"), make("p", name, "digest"));
-	view.append(table([
-		["Node", (m) => nodeLink(m.node)],
-		["Rack", (m) => m.rack],
-		["Zone", (m) => m.zone],
-		["Pieces that it has", (m) => String(m.have), true],
-		["Leased now", (m) => String(m.leases), true],
-	], found.nodes));
 	return view;
 }
 
@@ -899,7 +870,19 @@ const views = [
 		await ask("/v1/checkpoints?limit=1000&days=400&job=" + encodeURIComponent(job)),
 		"Checkpoints of " + job)],
 	[/^#checkpoints$/, async () => daysView(30)],
-	[/^#peers$/, async () => peersView(await ask("/v1/swarms"))],
+	[/^#peers$/, async () => peersView(7)],
+	[/^#peers\/days\/([0-9]{1,3})$/, async (days) => peersView(Number(days))],
+	[/^#peers\/start\/([0-9]{1,18})$/, async (id) =>
+		startPeersView(await ask("/v1/starts/" + id + "/peers?limit=1000"))],
+	[/^#images$/, async () => imagesView(await ask("/v1/images?limit=1000"))],
+	[/^#hot\//, async () => {
+		// As it is: both names are in the address as a query has them.
+		const m = /^#hot\/(sha256:[0-9a-f]{64})\/([^/?&#]*)\/([^/?&#]*)$/.exec(location.hash);
+
+		if (!m)
+			throw new Error("there is no such view");
+		return hotView(await ask("/v1/images/" + m[1] + "?limit=1000&repo=" + m[2] + "&workload=" + m[3]));
+	}],
 	[/^#trends$/, async () => trendView("Trends of 90 days", ...await Promise.all(
 		["day", "image", "label"].map((by) => ask("/v1/trends?days=90&by=" + by))))],
 	[/^/, async () => listView(await ask("/v1/starts?limit=1000"), "Starts")],

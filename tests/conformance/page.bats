@@ -55,6 +55,18 @@ a_start()
 	done
 }
 
+# What n1 says of its start of the image, which was recorded.
+image_start()
+{
+	post "$(recording "$A" train h/llm 50 50 x)" n1 "$A" train h/llm
+	jq -n '{name: "h/llm:1", job: "team/j", attempt: 0, peer_bytes: 9, origin_bytes: 9,
+		peers: [["n2", 5], ["n3", 4]], start: {trace: "own", end: "ready", ready_ms: 900,
+			hot: {used_bytes: 7, unused_bytes: 3}, fetched: {demand: 1, hot: 9},
+			missed_files: [{path: "/a.so", bytes: 400}]}}' >"$W/report"
+	curl -fsS --data-binary "@$W/report" -H 'Bootseer-Node: n1' \
+		"$U/v1/images/$A?workload=train&repo=h/llm" >&2
+}
+
 @test "axe finds nothing in any view, light, dark and as wide as a phone" {
 	local attempt second
 
@@ -64,6 +76,7 @@ a_start()
 		a_start | "$BOOTSEER_BUILD/cli/bootseer" stage send --service "$U" --job team/j \
 			--attempt "$attempt" -
 	done
+	image_start
 	second=$(curl -fsS "$U/v1/starts?job=team/j" | jq '.starts | max_by(.attempt).id')
 	# What was saved is summed up when the service starts.
 	end_service TERM
@@ -72,9 +85,10 @@ a_start()
 	run -0 python3 "$BATS_TEST_DIRNAME/page.py" axe \
 		"$W/node_modules/axe-core/axe.min.js" "$U" \
 		"" start/1 job/team/j "compare/1/$second" trends image/h/llm:1 label/team \
-		nodes node/n3 checkpoints checkpoints/1 checkpoints/job/team/j peers
+		nodes node/n3 checkpoints checkpoints/1 checkpoints/job/team/j peers peers/start/1 \
+		images "hot/$A/h%2Fllm/train"
 	echo "$output" | sed 's/^/# /' >&3
-	[ "$(grep -c '"violations": \[\]' <<<"$output")" = 39 ]
+	[ "$(grep -c '"violations": \[\]' <<<"$output")" = 48 ]
 }
 
 @test "2,000 nodes with 50 stages are scrolled through" {

@@ -430,7 +430,7 @@ EOF
 @test "the page has nothing from elsewhere, and says so to browsers" {
 	DB=sqlite:$W/registry.db
 	service
-	for path in / /page/app.js /page/style.css; do
+	for path in / /page/app.js /page/views.js /page/style.css; do
 		ask "$U$path"
 		[ "$code" = 200 ]
 		header Content-Security-Policy | grep -q "^default-src 'none'; script-src 'self';"
@@ -465,7 +465,7 @@ EOF
 	pair=$(grep -oE '#compare/[0-9]+/[0-9]+' "$W/job")
 	browse "$U/$pair" >"$W/compare"
 	grep -q '<td class="number">72.0 s</td>' "$W/compare"
-	for view in trends nodes checkpoints peers; do
+	for view in trends images nodes checkpoints peers; do
 		browse "$U/#$view" >"$W/$view"
 		grep -q "<a href=\"#$view\" aria-current" "$W/$view"
 		grep -qE '<p>(No|Nobody) ' "$W/$view"

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Views of images and of peers; app.js, which comes after it, has what all views share.
+"use strict";
+
+const MATRIX_MOST = 30; // nodes of a side that are drawn
+const TIME_COLUMNS = 40; // steps of a hot set's growth, as the service has them
+
+function ms(n) {
+	return n ? seconds(n / 1000) : "-";
+}
+
+function hotLink(i, text) {
+	return link(text, "hot/" + i.image + "/" + encodeURIComponent(i.repo) + "/" +
+		encodeURIComponent(i.workload));
+}
+
+function shortDigest(d) {
+	return d.slice(0, 19);
+}
+
+// HOST/REPOSITORY of an image's name.
+function repoOf(name) {
+	const repo = name.split("@")[0];
+
+	return repo.replace(/:[^/]*$/, "");
+}
+
+// -------------------------------------------------------------------- images
+
+const IMAGE_COLUMNS = [
+	["Image", (i) => hotLink(i, i.name || (i.repo ? i.repo + "@" : "") + shortDigest(i.image))],
+	["Workload", (i) => i.workload],
+	["Nodes", (i) => String(i.nodes), true],
+	["Starts", (i) => String(i.starts), true],
+	["From peers", (i) => size(i.peer_bytes), true],
+	["From the registry", (i) => size(i.origin_bytes), true],
+	["Last", (i) => when(i.received_at * 1000)],
+];
+
+function imagesView(found) {
+	const view = make("section");
+
+	view.append(make("h2", "Images that nodes started"));
+	if (!found.images.length) {
+		view.append(make("p", "No node said how a start of an image went: bootseerd --service."));
+		return view;
+	}
+	view.append(searchOf(view), table(IMAGE_COLUMNS, found.images));
+	return view;
+}
+
+// What is known of an image that starts name; of others of its repository, too.
+async function imageParts(name) {
+	const repo = repoOf(name);
+	const found = repo ? await ask("/v1/images?limit=1000&repo=" + encodeURIComponent(repo)) : { images: [] };
+	const own = found.images.filter((i) => i.name === name);
+	const others = found.images.filter((i) => i.name !== name);
+	const box = make("div");
+
+	box.append(make("h2", "What its starts read, missed and had prefetched"));
+	if (own.length)
+		box.append(table(IMAGE_COLUMNS, own));
+	else
+		box.append(make("p", "No node said how a start of it went: bootseerd --service."));
+	if (others.length)
+		box.append(make("h3", "Other images of the repository"), firstRows(IMAGE_COLUMNS, others));
+	return box;
+}
+
+// How much of the hot set is read until when: columns that grow.
+function growth(hot) {
+	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
+	const ends = make("p", undefined, "ends");
+	const half = hot.stored_by_time.findIndex((n) => n >= hot.stored / 2);
+	const at = (i) => hot.last_ms * (i + 1) / TIME_COLUMNS;
+
+	svg.setAttribute("aria-label", "Half of the hot set is read within " + ms(at(half)) +
+		", all of it within " + ms(hot.last_ms));
+	hot.stored_by_time.forEach((n, i) => {
+		const h = 195 * n / (hot.stored || 1);
+		const rect = svg.appendChild(draw("rect", { x: i * 25 + 1, y: 200 - h, width: 23, height: h, class: "c0" }));
+
+		rect.appendChild(draw("title", {})).textContent = "until " + ms(at(i)) + ": " + size(n);
+	});
+	ends.append(make("span", "0"), make("span", "half within " + ms(at(half))), make("span", ms(hot.last_ms)));
+	return [make("h3", "Stored bytes that are read, by the time of the start"), svg, ends];
+}
+
+function hotPart(view, hot) {
+	part(view, "Hot set: what half of the recorded starts read", factsOf([
+		["Stored", size(hot.stored)],
+		["Blocks", String(hot.blocks)],
+		["Files", String(hot.files_all)],
+		["Of these files", size(hot.bytes)],
+		["Recordings", String(hot.runs)],
+		["Ready after", ms(hot.ready_ms)],
+		["Read by few starts", size(hot.rare_stored)],
+	]));
+	if (hot.truncated)
+		view.append(make("p", "The recording reached a limit: its tail is missing."));
+	if (hot.stored)
+		view.append(...growth(hot));
+	view.append(make("h3", "Files, the largest part of the hot set first"), firstRows([
+		["File", (f) => make("span", f.path, "path")],
+		["Stored", (f) => size(f.stored), true],
+		["Share", (f) => share(f.stored, hot.stored), true],
+		["Read", (f) => size(f.bytes), true],
+		["Blocks", (f) => String(f.blocks), true],
+		["First read at", (f) => ms(f.first_ms) === "-" ? "0.0 s" : ms(f.first_ms), true],
+		["In starts", (f) => (f.confidence / 10).toFixed(0) + " %", true],
+	], hot.files));
+}
+
+// One bar of parts, each with its share.
+function sharesBar(name, parts) {
+	const sum = parts.reduce((n, p) => n + p[1], 0);
+	const grid = make("div", undefined, "gantt");
+	const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
+	let at = 0;
+
+	for (const [what, n, colour] of parts) {
+		const wide = sum ? 1000 * n / sum : 0;
+		const rect = svg.appendChild(draw("rect", { x: at, width: wide, height: 14, class: colour }));
+
+		rect.appendChild(draw("title", {})).textContent = what + " " + size(n);
+		at += wide;
+	}
+	svg.setAttribute("aria-label", name + ": " + parts.map((p) => p[0] + " " + size(p[1])).join(", "));
+	grid.append(make("span", name, "name"), make("span", size(sum), "number"), svg);
+	return [legend(new Map(parts.map((p) => [p[0] + " " + share(p[1], sum), p[2]]))), grid];
+}
+
+function prefetchPart(view, sum) {
+	const traces = Object.entries(sum.traces).filter(([, n]) => n).map(([k, n]) => n + " " + k).join(", ");
+
+	part(view, "Starts: what was prefetched, and missed", factsOf([
+		["Starts", String(sum.starts)],
+		["Got ready", String(sum.ready)],
+		["Ready after, median", ms(sum.ready_median_ms)],
+		["Waited for the hot set", ms(sum.waited_median_ms)],
+		["Traces", traces || "-"],
+		["Missed, of what was read", share(sum.missed_blocks, sum.read_blocks)],
+		["Missed", size(sum.missed_bytes)],
+		["Prefetched and not read", share(sum.hot.unused_bytes, sum.hot.used_bytes + sum.hot.unused_bytes)],
+	]));
+	if (sum.hot.used_bytes + sum.hot.unused_bytes)
+		view.append(...sharesBar("hot set", [["read", sum.hot.used_bytes, "c2"],
+			["not read", sum.hot.unused_bytes, "c6"]]));
+	view.append(...sharesBar("fetched for", [["readers", sum.fetched.demand, "c1"],
+		["the hot set", sum.fetched.hot, "c2"], ["the rest", sum.fetched.cold, "c4"]]));
+}
+
+function hotView(found) {
+	const view = make("section");
+	const name = found.name || found.repo + "@" + shortDigest(found.image);
+	const links = make("p");
+
+	view.append(make("h2", name + ", workload " + found.workload), make("p", found.image, "digest"), links);
+	if (found.name)
+		links.append(link("starts of jobs with this image", "image/" + found.name));
+	if (found.sum.starts)
+		prefetchPart(view, found.sum);
+	if (found.missed_files.length)
+		part(view, "Files that readers waited for, most bytes first", firstRows([
+			["File", (f) => make("span", f.path, "path")],
+			["Missed", (f) => size(f.bytes), true],
+			["In starts", (f) => String(f.starts), true],
+		], found.missed_files));
+	if (found.hot)
+		hotPart(view, found.hot);
+	else
+		part(view, "Hot set", make("p", "Nobody recorded a start of it, or the recording is gone."));
+	if (found.starts.length)
+		part(view, "Starts, the last one first", firstRows([
+			["Node", (s) => nodeLink(s.node)],
+			["Job", (s) => (s.job ? link(s.job, "job/" + s.job) : "")],
+			["Heard of", (s) => when(s.received_at * 1000)],
+			["End", (s) => s.end],
+			["Ready after", (s) => ms(s.ready_ms), true],
+			["Waited", (s) => ms(s.waited_ms), true],
+			["Trace", (s) => s.trace],
+			["Read", (s) => size(s.read_bytes), true],
+			["Missed", (s) => make("span", size(s.missed_bytes), s.missed_bytes ? "slow" : ""), true],
+			["Not used", (s) => size(s.hot.unused_bytes), true],
+			["From peers", (s) => size(s.peer_bytes), true],
+			["From the registry", (s) => size(s.origin_bytes), true],
+		], found.starts));
+	return view;
+}
+
+// --------------------------------------------------------------------- peers
+
+const PEER_DAYS = [1, 7, 30];
+
+// Givers as rows, takers as columns: of those that gave and got most.
+function matrix(pairs) {
+	const sums = (k) => {
+		const of = new Map();
+
+		for (const p of pairs)
+			of.set(p[k], (of.get(p[k]) || 0) + p[2]);
+		return [...of].sort((a, b) => b[1] - a[1]).slice(0, MATRIX_MOST).map((e) => e[0]);
+	};
+	const givers = sums(0), takers = sums(1);
+	const row = new Map(givers.map((n, i) => [n, i])), column = new Map(takers.map((n, i) => [n, i]));
+	const most = Math.max(...pairs.map((p) => p[2]), 1);
+	const svg = draw("svg", { viewBox: "0 0 " + takers.length * 20 + " " + givers.length * 20, role: "img", class: "matrix" });
+
+	svg.setAttribute("aria-label", givers.length + " nodes that gave most as rows, " + takers.length +
+		" that had most as columns; the table has the figures");
+	for (const [giver, taker, bytes] of pairs) {
+		if (!row.has(giver) || !column.has(taker))
+			continue;
+		const rect = svg.appendChild(draw("rect", { x: column.get(taker) * 20 + 1, y: row.get(giver) * 20 + 1,
+			width: 18, height: 18, class: "c0", "fill-opacity": (0.15 + 0.85 * bytes / most).toFixed(2) }));
+
+		rect.appendChild(draw("title", {})).textContent = giver + " to " + taker + ": " + size(bytes);
+	}
+	return svg;
+}
+
+function flowParts(view, flow) {
+	const nodes = flow.nodes.map(([node, got, origin, gave, givers, takers]) =>
+		({ node, got, origin, gave, givers, takers }));
+	const most = Math.max(...nodes.map((n) => Math.max(n.gave, n.got + n.origin)), 1);
+	const grid = make("div", undefined, "gantt");
+
+	view.append(factsOf([
+		["Nodes", String(flow.nodes_all)],
+		["From peers", size(flow.peer_bytes)],
+		["From registries", size(flow.origin_bytes)],
+		["Share of peers", share(flow.peer_bytes, flow.peer_bytes + flow.origin_bytes)],
+		["Reports", String(flow.reports)],
+	]));
+	if (flow.left_out)
+		view.append(make("p", flow.left_out + " figures are left out: there are too many."));
+	for (const n of nodes.slice(0, 20)) {
+		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+		const name = make("span", undefined, "name");
+
+		name.append(nodeLink(n.node));
+		svg.append(draw("rect", { y: 0, width: 1000 * n.gave / most, height: 5, class: "c0" }),
+			draw("rect", { y: 6, width: 1000 * n.got / most, height: 8, class: "c2" }),
+			draw("rect", { x: 1000 * n.got / most, y: 6, width: 1000 * n.origin / most, height: 8, class: "c6" }));
+		grid.append(name, make("span", size(n.gave), "number"), svg);
+	}
+	view.append(make("h3", "Nodes, those that gave most first"),
+		legend(new Map([["gave", "c0"], ["had from peers", "c2"], ["had from the registry", "c6"]])), grid);
+	view.append(firstRows([
+		["Node", (n) => nodeLink(n.node)],
+		["Gave", (n) => size(n.gave), true],
+		["To nodes", (n) => String(n.takers), true],
+		["Had from peers", (n) => size(n.got), true],
+		["From nodes", (n) => String(n.givers), true],
+		["Had from the registry", (n) => size(n.origin), true],
+		["Share of peers", (n) => share(n.got, n.got + n.origin), true],
+	], nodes));
+	if (!flow.pairs.length)
+		return;
+	part(view, "Who gave whom, the most first" + (flow.pairs_all > flow.pairs.length
+		? " (" + flow.pairs.length + " of " + flow.pairs_all + " pairs)" : ""),
+	make("p", "Rows gave, columns had; the darker, the more."), matrix(flow.pairs), firstRows([
+		["Gave", (p) => nodeLink(p[0])],
+		["To", (p) => nodeLink(p[1])],
+		["Bytes", (p) => size(p[2]), true],
+	], flow.pairs));
+}
+
+async function peersView(days) {
+	const [flow, swarms] = await Promise.all([
+		ask("/v1/peers?limit=1000&days=" + days), ask("/v1/swarms")]);
+	const view = make("section");
+	const line = make("p", "Days ", "days");
+
+	view.append(make("h2", "Who gave whom blocks of images"), line);
+	for (const d of PEER_DAYS) {
+		const a = line.appendChild(link(String(d), "peers/days/" + d));
+
+		a.toggleAttribute("aria-current", d === days);
+		a.setAttribute("aria-label", d === 1 ? "1 day" : d + " days");
+	}
+	if (flow.reports)
+		flowParts(view, flow);
+	else
+		view.append(make("p", "No node said then how a start of an image went: bootseerd --service."));
+	swarmsPart(view, swarms);
+	return view;
+}
+
+function swarmsPart(view, found) {
+	if (!found.swarms.length) {
+		part(view, "Images that nodes share now", make("p", "Nobody shares an image now."));
+		return;
+	}
+	part(view, "Images that nodes share now", table([
+		["Image's swarm", (s) => link(s.image, "swarm/" + s.image)],
+		["Nodes", (s) => String(s.members), true],
+		["Complete", (s) => String(s.complete), true],
+		["Pieces", (s) => String(s.pieces), true],
+		["Read from the origin", (s) => String(s.read), true],
+		["Leased now", (s) => String(s.leases), true],
+	], found.swarms));
+}
+
+function swarmView(found, name) {
+	const view = make("section");
+
+	view.append(make("h2", "Nodes that share an image"), make("p", name, "digest"));
+	view.append(table([
+		["Node", (m) => nodeLink(m.node)],
+		["Rack", (m) => m.rack],
+		["Zone", (m) => m.zone],
+		["Pieces that it has", (m) => String(m.have), true],
+		["Leased now", (m) => String(m.leases), true],
+	], found.nodes));
+	return view;
+}
+
+function startPeersView(flow) {
+	const view = make("section");
+	const links = make("p", when(flow.begin_ms) + " ");
+
+	view.append(make("h2", "Peers in " + flow.job + ", attempt " + flow.attempt), links);
+	links.append(link("its start", "start/" + flow.id));
+	for (const i of flow.images)
+		links.append(" ", hotLink(i, "image " + shortDigest(i.image) + ", workload " + i.workload));
+	if (flow.reports)
+		flowParts(view, flow);
+	else
+		view.append(make("p", "No node said how its image came: bootseerd --service, and a job's name."));
+	return view;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which nodes gave which others how many bytes, summed up over starts.  Pure. */
+#ifndef BOOTSEER_REGISTRY_PEER_SUMS_H
+#define BOOTSEER_REGISTRY_PEER_SUMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define PEER_SUMS_NODES_MAX 20000u  /* more are left out */
+#define PEER_SUMS_PAIRS_MAX 200000u /* likewise */
+
+/* A node as taker (what it had) and as giver (what others say that it gave). */
+struct peer_node {
+	char *name;
+	uint64_t got, origin, gave;
+	uint32_t givers, takers; /* nodes that it had from, that it gave to */
+};
+
+struct peer_pair {
+	uint32_t giver, taker; /* indices of nodes */
+	uint64_t bytes;
+};
+
+struct peer_sums;
+int peer_sums_new(struct peer_sums **ret, struct error *err) MUST_CHECK;
+void peer_sums_free(struct peer_sums *s); /* NULL is allowed */
+DEFINE_AUTO(peer_sums)
+
+/* `taker` said that it had so much of all peers and of the origin.  -ENOMEM; what is past
+ * the bounds is counted as left out. */
+int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
+		  uint64_t origin) MUST_CHECK;
+/* Of what it had of all, so much came from `giver`. */
+int peer_sums_add_pair(struct peer_sums *s, const char *giver,
+		       const char *taker, uint64_t bytes) MUST_CHECK;
+
+/* After the last: who gave most, and which pairs most, is first; borrowed. */
+struct peer_sums_result {
+	const struct peer_node *nodes; /* pairs name them by index */
+	const uint32_t *order;         /* of nodes: who gave most first */
+	const struct peer_pair *pairs;
+	size_t n_nodes, n_pairs;
+	uint64_t got, origin, left_out;
+};
+int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret) MUST_CHECK;
+
+#endif

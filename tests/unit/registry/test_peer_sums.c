@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/peer_sums.h"
+
+TestSuite(peer_sums, .timeout = 60);
+
+Test(peer_sums, adds_up_pairs_and_counts_partners_once)
+{
+	struct peer_sums_result r;
+	struct error err = ERROR_INIT;
+	struct peer_sums *s;
+
+	cr_assert_eq(peer_sums_new(&s, &err), 0);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(peer_sums_add(s, "b", 60, 5), 0);
+		cr_assert_eq(peer_sums_add_pair(s, "a", "b", 50), 0);
+		cr_assert_eq(peer_sums_add_pair(s, "c", "b", 10), 0);
+	}
+	cr_assert_eq(peer_sums_add_pair(s, "a", "c", 7), 0);
+	/* Who gave nothing is no partner. */
+	cr_assert_eq(peer_sums_add_pair(s, "c", "a", 0), 0);
+	cr_assert_eq(peer_sums_end(s, &r), 0);
+	cr_assert_eq(r.n_nodes, 3);
+	cr_assert_eq(r.n_pairs, 4);
+	cr_expect_eq(r.got, 120);
+	cr_expect_eq(r.origin, 10);
+	cr_expect_eq(r.left_out, 0);
+	cr_expect_str_eq(r.nodes[r.order[0]].name, "a");
+	cr_expect_eq(r.nodes[r.order[0]].gave, 107);
+	cr_expect_eq(r.nodes[r.order[0]].takers, 2);
+	cr_expect_eq(r.nodes[r.order[0]].givers, 0);
+	cr_expect_str_eq(r.nodes[r.order[1]].name, "c");
+	cr_expect_str_eq(r.nodes[r.order[2]].name, "b");
+	cr_expect_eq(r.nodes[r.order[2]].got, 120);
+	cr_expect_eq(r.nodes[r.order[2]].givers, 2);
+	cr_expect_eq(r.pairs[0].bytes, 100);
+	cr_expect_str_eq(r.nodes[r.pairs[0].giver].name, "a");
+	cr_expect_str_eq(r.nodes[r.pairs[0].taker].name, "b");
+	peer_sums_free(s);
+}
+
+Test(peer_sums, leaves_out_and_counts_what_is_past_its_bounds)
+{
+	struct peer_sums_result r;
+	struct error err = ERROR_INIT;
+	struct peer_sums *s;
+	char name[16];
+
+	cr_assert_eq(peer_sums_new(&s, &err), 0);
+	for (unsigned int i = 0; i < PEER_SUMS_NODES_MAX + 3; i++) {
+		(void)snprintf(name, sizeof(name), "n%u", i);
+		cr_assert_eq(peer_sums_add(s, name, 1, 0), 0);
+	}
+	cr_assert_eq(peer_sums_add_pair(s, name, "n0", 5), 0);
+	cr_assert_eq(peer_sums_end(s, &r), 0);
+	cr_expect_eq(r.n_nodes, PEER_SUMS_NODES_MAX);
+	cr_expect_eq(r.got, PEER_SUMS_NODES_MAX + 3);
+	cr_expect_eq(r.left_out, 4);
+	cr_expect_eq(r.n_pairs, 0);
+	peer_sums_free(s);
+}
