@@ -146,6 +146,16 @@ struct p2p_progress {
 };
 void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret);
 
+/* Who gave blocks of it since this was asked last, who gave most first: `max` of
+ * P2P_GIVERS_MAX that are remembered.  Any thread but the loop's; the number of them. */
+#define P2P_GIVERS_MAX 64u
+struct p2p_giver {
+	char node[256];
+	uint64_t bytes; /* stored ones */
+};
+size_t p2p_image_take_givers(struct p2p_image *i, struct p2p_giver *ret,
+			     size_t max);
+
 /* --------------------------------------------------------------------- figures --- */
 
 struct p2p_stats {

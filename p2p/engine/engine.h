@@ -14,6 +14,7 @@
  *   engine_serve.c    answering others
  *   engine_link.c     links and neighbours, and what they say
  *   engine_retry.c    images for which a link had no room
+ *   engine_givers.c   which neighbours gave how much
  *   engine_member.c   who is known, and whom to connect to
  *   engine_rights.c   who may have what
  *   engine_tracker.c  calls to the trackers
@@ -91,6 +92,7 @@ struct p2p_image {
 	struct image_origin origin;
 	struct image_errands errands;
 	struct image_neighbours neighbours;
+	struct image_givers givers;
 	struct image_known known;
 	struct image_right right;
 	struct image_calls calls;

@@ -225,6 +225,7 @@ static void image_free(struct p2p_image *i)
 {
 	origin_close(i);
 	neighbours_fini(i);
+	givers_fini(i);
 	swarm_free(i->swarm);
 	places_fini(&i->places);
 	free(i->sizes);

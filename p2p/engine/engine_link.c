@@ -339,10 +339,29 @@ static void on_opened(void *arg, struct net_link *net,
 	image_settle(i);
 }
 
+static void note_giver(struct neighbour *nb)
+{
+	struct swarm_peer_stats s;
+
+	if (!swarm_get_peer(nb->i->swarm, nb->peer, &s))
+		return;
+	givers_note(nb->i, net_peer(nb->l->net)->name,
+		    s.bytes - nb->noted_bytes);
+	nb->noted_bytes = s.bytes;
+}
+
+void neighbours_note_givers(struct p2p_image *i)
+{
+	for (size_t k = 0; k < SWARM_PEERS_MAX; k++)
+		if (i->neighbours.peers[k])
+			note_giver(i->neighbours.peers[k]);
+}
+
 void neighbour_leave(struct neighbour *nb)
 {
 	struct p2p_image *i = nb->i;
 
+	note_giver(nb);
 	LIST_REMOVE(nb, by_link);
 	serve_drop(nb->l, i);
 	swarm_peer_leave(i->swarm, nb->peer, clock_now_ns());

@@ -13,6 +13,7 @@
 #include "p2p/core/swarm.h"
 #include "p2p/engine/engine_errand.h"
 #include "p2p/engine/engine_want.h"
+#include "p2p/p2p.h"
 #include "p2p/rights/capability.h"
 #include "p2p/tracker/tracker.h"
 
@@ -54,6 +55,12 @@ struct image_neighbours {
 	int64_t met;          /* when the first came; 0: none did */
 	/* As struct p2p_progress; read by any thread. */
 	atomic_int_fast64_t heard_ns;
+};
+
+/* engine_givers.c: who gave blocks of it, since that was asked last. */
+struct image_givers {
+	struct p2p_giver *list; /* P2P_GIVERS_MAX; NULL: nobody yet */
+	size_t n;
 };
 
 /* engine_member.c: who is known to take part. */

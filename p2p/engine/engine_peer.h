@@ -59,6 +59,7 @@ struct neighbour {
 	struct link *l;
 	struct p2p_image *i;
 	unsigned int peer;      /* its number in the swarm */
+	uint64_t noted_bytes;   /* that it brought, of which givers know */
 	uint64_t serial;        /* no two have the same */
 	int64_t quarantine_ns;  /* it is to leave for so long; 0 */
 	const char *quarantine; /* why */
@@ -98,7 +99,16 @@ void serve_check(struct p2p *p, int64_t now);
 /* Forget what waits: of a link, of an image (or NULL: all of it). */
 void serve_drop(struct link *l, const struct p2p_image *i);
 
+/* ------------------------------------------------------ engine_givers.c --- */
+
+/* The node gave so many bytes more. */
+void givers_note(struct p2p_image *i, const char *node, uint64_t bytes);
+void givers_fini(struct p2p_image *i);
+
 /* ------------------------------------------------------- engine_link.c --- */
+
+/* Have all that neighbours brought until now noted. */
+void neighbours_note_givers(struct p2p_image *i);
 
 extern const struct net_events link_events;
 

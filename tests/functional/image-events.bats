@@ -105,6 +105,41 @@ stages() { jq -c '[.nodes[0].runs[].stage] | unique' "$W/start"; }
 	run ! grep -E 'job=j3 .*origin_bytes=' <(said)
 }
 
+hears_of() # JOB
+{
+	curl -fsS "$U/v1/images" >"$W/images"
+	jq -e '.images | length == 1' "$W/images" >/dev/null &&
+		curl -fsS "$U/v1/images/$(jq -r '.images[0] |
+			.image + "?workload=" + .workload + "&repo=" + .repo' "$W/images")" >"$W/image" &&
+		jq -e --arg job "$1" 'any(.starts[]; .job == $job)' "$W/image" >/dev/null
+}
+
+@test "the service is told how a start of an image went, though nobody follows events" {
+	service
+	start_node --prefetch hot --wait all --service "$U" --events ''
+	start_plugin
+	start_containerd
+	push "$I" lazy
+	convert_image lazy --sign "$I/key"
+	pull_lazy lazy
+	start_job j1
+	wait_until "$node_pid" hears_of j1
+	jq -e --arg name "$REGISTRY/lazy:1" '.images[0].name == $name and .images[0].nodes == 1 and
+		.images[0].origin_bytes > 0' "$W/images"
+	jq -e '.starts[0] | .end == "ready" and .trace == "none" and .missed_bytes > 0 and
+		.read_blocks > 0' "$W/image"
+	jq -e '.missed_files | length > 0 and all(.path[:1] == "/" and .starts == 1)' "$W/image"
+	# Its recording came, too: the next start has a hot set, and misses nothing of it.
+	wait_until "$node_pid" has_recording
+	start_job j2
+	wait_until "$node_pid" hears_of j2
+	jq -e '.hot.blocks > 0 and .hot.files_all > 0 and .hot.runs == 1 and
+		(.starts[0] | .job == "j2" and .trace != "none")' "$W/image"
+}
+
+has_recording() { curl -fsS "$U/v1/traces?repo=$(jq -r '.images[0].repo' "$W/images")" |
+	jq -e '.traces | length == 1' >/dev/null; }
+
 @test "a pod's start is of its own namespace, and one of nobody is not told" {
 	start_all
 	push "$I" pause

@@ -95,6 +95,57 @@ teardown() {
 	read_on b
 }
 
+reported() { # REPORTS
+	[ "$(curl -fsS "$TRACKER/v1/peers" | jq .reports)" = "$1" ]
+}
+
+# A start on the mounted image that is ready at once.
+start_on() { # NAME
+	local id
+
+	id=$(on "$1" node status --json | jq -r '.images[0].id')
+	BOOTSEER_SOCKET=$T/$1/run/bootseerd.sock call start.begin \
+		"{\"id\":\"$id\",\"user\":\"c\",\"workload\":\"w\",\"wait\":\"none\"}" >/dev/null
+	BOOTSEER_SOCKET=$T/$1/run/bootseerd.sock call start.ready '{"user":"c"}' >/dev/null
+}
+
+@test "the service is told which nodes gave blocks of a start's image" {
+	local gave
+
+	tracker_start
+	peer_start a --service "$TRACKER"
+	fetch_all a
+	mkdir "$T/a/mnt"
+	on a image mount "$IMAGE" "$T/a/mnt"
+	start_on a
+	wait_for reported 1
+	peer_start b --service "$TRACKER" --prefetch off
+	mkdir "$T/b/mnt"
+	on b image mount "$IMAGE" "$T/b/mnt"
+	wait_for has_peers b 1
+	fault down=1
+	cmp "$T/b/mnt/big" "$D/rootfs/big"
+	gave=$(peer_bytes b)
+	# Who has gone has given all the same.
+	peer_stop a
+	wait_for has_no_peers b
+	start_on b
+	wait_for reported 2
+	curl -fsS "$TRACKER/v1/peers" >"$T/flow"
+	jq -e --argjson gave "$gave" '.pairs == [["a", "b", $gave]] and .peer_bytes == $gave and
+		(.nodes | map(select(.[0] == "a")) | .[0] | .[1] == 0 and .[2] > 0 and
+			.[3] == $gave)' "$T/flow"
+	# The next start tells of what came since.
+	start_on b
+	wait_for is_told_again
+	curl -fsS "$TRACKER/v1/images?limit=1" | jq -e '.images[0].repo | length > 0'
+}
+
+has_no_peers() { [ "$(p2p "$1" '[.peers[] | select(.up)] | length')" = 0 ]; }
+
+# One node's start of no job is known by the last time that it was told.
+is_told_again() { [ "$(curl -fsS "$TRACKER/v1/peers" | jq .peer_bytes)" = 0 ]; }
+
 @test "without any tracker a node reads the registry" {
 	TRACKER=http://127.0.0.1:1
 	peer_start a

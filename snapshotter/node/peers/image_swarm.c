@@ -33,7 +33,8 @@ struct image_swarm {
 	struct blockmap map;
 	struct p2p_image *p2p;
 	char *label, *repo;
-	unsigned int refs; /* images_lock() */
+	unsigned int refs;             /* images_lock(), as the rest */
+	struct image_swarm_bytes told; /* by image_swarm_take_flow() */
 };
 
 /* -------------------------------------------------------- open and close --- */
@@ -381,6 +382,25 @@ static struct image_swarm *find(struct image *i)
 		p->refs++;
 	images_unlock(i->all);
 	return p;
+}
+
+void image_swarm_take_flow(struct node *n, struct image *i,
+			   struct image_flow *ret)
+{
+	struct image_swarm *p = n->peers ? find(i) : NULL;
+	struct image_swarm_bytes now;
+
+	*ret = (struct image_flow){ .n = 0 };
+	if (!p)
+		return;
+	ret->n = p2p_image_take_givers(p->p2p, ret->givers, IMAGE_FLOW_GIVERS);
+	image_swarm_get_bytes(n, i, &now);
+	images_lock(i->all);
+	ret->peer_bytes = now.peers - p->told.peers;
+	ret->origin_bytes = now.origin - p->told.origin;
+	p->told = now;
+	images_unlock(i->all);
+	image_swarm_put(p);
 }
 
 static int make(struct node *n, struct image *i, struct image_swarm **ret,

@@ -74,6 +74,17 @@ struct image_swarm_bytes {
 void image_swarm_get_bytes(struct node *n, const struct image *i,
 			   struct image_swarm_bytes *ret);
 
+/* What came of its blocks since this was asked last, and who gave most of it; nothing
+ * without a swarm. */
+#define IMAGE_FLOW_GIVERS 32u
+struct image_flow {
+	uint64_t peer_bytes, origin_bytes;
+	struct p2p_giver givers[IMAGE_FLOW_GIVERS]; /* who gave most first */
+	size_t n;
+};
+void image_swarm_take_flow(struct node *n, struct image *i,
+			   struct image_flow *ret);
+
 /* p2p.status of the control socket. */
 json_t *image_swarms_json(struct node *n) MUST_CHECK;
 /* All zero without peers. */

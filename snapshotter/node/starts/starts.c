@@ -589,6 +589,8 @@ int starts_open(struct node *n, struct starts **ret, struct error *err)
 	/* At most STARTS_MAX begin in a window, so the queue bounds itself. */
 	rc = start_events_new(n->cfg->events, &all->events, err);
 	if (rc == 0)
+		rc = start_reports_new(n->cfg, &all->reports, err);
+	if (rc == 0)
 		rc = pool_new(NULL, FINISHERS, 0, &all->pool, err);
 	if (rc == 0) {
 		sigfillset(&mask);
@@ -628,6 +630,7 @@ void starts_close(struct starts *all)
 		container_start_free(s);
 	}
 	start_events_free(all->events);
+	start_reports_free(all->reports);
 	pthread_cond_destroy(&all->changed);
 	pthread_mutex_destroy(&all->lock);
 	free(all);

@@ -457,6 +457,7 @@ void container_start_finish(struct container_start *s)
 	int rc = gather(&f, &err);
 
 	figures = rc == 0 ? figures_json(&f) : NULL;
+	json_incref(figures);
 	if (rc == 0)
 		rc = figures ? starts_note(s->image, figures, &err)
 			     : error_nomem(&err);
@@ -464,6 +465,9 @@ void container_start_finish(struct container_start *s)
 		log_warning("starts", "no figures image=%.12s reason=\"%s\"",
 			    s->image->hex, err.msg);
 	container_start_say_end(s, &f.prefetch, f.n_missed);
+	if (figures)
+		container_start_report(s, figures);
+	json_decref(figures);
 	add_stats(&f);
 	finish_fini(&f);
 	container_start_free(s);

@@ -10,6 +10,7 @@
 #include "snapshotter/node/starts/bundle.h"
 #include "snapshotter/node/starts/recording_state.h"
 #include "snapshotter/node/starts/start_events.h"
+#include "snapshotter/node/starts/start_reports.h"
 #include "snapshotter/node/starts/starts.h"
 
 struct container_start {
@@ -55,6 +56,7 @@ struct container_start {
 struct starts {
 	struct node *node;
 	struct start_events *events;    /* NULL: nothing is said */
+	struct start_reports *reports;  /* NULL: nobody is told */
 	struct pool *pool;              /* finishes starts */
 	_Atomic uint64_t watched_bytes; /* of the devices of all recorders */
 	pthread_t thread;
@@ -83,6 +85,13 @@ void container_start_say_begin(struct container_start *s,
 void container_start_say_end(struct container_start *s,
 			     const struct prefetch_stats *prefetch,
 			     size_t n_missed);
+
+/* Its name, the caller's, or NULL; and whose it is, if that was not read yet. */
+char *container_start_image_name(const struct container_start *s);
+void container_start_read_owner(struct container_start *s);
+
+/* starts_report.c: tell the service of it; `figures` are those of `image explain`. */
+void container_start_report(struct container_start *s, const json_t *figures);
 
 /* ready.c: is the start's file there? */
 bool container_start_has_ready_file(const struct container_start *s);

@@ -10,8 +10,9 @@
 #include "snapshotter/node/starts/starts_priv.h"
 
 /* "HOST/REPOSITORY:TAG", or with the manifest's digest; the caller's, or NULL. */
-static char *image_name(struct image *i)
+char *container_start_image_name(const struct container_start *s)
 {
+	struct image *i = s->image;
 	AUTO_FREE char *label = image_label(i);
 	AUTO_FREE char *repo = NULL;
 	char digest[DIGEST_STR_MAX], *name;
@@ -42,7 +43,7 @@ void container_start_back_offs(const struct container_start *s,
 void container_start_say_begin(struct container_start *s,
 			       const struct start_owner *owner)
 {
-	AUTO_FREE char *name = image_name(s->image);
+	AUTO_FREE char *name = container_start_image_name(s);
 	const struct start_stages stages = {
 		.owner = owner,
 		.image = name,
@@ -142,7 +143,7 @@ static void start_stage(const struct container_start *s, size_t n_missed,
 }
 
 /* One that was over before the thread that watches had read it. */
-static void read_owner(struct container_start *s)
+void container_start_read_owner(struct container_start *s)
 {
 	struct bundle b = { .key = NULL };
 
@@ -161,10 +162,10 @@ void container_start_say_end(struct container_start *s,
 	if (!s->all->events)
 		return;
 	if (!s->is_said) {
-		read_owner(s);
+		container_start_read_owner(s);
 		container_start_say_begin(s, &s->owner);
 	}
-	stages.image = name = image_name(s->image);
+	stages.image = name = container_start_image_name(s);
 	hot_stage(s, prefetch, &stages);
 	start_stage(s, n_missed, &stages);
 	start_events_end(s->all->events, &stages);

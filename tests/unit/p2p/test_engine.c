@@ -27,6 +27,26 @@ Test(engine, a_node_gets_everything_from_another)
 	crowd_remove(&c);
 }
 
+Test(engine, who_gave_how_much_is_told_once)
+{
+	struct p2p_giver givers[2];
+	struct crowd c;
+
+	crowd_make(&c, &crowd_two);
+	crowd_fetch(&c.node[0]);
+	cr_assert_eq(crowd_join(&c.node[0]), 0, "%s", c.node[0].err.msg);
+	cr_expect_eq(p2p_image_take_givers(c.node[0].image, givers, 2), 0);
+	crowd_wait_peers(&c.node[1], 1);
+	crowd_origin_dies(&c.node[1]);
+	crowd_fetch(&c.node[1]);
+	cr_assert_eq(crowd_join(&c.node[1]), 0, "%s", c.node[1].err.msg);
+	cr_assert_eq(p2p_image_take_givers(c.node[1].image, givers, 2), 1);
+	cr_expect_eq(givers[0].bytes, crowd_stored_bytes(&c));
+	cr_expect_gt(strlen(givers[0].node), 0);
+	cr_expect_eq(p2p_image_take_givers(c.node[1].image, givers, 2), 0);
+	crowd_remove(&c);
+}
+
 Test(engine, a_crowd_reads_the_origin_about_once)
 {
 	static const struct crowd_config eight = {
