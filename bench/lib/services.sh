@@ -108,7 +108,10 @@ start_front() { # DIR-OF-REGISTRY
 	error_log stderr;
 	events { worker_connections 1024; }
 	http {
-		access_log off;
+		log_format asked '\$msec \$request_time \$connection '
+			'\$request_method \$status \$body_bytes_sent '
+			'"\$http_range" \$request_uri';
+		access_log $W/front/asked asked;
 		sendfile on;
 		tcp_nopush on;
 		keepalive_requests 1000000;

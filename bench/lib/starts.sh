@@ -130,14 +130,41 @@ end_run() {
 start_begins() { :; }
 start_is_ready() { :; } # VARIANT
 
+# What was asked of the registry since line N of its log, by kind: blobs in ranges are
+# those of packs, whole ones configs and the two files of metadata.
+note_asked() { # VARIANT N
+	local kind n bytes
+
+	tail -n "+$(($2 + 1))" "$W/front/asked" >"$W/asked"
+	[[ ! ${BOOTSEER_BENCH_ASKED-} ]] ||
+		cp "$W/asked" "$BOOTSEER_BENCH_ASKED/$1.${bench_round:-0}"
+	while read -r kind n bytes; do
+		sample "$image $link: asked for: ${kind//_/ }" "$1" "$n" ""
+		sample "$image $link: asked for: ${kind//_/ }, bytes" "$1" \
+			"$(calc "$bytes / 1e6")" MB
+	done < <(awk '
+	function kind() {
+		if ($NF ~ "/referrers/|/manifests/sha256-") return "lists"
+		if ($NF ~ "/manifests/") return "manifests"
+		if ($NF !~ "/blobs/") return "other"
+		if ($7 == "\"-\"") return "whole_blobs"
+		if ($6 < 65536) return "ranges_below_64_KiB"
+		if ($6 < 262144) return "ranges_below_256_KiB"
+		return $6 < 786432 ? "ranges_below_768_KiB" : "longer_ranges"
+	}
+	{ n[kind()]++; bytes[kind()] += $6 }
+	END { for (k in n) print k, n[k], bytes[k] }' "$W/asked")
+}
+
 # Pull REF with the words given, if any, run it, and note what happened.
 note_start() { # VARIANT SNAPSHOTTER REF [PULL...]
-	local who=$1 snapshotter=$2 ref=$3 t pulled before after ticks
+	local who=$1 snapshotter=$2 ref=$3 t pulled before after ticks asked
 
 	shift 3
 	drop_caches
 	before=($(net_counters))
 	ticks=$(far_ticks)
+	asked=$(wc -l <"$W/front/asked")
 	start_begins
 	t=$(now)
 	(($# == 0)) || must "$@" "$ref"
@@ -147,6 +174,7 @@ note_start() { # VARIANT SNAPSHOTTER REF [PULL...]
 	ticks=$(($(far_ticks) - ticks))
 	after=($(net_counters))
 	start_is_ready "$who"
+	note_asked "$who" "$asked"
 	sample "$image $link: pull" "$who" "$pulled" s
 	sample "$image $link: before ready" "$who" \
 		"$(calc "(${after[3]} - ${before[3]}) / 1e6")" MB

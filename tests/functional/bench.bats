@@ -184,11 +184,27 @@ goals_of()
 		[ "$(grep ^FAILED: "$BATS_TEST_TMPDIR/out.$run")" = "FAILED:\
  busybox 200mbit+0ms: round 1: broken: broken on purpose" ]
 	done
+	# What was asked for, by kind; requests under way are not in it yet.
+	jq -e '[.samples[] | select(.variant == "bootseer" and
+		(.series | test("asked for: [^,]*$"))) | .value] as $kinds |
+		($kinds | length) > 2 and ($kinds | add) <= (.samples[] |
+		select(.variant == "bootseer" and
+			(.series | test("requests$"))).value)' \
+		"$BATS_TEST_TMPDIR/r.1"
 	# The second run found nothing left to do.
 	[ "$(jq .samples "$BATS_TEST_TMPDIR/r.1")" = \
 		"$(jq .samples "$BATS_TEST_TMPDIR/r.2")" ]
 	[ -z "$(findmnt -rno TARGET | grep -F "$BATS_TEST_TMPDIR/bench.")" ]
 	[ -z "$(pgrep -f "$BATS_TEST_TMPDIR/bench[.]")" ]
+}
+
+@test "the questions of a pull are timed and counted, of another build beside it" {
+	BOOTSEER_BEFORE=$BOOTSEER_BUILD "$top/bench/pull" --quick --rounds 1 \
+		--json "$BATS_TEST_TMPDIR/r"
+	jq -e '[.samples[] | select(.series | test("requests")) |
+		[.variant, .value]] | length == 4 and (map(.[1]) | min) > 4 and
+		(map(.[0]) | unique) == ["before", "now"]' \
+		"$BATS_TEST_TMPDIR/r"
 }
 
 @test "the processor's time of a start is sorted by who used it and what for" {
