@@ -161,9 +161,9 @@ static int store_tree(const struct capture *c, const struct changes *found,
 static int store_texts(const struct capture *c, struct artifact *a,
 		       struct error *err)
 {
-	struct oci_descriptor config = { .size = 0 };
 	AUTO_BUF text = BUF_INIT;
 	AUTO_BUF manifest = BUF_INIT;
+	struct digest config;
 	int rc;
 
 	a->chain_ids = malloc(sizeof(*a->chain_ids));
@@ -174,12 +174,9 @@ static int store_texts(const struct capture *c, struct artifact *a,
 	rc = artifact_format_config(a, &text, err);
 
 	if (rc == 0)
-		rc = oci_put_bytes(c->blobs, text.data, text.len,
-				   &config.digest, err);
-	config.size = text.len;
+		rc = oci_put_bytes(c->blobs, text.data, text.len, &config, err);
 	if (rc == 0)
-		rc = artifact_format_manifest(a, &config, 0, "", &manifest,
-					      err);
+		rc = artifact_format_manifest(a, &text, 0, "", &manifest, err);
 	return rc < 0 ? rc
 		      : oci_put_bytes(c->blobs, manifest.data, manifest.len,
 				      &c->snap->manifest, err);

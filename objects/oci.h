@@ -9,6 +9,7 @@
 
 #include "common/buf.h"
 #include "common/digest.h"
+#include "objects/oci_referrers.h"
 #include "objects/oci_watch.h"
 #include "objects/source.h"
 
@@ -103,6 +104,10 @@ struct oci_store_ops {
 	int (*list_referrers)(struct oci_store *s, const struct digest *d,
 			      const char *artifact_type, struct digest **ret,
 			      size_t *ret_n, struct error *err);
+	/* NULL: lists of this store say no more than digests. */
+	int (*list_noted)(struct oci_store *s, const struct digest *d,
+			  const char *artifact_type, const char *note,
+			  struct oci_referrers *ret, struct error *err);
 	/* NULL: the store does not wait for others. */
 	int (*with_pace)(struct oci_store *s, struct pace *pace,
 			 struct oci_store **ret, struct error *err);
@@ -208,6 +213,9 @@ struct oci_descriptor {
 struct oci_image {
 	char artifact_type[128]; /* "" when absent */
 	struct oci_descriptor config;
+	/* The config itself, where the manifest carries it ("data" of its
+	 * descriptor) and it is what the digest says; else empty. */
+	struct buf config_data;
 	struct oci_descriptor *layers;
 	size_t n_layers;
 	bool has_subject;
@@ -219,6 +227,9 @@ struct oci_image {
 int oci_image_parse(const void *json, size_t len, struct oci_image *ret,
 		    struct error *err) MUST_CHECK;
 void oci_image_fini(struct oci_image *m);
+/* The config of an image, from its manifest where that has it; as oci_get_blob(). */
+int oci_get_config(struct oci_store *s, const struct oci_image *m, size_t max,
+		   struct buf *ret, struct error *err) MUST_CHECK;
 
 bool oci_media_type_is_index(const char *media_type);
 

@@ -10,8 +10,11 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "common/base64.h"
+
 #define LAYERS_MAX 65536
 #define BLOB_SIZE_MAX ((uint64_t)1 << 50)
+#define DATA_MAX (64u << 10) /* bytes of a blob that a manifest carries */
 
 static int get_annotations(const json_t *obj, char **ret, struct error *err)
 {
@@ -46,6 +49,32 @@ static int get_descriptor(const json_t *obj, struct oci_descriptor *ret,
 		return error_set(err, EINVAL, "'size' is no size of a blob");
 	ret->size = (uint64_t)json_integer_value(size);
 	return get_annotations(obj, &ret->annotations, err);
+}
+
+/* What a descriptor says that its blob is (image-spec, "data").  What is not the blob
+ * is passed over: that is there all the same. */
+static int get_data(const json_t *obj, const struct oci_descriptor *d,
+		    struct buf *ret, struct error *err)
+{
+	const char *text = json_string_value(json_object_get(obj, "data"));
+	AUTO_BUF data = BUF_INIT;
+	struct digest have;
+	int rc;
+
+	if (!text || d->size > DATA_MAX || strlen(text) > 2 * DATA_MAX)
+		return 0;
+	rc = base64_decode(text, strlen(text), &data);
+	if (rc == -ENOMEM)
+		return error_nomem(err);
+	if (rc < 0 || data.len != d->size)
+		return 0;
+	if (digest_of(data.data, data.len, &have) < 0)
+		return error_nomem(err);
+	if (!digest_equal(&have, &d->digest))
+		return 0;
+	*ret = data;
+	data = (struct buf)BUF_INIT;
+	return 0;
 }
 
 static int get_layers(const json_t *obj, struct oci_image *m, struct error *err)
@@ -92,6 +121,9 @@ static int get_image(const json_t *j, struct oci_image *m, struct error *err)
 	if (rc == 0)
 		rc = get_descriptor(json_object_get(j, "config"), &m->config,
 				    err);
+	if (rc == 0)
+		rc = get_data(json_object_get(j, "config"), &m->config,
+			      &m->config_data, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "config");
 	rc = get_layers(j, m, err);
@@ -132,6 +164,7 @@ void oci_image_fini(struct oci_image *m)
 		free(m->layers[i].annotations);
 	free(m->layers);
 	free(m->config.annotations);
+	buf_fini(&m->config_data);
 	free(m->annotations);
 	*m = (struct oci_image){ .n_layers = 0 };
 }

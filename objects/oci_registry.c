@@ -509,6 +509,7 @@ static const struct oci_store_ops registry_ops = {
 	.remove_manifest = registry_remove_manifest,
 	.list_tags = registry_list_tags,
 	.list_referrers = registry_list_referrers,
+	.list_noted = registry_list_noted,
 	.with_pace = registry_with_pace,
 	.authorization = registry_authorization,
 	.free = registry_free,

@@ -83,6 +83,9 @@ int registry_remove_manifest(struct oci_store *s, const struct digest *d,
 			     struct error *err);
 int registry_list_tags(struct oci_store *s, size_t max, char ***ret,
 		       size_t *ret_n, struct error *err);
+int registry_list_noted(struct oci_store *s, const struct digest *d,
+			const char *artifact_type, const char *note,
+			struct oci_referrers *ret, struct error *err);
 int registry_list_referrers(struct oci_store *s, const struct digest *d,
 			    const char *artifact_type, struct digest **ret,
 			    size_t *ret_n, struct error *err);

@@ -122,10 +122,54 @@ int registry_list_tags(struct oci_store *s, size_t max, char ***ret,
 /* ------------------------------------------------------------- referrers --- */
 
 struct referrers {
-	struct digest *list;
-	size_t n;
+	struct oci_referrers all;
 	const char *type; /* wanted; NULL: all */
+	const char *note; /* annotation that is wanted; NULL: none */
 };
+
+/* Of the last entries only: each is as long as its writer likes. */
+static int take_note(struct referrers *f, const json_t *entry,
+		     struct error *err)
+{
+	struct oci_referrers *r = &f->all;
+	const json_t *of = json_object_get(entry, "annotations");
+	const char *text =
+		f->note ? json_string_value(json_object_get(of, f->note))
+			: NULL;
+
+	if (r->n >= OCI_NOTES_LISTED) {
+		free(r->notes[r->n - OCI_NOTES_LISTED]);
+		r->notes[r->n - OCI_NOTES_LISTED] = NULL;
+	}
+	r->notes[r->n] = NULL;
+	if (!text || strlen(text) > OCI_NOTE_MAX)
+		return 0;
+	r->notes[r->n] = strdup(text);
+	return r->notes[r->n] ? 0 : error_nomem(err);
+}
+
+static int add_entry(struct referrers *f, const json_t *entry,
+		     struct error *err)
+{
+	struct oci_referrers *r = &f->all;
+	size_t n = r->n + 1;
+	struct digest *digests = realloc(r->digests, n * sizeof(*digests));
+	char **notes;
+	int rc;
+
+	if (!digests)
+		return error_nomem(err);
+	r->digests = digests;
+	notes = realloc(r->notes, n * sizeof(*notes));
+	if (!notes)
+		return error_nomem(err);
+	r->notes = notes;
+	rc = oci_json_digest(entry, "digest", &digests[r->n], err);
+	if (rc == 0)
+		rc = take_note(f, entry, err);
+	r->n += rc == 0;
+	return rc;
+}
 
 /* An index without artifact types comes from before they were: its entries are
  * not ours. */
@@ -141,7 +185,7 @@ static int pick(const struct buf *body, struct referrers *f, struct error *err)
 		return rc;
 	list = json_object_get(j, "manifests");
 	n = json_array_size(list);
-	if (!json_is_array(list) || n > REFERRERS_MAX - f->n)
+	if (!json_is_array(list) || n > REFERRERS_MAX - f->all.n)
 		rc = error_set(
 			err, EINVAL,
 			"the list of referrers is no index, or too long");
@@ -149,18 +193,9 @@ static int pick(const struct buf *body, struct referrers *f, struct error *err)
 		const json_t *e = json_array_get(list, i);
 		const char *have =
 			json_string_value(json_object_get(e, "artifactType"));
-		struct digest *grown;
 
-		if (f->type && (!have || strcmp(have, f->type) != 0))
-			continue;
-		grown = realloc(f->list, (f->n + 1) * sizeof(*grown));
-		if (!grown) {
-			rc = error_nomem(err);
-			break;
-		}
-		f->list = grown;
-		rc = oci_json_digest(e, "digest", &grown[f->n], err);
-		f->n += rc == 0;
+		if (!f->type || (have && strcmp(have, f->type) == 0))
+			rc = add_entry(f, e, err);
 	}
 	json_decref(j);
 	return rc;
@@ -281,36 +316,50 @@ static void run_race(struct referrers_race *race, struct registry *known)
 			     clock_now_ns() + NO_API_NS);
 }
 
-int registry_list_referrers(struct oci_store *s, const struct digest *d,
-			    const char *artifact_type, struct digest **ret,
-			    size_t *ret_n, struct error *err)
+int registry_list_noted(struct oci_store *s, const struct digest *d,
+			const char *artifact_type, const char *note,
+			struct oci_referrers *ret, struct error *err)
 {
+	const struct referrers none = { .type = artifact_type, .note = note };
 	struct registry *r = registry_of(s);
 	struct referrers_race race = { .r = r,
 				       .subject = d,
-				       .found = { { .type = artifact_type },
-						  { .type = artifact_type } } };
+				       .found = { none, none } };
 	char name[DIGEST_STR_MAX];
 	struct referrers *f;
 	int rc, way;
 
 	run_race(&race, r->whole ? r->whole : r);
 	way = race.rc[BY_API] == -ENOENT ? BY_TAG : BY_API;
-	free(race.found[!way].list);
+	oci_referrers_fini(&race.found[!way].all);
 	f = &race.found[way];
 	rc = race.rc[way];
 	if (rc < 0 && err)
 		*err = race.err[way];
-	if (rc == 0 && !f->list) {
-		f->list = calloc(1, sizeof(*f->list));
-		rc = f->list ? 0 : error_nomem(err);
+	if (rc == 0 && !f->all.digests) {
+		f->all.digests = calloc(1, sizeof(*f->all.digests));
+		rc = f->all.digests ? 0 : error_nomem(err);
 	}
 	if (rc < 0) {
-		free(f->list);
+		oci_referrers_fini(&f->all);
 		digest_format(d, name);
 		return error_wrap(err, rc, "referrers of %s", name);
 	}
-	*ret = f->list;
-	*ret_n = f->n;
+	*ret = f->all;
+	return 0;
+}
+
+int registry_list_referrers(struct oci_store *s, const struct digest *d,
+			    const char *artifact_type, struct digest **ret,
+			    size_t *ret_n, struct error *err)
+{
+	struct oci_referrers found;
+	int rc = registry_list_noted(s, d, artifact_type, NULL, &found, err);
+
+	if (rc < 0)
+		return rc;
+	*ret_n = found.n;
+	*ret = steal_ptr(&found.digests);
+	oci_referrers_fini(&found);
 	return 0;
 }

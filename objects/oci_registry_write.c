@@ -14,6 +14,7 @@
 
 #define CHUNK ((uint64_t)16 << 20)
 #define REFERRER_TRIES 5
+#define NOTES_MAX OCI_NOTE_MAX /* bytes of the annotations of an entry */
 #define INDEX_TYPE "application/vnd.oci.image.index.v1+json"
 
 /* --------------------------------------------------------------- uploads --- */
@@ -381,10 +382,20 @@ static json_t *make_entry(const struct oci_image *image, const char *media_type,
 {
 	const char *type = *image->artifact_type ? image->artifact_type
 						 : image->config.media_type;
+	const char *notes = image->annotations;
+	json_t *entry = json_pack("{s:s, s:s, s:I, s:s}", "mediaType",
+				  media_type, "digest", digest, "size",
+				  (json_int_t)len, "artifactType", type);
 
-	return json_pack("{s:s, s:s, s:I, s:s}", "mediaType", media_type,
-			 "digest", digest, "size", (json_int_t)len,
-			 "artifactType", type);
+	/* A list is read by every start, and has a bound: long ones are left to
+	 * the manifest. */
+	if (entry && notes && strlen(notes) <= NOTES_MAX &&
+	    json_object_set_new(entry, "annotations",
+				json_loads(notes, 0, NULL)) < 0) {
+		json_decref(entry);
+		return NULL;
+	}
+	return entry;
 }
 
 /* A tag has no compare-and-swap, so two writers may lose an entry: look again

@@ -156,6 +156,17 @@ int oci_get_blob(struct oci_store *s, const struct digest *d, uint64_t size,
 	return 0;
 }
 
+int oci_get_config(struct oci_store *s, const struct oci_image *m, size_t max,
+		   struct buf *ret, struct error *err)
+{
+	if (m->config_data.len == 0 || m->config_data.len > max)
+		return oci_get_blob(s, &m->config.digest, m->config.size, max,
+				    ret, err);
+	return buf_append(ret, m->config_data.data, m->config_data.len) < 0
+		       ? error_nomem(err)
+		       : 0;
+}
+
 int oci_has_blob(struct oci_store *s, const struct digest *d, bool *ret,
 		 struct error *err)
 {
@@ -238,4 +249,28 @@ int oci_list_referrers(struct oci_store *s, const struct digest *d,
 		       size_t *ret_n, struct error *err)
 {
 	return s->ops->list_referrers(s, d, artifact_type, ret, ret_n, err);
+}
+
+int oci_list_noted(struct oci_store *s, const struct digest *d,
+		   const char *artifact_type, const char *note,
+		   struct oci_referrers *ret, struct error *err)
+{
+	struct oci_referrers r = { .n = 0 };
+	int rc;
+
+	if (s->ops->list_noted)
+		return s->ops->list_noted(s, d, artifact_type, note, ret, err);
+	rc = oci_list_referrers(s, d, artifact_type, &r.digests, &r.n, err);
+	if (rc == 0)
+		*ret = r;
+	return rc;
+}
+
+void oci_referrers_fini(struct oci_referrers *r)
+{
+	for (size_t i = 0; r->notes && i < r->n; i++)
+		free(r->notes[i]);
+	free(r->notes);
+	free(r->digests);
+	*r = (struct oci_referrers){ .n = 0 };
 }

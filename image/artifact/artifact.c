@@ -5,6 +5,7 @@
  */
 #include "image/artifact/artifact.h"
 #include "blockstore/blockstore.h"
+#include "common/base64.h"
 #include "common/bounded_json.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define PACKS_MAX 65536
+#define CARRIED_MAX (32u << 10) /* bytes of a config: 400 layers */
 #define REPLACES_LEN_MAX (ARTIFACTS_MAX * DIGEST_STR_MAX)
 
 void artifact_fini(struct artifact *a)
@@ -74,6 +76,28 @@ static json_t *parted_json(const char *type, const struct oci_descriptor *d,
 	return o;
 }
 
+/* The config's descriptor with the config in it ("data" of image-spec), so that a node
+ * asks for one thing instead of two, one after the other.  One that is long is left to
+ * its blob: a registry takes no manifest over 4 MiB. */
+static json_t *carried_json(const struct buf *config)
+{
+	AUTO_BUF text = BUF_INIT;
+	struct digest d;
+	json_t *o;
+
+	if (digest_of(config->data, config->len, &d) < 0)
+		return NULL;
+	o = descriptor_json(ARTIFACT_CONFIG_TYPE, &d, config->len);
+	if (!o || config->len > CARRIED_MAX)
+		return o;
+	if (base64_encode(config->data, config->len, &text) < 0 ||
+	    json_object_set_new(o, "data", json_string(text.data)) < 0) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
 static json_t *content_json(const struct digest *d, uint64_t size)
 {
 	return json_pack("{s:o, s:I}", "digest", digest_json(d), "size",
@@ -118,8 +142,7 @@ int artifact_format_config(const struct artifact *a, struct buf *ret,
 	return dump(root, ret, err);
 }
 
-int artifact_format_manifest(const struct artifact *a,
-			     const struct oci_descriptor *config,
+int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 			     uint64_t image_manifest_size,
 			     const char *image_media_type, struct buf *ret,
 			     struct error *err)
@@ -141,9 +164,7 @@ int artifact_format_manifest(const struct artifact *a,
 							     a->packs[i].size));
 	root = json_pack("{s:i, s:s, s:s, s:o, s:o}", "schemaVersion", 2,
 			 "mediaType", MANIFEST_TYPE, "artifactType",
-			 ARTIFACT_TYPE, "config",
-			 descriptor_json(ARTIFACT_CONFIG_TYPE, &config->digest,
-					 config->size),
+			 ARTIFACT_TYPE, "config", carried_json(config),
 			 "layers", layers);
 	if (root && !digest_is_zero(&a->image))
 		bad |= json_object_set_new(

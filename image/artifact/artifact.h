@@ -57,11 +57,10 @@ struct artifact {
 
 void artifact_fini(struct artifact *a);
 
-/* Build the config blob and the manifest from `a` (digest not used). */
+/* Build the config blob, and the manifest from `a` (digest not used) and that. */
 int artifact_format_config(const struct artifact *a, struct buf *ret,
 			   struct error *err) MUST_CHECK;
-int artifact_format_manifest(const struct artifact *a,
-			     const struct oci_descriptor *config,
+int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 			     uint64_t image_manifest_size,
 			     const char *image_media_type, struct buf *ret,
 			     struct error *err) MUST_CHECK;
@@ -100,10 +99,26 @@ struct artifact_judge {
  * accepted. */
 int artifact_find(struct oci_store *store, const struct digest *image,
 		  struct artifact *ret, struct error *err) MUST_CHECK;
-/* The same when the image's manifest is known already. */
+/* The same when the image's manifest is known already; `early` may be NULL. */
+struct artifact_early;
 int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
-		     struct artifact_judge *judge, struct artifact *ret,
-		     struct error *err) MUST_CHECK;
+		     struct artifact_judge *judge, struct artifact_early *early,
+		     struct artifact *ret, struct error *err) MUST_CHECK;
+
+/*
+ * Ask for the list of what refers to `image` on a thread of its own, for whoever
+ * knows the image's digest and still reads its manifest.  NULL: not begun, which
+ * costs artifact_find_of() a round trip and nothing else.  Outlived by the store.
+ */
+struct artifact_early *artifact_early_begin(struct oci_store *store,
+					    const struct digest *image);
+bool artifact_early_is_of(const struct artifact_early *e,
+			  const struct digest *image);
+/* Wait for the list and take it, once; as oci_list_noted(). */
+int artifact_early_take(struct artifact_early *e, struct oci_referrers *ret,
+			struct error *err) MUST_CHECK;
+/* Waits for the thread. */
+void artifact_early_free(struct artifact_early *e);
 int artifact_get(struct oci_store *store, const struct digest *artifact,
 		 struct artifact *ret, struct error *err) MUST_CHECK;
 

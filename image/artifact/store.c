@@ -26,9 +26,8 @@ int artifact_get(struct oci_store *store, const struct digest *artifact,
 		return error_wrap(err, rc, "artifact %s", text);
 	rc = oci_image_parse(m.body.data, m.body.len, &image, err);
 	if (rc == 0) {
-		rc = oci_get_blob(store, &image.config.digest,
-				  image.config.size, ARTIFACT_CONFIG_MAX,
-				  &config, err);
+		rc = oci_get_config(store, &image, ARTIFACT_CONFIG_MAX, &config,
+				    err);
 		oci_image_fini(&image);
 	}
 	if (rc == 0)
@@ -45,6 +44,7 @@ struct artifact_search {
 	const struct digest *image;
 	const struct oci_image *m;
 	struct artifact_judge *judge; /* or NULL */
+	struct artifact_early *early; /* or NULL */
 	pthread_t beside;
 	bool begun, has_thread;
 	int rc; /* of the config */
@@ -81,8 +81,8 @@ static void *config_main(void *arg)
 {
 	struct artifact_search *s = arg;
 
-	s->rc = oci_get_blob(s->store, &s->m->config.digest, s->m->config.size,
-			     OCI_CONFIG_MAX, &s->config, &s->err);
+	s->rc = oci_get_config(s->store, s->m, OCI_CONFIG_MAX, &s->config,
+			       &s->err);
 	if (s->rc == 0)
 		s->rc = chain_ids_of(&s->config, &s->ids, &s->n_ids, &s->err);
 	return NULL;
@@ -306,17 +306,20 @@ static int find_beside(struct artifact_search *s, struct artifact *ret,
 		       struct error *err)
 {
 	AUTO_FREE struct candidates *all = calloc(1, sizeof(*all));
-	AUTO_FREE struct digest *list = NULL;
-	size_t n = 0;
+	struct oci_referrers list = { .n = 0 };
 	int rc;
 
 	if (!all)
 		return error_nomem(err);
-	rc = oci_list_referrers(s->store, s->image, ARTIFACT_TYPE, &list, &n,
-				err);
+	if (artifact_early_is_of(s->early, s->image))
+		rc = artifact_early_take(s->early, &list, err);
+	else
+		rc = oci_list_noted(s->store, s->image, ARTIFACT_TYPE, NULL,
+				    &list, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
-	rc = load_all(s, list, n, all, err);
+	rc = load_all(s, list.digests, list.n, all, err);
+	oci_referrers_fini(&list);
 	if (rc == 0 && all->n == 0)
 		rc = error_set(err, ENOENT,
 			       "the image has no artifact: it was not "
@@ -348,14 +351,15 @@ static int find_either(struct artifact_search *s, struct artifact *ret,
 }
 
 int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
-		     struct artifact_judge *judge, struct artifact *ret,
-		     struct error *err)
+		     struct artifact_judge *judge, struct artifact_early *early,
+		     struct artifact *ret, struct error *err)
 {
 	struct oci_image parsed;
 	struct artifact_search s = { .store = store,
 				     .image = &image->digest,
 				     .m = &parsed,
 				     .judge = judge,
+				     .early = early,
 				     .config = BUF_INIT };
 	char text[DIGEST_STR_MAX];
 	int rc;
@@ -387,7 +391,7 @@ int artifact_find(struct oci_store *store, const struct digest *image,
 	rc = oci_get_manifest(store, text, &m, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", text);
-	rc = artifact_find_of(store, &m, NULL, ret, err);
+	rc = artifact_find_of(store, &m, NULL, NULL, ret, err);
 	oci_manifest_fini(&m);
 	return rc;
 }

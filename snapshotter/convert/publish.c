@@ -5,9 +5,9 @@
 #include <string.h>
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
-static int format_manifest(struct publish *p,
-			   const struct oci_descriptor *config, struct buf *ret,
-			   struct error *err)
+
+static int format_manifest(struct publish *p, const struct buf *config,
+			   struct buf *ret, struct error *err)
 {
 	struct artifact *a = p->artifact;
 	int rc;
@@ -42,9 +42,9 @@ static int name_replaced(struct publish *p, struct error *err)
 int publish_manifest(struct publish *p, const char *tag, struct error *err)
 {
 	struct artifact *a = p->artifact;
-	struct oci_descriptor desc = { .annotations = NULL };
 	AUTO_BUF config = BUF_INIT;
 	AUTO_BUF manifest = BUF_INIT;
+	struct digest stored;
 	int rc = artifact_check_sizes(a, err);
 
 	/* Better told here than by each node. */
@@ -52,16 +52,16 @@ int publish_manifest(struct publish *p, const char *tag, struct error *err)
 		rc = artifact_format_config(a, &config, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "publish the artifact");
-	desc.size = config.len;
-	rc = oci_put_bytes(p->store, config.data, config.len, &desc.digest,
-			   err);
+	/* As a blob, too: registries want what a manifest names, and nodes may be
+	 * older than the copy in the manifest. */
+	rc = oci_put_bytes(p->store, config.data, config.len, &stored, err);
 	if (rc == 0)
-		rc = format_manifest(p, &desc, &manifest, err);
+		rc = format_manifest(p, &config, &manifest, err);
 	if (rc == 0 && p->n_others &&
 	    !(p->used && digest_equal(p->used, &a->digest))) {
 		rc = name_replaced(p, err);
 		if (rc == 0)
-			rc = format_manifest(p, &desc, &manifest, err);
+			rc = format_manifest(p, &config, &manifest, err);
 	}
 	p->manifest_size = manifest.len;
 	if (rc == 0)

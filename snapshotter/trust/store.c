@@ -28,6 +28,21 @@ static bool can_pass_over(int rc)
 
 /* -------------------------------------------------------------------- reading --- */
 
+/* As the annotation has it. */
+static int decode(const char *text, struct buf *ret, struct error *err)
+{
+	int rc;
+
+	if (strlen(text) > TRUST_SIGNATURE_MAX)
+		return error_set(err, EFBIG, "a signature of %zu bytes",
+				 strlen(text));
+	rc = base64_decode(text, strlen(text), ret);
+	if (rc == -ENOMEM)
+		return error_nomem(err);
+	return rc < 0 ? error_set(err, EINVAL, "its signature is no base 64")
+		      : 0;
+}
+
 /* The signature in a manifest of ours. */
 static int take_ours(const struct oci_manifest *m, struct buf *ret,
 		     struct error *err)
@@ -42,16 +57,7 @@ static int take_ours(const struct oci_manifest *m, struct buf *ret,
 	if (strcmp(image.artifact_type, TRUST_ARTIFACT_TYPE) != 0 || !text)
 		rc = error_set(err, EINVAL, "it holds no signature");
 	oci_image_fini(&image);
-	if (rc < 0)
-		return rc;
-	if (strlen(text) > TRUST_SIGNATURE_MAX)
-		return error_set(err, EFBIG, "a signature of %zu bytes",
-				 strlen(text));
-	rc = base64_decode(text, strlen(text), ret);
-	if (rc == -ENOMEM)
-		return error_nomem(err);
-	return rc < 0 ? error_set(err, EINVAL, "its signature is no base 64")
-		      : 0;
+	return rc < 0 ? rc : decode(text, ret, err);
 }
 
 static int fetch_one(struct oci_store *store, const struct digest *manifest,
@@ -70,10 +76,10 @@ static int fetch_one(struct oci_store *store, const struct digest *manifest,
 }
 
 static int list_ours(struct oci_store *store, const struct digest *artifact,
-		     struct digest **ret, size_t *ret_n, struct error *err)
+		     struct oci_referrers *ret, struct error *err)
 {
-	int rc = oci_list_referrers(store, artifact, TRUST_ARTIFACT_TYPE, ret,
-				    ret_n, err);
+	int rc = oci_list_noted(store, artifact, TRUST_ARTIFACT_TYPE,
+				TRUST_ANNOTATION, ret, err);
 
 	return rc == -ENOENT ? 0 : rc;
 }
@@ -82,28 +88,76 @@ static int list_ours(struct oci_store *store, const struct digest *artifact,
 typedef int signature_fn(void *arg, struct buf *sig,
 			 const struct digest *manifest, struct error *err);
 
+static size_t first_of_last(const struct oci_referrers *list)
+{
+	return list->n > TRUST_SIGNATURES_MAX ? list->n - TRUST_SIGNATURES_MAX
+					      : 0;
+}
+
+/* Those that the list itself has, without a request.  Not all have to be there, or be
+ * what their manifests say: when none is good, these are read. */
+static int each_noted(const struct oci_referrers *list, signature_fn *each,
+		      void *arg, struct error *err)
+{
+	size_t end = first_of_last(list);
+	int rc = 0;
+
+	for (size_t i = list->n; rc == 0 && list->notes && i > end; i--) {
+		const char *text = list->notes[i - 1];
+		AUTO_BUF sig = BUF_INIT;
+
+		if (text && decode(text, &sig, NULL) == 0)
+			rc = each(arg, &sig, &list->digests[i - 1], err);
+	}
+	return rc;
+}
+
+static int each_listed(struct oci_store *store,
+		       const struct oci_referrers *list, signature_fn *each,
+		       void *arg, struct error *err)
+{
+	size_t end = first_of_last(list);
+	int rc = 0;
+
+	for (size_t i = list->n; rc == 0 && i > end; i--) {
+		AUTO_BUF sig = BUF_INIT;
+
+		rc = fetch_one(store, &list->digests[i - 1], &sig, err);
+		if (rc < 0 && can_pass_over(rc))
+			rc = 0;
+		else if (rc == 0)
+			rc = each(arg, &sig, &list->digests[i - 1], err);
+	}
+	return rc;
+}
+
 /* `more`: there were others than were looked at. */
 static int each_ours(struct oci_store *store, const struct digest *artifact,
 		     signature_fn *each, void *arg, bool *more,
 		     struct error *err)
 {
-	AUTO_FREE struct digest *list = NULL;
-	size_t n = 0, end;
-	int rc = list_ours(store, artifact, &list, &n, err);
+	struct oci_referrers list = { .n = 0 };
+	int rc = list_ours(store, artifact, &list, err);
 
-	if (rc < 0)
-		return rc;
-	end = n > TRUST_SIGNATURES_MAX ? n - TRUST_SIGNATURES_MAX : 0;
-	*more = end > 0;
-	for (size_t i = n; rc == 0 && i > end; i--) {
-		AUTO_BUF sig = BUF_INIT;
+	if (rc == 0)
+		rc = each_listed(store, &list, each, arg, err);
+	*more = first_of_last(&list) > 0;
+	oci_referrers_fini(&list);
+	return rc;
+}
 
-		rc = fetch_one(store, &list[i - 1], &sig, err);
-		if (rc < 0 && can_pass_over(rc))
-			rc = 0;
-		else if (rc == 0)
-			rc = each(arg, &sig, &list[i - 1], err);
-	}
+/* The first that `each` takes. */
+static int find_ours(struct oci_store *store, const struct digest *artifact,
+		     signature_fn *each, void *arg, struct error *err)
+{
+	struct oci_referrers list = { .n = 0 };
+	int rc = list_ours(store, artifact, &list, err);
+
+	if (rc == 0)
+		rc = each_noted(&list, each, arg, err);
+	if (rc == 0)
+		rc = each_listed(store, &list, each, arg, err);
+	oci_referrers_fini(&list);
 	return rc;
 }
 
@@ -321,7 +375,7 @@ int trust_find(struct oci_store *store, const struct trust_keys *keys,
 				  .ret_sig = ret_sig };
 	char text[TRUST_SHORT_MAX];
 	bool more;
-	int rc = each_ours(store, q->artifact, try_one, &s, &more, err);
+	int rc = find_ours(store, q->artifact, try_one, &s, err);
 
 	/* cosign cannot say more than "signed". */
 	if (rc == 0 && q->claim == TRUST_CLAIM_SIGNED)
@@ -401,16 +455,16 @@ int trust_remove(struct oci_store *store, const struct digest *artifact,
 		 struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
-	AUTO_FREE struct digest *list = NULL;
+	struct oci_referrers list = { .n = 0 };
 	char tag[COSIGN_TAG_MAX];
-	size_t n = 0;
-	int rc = list_ours(store, artifact, &list, &n, err);
+	int rc = list_ours(store, artifact, &list, err);
 
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		rc = oci_remove_manifest(store, &list[i], err);
+	for (size_t i = 0; rc == 0 && i < list.n; i++) {
+		rc = oci_remove_manifest(store, &list.digests[i], err);
 		if (rc == -ENOENT)
 			rc = 0;
 	}
+	oci_referrers_fini(&list);
 	cosign_tag(artifact, tag);
 	if (rc == 0)
 		rc = oci_get_manifest(store, tag, &m, err);

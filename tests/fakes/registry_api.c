@@ -515,6 +515,9 @@ static json_t *describe(struct fake *f, const struct digest *d)
 		j = json_pack("{s:s,s:s,s:I,s:s}", "mediaType", m.media_type,
 			      "digest", name, "size", (json_int_t)m.body.len,
 			      "artifactType", image.artifact_type);
+	if (j && image.annotations)
+		json_object_set_new(j, "annotations",
+				    json_loads(image.annotations, 0, NULL));
 	oci_image_fini(&image);
 	oci_manifest_fini(&m);
 	return j;

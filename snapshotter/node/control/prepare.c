@@ -38,6 +38,7 @@ struct asked {
 	char *alias; /* the name that leads to the image; NULL when a digest
 	              * was given */
 	bool pinned;
+	bool of_image;        /* the digest is an image's, not an index's */
 	struct digest digest; /* when pinned */
 };
 
@@ -68,6 +69,7 @@ static int asked_init(struct asked *a, const struct image_query *q,
 	else if (a->ref.has_digest)
 		a->digest = a->ref.digest;
 	a->pinned = q->manifest || a->ref.has_digest;
+	a->of_image = q->manifest;
 	if (a->pinned) {
 		digest_format(&a->digest, text);
 		rc = asprintf(&a->name, "%s/%s@%s", a->ref.host, a->ref.repo,
@@ -453,6 +455,7 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 	       struct oci_store *store, struct prepared *ret, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
+	struct artifact_early *early = NULL;
 	struct artifact a = { .format = 0 };
 	struct prepare_judge judge = {
 		.judge = { .accept = prepare_judge_accept },
@@ -464,9 +467,15 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 	struct digest top;
 	int rc;
 
+	/* What containerd's CRI names is an image: its artifacts are asked for beside
+	 * its manifest, a round trip earlier. */
+	if (q->of_image)
+		early = artifact_early_begin(store, &q->digest);
 	rc = get_top(store, q, &m, err);
-	if (rc < 0)
+	if (rc < 0) {
+		artifact_early_free(early);
 		return rc;
+	}
 	ret->answered = true;
 	top = m.digest;
 	ret->image = find_digest(n, q, &top);
@@ -483,7 +492,7 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 	}
 	if (rc == 0 && !ret->image) {
 		ret->untrusted = ADMISSION_UNKNOWN;
-		rc = artifact_find_of(store, &m, &judge.judge, &a, err);
+		rc = artifact_find_of(store, &m, &judge.judge, early, &a, err);
 		ret->resolved_ns = clock_now_ns();
 		if (rc == 0)
 			rc = fetch_image(n, store, q, &a, plain_http, ret, err);
@@ -495,6 +504,7 @@ static int ask(struct node *n, const struct asked *q, bool plain_http,
 	}
 	if (rc == 0 && q->alias)
 		rc = image_set_name(ret->image, q->alias, err);
+	artifact_early_free(early);
 	oci_manifest_fini(&m);
 	return rc;
 }

@@ -67,7 +67,8 @@ Test(artifact_store, looks_at_so_many_that_are_refused_and_no_more,
 	struct artifact a;
 
 	cr_assert_eq(buf_puts(&image.body, image_body), 0);
-	cr_expect_lt(artifact_find_of(&store, &image, &judge, &a, &err), 0);
+	cr_expect_lt(artifact_find_of(&store, &image, &judge, NULL, &a, &err),
+		     0);
 	cr_expect_eq(atomic_load(&n_judged), ARTIFACTS_MAX);
 	cr_expect_eq(atomic_load(&n_manifests), ARTIFACTS_MAX);
 	oci_manifest_fini(&image);

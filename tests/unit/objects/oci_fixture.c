@@ -165,6 +165,12 @@ int fixture_file(struct registry_fixture *f, const void *data, size_t len)
 char *fixture_manifest(const struct digest *config,
 		       const struct digest *subject, const char *artifact_type)
 {
+	return fixture_noted(config, subject, artifact_type, NULL);
+}
+
+char *fixture_noted(const struct digest *config, const struct digest *subject,
+		    const char *artifact_type, const char *note)
+{
 	char c[DIGEST_STR_MAX], s[DIGEST_STR_MAX];
 	AUTO_BUF b = BUF_INIT;
 
@@ -188,6 +194,10 @@ char *fixture_manifest(const struct digest *config,
 					IMAGE_TYPE, s),
 			     0);
 	}
+	if (note)
+		cr_assert_eq(buf_printf(&b, ",\"annotations\":{\"n\":\"%s\"}",
+					note),
+			     0);
 	cr_assert_eq(buf_puts(&b, "}"), 0);
 	return buf_steal(&b);
 }

@@ -37,9 +37,12 @@ char *fixture_blob(struct registry_fixture *f, size_t len, unsigned int seed,
 /* A file in f->dir with these bytes, open for reading. */
 int fixture_file(struct registry_fixture *f, const void *data, size_t len);
 
-/* A manifest with one layer; `subject` may be NULL.  The text is the caller's. */
+/* A manifest without layers; `subject` may be NULL.  The text is the caller's. */
 char *fixture_manifest(const struct digest *config,
 		       const struct digest *subject, const char *artifact_type);
+/* The same, annotated with `note` as "n"; which may be NULL. */
+char *fixture_noted(const struct digest *config, const struct digest *subject,
+		    const char *artifact_type, const char *note);
 
 #define IMAGE_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define INDEX_TYPE "application/vnd.oci.image.index.v1+json"

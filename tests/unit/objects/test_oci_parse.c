@@ -44,6 +44,45 @@ Test(oci_parse, a_manifest_is_taken_apart)
 	oci_image_fini(&m);
 }
 
+/* "{}", and its SHA-256. */
+#define EMPTY_HEX \
+	"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+#define WITH_DATA(size, data) \
+	"{\"schemaVersion\":2,\"config\":{\"mediaType\":\"t/t\",\"digest\":" \
+	"\"sha256:" EMPTY_HEX "\",\"size\":" size ",\"data\":" data \
+	"},\"layers\":[]}"
+
+Test(oci_parse, a_config_in_the_manifest_is_taken_when_it_is_the_one)
+{
+	static const struct {
+		const char *json;
+		const char *data;
+	} cases[] = {
+		{ WITH_DATA("2", "\"e30=\""), "{}" },
+		{ WITH_DATA("3", "\"e30=\""), NULL }, /* another size */
+		{ WITH_DATA("2", "\"e10=\""), NULL }, /* other bytes */
+		{ WITH_DATA("2", "\"e30!\""), NULL }, /* no base 64 */
+		{ WITH_DATA("2", "7"), NULL },
+		{ WITH_DATA("2", "\"\""), NULL },
+		{ WITH_DATA("1000000", "\"e30=\""), NULL }, /* too much */
+	};
+	struct error err = ERROR_INIT;
+	struct oci_image m;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *want = cases[i].data;
+
+		cr_assert_eq(oci_image_parse(cases[i].json,
+					     strlen(cases[i].json), &m, &err),
+			     0, "%zu: %s", i, err.msg);
+		cr_expect_eq(m.config_data.len, want ? strlen(want) : 0,
+			     "case %zu", i);
+		if (want && m.config_data.data)
+			cr_expect_str_eq(m.config_data.data, want);
+		oci_image_fini(&m);
+	}
+}
+
 #define MANIFEST(rest) "{\"schemaVersion\":2" rest "}"
 #define CONFIG ",\"config\":" DESC(A64, "2")
 

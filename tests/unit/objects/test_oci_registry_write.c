@@ -254,6 +254,90 @@ Test(oci_registry_write, without_the_api_a_tag_lists_the_referrers)
 	cr_expect_eq(fixture_count(&fix, "/referrers/", NULL), 1);
 }
 
+static struct digest put_noted(const struct digest *subject, const char *note)
+{
+	AUTO_FREE char *text = NULL;
+	struct digest config, d;
+
+	cr_assert_eq(put(2, &config, NULL), 0, "%s", err.msg);
+	text = fixture_noted(&config, subject, ARTIFACT, note);
+	cr_assert_eq(digest_of(text, strlen(text), &d), 0);
+	cr_assert_eq(oci_put_manifest(fix.store, NULL, IMAGE_TYPE, text,
+				      strlen(text), &err),
+		     0, "%s", err.msg);
+	return d;
+}
+
+/* The note that the list has of a manifest, to be freed; NULL: none. */
+static char *listed_note(const struct digest *subject, const struct digest *of)
+{
+	struct oci_referrers list;
+	char *note = NULL;
+	bool found = false;
+
+	cr_assert_eq(oci_list_noted(fix.store, subject, ARTIFACT, "n", &list,
+				    &err),
+		     0, "%s", err.msg);
+	for (size_t i = 0; i < list.n; i++) {
+		if (!digest_equal(&list.digests[i], of))
+			continue;
+		found = true;
+		note = list.notes && list.notes[i] ? strdup(list.notes[i])
+						   : NULL;
+	}
+	cr_expect(found);
+	oci_referrers_fini(&list);
+	return note;
+}
+
+static void expect_notes_are_listed(void)
+{
+	static char lengthy[OCI_NOTE_MAX + 2];
+	struct digest image = put_image("v1", NULL, NULL);
+	struct digest one = put_noted(&image, "one"),
+		      none = put_noted(&image, NULL), large, next;
+	AUTO_FREE char *first = listed_note(&image, &one);
+
+	cr_assert(first);
+	cr_expect_str_eq(first, "one");
+	cr_expect_null(listed_note(&image, &none));
+	memset(lengthy, 'x', OCI_NOTE_MAX + 1);
+	large = put_noted(&image, lengthy);
+	cr_expect_null(listed_note(&image, &large));
+	/* Only the last have theirs. */
+	for (unsigned int i = 0; i < OCI_NOTES_LISTED; i++) {
+		char text[16];
+
+		(void)snprintf(text, sizeof(text), "no %u", i);
+		next = put_noted(&image, text);
+		free(listed_note(&image, &next));
+	}
+}
+
+Test(oci_registry_write, a_list_by_the_api_says_how_each_is_annotated)
+{
+	expect_notes_are_listed();
+}
+
+Test(oci_registry_write, a_list_by_tag_says_how_each_is_annotated)
+{
+	struct oci_referrers list;
+	struct digest image;
+
+	fixture_fault(&fix, "referrers=0");
+	expect_notes_are_listed();
+	/* In the order of the list, which a tag keeps. */
+	image = put_image("v1", NULL, NULL);
+	cr_assert_eq(oci_list_noted(fix.store, &image, ARTIFACT, "n", &list,
+				    &err),
+		     0, "%s", err.msg);
+	cr_assert_eq(list.n, OCI_NOTES_LISTED + 3);
+	cr_expect_null(list.notes[0]);
+	cr_assert(list.notes[list.n - 1]);
+	cr_expect_str_eq(list.notes[list.n - 1], "no 31");
+	oci_referrers_fini(&list);
+}
+
 Test(oci_registry_write, an_api_that_goes_is_missed)
 {
 	struct digest image = put_image("v1", NULL, NULL);

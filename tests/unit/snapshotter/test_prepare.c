@@ -2,8 +2,10 @@
 /* From a reference to an image that is here: whom it asks, and whom it believes. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "objects/oci_store.h"
@@ -27,11 +29,20 @@ static unsigned int n_asked;
 static int manifest_rc;  /* of every manifest */
 static int referrers_rc; /* of the search for an artifact */
 static bool is_moved;    /* every name means another image now */
+static bool lists_first; /* a manifest comes when referrers were asked for */
+static unsigned int n_listed;
+static sem_t listed;
 
 static int fake_get_manifest(struct oci_store *s, const char *ref,
 			     struct oci_manifest *ret, struct error *err)
 {
+	struct timespec until;
+
 	n_asked++;
+	cr_assert_eq(clock_gettime(CLOCK_REALTIME, &until), 0);
+	until.tv_sec += 60;
+	if (lists_first && sem_timedwait(&listed, &until) < 0)
+		return error_set(err, ETIMEDOUT, "nobody asked for referrers");
 	if (manifest_rc < 0)
 		return error_set(err, -manifest_rc, "as the test wants");
 	strcpy(ret->media_type, "application/vnd.oci.image.manifest.v1+json");
@@ -54,6 +65,8 @@ static int fake_list_referrers(struct oci_store *s, const struct digest *d,
 {
 	*ret = NULL;
 	*ret_n = 0;
+	n_listed++;
+	cr_assert_eq(sem_post(&listed), 0);
 	return referrers_rc < 0 ? error_set(err, -referrers_rc, "no list") : 0;
 }
 
@@ -113,6 +126,7 @@ static void setup(struct prepare_fixture *f)
 	struct digest d;
 
 	memset(f, 0, sizeof(*f));
+	cr_assert_eq(sem_init(&listed, 0, 0), 0);
 	test_node_open(&f->n);
 	f->n.cfg.trust = rules;
 	cr_assert_eq(admission_open(&f->n.cfg, NULL, &f->n.node.admission,
@@ -308,5 +322,31 @@ Test(prepare, is_of_registries_only)
 	cr_expect_eq(ask(&f, "oci:/tmp/layout", &f.call), -EINVAL);
 	cr_expect(strstr(f.err.msg, "a node mounts images of registries only"),
 		  "%s", f.err.msg);
+	end(&f);
+}
+
+/* A round trip less: what containerd pulls has a digest before there is a manifest. */
+Test(prepare, of_a_known_digest_asks_for_referrers_beside_the_manifest)
+{
+	struct image_query q = { .ref = TAG };
+	struct prepare_fixture f;
+	struct digest d;
+	char other[sizeof(image_body) + 1];
+
+	setup(&f);
+	/* Not the one that is here. */
+	(void)snprintf(other, sizeof(other), "%s\n", image_body);
+	cr_assert_eq(digest_of(other, strlen(other), &d), 0);
+	is_moved = lists_first = true;
+	q.manifest = &d;
+	q.call = &f.call;
+	cr_expect_eq(node_prepare(&f.n.node, &q, &f.got, &f.err), -ENOENT, "%s",
+		     f.err.msg);
+	cr_expect(strstr(f.err.msg, "not converted"), "%s", f.err.msg);
+	cr_expect_eq(n_listed, 1, "and once");
+	/* A manifest that does not come ends it all the same. */
+	manifest_rc = -EACCES;
+	cr_expect_eq(node_prepare(&f.n.node, &q, &f.got, &f.err), -EACCES, "%s",
+		     f.err.msg);
 	end(&f);
 }

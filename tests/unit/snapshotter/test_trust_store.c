@@ -6,6 +6,7 @@
 
 #include "common/base64.h"
 #include "common/fs.h"
+#include "objects/oci_store.h"
 #include "snapshotter/trust.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
@@ -149,6 +150,98 @@ Test(trust_store, passes_over_what_is_no_signature)
 	push_odd("");
 	push_odd("QlNTRw==");
 	cr_expect_eq(find(a, NULL), 0, "%s", err.msg);
+}
+
+/* A store that is `store`, and whose lists say what the test wants. */
+static char *notes[4];
+static unsigned int n_read;
+
+static int noted_get_manifest(struct oci_store *s, const char *ref,
+			      struct oci_manifest *ret, struct error *why)
+{
+	n_read++;
+	return oci_get_manifest(store, ref, ret, why);
+}
+
+static int noted_list(struct oci_store *s, const struct digest *d,
+		      const char *artifact_type, const char *note,
+		      struct oci_referrers *ret, struct error *why)
+{
+	struct oci_referrers r = { .n = 0 };
+	int rc;
+
+	cr_assert_str_eq(note, TRUST_ANNOTATION);
+	rc = oci_list_referrers(store, d, artifact_type, &r.digests, &r.n, why);
+	cr_assert_eq(rc, 0);
+	cr_assert_leq(r.n, ARRAY_SIZE(notes));
+	r.notes = calloc(r.n + 1, sizeof(*r.notes));
+	cr_assert(r.notes);
+	for (size_t i = 0; i < r.n; i++)
+		r.notes[i] = notes[i] ? strdup(notes[i]) : NULL;
+	*ret = r;
+	return 0;
+}
+
+static int find_noted(const struct sign_key *k, struct buf *ret_sig)
+{
+	static const struct oci_store_ops ops = {
+		.name = "noted",
+		.get_manifest = noted_get_manifest,
+		.list_noted = noted_list,
+	};
+	struct oci_store noted = { .ops = &ops };
+	AUTO(trust_keys) keys = list_of(k);
+	struct trust_query q = { .artifact = &artifact,
+				 .subject = &none,
+				 .repository = REPOSITORY,
+				 .claim = TRUST_CLAIM_SIGNED };
+	struct trust_result r;
+
+	n_read = 0;
+	return trust_find(&noted, keys, &q, 1000, NULL, &r, ret_sig, &err);
+}
+
+Test(trust_store, takes_a_signature_from_the_list_and_reads_nothing_more)
+{
+	AUTO(sign_key) a = new_key();
+	AUTO_BUF sig = BUF_INIT;
+	AUTO_BUF listed = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+
+	push(a, REPOSITORY, 0);
+	cr_assert_eq(find(a, &sig), 0, "%s", err.msg);
+	cr_assert_eq(base64_encode(sig.data, sig.len, &text), 0);
+	notes[0] = text.data;
+	cr_assert_eq(find_noted(a, &listed), 0, "%s", err.msg);
+	cr_expect_eq(n_read, 0);
+	/* What the node keeps of it. */
+	cr_assert_eq(listed.len, sig.len);
+	cr_expect_arr_eq(listed.data, sig.data, sig.len);
+}
+
+Test(trust_store, a_list_that_lies_hides_no_signature_and_makes_none)
+{
+	static char garbage[] = "!", empty[] = "", odd[] = "QlNTRw==";
+	static char *const lies[] = { NULL, garbage, empty, odd };
+	AUTO(sign_key) a = new_key();
+	AUTO(sign_key) b = new_key();
+	AUTO_BUF sig = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
+
+	push(a, REPOSITORY, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		notes[0] = lies[i];
+		cr_expect_eq(find_noted(a, NULL), 0, "%s", err.msg);
+		cr_expect_eq(n_read, 1);
+	}
+	/* One of somebody else's, which is good and not believed; another bit. */
+	cr_assert_eq(find(a, &sig), 0, "%s", err.msg);
+	sig.data[sig.len - 1] ^= 1;
+	cr_assert_eq(base64_encode(sig.data, sig.len, &text), 0);
+	notes[0] = text.data;
+	cr_expect_eq(find_noted(a, NULL), 0, "%s", err.msg);
+	cr_expect_eq(n_read, 1);
+	cr_expect_eq(find_noted(b, NULL), -ENOKEY);
 }
 
 Test(trust_store, looks_at_so_many_and_no_more)

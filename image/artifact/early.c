@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The list of an image's referrers, asked for before the image's manifest is here. */
+#include <pthread.h>
+
+#include "image/artifact/artifact.h"
+
+struct artifact_early {
+	struct oci_store *store;
+	struct digest image;
+	pthread_t beside;
+	bool has_thread;
+	int rc;
+	struct error err;
+	struct oci_referrers list;
+};
+
+static void *early_main(void *arg)
+{
+	struct artifact_early *e = arg;
+
+	e->rc = oci_list_noted(e->store, &e->image, ARTIFACT_TYPE, NULL,
+			       &e->list, &e->err);
+	return NULL;
+}
+
+struct artifact_early *artifact_early_begin(struct oci_store *store,
+					    const struct digest *image)
+{
+	AUTO_FREE struct artifact_early *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->store = store;
+	e->image = *image;
+	e->has_thread = pthread_create(&e->beside, NULL, early_main, e) == 0;
+	return e->has_thread ? steal_ptr(&e) : NULL;
+}
+
+static void early_join(struct artifact_early *e)
+{
+	if (e->has_thread)
+		(void)pthread_join(e->beside, NULL);
+	e->has_thread = false;
+}
+
+bool artifact_early_is_of(const struct artifact_early *e,
+			  const struct digest *image)
+{
+	return e && digest_equal(&e->image, image);
+}
+
+int artifact_early_take(struct artifact_early *e, struct oci_referrers *ret,
+			struct error *err)
+{
+	early_join(e);
+	if (e->rc < 0 && err)
+		*err = e->err;
+	if (e->rc < 0)
+		return e->rc;
+	*ret = e->list;
+	e->list = (struct oci_referrers){ .n = 0 };
+	return 0;
+}
+
+void artifact_early_free(struct artifact_early *e)
+{
+	if (!e)
+		return;
+	early_join(e);
+	oci_referrers_fini(&e->list);
+	free(e);
+}
