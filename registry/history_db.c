@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "registry/scale_sums.h"
 #include "registry/schema.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -11,6 +12,7 @@
 #define DAY_S 86400
 #define YEAR_MS INT64_C(31536000000)
 #define DAY_TRIM 1000       /* rows that leave a full day at once */
+#define SCALE_TRIM 2000     /* starts that leave at once */
 #define PAST_NODES_MAX 200u /* asked about for one start */
 
 #define QUERY(c, s, each, arg, err, ...) \
@@ -158,6 +160,40 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 		     DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes) : 0));
 }
 
+static int put_scale(struct db_conn *c, const struct start_found *f,
+		     const char *stage, const struct start_spread *s,
+		     int64_t job_ns, struct error *err)
+{
+	const struct start_report *r = &f->report;
+	uint64_t gpus = 0;
+
+	/* All say how many they have, or it is not known. */
+	for (size_t i = 0; i < r->n_nodes; i++)
+		gpus = r->nodes[i].gpus && (gpus || i == 0)
+			       ? gpus + r->nodes[i].gpus
+			       : 0;
+	return QUERY(c, SQL_SCALE_PUT, NULL, NULL, err, DB_INT(f->head.id),
+		     db_text(stage), DB_INT(begin_s(f)), db_text(f->head.job),
+		     db_text(f->head.image), db_text(f->head.label),
+		     DB_INT(s->n), DB_INT(gpus), DB_INT(sane_ms(job_ns)),
+		     DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(s->max_ns)));
+}
+
+static int put_scales(struct db_conn *c, const struct start_found *f,
+		      struct error *err)
+{
+	const struct start_report *r = &f->report;
+	uint32_t stages = 0;
+	int n = put_scale(c, f, "", &r->spread, r->end_ns - r->begin_ns, err);
+
+	for (size_t i = 0; n >= 0 && i < r->n_stages; i++)
+		if (r->stages[i].spread.n && stages++ < HISTORY_SCALE_STAGES)
+			n = put_scale(c, f, r->stages[i].name,
+				      &r->stages[i].spread, r->stages[i].job_ns,
+				      err);
+	return n;
+}
+
 static int note_rows(void *arg, const struct db_value *row)
 {
 	*(int64_t *)arg = row[0].n;
@@ -196,6 +232,8 @@ static int add_start(struct db_conn *c, void *arg, struct error *err)
 			n = put_day(c, f, r->stages[i].name,
 				    &r->stages[i].spread, r->stages[i].job_ns,
 				    r->stages[i].stragglers, err);
+	if (n >= 0)
+		n = put_scales(c, f, err);
 	if (n >= 0)
 		n = trim_day(c, begin_s(f) / DAY_S, err);
 	return n < 0 ? n : 1;
@@ -380,7 +418,59 @@ int history_db_trend(struct db *db, const struct trend_query *t,
 	return n < 0 ? n : 0;
 }
 
+struct scale_query {
+	const struct trend_query *of;
+	int (*each)(void *arg, const struct scale_row *r);
+	void *arg;
+};
+
+static int see_scale(void *arg, const struct db_value *row)
+{
+	const struct scale_query *q = arg;
+	const struct scale_row r = {
+		.stage = row[0].data,
+		.job = row[1].data,
+		.nodes = row[2].n,
+		.gpus = row[3].n,
+		.job_ms = row[4].n,
+		.median_ms = row[5].n,
+		.max_ms = row[6].n,
+	};
+
+	return q->each(q->arg, &r);
+}
+
+static int ask_scales(struct db_conn *c, void *arg, struct error *err)
+{
+	struct scale_query *q = arg;
+
+	return QUERY(c, SQL_SCALE_LIST, see_scale, q, err,
+		     DB_INT(q->of->since_day * DAY_S), db_text(q->of->image),
+		     db_text(q->of->label), DB_INT(q->of->limit));
+}
+
+int history_db_scales(struct db *db, const struct trend_query *t,
+		      int (*each)(void *arg, const struct scale_row *r),
+		      void *arg, struct error *err)
+{
+	struct scale_query q = { t, each, arg };
+	int n = db_run(db, DB_ALONE, ask_scales, &q, err);
+
+	return n < 0 ? n : 0;
+}
+
 /* -------------------------------------------------------------------- sweep --- */
+
+static int trim_scales(struct db_conn *c, struct error *err)
+{
+	int64_t rows = 0;
+	int n = db_query(c, SQL_SCALE_TOTAL, NULL, 0, note_rows, &rows, err);
+
+	if (n >= 0 && rows > HISTORY_SCALE_ROWS)
+		n = QUERY(c, SQL_SCALE_TRIM, NULL, NULL, err,
+			  DB_INT(SCALE_TRIM));
+	return n;
+}
 
 static int sweep_history(struct db_conn *c, void *arg, struct error *err)
 {
@@ -393,6 +483,11 @@ static int sweep_history(struct db_conn *c, void *arg, struct error *err)
 	if (n >= 0)
 		n = QUERY(c, SQL_DAY_EXPIRE, NULL, NULL, err,
 			  DB_INT(times[1] / DAY_S - HISTORY_DAYS));
+	if (n >= 0)
+		n = QUERY(c, SQL_SCALE_EXPIRE, NULL, NULL, err,
+			  DB_INT(times[1] - HISTORY_DAYS * DAY_S));
+	if (n >= 0)
+		n = trim_scales(c, err);
 	return n < 0 ? n : 0;
 }
 

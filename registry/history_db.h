@@ -14,6 +14,9 @@
 #define HISTORY_DAYS 400 /* rows of days are kept */
 #define HISTORY_DAY_ROWS \
 	10000 /* of one day; then those of one node leave first */
+#define HISTORY_SCALE_ROWS \
+	500000 /* starts and stages; those of few nodes leave */
+#define HISTORY_SCALE_STAGES 64   /* of a start */
 #define HISTORY_NODE_STARTS 2000  /* of one node; the oldest leave */
 #define HISTORY_QUIET_S 60        /* a start that is ready and silent is over */
 #define HISTORY_QUIET_OPEN_S 3600 /* one that never was */
@@ -70,6 +73,12 @@ struct trend_query {
 int history_db_trend(struct db *db, const struct trend_query *q,
 		     int (*each)(void *arg, const struct trend_row *t),
 		     void *arg, struct error *err) MUST_CHECK;
+
+/* A stage ("": the whole) of a start that is over; the newest first. */
+struct scale_row;
+int history_db_scales(struct db *db, const struct trend_query *q,
+		      int (*each)(void *arg, const struct scale_row *r),
+		      void *arg, struct error *err) MUST_CHECK;
 
 /* Forget nodes' starts before this time, and old days. */
 int history_db_sweep(struct db *db, int64_t before, int64_t now,

@@ -307,10 +307,32 @@ static const char version_11[] =
 	" figures TEXT NOT NULL,"
 	" peers TEXT NOT NULL)";
 
-static const char *const scripts[] = { version_1,  version_2, version_3,
-				       version_4,  version_5, version_6,
-				       version_7,  version_8, version_9,
-				       version_10, version_11 };
+/*
+ * Starts that are over, and their stages, by the size of the job, for what days do not tell:
+ * how times spread.  Rows outlive the events.
+ */
+static const char version_12[] =
+	"CREATE TABLE start_scale ("
+	" start BIGINT NOT NULL,"
+	" stage TEXT NOT NULL,"
+	" at BIGINT NOT NULL,"
+	" job TEXT NOT NULL,"
+	" image TEXT NOT NULL,"
+	" label TEXT NOT NULL,"
+	" nodes BIGINT NOT NULL,"
+	" gpus BIGINT NOT NULL,"
+	" job_ms BIGINT NOT NULL,"
+	" median_ms BIGINT NOT NULL,"
+	" max_ms BIGINT NOT NULL,"
+	" PRIMARY KEY (start, stage))@CLUSTERED@;"
+	"CREATE INDEX start_scale_at ON start_scale (at);"
+	"CREATE INDEX start_scale_nodes ON start_scale (nodes, at) "
+	"WHERE stage = ''";
+
+static const char *const scripts[] = { version_1,  version_2,  version_3,
+				       version_4,  version_5,  version_6,
+				       version_7,  version_8,  version_9,
+				       version_10, version_11, version_12 };
 
 const struct db_schema schema = {
 	.scripts = scripts,

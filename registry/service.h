@@ -151,6 +151,7 @@ int starts_export(struct call *c, struct error *err);
 int starts_compare(struct call *c, struct error *err);
 int checkpoints_list(struct call *c, struct error *err);
 int checkpoints_get(struct call *c, struct error *err);
+int scales_get(struct call *c, struct error *err);
 int trends_get(struct call *c, struct error *err);
 int nodes_list(struct call *c, struct error *err);
 int nodes_get(struct call *c, struct error *err);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "registry/history_db.h"
+#include "registry/scale_sums.h"
 #include "registry/service.h"
 
 #define DAYS_DEFAULT 30
@@ -58,6 +59,32 @@ int trends_get(struct call *c, struct error *err)
 		return rc;
 	}
 	return call_send_json(c, json_pack("{s:o}", "rows", rows), err);
+}
+
+static int add_scale(void *arg, const struct scale_row *r)
+{
+	return scale_sums_add(arg, r);
+}
+
+int scales_get(struct call *c, struct error *err)
+{
+	const char *days = call_param(c, "days");
+	const struct trend_query q = {
+		.since_day = time(NULL) / DAY_S -
+			     (days[0] ? atoi(days) : DAYS_DEFAULT),
+		.image = call_param(c, "image"),
+		.label = call_param(c, "label"),
+		.limit = SCALE_ROWS_MAX,
+	};
+	AUTO(scale_sums) sums = NULL;
+	int rc = call_check_repo(c, "", err);
+
+	if (rc == 0)
+		rc = scale_sums_new(&sums, err);
+	if (rc == 0)
+		rc = history_db_scales(c->service->db, &q, add_scale, sums,
+				       err);
+	return rc < 0 ? rc : call_send_json(c, scale_sums_json(sums), err);
 }
 
 static int add_node(void *arg, const struct slow_node *s)

@@ -452,6 +452,7 @@ function startView(start, bars) {
 	part(view, "Nodes, the slowest first: " + bars.nodes.length, legend(map), ...barsCanvas(bars, map));
 	part(view, "What the time went to", breakdown(start, map));
 	part(view, "Nodes of each stage: half of them in the box", boxes(start, map));
+	view.append(...histogram(start, bars, map));
 	part(view, "Stages", stagesTable(start));
 	part(view, "Critical path", table([
 		["Node", (s) => nodeLink(s.node)],
@@ -550,7 +551,7 @@ function trendTable(rows, title, name) {
 	], rows.filter((r) => !r.stage));
 }
 
-function trendView(title, days, images, labels) {
+function trendView(title, scales, days, images, labels) {
 	const view = make("section");
 
 	view.append(make("h2", title));
@@ -560,6 +561,7 @@ function trendView(title, days, images, labels) {
 	}
 	view.append(make("p", "Stages of the median node, mean of each day's starts"),
 		...columnsOf(days.rows));
+	scaleParts(view, scales);
 	part(view, "By day", trendTable(days.rows, "Day", (k) => when(k * 86400000).slice(0, 10)));
 	if (images)
 		part(view, "By image", trendTable(images.rows, "Image",
@@ -572,10 +574,10 @@ function trendView(title, days, images, labels) {
 
 async function groupView(kind, name) {
 	const q = kind + "=" + encodeURIComponent(name);
-	const [trend, starts, parts] = await Promise.all([
-		ask("/v1/trends?days=90&" + q), ask("/v1/starts?limit=200&" + q),
+	const [scales, trend, starts, parts] = await Promise.all([
+		ask("/v1/scales?days=90&" + q), ask("/v1/trends?days=90&" + q), ask("/v1/starts?limit=200&" + q),
 		kind === "image" ? imageParts(name) : ""]);
-	const view = trendView((kind === "image" ? "Image " : "Label ") + name, trend);
+	const view = trendView((kind === "image" ? "Image " : "Label ") + name, scales, trend);
 
 	view.append(parts, listView(starts, "Its starts"));
 	return view;
@@ -884,7 +886,8 @@ const views = [
 		return hotView(await ask("/v1/images/" + m[1] + "?limit=1000&repo=" + m[2] + "&workload=" + m[3]));
 	}],
 	[/^#trends$/, async () => trendView("Trends of 90 days", ...await Promise.all(
-		["day", "image", "label"].map((by) => ask("/v1/trends?days=90&by=" + by))))],
+		["scales?", "trends?by=day&", "trends?by=image&", "trends?by=label&"].map((what) =>
+			ask("/v1/" + what + "days=90"))))],
 	[/^/, async () => listView(await ask("/v1/starts?limit=1000"), "Starts")],
 ];
 

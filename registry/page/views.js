@@ -330,3 +330,121 @@ function startPeersView(flow) {
 		view.append(make("p", "No node said how its image came: bootseerd --service, and a job's name."));
 	return view;
 }
+
+// -------------------------------------------------- starts by size, nodes by time
+
+const HISTOGRAM = 40; // columns
+const HISTOGRAM_FROM = 10; // nodes, of fewer a list says more
+
+// Boxes of quartiles in a common scale: [name, spread or null, colour].
+function boxRows(rows, say) {
+	const grid = make("div", undefined, "gantt");
+	const known = rows.filter((r) => r[1]);
+	const most = Math.max(...known.map((r) => r[1].max), 0.001);
+
+	for (const [name, s, colour] of known) {
+		const x = (v) => 1000 * v / most;
+		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
+		const text = name + ": " + s.n + " of them, least " + say(s.min) + ", half of them " + say(s.p25) +
+			" to " + say(s.p75) + ", median " + say(s.median) + ", most " + say(s.max);
+
+		svg.setAttribute("aria-label", text);
+		svg.appendChild(draw("title", {})).textContent = text;
+		svg.append(
+			draw("rect", { x: x(s.min), y: 6, width: Math.max(2, x(s.max - s.min)), height: 2, class: "line" }),
+			draw("rect", { x: x(s.p25), y: 1, width: Math.max(3, x(s.p75 - s.p25)), height: 12, class: colour }),
+			draw("rect", { x: Math.min(998, x(s.median)), y: 0, width: 2, height: 14, class: "mark" }));
+		grid.append(make("span", name, "name"), make("span", say(s.median), "number"), svg);
+	}
+	return grid;
+}
+
+function rangeName(r, unit) {
+	const word = unit === "gpus" ? " GPU" : " node";
+
+	if (!r.to)
+		return r.from + " and more" + word + "s";
+	return (r.from === r.to ? String(r.from) : r.from + " to " + r.to) + word + (r.to > 1 ? "s" : "");
+}
+
+function times(n) {
+	return n.toFixed(n % 1 ? 2 : 0);
+}
+
+function scaleParts(view, found) {
+	const of = (name, colour) => found.ranges.map((r) => [rangeName(r, found.unit), r[name], colour]);
+	const ranges = found.ranges.filter((r) => r.job_s);
+	const stages = found.stages.filter((s) => s.node_s).sort((a, b) => b.node_s.median - a.node_s.median);
+	const cell = (spread, say) => (spread ? say(spread.median) : "-");
+
+	if (!found.starts)
+		return;
+	part(view, "By the size of the job: " + found.starts + (found.starts === 1 ? " start of " : " starts of ") +
+		found.jobs + (found.jobs === 1 ? " job" : " jobs"),
+	make("h3", "Until training began: half of the starts in the box"), boxRows(of("job_s", "c0"), seconds),
+	make("h3", "The median node's own time"), boxRows(of("node_s", "c2"), seconds),
+	make("h3", "Slowest node by the median node"), boxRows(of("max_median", "c1"), times),
+	make("h3", "Starts of a job"), boxRows(of("starts_of_job", "c6"), times),
+	firstRows([
+		["Size", (r) => rangeName(r, found.unit)],
+		["Starts", (r) => String(r.job_s.n), true],
+		["Jobs", (r) => (r.starts_of_job ? String(r.starts_of_job.n) : "0"), true],
+		["Start, median", (r) => cell(r.job_s, seconds), true],
+		["Start, longest", (r) => seconds(r.job_s.max), true],
+		["Node, median", (r) => cell(r.node_s, seconds), true],
+		["Max/Median", (r) => cell(r.max_median, times), true],
+		["Starts of a job, most", (r) => (r.starts_of_job ? times(r.starts_of_job.max) : "-"), true],
+	], ranges));
+	if (stages.length)
+		part(view, "Stages of the median node: half of the starts in the box",
+			boxRows(stages.slice(0, 20).map((s, i) => [s.stage, s.node_s, "c" + (i % COLOURS)]), seconds));
+	const ratios = stages.filter((s) => s.max_median.some(Boolean));
+
+	if (ratios.length)
+		part(view, "Slowest node by the median node: stages by the size of the job, medians", table([
+			["Stage", (s) => s.stage],
+			...found.ranges.map((r, i) => [r, i]).filter(([r]) => r.max_median).map(([r, i]) =>
+				[rangeName(r, found.unit), (s) => cell(s.max_median[i], times), true]),
+		], ratios));
+}
+
+// How many nodes took how long for a stage: the one in which the slowest was furthest off.
+function histogram(start, bars, map) {
+	const far = (s) => s.node.max_s - s.node.median_s;
+	const stage = start.stages.filter((s) => s.node.nodes >= HISTOGRAM_FROM).sort((a, b) => far(b) - far(a))[0];
+	const index = stage ? bars.stages.indexOf(stage.stage) : -1;
+	const took = [], counts = new Array(HISTOGRAM).fill(0);
+
+	if (index < 0 || !stage.node.max_s)
+		return [];
+	for (const [, , , runs] of bars.nodes) {
+		let sum = 0;
+
+		for (let k = 0; k < runs.length; k += 4)
+			if (runs[k] === index)
+				sum += runs[k + 2] / 1000;
+		if (sum)
+			took.push(sum);
+	}
+	const longest = Math.max(...took, 0.001);
+
+	for (const t of took)
+		counts[Math.min(HISTOGRAM - 1, Math.floor(HISTOGRAM * t / longest))]++;
+	const most = Math.max(...counts);
+	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
+	const ends = make("p", undefined, "ends");
+
+	svg.setAttribute("aria-label", took.length + " nodes by their time in " + stage.stage + ": half of them " +
+		seconds(stage.node.p25_s) + " to " + seconds(stage.node.p75_s) + ", the slowest " + seconds(stage.node.max_s));
+	counts.forEach((n, i) => {
+		// One node among thousands is to be seen, too.
+		const h = n ? Math.max(3, 195 * n / most) : 0;
+		const rect = svg.appendChild(draw("rect", { x: i * 25 + 1, y: 200 - h, width: 23, height: h,
+			class: map.get(stage.stage) || "c9" }));
+
+		rect.appendChild(draw("title", {})).textContent = n + (n === 1 ? " node: " : " nodes: ") + seconds(longest * i / HISTOGRAM) +
+			" to " + seconds(longest * (i + 1) / HISTOGRAM);
+	});
+	ends.append(make("span", "0"), make("span", "most: " + most + " nodes"), make("span", seconds(longest)));
+	return [make("h2", "Nodes by their time in " + stage.stage), svg, ends];
+}

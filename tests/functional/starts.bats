@@ -143,6 +143,87 @@ history_is_kept()
 		<("$bootseer" start show --service "$U" --json j5)
 }
 
+starts_are_compared_by_size()
+{
+	local i
+
+	service
+	for i in 1 2 3; do
+		BEGIN=
+		a_start 40 | "$bootseer" stage send --service "$U" --job big --attempt "$i" -
+	done
+	BEGIN=
+	a_start 0 | grep ' node=n1 ' | "$bootseer" stage send --service "$U" --job small -
+	make_old
+	ask "$U/v1/scales"
+	# Five nodes of eight GPUs, and one.
+	jq -e '.unit == "gpus" and .starts == 4 and .jobs == 2 and (.ranges | length) == 16 and
+		[.ranges[] | select(.job_s) | [.from, .to, .job_s.n, .job_s.median]] ==
+			[[8, 15, 1, 100], [32, 63, 3, 100]]' "$O"
+	jq -e '.ranges[5] | .node_s.median == 30 and .max_median.max > 2.3 and
+		.starts_of_job == {"n": 1, "min": 3, "p25": 3, "median": 3, "p75": 3, "max": 3}' "$O"
+	jq -e '.stages | map(select(.stage == "env")) | .[0] | .node_s.n == 4 and
+		.node_s.median == 20 and .job_s.max == 60 and .max_median[5].median == 3 and
+		.max_median[3] == null' "$O"
+	ask "$U/v1/scales?label=none"
+	jq -e '.starts == 0 and .stages == [] and all(.ranges[]; .job_s == null)' "$O"
+	ask "$U/v1/scales?image=h/a:1&label=team&days=1"
+	jq -e '.starts == 4' "$O"
+	# Beyond the bound those of the fewest nodes leave, the oldest first.
+	end_service TERM
+	in_db "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+		INSERT INTO start_scale SELECT 1000000 + i, s, $(date +%s), 'made', 'up', 'x', 1, 0,
+		1, 1, 1 FROM n, (SELECT '' AS s UNION SELECT 'b' UNION SELECT 'c' UNION SELECT 'd'
+		UNION SELECT 'e') AS t"
+	service
+	wait_for is_trimmed
+	ask "$U/v1/scales?label=team"
+	jq -e '.ranges[5].job_s.n == 3' "$O"
+}
+
+is_trimmed() { [ "$(rows_of start_scale)" -lt 500000 ]; }
+
+rows_of() # TABLE
+{
+	if [ "$kind" = sqlite ]; then
+		python3 -c 'import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]).fetchone()[0])' \
+			"${DB#sqlite:}" "$1"
+	else
+		pg_do "$db_name" -c "SELECT count(*) FROM $1"
+	fi
+}
+
+@test "starts that are over are told by the size of their jobs" {
+	on_each_db starts_are_compared_by_size
+}
+
+@test "a browser shows starts by size, and the nodes of a stage by their time" {
+	local n
+
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	BEGIN=$(($(date +%s) - 101))
+	for n in {1..12}; do
+		line 0 "n$n" env begin image=h/a:1
+		line $((n == 7 ? 60 : 10)) "n$n" env end
+		line 100 "n$n" train mark
+	done | "$bootseer" stage send --service "$U" --job j1 -
+	make_old
+	browse "$U/#trends" >"$W/trends"
+	grep -q '<h2>By the size of the job: 1 start of 1 job</h2>' "$W/trends"
+	grep -q 'aria-label="8 to 15 nodes: 1 of them, least 100.0 s, half of them 100.0 s to' "$W/trends"
+	grep -q '<td>env</td><td class="number">6</td>' "$W/trends"
+	browse "$U/#image/h/a:1" >"$W/image"
+	grep -q '<h2>By the size of the job: 1 start of 1 job</h2>' "$W/image"
+	browse "$U/#start/1" >"$W/start"
+	grep -q '<h2>Nodes by their time in env</h2>' "$W/start"
+	grep -q 'aria-label="12 nodes by their time in env: half of them 10.0 s to 10.0 s, the slowest 60.0 s"' \
+		"$W/start"
+	grep -q '<title>11 nodes: 9.0 s to 10.5 s</title>' "$W/start"
+	grep -q '<title>1 node: 58.5 s to 60.0 s</title>' "$W/start"
+}
+
 @test "nodes, days, images and labels have a history when starts are over" {
 	on_each_db history_is_kept
 }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Starts by the size of their jobs (figures 3 to 6 of the paper): what half of them took,
+ * how often a job was started, how much slower its slowest node was.  Pure.
+ */
+#ifndef BOOTSEER_REGISTRY_SCALE_SUMS_H
+#define BOOTSEER_REGISTRY_SCALE_SUMS_H
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/json.h"
+
+#define SCALE_RANGES 16u     /* 1, 2 to 3, 4 to 7, ...; the last has no end */
+#define SCALE_STAGES_MAX 64u /* further stages are left out */
+#define SCALE_ROWS_MAX 100000u
+
+/* A stage of a start, or (stage "") the start as a whole. */
+struct scale_row {
+	const char *job, *stage;
+	int64_t nodes, gpus; /* gpus 0: not known */
+	int64_t job_ms, median_ms, max_ms;
+};
+
+struct scale_sums;
+int scale_sums_new(struct scale_sums **ret, struct error *err) MUST_CHECK;
+void scale_sums_free(struct scale_sums *s); /* NULL is allowed */
+DEFINE_AUTO(scale_sums)
+
+/* In any order.  -ENOMEM. */
+int scale_sums_add(struct scale_sums *s, const struct scale_row *r) MUST_CHECK;
+
+/* docs/registry-api.md; NULL: memory is short. */
+json_t *scale_sums_json(struct scale_sums *s);
+
+#endif

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/scale_sums.h"
+
+TestSuite(scale_sums, .timeout = 60);
+
+static struct scale_sums *begin(void)
+{
+	struct error err = ERROR_INIT;
+	struct scale_sums *s;
+
+	cr_assert_eq(scale_sums_new(&s, &err), 0);
+	return s;
+}
+
+static void add(struct scale_sums *s, const char *job, const char *stage,
+		int64_t nodes, int64_t gpus, int64_t job_ms, int64_t median_ms,
+		int64_t max_ms)
+{
+	const struct scale_row r = { job,    stage,     nodes, gpus,
+				     job_ms, median_ms, max_ms };
+
+	cr_assert_eq(scale_sums_add(s, &r), 0);
+}
+
+static double number(const json_t *o, const char *name)
+{
+	return json_number_value(json_object_get(o, name));
+}
+
+static const json_t *range(const json_t *o, size_t k)
+{
+	return json_array_get(json_object_get(o, "ranges"), k);
+}
+
+Test(scale_sums, spreads_times_and_counts_starts_of_jobs_by_size)
+{
+	struct scale_sums *s = begin();
+	const json_t *r;
+
+	add(s, "small", "", 1, 0, 10000, 9000, 9000);
+	for (int i = 1; i <= 5; i++)
+		add(s, "large", "", 2 + i % 2, 0, i * 1000, i * 100, i * 200);
+	add(s, "other", "", 3, 0, 9000, 500, 500);
+	add(s, "large", "env", 3, 0, 3000, 1000, 4000);
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_assert(o);
+		cr_expect_str_eq(json_string_value(json_object_get(o, "unit")),
+				 "nodes");
+		cr_expect_eq(number(o, "starts"), 7);
+		cr_expect_eq(number(o, "jobs"), 3);
+		r = range(o, 0);
+		cr_expect_eq(number(json_object_get(r, "job_s"), "median"), 10);
+		/* One node is as slow as itself. */
+		cr_expect(json_is_null(json_object_get(r, "max_median")));
+		r = range(o, 1);
+		cr_expect_eq(number(r, "from"), 2);
+		cr_expect_eq(number(r, "to"), 3);
+		cr_expect_eq(number(json_object_get(r, "job_s"), "n"), 6);
+		cr_expect_eq(number(json_object_get(r, "job_s"), "min"), 1);
+		cr_expect_eq(number(json_object_get(r, "job_s"), "p25"), 2);
+		cr_expect_eq(number(json_object_get(r, "job_s"), "median"), 3);
+		cr_expect_eq(number(json_object_get(r, "job_s"), "max"), 9);
+		cr_expect_eq(number(json_object_get(r, "max_median"), "max"),
+			     2);
+		r = json_object_get(r, "starts_of_job");
+		cr_expect_eq(number(r, "n"), 2);
+		cr_expect_eq(number(r, "min"), 1);
+		cr_expect_eq(number(r, "max"), 5);
+		cr_expect(json_is_null(json_object_get(range(o, 2), "job_s")));
+		r = json_array_get(json_object_get(o, "stages"), 0);
+		cr_expect_eq(number(json_object_get(r, "node_s"), "median"), 1);
+		cr_expect_eq(
+			number(json_array_get(json_object_get(r, "max_median"),
+					      1),
+			       "median"),
+			4);
+	}
+	scale_sums_free(s);
+}
+
+Test(scale_sums, goes_by_gpus_where_all_starts_say_how_many)
+{
+	struct scale_sums *s = begin();
+
+	add(s, "a", "", 2, 16, 1000, 1, 1);
+	add(s, "b", "", 4, 32, 2000, 1, 1);
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_expect_str_eq(json_string_value(json_object_get(o, "unit")),
+				 "gpus");
+		cr_expect_eq(number(json_object_get(range(o, 5), "job_s"),
+				    "max"),
+			     2);
+	}
+	add(s, "c", "", 1, 0, 3000, 1, 1);
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_expect_str_eq(json_string_value(json_object_get(o, "unit")),
+				 "nodes");
+		cr_expect_eq(number(json_object_get(range(o, 2), "job_s"),
+				    "max"),
+			     2);
+	}
+	scale_sums_free(s);
+}
+
+Test(scale_sums, leaves_out_stages_past_its_bound)
+{
+	struct scale_sums *s = begin();
+	char name[16];
+
+	for (unsigned int i = 0; i < SCALE_STAGES_MAX + 5; i++) {
+		(void)snprintf(name, sizeof(name), "s%u", i);
+		add(s, "a", name, INT64_C(1) << 40, 0, 1, 1, 1);
+	}
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_expect_eq(json_array_size(json_object_get(o, "stages")),
+			     SCALE_STAGES_MAX);
+		cr_expect_eq(number(o, "starts"), 0);
+		cr_expect_eq(number(range(o, SCALE_RANGES - 1), "to"), 0);
+	}
+	scale_sums_free(s);
+}
