@@ -11,8 +11,12 @@ static char lower(char c)
 
 void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX])
 {
+	const char *scheme = strstr(text, "://");
 	size_t len, i;
 
+	/* Of a store's URL: those of one kind have nothing else in common. */
+	if (scheme && scheme == text + strcspn(text, ":/"))
+		text = scheme + 3;
 	if (*text == '[') {
 		text++;
 		len = strcspn(text, "]/");

@@ -8,7 +8,7 @@
 #define REGISTRY_HOST_MAX 256 /* bytes, NUL included */
 
 /*
- * The host of "host[:port][/...]" in lower case, without port, brackets of an IPv6
+ * The host of "[SCHEME://]host[:port][/...]" in lower case, without port, brackets of an IPv6
  * address, and the dot that may end a name; cut to its room.  So one host has one
  * name, whatever ports and spellings it is asked by.  "" when `text` has none.
  */

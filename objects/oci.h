@@ -190,7 +190,8 @@ int oci_remove_manifest(struct oci_store *s, const struct digest *d,
 int oci_list_tags(struct oci_store *s, size_t max, char ***ret, size_t *ret_n,
 		  struct error *err) MUST_CHECK;
 /* The value of the Authorization header with which manifest `d` was read just
- * now, the caller's; NULL when it needs none.  `pace` may be NULL. */
+ * now, the caller's; NULL when it needs none, or no registry is behind the
+ * store.  `pace` may be NULL. */
 int oci_authorization(struct oci_store *s, const struct digest *d,
 		      struct pace *pace, char **ret,
 		      struct error *err) MUST_CHECK;

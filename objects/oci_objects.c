@@ -55,9 +55,13 @@ static int object_source_read(struct source *src, const struct source_req *req,
 					  .len = (size_t)room,
 					  .buf = piece };
 
+		if (pace_level(req->pace) == PACE_STOP)
+			return error_set(err, ECANCELED, "not wanted any more");
 		if (r.len > req->len - done)
 			r.len = (size_t)(req->len - done);
 		rc = object_read(s->object, &r, 1, req->deadline_ns, err);
+		if (rc == 0 && req->pace)
+			req->pace->moves(req->pace);
 		if (rc == 0)
 			rc = sink->put(sink, r.off, piece, r.len, err);
 		done += r.len;
@@ -248,6 +252,20 @@ static int objects_list_referrers(struct oci_store *base,
 	return error_set(err, ENOTSUP, "manifests have no referrers here");
 }
 
+static int objects_authorization(struct oci_store *base, const struct digest *d,
+				 struct pace *pace, char **ret,
+				 struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	AUTO_BUF name = BUF_INIT;
+	int rc = name_of(s, d, &name, err);
+
+	return rc < 0 ? rc
+		      : object_store_authorization(s->objects, name.data, pace,
+						   ret, err);
+}
+
 static void objects_free(struct oci_store *base)
 {
 	struct objects_store *s =
@@ -268,6 +286,7 @@ static const struct oci_store_ops objects_ops = {
 	.remove_manifest = objects_remove_manifest,
 	.list_tags = objects_list_tags,
 	.list_referrers = objects_list_referrers,
+	.authorization = objects_authorization,
 	.free = objects_free,
 };
 

@@ -96,6 +96,13 @@ DEFINE_AUTO(object_store)
 int object_store_probe(struct object_store *s, struct error *err) MUST_CHECK;
 struct object_caps object_store_caps(const struct object_store *s);
 const char *object_store_url(const struct object_store *s);
+/* The value of the Authorization header with which a registry that is the store lets
+ * `name` be read, the caller's; NULL where it needs none, and of other kinds of stores.
+ * `pace` may be NULL. */
+struct pace;
+int object_store_authorization(struct object_store *s, const char *name,
+			       struct pace *pace, char **ret,
+			       struct error *err) MUST_CHECK;
 
 /* What requests waited for, all of them together, in ns. */
 struct object_waits {

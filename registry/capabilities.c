@@ -162,6 +162,7 @@ static int no_key(struct call *c, struct error *err)
 struct wish {
 	json_t *o;
 	const char *image, *repo, *node, *authorization; /* "" none */
+	const char *pulled; /* HOST/REPOSITORY; NULL: `repo` is another store */
 	struct digest digest;
 };
 
@@ -197,14 +198,17 @@ static int wish_read(struct call *c, struct wish *w, struct error *err)
 	w->node = text_of(w->o, "node");
 	w->authorization = text_of(w->o, "authorization");
 	rc = digest_parse(w->image, &w->digest, err);
-	if (rc == 0 && !capability_is_repo(w->repo))
-		rc = error_set(err, EINVAL, "repo must be HOST/REPOSITORY");
+	w->pulled = capability_repo_of(w->repo);
+	if (rc == 0 && !w->pulled && !capability_is_store(w->repo))
+		rc = error_set(err, EINVAL,
+			       "repo must be HOST/REPOSITORY, or the URL of a "
+			       "store without options");
 	if (rc == 0 && !is_header(w->authorization))
 		rc = error_set(err, EINVAL,
 			       "authorization must be a header's value");
 	if (rc == 0)
 		rc = call_check_node(c, w->node, err);
-	return rc == 0 ? call_check_repo(c, w->repo, err) : rc;
+	return rc == 0 && w->pulled ? call_check_repo(c, w->pulled, err) : rc;
 }
 
 /* ---------------------------------------------------------------- the registry --- */
@@ -270,7 +274,9 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 {
 	struct issuer *i = c->service->issuer;
 	struct http_response r = HTTP_RESPONSE_INIT;
-	const char *slash = strchr(w->repo, '/');
+	const char *slash = strchr(w->pulled, '/');
+	/* An environment's manifest is the blob of an object there. */
+	const char *kind = w->pulled == w->repo ? "manifests" : "blobs";
 	AUTO_BUF url = BUF_INIT;
 	AUTO_BUF auth = BUF_INIT;
 	const char *headers[] = {
@@ -283,16 +289,16 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 	struct http_request req = { .method = "HEAD", .headers = headers };
 	int rc;
 
-	if (buf_printf(&url, "%s://%.*s/v2/%s/manifests/%s",
+	if (buf_printf(&url, "%s://%.*s/v2/%s/%s/%s",
 		       i->cfg->registry_plain_http ? "http" : "https",
-		       (int)(slash - w->repo), w->repo, slash + 1,
+		       (int)(slash - w->pulled), w->pulled, slash + 1, kind,
 		       w->image) < 0 ||
 	    buf_printf(&auth, "Authorization: %s", w->authorization) < 0)
 		return error_nomem(err);
 	if (w->authorization[0])
 		headers[1] = auth.data;
 	req.url = url.data;
-	rc = do_patiently(i, w->repo, &req, &r, err);
+	rc = do_patiently(i, w->pulled, &req, &r, err);
 	if (rc < 0) {
 		atomic_fetch_add(&i->failed, 1);
 		rc = error_wrap(err, -EBUSY, "registry");
@@ -301,6 +307,32 @@ static int ask_registry(struct call *c, const struct wish *w, struct error *err)
 	}
 	http_response_fini(&r);
 	return rc;
+}
+
+/* Nothing else is asked: whoever may read a store reads all that is in it, and a capability
+ * for what is not there is of no use. */
+static int ask_tokens(struct call *c, const struct wish *w, struct error *err)
+{
+	AUTO_BUF why = BUF_INIT;
+
+	if (c->token && token_has_store(c->token, w->repo))
+		return 0;
+	if (buf_printf(&why, "the tokens file does not say%s%s: stores=%s",
+		       c->token ? " for " : "", c->token ? c->token->name : "",
+		       w->repo) < 0)
+		return error_nomem(err);
+	return deny(c, err, why.data);
+}
+
+static int judge_wish(struct call *c, const struct wish *w, struct error *err)
+{
+	if (!w->pulled)
+		return ask_tokens(c, w, err);
+	if (!patience_with(c->service->issuer, w->pulled))
+		return deny(c, err,
+			    "this service does not ask that registry: its "
+			    "--registry names those that it does");
+	return 0;
 }
 
 /* ------------------------------------------------------------------ revocations --- */
@@ -430,10 +462,8 @@ int capabilities_post(struct call *c, struct error *err)
 	if (!i->cfg->capability_key)
 		return no_key(c, err);
 	rc = wish_read(c, &w, err);
-	if (rc == 0 && !patience_with(i, w.repo))
-		rc = deny(c, err,
-			  "this service does not ask that registry: its "
-			  "--registry names those that it does");
+	if (rc == 0)
+		rc = judge_wish(c, &w, err);
 	if (rc == 0) {
 		struct revocation r = { .image = w.image, .node = w.node };
 
@@ -441,7 +471,7 @@ int capabilities_post(struct call *c, struct error *err)
 		if (rc > 0)
 			rc = deny(c, err, "it was revoked");
 	}
-	if (rc == 0)
+	if (rc == 0 && w.pulled)
 		rc = ask_registry(c, &w, err);
 	if (rc == 0)
 		rc = send_capability(c, &w, err);

@@ -358,9 +358,10 @@ int registry_config_check(const struct registry_config *c, struct error *err)
 				 "--registry-ca '%s': %s: mend the path, or "
 				 "the file's mode",
 				 c->registry_ca, strerror(errno));
-	if (c->capability_key && !c->registries)
+	if (c->capability_key && !c->registries && !c->tokens)
 		return error_set(err, EINVAL,
-				 "--capability-key needs a --registry to ask");
+				 "--capability-key needs a --registry to ask, "
+				 "or --tokens with stores=");
 	if (check_registries(c->registries, err) < 0)
 		return -EINVAL;
 	if (db_check_url(c->db, err) < 0)

@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 #include "common/fs.h"
+#include "p2p/rights/capability.h"
 
 #define SPACE " \t\r"
 
@@ -33,6 +34,7 @@ static void token_fini(struct token *t)
 	free(t->name);
 	free(t->repo);
 	free(t->node);
+	free(t->stores);
 }
 
 void tokens_fini(struct tokens *t)
@@ -71,6 +73,48 @@ static int keep(char **member, const char *value, struct error *err)
 	return *member ? 0 : error_nomem(err);
 }
 
+/* Of the URLs at `list`, the first. */
+static size_t store_len(const char *list)
+{
+	return strcspn(list, ",");
+}
+
+static int check_store(const char *url, size_t len, struct error *err)
+{
+	AUTO_FREE char *one = strndup(url, len);
+
+	if (!one)
+		return error_nomem(err);
+	if (capability_repo_of(one))
+		return error_set(err, EINVAL,
+				 "stores=%.200s: who may read there is said by "
+				 "its registry; leave it out",
+				 one);
+	if (!capability_is_store(one))
+		return error_set(err, EINVAL,
+				 "stores=%.200s: wanted is the URL of a store "
+				 "as in s3://bucket/env, without options or a "
+				 "last '/'",
+				 one);
+	return 0;
+}
+
+static int keep_stores(struct token *t, const char *list, struct error *err)
+{
+	const char *at = list;
+	int rc;
+
+	for (;;) {
+		size_t n = store_len(at);
+
+		rc = check_store(at, n, err);
+		if (rc < 0 || !at[n])
+			break;
+		at += n + 1;
+	}
+	return rc < 0 ? rc : keep(&t->stores, list, err);
+}
+
 static int parse_option(char *word, struct token *t, struct error *err)
 {
 	size_t n = strlen(word);
@@ -83,7 +127,10 @@ static int parse_option(char *word, struct token *t, struct error *err)
 	}
 	if (strncmp(word, "node=", 5) == 0)
 		return keep(&t->node, word + 5, err);
-	return error_set(err, EINVAL, "'%s' is neither repo= nor node=", word);
+	if (strncmp(word, "stores=", 7) == 0)
+		return keep_stores(t, word + 7, err);
+	return error_set(err, EINVAL,
+			 "'%s' is none of repo=, node=, stores=", word);
 }
 
 static char *next_word(char **rest)
@@ -218,4 +265,19 @@ bool token_has_repo(const struct token *t, const char *repo)
 		return true;
 	return strncmp(repo, t->repo, n) == 0 &&
 	       (repo[n] == '\0' || repo[n] == '/');
+}
+
+bool token_has_store(const struct token *t, const char *url)
+{
+	size_t len = strlen(url);
+	const char *at = t->stores;
+
+	while (at) {
+		size_t n = store_len(at);
+
+		if (n == len && strncmp(at, url, n) == 0)
+			return true;
+		at = at[n] ? at + n + 1 : NULL;
+	}
+	return false;
 }

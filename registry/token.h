@@ -27,8 +27,10 @@ struct token {
 	char *name; /* for logs, and the voter's first name */
 	struct digest sha256;
 	unsigned int roles; /* of enum role */
-	char *repo; /* prefix: this repository and those below; NULL: all */
-	char *node; /* it speaks for this node only; TOKEN_ANY_NODE: for any;
+	char *repo;   /* prefix: this repository and those below; NULL: all */
+	char *stores; /* URLs between commas: its nodes may read all of them;
+		       * NULL: none */
+	char *node;   /* it speaks for this node only; TOKEN_ANY_NODE: for any;
 		     * NULL: a certificate says for which */
 };
 
@@ -38,8 +40,8 @@ struct tokens {
 };
 
 /*
- * A file of lines `NAME sha256:HEX ROLE[,ROLE...] [repo=PREFIX] [node=NAME]`, '#'
- * begins a comment.  -EINVAL names the line.
+ * A file of lines `NAME sha256:HEX ROLE[,ROLE...] [repo=PREFIX] [node=NAME]
+ * [stores=URL[,URL...]]`, '#' begins a comment.  -EINVAL names the line.
  */
 int tokens_parse(const char *text, struct tokens *ret,
 		 struct error *err) MUST_CHECK;
@@ -57,5 +59,9 @@ bool token_has_node(const struct token *t, const char *node);
 
 /* May it see and change this repository?  "" is no repository. */
 bool token_has_repo(const struct token *t, const char *repo);
+
+/* Does its line name the store, so that its nodes may have from each other what is there?
+ * By the whole URL: no token has stores that it does not name. */
+bool token_has_store(const struct token *t, const char *url);
 
 #endif

@@ -227,6 +227,20 @@ static int repo_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
 	return 0;
 }
 
+static int repo_authorization(struct object_store *base, const char *name,
+			      struct pace *pace, char **ret, struct error *err)
+{
+	struct repo_store *s = repo_store_of(base);
+	char version[OBJECT_TAG_MAX];
+	struct repo_manifest m;
+	struct digest d;
+	int rc = repo_store_find(s, name, &m, version, err);
+
+	if (rc == 0)
+		rc = digest_parse(version, &d, err);
+	return rc < 0 ? rc : oci_authorization(s->oci, &d, pace, ret, err);
+}
+
 /* ------------------------------------------------------------------- probe --- */
 
 static int saw_it(void *arg, const struct object_entry *e, struct error *err)
@@ -300,6 +314,7 @@ static const struct object_store_ops repo_ops = {
 	.remove = repo_remove,
 	.rename = repo_rename,
 	.sweep = repo_sweep,
+	.authorization = repo_authorization,
 	.free = repo_free,
 };
 

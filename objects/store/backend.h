@@ -48,6 +48,9 @@ struct object_store_ops {
 		      enum object_condition condition, struct error *err);
 	int (*sweep)(struct object_store *s, int64_t before_ms, size_t *ret_n,
 		     struct error *err);
+	/* NULL: it has none that others could be shown. */
+	int (*authorization)(struct object_store *s, const char *name,
+			     struct pace *pace, char **ret, struct error *err);
 	void (*free)(struct object_store *s);
 	bool tells_waits; /* it counts what its requests wait for by itself */
 };

@@ -142,6 +142,17 @@ static int wrap(const struct object_store *s, const char *verb,
 	return rc;
 }
 
+int object_store_authorization(struct object_store *s, const char *name,
+			       struct pace *pace, char **ret, struct error *err)
+{
+	int rc = check_name(name, err);
+
+	*ret = NULL;
+	if (rc == 0 && s->ops->authorization)
+		rc = s->ops->authorization(s, name, pace, ret, err);
+	return wrap(s, "prove the right to", name, rc, err);
+}
+
 int object_stat(struct object_store *s, const char *name,
 		struct object_stat *ret, struct error *err)
 {

@@ -40,6 +40,72 @@ struct capability_keys {
 	size_t n;
 };
 
+/* --------------------------------------------------------------------- places --- */
+
+/* "h", "h:5000", "[::1]:5000". */
+static bool is_host(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && !strchr(".:-_[]", s[i]))
+			return false;
+	return n > 0;
+}
+
+bool capability_is_repo(const char *repo)
+{
+	size_t n = strnlen(repo, CAPABILITY_REPO_MAX + 1), at;
+
+	at = strcspn(repo, "/");
+	if (n > CAPABILITY_REPO_MAX || !is_host(repo, at) || n < at + 2 ||
+	    repo[n - 1] == '/' || strstr(repo, "//") || strstr(repo, ".."))
+		return false;
+	for (size_t i = at + 1; i < n; i++)
+		if (!islower((unsigned char)repo[i]) &&
+		    !isdigit((unsigned char)repo[i]) &&
+		    !strchr("._-/", repo[i]))
+			return false;
+	return true;
+}
+
+static const char registry_scheme[] = "docker://";
+
+static bool is_of_registry(const char *url)
+{
+	return strncmp(url, registry_scheme, strlen(registry_scheme)) == 0;
+}
+
+const char *capability_repo_of(const char *repo)
+{
+	if (is_of_registry(repo))
+		repo += strlen(registry_scheme);
+	return capability_is_repo(repo) ? repo : NULL;
+}
+
+bool capability_is_store(const char *repo)
+{
+	size_t n = strnlen(repo, CAPABILITY_REPO_MAX + 1), at = 0;
+
+	if (is_of_registry(repo) && !capability_repo_of(repo))
+		return false;
+	while (islower((unsigned char)repo[at]) ||
+	       isdigit((unsigned char)repo[at]))
+		at++;
+	if (n > CAPABILITY_REPO_MAX || at == 0 ||
+	    strncmp(repo + at, "://", 3) != 0 || n < at + 4 ||
+	    repo[n - 1] == '/')
+		return false;
+	for (; at < n; at++)
+		if (repo[at] <= ' ' || repo[at] > '~' ||
+		    strchr("?#\"\\", repo[at]))
+			return false;
+	return true;
+}
+
+static bool is_place(const char *repo)
+{
+	return capability_is_repo(repo) || capability_is_store(repo);
+}
+
 /* -------------------------------------------------------------------- private --- */
 
 int capability_signer_load(const char *path, struct capability_signer **ret,
@@ -79,7 +145,7 @@ int capability_sign(const struct capability_signer *s,
 	if (n < 1 || n > CAPABILITY_NODE_MAX || c->not_after <= c->not_before)
 		return error_set(err, EINVAL,
 				 "capability: no node, or no time");
-	if (!capability_is_repo(c->repo))
+	if (!is_place(c->repo))
 		return error_set(err, EINVAL, "capability: no repository");
 	memset(ret, 0, HEAD_SIZE);
 	memcpy(ret + AT_MAGIC, MAGIC, 4);
@@ -162,31 +228,6 @@ void capability_keys_free(struct capability_keys *k)
 
 /* ------------------------------------------------------------------- checking --- */
 
-/* "h", "h:5000", "[::1]:5000". */
-static bool is_host(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && !strchr(".:-_[]", s[i]))
-			return false;
-	return n > 0;
-}
-
-bool capability_is_repo(const char *repo)
-{
-	size_t n = strnlen(repo, CAPABILITY_REPO_MAX + 1), at;
-
-	at = strcspn(repo, "/");
-	if (n > CAPABILITY_REPO_MAX || !is_host(repo, at) || n < at + 2 ||
-	    repo[n - 1] == '/' || strstr(repo, "//") || strstr(repo, ".."))
-		return false;
-	for (size_t i = at + 1; i < n; i++)
-		if (!islower((unsigned char)repo[i]) &&
-		    !isdigit((unsigned char)repo[i]) &&
-		    !strchr("._-/", repo[i]))
-			return false;
-	return true;
-}
-
 int capability_decode(const void *data, size_t len, struct capability *ret,
 		      struct error *err)
 {
@@ -223,7 +264,7 @@ int capability_decode(const void *data, size_t len, struct capability *ret,
 	memcpy(ret->image.b, p + AT_IMAGE, DIGEST_SIZE);
 	memcpy(ret->node, p + AT_NODE, n);
 	memcpy(ret->repo, p + AT_NODE + n, m);
-	if (!capability_is_repo(ret->repo))
+	if (!is_place(ret->repo))
 		return error_set(err, EBADMSG, "capability: of no repository");
 	return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The right of a node to have one image of one repository: a text signed with Ed25519
- * (RFC 8032) by bootseer-registry, after the repository's own registry said that the
- * caller may pull it.  Peers check it without asking anybody.  Byte table:
- * docs/formats/capability.md.
+ * The right of a node to have one image of one repository, or one environment of a store:
+ * a text signed with Ed25519 (RFC 8032) by bootseer-registry, after the repository's own
+ * registry said that the caller may pull it, or the tokens file that it may read the store.
+ * Peers check it without asking anybody.  Byte table: docs/formats/capability.md.
  */
 #ifndef BOOTSEER_P2P_RIGHTS_CAPABILITY_H
 #define BOOTSEER_P2P_RIGHTS_CAPABILITY_H
@@ -24,8 +24,9 @@
 	                         * or that still are believed */
 
 struct capability {
-	struct digest image;                /* the artifact's manifest */
-	char repo[CAPABILITY_REPO_MAX + 1]; /* where it may be pulled from */
+	struct digest image; /* the artifact's manifest */
+	char repo[CAPABILITY_REPO_MAX +
+		  1]; /* where it may be read, or a store */
 	char node[CAPABILITY_NODE_MAX + 1];
 	int64_t not_before, not_after; /* seconds since 1970 */
 	uint32_t rights;               /* CAPABILITY_PULL */
@@ -35,6 +36,11 @@ struct capability {
 /* "HOST[:PORT]/REPOSITORY", within the bounds, and nothing in it that ends a URL or a
  * header, or leads elsewhere. */
 bool capability_is_repo(const char *repo);
+/* A store's URL, "s3://bucket/env": without options, within the bounds, printable. */
+bool capability_is_store(const char *repo);
+/* The "HOST[:PORT]/REPOSITORY" whose registry says who may read there: of itself, and of a
+ * "docker://" store; borrowed.  NULL: there is none. */
+const char *capability_repo_of(const char *repo);
 
 /* Private half; from a PEM file that only its owner reads (-EACCES). */
 struct capability_signer;

@@ -47,6 +47,17 @@ Test(registry_host, what_has_no_host_has_no_name)
 	expect_host("...", "");
 }
 
+Test(registry_host, of_a_stores_url_it_is_what_follows_the_scheme)
+{
+	expect_host("s3://Bucket/env?region=x", "bucket");
+	expect_host("hdfs://nn:8020/env", "nn");
+	expect_host("docker://r.example:5000/env", "r.example");
+	expect_host("file:///mnt/env", "");
+	/* A scheme further on is of no URL. */
+	expect_host("r.example/a?from=s3://b", "r.example");
+	expect_host("r.example:1?s3://b", "r.example");
+}
+
 Test(registry_host, a_long_name_is_cut)
 {
 	char text[2 * REGISTRY_HOST_MAX], got[REGISTRY_HOST_MAX];

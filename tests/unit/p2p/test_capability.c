@@ -187,6 +187,69 @@ Test(capability, repositories_that_are_none_are_refused)
 	cr_expect_eq(capability_decode(data, len, &c, NULL), 0);
 }
 
+Test(capability, may_be_of_a_store_and_of_that_store_only)
+{
+	static const char *const others[] = { "s3://bkt/envs", "s3://bkt",
+					      "s3://bkt/env/x", "bkt/env",
+					      "docker://bkt/env" };
+	AUTO(capability_keys) k = keys(public_pem);
+	struct capability c = example(), d;
+	uint8_t data[CAPABILITY_MAX];
+	size_t len;
+
+	strcpy(c.repo, "s3://bkt/env");
+	len = sign(data, &c);
+	cr_expect_eq(capability_check(k, data, len, &c.image, c.repo, "node-7",
+				      1500, &d, NULL),
+		     0);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		cr_expect_eq(capability_check(k, data, len, &c.image, others[i],
+					      "node-7", 1500, &d, NULL),
+			     -EACCES, "%s", others[i]);
+}
+
+Test(capability, stores_are_urls_without_options)
+{
+	static const char *const bad[] = { "",
+					   "h/a",
+					   "://a",
+					   "s3:/a",
+					   "s3://",
+					   "s3://a/",
+					   "S3://a",
+					   "s3://a?region=x",
+					   "s3://a#b",
+					   "s3://a b",
+					   "s3://a\nb",
+					   "s3://a\"b",
+					   "file:///\xc3\xa4",
+					   "docker://h",
+					   "docker://h/A",
+					   "docker://h/a/../b" };
+	static const char *const good[] = { "s3://bkt/env", "file:///mnt/env",
+					    "hdfs://nn:8020/user/e",
+					    "docker://h:5000/a/b" };
+	struct capability c = example();
+	AUTO(capability_signer) s = signer();
+	uint8_t data[CAPABILITY_MAX];
+	size_t len;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_expect_not(capability_is_store(bad[i]), "%s", bad[i]);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		cr_expect(capability_is_store(good[i]), "%s", good[i]);
+		strcpy(c.repo, good[i]);
+		cr_assert_eq(capability_sign(s, &c, data, &len, NULL), 0);
+		cr_expect_eq(capability_decode(data, len, &c, NULL), 0);
+	}
+	/* Of these two a registry says who may read there. */
+	cr_expect_str_eq(capability_repo_of("docker://h:5000/a/b"),
+			 "h:5000/a/b");
+	cr_expect_str_eq(capability_repo_of("h:5000/a/b"), "h:5000/a/b");
+	cr_expect_eq(capability_repo_of("s3://bkt/env"), NULL);
+	cr_expect_eq(capability_repo_of("docker://h/A"), NULL);
+}
+
 Test(capability, is_believed_for_its_image_node_and_time_only)
 {
 	AUTO(capability_keys) k = keys(public_pem);

@@ -46,6 +46,27 @@ Test(token, speaks_for_the_node_that_it_names)
 	cr_expect_not(token_has_node(&token, "n1"));
 }
 
+Test(token, has_the_stores_that_it_names_and_none_beside_or_below)
+{
+	cr_assert_eq(parse("a sha256:" SECRET " read,write node=*"
+			   " stores=s3://bkt/env,hdfs://nn:8020/e\n"
+			   "b sha256:" SECRET
+			   " read,write node=* repo=s3://bkt\n",
+			   NULL),
+		     0);
+	cr_expect(token_has_store(&t.v[0], "s3://bkt/env"));
+	cr_expect(token_has_store(&t.v[0], "hdfs://nn:8020/e"));
+	cr_expect_not(token_has_store(&t.v[0], "s3://bkt/env/a"));
+	cr_expect_not(token_has_store(&t.v[0], "s3://bkt/en"));
+	cr_expect_not(
+		token_has_store(&t.v[0], "s3://bkt/env,hdfs://nn:8020/e"));
+	cr_expect_not(token_has_store(&t.v[0], ""));
+	/* Which environments it may ask about is not what its nodes may read. */
+	cr_expect_not(token_has_store(&t.v[1], "s3://bkt"));
+	cr_expect_not(token_has_store(&t.v[1], "s3://bkt/env"));
+	tokens_fini(&t);
+}
+
 Test(token, slash_behind_a_prefix_says_nothing)
 {
 	cr_assert_eq(parse("a sha256:" SECRET " read repo=h/team/\n", NULL), 0);
@@ -58,6 +79,13 @@ Test(token, file_that_is_wrong_names_the_line)
 	static const char *const bad[] = {
 		"a\n",
 		"a sha256:" SECRET "\n",
+		"a sha256:" SECRET " read stores=\n",
+		"a sha256:" SECRET " read stores=s3://b/e,\n",
+		"a sha256:" SECRET " read stores=s3://b/e/\n",
+		"a sha256:" SECRET " read stores=s3://b/e?region=x\n",
+		"a sha256:" SECRET " read stores=docker://r/e\n",
+		"a sha256:" SECRET " read stores=r/e\n",
+		"a sha256:" SECRET " read stores=s3://b stores=s3://c\n",
 		"a sha256:12 read\n",
 		"a sha256:" SECRET " reed\n",
 		"a sha256:" SECRET " read,\n",
