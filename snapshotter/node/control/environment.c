@@ -15,6 +15,8 @@
 #include "snapshotter/node/control/prepare.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/parser/parser.h"
+#include "snapshotter/node/peers/image_swarm.h"
+#include "snapshotter/node/peers/metadata_swarm.h"
 #include "snapshotter/node/starts/mount.h"
 #include "snapshotter/node/starts/mounted.h"
 #include "snapshotter/node/starts/prefetch.h"
@@ -92,30 +94,14 @@ static int place_of(const struct environment_query *q, char **ret_store,
 
 /* ------------------------------------------------------------------- its files --- */
 
-static int fetch_staged(struct node *n, struct oci_store *store,
-			const struct artifact *a, const char *dir,
-			struct error *err)
-{
-	const struct artifact_sources from = {
-		.parser = parser_of_artifacts(n->parser),
-	};
-	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
-	AUTO_FREE char *map = fs_join(dir, "blockmap");
-	int rc;
-
-	if (!meta || !map)
-		return error_nomem(err);
-	rc = artifact_fetch(store, a, &from, meta, map, err);
-	return rc < 0 ? rc : prepare_check_files(a, meta, map, err);
-}
-
 /* Inside the image's gate.  Takes what `a` owns on success. */
-static int fetch_files(struct node *n, struct oci_store *store,
-		       struct artifact *a, const struct digest *id,
-		       const char *url, const char *folder, struct image **ret,
-		       struct error *err)
+static int fetch_files(struct node *n, const struct metadata_swarm_of *of,
+		       struct oci_store *store, struct artifact *a,
+		       const struct digest *id, struct pace *pace,
+		       struct image **ret, struct error *err)
 {
 	uint64_t room = artifact_disk_bytes(a);
+	struct metadata_swarm *m = NULL;
 	AUTO_FREE char *staged = NULL;
 	int rc;
 
@@ -126,14 +112,17 @@ static int fetch_files(struct node *n, struct oci_store *store,
 		return rc;
 	rc = images_stage(n->images, id, &staged, err);
 	if (rc == 0)
-		rc = fetch_staged(n, store, a, staged, err);
+		rc = prepare_fetch(n, of, store, pace, staged, &m, err);
 	if (rc == 0)
-		rc = images_add(n->images, staged, a, url, folder, false, ret,
-				err);
+		rc = images_add(n->images, staged, a, of->host, of->repo, false,
+				ret, err);
 	if (rc < 0 && staged && fs_remove_tree(staged, NULL) < 0)
 		log_warning("environment", "leftover path=\"%s\"", staged);
-	if (rc == 0)
+	if (rc == 0) {
 		(*ret)->is_checked = true;
+		image_swarm_keep_metadata(*ret, steal_ptr(&m));
+	}
+	metadata_swarm_close(m);
 	disk_settle(n->disk, room, rc == 0 ? (*ret)->dir : NULL);
 	return rc;
 }
@@ -153,15 +142,44 @@ static int get_artifact(struct oci_store *store,
 	return rc;
 }
 
+/* For people: its index in the store. */
+static char *label_of(const char *url, const struct digest *key)
+{
+	char hex[IMAGE_HEX_MAX];
+	char *label;
+
+	digest_hex(key, hex);
+	return asprintf(&label, "%.*s/env/index/%s", (int)strcspn(url, "?"),
+			url, hex) < 0
+		       ? NULL
+		       : label;
+}
+
+static void name_it(struct image *i, const char *label)
+{
+	struct error why = ERROR_INIT;
+
+	if (image_set_name(i, label, &why) < 0)
+		log_warning("environment",
+			    "no name environment=%.12s reason=\"%s\"", i->hex,
+			    why.msg);
+}
+
 static int fetch(struct node *n, const struct environment_query *q,
 		 const struct digest *id, const char *url, const char *folder,
 		 struct image **ret, struct error *err)
 {
 	struct artifact a = { .format = 0 };
+	AUTO_FREE char *label = label_of(url, &q->key);
+	const struct metadata_swarm_of of = {
+		.artifact = &a, .host = url, .repo = folder, .label = label
+	};
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
 	int rc;
 
+	if (!label)
+		return error_nomem(err);
 	rc = keyed_lock_enter_paced(n->gate, id, NODE_GATE_TIMEOUT_NS,
 				    &q->call->pace, err);
 	if (rc < 0)
@@ -174,31 +192,16 @@ static int fetch(struct node *n, const struct environment_query *q,
 		if (rc == 0)
 			rc = get_artifact(lease->store, q, &a, err);
 		if (rc == 0)
-			rc = fetch_files(n, lease->store, &a, id, url, folder,
-					 ret, err);
+			rc = fetch_files(n, &of, lease->store, &a, id,
+					 &q->call->pace, ret, err);
+		if (rc == 0)
+			name_it(*ret, label);
 		artifact_fini(&a);
 		store_lease_end(lease);
 		origin_put(origin);
 	}
 	keyed_lock_leave(n->gate, id);
 	return rc;
-}
-
-/* For people: its index in the store. */
-static void name_it(struct image *i, const char *url, const struct digest *key)
-{
-	struct error why = ERROR_INIT;
-	char hex[IMAGE_HEX_MAX];
-	AUTO_FREE char *name = NULL;
-
-	digest_hex(key, hex);
-	if (asprintf(&name, "%.*s/env/index/%s", (int)strcspn(url, "?"), url,
-		     hex) < 0)
-		name = NULL;
-	if (name && image_set_name(i, name, &why) < 0)
-		log_warning("environment",
-			    "no name environment=%.12s reason=\"%s\"", i->hex,
-			    why.msg);
 }
 
 /* A use of the snapshot's image.  The same artifact in two stores is two images: what
@@ -221,8 +224,6 @@ static int find_image(struct node *n, const struct environment_query *q,
 	if (!q->call || q->call->is_local)
 		return error_set(err, EINPROGRESS, "the store is needed");
 	rc = fetch(n, q, &id, url, folder, ret, err);
-	if (rc == 0)
-		name_it(*ret, url, &q->key);
 	return error_wrap(err, rc, "environment");
 }
 

@@ -215,8 +215,9 @@ int node_manifest(struct node *n, const struct image_query *q,
 
 /* -------------------------------------------------------------- artifacts --- */
 
-int prepare_check_files(const struct artifact *a, const char *meta_path,
-			const char *map_path, struct error *err)
+/* Do metadata image, block map and artifact agree? */
+static int check_files(const struct artifact *a, const char *meta_path,
+		       const char *map_path, struct error *err)
 {
 	struct map_file meta = MAP_FILE_INIT, map = MAP_FILE_INIT;
 	struct erofs_image image;
@@ -262,6 +263,23 @@ int prepare_check_files(const struct artifact *a, const char *meta_path,
 	return rc;
 }
 
+/* NULL: without. */
+static struct metadata_swarm *join_metadata(struct node *n,
+					    const struct metadata_swarm_of *of)
+{
+	struct error err = ERROR_INIT;
+	struct metadata_swarm *m;
+
+	if (metadata_swarm_open(n, of, &m, &err) < 0) {
+		log_warning("p2p",
+			    "image=\"%s\" metadata without peers "
+			    "reason=\"%s\"",
+			    of->label, err.msg);
+		return NULL;
+	}
+	return m;
+}
+
 /* By peers, where there are any; without them if that fails, whatever the reason, but
  * that the node ends. */
 static int fetch_files(struct parser *parser, struct metadata_swarm *m,
@@ -288,22 +306,27 @@ static int fetch_files(struct parser *parser, struct metadata_swarm *m,
 	return artifact_fetch(store, a, &from, meta, map, err);
 }
 
-static int fetch_into(struct parser *parser, struct metadata_swarm *m,
-		      struct oci_store *store, const struct artifact *a,
-		      struct pace *pace, const char *dir, struct error *err)
+int prepare_fetch(struct node *n, const struct metadata_swarm_of *of,
+		  struct oci_store *store, struct pace *pace, const char *dir,
+		  struct metadata_swarm **ret, struct error *err)
 {
-	AUTO_FREE char *meta = NULL;
-	AUTO_FREE char *map = NULL;
+	const struct artifact *a = of->artifact;
+	AUTO_FREE char *meta = fs_join(dir, "meta.erofs");
+	AUTO_FREE char *map = fs_join(dir, "blockmap");
+	struct metadata_swarm *m;
 	int rc;
 
-	if (asprintf(&meta, "%s/meta.erofs", dir) < 0)
-		meta = NULL;
-	if (asprintf(&map, "%s/blockmap", dir) < 0)
-		map = NULL;
 	if (!meta || !map)
 		return error_nomem(err);
-	rc = fetch_files(parser, m, store, a, pace, meta, map, err);
-	return rc < 0 ? rc : prepare_check_files(a, meta, map, err);
+	m = join_metadata(n, of);
+	rc = fetch_files(n->parser, m, store, a, pace, meta, map, err);
+	if (rc == 0)
+		rc = check_files(a, meta, map, err);
+	if (rc < 0)
+		metadata_swarm_close(m);
+	else
+		*ret = m;
+	return rc;
 }
 
 /* What was recorded of it is looked for while its files come. */
@@ -326,11 +349,10 @@ static struct trace_early *begin_search(struct node *n, const struct asked *q,
 	return trace_early_begin(n->traces, &place, &a->image_config);
 }
 
-/* The swarm of the artifact's metadata; NULL: without. */
-static struct metadata_swarm *join_metadata(struct node *n,
-					    const struct asked *q,
-					    const struct artifact *a,
-					    bool plain_http)
+/* Have the artifact's files on the node.  Takes what `a` owns on success. */
+static int fetch_image(struct node *n, struct oci_store *store,
+		       const struct asked *q, struct artifact *a,
+		       bool plain_http, struct prepared *ret, struct error *err)
 {
 	const struct metadata_swarm_of of = {
 		.artifact = a,
@@ -339,24 +361,6 @@ static struct metadata_swarm *join_metadata(struct node *n,
 		.label = q->name,
 		.plain_http = plain_http,
 	};
-	struct error err = ERROR_INIT;
-	struct metadata_swarm *m;
-
-	if (metadata_swarm_open(n, &of, &m, &err) < 0) {
-		log_warning("p2p",
-			    "image=\"%s\" metadata without peers "
-			    "reason=\"%s\"",
-			    q->name, err.msg);
-		return NULL;
-	}
-	return m;
-}
-
-/* Have the artifact's files on the node.  Takes what `a` owns on success. */
-static int fetch_image(struct node *n, struct oci_store *store,
-		       const struct asked *q, struct artifact *a,
-		       bool plain_http, struct prepared *ret, struct error *err)
-{
 	AUTO_FREE char *staged = NULL;
 	struct metadata_swarm *m = NULL;
 	struct error ignored;
@@ -385,10 +389,8 @@ static int fetch_image(struct node *n, struct oci_store *store,
 		ret->early = begin_search(n, q, a, plain_http, &ret->manifest);
 		rc = images_stage(n->images, &id, &staged, err);
 		if (rc == 0)
-			m = join_metadata(n, q, a, plain_http);
-		if (rc == 0)
-			rc = fetch_into(n->parser, m, store, a, &q->call->pace,
-					staged, err);
+			rc = prepare_fetch(n, &of, store, &q->call->pace,
+					   staged, &m, err);
 		if (rc == 0)
 			rc = images_add(n->images, staged, a, q->ref.host,
 					q->ref.repo, plain_http, &ret->image,

@@ -57,9 +57,16 @@ int node_manifest(struct node *n, const struct image_query *q,
 		  struct origin **ret_origin, struct oci_manifest *ret,
 		  struct error *err) MUST_CHECK;
 
-/* Do metadata image, block map and artifact agree?  The parser has checked the
- * whole of both, without rights, before they are looked at here. */
-int prepare_check_files(const struct artifact *a, const char *meta_path,
-			const char *map_path, struct error *err) MUST_CHECK;
+/*
+ * Metadata image and block map of an artifact into `dir`, from peers where there are any,
+ * else from `store`, and checked: the parser has looked at the whole of both, without
+ * rights.  The swarm they came by is the caller's, for image_swarm_keep_metadata(); or
+ * NULL.
+ */
+struct metadata_swarm;
+struct metadata_swarm_of;
+int prepare_fetch(struct node *n, const struct metadata_swarm_of *of,
+		  struct oci_store *store, struct pace *pace, const char *dir,
+		  struct metadata_swarm **ret, struct error *err) MUST_CHECK;
 
 #endif

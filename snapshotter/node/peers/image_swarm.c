@@ -227,7 +227,8 @@ int image_swarms_open(struct node *n, struct error *err)
 			    cfg.advertise ? cfg.advertise : cfg.listen);
 	if (strcmp(n->cfg->p2p_rights, "cluster") == 0)
 		log_info("p2p", "--p2p-rights cluster: every node with a "
-				"certificate gets any image that this one has");
+				"certificate gets any image and environment "
+				"that this one has");
 	if (is_open(n->cfg))
 		log_warning("p2p", "--p2p-security open: whoever reaches the "
 				   "port gets the images");
@@ -280,6 +281,18 @@ struct p2p *image_swarms_p2p(const struct node *n)
 const char *image_swarms_name(const struct node *n)
 {
 	return n->peers->name;
+}
+
+char *image_swarms_repo(const char *host, const char *repo)
+{
+	size_t len = strcspn(host, "?#");
+	char *name;
+
+	if (!origin_is_store(host))
+		return asprintf(&name, "%s/%s", host, repo) < 0 ? NULL : name;
+	while (len > 0 && host[len - 1] == '/')
+		len--;
+	return strndup(host, len);
 }
 
 char *image_swarms_authorization(struct origin *o,
@@ -353,8 +366,8 @@ static int join(struct image_swarm *p, struct error *err)
 	int rc;
 
 	p->label = image_label(i);
-	if (!p->label ||
-	    asprintf(&p->repo, "%s/%s", i->state.host, i->state.repo) < 0)
+	p->repo = image_swarms_repo(i->state.host, i->state.repo);
+	if (!p->label || !p->repo)
 		return error_nomem(err);
 	rc = open_map(p, err);
 	if (rc == 0)
@@ -434,8 +447,7 @@ int image_swarm_get(struct node *n, struct image *i, struct image_swarm **ret,
 	int rc = 0;
 
 	*ret = NULL;
-	/* Rights among peers are those of a registry's repositories. */
-	if (!n->peers || origin_is_store(i->state.host))
+	if (!n->peers)
 		return 0;
 	*ret = find(i);
 	if (*ret)

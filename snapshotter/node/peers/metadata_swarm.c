@@ -136,10 +136,9 @@ static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
 	};
 	int rc;
 
-	if (asprintf(&repo, "%s/%s", of->host, of->repo) < 0) {
-		repo = NULL;
+	repo = image_swarms_repo(of->host, of->repo);
+	if (!repo)
 		return error_nomem(err);
-	}
 	cfg.repo = repo;
 	rc = cache_pin(m->node->cache, &m->map, err);
 	m->is_pinned = rc == 0;

@@ -1,0 +1,208 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Environments whose blocks nodes have from each other. Each node is a bootseerd of its own,
+# and a mount namespace in which $T/site is the node's folder.
+
+bats_require_minimum_version 1.5.0
+load node.bash
+load p2p.bash
+load stores.bash
+
+setup()
+{
+	T=$(mktemp -d /var/tmp/env-peers.XXXXXX)
+	pids=()
+	mkdir "$T/site" "$T/store"
+	STORE=file://$T/store
+	REGISTRY=127.0.0.1:1 # of images: there are none
+	export T STORE no_proxy='*'
+	unset BOOTSEER_SOCKET
+	cat >"$T/setup.sh" <<-'EOT'
+		echo ran >>"$T/ran"
+		openssl enc -aes-128-ctr -nosalt -K 01 -iv 02 -in /dev/zero 2>/dev/null |
+			head -c 6000000 >"$T/site/big.so"
+		mkdir "$T/site/pkg"
+		cd "$T/site/pkg"
+		tail -c 800000 ../big.so | split -b 200 -a 3
+	EOT
+}
+
+teardown()
+{
+	stop_servers
+	node_teardown
+}
+
+# A shell command on the node, in whose folder the target is.
+in_node() # NODE COMMAND
+{
+	mkdir -p "$T/$1.site"
+	# shellcheck disable=SC2016
+	BOOTSEER_SOCKET=$T/$1/run/bootseerd.sock unshare --mount \
+		--propagation slave sh -c '
+		mount --bind "$T/$1.site" "$T/site" && eval "$2"' sh "$1" "$2"
+}
+
+run_line() # [OPTION...]
+{
+	printf '%q ' "$bootseer" env run --store "$STORE" --target "$T/site" \
+		"$@" -- sh "$T/setup.sh"
+}
+
+# Captured by a node without bootseerd.
+capture() # [OPTION...]
+{
+	in_node maker "unset BOOTSEER_SOCKET; $(run_line "$@")"
+	[ "$(grep -c . "$T/ran")" = 1 ]
+}
+
+# A node that mounts environments of the store.
+env_peer() # NAME [OPTION...]
+{
+	peer_start "$@" --env-store "$STORE"
+}
+
+# The environment mounted on the node and compared with the one that was captured, all of it.
+read_env() # NODE
+{
+	in_node "$1" "set -e
+		$(run_line) 2>$T/$1.said
+		diff -r $T/site $T/maker.site
+		$(printf '%q ' "$bootseer" env umount "$T/site")"
+	grep -q '^bootseer env run: mounted ' "$T/$1.said"
+	[ "$(grep -c . "$T/ran")" = 1 ]
+}
+
+# Of all that the store has, what leads to the environment, and no metadata or blocks.
+lose_blobs()
+{
+	find "$T/store/env/data" -type f -size +100k -delete
+}
+
+@test "what one node has of an environment, the others have from it" {
+	tracker_start
+	capture
+	env_peer a
+	read_env a
+	[ "$(peer_bytes a)" = 0 ]
+	[ "$(origin_bytes a)" -ge 6000000 ]
+	# The store has the manifest left, and no block.
+	lose_blobs
+	env_peer b
+	read_env b
+	[ "$(origin_bytes b)" = 0 ]
+	[ "$(peer_bytes b)" -ge 6000000 ]
+	# So had it the metadata, which is a swarm of its own.
+	[ "$(p2p b '.images[] | select(.metadata) | .peer_bytes')" -ge 262144 ]
+	# A third has them from both, or either; the first may be gone.
+	peer_stop a
+	env_peer c
+	read_env c
+	[ "$(origin_bytes c)" = 0 ]
+	[[ $(p2p c '.images[0].name') == "$STORE/env/index/"* ]]
+}
+
+# A tracker that signs, and tokens of nodes: "in" reads the store, "out" none, "else" another.
+tracker_with_stores()
+{
+	local name
+
+	openssl genpkey -algorithm ed25519 -out "$T/sign.key"
+	chmod 600 "$T/sign.key"
+	openssl pkey -in "$T/sign.key" -pubout -out "$T/keys.pem"
+	for name in in out else; do
+		openssl rand -hex 32 >"$T/token.$name"
+		printf '%s sha256:%s read,write node=*' "$name" \
+			"$(tr -d '\n' <"$T/token.$name" | sha256sum | cut -d' ' -f1)"
+		case $name in
+		in) echo " stores=s3://bkt/x,$STORE" ;;
+		out) echo ;;
+		else) echo " stores=$STORE/else" ;;
+		esac
+	done >"$T/tokens"
+	: >"$T/tracker.log"
+	"$bootseer_registry" --listen 127.0.0.1:0 --tokens "$T/tokens" \
+		--db "sqlite:$T/tracker.db" --capability-key "$T/sign.key" \
+		"$@" 2>>"$T/tracker.log" 3>&- &
+	pids+=("$!")
+	wait_for grep -q 'ready port=' "$T/tracker.log"
+	TRACKER=http://127.0.0.1:$(sed -n 's/.*ready port=\([0-9]*\).*/\1/p' \
+		"$T/tracker.log")
+}
+
+# A node whose token is TOKEN.
+rightful() # NAME TOKEN [OPTION...]
+{
+	local name=$1 token=$2
+
+	shift 2
+	env_peer "$name" --p2p-capability-keys "$T/keys.pem" \
+		--p2p-token-file "$T/token.$token" "$@"
+}
+
+@test "a node that may not read the store gets no block of it from those that may" {
+	tracker_with_stores
+	capture
+	rightful a in
+	read_env a
+	rightful b in
+	read_env b
+	[ "$(origin_bytes b)" = 0 ]
+	# It knows store and snapshot, and even has another way to the blocks.  The tracker gives
+	# it no capability, and nodes nothing without one.
+	rightful x out
+	read_env x
+	[ "$(peer_bytes x)" = 0 ]
+	wait_for grep -q "p2p: no capability, the registry is read $(
+	)image=\"$STORE/env/index/.*does not say for out: stores=$STORE" "$T/x/log"
+	run -0 on x p2p status
+	[[ $output == *"does not say for out: stores=$STORE"* ]]
+	# A capability of another store is none: the same snapshot, by another name.
+	ln -s . "$T/store/else"
+	STORE=$STORE/else rightful y else
+	STORE=$STORE/else read_env y
+	[ "$(peer_bytes y)" = 0 ]
+	[ "$(p2p a .totals.served_bytes)" = "$(peer_bytes b)" ]
+}
+
+# What the tracker answers a node that wants a capability for the snapshot.
+wish() # REPO [AUTHORIZATION]
+{
+	local image
+
+	image=$(p2p a '.images[0].id')
+	curl -sS -H "Authorization: Bearer $(cat "$T/token.in")" -d "{
+		\"image\": \"$image\", \"node\": \"a\", \"repo\": \"$1\",
+		\"authorization\": \"${2-}\"}" "$TRACKER/v1/capabilities"
+}
+
+@test "of a store that is a registry's, the registry says which node may read it" {
+	local hash
+
+	hash=$(python3 -W ignore -c 'import crypt; print(crypt.crypt("secret",
+		"$2b$05$abcdefghijklmnopqrstuu"))')
+	echo "user:$hash" >"$T/htpasswd"
+	repo_server "$T" true "$T/htpasswd"
+	printf '{"auths":{"%s":{"auth":"%s"}}}' "$AT" \
+		"$(printf user:secret | base64)" >"$T/auth.json"
+	tracker_with_stores --registry "$AT" --registry-plain-http
+	STORE="docker://$AT/team/env?plain-http=yes&auth-file=$T/auth.json"
+	capture
+	rightful a out
+	read_env a
+	[ "$(origin_bytes a)" -ge 6000000 ]
+	rightful b out
+	read_env b
+	[ "$(origin_bytes b)" = 0 ]
+	[ "$(peer_bytes b)" -ge 6000000 ]
+	# Neither without credentials, nor where the registry has no such snapshot; the tokens
+	# file has no say in it.
+	[[ $(wish "docker://$AT/team/env" "Basic $(printf user:secret | base64)") == *'"capability"'* ]]
+	[[ $(wish "docker://$AT/team/env") == *"does not let it pull"* ]]
+	[[ $(wish "docker://$AT/team/env" "Basic $(printf user:no | base64)") == *"does not let it pull"* ]]
+	[[ $(wish "docker://$AT/team/x" "Basic $(printf user:secret | base64)") == *"no such image"* ]]
+	# Options, in which there may be secrets, are told nobody.
+	run -1 grep auth-file "$T/tracker.log"
+	curl -fsS -H "Authorization: Bearer $(cat "$T/token.in")" "$TRACKER/v1/swarms" >"$T/swarms"
+	run -1 grep auth-file "$T/swarms"
+}
