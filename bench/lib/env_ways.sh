@@ -8,7 +8,7 @@
 #	start_server		index and bucket behind one address, at the origin
 #	write_ways		$W/way.NAME for the $target
 #	keep_archives		the installed folder by tar and conda-pack, in the bucket
-#	start_mounters N	a bootseerd on each node
+#	start_mounters N WAY	a bootseerd on each node, of the way "peers" with those
 #	finish_mounters N	wait until they have all
 #
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
@@ -175,7 +175,7 @@ keep_archives() {
 mounter_socket() { echo "$W/mounters/$1/run/bootseerd.sock"; } # NODE
 
 # What they mount has to be seen in the nodes' namespaces.
-start_mounters() { # N
+start_mounters() { # N WAY
 	local i at=$W/mounters
 
 	mkdir "$at"
@@ -188,7 +188,7 @@ start_mounters() { # N
 		RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns "$i")")
 		start_daemon "$at/$i/log" "$(program bootseerd)" \
 			--root "$at/$i/root" --run "$at/$i/run" \
-			--env-store "$store"
+			--env-store "$store" $(peer_options "$i" "$2")
 		RUN_IN=()
 		mounters+=("$daemon_pid")
 	done
@@ -196,6 +196,12 @@ start_mounters() { # N
 		wait_for_socket "$(mounter_socket "$i")" "${mounters[i]}" \
 			"$at/$i/log"
 	done
+}
+
+peer_options() { # NODE WAY
+	[[ $2 == peers ]] || return 0
+	echo "--p2p-listen $(swarm_addr "$1"):7000 --p2p-security open" \
+		"--node-name node$1 --p2p-tracker http://10.214.0.2:5001"
 }
 
 finish_mounters() { # N
@@ -266,6 +272,7 @@ write_ways() {
 		"$PYTHON $SITE/bin/conda-unpack" >"$W/way.conda-pack"
 	echo "$(program bootseer) env run --store '$store' --target $SITE" \
 		"--key-file $req --" $pip >"$W/way.mounted"
+	cp "$W/way.mounted" "$W/way.peers"
 	sed 's/ env run / env run --unpack /' "$W/way.mounted" >"$W/way.ours"
 	cp "$W/way.ours" "$W/way.capture"
 }

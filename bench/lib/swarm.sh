@@ -28,12 +28,19 @@ far_side_begin() {
 		10.214.0.1:5000 "$FRONT" "$W/front.proxy.stats"
 	origin_pids=("$daemon_pid" "$front_pid")
 	wait_for_line "$W/front.proxy.log" listening "$daemon_pid" >/dev/null
+	start_tracker
+	image_name=10.214.0.1:5000/ours/$ref
+}
+
+# At 10.214.0.2:5001.
+start_tracker() {
+	local line
+
 	RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns tracker)")
 	start_daemon "$W/tracker.log" "$(program bootseer-registry)" \
 		--listen 127.0.0.1:0 --insecure-no-auth \
 		--db "sqlite:$W/tracker.db"
 	tracker_pid=$daemon_pid
-	local line
 	line=$(wait_for_line "$W/tracker.log" 'ready port=' "$daemon_pid")
 	start_daemon "$W/tracker.proxy.log" "$(bench_tool delay_proxy)" 0 \
 		10.214.0.2:5001 \
@@ -41,7 +48,6 @@ far_side_begin() {
 		"$W/tracker.proxy.stats"
 	wait_for_line "$W/tracker.proxy.log" listening "$daemon_pid" >/dev/null
 	RUN_IN=()
-	image_name=10.214.0.1:5000/ours/$ref
 }
 
 # One start before all, whose trace says what is hot.
