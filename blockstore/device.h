@@ -110,6 +110,9 @@ struct device_list {
 	 * when that saves a request; they are kept too. */
 	uint32_t gap;
 	uint32_t range_max; /* stored bytes of one request; 0: window_max */
+	/* The same of later requests, of which nobody waits for the first block soon:
+	 * it grows with what was asked for before.  0: it does not. */
+	uint32_t range_grown;
 	/* Called with each block of the list that is on the node now, with
 	 * what it cost: 0 when it was there already or somebody else fetches
 	 * it; and with each block that came along within a gap.  On the

@@ -21,6 +21,9 @@
 			   * and comes no later than that rides along */
 /* Where blocks come slowly: those who are to have fewer requests have them soon. */
 #define SLOW_RANGE (512u << 10)
+/* A request may have an eighth more than what was asked for before it: what the first
+ * ones bring is wanted soon, and then there is time (docs/decisions/0020). */
+#define RANGE_SHARE 8u
 #define TICK_NS 50000000LL /* how soon a cancel is seen */
 #define NONE UINT32_MAX
 
@@ -41,6 +44,7 @@ struct fetch_run {
 	size_t next;     /* no position before it is PLACE_OPEN */
 	uint32_t *slots; /* requests under way: pieces not seen done */
 	unsigned int n_slots_used;
+	uint64_t asked;         /* stored bytes of the requests so far */
 	size_t n_out;           /* pieces that are not idle */
 	struct piece_list idle; /* pieces to use */
 	int64_t resume_ns;      /* no new request before that */
@@ -109,7 +113,12 @@ static uint32_t range_max(const struct fetch_run *r)
 {
 	uint32_t max = r->list->range_max ? r->list->range_max
 					  : r->dev->f->cfg.window_max;
+	uint64_t grown = max + r->asked / RANGE_SHARE;
 
+	if (grown > r->list->range_grown)
+		grown = r->list->range_grown;
+	if (grown > max)
+		max = (uint32_t)grown;
 	return atomic_load(&r->dev->is_slow) && max > SLOW_RANGE ? SLOW_RANGE
 								 : max;
 }
@@ -244,6 +253,7 @@ static void begin(struct fetch_run *r)
 		if (!may_begin(r, g.bytes))
 			break;
 		ask(r, &g);
+		r->asked += g.bytes;
 	}
 }
 

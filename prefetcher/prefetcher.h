@@ -57,6 +57,7 @@ struct prefetch_limits {
 	                     * limit */
 	uint32_t gap;       /* device_list.gap for the hot set */
 	uint32_t hot_range, cold_range; /* device_list.range_max */
+	uint32_t hot_grown;             /* device_list.range_grown */
 	/* PREFETCH_REST_IDLE: the rest waits, or pauses, until nobody on the
 	 * node has read or started for so long, at most `settle_max_ns`. */
 	int64_t settle_ns, settle_max_ns;

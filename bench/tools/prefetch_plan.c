@@ -5,7 +5,8 @@
  *	prefetch-plan MAP BLOBS LIST WARM GAP RANGE STREAMS LINK...
  *
  * MAP is a block map, BLOBS the folder of its packs, LIST the hot set in order:
- * lines "sha256:PACK OFFSET" of blocks.  The requests are those that
+ * lines "sha256:PACK OFFSET" of blocks.  RANGE is device_list.range_max, or that, a
+ * colon and range_grown.  The requests are those that
  * device_fetch_list() makes with GAP, RANGE and STREAMS over the real packs.
  * Printed are megabytes, those of them that nobody asked for, requests, and for
  * each LINK (MBIT:RTT_MS) two times to ready, in seconds.  A request waits one
@@ -138,9 +139,12 @@ static void fetch(struct plan *p, const char *dir, struct cache *cache,
 	struct error err = ERROR_INIT;
 	struct fetcher *f;
 	struct device *d;
+	char *grown;
 
 	list.gap = (uint32_t)strtoul(args[0], NULL, 10);
-	list.range_max = (uint32_t)strtoul(args[1], NULL, 10);
+	list.range_max = (uint32_t)strtoul(args[1], &grown, 10);
+	if (*grown == ':')
+		list.range_grown = (uint32_t)strtoul(grown + 1, NULL, 10);
 	list.streams = (unsigned int)strtoul(args[2], NULL, 10);
 	for (size_t i = 0; i < p->map.n_packs; i++)
 		packs[i] = open_pack(p, dir, i);

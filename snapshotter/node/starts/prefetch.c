@@ -110,6 +110,7 @@ int node_prefetch_open(struct node *n, struct error *err)
 			    .cold_rate = cfg->cold_rate,
 			    .gap = NODE_HOT_GAP,
 			    .hot_range = NODE_HOT_RANGE,
+			    .hot_grown = NODE_HOT_GROWN,
 			    .cold_range = NODE_COLD_RANGE,
 			    .settle_ns = SETTLE_NS,
 			    .settle_max_ns = SETTLE_MAX_NS,

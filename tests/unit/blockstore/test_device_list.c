@@ -178,6 +178,37 @@ Test(device_list, ranges_have_a_bound)
 	node_remove(&n);
 }
 
+/* What comes first is wanted soon; then there is time, and requests are saved. */
+Test(device_list, ranges_grow_with_what_was_asked_for)
+{
+	uint32_t blocks[40];
+	struct device_list list = { .blocks = blocks,
+				    .n = 40,
+				    .priority = SOURCE_HOT,
+				    .streams = 1,
+				    .range_max = 4 * SPAN,
+				    .range_grown = 6 * SPAN };
+	struct fault_source *f;
+	uint64_t asked = 0;
+	struct node n;
+
+	for (uint32_t i = 0; i < 40; i++)
+		blocks[i] = i;
+	node_make(&n, &plain);
+	f = n.fault[0][0];
+	expect_list(&n, &list);
+	for (size_t i = 0; i < f->n_reads; i++) {
+		uint64_t max = 4 * SPAN + asked / 8;
+
+		cr_expect_leq(f->log[i].len, max < 6 * SPAN ? max : 6 * SPAN);
+		asked += f->log[i].len;
+	}
+	cr_assert_gt(f->n_reads, 1);
+	cr_expect_gt(f->log[f->n_reads - 2].len, 5 * SPAN);
+	cr_expect_eq(f->n_bytes, n.img.pack_size[0], "nothing twice");
+	node_remove(&n);
+}
+
 Test(device_list, who_comes_much_later_does_not_ride_along)
 {
 	struct node_config cfg = { .n_blocks = 4500,
