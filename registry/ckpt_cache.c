@@ -95,8 +95,9 @@ static void keep(struct ckpt_cache *c, struct cached_ckpt *e)
 		cached_free(gone);
 }
 
-int ckpt_cache_get(struct ckpt_cache *c, int64_t id,
-		   const struct ckpt_found **ret, struct error *err)
+/* One of fewer events than `least` is not kept. */
+static int ckpt_find(struct ckpt_cache *c, int64_t id, int64_t least,
+		     const struct ckpt_found **ret, struct error *err)
 {
 	struct cached_ckpt *e;
 	int64_t revision;
@@ -115,10 +116,23 @@ int ckpt_cache_get(struct ckpt_cache *c, int64_t id,
 			cached_free(e);
 			return rc;
 		}
-		keep(c, e);
+		if (e->found.head.events >= least)
+			keep(c, e);
 	}
 	*ret = &e->found;
 	return 0;
+}
+
+int ckpt_cache_get(struct ckpt_cache *c, int64_t id,
+		   const struct ckpt_found **ret, struct error *err)
+{
+	return ckpt_find(c, id, 0, ret, err);
+}
+
+int ckpt_cache_sum(struct ckpt_cache *c, int64_t id,
+		   const struct ckpt_found **ret, struct error *err)
+{
+	return ckpt_find(c, id, CKPT_CACHE_LARGE, ret, err);
 }
 
 void ckpt_cache_put(struct ckpt_cache *c, const struct ckpt_found *f)

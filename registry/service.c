@@ -588,15 +588,15 @@ static bool sum_checkpoints(struct service *s)
 	int n = ckpt_db_due(s->db, now, ids, SUM_MAX, &err), rc = n;
 
 	for (int i = 0; rc >= 0 && i < n; i++) {
-		struct ckpt_found f;
+		const struct ckpt_found *f = NULL;
 
-		rc = ckpt_db_get(s->db, ids[i], &f, &err);
+		rc = ckpt_cache_sum(s->ckpt_cache, ids[i], &f, &err);
 		if (rc == 0)
-			rc = ckpt_db_put(s->db, now, &f, &err);
+			rc = ckpt_db_put(s->db, now, f, &err);
 		/* It may have been forgotten meanwhile. */
 		if (rc == -ENOENT)
 			rc = 0;
-		ckpt_found_fini(&f);
+		ckpt_cache_put(s->ckpt_cache, f);
 	}
 	if (rc < 0)
 		log_warning("service",

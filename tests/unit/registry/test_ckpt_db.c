@@ -211,6 +211,53 @@ Test(ckpt_db, keeps_a_start_until_more_comes, .init = open_new,
 	ckpt_cache_free(c);
 }
 
+/* As many events as one node may send of a start. */
+static void save_often(const char *job, const char *node)
+{
+	struct stage_event e = STAGE_EVENT_INIT;
+	struct error err = ERROR_INIT;
+	AUTO_BUF lines = BUF_INIT;
+	struct stage_batch b = { .node = node, .now = NOW };
+
+	e.stage = stage_text("ckpt.save");
+	e.job = stage_text(job);
+	for (unsigned int i = 0; i < STAGE_NODE_EVENTS_MAX; i++) {
+		e.ev = i % 2 ? STAGE_END : STAGE_BEGIN;
+		e.ts_ns = (T0 + 10 * (int64_t)i) * NS_PER_S;
+		e.id = next_id++;
+		cr_assert_eq(stage_event_format(&e, &lines), 0);
+	}
+	b.text = lines.data;
+	b.len = lines.len;
+	cr_assert_eq(stage_db_put(db, &b, &err), 0, "%s", err.msg);
+}
+
+Test(ckpt_db, keeps_of_what_is_summed_up_the_large_starts_alone,
+     .init = open_new, .fini = close_db)
+{
+	const struct ckpt_found *first, *again;
+	struct error err = ERROR_INIT;
+	struct ckpt_cache *c;
+
+	cr_assert_eq(ckpt_cache_new(db, &c, &err), 0);
+	save_of("a", "n1", 100, 107, 700);
+	cr_assert_eq(ckpt_cache_sum(c, id_of("a"), &first, &err), 0);
+	again = get_kept(c, "a");
+	cr_expect_neq(first, again);
+	ckpt_cache_put(c, first);
+	ckpt_cache_put(c, again);
+
+	save_often("large", "n1");
+	save_often("large", "n2");
+	cr_assert_eq(ckpt_cache_sum(c, id_of("large"), &first, &err), 0);
+	again = get_kept(c, "large");
+	cr_expect_eq(first, again);
+	cr_expect_eq(again->ckpt.part[START_CKPT_SAVES].sum.runs, 10000);
+	ckpt_cache_put(c, first);
+	ckpt_cache_put(c, again);
+	ckpt_cache_free(c);
+}
+
 Test(ckpt_db, keeps_no_event_and_no_run, .init = open_new, .fini = close_db)
 {
 	struct error err = ERROR_INIT;
