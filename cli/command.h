@@ -76,6 +76,7 @@ extern const struct command start_ls_command;
 extern const struct command start_show_command;
 extern const struct command start_compare_command;
 extern const struct command start_watch_command;
+extern const struct command start_checkpoints_command;
 extern const struct command start_export_command;
 
 #endif

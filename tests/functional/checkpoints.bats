@@ -94,6 +94,17 @@ a_start_has_its_loads_and_saves()
 		[.[].begin_ms / 1000 - $begin] == [300, 900] and
 		all(.job_s == 45 and .nodes == 6 and .slowest == "n5" and .median_s == 5 and
 			.max_median == 9) and .[1].open == 1 and .[1].bytes == 5000000000' "$O"
+	# A terminal is told the same.
+	"$bootseer" start checkpoints --service "$U" --json j1 >"$W/json"
+	jq -e --slurpfile page "$O" '.checkpoints == $page[0].checkpoints' "$W/json"
+	"$bootseer" start checkpoints --service "$U" --limit 1 j1 >"$W/text"
+	grep -qx 'job j1, attempt 0, start 1' "$W/text"
+	grep -qx 'Loads: 22.4 GiB in 60.0 s, 381.5 MiB/s, 1 time, 6 nodes' "$W/text"
+	grep -qx 'Saves: 10.2 GiB in 90.0 s, 116.6 MiB/s, 2 times, 6 nodes, 1 without an end' \
+		"$W/text"
+	grep -qE '^! n3 +60.0 s +3.7 GiB +63.6 MiB/s +1 +13 % +0$' "$W/text"
+	grep -qE '^  20[0-9-]+ [0-9:]+Z +45.0 s +4.7 GiB +6 +9.00 +0 %  n5$' "$W/text"
+	[ "$(grep -c 'n1 ' "$W/text")" = 0 ]
 	# The slowest nodes, and the last rounds.
 	ask "$U/v1/starts/1/checkpoints?limit=1"
 	jq -e '.checkpoints[1] | [.nodes[].node] == ["n5"] and .nodes_all == 6 and
@@ -107,6 +118,10 @@ a_start_has_its_loads_and_saves()
 	id=$(curl -fsS "$U/v1/starts?job=j2" | jq '.starts[0].id')
 	ask "$U/v1/starts/$id/checkpoints"
 	jq -e '.checkpoints == [] and .job == "j2"' "$O"
+	"$bootseer" start checkpoints --service "$U" j2 >"$W/text"
+	grep -q '^it loaded and saved nothing' "$W/text"
+	run -1 "$bootseer" start checkpoints --service "$U" j3
+	[[ $output == *"no start of job 'j3' is known"* ]]
 	ask "$U/v1/starts/99/checkpoints"
 	[ "$code" = 404 ]
 }

@@ -145,6 +145,7 @@ teardown()
 		start show 1
 		start compare --service http://127.0.0.1:1 a~b 1
 		start watch --service http://127.0.0.1:1 --interval 1ms 1
+		start checkpoints --limit 0 --service http://127.0.0.1:1 1
 		start export --format xml 1
 		ckpt cp relative a :b
 		ckpt cp file:///tmp a b
