@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -226,6 +227,7 @@ int mount_canonical(const char *path, char **ret, struct error *err)
 
 struct umount_job {
 	const char *path;
+	dev_t dev; /* 0: any */
 	bool lazily;
 };
 
@@ -234,10 +236,14 @@ static int umount_job(void *arg, struct error *err)
 	const struct umount_job *j = arg;
 	struct mount_line line = { .major = 0 };
 	int rc = mount_find(j->path, &line, err);
+	bool is_other;
 
 	if (rc <= 0)
 		return rc;
+	is_other = j->dev && j->dev != makedev(line.major, line.minor);
 	mount_line_fini(&line);
+	if (is_other)
+		return 0;
 	if (umount2(j->path, UMOUNT_NOFOLLOW | (j->lazily ? MNT_DETACH : 0)) ==
 	    0)
 		return 0;
@@ -254,8 +260,14 @@ static int umount_job(void *arg, struct error *err)
 int mount_take_down(const char *run_dir, uint64_t lock, const char *path,
 		    bool lazily, struct error *err)
 {
+	return mount_take_down_dev(run_dir, lock, path, 0, lazily, err);
+}
+
+int mount_take_down_dev(const char *run_dir, uint64_t lock, const char *path,
+			dev_t dev, bool lazily, struct error *err)
+{
 	AUTO_FREE char *canonical = NULL;
-	struct umount_job job = { .lazily = lazily };
+	struct umount_job job = { .dev = dev, .lazily = lazily };
 	int rc = mount_canonical(path, &canonical, err);
 
 	if (rc < 0)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/error.h"
 
@@ -36,6 +37,10 @@ int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
  * use, otherwise that is -EBUSY. */
 int mount_take_down(const char *run_dir, uint64_t lock, const char *path,
 		    bool lazily, struct error *err) MUST_CHECK;
+/* The same, unless another file system is mounted there than the one with this device
+ * number (stat(2)), which is no error either. */
+int mount_take_down_dev(const char *run_dir, uint64_t lock, const char *path,
+			dev_t dev, bool lazily, struct error *err) MUST_CHECK;
 
 /* One line of /proc/self/mountinfo. */
 struct mount_line {

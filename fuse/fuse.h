@@ -38,6 +38,8 @@ void fd_keeper_close(struct fd_keeper *k); /* what is kept stays kept */
 bool fd_keeper_is_durable(const struct fd_keeper *k);
 /* A descriptor kept under `name` before the last start, or -1.  Caller owns. */
 int fd_keeper_take(struct fd_keeper *k, const char *name);
+/* The same, and it stays there: borrowed. */
+int fd_keeper_look(const struct fd_keeper *k, const char *name);
 /* Keep (a duplicate of) `fd` under `name`, instead of what was kept under it.
  * When this returns 0 it is kept.  Names: letters, digits, '-', '_', '.'. */
 int fd_keeper_put(struct fd_keeper *k, const char *name, int fd,
@@ -48,7 +50,8 @@ int fd_keeper_drop(struct fd_keeper *k, const char *name,
 /*
  * Be the holder: run argv as a child, keep the descriptors it hands over,
  * start it again with them when it crashes, at once or (when it crashes
- * again and again) up to 2 s later.  SIGTERM, SIGINT and SIGHUP are passed on.
+ * again and again) up to 2 s later, and after a minute of that up to 30 s.
+ * SIGTERM, SIGINT and SIGHUP are passed on.
  * Returns the exit code when the child has ended by itself or was told to, or
  * -errno.  Call first thing in main(): it wants no other threads.
  */
@@ -161,6 +164,13 @@ const char *session_path(const struct session *s);
  * when it is unmounted.
  */
 int session_ensure(struct session *s, struct error *err) MUST_CHECK;
+
+/* Is it mounted at its path: 1, 0, or -errno.  What somebody else has mounted there since
+ * is another one. */
+int session_is_mounted(struct session *s, struct error *err) MUST_CHECK;
+
+/* Is a mount kept by this name that the kernel has ended: was it unmounted, or aborted? */
+bool session_is_gone(const struct fd_keeper *k, const char *name);
 
 /*
  * Answer the requests that came too early and are no more.  Call after each step

@@ -32,7 +32,10 @@
 #define MESSAGES_A_TURN 4096u
 #define FDS_PER_MESSAGE 16
 #define BACKOFF_FIRST_MS 50
-#define BACKOFF_MAX_MS 2000
+/* What is mended soon is served soon; what fails for hours fills no disk with what it
+ * says each time. */
+#define QUICK_MAX_MS 2000
+#define SLOW_MAX_MS 30000
 /* One that lived this long did not crash because of how it was started. */
 #define STABLE_MS 5000
 
@@ -51,7 +54,7 @@ struct holder {
 	pid_t child; /* 0: none runs */
 	bool ending; /* we were told to end */
 	int64_t started_ms, respawn_ms;
-	int backoff_ms;
+	unsigned int n_failed; /* ends in a row, each soon after its start */
 };
 
 /* -------------------------------------------------------------- messages --- */
@@ -254,7 +257,18 @@ static void spawn(struct holder *h)
 		return;
 	}
 	log_error("hold", "fork: %s", strerror(errno));
-	h->respawn_ms = h->started_ms + BACKOFF_MAX_MS;
+	h->respawn_ms = h->started_ms + hold_delay_ms(++h->n_failed);
+}
+
+int hold_delay_ms(unsigned int n_failed)
+{
+	const int most =
+		n_failed < HOLD_QUICK_TRIES ? QUICK_MAX_MS : SLOW_MAX_MS;
+	int ms = n_failed ? BACKOFF_FIRST_MS : 0;
+
+	for (; n_failed > 1 && ms < most; n_failed--)
+		ms *= 2;
+	return ms < most ? ms : most;
 }
 
 /* 1: all is over, *ret_code says how; 0: go on. */
@@ -262,6 +276,7 @@ static int child_ended(struct holder *h, int status, int *ret_code)
 {
 	int64_t now = clock_now_ms();
 	bool by_itself = WIFEXITED(status);
+	int delay_ms;
 
 	h->child = 0;
 	*ret_code = by_itself ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -270,13 +285,17 @@ static int child_ended(struct holder *h, int status, int *ret_code)
 	if (h->ending || (by_itself && (*ret_code == 0 || h->n_held == 0)))
 		return 1;
 	if (now - h->started_ms >= STABLE_MS)
-		h->backoff_ms = 0;
+		h->n_failed = 0;
+	delay_ms = hold_delay_ms(h->n_failed);
 	log_warning("hold", "child ended code=%d held=%d restart_in_ms=%d",
-		    *ret_code, h->n_held, h->backoff_ms);
-	h->respawn_ms = now + h->backoff_ms;
-	h->backoff_ms = h->backoff_ms ? h->backoff_ms * 2 : BACKOFF_FIRST_MS;
-	if (h->backoff_ms > BACKOFF_MAX_MS)
-		h->backoff_ms = BACKOFF_MAX_MS;
+		    *ret_code, h->n_held, delay_ms);
+	if (++h->n_failed == HOLD_QUICK_TRIES)
+		log_error("hold",
+			  "child ends again and again: whoever uses what it "
+			  "served waits until one goes on; mend what it says "
+			  "above, or unmount that and end it tries=%u",
+			  h->n_failed);
+	h->respawn_ms = now + delay_ms;
 	return 0;
 }
 

@@ -7,4 +7,9 @@
 #define HOLD_ENV "BOOTSEER_HOLD_SOCKET"
 #define HOLD_ENV_MAX 32
 
+#define HOLD_QUICK_TRIES 32u
+/* How long a child that ended is not started again: the `n_failed` ones before it ended
+ * soon after their starts, too. */
+int hold_delay_ms(unsigned int n_failed);
+
 #endif

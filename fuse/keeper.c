@@ -187,12 +187,26 @@ bool fd_keeper_is_durable(const struct fd_keeper *k)
 	return k->sock >= 0;
 }
 
-int fd_keeper_take(struct fd_keeper *k, const char *name)
+static struct kept_fd *find_kept(const struct fd_keeper *k, const char *name)
 {
 	for (size_t i = 0; i < k->n_kept; i++)
 		if (k->kept[i].fd >= 0 && strcmp(k->kept[i].name, name) == 0)
-			return steal_fd(&k->kept[i].fd);
-	return -1;
+			return &k->kept[i];
+	return NULL;
+}
+
+int fd_keeper_take(struct fd_keeper *k, const char *name)
+{
+	struct kept_fd *kept = find_kept(k, name);
+
+	return kept ? steal_fd(&kept->fd) : -1;
+}
+
+int fd_keeper_look(const struct fd_keeper *k, const char *name)
+{
+	const struct kept_fd *kept = find_kept(k, name);
+
+	return kept ? kept->fd : -1;
 }
 
 /* `fd` -1: none goes with it. */

@@ -82,22 +82,14 @@ static char *map_request(size_t resident)
 	return data;
 }
 
-static void requests_unmap(void *data)
-{
-	(void)munmap(data, REQUEST_MAX + 4096);
-}
-
 static void *requests_main(void *arg)
 {
-	struct session *s = arg;
-	char *data;
+	struct request_thread *t = arg;
+	struct session *s = t->session;
+	char *data = t->data;
 	int old;
 
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	data = map_request(s->cfg.handler->request_max);
-	if (!data)
-		return NULL;
-	pthread_cleanup_push(requests_unmap, data);
 	for (;;) {
 		ssize_t n = read_request(s, data);
 
@@ -110,19 +102,39 @@ static void *requests_main(void *arg)
 	}
 	if (errno != ENODEV)
 		log_error(s->cfg.log, "reading /dev/fuse: %s", strerror(errno));
-	pthread_cleanup_pop(1);
 	return NULL;
+}
+
+/* The memory first: a thread that found none would be missed by nobody, and a mount
+ * without any thread keeps whoever looks at it waiting for ever. */
+static int start_one(struct session *s, struct request_thread *t,
+		     struct error *err)
+{
+	int rc;
+
+	t->session = s;
+	t->data = map_request(s->cfg.handler->request_max);
+	if (!t->data)
+		return error_set(err, errno,
+				 "memory for requests, %u KiB for each of %u "
+				 "threads: %s",
+				 (REQUEST_MAX + 4096) / 1024, s->cfg.threads,
+				 strerror(errno));
+	rc = pthread_create(&t->thread, NULL, requests_main, t);
+	if (rc == 0)
+		return 0;
+	(void)munmap(t->data, REQUEST_MAX + 4096);
+	return error_set(err, rc, "start thread %u of %u: %s", s->n_threads + 1,
+			 s->cfg.threads, strerror(rc));
 }
 
 int requests_start(struct session *s, struct error *err)
 {
 	for (s->n_threads = 0; s->n_threads < s->cfg.threads; s->n_threads++) {
-		int rc = pthread_create(&s->threads[s->n_threads], NULL,
-					requests_main, s);
+		int rc = start_one(s, &s->threads[s->n_threads], err);
 
-		if (rc)
-			return error_set(err, rc, "start a thread: %s",
-					 strerror(rc));
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -130,8 +142,10 @@ int requests_start(struct session *s, struct error *err)
 void requests_stop(struct session *s)
 {
 	for (unsigned int i = 0; i < s->n_threads; i++)
-		(void)pthread_cancel(s->threads[i]);
-	for (unsigned int i = 0; i < s->n_threads; i++)
-		(void)pthread_join(s->threads[i], NULL);
+		(void)pthread_cancel(s->threads[i].thread);
+	for (unsigned int i = 0; i < s->n_threads; i++) {
+		(void)pthread_join(s->threads[i].thread, NULL);
+		(void)munmap(s->threads[i].data, REQUEST_MAX + 4096);
+	}
 	s->n_threads = 0;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -192,6 +193,44 @@ static int mount_session(struct session *s, struct error *err)
 			  s->cfg.mount_data, s->cfg.mount_flags, err);
 }
 
+/* Which file system ours is. */
+static int find_dev(struct session *s, struct error *err)
+{
+	struct mount_line line = { .major = 0 };
+	int rc = mount_find(s->path, &line, err);
+
+	if (rc == 1 && strcmp(line.fstype, s->cfg.fstype) == 0)
+		s->dev = makedev(line.major, line.minor);
+	if (rc == 1)
+		mount_line_fini(&line);
+	return rc < 0 ? rc : 0;
+}
+
+int session_is_mounted(struct session *s, struct error *err)
+{
+	struct mount_line line = { .major = 0 };
+	int rc = mount_find(s->path, &line, err);
+
+	if (rc <= 0)
+		return rc;
+	rc = s->dev == makedev(line.major, line.minor);
+	mount_line_fini(&line);
+	return rc;
+}
+
+/* The mount, and what is kept of it. */
+static void take_away(struct session *s)
+{
+	struct error err = ERROR_INIT;
+
+	if (mount_take_down_dev(s->run_dir, MOUNT_LOCK_SESSION, s->path, s->dev,
+				true, &err) < 0)
+		log_warning(s->cfg.log, "left mounted: %s", err.msg);
+	if (fd_keeper_drop(s->cfg.keeper, s->name, &err) < 0 ||
+	    fd_keeper_drop(s->cfg.keeper, s->init_name, &err) < 0)
+		log_warning(s->cfg.log, "left kept: %s", err.msg);
+}
+
 static int start_fresh(struct session *s, struct error *err)
 {
 	/* One that a predecessor left without anybody to keep it is dead. */
@@ -204,6 +243,8 @@ static int start_fresh(struct session *s, struct error *err)
 		rc = init_open(&s->fd, err);
 	if (rc == 0)
 		rc = mount_session(s, err);
+	if (rc == 0)
+		rc = find_dev(s, err);
 	if (rc < 0)
 		return rc;
 	rc = init_read(s->fd, &s->init_request, &s->resend, err);
@@ -215,27 +256,35 @@ static int start_fresh(struct session *s, struct error *err)
 		rc = make_libfuse(s, err);
 	if (rc == 0)
 		rc = feed_init(s, false, err);
-	if (rc < 0) {
-		struct error ignored = ERROR_INIT;
-
-		(void)!mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path,
-				       true, &ignored);
-		(void)!fd_keeper_drop(s->cfg.keeper, s->name, &ignored);
-	}
+	if (rc < 0)
+		take_away(s);
 	return rc;
+}
+
+/* POLLERR: the mount is gone, or was aborted. */
+static bool is_connected(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+bool session_is_gone(const struct fd_keeper *k, const char *name)
+{
+	int fd = fd_keeper_look(k, name);
+
+	return fd >= 0 && !is_connected(fd);
 }
 
 /* 1: taken over; 0: there is nothing to take over. */
 static int start_adopted(struct session *s, int fd, int init_fd,
 			 struct error *err)
 {
-	struct pollfd p = { .fd = fd };
 	struct stat st;
 	int rc;
 
-	/* POLLERR: the mount is gone, or was aborted. */
 	if (fstat(init_fd, &st) < 0 || st.st_size > (off_t)REQUEST_MAX ||
-	    poll(&p, 1, 0) != 0)
+	    !is_connected(fd))
 		return 0;
 	if (buf_reserve(&s->init_request, (size_t)st.st_size) < 0)
 		return error_nomem(err);
@@ -255,7 +304,9 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 	if (rc < 0)
 		return rc;
 	parking_open(s->parking);
-	rc = init_resend(s->fd, err);
+	rc = find_dev(s, err);
+	if (rc == 0)
+		rc = init_resend(s->fd, err);
 	if (rc < 0)
 		return rc;
 	s->adopted = true;
@@ -397,8 +448,13 @@ int session_start(const struct session_config *cfg, struct session **ret,
 		rc = find_place(s, err);
 	if (rc == 0)
 		rc = start_any(s, err);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = requests_start(s, err);
+		/* A new one is in nobody's use; of one that was taken over, a
+		 * successor may do better. */
+		if (rc < 0 && !s->adopted)
+			take_away(s);
+	}
 	if (rc < 0) {
 		requests_stop(s);
 		session_unref(s);
@@ -410,18 +466,10 @@ int session_start(const struct session_config *cfg, struct session **ret,
 
 void session_stop(struct session *s, bool keep)
 {
-	struct error err = ERROR_INIT;
-
 	if (!s)
 		return;
-	if (!keep) {
-		if (mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path,
-				    true, &err) < 0)
-			log_warning(s->cfg.log, "left mounted: %s", err.msg);
-		if (fd_keeper_drop(s->cfg.keeper, s->name, &err) < 0 ||
-		    fd_keeper_drop(s->cfg.keeper, s->init_name, &err) < 0)
-			log_warning(s->cfg.log, "left kept: %s", err.msg);
-	}
+	if (!keep)
+		take_away(s);
 	requests_stop(s);
 	session_unref(s);
 }

@@ -16,6 +16,12 @@
  * the largest it may send; the page is for the headers of a request. */
 #define REQUEST_MAX SESSION_REQUEST_DATA
 
+struct request_thread {
+	struct session *session;
+	pthread_t thread;
+	char *data; /* the request that it read */
+};
+
 struct session {
 	struct fuse_session *se;
 	/* Its strings, but the constants, are the session's copies. */
@@ -28,10 +34,13 @@ struct session {
 	 * so that it can be mounted again. */
 	int root_fd;
 	pthread_mutex_t mounting; /* one looks and mounts at a time */
+	/* Of the mount, by which it is told from another one that is made at its
+	 * path later; 0: it was not found there. */
+	dev_t dev;
 	bool adopted, resend;
 	bool swallow; /* drop what libfuse answers: INIT fed again */
 	struct buf init_request, init_reply;
-	pthread_t threads[SESSION_THREADS_MAX];
+	struct request_thread threads[SESSION_THREADS_MAX];
 	unsigned int n_threads;
 	atomic_uint refs; /* the owner, and requests that are answered later */
 

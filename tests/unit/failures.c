@@ -8,11 +8,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ROUNDS_MAX 20000u
 
 /* Calls up to the one that fails, that one included; 0: none fails. */
-static atomic_uint left[FAILURE_KINDS];
+static atomic_uint left[FAIL_MAP + 1];
 static atomic_bool has_failed;
 /* Only what the test's own thread calls is counted: how far others come in a round is
  * another matter each time. */
@@ -45,6 +46,11 @@ char *__real_strdup(const char *s);
 char *__wrap_strdup(const char *s);
 char *__real_strndup(const char *s, size_t n);
 char *__wrap_strndup(const char *s, size_t n);
+/* So it is called with offsets of 64 bits. */
+void *__real_mmap64(void *at, size_t len, int prot, int flags, int fd,
+		    off_t off);
+void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd,
+		    off_t off);
 
 int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr,
 			  void *(*fn)(void *), void *arg)
@@ -84,6 +90,15 @@ char *__wrap_strdup(const char *s)
 char *__wrap_strndup(const char *s, size_t n)
 {
 	return is_short() ? NULL : __real_strndup(s, n);
+}
+
+void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd,
+		    off_t off)
+{
+	if (!is_due(FAIL_MAP))
+		return __real_mmap64(at, len, prot, flags, fd, off);
+	errno = ENOMEM;
+	return MAP_FAILED;
 }
 
 unsigned int failures_count_fds(void)

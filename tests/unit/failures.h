@@ -24,9 +24,10 @@
 
 /* Calls of the thread that calls failures_next() are counted, and no others. */
 enum failure_kind {
-	FAIL_THREAD, /* pthread_create(): EAGAIN */
-	FAIL_MEMORY, /* malloc(), calloc(), realloc(), strdup(): NULL */
-	FAILURE_KINDS,
+	FAIL_THREAD,   /* pthread_create(): EAGAIN */
+	FAIL_MEMORY,   /* malloc(), calloc(), realloc(), strdup(): NULL */
+	FAILURE_KINDS, /* of what everything asks for */
+	FAIL_MAP = FAILURE_KINDS, /* mmap(): ENOMEM */
 };
 
 struct failures {

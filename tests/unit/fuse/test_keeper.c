@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include "common/buf.h"
 #include "common/fs.h"
 #include "fuse/fuse.h"
+#include "fuse/hold_priv.h"
 #include "tests/unit/lingering.h"
 
 TestSuite(keeper, .timeout = 120);
@@ -264,6 +266,22 @@ Test(hold, nobody_else_gives_it_what_takes_long_to_close)
 	if (peer >= 0)
 		(void)close(peer);
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
+}
+
+Test(hold, asks_less_often_for_what_fails_for_long)
+{
+	int sum_ms = 0, before_ms = 0;
+
+	cr_expect_eq(hold_delay_ms(0), 0, "a crash now and then is no fault");
+	for (unsigned int n = 0; n < HOLD_QUICK_TRIES; n++) {
+		cr_expect_geq(hold_delay_ms(n), before_ms);
+		cr_expect_leq(hold_delay_ms(n), 2000);
+		before_ms = hold_delay_ms(n);
+		sum_ms += before_ms;
+	}
+	cr_expect_geq(sum_ms, 50000);
+	cr_expect_eq(hold_delay_ms(HOLD_QUICK_TRIES), 30000);
+	cr_expect_eq(hold_delay_ms(UINT_MAX), 30000);
 }
 
 Test(hold, passes_on_the_order_to_end)

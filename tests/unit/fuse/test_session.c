@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fuse3/fuse_lowlevel.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "common/fs.h"
 #include "common/mount.h"
 #include "fuse/fuse.h"
+#include "tests/unit/failures.h"
 
 TestSuite(session, .timeout = 120);
 
@@ -525,6 +527,61 @@ Test(session, takes_its_owner_also_when_it_is_refused)
 	h.request_max++;
 	cr_expect_eq(start_with(h, 1, &o), -EINVAL);
 	cr_expect_eq(o.n_freed, 4);
+}
+
+static const struct fuse_lowlevel_ops no_ops;
+
+/* One that is refused leaves nothing; one that starts has all of its threads. */
+static void start_when_short(enum failure_kind kind, int want)
+{
+	const struct session_handler h = { .ops = &no_ops,
+					   .request_max =
+						   SESSION_REQUEST_NAMES };
+	struct mounted m = { .path = NULL };
+	struct session_config cfg = { .name = "short",
+				      .threads = 3,
+				      .handler = &h,
+				      .fstype = "fuse.short",
+				      .mount_data = "allow_other",
+				      .log = "short" };
+	struct failures f = { .kind = kind };
+	struct error err = ERROR_INIT;
+
+	prepare(&m);
+	cfg.path = m.path;
+	cfg.run_dir = m.run;
+	cr_assert_eq(fd_keeper_open(&cfg.keeper, &err), 0, "%s", err.msg);
+	while (failures_next(&f)) {
+		struct mount_line line = { .major = 0 };
+		struct session *s = NULL;
+		struct stat st;
+		int rc = session_start(&cfg, &s, &err);
+
+		if (failures_hit(&f)) {
+			cr_assert_eq(rc, want, "round %u: %s", f.n, err.msg);
+			cr_expect_eq(mount_find(m.path, &line, &err), 0,
+				     "round %u", f.n);
+			continue;
+		}
+		cr_assert_eq(rc, 0, "%s", err.msg);
+		/* Its threads answer, although with this. */
+		cr_expect_eq(stat(m.path, &st), -1);
+		cr_expect_eq(errno, ENOSYS);
+		session_stop(s, false);
+	}
+	cr_expect_geq(f.n, cfg.threads + 1, "%u", f.n);
+	fd_keeper_close(cfg.keeper);
+	clean(&m);
+}
+
+Test(session, has_all_of_its_threads_or_is_no_mount)
+{
+	start_when_short(FAIL_THREAD, -EAGAIN);
+}
+
+Test(session, has_memory_for_the_requests_of_each_thread_or_is_no_mount)
+{
+	start_when_short(FAIL_MAP, -ENOMEM);
 }
 
 Test(session, can_be_kept_by_this_kernel)
