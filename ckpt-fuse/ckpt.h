@@ -57,6 +57,8 @@ const struct buf *ckpt_file_xattrs(const struct ckpt_file *f);
 
 /* Is it the same version of a file? */
 bool ckpt_file_is_same(const struct ckpt_file *a, const struct ckpt_file *b);
+/* A number that another version has not, for a process that comes later. */
+uint64_t ckpt_file_bytes_id(const struct ckpt_file *f);
 
 /* Bytes that are best read at once, by one of several threads: they lie in one object,
  * at multiples of it. */

@@ -105,6 +105,8 @@ size_t manifest_find(const struct manifest *m, uint64_t off)
 
 /* ------------------------------------------------------------------- identity --- */
 
+#define ID_START 0xcbf29ce484222325
+
 /* FNV-1a: the IDs of segments are random already. */
 static uint64_t add_to_id(uint64_t id, const void *data, size_t len)
 {
@@ -117,7 +119,7 @@ static uint64_t add_to_id(uint64_t id, const void *data, size_t len)
 
 uint64_t manifest_bytes_id(const struct manifest *m)
 {
-	uint64_t id = add_to_id(0xcbf29ce484222325, &m->size, sizeof(m->size));
+	uint64_t id = add_to_id(ID_START, &m->size, sizeof(m->size));
 
 	for (size_t i = 0; i < m->n_segments; i++) {
 		const struct ckpt_segment *s = &m->segments[i];
@@ -127,6 +129,11 @@ uint64_t manifest_bytes_id(const struct manifest *m)
 		id = add_to_id(id, &s->length, sizeof(s->length));
 	}
 	return id;
+}
+
+uint64_t tag_bytes_id(const char *tag)
+{
+	return add_to_id(ID_START, tag, strlen(tag));
 }
 
 bool manifest_has_segment(const struct manifest *m,

@@ -60,6 +60,8 @@ size_t manifest_find(const struct manifest *m, uint64_t off);
 /* Of the bytes that it names, and of no attribute: two manifests of the same bytes have
  * the same one. */
 uint64_t manifest_bytes_id(const struct manifest *m);
+/* The same of a plain object, which its tag says. */
+uint64_t tag_bytes_id(const char *tag);
 bool manifest_has_segment(const struct manifest *m,
 			  const struct ckpt_segment *s);
 

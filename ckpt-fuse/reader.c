@@ -144,6 +144,12 @@ bool ckpt_file_is_same(const struct ckpt_file *a, const struct ckpt_file *b)
 		      object_opened_stat(b->plain)->tag) == 0;
 }
 
+uint64_t ckpt_file_bytes_id(const struct ckpt_file *f)
+{
+	return f->plain ? tag_bytes_id(object_opened_stat(f->plain)->tag)
+			: manifest_bytes_id(f->manifest);
+}
+
 uint64_t ckpt_file_unit(const struct ckpt_file *f)
 {
 	return f->plain ? PLAIN_UNIT : manifest_unit(f->manifest);

@@ -404,10 +404,12 @@ static int run_umount(const void *config, char **args, struct error *err)
 		rc = run_dir_of(c->run, path, &dir, err);
 	if (rc < 0)
 		return rc;
-	rc = store_staged(path, err);
+	p.fd = process = process_of(dir);
+	/* Whoever asks a mount that nobody serves waits until somebody does; what was
+	 * staged went with its process. */
+	rc = process >= 0 ? store_staged(path, err) : 0;
 	if (rc < 0)
 		return rc;
-	p.fd = process = process_of(dir);
 	if (umount2(path, UMOUNT_NOFOLLOW) < 0 && errno == EBUSY)
 		return refuse_busy(path, err);
 	if (check_mounted(path, NULL) == 0)
@@ -497,6 +499,14 @@ static int status(const char *run, const char *place, json_t *all,
 		return rc;
 	rc = add_status(dir, all, err);
 	/* The name of its folder in --run says nothing to anybody. */
+	if (rc == -ENOENT && check_mounted(path, NULL) == 0)
+		return error_set(
+			err, ENOENT,
+			"'%s' is mounted, and nobody serves it: its "
+			"process is started again, and whoever uses it "
+			"waits until it goes on ('%s/log' says why it "
+			"does not); 'bootseer ckpt umount' gives it up",
+			path, dir);
 	if (rc == -ENOENT)
 		return error_set(err, ENOENT,
 				 "no mount of 'bootseer ckpt' answers for '%s'",

@@ -6,18 +6,22 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define KINDS 4u
+/* Of an id: bits of the kind, then of the version, then of a count. */
+#define KIND_BITS 2u
+#define COUNT_SHIFT 32u
+#define VERSION_MASK ((UINT64_C(1) << COUNT_SHIFT) - (1u << KIND_BITS))
 
 int handles_init(struct handles *t, struct error *err)
 {
-	uint32_t random;
+	uint32_t random[2];
 
 	*t = (struct handles){ .all = NULL };
-	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		return error_set(err, errno, "random bytes: %s",
 				 strerror(errno));
 	/* Another range than a predecessor's. */
-	t->next = ((uint64_t)random << 28) + 1;
+	t->next = random[0];
+	t->random = random[1];
 	(void)pthread_mutex_init(&t->lock, NULL);
 	return 0;
 }
@@ -47,6 +51,28 @@ int folder_list_add(struct folder_list *l, const char *name, bool is_folder)
 	return l->entries[l->n].name ? (l->n++, 0) : -ENOMEM;
 }
 
+static uint64_t version_bits(struct reading *r)
+{
+	uint64_t id = ckpt_file_bytes_id(reading_file(r));
+
+	return (id ^ id >> COUNT_SHIFT) & VERSION_MASK;
+}
+
+/* With the lock; it is nobody's. */
+static uint64_t next_id(struct handles *t, enum handle_kind kind,
+			struct reading *r)
+{
+	uint64_t version = r ? version_bits(r) : t->random & VERSION_MASK, id;
+	struct handle *other;
+
+	do {
+		id = (uint64_t)t->next++ << COUNT_SHIFT | version |
+		     (uint64_t)kind;
+		HASH_FIND(hh, t->all, &id, sizeof(id), other);
+	} while (other);
+	return id;
+}
+
 struct handle *handle_new(struct handles *t, enum handle_kind kind,
 			  struct ckpt_node *n, struct reading *r)
 {
@@ -55,7 +81,7 @@ struct handle *handle_new(struct handles *t, enum handle_kind kind,
 	if (!h)
 		return NULL;
 	(void)pthread_mutex_lock(&t->lock);
-	h->id = t->next++ * KINDS + kind;
+	h->id = next_id(t, kind, r);
 	HASH_ADD(hh, t->all, id, sizeof(h->id), h);
 	(void)pthread_mutex_unlock(&t->lock);
 	if (!hash_has_added(h)) {
@@ -80,7 +106,13 @@ struct handle *handle_get(struct handles *t, uint64_t id)
 
 enum handle_kind handle_kind_of(uint64_t id)
 {
-	return (enum handle_kind)(id % KINDS);
+	return (enum handle_kind)(id & ((1u << KIND_BITS) - 1));
+}
+
+bool handle_is_of(uint64_t id, struct reading *r)
+{
+	return handle_kind_of(id) == HANDLE_READER &&
+	       (id & VERSION_MASK) == version_bits(r);
 }
 
 void handle_free(struct handles *t, struct nodes *nodes, struct handle *h)

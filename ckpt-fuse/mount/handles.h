@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What processes have open.  Ids are never used again, nor by a successor. */
+/* What processes have open.  Ids are never used again, nor by a successor; that of a
+ * reader says which version of the file it has. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_HANDLES_H
 
@@ -34,7 +35,7 @@ struct handle {
 struct handles {
 	pthread_mutex_t lock;
 	struct handle *all;
-	uint64_t next;
+	uint32_t next, random;
 };
 
 int handles_init(struct handles *t, struct error *err) MUST_CHECK;
@@ -47,6 +48,8 @@ struct handle *handle_new(struct handles *t, enum handle_kind kind,
  * when no request has it. */
 struct handle *handle_get(struct handles *t, uint64_t id) MUST_CHECK;
 enum handle_kind handle_kind_of(uint64_t id);
+/* Is it a handle of a reader of this very version? */
+bool handle_is_of(uint64_t id, struct reading *r);
 void handle_free(struct handles *t, struct nodes *nodes, struct handle *h);
 
 int folder_list_add(struct folder_list *l, const char *name,

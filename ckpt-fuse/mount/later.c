@@ -57,6 +57,19 @@ void later_free(struct later *l)
 	free(l);
 }
 
+/* With the node's lock: another close of it is on its way, too. */
+static bool has_other(const struct late_commit *c)
+{
+	const struct late_commit *o;
+
+	(void)pthread_mutex_lock(&c->l->lock);
+	TAILQ_FOREACH(o, &c->l->list, link)
+	if (o != c && o->n == c->n)
+		break;
+	(void)pthread_mutex_unlock(&c->l->lock);
+	return o != NULL;
+}
+
 /* With the node's lock: what was written is in the store, or lost.  True: more was
  * written meanwhile, whose writers left it to us. */
 static bool settle(struct late_commit *c, int rc, const struct error *err)
@@ -66,7 +79,8 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 
 	if (rc == 0 && n->n_writers == 1 && writing_is_dirty(n->writing))
 		return true;
-	if (rc == 0 && n->n_writers == 1)
+	/* All that was closed is stored, whoever has it open still. */
+	if (rc == 0 && !has_other(c))
 		node_set_staged(c->l->nodes, n, false);
 	if (rc < 0 && node_path(c->l->nodes, n, &path) == 0) {
 		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"", path.data,

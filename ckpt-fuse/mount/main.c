@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 
 #include "ckpt-fuse/mount/control.h"
@@ -77,28 +78,17 @@ static int open_journal(struct fd_keeper *k, struct error *err)
 
 /* ---------------------------------------------------------------------- the mount --- */
 
-static int is_mounted(const char *path, bool *ret, struct error *err)
+/* What others mounted there stays. */
+static int check_free(const char *path, struct error *err)
 {
 	struct mount_line l = { .major = 0 };
 	int rc = mount_find(path, &l, err);
 
-	*ret = rc == 1 && strcmp(l.fstype, CKPT_MOUNT_FSTYPE) == 0;
-	if (rc == 1)
-		mount_line_fini(&l);
-	return rc;
-}
-
-/* What others mounted there stays. */
-static int check_free(const char *path, struct error *err)
-{
-	bool is_ours;
-	int rc = is_mounted(path, &is_ours, err);
-
-	if (rc == 1)
-		return error_set(err, EBUSY,
-				 "something is mounted on '%s': unmount it",
-				 path);
-	return rc;
+	if (rc != 1)
+		return rc;
+	mount_line_fini(&l);
+	return error_set(err, EBUSY, "something is mounted on '%s': unmount it",
+			 path);
 }
 
 static int watch_signals(struct error *err)
@@ -125,18 +115,17 @@ static int serve(struct session *s, struct ckpt_mount *m, struct ckpt_say *say,
 		open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	struct pollfd p[2] = { { .fd = signals, .events = POLLIN },
 			       { .fd = mounts, .events = POLLPRI } };
-	bool is_there = true;
-	int rc = 0;
+	int rc = 1;
 
 	if (mounts < 0)
 		return error_set(err, errno, "mountinfo: %s", strerror(errno));
-	while (rc >= 0 && is_there) {
+	for (;;) {
 		struct signalfd_siginfo si;
 		struct error why = ERROR_INIT;
 
-		rc = is_mounted(session_path(s), &is_there, err);
-		if (rc < 0 || !is_there)
-			break;
+		rc = session_is_mounted(s, err);
+		if (rc <= 0)
+			return rc;
 		if (poll(p, 2, ckpt_say_interval(say)) < 0 && errno != EINTR)
 			return error_set(err, errno, "poll: %s",
 					 strerror(errno));
@@ -150,7 +139,6 @@ static int serve(struct session *s, struct ckpt_mount *m, struct ckpt_say *say,
 			log_warning("ckpt", "still in use reason=\"%s\"",
 				    why.msg);
 	}
-	return rc < 0 ? rc : 0;
 }
 
 static void drop_kept(struct fd_keeper *k)
@@ -208,7 +196,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 				 session_is_adopted(s), true, &metrics, err);
 	if (rc == 0 && cfg->metrics)
 		rc = exporter_new(cfg->metrics, m, &exporter, err);
-	/* A predecessor's that is gone was unmounted, and is not wanted. */
+	/* A predecessor's that has gone since was unmounted, and is not wanted. */
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
 		log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
 			 session_path(s), args[0], session_is_adopted(s));
@@ -233,6 +221,21 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 	return rc;
 }
 
+/* A successor of a mount that is not there any more.  It needs neither the store, without which
+ * it may not have been served, nor the mount point. */
+static int end_unmounted(struct fd_keeper *k, const char *why,
+			 struct error *err)
+{
+	AUTO_CLOSE int journal_fd = open_journal(k, err);
+	unsigned int n_lost = 0;
+	int rc = journal_fd < 0 ? journal_fd
+				: ckpt_tell_lost(journal_fd, &n_lost, err);
+
+	log_warning("ckpt", "the mount is gone reason=\"%s\"", why);
+	drop_kept(k);
+	return rc < 0 ? rc : n_lost ? EXIT_LOST : 0;
+}
+
 static int run(const struct ckpt_mount_config *cfg, char **args,
 	       struct error *err)
 {
@@ -240,17 +243,26 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	AUTO_CLOSE int signals = watch_signals(err);
 	AUTO_CLOSE int journal_fd = -1;
 	struct fd_keeper *keeper = NULL;
+	const char *is_gone = NULL;
 	bool is_successor;
-	int rc = signals < 0 ? signals : mount_canonical(args[1], &path, err);
+	int rc = signals < 0 ? signals : fd_keeper_open(&keeper, err);
 
-	if (rc == 0)
-		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
-	if (rc == 0)
-		rc = fd_keeper_open(&keeper, err);
 	if (rc < 0)
 		return rc;
 	is_successor = getenv("LISTEN_FDS") != NULL;
-	if (!is_successor)
+	rc = mount_canonical(args[1], &path, err);
+	if (is_successor && session_is_gone(keeper, SESSION_NAME))
+		is_gone = "it was unmounted while nobody served it";
+	else if (is_successor && rc == -ENOENT)
+		is_gone = err->msg;
+	if (is_gone) {
+		rc = end_unmounted(keeper, is_gone, err);
+		fd_keeper_close(keeper);
+		return rc;
+	}
+	if (rc == 0)
+		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
+	if (rc == 0 && !is_successor)
 		rc = check_free(path, err);
 	if (rc == 0) {
 		journal_fd = open_journal(keeper, err);
@@ -295,6 +307,8 @@ int main(int argc, char **argv)
 		option_fini(options, &cfg);
 		return EXIT_USAGE;
 	}
+	/* Run by the holder, it would be called "exe". */
+	(void)prctl(PR_SET_NAME, program.name);
 	if (action == OPTION_ACTION_RUN)
 		rc = cfg.hold ? run_held(argc, argv, &err)
 			      : run(&cfg, argv + first, &err);

@@ -140,6 +140,27 @@ static void set_bounds(struct ckpt_mount *m)
 	readings_init(&m->readings);
 }
 
+static void tell_lost(void *arg, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (n->lost_rc && nodes_path_locked(arg, n, &path) == 0)
+		log_error("ckpt", "lost path=\"%s\" reason=\"%s\"", path.data,
+			  n->lost_why);
+}
+
+int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)
+{
+	struct nodes t;
+	int rc = nodes_init(&t, journal_fd, err);
+
+	if (rc == 0)
+		nodes_each(&t, NULL, tell_lost, &t);
+	*ret_n = atomic_load(&t.n_lost);
+	nodes_fini(&t);
+	return rc;
+}
+
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		    int journal_fd, struct ckpt_mount **ret, struct error *err)
 {
@@ -177,6 +198,8 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		rc = handles_init(&m->handles, err);
 	if (rc == 0)
 		rc = nodes_init(&m->nodes, journal_fd, err);
+	if (rc == 0)
+		nodes_each(&m->nodes, NULL, tell_lost, &m->nodes);
 	if (rc == 0 && strcmp(cfg->close, "buffered") == 0)
 		rc = later_new(&m->nodes, &m->later, err);
 	if (rc < 0)

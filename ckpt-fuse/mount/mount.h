@@ -42,6 +42,10 @@ struct ckpt_mount {
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		    int journal_fd, struct ckpt_mount **ret,
 		    struct error *err) MUST_CHECK;
+/* Name in the log, and count, what was closed and not stored when a predecessor was
+ * killed whose journal it is. */
+int ckpt_tell_lost(int journal_fd, unsigned int *ret_n,
+		   struct error *err) MUST_CHECK;
 void ckpt_mount_free(struct ckpt_mount *m);
 /* Wait until what was closed is in the store; how many files were lost. */
 unsigned int ckpt_mount_settle(struct ckpt_mount *m);

@@ -113,13 +113,23 @@ static void journal_append(struct nodes *t, const struct buf *record)
 		t->journal_len += record->len;
 }
 
+static int record_version(const struct ckpt_node *n, struct buf *out)
+{
+	int rc = buf_printf(out, "V%" PRIx64 " %" PRIx64, n->id,
+			    n->read_version);
+
+	return rc < 0 ? rc : buf_append(out, "", 1);
+}
+
 static int record_of(const struct ckpt_node *n, struct buf *out)
 {
 	char kind = n->is_folder ? 'd' : n->is_staged ? 's' : 'f';
 	int rc = buf_printf(out, "A%" PRIx64 " %c %s", n->id, kind,
 			    n->parent ? n->key : "");
 
-	return rc < 0 ? rc : buf_append(out, "", 1);
+	if (rc == 0)
+		rc = buf_append(out, "", 1);
+	return rc == 0 && n->read_version ? record_version(n, out) : rc;
 }
 
 /* All living nodes once more, behind what is there; that is given back then. */
@@ -143,6 +153,15 @@ static void journal_renew(struct nodes *t)
 			(off_t)before);
 }
 
+static void journal_put(struct nodes *t, const struct buf *record, bool is_live)
+{
+	journal_append(t, record);
+	t->journal_live += is_live ? record->len : 0;
+	if (t->journal_len > JOURNAL_MIN &&
+	    HASH_CNT(by_id, t->by_id) * 512ull < t->journal_live)
+		journal_renew(t);
+}
+
 static void journal(struct nodes *t, const struct ckpt_node *n, bool is_there)
 {
 	AUTO_BUF record = BUF_INIT;
@@ -155,13 +174,8 @@ static void journal(struct nodes *t, const struct ckpt_node *n, bool is_there)
 		if (rc == 0)
 			rc = buf_append(&record, "", 1);
 	}
-	if (rc < 0)
-		return;
-	journal_append(t, &record);
-	t->journal_live += is_there ? record.len : 0;
-	if (t->journal_len > JOURNAL_MIN &&
-	    HASH_CNT(by_id, t->by_id) * 512ull < t->journal_live)
-		journal_renew(t);
+	if (rc == 0)
+		journal_put(t, &record, is_there);
 }
 
 /* ------------------------------------------------------------------------- life --- */
@@ -407,6 +421,20 @@ void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
+void node_set_read_version(struct nodes *t, struct ckpt_node *n,
+			   uint64_t version)
+{
+	AUTO_BUF record = BUF_INIT;
+
+	(void)pthread_mutex_lock(&t->lock);
+	if (!n->is_kept && n->read_version != version) {
+		n->read_version = version;
+		if (record_version(n, &record) == 0)
+			journal_put(t, &record, true);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
 void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why)
 {
 	(void)pthread_mutex_lock(&t->lock);
@@ -462,15 +490,23 @@ static int path_of(struct nodes *t, const struct ckpt_node *n, struct buf *out)
 	return rc < 0 ? rc : buf_puts(out, node_name(n));
 }
 
+int nodes_path_locked(struct nodes *t, const struct ckpt_node *n,
+		      struct buf *out)
+{
+	int rc = path_of(t, n, out);
+
+	/* An empty path is text, too. */
+	return rc < 0 ? rc : buf_puts(out, "");
+}
+
 int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 {
 	int rc;
 
 	(void)pthread_mutex_lock(&t->lock);
-	rc = path_of(t, n, out);
+	rc = nodes_path_locked(t, n, out);
 	(void)pthread_mutex_unlock(&t->lock);
-	/* An empty path is text, too. */
-	return rc < 0 ? rc : buf_puts(out, "");
+	return rc;
 }
 
 int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
@@ -532,6 +568,18 @@ static void replay_add(struct nodes *t, const char *text)
 		t->last_id = id;
 }
 
+/* "ID VERSION" */
+static void replay_version(struct nodes *t, const char *text)
+{
+	char *end;
+	struct ckpt_node *n = find_id(t, strtoull(text, &end, 16));
+
+	if (!n || n == t->root || *end != ' ')
+		return;
+	n->read_version = strtoull(end + 1, NULL, 16);
+	n->is_kept = n->read_version != 0;
+}
+
 static void replay_remove(struct nodes *t, const char *text)
 {
 	uint64_t id = strtoull(text, NULL, 16);
@@ -571,6 +619,8 @@ static void replay(struct nodes *t, const char *data, size_t len)
 	for (size_t at = 0; at < len; at += strlen(data + at) + 1) {
 		if (data[at] == 'A')
 			replay_add(t, data + at + 1);
+		else if (data[at] == 'V')
+			replay_version(t, data + at + 1);
 		else if (data[at] == 'D')
 			replay_remove(t, data + at + 1);
 		if (data[at] != 'R')
@@ -599,6 +649,7 @@ static int read_journal(struct nodes *t, struct error *err)
 {
 	AUTO_BUF data = BUF_INIT;
 	uint64_t start, len;
+	const char *last;
 	struct stat st;
 	int rc;
 
@@ -618,8 +669,13 @@ static int read_journal(struct nodes *t, struct error *err)
 	rc = fs_pread_full(t->journal_fd, data.data, (size_t)len, start);
 	if (rc < 0)
 		return error_set(err, -rc, "kept names: %s", strerror(-rc));
-	/* The last record may be cut. */
-	data.data[len] = '\0';
+	/* The last record is cut when its writer was killed: half a name is another
+	 * file's. */
+	last = memrchr(data.data, '\0', (size_t)len);
+	len = last ? (uint64_t)(last - data.data) + 1 : 0;
+	t->journal_len = start + len;
+	if (ftruncate(t->journal_fd, (off_t)t->journal_len) < 0)
+		return error_set(err, errno, "kept names: %s", strerror(errno));
 	replay(t, data.data, (size_t)len);
 	return 0;
 }

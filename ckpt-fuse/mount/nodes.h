@@ -26,6 +26,10 @@ struct ckpt_node {
 	uint64_t n_lookups; /* of the kernel */
 	unsigned int n_users; /* children, and requests under way */
 	bool is_folder, is_staged;
+	/* ckpt_file_bytes_id() of what its readers have; 0: it has none.  Those of
+	 * a predecessor may have it open for as long as the node is there. */
+	uint64_t read_version;
+	bool is_kept;
 
 	pthread_mutex_t
 		lock; /* what follows; held over what the store is asked */
@@ -96,6 +100,10 @@ bool node_is_written(struct ckpt_node *n);
 
 /* A successor is to know that what was written and closed may not be in the store. */
 void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged);
+/* A successor is to know which version its readers have; 0: none has it open.  Of one
+ * that is kept from a predecessor it stays. */
+void node_set_read_version(struct nodes *t, struct ckpt_node *n,
+			   uint64_t version);
 /* What was written is lost, until node_forget_loss(): the node stays meanwhile. */
 void node_lose(struct nodes *t, struct ckpt_node *n, int rc, const char *why);
 /* It is replaced or removed. */
@@ -108,5 +116,8 @@ int node_loss(struct ckpt_node *n, struct error *err) MUST_CHECK;
 typedef void nodes_fn(void *arg, struct ckpt_node *n);
 void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
 		void *arg);
+/* node_path() for such a function. */
+int nodes_path_locked(struct nodes *t, const struct ckpt_node *n,
+		      struct buf *out) MUST_CHECK;
 
 #endif

@@ -98,25 +98,38 @@ static bool stat_writer(struct ckpt_node *n, struct ckpt_stat *ret)
 	return is_known;
 }
 
+int ops_is_gone(struct error *err)
+{
+	return error_set(err, ESTALE,
+			 "the file that it has open was replaced or removed "
+			 "before the mount was restarted, or since: open it "
+			 "again");
+}
+
 /* What it is now; waits for nobody who writes it. */
 static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 		     struct ckpt_stat *ret, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
+	bool has_name;
 	int rc;
 
 	if (stat_writer(n, ret))
 		return 0;
 	rc = node_path(&m->nodes, n, &path);
+	has_name = rc == 0;
+	if (has_name)
+		rc = ckpt_stat(m->store, path.data, ret, err);
 	/* A file that was removed is as it was. */
 	if (rc == -ENOENT && n->n_readers + n->n_writers) {
 		*ret = node_stat(n);
 		return 0;
 	}
 	if (rc == 0)
-		rc = ckpt_stat(m->store, path.data, ret, err);
-	if (rc == 0)
 		node_set_stat(n, ret);
+	/* The kernel looks up then what has the name now. */
+	if (rc == -ENOENT && (n->is_kept || !has_name))
+		return ops_is_gone(err);
 	return rc;
 }
 

@@ -113,11 +113,33 @@ static bool is_being_changed(const struct ckpt_node *n)
 	return n->writing && n->n_writers > n->n_done;
 }
 
+/* With the lock, before another file takes the name: what a predecessor's readers have
+ * is opened for them.  They count as one, which is never closed: the kernel says of no
+ * handle that it is the last. */
+void ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct error err = ERROR_INIT;
+	struct ckpt_file *f;
+
+	if (!n->is_kept || n->reading || node_path(&m->nodes, n, &path) < 0 ||
+	    ckpt_open(m->store, path.data, &f, &err) < 0)
+		return;
+	if (ckpt_file_bytes_id(f) != n->read_version) {
+		ckpt_close(f);
+		return;
+	}
+	node_set_stat(n, ckpt_file_stat(f));
+	if (reading_new(&m->readings, f, &n->reading, &err) == 0)
+		n->n_readers++;
+}
+
 /* To the kernel a file has one size and one set of pages: readers of a version keep
  * theirs when a file that changes is another to it, which the kernel then looks up. */
 int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n)
 {
-	if (!n->n_readers || is_being_changed(n))
+	ops_keep_for_readers(m, n);
+	if (!(n->n_readers || n->is_kept) || is_being_changed(n))
 		return 0;
 	node_detach(&m->nodes, n);
 	return -ESTALE;
@@ -209,6 +231,20 @@ struct reader_open {
 	bool is_direct; /* and its size is that of a writer */
 };
 
+/* With the lock.  Takes `f`. */
+static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
+		       struct ckpt_file *f, struct error *err)
+{
+	const uint64_t version = ckpt_file_bytes_id(f);
+	int rc;
+
+	reading_unref(n->reading);
+	n->reading = NULL;
+	rc = reading_new(&m->readings, f, &n->reading, err);
+	node_set_read_version(&m->nodes, n, rc == 0 ? version : 0);
+	return rc;
+}
+
 /* With the lock: the version that is there now is the node's.  -ESTALE: its readers
  * have another, which is another file to the kernel. */
 static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
@@ -223,6 +259,10 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		     st->generation == before.generation &&
 		     st->size == before.size &&
 		     st->attr.mtime_ns == before.attr.mtime_ns;
+	if (n->is_kept && ckpt_file_bytes_id(f) != n->read_version) {
+		ckpt_close(f);
+		return -ESTALE;
+	}
 	if (n->reading && ckpt_file_is_same(reading_file(n->reading), f)) {
 		ckpt_close(f);
 		o->is_same = true;
@@ -234,15 +274,14 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 	if (!o->is_direct)
 		node_set_stat(n, st);
-	reading_unref(n->reading);
-	n->reading = NULL;
-	return reading_new(&m->readings, f, &n->reading, err);
+	return set_reading(m, n, f, err);
 }
 
-/* A file that was removed is open still: as its readers have it. */
+/* A file that was removed is open still: as its readers have it.  If there are none, the
+ * kernel has yet to look up what has the name now. */
 static int open_removed(struct ckpt_node *n, struct reading **ret)
 {
-	int rc = n->reading ? 0 : -ENOENT;
+	int rc = n->reading ? 0 : -ESTALE;
 
 	if (rc == 0)
 		*ret = reading_ref(n->reading);
@@ -279,12 +318,13 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-static void close_reader(struct ckpt_node *n)
+static void close_reader(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	(void)pthread_mutex_lock(&n->lock);
 	if (n->n_readers && --n->n_readers == 0) {
 		reading_unref(n->reading);
 		n->reading = NULL;
+		node_set_read_version(&m->nodes, n, 0);
 	}
 	(void)pthread_mutex_unlock(&n->lock);
 }
@@ -298,7 +338,7 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n,
 
 	if (!h) {
 		reading_unref(o->reading);
-		close_reader(n);
+		close_reader(m, n);
 		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, ENOMEM);
 		return;
@@ -442,23 +482,25 @@ void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 
 /* ---------------------------------------------------------------------- bytes --- */
 
-/* A handle that a predecessor gave: the file is opened for it again. */
-static struct reading *reopen(struct ckpt_mount *m, fuse_ino_t ino,
+/* A handle that a predecessor gave: the file is opened for it again, unless another is
+ * in its place. */
+static struct reading *reopen(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 			      struct error *err)
 {
 	struct ckpt_node *n = node_get(&m->nodes, ino);
-	struct reader_open o = { .reading = NULL };
+	struct reading *r = NULL;
 
 	if (!n)
 		return NULL;
 	(void)pthread_mutex_lock(&n->lock);
-	if (n->reading)
-		o.reading = reading_ref(n->reading);
+	ops_keep_for_readers(m, n);
+	if (n->reading && handle_is_of(fh, n->reading))
+		r = reading_ref(n->reading);
 	(void)pthread_mutex_unlock(&n->lock);
-	if (!o.reading && open_reader(m, n, &o, err) < 0)
-		o.reading = NULL;
 	node_put(&m->nodes, n);
-	return o.reading;
+	if (!r)
+		(void)ops_is_gone(err);
+	return r;
 }
 
 /* What a read is answered from. */
@@ -504,7 +546,7 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 		return error_set(err, EIO,
 				 "what was written was lost when "
 				 "the mount was restarted");
-	a->reading = h ? reading_ref(h->reading) : reopen(m, ino, err);
+	a->reading = h ? reading_ref(h->reading) : reopen(m, ino, fh, err);
 	if (!a->reading)
 		return -ESTALE;
 	return reading_lend(a->reading, off, size, &a->loan, err);
@@ -584,10 +626,14 @@ static int commit(fuse_req_t req, uint64_t fh, struct error *err)
 	struct ckpt_mount *m = mount_of(req);
 	struct writing *w = writer_of(req, fh, err);
 	int64_t begun_ns = begin_call(&m->saves);
+	struct handle *h = handle_get(&m->handles, fh);
 	int rc = w ? writing_commit(w, err) : -EIO;
 
+	/* An earlier close's: a successor would take the file for lost. */
+	if (rc == 0 && m->later)
+		later_settle(m->later, h->node);
 	end_call(&m->saves, &m->save_ns, begun_ns);
-	return rc < 0 ? rc : node_loss(handle_get(&m->handles, fh)->node, err);
+	return rc < 0 ? rc : node_loss(h->node, err);
 }
 
 /* With --close=buffered what was written is staged, and that is all a close waits for.
@@ -682,7 +728,7 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		ops_end_writing(h->node);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h) {
-		close_reader(h->node);
+		close_reader(m, h->node);
 	}
 	if (h)
 		handle_free(&m->handles, &m->nodes, h);

@@ -152,6 +152,7 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		return rc;
 	keep_folder(m, parent);
 	(void)pthread_mutex_lock(&n->lock);
+	ops_keep_for_readers(m, n);
 	rc = leave_writer(n, &was_written, err);
 	if (rc == 0)
 		rc = ckpt_remove(m->store, path.data, err);
@@ -194,8 +195,13 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
 	bool ignored;
-	int rc = node_loss(n, err);
+	int rc;
 
+	/* What was closed and is on its way is renamed when it is there: a successor
+	 * would take it for lost. */
+	if (m->later)
+		later_settle(m->later, n);
+	rc = node_loss(n, err);
 	if (rc == 0)
 		rc = node_path(&m->nodes, n, &from);
 	if (rc == 0)
@@ -204,6 +210,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		return rc;
 	if (over && over != n) {
 		(void)pthread_mutex_lock(&over->lock);
+		ops_keep_for_readers(m, over);
 		rc = leave_writer(over, &ignored, err);
 		(void)pthread_mutex_unlock(&over->lock);
 	}

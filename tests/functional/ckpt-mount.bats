@@ -617,6 +617,38 @@ is_state() # FILE PATTERN
 	umount_store
 }
 
+is_settled()
+{
+	[ "$(figure files_staged)" = 0 ] && [ "$(figure commits)" -ge "$1" ]
+}
+
+@test "what was stored after its close is not taken for lost by a successor" {
+	mount_store --close=buffered
+	# Mapped, without the descriptor that Python's own mmap keeps: the kernel does not
+	# release it yet.
+	mkfifo "$W/fifo"
+	python3 - "$M/f" "$W/fifo" 3>&- <<-'END' &
+	import ctypes, os, sys
+	mmap = ctypes.CDLL(None).mmap
+	mmap.argtypes = [ctypes.c_void_p] + [ctypes.c_size_t] * 5
+	fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+	os.write(fd, b"x" * 5000)
+	mmap(None, 5000, 1, 2, fd, 0)
+	os.close(fd)
+	open(sys.argv[2]).read()
+	END
+	pid=$!
+	exec 7>"$W/fifo"
+	wait_for is_settled 1
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	[ "$(cat "$M/f")" = "$(head -c 5000 <(yes x | tr -d '\n'))" ]
+	is_state "$M/f" durable
+	exec 7>&-
+	wait "$pid"
+	umount_store
+}
+
 is_restarted()
 {
 	[ "$(figure restarted)" = true ]
@@ -656,6 +688,142 @@ kill_mount()
 @test "so does a mount of HDFS" {
 	name_node
 	kill_mount
+}
+
+# What the descriptor has from where it is: bytes of model.pt, or no more.
+expect_rest() # FD
+{
+	cat <&"$1" >"$W/rest" 2>"$W/why" || grep -q 'Stale file handle' "$W/why"
+	cmp -n "$(stat -c %s "$W/rest")" "$W/rest" \
+		<(tail -c +1000001 "$F/in/model.pt")
+}
+
+keep_versions() # whether readers of files that are replaced here go on
+{
+	local f fd at=6
+
+	mount_store
+	for f in changed renamed removed elsewhere; do
+		cp "$F/in/model.pt" "$M/$f"
+		at=$((at + 1))
+		eval "exec $at<\"\$M/\$f\""
+		head -c 1000000 <&$at | cmp -n 1000000 - "$F/in/model.pt"
+	done
+	cp "$F/in/optimizer.pt" "$M/x.tmp"
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	# By the name, and not by what is open.
+	cp "$F/in/shard/rank-0.pt" "$M/changed"
+	mv "$M/x.tmp" "$M/renamed"
+	rm "$M/removed"
+	ckpt cp "$F/in/shard/rank-0.pt" :elsewhere
+	for fd in 7 8 9; do
+		expect_rest $fd
+		[ "$(stat -c %s "$W/rest")" = 149000001 ]
+	done
+	# Of what another node has replaced nobody here knows the old manifest.
+	expect_rest 10
+	grep -q 'Stale file handle' "$W/why"
+	# What is new is seen by whoever opens it.
+	cmp "$M/changed" "$F/in/shard/rank-0.pt"
+	cmp "$M/renamed" "$F/in/optimizer.pt"
+	cmp "$M/elsewhere" "$F/in/shard/rank-0.pt"
+	expect_rest 10
+	exec 7<&- 8<&- 9<&- 10<&-
+	umount_store
+}
+
+@test "readers of before a restart get no byte of what replaced their file" {
+	keep_versions
+}
+
+parent_of() # PID
+{
+	sed 's/.*) . \([0-9]*\).*/\1/' "/proc/$1/stat"
+}
+
+is_unserved()
+{
+	run "$bootseer" ckpt status --run="$W/run" "$M"
+	[[ $output == *"is mounted, and nobody serves it"* ]]
+}
+
+has_ended() # PID
+{
+	[ ! -e "/proc/$1" ]
+}
+
+@test "a mount whose store is away goes on when that is back, or is given up" {
+	local pid holder reader
+
+	mount_store --close=buffered
+	pid=$(figure pid) holder=$(parent_of "$pid")
+	[ "$(cat "/proc/$pid/comm")" = bootseer-ckpt ]
+	cp "$F/in/config.json" "$M/f"
+	sync "$M/f"
+	# Not a descriptor of this shell: its children would wait when they close it.
+	mkfifo "$W/fifo"
+	bash -ec 'read -r _ <"$1"; cmp - "$2"' - "$W/fifo" "$F/in/config.json" \
+		<"$M/f" 3>&- &
+	reader=$!
+	mv "$W/store" "$W/away"
+	kill -9 "$pid"
+	wait_for grep -q 'child ended code=1' "$W"/run/*/log
+	is_unserved
+	rm -r "$W"/run/*
+	mv "$W/away" "$W/store"
+	wait_for is_restarted
+	echo >"$W/fifo"
+	wait "$reader"
+
+	# Without its store, its folder in --run and its mount point nothing is tried again.
+	pid=$(figure pid)
+	mv "$W/store" "$W/away"
+	kill -9 "$pid"
+	wait_for is_unserved
+	umount_store
+	rmdir "$M"
+	wait_for has_ended "$holder"
+	[ ! -e "$W/run" ]
+	mkdir "$M"
+}
+
+@test "what was closed and not stored is in the log, also of a mount that is gone" {
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	exec 7<"$W"/run/*/log
+	holder=$(parent_of "$(figure pid)")
+	fault match='^PUT ' kind=status code=503 times=100000
+	cp "$F/in/optimizer.pt" "$M/f"
+	kill -STOP "$holder"
+	kill -9 "$(figure pid)"
+	wait_for is_unserved
+	umount_store
+	kill -CONT "$holder"
+	wait_for has_ended "$holder"
+	cat <&7 >"$W/said"
+	exec 7<&-
+	grep -q 'error ckpt: lost path="f"' "$W/said"
+	grep -q 'the mount is gone' "$W/said"
+}
+
+@test "a process whose mount is gone leaves alone what is mounted there since" {
+	local old
+
+	mount_store
+	old=$(figure pid)
+	kill -9 "$(parent_of "$old")"
+	kill -STOP "$old"
+	umount -l "$M"
+	rm -r "$W/run"
+	mount_store
+	cp "$F/in/config.json" "$M/f"
+	kill -CONT "$old"
+	wait_for has_ended "$old"
+	cmp "$M/f" "$F/in/config.json"
+	umount_store
 }
 
 @test "memory is bounded: many files at once wait for one another" {

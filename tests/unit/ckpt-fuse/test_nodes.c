@@ -143,6 +143,64 @@ Test(nodes, are_known_to_a_successor)
 	expect_path(moved, "d/there");
 }
 
+static void expect_kept(uint64_t id, uint64_t version)
+{
+	struct ckpt_node *n = node_get(&t, id);
+
+	cr_assert(n);
+	cr_expect_eq(n->read_version, version);
+	cr_expect_eq(n->is_kept, version != 0);
+	/* Of its readers nobody can tell when they are gone. */
+	node_set_read_version(&t, n, 1);
+	cr_expect_eq(n->read_version, version ? version : 1);
+	node_put(&t, n);
+}
+
+static void read_by_some(uint64_t id, uint64_t version)
+{
+	struct ckpt_node *n = node_get(&t, id);
+
+	cr_assert(n);
+	node_set_read_version(&t, n, version);
+	node_put(&t, n);
+}
+
+Test(nodes, are_known_to_a_successor_by_the_version_that_is_read)
+{
+	uint64_t read = look_up(NODE_ROOT, "read", false),
+		 closed = look_up(NODE_ROOT, "closed", false);
+
+	read_by_some(read, 5);
+	read_by_some(read, UINT64_MAX);
+	read_by_some(closed, 6);
+	read_by_some(closed, 0);
+	restart();
+	expect_kept(read, UINT64_MAX);
+	expect_kept(closed, 0);
+	restart(); /* what was written down anew */
+	expect_kept(read, UINT64_MAX);
+	expect_kept(closed, 1);
+}
+
+Test(nodes, are_not_known_by_half_a_name)
+{
+	static const char half[] = "f 0000000000000001/th";
+	uint64_t there = look_up(NODE_ROOT, "there", false);
+	char record[64];
+	int n = snprintf(record, sizeof(record), "A%llx %s",
+			 (unsigned long long)there, half);
+
+	/* Killed within the write; and once more, within the one behind it. */
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(pwrite(journal, record, (size_t)n,
+				    (off_t)t.journal_len),
+			     n);
+		restart();
+		expect_path(there, "there");
+	}
+	cr_expect_gt(look_up(NODE_ROOT, "new", false), there);
+}
+
 Test(nodes, are_written_down_in_bounded_memory)
 {
 	struct stat st;
