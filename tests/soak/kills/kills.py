@@ -25,9 +25,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import images
 import node as nodes
+from apart import Stuck, bind, is_alive, kill, run_inside, wait_for
 from damage import Damage
-from node import CallFailed, Node, Stuck, child_of, is_alive, kill, wait_for
-from views import ContainerMount, FolderMount, detach, libc, mode_of, mounts
+from node import CallFailed, Node
+from views import ContainerMount, FolderMount, detach, mode_of, mounts
 
 N_MOUNTS = 5  # at a time
 N_VIEWS = 10
@@ -35,8 +36,6 @@ FINDINGS_MAX = 10
 FIRST_ROUNDS = 1000  # of a reader, before the first kill
 HISTORY = 12  # actions shown with a finding
 VIEWS = ("plain", "overlay", "ns", "ns-overlay")
-MS_BIND = 4096
-PR_SET_PDEATHSIG = 1
 
 
 class Soak:
@@ -475,7 +474,7 @@ def result(soak, seconds):
 
 def inside(args, folder):
     """In the namespaces: PID 1, so that all ends with this process."""
-    libc.mount(folder.encode(), folder.encode(), None, MS_BIND, None)
+    bind(folder)
     started = time.monotonic()
     soak = Soak(args, folder)
     try:
@@ -498,26 +497,6 @@ def inside(args, folder):
     sys.stderr.flush()
     # Not by exit(): threads of gRPC may wait for what is dead.
     os._exit(1 if bad else 0)
-
-
-def outside(folder):
-    """Run inside() in its namespaces; however this ends, all of them end first."""
-    unshare = subprocess.Popen([
-        "unshare", "--mount", "--propagation", "slave", "--pid", "--fork",
-        "--kill-child", "--mount-proc", sys.executable, *sys.argv,
-        "--inside", folder],
-        preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
-    try:
-        return unshare.wait()
-    finally:
-        if unshare.poll() is None:
-            # The kernel ends all of a PID namespace before its first process.
-            wait_for("a namespace", lambda: child_of(unshare.pid) or
-                     unshare.poll() is not None)
-            first = child_of(unshare.pid)
-            if first:
-                kill(first)
-            unshare.wait()
 
 
 def main():
@@ -551,7 +530,7 @@ def main():
     # An end by a signal removes the folder, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        sys.exit(outside(folder))
+        sys.exit(run_inside(folder))
     finally:
         if args.keep:
             print(f"kept: {folder}", file=sys.stderr)

@@ -12,12 +12,13 @@ import time
 
 import grpc
 
+from apart import Stuck, child_of, is_alive, wait_for
+
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)),
                              "../../containerd"))
 from protobuf import decode, encode
 
 CALL_TIMEOUT = 60  # seconds; an answer that takes longer is a finding
-START_TIMEOUT = 60
 QUOTA = "64M"
 
 
@@ -27,46 +28,6 @@ class CallFailed(Exception):
     def __init__(self, what, code=None):
         super().__init__(what)
         self.code = code
-
-
-class Stuck(Exception):
-    """Something that should have happened did not happen in time."""
-
-
-def wait_for(what, test, timeout=START_TIMEOUT):
-    end = time.monotonic() + timeout
-    while not test():
-        if time.monotonic() > end:
-            raise Stuck(what)
-        time.sleep(0.01)  # a deadline poll
-
-
-def is_alive(pid):
-    """A killed process holds its locks until the last of its threads has ended,
-    and the first may be a zombie before that."""
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            over = f.read().rpartition(")")[2].split()[0] in "ZX"
-        return not over or len(os.listdir(f"/proc/{pid}/task")) > 1
-    except OSError:
-        return False
-
-
-def child_of(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as f:
-            return next((int(p) for p in f.read().split() if is_alive(int(p))), None)
-    except OSError:
-        return None
-
-
-def kill(pid):
-    """SIGKILL; True when there was something to kill."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class Node:

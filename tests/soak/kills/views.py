@@ -14,9 +14,9 @@ import struct
 import subprocess
 import time
 
-from node import CallFailed, Stuck, is_alive, wait_for
+from apart import Stuck, is_alive, libc, wait_for
+from node import CallFailed
 
-libc = ctypes.CDLL(None, use_errno=True)
 MNT_DETACH = 2
 STATS = ("reads", "bytes", "mapped", "wrong", "zeros", "errors", "since_ns", "rounds")
 READER_STOP_TIMEOUT = 90  # seconds

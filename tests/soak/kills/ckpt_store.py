@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lies in a store of checkpoint files, as its server or its file system tells it,
+and docs/formats/checkpoint.md: nothing here asks the product."""
+
+import json
+import os
+import re
+import struct
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+
+HEADER, SEGMENT = 96, 48
+
+
+class Folder:
+    """file:, and a bucket of which the server's folder is known."""
+
+    def __init__(self, folder, uploads=None):
+        self.folder, self.uploads = folder, uploads
+
+    def names(self):
+        for path, _, files in os.walk(self.folder):
+            for name in files:
+                yield os.path.relpath(os.path.join(path, name), self.folder)
+
+    def get(self, name):
+        with open(os.path.join(self.folder, name), "rb") as f:
+            return f.read()
+
+    def count_uploads(self):
+        """Uploads in parts that nobody has ended."""
+        if not self.uploads:
+            return 0
+        key, secret = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
+        said = subprocess.run(
+            ["curl", "-sf", "--aws-sigv4", "aws:amz:us-east-1:s3",
+             "--user", f"{key}:{secret}", self.uploads],
+            check=True, capture_output=True, text=True)
+        return said.stdout.count("<Upload>")
+
+
+class WebHdfs:
+    def __init__(self, url):
+        u = urllib.parse.urlsplit(url)
+        self.at = f"http://{u.netloc}/webhdfs/v1{u.path}"
+        self.user = urllib.parse.parse_qs(u.query).get("user", ["root"])[0]
+
+    def ask(self, name, op):
+        path = urllib.parse.quote(name)
+        with urllib.request.urlopen(
+                f"{self.at}/{path}?op={op}&user.name={self.user}", timeout=60) as answer:
+            return answer.read()
+
+    def names(self, folder=""):
+        try:
+            said = json.loads(self.ask(folder, "LISTSTATUS"))
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return
+            raise
+        for s in said["FileStatuses"]["FileStatus"]:
+            name = f"{folder}/{s['pathSuffix']}".lstrip("/")
+            if s["type"] == "DIRECTORY":
+                yield from self.names(name)
+            else:
+                yield name
+
+    def get(self, name):
+        return self.ask(name, "OPEN")
+
+    def count_uploads(self):
+        return 0
+
+
+def columns_of(manifest):
+    """The columns that a manifest names."""
+    chunk, unit_chunks, n_segments, size = struct.unpack_from("<IIIQ", manifest, 12)
+    unit = chunk * unit_chunks
+    for i in range(n_segments):
+        at = HEADER + i * SEGMENT
+        ident = manifest[at:at + 16].hex()
+        _, stored, columns, rotation = struct.unpack_from("<QQII", manifest, at + 16)
+        units = -(-stored // unit)
+        for u in range(min(units, columns)):
+            yield f".bootseer/data/{ident[:2]}/{ident}/c{(u + rotation) % columns:02}"
+
+
+def is_fixed(name):
+    """There are so many of them and no more: locks of a directory, and folders."""
+    return bool(re.search(r"^\.bootseer/lock/[0-9a-f]{2}$|(^|/)\.bootseer-folder$", name))
+
+
+def find_leaks(store):
+    """Names that no file needs, and columns that are missing."""
+    names = set(store.names())
+    manifests = {n for n in names if n.endswith(".bsm")}
+    needed = set()
+    for name in manifests:
+        needed.update(columns_of(store.get(name)))
+    for name in sorted(needed - names):
+        yield f"missing: {name}"
+    for name in sorted(names - needed - manifests):
+        if is_fixed(name):
+            continue
+        if name.startswith(".bootseer/"):
+            yield f"left: {name}"
+        elif name + ".bsm" in manifests:
+            yield f"hidden: {name}"
+        elif not re.fullmatch(r"[a-z]+[0-9]/[a-z]+[0-9]?", name):
+            yield f"unknown: {name}"
