@@ -63,10 +63,10 @@ env_peer() # NAME [OPTION...]
 }
 
 # The environment mounted on the node and compared with the one that was captured, all of it.
-read_env() # NODE
+read_env() # NODE [OPTION...]
 {
 	in_node "$1" "set -e
-		$(run_line) 2>$T/$1.said
+		$(run_line "${@:2}") 2>$T/$1.said
 		diff -r $T/site $T/maker.site
 		$(printf '%q ' "$bootseer" env umount "$T/site")"
 	grep -q '^bootseer env run: mounted ' "$T/$1.said"
@@ -205,4 +205,29 @@ wish() # REPO [AUTHORIZATION]
 	run -1 grep auth-file "$T/tracker.log"
 	curl -fsS -H "Authorization: Bearer $(cat "$T/token.in")" "$TRACKER/v1/swarms" >"$T/swarms"
 	run -1 grep auth-file "$T/swarms"
+}
+
+@test "of a second version a node fetches what changed, from a node that has the first" {
+	local before
+
+	tracker_start
+	capture
+	env_peer a
+	read_env a
+	before=$(origin_bytes a)
+	# As the first, but for one file more of 100,000 bytes.
+	rm "$T/ran"
+	echo 'head -c 100000 "$T/site/big.so" | tac >"$T/site/new"' >>"$T/setup.sh"
+	in_node second "unset BOOTSEER_SOCKET; $(run_line --key version=2)"
+	rm -r "$T/maker.site"
+	mv "$T/second.site" "$T/maker.site"
+	rm -rf "$T/a.site"
+	read_env a --key version=2
+	[ "$(origin_bytes a)" -lt $((before + 1000000)) ]
+	# Who has nothing has all of it from there, also what came with the first.
+	lose_blobs
+	env_peer b
+	read_env b --key version=2
+	[ "$(origin_bytes b)" = 0 ]
+	[ "$(peer_bytes b)" -ge 6000000 ]
 }
