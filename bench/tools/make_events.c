@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * make_events HOST PORT EVENTS [NODES STAGES RANKS]: send EVENTS stage events of generated
- * starts to a bootseer-registry by four connections, and print how it went as JSON.
+ * make_events HOST PORT EVENTS [NODES STAGES RANKS [NAME]]: send EVENTS stage events of
+ * generated starts to a bootseer-registry by four connections, and print how it went as JSON.
  *
  * Each start has NODES nodes (200) with RANKS ranks (1) and STAGES stages each (25), some
  * slow, with the facts that make causes.  A node sends a start's events at once.  Bodies
- * of a start are made before its clock starts.  The starts are ten minutes apart, the first
- * one ended just now.
+ * of a start are made before its clock starts.  With NAME all its stages have that name.
+ * The starts are ten minutes apart, the first one ended just now.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,6 +28,7 @@
 struct start_plan {
 	const char *host, *port;
 	unsigned int nodes, stages, ranks, start;
+	const char *name; /* of all stages; NULL: each has its own */
 	int64_t begin_ns;
 	struct buf *bodies; /* of each node */
 };
@@ -54,8 +55,9 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 /* The begin and the end of a stage, of rank `rank`; where it ended. */
-static int64_t put_stage(struct buf *b, struct stage_event *e, unsigned int k,
-			 int64_t at, uint64_t *seed)
+static int64_t put_stage(const struct start_plan *p, struct buf *b,
+			 struct stage_event *e, unsigned int k, int64_t at,
+			 uint64_t *seed)
 {
 	int64_t took = (900 + (int64_t)(next_random(seed) % 201)) * 1000000;
 	bool slow = next_random(seed) % SLOW_ONE_IN == 0;
@@ -63,7 +65,7 @@ static int64_t put_stage(struct buf *b, struct stage_event *e, unsigned int k,
 
 	(void)snprintf(stage, sizeof(stage), "s%02u", k);
 	memset(e->facts, 0, sizeof(e->facts));
-	e->stage = stage_text(stage);
+	e->stage = stage_text(p->name ? p->name : stage);
 	e->ev = STAGE_BEGIN;
 	e->ts_ns = at;
 	e->id++;
@@ -87,8 +89,8 @@ static void make_body(const struct start_plan *p, unsigned int node)
 	struct buf *b = &p->bodies[node];
 	char job[64], name[16], image[32], label[16];
 
-	(void)snprintf(job, sizeof(job), "bench-%ux%u-%u", p->nodes, p->stages,
-		       p->start);
+	(void)snprintf(job, sizeof(job), "bench-%s%ux%u-%u",
+		       p->name ? p->name : "", p->nodes, p->stages, p->start);
 	(void)snprintf(name, sizeof(name), "n%04u", node);
 	(void)snprintf(image, sizeof(image), "bench/image:%u", p->start % 30);
 	(void)snprintf(label, sizeof(label), "team-%u", p->start % 20);
@@ -103,7 +105,7 @@ static void make_body(const struct start_plan *p, unsigned int node)
 		for (unsigned int k = 0; k < p->stages; k++) {
 			e.image = stage_text(k || r ? NULL : image);
 			e.label = stage_text(k || r ? NULL : label);
-			at = put_stage(b, &e, k, at, &seed);
+			at = put_stage(p, b, &e, k, at, &seed);
 		}
 	}
 	memset(e.facts, 0, sizeof(e.facts));
@@ -203,7 +205,8 @@ int main(int argc, char **argv)
 	int64_t spent = 0, now = now_ns(CLOCK_REALTIME);
 
 	if (argc < 4)
-		fail("usage: make_events HOST PORT EVENTS [NODES STAGES RANKS]");
+		fail("usage: make_events HOST PORT EVENTS [NODES STAGES RANKS "
+		     "[NAME]]");
 	p.host = argv[1];
 	p.port = argv[2];
 	want = strtoull(argv[3], NULL, 10);
@@ -213,6 +216,8 @@ int main(int argc, char **argv)
 		p.stages = (unsigned int)atoi(argv[5]);
 	if (argc > 6)
 		p.ranks = (unsigned int)atoi(argv[6]);
+	if (argc > 7)
+		p.name = argv[7];
 	of_start = (uint64_t)p.nodes * (2 * p.stages * p.ranks + 1);
 	p.bodies = calloc(p.nodes, sizeof(*p.bodies));
 	if (!p.bodies || !p.nodes || !p.stages || !p.ranks)
