@@ -97,7 +97,7 @@ class Tracked:
         """How far the bytes are those of which version."""
         with self.lock:
             for old in self.recent:
-                pages = [data[i:i + 4096] == old[i:i + 4096]
+                pages = [data[i:i + 4096] == old[i:min(i + 4096, len(data))]
                          for i in range(0, len(data), 4096)]
                 bad = [i for i, same in enumerate(pages) if not same]
                 zeros = sum(not any(data[i * 4096:i * 4096 + 4096]) for i in bad)

@@ -582,7 +582,7 @@ def main():
     p.add_argument("--build", default=os.environ.get("BOOTSEER_BUILD"))
     p.add_argument("--store", help="URL of an empty folder of a store; default: a directory")
     p.add_argument("--raw", metavar="DIR", help="where the server keeps that folder")
-    p.add_argument("--uploads", metavar="URL", help="of the bucket's list of uploads")
+    p.add_argument("--uploads", metavar="DIR", help="where it keeps uploads in parts")
     p.add_argument("--no-gc", action="store_true", help="none beside writers")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--kills", type=int, default=1000)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import struct
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -30,15 +29,8 @@ class Folder:
             return f.read()
 
     def count_uploads(self):
-        """Uploads in parts that nobody has ended."""
-        if not self.uploads:
-            return 0
-        key, secret = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
-        said = subprocess.run(
-            ["curl", "-sf", "--aws-sigv4", "aws:amz:us-east-1:s3",
-             "--user", f"{key}:{secret}", self.uploads],
-            check=True, capture_output=True, text=True)
-        return said.stdout.count("<Upload>")
+        """Uploads in parts that nobody has ended: versitygw keeps each in a folder."""
+        return sum(bool(files) for _, _, files in os.walk(self.uploads or ""))
 
 
 class WebHdfs:
