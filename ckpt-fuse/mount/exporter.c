@@ -81,6 +81,11 @@ int exporter_new(const char *at, struct ckpt_mount *m, struct exporter **ret,
 	return rc;
 }
 
+unsigned int exporter_port(const struct exporter *e)
+{
+	return metrics_port(e->metrics);
+}
+
 void exporter_free(struct exporter *e)
 {
 	if (!e)

@@ -10,6 +10,8 @@ struct exporter;
 /* At "address:port"; `m` is borrowed. */
 int exporter_new(const char *at, struct ckpt_mount *m, struct exporter **ret,
 		 struct error *err) MUST_CHECK;
+/* The port that it listens at: the kernel's choice where `at` had port 0. */
+unsigned int exporter_port(const struct exporter *e);
 void exporter_free(struct exporter *e); /* NULL is allowed */
 
 #endif
