@@ -206,10 +206,19 @@ static int find_dev(struct session *s, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
+/* POLLERR: the mount is gone, or was aborted. */
+static bool is_connected(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+/* The number of one that is gone is the next mount's. */
 int session_is_mounted(struct session *s, struct error *err)
 {
 	struct mount_line line = { .major = 0 };
-	int rc = mount_find(s->path, &line, err);
+	int rc = is_connected(s->fd) ? mount_find(s->path, &line, err) : 0;
 
 	if (rc <= 0)
 		return rc;
@@ -218,12 +227,14 @@ int session_is_mounted(struct session *s, struct error *err)
 	return rc;
 }
 
-/* The mount, and what is kept of it. */
+/* The mount, and what is kept of it.  One that was aborted stays, since by its number it
+ * cannot be told from another's: the next mount at the path takes it down. */
 static void take_away(struct session *s)
 {
 	struct error err = ERROR_INIT;
 
-	if (mount_take_down_dev(s->run_dir, MOUNT_LOCK_SESSION, s->path, s->dev,
+	if (is_connected(s->fd) &&
+	    mount_take_down_dev(s->run_dir, MOUNT_LOCK_SESSION, s->path, s->dev,
 				true, &err) < 0)
 		log_warning(s->cfg.log, "left mounted: %s", err.msg);
 	if (fd_keeper_drop(s->cfg.keeper, s->name, &err) < 0 ||
@@ -259,14 +270,6 @@ static int start_fresh(struct session *s, struct error *err)
 	if (rc < 0)
 		take_away(s);
 	return rc;
-}
-
-/* POLLERR: the mount is gone, or was aborted. */
-static bool is_connected(int fd)
-{
-	struct pollfd p = { .fd = fd };
-
-	return poll(&p, 1, 0) == 0;
 }
 
 bool session_is_gone(const struct fd_keeper *k, const char *name)

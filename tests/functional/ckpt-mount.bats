@@ -748,9 +748,10 @@ is_unserved()
 	[[ $output == *"is mounted, and nobody serves it"* ]]
 }
 
+# Whoever adopts it may take its time to look.
 has_ended() # PID
 {
-	[ ! -e "/proc/$1" ]
+	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
 }
 
 @test "a mount whose store is away goes on when that is back, or is given up" {
