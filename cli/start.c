@@ -217,9 +217,9 @@ static void print_start(const json_t *s)
 	start_gantt(s, columns(), stdout);
 }
 
-static int run_show(const void *config, char **args, struct error *err)
+int start_show(const struct start_config *c, const char *what, const char *part,
+	       void (*print)(const json_t *reply), struct error *err)
 {
-	const struct start_config *c = config;
 	AUTO(service_client) client = NULL;
 	AUTO_JSON *reply = NULL;
 	char path[64];
@@ -227,13 +227,18 @@ static int run_show(const void *config, char **args, struct error *err)
 	int rc = service_open(&c->where, &client, err);
 
 	if (rc == 0)
-		rc = start_find_id(client, args[0], &id, err);
-	snprintf(path, sizeof(path), "/v1/starts/%lld", id);
+		rc = start_find_id(client, what, &id, err);
+	(void)snprintf(path, sizeof(path), "/v1/starts/%lld%s", id, part);
 	if (rc == 0)
 		rc = start_ask(client, path, c->limit, NULL, &reply, err);
 	if (rc == 0)
-		reply_show(reply, c->json, print_start);
+		reply_show(reply, c->json, print);
 	return rc;
+}
+
+static int run_show(const void *config, char **args, struct error *err)
+{
+	return start_show(config, args[0], "", print_start, err);
 }
 
 const struct command start_show_command = {

@@ -37,6 +37,12 @@ int start_ask(struct service_client *c, const char *path, uint64_t limit,
 int start_find_id(struct service_client *c, const char *what, long long *ret,
 		  struct error *err) MUST_CHECK;
 
+/* Ask for one start, a number or a job (`what`), or for a `part` of it ("", "/..."), and
+ * show the answer: as JSON where `c` says so, else by `print`. */
+int start_show(const struct start_config *c, const char *what, const char *part,
+	       void (*print)(const json_t *reply),
+	       struct error *err) MUST_CHECK;
+
 double start_number(const json_t *o, const char *key);
 
 #endif

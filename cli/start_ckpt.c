@@ -140,21 +140,8 @@ static void print_checkpoints(const json_t *s)
 
 static int run_checkpoints(const void *config, char **args, struct error *err)
 {
-	const struct start_config *c = config;
-	AUTO(service_client) client = NULL;
-	AUTO_JSON *reply = NULL;
-	char path[64];
-	long long id = 0;
-	int rc = service_open(&c->where, &client, err);
-
-	if (rc == 0)
-		rc = start_find_id(client, args[0], &id, err);
-	(void)snprintf(path, sizeof(path), "/v1/starts/%lld/checkpoints", id);
-	if (rc == 0)
-		rc = start_ask(client, path, c->limit, NULL, &reply, err);
-	if (rc == 0)
-		reply_show(reply, c->json, print_checkpoints);
-	return rc;
+	return start_show(config, args[0], "/checkpoints", print_checkpoints,
+			  err);
 }
 
 const struct command start_checkpoints_command = {

@@ -103,10 +103,8 @@ static json_t *with_sum(json_t *o, const struct start_ckpt_sum *s,
 			  "queue_s", ms_s(s->queue_ms), "storage_s",
 			  ms_s(s->storage_ms), "network_s",
 			  ms_s(s->network_ms));
-	int rc = json_object_update(o, more);
 
-	json_decref(more);
-	if (rc == 0)
+	if (json_object_update_new(o, more) == 0)
 		return o;
 	json_decref(o);
 	return NULL;

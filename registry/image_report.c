@@ -402,10 +402,8 @@ json_t *image_sums_json(const struct image_sums *s)
 			  "fetched",
 			  sums_part(s->fetched, fetched, ARRAY_SIZE(fetched)),
 			  "hot", sums_part(s->hot, hot, ARRAY_SIZE(hot)));
-	int rc = json_object_update(o, more);
 
-	json_decref(more);
-	if (rc == 0)
+	if (json_object_update_new(o, more) == 0)
 		return o;
 	json_decref(o);
 	return NULL;

@@ -219,15 +219,8 @@ static int start_thread(struct start_reports *r, struct error *err)
 static int make_client(struct start_reports *r, const struct node_config *cfg,
 		       struct error *err)
 {
-	const struct service_client_config service = {
-		.url = cfg->service,
-		.token_file = cfg->service_token_file,
-		.ca_file = cfg->service_ca_file,
-		.plain_token = cfg->service_plain_http,
-		.cert_file = cfg->p2p_cert_file,
-		.key_file = cfg->p2p_key_file,
-		.timeout_ms = SEND_MS,
-	};
+	const struct service_client_config service =
+		node_config_service(cfg, SEND_MS);
 	const char *node = cfg->node_name;
 	char host[256] = "";
 	int rc;
