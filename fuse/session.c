@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -227,13 +228,21 @@ int session_is_mounted(struct session *s, struct error *err)
 	return rc;
 }
 
-/* The mount, and what is kept of it.  One that was aborted stays, since by its number it
- * cannot be told from another's: the next mount at the path takes it down. */
+/* An aborted mount is still at its path.  One that was unmounted may have given its number
+ * to the next one there, which answers. */
+static bool is_aborted(const struct session *s)
+{
+	struct statfs st;
+
+	return statfs(s->path, &st) < 0 && errno == ENOTCONN;
+}
+
+/* The mount, and what is kept of it. */
 static void take_away(struct session *s)
 {
 	struct error err = ERROR_INIT;
 
-	if (is_connected(s->fd) &&
+	if ((is_connected(s->fd) || is_aborted(s)) &&
 	    mount_take_down_dev(s->run_dir, MOUNT_LOCK_SESSION, s->path, s->dev,
 				true, &err) < 0)
 		log_warning(s->cfg.log, "left mounted: %s", err.msg);

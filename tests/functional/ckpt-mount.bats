@@ -827,6 +827,23 @@ has_ended() # PID
 	umount_store
 }
 
+@test "a mount that was aborted ends, and leaves its place" {
+	local old minor
+
+	mount_store
+	cp "$F/in/config.json" "$M/f"
+	old=$(figure pid)
+	minor=$(mountpoint -d "$M")
+	mkdir "$W/connections"
+	mount -t fusectl none "$W/connections"
+	echo 1 >"$W/connections/${minor#*:}/abort"
+	umount "$W/connections"
+	wait_for has_ended "$old"
+	mount_store
+	cmp "$M/f" "$F/in/config.json"
+	umount_store
+}
+
 @test "memory is bounded: many files at once wait for one another" {
 	local i pids=()
 
