@@ -494,8 +494,6 @@ static int add_revocation(void *arg, const struct db_value *row)
 
 static int list_revocations(struct db_conn *c, void *arg, struct error *err)
 {
-	/* It may be run again. */
-	(void)json_array_clear(arg);
 	return db_query(c, SQL_REVOCATIONS, NULL, 0, add_revocation, arg, err);
 }
 

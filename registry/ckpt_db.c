@@ -32,8 +32,6 @@ static int keep_head(void *arg, const struct job_start *s)
 	const char *texts[] = { s->job, s->image, s->label };
 	struct ckpt_found *f = arg;
 
-	/* The question may be asked again. */
-	drop_head(f);
 	f->head = *s;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		f->texts[i] = strdup(texts[i]);
@@ -133,7 +131,6 @@ static int find_due(struct db_conn *c, void *arg, struct error *err)
 {
 	struct ckpt_due *q = arg;
 
-	q->n = 0;
 	return QUERY(c, SQL_CKPT_DUE, note_due, q, err, DB_INT(q->now),
 		     DB_INT(q->max));
 }

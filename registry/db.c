@@ -120,12 +120,28 @@ static int take(struct db *db, struct db_conn **ret, struct error *err)
 
 /* ------------------------------------------------------------- transactions --- */
 
+struct showing {
+	struct db_conn *c;
+	int (*each)(void *arg, const struct db_value *row);
+	void *arg;
+};
+
+static int show(void *arg, const struct db_value *row)
+{
+	struct showing *s = arg;
+
+	s->c->has_shown = true;
+	return s->each(s->arg, row);
+}
+
 int db_query(struct db_conn *c, size_t s, const struct db_value *params,
 	     size_t n, int (*each)(void *arg, const struct db_value *row),
 	     void *arg, struct error *err)
 {
 	const struct db_statement *st = &c->cfg->schema->statements[s];
-	int rc = c->ops->query(c, st, s, params, n, each, arg, err);
+	struct showing to = { c, each, arg };
+	int rc = c->ops->query(c, st, s, params, n, each ? show : NULL, &to,
+			       err);
 
 	return rc < 0 ? error_wrap(err, rc, "%s", st->name) : rc;
 }
@@ -188,7 +204,7 @@ static int run_once(struct db *db, enum db_mode mode,
 	*ret_again = rc == -ECONNREFUSED;
 	if (rc < 0)
 		return rc;
-	c->again = false;
+	c->again = c->has_shown = false;
 	if (lock)
 		rc = begin_writing(db, err);
 	if (rc == 0) {
@@ -196,7 +212,8 @@ static int run_once(struct db *db, enum db_mode mode,
 		if (lock)
 			end_writing(db);
 	}
-	*ret_again = rc < 0 && (c->broken || c->again);
+	*ret_again = rc < 0 && (c->broken || c->again) &&
+		     (mode == DB_WRITE || !c->has_shown);
 	give_back(db, c);
 	return rc;
 }

@@ -87,7 +87,9 @@ enum db_mode {
  * Run `fn`, in a transaction if it writes; it is committed when fn returns 0 or more, else
  * rolled back.  fn may be run again, from the start, when the database asks for
  * that (a deadlock) or the connection was found broken before anything was
- * committed, until twice the timeout is over.  Returns what fn does;
+ * committed, until twice the timeout is over: one that writes at any time, so it
+ * begins with what it had; one that only reads as long as no row was shown to it,
+ * so it never sees a row twice.  Returns what fn does;
  *   -EBUSY         others hold what it needs
  *   -ECONNREFUSED  the database does not answer
  *   -ENOSPC, -EIO, -ENOMEM
@@ -142,8 +144,9 @@ struct db_conn {
 	const struct db_ops *ops;
 	const struct db_config *cfg;
 	struct db_conn *next;
-	bool broken; /* must be closed; set by the kind */
-	bool again;  /* the transaction failed, but may be tried again */
+	bool broken;    /* must be closed; set by the kind */
+	bool again;     /* the transaction failed, but may be tried again */
+	bool has_shown; /* a row, to the function that runs */
 };
 
 extern const struct db_ops db_sqlite_ops, db_pg_ops;

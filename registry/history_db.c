@@ -42,7 +42,6 @@ static int find_due(struct db_conn *c, void *arg, struct error *err)
 {
 	struct due_query *q = arg;
 
-	q->n = 0;
 	return QUERY(c, SQL_JOB_UNSUMMED, note_due, q, err,
 		     DB_INT(q->now - HISTORY_QUIET_S),
 		     DB_INT(q->now - HISTORY_QUIET_OPEN_S), DB_INT(q->max));

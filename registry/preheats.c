@@ -176,8 +176,6 @@ static int list_orders(struct db_conn *c, void *arg, struct error *err)
 {
 	struct orders *o = arg;
 
-	/* It may be run again. */
-	(void)json_array_clear(o->list);
 	return QUERY(c, SQL_PREHEAT_FOR, add_order, o->list, err,
 		     db_text(o->node), DB_INT(o->since), db_text(o->prefix),
 		     DB_INT(ANSWER_ORDERS));
@@ -306,10 +304,6 @@ static int find_progress(struct db_conn *c, void *arg, struct error *err)
 	struct preheat_progress *p = arg;
 	int n;
 
-	json_decref(p->order);
-	p->order = NULL;
-	(void)json_array_clear(p->nodes);
-	(void)json_object_clear(p->counts);
 	n = QUERY(c, SQL_PREHEAT_GET, note_order, p, err, DB_INT(p->id),
 		  db_text(p->prefix));
 	return n <= 0 ? n

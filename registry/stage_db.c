@@ -431,7 +431,6 @@ static int get_changed(struct db_conn *c, struct job_query *q,
 {
 	int n;
 
-	drop_changed(q);
 	q->changed = calloc(CHANGED_MAX + 1, sizeof(*q->changed));
 	if (!q->changed)
 		return error_nomem(err);
@@ -454,14 +453,9 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 	struct job_query *q = arg;
 	int n;
 
-	q->is_wanted = false;
 	n = QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
 	if (n == 0)
 		return error_set(err, ENOENT, "there is no such start");
-	/* It may be a second attempt. */
-	start_set_free(q->set);
-	q->set = NULL;
-	q->left_out = 0;
 	q->err = err;
 	if (n < 0 || !q->is_wanted)
 		return n < 0 ? n : 0;

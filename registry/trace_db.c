@@ -158,9 +158,6 @@ static int load_votes_of(struct db_conn *c, void *arg, struct error *err)
 {
 	struct load_votes *l = arg;
 
-	/* It may be a second attempt. */
-	votes_free(l->votes.v, l->votes.n);
-	l->votes.n = 0;
 	return load_votes(c, l->start, &l->votes, err);
 }
 

@@ -96,8 +96,6 @@ static int add_key(void *arg, const struct db_value *row)
 
 static int list_keys(struct db_conn *c, void *arg, struct error *err)
 {
-	/* It may be run again. */
-	(void)json_array_clear(arg);
 	return db_query(c, SQL_TRUST_REVOKED, NULL, 0, add_key, arg, err);
 }
 
