@@ -107,24 +107,17 @@ static int make_nodes(const struct start_report *r,
 
 /* ------------------------------------------------------------------- rounds --- */
 
-static int order_run_begin(const void *x, const void *y, void *arg)
-{
-	const struct start_run *runs = arg;
-	const struct start_run *a = &runs[*(const uint32_t *)x],
-			       *b = &runs[*(const uint32_t *)y];
+/* From a begin to an end. */
+struct ckpt_span {
+	int64_t begin_ns, end_ns;
+};
 
+static int order_spans(const void *x, const void *y, void *arg)
+{
+	const struct ckpt_span *a = x, *b = y;
+
+	(void)arg;
 	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
-}
-
-static int order_run_track(const void *x, const void *y, void *arg)
-{
-	const struct start_run *runs = arg;
-	const struct start_run *a = &runs[*(const uint32_t *)x],
-			       *b = &runs[*(const uint32_t *)y];
-
-	if (a->node != b->node)
-		return a->node < b->node ? -1 : 1;
-	return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
 /* The runs of a round, by node and rank: how long each node took. */
@@ -162,52 +155,106 @@ static void time_nodes(const struct start_report *r, const uint32_t *runs,
 	ret->max_median = spread.max_median;
 }
 
-static void make_round(const struct start_report *r, uint32_t *runs, size_t n,
-		       int64_t *room, enum start_ckpt_kind kind,
-		       struct start_ckpt_part *p)
+static void make_round(const struct start_report *r, const uint32_t *runs,
+		       size_t n, int64_t *room, enum start_ckpt_kind kind,
+		       struct start_ckpt_round *to)
 {
-	struct start_ckpt_round *to = &p->rounds[p->n_rounds++];
-
-	*to = (struct start_ckpt_round){ .begin_ns =
-						 r->runs[runs[0]].begin_ns };
-	to->end_ns = to->begin_ns;
-	for (size_t i = 0; i < n; i++) {
-		const struct start_run *run = &r->runs[runs[i]];
-
-		if (run->end_ns > to->end_ns)
-			to->end_ns = run->end_ns;
-		add_run(&to->sum, r, run, kind);
-	}
-	start_sort(runs, n, sizeof(*runs), order_run_track, r->runs);
+	for (size_t i = 0; i < n; i++)
+		add_run(&to->sum, r, &r->runs[runs[i]], kind);
 	time_nodes(r, runs, n, room, to);
-	p->job_ns += to->end_ns - to->begin_ns;
-	p->end_ns = to->end_ns;
 }
 
-/* `runs`: all of the stage. */
-static int make_rounds(const struct start_report *r, uint32_t *runs, size_t n,
-		       enum start_ckpt_kind kind, struct start_ckpt_part *p)
+/* Where the rounds begin and end, of the spans of all runs, which are sorted here. */
+static void find_rounds(struct ckpt_span *v, size_t n,
+			struct start_ckpt_part *p)
 {
+	struct start_ckpt_round *to = NULL;
+
+	start_sort(v, n, sizeof(*v), order_spans, NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (!to || v[i].begin_ns - to->end_ns > START_CKPT_PAUSE_NS) {
+			to = &p->rounds[p->n_rounds++];
+			*to = (struct start_ckpt_round){
+				.begin_ns = v[i].begin_ns,
+				.end_ns = v[i].end_ns,
+			};
+		} else if (v[i].end_ns > to->end_ns) {
+			to->end_ns = v[i].end_ns;
+		}
+	}
+}
+
+/* The last round that began by then. */
+static uint32_t round_of(const struct start_ckpt_part *p, int64_t begin_ns)
+{
+	size_t lo = 0, hi = p->n_rounds;
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (p->rounds[mid].begin_ns <= begin_ns)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return (uint32_t)lo;
+}
+
+/*
+ * `runs` by round, in each as they are now, by node and rank, into `to`; where each round
+ * begins there, into `at`.  Without comparing, since there are many.
+ */
+static void group_by_round(const struct start_report *r,
+			   const struct start_ckpt_part *p,
+			   const uint32_t *runs, size_t n, uint32_t *of,
+			   size_t *at, uint32_t *to)
+{
+	for (size_t i = 0; i < n; i++) {
+		of[i] = round_of(p, r->runs[runs[i]].begin_ns);
+		at[of[i] + 1]++;
+	}
+	for (size_t i = 1; i <= p->n_rounds; i++)
+		at[i] += at[i - 1];
+	for (size_t i = 0; i < n; i++)
+		to[at[of[i]]++] = runs[i];
+	/* Each is where the next one begins now. */
+	for (size_t i = p->n_rounds; i > 0; i--)
+		at[i] = at[i - 1];
+	at[0] = 0;
+}
+
+/* `runs`: all of the stage, by node and rank. */
+static int make_rounds(const struct start_report *r, const uint32_t *runs,
+		       size_t n, enum start_ckpt_kind kind,
+		       struct start_ckpt_part *p)
+{
+	AUTO_FREE struct ckpt_span *spans = calloc(n + 1, sizeof(*spans));
 	AUTO_FREE int64_t *room = calloc(n + 1, sizeof(*room));
-	int64_t until = INT64_MIN;
-	size_t from = 0;
+	AUTO_FREE uint32_t *of = calloc(n + 1, sizeof(*of));
+	AUTO_FREE uint32_t *by_round = calloc(n + 1, sizeof(*by_round));
+	AUTO_FREE size_t *at = calloc(n + 2, sizeof(*at));
+	struct start_ckpt_round *few;
 
 	p->rounds = calloc(n + 1, sizeof(*p->rounds));
-	if (!room || !p->rounds)
+	if (!spans || !room || !of || !by_round || !at || !p->rounds)
 		return -ENOMEM;
-	start_sort(runs, n, sizeof(*runs), order_run_begin, r->runs);
-	p->begin_ns = r->runs[runs[0]].begin_ns;
-	for (size_t i = 0; i < n; i++) {
-		const struct start_run *run = &r->runs[runs[i]];
+	for (size_t i = 0; i < n; i++)
+		spans[i] = (struct ckpt_span){ r->runs[runs[i]].begin_ns,
+					       r->runs[runs[i]].end_ns };
+	find_rounds(spans, n, p);
+	/* There is room for as many as runs; few are, and they may be kept for long. */
+	few = realloc(p->rounds, p->n_rounds * sizeof(*p->rounds));
+	p->rounds = few ? few : p->rounds;
+	group_by_round(r, p, runs, n, of, at, by_round);
+	for (size_t i = 0; i < p->n_rounds; i++) {
+		struct start_ckpt_round *to = &p->rounds[i];
 
-		if (i > from && run->begin_ns - until > START_CKPT_PAUSE_NS) {
-			make_round(r, runs + from, i - from, room, kind, p);
-			from = i;
-		}
-		if (i == from || run->end_ns > until)
-			until = run->end_ns;
+		make_round(r, by_round + at[i], at[i + 1] - at[i], room, kind,
+			   to);
+		p->job_ns += to->end_ns - to->begin_ns;
+		p->end_ns = to->end_ns;
 	}
-	make_round(r, runs + from, n - from, room, kind, p);
+	p->begin_ns = p->rounds[0].begin_ns;
 	return 0;
 }
 
@@ -216,7 +263,6 @@ static int make_rounds(const struct start_report *r, uint32_t *runs, size_t n,
 static int make_part(const struct start_report *r, uint32_t stage,
 		     enum start_ckpt_kind kind, struct start_ckpt_part *p)
 {
-	AUTO_FREE uint32_t *runs = NULL;
 	size_t first = 0, n, n_runs = 0;
 	int rc;
 
@@ -229,15 +275,12 @@ static int make_part(const struct start_report *r, uint32_t stage,
 	}
 	if (!n_runs)
 		return 0;
-	runs = calloc(n_runs, sizeof(*runs));
-	if (!runs)
-		return -ENOMEM;
-	memcpy(runs, &r->by_cell[r->cells[first].first],
-	       n_runs * sizeof(*runs));
 	p->spread = r->stages[stage].spread;
 	p->stragglers = r->stages[stage].stragglers;
 	rc = make_nodes(r, &r->cells[first], n, kind, p);
-	return rc == 0 ? make_rounds(r, runs, n_runs, kind, p) : rc;
+	return rc == 0 ? make_rounds(r, &r->by_cell[r->cells[first].first],
+				     n_runs, kind, p)
+		       : rc;
 }
 
 int start_ckpt_make(const struct start_report *r, struct start_ckpt *ret,

@@ -29,13 +29,16 @@ static int order_events(const void *x, const void *y, void *arg)
 		c = compare(a->stage, b->stage);
 	if (c == 0)
 		c = compare(a->ev, b->ev);
-	return c ? c : compare(a->mono_ns, b->mono_ns);
+	if (c == 0)
+		c = compare(a->mono_ns, b->mono_ns);
+	/* In whichever order they came. */
+	return c ? c : compare(a->ts_ns, b->ts_ns);
 }
 
 /* The same event, which came twice. */
 static bool is_double(const struct set_event *a, const struct set_event *b)
 {
-	return order_events(a, b, NULL) == 0 && a->ts_ns == b->ts_ns;
+	return order_events(a, b, NULL) == 0;
 }
 
 /* The stages of one track that are open, by stage: run + 1. */

@@ -301,8 +301,7 @@ static int make_names(const struct start_set *s, struct start_report *r)
 	return 0;
 }
 
-int start_report_make(struct start_set *s, struct start_report *ret,
-		      struct error *err)
+static int make_runs(struct start_set *s, struct start_report *ret)
 {
 	int rc;
 
@@ -310,8 +309,14 @@ int start_report_make(struct start_set *s, struct start_report *ret,
 	rc = make_names(s, ret);
 	if (rc == 0)
 		rc = start_set_align(s);
-	if (rc == 0)
-		rc = start_pair(s, ret);
+	return rc == 0 ? start_pair(s, ret) : rc;
+}
+
+int start_report_make(struct start_set *s, struct start_report *ret,
+		      struct error *err)
+{
+	int rc = make_runs(s, ret);
+
 	if (rc == 0)
 		rc = start_nest(ret);
 	if (rc == 0)
@@ -322,6 +327,20 @@ int start_report_make(struct start_set *s, struct start_report *ret,
 		rc = start_find_path(ret);
 	if (rc == 0)
 		sum_lost(ret);
+	if (rc < 0) {
+		start_report_fini(ret);
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+int start_report_make_stages(struct start_set *s, struct start_report *ret,
+			     struct error *err)
+{
+	int rc = make_runs(s, ret);
+
+	if (rc == 0)
+		rc = sum_stages(ret);
 	if (rc < 0) {
 		start_report_fini(ret);
 		return error_nomem(err);

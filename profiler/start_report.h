@@ -164,6 +164,10 @@ struct start_report {
 /* The report ends before its set.  -ENOMEM. */
 int start_report_make(struct start_set *s, struct start_report *ret,
 		      struct error *err) MUST_CHECK;
+/* Runs, cells and stages alone: nothing is known of nodes but their names, of what lies
+ * within what, of the path, and of lost time. */
+int start_report_make_stages(struct start_set *s, struct start_report *ret,
+			     struct error *err) MUST_CHECK;
 void start_report_fini(struct start_report *r);
 
 #endif

@@ -90,6 +90,12 @@ static int stage_take(struct start_set *s, uint32_t node, const char *stage,
 	struct start_label *e;
 	int rc;
 
+	/* Most events are of the same stage as the one before. */
+	if (s->n_events) {
+		*ret = s->events[s->n_events - 1].stage;
+		if (strcmp(s->stages.v[*ret]->s, stage) == 0)
+			return 0;
+	}
 	HASH_FIND_STR(s->stages.by_text, stage, e);
 	if (!e && by->n_stages == START_STAGES_NODE_MAX)
 		return -EFBIG;

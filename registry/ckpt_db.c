@@ -54,7 +54,7 @@ int ckpt_db_get(struct db *db, int64_t id, struct ckpt_found *ret,
 	rc = stage_db_get_ckpt(db, id, keep_head, ret, &ret->set,
 			       &ret->left_out, err);
 	if (rc == 0)
-		rc = start_report_make(ret->set, &r, err);
+		rc = start_report_make_stages(ret->set, &r, err);
 	if (rc == 0)
 		rc = start_ckpt_make(&r, &ret->ckpt, err);
 	/* Runs and events are many; nodes and rounds are not. */

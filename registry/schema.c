@@ -329,10 +329,25 @@ static const char version_12[] =
 	"CREATE INDEX start_scale_nodes ON start_scale (nodes, at) "
 	"WHERE stage = ''";
 
+/*
+ * Events of loads and saves once more, packed by node (registry/ckpt_parts.h).  `ckpt_seen`
+ * of a start's `events` were stored by versions that do so: of starts of before the events
+ * themselves are read.
+ */
+static const char version_13[] =
+	"ALTER TABLE job_start ADD COLUMN ckpt_seen BIGINT NOT NULL DEFAULT 0;"
+	"CREATE TABLE ckpt_part ("
+	" start BIGINT NOT NULL REFERENCES job_start (id) ON DELETE CASCADE,"
+	" node TEXT NOT NULL,"
+	" part BIGINT NOT NULL,"
+	" events @BLOB@ NOT NULL,"
+	" PRIMARY KEY (start, node, part))@CLUSTERED@";
+
 static const char *const scripts[] = { version_1,  version_2,  version_3,
 				       version_4,  version_5,  version_6,
 				       version_7,  version_8,  version_9,
-				       version_10, version_11, version_12 };
+				       version_10, version_11, version_12,
+				       version_13 };
 
 const struct db_schema schema = {
 	.scripts = scripts,

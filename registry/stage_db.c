@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "registry/ckpt_parts.h"
 #include "registry/schema.h"
 
 #define SWEEP_MAX 1000 /* starts at once */
@@ -85,6 +86,7 @@ struct put_start {
 	/* Rows that wait to be put together, which spares most of the way there. */
 	struct stage_event rows[STAGE_PUT_ROWS];
 	size_t n_rows;
+	struct ckpt_parts *parts; /* of the start and the node */
 };
 
 static void copy_text(char *to, struct stage_text t)
@@ -119,10 +121,13 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 
 	*s = (struct put_start){ .attempt = e->attempt < 0 ? 0 : e->attempt,
 				 .is_open = true,
-				 .first_ns = INT64_MAX };
+				 .first_ns = INT64_MAX,
+				 .parts = s->parts };
 	copy_text(s->job, e->job);
 	n = QUERY(c, SQL_JOB_TOUCH, note_touched, s, err, db_text(s->job),
 		  DB_INT(s->attempt), DB_INT(b->now));
+	s->parts->start = s->id;
+	s->parts->node = b->node;
 	if (n >= 0)
 		n = QUERY(c, SQL_STAGE_COUNT, note_count, &s->of_node, err,
 			  DB_INT(s->id), db_text(b->node));
@@ -215,7 +220,9 @@ static int put_rows(struct db_conn *c, struct stage_batch *b,
 	s->stored += put;
 	s->events += put;
 	s->of_node += put;
-	return 0;
+	return put ? ckpt_parts_add(c, s->parts, s->rows + from, n,
+				    (size_t)put == n, err)
+		   : 0;
 }
 
 static int flush_rows(struct db_conn *c, struct stage_batch *b,
@@ -254,6 +261,8 @@ static int close_start(struct db_conn *c, struct stage_batch *b,
 {
 	int n = flush_rows(c, b, s, err);
 
+	if (n == 0)
+		n = ckpt_parts_close(c, s->parts, err);
 	if (n == 0 && (s->stored || s->has_new_clock))
 		n = QUERY(c, SQL_STAGE_NODE_SUM, NULL, NULL, err, DB_INT(s->id),
 			  db_text(b->node), DB_INT(s->stored),
@@ -269,27 +278,38 @@ static int close_start(struct db_conn *c, struct stage_batch *b,
 	return n < 0 ? n : 0;
 }
 
-static int put(struct db_conn *c, void *arg, struct error *err)
+static int put_lines(struct db_conn *c, struct stage_batch *b,
+		     struct put_start *s, struct error *err)
 {
-	struct put_start s = { .is_open = false };
-	struct stage_batch *b = arg;
 	struct stage_text line;
 	struct stage_event e;
 	size_t pos = 0;
 	int rc = 0;
 
-	b->stored = b->doubles = 0;
 	while (rc == 0 && next_line(b, &pos, &line)) {
 		rc = read_line(b, line, &e);
-		if (rc == 0 && !is_of(&s, &e)) {
-			rc = close_start(c, b, &s, err);
+		if (rc == 0 && !is_of(s, &e)) {
+			rc = close_start(c, b, s, err);
 			if (rc == 0)
-				rc = open_start(c, b, &e, &s, err);
+				rc = open_start(c, b, &e, s, err);
 		}
 		if (rc == 0)
-			rc = put_event(c, b, &s, &e, err);
+			rc = put_event(c, b, s, &e, err);
 	}
-	return rc == 0 ? close_start(c, b, &s, err) : rc;
+	return rc == 0 ? close_start(c, b, s, err) : rc;
+}
+
+static int put(struct db_conn *c, void *arg, struct error *err)
+{
+	struct ckpt_parts parts = CKPT_PARTS_INIT;
+	struct put_start s = { .parts = &parts };
+	struct stage_batch *b = arg;
+	int rc;
+
+	b->stored = b->doubles = 0;
+	rc = put_lines(c, b, &s, err);
+	ckpt_parts_fini(&parts);
+	return rc;
 }
 
 int stage_db_put(struct db *db, struct stage_batch *b, struct error *err)
@@ -358,9 +378,18 @@ int stage_db_list(struct db *db, const struct job_filter *f, int64_t limit,
 	return n < 0 ? n : 0;
 }
 
-static int note_event(void *arg, const struct db_value *row)
+static int add_event(void *arg, const struct start_event *e)
 {
 	struct job_query *q = arg;
+	int rc = start_set_add(q->set, e, q->err);
+
+	/* One who floods a start does not hide it. */
+	q->left_out += rc == -EFBIG;
+	return rc == -EFBIG ? 0 : rc;
+}
+
+static int note_event(void *arg, const struct db_value *row)
+{
 	uint64_t facts[STAGE_FACTS];
 	bool has_facts = stage_facts_parse(row[8].data, facts);
 	const struct start_event e = {
@@ -374,12 +403,8 @@ static int note_event(void *arg, const struct db_value *row)
 		.status = row[7].n,
 		.facts = has_facts ? facts : NULL,
 	};
-	int rc;
 
-	rc = start_set_add(q->set, &e, q->err);
-	/* One who floods a start does not hide it. */
-	q->left_out += rc == -EFBIG;
-	return rc == -EFBIG ? 0 : rc;
+	return add_event(arg, &e);
 }
 
 static int note_clock(void *arg, const struct db_value *row)
@@ -419,10 +444,15 @@ static void drop_changed(struct job_query *q)
 
 static int get_all(struct db_conn *c, struct job_query *q, struct error *err)
 {
-	int rc = start_set_new(&q->set, err);
+	int rc = start_set_new(&q->set, err), is_packed = 0;
 
-	return rc < 0 ? rc
-		      : QUERY(c, q->events, note_event, q, err, DB_INT(q->id));
+	if (rc == 0 && q->events == SQL_CKPT_EVENTS)
+		is_packed = ckpt_parts_are_whole(c, q->id, err);
+	if (rc < 0 || is_packed < 0)
+		return rc < 0 ? rc : is_packed;
+	return is_packed
+		       ? ckpt_parts_each(c, q->id, add_event, q, err)
+		       : QUERY(c, q->events, note_event, q, err, DB_INT(q->id));
 }
 
 /* What is in memory, and the nodes that changed since; where these are too many, all. */

@@ -330,6 +330,7 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 	[SQL_JOB_SUM] = { "sum of a start",
 			  "UPDATE job_start SET "
 			  "events = events + CAST($1 AS BIGINT), "
+			  "ckpt_seen = ckpt_seen + CAST($1 AS BIGINT), "
 			  "first_ns = CASE WHEN events = 0 OR "
 			  "first_ns > CAST($2 AS BIGINT) THEN "
 			  "CAST($2 AS BIGINT) ELSE first_ns END, "
@@ -573,6 +574,38 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 			      "WHERE start + 0 = $1 AND " CKPT_STAGES
 			      " ORDER BY node, event",
 			      "ttiiiiiit" },
+	/* start, node */
+	[SQL_CKPT_PART_LAST] = { "last part of a node's loads and saves",
+				 "SELECT part, events FROM ckpt_part "
+				 "WHERE start = $1 AND node = $2 "
+				 "ORDER BY part DESC LIMIT 1",
+				 "ib" },
+	/* start, node, part, events */
+	[SQL_CKPT_PART_PUT] = { "put a part of loads and saves",
+				"INSERT INTO ckpt_part (start, node, part, "
+				"events) VALUES ($1, $2, $3, $4) "
+				"ON CONFLICT (start, node, part) DO UPDATE SET "
+				"events = excluded.events",
+				"" },
+	[SQL_CKPT_PART_DROP] = { "drop a node's parts of loads and saves",
+				 "DELETE FROM ckpt_part WHERE start = $1 AND "
+				 "node = $2",
+				 "" },
+	[SQL_CKPT_PARTS] = { "parts of a start's loads and saves",
+			     "SELECT node, events FROM ckpt_part "
+			     "WHERE start = $1 ORDER BY node, part",
+			     "tb" },
+	/* start, node */
+	[SQL_CKPT_NODE_EVENTS] = { "a node's loads and saves",
+				   "SELECT stage, ev, ts, mono, boot, rank, "
+				   "status, facts FROM stage_event "
+				   "WHERE start + 0 = $1 AND node = $2 AND " CKPT_STAGES
+				   " ORDER BY event",
+				   "tiiiiiit" },
+	[SQL_CKPT_WHOLE] = { "are all loads and saves in parts",
+			     "SELECT CASE WHEN ckpt_seen = events THEN 1 "
+			     "ELSE 0 END FROM job_start WHERE id = $1",
+			     "i" },
 	/* now, at most: a minute after the last time, or later where there is much */
 	[SQL_CKPT_DUE] = { "starts whose loads and saves to sum up",
 			   "SELECT id FROM job_start WHERE "

@@ -46,20 +46,24 @@ send_job() # JOB
 	"$bootseer" stage send --service "$U" --job "$1" -
 }
 
-# As if what was summed up had been so long ago, in the next process.
-sum_again()
+# What the service never says to its database.
+tell_db() # SQL
 {
-	local sql="UPDATE job_start SET ckpt_summed = 0"
-
-	end_service TERM
 	if [ "$kind" = sqlite ]; then
 		python3 -c 'import sqlite3, sys
 d = sqlite3.connect(sys.argv[1])
 d.execute(sys.argv[2])
-d.commit()' "${DB#sqlite:}" "$sql"
+d.commit()' "${DB#sqlite:}" "$1"
 	else
-		pg_do "$db_name" -c "$sql"
+		pg_do "$db_name" -c "$1"
 	fi
+}
+
+# As if what was summed up had been so long ago, in the next process.
+sum_again()
+{
+	end_service TERM
+	tell_db "UPDATE job_start SET ckpt_summed = 0"
 	service
 	wait_for is_summed "$1"
 }
@@ -130,6 +134,38 @@ a_start_has_its_loads_and_saves()
 	on_each_db a_start_has_its_loads_and_saves
 }
 
+# Sent in pieces that overlap, across a kill of the service; and then as if a version that
+# does not pack events had stored some of them.
+parts_say_what_events_say()
+{
+	service
+	a_job >"$W/lines"
+	head -n 21 "$W/lines" | send_job j1
+	head -n 38 "$W/lines" | send_job j1
+	end_service KILL
+	service
+	send_job j1 <"$W/lines"
+	ask "$U/v1/starts/1/checkpoints"
+	jq -e '.checkpoints[1].runs == 12' "$O"
+	cp "$O" "$W/parts"
+	end_service TERM
+	tell_db "UPDATE job_start SET ckpt_seen = events - 1"
+	# Nothing is read of them any more.
+	tell_db "DELETE FROM ckpt_part"
+	service
+	ask "$U/v1/starts/1/checkpoints"
+	cmp "$O" "$W/parts"
+	end_service TERM
+	tell_db "UPDATE job_start SET ckpt_seen = events"
+	service
+	ask "$U/v1/starts/1/checkpoints"
+	jq -e '.checkpoints == []' "$O"
+}
+
+@test "packed loads and saves say what the events say, whatever came twice" {
+	on_each_db parts_say_what_events_say
+}
+
 starts_are_listed()
 {
 	local other
@@ -169,14 +205,7 @@ starts_are_listed()
 		["ckpt.save 7", "ckpt.load 5000"]' "$O"
 	# Sums go with their start.
 	end_service TERM
-	if [ "$kind" = sqlite ]; then
-		python3 -c 'import sqlite3, sys
-d = sqlite3.connect(sys.argv[1])
-d.execute("UPDATE job_start SET received = 1000 WHERE job = '"'old'"'")
-d.commit()' "${DB#sqlite:}"
-	else
-		pg_do "$db_name" -c "UPDATE job_start SET received = 1000 WHERE job = 'old'"
-	fi
+	tell_db "UPDATE job_start SET received = 1000 WHERE job = 'old'"
 	service
 	wait_for is_summed 2
 }

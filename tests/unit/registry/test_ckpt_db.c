@@ -2,12 +2,14 @@
 /* On SQLite; tests/functional/checkpoints.bats has both kinds. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "registry/ckpt_cache.h"
+#include "registry/ckpt_parts.h"
 #include "registry/schema.h"
 
 TestSuite(ckpt_db, .timeout = 120);
@@ -361,19 +363,315 @@ Test(ckpt_db, forgets_sums_with_their_start, .init = open_new, .fini = close_db)
 	expect_rows("", 0, "", 10);
 }
 
-Test(ckpt_db, finds_what_the_version_before_stored, .init = make_dir,
+/* What no statement of the service does; `sql` in the words of SQLite. */
+static void alter(const char *sql)
+{
+	sqlite3 *raw;
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "%s/db", dir);
+	cr_assert_eq(sqlite3_open(path, &raw), SQLITE_OK);
+	cr_assert_eq(sqlite3_exec(raw, sql, NULL, NULL, NULL), SQLITE_OK, "%s",
+		     sqlite3_errmsg(raw));
+	(void)sqlite3_close(raw);
+}
+
+Test(ckpt_db, finds_what_a_version_without_parts_stored, .init = make_dir,
      .fini = close_db)
 {
-	/* Its statements are those before the first of checkpoints. */
-	const struct db_schema before = { .scripts = schema.scripts,
-					  .n = 8,
-					  .statements = schema.statements,
-					  .n_statements = SQL_CKPT_EVENTS };
+	/* The version before the first of checkpoints: its tables, and a row of a save. */
+	const struct db_schema before = { .scripts = schema.scripts, .n = 8 };
 
 	open_as(&before);
-	save_of("a", "n1", 100, 107, 700);
 	db_close(db);
+	alter("INSERT INTO job_start (job, attempt, first_ns, last_ns, "
+	      "ready_ns, events, received, revision) VALUES "
+	      "('a', 0, 1, 2, 0, 2, 1795010000, 1);"
+	      "INSERT INTO stage_event (start, node, event, stage, ev, ts, "
+	      "mono, boot, rank, status, facts) VALUES "
+	      "(1, 'n1', 901, 'ckpt.save', 0, 1795005100000000000, -1, 0, -1, -1, ''),"
+	      "(1, 'n1', 902, 'ckpt.save', 1, 1795005107000000000, -1, 0, -1, -1, "
+	      "'saved_bytes=700');");
 	open_as(&schema);
 	cr_expect_eq(sum_up(NOW), 1);
 	expect_rows("a ckpt.save 700 n1;", 0, "", 10);
+	/* What comes now is added to it. */
+	save_of("a", "n1", 500, 507, 1);
+	cr_expect_eq(sum_up(NOW + 100), 1);
+	expect_rows("a ckpt.save 701 n1;", 0, "", 10);
+}
+
+/* ------------------------------------------- the same of parts and of events --- */
+
+static int print_sum(struct buf *b, const struct start_ckpt_sum *s)
+{
+	return buf_printf(b, " %u %u %llu %llu %llu %llu %llu %llu", s->runs,
+			  s->open, (unsigned long long)s->bytes,
+			  (unsigned long long)s->run_ms,
+			  (unsigned long long)s->wait_ms,
+			  (unsigned long long)s->queue_ms,
+			  (unsigned long long)s->storage_ms,
+			  (unsigned long long)s->network_ms);
+}
+
+static void print_part(struct buf *b, const struct ckpt_found *f,
+		       const struct start_ckpt_part *p)
+{
+	cr_assert_eq(buf_printf(b, "%s %zu %zu %lld %lld %lld %lld %u",
+				p->stage, p->n_nodes, p->n_rounds,
+				(long long)p->begin_ns, (long long)p->end_ns,
+				(long long)p->job_ns,
+				(long long)p->spread.median_ns, p->stragglers),
+		     0);
+	cr_assert_eq(print_sum(b, &p->sum), 0);
+	for (size_t i = 0; i < p->n_nodes; i++) {
+		cr_assert_eq(buf_printf(b, "\n%s %lld %d",
+					f->nodes[p->nodes[i].node].name,
+					(long long)p->nodes[i].duration_ns,
+					p->nodes[i].is_straggler),
+			     0);
+		cr_assert_eq(print_sum(b, &p->nodes[i].sum), 0);
+	}
+	for (size_t i = 0; i < p->n_rounds; i++) {
+		const struct start_ckpt_round *r = &p->rounds[i];
+
+		cr_assert_eq(buf_printf(b, "\n%lld %lld %lld %lld %u %s",
+					(long long)r->begin_ns,
+					(long long)r->end_ns,
+					(long long)r->median_ns,
+					(long long)r->max_ns, r->nodes,
+					f->nodes[r->slowest].name),
+			     0);
+		cr_assert_eq(print_sum(b, &r->sum), 0);
+	}
+}
+
+/* All that is known of a start, as text, which is the caller's. */
+static char *text_of(int64_t id)
+{
+	struct error err = ERROR_INIT;
+	AUTO_BUF b = BUF_INIT;
+	struct ckpt_found f;
+
+	cr_assert_eq(ckpt_db_get(db, id, &f, &err), 0, "%s", err.msg);
+	cr_assert_eq(f.left_out, 0);
+	for (int i = 0; i < START_CKPT_KINDS; i++)
+		print_part(&b, &f, &f.ckpt.part[i]);
+	ckpt_found_fini(&f);
+	return buf_steal(&b);
+}
+
+#define NODES 5
+#define JOBS 3
+#define SAID 160 /* events of a node */
+
+/* Events of one node, of which batches are made. */
+struct said_node {
+	struct stage_event events[SAID];
+	char name[8];
+	size_t n;
+};
+
+static unsigned int seed;
+
+static unsigned int any(unsigned int n)
+{
+	seed = seed * 1103515245u + 12345u;
+	return (seed >> 16) % n;
+}
+
+static const char *const jobs[JOBS] = { "a", "b", "c" };
+
+static void make_said(struct said_node *s, unsigned int node)
+{
+	static const char *const stages[] = { "ckpt.load", "ckpt.save",
+					      "ckpt.save", "env" };
+	int64_t at = 0;
+
+	(void)snprintf(s->name, sizeof(s->name), "n%u", node);
+	for (s->n = 0; s->n < SAID; s->n++) {
+		struct stage_event *e = &s->events[s->n];
+
+		at += 1 + any(4000);
+		*e = (struct stage_event)STAGE_EVENT_INIT;
+		e->stage = stage_text(stages[any(4)]);
+		e->job = stage_text(jobs[s->n / 40 % JOBS]);
+		e->ev = any(20) ? any(2) ? STAGE_BEGIN : STAGE_END : STAGE_MARK;
+		e->id = (int64_t)any(1000) * 1000000 + (int64_t)s->n;
+		e->rank = any(3) ? (int64_t)any(3) : STAGE_NONE;
+		e->status = any(2) ? (int64_t)any(3) : STAGE_NONE;
+		e->boot = any(4) ? 7 : any(2) ? 8 : 0;
+		e->ts_ns = T0 * NS_PER_S + at * 1000003;
+		if (any(5))
+			e->mono_ns = (5000 + at) * 1000003 + (int64_t)any(9999);
+		for (unsigned int i = any(3) * 3; i < STAGE_FACTS;
+		     i += 1 + any(4))
+			e->facts[i] = any(2) ? any(100000) : 0;
+	}
+}
+
+/* Some of what the node says, now and then out of order, twice, or what was sent before:
+ * with an exchange of its clocks, or without. */
+static void send_some(const struct said_node *s)
+{
+	struct error err = ERROR_INIT;
+	AUTO_BUF lines = BUF_INIT;
+	struct stage_batch b = { .node = s->name, .now = NOW };
+	size_t from = any(SAID), n = 1 + any(any(2) ? 4 : 40);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t at = any(16) ? from + i : any(SAID);
+
+		cr_assert_eq(stage_event_format(&s->events[at % SAID], &lines),
+			     0);
+	}
+	b.text = lines.data;
+	b.len = lines.len;
+	b.has_clock = any(4) == 0;
+	b.clock = (struct start_clock){
+		.boot = 7 + any(2),
+		.mono_offset_ns = T0 * NS_PER_S + (int64_t)any(1000000),
+		.wall_offset_ns = (int64_t)any(1000000),
+		.rtt_ns = 1 + (int64_t)any(1000000),
+	};
+	cr_assert_eq(stage_batch_check(&b, &err), 0, "%s", err.msg);
+	cr_assert_eq(stage_db_put(db, &b, &err), 0, "%s", err.msg);
+}
+
+/* Numbers of SQLite, of one row. */
+static int64_t count(const char *sql)
+{
+	sqlite3_stmt *st;
+	sqlite3 *raw;
+	char path[96];
+	int64_t n;
+
+	(void)snprintf(path, sizeof(path), "%s/db", dir);
+	cr_assert_eq(sqlite3_open(path, &raw), SQLITE_OK);
+	cr_assert_eq(sqlite3_prepare_v2(raw, sql, -1, &st, NULL), SQLITE_OK);
+	cr_assert_eq(sqlite3_step(st), SQLITE_ROW);
+	n = sqlite3_column_int64(st, 0);
+	(void)sqlite3_finalize(st);
+	(void)sqlite3_close(raw);
+	return n;
+}
+
+static int64_t events_of(const void *part, size_t n)
+{
+	struct ckpt_pack p = CKPT_PACK_INIT;
+	uint64_t facts[STAGE_FACTS];
+	struct start_event e;
+	int64_t found = 0;
+	size_t pos = 0;
+	int rc;
+
+	while ((rc = ckpt_pack_next(&p, part, n, &pos, facts, &e)) > 0)
+		found++;
+	cr_assert_eq(rc, 0);
+	return found;
+}
+
+/* Events of all parts: each once, whatever came twice. */
+static int64_t count_packed(void)
+{
+	sqlite3_stmt *st;
+	sqlite3 *raw;
+	char path[96];
+	int64_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/db", dir);
+	cr_assert_eq(sqlite3_open(path, &raw), SQLITE_OK);
+	cr_assert_eq(sqlite3_prepare_v2(raw, "SELECT events FROM ckpt_part", -1,
+					&st, NULL),
+		     SQLITE_OK);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		n += events_of(sqlite3_column_blob(st, 0),
+			       (size_t)sqlite3_column_bytes(st, 0));
+	(void)sqlite3_finalize(st);
+	(void)sqlite3_close(raw);
+	return n;
+}
+
+/* Each start, by its parts, and then by its events alone; how many saves there were. */
+static size_t compare_ways(void)
+{
+	char *parts[JOBS];
+	size_t saves = 0;
+
+	for (unsigned int i = 0; i < JOBS; i++) {
+		parts[i] = text_of(id_of(jobs[i]));
+		cr_assert(parts[i]);
+	}
+	alter("UPDATE job_start SET ckpt_seen = ckpt_seen - 1");
+	for (unsigned int i = 0; i < JOBS; i++) {
+		AUTO_FREE char *events = text_of(id_of(jobs[i]));
+
+		cr_assert(events);
+		cr_assert_str_eq(parts[i], events, "seed %u", seed);
+		saves += strstr(events, "ckpt.save") != NULL;
+		free(parts[i]);
+	}
+	alter("UPDATE job_start SET ckpt_seen = ckpt_seen + 1");
+	return saves;
+}
+
+Test(ckpt_db, has_the_same_of_parts_as_of_events, .init = open_new,
+     .fini = close_db)
+{
+	static struct said_node nodes[NODES];
+
+	for (unsigned int round = 0; round < 4; round++) {
+		seed = 4242 + round;
+		for (unsigned int i = 0; i < NODES; i++)
+			make_said(&nodes[i], i);
+		for (unsigned int i = 0; i < 150; i++) {
+			send_some(&nodes[any(NODES)]);
+			if (any(40))
+				continue;
+			/* Another run of the service goes on with it. */
+			db_close(db);
+			open_as(&schema);
+		}
+		cr_assert_eq(compare_ways(), JOBS);
+		cr_assert_eq(count_packed(),
+			     count("SELECT count(*) FROM stage_event "
+				   "WHERE stage LIKE 'ckpt.%'"));
+	}
+}
+
+Test(ckpt_db, packs_what_a_node_says_into_parts_of_a_bounded_size,
+     .init = open_new, .fini = close_db)
+{
+	struct error err = ERROR_INIT;
+
+	for (int64_t i = 0; i < 400; i++)
+		save_of("a", "n1", 100 + 10 * i, 107 + 10 * i, 700);
+	save_often("a", "n2");
+	cr_expect_eq(count("SELECT ckpt_seen = events FROM job_start"), 1);
+	cr_expect_gt(count("SELECT count(*) FROM ckpt_part WHERE node = 'n1'"),
+		     1);
+	cr_expect_lt(count("SELECT max(length(events)) FROM ckpt_part"),
+		     CKPT_PART_BYTES + 200);
+	/* Fewer bytes than a fourth of what the events themselves say. */
+	cr_expect_lt(count("SELECT sum(length(events)) FROM ckpt_part"),
+		     15 * 10800);
+	cr_expect_eq(stage_db_sweep(db, NOW + 1, &err), 1);
+	cr_expect_eq(count("SELECT count(*) FROM ckpt_part"), 0);
+}
+
+Test(ckpt_db, makes_a_nodes_parts_again_of_its_events, .init = open_new,
+     .fini = close_db)
+{
+	save_of("a", "n1", 100, 107, 700);
+	save_of("a", "n2", 100, 105, 300);
+	alter("UPDATE ckpt_part SET events = x'ff' WHERE node = 'n1'");
+	/* Damaged ones are not believed, and gone with the next word of their node. */
+	struct error err = ERROR_INIT;
+	struct ckpt_found f;
+
+	cr_expect_eq(ckpt_db_get(db, 1, &f, &err), -EBADMSG);
+	ckpt_found_fini(&f);
+	save_of("a", "n1", 500, 507, 1);
+	cr_expect_eq(sum_up(NOW), 1);
+	expect_rows("a ckpt.save 1001 n1;", 0, "", 10);
 }
