@@ -27,6 +27,7 @@ struct scale_sums {
 	size_t n, cap;
 	char *stages[SCALE_STAGES_MAX + 1];
 	uint32_t n_stages;
+	uint32_t last_stage; /* of the row before */
 	struct scale_job *jobs;
 	bool has_gpus; /* all starts say how many they have */
 	/* Of the end: rows by stage and range, where each begins, and as much room as there
@@ -70,11 +71,15 @@ static int stage_of(struct scale_sums *s, const char *name, uint32_t *ret)
 {
 	uint32_t i = 0;
 
-	if (name[0])
+	/* Starts mostly have the same stages in the same order. */
+	if (name[0] && s->last_stage < s->n_stages &&
+	    strcmp(s->stages[s->last_stage + 1], name) == 0)
+		i = s->last_stage + 1;
+	else if (name[0])
 		for (i = 1; i <= s->n_stages; i++)
 			if (strcmp(s->stages[i], name) == 0)
 				break;
-	*ret = i;
+	*ret = s->last_stage = i;
 	if (i <= s->n_stages || i > SCALE_STAGES_MAX)
 		return 0;
 	s->stages[i] = strdup(name);
