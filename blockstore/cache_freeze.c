@@ -39,6 +39,17 @@ static void freeze_one(struct cache *c, uint32_t n)
 	c->bytes += s->frozen_bytes;
 }
 
+/* A kernel that was short of memory has said nothing of who reads; one whose file system
+ * has no leases never says anything, and without leases there is no mount:
+ * cache_mount_keep(). */
+static bool may_be_in_use(int fd)
+{
+	int rc = fs_is_in_use(fd);
+
+	return rc > 0 || (rc < 0 && rc != -EINVAL && rc != -EACCES &&
+			  rc != -ENOLCK && rc != -EOPNOTSUPP);
+}
+
 /* Is it open elsewhere, and not only by mounts whose blocks are all known? */
 static int look_at(struct cache *c, uint32_t n, bool trust_mounts,
 		   struct error *err)
@@ -48,8 +59,7 @@ static int look_at(struct cache *c, uint32_t n, bool trust_mounts,
 
 	if (rc < 0)
 		return rc == -ENOENT ? 0 : rc;
-	/* Without leases there is no mount: cache_mount_keep(). */
-	if (fs_is_in_use(c->fds[n]) > 0 && !(trust_mounts && s->mounted))
+	if (may_be_in_use(c->fds[n]) && !(trust_mounts && s->mounted))
 		freeze_one(c, n);
 	return 0;
 }
@@ -134,7 +144,7 @@ void cache_freeze_in_use(struct cache *c)
 	(void)pthread_mutex_lock(&c->space);
 	for (uint32_t i = 0; i < c->n_segments; i++)
 		if (c->segments[i].used && !c->segments[i].frozen &&
-		    fs_is_in_use(c->fds[i]) > 0)
+		    may_be_in_use(c->fds[i]))
 			freeze_one(c, i);
 	any = c->n_frozen > 0;
 	(void)pthread_mutex_unlock(&c->space);

@@ -246,6 +246,43 @@ Test(cache_mounts, a_file_that_somebody_reads_is_frozen_meanwhile)
 	press();
 }
 
+/* What the kernel answers instead, -errno; 0: as it is. */
+static int answer;
+
+int __real_fs_is_in_use(int fd);
+int __wrap_fs_is_in_use(int fd);
+
+int __wrap_fs_is_in_use(int fd)
+{
+	return answer ? answer : __real_fs_is_in_use(fd);
+}
+
+Test(cache_mounts, a_file_is_frozen_while_the_kernel_cannot_say_who_reads_it)
+{
+	mount_it();
+	spoil("mounts/" NAME ".blocks", "not a list");
+	unmount();
+	answer = -ENOMEM;
+	reopen();
+	cr_expect_eq(stats().frozen_files, 1);
+	look();
+	cr_expect_eq(stats().frozen_files, 1);
+	answer = 0;
+	look();
+	cr_expect_eq(stats().frozen_files, 0);
+}
+
+Test(cache_mounts, no_file_is_frozen_where_there_are_no_leases)
+{
+	mount_it();
+	unmount();
+	cache_mount_drop(c, NAME);
+	answer = -EINVAL;
+	reopen();
+	cr_expect_eq(stats().frozen_files, 0);
+	answer = 0;
+}
+
 static void on_damage(void *arg)
 {
 	(void)sem_post(arg);

@@ -180,7 +180,8 @@ static void *submit_half(void *arg)
 	unsigned int from = *(unsigned int *)arg;
 
 	for (unsigned int i = from; i < JOBS; i += 2)
-		if (workers_submit(workers, &jobs[i].base, i % 3 == 0, NULL) < 0)
+		if (workers_submit(workers, &jobs[i].base, i % 3 == 0, NULL) <
+		    0)
 			return arg;
 	return NULL;
 }
