@@ -183,6 +183,10 @@ void session_admit(struct session *s, bool all);
 struct session *session_of(struct fuse_req *req);
 void *session_owner(struct session *s);
 
+/* Have the kernel ask for a node's attributes when it wants them next, whatever it was told
+ * for how long.  Within a request about the node; waits for no other request. */
+void session_ask_again(struct session *s, uint64_t node);
+
 /* For a request that is answered later: hold the session before the operation
  * returns, let go of it after the answer was sent. */
 void session_ref(struct session *s);

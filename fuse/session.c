@@ -164,6 +164,13 @@ static int feed_init(struct session *s, bool swallow, struct error *err)
 	return 0;
 }
 
+void session_ask_again(struct session *s, uint64_t node)
+{
+	/* A negative offset leaves the pages alone, for which the kernel would wait.  It
+	 * may have forgotten the node, which is well. */
+	(void)fuse_lowlevel_notify_inval_inode(s->se, node, -1, 0);
+}
+
 void session_admit(struct session *s, bool all)
 {
 	parking_release(s->parking, all, requests_process, s);

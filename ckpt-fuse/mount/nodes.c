@@ -40,6 +40,7 @@ static struct ckpt_node *node_new(uint64_t id, bool is_folder)
 		return NULL;
 	n->id = id;
 	n->is_folder = is_folder;
+	n->told_size = n->readers_size = SIZE_UNKNOWN;
 	(void)pthread_mutex_init(&n->lock, NULL);
 	(void)pthread_mutex_init(&n->seen, NULL);
 	return n;
@@ -381,6 +382,8 @@ void node_set_writing(struct ckpt_node *n, struct writing *w)
 {
 	(void)pthread_mutex_lock(&n->seen);
 	n->writing = w;
+	/* The kernel counts by itself what is written. */
+	n->told_size = SIZE_UNKNOWN;
 	(void)pthread_mutex_unlock(&n->seen);
 }
 

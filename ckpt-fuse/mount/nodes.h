@@ -16,6 +16,7 @@
 
 #define NODE_ROOT 1u
 #define NODE_WHY_MAX 200
+#define SIZE_UNKNOWN UINT64_MAX
 
 struct ckpt_node {
 	UT_hash_handle by_id, by_name;
@@ -42,6 +43,8 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
+	/* sizes.h: what the kernel was told last, and what its readers have. */
+	uint64_t told_size, readers_size;
 	/* Of a folder: columns of what is made in it, as they were then. */
 	uint32_t columns;
 	int64_t columns_ns;

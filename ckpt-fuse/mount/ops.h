@@ -17,6 +17,11 @@ static inline struct ckpt_mount *mount_of(fuse_req_t req)
 void ops_fail(fuse_req_t req, const char *what, int rc,
 	      const struct error *err);
 
+/* The result `rc` of a request about a node, which may be NULL.  That its file is not there
+ * any more would be an answer about a name that the kernel has known for up to a second; of
+ * ESTALE it looks the name up again, so that O_CREAT makes a new one. */
+int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc);
+
 /* What the kernel is told of a file or folder.  -ENOENT, and what the store says. */
 int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err) MUST_CHECK;

@@ -8,6 +8,7 @@
 
 #include "ckpt-fuse/mount/manifests.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/sizes.h"
 #include "common/bytes.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -49,6 +50,18 @@ void ops_fail(fuse_req_t req, const char *what, int rc, const struct error *err)
 	(void)fuse_reply_err(req, code);
 }
 
+int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (rc != -ENOENT)
+		return rc;
+	/* Or a list that is older would say that it is there. */
+	if (n && node_path(&m->nodes, n, &path) == 0)
+		listed_change(m->listed, path.data);
+	return -ESTALE;
+}
+
 /* ----------------------------------------------------------------- attributes --- */
 
 static void set_time(int64_t ns, struct stat *st)
@@ -67,9 +80,10 @@ static void fill_folder(const struct ckpt_mount *m, struct stat *st)
 	set_time(m->started_ns, st);
 }
 
-static void fill_file(const struct ckpt_mount *m, const struct ckpt_stat *s,
-		      struct stat *st)
+static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
+		      const struct ckpt_stat *s, struct stat *st)
 {
+	sizes_tell(n, s->size);
 	st->st_mode = S_IFREG | (s->attr.mode & 07777);
 	st->st_nlink = 1;
 	/* A plain object belongs to nobody. */
@@ -125,6 +139,12 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 		*ret = node_stat(n);
 		return 0;
 	}
+	/* Another node has replaced it: those that have it open keep theirs, and whoever
+	 * looks the name up gets another one. */
+	if (rc == 0 && sizes_differ(n, ret->size)) {
+		*ret = node_stat(n);
+		return 0;
+	}
 	if (rc == 0)
 		node_set_stat(n, ret);
 	/* The kernel looks up then what has the name now. */
@@ -146,7 +166,7 @@ int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	}
 	rc = stat_file(m, n, &st, err);
 	if (rc == 0)
-		fill_file(m, &st, ret);
+		fill_file(m, n, &st, ret);
 	return rc;
 }
 
@@ -157,8 +177,9 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct error err = ERROR_INIT;
 	struct stat st;
 	double valid = n ? valid_s(n) : 0;
-	int rc = n ? ops_stat(m, n, &st, &err) : -ENOENT;
+	int rc = n ? ops_stat(m, n, &st, &err) : -ESTALE;
 
+	rc = ops_of_node(m, n, rc);
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		ops_fail(req, "getattr", rc, &err);
@@ -302,6 +323,15 @@ static int look(struct ckpt_mount *m, const struct ckpt_node *known,
 	return ask_store(m, known, l, err);
 }
 
+/* To the kernel a node has one size, which is that of the version that its readers have:
+ * a file that replaced it gets a node of its own. */
+static void leave_readers(struct ckpt_mount *m, struct ckpt_node *n,
+			  const struct ckpt_stat *now)
+{
+	if (sizes_differ(n, now->size))
+		node_detach(&m->nodes, n);
+}
+
 /* `l` is NULL, or zeros that are filled in where the store, or a list of it, has said
  * what the name is. */
 static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
@@ -329,6 +359,8 @@ static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 	asked.path = path.data;
 	if (rc == 0)
 		rc = l ? look(m, n, &asked, err) : ask_store(m, n, &asked, err);
+	if (rc == 0 && n && !asked.is_folder)
+		leave_readers(m, n, &asked.stat);
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		return rc;
@@ -367,7 +399,7 @@ static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 	/* Somebody may have begun to write it. */
 	if (!stat_writer(n, &st))
 		node_set_stat(n, &st);
-	fill_file(m, &st, &e->attr);
+	fill_file(m, n, &st, &e->attr);
 }
 
 struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
@@ -379,8 +411,14 @@ struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
 	bool is_own = n && !n->is_folder &&
 		      (node_is_written(n) || node_loss(n, NULL) < 0);
 
+	if (!is_own && is_listed(m, NULL, &l)) {
+		if (n && !l.is_folder)
+			leave_readers(m, n, &l.stat);
+	} else {
+		is_own = true;
+	}
 	node_put(&m->nodes, n);
-	if (is_own || !is_listed(m, NULL, &l))
+	if (is_own)
 		return NULL;
 	n = node_make(&m->nodes, parent, name, l.is_folder);
 	if (n)
@@ -518,6 +556,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		valid = valid_s(n);
 	if (rc == 0)
 		rc = ops_stat(m, n, &st, &err);
+	rc = ops_of_node(m, n, rc);
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		ops_fail(req, "setattr", rc, &err);

@@ -11,6 +11,7 @@
 #include "ckpt-fuse/mount/closing.h"
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/sizes.h"
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -130,6 +131,7 @@ void ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n)
 		return;
 	}
 	node_set_stat(n, ckpt_file_stat(f));
+	sizes_set_readers(n, ckpt_file_stat(f)->size);
 	if (reading_new(&m->readings, f, &n->reading, &err) == 0)
 		n->n_readers++;
 }
@@ -216,6 +218,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 	 * written in any order. */
 	fi->direct_io = 1;
 	if (!e) {
+		sizes_open(session_of(req), n, SIZE_UNKNOWN);
 		(void)fuse_reply_open(req, fi);
 		return;
 	}
@@ -253,6 +256,8 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	const struct ckpt_stat *st = ckpt_file_stat(f);
 	const struct ckpt_stat before = node_stat(n);
+	const uint64_t size = st->size;
+	int rc;
 
 	o->is_direct = is_being_changed(n);
 	o->is_same = st->is_striped && before.is_striped &&
@@ -266,6 +271,8 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 	if (n->reading && ckpt_file_is_same(reading_file(n->reading), f)) {
 		ckpt_close(f);
 		o->is_same = true;
+		if (!o->is_direct)
+			sizes_set_readers(n, size);
 		return 0;
 	}
 	if (n->reading && n->n_readers && !o->is_direct) {
@@ -274,7 +281,9 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 	if (!o->is_direct)
 		node_set_stat(n, st);
-	return set_reading(m, n, f, err);
+	rc = set_reading(m, n, f, err);
+	sizes_set_readers(n, rc == 0 && !o->is_direct ? size : SIZE_UNKNOWN);
+	return rc;
 }
 
 /* A file that was removed is open still: as its readers have it.  If there are none, the
@@ -324,6 +333,7 @@ static void close_reader(struct ckpt_mount *m, struct ckpt_node *n)
 	if (n->n_readers && --n->n_readers == 0) {
 		reading_unref(n->reading);
 		n->reading = NULL;
+		sizes_set_readers(n, SIZE_UNKNOWN);
 		node_set_read_version(&m->nodes, n, 0);
 	}
 	(void)pthread_mutex_unlock(&n->lock);
@@ -346,6 +356,9 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n,
 	fi->fh = h->id;
 	fi->keep_cache = o->is_same && !o->is_direct;
 	fi->direct_io = o->is_direct;
+	if (!o->is_direct)
+		sizes_open(session_of(req), n,
+			   ckpt_file_stat(reading_file(o->reading))->size);
 	(void)fuse_reply_open(req, fi);
 }
 
@@ -380,6 +393,7 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	if (n && is_writer)
 		rc = open_writer(m, n, fi->flags, &err);
+	rc = ops_of_node(m, n, rc);
 	if (rc < 0) {
 		node_put(&m->nodes, n);
 		ops_fail(req, "open", rc, &err);
@@ -590,7 +604,8 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	struct writing *w = writer_of(req, fi->fh, &err);
 	struct ckpt_mount *m = mount_of(req);
 	struct handle *h = handle_get(&m->handles, fi->fh);
-	uint64_t at = (uint64_t)off;
+	/* Where the kernel takes the end for is where it was when it asked last. */
+	uint64_t at = fi->flags & O_APPEND ? WRITING_AT_END : (uint64_t)off;
 	int64_t begun_ns = begin_call(&m->saves);
 	int rc;
 

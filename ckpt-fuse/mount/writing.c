@@ -131,6 +131,8 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 
 	writing_lock(w);
 	rc = writing_prepare(w, err);
+	if (off == WRITING_AT_END)
+		off = w->size;
 	if (rc == 0 && off < tail_start(&w->tail))
 		rc = refuse_old(w, off, err);
 	if (rc == 0)

@@ -53,6 +53,8 @@ int writing_new(struct writings *all, const char *path,
 /* What was not committed is lost. */
 void writing_free(struct writing *w);
 
+#define WRITING_AT_END UINT64_MAX /* as `off`: behind what is there by then */
+
 /* Also, besides what ckpt.h says:
  *   -EOPNOTSUPP  those bytes were sent, and cannot be written again
  *   -ENOBUFS     other files that are written have all the memory, and keep it */

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ckpt-fuse/mount/sizes.h"
+
+void sizes_tell(struct ckpt_node *n, uint64_t size)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	n->told_size = size;
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+void sizes_open(struct session *s, struct ckpt_node *n, uint64_t size)
+{
+	bool is_told;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_told = size != SIZE_UNKNOWN && n->told_size == size;
+	if (!is_told)
+		n->told_size = SIZE_UNKNOWN;
+	(void)pthread_mutex_unlock(&n->seen);
+	if (!is_told)
+		session_ask_again(s, n->id);
+}
+
+void sizes_set_readers(struct ckpt_node *n, uint64_t size)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	n->readers_size = size;
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+bool sizes_differ(struct ckpt_node *n, uint64_t size)
+{
+	bool differ;
+
+	(void)pthread_mutex_lock(&n->seen);
+	differ = !n->writing && n->readers_size != SIZE_UNKNOWN &&
+		 n->readers_size != size;
+	(void)pthread_mutex_unlock(&n->seen);
+	return differ;
+}

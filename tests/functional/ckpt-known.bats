@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What the kernel knows of names and sizes is up to a second old: that cuts no program's
+# reads, and stops none.  What happens is in ckpt-known.py.
+
+bats_require_minimum_version 1.5.0
+load ../wait.bash
+load stores.bash
+load ckpt.bash
+load ckpt-mounts.bash
+
+setup()
+{
+	W=$BATS_TEST_TMPDIR
+	STORE=file://$W/store
+	M=$W/mnt
+	mkdir "$W/store" "$M"
+}
+
+teardown()
+{
+	end_mounts
+}
+
+knows() # CASE...
+{
+	local case status=0
+
+	mount_store
+	for case in "$@"; do
+		"$BATS_TEST_DIRNAME/ckpt-known.py" "$bootseer" "$STORE" "$M" "$W/run" \
+			"$case" 3>&- || status=$?
+		[ "$status" = 0 ] || [ "$status" = 77 ]
+	done
+	umount_store
+	[ "$status" = 0 ] || skip "the machine is too slow to tell"
+}
+
+@test "a file that another node replaced is read whole at once, longer or shorter" {
+	knows replaced_here_is_longer replaced_here_is_shorter
+}
+
+@test "what is appended to a file that another node replaced is behind all of it" {
+	knows replaced_is_appended_to
+}
+
+@test "a file that another node removed is gone, and is made anew, at once" {
+	knows removed_is_made_anew removed_just_written_is_made_anew \
+		removed_is_made_anew_without_truncation \
+		removed_in_a_list_is_made_anew removed_is_not_there
+}
+
+@test "readers keep all of a file that another node replaced, whatever is asked of it" {
+	knows readers_keep_a_longer_one readers_keep_a_shorter_one \
+		readers_keep_what_a_list_tells_of
+}
+
+@test "a restart of the mount's process makes nobody read or append at an old size" {
+	knows replaced_before_a_restart_is_longer cut_appender_leaves_the_file_before
+}
