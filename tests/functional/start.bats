@@ -691,6 +691,58 @@ bundle_start() { # one of the words of $T/b1, to ready
 	umount_all
 }
 
+# A bootseer-registry on this port; 0 is the kernel's choice.
+service_on() { # PORT
+	"$BOOTSEER_BUILD/registry/bootseer-registry" --listen "127.0.0.1:$1" \
+		--db "sqlite:$T/service.db" --insecure-no-auth 2>"$T/service.log" 3>&- &
+	service_pid=$!
+	pids+=("$service_pid")
+	wait_for grep -q ' ready port=' "$T/service.log"
+}
+
+figure() { # NAME
+	curl -fsS "http://127.0.0.1:$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log" |
+		tail -n 1)/metrics" | sed -n "s/^bootseer_node_$1 //p"
+}
+is_figure() { [ "$(figure "$1")" = "$2" ]; }
+waiting_files() { find "$T/root/start-reports" -name '*.report' | wc -l; }
+are_waiting() { [ "$(waiting_files)" = "$1" ]; }
+
+@test "what the service is to be told of starts waits for it, also over a kill" {
+	local options
+
+	service_on 0
+	options=(--service "http://127.0.0.1:$(sed -nE 's/.* ready port=([0-9]+).*/\1/p' "$T/service.log")"
+		--metrics 127.0.0.1:0)
+	kill "$service_pid"
+	wait "$service_pid"
+	start_quiet "${options[@]}"
+	mount_for_start
+	begin c1 '"workload":"w1","wait":"none"' >/dev/null
+	ready c1
+	begin c2 '"workload":"w2","wait":"none"' >/dev/null
+	ready c2
+	wait_for are_waiting 2
+	is_figure start_reports_waiting 2
+	is_figure start_reports_sent_total 0
+	node_stop KILL
+	# Half of a file is what a power loss leaves.
+	printf '/v1/images/sha256:a\n{"star' >"$T/root/start-reports/0000000000000fff.report"
+	start_quiet "${options[@]}"
+	is_figure start_reports_waiting 2
+	is_figure start_reports_dropped_total 1
+	are_waiting 2
+	node_stop
+	service_on "${options[1]##*:}"
+	start_quiet "${options[@]}"
+	wait_for is_figure start_reports_sent_total 2
+	is_figure start_reports_waiting 0
+	are_waiting 0
+	curl -fsS "${options[1]}/v1/images" |
+		jq -e '[.images[].workload] | sort == ["w1", "w2"]'
+	umount_all
+}
+
 @test "requests about starts that are wrong are refused" {
 	start_quiet
 	mount_for_start

@@ -12,25 +12,32 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/cond.h"
+#include "common/fs.h"
 #include "common/log.h"
 #include "net/service_client.h"
+#include "snapshotter/node/starts/report_files.h"
 
 #define SEND_MS 3000
 #define PAUSE_MIN_NS (5 * NS_PER_S)
 #define PAUSE_MAX_NS (600 * NS_PER_S)
 #define ANSWER_MAX 4096
 
+/* Any thread adds one, to the end; what follows, and the removal, is the sender's. */
 struct start_report_text {
 	TAILQ_ENTRY(start_report_text) entry;
 	char *path, *body;
+	uint64_t number; /* of its file; 0: it has none */
+	bool is_kept;    /* or could not be */
 };
 TAILQ_HEAD(start_report_list, start_report_text);
 
 struct start_reports {
 	struct service_client *client;
+	struct report_files *files;
 	char *node_header;
 	pthread_t thread;
 	bool has_thread;
+	bool is_unkept;       /* it was said that a report has no file */
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
 	struct start_report_list waiting; /* the oldest first */
@@ -38,6 +45,7 @@ struct start_reports {
 	int64_t next_at, pause_ns; /* after a failure */
 	bool is_told;              /* that reports are not taken */
 	bool is_stopping;
+	struct start_reports_stats stats;
 };
 
 static void report_free(struct start_report_text *t)
@@ -96,38 +104,61 @@ static void note_sent(struct start_reports *r, int rc, const char *why)
 	r->next_at = clock_now_ns() + r->pause_ns;
 }
 
-/* Lock held: the next one, or NULL at the end. */
-static struct start_report_text *wait_report(struct start_reports *r)
-{
-	struct start_report_text *t;
+/* ------------------------------------------------------------------- thread --- */
 
-	while (!r->is_stopping) {
-		t = TAILQ_FIRST(&r->waiting);
-		if (t && clock_now_ns() >= r->next_at) {
-			TAILQ_REMOVE(&r->waiting, t, entry);
-			r->n--;
-			return t;
-		}
-		if (t)
-			(void)cond_wait_until(&r->changed, &r->lock,
-					      r->next_at);
-		else
-			(void)pthread_cond_wait(&r->changed, &r->lock);
-	}
-	return NULL;
+/* Lock held: the first that has no file yet. */
+static struct start_report_text *find_unkept(struct start_reports *r)
+{
+	struct start_report_text *t = TAILQ_FIRST(&r->waiting);
+
+	while (t && t->is_kept)
+		t = TAILQ_NEXT(t, entry);
+	return t;
 }
 
-/* Lock held: the last one that waits is the newest. */
-static void drop_oldest(struct start_reports *r)
+/* Without the lock: it stays in the list, from which nobody else takes it. */
+static void keep_report(struct start_reports *r, struct start_report_text *t)
 {
-	struct start_report_text *t;
+	struct error err = ERROR_INIT;
 
-	while (r->n > START_REPORTS_MAX) {
-		t = TAILQ_FIRST(&r->waiting);
-		TAILQ_REMOVE(&r->waiting, t, entry);
-		r->n--;
-		report_free(t);
-	}
+	t->is_kept = true;
+	if (report_files_put(r->files, t->path, t->body, &t->number, &err) == 0)
+		return;
+	if (!r->is_unkept)
+		log_warning("starts",
+			    "figures are not kept over a restart reason=\"%s\"",
+			    err.msg);
+	r->is_unkept = true;
+}
+
+/* Lock held, and given up for a while: it was sent, or is not wanted any more. */
+static void remove_report(struct start_reports *r, struct start_report_text *t)
+{
+	TAILQ_REMOVE(&r->waiting, t, entry);
+	r->n--;
+	(void)pthread_mutex_unlock(&r->lock);
+	if (t->number)
+		report_files_drop(r->files, t->number);
+	report_free(t);
+	(void)pthread_mutex_lock(&r->lock);
+}
+
+/* Lock held, and given up for a while. */
+static void send_first(struct start_reports *r)
+{
+	struct start_report_text *t = TAILQ_FIRST(&r->waiting);
+	struct error err = ERROR_INIT;
+	int rc;
+
+	(void)pthread_mutex_unlock(&r->lock);
+	rc = send_report(r, t, &err);
+	(void)pthread_mutex_lock(&r->lock);
+	note_sent(r, rc, err.msg);
+	if (rc < 0 && !is_for_good(rc))
+		return;
+	r->stats.sent += rc == 0;
+	r->stats.dropped += rc < 0;
+	remove_report(r, t);
 }
 
 static void *start_reports_main(void *arg)
@@ -136,21 +167,26 @@ static void *start_reports_main(void *arg)
 	struct start_report_text *t;
 
 	(void)pthread_mutex_lock(&r->lock);
-	while ((t = wait_report(r))) {
-		struct error err = ERROR_INIT;
-		int rc;
-
-		(void)pthread_mutex_unlock(&r->lock);
-		rc = send_report(r, t, &err);
-		(void)pthread_mutex_lock(&r->lock);
-		note_sent(r, rc, err.msg);
-		if (rc == 0 || is_for_good(rc)) {
-			report_free(t);
-			continue;
+	for (;;) {
+		t = find_unkept(r);
+		if (t) {
+			(void)pthread_mutex_unlock(&r->lock);
+			keep_report(r, t);
+			(void)pthread_mutex_lock(&r->lock);
+		} else if (r->is_stopping) {
+			break;
+		} else if (r->n > START_REPORTS_MAX) {
+			/* The newest tells most. */
+			r->stats.dropped++;
+			remove_report(r, TAILQ_FIRST(&r->waiting));
+		} else if (!r->n) {
+			(void)pthread_cond_wait(&r->changed, &r->lock);
+		} else if (clock_now_ns() < r->next_at) {
+			(void)cond_wait_until(&r->changed, &r->lock,
+					      r->next_at);
+		} else {
+			send_first(r);
 		}
-		TAILQ_INSERT_HEAD(&r->waiting, t, entry);
-		r->n++;
-		drop_oldest(r);
 	}
 	(void)pthread_mutex_unlock(&r->lock);
 	return NULL;
@@ -194,10 +230,28 @@ void start_reports_add(struct start_reports *r, const struct start_reported *of,
 		return;
 	}
 	(void)pthread_mutex_lock(&r->lock);
-	TAILQ_INSERT_TAIL(&r->waiting, t, entry);
-	r->n++;
-	drop_oldest(r);
-	(void)pthread_cond_signal(&r->changed);
+	/* The disk, or the service, does not answer for so long. */
+	if (r->n >= 2 * START_REPORTS_MAX) {
+		r->stats.dropped++;
+	} else {
+		TAILQ_INSERT_TAIL(&r->waiting, t, entry);
+		r->n++;
+		t = NULL;
+		(void)pthread_cond_signal(&r->changed);
+	}
+	(void)pthread_mutex_unlock(&r->lock);
+	report_free(t);
+}
+
+void start_reports_get_stats(struct start_reports *r,
+			     struct start_reports_stats *ret)
+{
+	*ret = (struct start_reports_stats){ .waiting = 0 };
+	if (!r)
+		return;
+	(void)pthread_mutex_lock(&r->lock);
+	*ret = r->stats;
+	ret->waiting = r->n;
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
@@ -238,6 +292,42 @@ static int make_client(struct start_reports *r, const struct node_config *cfg,
 	return service_client_new(&service, &r->client, err);
 }
 
+/* Before the thread is there. */
+static int take_kept(void *arg, uint64_t number, const char *path,
+		     const char *body)
+{
+	struct start_report_text *t = calloc(1, sizeof(*t));
+	struct start_reports *r = arg;
+
+	if (!t)
+		return -ENOMEM;
+	t->number = number;
+	t->is_kept = true;
+	t->path = strdup(path);
+	t->body = strdup(body);
+	if (!t->path || !t->body) {
+		report_free(t);
+		return -ENOMEM;
+	}
+	TAILQ_INSERT_TAIL(&r->waiting, t, entry);
+	r->n++;
+	return 0;
+}
+
+/* Those that the bootseerd before did not send. */
+static int open_files(struct start_reports *r, const struct node_config *cfg,
+		      struct error *err)
+{
+	AUTO_FREE char *dir = fs_join(cfg->root, "start-reports");
+	int rc =
+		dir ? report_files_open(dir, &r->files, err) : error_nomem(err);
+
+	return rc < 0 ? rc
+		      : report_files_load(r->files, START_REPORTS_MAX,
+					  START_REPORT_BYTES, take_kept, r,
+					  &r->stats.dropped, err);
+}
+
 int start_reports_new(const struct node_config *cfg, struct start_reports **ret,
 		      struct error *err)
 {
@@ -254,6 +344,8 @@ int start_reports_new(const struct node_config *cfg, struct start_reports **ret,
 	(void)pthread_mutex_init(&r->lock, NULL);
 	cond_init(&r->changed);
 	rc = make_client(r, cfg, err);
+	if (rc == 0)
+		rc = open_files(r, cfg, err);
 	if (rc == 0)
 		rc = start_thread(r, err);
 	if (rc < 0) {
@@ -281,6 +373,7 @@ void start_reports_free(struct start_reports *r)
 		report_free(t);
 	}
 	service_client_free(r->client);
+	report_files_close(r->files);
 	free(r->node_header);
 	(void)pthread_cond_destroy(&r->changed);
 	(void)pthread_mutex_destroy(&r->lock);

@@ -672,8 +672,14 @@ json_t *starts_under_way(struct starts *all)
 
 void starts_get_stats(struct starts *all, struct starts_stats *ret)
 {
+	struct start_reports_stats reports;
+
+	start_reports_get_stats(all->reports, &reports);
 	pthread_mutex_lock(&all->lock);
 	*ret = all->stats;
 	ret->under_way = all->n;
 	pthread_mutex_unlock(&all->lock);
+	ret->reports_sent = reports.sent;
+	ret->reports_waiting = reports.waiting;
+	ret->reports_dropped = reports.dropped;
 }

@@ -101,6 +101,8 @@ struct starts_stats {
 	uint64_t begun, ready, recorded, record_failed, unready, under_way;
 	uint64_t waited_ms, with_trace;
 	uint64_t hot_used_bytes, hot_unused_bytes, misses;
+	/* For the service: how each start went. */
+	uint64_t reports_sent, reports_waiting, reports_dropped;
 	struct counter_seconds ready_after; /* of those that got ready */
 };
 void starts_get_stats(struct starts *s, struct starts_stats *ret);
