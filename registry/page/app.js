@@ -7,6 +7,7 @@ const COLOURS = 10;
 const SVG = "http://www.w3.org/2000/svg";
 const FIRST_ROWS = 10;
 const LIVE_MS = 5000; // a start that is not ready is asked for again
+const LIVE_FOR_MS = 3600000; // after it was heard of
 const main = document.getElementById("main");
 const message = document.getElementById("message");
 const token = document.getElementById("token");
@@ -125,6 +126,14 @@ function nodeLink(name, slow) {
 	return a;
 }
 
+// Of links in a row that lead to views: this one is shown, or one below it.
+function markCurrent(a, is, what = "true") {
+	if (is)
+		a.setAttribute("aria-current", what);
+	else
+		a.removeAttribute("aria-current");
+}
+
 function part(view, title, ...more) {
 	view.append(make("h2", title), ...more);
 }
@@ -151,10 +160,8 @@ function searchOf(box) {
 	return label;
 }
 
-function listView(found, title) {
-	const view = make("section");
-	const live = found.starts.filter((s) => !s.ready);
-	const columns = [
+function startsTable(starts) {
+	return table([
 		["Job", (s) => link(s.job, "start/" + s.id)],
 		["Attempt", (s) => String(s.attempt), true],
 		["Begin", (s) => when(s.begin_ms)],
@@ -163,16 +170,45 @@ function listView(found, title) {
 		["Image", (s) => (s.image ? link(s.image, "image/" + s.image) : "")],
 		["Label", (s) => (s.label ? link(s.label, "label/" + s.label) : "")],
 		["Events", (s) => String(s.events), true],
-	];
-	const all = table(columns, found.starts);
+	], starts);
+}
+
+// Of one that was silent for longer nobody expects an end.
+function isLive(start) {
+	return !start.ready && start.received_at * 1000 > Date.now() - LIVE_FOR_MS;
+}
+
+function listView(found, title) {
+	const view = make("section");
+	const live = found.starts.filter(isLive);
 
 	view.append(make("h2", title), searchOf(view));
 	if (live.length)
-		view.append(make("h3", "Not begun to train: " + live.length));
-	view.append(all);
+		view.append(make("h3", "Not begun to train: " + live.length), startsTable(live), make("h3", "Others"));
+	view.append(startsTable(found.starts.filter((s) => !isLive(s))));
 	if (!found.starts.length)
 		view.append(make("p", "No start is known here: bootseer stage send."));
 	return view;
+}
+
+// All starts; while some of them are under way, again and again, unless somebody searches.
+async function startsView() {
+	const found = await ask("/v1/starts?limit=1000");
+	const hash = location.hash;
+	const again = () => {
+		const search = document.getElementById("search");
+
+		if (location.hash !== hash)
+			return;
+		if (search && (search.value || search === document.activeElement))
+			setTimeout(again, LIVE_MS);
+		else
+			show();
+	};
+
+	if (found.starts.some(isLive))
+		setTimeout(again, LIVE_MS);
+	return listView(found, "Starts");
 }
 
 // --------------------------------------------------------------------- start
@@ -454,7 +490,7 @@ function startView(start, bars) {
 	part(view, "Nodes of each stage: half of them in the box", boxes(start, map));
 	view.append(...histogram(start, bars, map));
 	part(view, "Stages", stagesTable(start));
-	part(view, "Critical path", table([
+	part(view, "Critical path", steps(start, map), table([
 		["Node", (s) => nodeLink(s.node)],
 		["Stage", (s) => s.stage],
 		["At", (s) => seconds(s.at_s), true],
@@ -472,7 +508,8 @@ function compareView(c) {
 	const change = (s) => make("span", (s.change_s > 0 ? "+" : "") + seconds(s.change_s),
 		s.change_s > 1 ? "slow" : "");
 
-	view.append(make("h2", "Two starts"));
+	view.append(make("h2", c.a.job + ", attempt " + c.a.attempt + ", and " + (c.a.job === c.b.job ? "" : c.b.job + ", ") +
+		"attempt " + c.b.attempt + ": " + (c.change_s > 0 ? "+" : "") + seconds(c.change_s)));
 	view.append(table([
 		["Which", (s) => s.name],
 		["Job", (s) => link(s.of.job, "start/" + s.of.id)],
@@ -482,7 +519,7 @@ function compareView(c) {
 		["Nodes", (s) => String(s.of.nodes_all), true],
 		["Max/Median", (s) => s.of.node_level.max_median.toFixed(2), true],
 	], [{ name: "A", of: c.a }, { name: "B", of: c.b }]));
-	part(view, "Stages", table([
+	part(view, "Stages, from the first node's begin to the last one's end", ...sides(c.stages), table([
 		["Stage", (s) => s.stage],
 		["Job A", (s) => cell(s.a, "job_s"), true],
 		["Job B", (s) => cell(s.b, "job_s"), true],
@@ -518,7 +555,7 @@ function columnsOf(rows) {
 	const of = (d) => rows.filter((r) => r.key === d && r.stage);
 	const most = Math.max(...days.map((d) => of(d).reduce((n, r) => n + r.median_s, 0)), 0.001);
 	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
-	const wide = Math.min(1000 / days.length, 100);
+	const wide = 1000 / days.length;
 
 	svg.setAttribute("aria-label", "Mean of the median nodes' stages, by day; the table has the figures");
 	days.forEach((d, i) => {
@@ -534,7 +571,11 @@ function columnsOf(rows) {
 			y -= h;
 		}
 	});
-	return [legend(map), svg];
+	const ends = make("p", undefined, "ends");
+
+	ends.append(make("span", when(days[0] * 86400000).slice(0, 10)), make("span", "highest: " + seconds(most)),
+		make("span", when(days[days.length - 1] * 86400000).slice(0, 10)));
+	return [legend(map), svg, ends];
 }
 
 function trendTable(rows, title, name) {
@@ -608,6 +649,8 @@ function nodeView(found) {
 
 	view.append(make("h2", "Node " + found.node));
 	view.append(make("p", "slow in " + slow + " of its last " + found.starts.length + " starts"));
+	if (found.starts.length > 1)
+		view.append(...history(found.starts));
 	view.append(table([
 		["Start", (s) => link(s.job, "start/" + s.id)],
 		["Begin", (s) => when(s.at * 1000)],
@@ -673,7 +716,7 @@ function checkpointsView(found, title, days) {
 		for (const d of DAYS) {
 			const a = line.appendChild(link(String(d), "checkpoints/days/" + d));
 
-			a.toggleAttribute("aria-current", d === days);
+			markCurrent(a, d === days);
 			a.setAttribute("aria-label", d === 1 ? "1 day" : d + " days");
 		}
 	}
@@ -888,15 +931,32 @@ const views = [
 	[/^#trends$/, async () => trendView("Trends of 90 days", ...await Promise.all(
 		["scales?", "trends?by=day&", "trends?by=image&", "trends?by=label&"].map((what) =>
 			ask("/v1/" + what + "days=90"))))],
-	[/^/, async () => listView(await ask("/v1/starts?limit=1000"), "Starts")],
+	[/^/, startsView],
 ];
+
+// Where in the menu a view belongs.
+const SECTIONS = [
+	[/^#(image|label|trends)(\/|$)/, "#trends"],
+	[/^#(hot|images)(\/|$)/, "#images"],
+	[/^#nodes?(\/|$)/, "#nodes"],
+	[/^#checkpoints(\/|$)/, "#checkpoints"],
+	[/^#(peers|swarm)(\/|$)/, "#peers"],
+	[/^/, "#"],
+];
+
+function sectionOf(hash) {
+	return SECTIONS.find(([p]) => p.test(hash))[1];
+}
 
 async function show() {
 	const mine = ++turn;
 	const hash = decodeURI(location.hash);
 
-	for (const a of document.querySelectorAll("nav a"))
-		a.toggleAttribute("aria-current", (hash || "#") === (a.getAttribute("href")));
+	for (const a of document.querySelectorAll("nav a")) {
+		const href = a.getAttribute("href");
+
+		markCurrent(a, href === sectionOf(hash), href === (hash || "#") ? "page" : "true");
+	}
 	try {
 		const [pattern, view] = views.find(([p]) => p.test(hash));
 		const made = await view(...pattern.exec(hash).slice(1));

@@ -191,6 +191,7 @@ function hotView(found) {
 // --------------------------------------------------------------------- peers
 
 const PEER_DAYS = [1, 7, 30];
+const NAMES = 110; // room for them beside a matrix and above it
 
 // Givers as rows, takers as columns: of those that gave and got most.
 function matrix(pairs) {
@@ -204,19 +205,33 @@ function matrix(pairs) {
 	const givers = sums(0), takers = sums(1);
 	const row = new Map(givers.map((n, i) => [n, i])), column = new Map(takers.map((n, i) => [n, i]));
 	const most = Math.max(...pairs.map((p) => p[2]), 1);
-	const svg = draw("svg", { viewBox: "0 0 " + takers.length * 20 + " " + givers.length * 20, role: "img", class: "matrix" });
+	const svg = draw("svg", { viewBox: "0 0 " + (takers.length * 20 + NAMES) + " " + (givers.length * 20 + NAMES),
+		role: "img", class: "matrix" });
+	const box = make("div", undefined, "wide");
+	const name = (text, at) => {
+		// Names of nodes mostly differ at their ends.
+		svg.appendChild(draw("text", at)).textContent = text.length > 16 ? "\u2026" + text.slice(-15) : text;
+	};
 
+	box.tabIndex = 0;
+	box.setAttribute("role", "group");
+	box.setAttribute("aria-label", "Who gave whom how much");
 	svg.setAttribute("aria-label", givers.length + " nodes that gave most as rows, " + takers.length +
 		" that had most as columns; the table has the figures");
+	givers.forEach((n, i) => name(n, { x: NAMES - 6, y: NAMES + i * 20 + 14, "text-anchor": "end" }));
+	takers.forEach((n, i) => name(n, { x: 0, y: 0, transform: "translate(" + (NAMES + i * 20 + 14) + " " +
+		(NAMES - 6) + ") rotate(-90)" }));
 	for (const [giver, taker, bytes] of pairs) {
 		if (!row.has(giver) || !column.has(taker))
 			continue;
-		const rect = svg.appendChild(draw("rect", { x: column.get(taker) * 20 + 1, y: row.get(giver) * 20 + 1,
-			width: 18, height: 18, class: "c0", "fill-opacity": (0.15 + 0.85 * bytes / most).toFixed(2) }));
+		const rect = svg.appendChild(draw("rect", { x: NAMES + column.get(taker) * 20 + 1,
+			y: NAMES + row.get(giver) * 20 + 1, width: 18, height: 18, class: "c0",
+			"fill-opacity": (0.15 + 0.85 * bytes / most).toFixed(2) }));
 
 		rect.appendChild(draw("title", {})).textContent = giver + " to " + taker + ": " + size(bytes);
 	}
-	return svg;
+	box.append(svg);
+	return box;
 }
 
 function flowParts(view, flow) {
@@ -259,7 +274,7 @@ function flowParts(view, flow) {
 		return;
 	part(view, "Who gave whom, the most first" + (flow.pairs_all > flow.pairs.length
 		? " (" + flow.pairs.length + " of " + flow.pairs_all + " pairs)" : ""),
-	make("p", "Rows gave, columns had; the darker, the more."), matrix(flow.pairs), firstRows([
+	make("p", "Rows gave, columns had; the stronger the colour, the more."), matrix(flow.pairs), firstRows([
 		["Gave", (p) => nodeLink(p[0])],
 		["To", (p) => nodeLink(p[1])],
 		["Bytes", (p) => size(p[2]), true],
@@ -276,7 +291,7 @@ async function peersView(days) {
 	for (const d of PEER_DAYS) {
 		const a = line.appendChild(link(String(d), "peers/days/" + d));
 
-		a.toggleAttribute("aria-current", d === days);
+		markCurrent(a, d === days);
 		a.setAttribute("aria-label", d === 1 ? "1 day" : d + " days");
 	}
 	if (flow.reports)
@@ -323,7 +338,7 @@ function startPeersView(flow) {
 	view.append(make("h2", "Peers in " + flow.job + ", attempt " + flow.attempt), links);
 	links.append(link("its start", "start/" + flow.id));
 	for (const i of flow.images)
-		links.append(" ", hotLink(i, "image " + shortDigest(i.image) + ", workload " + i.workload));
+		links.append(" ", hotLink(i, (i.repo ? i.repo + "@" : "image ") + shortDigest(i.image) + ", workload " + i.workload));
 	if (flow.reports)
 		flowParts(view, flow);
 	else
@@ -333,6 +348,7 @@ function startPeersView(flow) {
 
 // -------------------------------------------------- starts by size, nodes by time
 
+const HISTORY_MOST = 100; // starts of a node that are drawn
 const HISTOGRAM = 40; // columns
 const HISTOGRAM_FROM = 10; // nodes, of fewer a list says more
 
@@ -406,6 +422,65 @@ function scaleParts(view, found) {
 			...found.ranges.map((r, i) => [r, i]).filter(([r]) => r.max_median).map(([r, i]) =>
 				[rangeName(r, found.unit), (s) => cell(s.max_median[i], times), true]),
 		], ratios));
+}
+
+// ------------------------------------------------------------ steps, sides, history
+
+// The critical path as steps, each where it lies in the start.
+function steps(start, map) {
+	const grid = make("div", undefined, "gantt");
+	const whole = start.duration_s || 1;
+
+	for (const s of start.critical_path) {
+		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+
+		svg.append(draw("rect", { x: 1000 * s.at_s / whole, y: 1, width: Math.max(2, 1000 * s.duration_s / whole),
+			height: 12, class: map.get(s.stage) || "c9" }));
+		grid.append(make("span", s.node + " " + s.stage, "name"), make("span", seconds(s.duration_s), "number"), svg);
+	}
+	return grid;
+}
+
+// Stages of two starts, one below the other.
+function sides(stages) {
+	const grid = make("div", undefined, "gantt");
+	const of = (side) => (side ? side.job_s : 0);
+	const most = Math.max(...stages.map((s) => Math.max(of(s.a), of(s.b))), 0.001);
+
+	for (const s of stages) {
+		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
+
+		svg.setAttribute("aria-label", s.stage + ": A " + seconds(of(s.a)) + ", B " + seconds(of(s.b)));
+		svg.append(draw("rect", { y: 0, width: 1000 * of(s.a) / most, height: 6, class: "c0" }),
+			draw("rect", { y: 8, width: 1000 * of(s.b) / most, height: 6, class: "c6" }));
+		grid.append(make("span", s.stage, "name"),
+			make("span", (s.change_s > 0 ? "+" : "") + seconds(s.change_s), "number"), svg);
+	}
+	return [legend(new Map([["A", "c0"], ["B", "c6"]])), grid];
+}
+
+// A node's starts as columns, the oldest first, with a mark where the median node was.
+function history(starts) {
+	const shown = starts.slice(0, HISTORY_MOST).reverse();
+	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
+	const most = Math.max(...shown.map((s) => Math.max(s.busy_s, s.median_s)), 0.001);
+	const wide = Math.min(1000 / shown.length, 50);
+	const ends = make("p", undefined, "ends");
+
+	svg.setAttribute("aria-label", shown.length + " starts, of which the node was slow in " +
+		shown.filter((s) => s.slow).length + "; the table has the figures");
+	shown.forEach((s, i) => {
+		const column = svg.appendChild(draw("g", {}));
+
+		column.append(draw("rect", { x: i * wide + wide * 0.1, y: 200 - 195 * s.busy_s / most, width: wide * 0.8,
+			height: 195 * s.busy_s / most, class: s.slow ? "open" : "c0" }),
+		draw("rect", { x: i * wide, y: 199 - 195 * s.median_s / most, width: wide, height: 2, class: "mark" }));
+		column.appendChild(draw("title", {})).textContent = when(s.at * 1000) + ", " + s.job + ": " +
+			seconds(s.busy_s) + ", median node " + seconds(s.median_s);
+	});
+	ends.append(make("span", when(shown[0].at * 1000)), make("span", "highest: " + seconds(most)),
+		make("span", when(shown[shown.length - 1].at * 1000)));
+	return [legend(new Map([["this node", "c0"], ["this node, slow", "open"], ["median node", "mark"]])), svg, ends];
 }
 
 // How many nodes took how long for a stage: the one in which the slowest was furthest off.

@@ -270,14 +270,14 @@ starts_are_listed()
 	a_job | send_job team/j
 	sum_again 2
 	browse "$U/#checkpoints" >"$W/list"
-	grep -q '<a href="#checkpoints" aria-current="">Checkpoints</a>' "$W/list"
+	grep -q '<a href="#checkpoints" aria-current="page">Checkpoints</a>' "$W/list"
 	[ "$(grep -o '<a href="#checkpoints/1">team/j</a></td><td>[a-z]*' "$W/list" |
 		sed 's/.*>//' | paste -sd ' ')" = 'save load' ]
 	grep -q '<td class="number">24.0 GB</td>.*<td class="number">400 MB/s</td>' "$W/list"
 	grep -q '<a href="#node/n3" class="slow">n3</a>' "$W/list"
 	grep -q '<td>storage 82 %</td>' "$W/list"
 	browse "$U/#checkpoints/days/7" >"$W/week"
-	grep -q '<a href="#checkpoints/days/7" aria-current="" aria-label="7 days">7</a>' "$W/week"
+	grep -q '<a href="#checkpoints/days/7" aria-current="true" aria-label="7 days">7</a>' "$W/week"
 	grep -q '<a href="#checkpoints/1">' "$W/week"
 	browse "$U/#checkpoints/job/team/j" >"$W/job"
 	grep -q '<h2>Checkpoints of team/j</h2>' "$W/job"

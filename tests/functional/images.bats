@@ -335,7 +335,7 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	hot="#hot/$A/h%2Fapp/train%2Fx%25%3Cb%3E"
 	browse "$U/#images" >"$W/images"
 	grep -qF "<a href=\"$hot\">h/app:1</a>" "$W/images"
-	grep -q '<a href="#images" aria-current="">Images</a>' "$W/images"
+	grep -q '<a href="#images" aria-current="page">Images</a>' "$W/images"
 	browse "$U/#image/h/app:1" >"$W/group"
 	grep -qF "<a href=\"$hot\">h/app:1</a>" "$W/group"
 	browse "$U/#start/1" >"$W/start"
@@ -358,11 +358,15 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	grep -q '<dt>Share of peers</dt><dd>70 %</dd>' "$W/peers"
 	[ "$(grep -o '<rect [^>]*fill-opacity' "$W/peers" | wc -l)" = 6 ]
 	grep -q '<title>n9 to n2: 400 B</title>' "$W/peers"
-	grep -q '<a href="#peers/days/7" aria-current="" aria-label="7 days">7</a>' "$W/peers"
+	# Rows and columns have names.
+	[ "$(grep -oE '<text [^>]*>n[0-9]+</text>' "$W/peers" | sort -u | wc -l)" -ge 5 ]
+	grep -q '<a href="#peers/days/7" aria-current="true" aria-label="7 days">7</a>' "$W/peers"
 	browse "$U/#peers/start/1" >"$W/of-start"
 	grep -q '<h2>Peers in team/j, attempt 0</h2>' "$W/of-start"
 	grep -q '<a href="#start/1">its start</a>' "$W/of-start"
-	grep -qF "<a href=\"$hot\">image sha256:aaaaaaaaaaaa, workload train/x%&lt;b&gt;</a>" "$W/of-start"
+	grep -qF "<a href=\"$hot\">h/app@sha256:aaaaaaaaaaaa, workload train/x%&lt;b&gt;</a>" "$W/of-start"
+	# One below a view of the menu is of that view.
+	grep -q '<a href="#peers" aria-current="true">Peers</a>' "$W/of-start"
 	browse "$U/#hot/../starts" >"$W/none"
 	grep -q 'there is no such view' "$W/none"
 	run ! grep -i 'content security policy' "$W/chromium.err"

@@ -460,11 +460,15 @@ EOF
 	grep -q 'aria-label="env: fastest 22.0 s, half of the nodes ' "$W/start"
 	grep -q '<canvas ' "$W/start"
 	grep -q 'class="axis" aria-label="From 0 to 101.0 s"' "$W/start"
+	# The critical path as steps: n3 was slow in env.
+	grep -q '<span class="name">n3 env</span><span class="number">72.0 s</span>' "$W/start"
 	a_start | "$bootseer" stage send --service "$U" --job team/j --attempt 1 -
 	browse "$U/#job/team/j" >"$W/job"
 	pair=$(grep -oE '#compare/[0-9]+/[0-9]+' "$W/job")
 	browse "$U/$pair" >"$W/compare"
 	grep -q '<td class="number">72.0 s</td>' "$W/compare"
+	grep -q '<h2>team/j, attempt 0, and attempt 1: 0.0 s</h2>' "$W/compare"
+	grep -q 'aria-label="env: A 72.0 s, B 72.0 s"' "$W/compare"
 	for view in trends images nodes checkpoints peers; do
 		browse "$U/#$view" >"$W/$view"
 		grep -q "<a href=\"#$view\" aria-current" "$W/$view"
@@ -472,6 +476,12 @@ EOF
 	done
 	browse "$U/#start/99" >"$W/none"
 	grep -q 'there is no such start' "$W/none"
+	# What has not begun to train is apart from the others.
+	run ! grep -q 'Not begun to train' "$W/list"
+	echo "BOOTSEER stage=env ev=begin node=n1 ts=$(date +%s%N)" |
+		"$bootseer" stage send --service "$U" --job team/now -
+	browse "$U/" >"$W/list"
+	grep -q '<h3>Not begun to train: 1</h3>.*>team/now</a>.*<h3>Others</h3>.*>team/j</a>' "$W/list"
 	run ! grep -i 'content security policy' "$W/chromium.err"
 }
 
