@@ -159,38 +159,50 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 		     DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes) : 0));
 }
 
-static int put_scale(struct db_conn *c, const struct start_found *f,
-		     const char *stage, const struct start_spread *s,
-		     int64_t job_ns, struct error *err)
+/* Of the nodes together; 0 where some do not say how many they have. */
+static uint64_t gpus_of(const struct start_report *r)
 {
-	const struct start_report *r = &f->report;
 	uint64_t gpus = 0;
 
-	/* All say how many they have, or it is not known. */
 	for (size_t i = 0; i < r->n_nodes; i++)
 		gpus = r->nodes[i].gpus && (gpus || i == 0)
 			       ? gpus + r->nodes[i].gpus
 			       : 0;
-	return QUERY(c, SQL_SCALE_PUT, NULL, NULL, err, DB_INT(f->head.id),
-		     db_text(stage), DB_INT(begin_s(f)), db_text(f->head.job),
-		     db_text(f->head.image), db_text(f->head.label),
-		     DB_INT(s->n), DB_INT(gpus), DB_INT(sane_ms(job_ns)),
-		     DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(s->max_ns)));
+	return gpus;
 }
 
 static int put_scales(struct db_conn *c, const struct start_found *f,
 		      struct error *err)
 {
 	const struct start_report *r = &f->report;
-	uint32_t stages = 0;
-	int n = put_scale(c, f, "", &r->spread, r->end_ns - r->begin_ns, err);
+	AUTO_BUF stages = BUF_INIT;
+	uint32_t n_stages = 0;
+	int rc = buf_puts(&stages, "");
 
-	for (size_t i = 0; n >= 0 && i < r->n_stages; i++)
-		if (r->stages[i].spread.n && stages++ < HISTORY_SCALE_STAGES)
-			n = put_scale(c, f, r->stages[i].name,
-				      &r->stages[i].spread, r->stages[i].job_ns,
-				      err);
-	return n;
+	for (size_t i = 0; rc == 0 && i < r->n_stages; i++) {
+		const struct start_stage *s = &r->stages[i];
+
+		if (!s->spread.n || n_stages++ >= HISTORY_SCALE_STAGES)
+			continue;
+		rc = scale_stage_format(
+			&(struct scale_row){
+				.stage = s->name,
+				.nodes = (int64_t)s->spread.n,
+				.job_ms = sane_ms(s->job_ns),
+				.median_ms = sane_ms(s->spread.median_ns),
+				.max_ms = sane_ms(s->spread.max_ns) },
+			&stages);
+	}
+	if (rc < 0)
+		return error_nomem(err);
+	return QUERY(c, SQL_SCALE_PUT, NULL, NULL, err, DB_INT(f->head.id),
+		     DB_INT(begin_s(f)), db_text(f->head.job),
+		     db_text(f->head.image), db_text(f->head.label),
+		     DB_INT(r->spread.n), DB_INT(gpus_of(r)),
+		     DB_INT(sane_ms(r->end_ns - r->begin_ns)),
+		     DB_INT(sane_ms(r->spread.median_ns)),
+		     DB_INT(sane_ms(r->spread.max_ns)),
+		     db_text(stages.data ? stages.data : ""));
 }
 
 static int note_rows(void *arg, const struct db_value *row)
@@ -426,7 +438,8 @@ struct scale_query {
 static int see_scale(void *arg, const struct db_value *row)
 {
 	const struct scale_query *q = arg;
-	const struct scale_row r = {
+	const char *stages = row[7].data;
+	struct scale_row r = {
 		.stage = row[0].data,
 		.job = row[1].data,
 		.nodes = row[2].n,
@@ -435,8 +448,13 @@ static int see_scale(void *arg, const struct db_value *row)
 		.median_ms = row[5].n,
 		.max_ms = row[6].n,
 	};
+	char stage[STAGE_NAME_MAX + 1];
+	int rc = q->each(q->arg, &r);
 
-	return q->each(q->arg, &r);
+	/* A row of an older version is a stage, or has none. */
+	while (rc == 0 && scale_stage_parse(&stages, stage, &r))
+		rc = q->each(q->arg, &r);
+	return rc;
 }
 
 static int ask_scales(struct db_conn *c, void *arg, struct error *err)
@@ -455,7 +473,7 @@ int history_db_scales(struct db *db, const struct trend_query *t,
 	struct scale_query q = { t, each, arg };
 	int n = db_run(db, DB_ALONE, ask_scales, &q, err);
 
-	return n < 0 ? n : 0;
+	return n < 0 && n != -ECANCELED ? n : 0;
 }
 
 /* -------------------------------------------------------------------- sweep --- */

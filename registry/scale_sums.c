@@ -2,6 +2,7 @@
 #include "registry/scale_sums.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,18 +124,56 @@ int scale_sums_add(struct scale_sums *s, const struct scale_row *r)
 				.job_ms = r->job_ms,
 				.median_ms = r->median_ms,
 				.max_ms = r->max_ms };
-	int rc = stage_of(s, r->stage, &k.stage);
+	int rc = s->n == SCALE_ROWS_MAX ? -ECANCELED
+					: stage_of(s, r->stage, &k.stage);
 
 	if (rc == 0 && k.stage == 0) {
 		s->has_gpus = s->has_gpus && r->gpus > 0;
 		rc = add_job(s, r);
 	}
-	if (rc < 0 || k.stage > SCALE_STAGES_MAX || s->n == SCALE_ROWS_MAX)
+	if (rc < 0 || k.stage > SCALE_STAGES_MAX)
 		return rc;
 	rc = array_grow(&s->rows, s->n, &s->cap, 1024);
 	if (rc == 0)
 		s->rows[s->n++] = k;
 	return rc;
+}
+
+/* ------------------------------------------------------------------- stages --- */
+
+int scale_stage_format(const struct scale_row *r, struct buf *ret)
+{
+	return buf_printf(ret,
+			  "%s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+			  "\n",
+			  r->stage, r->nodes, r->job_ms, r->median_ms,
+			  r->max_ms);
+}
+
+bool scale_stage_parse(const char **text, char stage[STAGE_NAME_MAX + 1],
+		       struct scale_row *ret)
+{
+	int64_t *const numbers[] = { &ret->nodes, &ret->job_ms, &ret->median_ms,
+				     &ret->max_ms };
+	const char *at = strchr(*text, ' ');
+	size_t n = at ? (size_t)(at - *text) : 0;
+	char *end;
+
+	if (!n || n > STAGE_NAME_MAX)
+		return false;
+	memcpy(stage, *text, n);
+	stage[n] = '\0';
+	ret->stage = stage;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		if (*at != ' ')
+			return false;
+		*numbers[i] = strtoll(at + 1, &end, 10);
+		at = end;
+	}
+	if (*at != '\n')
+		return false;
+	*text = at + 1;
+	return true;
 }
 
 /* ----------------------------------------------------------------- results --- */

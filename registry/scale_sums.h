@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/json.h"
+#include "profiler/stage_event.h"
 
 #define SCALE_RANGES 16u     /* 1, 2 to 3, 4 to 7, ...; the last has no end */
 #define SCALE_STAGES_MAX 64u /* further stages are left out */
@@ -26,8 +27,15 @@ int scale_sums_new(struct scale_sums **ret, struct error *err) MUST_CHECK;
 void scale_sums_free(struct scale_sums *s); /* NULL is allowed */
 DEFINE_AUTO(scale_sums)
 
-/* In any order.  -ENOMEM. */
+/* In any order.  -ENOMEM; -ECANCELED: there are as many rows as are kept. */
 int scale_sums_add(struct scale_sums *s, const struct scale_row *r) MUST_CHECK;
+
+/* A stage with its nodes and times as a line of a start's text.  -ENOMEM. */
+int scale_stage_format(const struct scale_row *r, struct buf *ret) MUST_CHECK;
+/* The line at `*text`, which moves behind it; job and GPUs of `ret` stay, its stage is in
+ * `stage`.  False at the end, or where there is no such line. */
+bool scale_stage_parse(const char **text, char stage[STAGE_NAME_MAX + 1],
+		       struct scale_row *ret);
 
 /* docs/registry-api.md; NULL: memory is short. */
 json_t *scale_sums_json(struct scale_sums *s);

@@ -534,28 +534,30 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 	[SQL_TREND_LABEL] = { "trend by label", TREND("label"), TREND_TYPES },
 	[SQL_DAY_EXPIRE] = { "expire days",
 			     "DELETE FROM start_day WHERE day < $1", "" },
-	/* start, stage, at, job, image, label, nodes, gpus, job_ms, median_ms, max_ms */
+	/* start, at, job, image, label, nodes, gpus, job_ms, median_ms, max_ms, stages */
 	[SQL_SCALE_PUT] = { "add to starts by size",
 			    "INSERT INTO start_scale (start, stage, at, job, "
 			    "image, label, nodes, gpus, job_ms, median_ms, "
-			    "max_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, "
-			    "$9, $10, $11) ON CONFLICT (start, stage) DO "
+			    "max_ms, stages) VALUES ($1, '', $2, $3, $4, $5, "
+			    "$6, $7, $8, $9, $10, $11) "
+			    "ON CONFLICT (start, stage) DO "
 			    "UPDATE SET at = excluded.at, job = excluded.job, "
 			    "image = excluded.image, label = excluded.label, "
 			    "nodes = excluded.nodes, gpus = excluded.gpus, "
 			    "job_ms = excluded.job_ms, "
 			    "median_ms = excluded.median_ms, "
-			    "max_ms = excluded.max_ms",
+			    "max_ms = excluded.max_ms, "
+			    "stages = excluded.stages",
 			    "" },
 	/* since, image or '', label or '', at most: the newest */
 	[SQL_SCALE_LIST] = { "starts by size",
 			     "SELECT stage, job, nodes, gpus, job_ms, "
-			     "median_ms, max_ms FROM start_scale "
+			     "median_ms, max_ms, stages FROM start_scale "
 			     "WHERE at >= $1 AND "
 			     "(CAST($2 AS TEXT) = '' OR image = $2) AND "
 			     "(CAST($3 AS TEXT) = '' OR label = $3) "
 			     "ORDER BY at DESC LIMIT CAST($4 AS BIGINT)",
-			     "ttiiiii" },
+			     "ttiiiiit" },
 	[SQL_SCALE_EXPIRE] = { "expire starts by size",
 			       "DELETE FROM start_scale WHERE at < $1", "" },
 	[SQL_SCALE_TOTAL] = { "total of starts by size",

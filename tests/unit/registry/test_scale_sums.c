@@ -113,6 +113,53 @@ Test(scale_sums, goes_by_gpus_where_all_starts_say_how_many)
 	scale_sums_free(s);
 }
 
+Test(scale_sums, has_stages_as_lines_of_a_text)
+{
+	const struct scale_row env = { "j", "env", 8, 64, 2000, 1000, 1500 };
+	const struct scale_row model = { "j", "model.load", 7, 64, 1, 0, 2 };
+	char stage[STAGE_NAME_MAX + 1];
+	struct scale_row r = { .job = "j", .gpus = 64 };
+	AUTO_BUF b = BUF_INIT;
+	const char *at;
+
+	cr_assert_eq(scale_stage_format(&env, &b), 0);
+	cr_assert_eq(scale_stage_format(&model, &b), 0);
+	cr_expect_str_eq(b.data, "env 8 2000 1000 1500\nmodel.load 7 1 0 2\n");
+	at = b.data;
+	cr_assert(scale_stage_parse(&at, stage, &r));
+	cr_expect_str_eq(r.stage, "env");
+	cr_expect_eq(r.nodes, 8);
+	cr_expect_eq(r.gpus, 64);
+	cr_expect_eq(r.job_ms, 2000);
+	cr_assert(scale_stage_parse(&at, stage, &r));
+	cr_expect_str_eq(r.stage, "model.load");
+	cr_expect_eq(r.max_ms, 2);
+	cr_expect_not(scale_stage_parse(&at, stage, &r));
+}
+
+Test(scale_sums, reads_no_stage_of_what_is_none)
+{
+	static const char *const bad[] = { "",
+					   " 1 2 3 4\n",
+					   "env",
+					   "env 1 2 3\n",
+					   "env 1 2 3 4",
+					   "env 1 2 3 4 5\n",
+					   "env 1  x 3 4\n" };
+	char stage[STAGE_NAME_MAX + 1], text[128];
+	struct scale_row r = { .job = "j" };
+	const char *at;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		at = bad[i];
+		cr_expect_not(scale_stage_parse(&at, stage, &r), "%s", bad[i]);
+	}
+	memset(text, 'a', sizeof(text));
+	strcpy(text + 80, " 1 2 3 4\n");
+	at = text;
+	cr_expect_not(scale_stage_parse(&at, stage, &r));
+}
+
 Test(scale_sums, leaves_out_stages_past_its_bound)
 {
 	struct scale_sums *s = begin();
