@@ -142,7 +142,7 @@ static int find_hot(struct call *c, const struct image_start_name *n,
 	const struct start_query q = { .image = n->image,
 				       .workload = n->workload,
 				       .repo = n->repo,
-				       .prefix = call_prefix(c),
+				       .prefix = call_trace_prefix(c, n->repo),
 				       .exact = true };
 	struct hot_list_text *list = NULL;
 	struct start s;
@@ -233,7 +233,7 @@ int image_figures_get(struct call *c, struct error *err)
 	};
 	struct image_starts s = { .name = NULL };
 	json_t *hot = NULL;
-	int rc = call_check_repo(c, n.repo, err);
+	int rc = call_check_trace_repo(c, n.repo, err);
 
 	if (rc == 0)
 		rc = find_starts(c, &n, &s, err);

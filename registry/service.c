@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "p2p/rights/capability.h"
 #include "registry/schema.h"
 #include "registry/stage_db.h"
 #include "registry/stage_quota.h"
@@ -169,6 +170,31 @@ int call_check_repo(struct call *c, const char *repo, struct error *err)
 	return refuse(c, HTTPD_FORBIDDEN, err,
 		      "token '%s' is for %s only, repo '%s' is not",
 		      c->token->name, c->token->repo, repo);
+}
+
+static bool is_store(const char *repo)
+{
+	return strstr(repo, "://");
+}
+
+const char *call_trace_prefix(const struct call *c, const char *repo)
+{
+	return is_store(repo) ? repo : call_prefix(c);
+}
+
+int call_check_trace_repo(struct call *c, const char *repo, struct error *err)
+{
+	const struct registry_config *cfg = c->service->cfg;
+	const char *pulled = capability_repo_of(repo);
+
+	if (!is_store(repo) || pulled)
+		return call_check_repo(c, pulled ? pulled : repo, err);
+	if (c->token ? token_has_store(c->token, repo) : cfg->insecure_no_auth)
+		return 0;
+	return refuse(c, HTTPD_FORBIDDEN, err,
+		      "the tokens file does not say%s%s: stores=%s",
+		      c->token ? " for " : "", c->token ? c->token->name : "",
+		      repo);
 }
 
 int call_header(struct call *c, const char *name, const char *value)

@@ -90,6 +90,13 @@ const char *call_prefix(const struct call *c);
 /* Refuse a repository that the token may not see. */
 int call_check_repo(struct call *c, const char *repo,
 		    struct error *err) MUST_CHECK;
+/* Of traces, `repo` is HOST/REPOSITORY or, of environments, the URL of a store.  Refuse one
+ * whose traces the token may neither see nor add to: of a store that is no registry's they
+ * are those of who may have its blocks from other nodes. */
+int call_check_trace_repo(struct call *c, const char *repo,
+			  struct error *err) MUST_CHECK;
+/* What is seen besides what is of `repo`: call_prefix(); besides a store nothing. */
+const char *call_trace_prefix(const struct call *c, const char *repo);
 /* Refuse a name that is none, or not that of the token or the certificate. */
 int call_check_node(struct call *c, const char *node,
 		    struct error *err) MUST_CHECK;

@@ -63,6 +63,10 @@
 	"(" p " = '' OR repo = " p " OR " \
 	"substr(repo, 1, length(" p ") + 1) = " p " || '/') "
 
+/* The same of a start that is asked for as one of `r`: what is of a store is for who names
+ * it (call_check_trace_repo()). */
+#define SEES_OF(p, r) SEES(p) "AND (repo = " r " OR repo NOT LIKE '%://%') "
+
 /* Clocks of a node in a start, as text: a node that makes boots up fills no disk. */
 #define STAGE_BOOTS_MAX "16"
 
@@ -70,9 +74,11 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 	[SQL_PING] = { "ping", "SELECT 1", "i" },
 	/* image, workload, prefix, repo */
 	[SQL_FIND_OWN] = { "find own",
-			   FIND "WHERE image = $1 AND workload = $2 AND " SEES(
-				   "CAST($3 AS TEXT)") "ORDER BY CASE WHEN repo = $4 THEN 0 ELSE 1 END, "
-						       "newest DESC LIMIT 1",
+			   FIND
+			   "WHERE image = $1 AND workload = $2 AND " SEES_OF(
+				   "CAST($3 AS TEXT)",
+				   "$4") "ORDER BY CASE WHEN repo = $4 THEN 0 ELSE 1 END, "
+					 "newest DESC LIMIT 1",
 			   FIND_TYPES },
 	/* repo, workload */
 	[SQL_FIND_RELATIVE] = { "find relative",
@@ -81,9 +87,10 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 				FIND_TYPES },
 	/* image, prefix, repo */
 	[SQL_FIND_WORKLOAD] = { "find workload",
-				FIND "WHERE image = $1 AND " SEES(
-					"CAST($2 AS TEXT)") "ORDER BY CASE WHEN repo = $3 THEN 0 ELSE 1 "
-							    "END, newest DESC LIMIT 1",
+				FIND "WHERE image = $1 AND " SEES_OF(
+					"CAST($2 AS TEXT)",
+					"$3") "ORDER BY CASE WHEN repo = $3 THEN 0 ELSE 1 "
+					      "END, newest DESC LIMIT 1",
 				FIND_TYPES },
 	[SQL_FIND_FAR] = { "find far",
 			   FIND "WHERE repo = $1 "
@@ -91,10 +98,11 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 			   FIND_TYPES },
 	/* image, prefix, repo or '', limit */
 	[SQL_LIST_IMAGE] = { "list image",
-			     LIST "WHERE image = $1 AND " SEES(
-				     "CAST($2 AS TEXT)") "AND (CAST($3 AS TEXT) = '' OR repo = $3) "
-							 "ORDER BY newest DESC, id DESC "
-							 "LIMIT CAST($4 AS BIGINT)",
+			     LIST "WHERE image = $1 AND " SEES_OF(
+				     "CAST($2 AS TEXT)",
+				     "$3") "AND (CAST($3 AS TEXT) = '' OR repo = $3) "
+					   "ORDER BY newest DESC, id DESC "
+					   "LIMIT CAST($4 AS BIGINT)",
 			     LIST_TYPES },
 	[SQL_LIST_REPO] = { "list repo",
 			    LIST "WHERE repo = $1 "

@@ -186,8 +186,9 @@ static int list(struct call *c, const char *image, struct error *err)
 {
 	const char *limit = call_param(c, "limit");
 	struct trace_lines lines = { .array = json_array(), .now = time(NULL) };
-	int rc = trace_db_list(c->service->db, image, call_param(c, "repo"),
-			       call_prefix(c),
+	const char *repo = call_param(c, "repo");
+	int rc = trace_db_list(c->service->db, image, repo,
+			       call_trace_prefix(c, repo),
 			       limit[0] ? atoi(limit) : LIMIT_DEFAULT, add_line,
 			       &lines, err);
 
@@ -206,10 +207,10 @@ int traces_get(struct call *c, struct error *err)
 		.image = call_param(c, "digest"),
 		.workload = call_param(c, "workload"),
 		.repo = repo,
-		.prefix = call_prefix(c),
+		.prefix = call_trace_prefix(c, repo),
 		.exact = call_param(c, "exact")[0] == '1',
 	};
-	int rc = repo[0] ? call_check_repo(c, repo, err) : 0;
+	int rc = repo[0] ? call_check_trace_repo(c, repo, err) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -218,7 +219,7 @@ int traces_get(struct call *c, struct error *err)
 
 int traces_list_repo(struct call *c, struct error *err)
 {
-	int rc = call_check_repo(c, call_param(c, "repo"), err);
+	int rc = call_check_trace_repo(c, call_param(c, "repo"), err);
 
 	return rc < 0 ? rc : list(c, NULL, err);
 }
@@ -353,7 +354,7 @@ static int post(struct call *c, struct error *err)
 		.len = c->req->head.content_length,
 	};
 	enum verdict v;
-	int rc = call_check_repo(c, r.repo, err);
+	int rc = call_check_trace_repo(c, r.repo, err);
 
 	if (rc == 0 && r.len == 0)
 		rc = error_set(err, EINVAL, "there is no body");
@@ -382,12 +383,12 @@ int traces_post(struct call *c, struct error *err)
 int traces_delete(struct call *c, struct error *err)
 {
 	const char *repo = call_param(c, "repo");
-	int n = repo[0] ? call_check_repo(c, repo, err) : 0;
+	int n = repo[0] ? call_check_trace_repo(c, repo, err) : 0;
 
 	if (n == 0)
 		n = trace_db_forget(c->service->db, call_param(c, "digest"),
 				    call_param(c, "workload"), repo,
-				    call_prefix(c), err);
+				    call_trace_prefix(c, repo), err);
 	recent_forget(c->service->recent, call_param(c, "digest"), repo);
 	if (n < 0)
 		return n;

@@ -519,6 +519,63 @@ is_ready_again()
 	run ! grep 'token-\|-token' "$LOG"
 }
 
+# The code for TOKEN of a recording that is of REPO.
+sends() # TOKEN REPO NODE
+{
+	TOKEN=$1 post "$(recording "$A" environment "$2" 10 10 x)" "$3" "$A" \
+		environment "$2"
+	echo "$code"
+}
+sees() # TOKEN PATH
+{
+	ask -H "Authorization: Bearer $1" "$U/v1/$2"
+	echo "$code"
+}
+
+stores()
+{
+	line() { echo "$1 sha256:$(printf %s "$2" | sha256sum | cut -c1-64) ${*:3}"; }
+	{ line all root-token read,write,admin node=*
+	  line in in-token read,write node=* stores=s3://bkt/x,s3://bkt/env
+	  line look look-token read stores=s3://bkt/env
+	  line named named-token read,write node=* repo=s3://bkt/env
+	  line team team-token read,write node=* repo=h/team; } >"$W/tokens"
+	service --tokens "$W/tokens"
+	H=$W/headers O=$W/body
+	[ "$(sends root-token s3://bkt/env n1)" = 403 ]
+	[ "$(sends look-token s3://bkt/env n1)" = 403 ]
+	[ "$(sends named-token s3://bkt/env n1)" = 403 ]
+	[ "$(sends in-token s3://bkt n1)" = 403 ]
+	[ "$(sends in-token s3://bkt/env/x n1)" = 403 ]
+	[ "$(sends in-token s3://bkt/env n1)" = 202 ]
+	[ "$(sends team-token docker://h/env n1)" = 403 ]
+	[ "$(sends team-token docker://h/team/env n1)" = 202 ]
+	own="traces/$A?workload=environment&repo="
+	for t in in look; do
+		[ "$(sees $t-token "${own}s3://bkt/env")" = 200 ]
+		[ "$(header Bootseer-Match)" = own ]
+		[ "$(sees $t-token "traces/$A?repo=s3://bkt/env")" = 200 ]
+		jq -e '.traces | length == 1' "$O"
+	done
+	for t in root named team; do
+		[ "$(sees $t-token "${own}s3://bkt/env")" = 403 ]
+		[ "$(sees $t-token "traces?repo=s3://bkt/env")" = 403 ]
+		[ "$(sees $t-token "traces/$A")" = 200 ]
+		jq -e '.traces == []' "$O"
+		[ "$(sees $t-token "traces/$A?workload=environment")" = 404 ]
+	done
+	[ "$(sees in-token "${own}s3://bkt/x")" = 404 ]
+	[ "$(sees team-token "${own}docker://h/team/env")" = 200 ]
+	[ "$(sees root-token "${own}docker://h/team/env")" = 200 ]
+	[ "$(sees team-token "${own}docker://h/env")" = 403 ]
+	# An image of that repository is another thing.
+	[ "$(sees team-token "${own}h/team/env")" = 404 ]
+}
+
+@test "traces of a store are for who may read it" {
+	on_each_db stores
+}
+
 preheats()
 {
 	service

@@ -173,6 +173,50 @@ Test(trace_db, what_is_not_below_the_askers_prefix_is_not_found)
 	cr_expect_eq(count_starts(&plenty, NOW), 1);
 }
 
+static int count_line(void *arg, const struct start_line *l)
+{
+	(void)l;
+	++*(int *)arg;
+	return 0;
+}
+
+/* What is listed of image A to who says that it is of `repo`. */
+static int count_lines(const char *repo)
+{
+	int n = 0;
+
+	cr_assert_geq(trace_db_list(db, "A", repo, "", 10, count_line, &n,
+				    &err),
+		      0, "%s", err.msg);
+	return n;
+}
+
+Test(trace_db, what_is_of_a_store_is_found_by_the_stores_name_alone)
+{
+	struct start_query q = { .image = "A",
+				 .workload = "w",
+				 .repo = "s3://bkt/env",
+				 .prefix = "s3://bkt/env" };
+	struct start s;
+
+	cr_assert_eq(put(&plenty, "s3://bkt/env", "A", "w", "n", NOW),
+		     VERDICT_STORE);
+	cr_assert_eq(trace_db_find(db, &q, NOW, &s, &err), 0);
+	cr_expect_eq(s.match, MATCH_OWN);
+	cr_expect_eq(count_lines("s3://bkt/env"), 1);
+	/* Of neither one above nor below, which is another store. */
+	q.repo = q.prefix = "s3://bkt";
+	cr_expect_eq(trace_db_find(db, &q, NOW, &s, &err), -ENOENT);
+	q.repo = q.prefix = "s3://bkt/env/x";
+	cr_expect_eq(trace_db_find(db, &q, NOW, &s, &err), -ENOENT);
+	/* Nor by who does not say where the image is from, or says another place. */
+	cr_expect_eq(find("A", "w", "", &s), -ENOENT);
+	cr_expect_eq(find("A", "w", "h/r", &s), -ENOENT);
+	cr_expect_eq(find("A", "other", "h/r", &s), -ENOENT);
+	cr_expect_eq(count_lines(""), 0);
+	cr_expect_eq(count_lines("h/r"), 0);
+}
+
 Test(trace_db, more_recordings_are_wanted_until_there_are_enough)
 {
 	struct start s;
