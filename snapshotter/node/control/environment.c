@@ -19,7 +19,7 @@
 #include "snapshotter/node/peers/metadata_swarm.h"
 #include "snapshotter/node/starts/mount.h"
 #include "snapshotter/node/starts/mounted.h"
-#include "snapshotter/node/starts/prefetch.h"
+#include "snapshotter/node/starts/starts.h"
 
 #define NAME_HEX 32
 #define USER_PREFIX "environment:"
@@ -221,7 +221,7 @@ static int find_image(struct node *n, const struct environment_query *q,
 	*ret = images_get(n->images, &id);
 	if (*ret)
 		return 0;
-	if (!q->call || q->call->is_local)
+	if (q->call->is_local)
 		return error_set(err, EINPROGRESS, "the store is needed");
 	rc = fetch(n, q, &id, url, folder, ret, err);
 	return error_wrap(err, rc, "environment");
@@ -370,22 +370,36 @@ static int environment_release(struct node *n, struct image *i,
 			       const char *user, struct remote_call *call,
 			       bool *ret_was, struct error *err)
 {
+	starts_end(n->starts, user);
 	return node_umount(n, i, user, call, ret_was, err);
 }
 
 /* ------------------------------------------------------------------ mount and end --- */
 
-static void prefetch_rest(struct node *n, struct image *i,
-			  struct remote_call *call)
+/*
+ * The mount is a start: what a trace names is prefetched first, then the rest, so that the
+ * store is soon needed no more, and what is read meanwhile is recorded.  Nobody says when
+ * what runs in the environment is ready, so it lasts for --record-window; and the caller,
+ * who has yet to join the tree to its targets, is not kept waiting for the hot set.
+ */
+static int begin_start(struct node *n, struct image *i, const char *user,
+		       struct remote_call *call, struct error *err)
 {
+	static const struct wait_policy none = { .kind = WAIT_NONE };
+	const struct start_request r = { .user = user,
+					 .wait = &none,
+					 .call = call };
+	struct start_reply reply;
 	struct error why = ERROR_INIT;
+	int rc = starts_begin(n->starts, i, &r, &reply, &why);
 
-	/* So that it soon needs its store no more. */
-	if (node_prefetch(n, i, PREFETCH_ON_START_UNKNOWN, NULL, call, &why) <
-	    0)
+	if (rc == -EINPROGRESS)
+		return error_set(err, EINPROGRESS, "%s", why.msg);
+	if (rc < 0)
 		log_warning("environment",
-			    "not prefetched environment=%.12s reason=\"%s\"",
-			    i->hex, why.msg);
+			    "no start environment=%.12s reason=\"%s\"", i->hex,
+			    why.msg);
+	return 0;
 }
 
 static int mount_for(struct node *n, struct image *i,
@@ -401,7 +415,7 @@ static int mount_for(struct node *n, struct image *i,
 	/* The folder first: a user without one is forgotten at the next start. */
 	rc = make_work(ret->work, err);
 	if (rc == 0)
-		rc = node_mount(n, i, user, false, q->call, err);
+		rc = node_mount(n, i, user, true, q->call, err);
 	if (rc < 0) {
 		/* Not that of a mount that was made before. */
 		if (rc != -EINPROGRESS &&
@@ -414,9 +428,8 @@ static int mount_for(struct node *n, struct image *i,
 	images_lock(n->images);
 	ret->is_complete = i->mounted && mounted_is_complete(i->mounted);
 	images_unlock(n->images);
-	if (!ret->is_complete)
-		prefetch_rest(n, i, q->call);
-	return 0;
+	/* The kernel reads a complete one by itself: nothing is seen, nor missing. */
+	return ret->is_complete ? 0 : begin_start(n, i, user, q->call, err);
 }
 
 int environment_mount(struct node *n, const struct environment_query *q,

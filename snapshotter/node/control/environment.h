@@ -23,7 +23,7 @@ struct environment_query {
 		name; /* of the mount: 32 hex digits, whoever asks chose them */
 	struct digest key;        /* what it is of */
 	struct digest artifact;   /* its bytes: digest of the manifest */
-	struct remote_call *call; /* as node_mount() */
+	struct remote_call *call; /* as node_mount(), and never NULL */
 };
 
 struct environment_mount {
@@ -33,7 +33,8 @@ struct environment_mount {
 };
 void environment_mount_fini(struct environment_mount *m);
 
-/* Mount the snapshot's tree, for `name`.  Idempotent.
+/* Mount the snapshot's tree, for `name`, and begin a start of it, as a container's on an
+ * image.  Idempotent.
  *   -EACCES      the store is none of --env-store
  *   -EINPROGRESS as node_mount()
  *   -EBADMSG     the snapshot is damaged, or of another key */

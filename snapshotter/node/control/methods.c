@@ -448,7 +448,7 @@ static const struct method {
 	{ "image.record", CONTROL_WAITS, NULL, method_record, false },
 	{ "image.explain", CONTROL_QUICK, method_explain, NULL, false },
 	{ "image.prefetch", CONTROL_WAITS, NULL, do_prefetch, false },
-	{ "environment.mount", CONTROL_REMOTE, NULL, method_env_mount, false },
+	{ "environment.mount", CONTROL_WAITS, NULL, method_env_mount, false },
 	{ "environment.umount", CONTROL_WAITS, NULL, method_env_umount, true },
 	{ "start.begin", CONTROL_WAITS, NULL, method_begin, false },
 	{ "start.ready", CONTROL_QUICK, method_ready, NULL, false },

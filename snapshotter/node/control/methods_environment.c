@@ -13,6 +13,9 @@ json_t *method_env_mount(struct node *n, json_t *params,
 	const char *key, *artifact;
 	json_t *result;
 
+	/* For the stores of traces. */
+	if (method_waits(call, err) < 0)
+		return NULL;
 	if (params_unpack(params, err, "{s:s, s:s, s:s, s:s, s:s}", "store",
 			  &q.store, "folder", &q.folder, "name", &q.name, "key",
 			  &key, "manifest", &artifact) < 0 ||

@@ -163,7 +163,7 @@ static const struct counter_spec table[] = {
 	{ "prefetch_failures_total", COUNTER_TOTAL, AT(prefetch.failures),
 	  "Times that a prefetch was stopped by an error." },
 	{ "starts_total", COUNTER_TOTAL, AT(starts.begun),
-	  "Starts of containers, and recordings." },
+	  "Starts of containers and in environments, and recordings." },
 	{ "starts_with_trace_total", COUNTER_TOTAL, AT(starts.with_trace),
 	  "Those of them for which a trace was found." },
 	{ "starts_ready_total", COUNTER_TOTAL, AT(starts.ready),

@@ -82,11 +82,12 @@ struct digest image_manifest(struct image *i)
 
 char *image_repo(const struct image *i)
 {
-	char *repo;
+	return origin_place(i->state.host, i->state.repo);
+}
 
-	return asprintf(&repo, "%s/%s", i->state.host, i->state.repo) < 0
-		       ? NULL
-		       : repo;
+bool image_is_environment(const struct image *i)
+{
+	return origin_is_store(i->state.host);
 }
 
 /* ------------------------------------------------------------------ config --- */

@@ -4,7 +4,6 @@
 #define BOOTSEER_NODE_IMAGE_INDEX_H
 
 #include "image/erofs/erofs.h"
-#include "image/erofs/erofs.h"
 #include "recorder/recorder.h"
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/images/map_file.h"
@@ -30,8 +29,12 @@ void image_index_close(struct image_index *v);
 
 /* What traces call the image: the manifest of the ordinary image. */
 struct digest image_manifest(struct image *i);
-/* "host/repository"; the caller's, NULL when memory is short. */
+/* What traces call the place it is from: origin_place(); the caller's, NULL when memory
+ * is short. */
 char *image_repo(const struct image *i) MUST_CHECK;
+
+/* Is it the snapshot of an environment? */
+bool image_is_environment(const struct image *i);
 
 /*
  * The config of the ordinary image, JSON text: from ROOT/images/ID/image.json,

@@ -225,6 +225,18 @@ bool origin_is_store(const char *host)
 	return strstr(host, "://");
 }
 
+char *origin_place(const char *host, const char *repo)
+{
+	size_t len = strcspn(host, "?#");
+	char *name;
+
+	if (!origin_is_store(host))
+		return asprintf(&name, "%s/%s", host, repo) < 0 ? NULL : name;
+	while (len > 0 && host[len - 1] == '/')
+		len--;
+	return strndup(host, len);
+}
+
 /* Its reads end by its own bounds, which are those of a registry's. */
 static int open_objects(const struct origin *o, struct oci_store **ret,
 			struct error *err)

@@ -15,6 +15,11 @@
  * host?  Its `repo` is the folder of the blobs. */
 bool origin_is_store(const char *host);
 
+/* The name of that place to others, for rights and traces: HOST/REPOSITORY, of a store its
+ * URL without options, in which a node may have secrets, and without a last '/'; the
+ * caller's, NULL when memory is short. */
+char *origin_place(const char *host, const char *repo) MUST_CHECK;
+
 struct origins; /* all of a process: images of one repository share one */
 struct origin;
 

@@ -283,18 +283,6 @@ const char *image_swarms_name(const struct node *n)
 	return n->peers->name;
 }
 
-char *image_swarms_repo(const char *host, const char *repo)
-{
-	size_t len = strcspn(host, "?#");
-	char *name;
-
-	if (!origin_is_store(host))
-		return asprintf(&name, "%s/%s", host, repo) < 0 ? NULL : name;
-	while (len > 0 && host[len - 1] == '/')
-		len--;
-	return strndup(host, len);
-}
-
 char *image_swarms_authorization(struct origin *o,
 				 const struct digest *artifact,
 				 struct pace *pace)
@@ -366,7 +354,7 @@ static int join(struct image_swarm *p, struct error *err)
 	int rc;
 
 	p->label = image_label(i);
-	p->repo = image_swarms_repo(i->state.host, i->state.repo);
+	p->repo = origin_place(i->state.host, i->state.repo);
 	if (!p->label || !p->repo)
 		return error_nomem(err);
 	rc = open_map(p, err);

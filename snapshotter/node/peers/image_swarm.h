@@ -38,10 +38,6 @@ void image_swarms_resume(struct node *n);
 
 struct p2p *image_swarms_p2p(const struct node *n);  /* there are peers */
 const char *image_swarms_name(const struct node *n); /* of this one; the same */
-/* What rights of an image from there are about, as p2p_image_config.repo: HOST/REPOSITORY,
- * of a store its URL without options, in which a node may have secrets; the caller's.
- * `host` and `repo` are origin_get()'s. */
-char *image_swarms_repo(const char *host, const char *repo) MUST_CHECK;
 /* What the registry takes from us of whoever wants to pull the artifact, as
  * p2p_image_config.authorization. */
 char *image_swarms_authorization(struct origin *o,

@@ -136,7 +136,7 @@ static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
 	};
 	int rc;
 
-	repo = image_swarms_repo(of->host, of->repo);
+	repo = origin_place(of->host, of->repo);
 	if (!repo)
 		return error_nomem(err);
 	cfg.repo = repo;

@@ -79,7 +79,8 @@ void container_start_report(struct container_start *s, const json_t *figures)
 	AUTO_JSON *report = NULL;
 	struct image_flow flow;
 
-	if (!s->all->reports)
+	/* The service's page of images is one of repositories of registries. */
+	if (!s->all->reports || image_is_environment(s->image))
 		return;
 	if (!s->owner.job[0])
 		container_start_read_owner(s);

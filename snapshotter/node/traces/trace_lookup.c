@@ -34,12 +34,15 @@ struct workload_search {
 
 /* ------------------------------------------------------------------ asking --- */
 
-/* The key of a workload without one, from the image's config. */
+/* The key of a workload without one, from the image's config.  An environment has none,
+ * and what is started in it bootseerd does not see: all is one workload. */
 static char *config_key(struct trace_lookup *t, struct image *i)
 {
 	struct error err = ERROR_INIT;
 	AUTO_BUF config = BUF_INIT;
 
+	if (image_is_environment(i))
+		return strdup(ENVIRONMENT_WORKLOAD);
 	if (image_config(t->node, i, &config, &err) < 0) {
 		log_warning("traces", "workload of image=%.12s reason=\"%s\"",
 			    i->hex, err.msg);
@@ -239,6 +242,14 @@ static int ask_and_wait(struct trace_lookup *t, struct image *i,
 	return rc;
 }
 
+/* What is known of a workload's key before anybody is asked. */
+static const char *known_key(const struct image *i, const char *workload)
+{
+	if (!workload && image_is_environment(i))
+		return ENVIRONMENT_WORKLOAD;
+	return workload ? workload : "";
+}
+
 static int find(struct trace_lookup *t, struct image *i, const char *workload,
 		enum workload_purpose purpose, struct trace_answer *ret,
 		struct error *err)
@@ -248,7 +259,7 @@ static int find(struct trace_lookup *t, struct image *i, const char *workload,
 
 	*ret = (struct trace_answer){ .wanted = true };
 	snprintf(ret->workload, sizeof(ret->workload), "%s",
-		 workload ? workload : "");
+		 known_key(i, workload));
 	pthread_mutex_lock(&t->lock);
 	rc = ask_and_wait(t, i, workload, purpose_here(t, purpose), &e);
 	if (rc == 0) {

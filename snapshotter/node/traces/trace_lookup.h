@@ -11,6 +11,9 @@
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/node.h"
 
+/* The workload key of what reads a mounted environment. */
+#define ENVIRONMENT_WORKLOAD "environment"
+
 struct trace_lookup;
 struct trace_early;
 

@@ -53,7 +53,8 @@ static bool ask(struct trace_lookup *t, struct trace_store *store,
 		    store->ops->name, err.msg);
 	pthread_mutex_lock(&t->lock);
 	t->stats.failed++;
-	if (store == t->service && rc != -EBADMSG)
+	/* One that has no trace for this node may have those of other images. */
+	if (store == t->service && rc != -EBADMSG && rc != -EACCES)
 		t->service_down_until = clock_now_ns() + DOWN_NS;
 	pthread_mutex_unlock(&t->lock);
 	return false;
@@ -96,6 +97,7 @@ static bool ask_oci(struct trace_lookup *t, struct search *s)
 	bool done = false;
 
 	if (strcmp(t->node->cfg->trace_oci, "no") == 0 ||
+	    origin_is_store(s->place.host) ||
 	    !may_ask(t, s->place.host, &known))
 		return false;
 	remote_call_init(&call, &t->node->is_ending, NULL, now, SEARCH_NS);
@@ -114,6 +116,7 @@ static bool ask_oci(struct trace_lookup *t, struct search *s)
 struct pool *search_pool(struct trace_lookup *t, const char *host)
 {
 	return strcmp(t->node->cfg->trace_oci, "no") == 0 ||
+			       origin_is_store(host) ||
 			       trace_hosts_know(&t->hosts, host, clock_now_ns())
 		       ? t->pool
 		       : t->strangers;

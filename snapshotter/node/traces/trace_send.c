@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/remote_call.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
 
@@ -46,9 +47,14 @@ static int send_service(void *arg, const struct trace *trace, const char *note,
 			struct error *err)
 {
 	struct trace_lookup *t = arg;
+	int rc = trace_store_put(t->sender, trace, err);
 
 	(void)note;
-	return trace_store_put(t->sender, trace, err);
+	/* Who may not read the store is not about to: it is not tried again, and keeps no
+	 * other recording waiting.  The folder has it. */
+	if (rc == -EACCES && origin_is_store(trace->info.repo))
+		rc = error_wrap(err, -ENOTSUP, "kept on this node alone");
+	return rc;
 }
 
 static int send_oci(void *arg, const struct trace *trace, const char *note,
@@ -154,7 +160,8 @@ int trace_keep(struct trace_lookup *t, struct image *i,
 		struct sink *s = &t->sinks[k];
 		struct error why = ERROR_INIT;
 
-		if (!s->spool)
+		/* What an environment's store has of other nodes is its blobs alone. */
+		if (!s->spool || (k == SINK_OCI && image_is_environment(i)))
 			continue;
 		if (spool_add(s->spool, trace, note, &why) < 0)
 			log_warning("traces", "spool reason=\"%s\"", why.msg);

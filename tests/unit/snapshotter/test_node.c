@@ -35,24 +35,32 @@ void test_node_close(struct test_node *t)
 	cr_assert_eq(fs_remove_tree(t->dir, NULL), 0);
 }
 
-struct image *test_node_add(struct test_node *t, size_t k)
+struct image *test_node_add_from(struct test_node *t, size_t k,
+				 const char *host, const char *repo)
 {
 	AUTO_FREE char *staged = NULL;
-	AUTO_FREE char *path = NULL;
 	struct artifact a = { .image_size = 1 };
 	struct image *i = NULL;
 	struct digest id;
 
 	cr_assert_eq(digest_of(&k, sizeof(k), &a.digest), 0);
 	a.image = a.digest;
-	cr_assert_eq(image_id_of(&a.digest, "h:5000", "r", &id), 0);
+	cr_assert_eq(image_id_of(&a.digest, host, repo, &id), 0);
 	cr_assert_eq(buf_puts(&a.manifest_json, "{}"), 0);
 	cr_assert_eq(buf_puts(&a.config_json, "{}"), 0);
 	cr_assert_eq(images_stage(t->node.images, &id, &staged, NULL), 0);
-	cr_assert_eq(images_add(t->node.images, staged, &a, "h:5000", "r",
-				false, &i, NULL),
+	cr_assert_eq(images_add(t->node.images, staged, &a, host, repo, false,
+				&i, NULL),
 		     0);
 	artifact_fini(&a);
+	return i;
+}
+
+struct image *test_node_add(struct test_node *t, size_t k)
+{
+	struct image *i = test_node_add_from(t, k, "h:5000", "r");
+	AUTO_FREE char *path = NULL;
+
 	path = image_path(i, "image.json");
 	cr_assert_eq(fs_replace_file(path, TEST_NODE_CONFIG,
 				     strlen(TEST_NODE_CONFIG), 0600, NULL),
@@ -76,6 +84,7 @@ static int fake_traces_get(struct trace_store *s, const struct trace_query *q,
 
 	f->n_asked++;
 	snprintf(f->workload, sizeof(f->workload), "%s", q->workload);
+	snprintf(f->repo, sizeof(f->repo), "%s", q->repo);
 	sem_post(&f->asked);
 	while (f->is_held && sem_wait(&f->go) < 0)
 		;
@@ -90,8 +99,11 @@ static int fake_traces_get(struct trace_store *s, const struct trace_query *q,
 static int fake_traces_put(struct trace_store *s, const struct trace *t,
 			   struct error *err)
 {
-	container_of(s, struct fake_traces, base)->n_kept++;
-	return 0;
+	struct fake_traces *f = container_of(s, struct fake_traces, base);
+
+	f->n_kept++;
+	return f->put_rc < 0 ? error_set(err, -f->put_rc, "as the test wants")
+			     : 0;
 }
 
 static void fake_traces_free(struct trace_store *s)

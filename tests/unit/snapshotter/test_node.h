@@ -23,6 +23,9 @@ void test_node_close(struct test_node *t);
 
 /* The image number `k` of "h:5000/r"; a use. */
 struct image *test_node_add(struct test_node *t, size_t k);
+/* Of another place; without a config. */
+struct image *test_node_add_from(struct test_node *t, size_t k,
+				 const char *host, const char *repo);
 
 /* ------------------------------------------------------------ store of traces --- */
 
@@ -38,6 +41,8 @@ struct fake_traces {
 	sem_t go;     /* one each question, when it is held */
 	unsigned int n_asked, n_kept;
 	char workload[TRACE_WORKLOAD_MAX + 1]; /* of the last question */
+	char repo[TRACE_REPO_MAX + 1];         /* the same */
+	int put_rc;                            /* of a recording */
 };
 /* The store is not freed by its user: fake_traces_fini() does. */
 void fake_traces_init(struct fake_traces *f);

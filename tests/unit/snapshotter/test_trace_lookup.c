@@ -65,6 +65,7 @@ static void start(struct lookup_fixture *f, bool has_service)
 	f->t->wait_ns = 60 * NS_PER_S; /* however busy the machine is */
 	trace_store_free(f->t->folder);
 	f->t->folder = &f->folder.base;
+	trace_store_free(f->t->service);
 	f->t->service = has_service ? &f->service.base : NULL;
 }
 
@@ -426,12 +427,12 @@ static struct trace *recording(const char *host)
 	return t;
 }
 
-static bool is_sending(struct trace_lookup *t)
+static bool is_sending(struct trace_lookup *t, enum sink_kind kind)
 {
 	bool busy;
 
 	pthread_mutex_lock(&t->lock);
-	busy = t->sinks[SINK_OCI].busy;
+	busy = t->sinks[kind].busy;
 	pthread_mutex_unlock(&t->lock);
 	return busy;
 }
@@ -457,11 +458,93 @@ Test(trace_lookup, a_registry_that_hangs_gets_a_recording_for_a_while_only)
 	cr_assert_eq(trace_keep(f.t, f.image, t, NULL), 0);
 	peer = accept(fd, NULL, NULL);
 	cr_assert_geq(peer, 0);
-	cr_expect(is_sending(f.t));
+	cr_expect(is_sending(f.t, SINK_OCI));
 	test_clock_step(121 * NS_PER_S);
-	while (is_sending(f.t))
+	while (is_sending(f.t, SINK_OCI))
 		sched_yield();
 	cr_expect_eq(spool_waiting(f.t->sinks[SINK_OCI].spool), 1);
 	end(&f);
 	origins_free(f.n.node.origins);
+}
+
+/* ---- environments, which are of stores ---- */
+
+#define STORE "s3://bkt/env"
+
+static void use_environment(struct lookup_fixture *f)
+{
+	images_put(f->image);
+	f->image =
+		test_node_add_from(&f->n, 2, STORE "/?endpoint=http://secret@h",
+				   "env/data/key/folder");
+}
+
+Test(trace_lookup, asks_for_an_environments_trace_by_its_stores_name)
+{
+	struct lookup_fixture f;
+	struct trace_answer a;
+
+	setup(&f);
+	use_environment(&f);
+	/* Of no registry: there are no origins that could be asked. */
+	f.n.cfg.trace_oci = (char[]){ "push" };
+	start(&f, true);
+	f.folder.rc = 0;
+	cr_expect(trace_lookup_has_any(f.t, f.image));
+	cr_assert_eq(trace_lookup_find(f.t, f.image, NULL, &a, NULL), 0);
+	cr_expect(a.found);
+	cr_expect_str_eq(a.workload, ENVIRONMENT_WORKLOAD);
+	cr_expect_str_eq(f.service.workload, ENVIRONMENT_WORKLOAD);
+	/* Without its options, in which there may be secrets, and without its folder. */
+	cr_expect_str_eq(f.service.repo, STORE);
+	cr_expect_str_eq(f.folder.repo, STORE);
+	cr_expect_eq(f.service.n_asked, 1);
+	end(&f);
+}
+
+Test(trace_lookup, asks_a_service_that_refuses_one_image_about_others)
+{
+	struct lookup_fixture f;
+
+	setup(&f);
+	start(&f, true);
+	f.service.rc = -EACCES;
+	(void)find(&f, "w");
+	f.service.rc = 0;
+	cr_expect(find(&f, "other").found);
+	end(&f);
+}
+
+/* What waits for the service after it refused a recording of the place. */
+static size_t waits_when_refused(const char *repo, struct lookup_fixture *f)
+{
+	AUTO(trace) t = recording(repo);
+
+	cr_assert_eq(trace_keep(f->t, f->image, t, NULL), 0);
+	while (is_sending(f->t, SINK_SERVICE))
+		sched_yield();
+	return spool_waiting(f->t->sinks[SINK_SERVICE].spool);
+}
+
+Test(trace_lookup, a_recording_that_the_service_refuses_is_the_nodes_alone)
+{
+	struct lookup_fixture f;
+	struct fake_traces sender;
+
+	setup(&f);
+	use_environment(&f);
+	f.n.cfg.service = (char[]){ "http://127.0.0.1:9" };
+	f.n.cfg.node_name = (char[]){ "n" };
+	fake_traces_init(&sender);
+	start(&f, true);
+	trace_store_free(f.t->sender);
+	f.t->sender = &sender.base;
+	sender.put_rc = -EACCES;
+	cr_expect_eq(waits_when_refused(STORE, &f), 0);
+	cr_expect_eq(sender.n_kept, 1);
+	cr_expect_eq(f.folder.n_kept, 1);
+	/* One of an image waits: its token may be given the right. */
+	cr_expect_eq(waits_when_refused("h:5000", &f), 1);
+	end(&f);
+	fake_traces_fini(&sender);
 }
