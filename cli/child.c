@@ -130,8 +130,8 @@ int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 	(void)close(steal_fd(&out));
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	rc = pidfd < 0 ? -errno : follow(pidfd, in, deadline, ret);
-	if (rc < 0)
-		(void)kill(pid, SIGKILL);
+	if (rc < 0) /* with all that it started */
+		(void)kill(-pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	drain(in, ret);

@@ -21,7 +21,7 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 /*
  * Run `argv` (looked for in PATH, no input) and append what it prints on
  * stdout and stderr to `ret`; what is over its limit is dropped.  Blocks until
- * the program has ended, at most `timeout_ms`, then kills it.
+ * the program has ended, at most `timeout_ms`, then kills its process group.
  *
  * `*ret_status` is its exit status, 128 + N when signal N ended it.
  *   -ENOENT     there is no such program

@@ -8,35 +8,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/env_smoke.h"
+#include "cli/env_daemon_dump.h"
+#include "cli/env_daemon_start.h"
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/fs.h"
-
-#define NAME_LEN_MAX 64
-#define LOOK_MS 100 /* between two looks whether it is ready */
-
-struct daemon_start {
-	const char *command, *ready;
-	char name[NAME_LEN_MAX + 1];
-	char *log; /* its path */
-	int log_fd, lock_fd;
-	pid_t pid;
-	int pidfd; /* -1: it has ended well, and left others behind */
-	int64_t deadline_ns;
-};
+#include "common/text.h"
 
 /* ------------------------------------------------------------------------- options --- */
 
@@ -59,13 +44,13 @@ static int check_one(const char *text, const char *option, struct error *err)
 {
 	size_t len = name_len(text);
 
-	if (len > 0 && len <= NAME_LEN_MAX && *text != '.' &&
+	if (len > 0 && len <= DAEMON_NAME_MAX && *text != '.' &&
 	    text[len] == '=' && text[len + 1])
 		return 0;
 	return error_set(err, EINVAL,
 			 "--%s '%.80s': want NAME=COMMAND, the name of up to "
 			 "%d letters, digits, '.', '_' and '-'",
-			 option, text, NAME_LEN_MAX);
+			 option, text, DAEMON_NAME_MAX);
 }
 
 int env_daemons_check(const struct env_daemons *d, struct error *err)
@@ -90,6 +75,14 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 				"this name",
 				*r);
 	}
+	for (char **n = d->dumped; rc == 0 && n && *n; n++)
+		if (!find(d->commands, *n, strlen(*n)) ||
+		    !find(d->ready, *n, strlen(*n)))
+			rc = error_set(
+				err, EINVAL,
+				"--daemon-snapshot '%.80s': it takes a "
+				"--daemon and a --daemon-ready of this name",
+				*n);
 	return rc;
 }
 
@@ -133,7 +126,7 @@ static int open_dir(const char *path, int *ret, struct error *err)
 
 static int open_file(int dir, const char *name, const char *end, int flags)
 {
-	char file[NAME_LEN_MAX + 8];
+	char file[DAEMON_NAME_MAX + 8];
 
 	(void)snprintf(file, sizeof(file), "%s.%s", name, end);
 	return openat(dir, file,
@@ -147,6 +140,7 @@ static int open_files(struct daemon_start *s, const char *dir,
 	AUTO_CLOSE int at = -1;
 	int rc = open_dir(dir, &at, err);
 
+	s->dir = dir;
 	if (rc < 0)
 		return rc;
 	if (asprintf(&s->log, "%s/%s.log", dir, s->name) < 0) {
@@ -163,95 +157,32 @@ static int open_files(struct daemon_start *s, const char *dir,
 
 /* -------------------------------------------------------------------------- start --- */
 
-/* Whoever reads a pipe of ours waits for its end: the daemon has none of our descriptors
- * but its lock. */
-static void close_others(int lock_fd)
+static bool is_dumped(const struct env_daemons *d, const char *name)
 {
-	unsigned int lock = (unsigned int)lock_fd;
-
-	if (lock > 3)
-		(void)close_range(3, lock - 1, 0);
-	(void)close_range(lock + 1, ~0u, 0);
+	for (char **n = d->dumped; n && *n; n++)
+		if (strcmp(*n, name) == 0)
+			return true;
+	return false;
 }
 
-static void daemon_main(const struct daemon_start *s)
+/* The ordinary way. */
+static int start_anew(struct daemon_start *s, const struct env_daemons *d,
+		      struct error *err)
 {
-	sigset_t none;
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	(void)setsid();
-	if (dup2(null, 0) < 0 || dup2(s->log_fd, 1) < 0 ||
-	    dup2(s->log_fd, 2) < 0 || fcntl(s->lock_fd, F_SETFD, 0) < 0 ||
-	    fcntl(1, F_SETFL, O_APPEND) < 0)
-		_exit(126);
-	close_others(s->lock_fd);
-	(void)signal(SIGPIPE, SIG_DFL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)execl("/bin/sh", "sh", "-c", s->command, (char *)NULL);
-	_exit(127);
-}
-
-static int spawn_daemon(struct daemon_start *s, struct error *err)
-{
-	(void)fflush(NULL);
-	s->pid = fork();
-	if (s->pid == 0)
-		daemon_main(s);
-	if (s->pid > 0)
-		s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
-	return s->pid < 0 || s->pidfd < 0
-		       ? error_set(err, errno, "start it: %s", strerror(errno))
-		       : 0;
-}
-
-/* Wait a moment for its end.  One that ends well may have gone to the background. */
-static int look_for_end(struct daemon_start *s, struct error *err)
-{
-	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
-	int status;
-
-	/* poll() passes over a descriptor of -1, and waits all the same. */
-	if (poll(&p, 1, LOOK_MS) <= 0)
-		return 0;
-	if (waitpid(s->pid, &status, 0) != s->pid)
-		return error_set(err, errno, "wait for it: %s",
-				 strerror(errno));
-	(void)close(s->pidfd);
-	s->pidfd = -1;
-	if (WIFSIGNALED(status))
-		return error_set(err, ECHILD, "it died of signal %d",
-				 WTERMSIG(status));
-	return WEXITSTATUS(status) == 0
-		       ? 0
-		       : error_set(err, ECHILD, "it ended with %d",
-				   WEXITSTATUS(status));
-}
-
-static int wait_until_ready(struct daemon_start *s, struct error *err)
-{
-	struct error why = ERROR_INIT;
 	int rc;
 
-	do {
-		rc = look_for_end(s, err);
-		if (rc < 0 || !s->ready)
-			return rc;
-		rc = env_smoke_run(s->ready, s->deadline_ns, &why);
-		if (rc == 0)
-			return 0;
-	} while (rc == -ECANCELED && clock_now_ns() < s->deadline_ns);
-	if (rc != -ECANCELED)
-		return error_set(err, -rc,
-				 "its --daemon-ready command cannot be run: %s",
-				 strerror(-rc));
-	return error_set(err, ETIMEDOUT,
-			 "it is not ready within --daemon-timeout, by its "
-			 "--daemon-ready command");
+	s->in_namespace = false;
+	s->deadline_ns = clock_now_ns() + d->timeout;
+	s->limit = "--daemon-timeout";
+	rc = daemon_spawn(s, err);
+	return rc < 0 ? rc : daemon_wait_ready(s, err);
 }
 
-static int start_one(struct daemon_start *s, const char *dir, struct error *err)
+static int start_one(struct daemon_start *s, const struct env_daemons *d,
+		     const struct env_daemons_at *at, const char *dir,
+		     struct error *err)
 {
+	struct error why = ERROR_INIT;
 	int rc = open_files(s, dir, err);
 
 	if (rc < 0)
@@ -261,20 +192,25 @@ static int start_one(struct daemon_start *s, const char *dir, struct error *err)
 			return error_set(err, errno, "lock it: %s",
 					 strerror(errno));
 		s->pid = -1; /* it runs already */
-		return wait_until_ready(s, err);
+		return daemon_wait_ready(s, err);
 	}
-	rc = spawn_daemon(s, err);
-	return rc < 0 ? rc : wait_until_ready(s, err);
+	if (is_dumped(d, s->name)) {
+		if (daemon_start_dumped(s, d, at, &why) == 0)
+			return 0;
+		daemon_kill(s);
+		text_make_printable(why.msg);
+		fprintf(stderr,
+			"bootseer env run: daemon '%s': %s: it is started the "
+			"ordinary way\n",
+			s->name, why.msg);
+	}
+	return start_anew(s, d, err);
 }
 
-/* One that is not ready in time is not wanted: it ends with all of its session's group. */
 static void end_start(struct daemon_start *s, bool is_wanted)
 {
-	if (!is_wanted && s->pidfd >= 0) {
-		(void)kill(-s->pid, SIGKILL);
-		(void)kill(s->pid, SIGKILL);
-		(void)waitpid(s->pid, NULL, 0);
-	}
+	if (!is_wanted)
+		daemon_kill(s);
 	if (s->pidfd >= 0)
 		(void)close(s->pidfd);
 	if (s->lock_fd >= 0)
@@ -284,7 +220,8 @@ static void end_start(struct daemon_start *s, bool is_wanted)
 	free(s->log);
 }
 
-int env_daemons_start(const struct env_daemons *d, struct error *err)
+int env_daemons_start(const struct env_daemons *d,
+		      const struct env_daemons_at *at, struct error *err)
 {
 	AUTO_FREE char *usual = d->dir ? NULL : usual_dir();
 	const char *dir = d->dir ? d->dir : usual;
@@ -301,10 +238,11 @@ int env_daemons_start(const struct env_daemons *d, struct error *err)
 			.lock_fd = -1,
 			.pidfd = -1,
 			.deadline_ns = clock_now_ns() + d->timeout,
+			.limit = "--daemon-timeout",
 		};
 
 		(void)snprintf(s.name, sizeof(s.name), "%.*s", (int)len, *c);
-		rc = start_one(&s, dir, err);
+		rc = start_one(&s, d, at, dir, err);
 		if (rc < 0)
 			rc = error_wrap(err, rc, "daemon '%s' (%s)", s.name,
 					s.log ? s.log : dir);

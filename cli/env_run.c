@@ -120,6 +120,22 @@ static const struct option_spec options[] = {
 	  .help = "Folder of the daemons' logs, NAME.log, and locks; else "
 		  "/run/bootseer-daemons, of users other than root "
 		  "$XDG_RUNTIME_DIR/bootseer-daemons or one in /tmp." },
+	{ .key = "daemon-snapshot",
+	  .type = OPTION_LIST,
+	  .offset = offsetof(struct env_run_config, daemons.dumped),
+	  .arg = "NAME",
+	  .help = "Dump the daemon of this name by criu(8) once it is ready, "
+		  "and restore it on other nodes instead of starting it. The "
+		  "store then has what is in its memory." },
+	{ .key = "daemon-snapshot-timeout",
+	  .type = OPTION_DURATION,
+	  .offset = offsetof(struct env_run_config, daemons.dump_timeout),
+	  .def = "30s",
+	  .min = "1s",
+	  .max = "1h",
+	  .help = "A dump or a restore that takes longer, or after which the "
+		  "daemon is not ready for so long, has failed: the daemon "
+		  "is started the ordinary way." },
 	{ .key = "quiet",
 	  .letter = 'q',
 	  .type = OPTION_BOOL,
@@ -137,6 +153,7 @@ struct env_run {
 	struct env_scan *before;
 	struct env_key key;
 	struct env_opened at;
+	const struct env_snapshot *now; /* in the targets; NULL: none is */
 	int64_t deadline_ns, begun_ns;
 };
 
@@ -163,12 +180,15 @@ static void say_stage(const char *name, enum stage_ev ev, int64_t status)
 /* With its daemons, where it is good. */
 static void end(const struct env_run *r, int status)
 {
+	const struct env_daemons_at at = { r->at.catalog, r->now };
+	struct env_daemons daemons = r->cfg->daemons;
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
-	if (status == 0 && r->cfg->daemons.commands) {
+	daemons.quiet = r->cfg->quiet;
+	if (status == 0 && daemons.commands) {
 		say_stage("env.daemons", STAGE_BEGIN, STAGE_NONE);
-		rc = env_daemons_start(&r->cfg->daemons, &err);
+		rc = env_daemons_start(&daemons, &at, &err);
 		say_stage("env.daemons", STAGE_END, rc < 0);
 	}
 	if (rc == 0)
@@ -302,6 +322,7 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 		run_plain(r, err.msg);
 	env_catalog_touch(r->at.catalog, snap, env_wall_ms());
 	say_done(r, is_mounted ? "mounted" : "restored", snap);
+	r->now = snap;
 	end(r, EXIT_SUCCESS);
 }
 
@@ -350,18 +371,17 @@ static int look_again(struct env_run *r, struct error *err)
 	return env_scan_hash_recent(r->before, err);
 }
 
-static bool capture(struct env_run *r)
+static bool capture(struct env_run *r, struct env_snapshot *ret)
 {
-	struct env_snapshot snap;
 	struct error err = ERROR_INIT;
 	int rc;
 
 	r->begun_ns = clock_now_ns();
 	rc = env_capture(r->at.catalog, &r->key, &r->targets, r->before,
-			 r->command[0], &snap, &err);
+			 r->command[0], ret, &err);
 	if (rc == 0) {
-		say_done(r, "captured", &snap);
-		env_snapshot_fini(&snap);
+		say_done(r, "captured", ret);
+		r->now = ret;
 	} else if (rc != -EEXIST) {
 		fprintf(stderr, "bootseer env run: not captured: %s\n",
 			err.msg);
@@ -371,6 +391,7 @@ static bool capture(struct env_run *r)
 
 static void run_and_capture(struct env_run *r, struct env_turn *turn)
 {
+	struct env_snapshot snap;
 	struct error err = ERROR_INIT;
 	bool is_good = false;
 	int status = 0;
@@ -392,7 +413,7 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 		fprintf(stderr, "bootseer env run: not captured: %s\n",
 			err.msg);
 	else if (status == 0)
-		is_good = capture(r);
+		is_good = capture(r, &snap);
 	/* Others that wait would fail one after the other. */
 	env_turn_end(turn, !is_good);
 	end(r, status);

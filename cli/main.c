@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/env_daemon_init.h"
 #include "common/text.h"
 
 #define EXIT_USAGE 2
@@ -185,6 +186,10 @@ int main(int argc, char **argv)
 		if (n)
 			return run(commands[i], argc - n, argv + n);
 	}
+	if (argc == 3 && strcmp(argv[1], DAEMON_INIT) == 0)
+		return daemon_init_main(argv[2]);
+	if (argc == 4 && strcmp(argv[1], DAEMON_WATCH) == 0)
+		return daemon_watch_main(argv[2], argv[3]);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		puts("bootseer " BOOTSEER_VERSION);
 		return EXIT_SUCCESS;

@@ -93,6 +93,19 @@ typedef void env_differs_fn(void *arg, const struct env_item *a,
 void env_key_compare(const struct env_key *a, const struct env_key *b,
 		     env_differs_fn *fn, void *arg);
 
+/* What a process snapshot is of: a daemon, on an environment, on nodes that can restore
+ * it.  All is borrowed. */
+struct env_daemon_spec {
+	const struct digest *environment; /* the environment's key */
+	const struct digest *snapshot;    /* its manifest */
+	const char *name, *command;
+	const char *criu; /* version */
+};
+/* The dump is the tree of one target. */
+int env_daemon_key_make(const struct env_daemon_spec *spec,
+			const struct env_targets *t, struct env_key *ret,
+			struct error *err) MUST_CHECK;
+
 /* ---------------------------------------------------------------- the snapshots --- */
 
 /* What is noted of a snapshot, in the store or by the service. */

@@ -18,7 +18,9 @@
 
 /* Kinds whose values are no secret of anybody. */
 static const char *const public_kinds[] = {
-	"architecture", "base", "folder", "image", "libc", "tool", "user",
+	"architecture", "base",  "criu",   "environment",
+	"folder",       "image", "kernel", "processor",
+	"snapshot",     "libc",  "tool",   "user",
 };
 
 bool env_kind_is_public(const char *kind)
@@ -110,8 +112,8 @@ static int add_digest(struct env_key *k, const char *kind, const char *name,
 							     : error_nomem(err);
 }
 
-static int add_text(struct env_key *k, const char *kind, const char *name,
-		    const char *value, struct error *err)
+int env_key_add_text(struct env_key *k, const char *kind, const char *name,
+		     const char *value, struct error *err)
 {
 	struct digest d;
 
@@ -129,7 +131,7 @@ static int add_arguments(struct env_key *k, char *const *command,
 		char name[16];
 
 		(void)snprintf(name, sizeof(name), "%06u", i);
-		rc = add_text(k, "argument", name, command[i], err);
+		rc = env_key_add_text(k, "argument", name, command[i], err);
 	}
 	return rc;
 }
@@ -147,7 +149,7 @@ static int add_values(struct env_key *k, char *const *values, struct error *err)
 					 "--key '%.100s' is no NAME=VALUE",
 					 *values);
 		name = strndup(*values, (size_t)(is - *values));
-		rc = name ? add_text(k, "value", name, is + 1, err)
+		rc = name ? env_key_add_text(k, "value", name, is + 1, err)
 			  : error_nomem(err);
 	}
 	return rc;
@@ -206,14 +208,14 @@ static int add_system(struct env_key *k, struct error *err)
 		return error_set(err, errno, "%s", strerror(errno));
 	(void)snprintf(user, sizeof(user), "%u:%u", geteuid(), getegid());
 	(void)snprintf(libc, sizeof(libc), "glibc %s", gnu_get_libc_version());
-	rc = add_text(k, "architecture", "", u.machine, err);
+	rc = env_key_add_text(k, "architecture", "", u.machine, err);
 	if (rc == 0)
-		rc = add_text(k, "folder", "", folder, err);
+		rc = env_key_add_text(k, "folder", "", folder, err);
 	if (rc == 0)
-		rc = add_text(k, "libc", "", libc, err);
+		rc = env_key_add_text(k, "libc", "", libc, err);
 	if (rc == 0)
-		rc = add_text(k, "tool", "", BOOTSEER_VERSION, err);
-	return rc < 0 ? rc : add_text(k, "user", "", user, err);
+		rc = env_key_add_text(k, "tool", "", BOOTSEER_VERSION, err);
+	return rc < 0 ? rc : env_key_add_text(k, "user", "", user, err);
 }
 
 static int add_image(struct env_key *k, const char *image, struct error *err)
@@ -223,7 +225,7 @@ static int add_image(struct env_key *k, const char *image, struct error *err)
 
 	if (rc < 0)
 		return error_wrap(err, rc, "--image");
-	return image ? add_text(k, "image", "", image, err) : 0;
+	return image ? env_key_add_text(k, "image", "", image, err) : 0;
 }
 
 static int add_base(struct env_key *k, const struct env_scan *before,
@@ -236,7 +238,7 @@ static int add_base(struct env_key *k, const struct env_scan *before,
 	if (rc < 0)
 		return rc;
 	digest_format(&d, text);
-	return add_text(k, "base", "", text, err);
+	return env_key_add_text(k, "base", "", text, err);
 }
 
 static size_t count(char *const *list)
@@ -268,7 +270,7 @@ int env_key_make(const struct env_spec *spec, const struct env_targets *t,
 	if (rc == 0)
 		rc = add_files(&k, spec->files, err);
 	for (size_t i = 0; rc == 0 && i < t->n; i++)
-		rc = add_text(&k, "target", t->paths[i], "", err);
+		rc = env_key_add_text(&k, "target", t->paths[i], "", err);
 	if (rc == 0)
 		rc = add_system(&k, err);
 	if (rc == 0)

@@ -13,6 +13,10 @@
  * name. */
 int env_key_finish(struct env_key *k, struct error *err) MUST_CHECK;
 
+/* Room for the item is there.  -EINVAL: the name is too long. */
+int env_key_add_text(struct env_key *k, const char *kind, const char *name,
+		     const char *value, struct error *err) MUST_CHECK;
+
 /* May values of this kind be kept in a store, where others read them? */
 bool env_kind_is_public(const char *kind);
 

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * An ordinary daemon holds its lock itself.  One that may be dumped holds none, as criu
+ * hangs at the restore of a lock: another process, which is not in its namespace, has it
+ * until the namespace ends.
+ */
+#include "cli/env_daemon_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/env_daemon_init.h"
+#include "cli/env_smoke.h"
+#include "common/clock.h"
+#include "common/fs.h"
+
+#define LOOK_MS 100 /* between two looks whether it is ready */
+#define SELF "/proc/self/exe"
+
+/* ------------------------------------------------------------------------ processes --- */
+
+/* Whoever reads a pipe of ours waits for its end: the daemon has none of our descriptors
+ * but these, in ascending order. */
+static void close_others(const int *kept, size_t n)
+{
+	unsigned int from = 3;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned int fd = (unsigned int)kept[i];
+
+		if (fd > from)
+			(void)close_range(from, fd - 1, 0);
+		from = fd + 1;
+		(void)fcntl(kept[i], F_SETFD, 0);
+	}
+	(void)close_range(from, ~0u, 0);
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* No input; output to `fd`. */
+static void set_files(int fd)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (dup2(null, 0) < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 ||
+	    fcntl(1, F_SETFL, O_APPEND) < 0)
+		_exit(126);
+}
+
+static void daemon_main(const struct daemon_start *s)
+{
+	(void)setsid();
+	set_files(s->log_fd);
+	close_others(&s->lock_fd, 1);
+	reset_signals();
+	(void)execl("/bin/sh", "sh", "-c", s->command, (char *)NULL);
+	_exit(127);
+}
+
+static int open_pidfd(struct daemon_start *s, pid_t pid, struct error *err)
+{
+	s->pid = pid;
+	s->pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+	return s->pidfd < 0
+		       ? error_set(err, errno, "start it: %s", strerror(errno))
+		       : 0;
+}
+
+int daemon_spawn(struct daemon_start *s, struct error *err)
+{
+	pid_t pid;
+
+	(void)fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		daemon_main(s);
+	return open_pidfd(s, pid, err);
+}
+
+/* ------------------------------------------------------------------- in a namespace --- */
+
+/* criu opens the log again by the flags that it had, and by a link in /proc, which
+ * O_NOFOLLOW does not let it. */
+static void set_log(const struct daemon_start *s)
+{
+	char path[40];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", s->log_fd);
+	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (fd < 0)
+		_exit(126);
+	set_files(fd);
+}
+
+static void init_main(const struct daemon_start *s)
+{
+	set_log(s);
+	close_others(NULL, 0);
+	reset_signals();
+	(void)execl(SELF, "bootseer", DAEMON_INIT, s->command, (char *)NULL);
+	_exit(127);
+}
+
+static void watch_main(const struct daemon_start *s, const char *pidfile)
+{
+	int kept[] = { s->lock_fd < s->pidfd ? s->lock_fd : s->pidfd,
+		       s->lock_fd < s->pidfd ? s->pidfd : s->lock_fd };
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	char fd[16];
+
+	(void)snprintf(fd, sizeof(fd), "%d", s->pidfd);
+	set_files(null);
+	close_others(kept, ARRAY_SIZE(kept));
+	reset_signals();
+	(void)execl(SELF, "bootseer", DAEMON_WATCH, fd, pidfile, (char *)NULL);
+	_exit(127);
+}
+
+/* The number, and the process that holds the lock, for as long as the daemon lives. */
+static int watch(struct daemon_start *s, struct error *err)
+{
+	char number[16];
+	AUTO_FREE char *pidfile = NULL;
+	pid_t pid;
+	int rc;
+
+	if (asprintf(&pidfile, "%s/%s.pid", s->dir, s->name) < 0) {
+		pidfile = NULL;
+		return error_nomem(err);
+	}
+	(void)snprintf(number, sizeof(number), "%d\n", (int)s->pid);
+	rc = fs_replace_file(pidfile, number, strlen(number), 0600, err);
+	if (rc < 0)
+		return rc;
+	(void)fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		watch_main(s, pidfile);
+	return pid < 0 ? error_set(err, errno, "fork: %s", strerror(errno)) : 0;
+}
+
+int daemon_adopt(struct daemon_start *s, pid_t pid, struct error *err)
+{
+	int rc = open_pidfd(s, pid, err);
+
+	s->in_namespace = true;
+	if (rc == 0)
+		return watch(s, err);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	return rc;
+}
+
+int daemon_spawn_alone(struct daemon_start *s, struct error *err)
+{
+	/* Its clocks go on where they were when it is restored on a node that was
+	 * started at another time: timers, and what a program waits for. */
+	struct clone_args how = { .flags = CLONE_NEWPID | CLONE_NEWTIME,
+				  .exit_signal = SIGCHLD };
+	long pid;
+
+	(void)fflush(NULL);
+	pid = syscall(SYS_clone3, &how, sizeof(how));
+	if (pid == 0)
+		init_main(s);
+	if (pid < 0)
+		return error_set(err, errno,
+				 "make its PID and time namespaces: %s",
+				 strerror(errno));
+	return daemon_adopt(s, (pid_t)pid, err);
+}
+
+/* ---------------------------------------------------------------------------- ready --- */
+
+/* Wait a moment for its end.  One that ends well may have gone to the background. */
+static int look_for_end(struct daemon_start *s, struct error *err)
+{
+	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+	int status;
+
+	/* poll() passes over a descriptor of -1, and waits all the same. */
+	if (poll(&p, 1, LOOK_MS) <= 0)
+		return 0;
+	if (waitpid(s->pid, &status, 0) != s->pid)
+		return error_set(err, errno, "wait for it: %s",
+				 strerror(errno));
+	(void)close(s->pidfd);
+	s->pidfd = -1;
+	if (WIFSIGNALED(status))
+		return error_set(err, ECHILD, "it died of signal %d",
+				 WTERMSIG(status));
+	return WEXITSTATUS(status) == 0
+		       ? 0
+		       : error_set(err, ECHILD, "it ended with %d",
+				   WEXITSTATUS(status));
+}
+
+int daemon_wait_ready(struct daemon_start *s, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int rc;
+
+	do {
+		rc = look_for_end(s, err);
+		if (rc < 0 || !s->ready)
+			return rc;
+		rc = env_smoke_run(s->ready, s->deadline_ns, &why);
+		if (rc == 0)
+			return 0;
+	} while (rc == -ECANCELED && clock_now_ns() < s->deadline_ns);
+	if (rc != -ECANCELED)
+		return error_set(err, -rc,
+				 "its --daemon-ready command cannot be run: %s",
+				 strerror(-rc));
+	return error_set(err, ETIMEDOUT,
+			 "it is not ready within %s, by its --daemon-ready "
+			 "command",
+			 s->limit);
+}
+
+/* One that is not ready in time is not wanted: it ends with all of its session's group, or
+ * of its namespace. */
+void daemon_kill(struct daemon_start *s)
+{
+	if (s->pidfd < 0)
+		return;
+	if (!s->in_namespace)
+		(void)kill(-s->pid, SIGKILL);
+	(void)kill(s->pid, SIGKILL);
+	(void)waitpid(s->pid, NULL, 0);
+	(void)close(steal_fd(&s->pidfd));
+}
