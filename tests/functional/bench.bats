@@ -88,6 +88,7 @@ goals_of()
 	[ "$(goals_of datapath 'fuse: 120,000 paths, .* by erofs-fuse')" = 8 ]
 	[ "$(goals_of env 'by ours mounted')" = 6 ]
 	[ "$(goals_of env 'capture by the install alone')" = 2 ]
+	[ "$(goals_of env-daemon 'started by restored')" = 1 ]
 	# Three ways of ours; at 1, 8 and 32 nodes.
 	[ "$(goals_of env '32 nodes: Max/Median')" = 6 ]
 	[ "$(goals_of env 'copies read')" = 18 ]
