@@ -168,10 +168,11 @@ static int peers_by_bytes(const void *x, const void *y, void *arg)
 {
 	const struct peer_node *nodes = arg;
 	const struct peer_pair *a = x, *b = y;
-	int order = strcmp(nodes[a->giver].name, nodes[b->giver].name);
+	int order;
 
 	if (a->bytes != b->bytes)
 		return a->bytes < b->bytes ? 1 : -1;
+	order = strcmp(nodes[a->giver].name, nodes[b->giver].name);
 	return order ? order
 		     : strcmp(nodes[a->taker].name, nodes[b->taker].name);
 }

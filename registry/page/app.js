@@ -480,9 +480,9 @@ function startView(start, bars) {
 		part(view, "Stragglers: " + start.stragglers.length, firstRows([
 			["Node", (s) => nodeLink(s.node, true)],
 			["Stage", (s) => s.stage],
+			["Likely cause", (s) => s.cause.replace("_", " ")],
 			["Took", (s) => seconds(s.duration_s), true],
 			["More than the median", (s) => seconds(s.excess_s), true],
-			["Likely cause", (s) => s.cause.replace("_", " ")],
 			["Why", (s) => s.why],
 		], start.stragglers.slice().sort((a, b) => b.excess_s - a.excess_s)));
 	part(view, "Nodes, the slowest first: " + bars.nodes.length, legend(map), ...barsCanvas(bars, map));
