@@ -10,6 +10,7 @@
 #	keep_archives		the installed folder by tar and conda-pack, in the bucket
 #	start_mounters N WAY	a bootseerd on each node, of the way "peers" with those
 #	finish_mounters N	wait until they have all
+#	record_trace		have the service know what a start reads, once a target
 #
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
 # the environment at $SITE.
@@ -43,6 +44,11 @@ prepare_wheels() {
 	[[ -x $env_python/bin/conda-pack ]] ||
 		"$env_python/bin/python" -m pip install -q conda-pack >&2 ||
 		log "conda-pack cannot be installed here: it is not measured"
+	if [[ ! -s $dir/numpy/requirements ]]; then
+		mkdir -p "$dir/numpy"
+		ln -f "$dir"/wheels/numpy-*.whl "$dir/numpy/"
+		pinned "$dir/numpy" >"$dir/numpy/requirements"
+	fi
 	[[ -s $dir/files.$n_files/requirements ]] || make_files_wheel \
 		"$dir/files.$n_files"
 }
@@ -62,8 +68,10 @@ make_files_wheel() { # FOLDER
 }
 
 wheels_dir() {
-	[[ $target == wheels ]] && echo "$bench_cache/env/wheels" ||
-		echo "$bench_cache/env/files.$n_files"
+	case $target in
+	files) echo "$bench_cache/env/files.$n_files" ;;
+	*) echo "$bench_cache/env/$target" ;;
+	esac
 }
 
 # An index as PEP 503 has it: a folder for each name, with its files.
@@ -188,7 +196,7 @@ start_mounters() { # N WAY
 		RUN_IN=(nsenter "--net=/run/netns/$(swarm_ns "$i")")
 		start_daemon "$at/$i/log" "$(program bootseerd)" \
 			--root "$at/$i/root" --run "$at/$i/run" \
-			--env-store "$store" $(peer_options "$i" "$2")
+			--env-store "$store" $(mounter_options "$i" "$2")
 		RUN_IN=()
 		mounters+=("$daemon_pid")
 	done
@@ -198,10 +206,29 @@ start_mounters() { # N WAY
 	done
 }
 
-peer_options() { # NODE WAY
-	[[ $2 == peers ]] || return 0
+mounter_options() { # NODE WAY
+	[[ $2 != *traced ]] || echo "--service http://10.214.0.2:5001"
+	[[ $2 == peers* ]] || return 0
 	echo "--p2p-listen $(swarm_addr "$1"):7000 --p2p-security open" \
 		"--node-name node$1 --p2p-tracker http://10.214.0.2:5001"
+}
+
+# By a node of its own, which is gone before others begin.
+record_trace() {
+	[[ ! -e $W/has-trace ]] || return 0
+	make_nodes 1
+	start_mounters 1 traced
+	echo "$(program bootseer) env umount $SITE" >"$W/end"
+	setup_on 0 "$W/way.traced" "$W/end" ||
+		die "recording: $(tail -n 1 "$W/nodes/0/log")"
+	wait_until "${mounters[0]}" "$W/mounters/0/log" has_sent_trace
+	: >"$W/has-trace"
+}
+
+has_sent_trace() {
+	in_swarm tracker curl -fsS \
+		"http://10.214.0.2:5001/v1/traces?repo=${store%%[?]*}" |
+		grep -q '"workload":"environment"'
 }
 
 finish_mounters() { # N
@@ -249,9 +276,11 @@ write_ways() {
 
 	SITE=$W/site
 	mkdir "$SITE"
-	[[ $target == wheels ]] &&
-		IMPORT="import numpy, scipy.linalg, pandas, transformers" ||
-		IMPORT="import bulk.d000"
+	case $target in
+	wheels) IMPORT="import numpy, scipy.linalg, pandas, transformers" ;;
+	numpy) IMPORT="import numpy" ;;
+	files) IMPORT="import bulk.d000" ;;
+	esac
 	export SITE IMPORT PYTHON=$env_python/bin/python
 	req=$(wheels_dir)/requirements
 	pip="env -u PIP_FIND_LINKS PIP_CONFIG_FILE=/dev/null $env_python/bin/python -m pip install -q
@@ -272,7 +301,9 @@ write_ways() {
 		"$PYTHON $SITE/bin/conda-unpack" >"$W/way.conda-pack"
 	echo "$(program bootseer) env run --store '$store' --target $SITE" \
 		"--key-file $req --" $pip >"$W/way.mounted"
-	cp "$W/way.mounted" "$W/way.peers"
+	for way in traced peers peers-traced; do
+		cp "$W/way.mounted" "$W/way.$way"
+	done
 	sed 's/ env run / env run --unpack /' "$W/way.mounted" >"$W/way.ours"
 	cp "$W/way.ours" "$W/way.capture"
 }
