@@ -14,6 +14,7 @@ struct late_commit {
 	struct job job;
 	struct later *l;
 	struct ckpt_node *n; /* in use, and counted as a writer */
+	bool is_settled;     /* with the node's lock; it is in the list still */
 	TAILQ_ENTRY(late_commit) link;
 };
 
@@ -57,14 +58,17 @@ void later_free(struct later *l)
 	free(l);
 }
 
-/* With the node's lock: another close of it is on its way, too. */
+/* With the node's lock: another close of it is on its way, too.  One that is settled is
+ * not, though it leaves the list only after the lock: of two that end together the second
+ * would take the first for one that is still to come, and nobody would say that all is
+ * stored. */
 static bool has_other(const struct late_commit *c)
 {
 	const struct late_commit *o;
 
 	(void)pthread_mutex_lock(&c->l->lock);
 	TAILQ_FOREACH(o, &c->l->list, link)
-	if (o != c && o->n == c->n)
+	if (o != c && o->n == c->n && !o->is_settled)
 		break;
 	(void)pthread_mutex_unlock(&c->l->lock);
 	return o != NULL;
@@ -79,6 +83,7 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 
 	if (rc == 0 && n->n_writers == 1 && writing_is_dirty(n->writing))
 		return true;
+	c->is_settled = true;
 	/* All that was closed is stored, whoever has it open still. */
 	if (rc == 0 && !has_other(c))
 		node_set_staged(c->l->nodes, n, false);
