@@ -81,7 +81,10 @@ int option_parse_size(const char *text, uint64_t *ret, struct error *err)
 int option_parse_duration(const char *text, int64_t *ret_ns, struct error *err)
 {
 	uint64_t v = 0;
-	int rc = parse_units(text, duration_units, INT64_MAX, &v);
+	/* No time at all is the same in each unit. */
+	int rc = strcmp(text, "0") == 0
+			 ? 0
+			 : parse_units(text, duration_units, INT64_MAX, &v);
 
 	if (rc == -ERANGE)
 		return error_set(err, ERANGE, "duration '%s' is too large",

@@ -208,7 +208,7 @@ one_captor_wins()
 	key=$("$bootseer" env ls "$STORE" | cut -d' ' -f1)
 	"$bootseer" env verify "$STORE" | grep -q good
 	"$bootseer" env pin "$STORE" "$key"
-	"$bootseer" env gc --older 0s "$STORE"
+	"$bootseer" env gc --older 0 "$STORE"
 	[ "$("$bootseer" env ls "$STORE" | cut -d' ' -f1)" = "$key" ]
 	"$bootseer" env rm "$STORE" "$key"
 	[ "$("$bootseer" env ls "$STORE")" = '' ]

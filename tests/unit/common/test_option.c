@@ -134,6 +134,8 @@ Test(option, reads_times_in_all_units)
 		{ "2m", INT64_C(120000000000) },
 		{ "3h", INT64_C(10800000000000) },
 		{ "90d", INT64_C(7776000000000000) },
+		{ "0s", 0 },
+		{ "0", 0 }, /* the same in each unit */
 	};
 	int64_t ns;
 
@@ -144,6 +146,9 @@ Test(option, reads_times_in_all_units)
 	}
 	cr_expect_eq(option_parse_duration("200000d", &ns, NULL), -ERANGE);
 	cr_expect_eq(option_parse_duration("1w", &ns, NULL), -EINVAL);
+	cr_expect_eq(option_parse_duration("1", &ns, NULL), -EINVAL);
+	cr_expect_eq(option_parse_duration("01", &ns, NULL), -EINVAL);
+	cr_expect_eq(option_parse_duration("", &ns, NULL), -EINVAL);
 }
 
 Test(option, refuses_what_it_does_not_know_and_names_it)
