@@ -14,8 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
-#include "ckpt-fuse/mount/control.h"
-#include "ckpt-fuse/mount/exporter.h"
+#include "ckpt-fuse/mount/outlets.h"
 #include "ckpt-fuse/mount/say.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -25,6 +24,7 @@
 
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
+#define LOOK_AGAIN_MS 1000
 #define EXIT_USAGE 2
 #define EXIT_LOST 3 /* files that were closed are not in the store */
 
@@ -107,29 +107,48 @@ static int watch_signals(struct error *err)
 		      : fd;
 }
 
+/* The first of two waits to be over; -1 is none. */
+static int sooner(int a_ms, int b_ms)
+{
+	return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 /* Until it is unmounted, by us when we are told to end and nobody uses it. */
-static int serve(struct session *s, struct ckpt_mount *m, struct ckpt_say *say,
-		 int signals, struct error *err)
+static int serve(struct session *s, struct ckpt_mount *m,
+		 struct outlets *outlets, struct ckpt_say *say, int signals,
+		 struct error *err)
 {
 	AUTO_CLOSE int mounts =
 		open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	struct pollfd p[2] = { { .fd = signals, .events = POLLIN },
 			       { .fd = mounts, .events = POLLPRI } };
-	int rc = 1;
+	bool was_told = false;
 
 	if (mounts < 0)
 		return error_set(err, errno, "mountinfo: %s", strerror(errno));
 	for (;;) {
 		struct signalfd_siginfo si;
 		struct error why = ERROR_INIT;
+		int rc = session_is_mounted(s, &why);
+		int wait_ms = sooner(ckpt_say_interval(say),
+				     outlets_interval(outlets));
 
-		rc = session_is_mounted(s, err);
-		if (rc <= 0)
-			return rc;
-		if (poll(p, 2, ckpt_say_interval(say)) < 0 && errno != EINTR)
+		if (rc == 0)
+			return 0;
+		/* No descriptor is free, say.  What is being written goes on. */
+		if (rc < 0 && !was_told)
+			log_warning("ckpt",
+				    "cannot see whether it is mounted "
+				    "reason=\"%s\"",
+				    why.msg);
+		was_told = rc < 0;
+		if (rc < 0)
+			wait_ms = sooner(wait_ms, LOOK_AGAIN_MS);
+		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
 			return error_set(err, errno, "poll: %s",
 					 strerror(errno));
 		ckpt_say_phases(say, m, false);
+		outlets_retry(outlets);
 		if (!(p[0].revents & POLLIN) ||
 		    read(signals, &si, sizeof(si)) != (ssize_t)sizeof(si) ||
 		    si.ssi_signo == SIGHUP)
@@ -150,9 +169,27 @@ static void drop_kept(struct fd_keeper *k)
 		(void)!fd_keeper_drop(k, names[i], NULL);
 }
 
+static void say_ready(const struct session *s, const char *store)
+{
+	log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
+		 session_path(s), store, session_is_adopted(s));
+	notify_send("READY=1");
+	(void)!write(STDOUT_FILENO, "ready\n", 6);
+}
+
+/* A process that fails leaves the mount to its successor, unless it could not begin: whoever
+ * has files open goes on with them. */
+static bool is_left(struct session *s, bool was_ready, int rc,
+		    const struct fd_keeper *keeper)
+{
+	return rc < 0 && (was_ready || session_is_adopted(s)) &&
+	       fd_keeper_is_durable(keeper) && session_is_mounted(s, NULL) != 0;
+}
+
+/* *ret_is_left: the mount, and what is kept of it, are a successor's. */
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		       struct fd_keeper *keeper, int journal_fd, int signals,
-		       struct error *err)
+		       bool *ret_is_left, struct error *err)
 {
 	struct session_config sc = { .name = SESSION_NAME,
 				     .path = args[1],
@@ -166,19 +203,16 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 				     .mount_flags =
 					     cfg->read_only ? MS_RDONLY : 0,
 				     .log = "ckpt" };
-	AUTO_FREE char *socket = fs_join(cfg->run_dir, "status.sock");
-	AUTO_FREE char *metrics_at = fs_join(cfg->run_dir, "metrics.sock");
-	struct control *control = NULL, *metrics = NULL;
-	struct exporter *exporter = NULL;
+	struct outlets_config oc = { .is_adopted = false };
+	struct outlets *outlets = NULL;
 	struct ckpt_mount *m = NULL;
 	struct session *s = NULL;
 	struct ckpt_say say;
-	bool was_started;
-	int rc = socket && metrics_at ? 0 : error_nomem(err);
+	bool was_started, was_ready = false;
+	int rc;
 
 	ckpt_say_init(&say);
-	if (rc == 0)
-		ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
+	ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
 	rc = ckpt_mount_open(cfg, args[0], journal_fd, &m, err);
 	sc.owner = m;
 	if (rc == 0)
@@ -188,32 +222,28 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		ckpt_say_fini(&say);
 		return rc;
 	}
-	if (rc == 0)
-		rc = control_new(socket, m, session_path(s),
-				 session_is_adopted(s), false, &control, err);
-	if (rc == 0)
-		rc = control_new(metrics_at, m, session_path(s),
-				 session_is_adopted(s), true, &metrics, err);
-	if (rc == 0 && cfg->metrics)
-		rc = exporter_new(cfg->metrics, m, &exporter, err);
+	if (rc == 0) {
+		oc = (struct outlets_config){ .mount = m,
+					      .path = session_path(s),
+					      .is_adopted =
+						      session_is_adopted(s) };
+		rc = outlets_new(&oc, &outlets, err);
+	}
 	/* A predecessor's that has gone since was unmounted, and is not wanted. */
 	if (rc == 0 && (session_is_adopted(s) || !getenv("LISTEN_FDS"))) {
-		log_info("ckpt", "ready path=\"%s\" store=\"%s\" restarted=%d",
-			 session_path(s), args[0], session_is_adopted(s));
-		notify_send("READY=1");
-		(void)!write(STDOUT_FILENO, "ready\n", 6);
-		rc = serve(s, m, &say, signals, err);
+		say_ready(s, args[0]);
+		was_ready = true;
+		rc = serve(s, m, outlets, &say, signals, err);
 	}
-	exporter_free(exporter);
-	control_free(metrics);
-	control_free(control); /* which has the session's path */
+	outlets_free(outlets); /* which has the session's path */
 	was_started = s != NULL;
-	session_stop(s, false);
+	*ret_is_left = s && is_left(s, was_ready, rc, keeper);
+	session_stop(s, *ret_is_left);
 	/* The log has each of them. */
 	if (ckpt_mount_settle(m) && rc == 0)
 		rc = EXIT_LOST;
 	/* What was unmounted wants no successor, however it ended. */
-	if (was_started)
+	if (was_started && !*ret_is_left)
 		drop_kept(keeper);
 	ckpt_say_phases(&say, m, true);
 	ckpt_say_fini(&say);
@@ -244,7 +274,7 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	AUTO_CLOSE int journal_fd = -1;
 	struct fd_keeper *keeper = NULL;
 	const char *is_gone = NULL;
-	bool is_successor;
+	bool is_successor, is_left = false;
 	int rc = signals < 0 ? signals : fd_keeper_open(&keeper, err);
 
 	if (rc < 0)
@@ -269,9 +299,10 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 		rc = journal_fd < 0 ? journal_fd : 0;
 	}
 	if (rc == 0)
-		rc = run_session(cfg, args, keeper, journal_fd, signals, err);
+		rc = run_session(cfg, args, keeper, journal_fd, signals,
+				 &is_left, err);
 	/* A start that failed is not tried again: nobody has the mount open. */
-	if (rc < 0 && !is_successor)
+	if (rc < 0 && !is_successor && !is_left)
 		drop_kept(keeper);
 	fd_keeper_close(keeper);
 	return rc;

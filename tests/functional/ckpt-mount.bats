@@ -981,6 +981,99 @@ sys.stdout.write(s.makefile().read())' "$1"
 	run ! mountpoint -q "$M"
 }
 
+is_told() # PORT
+{
+	curl -fsS "http://127.0.0.1:$1/metrics" | grep -qx 'bootseer_ckpt_commits_total 0'
+}
+
+a_port() # another one each time, which was free just now
+{
+	python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
+}
+
+# Reads the file behind what it has open when a line comes by the FIFO; not a descriptor of
+# this shell, whose children would wait when they close it.
+read_later() # FILE FIFO
+{
+	mkfifo "$2"
+	bash -ec 'read -r _ <"$1"; cmp - "$2"' - "$2" "$F/in/config.json" <"$1" 3>&- &
+}
+
+@test "a successor that can tell no figures serves the mount, and tells them later" {
+	local log pid holder port reader taker sock
+
+	for _ in {1..5}; do
+		port=$(a_port)
+		! mount_store --metrics "127.0.0.1:$port" || break
+	done
+	log=$(echo "$W"/run/*/log) sock=$(echo "$W"/run/*/status.sock)
+	cp "$F/in/config.json" "$M/f"
+	read_later "$M/f" "$W/fifo"
+	reader=$!
+	pid=$(figure pid) holder=$(parent_of "$pid")
+	kill -STOP "$holder"
+	kill -9 "$pid"
+	wait_for has_ended "$pid"
+	rm "$sock"
+	mkdir "$sock"
+	mkfifo "$W/end"
+	python3 -c 'import socket, sys
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("127.0.0.1", int(sys.argv[1])))
+s.listen()
+print("taken", flush=True)
+sys.stdin.read()' "$port" <"$W/end" >"$W/said" 3>&- &
+	taker=$!
+	exec 7>"$W/end"
+	wait_for grep -q taken "$W/said"
+	kill -CONT "$holder"
+	wait_for grep -q ' ready path=.* restarted=1' "$log"
+	[ "$(grep -c 'figures are not told' "$log")" = 2 ]
+	grep "figures are not told.* at=\"127.0.0.1:$port\" reason=.*in use" "$log"
+	echo >"$W/fifo"
+	wait "$reader"
+	cmp "$M/f" "$F/in/config.json"
+
+	exec 7>&-
+	wait "$taker"
+	rmdir "$sock"
+	wait_for is_told "$port"
+	wait_for is_restarted
+	[ "$(grep -c 'figures are told again' "$log")" = 2 ]
+	[ "$(grep -c 'child ended' "$log")" = 1 ]
+	umount_store
+}
+
+@test "a process that fails leaves the mount to the next one" {
+	local log pid reader
+
+	mount_store
+	log=$(echo "$W"/run/*/log) pid=$(figure pid)
+	cp "$F/in/config.json" "$M/f"
+	read_later "$M/f" "$W/fifo"
+	reader=$!
+	# Without descriptors it cannot look, and that is no failure.
+	prlimit --pid "$pid" --nofile=3:
+	kill -HUP "$pid"
+	wait_for grep -q 'cannot see whether it is mounted' "$log"
+	prlimit --pid "$pid" --nofile=1024:
+	cmp "$M/f" "$F/in/config.json"
+	[ "$(figure pid)" = "$pid" ]
+	# It may not wait for two at once, either.
+	prlimit --pid "$pid" --nofile=1:
+	kill -HUP "$pid"
+	wait_for grep -q 'child ended code=1' "$log"
+	wait_for is_restarted
+	echo >"$W/fifo"
+	wait "$reader"
+	cmp "$M/f" "$F/in/config.json"
+	umount_store
+}
+
 @test "figures are JSON, wherever the mount is" {
 	M=$W/'a "quoted\ folder'
 	mkdir "$M"
