@@ -22,7 +22,7 @@ int ckpt_store_open(const struct ckpt_access *a, const char *url,
 
 int ckpt_check_first(const void *config, char **args, struct error *err)
 {
-	if (!strstr(args[0], "://"))
+	if (!object_store_is_url(args[0]))
 		return error_set(err, EINVAL,
 				 "'%.200s' is no store: say file:///DIR, "
 				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "

@@ -16,7 +16,7 @@ int env_check_store(const char *url, struct error *err)
 	if (!url)
 		return error_set(err, EINVAL,
 				 "where are the snapshots? --store URL");
-	if (!strstr(url, "://"))
+	if (!object_store_is_url(url))
 		return error_set(err, EINVAL,
 				 "'%.200s' is no store: say file:///DIR, "
 				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "

@@ -75,15 +75,15 @@ const struct session_handler ckpt_mount_handler = {
 
 /* --------------------------------------------------------------------- the mount --- */
 
-/* The folder in "file:///folder?options". */
+/* The folder in "file:///folder?options", or "file:/folder". */
 static char *local_folder(const char *url)
 {
-	static const char scheme[] = "file://";
-	size_t n = strlen(scheme);
+	static const char scheme[] = "file:/";
+	const char *path = url + strlen(scheme) - 1;
 
-	return strncmp(url, scheme, n) == 0
-		       ? strndup(url + n, strcspn(url + n, "?"))
-		       : NULL;
+	if (strncmp(url, scheme, strlen(scheme)) != 0)
+		return NULL;
+	return strndup(path, strcspn(path, "?"));
 }
 
 /* How the store is written to, which nobody needs to know where it is not. */

@@ -121,11 +121,13 @@ static int parse(const char *text, struct store_url *u, struct error *err)
 {
 	size_t scheme = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789");
 	const char *rest = text + scheme + 1, *path;
+	/* RFC 8089: file:/DIR is file:///DIR. */
+	bool is_short = strncmp(text, "file:/", 6) == 0;
 	size_t end;
 	int rc;
 
 	if (scheme == 0 || text[scheme] != ':' ||
-	    (strncmp(rest, "//", 2) != 0 && *rest != '/'))
+	    (strncmp(rest, "//", 2) != 0 && !is_short))
 		return bad_url(text,
 			       "want file:///DIR, s3://BUCKET/PREFIX, "
 			       "hdfs://HOST:PORT/DIR or "

@@ -484,7 +484,7 @@ int node_config_check(const struct node_config *c, struct error *err)
 					 *h);
 	}
 	for (char **u = c->env_stores; u && *u; u++) {
-		if (!strstr(*u, "://"))
+		if (!object_store_is_url(*u))
 			return error_set(err, EINVAL,
 					 "--env-store '%s' is no URL of a "
 					 "store: say file:///DIR, "

@@ -1084,6 +1084,18 @@ sys.stdin.read()' "$port" <"$W/end" >"$W/said" 3>&- &
 	umount_store
 }
 
+@test "a store may be written file:/DIR" {
+	STORE=file:$W/store
+	[[ $STORE == file:/[^/]* ]]
+	mount_store
+	cp "$F/in/config.json" "$M/f"
+	# The room of the directory itself.
+	[ "$(stat -f -c %b "$M")" = "$(stat -f -c %b "$W/store")" ]
+	umount_store
+	[ "$(ckpt stat f | jq -r .size)" = "$(stat -c %s "$F/in/config.json")" ]
+	"$bootseer" env ls "$STORE"
+}
+
 @test "mistakes in a mount are told with what to do" {
 	run -2 "$bootseer" ckpt mount --run="$W/run" /tmp "$M"
 	[[ $output == *"is no store: say file:///DIR"* ]]
