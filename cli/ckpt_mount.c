@@ -71,6 +71,35 @@ static const struct option_spec run_options[] = {
 
 /* ----------------------------------------------------------------- its folder --- */
 
+/* The mount point that `arg` names, as the mount table has it: what is relative begins
+ * with this process's folder.  The last part is not looked at, behind which may be a mount
+ * that nobody serves; only of "." and ".." nothing else says where they lead. */
+static int find_place(const char *arg, char **ret, struct error *err)
+{
+	AUTO_FREE char *here = *arg == '/' ? strdup("/") : getcwd(NULL, 0);
+	AUTO_FREE char *path = NULL;
+	const char *last;
+
+	if (!*arg)
+		return error_set(err, EINVAL,
+				 "the mount point is named by no letter");
+	if (!here)
+		return error_set(err, errno, "where this runs: %s",
+				 strerror(errno));
+	path = fs_join(strcmp(here, "/") == 0 ? "" : here,
+		       arg + strspn(arg, "/"));
+	if (!path)
+		return error_nomem(err);
+	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	last = strrchr(path, '/') + 1;
+	if (strcmp(last, ".") != 0 && strcmp(last, "..") != 0)
+		return mount_canonical(path, ret, err);
+	*ret = realpath(path, NULL);
+	return *ret ? 0
+		    : error_set(err, errno, "'%s': %s", arg, strerror(errno));
+}
+
 /* Of the mount at `path`: short, since a socket lies in it. */
 static int run_dir_of(const char *run, const char *path, char **ret,
 		      struct error *err)
@@ -289,7 +318,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	int rc = check_place(args[1], err);
 
 	if (rc == 0)
-		rc = mount_canonical(args[1], &path, err);
+		rc = find_place(args[1], &path, err);
 	if (rc == 0)
 		rc = run_dir_of(c->run, path, &dir, err);
 	if (rc == 0)
@@ -396,7 +425,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 	AUTO_FREE char *dir = NULL;
 	AUTO_CLOSE int process = -1;
 	struct pollfd p = { .events = POLLIN };
-	int rc = mount_canonical(args[0], &path, err);
+	int rc = find_place(args[0], &path, err);
 
 	if (rc == 0)
 		rc = check_mounted(path, err);
@@ -492,7 +521,7 @@ static int status(const char *run, const char *place, json_t *all,
 
 	if (!place)
 		return add_each(run, all, err);
-	rc = mount_canonical(place, &path, err);
+	rc = find_place(place, &path, err);
 	if (rc == 0)
 		rc = run_dir_of(run, path, &dir, err);
 	if (rc < 0)

@@ -1084,6 +1084,38 @@ sys.stdin.read()' "$port" <"$W/end" >"$W/said" 3>&- &
 	umount_store
 }
 
+@test "the folder of a mount is named from where the command runs" {
+	local name
+
+	mkdir "$W/mnt/below" "$W/here"
+	ln -s ../mnt "$W/here/link"
+	for name in mnt ./mnt/ here/../mnt here/link/../mnt mnt/below/..; do
+		cd "$W"
+		"$bootseer" ckpt mount --run="$W/run" "$STORE" "$name" 3>&-
+		mountpoint -q "$M"
+		cd "$W/here"
+		[ "$("$bootseer" ckpt status --run="$W/run" ../mnt | jq -r '.[0].path')" = "$M" ]
+		"$bootseer" ckpt umount --run="$W/run" ../mnt
+		run ! mountpoint -q "$M"
+	done
+	cd "$M"
+	"$bootseer" ckpt mount --run="$W/run" "$STORE" . 3>&-
+	mountpoint -q "$M"
+	cd "$M"
+	run -1 "$bootseer" ckpt umount --run="$W/run" .
+	[[ $output == *"'$M' is in use by"* ]]
+	cd "$W"
+	run -1 "$bootseer" ckpt umount --run="$W/run" ''
+	[[ $output == *"is named by no letter"* ]]
+	"$bootseer" ckpt umount --run="$W/run" mnt
+	# The folder that a program runs in may be gone.
+	cd "$W/here"
+	rm -r "$W/here"
+	run -1 "$bootseer" ckpt umount --run="$W/run" mnt
+	[[ $output == *"where this runs"* ]]
+	cd "$W"
+}
+
 @test "a store may be written file:/DIR" {
 	STORE=file:$W/store
 	[[ $STORE == file:/[^/]* ]]
