@@ -40,6 +40,18 @@ static int read_number(const json_t *o, const char *name, int64_t *ret,
 	return 0;
 }
 
+/* Stored bytes that came to the node. */
+static int read_bytes(const json_t *o, const char *name, int64_t *ret,
+		      struct error *err)
+{
+	int rc = read_number(o, name, ret, err);
+
+	if (rc == 0 && *ret > IMAGE_REPORT_BYTES_MAX)
+		return error_set(err, EINVAL, "%s is no number up to 2^43",
+				 name);
+	return rc;
+}
+
 static int copy_numbers(const json_t *from, const char *const *names, size_t n,
 			json_t *to, struct error *err)
 {
@@ -215,9 +227,9 @@ static int read_report(const json_t *o, struct image_report *r,
 	if (rc == 0)
 		rc = read_number(o, "attempt", &r->attempt, err);
 	if (rc == 0)
-		rc = read_number(o, "peer_bytes", &r->peer_bytes, err);
+		rc = read_bytes(o, "peer_bytes", &r->peer_bytes, err);
 	if (rc == 0)
-		rc = read_number(o, "origin_bytes", &r->origin_bytes, err);
+		rc = read_bytes(o, "origin_bytes", &r->origin_bytes, err);
 	if (rc == 0)
 		rc = read_peers(json_object_get(o, "peers"), r, err);
 	return rc == 0 ? read_start(json_object_get(o, "start"), r, err) : rc;

@@ -89,17 +89,24 @@ static int node_of(struct peer_sums *s, const char *name,
 	return 0;
 }
 
+/* Readers have them as signed numbers: a sum stops there. */
+static void add_up(uint64_t *sum, uint64_t bytes)
+{
+	*sum = bytes > PEER_SUMS_BYTES_MAX - *sum ? PEER_SUMS_BYTES_MAX
+						  : *sum + bytes;
+}
+
 int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
 		  uint64_t origin)
 {
 	struct peer_node_entry *n;
 	int rc = node_of(s, taker, &n);
 
-	s->got += got;
-	s->origin += origin;
+	add_up(&s->got, got);
+	add_up(&s->origin, origin);
 	if (rc == 0 && n) {
-		n->node.got += got;
-		n->node.origin += origin;
+		add_up(&n->node.got, got);
+		add_up(&n->node.origin, origin);
 	}
 	s->left_out += rc == 0 && !n;
 	return rc;
@@ -139,13 +146,13 @@ int peer_sums_add_pair(struct peer_sums *s, const char *giver,
 	if (rc == 0 && from && to) {
 		const struct peer_key key = { from->index, to->index };
 
-		from->node.gave += bytes;
+		add_up(&from->node.gave, bytes);
 		rc = pair_of(s, &key, &p);
 	}
 	if (rc == 0 && p) {
 		from->node.takers += p->bytes == 0 && bytes;
 		to->node.givers += p->bytes == 0 && bytes;
-		p->bytes += bytes;
+		add_up(&p->bytes, bytes);
 	}
 	s->left_out += rc == 0 && !p;
 	return rc;

@@ -11,6 +11,8 @@
 
 #define PEER_SUMS_NODES_MAX 20000u  /* more are left out */
 #define PEER_SUMS_PAIRS_MAX 200000u /* likewise */
+#define PEER_SUMS_BYTES_MAX \
+	((uint64_t)INT64_MAX) /* of a sum, which stays there */
 
 /* A node as taker (what it had) and as giver (what others say that it gave). */
 struct peer_node {

@@ -67,6 +67,12 @@
  * it (call_check_trace_repo()). */
 #define SEES_OF(p, r) SEES(p) "AND (repo = " r " OR repo NOT LIKE '%://%') "
 
+/* A sum of bytes over all reports of starts of images, 2^43 of each at most
+ * (IMAGE_REPORT_BYTES_MAX): a row from before that bound takes no list away. */
+#define IMAGE_BYTES(column) \
+	"CAST(sum(CASE WHEN " column " > 8796093022208 THEN 8796093022208 " \
+	"ELSE " column " END) AS BIGINT)"
+
 /* Clocks of a node in a start, as text: a node that makes boots up fills no disk. */
 #define STAGE_BOOTS_MAX "16"
 
@@ -793,9 +799,7 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 			     "SELECT image, repo, workload, max(name), "
 			     "CAST(count(*) AS BIGINT), "
 			     "CAST(count(DISTINCT node) AS BIGINT), "
-			     "max(received), CAST(sum(peer_bytes) AS BIGINT), "
-			     "CAST(sum(origin_bytes) AS BIGINT) "
-			     "FROM image_start WHERE " SEES(
+			     "max(received), " IMAGE_BYTES("peer_bytes") ", " IMAGE_BYTES("origin_bytes") " FROM image_start WHERE " SEES(
 				     "CAST($1 AS TEXT)") "AND (CAST($2 AS TEXT) = '' OR repo = $2) "
 							 "GROUP BY 1, 2, 3 ORDER BY 7 DESC, 1, 2, 3 "
 							 "LIMIT CAST($3 AS BIGINT)",

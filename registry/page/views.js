@@ -49,10 +49,20 @@ function imagesView(found) {
 	return view;
 }
 
-// What is known of an image that starts name; of others of its repository, too.
+// What is known of an image that starts name; of others of its repository, too.  The rest of
+// the view does without it.
 async function imageParts(name) {
-	const repo = repoOf(name);
-	const found = repo ? await ask("/v1/images?limit=1000&repo=" + encodeURIComponent(repo)) : { images: [] };
+	try {
+		const repo = repoOf(name);
+
+		return imageBox(name, repo ? await ask("/v1/images?limit=1000&repo=" + encodeURIComponent(repo))
+			: { images: [] });
+	} catch (e) {
+		return make("p", "What is known of the image cannot be had now: " + e.message);
+	}
+}
+
+function imageBox(name, found) {
 	const own = found.images.filter((i) => i.name === name);
 	const others = found.images.filter((i) => i.name !== name);
 	const box = make("div");

@@ -153,6 +153,8 @@ peers_are_summed_up()
 	done <<-'EOF'
 		.start.ready_ms = -1@ready_ms is no number
 		.start.ready_ms = 1125899906842625@ready_ms is no number
+		.peer_bytes = 8796093022209@peer_bytes is no number up to 2^43
+		.origin_bytes = 8796093022209@origin_bytes is no number up to 2^43
 		.start.hot.bytes = "1"@bytes is no number
 		.start.hot = []@start.hot is no object
 		.start.end = "late"@start.end is none
@@ -181,6 +183,54 @@ peers_are_summed_up()
 	[ "$code" = 200 ]
 	get "/v1/images/$A?workload=train&repo=h/app"
 	jq -e '.sum.starts == 1 and (.starts[0] | has("more") | not)' "$O"
+}
+
+sums_have_an_end()
+{
+	service
+	report h/app:1 j1 '.peer_bytes = 8796093022208 | .origin_bytes = 8796093022208 |
+		.peers = [["n9", 8796093022208]]'
+	tell n1 "$A" train h/app
+	[ "$code" = 200 ]
+	end_service TERM
+	# As many as are kept, of a version that had reports of 2^50.
+	in_db "INSERT INTO image_start (image, repo, workload, node, job, attempt, name, received,
+			peer_bytes, origin_bytes)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99999)
+		SELECT image, repo, workload, node, 'many', i, name, received, 1125899906842624,
+			1125899906842624 FROM image_start, n"
+	in_db "INSERT INTO image_start_text (start, figures, peers)
+		SELECT id, figures, '[[\"n9\", 1125899906842624]]' FROM image_start, image_start_text
+		WHERE job = 'many'"
+	service
+	get /v1/images
+	[ "$code" = 200 ]
+	jq -e '.images | length == 1 and .[0].starts == 100000 and
+		.[0].peer_bytes == 879609302220800000 and .[0].origin_bytes == 879609302220800000' "$O"
+	get /v1/peers
+	jq -e '.peer_bytes == 9223372036854775807 and .origin_bytes == .peer_bytes and
+		.pairs[0][2] == .peer_bytes' "$O"
+}
+
+@test "no number of reports, and no report, takes the lists away" {
+	on_each_db sums_have_an_end
+}
+
+@test "a page whose images cannot be listed has the rest" {
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	printf 'BOOTSEER stage=image.start ev=begin node=n1 ts=%s000000000 image=h/app:1\n' \
+		"$(date +%s)" | "$bootseer" stage send --service "$U" --job team/j -
+	report h/app:1 j1
+	tell n1 "$A" train h/app
+	# A name that is no UTF-8, which no answer can have.
+	in_db "UPDATE image_start SET name = CAST(x'ff' AS TEXT)"
+	get /v1/images
+	[ "$code" = 503 ]
+	browse "$U/#image/h/app:1" >"$W/group"
+	grep -q 'What is known of the image cannot be had now: ' "$W/group"
+	grep -q '<h2>Its starts</h2>' "$W/group"
+	grep -q '<a href="#start/1">' "$W/group"
 }
 
 @test "a token sees and says what is of its repository and its node alone" {

@@ -42,6 +42,29 @@ Test(peer_sums, adds_up_pairs_and_counts_partners_once)
 	peer_sums_free(s);
 }
 
+Test(peer_sums, stops_at_the_largest_number_that_readers_know)
+{
+	const uint64_t half = PEER_SUMS_BYTES_MAX / 2 + 1;
+	struct peer_sums_result r;
+	struct error err = ERROR_INIT;
+	struct peer_sums *s;
+
+	cr_assert_eq(peer_sums_new(&s, &err), 0);
+	for (int i = 0; i < 5; i++) {
+		cr_assert_eq(peer_sums_add(s, "b", half, half), 0);
+		cr_assert_eq(peer_sums_add_pair(s, "a", "b", half), 0);
+	}
+	cr_assert_eq(peer_sums_add(s, "c", UINT64_MAX, 1), 0);
+	cr_assert_eq(peer_sums_end(s, &r), 0);
+	cr_expect_eq(r.got, PEER_SUMS_BYTES_MAX);
+	cr_expect_eq(r.origin, PEER_SUMS_BYTES_MAX);
+	cr_expect_eq(r.nodes[r.order[0]].gave, PEER_SUMS_BYTES_MAX);
+	cr_expect_eq(r.nodes[r.order[1]].got, PEER_SUMS_BYTES_MAX);
+	cr_expect_eq(r.nodes[r.order[1]].origin, PEER_SUMS_BYTES_MAX);
+	cr_expect_eq(r.pairs[0].bytes, PEER_SUMS_BYTES_MAX);
+	peer_sums_free(s);
+}
+
 Test(peer_sums, leaves_out_and_counts_what_is_past_its_bounds)
 {
 	struct peer_sums_result r;
