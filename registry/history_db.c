@@ -460,10 +460,16 @@ static int see_scale(void *arg, const struct db_value *row)
 static int ask_scales(struct db_conn *c, void *arg, struct error *err)
 {
 	struct scale_query *q = arg;
+	int64_t since = q->of->since_day * DAY_S;
+	int n = QUERY(c, SQL_SCALE_LIST, see_scale, q, err, DB_INT(since),
+		      db_text(q->of->image), db_text(q->of->label), DB_INT(2),
+		      DB_INT(INT64_MAX), DB_INT(q->of->limit));
 
-	return QUERY(c, SQL_SCALE_LIST, see_scale, q, err,
-		     DB_INT(q->of->since_day * DAY_S), db_text(q->of->image),
-		     db_text(q->of->label), DB_INT(q->of->limit));
+	return n < 0 ? n
+		     : QUERY(c, SQL_SCALE_LIST, see_scale, q, err,
+			     DB_INT(since), db_text(q->of->image),
+			     db_text(q->of->label), DB_INT(0), DB_INT(1),
+			     DB_INT(q->of->limit));
 }
 
 int history_db_scales(struct db *db, const struct trend_query *t,

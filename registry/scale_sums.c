@@ -12,8 +12,19 @@
 
 struct kept_scale {
 	uint32_t stage; /* 0 is "" */
-	uint32_t range; /* of the end */
+	/* Of the end.  Which of the stages that are told; the number of these and one more:
+	 * it is not told. */
+	uint32_t place;
+	uint32_t range;
 	int64_t nodes, gpus, job_ms, median_ms, max_ms;
+};
+
+struct scale_stage {
+	char *name;
+	uint32_t index;
+	uint64_t large, all; /* starts that have it on several nodes; in all */
+	uint32_t place;      /* as of a row */
+	UT_hash_handle hh;
 };
 
 /* A job's starts, and its largest. */
@@ -26,14 +37,16 @@ struct scale_job {
 struct scale_sums {
 	struct kept_scale *rows;
 	size_t n, cap;
-	char *stages[SCALE_STAGES_MAX + 1];
-	uint32_t n_stages;
-	uint32_t last_stage; /* of the row before */
+	struct scale_stage *stages, *last_stage; /* last: of the row before */
 	struct scale_job *jobs;
-	bool has_gpus; /* all starts say how many they have */
-	/* Of the end: rows by stage and range, where each begins, and as much room as there
-	 * are rows or jobs. */
+	/* Starts of several nodes, of one, and those of them that say how many GPUs they have. */
+	size_t large, small, large_gpus, small_gpus;
+	/* Of the end: is it GPUs that sizes are?  Rows by stage and range, where each begins,
+	 * the stages that are told, and as much room as there are rows or jobs. */
+	bool by_gpus;
 	size_t begin[(SCALE_STAGES_MAX + 1) * SCALE_RANGES + 1];
+	const struct scale_stage *told[SCALE_STAGES_MAX + 1];
+	uint32_t n_told;
 	double *room;
 };
 
@@ -43,50 +56,60 @@ int scale_sums_new(struct scale_sums **ret, struct error *err)
 
 	if (!s)
 		return error_nomem(err);
-	s->has_gpus = true;
 	*ret = s;
 	return 0;
 }
 
 void scale_sums_free(struct scale_sums *s)
 {
+	struct scale_stage *stage, *next_stage;
 	struct scale_job *j, *next;
 
 	if (!s)
 		return;
+	HASH_ITER(hh, s->stages, stage, next_stage)
+	{
+		HASH_DEL(s->stages, stage);
+		free(stage->name);
+		free(stage);
+	}
 	HASH_ITER(hh, s->jobs, j, next)
 	{
 		HASH_DEL(s->jobs, j);
 		free(j->name);
 		free(j);
 	}
-	for (uint32_t i = 0; i < s->n_stages; i++)
-		free(s->stages[i + 1]);
 	free(s->rows);
 	free(s->room);
 	free(s);
 }
 
-/* SCALE_STAGES_MAX + 1: there are too many. */
-static int stage_of(struct scale_sums *s, const char *name, uint32_t *ret)
+/* NULL with 0: there are too many. */
+static int stage_of(struct scale_sums *s, const char *name,
+		    struct scale_stage **ret)
 {
-	uint32_t i = 0;
+	struct scale_stage *last = s->last_stage, *g;
 
 	/* Starts mostly have the same stages in the same order. */
-	if (name[0] && s->last_stage < s->n_stages &&
-	    strcmp(s->stages[s->last_stage + 1], name) == 0)
-		i = s->last_stage + 1;
-	else if (name[0])
-		for (i = 1; i <= s->n_stages; i++)
-			if (strcmp(s->stages[i], name) == 0)
-				break;
-	*ret = s->last_stage = i;
-	if (i <= s->n_stages || i > SCALE_STAGES_MAX)
+	g = last ? last->hh.next : s->stages;
+	if (!g || strcmp(g->name, name) != 0)
+		HASH_FIND_STR(s->stages, name, g);
+	*ret = s->last_stage = g;
+	if (g || HASH_COUNT(s->stages) >= SCALE_NAMES_MAX)
 		return 0;
-	s->stages[i] = strdup(name);
-	if (!s->stages[i])
+	g = calloc(1, sizeof(*g));
+	if (!g)
 		return -ENOMEM;
-	s->n_stages = i;
+	g->index = HASH_COUNT(s->stages) + 1;
+	g->name = strdup(name);
+	if (g->name)
+		HASH_ADD_KEYPTR(hh, s->stages, g->name, strlen(g->name), g);
+	if (!g->name || !hash_has_added(g)) {
+		free(g->name);
+		free(g);
+		return -ENOMEM;
+	}
+	*ret = s->last_stage = g;
 	return 0;
 }
 
@@ -117,6 +140,17 @@ static int add_job(struct scale_sums *s, const struct scale_row *r)
 	return 0;
 }
 
+static void count_start(struct scale_sums *s, const struct scale_row *r)
+{
+	if (r->nodes > 1) {
+		s->large++;
+		s->large_gpus += r->gpus > 0;
+	} else {
+		s->small++;
+		s->small_gpus += r->gpus > 0;
+	}
+}
+
 int scale_sums_add(struct scale_sums *s, const struct scale_row *r)
 {
 	struct kept_scale k = { .nodes = r->nodes,
@@ -124,15 +158,25 @@ int scale_sums_add(struct scale_sums *s, const struct scale_row *r)
 				.job_ms = r->job_ms,
 				.median_ms = r->median_ms,
 				.max_ms = r->max_ms };
-	int rc = s->n == SCALE_ROWS_MAX ? -ECANCELED
-					: stage_of(s, r->stage, &k.stage);
+	struct scale_stage *stage = NULL;
+	int rc = s->n == SCALE_ROWS_MAX ? -ECANCELED : 0;
 
-	if (rc == 0 && k.stage == 0) {
-		s->has_gpus = s->has_gpus && r->gpus > 0;
+	if (rc == 0 && !r->stage[0]) {
+		s->last_stage = NULL;
+		count_start(s, r);
 		rc = add_job(s, r);
+	} else if (rc == 0) {
+		rc = stage_of(s, r->stage, &stage);
+		if (rc == 0 && !stage)
+			return 0;
 	}
-	if (rc < 0 || k.stage > SCALE_STAGES_MAX)
+	if (rc < 0)
 		return rc;
+	if (stage) {
+		stage->large += r->nodes > 1;
+		stage->all++;
+		k.stage = stage->index;
+	}
 	rc = array_grow(&s->rows, s->n, &s->cap, 1024);
 	if (rc == 0)
 		s->rows[s->n++] = k;
@@ -224,33 +268,88 @@ static double value_of(const struct kept_scale *k, enum scale_value what)
 
 static int64_t size_of(const struct scale_sums *s, int64_t nodes, int64_t gpus)
 {
-	return s->has_gpus ? gpus : nodes;
+	return s->by_gpus ? gpus : nodes;
 }
 
 static int scales_by_place(const void *x, const void *y)
 {
 	const struct kept_scale *a = x, *b = y;
 
-	if (a->stage != b->stage)
-		return a->stage < b->stage ? -1 : 1;
+	if (a->place != b->place)
+		return a->place < b->place ? -1 : 1;
 	return (a->range > b->range) - (a->range < b->range);
 }
 
-static void sort_rows(struct scale_sums *s)
+static int stages_by_starts(struct scale_stage *a, struct scale_stage *b)
 {
-	size_t n_places = ARRAY_SIZE(s->begin) - 1, place = 0;
+	if (a->large != b->large)
+		return a->large < b->large ? 1 : -1;
+	if (a->all != b->all)
+		return a->all < b->all ? 1 : -1;
+	return (a->index > b->index) - (a->index < b->index);
+}
 
-	for (size_t i = 0; i < s->n; i++)
-		s->rows[i].range =
-			range_of(size_of(s, s->rows[i].nodes, s->rows[i].gpus));
+static int stages_by_index(struct scale_stage *a, struct scale_stage *b)
+{
+	return (a->index > b->index) - (a->index < b->index);
+}
+
+/* Those that most starts have, in the order in which they came. */
+static void choose_stages(struct scale_sums *s, uint32_t *places)
+{
+	struct scale_stage *g;
+	uint32_t n = 0;
+
+	HASH_SORT(s->stages, stages_by_starts);
+	for (g = s->stages; g; g = g->hh.next)
+		g->place = n++ < SCALE_STAGES_MAX ? 0 : SCALE_STAGES_MAX + 1;
+	HASH_SORT(s->stages, stages_by_index);
+	s->n_told = 0;
+	for (g = s->stages; g; g = g->hh.next) {
+		if (g->place == 0) {
+			g->place = ++s->n_told;
+			s->told[g->place] = g;
+		}
+		places[g->index] = g->place;
+	}
+}
+
+/* Is the row told?  A start that does not say its GPUs has no size where these are it. */
+static bool has_place(const struct scale_sums *s, const struct kept_scale *k)
+{
+	return k->place <= SCALE_STAGES_MAX && (!s->by_gpus || k->gpus > 0);
+}
+
+static int sort_rows(struct scale_sums *s)
+{
+	size_t n_places = ARRAY_SIZE(s->begin) - 1, place = 0, n = 0;
+	AUTO_FREE uint32_t *places =
+		calloc(HASH_COUNT(s->stages) + 1, sizeof(*places));
+
+	if (!places)
+		return -ENOMEM;
+	choose_stages(s, places);
+	s->by_gpus = s->large ? s->large_gpus > s->large / 2
+			      : s->small_gpus > s->small / 2;
+	for (size_t i = 0; i < s->n; i++) {
+		struct kept_scale *k = &s->rows[i];
+
+		k->range = range_of(size_of(s, k->nodes, k->gpus));
+		k->place = places[k->stage];
+		if (has_place(s, k))
+			n++;
+		else
+			k->place = SCALE_STAGES_MAX + 1;
+	}
 	if (s->n)
 		qsort(s->rows, s->n, sizeof(*s->rows), scales_by_place);
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < n; i++)
 		while (place <=
-		       s->rows[i].stage * SCALE_RANGES + s->rows[i].range)
+		       s->rows[i].place * SCALE_RANGES + s->rows[i].range)
 			s->begin[place++] = i;
 	while (place <= n_places)
-		s->begin[place++] = s->n;
+		s->begin[place++] = n;
+	return 0;
 }
 
 /* `range` SCALE_RANGES is all. */
@@ -278,7 +377,8 @@ static json_t *jobs_json(struct scale_sums *s, unsigned int range)
 	size_t n = 0;
 
 	for (j = s->jobs; j; j = j->hh.next)
-		if (range_of(size_of(s, j->nodes, j->gpus)) == range)
+		if ((!s->by_gpus || j->gpus > 0) &&
+		    range_of(size_of(s, j->nodes, j->gpus)) == range)
 			s->room[n++] = (double)j->starts;
 	return spread_json(s->room, n);
 }
@@ -305,7 +405,7 @@ static json_t *stage_json(struct scale_sums *s, uint32_t stage)
 		(void)json_array_append_new(ranges,
 					    rows_json(s, stage, k,
 						      SCALE_MAX_MEDIAN));
-	return json_pack("{s:s,s:o,s:o,s:o}", "stage", s->stages[stage],
+	return json_pack("{s:s,s:o,s:o,s:o}", "stage", s->told[stage]->name,
 			 "job_s",
 			 rows_json(s, stage, SCALE_RANGES, SCALE_JOB_S),
 			 "node_s",
@@ -315,24 +415,25 @@ static json_t *stage_json(struct scale_sums *s, uint32_t stage)
 
 json_t *scale_sums_json(struct scale_sums *s)
 {
-	size_t n_jobs = HASH_COUNT(s->jobs), starts = 0;
+	size_t n_jobs = HASH_COUNT(s->jobs), starts = s->large + s->small;
 	json_t *ranges, *stages;
 
 	free(s->room);
 	s->room = calloc((s->n > n_jobs ? s->n : n_jobs) + 1, sizeof(double));
-	if (!s->room)
+	if (!s->room || sort_rows(s) < 0)
 		return NULL;
-	sort_rows(s);
 	ranges = json_array();
 	stages = json_array();
-	for (size_t i = 0; i < s->n; i++)
-		starts += s->rows[i].stage == 0;
 	for (unsigned int k = 0; k < SCALE_RANGES; k++)
 		(void)json_array_append_new(ranges, range_json(s, k));
-	for (uint32_t i = 1; i <= s->n_stages; i++)
+	for (uint32_t i = 1; i <= s->n_told; i++)
 		(void)json_array_append_new(stages, stage_json(s, i));
-	return json_pack("{s:s,s:I,s:I,s:o,s:o}", "unit",
-			 s->has_gpus && starts ? "gpus" : "nodes", "starts",
-			 (json_int_t)starts, "jobs", (json_int_t)n_jobs,
-			 "ranges", ranges, "stages", stages);
+	return json_pack("{s:s,s:I,s:I,s:I,s:o,s:o}", "unit",
+			 s->by_gpus ? "gpus" : "nodes", "starts",
+			 (json_int_t)starts, "starts_of_no_size",
+			 (json_int_t)(s->by_gpus ? starts - s->large_gpus -
+							   s->small_gpus
+						 : 0),
+			 "jobs", (json_int_t)n_jobs, "ranges", ranges, "stages",
+			 stages);
 }

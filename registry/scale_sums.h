@@ -11,8 +11,10 @@
 #include "common/json.h"
 #include "profiler/stage_event.h"
 
-#define SCALE_RANGES 16u     /* 1, 2 to 3, 4 to 7, ...; the last has no end */
-#define SCALE_STAGES_MAX 64u /* further stages are left out */
+#define SCALE_RANGES 16u /* 1, 2 to 3, 4 to 7, ...; the last has no end */
+#define SCALE_STAGES_MAX \
+	64u /* told: those that most starts have, see scale_sums_json() */
+#define SCALE_NAMES_MAX 4096u /* of stages; further ones are left out */
 #define SCALE_ROWS_MAX 100000u
 
 /* A stage of a start, or (stage "") the start as a whole. */
@@ -27,7 +29,8 @@ int scale_sums_new(struct scale_sums **ret, struct error *err) MUST_CHECK;
 void scale_sums_free(struct scale_sums *s); /* NULL is allowed */
 DEFINE_AUTO(scale_sums)
 
-/* In any order.  -ENOMEM; -ECANCELED: there are as many rows as are kept. */
+/* In any order, but what is past the bounds is left out.  -ENOMEM; -ECANCELED: there are
+ * as many rows as are kept. */
 int scale_sums_add(struct scale_sums *s, const struct scale_row *r) MUST_CHECK;
 
 /* A stage with its nodes and times as a line of a start's text.  -ENOMEM. */
@@ -37,7 +40,9 @@ int scale_stage_format(const struct scale_row *r, struct buf *ret) MUST_CHECK;
 bool scale_stage_parse(const char **text, char stage[STAGE_NAME_MAX + 1],
 		       struct scale_row *ret);
 
-/* docs/registry-api.md; NULL: memory is short. */
+/* docs/registry-api.md; NULL: memory is short.  A node can make up starts of its own, and
+ * stages within those of others, but none of several nodes: these decide which stages are
+ * told, and whether sizes are GPUs. */
 json_t *scale_sums_json(struct scale_sums *s);
 
 #endif

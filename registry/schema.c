@@ -348,11 +348,16 @@ static const char version_13[] =
 static const char version_14[] =
 	"ALTER TABLE start_scale ADD COLUMN stages TEXT NOT NULL DEFAULT ''";
 
+/* Starts of several nodes are read before those of one, and found by the index alone. */
+static const char version_15[] =
+	"DROP INDEX start_scale_at;"
+	"CREATE INDEX start_scale_at ON start_scale (at, nodes)";
+
 static const char *const scripts[] = { version_1,  version_2,  version_3,
 				       version_4,  version_5,  version_6,
 				       version_7,  version_8,  version_9,
 				       version_10, version_11, version_12,
-				       version_13, version_14 };
+				       version_13, version_14, version_15 };
 
 const struct db_schema schema = {
 	.scripts = scripts,

@@ -563,14 +563,16 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 			    "max_ms = excluded.max_ms, "
 			    "stages = excluded.stages",
 			    "" },
-	/* since, image or '', label or '', at most: the newest */
+	/* since, image or '', label or '', nodes from and to, at most: the newest */
 	[SQL_SCALE_LIST] = { "starts by size",
 			     "SELECT stage, job, nodes, gpus, job_ms, "
 			     "median_ms, max_ms, stages FROM start_scale "
 			     "WHERE at >= $1 AND "
 			     "(CAST($2 AS TEXT) = '' OR image = $2) AND "
-			     "(CAST($3 AS TEXT) = '' OR label = $3) "
-			     "ORDER BY at DESC LIMIT CAST($4 AS BIGINT)",
+			     "(CAST($3 AS TEXT) = '' OR label = $3) AND "
+			     "nodes BETWEEN CAST($4 AS BIGINT) AND "
+			     "CAST($5 AS BIGINT) "
+			     "ORDER BY at DESC LIMIT CAST($6 AS BIGINT)",
 			     "ttiiiiit" },
 	[SQL_SCALE_EXPIRE] = { "expire starts by size",
 			       "DELETE FROM start_scale WHERE at < $1", "" },

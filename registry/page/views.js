@@ -407,6 +407,8 @@ function scaleParts(view, found) {
 		return;
 	part(view, "By the size of the job: " + found.starts + (found.starts === 1 ? " start of " : " starts of ") +
 		found.jobs + (found.jobs === 1 ? " job" : " jobs"),
+	found.starts_of_no_size ? make("p", found.starts_of_no_size + " of them do not say how many GPUs they " +
+		"have, and are left out.") : "",
 	make("h3", "Until training began: half of the starts in the box"), boxRows(of("job_s", "c0"), seconds),
 	make("h3", "The median node's own time"), boxRows(of("node_s", "c2"), seconds),
 	make("h3", "Slowest node by the median node"), boxRows(of("max_median", "c1"), times),

@@ -195,6 +195,10 @@ starts_are_compared_by_size()
 	wait_for is_trimmed
 	ask "$U/v1/scales?label=team"
 	jq -e '.ranges[5].job_s.n == 3' "$O"
+	# Newer ones that a node made up push out none of several nodes, nor their stages.
+	ask "$U/v1/scales"
+	jq -e '.unit == "gpus" and .ranges[5].job_s.n == 3 and .starts > 1000 and
+		.starts_of_no_size > 1000 and any(.stages[]; .stage == "env")' "$O"
 }
 
 is_trimmed() { [ "$(rows_of start_scale)" -lt 500000 ]; }

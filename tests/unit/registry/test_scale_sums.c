@@ -85,7 +85,13 @@ Test(scale_sums, spreads_times_and_counts_starts_of_jobs_by_size)
 	scale_sums_free(s);
 }
 
-Test(scale_sums, goes_by_gpus_where_all_starts_say_how_many)
+static const char *unit(const json_t *o)
+{
+	return json_string_value(json_object_get(o, "unit"));
+}
+
+/* A start of one node, of which there are as many as that node likes, is no vote. */
+Test(scale_sums, goes_by_gpus_where_most_starts_of_several_nodes_say_how_many)
 {
 	struct scale_sums *s = begin();
 
@@ -100,15 +106,108 @@ Test(scale_sums, goes_by_gpus_where_all_starts_say_how_many)
 				    "max"),
 			     2);
 	}
-	add(s, "c", "", 1, 0, 3000, 1, 1);
+	for (int i = 0; i < 5; i++)
+		add(s, "c", "", 1, 0, 3000, 1, 1);
+	add(s, "d", "", 4, 0, 9000, 1, 1);
 	{
 		AUTO_JSON *o = scale_sums_json(s);
 
-		cr_expect_str_eq(json_string_value(json_object_get(o, "unit")),
-				 "nodes");
-		cr_expect_eq(number(json_object_get(range(o, 2), "job_s"),
+		cr_expect_str_eq(unit(o), "gpus");
+		cr_expect_eq(number(o, "starts"), 8);
+		cr_expect_eq(number(o, "starts_of_no_size"), 6);
+		cr_expect(json_is_null(json_object_get(range(o, 0), "job_s")));
+		cr_expect_eq(number(json_object_get(range(o, 5), "job_s"),
 				    "max"),
 			     2);
+	}
+	add(s, "d", "", 4, 0, 9000, 1, 1);
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_expect_str_eq(unit(o), "nodes");
+		cr_expect_eq(number(o, "starts_of_no_size"), 0);
+		cr_expect_eq(number(json_object_get(range(o, 2), "job_s"),
+				    "max"),
+			     9);
+	}
+	scale_sums_free(s);
+}
+
+Test(scale_sums, goes_by_gpus_also_where_all_starts_are_of_one_node)
+{
+	struct scale_sums *s = begin();
+
+	add(s, "a", "", 1, 8, 1000, 1, 1);
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_expect_str_eq(unit(o), "gpus");
+		cr_expect_eq(number(json_object_get(range(o, 3), "job_s"), "n"),
+			     1);
+	}
+	scale_sums_free(s);
+}
+
+static const char *stage_name(const json_t *o, size_t i)
+{
+	const json_t *stages = json_object_get(o, "stages");
+
+	return json_string_value(
+		json_object_get(json_array_get(stages, i), "stage"));
+}
+
+/* One node invents stages of starts of its own, and in a start of many. */
+Test(scale_sums, tells_the_stages_that_most_starts_have_on_several_nodes)
+{
+	struct scale_sums *s = begin();
+	char name[16];
+
+	for (int start = 0; start < 3; start++) {
+		add(s, "own", "", 1, 8, 1, 1, 1);
+		for (unsigned int i = 0; i < SCALE_STAGES_MAX; i++) {
+			(void)snprintf(name, sizeof(name), "s%u", i);
+			add(s, "own", name, 1, 8, 1, 1, 1);
+		}
+	}
+	add(s, "large", "", 100, 800, 1, 1, 1);
+	add(s, "large", "env", 100, 800, 7000, 1, 1);
+	add(s, "large", "train", 100, 800, 5000, 1, 1);
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_assert_eq(json_array_size(json_object_get(o, "stages")),
+			     SCALE_STAGES_MAX);
+		/* In the order in which they came. */
+		cr_expect_str_eq(stage_name(o, 0), "s0");
+		cr_expect_str_eq(stage_name(o, SCALE_STAGES_MAX - 2), "env");
+		cr_expect_str_eq(stage_name(o, SCALE_STAGES_MAX - 1), "train");
+		cr_expect_eq(
+			number(json_object_get(
+				       json_array_get(json_object_get(o,
+								      "stages"),
+						      SCALE_STAGES_MAX - 2),
+				       "job_s"),
+			       "max"),
+			7);
+	}
+	scale_sums_free(s);
+}
+
+Test(scale_sums, knows_no_more_names_of_stages_than_its_bound)
+{
+	struct scale_sums *s = begin();
+	char name[16];
+
+	add(s, "a", "env", 2, 0, 1, 1, 1);
+	for (unsigned int i = 0; i < SCALE_NAMES_MAX + 5; i++) {
+		(void)snprintf(name, sizeof(name), "s%u", i);
+		add(s, "a", name, 2, 0, 1, 1, 1);
+	}
+	add(s, "b", "env", 2, 0, 1, 1, 1);
+	{
+		AUTO_JSON *o = scale_sums_json(s);
+
+		cr_expect_str_eq(stage_name(o, 0), "env");
 	}
 	scale_sums_free(s);
 }
