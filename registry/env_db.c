@@ -6,7 +6,9 @@
 #include "registry/env_db.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
+#include "common/buf.h"
 #include "registry/schema.h"
 
 #define DAY_MS INT64_C(86400000)
@@ -136,7 +138,8 @@ int env_db_list(struct db *db, const struct env_filter *f, env_known_fn *fn,
 /* ---------------------------------------------------------------------- leases --- */
 
 struct env_taking {
-	struct env_query known, take;
+	const struct env_name *of;
+	struct env_query known, take, name;
 	bool is_known;
 	int64_t generation;
 };
@@ -148,55 +151,105 @@ static int note_known(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int note_generation(void *arg, const struct db_value *row)
+static int note_number(void *arg, const struct db_value *row)
 {
 	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+/* Counts one more of `what`: of `kind`, and of that the one with the name. */
+static int count_key(struct db_conn *c, const char *kind, const char *name,
+		     int64_t *ret, struct error *err)
+{
+	AUTO_BUF what = BUF_INIT;
+	struct db_value v;
+
+	if (buf_printf(&what, "%s%s", kind, name) < 0)
+		return error_nomem(err);
+	v = db_text(what.data);
+	return db_query(c, SQL_ENV_COUNT, &v, 1, note_number, ret, err);
+}
+
+/*
+ * A token may have as many keys as are left for others, so that there is always room for
+ * the next one, however many those have that came before.  Whoever is not known is one
+ * with all others.
+ */
+static int check_room(struct db_conn *c, const struct env_name *n,
+		      struct error *err)
+{
+	int64_t all = 0, store = 0, own = 0;
+	int rc = count_key(c, "all", "", &all, err);
+
+	if (rc >= 0)
+		rc = count_key(c, "store ", n->repo, &store, err);
+	if (rc >= 0)
+		rc = count_key(c, "owner ", n->owner, &own, err);
+	if (rc < 0)
+		return rc;
+	if (all > ENV_KEYS_MAX || store > ENV_REPO_KEYS_MAX)
+		return error_set(err, EDQUOT,
+				 "%d environments of the store, or %d of all, "
+				 "are kept already: 'bootseer env rm' those "
+				 "that nobody needs",
+				 ENV_REPO_KEYS_MAX, ENV_KEYS_MAX);
+	if (n->owner[0] && own > 1 && own > ENV_KEYS_MAX - all)
+		return error_set(err, EDQUOT,
+				 "%" PRId64 " environments of this token are "
+				 "kept already, and no more than that are left "
+				 "for others: 'bootseer env rm' those that "
+				 "nobody needs",
+				 own - 1);
 	return 0;
 }
 
 static int take(struct db_conn *c, void *arg, struct error *err)
 {
 	struct env_taking *t = arg;
-	int n;
+	int n, rc;
 
 	t->is_known = false;
 	n = query_one(c, &t->take, err);
 	if (n != 0)
 		return n;
 	n = query_one(c, &t->known, err);
-	if (n < 0)
-		return n;
-	return t->is_known ? 0
-			   : error_set(err, EDQUOT,
-				       "%d environments of the store, or %d of "
-				       "all, are kept already: 'bootseer env "
-				       "rm' those that nobody needs",
-				       ENV_REPO_KEYS_MAX, ENV_KEYS_MAX);
+	if (n < 0 || t->is_known)
+		return n < 0 ? n : 0;
+	/* 0: another replica was told of the key a moment before. */
+	n = query_one(c, &t->name, err);
+	rc = n > 0 ? check_room(c, t->of, err) : 0;
+	return rc < 0 ? rc : n;
 }
 
 int env_db_take(struct db *db, const struct env_name *n,
 		const struct env_lease_wish *w, int64_t *ret_generation,
 		struct error *err)
 {
-	struct env_taking t = { .generation = 0 };
+	struct env_taking t = { .of = n };
 	int rc;
 
 	t.known = (struct env_query){ .what = SQL_ENV_GET,
 				      .each = note_known,
 				      .arg = &t.is_known };
 	t.take = (struct env_query){ .what = SQL_ENV_TAKE,
-				     .each = note_generation,
+				     .each = note_number,
+				     .arg = &t.generation };
+	t.name = (struct env_query){ .what = SQL_ENV_NEW,
+				     .each = note_number,
 				     .arg = &t.generation };
 	add_name(&t.known, n);
-	add_name(&t.take, n);
-	add(&t.take, DB_INT(n->now_ms));
 	add(&t.take, db_text(w->by));
 	add(&t.take, db_text(n->owner));
 	add(&t.take, DB_INT(w->ttl_ms));
-	add(&t.take, DB_INT(ENV_REPO_KEYS_MAX));
-	add(&t.take, DB_INT(ENV_KEYS_MAX));
+	add(&t.take, DB_INT(n->now_ms));
+	add_name(&t.take, n);
 	add(&t.take, DB_INT(ENV_LEASE_MAX_MS));
 	add(&t.take, db_text(w->instead));
+	add_name(&t.name, n);
+	add(&t.name, DB_INT(n->now_ms));
+	add(&t.name, db_text(w->by));
+	add(&t.name, db_text(n->owner));
+	add(&t.name, DB_INT(w->ttl_ms));
 	rc = db_run(db, DB_WRITE, take, &t, err);
 	if (rc > 0)
 		*ret_generation = t.generation;
@@ -293,6 +346,18 @@ int env_db_remove(struct db *db, const struct env_name *n, struct error *err)
 	return change(db, &q, err);
 }
 
+/* What goes is counted of many stores and tokens: all are counted once. */
+static int sweep(struct db_conn *c, void *arg, struct error *err)
+{
+	int gone = query_one(c, arg, err), n = gone;
+
+	if (gone > 0)
+		n = db_query(c, SQL_ENV_COUNT_NONE, NULL, 0, NULL, NULL, err);
+	if (gone > 0 && n >= 0)
+		n = db_query(c, SQL_ENV_COUNT_ALL, NULL, 0, NULL, NULL, err);
+	return n < 0 ? n : gone;
+}
+
 int env_db_sweep(struct db *db, int64_t unused_ms, int64_t now_ms,
 		 struct error *err)
 {
@@ -300,5 +365,5 @@ int env_db_sweep(struct db *db, int64_t unused_ms, int64_t now_ms,
 
 	add(&q, DB_INT(now_ms - DAY_MS));
 	add(&q, DB_INT(unused_ms));
-	return change(db, &q, err);
+	return db_run(db, DB_WRITE, sweep, &q, err);
 }

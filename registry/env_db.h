@@ -10,7 +10,7 @@
 
 #include "registry/db.h"
 
-#define ENV_KEYS_MAX 100000     /* of all stores */
+#define ENV_KEYS_MAX 100000 /* of all stores; of a token as many as are left */
 #define ENV_REPO_KEYS_MAX 10000 /* of one */
 #define ENV_LEASE_MAX_MS 600000
 #define ENV_WORDS_MAX 255 /* bytes of a host's or a program's name */
@@ -65,7 +65,7 @@ struct env_lease_wish {
 	int64_t ttl_ms;
 };
 /* 1, and the generation: the caller has it.  0: another captor has, or there is a
- * snapshot.  -EDQUOT: too many keys are kept. */
+ * snapshot.  -EDQUOT: too many keys are kept, of all, the store or the owner. */
 int env_db_take(struct db *db, const struct env_name *n,
 		const struct env_lease_wish *w, int64_t *ret_generation,
 		struct error *err) MUST_CHECK;

@@ -353,11 +353,22 @@ static const char version_15[] =
 	"DROP INDEX start_scale_at;"
 	"CREATE INDEX start_scale_at ON start_scale (at, nodes)";
 
-static const char *const scripts[] = { version_1,  version_2,  version_3,
-				       version_4,  version_5,  version_6,
-				       version_7,  version_8,  version_9,
-				       version_10, version_11, version_12,
-				       version_13, version_14, version_15 };
+/*
+ * How many keys there are, of each store, and of each token that was the first to name
+ * them: whoever names a new one counts none while others wait.  Sweeps count anew.
+ */
+static const char version_16[] =
+	"ALTER TABLE env_key ADD COLUMN first_owner TEXT NOT NULL DEFAULT '';"
+	"UPDATE env_key SET first_owner = owner;"
+	"CREATE TABLE env_count ("
+	" what TEXT PRIMARY KEY,"
+	" n BIGINT NOT NULL)@CLUSTERED@;" ENV_COUNT_ALL;
+
+static const char *const scripts[] = {
+	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
+	version_7,  version_8,  version_9,  version_10, version_11, version_12,
+	version_13, version_14, version_15, version_16
+};
 
 const struct db_schema schema = {
 	.scripts = scripts,

@@ -10,6 +10,14 @@
  * and of these words: who asks by it has the same. */
 #define CKPT_STAGES "stage IN ('ckpt.load', 'ckpt.save')"
 
+/* How many keys of environments there are: of all, of stores, of tokens. */
+#define ENV_COUNT_ALL \
+	"INSERT INTO env_count (what, n) " \
+	"SELECT 'all', count(*) FROM env_key UNION ALL " \
+	"SELECT 'store ' || repo, count(*) FROM env_key GROUP BY repo " \
+	"UNION ALL SELECT 'owner ' || first_owner, count(*) FROM env_key " \
+	"GROUP BY first_owner"
+
 #define STAGE_PUT_ROWS 10 /* events that SQL_STAGE_PUT_ROWS stores */
 
 enum statement {
@@ -96,6 +104,10 @@ enum statement {
 	SQL_ENV_GET,
 	SQL_ENV_LIST,
 	SQL_ENV_TAKE,
+	SQL_ENV_NEW,
+	SQL_ENV_COUNT,
+	SQL_ENV_COUNT_NONE,
+	SQL_ENV_COUNT_ALL,
 	SQL_ENV_RENEW,
 	SQL_ENV_DROP,
 	SQL_ENV_PUBLISH,

@@ -685,39 +685,43 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 			       "expires_ms = 0 OR expires_ms > $4) "
 			       "ORDER BY env LIMIT CAST($5 AS BIGINT)",
 			   ENV_TYPES },
-	/* repo, key, now, holder, owner, ttl_ms, keys of a store at most, keys at most,
-	 * longest lease, instead */
+	/* holder, owner, ttl_ms, now, repo, key, longest lease, instead: of a known key */
 	[SQL_ENV_TAKE] = { "take the lease of an environment",
-			   "INSERT INTO env_key (repo, env, generation, "
-			   "holder, owner, ttl_ms, until_ms, failures, "
-			   "touched_ms) "
-			   "SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), "
-			   "CAST($3 AS BIGINT), CAST($4 AS TEXT), "
-			   "CAST($5 AS TEXT), CAST($6 AS BIGINT), "
-			   "CAST($3 AS BIGINT) + CAST($6 AS BIGINT), 0, "
-			   "CAST($3 AS BIGINT) WHERE "
-			   "EXISTS (SELECT 1 FROM env_key WHERE repo = $1 "
-			   "AND env = $2) OR "
-			   "((SELECT count(*) FROM env_key WHERE repo = $1) < "
-			   "CAST($7 AS BIGINT) AND "
-			   "(SELECT count(*) FROM env_key) < "
-			   "CAST($8 AS BIGINT)) "
-			   "ON CONFLICT (repo, env) DO UPDATE SET "
-			   "generation = env_key.generation + 1, "
-			   "holder = excluded.holder, "
-			   "owner = excluded.owner, "
-			   "ttl_ms = excluded.ttl_ms, "
-			   "until_ms = excluded.until_ms, "
-			   "touched_ms = excluded.touched_ms "
-			   "WHERE (env_key.until_ms <= CAST($3 AS BIGINT) OR "
-			   "env_key.until_ms > CAST($3 AS BIGINT) + "
-			   "CAST($9 AS BIGINT)) AND "
-			   "(env_key.capture = '' OR (env_key.pinned = 0 AND "
-			   "(env_key.capture = CAST($10 AS TEXT) OR "
-			   "(env_key.expires_ms > 0 AND "
-			   "env_key.expires_ms <= CAST($3 AS BIGINT))))) "
+			   "UPDATE env_key SET generation = generation + 1, "
+			   "holder = $1, owner = $2, "
+			   "ttl_ms = CAST($3 AS BIGINT), "
+			   "until_ms = CAST($4 AS BIGINT) + CAST($3 AS BIGINT), "
+			   "touched_ms = CAST($4 AS BIGINT) "
+			   "WHERE repo = $5 AND env = $6 AND "
+			   "(until_ms <= CAST($4 AS BIGINT) OR "
+			   "until_ms > CAST($4 AS BIGINT) + CAST($7 AS BIGINT)) "
+			   "AND (capture = '' OR (pinned = 0 AND "
+			   "(capture = CAST($8 AS TEXT) OR "
+			   "(expires_ms > 0 AND "
+			   "expires_ms <= CAST($4 AS BIGINT))))) "
 			   "RETURNING generation",
 			   "i" },
+	/* repo, key, now, holder, owner, ttl_ms: of one that nobody named */
+	[SQL_ENV_NEW] = { "put an environment's key",
+			  "INSERT INTO env_key (repo, env, generation, "
+			  "holder, owner, first_owner, ttl_ms, until_ms, "
+			  "failures, touched_ms) VALUES ($1, $2, "
+			  "CAST($3 AS BIGINT), $4, $5, $5, "
+			  "CAST($6 AS BIGINT), "
+			  "CAST($3 AS BIGINT) + CAST($6 AS BIGINT), 0, "
+			  "CAST($3 AS BIGINT)) "
+			  "ON CONFLICT (repo, env) DO NOTHING "
+			  "RETURNING generation",
+			  "i" },
+	/* of what: one more */
+	[SQL_ENV_COUNT] = { "count an environment's key",
+			    "INSERT INTO env_count (what, n) VALUES ($1, 1) "
+			    "ON CONFLICT (what) DO UPDATE SET "
+			    "n = env_count.n + 1 RETURNING n",
+			    "i" },
+	[SQL_ENV_COUNT_NONE] = { "forget counts of environments",
+				 "DELETE FROM env_count", "" },
+	[SQL_ENV_COUNT_ALL] = { "count environments", ENV_COUNT_ALL, "" },
 	/* now, and those of ENV_HELD */
 	[SQL_ENV_RENEW] = { "renew the lease of an environment",
 			    "UPDATE env_key SET "

@@ -342,19 +342,6 @@ reports_are_forgotten()
 
 is_left() { [ "$(curl -fsS "$U/v1/peers?days=400" | jq .reports)" = "$1" ]; }
 
-in_db() # SQL
-{
-	if [ "$kind" = sqlite ]; then
-		python3 -c 'import sqlite3, sys
-d = sqlite3.connect(sys.argv[1])
-d.execute("PRAGMA foreign_keys = ON")
-d.execute(sys.argv[2])
-d.commit()' "${DB#sqlite:}" "$1"
-	else
-		pg_do "$db_name" -c "$1"
-	fi
-}
-
 count_in_db() # TABLE
 {
 	if [ "$kind" = sqlite ]; then

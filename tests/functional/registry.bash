@@ -85,6 +85,20 @@ on_each_db() { # COMMAND...
 	done
 }
 
+# In the database that on_each_db made.
+in_db() # SQL
+{
+	if [ "$kind" = sqlite ]; then
+		python3 -c 'import sqlite3, sys
+d = sqlite3.connect(sys.argv[1])
+d.execute("PRAGMA foreign_keys = ON")
+d.execute(sys.argv[2])
+d.commit()' "${DB#sqlite:}" "$1"
+	else
+		pg_do "$db_name" -c "$1"
+	fi
+}
+
 # Its base address is then in $U and its process in $pid.
 service() { # OPTION...
 	local log

@@ -609,6 +609,55 @@ preheats()
 	on_each_db preheats
 }
 
+take_key() # TOKEN STORE NUMBER
+{
+	ask -X POST -H "Authorization: Bearer $1" -H 'Content-Type: application/json' \
+		-d '{"by": "n1", "ttl_ms": 15000}' \
+		"$U/v1/env/sha256:$(printf '%064x' "$3")/lease?repo=$2"
+}
+
+keys_are_shared_out()
+{
+	local now name
+
+	for name in greedy other; do
+		printf '%s sha256:%s read,write\n' "$name" \
+			"$(printf %s "$name" | sha256sum | cut -d' ' -f1)"
+	done >"$W/tokens"
+	AUTH="--tokens $W/tokens"
+	service
+	take_key greedy h/gone 1
+	[ "$code" = 200 ]
+	end_service TERM
+	now=$(date +%s)000
+	in_db "UPDATE env_key SET touched_ms = 1, until_ms = 1"
+	in_db "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 49999)
+		INSERT INTO env_key (repo, env, generation, holder, owner, first_owner, ttl_ms,
+			until_ms, failures, touched_ms)
+		SELECT 'h/' || (i / 9000), 'key ' || i, 1, 'n1', 'greedy', 'greedy', 1, 0, 0, $now FROM n"
+	service
+	# The one that is swept has all counted.
+	wait_for is_logged 'sweep forgot keys of environments=1'
+	take_key greedy h/new 1
+	[ "$code" = 429 ]
+	jq -e '.error.message | contains("50000 environments of this token")' "$O"
+	take_key other h/new 1
+	[ "$code" = 200 ]
+	jq -e '.state == "yours"' "$O"
+	# What is known is no new one, and is room of whoever was the first to name it.
+	take_key greedy h/new 1
+	[ "$code" = 200 ]
+	jq -e '.state == "held"' "$O"
+	take_key other h/new 2
+	jq -e '.state == "yours"' "$O"
+}
+
+is_logged() { grep -qF "$1" "$LOG"; }
+
+@test "a token that names all keys of environments leaves room for others" {
+	on_each_db keys_are_shared_out
+}
+
 @test "TLS: a client that trusts the authority is served, another is not" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
 	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority \

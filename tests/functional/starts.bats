@@ -43,18 +43,6 @@ send_start() # JOB SECONDS
 	a_start "$2" | "$bootseer" stage send --service "$U" --job "$1" -
 }
 
-in_db() # SQL
-{
-	if [ "$kind" = sqlite ]; then
-		python3 -c 'import sqlite3, sys
-d = sqlite3.connect(sys.argv[1])
-d.execute(sys.argv[2])
-d.commit()' "${DB#sqlite:}" "$1"
-	else
-		pg_do "$db_name" -c "$1"
-	fi
-}
-
 # What was heard last is as if heard two minutes ago, so that the starts are over.
 make_old()
 {

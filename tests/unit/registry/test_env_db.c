@@ -283,6 +283,36 @@ Test(env_db, what_is_removed_ends_the_lease)
 	cr_expect_gt(take("b", ""), mine);
 }
 
+static int name_key(const char *repo, unsigned int i, const char *owner)
+{
+	const struct env_lease_wish w = { .by = "host:1",
+					  .instead = "",
+					  .ttl_ms = TTL };
+	char key[sizeof(KEY)];
+	const struct env_name n = {
+		.repo = repo, .key = key, .owner = owner, .now_ms = now
+	};
+	int64_t generation = 0;
+
+	(void)snprintf(key, sizeof(key), "sha256:%064x", i);
+	return env_db_take(db, &n, &w, &generation, &err);
+}
+
+Test(env_db, a_store_has_no_more_keys_than_its_bound_until_some_are_forgotten)
+{
+	for (unsigned int i = 0; i < ENV_REPO_KEYS_MAX; i++)
+		cr_assert_eq(name_key(REPO, i, "a"), 1, "%s", err.msg);
+	cr_expect_eq(name_key(REPO, ENV_REPO_KEYS_MAX, "a"), -EDQUOT);
+	cr_expect_eq(name_key(REPO, ENV_REPO_KEYS_MAX, "b"), -EDQUOT);
+	/* What is known is no new one; and there are other stores. */
+	cr_expect_eq(name_key(REPO, 0, "b"), 0);
+	cr_expect_eq(name_key(REPO "/2", 0, "a"), 1, "%s", err.msg);
+	now += 2 * DAY;
+	cr_expect_eq(name_key(REPO, 1, "b"), 1);
+	cr_expect_eq(env_db_sweep(db, 0, now, &err), ENV_REPO_KEYS_MAX);
+	cr_expect_eq(name_key(REPO, ENV_REPO_KEYS_MAX, "a"), 1, "%s", err.msg);
+}
+
 Test(env_db, is_listed_by_the_beginning_of_keys)
 {
 	cr_assert_eq(publish("a", take("a", ""), ONE, 0), 1);
