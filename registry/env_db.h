@@ -74,7 +74,8 @@ int env_db_renew(struct db *db, const struct env_name *n, int64_t generation,
 		 struct error *err) MUST_CHECK;
 int env_db_drop(struct db *db, const struct env_name *n, int64_t generation,
 		bool has_failed, struct error *err) MUST_CHECK;
-/* Again with the same is 1, too: the answer may have been lost. */
+/* Again with the same is 1, too: the answer may have been lost.  0 also: another snapshot
+ * was pinned meanwhile. */
 int env_db_publish(struct db *db, const struct env_name *n, int64_t generation,
 		   const struct env_published *p, struct error *err) MUST_CHECK;
 

@@ -736,13 +736,15 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 				   3, 4, 5, 6),
 			   "" },
 	/* now, capture, description, stored, by, program, expires_ms, and those of
-	 * ENV_HELD */
+	 * ENV_HELD: what was pinned under the lease stays */
 	[SQL_ENV_PUBLISH] = { "publish an environment",
 			      "UPDATE env_key SET token = owner, made_ms = $1, "
 			      "used_ms = $1, touched_ms = $1, capture = $2, "
 			      "description = $3, stored = $4, made_by = $5, "
 			      "program = $6, expires_ms = $7, "
-			      "bad = '' " ENV_HELD(8, 9, 10, 11),
+			      "bad = '' " ENV_HELD(
+				      8, 9, 10,
+				      11) " AND (pinned = 0 OR capture = '' OR capture = $2)",
 			      "" },
 	/* now, repo, key, capture, when it was used before that */
 	[SQL_ENV_USED] = { "note the use of an environment",

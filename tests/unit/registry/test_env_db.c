@@ -240,6 +240,27 @@ Test(env_db, what_has_expired_is_made_again_but_what_is_pinned)
 	cr_expect_gt(take("b", ""), 0);
 }
 
+Test(env_db, what_is_pinned_under_the_lease_of_another_captor_stays)
+{
+	struct env_name n = name_of("a");
+	int64_t mine = take("a", ""), theirs;
+
+	cr_assert_eq(publish("a", mine, ONE, 0), 1);
+	cr_assert_eq(drop("a", mine, false), 1);
+	theirs = take("b", ONE);
+	cr_assert_gt(theirs, 0);
+	cr_assert_eq(env_db_pin(db, &n, true, &err), 1);
+	cr_expect_eq(publish("b", theirs, TWO, 0), 0);
+	cr_expect_str_eq(look().capture, ONE);
+	cr_expect(look().is_pinned);
+	cr_assert_eq(env_db_pin(db, &n, false, &err), 1);
+	cr_assert_eq(publish("b", theirs, TWO, 0), 1);
+	/* Its answer was lost, and it was pinned before it was sent again. */
+	cr_assert_eq(env_db_pin(db, &n, true, &err), 1);
+	cr_expect_eq(publish("b", theirs, TWO, 0), 1);
+	cr_expect(look().is_pinned);
+}
+
 Test(env_db, a_failure_is_counted_once)
 {
 	int64_t mine = take("a", "");
