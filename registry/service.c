@@ -571,39 +571,75 @@ static void sweep_starts(struct service *s)
 		log_info("service", "sweep forgot starts of jobs=%d", n);
 }
 
+/* One that fails always keeps none of the others from being summed up, as long as there are
+ * fewer of the kind than are asked for at once.  True: this is none of the start's own. */
+static bool is_sum_over(int rc, const char *what, int64_t id,
+			const struct error *err)
+{
+	if (rc >= 0)
+		return false;
+	log_warning("service",
+		    "summing up %s of a start failed, tried again later "
+		    "start=%" PRId64 " reason=\"%s\"",
+		    what, id, err->msg);
+	return rc == -ECONNREFUSED || rc == -EBUSY || rc == -ENOSPC ||
+	       rc == -ENOMEM;
+}
+
+static int sum_start(struct service *s, int64_t id, struct error *err)
+{
+	const struct start_found *f = NULL;
+	int rc = start_cache_get(s->start_cache, id, &f, err);
+
+	/* It may have been forgotten meanwhile. */
+	if (rc == -ENOENT)
+		return 0;
+	if (rc == 0)
+		rc = history_db_add(s->db, f, err);
+	if (rc > 0)
+		stage_times_add(s->stage_times, &f->report);
+	start_cache_put(s->start_cache, f);
+	return rc;
+}
+
 /* Starts that are over, into what is kept of them.  True: there may be more. */
 static bool sum_starts(struct service *s)
 {
 	int64_t now = time(NULL), ids[SUM_MAX];
 	struct error err = ERROR_INIT;
-	int n = history_db_due(s->db, now, ids, SUM_MAX, &err), rc = n;
+	int n = history_db_due(s->db, now, ids, SUM_MAX, &err), n_summed = 0;
+	bool is_over = n < 0;
+	int rc = n;
 
-	for (int i = 0; rc >= 0 && i < n; i++) {
-		const struct start_found *f = NULL;
-
-		rc = start_cache_get(s->start_cache, ids[i], &f, &err);
-		/* It may have been forgotten meanwhile. */
-		if (rc == -ENOENT) {
-			rc = 0;
-			continue;
-		}
-		if (rc == 0)
-			rc = history_db_add(s->db, f, &err);
-		if (rc > 0)
-			stage_times_add(s->stage_times, &f->report);
-		start_cache_put(s->start_cache, f);
+	for (int i = 0; !is_over && i < n; i++) {
+		rc = sum_start(s, ids[i], &err);
+		is_over = is_sum_over(rc, "times", ids[i], &err);
+		n_summed += rc >= 0;
 	}
-	if (rc >= 0)
+	if (!is_over)
 		rc = history_db_sweep(s->db, now - s->limits.retention_s, now,
 				      &err);
-	if (rc < 0)
+	if (n < 0 || (!is_over && rc < 0))
 		log_warning("service",
 			    "summing up starts failed, tried again later "
 			    "reason=\"%s\"",
 			    err.msg);
-	else if (n > 0)
-		log_info("service", "summed up starts of jobs=%d", n);
-	return rc >= 0 && n == SUM_MAX;
+	else if (n_summed > 0)
+		log_info("service", "summed up starts of jobs=%d", n_summed);
+	return !is_over && rc >= 0 && n == SUM_MAX && n_summed > 0;
+}
+
+static int sum_checkpoint(struct service *s, int64_t now, int64_t id,
+			  struct error *err)
+{
+	const struct ckpt_found *f = NULL;
+	int rc = ckpt_cache_sum(s->ckpt_cache, id, &f, err);
+
+	if (rc == 0)
+		rc = ckpt_db_put(s->db, now, f, err);
+	ckpt_cache_put(s->ckpt_cache, f);
+	/* It may have been forgotten meanwhile. */
+	return rc == -ENOENT ? 0 : rc;
 }
 
 /* What starts loaded and saved since they were looked at.  True: there may be more. */
@@ -611,25 +647,21 @@ static bool sum_checkpoints(struct service *s)
 {
 	int64_t now = time(NULL), ids[SUM_MAX];
 	struct error err = ERROR_INIT;
-	int n = ckpt_db_due(s->db, now, ids, SUM_MAX, &err), rc = n;
+	int n = ckpt_db_due(s->db, now, ids, SUM_MAX, &err), n_summed = 0;
+	bool is_over = n < 0;
 
-	for (int i = 0; rc >= 0 && i < n; i++) {
-		const struct ckpt_found *f = NULL;
-
-		rc = ckpt_cache_sum(s->ckpt_cache, ids[i], &f, &err);
-		if (rc == 0)
-			rc = ckpt_db_put(s->db, now, f, &err);
-		/* It may have been forgotten meanwhile. */
-		if (rc == -ENOENT)
-			rc = 0;
-		ckpt_cache_put(s->ckpt_cache, f);
-	}
-	if (rc < 0)
+	if (n < 0)
 		log_warning("service",
 			    "summing up checkpoints failed, tried again later "
 			    "reason=\"%s\"",
 			    err.msg);
-	return rc >= 0 && n == SUM_MAX;
+	for (int i = 0; !is_over && i < n; i++) {
+		int rc = sum_checkpoint(s, now, ids[i], &err);
+
+		is_over = is_sum_over(rc, "checkpoints", ids[i], &err);
+		n_summed += rc >= 0;
+	}
+	return !is_over && n == SUM_MAX && n_summed > 0;
 }
 
 /* Environments that nobody used for as long as traces are kept. */

@@ -189,6 +189,37 @@ starts_are_compared_by_size()
 		.starts_of_no_size > 1000 and any(.stages[]; .stage == "env")' "$O"
 }
 
+@test "a start that cannot be summed up keeps none of the others from it" {
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	for job in bad good; do
+		BEGIN=
+		send_start "$job" 0
+		{
+			line 50 n1 ckpt.save begin
+			line 51 n1 ckpt.save end saved_bytes=5
+		} | "$bootseer" stage send --service "$U" --job "$job" -
+	done
+	end_service TERM
+	in_db "UPDATE job_start SET received = received - 121 + id"
+	in_db "CREATE TRIGGER no_times BEFORE INSERT ON start_node WHEN NEW.job = 'bad'
+		BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+	in_db "CREATE TRIGGER no_saves BEFORE INSERT ON ckpt_sum WHEN NEW.start = 1
+		BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+	in_db "INSERT INTO start_scale (start, stage, at, job, image, label, nodes, gpus, job_ms,
+		median_ms, max_ms) VALUES (9, '', 1, 'of long ago', '', '', 1, 0, 1, 1, 1)"
+	service
+	wait_for grep -q 'summed up starts of jobs=1' "$LOG"
+	grep -q 'summing up times of a start .* start=1 reason=".*not this one' "$LOG"
+	[ "$(rows_of start_scale)" = 1 ]
+	wait_for has_saves_of good
+	grep -q 'summing up checkpoints of a start .* start=1 reason=".*not this one' "$LOG"
+}
+
+has_saves_of() { # JOB
+	[ "$(curl -fsS "$U/v1/checkpoints" | jq -r '.checkpoints[].job')" = "$1" ]
+}
+
 is_trimmed() { [ "$(rows_of start_scale)" -lt 500000 ]; }
 
 rows_of() # TABLE
