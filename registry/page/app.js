@@ -948,9 +948,18 @@ function sectionOf(hash) {
 	return SECTIONS.find(([p]) => p.test(hash))[1];
 }
 
+// The address as a text; what cannot be one, as #%, has a view that says that there is none.
+function hashText() {
+	try {
+		return decodeURI(location.hash);
+	} catch {
+		return "#hot/";
+	}
+}
+
 async function show() {
 	const mine = ++turn;
-	const hash = decodeURI(location.hash);
+	const hash = hashText();
 
 	for (const a of document.querySelectorAll("nav a")) {
 		const href = a.getAttribute("href");

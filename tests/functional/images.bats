@@ -406,5 +406,8 @@ print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM " + sys.argv[2]
 	grep -q '<a href="#peers" aria-current="true">Peers</a>' "$W/of-start"
 	browse "$U/#hot/../starts" >"$W/none"
 	grep -q 'there is no such view' "$W/none"
+	# An address that is none of a text, either.
+	browse "$U/#hot/%" >"$W/none"
+	grep -q 'there is no such view' "$W/none"
 	run ! grep -i 'content security policy' "$W/chromium.err"
 }
