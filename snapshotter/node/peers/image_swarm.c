@@ -22,6 +22,7 @@ struct image_swarms {
 	struct p2p *p2p;
 	char name[NAME_MAX_BYTES];
 	pthread_mutex_t opening; /* one image joins at a time */
+	pthread_mutex_t telling; /* one start takes an image's flow at a time */
 };
 
 /* Of one image: image->peer, and each device that reads through it. */
@@ -34,7 +35,7 @@ struct image_swarm {
 	struct p2p_image *p2p;
 	char *label, *repo;
 	unsigned int refs;             /* images_lock(), as the rest */
-	struct image_swarm_bytes told; /* by image_swarm_take_flow() */
+	struct image_swarm_bytes told; /* image_swarms.telling */
 };
 
 /* -------------------------------------------------------- open and close --- */
@@ -209,6 +210,7 @@ int image_swarms_open(struct node *n, struct error *err)
 		return error_wrap(err, rc, "peers");
 	}
 	(void)pthread_mutex_init(&p->opening, NULL);
+	(void)pthread_mutex_init(&p->telling, NULL);
 	n->peers = p;
 	log_info("p2p", "listening port=%u node=\"%s\"", p2p_port(p->p2p),
 		 p->name);
@@ -250,6 +252,7 @@ void image_swarms_close(struct node *n)
 	}
 	p2p_close(p->p2p);
 	(void)pthread_mutex_destroy(&p->opening);
+	(void)pthread_mutex_destroy(&p->telling);
 	free(p);
 	n->peers = NULL;
 }
@@ -385,6 +388,24 @@ static struct image_swarm *find(struct image *i)
 	return p;
 }
 
+static uint64_t count_since(uint64_t *told, uint64_t now)
+{
+	uint64_t was = *told;
+
+	if (now <= was)
+		return 0;
+	*told = now;
+	return now - was;
+}
+
+void image_flow_count(struct image_swarm_bytes *told,
+		      const struct image_swarm_bytes *now,
+		      struct image_flow *ret)
+{
+	ret->peer_bytes = count_since(&told->peers, now->peers);
+	ret->origin_bytes = count_since(&told->origin, now->origin);
+}
+
 void image_swarm_take_flow(struct node *n, struct image *i,
 			   struct image_flow *ret)
 {
@@ -394,13 +415,12 @@ void image_swarm_take_flow(struct node *n, struct image *i,
 	*ret = (struct image_flow){ .n = 0 };
 	if (!p)
 		return;
+	/* Of two starts that end together, one has the givers and their bytes. */
+	(void)pthread_mutex_lock(&n->peers->telling);
 	ret->n = p2p_image_take_givers(p->p2p, ret->givers, IMAGE_FLOW_GIVERS);
 	image_swarm_get_bytes(n, i, &now);
-	images_lock(i->all);
-	ret->peer_bytes = now.peers - p->told.peers;
-	ret->origin_bytes = now.origin - p->told.origin;
-	p->told = now;
-	images_unlock(i->all);
+	image_flow_count(&p->told, &now, ret);
+	(void)pthread_mutex_unlock(&n->peers->telling);
 	image_swarm_put(p);
 }
 

@@ -82,6 +82,11 @@ struct image_flow {
 	struct p2p_giver givers[IMAGE_FLOW_GIVERS]; /* who gave most first */
 	size_t n;
 };
+/* `now` since `told`, which it becomes; nothing where less is known than before, as of a
+ * swarm that was left meanwhile. */
+void image_flow_count(struct image_swarm_bytes *told,
+		      const struct image_swarm_bytes *now,
+		      struct image_flow *ret);
 void image_swarm_take_flow(struct node *n, struct image *i,
 			   struct image_flow *ret);
 
