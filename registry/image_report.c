@@ -173,6 +173,7 @@ static int read_peers(const json_t *list, struct image_report *r,
 		      struct error *err)
 {
 	size_t n = json_array_size(list);
+	int64_t left = r->peer_bytes;
 
 	r->peers = json_array();
 	if (!r->peers)
@@ -184,16 +185,19 @@ static int read_peers(const json_t *list, struct image_report *r,
 		const json_t *p = json_array_get(list, i);
 		const char *node = json_string_value(json_array_get(p, 0));
 		const json_t *bytes = json_array_get(p, 1);
+		json_int_t gave = json_integer_value(bytes);
 
 		if (!stage_is_node(stage_text(node)) ||
-		    !json_is_integer(bytes) || json_integer_value(bytes) < 0 ||
-		    json_integer_value(bytes) > NUMBER_MAX)
+		    !json_is_integer(bytes) || gave < 0 || gave > NUMBER_MAX)
 			return error_set(err, EINVAL,
 					 "peers[%zu] is no [NODE, BYTES]", i);
-		if (json_array_append_new(r->peers,
-					  json_pack("[s,I]", node,
-						    json_integer_value(
-							    bytes))) < 0)
+		/* A node counts both while blocks come: the last may be cut. */
+		if (gave > left)
+			gave = left;
+		left -= gave;
+		if (gave &&
+		    json_array_append_new(r->peers,
+					  json_pack("[s,I]", node, gave)) < 0)
 			return error_nomem(err);
 	}
 	return 0;

@@ -24,7 +24,7 @@ struct image_report {
 	/* Stored bytes since the node's report before: of all peers, of the registry. */
 	int64_t peer_bytes, origin_bytes;
 	json_t *start; /* the figures, without what is not known here */
-	json_t *peers; /* [[NODE, BYTES], ...]: who gave most of peer_bytes */
+	json_t *peers; /* [[NODE, BYTES], ...]: who gave most of peer_bytes, and no more */
 };
 #define IMAGE_REPORT_INIT \
 	{ \

@@ -7,6 +7,9 @@
 
 #include "common/hash.h"
 
+#define TAKER_SHARE \
+	16 /* of the pairs that are told a taker has one in so many */
+
 struct peer_key {
 	uint32_t giver, taker;
 };
@@ -218,5 +221,34 @@ int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret)
 					  .got = s->got,
 					  .origin = s->origin,
 					  .left_out = s->left_out };
+	return 0;
+}
+
+static bool is_pair_of(const struct peer_sums_result *s,
+		       const struct peer_pair *p, const char *node)
+{
+	return !node[0] || strcmp(node, s->nodes[p->giver].name) == 0 ||
+	       strcmp(node, s->nodes[p->taker].name) == 0;
+}
+
+int peer_sums_choose(const struct peer_sums_result *s, const char *node,
+		     size_t limit, bool *ret)
+{
+	size_t share = (limit + TAKER_SHARE - 1) / TAKER_SHARE, n = 0;
+	AUTO_FREE size_t *had = calloc(s->n_nodes + 1, sizeof(*had));
+
+	if (!had)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_pairs && n < limit; i++)
+		if (is_pair_of(s, &s->pairs[i], node) &&
+		    had[s->pairs[i].taker]++ < share) {
+			ret[i] = true;
+			n++;
+		}
+	for (size_t i = 0; i < s->n_pairs && n < limit; i++)
+		if (!ret[i] && is_pair_of(s, &s->pairs[i], node)) {
+			ret[i] = true;
+			n++;
+		}
 	return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_REGISTRY_PEER_SUMS_H
 #define BOOTSEER_REGISTRY_PEER_SUMS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,5 +49,10 @@ struct peer_sums_result {
 	uint64_t got, origin, left_out;
 };
 int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret) MUST_CHECK;
+/* Which pairs are told, `limit` at most: the largest, but what one node says that it had
+ * is a sixteenth of them as long as there is something of others.  Those of one node, unless
+ * that is "".  `ret` has a place for each pair, false.  -ENOMEM. */
+int peer_sums_choose(const struct peer_sums_result *s, const char *node,
+		     size_t limit, bool *ret) MUST_CHECK;
 
 #endif

@@ -52,12 +52,13 @@ static int add_report(void *arg, const struct image_peers_row *r)
 		rc = note_image(p->images, &r->of);
 	for (size_t i = 0; rc == 0 && i < json_array_size(peers); i++) {
 		const json_t *pair = json_array_get(peers, i);
+		const char *giver = json_string_value(json_array_get(pair, 0));
 		json_int_t bytes = json_integer_value(json_array_get(pair, 1));
 
-		rc = peer_sums_add_pair(p->sums,
-					json_string_value(
-						json_array_get(pair, 0)),
-					r->of.node, (uint64_t)bytes);
+		/* Nobody gives itself anything. */
+		if (strcmp(giver, r->of.node) != 0)
+			rc = peer_sums_add_pair(p->sums, giver, r->of.node,
+						(uint64_t)bytes);
 	}
 	return rc;
 }
@@ -85,19 +86,24 @@ static json_t *nodes_json(const struct peer_sums_result *s)
 static json_t *pairs_json(const struct peer_sums_result *s, const char *node,
 			  size_t limit)
 {
-	json_t *a = json_array();
+	AUTO_FREE bool *shown = calloc(s->n_pairs + 1, sizeof(*shown));
+	json_t *a;
 
-	for (size_t i = 0; i < s->n_pairs && json_array_size(a) < limit; i++) {
-		const char *giver = s->nodes[s->pairs[i].giver].name,
-			   *taker = s->nodes[s->pairs[i].taker].name;
+	if (!shown || peer_sums_choose(s, node, limit, shown) < 0)
+		return NULL;
+	a = json_array();
+	for (size_t i = 0; i < s->n_pairs; i++) {
+		const struct peer_pair *p = &s->pairs[i];
 
-		if (node[0] && strcmp(node, giver) != 0 &&
-		    strcmp(node, taker) != 0)
-			continue;
-		(void)json_array_append_new(a,
-					    json_pack("[s,s,I]", giver, taker,
-						      (json_int_t)s->pairs[i]
-							      .bytes));
+		if (shown[i])
+			(void)json_array_append_new(a,
+						    json_pack("[s,s,I]",
+							      s->nodes[p->giver]
+								      .name,
+							      s->nodes[p->taker]
+								      .name,
+							      (json_int_t)p
+								      ->bytes));
 	}
 	return a;
 }

@@ -122,6 +122,14 @@ peers_are_summed_up()
 			["n8", 0, 0, 250, 0, 1], ["n2", 1000, 0, 0, 1, 0], ["n3", 5, 300, 0, 1, 0]] and
 		.pairs == [["n1", "n2", 1000], ["n9", "n1", 400], ["n8", "n1", 250],
 			["n1", "n3", 5]]' "$O"
+	# What a node says that it had from itself is not told.
+	report h/c:1 j3 '.peers = [["n4", 100]] | .peer_bytes = 0 | .origin_bytes = 0'
+	tell n4 "$B" train h/c
+	report h/c:1 j4 '.peers = [["n4", 100]] | .peer_bytes = 100 | .origin_bytes = 0'
+	tell n4 "$B" train h/c
+	get /v1/peers
+	jq -e '.reports == 5 and .pairs_all == 4 and .peer_bytes == 1805' "$O"
+	in_db "DELETE FROM image_start WHERE node = 'n4'"
 	get "/v1/peers?image=$B"
 	jq -e '.pairs == [["n1", "n3", 5]]' "$O"
 	get "/v1/peers?node=n2&limit=5"

@@ -40,6 +40,23 @@ Test(image_report, says_what_is_left_out_as_nothing)
 	image_report_fini(&r);
 }
 
+Test(image_report, has_no_more_of_peers_than_came_of_them)
+{
+	struct error err = ERROR_INIT;
+	struct image_report r;
+
+	cr_assert_eq(parse("{\"peer_bytes\":10,\"peers\":[[\"a\",7],[\"b\",0],"
+			   "[\"c\",5],[\"d\",1]],\"start\":{" START "}}",
+			   &r, &err),
+		     0, "%s", err.msg);
+	{
+		AUTO_FREE char *peers = json_dumps(r.peers, JSON_COMPACT);
+
+		cr_expect_str_eq(peers, "[[\"a\",7],[\"c\",3]]");
+	}
+	image_report_fini(&r);
+}
+
 Test(image_report, ends_at_its_bound)
 {
 	char *text = calloc(1, IMAGE_REPORT_MAX + 64);

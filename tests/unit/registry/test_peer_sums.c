@@ -42,6 +42,49 @@ Test(peer_sums, adds_up_pairs_and_counts_partners_once)
 	peer_sums_free(s);
 }
 
+/* One taker that makes givers up, larger than all others' pairs. */
+Test(peer_sums, tells_pairs_of_others_although_one_taker_has_the_largest)
+{
+	struct peer_sums_result r;
+	struct error err = ERROR_INIT;
+	struct peer_sums *s;
+	bool shown[61] = { false };
+	size_t n_bad = 0, n = 0;
+	char name[16];
+
+	cr_assert_eq(peer_sums_new(&s, &err), 0);
+	for (unsigned int i = 0; i < 40; i++) {
+		(void)snprintf(name, sizeof(name), "made%u", i);
+		cr_assert_eq(peer_sums_add_pair(s, name, "bad", 1000 + i), 0);
+	}
+	for (unsigned int i = 0; i < 20; i++) {
+		(void)snprintf(name, sizeof(name), "n%u", i);
+		cr_assert_eq(peer_sums_add_pair(s, "giver", name, 1 + i), 0);
+	}
+	cr_assert_eq(peer_sums_end(s, &r), 0);
+	cr_assert_eq(r.n_pairs, 60);
+	cr_assert_eq(peer_sums_choose(&r, "", 32, shown), 0);
+	for (size_t i = 0; i < r.n_pairs; i++) {
+		n += shown[i];
+		n_bad += shown[i] &&
+			 strcmp(r.nodes[r.pairs[i].taker].name, "bad") == 0;
+	}
+	/* All of others, its share, and what is left of the places. */
+	cr_assert_eq(n, 32);
+	cr_assert_eq(n_bad, 12);
+	memset(shown, 0, sizeof(shown));
+	cr_assert_eq(peer_sums_choose(&r, "", 16, shown), 0);
+	cr_assert(shown[0]);
+	cr_assert_not(shown[1]);
+	cr_assert(shown[40]);
+	memset(shown, 0, sizeof(shown));
+	cr_assert_eq(peer_sums_choose(&r, "n3", 16, shown), 0);
+	for (size_t i = 0; i < r.n_pairs; i++)
+		cr_assert_eq(shown[i],
+			     strcmp(r.nodes[r.pairs[i].taker].name, "n3") == 0);
+	peer_sums_free(s);
+}
+
 Test(peer_sums, stops_at_the_largest_number_that_readers_know)
 {
 	const uint64_t half = PEER_SUMS_BYTES_MAX / 2 + 1;
