@@ -802,23 +802,39 @@ const struct db_statement schema_statements[SQL_COUNT_] = {
 			     "node = $1 ORDER BY id DESC LIMIT 1 "
 			     "OFFSET CAST($2 AS BIGINT))",
 			     "" },
-	/* prefix, repo or '', at most */
+	/* prefix, repo or '', at most: of the images that one node alone started, 16 come
+	 * before those of others, and the rest after these */
 	[SQL_IMAGE_LIST] = { "list images",
-			     "SELECT image, repo, workload, max(name), "
-			     "CAST(count(*) AS BIGINT), "
-			     "CAST(count(DISTINCT node) AS BIGINT), "
-			     "max(received), " IMAGE_BYTES("peer_bytes") ", " IMAGE_BYTES("origin_bytes") " FROM image_start WHERE " SEES(
-				     "CAST($1 AS TEXT)") "AND (CAST($2 AS TEXT) = '' OR repo = $2) "
-							 "GROUP BY 1, 2, 3 ORDER BY 7 DESC, 1, 2, 3 "
-							 "LIMIT CAST($3 AS BIGINT)",
+			     "SELECT image, repo, workload, name, starts, "
+			     "nodes, received, peer_bytes, origin_bytes FROM "
+			     "(SELECT * FROM (SELECT i.*, CASE WHEN nodes > 1 "
+			     "THEN 1 ELSE row_number() OVER "
+			     "(PARTITION BY nodes > 1, node ORDER BY "
+			     "received DESC, image, repo, workload) END AS turn "
+			     "FROM (SELECT image, repo, workload, "
+			     "max(name) AS name, "
+			     "CAST(count(*) AS BIGINT) AS starts, "
+			     "CAST(count(DISTINCT node) AS BIGINT) AS nodes, "
+			     "max(received) AS received, " IMAGE_BYTES("peer_bytes") " AS peer_bytes, " IMAGE_BYTES(
+				     "origin_bytes") " AS origin_bytes, max(node) AS node "
+						     "FROM image_start WHERE " SEES(
+							     "CAST($1 AS TEXT)") "AND (CAST($2 AS TEXT) = '' OR repo = $2) "
+										 "GROUP BY 1, 2, 3) AS i) AS t ORDER BY "
+										 "CASE WHEN turn > 16 THEN 1 ELSE 0 END, "
+										 "received DESC, image, repo, workload "
+										 "LIMIT CAST($3 AS BIGINT)) AS u "
+										 "ORDER BY received DESC, image, repo, workload",
 			     "ttttiiiii" },
-	/* image, repo, workload, at most */
+	/* image, repo, workload, at most: the last 8 of each node */
 	[SQL_IMAGE_STARTS] = { "starts of an image",
 			       "SELECT node, job, attempt, name, received, "
 			       "peer_bytes, origin_bytes, figures "
-			       "FROM image_start JOIN image_start_text "
-			       "ON start = id WHERE image = $1 AND repo = $2 "
-			       "AND workload = $3 ORDER BY id DESC "
+			       "FROM (SELECT s.*, row_number() OVER "
+			       "(PARTITION BY node ORDER BY id DESC) AS turn "
+			       "FROM image_start AS s WHERE image = $1 AND "
+			       "repo = $2 AND workload = $3) AS i "
+			       "JOIN image_start_text ON start = id "
+			       "WHERE turn <= 8 ORDER BY id DESC "
 			       "LIMIT CAST($4 AS BIGINT)",
 			       "ttitiiit" },
 	/* since, image or '', at most */

@@ -311,6 +311,7 @@ one_node_is_bounded()
 	service
 	report h/app:1 j1
 	tell n1 "$A" train h/app
+	in_db "UPDATE image_start SET received = received - 60"
 	for i in {1..105}; do
 		report h/app:1 "made-up-$i"
 		cat "$W/report"
@@ -326,6 +327,16 @@ one_node_is_bounded()
 	get "/v1/images?limit=1000"
 	jq -e '[.images[] | select(.image[7:8] == "b")] | length == 100' "$O"
 	jq -e '[.images[] | select(.image[7:8] == "a")] | length == 1' "$O"
+	# Also where fewer are asked for: n1's is older than all of these.
+	get /v1/images
+	jq -e '.images | length == 100 and ([.[] | select(.image[7:8] == "a")] | length == 1)' "$O"
+	get "/v1/images?limit=17"
+	jq -e '[.images[].image[7:8]] | sort | unique == ["a", "b"]' "$O"
+	# Nor is it all that is told of an image of others.
+	sed 's/workload=w[0-9]*/workload=train/; s/'"$B/$A/" "$W/config" >"$W/config.same"
+	curl -fsS -K "$W/config.same"
+	get "/v1/images/$A?workload=train&repo=h/app"
+	jq -e '.sum.starts == 9 and ([.starts[].node] | . == [range(8) | "bad"] + ["n1"])' "$O"
 }
 
 @test "a node that makes starts up pushes none of others out" {
