@@ -439,6 +439,19 @@ const struct option_program node_program = {
 		    "bootseer-registry(8); docs/peers.md on --p2p-listen",
 };
 
+/* Is `path` an entry of the folder? */
+static bool is_in(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+
+	while (len > 1 && folder[len - 1] == '/')
+		len--;
+	if (strncmp(path, folder, len) != 0 || path[len] != '/')
+		return false;
+	path += len + strspn(path + len, "/");
+	return *path && *path != '.' && !strchr(path, '/');
+}
+
 int node_config_check(const struct node_config *c, struct error *err)
 {
 	struct sockaddr_storage addr;
@@ -457,7 +470,8 @@ int node_config_check(const struct node_config *c, struct error *err)
 	rc = fs_check_parent(c->root, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--root");
-	rc = fs_check_parent(c->run, err);
+	/* ROOT is made first. */
+	rc = is_in(c->run, c->root) ? 0 : fs_check_parent(c->run, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--run");
 	if (c->service && !url_is_http(c->service))

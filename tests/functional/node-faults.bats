@@ -567,6 +567,24 @@ other_image() { "$bootseer" image mount "$REGISTRY/other:v1" "$T/other"; }
 	"$bootseer" image umount "$T/mnt"
 }
 
+@test "a bootseerd whose RUN and mounts lie in its ROOT goes on after a kill" {
+	local child root=$T/new
+
+	"$bootseerd" --root "$root" --run "$root/run" --check-config
+	run -2 "$bootseerd" --root "$root" --run "$root/a/run" --check-config
+	[[ $output == *"--run: make folder '$root/a/run'"*"make that first"* ]]
+	export ROOT=$root BOOTSEER_SOCKET=$root/run/bootseerd.sock
+	node_start --hold --run "$root/run"
+	mkdir "$root/mnt"
+	"$bootseer" image mount "$IMAGE" "$root/mnt"
+	child=$(child_of "$node_pid")
+	kill -KILL "$child"
+	wait_for another_child "$child"
+	wait_for "$bootseer" node status
+	cmp "$root/mnt/big" "$D/rootfs/big"
+	"$bootseer" image umount "$root/mnt"
+}
+
 another_child() { [[ $(child_of "$node_pid" | head -n 1) != "$1" ]]; } # PID
 
 @test "a carrier that cannot be mounted again is named by doctor" {

@@ -5,14 +5,17 @@
  */
 #include "snapshotter/node/control/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <fts.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/bytes.h"
 #include "common/log.h"
@@ -20,7 +23,8 @@
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/node.h"
 
-#define BLOCK_BYTES 512u /* of st_blocks */
+#define BLOCK_BYTES 512u /* of stx_blocks */
+#define DEPTH_MAX 32u    /* folders below one another; ours are five */
 
 struct disk {
 	struct node *node;
@@ -58,30 +62,95 @@ static uint64_t *part_of(struct disk_usage *u, const char *path)
 	return &u->other;
 }
 
+/* Without asking a server of files: what is mounted below ROOT may be our own, and nobody
+ * serves it before this has been counted. */
+static bool look_at(int dir, const char *name, struct statx *ret)
+{
+	/* An empty name is `dir` itself. */
+	return statx(dir, name,
+		     AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH |
+			     AT_STATX_DONT_SYNC,
+		     STATX_TYPE | STATX_BLOCKS, ret) == 0;
+}
+
+/* A folder whose entries are counted, and the path to it below ROOT. */
+struct level {
+	DIR *dir;
+	size_t len; /* of `path` */
+};
+
+struct walk {
+	struct disk_usage *usage;
+	uint32_t major, minor; /* of ROOT: mounts below it are no part of it */
+	char path[PATH_MAX];
+	struct level levels[DEPTH_MAX];
+	size_t depth;
+};
+
+static void count(const struct walk *w, const struct statx *st)
+{
+	uint64_t *part = part_of(w->usage, w->path);
+
+	if (part)
+		*part += st->stx_blocks * BLOCK_BYTES;
+}
+
+/* Go into the folder `fd`, which is at w->path; takes it. */
+static void enter(struct walk *w, int fd)
+{
+	DIR *d = fd < 0 || w->depth == DEPTH_MAX ? NULL : fdopendir(fd);
+
+	if (!d && fd >= 0)
+		(void)close(fd);
+	if (d)
+		w->levels[w->depth++] =
+			(struct level){ .dir = d, .len = strlen(w->path) };
+}
+
+static void look_at_entry(struct walk *w, struct level *l, const char *name)
+{
+	size_t room = sizeof(w->path) - l->len;
+	int dir = dirfd(l->dir);
+	struct statx st;
+
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+	    (size_t)snprintf(w->path + l->len, room, "/%s", name) >= room ||
+	    !look_at(dir, name, &st) ||
+	    st.stx_attributes & STATX_ATTR_MOUNT_ROOT ||
+	    st.stx_dev_major != w->major || st.stx_dev_minor != w->minor)
+		return;
+	count(w, &st);
+	if (S_ISDIR(st.stx_mode))
+		enter(w,
+		      openat(dir, name,
+			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
 void disk_look(const char *root, struct disk_usage *ret)
 {
-	AUTO_FREE char *copy = strdup(root);
-	char *const paths[] = { copy, NULL };
-	/* The working folder is the whole process's. */
-	int how = FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR;
-	FTS *fts = copy ? fts_open(paths, how, NULL) : NULL;
-	size_t len = strlen(root);
-	FTSENT *e;
+	AUTO_CLOSE int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct walk w = { .usage = ret };
+	const struct dirent *e;
+	struct statx st;
 
 	*ret = (struct disk_usage){ .images = 0 };
-	while (fts && (e = fts_read(fts))) {
-		uint64_t *part;
+	if (fd < 0 || !look_at(fd, "", &st))
+		return;
+	w.major = st.stx_dev_major;
+	w.minor = st.stx_dev_minor;
+	count(&w, &st);
+	enter(&w, steal_fd(&fd));
+	while (w.depth) {
+		struct level *l = &w.levels[w.depth - 1];
 
-		if (e->fts_info == FTS_DP || e->fts_info == FTS_NS ||
-		    e->fts_pathlen < len)
-			continue;
-		part = part_of(ret, e->fts_path + len);
-		if (part)
-			*part +=
-				(uint64_t)e->fts_statp->st_blocks * BLOCK_BYTES;
+		e = readdir(l->dir);
+		if (e) {
+			look_at_entry(&w, l, e->d_name);
+		} else {
+			(void)closedir(l->dir);
+			w.depth--;
+		}
 	}
-	if (fts)
-		(void)fts_close(fts);
 }
 
 uint64_t disk_sum(const struct disk_usage *u)

@@ -24,7 +24,8 @@ struct disk_usage {
 	uint64_t other;
 };
 
-/* What is below `root` now.  What cannot be read counts as nothing. */
+/* What is below `root` now.  What cannot be read, what is mounted there and what is more
+ * than 32 folders deep counts as nothing.  Waits for no server of a file system. */
 void disk_look(const char *root, struct disk_usage *ret);
 /* Without files of complete mounts, which the cache counts itself, as they come. */
 uint64_t disk_sum(const struct disk_usage *u);

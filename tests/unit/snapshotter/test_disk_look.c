@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +48,39 @@ static void make_images(void)
 					     0600, &err),
 			     0, "%s", err.msg);
 	}
+}
+
+/* A file system of its own, a folder of it, and a link back up. */
+Test(disk_look, counts_nothing_that_is_mounted_and_follows_no_link)
+{
+	AUTO_FREE char *mnt = NULL;
+	AUTO_FREE char *up = NULL;
+	struct error err = ERROR_INIT;
+	struct disk_usage u;
+
+	make_images();
+	disk_look(root, &want);
+	cr_assert(asprintf(&mnt, "%s/images/mnt", root) > 0);
+	cr_assert(asprintf(&up, "%s/images/up", root) > 0);
+	cr_assert_eq(fs_mkdir_p(mnt, 0700, &err), 0, "%s", err.msg);
+	cr_assert_eq(symlink("..", up), 0);
+	disk_look(root, &u);
+	cr_expect_geq(u.images, want.images);
+	cr_expect_lt(u.images, want.images + 10000);
+	want = u;
+	/* As who may not mount, this is a folder like others. */
+	if (mount("none", mnt, "tmpfs", 0, "size=1m") == 0) {
+		AUTO_FREE char *file = NULL;
+
+		cr_assert(asprintf(&file, "%s/f", mnt) > 0);
+		cr_assert_eq(fs_replace_file(file, root, sizeof(root), 0600,
+					     &err),
+			     0, "%s", err.msg);
+		disk_look(root, &u);
+		cr_expect_leq(u.images, want.images);
+		cr_assert_eq(umount(mnt), 0);
+	}
+	cr_expect_eq(fs_remove_tree(root, &err), 0, "%s", err.msg);
 }
 
 Test(disk_look, counts_the_same_from_several_threads_and_moves_nobody,
