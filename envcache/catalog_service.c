@@ -49,7 +49,8 @@ static int64_t wall_ms(void)
  * old to know of environments. */
 static bool is_refusal(int rc)
 {
-	return rc == -EACCES || rc == -EINVAL || rc == -EFBIG || rc == -ENOMEM;
+	return rc == -EACCES || rc == -EINVAL || rc == -EFBIG ||
+	       rc == -EREMOTEIO || rc == -ENOMEM;
 }
 
 /* What failed is the service, and the store's own index is used from now on. */

@@ -6,14 +6,22 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/bounded_json.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "net/service_client.h"
 
 #define ANSWER_MAX (4u << 20)
-#define PAGE 1000 /* snapshots in one answer */
+#define ANSWER_INIT \
+	{ \
+		.head = HTTP_RESPONSE_INIT, .body = { .limit = ANSWER_MAX }, \
+	}
+#define BUSY_TRIES 5u
+#define BUSY_PAUSE_NS INT64_C(100000000) /* twice as long each time */
+#define PAGE 1000                        /* snapshots in one answer */
 #define RETRY_LEAST_MS 50
 #define RETRY_MOST_MS 10000
 #define WHY_MAX 200
@@ -39,6 +47,46 @@ static int parse_answer(const struct buf *body, json_t **ret, struct error *err)
 	return rc;
 }
 
+/* One that could not do it is an answer all the same, and so is one whose room is taken:
+ * whoever fills a service may not have the store believed instead.  What is said by a
+ * proxy before it (502, 504), or by one that is too old to know the route, is none. */
+static int answered(long status, int rc, struct error *err)
+{
+	if (status != 429 && status != 500 && status != 503)
+		return rc;
+	if (err)
+		err->code = EREMOTEIO;
+	return -EREMOTEIO;
+}
+
+/* Between 1 and 2 times as long, so that nodes that began together do not come back
+ * together. */
+static void pause_some(int64_t ns)
+{
+	int64_t more = ns / 1024 * (clock_now_ns() / 1000 % 1024);
+	struct timespec t = clock_timespec(clock_now_ns() + ns + more);
+
+	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+/* A service that is busy is asked again, for some seconds. */
+static int send(const struct env_calls *s, const struct service_request *r,
+		struct service_answer *ret, struct error *err)
+{
+	int64_t pause = BUSY_PAUSE_NS;
+	int rc;
+
+	for (unsigned int i = 1;; i++, pause *= 2) {
+		rc = service_client_do(s->client, r, ret, err);
+		if (rc >= 0 || ret->head.status != 503 || i == BUSY_TRIES)
+			return rc < 0 ? answered(ret->head.status, rc, err)
+				      : rc;
+		service_answer_fini(ret);
+		*ret = (struct service_answer)ANSWER_INIT;
+		pause_some(pause);
+	}
+}
+
 /* One request; takes the body, and the answer is the caller's. */
 static int ask(const struct env_calls *s, const char *method,
 	       const struct buf *path, json_t *body, json_t **ret,
@@ -52,13 +100,12 @@ static int ask(const struct env_calls *s, const char *method,
 		.body = text,
 		.body_len = text ? strlen(text) : 0,
 	};
-	struct service_answer a = { .head = HTTP_RESPONSE_INIT,
-				    .body = { .limit = ANSWER_MAX } };
+	struct service_answer a = ANSWER_INIT;
 	int rc = body && !text ? error_nomem(err) : 0;
 
 	json_decref(body);
 	if (rc == 0)
-		rc = service_client_do(s->client, &r, &a, err);
+		rc = send(s, &r, &a, err);
 	if (rc == 0)
 		rc = parse_answer(&a.body, ret, err);
 	service_answer_fini(&a);

@@ -39,7 +39,8 @@ struct env_lease_said {
 	uint32_t retry_ms;   /* ask again after this */
 };
 
-/* -ENOENT: a service that has no such routes; else as service_client_do(). */
+/* -ENOENT: a service that has no such routes; -EREMOTEIO: it answered that it cannot, or
+ * has no room (429, 500, or 503 several times); else as service_client_do(). */
 int env_calls_get(const struct env_calls *s, const struct digest *key,
 		  struct env_said *ret, struct error *err) MUST_CHECK;
 /* Of all keys that begin with these digits. */

@@ -348,6 +348,44 @@ two_captors() # [OPTION OF THE SECOND...]
 	[[ $stderr == *'is not the one that the service knows: the command is run' ]]
 }
 
+# The answer of the service is what the rules say, and the node that asks is a new one.
+told() # NODE [RULE]
+{
+	local node=$1
+
+	curl -sf -X POST "http://$PROXY/clear"
+	[ -z "${2-}" ] || fault $2
+	run -0 --separate-stderr env_run "$node" -- sh setup.sh x
+	echo "$node: $stderr"
+}
+
+@test "a service that is full, busy or broken has nobody's word believed instead" {
+	. "$BATS_TEST_DIRNAME/stores.bash"
+	service
+	fault_proxy "${U#http://}" "$N"
+	# Who may write to the store, and knows no service.
+	U=http://127.0.0.1:1
+	run -0 --separate-stderr env_run evil -- sh setup.sh x
+	[[ $stderr == *'captured '* ]]
+	U=http://$PROXY
+	told full 'match=^POST.*/lease kind=status code=429 times=9'
+	[[ $stderr == *'429'*'the command is run'* ]]
+	told broken 'match=^GET kind=status code=500 times=9'
+	[[ $stderr == *'500'*'the command is run'* ]]
+	told busy 'match=^GET kind=status code=503 times=9'
+	[[ $stderr == *'503'*'the command is run'* ]]
+	[ "$(wc -l <ran)" -eq 4 ]
+	# One that is busy for a moment is asked again.
+	told moment 'match=^GET kind=status code=503 times=2'
+	[[ $stderr == *'captured '* ]]
+	told second
+	[[ $stderr == *'restored '* ]]
+	# Where none answers the store is believed, as it is said.
+	told gone 'match=. kind=refuse times=99'
+	[[ $stderr == *'restored '* ]]
+	[ "$(wc -l <ran)" -eq 5 ]
+}
+
 @test "what was removed from the store alone is made again" {
 	service
 	run -0 --separate-stderr env_run a -- sh setup.sh x
