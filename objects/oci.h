@@ -105,8 +105,8 @@ struct oci_store_ops {
 			      const char *artifact_type, struct digest **ret,
 			      size_t *ret_n, struct error *err);
 	/* NULL: lists of this store say no more than digests. */
-	int (*list_noted)(struct oci_store *s, const struct digest *d,
-			  const char *artifact_type, const char *note,
+	int (*list_noted)(struct oci_store *s,
+			  const struct oci_referrers_query *q,
 			  struct oci_referrers *ret, struct error *err);
 	/* NULL: the store does not wait for others. */
 	int (*with_pace)(struct oci_store *s, struct pace *pace,

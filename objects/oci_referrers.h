@@ -17,14 +17,25 @@ struct oci_referrers {
 	 * than what is checked of it. */
 	char **notes;
 	size_t n;
+	/* Of a guess: the registry may have said no more than that it has not the
+	 * subject, yet. */
+	bool is_doubtful;
 };
 void oci_referrers_fini(struct oci_referrers *r);
 
-/* As oci_list_referrers(), with the annotation `note` (NULL: none) of each, where the
- * list has it: often the manifest need not be read then. */
+struct oci_referrers_query {
+	const struct digest *subject;
+	const char *artifact_type;
+	const char *note; /* annotation that is wanted of each; NULL: none */
+	/* Whether the registry has the subject is not known: that it knows none tells
+	 * nothing of what the registry can. */
+	bool is_guess;
+};
+
+/* As oci_list_referrers(), with an annotation of each where the list has it: often the
+ * manifest need not be read then. */
 struct oci_store;
-int oci_list_noted(struct oci_store *s, const struct digest *d,
-		   const char *artifact_type, const char *note,
+int oci_list_noted(struct oci_store *s, const struct oci_referrers_query *q,
 		   struct oci_referrers *ret, struct error *err) MUST_CHECK;
 
 #endif

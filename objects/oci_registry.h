@@ -83,8 +83,8 @@ int registry_remove_manifest(struct oci_store *s, const struct digest *d,
 			     struct error *err);
 int registry_list_tags(struct oci_store *s, size_t max, char ***ret,
 		       size_t *ret_n, struct error *err);
-int registry_list_noted(struct oci_store *s, const struct digest *d,
-			const char *artifact_type, const char *note,
+int registry_list_noted(struct oci_store *s,
+			const struct oci_referrers_query *q,
 			struct oci_referrers *ret, struct error *err);
 int registry_list_referrers(struct oci_store *s, const struct digest *d,
 			    const char *artifact_type, struct digest **ret,

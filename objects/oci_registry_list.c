@@ -125,6 +125,7 @@ struct referrers {
 	struct oci_referrers all;
 	const char *type; /* wanted; NULL: all */
 	const char *note; /* annotation that is wanted; NULL: none */
+	bool is_there;    /* a list has been read */
 };
 
 /* Of the last entries only: each is as long as its writer likes. */
@@ -258,6 +259,7 @@ static int from_tag(struct registry *r, const struct digest *d,
 
 	registry_referrers_tag(d, tag);
 	rc = registry_get_manifest(&r->base, tag, &m, err);
+	f->is_there = rc == 0;
 	if (rc == 0)
 		rc = pick(&m.body, f, err);
 	else if (rc == -ENOENT)
@@ -270,7 +272,9 @@ static int from_tag(struct registry *r, const struct digest *d,
 struct referrers_race {
 	struct registry *r;
 	const struct digest *subject;
+	bool is_guess;
 	struct referrers found[2];
+	bool is_doubtful; /* as of oci_referrers */
 	int rc[2];
 	struct error err[2];
 };
@@ -295,7 +299,7 @@ static int race_main(void *arg, unsigned int way, struct error *err)
  * ways the next time, and not taken for one without the API. */
 static void run_race(struct referrers_race *race, struct registry *known)
 {
-	bool did_list = atomic_load(&known->lists_referrers);
+	bool did_list = atomic_load(&known->lists_referrers), is_none;
 	struct error ignored = ERROR_INIT;
 
 	if (atomic_load(&known->no_referrers_until) > clock_now_ns()) {
@@ -310,20 +314,27 @@ static void run_race(struct referrers_race *race, struct registry *known)
 	} else {
 		(void)!side_by_side(2, race_main, race, &ignored);
 	}
+	is_none = race->rc[BY_API] == -ENOENT;
+	race->is_doubtful =
+		is_none && race->is_guess && !race->found[BY_TAG].is_there;
+	if (race->is_doubtful)
+		return;
 	atomic_store(&known->lists_referrers, race->rc[BY_API] == 0);
-	if (race->rc[BY_API] == -ENOENT && !did_list)
+	if (is_none && !did_list)
 		atomic_store(&known->no_referrers_until,
 			     clock_now_ns() + NO_API_NS);
 }
 
-int registry_list_noted(struct oci_store *s, const struct digest *d,
-			const char *artifact_type, const char *note,
+int registry_list_noted(struct oci_store *s,
+			const struct oci_referrers_query *q,
 			struct oci_referrers *ret, struct error *err)
 {
-	const struct referrers none = { .type = artifact_type, .note = note };
+	const struct referrers none = { .type = q->artifact_type,
+					.note = q->note };
 	struct registry *r = registry_of(s);
 	struct referrers_race race = { .r = r,
-				       .subject = d,
+				       .subject = q->subject,
+				       .is_guess = q->is_guess,
 				       .found = { none, none } };
 	char name[DIGEST_STR_MAX];
 	struct referrers *f;
@@ -342,10 +353,11 @@ int registry_list_noted(struct oci_store *s, const struct digest *d,
 	}
 	if (rc < 0) {
 		oci_referrers_fini(&f->all);
-		digest_format(d, name);
+		digest_format(q->subject, name);
 		return error_wrap(err, rc, "referrers of %s", name);
 	}
 	*ret = f->all;
+	ret->is_doubtful = race.is_doubtful;
 	return 0;
 }
 
@@ -353,8 +365,12 @@ int registry_list_referrers(struct oci_store *s, const struct digest *d,
 			    const char *artifact_type, struct digest **ret,
 			    size_t *ret_n, struct error *err)
 {
+	const struct oci_referrers_query q = {
+		.subject = d,
+		.artifact_type = artifact_type,
+	};
 	struct oci_referrers found;
-	int rc = registry_list_noted(s, d, artifact_type, NULL, &found, err);
+	int rc = registry_list_noted(s, &q, &found, err);
 
 	if (rc < 0)
 		return rc;

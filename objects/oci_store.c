@@ -251,16 +251,16 @@ int oci_list_referrers(struct oci_store *s, const struct digest *d,
 	return s->ops->list_referrers(s, d, artifact_type, ret, ret_n, err);
 }
 
-int oci_list_noted(struct oci_store *s, const struct digest *d,
-		   const char *artifact_type, const char *note,
+int oci_list_noted(struct oci_store *s, const struct oci_referrers_query *q,
 		   struct oci_referrers *ret, struct error *err)
 {
 	struct oci_referrers r = { .n = 0 };
 	int rc;
 
 	if (s->ops->list_noted)
-		return s->ops->list_noted(s, d, artifact_type, note, ret, err);
-	rc = oci_list_referrers(s, d, artifact_type, &r.digests, &r.n, err);
+		return s->ops->list_noted(s, q, ret, err);
+	rc = oci_list_referrers(s, q->subject, q->artifact_type, &r.digests,
+				&r.n, err);
 	if (rc == 0)
 		*ret = r;
 	return rc;

@@ -195,13 +195,14 @@ static void end_writing(struct db *db)
 
 static int run_once(struct db *db, enum db_mode mode,
 		    int (*fn)(struct db_conn *c, void *arg, struct error *err),
-		    void *arg, bool *ret_again, struct error *err)
+		    void *arg, bool *ret_again, bool *ret_lost,
+		    struct error *err)
 {
 	bool lock = mode == DB_WRITE && db->ops->one_writer;
 	struct db_conn *c;
 	int rc = take(db, &c, err);
 
-	*ret_again = rc == -ECONNREFUSED;
+	*ret_again = *ret_lost = rc == -ECONNREFUSED;
 	if (rc < 0)
 		return rc;
 	c->again = c->has_shown = false;
@@ -212,8 +213,8 @@ static int run_once(struct db *db, enum db_mode mode,
 		if (lock)
 			end_writing(db);
 	}
-	*ret_again = rc < 0 && (c->broken || c->again) &&
-		     (mode == DB_WRITE || !c->has_shown);
+	*ret_lost = rc < 0 && (c->broken || c->again);
+	*ret_again = *ret_lost && (mode == DB_WRITE || !c->has_shown);
 	give_back(db, c);
 	return rc;
 }
@@ -233,11 +234,11 @@ int db_run(struct db *db, enum db_mode mode,
 {
 	int64_t deadline = clock_now_ns() + 2 * db->cfg.timeout_ns;
 	int64_t pause = RETRY_PAUSE_NS;
-	bool again;
+	bool again, is_lost;
 	int rc;
 
 	for (;;) {
-		rc = run_once(db, mode, fn, arg, &again, err);
+		rc = run_once(db, mode, fn, arg, &again, &is_lost, err);
 		if (rc >= 0 || !again || clock_now_ns() + pause > deadline)
 			break;
 		pthread_mutex_lock(&db->lock);
@@ -247,7 +248,7 @@ int db_run(struct db *db, enum db_mode mode,
 		pause *= 2;
 	}
 	/* Not what fn itself refused. */
-	if (rc < 0 && again) {
+	if (rc < 0 && is_lost) {
 		pthread_mutex_lock(&db->lock);
 		db->stats.failures_total++;
 		pthread_mutex_unlock(&db->lock);

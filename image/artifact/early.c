@@ -17,9 +17,13 @@ struct artifact_early {
 static void *early_main(void *arg)
 {
 	struct artifact_early *e = arg;
+	const struct oci_referrers_query q = {
+		.subject = &e->image,
+		.artifact_type = ARTIFACT_TYPE,
+		.is_guess = true,
+	};
 
-	e->rc = oci_list_noted(e->store, &e->image, ARTIFACT_TYPE, NULL,
-			       &e->list, &e->err);
+	e->rc = oci_list_noted(e->store, &q, &e->list, &e->err);
 	return NULL;
 }
 

@@ -302,6 +302,26 @@ static int take_candidate(struct artifact_search *s, struct candidates *all,
 }
 
 /* Form F2: its subject is the image. */
+/* The early list, unless the registry may not have had the image yet: a mirror has it
+ * once its manifest was asked for. */
+static int list_artifacts(struct artifact_search *s, struct oci_referrers *ret,
+			  struct error *err)
+{
+	const struct oci_referrers_query q = {
+		.subject = s->image,
+		.artifact_type = ARTIFACT_TYPE,
+	};
+	int rc;
+
+	if (!artifact_early_is_of(s->early, s->image))
+		return oci_list_noted(s->store, &q, ret, err);
+	rc = artifact_early_take(s->early, ret, err);
+	if (rc < 0 || !ret->is_doubtful)
+		return rc;
+	oci_referrers_fini(ret);
+	return oci_list_noted(s->store, &q, ret, err);
+}
+
 static int find_beside(struct artifact_search *s, struct artifact *ret,
 		       struct error *err)
 {
@@ -311,11 +331,7 @@ static int find_beside(struct artifact_search *s, struct artifact *ret,
 
 	if (!all)
 		return error_nomem(err);
-	if (artifact_early_is_of(s->early, s->image))
-		rc = artifact_early_take(s->early, &list, err);
-	else
-		rc = oci_list_noted(s->store, s->image, ARTIFACT_TYPE, NULL,
-				    &list, err);
+	rc = list_artifacts(s, &list, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	rc = load_all(s, list.digests, list.n, all, err);

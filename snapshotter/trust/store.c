@@ -78,8 +78,12 @@ static int fetch_one(struct oci_store *store, const struct digest *manifest,
 static int list_ours(struct oci_store *store, const struct digest *artifact,
 		     struct oci_referrers *ret, struct error *err)
 {
-	int rc = oci_list_noted(store, artifact, TRUST_ARTIFACT_TYPE,
-				TRUST_ANNOTATION, ret, err);
+	const struct oci_referrers_query q = {
+		.subject = artifact,
+		.artifact_type = TRUST_ARTIFACT_TYPE,
+		.note = TRUST_ANNOTATION,
+	};
+	int rc = oci_list_noted(store, &q, ret, err);
 
 	return rc == -ENOENT ? 0 : rc;
 }

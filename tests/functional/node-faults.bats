@@ -84,6 +84,19 @@ message() { jq -r .error.message; }
 	[ "$(prepare | jq -r .result.source)" = node ]
 }
 
+@test "a registry that had the image only when it was asked for is asked again" {
+	local digest reply
+
+	digest=$(jq -r '.manifests[] | select(.annotations[
+		"org.opencontainers.image.ref.name"] == "v1") | .digest' "$D/oci/index.json")
+	node_start
+	# What asks beside the manifest, as a mirror has nothing yet.
+	fault status=404 match=/referrers/ times=1
+	reply=$(prepare ",\"manifest\":\"$digest\"")
+	jq -e .result.manifest <<<"$reply"
+	[ "$(grep -c "/referrers/$digest 404" "$T/requests")" -eq 1 ]
+}
+
 @test "reads wait for a registry that comes back" {
 	local reader
 

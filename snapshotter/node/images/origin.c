@@ -227,7 +227,7 @@ bool origin_is_store(const char *host)
 
 char *origin_place(const char *host, const char *repo)
 {
-	size_t len = strcspn(host, "?#");
+	size_t len = strcspn(host, "?");
 	char *name;
 
 	if (!origin_is_store(host))

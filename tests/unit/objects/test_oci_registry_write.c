@@ -271,13 +271,17 @@ static struct digest put_noted(const struct digest *subject, const char *note)
 /* The note that the list has of a manifest, to be freed; NULL: none. */
 static char *listed_note(const struct digest *subject, const struct digest *of)
 {
+	const struct oci_referrers_query q = {
+		.subject = subject,
+		.artifact_type = ARTIFACT,
+		.note = "n",
+	};
 	struct oci_referrers list;
 	char *note = NULL;
 	bool found = false;
 
-	cr_assert_eq(oci_list_noted(fix.store, subject, ARTIFACT, "n", &list,
-				    &err),
-		     0, "%s", err.msg);
+	cr_assert_eq(oci_list_noted(fix.store, &q, &list, &err), 0, "%s",
+		     err.msg);
 	for (size_t i = 0; i < list.n; i++) {
 		if (!digest_equal(&list.digests[i], of))
 			continue;
@@ -321,16 +325,20 @@ Test(oci_registry_write, a_list_by_the_api_says_how_each_is_annotated)
 
 Test(oci_registry_write, a_list_by_tag_says_how_each_is_annotated)
 {
-	struct oci_referrers list;
 	struct digest image;
+	const struct oci_referrers_query q = {
+		.subject = &image,
+		.artifact_type = ARTIFACT,
+		.note = "n",
+	};
+	struct oci_referrers list;
 
 	fixture_fault(&fix, "referrers=0");
 	expect_notes_are_listed();
 	/* In the order of the list, which a tag keeps. */
 	image = put_image("v1", NULL, NULL);
-	cr_assert_eq(oci_list_noted(fix.store, &image, ARTIFACT, "n", &list,
-				    &err),
-		     0, "%s", err.msg);
+	cr_assert_eq(oci_list_noted(fix.store, &q, &list, &err), 0, "%s",
+		     err.msg);
 	cr_assert_eq(list.n, OCI_NOTES_LISTED + 3);
 	cr_expect_null(list.notes[0]);
 	cr_assert(list.notes[list.n - 1]);
@@ -348,6 +356,57 @@ Test(oci_registry_write, an_api_that_goes_is_missed)
 	cr_expect_eq(count_referrers(&image, ARTIFACT), 0);
 	put_image(NULL, &image, ARTIFACT);
 	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+}
+
+/* As who asks for referrers before the registry was asked for the image. */
+static bool guess(const struct digest *subject, size_t *ret_n)
+{
+	const struct oci_referrers_query q = {
+		.subject = subject,
+		.artifact_type = ARTIFACT,
+		.is_guess = true,
+	};
+	struct oci_referrers list;
+	bool is_doubtful;
+
+	cr_assert_eq(oci_list_noted(fix.store, &q, &list, &err), 0, "%s",
+		     err.msg);
+	*ret_n = list.n;
+	is_doubtful = list.is_doubtful;
+	oci_referrers_fini(&list);
+	return is_doubtful;
+}
+
+Test(oci_registry_write, a_guess_tells_nothing_of_what_a_registry_can)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+	size_t n;
+
+	/* Some answer 404 of what they have not, as those do that have no API. */
+	fixture_fault(&fix, "referrers=0");
+	cr_expect(guess(&image, &n));
+	cr_expect_eq(n, 0);
+	fixture_fault(&fix, "referrers=1");
+	put_image(NULL, &image, ARTIFACT);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+	fixture_fault(&fix, "referrers=0");
+	cr_expect(guess(&image, &n));
+	cr_expect(guess(&image, &n));
+	fixture_fault(&fix, "referrers=1");
+	cr_expect_not(guess(&image, &n));
+	cr_expect_eq(n, 1);
+	cr_expect_eq(count_referrers(&image, ARTIFACT), 1);
+}
+
+Test(oci_registry_write, a_list_by_tag_is_no_doubtful_answer)
+{
+	struct digest image = put_image("v1", NULL, NULL);
+	size_t n;
+
+	fixture_fault(&fix, "referrers=0");
+	put_image(NULL, &image, ARTIFACT);
+	cr_expect_not(guess(&image, &n));
+	cr_expect_eq(n, 1);
 }
 
 Test(oci_registry_write, an_api_that_was_away_for_a_moment_is_asked_again)

@@ -112,10 +112,14 @@ Test(db, reads_again_what_nothing_was_shown_of)
 Test(db, shows_no_reader_a_row_twice)
 {
 	struct run r = { .when = BREAK_AFTER_ROWS, .n_breaks = 1 };
+	struct db_stats stats;
 
 	cr_assert_eq(db_run(db, DB_ALONE, list, &r, &err), -ECONNREFUSED);
 	cr_assert_eq(r.n_runs, 1);
 	cr_assert_eq(r.n_rows, 3);
+	db_get_stats(db, &stats);
+	cr_assert_eq(stats.failures_total, 1);
+	cr_assert_eq(stats.retries_total, 0);
 	/* The next one has a connection of its own. */
 	cr_assert_eq(db_run(db, DB_ALONE, list, &r, &err), 3);
 }

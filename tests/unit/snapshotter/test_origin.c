@@ -318,3 +318,23 @@ Test(origin, packs_follow_it_to_a_new_store_and_open_their_blob_once)
 	cr_expect_eq(n_blobs, 0);
 	origins_free(all);
 }
+
+static void expect_place(const char *host, const char *repo, const char *want)
+{
+	AUTO_FREE char *got = origin_place(host, repo);
+
+	cr_assert(got);
+	cr_expect_str_eq(got, want, "%s", host);
+}
+
+Test(origin, of_which_rights_speak_is_a_repository_or_a_whole_store)
+{
+	expect_place("h:5000", "team/app", "h:5000/team/app");
+	expect_place("s3://b/env", "f", "s3://b/env");
+	expect_place("s3://b/env//", "f", "s3://b/env");
+	/* Options may have secrets, and are none of the store's name. */
+	expect_place("s3://b/env?endpoint=http://h:1&key=k", "f", "s3://b/env");
+	/* In a path like any other letter: no right to the store above it. */
+	expect_place("s3://b/env#secret", "f", "s3://b/env#secret");
+	expect_place("file:///a/b", "f", "file:///a/b");
+}

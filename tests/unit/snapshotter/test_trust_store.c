@@ -163,15 +163,15 @@ static int noted_get_manifest(struct oci_store *s, const char *ref,
 	return oci_get_manifest(store, ref, ret, why);
 }
 
-static int noted_list(struct oci_store *s, const struct digest *d,
-		      const char *artifact_type, const char *note,
+static int noted_list(struct oci_store *s, const struct oci_referrers_query *q,
 		      struct oci_referrers *ret, struct error *why)
 {
 	struct oci_referrers r = { .n = 0 };
 	int rc;
 
-	cr_assert_str_eq(note, TRUST_ANNOTATION);
-	rc = oci_list_referrers(store, d, artifact_type, &r.digests, &r.n, why);
+	cr_assert_str_eq(q->note, TRUST_ANNOTATION);
+	rc = oci_list_referrers(store, q->subject, q->artifact_type, &r.digests,
+				&r.n, why);
 	cr_assert_eq(rc, 0);
 	cr_assert_leq(r.n, ARRAY_SIZE(notes));
 	r.notes = calloc(r.n + 1, sizeof(*r.notes));
