@@ -125,7 +125,7 @@ objects()
 	done
 	echo "killed: $killed of 40"
 	[ "$killed" -gt 0 ]
-	ckpt gc --older 0
+	ckpt gc --older=0
 	ckpt verify
 	# One column and one manifest are left.
 	[ "$(objects | wc -l)" = 2 ]
