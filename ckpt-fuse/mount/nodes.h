@@ -35,6 +35,7 @@ struct ckpt_node {
 	pthread_mutex_t
 		lock; /* what follows; held over what the store is asked */
 	atomic_uint n_writers, n_readers; /* read without the lock, too */
+	bool has_kept_use; /* those of a predecessor are one of n_readers */
 	unsigned int
 		n_done; /* writers that have closed it, and are not released */
 	_Atomic int writer_pid;  /* who wrote to it last, or opened it */

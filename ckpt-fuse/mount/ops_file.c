@@ -114,26 +114,39 @@ static bool is_being_changed(const struct ckpt_node *n)
 	return n->writing && n->n_writers > n->n_done;
 }
 
-/* With the lock, before another file takes the name: what a predecessor's readers have
- * is opened for them.  They count as one, which is never closed: the kernel says of no
- * handle that it is the last. */
-void ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n)
+/* With the lock: the version that a predecessor's readers have, if it is there still. */
+static void open_kept(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct error err = ERROR_INIT;
 	struct ckpt_file *f;
 
-	if (!n->is_kept || n->reading || node_path(&m->nodes, n, &path) < 0 ||
+	if (node_path(&m->nodes, n, &path) < 0 ||
 	    ckpt_open(m->store, path.data, &f, &err) < 0)
 		return;
 	if (ckpt_file_bytes_id(f) != n->read_version) {
 		ckpt_close(f);
 		return;
 	}
+	if (reading_new(&m->readings, f, &n->reading, &err) < 0)
+		return;
 	node_set_stat(n, ckpt_file_stat(f));
 	sizes_set_readers(n, ckpt_file_stat(f)->size);
-	if (reading_new(&m->readings, f, &n->reading, &err) == 0)
-		n->n_readers++;
+}
+
+/* With the lock, before another file takes the name: what a predecessor's readers have
+ * is theirs, also when those of this process close it.  They count as one, which is never
+ * closed: the kernel says of no handle that it is the last. */
+void ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n)
+{
+	if (!n->is_kept || n->has_kept_use)
+		return;
+	if (!n->reading)
+		open_kept(m, n);
+	n->has_kept_use = n->reading &&
+			  ckpt_file_bytes_id(reading_file(n->reading)) ==
+				  n->read_version;
+	n->n_readers += n->has_kept_use;
 }
 
 /* To the kernel a file has one size and one set of pages: readers of a version keep

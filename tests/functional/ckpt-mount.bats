@@ -737,6 +737,31 @@ keep_versions() # whether readers of files that are replaced here go on
 	keep_versions
 }
 
+@test "readers of before a restart go on when one of after it closes their file" {
+	local f file=$F/in/shard/rank-0.pt
+
+	mount_store
+	for f in removed elsewhere; do
+		cp "$file" "$M/$f"
+	done
+	exec 5<"$M/removed" 6<"$M/elsewhere"
+	for f in 5 6; do
+		head -c 1000000 <&$f | cmp -n 1000000 - "$file"
+	done
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	exec 7<"$M/removed" 8<"$M/elsewhere"
+	rm "$M/removed"
+	# Read on by way of what the second one has open.
+	head -c 1000000 <&6 | cmp - <(tail -c +1000001 "$file" | head -c 1000000)
+	exec 7<&- 8<&-
+	ckpt cp "$F/in/optimizer.pt" :elsewhere
+	cmp - <(tail -c +1000001 "$file") <&5
+	cmp - <(tail -c +2000001 "$file") <&6
+	exec 5<&- 6<&-
+	umount_store
+}
+
 parent_of() # PID
 {
 	sed 's/.*) . \([0-9]*\).*/\1/' "/proc/$1/stat"
