@@ -470,7 +470,7 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 {
 	const struct ops_writer o = { .is_new = size == 0,
 				      .attr = node_stat(n).attr };
-	int rc = ops_leave_to_readers(m, n);
+	int rc = ops_leave_to_readers(m, n, err);
 
 	if (rc == 0)
 		rc = ops_begin_writing(m, n, &o, err);

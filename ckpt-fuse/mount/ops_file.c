@@ -115,45 +115,79 @@ static bool is_being_changed(const struct ckpt_node *n)
 }
 
 /* With the lock: the version that a predecessor's readers have, if it is there still. */
-static void open_kept(struct ckpt_mount *m, struct ckpt_node *n)
+static int open_kept(struct ckpt_mount *m, struct ckpt_node *n,
+		     struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	struct error err = ERROR_INIT;
 	struct ckpt_file *f;
+	int rc = node_path(&m->nodes, n, &path);
 
-	if (node_path(&m->nodes, n, &path) < 0 ||
-	    ckpt_open(m->store, path.data, &f, &err) < 0)
-		return;
+	if (rc == 0)
+		rc = ckpt_open(m->store, path.data, &f, err);
+	/* Another node has removed it, or made a folder of that name. */
+	if (rc == -ENOENT || rc == -EISDIR)
+		return 0;
+	/* To whoever asks, ESTALE would mean that it is another version. */
+	if (rc == -ESTALE)
+		return error_set(err, EIO, "'%s' changes all the time",
+				 path.data);
+	if (rc < 0)
+		return rc;
 	if (ckpt_file_bytes_id(f) != n->read_version) {
 		ckpt_close(f);
-		return;
+		return 0;
 	}
-	if (reading_new(&m->readings, f, &n->reading, &err) < 0)
-		return;
-	node_set_stat(n, ckpt_file_stat(f));
-	sizes_set_readers(n, ckpt_file_stat(f)->size);
+	rc = reading_new(&m->readings, f, &n->reading, err);
+	if (rc < 0)
+		return rc;
+	node_set_stat(n, ckpt_file_stat(reading_file(n->reading)));
+	sizes_set_readers(n, node_stat(n).size);
+	return 0;
 }
 
-/* With the lock, before another file takes the name: what a predecessor's readers have
- * is theirs, also when those of this process close it.  They count as one, which is never
- * closed: the kernel says of no handle that it is the last. */
-void ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n)
+/* With the lock.  A predecessor's readers count as one, which is never closed: the kernel
+ * says of no handle that it is the last.  So what they have stays, also when the readers
+ * of this process close it. */
+static int use_kept(struct ckpt_mount *m, struct ckpt_node *n,
+		    struct error *err)
 {
+	int rc = 0;
+
 	if (!n->is_kept || n->has_kept_use)
-		return;
+		return 0;
 	if (!n->reading)
-		open_kept(m, n);
-	n->has_kept_use = n->reading &&
-			  ckpt_file_bytes_id(reading_file(n->reading)) ==
-				  n->read_version;
+		rc = open_kept(m, n, err);
+	n->has_kept_use =
+		n->reading &&
+		ckpt_file_bytes_id(reading_file(n->reading)) == n->read_version;
 	n->n_readers += n->has_kept_use;
+	return rc;
+}
+
+/* When it cannot be opened now, the version would be gone for good. */
+int ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n,
+			 struct error *err)
+{
+	int rc = use_kept(m, n, err);
+
+	/* Nobody can read that, so that it may go. */
+	if (rc == -EBADMSG || rc == -ENOTSUP) {
+		log_warning("ckpt", "readers lose their file reason=\"%s\"",
+			    err->msg);
+		return 0;
+	}
+	return error_wrap(err, rc, "keep it for those that read it");
 }
 
 /* To the kernel a file has one size and one set of pages: readers of a version keep
  * theirs when a file that changes is another to it, which the kernel then looks up. */
-int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n)
+int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n,
+			 struct error *err)
 {
-	ops_keep_for_readers(m, n);
+	int rc = ops_keep_for_readers(m, n, err);
+
+	if (rc < 0)
+		return rc;
 	if (!(n->n_readers || n->is_kept) || is_being_changed(n))
 		return 0;
 	node_detach(&m->nodes, n);
@@ -183,7 +217,7 @@ static int open_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		return -EROFS;
 	(void)pthread_mutex_lock(&n->lock);
 	st = node_stat(n);
-	rc = ops_leave_to_readers(m, n);
+	rc = ops_leave_to_readers(m, n, err);
 	if (rc == 0 && is_to_be_looked_at(n, &o)) {
 		/* Its attributes stay. */
 		rc = node_path(&m->nodes, n, &path);
@@ -511,23 +545,23 @@ void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 
 /* A handle that a predecessor gave: the file is opened for it again, unless another is
  * in its place. */
-static struct reading *reopen(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
-			      struct error *err)
+static int reopen(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
+		  struct reading **ret, struct error *err)
 {
 	struct ckpt_node *n = node_get(&m->nodes, ino);
-	struct reading *r = NULL;
+	int rc;
 
 	if (!n)
-		return NULL;
+		return -ESTALE;
 	(void)pthread_mutex_lock(&n->lock);
-	ops_keep_for_readers(m, n);
-	if (n->reading && handle_is_of(fh, n->reading))
-		r = reading_ref(n->reading);
+	rc = use_kept(m, n, err);
+	if (rc == 0 && n->reading && handle_is_of(fh, n->reading))
+		*ret = reading_ref(n->reading);
+	else if (rc == 0)
+		rc = ops_is_gone(err);
 	(void)pthread_mutex_unlock(&n->lock);
 	node_put(&m->nodes, n);
-	if (!r)
-		(void)ops_is_gone(err);
-	return r;
+	return rc;
 }
 
 /* What a read is answered from. */
@@ -566,6 +600,7 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 			   struct error *err)
 {
 	struct handle *h = handle_get(&m->handles, fh);
+	int rc = 0;
 
 	if (h && h->kind == HANDLE_WRITER)
 		return read_written(h, off, size, a, err);
@@ -573,9 +608,12 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 		return error_set(err, EIO,
 				 "what was written was lost when "
 				 "the mount was restarted");
-	a->reading = h ? reading_ref(h->reading) : reopen(m, ino, fh, err);
-	if (!a->reading)
-		return -ESTALE;
+	if (h)
+		a->reading = reading_ref(h->reading);
+	else
+		rc = reopen(m, ino, fh, &a->reading, err);
+	if (rc < 0)
+		return rc;
 	return reading_lend(a->reading, off, size, &a->loan, err);
 }
 

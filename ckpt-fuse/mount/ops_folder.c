@@ -140,7 +140,7 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		       struct ckpt_node *n, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	bool was_written;
+	bool was_written = false;
 	int rc;
 
 	if (m->cfg->read_only)
@@ -152,8 +152,9 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 		return rc;
 	keep_folder(m, parent);
 	(void)pthread_mutex_lock(&n->lock);
-	ops_keep_for_readers(m, n);
-	rc = leave_writer(n, &was_written, err);
+	rc = ops_keep_for_readers(m, n, err);
+	if (rc == 0)
+		rc = leave_writer(n, &was_written, err);
 	if (rc == 0)
 		rc = ckpt_remove(m->store, path.data, err);
 	(void)pthread_mutex_unlock(&n->lock);
@@ -210,8 +211,9 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		return rc;
 	if (over && over != n) {
 		(void)pthread_mutex_lock(&over->lock);
-		ops_keep_for_readers(m, over);
-		rc = leave_writer(over, &ignored, err);
+		rc = ops_keep_for_readers(m, over, err);
+		if (rc == 0)
+			rc = leave_writer(over, &ignored, err);
 		(void)pthread_mutex_unlock(&over->lock);
 	}
 	keep_folder(m, v->parent);

@@ -762,6 +762,47 @@ keep_versions() # whether readers of files that are replaced here go on
 	umount_store
 }
 
+@test "no file goes from readers of before a restart while the store does not say which" {
+	local file=$F/in/optimizer.pt i
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store
+	for i in 5 6 7 8; do
+		cp "$file" "$M/f$i"
+		cp "$F/in/config.json" "$M/g$i"
+		eval "exec $i<\"\$M/f\$i\""
+		head -c 100000 <&$i | cmp -n 100000 - "$file"
+	done
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	# The kernel asks for attributes first, unless it knows them.
+	for i in 0 1; do
+		fault match='^GET .*/f5.bsm' kind=status code=403 \
+			skip=$i times=100
+		run python3 -c 'import os; os.pread(5, 1000, 2000000)'
+		[[ $output != *"Stale file handle"* ]]
+		curl -sf -X POST "http://$PROXY/clear"
+	done
+	cmp - <(tail -c +100001 "$file") <&5
+	# Whichever of the questions has no answer.
+	for i in 6 7 8; do
+		fault match="^GET .*/f$i.bsm" kind=status code=403 \
+			skip=$((i - 6)) times=1
+		if ((i == 7)); then
+			mv "$M/g$i" "$M/f$i" || :
+		else
+			rm "$M/f$i" || :
+		fi
+		curl -sf -X POST "http://$PROXY/clear"
+		rm -f "$M/f$i"
+		cmp - <(tail -c +100001 "$file") <&$i
+	done
+	exec 5<&- 6<&- 7<&- 8<&-
+	umount_store
+}
+
 parent_of() # PID
 {
 	sed 's/.*) . \([0-9]*\).*/\1/' "/proc/$1/stat"
