@@ -178,7 +178,8 @@ void session_admit(struct session *s, bool all)
 
 /* ---------------------------------------------------------------- starting --- */
 
-/* INIT first: whoever finds the descriptor needs it. */
+/* INIT first: whoever finds the descriptor needs it.  Behind it is which file system ours
+ * is: another one may be at its path by then. */
 static int keep(struct session *s, struct error *err)
 {
 	AUTO_CLOSE int fd = memfd_create(s->init_name, MFD_CLOEXEC);
@@ -187,6 +188,8 @@ static int keep(struct session *s, struct error *err)
 	if (fd < 0)
 		return error_set(err, errno, "memfd: %s", strerror(errno));
 	rc = fs_write_full(fd, s->init_request.data, s->init_request.len);
+	if (rc == 0)
+		rc = fs_write_full(fd, &s->dev, sizeof(s->dev));
 	if (rc < 0)
 		return error_set(err, -rc, "memfd: %s", strerror(-rc));
 	rc = fd_keeper_put(s->cfg.keeper, s->init_name, fd, err);
@@ -295,6 +298,28 @@ bool session_is_gone(const struct fd_keeper *k, const char *name)
 	return fd >= 0 && !is_connected(fd);
 }
 
+/* What keep() wrote.  An older one wrote INIT alone. */
+static int read_kept(struct session *s, int fd, size_t len, struct error *err)
+{
+	struct buf *init = &s->init_request;
+	struct fuse_in_header in = { .len = 0 };
+	int rc;
+
+	if (buf_reserve(init, len) < 0)
+		return error_nomem(err);
+	rc = fs_pread_full(fd, init->data, len, 0);
+	if (rc < 0)
+		return error_set(err, -rc, "kept INIT: %s", strerror(-rc));
+	init->len = len;
+	if (len >= sizeof(in))
+		memcpy(&in, init->data, sizeof(in));
+	if (len != (size_t)in.len + sizeof(s->dev))
+		return 0;
+	init->len = in.len;
+	memcpy(&s->dev, init->data + in.len, sizeof(s->dev));
+	return 0;
+}
+
 /* 1: taken over; 0: there is nothing to take over. */
 static int start_adopted(struct session *s, int fd, int init_fd,
 			 struct error *err)
@@ -305,13 +330,9 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 	if (fstat(init_fd, &st) < 0 || st.st_size > (off_t)REQUEST_MAX ||
 	    !is_connected(fd))
 		return 0;
-	if (buf_reserve(&s->init_request, (size_t)st.st_size) < 0)
-		return error_nomem(err);
-	rc = fs_pread_full(init_fd, s->init_request.data, (size_t)st.st_size,
-			   0);
+	rc = read_kept(s, init_fd, (size_t)st.st_size, err);
 	if (rc < 0)
-		return error_set(err, -rc, "kept INIT: %s", strerror(-rc));
-	s->init_request.len = (size_t)st.st_size;
+		return rc;
 	s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (s->fd < 0)
 		return error_set(err, errno, "dup: %s", strerror(errno));
@@ -323,7 +344,8 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 	if (rc < 0)
 		return rc;
 	parking_open(s->parking);
-	rc = find_dev(s, err);
+	if (!s->dev)
+		rc = find_dev(s, err);
 	if (rc == 0)
 		rc = init_resend(s->fd, err);
 	if (rc < 0)
@@ -402,7 +424,8 @@ static int mount_if_gone(struct session *s, bool *ret_was_gone,
 				  "again; restart %s",
 				  program_invocation_short_name);
 	}
-	is_ours = strcmp(line.fstype, s->cfg.fstype) == 0;
+	is_ours = strcmp(line.fstype, s->cfg.fstype) == 0 &&
+		  (!s->dev || s->dev == makedev(line.major, line.minor));
 	mount_line_fini(&line);
 	if (!is_ours)
 		return error_set(

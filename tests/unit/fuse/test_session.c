@@ -462,6 +462,51 @@ Test(session, refuses_to_cover_what_somebody_else_mounted)
 	finish(&m);
 }
 
+/* A mount that nobody serves, of the same kind; the descriptor. */
+static int mount_other(const char *path)
+{
+	char data[80];
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	cr_assert_geq(fd, 0);
+	(void)snprintf(data, sizeof(data),
+		       "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	cr_assert_eq(mount("other", path, "fuse.echo", 0, data), 0, "%s",
+		     strerror(errno));
+	return fd;
+}
+
+/* While the holder has not started the next process yet. */
+Test(session, leaves_alone_what_was_mounted_there_before_it_was_taken_over)
+{
+	struct mounted m = { .path = NULL };
+	struct mount_line line = { .major = 0 };
+	struct error err = ERROR_INIT;
+	int fd, other;
+
+	begin(&m, NULL);
+	fd = open_file(&m);
+	write_bytes(fd, 7, 0);
+	cr_assert_eq(kill(m.holder, SIGSTOP), 0);
+	cr_assert_eq(kill(m.child, SIGKILL), 0);
+	cr_assert_eq(umount2(m.path, MNT_DETACH), 0);
+	other = mount_other(m.path);
+	cr_assert_eq(kill(m.holder, SIGCONT), 0);
+	await_ready(&m);
+	cr_expect(m.adopted);
+	expect_bytes(fd, 7, 0);
+	cr_expect_eq(ensure(&m), -EBUSY);
+	cr_assert_eq(kill(m.holder, SIGTERM), 0);
+	cr_expect_eq(status_of(m.holder), 0);
+	cr_expect_eq(mount_find(m.path, &line, &err), 1);
+	mount_line_fini(&line);
+	(void)umount2(m.path, MNT_DETACH);
+	(void)close(other);
+	(void)close(fd);
+	(void)close(m.out);
+	clean(&m);
+}
+
 Test(session, is_handed_over_when_its_process_is_told_to_leave_it)
 {
 	struct mounted m = { .path = NULL };
