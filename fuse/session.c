@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
@@ -204,17 +205,18 @@ static int mount_session(struct session *s, struct error *err)
 			  s->cfg.mount_data, s->cfg.mount_flags, err);
 }
 
-/* Which file system ours is. */
+/* Which file system ours is; 0: it is not at its path. */
 static int find_dev(struct session *s, struct error *err)
 {
 	struct mount_line line = { .major = 0 };
 	int rc = mount_find(s->path, &line, err);
 
-	if (rc == 1 && strcmp(line.fstype, s->cfg.fstype) == 0)
+	if (rc <= 0)
+		return rc;
+	if (strcmp(line.fstype, s->cfg.fstype) == 0)
 		s->dev = makedev(line.major, line.minor);
-	if (rc == 1)
-		mount_line_fini(&line);
-	return rc < 0 ? rc : 0;
+	mount_line_fini(&line);
+	return s->dev != 0;
 }
 
 /* POLLERR: the mount is gone, or was aborted. */
@@ -252,13 +254,41 @@ static void take_away(struct session *s)
 {
 	struct error err = ERROR_INIT;
 
-	if ((is_connected(s->fd) || is_aborted(s)) &&
+	if (s->dev && (is_connected(s->fd) || is_aborted(s)) &&
 	    mount_take_down_dev(s->run_dir, MOUNT_LOCK_SESSION, s->path, s->dev,
 				true, &err) < 0)
 		log_warning(s->cfg.log, "left mounted: %s", err.msg);
 	if (fd_keeper_drop(s->cfg.keeper, s->name, &err) < 0 ||
 	    fd_keeper_drop(s->cfg.keeper, s->init_name, &err) < 0)
 		log_warning(s->cfg.log, "left kept: %s", err.msg);
+}
+
+/* A mount that was made just now, and is not known by its number.  Its descriptor is
+ * closed first: so no request is sent that the call could wait for. */
+static void take_back(struct session *s)
+{
+	(void)close(s->fd);
+	s->fd = -1;
+	if (umount2(s->path, MNT_DETACH) < 0)
+		log_warning(s->cfg.log, "left mounted: %s", strerror(errno));
+}
+
+/* What is where a link leads is not found by the link's name. */
+static int mount_fresh(struct session *s, struct error *err)
+{
+	int rc = mount_session(s, err);
+
+	if (rc < 0)
+		return rc;
+	rc = find_dev(s, err);
+	if (rc == 1)
+		return 0;
+	take_back(s);
+	return rc < 0 ? rc
+		      : error_set(err, ENOENT,
+				  "'%s' is not where it was mounted: is it a "
+				  "symlink?",
+				  s->path);
 }
 
 static int start_fresh(struct session *s, struct error *err)
@@ -272,9 +302,7 @@ static int start_fresh(struct session *s, struct error *err)
 	if (rc == 0)
 		rc = init_open(&s->fd, err);
 	if (rc == 0)
-		rc = mount_session(s, err);
-	if (rc == 0)
-		rc = find_dev(s, err);
+		rc = mount_fresh(s, err);
 	if (rc < 0)
 		return rc;
 	rc = init_read(s->fd, &s->init_request, &s->resend, err);
@@ -344,9 +372,10 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 	if (rc < 0)
 		return rc;
 	parking_open(s->parking);
+	/* Somebody may have unmounted it. */
 	if (!s->dev)
 		rc = find_dev(s, err);
-	if (rc == 0)
+	if (rc >= 0)
 		rc = init_resend(s->fd, err);
 	if (rc < 0)
 		return rc;
@@ -419,6 +448,8 @@ static int mount_if_gone(struct session *s, bool *ret_was_gone,
 		rc = mount_session(s, err);
 		if (rc == 0)
 			hold_root(s);
+		if (rc == 0 && !s->dev)
+			rc = find_dev(s, err);
 		return error_wrap(err, rc,
 				  "it was unmounted, and cannot be mounted "
 				  "again; restart %s",

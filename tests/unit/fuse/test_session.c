@@ -629,6 +629,34 @@ Test(session, has_memory_for_the_requests_of_each_thread_or_is_no_mount)
 	start_when_short(FAIL_MAP, -ENOMEM);
 }
 
+/* It is known by its path, and there it is not. */
+Test(session, is_no_mount_where_a_link_leads)
+{
+	const struct session_handler h = { .ops = &no_ops,
+					   .request_max =
+						   SESSION_REQUEST_NAMES };
+	struct mounted m = { .path = NULL };
+	struct session_config cfg = { .name = "link",
+				      .threads = 1,
+				      .handler = &h,
+				      .fstype = "fuse.link",
+				      .mount_data = "allow_other",
+				      .log = "link" };
+	struct mount_line line = { .major = 0 };
+	struct error err = ERROR_INIT;
+	struct session *s = NULL;
+
+	prepare(&m);
+	cfg.path = m.path;
+	cfg.run_dir = m.run;
+	cr_assert_eq(symlink(m.folder, m.path), 0);
+	cr_assert_eq(fd_keeper_open(&cfg.keeper, &err), 0, "%s", err.msg);
+	cr_expect_eq(session_start(&cfg, &s, &err), -ENOENT, "%s", err.msg);
+	cr_expect_eq(mount_find(m.folder, &line, &err), 0);
+	fd_keeper_close(cfg.keeper);
+	clean(&m);
+}
+
 Test(session, can_be_kept_by_this_kernel)
 {
 	struct mounted m = { .path = NULL };
