@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -240,21 +239,12 @@ int session_is_mounted(struct session *s, struct error *err)
 	return rc;
 }
 
-/* An aborted mount is still at its path.  One that was unmounted may have given its number
- * to the next one there, which answers. */
-static bool is_aborted(const struct session *s)
-{
-	struct statfs st;
-
-	return statfs(s->path, &st) < 0 && errno == ENOTCONN;
-}
-
 /* The mount, and what is kept of it. */
 static void take_away(struct session *s)
 {
 	struct error err = ERROR_INIT;
 
-	if (s->dev && (is_connected(s->fd) || is_aborted(s)) &&
+	if (s->dev && (is_connected(s->fd) || session_is_aborted(s)) &&
 	    mount_take_down_dev(s->run_dir, MOUNT_LOCK_SESSION, s->path, s->dev,
 				true, &err) < 0)
 		log_warning(s->cfg.log, "left mounted: %s", err.msg);

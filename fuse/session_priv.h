@@ -47,6 +47,9 @@ struct session {
 	struct parking *parking;
 };
 
+/* Is its mount at its path still, though the kernel has ended it?  At most 5 s. */
+bool session_is_aborted(const struct session *s);
+
 /* Have libfuse take a request apart, and the handler's operation called. */
 void requests_process(void *session, void *data, size_t len);
 

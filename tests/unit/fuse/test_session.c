@@ -507,6 +507,46 @@ Test(session, leaves_alone_what_was_mounted_there_before_it_was_taken_over)
 	clean(&m);
 }
 
+/* Ours is gone; the other may have its number, and answers nothing. */
+static void ends_beside_a_mount_that_hangs(bool is_made_before)
+{
+	struct mounted m = { .path = NULL };
+	struct mount_line line = { .major = 0 };
+	struct error err = ERROR_INIT;
+	char *elsewhere;
+	int other = -1;
+
+	begin(&m, NULL);
+	elsewhere = in(&m, "elsewhere");
+	cr_assert_eq(mkdir(elsewhere, 0700), 0);
+	if (is_made_before)
+		other = mount_other(elsewhere);
+	cr_assert_eq(umount(m.path), 0);
+	if (is_made_before)
+		cr_assert_eq(mount(elsewhere, m.path, NULL, MS_MOVE, NULL), 0);
+	else
+		other = mount_other(m.path);
+	cr_assert_eq(kill(m.holder, SIGTERM), 0);
+	cr_expect_eq(status_of(m.holder), 0);
+	cr_expect_eq(mount_find(m.path, &line, &err), 1);
+	mount_line_fini(&line);
+	(void)umount2(m.path, MNT_DETACH);
+	(void)close(other);
+	(void)close(m.out);
+	clean(&m);
+	free(elsewhere);
+}
+
+Test(session, ends_beside_a_mount_of_another_number_that_hangs)
+{
+	ends_beside_a_mount_that_hangs(true);
+}
+
+Test(session, ends_beside_a_mount_that_hangs_and_may_have_its_number)
+{
+	ends_beside_a_mount_that_hangs(false);
+}
+
 Test(session, is_handed_over_when_its_process_is_told_to_leave_it)
 {
 	struct mounted m = { .path = NULL };
