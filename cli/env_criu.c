@@ -212,33 +212,35 @@ static int parse_version(const struct buf *out, char ret[CRIU_VERSION_MAX],
 	return 0;
 }
 
-int criu_probe(int64_t timeout_ms, char ret_version[CRIU_VERSION_MAX],
-	       struct error *err)
+int criu_version(int64_t timeout_ms, char ret[CRIU_VERSION_MAX],
+		 struct error *err)
 {
-	char *version[] = { (char *)(uintptr_t) "criu",
-			    (char *)(uintptr_t) "--version", NULL };
-	char *check[] = { (char *)(uintptr_t) "criu",
-			  (char *)(uintptr_t) "check", NULL };
+	char *argv[] = { (char *)(uintptr_t) "criu",
+			 (char *)(uintptr_t) "--version", NULL };
 	AUTO_BUF out = { .limit = OUTPUT_MAX };
-	char why[200];
-	int status, rc = child_capture(version, timeout_ms, &out, &status, err);
+	int status, rc = child_capture(argv, timeout_ms, &out, &status, err);
 
 	if (rc == -ENOENT)
 		return error_set(err, ENOENT, "there is no criu in PATH");
-	if (rc == 0)
-		rc = parse_version(&out, ret_version, err);
-	buf_reset(&out);
-	if (rc == 0)
-		rc = child_capture(check, timeout_ms, &out, &status, err);
+	return rc < 0 ? rc : parse_version(&out, ret, err);
+}
+
+int criu_check(int64_t timeout_ms, struct error *err)
+{
+	char *argv[] = { (char *)(uintptr_t) "criu",
+			 (char *)(uintptr_t) "check", NULL };
+	AUTO_BUF out = { .limit = OUTPUT_MAX };
+	char why[200];
+	int status, rc = child_capture(argv, timeout_ms, &out, &status, err);
+
 	if (rc < 0)
-		return error_wrap(err, rc, "criu");
+		return error_wrap(err, rc, "check");
 	if (status == 0)
 		return 0;
 	criu_reason(out.len ? out.data : "", why, sizeof(why));
 	return error_set(err, ENOTSUP,
-			 "'criu check' says that criu %s does not work here: "
-			 "%s",
-			 ret_version, why[0] ? why : "no reason");
+			 "'criu check' says that it does not work here: %s",
+			 why[0] ? why : "no reason");
 }
 
 int criu_dump(const struct criu_job *j, pid_t pid, struct error *err)

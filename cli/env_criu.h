@@ -49,10 +49,11 @@ int criu_name_file(int fd, char ret[CRIU_FILE_MAX],
 /* Is it such a name? */
 int criu_check_file(const char *name, struct error *err) MUST_CHECK;
 
-/* Is there a criu in PATH that works on this kernel, and which version?  -ENOENT: none is
- * there; -ENOTSUP: it does not work. */
-int criu_probe(int64_t timeout_ms, char ret_version[CRIU_VERSION_MAX],
-	       struct error *err) MUST_CHECK;
+/* -ENOENT: no criu is in PATH; -ENOTSUP: it does not tell. */
+int criu_version(int64_t timeout_ms, char ret[CRIU_VERSION_MAX],
+		 struct error *err) MUST_CHECK;
+/* -ENOTSUP: it does not work on this kernel. */
+int criu_check(int64_t timeout_ms, struct error *err) MUST_CHECK;
 
 /*
  * Dump `pid`, the first process of a PID namespace, and all in it, into j->images, which

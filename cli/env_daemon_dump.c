@@ -122,7 +122,7 @@ static int prepare(struct daemon_dump *u, struct error *err)
 	if (geteuid() != 0)
 		return error_set(err, EPERM,
 				 "only root can dump and restore processes");
-	rc = criu_probe(PROBE_MS, version, err);
+	rc = criu_version(PROBE_MS, version, err);
 	if (rc == 0)
 		rc = make_paths(u, err);
 	spec.environment = &u->at->snap->key.digest;
@@ -311,7 +311,11 @@ int daemon_start_dumped(struct daemon_start *s, const struct env_daemons *d,
 		rc = restore(&u, &snap, err);
 		env_snapshot_fini(&snap);
 	} else if (rc == -ENOENT) {
-		rc = daemon_spawn_alone(s, err);
+		/* Before a restore it would take longer than that: a dump of this kernel
+		 * and this criu says enough. */
+		rc = criu_check(PROBE_MS, err);
+		if (rc == 0)
+			rc = daemon_spawn_alone(s, err);
 		if (rc == 0)
 			rc = daemon_wait_ready(s, err);
 		if (rc == 0 && s->pidfd >= 0)
