@@ -52,7 +52,7 @@ knows() # CASE...
 
 @test "readers keep all of a file that another node replaced, whatever is asked of it" {
 	knows readers_keep_a_longer_one readers_keep_a_shorter_one \
-		readers_keep_what_a_list_tells_of
+		readers_keep_a_plain_one readers_keep_what_a_list_tells_of
 }
 
 @test "a restart of the mount's process makes nobody read or append at an old size" {
