@@ -299,6 +299,19 @@ static bool try_mount(const struct env_run *r, const struct env_snapshot *snap,
 	return false;
 }
 
+/* What nobody can restore is made anew only when it is gone. */
+static void run_plain_until_removed(const struct env_run *r, const char *why)
+{
+	char hex[ENV_KEY_HEX], text[ERROR_MSG_MAX + 160];
+
+	env_key_hex(&r->key.digest, hex);
+	(void)snprintf(text, sizeof(text),
+		       "%s (so it is for all until it is removed: bootseer env "
+		       "rm STORE %s)",
+		       why, hex);
+	run_plain(r, text);
+}
+
 static void restore(struct env_run *r, const struct env_snapshot *snap)
 {
 	struct smoke_check smoke = { .base.is_good = smoke_is_good, .run = r };
@@ -318,6 +331,8 @@ static void restore(struct env_run *r, const struct env_snapshot *snap)
 	say_stage("env.restore", STAGE_END, rc < 0);
 	if (rc == -ECANCELED)
 		mark_bad(r, snap, err.msg);
+	if (rc == -EBADMSG)
+		run_plain_until_removed(r, err.msg);
 	if (rc < 0)
 		run_plain(r, err.msg);
 	env_catalog_touch(r->at.catalog, snap, env_wall_ms());

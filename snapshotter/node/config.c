@@ -8,6 +8,7 @@
 
 #include "common/fs.h"
 #include "net/listen_address.h"
+#include "objects/store.h"
 #include "prefetcher/prefetcher.h"
 #include "snapshotter/node/trust/policy.h"
 
@@ -351,8 +352,9 @@ static const struct option_spec options[] = {
 	  .offset = AT(env_stores),
 	  .arg = "URL",
 	  .help = "Environments of this store may be mounted here for whoever "
-		  "is root on this machine: file:///DIR, s3://BUCKET/PREFIX or "
-		  "hdfs://HOST:PORT/DIR, as 'bootseer env run --store' has it. "
+		  "is root on this machine: file:///DIR, s3://BUCKET/PREFIX, "
+		  "hdfs://HOST:PORT/DIR or docker://REGISTRY/REPOSITORY, as "
+		  "'bootseer env run --store' has it. "
 		  "Without it they are unpacked." },
 	{ .key = "env-ca-file",
 	  .type = OPTION_FILE,
@@ -502,8 +504,9 @@ int node_config_check(const struct node_config *c, struct error *err)
 			return error_set(err, EINVAL,
 					 "--env-store '%s' is no URL of a "
 					 "store: say file:///DIR, "
-					 "s3://BUCKET/PREFIX or "
-					 "hdfs://HOST:PORT/DIR",
+					 "s3://BUCKET/PREFIX, "
+					 "hdfs://HOST:PORT/DIR or "
+					 "docker://REGISTRY/REPOSITORY",
 					 *u);
 	}
 	if (c->trust_keys[0] != '/')

@@ -553,7 +553,7 @@ has_taken_over()
 	mv look.sh setup.sh
 	run env_run b -- sh "$W/setup.sh" a
 	[ "$status" = 0 ]
-	[[ ${lines[0]} == *': the command is run' ]]
+	[[ ${lines[0]} == *": bootseer env rm STORE $(basename store/env/index/*)): the command is run" ]]
 	[ "$(cat seen)" = "$W/site"$'\n'"$W/site/kind" ]
 	[ "$(wc -l <ran)" = 2 ]
 	# Without a piece of it as well; and with an index that is none.
