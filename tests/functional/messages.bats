@@ -59,7 +59,7 @@ teardown() { node_teardown; }
 
 # options_of PROGRAM: the names of all, a line each.
 options_of() {
-	"$1" --help | sed -nE 's/^ +(-[a-z], )?--([a-z0-9-]+).*/\2/p'
+	"$1" --help | sed -nE 's/^ {2,6}(-[a-z], )?--([a-z0-9-]+).*/\2/p'
 }
 
 @test "each option is a key of the file, but those that the manual names" {
