@@ -362,6 +362,8 @@ overlay_line() # NUMBER
 }
 
 @test "a mounted environment outlives its bootseerd" {
+	# As RFC 8089 has it, too.
+	STORE=file:$W/store
 	make_command a
 	capture
 	node_start --hold --prefetch off

@@ -222,7 +222,7 @@ void origin_put(struct origin *o)
 
 bool origin_is_store(const char *host)
 {
-	return strstr(host, "://");
+	return object_store_is_url(host);
 }
 
 char *origin_place(const char *host, const char *repo)
@@ -234,6 +234,12 @@ char *origin_place(const char *host, const char *repo)
 		return asprintf(&name, "%s/%s", host, repo) < 0 ? NULL : name;
 	while (len > 0 && host[len - 1] == '/')
 		len--;
+	/* Of one store there is one name: file:/DIR is file:///DIR. */
+	if (!strstr(host, "://"))
+		return asprintf(&name, "file://%.*s", (int)(len - 5),
+				host + 5) < 0
+			       ? NULL
+			       : name;
 	return strndup(host, len);
 }
 

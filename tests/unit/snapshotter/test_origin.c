@@ -337,4 +337,7 @@ Test(origin, of_which_rights_speak_is_a_repository_or_a_whole_store)
 	/* In a path like any other letter: no right to the store above it. */
 	expect_place("s3://b/env#secret", "f", "s3://b/env#secret");
 	expect_place("file:///a/b", "f", "file:///a/b");
+	expect_place("file:/a/b/", "f", "file:///a/b");
+	cr_expect(origin_is_store("file:/a/b"));
+	cr_expect_not(origin_is_store("h:5000"));
 }
