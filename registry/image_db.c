@@ -20,7 +20,7 @@ struct image_put {
 	const struct image_start_name *n;
 	const struct image_report *r;
 	int64_t now, id;
-	char *figures, *peers;
+	char *figures;
 };
 
 static int note_id(void *arg, const struct db_value *row)
@@ -47,7 +47,8 @@ static int put(struct db_conn *c, void *arg, struct error *err)
 			  DB_INT(r->origin_bytes));
 	if (n >= 0)
 		n = QUERY(c, SQL_IMAGE_PUT_TEXT, NULL, NULL, err, DB_INT(p->id),
-			  db_text(p->figures), db_text(p->peers));
+			  db_text(p->figures),
+			  db_text(r->peers.data ? r->peers.data : ""));
 	if (n >= 0)
 		n = QUERY(c, SQL_IMAGE_TRIM, NULL, NULL, err, db_text(s->node),
 			  DB_INT(IMAGE_NODE_STARTS_MAX));
@@ -60,13 +61,11 @@ int image_db_put(struct db *db, const struct image_start_name *n, int64_t now,
 	struct image_put p = { .n = n,
 			       .r = r,
 			       .now = now,
-			       .figures = json_dumps(r->start, JSON_COMPACT),
-			       .peers = json_dumps(r->peers, JSON_COMPACT) };
-	int rc = p.figures && p.peers ? db_run(db, DB_WRITE, put, &p, err)
-				      : error_nomem(err);
+			       .figures = json_dumps(r->start, JSON_COMPACT) };
+	int rc = p.figures ? db_run(db, DB_WRITE, put, &p, err)
+			   : error_nomem(err);
 
 	free(p.figures);
-	free(p.peers);
 	return rc;
 }
 

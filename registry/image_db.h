@@ -48,7 +48,7 @@ int image_db_starts(struct db *db, const struct image_start_name *n,
 /* From whom a node had blocks. */
 struct image_peers_row {
 	struct image_start_name of;
-	const char *peers; /* JSON */
+	const char *peers; /* lines of registry/peer_sums.h */
 	int64_t peer_bytes, origin_bytes;
 };
 struct image_peers_query {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "registry/peer_sums.h"
 
 #define NUMBER_MAX (INT64_C(1) << 50)
 #define PATH_BYTES_MAX 4095u
@@ -175,9 +176,6 @@ static int read_peers(const json_t *list, struct image_report *r,
 	size_t n = json_array_size(list);
 	int64_t left = r->peer_bytes;
 
-	r->peers = json_array();
-	if (!r->peers)
-		return error_nomem(err);
 	if ((list && !json_is_array(list)) || n > IMAGE_REPORT_PEERS_MAX)
 		return error_set(err, EINVAL, "peers is no list of %u at most",
 				 IMAGE_REPORT_PEERS_MAX);
@@ -195,9 +193,7 @@ static int read_peers(const json_t *list, struct image_report *r,
 		if (gave > left)
 			gave = left;
 		left -= gave;
-		if (gave &&
-		    json_array_append_new(r->peers,
-					  json_pack("[s,I]", node, gave)) < 0)
+		if (gave && peer_line_format(node, gave, &r->peers) < 0)
 			return error_nomem(err);
 	}
 	return 0;
@@ -262,8 +258,8 @@ int image_report_parse(const char *text, size_t len, struct image_report *ret,
 void image_report_fini(struct image_report *r)
 {
 	json_decref(r->start);
-	json_decref(r->peers);
-	r->start = r->peers = NULL;
+	r->start = NULL;
+	buf_fini(&r->peers);
 }
 
 /* -------------------------------------------------------------------- sums --- */

@@ -7,6 +7,7 @@
 #ifndef BOOTSEER_REGISTRY_IMAGE_REPORT_H
 #define BOOTSEER_REGISTRY_IMAGE_REPORT_H
 
+#include "common/buf.h"
 #include "common/error.h"
 #include "common/json.h"
 #include "profiler/stage_event.h"
@@ -24,11 +25,12 @@ struct image_report {
 	/* Stored bytes since the node's report before: of all peers, of the registry. */
 	int64_t peer_bytes, origin_bytes;
 	json_t *start; /* the figures, without what is not known here */
-	json_t *peers; /* [[NODE, BYTES], ...]: who gave most of peer_bytes, and no more */
+	struct buf
+		peers; /* lines of registry/peer_sums.h: who gave most, and no more */
 };
 #define IMAGE_REPORT_INIT \
 	{ \
-		.start = NULL \
+		.peers = BUF_INIT \
 	}
 
 /* -EINVAL: the message names what is wrong.  `*ret` is the caller's, for

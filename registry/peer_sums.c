@@ -2,6 +2,7 @@
 #include "registry/peer_sums.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,16 +10,8 @@
 
 #define TAKER_SHARE \
 	16 /* of the pairs that are told a taker has one in so many */
-
-struct peer_key {
-	uint32_t giver, taker;
-};
-
-struct peer_pair_entry {
-	struct peer_key key;
-	uint64_t bytes;
-	UT_hash_handle hh;
-};
+#define PLACES_FIRST 1024u /* of pairs; a power of two */
+#define NO_NODE UINT32_MAX /* giver of a place that has no pair */
 
 struct peer_node_entry {
 	struct peer_node node;
@@ -27,12 +20,14 @@ struct peer_node_entry {
 };
 
 struct peer_sums {
-	struct peer_node_entry *nodes;
-	struct peer_pair_entry *pairs;
+	struct peer_node_entry *nodes, *last_taker; /* last: asked for last */
+	/* Pairs, each at the first free place from that of its hash on; half of the places
+	 * are free at least. */
+	struct peer_pair *places;
+	size_t n_places, n_pairs;
 	uint64_t got, origin, left_out;
 	/* Of peer_sums_end(). */
 	struct peer_node *node_list;
-	struct peer_pair *pair_list;
 	uint32_t *order;
 };
 
@@ -44,24 +39,18 @@ int peer_sums_new(struct peer_sums **ret, struct error *err)
 
 void peer_sums_free(struct peer_sums *s)
 {
-	struct peer_node_entry *n, *next_node;
-	struct peer_pair_entry *p, *next_pair;
+	struct peer_node_entry *n, *next;
 
 	if (!s)
 		return;
-	HASH_ITER(hh, s->pairs, p, next_pair)
-	{
-		HASH_DEL(s->pairs, p);
-		free(p);
-	}
-	HASH_ITER(hh, s->nodes, n, next_node)
+	HASH_ITER(hh, s->nodes, n, next)
 	{
 		HASH_DEL(s->nodes, n);
 		free(n->node.name);
 		free(n);
 	}
 	free(s->node_list);
-	free(s->pair_list);
+	free(s->places);
 	free(s->order);
 	free(s);
 }
@@ -99,11 +88,23 @@ static void add_up(uint64_t *sum, uint64_t bytes)
 						  : *sum + bytes;
 }
 
+/* As node_of(): a report has its taker in each of its pairs. */
+static int taker_of(struct peer_sums *s, const char *name,
+		    struct peer_node_entry **ret)
+{
+	int rc = 0;
+
+	if (!s->last_taker || strcmp(s->last_taker->node.name, name) != 0)
+		rc = node_of(s, name, &s->last_taker);
+	*ret = s->last_taker;
+	return rc;
+}
+
 int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
 		  uint64_t origin)
 {
 	struct peer_node_entry *n;
-	int rc = node_of(s, taker, &n);
+	int rc = taker_of(s, taker, &n);
 
 	add_up(&s->got, got);
 	add_up(&s->origin, origin);
@@ -115,23 +116,57 @@ int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
 	return rc;
 }
 
-static int pair_of(struct peer_sums *s, const struct peer_key *key,
-		   struct peer_pair_entry **ret)
+/* The pair's place, or the free one where it belongs. */
+static struct peer_pair *place_of(struct peer_pair *places, size_t n,
+				  uint32_t giver, uint32_t taker)
 {
-	struct peer_pair_entry *p;
+	uint64_t key = (uint64_t)giver << 32 | taker;
+	/* Indices of nodes: nobody chooses both so that many pairs meet. */
+	size_t i = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 
-	HASH_FIND(hh, s->pairs, key, sizeof(*key), p);
-	*ret = p;
-	if (p || HASH_COUNT(s->pairs) >= PEER_SUMS_PAIRS_MAX)
-		return 0;
-	p = calloc(1, sizeof(*p));
-	if (!p)
+	for (i &= n - 1; places[i].giver != NO_NODE; i = (i + 1) & (n - 1))
+		if (places[i].giver == giver && places[i].taker == taker)
+			break;
+	return &places[i];
+}
+
+static int grow_places(struct peer_sums *s)
+{
+	size_t n = s->n_places ? 2 * s->n_places : PLACES_FIRST;
+	struct peer_pair *places = calloc(n, sizeof(*places));
+
+	if (!places)
 		return -ENOMEM;
-	p->key = *key;
-	HASH_ADD(hh, s->pairs, key, sizeof(p->key), p);
-	if (!hash_has_added(p)) {
-		free(p);
-		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		places[i].giver = NO_NODE;
+	for (size_t i = 0; i < s->n_places; i++) {
+		const struct peer_pair *p = &s->places[i];
+
+		if (p->giver != NO_NODE)
+			*place_of(places, n, p->giver, p->taker) = *p;
+	}
+	free(s->places);
+	s->places = places;
+	s->n_places = n;
+	return 0;
+}
+
+/* NULL with 0: there are too many. */
+static int pair_of(struct peer_sums *s, uint32_t giver, uint32_t taker,
+		   struct peer_pair **ret)
+{
+	struct peer_pair *p;
+	int rc = 2 * s->n_pairs >= s->n_places ? grow_places(s) : 0;
+
+	*ret = NULL;
+	if (rc < 0)
+		return rc;
+	p = place_of(s->places, s->n_places, giver, taker);
+	if (p->giver == NO_NODE) {
+		if (s->n_pairs >= PEER_SUMS_PAIRS_MAX)
+			return 0;
+		*p = (struct peer_pair){ giver, taker, 0 };
+		s->n_pairs++;
 	}
 	*ret = p;
 	return 0;
@@ -141,16 +176,14 @@ int peer_sums_add_pair(struct peer_sums *s, const char *giver,
 		       const char *taker, uint64_t bytes)
 {
 	struct peer_node_entry *from, *to = NULL;
-	struct peer_pair_entry *p = NULL;
+	struct peer_pair *p = NULL;
 	int rc = node_of(s, giver, &from);
 
 	if (rc == 0)
-		rc = node_of(s, taker, &to);
+		rc = taker_of(s, taker, &to);
 	if (rc == 0 && from && to) {
-		const struct peer_key key = { from->index, to->index };
-
 		add_up(&from->node.gave, bytes);
-		rc = pair_of(s, &key, &p);
+		rc = pair_of(s, from->index, to->index, &p);
 	}
 	if (rc == 0 && p) {
 		from->node.takers += p->bytes == 0 && bytes;
@@ -187,37 +220,41 @@ static int peers_by_bytes(const void *x, const void *y, void *arg)
 		     : strcmp(nodes[a->taker].name, nodes[b->taker].name);
 }
 
+/* The pairs to the places at the front: no more are added. */
+static void close_ranks(struct peer_sums *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_places; i++)
+		if (s->places[i].giver != NO_NODE)
+			s->places[n++] = s->places[i];
+}
+
 int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret)
 {
-	size_t n_nodes = HASH_COUNT(s->nodes), n_pairs = HASH_COUNT(s->pairs);
+	size_t n_nodes = HASH_COUNT(s->nodes);
 	struct peer_node_entry *n;
-	struct peer_pair_entry *p;
-	size_t k = 0;
 
 	s->node_list = calloc(n_nodes + 1, sizeof(*s->node_list));
-	s->pair_list = calloc(n_pairs + 1, sizeof(*s->pair_list));
 	s->order = calloc(n_nodes + 1, sizeof(*s->order));
-	if (!s->node_list || !s->pair_list || !s->order)
+	if (!s->node_list || !s->order)
 		return -ENOMEM;
 	for (n = s->nodes; n; n = n->hh.next) {
 		s->node_list[n->index] = n->node;
 		s->order[n->index] = n->index;
 	}
-	for (p = s->pairs; p; p = p->hh.next)
-		s->pair_list[k++] =
-			(struct peer_pair){ p->key.giver, p->key.taker,
-					    p->bytes };
+	close_ranks(s);
 	if (n_nodes)
 		qsort_r(s->order, n_nodes, sizeof(*s->order), peers_by_gave,
 			s->node_list);
-	if (n_pairs)
-		qsort_r(s->pair_list, n_pairs, sizeof(*s->pair_list),
+	if (s->n_pairs)
+		qsort_r(s->places, s->n_pairs, sizeof(*s->places),
 			peers_by_bytes, s->node_list);
 	*ret = (struct peer_sums_result){ .nodes = s->node_list,
 					  .order = s->order,
-					  .pairs = s->pair_list,
+					  .pairs = s->places,
 					  .n_nodes = n_nodes,
-					  .n_pairs = n_pairs,
+					  .n_pairs = s->n_pairs,
 					  .got = s->got,
 					  .origin = s->origin,
 					  .left_out = s->left_out };
@@ -251,4 +288,29 @@ int peer_sums_choose(const struct peer_sums_result *s, const char *node,
 			n++;
 		}
 	return 0;
+}
+
+/* ------------------------------------------------------------------ in store --- */
+
+int peer_line_format(const char *giver, int64_t bytes, struct buf *ret)
+{
+	return buf_printf(ret, "%s %" PRId64 "\n", giver, bytes);
+}
+
+bool peer_line_parse(const char **text, char giver[STAGE_NODE_MAX + 1],
+		     int64_t *ret_bytes)
+{
+	const char *at = strchr(*text, ' ');
+	size_t n = at ? (size_t)(at - *text) : 0;
+	char *end;
+
+	if (!n || n > STAGE_NODE_MAX)
+		return false;
+	memcpy(giver, *text, n);
+	giver[n] = '\0';
+	*ret_bytes = strtoll(at + 1, &end, 10);
+	if (end == at + 1 || *ret_bytes < 0 || *end != '\n')
+		return false;
+	*text = end + 1;
+	return true;
 }

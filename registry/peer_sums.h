@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "profiler/stage_event.h"
 
 #define PEER_SUMS_NODES_MAX 20000u  /* more are left out */
 #define PEER_SUMS_PAIRS_MAX 200000u /* likewise */
@@ -54,5 +56,13 @@ int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret) MUST_CHECK;
  * that is "".  `ret` has a place for each pair, false.  -ENOMEM. */
 int peer_sums_choose(const struct peer_sums_result *s, const char *node,
 		     size_t limit, bool *ret) MUST_CHECK;
+
+/* How much a giver gave, as a line of a report's text.  -ENOMEM. */
+int peer_line_format(const char *giver, int64_t bytes,
+		     struct buf *ret) MUST_CHECK;
+/* The line at `*text`, which moves behind it.  False at the end, or where there is no such
+ * line. */
+bool peer_line_parse(const char **text, char giver[STAGE_NODE_MAX + 1],
+		     int64_t *ret_bytes);
 
 #endif

@@ -43,23 +43,20 @@ static int note_image(json_t *images, const struct image_start_name *n)
 static int add_report(void *arg, const struct image_peers_row *r)
 {
 	struct peer_reading *p = arg;
-	AUTO_JSON *peers = json_loads(r->peers, 0, NULL);
+	const char *lines = r->peers;
+	char giver[STAGE_NODE_MAX + 1];
+	int64_t bytes;
 	int rc = peer_sums_add(p->sums, r->of.node, (uint64_t)r->peer_bytes,
 			       (uint64_t)r->origin_bytes);
 
 	p->reports++;
 	if (rc == 0 && p->images)
 		rc = note_image(p->images, &r->of);
-	for (size_t i = 0; rc == 0 && i < json_array_size(peers); i++) {
-		const json_t *pair = json_array_get(peers, i);
-		const char *giver = json_string_value(json_array_get(pair, 0));
-		json_int_t bytes = json_integer_value(json_array_get(pair, 1));
-
+	while (rc == 0 && peer_line_parse(&lines, giver, &bytes))
 		/* Nobody gives itself anything. */
 		if (strcmp(giver, r->of.node) != 0)
 			rc = peer_sums_add_pair(p->sums, giver, r->of.node,
 						(uint64_t)bytes);
-	}
 	return rc;
 }
 

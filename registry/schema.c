@@ -281,8 +281,8 @@ static const char version_10[] = "CREATE TABLE env_key ("
 
 /*
  * What nodes said of their starts of images, the last of each start and node; ids grow with
- * the time of saying.  Texts, which lists do not want, are apart: `figures` and `peers` are
- * JSON of docs/registry-api.md.
+ * the time of saying.  Texts, which lists do not want, are apart: `figures` and `peers`
+ * are JSON of docs/registry-api.md; peers no more since version 17.
  */
 static const char version_11[] =
 	"CREATE TABLE image_start ("
@@ -364,10 +364,17 @@ static const char version_16[] =
 	" what TEXT PRIMARY KEY,"
 	" n BIGINT NOT NULL)@CLUSTERED@;" ENV_COUNT_ALL;
 
+/* Who gave how much, in lines (registry/peer_sums.h) where it was JSON, [["n1",5],["n2",6]]:
+ * a question reads tens of thousands.  No name of a node has any of these characters. */
+static const char version_17[] =
+	"UPDATE image_start_text SET peers = replace(replace(replace(replace("
+	"replace(peers, '],[\"', '\n'), '[[\"', ''), '\",', ' '), ']]', '\n'), "
+	"'[]', '')";
+
 static const char *const scripts[] = {
 	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
 	version_7,  version_8,  version_9,  version_10, version_11, version_12,
-	version_13, version_14, version_15, version_16
+	version_13, version_14, version_15, version_16, version_17
 };
 
 const struct db_schema schema = {

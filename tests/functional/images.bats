@@ -148,6 +148,34 @@ peers_are_summed_up()
 	on_each_db peers_are_summed_up
 }
 
+# What a version before had as JSON.
+peers_outlive_an_upgrade()
+{
+	service
+	for n in 1 2 3; do
+		report h/app:1 j1
+		tell "n$n" "$A" train h/app
+	done
+	end_service TERM
+	in_db "UPDATE image_start_text SET peers = CASE (SELECT node FROM image_start
+			WHERE id = start) WHEN 'n1' THEN '[]' WHEN 'n2' THEN '[[\"n9\",400]]'
+			ELSE '[[\"n-8.a_b\",250],[\"n9\",100],[\"1\",50]]' END"
+	in_db "UPDATE schema_version SET version = 16"
+	service
+	get /v1/peers
+	jq -e '.reports == 3 and .pairs == [["n9", "n2", 400], ["n-8.a_b", "n3", 250],
+		["n9", "n3", 100], ["1", "n3", 50]]' "$O"
+	# Once: what is there now stays.
+	end_service TERM
+	service
+	get /v1/peers
+	jq -e '.pairs_all == 4' "$O"
+}
+
+@test "who gave whom how much is told after an upgrade, too" {
+	on_each_db peers_outlive_an_upgrade
+}
+
 @test "a report that is none is refused, and says why" {
 	local p
 

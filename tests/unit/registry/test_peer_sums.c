@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "registry/peer_sums.h"
@@ -127,4 +128,72 @@ Test(peer_sums, leaves_out_and_counts_what_is_past_its_bounds)
 	cr_expect_eq(r.left_out, 4);
 	cr_expect_eq(r.n_pairs, 0);
 	peer_sums_free(s);
+}
+
+/* More pairs than there are places at first, added twice, against a plain table. */
+Test(peer_sums, adds_to_the_same_pair_after_it_has_grown)
+{
+	enum { N = 200 };
+	static uint64_t plain[N][N];
+	struct peer_sums_result r;
+	struct error err = ERROR_INIT;
+	struct peer_sums *s;
+	char giver[16], taker[16];
+	size_t n_pairs = 0;
+
+	cr_assert_eq(peer_sums_new(&s, &err), 0);
+	for (unsigned int k = 0; k < 30000; k++) {
+		unsigned int g = k % N, t = k / N % 75;
+
+		n_pairs += plain[g][t] == 0;
+		plain[g][t] += k + 1;
+		(void)snprintf(giver, sizeof(giver), "%u", g);
+		(void)snprintf(taker, sizeof(taker), "%u", t);
+		cr_assert_eq(peer_sums_add_pair(s, giver, taker, k + 1), 0);
+	}
+	cr_assert_eq(peer_sums_end(s, &r), 0);
+	cr_assert_eq(n_pairs, 15000);
+	cr_assert_eq(r.n_pairs, n_pairs);
+	for (size_t i = 0; i < r.n_pairs; i++) {
+		const struct peer_pair *p = &r.pairs[i];
+
+		cr_assert_eq(p->bytes, plain[atoi(r.nodes[p->giver].name)]
+					    [atoi(r.nodes[p->taker].name)]);
+		cr_assert(i == 0 || r.pairs[i - 1].bytes >= p->bytes);
+	}
+	peer_sums_free(s);
+}
+
+Test(peer_sums, reads_the_lines_that_it_writes_and_no_others)
+{
+	static const char *const bad[] = { "",       "a",      "a 5",
+					   " 5\n",   "a \n",   "a x\n",
+					   "a -1\n", "a 5x\n", "a 5 6\n" };
+	char giver[STAGE_NODE_MAX + 1], name[STAGE_NODE_MAX + 2];
+	AUTO_BUF b = BUF_INIT;
+	const char *at;
+	int64_t bytes;
+
+	memset(name, 'n', sizeof(name));
+	name[STAGE_NODE_MAX] = '\0';
+	cr_assert_eq(peer_line_format("a-1.b", 0, &b), 0);
+	cr_assert_eq(peer_line_format(name, INT64_MAX, &b), 0);
+	at = b.data;
+	cr_assert(peer_line_parse(&at, giver, &bytes));
+	cr_expect_str_eq(giver, "a-1.b");
+	cr_expect_eq(bytes, 0);
+	cr_assert(peer_line_parse(&at, giver, &bytes));
+	cr_expect_str_eq(giver, name);
+	cr_expect_eq(bytes, INT64_MAX);
+	cr_expect_not(peer_line_parse(&at, giver, &bytes));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		at = bad[i];
+		cr_expect_not(peer_line_parse(&at, giver, &bytes), "%s", at);
+	}
+	/* A longer name than nodes have. */
+	name[STAGE_NODE_MAX] = 'n';
+	buf_reset(&b);
+	cr_assert_eq(buf_printf(&b, "%.*s 5\n", (int)sizeof(name), name), 0);
+	at = b.data;
+	cr_expect_not(peer_line_parse(&at, giver, &bytes));
 }
