@@ -13,6 +13,7 @@
 
 #define RETRY_PAUSE_NS INT64_C(20000000) /* grows with each */
 #define NS_PER_S INT64_C(1000000000)
+#define UPGRADE_NS (3600 * NS_PER_S) /* a statement of an upgrade */
 
 static const struct db_ops *const kinds[] = { &db_sqlite_ops, &db_pg_ops };
 
@@ -279,6 +280,9 @@ static int adapt(const struct db_ops *ops, const char *script, struct buf *ret)
 		} else if (strncmp(script, "@CLUSTERED@", 11) == 0) {
 			rc = buf_puts(ret, ops->clustered);
 			script += 11;
+		} else if (strncmp(script, "@CONCAT@", 8) == 0) {
+			rc = buf_puts(ret, ops->concat);
+			script += 8;
 		} else if (strncmp(script, "@IF_CLUSTERED@", 14) == 0) {
 			/* The rest concerns the other kinds only. */
 			if (!ops->clustered[0])
@@ -303,6 +307,11 @@ static int upgrade(struct db_conn *c, int from, struct error *err)
 	AUTO_BUF sql = BUF_INIT;
 	int rc = 0;
 
+	/* It may change each row there is. */
+	if (c->ops->set_timeout)
+		rc = c->ops->set_timeout(c, UPGRADE_NS, err);
+	if (rc < 0)
+		return rc;
 	for (int v = from; v < schema->n && rc == 0; v++) {
 		rc = adapt(c->ops, schema->scripts[v], &sql);
 		if (rc == 0)

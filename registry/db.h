@@ -51,7 +51,7 @@ struct db_statement {
 #define DB_PARAMS_MAX 96
 
 /* The schema's versions, oldest first.  In a script, @ID@ is a key that the
- * database chooses, @BLOB@ the type of bytes. */
+ * database chooses, @BLOB@ the type of bytes, @CONCAT@ the aggregate of texts. */
 struct db_schema {
 	const char *const *scripts;
 	int n;
@@ -116,6 +116,7 @@ void db_get_stats(struct db *db, struct db_stats *ret);
 struct db_ops {
 	const char *name, *scheme; /* "postgresql", "postgresql:" */
 	const char *id_type, *blob_type;
+	const char *concat; /* the aggregate of texts: f(TEXT, SEPARATOR) */
 	/* After a table's columns, to keep its rows in its primary key; "" where
 	 * there is no such thing. */
 	const char *clustered;
@@ -126,6 +127,8 @@ struct db_ops {
 	int (*connect)(const struct db_config *cfg, struct db_conn **ret,
 		       struct error *err);
 	void (*close)(struct db_conn *c);
+	/* Statements may last so long from now on; NULL where they have no limit. */
+	int (*set_timeout)(struct db_conn *c, int64_t ns, struct error *err);
 	/* A script without parameters. */
 	int (*script)(struct db_conn *c, const char *sql, struct error *err);
 	int (*prepare)(struct db_conn *c, size_t n_statements,

@@ -216,6 +216,14 @@ static int set_session(struct pg_conn *p, struct error *err)
 	return script(&p->base, sql, err);
 }
 
+static int set_timeout(struct db_conn *c, int64_t ns, struct error *err)
+{
+	struct pg_conn *p = of(c);
+
+	p->timeout_ns = ns;
+	return set_session(p, err);
+}
+
 static void no_notice(void *arg, const PGresult *r)
 {
 }
@@ -406,11 +414,13 @@ const struct db_ops db_pg_ops = {
 	.scheme = "postgresql:",
 	.id_type = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 	.blob_type = "BYTEA",
+	.concat = "string_agg",
 	.clustered = "",
 	/* Any number will do that no other program on this database uses. */
 	.schema_lock = "SELECT pg_advisory_xact_lock(4771520190125)",
 	.connect = open_conn,
 	.close = close_conn,
+	.set_timeout = set_timeout,
 	.script = script,
 	.prepare = prepare,
 	.begin = begin,

@@ -14,8 +14,7 @@
 #define HISTORY_DAYS 400 /* rows of days are kept */
 #define HISTORY_DAY_ROWS \
 	10000 /* of one day; then those of one node leave first */
-#define HISTORY_SCALE_ROWS \
-	500000 /* starts (and stages of old ones); those of few nodes leave */
+#define HISTORY_SCALE_ROWS 500000 /* starts; those of few nodes leave */
 #define HISTORY_SCALE_STAGES 64   /* of a start */
 #define HISTORY_NODE_STARTS 2000  /* of one node; the oldest leave */
 #define HISTORY_QUIET_S 60        /* a start that is ready and silent is over */

@@ -344,7 +344,7 @@ static const char version_13[] =
 	" PRIMARY KEY (start, node, part))@CLUSTERED@";
 
 /* The stages of a start in its own row, `stage` '': a start is one row to read, not
- * twenty-six.  Those of before have theirs in rows of their own. */
+ * twenty-six.  Those of before had theirs in rows of their own until version 18. */
 static const char version_14[] =
 	"ALTER TABLE start_scale ADD COLUMN stages TEXT NOT NULL DEFAULT ''";
 
@@ -371,10 +371,20 @@ static const char version_17[] =
 	"replace(peers, '],[\"', '\n'), '[[\"', ''), '\",', ' '), ']]', '\n'), "
 	"'[]', '')";
 
+/* Starts by size whose stages were rows of their own, as before version 14: the text is that
+ * of scale_stage_format(). */
+static const char version_18[] =
+	"UPDATE start_scale SET stages = coalesce((SELECT @CONCAT@("
+	"s.stage || ' ' || s.nodes || ' ' || s.job_ms || ' ' || s.median_ms || "
+	"' ' || s.max_ms || '\n', '') FROM start_scale AS s "
+	"WHERE s.start = start_scale.start AND s.stage <> ''), '') "
+	"WHERE stage = '' AND stages = '';"
+	"DELETE FROM start_scale WHERE stage <> ''";
+
 static const char *const scripts[] = {
 	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
 	version_7,  version_8,  version_9,  version_10, version_11, version_12,
-	version_13, version_14, version_15, version_16, version_17
+	version_13, version_14, version_15, version_16, version_17, version_18
 };
 
 const struct db_schema schema = {

@@ -167,7 +167,9 @@ starts_are_compared_by_size()
 		SELECT start, 'env', at, job, image, label, nodes, gpus, 60000, 20000, 20000
 		FROM start_scale WHERE job = 'small'"
 	in_db "UPDATE start_scale SET stages = '' WHERE job = 'small'"
+	in_db "UPDATE schema_version SET version = 17"
 	service
+	[ "$(rows_of start_scale)" = 4 ]
 	ask "$U/v1/scales"
 	jq -e --slurpfile was "$W/scales" '(.stages | map(select(.stage == "env")) | .[0].node_s.n) ==
 		($was[0].stages | map(select(.stage == "env")) | .[0].node_s.n) and
