@@ -11,7 +11,6 @@
 #include "common/hash.h"
 
 #define DATA_FOLDER ".bootseer/data"
-#define CLOCK_NAME ".bootseer/gc-clock"
 
 /* What is there of a segment. */
 struct found_segment {
@@ -147,19 +146,6 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 	return 0;
 }
 
-/* What time it is there: an object's, which we make. */
-static int store_clock(struct object_store *s, int64_t *ret, struct error *err)
-{
-	struct object_stat st;
-	int rc = object_put(s, CLOCK_NAME, "", 0, NULL, NULL, err);
-
-	if (rc == 0)
-		rc = object_stat(s, CLOCK_NAME, &st, err);
-	if (rc == 0)
-		*ret = st.modified_ms;
-	return rc == 0 ? name_remove(s, CLOCK_NAME, err) : rc;
-}
-
 static int collect(struct collection *c, struct error *err)
 {
 	int rc = object_list(c->store, DATA_FOLDER, true, column_found, c, err);
@@ -237,7 +223,7 @@ static int too_young(struct object_store *s, uint64_t older_ms, int64_t *ret,
 	*ret = INT64_MAX;
 	if (older_ms == 0)
 		return 0;
-	rc = store_clock(s, &now, err);
+	rc = object_store_now(s, &now, err);
 	*ret = now > 0 && older_ms < (uint64_t)now ? now - (int64_t)older_ms
 						   : 0;
 	return rc;

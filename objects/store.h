@@ -234,8 +234,14 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 		  enum object_condition condition,
 		  struct error *err) MUST_CHECK;
 
-/* Remove what puts that were cut off by a crash left behind, when it is older; with 0
- * whatever its age. */
+/* What time it is there, as its objects are dated: that of one which is made for it and
+ * removed.  Of directories and repositories, which whoever writes dates, it is ours.
+ * Milliseconds since 1970. */
+int object_store_now(struct object_store *s, int64_t *ret_ms,
+		     struct error *err) MUST_CHECK;
+
+/* Remove what puts and probes that were cut off by a crash left behind, when it is older
+ * by the store's clock; with 0 whatever its age. */
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err) MUST_CHECK;
 

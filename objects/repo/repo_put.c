@@ -82,13 +82,21 @@ static int publish(struct repo_put *p, const struct repo_manifest *m,
 	return rc;
 }
 
+/* A registry dates nothing: what is put has the time of whoever puts it. */
+int64_t repo_store_time_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / NS_PER_MS;
+}
+
 int repo_store_put_commit(struct object_put *base, struct object_stat *ret,
 			  struct error *err)
 {
 	struct repo_put *p = repo_put_of(base);
 	struct repo_store *s = repo_store_of(base->store);
 	struct repo_manifest m = { .size = base->size };
-	struct timespec now;
 	int rc = 0;
 
 	if (hasher_final(p->hasher, &m.blob) < 0)
@@ -99,8 +107,7 @@ int repo_store_put_commit(struct object_put *base, struct object_stat *ret,
 	}
 	if (rc < 0)
 		return rc;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	m.modified_ms = now.tv_sec * 1000LL + now.tv_nsec / NS_PER_MS;
+	m.modified_ms = repo_store_time_ms();
 	memcpy(m.name, base->name, strlen(base->name) + 1);
 	return publish(p, &m, ret, err);
 }

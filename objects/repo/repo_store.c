@@ -216,15 +216,33 @@ static int repo_rename(struct object_store *base, const char *from,
 		       : remove_version(s, version, err);
 }
 
-/* Uploads that were cut off are the registry's, which purges them. */
+struct repo_sweep {
+	struct object_store *store;
+	int64_t before_ms;
+	size_t n;
+};
+
+static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
+{
+	struct repo_sweep *w = arg;
+	int rc;
+
+	if (e->is_folder || e->stat.modified_ms >= w->before_ms)
+		return 0;
+	rc = remove_version(repo_store_of(w->store), e->stat.tag, err);
+	w->n += rc == 0;
+	return rc;
+}
+
+/* Objects of probes.  Uploads that were cut off are the registry's, which purges them. */
 static int repo_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
 		      struct error *err)
 {
-	(void)s;
-	(void)before_ms;
-	(void)err;
-	*ret_n = 0;
-	return 0;
+	struct repo_sweep w = { .store = s, .before_ms = before_ms };
+	int rc = repo_store_list(s, STORE_TMP, true, sweep_one, &w, err);
+
+	*ret_n = w.n;
+	return rc;
 }
 
 static int repo_authorization(struct object_store *base, const char *name,
@@ -274,7 +292,7 @@ static int try_list(struct object_store *base, const char *name,
 static int repo_probe(struct object_store *base, struct error *err)
 {
 	struct repo_store *s = repo_store_of(base);
-	struct repo_manifest m = { .size = 0 };
+	struct repo_manifest m = { .modified_ms = repo_store_time_ms() };
 	AUTO_FREE char *folder = store_temporary();
 	struct object_stat st;
 	int rc, removed;

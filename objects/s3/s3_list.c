@@ -250,6 +250,10 @@ int s3_store_list(struct object_store *base, const char *folder, bool deep,
 
 /* ------------------------------------------------------------------- sweep --- */
 
+/* Writes where the page that begins at `from` is asked for. */
+typedef int s3_query_fn(struct s3_store *s, const struct s3_next *from,
+			struct buf *ret);
+
 struct s3_sweep {
 	struct s3_store *s;
 	int64_t before_ms;
@@ -257,20 +261,24 @@ struct s3_sweep {
 	struct error *err;
 };
 
-static int abort_upload(struct s3_store *s, const char *key, const char *id,
-			struct error *err)
+/* Delete what is there of this key: of an upload, its parts. */
+static int sweep_away(struct s3_store *s, const struct s3_entry *e,
+		      struct error *err)
 {
 	AUTO_BUF query = BUF_INIT;
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = "DELETE",
-				.name = key + strlen(s->prefix) };
-	int rc = buf_puts(&query, "uploadId=");
+				.name = e->key + strlen(s->prefix) };
+	int rc = 0;
 
-	if (rc == 0)
-		rc = store_url_encode(&query, id, "");
+	if (e->upload) {
+		rc = buf_puts(&query, "uploadId=");
+		if (rc == 0)
+			rc = store_url_encode(&query, e->upload, "");
+		r.query = query.data;
+	}
 	if (rc < 0)
 		return error_nomem(err);
-	r.query = query.data;
 	rc = s3_call(s, &r, &resp, err);
 	http_response_fini(&resp);
 	return resp.status == 404 ? 0 : rc;
@@ -281,12 +289,29 @@ static int sweep_one(void *arg, const struct s3_entry *e)
 	struct s3_sweep *w = arg;
 	int rc;
 
-	if (!e->upload || e->modified_ms >= w->before_ms ||
-	    strncmp(e->key, w->s->prefix, strlen(w->s->prefix)) != 0)
+	if (e->modified_ms >= w->before_ms ||
+	    strncmp(e->key, w->s->prefix, strlen(w->s->prefix)) != 0 ||
+	    !e->key[strlen(w->s->prefix)])
 		return 0;
-	rc = abort_upload(w->s, e->key, e->upload, w->err);
+	rc = sweep_away(w->s, e, w->err);
 	w->n += rc == 0;
 	return rc;
+}
+
+static int sweep_upload(void *arg, const struct s3_entry *e)
+{
+	return e->upload ? sweep_one(arg, e) : 0;
+}
+
+static int sweep_object(void *arg, const struct s3_entry *e)
+{
+	const struct s3_sweep *w = arg;
+	size_t skip = strlen(w->s->prefix);
+
+	return !e->is_folder && !e->upload && strlen(e->key) > skip &&
+			       store_is_below(e->key + skip, STORE_TMP)
+		       ? sweep_one(arg, e)
+		       : 0;
 }
 
 static int uploads_query(struct s3_store *s, const struct s3_next *from,
@@ -309,27 +334,44 @@ static int uploads_query(struct s3_store *s, const struct s3_next *from,
 	return rc == 0 ? buf_puts(ret, "&uploads=") : rc;
 }
 
-int s3_store_sweep(struct object_store *base, int64_t before_ms, size_t *ret_n,
-		   struct error *err)
+static int temporaries_query(struct s3_store *s, const struct s3_next *from,
+			     struct buf *ret)
 {
-	struct s3_store *s = s3_store_of(base);
-	struct s3_sweep w = { .s = s, .before_ms = before_ms, .err = err };
+	return make_query(s, STORE_TMP, true, from, ret);
+}
+
+static int sweep_pages(struct s3_sweep *w, s3_query_fn *make, s3_list_fn *fn)
+{
 	struct s3_next from = { .key = NULL }, next;
 	int rc;
 
 	do {
 		AUTO_BUF query = BUF_INIT;
 
-		if (uploads_query(s, &from, &query) < 0) {
-			rc = error_nomem(err);
+		if (make(w->s, &from, &query) < 0) {
+			rc = error_nomem(w->err);
 			break;
 		}
-		rc = ask_page(s, query.data, sweep_one, &w, &next, err);
+		rc = ask_page(w->s, query.data, fn, w, &next, w->err);
 		s3_next_fini(&from);
 		if (rc == 0)
 			from = next;
 	} while (rc == 0 && from.key);
 	s3_next_fini(&from);
+	return rc;
+}
+
+/* Puts leave uploads in parts; probes leave objects. */
+int s3_store_sweep(struct object_store *base, int64_t before_ms, size_t *ret_n,
+		   struct error *err)
+{
+	struct s3_sweep w = { .s = s3_store_of(base),
+			      .before_ms = before_ms,
+			      .err = err };
+	int rc = sweep_pages(&w, uploads_query, sweep_upload);
+
+	if (rc == 0)
+		rc = sweep_pages(&w, temporaries_query, sweep_object);
 	*ret_n = w.n;
 	return rc;
 }

@@ -42,28 +42,54 @@ static int request(const struct s3_probe *p, const char *method,
 	return *ret_status ? 0 : rc;
 }
 
+static int put_object(const struct s3_probe *p, struct error *err)
+{
+	long status;
+	int rc = request(p, "PUT", NULL, NULL, &status, err);
+
+	if (rc == 0 && status / 100 != 2)
+		rc = err->code ? -err->code : -EIO;
+	return rc;
+}
+
+/* Does it refuse the request because of the condition?  What was put for that may have been
+ * swept away by another's `gc`, so that a no is only taken after a second object. */
+static int heeds(const struct s3_probe *p, const char *method,
+		 const char *header, const char *value, bool *ret,
+		 struct error *err)
+{
+	long status = 0;
+	int rc = 0;
+
+	for (int i = 0; i < 2 && rc == 0 && status != 412; i++) {
+		rc = i > 0 ? put_object(p, err) : 0;
+		if (rc == 0)
+			rc = request(p, method, header, value, &status, err);
+	}
+	*ret = status == 412 && !p->s->by_lock;
+	return rc;
+}
+
 static int probe(const struct s3_probe *p, struct error *err)
 {
 	struct object_caps *caps = &p->s->base.caps;
 	long status;
-	int rc = request(p, "PUT", NULL, NULL, &status, err);
+	int rc = put_object(p, err);
 
-	if (rc < 0 || status / 100 != 2)
-		return rc < 0 ? rc : err->code ? -err->code : -EIO;
-	rc = request(p, "PUT", "if-none-match", "*", &status, err);
-	caps->has_new = status == 412 && !p->s->by_lock;
 	if (rc == 0)
-		rc = request(p, "PUT", "if-match", WRONG_TAG, &status, err);
-	caps->has_match = status == 412 && !p->s->by_lock;
+		rc = heeds(p, "PUT", "if-none-match", "*", &caps->has_new, err);
+	if (rc == 0)
+		rc = heeds(p, "PUT", "if-match", WRONG_TAG, &caps->has_match,
+			   err);
 	if (rc == 0)
 		rc = request(p, "PUT", "x-amz-checksum-crc32c", WRONG_CRC,
 			     &status, err);
 	/* A server that has never heard of it gets none: some refuse what they
 	 * do not know. */
-	caps->has_checksum = status == 400;
+	caps->has_checksum = rc == 0 && status == 400;
 	if (rc == 0)
-		rc = request(p, "DELETE", "if-match", WRONG_TAG, &status, err);
-	caps->has_match_delete = status == 412 && !p->s->by_lock;
+		rc = heeds(p, "DELETE", "if-match", WRONG_TAG,
+			   &caps->has_match_delete, err);
 	return rc;
 }
 

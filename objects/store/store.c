@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "objects/store/backend.h"
@@ -452,23 +451,55 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 	return wrap(s, "rename", from, rc, err);
 }
 
-/* By our clock.  Age 0 is all, what the store's says is later too. */
-static int64_t older_than(uint64_t older_ms)
+int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 {
-	struct timespec now;
-	int64_t now_ms;
+	const struct object_put_options opts = { .size = 1 };
+	AUTO_FREE char *name = store_temporary();
+	AUTO(object_put) p = NULL;
+	struct object_stat st;
+	int rc;
 
+	if (!name)
+		return error_nomem(err);
+	rc = s->ops->put_open(s, name, &opts, &p, err);
+	if (rc == 0)
+		rc = s->ops->put_commit(p, &st, err);
+	/* What a put answers need not have the time in it. */
+	if (rc == 0)
+		rc = s->ops->stat(s, name, &st, err);
+	if (rc == 0)
+		rc = s->ops->remove(s, name, NULL, err);
+	if (rc == 0)
+		*ret_ms = st.modified_ms;
+	return wrap(s, "ask the time by", name, rc, err);
+}
+
+/* Age 0 is all: a store that knows the time to the second only may say that what was left
+ * just now is of the next one. */
+static int older_than(struct object_store *s, uint64_t older_ms,
+		      int64_t *ret_ms, struct error *err)
+{
+	int64_t now_ms = 0;
+	int rc;
+
+	*ret_ms = INT64_MAX;
 	if (older_ms == 0)
-		return INT64_MAX;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-	return older_ms < (uint64_t)now_ms ? now_ms - (int64_t)older_ms : 0;
+		return 0;
+	rc = object_store_now(s, &now_ms, err);
+	*ret_ms = now_ms > 0 && older_ms < (uint64_t)now_ms
+			  ? now_ms - (int64_t)older_ms
+			  : 0;
+	return rc;
 }
 
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err)
 {
+	int64_t before_ms;
+	int rc = older_than(s, older_ms, &before_ms, err);
+
 	*ret_n = 0;
-	return wrap(s, "sweep", STORE_TMP,
-		    s->ops->sweep(s, older_than(older_ms), ret_n, err), err);
+	if (rc == 0)
+		rc = s->ops->sweep(s, before_ms, ret_n, err);
+	return wrap(s, "sweep", STORE_TMP, rc, err);
 }

@@ -163,6 +163,43 @@ with_proxy()
 
 nothing_is_left() { [ "$(store sweep 2>/dev/null)" = 0 ]; }
 
+@test "a probe that is killed leaves an object, which is swept up when it is old" {
+	with_proxy
+	fault match='^DELETE .*/p/.bootseer/tmp/' kind=hold times=1000
+	"$BOOTSEER_BUILD/tests/functional/store-test" \
+		"s3://bkt/p?endpoint=http://$PROXY" probe 3>&- &
+	victim=$!
+	wait_for proxied '^DELETE .*/p/.bootseer/tmp/'
+	kill -9 "$victim"
+	wait "$victim" || gone=$?
+	[ "$gone" = 137 ]
+	PROXY=
+	left=$(echo "$W"/data/bkt/p/.bootseer/tmp/*)
+	[ -f "$left" ]
+	[ "$(store sweep 300000 2>/dev/null)" = 0 ]
+	# By the server's clock, whatever ours says.
+	[ "$(STORE_AHEAD_S=600 store sweep 300000 2>/dev/null)" = 0 ]
+	[ -f "$left" ]
+	touch -d '6 minutes ago' "$left"
+	[ "$(STORE_AHEAD_S=-600 store sweep 300000 2>/dev/null)" = 1 ]
+	[ ! -e "$left" ]
+	[ "$(store sweep 2>/dev/null)" = 0 ]
+}
+
+# What it put for that is gone before it asks.
+@test "a probe beside a sweep finds out what the server does all the same" {
+	with_proxy
+	fault match='^PUT .*/p/.bootseer/tmp/' kind=hold after=1 times=1
+	"$BOOTSEER_BUILD/tests/functional/store-test" \
+		"s3://bkt/p?endpoint=http://$PROXY" probe >"$W/probed" 3>&- &
+	prober=$!
+	wait_for proxied '^PUT .*/p/.bootseer/tmp/.* hold'
+	rm "$W"/data/bkt/p/.bootseer/tmp/*
+	curl -sf -d '' "http://$PROXY/clear"
+	wait "$prober"
+	[[ $(<"$W/probed") == "new=1 match=1 match_delete=1 "* ]]
+}
+
 @test "credentials come from a file, and wrong ones are named with a cure" {
 	unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 	run -1 store put a "$F/small"

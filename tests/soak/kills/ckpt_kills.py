@@ -143,6 +143,10 @@ class Writer(Worker):
         f.begin(data)
         if self.soak.run_or_kill(self.rng, "writer", ["cp", out.name, self.soak.at(f)]):
             self.settled(f, False)
+        else:
+            # Cut off: whether it is there decides what can be done to it next.
+            f.is_cut = self.soak.is_buffered
+            self.look_again(f)
 
     def step(self):
         ops = ((self.save, 4), (self.append, 3), (self.replace, 4), (self.remove, 1),
