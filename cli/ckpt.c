@@ -7,6 +7,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/progress.h"
+#include "common/registry_host.h"
 
 int ckpt_store_open(const struct ckpt_access *a, const char *url,
 		    struct object_store **ret, struct error *err)
@@ -22,7 +23,7 @@ int ckpt_store_open(const struct ckpt_access *a, const char *url,
 
 int ckpt_check_first(const void *config, char **args, struct error *err)
 {
-	if (!object_store_is_url(args[0]))
+	if (!registry_host_is_store(args[0]))
 		return error_set(err, EINVAL,
 				 "'%.200s' is no store: say file:///DIR, "
 				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/registry_host.h"
 #include "net/service_client.h"
 
 #define STORE_MEMORY (64u << 20)
@@ -16,7 +17,7 @@ int env_check_store(const char *url, struct error *err)
 	if (!url)
 		return error_set(err, EINVAL,
 				 "where are the snapshots? --store URL");
-	if (!object_store_is_url(url))
+	if (!registry_host_is_store(url))
 		return error_set(err, EINVAL,
 				 "'%.200s' is no store: say file:///DIR, "
 				 "s3://BUCKET/PREFIX, hdfs://HOST:PORT/DIR or "

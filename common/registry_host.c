@@ -31,3 +31,8 @@ void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX])
 		ret[i] = lower(text[i]);
 	ret[len] = '\0';
 }
+
+bool registry_host_is_store(const char *text)
+{
+	return strstr(text, "://") || strncmp(text, "file:/", 6) == 0;
+}

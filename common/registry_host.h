@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which machine a registry's name stands for. */
+/* Which machine a registry's name stands for, and whether it is a registry's. */
 #ifndef BOOTSEER_COMMON_REGISTRY_HOST_H
 #define BOOTSEER_COMMON_REGISTRY_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define REGISTRY_HOST_MAX 256 /* bytes, NUL included */
@@ -13,5 +14,9 @@
  * name, whatever ports and spellings it is asked by.  "" when `text` has none.
  */
 void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX]);
+
+/* Is it the URL of a store of objects ("s3://BUCKET/PREFIX", "file:/DIR"), rather than a
+ * registry's "HOST[:PORT][/REPOSITORY]"? */
+bool registry_host_is_store(const char *text);
 
 #endif

@@ -83,10 +83,6 @@ struct object_stat {
 	char tag[OBJECT_TAG_MAX]; /* of this version: another after each put */
 };
 
-/* Does it look like a store's URL, and not like a path or a name?  Whether it is one
- * object_store_open() says. */
-bool object_store_is_url(const char *text);
-
 /* Open the store that the URL names; nothing is asked of a server yet.  -EINVAL says
  * what is wrong with the URL, -EACCES that credentials are missing. */
 int object_store_open(const char *url, const struct object_store_config *cfg,

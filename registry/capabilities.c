@@ -14,9 +14,10 @@
 #include "common/fs.h"
 #include "net/http.h"
 #include "p2p/rights/capability.h"
+#include "registry/call.h"
 #include "registry/patience.h"
+#include "registry/routes.h"
 #include "registry/schema.h"
-#include "registry/service.h"
 
 #define CONNECT_MS 2000
 #define DEADLINE_NS INT64_C(5000000000)

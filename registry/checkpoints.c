@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "registry/call.h"
 #include "registry/ckpt_cache.h"
-#include "registry/service.h"
+#include "registry/routes.h"
 #include "registry/starts_json.h"
 
 #define LIMIT_DEFAULT 100

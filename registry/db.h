@@ -106,6 +106,13 @@ int db_query(struct db_conn *c, size_t s, const struct db_value *params,
 	     size_t n, int (*each)(void *arg, const struct db_value *row),
 	     void *arg, struct error *err) MUST_CHECK;
 
+/* The same with the parameters after `err`. */
+#define DB_QUERY(c, s, each, arg, err, ...) \
+	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
+		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
+			 sizeof(struct db_value), \
+		 each, arg, err)
+
 struct db_stats {
 	uint64_t connections, connects_total, failures_total, retries_total;
 };

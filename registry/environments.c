@@ -8,8 +8,9 @@
 #include <time.h>
 
 #include "common/json.h"
+#include "registry/call.h"
 #include "registry/env_db.h"
-#include "registry/service.h"
+#include "registry/routes.h"
 
 #define LIMIT_DEFAULT 100
 #define RETRY_MS 500 /* who waits asks again after this */

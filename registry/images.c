@@ -7,9 +7,10 @@
 #include <time.h>
 
 #include "common/json.h"
+#include "registry/call.h"
 #include "registry/hot_files.h"
 #include "registry/image_db.h"
-#include "registry/service.h"
+#include "registry/routes.h"
 
 #define LIMIT_DEFAULT 100
 #define SUMMED_MAX 256 /* starts of an image that are summed up */

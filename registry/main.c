@@ -102,13 +102,12 @@ static void stop(struct registry_daemon *d)
 {
 	struct service *s = &d->service;
 
-	s->stopping = true;
+	sweep_stop(&s->sweep);
 	if (s->httpd)
 		httpd_abort(s->httpd);
 	service_drop(s);
 	pool_free(s->pool);
 	pool_free(s->askers);
-	loop_timer_stop(&s->sweep_timer);
 	loop_timer_stop(&d->grace);
 	loop_signal_stop(&d->on_term);
 	loop_signal_stop(&d->on_int);

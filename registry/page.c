@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#include "registry/service.h"
+#include "registry/call.h"
+#include "registry/routes.h"
 
 /* Nothing from elsewhere, nothing inline, in no frame, and sent to nobody. */
 static const char policy[] =

@@ -6,9 +6,10 @@
 #include <time.h>
 
 #include "common/json.h"
+#include "registry/call.h"
 #include "registry/image_db.h"
 #include "registry/peer_sums.h"
-#include "registry/service.h"
+#include "registry/routes.h"
 #include "registry/stage_db.h"
 #include "registry/starts_json.h"
 

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/registry_host.h"
+#include "registry/call.h"
+#include "registry/routes.h"
 #include "registry/schema.h"
-#include "registry/service.h"
 
 #define ORDERS_MAX 1000 /* kept */
 #define RETENTION_S 86400
@@ -16,12 +18,6 @@
 #define ANSWER_ORDERS 100 /* for a node at once */
 #define REF_MAX 512
 #define REASON_MAX 400 /* bytes of a node's words */
-
-#define QUERY(c, s, each, arg, err, ...) \
-	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
-		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
-			 sizeof(struct db_value), \
-		 each, arg, err)
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -53,7 +49,7 @@ static int read_ref(struct preheat_order *o, struct error *err)
 	const char *slash = strchr(o->ref, '/'), *name;
 	size_t n = strcspn(o->ref, "@");
 
-	if (!slash || slash == o->ref || strstr(o->ref, "://") ||
+	if (!slash || slash == o->ref || registry_host_is_store(o->ref) ||
 	    strlen(o->ref) > REF_MAX || !param_repo.ok(o->ref))
 		return error_set(err, EINVAL,
 				 "ref must be HOST/REPOSITORY[:TAG][@DIGEST]");
@@ -117,24 +113,24 @@ static int order_put(struct db_conn *c, void *arg, struct error *err)
 	struct preheat_order *o = arg;
 	json_t *one;
 	size_t k;
-	int n = QUERY(c, SQL_PREHEAT_EXPIRE, NULL, NULL, err,
-		      DB_INT(o->now - RETENTION_S));
+	int n = DB_QUERY(c, SQL_PREHEAT_EXPIRE, NULL, NULL, err,
+			 DB_INT(o->now - RETENTION_S));
 
 	if (n >= 0)
-		n = QUERY(c, SQL_PREHEAT_PUT, note_id, &o->id, err,
-			  db_text(o->ref), db_text(o->repo), db_text(o->what),
-			  DB_INT(o->nodes == NULL), DB_INT(o->now),
-			  DB_INT(ORDERS_MAX));
+		n = DB_QUERY(c, SQL_PREHEAT_PUT, note_id, &o->id, err,
+			     db_text(o->ref), db_text(o->repo),
+			     db_text(o->what), DB_INT(o->nodes == NULL),
+			     DB_INT(o->now), DB_INT(ORDERS_MAX));
 	if (n == 0)
 		return error_set(err, EDQUOT, "%d orders are kept already",
 				 ORDERS_MAX);
 	json_array_foreach(o->nodes, k, one)
 	{
 		if (n >= 0)
-			n = QUERY(c, SQL_PREHEAT_NAME, NULL, NULL, err,
-				  DB_INT(o->id),
-				  db_text(json_string_value(one)),
-				  DB_INT(o->now));
+			n = DB_QUERY(c, SQL_PREHEAT_NAME, NULL, NULL, err,
+				     DB_INT(o->id),
+				     db_text(json_string_value(one)),
+				     DB_INT(o->now));
 	}
 	return n < 0 ? n : 0;
 }
@@ -176,9 +172,9 @@ static int list_orders(struct db_conn *c, void *arg, struct error *err)
 {
 	struct orders *o = arg;
 
-	return QUERY(c, SQL_PREHEAT_FOR, add_order, o->list, err,
-		     db_text(o->node), DB_INT(o->since), db_text(o->prefix),
-		     DB_INT(ANSWER_ORDERS));
+	return DB_QUERY(c, SQL_PREHEAT_FOR, add_order, o->list, err,
+			db_text(o->node), DB_INT(o->since), db_text(o->prefix),
+			DB_INT(ANSWER_ORDERS));
 }
 
 int preheats_list(struct call *c, struct error *err)
@@ -211,10 +207,10 @@ static int report_put(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct report *r = arg;
 
-	return QUERY(c, SQL_PREHEAT_REPORT, NULL, NULL, err, db_text(r->node),
-		     db_text(r->state), DB_INT(r->have), DB_INT(r->all),
-		     db_text(r->error), DB_INT(r->now), DB_INT(r->id),
-		     DB_INT(MEMBERS_MAX));
+	return DB_QUERY(c, SQL_PREHEAT_REPORT, NULL, NULL, err,
+			db_text(r->node), db_text(r->state), DB_INT(r->have),
+			DB_INT(r->all), db_text(r->error), DB_INT(r->now),
+			DB_INT(r->id), DB_INT(MEMBERS_MAX));
 }
 
 static int report_read(struct call *c, struct report *r, struct error *err)
@@ -304,11 +300,11 @@ static int find_progress(struct db_conn *c, void *arg, struct error *err)
 	struct preheat_progress *p = arg;
 	int n;
 
-	n = QUERY(c, SQL_PREHEAT_GET, note_order, p, err, DB_INT(p->id),
-		  db_text(p->prefix));
+	n = DB_QUERY(c, SQL_PREHEAT_GET, note_order, p, err, DB_INT(p->id),
+		     db_text(p->prefix));
 	return n <= 0 ? n
-		      : QUERY(c, SQL_PREHEAT_NODES, add_node, p, err,
-			      DB_INT(p->id));
+		      : DB_QUERY(c, SQL_PREHEAT_NODES, add_node, p, err,
+				 DB_INT(p->id));
 }
 
 /* Which nodes there are is for those who may order them about. */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of what the service answers. */
 #include "p2p/tracker/tracker_json.h"
+#include "registry/capabilities.h"
 #include "registry/image_report.h"
-#include "registry/service.h"
+#include "registry/routes.h"
 
 #define JSON "application/json"
 #define TRACE "application/vnd.bootseer.trace.v1"

@@ -7,10 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "registry/service.h"
-#include "registry/starts_json.h"
+#include "registry/call.h"
+#include "registry/routes.h"
 #include "registry/stage_db.h"
 #include "registry/stage_quota.h"
+#include "registry/starts_json.h"
 
 #define LIMIT_DEFAULT 100
 #define NS_PER_MS INT64_C(1000000)

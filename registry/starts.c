@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "profiler/start_export.h"
-#include "registry/service.h"
+#include "registry/call.h"
+#include "registry/routes.h"
 #include "registry/start_cache.h"
 #include "registry/starts_json.h"
 

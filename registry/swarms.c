@@ -10,7 +10,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "p2p/tracker/tracker_json.h"
-#include "registry/service.h"
+#include "registry/call.h"
+#include "registry/routes.h"
 
 #define LIMIT_DEFAULT 100u
 #define MISSED_MAX 5 /* announcements; then it is gone */

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "registry/call.h"
 #include "registry/metrics.h"
-#include "registry/service.h"
+#include "registry/routes.h"
 
 #define JSON "application/json"
 #define ROOM_TRACES 4 /* as many of --trace-max */

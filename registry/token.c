@@ -281,3 +281,35 @@ bool token_has_store(const struct token *t, const char *url)
 	}
 	return false;
 }
+
+/* ------------------------------------------------------------------------ set --- */
+
+int token_set_load(const char *path, struct token_set **ret, struct error *err)
+{
+	struct token_set *set = calloc(1, sizeof(*set));
+	int rc;
+
+	if (!set)
+		return error_nomem(err);
+	set->refs = 1;
+	rc = tokens_load(path, &set->tokens, err);
+	if (rc < 0)
+		token_set_unref(set);
+	else
+		*ret = set;
+	return rc;
+}
+
+struct token_set *token_set_ref(struct token_set *set)
+{
+	set->refs++;
+	return set;
+}
+
+void token_set_unref(struct token_set *set)
+{
+	if (!set || --set->refs > 0)
+		return;
+	tokens_fini(&set->tokens);
+	free(set);
+}

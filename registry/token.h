@@ -49,6 +49,18 @@ int tokens_load(const char *path, struct tokens *ret,
 		struct error *err) MUST_CHECK;
 void tokens_fini(struct tokens *t);
 
+/* Tokens that are in force, and those of before while calls by them are under way; the
+ * loop's. */
+struct token_set {
+	struct tokens tokens;
+	unsigned int refs;
+};
+/* The caller has the first reference. */
+int token_set_load(const char *path, struct token_set **ret,
+		   struct error *err) MUST_CHECK;
+struct token_set *token_set_ref(struct token_set *set);
+void token_set_unref(struct token_set *set);
+
 /* The entry of what a client sent as "Authorization"; NULL.  Takes as long
  * whichever entry it is. */
 const struct token *tokens_find(const struct tokens *t,

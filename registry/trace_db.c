@@ -12,12 +12,6 @@
 #define EVICT_MAX 64u   /* starts for one recording */
 #define SWEEP_MAX 1000u /* starts in one sweep */
 
-#define QUERY(c, s, each, arg, err, ...) \
-	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
-		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
-			 sizeof(struct db_value), \
-		 each, arg, err)
-
 static int note_int(void *arg, const struct db_value *row)
 {
 	*(int64_t *)arg = row[0].n;
@@ -51,18 +45,18 @@ static int find_near(struct db_conn *c, const struct start_query *q,
 
 	ret->match = MATCH_RELATIVE;
 	if (q->repo[0])
-		n = QUERY(c, SQL_FIND_RELATIVE, note_start, ret, err,
-			  db_text(q->repo), db_text(q->workload));
+		n = DB_QUERY(c, SQL_FIND_RELATIVE, note_start, ret, err,
+			     db_text(q->repo), db_text(q->workload));
 	if (n != 0)
 		return n;
 	ret->match = MATCH_WORKLOAD;
-	n = QUERY(c, SQL_FIND_WORKLOAD, note_start, ret, err, db_text(q->image),
-		  db_text(q->prefix), db_text(q->repo));
+	n = DB_QUERY(c, SQL_FIND_WORKLOAD, note_start, ret, err,
+		     db_text(q->image), db_text(q->prefix), db_text(q->repo));
 	if (n != 0)
 		return n;
 	ret->match = MATCH_FAR;
-	return q->repo[0] ? QUERY(c, SQL_FIND_FAR, note_start, ret, err,
-				  db_text(q->repo))
+	return q->repo[0] ? DB_QUERY(c, SQL_FIND_FAR, note_start, ret, err,
+				     db_text(q->repo))
 			  : 0;
 }
 
@@ -73,8 +67,9 @@ static int find(struct db_conn *c, void *arg, struct error *err)
 	int n;
 
 	f->ret->match = MATCH_OWN;
-	n = QUERY(c, SQL_FIND_OWN, note_start, f->ret, err, db_text(q->image),
-		  db_text(q->workload), db_text(q->prefix), db_text(q->repo));
+	n = DB_QUERY(c, SQL_FIND_OWN, note_start, f->ret, err,
+		     db_text(q->image), db_text(q->workload),
+		     db_text(q->prefix), db_text(q->repo));
 	if (n > 0) {
 		f->ret->wanted = retention_wants((uint64_t)f->ret->votes,
 						 f->ret->newest, f->now);
@@ -90,8 +85,8 @@ static int note_used(struct db_conn *c, void *arg, struct error *err)
 {
 	struct find *f = arg;
 
-	return QUERY(c, SQL_USED, NULL, NULL, err, DB_INT(f->now),
-		     DB_INT(f->ret->id));
+	return DB_QUERY(c, SQL_USED, NULL, NULL, err, DB_INT(f->now),
+			DB_INT(f->ret->id));
 }
 
 int trace_db_find(struct db *db, const struct start_query *q, int64_t now,
@@ -144,7 +139,7 @@ static int note_vote(void *arg, const struct db_value *row)
 static int load_votes(struct db_conn *c, int64_t start, struct votes *ret,
 		      struct error *err)
 {
-	int rc = QUERY(c, SQL_VOTES, note_vote, ret, err, DB_INT(start));
+	int rc = DB_QUERY(c, SQL_VOTES, note_vote, ret, err, DB_INT(start));
 
 	return rc < 0 ? rc : 0;
 }
@@ -193,8 +188,8 @@ static int load_blob(struct db_conn *c, void *arg, struct error *err)
 	struct load_blob *l = arg;
 
 	buf_reset(l->ret);
-	return QUERY(c, SQL_VOTE, note_blob, l, err, DB_INT(l->start),
-		     db_text(l->vote->token), db_text(l->vote->node));
+	return DB_QUERY(c, SQL_VOTE, note_blob, l, err, DB_INT(l->start),
+			db_text(l->vote->token), db_text(l->vote->node));
 }
 
 int trace_db_vote(struct db *db, int64_t start, const struct vote *v,
@@ -229,9 +224,9 @@ static int judge_start(struct db_conn *c, struct put *p, struct error *err)
 		*p->ret = retention_judge(v, votes.n, p->r->token, p->r->node,
 					  p->now, &at);
 	if (rc == 0 && *p->ret == VERDICT_DISPLACE && p->l)
-		rc = QUERY(c, SQL_VOTE_REMOVE, NULL, NULL, err,
-			   DB_INT(p->start), db_text(v[at].token),
-			   db_text(v[at].node));
+		rc = DB_QUERY(c, SQL_VOTE_REMOVE, NULL, NULL, err,
+			      DB_INT(p->start), db_text(v[at].token),
+			      db_text(v[at].node));
 	votes_free(v, votes.n);
 	return rc < 0 ? rc : 0;
 }
@@ -241,8 +236,9 @@ static int judge_only(struct db_conn *c, void *arg, struct error *err)
 	struct put *p = arg;
 	const struct trace_recording *r = p->r;
 	struct start s = { .id = 0 };
-	int n = QUERY(c, SQL_FIND_OWN, note_start, &s, err, db_text(r->image),
-		      db_text(r->workload), db_text(r->repo), db_text(r->repo));
+	int n = DB_QUERY(c, SQL_FIND_OWN, note_start, &s, err,
+			 db_text(r->image), db_text(r->workload),
+			 db_text(r->repo), db_text(r->repo));
 
 	*p->ret = VERDICT_STORE;
 	p->start = s.id;
@@ -260,7 +256,7 @@ int trace_db_judge(struct db *db, const struct trace_recording *r, int64_t now,
 static int remove_start(struct db_conn *c, int64_t id, struct put *p,
 			struct error *err)
 {
-	int n = QUERY(c, SQL_REMOVE, NULL, NULL, err, DB_INT(id));
+	int n = DB_QUERY(c, SQL_REMOVE, NULL, NULL, err, DB_INT(id));
 
 	*p->evicted += n > 0;
 	return n < 0 ? n : 0;
@@ -282,8 +278,9 @@ static int note_voter(void *arg, const struct db_value *row)
 static int ask_voter(struct db_conn *c, const struct put *p, struct voter *ret,
 		     struct error *err)
 {
-	int n = QUERY(c, SQL_VOTER, note_voter, ret, err, DB_INT(p->now - 3600),
-		      db_text(p->r->token), db_text(p->r->node));
+	int n = DB_QUERY(c, SQL_VOTER, note_voter, ret, err,
+			 DB_INT(p->now - 3600), db_text(p->r->token),
+			 db_text(p->r->node));
 
 	return n < 0 ? n : 0;
 }
@@ -298,18 +295,19 @@ static int bound_voter(struct db_conn *c, struct put *p, struct error *err)
 	for (unsigned int i = 0; n == 0 && i < EVICT_MAX; i++) {
 		if ((uint64_t)v.bytes <= p->l->node_bytes)
 			return 0;
-		n = QUERY(c, SQL_VOTER_OLDEST, note_int, &start, err,
-			  db_text(p->r->token), db_text(p->r->node),
-			  DB_INT(p->start));
+		n = DB_QUERY(c, SQL_VOTER_OLDEST, note_int, &start, err,
+			     db_text(p->r->token), db_text(p->r->node),
+			     DB_INT(p->start));
 		if (n <= 0)
 			return n;
-		n = QUERY(c, SQL_VOTE_REMOVE, NULL, NULL, err, DB_INT(start),
-			  db_text(p->r->token), db_text(p->r->node));
+		n = DB_QUERY(c, SQL_VOTE_REMOVE, NULL, NULL, err, DB_INT(start),
+			     db_text(p->r->token), db_text(p->r->node));
 		if (n >= 0)
-			n = QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(start));
+			n = DB_QUERY(c, SQL_SUM, NULL, NULL, err,
+				     DB_INT(start));
 		if (n >= 0)
-			n = QUERY(c, SQL_REMOVE_EMPTY, NULL, NULL, err,
-				  DB_INT(start));
+			n = DB_QUERY(c, SQL_REMOVE_EMPTY, NULL, NULL, err,
+				     DB_INT(start));
 		if (n >= 0)
 			n = ask_voter(c, p, &v, err);
 	}
@@ -324,12 +322,12 @@ static int bound_repo(struct db_conn *c, struct put *p, const char *repo,
 	int n;
 
 	for (unsigned int i = 0; i < EVICT_MAX; i++) {
-		n = QUERY(c, SQL_REPO_BYTES, note_int, &bytes, err,
-			  db_text(repo));
+		n = DB_QUERY(c, SQL_REPO_BYTES, note_int, &bytes, err,
+			     db_text(repo));
 		if (n < 0 || (uint64_t)bytes <= max)
 			return n < 0 ? n : 0;
-		n = QUERY(c, SQL_REPO_OLDEST, note_int, &id, err, db_text(repo),
-			  DB_INT(p->start));
+		n = DB_QUERY(c, SQL_REPO_OLDEST, note_int, &id, err,
+			     db_text(repo), DB_INT(p->start));
 		if (n > 0)
 			n = remove_start(c, id, p, err);
 		else
@@ -344,18 +342,18 @@ static int put_vote(struct db_conn *c, struct put *p, struct error *err)
 {
 	const struct trace_recording *r = p->r;
 	const struct trace_info *i = r->info;
-	int n = QUERY(c, SQL_VOTE_PUT, NULL, NULL, err, DB_INT(p->start),
-		      db_text(r->token), db_text(r->node), DB_INT(p->now),
-		      DB_INT(r->len), DB_INT(r->memory),
-		      db_blob(r->data, r->len));
+	int n = DB_QUERY(c, SQL_VOTE_PUT, NULL, NULL, err, DB_INT(p->start),
+			 db_text(r->token), db_text(r->node), DB_INT(p->now),
+			 DB_INT(r->len), DB_INT(r->memory),
+			 db_blob(r->data, r->len));
 
 	if (n >= 0)
-		n = QUERY(c, SQL_SUMMARY, NULL, NULL, err, DB_INT(p->now),
-			  DB_INT(i->created_at), DB_INT(i->window_ms),
-			  DB_INT(i->ready_ms), DB_INT(r->entries),
-			  DB_INT(i->truncated), DB_INT(p->start));
+		n = DB_QUERY(c, SQL_SUMMARY, NULL, NULL, err, DB_INT(p->now),
+			     DB_INT(i->created_at), DB_INT(i->window_ms),
+			     DB_INT(i->ready_ms), DB_INT(r->entries),
+			     DB_INT(i->truncated), DB_INT(p->start));
 	if (n >= 0)
-		n = QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(p->start));
+		n = DB_QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(p->start));
 	return n < 0 ? n : 0;
 }
 
@@ -368,9 +366,9 @@ static int put(struct db_conn *c, void *arg, struct error *err)
 
 	*p->evicted = 0;
 	/* Locks the start, so that its votes are counted by one at a time. */
-	rc = QUERY(c, SQL_TOUCH, note_int, &p->start, err, db_text(r->repo),
-		   db_text(r->image), db_text(r->workload), DB_INT(p->now),
-		   DB_INT(p->now - UNUSED_S));
+	rc = DB_QUERY(c, SQL_TOUCH, note_int, &p->start, err, db_text(r->repo),
+		      db_text(r->image), db_text(r->workload), DB_INT(p->now),
+		      DB_INT(p->now - UNUSED_S));
 	if (rc < 0)
 		return rc;
 	rc = judge_start(c, p, err);
@@ -428,7 +426,7 @@ static int load_hot(struct db_conn *c, void *arg, struct error *err)
 	struct hot_arg *h = arg;
 
 	buf_reset(&h->row->trace);
-	return QUERY(c, SQL_HOT, note_hot, h->row, err, DB_INT(h->start));
+	return DB_QUERY(c, SQL_HOT, note_hot, h->row, err, DB_INT(h->start));
 }
 
 int trace_db_hot(struct db *db, int64_t start, struct hot_row *ret,
@@ -444,15 +442,16 @@ static int put_hot(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct hot_arg *h = arg;
 	/* Locks the start, and sees whether it is still there. */
-	int n = QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(h->start));
+	int n = DB_QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(h->start));
 
 	if (n <= 0)
 		return n;
-	n = QUERY(c, SQL_HOT_PUT, NULL, NULL, err, DB_INT(h->start),
-		  DB_INT(h->put->version), DB_INT(h->put->made_ms),
-		  DB_INT(h->put->votes), DB_INT(h->put->trace.len),
-		  db_blob(h->put->trace.data, h->put->trace.len));
-	return n < 0 ? n : QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(h->start));
+	n = DB_QUERY(c, SQL_HOT_PUT, NULL, NULL, err, DB_INT(h->start),
+		     DB_INT(h->put->version), DB_INT(h->put->made_ms),
+		     DB_INT(h->put->votes), DB_INT(h->put->trace.len),
+		     db_blob(h->put->trace.data, h->put->trace.len));
+	return n < 0 ? n
+		     : DB_QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(h->start));
 }
 
 int trace_db_hot_put(struct db *db, int64_t start, const struct hot_row *row,
@@ -499,11 +498,11 @@ static int list(struct db_conn *c, void *arg, struct error *err)
 	struct trace_list *l = arg;
 
 	if (l->image)
-		return QUERY(c, SQL_LIST_IMAGE, note_line, l, err,
-			     db_text(l->image), db_text(l->prefix),
-			     db_text(l->repo), DB_INT(l->limit));
-	return QUERY(c, SQL_LIST_REPO, note_line, l, err, db_text(l->repo),
-		     DB_INT(l->limit));
+		return DB_QUERY(c, SQL_LIST_IMAGE, note_line, l, err,
+				db_text(l->image), db_text(l->prefix),
+				db_text(l->repo), DB_INT(l->limit));
+	return DB_QUERY(c, SQL_LIST_REPO, note_line, l, err, db_text(l->repo),
+			DB_INT(l->limit));
 }
 
 int trace_db_list(struct db *db, const char *image, const char *repo,
@@ -526,9 +525,9 @@ static int forget(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct trace_list *l = arg;
 
-	return QUERY(c, SQL_FORGET, NULL, NULL, err, db_text(l->image),
-		     db_text(l->workload), db_text(l->repo),
-		     db_text(l->prefix));
+	return DB_QUERY(c, SQL_FORGET, NULL, NULL, err, db_text(l->image),
+			db_text(l->workload), db_text(l->repo),
+			db_text(l->prefix));
 }
 
 int trace_db_forget(struct db *db, const char *image, const char *workload,
@@ -544,7 +543,7 @@ int trace_db_forget(struct db *db, const char *image, const char *workload,
 
 /* --------------------------------------------------------------------- sweep --- */
 
-struct sweep {
+struct trace_sweep {
 	const struct trace_limits *l;
 	int64_t now;
 	struct trace_totals *ret;
@@ -569,7 +568,8 @@ static int note_repo(void *arg, const struct db_value *row)
 
 /* The repository that takes most gives what it used least recently: a flood
  * drowns itself. */
-static int bound_total(struct db_conn *c, struct sweep *s, struct error *err)
+static int bound_total(struct db_conn *c, struct trace_sweep *s,
+		       struct error *err)
 {
 	int n = db_query(c, SQL_TOTAL, NULL, 0, note_totals, s->ret, err);
 
@@ -583,8 +583,8 @@ static int bound_total(struct db_conn *c, struct sweep *s, struct error *err)
 			     err);
 		if (n <= 0)
 			return n;
-		n = QUERY(c, SQL_REPO_OLDEST, note_int, &id, err, db_text(repo),
-			  DB_INT(0));
+		n = DB_QUERY(c, SQL_REPO_OLDEST, note_int, &id, err,
+			     db_text(repo), DB_INT(0));
 		if (n > 0)
 			n = remove_start(c, id, &s->put, err);
 		if (n >= 0)
@@ -596,12 +596,12 @@ static int bound_total(struct db_conn *c, struct sweep *s, struct error *err)
 
 static int sweep(struct db_conn *c, void *arg, struct error *err)
 {
-	struct sweep *s = arg;
+	struct trace_sweep *s = arg;
 	int n;
 
 	*s->put.evicted = 0;
-	n = QUERY(c, SQL_EXPIRE, NULL, NULL, err,
-		  DB_INT(s->now - s->l->retention_s), DB_INT(SWEEP_MAX));
+	n = DB_QUERY(c, SQL_EXPIRE, NULL, NULL, err,
+		     DB_INT(s->now - s->l->retention_s), DB_INT(SWEEP_MAX));
 	if (n < 0)
 		return n;
 	*s->put.evicted += (unsigned int)n;
@@ -612,10 +612,10 @@ int trace_db_sweep(struct db *db, const struct trace_limits *l, int64_t now,
 		   struct trace_totals *ret, unsigned int *ret_evicted,
 		   struct error *err)
 {
-	struct sweep s = { .l = l,
-			   .now = now,
-			   .ret = ret,
-			   .put = { .evicted = ret_evicted } };
+	struct trace_sweep s = { .l = l,
+				 .now = now,
+				 .ret = ret,
+				 .put = { .evicted = ret_evicted } };
 
 	memset(ret, 0, sizeof(*ret));
 	return db_run(db, DB_WRITE, sweep, &s, err);

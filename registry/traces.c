@@ -8,7 +8,8 @@
 
 #include "common/clock.h"
 #include "recorder/trace.h"
-#include "registry/service.h"
+#include "registry/call.h"
+#include "registry/routes.h"
 
 #define JSON "application/json"
 #define RETRY_AGAIN_S 1

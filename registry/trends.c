@@ -6,9 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "registry/call.h"
 #include "registry/history_db.h"
+#include "registry/routes.h"
 #include "registry/scale_sums.h"
-#include "registry/service.h"
 
 #define DAYS_DEFAULT 30
 #define NODES_DEFAULT 100

@@ -5,8 +5,9 @@
 #include <jansson.h>
 #include <time.h>
 
+#include "registry/call.h"
+#include "registry/routes.h"
 #include "registry/schema.h"
-#include "registry/service.h"
 #include "registry/trust.h"
 
 struct trust_change {

@@ -39,11 +39,6 @@ static bool is_plain_path(const char *path)
 	return true;
 }
 
-bool object_store_is_url(const char *text)
-{
-	return strstr(text, "://") || strncmp(text, "file:/", 6) == 0;
-}
-
 int object_store_open(const char *url, const struct object_store_config *cfg,
 		      struct object_store **ret, struct error *err)
 {

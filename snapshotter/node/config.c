@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The options of bootseerd. */
+#include "common/registry_host.h"
 #include "net/url.h"
 #include "snapshotter/node/config.h"
 
@@ -500,7 +501,7 @@ int node_config_check(const struct node_config *c, struct error *err)
 					 *h);
 	}
 	for (char **u = c->env_stores; u && *u; u++) {
-		if (!object_store_is_url(*u))
+		if (!registry_host_is_store(*u))
 			return error_set(err, EINVAL,
 					 "--env-store '%s' is no URL of a "
 					 "store: say file:///DIR, "

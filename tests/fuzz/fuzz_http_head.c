@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "registry/service.h"
+#include "registry/routes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

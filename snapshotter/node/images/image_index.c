@@ -6,6 +6,7 @@
 
 #include "common/bounded_json.h"
 #include "common/fs.h"
+#include "common/registry_host.h"
 #include "image/erofs/file_map.h"
 #include "snapshotter/node/images/origin.h"
 
@@ -87,7 +88,7 @@ char *image_repo(const struct image *i)
 
 bool image_is_environment(const struct image *i)
 {
-	return origin_is_store(i->state.host);
+	return registry_host_is_store(i->state.host);
 }
 
 /* ------------------------------------------------------------------ config --- */

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/registry_host.h"
 #include "objects/store.h"
 #include "snapshotter/node/images/outages.h"
 #include "snapshotter/node/constants.h"
@@ -220,17 +221,12 @@ void origin_put(struct origin *o)
 	origin_destroy(o);
 }
 
-bool origin_is_store(const char *host)
-{
-	return object_store_is_url(host);
-}
-
 char *origin_place(const char *host, const char *repo)
 {
 	size_t len = strcspn(host, "?");
 	char *name;
 
-	if (!origin_is_store(host))
+	if (!registry_host_is_store(host))
 		return asprintf(&name, "%s/%s", host, repo) < 0 ? NULL : name;
 	while (len > 0 && host[len - 1] == '/')
 		len--;
@@ -279,7 +275,7 @@ static int open_store(struct origin *o, struct oci_store **ret,
 		.watch = outages_watch(o->all->outages),
 	};
 
-	if (origin_is_store(o->host))
+	if (registry_host_is_store(o->host))
 		return open_objects(o, ret, err);
 	return o->all->open(&ref, &oci, false, ret, err);
 }
@@ -332,7 +328,7 @@ int origin_lease_paced(struct origin *o, struct pace *pace,
 	struct store_lease *l;
 	int rc;
 
-	if (!pace || origin_is_store(o->host))
+	if (!pace || registry_host_is_store(o->host))
 		return origin_lease(o, ret, err);
 	l = calloc(1, sizeof(*l));
 	if (!l)

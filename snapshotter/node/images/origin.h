@@ -11,13 +11,10 @@
 #include "image/artifact/artifact.h"
 #include "snapshotter/node/config.h"
 
-/* Is it the URL of a store of objects, where environments are, instead of a registry's
- * host?  Its `repo` is the folder of the blobs. */
-bool origin_is_store(const char *host);
-
-/* The name of that place to others, for rights and traces: HOST/REPOSITORY, of a store its
- * URL without options, in which a node may have secrets, and without a last '/'; the
- * caller's, NULL when memory is short. */
+/* Of `host`, a registry's or, of environments, the URL of a store of objects, whose `repo`
+ * is the folder of the blobs: the name of that place to others, for rights and traces.
+ * HOST/REPOSITORY, of a store its URL without options, in which a node may have secrets,
+ * and without a last '/'; the caller's, NULL when memory is short. */
 char *origin_place(const char *host, const char *repo) MUST_CHECK;
 
 struct origins; /* all of a process: images of one repository share one */

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/registry_host.h"
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/remote_call.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
@@ -97,7 +98,7 @@ static bool ask_oci(struct trace_lookup *t, struct search *s)
 	bool done = false;
 
 	if (strcmp(t->node->cfg->trace_oci, "no") == 0 ||
-	    origin_is_store(s->place.host) ||
+	    registry_host_is_store(s->place.host) ||
 	    !may_ask(t, s->place.host, &known))
 		return false;
 	remote_call_init(&call, &t->node->is_ending, NULL, now, SEARCH_NS);
@@ -116,7 +117,7 @@ static bool ask_oci(struct trace_lookup *t, struct search *s)
 struct pool *search_pool(struct trace_lookup *t, const char *host)
 {
 	return strcmp(t->node->cfg->trace_oci, "no") == 0 ||
-			       origin_is_store(host) ||
+			       registry_host_is_store(host) ||
 			       trace_hosts_know(&t->hosts, host, clock_now_ns())
 		       ? t->pool
 		       : t->strangers;

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/registry_host.h"
 #include "snapshotter/node/images/image_index.h"
 #include "snapshotter/node/remote_call.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
@@ -52,7 +53,7 @@ static int send_service(void *arg, const struct trace *trace, const char *note,
 	(void)note;
 	/* Who may not read the store is not about to: it is not tried again, and keeps no
 	 * other recording waiting.  The folder has it. */
-	if (rc == -EACCES && origin_is_store(trace->info.repo))
+	if (rc == -EACCES && registry_host_is_store(trace->info.repo))
 		rc = error_wrap(err, -ENOTSUP, "kept on this node alone");
 	return rc;
 }

@@ -67,3 +67,15 @@ Test(registry_host, a_long_name_is_cut)
 	registry_host_name(text, got);
 	cr_expect_eq(strlen(got), REGISTRY_HOST_MAX - 1);
 }
+
+Test(registry_host, a_stores_url_is_told_from_a_registrys_name)
+{
+	cr_expect(registry_host_is_store("s3://bucket/env"));
+	cr_expect(registry_host_is_store("docker://r.example:5000/env"));
+	cr_expect(registry_host_is_store("file:///mnt/env"));
+	cr_expect(registry_host_is_store("file:/mnt/env"));
+	cr_expect_not(registry_host_is_store("r.example:5000/env"));
+	cr_expect_not(registry_host_is_store("file:5000/env"));
+	cr_expect_not(registry_host_is_store("env/a.tar"));
+	cr_expect_not(registry_host_is_store(""));
+}

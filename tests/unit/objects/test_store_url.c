@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* URLs of stores: what is in them, and what is none. */
+#include "common/registry_host.h"
 #include "objects/store/store_url.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +21,7 @@ Test(store_url, has_a_folder_behind_one_slash_or_three)
 		struct error err = ERROR_INIT;
 		struct store_url u;
 
-		cr_expect(object_store_is_url(rows[i]), "%s", rows[i]);
+		cr_expect(registry_host_is_store(rows[i]), "%s", rows[i]);
 		cr_assert_eq(store_url_parse(rows[i], &u, &err), 0, "%s",
 			     err.msg);
 		cr_expect_str_eq(u.scheme, "file");
@@ -43,7 +44,7 @@ Test(store_url, wants_two_slashes_before_a_host)
 		struct error err = ERROR_INIT;
 		struct store_url u;
 
-		cr_expect_not(object_store_is_url(rows[i]), "%s", rows[i]);
+		cr_expect_not(registry_host_is_store(rows[i]), "%s", rows[i]);
 		cr_expect_eq(store_url_parse(rows[i], &u, &err), -EINVAL);
 		cr_expect(strstr(err.msg, "want file:///DIR"), "%s", err.msg);
 	}
@@ -57,7 +58,7 @@ Test(store_url, is_no_path_and_no_name)
 	struct store_url u;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		cr_expect_not(object_store_is_url(rows[i]), "%s", rows[i]);
+		cr_expect_not(registry_host_is_store(rows[i]), "%s", rows[i]);
 		cr_expect_eq(store_url_parse(rows[i], &u, &err), -EINVAL);
 	}
 }

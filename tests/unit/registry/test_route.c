@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "registry/service.h"
+#include "registry/routes.h"
 
 #define HEX "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/registry_host.h"
 #include "objects/oci_store.h"
 #include "objects/source.h"
 #include "snapshotter/node/images/origin.h"
@@ -338,6 +339,6 @@ Test(origin, of_which_rights_speak_is_a_repository_or_a_whole_store)
 	expect_place("s3://b/env#secret", "f", "s3://b/env#secret");
 	expect_place("file:///a/b", "f", "file:///a/b");
 	expect_place("file:/a/b/", "f", "file:///a/b");
-	cr_expect(origin_is_store("file:/a/b"));
-	cr_expect_not(origin_is_store("h:5000"));
+	cr_expect(registry_host_is_store("file:/a/b"));
+	cr_expect_not(registry_host_is_store("h:5000"));
 }

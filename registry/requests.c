@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/requests.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "registry/call.h"
+#include "registry/routes.h"
+
+/* Sooner when so much of --max-bytes came in meanwhile. */
+#define SWEEP_SHARE 16
+
+/* --------------------------------------------------------------------- answer --- */
+
+static int error_text(int status, const char *code, const char *message,
+		      struct buf *ret)
+{
+	/* NULL when the message is not UTF-8. */
+	json_t *o = json_pack("{s:{s:s,s:s}}", "error", "code", code, "message",
+			      message);
+	char *text;
+	int rc;
+
+	if (!o)
+		o = json_pack("{s:{s:s,s:s}}", "error", "code", code, "message",
+			      httpd_status_text(status));
+	text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	json_decref(o);
+	rc = text ? buf_printf(ret, "%s\n", text) : -ENOMEM;
+	free(text);
+	return rc;
+}
+
+static int on_error(void *arg, int status, const char *message, struct buf *ret)
+{
+	return error_text(status, httpd_status_code(status), message, ret);
+}
+
+/* Why it failed, for HTTP. */
+static int status_of(int rc)
+{
+	switch (-rc) {
+	case ENOENT:
+		return HTTPD_NOT_FOUND;
+	case EINVAL:
+	case EBADMSG:
+	case ENOTSUP:
+		return HTTPD_BAD_REQUEST;
+	case EFBIG:
+		return HTTPD_TOO_LARGE;
+	case EDQUOT:
+		return HTTPD_TOO_MANY;
+	case EBUSY:
+	case ECONNREFUSED:
+	case ENOMEM:
+	case ENOSPC:
+		return HTTPD_UNAVAILABLE;
+	default:
+		return HTTPD_INTERNAL;
+	}
+}
+
+static void fail_reply(struct call *c)
+{
+	int status = c->status ? c->status : status_of(c->rc);
+	const char *code =
+		c->rc == -ENOENT ? "no_trace" : httpd_status_code(status);
+	int rc;
+
+	if (status >= HTTPD_INTERNAL)
+		log_warning("service", "%s failed status=%d reason=\"%s\"",
+			    c->route->id, status, c->err.msg);
+	buf_reset(&c->reply.body);
+	c->reply.status = status;
+	c->reply.type = "application/json";
+	rc = error_text(status, code, c->err.msg, &c->reply.body);
+	if (!c->retry_after_s && status == HTTPD_UNAVAILABLE)
+		c->retry_after_s = 1;
+	if (rc == 0 && c->retry_after_s)
+		rc = buf_printf(&c->reply.headers, "Retry-After: %d\r\n",
+				c->retry_after_s);
+	if (rc < 0)
+		c->reply.type = NULL;
+}
+
+/* Who it is that shows a wrong token, and never what it shows. */
+static void tell_refused(const struct call *c)
+{
+	char from[INET6_ADDRSTRLEN + IF_NAMESIZE], others[32] = "";
+	uint64_t untold;
+
+	if (!refusals_tell(&c->service->refusals, clock_now_ns(), &untold))
+		return;
+	httpd_from(c->req, from, sizeof(from));
+	if (untold)
+		(void)snprintf(others, sizeof(others), " others=%" PRIu64,
+			       untold);
+	log_warning("service",
+		    "refused from=%s call=\"%s %s\" status=%d reason=\"%s\"%s",
+		    from, httpd_method_name(c->req->head.method),
+		    c->route->path, c->status, c->err.msg, others);
+}
+
+static void finish_call(struct call *c)
+{
+	struct service *s = c->service;
+
+	if (c->rc < 0)
+		fail_reply(c);
+	if (c->is_refused)
+		tell_refused(c);
+	httpd_answer(c->req, &c->reply);
+	token_set_unref(c->set);
+	free(c);
+	if (atomic_load(&s->counts.new_bytes) >
+	    s->limits.total_bytes / SWEEP_SHARE)
+		sweep_soon(&s->sweep);
+}
+
+/* ------------------------------------------------------------------------ run --- */
+
+static void run_call(struct owner_turn *t)
+{
+	struct call *c = container_of(t, struct call, turn);
+	struct service *s = c->service;
+
+	/* Whoever sent it has given up by now. */
+	if (clock_now_ns() - c->req->begun_ns > 2 * s->cfg->request_timeout) {
+		atomic_fetch_add(&s->counts.expired_calls, 1);
+		c->rc = error_set(&c->err, EBUSY, "it waited too long");
+		return;
+	}
+	c->rc = c->route->run(c, &c->err);
+}
+
+static void done_call(struct owner_turn *t)
+{
+	finish_call(container_of(t, struct call, turn));
+}
+
+static void drop_call(struct owner_turn *t)
+{
+	struct call *c = container_of(t, struct call, turn);
+
+	c->rc = error_set(&c->err, EBUSY, "the service ends");
+	finish_call(c);
+}
+
+static void on_request(void *arg, struct httpd_request *r)
+{
+	struct call *c = r->user;
+	struct service *s = arg;
+	int rc;
+
+	if (c->route->on_loop) {
+		run_call(&c->turn);
+		finish_call(c);
+		return;
+	}
+	c->turn.run = run_call;
+	c->turn.done = done_call;
+	c->turn.drop = drop_call;
+	rc = turns_submit(c->route->is_asking ? s->asking : s->turns, &c->turn,
+			  call_owner(c));
+	if (rc < 0) {
+		c->rc = error_set(&c->err, EBUSY, "too much is waiting");
+		finish_call(c);
+	}
+}
+
+/* ---------------------------------------------------------------------- heads --- */
+
+/* Without a tokens file a node's certificate lets it do what nodes do.  That everybody
+ * may do everything is said, also on loopback: others have accounts here, too. */
+static int check_certificate(struct call *c, struct error *err)
+{
+	const struct registry_config *cfg = c->service->cfg;
+
+	if (cfg->insecure_no_auth)
+		return 0;
+	if (c->req->peer_node[0] && c->route->role != ROLE_ADMIN)
+		return 0;
+	if (c->req->peer_node[0])
+		return call_refuse(
+			c, HTTPD_FORBIDDEN, err,
+			"node '%s' has not the role for this: admin, "
+			"which a token of --tokens gives",
+			c->req->peer_node);
+	if (call_header(c, "WWW-Authenticate", "Bearer") < 0)
+		return error_nomem(err);
+	return call_refuse(
+		c, HTTPD_UNAUTHORIZED, err, "%s",
+		cfg->tls_client_ca
+			? "a node's certificate is needed, or a token of "
+			  "--tokens, which this service has not"
+			: "this service knows nobody: give it --tokens "
+			  "or --tls-client-ca, or say --insecure-no-auth");
+}
+
+static int check_caller(struct call *c, struct error *err)
+{
+	struct service *s = c->service;
+	const char *shown;
+
+	if (c->route->role == ROLE_NONE)
+		return 0;
+	if (!s->tokens)
+		return check_certificate(c, err);
+	shown = httpd_head_get(&c->req->head, "Authorization");
+	c->token = tokens_find(&s->tokens->tokens, shown);
+	if (!c->token) {
+		if (call_header(c, "WWW-Authenticate", "Bearer") < 0)
+			return error_nomem(err);
+		return call_refuse(c, HTTPD_UNAUTHORIZED, err,
+				   "a valid token is needed: %s",
+				   shown ? "this one is not known"
+					 : "none came");
+	}
+	c->set = token_set_ref(s->tokens);
+	if (!(c->token->roles & c->route->role))
+		return call_refuse(c, HTTPD_FORBIDDEN, err,
+				   "token '%s' has not the role for this: %s",
+				   c->token->name,
+				   token_role_name(c->route->role));
+	return 0;
+}
+
+/* A name in the head is checked before the body is read. */
+static int check_named(struct call *c, struct error *err)
+{
+	size_t i = route_param(c->route, "Bootseer-Node");
+
+	return c->route->params[i].name ? call_check_node(c, c->values[i], err)
+					: 0;
+}
+
+static int check_head(struct call *c, struct error *err)
+{
+	struct httpd_head *h = &c->req->head;
+	int status = route_find(routes, n_routes, h->method, h->path, &c->route,
+				c->values);
+	AUTO_BUF allow = BUF_INIT;
+	int rc;
+
+	if (status == HTTPD_METHOD_NOT_ALLOWED &&
+	    (route_allow(routes, n_routes, c->route, &allow) < 0 ||
+	     call_header(c, "Allow", allow.data) < 0))
+		return error_nomem(err);
+	if (status)
+		return call_fail(c, status, NULL, err, "%s",
+				 httpd_status_text(status));
+	rc = check_caller(c, err);
+	if (rc == 0)
+		rc = route_params(c->route, h, c->values, err);
+	return rc < 0 ? rc : check_named(c, err);
+}
+
+static uint64_t on_head(void *arg, struct httpd_request *r)
+{
+	static const struct route nowhere = { .id = "none" };
+	struct service *s = arg;
+	struct call *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		httpd_answer_error(r, HTTPD_UNAVAILABLE, "out of memory");
+		return 0;
+	}
+	r->user = c;
+	c->service = s;
+	c->req = r;
+	c->reply = (struct httpd_reply)HTTPD_REPLY_INIT;
+	c->rc = check_head(c, &c->err);
+	r->owner = call_owner(c);
+	if (!r->owner[0])
+		r->owner = NULL;
+	if (c->rc == 0)
+		return !c->route->body      ? 0
+		       : c->route->body_max ? c->route->body_max
+					    : s->cfg->trace_max;
+	if (!c->route)
+		c->route = &nowhere;
+	finish_call(c);
+	return 0;
+}
+
+/* A request that was accepted, but whose body never came. */
+static void on_drop(void *arg, struct httpd_request *r)
+{
+	struct call *c = r->user;
+
+	token_set_unref(c->set);
+	httpd_reply_fini(&c->reply);
+	free(c);
+}
+
+const struct httpd_handler requests_handler = {
+	.head = on_head,
+	.request = on_request,
+	.drop = on_drop,
+	.error_type = "application/json",
+	.error = on_error,
+};
