@@ -10,12 +10,6 @@
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
 
-#define QUERY(c, s, each, arg, err, ...) \
-	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
-		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
-			 sizeof(struct db_value), \
-		 each, arg, err)
-
 /* --------------------------------------------------------------------- get --- */
 
 static void drop_head(struct ckpt_found *f)
@@ -131,8 +125,8 @@ static int find_due(struct db_conn *c, void *arg, struct error *err)
 {
 	struct ckpt_due *q = arg;
 
-	return QUERY(c, SQL_CKPT_DUE, note_due, q, err, DB_INT(q->now),
-		     DB_INT(q->max));
+	return DB_QUERY(c, SQL_CKPT_DUE, note_due, q, err, DB_INT(q->now),
+			DB_INT(q->max));
 }
 
 int ckpt_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
@@ -161,27 +155,27 @@ static int64_t last_s(const struct ckpt_found *f,
 static int put_part(struct db_conn *c, const struct ckpt_found *f,
 		    const struct start_ckpt_part *p, struct error *err)
 {
-	return QUERY(c, SQL_CKPT_PUT, NULL, NULL, err, DB_INT(f->head.id),
-		     db_text(p->stage), DB_INT(last_s(f, p)),
-		     DB_INT(p->n_rounds), DB_INT(p->n_nodes),
-		     DB_INT(p->sum.runs), DB_INT(p->sum.open),
-		     DB_INT(p->sum.bytes), DB_INT(p->job_ns / NS_PER_MS),
-		     DB_INT(p->sum.run_ms), DB_INT(p->sum.wait_ms),
-		     DB_INT(p->sum.queue_ms), DB_INT(p->sum.storage_ms),
-		     DB_INT(p->sum.network_ms),
-		     DB_INT(p->spread.median_ns / NS_PER_MS),
-		     DB_INT(p->spread.max_ns / NS_PER_MS),
-		     DB_INT(p->stragglers),
-		     db_text(f->nodes[p->nodes[0].node].name));
+	return DB_QUERY(c, SQL_CKPT_PUT, NULL, NULL, err, DB_INT(f->head.id),
+			db_text(p->stage), DB_INT(last_s(f, p)),
+			DB_INT(p->n_rounds), DB_INT(p->n_nodes),
+			DB_INT(p->sum.runs), DB_INT(p->sum.open),
+			DB_INT(p->sum.bytes), DB_INT(p->job_ns / NS_PER_MS),
+			DB_INT(p->sum.run_ms), DB_INT(p->sum.wait_ms),
+			DB_INT(p->sum.queue_ms), DB_INT(p->sum.storage_ms),
+			DB_INT(p->sum.network_ms),
+			DB_INT(p->spread.median_ns / NS_PER_MS),
+			DB_INT(p->spread.max_ns / NS_PER_MS),
+			DB_INT(p->stragglers),
+			db_text(f->nodes[p->nodes[0].node].name));
 }
 
 static int put(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct ckpt_put *q = arg;
 	const struct ckpt_found *f = q->f;
-	int n = QUERY(c, SQL_CKPT_SUMMED, NULL, NULL, err,
-		      DB_INT(f->head.revision), DB_INT(q->now),
-		      DB_INT(f->head.id));
+	int n = DB_QUERY(c, SQL_CKPT_SUMMED, NULL, NULL, err,
+			 DB_INT(f->head.revision), DB_INT(q->now),
+			 DB_INT(f->head.id));
 
 	/* Another replica has more, or the start is gone. */
 	if (n <= 0)
@@ -244,9 +238,9 @@ static int list(struct db_conn *c, void *arg, struct error *err)
 	struct ckpt_listing *l = arg;
 	const struct ckpt_query *q = l->q;
 
-	return QUERY(c, SQL_CKPT_LIST, see_row, l, err, DB_INT(q->since),
-		     db_text(q->filter.job), db_text(q->filter.image),
-		     db_text(q->filter.label), DB_INT(q->limit));
+	return DB_QUERY(c, SQL_CKPT_LIST, see_row, l, err, DB_INT(q->since),
+			db_text(q->filter.job), db_text(q->filter.image),
+			db_text(q->filter.label), DB_INT(q->limit));
 }
 
 int ckpt_db_list(struct db *db, const struct ckpt_query *q,

@@ -5,20 +5,14 @@
 
 #include "registry/schema.h"
 
-#define QUERY(c, s, each, arg, err, ...) \
-	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
-		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
-			 sizeof(struct db_value), \
-		 each, arg, err)
-
 /* -------------------------------------------------------------------- write --- */
 
 static int write_part(struct db_conn *c, struct ckpt_parts *p,
 		      struct error *err)
 {
-	return QUERY(c, SQL_CKPT_PART_PUT, NULL, NULL, err, DB_INT(p->start),
-		     db_text(p->node), DB_INT(p->part),
-		     db_blob(p->bytes.data, p->bytes.len));
+	return DB_QUERY(c, SQL_CKPT_PART_PUT, NULL, NULL, err, DB_INT(p->start),
+			db_text(p->node), DB_INT(p->part),
+			db_blob(p->bytes.data, p->bytes.len));
 }
 
 static void next_part(struct ckpt_parts *p)
@@ -70,8 +64,8 @@ static int open_last(struct db_conn *c, struct ckpt_parts *p, struct error *err)
 	p->is_open = true;
 	p->part = -1;
 	next_part(p);
-	n = QUERY(c, SQL_CKPT_PART_LAST, note_last, p, err, DB_INT(p->start),
-		  db_text(p->node));
+	n = DB_QUERY(c, SQL_CKPT_PART_LAST, note_last, p, err, DB_INT(p->start),
+		     db_text(p->node));
 	/* What is damaged is made again of the events. */
 	if (n == -EBADMSG) {
 		p->is_doubtful = true;
@@ -135,14 +129,14 @@ static int note_event(void *arg, const struct db_value *row)
 /* All of the node's parts as one, of its events. */
 static int rebuild(struct db_conn *c, struct ckpt_parts *p, struct error *err)
 {
-	int n = QUERY(c, SQL_CKPT_PART_DROP, NULL, NULL, err, DB_INT(p->start),
-		      db_text(p->node));
+	int n = DB_QUERY(c, SQL_CKPT_PART_DROP, NULL, NULL, err,
+			 DB_INT(p->start), db_text(p->node));
 
 	p->part = -1;
 	next_part(p);
 	if (n >= 0)
-		n = QUERY(c, SQL_CKPT_NODE_EVENTS, note_event, p, err,
-			  DB_INT(p->start), db_text(p->node));
+		n = DB_QUERY(c, SQL_CKPT_NODE_EVENTS, note_event, p, err,
+			     DB_INT(p->start), db_text(p->node));
 	return n < 0 ? n : 0;
 }
 
@@ -173,8 +167,8 @@ static int note_whole(void *arg, const struct db_value *row)
 int ckpt_parts_are_whole(struct db_conn *c, int64_t start, struct error *err)
 {
 	int64_t is_whole = 0;
-	int n = QUERY(c, SQL_CKPT_WHOLE, note_whole, &is_whole, err,
-		      DB_INT(start));
+	int n = DB_QUERY(c, SQL_CKPT_WHOLE, note_whole, &is_whole, err,
+			 DB_INT(start));
 
 	return n < 0 ? n : is_whole != 0;
 }
@@ -208,7 +202,7 @@ int ckpt_parts_each(struct db_conn *c, int64_t start,
 		    void *arg, struct error *err)
 {
 	struct parts_reading r = { each, arg };
-	int n = QUERY(c, SQL_CKPT_PARTS, note_part, &r, err, DB_INT(start));
+	int n = DB_QUERY(c, SQL_CKPT_PARTS, note_part, &r, err, DB_INT(start));
 
 	return n < 0 ? n : 0;
 }

@@ -15,12 +15,6 @@
 #define SCALE_TRIM 2000     /* starts that leave at once */
 #define PAST_NODES_MAX 200u /* asked about for one start */
 
-#define QUERY(c, s, each, arg, err, ...) \
-	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
-		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
-			 sizeof(struct db_value), \
-		 each, arg, err)
-
 /* --------------------------------------------------------------------- due --- */
 
 struct due_query {
@@ -42,9 +36,9 @@ static int find_due(struct db_conn *c, void *arg, struct error *err)
 {
 	struct due_query *q = arg;
 
-	return QUERY(c, SQL_JOB_UNSUMMED, note_due, q, err,
-		     DB_INT(q->now - HISTORY_QUIET_S),
-		     DB_INT(q->now - HISTORY_QUIET_OPEN_S), DB_INT(q->max));
+	return DB_QUERY(c, SQL_JOB_UNSUMMED, note_due, q, err,
+			DB_INT(q->now - HISTORY_QUIET_S),
+			DB_INT(q->now - HISTORY_QUIET_OPEN_S), DB_INT(q->max));
 }
 
 int history_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
@@ -103,10 +97,10 @@ static int put_node_day(struct db_conn *c, const struct start_found *f,
 	int64_t at = begin_s(f);
 	int64_t excess_ns = r->nodes[node].busy_ns - r->spread.median_ns;
 
-	return QUERY(c, SQL_NODE_DAY_PUT, NULL, NULL, err,
-		     db_text(r->nodes[node].name), DB_INT(at / DAY_S),
-		     DB_INT(slow), DB_INT(slow ? sane_ms(excess_ns) : 0),
-		     DB_INT(slow ? at : 0));
+	return DB_QUERY(c, SQL_NODE_DAY_PUT, NULL, NULL, err,
+			db_text(r->nodes[node].name), DB_INT(at / DAY_S),
+			DB_INT(slow), DB_INT(slow ? sane_ms(excess_ns) : 0),
+			DB_INT(slow ? at : 0));
 }
 
 static int put_nodes(struct db_conn *c, const struct start_found *f,
@@ -123,19 +117,19 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 
 		if (!r->nodes[i].n_runs)
 			continue;
-		n = QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
-			  db_text(r->nodes[i].name), DB_INT(f->head.id),
-			  db_text(f->head.job), DB_INT(begin_s(f)),
-			  DB_INT(sane_ms(r->nodes[i].busy_ns)),
-			  DB_INT(sane_ms(r->spread.median_ns)), DB_INT(slow),
-			  db_text(b ? r->stages[b->within].name : ""),
-			  db_text(b ? start_cause_name(b->cause) : ""));
+		n = DB_QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
+			     db_text(r->nodes[i].name), DB_INT(f->head.id),
+			     db_text(f->head.job), DB_INT(begin_s(f)),
+			     DB_INT(sane_ms(r->nodes[i].busy_ns)),
+			     DB_INT(sane_ms(r->spread.median_ns)), DB_INT(slow),
+			     db_text(b ? r->stages[b->within].name : ""),
+			     db_text(b ? start_cause_name(b->cause) : ""));
 		if (n > 0)
 			n = put_node_day(c, f, i, slow, err);
 		if (n >= 0)
-			n = QUERY(c, SQL_NODE_TRIM, NULL, NULL, err,
-				  db_text(r->nodes[i].name),
-				  DB_INT(HISTORY_NODE_STARTS));
+			n = DB_QUERY(c, SQL_NODE_TRIM, NULL, NULL, err,
+				     db_text(r->nodes[i].name),
+				     DB_INT(HISTORY_NODE_STARTS));
 	}
 	return n < 0 ? n : 0;
 }
@@ -150,13 +144,15 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 	/* Nobody ended a stage: so that no row has fewer nodes than starts. */
 	uint64_t nodes = s->n ? s->n : 1;
 
-	return QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
-		     DB_INT(begin_s(f) / DAY_S), db_text(f->head.image),
-		     db_text(f->head.label), db_text(stage), DB_INT(nodes),
-		     DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(job_ns)),
-		     DB_INT(sane_ms(s->max_ns)), DB_INT(slow),
-		     DB_INT(whole ? sane_sum_ms(lost->node_s, r->n_nodes) : 0),
-		     DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes) : 0));
+	return DB_QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
+			DB_INT(begin_s(f) / DAY_S), db_text(f->head.image),
+			db_text(f->head.label), db_text(stage), DB_INT(nodes),
+			DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(job_ns)),
+			DB_INT(sane_ms(s->max_ns)), DB_INT(slow),
+			DB_INT(whole ? sane_sum_ms(lost->node_s, r->n_nodes)
+				     : 0),
+			DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes)
+				     : 0));
 }
 
 /* Of the nodes together; 0 where some do not say how many they have. */
@@ -195,14 +191,14 @@ static int put_scales(struct db_conn *c, const struct start_found *f,
 	}
 	if (rc < 0)
 		return error_nomem(err);
-	return QUERY(c, SQL_SCALE_PUT, NULL, NULL, err, DB_INT(f->head.id),
-		     DB_INT(begin_s(f)), db_text(f->head.job),
-		     db_text(f->head.image), db_text(f->head.label),
-		     DB_INT(r->spread.n), DB_INT(gpus_of(r)),
-		     DB_INT(sane_ms(r->end_ns - r->begin_ns)),
-		     DB_INT(sane_ms(r->spread.median_ns)),
-		     DB_INT(sane_ms(r->spread.max_ns)),
-		     db_text(stages.data ? stages.data : ""));
+	return DB_QUERY(c, SQL_SCALE_PUT, NULL, NULL, err, DB_INT(f->head.id),
+			DB_INT(begin_s(f)), db_text(f->head.job),
+			db_text(f->head.image), db_text(f->head.label),
+			DB_INT(r->spread.n), DB_INT(gpus_of(r)),
+			DB_INT(sane_ms(r->end_ns - r->begin_ns)),
+			DB_INT(sane_ms(r->spread.median_ns)),
+			DB_INT(sane_ms(r->spread.max_ns)),
+			db_text(stages.data ? stages.data : ""));
 }
 
 static int note_rows(void *arg, const struct db_value *row)
@@ -215,11 +211,11 @@ static int note_rows(void *arg, const struct db_value *row)
 static int trim_day(struct db_conn *c, int64_t day, struct error *err)
 {
 	int64_t rows = 0;
-	int n = QUERY(c, SQL_DAY_ROWS, note_rows, &rows, err, DB_INT(day));
+	int n = DB_QUERY(c, SQL_DAY_ROWS, note_rows, &rows, err, DB_INT(day));
 
 	if (n >= 0 && rows > HISTORY_DAY_ROWS)
-		n = QUERY(c, SQL_DAY_TRIM, NULL, NULL, err, DB_INT(day),
-			  DB_INT(rows - HISTORY_DAY_ROWS + DAY_TRIM));
+		n = DB_QUERY(c, SQL_DAY_TRIM, NULL, NULL, err, DB_INT(day),
+			     DB_INT(rows - HISTORY_DAY_ROWS + DAY_TRIM));
 	return n;
 }
 
@@ -228,7 +224,8 @@ static int add_start(struct db_conn *c, void *arg, struct error *err)
 	const struct start_found *f = arg;
 	const struct start_report *r = &f->report;
 	uint32_t slow = 0;
-	int n = QUERY(c, SQL_JOB_SUMMED, NULL, NULL, err, DB_INT(f->head.id));
+	int n = DB_QUERY(c, SQL_JOB_SUMMED, NULL, NULL, err,
+			 DB_INT(f->head.id));
 
 	if (n <= 0)
 		return n;
@@ -287,9 +284,9 @@ static int find_past(struct db_conn *c, void *arg, struct error *err)
 		    asked == PAST_NODES_MAX)
 			continue;
 		asked++;
-		n = QUERY(c, SQL_NODE_PAST, note_past, &q->past[node], err,
-			  db_text(q->r->nodes[node].name), DB_INT(q->start),
-			  DB_INT(HISTORY_PAST));
+		n = DB_QUERY(c, SQL_NODE_PAST, note_past, &q->past[node], err,
+			     db_text(q->r->nodes[node].name), DB_INT(q->start),
+			     DB_INT(HISTORY_PAST));
 	}
 	return n < 0 ? n : 0;
 }
@@ -335,8 +332,8 @@ static int ask_node(struct db_conn *c, void *arg, struct error *err)
 {
 	struct history_query *q = arg;
 
-	return QUERY(c, SQL_NODE_STARTS, see_node_start, q, err,
-		     db_text(q->node), DB_INT(q->limit));
+	return DB_QUERY(c, SQL_NODE_STARTS, see_node_start, q, err,
+			db_text(q->node), DB_INT(q->limit));
 }
 
 int history_db_node(struct db *db, const char *node, int64_t limit,
@@ -369,8 +366,8 @@ static int ask_nodes(struct db_conn *c, void *arg, struct error *err)
 {
 	struct history_query *q = arg;
 
-	return QUERY(c, SQL_NODE_LIST, see_slow_node, q, err,
-		     DB_INT(q->since / DAY_S), DB_INT(q->limit));
+	return DB_QUERY(c, SQL_NODE_LIST, see_slow_node, q, err,
+			DB_INT(q->since / DAY_S), DB_INT(q->limit));
 }
 
 int history_db_nodes(struct db *db, int64_t since, int64_t limit,
@@ -414,9 +411,9 @@ static int ask_trend(struct db_conn *c, void *arg, struct error *err)
 	struct history_query *q = arg;
 	const struct trend_query *t = q->trend;
 
-	return QUERY(c, statements[t->by], see_trend, q, err,
-		     DB_INT(t->since_day), db_text(t->image), db_text(t->label),
-		     DB_INT(t->limit));
+	return DB_QUERY(c, statements[t->by], see_trend, q, err,
+			DB_INT(t->since_day), db_text(t->image),
+			db_text(t->label), DB_INT(t->limit));
 }
 
 int history_db_trend(struct db *db, const struct trend_query *t,
@@ -462,15 +459,15 @@ static int ask_scales(struct db_conn *c, void *arg, struct error *err)
 {
 	struct scale_query *q = arg;
 	int64_t since = q->of->since_day * DAY_S;
-	int n = QUERY(c, SQL_SCALE_LIST, see_scale, q, err, DB_INT(since),
-		      db_text(q->of->image), db_text(q->of->label), DB_INT(2),
-		      DB_INT(INT64_MAX), DB_INT(q->of->limit));
+	int n = DB_QUERY(c, SQL_SCALE_LIST, see_scale, q, err, DB_INT(since),
+			 db_text(q->of->image), db_text(q->of->label),
+			 DB_INT(2), DB_INT(INT64_MAX), DB_INT(q->of->limit));
 
 	return n < 0 ? n
-		     : QUERY(c, SQL_SCALE_LIST, see_scale, q, err,
-			     DB_INT(since), db_text(q->of->image),
-			     db_text(q->of->label), DB_INT(0), DB_INT(1),
-			     DB_INT(q->of->limit));
+		     : DB_QUERY(c, SQL_SCALE_LIST, see_scale, q, err,
+				DB_INT(since), db_text(q->of->image),
+				db_text(q->of->label), DB_INT(0), DB_INT(1),
+				DB_INT(q->of->limit));
 }
 
 int history_db_scales(struct db *db, const struct trend_query *t,
@@ -491,25 +488,25 @@ static int trim_scales(struct db_conn *c, struct error *err)
 	int n = db_query(c, SQL_SCALE_TOTAL, NULL, 0, note_rows, &rows, err);
 
 	if (n >= 0 && rows > HISTORY_SCALE_ROWS)
-		n = QUERY(c, SQL_SCALE_TRIM, NULL, NULL, err,
-			  DB_INT(SCALE_TRIM));
+		n = DB_QUERY(c, SQL_SCALE_TRIM, NULL, NULL, err,
+			     DB_INT(SCALE_TRIM));
 	return n;
 }
 
 static int sweep_history(struct db_conn *c, void *arg, struct error *err)
 {
 	const int64_t *times = arg;
-	int n = QUERY(c, SQL_NODE_EXPIRE, NULL, NULL, err, DB_INT(times[0]));
+	int n = DB_QUERY(c, SQL_NODE_EXPIRE, NULL, NULL, err, DB_INT(times[0]));
 
 	if (n >= 0)
-		n = QUERY(c, SQL_NODE_DAY_EXPIRE, NULL, NULL, err,
-			  DB_INT(times[0] / DAY_S));
+		n = DB_QUERY(c, SQL_NODE_DAY_EXPIRE, NULL, NULL, err,
+			     DB_INT(times[0] / DAY_S));
 	if (n >= 0)
-		n = QUERY(c, SQL_DAY_EXPIRE, NULL, NULL, err,
-			  DB_INT(times[1] / DAY_S - HISTORY_DAYS));
+		n = DB_QUERY(c, SQL_DAY_EXPIRE, NULL, NULL, err,
+			     DB_INT(times[1] / DAY_S - HISTORY_DAYS));
 	if (n >= 0)
-		n = QUERY(c, SQL_SCALE_EXPIRE, NULL, NULL, err,
-			  DB_INT(times[1] - HISTORY_DAYS * DAY_S));
+		n = DB_QUERY(c, SQL_SCALE_EXPIRE, NULL, NULL, err,
+			     DB_INT(times[1] - HISTORY_DAYS * DAY_S));
 	if (n >= 0)
 		n = trim_scales(c, err);
 	return n < 0 ? n : 0;

@@ -8,12 +8,6 @@
 
 #define SWEEP_MAX 10000 /* rows at once */
 
-#define QUERY(c, s, each, arg, err, ...) \
-	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
-		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
-			 sizeof(struct db_value), \
-		 each, arg, err)
-
 /* --------------------------------------------------------------------- put --- */
 
 struct image_put {
@@ -34,24 +28,24 @@ static int put(struct db_conn *c, void *arg, struct error *err)
 	struct image_put *p = arg;
 	const struct image_start_name *s = p->n;
 	const struct image_report *r = p->r;
-	int n = QUERY(c, SQL_IMAGE_DROP, NULL, NULL, err, db_text(s->image),
-		      db_text(s->repo), db_text(s->workload), db_text(s->node),
-		      db_text(r->job), DB_INT(r->attempt));
+	int n = DB_QUERY(c, SQL_IMAGE_DROP, NULL, NULL, err, db_text(s->image),
+			 db_text(s->repo), db_text(s->workload),
+			 db_text(s->node), db_text(r->job), DB_INT(r->attempt));
 
 	if (n >= 0)
-		n = QUERY(c, SQL_IMAGE_PUT, note_id, &p->id, err,
-			  db_text(s->image), db_text(s->repo),
-			  db_text(s->workload), db_text(s->node),
-			  db_text(r->job), DB_INT(r->attempt), db_text(r->name),
-			  DB_INT(p->now), DB_INT(r->peer_bytes),
-			  DB_INT(r->origin_bytes));
+		n = DB_QUERY(c, SQL_IMAGE_PUT, note_id, &p->id, err,
+			     db_text(s->image), db_text(s->repo),
+			     db_text(s->workload), db_text(s->node),
+			     db_text(r->job), DB_INT(r->attempt),
+			     db_text(r->name), DB_INT(p->now),
+			     DB_INT(r->peer_bytes), DB_INT(r->origin_bytes));
 	if (n >= 0)
-		n = QUERY(c, SQL_IMAGE_PUT_TEXT, NULL, NULL, err, DB_INT(p->id),
-			  db_text(p->figures),
-			  db_text(r->peers.data ? r->peers.data : ""));
+		n = DB_QUERY(c, SQL_IMAGE_PUT_TEXT, NULL, NULL, err,
+			     DB_INT(p->id), db_text(p->figures),
+			     db_text(r->peers.data ? r->peers.data : ""));
 	if (n >= 0)
-		n = QUERY(c, SQL_IMAGE_TRIM, NULL, NULL, err, db_text(s->node),
-			  DB_INT(IMAGE_NODE_STARTS_MAX));
+		n = DB_QUERY(c, SQL_IMAGE_TRIM, NULL, NULL, err,
+			     db_text(s->node), DB_INT(IMAGE_NODE_STARTS_MAX));
 	return n < 0 ? n : 0;
 }
 
@@ -104,8 +98,8 @@ static int list_images(struct db_conn *c, void *arg, struct error *err)
 {
 	struct image_listing *q = arg;
 
-	return QUERY(c, SQL_IMAGE_LIST, see_image, q, err, db_text(q->prefix),
-		     db_text(q->repo), DB_INT(q->limit));
+	return DB_QUERY(c, SQL_IMAGE_LIST, see_image, q, err,
+			db_text(q->prefix), db_text(q->repo), DB_INT(q->limit));
 }
 
 int image_db_list(struct db *db, const char *prefix, const char *repo,
@@ -144,9 +138,9 @@ static int list_starts(struct db_conn *c, void *arg, struct error *err)
 {
 	struct image_listing *q = arg;
 
-	return QUERY(c, SQL_IMAGE_STARTS, see_start, q, err,
-		     db_text(q->of->image), db_text(q->of->repo),
-		     db_text(q->of->workload), DB_INT(q->limit));
+	return DB_QUERY(c, SQL_IMAGE_STARTS, see_start, q, err,
+			db_text(q->of->image), db_text(q->of->repo),
+			db_text(q->of->workload), DB_INT(q->limit));
 }
 
 int image_db_starts(struct db *db, const struct image_start_name *of,
@@ -184,11 +178,11 @@ static int list_peers(struct db_conn *c, void *arg, struct error *err)
 	const struct image_peers_query *p = q->peers;
 
 	if (p->job)
-		return QUERY(c, SQL_IMAGE_JOB_PEERS, see_peers, q, err,
-			     db_text(p->job), DB_INT(p->attempt),
-			     DB_INT(IMAGE_ROWS_MAX));
-	return QUERY(c, SQL_IMAGE_PEERS, see_peers, q, err, DB_INT(p->since),
-		     db_text(p->image), DB_INT(IMAGE_ROWS_MAX));
+		return DB_QUERY(c, SQL_IMAGE_JOB_PEERS, see_peers, q, err,
+				db_text(p->job), DB_INT(p->attempt),
+				DB_INT(IMAGE_ROWS_MAX));
+	return DB_QUERY(c, SQL_IMAGE_PEERS, see_peers, q, err, DB_INT(p->since),
+			db_text(p->image), DB_INT(IMAGE_ROWS_MAX));
 }
 
 int image_db_peers(struct db *db, const struct image_peers_query *p,
@@ -205,11 +199,11 @@ int image_db_peers(struct db *db, const struct image_peers_query *p,
 
 static int sweep(struct db_conn *c, void *arg, struct error *err)
 {
-	int gone = QUERY(c, SQL_IMAGE_EXPIRE, NULL, NULL, err,
-			 DB_INT(*(const int64_t *)arg), DB_INT(SWEEP_MAX));
+	int gone = DB_QUERY(c, SQL_IMAGE_EXPIRE, NULL, NULL, err,
+			    DB_INT(*(const int64_t *)arg), DB_INT(SWEEP_MAX));
 	int n = gone < 0 ? gone
-			 : QUERY(c, SQL_IMAGE_BOUND, NULL, NULL, err,
-				 DB_INT(IMAGE_STARTS_MAX));
+			 : DB_QUERY(c, SQL_IMAGE_BOUND, NULL, NULL, err,
+				    DB_INT(IMAGE_STARTS_MAX));
 
 	return n < 0 ? n : gone + n;
 }

@@ -13,12 +13,6 @@
 /* Nodes that are read one by one; more of them are read faster all together. */
 #define CHANGED_MAX 4000
 
-#define QUERY(c, s, each, arg, err, ...) \
-	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
-		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
-			 sizeof(struct db_value), \
-		 each, arg, err)
-
 /* -------------------------------------------------------------------- lines --- */
 
 /* The next line of the batch, or false. */
@@ -124,18 +118,18 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 				 .first_ns = INT64_MAX,
 				 .parts = s->parts };
 	copy_text(s->job, e->job);
-	n = QUERY(c, SQL_JOB_TOUCH, note_touched, s, err, db_text(s->job),
-		  DB_INT(s->attempt), DB_INT(b->now));
+	n = DB_QUERY(c, SQL_JOB_TOUCH, note_touched, s, err, db_text(s->job),
+		     DB_INT(s->attempt), DB_INT(b->now));
 	s->parts->start = s->id;
 	s->parts->node = b->node;
 	if (n >= 0)
-		n = QUERY(c, SQL_STAGE_COUNT, note_count, &s->of_node, err,
-			  DB_INT(s->id), db_text(b->node));
+		n = DB_QUERY(c, SQL_STAGE_COUNT, note_count, &s->of_node, err,
+			     DB_INT(s->id), db_text(b->node));
 	if (n >= 0 && b->has_clock)
-		n = QUERY(c, SQL_STAGE_CLOCK_PUT, NULL, NULL, err,
-			  DB_INT(s->id), db_text(b->node), DB_INT(k->boot),
-			  DB_INT(k->mono_offset_ns), DB_INT(k->wall_offset_ns),
-			  DB_INT(k->rtt_ns));
+		n = DB_QUERY(c, SQL_STAGE_CLOCK_PUT, NULL, NULL, err,
+			     DB_INT(s->id), db_text(b->node), DB_INT(k->boot),
+			     DB_INT(k->mono_offset_ns),
+			     DB_INT(k->wall_offset_ns), DB_INT(k->rtt_ns));
 	s->has_new_clock = b->has_clock && n > 0;
 	return n < 0 ? n : 0;
 }
@@ -264,17 +258,17 @@ static int close_start(struct db_conn *c, struct stage_batch *b,
 	if (n == 0)
 		n = ckpt_parts_close(c, s->parts, err);
 	if (n == 0 && (s->stored || s->has_new_clock))
-		n = QUERY(c, SQL_STAGE_NODE_SUM, NULL, NULL, err, DB_INT(s->id),
-			  db_text(b->node), DB_INT(s->stored),
-			  DB_INT(s->revision));
+		n = DB_QUERY(c, SQL_STAGE_NODE_SUM, NULL, NULL, err,
+			     DB_INT(s->id), db_text(b->node), DB_INT(s->stored),
+			     DB_INT(s->revision));
 	if (n < 0)
 		return n;
 	n = 0;
 	if (n == 0 && s->stored)
-		n = QUERY(c, SQL_JOB_SUM, NULL, NULL, err, DB_INT(s->stored),
-			  DB_INT(s->first_ns), DB_INT(s->last_ns),
-			  DB_INT(s->ready_ns), db_text(s->image),
-			  db_text(s->label), DB_INT(s->id));
+		n = DB_QUERY(c, SQL_JOB_SUM, NULL, NULL, err, DB_INT(s->stored),
+			     DB_INT(s->first_ns), DB_INT(s->last_ns),
+			     DB_INT(s->ready_ns), db_text(s->image),
+			     db_text(s->label), DB_INT(s->id));
 	return n < 0 ? n : 0;
 }
 
@@ -361,9 +355,9 @@ static int list(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_query *q = arg;
 
-	return QUERY(c, SQL_JOB_LIST, note_job, q, err, db_text(q->filter->job),
-		     db_text(q->filter->image), db_text(q->filter->label),
-		     DB_INT(q->limit));
+	return DB_QUERY(c, SQL_JOB_LIST, note_job, q, err,
+			db_text(q->filter->job), db_text(q->filter->image),
+			db_text(q->filter->label), DB_INT(q->limit));
 }
 
 int stage_db_list(struct db *db, const struct job_filter *f, int64_t limit,
@@ -450,9 +444,9 @@ static int get_all(struct db_conn *c, struct job_query *q, struct error *err)
 		is_packed = ckpt_parts_are_whole(c, q->id, err);
 	if (rc < 0 || is_packed < 0)
 		return rc < 0 ? rc : is_packed;
-	return is_packed
-		       ? ckpt_parts_each(c, q->id, add_event, q, err)
-		       : QUERY(c, q->events, note_event, q, err, DB_INT(q->id));
+	return is_packed ? ckpt_parts_each(c, q->id, add_event, q, err)
+			 : DB_QUERY(c, q->events, note_event, q, err,
+				    DB_INT(q->id));
 }
 
 /* What is in memory, and the nodes that changed since; where these are too many, all. */
@@ -464,8 +458,8 @@ static int get_changed(struct db_conn *c, struct job_query *q,
 	q->changed = calloc(CHANGED_MAX + 1, sizeof(*q->changed));
 	if (!q->changed)
 		return error_nomem(err);
-	n = QUERY(c, SQL_STAGE_CHANGED, note_changed, q, err, DB_INT(q->id),
-		  DB_INT(q->base->revision), DB_INT(CHANGED_MAX + 1));
+	n = DB_QUERY(c, SQL_STAGE_CHANGED, note_changed, q, err, DB_INT(q->id),
+		     DB_INT(q->base->revision), DB_INT(CHANGED_MAX + 1));
 	if (n > CHANGED_MAX)
 		return get_all(c, q, err);
 	if (n >= 0)
@@ -473,8 +467,8 @@ static int get_changed(struct db_conn *c, struct job_query *q,
 				   (const char *const *)q->changed,
 				   q->n_changed, &q->set, err);
 	for (size_t i = 0; n >= 0 && i < q->n_changed; i++)
-		n = QUERY(c, SQL_STAGE_NODE_EVENTS, note_event, q, err,
-			  DB_INT(q->id), db_text(q->changed[i]));
+		n = DB_QUERY(c, SQL_STAGE_NODE_EVENTS, note_event, q, err,
+			     DB_INT(q->id), db_text(q->changed[i]));
 	return n;
 }
 
@@ -483,7 +477,7 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 	struct job_query *q = arg;
 	int n;
 
-	n = QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
+	n = DB_QUERY(c, SQL_JOB_GET, note_job, q, err, DB_INT(q->id));
 	if (n == 0)
 		return error_set(err, ENOENT, "there is no such start");
 	q->err = err;
@@ -491,8 +485,8 @@ static int get(struct db_conn *c, void *arg, struct error *err)
 		return n < 0 ? n : 0;
 	n = q->base->set ? get_changed(c, q, err) : get_all(c, q, err);
 	if (n >= 0)
-		n = QUERY(c, SQL_STAGE_CLOCKS, note_clock, q, err,
-			  DB_INT(q->id));
+		n = DB_QUERY(c, SQL_STAGE_CLOCKS, note_clock, q, err,
+			     DB_INT(q->id));
 	return n < 0 ? n : 0;
 }
 
@@ -545,8 +539,8 @@ int stage_db_get_ckpt(struct db *db, int64_t id,
 static int sweep(struct db_conn *c, void *arg, struct error *err)
 {
 	int64_t events = 0;
-	int gone = QUERY(c, SQL_JOB_EXPIRE, NULL, NULL, err,
-			 DB_INT(*(const int64_t *)arg), DB_INT(SWEEP_MAX));
+	int gone = DB_QUERY(c, SQL_JOB_EXPIRE, NULL, NULL, err,
+			    DB_INT(*(const int64_t *)arg), DB_INT(SWEEP_MAX));
 	int n = gone < 0 ? gone
 			 : db_query(c, SQL_JOB_TOTAL, NULL, 0, note_count,
 				    &events, err);
