@@ -135,11 +135,21 @@ static int show(void *arg, const struct db_value *row)
 	return s->each(s->arg, row);
 }
 
+const struct db_statement *db_statement_of(const struct db_schema *schema,
+					   size_t s)
+{
+	const struct db_statements *g = schema->statements;
+
+	while (s >= g->n)
+		s -= g++->n;
+	return &g->list[s];
+}
+
 int db_query(struct db_conn *c, size_t s, const struct db_value *params,
 	     size_t n, int (*each)(void *arg, const struct db_value *row),
 	     void *arg, struct error *err)
 {
-	const struct db_statement *st = &c->cfg->schema->statements[s];
+	const struct db_statement *st = db_statement_of(c->cfg->schema, s);
 	struct showing to = { c, each, arg };
 	int rc = c->ops->query(c, st, s, params, n, each ? show : NULL, &to,
 			       err);

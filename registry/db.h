@@ -47,6 +47,12 @@ struct db_statement {
 	const char *types; /* of its columns: 'i', 't', 'b'; "" without rows */
 };
 
+/* Those of one owner. */
+struct db_statements {
+	const struct db_statement *list;
+	size_t n;
+};
+
 #define DB_COLUMNS_MAX 24
 #define DB_PARAMS_MAX 96
 
@@ -55,9 +61,13 @@ struct db_statement {
 struct db_schema {
 	const char *const *scripts;
 	int n;
-	const struct db_statement *statements;
-	size_t n_statements;
+	const struct db_statements *statements;
+	size_t n_groups, n_statements;
 };
+
+/* Statement number `s`: by its place in the groups, one behind the other. */
+const struct db_statement *db_statement_of(const struct db_schema *schema,
+					   size_t s);
 
 struct db_config {
 	const char *url; /* "sqlite:PATH" or "postgresql://..." */

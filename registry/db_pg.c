@@ -266,7 +266,7 @@ static int prepare(struct db_conn *c, size_t n, struct error *err)
 
 	for (; p->n_prepared < n; p->n_prepared++) {
 		const struct db_statement *st =
-			&c->cfg->schema->statements[p->n_prepared];
+			db_statement_of(c->cfg->schema, p->n_prepared);
 		char name[NAME_MAX_];
 		PGresult *r = NULL;
 		int rc;

@@ -138,7 +138,7 @@ static int prepare(struct db_conn *c, size_t n, struct error *err)
 		return error_nomem(err);
 	for (; s->n_prepared < n; s->n_prepared++) {
 		const struct db_statement *st =
-			&c->cfg->schema->statements[s->n_prepared];
+			db_statement_of(c->cfg->schema, s->n_prepared);
 
 		if (sqlite3_prepare_v3(s->db, st->sql, -1,
 				       SQLITE_PREPARE_PERSISTENT,

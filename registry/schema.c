@@ -7,6 +7,8 @@
  */
 #include "registry/schema.h"
 
+#include "registry/sql.h"
+
 static const char version_1[] =
 	"CREATE TABLE start ("
 	" id @ID@,"
@@ -387,9 +389,21 @@ static const char *const scripts[] = {
 	version_13, version_14, version_15, version_16, version_17, version_18
 };
 
+#define GROUP(list) \
+	{ \
+		list, ARRAY_SIZE(list) \
+	}
+/* In the order of enum statement. */
+static const struct db_statements statements[] = {
+	GROUP(sql_trace), GROUP(sql_trust), GROUP(sql_preheat),
+	GROUP(sql_image), GROUP(sql_stage), GROUP(sql_history),
+	GROUP(sql_ckpt),  GROUP(sql_env),
+};
+
 const struct db_schema schema = {
 	.scripts = scripts,
 	.n = ARRAY_SIZE(scripts),
-	.statements = schema_statements,
+	.statements = statements,
+	.n_groups = ARRAY_SIZE(statements),
 	.n_statements = SQL_COUNT_,
 };

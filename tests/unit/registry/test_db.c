@@ -21,10 +21,15 @@ static const struct db_statement statements[] = {
 	[NONE] = { "none", "SELECT n FROM numbers WHERE n < 0", "i" },
 	[ADD] = { "add", "INSERT INTO numbers VALUES ($1)", "" },
 };
+static const struct db_statements groups[] = {
+	{ statements, 2 },
+	{ statements + 2, 1 },
+};
 static const struct db_schema numbers = {
 	.scripts = scripts,
 	.n = 1,
-	.statements = statements,
+	.statements = groups,
+	.n_groups = 2,
 	.n_statements = 3,
 };
 

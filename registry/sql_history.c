@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What history_db.c asks of the tables:
+ * starts that are over: of nodes, days and sizes. */
+#include "registry/sql.h"
+
+/* Rows of a day, an image or a label, by stage. */
+#define DAY_KEY "image || ' ' || label || ' ' || stage"
+/* When there are too many: those of the most nodes. */
+#define TREND(key) \
+	"SELECT * FROM (" \
+	"SELECT " key ", stage, CAST(sum(starts) AS BIGINT), " \
+	"CAST(sum(nodes) AS BIGINT), CAST(sum(median_ms) AS BIGINT), " \
+	"CAST(sum(job_ms) AS BIGINT), max(worst_ms), " \
+	"CAST(sum(slow) AS BIGINT), CAST(sum(node_ms) AS BIGINT), " \
+	"CAST(sum(wait_ms) AS BIGINT) FROM start_day WHERE " \
+	"day >= $1 AND (CAST($2 AS TEXT) = '' OR image = $2) AND " \
+	"(CAST($3 AS TEXT) = '' OR label = $3) GROUP BY 1, 2 " \
+	"ORDER BY 4 DESC, 1, 2 LIMIT CAST($4 AS BIGINT)) AS t ORDER BY 1, 2"
+#define TREND_TYPES "ttiiiiiiii"
+
+#define AT(s) (s - SQL_OF_HISTORY)
+
+const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
+	/* before if it is ready, before if not, at most */
+	[AT(SQL_JOB_UNSUMMED)] = { "starts to sum up",
+				   "SELECT id FROM job_start WHERE summed = 0 AND "
+				   "events > 0 AND received < CASE WHEN "
+				   "ready_ns > 0 THEN CAST($1 AS BIGINT) ELSE "
+				   "CAST($2 AS BIGINT) END ORDER BY received "
+				   "LIMIT CAST($3 AS BIGINT)",
+				   "i" },
+	[AT(SQL_JOB_SUMMED)] = { "a start is summed up",
+				 "UPDATE job_start SET summed = 1 "
+				 "WHERE id = $1 AND summed = 0",
+				 "" },
+	/* node, start, job, at, busy_ms, median_ms, slow, stage, cause */
+	[AT(SQL_NODE_PUT)] = { "put a node's start",
+			       "INSERT INTO start_node (node, start, job, at, "
+			       "busy_ms, median_ms, slow, stage, cause) VALUES "
+			       "($1, $2, $3, $4, $5, $6, $7, $8, $9) "
+			       "ON CONFLICT (node, start) DO NOTHING",
+			       "" },
+	/* node, at most */
+	[AT(SQL_NODE_TRIM)] = { "trim starts of a node",
+				"DELETE FROM start_node WHERE node = $1 AND "
+				"start <= (SELECT start FROM start_node WHERE "
+				"node = $1 ORDER BY start DESC LIMIT 1 "
+				"OFFSET CAST($2 AS BIGINT))",
+				"" },
+	/* node, start, at most */
+	[AT(SQL_NODE_PAST)] = { "past of a node",
+				"SELECT CAST(count(*) AS BIGINT), "
+				"CAST(coalesce(sum(slow), 0) AS BIGINT) FROM "
+				"(SELECT slow FROM start_node WHERE node = $1 AND "
+				"start < $2 ORDER BY start DESC "
+				"LIMIT CAST($3 AS BIGINT)) AS past",
+				"ii" },
+	/* node, at most */
+	[AT(SQL_NODE_STARTS)] = { "starts of a node",
+				  "SELECT start, job, at, busy_ms, median_ms, "
+				  "slow, stage, cause FROM start_node "
+				  "WHERE node = $1 ORDER BY start DESC "
+				  "LIMIT CAST($2 AS BIGINT)",
+				  "itiiiitt" },
+	/* node, day, slow, excess_ms, last */
+	[AT(SQL_NODE_DAY_PUT)] = { "add to a node's day",
+				   "INSERT INTO node_day (node, day, starts, slow, "
+				   "excess_ms, last) VALUES ($1, $2, 1, $3, $4, $5) "
+				   "ON CONFLICT (node, day) DO UPDATE SET "
+				   "starts = node_day.starts + 1, "
+				   "slow = node_day.slow + excluded.slow, "
+				   "excess_ms = node_day.excess_ms + "
+				   "excluded.excess_ms, "
+				   "last = CASE WHEN node_day.last > excluded.last "
+				   "THEN node_day.last ELSE excluded.last END",
+				   "" },
+	/* since this day, at most: those that were slow */
+	[AT(SQL_NODE_LIST)] = { "slow nodes",
+				"SELECT node, CAST(sum(slow) AS BIGINT), "
+				"CAST(sum(excess_ms) AS BIGINT), max(last), "
+				"CAST(sum(starts) AS BIGINT) FROM node_day "
+				"WHERE day >= $1 GROUP BY node "
+				"HAVING sum(slow) > 0 "
+				"ORDER BY 2 DESC, 3 DESC, node "
+				"LIMIT CAST($2 AS BIGINT)",
+				"tiiii" },
+	/* before this day */
+	[AT(SQL_NODE_DAY_EXPIRE)] = { "expire days of nodes",
+				      "DELETE FROM node_day WHERE day < $1",
+				      "" },
+	/* before */
+	[AT(SQL_NODE_EXPIRE)] = { "expire starts of nodes",
+				  "DELETE FROM start_node WHERE at < $1", "" },
+	/* day, image, label, stage, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
+	 * wait_ms */
+	[AT(SQL_DAY_PUT)] = { "add to a day",
+			      "INSERT INTO start_day (day, image, label, stage, "
+			      "starts, nodes, median_ms, job_ms, worst_ms, slow, "
+			      "node_ms, wait_ms) VALUES ($1, $2, $3, $4, 1, $5, "
+			      "$6, $7, $8, $9, $10, $11) "
+			      "ON CONFLICT (day, image, label, stage) DO UPDATE "
+			      "SET starts = start_day.starts + 1, "
+			      "nodes = start_day.nodes + excluded.nodes, "
+			      "median_ms = start_day.median_ms + "
+			      "excluded.median_ms, "
+			      "job_ms = start_day.job_ms + excluded.job_ms, "
+			      "worst_ms = CASE WHEN start_day.worst_ms > "
+			      "excluded.worst_ms THEN start_day.worst_ms ELSE "
+			      "excluded.worst_ms END, "
+			      "slow = start_day.slow + excluded.slow, "
+			      "node_ms = start_day.node_ms + excluded.node_ms, "
+			      "wait_ms = start_day.wait_ms + excluded.wait_ms",
+			      "" },
+	[AT(SQL_DAY_ROWS)] = { "rows of a day",
+			       "SELECT CAST(count(*) AS BIGINT) FROM start_day "
+			       "WHERE day = $1",
+			       "i" },
+	/* day, how many: those whose starts had the fewest nodes beyond the first one each,
+	 * of which a node that makes starts up has none, however many it makes */
+	[AT(SQL_DAY_TRIM)] = { "trim a day",
+			       "DELETE FROM start_day WHERE day = $1 AND "
+			       "(" DAY_KEY ") IN (SELECT " DAY_KEY
+			       " FROM start_day WHERE day = $1 "
+			       "ORDER BY nodes - starts, starts, 1 "
+			       "LIMIT CAST($2 AS BIGINT))",
+			       "" },
+	/* since, image or '', label or '', at most */
+	[AT(SQL_TREND_DAY)] = { "trend by day", TREND("CAST(day AS TEXT)"),
+				TREND_TYPES },
+	[AT(SQL_TREND_IMAGE)] = { "trend by image", TREND("image"),
+				  TREND_TYPES },
+	[AT(SQL_TREND_LABEL)] = { "trend by label", TREND("label"),
+				  TREND_TYPES },
+	[AT(SQL_DAY_EXPIRE)] = { "expire days",
+				 "DELETE FROM start_day WHERE day < $1", "" },
+	/* start, at, job, image, label, nodes, gpus, job_ms, median_ms, max_ms, stages */
+	[AT(SQL_SCALE_PUT)] = { "add to starts by size",
+				"INSERT INTO start_scale (start, stage, at, job, "
+				"image, label, nodes, gpus, job_ms, median_ms, "
+				"max_ms, stages) VALUES ($1, '', $2, $3, $4, $5, "
+				"$6, $7, $8, $9, $10, $11) "
+				"ON CONFLICT (start, stage) DO "
+				"UPDATE SET at = excluded.at, job = excluded.job, "
+				"image = excluded.image, label = excluded.label, "
+				"nodes = excluded.nodes, gpus = excluded.gpus, "
+				"job_ms = excluded.job_ms, "
+				"median_ms = excluded.median_ms, "
+				"max_ms = excluded.max_ms, "
+				"stages = excluded.stages",
+				"" },
+	/* since, image or '', label or '', nodes from and to, at most: the newest */
+	[AT(SQL_SCALE_LIST)] = { "starts by size",
+				 "SELECT stage, job, nodes, gpus, job_ms, "
+				 "median_ms, max_ms, stages FROM start_scale "
+				 "WHERE at >= $1 AND "
+				 "(CAST($2 AS TEXT) = '' OR image = $2) AND "
+				 "(CAST($3 AS TEXT) = '' OR label = $3) AND "
+				 "nodes BETWEEN CAST($4 AS BIGINT) AND "
+				 "CAST($5 AS BIGINT) "
+				 "ORDER BY at DESC LIMIT CAST($6 AS BIGINT)",
+				 "ttiiiiit" },
+	[AT(SQL_SCALE_EXPIRE)] = { "expire starts by size",
+				   "DELETE FROM start_scale WHERE at < $1",
+				   "" },
+	[AT(SQL_SCALE_TOTAL)] = { "total of starts by size",
+				  "SELECT CAST(count(*) AS BIGINT) FROM start_scale",
+				  "i" },
+	/* how many starts: those of the fewest nodes, of which one that makes starts up has
+	 * one each, the oldest first */
+	[AT(SQL_SCALE_TRIM)] = { "trim starts by size",
+				 "DELETE FROM start_scale WHERE start IN (SELECT "
+				 "start FROM start_scale WHERE stage = '' ORDER BY "
+				 "nodes, at LIMIT CAST($1 AS BIGINT))",
+				 "" },
+};
