@@ -37,6 +37,8 @@ struct ckpt_attr {
 struct ckpt_stat {
 	bool is_striped; /* what follows `attr` is of such files */
 	uint64_t size;
+	uint64_t
+		bytes_id; /* the same when only attributes are others; 0: not known */
 	struct ckpt_attr attr; /* of a plain one: its time, and defaults */
 	uint64_t generation;
 	uint32_t chunk_size, unit_chunks;

@@ -188,6 +188,7 @@ void manifest_stat(const struct manifest *m, struct ckpt_stat *ret)
 	*ret = (struct ckpt_stat){
 		.is_striped = true,
 		.size = m->size,
+		.bytes_id = manifest_bytes_id(m),
 		.attr = m->attr,
 		.generation = m->generation,
 		.chunk_size = m->chunk_size,
@@ -209,6 +210,7 @@ struct ckpt_stat ckpt_plain_stat(uint64_t size, int64_t mtime_ns)
 void plain_stat(const struct object_stat *o, struct ckpt_stat *ret)
 {
 	*ret = ckpt_plain_stat(o->size, o->modified_ms * NS_PER_MS);
+	ret->bytes_id = tag_bytes_id(o->tag);
 }
 
 static int found_one(void *arg, const struct object_entry *e, struct error *err)

@@ -114,6 +114,8 @@ struct session_handler {
 
 struct session;
 
+#define SESSION_THREADS_MOST 64
+
 struct session_config {
 	/* Of the kept descriptors, see fd_keeper_put(); the mount's source. */
 	const char *name;
@@ -121,7 +123,7 @@ struct session_config {
 	 * taken over, what is mounted there is unmounted first. */
 	const char *path;
 	const char *run_dir;  /* of the locks of common/mount.h; made, too */
-	unsigned int threads; /* that serve it, 1..64 */
+	unsigned int threads; /* that serve it, 1..SESSION_THREADS_MOST */
 	struct fd_keeper *keeper; /* borrowed until stop returns */
 	const struct session_handler *handler;
 	void *owner; /* of the handler, for session_owner() */
@@ -182,6 +184,9 @@ void session_admit(struct session *s, bool all);
 /* Of a request. */
 struct session *session_of(struct fuse_req *req);
 void *session_owner(struct session *s);
+/* The kernel's number of the request that this thread is at, which it has again when it is
+ * sent to a successor, and which no other has; 0: there is none.  Within an operation. */
+uint64_t session_request_id(void);
 
 /* Have the kernel ask for a node's attributes when it wants them next, whatever it was told
  * for how long.  Within a request about the node; waits for no other request. */

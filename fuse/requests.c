@@ -12,12 +12,28 @@
 #include "fuse/parking_priv.h"
 #include "fuse/session_priv.h"
 
+/* In the number of a request that is sent again. */
+#define UNIQUE_RESEND (UINT64_C(1) << 63)
+
+/* libfuse does not tell the operations that it calls. */
+static _Thread_local uint64_t request_id;
+
+uint64_t session_request_id(void)
+{
+	return request_id;
+}
+
 void requests_process(void *session, void *data, size_t len)
 {
 	struct session *s = session;
 	struct fuse_buf buf = { .size = len, .mem = data };
+	struct fuse_in_header in = { .unique = 0 };
 
+	if (len >= sizeof(in))
+		memcpy(&in, data, sizeof(in));
+	request_id = in.unique & ~UNIQUE_RESEND;
 	fuse_session_process_buf(s->se, &buf);
+	request_id = 0;
 }
 
 static void dispatch(struct session *s, char *data, size_t len)

@@ -10,7 +10,7 @@
 #include "common/buf.h"
 #include "fuse/fuse.h"
 
-#define SESSION_THREADS_MAX 64
+#define SESSION_THREADS_MAX SESSION_THREADS_MOST
 
 /* libfuse takes the largest request it must hold from this, and so the kernel
  * the largest it may send; the page is for the headers of a request. */

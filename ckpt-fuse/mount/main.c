@@ -24,6 +24,7 @@
 
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
+#define BEGUN_NAME "ckpt-begun"
 #define LOOK_AGAIN_MS 1000
 #define EXIT_USAGE 2
 #define EXIT_LOST 3 /* files that were closed are not in the store */
@@ -59,18 +60,17 @@ static const struct option_program program = {
 /* --------------------------------------------------------------------- the names --- */
 
 /* What a predecessor knew, or a new one that is kept. */
-static int open_journal(struct fd_keeper *k, struct error *err)
+static int open_kept(struct fd_keeper *k, const char *name, struct error *err)
 {
-	int fd = fd_keeper_take(k, JOURNAL_NAME);
+	int fd = fd_keeper_take(k, name);
 	int rc;
 
 	if (fd >= 0)
 		return fd;
-	fd = memfd_create(JOURNAL_NAME, MFD_CLOEXEC);
+	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, errno, "memfd: %s", strerror(errno));
-	rc = fd_keeper_is_durable(k) ? fd_keeper_put(k, JOURNAL_NAME, fd, err)
-				     : 0;
+	rc = fd_keeper_is_durable(k) ? fd_keeper_put(k, name, fd, err) : 0;
 	if (rc < 0)
 		(void)close(fd);
 	return rc < 0 ? rc : fd;
@@ -163,7 +163,7 @@ static int serve(struct session *s, struct ckpt_mount *m,
 static void drop_kept(struct fd_keeper *k)
 {
 	static const char *const names[] = { SESSION_NAME, SESSION_NAME "-init",
-					     JOURNAL_NAME };
+					     JOURNAL_NAME, BEGUN_NAME };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		(void)!fd_keeper_drop(k, names[i], NULL);
@@ -188,8 +188,8 @@ static bool is_left(struct session *s, bool was_ready, int rc,
 
 /* *ret_is_left: the mount, and what is kept of it, are a successor's. */
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
-		       struct fd_keeper *keeper, int journal_fd, int signals,
-		       bool *ret_is_left, struct error *err)
+		       struct fd_keeper *keeper, const struct ckpt_kept *kept,
+		       int signals, bool *ret_is_left, struct error *err)
 {
 	struct session_config sc = { .name = SESSION_NAME,
 				     .path = args[1],
@@ -213,7 +213,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 
 	ckpt_say_init(&say);
 	ckpt_say_open(&say, STAGE_BEGIN, STAGE_NONE);
-	rc = ckpt_mount_open(cfg, args[0], journal_fd, &m, err);
+	rc = ckpt_mount_open(cfg, args[0], kept, &m, err);
 	sc.owner = m;
 	if (rc == 0)
 		rc = session_start(&sc, &s, err);
@@ -256,7 +256,7 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 static int end_unmounted(struct fd_keeper *k, const char *why,
 			 struct error *err)
 {
-	AUTO_CLOSE int journal_fd = open_journal(k, err);
+	AUTO_CLOSE int journal_fd = open_kept(k, JOURNAL_NAME, err);
 	unsigned int n_lost = 0;
 	int rc = journal_fd < 0 ? journal_fd
 				: ckpt_tell_lost(journal_fd, &n_lost, err);
@@ -272,6 +272,7 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int signals = watch_signals(err);
 	AUTO_CLOSE int journal_fd = -1;
+	AUTO_CLOSE int begun_fd = -1;
 	struct fd_keeper *keeper = NULL;
 	const char *is_gone = NULL;
 	bool is_successor, is_left = false;
@@ -295,12 +296,19 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0 && !is_successor)
 		rc = check_free(path, err);
 	if (rc == 0) {
-		journal_fd = open_journal(keeper, err);
+		journal_fd = open_kept(keeper, JOURNAL_NAME, err);
 		rc = journal_fd < 0 ? journal_fd : 0;
 	}
+	if (rc == 0) {
+		begun_fd = open_kept(keeper, BEGUN_NAME, err);
+		rc = begun_fd < 0 ? begun_fd : 0;
+	}
 	if (rc == 0)
-		rc = run_session(cfg, args, keeper, journal_fd, signals,
-				 &is_left, err);
+		rc = run_session(cfg, args, keeper,
+				 &(const struct ckpt_kept){
+					 .journal_fd = journal_fd,
+					 .begun_fd = begun_fd },
+				 signals, &is_left, err);
 	/* A start that failed is not tried again: nobody has the mount open. */
 	if (rc < 0 && !is_successor && !is_left)
 		drop_kept(keeper);

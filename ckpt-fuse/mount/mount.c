@@ -162,7 +162,8 @@ int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)
 }
 
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
-		    int journal_fd, struct ckpt_mount **ret, struct error *err)
+		    const struct ckpt_kept *kept, struct ckpt_mount **ret,
+		    struct error *err)
 {
 	struct ckpt_mount *m = calloc(1, sizeof(*m));
 	struct timespec now;
@@ -197,7 +198,9 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc == 0)
 		rc = handles_init(&m->handles, err);
 	if (rc == 0)
-		rc = nodes_init(&m->nodes, journal_fd, err);
+		rc = nodes_init(&m->nodes, kept->journal_fd, err);
+	if (rc == 0)
+		rc = begun_new(kept->begun_fd, &m->begun, err);
 	if (rc == 0)
 		nodes_each(&m->nodes, NULL, tell_lost, &m->nodes);
 	if (rc == 0 && strcmp(cfg->close, "buffered") == 0)
@@ -216,6 +219,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	later_free(m->later);
 	handles_fini(&m->handles, &m->nodes);
 	nodes_fini(&m->nodes);
+	begun_free(m->begun);
 	jobs_free(m->senders);
 	jobs_free(m->readers);
 	jobs_free(m->askers);

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "ckpt-fuse/mount/begun.h"
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
 #include "ckpt-fuse/mount/manifests.h"
@@ -28,6 +29,7 @@ struct ckpt_mount {
 	struct writings writings;
 	struct readings readings;
 	struct nodes nodes;
+	struct begun *begun;
 	struct handles handles;
 	struct listed *listed; /* what lists told */
 	/* That programs waited to write, close and sync, and to open and read. */
@@ -38,9 +40,13 @@ struct ckpt_mount {
 	int64_t started_ns;  /* since 1970: what folders say of themselves */
 };
 
-/* `journal_fd` is borrowed, -1: a successor knows nothing. */
+/* Files in memory that are kept for a successor, borrowed; -1: it knows nothing. */
+struct ckpt_kept {
+	int journal_fd; /* of nodes.h */
+	int begun_fd;
+};
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
-		    int journal_fd, struct ckpt_mount **ret,
+		    const struct ckpt_kept *kept, struct ckpt_mount **ret,
 		    struct error *err) MUST_CHECK;
 /* Name in the log, and count, what was closed and not stored when a predecessor was
  * killed whose journal it is. */

@@ -335,7 +335,7 @@ static void leave_readers(struct ckpt_mount *m, struct ckpt_node *n,
 /* `l` is NULL, or zeros that are filled in where the store, or a list of it, has said
  * what the name is. */
 static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
-		     const char *name, struct name_look *l,
+		     const char *name, bool may_be_listed, struct name_look *l,
 		     struct ckpt_node **ret, struct error *err)
 {
 	struct name_look asked = { .name = name };
@@ -358,7 +358,8 @@ static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 	asked.folder = folder.data;
 	asked.path = path.data;
 	if (rc == 0)
-		rc = l ? look(m, n, &asked, err) : ask_store(m, n, &asked, err);
+		rc = may_be_listed ? look(m, n, &asked, err)
+				   : ask_store(m, n, &asked, err);
 	if (rc == 0 && n && !asked.is_folder)
 		leave_readers(m, n, &asked.stat);
 	node_put(&m->nodes, n);
@@ -374,7 +375,18 @@ static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	     struct ckpt_node **ret, struct error *err)
 {
-	return find_name(m, parent, name, NULL, ret, err);
+	return find_name(m, parent, name, false, NULL, ret, err);
+}
+
+int ops_find_version(struct ckpt_mount *m, struct ckpt_node *parent,
+		     const char *name, struct ckpt_node **ret,
+		     uint64_t *ret_bytes_id, struct error *err)
+{
+	struct name_look l = { .asked_ns = 0 };
+	int rc = find_name(m, parent, name, false, &l, ret, err);
+
+	*ret_bytes_id = rc == 0 && !l.is_folder ? l.stat.bytes_id : 0;
+	return rc;
 }
 
 /* What is told now was so when the store was asked: the kernel keeps it for what is left
@@ -433,7 +445,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct name_look looked = { .asked_ns = 0 };
 	struct error err = ERROR_INIT;
 	struct fuse_entry_param e;
-	int rc = p ? find_name(m, p, name, &looked, &n, &err) : -ESTALE;
+	int rc = p ? find_name(m, p, name, true, &looked, &n, &err) : -ESTALE;
 
 	node_put(&m->nodes, p);
 	if (rc < 0) {

@@ -9,7 +9,54 @@
 #include "ckpt-fuse/mount/ops.h"
 #include "common/log.h"
 
+/* --------------------------------------------------------------- done before --- */
+
+/* A request that a predecessor had begun, and may have done before it was killed, is sent
+ * again: what it finds then may be its own work. */
+static bool was_begun(struct ckpt_mount *m, uint64_t *ret_over_id)
+{
+	return begun_find(m->begun, session_request_id(), ret_over_id);
+}
+
+static void begin(struct ckpt_mount *m, uint64_t over_id)
+{
+	begun_add(m->begun, session_request_id(), over_id);
+}
+
+/* After its answer. */
+static void end(struct ckpt_mount *m)
+{
+	begun_end(m->begun, session_request_id());
+}
+
+/* The name is gone, as was asked for; the predecessor may have died before it wrote that
+ * down. */
+static void finish_removal(struct ckpt_mount *m, struct ckpt_node *parent,
+			   const char *name)
+{
+	struct ckpt_node *n = node_find(&m->nodes, parent, name);
+
+	if (!n)
+		return;
+	node_forget_loss(&m->nodes, n);
+	node_detach(&m->nodes, n);
+	node_put(&m->nodes, n);
+}
+
 /* ------------------------------------------------------------------- folders --- */
+
+static int inherit(struct ckpt_mount *m, struct ckpt_node *parent,
+		   const char *path, struct ckpt_node **ret, const char *name,
+		   struct error *err)
+{
+	int rc = ops_inherit(m, parent, path, err);
+
+	listed_change(m->listed, path);
+	if (rc < 0)
+		return rc;
+	*ret = node_make(&m->nodes, parent, name, true);
+	return *ret ? 0 : error_nomem(err);
+}
 
 static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		       const char *name, struct ckpt_node **ret,
@@ -23,21 +70,19 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		return -EROFS;
 	rc = ops_find(m, parent, name, &n, err);
 	if (rc == 0) {
+		bool is_ours = n->is_folder && was_begun(m, NULL);
+
 		node_put(&m->nodes, n);
-		return -EEXIST;
+		if (!is_ours)
+			return -EEXIST;
 	}
-	if (rc == -ENOENT)
+	if (rc == 0 || rc == -ENOENT)
 		rc = node_path_below(&m->nodes, parent, name, &path);
-	if (rc == 0)
-		rc = ckpt_folder_make(m->store, path.data, err);
-	if (rc == 0)
-		rc = ops_inherit(m, parent, path.data, err);
-	if (path.data)
-		listed_change(m->listed, path.data);
 	if (rc < 0)
 		return rc;
-	*ret = node_make(&m->nodes, parent, name, true);
-	return *ret ? 0 : error_nomem(err);
+	begin(m, 0);
+	rc = ckpt_folder_make(m->store, path.data, err);
+	return rc < 0 ? rc : inherit(m, parent, path.data, ret, name, err);
 }
 
 void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
@@ -52,6 +97,7 @@ void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 		ops_fail(req, "mkdir", rc, &err);
 	else
 		ops_reply_entry(req, m, n);
+	end(m);
 }
 
 static void count_writers(void *arg, struct ckpt_node *n)
@@ -86,17 +132,25 @@ static int remove_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 }
 
 /* The kernel looked the name up before. */
-static int with_child(fuse_req_t req, fuse_ino_t parent, const char *name,
-		      int (*fn)(struct ckpt_mount *m, struct ckpt_node *parent,
-				struct ckpt_node *n, struct error *err),
-		      struct error *err)
+static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
+			int (*fn)(struct ckpt_mount *m,
+				  struct ckpt_node *parent, struct ckpt_node *n,
+				  struct error *err),
+			struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	bool is_again = was_begun(m, NULL);
 	int rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
 
-	if (rc == 0)
+	if (rc == 0) {
+		begin(m, 0);
 		rc = fn(m, p, n, err);
+	}
+	if (rc == -ENOENT && is_again) {
+		finish_removal(m, p, name);
+		rc = 0;
+	}
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, p);
 	return rc;
@@ -105,12 +159,14 @@ static int with_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct error err = ERROR_INIT;
-	int rc = with_child(req, parent, name, remove_folder, &err);
+	struct ckpt_mount *m = mount_of(req);
+	int rc = remove_child(req, parent, name, remove_folder, &err);
 
 	if (rc < 0)
 		ops_fail(req, "rmdir", rc, &err);
 	else
 		(void)fuse_reply_err(req, 0);
+	end(m);
 }
 
 /* A folder stays when the last file leaves it: in a bucket it would be gone. */
@@ -172,12 +228,14 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 void ops_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct error err = ERROR_INIT;
-	int rc = with_child(req, parent, name, remove_file, &err);
+	struct ckpt_mount *m = mount_of(req);
+	int rc = remove_child(req, parent, name, remove_file, &err);
 
 	if (rc < 0)
 		ops_fail(req, "unlink", rc, &err);
 	else
 		(void)fuse_reply_err(req, 0);
+	end(m);
 }
 
 /* --------------------------------------------------------------------- rename --- */
@@ -186,6 +244,9 @@ struct ops_move {
 	struct ckpt_node *parent, *to_parent;
 	const char *name, *to_name;
 	unsigned int flags;
+	/* A predecessor had begun it; which version the new name had before that. */
+	bool is_again;
+	uint64_t over_id;
 };
 
 /* What was written so far is committed first: then there is something to rename. */
@@ -220,8 +281,10 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	(void)pthread_mutex_lock(&n->lock);
 	if (rc == 0 && n->writing)
 		rc = writing_commit(n->writing, err);
-	if (rc == 0)
+	if (rc == 0) {
+		begin(m, v->over_id);
 		rc = ckpt_rename(m->store, from.data, to.data, err);
+	}
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
 	if (rc == 0 && n->writing)
@@ -285,11 +348,14 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 		rc = node_path(&m->nodes, n, &from);
 	if (rc == 0)
 		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
-	if (rc == 0 && over && over != n)
-		rc = over->is_folder ? remove_folder(m, v->to_parent, over, err)
-				     : -ENOTDIR;
+	if (rc == 0 && over && over != n && !over->is_folder)
+		rc = -ENOTDIR;
+	/* What is in it is what was moved before. */
+	else if (rc == 0 && over && over != n && !v->is_again)
+		rc = remove_folder(m, v->to_parent, over, err);
 	if (rc < 0)
 		return rc;
+	begin(m, 0);
 	keep_folder(m, v->parent);
 	rc = ckpt_folder_rename(m->store, from.data, to.data, err);
 	listed_change_all(m->listed);
@@ -297,18 +363,51 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 		       : rc;
 }
 
-static int move(struct ckpt_mount *m, const struct ops_move *v,
-		struct error *err)
+/* Nothing has the old name.  0: because it was renamed, to what is not the version that
+ * the name had before; -ENOENT: it cannot be that. */
+static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
+		       struct error *err)
 {
-	struct ckpt_node *n = NULL, *over = NULL;
-	int rc = ops_find(m, v->parent, v->name, &n, err);
+	struct ckpt_node *n, *moved;
+	uint64_t id;
+	int rc =
+		ops_find_version(m, v->to_parent, v->to_name, &moved, &id, err);
 
 	if (rc < 0)
 		return rc;
-	rc = ops_find(m, v->to_parent, v->to_name, &over, err);
+	if (!moved->is_folder && v->over_id && id == v->over_id)
+		rc = -ENOENT;
+	/* The predecessor may have died before it wrote down what the kernel will take the
+	 * node for. */
+	n = rc == 0 ? node_find(&m->nodes, v->parent, v->name) : NULL;
+	if (n) {
+		node_forget_loss(&m->nodes, moved);
+		rc = node_rename(&m->nodes, n, v->to_parent, v->to_name);
+	}
+	node_put(&m->nodes, n);
+	node_put(&m->nodes, moved);
+	return rc;
+}
+
+static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
+{
+	struct ckpt_node *n = NULL, *over = NULL;
+	uint64_t over_id;
+	int rc;
+
+	v->is_again = was_begun(m, &v->over_id);
+	rc = ops_find(m, v->parent, v->name, &n, err);
+	if (rc == -ENOENT && v->is_again)
+		return finish_move(m, v, err);
+	if (rc < 0)
+		return rc;
+	rc = ops_find_version(m, v->to_parent, v->to_name, &over, &over_id,
+			      err);
+	if (rc == 0 && !v->is_again)
+		v->over_id = over_id;
 	if (rc == -ENOENT)
 		rc = 0;
-	else if (rc == 0 && (v->flags & RENAME_NOREPLACE))
+	else if (rc == 0 && (v->flags & RENAME_NOREPLACE) && !v->is_again)
 		rc = -EEXIST;
 	else if (rc == 0 && over->is_folder && !n->is_folder)
 		rc = -EISDIR;
@@ -347,6 +446,7 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		ops_fail(req, "rename", rc, &err);
 	else
 		(void)fuse_reply_err(req, 0);
+	end(m);
 }
 
 /* ---------------------------------------------------------------- what is not --- */

@@ -55,6 +55,21 @@ knows() # CASE...
 		readers_keep_a_plain_one readers_keep_what_a_list_tells_of
 }
 
+@test "a reader's file that was replaced has no attributes to be changed, and that is said" {
+	mount_store
+	echo old >"$M/f"
+	exec 7<"$M/f"
+	echo 'other one' >"$W/other"
+	ckpt cp "$W/other" :f
+	[ "$(cat "$M/f")" = 'other one' ]
+	run -1 python3 -c 'import os; os.setxattr(7, "user.a", b"1")'
+	[[ $output == *"[Errno 116]"* ]]
+	[ "$(cat <&7)" = old ]
+	exec 7<&-
+	setfattr -n user.a -v 1 "$M/f"
+	umount_store
+}
+
 @test "a restart of the mount's process makes nobody read or append at an old size" {
 	knows replaced_before_a_restart_is_longer cut_appender_leaves_the_file_before
 }

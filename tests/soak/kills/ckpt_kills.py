@@ -41,8 +41,6 @@ GC_AGE = 60  # seconds; no write takes that long
 SIZES = ((0, 0), (1, 5000), (5000, MIB), (MIB, 4 * MIB), (4 * MIB, 13 * MIB))
 # What a restart may give to whoever writes at that moment.
 CUT_OFF = {errno.EIO, errno.ENOTCONN, errno.ESTALE, errno.ECONNABORTED, errno.ENODEV}
-# A predecessor may have done it before its answer was sent.
-DONE_TWICE = {errno.ENOENT, errno.EEXIST}
 
 
 class Worker(threading.Thread):
@@ -83,6 +81,8 @@ class Writer(Worker):
             if sync:
                 os.fsync(fd)
         finally:
+            # A kill from now on may take what is only staged.
+            self.kills_at_close = self.soak.mount_kills
             # Its result is the commit's.
             os.close(fd)
 
@@ -90,7 +90,7 @@ class Writer(Worker):
         if sync or not self.soak.is_buffered:
             f.done()
         else:
-            f.done_softly(self.soak.mount_kills)
+            f.done_softly(self.kills_at_close)
 
     def save(self, f):
         data, sync = self.content(), self.rng.random() < 0.3
@@ -141,6 +141,7 @@ class Writer(Worker):
         with open(f"{self.soak.t}/{self.name}.src", "wb") as out:
             out.write(data)
         f.begin(data)
+        self.kills_at_close = self.soak.mount_kills
         if self.soak.run_or_kill(self.rng, "writer", ["cp", out.name, self.soak.at(f)]):
             self.settled(f, False)
         else:
@@ -163,7 +164,7 @@ class Writer(Worker):
             code = errno.errorcode.get(error.errno, error.errno)
             lost = (lost or self.temporary.may_be_lost(self.soak.mount_kills)) and \
                 error.errno == errno.EIO
-            if lost or is_killed and error.errno in CUT_OFF | DONE_TWICE:
+            if lost or is_killed and error.errno in CUT_OFF:
                 self.soak.note_op(f"{op.__name__} {'lost' if lost else code}")
             else:
                 self.soak.find("undeclared", f"{op.__name__} {f.name}: {error}", f)
