@@ -12,6 +12,16 @@ wait_for() {
 	done
 }
 
+# An address of this machine for this test alone: a port that a server of the test gave up
+# is had again, where one of 127.0.0.1 may be a server's of a test beside.
+own_address() {
+	echo "127.$((RANDOM % 254 + 1)).$((RANDOM % 254 + 1)).$((RANDOM % 254 + 1))"
+}
+
+# A process of this shell that must end badly: in the subshell of `run` there is none to
+# wait for, which is no success either.
+wait_fails() { ! wait "$1"; } # PID
+
 # All of the processes, each of which must end well: wait by itself tells of the
 # last one only.
 wait_all() { # PID...

@@ -10,6 +10,7 @@
 
 lib_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$lib_dir/../noise.bash"
+. "$lib_dir/../wait.bash"
 plugin=${BOOTSEER_BUILD:?}/containerd-plugin/bootseer-snapshotter
 fake_node=${BOOTSEER_BUILD:?}/tests/fakes/fake-node
 bootseerd=$BOOTSEER_BUILD/snapshotter/node/bootseerd
@@ -324,17 +325,27 @@ LISTING='cd / && for p in $(find bin etc opt root srv tmp | sort); do
 	[ -f "$p" ] && sha256sum "$p"
 done; :'
 
-# Run a shell command in a new container.
-in_container() { # SNAPSHOTTER TAG COMMAND
+# ctr with what the container says, which the shim writes into a file: ctr itself can
+# lose what is said last, which is all of a word.
+said_by() { # run|"task exec" OPTION OF CTR...
 	local said rc=0
 
-	# By the shim into a file: ctr itself can lose what is said last.
 	said=$(mktemp "$BATS_TEST_TMPDIR/said.XXXXXX")
-	ctr run --rm --log-uri "file://$said" --snapshotter "$1" \
-		"$REGISTRY/$2:1" "c$BATS_TEST_NUMBER-$RANDOM" /bin/sh -c "$3" ||
-		rc=$?
+	# shellcheck disable=SC2086 # words
+	ctr $1 --log-uri "file://$said" "${@:2}" || rc=$?
 	cat "$said"
 	return "$rc"
+}
+
+# Run a shell command in a new container.
+in_container() { # SNAPSHOTTER TAG COMMAND
+	said_by run --rm --snapshotter "$1" "$REGISTRY/$2:1" \
+		"c$BATS_TEST_NUMBER-$RANDOM" /bin/sh -c "$3"
+}
+
+# Run a command in a container that runs.
+exec_in() { # ID COMMAND...
+	said_by "task exec" --exec-id "e$RANDOM" "$@"
 }
 
 pull_full() { # SNAPSHOTTER TAG

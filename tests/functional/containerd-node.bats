@@ -136,7 +136,7 @@ gets() { echo $(($(layer_gets "$I" lazy) - gets_before)); }
 		sh -c "busybox mkfifo /wait; read x </wait"
 	echo 3 >/proc/sys/vm/drop_caches
 	pkill -KILL -P "$node_pid" # the holder starts another
-	ctr task exec --exec-id a long sha256sum /srv/two/data >"$T/sum" &
+	exec_in long sha256sum /srv/two/data >"$T/sum" &
 	reader=$!
 	wait "$reader"
 	[ "$(cut -d' ' -f1 "$T/sum")" = \
@@ -179,7 +179,7 @@ registry_again() {
 	# kernel reads ahead with it, would come back before.
 	"$bootseer" node gc --cache 0 --socket "$T/node.sock"
 	echo 3 >/proc/sys/vm/drop_caches
-	ctr task exec --exec-id a long cat /srv/two/data >"$T/data" &
+	exec_in long cat /srv/two/data >"$T/data" &
 	reader=$!
 	wait_until "$node_pid" grep -q 'waiting for registry=' "$T/node.log"
 	registry_again
@@ -220,11 +220,7 @@ have_suid() {
 
 # As user 1000 in a container: id by the image's program, and its device.
 in_suid() { # SNAPSHOTTER
-	local said
-
-	said=$(mktemp "$T/said.XXXXXX")
-	ctr run --rm --log-uri "file://$said" --snapshotter "$1" \
-		--allow-new-privs \
+	said_by run --rm --snapshotter "$1" --allow-new-privs \
 		--mount type=bind,src=/usr,dst=/usr,options=rbind:ro \
 		--mount type=bind,src=/lib,dst=/lib,options=rbind:ro \
 		--mount type=bind,src=/lib64,dst=/lib64,options=rbind:ro \
@@ -232,7 +228,6 @@ in_suid() { # SNAPSHOTTER
 		'/usr/bin/setpriv --reuid 1000 --regid 1000 --clear-groups \
 			/srv/id -u
 		echo x >/srv/null && cat /srv/null && echo device'
-	cat "$said"
 }
 
 @test "set-user-id programs and devices work in a container, as on overlayfs" {

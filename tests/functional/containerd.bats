@@ -93,8 +93,7 @@ have_lazy() {
 	pull_lazy lazy
 	ctr-remote -n "$CONTAINERD_NAMESPACE-b" images rpull --plain-http --snapshotter bootseer \
 		"$REGISTRY/lazy:1"
-	run ctr -n "$CONTAINERD_NAMESPACE-b" run --rm --snapshotter bootseer "$REGISTRY/lazy:1" \
-		second cat /srv/one/deep/file
+	CONTAINERD_NAMESPACE+=-b run in_container bootseer lazy 'cat /srv/one/deep/file'
 	[ "$output" = one ]
 	[ "$(layer_gets "$I" lazy)" -eq 0 ]
 }
@@ -106,13 +105,13 @@ have_lazy() {
 	ctr run -d --snapshotter bootseer "$REGISTRY/lazy:1" long \
 		sh -c "busybox mkfifo /wait; read x </wait"
 	stop_daemon "$plugin_pid" KILL
-	run ctr task exec --exec-id a long cat /srv/one/deep/file
+	run exec_in long cat /srv/one/deep/file
 	[ "$output" = one ]
-	ctr task exec --exec-id b long sh -c 'echo more >/srv/more'
+	exec_in long sh -c 'echo more >/srv/more'
 	rm "$T/plugin.sock"
 	start_plugin
 	[ "$(calls image.mount)" -ge 2 ] # mounted again before it listened
-	run ctr task exec --exec-id c long cat /srv/more
+	run exec_in long cat /srv/more
 	[ "$output" = more ]
 	# containerd's client waits up to 3 s before it dials again.
 	wait_until "$plugin_pid" ctr snapshots --snapshotter bootseer ls
@@ -437,5 +436,5 @@ start_has_ended() { [ "$(calls start.end)" -ge 1 ]; }
 	wait_until "$plugin_pid" grep -q image.prepare "$T/node/calls"
 	stop_daemon "$plugin_pid"
 	[ ! -e "$T/plugin.sock" ]
-	run ! wait "$pull"
+	wait_fails "$pull"
 }

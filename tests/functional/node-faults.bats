@@ -278,7 +278,7 @@ end_while_waiting() { # PART-OF-URL
 	waiting=$!
 	wait_for grep -q "$1" "$T/requests"
 	node_stop
-	run ! wait "$waiting"
+	wait_fails "$waiting"
 	grep 'failed method=image.prepare.*not wanted any more' "$T/log"
 }
 

@@ -301,7 +301,7 @@ wait_in_vain() { # NAME
 	tracker_start
 	wait_in_vain a
 	peer_stop a
-	run ! wait "$waiting"
+	wait_fails "$waiting"
 	grep -q 'bootseerd ends' "$T/a/log"
 	# Who has to be made to end leaves a mount without a server behind.
 	ls "$T/a/run/carrier"
