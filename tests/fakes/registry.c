@@ -22,6 +22,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/fakes/registry.h"
 
@@ -376,15 +378,29 @@ static void on_storage(struct evhttp_request *req, void *arg)
 	expire_faults(f);
 }
 
-static uint16_t port_of(struct evhttp_bound_socket *s)
+static uint16_t port_of(int fd)
 {
 	struct sockaddr_in a;
 	socklen_t len = sizeof(a);
 
-	if (getsockname(evhttp_bound_socket_get_fd(s), (struct sockaddr *)&a,
-			&len) < 0)
+	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0)
 		return 0;
 	return ntohs(a.sin_port);
+}
+
+/* A port for the registry's life: one that it gave up while it is down would be given to
+ * a program beside, which answers, and keeps it from listening again. */
+static int hold_port(const char *address)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int on = 1;
+
+	if (fd < 0 || inet_pton(AF_INET, address, &a.sin_addr) != 1 ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return -1;
+	return fd;
 }
 
 static int listen_both(struct fake *f)
@@ -403,12 +419,16 @@ static int listen_both(struct fake *f)
 	evhttp_set_cb(f->control, "/set", on_set, f);
 	evhttp_set_cb(f->control, "/steal", on_steal, f);
 	evhttp_set_cb(f->control, "/reset", on_reset, f);
-	f->listener = evhttp_bind_socket_with_handle(f->http, f->address, 0);
+	f->held = hold_port(f->address);
+	if (f->held < 0)
+		return -1;
+	f->port = port_of(f->held);
+	f->listener =
+		evhttp_bind_socket_with_handle(f->http, f->address, f->port);
 	s = evhttp_bind_socket_with_handle(f->control, "127.0.0.1", 0);
 	if (!f->listener || !s)
 		return -1;
-	f->port = port_of(f->listener);
-	f->control_port = port_of(s);
+	f->control_port = port_of(evhttp_bound_socket_get_fd(s));
 	return 0;
 }
 

@@ -70,6 +70,7 @@ struct fake {
 	struct event_base *base;
 	struct evhttp *http, *control;
 	struct evhttp_bound_socket *listener; /* NULL while down */
+	int held; /* has the port, also while down, when nothing listens at it */
 	uint16_t port, control_port;
 	struct oci_store *store;
 	char *dir;
