@@ -10,13 +10,15 @@ declare -gA node_pids
 TOKEN= # of token_allow
 
 tracker_start() { # OPTION...
+	local address=${TRACKER_ADDRESS:-127.0.0.1}
+
 	: >"$T/tracker.log"
-	"$bootseer_registry" --listen 127.0.0.1:0 --insecure-no-auth \
+	"$bootseer_registry" --listen "$address:0" --insecure-no-auth \
 		--db "sqlite:$T/tracker.db" "$@" 2>>"$T/tracker.log" 3>&- &
 	tracker_pid=$!
 	pids+=("$tracker_pid")
 	wait_for grep -q 'ready port=' "$T/tracker.log"
-	TRACKER=http://127.0.0.1:$(sed -n 's/.*ready port=\([0-9]*\).*/\1/p' \
+	TRACKER=http://$address:$(sed -n 's/.*ready port=\([0-9]*\).*/\1/p' \
 		"$T/tracker.log")
 }
 
@@ -95,6 +97,14 @@ p2p() { on "$1" p2p status --json | jq -r "$2"; } # NAME FILTER
 has_peers() { [ "$(p2p "$1" '[.peers[] | select(.up)] | length')" -ge "$2" ]; }
 fetch_all() { on "$1" image prefetch --wait "$IMAGE"; } # NAME
 prepare_on() { on "$1" image prefetch --stop "$IMAGE"; } # NAME
+# All of it, of peers alone: on a machine that is busy enough a node asks the registry too,
+# which has manifests for it, as rights are asked for by them, and no blobs.
+fetch_from_peers() { # NAME
+	prepare_on "$1"
+	fault match=/blobs/ status=503
+	fetch_all "$1"
+	fault
+}
 origin_bytes() { p2p "$1" .totals.origin_bytes; } # NAME
 peer_bytes() { # NAME
 	p2p "$1" '.totals | .rack_bytes + .zone_bytes + .remote_bytes'
