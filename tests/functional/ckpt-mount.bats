@@ -1030,34 +1030,27 @@ sys.stdout.write(s.makefile().read())' "$1"
 }
 
 @test "figures of a mount are served over HTTP, also by its successor" {
-	local log port
+	local log port address
 
-	mount_store --metrics 127.0.0.1:0
+	address=$(own_address)
+	mount_store --metrics "$address:0"
 	log=$(echo "$W"/run/*/log)
 	port=$(sed -n 's/.* metrics port=\([0-9]*\)$/\1/p' "$log")
 	cp "$F/in/config.json" "$M/f"
-	curl -fsS "http://127.0.0.1:$port/metrics" >"$W/figures"
+	curl -fsS "http://$address:$port/metrics" >"$W/figures"
 	grep -x 'bootseer_ckpt_commits_total 1' "$W/figures"
-	[ "$(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/x")" = 404 ]
+	[ "$(curl -sS -o /dev/null -w '%{http_code}' "http://$address:$port/x")" = 404 ]
 	umount_store
-	run ! curl -fsS "http://127.0.0.1:$port/metrics"
+	run ! curl -fsS "http://$address:$port/metrics"
 	# One that cannot listen is no mount.
 	run -1 "$bootseer" ckpt mount --run="$W/run" --metrics nowhere "$STORE" "$M" 3>&-
 	[[ $output == *"--metrics"* ]]
 	run ! mountpoint -q "$M"
 }
 
-is_told() # PORT
+is_told() # ADDRESS:PORT
 {
-	curl -fsS "http://127.0.0.1:$1/metrics" | grep -qx 'bootseer_ckpt_commits_total 0'
-}
-
-a_port() # another one each time, which was free just now
-{
-	python3 -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'
+	curl -fsS "http://$1/metrics" | grep -qx 'bootseer_ckpt_commits_total 0'
 }
 
 # Reads the file behind what it has open when a line comes by the FIFO; not a descriptor of
@@ -1069,12 +1062,10 @@ read_later() # FILE FIFO
 }
 
 @test "a successor that can tell no figures serves the mount, and tells them later" {
-	local log pid holder port reader taker sock
+	local log pid holder at reader taker sock
 
-	for _ in {1..5}; do
-		port=$(a_port)
-		! mount_store --metrics "127.0.0.1:$port" || break
-	done
+	at=$(own_address):9999
+	mount_store --metrics "$at"
 	log=$(echo "$W"/run/*/log) sock=$(echo "$W"/run/*/status.sock)
 	cp "$F/in/config.json" "$M/f"
 	read_later "$M/f" "$W/fifo"
@@ -1089,17 +1080,18 @@ read_later() # FILE FIFO
 	python3 -c 'import socket, sys
 s = socket.socket()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.bind(("127.0.0.1", int(sys.argv[1])))
+host, port = sys.argv[1].split(":")
+s.bind((host, int(port)))
 s.listen()
 print("taken", flush=True)
-sys.stdin.read()' "$port" <"$W/end" >"$W/said" 3>&- &
+sys.stdin.read()' "$at" <"$W/end" >"$W/said" 3>&- &
 	taker=$!
 	exec 7>"$W/end"
 	wait_for grep -q taken "$W/said"
 	kill -CONT "$holder"
 	wait_for grep -q ' ready path=.* restarted=1' "$log"
 	[ "$(grep -c 'figures are not told' "$log")" = 2 ]
-	grep "figures are not told.* at=\"127.0.0.1:$port\" reason=.*in use" "$log"
+	grep "figures are not told.* at=\"$at\" reason=.*in use" "$log"
 	echo >"$W/fifo"
 	wait "$reader"
 	cmp "$M/f" "$F/in/config.json"
@@ -1107,7 +1099,7 @@ sys.stdin.read()' "$port" <"$W/end" >"$W/said" 3>&- &
 	exec 7>&-
 	wait "$taker"
 	rmdir "$sock"
-	wait_for is_told "$port"
+	wait_for is_told "$at"
 	wait_for is_restarted
 	[ "$(grep -c 'figures are told again' "$log")" = 2 ]
 	[ "$(grep -c 'child ended' "$log")" = 1 ]

@@ -296,11 +296,12 @@ two_captors() # [OPTION OF THE SECOND...]
 @test "a service that starts again while a command runs is asked again" {
 	local first second port
 
+	ADDRESS=$(own_address)
 	service
 	port=${U##*:}
 	two_captors --lease 10m
 	end_service KILL
-	service --listen "127.0.0.1:$port"
+	service --listen "$ADDRESS:$port"
 	echo 0 >go
 	wait_all "$first" "$second"
 	[ "$(cat ran)" = x ]

@@ -136,6 +136,7 @@ print(*[r[0] for r in d.execute("SELECT DISTINCT node FROM stage_event")])' \
 
 @test "events wait on disk while the service is away, and for another process" {
 	DB=sqlite:$W/registry.db
+	ADDRESS=$(own_address)
 	service
 	end_service TERM
 	port=${U##*:}
@@ -146,7 +147,7 @@ print(*[r[0] for r in d.execute("SELECT DISTINCT node FROM stage_event")])' \
 	wait_for grep -q 'action="tried again"' "$W/follower.log"
 	kill -KILL "${followers[0]}"
 	cri team-a_p_u main 'BOOTSEER stage=a ev=end job=j'
-	"$program" --listen "127.0.0.1:$port" --db "$DB" --insecure-no-auth \
+	"$program" --listen "$ADDRESS:$port" --db "$DB" --insecure-no-auth \
 		2>"$W/log.second" 3>&- &
 	services+=($!)
 	wait_for grep -q ' ready port=' "$W/log.second"

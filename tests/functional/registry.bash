@@ -99,20 +99,21 @@ d.commit()' "${DB#sqlite:}" "$1"
 	fi
 }
 
-# Its base address is then in $U and its process in $pid.
+# Its base address is then in $U and its process in $pid; $ADDRESS is one of this machine.
+ADDRESS=127.0.0.1
 service() { # OPTION...
 	local log
 
 	log=$(mktemp "$W/log.XXXXXX")
 	# shellcheck disable=SC2086 # words
 	env ${TEST_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$TEST_CLOCK"} \
-		"$program" --listen 127.0.0.1:0 --db "$DB" $AUTH "$@" \
+		"$program" --listen "$ADDRESS:0" --db "$DB" $AUTH "$@" \
 		2>"$log" 3>&- &
 	pid=$!
 	services+=("$pid")
 	LOG=$log
 	wait_for is_ready
-	U=http://127.0.0.1:$(sed -n 's/.* ready port=\([0-9]*\).*/\1/p' "$log")
+	U=http://$ADDRESS:$(sed -n 's/.* ready port=\([0-9]*\).*/\1/p' "$log")
 }
 
 is_ready() {

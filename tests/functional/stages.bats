@@ -386,7 +386,7 @@ EOF
 }
 
 @test "a log that is being written is sent as it comes, and the service may be away" {
-	DB=sqlite:$W/registry.db
+	DB=sqlite:$W/registry.db ADDRESS=$(own_address)
 	service
 	export BOOTSEER_JOB=j BOOTSEER_NODE=n1
 	mkfifo "$W/pipe"
@@ -401,7 +401,7 @@ EOF
 	echo 'noise' >&7
 	port=${U##*:}
 	# The next one serves where the first did, which the sender knows.
-	"$program" --listen "127.0.0.1:$port" --db "$DB" --insecure-no-auth \
+	"$program" --listen "$ADDRESS:$port" --db "$DB" --insecure-no-auth \
 		2>"$W/log.second" 3>&- 7>&- &
 	services+=($!)
 	wait_for grep -q ' ready port=' "$W/log.second"

@@ -691,9 +691,8 @@ bundle_start() { # one of the words of $T/b1, to ready
 	umount_all
 }
 
-# A bootseer-registry on this port; 0 is the kernel's choice.
-service_on() { # PORT
-	"$BOOTSEER_BUILD/registry/bootseer-registry" --listen "127.0.0.1:$1" \
+service_on() { # ADDRESS:PORT
+	"$BOOTSEER_BUILD/registry/bootseer-registry" --listen "$1" \
 		--db "sqlite:$T/service.db" --insecure-no-auth 2>"$T/service.log" 3>&- &
 	service_pid=$!
 	pids+=("$service_pid")
@@ -709,10 +708,11 @@ waiting_files() { find "$T/root/start-reports" -name '*.report' | wc -l; }
 are_waiting() { [ "$(waiting_files)" = "$1" ]; }
 
 @test "what the service is to be told of starts waits for it, also over a kill" {
-	local options
+	local options address
 
-	service_on 0
-	options=(--service "http://127.0.0.1:$(sed -nE 's/.* ready port=([0-9]+).*/\1/p' "$T/service.log")"
+	address=$(own_address)
+	service_on "$address:0"
+	options=(--service "http://$address:$(sed -nE 's/.* ready port=([0-9]+).*/\1/p' "$T/service.log")"
 		--metrics 127.0.0.1:0)
 	kill "$service_pid"
 	wait "$service_pid"
@@ -733,7 +733,7 @@ are_waiting() { [ "$(waiting_files)" = "$1" ]; }
 	is_figure start_reports_dropped_total 1
 	are_waiting 2
 	node_stop
-	service_on "${options[1]##*:}"
+	service_on "${options[1]#http://}"
 	start_quiet "${options[@]}"
 	wait_for is_figure start_reports_sent_total 2
 	is_figure start_reports_waiting 0
