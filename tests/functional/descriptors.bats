@@ -42,11 +42,11 @@ ask_status() { LEAVE_AFTER=2 call node.status '{}'; }
 
 @test "a bootseerd without descriptors says so, does not spin, and answers again" {
 	node_start
-	ask_status | jq -e .result
+	call node.status '{}' | jq -e .result
 	starve "$node_pid"
 	waits_in_vain "$node_pid" ask_status
-	grep '^warning control: connections wait: cannot accept' "$T/log" |
-		grep -F 'cure="a higher LimitNOFILE='
+	wait_for grep -q '^warning control: connections wait: cannot accept .*cure="a higher LimitNOFILE=' \
+		"$T/log"
 	[ "$(grep -c 'connections wait' "$T/log")" = 1 ]
 	feed "$node_pid"
 	call node.status '{}' | jq -e .result
@@ -78,8 +78,7 @@ ask_status() { LEAVE_AFTER=2 call node.status '{}'; }
 	curl -fsS "$U/v1/traces?repo=host/app" >/dev/null
 	starve "$pid"
 	waits_in_vain "$pid" curl -fsS --max-time 2 "$U/v1/traces?repo=host/app"
-	cat "$T"/log.* | grep 'connections wait: cannot accept' |
-		grep -F 'cure="a higher LimitNOFILE='
+	wait_for grep -q 'connections wait: cannot accept .*cure="a higher LimitNOFILE=' "$LOG"
 	feed "$pid"
-	curl -fsS --max-time 60 "$U/v1/traces?repo=host/app" >/dev/null
+	curl -fsS --max-time 120 "$U/v1/traces?repo=host/app" >/dev/null
 }

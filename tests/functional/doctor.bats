@@ -242,7 +242,7 @@ AS_USER=(setpriv --reuid 65534 --clear-groups)
 	run_as_containerd "$T/device.toml" "${AS_USER[@]}" "$T/bin/containerd"
 	cp "$T/c.toml" "$T/last.toml"
 	run_as_containerd "$T/last.toml" "${AS_USER[@]}" "$T/bin/containerd"
-	run -1 timeout 30 "$bootseer" node doctor
+	run -1 timeout 120 "$bootseer" node doctor
 	grep -q "$T/last.toml names it (by its lines" <<<"$output"
 	grep -q "fifo.toml' is no file of at most" <<<"$output"
 	grep -q "device.toml' is no file of at most" <<<"$output"
@@ -263,7 +263,7 @@ AS_USER=(setpriv --reuid 65534 --clear-groups)
 	pids+=($!)
 	wait_for test -e "$T/plugin.sock.full"
 	run_as_containerd "$T/c.toml" "${AS_USER[@]}" "$T/bin/containerd"
-	run -1 timeout 30 "$bootseer" node doctor
+	run -1 timeout 120 "$bootseer" node doctor
 	grep -q "^ok *bootseer-snapshotter *answers at $T/plugin.sock" <<<"$output"
 }
 

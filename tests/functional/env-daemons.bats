@@ -211,7 +211,7 @@ is_alone() # NODE
 	[ "$(cat b/d/srv.log)" = started ]
 	rm criu/restore-fails
 	: >criu/restore-hangs
-	run -0 --separate-stderr env_run c --daemon-snapshot-timeout 5s
+	run -0 --separate-stderr env_run c --daemon-snapshot-timeout 10s
 	[[ $stderr == *"daemon 'srv': restore: criu: did not end in time: it is started the ordinary way"* ]]
 	[ "$(cat c/d/srv.log)" = started ]
 	[ ! -e "/proc/$(cat criu/half)" ]
@@ -225,7 +225,7 @@ is_alone() # NODE
 @test "a dump after whose restore the daemon is not ready is bad for everybody" {
 	run -0 --separate-stderr env_run a
 	: >criu/restore-broken
-	run -0 --separate-stderr env_run b --daemon-snapshot-timeout 5s
+	run -0 --separate-stderr env_run b --daemon-snapshot-timeout 10s
 	[[ $stderr == *"daemon 'srv': restored: it is not ready within --daemon-snapshot-timeout, by its --daemon-ready command: it is started the ordinary way"* ]]
 	[ "$(cat b/d/srv.log)" = started ]
 	[ ! -e b/d/srv.pid ]

@@ -264,13 +264,23 @@ while True:
 	run ! grep -e '^/srv/roots' answers
 }
 
+# For another container, which leaves, too.
+has_a_place()
+{
+	places=$((${places:-0} + 1))
+	in_container "next$places" "python3 /ask.py $STORE leave $SITE" pod >answers
+	grep '"result"' answers || { grep -e '--most' answers; return 1; }
+}
+
 @test "what a container does not keep is unmounted, and places are given back" {
 	capture
 	node_start
 	socket_start pod --most 1
 	in_container leaver "python3 /ask.py $STORE leave $SITE" pod >answers
 	grep '"result"' answers
-	wait_for eval '[ ! -s "$W/pod/mounts" ]'
+	# The kernel may take its time to end the mounts of a namespace; until then the one
+	# place is taken, and is looked at again by whoever wants one.
+	wait_for has_a_place
 	# A snapshot that its smoke test finds bad is taken back, and the command is run.
 	in_container bad "$(run_line --verify false) ; ! grep bootseer-env: /proc/self/mountinfo" \
 		pod 2>bad.said

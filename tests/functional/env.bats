@@ -271,10 +271,16 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 		--daemon-ready bad=false -- true
 	[[ $stderr == *"daemon 'bad' ($W/d/bad.log): it ended with 3"* ]]
 	[ "$(cat "$W/d/bad.log")" = oh ]
-	run -1 --separate-stderr env_run b --daemon-dir "$W/d" --daemon-timeout 1s \
+	# By a clock that goes on when the daemon runs.
+	clock_at 0
+	TEST_CLOCK=$W/clock on b --daemon-dir "$W/d" --daemon-timeout 1s \
 		--daemon 'slow=echo $$ >"$W/slow.pid"; exec 3<>"$W/hang"; read -r l <&3' \
-		--daemon-ready slow=false -- true
-	[[ $stderr == *"daemon 'slow' ($W/d/slow.log): it is not ready within --daemon-timeout"* ]]
+		--daemon-ready slow=false -- true 2>b.err &
+	wait_for test -s "$W/slow.pid"
+	clock_at 2
+	wait $! || status=$?
+	[ "$status" = 1 ]
+	grep -F "daemon 'slow' ($W/d/slow.log): it is not ready within --daemon-timeout" b.err
 	pid=$(cat "$W/slow.pid")
 	wait_for daemon_ended "$pid"
 	# The descriptors of the caller are not the daemon's.
@@ -427,13 +433,13 @@ has_taken_over()
 	clock_at 0
 	TEST_CLOCK=$W/clock on b -- sh setup.sh 2>b.err &
 	second=$!
-	: >killed
 	kill -9 "$first"
 	wait "$first" || status=$?
 	[ "$status" = 137 ]
 	# Its command went with it.
 	child=$(head -n 1 ran)
 	wait_for is_over "$child"
+	: >killed
 	# Each time it looks, the lease is older than it lasts.
 	wait_for has_taken_over
 	wait_all "$second"
@@ -506,7 +512,7 @@ has_taken_over()
 	EOF
 	on a -- sh setup.sh &
 	first=$!
-	wait_for test -s ran
+	wait_for test -e second
 	run env_run b --wait 100ms -- sh setup.sh
 	[ "$status" = 0 ]
 	[[ $output == *'takes longer than --wait: the command is run' ]]
@@ -616,7 +622,7 @@ has_taken_over()
 	local writer
 
 	cat >setup.sh <<-'EOF'
-		(while :; do date +%N >>"$W/site/log"; done) >/dev/null 2>&1 &
+		(while :; do echo . >>"$W/site/log"; done) >/dev/null 2>&1 &
 		echo $! >"$W/writer"
 		echo x >"$W/site/x"
 		head -c 3000000 /dev/urandom >"$W/site/large"

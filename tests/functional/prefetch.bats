@@ -145,9 +145,7 @@ leave_hot() { # STATE BLOCK...
 @test "--stop stops it, and it begins again where it was" {
 	local all
 
-	node_start --cold-rate 4M
-	prefetch "$IMAGE"
-	wait_for some_is_there
+	begin_some
 	run -0 prefetch --stop "$IMAGE"
 	[[ $output == "stopped: "* ]]
 	is_phase stopped
@@ -157,9 +155,18 @@ leave_hot() { # STATE BLOCK...
 	run ! prefetch --hot --all "$IMAGE"
 	[[ $output == *"only one of"* ]]
 	node_stop
+	NODE_CLOCK=
 	node_start
 	prefetch --wait "$IMAGE"
 	[ "$(of_prefetch all_have_bytes)" = "$all" ]
+}
+
+# Some of the image comes, and no more before the clock goes on, however slow the test is.
+begin_some() {
+	node_hold
+	node_start --cold-rate 4M
+	prefetch "$IMAGE"
+	wait_for later some_is_there
 }
 
 some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
@@ -167,10 +174,9 @@ some_is_there() { [ "$(of_prefetch all_have_bytes)" -gt 2000000 ]; }
 @test "after kill -9 the next bootseerd goes on, and fetches nothing again" {
 	local all had
 
-	node_start --cold-rate 4M
-	prefetch "$IMAGE"
-	wait_for some_is_there
+	begin_some
 	node_stop KILL
+	NODE_CLOCK=
 	node_start
 	wait_for is_phase done
 	grep -q 'info prefetch: resumed image=' "$T/log"
@@ -270,9 +276,7 @@ hangs_told() { # N
 }
 
 @test "an image that is removed ends its prefetch" {
-	node_start --cold-rate 4M
-	prefetch "$IMAGE"
-	wait_for some_is_there
+	begin_some
 	"$bootseer" node gc --images
 	[ "$(status '.images | length')" = 0 ]
 	[ "$(status '.fetched_bytes')" -gt 0 ]

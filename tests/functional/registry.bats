@@ -733,7 +733,7 @@ is_logged() { grep -qF "$1" "$LOG"; }
 
 @test "slow, silent and too many clients hold no place for ever" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
-	service --max-connections 16 --request-timeout 300ms --idle-timeout 300ms \
+	service --max-connections 16 --request-timeout 1s --idle-timeout 1s \
 		--body-memory 1M --trace-max 1M --max-repo-bytes 4M
 	python3 "$BATS_TEST_DIRNAME/http-limits.py" "${U##*:}"
 	[ "$(metric body_bytes)" = 0 ]
@@ -759,7 +759,8 @@ is_logged() { grep -qF "$1" "$LOG"; }
 	services=()
 }
 
-request_is_in() { [ "$(metric requests_total)" -ge 1 ] && [ "$(metric received_bytes_total)" -gt 900 ]; }
+# Questions for its figures have no body.
+request_is_in() { [ "$(metric body_bytes)" -gt 0 ]; }
 
 @test "bootseer trace keeps traces here" {
 	kind=sqlite W=$BATS_TEST_TMPDIR DB=sqlite:$BATS_TEST_TMPDIR/registry.db
