@@ -270,11 +270,11 @@ is_alone() # NODE
 	mkfifo criu/dump-waits
 	env_run b 2>b.err &
 	first=$!
-	exec {hold}>criu/dump-waits # it is at its dump
+	exec 7>criu/dump-waits # it is at its dump
 	run -0 --separate-stderr env_run c
 	[[ $stderr != *dumped* ]]
 	[ "$(cat c/d/srv.log)" = started ]
-	exec {hold}>&-
+	exec 7>&-
 	wait "$first"
 	grep "daemon 'srv' dumped" b.err
 	[ "$(lines criu/dumps)" = 1 ]

@@ -617,19 +617,19 @@ another_child() { [[ $(child_of "$node_pid" | head -n 1) != "$1" ]]; } # PID
 }
 
 @test "an image that somebody unmounted is mounted again for the next start" {
-	local path fd id
+	local path id
 
 	node_start
 	id=$(call image.prepare "{\"ref\":\"$IMAGE\"}" | jq -r .result.id)
 	path=$(call image.mount "{\"id\":\"$id\",\"user\":\"one\"}" |
 		jq -r .result.path)
-	exec {fd}<"$path/big" # as a container that runs
+	exec 7<"$path/big" # as a container that runs
 	umount -l "$path"
 	call image.mount "{\"id\":\"$id\",\"user\":\"two\"}" |
 		jq -e '.result.path'
 	cmp "$path/big" "$D/rootfs/big"
-	cmp - "$D/rootfs/big" <&"$fd"
-	exec {fd}<&-
+	cmp - "$D/rootfs/big" <&7
+	exec 7<&-
 	grep -q '^warning mount: mounting again' "$T/log"
 	call image.umount '{"user":"one"}'
 	call image.umount '{"user":"two"}'

@@ -52,11 +52,11 @@ registry() # [HTTP-LINES [OTHER-LINES]]
 	mkfifo "$W/pipe"
 	docker-registry serve "$W/registry.yml" >"$W/pipe" 2>&1 3>&- &
 	PID=$!
-	exec {log}<"$W/pipe"
-	while IFS= read -r -t 120 -u "$log" line; do
+	exec 9<"$W/pipe"
+	while IFS= read -r -t 120 -u 9 line; do
 		[[ $line =~ listening\ on\ [^\ ]*:([0-9]+) ]] || continue
 		AT=127.0.0.1:${BASH_REMATCH[1]}
-		cat <&"$log" >"$W/registry.log" 3>&- &
+		cat <&9 >"$W/registry.log" 3>&- &
 		return 0
 	done
 	return 1

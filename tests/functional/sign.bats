@@ -44,11 +44,11 @@ start_registry() # sets REGISTRY
 	mkfifo "$W/pipe"
 	docker-registry serve "$W/registry.yml" >"$W/pipe" 2>&1 3>&- &
 	REGISTRY_PID=$!
-	exec {log}<"$W/pipe"
-	while IFS= read -r -t 30 -u "$log" line; do
+	exec 9<"$W/pipe"
+	while IFS= read -r -t 120 -u 9 line; do
 		[[ $line =~ listening\ on\ [^\ ]*:([0-9]+) ]] || continue
 		REGISTRY=127.0.0.1:${BASH_REMATCH[1]}
-		cat <&"$log" >"$W/registry.log" 3>&- &
+		cat <&9 >"$W/registry.log" 3>&- &
 		return 0
 	done
 	return 1
