@@ -7,12 +7,23 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "registry/history_db.h"
+
+#define WAIT_NS (30 * NS_PER_S) /* for another who analyses the same start */
+
+/* A start that a thread analyses. */
+struct start_making {
+	int64_t id;
+	struct start_making *next;
+};
 
 struct start_cache {
 	struct db *db;
 	size_t max_bytes;
 	pthread_mutex_t lock; /* protects the rest, and refs of what is found */
+	pthread_cond_t made;  /* one of them less */
+	struct start_making *making;
 	struct start_found *first; /* the last one asked for */
 	size_t bytes;
 	uint64_t hits, misses;
@@ -22,12 +33,17 @@ int start_cache_new(struct db *db, size_t max_bytes, struct start_cache **ret,
 		    struct error *err)
 {
 	struct start_cache *c = calloc(1, sizeof(*c));
+	pthread_condattr_t attr;
 
 	if (!c)
 		return error_nomem(err);
 	c->db = db;
 	c->max_bytes = max_bytes;
 	(void)pthread_mutex_init(&c->lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&c->made, &attr);
+	(void)pthread_condattr_destroy(&attr);
 	*ret = c;
 	return 0;
 }
@@ -54,6 +70,7 @@ void start_cache_free(struct start_cache *c)
 		c->first = f->next;
 		found_free(f);
 	}
+	(void)pthread_cond_destroy(&c->made);
 	(void)pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -99,7 +116,6 @@ static struct start_found *find_entry(struct start_cache *c, int64_t id,
 		break;
 	}
 	c->hits += found != NULL;
-	c->misses += !found;
 	(void)pthread_mutex_unlock(&c->lock);
 	return found;
 }
@@ -112,6 +128,7 @@ static void keep(struct start_cache *c, struct start_found *f)
 	size_t sum = 0;
 
 	(void)pthread_mutex_lock(&c->lock);
+	c->misses++;
 	f->refs++;
 	f->next = c->first;
 	c->first = f;
@@ -161,10 +178,51 @@ void start_cache_get_stats(struct start_cache *c, struct start_cache_stats *ret)
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
+/* ----------------------------------------------------------------- one at once --- */
+
+static bool is_made(const struct start_cache *c, int64_t id)
+{
+	const struct start_making *m = c->making;
+
+	while (m && m->id != id)
+		m = m->next;
+	return m;
+}
+
+/* The page asks for a start and for its bars at once: the second of them waits for the first,
+ * and finds what it made. */
+static void begin_making(struct start_cache *c, struct start_making *m)
+{
+	int64_t until = clock_now_ns() + WAIT_NS;
+	const struct timespec at = { .tv_sec = until / NS_PER_S,
+				     .tv_nsec = until % NS_PER_S };
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&c->lock);
+	while (rc == 0 && is_made(c, m->id))
+		rc = pthread_cond_timedwait(&c->made, &c->lock, &at);
+	m->next = c->making;
+	c->making = m;
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+static void end_making(struct start_cache *c, const struct start_making *m)
+{
+	struct start_making **at = &c->making;
+
+	(void)pthread_mutex_lock(&c->lock);
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
+	(void)pthread_cond_broadcast(&c->made);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
 /* ------------------------------------------------------------------- analysis --- */
 
 struct start_search {
 	struct start_cache *cache;
+	bool is_made;                    /* where the cache has it not */
 	struct start_found *made;        /* ours */
 	const struct start_found *found; /* of the cache */
 	const struct start_found *old; /* of the cache, of an older revision */
@@ -186,7 +244,7 @@ static int see_start(void *arg, const struct job_start *s)
 	k->base = (struct stage_base){ .set = NULL };
 	if (old && old->has_events && !old->left_out)
 		k->base = (struct stage_base){ old->set, old->head.revision };
-	if (k->found)
+	if (k->found || !k->is_made)
 		return 0;
 	found_free(k->made);
 	k->made = calloc(1, sizeof(*k->made));
@@ -237,17 +295,18 @@ static int analyse(struct start_cache *c, struct start_found *f,
 	return rc;
 }
 
-int start_cache_get(struct start_cache *c, int64_t id,
-		    const struct start_found **ret, struct error *err)
+/* NULL: the cache has it not, and it is not to be made. */
+static int get_start(struct start_cache *c, int64_t id, bool is_made,
+		     const struct start_found **ret, struct error *err)
 {
-	struct start_search k = { .cache = c };
+	struct start_search k = { .cache = c, .is_made = is_made };
 	struct start_set *set = NULL;
 	int64_t left_out = 0;
 	int rc = stage_db_get(c->db, id, see_start, &k, &k.base, &set,
 			      &left_out, err);
 
 	start_cache_put(c, k.old);
-	if (rc == 0 && k.found) {
+	if (rc == 0 && (k.found || !is_made)) {
 		found_free(k.made);
 		start_set_free(set);
 		*ret = k.found;
@@ -267,4 +326,21 @@ int start_cache_get(struct start_cache *c, int64_t id,
 	keep(c, k.made);
 	*ret = k.made;
 	return 0;
+}
+
+int start_cache_get(struct start_cache *c, int64_t id,
+		    const struct start_found **ret, struct error *err)
+{
+	const struct start_found *found = NULL;
+	struct start_making m = { .id = id };
+	int rc = get_start(c, id, false, &found, err);
+
+	if (rc == 0 && !found) {
+		begin_making(c, &m);
+		rc = get_start(c, id, true, &found, err);
+		end_making(c, &m);
+	}
+	if (rc == 0)
+		*ret = found;
+	return rc;
 }
