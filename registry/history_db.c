@@ -2,6 +2,7 @@
 #include "registry/history_db.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "registry/scale_sums.h"
@@ -38,7 +39,8 @@ static int find_due(struct db_conn *c, void *arg, struct error *err)
 
 	return DB_QUERY(c, SQL_JOB_UNSUMMED, note_due, q, err,
 			DB_INT(q->now - HISTORY_QUIET_S),
-			DB_INT(q->now - HISTORY_QUIET_OPEN_S), DB_INT(q->max));
+			DB_INT(q->now - HISTORY_QUIET_OPEN_S), DB_INT(q->now),
+			DB_INT(q->max));
 }
 
 int history_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
@@ -48,6 +50,40 @@ int history_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
 	int rc = db_run(db, DB_ALONE, find_due, &q, err);
 
 	return rc < 0 ? rc : (int)q.n;
+}
+
+struct failed_sum {
+	enum history_sum what;
+	int64_t id, now, tries;
+};
+
+static int note_number(void *arg, const struct db_value *row)
+{
+	*(int64_t *)arg = row[0].n;
+	return 0;
+}
+
+static int put_failed(struct db_conn *c, void *arg, struct error *err)
+{
+	static const size_t statements[] = {
+		[HISTORY_TIMES] = SQL_JOB_SUM_FAILED,
+		[HISTORY_CKPT] = SQL_CKPT_SUM_FAILED,
+	};
+	struct failed_sum *q = arg;
+	int n = DB_QUERY(c, statements[q->what], note_number, &q->tries, err,
+			 DB_INT(HISTORY_TRIES),
+			 DB_INT(q->now + HISTORY_ASIDE_S), DB_INT(q->id));
+
+	return n < 0 ? n : 0;
+}
+
+int history_db_failed(struct db *db, enum history_sum what, int64_t id,
+		      int64_t now, struct error *err)
+{
+	struct failed_sum q = { what, id, now, 0 };
+	int rc = db_run(db, DB_WRITE, put_failed, &q, err);
+
+	return rc < 0 ? rc : q.tries >= HISTORY_TRIES;
 }
 
 /* --------------------------------------------------------------------- add --- */
@@ -167,29 +203,75 @@ static uint64_t gpus_of(const struct start_report *r)
 	return gpus;
 }
 
+/* What most nodes have is first, then what took them longest: what a single node makes up
+ * takes no place of it, whichever was heard of first. */
+static int history_by_nodes(const void *x, const void *y)
+{
+	const struct start_stage *a = *(const struct start_stage *const *)x,
+				 *b = *(const struct start_stage *const *)y;
+
+	if (a->spread.n != b->spread.n)
+		return a->spread.n < b->spread.n ? 1 : -1;
+	if (a->spread.median_ns != b->spread.median_ns)
+		return a->spread.median_ns < b->spread.median_ns ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+static int history_by_begin(const void *x, const void *y)
+{
+	const struct start_stage *a = *(const struct start_stage *const *)x,
+				 *b = *(const struct start_stage *const *)y;
+
+	if (a->begin_ns != b->begin_ns)
+		return a->begin_ns < b->begin_ns ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+/* The stages that are kept, in the order in which they began; freed by the caller. */
+static const struct start_stage **choose_stages(const struct start_report *r,
+						size_t *ret_n)
+{
+	const struct start_stage **v = calloc(r->n_stages + 1, sizeof(*v));
+	size_t n = 0;
+
+	for (size_t i = 0; v && i < r->n_stages; i++)
+		if (r->stages[i].spread.n)
+			v[n++] = &r->stages[i];
+	if (v && n > HISTORY_SCALE_STAGES) {
+		qsort(v, n, sizeof(*v), history_by_nodes);
+		n = HISTORY_SCALE_STAGES;
+	}
+	if (v && n)
+		qsort(v, n, sizeof(*v), history_by_begin);
+	*ret_n = n;
+	return v;
+}
+
+static int format_stages(const struct start_report *r, struct buf *ret)
+{
+	size_t n;
+	AUTO_FREE const struct start_stage **v = choose_stages(r, &n);
+	int rc = v ? 0 : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = scale_stage_format(
+			&(struct scale_row){
+				.stage = v[i]->name,
+				.nodes = (int64_t)v[i]->spread.n,
+				.job_ms = sane_ms(v[i]->job_ns),
+				.median_ms = sane_ms(v[i]->spread.median_ns),
+				.max_ms = sane_ms(v[i]->spread.max_ns) },
+			ret);
+	return rc;
+}
+
 static int put_scales(struct db_conn *c, const struct start_found *f,
 		      struct error *err)
 {
 	const struct start_report *r = &f->report;
 	AUTO_BUF stages = BUF_INIT;
-	uint32_t n_stages = 0;
-	int rc = buf_puts(&stages, "");
 
-	for (size_t i = 0; rc == 0 && i < r->n_stages; i++) {
-		const struct start_stage *s = &r->stages[i];
-
-		if (!s->spread.n || n_stages++ >= HISTORY_SCALE_STAGES)
-			continue;
-		rc = scale_stage_format(
-			&(struct scale_row){
-				.stage = s->name,
-				.nodes = (int64_t)s->spread.n,
-				.job_ms = sane_ms(s->job_ns),
-				.median_ms = sane_ms(s->spread.median_ns),
-				.max_ms = sane_ms(s->spread.max_ns) },
-			&stages);
-	}
-	if (rc < 0)
+	if (format_stages(r, &stages) < 0)
 		return error_nomem(err);
 	return DB_QUERY(c, SQL_SCALE_PUT, NULL, NULL, err, DB_INT(f->head.id),
 			DB_INT(begin_s(f)), db_text(f->head.job),
@@ -201,17 +283,11 @@ static int put_scales(struct db_conn *c, const struct start_found *f,
 			db_text(stages.data ? stages.data : ""));
 }
 
-static int note_rows(void *arg, const struct db_value *row)
-{
-	*(int64_t *)arg = row[0].n;
-	return 0;
-}
-
 /* Whoever makes up images, labels and stages fills no disk. */
 static int trim_day(struct db_conn *c, int64_t day, struct error *err)
 {
 	int64_t rows = 0;
-	int n = DB_QUERY(c, SQL_DAY_ROWS, note_rows, &rows, err, DB_INT(day));
+	int n = DB_QUERY(c, SQL_DAY_ROWS, note_number, &rows, err, DB_INT(day));
 
 	if (n >= 0 && rows > HISTORY_DAY_ROWS)
 		n = DB_QUERY(c, SQL_DAY_TRIM, NULL, NULL, err, DB_INT(day),
@@ -485,7 +561,7 @@ int history_db_scales(struct db *db, const struct trend_query *t,
 static int trim_scales(struct db_conn *c, struct error *err)
 {
 	int64_t rows = 0;
-	int n = db_query(c, SQL_SCALE_TOTAL, NULL, 0, note_rows, &rows, err);
+	int n = db_query(c, SQL_SCALE_TOTAL, NULL, 0, note_number, &rows, err);
 
 	if (n >= 0 && rows > HISTORY_SCALE_ROWS)
 		n = DB_QUERY(c, SQL_SCALE_TRIM, NULL, NULL, err,

@@ -15,14 +15,25 @@
 #define HISTORY_DAY_ROWS \
 	10000 /* of one day; then those of one node leave first */
 #define HISTORY_SCALE_ROWS 500000 /* starts; those of few nodes leave */
-#define HISTORY_SCALE_STAGES 64   /* of a start */
+#define HISTORY_SCALE_STAGES 64   /* of a start: those that most nodes have */
 #define HISTORY_NODE_STARTS 2000  /* of one node; the oldest leave */
+#define HISTORY_TRIES 5           /* to sum a start up, until it is set aside */
+#define HISTORY_ASIDE_S 86400     /* for so long; then it is tried again */
 #define HISTORY_QUIET_S 60        /* a start that is ready and silent is over */
 #define HISTORY_QUIET_OPEN_S 3600 /* one that never was */
 
 /* Starts that are over and not summed up; the number of ids, or -errno. */
 int history_db_due(struct db *db, int64_t now, int64_t *ids, size_t max,
 		   struct error *err) MUST_CHECK;
+
+enum history_sum {
+	HISTORY_TIMES,
+	HISTORY_CKPT, /* loads and saves of checkpoints */
+};
+/* A start could not be summed up.  1: it is set aside now, so that the others come to their
+ * turns, however many are like it; 0: it is tried again. */
+int history_db_failed(struct db *db, enum history_sum what, int64_t id,
+		      int64_t now, struct error *err) MUST_CHECK;
 
 /* Add a start to its nodes' histories and to its day, once.  Returns 1, or 0 when it
  * was there. */

@@ -15,6 +15,7 @@ struct values {
 	uint64_t queued, tls_not_after;
 	uint64_t stored, replaced, enough, refused, too_many;
 	uint64_t evicted, expired_calls, denied, reloads, stage_events;
+	uint64_t set_aside;
 	uint64_t starts, votes, bytes;
 	struct start_cache_stats start_cache;
 	struct tracker_stats swarm;
@@ -70,6 +71,8 @@ static const struct counter_spec table[] = {
 	      "Starts asked for whose analysis was in memory."),
 	TOTAL("start_reports_made_total", start_cache.misses_total,
 	      "Starts analysed."),
+	TOTAL("starts_set_aside_total", set_aside,
+	      "Starts that could not be summed up, and wait for a day."),
 	GAUGE("start_report_bytes", start_cache.bytes,
 	      "Memory that analysed starts take."),
 	TOTAL("recordings_stored_total", stored, "Recordings of new voters."),
@@ -153,6 +156,7 @@ int metrics_format(struct service *s, struct buf *ret)
 	v.refused = atomic_load(&c->refused);
 	v.too_many = atomic_load(&c->too_many);
 	v.evicted = atomic_load(&c->evicted);
+	v.set_aside = atomic_load(&c->set_aside);
 	v.expired_calls = atomic_load(&c->expired_calls);
 	v.denied = atomic_load(&c->denied);
 	v.reloads = atomic_load(&c->reloads);

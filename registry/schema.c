@@ -383,10 +383,20 @@ static const char version_18[] =
 	"WHERE stage = '' AND stages = '';"
 	"DELETE FROM start_scale WHERE stage <> ''";
 
+/*
+ * Starts whose times, or whose loads and saves, could not be summed up so often: they are
+ * tried again later, so that others come to their turns.
+ */
+static const char version_19[] =
+	"ALTER TABLE job_start ADD COLUMN sum_tries BIGINT NOT NULL DEFAULT 0;"
+	"ALTER TABLE job_start ADD COLUMN sum_after BIGINT NOT NULL DEFAULT 0;"
+	"ALTER TABLE job_start ADD COLUMN ckpt_tries BIGINT NOT NULL DEFAULT 0";
+
 static const char *const scripts[] = {
-	version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
-	version_7,  version_8,  version_9,  version_10, version_11, version_12,
-	version_13, version_14, version_15, version_16, version_17, version_18
+	version_1,  version_2,  version_3,  version_4,  version_5,
+	version_6,  version_7,  version_8,  version_9,  version_10,
+	version_11, version_12, version_13, version_14, version_15,
+	version_16, version_17, version_18, version_19
 };
 
 #define GROUP(list) \

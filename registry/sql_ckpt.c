@@ -22,9 +22,18 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 	/* revision, now, id */
 	[AT(SQL_CKPT_SUMMED)] = { "loads and saves are summed up",
 				  "UPDATE job_start SET ckpt_revision = $1, "
-				  "ckpt_summed = $2 "
+				  "ckpt_summed = $2, ckpt_tries = 0 "
 				  "WHERE id = $3 AND ckpt_revision < $1",
 				  "" },
+	/* as SQL_JOB_SUM_FAILED */
+	[AT(SQL_CKPT_SUM_FAILED)] = { "loads and saves could not be summed up",
+				      "UPDATE job_start SET "
+				      "ckpt_tries = ckpt_tries + 1, "
+				      "ckpt_summed = CASE WHEN ckpt_tries + 1 >= "
+				      "CAST($1 AS BIGINT) THEN "
+				      "CAST($2 AS BIGINT) ELSE ckpt_summed END "
+				      "WHERE id = $3 RETURNING ckpt_tries",
+				      "i" },
 	[AT(SQL_CKPT_PUT)] = { "put loads or saves",
 			       "INSERT INTO ckpt_sum (start, stage, last, rounds, "
 			       "nodes, runs, open, bytes, job_ms, run_ms, wait_ms, "

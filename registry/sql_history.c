@@ -21,18 +21,29 @@
 #define AT(s) (s - SQL_OF_HISTORY)
 
 const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
-	/* before if it is ready, before if not, at most */
+	/* before if it is ready, before if not, now, at most */
 	[AT(SQL_JOB_UNSUMMED)] = { "starts to sum up",
 				   "SELECT id FROM job_start WHERE summed = 0 AND "
 				   "events > 0 AND received < CASE WHEN "
 				   "ready_ns > 0 THEN CAST($1 AS BIGINT) ELSE "
-				   "CAST($2 AS BIGINT) END ORDER BY received "
-				   "LIMIT CAST($3 AS BIGINT)",
+				   "CAST($2 AS BIGINT) END AND "
+				   "sum_after <= CAST($3 AS BIGINT) "
+				   "ORDER BY received "
+				   "LIMIT CAST($4 AS BIGINT)",
 				   "i" },
 	[AT(SQL_JOB_SUMMED)] = { "a start is summed up",
 				 "UPDATE job_start SET summed = 1 "
 				 "WHERE id = $1 AND summed = 0",
 				 "" },
+	/* tries until it is set aside, until when, id */
+	[AT(SQL_JOB_SUM_FAILED)] = { "a start could not be summed up",
+				     "UPDATE job_start SET "
+				     "sum_tries = sum_tries + 1, "
+				     "sum_after = CASE WHEN sum_tries + 1 >= "
+				     "CAST($1 AS BIGINT) THEN "
+				     "CAST($2 AS BIGINT) ELSE 0 END "
+				     "WHERE id = $3 RETURNING sum_tries",
+				     "i" },
 	/* node, start, job, at, busy_ms, median_ms, slow, stage, cause */
 	[AT(SQL_NODE_PUT)] = { "put a node's start",
 			       "INSERT INTO start_node (node, start, job, at, "

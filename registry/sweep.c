@@ -32,8 +32,8 @@ static void sweep_starts(struct service *s)
 		log_info("service", "sweep forgot starts of jobs=%d", n);
 }
 
-/* One that fails always keeps none of the others from being summed up, as long as there are
- * fewer of the kind than are asked for at once.  True: this is none of the start's own. */
+/* A start that fails always keeps none of the others from being summed up: it is set aside.
+ * True: the reason is none of the start's own. */
 static bool is_sum_over(int rc, const char *what, int64_t id,
 			const struct error *err)
 {
@@ -45,6 +45,26 @@ static bool is_sum_over(int rc, const char *what, int64_t id,
 		    what, id, err->msg);
 	return rc == -ECONNREFUSED || rc == -EBUSY || rc == -ENOSPC ||
 	       rc == -ENOMEM;
+}
+
+/* A start that failed so often is left to later. */
+static void note_failed(struct service *s, enum history_sum what, int64_t id)
+{
+	struct error err = ERROR_INIT;
+	int rc = history_db_failed(s->db, what, id, time(NULL), &err);
+
+	if (rc > 0) {
+		atomic_fetch_add(&s->counts.set_aside, 1);
+		log_warning("service",
+			    "a start is set aside for a day, it was tried to "
+			    "sum it up %d times start=%" PRId64,
+			    HISTORY_TRIES, id);
+	} else if (rc < 0) {
+		log_warning("service",
+			    "a start that failed is not set aside "
+			    "start=%" PRId64 " reason=\"%s\"",
+			    id, err.msg);
+	}
 }
 
 static int sum_start(struct service *s, int64_t id, struct error *err)
@@ -75,6 +95,8 @@ static bool sum_starts(struct service *s)
 	for (int i = 0; !is_over && i < n; i++) {
 		rc = sum_start(s, ids[i], &err);
 		is_over = is_sum_over(rc, "times", ids[i], &err);
+		if (rc < 0 && !is_over)
+			note_failed(s, HISTORY_TIMES, ids[i]);
 		n_summed += rc >= 0;
 	}
 	if (!is_over)
@@ -120,6 +142,8 @@ static bool sum_checkpoints(struct service *s)
 		int rc = sum_checkpoint(s, now, ids[i], &err);
 
 		is_over = is_sum_over(rc, "checkpoints", ids[i], &err);
+		if (rc < 0 && !is_over)
+			note_failed(s, HISTORY_CKPT, ids[i]);
 		n_summed += rc >= 0;
 	}
 	return !is_over && n == SUM_MAX && n_summed > 0;

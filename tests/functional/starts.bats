@@ -218,6 +218,58 @@ starts_are_compared_by_size()
 	grep -q 'summing up checkpoints of a start .* start=1 reason=".*not this one' "$LOG"
 }
 
+@test "starts that can never be summed up are set aside, however many there are" {
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	BEGIN=
+	send_start good 0
+	end_service TERM
+	# As many as are summed up at once, before the good one, the last of five tries due.
+	in_db "UPDATE job_start SET received = received - 121"
+	in_db "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+		INSERT INTO job_start (job, attempt, first_ns, last_ns, ready_ns, events, received,
+			revision, sum_tries)
+		SELECT 'bad' || i, 0, 1, 1, 1, 1, 1700000000, 1, 4 FROM n"
+	in_db "CREATE TRIGGER no_times BEFORE INSERT ON start_scale WHEN NEW.job LIKE 'bad%'
+		BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+	service --retention 87600h
+	wait_for are_aside 1000
+	grep -q 'a start is set aside for a day, .* 5 times start=' "$LOG"
+	end_service TERM
+	service --retention 87600h
+	wait_for grep -q 'summed up starts of jobs=1' "$LOG"
+	run ! grep -q 'summing up times' "$LOG"
+	# A day later they are tried again.
+	end_service TERM
+	in_db "UPDATE job_start SET sum_after = sum_after - 86400 WHERE job = 'bad7'"
+	service --retention 87600h
+	wait_for grep -q 'summing up times of a start ' "$LOG"
+	[ "$(grep -c 'summing up times' "$LOG")" = 1 ]
+}
+
+are_aside() { [ "$(metric starts_set_aside_total)" = "$1" ]; } # NUMBER
+
+@test "a node that makes stages up takes no place of those that all nodes have" {
+	kind=sqlite DB=sqlite:$W/registry.db
+	service
+	BEGIN=$(($(date +%s) - 1000))
+	for i in $(seq 1 100); do
+		line 1 n1 "made$i" begin
+		line 25 n1 "made$i" end
+	done | "$bootseer" stage send --service "$U" --job j -
+	for n in n1 n2 n3; do
+		line 2 "$n" env begin
+		line 20 "$n" env end
+		line 30 "$n" train mark
+	done | "$bootseer" stage send --service "$U" --job j -
+	end_service TERM
+	in_db "UPDATE job_start SET received = received - 121"
+	service
+	wait_for grep -q 'summed up starts of jobs=1' "$LOG"
+	ask "$U/v1/scales"
+	jq -e '(.stages | length) == 64 and any(.stages[]; .stage == "env")' "$O"
+}
+
 has_saves_of() { # JOB
 	[ "$(curl -fsS "$U/v1/checkpoints" | jq -r '.checkpoints[].job')" = "$1" ]
 }

@@ -101,8 +101,7 @@ static void ask_at_once(size_t runs)
 			     0);
 	for (int i = 0; i < ASKERS; i++) {
 		(void)pthread_join(threads[i], NULL);
-		cr_assert_eq(found[i], runs, "%zu of %zu", found[i],
-			     runs);
+		cr_assert_eq(found[i], runs, "%zu of %zu", found[i], runs);
 	}
 	(void)pthread_barrier_destroy(&all);
 }
