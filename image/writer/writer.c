@@ -40,7 +40,8 @@ static int start(struct tree_writer *w, struct error *err)
 		.level = w->cfg.level,
 		.pack_max = w->cfg.pack_max,
 	};
-	int rc = upload_new(w->cfg.target, &w->upload, err);
+	int rc = upload_new(w->cfg.packs ? w->cfg.packs : w->cfg.target,
+			    &w->upload, err);
 
 	packer.upload = w->upload;
 	if (rc == 0)

@@ -22,9 +22,10 @@ struct tree_writer_config {
 	struct tree *tree;
 	/* Takes the blobs; on any thread, one blob at a time. */
 	struct upload_target *target;
-	struct dedup_index *index; /* blocks that `target` has; NULL: none */
-	const char *chunking;      /* name of a parameter set; NULL: default */
-	const char *temp_dir;      /* packs lie there until they are stored */
+	struct upload_target *packs; /* takes packs; NULL: `target` does */
+	struct dedup_index *index;   /* blocks that are stored; NULL: none */
+	const char *chunking; /* name of a parameter set; NULL: default */
+	const char *temp_dir; /* packs lie there until they are stored */
 	unsigned int jobs; /* compressing threads, 1..ORDERED_POOL_JOBS_MAX */
 	int level;         /* of zstd; 0: the chunking's */
 	uint64_t pack_max; /* bytes of a pack; 0: the chunking's */

@@ -7,34 +7,17 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
-#include <zstd.h>
 
-#include "common/array.h"
-#include "common/bytes.h"
 #include "image/artifact/artifact.h"
+#include "image/writer/block_table.h"
 #include "recorder/recorder.h"
 #include "snapshotter/convert/convert_priv.h"
 #include "snapshotter/convert/index.h"
 
-struct known_block {
-	struct digest digest;
-	uint64_t poff;
-	uint32_t csize, usize;
-	uint32_t pack;
-	enum block_codec codec;
-	bool is_own; /* a signed map of ours says so */
-};
-
 /* Is the pack in the store, with the size that an artifact says?  A block whose
  * bytes are not there would be noticed by the image's readers only. */
 enum presence { PRESENCE_UNKNOWN, PRESENCE_YES, PRESENCE_NO };
-
-struct known_pack {
-	struct pack pack;
-	enum presence presence; /* as asked once */
-};
 
 struct dedup_base {
 	struct dedup_index index;
@@ -43,14 +26,8 @@ struct dedup_base {
 	struct trust_keys *own_keys;    /* the key of `terms` alone */
 	struct digest *artifacts;
 	size_t n_artifacts;
-	struct known_block *blocks;
-	size_t n_blocks, cap_blocks;
-	uint32_t *table; /* block + 1, open addressing, at most half full */
-	size_t cap_table;
-	struct known_pack *packs;
-	size_t n_packs, cap_packs;
-	uint32_t *pack_table;           /* as `table`, of twice cap_packs */
-	uint64_t seed;                  /* of hash_of() */
+	struct block_table *blocks;
+	enum presence *presence;        /* of each pack, as asked once */
 	struct block_source *open_pack; /* that was read last, or NULL */
 	uint32_t open_pack_index;
 };
@@ -172,174 +149,6 @@ static int list_artifacts(struct dedup_base *base, struct error *err)
 
 /* ------------------------------------------------------------ their blocks --- */
 
-/* Keyed: whoever may push chooses digests, also of what is not there. */
-static size_t hash_of(const struct dedup_base *base, const struct digest *d)
-{
-	uint64_t h = base->seed;
-
-	for (size_t i = 0; i < sizeof(d->b); i += 8) {
-		h = (h ^ get_le64(d->b + i)) * UINT64_C(0x9e3779b97f4a7c15);
-		h ^= h >> 32;
-	}
-	return (size_t)h;
-}
-
-static size_t table_slot(const struct dedup_base *base, const uint32_t *table,
-			 size_t cap, const struct digest *d)
-{
-	size_t at = hash_of(base, d) & (cap - 1);
-
-	while (table[at] &&
-	       !digest_equal(&base->blocks[table[at] - 1].digest, d))
-		at = (at + 1) & (cap - 1);
-	return at;
-}
-
-static int grow(struct dedup_base *base, struct error *err)
-{
-	if (array_grow(&base->blocks, base->n_blocks, &base->cap_blocks, 1024) <
-	    0)
-		return error_nomem(err);
-	if ((base->n_blocks + 1) * 2 > base->cap_table) {
-		size_t cap = base->cap_table ? base->cap_table * 2 : 4096;
-		uint32_t *t = calloc(cap, sizeof(*t));
-
-		if (!t)
-			return error_nomem(err);
-		for (size_t i = 0; i < base->n_blocks; i++)
-			t[table_slot(base, t, cap, &base->blocks[i].digest)] =
-				(uint32_t)i + 1;
-		free(base->table);
-		base->table = t;
-		base->cap_table = cap;
-	}
-	return 0;
-}
-
-static size_t pack_slot(const struct dedup_base *base, const uint32_t *table,
-			size_t cap, const struct pack *p)
-{
-	size_t at = hash_of(base, &p->digest) & (cap - 1);
-
-	for (; table[at]; at = (at + 1) & (cap - 1)) {
-		const struct pack *have = &base->packs[table[at] - 1].pack;
-
-		/* Of several sizes at most one is right. */
-		if (digest_equal(&have->digest, &p->digest) &&
-		    have->size == p->size)
-			break;
-	}
-	return at;
-}
-
-static int grow_packs(struct dedup_base *base, struct error *err)
-{
-	size_t cap = base->cap_packs ? base->cap_packs * 2 : 64;
-	struct known_pack *v;
-	uint32_t *t;
-
-	if (base->n_packs < base->cap_packs)
-		return 0;
-	v = realloc(base->packs, cap * sizeof(*v));
-	if (!v)
-		return error_nomem(err);
-	base->packs = v;
-	t = calloc(cap * 2, sizeof(*t));
-	if (!t)
-		return error_nomem(err);
-	for (size_t i = 0; i < base->n_packs; i++)
-		t[pack_slot(base, t, cap * 2, &v[i].pack)] = (uint32_t)i + 1;
-	free(base->pack_table);
-	base->pack_table = t;
-	base->cap_packs = cap;
-	return 0;
-}
-
-/* Number of a pack among those of all artifacts. */
-static int add_pack(struct dedup_base *base, const struct pack *p,
-		    uint32_t *ret, struct error *err)
-{
-	int rc = grow_packs(base, err);
-	size_t at;
-
-	if (rc < 0)
-		return rc;
-	at = pack_slot(base, base->pack_table, base->cap_packs * 2, p);
-	if (!base->pack_table[at]) {
-		base->packs[base->n_packs++] =
-			(struct known_pack){ .pack = *p };
-		base->pack_table[at] = (uint32_t)base->n_packs;
-	}
-	*ret = base->pack_table[at] - 1;
-	return 0;
-}
-
-/* A block of a map; of several places the one that we answer for is taken. */
-static int add_block(struct dedup_base *base, const struct known_block *k,
-		     struct error *err)
-{
-	int rc = grow(base, err);
-	size_t at;
-
-	if (rc < 0)
-		return rc;
-	at = table_slot(base, base->table, base->cap_table, &k->digest);
-	if (base->table[at] == 0) {
-		base->blocks[base->n_blocks++] = *k;
-		base->table[at] = (uint32_t)base->n_blocks;
-	} else if (k->is_own && !base->blocks[base->table[at] - 1].is_own) {
-		base->blocks[base->table[at] - 1] = *k;
-	}
-	return 0;
-}
-
-static int add_blocks(struct dedup_base *base, const struct blockmap *m,
-		      bool is_own, struct error *err)
-{
-	AUTO_FREE uint32_t *packs = calloc(m->n_packs + 1, sizeof(*packs));
-	int rc = packs ? 0 : error_nomem(err);
-
-	for (size_t i = 0; rc == 0 && i < m->n_packs; i++) {
-		struct pack p;
-
-		blockmap_pack(m, i, &p);
-		rc = add_pack(base, &p, &packs[i], err);
-	}
-	for (size_t i = 0; rc == 0 && i < m->n_blocks &&
-			   base->n_blocks < DEDUP_BASE_BLOCKS_MAX;
-	     i++) {
-		struct known_block k = { .is_own = is_own };
-		struct block b;
-
-		blockmap_block(m, i, &b);
-		k.digest = b.digest;
-		k.poff = b.poff;
-		k.csize = b.csize;
-		k.usize = b.usize;
-		k.pack = packs[b.pack];
-		k.codec = b.codec;
-		rc = add_block(base, &k, err);
-	}
-	return rc;
-}
-
-static int unpack_map(const struct artifact *a, const struct buf *stored,
-		      void **ret, struct error *err)
-{
-	AUTO_FREE uint8_t *data = malloc(a->map_size + 1);
-	struct digest d;
-	size_t n;
-
-	if (!data)
-		return error_nomem(err);
-	n = ZSTD_decompress(data, a->map_size, stored->data, stored->len);
-	if (ZSTD_isError(n) || n != a->map_size || digest_of(data, n, &d) < 0 ||
-	    !digest_equal(&d, &a->map_raw))
-		return error_set(err, EBADMSG, "damaged block map");
-	*ret = steal_ptr(&data);
-	return 0;
-}
-
 /* Did our key sign it?  When that cannot be found out, its blocks are read. */
 static bool is_own(const struct dedup_base *base, const struct artifact *a)
 {
@@ -357,30 +166,6 @@ static bool is_own(const struct dedup_base *base, const struct artifact *a)
 			  NULL, &r, NULL, NULL) == 0;
 }
 
-static int load_map(struct dedup_base *base, const struct artifact *a,
-		    struct error *err)
-{
-	AUTO_BUF stored = BUF_INIT;
-	AUTO_FREE void *data = NULL;
-	struct blockmap map;
-	int rc;
-
-	if (a->map_size > DEDUP_BASE_MAP_MAX ||
-	    a->map.size > DEDUP_BASE_MAP_MAX)
-		return error_set(err, EFBIG, "a large block map");
-	rc = oci_get_blob(base->store, &a->map.digest, a->map.size,
-			  DEDUP_BASE_MAP_MAX, &stored, err);
-	if (rc == 0)
-		rc = unpack_map(a, &stored, &data, err);
-	if (rc == 0)
-		rc = blockmap_open(data, a->map_size, &map, err);
-	/* A manifest has far fewer than a map could name. */
-	if (rc == 0 && map.n_packs != a->n_packs)
-		rc = error_set(err, EBADMSG,
-			       "a block map of other packs than its artifact");
-	return rc < 0 ? rc : add_blocks(base, &map, is_own(base, a), err);
-}
-
 static int load_artifact(struct dedup_base *base, const struct digest *d,
 			 struct error *err)
 {
@@ -389,32 +174,36 @@ static int load_artifact(struct dedup_base *base, const struct digest *d,
 
 	if (rc < 0)
 		return is_passed_over(rc) ? 0 : rc;
-	rc = load_map(base, &a, err);
+	rc = block_table_add(base->blocks, base->store, &a, is_own(base, &a),
+			     err);
 	artifact_fini(&a);
 	return is_passed_over(rc) ? 0 : rc;
 }
 
 /* --------------------------------------------------------------- interface --- */
 
-static bool is_present(struct dedup_base *base, struct known_pack *p)
+static bool is_present(struct dedup_base *base, uint32_t pack)
 {
-	if (p->presence == PRESENCE_UNKNOWN) {
+	const struct pack *p = block_table_pack(base->blocks, pack);
+	enum presence *known = &base->presence[pack];
+
+	if (*known == PRESENCE_UNKNOWN) {
 		uint64_t size = 0;
 		bool has = false;
 
-		p->presence = oci_find_blob(base->store, &p->pack.digest, &has,
-					    &size, NULL) == 0 &&
-					      has && size == p->pack.size
-				      ? PRESENCE_YES
-				      : PRESENCE_NO;
+		*known = oci_find_blob(base->store, &p->digest, &has, &size,
+				       NULL) == 0 &&
+					 has && size == p->size
+				 ? PRESENCE_YES
+				 : PRESENCE_NO;
 	}
-	return p->presence == PRESENCE_YES;
+	return *known == PRESENCE_YES;
 }
 
 /* One pack is open at a time: blocks are asked for about as they lie there. */
 static int load_pack(struct dedup_base *base, uint32_t pack, struct error *err)
 {
-	const struct pack *p = &base->packs[pack].pack;
+	const struct pack *p = block_table_pack(base->blocks, pack);
 	struct source *stored;
 	int rc;
 
@@ -452,25 +241,11 @@ static bool dedup_base_find(struct dedup_index *x, const struct digest *d,
 			    struct block *ret)
 {
 	struct dedup_base *base = container_of(x, struct dedup_base, index);
-	const struct known_block *k;
 	struct block b;
-	size_t at;
+	bool is_own;
 
-	if (base->n_blocks == 0)
-		return false;
-	at = table_slot(base, base->table, base->cap_table, d);
-	if (base->table[at] == 0)
-		return false;
-	k = &base->blocks[base->table[at] - 1];
-	if (!is_present(base, &base->packs[k->pack]))
-		return false;
-	b = (struct block){ .digest = k->digest,
-			    .poff = k->poff,
-			    .csize = k->csize,
-			    .usize = k->usize,
-			    .pack = k->pack,
-			    .codec = k->codec };
-	if (!k->is_own && !is_right(base, &b))
+	if (!block_table_find(base->blocks, d, &b, &is_own) ||
+	    !is_present(base, b.pack) || (!is_own && !is_right(base, &b)))
 		return false;
 	*ret = b;
 	return true;
@@ -481,7 +256,22 @@ static void dedup_base_pack(struct dedup_index *x, uint32_t pack,
 {
 	struct dedup_base *base = container_of(x, struct dedup_base, index);
 
-	*ret = base->packs[pack].pack;
+	*ret = *block_table_pack(base->blocks, pack);
+}
+
+static int load_artifacts(struct dedup_base *base, struct error *err)
+{
+	int rc = block_table_new(&base->blocks, err);
+
+	if (rc == 0)
+		rc = list_artifacts(base, err);
+	for (size_t i = 0; rc == 0 && i < base->n_artifacts; i++)
+		rc = load_artifact(base, &base->artifacts[i], err);
+	if (rc < 0)
+		return rc;
+	base->presence = calloc(block_table_n_packs(base->blocks) + 1,
+				sizeof(*base->presence));
+	return base->presence ? 0 : error_nomem(err);
 }
 
 int dedup_base_load(struct oci_store *store, const struct sign_terms *own,
@@ -492,8 +282,6 @@ int dedup_base_load(struct oci_store *store, const struct sign_terms *own,
 
 	if (!base)
 		return error_nomem(err);
-	if (getrandom(&base->seed, sizeof(base->seed), 0) != sizeof(base->seed))
-		return error_set(err, EIO, "getrandom: %s", strerror(errno));
 	base->store = store;
 	base->index.find = dedup_base_find;
 	base->index.pack = dedup_base_pack;
@@ -501,9 +289,7 @@ int dedup_base_load(struct oci_store *store, const struct sign_terms *own,
 	if (own)
 		rc = sign_own_list(own->key, &base->own_keys, err);
 	if (rc == 0)
-		rc = list_artifacts(base, err);
-	for (size_t i = 0; rc == 0 && i < base->n_artifacts; i++)
-		rc = load_artifact(base, &base->artifacts[i], err);
+		rc = load_artifacts(base, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "look for earlier images");
 	*ret = steal_ptr(&base);
@@ -517,10 +303,8 @@ void dedup_base_free(struct dedup_base *base)
 	block_source_free(base->open_pack);
 	trust_keys_free(base->own_keys);
 	free(base->artifacts);
-	free(base->blocks);
-	free(base->table);
-	free(base->packs);
-	free(base->pack_table);
+	block_table_free(base->blocks);
+	free(base->presence);
 	free(base);
 }
 

@@ -6,10 +6,8 @@
 #include "image/writer/dedup_index.h"
 #include "objects/oci.h"
 
-#define DEDUP_BASE_ARTIFACTS_MAX 32      /* looked at, the last tags first */
-#define DEDUP_BASE_TAGS_MAX 512          /* asked for */
-#define DEDUP_BASE_BLOCKS_MAX (1u << 20) /* remembered */
-#define DEDUP_BASE_MAP_MAX (64u << 20) /* bytes of a block map; else skipped */
+#define DEDUP_BASE_ARTIFACTS_MAX 32 /* looked at, the last tags first */
+#define DEDUP_BASE_TAGS_MAX 512     /* asked for */
 
 struct dedup_base;
 struct sign_terms;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where blocks of trees that are stored already lie, by digest: what a new tree can share
+ * with them.  It says what block maps say, which are other people's words.  One thread
+ * adds; then any may look.
+ */
+#ifndef BOOTSEER_IMAGE_WRITER_BLOCK_TABLE_H
+#define BOOTSEER_IMAGE_WRITER_BLOCK_TABLE_H
+
+#include "blockstore/blockstore.h"
+#include "image/artifact/artifact.h"
+
+#define BLOCK_TABLE_BLOCKS_MAX (1u << 20) /* remembered */
+#define BLOCK_TABLE_MAP_MAX (64u << 20) /* bytes of a block map; else -EFBIG */
+
+struct oci_store;
+struct block_table;
+
+int block_table_new(struct block_table **ret, struct error *err) MUST_CHECK;
+void block_table_free(struct block_table *t);
+DEFINE_AUTO(block_table)
+
+/* Add the blocks of an artifact's map, as far as there is room.  Of several places of one
+ * block the first is kept, but for one that is `is_own`: the caller answers for the map.
+ *   -EBADMSG, -EINVAL, -ENOTSUP, -EFBIG, -ENOENT  it cannot be used */
+int block_table_add(struct block_table *t, struct oci_store *store,
+		    const struct artifact *a, bool is_own,
+		    struct error *err) MUST_CHECK;
+
+/* False: there is none.  voff is not set, pack counts in block_table_pack(). */
+bool block_table_find(const struct block_table *t, const struct digest *d,
+		      struct block *ret, bool *ret_is_own);
+
+size_t block_table_n_packs(const struct block_table *t);
+/* i < block_table_n_packs().  Borrowed. */
+const struct pack *block_table_pack(const struct block_table *t, size_t i);
+
+#endif
