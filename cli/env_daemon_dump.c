@@ -218,12 +218,14 @@ static int keep(struct daemon_dump *u, const struct env_scan *before,
 		struct env_snapshot *ret, struct error *err)
 {
 	char what[DAEMON_NAME_MAX + 16];
+	const struct env_capture_options opts = { .program = what,
+						  .is_alone = true };
 	mode_t mask = umask(077);
 	int rc;
 
 	(void)snprintf(what, sizeof(what), "daemon %s", u->s->name);
-	rc = env_capture(u->at->catalog, &u->key, &u->target, before, what, ret,
-			 err);
+	rc = env_capture(u->at->catalog, &u->key, &u->target, before, &opts,
+			 ret, err);
 	(void)umask(mask);
 	return rc;
 }

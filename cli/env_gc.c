@@ -44,6 +44,16 @@ static void say_removed(void *arg, const struct digest *key)
 	printf("%.12s %s\n", hex, c->dry_run ? "would be removed" : "removed");
 }
 
+static void say_doomed(const struct env_gc *gc)
+{
+	char bytes[PROGRESS_BYTES_MAX];
+
+	progress_format_bytes(gc->doomed_bytes, bytes);
+	printf("%llu packs, %s, that no snapshot needs go with a collection "
+	       "after a day\n",
+	       (unsigned long long)gc->n_doomed, bytes);
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	struct env_gc_config c = *(const struct env_gc_config *)config;
@@ -63,6 +73,13 @@ static int run(const void *config, char **args, struct error *err)
 		return rc;
 	progress_format_bytes(gc.bytes, bytes);
 	progress_format_bytes(gc.kept_bytes, kept);
+	if (gc.n_doomed)
+		say_doomed(&gc);
+	if (gc.is_unknown)
+		fprintf(stderr,
+			"bootseer env gc: a snapshot cannot be read, so no "
+			"pack that it may share is removed: 'bootseer env ls' "
+			"and 'env verify' say which\n");
 	printf("%llu snapshots and %llu blobs of none, %s, %s; %s left\n",
 	       (unsigned long long)gc.n_snapshots,
 	       (unsigned long long)gc.n_leftovers, bytes,

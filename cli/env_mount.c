@@ -48,9 +48,11 @@ static json_t *mount_params(const struct env_mount_job *job, const char *name)
 
 	digest_format(&job->snap->key.digest, key);
 	digest_format(&job->snap->manifest, manifest);
-	return json_pack("{s:s, s:s, s:s, s:s, s:s}", "store", job->store,
+	/* Not told of others: a bootseerd that looks in no second folder refuses it. */
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o*}", "store", job->store,
 			 "folder", job->snap->folder, "name", name, "key", key,
-			 "manifest", manifest);
+			 "manifest", manifest, "shared_packs",
+			 job->snap->is_shared ? json_true() : NULL);
 }
 
 /* The result; the caller's. */

@@ -141,9 +141,10 @@ static json_t *restore_params(const struct env_mount_job *job)
 			json_decref(targets);
 			return NULL;
 		}
-	return json_pack("{s:s, s:s, s:s, s:s, s:o}", "store", job->store,
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o*}", "store", job->store,
 			 "folder", job->snap->folder, "key", key, "manifest",
-			 manifest, "targets", targets);
+			 manifest, "targets", targets, "shared_packs",
+			 job->snap->is_shared ? json_true() : NULL);
 }
 
 int env_pod_mount(const char *path, const struct env_mount_job *job,

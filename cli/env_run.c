@@ -388,12 +388,13 @@ static int look_again(struct env_run *r, struct error *err)
 
 static bool capture(struct env_run *r, struct env_snapshot *ret)
 {
+	const struct env_capture_options opts = { .program = r->command[0] };
 	struct error err = ERROR_INIT;
 	int rc;
 
 	r->begun_ns = clock_now_ns();
-	rc = env_capture(r->at.catalog, &r->key, &r->targets, r->before,
-			 r->command[0], ret, &err);
+	rc = env_capture(r->at.catalog, &r->key, &r->targets, r->before, &opts,
+			 ret, &err);
 	if (rc == 0) {
 		say_done(r, "captured", ret);
 		r->now = ret;

@@ -48,6 +48,7 @@ struct env_socket_config {
 struct pod_question {
 	struct control_request request; /* owns the texts */
 	const char *store, *folder, *key, *manifest;
+	int is_shared; /* the snapshot has packs that are others', too */
 	char *paths[TARGETS_MAX];
 	struct env_targets targets;
 };
@@ -140,9 +141,10 @@ static int take_question(const struct env_socket_config *cfg,
 				 "the container's socket restores "
 				 "environments, and nothing else");
 	if (json_unpack_ex(q->request.params, &why, JSON_STRICT,
-			   "{s:s, s:s, s:s, s:s, s:o}", "store", &q->store,
+			   "{s:s, s:s, s:s, s:s, s:o, s?b}", "store", &q->store,
 			   "folder", &q->folder, "key", &q->key, "manifest",
-			   &q->manifest, "targets", &targets) < 0)
+			   &q->manifest, "targets", &targets, "shared_packs",
+			   &q->is_shared) < 0)
 		return error_set(err, EINVAL, "parameters: %s", why.text);
 	rc = take_targets(targets, q, err);
 	return rc < 0 ? rc : check_store(cfg, q->store, err);
@@ -253,9 +255,11 @@ static int mount_at_node(const struct pod_socket *s,
 			 json_t **ret, struct error *err)
 {
 	return node_ask(&s->cfg->node, "environment.mount",
-			json_pack("{s:s, s:s, s:s, s:s, s:s}", "store",
+			json_pack("{s:s, s:s, s:s, s:s, s:s, s:o*}", "store",
 				  q->store, "folder", q->folder, "name", name,
-				  "key", q->key, "manifest", q->manifest),
+				  "key", q->key, "manifest", q->manifest,
+				  "shared_packs",
+				  q->is_shared ? json_true() : NULL),
 			ret, err);
 }
 

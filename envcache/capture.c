@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "common/fs.h"
 #include "envcache/changes.h"
@@ -19,7 +20,10 @@
 #include "image/writer/writer.h"
 #include "objects/oci.h"
 
-#define ATTEMPTS 3
+#define ATTEMPTS 3        /* while a target changes */
+#define SHARED_ATTEMPTS 2 /* that found shared packs damaged or given up */
+/* A pack that is doomed in the meantime goes a day later. */
+#define SHARED_MAX_S (12 * 3600)
 #define READ_PIECE (1u << 20)
 #define JOBS_MAX 16
 #define READERS 4u /* enough for a file system far away; else they wait */
@@ -34,8 +38,16 @@ struct capture {
 	struct object_store *store;
 	const struct env_targets *targets;
 	const struct env_scan *before;
-	struct oci_store *blobs; /* of this attempt's folder */
 	struct env_snapshot *snap;
+	bool shares;            /* packs, with other snapshots of the store */
+	struct env_digests bad; /* packs that are not what they should be */
+	/* Of this attempt. */
+	struct oci_store *blobs; /* its folder */
+	struct env_digests doomed;
+	struct shared_target packs;
+	struct bases *bases;
+	struct artifact artifact;
+	time_t begun_s; /* CLOCK_BOOTTIME: a machine may sleep */
 };
 
 /* ------------------------------------------------------------------------ contents --- */
@@ -134,15 +146,19 @@ static unsigned int n_jobs(void)
 	return n > JOBS_MAX ? JOBS_MAX : (unsigned int)n;
 }
 
-static int store_tree(const struct capture *c, const struct changes *found,
-		      struct artifact *a, struct error *err)
+static int store_tree(struct capture *c, const struct changes *found,
+		      struct error *err)
 {
 	struct oci_target target;
-	const struct tree_writer_config cfg = { .tree = found->tree,
-						.target = &target.target,
-						.jobs = n_jobs(),
-						.level = LEVEL,
-						.pack_max = PACK_BYTES };
+	const struct tree_writer_config cfg = {
+		.tree = found->tree,
+		.target = &target.target,
+		.packs = c->shares ? &c->packs.target : NULL,
+		.index = c->bases ? bases_index(c->bases) : NULL,
+		.jobs = n_jobs(),
+		.level = LEVEL,
+		.pack_max = PACK_BYTES
+	};
 	AUTO(tree_writer) w = NULL;
 	struct tree_writer_stats stats;
 	int rc;
@@ -151,7 +167,11 @@ static int store_tree(const struct capture *c, const struct changes *found,
 	rc = tree_writer_new(&cfg, &w, err);
 	if (rc == 0)
 		rc = store_files(found, w, err);
-	return rc < 0 ? rc : tree_writer_finish(w, a, &stats, err);
+	if (rc == 0)
+		rc = tree_writer_finish(w, &c->artifact, &stats, err);
+	return rc == 0 && c->bases
+		       ? bases_check(c->bases, n_jobs(), &c->bad, err)
+		       : rc;
 }
 
 /* -------------------------------------------------------------------- the artifact --- */
@@ -182,19 +202,22 @@ static int store_texts(const struct capture *c, struct artifact *a,
 				      &c->snap->manifest, err);
 }
 
-static uint64_t stored_bytes(const struct artifact *a)
+/* What the store did not have before. */
+static uint64_t stored_bytes(const struct capture *c)
 {
+	const struct artifact *a = &c->artifact;
 	uint64_t n = a->meta.size + a->map.size;
 
+	if (c->shares)
+		return n + c->packs.added;
 	for (size_t i = 0; i < a->n_packs; i++)
 		n += a->packs[i].size;
 	return n;
 }
 
 /* The scan after, its differences, and the scan that says that nothing moved. */
-static int store_changes(const struct capture *c, struct error *err)
+static int store_changes(struct capture *c, struct error *err)
 {
-	struct artifact a = { .n_packs = 0 };
 	struct changes found = { .n_files = 0 };
 	AUTO(env_scan) after = NULL;
 	AUTO(env_scan) again = NULL;
@@ -203,9 +226,9 @@ static int store_changes(const struct capture *c, struct error *err)
 	if (rc == 0)
 		rc = changes_find(c->before, after, c->targets, &found, err);
 	if (rc == 0)
-		rc = store_tree(c, &found, &a, err);
+		rc = store_tree(c, &found, err);
 	if (rc == 0)
-		rc = store_texts(c, &a, err);
+		rc = store_texts(c, &c->artifact, err);
 	if (rc == 0)
 		rc = env_scan_new(c->targets, &again, err);
 	if (rc == 0 && !env_scan_is_same(after, again))
@@ -213,8 +236,7 @@ static int store_changes(const struct capture *c, struct error *err)
 	c->snap->n_changed = found.n_changed;
 	c->snap->n_deleted = found.n_deleted;
 	c->snap->bytes = found.bytes;
-	c->snap->stored = stored_bytes(&a);
-	artifact_fini(&a);
+	c->snap->stored = stored_bytes(c);
 	changes_fini(&found);
 	return rc;
 }
@@ -232,6 +254,77 @@ static int new_folder(char ret[33], struct error *err)
 	return 0;
 }
 
+static time_t boot_s(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec;
+}
+
+/* What is needed of the store's other snapshots. */
+static int look_at_others(struct capture *c, struct error *err)
+{
+	struct env_base list[ENV_BASES_MAX + 1];
+	size_t n = 0;
+	int rc = env_doomed_list(c->store, &c->doomed, err);
+
+	if (rc == 0)
+		rc = env_bases_choose(c->store, &c->snap->key, list, &n, err);
+	if (rc == 0 && c->catalog->has_passed_over)
+		list[n++] = c->catalog->passed_over;
+	return rc < 0 ? rc
+		      : bases_new(c->store, list, n, &c->doomed, &c->bad,
+				  &c->bases, err);
+}
+
+/* Has somebody removed all that the key has meanwhile? */
+static int check_own(const struct capture *c, struct error *err)
+{
+	const struct digest *own[] = { &c->snap->manifest,
+				       &c->artifact.map.digest,
+				       &c->artifact.meta.digest };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(own); i++) {
+		bool is_there = false;
+
+		rc = oci_has_blob(c->blobs, own[i], &is_there, err);
+		if (rc == 0 && !is_there)
+			rc = error_set(err, EAGAIN, "it was removed meanwhile");
+	}
+	return rc;
+}
+
+/* The moment before the snapshot appears. */
+static int check_shared(struct capture *c, struct error *err)
+{
+	int rc = 0;
+
+	c->snap->is_shared =
+		c->shares && shared_target_shares(&c->packs, &c->artifact);
+	if (c->snap->is_shared)
+		rc = shared_target_check(&c->packs, &c->artifact, err);
+	if (rc == 0)
+		rc = check_own(c, err);
+	if (rc == 0 && c->snap->is_shared &&
+	    boot_s() - c->begun_s > SHARED_MAX_S)
+		rc = error_set(err, EAGAIN, "it took too long");
+	return rc;
+}
+
+static void end_attempt(struct capture *c)
+{
+	bases_free(c->bases);
+	c->bases = NULL;
+	shared_target_fini(&c->packs);
+	env_digests_fini(&c->doomed);
+	artifact_fini(&c->artifact);
+	c->artifact = (struct artifact){ .n_packs = 0 };
+	oci_store_free(c->blobs);
+	c->blobs = NULL;
+}
+
 static int attempt(struct capture *c, struct error *err)
 {
 	const struct digest *key = &c->snap->key.digest;
@@ -240,17 +333,53 @@ static int attempt(struct capture *c, struct error *err)
 
 	if (rc < 0)
 		return rc;
+	c->begun_s = boot_s();
 	env_blob_folder(key, c->snap->folder, folder);
-	rc = oci_objects_new(c->store, folder, &c->blobs, err);
+	rc = oci_objects_new(c->store, folder, NULL, &c->blobs, err);
+	shared_target_init(&c->packs, c->store, c->blobs, &c->doomed);
+	if (rc == 0 && c->shares && look_at_others(c, NULL) < 0)
+		c->shares = false;
 	if (rc == 0)
 		rc = store_changes(c, err);
-	oci_store_free(c->blobs);
-	c->blobs = NULL;
+	if (rc == 0)
+		rc = check_shared(c, err);
+	end_attempt(c);
 	if (rc == 0)
 		rc = env_catalog_commit(c->catalog, c->snap, err);
 	if (rc < 0) /* what is left is removed by env_snapshot_remove() */
 		(void)!env_blobs_remove(c->store, key, c->snap->folder, NULL);
 	return rc;
+}
+
+/* Would it be the same without the packs of others? */
+static bool is_hopeless(int rc)
+{
+	static const int codes[] = { EEXIST, ENOSPC, ECONNREFUSED, ETIMEDOUT,
+				     EROFS,  EBUSY,  ENOTSUP };
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (rc == -codes[i])
+			return true;
+	return false;
+}
+
+/* Whatever comes of sharing, the last attempts are without. */
+static int attempts(struct capture *c, struct error *err)
+{
+	unsigned int n_moved = 0, n_shared = 0;
+
+	for (;;) {
+		int rc = attempt(c, err);
+
+		if (rc == -ESTALE) {
+			if (++n_moved == ATTEMPTS)
+				return rc;
+		} else if (rc == 0 || !c->shares || is_hopeless(rc)) {
+			return rc;
+		} else if (rc != -EAGAIN || ++n_shared == SHARED_ATTEMPTS) {
+			c->shares = false;
+		}
+	}
 }
 
 static int copy_key(const struct env_key *from, struct env_key *ret,
@@ -323,24 +452,21 @@ static int describe(const struct env_key *key, const struct env_targets *t,
 
 int env_capture(struct env_catalog *catalog, const struct env_key *key,
 		const struct env_targets *t, const struct env_scan *before,
-		const char *program, struct env_snapshot *ret,
-		struct error *err)
+		const struct env_capture_options *opts,
+		struct env_snapshot *ret, struct error *err)
 {
 	struct env_snapshot snap = { .n_changed = 0 };
 	struct capture c = { .catalog = catalog,
 			     .store = catalog->store,
 			     .targets = t,
 			     .before = before,
-			     .snap = &snap };
-	int rc = describe(key, t, program, &snap, err);
+			     .snap = &snap,
+			     .shares = !opts->is_alone };
+	int rc = describe(key, t, opts->program, &snap, err);
 
-	for (unsigned int i = 0; rc == 0 && i < ATTEMPTS; i++) {
-		rc = attempt(&c, err);
-		if (rc != -ESTALE)
-			break;
-		if (i + 1 < ATTEMPTS)
-			rc = 0; /* take it again */
-	}
+	if (rc == 0)
+		rc = attempts(&c, err);
+	env_digests_fini(&c.bad);
 	if (rc == -ESTALE) {
 		if (err)
 			err->code = EBUSY;

@@ -34,6 +34,8 @@ int env_catalog_find(struct env_catalog *c, const char *text,
 int env_catalog_pass_over(struct env_catalog *c,
 			  const struct env_snapshot *snap, struct error *err)
 {
+	c->has_passed_over = snap->is_shared;
+	env_base_of(snap, &c->passed_over);
 	return c->ops->pass_over(c, snap, err);
 }
 

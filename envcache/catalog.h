@@ -73,13 +73,20 @@ int env_catalog_pin(struct env_catalog *c, const struct digest *key,
 int env_catalog_remove(struct env_catalog *c, const struct digest *key,
 		       struct error *err) MUST_CHECK;
 
+struct env_capture_options {
+	const char *program; /* for people: what made the changes */
+	/* No pack of it is another snapshot's, too: env_snapshot_remove() removes all
+	 * that only it may say. */
+	bool is_alone;
+};
 /* Read how the targets are now, after the command, and keep what differs from
- * `before` as the snapshot of `key`.
+ * `before` as the snapshot of `key`: of its blocks those that the store does not have
+ * in snapshots like it.
  *   -EEXIST  another captor was first; its snapshot is there */
 int env_capture(struct env_catalog *c, const struct env_key *key,
 		const struct env_targets *t, const struct env_scan *before,
-		const char *program, struct env_snapshot *ret,
-		struct error *err) MUST_CHECK;
+		const struct env_capture_options *opts,
+		struct env_snapshot *ret, struct error *err) MUST_CHECK;
 
 /* ---------------------------------------------------------------------- the turn --- */
 

@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_ENVCACHE_CATALOG_PRIV_H
 #define BOOTSEER_ENVCACHE_CATALOG_PRIV_H
 
+#include "envcache/bases.h"
 #include "envcache/catalog.h"
 #include "envcache/names.h"
 
@@ -52,6 +53,10 @@ struct env_catalog_ops {
 struct env_catalog {
 	const struct env_catalog_ops *ops;
 	struct object_store *store; /* borrowed */
+	/* A snapshot that was passed over: the next one has much in common with it, and
+	 * its index may be gone. */
+	struct env_base passed_over;
+	bool has_passed_over;
 };
 
 int env_catalog_commit(struct env_catalog *c, const struct env_snapshot *snap,

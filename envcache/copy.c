@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A snapshot from one store to another: its blobs, each compared with its digest, then
- * its index. */
+/* A snapshot from one store to another: its blobs and the packs that it shares, each
+ * compared with its digest, then its index. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
-#include "envcache/names.h"
+#include "envcache/shared.h"
+#include "objects/oci.h"
 
 #define COPY_BYTES (4 * MIB)
 
 struct env_copying {
 	struct object_store *from, *to;
 	char *piece; /* COPY_BYTES */
+	const struct env_snapshot *snap;
+	struct env_digests doomed;     /* packs in `to` */
+	struct oci_descriptor *shared; /* packs that are others', too */
+	size_t n_shared, cap_shared;
 };
 
 /* All bytes of the object, hashed on the way. */
@@ -44,14 +50,14 @@ static int copy_bytes(const struct env_copying *c, struct object *o,
 }
 
 static int copy_open(const struct env_copying *c, struct object *o,
-		     const char *name, struct error *err)
+		     const char *name, const char *as, struct error *err)
 {
 	uint64_t size = object_opened_stat(o)->size;
 	const struct object_put_options opts = { .size = size ? size : 1 };
 	AUTO(object_put) put = NULL;
 	char text[DIGEST_STR_MAX];
 	struct digest d;
-	int rc = object_put_open(c->to, name, &opts, &put, err);
+	int rc = object_put_open(c->to, as, &opts, &put, err);
 
 	if (rc == 0)
 		rc = copy_bytes(c, o, put, &d, err);
@@ -66,26 +72,110 @@ static int copy_open(const struct env_copying *c, struct object *o,
 	return object_put_commit(put, NULL, err);
 }
 
-static int copy_blob(void *arg, const struct object_entry *e, struct error *err)
+static int copy_object(const struct env_copying *c, const char *name,
+		       const char *as, struct error *err)
 {
-	const struct env_copying *c = arg;
 	struct object *o;
-	int rc = object_open(c->from, e->name, &o, err);
+	int rc = object_open(c->from, name, &o, err);
 
 	if (rc < 0)
 		return rc;
-	rc = copy_open(c, o, e->name, err);
+	rc = copy_open(c, o, name, as, err);
 	object_close(o);
 	return rc;
+}
+
+static int copy_blob(void *arg, const struct object_entry *e, struct error *err)
+{
+	return copy_object(arg, e->name, e->name, err);
+}
+
+/* A pack of the other snapshots in `from` is one of those in `to`, unless that is to go
+ * there, or it is this snapshot's own. */
+static int copy_pack(struct env_copying *c, const struct oci_descriptor *p,
+		     struct error *err)
+{
+	char name[ENV_NAME_ROOM], folder[ENV_NAME_ROOM];
+	AUTO_BUF own = BUF_INIT;
+	struct object_stat st;
+	int rc;
+
+	env_object_name(ENV_PACKS_FOLDER, &p->digest, name);
+	env_blob_folder(&c->snap->key.digest, c->snap->folder, folder);
+	if (buf_printf(&own, "%s%s", folder, strrchr(name, '/')) < 0)
+		return error_nomem(err);
+	rc = object_stat(c->from, own.data, &st, err);
+	if (rc != -ENOENT)
+		return rc;
+	if (env_digests_has(&c->doomed, &p->digest))
+		return copy_object(c, name, own.data, err);
+	if (array_grow(&c->shared, c->n_shared, &c->cap_shared, 16) < 0)
+		return error_nomem(err);
+	c->shared[c->n_shared++] = *p;
+	return env_pack_is_there(c->to, &p->digest, p->size)
+		       ? 0
+		       : copy_object(c, name, name, err);
+}
+
+static int copy_packs(struct env_copying *c, struct error *err)
+{
+	AUTO(oci_store) blobs = NULL;
+	char folder[ENV_NAME_ROOM];
+	struct artifact a;
+	int rc = env_doomed_list(c->to, &c->doomed, err);
+
+	env_blob_folder(&c->snap->key.digest, c->snap->folder, folder);
+	if (rc == 0)
+		rc = oci_objects_new(c->from, folder, NULL, &blobs, err);
+	if (rc == 0)
+		rc = artifact_get(blobs, &c->snap->manifest, &a, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; rc == 0 && i < a.n_packs; i++)
+		rc = copy_pack(c, &a.packs[i], err);
+	artifact_fini(&a);
+	return rc;
+}
+
+/* None of the packs was doomed while others were copied. */
+static int check_packs(const struct env_copying *c, struct error *err)
+{
+	struct env_digests now = { .n = 0 };
+	int rc = c->n_shared ? env_doomed_list(c->to, &now, err) : 0;
+
+	for (size_t i = 0; rc == 0 && i < c->n_shared; i++)
+		rc = env_pack_check(c->to, &now, &c->shared[i], err);
+	env_digests_fini(&now);
+	return rc;
+}
+
+static int copy_all(struct env_copying *c, struct error *err)
+{
+	char folder[ENV_NAME_ROOM];
+	int rc;
+
+	env_blob_folder(&c->snap->key.digest, c->snap->folder, folder);
+	rc = object_list(c->from, folder, true, copy_blob, c, err);
+	if (rc == 0 && c->snap->is_shared)
+		rc = copy_packs(c, err);
+	/* Is it all that the snapshot needs?  Nothing appears before that is known. */
+	if (rc == 0)
+		rc = env_snapshot_verify(c->to, c->snap, err);
+	if (rc == 0)
+		rc = check_packs(c, err);
+	return rc < 0 ? rc
+		      : env_snapshot_commit(c->to, c->snap, OBJECT_NEW, err);
 }
 
 int env_snapshot_copy(struct object_store *from, struct object_store *to,
 		      const struct digest *key, struct error *err)
 {
 	AUTO_FREE char *piece = malloc(COPY_BYTES);
-	struct env_copying c = { .from = from, .to = to, .piece = piece };
-	char folder[ENV_NAME_ROOM], name[ENV_NAME_ROOM];
 	struct env_snapshot snap;
+	struct env_copying c = {
+		.from = from, .to = to, .piece = piece, .snap = &snap
+	};
+	char name[ENV_NAME_ROOM];
 	struct object_stat st;
 	int rc = piece ? 0 : error_nomem(err);
 
@@ -97,15 +187,11 @@ int env_snapshot_copy(struct object_store *from, struct object_store *to,
 		rc = env_snapshot_get(from, key, &snap, err);
 	if (rc < 0)
 		return rc;
-	env_blob_folder(key, snap.folder, folder);
-	rc = object_list(from, folder, true, copy_blob, &c, err);
-	/* Is it all that the snapshot needs?  Nothing appears before that is known. */
-	if (rc == 0)
-		rc = env_snapshot_verify(to, &snap, err);
-	if (rc == 0)
-		rc = env_snapshot_commit(to, &snap, OBJECT_NEW, err);
+	rc = copy_all(&c, err);
 	if (rc < 0)
 		(void)!env_blobs_remove(to, key, snap.folder, NULL);
+	env_digests_fini(&c.doomed);
+	free(c.shared);
 	env_snapshot_fini(&snap);
 	return rc;
 }

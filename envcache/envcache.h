@@ -126,7 +126,8 @@ struct env_snapshot {
 	uint64_t n_changed;     /* names added or changed */
 	uint64_t n_deleted;
 	uint64_t bytes;  /* of the files */
-	uint64_t stored; /* bytes in the store */
+	uint64_t stored; /* bytes that it added to the store */
+	bool is_shared; /* some of its packs are those of other snapshots, too */
 	/* Of the object; not set by env_capture(). */
 	int64_t made_ms; /* the store's wall clock */
 	char tag[OBJECT_TAG_MAX];
@@ -191,9 +192,12 @@ struct env_gc {
 	void *arg;
 	/* Set by env_gc(); zero before. */
 	uint64_t n_snapshots, n_leftovers, bytes, kept_bytes;
+	uint64_t n_doomed,
+		doomed_bytes; /* packs that go with a later collection */
+	bool is_unknown; /* a snapshot cannot be read: no shared pack goes */
 };
 /* Remove what has expired or is bad, but what is pinned, and blobs older than a day that
- * no index leads to. */
+ * no index leads to; packs that snapshots share in two collections, a day apart. */
 int env_gc(struct object_store *s, struct env_gc *gc,
 	   struct error *err) MUST_CHECK;
 

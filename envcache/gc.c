@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Which snapshots have expired, by their last use and by the space that all have, and
- * what captures left that nothing leads to.  Blobs are listed before the indexes: what
+ * what captures left that nothing leads to.  Packs and blobs are listed before the indexes: what
  * appears in between is then of an index that is seen, or of none that is listed.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "envcache/gc_packs.h"
 #include "envcache/names.h"
 
-#define DAY_MS (INT64_C(24) * 3600 * 1000)
 #define CAPTURE_MAX 97u /* "HEX/ID" */
 
 /* A snapshot in the store. */
@@ -18,7 +18,7 @@ struct gc_snapshot {
 	struct digest key;
 	char capture[CAPTURE_MAX +
 		     1]; /* "HEX/" when its index cannot be read */
-	uint64_t stored;
+	struct gc_refs refs;
 	int64_t used_ms;
 	bool is_kept; /* pinned, or not understood */
 	bool is_bad;
@@ -37,6 +37,7 @@ struct collector {
 	size_t n, cap;
 	struct gc_blob *blobs;
 	size_t n_blobs, cap_blobs;
+	struct gc_packs packs;
 };
 
 static int grow(void **array, size_t n, size_t *cap, size_t size,
@@ -62,7 +63,7 @@ static int note_blob(void *arg, const struct object_entry *e, struct error *err)
 	int rc;
 
 	/* A capture under way, or one on a clock that differs from ours. */
-	if (e->stat.modified_ms > c->gc->now_ms - DAY_MS)
+	if (e->stat.modified_ms > c->gc->now_ms - ENV_DAY_MS)
 		return 0;
 	rc = grow((void **)&c->blobs, c->n_blobs, &c->cap_blobs, sizeof(b),
 		  err);
@@ -88,11 +89,15 @@ static int note_snapshot(void *arg, const struct digest *key,
 	env_key_hex(key, hex);
 	(void)snprintf(one.capture, sizeof(one.capture), "%s/%s", hex,
 		       snap ? snap->folder : "");
+	if (rc == 0 && !snap)
+		c->packs.is_unknown = true;
 	if (rc == 0 && snap) {
 		rc = env_marks_get(c->store, snap, &m, err);
+		if (rc == 0)
+			rc = gc_packs_refer(&c->packs, c->store, snap,
+					    &one.refs, err);
 		if (rc < 0)
 			return rc;
-		one.stored = snap->stored;
 		one.used_ms = m.used_ms;
 		one.is_kept = m.is_pinned;
 		one.is_bad = m.is_bad;
@@ -120,8 +125,9 @@ static int remove_snapshot(struct collector *c, const struct gc_snapshot *one,
 	if (rc < 0)
 		return rc;
 	c->gc->n_snapshots++;
-	c->gc->bytes += one->stored;
-	c->gc->kept_bytes -= one->stored;
+	c->gc->bytes += one->refs.own_bytes;
+	c->gc->kept_bytes -=
+		one->refs.own_bytes + gc_packs_unrefer(&c->packs, &one->refs);
 	if (c->gc->removed)
 		c->gc->removed(c->gc->arg, &one->key);
 	return 0;
@@ -135,8 +141,9 @@ static int remove_expired(struct collector *c, struct error *err)
 
 	if (c->n)
 		qsort(c->list, c->n, sizeof(*c->list), compare_use);
+	c->gc->kept_bytes = gc_packs_bytes(&c->packs);
 	for (size_t i = 0; i < c->n; i++)
-		c->gc->kept_bytes += c->list[i].stored;
+		c->gc->kept_bytes += c->list[i].refs.own_bytes;
 	for (size_t i = 0; rc == 0 && i < c->n; i++) {
 		const struct gc_snapshot *one = &c->list[i];
 		bool is_old = gc->older_ms >= 0 &&
@@ -182,17 +189,24 @@ static int remove_leftovers(struct collector *c, struct error *err)
 int env_gc(struct object_store *s, struct env_gc *gc, struct error *err)
 {
 	struct collector c = { .store = s, .gc = gc };
-	int rc = object_list(s, ENV_DATA_FOLDER, true, note_blob, &c, err);
+	int rc = gc_packs_list(s, &c.packs, err);
 
+	if (rc == 0)
+		rc = object_list(s, ENV_DATA_FOLDER, true, note_blob, &c, err);
 	if (rc == 0)
 		rc = env_snapshot_list(s, note_snapshot, &c, err);
 	if (rc == 0)
 		rc = remove_expired(&c, err);
 	if (rc == 0)
 		rc = remove_leftovers(&c, err);
+	if (rc == 0)
+		rc = gc_packs_collect(&c.packs, s, gc, err);
 	for (size_t i = 0; i < c.n_blobs; i++)
 		free(c.blobs[i].name);
 	free(c.blobs);
+	for (size_t i = 0; i < c.n; i++)
+		free(c.list[i].refs.packs);
 	free(c.list);
+	gc_packs_fini(&c.packs);
 	return rc;
 }

@@ -71,13 +71,13 @@ int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 {
 	json_t *j = json_pack(
 		"{s:i, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I}",
-		"version", ENV_INDEX_VERSION, "key",
-		digest_json(&s->key.digest), "items", items_json(&s->key),
-		"targets", targets_json(&s->targets), "manifest",
-		digest_json(&s->manifest), "folder", s->folder, "by", s->by,
-		"program", s->program, "changed", (json_int_t)s->n_changed,
-		"deleted", (json_int_t)s->n_deleted, "bytes",
-		(json_int_t)s->bytes, "stored", (json_int_t)s->stored);
+		"version", s->is_shared ? ENV_INDEX_SHARED : ENV_INDEX_ALONE,
+		"key", digest_json(&s->key.digest), "items",
+		items_json(&s->key), "targets", targets_json(&s->targets),
+		"manifest", digest_json(&s->manifest), "folder", s->folder,
+		"by", s->by, "program", s->program, "changed",
+		(json_int_t)s->n_changed, "deleted", (json_int_t)s->n_deleted,
+		"bytes", (json_int_t)s->bytes, "stored", (json_int_t)s->stored);
 	AUTO_FREE char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
 	json_decref(j);
@@ -263,13 +263,15 @@ int env_index_decode(const void *data, size_t len, struct env_snapshot *ret,
 	}
 	if (rc == 0)
 		rc = get_number(o, "version", &version, err);
-	if (rc == 0 && version != ENV_INDEX_VERSION)
+	if (rc == 0 && version != ENV_INDEX_ALONE &&
+	    version != ENV_INDEX_SHARED)
 		rc = error_set(err, ENOTSUP,
 			       "the index has version %llu, of a newer "
 			       "bootseer",
 			       (unsigned long long)version);
 	if (rc == 0)
 		rc = get_all(o, &s, err);
+	s.is_shared = rc == 0 && version == ENV_INDEX_SHARED;
 	json_decref(o);
 	if (rc < 0)
 		env_snapshot_fini(&s);

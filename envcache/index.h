@@ -7,7 +7,8 @@
 #include "envcache/envcache.h"
 
 #define ENV_INDEX_MAX (16u << 20) /* bytes */
-#define ENV_INDEX_VERSION 1
+#define ENV_INDEX_ALONE 1  /* version: all packs are in the snapshot's folder */
+#define ENV_INDEX_SHARED 2 /* those that are not there are in env/packs */
 
 int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 		     struct error *err) MUST_CHECK;

@@ -104,7 +104,9 @@ int loaded_open(struct object_store *s, const struct env_snapshot *snap,
 	if (!l)
 		return error_nomem(err);
 	env_blob_folder(&snap->key.digest, snap->folder, folder);
-	rc = oci_objects_new(s, folder, &l->blobs, err);
+	rc = oci_objects_new(s, folder,
+			     snap->is_shared ? ENV_PACKS_FOLDER : NULL,
+			     &l->blobs, err);
 	if (rc == 0)
 		rc = artifact_get(l->blobs, &snap->manifest, &l->artifact, err);
 	if (rc == 0 &&

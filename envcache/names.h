@@ -15,8 +15,13 @@
 #define ENV_BAD_FOLDER "env/bad"
 #define ENV_USED_FOLDER "env/used"
 #define ENV_DATA_FOLDER "env/data"
+/* Of packs, not of keys: those that snapshots share, and which of them are to go. */
+#define ENV_PACKS_FOLDER "env/packs"
+#define ENV_DOOMED_FOLDER "env/doomed"
 void env_object_name(const char *folder, const struct digest *key,
 		     char ret[ENV_NAME_ROOM]);
+/* The key, or the digest of a pack, in such a name; false: it is none. */
+bool env_name_digest(const char *name, struct digest *ret);
 /* The folder of a snapshot's blobs; without `folder` that of all of the key. */
 void env_blob_folder(const struct digest *key, const char *folder,
 		     char ret[ENV_NAME_ROOM]);

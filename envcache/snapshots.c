@@ -108,13 +108,15 @@ int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,
 
 /* ------------------------------------------------------------------------- list --- */
 
-static bool key_of(const char *name, struct digest *ret)
+bool env_name_digest(const char *name, struct digest *ret)
 {
+	const char *slash = strrchr(name, '/');
 	char text[DIGEST_STR_MAX];
 
-	name = strrchr(name, '/') + 1;
-	(void)snprintf(text, sizeof(text), "sha256:%.64s", name);
-	return strlen(name) == HEX_DIGITS && digest_parse(text, ret, NULL) == 0;
+	if (!slash || strlen(slash + 1) != HEX_DIGITS)
+		return false;
+	(void)snprintf(text, sizeof(text), "sha256:%.64s", slash + 1);
+	return digest_parse(text, ret, NULL) == 0;
 }
 
 struct env_listing {
@@ -131,7 +133,7 @@ static int list_one(void *arg, const struct object_entry *e, struct error *err)
 	struct digest key;
 	int rc;
 
-	if (!key_of(e->name, &key))
+	if (!env_name_digest(e->name, &key))
 		return 0;
 	rc = env_snapshot_get(l->store, &key, &snap, &why);
 	if (rc == -ENOENT)
@@ -162,7 +164,7 @@ static int match_one(void *arg, const struct object_entry *e, struct error *err)
 	struct key_search *f = arg;
 	struct digest key;
 
-	if (!key_of(e->name, &key) ||
+	if (!env_name_digest(e->name, &key) ||
 	    strncmp(strrchr(e->name, '/') + 1, f->prefix, strlen(f->prefix)) !=
 		    0)
 		return 0;

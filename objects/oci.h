@@ -130,17 +130,17 @@ int oci_store_with_pace(struct oci_store *s, struct pace *pace,
 			struct oci_store **ret, struct error *err) MUST_CHECK;
 DEFINE_AUTO(oci_store)
 
-/* Blobs and manifests as objects of `objects` (borrowed), named by their digests in
- * hex below the folder `folder`: an artifact can be kept where checkpoints are.  There
- * are no tags and no referrers: -ENOTSUP.  Errors are those of objects/store.h. */
+/* Blobs and manifests as objects, by digest in hex below `folder`; blobs that are not there
+ * are read in `shared` (may be NULL).  No tags, no referrers: -ENOTSUP.  Errors are those
+ * of objects/store.h.  The first borrows `o`, the second opens a store of its own. */
 struct object_store;
+int oci_objects_new(struct object_store *o, const char *folder,
+		    const char *shared, struct oci_store **ret,
+		    struct error *err) MUST_CHECK;
 struct object_store_config;
-int oci_objects_new(struct object_store *objects, const char *folder,
-		    struct oci_store **ret, struct error *err) MUST_CHECK;
-/* The same of a store of its own, as object_store_open(). */
 int oci_objects_open(const char *url, const struct object_store_config *cfg,
-		     const char *folder, struct oci_store **ret,
-		     struct error *err) MUST_CHECK;
+		     const char *folder, const char *shared,
+		     struct oci_store **ret, struct error *err) MUST_CHECK;
 
 /* All block and are safe from several threads. -ENOENT, -EACCES (401/403 after
  * a fresh token), -EBADMSG (content is not what its digest says), -EBUSY (429

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Blobs and manifests as objects of a store, each named by its digest below one
- * folder.  Nothing has a tag: whoever uses it keeps the digests.
+ * folder; blobs that several such stores have may lie in a second one.  Nothing has a
+ * tag: whoever uses it keeps the digests.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,18 +20,26 @@ struct objects_store {
 	struct object_store *objects; /* borrowed */
 	struct object_store *own;     /* the same, when it is ours; or NULL */
 	char *folder;
+	char *shared; /* where blobs are that are not there, or NULL */
 };
 
-/* The object of a blob, "FOLDER/<hex>". */
-static int name_of(const struct objects_store *s, const struct digest *d,
-		   struct buf *ret, struct error *err)
+/* "FOLDER/<hex>" */
+static int name_in(const char *folder, const struct digest *d, struct buf *ret,
+		   struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 
 	digest_format(d, text);
-	return buf_printf(ret, "%s/%s", s->folder, strchr(text, ':') + 1) < 0
+	return buf_printf(ret, "%s/%s", folder, strchr(text, ':') + 1) < 0
 		       ? error_nomem(err)
 		       : 0;
+}
+
+/* The object of a blob that is this store's own. */
+static int name_of(const struct objects_store *s, const struct digest *d,
+		   struct buf *ret, struct error *err)
+{
+	return name_in(s->folder, d, ret, err);
 }
 
 /* ------------------------------------------------------------------- reading --- */
@@ -83,6 +92,27 @@ static const struct source_ops object_source_ops = {
 	.free = object_source_free,
 };
 
+/* In its own folder or the shared one; both are asked at once. */
+static int open_object(const struct objects_store *s, const struct digest *d,
+		       const char *name, struct object **ret, struct error *err)
+{
+	AUTO_BUF shared = BUF_INIT;
+	bool is_shared;
+	int rc = s->shared ? name_in(s->shared, d, &shared, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (!s->shared)
+		return object_open(s->objects, name, ret, err);
+	rc = object_open_first(s->objects, name, shared.data, &is_shared, ret,
+			       err);
+	/* A bucket that may not be listed refuses what is not there. */
+	if (rc == -EACCES &&
+	    object_open(s->objects, shared.data, ret, NULL) == 0)
+		rc = 0;
+	return rc;
+}
+
 static int objects_open_blob(struct oci_store *base, const struct digest *d,
 			     uint64_t size, struct source **ret,
 			     struct error *err)
@@ -95,7 +125,7 @@ static int objects_open_blob(struct oci_store *base, const struct digest *d,
 
 	if (rc < 0 || !src)
 		return error_nomem(err);
-	rc = object_open(s->objects, name.data, &src->object, err);
+	rc = open_object(s, d, name.data, &src->object, err);
 	if (rc < 0)
 		return rc;
 	src->base.size = object_opened_stat(src->object)->size;
@@ -113,14 +143,13 @@ static int objects_open_blob(struct oci_store *base, const struct digest *d,
 	return 0;
 }
 
-static int objects_find_blob(struct oci_store *base, const struct digest *d,
-			     bool *ret, uint64_t *ret_size, struct error *err)
+static int find_in(const struct objects_store *s, const char *folder,
+		   const struct digest *d, bool *ret, uint64_t *ret_size,
+		   struct error *err)
 {
-	struct objects_store *s =
-		container_of(base, struct objects_store, base);
 	AUTO_BUF name = BUF_INIT;
 	struct object_stat st;
-	int rc = name_of(s, d, &name, err);
+	int rc = name_in(folder, d, &name, err);
 
 	if (rc == 0)
 		rc = object_stat(s->objects, name.data, &st, err);
@@ -130,6 +159,18 @@ static int objects_find_blob(struct oci_store *base, const struct digest *d,
 	if (rc == 0)
 		*ret_size = st.size;
 	return 0;
+}
+
+static int objects_find_blob(struct oci_store *base, const struct digest *d,
+			     bool *ret, uint64_t *ret_size, struct error *err)
+{
+	struct objects_store *s =
+		container_of(base, struct objects_store, base);
+	int rc = find_in(s, s->folder, d, ret, ret_size, err);
+
+	if (s->shared && (rc == -EACCES || (rc == 0 && !*ret)))
+		rc = find_in(s, s->shared, d, ret, ret_size, err);
+	return rc;
 }
 
 static int objects_get_manifest(struct oci_store *base, const char *ref,
@@ -200,7 +241,7 @@ static int objects_put_blob(struct oci_store *base, const struct digest *d,
 	int rc = name_of(s, d, &name, err);
 
 	if (rc == 0)
-		rc = objects_find_blob(base, d, &is_there, &have, err);
+		rc = find_in(s, s->folder, d, &is_there, &have, err);
 	if (rc < 0 || (is_there && have == size))
 		return rc;
 	rc = object_put_open(s->objects, name.data, &opts, &put, err);
@@ -273,6 +314,7 @@ static void objects_free(struct oci_store *base)
 
 	object_store_free(s->own);
 	free(s->folder);
+	free(s->shared);
 	free(s);
 }
 
@@ -291,30 +333,34 @@ static const struct oci_store_ops objects_ops = {
 };
 
 int oci_objects_new(struct object_store *objects, const char *folder,
-		    struct oci_store **ret, struct error *err)
+		    const char *shared, struct oci_store **ret,
+		    struct error *err)
 {
-	AUTO_FREE struct objects_store *s = calloc(1, sizeof(*s));
+	struct objects_store *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return error_nomem(err);
-	s->folder = strdup(folder);
-	if (!s->folder)
-		return error_nomem(err);
 	s->base.ops = &objects_ops;
 	s->objects = objects;
-	*ret = &steal_ptr(&s)->base;
+	s->folder = strdup(folder);
+	s->shared = shared ? strdup(shared) : NULL;
+	if (!s->folder || (shared && !s->shared)) {
+		objects_free(&s->base);
+		return error_nomem(err);
+	}
+	*ret = &s->base;
 	return 0;
 }
 
 int oci_objects_open(const char *url, const struct object_store_config *cfg,
-		     const char *folder, struct oci_store **ret,
-		     struct error *err)
+		     const char *folder, const char *shared,
+		     struct oci_store **ret, struct error *err)
 {
 	AUTO(object_store) objects = NULL;
 	int rc = object_store_open(url, cfg, &objects, err);
 
 	if (rc == 0)
-		rc = oci_objects_new(objects, folder, ret, err);
+		rc = oci_objects_new(objects, folder, shared, ret, err);
 	if (rc == 0)
 		container_of(*ret, struct objects_store, base)->own =
 			steal_ptr(&objects);

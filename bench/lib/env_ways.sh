@@ -157,7 +157,8 @@ stored_bytes() { # WAY
 	pip | uv-*) tree_bytes -L "$W/index" ;;
 	tar) stat -c %s "$W/s3/bkt/site.tar.zst" ;;
 	conda-pack) stat -c %s "$W/s3/bkt/site.tar.gz" ;;
-	*) tree_bytes "$W/s3/bkt/env/env/data" ;;
+	*) echo $(($(tree_bytes "$W/s3/bkt/env/env/data") +
+		$(tree_bytes "$W/s3/bkt/env/env/packs"))) ;;
 	esac
 }
 

@@ -167,7 +167,7 @@ make_command()
 # The longest blob of the store.
 pack()
 {
-	find "$W/store/env/data" -type f -printf '%s %p\n' | sort -n | tail -n 1 |
+	find "$W/store/env/data" "$W/store/env/packs" -type f -printf '%s %p\n' | sort -n | tail -n 1 |
 		cut -d' ' -f2
 }
 

@@ -24,7 +24,7 @@ read_env() # NODE [OPTION...]
 # Of all that the store has, what leads to the environment, and no metadata or blocks.
 lose_blobs()
 {
-	find "$T/store/env/data" -type f -size +100k -delete
+	find "$T/store/env/data" "$T/store/env/packs" -type f -size +100k -delete
 }
 
 @test "what one node has of an environment, the others have from it" {

@@ -128,7 +128,7 @@ make_base() # FOLDER
 # The longest blob of the store.
 pack()
 {
-	find "$W/store/env/data" -type f -printf '%s %p\n' | sort -n | tail -n 1 |
+	find "$W/store/env/data" "$W/store/env/packs" -type f -printf '%s %p\n' | sort -n | tail -n 1 |
 		cut -d' ' -f2
 }
 
@@ -867,9 +867,10 @@ made() # WHEN
 	[[ $stderr == *restored* ]]
 	same a b
 	# A copy that is not what it was is none.
-	printf '\377\376' | dd of="$(find moved/env/data -type f -size +1M)" bs=1 \
+	printf '\377\376' | dd of="$(find moved/env/packs -type f -size +1M)" bs=1 \
 		seek=1000000 conv=notrunc status=none
 	"$bootseer" env rm "$STORE" "$(basename store2/env/index/*)"
+	find store2/env/packs -type f -delete
 	run -1 "$bootseer" env import "$STORE" moved
 	[[ $output == *damaged* ]]
 	[ "$("$bootseer" env ls "$STORE")" = '' ]

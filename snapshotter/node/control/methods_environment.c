@@ -12,13 +12,15 @@ json_t *method_env_mount(struct node *n, json_t *params,
 	struct environment_mount m;
 	const char *key, *artifact;
 	json_t *result;
+	int is_shared; /* packs are looked for in both places anyway */
 
 	/* For the stores of traces. */
 	if (method_waits(call, err) < 0)
 		return NULL;
-	if (params_unpack(params, err, "{s:s, s:s, s:s, s:s, s:s}", "store",
-			  &q.store, "folder", &q.folder, "name", &q.name, "key",
-			  &key, "manifest", &artifact) < 0 ||
+	if (params_unpack(params, err, "{s:s, s:s, s:s, s:s, s:s, s?b}",
+			  "store", &q.store, "folder", &q.folder, "name",
+			  &q.name, "key", &key, "manifest", &artifact,
+			  "shared_packs", &is_shared) < 0 ||
 	    digest_parse(key, &q.key, err) < 0 ||
 	    digest_parse(artifact, &q.artifact, err) < 0 ||
 	    environment_mount(n, &q, &m, err) < 0)

@@ -19,6 +19,8 @@
 #include "snapshotter/node/constants.h"
 
 #define STORE_MEMORY (1u << 20)
+/* Of an environment's store: docs/formats/environment.md. */
+#define SHARED_PACKS "env/packs"
 
 struct origins {
 	pthread_mutex_t lock; /* protects lists and counts */
@@ -251,7 +253,8 @@ static int open_objects(const struct origin *o, struct oci_store **ret,
 	objects.stall_timeout_ms = (uint32_t)(cfg->stall_timeout / 1000000);
 	objects.ca_file = cfg->env_ca_file;
 	objects.is_write_once = true;
-	return oci_objects_open(o->host, &objects, o->repo, ret, err);
+	return oci_objects_open(o->host, &objects, o->repo, SHARED_PACKS, ret,
+				err);
 }
 
 static int open_store(struct origin *o, struct oci_store **ret,

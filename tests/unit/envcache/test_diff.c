@@ -64,7 +64,9 @@ static struct env_snapshot capture(const struct env_scan *before,
 	values[0] = strdup(value);
 	cr_assert_eq(env_key_make(&spec, &env_dir_targets, before, &key, &err),
 		     0, "%s", err.msg);
-	cr_assert_eq(env_capture(catalog, &key, &env_dir_targets, before, "pip",
+	cr_assert_eq(env_capture(catalog, &key, &env_dir_targets, before,
+				 &(struct env_capture_options){ .program =
+									"pip" },
 				 &snap, &err),
 		     0, "%s", err.msg);
 	env_key_fini(&key);

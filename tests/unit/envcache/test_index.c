@@ -59,6 +59,27 @@ Test(env_index, is_read_as_it_was_written)
 	env_snapshot_fini(&s);
 }
 
+Test(env_index, says_whether_packs_are_others_too)
+{
+	struct env_snapshot s = make(), back;
+	struct error err = ERROR_INIT;
+
+	for (int i = 0; i < 2; i++) {
+		AUTO_BUF text = BUF_INIT;
+
+		s.is_shared = i;
+		text = encode(&s);
+		/* A program that knows version 1 only refuses what it would not find. */
+		cr_expect_not_null(strstr(text.data, i ? "\"version\":2"
+						       : "\"version\":1"));
+		cr_assert_eq(env_index_decode(text.data, text.len, &back, &err),
+			     0, "%s", err.msg);
+		cr_expect_eq(back.is_shared, s.is_shared);
+		env_snapshot_fini(&back);
+	}
+	env_snapshot_fini(&s);
+}
+
 Test(env_index, has_no_value_that_may_be_secret)
 {
 	struct env_snapshot s = make();
@@ -73,7 +94,7 @@ Test(env_index, has_no_value_that_may_be_secret)
 Test(env_index, with_any_part_changed_is_refused)
 {
 	static const char *const changes[][2] = {
-		{ "\"version\":1", "\"version\":2" },
+		{ "\"version\":1", "\"version\":3" },
 		{ "\"version\":1", "\"version\":\"1\"" },
 		{ "\"name\":\"CUDA\"", "\"name\":\"CUDB\"" },
 		{ "\"kind\":\"libc\"", "\"kind\":\"LIBC\"" },

@@ -25,7 +25,7 @@ static void setup(void)
 	cr_assert_geq(asprintf(&url, "file://%s", dir), 0);
 	cr_assert_eq(object_store_open(url, &cfg, &objects, &err), 0, "%s",
 		     err.msg);
-	cr_assert_eq(oci_objects_new(objects, "a/b", &blobs, &err), 0);
+	cr_assert_eq(oci_objects_new(objects, "a/b", NULL, &blobs, &err), 0);
 }
 
 static void teardown(void)
@@ -59,6 +59,32 @@ Test(oci_objects, has_what_was_put_under_its_digest)
 	digest_format(&d, hex);
 	(void)snprintf(name, sizeof(name), "a/b/%s", hex + strlen("sha256:"));
 	cr_expect_eq(object_stat(objects, name, &st, &err), 0, "%s", err.msg);
+}
+
+Test(oci_objects, reads_what_others_have_and_puts_its_own)
+{
+	AUTO(oci_store) both = NULL;
+	AUTO_BUF got = BUF_INIT;
+	struct digest theirs, d;
+	char name[128], hex[DIGEST_STR_MAX];
+	struct object_stat st;
+	bool is_there;
+
+	cr_assert_eq(oci_put_bytes(blobs, "theirs", 6, &theirs, &err), 0);
+	cr_assert_eq(oci_objects_new(objects, "c", "a/b", &both, &err), 0);
+	cr_assert_eq(oci_has_blob(both, &theirs, &is_there, &err), 0);
+	cr_expect(is_there);
+	cr_assert_eq(oci_get_blob(both, &theirs, 6, 100, &got, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(memcmp(got.data, "theirs", 6), 0);
+	cr_assert_eq(oci_put_bytes(both, "theirs", 6, &d, &err), 0);
+	digest_format(&d, hex);
+	(void)snprintf(name, sizeof(name), "c/%s", hex + strlen("sha256:"));
+	cr_expect_eq(object_stat(objects, name, &st, &err), 0, "%s", err.msg);
+	cr_assert_eq(digest_of("none", 4, &d), 0);
+	cr_assert_eq(oci_has_blob(both, &d, &is_there, &err), 0);
+	cr_expect(!is_there);
+	cr_expect_eq(oci_get_blob(both, &d, 4, 100, &got, &err), -ENOENT);
 }
 
 Test(oci_objects, gives_no_blob_of_another_size)

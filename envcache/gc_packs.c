@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "envcache/gc_packs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "envcache/names.h"
+#include "image/artifact/artifact.h"
+
+/* --------------------------------------------------------------------------- list --- */
+
+static int compare(const void *a, const void *b)
+{
+	const struct gc_pack *x = a, *y = b;
+
+	return memcmp(x->digest.b, y->digest.b, sizeof(x->digest.b));
+}
+
+static int add(struct gc_packs *p, const struct gc_pack *one, struct error *err)
+{
+	if (array_grow(&p->list, p->n, &p->cap, 64) < 0)
+		return error_nomem(err);
+	p->list[p->n++] = *one;
+	return 0;
+}
+
+static int note_doomed(void *arg, const struct object_entry *e,
+		       struct error *err)
+{
+	struct gc_pack one = { .doomed_ms = e->stat.modified_ms };
+
+	return env_name_digest(e->name, &one.digest) ? add(arg, &one, err) : 0;
+}
+
+static int note_pack(void *arg, const struct object_entry *e, struct error *err)
+{
+	struct gc_pack one = { .size = e->stat.size,
+			       .put_ms = e->stat.modified_ms,
+			       .is_there = true };
+
+	return env_name_digest(e->name, &one.digest) ? add(arg, &one, err) : 0;
+}
+
+/* Pack and mark of one digest become one. */
+static void merge(struct gc_packs *p)
+{
+	size_t n = 0;
+
+	if (p->n)
+		qsort(p->list, p->n, sizeof(*p->list), compare);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct gc_pack *one = &p->list[i];
+		struct gc_pack *last = n ? &p->list[n - 1] : NULL;
+
+		if (!last || compare(last, one) != 0) {
+			p->list[n++] = *one;
+		} else if (one->is_there) {
+			last->is_there = true;
+			last->size = one->size;
+			last->put_ms = one->put_ms;
+		} else {
+			last->doomed_ms = one->doomed_ms;
+		}
+	}
+	p->n = n;
+}
+
+int gc_packs_list(struct object_store *s, struct gc_packs *ret,
+		  struct error *err)
+{
+	int rc = object_list(s, ENV_DOOMED_FOLDER, true, note_doomed, ret, err);
+
+	if (rc == 0)
+		rc = object_list(s, ENV_PACKS_FOLDER, true, note_pack, ret,
+				 err);
+	merge(ret);
+	return rc;
+}
+
+void gc_packs_fini(struct gc_packs *p)
+{
+	free(p->list);
+	*p = (struct gc_packs){ .n = 0 };
+}
+
+/* ---------------------------------------------------------------------- references --- */
+
+static struct gc_pack *find(const struct gc_packs *p, const struct digest *d)
+{
+	const struct gc_pack want = { .digest = *d };
+
+	return p->n ? bsearch(&want, p->list, p->n, sizeof(want), compare)
+		    : NULL;
+}
+
+static int count(struct gc_packs *p, const struct artifact *a,
+		 struct gc_refs *ret, struct error *err)
+{
+	ret->packs = calloc(a->n_packs + 1, sizeof(*ret->packs));
+	if (!ret->packs)
+		return error_nomem(err);
+	ret->own_bytes = a->meta.size + a->map.size;
+	for (size_t i = 0; i < a->n_packs; i++) {
+		struct gc_pack *one = find(p, &a->packs[i].digest);
+
+		if (one) {
+			one->n_refs++;
+			ret->packs[ret->n++] = (uint32_t)(one - p->list);
+		}
+		if (!one || !one->is_there)
+			ret->own_bytes += a->packs[i].size;
+	}
+	return 0;
+}
+
+/* Has somebody removed it since it was listed? */
+static bool is_gone(struct object_store *s, const struct env_snapshot *snap)
+{
+	char name[ENV_NAME_ROOM];
+	struct object_stat st;
+	int rc;
+
+	env_object_name(ENV_INDEX_FOLDER, &snap->key.digest, name);
+	rc = object_stat(s, name, &st, NULL);
+	return rc == -ENOENT || (rc == 0 && strcmp(st.tag, snap->tag) != 0);
+}
+
+int gc_packs_refer(struct gc_packs *p, struct object_store *s,
+		   const struct env_snapshot *snap, struct gc_refs *ret,
+		   struct error *err)
+{
+	AUTO(oci_store) blobs = NULL;
+	char folder[ENV_NAME_ROOM];
+	struct artifact a;
+	int rc;
+
+	ret->own_bytes = snap->stored;
+	if (!snap->is_shared)
+		return 0;
+	env_blob_folder(&snap->key.digest, snap->folder, folder);
+	rc = oci_objects_new(s, folder, NULL, &blobs, err);
+	if (rc < 0)
+		return rc;
+	rc = artifact_get(blobs, &snap->manifest, &a, err);
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc < 0) {
+		/* One that is new there is of a capture since the list of packs. */
+		p->is_unknown = p->is_unknown || !is_gone(s, snap);
+		return 0;
+	}
+	rc = count(p, &a, ret, err);
+	artifact_fini(&a);
+	return rc;
+}
+
+uint64_t gc_packs_unrefer(struct gc_packs *p, const struct gc_refs *r)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		if (--p->list[r->packs[i]].n_refs == 0)
+			n += p->list[r->packs[i]].size;
+	return n;
+}
+
+uint64_t gc_packs_bytes(const struct gc_packs *p)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (p->list[i].n_refs)
+			n += p->list[i].size;
+	return n;
+}
+
+/* ------------------------------------------------------------------------ collect --- */
+
+static int remove_object(struct object_store *s, const char *folder,
+			 const struct digest *d, struct error *err)
+{
+	char name[ENV_NAME_ROOM];
+	int rc;
+
+	env_object_name(folder, d, name);
+	rc = object_delete(s, name, NULL, err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* The mark stays as old as it is, whoever else collects. */
+static int doom(struct object_store *s, const struct digest *d,
+		struct error *err)
+{
+	const struct object_put_options opts = { .condition = OBJECT_NEW };
+	char name[ENV_NAME_ROOM];
+	int rc;
+
+	env_object_name(ENV_DOOMED_FOLDER, d, name);
+	rc = object_put(s, name, "doomed\n", 7, &opts, NULL, err);
+	return rc == -EEXIST ? 0 : rc;
+}
+
+/* Have the mark that was listed last for a day more: whoever captures must see it for as
+ * long as a deletion that was sent may be carried out.  -ESTALE: another collector has
+ * taken it away, or renewed it. */
+static int renew_mark(struct object_store *s, const struct gc_pack *p,
+		      struct error *err)
+{
+	struct object_put_options opts = { .condition = OBJECT_MATCH };
+	char name[ENV_NAME_ROOM];
+	struct object_stat st;
+	int rc;
+
+	env_object_name(ENV_DOOMED_FOLDER, &p->digest, name);
+	rc = object_stat(s, name, &st, err);
+	if (rc < 0)
+		return rc == -ENOENT ? -ESTALE : rc;
+	if (st.modified_ms != p->doomed_ms)
+		return -ESTALE;
+	opts.tag = st.tag;
+	rc = object_put(s, name, "doomed\n", 7, &opts, NULL, err);
+	return rc == -ENOENT ? -ESTALE : rc;
+}
+
+static int delete_pack(const struct gc_pack *p, struct object_store *s,
+		       struct env_gc *gc, struct error *err)
+{
+	int rc = gc->dry_run ? 0 : renew_mark(s, p, err);
+
+	if (rc == 0 && !gc->dry_run)
+		rc = remove_object(s, ENV_PACKS_FOLDER, &p->digest, err);
+	if (rc == 0) {
+		gc->n_leftovers++;
+		gc->bytes += p->size;
+	}
+	return rc == -ESTALE ? 0 : rc;
+}
+
+/* So long ago; of what has no known time nobody knows. */
+static bool is_old(const struct env_gc *gc, int64_t at_ms)
+{
+	return at_ms > 0 && at_ms <= gc->now_ms - ENV_DAY_MS;
+}
+
+/* Nothing refers to it. */
+static int collect_unused(const struct gc_pack *p, struct object_store *s,
+			  struct env_gc *gc, struct error *err)
+{
+	bool is_doomed = p->doomed_ms != 0;
+
+	if (is_doomed && is_old(gc, p->doomed_ms)) {
+		if (p->is_there)
+			return delete_pack(p, s, gc, err);
+		return gc->dry_run ? 0
+				   : remove_object(s, ENV_DOOMED_FOLDER,
+						   &p->digest, err);
+	}
+	/* A younger one may be of a capture under way. */
+	if (!p->is_there || (!is_doomed && !is_old(gc, p->put_ms)))
+		return 0;
+	gc->n_doomed++;
+	gc->doomed_bytes += p->size;
+	return is_doomed || gc->dry_run ? 0 : doom(s, &p->digest, err);
+}
+
+int gc_packs_collect(const struct gc_packs *p, struct object_store *s,
+		     struct env_gc *gc, struct error *err)
+{
+	int rc = 0;
+
+	gc->is_unknown = p->is_unknown;
+	for (size_t i = 0; rc == 0 && i < p->n; i++) {
+		const struct gc_pack *one = &p->list[i];
+
+		if (one->n_refs == 0 && !p->is_unknown)
+			rc = collect_unused(one, s, gc, err);
+		else if (one->n_refs && one->doomed_ms && !gc->dry_run)
+			rc = remove_object(s, ENV_DOOMED_FOLDER, &one->digest,
+					   err);
+	}
+	return rc;
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Packs that snapshots share: who may refer to one, and when it goes. */
+#include "envcache/shared.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/temp_file.h"
+#include "env_fixture.h"
+#include "envcache/bases.h"
+#include "envcache/catalog.h"
+#include "envcache/gc_packs.h"
+
+#define BIG 400000u
+
+static char store_dir[64];
+static struct object_store *store;
+static struct env_catalog *catalog;
+static struct error err;
+
+static void setup(void)
+{
+	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+	char url[96];
+
+	env_setup();
+	(void)snprintf(store_dir, sizeof(store_dir),
+		       "/var/tmp/bootseer-store.XXXXXX");
+	cr_assert_not_null(mkdtemp(store_dir));
+	(void)snprintf(url, sizeof(url), "file://%s", store_dir);
+	cr_assert_eq(object_store_open(url, &cfg, &store, &err), 0, "%s",
+		     err.msg);
+	cr_assert_eq(env_catalog_of_store(store, &catalog, &err), 0);
+}
+
+static void teardown(void)
+{
+	env_catalog_free(catalog);
+	object_store_free(store);
+	cr_expect_eq(fs_remove_tree(store_dir, NULL), 0);
+	env_teardown();
+}
+
+TestSuite(env_shared, .init = setup, .fini = teardown, .timeout = 60);
+
+/* Bytes that nobody compresses; others for each seed. */
+static void write_big(const char *name, unsigned int seed)
+{
+	AUTO_FREE char *path = env_path(name);
+	FILE *f = fopen(path, "w");
+	uint64_t x = seed;
+
+	cr_assert_not_null(f);
+	for (unsigned int i = 0; i < BIG; i++) {
+		x = x * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		(void)fputc((int)(x >> 56), f);
+	}
+	cr_assert_eq(fclose(f), 0);
+}
+
+/* The target as it is, of a node that had nothing in it. */
+static struct env_snapshot capture(const char *value, bool is_alone)
+{
+	char word[] = "pip";
+	char *command[] = { word, NULL };
+	char *values[] = { NULL, NULL };
+	const struct env_spec spec = { .command = command, .values = values };
+	const struct env_capture_options opts = { .program = "pip",
+						  .is_alone = is_alone };
+	struct env_targets none = { .n = 0 };
+	AUTO(env_scan) before = NULL;
+	struct env_snapshot snap;
+	struct env_key key;
+
+	values[0] = strdup(value);
+	cr_assert_eq(env_scan_new(&none, &before, &err), 0, "%s", err.msg);
+	cr_assert_eq(env_key_make(&spec, &env_dir_targets, before, &key, &err),
+		     0, "%s", err.msg);
+	cr_assert_eq(env_capture(catalog, &key, &env_dir_targets, before, &opts,
+				 &snap, &err),
+		     0, "%s", err.msg);
+	env_key_fini(&key);
+	free(values[0]);
+	return snap;
+}
+
+static int64_t now_ms(void)
+{
+	return (int64_t)time(NULL) * 1000;
+}
+
+static struct env_gc collect(int64_t days)
+{
+	struct env_gc gc = { .now_ms = now_ms() + days * ENV_DAY_MS + 60000,
+			     .older_ms = -1,
+			     .keep_bytes = UINT64_MAX };
+
+	cr_assert_eq(env_gc(store, &gc, &err), 0, "%s", err.msg);
+	return gc;
+}
+
+static int count_one(void *arg, const struct object_entry *e, struct error *er)
+{
+	(*(unsigned int *)arg)++;
+	return 0;
+}
+
+static unsigned int n_in(const char *folder)
+{
+	unsigned int n = 0;
+
+	cr_assert_eq(object_list(store, folder, true, count_one, &n, &err), 0);
+	return n;
+}
+
+static void expect_whole(const struct env_snapshot *s)
+{
+	cr_expect_eq(env_snapshot_verify(store, s, &err), 0, "%s", err.msg);
+}
+
+Test(env_shared, a_second_capture_puts_what_changed)
+{
+	struct env_snapshot a, b;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	cr_expect(a.is_shared);
+	cr_expect_gt(a.stored, BIG * 9 / 10);
+	write_big("two", 2);
+	b = capture("V=2", false);
+	cr_expect_lt(b.stored, BIG * 11 / 10);
+	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 2);
+	expect_whole(&a);
+	expect_whole(&b);
+	env_snapshot_fini(&a);
+	env_snapshot_fini(&b);
+}
+
+Test(env_shared, a_capture_that_is_to_be_alone_shares_nothing)
+{
+	struct env_snapshot a;
+
+	write_big("one", 1);
+	a = capture("V=1", true);
+	cr_expect(!a.is_shared);
+	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 0);
+	expect_whole(&a);
+	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
+	cr_expect_eq(n_in("env"), 0);
+	env_snapshot_fini(&a);
+}
+
+Test(env_shared, a_pack_goes_a_day_after_it_was_doomed)
+{
+	struct env_snapshot a;
+	struct env_gc gc;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	gc = collect(3);
+	cr_expect_eq(gc.n_doomed, 0);
+	cr_expect_gt(gc.kept_bytes, BIG * 9 / 10);
+	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
+	/* It could be of a capture under way. */
+	gc = collect(0);
+	cr_expect_eq(gc.n_doomed, 0);
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
+	gc = collect(1);
+	cr_expect_eq(gc.n_doomed, 1);
+	cr_expect_gt(gc.doomed_bytes, BIG * 9 / 10);
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
+	gc = collect(0);
+	cr_expect_eq(gc.n_doomed, 1);
+	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 1);
+	gc = collect(1);
+	cr_expect_eq(gc.n_doomed, 0);
+	cr_expect_eq(gc.n_leftovers, 1);
+	cr_expect_eq(gc.kept_bytes, 0);
+	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 0);
+	/* The mark stays for a day more: the deletion may be carried out late. */
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
+	(void)collect(0);
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
+	(void)collect(1);
+	cr_expect_eq(n_in("env"), 0);
+	env_snapshot_fini(&a);
+}
+
+Test(env_shared, a_doomed_pack_that_something_refers_to_is_reprieved)
+{
+	struct env_snapshot a;
+	AUTO_FREE char *text = NULL;
+	char name[ENV_NAME_ROOM];
+	struct object_stat st;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	env_object_name(ENV_INDEX_FOLDER, &a.key.digest, name);
+	cr_assert_eq(env_index_text(store, name, &text, &st, &err), 0);
+	cr_assert_eq(object_delete(store, name, NULL, &err), 0);
+	{
+		/* The capture is under way: its blobs are not old. */
+		struct gc_packs packs = { .n = 0 };
+		struct env_gc gc = { .now_ms = now_ms() + ENV_DAY_MS + 60000 };
+
+		cr_assert_eq(gc_packs_list(store, &packs, &err), 0);
+		cr_assert_eq(gc_packs_collect(&packs, store, &gc, &err), 0);
+		gc_packs_fini(&packs);
+	}
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
+	cr_assert_eq(object_put(store, name, text, (size_t)st.size, NULL, NULL,
+				&err),
+		     0);
+	(void)collect(5);
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
+	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 1);
+	expect_whole(&a);
+	env_snapshot_fini(&a);
+}
+
+Test(env_shared, of_a_snapshot_that_cannot_be_read_all_packs_stay)
+{
+	struct env_snapshot a, b;
+	char folder[ENV_NAME_ROOM];
+	struct env_gc gc;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	write_big("one", 2);
+	b = capture("V=2", false);
+	cr_assert_eq(env_snapshot_remove(store, &b.key.digest, &err), 0);
+	env_blob_folder(&a.key.digest, a.folder, folder);
+	cr_assert_eq(env_blobs_remove(store, &a.key.digest, a.folder, &err), 0);
+	gc = collect(1);
+	cr_expect(gc.is_unknown);
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
+	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
+	gc = collect(1);
+	cr_expect(!gc.is_unknown);
+	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 2);
+	env_snapshot_fini(&a);
+	env_snapshot_fini(&b);
+}
+
+/* ------------------------------------------------------------------- the target --- */
+
+static struct digest put(struct shared_target *t, const char *text)
+{
+	AUTO_CLOSE int fd = -1;
+	struct digest d;
+
+	cr_assert_eq(digest_of(text, strlen(text), &d), 0);
+	cr_assert_eq(temp_file(NULL, &fd, &err), 0, "%s", err.msg);
+	cr_assert_eq(fs_pwrite_full(fd, text, strlen(text), 0), 0);
+	cr_assert_eq(t->target.store(&t->target, &d, strlen(text), fd, &err), 0,
+		     "%s", err.msg);
+	return d;
+}
+
+static void doom(const struct digest *d)
+{
+	char name[ENV_NAME_ROOM];
+
+	env_object_name(ENV_DOOMED_FOLDER, d, name);
+	cr_assert_eq(object_put(store, name, "doomed\n", 7, NULL, NULL, &err),
+		     0);
+}
+
+Test(env_shared, a_pack_that_lies_there_with_other_bytes_is_put_again)
+{
+	struct env_digests doomed = { .n = 0 };
+	AUTO(oci_store) own = NULL;
+	struct shared_target t;
+	char name[ENV_NAME_ROOM];
+	struct digest d;
+
+	cr_assert_eq(oci_objects_new(store, "own", NULL, &own, &err), 0);
+	shared_target_init(&t, store, own, &doomed);
+	d = put(&t, "a pack");
+	cr_expect_eq(t.added, 6);
+	(void)put(&t, "a pack");
+	cr_expect_eq(t.added, 6);
+	env_object_name(ENV_PACKS_FOLDER, &d, name);
+	cr_assert_eq(object_put(store, name, "a pick", 6, NULL, NULL, &err), 0);
+	cr_expect(!env_pack_is_there(store, &d, 6));
+	(void)put(&t, "a pack");
+	cr_expect_eq(t.added, 12);
+	cr_expect(env_pack_is_there(store, &d, 6));
+	shared_target_fini(&t);
+}
+
+Test(env_shared,
+     a_doomed_pack_is_the_snapshots_own_and_one_doomed_later_is_seen)
+{
+	struct env_digests doomed = { .n = 0 };
+	struct oci_descriptor packs[2];
+	struct artifact a = { .packs = packs, .n_packs = 1 };
+	AUTO(oci_store) own = NULL;
+	struct shared_target t;
+	char name[ENV_NAME_ROOM];
+	bool is_there;
+
+	cr_assert_eq(oci_objects_new(store, "own", NULL, &own, &err), 0);
+	memset(packs, 0, sizeof(packs));
+	packs[0].size = packs[1].size = 3;
+	cr_assert_eq(digest_of("one", 3, &packs[0].digest), 0);
+	doom(&packs[0].digest);
+	cr_assert_eq(env_doomed_list(store, &doomed, &err), 0);
+	shared_target_init(&t, store, own, &doomed);
+	(void)put(&t, "one");
+	cr_expect(!shared_target_shares(&t, &a));
+	cr_assert_eq(oci_has_blob(own, &packs[0].digest, &is_there, &err), 0);
+	cr_expect(is_there);
+	cr_expect(!env_pack_is_there(store, &packs[0].digest, 3));
+	packs[1].digest = put(&t, "two");
+	a.n_packs = 2;
+	cr_expect(shared_target_shares(&t, &a));
+	cr_expect_eq(shared_target_check(&t, &a, &err), 0, "%s", err.msg);
+	doom(&packs[1].digest);
+	cr_expect_eq(shared_target_check(&t, &a, &err), -EAGAIN);
+	/* Deleted, and its mark after it. */
+	env_object_name(ENV_DOOMED_FOLDER, &packs[1].digest, name);
+	cr_assert_eq(object_delete(store, name, NULL, &err), 0);
+	cr_expect_eq(shared_target_check(&t, &a, &err), 0);
+	env_object_name(ENV_PACKS_FOLDER, &packs[1].digest, name);
+	cr_assert_eq(object_delete(store, name, NULL, &err), 0);
+	cr_expect_eq(shared_target_check(&t, &a, &err), -EAGAIN);
+	shared_target_fini(&t);
+	env_digests_fini(&doomed);
+}
+
+/* --------------------------------------------------------------------- the bases --- */
+
+Test(env_shared, bases_are_those_with_most_in_common)
+{
+	struct env_snapshot s[3];
+	struct env_base list[ENV_BASES_MAX];
+	struct env_key key = { .n = 0 };
+	size_t n = 0;
+
+	write_big("one", 1);
+	s[0] = capture("V=1", false);
+	s[1] = capture("W=2", true); /* shares nothing: no base */
+	s[2] = capture("V=3", false);
+	cr_assert_eq(env_bases_choose(store, &s[0].key, list, &n, &err), 0);
+	cr_assert_eq(n, 2);
+	cr_expect(digest_equal(&list[0].key, &s[0].key.digest));
+	cr_expect(digest_equal(&list[1].key, &s[2].key.digest));
+	n = 0;
+	cr_assert_eq(env_bases_choose(store, &key, list, &n, &err), 0);
+	cr_expect_eq(n, 2);
+	for (size_t i = 0; i < 3; i++)
+		env_snapshot_fini(&s[i]);
+}
