@@ -153,7 +153,7 @@ umount_and_verify()
 	cmp "$W/sparse" "$M/again"
 	cp -a "$F/in" "$M/in"
 	cp -ru "$F/in/." "$M/in"
-	(cd "$M" && tar -czf in.tgz in && tar -dzf in.tgz)
+	(cd "$M" && tar -I "gzip -1" -cf in.tgz in && tar -dzf in.tgz)
 	tar -C "$F" --append -f "$M/all.tar" in
 	tar -C "$M" --append -f "$M/all.tar" sparse
 	tar -C "$F" -df "$M/all.tar" in

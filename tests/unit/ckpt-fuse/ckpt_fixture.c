@@ -41,6 +41,7 @@ void ckpt_setup(void)
 	struct error err = ERROR_INIT;
 	char *url = NULL;
 
+	cfg.memory = CKPT_TEST_MEMORY;
 	dir = strdup("/var/tmp/bootseer-ckpt.XXXXXX");
 	cr_assert_not_null(mkdtemp(dir));
 	cr_assert_geq(asprintf(&url, "file://%s", dir), 0);

@@ -8,6 +8,8 @@
 
 #define UNIT (4 * MIB)
 #define DATA_MAX (26 * MIB)
+/* Of the store: io_uring takes all of it when it is registered, in each process. */
+#define CKPT_TEST_MEMORY (32 * MIB)
 #define LONG_AGO 1600000000 /* seconds */
 
 extern struct object_store *store;

@@ -221,6 +221,7 @@ static bool is_done_before(int killed_at, bool to_plain)
 
 	cr_assert_geq(pid, 0);
 	if (pid == 0) {
+		cfg.memory = CKPT_TEST_MEMORY;
 		if (object_store_open(url, &cfg, &own, NULL) < 0)
 			_exit(1);
 		left = killed_at;

@@ -789,7 +789,7 @@ Test(erofs_check, refuses_what_only_overlayfs_may_say)
 /* Thousands of inodes, each with all the references that an area holds. */
 Test(erofs_check, looks_at_shared_xattrs_once)
 {
-	enum { N_FILES = 8000, N_NAMES = 250 };
+	enum { N_FILES = 2000, N_NAMES = 250 };
 	AUTO(tree) t = tree_new();
 	struct image i = { .data = NULL };
 	struct error err = ERROR_INIT;
@@ -815,7 +815,7 @@ Test(erofs_check, looks_at_shared_xattrs_once)
 	begin = clock();
 	cr_expect_eq(erofs_check(i.data, i.len, &i.img, &err), 0, "%s",
 		     err.msg);
-	cr_expect_lt(clock() - begin, (clock_t)(5 * CLOCKS_PER_SEC));
+	cr_expect_lt(clock() - begin, (clock_t)CLOCKS_PER_SEC);
 	free(i.data);
 }
 

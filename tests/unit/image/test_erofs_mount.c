@@ -51,8 +51,7 @@ static void write_devices(const char *dir)
 		AUTO_BUF path = BUF_INIT;
 		struct error err = ERROR_INIT;
 
-		for (uint64_t off = 0; off < RANDOM_DEVICE_SIZE; off++)
-			p[off] = random_device_byte(k, off);
+		random_device_read(k, 0, p, RANDOM_DEVICE_SIZE);
 		path_in(dir, devices[k].tag, &path);
 		cr_assert_eq(fs_replace_file(path.data, p, RANDOM_DEVICE_SIZE,
 					     0600, &err),
@@ -127,11 +126,8 @@ static void resolve(struct tree *t, struct inode *i)
 	p = tree_alloc(t, i->size);
 	memset(p, 0, i->size);
 	for (uint32_t k = 0; k < n; k++)
-		for (uint64_t b = 0; b < e[k].len; b++)
-			p[e[k].off + b] =
-				random_device_byte(EROFS_VOFF_DEVICE(e[k].voff),
-						   EROFS_VOFF_BYTE(e[k].voff) +
-							   b);
+		random_device_read(EROFS_VOFF_DEVICE(e[k].voff),
+				   EROFS_VOFF_BYTE(e[k].voff), p + e[k].off, e[k].len);
 	i->data = INODE_DATA_INLINE;
 	i->bytes = p;
 }

@@ -41,14 +41,16 @@ char *store_test_url(void)
 	return url;
 }
 
+/* io_uring takes all of it when it is registered, in each of the many processes. */
+#define STORE_TEST_MEMORY (UINT64_C(32) << 20)
+
 struct object_store *store_test_open(const char *url, uint64_t memory)
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
 	struct error err = ERROR_INIT;
 	struct object_store *s = NULL;
 
-	if (memory)
-		cfg.memory = memory;
+	cfg.memory = memory ? memory : STORE_TEST_MEMORY;
 	cr_assert_eq(object_store_open(url, &cfg, &s, &err), 0, "%s", err.msg);
 	cr_assert_eq(object_store_probe(s, &err), 0, "%s", err.msg);
 	return s;
