@@ -63,6 +63,9 @@ static int column_found(void *arg, const struct object_entry *e,
 			struct error *err)
 {
 	struct collection *c = arg;
+	/* Of unknown time: younger than all but where all is old. */
+	int64_t modified_ms =
+		e->stat.modified_ms < 0 ? INT64_MAX - 1 : e->stat.modified_ms;
 	uint8_t id[SEGMENT_ID];
 	struct found_segment *f;
 
@@ -83,8 +86,8 @@ static int column_found(void *arg, const struct object_entry *e,
 	f->columns |= UINT64_C(1)
 		      << strtoul(strrchr(e->name, 'c') + 1, NULL, 10);
 	f->bytes += e->stat.size;
-	if (e->stat.modified_ms > f->newest_ms)
-		f->newest_ms = e->stat.modified_ms;
+	if (modified_ms > f->newest_ms)
+		f->newest_ms = modified_ms;
 	return 0;
 }
 
@@ -107,7 +110,7 @@ static int hidden_found(void *arg, const struct object_entry *e,
 	size_t len;
 	int rc;
 
-	if (e->stat.modified_ms >= c->before_ms ||
+	if (!object_is_old(e->stat.modified_ms, c->before_ms) ||
 	    manifest_is_name(name, &len) || !c->manifests.n ||
 	    !bsearch(&name, c->manifests.all, c->manifests.n, sizeof(name),
 		     by_name))

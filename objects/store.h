@@ -79,7 +79,7 @@ struct object_caps {
 
 struct object_stat {
 	uint64_t size;
-	int64_t modified_ms;      /* the server's wall clock, since 1970 */
+	int64_t modified_ms; /* the server's wall clock, since 1970; -1: unknown */
 	char tag[OBJECT_TAG_MAX]; /* of this version: another after each put */
 };
 
@@ -235,6 +235,10 @@ int object_rename(struct object_store *s, const char *from, const char *to,
  * Milliseconds since 1970. */
 int object_store_now(struct object_store *s, int64_t *ret_ms,
 		     struct error *err) MUST_CHECK;
+
+/* Was it last changed before then?  Of what has no time (-1) nobody knows: it is old only
+ * where all is, before INT64_MAX. */
+bool object_is_old(int64_t modified_ms, int64_t before_ms);
 
 /* Remove what puts and probes that were cut off by a crash left behind, when it is older
  * by the store's clock; with 0 whatever its age. */

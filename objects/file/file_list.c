@@ -113,7 +113,7 @@ static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
 {
 	struct file_sweep *s = arg;
 
-	if (e->is_folder || e->stat.modified_ms >= s->before_ms)
+	if (e->is_folder || !object_is_old(e->stat.modified_ms, s->before_ms))
 		return 0;
 	if (file_path_unlink(s->f, e->name, 0) == 0)
 		s->n++;

@@ -217,7 +217,7 @@ static int keep_old(void *arg, const struct hdfs_status *st)
 {
 	struct old_names *o = arg;
 
-	if (!*st->suffix || st->modified_ms >= o->before_ms)
+	if (!*st->suffix || !object_is_old(st->modified_ms, o->before_ms))
 		return 0;
 	o->failed = buf_printf(&o->names, "%s/%s", STORE_TMP, st->suffix) < 0 ||
 		    buf_append(&o->names, "", 1) < 0;

@@ -227,7 +227,7 @@ static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
 	struct repo_sweep *w = arg;
 	int rc;
 
-	if (e->is_folder || e->stat.modified_ms >= w->before_ms)
+	if (e->is_folder || !object_is_old(e->stat.modified_ms, w->before_ms))
 		return 0;
 	rc = remove_version(repo_store_of(w->store), e->stat.tag, err);
 	w->n += rc == 0;

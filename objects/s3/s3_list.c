@@ -284,34 +284,26 @@ static int sweep_away(struct s3_store *s, const struct s3_entry *e,
 	return resp.status == 404 ? 0 : rc;
 }
 
+bool s3_is_left(const char *prefix, const struct s3_entry *e, int64_t before_ms)
+{
+	const char *name = e->key + strlen(prefix);
+
+	if (strncmp(e->key, prefix, strlen(prefix)) != 0 ||
+	    !store_is_name(name) || !object_is_old(e->modified_ms, before_ms))
+		return false;
+	return e->upload || (!e->is_folder && store_is_below(name, STORE_TMP));
+}
+
 static int sweep_one(void *arg, const struct s3_entry *e)
 {
 	struct s3_sweep *w = arg;
 	int rc;
 
-	if (e->modified_ms >= w->before_ms ||
-	    strncmp(e->key, w->s->prefix, strlen(w->s->prefix)) != 0 ||
-	    !e->key[strlen(w->s->prefix)])
+	if (!s3_is_left(w->s->prefix, e, w->before_ms))
 		return 0;
 	rc = sweep_away(w->s, e, w->err);
 	w->n += rc == 0;
 	return rc;
-}
-
-static int sweep_upload(void *arg, const struct s3_entry *e)
-{
-	return e->upload ? sweep_one(arg, e) : 0;
-}
-
-static int sweep_object(void *arg, const struct s3_entry *e)
-{
-	const struct s3_sweep *w = arg;
-	size_t skip = strlen(w->s->prefix);
-
-	return !e->is_folder && !e->upload && strlen(e->key) > skip &&
-			       store_is_below(e->key + skip, STORE_TMP)
-		       ? sweep_one(arg, e)
-		       : 0;
 }
 
 static int uploads_query(struct s3_store *s, const struct s3_next *from,
@@ -340,7 +332,7 @@ static int temporaries_query(struct s3_store *s, const struct s3_next *from,
 	return make_query(s, STORE_TMP, true, from, ret);
 }
 
-static int sweep_pages(struct s3_sweep *w, s3_query_fn *make, s3_list_fn *fn)
+static int sweep_pages(struct s3_sweep *w, s3_query_fn *make)
 {
 	struct s3_next from = { .key = NULL }, next;
 	int rc;
@@ -352,7 +344,7 @@ static int sweep_pages(struct s3_sweep *w, s3_query_fn *make, s3_list_fn *fn)
 			rc = error_nomem(w->err);
 			break;
 		}
-		rc = ask_page(w->s, query.data, fn, w, &next, w->err);
+		rc = ask_page(w->s, query.data, sweep_one, w, &next, w->err);
 		s3_next_fini(&from);
 		if (rc == 0)
 			from = next;
@@ -368,10 +360,10 @@ int s3_store_sweep(struct object_store *base, int64_t before_ms, size_t *ret_n,
 	struct s3_sweep w = { .s = s3_store_of(base),
 			      .before_ms = before_ms,
 			      .err = err };
-	int rc = sweep_pages(&w, uploads_query, sweep_upload);
+	int rc = sweep_pages(&w, uploads_query);
 
 	if (rc == 0)
-		rc = sweep_pages(&w, temporaries_query, sweep_object);
+		rc = sweep_pages(&w, temporaries_query);
 	*ret_n = w.n;
 	return rc;
 }

@@ -137,6 +137,9 @@ void store_random(char *ret, size_t n);
 
 /* Is the name the folder's, or that of something in it? */
 bool store_is_below(const char *name, const char *folder);
+/* May an object have the name?  What a store lists has whatever names others gave it, and
+ * one with a '..' in it leads a request elsewhere. */
+bool store_is_name(const char *name);
 /* Is the name one of those that are no user's? */
 bool store_is_own(const char *name);
 

@@ -120,6 +120,17 @@ static int check_name(const char *name, struct error *err)
 	}
 }
 
+bool store_is_name(const char *name)
+{
+	return check_name(name, NULL) == 0;
+}
+
+bool object_is_old(int64_t modified_ms, int64_t before_ms)
+{
+	return modified_ms < 0 ? before_ms == INT64_MAX
+			       : modified_ms < before_ms;
+}
+
 static int check_free_name(const char *name, struct error *err)
 {
 	int rc = check_name(name, err);
@@ -469,6 +480,8 @@ int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 		rc = s->ops->stat(s, name, &st, err);
 	if (rc == 0)
 		rc = s->ops->remove(s, name, NULL, err);
+	if (rc == -ENOENT) /* another's sweep has it */
+		rc = 0;
 	if (rc == 0)
 		*ret_ms = st.modified_ms;
 	return wrap(s, "ask the time by", name, rc, err);

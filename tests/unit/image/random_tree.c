@@ -155,7 +155,8 @@ static void random_xattrs(struct rnd *r, struct tree *t, struct inode *i)
 
 /* Multiples of an odd constant, by their high bytes: with a sanitizer each addition
  * is cheap where a call for each byte was most of these tests' time. */
-void random_device_read(unsigned int device, uint64_t off, uint8_t *ret, size_t len)
+void random_device_read(unsigned int device, uint64_t off, uint8_t *ret,
+			size_t len)
 {
 	const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
 	uint64_t x = (off + device * UINT64_C(7777777) + 1) * step;

@@ -19,7 +19,8 @@ uint32_t rnd_below(struct rnd *r, uint32_t n);
 struct tree *random_tree(uint64_t seed, unsigned int n) MUST_CHECK;
 
 /* What the tests write to a device: LEN bytes from OFF. */
-void random_device_read(unsigned int device, uint64_t off, uint8_t *ret, size_t len);
+void random_device_read(unsigned int device, uint64_t off, uint8_t *ret,
+			size_t len);
 
 /* Give a regular file of extents other ones, with the same holes. */
 void random_relayout(struct rnd *r, struct tree *t, struct inode *i);

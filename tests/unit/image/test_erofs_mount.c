@@ -127,7 +127,8 @@ static void resolve(struct tree *t, struct inode *i)
 	memset(p, 0, i->size);
 	for (uint32_t k = 0; k < n; k++)
 		random_device_read(EROFS_VOFF_DEVICE(e[k].voff),
-				   EROFS_VOFF_BYTE(e[k].voff), p + e[k].off, e[k].len);
+				   EROFS_VOFF_BYTE(e[k].voff), p + e[k].off,
+				   e[k].len);
 	i->data = INODE_DATA_INLINE;
 	i->bytes = p;
 }

@@ -188,6 +188,41 @@ static int write_entry(void *arg, const struct s3_entry *e)
 			  (unsigned long long)e->size, e->is_folder);
 }
 
+Test(s3, sweeps_old_uploads_and_what_probes_left_alone)
+{
+	static const char tmp[] = "p/.bootseer/tmp/0123";
+	static const struct {
+		struct s3_entry e;
+		int64_t before_ms;
+		bool is_left;
+	} t[] = {
+		{ { .key = tmp, .modified_ms = 4 }, 5, true },
+		{ { .key = tmp, .modified_ms = 5 }, 5, false },
+		{ { .key = "p/a", .upload = "u", .modified_ms = 4 }, 5, true },
+		{ { .key = "p/a", .modified_ms = 4 }, 5, false },
+		{ { .key = "p/.bootseer/tmpx", .modified_ms = 4 }, 5, false },
+		{ { .key = "q/.bootseer/tmp/0", .modified_ms = 4 }, 5, false },
+		{ { .key = "p/", .modified_ms = 4 }, 5, false },
+		{ { .key = "p/.bootseer/tmp/a/", .is_folder = true },
+		  5,
+		  false },
+		/* Names that a server or a library between takes for others. */
+		{ { .key = "p/.bootseer/tmp/../../../q/live" }, 5, false },
+		{ { .key = "p/.bootseer/tmp/./a" }, 5, false },
+		{ { .key = "p/.bootseer/tmp//a" }, 5, false },
+		{ { .key = "p/../a", .upload = "u" }, 5, false },
+		/* Nobody knows how old it is. */
+		{ { .key = tmp, .modified_ms = -1 }, 5, false },
+		{ { .key = tmp, .modified_ms = -1 }, 0, false },
+		{ { .key = tmp, .modified_ms = -1 }, INT64_MAX, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
+		cr_expect_eq(s3_is_left("p/", &t[i].e, t[i].before_ms),
+			     t[i].is_left, "%s of %lld", t[i].e.key,
+			     (long long)t[i].e.modified_ms);
+}
+
 Test(s3, reads_pages_of_a_list)
 {
 	static const char page[] =
