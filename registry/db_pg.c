@@ -216,12 +216,17 @@ static int set_session(struct pg_conn *p, struct error *err)
 	return script(&p->base, sql, err);
 }
 
+/* Those of locks and of silence stay: who keeps others waiting, or is gone, does so no longer
+ * in a statement that may last. */
 static int set_timeout(struct db_conn *c, int64_t ns, struct error *err)
 {
 	struct pg_conn *p = of(c);
+	char sql[64];
 
 	p->timeout_ns = ns;
-	return set_session(p, err);
+	snprintf(sql, sizeof(sql), "SET statement_timeout = %" PRId64,
+		 ns / NS_PER_MS);
+	return script(c, sql, err);
 }
 
 static void no_notice(void *arg, const PGresult *r)

@@ -72,7 +72,8 @@ static int put_failed(struct db_conn *c, void *arg, struct error *err)
 	struct failed_sum *q = arg;
 	int n = DB_QUERY(c, statements[q->what], note_number, &q->tries, err,
 			 DB_INT(HISTORY_TRIES),
-			 DB_INT(q->now + HISTORY_ASIDE_S), DB_INT(q->id));
+			 DB_INT(q->now + HISTORY_ASIDE_S), DB_INT(q->now),
+			 DB_INT(HISTORY_AGAIN_S), DB_INT(q->id));
 
 	return n < 0 ? n : 0;
 }

@@ -19,7 +19,8 @@
 #define HISTORY_NODE_STARTS 2000  /* of one node; the oldest leave */
 #define HISTORY_TRIES 5           /* to sum a start up, until it is set aside */
 #define HISTORY_ASIDE_S 86400     /* for so long; then it is tried again */
-#define HISTORY_QUIET_S 60        /* a start that is ready and silent is over */
+#define HISTORY_AGAIN_S 60 /* between tries, and as much more after each */
+#define HISTORY_QUIET_S 60 /* a start that is ready and silent is over */
 #define HISTORY_QUIET_OPEN_S 3600 /* one that never was */
 
 /* Starts that are over and not summed up; the number of ids, or -errno. */

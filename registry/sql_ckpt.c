@@ -25,14 +25,15 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 				  "ckpt_summed = $2, ckpt_tries = 0 "
 				  "WHERE id = $3 AND ckpt_revision < $1",
 				  "" },
-	/* as SQL_JOB_SUM_FAILED */
+	/* as SQL_JOB_SUM_FAILED; a minute is added when it is asked what is due */
 	[AT(SQL_CKPT_SUM_FAILED)] = { "loads and saves could not be summed up",
 				      "UPDATE job_start SET "
 				      "ckpt_tries = ckpt_tries + 1, "
 				      "ckpt_summed = CASE WHEN ckpt_tries + 1 >= "
 				      "CAST($1 AS BIGINT) THEN "
-				      "CAST($2 AS BIGINT) ELSE ckpt_summed END "
-				      "WHERE id = $3 RETURNING ckpt_tries",
+				      "CAST($2 AS BIGINT) ELSE CAST($3 AS BIGINT) + "
+				      "CAST($4 AS BIGINT) * ckpt_tries END "
+				      "WHERE id = $5 RETURNING ckpt_tries",
 				      "i" },
 	[AT(SQL_CKPT_PUT)] = { "put loads or saves",
 			       "INSERT INTO ckpt_sum (start, stage, last, rounds, "

@@ -35,14 +35,15 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				 "UPDATE job_start SET summed = 1 "
 				 "WHERE id = $1 AND summed = 0",
 				 "" },
-	/* tries until it is set aside, until when, id */
+	/* tries until it is set aside, until when, now, pause of each try, id */
 	[AT(SQL_JOB_SUM_FAILED)] = { "a start could not be summed up",
 				     "UPDATE job_start SET "
 				     "sum_tries = sum_tries + 1, "
 				     "sum_after = CASE WHEN sum_tries + 1 >= "
 				     "CAST($1 AS BIGINT) THEN "
-				     "CAST($2 AS BIGINT) ELSE 0 END "
-				     "WHERE id = $3 RETURNING sum_tries",
+				     "CAST($2 AS BIGINT) ELSE CAST($3 AS BIGINT) + "
+				     "CAST($4 AS BIGINT) * (sum_tries + 1) END "
+				     "WHERE id = $5 RETURNING sum_tries",
 				     "i" },
 	/* node, start, job, at, busy_ms, median_ms, slow, stage, cause */
 	[AT(SQL_NODE_PUT)] = { "put a node's start",

@@ -15,6 +15,7 @@
 /* A start that a thread analyses. */
 struct start_making {
 	int64_t id;
+	int64_t revision; /* as it was when it was asked for */
 	struct start_making *next;
 };
 
@@ -189,21 +190,42 @@ static bool is_made(const struct start_cache *c, int64_t id)
 	return m;
 }
 
-/* The page asks for a start and for its bars at once: the second of them waits for the first,
- * and finds what it made. */
-static void begin_making(struct start_cache *c, struct start_making *m)
+/* One as new as the question is, a reference, or NULL. */
+static struct start_found *find_made(struct start_cache *c,
+				     const struct start_making *m)
 {
+	for (struct start_found *f = c->first; f; f = f->next)
+		if (f->head.id == m->id && f->head.revision >= m->revision) {
+			f->refs++;
+			c->hits++;
+			return f;
+		}
+	return NULL;
+}
+
+/* The page asks for a start and for its bars at once: the second of them waits for the first,
+ * and takes what it made, even if more came since the question; else those who wait would
+ * analyse a start that goes on one after the other.  NULL: it is for us to make. */
+static struct start_found *begin_making(struct start_cache *c,
+					struct start_making *m)
+{
+	struct start_found *found = NULL;
 	int64_t until = clock_now_ns() + WAIT_NS;
 	const struct timespec at = { .tv_sec = until / NS_PER_S,
 				     .tv_nsec = until % NS_PER_S };
 	int rc = 0;
 
 	(void)pthread_mutex_lock(&c->lock);
-	while (rc == 0 && is_made(c, m->id))
+	while (!found && rc == 0 && is_made(c, m->id)) {
 		rc = pthread_cond_timedwait(&c->made, &c->lock, &at);
-	m->next = c->making;
-	c->making = m;
+		found = find_made(c, m);
+	}
+	if (!found) {
+		m->next = c->making;
+		c->making = m;
+	}
 	(void)pthread_mutex_unlock(&c->lock);
+	return found;
 }
 
 static void end_making(struct start_cache *c, const struct start_making *m)
@@ -227,6 +249,7 @@ struct start_search {
 	const struct start_found *found; /* of the cache */
 	const struct start_found *old; /* of the cache, of an older revision */
 	struct stage_base base;        /* its events */
+	int64_t revision;
 };
 
 /* 1: the cache has it not, so its events are wanted. */
@@ -241,6 +264,7 @@ static int see_start(void *arg, const struct job_start *s)
 	start_cache_put(k->cache, k->old);
 	k->found = find_entry(k->cache, s->id, s->revision, &old);
 	k->old = old;
+	k->revision = s->revision;
 	k->base = (struct stage_base){ .set = NULL };
 	if (old && old->has_events && !old->left_out)
 		k->base = (struct stage_base){ old->set, old->head.revision };
@@ -296,16 +320,18 @@ static int analyse(struct start_cache *c, struct start_found *f,
 }
 
 /* NULL: the cache has it not, and it is not to be made. */
-static int get_start(struct start_cache *c, int64_t id, bool is_made,
-		     const struct start_found **ret, struct error *err)
+static int get_start(struct start_cache *c, struct start_making *m,
+		     bool is_made, const struct start_found **ret,
+		     struct error *err)
 {
 	struct start_search k = { .cache = c, .is_made = is_made };
 	struct start_set *set = NULL;
 	int64_t left_out = 0;
-	int rc = stage_db_get(c->db, id, see_start, &k, &k.base, &set,
+	int rc = stage_db_get(c->db, m->id, see_start, &k, &k.base, &set,
 			      &left_out, err);
 
 	start_cache_put(c, k.old);
+	m->revision = k.revision;
 	if (rc == 0 && (k.found || !is_made)) {
 		found_free(k.made);
 		start_set_free(set);
@@ -333,11 +359,12 @@ int start_cache_get(struct start_cache *c, int64_t id,
 {
 	const struct start_found *found = NULL;
 	struct start_making m = { .id = id };
-	int rc = get_start(c, id, false, &found, err);
+	int rc = get_start(c, &m, false, &found, err);
 
+	if (rc == 0 && !found)
+		found = begin_making(c, &m);
 	if (rc == 0 && !found) {
-		begin_making(c, &m);
-		rc = get_start(c, id, true, &found, err);
+		rc = get_start(c, &m, true, &found, err);
 		end_making(c, &m);
 	}
 	if (rc == 0)

@@ -16,6 +16,7 @@
 #define SWEEP_NS INT64_C(60000000000)
 #define SWEEP_AGAIN_NS INT64_C(1000000000)
 #define SUM_MAX 1000 /* starts summed up at once */
+#define ROW_MAX 3    /* so many in a row that the database was busy for */
 
 /* Starts that were heard of last before the time that traces are kept. */
 static void sweep_starts(struct service *s)
@@ -30,21 +31,6 @@ static void sweep_starts(struct service *s)
 			    err.msg);
 	else if (n > 0)
 		log_info("service", "sweep forgot starts of jobs=%d", n);
-}
-
-/* A start that fails always keeps none of the others from being summed up: it is set aside.
- * True: the reason is none of the start's own. */
-static bool is_sum_over(int rc, const char *what, int64_t id,
-			const struct error *err)
-{
-	if (rc >= 0)
-		return false;
-	log_warning("service",
-		    "summing up %s of a start failed, tried again later "
-		    "start=%" PRId64 " reason=\"%s\"",
-		    what, id, err->msg);
-	return rc == -ECONNREFUSED || rc == -EBUSY || rc == -ENOSPC ||
-	       rc == -ENOMEM;
 }
 
 /* A start that failed so often is left to later. */
@@ -65,6 +51,30 @@ static void note_failed(struct service *s, enum history_sum what, int64_t id)
 			    "start=%" PRId64 " reason=\"%s\"",
 			    id, err.msg);
 	}
+}
+
+/*
+ * A start that fails always keeps none of the others from being summed up: it is set aside.
+ * So is one that costs more time or memory than there is, but as these may lack for any of
+ * them, several in a row end it.  True: the reason is none of the start's own.
+ */
+static bool is_sum_over(struct service *s, int rc, enum history_sum what,
+			int64_t id, int *row, const struct error *err)
+{
+	bool is_short = rc == -EBUSY || rc == -ENOMEM;
+
+	*row = is_short ? *row + 1 : 0;
+	if (rc >= 0)
+		return false;
+	log_warning("service",
+		    "summing up %s of a start failed, tried again later "
+		    "start=%" PRId64 " reason=\"%s\"",
+		    what == HISTORY_TIMES ? "times" : "checkpoints", id,
+		    err->msg);
+	if (rc == -ECONNREFUSED || rc == -ENOSPC)
+		return true;
+	note_failed(s, what, id);
+	return *row >= ROW_MAX;
 }
 
 static int sum_start(struct service *s, int64_t id, struct error *err)
@@ -90,26 +100,39 @@ static bool sum_starts(struct service *s)
 	struct error err = ERROR_INIT;
 	int n = history_db_due(s->db, now, ids, SUM_MAX, &err), n_summed = 0;
 	bool is_over = n < 0;
-	int rc = n;
+	int row = 0;
 
-	for (int i = 0; !is_over && i < n; i++) {
-		rc = sum_start(s, ids[i], &err);
-		is_over = is_sum_over(rc, "times", ids[i], &err);
-		if (rc < 0 && !is_over)
-			note_failed(s, HISTORY_TIMES, ids[i]);
-		n_summed += rc >= 0;
-	}
-	if (!is_over)
-		rc = history_db_sweep(s->db, now - s->limits.retention_s, now,
-				      &err);
-	if (n < 0 || (!is_over && rc < 0))
+	if (n < 0)
 		log_warning("service",
 			    "summing up starts failed, tried again later "
 			    "reason=\"%s\"",
 			    err.msg);
-	else if (n_summed > 0)
+	for (int i = 0; !is_over && i < n; i++) {
+		int rc = sum_start(s, ids[i], &err);
+
+		is_over = is_sum_over(s, rc, HISTORY_TIMES, ids[i], &row, &err);
+		n_summed += rc >= 0;
+	}
+	if (n_summed > 0)
 		log_info("service", "summed up starts of jobs=%d", n_summed);
-	return !is_over && rc >= 0 && n == SUM_MAX && n_summed > 0;
+	return !is_over && n == SUM_MAX && n_summed > 0;
+}
+
+/* What is kept of starts that are summed up leaves by its own time and bounds, whether or not
+ * others could be. */
+static bool sweep_sums(struct service *s)
+{
+	int64_t now = time(NULL);
+	struct error err = ERROR_INIT;
+	int rc =
+		history_db_sweep(s->db, now - s->limits.retention_s, now, &err);
+
+	if (rc < 0)
+		log_warning("service",
+			    "sweep of what starts were summed up to failed, "
+			    "tried again later reason=\"%s\"",
+			    err.msg);
+	return rc >= 0;
 }
 
 static int sum_checkpoint(struct service *s, int64_t now, int64_t id,
@@ -132,6 +155,7 @@ static bool sum_checkpoints(struct service *s)
 	struct error err = ERROR_INIT;
 	int n = ckpt_db_due(s->db, now, ids, SUM_MAX, &err), n_summed = 0;
 	bool is_over = n < 0;
+	int row = 0;
 
 	if (n < 0)
 		log_warning("service",
@@ -141,9 +165,7 @@ static bool sum_checkpoints(struct service *s)
 	for (int i = 0; !is_over && i < n; i++) {
 		int rc = sum_checkpoint(s, now, ids[i], &err);
 
-		is_over = is_sum_over(rc, "checkpoints", ids[i], &err);
-		if (rc < 0 && !is_over)
-			note_failed(s, HISTORY_CKPT, ids[i]);
+		is_over = is_sum_over(s, rc, HISTORY_CKPT, ids[i], &row, &err);
 		n_summed += rc >= 0;
 	}
 	return !is_over && n == SUM_MAX && n_summed > 0;
@@ -187,6 +209,8 @@ static void run_sweep(struct work *w)
 	unsigned int evicted = 0;
 
 	sweep->has_more = sum_starts(s);
+	/* The bounds hold before more is added. */
+	sweep->has_more = sweep_sums(s) && sweep->has_more;
 	sweep->has_more = sum_checkpoints(s) || sweep->has_more;
 	sweep_starts(s);
 	sweep_environments(s);

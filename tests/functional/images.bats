@@ -160,7 +160,7 @@ peers_outlive_an_upgrade()
 	in_db "UPDATE image_start_text SET peers = CASE (SELECT node FROM image_start
 			WHERE id = start) WHEN 'n1' THEN '[]' WHEN 'n2' THEN '[[\"n9\",400]]'
 			ELSE '[[\"n-8.a_b\",250],[\"n9\",100],[\"1\",50]]' END"
-	in_db "UPDATE schema_version SET version = 16"
+	as_of_version 16
 	# An upgrade of much lasts longer than a statement may.
 	[ "$kind" = sqlite ] || {
 		in_db "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
@@ -177,6 +177,12 @@ peers_outlive_an_upgrade()
 	service
 	get /v1/peers
 	jq -e '.pairs_all == 4' "$O"
+	# A replica of the version before writes JSON as long as it runs.
+	in_db "UPDATE image_start_text SET peers = '[[\"n9\",500],[\"n7\",20]]' WHERE
+		(SELECT node FROM image_start WHERE id = start) = 'n2'"
+	get /v1/peers
+	jq -e '.pairs == [["n9", "n2", 500], ["n-8.a_b", "n3", 250], ["n9", "n3", 100],
+		["1", "n3", 50], ["n7", "n2", 20]]' "$O"
 }
 
 @test "who gave whom how much is told after an upgrade, too" {

@@ -99,6 +99,18 @@ d.commit()' "${DB#sqlite:}" "$1"
 	fi
 }
 
+# The database as a version before left it, but for its rows: columns that came later go, as
+# the upgrade adds them.
+as_of_version() # NUMBER
+{
+	local c
+
+	[ "$1" -ge 19 ] || for c in sum_tries sum_after ckpt_tries; do
+		in_db "ALTER TABLE job_start DROP COLUMN $c"
+	done
+	in_db "UPDATE schema_version SET version = $1"
+}
+
 # Its base address is then in $U and its process in $pid; $ADDRESS is one of this machine.
 ADDRESS=127.0.0.1
 service() { # OPTION...

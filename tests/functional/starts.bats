@@ -167,7 +167,7 @@ starts_are_compared_by_size()
 		SELECT start, 'env', at, job, image, label, nodes, gpus, 60000, 20000, 20000
 		FROM start_scale WHERE job = 'small'"
 	in_db "UPDATE start_scale SET stages = '' WHERE job = 'small'"
-	in_db "UPDATE schema_version SET version = 17"
+	as_of_version 17
 	service
 	[ "$(rows_of start_scale)" = 4 ]
 	ask "$U/v1/scales"
@@ -216,6 +216,40 @@ starts_are_compared_by_size()
 	[ "$(rows_of start_scale)" = 1 ]
 	wait_for has_saves_of good
 	grep -q 'summing up checkpoints of a start .* start=1 reason=".*not this one' "$LOG"
+}
+
+# The one that costs more time than a statement has is the first of those due.
+a_slow_start_lets_others_by()
+{
+	service
+	for job in slow good; do
+		BEGIN=
+		send_start "$job" 0
+	done
+	end_service TERM
+	in_db "UPDATE job_start SET received = received - 121 + id"
+	in_db "INSERT INTO start_scale (start, stage, at, job, image, label, nodes, gpus, job_ms,
+		median_ms, max_ms) VALUES (9, '', 1, 'of long ago', '', '', 1, 0, 1, 1, 1)"
+	in_db "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_sleep(600); RETURN NEW; END'"
+	in_db "CREATE TRIGGER slow BEFORE INSERT ON start_scale FOR EACH ROW
+		WHEN (NEW.job = 'slow') EXECUTE FUNCTION slow()"
+	service --db-timeout 5s
+	wait_for grep -q 'summed up starts of jobs=1' "$LOG"
+	grep -q 'summing up times of a start .* start=1 reason=".*timeout' "$LOG"
+	wait_for is_swept
+	# Tried again later, not at once.
+	[ "$(pg_do "$db_name" -c "SELECT sum_tries, sum_after > $(date +%s) FROM job_start
+		WHERE job = 'slow'")" = '1|t' ]
+}
+
+is_swept() { [ "$(rows_of start_scale)" = 1 ]; }
+
+@test "a start that takes too long to sum up keeps none of the others from it" {
+	kind=postgresql W=$BATS_TEST_TMPDIR db_name=t$BATS_TEST_NUMBER
+	pg_do postgres -c "CREATE DATABASE $db_name"
+	DB="postgresql:///$db_name?host=$PG&user=postgres"
+	a_slow_start_lets_others_by
 }
 
 @test "starts that can never be summed up are set aside, however many there are" {
