@@ -20,7 +20,7 @@
 /* `request` is written last, and says whether the others mean anything. */
 struct begun_place {
 	atomic_uint_fast64_t request; /* 0: free */
-	uint64_t over_id;
+	struct begun_names names;
 	uint64_t life; /* of which process: each counts from the one before */
 };
 
@@ -100,7 +100,8 @@ static struct begun_place *find_place(struct begun *b)
 	return best;
 }
 
-void begun_add(struct begun *b, uint64_t request, uint64_t over_id)
+void begun_add(struct begun *b, uint64_t request,
+	       const struct begun_names *names)
 {
 	struct begun_place *p;
 
@@ -111,14 +112,15 @@ void begun_add(struct begun *b, uint64_t request, uint64_t over_id)
 	p = find(b, request) ? NULL : find_place(b);
 	if (p) {
 		atomic_store(&p->request, 0);
-		p->over_id = over_id;
+		p->names =
+			names ? *names : (struct begun_names){ .from_id = 0 };
 		p->life = b->life;
 		atomic_store(&p->request, request);
 	}
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-bool begun_find(struct begun *b, uint64_t request, uint64_t *ret_over_id)
+bool begun_find(struct begun *b, uint64_t request, struct begun_names *ret)
 {
 	struct begun_place *p;
 	bool is_there;
@@ -128,8 +130,8 @@ bool begun_find(struct begun *b, uint64_t request, uint64_t *ret_over_id)
 	(void)pthread_mutex_lock(&b->lock);
 	p = find(b, request);
 	is_there = p && p->life < b->life;
-	if (is_there && ret_over_id)
-		*ret_over_id = p->over_id;
+	if (is_there && ret)
+		*ret = p->names;
 	(void)pthread_mutex_unlock(&b->lock);
 	return is_there;
 }

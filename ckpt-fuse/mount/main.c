@@ -160,10 +160,13 @@ static int serve(struct session *s, struct ckpt_mount *m,
 	}
 }
 
+/* The requests first: their numbers mean nothing in another session, and who is killed in
+ * between must not leave them to one. */
 static void drop_kept(struct fd_keeper *k)
 {
-	static const char *const names[] = { SESSION_NAME, SESSION_NAME "-init",
-					     JOURNAL_NAME, BEGUN_NAME };
+	static const char *const names[] = { BEGUN_NAME, SESSION_NAME,
+					     SESSION_NAME "-init",
+					     JOURNAL_NAME };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		(void)!fd_keeper_drop(k, names[i], NULL);

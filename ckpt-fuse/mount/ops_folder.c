@@ -13,14 +13,14 @@
 
 /* A request that a predecessor had begun, and may have done before it was killed, is sent
  * again: what it finds then may be its own work. */
-static bool was_begun(struct ckpt_mount *m, uint64_t *ret_over_id)
+static bool was_begun(struct ckpt_mount *m, struct begun_names *ret)
 {
-	return begun_find(m->begun, session_request_id(), ret_over_id);
+	return begun_find(m->begun, session_request_id(), ret);
 }
 
-static void begin(struct ckpt_mount *m, uint64_t over_id)
+static void begin(struct ckpt_mount *m, const struct begun_names *names)
 {
-	begun_add(m->begun, session_request_id(), over_id);
+	begun_add(m->begun, session_request_id(), names);
 }
 
 /* After its answer. */
@@ -80,7 +80,7 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = node_path_below(&m->nodes, parent, name, &path);
 	if (rc < 0)
 		return rc;
-	begin(m, 0);
+	begin(m, NULL);
 	rc = ckpt_folder_make(m->store, path.data, err);
 	return rc < 0 ? rc : inherit(m, parent, path.data, ret, name, err);
 }
@@ -144,7 +144,7 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 	int rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
 
 	if (rc == 0) {
-		begin(m, 0);
+		begin(m, NULL);
 		rc = fn(m, p, n, err);
 	}
 	if (rc == -ENOENT && is_again) {
@@ -244,10 +244,27 @@ struct ops_move {
 	struct ckpt_node *parent, *to_parent;
 	const char *name, *to_name;
 	unsigned int flags;
-	/* A predecessor had begun it; which version the new name had before that. */
+	/* A predecessor had begun it; which versions the names had before that. */
 	bool is_again;
-	uint64_t over_id;
+	struct begun_names was;
 };
+
+/* With the node's lock.  Its version is that of what was committed just now. */
+static int begin_move(struct ckpt_mount *m, const struct ops_move *v,
+		      const char *from, struct error *err)
+{
+	struct begun_names was = v->was;
+	struct ckpt_stat st;
+	int rc = 0;
+
+	if (was.over_id && !v->is_again) {
+		rc = ckpt_stat(m->store, from, &st, err);
+		was.from_id = rc == 0 ? st.bytes_id : 0;
+	}
+	if (rc == 0)
+		begin(m, &was);
+	return rc;
+}
 
 /* What was written so far is committed first: then there is something to rename. */
 static int move_file(struct ckpt_mount *m, const struct ops_move *v,
@@ -281,10 +298,10 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	(void)pthread_mutex_lock(&n->lock);
 	if (rc == 0 && n->writing)
 		rc = writing_commit(n->writing, err);
-	if (rc == 0) {
-		begin(m, v->over_id);
+	if (rc == 0)
+		rc = begin_move(m, v, from.data, err);
+	if (rc == 0)
 		rc = ckpt_rename(m->store, from.data, to.data, err);
-	}
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
 	if (rc == 0 && n->writing)
@@ -355,7 +372,7 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 		rc = remove_folder(m, v->to_parent, over, err);
 	if (rc < 0)
 		return rc;
-	begin(m, 0);
+	begin(m, NULL);
 	keep_folder(m, v->parent);
 	rc = ckpt_folder_rename(m->store, from.data, to.data, err);
 	listed_change_all(m->listed);
@@ -364,7 +381,8 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 }
 
 /* Nothing has the old name.  0: because it was renamed, to what is not the version that
- * the name had before; -ENOENT: it cannot be that. */
+ * the name had before, or to one of the same bytes, which a bucket gives the same tag;
+ * -ENOENT: it cannot be that. */
 static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 		       struct error *err)
 {
@@ -375,7 +393,8 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 
 	if (rc < 0)
 		return rc;
-	if (!moved->is_folder && v->over_id && id == v->over_id)
+	if (!moved->is_folder && v->was.over_id && id == v->was.over_id &&
+	    v->was.from_id != v->was.over_id)
 		rc = -ENOENT;
 	/* The predecessor may have died before it wrote down what the kernel will take the
 	 * node for. */
@@ -395,7 +414,7 @@ static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 	uint64_t over_id;
 	int rc;
 
-	v->is_again = was_begun(m, &v->over_id);
+	v->is_again = was_begun(m, &v->was);
 	rc = ops_find(m, v->parent, v->name, &n, err);
 	if (rc == -ENOENT && v->is_again)
 		return finish_move(m, v, err);
@@ -404,7 +423,7 @@ static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 	rc = ops_find_version(m, v->to_parent, v->to_name, &over, &over_id,
 			      err);
 	if (rc == 0 && !v->is_again)
-		v->over_id = over_id;
+		v->was.over_id = over_id;
 	if (rc == -ENOENT)
 		rc = 0;
 	else if (rc == 0 && (v->flags & RENAME_NOREPLACE) && !v->is_again)

@@ -392,43 +392,62 @@ static bool was_done(struct ckpt_mount *m, struct ckpt_node *n,
 	       now.len == c->len && memcmp(now.data, c->value, c->len) == 0;
 }
 
-static void reply_change(fuse_req_t req, fuse_ino_t ino,
-			 const struct xattr_change *c)
+struct ops_asked {
+	struct begun *begun;
+	uint64_t request;
+	bool is_again; /* a predecessor had begun it */
+};
+
+/* Whoever was refused, or was killed before the list was looked at, has changed nothing:
+ * a value that is there is another's, which may be a lock. */
+static void note_decision(void *arg, int rc)
+{
+	const struct ops_asked *a = arg;
+
+	if (rc == 0)
+		begun_add(a->begun, a->request, NULL);
+	else if (!a->is_again)
+		begun_end(a->begun, a->request);
+}
+
+static void reply_change(fuse_req_t req, fuse_ino_t ino, struct xattr_change *c)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct ckpt_node *n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
-	const uint64_t request = session_request_id();
-	bool is_again = begun_find(m->begun, request, NULL);
+	struct ops_asked a = { .begun = m->begun,
+			       .request = session_request_id() };
 	int rc;
 
-	begun_add(m->begun, request, 0);
+	a.is_again = begun_find(m->begun, a.request, NULL);
+	c->decided = note_decision;
+	c->arg = &a;
 	rc = ops_of_node(m, n, change(m, n, c, &err));
-	if (is_again && n && was_done(m, n, c, rc))
+	if (a.is_again && n && was_done(m, n, c, rc))
 		rc = 0;
 	node_put(&m->nodes, n);
 	if (rc < 0)
 		fail_xattr(req, "setxattr", rc, &err);
 	else
 		(void)fuse_reply_err(req, 0);
-	begun_end(m->begun, request);
+	begun_end(m->begun, a.request);
 }
 
 void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 		  const char *value, size_t size, int flags)
 {
-	const struct xattr_change c = { .name = name,
-					.value = value ? value : "",
-					.len = size,
-					.only_new = flags & XATTR_CREATE,
-					.only_there = flags & XATTR_REPLACE };
+	struct xattr_change c = { .name = name,
+				  .value = value ? value : "",
+				  .len = size,
+				  .only_new = flags & XATTR_CREATE,
+				  .only_there = flags & XATTR_REPLACE };
 
 	reply_change(req, ino, &c);
 }
 
 void ops_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	const struct xattr_change c = { .name = name };
+	struct xattr_change c = { .name = name };
 
 	reply_change(req, ino, &c);
 }

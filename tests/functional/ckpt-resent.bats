@@ -114,6 +114,11 @@ renames() # [OPTION of the mount]
 	cmp "$M/plain" "$F/plain"
 	fails_with 2 call rename "$M/tmp" "$M/plain"
 	cmp "$M/plain" "$F/plain"
+	# One of the same bytes, which has the same tag in a bucket.
+	cp "$F/plain" "$M/tmp"
+	killed call rename "$M/tmp" "$M/plain"
+	fails_with 2 call rename "$M/tmp" "$M/plain"
+	cmp "$M/plain" "$F/plain"
 	# A folder.
 	mkdir -p "$M/a/b"
 	cp "$F/plain" "$M/a/b/f"
