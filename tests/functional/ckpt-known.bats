@@ -9,18 +9,8 @@ load stores.bash
 load ckpt.bash
 load ckpt-mounts.bash
 
-setup()
-{
-	W=$BATS_TEST_TMPDIR
-	STORE=file://$W/store
-	M=$W/mnt
-	mkdir "$W/store" "$M"
-}
-
-teardown()
-{
-	end_mounts
-}
+setup() { begin_mounts; }
+teardown() { end_mounts; }
 
 knows() # CASE...
 {

@@ -23,18 +23,8 @@ teardown_file()
 	stop_servers
 }
 
-setup()
-{
-	W=$BATS_TEST_TMPDIR
-	STORE=file://$W/store
-	M=$W/mnt
-	mkdir "$W/store" "$M"
-}
-
-teardown()
-{
-	end_mounts
-}
+setup() { begin_mounts; }
+teardown() { end_mounts; }
 
 # Name and data nodes take a minute to start: the first test that wants them starts
 # them for all, and each has its folder.

@@ -4,6 +4,15 @@
 
 export PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH
 
+# An empty store, and the folder that it is mounted on.
+begin_mounts()
+{
+	W=$BATS_TEST_TMPDIR
+	STORE=file://$W/store
+	M=$W/mnt
+	mkdir "$W/store" "$M"
+}
+
 end_mounts()
 {
 	cat "$W"/run/*/log >&2 2>/dev/null || :

@@ -17,18 +17,8 @@ setup_file()
 	make_checkpoint "$F/in"
 }
 
-setup()
-{
-	W=$BATS_TEST_TMPDIR
-	STORE=file://$W/store
-	M=$W/mnt
-	mkdir "$W/store" "$M"
-}
-
-teardown()
-{
-	end_mounts
-}
+setup() { begin_mounts; }
+teardown() { end_mounts; }
 
 # Debian's, which has what Debian packages.
 python()

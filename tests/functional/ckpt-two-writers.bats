@@ -22,11 +22,9 @@ setup_file()
 
 setup()
 {
-	W=$BATS_TEST_TMPDIR
-	STORE=file://$W/store
-	M=$W/mnt
+	begin_mounts
 	N=$W/second
-	mkdir "$W/store" "$M" "$N"
+	mkdir "$N"
 }
 
 teardown()
