@@ -25,6 +25,11 @@ struct isolated_result {
 #define RESULT_FD 3
 /* A mount takes moments; one that hangs in the kernel keeps the lock. */
 #define LOCK_WAIT_S 20u
+/* Longer than reads for the kernel that a mount or unmount waits for, all of which have a
+ * deadline of their own.  The child ends itself, so that it keeps no lock either when its
+ * parent was killed: one that was forked while another thread held a lock of the
+ * allocator (ASan's) would wait for that for ever. */
+#define JOB_S 300u
 
 static void keep_only(int fd)
 {
@@ -38,22 +43,28 @@ static void mount_on_alarm(int signo)
 	(void)signo;
 }
 
-/* In the child, which is alone: the alarm ends the wait, whatever the thread that
- * forked had blocked. */
-static int lock_in_time(int fd, struct flock *l, const char *path,
-			struct error *err)
+/* In the child, which is alone, whatever the thread that forked had blocked. */
+static void set_alarm(unsigned int seconds, void (*handler)(int))
 {
-	const struct sigaction end = { .sa_handler = mount_on_alarm };
+	const struct sigaction end = { .sa_handler = handler };
 	sigset_t set;
-	int rc;
 
+	(void)alarm(0);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGALRM);
 	(void)sigaction(SIGALRM, &end, NULL);
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
-	(void)alarm(LOCK_WAIT_S);
+	(void)alarm(seconds);
+}
+
+static int lock_in_time(int fd, struct flock *l, const char *path,
+			struct error *err)
+{
+	int rc;
+
+	set_alarm(LOCK_WAIT_S, mount_on_alarm);
 	rc = fcntl(fd, F_OFD_SETLKW, l) < 0 ? -errno : 0;
-	(void)alarm(0);
+	set_alarm(JOB_S, SIG_DFL);
 	if (rc == -EINTR)
 		return error_set(
 			err, ETIMEDOUT,
@@ -95,6 +106,7 @@ static void child(int fd, const char *run_dir, uint64_t lock,
 	struct isolated_result r = { .rc = 0 };
 	ssize_t n;
 
+	set_alarm(JOB_S, SIG_DFL);
 	keep_only(fd);
 	r.rc = run_locked(run_dir, lock, fn, arg, &r.err);
 	n = write(RESULT_FD, &r, sizeof(r));
@@ -116,7 +128,7 @@ int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 		   void *arg, struct error *err)
 {
 	struct isolated_result r;
-	int p[2], rc;
+	int p[2], rc, status = 0;
 	pid_t pid;
 
 	if (pipe2(p, O_CLOEXEC) < 0)
@@ -133,8 +145,11 @@ int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 	(void)close(p[1]);
 	rc = read_result(p[0], &r);
 	(void)close(p[0]);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		continue;
+	if (rc < 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		return error_set(err, ETIMEDOUT,
+				 "to mount or unmount took over %u s", JOB_S);
 	if (rc < 0)
 		return error_set(err, EIO,
 				 "the process that mounts ended early");

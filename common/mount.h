@@ -23,7 +23,8 @@
  * simply left over, and its request is answered by the successor; the lock
  * makes the successor's own work on the same mount wait for it.
  *
- * Blocks; any thread.  -ETIMEDOUT: another has had the lock for 20 s.
+ * Blocks; any thread.  -ETIMEDOUT: another has had the lock for 20 s, or `fn` did not end
+ * within 300 s.
  */
 typedef int mount_isolated_fn(void *arg, struct error *err);
 int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
