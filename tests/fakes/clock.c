@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,16 +67,20 @@ static int64_t real_now(void)
 	return in_ns(&t);
 }
 
-/* A test whose clock cannot be read must not go on by the machine's. */
+/* A test whose clock cannot be read must not go on by the machine's.  System calls as such:
+ * a sanitizer's allocator asks for the time with its lock held, and allocates in its own
+ * open(). */
 static int64_t passed(void)
 {
 	const char *path = getenv("TEST_CLOCK");
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	long fd = path ? syscall(SYS_openat, AT_FDCWD, path,
+				 O_RDONLY | O_CLOEXEC, 0)
+		       : -1;
 	char text[32] = "";
 
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+	if (fd < 0 || syscall(SYS_read, fd, text, sizeof(text) - 1) <= 0)
 		abort();
-	(void)close(fd);
+	(void)syscall(SYS_close, fd);
 	return strtoll(text, NULL, 10);
 }
 
