@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# The functional tests once more, with daemons and programs that ASan and UBSan watch.
+# The functional tests once more, with daemons and programs that ASan and UBSan watch, or TSan.
 # What they find is in a file for each process, also of those that a test kills.
 # BOOTSEER_SANITIZED is the build (./dev soak makes it), BOOTSEER_SANITIZED_FILES are
 # the tests, below tests/functional.
@@ -14,6 +14,7 @@ setup()
 	# Leaks are for the units: LeakSanitizer may not trace who has dropped rights.
 	export ASAN_OPTIONS=log_path=$D/reports/asan:detect_leaks=0
 	export UBSAN_OPTIONS=log_path=$D/reports/ubsan:print_stacktrace=1
+	export TSAN_OPTIONS=log_path=$D/reports/tsan
 	export BOOTSEER_BUILD=${BOOTSEER_SANITIZED:?./dev soak makes it}
 }
 
