@@ -442,6 +442,7 @@ overlay_line() # NUMBER
 	is_left_with 1
 	mkfifo go gone
 	on b "$(run_line); echo mounted >gone; read -r _ <go; cat site/pkg/a.py >b.out" &
+	other=$!
 	read -r _ <gone
 	is_left_with 2
 	name=$(ls -t root/environments | head -n 1)
@@ -455,7 +456,7 @@ overlay_line() # NUMBER
 	wait_for is_left_with 1
 	[ "$(ls root/environments)" = "$name" ]
 	echo >go
-	wait $!
+	wait "$other"
 	node_stop
 	# What was mounted before the machine was started is gone.
 	echo other >"root/environments/$name/boot"

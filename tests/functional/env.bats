@@ -263,7 +263,7 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 }
 
 @test "a daemon that fails, or is not ready, is named with its log" {
-	local pid
+	local pid slow
 
 	mkfifo "$W/hang"
 	: >"$W/daemons"
@@ -276,9 +276,10 @@ daemon_ended() { ! kill -0 "$1" 2>/dev/null; }
 	TEST_CLOCK=$W/clock on b --daemon-dir "$W/d" --daemon-timeout 1s \
 		--daemon 'slow=echo $$ >"$W/slow.pid"; exec 3<>"$W/hang"; read -r l <&3' \
 		--daemon-ready slow=false -- true 2>b.err &
+	slow=$! # wait_for has processes, too
 	wait_for test -s "$W/slow.pid"
 	clock_at 2
-	wait $! || status=$?
+	wait "$slow" || status=$?
 	[ "$status" = 1 ]
 	grep -F "daemon 'slow' ($W/d/slow.log): it is not ready within --daemon-timeout" b.err
 	pid=$(cat "$W/slow.pid")
