@@ -185,7 +185,7 @@ void file_engine_set_depth(struct file_engine *e, unsigned int depth)
 	(void)pthread_mutex_unlock(&e->lock);
 }
 
-/* Called with the lock.  It takes the memory itself, all of it, so it is not done for
+/* Called with the lock.  What it tells the kernel of is memory taken, so it is not done for
  * a store that never writes. */
 static void register_memory(struct file_engine *e, const struct file_op *op)
 {
@@ -196,7 +196,7 @@ static void register_memory(struct file_engine *e, const struct file_op *op)
 	if (e->is_registered || at < base || at >= base + size)
 		return;
 	e->is_registered = true;
-	file_ring_register(e->ring, base, size);
+	file_ring_memory(e->ring, base, size);
 }
 
 void file_engine_submit(struct file_engine *e, struct file_op *op)

@@ -6,14 +6,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define BUFFER_MAX \
-	((size_t)1 << 30) /* of one registered buffer: the kernel's */
-#define BUFFERS 16u
+/* What the kernel is told of at once, when it is first used: it takes all of the memory that
+ * it is told of, and 256 MiB for the command that puts one small file is most of its time.
+ * What lies across two has its pages looked up by the kernel each time. */
+#define REGION ((size_t)32 << 20)
+#define REGIONS 512u
 
 struct file_ring {
 	struct io_uring ring;
-	char *base; /* registered; NULL: none */
+	char *base; /* NULL: nothing is registered, or can be */
 	size_t size;
+	bool told[REGIONS];
 };
 
 int file_ring_new(unsigned int entries, struct file_ring **ret)
@@ -41,29 +44,35 @@ void file_ring_free(struct file_ring *r)
 	free(r);
 }
 
-void file_ring_register(struct file_ring *r, void *base, size_t size)
+void file_ring_memory(struct file_ring *r, void *base, size_t size)
 {
-	struct iovec iov[BUFFERS];
-	unsigned int n = 0;
+	unsigned int n = (unsigned int)((size + REGION - 1) / REGION);
 
-	if (size > BUFFERS * BUFFER_MAX)
+	if (size > REGIONS * REGION ||
+	    io_uring_register_buffers_sparse(&r->ring, n) < 0)
 		return;
-	for (size_t at = 0; at < size; at += BUFFER_MAX, n++)
-		iov[n] = (struct iovec){
-			.iov_base = (char *)base + at,
-			.iov_len =
-				size - at < BUFFER_MAX ? size - at : BUFFER_MAX,
-		};
-	/* It is refused where RLIMIT_MEMLOCK is small: the kernel then looks
-	 * the pages up each time. */
-	if (io_uring_register_buffers(&r->ring, iov, n) == 0) {
-		r->base = base;
-		r->size = size;
-	}
+	r->base = base;
+	r->size = size;
+}
+
+/* It is refused where RLIMIT_MEMLOCK is small, of the next region as well. */
+static bool tell(struct file_ring *r, size_t k)
+{
+	size_t left = r->size - k * REGION;
+	struct iovec iov = { .iov_base = r->base + k * REGION,
+			     .iov_len = left < REGION ? left : REGION };
+
+	r->told[k] =
+		r->told[k] ||
+		io_uring_register_buffers_update_tag(&r->ring, (unsigned int)k,
+						     &iov, NULL, 1) == 1;
+	if (!r->told[k])
+		r->base = NULL;
+	return r->told[k];
 }
 
 /* Which registered buffer all of it lies in; -1: none. */
-static int index_of(const struct file_ring *r, const struct file_op *op)
+static int index_of(struct file_ring *r, const struct file_op *op)
 {
 	const struct iovec *v = op->iov;
 	size_t at;
@@ -72,9 +81,10 @@ static int index_of(const struct file_ring *r, const struct file_op *op)
 		return -1;
 	at = (size_t)((char *)v->iov_base - r->base);
 	if (at >= r->size || v->iov_len > r->size - at ||
-	    at / BUFFER_MAX != (at + v->iov_len - 1) / BUFFER_MAX)
+	    at / REGION != (at + v->iov_len - 1) / REGION ||
+	    !tell(r, at / REGION))
 		return -1;
-	return (int)(at / BUFFER_MAX);
+	return (int)(at / REGION);
 }
 
 static void submit(struct file_ring *r)

@@ -11,8 +11,9 @@ struct file_ring;
 int file_ring_new(unsigned int entries, struct file_ring **ret) MUST_CHECK;
 void file_ring_free(struct file_ring *r);
 
-/* Tell the kernel of the memory once; one thread.  Without it all works as well. */
-void file_ring_register(struct file_ring *r, void *base, size_t size);
+/* The memory that most operations are in, once, before the first of them; the kernel is told
+ * of what they use (io_uring_register(2); Linux 5.19).  Without it all works as well. */
+void file_ring_memory(struct file_ring *r, void *base, size_t size);
 
 /* Pass the operation on; one thread at a time, at most `entries` without their end. */
 void file_ring_push(struct file_ring *r, struct file_op *op);
