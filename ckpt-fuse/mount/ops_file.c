@@ -335,13 +335,14 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 
 /* A file that was removed is open still: as its readers have it.  If there are none, the
  * kernel has yet to look up what has the name now. */
-static int open_removed(struct ckpt_node *n, struct reading **ret)
+static int open_removed(struct ckpt_node *n, struct reader_open *ret)
 {
-	int rc = n->reading ? 0 : -ESTALE;
-
-	if (rc == 0)
-		*ret = reading_ref(n->reading);
-	return rc;
+	if (!n->reading)
+		return -ESTALE;
+	ret->reading = reading_ref(n->reading);
+	ret->is_direct = n->writing || n->readers_size == SIZE_UNKNOWN;
+	n->n_readers++;
+	return 0;
 }
 
 static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
@@ -354,7 +355,7 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	*ret = (struct reader_open){ .reading = NULL };
 	if (rc == -ENOENT) {
 		(void)pthread_mutex_lock(&n->lock);
-		rc = open_removed(n, &ret->reading);
+		rc = open_removed(n, ret);
 		(void)pthread_mutex_unlock(&n->lock);
 		return rc;
 	}

@@ -42,7 +42,8 @@ knows() # CASE...
 
 @test "readers keep all of a file that another node replaced, whatever is asked of it" {
 	knows readers_keep_a_longer_one readers_keep_a_shorter_one \
-		readers_keep_a_plain_one readers_keep_what_a_list_tells_of
+		readers_keep_a_plain_one readers_keep_what_a_list_tells_of \
+		readers_keep_a_removed_one
 }
 
 @test "a reader's file that was replaced has no attributes to be changed, and that is said" {

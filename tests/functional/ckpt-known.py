@@ -194,6 +194,19 @@ def readers_keep_a_plain_one(name):
     readers_keep_a_longer_one(name, SHORT, STRIPED)
 
 
+def readers_keep_a_removed_one(name):
+    write(name, LONG)
+    fd = os.open(at(name), os.O_RDONLY)
+    os.unlink(at(name))
+    # The mount is told of a close after it: in one of these rounds it has been.
+    for _ in range(50):
+        again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+        must_be(rest(again), LONG, "a file that was removed, opened by its descriptor")
+        os.close(again)
+    must_be(rest(fd), LONG, "a file that was removed while it was read")
+    os.close(fd)
+
+
 def readers_keep_what_a_list_tells_of(name):
     write(name, b"x" * 3000000)
     fd = os.open(at(name), os.O_RDONLY)
