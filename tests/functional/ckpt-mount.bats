@@ -1044,11 +1044,14 @@ is_told() # ADDRESS:PORT
 }
 
 # Reads the file behind what it has open when a line comes by the FIFO; not a descriptor of
-# this shell, whose children would wait when they close it.
+# this shell, whose children would wait when they close it.  $reader is the process.
 read_later() # FILE FIFO
 {
 	mkfifo "$2"
-	bash -ec 'read -r _ <"$1"; cmp - "$2"' - "$2" "$F/in/config.json" <"$1" 3>&- &
+	bash -ec ': >"$1.open"; read -r _ <"$1"; cmp - "$2"' - "$2" "$F/in/config.json" \
+		<"$1" 3>&- &
+	reader=$!
+	wait_for test -e "$2.open"
 }
 
 @test "a successor that can tell no figures serves the mount, and tells them later" {
@@ -1059,7 +1062,6 @@ read_later() # FILE FIFO
 	log=$(echo "$W"/run/*/log) sock=$(echo "$W"/run/*/status.sock)
 	cp "$F/in/config.json" "$M/f"
 	read_later "$M/f" "$W/fifo"
-	reader=$!
 	pid=$(figure pid) holder=$(parent_of "$pid")
 	kill -STOP "$holder"
 	kill -9 "$pid"
@@ -1103,7 +1105,6 @@ sys.stdin.read()' "$at" <"$W/end" >"$W/said" 3>&- &
 	log=$(echo "$W"/run/*/log) pid=$(figure pid)
 	cp "$F/in/config.json" "$M/f"
 	read_later "$M/f" "$W/fifo"
-	reader=$!
 	# Without descriptors it cannot look, and that is no failure.
 	prlimit --pid "$pid" --nofile=3:
 	kill -HUP "$pid"
