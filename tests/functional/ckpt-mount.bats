@@ -810,6 +810,17 @@ has_ended() # PID
 	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
 }
 
+# Reads the file behind what it has open when a line comes by the FIFO; not a descriptor of
+# this shell, whose children would wait when they close it.  $reader is the process.
+read_later() # FILE FIFO
+{
+	mkfifo "$2"
+	bash -ec ': >"$1.open"; read -r _ <"$1"; cmp - "$2"' - "$2" "$F/in/config.json" \
+		<"$1" 3>&- &
+	reader=$!
+	wait_for test -e "$2.open"
+}
+
 @test "a mount whose store is away goes on when that is back, or is given up" {
 	local pid holder reader
 
@@ -818,11 +829,7 @@ has_ended() # PID
 	[ "$(cat "/proc/$pid/comm")" = bootseer-ckpt ]
 	cp "$F/in/config.json" "$M/f"
 	sync "$M/f"
-	# Not a descriptor of this shell: its children would wait when they close it.
-	mkfifo "$W/fifo"
-	bash -ec 'read -r _ <"$1"; cmp - "$2"' - "$W/fifo" "$F/in/config.json" \
-		<"$M/f" 3>&- &
-	reader=$!
+	read_later "$M/f" "$W/fifo"
 	mv "$W/store" "$W/away"
 	kill -9 "$pid"
 	wait_for grep -q 'child ended code=1' "$W"/run/*/log
@@ -1041,17 +1048,6 @@ sys.stdout.write(s.makefile().read())' "$1"
 is_told() # ADDRESS:PORT
 {
 	curl -fsS "http://$1/metrics" | grep -qx 'bootseer_ckpt_commits_total 0'
-}
-
-# Reads the file behind what it has open when a line comes by the FIFO; not a descriptor of
-# this shell, whose children would wait when they close it.  $reader is the process.
-read_later() # FILE FIFO
-{
-	mkfifo "$2"
-	bash -ec ': >"$1.open"; read -r _ <"$1"; cmp - "$2"' - "$2" "$F/in/config.json" \
-		<"$1" 3>&- &
-	reader=$!
-	wait_for test -e "$2.open"
 }
 
 @test "a successor that can tell no figures serves the mount, and tells them later" {
