@@ -128,25 +128,6 @@ int env_pack_check(struct object_store *s, const struct env_digests *doomed,
 				   "a pack of it was given up meanwhile");
 }
 
-static int send(struct object_put *put, int fd, uint64_t size,
-		struct error *err)
-{
-	AUTO_FREE char *piece = malloc(PIECE_BYTES);
-	int rc = piece ? 0 : error_nomem(err);
-
-	for (uint64_t off = 0; rc == 0 && off < size;) {
-		size_t n = size - off < PIECE_BYTES ? (size_t)(size - off)
-						    : PIECE_BYTES;
-
-		rc = fs_pread_full(fd, piece, n, off);
-		rc = rc < 0 ? error_set(err, -rc, "read a pack: %s",
-					strerror(-rc))
-			    : object_put_write(put, piece, n, err);
-		off += n;
-	}
-	return rc;
-}
-
 static int put_shared(struct shared_target *t, const struct digest *d,
 		      uint64_t size, int fd, struct error *err)
 {
@@ -160,7 +141,7 @@ static int put_shared(struct shared_target *t, const struct digest *d,
 		return 0;
 	rc = object_put_open(t->store, name, &opts, &put, err);
 	if (rc == 0)
-		rc = send(put, fd, size, err);
+		rc = object_put_fd(put, fd, size, err);
 	if (rc == 0)
 		rc = object_put_commit(put, NULL, err);
 	if (rc == 0)

@@ -207,26 +207,6 @@ static int objects_get_manifest(struct oci_store *base, const char *ref,
 
 /* ------------------------------------------------------------------- writing --- */
 
-/* The bytes of `fd` to the put. */
-static int send(struct object_put *put, int fd, uint64_t size,
-		struct error *err)
-{
-	AUTO_FREE char *piece = malloc(PIECE_BYTES);
-	int rc = piece ? 0 : error_nomem(err);
-
-	for (uint64_t off = 0; rc == 0 && off < size;) {
-		size_t n = size - off < PIECE_BYTES ? (size_t)(size - off)
-						    : PIECE_BYTES;
-
-		rc = fs_pread_full(fd, piece, n, off);
-		rc = rc < 0 ? error_set(err, -rc, "read a blob: %s",
-					strerror(-rc))
-			    : object_put_write(put, piece, n, err);
-		off += n;
-	}
-	return rc;
-}
-
 static int objects_put_blob(struct oci_store *base, const struct digest *d,
 			    uint64_t size, int fd, struct oci_progress *p,
 			    struct error *err)
@@ -246,7 +226,7 @@ static int objects_put_blob(struct oci_store *base, const struct digest *d,
 		return rc;
 	rc = object_put_open(s->objects, name.data, &opts, &put, err);
 	if (rc == 0)
-		rc = send(put, fd, size, err);
+		rc = object_put_fd(put, fd, size, err);
 	if (rc == 0)
 		rc = object_put_commit(put, NULL, err);
 	if (rc == 0 && p && p->step(p, size, size) != 0)

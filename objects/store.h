@@ -194,6 +194,9 @@ int object_put_open(struct object_store *s, const char *name,
  * that were taken before shows here or at the commit. */
 int object_put_write(struct object_put *p, const void *data, size_t len,
 		     struct error *err) MUST_CHECK;
+/* The first `size` bytes of a file, by way of 4 MiB of memory. */
+int object_put_fd(struct object_put *p, int fd, uint64_t size,
+		  struct error *err) MUST_CHECK;
 /* Make the object appear, durable, under its name if the condition holds. */
 int object_put_commit(struct object_put *p, struct object_stat *ret,
 		      struct error *err) MUST_CHECK;

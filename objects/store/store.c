@@ -3,10 +3,15 @@
  * object in errors. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/clock.h"
+#include "common/fs.h"
 #include "objects/store/backend.h"
+
+#define PIECE_BYTES (4 * MIB) /* of a file, in memory at a time */
 
 int object_store_probe(struct object_store *s, struct error *err)
 {
@@ -364,6 +369,25 @@ int object_put_write(struct object_put *p, const void *data, size_t len,
 	}
 	p->size += len;
 	return 0;
+}
+
+int object_put_fd(struct object_put *p, int fd, uint64_t size,
+		  struct error *err)
+{
+	AUTO_FREE char *piece = malloc(PIECE_BYTES);
+	int rc = piece ? 0 : error_nomem(err);
+
+	for (uint64_t off = 0; rc == 0 && off < size;) {
+		size_t n = size - off < PIECE_BYTES ? (size_t)(size - off)
+						    : PIECE_BYTES;
+
+		rc = fs_pread_full(fd, piece, n, off);
+		rc = rc < 0 ? error_set(err, -rc, "read what is to be put: %s",
+					strerror(-rc))
+			    : object_put_write(p, piece, n, err);
+		off += n;
+	}
+	return rc;
 }
 
 int object_put_commit(struct object_put *p, struct object_stat *ret,
