@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/cond.h"
 #include "registry/history_db.h"
 
 #define WAIT_NS (30 * NS_PER_S) /* for another who analyses the same start */
@@ -34,17 +35,13 @@ int start_cache_new(struct db *db, size_t max_bytes, struct start_cache **ret,
 		    struct error *err)
 {
 	struct start_cache *c = calloc(1, sizeof(*c));
-	pthread_condattr_t attr;
 
 	if (!c)
 		return error_nomem(err);
 	c->db = db;
 	c->max_bytes = max_bytes;
 	(void)pthread_mutex_init(&c->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&c->made, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	cond_init(&c->made);
 	*ret = c;
 	return 0;
 }
@@ -211,13 +208,11 @@ static struct start_found *begin_making(struct start_cache *c,
 {
 	struct start_found *found = NULL;
 	int64_t until = clock_now_ns() + WAIT_NS;
-	const struct timespec at = { .tv_sec = until / NS_PER_S,
-				     .tv_nsec = until % NS_PER_S };
-	int rc = 0;
+	bool waits = true;
 
 	(void)pthread_mutex_lock(&c->lock);
-	while (!found && rc == 0 && is_made(c, m->id)) {
-		rc = pthread_cond_timedwait(&c->made, &c->lock, &at);
+	while (!found && waits && is_made(c, m->id)) {
+		waits = cond_wait_until(&c->made, &c->lock, until);
 		found = find_made(c, m);
 	}
 	if (!found) {
