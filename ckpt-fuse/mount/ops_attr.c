@@ -380,12 +380,14 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 
 int ops_find_version(struct ckpt_mount *m, struct ckpt_node *parent,
 		     const char *name, struct ckpt_node **ret,
-		     uint64_t *ret_bytes_id, struct error *err)
+		     struct ckpt_stat *ret_stat, struct error *err)
 {
 	struct name_look l = { .asked_ns = 0 };
 	int rc = find_name(m, parent, name, false, &l, ret, err);
 
-	*ret_bytes_id = rc == 0 && !l.is_folder ? l.stat.bytes_id : 0;
+	*ret_stat = rc == 0 && !l.is_folder
+			    ? l.stat
+			    : (struct ckpt_stat){ .bytes_id = 0 };
 	return rc;
 }
 

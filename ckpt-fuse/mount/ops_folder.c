@@ -247,6 +247,7 @@ struct ops_move {
 	/* A predecessor had begun it; which versions the names had before that. */
 	bool is_again;
 	struct begun_names was;
+	bool over_is_shared; /* the version may be another's of the same bytes, too */
 };
 
 /* With the node's lock.  Its version is that of what was committed just now. */
@@ -257,7 +258,7 @@ static int begin_move(struct ckpt_mount *m, const struct ops_move *v,
 	struct ckpt_stat st;
 	int rc = 0;
 
-	if (was.over_id && !v->is_again) {
+	if (v->over_is_shared && !v->is_again) {
 		rc = ckpt_stat(m->store, from, &st, err);
 		was.from_id = rc == 0 ? st.bytes_id : 0;
 	}
@@ -387,14 +388,14 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 		       struct error *err)
 {
 	struct ckpt_node *n, *moved;
-	uint64_t id;
+	struct ckpt_stat st;
 	int rc =
-		ops_find_version(m, v->to_parent, v->to_name, &moved, &id, err);
+		ops_find_version(m, v->to_parent, v->to_name, &moved, &st, err);
 
 	if (rc < 0)
 		return rc;
-	if (!moved->is_folder && v->was.over_id && id == v->was.over_id &&
-	    v->was.from_id != v->was.over_id)
+	if (!moved->is_folder && v->was.over_id &&
+	    st.bytes_id == v->was.over_id && v->was.from_id != v->was.over_id)
 		rc = -ENOENT;
 	/* The predecessor may have died before it wrote down what the kernel will take the
 	 * node for. */
@@ -411,7 +412,7 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 {
 	struct ckpt_node *n = NULL, *over = NULL;
-	uint64_t over_id;
+	struct ckpt_stat st;
 	int rc;
 
 	v->is_again = was_begun(m, &v->was);
@@ -420,10 +421,11 @@ static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 		return finish_move(m, v, err);
 	if (rc < 0)
 		return rc;
-	rc = ops_find_version(m, v->to_parent, v->to_name, &over, &over_id,
-			      err);
+	rc = ops_find_version(m, v->to_parent, v->to_name, &over, &st, err);
 	if (rc == 0 && !v->is_again)
-		v->was.over_id = over_id;
+		v->was.over_id = st.bytes_id;
+	/* A striped one's is its own, unless nothing is in it. */
+	v->over_is_shared = rc == 0 && st.bytes_id && st.n_segments == 0;
 	if (rc == -ENOENT)
 		rc = 0;
 	else if (rc == 0 && (v->flags & RENAME_NOREPLACE) && !v->is_again)
