@@ -874,11 +874,14 @@ read_later() # FILE FIFO
 }
 
 @test "a process whose mount is gone leaves alone what is mounted there since" {
-	local old
+	local old holder
 
 	mount_store
 	old=$(figure pid)
-	kill -9 "$(parent_of "$old")"
+	holder=$(parent_of "$old")
+	kill -9 "$holder"
+	# One that is stopped while its parent ends gets SIGHUP: its group is an orphan.
+	wait_for has_ended "$holder"
 	kill -STOP "$old"
 	umount -l "$M"
 	rm -r "$W/run"
