@@ -491,8 +491,9 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 	if (rc < 0)
 		return rc;
 	rc = writing_truncate(n->writing, size, err);
-	/* Somebody else who writes it says when it is done. */
-	if (rc == 0 && n->n_writers == 1)
+	/* Somebody else who writes it says when it is done; one that has closed it has
+	 * said so, though the kernel may take its time to release it. */
+	if (rc == 0 && n->n_writers == n->n_done + 1)
 		rc = writing_commit(n->writing, err);
 	ops_end_writing(n);
 	return rc;

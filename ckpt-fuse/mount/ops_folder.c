@@ -7,6 +7,7 @@
 
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
+#include "common/array.h"
 #include "common/log.h"
 
 /* --------------------------------------------------------------- done before --- */
@@ -323,47 +324,93 @@ static bool is_below(const struct ckpt_node *n, const struct ckpt_node *folder)
 	return n == folder;
 }
 
+/* Files below a folder that are open to be written, in use. */
 struct ops_below {
-	struct nodes *nodes;
 	const struct ckpt_node *folder;
-	unsigned int n_writers;
+	struct ckpt_node **nodes;
+	size_t n, cap;
+	int rc;
 };
 
-static void count_below(void *arg, struct ckpt_node *n)
+static void add_below(void *arg, struct ckpt_node *n)
 {
 	struct ops_below *b = arg;
 
-	if (is_below(n, b->folder))
-		b->n_writers += n->n_writers;
+	if (b->rc < 0 || !n->n_writers || !is_below(n, b->folder))
+		return;
+	b->rc = array_grow(&b->nodes, b->n, &b->cap, 16);
+	if (b->rc < 0)
+		return;
+	n->n_users++; /* node_use(), with the lock that it takes */
+	b->nodes[b->n++] = n;
 }
 
-/* What was begun would be committed under its old name. */
-static int check_unused(struct ckpt_mount *m, struct ckpt_node *n,
+static void below_fini(struct ckpt_mount *m, struct ops_below *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		node_put(&m->nodes, b->nodes[i]);
+	free(b->nodes);
+}
+
+static bool is_in_use(struct ckpt_node *n)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&n->lock);
+	is = n->n_writers > n->n_done ||
+	     (n->writing && writing_is_dirty(n->writing));
+	(void)pthread_mutex_unlock(&n->lock);
+	return is;
+}
+
+/* What was begun would be committed under its old name.  What was closed is done, though
+ * the kernel may take its time to release it. */
+static int check_unused(struct ckpt_mount *m, struct ops_below *b,
 			struct error *err)
 {
-	struct ops_below b = { .nodes = &m->nodes, .folder = n };
+	nodes_each(&m->nodes, NULL, add_below, b);
+	if (b->rc < 0)
+		return error_nomem(err);
+	for (size_t i = 0; i < b->n; i++)
+		if (is_in_use(b->nodes[i]))
+			return error_set(err, EBUSY,
+					 "files in the folder are being "
+					 "written");
+	return 0;
+}
 
-	nodes_each(&m->nodes, NULL, count_below, &b);
-	return b.n_writers ? error_set(err, EBUSY,
-				       "files in the folder are being written")
-			   : 0;
+/* Whoever opens one of them before it is released shares what is written. */
+static int move_below(struct ckpt_mount *m, const struct ops_below *b,
+		      struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < b->n && rc == 0; i++) {
+		struct ckpt_node *n = b->nodes[i];
+		AUTO_BUF path = BUF_INIT;
+
+		(void)pthread_mutex_lock(&n->lock);
+		if (n->writing)
+			rc = node_path(&m->nodes, n, &path);
+		if (path.data && rc == 0)
+			rc = writing_move(n->writing, path.data, err);
+		(void)pthread_mutex_unlock(&n->lock);
+		/* It was removed meanwhile. */
+		if (rc == -ENOENT)
+			rc = 0;
+	}
+	return rc;
 }
 
 /* In place of an empty one, if there is one. */
-static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
+static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		       struct ckpt_node *n, struct ckpt_node *over,
 		       struct error *err)
 {
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
-	int rc;
+	int rc = node_path(&m->nodes, n, &from);
 
-	if (m->later)
-		later_settle(m->later, NULL);
-	rc = check_unused(m, n, err);
-
-	if (rc == 0)
-		rc = node_path(&m->nodes, n, &from);
 	if (rc == 0)
 		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
 	if (rc == 0 && over && over != n && !over->is_folder)
@@ -379,6 +426,24 @@ static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 	listed_change_all(m->listed);
 	return rc == 0 ? node_rename(&m->nodes, n, v->to_parent, v->to_name)
 		       : rc;
+}
+
+static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
+		       struct ckpt_node *n, struct ckpt_node *over,
+		       struct error *err)
+{
+	struct ops_below b = { .folder = n };
+	int rc;
+
+	if (m->later)
+		later_settle(m->later, NULL);
+	rc = check_unused(m, &b, err);
+	if (rc == 0)
+		rc = move_unused(m, v, n, over, err);
+	if (rc == 0)
+		rc = move_below(m, &b, err);
+	below_fini(m, &b);
+	return rc;
 }
 
 /* Nothing has the old name.  0: because it was renamed, to what is not the version that

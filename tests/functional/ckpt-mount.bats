@@ -336,6 +336,36 @@ remove_while_open()
 	[[ $output == *"is no mount of 'bootseer ckpt'"* ]]
 }
 
+is_figure() # KEY VALUE
+{
+	[ "$(figure "$1")" = "$2" ]
+}
+
+# The kernel has a close answered, and releases the file when it gets to it: trainers rename
+# the folder that they saved to as soon as they have closed the last file in it.
+@test "what was closed is done, also before the kernel has released it" {
+	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-hold-release.so \
+		HOLD_RELEASE=$W/hold mount_store
+	: >"$W/hold"
+	mkdir "$M/d.tmp"
+	printf 0123456789 >"$M/d.tmp/f"
+	mv -T "$M/d.tmp" "$M/d"
+	python3 -c 'import os, sys; os.truncate(sys.argv[1], 4)' "$M/d/f"
+	ckpt cp :d/f "$W/back"
+	[ "$(cat "$W/back")" = 0123 ]
+	# By then it is written under its new name.
+	printf more >>"$M/d/f"
+	[ "$(ckpt ls)" = d/ ]
+	ckpt cp :d/f "$W/back"
+	[ "$(cat "$W/back")" = 0123more ]
+	[ "$(figure files_written)" = 1 ]
+	rm "$W/hold"
+	wait_for is_figure files_written 0
+	[ "$(cat "$M/d/f")" = 0123more ]
+	umount_store
+	[ "$(ckpt ls)" = d/ ]
+}
+
 is_writing()
 {
 	[ "$(figure bytes_written)" -gt 60000000 ]
