@@ -52,3 +52,19 @@ figure() # KEY
 {
 	"$bootseer" ckpt status --run="$W/run" "$M" | jq ".[0].$1"
 }
+
+parent_of() # PID
+{
+	sed 's/.*) . \([0-9]*\).*/\1/' "/proc/$1/stat"
+}
+
+# Whoever adopts it may take its time to look.
+has_ended() # PID
+{
+	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
+}
+
+is_stopped() # PID
+{
+	grep -q '^State:.T' "/proc/$1/status"
+}

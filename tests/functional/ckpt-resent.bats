@@ -191,12 +191,16 @@ os.setxattr(sys.argv[1], "user.a", b"1", os.XATTR_CREATE)' "$M/f"
 	call rename "$M/a" "$M/b" >"$W/said" 2>&1 3>&- &
 	asker=$!
 	wait_for proxied '^PUT .*/ckpt/b 503'
-	kill -9 "$(figure pid)"
-	# Another node removes it meanwhile.
+	pid=$(figure pid) holder=$(parent_of "$pid")
+	# Another node removes it before there is a successor.
+	kill -STOP "$holder"
+	kill -9 "$pid"
 	rm "$W/s3/data/bkt/ckpt/a"
-	curl -sf -d '' "http://$PROXY/clear"
+	kill -CONT "$holder"
+	# What the one that was killed had sent is refused yet.
 	wait "$asker" || failed=$?
 	[ "$failed" = 1 ]
 	grep -F '[Errno 2]' "$W/said"
+	curl -sf -d '' "http://$PROXY/clear"
 	cmp "$M/b" "$F/other"
 }
