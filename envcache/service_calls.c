@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/backoff.h"
 #include "common/bounded_json.h"
 #include "common/clock.h"
 #include "common/json.h"
@@ -20,8 +20,7 @@
 		.head = HTTP_RESPONSE_INIT, .body = { .limit = ANSWER_MAX }, \
 	}
 #define BUSY_TRIES 5u
-#define BUSY_PAUSE_NS INT64_C(100000000) /* twice as long each time */
-#define PAGE 1000                        /* snapshots in one answer */
+#define PAGE 1000 /* snapshots in one answer */
 #define RETRY_LEAST_MS 50
 #define RETRY_MOST_MS 10000
 #define WHY_MAX 200
@@ -59,31 +58,24 @@ static int answered(long status, int rc, struct error *err)
 	return -EREMOTEIO;
 }
 
-/* Between 1 and 2 times as long, so that nodes that began together do not come back
- * together. */
-static void pause_some(int64_t ns)
-{
-	int64_t more = ns / 1024 * (clock_now_ns() / 1000 % 1024);
-	struct timespec t = clock_timespec(clock_now_ns() + ns + more);
-
-	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-}
-
 /* A service that is busy is asked again, for some seconds. */
 static int send(const struct env_calls *s, const struct service_request *r,
 		struct service_answer *ret, struct error *err)
 {
-	int64_t pause = BUSY_PAUSE_NS;
+	/* The first one takes 100 to 200 ms. */
+	static const struct backoff backoff = { .first_ms = 200,
+						.most_ms = 5000 };
 	int rc;
 
-	for (unsigned int i = 1;; i++, pause *= 2) {
+	for (unsigned int i = 1;; i++) {
 		rc = service_client_do(s->client, r, ret, err);
 		if (rc >= 0 || ret->head.status != 503 || i == BUSY_TRIES)
 			return rc < 0 ? answered(ret->head.status, rc, err)
 				      : rc;
 		service_answer_fini(ret);
 		*ret = (struct service_answer)ANSWER_INIT;
-		pause_some(pause);
+		(void)backoff_wait(clock_now_ns() + backoff_ns(&backoff, i, 0),
+				   NULL);
 	}
 }
 

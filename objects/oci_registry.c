@@ -5,17 +5,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
+#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/cond.h"
 #include "net/url.h"
 #include "objects/oci_json.h"
 #include "objects/oci_registry_auth.h"
 
-#define BACKOFF_MS 100
-#define BACKOFF_MAX_MS 5000
 #define RETRY_AFTER_MAX_MS 60000
 #define LAST_CHANCE_NS NS_PER_S     /* before a deadline: time for an answer */
 #define ANSWER_MAX_NS 60000000000LL /* of a request without a blob */
@@ -328,34 +325,16 @@ static uint64_t retry_after_ms(const struct http_response *resp)
 int registry_back_off(unsigned int n, const struct http_response *resp,
 		      int64_t deadline_ns, struct pace *pace)
 {
-	uint64_t ms = BACKOFF_MS, least = retry_after_ms(resp);
-	uint32_t chance = 0;
-	int64_t until, now;
+	static const struct backoff backoff = { .first_ms = 100,
+						.most_ms = 5000 };
+	int64_t now = clock_now_ns();
+	int64_t until = now + backoff_ns(&backoff, n, retry_after_ms(resp));
 
-	while (n-- > 1 && ms < BACKOFF_MAX_MS)
-		ms *= 2;
-	/* Half of it at random, so that nodes do not come back in step. */
-	(void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
-	ms = ms / 2 + chance % (ms / 2 + 1);
-	if (ms < least)
-		ms = least + chance % (BACKOFF_MS + 1);
-	now = clock_now_ns();
-	until = now + (int64_t)ms * 1000000;
 	if (deadline_ns && now >= deadline_ns - LAST_CHANCE_NS)
 		return -ETIMEDOUT;
 	if (deadline_ns && until > deadline_ns - LAST_CHANCE_NS)
 		until = deadline_ns - LAST_CHANCE_NS;
-	while ((now = clock_now_ns()) < until) {
-		int64_t next = now + HTTP_STOP_MS * NS_PER_MS;
-		struct timespec t;
-
-		if (pace_level(pace) == PACE_STOP)
-			return -ECANCELED;
-		next = next < until ? next : until;
-		t = clock_timespec(next);
-		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-	}
-	return 0;
+	return backoff_wait(until, pace);
 }
 
 int registry_wait(struct registry *r, unsigned int n,
