@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -27,8 +29,7 @@ struct isolated_result {
 #define LOCK_WAIT_S 20u
 /* Longer than reads for the kernel that a mount or unmount waits for, all of which have a
  * deadline of their own.  The child ends itself, so that it keeps no lock either when its
- * parent was killed: one that was forked while another thread held a lock of the
- * allocator (ASan's) would wait for that for ever. */
+ * parent was killed. */
 #define JOB_S 300u
 
 static void keep_only(int fd)
@@ -77,22 +78,15 @@ static int lock_in_time(int fd, struct flock *l, const char *path,
 		      : 0;
 }
 
-static int run_locked(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
+static int run_locked(const char *path, uint64_t lock, mount_isolated_fn *fn,
 		      void *arg, struct error *err)
 {
 	struct flock l = { .l_type = F_WRLCK,
 			   .l_start = (off_t)lock,
 			   .l_len = 1 };
-	AUTO_FREE char *path = fs_join(run_dir, "mount.lock");
-	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int rc;
 
-	if (!path)
-		return error_nomem(err);
-	rc = fs_mkdir_p(run_dir, 0700, err);
-	if (rc < 0)
-		return rc;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", path,
 				 strerror(errno));
@@ -100,7 +94,8 @@ static int run_locked(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 	return rc < 0 ? rc : fn(arg, err);
 }
 
-static void child(int fd, const char *run_dir, uint64_t lock,
+/* `path`: of the file of locks. */
+static void child(int fd, const char *path, uint64_t lock,
 		  mount_isolated_fn *fn, void *arg)
 {
 	struct isolated_result r = { .rc = 0 };
@@ -108,7 +103,7 @@ static void child(int fd, const char *run_dir, uint64_t lock,
 
 	set_alarm(JOB_S, SIG_DFL);
 	keep_only(fd);
-	r.rc = run_locked(run_dir, lock, fn, arg, &r.err);
+	r.rc = run_locked(path, lock, fn, arg, &r.err);
 	n = write(RESULT_FD, &r, sizeof(r));
 	/* Not exit(): the buffers and handlers are the parent's. */
 	_exit(n == (ssize_t)sizeof(r) ? 0 : 1);
@@ -127,10 +122,16 @@ static int read_result(int fd, struct isolated_result *r)
 int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 		   void *arg, struct error *err)
 {
+	AUTO_FREE char *path = fs_join(run_dir, "mount.lock");
 	struct isolated_result r;
 	int p[2], rc, status = 0;
 	pid_t pid;
 
+	if (!path)
+		return error_nomem(err);
+	rc = fs_mkdir_p(run_dir, 0700, err);
+	if (rc < 0)
+		return rc;
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return error_set(err, errno, "pipe: %s", strerror(errno));
 	pid = fork();
@@ -141,7 +142,7 @@ int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 		return rc;
 	}
 	if (pid == 0)
-		child(p[1], run_dir, lock, fn, arg);
+		child(p[1], path, lock, fn, arg);
 	(void)close(p[1]);
 	rc = read_result(p[0], &r);
 	(void)close(p[0]);
@@ -169,49 +170,103 @@ void mount_line_fini(struct mount_line *l)
 	*l = (struct mount_line){ .major = 0 };
 }
 
-/* What mount_find() looks for. */
+/* What mount_see() looks for. */
 struct mount_search {
 	const char *path;
-	struct mount_line found;
+	struct mount_seen *found;
 	bool any;
 };
+
+/* Copy to *at, which moves on. */
+static char *copy_text(char **at, const char *end, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	char *copy = *at;
+
+	if (n > (size_t)(end - copy))
+		return NULL;
+	memcpy(copy, text, n);
+	*at += n;
+	return copy;
+}
 
 /* A later line is mounted over an earlier one. */
 static int mount_compare(void *arg, const struct mountinfo *m,
 			 struct error *err)
 {
 	struct mount_search *s = arg;
+	char *at = s->found->text, *end = at + sizeof(s->found->text);
+	struct mount_line *l = &s->found->line;
 
 	if (strcmp(m->path, s->path) != 0)
 		return 0;
-	mount_line_fini(&s->found);
-	s->found = (struct mount_line){
-		.major = m->major,
-		.minor = m->minor,
-		.root = strdup(m->root),
-		.path = strdup(m->path),
-		.fstype = strdup(m->fstype),
-		.source = strdup(m->source),
-	};
+	l->major = m->major;
+	l->minor = m->minor;
+	l->root = copy_text(&at, end, m->root);
+	l->path = copy_text(&at, end, m->path);
+	l->fstype = copy_text(&at, end, m->fstype);
+	l->source = copy_text(&at, end, m->source);
 	s->any = true;
-	return s->found.root && s->found.path && s->found.fstype &&
-			       s->found.source
+	return l->root && l->path && l->fstype && l->source
 		       ? 0
-		       : error_nomem(err);
+		       : error_set(err, ENAMETOOLONG,
+				   "the names of the mount '%s' are too long",
+				   s->path);
+}
+
+int mount_see(const char *path, struct mount_seen *ret, struct error *err)
+{
+	struct mount_search s = { .path = path, .found = ret };
+	int rc = mountinfo_each(mount_compare, &s, err);
+
+	return rc < 0 ? rc : s.any;
 }
 
 int mount_find(const char *path, struct mount_line *ret, struct error *err)
 {
-	struct mount_search s = { .path = path };
-	int rc = mountinfo_each(mount_compare, &s, err);
+	struct mount_seen seen;
+	struct mount_line l;
+	int rc = mount_see(path, &seen, err);
 
-	if (rc < 0) {
-		mount_line_fini(&s.found);
+	if (rc <= 0)
 		return rc;
+	l = (struct mount_line){
+		.major = seen.line.major,
+		.minor = seen.line.minor,
+		.root = strdup(seen.line.root),
+		.path = strdup(seen.line.path),
+		.fstype = strdup(seen.line.fstype),
+		.source = strdup(seen.line.source),
+	};
+	if (!l.root || !l.path || !l.fstype || !l.source) {
+		mount_line_fini(&l);
+		return error_nomem(err);
 	}
-	if (s.any)
-		*ret = s.found;
-	return s.any;
+	*ret = l;
+	return 1;
+}
+
+int mount_options_add(struct mount_options *o, struct error *err,
+		      const char *fmt, ...)
+{
+	size_t at = o->len ? o->len + 1 : 0;
+	va_list ap;
+	int n;
+
+	if (at < sizeof(o->text)) {
+		va_start(ap, fmt);
+		n = vsnprintf(o->text + at, sizeof(o->text) - at, fmt, ap);
+		va_end(ap);
+		if (n >= 0 && (size_t)n < sizeof(o->text) - at) {
+			if (at)
+				o->text[o->len] = ',';
+			o->len = at + (size_t)n;
+			return 0;
+		}
+	}
+	o->text[o->len] = '\0';
+	return error_set(err, E2BIG,
+			 "mount options are longer than the kernel takes");
 }
 
 int mount_canonical(const char *path, char **ret, struct error *err)
@@ -249,15 +304,12 @@ struct umount_job {
 static int umount_job(void *arg, struct error *err)
 {
 	const struct umount_job *j = arg;
-	struct mount_line line = { .major = 0 };
-	int rc = mount_find(j->path, &line, err);
-	bool is_other;
+	struct mount_seen seen;
+	int rc = mount_see(j->path, &seen, err);
 
 	if (rc <= 0)
 		return rc;
-	is_other = j->dev && j->dev != makedev(line.major, line.minor);
-	mount_line_fini(&line);
-	if (is_other)
+	if (j->dev && j->dev != makedev(seen.line.major, seen.line.minor))
 		return 0;
 	if (umount2(j->path, UMOUNT_NOFOLLOW | (j->lazily ? MNT_DETACH : 0)) ==
 	    0)

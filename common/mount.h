@@ -7,6 +7,7 @@
 #define BOOTSEER_COMMON_MOUNT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,6 +23,10 @@
  * killed daemon from ever ending, and its successor from starting.  A child is
  * simply left over, and its request is answered by the successor; the lock
  * makes the successor's own work on the same mount wait for it.
+ *
+ * The child is a fork of a process with threads, of which one may have held a lock of the
+ * allocator at that moment: what `fn` needs is allocated before, and it allocates and
+ * frees nothing.  Of this header it may call mount_see() and mount_options_add().
  *
  * Blocks; any thread.  -ETIMEDOUT: another has had the lock for 20 s, or `fn` did not end
  * within 300 s.
@@ -52,6 +57,30 @@ struct mount_line {
 	char *source;
 };
 void mount_line_fini(struct mount_line *l);
+
+/* The same with memory of its own, for mount_see(). */
+struct mount_seen {
+	struct mount_line line; /* borrows `text` */
+	char text[4 * 4096];
+};
+
+/* mount_find() without an allocation. */
+int mount_see(const char *path, struct mount_seen *ret,
+	      struct error *err) MUST_CHECK;
+
+/* Options for mount(2), which takes a page of them. */
+struct mount_options {
+	size_t len;
+	char text[4096];
+};
+#define MOUNT_OPTIONS_INIT \
+	{ \
+		.len = 0, .text = "" \
+	}
+
+/* Add one, behind a comma.  -E2BIG: they do not fit. */
+int mount_options_add(struct mount_options *o, struct error *err,
+		      const char *fmt, ...) PRINTF(3, 4) MUST_CHECK;
 
 /* What is mounted on top at `path`: 1 and *ret, or 0, or -errno.  Sends no
  * request to any file system. */

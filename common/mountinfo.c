@@ -2,11 +2,16 @@
 #include "common/mountinfo.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FILE_NAME "/proc/self/mountinfo"
+
+/* Root, mount point and source have 4 KiB each, of which each byte may be written as four;
+ * what comes behind them, the options of the file system, is not wanted. */
+#define LINE_MAX_BYTES (64u << 10)
 
 /* Space, tab, newline and backslash are written as \ooo. */
 static char *unescape(char *text)
@@ -53,19 +58,78 @@ bool mountinfo_parse(char *line, struct mountinfo *ret)
 	return true;
 }
 
-int mountinfo_each(mountinfo_fn *fn, void *arg, struct error *err)
+/* The part of the file that is looked at. */
+struct window {
+	size_t n;         /* bytes of `text` */
+	bool is_middle;   /* it begins within a line whose begin was seen */
+	mountinfo_fn *fn; /* called with `arg` */
+	void *arg;
+	char text[LINE_MAX_BYTES + 1];
+};
+
+static int take_line(struct window *w, char *line, struct error *err)
 {
-	AUTO_FCLOSE FILE *f = fopen(FILE_NAME, "re");
-	AUTO_FREE char *line = NULL;
+	bool is_middle = w->is_middle;
 	struct mountinfo m;
-	size_t cap = 0;
+
+	w->is_middle = false;
+	return !is_middle && mountinfo_parse(line, &m) ? w->fn(w->arg, &m, err)
+						       : 0;
+}
+
+/* The whole lines of it; `is_end`: what is left is one, too. */
+static int take_lines(struct window *w, bool is_end, struct error *err)
+{
+	char *line = w->text, *end = w->text + w->n, *nl;
 	int rc = 0;
 
-	if (!f)
+	while (rc == 0 && (nl = memchr(line, '\n', (size_t)(end - line)))) {
+		*nl = '\0';
+		rc = take_line(w, line, err);
+		line = nl + 1;
+	}
+	*end = '\0';
+	if (rc == 0 && line < end &&
+	    (is_end || (size_t)(end - line) == LINE_MAX_BYTES)) {
+		rc = take_line(w, line, err);
+		w->is_middle = !is_end;
+		line = end;
+	}
+	w->n = (size_t)(end - line);
+	memmove(w->text, line, w->n);
+	return rc;
+}
+
+int mountinfo_read(int fd, mountinfo_fn *fn, void *arg, struct error *err)
+{
+	struct window w;
+	ssize_t n;
+	int rc = 0;
+
+	/* Without the text, which is written when it is needed. */
+	w.n = 0;
+	w.is_middle = false;
+	w.fn = fn;
+	w.arg = arg;
+	do {
+		n = read(fd, w.text + w.n, LINE_MAX_BYTES - w.n);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err, errno, "read " FILE_NAME ": %s",
+					 strerror(errno));
+		w.n += (size_t)n;
+		rc = take_lines(&w, n == 0, err);
+	} while (rc == 0 && n != 0);
+	return rc;
+}
+
+int mountinfo_each(mountinfo_fn *fn, void *arg, struct error *err)
+{
+	AUTO_CLOSE int fd = open(FILE_NAME, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
 		return error_set(err, errno, "open " FILE_NAME ": %s",
 				 strerror(errno));
-	while (rc == 0 && getline(&line, &cap, f) >= 0)
-		if (mountinfo_parse(line, &m))
-			rc = fn(arg, &m, err);
-	return rc;
+	return mountinfo_read(fd, fn, arg, err);
 }

@@ -23,7 +23,11 @@ bool mountinfo_parse(char *line, struct mountinfo *ret);
  * than 0. */
 typedef int mountinfo_fn(void *arg, const struct mountinfo *m,
 			 struct error *err);
-/* 0, or what `fn` returned, or -errno: they cannot be read. */
+/* 0, or what `fn` returned, or -errno: they cannot be read.  Allocates nothing, so that a
+ * child of mount_isolated() may call it, and has 64 KiB on the stack. */
 int mountinfo_each(mountinfo_fn *fn, void *arg, struct error *err) MUST_CHECK;
+/* The same of an open file. */
+int mountinfo_read(int fd, mountinfo_fn *fn, void *arg,
+		   struct error *err) MUST_CHECK;
 
 #endif

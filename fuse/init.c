@@ -9,13 +9,13 @@
 #include <sys/mount.h>
 #include <sys/uio.h>
 
+#include "common/mount.h"
+
 /* Protocol 7.40, newer than the header of the systems we build on. */
 #define INIT_FLAGS2_HAS_RESEND (1u << (39 - 32))
 #define NOTIFY_RESEND 7
 
 #define INIT_TIMEOUT_MS 5000
-/* The kernel refuses to write into less, before it knows better. */
-#define INIT_BUFFER FUSE_MIN_READ_BUFFER
 
 int init_open(int *ret_fd, struct error *err)
 {
@@ -33,14 +33,16 @@ int init_open(int *ret_fd, struct error *err)
 int init_mount(int fd, const char *fstype, const char *source, const char *path,
 	       const char *data, unsigned long flags, struct error *err)
 {
-	AUTO_BUF text = BUF_INIT;
+	struct mount_options o = MOUNT_OPTIONS_INIT;
+	int rc = mount_options_add(
+		&o, err, "fd=%d,rootmode=40000,user_id=0,group_id=0,%s", fd,
+		data);
 
-	if (buf_printf(&text, "fd=%d,rootmode=40000,user_id=0,group_id=0,%s",
-		       fd, data) < 0)
-		return error_nomem(err);
+	if (rc < 0)
+		return rc;
 	/* Sends no request that we would wait for: INIT is answered later. */
-	if (mount(source, path, fstype, MS_NOSUID | MS_NODEV | flags,
-		  text.data) < 0)
+	if (mount(source, path, fstype, MS_NOSUID | MS_NODEV | flags, o.text) <
+	    0)
 		return error_set(err, errno, "mount FUSE on '%s': %s%s", path,
 				 strerror(errno),
 				 errno == EPERM ? " (needs CAP_SYS_ADMIN)"

@@ -3,6 +3,7 @@
 #ifndef BOOTSEER_FUSE_INIT_PRIV_H
 #define BOOTSEER_FUSE_INIT_PRIV_H
 
+#include <linux/fuse.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,12 +14,16 @@
 int init_open(int *ret_fd, struct error *err) MUST_CHECK;
 
 /* Mount it; `data` are options beside those of the protocol, `flags` those beside
- * MS_NOSUID and MS_NODEV. */
+ * MS_NOSUID and MS_NODEV.  Allocates nothing. */
 int init_mount(int fd, const char *fstype, const char *source, const char *path,
 	       const char *data, unsigned long flags,
 	       struct error *err) MUST_CHECK;
 
-/* Read INIT, which the kernel sends first of all. */
+/* The kernel refuses to write into less, before it knows better. */
+#define INIT_BUFFER FUSE_MIN_READ_BUFFER
+
+/* Read INIT, which the kernel sends first of all.  Where `ret` has room for INIT_BUFFER
+ * already, nothing is allocated. */
 int init_read(int fd, struct buf *ret, bool *ret_resend,
 	      struct error *err) MUST_CHECK;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What this kernel's FUSE can do, found by doing it. */
 #include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -18,41 +19,51 @@ int session_probe(struct error *err)
 }
 
 struct resend_trial {
-	const char *run_dir, *fstype;
+	const char *fstype;
+	char *path;         /* where it is mounted */
+	struct buf request; /* with room for INIT */
 };
 
 /* In the child of mount_isolated(), so alone. */
 static int probe_resend(void *arg, struct error *err)
 {
-	const struct resend_trial *t = arg;
-	AUTO_FREE char *path = fs_join(t->run_dir, "probe");
-	AUTO_BUF request = BUF_INIT;
+	struct resend_trial *t = arg;
 	AUTO_CLOSE int fd = -1;
 	bool resend = false;
-	int rc;
+	int rc = 0;
 
-	if (!path)
-		return error_nomem(err);
 	/* Of one that was killed. */
-	(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
-	rc = fs_mkdir_p(path, 0700, err);
+	(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
+	if (mkdir(t->path, 0700) < 0 && errno != EEXIST)
+		rc = error_set(err, errno, "make directory '%s': %s%s", t->path,
+			       strerror(errno), error_root_hint(errno));
 	if (rc == 0)
 		rc = init_open(&fd, err);
 	if (rc == 0)
-		rc = init_mount(fd, t->fstype, "probe", path,
+		rc = init_mount(fd, t->fstype, "probe", t->path,
 				"default_permissions", MS_RDONLY | MS_NOATIME,
 				err);
 	if (rc == 0)
-		rc = init_read(fd, &request, &resend, err);
-	(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
-	(void)rmdir(path);
+		rc = init_read(fd, &t->request, &resend, err);
+	(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
+	(void)rmdir(t->path);
 	return rc < 0 ? rc : resend;
 }
 
 int session_probe_resend(const char *run_dir, const char *fstype,
 			 struct error *err)
 {
-	struct resend_trial t = { run_dir, fstype };
+	AUTO_FREE char *path = fs_join(run_dir, "probe");
+	struct resend_trial t = { .fstype = fstype,
+				  .path = path,
+				  .request = BUF_INIT };
+	int rc = -ENOMEM;
 
-	return mount_isolated(run_dir, MOUNT_LOCK_PROBE, probe_resend, &t, err);
+	if (path && buf_reserve(&t.request, INIT_BUFFER) == 0)
+		rc = mount_isolated(run_dir, MOUNT_LOCK_PROBE, probe_resend, &t,
+				    err);
+	else
+		(void)error_nomem(err);
+	buf_fini(&t.request);
+	return rc;
 }

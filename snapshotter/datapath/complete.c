@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "common/buf.h"
 #include "common/cleanup.h"
 #include "snapshotter/datapath.h"
 #include "snapshotter/datapath/loops.h"
@@ -22,6 +21,7 @@ struct mapping_job {
 	const char *meta;
 	const char *const *files;
 	size_t n_files;
+	unsigned int readahead_kib;
 };
 
 static bool is_of(const struct mount_line *l, const char *meta)
@@ -54,17 +54,6 @@ bool datapath_has_complete(const char *mountpoint, const char *meta_path)
 	return is;
 }
 
-static int add_device(struct buf *data, const char *path, struct error *err)
-{
-	if (strchr(path, ','))
-		return error_set(err, EINVAL,
-				 "'%s': mount options cannot hold a comma",
-				 path);
-	if (buf_printf(data, "%sdevice=%s", data->len ? "," : "", path) < 0)
-		return error_nomem(err);
-	return 0;
-}
-
 /* How far the disk that holds `path` is read ahead, as its owner set it. */
 static unsigned int readahead_of(const char *path)
 {
@@ -94,16 +83,15 @@ static unsigned int readahead_of(const char *path)
 static int make_from_files(const struct mount_wish *w, struct error *err)
 {
 	const struct mapping_job *j = w->arg;
-	AUTO_BUF data = BUF_INIT;
+	struct mount_options o = MOUNT_OPTIONS_INIT;
 
 	for (size_t i = 0; i < j->n_files; i++) {
-		int rc = add_device(&data, j->files[i], err);
+		int rc = erofs_add_device(&o, j->files[i], err);
 
 		if (rc < 0)
 			return rc;
 	}
-	return erofs_mount_direct(j->meta, w->path, data.data,
-				  readahead_of(j->files[0]), err);
+	return erofs_mount_direct(j->meta, w->path, &o, j->readahead_kib, err);
 }
 
 /* In a child that ends after this, so descriptors close by themselves. */
@@ -111,18 +99,16 @@ static int make_from_loops(const struct mount_wish *w, struct error *err)
 {
 	const struct mapping_job *j = w->arg;
 	char meta[LOOP_PATH_MAX], path[LOOP_PATH_MAX];
-	AUTO_BUF data = BUF_INIT;
+	struct mount_options o = MOUNT_OPTIONS_INIT;
 	int fd, rc = loop_open(j->meta, meta, &fd, err);
 
 	for (size_t i = 0; rc == 0 && i < j->n_files; i++) {
 		rc = loop_open(j->files[i], path, &fd, err);
 		if (rc == 0)
-			rc = add_device(&data, path, err);
+			rc = erofs_add_device(&o, path, err);
 	}
-	if (rc < 0)
-		return rc;
-	return erofs_mount(meta, w->path, data.data, readahead_of(j->files[0]),
-			   err);
+	return rc < 0 ? rc
+		      : erofs_mount(meta, w->path, &o, j->readahead_kib, err);
 }
 
 static int make(const struct mount_wish *w, struct error *err)
@@ -136,7 +122,7 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 			    struct error *err)
 {
 	AUTO_FREE char *meta = realpath(img->meta_path, NULL);
-	struct mapping_job job = { meta, img->files, img->n_files };
+	struct mapping_job job = { meta, img->files, img->n_files, 0 };
 	struct mount_wish wish = { .run_dir = run_dir,
 				   .lock = img->index,
 				   .path = img->mountpoint,
@@ -151,5 +137,6 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 	if (img->n_files == 0 || img->n_files > FILES_MAX)
 		return error_set(err, EINVAL, "image '%s' has %zu data files",
 				 img->name, img->n_files);
+	job.readahead_kib = readahead_of(img->files[0]);
 	return mount_image(&wish, NULL, err);
 }

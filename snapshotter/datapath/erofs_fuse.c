@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* First choice: EROFS straight from the metadata file, data on the carrier. */
-#include <errno.h>
 #include <string.h>
 
-#include "common/buf.h"
 #include "snapshotter/datapath/erofs_way.h"
 #include "snapshotter/datapath/kinds.h"
 
@@ -18,15 +16,11 @@ static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 static int make(const struct mount_wish *w, struct error *err)
 {
 	const struct erofs_job *j = w->arg;
-	AUTO_BUF data = BUF_INIT;
+	struct mount_options o = MOUNT_OPTIONS_INIT;
+	int rc = erofs_add_device(&o, j->carrier_path, err);
 
-	if (strchr(j->carrier_path, ','))
-		return error_set(err, EINVAL,
-				 "'%s': mount options cannot hold a comma",
-				 j->carrier_path);
-	if (buf_printf(&data, "device=%s", j->carrier_path) < 0)
-		return error_nomem(err);
-	return erofs_mount_direct(j->meta_path, w->path, data.data, 0, err);
+	return rc < 0 ? rc
+		      : erofs_mount_direct(j->meta_path, w->path, &o, 0, err);
 }
 
 static const struct erofs_way way = {

@@ -3,8 +3,6 @@
  * Second choice, for kernels whose EROFS mounts block devices only: loop
  * devices of the metadata file and of the carrier's file.
  */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "snapshotter/datapath/erofs_way.h"
@@ -24,17 +22,16 @@ static int make(const struct mount_wish *w, struct error *err)
 {
 	const struct erofs_job *j = w->arg;
 	char meta[LOOP_PATH_MAX], data[LOOP_PATH_MAX];
-	char options[LOOP_PATH_MAX + 16];
+	struct mount_options o = MOUNT_OPTIONS_INIT;
 	AUTO_CLOSE int meta_fd = -1;
 	AUTO_CLOSE int data_fd = -1;
 	int rc = loop_open(j->meta_path, meta, &meta_fd, err);
 
 	if (rc == 0)
 		rc = loop_open(j->carrier_path, data, &data_fd, err);
-	if (rc < 0)
-		return rc;
-	(void)snprintf(options, sizeof(options), "device=%s", data);
-	return erofs_mount(meta, w->path, options, 0, err);
+	if (rc == 0)
+		rc = erofs_add_device(&o, data, err);
+	return rc < 0 ? rc : erofs_mount(meta, w->path, &o, 0, err);
 }
 
 static const struct erofs_way way = {

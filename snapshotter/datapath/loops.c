@@ -3,15 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/loop.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "common/buf.h"
-#include "common/fs.h"
+#include "common/cleanup.h"
 
 /* Others take free devices too; each lost race costs one try. */
 #define TRIES 64
@@ -85,19 +86,26 @@ int loop_open(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
 
 bool loop_is_of(const char *path, const char *file)
 {
-	AUTO_BUF name = BUF_INIT;
-	AUTO_BUF got = BUF_INIT;
-	struct error ignored = ERROR_INIT;
+	char name[64], got[PATH_MAX + 16];
+	AUTO_CLOSE int fd = -1;
 	const char *tail;
+	ssize_t n;
+	int len;
 
-	if (strncmp(path, "/dev/loop", 9) != 0 ||
-	    buf_printf(&name, "/sys/block/%s/loop/backing_file", path + 5) <
-		    0 ||
-	    fs_read_file(name.data, 65536, &got, &ignored) < 0)
+	if (strncmp(path, "/dev/loop", 9) != 0)
 		return false;
-	got.data[strcspn(got.data, "\n")] = '\0';
-	if (strncmp(got.data, file, strlen(file)) != 0)
+	len = snprintf(name, sizeof(name), "/sys/block/%s/loop/backing_file",
+		       path + 5);
+	if (len < 0 || (size_t)len >= sizeof(name))
 		return false;
-	tail = got.data + strlen(file);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, got, sizeof(got) - 1);
+	if (n < 0)
+		return false;
+	got[n] = '\0';
+	got[strcspn(got, "\n")] = '\0';
+	if (strncmp(got, file, strlen(file)) != 0)
+		return false;
+	tail = got + strlen(file);
 	return !*tail || strcmp(tail, " (deleted)") == 0;
 }

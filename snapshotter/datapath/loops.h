@@ -16,7 +16,7 @@
 int loop_open(const char *file, char path[LOOP_PATH_MAX], int *ret_fd,
 	      struct error *err) MUST_CHECK;
 
-/* Is `path` (/dev/loopN) a loop device of `file`? */
+/* Is `path` (/dev/loopN) a loop device of `file`?  Allocates nothing. */
 bool loop_is_of(const char *path, const char *file);
 
 #endif

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/buf.h"
+#include "common/cleanup.h"
 
 /* Devices and set-user-id programs of a rootfs work through overlayfs, which has
  * mount flags of its own; nobody is to use them down here. */
@@ -39,22 +40,19 @@ static void tighten(const char *path)
 static int mount_job(void *arg, struct error *err)
 {
 	const struct mount_job *j = arg;
-	struct mount_line line = { .major = 0 };
-	int rc = mount_find(j->path, &line, err);
+	struct mount_seen seen;
+	int rc = mount_see(j->path, &seen, err);
 
 	if (rc < 0)
 		return rc;
 	if (rc == 0)
 		return j->wish->make(j->wish, err);
-	rc = j->wish->is_same(j->wish, &line) ? JOB_ADOPTED : 0;
-	if (rc == 0)
-		rc = error_set(err, EBUSY,
-			       "'%s' is already a mount of '%s' (%s)", j->path,
-			       line.source, line.fstype);
-	else
-		tighten(j->path);
-	mount_line_fini(&line);
-	return rc;
+	if (!j->wish->is_same(j->wish, &seen.line))
+		return error_set(err, EBUSY,
+				 "'%s' is already a mount of '%s' (%s)",
+				 j->path, seen.line.source, seen.line.fstype);
+	tighten(j->path);
+	return JOB_ADOPTED;
 }
 
 int mount_image(const struct mount_wish *w, bool *ret_adopted,
@@ -82,29 +80,46 @@ int mount_image(const struct mount_wish *w, bool *ret_adopted,
 #define METADATA_AHEAD (64 << 20)
 #define BDI_MAX 4096 /* more than that many EROFS mounts: leave readahead */
 
-/* A bit set of the N of all erofs-N, which the kernel numbers in order. */
+/* The N of all erofs-N, which the kernel numbers in order. */
 struct bdi_set {
-	int n;
-	long ids[BDI_MAX];
+	unsigned int n;
+	uint32_t ids[BDI_MAX];
 };
 
-static void bdi_list(struct bdi_set *s)
+/* "erofs-N" */
+static bool bdi_parse(const char *name, uint32_t *ret)
 {
-	DIR *d = opendir(BDI_DIR);
-	struct dirent *e;
-	long id;
+	unsigned long id;
+	char *end;
 
-	s->n = 0;
-	while (d && s->n < BDI_MAX && (e = readdir(d)))
-		if (sscanf(e->d_name, "erofs-%ld", &id) == 1)
-			s->ids[s->n++] = id;
-	if (d)
-		(void)closedir(d);
+	if (strncmp(name, "erofs-", 6) != 0)
+		return false;
+	id = strtoul(name + 6, &end, 10);
+	*ret = (uint32_t)id;
+	return end != name + 6 && !*end && id <= UINT32_MAX;
 }
 
-static bool bdi_has(const struct bdi_set *s, long id)
+/* opendir(3) would allocate. */
+static void bdi_list(struct bdi_set *s)
 {
-	for (int i = 0; i < s->n; i++)
+	AUTO_CLOSE int fd = open(BDI_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(struct dirent64) char room[4096];
+	ssize_t n;
+
+	s->n = 0;
+	while (fd >= 0 && (n = getdents64(fd, room, sizeof(room))) > 0) {
+		for (ssize_t at = 0; at < n && s->n < BDI_MAX;) {
+			const struct dirent64 *e = (const void *)(room + at);
+
+			s->n += bdi_parse(e->d_name, &s->ids[s->n]);
+			at += e->d_reclen;
+		}
+	}
+}
+
+static bool bdi_has(const struct bdi_set *s, uint32_t id)
+{
+	for (unsigned int i = 0; i < s->n; i++)
 		if (s->ids[i] == id)
 			return true;
 	return false;
@@ -117,28 +132,28 @@ static bool bdi_has(const struct bdi_set *s, long id)
  */
 static void set_readahead(const struct bdi_set *before, unsigned int kib)
 {
-	AUTO_FREE struct bdi_set *now = malloc(sizeof(*now));
-	AUTO_FCLOSE FILE *f = NULL;
-	char path[64];
-	long id = -1;
+	char path[64], value[16];
+	AUTO_CLOSE int fd = -1;
+	unsigned int found = 0;
+	struct bdi_set now;
+	uint32_t id = 0;
+	int n;
 
-	if (!now)
-		return;
-	bdi_list(now);
-	for (int i = 0; i < now->n; i++) {
-		if (bdi_has(before, now->ids[i]))
+	bdi_list(&now);
+	for (unsigned int i = 0; i < now.n; i++) {
+		if (bdi_has(before, now.ids[i]))
 			continue;
-		if (id >= 0)
-			return;
-		id = now->ids[i];
+		id = now.ids[i];
+		found++;
 	}
-	if (id < 0)
+	if (found != 1)
 		return;
-	(void)snprintf(path, sizeof(path), BDI_DIR "/erofs-%ld/read_ahead_kb",
-		       id);
-	f = fopen(path, "we");
-	if (f)
-		(void)fprintf(f, "%u\n", kib);
+	(void)snprintf(path, sizeof(path),
+		       BDI_DIR "/erofs-%" PRIu32 "/read_ahead_kb", id);
+	n = snprintf(value, sizeof(value), "%u\n", kib);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, value, (size_t)n);
 }
 
 /* What mount(2)'s errno means here, and what to do about it. */
@@ -175,38 +190,45 @@ static void ask_for_metadata(const char *source)
 		(void)posix_fadvise(fd, 0, METADATA_AHEAD, POSIX_FADV_WILLNEED);
 }
 
-int erofs_mount(const char *source, const char *path, const char *data,
-		unsigned int readahead_kib, struct error *err)
+int erofs_mount(const char *source, const char *path,
+		const struct mount_options *o, unsigned int readahead_kib,
+		struct error *err)
 {
-	AUTO_FREE struct bdi_set *before = NULL;
+	struct bdi_set before;
 
 	ask_for_metadata(source);
-	if (readahead_kib) {
-		before = malloc(sizeof(*before));
-		if (!before)
-			return error_nomem(err);
-		bdi_list(before);
-	}
-	if (mount(source, path, "erofs", MOUNT_FLAGS, data) < 0)
+	before.n = 0;
+	if (readahead_kib)
+		bdi_list(&before);
+	if (mount(source, path, "erofs", MOUNT_FLAGS, o->text) < 0)
 		return error_set(err, errno, "mount '%s' on '%s': %s%s", source,
 				 path, strerror(errno), mount_hint(errno));
 	if (readahead_kib)
-		set_readahead(before, readahead_kib);
+		set_readahead(&before, readahead_kib);
 	return 0;
 }
 
-int erofs_mount_direct(const char *source, const char *path, const char *data,
+int erofs_mount_direct(const char *source, const char *path,
+		       const struct mount_options *o,
 		       unsigned int readahead_kib, struct error *err)
 {
-	AUTO_BUF direct = BUF_INIT;
-	int rc;
+	struct mount_options direct = *o;
+	int rc = mount_options_add(&direct, err, "directio");
 
-	if (buf_printf(&direct, "%s%sdirectio", data ? data : "",
-		       data ? "," : "") < 0)
-		return error_nomem(err);
-	rc = erofs_mount(source, path, direct.data, readahead_kib, err);
+	if (rc == 0)
+		rc = erofs_mount(source, path, &direct, readahead_kib, err);
 	/* Not every kernel that mounts files knows the option. */
 	if (rc == -EINVAL)
-		rc = erofs_mount(source, path, data, readahead_kib, err);
+		rc = erofs_mount(source, path, o, readahead_kib, err);
 	return rc;
+}
+
+int erofs_add_device(struct mount_options *o, const char *path,
+		     struct error *err)
+{
+	if (strchr(path, ','))
+		return error_set(err, EINVAL,
+				 "'%s': mount options cannot hold a comma",
+				 path);
+	return mount_options_add(o, err, "device=%s", path);
 }

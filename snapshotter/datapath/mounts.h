@@ -12,7 +12,7 @@ struct mount_wish {
 	const char *path; /* mount point */
 	/* Is what is mounted there what we want?  Must not touch it. */
 	bool (*is_same)(const struct mount_wish *w, const struct mount_line *l);
-	/* Mount it.  Called in the child of mount_isolated(). */
+	/* Mount it.  Both are called in the child of mount_isolated(). */
 	int (*make)(const struct mount_wish *w, struct error *err);
 	const void *arg; /* for these two */
 };
@@ -24,20 +24,26 @@ struct mount_wish {
 int mount_image(const struct mount_wish *w, bool *ret_adopted,
 		struct error *err) MUST_CHECK;
 
-/* mount(2) of an EROFS image for use as a rootfs; `data` are its options,
- * `readahead_kib` 0 leaves the kernel's. */
-int erofs_mount(const char *source, const char *path, const char *data,
-		unsigned int readahead_kib, struct error *err) MUST_CHECK;
+/* mount(2) of an EROFS image for use as a rootfs; `readahead_kib` 0 leaves the
+ * kernel's.  Allocates nothing. */
+int erofs_mount(const char *source, const char *path,
+		const struct mount_options *o, unsigned int readahead_kib,
+		struct error *err) MUST_CHECK;
 
 /*
- * The same for files as source and devices, `data` may be NULL: reads go straight
+ * The same for files as source and devices: reads go straight
  * to the files where the kernel can ("directio").  A buffered read of the file
  * below is made with the reader's requests held back, so each has to wait for a
  * kernel thread: on a busy node that was 13 times the latency of ext4, straight
  * 1.0 times.
  */
-int erofs_mount_direct(const char *source, const char *path, const char *data,
+int erofs_mount_direct(const char *source, const char *path,
+		       const struct mount_options *o,
 		       unsigned int readahead_kib,
 		       struct error *err) MUST_CHECK;
+
+/* Add "device=`path`".  -EINVAL: options cannot hold a comma. */
+int erofs_add_device(struct mount_options *o, const char *path,
+		     struct error *err) MUST_CHECK;
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "image/erofs/erofs.h"
@@ -57,30 +58,55 @@ static int fill_tree(struct tree *t)
 	return rc;
 }
 
-static int make_image(const char *meta, const char *data, struct error *err)
+static int make_image(void **ret, size_t *ret_len, struct error *err)
 {
 	const struct erofs_device device = { .size = DATA_SIZE,
 					     .tag = "probe" };
 	const struct erofs_params params = { .devices = &device,
 					     .n_devices = 1 };
 	AUTO(tree) t = tree_new();
-	AUTO_FREE void *image = NULL;
-	uint8_t bytes[DATA_SIZE];
-	size_t len;
-	int rc;
 
 	if (!t || fill_tree(t) < 0)
 		return error_nomem(err);
-	fill_data(bytes);
-	rc = erofs_write(t, &params, &image, &len, err);
-	if (rc == 0)
-		rc = fs_replace_file(meta, image, len, 0600, err);
-	if (rc == 0)
-		rc = fs_replace_file(data, bytes, sizeof(bytes), 0600, err);
-	return rc;
+	return erofs_write(t, &params, ret, ret_len, err);
 }
 
 /* ------------------------------------------------------------- the trial --- */
+
+/* What the child of mount_isolated() has, which allocates nothing. */
+struct trial {
+	void *image; /* for `meta` */
+	size_t len;
+	char *dir, *meta, *data; /* a folder and files in it */
+	char *path, *file;       /* mount point, and the file there */
+	int (*mount)(const char *meta, const char *data, const char *path,
+		     struct error *err);
+};
+
+static void trial_fini(struct trial *t)
+{
+	free(t->image);
+	free(t->dir);
+	free(t->meta);
+	free(t->data);
+	free(t->path);
+	free(t->file);
+}
+
+static int trial_init(struct trial *t, const struct datapath_config *cfg,
+		      struct error *err)
+{
+	t->dir = fs_join(cfg->state_dir, "probe");
+	t->path = fs_join(cfg->run_dir, "probe");
+	if (!t->dir || !t->path)
+		return error_nomem(err);
+	t->meta = fs_join(t->dir, "meta");
+	t->data = fs_join(t->dir, "data");
+	t->file = fs_join(t->path, FILE_NAME);
+	if (!t->meta || !t->data || !t->file)
+		return error_nomem(err);
+	return make_image(&t->image, &t->len, err);
+}
 
 static int check_xattrs(const char *file, struct error *err)
 {
@@ -102,16 +128,12 @@ static int check_xattrs(const char *file, struct error *err)
 	return 0;
 }
 
-static int check_mount(const char *path, struct error *err)
+static int check_mount(const char *file, struct error *err)
 {
-	AUTO_FREE char *file = fs_join(path, FILE_NAME);
 	uint8_t want[DATA_SIZE], got[DATA_SIZE];
-	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
 	int rc;
 
-	if (!file)
-		return error_nomem(err);
-	fd = open(file, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, errno, "open a file of EROFS: %s",
 				 strerror(errno));
@@ -132,14 +154,10 @@ static int check_mount(const char *path, struct error *err)
 static int mount_files(const char *meta, const char *data, const char *path,
 		       struct error *err)
 {
-	char *option = NULL;
-	int rc;
+	struct mount_options o = MOUNT_OPTIONS_INIT;
+	int rc = erofs_add_device(&o, data, err);
 
-	if (asprintf(&option, "device=%s", data) < 0)
-		return error_nomem(err);
-	rc = erofs_mount(meta, path, option, 0, err);
-	free(option);
-	return rc;
+	return rc < 0 ? rc : erofs_mount(meta, path, &o, 0, err);
 }
 
 static int mount_loops(const char *meta, const char *data, const char *path,
@@ -155,29 +173,44 @@ static int mount_loops(const char *meta, const char *data, const char *path,
 	return rc < 0 ? rc : mount_files(meta_loop, data_loop, path, err);
 }
 
-struct trial {
-	const char *state_dir, *run_dir;
-	int (*mount)(const char *meta, const char *data, const char *path,
-		     struct error *err);
-};
-
-static int try_in(const struct trial *t, const char *dir, const char *path,
-		  struct error *err)
+/* One that a killed trial left may be below a loop device. */
+static int put_file(const char *path, const void *bytes, size_t len,
+		    struct error *err)
 {
-	AUTO_FREE char *meta = fs_join(dir, "meta");
-	AUTO_FREE char *data = fs_join(dir, "data");
+	AUTO_CLOSE int fd = -1;
 	int rc;
 
-	if (!meta || !data)
-		return error_nomem(err);
-	rc = make_image(meta, data, err);
+	(void)unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	rc = fd < 0 ? -errno : fs_write_full(fd, bytes, len);
+	return rc < 0 ? error_set(err, -rc, "write '%s': %s", path,
+				  strerror(-rc))
+		      : 0;
+}
+
+static int put_folder(const char *path, struct error *err)
+{
+	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+		return 0;
+	return error_set(err, errno, "make directory '%s': %s%s", path,
+			 strerror(errno), error_root_hint(errno));
+}
+
+static int try_mount(const struct trial *t, struct error *err)
+{
+	uint8_t bytes[DATA_SIZE];
+	int rc = put_file(t->meta, t->image, t->len, err);
+
+	fill_data(bytes);
 	if (rc == 0)
-		rc = t->mount(meta, data, path, err);
+		rc = put_file(t->data, bytes, sizeof(bytes), err);
+	if (rc == 0)
+		rc = t->mount(t->meta, t->data, t->path, err);
 	if (rc < 0)
 		return rc;
-	rc = check_mount(path, err);
-	if (umount2(path, UMOUNT_NOFOLLOW) < 0 && rc == 0)
-		rc = error_set(err, errno, "unmount '%s': %s", path,
+	rc = check_mount(t->file, err);
+	if (umount2(t->path, UMOUNT_NOFOLLOW) < 0 && rc == 0)
+		rc = error_set(err, errno, "unmount '%s': %s", t->path,
 			       strerror(errno));
 	return rc;
 }
@@ -186,22 +219,19 @@ static int try_in(const struct trial *t, const char *dir, const char *path,
 static int try(void *arg, struct error *err)
 {
 	const struct trial *t = arg;
-	AUTO_FREE char *dir = fs_join(t->state_dir, "probe");
-	AUTO_FREE char *path = fs_join(t->run_dir, "probe");
-	struct error ignored = ERROR_INIT;
 	int rc;
 
-	if (!dir || !path)
-		return error_nomem(err);
 	/* Of one that was killed. */
-	(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
-	rc = fs_mkdir_p(dir, 0700, err);
+	(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
+	rc = put_folder(t->dir, err);
 	if (rc == 0)
-		rc = fs_mkdir_p(path, 0700, err);
+		rc = put_folder(t->path, err);
 	if (rc == 0)
-		rc = try_in(t, dir, path, err);
-	(void)!fs_remove_tree(dir, &ignored);
-	(void)rmdir(path);
+		rc = try_mount(t, err);
+	(void)unlink(t->meta);
+	(void)unlink(t->data);
+	(void)rmdir(t->dir);
+	(void)rmdir(t->path);
 	return rc;
 }
 
@@ -217,11 +247,15 @@ static int probe_erofs(const struct datapath_config *cfg, struct trial *t,
 {
 	int rc = probe_plain_fuse(cfg, err);
 
-	t->state_dir = cfg->state_dir;
-	t->run_dir = cfg->run_dir;
-	return rc < 0 ? rc
-		      : mount_isolated(cfg->run_dir, MOUNT_LOCK_PROBE, try, t,
-				       err);
+	if (rc == 0)
+		rc = fs_mkdir_p(cfg->state_dir, 0700, err);
+	if (rc == 0)
+		rc = trial_init(t, cfg, err);
+	if (rc == 0)
+		rc = mount_isolated(cfg->run_dir, MOUNT_LOCK_PROBE, try, t,
+				    err);
+	trial_fini(t);
+	return rc;
 }
 
 int probe_erofs_fuse(const struct datapath_config *cfg, struct error *err)

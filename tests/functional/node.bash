@@ -143,7 +143,8 @@ node_start() { # OPTION...
 
 	mapfile -t trust < <(believed --plain-http "$REGISTRY" "$@")
 	: >"$T/log"
-	env ${NODE_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$NODE_CLOCK"} \
+	env ${NODE_PRELOAD:+"LD_PRELOAD=$NODE_PRELOAD"} \
+		${NODE_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$NODE_CLOCK"} \
 		"$bootseerd" --root "${ROOT:-$T/root}" --run "$T/run" \
 		--plain-http "$REGISTRY" "${trust[@]}" \
 		--cache-quota 1G --stall-timeout 1s \

@@ -34,6 +34,27 @@ teardown() { node_teardown; }
 	done
 }
 
+# A thread that held its lock as another one forked has it for ever in the child.
+@test "the child that mounts leaves the allocator alone" {
+	local kind NODE_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-fork-alloc.so
+
+	for kind in erofs-fuse erofs-loop fuse; do
+		node_start --datapath "$kind"
+		"$bootseer" image mount "$IMAGE" "$T/mnt"
+		[ "$(status '.images[0].mode')" = lazy ]
+		cmp "$T/mnt/big" "$D/rootfs/big"
+		"$bootseer" node doctor >"$T/doctor"
+		"$bootseer" image umount "$T/mnt"
+		"$bootseer" image prefetch --wait "$IMAGE"
+		"$bootseer" image mount "$IMAGE" "$T/mnt"
+		[ "$(status '.images[0].mode')" = complete ]
+		"$bootseer" image umount "$T/mnt"
+		"$bootseer" node gc --images --cache 0
+		node_stop
+		run ! grep test-fork-alloc "$T/log" "$T/doctor"
+	done
+}
+
 @test "one mount serves all users and goes with the last" {
 	mkdir "$T/two"
 	node_start
@@ -500,22 +521,44 @@ retired_options() {
 		n=$((n + 1))
 		case $new in
 		*-file) value=$T/token ;;
-		*-http) value=true ;;
 		*) value=http://127.0.0.1:1 ;;
 		esac
-		if [ "$value" = true ]; then
-			echo "$old = true;"
-		else
-			echo "$old = \"$value\";"
-		fi >"$T/conf"
+		echo "$old = \"$value\";" >"$T/conf"
 		"$bootseerd" --config "$T/conf" --dump-config \
 			2>"$T/said" >"$T/dump"
 		grep -qF "line 1: key '$old' is '$new' now: rename it" "$T/said"
 		grep -qE "^$new = \"?$value\"?;" "$T/dump"
 		run ! grep -q "^$old = " "$T/dump"
-	done < <(sed -n '/^### Options that have/,/^## /s/^| `\(.*\)` | `\(.*\)` |$/\1 \2/p' \
+	done < <(sed -n '/^### Options that have/,/^##/s/^| `\(.*\)` | `\(.*\)` |$/\1 \2/p' \
 		"$BATS_TEST_DIRNAME/../../docs/operations.md")
-	[ "$n" = 5 ]
+	[ "$n" = 3 ]
+}
+
+@test "options whose value is said otherwise are refused, with the cure" {
+	local old cure n=0
+
+	while read -r old cure; do
+		n=$((n + 1))
+		printf 'log-level = "info";\n%s = "x";\n' "$old" >"$T/conf"
+		run -2 "$bootseerd" --config "$T/conf" --check-config
+		[[ $output == *"'$T/conf': line 2: key '$old' is no more: $cure" ]]
+		run -2 "$bootseerd" "--$old" x --check-config
+		[[ $output == *"option '--$old' is no more: $cure" ]]
+		run ! grep -qE -- "--$old( |$)" <<<"$("$bootseerd" --help)"
+	done < <(sed -n '/^### Options that are said otherwise/,/^##/s/^| `\(.*\)` | \(.*\) |$/\1 \2/p' \
+		"$BATS_TEST_DIRNAME/../../docs/operations.md")
+	[ "$n" = 8 ]
+}
+
+@test "a location has three parts at most, and each may be unknown" {
+	local at
+
+	for at in r12 a/r12 eu/a/r12 eu//r12 eu/a/ a/ ''; do
+		"$bootseerd" --location "$at" --check-config
+	done
+	run -2 "$bootseerd" --location eu/a/r12/4 --check-config
+	[[ $output == *"'eu/a/r12/4' is not REGION/ZONE/RACK"* ]]
+	run -2 "$bootseerd" --location "$(printf '%0192d' 0)" --check-config
 }
 
 @test "an image without any block is mounted too" {
@@ -627,7 +670,7 @@ type_of() { findmnt -rno FSTYPE "$1"; } # MOUNT POINT
 	for at in http://192.0.2.1:9730 http://traces.internal http://127.0.0.1@h; do
 		run -2 "$bootseerd" --service "$at" \
 			--service-token-file "$T/token" --check-config
-		[[ $output == *"$at"*"in the clear"*--service-plain-http* ]]
+		[[ $output == *"$at"*"in the clear"*--plain-http* ]]
 		run ! "$bootseer" image prefetch --service "$at" --nodes all \
 			--token-file "$T/token" "$IMAGE"
 		[[ $output == *"$at"*https://* ]]
@@ -641,7 +684,16 @@ type_of() { findmnt -rno FSTYPE "$1"; } # MOUNT POINT
 		"$bootseerd" --service "$at" --service-token-file "$T/token" \
 			--check-config
 	done
-	"$bootseerd" --service http://192.0.2.1 --service-plain-http \
-		--service-token-file "$T/token" --check-config
+	for at in 192.0.2.1 192.0.2.1:80; do
+		"$bootseerd" --service http://192.0.2.1 --plain-http "$at" \
+			--service-token-file "$T/token" --check-config
+	done
+	for at in 192.0.2.1:443 192.0.2.10 192.0.2; do
+		run -2 "$bootseerd" --service http://192.0.2.1 --plain-http "$at" \
+			--service-token-file "$T/token" --check-config
+	done
+	"$bootseerd" --service 'http://[FE80::1]:9730' \
+		--plain-http '[fe80::1]:9730' --service-token-file "$T/token" \
+		--check-config
 	"$bootseerd" --service http://192.0.2.1 --check-config
 }

@@ -61,3 +61,44 @@ Test(mount, a_mount_that_never_ends_is_given_up_and_keeps_no_lock)
 	cr_expect_eq(mount_isolated(dir, 5, say_seven, NULL, &err), 7);
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
 }
+
+Test(mount, options_stand_behind_commas_and_fit_in_a_page_or_are_refused)
+{
+	struct mount_options o = MOUNT_OPTIONS_INIT;
+	struct error err = ERROR_INIT;
+	char name[1000] = "";
+
+	memset(name, 'n', sizeof(name) - 1);
+	cr_assert_eq(mount_options_add(&o, &err, "device=%s", "/a"), 0);
+	cr_assert_eq(mount_options_add(&o, &err, "directio"), 0);
+	cr_expect_str_eq(o.text, "device=/a,directio");
+	cr_expect_eq(o.len, strlen(o.text));
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(mount_options_add(&o, &err, "%s", name), 0);
+	cr_expect_eq(mount_options_add(&o, &err, "%s", name), -E2BIG);
+	cr_expect_eq(o.len, strlen(o.text), "what did not fit is not there");
+	/* To the last byte, and not one more. */
+	name[sizeof(o.text) - 1 - o.len - 1] = '\0';
+	cr_expect_eq(mount_options_add(&o, &err, "%sn", name), -E2BIG);
+	cr_expect_eq(mount_options_add(&o, &err, "%s", name), 0);
+	cr_expect_eq(o.len, sizeof(o.text) - 1);
+	cr_expect_eq(mount_options_add(&o, &err, "x"), -E2BIG);
+}
+
+Test(mount, what_is_seen_is_what_is_found)
+{
+	struct mount_line line = { .major = 0 };
+	struct error err = ERROR_INIT;
+	struct mount_seen seen;
+
+	cr_assert_eq(mount_see("/proc", &seen, &err), 1, "%s", err.msg);
+	cr_assert_eq(mount_find("/proc", &line, &err), 1, "%s", err.msg);
+	cr_expect_str_eq(seen.line.fstype, "proc");
+	cr_expect_str_eq(seen.line.path, "/proc");
+	cr_expect_str_eq(line.fstype, "proc");
+	cr_expect_str_eq(line.root, seen.line.root);
+	cr_expect_str_eq(line.source, seen.line.source);
+	cr_expect_eq(line.minor, seen.line.minor);
+	mount_line_fini(&line);
+	cr_expect_eq(mount_see("/proc/none", &seen, &err), 0);
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/mountinfo.h"
@@ -66,4 +67,48 @@ Test(mountinfo, mounts_are_told_until_one_is_enough)
 	cr_expect_eq(mountinfo_each(find_proc, &n, &err), -EEXIST);
 	cr_expect_gt(n, 0);
 	cr_expect(strstr(err.msg, "/proc"), "%s", err.msg);
+}
+
+struct seen {
+	unsigned int n;
+	char paths[64];
+};
+
+static int note_path(void *arg, const struct mountinfo *m, struct error *err)
+{
+	struct seen *s = arg;
+
+	s->n++;
+	strcat(strcat(s->paths, m->path), " ");
+	cr_expect_str_eq(m->source, "x");
+	return 0;
+}
+
+/* Lines that end where a read of 64 KiB ends, before and behind it. */
+Test(mountinfo, the_end_of_a_long_line_is_passed_over)
+{
+	static const size_t lengths[] = { 10,     65400,  65450,  65500,
+					  131000, 131072, 200000, 400000 };
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		FILE *f = tmpfile();
+		struct seen seen = { .n = 0 };
+		struct error err = ERROR_INIT;
+
+		cr_assert_not_null(f);
+		fprintf(f, "1 1 0:1 / /a rw - tmpfs x rw\n"
+			   "2 1 0:2 / /b rw - overlay x rw,lowerdir=");
+		for (size_t k = 0; k < lengths[i]; k++)
+			fputc(k % 100 ? 'l' : ' ', f);
+		/* Not even when it looks like one. */
+		fprintf(f, " 3 1 0:3 / /no rw - tmpfs no rw\n"
+			   "4 1 0:4 / /c rw - tmpfs x rw\n"
+			   "5 1 0:5 / /d rw - tmpfs x rw");
+		rewind(f);
+		cr_expect_eq(mountinfo_read(fileno(f), note_path, &seen, &err),
+			     0, "%s", err.msg);
+		cr_expect_str_eq(seen.paths, "/a /b /c /d ", "%zu: %s",
+				 lengths[i], seen.paths);
+		fclose(f);
+	}
 }
