@@ -61,6 +61,11 @@ static const struct option_spec *find_letter(const struct option_spec *options,
 	return NULL;
 }
 
+const char *option_bare(const struct option_spec *o)
+{
+	return o->type == OPTION_BOOL ? "yes" : o->bare;
+}
+
 static bool has_file(const struct option_program *prog)
 {
 	return option_find(prog->options, "config", 6) != NULL;
@@ -117,6 +122,9 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 	const char *text = eq ? eq + 1 : NULL;
 	int rc;
 
+	if (r && r->cure)
+		return error_set(err, EINVAL, "option '--%s' is no more: %s",
+				 r->key, r->cure);
 	if (r && s->seen_file)
 		option_warn_retired(r, "option");
 	if (r && r->now)
@@ -132,8 +140,8 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 		return error_set(err, EINVAL,
 				 "unknown option '--%.*s': see '%s --help'",
 				 (int)len, arg, s->prog->name);
-	if (!text && o->type == OPTION_BOOL)
-		text = "yes";
+	if (!text)
+		text = option_bare(o);
 	if (!text) {
 		rc = next_value(s, s->argv[s->i], &text, err);
 		if (rc < 0)
@@ -221,7 +229,7 @@ static int permute(const struct option_program *prog, int argc, char **argv,
 		if (r && r->now)
 			o = option_find(prog->options, r->now, strlen(r->now));
 		if (((r && !r->now && !r->is_switch) ||
-		     (o && o->type != OPTION_BOOL)) &&
+		     (o && !option_bare(o))) &&
 		    i + 1 < argc)
 			argv[n_opt++] = argv[++i];
 	}

@@ -32,18 +32,24 @@ struct option_spec {
 	const char *def;       /* as text; NULL: unset, 0, false */
 	const char *min, *max; /* as text; NULL: no bound */
 	const char *arg;       /* name of the value in --help: "DIR" */
-	const char *const *values; /* OPTION_ENUM, NULL-terminated */
-	const char *help;          /* one sentence */
+	const char *const
+		*values;    /* OPTION_ENUM, NULL-terminated; of OPTION_FILE:
+				    * words that may stand for a file */
+	const char *help;   /* one sentence */
 	const char *absent; /* OPTION_FILE: what to do when it is not there */
+	const char *bare;   /* of "--key" without "=": it takes no next word */
 	bool no_file;       /* command line only */
 };
 
 /* An option that was one, and is none any more: it is ignored, with a warning, so that
  * who upgrades a program need not change its configuration first.  Or it has another name:
  * its value is taken, but for a switch that is off in a file, since another old name may
- * have turned the new one on. */
+ * have turned the new one on.  Or it is refused, with its cure: what it asked for is
+ * asked for otherwise now, and would be missed. */
 struct option_retired {
 	const char *key;
+	const char
+		*cure; /* "say --location ZONE/RACK"; NULL: it is not refused */
 	const char *why; /* "16 transfers serve all links that were measured" */
 	const char *
 		now; /* its name now, which its value is for; NULL: it has none */
@@ -112,5 +118,7 @@ int option_parse_size(const char *text, uint64_t *ret,
 		      struct error *err) MUST_CHECK;
 int option_parse_duration(const char *text, int64_t *ret_ns,
 			  struct error *err) MUST_CHECK;
+int option_parse_bool(const char *text, bool *ret,
+		      struct error *err) MUST_CHECK;
 
 #endif

@@ -26,7 +26,7 @@ void option_scdoc(const struct option_program *prog, FILE *out)
 			fprintf(out, "*-%c*, ", o->letter);
 		fprintf(out, "*--%s*", o->key);
 		if (value)
-			fprintf(out, " _%s_", value);
+			fprintf(out, o->bare ? "\\[=_%s_\\]" : " _%s_", value);
 		fputs("\n\t", out);
 		print_escaped(out, option_describe(o, &text) == 0 ? text.data
 								  : o->help);
@@ -249,7 +249,7 @@ static int complete_fish(const struct option_program *const *programs,
 		fish_words(out, name, commands);
 		for (const struct option_spec *o = p->options; o->key; o++)
 			fish_option(out, name, commands, o->key, o->help,
-				    o->type != OPTION_BOOL);
+				    !option_bare(o));
 		for (size_t i = 0; i < n_builtins(p); i++)
 			fish_option(out, name, commands, builtins[i].key,
 				    builtins[i].help, false);

@@ -69,6 +69,10 @@ static int set_all(const struct option_program *prog, void *cfg,
 		AUTO_BUF where = BUF_INIT;
 		int rc;
 
+		if (r && r->cure)
+			return error_set(err, EINVAL,
+					 "line %u: key '%s' is no more: %s",
+					 line, key, r->cure);
 		if (r) {
 			rc = buf_printf(&where,
 					"configuration '%s': line %u: key",

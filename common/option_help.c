@@ -62,12 +62,13 @@ const char *option_value_name(const struct option_spec *o)
 
 int option_describe(const struct option_spec *o, struct buf *ret)
 {
+	bool is_one_of = o->type == OPTION_ENUM;
 	int rc = buf_puts(ret, o->help);
 
-	for (size_t i = 0; rc == 0 && o->values && o->values[i]; i++)
+	for (size_t i = 0; rc == 0 && is_one_of && o->values[i]; i++)
 		rc = buf_printf(ret, "%s%s", i ? ", " : " One of ",
 				o->values[i]);
-	if (rc == 0 && o->values)
+	if (rc == 0 && is_one_of)
 		rc = buf_puts(ret, ".");
 	if (rc == 0 && o->type == OPTION_LIST)
 		rc = buf_puts(ret, " May be given more than once.");
@@ -78,11 +79,16 @@ int option_describe(const struct option_spec *o, struct buf *ret)
 
 static void print_option(FILE *out, const struct option_spec *o)
 {
+	const char *value = option_value_name(o), *key = o->key;
+	AUTO_BUF may = BUF_INIT;
 	AUTO_BUF text = BUF_INIT;
 	int rc = option_describe(o, &text);
 
-	print_entry(out, o->letter, o->key, option_value_name(o),
-		    rc == 0 ? text.data : o->help);
+	if (o->bare && buf_printf(&may, "%s[=%s]", o->key, value) == 0) {
+		key = may.data;
+		value = NULL;
+	}
+	print_entry(out, o->letter, key, value, rc == 0 ? text.data : o->help);
 }
 
 /* One example a line, indented here whatever the table has. */

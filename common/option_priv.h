@@ -41,4 +41,7 @@ option_find_retired(const struct option_program *prog, const char *key,
 /* Say that `where` ("option", "configuration 'x': line 3: key") it is ignored. */
 void option_warn_retired(const struct option_retired *r, const char *where);
 
+/* The value of "--key" alone; NULL: the next word is. */
+const char *option_bare(const struct option_spec *o);
+
 #endif

@@ -98,7 +98,7 @@ int option_parse_duration(const char *text, int64_t *ret_ns, struct error *err)
 	return 0;
 }
 
-static int parse_bool(const char *text, bool *ret, struct error *err)
+int option_parse_bool(const char *text, bool *ret, struct error *err)
 {
 	static const char *const yes[] = { "yes", "true", "on", "1" };
 	static const char *const no[] = { "no", "false", "off", "0" };
@@ -175,9 +175,13 @@ static int set_string(void *member, const char *text, struct error *err)
 static int set_file(const struct option_spec *o, void *member, const char *text,
 		    struct error *err)
 {
-	bool is_there = access(text, R_OK) == 0;
+	bool is_there;
 	struct stat st;
 
+	for (const char *const *v = o->values; v && *v; v++)
+		if (strcmp(text, *v) == 0)
+			return set_string(member, text, err);
+	is_there = access(text, R_OK) == 0;
 	if (!is_there && errno == ENOENT && o->absent)
 		return error_set(err, ENOENT, "'%s' is not there: %s", text,
 				 o->absent);
@@ -231,7 +235,7 @@ int option_set(const struct option_spec *o, void *cfg, const char *text,
 
 	switch (o->type) {
 	case OPTION_BOOL:
-		return parse_bool(text, member, err);
+		return option_parse_bool(text, member, err);
 	case OPTION_STRING:
 		return set_string(member, text, err);
 	case OPTION_FILE:

@@ -367,7 +367,7 @@ way_peers_begin() { start_nodes --p2p-tracker http://10.214.0.2:5001; }
 node_options() { # NODE
 	[[ $way == peers ]] || return 0
 	echo "--p2p-listen $(swarm_addr "$1"):7000 --p2p-security $security" \
-		"--rack rack$(($1 % racks)) $(security_options "$1")"
+		"--location rack$(($1 % racks)) $(security_options "$1")"
 }
 security_options() { # NODE
 	[[ $security != open ]] || return 0

@@ -396,7 +396,7 @@ static void on_closed(void *arg, struct net_link *net,
 			p->keys ? "its log says what is wrong with this "
 				  "node's capability for the image"
 				: "it wants a capability for the image: "
-				  "this node has no --p2p-capability-keys");
+				  "this node's --p2p-rights names no keys");
 	if (nb)
 		neighbour_leave(nb);
 }

@@ -235,11 +235,10 @@ int capability_decode(const void *data, size_t len, struct capability *ret,
 	size_t n, m;
 
 	if (len == 0)
-		return error_set(
-			err, EBADMSG,
-			"it showed no capability: it has no "
-			"--p2p-capability-keys, or was given none (its "
-			"log says why)");
+		return error_set(err, EBADMSG,
+				 "it showed no capability: its --p2p-rights "
+				 "names no keys, or it was given none (its "
+				 "log says why)");
 	if (len < HEAD_SIZE || memcmp(p, MAGIC, 4) != 0)
 		return error_set(err, EBADMSG, "it is no capability");
 	if (get_le16(p + AT_VERSION) != VERSION)
@@ -294,7 +293,7 @@ int capability_check(const struct capability_keys *k, const void *data,
 	if (!key)
 		return error_set(err, EACCES,
 				 "capability: signed by a key that "
-				 "--p2p-capability-keys has not");
+				 "the keys of --p2p-rights are without");
 	len -= SIGNATURE_SIZE;
 	rc = verify_key_check(key, p, len, p + len, SIGNATURE_SIZE, err);
 	if (rc < 0)

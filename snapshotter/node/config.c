@@ -22,7 +22,7 @@ static const char *const log_levels[] = { "error", "warning", "info", "debug",
 					  NULL };
 
 static const char *const p2p_securities[] = { "tls", "signed", "open", NULL };
-static const char *const p2p_rights[] = { "capability", "cluster", NULL };
+static const char *const p2p_rights[] = { "cluster", NULL };
 static const char *const records[] = { "auto", "always", "off", NULL };
 static const char *const trace_ocis[] = { "no", "read", "push", NULL };
 
@@ -174,14 +174,6 @@ static const struct option_spec options[] = {
 	  .offset = AT(service_ca_file),
 	  .arg = "FILE",
 	  .help = "Certificates that --service is trusted by, PEM." },
-	{ .key = "service-plain-http",
-	  .type = OPTION_BOOL,
-	  .offset = AT(service_plain_http),
-	  .def = "no",
-	  .help = "Send tokens, and the registry credentials that "
-		  "--p2p-capability-keys needs, to a --service or --p2p-tracker "
-		  "of http:// on another machine: who listens on the way has "
-		  "them." },
 	{ .key = "trust-revoked-file",
 	  .type = OPTION_FILE,
 	  .offset = AT(trust_revoked_file),
@@ -270,35 +262,27 @@ static const struct option_spec options[] = {
 	  .arg = "FILE",
 	  .help = "Its key, PEM, which nobody else is to read (mode 600)." },
 	{ .key = "p2p-rights",
-	  .type = OPTION_ENUM,
-	  .offset = AT(p2p_rights),
-	  .def = "capability",
-	  .values = p2p_rights,
-	  .arg = "WHOSE",
-	  .help = "Who may have an image from this node: capability, who "
-		  "proves that it may pull it, by --p2p-capability-keys; "
-		  "cluster, every node that has a certificate of "
-		  "--p2p-ca-file, any image.  With --p2p-security open and no "
-		  "keys, everybody." },
-	{ .key = "p2p-capability-keys",
 	  .type = OPTION_FILE,
-	  .offset = AT(p2p_capability_keys),
-	  .arg = "FILE",
-	  .help = "Public keys of those who sign that a node may have an "
-		  "image, PEM." },
+	  .offset = AT(p2p_rights),
+	  .values = p2p_rights,
+	  .arg = "FILE|cluster",
+	  .absent = "name a file of public keys, or say cluster",
+	  .help = "Who may have an image from this node: who shows that it "
+		  "may pull it, signed by one of the public keys of FILE, "
+		  "PEM; or cluster: every node that has a certificate of "
+		  "--p2p-ca-file, any image.  With --p2p-security open and "
+		  "without this, everybody." },
 	{ .key = "p2p-rdma",
-	  .type = OPTION_BOOL,
+	  .type = OPTION_STRING,
 	  .offset = AT(p2p_rdma),
 	  .def = "no",
+	  .arg = "DEVICE",
+	  .bare = "yes",
 	  .help = "Move blocks by RDMA between nodes that both can, and by "
-		  "TCP else; not with --p2p-security tls, since nothing "
+		  "TCP else: by DEVICE, as ibv_devices names it, or, of yes "
+		  "or the option alone, that of the address of --p2p-listen, "
+		  "or any; not with --p2p-security tls, since nothing "
 		  "encrypts it." },
-	{ .key = "p2p-rdma-device",
-	  .type = OPTION_STRING,
-	  .offset = AT(p2p_rdma_device),
-	  .arg = "NAME",
-	  .help = "The RDMA device to use, as ibv_devices names it; else that "
-		  "of the address of --p2p-listen, or any." },
 	{ .key = "p2p-upload-rate",
 	  .type = OPTION_SIZE,
 	  .offset = AT(p2p_upload_rate),
@@ -321,21 +305,12 @@ static const struct option_spec options[] = {
 	  .arg = "SIZE",
 	  .help = "Bytes a second read from registries on behalf of the "
 		  "swarm; 0: no limit." },
-	{ .key = "rack",
+	{ .key = "location",
 	  .type = OPTION_STRING,
-	  .offset = AT(rack),
-	  .arg = "NAME",
-	  .help = "The rack that this node is in: near nodes are asked first." },
-	{ .key = "zone",
-	  .type = OPTION_STRING,
-	  .offset = AT(zone),
-	  .arg = "NAME",
-	  .help = "The zone that the rack is in." },
-	{ .key = "region",
-	  .type = OPTION_STRING,
-	  .offset = AT(region),
-	  .arg = "NAME",
-	  .help = "The region that the zone is in." },
+	  .offset = AT(location),
+	  .arg = "REGION/ZONE/RACK",
+	  .help = "Where this node is, or ZONE/RACK, or RACK alone: near "
+		  "nodes are asked first." },
 	{ .key = "events",
 	  .type = OPTION_STRING,
 	  .offset = AT(events),
@@ -399,7 +374,11 @@ static const struct option_spec options[] = {
 	  .type = OPTION_LIST,
 	  .offset = AT(plain_http),
 	  .arg = "HOST:PORT",
-	  .help = "A registry that is spoken to without TLS." },
+	  .help = "A registry that is spoken to without TLS; or that of the "
+		  "http:// of --service or a --p2p-tracker on another "
+		  "machine, to which tokens, and with --p2p-rights FILE "
+		  "credentials of registries, are sent so: who listens on "
+		  "the way has them." },
 	{ .key = "log-level",
 	  .type = OPTION_ENUM,
 	  .offset = AT(log_level),
@@ -482,12 +461,13 @@ int node_config_check(const struct node_config *c, struct error *err)
 				 "--service '%s' is no http:// or "
 				 "https:// URL",
 				 c->service);
-	if (c->service && c->service_token_file && !c->service_plain_http &&
+	if (c->service && c->service_token_file &&
+	    !node_config_is_plain(c, c->service) &&
 	    !url_is_secret(c->service) && !url_is_loopback(c->service))
 		return error_set(err, EINVAL,
 				 "--service '%s' would get "
 				 "--service-token-file in the clear: say "
-				 "https://, or --service-plain-http",
+				 "https://, or its HOST:PORT with --plain-http",
 				 c->service);
 	if (c->metrics &&
 	    listen_address_parse("--metrics", c->metrics, &addr, &len, err) < 0)
@@ -529,7 +509,8 @@ struct service_client_config node_config_service(const struct node_config *c,
 		.url = c->service,
 		.token_file = c->service_token_file,
 		.ca_file = c->service_ca_file,
-		.plain_token = c->service_plain_http,
+		.plain_token =
+			c->service && node_config_is_plain(c, c->service),
 		.cert_file = c->p2p_cert_file,
 		.key_file = c->p2p_key_file,
 		.timeout_ms = timeout_ms,

@@ -23,7 +23,6 @@ struct node_config {
 	char *record;              /* "auto", "always", "off" */
 	int64_t record_window;     /* ns */
 	char *service, *service_token_file, *service_ca_file;
-	bool service_plain_http;
 	char *trust_revoked_file; /* NULL: none */
 	bool preheat;
 	char *trace_oci;     /* "no", "read", "push" */
@@ -34,11 +33,9 @@ struct node_config {
 	char *p2p_token_file, *p2p_tracker_ca_file;
 	char *p2p_security; /* "tls", "signed", "open" */
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
-	char *p2p_rights; /* "capability", "cluster" */
-	char *p2p_capability_keys;
-	bool p2p_rdma;
-	char *p2p_rdma_device; /* NULL: that of the address, or any */
-	char *rack, *zone, *region;
+	char *p2p_rights; /* "cluster" or a file of keys; NULL: not said */
+	char *p2p_rdma;   /* yes, no or a device: node_config_rdma() */
+	char *location;   /* node_location_parse() */
 	uint64_t p2p_upload_rate, p2p_download_rate, p2p_origin_rate;
 	char *events;      /* folder that stages are said in; "" is none */
 	char *metrics;     /* "address:port"; NULL is none */
@@ -47,7 +44,7 @@ struct node_config {
 	char **env_stores; /* URLs whose environments are mounted */
 	char *env_ca_file;
 	char *auth_file, *ca_file;
-	char **plain_http; /* "host:port" */
+	char **plain_http; /* "host:port": node_config_is_plain() */
 	char *log_level;
 	bool hold;
 	bool list_metrics;
@@ -68,6 +65,24 @@ int node_config_check(const struct node_config *c,
 /* A part of that. */
 int node_config_check_p2p(const struct node_config *c,
 			  struct error *err) MUST_CHECK;
+
+/* May this http:// URL be told secrets, since --plain-http names its host and port? */
+bool node_config_is_plain(const struct node_config *c, const char *url);
+
+/* The keys of --p2p-rights; NULL: no capability is asked for.  Borrowed from `c`. */
+const char *node_config_capability_keys(const struct node_config *c);
+
+/* Is RDMA wanted?  *ret_device is borrowed from `c`; NULL: any. */
+bool node_config_rdma(const struct node_config *c, const char **ret_device);
+
+/* A --location, cut in its parts, which point into `text`; NULL: not known. */
+struct node_location {
+	char text[192]; /* three names of p2p, with '/' and NUL */
+	const char *rack, *zone, *region;
+};
+/* `text` may be NULL.  -EINVAL: it is too long, or has too many parts. */
+int node_location_parse(const char *text, struct node_location *ret,
+			struct error *err) MUST_CHECK;
 
 /* The --service, for service_client_new(); borrows from `c`.  Its address is
  * NULL when there is none. */

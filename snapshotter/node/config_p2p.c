@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What options of peers must have in common. */
+/* What options of peers say, and must have in common. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "common/buf.h"
 #include "net/url.h"
 #include "p2p/p2p.h"
 #include "snapshotter/node/config.h"
@@ -37,9 +39,78 @@ int node_config_complete(struct node_config *c, struct error *err)
 	return rc;
 }
 
+bool node_config_is_plain(const struct node_config *c, const char *url)
+{
+	AUTO_BUF host = BUF_INIT;
+	struct url u;
+	bool yes = false;
+	size_t n = 0;
+
+	if (!c->plain_http || url_parse(url, &u) < 0)
+		return false;
+	if (strcmp(u.scheme, "http") == 0 && buf_puts(&host, u.host) == 0) {
+		n = host.len;
+		if (buf_printf(&host, ":%s", u.port) < 0)
+			n = 0;
+	}
+	for (char **h = c->plain_http; n && *h && !yes; h++)
+		yes = strcasecmp(*h, host.data) == 0 ||
+		      (strcmp(u.port, "80") == 0 && strlen(*h) == n &&
+		       strncasecmp(*h, host.data, n) == 0);
+	url_fini(&u);
+	return yes;
+}
+
+static bool is_cluster(const struct node_config *c)
+{
+	return c->p2p_rights && strcmp(c->p2p_rights, "cluster") == 0;
+}
+
+const char *node_config_capability_keys(const struct node_config *c)
+{
+	return is_cluster(c) ? NULL : c->p2p_rights;
+}
+
+bool node_config_rdma(const struct node_config *c, const char **ret_device)
+{
+	bool is_on = true;
+
+	*ret_device = NULL;
+	if (option_parse_bool(c->p2p_rdma, &is_on, NULL) < 0)
+		*ret_device = c->p2p_rdma;
+	return is_on;
+}
+
+int node_location_parse(const char *text, struct node_location *ret,
+			struct error *err)
+{
+	const char **parts[] = { &ret->rack, &ret->zone, &ret->region };
+	char *slash = NULL;
+
+	*ret = (struct node_location){ .rack = NULL };
+	if (text && strlen(text) >= sizeof(ret->text))
+		return error_set(err, EINVAL, "--location '%s' is too long",
+				 text);
+	memcpy(ret->text, text ? text : "", text ? strlen(text) : 0);
+	/* From the end, where the rack is. */
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && (i == 0 || slash); i++) {
+		slash = strrchr(ret->text, '/');
+		*parts[i] = slash ? slash + 1 : ret->text;
+		if (!**parts[i])
+			*parts[i] = NULL;
+		if (slash)
+			*slash = '\0';
+	}
+	return slash ? error_set(err, EINVAL,
+				 "--location '%s' is not REGION/ZONE/RACK, "
+				 "ZONE/RACK or RACK",
+				 text)
+		     : 0;
+}
+
 static int check_trackers(const struct node_config *c, struct error *err)
 {
-	bool is_secret = c->p2p_token_file || c->p2p_capability_keys;
+	bool is_secret = c->p2p_token_file || node_config_capability_keys(c);
 
 	for (char **url = c->p2p_trackers; url && *url; url++) {
 		if (!url_is_http(*url))
@@ -53,12 +124,12 @@ static int check_trackers(const struct node_config *c, struct error *err)
 					 "wanted, but scheme, host and port of "
 					 "bootseer-registry",
 					 *url);
-		if (is_secret && !c->service_plain_http &&
+		if (is_secret && !node_config_is_plain(c, *url) &&
 		    !p2p_tracker_is_private(*url))
 			return error_set(err, EINVAL,
 					 "--p2p-tracker '%s' would get %s in "
-					 "the clear: say https://, or "
-					 "--service-plain-http",
+					 "the clear: say https://, or its "
+					 "HOST:PORT with --plain-http",
 					 *url,
 					 c->p2p_token_file
 						 ? "--p2p-token-file"
@@ -67,33 +138,17 @@ static int check_trackers(const struct node_config *c, struct error *err)
 	return 0;
 }
 
-/* That every node may have every image is said, and does not follow from a key that
- * was forgotten. */
-static int check_rights(const struct node_config *c, bool open,
-			struct error *err)
-{
-	bool is_cluster = strcmp(c->p2p_rights, "cluster") == 0;
-
-	if (is_cluster && c->p2p_capability_keys)
-		return error_set(err, EINVAL,
-				 "--p2p-rights cluster asks nobody for a "
-				 "capability: do without it, or without "
-				 "--p2p-capability-keys");
-	if (!is_cluster && !open && !c->p2p_capability_keys)
-		return error_set(
-			err, EINVAL,
-			"who may have images from this node?  Name "
-			"--p2p-capability-keys (docs/peers.md, \"Who may have "
-			"what\"), or say --p2p-rights cluster: every node with "
-			"a certificate of --p2p-ca-file, any image");
-	return 0;
-}
-
 /* Nothing of peers is believed to be meant when there are none. */
 int node_config_check_p2p(const struct node_config *c, struct error *err)
 {
 	bool open = strcmp(c->p2p_security, "open") == 0;
+	struct node_location location;
+	const char *device;
+	bool is_rdma = node_config_rdma(c, &device);
+	int rc = node_location_parse(c->location, &location, err);
 
+	if (rc < 0)
+		return rc;
 	if (!c->p2p_listen) {
 		if (c->p2p_trackers && c->p2p_trackers[0])
 			return error_set(err, EINVAL,
@@ -108,15 +163,23 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 				 "--p2p-security %s wants --p2p-ca-file, "
 				 "--p2p-cert-file and --p2p-key-file",
 				 c->p2p_security);
-	if (c->p2p_rdma && strcmp(c->p2p_security, "tls") == 0)
+	if (is_rdma && strcmp(c->p2p_security, "tls") == 0)
 		return error_set(err, EINVAL,
 				 "--p2p-rdma is not encrypted: say "
 				 "--p2p-security signed, or do without");
-	if (c->p2p_rdma && c->p2p_download_rate)
+	if (is_rdma && c->p2p_download_rate)
 		return error_set(err, EINVAL,
 				 "--p2p-rdma knows no --p2p-download-rate: do "
 				 "without one of them");
-	if (check_rights(c, open, err) < 0)
-		return -EINVAL;
+	/* That every node may have every image is said, and does not follow from a
+	 * file that was forgotten. */
+	if (!open && !c->p2p_rights)
+		return error_set(
+			err, EINVAL,
+			"who may have images from this node?  Name the keys of "
+			"capabilities by --p2p-rights FILE (docs/peers.md, "
+			"\"Who may have what\"), or say --p2p-rights cluster: "
+			"every node with a certificate of --p2p-ca-file, any "
+			"image");
 	return check_trackers(c, err);
 }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Options of bootseerd that were given up, or have another name: nodes that have them in
- * their configuration go on, and are told what holds instead. */
+ * their configuration go on, and are told what holds instead.  Where what they ask for
+ * would be missed, or could be meant otherwise, the node is not started, and the message
+ * has the cure (docs/decisions/0022-options.md). */
 #include "snapshotter/node/config.h"
+
+#define PLAIN_CURE "name HOST:PORT of the service by plain-http"
+#define LOCATION_CURE \
+	"say location = \"REGION/ZONE/RACK\", or what is known of it"
 
 /* What chose each is in snapshotter/node/constants.h. */
 const struct option_retired node_options_retired[] = {
@@ -48,7 +54,15 @@ const struct option_retired node_options_retired[] = {
 	{ .key = "trace-service", .now = "service" },
 	{ .key = "trace-token-file", .now = "service-token-file" },
 	{ .key = "trace-ca-file", .now = "service-ca-file" },
-	{ .key = "trace-plain-http", .now = "service-plain-http" },
-	{ .key = "p2p-tracker-plain-http", .now = "service-plain-http" },
+	{ .key = "trace-plain-http", .cure = PLAIN_CURE, .is_switch = true },
+	{ .key = "p2p-tracker-plain-http",
+	  .cure = PLAIN_CURE,
+	  .is_switch = true },
+	{ .key = "service-plain-http", .cure = PLAIN_CURE, .is_switch = true },
+	{ .key = "p2p-capability-keys", .cure = "name the file by p2p-rights" },
+	{ .key = "p2p-rdma-device", .cure = "name the device by p2p-rdma" },
+	{ .key = "rack", .cure = LOCATION_CURE },
+	{ .key = "zone", .cure = LOCATION_CURE },
+	{ .key = "region", .cure = LOCATION_CURE },
 	{ .key = NULL },
 };

@@ -97,6 +97,6 @@ rightful() # NAME TOKEN [OPTION...]
 	local name=$1 token=$2
 
 	shift 2
-	env_peer "$name" --p2p-capability-keys "$T/keys.pem" \
+	env_peer "$name" --p2p-rights "$T/keys.pem" \
 		--p2p-token-file "$T/token.$token" "$@"
 }

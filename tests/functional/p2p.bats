@@ -352,7 +352,7 @@ tracker_with_rights() {
 	openssl genpkey -algorithm ed25519 -out "$T/sign.key"
 	chmod 600 "$T/sign.key"
 	openssl pkey -in "$T/sign.key" -pubout -out "$T/keys.pem"
-	KEYS="--p2p-capability-keys $T/keys.pem"
+	KEYS="--p2p-rights $T/keys.pem"
 	tracker_start --capability-key "$T/sign.key" --registry "$REGISTRY" \
 		--registry-plain-http
 }
@@ -425,7 +425,7 @@ tracker_with_rights() {
 	wait_for grep -q 'p2p: denied another node node="b" '$(
 	)'reason="it showed no capability' "$T/a/log"
 	wait_for grep -q 'p2p: denied by another node node="a" '$(
-	)'reason=".*--p2p-capability-keys' "$T/b/log"
+	)'reason=".*--p2p-rights names no keys' "$T/b/log"
 	[ "$(p2p b .failures.denied)" -ge 1 ]
 	run -0 on a p2p status
 	[[ $output == *"failures  "*" denied; the last "*" b at "*"it showed no capability"* ]]
@@ -569,9 +569,9 @@ tracker_with_rights() {
 	# shellcheck disable=SC2046
 	check "'$T/empty' is empty" $(with_tls ca a) --p2p-token-file "$T/empty"
 	# shellcheck disable=SC2046
-	check "'$T/empty'" $(with_certificate ca a) --p2p-capability-keys "$T/empty"
+	check "'$T/empty'" $(with_certificate ca a) --p2p-rights "$T/empty"
 	# shellcheck disable=SC2046
-	check 'a private key' $(with_certificate ca a) --p2p-capability-keys "$T/a.key"
+	check 'a private key' $(with_certificate ca a) --p2p-rights "$T/a.key"
 	# shellcheck disable=SC2046
 	check "'$T/empty'" $(with_tls ca a) --p2p-tracker-ca-file "$T/empty"
 }
@@ -691,14 +691,19 @@ failed_reloads_are() {
 	: >"$T/token"
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token"
-	[[ $output == *"in the clear"*"https://"*"--service-plain-http"* ]]
+	[[ $output == *"in the clear"*"https://"*"--plain-http"* ]]
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
-		--p2p-tracker http://10.0.0.1:1 --p2p-capability-keys "$T/token"
+		--p2p-tracker http://10.0.0.1:1 --p2p-rights "$T/token"
 	[[ $output == *"registry credentials"* ]]
 	echo secret >"$T/token"
 	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
 		--p2p-tracker http://10.0.0.1:1 --p2p-token-file "$T/token" \
-		--service-plain-http --check-config
+		--plain-http 10.0.0.1:1 --check-config
+	# Another one's leave is not this one's.
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open \
+		--p2p-tracker http://10.0.0.1:1 --p2p-tracker http://10.0.0.2:1 \
+		--p2p-token-file "$T/token" --plain-http 10.0.0.1:1 --check-config
+	[[ $output == *"'http://10.0.0.2:1' would get"* ]]
 }
 
 @test "that every node may have every image is said, and is no empty setting" {
@@ -711,9 +716,9 @@ failed_reloads_are() {
 			$(with_certificate ca a) "$@" --check-config
 	}
 	run -2 config
-	[[ $output == *--p2p-capability-keys*"--p2p-rights cluster"* ]]
+	[[ $output == *"--p2p-rights FILE"*"--p2p-rights cluster"* ]]
 	run -2 config --p2p-security signed
-	[[ $output == *--p2p-capability-keys*"--p2p-rights cluster"* ]]
+	[[ $output == *"--p2p-rights FILE"*"--p2p-rights cluster"* ]]
 	# Nor does bootseerd start so.
 	mkdir "$T/x"
 	# shellcheck disable=SC2046
@@ -721,9 +726,9 @@ failed_reloads_are() {
 		--p2p-listen 127.0.0.1:0 --node-name a $(with_certificate ca a)
 	[[ $output == *"--p2p-rights cluster"* ]]
 	config --p2p-rights cluster
-	config --p2p-capability-keys "$T/keys.pem"
-	run -2 config --p2p-rights cluster --p2p-capability-keys "$T/keys.pem"
-	[[ $output == *"asks nobody for a capability"* ]]
+	config --p2p-rights "$T/keys.pem"
+	run -2 config --p2p-rights capability
+	[[ $output == *"'capability' is not there: "*"public keys, or say cluster"* ]]
 	# A lab says it by what it says already.
 	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-security open --check-config
 }

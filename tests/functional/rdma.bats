@@ -70,4 +70,10 @@ went_well() { # SCENARIO
 	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma \
 		--p2p-security open --p2p-download-rate 1M --check-config
 	[[ $output == *"no --p2p-download-rate"* ]]
+	# A device that is named is RDMA, too.
+	run -2 "$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma=rxe0 \
+		--p2p-security open --p2p-download-rate 1M --check-config
+	[[ $output == *"no --p2p-download-rate"* ]]
+	"$bootseerd" --p2p-listen 127.0.0.1:0 --p2p-rdma=off \
+		--p2p-security open --p2p-download-rate 1M --check-config
 }

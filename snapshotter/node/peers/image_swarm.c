@@ -95,16 +95,33 @@ static void note(void *arg, enum p2p_note what, const char *about,
 		 *why ? " reason=\"" : "", why, *why ? "\"" : "");
 }
 
+/* May a tracker have secrets by http://?  node_config_check() has seen that each of them
+ * may, or that there are none. */
+static bool is_plain(const struct node_config *cfg)
+{
+	for (char *const *url = cfg->p2p_trackers; url && *url; url++)
+		if (node_config_is_plain(cfg, *url))
+			return true;
+	return false;
+}
+
 static int fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
-		struct p2p_config *ret, char **ret_dir, struct error *err)
+		struct node_location *at, struct p2p_config *ret,
+		char **ret_dir, struct error *err)
 {
 	bool open = is_open(cfg);
+	const char *device;
+	bool is_rdma = node_config_rdma(cfg, &device);
+	int rc;
 
 	if (cfg->node_name)
 		snprintf(name, NAME_MAX_BYTES, "%s", cfg->node_name);
 	else if (gethostname(name, NAME_MAX_BYTES - 1) < 0)
 		return error_set(err, errno, "the machine's name: %s",
 				 strerror(errno));
+	rc = node_location_parse(cfg->location, at, err);
+	if (rc < 0)
+		return rc;
 	if (asprintf(ret_dir, "%s/p2p", cfg->root) < 0) {
 		*ret_dir = NULL;
 		return error_nomem(err);
@@ -113,20 +130,20 @@ static int fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
 		.listen = cfg->p2p_listen,
 		.advertise = cfg->p2p_advertise,
 		.node = name,
-		.rack = cfg->rack,
-		.zone = cfg->zone,
-		.region = cfg->region,
+		.rack = at->rack,
+		.zone = at->zone,
+		.region = at->region,
 		.trackers = cfg->p2p_trackers,
 		.token_file = cfg->p2p_token_file,
 		.tracker_ca_file = cfg->p2p_tracker_ca_file,
-		.tracker_plain_http = cfg->service_plain_http,
+		.tracker_plain_http = is_plain(cfg),
 		.ca_file = open ? NULL : cfg->p2p_ca_file,
 		.cert_file = open ? NULL : cfg->p2p_cert_file,
 		.key_file = open ? NULL : cfg->p2p_key_file,
-		.capability_keys = cfg->p2p_capability_keys,
+		.capability_keys = node_config_capability_keys(cfg),
 		.signed_bulk = strcmp(cfg->p2p_security, "signed") == 0,
-		.rdma = cfg->p2p_rdma,
-		.rdma_device = cfg->p2p_rdma_device,
+		.rdma = is_rdma,
+		.rdma_device = device,
 		.rdma_memory = NODE_P2P_RDMA_MEMORY,
 		.upload_rate = cfg->p2p_upload_rate,
 		.download_rate = cfg->p2p_download_rate,
@@ -144,12 +161,13 @@ int image_swarms_check(const struct node_config *cfg, struct error *err)
 {
 	char name[NAME_MAX_BYTES] = "";
 	AUTO_FREE char *dir = NULL;
+	struct node_location at;
 	struct p2p_config p2p;
 	int rc;
 
 	if (!cfg->p2p_listen)
 		return 0;
-	rc = fill(cfg, name, &p2p, &dir, err);
+	rc = fill(cfg, name, &at, &p2p, &dir, err);
 	if (rc == 0)
 		rc = p2p_check(&p2p, err);
 	return rc < 0 ? error_wrap(err, rc, "peers") : 0;
@@ -159,8 +177,9 @@ int image_swarms_check_reach(const struct node_config *cfg, struct error *err)
 {
 	char name[NAME_MAX_BYTES] = "";
 	AUTO_FREE char *dir = NULL;
+	struct node_location at;
 	struct p2p_config p2p;
-	int rc = fill(cfg, name, &p2p, &dir, err);
+	int rc = fill(cfg, name, &at, &p2p, &dir, err);
 
 	return rc < 0 ? rc : p2p_check_reach(&p2p, err);
 }
@@ -192,6 +211,7 @@ static void tell_doubts(const struct node_config *cfg)
 int image_swarms_open(struct node *n, struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
+	struct node_location at;
 	struct p2p_config cfg;
 	struct image_swarms *p;
 	int rc;
@@ -201,7 +221,7 @@ int image_swarms_open(struct node *n, struct error *err)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_nomem(err);
-	rc = fill(n->cfg, p->name, &cfg, &dir, err);
+	rc = fill(n->cfg, p->name, &at, &cfg, &dir, err);
 	cfg.cache = n->cache;
 	if (rc == 0)
 		rc = p2p_open(&cfg, &p->p2p, err);
@@ -214,7 +234,7 @@ int image_swarms_open(struct node *n, struct error *err)
 	n->peers = p;
 	log_info("p2p", "listening port=%u node=\"%s\"", p2p_port(p->p2p),
 		 p->name);
-	if (n->cfg->p2p_rdma)
+	if (cfg.rdma)
 		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
 	tell_doubts(n->cfg);
 	if (!n->cfg->p2p_trackers || !n->cfg->p2p_trackers[0])
@@ -227,7 +247,7 @@ int image_swarms_open(struct node *n, struct error *err)
 			    "0.0.0.0 and name an address of this machine with "
 			    "--p2p-advertise",
 			    cfg.advertise ? cfg.advertise : cfg.listen);
-	if (strcmp(n->cfg->p2p_rights, "cluster") == 0)
+	if (n->cfg->p2p_rights && !cfg.capability_keys)
 		log_info("p2p", "--p2p-rights cluster: every node with a "
 				"certificate gets any image and environment "
 				"that this one has");

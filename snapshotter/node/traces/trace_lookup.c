@@ -355,7 +355,8 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 		.url = cfg->service,
 		.token_file = cfg->service_token_file,
 		.ca_file = cfg->service_ca_file,
-		.plain_token = cfg->service_plain_http,
+		.plain_token =
+			cfg->service && node_config_is_plain(cfg, cfg->service),
 		.cert_file = cfg->p2p_cert_file,
 		.key_file = cfg->p2p_key_file,
 		.node = cfg->node_name ? cfg->node_name : host,

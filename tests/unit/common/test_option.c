@@ -12,6 +12,7 @@ TestSuite(option, .timeout = 120);
 
 struct config {
 	char *config, *name, *kind, *secret;
+	char *link, *rights;
 	char **hosts;
 	uint64_t quota, jobs;
 	int64_t timeout;
@@ -20,6 +21,7 @@ struct config {
 
 #define AT(m) .offset = offsetof(struct config, m)
 static const char *const kinds[] = { "auto", "loop", NULL };
+static const char *const rights[] = { "all", NULL };
 
 static const struct option_spec options[] = {
 	{ .key = "config",
@@ -36,6 +38,19 @@ static const struct option_spec options[] = {
 	  .values = kinds,
 	  .def = "auto",
 	  .help = "Kind." },
+	{ .key = "link",
+	  .type = OPTION_STRING,
+	  AT(link),
+	  .def = "no",
+	  .arg = "DEVICE",
+	  .bare = "yes",
+	  .help = "Link." },
+	{ .key = "rights",
+	  .type = OPTION_FILE,
+	  AT(rights),
+	  .values = rights,
+	  .absent = "name a file",
+	  .help = "Rights." },
 	{ .key = "host", .type = OPTION_LIST, AT(hosts), .help = "Hosts." },
 	{ .key = "quota",
 	  .type = OPTION_SIZE,
@@ -77,6 +92,7 @@ static const struct option_program prog = {
 			{ .key = "streams", .why = "it is 8" },
 			{ .key = "titled", .now = "name" },
 			{ .key = "violent", .now = "force" },
+			{ .key = "wire", .cure = "say link" },
 			{ .key = "mute",
 			  .why = "it always is",
 			  .is_switch = true },
@@ -278,6 +294,65 @@ Test(option, one_that_has_another_name_is_taken_by_the_old_one)
 	cr_expect(cfg.force, "an old name does not turn it off");
 	option_fini(options, &cfg);
 	unlink(file);
+}
+
+Test(option, one_that_is_said_otherwise_is_refused_with_the_cure)
+{
+	AUTO_FREE char *file = config_file("jobs = 2;\nwire = \"x\";");
+	struct config cfg = { 0 };
+	struct error err = ERROR_INIT;
+	int args;
+
+	cr_expect_eq(PARSE(&cfg, &err, &args, "a", "--wire", "x"), -EINVAL);
+	cr_expect_str_eq(err.msg, "option '--wire' is no more: say link");
+	option_fini(options, &cfg);
+	cfg = (struct config){ 0 };
+	cr_expect_eq(PARSE(&cfg, &err, &args, "--config", file), -EINVAL);
+	cr_expect(strstr(err.msg, "line 2: key 'wire' is no more: say link"),
+		  "%s", err.msg);
+	option_fini(options, &cfg);
+	unlink(file);
+}
+
+Test(option, a_value_that_may_be_left_out_is_no_word_after_it)
+{
+	AUTO_FREE char *file = config_file("link = true;");
+	struct config cfg = { 0 };
+	struct error err = ERROR_INIT;
+	int args;
+
+	cr_assert_eq(PARSE(&cfg, &err, &args, "--link", "a"), 0, "%s", err.msg);
+	cr_expect_str_eq(cfg.link, "yes");
+	cr_expect_eq(args, 2, "the word is an operand");
+	option_fini(options, &cfg);
+	cfg = (struct config){ 0 };
+	cr_assert_eq(PARSE(&cfg, &err, &args, "--config", file), 0, "%s",
+		     err.msg);
+	cr_expect_str_eq(cfg.link, "yes");
+	option_fini(options, &cfg);
+	cfg = (struct config){ 0 };
+	cr_assert_eq(PARSE(&cfg, &err, &args, "--config", file, "--link=x"), 0,
+		     "%s", err.msg);
+	cr_expect_str_eq(cfg.link, "x");
+	option_fini(options, &cfg);
+	unlink(file);
+}
+
+Test(option, a_word_may_stand_for_a_file)
+{
+	struct config cfg = { 0 };
+	struct error err = ERROR_INIT;
+	int args;
+
+	cr_assert_eq(PARSE(&cfg, &err, &args, "--rights", "all"), 0, "%s",
+		     err.msg);
+	cr_expect_str_eq(cfg.rights, "all");
+	option_fini(options, &cfg);
+	cfg = (struct config){ 0 };
+	cr_expect_lt(PARSE(&cfg, &err, &args, "--rights", "/no/file"), 0);
+	cr_expect(strstr(err.msg, "'/no/file' is not there: name a file"), "%s",
+		  err.msg);
+	option_fini(options, &cfg);
 }
 
 Test(option, a_dump_is_a_file_that_gives_the_same_configuration)
