@@ -14,7 +14,7 @@
  * INDEX:META:DATA:MOUNTPOINT.  "serve" says "ready PID" when all are mounted,
  * and unmounts on SIGTERM; "hold" does the same under a holder.  Each read
  * takes DELAY_US longer, on another thread.  "read" compares random ranges, by
- * read(2) and mmap, until SIGTERM.
+ * read(2) and mmap, until SIGTERM; it says "reading" when the first was right.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -362,8 +362,6 @@ static int read_loop(char **argv)
 	if (want == MAP_FAILED)
 		return 2;
 	(void)signal(SIGTERM, on_term);
-	(void)printf("reading\n");
-	(void)fflush(stdout);
 	for (; !told_to_end; n++) {
 		uint64_t off =
 			(uint64_t)rand_r(&seed) * 4099 % (uint64_t)st.st_size;
@@ -378,6 +376,10 @@ static int read_loop(char **argv)
 				     (unsigned long long)off, len, (int)(n % 2),
 				     strerror(-rc));
 			return 1;
+		}
+		if (n == 0) {
+			(void)printf("reading\n");
+			(void)fflush(stdout);
 		}
 	}
 	(void)printf("read %llu ranges\n", n);

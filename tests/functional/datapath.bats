@@ -204,6 +204,26 @@ under_overlay() { # KIND
 	under_overlay fuse
 }
 
+# A reader of a mounted file, which is at it when this returns; $pid is its process.
+start_reader() { # SEED FILE
+	"$driver" read "$1" "$2" "$src/big" >"$T/reader$1" 9<&- 3>&- &
+	pid=$!
+	pids+=("$pid")
+	# Before that a signal would end it for want of a handler.
+	wait_for grep -q '^reading' "$T/reader$1"
+}
+
+# Those that were started end well, each after a last range.
+end_readers() { # PID...
+	local pid
+
+	kill "$@"
+	for pid; do
+		wait "$pid" || { cat "$T"/reader*; return 1; }
+	done
+	pids=("$server")
+}
+
 # Readers read from the daemon all the time, by read(2) and by page faults,
 # while it is killed; each must go on and see right bytes.
 survives_kills() { # KIND DELAY_US
@@ -211,22 +231,16 @@ survives_kills() { # KIND DELAY_US
 
 	begin hold "$1" "$2"
 	for i in 1 2 3; do
-		"$driver" read "$i" "$T/m p/big" "$src/big" >"$T/reader$i" 9<&- 3>&- &
-		readers+=($!)
+		start_reader "$i" "$T/m p/big"
+		readers+=("$pid")
 	done
-	pids+=("${readers[@]}")
 	for ((i = 0; i < ${BOOTSEER_SOAK_KILLS:-4}; i++)); do
 		kill -9 "$child"
 		await_ready
 	done
-	kill "${readers[@]}"
-	for pid in "${readers[@]}"; do
-		wait "$pid" || { cat "$T"/reader*; return 1; }
-	done
-	run ! grep -F 'read 0 ranges' "$T"/reader*
+	end_readers "${readers[@]}"
 	listing "$T/m p" >"$T/got"
 	diff "$BATS_FILE_TMPDIR/want" "$T/got"
-	pids=("$server")
 	finish
 }
 
@@ -250,16 +264,12 @@ survives_kills() { # KIND DELAY_US
 	local pid
 
 	begin hold erofs-fuse 2000
-	"$driver" read 1 "$T/m p/big" "$src/big" >"$T/reader" 9<&- 3>&- &
-	pid=$!
-	pids+=("$pid")
+	start_reader 1 "$T/m p/big"
 	for _ in 1 2 3; do
 		kill -HUP "$server"
 		await_ready
 	done
-	kill "$pid"
-	wait "$pid" || { cat "$T/reader"; return 1; }
-	pids=("$server")
+	end_readers "$pid"
 	finish
 }
 
@@ -407,24 +417,18 @@ has_no_xattrs() {
 	begin hold fuse 2000
 	has_no_xattrs
 	before=$(mount_of "$T/m p" && mount_of "$T/bare mnt")
-	"$driver" read 1 "$T/m p/big" "$src/big" >"$T/reader1" 9<&- 3>&- &
-	readers+=($!)
-	"$driver" read 2 "$T/bare mnt/big" "$src/big" >"$T/reader2" 9<&- 3>&- &
-	readers+=($!)
-	pids+=("${readers[@]}")
+	start_reader 1 "$T/m p/big"
+	readers+=("$pid")
+	start_reader 2 "$T/bare mnt/big"
+	readers+=("$pid")
 	for _ in 1 2 3 4; do
 		kill -9 "$child"
 		await_ready
 	done
-	kill "${readers[@]}"
-	for pid in "${readers[@]}"; do
-		wait "$pid" || { cat "$T"/reader*; return 1; }
-	done
-	run ! grep -F 'read 0 ranges' "$T"/reader*
+	end_readers "${readers[@]}"
 	[ "$(mount_of "$T/m p" && mount_of "$T/bare mnt")" = "$before" ]
 	has_its_xattrs
 	has_no_xattrs
-	pids=("$server")
 	finish
 }
 
@@ -458,8 +462,8 @@ has_no_xattrs() {
 	ln -sfn erofs-fuse "$T/kind"
 	kill -9 "$child"
 	await_ready
-	run -1 timeout 60 cat <&7
-	run -1 timeout 60 cat <&8
+	run -1 timeout 600 cat <&7
+	run -1 timeout 600 cat <&8
 	exec 7<&- 8<&-
 	run ! grep -F "$T/run/fuse" /proc/self/mountinfo
 	cmp "$T/bare mnt/big" "$src/big"
