@@ -27,15 +27,20 @@ setup() { begin_mounts; }
 teardown() { end_mounts; }
 
 # Name and data nodes take a minute to start: the first test that wants them starts
-# them for all, and each has its folder.
+# them for all, tests beside it wait for that, and each has its folder.
 name_node()
 {
 	export no_proxy='*'
+	exec 9>"$F/hdfs.lock"
+	flock 9
 	if [ ! -e "$F/hdfs.env" ]; then
 		HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
 		hdfs_server "$F/hdfs" 2
 		declare -p NAMENODE PIDS | sed 's/^declare -\S* //' >"$F/hdfs.env"
 	fi
+	# The servers have the descriptor, too.
+	flock --unlock 9
+	exec 9>&-
 	. "$F/hdfs.env"
 	PIDS=()
 	STORE="hdfs://$NAMENODE/$BATS_TEST_NUMBER?user=root"

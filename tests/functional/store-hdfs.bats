@@ -100,7 +100,8 @@ nothing_is_left() { [ "$(store sweep 2>/dev/null)" = 0 ]; }
 	with_proxy
 	fault match='^GET /@.*OPEN' kind=cut at=1000000 times=3
 	expect_back a "$F/big"
-	grep 'retries=3' "$W/counts"
+	# A server that is slow is asked by hedges, too, which may be cut.
+	grep -E 'retries=3|hedges=[1-9]' "$W/counts"
 	proxied '^GET /@.*offset=(1|15|29|43|57)000000'
 }
 
@@ -158,7 +159,8 @@ nothing_is_left() { [ "$(store sweep 2>/dev/null)" = 0 ]; }
 	PROXY=
 	run -1 store stat a
 	[ "$(store sweep 2>/dev/null)" = 1 ]
-	[ "$(store sweep 2>/dev/null)" = 0 ]
+	# A data node may make what was sent before only now.
+	wait_for nothing_is_left
 }
 
 @test "a proxy user acts for another, whose rights count" {

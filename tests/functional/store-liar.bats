@@ -23,7 +23,7 @@ teardown()
 @test "what a server of HDFS says to have appended is not sent without end" {
 	noise 40000000 1 >"$W/big"
 	export STORE_PROBE=1
-	run -1 timeout 60 "$BOOTSEER_BUILD/tests/functional/store-test" \
+	run -1 timeout 600 "$BOOTSEER_BUILD/tests/functional/store-test" \
 		"hdfs://127.0.0.1:$(cat "$W/port")/d?user=root" put big "$W/big"
 	[[ $output == *"bytes after all of a part were appended"* ]]
 	[ "$(wc -l <"$W/port.appends")" = 1 ]

@@ -94,6 +94,13 @@ stop_servers()
 HDFS_AT=127.0.0.1
 HDFS_IN=()
 
+# Where servers are whose ports are named before they listen: of 127.0.0.1 a server of a
+# test beside may have got one meanwhile.
+named_address()
+{
+	if [ "$HDFS_AT" = 127.0.0.1 ]; then own_address; else echo "$HDFS_AT"; fi
+}
+
 hdfs_data_port() # NUMBER address|http.address|ipc.address
 {
 	echo 0
@@ -115,7 +122,7 @@ site() # FOLDER KEY=VALUE...: a folder of configuration
 	} >"$dir/hdfs-site.xml"
 	cat >"$dir/core-site.xml" <<-END
 	<configuration>
-	<property><name>fs.defaultFS</name><value>hdfs://$HDFS_AT:$RPC</value></property>
+	<property><name>fs.defaultFS</name><value>hdfs://${NAMENODE%:*}:$RPC</value></property>
 	<property><name>hadoop.tmp.dir</name><value>$H/tmp</value></property>
 	<property><name>hadoop.http.staticuser.user</name><value>root</value></property>
 	<property><name>hadoop.proxyuser.proxy.hosts</name><value>*</value></property>
@@ -145,14 +152,6 @@ hadoop() # CLASSPATH HEAP CLASS ARGUMENT...
 		-XX:TieredStopAtLevel=1 -Xss512k "-Xmx$2" -Djava.net.preferIPv4Stack=true "${opens[@]}" -cp "$1" "${@:3}"
 }
 
-free_port()
-{
-	python3 -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'
-}
-
 jmx() # BEAN KEY
 {
 	${HDFS_IN[@]+"${HDFS_IN[@]}"} curl -sf -m 5 \
@@ -171,7 +170,7 @@ hdfs_server() # FOLDER DATANODES
 {
 	local i of common at=()
 
-	H=$1 RPC=$(free_port) NAMENODE=$HDFS_AT:$(free_port)
+	H=$1 RPC=8020 NAMENODE=$(named_address):9870
 	# Pages of lists are small; nothing here outlives a power loss.
 	common=(dfs.ls.limit=100 dfs.namenode.edits.noeditlogchannelflush=true
 		dfs.replication=1 dfs.permissions.enabled=true
@@ -182,7 +181,7 @@ hdfs_server() # FOLDER DATANODES
 		"dfs.namenode.safemode.min.datanodes=$2")
 	site "$H/name" "${common[@]}" "dfs.namenode.name.dir=$H/meta" \
 		"dfs.namenode.http-address=$NAMENODE" \
-		"dfs.namenode.rpc-address=$HDFS_AT:$RPC"
+		"dfs.namenode.rpc-address=${NAMENODE%:*}:$RPC"
 	(hadoop "$H/name:$HDFS/*" 192m \
 		org.apache.hadoop.hdfs.server.namenode.NameNode \
 		-format -nonInteractive >"$H/format.log" 2>&1 3>&-)
@@ -216,18 +215,15 @@ httpfs_answers()
 # HttpFS before that name node: HTTPFS_AT is its address.
 httpfs_server() # FOLDER
 {
-	local port
-
-	port=$(free_port)
-	HTTPFS_AT=127.0.0.1:$port
+	HTTPFS_AT=$(named_address):14000
 	mkdir -p "$1/conf" "$1/log" "$1/temp"
 	python3 -m zipfile -e "$HTTPFS"/hadoop-hdfs-httpfs-*.jar "$1"
 	cp "$H/name/core-site.xml" "$H/name/log4j.properties" "$1/conf/"
 	echo secret >"$1/conf/secret"
 	cat >"$1/conf/httpfs-site.xml" <<-END
 	<configuration>
-	<property><name>httpfs.http.port</name><value>$port</value></property>
-	<property><name>httpfs.http.hostname</name><value>127.0.0.1</value></property>
+	<property><name>httpfs.http.port</name><value>${HTTPFS_AT#*:}</value></property>
+	<property><name>httpfs.http.hostname</name><value>${HTTPFS_AT%:*}</value></property>
 	<property><name>hadoop.http.authentication.signature.secret.file</name>
 	<value>$1/conf/secret</value></property>
 	</configuration>
@@ -238,5 +234,5 @@ httpfs_server() # FOLDER
 		org.apache.hadoop.fs.http.server.HttpFSServerWebServer \
 		>"$1/httpfs.log" 2>&1 3>&- &
 	PIDS+=($!)
-	wait_for httpfs_answers
+	wait_for httpfs_answers || wait_for httpfs_answers
 }
