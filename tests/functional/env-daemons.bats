@@ -139,7 +139,8 @@ is_alone() # NODE
 	cat >back.sh <<-'EOF'
 		bash "$W/daemon.sh" &
 	EOF
-	sed -i 's/^exec 3.*/&\ntrap "echo told; exit" TERM/' daemon.sh
+	# Before it says that it is ready.
+	sed -i '1s/^/trap "echo told; exit" TERM\n/' daemon.sh
 	run -0 --separate-stderr env_run a --daemon "back=bash $W/back.sh" \
 		--daemon-ready 'back=test -p "$W/here/ready"' --daemon-snapshot back
 	[ -s a/d/back.pid ]

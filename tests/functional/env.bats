@@ -463,9 +463,10 @@ has_taken_over()
 	run -143 env_run a -- sh -c 'kill -TERM $$'
 	run -127 env_run a -- no-such-command
 	[[ $output == *"'no-such-command'"* ]]
-	mkfifo wait
-	on a -- sh -c 'exec 3<>wait; trap "echo caught; exit 9" USR1
-		echo ready; read -r line <&3' >out &
+	# A shell could take the signal just before it begins to wait for it.
+	on a -- perl -MPOSIX -e '$| = 1; $SIG{USR1} = sub { print "caught\n"; exit 9 };
+		sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR1));
+		print "ready\n"; sigsuspend(POSIX::SigSet->new)' >out &
 	pid=$!
 	wait_for grep -q ready out
 	kill -USR1 "$pid"
