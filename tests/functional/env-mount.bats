@@ -461,7 +461,7 @@ overlay_line() # NUMBER
 	# What was mounted before the machine was started is gone.
 	echo other >"root/environments/$name/boot"
 	node_start
-	is_empty
+	wait_for is_empty
 }
 
 @test "environments of a bucket are mounted" {

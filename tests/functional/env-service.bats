@@ -102,13 +102,13 @@ a_life()
 	service
 	call 200 GET "/$K?repo=s3://b/e"
 	said '[.snapshot, .lease, .failures]' '[null,null,0]'
-	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n1:7", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n1:7", "ttl_ms": 600000}'
 	said .state '"yours"'
 	first=$(jq .generation "$O")
-	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 600000}'
 	said '[.state, .lease.by]' '["held","n1:7"]'
 	# Another store's is another.
-	call 200 POST "/$K/lease?repo=s3://b/other" '{"by": "n2:7", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=s3://b/other" '{"by": "n2:7", "ttl_ms": 600000}'
 	said .state '"yours"'
 	call 200 PUT "/$K/lease?repo=s3://b/e&generation=$first"
 	said .renewed 1
@@ -116,9 +116,9 @@ a_life()
 	said .renewed 0
 	call 200 DELETE "/$K/lease?repo=s3://b/e&generation=$first&failed=1"
 	said .dropped 1
-	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 60000, "failures": 0}'
+	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 600000, "failures": 0}'
 	said .state '"failed"'
-	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 600000}'
 	said '[.state, .failures]' '["yours",1]'
 	second=$(jq .generation "$O")
 	[ "$second" -gt "$first" ]
@@ -132,7 +132,7 @@ a_life()
 	call 200 GET "/$K?repo=s3://b/e"
 	said '.snapshot | [.capture, .description, .stored, .bad, .pinned]' \
 		"[\"$C1\",\"$A\",5,\"\",false]"
-	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n1:8", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n1:8", "ttl_ms": 600000}'
 	said .state '"made"'
 	call 200 POST "/$K?repo=s3://b/e&capture=$C2" '{"what": "bad", "why": "n1: no"}'
 	said .noted 0
@@ -149,17 +149,17 @@ a_life()
 	call 200 DELETE "/$K/pin?repo=s3://b/e"
 	# One that will not do is replaced, and only that one.
 	call 200 POST "/$K/lease?repo=s3://b/e" \
-		"{\"by\": \"n1:8\", \"ttl_ms\": 60000, \"instead\": \"$C2\"}"
+		"{\"by\": \"n1:8\", \"ttl_ms\": 600000, \"instead\": \"$C2\"}"
 	said .state '"made"'
 	call 200 POST "/$K/lease?repo=s3://b/e" \
-		"{\"by\": \"n1:8\", \"ttl_ms\": 60000, \"instead\": \"$C1\"}"
+		"{\"by\": \"n1:8\", \"ttl_ms\": 600000, \"instead\": \"$C1\"}"
 	said .state '"yours"'
 	call 200 DELETE "/$K?repo=s3://b/e"
 	said .removed 1
 	call 200 GET "/$K?repo=s3://b/e"
 	said '[.snapshot, .lease]' '[null,null]'
 	call 400 POST "/$K/lease?repo=s3://b/e" '{"by": "n1:8", "ttl_ms": 1}'
-	call 400 POST "/$K/lease?repo=s3://b/e" '{"by": "n\u001b", "ttl_ms": 60000}'
+	call 400 POST "/$K/lease?repo=s3://b/e" '{"by": "n\u001b", "ttl_ms": 600000}'
 	call 400 POST "/$K?repo=s3://b/e&capture=$C1" '{"what": "eaten"}'
 	call 400 GET "/$K?repo="
 }
@@ -173,11 +173,11 @@ restarted()
 	local mine
 
 	service
-	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n1:7", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n1:7", "ttl_ms": 600000}'
 	mine=$(jq .generation "$O")
 	end_service KILL
 	service
-	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=s3://b/e" '{"by": "n2:7", "ttl_ms": 600000}'
 	said .state '"held"'
 	call 200 PUT "/$K/lease?repo=s3://b/e&generation=$mine"
 	said .renewed 1
@@ -204,21 +204,21 @@ tokens() # LINE...
 	service --tokens "$N/tokens"
 	TOKEN=r-token
 	call 200 GET "/$K?repo=h/team/env"
-	call 403 POST "/$K/lease?repo=h/team/env" '{"by": "n1:7", "ttl_ms": 60000}'
+	call 403 POST "/$K/lease?repo=h/team/env" '{"by": "n1:7", "ttl_ms": 600000}'
 	[[ $(jq -r .error.message "$O") == *"'reader' has not the role for this: write"* ]]
 	call 403 DELETE "/$K?repo=h/team/env"
 	TOKEN=w-token
 	call 403 GET "/$K?repo=h/teams/env"
 	call 403 GET '?repo=h'
 	call 403 PUT "/$K/pin?repo=h/team/env"
-	call 200 POST "/$K/lease?repo=h/team/env" '{"by": "n1:7", "ttl_ms": 60000}'
+	call 200 POST "/$K/lease?repo=h/team/env" '{"by": "n1:7", "ttl_ms": 600000}'
 	mine=$(jq .generation "$O")
 	# A lease is of the token that took it.
 	TOKEN=o-token
 	call 200 DELETE "/$K/lease?repo=h/team/env&generation=$mine"
 	said .dropped 0
 	TOKEN=a-token
-	call 403 POST "/$K/lease?repo=h/team/env" '{"by": "n1:7", "ttl_ms": 60000}'
+	call 403 POST "/$K/lease?repo=h/team/env" '{"by": "n1:7", "ttl_ms": 600000}'
 	call 200 DELETE "/$K?repo=h/team/env"
 	TOKEN=w-token
 	call 200 PUT "/$K/lease?repo=h/team/env&generation=$mine"
@@ -230,7 +230,7 @@ tokens() # LINE...
 # $first runs the command until it is told how to end, by `go`, and $second waits for it.
 two_captors() # [OPTION OF THE SECOND...]
 {
-	on a -- sh slow.sh x 2>a.err &
+	on a ${first_lease:+--lease "$first_lease"} -- sh slow.sh x 2>a.err &
 	first=$!
 	wait_for test -e once
 	on b "$@" -- sh slow.sh x 2>b.err &
@@ -294,7 +294,7 @@ two_captors() # [OPTION OF THE SECOND...]
 }
 
 @test "a service that starts again while a command runs is asked again" {
-	local first second port
+	local first second port first_lease=10m
 
 	ADDRESS=$(own_address)
 	service
@@ -401,9 +401,9 @@ told() # NODE [RULE]
 @test "what has expired is made again, unless it is pinned" {
 	service
 	# A snapshot of last year.
-	old() { sqlite3 "$N/registry.db" 'UPDATE env_key SET made_ms = 1700000000000'; }
+	change() { sqlite3 -cmd '.timeout 60000' "$N/registry.db" "UPDATE env_key SET $1"; }
 	run -0 --separate-stderr env_run a -- sh setup.sh x
-	old
+	change 'made_ms = 1700000000000'
 	"$bootseer" env pin --service "$U" "$STORE" "$(the_key)"
 	run -0 --separate-stderr env_run b --ttl 1d -- sh setup.sh x
 	[[ $stderr == *restored* ]]
@@ -414,7 +414,7 @@ told() # NODE [RULE]
 	run -0 --separate-stderr env_run d --ttl 1d -- sh setup.sh x
 	[[ $stderr == *restored* ]]
 	# It says itself when it expires.
-	sqlite3 "$N/registry.db" 'UPDATE env_key SET expires_ms = 1700000000000'
+	change 'expires_ms = 1700000000000'
 	run -0 --separate-stderr env_run e -- sh setup.sh x
 	[[ $stderr == *captured* ]]
 	[ "$(known | jq '.environments[0].expires_ms')" = 0 ]
