@@ -44,6 +44,27 @@ in_node() # NODE COMMAND
 		mount --bind "$T/$1.site" "$T/site" && eval "$2"' sh "$1" "$2"
 }
 
+# Where it has what is in it, be it a registry's.
+store_folder()
+{
+	if [ -e "$T/registry" ]; then echo "$T/registry"; else echo "$T/store"; fi
+}
+
+# Of all that the store has, what leads to the environment, and no metadata or blocks.
+lose_blobs()
+{
+	find "$(store_folder)" -type f -size +100k -delete
+}
+
+# While it has none of them.
+without_blobs() # COMMAND...
+{
+	cp -a "$(store_folder)" "$T/kept"
+	lose_blobs
+	"$@"
+	cp -a "$T/kept/." "$(store_folder)"
+}
+
 run_line() # [OPTION...]
 {
 	printf '%q ' "$bootseer" env run --store "$STORE" --target "$T/site" \
