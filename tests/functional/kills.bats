@@ -45,7 +45,8 @@ soak() { # SEED KILLS [OPTION...]
 	setsid "$kills" --build "$BOOTSEER_BUILD" --seed 1 --images 1 \
 		--verbose >"$T/out" 2>&1 3>&- &
 	pid=$!
-	wait_for grep -q '^[0-9.]* kill_' "$T/out"
+	# Its daemons run then, and a mount of theirs is there.
+	wait_for grep -q '^[0-9.]* mounted_' "$T/out"
 	folder=$(head -n 1 "$T/out")
 	[ -d "$folder" ]
 	kill "$pid"

@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import images
 import node as nodes
-from apart import Stuck, bind, is_alive, kill, run_inside, wait_for
+from apart import START_TIMEOUT, Stuck, bind, is_alive, kill, run_inside, wait_for
 from damage import Damage
 from node import CallFailed, Node
 from views import ContainerMount, FolderMount, detach, mode_of, mounts
@@ -411,7 +411,7 @@ class Soak:
         self.node.start_plugin()
         self.op_mount()
         # So that each run has compared something, on a busy machine, too.
-        wait_for("the first reads", lambda: self.rounds() >= FIRST_ROUNDS)
+        wait_for("the first reads", lambda: self.rounds() >= FIRST_ROUNDS, 10 * START_TIMEOUT)
         while self.kills() < n_kills and time.monotonic() < deadline:
             for _ in range(self.rng.randint(1, 4)):
                 self.some_op()
