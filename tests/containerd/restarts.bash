@@ -37,12 +37,13 @@ supervise() {
 node_answers() { "$bootseer" node status --socket "$T/node.sock"; }
 
 # Kill bootseerd while the file $T/killing is there; what is in it says whether
-# its holder goes, too.
+# its holder goes, too.  Not often: where it starts more slowly than it is killed,
+# nothing would ever be done, and of more deaths in a row its holder waits for 30 s.
 killer() {
-	local holder child
+	local holder child n=0
 
 	trap 'exit 0' TERM
-	while [[ -e $T/killing ]]; do
+	while [[ -e $T/killing ]] && ((n < 3)); do
 		pause 20 900
 		holder=$(cat "$T/holder")
 		child=$(pgrep -P "$holder") || continue
@@ -52,6 +53,7 @@ killer() {
 		else
 			kill -KILL "$child" || continue
 		fi
+		n=$((n + 1))
 		echo kill >>"$T/kills"
 	done
 }
