@@ -149,6 +149,14 @@ void net_renew_image(struct net_link *l, const struct digest *image,
 	link_put(l, wire_put_renew(link_out(l), &m));
 }
 
+static void answer_open(struct net_link *l, uint32_t req, uint16_t alias,
+			bool ok, enum swarm_refusal why)
+{
+	struct wire_verdict m = { .alias = alias, .ok = ok, .why = why };
+
+	link_put(l, wire_put_verdict(link_out(l), WIRE_OPEN_ACK, req, &m));
+}
+
 void net_close_image(struct net_link *l, const struct digest *image,
 		     enum swarm_refusal why)
 {
@@ -159,21 +167,16 @@ void net_close_image(struct net_link *l, const struct digest *image,
 		return;
 	piece_drop_image(l, image);
 	m.alias = i->alias;
+	/* Who never asked has no alias that they know. */
 	if (i->asked)
 		link_put(l, wire_put_verdict(link_out(l), WIRE_CLOSE,
 					     i->open_req, &m));
+	else if (i->theirs)
+		answer_open(l, i->their_req, i->their_alias, false, why);
 	forget(l, i);
 }
 
 /* ------------------------------------------------------- from the other side --- */
-
-static void answer_open(struct net_link *l, uint32_t req, uint16_t alias,
-			bool ok, enum swarm_refusal why)
-{
-	struct wire_verdict m = { .alias = alias, .ok = ok, .why = why };
-
-	link_put(l, wire_put_verdict(link_out(l), WIRE_OPEN_ACK, req, &m));
-}
 
 /* Whether what it shows lets it have the image.  The user may close the link. */
 static int prove(struct net_link *l, const struct wire_open *m)
@@ -221,6 +224,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 		return -EPROTO;
 	i->theirs = true;
 	i->their_alias = m.alias;
+	i->their_req = h->req;
 	answer_open(l, h->req, m.alias, true, SWARM_BUSY);
 	tell_if_open(l, i);
 	return 0;
@@ -287,8 +291,13 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		i = i->next;
 	if (!i) /* closed here meanwhile */
 		return 0;
-	if (i->let_in || m.alias != i->alias)
+	if (m.alias != i->alias || (i->let_in && m.ok))
 		return error_set(err, EPROTO, "it answers an OPEN twice");
+	/* It was let in, and is not any more. */
+	if (i->let_in) {
+		over(l, i, m.why);
+		return 0;
+	}
 	if (m.ok) {
 		i->let_in = true;
 		tell_if_open(l, i);
@@ -313,8 +322,16 @@ int image_on_close(struct conn *c, const struct wire_head *h,
 	if (wire_get_verdict(body, h->len, &m, err) < 0)
 		return -err->code;
 	i = image_by_alias(l, m.alias);
-	if (i) /* else we closed it at the same time */
-		over(l, i, m.why);
+	if (!i) /* we closed it at the same time */
+		return 0;
+	/* What it has not answered yet came to it after this, as to one that takes no
+	 * part, or takes part anew. */
+	if (i->asked && !i->let_in) {
+		i->theirs = false;
+		i->their_pieces = 0;
+		return 0;
+	}
+	over(l, i, m.why);
 	return 0;
 }
 

@@ -36,11 +36,11 @@ struct net_image {
 	struct digest digest;
 	uint32_t n_pieces, their_pieces; /* 0: not said */
 	uint16_t alias, their_alias;
-	uint32_t open_req;
-	bool asked;  /* we sent OPEN, and it was not refused */
-	bool let_in; /* ... and it was accepted */
-	bool theirs; /* their OPEN was accepted */
-	bool told;   /* opened() was called */
+	uint32_t open_req, their_req; /* of the OPENs */
+	bool asked;                   /* we sent OPEN, and it was not refused */
+	bool let_in;                  /* ... and it was accepted */
+	bool theirs;                  /* their OPEN was accepted */
+	bool told;                    /* opened() was called */
 };
 
 /* A piece that they asked for: waits for the user, then in a connection's queue,

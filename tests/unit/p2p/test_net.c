@@ -324,6 +324,36 @@ Test(net, closes_an_image_and_opens_it_again, .init = open_pair, .fini = end)
 	cr_expect_eq(a->bad_bytes, 0);
 }
 
+/* The second one lets the first one in, and takes no part itself yet. */
+static void open_half(void)
+{
+	pair();
+	b->opens_back = false;
+	cr_assert_eq(net_open_image(a->link, &all.image, NODES_PIECES, "right",
+				    5, NULL),
+		     0);
+	until(&all, *b->capability);
+}
+
+Test(net, says_that_it_closes_what_it_never_opened_itself, .init = open_half,
+     .fini = end)
+{
+	net_close_image(b->link, &all.image, SWARM_GONE);
+	until(&all, a->closeds == 1);
+	cr_expect_eq(a->refusal, SWARM_GONE);
+	b->opens_back = true;
+	nodes_open(a, b);
+	cr_expect(a->downs == 0 && b->downs == 0);
+}
+
+Test(net, opens_an_image_that_the_other_closed_at_the_same_time,
+     .init = open_half, .fini = end)
+{
+	net_close_image(a->link, &all.image, SWARM_GONE);
+	nodes_open(b, a);
+	cr_expect(a->downs == 0 && b->downs == 0);
+}
+
 Test(net, shows_a_newer_right_and_closes_when_it_is_none, .init = open_pair,
      .fini = end)
 {
