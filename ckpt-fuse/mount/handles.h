@@ -9,7 +9,12 @@
 
 #include "ckpt-fuse/mount/nodes.h"
 
-enum handle_kind { HANDLE_READER, HANDLE_WRITER, HANDLE_FOLDER };
+enum handle_kind {
+	HANDLE_READER,
+	HANDLE_WRITER,
+	HANDLE_FOLDER,
+	HANDLE_PEEKER, /* reads what a writer has, which nobody has committed yet */
+};
 
 struct folder_entry {
 	char *name; /* owned */
@@ -27,6 +32,7 @@ struct handle {
 	enum handle_kind kind;
 	struct ckpt_node *node; /* in use */
 	struct reading *reading;
+	bool is_cached;      /* a reader that has the kernel's pages */
 	bool is_killed;      /* a process that was killed closed it */
 	atomic_bool is_done; /* a writer closed it, and wrote nothing since */
 	struct folder_list list;

@@ -151,6 +151,16 @@ static bool is_pending(const struct later *l, const struct ckpt_node *n)
 	return false;
 }
 
+bool later_has(struct later *l, const struct ckpt_node *n)
+{
+	bool has;
+
+	(void)pthread_mutex_lock(&l->lock);
+	has = is_pending(l, n);
+	(void)pthread_mutex_unlock(&l->lock);
+	return has;
+}
+
 bool later_settle(struct later *l, const struct ckpt_node *n)
 {
 	bool has_waited = false;

@@ -20,6 +20,8 @@ bool later_commit(struct later *l, struct ckpt_node *n) MUST_CHECK;
 /* Wait until what was closed of the node (NULL: of all) is in the store or lost; each
  * commit has the store's deadlines.  False: there was nothing to wait for. */
 bool later_settle(struct later *l, const struct ckpt_node *n);
+/* Is there something of the node to wait for? */
+bool later_has(struct later *l, const struct ckpt_node *n);
 /* The same of all; how many were lost that were not told of yet. */
 unsigned int later_wait(struct later *l);
 

@@ -40,7 +40,7 @@ static struct ckpt_node *node_new(uint64_t id, bool is_folder)
 		return NULL;
 	n->id = id;
 	n->is_folder = is_folder;
-	n->told_size = n->readers_size = SIZE_UNKNOWN;
+	n->last_size = n->told_size = n->readers_size = SIZE_UNKNOWN;
 	(void)pthread_mutex_init(&n->lock, NULL);
 	(void)pthread_mutex_init(&n->seen, NULL);
 	return n;

@@ -35,17 +35,27 @@ struct ckpt_node {
 	pthread_mutex_t
 		lock; /* what follows; held over what the store is asked */
 	atomic_uint n_writers, n_readers; /* read without the lock, too */
+	/* Readers of what was committed by nobody yet: they have what its writers have. */
+	atomic_uint n_peekers;
 	bool has_kept_use; /* those of a predecessor are one of n_readers */
 	unsigned int
 		n_done; /* writers that have closed it, and are not released */
+	unsigned int
+		n_cached; /* of the readers, those that have the kernel's pages */
+	/* Each time that a writer begins, closes or ends: who asked the store before may
+	 * have been told of the version before.  Read without the lock, too. */
+	atomic_uint n_steps;
 	_Atomic int writer_pid;  /* who wrote to it last, or opened it */
 	struct reading *reading; /* the version that its readers have */
-	/* While it is open to be written.  Changed with both locks. */
+	uint64_t
+		pages_id; /* bytes_id of what the kernel has pages of; 0: not known */
+	/* While writers or peekers have it open.  Changed with both locks. */
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
-	/* sizes.h: what the kernel was told last, and what its readers have. */
-	uint64_t told_size, readers_size;
+	/* sizes.h: what the kernel was told last, the same unless other answers may be
+	 * on their way, and what its readers have. */
+	uint64_t last_size, told_size, readers_size;
 	/* Of a folder: columns of what is made in it, as they were then. */
 	uint32_t columns;
 	int64_t columns_ns;

@@ -83,14 +83,15 @@ static void fill_folder(const struct ckpt_mount *m, struct stat *st)
 static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
 		      const struct ckpt_stat *s, struct stat *st)
 {
-	sizes_tell(n, s->size);
+	const uint64_t size = sizes_tell(n, s->size);
+
 	st->st_mode = S_IFREG | (s->attr.mode & 07777);
 	st->st_nlink = 1;
 	/* A plain object belongs to nobody. */
 	st->st_uid = s->is_striped ? s->attr.uid : (uid_t)m->cfg->uid;
 	st->st_gid = s->is_striped ? s->attr.gid : (gid_t)m->cfg->gid;
-	st->st_size = (off_t)s->size;
-	st->st_blocks = (blkcnt_t)((s->size + 511) / 512);
+	st->st_size = (off_t)size;
+	st->st_blocks = (blkcnt_t)((size + 511) / 512);
 	st->st_blksize = (blksize_t)MIB;
 	set_time(s->attr.mtime_ns, st);
 }
@@ -135,7 +136,7 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 	if (has_name)
 		rc = ckpt_stat(m->store, path.data, ret, err);
 	/* A file that was removed is as it was. */
-	if (rc == -ENOENT && n->n_readers + n->n_writers) {
+	if (rc == -ENOENT && n->n_readers + n->n_writers + n->n_peekers) {
 		*ret = node_stat(n);
 		return 0;
 	}

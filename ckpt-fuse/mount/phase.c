@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt-fuse/mount/phase.h"
 
+#include "common/clock.h"
+
 void ckpt_phase_init(struct ckpt_phase *p)
 {
 	*p = (struct ckpt_phase){ .n_calls = 0 };
@@ -37,6 +39,23 @@ void ckpt_phase_leave(struct ckpt_phase *p, int64_t now_ns)
 	if (!--p->n_calls)
 		add_wait(p, now_ns);
 	(void)pthread_mutex_unlock(&p->lock);
+}
+
+int64_t ckpt_phase_begin_call(struct ckpt_phase *p)
+{
+	int64_t now_ns = clock_now_ns();
+
+	ckpt_phase_enter(p, now_ns);
+	return now_ns;
+}
+
+void ckpt_phase_end_call(struct ckpt_phase *p, atomic_uint_fast64_t *ns,
+			 int64_t begun_ns)
+{
+	int64_t now_ns = clock_now_ns();
+
+	atomic_fetch_add(ns, (uint64_t)(now_ns - begun_ns));
+	ckpt_phase_leave(p, now_ns);
 }
 
 struct ckpt_phase_news ckpt_phase_look(struct ckpt_phase *p, int64_t now_ns,

@@ -7,8 +7,11 @@
 #define BOOTSEER_CKPT_FUSE_MOUNT_PHASE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/cleanup.h"
 
 struct ckpt_phase {
 	pthread_mutex_t lock;
@@ -32,6 +35,10 @@ void ckpt_phase_fini(struct ckpt_phase *p);
 /* A call begins and ends; times are of clock_now_ns(). */
 void ckpt_phase_enter(struct ckpt_phase *p, int64_t now_ns);
 void ckpt_phase_leave(struct ckpt_phase *p, int64_t now_ns);
+/* The same of one that begins, or ends, now; its time is added to `*ns`. */
+int64_t ckpt_phase_begin_call(struct ckpt_phase *p) MUST_CHECK;
+void ckpt_phase_end_call(struct ckpt_phase *p, atomic_uint_fast64_t *ns,
+			 int64_t begun_ns);
 
 /* It ends when no call was under way for `quiet_ns`; 0: now, whatever is under way. */
 struct ckpt_phase_news ckpt_phase_look(struct ckpt_phase *p, int64_t now_ns,

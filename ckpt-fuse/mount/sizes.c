@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt-fuse/mount/sizes.h"
 
-void sizes_tell(struct ckpt_node *n, uint64_t size)
+uint64_t sizes_tell(struct ckpt_node *n, uint64_t size)
 {
 	(void)pthread_mutex_lock(&n->seen);
-	n->told_size = size;
+	if (n->readers_size != SIZE_UNKNOWN)
+		size = n->readers_size;
+	/* Of two answers with different sizes that are under way at the same time, the
+	 * kernel may drop the one that was made last. */
+	n->told_size = n->last_size == SIZE_UNKNOWN || n->last_size == size
+			       ? size
+			       : SIZE_UNKNOWN;
+	n->last_size = size;
 	(void)pthread_mutex_unlock(&n->seen);
+	return size;
 }
 
 void sizes_open(struct session *s, struct ckpt_node *n, uint64_t size)

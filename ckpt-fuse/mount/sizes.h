@@ -10,8 +10,9 @@
 #include "ckpt-fuse/mount/nodes.h"
 #include "fuse/fuse.h"
 
-/* An answer tells the kernel this size. */
-void sizes_tell(struct ckpt_node *n, uint64_t size);
+/* An answer tells the kernel this size, or that of what the node's readers have, which is
+ * returned. */
+uint64_t sizes_tell(struct ckpt_node *n, uint64_t size);
 /* A file is opened whose size is this, or SIZE_UNKNOWN: the kernel is made to ask for it
  * unless it was told the same last.  Within a request about the node. */
 void sizes_open(struct session *s, struct ckpt_node *n, uint64_t size);

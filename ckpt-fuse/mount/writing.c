@@ -246,6 +246,37 @@ static int64_t read_staged(const struct writing *w, uint64_t off, char *dst,
 	return (int64_t)len;
 }
 
+/* Others may have put another file in its place. */
+static int open_committed(struct writing *w, struct error *err)
+{
+	int rc;
+
+	if (w->reader)
+		return 0;
+	rc = w->path ? ckpt_open(w->all->store, w->path, &w->reader, err)
+		     : -ENOENT;
+	if (rc == -ENOENT ||
+	    (rc == 0 && ckpt_file_bytes_id(w->reader) != w->bytes_id)) {
+		writing_drop_reader(w);
+		return error_set(err, ESTALE,
+				 "'%.200s' was replaced or removed since it "
+				 "was opened here: open it again",
+				 w->path ? w->path : "");
+	}
+	return rc;
+}
+
+int writing_keep(struct writing *w, struct error *err)
+{
+	int rc = 0;
+
+	writing_lock(w);
+	if (w->is_loaded && !w->is_dirty && tail_start(&w->tail) > 0)
+		rc = open_committed(w, err);
+	writing_unlock(w);
+	return rc;
+}
+
 static int read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
 		     struct error *err)
 {
@@ -259,8 +290,8 @@ static int read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
 		rc = writing_check_hole(w, w->size, err);
 	if (rc == 0 && w->is_dirty)
 		rc = writing_lose(w, writing_store(w, err), err);
-	if (rc == 0 && !w->reader)
-		rc = ckpt_open(w->all->store, w->path, &w->reader, err);
+	if (rc == 0)
+		rc = open_committed(w, err);
 	return rc < 0 ? rc : ckpt_read(w->reader, off, buf, len, 0, err);
 }
 

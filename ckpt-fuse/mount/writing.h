@@ -72,6 +72,9 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
  *   -ESTALE  another node has written the file since it was opened here */
 int writing_commit(struct writing *w, struct error *err) MUST_CHECK;
 
+/* What was committed is to be read on here, whatever has the name later.  -ESTALE: it has
+ * another already. */
+int writing_keep(struct writing *w, struct error *err) MUST_CHECK;
 /* The file has another name; NULL: none any more, and is not committed again. */
 int writing_move(struct writing *w, const char *path,
 		 struct error *err) MUST_CHECK;

@@ -59,6 +59,7 @@ static int commit_once(struct writing *w, struct error *err)
 		return rc;
 	writing_drop_base(w);
 	w->generation = st.generation;
+	w->bytes_id = st.bytes_id;
 	w->is_dirty = false;
 	atomic_fetch_add(&w->all->commits, 1);
 	return 0;

@@ -80,6 +80,7 @@ static int load(struct writing *w, struct error *err)
 	}
 	w->size = st->size;
 	w->generation = st->generation;
+	w->bytes_id = st->bytes_id;
 	if (w->all->compares)
 		rc = ckpt_file_version(w->base, &w->version, err);
 	if (rc < 0) {

@@ -22,6 +22,7 @@ struct writing {
 	struct ckpt_file *reader;    /* what was committed, to be read */
 	uint64_t size;               /* beyond the tail's end are zeros */
 	uint64_t generation;         /* of what was committed */
+	uint64_t bytes_id;           /* the same; 0: nothing was */
 	struct ckpt_version version; /* that the next commit replaces */
 	uint32_t n_slots; /* columns that are being written, at most */
 	struct ckpt_attr attr;

@@ -16,6 +16,7 @@ line for each request: METHOD PATH STATUS FAULT.
   kind=wrong-sent flips a bit of the request's body at byte at=
   kind=wrong-got  flips a bit of the answer's body at byte at=
   kind=hold       passes at= bytes of the answer on, and no more until it is given up
+  kind=wait       the server does it, and its answer is passed on after a POST /go
   kind=refuse     hangs up at once"""
 import http.client
 import re
@@ -24,7 +25,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 
-faults, log, lock = [], [], threading.Lock()
+faults, log, lock, go = [], [], threading.Lock(), threading.Event()
 HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 
 
@@ -83,6 +84,8 @@ class Proxy(BaseHTTPRequestHandler):
                 for key, value in (("times", 1), ("skip", 0), ("at", 0), ("code", 503)):
                     f[key] = int(f.get(key, value))
                 faults.append(f)
+            elif self.path == "/go":
+                go.set()
             elif self.path == "/clear":
                 faults.clear()
                 log.clear()
@@ -114,6 +117,8 @@ class Proxy(BaseHTTPRequestHandler):
 
     def answer(self, r, fault):
         data = r.read() if self.command != "HEAD" else b""
+        if fault and fault["kind"] == "wait":
+            go.wait(120)
         if fault and fault["kind"] == "hold" and not fault["at"]:
             self.connection.settimeout(120)
             self.connection.recv(1)
@@ -143,7 +148,7 @@ class Proxy(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def serve(self):
-        if self.path in ("/fault", "/clear", "/log"):
+        if self.path in ("/fault", "/go", "/clear", "/log"):
             self.control()
             return
         fault = choose(f"{self.command} {self.path}")

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A node's file is opened, and closed.  Whoever reads goes on with the version that was
+ * there when it opened the file, or, when nobody has committed one yet, with what its
+ * writers have until one of them begins anew.  With no lock of the node, unless said.
+ */
+#ifndef BOOTSEER_CKPT_FUSE_MOUNT_OPENING_H
+#define BOOTSEER_CKPT_FUSE_MOUNT_OPENING_H
+
+#include "ckpt-fuse/mount/handles.h"
+#include "ckpt-fuse/mount/mount.h"
+
+struct reader_open {
+	struct reading *reading; /* a reference; NULL: of a peeker */
+	bool is_same;            /* the kernel's pages are of this version */
+	bool is_direct; /* the kernel's pages and size are not for it */
+	bool is_peeker;
+};
+
+/* Have it open to be written, by open(2)'s `flags`.  -ESTALE: look the name up again. */
+int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
+		   struct error *err) MUST_CHECK;
+/* A writer has closed it, or writes again. */
+void opening_set_done(struct handle *h, bool is_done);
+/* A writer's handle is released; with the node's lock. */
+void opening_end_writer(struct handle *h);
+
+/* Have it open to be read.  -ESTALE: look the name up again; -ENOENT: it is gone. */
+int opening_reader(struct ckpt_mount *m, struct ckpt_node *n,
+		   struct reader_open *ret, struct error *err) MUST_CHECK;
+void opening_end_reader(struct ckpt_mount *m, struct ckpt_node *n,
+			bool is_cached);
+void opening_end_peeker(struct ckpt_node *n);
+
+/* With the node's lock: what a predecessor's readers have is open here, too, if it is
+ * there still. */
+int opening_use_kept(struct ckpt_mount *m, struct ckpt_node *n,
+		     struct error *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files are opened and made. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "ckpt-fuse/mount/later.h"
+#include "ckpt-fuse/mount/opening.h"
+#include "ckpt-fuse/mount/ops.h"
+#include "ckpt-fuse/mount/sizes.h"
+
+static void reply_writer(fuse_req_t req, struct ckpt_node *n,
+			 struct fuse_file_info *fi,
+			 const struct fuse_entry_param *e)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_new(&m->handles, HANDLE_WRITER, n, NULL);
+
+	if (!h) {
+		(void)pthread_mutex_lock(&n->lock);
+		ops_end_writing(n);
+		(void)pthread_mutex_unlock(&n->lock);
+		node_put(&m->nodes, n);
+		(void)fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	fi->fh = h->id;
+	n->writer_pid = fuse_req_ctx(req)->pid;
+	/* The kernel keeps no pages of it, so that nobody can map them to be
+	 * written in any order. */
+	fi->direct_io = 1;
+	if (!e) {
+		sizes_open(session_of(req), n, SIZE_UNKNOWN);
+		(void)fuse_reply_open(req, fi);
+		return;
+	}
+	node_looked_up(&m->nodes, n);
+	(void)fuse_reply_create(req, e, fi);
+}
+
+static void end_reader(struct ckpt_mount *m, struct ckpt_node *n,
+		       const struct reader_open *o)
+{
+	reading_unref(o->reading);
+	if (o->is_peeker)
+		opening_end_peeker(n);
+	else
+		opening_end_reader(m, n, !o->is_direct);
+}
+
+static void reply_reader(fuse_req_t req, struct ckpt_node *n,
+			 const struct reader_open *o, struct fuse_file_info *fi)
+{
+	const enum handle_kind kind =
+		o->is_peeker ? HANDLE_PEEKER : HANDLE_READER;
+	struct ckpt_mount *m = mount_of(req);
+	struct handle *h = handle_new(&m->handles, kind, n, o->reading);
+
+	if (!h) {
+		end_reader(m, n, o);
+		node_put(&m->nodes, n);
+		(void)fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	h->is_cached = !o->is_peeker && !o->is_direct;
+	fi->fh = h->id;
+	fi->keep_cache = h->is_cached && o->is_same;
+	fi->direct_io = !h->is_cached;
+	if (h->is_cached)
+		sizes_open(session_of(req), n,
+			   ckpt_file_stat(reading_file(o->reading))->size);
+	(void)fuse_reply_open(req, fi);
+}
+
+/* What was closed here is what is read here, though it is on its way yet. */
+static int settle(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
+{
+	return m->later && later_settle(m->later, n) ? node_loss(n, err) : 0;
+}
+
+static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
+		       struct reader_open *ret, struct error *err)
+{
+	int64_t begun_ns = ckpt_phase_begin_call(&m->loads);
+	int rc = node_loss(n, err);
+
+	if (rc == 0)
+		rc = settle(m, n, err);
+	if (rc == 0)
+		rc = opening_reader(m, n, ret, err);
+	ckpt_phase_end_call(&m->loads, &m->load_ns, begun_ns);
+	return rc;
+}
+
+void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct ckpt_node *n = node_get(&m->nodes, ino);
+	const bool is_writer =
+		(fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC);
+	struct error err = ERROR_INIT;
+	struct reader_open o = { .reading = NULL };
+	int rc = n ? 0 : -ESTALE;
+
+	if (rc == 0)
+		rc = is_writer ? opening_writer(m, n, fi->flags, &err)
+			       : open_reader(m, n, &o, &err);
+	rc = ops_of_node(m, n, rc);
+	if (rc < 0) {
+		node_put(&m->nodes, n);
+		ops_fail(req, "open", rc, &err);
+	} else if (is_writer) {
+		reply_writer(req, n, fi, NULL);
+	} else {
+		reply_reader(req, n, &o, fi);
+	}
+}
+
+/* Nobody else can have such a name, as the store says by the same check. */
+static int check_name(struct ckpt_mount *m, struct ckpt_node *parent,
+		      const char *name, struct ckpt_version *ret_version,
+		      struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_stat st;
+	int rc = node_path_below(&m->nodes, parent, name, &path);
+
+	if (rc == 0)
+		rc = ops_look(m, path.data, ret_version, &st, err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
+		  mode_t mode, struct ckpt_node **ret, struct error *err)
+{
+	struct ckpt_mount *m = mount_of(req);
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct ops_writer o = { .is_new = true,
+				.attr = { .mode = mode & 07777,
+					  .uid = ctx->uid,
+					  .gid = ctx->gid } };
+	struct ckpt_node *n;
+	int rc = m->cfg->read_only
+			 ? -EROFS
+			 : check_name(m, parent, name, &o.version, err);
+
+	if (rc < 0)
+		return rc;
+	n = node_make(&m->nodes, parent, name, false);
+	if (!n)
+		return error_nomem(err);
+	(void)pthread_mutex_lock(&n->lock);
+	rc = ops_begin_writing(m, n, &o, err);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (rc < 0)
+		node_put(&m->nodes, n);
+	else
+		*ret = n;
+	return rc;
+}
+
+void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
+		mode_t mode, struct fuse_file_info *fi)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	struct error err = ERROR_INIT;
+	struct fuse_entry_param e;
+	int rc = p ? create(req, p, name, mode, &n, &err) : -ESTALE;
+
+	node_put(&m->nodes, p);
+	if (rc == 0)
+		rc = ops_entry(m, n, &e, &err);
+	if (rc < 0)
+		ops_fail(req, "create", rc, &err);
+	else
+		reply_writer(req, n, fi, &e);
+}
+
+/* An empty file: tar(1) makes one first, for its extended attributes. */
+void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       dev_t dev)
+{
+	struct ckpt_mount *m = mount_of(req);
+	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
+	struct error err = ERROR_INIT;
+	int rc = p ? 0 : -ESTALE;
+
+	(void)dev;
+	if (rc == 0 && !S_ISREG(mode))
+		rc = -EPERM;
+	if (rc == 0)
+		rc = create(req, p, name, mode, &n, &err);
+	node_put(&m->nodes, p);
+	if (rc == 0) {
+		(void)pthread_mutex_lock(&n->lock);
+		rc = writing_commit(n->writing, &err);
+		ops_end_writing(n);
+		(void)pthread_mutex_unlock(&n->lock);
+		if (rc < 0)
+			node_put(&m->nodes, n);
+	}
+	if (rc < 0)
+		ops_fail(req, "mknod", rc, &err);
+	else
+		ops_reply_entry(req, m, n);
+}

@@ -1,0 +1,206 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# A file that is written anew in place, while others of the same mount read it: each of them
+# has one version, all of it.
+
+bats_require_minimum_version 1.5.0
+load ../noise.bash
+load ../wait.bash
+load stores.bash
+load ckpt.bash
+load ckpt-mounts.bash
+
+setup_file()
+{
+	export F=$BATS_FILE_TMPDIR S3
+	S3=$("$BATS_TEST_DIRNAME/../stores/build" versitygw)
+	noise 9000000 41 >"$F/large"
+	noise 8000000 42 >"$F/other"
+	noise 400000 43 >"$F/small"
+}
+
+setup() { begin_mounts; }
+
+teardown()
+{
+	exec 6<&-
+	end_mounts
+}
+
+go() { curl -sf -d '' "http://$PROXY/go" >/dev/null; }
+
+# A program that writes what FROM has into TO, says so in GO.written, and closes it when it
+# is told by the FIFO GO: each end of another one that has it open would be a close, too.
+# Where there is a FIFO GO.end, a child has it open until that is written to.
+begin_to_write() # FROM TO GO
+{
+	rm -f "$3" "$3.written"
+	mkfifo "$3"
+	perl -e '
+		my ($from, $to, $go) = @ARGV;
+		open(my $in, "<", $from) or die "open $from: $!";
+		open(my $out, ">", $to) or die "open $to: $!";
+		while (sysread($in, my $part, 1 << 17)) {
+			syswrite($out, $part) == length($part) or die "write: $!";
+		}
+		open(my $written, ">", "$go.written") or die;
+		open(my $wait, "<", $go) or die "open $go: $!";
+		if (-p "$go.end" && !fork()) {
+			open(my $end, "<", "$go.end") or die "open $go.end: $!";
+			exit 0;
+		}
+		close($out) or die "close: $!\n";
+	' "$@" 3>&- 6<&- &
+	writer=$!
+}
+
+end_to_write() # GO
+{
+	: >"$1"
+	wait_all "$writer"
+}
+
+# Descriptor 6 has $M/f open since before anybody closed it.
+peek_at() # FILE: what is written
+{
+	begin_to_write "$1" "$M/f" "$W/first"
+	wait_for test -e "$W/first.written"
+	exec 6<"$M/f"
+	end_to_write "$W/first"
+}
+
+keeps_what_it_read() # OLD NEW
+{
+	rm -f "$M/f"
+	peek_at "$1"
+	begin_to_write "$2" "$M/f" "$W/again"
+	wait_for test -e "$W/again.written"
+	cmp - "$1" <&6
+	end_to_write "$W/again"
+	cmp "$M/f" "$2"
+	exec 6<&-
+	cmp "$M/f" "$2"
+}
+
+@test "who opened a file before it was ever committed keeps it when it is written anew" {
+	mount_store
+	keeps_what_it_read "$F/small" "$F/other"
+	keeps_what_it_read "$F/large" "$F/small"
+	umount_store
+	# Most of it leaves for the store before it is committed.
+	mount_store --tail=4M
+	keeps_what_it_read "$F/large" "$F/other"
+	keeps_what_it_read "$F/large" "$F/small"
+	umount_store
+}
+
+@test "who reads a file keeps it when it is removed, or another gets its name" {
+	local how
+
+	mount_store --tail=4M
+	for how in "rm $M/f" "mv $M/g $M/f"; do
+		cp "$F/other" "$M/g"
+		peek_at "$F/large"
+		$how
+		cmp - "$F/large" <&6
+		exec 6<&-
+	done
+	cmp "$M/f" "$F/other"
+	umount_store
+}
+
+# Files that somebody writes are listed.
+only_read() { ! find "$M" | grep -q "/f$"; }
+
+@test "what a killed program left of a file is not stored because somebody reads it" {
+	local pid
+
+	mount_store
+	mkfifo "$W/never"
+	perl -e 'open(my $f, ">", $ARGV[0]) or die; syswrite($f, "half" x 9) or die;
+		open(my $n, "<", $ARGV[1])' "$M/f" "$W/never" 3>&- &
+	pid=$!
+	wait_for test -s "$M/f"
+	exec 6<"$M/f"
+	kill -9 "$pid"
+	wait "$pid" || :
+	wait_for only_read
+	cp "$F/other" "$M/f"
+	[ "$(cat <&6)" = halfhalfhalfhalfhalfhalfhalfhalfhalf ]
+	exec 6<&-
+	cmp "$M/f" "$F/other"
+	umount_store
+	ckpt cp :f "$W/back"
+	cmp "$W/back" "$F/other"
+}
+
+@test "an open that the store answers late has one version, of its size" {
+	local pid
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store
+	cp "$F/large" "$M/f"
+	mkfifo "$W/again.end"
+	begin_to_write "$F/other" "$M/f" "$W/again"
+	wait_for test -e "$W/again.written"
+	# What the store said is from before the close.
+	fault match='^GET .*/f\.bsm' kind=wait
+	cat "$M/f" >"$W/late" &
+	pid=$!
+	wait_for proxied '^GET .*/f\.bsm.* wait$'
+	end_to_write "$W/again"
+	go
+	wait_all "$pid"
+	cmp "$W/late" "$F/other" || cmp "$W/late" "$F/large"
+	: >"$W/again.end"
+	umount_store
+}
+
+@test "reads of a file that is written anew again and again have one version each" {
+	mount_store
+	"$BATS_TEST_DIRNAME/ckpt-versions.py" "$M/f" 60 3
+	umount_store
+}
+
+# Or it has it open.
+opens() # PID
+{
+	[ -e "$W/go.opened" ] || grep -q fuse "/proc/$1/stack"
+}
+
+staged() { [ "$(figure files_staged)" = "$1" ]; }
+
+@test "with --close=buffered what was closed is stored before it is written anew" {
+	local pid i
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	mkdir "$W/second"
+	M=$W/second mount_store
+	# All that store what is closed have something else to do.
+	fault match='^PUT .*/busy' kind=wait times=8
+	for i in {1..8}; do
+		cp "$F/small" "$M/busy$i"
+	done
+	cp "$F/other" "$M/f"
+	perl -e 'open(my $f, ">", $ARGV[0]) or die; syswrite($f, "half") or die;
+		open(my $o, ">", "$ARGV[1].opened"); open(my $n, "<", $ARGV[1]);
+		syswrite($f, "whole") or die; close($f) or die' "$M/f" "$W/go" 3>&- &
+	pid=$!
+	mkfifo "$W/go"
+	wait_for opens "$pid"
+	go
+	wait_for test -e "$W/go.opened"
+	wait_for staged 0
+	cmp "$W/second/f" "$F/other"
+	: >"$W/go"
+	wait_all "$pid"
+	[ "$(cat "$M/f")" = halfwhole ]
+	umount_store
+	[ "$(cat "$W/second/f")" = halfwhole ]
+	M=$W/second umount_store
+}
