@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 
-# Until COMMAND succeeds; no other wait is anywhere. The two minutes are there to
+# Until COMMAND succeeds; no other wait is anywhere. The five minutes are there to
 # end a test that hangs: no test is about how long something takes.
 wait_for() {
-	local end=$((SECONDS + 120))
+	local end=$((SECONDS + 300))
 
 	until "$@"; do
 		((SECONDS < end)) || { echo "waited for: $*"; return 1; }

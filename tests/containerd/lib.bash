@@ -115,9 +115,9 @@ start_daemon() { # LOG COMMAND...
 	pids+=("$daemon_pid")
 }
 
-# Until COMMAND succeeds; fails when process PID ends or after two minutes.
+# Until COMMAND succeeds; fails when process PID ends or after five minutes.
 wait_until() { # PID COMMAND...
-	local pid=$1 end=$((SECONDS + 120))
+	local pid=$1 end=$((SECONDS + 300))
 
 	shift
 	until "$@" >/dev/null 2>&1; do
