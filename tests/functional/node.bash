@@ -123,11 +123,28 @@ node_step() { # MILLISECONDS
 	mv "$NODE_CLOCK.new" "$NODE_CLOCK"
 }
 
-# For wait_for: a second later by that clock at each look.
+# For wait_for: a second later by that clock at each look, or so little that it is behind
+# every other: what the machine has to do meanwhile takes no time that counts.
 later() { # COMMAND...
 	node_step 1000
 	"$@"
 }
+slowly() { # COMMAND...
+	node_step 5
+	"$@"
+}
+
+# COMMAND in the background, where a clock has to go on for it to end.
+aside() { # NAME COMMAND...
+	local end=$T/aside.$1
+
+	shift
+	: >"$end"
+	if "$@"; then echo well >"$end"; else echo badly >"$end"; fi 3>&- &
+	pids+=($!)
+}
+has_ended() { [ -s "$T/aside.$1" ]; } # NAME
+ended() { [ "$(cat "$T/aside.$1")" = "$2" ]; } # NAME well|badly
 
 # Whoever may push to a registry of a test is believed: what signatures are for is
 # in trust.bats.
@@ -147,7 +164,7 @@ node_start() { # OPTION...
 		${NODE_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$NODE_CLOCK"} \
 		"$bootseerd" --root "${ROOT:-$T/root}" --run "$T/run" \
 		--plain-http "$REGISTRY" "${trust[@]}" \
-		--cache-quota 1G --stall-timeout 1s \
+		--cache-quota 1G --stall-timeout 5m \
 		--attempts 3 "$@" 2>>"$T/log" 3>&- &
 	node_pid=$!
 	pids+=("$node_pid")

@@ -13,13 +13,21 @@ tracker_start() { # OPTION...
 	local address=${TRACKER_ADDRESS:-127.0.0.1}
 
 	: >"$T/tracker.log"
-	"$bootseer_registry" --listen "$address:0" --insecure-no-auth \
+	env ${TRACKER_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$TRACKER_CLOCK"} \
+		"$bootseer_registry" --listen "$address:0" --insecure-no-auth \
 		--db "sqlite:$T/tracker.db" "$@" 2>>"$T/tracker.log" 3>&- &
 	tracker_pid=$!
 	pids+=("$tracker_pid")
 	wait_for grep -q 'ready port=' "$T/tracker.log"
 	TRACKER=http://$address:$(sed -n 's/.*ready port=\([0-9]*\).*/\1/p' \
 		"$T/tracker.log")
+}
+
+# The tracker that is started next has a clock that stands still: it takes nobody for late or
+# gone, and what somebody has read it lets nobody read once more, however slow they are.
+tracker_hold() {
+	node_hold
+	TRACKER_CLOCK=$NODE_CLOCK
 }
 
 # All nodes may do so much with $TOKEN, as soon as the tracker reads $T/tokens.
@@ -42,16 +50,17 @@ tracker_kill() {
 }
 
 # A node that serves on a port of the kernel's choice; it knows the tracker, when
-# there is one.
+# there is one.  Its clock, and a tracker's, is that of node_hold where that is said.
 peer_start() { # NAME OPTION...
 	local name=$1 dir=$T/$1
 
 	shift
 	mkdir -p "$dir"
 	: >"$dir/log"
-	"$bootseerd" --root "$dir/root" --run "$dir/run" --node-name "$name" \
+	env ${PEER_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$PEER_CLOCK"} \
+		"$bootseerd" --root "$dir/root" --run "$dir/run" --node-name "$name" \
 		--plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
-		--cache-quota 1G --stall-timeout 1s \
+		--cache-quota 1G --stall-timeout 5m \
 		--attempts 3 --record off --trace-oci no \
 		--p2p-listen 127.0.0.1:0 \
 		${TRACKER:+--p2p-tracker "$TRACKER"} \
