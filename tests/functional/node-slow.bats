@@ -136,7 +136,7 @@ slow_prepares() { # N
 	slow_prepares 9 # one more than a registry has places
 	wait_for slow_requests 8
 	for pid in "${callers[@]}"; do
-		pkill -P "$pid"
+		wait_for pkill -P "$pid" # the one without a place may just begin
 	done
 	wait_for grep -q 'whoever asked has left' "$T/log"
 	slow_fault hang=0
@@ -160,7 +160,7 @@ slow_prepares() { # N
 	local answer
 
 	slow_fault drip=1 drip_ms=20
-	node_start --plain-http "$SLOW" --stall-timeout 200ms \
+	node_start --plain-http "$SLOW" --stall-timeout 1s \
 		--attempts 2 --prepare-timeout 1h
 	answer=$(call image.prepare "{\"ref\":\"$SLOW/img:v1\"}")
 	[[ $answer == *"too slow"* ]]
