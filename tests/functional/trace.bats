@@ -37,12 +37,12 @@ teardown()
 # The first line of FIFO that matches REGEX sets BASH_REMATCH.
 wait_line() # FIFO REGEX
 {
-	local line fd
+	local line
 
-	exec {fd}<"$1"
-	while IFS= read -r -t 120 -u "$fd" line; do
+	exec 9<"$1"
+	while IFS= read -r -t 120 -u 9 line; do
 		[[ $line =~ $2 ]] || continue
-		cat <&"$fd" >"$1.rest" 3>&- &
+		cat <&9 >"$1.rest" 3>&- &
 		PIDS+=($!)
 		return 0
 	done
