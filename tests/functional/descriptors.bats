@@ -27,14 +27,16 @@ feed() { prlimit --pid "$1" --nofile=1024:; } # PID
 # Processor time that it took so far, in hundredths of a second.
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; } # PID
 
-# COMMAND... waits two seconds in vain. A daemon that spins takes most of them; one that
-# pauses between its tries takes next to nothing, whatever else this machine does.
+# With no descriptor for PID, COMMAND... waits two seconds in vain. A daemon that spins takes
+# most of them; one that pauses between its tries takes next to nothing, whatever else this
+# machine does.  For wait_for: what the daemon does by itself may just have given one back.
 waits_in_vain() { # PID COMMAND...
 	local pid=$1 before
 
 	shift
+	starve "$pid"
 	before=$(ticks "$pid")
-	run ! "$@"
+	! "$@" || return
 	[ $(($(ticks "$pid") - before)) -lt 100 ]
 }
 
@@ -43,8 +45,7 @@ ask_status() { LEAVE_AFTER=2 call node.status '{}'; }
 @test "a bootseerd without descriptors says so, does not spin, and answers again" {
 	node_start
 	call node.status '{}' | jq -e .result
-	starve "$node_pid"
-	waits_in_vain "$node_pid" ask_status
+	wait_for waits_in_vain "$node_pid" ask_status
 	wait_for grep -q '^warning control: connections wait: cannot accept .*cure="a higher LimitNOFILE=' \
 		"$T/log"
 	[ "$(grep -c 'connections wait' "$T/log")" = 1 ]
@@ -76,8 +77,7 @@ ask_status() { LEAVE_AFTER=2 call node.status '{}'; }
 	W=$T DB=sqlite:$T/registry.db
 	service
 	curl -fsS "$U/v1/traces?repo=host/app" >/dev/null
-	starve "$pid"
-	waits_in_vain "$pid" curl -fsS --max-time 2 "$U/v1/traces?repo=host/app"
+	wait_for waits_in_vain "$pid" curl -fsS --max-time 2 "$U/v1/traces?repo=host/app"
 	wait_for grep -q 'connections wait: cannot accept .*cure="a higher LimitNOFILE=' "$LOG"
 	feed "$pid"
 	curl -fsS --max-time 120 "$U/v1/traces?repo=host/app" >/dev/null
