@@ -337,23 +337,35 @@ as_nobody() { setpriv --reuid 65534 --clear-groups "$@"; }
 		"http://127.0.0.1:$port/metrics")" = 413 ]
 }
 
+# 80 connections, until a line comes by FIFO; then the first ten have ended, without a word.
+say_nothing() { # PORT FIFO
+	perl -MIO::Socket::INET -e '
+		$| = 1;
+		my @all = map { IO::Socket::INET->new("127.0.0.1:$ARGV[0]")
+			or die "connect: $!\n" } 1 .. 80;
+		print "there\n";
+		open(my $go, "<", $ARGV[1]) or die "$ARGV[1]: $!\n";
+		<$go>;
+		for (@all[0 .. 9]) {
+			my $n = sysread($_, my $text, 1);
+			die "it does not end\n" unless defined $n && $n == 0;
+		}' "$@"
+}
+
 @test "metrics are there while others hold connections and say nothing" {
-	local i port fds=()
+	local port
 
 	node_hold # silence is borne for 30 s
 	node_start --metrics 127.0.0.1:0
 	port=$(sed -nE 's/.*metrics port=([0-9]+).*/\1/p' "$T/log")
-	for i in {1..80}; do
-		exec {fds[i]}<>"/dev/tcp/127.0.0.1/$port"
-	done
+	mkfifo "$T/go"
+	aside others say_nothing "$port" "$T/go" >"$T/others"
+	wait_for grep -q there "$T/others"
 	curl -fsS "http://127.0.0.1:$port/metrics" | grep -q '^bootseer_node_'
 	# Of 64 places, the longest silent gave theirs.
-	for i in {1..10}; do
-		run -0 timeout 120 cat <&"${fds[i]}"
-	done
-	for i in {1..80}; do
-		exec {fds[i]}>&-
-	done
+	echo >"$T/go"
+	wait_for has_ended others
+	ended others well
 }
 
 @test "a prepare that fails is counted, what is not there is none" {
