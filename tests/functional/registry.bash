@@ -112,6 +112,7 @@ as_of_version() # NUMBER
 }
 
 # Its base address is then in $U and its process in $pid; $ADDRESS is one of this machine.
+# Its database has as long as a busy machine takes, unless an option says otherwise.
 ADDRESS=127.0.0.1
 service() { # OPTION...
 	local log
@@ -119,7 +120,7 @@ service() { # OPTION...
 	log=$(mktemp "$W/log.XXXXXX")
 	# shellcheck disable=SC2086 # words
 	env ${TEST_CLOCK:+"LD_PRELOAD=$test_clock" "TEST_CLOCK=$TEST_CLOCK"} \
-		"$program" --listen "$ADDRESS:0" --db "$DB" $AUTH "$@" \
+		"$program" --listen "$ADDRESS:0" --db "$DB" --db-timeout 1m $AUTH "$@" \
 		2>"$log" 3>&- &
 	pid=$!
 	services+=("$pid")
