@@ -327,8 +327,8 @@ d.commit()' "${DB#sqlite:}"
 
 	run -2 "$bootseer" stage run a --
 	mkfifo "$W/ready"
-	"$bootseer" stage run a -- sh -c 'trap "echo got it; exit 3" TERM
-		echo >"$0"; while :; do wait_a_bit= read -r x <"$0"; done' "$W/ready" \
+	"$bootseer" stage run a -- sh -c 'trap "kill \$!; echo got it; exit 3" TERM
+		tail -f /dev/null & echo >"$0"; wait' "$W/ready" \
 		>"$W/out" 2>"$W/err" 3>&- &
 	child=$!
 	read -r _ <"$W/ready"
