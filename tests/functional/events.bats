@@ -151,14 +151,17 @@ print(*[r[0] for r in d.execute("SELECT DISTINCT node FROM stage_event")])' \
 		2>"$W/log.second" 3>&- &
 	services+=($!)
 	wait_for grep -q ' ready port=' "$W/log.second"
+	began=$(date +%s%N)
 	once
+	took=$(($(date +%s%N) - began))
 	[ "$(stored_events team-a/j | sort | tr '\n' ' ')" = 'a a ' ]
 	run ! spooled
-	# Its clocks are the service's: an exchange is with what is sent.
+	# Its clocks are the service's: an exchange is with what is sent, and as exact as it
+	# is short.
 	[ "$(python3 -c 'import sqlite3, sys
 d = sqlite3.connect(sys.argv[1])
-print(*d.execute("SELECT count(*), max(abs(wall_offset)) < 1000000000 "
-	"FROM stage_clock").fetchone())' "${DB#sqlite:}")" = '1 1' ]
+print(*d.execute("SELECT count(*), max(abs(wall_offset)) <= ? FROM stage_clock",
+	(int(sys.argv[2]),)).fetchone())' "${DB#sqlite:}" "$took")" = '1 1' ]
 }
 
 @test "files and standard input are followed, also when they are renamed or cut" {
