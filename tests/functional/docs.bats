@@ -189,45 +189,47 @@ teardown()
 	run -2 bootseer nonsense --help
 }
 
-# Below $W/dest. Two at once from one build trip over each other.
+# Below $dest, each test for itself: files are away for a moment when they are installed
+# again. Two at once from one build trip over each other.
 install_there()
 {
-	DESTDIR=$W/dest flock "$BOOTSEER_BUILD/build.ninja" meson install \
+	dest=$BATS_TEST_TMPDIR/dest
+	DESTDIR=$dest flock "$BOOTSEER_BUILD/build.ninja" meson install \
 		--no-rebuild -C "$BOOTSEER_BUILD" >/dev/null
 }
 
 @test "the units name the programs and configurations that are installed" {
 	install_there
-	units=("$W"/dest/*/lib/systemd/system/*.service
-		"$W"/dest/*/*/lib/systemd/system/*.service)
+	units=("$dest"/*/lib/systemd/system/*.service
+		"$dest"/*/*/lib/systemd/system/*.service)
 	n=0
 	for unit in "${units[@]}"; do
 		[ -f "$unit" ] || continue
 		sed '/^\[Service\]/,$d' "$unit" | grep -qx StartLimitIntervalSec=0
 		if [[ $unit == *bootseer-ckpt@.service ]]; then
 			read -r program _ < <(sed -n 's/^ExecStart=//p' "$unit")
-			[ -x "$W/dest$program" ]
+			[ -x "$dest$program" ]
 			grep -q '^Restart=on-failure' "$unit"
 			n=$((n + 1))
 			continue
 		fi
 		read -r program config < <(sed -n \
 			's/^ExecStart=\(.*\) --config \(.*\)/\1 \2/p' "$unit")
-		[ -x "$W/dest$program" ]
-		[ -f "$W/dest$config" ]
+		[ -x "$dest$program" ]
+		[ -f "$dest$config" ]
 		# systemd is not to give up, and with that drop the mounts.
 		grep -q '^Restart=always' "$unit"
 		n=$((n + 1))
 	done
 	[ "$n" -eq 5 ]
-	echo '# mine' >>"$W/dest$config"
+	echo '# mine' >>"$dest$config"
 	install_there
-	grep -q '# mine' "$W/dest$config"
+	grep -q '# mine' "$dest$config"
 }
 
 @test "the shells accept the completions" {
 	install_there
-	share=$(dirname "$(find "$W/dest" -type d -name bash-completion)")
+	share=$(dirname "$(find "$dest" -type d -name bash-completion)")
 	for program in bootseer bootseerd bootseer-ckpt bootseer-snapshotter \
 		bootseer-registry bootseer-events; do
 		bash -n "$share/bash-completion/completions/$program.bash"
