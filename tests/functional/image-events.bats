@@ -60,6 +60,15 @@ ready() {
 			jq .starts[0].start)"
 }
 
+# Has the container's first process come to its last program, and that to its sleep?
+waits_as_tail() { # ID
+	local pid
+
+	pid=$(ctr task ls | awk -v id="$1" '$1 == id { print $2 }')
+	tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q '^busybox tail ' &&
+		grep -q '^State:[[:space:]]*S' "/proc/$pid/status"
+}
+
 # A container of a job that reads, is ready and goes.
 start_job() { # JOB [MORE ENVIRONMENT...]
 	local job=$1 e=()
@@ -70,6 +79,8 @@ start_job() { # JOB [MORE ENVIRONMENT...]
 		"$REGISTRY/lazy:1" "c-$job" \
 		sh -c 'sha256sum /srv/two/data; exec busybox tail -f /dev/null'
 	ctr task exec --exec-id a "c-$job" sha256sum /srv/two/data >/dev/null
+	# All that the next start reads is in the recording of this one.
+	wait_until "$node_pid" waits_as_tail "c-$job"
 	ready
 	ctr task rm -f "c-$job"
 	ctr container rm "c-$job"
