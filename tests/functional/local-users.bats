@@ -110,14 +110,14 @@ closed() { # PATH
 @test "a folder that holds things of others is not taken over" {
 	mkdir -m 755 "$T/shared"
 	: >"$T/shared/theirs"
-	run -1 timeout 20 "$bootseerd" --root "$T/root" --run "$T/shared"
+	run -1 timeout 120 "$bootseerd" --root "$T/root" --run "$T/shared"
 	[[ $output == *"'$T/shared' holds things of others"*"chmod 700"* ]]
 	[ "$(stat -c %a "$T/shared")" = 755 ]
-	run -1 timeout 20 "$bootseerd" --root "$T/shared" --run "$T/run"
+	run -1 timeout 120 "$bootseerd" --root "$T/shared" --run "$T/run"
 	[[ $output == *"'$T/shared' holds things of others"* ]]
 	mkdir -m 755 "$T/foreign"
 	chown 65534 "$T/foreign"
-	run -1 timeout 20 "$bootseerd" --root "$T/foreign" --run "$T/run"
+	run -1 timeout 120 "$bootseerd" --root "$T/foreign" --run "$T/run"
 	[[ $output == *"belongs to user 65534"* ]]
 }
 

@@ -168,7 +168,7 @@ is_over() { # N
 	start_node other --service-ca-file "$T/ca.pem" \
 		--service-token-file "$T/token" --node-name n1 --record always
 	run -0 --separate-stderr preheat --token-file "$T/boss" \
-		--ca-file "$T/ca.pem" --nodes n1 --wait --timeout 60s
+		--ca-file "$T/ca.pem" --nodes n1 --wait --timeout 10m
 	[[ $output == 'n1: done, '* ]]
 	digest=$(on n1 node status --json | jq -r '.images[0].manifest')
 	has_runs() { # N

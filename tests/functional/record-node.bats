@@ -90,7 +90,7 @@ record() { "$bootseer" image record "$IMAGE" "$@"; }
 		echo up; exec tail -f /dev/null' >"$T/out" 2>/dev/null 3>&- &
 	pid=$!
 	pids+=("$pid")
-	read -r -t 30 line <"$T/out"
+	read -r -t 120 line <"$T/out"
 	[ "$line" = up ]
 	file=$(find "$T"/bootseer.* -name mine -path '*/upper/*')
 	[ "$(stat -c %a "$file")" = 4755 ]
