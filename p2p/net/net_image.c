@@ -167,11 +167,11 @@ void net_close_image(struct net_link *l, const struct digest *image,
 		return;
 	piece_drop_image(l, image);
 	m.alias = i->alias;
-	/* Who never asked has no alias that they know. */
 	if (i->asked)
 		link_put(l, wire_put_verdict(link_out(l), WIRE_CLOSE,
 					     i->open_req, &m));
-	else if (i->theirs)
+	/* Who was never let in has no alias that they know, or may have none. */
+	if (i->theirs && !i->let_in)
 		answer_open(l, i->their_req, i->their_alias, false, why);
 	forget(l, i);
 }

@@ -346,6 +346,21 @@ Test(net, says_that_it_closes_what_it_never_opened_itself, .init = open_half,
 	cr_expect(a->downs == 0 && b->downs == 0);
 }
 
+Test(net, says_that_it_closes_what_it_opened_in_vain, .init = open_half,
+     .fini = end)
+{
+	a->verdict = -EACCES;
+	cr_assert_eq(net_open_image(b->link, &all.image, NODES_PIECES, "right",
+				    5, NULL),
+		     0);
+	net_close_image(b->link, &all.image, SWARM_GONE);
+	until(&all, a->closeds == 1);
+	a->verdict = 0;
+	b->opens_back = true;
+	nodes_open(a, b);
+	cr_expect(a->downs == 0 && b->downs == 0);
+}
+
 Test(net, opens_an_image_that_the_other_closed_at_the_same_time,
      .init = open_half, .fini = end)
 {
