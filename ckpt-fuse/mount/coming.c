@@ -26,6 +26,15 @@ static struct coming_name *find(struct coming_writers *c, const char *path)
 	return NULL;
 }
 
+/* With the lock: the next one that nobody comes to any more, or the oldest. */
+static struct coming_name *find_free(struct coming_writers *c, int64_t now_ns)
+{
+	for (unsigned int i = 0; i < COMING_MAX; i++)
+		if (!c->names[i].path || now_ns >= c->names[i].until_ns)
+			return &c->names[i];
+	return &c->names[c->next++ % COMING_MAX];
+}
+
 void coming_add(struct coming_writers *c, const char *path, int64_t now_ns)
 {
 	struct coming_name *n;
@@ -33,7 +42,7 @@ void coming_add(struct coming_writers *c, const char *path, int64_t now_ns)
 	(void)pthread_mutex_lock(&c->lock);
 	n = find(c, path);
 	if (!n) {
-		n = &c->names[c->next++ % COMING_MAX];
+		n = find_free(c, now_ns);
 		free(n->path);
 		n->path = strdup(path);
 	}

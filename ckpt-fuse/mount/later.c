@@ -92,7 +92,7 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 			  err->msg);
 		node_lose(c->l->nodes, n, rc, err->msg);
 	}
-	ops_end_writing(n);
+	ops_end_writing(c->l->nodes, n);
 	return false;
 }
 

@@ -337,7 +337,9 @@ int node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 		return -ENOMEM;
 	(void)pthread_mutex_lock(&t->lock);
 	before = find_key(t, key);
+	n->n_steps++;
 	if (before && before != n) {
+		before->n_steps++;
 		unset_name(t, before);
 		journal(t, before, true);
 	}

@@ -42,13 +42,14 @@ struct ckpt_node {
 		n_done; /* writers that have closed it, and are not released */
 	unsigned int
 		n_cached; /* of the readers, those that have the kernel's pages */
-	/* Each time that a writer begins, closes or ends: who asked the store before may
-	 * have been told of the version before.  Read without the lock, too. */
+	/* Each time that a writer begins, closes or ends, or the name is another's: who asked
+	 * the store before may have been told of the version before.  Read without the lock,
+	 * too. */
 	atomic_uint n_steps;
 	_Atomic int writer_pid;  /* who wrote to it last, or opened it */
 	struct reading *reading; /* the version that its readers have */
-	uint64_t
-		pages_id; /* bytes_id of what the kernel has pages of; 0: not known */
+	/* bytes_id of what the kernel has pages of; 0: not known.  Without the lock, too. */
+	atomic_uint_fast64_t pages_id;
 	/* While writers or peekers have it open.  Changed with both locks. */
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */

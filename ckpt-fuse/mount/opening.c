@@ -51,6 +51,15 @@ int ops_look(struct ckpt_mount *m, const char *path,
 		       : ckpt_stat(m->store, path, ret, err);
 }
 
+/* A writer is there whom some look at the name was to find. */
+static void end_coming(struct ckpt_mount *m, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (node_path(&m->nodes, n, &path) == 0)
+		coming_drop(&m->coming, path.data);
+}
+
 int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 		      const struct ops_writer *o, struct error *err)
 {
@@ -72,11 +81,12 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 	if (rc == 0 && o->is_new)
 		node_forget_loss(&m->nodes, n);
-	if (rc == 0) {
-		n->n_writers++;
-		n->n_steps++;
-	}
-	return rc;
+	if (rc < 0)
+		return rc;
+	n->n_writers++;
+	n->n_steps++;
+	end_coming(m, n);
+	return 0;
 }
 
 /* With the lock. */
@@ -90,11 +100,32 @@ static void drop_writing(struct ckpt_node *n)
 	writing_free(w);
 }
 
-void ops_end_writing(struct ckpt_node *n)
+/* With the lock: peekers go on with what the writers have, and the name is the store's.
+ * What was never committed, because its writer was killed, is not to be then. */
+static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
+			    struct error *err)
 {
+	int rc = writing_keep(n->writing, err);
+
+	if (rc == 0 && !n->n_writers)
+		rc = writing_move(n->writing, NULL, err);
+	node_detach(t, n);
+	return rc;
+}
+
+void ops_end_writing(struct nodes *t, struct ckpt_node *n)
+{
+	struct error err = ERROR_INIT;
+
 	n->n_writers--;
 	n->n_steps++;
 	drop_writing(n);
+	/* Of what is lost the name says so. */
+	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
+		return;
+	if (leave_to_peekers(t, n, &err) < 0)
+		log_warning("ckpt", "readers lose their file reason=\"%s\"",
+			    err.msg);
 }
 
 void opening_set_done(struct handle *h, bool is_done)
@@ -192,21 +223,19 @@ int ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n,
 /* To the kernel a file has one size and one set of pages: readers of a version keep
  * theirs when a file that changes is another to it, which the kernel then looks up.  So do
  * those that read what its writers had. */
-int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n,
+int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 			 struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc = ops_keep_for_readers(m, n, err);
+	int rc = is_new ? 0 : node_loss(n, err);
 
+	if (rc == 0)
+		rc = ops_keep_for_readers(m, n, err);
 	if (rc < 0)
 		return rc;
 	if (!(n->n_cached || n->n_peekers || n->is_kept) || is_being_changed(n))
 		return 0;
-	/* What was never committed, because its writer was killed, is not to be now. */
-	if (n->n_peekers && !n->n_writers)
-		rc = writing_move(n->writing, NULL, err);
-	if (rc < 0)
-		return rc;
+	node_forget_loss(&m->nodes, n);
 	if (node_path(&m->nodes, n, &path) == 0)
 		coming_add(&m->coming, path.data, clock_now_ns());
 	node_detach(&m->nodes, n);
@@ -224,24 +253,16 @@ static bool is_to_be_looked_at(const struct ckpt_node *n,
 	return node_loss((struct ckpt_node *)(uintptr_t)n, NULL) == 0;
 }
 
-/* With the lock: what was closed before is in the store, or lost, before it is begun
- * anew: the commit that is on its way would be of half a file. */
-static void lock_settled(struct ckpt_mount *m, struct ckpt_node *n, int flags)
+/* The commit that is on its way would be of half a file. */
+void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
+			  bool is_change)
 {
 	(void)pthread_mutex_lock(&n->lock);
-	while (m->later && (flags & O_TRUNC) && later_has(m->later, n)) {
+	while (is_change && m->later && later_has(m->later, n)) {
 		(void)pthread_mutex_unlock(&n->lock);
 		(void)later_settle(m->later, n);
 		(void)pthread_mutex_lock(&n->lock);
 	}
-}
-
-static void end_coming(struct ckpt_mount *m, struct ckpt_node *n)
-{
-	AUTO_BUF path = BUF_INIT;
-
-	if (node_path(&m->nodes, n, &path) == 0)
-		coming_drop(&m->coming, path.data);
 }
 
 int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
@@ -254,9 +275,9 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 
 	if (m->cfg->read_only)
 		return -EROFS;
-	lock_settled(m, n, flags);
+	opening_lock_settled(m, n, true);
 	st = node_stat(n);
-	rc = ops_leave_to_readers(m, n, err);
+	rc = ops_leave_to_readers(m, n, o.is_new, err);
 	if (rc == 0 && is_to_be_looked_at(n, &o)) {
 		/* Its attributes stay. */
 		rc = node_path(&m->nodes, n, &path);
@@ -268,16 +289,14 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 	o.attr = st.attr;
 	if (rc == 0)
 		rc = ops_begin_writing(m, n, &o, err);
-	if (rc == 0)
-		end_coming(m, n);
 	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
 }
 
-void opening_end_writer(struct handle *h)
+void opening_end_writer(struct ckpt_mount *m, struct handle *h)
 {
 	h->node->n_done -= h->is_done;
-	ops_end_writing(h->node);
+	ops_end_writing(&m->nodes, h->node);
 }
 
 /* -------------------------------------------------------------------- readers --- */
@@ -342,7 +361,10 @@ static int use_cached(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc < 0)
 		return rc;
 	node_set_stat(n, &st);
-	n->pages_id = id;
+	/* The kernel drops the pages that it has when it gets to the answer: until this
+	 * one, or another of its version, reads, others are to have it do that, too. */
+	if (!o->is_same)
+		n->pages_id = 0;
 	n->n_cached++;
 	sizes_set_readers(n, st.size);
 	o->reading = reading_ref(n->reading);
@@ -403,6 +425,8 @@ static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 	if (rc == 0)
 		rc = use_version(m, n, path, f, o, err);
+	if (rc == -ESTALE)
+		node_detach(&m->nodes, n);
 	/* What nobody has committed yet is read by way of its writer. */
 	o->is_peeker = rc == -ENOENT && n->writing;
 	if (o->is_peeker) {
@@ -431,8 +455,6 @@ int opening_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = -EAGAIN;
 	for (unsigned int i = 1; i <= LOOKS_MAX && rc == -EAGAIN; i++)
 		rc = look_and_use(m, n, path.data, i == LOOKS_MAX, ret, err);
-	if (rc == -ESTALE)
-		node_detach(&m->nodes, n);
 	return rc;
 }
 
@@ -448,6 +470,11 @@ void opening_end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 		node_set_read_version(&m->nodes, n, 0);
 	}
 	(void)pthread_mutex_unlock(&n->lock);
+}
+
+void opening_has_pages(struct handle *h)
+{
+	h->node->pages_id = ckpt_file_bytes_id(reading_file(h->reading));
 }
 
 void opening_end_peeker(struct ckpt_node *n)

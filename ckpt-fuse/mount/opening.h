@@ -20,16 +20,22 @@ struct reader_open {
 /* Have it open to be written, by open(2)'s `flags`.  -ESTALE: look the name up again. */
 int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		   struct error *err) MUST_CHECK;
+/* Take the node's lock, when it is to be changed with no commit of it on its way; each that
+ * is waited for has the store's deadlines. */
+void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
+			  bool is_change);
 /* A writer has closed it, or writes again. */
 void opening_set_done(struct handle *h, bool is_done);
 /* A writer's handle is released; with the node's lock. */
-void opening_end_writer(struct handle *h);
+void opening_end_writer(struct ckpt_mount *m, struct handle *h);
 
 /* Have it open to be read.  -ESTALE: look the name up again; -ENOENT: it is gone. */
 int opening_reader(struct ckpt_mount *m, struct ckpt_node *n,
 		   struct reader_open *ret, struct error *err) MUST_CHECK;
 void opening_end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 			bool is_cached);
+/* It reads: the kernel has dropped the pages of another version, if it had any. */
+void opening_has_pages(struct handle *h);
 void opening_end_peeker(struct ckpt_node *n);
 
 /* With the node's lock: what a predecessor's readers have is open here, too, if it is

@@ -57,14 +57,15 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 int ops_look(struct ckpt_mount *m, const char *path,
 	     struct ckpt_version *ret_version, struct ckpt_stat *ret,
 	     struct error *err) MUST_CHECK;
-void ops_end_writing(struct ckpt_node *n);
+void ops_end_writing(struct nodes *t, struct ckpt_node *n);
 /* With the node's lock, before another file takes its name, or none. */
 int ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n,
 			 struct error *err) MUST_CHECK;
 /* -ESTALE: what a predecessor's reader has open is not there any more. */
 int ops_is_gone(struct error *err);
-/* With the node's lock, before its file is changed.  -ESTALE: look the name up again. */
-int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n,
+/* With the node's lock, before its file is changed, or replaced by a new one.  -ESTALE: look
+ * the name up again. */
+int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 			 struct error *err) MUST_CHECK;
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "ckpt-fuse/mount/manifests.h"
+#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/sizes.h"
 #include "common/bytes.h"
@@ -485,7 +486,7 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 {
 	const struct ops_writer o = { .is_new = size == 0,
 				      .attr = node_stat(n).attr };
-	int rc = ops_leave_to_readers(m, n, err);
+	int rc = ops_leave_to_readers(m, n, o.is_new, err);
 
 	if (rc == 0)
 		rc = ops_begin_writing(m, n, &o, err);
@@ -496,7 +497,7 @@ static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 	 * said so, though the kernel may take its time to release it. */
 	if (rc == 0 && n->n_writers == n->n_done + 1)
 		rc = writing_commit(n->writing, err);
-	ops_end_writing(n);
+	ops_end_writing(&m->nodes, n);
 	return rc;
 }
 
@@ -561,7 +562,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	int rc = n ? 0 : -ESTALE;
 
 	if (rc == 0 && !n->is_folder) {
-		(void)pthread_mutex_lock(&n->lock);
+		opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
 		if (to_set & FUSE_SET_ATTR_SIZE)
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);
 		if (rc == 0 && (to_set & SET_ATTRS))

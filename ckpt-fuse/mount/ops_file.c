@@ -56,7 +56,8 @@ static int64_t read_written(struct handle *h, uint64_t off, size_t size,
 	a->copy = malloc(size ? size : 1);
 	if (!a->copy)
 		return error_nomem(err);
-	n = writing_read(h->node->writing, off, a->copy, size, err);
+	n = writing_read(h->node->writing, off, a->copy, size,
+			 h->kind == HANDLE_WRITER, err);
 	a->loan.n = 1;
 	a->loan.parts[0] = (struct iovec){ .iov_base = a->copy,
 					   .iov_len = n > 0 ? (size_t)n : 0 };
@@ -76,6 +77,8 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 		return error_set(err, EIO,
 				 "what was written was lost when "
 				 "the mount was restarted");
+	if (h && h->is_cached)
+		opening_has_pages(h);
 	if (h)
 		a->reading = reading_ref(h->reading);
 	else
@@ -258,7 +261,7 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (h && h->kind == HANDLE_WRITER) {
 		(void)pthread_mutex_lock(&h->node->lock);
 		commit_late(m, h);
-		opening_end_writer(h);
+		opening_end_writer(m, h);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h && h->kind == HANDLE_PEEKER) {
 		opening_end_peeker(h->node);

@@ -298,7 +298,8 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	}
 	keep_folder(m, v->parent);
 	(void)pthread_mutex_lock(&n->lock);
-	if (rc == 0 && n->writing)
+	/* What a killed writer left is no file. */
+	if (rc == 0 && n->writing && n->n_writers)
 		rc = writing_commit(n->writing, err);
 	if (rc == 0)
 		rc = begin_move(m, v, from.data, err);

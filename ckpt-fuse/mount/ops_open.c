@@ -18,7 +18,7 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 
 	if (!h) {
 		(void)pthread_mutex_lock(&n->lock);
-		ops_end_writing(n);
+		ops_end_writing(&m->nodes, n);
 		(void)pthread_mutex_unlock(&n->lock);
 		node_put(&m->nodes, n);
 		(void)fuse_reply_err(req, ENOMEM);
@@ -195,7 +195,7 @@ void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	if (rc == 0) {
 		(void)pthread_mutex_lock(&n->lock);
 		rc = writing_commit(n->writing, &err);
-		ops_end_writing(n);
+		ops_end_writing(&m->nodes, n);
 		(void)pthread_mutex_unlock(&n->lock);
 		if (rc < 0)
 			node_put(&m->nodes, n);

@@ -280,7 +280,7 @@ static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = writing_change_xattr(n->writing, c, err);
 	if (rc == 0)
 		rc = writing_commit(n->writing, err);
-	ops_end_writing(n);
+	ops_end_writing(&m->nodes, n);
 	return rc;
 }
 

@@ -278,9 +278,16 @@ int writing_keep(struct writing *w, struct error *err)
 }
 
 static int read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
-		     struct error *err)
+		     bool may_commit, struct error *err)
 {
 	int rc = 0;
+
+	if (w->is_dirty && !may_commit)
+		return error_set(err, EOPNOTSUPP,
+				 "byte %" PRIu64 " of '%.200s' is on its way "
+				 "to the store: it can be read when the file "
+				 "is closed",
+				 off, w->path ? w->path : "");
 
 	if (!w->path && !w->reader)
 		return error_set(err, EOPNOTSUPP,
@@ -296,7 +303,7 @@ static int read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
 }
 
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
-		     struct error *err)
+		     bool may_commit, struct error *err)
 {
 	int64_t n;
 
@@ -308,7 +315,7 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 		if (off >= tail_start(&w->tail))
 			n = read_staged(w, off, buf, len);
 		else
-			n = read_sent(w, off, buf, len, err);
+			n = read_sent(w, off, buf, len, may_commit, err);
 		if (n == 0)
 			n = (int64_t)len;
 	}

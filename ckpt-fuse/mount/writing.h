@@ -65,9 +65,11 @@ int writing_truncate(struct writing *w, uint64_t size,
 /* It is opened once more, to begin anew, when `version` is there, which may be NULL. */
 int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
 		       struct error *err) MUST_CHECK;
-/* Up to `len` bytes; gives how many, 0 at the end, or -errno. */
+/* Up to `len` bytes; gives how many, 0 at the end, or -errno.  Bytes that have left for the
+ * store can be read when they are committed; when it `may_commit`, they are.
+ *   -EOPNOTSUPP  they are not */
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
-		     struct error *err) MUST_CHECK;
+		     bool may_commit, struct error *err) MUST_CHECK;
 /* Have what was written durable, and seen by all; nothing to do is no error.
  *   -ESTALE  another node has written the file since it was opened here */
 int writing_commit(struct writing *w, struct error *err) MUST_CHECK;

@@ -113,25 +113,44 @@ keeps_what_it_read() # OLD NEW
 only_read() { ! find "$M" | grep -q "/f$"; }
 
 @test "what a killed program left of a file is not stored because somebody reads it" {
-	local pid
-
-	mount_store
-	mkfifo "$W/never"
-	perl -e 'open(my $f, ">", $ARGV[0]) or die; syswrite($f, "half" x 9) or die;
-		open(my $n, "<", $ARGV[1])' "$M/f" "$W/never" 3>&- &
-	pid=$!
-	wait_for test -s "$M/f"
+	mount_store --tail=4M
+	begin_to_write "$F/large" "$M/f" "$W/never"
+	wait_for test -e "$W/never.written"
 	exec 6<"$M/f"
-	kill -9 "$pid"
-	wait "$pid" || :
+	# What left for the store already is nobody's before it is committed.
+	run -1 --separate-stderr dd bs=1M count=1 status=none <&6
+	# shellcheck disable=SC2154 # of run
+	[[ $stderr == *"Operation not supported"* ]]
+	dd bs=1M skip=8 status=none <&6 | cmp - <(tail -c +8388609 "$F/large")
+	kill -9 "$writer"
+	wait_fails "$writer"
 	wait_for only_read
+	run -1 mv "$M/f" "$M/g"
+	run -1 ckpt stat :f
 	cp "$F/other" "$M/f"
-	[ "$(cat <&6)" = halfhalfhalfhalfhalfhalfhalfhalfhalf ]
 	exec 6<&-
 	cmp "$M/f" "$F/other"
 	umount_store
 	ckpt cp :f "$W/back"
 	cmp "$W/back" "$F/other"
+}
+
+@test "what could not be stored is told of, also while somebody reads it" {
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	begin_to_write "$F/small" "$M/f" "$W/once"
+	wait_for test -e "$W/once.written"
+	exec 6<"$M/f"
+	fault match='^PUT ' kind=status code=403 times=100000
+	end_to_write "$W/once"
+	wait_for staged 0
+	run -1 --separate-stderr dd if="$F/small" of="$M/f" oflag=append conv=notrunc status=none
+	[[ $stderr == *"Input/output error"* ]]
+	exec 6<&-
+	run -1 umount_store
+	umount_store
 }
 
 @test "an open that the store answers late has one version, of its size" {
@@ -172,26 +191,22 @@ opens() # PID
 
 staged() { [ "$(figure files_staged)" = "$1" ]; }
 
-@test "with --close=buffered what was closed is stored before it is written anew" {
+changed_when_stored() # MODE AFTER: how perl(1) opens it, and what it is then
+{
 	local pid i
 
-	bucket
-	fault_proxy "$AT" "$W"
-	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
-	mount_store --close=buffered
-	mkdir "$W/second"
-	M=$W/second mount_store
 	# All that store what is closed have something else to do.
 	fault match='^PUT .*/busy' kind=wait times=8
 	for i in {1..8}; do
 		cp "$F/small" "$M/busy$i"
 	done
 	cp "$F/other" "$M/f"
-	perl -e 'open(my $f, ">", $ARGV[0]) or die; syswrite($f, "half") or die;
-		open(my $o, ">", "$ARGV[1].opened"); open(my $n, "<", $ARGV[1]);
-		syswrite($f, "whole") or die; close($f) or die' "$M/f" "$W/go" 3>&- &
-	pid=$!
 	mkfifo "$W/go"
+	perl -e 'open(my $f, $ARGV[2], $ARGV[0]) or die; syswrite($f, "half") or die;
+		open(my $o, ">", "$ARGV[1].opened"); open(my $n, "<", $ARGV[1]);
+		syswrite($f, "whole") or die; close($f) or die' \
+		"$M/f" "$W/go" "$1" 3>&- &
+	pid=$!
 	wait_for opens "$pid"
 	go
 	wait_for test -e "$W/go.opened"
@@ -199,8 +214,23 @@ staged() { [ "$(figure files_staged)" = "$1" ]; }
 	cmp "$W/second/f" "$F/other"
 	: >"$W/go"
 	wait_all "$pid"
-	[ "$(cat "$M/f")" = halfwhole ]
+	cmp "$M/f" "$2"
+	wait_for staged 0
+	cmp "$W/second/f" "$2"
+	rm "$W/go" "$W/go.opened"
+}
+
+@test "with --close=buffered what was closed is stored before it is changed" {
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store --close=buffered
+	mkdir "$W/second"
+	M=$W/second mount_store
+	printf halfwhole >"$W/anew"
+	{ cat "$F/other"; printf halfwhole; } >"$W/longer"
+	changed_when_stored ">" "$W/anew"
+	changed_when_stored ">>" "$W/longer"
 	umount_store
-	[ "$(cat "$W/second/f")" = halfwhole ]
 	M=$W/second umount_store
 }

@@ -84,6 +84,8 @@ class Proxy(BaseHTTPRequestHandler):
                 for key, value in (("times", 1), ("skip", 0), ("at", 0), ("code", 503)):
                     f[key] = int(f.get(key, value))
                 faults.append(f)
+                if f["kind"] == "wait":
+                    go.clear()
             elif self.path == "/go":
                 go.set()
             elif self.path == "/clear":

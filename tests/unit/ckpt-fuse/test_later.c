@@ -51,8 +51,8 @@ bool __wrap_writing_is_dirty(struct writing *w)
 }
 
 /* The last that is done with the node's lock. */
-void __wrap_ops_end_writing(struct ckpt_node *n);
-void __wrap_ops_end_writing(struct ckpt_node *n)
+void __wrap_ops_end_writing(struct nodes *t, struct ckpt_node *n);
+void __wrap_ops_end_writing(struct nodes *t, struct ckpt_node *n)
 {
 	n->n_writers--;
 	if (atomic_fetch_add(&n_settled, 1) == 0)
