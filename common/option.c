@@ -49,7 +49,8 @@ void option_warn_retired(const struct option_retired *r, const char *where)
 	else
 		log_warning("options",
 			    "%s '%s' is no more, and is ignored: %s. Remove it",
-			    where, r->key, r->why);
+			    where, r->key,
+			    r->why ? r->why : "it asks for nothing");
 }
 
 static const struct option_spec *find_letter(const struct option_spec *options,

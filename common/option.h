@@ -45,7 +45,8 @@ struct option_spec {
  * who upgrades a program need not change its configuration first.  Or it has another name:
  * its value is taken, but for a switch that is off in a file, since another old name may
  * have turned the new one on.  Or it is refused, with its cure: what it asked for is
- * asked for otherwise now, and would be missed. */
+ * asked for otherwise now, and would be missed; in a file it is ignored where it asked for
+ * nothing: a switch that is off, an empty text. */
 struct option_retired {
 	const char *key;
 	const char

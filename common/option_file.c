@@ -53,6 +53,16 @@ static int set_key(const struct option_spec *o, void *cfg,
 	return rc;
 }
 
+/* A switch that is off, or a text of nothing: what is no more would not be missed. */
+static bool asks_for_nothing(const struct option_retired *r,
+			     const config_setting_t *value)
+{
+	if (config_setting_type(value) == CONFIG_TYPE_BOOL)
+		return r->is_switch && !config_setting_get_bool(value);
+	return config_setting_type(value) == CONFIG_TYPE_STRING &&
+	       !*config_setting_get_string(value);
+}
+
 static int set_all(const struct option_program *prog, void *cfg,
 		   const char *path, const config_setting_t *root,
 		   struct error *err)
@@ -69,7 +79,7 @@ static int set_all(const struct option_program *prog, void *cfg,
 		AUTO_BUF where = BUF_INIT;
 		int rc;
 
-		if (r && r->cure)
+		if (r && r->cure && !asks_for_nothing(r, value))
 			return error_set(err, EINVAL,
 					 "line %u: key '%s' is no more: %s",
 					 line, key, r->cure);

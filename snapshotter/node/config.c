@@ -266,7 +266,8 @@ static const struct option_spec options[] = {
 	  .offset = AT(p2p_rights),
 	  .values = p2p_rights,
 	  .arg = "FILE|cluster",
-	  .absent = "name a file of public keys, or say cluster",
+	  .absent = "name what p2p-capability-keys did, a file of public "
+		    "keys, or say cluster",
 	  .help = "Who may have an image from this node: who shows that it "
 		  "may pull it, signed by one of the public keys of FILE, "
 		  "PEM; or cluster: every node that has a certificate of "
@@ -309,8 +310,9 @@ static const struct option_spec options[] = {
 	  .type = OPTION_STRING,
 	  .offset = AT(location),
 	  .arg = "REGION/ZONE/RACK",
-	  .help = "Where this node is, or ZONE/RACK, or RACK alone: near "
-		  "nodes are asked first." },
+	  .help = "Where this node is, or ZONE/RACK, or RACK alone; ZONE/ and "
+		  "REGION// where no more is known: near nodes are asked "
+		  "first." },
 	{ .key = "events",
 	  .type = OPTION_STRING,
 	  .offset = AT(events),

@@ -81,6 +81,21 @@ bool node_config_rdma(const struct node_config *c, const char **ret_device)
 	return is_on;
 }
 
+/* What is meant for yes or no, and is not written so, is no device. */
+static int check_device(const char *device, struct error *err)
+{
+	static const char *const words[] = { "",      "yes", "no",  "true",
+					     "false", "on",  "off", "none" };
+
+	for (size_t i = 0; device && i < ARRAY_SIZE(words); i++)
+		if (strcasecmp(device, words[i]) == 0)
+			return error_set(err, EINVAL,
+					 "--p2p-rdma '%s': want yes, no, or a "
+					 "device as ibv_devices names it",
+					 device);
+	return 0;
+}
+
 int node_location_parse(const char *text, struct node_location *ret,
 			struct error *err)
 {
@@ -147,6 +162,8 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 	bool is_rdma = node_config_rdma(c, &device);
 	int rc = node_location_parse(c->location, &location, err);
 
+	if (rc == 0)
+		rc = check_device(device, err);
 	if (rc < 0)
 		return rc;
 	if (!c->p2p_listen) {

@@ -6,8 +6,8 @@
 #include "snapshotter/node/config.h"
 
 #define PLAIN_CURE "name HOST:PORT of the service by plain-http"
-#define LOCATION_CURE \
-	"say location = \"REGION/ZONE/RACK\", or what is known of it"
+/* One name alone is the rack. */
+#define LOCATION_CURE "say location = \"REGION/ZONE/RACK\"; "
 
 /* What chose each is in snapshotter/node/constants.h. */
 const struct option_retired node_options_retired[] = {
@@ -56,13 +56,16 @@ const struct option_retired node_options_retired[] = {
 	{ .key = "trace-ca-file", .now = "service-ca-file" },
 	{ .key = "trace-plain-http", .cure = PLAIN_CURE, .is_switch = true },
 	{ .key = "p2p-tracker-plain-http",
-	  .cure = PLAIN_CURE,
+	  .cure = "name HOST:PORT of each tracker by plain-http",
 	  .is_switch = true },
 	{ .key = "service-plain-http", .cure = PLAIN_CURE, .is_switch = true },
 	{ .key = "p2p-capability-keys", .cure = "name the file by p2p-rights" },
 	{ .key = "p2p-rdma-device", .cure = "name the device by p2p-rdma" },
-	{ .key = "rack", .cure = LOCATION_CURE },
-	{ .key = "zone", .cure = LOCATION_CURE },
-	{ .key = "region", .cure = LOCATION_CURE },
+	{ .key = "rack",
+	  .cure = LOCATION_CURE "of a rack alone, location = \"RACK\"" },
+	{ .key = "zone",
+	  .cure = LOCATION_CURE "of a zone alone, location = \"ZONE/\"" },
+	{ .key = "region",
+	  .cure = LOCATION_CURE "of a region alone, location = \"REGION//\"" },
 	{ .key = NULL },
 };

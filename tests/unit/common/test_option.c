@@ -93,6 +93,9 @@ static const struct option_program prog = {
 			{ .key = "titled", .now = "name" },
 			{ .key = "violent", .now = "force" },
 			{ .key = "wire", .cure = "say link" },
+			{ .key = "loud",
+			  .cure = "say voice",
+			  .is_switch = true },
 			{ .key = "mute",
 			  .why = "it always is",
 			  .is_switch = true },
@@ -312,6 +315,24 @@ Test(option, one_that_is_said_otherwise_is_refused_with_the_cure)
 		  "%s", err.msg);
 	option_fini(options, &cfg);
 	unlink(file);
+}
+
+Test(option, one_that_is_said_otherwise_is_ignored_where_it_asks_for_nothing)
+{
+	AUTO_FREE char *off = config_file("loud = false;\nwire = \"\";");
+	AUTO_FREE char *on = config_file("loud = true;");
+	struct config cfg = { 0 };
+	struct error err = ERROR_INIT;
+	int args;
+
+	cr_expect_eq(PARSE(&cfg, &err, &args, "a", "--config", off), 0, "%s",
+		     err.msg);
+	option_fini(options, &cfg);
+	cfg = (struct config){ 0 };
+	cr_expect_eq(PARSE(&cfg, &err, &args, "a", "--config", on), -EINVAL);
+	option_fini(options, &cfg);
+	unlink(off);
+	unlink(on);
 }
 
 Test(option, a_value_that_may_be_left_out_is_no_word_after_it)
