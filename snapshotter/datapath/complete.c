@@ -115,7 +115,8 @@ static int make(const struct mount_wish *w, struct error *err)
 {
 	int rc = make_from_files(w, err);
 
-	return rc == -ENOTBLK ? make_from_loops(w, err) : rc;
+	/* Or names of files are too long, where those of loops are not. */
+	return rc == -ENOTBLK || rc == -E2BIG ? make_from_loops(w, err) : rc;
 }
 
 int datapath_mount_complete(const char *run_dir, struct datapath_image *img,

@@ -217,8 +217,8 @@ int erofs_mount_direct(const char *source, const char *path,
 
 	if (rc == 0)
 		rc = erofs_mount(source, path, &direct, readahead_kib, err);
-	/* Not every kernel that mounts files knows the option. */
-	if (rc == -EINVAL)
+	/* Not every kernel that mounts files knows the option; or there is no room for it. */
+	if (rc == -EINVAL || rc == -E2BIG)
 		rc = erofs_mount(source, path, o, readahead_kib, err);
 	return rc;
 }
