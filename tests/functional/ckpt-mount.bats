@@ -32,14 +32,13 @@ name_node()
 {
 	export no_proxy='*'
 	exec 9>"$F/hdfs.lock"
-	flock 9
+	flock -w 900 9
 	if [ ! -e "$F/hdfs.env" ]; then
 		HDFS=$("$BATS_TEST_DIRNAME/../stores/build" hadoop-hdfs)
+		rm -rf "$F/hdfs" # of a start that failed
 		hdfs_server "$F/hdfs" 2
 		declare -p NAMENODE PIDS | sed 's/^declare -\S* //' >"$F/hdfs.env"
 	fi
-	# The servers have the descriptor, too.
-	flock --unlock 9
 	exec 9>&-
 	. "$F/hdfs.env"
 	PIDS=()

@@ -187,7 +187,7 @@ hdfs_server() # FOLDER DATANODES
 		-format -nonInteractive >"$H/format.log" 2>&1 3>&-)
 	hadoop "$H/name:$HDFS/*" 192m \
 		org.apache.hadoop.hdfs.server.namenode.NameNode \
-		>"$H/name.log" 2>&1 3>&- &
+		>"$H/name.log" 2>&1 3>&- 9>&- &
 	PIDS+=($!)
 	for ((i = 1; i <= $2; i++)); do
 		at=()
@@ -199,7 +199,7 @@ hdfs_server() # FOLDER DATANODES
 			"dfs.datanode.hostname=$HDFS_AT"
 		hadoop "$H/data$i:$HDFS/*" 128m \
 			org.apache.hadoop.hdfs.server.datanode.DataNode \
-			>"$H/data$i.log" 2>&1 3>&- &
+			>"$H/data$i.log" 2>&1 3>&- 9>&- &
 		PIDS+=($!)
 	done
 	# Nine such processes on two processors that have other work: minutes.
