@@ -411,7 +411,17 @@ bool node_is_written(struct ckpt_node *n)
 	bool is_so;
 
 	(void)pthread_mutex_lock(&n->seen);
-	is_so = n->writing != NULL;
+	is_so = n->writing && n->n_writers;
+	(void)pthread_mutex_unlock(&n->seen);
+	return is_so;
+}
+
+bool node_is_peeked(struct ckpt_node *n)
+{
+	bool is_so;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_so = n->writing && !n->n_writers && n->n_peekers;
 	(void)pthread_mutex_unlock(&n->seen);
 	return is_so;
 }

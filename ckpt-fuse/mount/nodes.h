@@ -112,6 +112,8 @@ void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st);
 struct ckpt_stat node_stat(struct ckpt_node *n);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);
+/* Or only to be read, as its writers had it?  The same. */
+bool node_is_peeked(struct ckpt_node *n);
 
 /* A successor is to know that what was written and closed may not be in the store. */
 void node_set_staged(struct nodes *t, struct ckpt_node *n, bool is_staged);

@@ -100,17 +100,16 @@ static void drop_writing(struct ckpt_node *n)
 	writing_free(w);
 }
 
-/* With the lock: peekers go on with what the writers have, and the name is the store's.
- * What was never committed, because its writer was killed, is not to be then. */
+/* With the lock: peekers go on with what the writers had; whoever looks the name up has
+ * what is in the store.  What was never committed, because its writer was killed, is not to
+ * be now. */
 static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
 			    struct error *err)
 {
-	int rc = writing_keep(n->writing, err);
-
-	if (rc == 0 && !n->n_writers)
-		rc = writing_move(n->writing, NULL, err);
+	if (!writing_is_dirty(n->writing))
+		return writing_keep(n->writing, err);
 	node_detach(t, n);
-	return rc;
+	return writing_move(n->writing, NULL, err);
 }
 
 void ops_end_writing(struct nodes *t, struct ckpt_node *n)

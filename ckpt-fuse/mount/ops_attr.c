@@ -330,7 +330,7 @@ static int look(struct ckpt_mount *m, const struct ckpt_node *known,
 static void leave_readers(struct ckpt_mount *m, struct ckpt_node *n,
 			  const struct ckpt_stat *now)
 {
-	if (sizes_differ(n, now->size))
+	if (sizes_differ(n, now->size) || node_is_peeked(n))
 		node_detach(&m->nodes, n);
 }
 

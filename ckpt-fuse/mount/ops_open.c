@@ -130,6 +130,19 @@ static int check_name(struct ckpt_mount *m, struct ckpt_node *parent,
 	return rc == -ENOENT ? 0 : rc;
 }
 
+/* Who still reads what the name was, which another node has removed since, keeps it. */
+static struct ckpt_node *make_new(struct ckpt_mount *m,
+				  struct ckpt_node *parent, const char *name)
+{
+	struct ckpt_node *n = node_make(&m->nodes, parent, name, false);
+
+	if (!n || !node_is_peeked(n))
+		return n;
+	node_detach(&m->nodes, n);
+	node_put(&m->nodes, n);
+	return node_make(&m->nodes, parent, name, false);
+}
+
 static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 		  mode_t mode, struct ckpt_node **ret, struct error *err)
 {
@@ -146,7 +159,7 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 
 	if (rc < 0)
 		return rc;
-	n = node_make(&m->nodes, parent, name, false);
+	n = make_new(m, parent, name);
 	if (!n)
 		return error_nomem(err);
 	(void)pthread_mutex_lock(&n->lock);

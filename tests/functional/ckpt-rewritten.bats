@@ -101,6 +101,9 @@ keeps_what_it_read() # OLD NEW
 	for how in "rm $M/f" "mv $M/g $M/f"; do
 		cp "$F/other" "$M/g"
 		peek_at "$F/large"
+		# The name is the file that was stored, also while somebody reads on.
+		chmod 640 "$M/f"
+		[ "$(ckpt stat f | jq -r .mode)" = 0640 ]
 		$how
 		cmp - "$F/large" <&6
 		exec 6<&-
@@ -126,7 +129,7 @@ only_read() { ! find "$M" | grep -q "/f$"; }
 	wait_fails "$writer"
 	wait_for only_read
 	run -1 mv "$M/f" "$M/g"
-	run -1 ckpt stat :f
+	run -1 ckpt stat f
 	cp "$F/other" "$M/f"
 	exec 6<&-
 	cmp "$M/f" "$F/other"
