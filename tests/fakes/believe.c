@@ -8,22 +8,13 @@
  * What the program lets it believe for a moment, it believes for as long as a test needs.
  * What it is not to believe, and what the program takes back, stays so.
  */
-#include <dlfcn.h>
 #include <stdlib.h>
 
 #include <fuse3/fuse_lowlevel.h>
 
+#include "next.h"
+
 #define BELIEVED_S 3600.0
-
-/* ISO C has no cast from an object's pointer to a function's. */
-static void *next(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (!p)
-		abort();
-	return p;
-}
 
 static double longer(double valid_s)
 {

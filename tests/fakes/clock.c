@@ -14,7 +14,6 @@
  * time of the test's clock is made one that takes as long by the kernel's, and one
  * on a condition ends within LOOK_NS when the test's clock gets there first.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,6 +22,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "next.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define LOOK_NS (NS_PER_S / 10)
@@ -40,16 +41,6 @@ static clock_fn *real_clock;
 static timedwait_fn *real_timedwait;
 static nanosleep_fn *real_nanosleep;
 static int64_t started;
-
-/* ISO C has no cast from an object's pointer to a function's. */
-static void *next(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (!p)
-		abort();
-	return p;
-}
 
 static int64_t in_ns(const struct timespec *t)
 {

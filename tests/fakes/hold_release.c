@@ -7,7 +7,6 @@
  *
  * The first FUSE_RELEASE that comes while FILE is there is handled when FILE is gone.
  */
-#include <dlfcn.h>
 #include <linux/fuse.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,19 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "next.h"
+
 #define LOOK_NS 10000000
 
 static atomic_bool has_held;
-
-/* ISO C has no cast from an object's pointer to a function's. */
-static void *next(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (!p)
-		abort();
-	return p;
-}
 
 static bool is_wanted(void)
 {

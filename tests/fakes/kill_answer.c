@@ -8,7 +8,6 @@
  * N are kinds of requests, as in linux/fuse.h.  Nobody is killed while FILE is not there;
  * it is removed with the kill, so that a successor answers.
  */
-#include <dlfcn.h>
 #include <linux/fuse.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,18 +18,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "next.h"
+
 /* Numbers of such requests that were read and not answered. */
 static atomic_uint_fast64_t waiting[64];
-
-/* ISO C has no cast from an object's pointer to a function's. */
-static void *next(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (!p)
-		abort();
-	return p;
-}
 
 static bool is_wanted(uint32_t opcode)
 {

@@ -8,7 +8,6 @@
  * server; the first is 1.  FILE holds 8 bytes, the number of steps that were begun, and is
  * made by the test.  Threads take steps in the order in which they come to them.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,18 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "next.h"
+
 static atomic_uint_fast64_t *steps;
 static uint64_t kill_at;
-
-/* ISO C has no cast from an object's pointer to a function's. */
-static void *next(const char *name)
-{
-	void *p = dlsym(RTLD_NEXT, name);
-
-	if (!p)
-		abort();
-	return p;
-}
 
 __attribute__((constructor)) static void begin(void)
 {
