@@ -8,176 +8,10 @@
 #include <time.h>
 
 #include "common/bytes.h"
-#include "image/erofs/erofs.h"
-#include "image/erofs/format.h"
+#include "erofs_sample.h"
 #include "random_tree.h"
 
 TestSuite(erofs_check, .timeout = 120);
-
-struct image {
-	uint8_t *data;
-	size_t len;
-	struct erofs_image img;
-};
-
-static const struct erofs_device devices[RANDOM_DEVICES] = {
-	{ .size = RANDOM_DEVICE_SIZE, .tag = "a" },
-	{ .size = RANDOM_DEVICE_SIZE, .tag = "b" },
-	{ .size = RANDOM_DEVICE_SIZE, .tag = "c" },
-};
-
-static const struct erofs_params params = {
-	.devices = devices,
-	.n_devices = RANDOM_DEVICES,
-};
-
-/* The inodes of the tree that every rule is tried on. */
-enum {
-	ROOT,
-	DIR,    /* /dir, with two files */
-	BIG,    /* /big, a folder of whole blocks and a tail */
-	EMPTY,  /* /dir/empty, also /dir/second */
-	SMALL,  /* /small, inline */
-	BLOCKS, /* /blocks, a block of the image */
-	RUN,    /* /run, a block of a device */
-	SPLIT,  /* /split, chunks with a hole */
-	LINK,   /* /link, a symlink */
-	FIFO,
-	CHAR,
-	XATTRS, /* /xattrs, with shared and own ones */
-	N_INODES
-};
-
-struct sample {
-	struct image i;
-	uint64_t nid[N_INODES];
-};
-
-static void sample_fini(struct sample *s)
-{
-	free(s->i.data);
-}
-#define AUTO_SAMPLE __attribute__((cleanup(sample_fini))) struct sample
-
-static struct inode *add(struct tree *t, struct inode *dir, const char *name,
-			 uint32_t mode)
-{
-	struct inode *i = tree_inode_new(t, mode);
-
-	cr_assert_eq(tree_link(t, dir, name, strlen(name), i), 0);
-	return i;
-}
-
-static struct inode *add_inline(struct tree *t, const char *name, size_t size)
-{
-	struct inode *i = add(t, tree_root(t), name, S_IFREG | 0644);
-	uint8_t *p = tree_alloc(t, size);
-
-	memset(p, 'x', size);
-	i->data = INODE_DATA_INLINE;
-	i->bytes = p;
-	i->size = size;
-	return i;
-}
-
-static struct inode *add_extent(struct tree *t, const char *name, uint64_t size,
-				struct extent *e)
-{
-	struct inode *i = add(t, tree_root(t), name, S_IFREG | 0644);
-
-	i->size = size;
-	i->data = INODE_DATA_EXTENTS;
-	i->extents = e;
-	i->n_extents = 1;
-	return i;
-}
-
-static void add_xattrs(struct tree *t, struct inode *one, struct inode *two)
-{
-	static const char value[] = "a value that is worth to be shared";
-
-	for (int k = 0; k < 2; k++) {
-		struct inode *i = k ? two : one;
-
-		cr_assert_eq(tree_set_xattr(t, i, "user.b", value,
-					    sizeof(value)),
-			     0);
-		cr_assert_eq(tree_set_xattr(t, i, "user.d", value,
-					    sizeof(value)),
-			     0);
-	}
-	cr_assert_eq(tree_set_xattr(t, one, "user.a", "one", 3), 0);
-	cr_assert_eq(tree_set_xattr(t, one, "user.c", "three", 5), 0);
-}
-
-static void write_image(struct tree *t, struct image *i)
-{
-	struct error err = ERROR_INIT;
-	void *data;
-
-	cr_assert_eq(erofs_write(t, &params, &data, &i->len, &err), 0, "%s",
-		     err.msg);
-	i->data = data;
-}
-
-static void write_sample(struct sample *s)
-{
-	static struct extent run = { 0, 4096, 0 };
-	static struct extent split = { 4096, 4096, 8192 };
-	AUTO(tree) t = tree_new();
-	struct inode *in[N_INODES] = { [ROOT] = tree_root(t) };
-	struct error err = ERROR_INIT;
-	char name[64];
-
-	in[DIR] = add(t, in[ROOT], "dir", S_IFDIR | 0755);
-	in[BIG] = add(t, in[ROOT], "big", S_IFDIR | 0755);
-	in[EMPTY] = add(t, in[DIR], "empty", S_IFREG | 0644);
-	cr_assert_eq(tree_link(t, in[DIR], "second", 6, in[EMPTY]), 0);
-	in[SMALL] = add_inline(t, "small", 101);
-	in[BLOCKS] = add_inline(t, "blocks", 4096);
-	in[RUN] = add_extent(t, "run", 4096, &run);
-	in[SPLIT] = add_extent(t, "split", 12288, &split);
-	in[LINK] = add(t, in[ROOT], "link", S_IFLNK | 0777);
-	in[LINK]->target = "dir/empty";
-	in[LINK]->size = 9;
-	in[FIFO] = add(t, in[ROOT], "fifo", S_IFIFO | 0600);
-	in[CHAR] = add(t, in[ROOT], "char", S_IFCHR | 0600);
-	in[CHAR]->major = 1;
-	in[CHAR]->minor = 3;
-	in[XATTRS] = add(t, in[ROOT], "xattrs", S_IFREG | 0644);
-	add_xattrs(t, in[XATTRS], in[FIFO]);
-	for (int k = 0; k < 150; k++) {
-		snprintf(name, sizeof(name), "%050d", k);
-		add(t, in[BIG], name, S_IFREG | 0600);
-	}
-	write_image(t, &s->i);
-	for (int k = 0; k < N_INODES; k++)
-		s->nid[k] = in[k]->user;
-	cr_assert_eq(erofs_check(s->i.data, s->i.len, &s->i.img, &err), 0, "%s",
-		     err.msg);
-}
-
-static uint8_t *super(struct sample *s)
-{
-	return s->i.data + EROFS_SB_POS;
-}
-
-static uint8_t *inode_of(struct sample *s, int which)
-{
-	return s->i.data + s->nid[which] * EROFS_SLOT;
-}
-
-/* What lies behind an inode without xattrs. */
-static uint8_t *tail_of(struct sample *s, int which)
-{
-	return inode_of(s, which) + EROFS_EXTENDED_SIZE;
-}
-
-/* The k-th entry of a folder in its inode's block. */
-static uint8_t *entry_of(struct sample *s, int which, size_t k)
-{
-	return tail_of(s, which) + k * EROFS_DIRENT_SIZE;
-}
 
 static void put_le16_add(uint8_t *p, int n)
 {
@@ -188,7 +22,7 @@ static void put_le16_add(uint8_t *p, int n)
 
 static void features(struct sample *s)
 {
-	put_le32(super(s) + SB_FEATURE_COMPAT, 0x7);
+	put_le32(sample_super(s) + SB_FEATURE_COMPAT, 0x7);
 }
 
 static void longer(struct sample *s)
@@ -198,37 +32,38 @@ static void longer(struct sample *s)
 
 static void packed(struct sample *s)
 {
-	super(s)[SB_PACKED_NID + 16] = 1;
+	sample_super(s)[SB_PACKED_NID + 16] = 1;
 }
 
 static void volume(struct sample *s)
 {
-	super(s)[SB_VOLUME_NAME] = 'v';
+	sample_super(s)[SB_VOLUME_NAME] = 'v';
 }
 
 static void no_devices(struct sample *s)
 {
-	put_le16(super(s) + SB_EXTRA_DEVICES, 0);
+	put_le16(sample_super(s) + SB_EXTRA_DEVICES, 0);
 }
 
 static void device_slot(struct sample *s)
 {
-	super(s)[EROFS_SB_SIZE + 2 * EROFS_DEVT_SIZE + 80] = 1;
+	sample_super(s)[EROFS_SB_SIZE + 2 * EROFS_DEVT_SIZE + 80] = 1;
 }
 
 static void moved_table(struct sample *s)
 {
-	put_le16(super(s) + SB_DEVT_SLOTOFF, 10);
+	put_le16(sample_super(s) + SB_DEVT_SLOTOFF, 10);
 }
 
 static void n_inodes(struct sample *s)
 {
-	put_le64(super(s) + SB_INOS, get_le64(super(s) + SB_INOS) - 1);
+	put_le64(sample_super(s) + SB_INOS,
+		 get_le64(sample_super(s) + SB_INOS) - 1);
 }
 
 static void compact(struct sample *s)
 {
-	uint8_t *p = inode_of(s, EMPTY);
+	uint8_t *p = sample_inode(s, EMPTY);
 
 	p[INO_FORMAT] &= (uint8_t)~EROFS_FORMAT_EXTENDED;
 	put_le16(p + INO_C_NLINK, 2);
@@ -236,257 +71,261 @@ static void compact(struct sample *s)
 
 static void layout(struct sample *s)
 {
-	inode_of(s, EMPTY)[INO_FORMAT] |= 3 << EROFS_FORMAT_LAYOUT_SHIFT;
+	sample_inode(s, EMPTY)[INO_FORMAT] |= 3 << EROFS_FORMAT_LAYOUT_SHIFT;
 }
 
 static void inode_field(struct sample *s)
 {
-	inode_of(s, EMPTY)[6] = 1;
+	sample_inode(s, EMPTY)[6] = 1;
 }
 
 static void inode_field_behind(struct sample *s)
 {
-	inode_of(s, EMPTY)[63] = 1;
+	sample_inode(s, EMPTY)[63] = 1;
 }
 
 static void no_links(struct sample *s)
 {
-	put_le32(inode_of(s, RUN) + INO_NLINK, 0);
+	put_le32(sample_inode(s, RUN) + INO_NLINK, 0);
 }
 
 static void more_links(struct sample *s)
 {
-	put_le32(inode_of(s, EMPTY) + INO_NLINK, 3);
+	put_le32(sample_inode(s, EMPTY) + INO_NLINK, 3);
 }
 
 static void fewer_links(struct sample *s)
 {
-	put_le32(inode_of(s, EMPTY) + INO_NLINK, 1);
+	put_le32(sample_inode(s, EMPTY) + INO_NLINK, 1);
 }
 
 static void dir_links(struct sample *s)
 {
-	put_le32(inode_of(s, DIR) + INO_NLINK, 3);
+	put_le32(sample_inode(s, DIR) + INO_NLINK, 3);
 }
 
 static void mode(struct sample *s)
 {
-	put_le16(inode_of(s, EMPTY) + INO_MODE, 0644);
+	put_le16(sample_inode(s, EMPTY) + INO_MODE, 0644);
 }
 
 static void time_of_day(struct sample *s)
 {
-	put_le32(inode_of(s, EMPTY) + INO_MTIME_NSEC, 1000000000);
+	put_le32(sample_inode(s, EMPTY) + INO_MTIME_NSEC, 1000000000);
 }
 
 static void size_sign(struct sample *s)
 {
-	put_le64(inode_of(s, RUN) + INO_SIZE, UINT64_MAX);
+	put_le64(sample_inode(s, RUN) + INO_SIZE, UINT64_MAX);
 }
 
 static void empty_with_block(struct sample *s)
 {
-	put_le32(inode_of(s, EMPTY) + INO_U, 1);
+	put_le32(sample_inode(s, EMPTY) + INO_U, 1);
 }
 
 static void tail_outside(struct sample *s)
 {
-	put_le64(inode_of(s, SMALL) + INO_SIZE, 4095);
+	put_le64(sample_inode(s, SMALL) + INO_SIZE, 4095);
 }
 
 static void tail_shared(struct sample *s)
 {
-	put_le64(inode_of(s, SMALL) + INO_SIZE, 101 + 64);
+	put_le64(sample_inode(s, SMALL) + INO_SIZE, 101 + 64);
 }
 
 static void tail_padding(struct sample *s)
 {
-	tail_of(s, SMALL)[101] = 1;
+	sample_tail(s, SMALL)[101] = 1;
 }
 
 static void tail_with_block(struct sample *s)
 {
-	put_le32(inode_of(s, SMALL) + INO_U, 1);
+	put_le32(sample_inode(s, SMALL) + INO_U, 1);
 }
 
 static void block_of_super(struct sample *s)
 {
-	put_le32(inode_of(s, BLOCKS) + INO_U, 0);
+	put_le32(sample_inode(s, BLOCKS) + INO_U, 0);
 }
 
 /* /char's inode behind the first half of /blocks: whoever maps that would see it. */
 static void block_rest_shared(struct sample *s)
 {
-	uint64_t pos =
-		get_le32(inode_of(s, BLOCKS) + INO_U) * (uint64_t)EROFS_BLOCK;
+	uint64_t pos = get_le32(sample_inode(s, BLOCKS) + INO_U) *
+		       (uint64_t)EROFS_BLOCK;
 	uint8_t *to = s->i.data + pos + EROFS_BLOCK / 2;
 	size_t k = 0;
 
-	put_le64(inode_of(s, BLOCKS) + INO_SIZE, EROFS_BLOCK / 2);
+	put_le64(sample_inode(s, BLOCKS) + INO_SIZE, EROFS_BLOCK / 2);
 	memset(to, 0, EROFS_BLOCK / 2);
-	memcpy(to, inode_of(s, CHAR), EROFS_EXTENDED_SIZE);
-	memset(inode_of(s, CHAR), 0, EROFS_EXTENDED_SIZE);
-	while (get_le64(entry_of(s, ROOT, k)) != s->nid[CHAR])
+	memcpy(to, sample_inode(s, CHAR), EROFS_EXTENDED_SIZE);
+	memset(sample_inode(s, CHAR), 0, EROFS_EXTENDED_SIZE);
+	while (get_le64(sample_entry(s, ROOT, k)) != s->nid[CHAR])
 		k++;
-	put_le64(entry_of(s, ROOT, k), (uint64_t)(to - s->i.data) / EROFS_SLOT);
+	put_le64(sample_entry(s, ROOT, k),
+		 (uint64_t)(to - s->i.data) / EROFS_SLOT);
 }
 
 static void run_outside(struct sample *s)
 {
-	put_le32(inode_of(s, RUN) + INO_U, 0xfffffff0);
+	put_le32(sample_inode(s, RUN) + INO_U, 0xfffffff0);
 }
 
 static void chunk_form(struct sample *s)
 {
-	inode_of(s, SPLIT)[INO_U + 2] = 1;
+	sample_inode(s, SPLIT)[INO_U + 2] = 1;
 }
 
 static void chunk_no_device(struct sample *s)
 {
-	put_le16(tail_of(s, SPLIT) + EROFS_CHUNK_INDEX_SIZE + CHUNK_DEVICE, 0);
+	put_le16(sample_tail(s, SPLIT) + EROFS_CHUNK_INDEX_SIZE + CHUNK_DEVICE,
+		 0);
 }
 
 static void chunk_device(struct sample *s)
 {
-	put_le16(tail_of(s, SPLIT) + EROFS_CHUNK_INDEX_SIZE + CHUNK_DEVICE, 9);
+	put_le16(sample_tail(s, SPLIT) + EROFS_CHUNK_INDEX_SIZE + CHUNK_DEVICE,
+		 9);
 }
 
 static void chunk_outside(struct sample *s)
 {
-	put_le32(tail_of(s, SPLIT) + EROFS_CHUNK_INDEX_SIZE + CHUNK_BLKADDR,
+	put_le32(sample_tail(s, SPLIT) + EROFS_CHUNK_INDEX_SIZE + CHUNK_BLKADDR,
 		 RANDOM_DEVICE_SIZE / EROFS_BLOCK);
 }
 
 static void chunk_field(struct sample *s)
 {
-	tail_of(s, SPLIT)[EROFS_CHUNK_INDEX_SIZE] = 1;
+	sample_tail(s, SPLIT)[EROFS_CHUNK_INDEX_SIZE] = 1;
 }
 
 static void hole_of_device(struct sample *s)
 {
-	put_le16(tail_of(s, SPLIT) + CHUNK_DEVICE, 1);
+	put_le16(sample_tail(s, SPLIT) + CHUNK_DEVICE, 1);
 }
 
 static void chunks_many(struct sample *s)
 {
-	put_le64(inode_of(s, SPLIT) + INO_SIZE, INT64_MAX);
+	put_le64(sample_inode(s, SPLIT) + INO_SIZE, INT64_MAX);
 }
 
 static void chunks_of_folder(struct sample *s)
 {
-	inode_of(s, DIR)[INO_FORMAT] = 1 | EROFS_LAYOUT_CHUNK_BASED
-						   << EROFS_FORMAT_LAYOUT_SHIFT;
+	sample_inode(s, DIR)[INO_FORMAT] =
+		1 | EROFS_LAYOUT_CHUNK_BASED << EROFS_FORMAT_LAYOUT_SHIFT;
 }
 
 static void link_long(struct sample *s)
 {
-	put_le64(inode_of(s, LINK) + INO_SIZE, TREE_SYMLINK_MAX + 1);
-	put_le32(inode_of(s, LINK) + INO_U,
-		 get_le32(inode_of(s, BLOCKS) + INO_U));
-	inode_of(s, LINK)[INO_FORMAT] = 1;
-	memset(tail_of(s, LINK), 0, 9);
-	put_le64(inode_of(s, BLOCKS) + INO_SIZE, 0);
-	put_le32(inode_of(s, BLOCKS) + INO_U, 0);
-	put_le16(inode_of(s, BLOCKS) + INO_FORMAT, 1);
+	put_le64(sample_inode(s, LINK) + INO_SIZE, TREE_SYMLINK_MAX + 1);
+	put_le32(sample_inode(s, LINK) + INO_U,
+		 get_le32(sample_inode(s, BLOCKS) + INO_U));
+	sample_inode(s, LINK)[INO_FORMAT] = 1;
+	memset(sample_tail(s, LINK), 0, 9);
+	put_le64(sample_inode(s, BLOCKS) + INO_SIZE, 0);
+	put_le32(sample_inode(s, BLOCKS) + INO_U, 0);
+	put_le16(sample_inode(s, BLOCKS) + INO_FORMAT, 1);
 }
 
 static void link_nul(struct sample *s)
 {
-	tail_of(s, LINK)[4] = '\0';
+	sample_tail(s, LINK)[4] = '\0';
 }
 
 static void link_none(struct sample *s)
 {
-	put_le64(inode_of(s, LINK) + INO_SIZE, 0);
-	inode_of(s, LINK)[INO_FORMAT] = 1;
-	memset(tail_of(s, LINK), 0, 9);
+	put_le64(sample_inode(s, LINK) + INO_SIZE, 0);
+	sample_inode(s, LINK)[INO_FORMAT] = 1;
+	memset(sample_tail(s, LINK), 0, 9);
 }
 
 static void fifo_size(struct sample *s)
 {
-	put_le64(inode_of(s, FIFO) + INO_SIZE, 1);
+	put_le64(sample_inode(s, FIFO) + INO_SIZE, 1);
 }
 
 static void fifo_device(struct sample *s)
 {
-	put_le32(inode_of(s, FIFO) + INO_U, 0x103);
+	put_le32(sample_inode(s, FIFO) + INO_U, 0x103);
 }
 
 static void char_size(struct sample *s)
 {
-	put_le64(inode_of(s, CHAR) + INO_SIZE, 4096);
+	put_le64(sample_inode(s, CHAR) + INO_SIZE, 4096);
 }
 
 /* Entries of /dir: ".", "..", "empty", "second". */
 static void entry_type(struct sample *s)
 {
-	entry_of(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_SYMLINK;
+	sample_entry(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_SYMLINK;
 }
 
 static void entry_dir_type(struct sample *s)
 {
-	entry_of(s, DIR, 3)[DIRENT_TYPE] = EROFS_FT_DIR;
+	sample_entry(s, DIR, 3)[DIRENT_TYPE] = EROFS_FT_DIR;
 }
 
 static void entry_nid(struct sample *s)
 {
-	put_le64(entry_of(s, DIR, 2), s->i.len / EROFS_SLOT);
+	put_le64(sample_entry(s, DIR, 2), s->i.len / EROFS_SLOT);
 }
 
 static void entry_nid_far(struct sample *s)
 {
-	put_le64(entry_of(s, DIR, 2), UINT64_MAX);
+	put_le64(sample_entry(s, DIR, 2), UINT64_MAX);
 }
 
 static void entry_field(struct sample *s)
 {
-	entry_of(s, DIR, 2)[11] = 1;
+	sample_entry(s, DIR, 2)[11] = 1;
 }
 
 static void entry_cycle(struct sample *s)
 {
-	put_le64(entry_of(s, DIR, 2), s->nid[DIR]);
-	entry_of(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_DIR;
+	put_le64(sample_entry(s, DIR, 2), s->nid[DIR]);
+	sample_entry(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_DIR;
 }
 
 static void entry_of_root(struct sample *s)
 {
-	put_le64(entry_of(s, DIR, 2), s->nid[ROOT]);
-	entry_of(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_DIR;
+	put_le64(sample_entry(s, DIR, 2), s->nid[ROOT]);
+	sample_entry(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_DIR;
 }
 
 static void entry_two_parents(struct sample *s)
 {
-	put_le64(entry_of(s, DIR, 2), s->nid[BIG]);
-	entry_of(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_DIR;
+	put_le64(sample_entry(s, DIR, 2), s->nid[BIG]);
+	sample_entry(s, DIR, 2)[DIRENT_TYPE] = EROFS_FT_DIR;
 }
 
 static void dot(struct sample *s)
 {
-	put_le64(entry_of(s, DIR, 0), s->nid[ROOT]);
+	put_le64(sample_entry(s, DIR, 0), s->nid[ROOT]);
 }
 
 static void dot_dot(struct sample *s)
 {
-	put_le64(entry_of(s, DIR, 1), s->nid[DIR]);
+	put_le64(sample_entry(s, DIR, 1), s->nid[DIR]);
 }
 
 static void dot_type(struct sample *s)
 {
-	entry_of(s, DIR, 0)[DIRENT_TYPE] = EROFS_FT_REG;
+	sample_entry(s, DIR, 0)[DIRENT_TYPE] = EROFS_FT_REG;
 }
 
 static uint8_t *name_at(struct sample *s, size_t k)
 {
-	return tail_of(s, DIR) + get_le16(entry_of(s, DIR, k) + DIRENT_NAMEOFF);
+	return sample_tail(s, DIR) +
+	       get_le16(sample_entry(s, DIR, k) + DIRENT_NAMEOFF);
 }
 
 static void no_dot_dot(struct sample *s)
 {
 	memcpy(name_at(s, 1), ".a", 2);
-	put_le64(entry_of(s, DIR, 1), s->nid[EMPTY]);
-	entry_of(s, DIR, 1)[DIRENT_TYPE] = EROFS_FT_REG;
-	put_le32(inode_of(s, EMPTY) + INO_NLINK, 3);
+	put_le64(sample_entry(s, DIR, 1), s->nid[EMPTY]);
+	sample_entry(s, DIR, 1)[DIRENT_TYPE] = EROFS_FT_REG;
+	put_le32(sample_inode(s, EMPTY) + INO_NLINK, 3);
 }
 
 static void name_order(struct sample *s)
@@ -497,7 +336,7 @@ static void name_order(struct sample *s)
 static void name_twice(struct sample *s)
 {
 	memcpy(name_at(s, 1), "..emptempty", 11);
-	put_le16_add(entry_of(s, DIR, 3) + DIRENT_NAMEOFF, -1);
+	put_le16_add(sample_entry(s, DIR, 3) + DIRENT_NAMEOFF, -1);
 	memcpy(name_at(s, 2), "empt", 4);
 	memcpy(name_at(s, 3), "empt\0\0", 7);
 }
@@ -514,18 +353,18 @@ static void name_nul(struct sample *s)
 
 static void name_none(struct sample *s)
 {
-	put_le16(entry_of(s, DIR, 3) + DIRENT_NAMEOFF,
-		 get_le16(entry_of(s, DIR, 2) + DIRENT_NAMEOFF));
+	put_le16(sample_entry(s, DIR, 3) + DIRENT_NAMEOFF,
+		 get_le16(sample_entry(s, DIR, 2) + DIRENT_NAMEOFF));
 }
 
 static void name_outside(struct sample *s)
 {
-	put_le16(entry_of(s, DIR, 3) + DIRENT_NAMEOFF, 4000);
+	put_le16(sample_entry(s, DIR, 3) + DIRENT_NAMEOFF, 4000);
 }
 
 static void name_first(struct sample *s)
 {
-	put_le16(entry_of(s, DIR, 0) + DIRENT_NAMEOFF, 47);
+	put_le16(sample_entry(s, DIR, 0) + DIRENT_NAMEOFF, 47);
 }
 
 static void name_rest(struct sample *s)
@@ -536,8 +375,9 @@ static void name_rest(struct sample *s)
 /* Two names of the whole block of /big become one of more than 255 bytes. */
 static void name_long(struct sample *s)
 {
-	uint8_t *b = s->i.data +
-		     (size_t)get_le32(inode_of(s, BIG) + INO_U) * EROFS_BLOCK;
+	uint8_t *b =
+		s->i.data +
+		(size_t)get_le32(sample_inode(s, BIG) + INO_U) * EROFS_BLOCK;
 	unsigned int n = get_le16(b + DIRENT_NAMEOFF) / EROFS_DIRENT_SIZE;
 
 	for (unsigned int k = n - 6; k < n; k++)
@@ -547,20 +387,20 @@ static void name_long(struct sample *s)
 
 static void folder_empty(struct sample *s)
 {
-	put_le64(inode_of(s, BIG) + INO_SIZE, 0);
-	put_le32(inode_of(s, BIG) + INO_U, 0);
-	inode_of(s, BIG)[INO_FORMAT] = 1;
+	put_le64(sample_inode(s, BIG) + INO_SIZE, 0);
+	put_le32(sample_inode(s, BIG) + INO_U, 0);
+	sample_inode(s, BIG)[INO_FORMAT] = 1;
 }
 
 static void folder_outside(struct sample *s)
 {
-	put_le32(inode_of(s, BIG) + INO_U, 0xfffffff0);
+	put_le32(sample_inode(s, BIG) + INO_U, 0xfffffff0);
 }
 
 static void folder_shared(struct sample *s)
 {
-	put_le32(inode_of(s, BIG) + INO_U,
-		 get_le32(inode_of(s, BLOCKS) + INO_U));
+	put_le32(sample_inode(s, BIG) + INO_U,
+		 get_le32(sample_inode(s, BLOCKS) + INO_U));
 }
 
 static void nothings_bytes(struct sample *s)
@@ -571,7 +411,7 @@ static void nothings_bytes(struct sample *s)
 /* Xattrs of /xattrs: two shared ones, then user.a and user.c. */
 static uint8_t *area_of(struct sample *s)
 {
-	return tail_of(s, XATTRS);
+	return sample_tail(s, XATTRS);
 }
 
 static uint8_t *own_of(struct sample *s)
@@ -637,7 +477,7 @@ static void xattr_nameless(struct sample *s)
 
 static void xattr_area(struct sample *s)
 {
-	put_le16(inode_of(s, XATTRS) + INO_XATTR_ICOUNT, 0xffff);
+	put_le16(sample_inode(s, XATTRS) + INO_XATTR_ICOUNT, 0xffff);
 }
 
 static void xattr_shared_prefix(struct sample *s)
@@ -743,14 +583,15 @@ Test(erofs_check, refuses_an_image_by_each_rule_and_names_it)
 		struct error err = ERROR_INIT;
 		int rc;
 
-		write_sample(&s);
+		sample_write(&s);
 		s.i.data = realloc(s.i.data, s.i.len + EROFS_BLOCK);
 		cr_assert_not_null(s.i.data);
 		memset(s.i.data + s.i.len, 0, EROFS_BLOCK);
 		rules[k].spoil(&s);
-		put_le32(super(&s) + SB_CHECKSUM, 0);
-		put_le32(super(&s) + SB_CHECKSUM,
-			 erofs_crc32c(super(&s), EROFS_BLOCK - EROFS_SB_POS));
+		put_le32(sample_super(&s) + SB_CHECKSUM, 0);
+		put_le32(sample_super(&s) + SB_CHECKSUM,
+			 erofs_crc32c(sample_super(&s),
+				      EROFS_BLOCK - EROFS_SB_POS));
 		rc = erofs_check(s.i.data, s.i.len, &s.i.img, &err);
 		cr_expect(rc == -EINVAL || rc == -ENOTSUP, "rule %zu: %d", k,
 			  rc);
@@ -773,13 +614,13 @@ Test(erofs_check, refuses_what_only_overlayfs_may_say)
 
 	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
 		AUTO(tree) t = tree_new();
-		struct image i = { .data = NULL };
+		struct sample_image i = { .data = NULL };
 		struct error err = ERROR_INIT;
 
 		cr_assert_eq(tree_set_xattr(t, tree_root(t), names[k].name, "y",
 					    1),
 			     0);
-		write_image(t, &i);
+		sample_write_image(t, &i);
 		cr_expect_eq(erofs_check(i.data, i.len, &i.img, &err),
 			     names[k].rc, "%s: %s", names[k].name, err.msg);
 		free(i.data);
@@ -791,7 +632,7 @@ Test(erofs_check, looks_at_shared_xattrs_once)
 {
 	enum { N_FILES = 2000, N_NAMES = 250 };
 	AUTO(tree) t = tree_new();
-	struct image i = { .data = NULL };
+	struct sample_image i = { .data = NULL };
 	struct error err = ERROR_INIT;
 	char name[256];
 	clock_t begin;
@@ -800,7 +641,7 @@ Test(erofs_check, looks_at_shared_xattrs_once)
 		struct inode *in;
 
 		snprintf(name, sizeof(name), "%d", f);
-		in = add(t, tree_root(t), name, S_IFREG);
+		in = sample_add(t, tree_root(t), name, S_IFREG);
 		for (int k = 0; k < N_NAMES; k++) {
 			snprintf(name, sizeof(name), "user.%0200d", k);
 			if (f < 2)
@@ -811,7 +652,7 @@ Test(erofs_check, looks_at_shared_xattrs_once)
 					tree_root(t)->children->inode->xattrs;
 		}
 	}
-	write_image(t, &i);
+	sample_write_image(t, &i);
 	begin = clock();
 	cr_expect_eq(erofs_check(i.data, i.len, &i.img, &err), 0, "%s",
 		     err.msg);
@@ -823,12 +664,12 @@ Test(erofs_check, refuses_a_tree_of_any_depth_without_its_own)
 {
 	AUTO(tree) t = tree_new();
 	struct inode *dir = tree_root(t);
-	struct image i = { .data = NULL };
+	struct sample_image i = { .data = NULL };
 	struct error err = ERROR_INIT;
 
 	for (int k = 0; k < 200000; k++)
-		dir = add(t, dir, "d", S_IFDIR | 0755);
-	write_image(t, &i);
+		dir = sample_add(t, dir, "d", S_IFDIR | 0755);
+	sample_write_image(t, &i);
 	cr_expect_eq(erofs_check(i.data, i.len, &i.img, &err), -EINVAL, "%s",
 		     err.msg);
 	free(i.data);
