@@ -32,7 +32,9 @@ struct handle {
 	enum handle_kind kind;
 	struct ckpt_node *node; /* in use */
 	struct reading *reading;
-	bool is_cached;      /* a reader that has the kernel's pages */
+	bool is_cached; /* a reader that has the kernel's pages */
+	/* So it is, and the kernel dropped those that it had: it has read nothing yet. */
+	atomic_bool is_fresh;
 	bool is_killed;      /* a process that was killed closed it */
 	atomic_bool is_done; /* a writer closed it, and wrote nothing since */
 	struct folder_list list;

@@ -176,9 +176,9 @@ static int open_kept(struct ckpt_mount *m, struct ckpt_node *n,
 	return 0;
 }
 
-/* A predecessor's readers count as one, which is never closed: the kernel
- * says of no handle that it is the last.  So what they have stays, also when the readers
- * of this process close it. */
+/* A predecessor's readers count as one, which is never closed: the kernel says of no handle
+ * that it is the last.  So what they have stays, also when the readers of this process close
+ * it. */
 int opening_use_kept(struct ckpt_mount *m, struct ckpt_node *n,
 		     struct error *err)
 {
@@ -473,6 +473,7 @@ void opening_end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 
 void opening_has_pages(struct handle *h)
 {
+	h->is_fresh = false;
 	h->node->pages_id = ckpt_file_bytes_id(reading_file(h->reading));
 }
 

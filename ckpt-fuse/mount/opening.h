@@ -34,7 +34,7 @@ int opening_reader(struct ckpt_mount *m, struct ckpt_node *n,
 		   struct reader_open *ret, struct error *err) MUST_CHECK;
 void opening_end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 			bool is_cached);
-/* It reads: the kernel has dropped the pages of another version, if it had any. */
+/* It reads for the first time: the kernel has dropped the pages of another version. */
 void opening_has_pages(struct handle *h);
 void opening_end_peeker(struct ckpt_node *n);
 

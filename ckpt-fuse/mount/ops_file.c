@@ -77,7 +77,7 @@ static int64_t read_handle(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 		return error_set(err, EIO,
 				 "what was written was lost when "
 				 "the mount was restarted");
-	if (h && h->is_cached)
+	if (h && h->is_fresh)
 		opening_has_pages(h);
 	if (h)
 		a->reading = reading_ref(h->reading);

@@ -64,6 +64,7 @@ static void reply_reader(fuse_req_t req, struct ckpt_node *n,
 	}
 	h->is_cached = !o->is_peeker && !o->is_direct;
 	fi->fh = h->id;
+	h->is_fresh = h->is_cached && !o->is_same;
 	fi->keep_cache = h->is_cached && o->is_same;
 	fi->direct_io = !h->is_cached;
 	if (h->is_cached)
