@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -79,14 +80,14 @@ int fs_check_parent(const char *path, struct error *err)
 
 int fs_mkdir(const char *path, unsigned int mode, struct error *err)
 {
-	AUTO_FREE char *copy = strdup(path);
+	char copy[PATH_MAX]; /* what is longer is no ENOENT */
 
-	if (!copy)
-		return error_nomem(err);
 	if (mkdir(path, mode) == 0 || errno == EEXIST)
 		return 0;
-	if (errno == ENOENT)
+	if (errno == ENOENT) {
+		(void)snprintf(copy, sizeof(copy), "%s", path);
 		return refuse_parent(path, dirname(copy), err);
+	}
 	return error_set(err, errno, "make folder '%s': %s%s", path,
 			 strerror(errno), error_root_hint(errno));
 }

@@ -17,7 +17,7 @@ int fs_mkdir_p(const char *path, unsigned int mode,
 	       struct error *err) MUST_CHECK;
 
 /* Create the folder `path` with `mode`.  Existing is no error; -ENOENT names the
- * parent that is missing: a path that people type may be misspelt. */
+ * parent that is missing: a path that people type may be misspelt.  Allocates nothing. */
 int fs_mkdir(const char *path, unsigned int mode, struct error *err) MUST_CHECK;
 
 /*

@@ -30,13 +30,11 @@ static int probe_resend(void *arg, struct error *err)
 	struct resend_trial *t = arg;
 	AUTO_CLOSE int fd = -1;
 	bool resend = false;
-	int rc = 0;
+	int rc;
 
 	/* Of one that was killed. */
 	(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
-	if (mkdir(t->path, 0700) < 0 && errno != EEXIST)
-		rc = error_set(err, errno, "make directory '%s': %s%s", t->path,
-			       strerror(errno), error_root_hint(errno));
+	rc = fs_mkdir(t->path, 0700, err);
 	if (rc == 0)
 		rc = init_open(&fd, err);
 	if (rc == 0)

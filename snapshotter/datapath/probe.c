@@ -188,14 +188,6 @@ static int put_file(const char *path, const void *bytes, size_t len,
 		      : 0;
 }
 
-static int put_folder(const char *path, struct error *err)
-{
-	if (mkdir(path, 0700) == 0 || errno == EEXIST)
-		return 0;
-	return error_set(err, errno, "make directory '%s': %s%s", path,
-			 strerror(errno), error_root_hint(errno));
-}
-
 static int try_mount(const struct trial *t, struct error *err)
 {
 	uint8_t bytes[DATA_SIZE];
@@ -223,9 +215,9 @@ static int try(void *arg, struct error *err)
 
 	/* Of one that was killed. */
 	(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
-	rc = put_folder(t->dir, err);
+	rc = fs_mkdir(t->dir, 0700, err);
 	if (rc == 0)
-		rc = put_folder(t->path, err);
+		rc = fs_mkdir(t->path, 0700, err);
 	if (rc == 0)
 		rc = try_mount(t, err);
 	(void)unlink(t->meta);
