@@ -12,6 +12,8 @@
 #	finish_mounters N	wait until they have all
 #	record_trace		have the service know what a start reads, once a target
 #
+# "second" is "mounted" with the package "more" besides, of $n_more files.
+#
 # A way more is a $W/way.NAME more: with $SITE, $HOME of the node and TMPDIR, it leaves
 # the environment at $SITE.
 
@@ -50,7 +52,9 @@ prepare_wheels() {
 		pinned "$dir/numpy" >"$dir/numpy/requirements"
 	fi
 	[[ -s $dir/files.$n_files/requirements ]] || make_files_wheel \
-		"$dir/files.$n_files"
+		"$dir/files.$n_files" "$n_files"
+	[[ -s $dir/more.$n_more/requirements ]] || make_files_wheel \
+		"$dir/more.$n_more" "$n_more" more
 }
 
 # name==version of each wheel.
@@ -59,10 +63,10 @@ pinned() { # FOLDER
 		sed -E 's/^([^-]+)-([^-]+)-.*/\1==\2/'
 }
 
-make_files_wheel() { # FOLDER
+make_files_wheel() { # FOLDER FILES [PACKAGE]
 	rm -rf "$1.new"
 	mkdir "$1.new"
-	python3 "$bench_dir/images/files-wheel.py" "$1.new" "$n_files"
+	python3 "$bench_dir/images/files-wheel.py" "$1.new" "${@:2}"
 	pinned "$1.new" >"$1.new/requirements"
 	mv "$1.new" "$1"
 }
@@ -151,14 +155,18 @@ start_server() {
 
 forget_snapshots() { rm -rf "$W/s3/bkt/env"; }
 
+snapshot_bytes() {
+	echo $(($(tree_bytes "$W/s3/bkt/env/env/data") +
+		$(tree_bytes "$W/s3/bkt/env/env/packs")))
+}
+
 # What the store has of the way, without what the other ways have of it.
 stored_bytes() { # WAY
 	case $1 in
 	pip | uv-*) tree_bytes -L "$W/index" ;;
 	tar) stat -c %s "$W/s3/bkt/site.tar.zst" ;;
 	conda-pack) stat -c %s "$W/s3/bkt/site.tar.gz" ;;
-	*) echo $(($(tree_bytes "$W/s3/bkt/env/env/data") +
-		$(tree_bytes "$W/s3/bkt/env/env/packs"))) ;;
+	*) snapshot_bytes ;;
 	esac
 }
 
@@ -219,8 +227,7 @@ record_trace() {
 	[[ ! -e $W/has-trace ]] || return 0
 	make_nodes 1
 	start_mounters 1 traced
-	echo "$(program bootseer) env umount $SITE" >"$W/end"
-	setup_on 0 "$W/way.traced" "$W/end" ||
+	setup_on 0 "$W/way.traced" "$W/way.end" ||
 		die "recording: $(tail -n 1 "$W/nodes/0/log")"
 	wait_until "${mounters[0]}" "$W/mounters/0/log" has_sent_trace
 	: >"$W/has-trace"
@@ -232,15 +239,19 @@ has_sent_trace() {
 		grep -q '"workload":"environment"'
 }
 
-finish_mounters() { # N
+finish_mounters() { # N [MOUNTS]
 	local i
 
 	for ((i = 0; i < $1; i++)); do
 		grep -q ': mounted ' "$W/nodes/$i/log" ||
 			die "node $i: $(grep -m1 'env run' "$W/nodes/$i/log")"
 		wait_until "${mounters[i]}" "$W/mounters/$i/log" \
-			grep -q '^info prefetch: done' "$W/mounters/$i/log"
+			has_prefetched "$W/mounters/$i/log" "${2:-1}"
 	done
+}
+
+has_prefetched() { # LOG MOUNTS
+	(($(grep -c '^info prefetch: done' "$1" || :) >= $2))
 }
 
 remove_mounters() {
@@ -307,4 +318,7 @@ write_ways() {
 	done
 	sed 's/ env run / env run --unpack /' "$W/way.mounted" >"$W/way.ours"
 	cp "$W/way.ours" "$W/way.capture"
+	sed "s|\$| $bench_cache/env/more.$n_more/more-1.0-py3-none-any.whl|" \
+		"$W/way.mounted" >"$W/way.second"
+	echo "$(program bootseer) env umount $SITE" >"$W/way.end"
 }

@@ -88,6 +88,8 @@ goals_of()
 	[ "$(goals_of datapath 'fuse: 120,000 paths, .* by erofs-fuse')" = 8 ]
 	[ "$(goals_of env 'by ours mounted')" = 6 ]
 	[ "$(goals_of env 'capture by the install alone')" = 2 ]
+	[ "$(goals_of env 'stored by a second environment')" = 2 ]
+	[ "$(goals_of env 'with the first, of without')" = 2 ]
 	[ "$(goals_of env-daemon 'started by restored')" = 1 ]
 	# Of wheels five ways of ours, of files the three without a trace; at 1, 8 and 32
 	# nodes.
