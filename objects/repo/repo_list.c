@@ -16,7 +16,8 @@
 /* An object that is to be listed, by its tag. */
 struct listed_tag {
 	char *tag;
-	char *name; /* NULL: it is not one of these */
+	char *tags_name; /* that the tag has; NULL: it is too long for a tag */
+	char *name;      /* NULL: it is not one of these */
 	struct object_stat stat;
 };
 
@@ -35,6 +36,7 @@ static void tag_list_fini(struct tag_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->tags[i].tag);
+		free(l->tags[i].tags_name);
 		free(l->tags[i].name);
 	}
 	for (size_t i = 0; i < l->n_folders; i++)
@@ -73,8 +75,13 @@ static int add_tag(struct tag_list *l, const char *tag, const char *name)
 		return add_folder(l, name, (size_t)(slash - name));
 	if (array_grow(&l->tags, l->n, &l->cap, 64) < 0)
 		return -ENOMEM;
-	l->tags[l->n] = (struct listed_tag){ .tag = strdup(tag) };
-	return l->tags[l->n++].tag ? 0 : -ENOMEM;
+	l->tags[l->n] =
+		(struct listed_tag){ .tag = strdup(tag),
+				     .tags_name = name ? strdup(name) : NULL };
+	l->n++;
+	return l->tags[l->n - 1].tag && (!name || l->tags[l->n - 1].tags_name)
+		       ? 0
+		       : -ENOMEM;
 }
 
 /* Those that may be in the folder. */
@@ -95,7 +102,8 @@ static int choose(struct tag_list *l, char *const *tags, size_t n,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* Gone meanwhile, not of ours, or a copy of another's tag: it is not listed. */
+/* Gone meanwhile, or a copy of another's tag: it is not listed.  An object whose manifest
+ * is damaged is: whoever needs all that are there must not take it for gone. */
 static int look_at_tag(struct tag_list *l, struct listed_tag *t,
 		       struct error *err)
 {
@@ -104,8 +112,13 @@ static int look_at_tag(struct tag_list *l, struct listed_tag *t,
 	char tag[REPO_TAG_MAX];
 	int rc = repo_store_look(l->store, t->tag, &m, t->stat.tag, err);
 
-	if (rc == -ENOENT || rc == -EPROTO)
+	if (rc == -ENOENT || (rc == -EPROTO && !t->tags_name))
 		return 0;
+	if (rc == -EPROTO) {
+		t->stat.modified_ms = -1;
+		t->name = steal_ptr(&t->tags_name);
+		return 0;
+	}
 	if (rc == 0)
 		rc = repo_tag(m.name, tag, err);
 	if (rc < 0)

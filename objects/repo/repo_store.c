@@ -41,6 +41,12 @@ int repo_store_look(struct repo_store *s, const char *tag,
 	if (rc < 0)
 		return rc;
 	rc = repo_manifest_parse(m.body.data, m.body.len, ret, err);
+	if (rc == -EPROTO)
+		rc = error_set(err, EPROTO,
+			       "its tag leads to a manifest that is not one of "
+			       "an object: delete the tag '%s', and if others "
+			       "write to this repository, take one of its own",
+			       tag);
 	digest_format(&m.digest, text);
 	(void)snprintf(version, OBJECT_TAG_MAX, "%s", text);
 	oci_manifest_fini(&m);

@@ -221,10 +221,7 @@ int repo_manifest_parse(const void *json, size_t len, struct repo_manifest *ret,
 	if (rc == -ENOMEM)
 		return error_nomem(err);
 	if (rc < 0)
-		return error_set(err, EPROTO,
-				 "its tag leads to a manifest that is not one "
-				 "of an object: others write to this "
-				 "repository; take one of its own");
+		return error_set(err, EPROTO, "it is not one of an object");
 	*ret = m;
 	return 0;
 }

@@ -87,7 +87,10 @@ with_proxy()
 	"$BATS_TEST_DIRNAME/make-image.py" "$image" good
 	skopeo copy -q --dest-tls-verify=false "oci:$image" "docker://$AT/p:o.b"
 	run -1 store get b "$W/back"
-	[[ $output == *"docker://$AT/p: open 'b': its tag leads to a manifest that is not one of an object"* ]]
+	[[ $output == *"docker://$AT/p: open 'b': its tag leads to a manifest that is not one of an object: delete the tag 'o.b'"* ]]
+	# Whoever needs all objects must not take it for gone.
+	run -0 --separate-stderr store ls ''
+	[ "${#lines[@]}" = 2 ]
 }
 
 @test "a range that was cut goes on where it was" {
