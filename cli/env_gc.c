@@ -50,15 +50,14 @@ static void say_doomed(const struct env_gc *gc)
 
 	progress_format_bytes(gc->doomed_bytes, bytes);
 	printf("%llu packs, %s, that no snapshot needs go with a collection "
-	       "after a day\n",
+	       "after two days\n",
 	       (unsigned long long)gc->n_doomed, bytes);
 }
 
 static int run(const void *config, char **args, struct error *err)
 {
 	struct env_gc_config c = *(const struct env_gc_config *)config;
-	struct env_gc gc = { .now_ms = env_wall_ms(),
-			     .older_ms = c.older_ns / NS_PER_MS,
+	struct env_gc gc = { .older_ms = c.older_ns / NS_PER_MS,
 			     .keep_bytes = c.keep_bytes,
 			     .dry_run = c.dry_run,
 			     .removed = say_removed,
@@ -67,6 +66,10 @@ static int run(const void *config, char **args, struct error *err)
 	AUTO(object_store) s = NULL;
 	int rc = env_store_open(&c.access, args[0], &s, err);
 
+	/* Nothing is put there to be told the time of what is removed if. */
+	gc.now_ms = env_wall_ms();
+	if (rc == 0 && !c.dry_run)
+		rc = object_store_now(s, &gc.now_ms, err);
 	if (rc == 0)
 		rc = env_gc(s, &gc, err);
 	if (rc < 0)
@@ -75,11 +78,12 @@ static int run(const void *config, char **args, struct error *err)
 	progress_format_bytes(gc.kept_bytes, kept);
 	if (gc.n_doomed)
 		say_doomed(&gc);
-	if (gc.is_unknown)
+	if (gc.unknown.code)
 		fprintf(stderr,
 			"bootseer env gc: a snapshot cannot be read, so no "
-			"pack that it may share is removed: 'bootseer env ls' "
-			"and 'env verify' say which\n");
+			"pack that it may share is removed until it can, or "
+			"until 'bootseer env rm' removed it: %s\n",
+			gc.unknown.msg);
 	printf("%llu snapshots and %llu blobs of none, %s, %s; %s left\n",
 	       (unsigned long long)gc.n_snapshots,
 	       (unsigned long long)gc.n_leftovers, bytes,

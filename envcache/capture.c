@@ -22,7 +22,7 @@
 
 #define ATTEMPTS 3        /* while a target changes */
 #define SHARED_ATTEMPTS 2 /* that found shared packs damaged or given up */
-/* A pack that is doomed in the meantime goes a day later. */
+/* A pack that is doomed in the meantime goes two days later. */
 #define SHARED_MAX_S (12 * 3600)
 #define READ_PIECE (1u << 20)
 #define JOBS_MAX 16

@@ -187,9 +187,9 @@ int env_snapshot_copy(struct object_store *from, struct object_store *to,
 		rc = env_snapshot_get(from, key, &snap, err);
 	if (rc < 0)
 		return rc;
+	/* What one that fails has put may be what another copy of the snapshot has put,
+	 * which is in the same folder: it stays for env_gc(). */
 	rc = copy_all(&c, err);
-	if (rc < 0)
-		(void)!env_blobs_remove(to, key, snap.folder, NULL);
 	env_digests_fini(&c.doomed);
 	free(c.shared);
 	env_snapshot_fini(&snap);

@@ -183,7 +183,7 @@ int env_snapshot_expire(struct object_store *s, const struct env_snapshot *snap,
 			struct error *err) MUST_CHECK;
 
 struct env_gc {
-	int64_t now_ms;      /* wall clock */
+	int64_t now_ms;      /* wall clock, the store's if it has one */
 	int64_t older_ms;    /* not used for so long; < 0: of any age is kept */
 	uint64_t keep_bytes; /* of all, stored; those used last are kept */
 	bool dry_run;
@@ -194,10 +194,12 @@ struct env_gc {
 	uint64_t n_snapshots, n_leftovers, bytes, kept_bytes;
 	uint64_t n_doomed,
 		doomed_bytes; /* packs that go with a later collection */
-	bool is_unknown; /* a snapshot cannot be read: no shared pack goes */
+	/* Which snapshot cannot be read, and why: no shared pack goes; code 0: none. */
+	struct error unknown;
 };
-/* Remove what has expired or is bad, but what is pinned, and blobs older than a day that
- * no index leads to; packs that snapshots share in two collections, a day apart. */
+/* Remove what has expired or is bad, but what is pinned; what is older than two days and
+ * no index leads to: blobs, leases, notes; packs that snapshots share in two collections,
+ * two days apart. */
 int env_gc(struct object_store *s, struct env_gc *gc,
 	   struct error *err) MUST_CHECK;
 

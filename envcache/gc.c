@@ -63,7 +63,7 @@ static int note_blob(void *arg, const struct object_entry *e, struct error *err)
 	int rc;
 
 	/* A capture under way, or one on a clock that differs from ours. */
-	if (e->stat.modified_ms > c->gc->now_ms - ENV_DAY_MS)
+	if (!object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS))
 		return 0;
 	rc = grow((void **)&c->blobs, c->n_blobs, &c->cap_blobs, sizeof(b),
 		  err);
@@ -89,8 +89,8 @@ static int note_snapshot(void *arg, const struct digest *key,
 	env_key_hex(key, hex);
 	(void)snprintf(one.capture, sizeof(one.capture), "%s/%s", hex,
 		       snap ? snap->folder : "");
-	if (rc == 0 && !snap)
-		c->packs.is_unknown = true;
+	if (rc == 0 && !snap && c->packs.unknown.code == 0)
+		c->packs.unknown = *why;
 	if (rc == 0 && snap) {
 		rc = env_marks_get(c->store, snap, &m, err);
 		if (rc == 0)
@@ -186,6 +186,38 @@ static int remove_leftovers(struct collector *c, struct error *err)
 	return rc;
 }
 
+/* Of an environment that is gone; a lease that somebody has is renewed, and not old. */
+static int remove_note(void *arg, const struct object_entry *e,
+		       struct error *err)
+{
+	const struct collector *c = arg;
+	struct digest key;
+	int rc;
+
+	if (!object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS) ||
+	    !env_name_digest(e->name, &key))
+		return 0;
+	for (size_t i = 0; i < c->n; i++)
+		if (digest_equal(&key, &c->list[i].key))
+			return 0;
+	rc = object_delete(c->store, e->name, e->stat.tag, err);
+	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+}
+
+static int remove_notes(struct collector *c, struct error *err)
+{
+	static const char *const folders[] = { ENV_LEASE_FOLDER,
+					       ENV_FAILED_FOLDER,
+					       ENV_BAD_FOLDER,
+					       ENV_USED_FOLDER };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(folders); i++)
+		rc = object_list(c->store, folders[i], true, remove_note, c,
+				 err);
+	return rc;
+}
+
 int env_gc(struct object_store *s, struct env_gc *gc, struct error *err)
 {
 	struct collector c = { .store = s, .gc = gc };
@@ -199,6 +231,8 @@ int env_gc(struct object_store *s, struct env_gc *gc, struct error *err)
 		rc = remove_expired(&c, err);
 	if (rc == 0)
 		rc = remove_leftovers(&c, err);
+	if (rc == 0 && !gc->dry_run)
+		rc = remove_notes(&c, err);
 	if (rc == 0)
 		rc = gc_packs_collect(&c.packs, s, gc, err);
 	for (size_t i = 0; i < c.n_blobs; i++)

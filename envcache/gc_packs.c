@@ -133,6 +133,8 @@ int gc_packs_refer(struct gc_packs *p, struct object_store *s,
 {
 	AUTO(oci_store) blobs = NULL;
 	char folder[ENV_NAME_ROOM];
+	struct error why = ERROR_INIT;
+	char hex[ENV_KEY_HEX];
 	struct artifact a;
 	int rc;
 
@@ -143,12 +145,16 @@ int gc_packs_refer(struct gc_packs *p, struct object_store *s,
 	rc = oci_objects_new(s, folder, NULL, &blobs, err);
 	if (rc < 0)
 		return rc;
-	rc = artifact_get(blobs, &snap->manifest, &a, err);
+	rc = artifact_get(blobs, &snap->manifest, &a, &why);
 	if (rc == -ENOMEM)
-		return rc;
+		return error_nomem(err);
 	if (rc < 0) {
 		/* One that is new there is of a capture since the list of packs. */
-		p->is_unknown = p->is_unknown || !is_gone(s, snap);
+		if (p->unknown.code == 0 && !is_gone(s, snap)) {
+			env_key_hex(&snap->key.digest, hex);
+			(void)error_wrap(&why, rc, "snapshot %.12s", hex);
+			p->unknown = why;
+		}
 		return 0;
 	}
 	rc = count(p, &a, ret, err);
@@ -202,8 +208,8 @@ static int doom(struct object_store *s, const struct digest *d,
 	return rc == -EEXIST ? 0 : rc;
 }
 
-/* Have the mark that was listed last for a day more: whoever captures must see it for as
- * long as a deletion that was sent may be carried out.  -ESTALE: another collector has
+/* Have the mark that was listed last for two days more: whoever captures must see it for
+ * as long as a deletion that was sent may be carried out.  -ESTALE: another collector has
  * taken it away, or renewed it. */
 static int renew_mark(struct object_store *s, const struct gc_pack *p,
 		      struct error *err)
@@ -241,7 +247,7 @@ static int delete_pack(const struct gc_pack *p, struct object_store *s,
 /* So long ago; of what has no known time nobody knows. */
 static bool is_old(const struct env_gc *gc, int64_t at_ms)
 {
-	return at_ms > 0 && at_ms <= gc->now_ms - ENV_DAY_MS;
+	return at_ms > 0 && at_ms <= gc->now_ms - ENV_GRACE_MS;
 }
 
 /* Nothing refers to it. */
@@ -270,11 +276,11 @@ int gc_packs_collect(const struct gc_packs *p, struct object_store *s,
 {
 	int rc = 0;
 
-	gc->is_unknown = p->is_unknown;
+	gc->unknown = p->unknown;
 	for (size_t i = 0; rc == 0 && i < p->n; i++) {
 		const struct gc_pack *one = &p->list[i];
 
-		if (one->n_refs == 0 && !p->is_unknown)
+		if (one->n_refs == 0 && p->unknown.code == 0)
 			rc = collect_unused(one, s, gc, err);
 		else if (one->n_refs && one->doomed_ms && !gc->dry_run)
 			rc = remove_object(s, ENV_DOOMED_FOLDER, &one->digest,

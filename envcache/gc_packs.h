@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Which of the packs that snapshots share nothing refers to: such a one is doomed, and
- * deleted by a collection a day later unless something refers to it by then.
+ * deleted by a collection two days later unless something refers to it by then.
  */
 #ifndef BOOTSEER_ENVCACHE_GC_PACKS_H
 #define BOOTSEER_ENVCACHE_GC_PACKS_H
 
 #include "envcache/envcache.h"
 
-#define ENV_DAY_MS (INT64_C(24) * 3600 * 1000)
+/* What no index leads to is left alone for so long: a capture that shares packs ends
+ * within 12 hours, and the clocks that date objects may differ by a day. */
+#define ENV_GRACE_MS (INT64_C(48) * 3600 * 1000)
 
 struct gc_pack {
 	struct digest digest;
@@ -22,7 +24,8 @@ struct gc_pack {
 struct gc_packs {
 	struct gc_pack *list; /* by digest */
 	size_t n, cap;
-	bool is_unknown; /* whether something refers to them */
+	/* Why it is not known what refers to them; code 0: it is known. */
+	struct error unknown;
 };
 
 /* Before the snapshots are listed: what appears in between refers to no doomed pack. */

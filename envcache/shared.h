@@ -2,7 +2,7 @@
 /*
  * Packs that all snapshots of a store share: env/packs/DIGEST.  Who refers to one is in
  * the manifests of snapshots; docs/decisions/0016-environments-by-mount.md has why a pack
- * is doomed a day before it goes.
+ * is doomed two days before it goes.
  */
 #ifndef BOOTSEER_ENVCACHE_SHARED_H
 #define BOOTSEER_ENVCACHE_SHARED_H

@@ -829,7 +829,7 @@ made() # WHEN
 	old=store/env/data/$new/0123456789abcdef0123456789abcdef
 	mkdir "$old"
 	echo left >"$old/blob"
-	touch -d '2 days ago' "$old/blob"
+	touch -d '3 days ago' "$old/blob"
 	echo fresh >"$old/fresh"
 	run "$bootseer" env gc -n --older 2d "$STORE"
 	[[ ${lines[-1]} == '1 snapshots and 1 blobs of none, '*'would be removed'* ]]

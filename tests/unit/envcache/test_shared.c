@@ -17,6 +17,12 @@
 #include "envcache/gc_packs.h"
 
 #define BIG 400000u
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+
+/* Called before an index is put, and how far CLOCK_BOOTTIME is ahead from then on: what
+ * happens beside a capture or a copy at its last moment. */
+static void (*before_commit)(void);
+static time_t ahead_s;
 
 static char store_dir[64];
 static struct object_store *store;
@@ -94,14 +100,20 @@ static int64_t now_ms(void)
 	return (int64_t)time(NULL) * 1000;
 }
 
-static struct env_gc collect(int64_t days)
+static struct env_gc collect_at(int64_t ms)
 {
-	struct env_gc gc = { .now_ms = now_ms() + days * ENV_DAY_MS + 60000,
+	struct env_gc gc = { .now_ms = ms,
 			     .older_ms = -1,
 			     .keep_bytes = UINT64_MAX };
 
 	cr_assert_eq(env_gc(store, &gc, &err), 0, "%s", err.msg);
 	return gc;
+}
+
+/* So many times the time later for which nothing is touched. */
+static struct env_gc collect(int64_t times)
+{
+	return collect_at(now_ms() + times * ENV_GRACE_MS + 60000);
 }
 
 static int count_one(void *arg, const struct object_entry *e, struct error *er)
@@ -155,7 +167,7 @@ Test(env_shared, a_capture_that_is_to_be_alone_shares_nothing)
 	env_snapshot_fini(&a);
 }
 
-Test(env_shared, a_pack_goes_a_day_after_it_was_doomed)
+Test(env_shared, a_pack_goes_two_days_after_it_was_doomed)
 {
 	struct env_snapshot a;
 	struct env_gc gc;
@@ -182,7 +194,7 @@ Test(env_shared, a_pack_goes_a_day_after_it_was_doomed)
 	cr_expect_eq(gc.n_leftovers, 1);
 	cr_expect_eq(gc.kept_bytes, 0);
 	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 0);
-	/* The mark stays for a day more: the deletion may be carried out late. */
+	/* The mark stays for two days more: the deletion may be carried out late. */
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
 	(void)collect(0);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
@@ -206,7 +218,8 @@ Test(env_shared, a_doomed_pack_that_something_refers_to_is_reprieved)
 	{
 		/* The capture is under way: its blobs are not old. */
 		struct gc_packs packs = { .n = 0 };
-		struct env_gc gc = { .now_ms = now_ms() + ENV_DAY_MS + 60000 };
+		struct env_gc gc = { .now_ms =
+					     now_ms() + ENV_GRACE_MS + 60000 };
 
 		cr_assert_eq(gc_packs_list(store, &packs, &err), 0);
 		cr_assert_eq(gc_packs_collect(&packs, store, &gc, &err), 0);
@@ -237,14 +250,204 @@ Test(env_shared, of_a_snapshot_that_cannot_be_read_all_packs_stay)
 	env_blob_folder(&a.key.digest, a.folder, folder);
 	cr_assert_eq(env_blobs_remove(store, &a.key.digest, a.folder, &err), 0);
 	gc = collect(1);
-	cr_expect(gc.is_unknown);
+	cr_expect_eq(gc.unknown.code, ENOENT);
+	cr_expect_not_null(strstr(gc.unknown.msg, "snapshot "));
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
 	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
 	gc = collect(1);
-	cr_expect(!gc.is_unknown);
+	cr_expect_eq(gc.unknown.code, 0);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 2);
 	env_snapshot_fini(&a);
 	env_snapshot_fini(&b);
+}
+
+/* ------------------------------------------------------------ at the last moment --- */
+
+/* The linker's names for calls that are wrapped. */
+int __real_env_snapshot_commit(struct object_store *s,
+			       const struct env_snapshot *snap,
+			       enum object_condition condition,
+			       struct error *er);
+int __wrap_env_snapshot_commit(struct object_store *s,
+			       const struct env_snapshot *snap,
+			       enum object_condition condition,
+			       struct error *er);
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+
+int __wrap_env_snapshot_commit(struct object_store *s,
+			       const struct env_snapshot *snap,
+			       enum object_condition condition,
+			       struct error *er)
+{
+	void (*fn)(void) = before_commit;
+
+	before_commit = NULL;
+	if (fn)
+		fn();
+	return __real_env_snapshot_commit(s, snap, condition, er);
+}
+
+/* The clock that a capture is timed by: each look at it is so much later. */
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+	static time_t late_s;
+	int rc = __real_clock_gettime(id, ret);
+
+	if (rc == 0 && id == CLOCK_BOOTTIME) {
+		ret->tv_sec += late_s;
+		late_s += ahead_s;
+	}
+	return rc;
+}
+
+Test(env_shared, a_capture_of_more_than_12_hours_is_stored_whole)
+{
+	struct env_snapshot a, b;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	ahead_s = 12 * 3600 - 60;
+	b = capture("V=2", false);
+	cr_expect(b.is_shared);
+	cr_expect_lt(b.stored, BIG / 10);
+	env_snapshot_fini(&b);
+	ahead_s = 12 * 3600 + 60;
+	b = capture("V=3", false);
+	cr_expect(!b.is_shared);
+	cr_expect_gt(b.stored, BIG * 9 / 10);
+	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
+	(void)collect(1);
+	(void)collect(2);
+	expect_whole(&b);
+	env_snapshot_fini(&a);
+	env_snapshot_fini(&b);
+}
+
+/* Two collections by a node whose clock is a day ahead. */
+static void collect_ahead(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct env_gc gc = collect_at(now_ms() + DAY_MS + 60000);
+
+		cr_expect_eq(gc.n_leftovers, 0);
+		cr_expect_eq(gc.n_doomed, 0);
+	}
+}
+
+Test(env_shared, a_collector_a_day_ahead_takes_nothing_from_a_capture)
+{
+	struct env_snapshot a, b;
+
+	write_big("one", 1);
+	before_commit = collect_ahead;
+	a = capture("V=1", false);
+	expect_whole(&a);
+	/* Its objects are of tomorrow for a collector that is right. */
+	write_big("two", 2);
+	b = capture("V=2", false);
+	(void)collect_at(now_ms() - DAY_MS);
+	(void)collect_at(now_ms() - DAY_MS);
+	expect_whole(&a);
+	expect_whole(&b);
+	env_snapshot_fini(&a);
+	env_snapshot_fini(&b);
+}
+
+/* One lists, the other does all of it, and the first goes on with what it knows. */
+Test(env_shared, of_two_collectors_at_once_the_late_one_takes_nothing)
+{
+	struct gc_packs late = { .n = 0 };
+	struct env_gc gc = { .now_ms = now_ms() + 2 * ENV_GRACE_MS };
+	struct env_snapshot a, b;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
+	(void)collect(1);
+	cr_assert_eq(n_in(ENV_DOOMED_FOLDER), 1);
+	cr_assert_eq(gc_packs_list(store, &late, &err), 0);
+	(void)collect(2);
+	cr_assert_eq(n_in(ENV_PACKS_FOLDER), 0);
+	(void)collect(4);
+	cr_assert_eq(n_in("env"), 0);
+	/* The same bytes, since. */
+	b = capture("V=2", false);
+	cr_assert_eq(n_in(ENV_PACKS_FOLDER), 1);
+	cr_assert_eq(gc_packs_collect(&late, store, &gc, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(gc.n_leftovers, 0);
+	expect_whole(&b);
+	gc_packs_fini(&late);
+	env_snapshot_fini(&a);
+	env_snapshot_fini(&b);
+}
+
+/* --------------------------------------------------------------------------- copies --- */
+
+static struct object_store *other;
+static struct digest copied;
+
+static void copy_once(void)
+{
+	cr_assert_eq(env_snapshot_copy(store, other, &copied, &err), 0, "%s",
+		     err.msg);
+}
+
+Test(env_shared, a_copy_that_fails_takes_nothing_from_the_one_beside_it)
+{
+	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+	AUTO_FREE char *url = NULL;
+	struct env_snapshot a;
+
+	cr_assert_gt(asprintf(&url, "file://%s/other", store_dir), 0);
+	cr_assert_eq(fs_mkdir_p(url + strlen("file://"), 0755, &err), 0);
+	cr_assert_eq(object_store_open(url, &cfg, &other, &err), 0, "%s",
+		     err.msg);
+	write_big("one", 1);
+	a = capture("V=1", false);
+	copied = a.key.digest;
+	before_commit = copy_once;
+	cr_expect_eq(env_snapshot_copy(store, other, &copied, &err), -EEXIST);
+	cr_expect_eq(env_snapshot_verify(other, &a, &err), 0, "%s", err.msg);
+	object_store_free(other);
+	env_snapshot_fini(&a);
+}
+
+/* ---------------------------------------------------------------------------- notes --- */
+
+static void put_note(const char *folder, const struct digest *key)
+{
+	char name[ENV_NAME_ROOM];
+
+	env_object_name(folder, key, name);
+	cr_assert_eq(object_put(store, name, "x", 1, NULL, NULL, &err), 0);
+}
+
+Test(env_shared, leases_and_notes_go_with_their_environment)
+{
+	static const char *const folders[] = { ENV_LEASE_FOLDER,
+					       ENV_FAILED_FOLDER,
+					       ENV_BAD_FOLDER,
+					       ENV_USED_FOLDER };
+	struct env_snapshot a;
+	struct digest gone;
+
+	write_big("one", 1);
+	a = capture("V=1", false);
+	cr_assert_eq(digest_of("gone", 4, &gone), 0);
+	for (size_t i = 0; i < 4; i++) {
+		put_note(folders[i], &a.key.digest);
+		put_note(folders[i], &gone);
+	}
+	/* Somebody may hold the lease, or wait for it. */
+	(void)collect(0);
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_eq(n_in(folders[i]), 2);
+	(void)collect(1);
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_eq(n_in(folders[i]), 1);
+	env_snapshot_fini(&a);
 }
 
 /* ------------------------------------------------------------------- the target --- */
