@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/env.h"
+#include "common/json.h"
 #include "common/progress.h"
 
 struct env_ls_config {
 	struct env_access access;
 	struct env_service_access service;
+	bool json;
 };
 
 static const struct option_spec options[] = {
+	{ .key = "json",
+	  .type = OPTION_BOOL,
+	  .offset = offsetof(struct env_ls_config, json),
+	  .help = "Print JSON." },
 	ENV_SERVICE_OPTIONS(struct env_ls_config),
 	ENV_ACCESS_OPTIONS(struct env_ls_config),
 	{ .key = NULL },
@@ -15,7 +21,61 @@ static const struct option_spec options[] = {
 
 struct env_ls {
 	struct env_catalog *catalog;
+	json_t *list; /* NULL: lines are printed */
 };
+
+static json_t *json_snapshot(const struct env_snapshot *s,
+			     const struct env_marks *m)
+{
+	AUTO_JSON *targets = json_array();
+	char hex[ENV_KEY_HEX], manifest[DIGEST_STR_MAX];
+
+	env_key_hex(&s->key.digest, hex);
+	digest_format(&s->manifest, manifest);
+	for (size_t i = 0; i < s->targets.n; i++)
+		if (json_array_append_new(targets,
+					  json_string(s->targets.paths[i])) < 0)
+			return NULL;
+	return json_pack("{s:s, s:s, s:O, s:s, s:s, s:I, s:I, s:I, s:I, s:I, "
+			 "s:I, s:b, s:s*}",
+			 "key", hex, "manifest", manifest, "targets", targets,
+			 "program", s->program, "by", s->by, "made_ms",
+			 (json_int_t)s->made_ms, "used_ms",
+			 (json_int_t)m->used_ms, "changed",
+			 (json_int_t)s->n_changed, "deleted",
+			 (json_int_t)s->n_deleted, "bytes",
+			 (json_int_t)s->bytes, "stored", (json_int_t)s->stored,
+			 "pinned", (int)m->is_pinned, "bad",
+			 m->is_bad ? m->bad_why : NULL);
+}
+
+static int note(void *arg, const struct digest *key,
+		const struct env_snapshot *s, const struct error *why,
+		struct error *err)
+{
+	const struct env_ls *l = arg;
+	char hex[ENV_KEY_HEX];
+	struct env_marks m;
+	json_t *one;
+
+	env_key_hex(key, hex);
+	if (s && env_catalog_marks(l->catalog, s, &m, err) < 0)
+		return -err->code;
+	one = s ? json_snapshot(s, &m)
+		: json_pack("{s:s, s:s}", "key", hex, "error", why->msg);
+	return json_array_append_new(l->list, one) < 0 ? error_nomem(err) : 0;
+}
+
+static int print_json(const json_t *list, struct error *err)
+{
+	AUTO_FREE char *text =
+		json_dumps(list, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+
+	if (!text)
+		return error_nomem(err);
+	puts(text);
+	return 0;
+}
 
 static int show(void *arg, const struct digest *key,
 		const struct env_snapshot *s, const struct error *why,
@@ -48,10 +108,15 @@ static int run(const void *config, char **args, struct error *err)
 	struct env_opened o = { .store = NULL };
 	int rc = env_open(&c->access, &c->service, args[0], "bootseer env ls",
 			  0, &o, err);
-	struct env_ls l = { .catalog = o.catalog };
+	AUTO_JSON *list = c->json ? json_array() : NULL;
+	struct env_ls l = { .catalog = o.catalog, .list = list };
 
+	if (rc == 0 && c->json && !list)
+		rc = error_nomem(err);
 	if (rc == 0)
-		rc = env_catalog_list(o.catalog, show, &l, err);
+		rc = env_catalog_list(o.catalog, list ? note : show, &l, err);
+	if (rc == 0 && list)
+		rc = print_json(list, err);
 	env_opened_fini(&o);
 	return rc;
 }

@@ -681,6 +681,17 @@ has_taken_over()
 	env_run b -q --key V=2 -- sh -c 'echo 2 >"$W/site/x"'
 	[ "$("$bootseer" env ls "$STORE" | wc -l)" = 2 ]
 	key=$(find store/env/index -type f -printf '%f\n' | head -n 1)
+	"$bootseer" env pin "$STORE" "$key"
+	"$bootseer" env ls --json "$STORE" | jq -e --arg key "$key" --arg site "$W/site" '
+		length == 2 and all(.[]; .targets == [$site] and .program == "sh" and
+			.changed == 2 and .deleted == 0 and .bytes == 2 and .stored > 2 and
+			.used_ms >= .made_ms and (has("bad") | not)) and
+		[.[] | select(.pinned).key] == [$key]'
+	mkdir unreadable
+	cp -a store/env unreadable/
+	echo '{' >"unreadable/env/index/$key"
+	"$bootseer" env ls --json "file://$W/unreadable" | jq -e --arg key "$key" '
+		[.[] | select(has("error")).key] == [$key]'
 	"$bootseer" env inspect "$STORE" "${key:0:8}" | grep -q "^key  *$key"
 	run -2 "$bootseer" env inspect "$STORE"
 	run -1 "$bootseer" env inspect "$STORE" 0000000000
