@@ -7,9 +7,7 @@ bats_require_minimum_version 1.5.0
 load ../noise.bash
 load ../wait.bash
 load stores.bash
-
-bootseer=$BOOTSEER_BUILD/cli/bootseer
-test_clock=$BOOTSEER_BUILD/tests/fakes/test-clock.so
+load env-run.bash
 
 setup_file()
 {
@@ -41,29 +39,6 @@ teardown()
 	done
 }
 
-# `bootseer env run` on the node, in whose folder the target is.
-on() # NODE [OPTION...] -- COMMAND...
-{
-	local node=$1
-
-	shift
-	mkdir -p "$W/$node"
-	# shellcheck disable=SC2016
-	exec unshare --mount sh -c 'mount --bind "$W/$0" "$W/site" && exec "$@"' \
-		"$node" env ${TEST_CLOCK:+"LD_PRELOAD=$test_clock"} \
-		"$bootseer" env run --store "$STORE" --target "$W/site" "$@"
-}
-
-env_run() # NODE [OPTION...] -- COMMAND...
-{
-	(on "$@")
-}
-
-tree()
-{
-	python3 "$BATS_TEST_DIRNAME/list-tree.py" "$1"
-}
-
 # Two nodes' folders have the same, by path, attribute and byte; but sockets, which are
 # of a process.
 same() # NODE NODE
@@ -75,42 +50,6 @@ same() # NODE NODE
 is_over() # PID
 {
 	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
-}
-
-# A command that notes where it ran, and changes things of all kinds.
-make_command()
-{
-	cat >"$W/setup.sh" <<-'EOF'
-		set -e
-		cd "$W/site"
-		echo "$1" >>"$W/ran"
-		mkdir -p pkg/sub deep/a/b
-		echo hello >pkg/a.py
-		openssl enc -aes-128-ctr -nosalt -K 01 -iv 02 -in /dev/zero 2>/dev/null |
-			head -c 3000000 >pkg/big.so
-		truncate -s 20M pkg/sparse
-		printf x | dd of=pkg/sparse bs=1 seek=5000000 conv=notrunc status=none
-		ln pkg/a.py pkg/b.py
-		ln -s ../nowhere pkg/link
-		mkfifo fifo
-		python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
-		chown 12:34 pkg/big.so
-		chmod 4755 pkg/big.so
-		chmod 0711 pkg/sub
-		: >empty
-		setfattr -n user.origin -v pip pkg/a.py
-		setfattr -n user.dir -v yes pkg
-		touch -d '2020-01-01 00:00:00.123456789' pkg/sub pkg/a.py
-		touch -h -d '2019-01-01 00:00:00.987654321' pkg/link
-		if [ -e old ]; then
-			rm -r old/gone old/file
-			echo changed >old/kept
-			rm kind
-			mkdir kind
-			echo in >kind/file
-			chmod 0750 old
-		fi
-	EOF
 }
 
 # What an image may have had in the folder before.
@@ -173,45 +112,31 @@ pack()
 	[ "$(stages)" = '' ]
 }
 
-# Two nodes run the command in the same moment, in $STORE.
-one_captor_wins()
-{
-	local first second
-
-	make_command
-	on a -- sh "$W/setup.sh" x 2>a.err &
-	first=$!
-	on b -- sh "$W/setup.sh" x 2>b.err &
-	second=$!
-	wait_all "$first" "$second"
-	[ "$(cat ran)" = x ]
-	[ "$(cat a.err b.err | grep -c captured)" = 1 ]
-	[ "$(cat a.err b.err | grep -c restored)" = 1 ]
-	diff <(tree a | grep -v "^b'/socket'") <(tree b | grep -v "^b'/socket'")
-}
-
 @test "a bucket keeps it as a directory does, and one of its captors wins" {
 	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
 	s3_server "$W/s3"
 	STORE="s3://bkt/env?endpoint=http://$AT"
-	one_captor_wins
-	"$bootseer" env verify "$STORE" | grep -q good
-	"$bootseer" env rm "$STORE" "$("$bootseer" env ls "$STORE" | cut -d' ' -f1)"
-	[ "$("$bootseer" env ls "$STORE")" = '' ]
+	keeps_environments
+	is_removed
 }
 
 @test "a repository of a registry keeps it as a directory does, and one of its captors wins" {
 	export HOME=$W no_proxy='*' DOCKER_CONFIG=$W/none
 	repo_server "$W/repo"
 	STORE="docker://$AT/app-env?plain-http=yes"
-	one_captor_wins
-	key=$("$bootseer" env ls "$STORE" | cut -d' ' -f1)
-	"$bootseer" env verify "$STORE" | grep -q good
-	"$bootseer" env pin "$STORE" "$key"
-	"$bootseer" env gc --older 0 "$STORE"
-	[ "$("$bootseer" env ls "$STORE" | cut -d' ' -f1)" = "$key" ]
-	"$bootseer" env rm "$STORE" "$key"
-	[ "$("$bootseer" env ls "$STORE")" = '' ]
+	keeps_environments
+	# Of an index that is no object's manifest the tag is named, and no pack goes.
+	tag=o.env__index__$("$bootseer" env ls --json "$STORE" | jq -r '.[].key')
+	repo=docker://$AT/app-env
+	skopeo copy -q --src-tls-verify=false "$repo:$tag" "dir:$W/index"
+	"$BATS_TEST_DIRNAME/make-image.py" "$W/image" good
+	skopeo copy -q --dest-tls-verify=false "oci:$W/image" "$repo:$tag"
+	run -0 --separate-stderr "$bootseer" env gc "$STORE"
+	[[ $stderr == *"cannot be read"*": snapshot $KEY: "*"delete the tag '$tag'"* ]]
+	run -1 "$bootseer" env rm "$STORE" "$KEY"
+	[[ $output == *"delete the tag '$tag'"* ]]
+	skopeo copy -q --dest-tls-verify=false "dir:$W/index" "$repo:$tag"
+	is_removed
 }
 
 # Ends by itself when the test's folder goes.

@@ -8,6 +8,7 @@ load ../noise.bash
 load ../wait.bash
 load stores.bash
 load ckpt.bash
+load env-run.bash
 
 # The servers take a minute to start, so all tests share them, each in its folder.
 setup_file()
@@ -190,4 +191,13 @@ nothing_is_left() { [ "$(store sweep 2>/dev/null)" = 0 ]; }
 	STORE="hdfs://$NAMENODE/$ME?user=root"
 	make_checkpoint "$W/in"
 	round_trip "$W/in" "$W"
+}
+
+@test "environments go in and come back, and one of their captors wins" {
+	export W
+	STORE="hdfs://$NAMENODE/$ME?user=root"
+	cd "$W"
+	mkdir site
+	keeps_environments
+	is_removed
 }
