@@ -41,6 +41,18 @@ int page_script(struct call *c, struct error *err)
 	return send_page(c, "text/javascript; charset=utf-8", page_app_js, err);
 }
 
+int page_chart(struct call *c, struct error *err)
+{
+	return send_page(c, "text/javascript; charset=utf-8", page_chart_js,
+			 err);
+}
+
+int page_draw(struct call *c, struct error *err)
+{
+	return send_page(c, "text/javascript; charset=utf-8", page_draw_js,
+			 err);
+}
+
 int page_views(struct call *c, struct error *err)
 {
 	return send_page(c, "text/javascript; charset=utf-8", page_views_js,

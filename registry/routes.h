@@ -44,6 +44,8 @@ int nodes_get(struct call *c, struct error *err);
 int page_index(struct call *c, struct error *err);
 int page_script(struct call *c, struct error *err);
 int page_views(struct call *c, struct error *err);
+int page_chart(struct call *c, struct error *err);
+int page_draw(struct call *c, struct error *err);
 int page_style(struct call *c, struct error *err);
 int environments_list(struct call *c, struct error *err);
 int environments_get(struct call *c, struct error *err);

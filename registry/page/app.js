@@ -3,8 +3,6 @@
 // textContent and attributes only.
 "use strict";
 
-const COLOURS = 10;
-const SVG = "http://www.w3.org/2000/svg";
 const FIRST_ROWS = 10;
 const LIVE_MS = 5000; // a start that is not ready is asked for again
 const LIVE_FOR_MS = 3600000; // after it was heard of
@@ -20,14 +18,6 @@ function make(tag, text, name) {
 		e.textContent = text;
 	if (name)
 		e.className = name;
-	return e;
-}
-
-function draw(tag, attributes) {
-	const e = document.createElementNS(SVG, tag);
-
-	for (const [key, value] of Object.entries(attributes))
-		e.setAttribute(key, value);
 	return e;
 }
 
@@ -213,81 +203,17 @@ async function startsView() {
 
 // --------------------------------------------------------------------- start
 
-function colours(start) {
-	const map = new Map();
-
-	for (const s of start.stages)
-		if (s.top)
-			map.set(s.stage, "c" + (map.size % COLOURS));
-	return map;
-}
-
-function legend(map) {
-	const list = make("ul", undefined, "legend");
-
-	for (const [stage, colour] of map) {
-		const item = list.appendChild(make("li"));
-		const box = item.appendChild(draw("svg", { viewBox: "0 0 1 1", "aria-hidden": "true" }));
-
-		box.append(draw("rect", { width: 1, height: 1, class: colour }));
-		item.append(stage);
-	}
-	return list;
-}
-
 // What the start was spent on: the median node's stages, one after the other.
 function breakdown(start, map) {
-	const top = start.stages.filter((s) => s.top);
-	const row = (name, of) => {
-		const sum = top.reduce((n, s) => n + of(s), 0) || 1;
-		const svg = draw("svg", { viewBox: "0 0 1000 20", preserveAspectRatio: "none", role: "img" });
-		let at = 0;
+	const row = (name, of) => [name, start.stages.filter((s) => s.top).map((s) => [s.stage, of(s), map.get(s.stage)])];
 
-		svg.setAttribute("aria-label", name + ": " +
-			top.map((s) => s.stage + " " + seconds(of(s))).join(", "));
-		for (const s of top) {
-			const w = 1000 * of(s) / sum;
-			const rect = svg.appendChild(draw("rect", { x: at, width: w, height: 20,
-				class: map.get(s.stage) }));
-
-			rect.appendChild(draw("title", {})).textContent = s.stage + ", " + seconds(of(s));
-			at += w;
-		}
-		return [make("span", name, "name"), make("span", seconds(sum === 1 ? 0 : sum), "number"), svg];
-	};
-	const grid = make("div", undefined, "gantt");
-
-	grid.append(...row("median node", (s) => s.node.median_s),
-		...row("slowest of each", (s) => s.node.max_s));
-	return grid;
+	return partsChart("What the time went to", [row("median node", (s) => s.node.median_s),
+		row("slowest of each", (s) => s.node.max_s)], seconds);
 }
 
-// Quartiles as a box, from the fastest node to the slowest, of each stage.
-function boxes(start, map) {
-	const grid = make("div", undefined, "gantt");
-	const most = Math.max(...start.stages.map((s) => s.node.max_s), 0.001);
-
-	for (const s of start.stages) {
-		const n = s.node;
-		const x = (v) => 1000 * v / most;
-		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
-		const text = s.stage + ": fastest " + seconds(n.min_s) + ", half of the nodes " +
-			seconds(n.p25_s) + " to " + seconds(n.p75_s) + ", median " + seconds(n.median_s) +
-			", slowest " + seconds(n.max_s);
-
-		if (!n.nodes)
-			continue;
-		svg.setAttribute("aria-label", text);
-		svg.appendChild(draw("title", {})).textContent = text;
-		svg.append(
-			draw("rect", { x: x(n.min_s), y: 6, width: Math.max(2, x(n.max_s - n.min_s)), height: 2, class: "line" }),
-			draw("rect", { x: x(n.p25_s), y: 1, width: Math.max(3, x(n.p75_s - n.p25_s)), height: 12,
-				class: map.get(s.stage) || "c9" }),
-			draw("rect", { x: x(n.median_s), y: 0, width: 2, height: 14, class: "mark" }),
-			draw("rect", { x: Math.max(0, x(n.max_s) - 2), y: 3, width: 2, height: 8, class: "line" }));
-		grid.append(make("span", s.stage, "name"), make("span", seconds(n.median_s), "number"), svg);
-	}
-	return grid;
+function stageBoxes(start, map) {
+	return boxChart("Nodes of each stage", start.stages.map((s) => [s.stage, { n: s.node.nodes, min: s.node.min_s,
+		p25: s.node.p25_s, median: s.node.median_s, p75: s.node.p75_s, max: s.node.max_s }, map.get(s.stage)]), seconds);
 }
 
 // Nodes as rows of a canvas, of which only those in sight are drawn: thousands of nodes
@@ -300,9 +226,9 @@ function barsCanvas(bars, map) {
 	const canvas = space.appendChild(make("canvas"));
 	const tip = make("p", "Point at a bar, or move with the arrow keys.", "tip");
 	const whole = (bars.duration_s || 1) * 1000;
-	const inner = bars.stages.map((s) => map.get(s) || "c9");
+	const inner = bars.stages.map((s) => map.get(s));
+	const palette = Object.fromEntries(["line", "bar", "slow", "text"].map((name) => [name, theme(name)]));
 	let at = 0; // the row that is told of
-	let palette = null;
 	let waiting = false;
 
 	box.tabIndex = 0;
@@ -312,10 +238,6 @@ function barsCanvas(bars, map) {
 	tip.setAttribute("role", "status");
 	space.style.setProperty("height", bars.nodes.length * ROW + "px");
 
-	function colour(name) {
-		palette ||= getComputedStyle(document.documentElement);
-		return palette.getPropertyValue("--" + name).trim();
-	}
 	function names() {
 		return Math.min(170, box.clientWidth / 3);
 	}
@@ -342,16 +264,16 @@ function barsCanvas(bars, map) {
 			const y = i * ROW - box.scrollTop;
 			const scale = (w - left - 4) / whole;
 
-			g.fillStyle = colour(i === at ? "line" : "bar");
+			g.fillStyle = i === at ? palette.line : palette.bar;
 			g.fillRect(left, y + 1, w - left - 4, ROW - 2);
 			for (let k = 0; k < runs.length; k += 4) {
 				if (!(runs[k + 3] & 2))
 					continue;
-				g.fillStyle = colour(runs[k + 3] & 1 ? "slow" : inner[runs[k]]);
+				g.fillStyle = runs[k + 3] & 1 ? palette.slow : inner[runs[k]];
 				g.fillRect(left + runs[k + 1] * scale, y + 2,
 					Math.max(1, runs[k + 2] * scale), ROW - 4);
 			}
-			g.fillStyle = colour(slow ? "slow" : "text");
+			g.fillStyle = slow ? palette.slow : palette.text;
 			g.fillText(name, 2, y + ROW / 2, left - 62);
 			g.textAlign = "right";
 			g.fillText(seconds(busy), left - 6, y + ROW / 2);
@@ -385,7 +307,7 @@ function barsCanvas(bars, map) {
 			tell(row, (e.clientX - r.left - names()) / (box.clientWidth - names() - 4) * whole);
 	});
 	box.addEventListener("keydown", (e) => {
-		const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -1e9, End: 1e9 }[e.key];
+		const step = KEYS[e.key];
 
 		if (e.key === "Enter")
 			location.hash = "node/" + bars.nodes[at][0];
@@ -399,10 +321,6 @@ function barsCanvas(bars, map) {
 		tell(row, null);
 	});
 	new ResizeObserver(later).observe(box);
-	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-		palette = null;
-		later();
-	});
 	return [tip, box, axis(bars.duration_s)];
 }
 
@@ -464,7 +382,8 @@ function summary(start) {
 
 function startView(start, bars) {
 	const view = make("section");
-	const map = colours(start);
+	const top = start.stages.filter((s) => s.top);
+	const map = colours(new Set([...top, ...start.stages].map((s) => s.stage).concat(bars.stages)));
 	const links = make("p", when(start.begin_ms) + " ");
 
 	view.append(make("h2", start.job + ", attempt " + start.attempt), links);
@@ -485,9 +404,9 @@ function startView(start, bars) {
 			["More than the median", (s) => seconds(s.excess_s), true],
 			["Why", (s) => s.why],
 		], start.stragglers.slice().sort((a, b) => b.excess_s - a.excess_s)));
-	part(view, "Nodes, the slowest first: " + bars.nodes.length, legend(map), ...barsCanvas(bars, map));
+	part(view, "Nodes, the slowest first: " + bars.nodes.length, legend(top.map((s) => [s.stage, map.get(s.stage)])), ...barsCanvas(bars, map));
 	part(view, "What the time went to", breakdown(start, map));
-	part(view, "Nodes of each stage: half of them in the box", boxes(start, map));
+	part(view, "Nodes of each stage: half of them in the box", stageBoxes(start, map));
 	view.append(...histogram(start, bars, map));
 	part(view, "Stages", stagesTable(start));
 	part(view, "Critical path", steps(start, map), table([
@@ -548,34 +467,17 @@ function jobView(found, job) {
 }
 
 // Columns by day, one colour for each stage, on top of one another.
-function columnsOf(rows) {
+function columnsOf(rows, map) {
 	const stages = [...new Set(rows.map((r) => r.stage))].filter(Boolean);
-	const map = new Map(stages.map((s, i) => [s, "c" + (i % COLOURS)]));
 	const days = [...new Set(rows.map((r) => r.key))];
-	const of = (d) => rows.filter((r) => r.key === d && r.stage);
-	const most = Math.max(...days.map((d) => of(d).reduce((n, r) => n + r.median_s, 0)), 0.001);
-	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
-	const wide = 1000 / days.length;
+	const names = days.map((d) => when(d * 86400000).slice(0, 10));
+	const took = new Map(rows.map((r) => [r.key + " " + r.stage, r.median_s]));
 
-	svg.setAttribute("aria-label", "Mean of the median nodes' stages, by day; the table has the figures");
-	days.forEach((d, i) => {
-		let y = 200;
+	return [legend(stages.map((s) => [s, map.get(s)])), barChart("Stages of the median nodes by day", names, stages.map((stage) => {
+		const data = days.map((d) => took.get(d + " " + stage) ?? null);
 
-		for (const r of of(d)) {
-			const h = 195 * r.median_s / most;
-			const rect = svg.appendChild(draw("rect", { x: i * wide + wide * 0.1, y: y - h,
-				width: wide * 0.8, height: h, class: map.get(r.stage) }));
-
-			rect.appendChild(draw("title", {})).textContent = when(d * 86400000).slice(0, 10) +
-				", " + r.stage + ": " + seconds(r.median_s);
-			y -= h;
-		}
-	});
-	const ends = make("p", undefined, "ends");
-
-	ends.append(make("span", when(days[0] * 86400000).slice(0, 10)), make("span", "highest: " + seconds(most)),
-		make("span", when(days[days.length - 1] * 86400000).slice(0, 10)));
-	return [legend(map), svg, ends];
+		return { colour: map.get(stage), data, texts: data.map((n, i) => (n === null ? "" : names[i] + ", " + stage + ": " + seconds(n))) };
+	}), { stacked: true, say: seconds })];
 }
 
 function trendTable(rows, title, name) {
@@ -600,9 +502,11 @@ function trendView(title, scales, days, images, labels) {
 		view.append(make("p", "No start is over yet: that is a minute after training began."));
 		return view;
 	}
+	const map = colours(new Set([...days.rows, ...scales.stages].map((r) => r.stage).filter(Boolean)));
+
 	view.append(make("p", "Stages of the median node, mean of each day's starts"),
-		...columnsOf(days.rows));
-	scaleParts(view, scales);
+		...columnsOf(days.rows, map));
+	scaleParts(view, scales, map);
 	part(view, "By day", trendTable(days.rows, "Day", (k) => when(k * 86400000).slice(0, 10)));
 	if (images)
 		part(view, "By image", trendTable(images.rows, "Image",
@@ -666,7 +570,7 @@ function nodeView(found) {
 
 const DAYS = [1, 7, 30, 90];
 const KINDS = new Map([["ckpt.load", "load"], ["ckpt.save", "save"]]);
-const WAITS = new Map([["queue", "c6"], ["storage", "c0"], ["network", "c7"]]);
+const WAITS = new Map([["queue", "c6"], ["storage", "c0"], ["network", "c7"]]); // with its colour
 const SLOW_BARS = 20; // nodes that are drawn
 const CHART_MOST = 500; // rounds that are drawn
 
@@ -754,70 +658,37 @@ function checkpointsView(found, title, days) {
 // Rounds as columns, one after the other: up to the slowest node, and in it the median.
 function roundsChart(rounds, colour) {
 	const shown = rounds.slice(-CHART_MOST);
-	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
-	const most = Math.max(...shown.map((r) => r.max_s), 0.001);
-	const wide = 1000 / shown.length;
-	const ends = make("p", undefined, "ends");
+	const slow = theme("line");
 
-	svg.setAttribute("aria-label", shown.length + " times: the median node up to " +
-		seconds(Math.max(...shown.map((r) => r.median_s))) + ", the slowest node up to " +
-		seconds(most) + "; the table has the figures");
-	shown.forEach((r, i) => {
-		const column = svg.appendChild(draw("g", {}));
-		const bar = (of, name) => column.appendChild(draw("rect", { x: i * wide + wide * 0.1,
-			y: 200 - 195 * of / most, width: wide * 0.8, height: 195 * of / most, class: name }));
-
-		bar(r.max_s, "line");
-		bar(r.median_s, colour);
-		column.appendChild(draw("title", {})).textContent = when(r.begin_ms) + ": median node " +
-			seconds(r.median_s) + ", slowest " + r.slowest + " " + seconds(r.max_s);
-	});
-	ends.append(make("span", when(shown[0].begin_ms)), make("span", "highest: " + seconds(most)),
-		make("span", when(shown[shown.length - 1].begin_ms)));
-	return [legend(new Map([["median node", colour], ["slowest node", "line"]])), svg, ends];
+	return [legend([["median node", colour], ["slowest node", slow]]), barChart("Each time", shown.map((r) => when(r.begin_ms)), [
+		{ colour, data: shown.map((r) => r.median_s), order: 1, texts: shown.map((r) => when(r.begin_ms) +
+			": median node " + seconds(r.median_s) + ", slowest " + r.slowest + " " + seconds(r.max_s)) },
+		{ colour: slow, data: shown.map((r) => r.max_s), order: 2 }], { say: seconds })];
 }
 
 function waitsBar(c) {
-	const grid = make("div", undefined, "gantt");
 	const sum = [...WAITS.keys()].reduce((n, w) => n + c[w + "_s"], 0);
-	const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
-	const said = [];
-	let at = 0;
+	const of = [...WAITS].map(([w, colour]) => [w + " " + share(c[w + "_s"], sum), c[w + "_s"], theme(colour)]);
+	const said = of.map((w) => w[0]).join(", ");
 
-	for (const [w, colour] of WAITS) {
-		const wide = 1000 * c[w + "_s"] / sum;
-		const rect = svg.appendChild(draw("rect", { x: at, width: wide, height: 14, class: colour }));
-
-		said.push(w + " " + share(c[w + "_s"], sum));
-		rect.appendChild(draw("title", {})).textContent = said[said.length - 1];
-		at += wide;
-	}
-	svg.setAttribute("aria-label", said.join(", "));
-	grid.append(make("span", "all requests", "name"), make("span", sum < 7200 ? seconds(sum) : hours(sum / 3600), "number"), svg);
-	return [make("h3", "What requests to the store waited for: " + said.join(", ")),
-		legend(WAITS), grid];
+	return [make("h3", "What requests to the store waited for: " + said), legend(of.map(([w, , colour]) => [w, colour])),
+		partsChart("What requests waited for", [["all requests", of]], (s) => (sum < 7200 ? seconds(s) : hours(s / 3600)))];
 }
 
 // The slowest nodes as bars, with a mark where the median node is.
 function slowBars(c, colour) {
-	const grid = make("div", undefined, "gantt");
-	const most = Math.max(c.node.max_s, 0.001);
+	const nodes = c.nodes.slice(0, SLOW_BARS);
 
-	for (const n of c.nodes.slice(0, SLOW_BARS)) {
-		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
-		const name = make("span", undefined, "name");
-
-		name.append(nodeLink(n.node, n.straggler));
-		svg.append(draw("rect", { y: 1, width: 1000 * n.duration_s / most, height: 12, class: colour }),
-			draw("rect", { x: Math.min(997, 1000 * c.node.median_s / most), width: 3, height: 14, class: "mark" }));
-		grid.append(name, make("span", seconds(n.duration_s), "number"), svg);
-	}
-	return grid;
+	return barChart("Slowest nodes", nodes.map((n) => n.node), [
+		{ colour, data: nodes.map((n) => n.duration_s), wide: 12, order: 2, texts: nodes.map((n) => n.node + ": " +
+			seconds(n.duration_s) + ", median node " + seconds(c.node.median_s)) },
+		{ colour: theme("text"), data: nodes.map(() => [c.node.median_s, c.node.median_s]), wide: 16, least: 3, order: 1 },
+	], { across: true, say: seconds });
 }
 
 function kindPart(view, c) {
 	const what = KINDS.get(c.stage);
-	const colour = what === "load" ? "c0" : "c2";
+	const colour = theme(what === "load" ? "c0" : "c2");
 	const facts = [
 		["Bytes", size(c.bytes)],
 		["Times", String(c.rounds_all)],
@@ -973,6 +844,7 @@ async function show() {
 		if (mine !== turn)
 			return;
 		message.textContent = "";
+		clearCharts();
 		main.replaceChildren(made);
 		document.body.dataset.view = hash || "#";
 	} catch (e) {
@@ -990,6 +862,7 @@ document.getElementById("login").addEventListener("submit", (e) => {
 	show();
 });
 window.addEventListener("hashchange", show);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
 window.addEventListener("keydown", (e) => {
 	const search = document.getElementById("search");
 

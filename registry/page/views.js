@@ -2,7 +2,6 @@
 // Views of images and of peers; app.js, which comes after it, has what all views share.
 "use strict";
 
-const MATRIX_MOST = 30; // nodes of a side that are drawn
 const TIME_COLUMNS = 40; // steps of a hot set's growth, as the service has them
 
 function ms(n) {
@@ -77,23 +76,16 @@ function imageBox(name, found) {
 	return box;
 }
 
-// How much of the hot set is read until when: columns that grow.
+// How much of the hot set is read until when.
 function growth(hot) {
-	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
-	const ends = make("p", undefined, "ends");
 	const half = hot.stored_by_time.findIndex((n) => n >= hot.stored / 2);
 	const at = (i) => hot.last_ms * (i + 1) / TIME_COLUMNS;
+	const names = hot.stored_by_time.map((_, i) => ms(at(i)));
 
-	svg.setAttribute("aria-label", "Half of the hot set is read within " + ms(at(half)) +
-		", all of it within " + ms(hot.last_ms));
-	hot.stored_by_time.forEach((n, i) => {
-		const h = 195 * n / (hot.stored || 1);
-		const rect = svg.appendChild(draw("rect", { x: i * 25 + 1, y: 200 - h, width: 23, height: h, class: "c0" }));
-
-		rect.appendChild(draw("title", {})).textContent = "until " + ms(at(i)) + ": " + size(n);
-	});
-	ends.append(make("span", "0"), make("span", "half within " + ms(at(half))), make("span", ms(hot.last_ms)));
-	return [make("h3", "Stored bytes that are read, by the time of the start"), svg, ends];
+	return [make("h3", "Stored bytes that are read, by the time of the start"),
+		make("p", "Half of the hot set is read within " + ms(at(half)) + ", all of it within " + ms(hot.last_ms) + "."),
+		barChart("Stored bytes that are read, by time", names, [{ colour: theme("c0"), line: true, data: hot.stored_by_time,
+			texts: hot.stored_by_time.map((n, i) => "until " + names[i] + ": " + size(n)) }], { say: size })];
 }
 
 function hotPart(view, hot) {
@@ -122,22 +114,11 @@ function hotPart(view, hot) {
 }
 
 // One bar of parts, each with its share.
-function sharesBar(name, parts) {
-	const sum = parts.reduce((n, p) => n + p[1], 0);
-	const grid = make("div", undefined, "gantt");
-	const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
-	let at = 0;
+function sharesBar(name, of) {
+	const sum = of.reduce((n, p) => n + p[1], 0);
+	const own = of.map(([what, n, colour]) => [what + " " + share(n, sum), n, theme(colour)]);
 
-	for (const [what, n, colour] of parts) {
-		const wide = sum ? 1000 * n / sum : 0;
-		const rect = svg.appendChild(draw("rect", { x: at, width: wide, height: 14, class: colour }));
-
-		rect.appendChild(draw("title", {})).textContent = what + " " + size(n);
-		at += wide;
-	}
-	svg.setAttribute("aria-label", name + ": " + parts.map((p) => p[0] + " " + size(p[1])).join(", "));
-	grid.append(make("span", name, "name"), make("span", size(sum), "number"), svg);
-	return [legend(new Map(parts.map((p) => [p[0] + " " + share(p[1], sum), p[2]]))), grid];
+	return [legend(own.map(([what, , colour]) => [what, colour])), partsChart(name, [[name, own]], size)];
 }
 
 function prefetchPart(view, sum) {
@@ -201,54 +182,21 @@ function hotView(found) {
 // --------------------------------------------------------------------- peers
 
 const PEER_DAYS = [1, 7, 30];
-const NAMES = 110; // room for them beside a matrix and above it
+const FLOW_BARS = 20; // nodes that are drawn
 
-// Givers as rows, takers as columns: of those that gave and got most.
-function matrix(pairs) {
-	const sums = (k) => {
-		const of = new Map();
+// What nodes gave, and below it what they had.
+function flowBars(nodes) {
+	const of = (key, what, colour, stack) => ({ colour: theme(colour), stack, data: nodes.map((n) => n[key]),
+		texts: nodes.map((n) => n.node + " " + what + ": " + size(n[key])) });
 
-		for (const p of pairs)
-			of.set(p[k], (of.get(p[k]) || 0) + p[2]);
-		return [...of].sort((a, b) => b[1] - a[1]).slice(0, MATRIX_MOST).map((e) => e[0]);
-	};
-	const givers = sums(0), takers = sums(1);
-	const row = new Map(givers.map((n, i) => [n, i])), column = new Map(takers.map((n, i) => [n, i]));
-	const most = Math.max(...pairs.map((p) => p[2]), 1);
-	const svg = draw("svg", { viewBox: "0 0 " + (takers.length * 20 + NAMES) + " " + (givers.length * 20 + NAMES),
-		role: "img", class: "matrix" });
-	const box = make("div", undefined, "wide");
-	const name = (text, at) => {
-		// Names of nodes mostly differ at their ends.
-		svg.appendChild(draw("text", at)).textContent = text.length > 16 ? "\u2026" + text.slice(-15) : text;
-	};
-
-	box.tabIndex = 0;
-	box.setAttribute("role", "group");
-	box.setAttribute("aria-label", "Who gave whom how much");
-	svg.setAttribute("aria-label", givers.length + " nodes that gave most as rows, " + takers.length +
-		" that had most as columns; the table has the figures");
-	givers.forEach((n, i) => name(n, { x: NAMES - 6, y: NAMES + i * 20 + 14, "text-anchor": "end" }));
-	takers.forEach((n, i) => name(n, { x: 0, y: 0, transform: "translate(" + (NAMES + i * 20 + 14) + " " +
-		(NAMES - 6) + ") rotate(-90)" }));
-	for (const [giver, taker, bytes] of pairs) {
-		if (!row.has(giver) || !column.has(taker))
-			continue;
-		const rect = svg.appendChild(draw("rect", { x: NAMES + column.get(taker) * 20 + 1,
-			y: NAMES + row.get(giver) * 20 + 1, width: 18, height: 18, class: "c0",
-			"fill-opacity": (0.15 + 0.85 * bytes / most).toFixed(2) }));
-
-		rect.appendChild(draw("title", {})).textContent = giver + " to " + taker + ": " + size(bytes);
-	}
-	box.append(svg);
-	return box;
+	return barChart("Nodes, those that gave most first", nodes.map((n) => n.node), [of("gave", "gave", "c0", "gave"),
+		of("got", "had from peers", "c2", "had"), of("origin", "had from the registry", "c6", "had")],
+	{ across: true, stacked: true, grouped: true, say: size });
 }
 
 function flowParts(view, flow) {
 	const nodes = flow.nodes.map(([node, got, origin, gave, givers, takers]) =>
 		({ node, got, origin, gave, givers, takers }));
-	const most = Math.max(...nodes.map((n) => Math.max(n.gave, n.got + n.origin)), 1);
-	const grid = make("div", undefined, "gantt");
 
 	view.append(factsOf([
 		["Nodes", String(flow.nodes_all)],
@@ -259,18 +207,8 @@ function flowParts(view, flow) {
 	]));
 	if (flow.left_out)
 		view.append(make("p", flow.left_out + " figures are left out: there are too many."));
-	for (const n of nodes.slice(0, 20)) {
-		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
-		const name = make("span", undefined, "name");
-
-		name.append(nodeLink(n.node));
-		svg.append(draw("rect", { y: 0, width: 1000 * n.gave / most, height: 5, class: "c0" }),
-			draw("rect", { y: 6, width: 1000 * n.got / most, height: 8, class: "c2" }),
-			draw("rect", { x: 1000 * n.got / most, y: 6, width: 1000 * n.origin / most, height: 8, class: "c6" }));
-		grid.append(name, make("span", size(n.gave), "number"), svg);
-	}
-	view.append(make("h3", "Nodes, those that gave most first"),
-		legend(new Map([["gave", "c0"], ["had from peers", "c2"], ["had from the registry", "c6"]])), grid);
+	view.append(make("h3", "Nodes, those that gave most first"), legend([["gave", theme("c0")],
+		["had from peers", theme("c2")], ["had from the registry", theme("c6")]]), flowBars(nodes.slice(0, FLOW_BARS)));
 	view.append(firstRows([
 		["Node", (n) => nodeLink(n.node)],
 		["Gave", (n) => size(n.gave), true],
@@ -284,7 +222,7 @@ function flowParts(view, flow) {
 		return;
 	part(view, "Who gave whom, the most first" + (flow.pairs_all > flow.pairs.length
 		? " (" + flow.pairs.length + " of " + flow.pairs_all + " pairs)" : ""),
-	make("p", "Rows gave, columns had; the stronger the colour, the more."), matrix(flow.pairs), firstRows([
+	make("p", "Rows gave, columns had; the larger a point, the more."), pairsChart(flow.pairs, size), firstRows([
 		["Gave", (p) => nodeLink(p[0])],
 		["To", (p) => nodeLink(p[1])],
 		["Bytes", (p) => size(p[2]), true],
@@ -362,29 +300,6 @@ const HISTORY_MOST = 100; // starts of a node that are drawn
 const HISTOGRAM = 40; // columns
 const HISTOGRAM_FROM = 10; // nodes, of fewer a list says more
 
-// Boxes of quartiles in a common scale: [name, spread or null, colour].
-function boxRows(rows, say) {
-	const grid = make("div", undefined, "gantt");
-	const known = rows.filter((r) => r[1]);
-	const most = Math.max(...known.map((r) => r[1].max), 0.001);
-
-	for (const [name, s, colour] of known) {
-		const x = (v) => 1000 * v / most;
-		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
-		const text = name + ": " + s.n + " of them, least " + say(s.min) + ", half of them " + say(s.p25) +
-			" to " + say(s.p75) + ", median " + say(s.median) + ", most " + say(s.max);
-
-		svg.setAttribute("aria-label", text);
-		svg.appendChild(draw("title", {})).textContent = text;
-		svg.append(
-			draw("rect", { x: x(s.min), y: 6, width: Math.max(2, x(s.max - s.min)), height: 2, class: "line" }),
-			draw("rect", { x: x(s.p25), y: 1, width: Math.max(3, x(s.p75 - s.p25)), height: 12, class: colour }),
-			draw("rect", { x: Math.min(998, x(s.median)), y: 0, width: 2, height: 14, class: "mark" }));
-		grid.append(make("span", name, "name"), make("span", say(s.median), "number"), svg);
-	}
-	return grid;
-}
-
 function rangeName(r, unit) {
 	const word = unit === "gpus" ? " GPU" : " node";
 
@@ -397,8 +312,8 @@ function times(n) {
 	return n.toFixed(n % 1 ? 2 : 0);
 }
 
-function scaleParts(view, found) {
-	const of = (name, colour) => found.ranges.map((r) => [rangeName(r, found.unit), r[name], colour]);
+function scaleParts(view, found, map) {
+	const of = (name, colour) => found.ranges.map((r) => [rangeName(r, found.unit), r[name], theme(colour)]);
 	const ranges = found.ranges.filter((r) => r.job_s);
 	const stages = found.stages.filter((s) => s.node_s).sort((a, b) => b.node_s.median - a.node_s.median);
 	const cell = (spread, say) => (spread ? say(spread.median) : "-");
@@ -409,10 +324,10 @@ function scaleParts(view, found) {
 		found.jobs + (found.jobs === 1 ? " job" : " jobs"),
 	found.starts_of_no_size ? make("p", found.starts_of_no_size + " of them do not say how many GPUs they " +
 		"have, and are left out.") : "",
-	make("h3", "Until training began: half of the starts in the box"), boxRows(of("job_s", "c0"), seconds),
-	make("h3", "The median node's own time"), boxRows(of("node_s", "c2"), seconds),
-	make("h3", "Slowest node by the median node"), boxRows(of("max_median", "c1"), times),
-	make("h3", "Starts of a job"), boxRows(of("starts_of_job", "c6"), times),
+	make("h3", "Until training began: half of the starts in the box"), boxChart("Until training began", of("job_s", "c0"), seconds),
+	make("h3", "The median node's own time"), boxChart("The median node's own time", of("node_s", "c2"), seconds),
+	make("h3", "Slowest node by the median node"), boxChart("Slowest node by the median node", of("max_median", "c1"), times),
+	make("h3", "Starts of a job"), boxChart("Starts of a job", of("starts_of_job", "c6"), times),
 	firstRows([
 		["Size", (r) => rangeName(r, found.unit)],
 		["Starts", (r) => String(r.job_s.n), true],
@@ -425,7 +340,7 @@ function scaleParts(view, found) {
 	], ranges));
 	if (stages.length)
 		part(view, "Stages of the median node: half of the starts in the box",
-			boxRows(stages.slice(0, 20).map((s, i) => [s.stage, s.node_s, "c" + (i % COLOURS)]), seconds));
+			boxChart("Stages of the median node", stages.slice(0, 20).map((s) => [s.stage, s.node_s, map.get(s.stage)]), seconds));
 	const ratios = stages.filter((s) => s.max_median.some(Boolean));
 
 	if (ratios.length)
@@ -440,71 +355,50 @@ function scaleParts(view, found) {
 
 // The critical path as steps, each where it lies in the start.
 function steps(start, map) {
-	const grid = make("div", undefined, "gantt");
-	const whole = start.duration_s || 1;
+	const path = start.critical_path.slice(0, ROWS_MOST);
+	const name = (s) => s.node + " " + s.stage;
 
-	for (const s of start.critical_path) {
-		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
-
-		svg.append(draw("rect", { x: 1000 * s.at_s / whole, y: 1, width: Math.max(2, 1000 * s.duration_s / whole),
-			height: 12, class: map.get(s.stage) || "c9" }));
-		grid.append(make("span", s.node + " " + s.stage, "name"), make("span", seconds(s.duration_s), "number"), svg);
-	}
-	return grid;
+	return barChart("Critical path", path.map(name), [{ colour: path.map((s) => map.get(s.stage) || theme("c9")), wide: 12, least: 2,
+		data: path.map((s) => [s.at_s, s.at_s + s.duration_s]),
+		texts: path.map((s) => name(s) + ": " + seconds(s.duration_s) + ", from " + seconds(s.at_s) + " on") }],
+	{ across: true, say: seconds });
 }
 
 // Stages of two starts, one below the other.
 function sides(stages) {
-	const grid = make("div", undefined, "gantt");
 	const of = (side) => (side ? side.job_s : 0);
-	const most = Math.max(...stages.map((s) => Math.max(of(s.a), of(s.b))), 0.001);
+	const shown = stages.slice(0, ROWS_MOST);
+	const a = theme("c0"), b = theme("c6");
 
-	for (const s of stages) {
-		const svg = draw("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img" });
-
-		svg.setAttribute("aria-label", s.stage + ": A " + seconds(of(s.a)) + ", B " + seconds(of(s.b)));
-		svg.append(draw("rect", { y: 0, width: 1000 * of(s.a) / most, height: 6, class: "c0" }),
-			draw("rect", { y: 8, width: 1000 * of(s.b) / most, height: 6, class: "c6" }));
-		grid.append(make("span", s.stage, "name"),
-			make("span", (s.change_s > 0 ? "+" : "") + seconds(s.change_s), "number"), svg);
-	}
-	return [legend(new Map([["A", "c0"], ["B", "c6"]])), grid];
+	return [legend([["A", a], ["B", b]]), barChart("Stages of A and B", shown.map((s) => s.stage), [
+		{ colour: a, data: shown.map((s) => of(s.a)), texts: shown.map((s) => s.stage + ": A " + seconds(of(s.a)) +
+			", B " + seconds(of(s.b))) },
+		{ colour: b, data: shown.map((s) => of(s.b)) }], { across: true, grouped: true, say: seconds })];
 }
 
-// A node's starts as columns, the oldest first, with a mark where the median node was.
+// A node's starts as columns, the oldest first, with a line for the median node.
 function history(starts) {
 	const shown = starts.slice(0, HISTORY_MOST).reverse();
-	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
-	const most = Math.max(...shown.map((s) => Math.max(s.busy_s, s.median_s)), 0.001);
-	const wide = Math.min(1000 / shown.length, 50);
-	const ends = make("p", undefined, "ends");
+	const own = theme("c0"), slow = theme("slow"), median = theme("text");
 
-	svg.setAttribute("aria-label", shown.length + " starts, of which the node was slow in " +
-		shown.filter((s) => s.slow).length + "; the table has the figures");
-	shown.forEach((s, i) => {
-		const column = svg.appendChild(draw("g", {}));
-
-		column.append(draw("rect", { x: i * wide + wide * 0.1, y: 200 - 195 * s.busy_s / most, width: wide * 0.8,
-			height: 195 * s.busy_s / most, class: s.slow ? "open" : "c0" }),
-		draw("rect", { x: i * wide, y: 199 - 195 * s.median_s / most, width: wide, height: 2, class: "mark" }));
-		column.appendChild(draw("title", {})).textContent = when(s.at * 1000) + ", " + s.job + ": " +
-			seconds(s.busy_s) + ", median node " + seconds(s.median_s);
-	});
-	ends.append(make("span", when(shown[0].at * 1000)), make("span", "highest: " + seconds(most)),
-		make("span", when(shown[shown.length - 1].at * 1000)));
-	return [legend(new Map([["this node", "c0"], ["this node, slow", "open"], ["median node", "mark"]])), svg, ends];
+	return [legend([["this node", own], ["this node, slow", slow], ["median node", median]]),
+		barChart("Starts of the node", shown.map((s) => when(s.at * 1000)), [
+			{ colour: shown.map((s) => (s.slow ? slow : own)), data: shown.map((s) => s.busy_s), order: 2,
+				texts: shown.map((s) => when(s.at * 1000) + " " + s.job + ": " + seconds(s.busy_s) + ", median node " +
+					seconds(s.median_s) + (s.slow ? ", slow" : "")) },
+			{ colour: median, line: true, data: shown.map((s) => s.median_s), order: 1 }], { say: seconds })];
 }
 
 // How many nodes took how long for a stage: the one in which the slowest was furthest off.
-function histogram(start, bars, map) {
+function histogram(start, found, map) {
 	const far = (s) => s.node.max_s - s.node.median_s;
 	const stage = start.stages.filter((s) => s.node.nodes >= HISTOGRAM_FROM).sort((a, b) => far(b) - far(a))[0];
-	const index = stage ? bars.stages.indexOf(stage.stage) : -1;
+	const index = stage ? found.stages.indexOf(stage.stage) : -1;
 	const took = [], counts = new Array(HISTOGRAM).fill(0);
 
 	if (index < 0 || !stage.node.max_s)
 		return [];
-	for (const [, , , runs] of bars.nodes) {
+	for (const [, , , runs] of found.nodes) {
 		let sum = 0;
 
 		for (let k = 0; k < runs.length; k += 4)
@@ -513,25 +407,13 @@ function histogram(start, bars, map) {
 		if (sum)
 			took.push(sum);
 	}
-	const longest = Math.max(...took, 0.001);
+	const step = Math.max(...took, 0.001) / HISTOGRAM;
 
 	for (const t of took)
-		counts[Math.min(HISTOGRAM - 1, Math.floor(HISTOGRAM * t / longest))]++;
-	const most = Math.max(...counts);
-	const svg = draw("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", class: "columns" });
-	const ends = make("p", undefined, "ends");
-
-	svg.setAttribute("aria-label", took.length + " nodes by their time in " + stage.stage + ": half of them " +
-		seconds(stage.node.p25_s) + " to " + seconds(stage.node.p75_s) + ", the slowest " + seconds(stage.node.max_s));
-	counts.forEach((n, i) => {
-		// One node among thousands is to be seen, too.
-		const h = n ? Math.max(3, 195 * n / most) : 0;
-		const rect = svg.appendChild(draw("rect", { x: i * 25 + 1, y: 200 - h, width: 23, height: h,
-			class: map.get(stage.stage) || "c9" }));
-
-		rect.appendChild(draw("title", {})).textContent = n + (n === 1 ? " node: " : " nodes: ") + seconds(longest * i / HISTOGRAM) +
-			" to " + seconds(longest * (i + 1) / HISTOGRAM);
-	});
-	ends.append(make("span", "0"), make("span", "most: " + most + " nodes"), make("span", seconds(longest)));
-	return [make("h2", "Nodes by their time in " + stage.stage), svg, ends];
+		counts[Math.min(HISTOGRAM - 1, Math.floor(t / step))]++;
+	// One node among thousands is to be seen, too.
+	return [make("h2", "Nodes by their time in " + stage.stage), barChart("Nodes by their time in " + stage.stage,
+		counts.map((_, i) => seconds(step * (i + 1))), [{ colour: map.get(stage.stage), least: 3, data: counts.map((n) => n || null),
+			texts: counts.map((n, i) => (n ? seconds(step * i) + " to " + seconds(step * (i + 1)) + ": " + n +
+				(n === 1 ? " node" : " nodes") : "")) }], { say: String })];
 }

@@ -286,12 +286,11 @@ starts_are_listed()
 	browse "$U/#checkpoints/1" >"$W/one"
 	grep -q '<h2>Checkpoints of team/j, attempt 0</h2>' "$W/one"
 	grep -q '<a href="#start/1">its start</a>' "$W/one"
-	grep -q 'aria-label="queue 2 %, storage 82 %, network 16 %"' "$W/one"
-	# Six nodes of each as bars with the median's mark; two saves as columns.
-	[ "$(grep -o '<rect [^>]*class="mark"' "$W/one" | wc -l)" = 12 ]
-	[ "$(grep -o '<g><rect ' "$W/one" | wc -l)" = 2 ]
-	grep -q 'aria-label="2 times: the median node up to 5.0 s, the slowest node up to 45.0 s;' \
-		"$W/one"
+	grep -q '<li>all requests, storage 82 %: ' "$W/one"
+	# Six nodes of each as bars; two saves as columns.
+	[ "$(grep -oE '<li>n[1-6]: [0-9.]* s, median node [0-9.]* s</li>' "$W/one" | wc -l)" = 12 ]
+	[ "$(grep -oE '<li>[-0-9: ]*Z: median node 5.0 s, slowest n[1-6] [0-9.]* s</li>' "$W/one" | wc -l)" = 2 ]
+	grep -q ', slowest n[1-6] 45.0 s</li>' "$W/one"
 	grep -q '<dt>No end</dt><dd><span class="slow">1</span></dd>' "$W/one"
 	browse "$U/#start/1" >"$W/start"
 	grep -q '<a href="#checkpoints/1">checkpoints</a>' "$W/start"

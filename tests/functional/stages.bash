@@ -33,9 +33,9 @@ teardown()
 		sed 's/^/# /' "$W"/log.* >&3
 }
 
-# The page as a browser has it when all requests are answered.
+# The page as a browser has it when all requests are answered; all of it is in sight.
 browse() { # ADDRESS
 	chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
-		--user-data-dir="$W/chromium" --virtual-time-budget=20000 \
+		--user-data-dir="$W/chromium" --virtual-time-budget=20000 --window-size=1280,6000 \
 		--dump-dom "$1" 2>"$W/chromium.err"
 }

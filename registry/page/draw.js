@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Charts, drawn by Chart.js (/page/chart.js), and their colours.  What a chart shows stands in
+// its canvas as a list, too, for readers who do not see it; the arrow keys go through the list.
+"use strict";
+
+const HUES = 10; // --c0 to --c9 of the style sheet
+const SHADES = [0, 0.45, -0.35, 0.7, -0.6]; // of a hue: how far to white, or to black
+const TALL = 240; // pixels of a chart with columns
+const ROW_TALL = 20; // of a row of one with bars
+const ROWS_MOST = 100; // a canvas can be only so tall
+const POINTS_TALL = 560;
+const NARROW = 600; // pixels: a phone, where names of rows are cut
+const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 20, PageUp: -20, Home: -1e9, End: 1e9 };
+const charts = []; // of the view that is shown
+
+function theme(name) {
+	return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+
+function shade(hex, by) {
+	const to = by > 0 ? 255 : 0;
+
+	return "#" + [1, 3, 5].map((at) => {
+		const n = parseInt(hex.slice(at, at + 2), 16);
+
+		return Math.round(n + (to - n) * Math.abs(by)).toString(16).padStart(2, "0");
+	}).join("");
+}
+
+// The colour of each stage: a hue for those whose names begin alike (image.hot, image.start),
+// in which each has a shade of its own.
+function colours(stages) {
+	const families = new Map();
+	const map = new Map();
+
+	for (const stage of stages) {
+		const word = stage.split(".")[0];
+		const own = families.get(word) || { index: families.size, size: 0 };
+		const round = own.size++ + Math.floor(own.index / HUES);
+
+		families.set(word, own);
+		map.set(stage, shade(theme("c" + own.index % HUES), SHADES[round % SHADES.length]));
+	}
+	return map;
+}
+
+function legend(map) {
+	const list = make("ul", undefined, "legend");
+
+	for (const [name, colour] of map) {
+		const item = list.appendChild(make("li"));
+
+		item.appendChild(make("span")).style.setProperty("background", colour);
+		item.append(name);
+	}
+	return list;
+}
+
+// Names of nodes mostly differ at their ends.
+function shortName(name, most) {
+	return name.length > most ? "\u2026" + name.slice(1 - most) : name;
+}
+
+// A chart is made when it comes into sight.
+const sight = new IntersectionObserver((seen) => {
+	for (const { isIntersecting, target } of seen)
+		if (isIntersecting) {
+			sight.unobserve(target);
+			target.begin();
+		}
+}, { rootMargin: "200px" });
+
+function clearCharts() {
+	for (const c of charts.splice(0))
+		c.destroy();
+}
+
+// told: [index of the data set, index in it, text] of what can be pointed at.
+function chart(label, told, tall, config) {
+	const box = make("div", undefined, "chart");
+	const canvas = box.appendChild(make("canvas"));
+	const list = canvas.appendChild(make("ul"));
+	const texts = new Map(told.map(([d, i, text]) => [d + " " + i, text]));
+	const textOf = (item) => texts.get(item.datasetIndex + " " + item.dataIndex);
+	let c = null;
+	let at = -1;
+
+	list.append(...told.map((t) => make("li", t[2])));
+	canvas.tabIndex = 0;
+	canvas.setAttribute("role", "group");
+	canvas.setAttribute("aria-label", label);
+	box.style.setProperty("height", tall + "px");
+	box.begin = () => {
+		config.options = { animation: false, maintainAspectRatio: false, color: theme("text"),
+			...config.options, plugins: { legend: { display: false }, tooltip: {
+				displayColors: false, filter: textOf, callbacks: { title: () => "",
+					label: (item) => textOf(item).split(", ") } } } };
+		c = new Chart(canvas, config);
+		charts.push(c);
+	};
+	canvas.addEventListener("keydown", (e) => {
+		if (!c || !KEYS[e.key] || !told.length)
+			return;
+		e.preventDefault();
+		at = Math.max(0, Math.min(told.length - 1, at + KEYS[e.key]));
+		const [datasetIndex, index] = told[at];
+		const place = c.getDatasetMeta(datasetIndex).data[index].getCenterPoint();
+
+		c.setActiveElements([{ datasetIndex, index }]);
+		c.tooltip.setActiveElements([{ datasetIndex, index }], place);
+		c.update();
+	});
+	sight.observe(box);
+	return box;
+}
+
+function axisOf(ticks, more, lines = true) {
+	return { grid: { display: lines, color: theme("line") }, ticks: { color: theme("text"), maxRotation: 0, ...ticks }, ...more };
+}
+
+// Bars of names: series of { colour, data, texts }, and "order", the first in front, "wide" in
+// pixels, "least" pixels long, "line" where it is one, "stack" if there are several.
+// across: as rows; stacked: on top of one another; grouped: side by side; say: of numbers.
+function barChart(label, names, series, { across, stacked, grouped, say }) {
+	const told = names.flatMap((_, i) => series.flatMap((s, d) => (s.texts && s.texts[i] ? [[d, i, s.texts[i]]] : [])));
+	const most = window.innerWidth < NARROW ? 24 : 40;
+	const [nameAxis, valueAxis] = across ? ["y", "x"] : ["x", "y"];
+
+	return chart(label, told, across ? names.length * ROW_TALL * (grouped ? 1.3 : 1) + 36 : TALL, {
+		type: "bar",
+		data: { labels: names.map((n) => shortName(n, most)), datasets: series.map((s) => ({
+			type: s.line ? "line" : "bar", data: s.data, backgroundColor: s.colour, borderColor: s.colour,
+			borderWidth: s.line ? 2 : 0, pointRadius: s.line ? 1 : 0, fill: s.line === "fill", order: s.order || 0,
+			stack: s.stack, grouped: Boolean(grouped || stacked), barThickness: s.wide,
+			minBarLength: s.least, barPercentage: 0.9, categoryPercentage: 0.9, borderSkipped: false })) },
+		options: { indexAxis: nameAxis,
+			interaction: stacked ? { mode: "nearest", intersect: true } : { mode: "index", intersect: false },
+			scales: { [nameAxis]: axisOf({ autoSkip: !across }, { stacked }, false),
+				[valueAxis]: axisOf({ callback: say, maxTicksLimit: 6 }, { stacked, beginAtZero: true, grace: "2%" }) } },
+	});
+}
+
+// Bars of parts: [name, [what, number, colour]...].
+function partsChart(label, rows, say) {
+	const sum = (row) => row[1].reduce((n, p) => n + p[1], 0);
+
+	return barChart(label, rows.map((row) => row[0] + ", " + say(sum(row))), rows[0][1].map(([what, , colour], k) =>
+		({ colour, data: rows.map((row) => row[1][k][1]),
+			texts: rows.map((row) => row[0] + ", " + what + ": " + say(row[1][k][1])) })),
+	{ across: true, stacked: true, say });
+}
+
+// Quartiles as a box, from the least to the most, of each row: [name, spread or null, colour].
+function boxChart(label, rows, say) {
+	const known = rows.filter((r) => r[1]).slice(0, ROWS_MOST);
+	const of = (a, b) => known.map((r) => [r[1][a], r[1][b]]);
+
+	return barChart(label, known.map((r) => r[0]), [
+		{ colour: known.map((r) => r[2]), data: of("p25", "p75"), wide: 12, least: 3, order: 2,
+			texts: known.map(([name, s]) => name + ": half from " + say(s.p25) + " to " + say(s.p75) + ", median " +
+				say(s.median) + ", all from " + say(s.min) + " to " + say(s.max) + ", " + s.n + " in all") },
+		{ colour: theme("text"), data: of("min", "max"), wide: 2, least: 2, order: 3 },
+		{ colour: theme("text"), data: of("median", "median"), wide: 16, least: 3, order: 1 },
+	], { across: true, say });
+}
+
+// Who gave whom how much: nodes by name along both sides, a point for each pair.
+function pairsChart(pairs, say) {
+	const sort = (k) => [...new Set(pairs.map((p) => p[k]))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+	const givers = sort(0), takers = sort(1);
+	const row = new Map(givers.map((n, i) => [n, i])), column = new Map(takers.map((n, i) => [n, i]));
+	const most = Math.max(...pairs.map((p) => p[2]), 1);
+	const few = Math.max(givers.length, takers.length) <= 30;
+	const side = (text, names, more) => axisOf({ callback: (i) => (names[i] ? shortName(names[i], 14) : ""), precision: 0,
+		...(few ? { stepSize: 1, maxRotation: 90 } : { maxTicksLimit: 12 }) },
+	{ min: -0.5, max: names.length - 0.5, title: { display: true, text, color: theme("text") }, ...more });
+
+	return chart("Who gave whom how much", pairs.map((p, i) => [0, i, p[0] + " to " + p[1] + ": " + say(p[2])]),
+		few ? Math.min(POINTS_TALL, givers.length * 24 + 140) : POINTS_TALL, {
+			type: "scatter",
+			data: { datasets: [{ data: pairs.map((p) => ({ x: column.get(p[1]), y: row.get(p[0]) })),
+				backgroundColor: theme("c0") + "cc", borderWidth: 0,
+				pointRadius: pairs.map((p) => 2 + (few ? 7 : 3) * Math.sqrt(p[2] / most)) }] },
+			options: { interaction: { mode: "nearest", intersect: true }, scales: {
+				x: side("had", takers), y: side("gave", givers, { reverse: true }) } },
+		});
+}
