@@ -179,7 +179,7 @@ static int store_take(struct env_catalog *c, const struct digest *key,
 	};
 	struct object_lease *lease = NULL;
 	/* Two would have the turn where conditions are passed over. */
-	int rc = object_store_probe(c->store, err);
+	int rc = object_store_probe_conditions(c->store, err);
 
 	if (rc < 0)
 		return rc;

@@ -94,6 +94,10 @@ DEFINE_AUTO(object_store)
 /* Find out by trying, with small objects below .bootseer/ that are removed again, what
  * the store can do.  Fails where it cannot be written at all. */
 int object_store_probe(struct object_store *s, struct error *err) MUST_CHECK;
+/* The same of what leases and conditions need alone: how fast a directory is, which takes
+ * 32 MiB that are written and read again and again, is not measured. */
+int object_store_probe_conditions(struct object_store *s,
+				  struct error *err) MUST_CHECK;
 struct object_caps object_store_caps(const struct object_store *s);
 const char *object_store_url(const struct object_store *s);
 /* The value of the Authorization header with which a registry that is the store lets

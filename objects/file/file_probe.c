@@ -170,8 +170,9 @@ static int try_transfers(struct file_store *f, struct file_trial *t,
 }
 
 /* Have conditions what they need: locks, or a rename that refuses? */
-static int try_locks(struct file_store *f, struct error *err)
+int file_store_probe_conditions(struct object_store *s, struct error *err)
 {
+	struct file_store *f = file_store_of(s);
 	AUTO_CLOSE int fd = -1;
 	int rc = file_lock(f, LOCK_NAME, &fd, err);
 
@@ -206,5 +207,5 @@ int file_store_probe(struct object_store *s, struct error *err)
 	(void)pthread_cond_destroy(&t->ended);
 	(void)pthread_mutex_destroy(&t->lock);
 	free(t);
-	return rc < 0 ? rc : try_locks(f, err);
+	return rc < 0 ? rc : file_store_probe_conditions(s, err);
 }

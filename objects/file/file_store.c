@@ -346,6 +346,7 @@ static void file_free(struct object_store *s)
 
 static const struct object_store_ops file_ops = {
 	.probe = file_store_probe,
+	.probe_conditions = file_store_probe_conditions,
 	.stat = file_stat,
 	.list = file_store_list,
 	.open = file_store_open_object,

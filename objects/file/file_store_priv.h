@@ -78,5 +78,6 @@ int file_store_list(struct object_store *s, const char *folder, bool deep,
 int file_store_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
 		     struct error *err);
 int file_store_probe(struct object_store *s, struct error *err);
+int file_store_probe_conditions(struct object_store *s, struct error *err);
 
 #endif

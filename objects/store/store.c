@@ -23,6 +23,14 @@ int object_store_probe(struct object_store *s, struct error *err)
 	return 0;
 }
 
+int object_store_probe_conditions(struct object_store *s, struct error *err)
+{
+	int rc = s->ops->probe_conditions ? s->ops->probe_conditions(s, err)
+					  : s->ops->probe(s, err);
+
+	return rc < 0 ? error_wrap(err, rc, "%s", s->url) : 0;
+}
+
 struct object_caps object_store_caps(const struct object_store *s)
 {
 	return s->caps;

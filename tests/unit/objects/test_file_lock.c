@@ -71,3 +71,18 @@ Test(file_lock, changes_nothing_while_another_compares_versions)
 	(void)close(fd);
 	cr_expect_eq(put(hasty, "v", "two"), 0, "%s", err.msg);
 }
+
+/* The store has no memory to measure the directory with, which takes 32 MiB. */
+Test(file_lock, conditions_are_tried_without_measuring_the_directory)
+{
+	struct object_store_config cfg = { .memory = 1 << 20, .retry_ms = 20 };
+	AUTO(object_store) s = NULL;
+	AUTO_FREE char *url = NULL;
+
+	cr_assert_gt(asprintf(&url, "file://%s", dir), 0);
+	cr_assert_eq(object_store_open(url, &cfg, &s, &err), 0, "%s", err.msg);
+	cr_expect_eq(object_store_probe(s, &err), -EBUSY);
+	cr_expect_eq(object_store_probe_conditions(s, &err), 0, "%s", err.msg);
+	cr_expect(object_store_caps(s).has_match);
+	cr_expect(!object_store_caps(s).is_probed);
+}
