@@ -35,8 +35,9 @@ struct handle {
 	bool is_cached; /* a reader that has the kernel's pages */
 	/* So it is, and the kernel dropped those that it had: it has read nothing yet. */
 	atomic_bool is_fresh;
-	bool is_killed;      /* a process that was killed closed it */
-	atomic_bool is_done; /* a writer closed it, and wrote nothing since */
+	bool is_killed; /* a process that was killed closed it */
+	/* A writer closed it, or was killed, and wrote nothing since. */
+	atomic_bool is_done;
 	struct folder_list list;
 };
 

@@ -406,6 +406,19 @@ struct ckpt_stat node_stat(struct ckpt_node *n)
 	return st;
 }
 
+bool node_is_being_changed(const struct ckpt_node *n)
+{
+	return n->writing && n->n_writers > n->n_done;
+}
+
+/* What was closed is in the store: only a killed writer is through and leaves something
+ * that is not. */
+bool node_is_abandoned(const struct ckpt_node *n)
+{
+	return n->writing && n->n_writers && !node_is_being_changed(n) &&
+	       writing_is_dirty(n->writing);
+}
+
 bool node_is_written(struct ckpt_node *n)
 {
 	bool is_so;
@@ -532,6 +545,24 @@ int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
 	if (rc == 0 && out->len)
 		rc = buf_puts(out, "/");
 	return rc < 0 ? rc : buf_puts(out, name);
+}
+
+int node_last_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
+{
+	struct ckpt_node *parent = NULL;
+	int rc = -ENOENT;
+
+	(void)pthread_mutex_lock(&t->lock);
+	if (n->key)
+		parent = find_id(t, strtoull(n->key, NULL, 16));
+	if (parent)
+		rc = path_of(t, parent, out);
+	if (rc == 0 && out->len)
+		rc = buf_puts(out, "/");
+	if (rc == 0)
+		rc = buf_puts(out, node_name(n));
+	(void)pthread_mutex_unlock(&t->lock);
+	return rc;
 }
 
 void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,

@@ -38,8 +38,8 @@ struct ckpt_node {
 	/* Readers of what was committed by nobody yet: they have what its writers have. */
 	atomic_uint n_peekers;
 	bool has_kept_use; /* those of a predecessor are one of n_readers */
-	unsigned int
-		n_done; /* writers that have closed it, and are not released */
+	/* Writers that have closed it, or were killed, and are not released. */
+	unsigned int n_done;
 	unsigned int
 		n_cached; /* of the readers, those that have the kernel's pages */
 	/* Each time that a writer begins, closes or ends, or the name is another's: who asked
@@ -102,6 +102,10 @@ int node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out) MUST_CHECK;
 int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
 		    struct buf *out) MUST_CHECK;
+/* Of one that has no name any more, what it was.  -ENOENT: its folder is gone, too, or a
+ * successor asks. */
+int node_last_path(struct nodes *t, struct ckpt_node *n,
+		   struct buf *out) MUST_CHECK;
 const char *node_name(const struct ckpt_node *n);
 
 /* The folder that it is in, in use; NULL: it has no name. */
@@ -110,6 +114,10 @@ struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n) MUST_CHECK;
 void node_set_writing(struct ckpt_node *n, struct writing *w);
 void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st);
 struct ckpt_stat node_stat(struct ckpt_node *n);
+/* With the node's lock: will a writer change it, or say that it is done? */
+bool node_is_being_changed(const struct ckpt_node *n);
+/* With the node's lock: what it was written with is a killed program's, and nobody's. */
+bool node_is_abandoned(const struct ckpt_node *n);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);
 /* Or only to be read, as its writers had it?  The same. */

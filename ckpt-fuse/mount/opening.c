@@ -72,6 +72,8 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 		return rc;
 	if (n->writing) {
 		rc = o->is_new ? writing_begin_anew(n->writing, v, err) : 0;
+		if (o->now)
+			writing_go_on(n->writing, o->now);
 	} else {
 		rc = node_path(&m->nodes, n, &path);
 		if (rc == 0)
@@ -138,12 +140,6 @@ void opening_set_done(struct handle *h, bool is_done)
 	}
 	h->is_done = is_done;
 	(void)pthread_mutex_unlock(&n->lock);
-}
-
-/* With the lock: a writer that has closed it changes it no more. */
-static bool is_being_changed(const struct ckpt_node *n)
-{
-	return n->writing && n->n_writers > n->n_done;
 }
 
 /* With the lock: the version that a predecessor's readers have, if it is there still. */
@@ -219,21 +215,11 @@ int ops_keep_for_readers(struct ckpt_mount *m, struct ckpt_node *n,
 	return error_wrap(err, rc, "keep it for those that read it");
 }
 
-/* To the kernel a file has one size and one set of pages: readers of a version keep
- * theirs when a file that changes is another to it, which the kernel then looks up.  So do
- * those that read what its writers had. */
-int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
-			 struct error *err)
+/* Whoever looks the name up gets another node; a writer is about to. */
+static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc = is_new ? 0 : node_loss(n, err);
 
-	if (rc == 0)
-		rc = ops_keep_for_readers(m, n, err);
-	if (rc < 0)
-		return rc;
-	if (!(n->n_cached || n->n_peekers || n->is_kept) || is_being_changed(n))
-		return 0;
 	node_forget_loss(&m->nodes, n);
 	if (node_path(&m->nodes, n, &path) == 0)
 		coming_add(&m->coming, path.data, clock_now_ns());
@@ -241,15 +227,79 @@ int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 	return -ESTALE;
 }
 
+int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
+			    struct error *err)
+{
+	int rc;
+
+	if (!node_is_abandoned(n))
+		return 0;
+	rc = ops_keep_for_readers(m, n, err);
+	return rc < 0 ? rc : leave_name(m, n);
+}
+
+/* To the kernel a file has one size and one set of pages: readers of a version keep
+ * theirs when a file that changes is another to it, which the kernel then looks up.  So do
+ * those that read what its writers had. */
+int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
+			 struct error *err)
+{
+	int rc = is_new ? 0 : node_loss(n, err);
+
+	if (rc == 0)
+		rc = ops_keep_for_readers(m, n, err);
+	if (rc < 0)
+		return rc;
+	if (!(n->n_cached || n->n_peekers || n->is_kept) ||
+	    node_is_being_changed(n))
+		return opening_leave_abandoned(m, n, err);
+	return leave_name(m, n);
+}
+
 /* With the lock: who has it open here already knows what is there, unless he has closed
  * it and others may have written it since. */
-static bool is_to_be_looked_at(const struct ckpt_node *n,
-			       const struct ops_writer *o)
+static bool is_to_be_looked_at(const struct ckpt_node *n)
 {
 	if (n->writing)
-		return o->is_new && n->n_writers == n->n_done &&
-		       !writing_is_dirty(n->writing);
+		return !node_is_being_changed(n);
 	return node_loss((struct ckpt_node *)(uintptr_t)n, NULL) == 0;
+}
+
+/* With the lock: what is there now, in *st, too. */
+static int look_at(struct ckpt_mount *m, struct ckpt_node *n,
+		   struct ckpt_version *ret_version, struct ckpt_stat *st,
+		   struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	int rc = node_path(&m->nodes, n, &path);
+
+	if (rc < 0)
+		return rc;
+	rc = ops_look(m, path.data, ret_version, st, err);
+	if (rc == 0)
+		node_set_stat(n, st);
+	/* Another node has removed it, and the name is not its writers' any more. */
+	if (rc == -ENOENT && n->writing) {
+		listed_change(m->listed, path.data);
+		node_detach(&m->nodes, n);
+	}
+	return rc;
+}
+
+int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
+			  bool is_new, struct error *err)
+{
+	struct ops_writer o = { .is_new = is_new };
+	struct ckpt_stat st = node_stat(n);
+	int rc = ops_leave_to_readers(m, n, is_new, err);
+
+	/* Its attributes stay. */
+	if (rc == 0 && is_to_be_looked_at(n)) {
+		rc = look_at(m, n, &o.version, &st, err);
+		o.now = is_new ? NULL : &st;
+	}
+	o.attr = st.attr;
+	return rc == 0 ? ops_begin_writing(m, n, &o, err) : rc;
 }
 
 /* The commit that is on its way would be of half a file. */
@@ -267,27 +317,12 @@ void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
 int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		   struct error *err)
 {
-	struct ops_writer o = { .is_new = flags & O_TRUNC };
-	AUTO_BUF path = BUF_INIT;
-	struct ckpt_stat st;
-	int rc = 0;
+	int rc;
 
 	if (m->cfg->read_only)
 		return -EROFS;
 	opening_lock_settled(m, n, true);
-	st = node_stat(n);
-	rc = ops_leave_to_readers(m, n, o.is_new, err);
-	if (rc == 0 && is_to_be_looked_at(n, &o)) {
-		/* Its attributes stay. */
-		rc = node_path(&m->nodes, n, &path);
-		if (rc == 0)
-			rc = ops_look(m, path.data, &o.version, &st, err);
-		if (rc == 0)
-			node_set_stat(n, &st);
-	}
-	o.attr = st.attr;
-	if (rc == 0)
-		rc = ops_begin_writing(m, n, &o, err);
+	rc = opening_begin_writing(m, n, flags & O_TRUNC, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
 }
@@ -377,7 +412,7 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	int rc;
 
-	o->is_direct = is_being_changed(n) ||
+	o->is_direct = node_is_being_changed(n) ||
 		       coming_has(&m->coming, path, clock_now_ns());
 	if (n->is_kept && ckpt_file_bytes_id(f) != n->read_version) {
 		ckpt_close(f);
@@ -389,12 +424,29 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
+/* With the lock.  What has the name now is another node's, which the kernel would look up
+ * for ESTALE, but only once: that may have lost the name, too, when the open comes. */
+static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
+			 struct reader_open *o, struct error *err)
+{
+	AUTO_BUF path = BUF_INIT;
+	struct ckpt_file *f;
+	int rc = node_last_path(&m->nodes, n, &path);
+
+	if (rc == 0)
+		rc = ckpt_open(m->store, path.data, &f, err);
+	if (rc == 0)
+		rc = use_version(m, n, path.data, f, o, err);
+	return rc == -ENOENT || rc == -EISDIR ? -ESTALE : rc;
+}
+
 /* With the lock.  A file that was removed is open still: as its readers have it.  If there
- * are none, the kernel has yet to look up what has the name now. */
-static int use_removed(struct ckpt_node *n, struct reader_open *o)
+ * are none, the kernel had its name, and has asked to open that. */
+static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
+		       struct reader_open *o, struct error *err)
 {
 	if (!n->reading)
-		return -ESTALE;
+		return n->writing ? -ESTALE : use_successor(m, n, o, err);
 	o->reading = reading_ref(n->reading);
 	o->is_direct = n->writing || !n->n_cached;
 	n->n_cached += !o->is_direct;
@@ -445,7 +497,7 @@ int opening_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	*ret = (struct reader_open){ .reading = NULL };
 	if (rc == -ENOENT) {
 		(void)pthread_mutex_lock(&n->lock);
-		rc = use_removed(n, ret);
+		rc = use_removed(m, n, ret, err);
 		(void)pthread_mutex_unlock(&n->lock);
 		return rc;
 	}

@@ -24,8 +24,15 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
  * is waited for has the store's deadlines. */
 void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
 			  bool is_change);
-/* A writer has closed it, or writes again. */
+/* A writer has closed it or was killed, or writes again. */
 void opening_set_done(struct handle *h, bool is_done);
+/* With the node's lock: have its file open to be written. */
+int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
+			  bool is_new, struct error *err);
+/* With the node's lock, before the file of the name is changed.  -ESTALE: what a killed
+ * program left is not to be taken for it; look the name up again. */
+int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
+			    struct error *err);
 /* A writer's handle is released; with the node's lock. */
 void opening_end_writer(struct ckpt_mount *m, struct handle *h);
 

@@ -49,6 +49,8 @@ struct ops_writer {
 	struct ckpt_attr attr;
 	/* What was there then, of a new one; when nobody has looked it is not known. */
 	struct ckpt_version version;
+	/* Of one that goes on, the same; NULL: those that have it open know. */
+	const struct ckpt_stat *now;
 };
 /* Have the node's file open to be written; counts a writer. */
 int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,

@@ -484,12 +484,8 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
-	const struct ops_writer o = { .is_new = size == 0,
-				      .attr = node_stat(n).attr };
-	int rc = ops_leave_to_readers(m, n, o.is_new, err);
+	int rc = opening_begin_writing(m, n, size == 0, err);
 
-	if (rc == 0)
-		rc = ops_begin_writing(m, n, &o, err);
 	if (rc < 0)
 		return rc;
 	rc = writing_truncate(n->writing, size, err);
@@ -559,11 +555,16 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct error err = ERROR_INIT;
 	struct stat st;
 	double valid = 0;
+	struct handle *h = fi ? handle_get(&m->handles, fi->fh) : NULL;
 	int rc = n ? 0 : -ESTALE;
 
+	/* Whoever has it open says when it is done. */
+	if (h && h->is_done && (to_set & FUSE_SET_ATTR_SIZE))
+		opening_set_done(h, false);
 	if (rc == 0 && !n->is_folder) {
 		opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
-		if (to_set & FUSE_SET_ATTR_SIZE)
+		rc = opening_leave_abandoned(m, n, &err);
+		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);
 		if (rc == 0 && (to_set & SET_ATTRS))
 			rc = set_attrs(m, n, attr, to_set, &err);

@@ -212,6 +212,8 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (h && h->kind == HANDLE_WRITER) {
 		h->is_killed = closing_is_killed(pid);
+		if (h->is_killed)
+			opening_set_done(h, true);
 		if (h->is_killed || !is_last_close(h, pid)) {
 			(void)fuse_reply_err(req, 0);
 			return;
@@ -245,7 +247,9 @@ static void commit_late(struct ckpt_mount *m, const struct handle *h)
 	struct ckpt_node *n = h->node;
 	struct error err = ERROR_INIT;
 
-	if (n->n_writers != 1 || h->is_killed || !writing_is_dirty(n->writing))
+	/* Others may write on, unless they are through. */
+	if (n->n_writers != n->n_done - h->is_done + 1 || h->is_killed ||
+	    !writing_is_dirty(n->writing))
 		return;
 	if (m->later && later_commit(m->later, n))
 		return;

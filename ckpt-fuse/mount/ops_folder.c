@@ -299,7 +299,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	keep_folder(m, v->parent);
 	(void)pthread_mutex_lock(&n->lock);
 	/* What a killed writer left is no file. */
-	if (rc == 0 && n->writing && n->n_writers)
+	if (rc == 0 && node_is_being_changed(n))
 		rc = writing_commit(n->writing, err);
 	if (rc == 0)
 		rc = begin_move(m, v, from.data, err);
@@ -358,8 +358,7 @@ static bool is_in_use(struct ckpt_node *n)
 	bool is;
 
 	(void)pthread_mutex_lock(&n->lock);
-	is = n->n_writers > n->n_done ||
-	     (n->writing && writing_is_dirty(n->writing));
+	is = node_is_being_changed(n);
 	(void)pthread_mutex_unlock(&n->lock);
 	return is;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "common/clock.h"
 
@@ -320,7 +321,9 @@ static int change(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc < 0)
 		return rc;
 	(void)pthread_mutex_lock(&n->lock);
-	rc = change_file(m, n, c, err);
+	rc = opening_leave_abandoned(m, n, err);
+	if (rc == 0)
+		rc = change_file(m, n, c, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	return rc;
 }

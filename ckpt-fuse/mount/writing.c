@@ -224,6 +224,24 @@ int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
 	return rc;
 }
 
+void writing_go_on(struct writing *w, const struct ckpt_stat *now)
+{
+	writing_lock(w);
+	if (w->is_loaded && !w->is_dirty &&
+	    (now->bytes_id != w->bytes_id ||
+	     now->generation != w->generation)) {
+		writing_cut_tail(w, tail_start(&w->tail));
+		tail_fini(&w->tail);
+		tail_init(&w->tail, w->all->budget, WRITING_UNIT, 0);
+		writing_drop_base(w);
+		writing_drop_reader(w);
+		buf_reset(&w->xattrs);
+		w->attr = now->attr;
+		w->has_mtime = w->is_loaded = false;
+	}
+	writing_unlock(w);
+}
+
 /* ---------------------------------------------------------------------- reads --- */
 
 static int64_t read_staged(const struct writing *w, uint64_t off, char *dst,

@@ -65,6 +65,9 @@ int writing_truncate(struct writing *w, uint64_t size,
 /* It is opened once more, to begin anew, when `version` is there, which may be NULL. */
 int writing_begin_anew(struct writing *w, const struct ckpt_version *version,
 		       struct error *err) MUST_CHECK;
+/* It is opened once more, to go on, when `now` is there: others may have replaced what was
+ * committed. */
+void writing_go_on(struct writing *w, const struct ckpt_stat *now);
 /* Up to `len` bytes; gives how many, 0 at the end, or -errno.  Bytes that have left for the
  * store can be read when they are committed; when it `may_commit`, they are.
  *   -EOPNOTSUPP  they are not */

@@ -5,7 +5,8 @@
  *
  *	LD_PRELOAD=.../test-hold-release.so HOLD_RELEASE=FILE program
  *
- * The first FUSE_RELEASE that comes while FILE is there is handled when FILE is gone.
+ * The first FUSE_RELEASE that comes while FILE is there is handled when FILE is gone; so is
+ * another one, when FILE is there again after that.
  */
 #include <linux/fuse.h>
 #include <stdatomic.h>
@@ -48,5 +49,6 @@ ssize_t read(int fd, void *data, size_t len)
 		return n;
 	while (is_wanted())
 		(void)nanosleep(&look, NULL);
+	has_held = false;
 	return n;
 }

@@ -371,6 +371,80 @@ is_figure() # KEY VALUE
 	[ "$(ckpt ls)" = d/ ]
 }
 
+hold() { : >"$W/hold"; }
+
+let_go()
+{
+	rm "$W/hold"
+	wait_for is_figure files_written 0
+}
+
+# A program that is killed when it has written half of f, and not released.
+kill_half()
+{
+	local pid
+
+	hold
+	# shellcheck disable=SC2016 # perl's
+	perl -e 'open(my $f, ">", $ARGV[0]) or die; syswrite($f, "half") or die;
+		kill("STOP", $$)' "$M/f" 3>&- &
+	pid=$!
+	wait_for is_stopped "$pid"
+	kill -9 "$pid"
+	wait_fails "$pid"
+}
+
+@test "what a killed program left is nobody's, also before the kernel has released it" {
+	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-hold-release.so \
+		HOLD_RELEASE=$W/hold mount_store
+	printf 0123456789 >"$M/f"
+	kill_half
+	python3 -c 'import os, sys; os.truncate(sys.argv[1], 6)' "$M/f"
+	[ "$(cat "$W/store/f")" = 012345 ]
+	let_go
+	kill_half
+	printf more >>"$M/f"
+	[ "$(cat "$W/store/f")" = 012345more ]
+	let_go
+	kill_half
+	setfattr -n user.a -v b "$M/f"
+	let_go
+	[ "$(getfattr --only-values --absolute-names -n user.a "$M/f")" = b ]
+	kill_half
+	chmod 640 "$M/f"
+	let_go
+	[ "$(stat -c %a "$M/f")" = 640 ]
+	kill_half
+	mv "$M/f" "$M/g"
+	[ "$(cat "$M/g")" = 012345more ]
+	let_go
+	umount_store
+	ckpt cp :g "$W/back"
+	[ "$(cat "$W/back")" = 012345more ]
+}
+
+# The writer that has closed it may have been followed by another node's.
+@test "who opens a file before the kernel has released it has what is in the store" {
+	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-hold-release.so \
+		HOLD_RELEASE=$W/hold mount_store
+	hold
+	printf first >"$M/f"
+	ckpt cp "$F/in/optimizer.pt" :f
+	printf more >>"$M/f"
+	ckpt cp :f "$W/back"
+	{ cat "$F/in/optimizer.pt"; printf more; } | cmp "$W/back"
+	printf other >"$W/other"
+	ckpt cp "$W/other" :f
+	python3 -c 'import os, sys; os.truncate(sys.argv[1], 3)' "$M/f"
+	[ "$(cat "$W/store/f")" = oth ]
+	ckpt rm f
+	printf again >>"$M/f"
+	[ "$(cat "$W/store/f")" = again ]
+	let_go
+	[ "$(cat "$M/f")" = again ]
+	umount_store
+}
+
 is_writing()
 {
 	[ "$(figure bytes_written)" -gt 60000000 ]
