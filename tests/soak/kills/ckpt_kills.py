@@ -101,9 +101,9 @@ class Writer(Worker):
     def append(self, f):
         if not f.is_there() or len(f.data) > 20 * MIB:
             return self.save(f)
-        # What is there has to be known: the new one goes on from it.
-        if len(f.versions) - 1 != f.base:
-            return self.look_again(f)
+        # The new one goes on from it.
+        if not self.is_known(f):
+            return None
         more, sync = self.content() or b"x", self.rng.random() < 0.3
         f.begin(f.data + more)
         self.write(f, os.O_APPEND, more, sync)
@@ -121,14 +121,21 @@ class Writer(Worker):
         t.done()
         f.done()
 
+    def is_known(self, f):
+        """Which version is there; when it is not known, nothing is done but a look."""
+        if len(f.versions) - 1 == f.base:
+            return True
+        self.look_again(f)
+        return False
+
     def remove(self, f):
-        if f.is_there():
+        if f.is_there() and self.is_known(f):
             f.begin(None)
             os.unlink(self.soak.at(f))
             f.done()
 
     def attributes(self, f):
-        if f.is_there():
+        if f.is_there() and self.is_known(f):
             f.touch()
             if self.rng.random() < 0.5:
                 os.chmod(self.soak.at(f), self.rng.choice((0o600, 0o640, 0o644)))
