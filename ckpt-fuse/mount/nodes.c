@@ -326,17 +326,14 @@ void node_detach(struct nodes *t, struct ckpt_node *n)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-int node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
-		const char *name)
+void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
+		 const char *name)
 {
 	char *key = key_of(parent, name);
 	struct ckpt_node *before;
-	int rc;
 
-	if (!key)
-		return -ENOMEM;
 	(void)pthread_mutex_lock(&t->lock);
-	before = find_key(t, key);
+	before = key ? find_key(t, key) : NULL;
 	n->n_steps++;
 	if (before && before != n) {
 		before->n_steps++;
@@ -346,10 +343,10 @@ int node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
 	unset_name(t, n);
 	free(n->key);
 	n->key = NULL;
-	rc = set_name(t, n, parent, key);
+	if (key)
+		(void)set_name(t, n, parent, key);
 	journal(t, n, true);
 	(void)pthread_mutex_unlock(&t->lock);
-	return rc;
 }
 
 /* ------------------------------------------------------------------------ state --- */
@@ -565,6 +562,18 @@ int node_last_path(struct nodes *t, struct ckpt_node *n, struct buf *out)
 	return rc;
 }
 
+struct ckpt_node *node_successor(struct nodes *t, const struct ckpt_node *n)
+{
+	struct ckpt_node *now;
+
+	(void)pthread_mutex_lock(&t->lock);
+	now = n->key ? find_key(t, n->key) : NULL;
+	if (now)
+		now->n_users++;
+	(void)pthread_mutex_unlock(&t->lock);
+	return now;
+}
+
 void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
 		void *arg)
 {
@@ -726,12 +735,25 @@ static int read_journal(struct nodes *t, struct error *err)
 	return 0;
 }
 
+/* A rename does not wait for those that come after it. */
+static void init_paths(struct nodes *t)
+{
+	pthread_rwlockattr_t attr;
+
+	(void)pthread_rwlockattr_init(&attr);
+	(void)pthread_rwlockattr_setkind_np(
+		&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	(void)pthread_rwlock_init(&t->paths, &attr);
+	(void)pthread_rwlockattr_destroy(&attr);
+}
+
 int nodes_init(struct nodes *t, int journal_fd, struct error *err)
 {
 	int rc;
 
 	*t = (struct nodes){ .journal_fd = journal_fd, .last_id = NODE_ROOT };
 	(void)pthread_mutex_init(&t->lock, NULL);
+	init_paths(t);
 	t->root = add(t, NODE_ROOT, true);
 	rc = t->root ? read_journal(t, err) : error_nomem(err);
 	if (rc == 0)
@@ -742,5 +764,6 @@ int nodes_init(struct nodes *t, int journal_fd, struct error *err)
 void nodes_fini(struct nodes *t)
 {
 	forget_all(t);
+	(void)pthread_rwlock_destroy(&t->paths);
 	(void)pthread_mutex_destroy(&t->lock);
 }

@@ -66,6 +66,9 @@ struct ckpt_node {
 };
 
 struct nodes {
+	/* Read over changes of names in the store, and when a writer begins; written while a
+	 * folder is renamed, object by object. */
+	pthread_rwlock_t paths;
 	pthread_mutex_t lock; /* the table */
 	struct ckpt_node *by_id, *by_name, *root;
 	uint64_t last_id;
@@ -77,6 +80,22 @@ struct nodes {
 /* `journal_fd` is borrowed: what a predecessor wrote is read. */
 int nodes_init(struct nodes *t, int journal_fd, struct error *err) MUST_CHECK;
 void nodes_fini(struct nodes *t);
+
+/* Until the end of the scope no folder is renamed; before any other lock. */
+struct paths_stay {
+	struct nodes *t;
+};
+static inline struct paths_stay paths_stay(struct nodes *t)
+{
+	(void)pthread_rwlock_rdlock(&t->paths);
+	return (struct paths_stay){ t };
+}
+static inline void cleanup_paths_stay(const struct paths_stay *s)
+{
+	(void)pthread_rwlock_unlock(&s->t->paths);
+}
+#define AUTO_PATHS_STAY \
+	__attribute__((cleanup(cleanup_paths_stay), unused)) struct paths_stay
 
 /* NULL: there is none.  The caller has it until node_put(). */
 struct ckpt_node *node_get(struct nodes *t, uint64_t id) MUST_CHECK;
@@ -94,9 +113,10 @@ void node_forget(struct nodes *t, uint64_t id, uint64_t n_lookups);
 
 /* Its name is another's, or nobody's. */
 void node_detach(struct nodes *t, struct ckpt_node *n);
-/* What had the new name has none any more. */
-int node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
-		const char *name) MUST_CHECK;
+/* What had the new name has none any more.  Where memory is short this node has none
+ * either: whoever asks for the name looks it up in the store. */
+void node_rename(struct nodes *t, struct ckpt_node *n, struct ckpt_node *parent,
+		 const char *name);
 
 /* Its path in the store ("" is the root), appended.  -ENOENT: it has no name. */
 int node_path(struct nodes *t, struct ckpt_node *n, struct buf *out) MUST_CHECK;
@@ -106,6 +126,9 @@ int node_path_below(struct nodes *t, struct ckpt_node *n, const char *name,
  * successor asks. */
 int node_last_path(struct nodes *t, struct ckpt_node *n,
 		   struct buf *out) MUST_CHECK;
+/* The node that has that name now, in use; NULL: none has. */
+struct ckpt_node *node_successor(struct nodes *t,
+				 const struct ckpt_node *n) MUST_CHECK;
 const char *node_name(const struct ckpt_node *n);
 
 /* The folder that it is in, in use; NULL: it has no name. */

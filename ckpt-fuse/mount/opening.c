@@ -111,7 +111,8 @@ static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
 	if (!writing_is_dirty(n->writing))
 		return writing_keep(n->writing, err);
 	node_detach(t, n);
-	return writing_move(n->writing, NULL, err);
+	writing_move(n->writing, NULL);
+	return 0;
 }
 
 void ops_end_writing(struct nodes *t, struct ckpt_node *n)
@@ -129,7 +130,7 @@ void ops_end_writing(struct nodes *t, struct ckpt_node *n)
 			    err.msg);
 }
 
-void opening_set_done(struct handle *h, bool is_done)
+static void set_done(struct handle *h, bool is_done)
 {
 	struct ckpt_node *n = h->node;
 
@@ -140,6 +141,18 @@ void opening_set_done(struct handle *h, bool is_done)
 	}
 	h->is_done = is_done;
 	(void)pthread_mutex_unlock(&n->lock);
+}
+
+void opening_set_done(struct handle *h)
+{
+	set_done(h, true);
+}
+
+void opening_go_on(struct ckpt_mount *m, struct handle *h)
+{
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
+
+	set_done(h, false);
 }
 
 /* With the lock: the version that a predecessor's readers have, if it is there still. */
@@ -314,9 +327,28 @@ void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 }
 
+void opening_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
+			     bool is_new)
+{
+	struct ckpt_node *now = node_successor(&m->nodes, n);
+	struct error ignored = ERROR_INIT;
+	AUTO_BUF path = BUF_INIT;
+
+	if (node_last_path(&m->nodes, n, &path) == 0)
+		coming_add(&m->coming, path.data, clock_now_ns());
+	if (!now)
+		return;
+	(void)pthread_mutex_lock(&now->lock);
+	/* What it fails with now, the next open says. */
+	(void)!ops_leave_to_readers(m, now, is_new, &ignored);
+	(void)pthread_mutex_unlock(&now->lock);
+	node_put(&m->nodes, now);
+}
+
 int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		   struct error *err)
 {
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	int rc;
 
 	if (m->cfg->read_only)
@@ -324,6 +356,8 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 	opening_lock_settled(m, n, true);
 	rc = opening_begin_writing(m, n, flags & O_TRUNC, err);
 	(void)pthread_mutex_unlock(&n->lock);
+	if (rc == -ESTALE || rc == -ENOENT)
+		opening_leave_successor(m, n, flags & O_TRUNC);
 	return rc;
 }
 

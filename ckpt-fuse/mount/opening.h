@@ -24,8 +24,10 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
  * is waited for has the store's deadlines. */
 void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
 			  bool is_change);
-/* A writer has closed it or was killed, or writes again. */
-void opening_set_done(struct handle *h, bool is_done);
+/* A writer has closed it or was killed. */
+void opening_set_done(struct handle *h);
+/* Such a one writes again. */
+void opening_go_on(struct ckpt_mount *m, struct handle *h);
 /* With the node's lock: have its file open to be written. */
 int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 			  bool is_new, struct error *err);
@@ -33,6 +35,10 @@ int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
  * program left is not to be taken for it; look the name up again. */
 int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
 			    struct error *err);
+/* The kernel is told to look the name of such a node up again, which it does once: have it
+ * find a file that can be changed.  With no lock. */
+void opening_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
+			     bool is_new);
 /* A writer's handle is released; with the node's lock. */
 void opening_end_writer(struct ckpt_mount *m, struct handle *h);
 

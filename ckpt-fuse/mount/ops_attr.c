@@ -560,8 +560,10 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 
 	/* Whoever has it open says when it is done. */
 	if (h && h->is_done && (to_set & FUSE_SET_ATTR_SIZE))
-		opening_set_done(h, false);
+		opening_go_on(m, h);
 	if (rc == 0 && !n->is_folder) {
+		AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
+
 		opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
 		rc = opening_leave_abandoned(m, n, &err);
 		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
@@ -569,6 +571,9 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		if (rc == 0 && (to_set & SET_ATTRS))
 			rc = set_attrs(m, n, attr, to_set, &err);
 		(void)pthread_mutex_unlock(&n->lock);
+		if ((rc == -ESTALE || rc == -ENOENT) &&
+		    (to_set & FUSE_SET_ATTR_SIZE))
+			opening_leave_successor(m, n, attr->st_size == 0);
 	}
 	if (rc == 0)
 		valid = valid_s(n);

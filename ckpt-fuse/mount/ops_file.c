@@ -134,7 +134,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	if (w) {
 		h->node->writer_pid = fuse_req_ctx(req)->pid;
 		if (h->is_done)
-			opening_set_done(h, false);
+			opening_go_on(m, h);
 	}
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
@@ -213,7 +213,7 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (h && h->kind == HANDLE_WRITER) {
 		h->is_killed = closing_is_killed(pid);
 		if (h->is_killed)
-			opening_set_done(h, true);
+			opening_set_done(h);
 		if (h->is_killed || !is_last_close(h, pid)) {
 			(void)fuse_reply_err(req, 0);
 			return;
@@ -223,7 +223,7 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	    !(h && stage(mount_of(req), h, &err, &rc)))
 		rc = commit(req, fi->fh, &err);
 	if (rc == 0 && h && h->kind == HANDLE_WRITER)
-		opening_set_done(h, true);
+		opening_set_done(h);
 	reply(req, "close", rc, &err);
 }
 

@@ -63,6 +63,7 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		       const char *name, struct ckpt_node **ret,
 		       struct error *err)
 {
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_node *n = NULL;
 	int rc;
@@ -140,6 +141,7 @@ static int remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 			struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	struct ckpt_node *p = node_get(&m->nodes, parent), *n = NULL;
 	bool is_again = was_begun(m, NULL);
 	int rc = p ? ops_find(m, p, name, &n, err) : -ESTALE;
@@ -186,11 +188,11 @@ static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 /* ---------------------------------------------------------------------- files --- */
 
 /* With the lock. */
-static int leave_writer(struct ckpt_node *n, bool *ret_was_there,
-			struct error *err)
+static bool leave_writer(struct ckpt_node *n)
 {
-	*ret_was_there = n->writing != NULL;
-	return n->writing ? writing_move(n->writing, NULL, err) : 0;
+	if (n->writing)
+		writing_move(n->writing, NULL);
+	return n->writing;
 }
 
 static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
@@ -211,7 +213,7 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	(void)pthread_mutex_lock(&n->lock);
 	rc = ops_keep_for_readers(m, n, err);
 	if (rc == 0)
-		rc = leave_writer(n, &was_written, err);
+		was_written = leave_writer(n);
 	if (rc == 0)
 		rc = ckpt_remove(m->store, path.data, err);
 	(void)pthread_mutex_unlock(&n->lock);
@@ -273,9 +275,10 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		     struct ckpt_node *n, struct ckpt_node *over,
 		     struct error *err)
 {
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
-	bool ignored;
+	AUTO_FREE char *moved = NULL;
 	int rc;
 
 	/* What was closed and is on its way is renamed when it is there: a successor
@@ -289,11 +292,14 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
 	if (rc < 0)
 		return rc;
+	moved = strdup(to.data);
+	if (!moved)
+		return error_nomem(err);
 	if (over && over != n) {
 		(void)pthread_mutex_lock(&over->lock);
 		rc = ops_keep_for_readers(m, over, err);
 		if (rc == 0)
-			rc = leave_writer(over, &ignored, err);
+			(void)leave_writer(over);
 		(void)pthread_mutex_unlock(&over->lock);
 	}
 	keep_folder(m, v->parent);
@@ -308,13 +314,14 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	listed_change(m->listed, from.data);
 	listed_change(m->listed, to.data);
 	if (rc == 0 && n->writing)
-		rc = writing_move(n->writing, to.data, err);
+		writing_move(n->writing, steal_ptr(&moved));
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc < 0)
 		return rc;
 	if (over && over != n)
 		node_forget_loss(&m->nodes, over);
-	return node_rename(&m->nodes, n, v->to_parent, v->to_name);
+	node_rename(&m->nodes, n, v->to_parent, v->to_name);
+	return 0;
 }
 
 /* Is it in the folder, at whatever depth? */
@@ -325,10 +332,14 @@ static bool is_below(const struct ckpt_node *n, const struct ckpt_node *folder)
 	return n == folder;
 }
 
-/* Files below a folder that are open to be written, in use. */
+/* Files below a folder that are open to be written, in use, and the paths that they are
+ * to have. */
 struct ops_below {
 	const struct ckpt_node *folder;
-	struct ckpt_node **nodes;
+	struct below_file {
+		struct ckpt_node *n;
+		char *path; /* NULL: it has no name any more */
+	} * files;
 	size_t n, cap;
 	int rc;
 };
@@ -339,18 +350,20 @@ static void add_below(void *arg, struct ckpt_node *n)
 
 	if (b->rc < 0 || !n->n_writers || !is_below(n, b->folder))
 		return;
-	b->rc = array_grow(&b->nodes, b->n, &b->cap, 16);
+	b->rc = array_grow(&b->files, b->n, &b->cap, 16);
 	if (b->rc < 0)
 		return;
 	n->n_users++; /* node_use(), with the lock that it takes */
-	b->nodes[b->n++] = n;
+	b->files[b->n++] = (struct below_file){ .n = n };
 }
 
 static void below_fini(struct ckpt_mount *m, struct ops_below *b)
 {
-	for (size_t i = 0; i < b->n; i++)
-		node_put(&m->nodes, b->nodes[i]);
-	free(b->nodes);
+	for (size_t i = 0; i < b->n; i++) {
+		node_put(&m->nodes, b->files[i].n);
+		free(b->files[i].path);
+	}
+	free(b->files);
 }
 
 static bool is_in_use(struct ckpt_node *n)
@@ -372,34 +385,44 @@ static int check_unused(struct ckpt_mount *m, struct ops_below *b,
 	if (b->rc < 0)
 		return error_nomem(err);
 	for (size_t i = 0; i < b->n; i++)
-		if (is_in_use(b->nodes[i]))
+		if (is_in_use(b->files[i].n))
 			return error_set(err, EBUSY,
 					 "files in the folder are being "
 					 "written");
 	return 0;
 }
 
-/* Whoever opens one of them before it is released shares what is written. */
-static int move_below(struct ckpt_mount *m, const struct ops_below *b,
+/* Before it: a rename that is done cannot fail. */
+static int name_below(struct ckpt_mount *m, struct ops_below *b,
+		      const struct buf *from, const struct buf *to,
 		      struct error *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < b->n && rc == 0; i++) {
-		struct ckpt_node *n = b->nodes[i];
+	for (size_t i = 0; i < b->n && rc >= 0; i++) {
 		AUTO_BUF path = BUF_INIT;
 
-		(void)pthread_mutex_lock(&n->lock);
-		if (n->writing)
-			rc = node_path(&m->nodes, n, &path);
-		if (path.data && rc == 0)
-			rc = writing_move(n->writing, path.data, err);
-		(void)pthread_mutex_unlock(&n->lock);
-		/* It was removed meanwhile. */
-		if (rc == -ENOENT)
+		rc = node_path(&m->nodes, b->files[i].n, &path);
+		if (rc == 0)
+			rc = asprintf(&b->files[i].path, "%s%s", to->data,
+				      path.data + from->len);
+		else if (rc == -ENOENT)
 			rc = 0;
 	}
-	return rc;
+	return rc < 0 ? error_nomem(err) : 0;
+}
+
+/* Whoever opens one of them before it is released shares what is written. */
+static void move_below(struct ops_below *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		struct below_file *f = &b->files[i];
+
+		(void)pthread_mutex_lock(&f->n->lock);
+		if (f->n->writing && f->path)
+			writing_move(f->n->writing, steal_ptr(&f->path));
+		(void)pthread_mutex_unlock(&f->n->lock);
+	}
 }
 
 /* In place of an empty one, if there is one. */
@@ -407,42 +430,47 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		       struct ckpt_node *n, struct ckpt_node *over,
 		       struct error *err)
 {
+	struct ops_below b = { .folder = n };
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
-	int rc = node_path(&m->nodes, n, &from);
+	int rc = check_unused(m, &b, err);
 
 	if (rc == 0)
+		rc = node_path(&m->nodes, n, &from);
+	if (rc == 0)
 		rc = node_path_below(&m->nodes, v->to_parent, v->to_name, &to);
+	if (rc == 0)
+		rc = name_below(m, &b, &from, &to, err);
 	if (rc == 0 && over && over != n && !over->is_folder)
 		rc = -ENOTDIR;
 	/* What is in it is what was moved before. */
 	else if (rc == 0 && over && over != n && !v->is_again)
 		rc = remove_folder(m, v->to_parent, over, err);
-	if (rc < 0)
-		return rc;
-	begin(m, NULL);
-	keep_folder(m, v->parent);
-	rc = ckpt_folder_rename(m->store, from.data, to.data, err);
-	listed_change_all(m->listed);
-	return rc == 0 ? node_rename(&m->nodes, n, v->to_parent, v->to_name)
-		       : rc;
+	if (rc == 0) {
+		begin(m, NULL);
+		keep_folder(m, v->parent);
+		rc = ckpt_folder_rename(m->store, from.data, to.data, err);
+		listed_change_all(m->listed);
+	}
+	if (rc == 0) {
+		node_rename(&m->nodes, n, v->to_parent, v->to_name);
+		move_below(&b);
+	}
+	below_fini(m, &b);
+	return rc;
 }
 
 static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
 		       struct ckpt_node *n, struct ckpt_node *over,
 		       struct error *err)
 {
-	struct ops_below b = { .folder = n };
 	int rc;
 
 	if (m->later)
 		later_settle(m->later, NULL);
-	rc = check_unused(m, &b, err);
-	if (rc == 0)
-		rc = move_unused(m, v, n, over, err);
-	if (rc == 0)
-		rc = move_below(m, &b, err);
-	below_fini(m, &b);
+	(void)pthread_rwlock_wrlock(&m->nodes.paths);
+	rc = move_unused(m, v, n, over, err);
+	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	return rc;
 }
 
@@ -467,7 +495,7 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 	n = rc == 0 ? node_find(&m->nodes, v->parent, v->name) : NULL;
 	if (n) {
 		node_forget_loss(&m->nodes, moved);
-		rc = node_rename(&m->nodes, n, v->to_parent, v->to_name);
+		node_rename(&m->nodes, n, v->to_parent, v->to_name);
 	}
 	node_put(&m->nodes, n);
 	node_put(&m->nodes, moved);

@@ -148,6 +148,7 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 		  mode_t mode, struct ckpt_node **ret, struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct ops_writer o = { .is_new = true,
 				.attr = { .mode = mode & 07777,

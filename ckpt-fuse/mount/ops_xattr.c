@@ -308,6 +308,7 @@ static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
 static int change(struct ckpt_mount *m, struct ckpt_node *n,
 		  const struct xattr_change *c, struct error *err)
 {
+	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	int rc;
 
 	if (!n)

@@ -360,19 +360,14 @@ static void follow(struct writing *w)
 		w->version = now;
 }
 
-int writing_move(struct writing *w, const char *path, struct error *err)
+void writing_move(struct writing *w, char *path)
 {
-	char *copy = path ? strdup(path) : NULL;
-
-	if (path && !copy)
-		return error_nomem(err);
 	writing_lock(w);
 	free(w->path);
-	w->path = copy;
+	w->path = path;
 	if (w->path && w->version.is_known)
 		follow(w);
 	writing_unlock(w);
-	return 0;
 }
 
 int writing_change_xattr(struct writing *w, const struct xattr_change *c,

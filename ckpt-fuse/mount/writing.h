@@ -80,9 +80,8 @@ int writing_commit(struct writing *w, struct error *err) MUST_CHECK;
 /* What was committed is to be read on here, whatever has the name later.  -ESTALE: it has
  * another already. */
 int writing_keep(struct writing *w, struct error *err) MUST_CHECK;
-/* The file has another name; NULL: none any more, and is not committed again. */
-int writing_move(struct writing *w, const char *path,
-		 struct error *err) MUST_CHECK;
+/* The file has another name; NULL: none any more, and is not committed again.  Takes it. */
+void writing_move(struct writing *w, char *path);
 /* The three below do not wait for a write or a commit that is under way; they say what
  * was before it. */
 /* Of what is committed next; -ENODATA and others of xattrs_change(). */

@@ -192,6 +192,34 @@ opens() # PID
 	[ -e "$W/go.opened" ] || grep -q fuse "/proc/$1/stack"
 }
 
+waits_or_ends() { has_ended "$1" || grep -q fuse "/proc/$1/stack"; } # PID
+
+@test "what is written while its folder is renamed is where the folder is then" {
+	local mover pid
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store
+	mkdir "$M/d"
+	cp "$F/small" "$M/d/f"
+	mkfifo "$W/go"
+	(cd "$M/d" && : >"$W/there" && : <"$W/go" && exec cp "$F/other" f) 3>&- &
+	pid=$!
+	wait_for test -e "$W/there"
+	fault match='^PUT .*/e/f' kind=wait
+	mv -T "$M/d" "$M/e" 3>&- &
+	mover=$!
+	wait_for proxied '^PUT .*/e/f.* wait$'
+	: >"$W/go"
+	wait_for waits_or_ends "$pid"
+	go
+	wait_all "$mover" "$pid"
+	[ "$(ckpt ls)" = e/ ]
+	cmp "$M/e/f" "$F/other"
+	umount_store
+}
+
 staged() { [ "$(figure files_staged)" = "$1" ]; }
 
 changed_when_stored() # MODE AFTER: how perl(1) opens it, and what it is then

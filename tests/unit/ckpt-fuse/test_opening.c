@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ckpt-fuse/mount/opening.h"
+#include "ckpt-fuse/mount/ops.h"
 #include "common/bytes.h"
 #include "common/fs.h"
 
@@ -102,7 +103,8 @@ Test(opening, of_a_name_that_is_nobodys_any_more_has_the_kernel_look)
 
 	put("first");
 	n = look_up();
-	cr_assert_eq(object_delete(m->store, "f", NULL, &err), 0, "%s", err.msg);
+	cr_assert_eq(object_delete(m->store, "f", NULL, &err), 0, "%s",
+		     err.msg);
 	node_detach(&m->nodes, n);
 	cr_expect_eq(opening_reader(m, n, &o, &err), -ESTALE);
 	node_put(&m->nodes, n);
@@ -124,4 +126,29 @@ Test(opening, of_what_its_readers_have_has_that_whatever_has_the_name)
 	node_use(&m->nodes, n);
 	end(n, &o);
 	end(n, &before);
+}
+
+Test(opening, to_write_finds_no_other_readers_when_the_kernel_looks_again)
+{
+	struct error err = ERROR_INIT;
+	struct ckpt_node *first, *n;
+	struct reader_open o;
+
+	put("first");
+	first = look_up();
+	node_detach(&m->nodes, first);
+	n = look_up();
+	cr_assert_eq(opening_reader(m, n, &o, &err), 0, "%s", err.msg);
+	cr_expect_lt(opening_writer(m, first, O_WRONLY | O_TRUNC, &err), 0);
+	node_put(&m->nodes, first);
+	first = look_up();
+	cr_expect_neq(first, n);
+	cr_assert_eq(opening_writer(m, first, O_WRONLY | O_TRUNC, &err), 0,
+		     "%s", err.msg);
+	expect_text(o.reading, "first");
+	(void)pthread_mutex_lock(&first->lock);
+	ops_end_writing(&m->nodes, first);
+	(void)pthread_mutex_unlock(&first->lock);
+	node_put(&m->nodes, first);
+	end(n, &o);
 }
