@@ -125,8 +125,7 @@ static void set_bounds(struct ckpt_mount *m)
 			    strcmp(m->cfg->compare, "always") == 0,
 		.tail_most = m->cfg->tail,
 		.patience_ns = PATIENCE_NS,
-		.shrink = readings_shrink,
-		.arg = &m->readings,
+		.readings = &m->readings,
 	};
 	/* A third is for files of one column each. */
 	budget_init(&m->writings.slots, slots ? slots : 1, slots - slots / 3);

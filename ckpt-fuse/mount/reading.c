@@ -120,9 +120,8 @@ void reading_unref(struct reading *r)
 	free(r);
 }
 
-bool readings_shrink(void *readings)
+bool readings_shrink(struct readings *all)
 {
-	struct readings *all = readings;
 	struct read_block *b;
 
 	(void)pthread_mutex_lock(&all->lock);

@@ -42,7 +42,7 @@ struct readings {
 void readings_init(struct readings *all);
 void readings_fini(struct readings *all); /* with no reading */
 /* Give memory back that only serves to be fast; false: there is none. */
-bool readings_shrink(void *readings);
+bool readings_shrink(struct readings *all);
 
 /* Takes `f`. */
 int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,

@@ -71,7 +71,7 @@ int writing_new(struct writings *all, const char *path,
 
 void writing_drop_reader(struct writing *w)
 {
-	ckpt_close(w->reader);
+	reading_unref(w->reader);
 	w->reader = NULL;
 }
 
@@ -267,21 +267,21 @@ static int64_t read_staged(const struct writing *w, uint64_t off, char *dst,
 /* Others may have put another file in its place. */
 static int open_committed(struct writing *w, struct error *err)
 {
+	struct ckpt_file *f = NULL;
 	int rc;
 
 	if (w->reader)
 		return 0;
-	rc = w->path ? ckpt_open(w->all->store, w->path, &w->reader, err)
-		     : -ENOENT;
+	rc = w->path ? ckpt_open(w->all->store, w->path, &f, err) : -ENOENT;
 	if (rc == -ENOENT ||
-	    (rc == 0 && ckpt_file_bytes_id(w->reader) != w->bytes_id)) {
-		writing_drop_reader(w);
+	    (rc == 0 && ckpt_file_bytes_id(f) != w->bytes_id)) {
+		ckpt_close(f);
 		return error_set(err, ESTALE,
 				 "'%.200s' was replaced or removed since it "
 				 "was opened here: open it again",
 				 w->path ? w->path : "");
 	}
-	return rc;
+	return rc < 0 ? rc : reading_new(w->all->readings, f, &w->reader, err);
 }
 
 int writing_keep(struct writing *w, struct error *err)
@@ -295,8 +295,26 @@ int writing_keep(struct writing *w, struct error *err)
 	return rc;
 }
 
-static int read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
-		     bool may_commit, struct error *err)
+/* By blocks that the next read finds: who has a file open to write has no pages of the
+ * kernel's, and tar reads 10 KiB at a time. */
+static int64_t read_committed(struct writing *w, uint64_t off, char *dst,
+			      size_t len, struct error *err)
+{
+	struct reading_loan loan = { .n = 0 };
+	int64_t n = reading_lend(w->reader, off, len, &loan, err);
+
+	if (n < 0)
+		return n;
+	for (size_t i = 0; i < loan.n; i++) {
+		memcpy(dst, loan.parts[i].iov_base, loan.parts[i].iov_len);
+		dst += loan.parts[i].iov_len;
+	}
+	reading_return(w->reader, &loan);
+	return n;
+}
+
+static int64_t read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
+			 bool may_commit, struct error *err)
 {
 	int rc = 0;
 
@@ -317,7 +335,7 @@ static int read_sent(struct writing *w, uint64_t off, void *buf, size_t len,
 		rc = writing_lose(w, writing_store(w, err), err);
 	if (rc == 0)
 		rc = open_committed(w, err);
-	return rc < 0 ? rc : ckpt_read(w->reader, off, buf, len, 0, err);
+	return rc < 0 ? rc : read_committed(w, off, buf, len, err);
 }
 
 int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
@@ -334,8 +352,6 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 			n = read_staged(w, off, buf, len);
 		else
 			n = read_sent(w, off, buf, len, may_commit, err);
-		if (n == 0)
-			n = (int64_t)len;
 	}
 	writing_unlock(w);
 	return n;

@@ -14,6 +14,7 @@
 #include "ckpt-fuse/mount/budget.h"
 #include "ckpt-fuse/mount/jobs.h"
 #include "ckpt-fuse/mount/listed.h"
+#include "ckpt-fuse/mount/reading.h"
 
 struct writing;
 
@@ -29,9 +30,8 @@ struct writings {
 	struct budget
 		slots; /* objects that the store's memory can write at once */
 	int64_t patience_ns; /* for memory */
-	/* Have others give memory back that they can do without; true: some did. */
-	bool (*shrink)(void *arg);
-	void *arg;
+	/* Whose blocks give memory back, and keep what is read of files that are written. */
+	struct readings *readings;
 	pthread_mutex_t lock; /* the list */
 	TAILQ_HEAD(, writing) list;
 	atomic_uint n;

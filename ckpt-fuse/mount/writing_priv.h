@@ -19,7 +19,7 @@ struct writing {
 	struct sending sending;
 	struct ckpt_file
 		*base; /* the bytes before the tail, while none are sent */
-	struct ckpt_file *reader;    /* what was committed, to be read */
+	struct reading *reader;      /* what was committed, to be read */
 	uint64_t size;               /* beyond the tail's end are zeros */
 	uint64_t generation;         /* of what was committed */
 	uint64_t bytes_id;           /* the same; 0: nothing was */

@@ -156,7 +156,7 @@ int writing_reserve(struct writing *w, uint64_t bytes, struct error *err)
 				return rc;
 			continue;
 		}
-		if (all->shrink(all->arg))
+		if (readings_shrink(all->readings))
 			continue;
 		relieve(w);
 		if (budget_wait(all->budget, bytes,
