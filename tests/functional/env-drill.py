@@ -2,18 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that set up one environment while things go wrong.
 
-env-drill.py BOOTSEER FOLDER STORE SERVER [--nodes N] [--runs N] [--seed N]
+env-drill.py BOOTSEER FOLDER STORE SERVER [--registry PROGRAM] [--nodes N] [--runs N]
+             [--seed N]
 
 Each run begins with no snapshot: N `bootseer env run` at once, each in a mount namespace
-of its own, in which FOLDER/site is the node's folder.  At a random moment the node whose
-command runs is killed, or the store is cut off for a while, or both, or neither; a node
-that was killed is started again.  Every node has to end with status 0 and the same tree,
-by path, attribute and byte, in bounded time.  SERVER is the host:port of the S3 server,
-which nodes reach through a proxy here; STORE is the URL with @PROXY@ in its place.
+of its own, in which FOLDER/site is the node's folder.  At random moments the node whose
+command runs is killed, and started again; the store is cut off for a while; and where
+PROGRAM, bootseer-registry, keeps the index, which it does in half of the runs, it is killed
+and started again: each of these, some or none.  Every node has to end with status 0 and the
+same tree, by path, attribute and byte, in bounded time, and every snapshot that is left has
+to be whole.  SERVER is the host:port of the S3 server, which nodes reach through a proxy
+here; STORE is the URL with @PROXY@ in its place.
 """
 import argparse
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -48,14 +52,18 @@ find . -not -name '.bootseer*' -exec touch -h -d '2020-01-01 00:00:00.123456789'
 class Proxy:
     """TCP to the server; cut: nothing comes through, and what was open is closed."""
 
-    def __init__(self, server):
-        host, port = server.rsplit(":", 1)
-        self.server = host, int(port)
+    def __init__(self, server=None):
         self.is_cut = False
+        if server:
+            self.lead_to(server)
         self.open, self.lock = set(), threading.Lock()
         self.sock = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.at = "127.0.0.1:%d" % self.sock.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
+
+    def lead_to(self, server):
+        host, port = server.rsplit(":", 1)
+        self.server = host, int(port)
 
     def accept(self):
         while True:
@@ -100,9 +108,41 @@ class Proxy:
                         pass
 
 
+class Service:
+    """A bootseer-registry that is killed and started again, at the same address."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+        self.proxy = Proxy()
+        self.log = os.path.join(folder, "registry.log")
+        self.start()
+
+    def start(self):
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [self.program, "--listen", "127.0.0.1:0", "--insecure-no-auth",
+                 "--db", "sqlite:" + os.path.join(self.folder, "registry.db")],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        until = time.monotonic() + BOUND_S
+        while True:
+            with open(self.log) as f:
+                found = re.search(r"ready port=(\d+)", f.read())
+            if found:
+                break
+            if time.monotonic() > until or self.process.poll() is not None:
+                raise SystemExit("the service does not start: see " + self.log)
+            time.sleep(0.05)
+        self.proxy.lead_to("127.0.0.1:" + found[1])
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Drill:
-    def __init__(self, args, proxy):
-        self.args, self.proxy = args, proxy
+    def __init__(self, args, proxy, service):
+        self.args, self.proxy, self.service = args, proxy, service
+        self.is_served = False  # the service keeps the index in this run
         self.site = os.path.join(args.folder, "site")
         self.ran = os.path.join(args.folder, "ran")
         self.script = os.path.join(args.folder, "setup.sh")
@@ -127,11 +167,13 @@ class Drill:
         env = dict(os.environ, SITE=self.site, RAN=self.ran)
         words = ["sh", self.script]
         if command:
+            served = (["--service", "http://" + self.service.proxy.at]
+                      if self.is_served else [])
             words = [self.args.bootseer, "env", "run", "--store",
                      self.args.store.replace("@PROXY@", self.proxy.at),
                      "--store-timeout", "3s", "--lease", "2s", "--wait", "60s",
-                     "--key", "RUN=%s" % run, "--target", self.site, "--"
-                     ] + words
+                     "--key", "RUN=%s" % run, "--target", self.site
+                     ] + served + ["--"] + words
         with open(self.node_dir(n) + ".log", "a") as log:
             return subprocess.Popen(
                 ["unshare", "--mount", "sh", "-c",
@@ -155,10 +197,18 @@ class Drill:
     def hurt(self, rng, procs, kind, run):
         """Kill and cut at moments that the seed says; returns what was done."""
         done = []
-        time.sleep(rng.random() * 3)
+        until = time.monotonic() + BOUND_S / 3
+        # From the moment on when the command runs: however busy the machine is, it is the
+        # command or its capture that is hit, and not the start.
+        while not self.capturer() and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(rng.random() ** 2 * 3)
         if "cut" in kind:
             self.proxy.cut(True)
             done.append("cut")
+        if "service" in kind:
+            self.service.end()
+            done.append("service")
         if "kill" in kind:
             pid = self.capturer()
             for n, p in enumerate(procs):
@@ -167,6 +217,9 @@ class Drill:
                     p.wait()
                     procs[n] = self.start(n, run)
                     done.append("killed %d" % n)
+        if "service" in kind:
+            time.sleep(rng.random() * 3)
+            self.service.start()
         if "cut" in kind:
             time.sleep(rng.random() * 5)
             self.proxy.cut(False)
@@ -174,7 +227,12 @@ class Drill:
 
     def run(self, number):
         rng = random.Random(self.args.seed * 100003 + number)
-        kind = rng.choice([("kill",), ("cut",), ("kill", "cut"), ("kill",), ()])
+        kinds = [("kill",), ("cut",), ("kill", "cut"), ("kill",), ()]
+        self.is_served = bool(self.service) and rng.random() < 0.5
+        if self.is_served:
+            kinds += [("service",), ("kill", "service"), ("cut", "service"),
+                      ("kill", "cut", "service")]
+        kind = rng.choice(kinds)
         run = "%d-%d" % (os.getpid(), number)
         for path in (self.ran,):
             if os.path.exists(path):
@@ -204,8 +262,9 @@ class Drill:
         self.compare(number)
         with open(self.ran) as f:
             n_ran = len(f.read().split())
-        print("run %d: %s: %.1f s, the command ran %d times" % (
-            number, ", ".join(done) or "nothing", took, n_ran), flush=True)
+        print("run %d: %s%s: %.1f s, the command ran %d times" % (
+            number, "with the service, " if self.is_served else "",
+            ", ".join(done) or "nothing", took, n_ran), flush=True)
 
     def said(self, n):
         with open(self.node_dir(n) + ".log") as f:
@@ -217,6 +276,15 @@ class Drill:
                 raise SystemExit("run %d: node %d has another tree, kept in "
                                  "%s: %s" % (number, n, self.node_dir(n),
                                              self.said(n)))
+
+    def verify(self):
+        """What is left in the store is whole, or says that it is not there."""
+        p = subprocess.run([self.args.bootseer, "env", "verify",
+                            self.args.store.replace("@PROXY@", self.proxy.at)],
+                           capture_output=True, text=True)
+        if p.returncode != 0:
+            raise SystemExit("a snapshot is not whole: " + p.stdout + p.stderr)
+        return p.stdout.count("good")
 
     def reference(self):
         """What the command alone makes."""
@@ -230,14 +298,22 @@ def main():
     p = argparse.ArgumentParser()
     for name in ("bootseer", "folder", "store", "server"):
         p.add_argument(name)
+    p.add_argument("--registry")
     p.add_argument("--nodes", type=int, default=32)
     p.add_argument("--runs", type=int, default=200)
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
-    drill = Drill(args, Proxy(args.server))
-    drill.reference()
-    for number in range(args.runs):
-        drill.run(number)
+    service = Service(args.registry, args.folder) if args.registry else None
+    try:
+        drill = Drill(args, Proxy(args.server), service)
+        drill.reference()
+        for number in range(args.runs):
+            drill.run(number)
+        n_good = drill.verify()
+    finally:
+        if service:
+            service.end()
+    print("%d snapshots are whole" % n_good)
     print("%d runs of %d nodes: all trees are right" % (args.runs, args.nodes))
 
 

@@ -786,7 +786,8 @@ made() # WHEN
 	s3_server "$W/s3"
 	mkdir drill
 	run python3 "$BATS_TEST_DIRNAME/env-drill.py" "$bootseer" "$W/drill" \
-		's3://bkt/env?endpoint=http://@PROXY@' "$AT" --nodes 6 --runs 3
+		's3://bkt/env?endpoint=http://@PROXY@' "$AT" --nodes 6 --runs 3 \
+		--registry "$BOOTSEER_BUILD/registry/bootseer-registry"
 	echo "$output"
 	[ "$status" = 0 ]
 	[[ ${lines[-1]} == '3 runs of 6 nodes: all trees are right' ]]
