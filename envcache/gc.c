@@ -221,6 +221,7 @@ static int remove_notes(struct collector *c, struct error *err)
 int env_gc(struct object_store *s, struct env_gc *gc, struct error *err)
 {
 	struct collector c = { .store = s, .gc = gc };
+	size_t n_swept = 0;
 	int rc = gc_packs_list(s, &c.packs, err);
 
 	if (rc == 0)
@@ -235,6 +236,9 @@ int env_gc(struct object_store *s, struct env_gc *gc, struct error *err)
 		rc = remove_notes(&c, err);
 	if (rc == 0)
 		rc = gc_packs_collect(&c.packs, s, gc, err);
+	if (rc == 0 && !gc->dry_run)
+		rc = object_store_sweep(s, ENV_GRACE_MS, &n_swept, err);
+	gc->n_leftovers += n_swept;
 	for (size_t i = 0; i < c.n_blobs; i++)
 		free(c.blobs[i].name);
 	free(c.blobs);

@@ -247,8 +247,8 @@ int object_store_now(struct object_store *s, int64_t *ret_ms,
  * where all is, before INT64_MAX. */
 bool object_is_old(int64_t modified_ms, int64_t before_ms);
 
-/* Remove what puts and probes that were cut off by a crash left behind, when it is older
- * by the store's clock; with 0 whatever its age. */
+/* Remove what puts, probes and locks that were cut off by a crash left behind, when it is
+ * older by the store's clock; with 0 whatever its age, but locks. */
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err) MUST_CHECK;
 

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "objects/store/backend.h"
+#include "objects/store/store_lock.h"
 
 #define PIECE_BYTES (4 * MIB) /* of a file, in memory at a time */
 
@@ -540,11 +541,17 @@ static int older_than(struct object_store *s, uint64_t older_ms,
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err)
 {
+	size_t n_locks = 0;
 	int64_t before_ms;
 	int rc = older_than(s, older_ms, &before_ms, err);
 
 	*ret_n = 0;
 	if (rc == 0)
 		rc = s->ops->sweep(s, before_ms, ret_n, err);
+	/* Of age 0 is also a lock that somebody has now. */
+	if (rc == 0 && older_ms > STORE_LOCK_MS) {
+		rc = store_lock_sweep(s, before_ms, &n_locks, err);
+		*ret_n += n_locks;
+	}
 	return wrap(s, "sweep", STORE_TMP, rc, err);
 }

@@ -169,6 +169,37 @@ void store_unlock(struct object_store *s, struct store_lock *l)
 	l->name = NULL;
 }
 
+struct lock_sweep {
+	struct object_store *store;
+	int64_t before_ms;
+	size_t n;
+};
+
+static int sweep_lock(void *arg, const struct object_entry *e,
+		      struct error *err)
+{
+	struct lock_sweep *w = arg;
+	int rc;
+
+	/* A directory's own locks are files that stay: they are in no folder. */
+	if (e->is_folder || !strchr(e->name + strlen(STORE_LOCKS "/"), '/') ||
+	    !object_is_old(e->stat.modified_ms, w->before_ms))
+		return 0;
+	rc = w->store->ops->remove(w->store, e->name, NULL, err);
+	w->n += rc == 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+int store_lock_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
+		     struct error *err)
+{
+	struct lock_sweep w = { .store = s, .before_ms = before_ms };
+	int rc = s->ops->list(s, STORE_LOCKS, true, sweep_lock, &w, err);
+
+	*ret_n = w.n;
+	return rc;
+}
+
 int store_condition(struct object_store *s, const struct object_put *p,
 		    struct error *err)
 {

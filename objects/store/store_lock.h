@@ -29,4 +29,8 @@ void store_unlock(struct object_store *s, struct store_lock *l);
 int store_condition(struct object_store *s, const struct object_put *p,
 		    struct error *err) MUST_CHECK;
 
+/* Remove the objects of locks that are older: their holders are gone. */
+int store_lock_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
+		     struct error *err) MUST_CHECK;
+
 #endif

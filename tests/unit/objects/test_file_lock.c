@@ -2,9 +2,11 @@
 /* The locks by which a directory compares versions: no other store's are known to us. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -85,4 +87,53 @@ Test(file_lock, conditions_are_tried_without_measuring_the_directory)
 	cr_expect_eq(object_store_probe_conditions(s, &err), 0, "%s", err.msg);
 	cr_expect(object_store_caps(s).has_match);
 	cr_expect(!object_store_caps(s).is_probed);
+}
+
+static char *lock_path(const char *folder, const char *name)
+{
+	char *path = NULL;
+
+	cr_assert_gt(asprintf(&path, "%s/.bootseer/lock%s/%s", dir, folder,
+			      name),
+		     0);
+	return path;
+}
+
+static void put_lock(const char *folder, const char *name, bool is_old)
+{
+	struct timespec old[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	AUTO_FREE char *parent = lock_path(folder, "");
+	AUTO_FREE char *path = lock_path(folder, name);
+	AUTO_CLOSE int fd = -1;
+
+	cr_assert_eq(fs_mkdir_p(parent, 0755, &err), 0, "%s", err.msg);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, "x", 1), 1);
+	cr_assert(!is_old || futimens(fd, old) == 0);
+}
+
+static bool has_lock(const char *folder, const char *name)
+{
+	AUTO_FREE char *path = lock_path(folder, name);
+
+	return access(path, F_OK) == 0;
+}
+
+/* As of stores that compare under objects; a directory's own locks are files for ever. */
+Test(file_lock, what_a_killed_holder_left_is_swept_up)
+{
+	size_t n = 0;
+
+	put_lock("/0123456789abcdef", "gone", true);
+	put_lock("/0123456789abcdef", "held", false);
+	put_lock("", "7f", true);
+	cr_assert_eq(object_store_sweep(store, 0, &n, &err), 0);
+	cr_expect_eq(n, 0);
+	cr_assert_eq(object_store_sweep(store, 3600 * 1000, &n, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(n, 1);
+	cr_expect(!has_lock("/0123456789abcdef", "gone"));
+	cr_expect(has_lock("/0123456789abcdef", "held"));
+	cr_expect(has_lock("", "7f"));
 }
