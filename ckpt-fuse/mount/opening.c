@@ -243,8 +243,13 @@ static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
 			    struct error *err)
 {
+	AUTO_BUF path = BUF_INIT;
 	int rc;
 
+	/* What its readers have is not what has the name. */
+	if (n->writing && !node_is_being_changed(n) &&
+	    node_path(&m->nodes, n, &path) == -ENOENT)
+		return -ESTALE;
 	if (!node_is_abandoned(n))
 		return 0;
 	rc = ops_keep_for_readers(m, n, err);

@@ -32,7 +32,7 @@ void opening_go_on(struct ckpt_mount *m, struct handle *h);
 int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 			  bool is_new, struct error *err);
 /* With the node's lock, before the file of the name is changed.  -ESTALE: what a killed
- * program left is not to be taken for it; look the name up again. */
+ * program left, or what had the name before, is not to be taken for it; look it up again. */
 int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
 			    struct error *err);
 /* The kernel is told to look the name of such a node up again, which it does once: have it

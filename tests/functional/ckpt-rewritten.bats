@@ -192,6 +192,18 @@ opens() # PID
 	[ -e "$W/go.opened" ] || grep -q fuse "/proc/$1/stack"
 }
 
+@test "what is done to a file that was renamed while somebody reads it is done to that" {
+	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-believe.so mount_store
+	peek_at "$F/small"
+	mv "$M/f" "$M/g"
+	setfattr -n user.a -v 1 "$M/g"
+	[ "$(ckpt ls)" = g ]
+	[ "$(getfattr --absolute-names --only-values -n user.a "$M/g")" = 1 ]
+	cmp - "$F/small" <&6
+	exec 6<&-
+	umount_store
+}
+
 waits_or_ends() { has_ended "$1" || grep -q fuse "/proc/$1/stack"; } # PID
 
 @test "what is written while its folder is renamed is where the folder is then" {
