@@ -8,7 +8,7 @@ load ../noise.bash
 load ../wait.bash
 load stores.bash
 load ckpt.bash
-load env-run.bash
+load ckpt-steps.bash
 
 # The servers take a minute to start, so all tests share them, each in its folder.
 setup_file()
@@ -22,6 +22,7 @@ setup_file()
 	SERVERS=${PIDS[*]}
 	noise 70000000 1 >"$F/big"
 	noise 100000 2 >"$F/small"
+	make_step_files
 }
 
 teardown_file()
@@ -193,11 +194,8 @@ nothing_is_left() { [ "$(store sweep 2>/dev/null)" = 0 ]; }
 	round_trip "$W/in" "$W"
 }
 
-@test "environments go in and come back, and one of their captors wins" {
-	export W
+@test "a checkpoint file is old or new at each request of its writer" {
 	STORE="hdfs://$NAMENODE/$ME?user=root"
-	cd "$W"
-	mkdir site
-	keeps_environments
-	is_removed
+	killed_at_each_step striped other-striped 3
+	killed_at_each_step striped plain 3
 }
