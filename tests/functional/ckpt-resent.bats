@@ -132,14 +132,18 @@ renames() # [OPTION of the mount]
 	ckpt verify
 }
 
+set_new() # FILE
+{
+	python3 -c 'import os, sys
+os.setxattr(sys.argv[1], "user.a", b"1", os.XATTR_CREATE)' "$1"
+}
+
 attributes()
 {
 	killed_mount "$SETXATTR,$REMOVEXATTR"
 	cp "$F/striped" "$M/f"
-	killed python3 -c 'import os, sys
-os.setxattr(sys.argv[1], "user.a", b"1", os.XATTR_CREATE)' "$M/f"
-	fails_with 17 python3 -c 'import os, sys
-os.setxattr(sys.argv[1], "user.a", b"1", os.XATTR_CREATE)' "$M/f"
+	killed set_new "$M/f"
+	fails_with 17 set_new "$M/f"
 	killed call removexattr "$M/f" user.a
 	fails_with 61 call removexattr "$M/f" user.a
 }
@@ -177,6 +181,44 @@ os.setxattr(sys.argv[1], "user.a", b"1", os.XATTR_CREATE)' "$M/f"
 
 @test "attributes that were changed and not said so are changed" {
 	attributes
+}
+
+@test "an attribute that was there already is not taken for one that was set" {
+	KILL_ERROR=17 killed_mount "$SETXATTR"
+	cp "$F/striped" "$M/f"
+	set_new "$M/f"
+	touch "$W/once"
+	fails_with 17 set_new "$M/f"
+	[ ! -e "$W/once" ]
+	umount_store
+}
+
+@test "nor is one that another node set before it was looked at" {
+	local asker failed=0 pid holder
+
+	bucket
+	fault_proxy "$AT" "$W"
+	mkdir "$W/second"
+	M=$W/second mount_store
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	# Of a request of its own that the kernel makes first, the store would not tell.
+	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-believe.so mount_store
+	cp "$F/striped" "$W/second/f"
+	stat "$M/f"
+	fault match='^GET .*/f\.bsm' kind=wait
+	set_new "$M/f" >"$W/said" 2>&1 3>&- &
+	asker=$!
+	wait_for proxied '^GET .*/f\.bsm.* wait$'
+	pid=$(figure pid) holder=$(parent_of "$pid")
+	kill -STOP "$holder"
+	kill -9 "$pid"
+	setfattr -n user.a -v 1 "$W/second/f"
+	kill -CONT "$holder"
+	wait "$asker" || failed=$?
+	[ "$failed" = 1 ]
+	grep -F '[Errno 17]' "$W/said"
+	umount_store
+	M=$W/second umount_store
 }
 
 # What the successor finds was so before.
