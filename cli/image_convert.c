@@ -15,7 +15,7 @@ struct convert_config {
 	char *platform, *form, *chunking, *temp_dir;
 	char *key, *repository;
 	int64_t expires;
-	uint64_t jobs;
+	uint64_t jobs, level;
 	bool force, prune, no_sign;
 };
 
@@ -59,6 +59,16 @@ static const struct option_spec options[] = {
 	  .offset = offsetof(struct convert_config, chunking),
 	  .help = "Named set of parameters of the blocks; c1 is the "
 		  "only one so far." },
+	{ .key = "level",
+	  .type = OPTION_INTEGER,
+	  .arg = "N",
+	  .offset = offsetof(struct convert_config, level),
+	  .min = "1",
+	  .max = "19",
+	  .help = "Level of zstd; default is the chunking's, 5. Higher ones "
+		  "take fewer bytes, no more time to read, and more time to "
+		  "convert. Blocks that are stored already stay as they "
+		  "are." },
 	{ .key = "temp-dir",
 	  .type = OPTION_STRING,
 	  .arg = "DIR",
@@ -207,6 +217,7 @@ static int convert(const struct convert_config *c, const char *name,
 		.force = c->force,
 		.prune = c->prune,
 		.chunking = c->chunking,
+		.level = (int)c->level,
 		.temp_dir = c->temp_dir,
 		.sign = signer->key ? &terms : NULL,
 		.src_config = src->config,

@@ -42,6 +42,8 @@ struct convert_options {
 	                    * may miss their blocks */
 	const char
 		*chunking; /* NULL: the default set; docs/formats/chunking.md */
+	int level; /* of zstd, 1..19; 0: the set's.  Blocks that are stored
+	            * already stay as they are */
 	const char *temp_dir;              /* NULL: $TMPDIR or /var/tmp */
 	struct convert_progress *progress; /* may be NULL */
 	/* Sign the artifacts; NULL: no.  One that was there before, and has no

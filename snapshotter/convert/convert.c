@@ -274,6 +274,7 @@ static int store_planned(struct convert_job *j, struct plan *plan,
 		.target = &target.target,
 		.index = dedup_base_index(base),
 		.chunking = j->opt->chunking,
+		.level = j->opt->level,
 		.temp_dir = j->opt->temp_dir,
 		.jobs = j->opt->jobs,
 	};

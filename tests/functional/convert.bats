@@ -142,6 +142,22 @@ start_registry() # sets REGISTRY
 	diff "$W/blobs.1" "$W/blobs.7"
 }
 
+@test "a higher level takes fewer bytes, and blocks that are there stay as they are" {
+	local level
+
+	for level in 1 19; do
+		convert --level $level "oci:$F/image:latest" "oci:$W/$level:1"
+		bootseer image check --against-layers "oci:$W/$level:1"
+	done
+	[ "$(du -sb "$W/19" | cut -f1)" -lt "$(du -sb "$W/1" | cut -f1)" ]
+	blobs "$W/1" >"$W/before"
+	run -0 convert --level 19 --force "oci:$F/image:latest" "oci:$W/1:1"
+	[[ $output == *"new: 0;"* ]]
+	run ! bootseer image convert --level 20 "oci:$F/image:latest" \
+		"oci:$W/20:1"
+	[[ $output == *"--level"* ]]
+}
+
 @test "a second version stores only what changed" {
 	convert "oci:$F/image:latest" "oci:$W/out:1"
 	run -0 convert "oci:$F/second:latest" "oci:$W/out:2"
