@@ -38,6 +38,7 @@ struct reading {
 	struct readahead ahead;
 	struct job order_job;
 	bool is_order_asked;
+	bool stays;              /* nothing is read ahead */
 	uint64_t had;            /* bytes that were asked for */
 	struct zip_order *order; /* NULL: it is not known */
 };
@@ -73,6 +74,13 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 	readahead_init(&r->ahead, r->unit, all->readahead_most);
 	*ret = r;
 	return 0;
+}
+
+void reading_stay(struct reading *r)
+{
+	(void)pthread_mutex_lock(&r->all->lock);
+	r->stays = true;
+	(void)pthread_mutex_unlock(&r->all->lock);
 }
 
 struct reading *reading_ref(struct reading *r)
@@ -500,9 +508,11 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 		len = (size_t)(r->size - off);
 	(void)pthread_mutex_lock(&r->all->lock);
 	a = readahead_note(&r->ahead, off, len, r->size);
-	ask_order(r, off, len);
-	if (!read_in_order(r, off, len))
-		read_ahead(r, &a);
+	if (!r->stays) {
+		ask_order(r, off, len);
+		if (!read_in_order(r, off, len))
+			read_ahead(r, &a);
+	}
 	(void)pthread_mutex_unlock(&r->all->lock);
 	rc = lend_all(r, off, len, a.is_sequential, ret, err);
 	if (rc < 0) {

@@ -47,6 +47,8 @@ bool readings_shrink(struct readings *all);
 /* Takes `f`. */
 int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 		struct error *err) MUST_CHECK;
+/* Read nothing ahead of who reads it, so that the last reference waits for nobody. */
+void reading_stay(struct reading *r);
 struct reading *reading_ref(struct reading *r);
 /* The last one waits for what is read ahead. */
 void reading_unref(struct reading *r);

@@ -281,7 +281,12 @@ static int open_committed(struct writing *w, struct error *err)
 				 "was opened here: open it again",
 				 w->path ? w->path : "");
 	}
-	return rc < 0 ? rc : reading_new(w->all->readings, f, &w->reader, err);
+	if (rc == 0)
+		rc = reading_new(w->all->readings, f, &w->reader, err);
+	/* The next write drops it. */
+	if (rc == 0)
+		reading_stay(w->reader);
+	return rc;
 }
 
 int writing_keep(struct writing *w, struct error *err)

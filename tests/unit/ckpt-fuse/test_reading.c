@@ -79,3 +79,30 @@ Test(reading, takes_no_block_from_who_reads_it)
 	}
 	cr_expect(is_lent(21 * MIB));
 }
+
+Test(reading, that_stays_gives_nobody_work)
+{
+	struct error err = ERROR_INIT;
+	struct reading *stays = NULL;
+	struct budget mine;
+	struct readings lone = { .budget = &mine, .readahead_most = 64 * MIB };
+
+	/* Without jobs, which what is read ahead would be given to. */
+	budget_init(&mine, 64 * MIB, 32 * MIB);
+	readings_init(&lone);
+	cr_assert_eq(reading_new(&lone, open_file("f"), &stays, &err), 0);
+	reading_stay(stays);
+	for (uint64_t off = 0; off < 12 * MIB; off += 64 * 1024) {
+		struct reading_loan loan;
+
+		cr_assert_eq(reading_lend(stays, off, 4096, &loan, &err), 4096);
+		cr_expect_eq(memcmp(loan.parts[0].iov_base, data + off, 4096),
+			     0);
+		cr_expect_null(loan.own);
+		reading_return(stays, &loan);
+	}
+	reading_unref(stays);
+	readings_fini(&lone);
+	cr_expect_eq(mine.used, 0);
+	budget_fini(&mine);
+}
