@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "common/fs.h"
@@ -22,8 +21,9 @@
 
 #define ATTEMPTS 3        /* while a target changes */
 #define SHARED_ATTEMPTS 2 /* that found shared packs damaged or given up */
-/* A pack that is doomed in the meantime goes two days later. */
-#define SHARED_MAX_S (12 * 3600)
+/* A pack that is doomed in the meantime, or a blob that no index leads to, goes two days
+ * later. */
+#define ATTEMPT_MAX_S (12 * 3600)
 #define READ_PIECE (1u << 20)
 #define JOBS_MAX 16
 #define READERS 4u /* enough for a file system far away; else they wait */
@@ -243,17 +243,6 @@ static int store_changes(struct capture *c, struct error *err)
 
 /* ------------------------------------------------------------------------- attempts --- */
 
-static int new_folder(char ret[33], struct error *err)
-{
-	unsigned char id[16];
-
-	if (getrandom(id, sizeof(id), 0) != sizeof(id))
-		return error_set(err, EIO, "no random bytes");
-	for (size_t i = 0; i < sizeof(id); i++)
-		(void)snprintf(ret + 2 * i, 3, "%02x", id[i]);
-	return 0;
-}
-
 static time_t boot_s(void)
 {
 	struct timespec t;
@@ -278,26 +267,36 @@ static int look_at_others(struct capture *c, struct error *err)
 				  &c->bases, err);
 }
 
+static int check_blob(const struct capture *c, const struct digest *d,
+		      struct error *err)
+{
+	bool is_there = false;
+	int rc = oci_has_blob(c->blobs, d, &is_there, err);
+
+	return rc == 0 && !is_there
+		       ? error_set(err, EAGAIN, "it was removed meanwhile")
+		       : rc;
+}
+
 /* Has somebody removed all that the key has meanwhile? */
 static int check_own(const struct capture *c, struct error *err)
 {
-	const struct digest *own[] = { &c->snap->manifest,
-				       &c->artifact.map.digest,
-				       &c->artifact.meta.digest };
-	int rc = 0;
+	const struct artifact *a = &c->artifact;
+	int rc = check_blob(c, &c->snap->manifest, err);
 
-	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(own); i++) {
-		bool is_there = false;
-
-		rc = oci_has_blob(c->blobs, own[i], &is_there, err);
-		if (rc == 0 && !is_there)
-			rc = error_set(err, EAGAIN, "it was removed meanwhile");
-	}
+	if (rc == 0)
+		rc = check_blob(c, &a->map.digest, err);
+	if (rc == 0)
+		rc = check_blob(c, &a->meta.digest, err);
+	for (size_t i = 0; rc == 0 && i < a->n_packs; i++)
+		if (!c->shares ||
+		    shared_target_is_own(&c->packs, &a->packs[i].digest))
+			rc = check_blob(c, &a->packs[i].digest, err);
 	return rc;
 }
 
 /* The moment before the snapshot appears. */
-static int check_shared(struct capture *c, struct error *err)
+static int check_stored(struct capture *c, struct error *err)
 {
 	int rc = 0;
 
@@ -307,8 +306,7 @@ static int check_shared(struct capture *c, struct error *err)
 		rc = shared_target_check(&c->packs, &c->artifact, err);
 	if (rc == 0)
 		rc = check_own(c, err);
-	if (rc == 0 && c->snap->is_shared &&
-	    boot_s() - c->begun_s > SHARED_MAX_S)
+	if (rc == 0 && boot_s() - c->begun_s > ATTEMPT_MAX_S)
 		rc = error_set(err, EAGAIN, "it took too long");
 	return rc;
 }
@@ -329,7 +327,7 @@ static int attempt(struct capture *c, struct error *err)
 {
 	const struct digest *key = &c->snap->key.digest;
 	char folder[ENV_NAME_ROOM];
-	int rc = new_folder(c->snap->folder, err);
+	int rc = env_folder_new(c->snap->folder, err);
 
 	if (rc < 0)
 		return rc;
@@ -342,7 +340,7 @@ static int attempt(struct capture *c, struct error *err)
 	if (rc == 0)
 		rc = store_changes(c, err);
 	if (rc == 0)
-		rc = check_shared(c, err);
+		rc = check_stored(c, err);
 	end_attempt(c);
 	if (rc == 0)
 		rc = env_catalog_commit(c->catalog, c->snap, err);

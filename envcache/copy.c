@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A snapshot from one store to another: its blobs and the packs that it shares, each
- * compared with its digest, then its index. */
+/* A snapshot from one store to another: its blobs, to a folder of the copy's own, and the
+ * packs that it shares, each compared with its digest, then its index. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,11 @@
 
 struct env_copying {
 	struct object_store *from, *to;
-	char *piece; /* COPY_BYTES */
-	const struct env_snapshot *snap;
-	struct env_digests doomed;     /* packs in `to` */
+	char *piece;                     /* COPY_BYTES */
+	const struct env_snapshot *snap; /* as it will be in `to` */
+	char from_folder[ENV_NAME_ROOM], to_folder[ENV_NAME_ROOM];
+	bool may_be_there;         /* nobody knows whether the index was put */
+	struct env_digests doomed; /* packs in `to` */
 	struct oci_descriptor *shared; /* packs that are others', too */
 	size_t n_shared, cap_shared;
 };
@@ -87,7 +89,13 @@ static int copy_object(const struct env_copying *c, const char *name,
 
 static int copy_blob(void *arg, const struct object_entry *e, struct error *err)
 {
-	return copy_object(arg, e->name, e->name, err);
+	const struct env_copying *c = arg;
+	AUTO_BUF as = BUF_INIT;
+
+	return buf_printf(&as, "%s%s", c->to_folder,
+			  e->name + strlen(c->from_folder)) < 0
+		       ? error_nomem(err)
+		       : copy_object(c, e->name, as.data, err);
 }
 
 /* A pack of the other snapshots in `from` is one of those in `to`, unless that is to go
@@ -95,20 +103,21 @@ static int copy_blob(void *arg, const struct object_entry *e, struct error *err)
 static int copy_pack(struct env_copying *c, const struct oci_descriptor *p,
 		     struct error *err)
 {
-	char name[ENV_NAME_ROOM], folder[ENV_NAME_ROOM];
+	char name[ENV_NAME_ROOM];
 	AUTO_BUF own = BUF_INIT;
+	AUTO_BUF copied = BUF_INIT;
 	struct object_stat st;
 	int rc;
 
 	env_object_name(ENV_PACKS_FOLDER, &p->digest, name);
-	env_blob_folder(&c->snap->key.digest, c->snap->folder, folder);
-	if (buf_printf(&own, "%s%s", folder, strrchr(name, '/')) < 0)
+	if (buf_printf(&own, "%s%s", c->from_folder, strrchr(name, '/')) < 0 ||
+	    buf_printf(&copied, "%s%s", c->to_folder, strrchr(name, '/')) < 0)
 		return error_nomem(err);
 	rc = object_stat(c->from, own.data, &st, err);
 	if (rc != -ENOENT)
 		return rc;
 	if (env_digests_has(&c->doomed, &p->digest))
-		return copy_object(c, name, own.data, err);
+		return copy_object(c, name, copied.data, err);
 	if (array_grow(&c->shared, c->n_shared, &c->cap_shared, 16) < 0)
 		return error_nomem(err);
 	c->shared[c->n_shared++] = *p;
@@ -120,13 +129,12 @@ static int copy_pack(struct env_copying *c, const struct oci_descriptor *p,
 static int copy_packs(struct env_copying *c, struct error *err)
 {
 	AUTO(oci_store) blobs = NULL;
-	char folder[ENV_NAME_ROOM];
 	struct artifact a;
 	int rc = env_doomed_list(c->to, &c->doomed, err);
 
-	env_blob_folder(&c->snap->key.digest, c->snap->folder, folder);
 	if (rc == 0)
-		rc = oci_objects_new(c->from, folder, NULL, &blobs, err);
+		rc = oci_objects_new(c->from, c->from_folder, NULL, &blobs,
+				     err);
 	if (rc == 0)
 		rc = artifact_get(blobs, &c->snap->manifest, &a, err);
 	if (rc < 0)
@@ -151,11 +159,8 @@ static int check_packs(const struct env_copying *c, struct error *err)
 
 static int copy_all(struct env_copying *c, struct error *err)
 {
-	char folder[ENV_NAME_ROOM];
-	int rc;
+	int rc = object_list(c->from, c->from_folder, true, copy_blob, c, err);
 
-	env_blob_folder(&c->snap->key.digest, c->snap->folder, folder);
-	rc = object_list(c->from, folder, true, copy_blob, c, err);
 	if (rc == 0 && c->snap->is_shared)
 		rc = copy_packs(c, err);
 	/* Is it all that the snapshot needs?  Nothing appears before that is known. */
@@ -163,8 +168,29 @@ static int copy_all(struct env_copying *c, struct error *err)
 		rc = env_snapshot_verify(c->to, c->snap, err);
 	if (rc == 0)
 		rc = check_packs(c, err);
-	return rc < 0 ? rc
-		      : env_snapshot_commit(c->to, c->snap, OBJECT_NEW, err);
+	if (rc == 0) {
+		rc = env_snapshot_commit(c->to, c->snap, OBJECT_NEW, err);
+		c->may_be_there = rc < 0 && rc != -EEXIST;
+	}
+	return rc;
+}
+
+static int copy_to_own(struct env_copying *c, struct env_snapshot *snap,
+		       struct error *err)
+{
+	const struct digest *key = &snap->key.digest;
+	int rc;
+
+	env_blob_folder(key, snap->folder, c->from_folder);
+	rc = env_folder_new(snap->folder, err);
+	if (rc < 0)
+		return rc;
+	env_blob_folder(key, snap->folder, c->to_folder);
+	rc = copy_all(c, err);
+	/* What stays is for env_gc(). */
+	if (rc < 0 && !c->may_be_there)
+		(void)!env_blobs_remove(c->to, key, snap->folder, NULL);
+	return rc;
 }
 
 int env_snapshot_copy(struct object_store *from, struct object_store *to,
@@ -187,9 +213,7 @@ int env_snapshot_copy(struct object_store *from, struct object_store *to,
 		rc = env_snapshot_get(from, key, &snap, err);
 	if (rc < 0)
 		return rc;
-	/* What one that fails has put may be what another copy of the snapshot has put,
-	 * which is in the same folder: it stays for env_gc(). */
-	rc = copy_all(&c, err);
+	rc = copy_to_own(&c, &snap, err);
 	env_digests_fini(&c.doomed);
 	free(c.shared);
 	env_snapshot_fini(&snap);

@@ -23,6 +23,7 @@
 
 #define ENV_TARGETS_MAX 64
 #define ENV_KEY_HEX 65 /* of a key as hex digits, with its NUL */
+#define ENV_FOLDER_ROOM 33
 
 /* ------------------------------------------------------------------ the targets --- */
 
@@ -119,11 +120,11 @@ struct env_marks {
 struct env_snapshot {
 	struct env_key key;
 	struct env_targets targets;
-	struct digest manifest; /* of the artifact that has the files */
-	char folder[33];        /* of its blobs; random hex */
-	char *by;               /* host that made it */
-	char *program;          /* first word of the command */
-	uint64_t n_changed;     /* names added or changed */
+	struct digest manifest;       /* of the artifact that has the files */
+	char folder[ENV_FOLDER_ROOM]; /* of its blobs; random hex */
+	char *by;                     /* host that made it */
+	char *program;                /* first word of the command */
+	uint64_t n_changed;           /* names added or changed */
 	uint64_t n_deleted;
 	uint64_t bytes;  /* of the files */
 	uint64_t stored; /* bytes that it added to the store */

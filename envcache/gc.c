@@ -15,7 +15,7 @@
 
 /* A snapshot in the store. */
 struct gc_snapshot {
-	struct digest key;
+	struct env_snapshot snap; /* key, folder, tag and when it was made */
 	char capture[CAPTURE_MAX +
 		     1]; /* "HEX/" when its index cannot be read */
 	struct gc_refs refs;
@@ -81,7 +81,7 @@ static int note_snapshot(void *arg, const struct digest *key,
 			 const struct error *why, struct error *err)
 {
 	struct collector *c = arg;
-	struct gc_snapshot one = { .key = *key, .is_kept = true };
+	struct gc_snapshot one = { .snap.key.digest = *key, .is_kept = true };
 	struct env_marks m;
 	char hex[ENV_KEY_HEX];
 	int rc = grow((void **)&c->list, c->n, &c->cap, sizeof(one), err);
@@ -98,6 +98,9 @@ static int note_snapshot(void *arg, const struct digest *key,
 					    &one.refs, err);
 		if (rc < 0)
 			return rc;
+		one.snap.made_ms = snap->made_ms;
+		memcpy(one.snap.folder, snap->folder, sizeof(snap->folder));
+		memcpy(one.snap.tag, snap->tag, sizeof(snap->tag));
 		one.used_ms = m.used_ms;
 		one.is_kept = m.is_pinned;
 		one.is_bad = m.is_bad;
@@ -113,23 +116,45 @@ static int compare_use(const void *a, const void *b)
 
 	if (x->used_ms != y->used_ms)
 		return x->used_ms < y->used_ms ? -1 : 1;
-	return memcmp(x->key.b, y->key.b, sizeof(x->key.b));
+	return memcmp(x->snap.key.digest.b, y->snap.key.digest.b,
+		      sizeof(x->snap.key.digest.b));
+}
+
+/* Remove the one that was listed, and no blobs but its own: another capture of the key may
+ * be under way.  -ESTALE: it was pinned, used, removed or made anew since. */
+static int remove_listed(struct object_store *s, const struct gc_snapshot *one,
+			 struct error *err)
+{
+	const struct digest *key = &one->snap.key.digest;
+	char name[ENV_NAME_ROOM];
+	struct env_marks m;
+	int rc = env_marks_get(s, &one->snap, &m, err);
+
+	if (rc == 0 && (m.is_pinned || m.used_ms > one->used_ms))
+		return -ESTALE;
+	env_object_name(ENV_INDEX_FOLDER, key, name);
+	if (rc == 0)
+		rc = object_delete(s, name, one->snap.tag, err);
+	if (rc == -ENOENT)
+		return -ESTALE;
+	if (rc == 0)
+		rc = env_notes_remove(s, key, err);
+	return rc < 0 ? rc : env_blobs_remove(s, key, one->snap.folder, err);
 }
 
 static int remove_snapshot(struct collector *c, const struct gc_snapshot *one,
 			   struct error *err)
 {
-	int rc = c->gc->dry_run ? 0
-				: env_snapshot_remove(c->store, &one->key, err);
+	int rc = c->gc->dry_run ? 0 : remove_listed(c->store, one, err);
 
 	if (rc < 0)
-		return rc;
+		return rc == -ESTALE ? 0 : rc;
 	c->gc->n_snapshots++;
 	c->gc->bytes += one->refs.own_bytes;
 	c->gc->kept_bytes -=
 		one->refs.own_bytes + gc_packs_unrefer(&c->packs, &one->refs);
 	if (c->gc->removed)
-		c->gc->removed(c->gc->arg, &one->key);
+		c->gc->removed(c->gc->arg, &one->snap.key.digest);
 	return 0;
 }
 
@@ -198,7 +223,7 @@ static int remove_note(void *arg, const struct object_entry *e,
 	    !env_name_digest(e->name, &key))
 		return 0;
 	for (size_t i = 0; i < c->n; i++)
-		if (digest_equal(&key, &c->list[i].key))
+		if (digest_equal(&key, &c->list[i].snap.key.digest))
 			return 0;
 	rc = object_delete(c->store, e->name, e->stat.tag, err);
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;

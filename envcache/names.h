@@ -26,6 +26,9 @@ bool env_name_digest(const char *name, struct digest *ret);
 void env_blob_folder(const struct digest *key, const char *folder,
 		     char ret[ENV_NAME_ROOM]);
 
+/* The name of a folder that nobody has yet. */
+int env_folder_new(char ret[ENV_FOLDER_ROOM], struct error *err) MUST_CHECK;
+
 /* Make the snapshot appear in the store's own index.  With OBJECT_NEW -EEXIST: there is
  * one. */
 int env_snapshot_commit(struct object_store *s, const struct env_snapshot *snap,

@@ -180,7 +180,7 @@ void shared_target_fini(struct shared_target *t)
 	env_digests_fini(&t->kept);
 }
 
-static bool is_kept(const struct shared_target *t, const struct digest *d)
+bool shared_target_is_own(const struct shared_target *t, const struct digest *d)
 {
 	for (size_t i = 0; i < t->kept.n; i++)
 		if (digest_equal(&t->kept.list[i], d))
@@ -192,7 +192,7 @@ bool shared_target_shares(const struct shared_target *t,
 			  const struct artifact *a)
 {
 	for (size_t i = 0; i < a->n_packs; i++)
-		if (!is_kept(t, &a->packs[i].digest))
+		if (!shared_target_is_own(t, &a->packs[i].digest))
 			return true;
 	return false;
 }
@@ -204,7 +204,7 @@ int shared_target_check(const struct shared_target *t, const struct artifact *a,
 	int rc = env_doomed_list(t->store, &now, err);
 
 	for (size_t i = 0; rc == 0 && i < a->n_packs; i++)
-		if (!is_kept(t, &a->packs[i].digest))
+		if (!shared_target_is_own(t, &a->packs[i].digest))
 			rc = env_pack_check(t->store, &now, &a->packs[i], err);
 	env_digests_fini(&now);
 	return rc;

@@ -57,6 +57,9 @@ void shared_target_fini(struct shared_target *t);
 /* Does the artifact have packs among those that are shared? */
 bool shared_target_shares(const struct shared_target *t,
 			  const struct artifact *a);
+/* Is the pack in the snapshot's own folder? */
+bool shared_target_is_own(const struct shared_target *t,
+			  const struct digest *d);
 /* env_pack_check() of all packs of the artifact that are shared. */
 int shared_target_check(const struct shared_target *t, const struct artifact *a,
 			struct error *err) MUST_CHECK;

@@ -22,6 +22,8 @@
 /* Called before an index is put, and how far CLOCK_BOOTTIME is ahead from then on: what
  * happens beside a capture or a copy at its last moment. */
 static void (*before_commit)(void);
+/* Called when all is stored, before a capture's checks. */
+static void (*after_store)(void);
 static time_t ahead_s;
 
 static char store_dir[64];
@@ -70,7 +72,8 @@ static void write_big(const char *name, unsigned int seed)
 }
 
 /* The target as it is, of a node that had nothing in it. */
-static struct env_snapshot capture(const char *value, bool is_alone)
+static int try_capture(const char *value, bool is_alone,
+		       struct env_snapshot *ret)
 {
 	char word[] = "pip";
 	char *command[] = { word, NULL };
@@ -80,18 +83,25 @@ static struct env_snapshot capture(const char *value, bool is_alone)
 						  .is_alone = is_alone };
 	struct env_targets none = { .n = 0 };
 	AUTO(env_scan) before = NULL;
-	struct env_snapshot snap;
 	struct env_key key;
+	int rc;
 
 	values[0] = strdup(value);
 	cr_assert_eq(env_scan_new(&none, &before, &err), 0, "%s", err.msg);
 	cr_assert_eq(env_key_make(&spec, &env_dir_targets, before, &key, &err),
 		     0, "%s", err.msg);
-	cr_assert_eq(env_capture(catalog, &key, &env_dir_targets, before, &opts,
-				 &snap, &err),
-		     0, "%s", err.msg);
+	rc = env_capture(catalog, &key, &env_dir_targets, before, &opts, ret,
+			 &err);
 	env_key_fini(&key);
 	free(values[0]);
+	return rc;
+}
+
+static struct env_snapshot capture(const char *value, bool is_alone)
+{
+	struct env_snapshot snap;
+
+	cr_assert_eq(try_capture(value, is_alone, &snap), 0, "%s", err.msg);
 	return snap;
 }
 
@@ -301,7 +311,42 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 	return rc;
 }
 
-Test(env_shared, a_capture_of_more_than_12_hours_is_stored_whole)
+bool __real_env_scan_is_same(const struct env_scan *a,
+			     const struct env_scan *b);
+bool __wrap_env_scan_is_same(const struct env_scan *a,
+			     const struct env_scan *b);
+
+bool __wrap_env_scan_is_same(const struct env_scan *a, const struct env_scan *b)
+{
+	if (after_store)
+		after_store();
+	return __real_env_scan_is_same(a, b);
+}
+
+static int remove_big(void *arg, const struct object_entry *e, struct error *er)
+{
+	return e->stat.size > BIG / 2 ? object_delete(store, e->name, NULL, er)
+				      : 0;
+}
+
+static void remove_packs(void)
+{
+	cr_assert_eq(object_list(store, ENV_DATA_FOLDER, true, remove_big, NULL,
+				 &err),
+		     0, "%s", err.msg);
+}
+
+Test(env_shared, a_capture_whose_own_packs_were_removed_does_not_appear)
+{
+	struct env_snapshot a;
+
+	write_big("one", 1);
+	after_store = remove_packs;
+	cr_expect_eq(try_capture("V=1", true, &a), -EAGAIN);
+	cr_expect_eq(n_in("env"), 0);
+}
+
+Test(env_shared, a_capture_of_more_than_12_hours_does_not_appear)
 {
 	struct env_snapshot a, b;
 
@@ -313,15 +358,10 @@ Test(env_shared, a_capture_of_more_than_12_hours_is_stored_whole)
 	cr_expect_lt(b.stored, BIG / 10);
 	env_snapshot_fini(&b);
 	ahead_s = 12 * 3600 + 60;
-	b = capture("V=3", false);
-	cr_expect(!b.is_shared);
-	cr_expect_gt(b.stored, BIG * 9 / 10);
-	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
-	(void)collect(1);
-	(void)collect(2);
-	expect_whole(&b);
+	cr_expect_eq(try_capture("V=3", false, &b), -EAGAIN);
+	cr_expect_eq(try_capture("V=4", true, &b), -EAGAIN);
+	cr_expect_eq(n_in(ENV_INDEX_FOLDER), 2);
 	env_snapshot_fini(&a);
-	env_snapshot_fini(&b);
 }
 
 /* Two collections by a node whose clock is a day ahead. */
@@ -394,24 +434,167 @@ static void copy_once(void)
 		     err.msg);
 }
 
-Test(env_shared, a_copy_that_fails_takes_nothing_from_the_one_beside_it)
+static void open_other(void)
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
 	AUTO_FREE char *url = NULL;
-	struct env_snapshot a;
 
 	cr_assert_gt(asprintf(&url, "file://%s/other", store_dir), 0);
 	cr_assert_eq(fs_mkdir_p(url + strlen("file://"), 0755, &err), 0);
 	cr_assert_eq(object_store_open(url, &cfg, &other, &err), 0, "%s",
 		     err.msg);
+}
+
+static void expect_copied(void)
+{
+	struct env_snapshot b;
+
+	cr_assert_eq(env_snapshot_get(other, &copied, &b, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(env_snapshot_verify(other, &b, &err), 0, "%s", err.msg);
+	env_snapshot_fini(&b);
+}
+
+static unsigned int n_copied(const char *folder)
+{
+	unsigned int n = 0;
+
+	cr_assert_eq(object_list(other, folder, true, count_one, &n, &err), 0);
+	return n;
+}
+
+Test(env_shared, a_copy_that_fails_takes_nothing_but_its_own)
+{
+	struct env_snapshot a;
+
+	open_other();
 	write_big("one", 1);
 	a = capture("V=1", false);
 	copied = a.key.digest;
 	before_commit = copy_once;
 	cr_expect_eq(env_snapshot_copy(store, other, &copied, &err), -EEXIST);
-	cr_expect_eq(env_snapshot_verify(other, &a, &err), 0, "%s", err.msg);
+	expect_copied();
+	cr_expect_eq(n_copied(ENV_DATA_FOLDER), n_in(ENV_DATA_FOLDER));
+	cr_assert_eq(env_snapshot_remove(other, &copied, &err), 0);
+	/* Its pack is gone; the other store is a folder of this one's. */
+	cr_assert_eq(object_list(store, "other/" ENV_PACKS_FOLDER, true,
+				 remove_big, NULL, &err),
+		     0);
+	cr_assert_eq(object_list(store, ENV_PACKS_FOLDER, true, remove_big,
+				 NULL, &err),
+		     0);
+	cr_expect_lt(env_snapshot_copy(store, other, &copied, &err), 0);
+	cr_expect_eq(n_copied(ENV_DATA_FOLDER), 0);
 	object_store_free(other);
 	env_snapshot_fini(&a);
+}
+
+/* --------------------------------------------------------- beside a collection --- */
+
+static void copy_beside(void *arg, const struct digest *key)
+{
+	(void)arg;
+	(void)key;
+	copy_once();
+}
+
+Test(env_shared, a_copy_beside_a_collection_loses_nothing)
+{
+	struct env_gc gc = { .now_ms = now_ms() + ENV_GRACE_MS + 60000,
+			     .keep_bytes = UINT64_MAX,
+			     .removed = copy_beside };
+	struct env_snapshot a, b;
+	char name[ENV_NAME_ROOM];
+
+	open_other();
+	write_big("one", 1);
+	a = capture("V=1", false);
+	write_big("one", 2);
+	b = capture("V=2", false);
+	cr_assert_eq(env_snapshot_copy(store, other, &b.key.digest, &err), 0);
+	/* One that was cut off left its blobs. */
+	copied = a.key.digest;
+	copy_once();
+	env_object_name(ENV_INDEX_FOLDER, &copied, name);
+	cr_assert_eq(object_delete(other, name, NULL, &err), 0);
+	cr_assert_eq(env_gc(other, &gc, &err), 0, "%s", err.msg);
+	cr_expect_eq(gc.n_snapshots, 1);
+	expect_copied();
+	object_store_free(other);
+	env_snapshot_fini(&a);
+	env_snapshot_fini(&b);
+}
+
+static struct env_snapshot pair[2];
+static void (*beside)(struct env_snapshot *other_one);
+
+static void removed_one(void *arg, const struct digest *key)
+{
+	(void)arg;
+	if (beside)
+		beside(&pair[digest_equal(key, &pair[0].key.digest)]);
+	beside = NULL;
+}
+
+static void pin_it(struct env_snapshot *s)
+{
+	cr_assert_eq(env_snapshot_pin(store, &s->key.digest, true, &err), 0);
+}
+
+static void use_it(struct env_snapshot *s)
+{
+	env_snapshot_touch(store, &s->key.digest, now_ms());
+}
+
+static void make_it_anew(struct env_snapshot *s)
+{
+	bool is_first = s == &pair[0];
+
+	cr_assert_eq(env_snapshot_remove(store, &s->key.digest, &err), 0);
+	env_snapshot_fini(s);
+	*s = capture(is_first ? "V=1" : "V=2", true);
+}
+
+/* Of two that have expired the second one is not as it was listed when it is to go. */
+static void collect_beside(void (*fn)(struct env_snapshot *s))
+{
+	struct env_gc gc = { .now_ms = now_ms() + DAY_MS,
+			     .older_ms = 1000,
+			     .keep_bytes = UINT64_MAX,
+			     .removed = removed_one };
+
+	write_big("one", 1);
+	pair[0] = capture("V=1", true);
+	pair[1] = capture("V=2", true);
+	beside = fn;
+	cr_assert_eq(env_gc(store, &gc, &err), 0, "%s", err.msg);
+	cr_expect_eq(gc.n_snapshots, 1);
+	cr_assert_eq(n_in(ENV_INDEX_FOLDER), 1);
+	for (size_t i = 0; i < 2; i++) {
+		struct env_snapshot s;
+
+		if (env_snapshot_get(store, &pair[i].key.digest, &s, &err) ==
+		    0) {
+			expect_whole(&s);
+			env_snapshot_fini(&s);
+		}
+		env_snapshot_fini(&pair[i]);
+	}
+}
+
+Test(env_shared, what_is_pinned_beside_a_collection_stays)
+{
+	collect_beside(pin_it);
+}
+
+Test(env_shared, what_is_used_beside_a_collection_stays)
+{
+	collect_beside(use_it);
+}
+
+Test(env_shared, what_is_made_anew_beside_a_collection_stays)
+{
+	collect_beside(make_it_anew);
 }
 
 /* ---------------------------------------------------------------------------- notes --- */
