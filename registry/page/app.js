@@ -212,8 +212,9 @@ function breakdown(start, map) {
 }
 
 function stageBoxes(start, map) {
-	return boxChart("Nodes of each stage", start.stages.map((s) => [s.stage, { n: s.node.nodes, min: s.node.min_s,
-		p25: s.node.p25_s, median: s.node.median_s, p75: s.node.p75_s, max: s.node.max_s }, map.get(s.stage)]), seconds);
+	return boxChart("Nodes of each stage", start.stages.map((s) => [s.stage, s.node.nodes ? { n: s.node.nodes,
+		min: s.node.min_s, p25: s.node.p25_s, median: s.node.median_s, p75: s.node.p75_s, max: s.node.max_s }
+		: null, map.get(s.stage)]), seconds);
 }
 
 // Nodes as rows of a canvas, of which only those in sight are drawn: thousands of nodes
@@ -307,7 +308,7 @@ function barsCanvas(bars, map) {
 			tell(row, (e.clientX - r.left - names()) / (box.clientWidth - names() - 4) * whole);
 	});
 	box.addEventListener("keydown", (e) => {
-		const step = KEYS[e.key];
+		const step = stepOf(e);
 
 		if (e.key === "Enter")
 			location.hash = "node/" + bars.nodes[at][0];

@@ -4,7 +4,6 @@
 "use strict";
 
 const HUES = 10; // --c0 to --c9 of the style sheet
-const SHADES = [0, 0.45, -0.35, 0.7, -0.6]; // of a hue: how far to white, or to black
 const TALL = 240; // pixels of a chart with columns
 const ROW_TALL = 20; // of a row of one with bars
 const ROWS_MOST = 100; // a canvas can be only so tall
@@ -12,6 +11,11 @@ const POINTS_TALL = 560;
 const NARROW = 600; // pixels: a phone, where names of rows are cut
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 20, PageUp: -20, Home: -1e9, End: 1e9 };
 const charts = []; // of the view that is shown
+
+// How far a key goes through a list; with a modifier it is the browser's.
+function stepOf(e) {
+	return e.altKey || e.ctrlKey || e.metaKey ? 0 : KEYS[e.key];
+}
 
 function theme(name) {
 	return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -28,18 +32,28 @@ function shade(hex, by) {
 }
 
 // The colour of each stage: a hue for those whose names begin alike (image.hot, image.start),
-// in which each has a shade of its own.
+// in which each has a shade of its own.  Where none is free, the next hue's free shades are
+// taken; colours come again when all are in use.
 function colours(stages) {
-	const families = new Map();
+	const shades = theme("shades").split(" ").map(Number); // how far to white, or to black
+	const all = HUES * shades.length;
+	const hues = new Map(); // of families
+	const taken = new Set();
 	const map = new Map();
 
 	for (const stage of stages) {
 		const word = stage.split(".")[0];
-		const own = families.get(word) || { index: families.size, size: 0 };
-		const round = own.size++ + Math.floor(own.index / HUES);
 
-		families.set(word, own);
-		map.set(stage, shade(theme("c" + own.index % HUES), SHADES[round % SHADES.length]));
+		if (!hues.has(word))
+			hues.set(word, hues.size % HUES);
+		if (taken.size === all)
+			taken.clear();
+		let at = hues.get(word) * shades.length;
+
+		while (taken.has(at))
+			at = (at + 1) % all;
+		taken.add(at);
+		map.set(stage, shade(theme("c" + Math.floor(at / shades.length)), shades[at % shades.length]));
 	}
 	return map;
 }
@@ -99,16 +113,18 @@ function chart(label, told, tall, config) {
 		charts.push(c);
 	};
 	canvas.addEventListener("keydown", (e) => {
-		if (!c || !KEYS[e.key] || !told.length)
+		const step = stepOf(e);
+
+		if (!c || !step || !told.length)
 			return;
 		e.preventDefault();
-		at = Math.max(0, Math.min(told.length - 1, at + KEYS[e.key]));
+		at = Math.max(0, Math.min(told.length - 1, at + step));
 		const [datasetIndex, index] = told[at];
 		const place = c.getDatasetMeta(datasetIndex).data[index].getCenterPoint();
 
 		c.setActiveElements([{ datasetIndex, index }]);
 		c.tooltip.setActiveElements([{ datasetIndex, index }], place);
-		c.update();
+		c.render();
 	});
 	sight.observe(box);
 	return box;
@@ -172,7 +188,7 @@ function pairsChart(pairs, say) {
 	const most = Math.max(...pairs.map((p) => p[2]), 1);
 	const few = Math.max(givers.length, takers.length) <= 30;
 	const side = (text, names, more) => axisOf({ callback: (i) => (names[i] ? shortName(names[i], 14) : ""), precision: 0,
-		...(few ? { stepSize: 1, maxRotation: 90 } : { maxTicksLimit: 12 }) },
+		includeBounds: false, ...(few ? { stepSize: 1, autoSkip: false, maxRotation: 90 } : { maxTicksLimit: 12 }) },
 	{ min: -0.5, max: names.length - 0.5, title: { display: true, text, color: theme("text") }, ...more });
 
 	return chart("Who gave whom how much", pairs.map((p, i) => [0, i, p[0] + " to " + p[1] + ": " + say(p[2])]),

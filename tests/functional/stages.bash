@@ -34,8 +34,8 @@ teardown()
 }
 
 # The page as a browser has it when all requests are answered; all of it is in sight.
-browse() { # ADDRESS
+browse() { # ADDRESS [OPTION...]
 	chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
 		--user-data-dir="$W/chromium" --virtual-time-budget=20000 --window-size=1280,6000 \
-		--dump-dom "$1" 2>"$W/chromium.err"
+		--dump-dom "${@:2}" "$1" 2>"$W/chromium.err"
 }

@@ -492,7 +492,24 @@ EOF
 		"$bootseer" stage send --service "$U" --job team/now -
 	browse "$U/" >"$W/list"
 	grep -q '<h3>Not begun to train: 1</h3>.*>team/now</a>.*<h3>Others</h3>.*>team/j</a>' "$W/list"
+	# Of a stage that nobody has ended there is no box.
+	browse "$U/$(grep -oE '#start/[0-9]+">team/now' "$W/list" | cut -d'"' -f1)" >"$W/now"
+	grep -q '<h2>team/now, attempt 0</h2>' "$W/now"
+	run ! grep -q 'in all</li>' "$W/now"
 	run ! grep -i 'content security policy' "$W/chromium.err"
+}
+
+@test "charts in a browser: colours, names on axes, keys" {
+	DB=sqlite:$W/registry.db
+	service
+	ask "$U/"
+	sed "s|<meta|<base href=\"$U/\"><meta|; /<\/body>/e cat '$BATS_TEST_DIRNAME/charts.html'" \
+		"$O" >"$W/charts.html"
+	for theme in 0 1; do # dark, light
+		browse "file://$W/charts.html" "--blink-settings=preferredColorScheme=$theme" >"$W/charts"
+		sed -n '/id="told"/,$ { s/.*id="told">//; p }' "$W/charts" >&2
+		grep -q '<pre id="told">as wanted: [1-9][0-9]*</pre>' "$W/charts"
+	done
 }
 
 @test "the page without a token says that one is needed" {
