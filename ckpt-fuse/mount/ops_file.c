@@ -211,10 +211,12 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int rc = 0;
 
 	if (h && h->kind == HANDLE_WRITER) {
-		h->is_killed = closing_is_killed(pid);
+		bool is_last = is_last_close(h, pid);
+
+		h->is_killed = is_last && closing_is_killed(pid);
 		if (h->is_killed)
 			opening_set_done(h);
-		if (h->is_killed || !is_last_close(h, pid)) {
+		if (h->is_killed || !is_last) {
 			(void)fuse_reply_err(req, 0);
 			return;
 		}

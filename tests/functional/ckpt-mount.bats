@@ -423,6 +423,32 @@ kill_half()
 	[ "$(cat "$W/back")" = 012345more ]
 }
 
+# Workers inherit what their trainer has open.
+@test "a file is its writer's when a child that inherited it is killed" {
+	mount_store
+	python3 - "$M/f" <<-'END'
+		import os, signal, sys
+		name = sys.argv[1]
+		f = os.open(name, os.O_WRONLY | os.O_CREAT, 0o644)
+		os.write(f, b"all of it")
+		child = os.fork()
+		if child == 0:
+		    signal.pause()
+		os.kill(child, signal.SIGKILL)
+		os.waitpid(child, 0)
+		os.fchmod(f, 0o600)
+		os.setxattr(f, "user.a", b"b")
+		os.rename(name, name + ".moved")
+		os.truncate(name + ".moved", 3)
+		os.write(f, b"more")
+		os.close(f)
+	END
+	ckpt cp :f.moved "$W/back"
+	[ "$(tr -d '\0' <"$W/back")" = allmore ]
+	[ "$(getfattr --only-values --absolute-names -n user.a "$M/f.moved")" = b ]
+	umount_store
+}
+
 # The writer that has closed it may have been followed by another node's.
 @test "who opens a file before the kernel has released it has what is in the store" {
 	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-hold-release.so \
