@@ -187,6 +187,7 @@ function pairsChart(pairs, say) {
 	const row = new Map(givers.map((n, i) => [n, i])), column = new Map(takers.map((n, i) => [n, i]));
 	const most = Math.max(...pairs.map((p) => p[2]), 1);
 	const few = Math.max(givers.length, takers.length) <= 30;
+	const radii = pairs.map((p) => 2 + (few ? 7 : 3) * Math.sqrt(p[2] / most));
 	const side = (text, names, more) => axisOf({ callback: (i) => (names[i] ? shortName(names[i], 14) : ""), precision: 0,
 		includeBounds: false, ...(few ? { stepSize: 1, autoSkip: false, maxRotation: 90 } : { maxTicksLimit: 12 }) },
 	{ min: -0.5, max: names.length - 0.5, title: { display: true, text, color: theme("text") }, ...more });
@@ -196,7 +197,7 @@ function pairsChart(pairs, say) {
 			type: "scatter",
 			data: { datasets: [{ data: pairs.map((p) => ({ x: column.get(p[1]), y: row.get(p[0]) })),
 				backgroundColor: theme("c0") + "cc", borderWidth: 0,
-				pointRadius: pairs.map((p) => 2 + (few ? 7 : 3) * Math.sqrt(p[2] / most)) }] },
+				pointRadius: radii, pointHoverRadius: radii }] },
 			options: { interaction: { mode: "nearest", intersect: true }, scales: {
 				x: side("had", takers), y: side("gave", givers, { reverse: true }) } },
 		});
