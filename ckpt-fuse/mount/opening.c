@@ -241,11 +241,13 @@ static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 }
 
 int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
-			    struct error *err)
+			    bool is_new, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
-	int rc;
+	int rc = is_new ? 0 : node_loss(n, err);
 
+	if (rc < 0)
+		return rc;
 	/* What its readers have is not what has the name. */
 	if (n->writing && !node_is_being_changed(n) &&
 	    node_path(&m->nodes, n, &path) == -ENOENT)
@@ -270,7 +272,7 @@ int ops_leave_to_readers(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		return rc;
 	if (!(n->n_cached || n->n_peekers || n->is_kept) ||
 	    node_is_being_changed(n))
-		return opening_leave_abandoned(m, n, err);
+		return opening_leave_abandoned(m, n, is_new, err);
 	return leave_name(m, n);
 }
 

@@ -31,10 +31,11 @@ void opening_go_on(struct ckpt_mount *m, struct handle *h);
 /* With the node's lock: have its file open to be written. */
 int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 			  bool is_new, struct error *err);
-/* With the node's lock, before the file of the name is changed.  -ESTALE: what a killed
- * program left, or what had the name before, is not to be taken for it; look it up again. */
+/* With the node's lock, before the file of the name is changed; when it `is_new`, what was
+ * lost is not asked for.  -ESTALE: what a killed program left, or what had the name before,
+ * is not to be taken for it; look it up again. */
 int opening_leave_abandoned(struct ckpt_mount *m, struct ckpt_node *n,
-			    struct error *err);
+			    bool is_new, struct error *err);
 /* The kernel is told to look the name of such a node up again, which it does once: have it
  * find a file that can be changed.  With no lock. */
 void opening_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,

@@ -556,6 +556,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct stat st;
 	double valid = 0;
 	struct handle *h = fi ? handle_get(&m->handles, fi->fh) : NULL;
+	const bool is_new = (to_set & FUSE_SET_ATTR_SIZE) && attr->st_size == 0;
 	int rc = n ? 0 : -ESTALE;
 
 	/* Whoever has it open says when it is done. */
@@ -565,7 +566,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 
 		opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
-		rc = opening_leave_abandoned(m, n, &err);
+		rc = opening_leave_abandoned(m, n, is_new, &err);
 		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);
 		if (rc == 0 && (to_set & SET_ATTRS))
@@ -573,7 +574,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		(void)pthread_mutex_unlock(&n->lock);
 		if ((rc == -ESTALE || rc == -ENOENT) &&
 		    (to_set & FUSE_SET_ATTR_SIZE))
-			opening_leave_successor(m, n, attr->st_size == 0);
+			opening_leave_successor(m, n, is_new);
 	}
 	if (rc == 0)
 		valid = valid_s(n);

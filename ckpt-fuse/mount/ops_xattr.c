@@ -318,11 +318,8 @@ static int change(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = check_change(n, c, err);
 	if (rc < 0 || n->is_folder)
 		return rc < 0 ? rc : change_folder(m, n, c, err);
-	rc = node_loss(n, err);
-	if (rc < 0)
-		return rc;
 	(void)pthread_mutex_lock(&n->lock);
-	rc = opening_leave_abandoned(m, n, err);
+	rc = opening_leave_abandoned(m, n, false, err);
 	if (rc == 0)
 		rc = change_file(m, n, c, err);
 	(void)pthread_mutex_unlock(&n->lock);

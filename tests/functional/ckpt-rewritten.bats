@@ -112,6 +112,9 @@ keeps_what_it_read() # OLD NEW
 	umount_store
 }
 
+staged() { [ "$(figure files_staged)" = "$1" ]; }
+written() { [ "$(figure files_written)" = "$1" ]; }
+
 # Files that somebody writes are listed.
 only_read() { ! find "$M" | grep -q "/f$"; }
 
@@ -147,11 +150,18 @@ only_read() { ! find "$M" | grep -q "/f$"; }
 	wait_for test -e "$W/once.written"
 	exec 6<"$M/f"
 	fault match='^PUT ' kind=status code=403 times=100000
+	mkfifo "$W/once.end"
 	end_to_write "$W/once"
 	wait_for staged 0
+	run -1 --separate-stderr python3 -c 'import os, sys; os.truncate(sys.argv[1], 4)' "$M/f"
+	[[ $stderr == *"Input/output error"* ]]
+	run -1 --separate-stderr chmod 600 "$M/f"
+	[[ $stderr == *"Input/output error"* ]]
 	run -1 --separate-stderr dd if="$F/small" of="$M/f" oflag=append conv=notrunc status=none
 	[[ $stderr == *"Input/output error"* ]]
 	exec 6<&-
+	: >"$W/once.end"
+	wait_for written 0
 	run -1 umount_store
 	umount_store
 }
@@ -232,7 +242,6 @@ waits_or_ends() { has_ended "$1" || grep -q fuse "/proc/$1/stack"; } # PID
 	umount_store
 }
 
-staged() { [ "$(figure files_staged)" = "$1" ]; }
 
 changed_when_stored() # MODE AFTER: how perl(1) opens it, and what it is then
 {
