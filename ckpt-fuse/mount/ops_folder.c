@@ -332,8 +332,8 @@ static bool is_below(const struct ckpt_node *n, const struct ckpt_node *folder)
 	return n == folder;
 }
 
-/* Files below a folder that are open to be written, in use, and the paths that they are
- * to have. */
+/* Files below a folder that are open to be written, or read as their writers had them, in
+ * use, and the paths that they are to have. */
 struct ops_below {
 	const struct ckpt_node *folder;
 	struct below_file {
@@ -348,7 +348,8 @@ static void add_below(void *arg, struct ckpt_node *n)
 {
 	struct ops_below *b = arg;
 
-	if (b->rc < 0 || !n->n_writers || !is_below(n, b->folder))
+	if (b->rc < 0 || !(n->n_writers || n->n_peekers) ||
+	    !is_below(n, b->folder))
 		return;
 	b->rc = array_grow(&b->files, b->n, &b->cap, 16);
 	if (b->rc < 0)

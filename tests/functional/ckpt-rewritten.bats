@@ -210,6 +210,13 @@ opens() # PID
 	[ "$(ckpt ls)" = g ]
 	[ "$(getfattr --absolute-names --only-values -n user.a "$M/g")" = 1 ]
 	cmp - "$F/small" <&6
+	mkdir "$M/d"
+	M=$M/d peek_at "$F/other"
+	mv -T "$M/d" "$M/e"
+	setfattr -n user.a -v 2 "$M/e/f"
+	[ "$(ckpt ls)" = $'e/\ng' ]
+	[ "$(getfattr --absolute-names --only-values -n user.a "$M/e/f")" = 2 ]
+	cmp - "$F/other" <&6
 	exec 6<&-
 	umount_store
 }
