@@ -953,7 +953,7 @@ read_later() # FILE FIFO
 }
 
 @test "a mount whose store is away goes on when that is back, or is given up" {
-	local pid holder reader
+	local pid reader
 
 	mount_store --close=buffered
 	pid=$(figure pid) holder=$(parent_of "$pid")
@@ -1008,7 +1008,7 @@ read_later() # FILE FIFO
 }
 
 @test "a process whose mount is gone leaves alone what is mounted there since" {
-	local old holder
+	local old
 
 	mount_store
 	old=$(figure pid)
@@ -1194,7 +1194,7 @@ is_told() # ADDRESS:PORT
 }
 
 @test "a successor that can tell no figures serves the mount, and tells them later" {
-	local log pid holder at reader taker sock
+	local log pid at reader taker sock
 
 	at=$(own_address):9999
 	mount_store --metrics "$at"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# A mount of a test: STORE on the folder M, with what it leaves below W.
+# A mount of a test: STORE on the folder M, with what it leaves below W.  A test that stops the
+# parent of a mount's process has its id in the global variable `holder`.
 
 export PATH=$BOOTSEER_BUILD/ckpt-fuse/mount:$PATH
 
@@ -15,13 +16,17 @@ begin_mounts()
 
 end_mounts()
 {
-	# Of a test that failed: what is held back would keep the mount's process.
+	local mounts
+
+	# Of a test that failed: what is held back, or stopped, would keep its mounts.
 	rm -f "$W/hold"
+	kill -CONT "${holder-}" 2>/dev/null || :
 	cat "$W"/run/*/log >&2 2>/dev/null || :
 	cd /
-	if mountpoint -q "$M"; then
-		umount -l "$M"
-		wait_for is_over
+	mapfile -t mounts < <("$bootseer" ckpt status --run="$W/run" | jq -r '.[].path')
+	if ((${#mounts[@]})); then
+		umount -l "${mounts[@]}" || :
+		wait_for is_over || :
 	fi
 	stop_servers
 }

@@ -194,7 +194,7 @@ attributes()
 }
 
 @test "nor is one that another node set before it was looked at" {
-	local asker failed=0 pid holder
+	local asker failed=0 pid
 
 	bucket
 	fault_proxy "$AT" "$W"
