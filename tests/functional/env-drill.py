@@ -130,6 +130,7 @@ class Service:
             if found:
                 break
             if time.monotonic() > until or self.process.poll() is not None:
+                self.end()
                 raise SystemExit("the service does not start: see " + self.log)
             time.sleep(0.05)
         self.proxy.lead_to("127.0.0.1:" + found[1])
@@ -303,6 +304,8 @@ def main():
     p.add_argument("--runs", type=int, default=200)
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
+    # As what else ends it: what was started is ended, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     service = Service(args.registry, args.folder) if args.registry else None
     try:
         drill = Drill(args, Proxy(args.server), service)
@@ -310,6 +313,8 @@ def main():
         for number in range(args.runs):
             drill.run(number)
         n_good = drill.verify()
+        if args.runs and not n_good:
+            raise SystemExit("no run left a snapshot")
     finally:
         if service:
             service.end()
