@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <time.h>
 
 #include "cli/env.h"
 #include "common/progress.h"
+#include "common/text.h"
 
 #define NS_PER_MS 1000000
+#define DAY_MS INT64_C(86400000)
 
 struct env_gc_config {
 	struct env_access access;
@@ -54,6 +57,39 @@ static void say_doomed(const struct env_gc *gc)
 	       (unsigned long long)gc->n_doomed, bytes);
 }
 
+/* A full store takes no object that would tell the time: of our clock a day less removes
+ * nothing too early. */
+static int ask_time(struct object_store *s, int64_t *ret_ms, struct error *err)
+{
+	int rc = object_store_now(s, ret_ms, err);
+
+	if (rc != -ENOSPC && rc != -EDQUOT && rc != -EROFS)
+		return rc;
+	text_make_printable(err->msg);
+	fprintf(stderr,
+		"bootseer env gc: this node's clock is used, less a day: %s\n",
+		err->msg);
+	*ret_ms = env_wall_ms() - DAY_MS;
+	return 0;
+}
+
+static void say_left(struct env_gc *gc)
+{
+	text_make_printable(gc->unknown.msg);
+	text_make_printable(gc->unswept.msg);
+	if (gc->unknown.code)
+		fprintf(stderr,
+			"bootseer env gc: a snapshot cannot be read, so no "
+			"pack that it may share is removed until it can, or "
+			"until 'bootseer env rm' removed it: %s\n",
+			gc->unknown.msg);
+	if (gc->unswept.code)
+		fprintf(stderr,
+			"bootseer env gc: uploads and locks of writers that "
+			"were killed may be left: %s\n",
+			gc->unswept.msg);
+}
+
 static int run(const void *config, char **args, struct error *err)
 {
 	struct env_gc_config c = *(const struct env_gc_config *)config;
@@ -69,7 +105,7 @@ static int run(const void *config, char **args, struct error *err)
 	/* Nothing is put there to be told the time of what is removed if. */
 	gc.now_ms = env_wall_ms();
 	if (rc == 0 && !c.dry_run)
-		rc = object_store_now(s, &gc.now_ms, err);
+		rc = ask_time(s, &gc.now_ms, err);
 	if (rc == 0)
 		rc = env_gc(s, &gc, err);
 	if (rc < 0)
@@ -78,12 +114,7 @@ static int run(const void *config, char **args, struct error *err)
 	progress_format_bytes(gc.kept_bytes, kept);
 	if (gc.n_doomed)
 		say_doomed(&gc);
-	if (gc.unknown.code)
-		fprintf(stderr,
-			"bootseer env gc: a snapshot cannot be read, so no "
-			"pack that it may share is removed until it can, or "
-			"until 'bootseer env rm' removed it: %s\n",
-			gc.unknown.msg);
+	say_left(&gc);
 	printf("%llu snapshots and %llu blobs of none, %s, %s; %s left\n",
 	       (unsigned long long)gc.n_snapshots,
 	       (unsigned long long)gc.n_leftovers, bytes,

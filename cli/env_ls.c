@@ -2,6 +2,7 @@
 #include "cli/env.h"
 #include "common/json.h"
 #include "common/progress.h"
+#include "common/text.h"
 
 struct env_ls_config {
 	struct env_access access;
@@ -49,6 +50,19 @@ static json_t *json_snapshot(const struct env_snapshot *s,
 			 m->is_bad ? m->bad_why : NULL);
 }
 
+/* A server may have put bytes into the message that are no UTF-8. */
+static json_t *json_unreadable(const char *hex, struct error why)
+{
+	json_t *text = json_string(why.msg);
+
+	for (char *p = why.msg; !text && *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	if (!text)
+		text = json_string(why.msg);
+	return json_pack("{s:s, s:o}", "key", hex, "error", text);
+}
+
 static int note(void *arg, const struct digest *key,
 		const struct env_snapshot *s, const struct error *why,
 		struct error *err)
@@ -61,8 +75,7 @@ static int note(void *arg, const struct digest *key,
 	env_key_hex(key, hex);
 	if (s && env_catalog_marks(l->catalog, s, &m, err) < 0)
 		return -err->code;
-	one = s ? json_snapshot(s, &m)
-		: json_pack("{s:s, s:s}", "key", hex, "error", why->msg);
+	one = s ? json_snapshot(s, &m) : json_unreadable(hex, *why);
 	return json_array_append_new(l->list, one) < 0 ? error_nomem(err) : 0;
 }
 
@@ -85,10 +98,13 @@ static int show(void *arg, const struct digest *key,
 	char names[PROGRESS_COUNT_MAX];
 	const struct env_ls *l = arg;
 	struct env_marks m;
+	struct error e;
 
 	env_key_hex(key, hex);
 	if (!s) {
-		printf("%.12s  cannot be read: %s\n", hex, why->msg);
+		e = *why;
+		text_make_printable(e.msg);
+		printf("%.12s  cannot be read: %s\n", hex, e.msg);
 		return 0;
 	}
 	env_format_time(s->made_ms, when);

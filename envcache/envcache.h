@@ -197,6 +197,8 @@ struct env_gc {
 		doomed_bytes; /* packs that go with a later collection */
 	/* Which snapshot cannot be read, and why: no shared pack goes; code 0: none. */
 	struct error unknown;
+	/* Why it is not known what uploads and locks were left; code 0: they went. */
+	struct error unswept;
 };
 /* Remove what has expired or is bad, but what is pinned; what is older than two days and
  * no index leads to: blobs, leases, notes; packs that snapshots share in two collections,

@@ -7,6 +7,7 @@
 
 #define ENV_NAME_ROOM 160
 
+#define ENV_FOLDER "env" /* all of it */
 /* "env/KIND/HEX": the one object of a key. */
 #define ENV_INDEX_FOLDER "env/index"
 #define ENV_LEASE_FOLDER "env/lease"

@@ -248,9 +248,16 @@ int object_store_now(struct object_store *s, int64_t *ret_ms,
 bool object_is_old(int64_t modified_ms, int64_t before_ms);
 
 /* Remove what puts, probes and locks that were cut off by a crash left behind, when it is
- * older by the store's clock; with 0 whatever its age, but locks. */
+ * older by the store's clock, and locks also two days old; with 0 whatever its age, but no
+ * locks. */
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err) MUST_CHECK;
+
+/* Likewise of what was put below `folder` only, before that time of the store's, which is
+ * two days ago or more. */
+int object_store_sweep_folder(struct object_store *s, const char *folder,
+			      int64_t before_ms, size_t *ret_n,
+			      struct error *err) MUST_CHECK;
 
 /* ----------------------------------------------------------------- leases --- */
 

@@ -122,8 +122,8 @@ static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
 	return 0;
 }
 
-int file_store_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
-		     struct error *err)
+int file_store_sweep(struct object_store *s, const char *folder,
+		     int64_t before_ms, size_t *ret_n, struct error *err)
 {
 	struct file_sweep sweep = { .f = file_store_of(s),
 				    .before_ms = before_ms };

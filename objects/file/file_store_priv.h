@@ -75,8 +75,8 @@ int file_store_put_commit(struct object_put *p, struct object_stat *ret,
 void file_store_put_free(struct object_put *p);
 int file_store_list(struct object_store *s, const char *folder, bool deep,
 		    object_list_fn *fn, void *arg, struct error *err);
-int file_store_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
-		     struct error *err);
+int file_store_sweep(struct object_store *s, const char *folder,
+		     int64_t before_ms, size_t *ret_n, struct error *err);
 int file_store_probe(struct object_store *s, struct error *err);
 int file_store_probe_conditions(struct object_store *s, struct error *err);
 

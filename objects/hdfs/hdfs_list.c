@@ -224,8 +224,8 @@ static int keep_old(void *arg, const struct hdfs_status *st)
 	return o->failed ? -ENOMEM : 0;
 }
 
-int hdfs_store_sweep(struct object_store *base, int64_t before_ms,
-		     size_t *ret_n, struct error *err)
+int hdfs_store_sweep(struct object_store *base, const char *folder,
+		     int64_t before_ms, size_t *ret_n, struct error *err)
 {
 	struct hdfs_store *s = hdfs_store_of(base);
 	struct old_names old = { .before_ms = before_ms, .names = BUF_INIT };

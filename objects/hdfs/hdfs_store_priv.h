@@ -94,8 +94,8 @@ int hdfs_store_stat(struct object_store *s, const char *name,
 		    struct object_stat *ret, struct error *err);
 int hdfs_store_list(struct object_store *s, const char *folder, bool deep,
 		    object_list_fn *fn, void *arg, struct error *err);
-int hdfs_store_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
-		     struct error *err);
+int hdfs_store_sweep(struct object_store *s, const char *folder,
+		     int64_t before_ms, size_t *ret_n, struct error *err);
 int hdfs_store_open_object(struct object_store *s, const char *name,
 			   struct object **ret, struct error *err);
 int hdfs_store_read(struct object *o, const struct object_range *ranges,

@@ -241,8 +241,8 @@ static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
 }
 
 /* Objects of probes.  Uploads that were cut off are the registry's, which purges them. */
-static int repo_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
-		      struct error *err)
+static int repo_sweep(struct object_store *s, const char *folder,
+		      int64_t before_ms, size_t *ret_n, struct error *err)
 {
 	struct repo_sweep w = { .store = s, .before_ms = before_ms };
 	int rc = repo_store_list(s, STORE_TMP, true, sweep_one, &w, err);

@@ -256,6 +256,7 @@ typedef int s3_query_fn(struct s3_store *s, const struct s3_next *from,
 
 struct s3_sweep {
 	struct s3_store *s;
+	const char *folder;
 	int64_t before_ms;
 	size_t n;
 	struct error *err;
@@ -284,14 +285,17 @@ static int sweep_away(struct s3_store *s, const struct s3_entry *e,
 	return resp.status == 404 ? 0 : rc;
 }
 
-bool s3_is_left(const char *prefix, const struct s3_entry *e, int64_t before_ms)
+bool s3_is_left(const char *prefix, const char *folder,
+		const struct s3_entry *e, int64_t before_ms)
 {
 	const char *name = e->key + strlen(prefix);
 
 	if (strncmp(e->key, prefix, strlen(prefix)) != 0 ||
 	    !store_is_name(name) || !object_is_old(e->modified_ms, before_ms))
 		return false;
-	return e->upload || (!e->is_folder && store_is_below(name, STORE_TMP));
+	if (e->upload && (!*folder || store_is_below(name, folder)))
+		return true;
+	return !e->is_folder && store_is_below(name, STORE_TMP);
 }
 
 static int sweep_one(void *arg, const struct s3_entry *e)
@@ -299,7 +303,7 @@ static int sweep_one(void *arg, const struct s3_entry *e)
 	struct s3_sweep *w = arg;
 	int rc;
 
-	if (!s3_is_left(w->s->prefix, e, w->before_ms))
+	if (!s3_is_left(w->s->prefix, w->folder, e, w->before_ms))
 		return 0;
 	rc = sweep_away(w->s, e, w->err);
 	w->n += rc == 0;
@@ -354,10 +358,11 @@ static int sweep_pages(struct s3_sweep *w, s3_query_fn *make)
 }
 
 /* Puts leave uploads in parts; probes leave objects. */
-int s3_store_sweep(struct object_store *base, int64_t before_ms, size_t *ret_n,
-		   struct error *err)
+int s3_store_sweep(struct object_store *base, const char *folder,
+		   int64_t before_ms, size_t *ret_n, struct error *err)
 {
 	struct s3_sweep w = { .s = s3_store_of(base),
+			      .folder = folder,
 			      .before_ms = before_ms,
 			      .err = err };
 	int rc = sweep_pages(&w, uploads_query);

@@ -33,9 +33,9 @@ void s3_next_fini(struct s3_next *n);
 int s3_page_parse(const char *data, size_t len, s3_list_fn *fn, void *arg,
 		  struct s3_next *ret) MUST_CHECK;
 
-/* May a sweep delete it: is it an upload of this store, or an object of a probe, and old?
- * `prefix` is what the store's keys begin with. */
-bool s3_is_left(const char *prefix, const struct s3_entry *e,
-		int64_t before_ms);
+/* May a sweep delete it: is it an upload of this store below the folder, or an object of a
+ * probe, and old?  `prefix` is what the store's keys begin with. */
+bool s3_is_left(const char *prefix, const char *folder,
+		const struct s3_entry *e, int64_t before_ms);
 
 #endif

@@ -80,8 +80,8 @@ int s3_store_read(struct object *o, const struct object_range *ranges, size_t n,
 void s3_store_close(struct object *o);
 int s3_store_list(struct object_store *s, const char *folder, bool deep,
 		  object_list_fn *fn, void *arg, struct error *err);
-int s3_store_sweep(struct object_store *s, int64_t before_ms, size_t *ret_n,
-		   struct error *err);
+int s3_store_sweep(struct object_store *s, const char *folder,
+		   int64_t before_ms, size_t *ret_n, struct error *err);
 int s3_store_put_open(struct object_store *s, const char *name,
 		      const struct object_put_options *opts,
 		      struct object_put **ret, struct error *err);

@@ -48,8 +48,9 @@ struct object_store_ops {
 			     struct error *err);
 	int (*rename)(struct object_store *s, const char *from, const char *to,
 		      enum object_condition condition, struct error *err);
-	int (*sweep)(struct object_store *s, int64_t before_ms, size_t *ret_n,
-		     struct error *err);
+	/* Of uploads those below `folder` only, unless it is "". */
+	int (*sweep)(struct object_store *s, const char *folder,
+		     int64_t before_ms, size_t *ret_n, struct error *err);
 	/* NULL: it has none that others could be shown. */
 	int (*authorization)(struct object_store *s, const char *name,
 			     struct pace *pace, char **ret, struct error *err);

@@ -13,6 +13,10 @@
 /* A lock that nobody gave back is broken after this long, as seen by others. */
 #define STORE_LOCK_MS 20000u
 
+/* A lock of this age by the store's dates is nobody's: the clocks that date objects may
+ * differ by a day. */
+#define STORE_LOCK_LEFT_MS (UINT64_C(48) * 3600 * 1000)
+
 struct store_lock {
 	char *name;       /* of our object; NULL: not locked */
 	int64_t taken_ns; /* before it was put */

@@ -617,6 +617,11 @@ has_taken_over()
 	echo '{' >"unreadable/env/index/$key"
 	"$bootseer" env ls --json "file://$W/unreadable" | jq -e --arg key "$key" '
 		[.[] | select(has("error")).key] == [$key]'
+	# A message with a byte that is no UTF-8: a file of sysfs is shorter than it says.
+	cp -a unreadable $'bytes\377'
+	unshare --mount sh -c 'mount --bind /sys/devices/system/cpu/online "$1/env/index/$2" &&
+		"$0" env ls --json "file://$1"' "$bootseer" "$W/"$'bytes\377' "$key" |
+		jq -e --arg key "$key" '[.[] | select(has("error")).key] == [$key]'
 	"$bootseer" env inspect "$STORE" "${key:0:8}" | grep -q "^key  *$key"
 	run -2 "$bootseer" env inspect "$STORE"
 	run -1 "$bootseer" env inspect "$STORE" 0000000000
@@ -779,6 +784,17 @@ made() # WHEN
 	"$bootseer" env gc --keep-bytes 100K "$STORE"
 	[ "$(find store/env/index -type f -printf '%f\n')" = "$kept" ]
 	[ "$(find "store/env/data/$kept" -type f | wc -l)" -ge 4 ]
+	# A store that takes no object more: it cannot say what time it is.
+	"$bootseer" env unpin "$STORE" "$kept"
+	mkdir full
+	touch store/.bootseer/lock/{{0..9},{a..f}}{{0..9},{a..f}}
+	unshare --mount sh -c 'mount -t tmpfs -o nr_inodes=400 none full && cp -a store/. full/ &&
+		n=0 && while true 2>/dev/null >"full/$n"; do n=$((n + 1)); done
+		"$0" env gc --older 2d "file://$PWD/full" && ls full/env/index' "$bootseer" \
+		>out 2>err || { cat err; return 1; }
+	grep -q "this node's clock is used" err
+	grep -q '^1 snapshots' out
+	! grep -qx "$kept" out
 }
 
 @test "every node ends with the right tree, whoever is killed and whatever is cut" {

@@ -22,6 +22,7 @@
 /* Called before an index is put, and how far CLOCK_BOOTTIME is ahead from then on: what
  * happens beside a capture or a copy at its last moment. */
 static void (*before_commit)(void);
+static int sweep_code; /* what a sweep fails with; 0: it does not */
 /* Called when all is stored, before a capture's checks. */
 static void (*after_store)(void);
 static time_t ahead_s;
@@ -595,6 +596,37 @@ Test(env_shared, what_is_used_beside_a_collection_stays)
 Test(env_shared, what_is_made_anew_beside_a_collection_stays)
 {
 	collect_beside(make_it_anew);
+}
+
+/* ---------------------------------------------------------------------------- sweep --- */
+
+int __real_object_store_sweep_folder(struct object_store *s, const char *folder,
+				     int64_t before_ms, size_t *ret_n,
+				     struct error *er);
+int __wrap_object_store_sweep_folder(struct object_store *s, const char *folder,
+				     int64_t before_ms, size_t *ret_n,
+				     struct error *er);
+
+int __wrap_object_store_sweep_folder(struct object_store *s, const char *folder,
+				     int64_t before_ms, size_t *ret_n,
+				     struct error *er)
+{
+	return sweep_code
+		       ? error_set(er, sweep_code, "refused")
+		       : __real_object_store_sweep_folder(s, folder, before_ms,
+							  ret_n, er);
+}
+
+Test(env_shared, a_collection_whose_sweep_is_refused_is_done_and_says_so)
+{
+	struct env_gc gc = { .now_ms = now_ms(), .older_ms = -1 };
+
+	sweep_code = EACCES;
+	cr_expect_eq(env_gc(store, &gc, &err), 0);
+	cr_expect_eq(gc.unswept.code, EACCES);
+	sweep_code = EIO;
+	cr_expect_eq(env_gc(store, &gc, &err), -EIO);
+	cr_expect_str_eq(err.msg, "refused");
 }
 
 /* ---------------------------------------------------------------------------- notes --- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -99,9 +100,10 @@ static char *lock_path(const char *folder, const char *name)
 	return path;
 }
 
-static void put_lock(const char *folder, const char *name, bool is_old)
+static void put_lock(const char *folder, const char *name, time_t age_s)
 {
-	struct timespec old[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	struct timespec old[2] = { { .tv_sec = time(NULL) - age_s },
+				   { .tv_sec = time(NULL) - age_s } };
 	AUTO_FREE char *parent = lock_path(folder, "");
 	AUTO_FREE char *path = lock_path(folder, name);
 	AUTO_CLOSE int fd = -1;
@@ -110,7 +112,7 @@ static void put_lock(const char *folder, const char *name, bool is_old)
 	fd = open(path, O_WRONLY | O_CREAT, 0600);
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(write(fd, "x", 1), 1);
-	cr_assert(!is_old || futimens(fd, old) == 0);
+	cr_assert_eq(futimens(fd, old), 0);
 }
 
 static bool has_lock(const char *folder, const char *name)
@@ -125,9 +127,11 @@ Test(file_lock, what_a_killed_holder_left_is_swept_up)
 {
 	size_t n = 0;
 
-	put_lock("/0123456789abcdef", "gone", true);
-	put_lock("/0123456789abcdef", "held", false);
-	put_lock("", "7f", true);
+	put_lock("/0123456789abcdef", "gone", 49 * 3600);
+	put_lock("/0123456789abcdef", "held", 0);
+	/* Somebody's whose clock is a day behind. */
+	put_lock("/0123456789abcdef", "held2", 25 * 3600);
+	put_lock("", "7f", 49 * 3600);
 	cr_assert_eq(object_store_sweep(store, 0, &n, &err), 0);
 	cr_expect_eq(n, 0);
 	cr_assert_eq(object_store_sweep(store, 3600 * 1000, &n, &err), 0, "%s",
@@ -135,5 +139,6 @@ Test(file_lock, what_a_killed_holder_left_is_swept_up)
 	cr_expect_eq(n, 1);
 	cr_expect(!has_lock("/0123456789abcdef", "gone"));
 	cr_expect(has_lock("/0123456789abcdef", "held"));
+	cr_expect(has_lock("/0123456789abcdef", "held2"));
 	cr_expect(has_lock("", "7f"));
 }

@@ -218,9 +218,33 @@ Test(s3, sweeps_old_uploads_and_what_probes_left_alone)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
-		cr_expect_eq(s3_is_left("p/", &t[i].e, t[i].before_ms),
+		cr_expect_eq(s3_is_left("p/", "", &t[i].e, t[i].before_ms),
 			     t[i].is_left, "%s of %lld", t[i].e.key,
 			     (long long)t[i].e.modified_ms);
+}
+
+Test(s3, sweeps_of_one_folder_leave_the_uploads_of_others)
+{
+	static const struct {
+		const char *key;
+		bool is_left;
+	} t[] = {
+		{ "p/env/data/a", true },
+		{ "p/envy/a", false },
+		{ "p/a", false },
+		{ "p/.bootseer/tmp/a", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		char key[32], upload[] = "u";
+		const struct s3_entry e = { .key = key,
+					    .upload = upload,
+					    .modified_ms = 4 };
+
+		(void)snprintf(key, sizeof(key), "%s", t[i].key);
+		cr_expect_eq(s3_is_left("p/", "env", &e, 5), t[i].is_left, "%s",
+			     key);
+	}
 }
 
 Test(s3, reads_pages_of_a_list)
