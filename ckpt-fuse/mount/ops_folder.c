@@ -270,12 +270,12 @@ static int begin_move(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-/* What was written so far is committed first: then there is something to rename. */
+/* While no folder is renamed.  What was written so far is committed first: then there is
+ * something to rename. */
 static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		     struct ckpt_node *n, struct ckpt_node *over,
 		     struct error *err)
 {
-	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
 	AUTO_FREE char *moved = NULL;
@@ -426,7 +426,7 @@ static void move_below(struct ops_below *b)
 	}
 }
 
-/* In place of an empty one, if there is one. */
+/* While nothing else changes names.  In place of an empty one, if there is one. */
 static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		       struct ckpt_node *n, struct ckpt_node *over,
 		       struct error *err)
@@ -461,20 +461,6 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-static int move_folder(struct ckpt_mount *m, const struct ops_move *v,
-		       struct ckpt_node *n, struct ckpt_node *over,
-		       struct error *err)
-{
-	int rc;
-
-	if (m->later)
-		later_settle(m->later, NULL);
-	(void)pthread_rwlock_wrlock(&m->nodes.paths);
-	rc = move_unused(m, v, n, over, err);
-	(void)pthread_rwlock_unlock(&m->nodes.paths);
-	return rc;
-}
-
 /* Nothing has the old name.  0: because it was renamed, to what is not the version that
  * the name had before, or to one of the same bytes, which a bucket gives the same tag;
  * -ENOENT: it cannot be that. */
@@ -503,33 +489,55 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
+/* While no folder is renamed: what both names are, and whether the one may become the
+ * other.  0 and no node: a predecessor has renamed it. */
+static int find_names(struct ckpt_mount *m, struct ops_move *v,
+		      struct ckpt_node **ret, struct ckpt_node **ret_over,
+		      struct error *err)
 {
-	struct ckpt_node *n = NULL, *over = NULL;
 	struct ckpt_stat st;
-	int rc;
+	int rc = ops_find(m, v->parent, v->name, ret, err);
 
-	v->is_again = was_begun(m, &v->was);
-	rc = ops_find(m, v->parent, v->name, &n, err);
 	if (rc == -ENOENT && v->is_again)
 		return finish_move(m, v, err);
 	if (rc < 0)
 		return rc;
-	rc = ops_find_version(m, v->to_parent, v->to_name, &over, &st, err);
-	if (rc == 0 && !v->is_again)
+	rc = ops_find_version(m, v->to_parent, v->to_name, ret_over, &st, err);
+	if (!v->is_again)
 		v->was.over_id = st.bytes_id;
 	/* A striped one's is its own, unless nothing is in it. */
 	v->over_is_shared = rc == 0 && st.bytes_id && st.n_segments == 0;
 	if (rc == -ENOENT)
-		rc = 0;
-	else if (rc == 0 && (v->flags & RENAME_NOREPLACE) && !v->is_again)
-		rc = -EEXIST;
-	else if (rc == 0 && over->is_folder && !n->is_folder)
-		rc = -EISDIR;
-	if (rc == 0 && n->is_folder)
-		rc = n == over ? 0 : move_folder(m, v, n, over, err);
-	else if (rc == 0)
+		return 0;
+	if (rc == 0 && (v->flags & RENAME_NOREPLACE) && !v->is_again)
+		return -EEXIST;
+	if (rc == 0 && (*ret_over)->is_folder && !(*ret)->is_folder)
+		return -EISDIR;
+	return rc;
+}
+
+static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
+{
+	struct ckpt_node *n = NULL, *over = NULL;
+	int rc;
+
+	v->is_again = was_begun(m, &v->was);
+	(void)pthread_rwlock_rdlock(&m->nodes.paths);
+	rc = find_names(m, v, &n, &over, err);
+	if (rc == 0 && n && n->is_folder) {
+		(void)pthread_rwlock_unlock(&m->nodes.paths);
+		node_put(&m->nodes, steal_ptr(&over));
+		node_put(&m->nodes, steal_ptr(&n));
+		if (m->later)
+			later_settle(m->later, NULL);
+		(void)pthread_rwlock_wrlock(&m->nodes.paths);
+		rc = find_names(m, v, &n, &over, err);
+	}
+	if (rc == 0 && n && n->is_folder)
+		rc = n == over ? 0 : move_unused(m, v, n, over, err);
+	else if (rc == 0 && n)
 		rc = move_file(m, v, n, over, err);
+	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	node_put(&m->nodes, over);
 	node_put(&m->nodes, n);
 	return rc;

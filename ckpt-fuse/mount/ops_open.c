@@ -117,7 +117,9 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 }
 
-/* Nobody else can have such a name, as the store says by the same check. */
+/* No file may have the name: the kernel has looked it up, but then its folder may have been
+ * renamed, or another node may have written it.  Nor can a file have any name, as the store
+ * says by the same check. */
 static int check_name(struct ckpt_mount *m, struct ckpt_node *parent,
 		      const char *name, struct ckpt_version *ret_version,
 		      struct error *err)
@@ -128,6 +130,8 @@ static int check_name(struct ckpt_mount *m, struct ckpt_node *parent,
 
 	if (rc == 0)
 		rc = ops_look(m, path.data, ret_version, &st, err);
+	if (rc == 0)
+		return -EEXIST;
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -184,12 +188,41 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 	int rc = p ? create(req, p, name, mode, &n, &err) : -ESTALE;
 
 	node_put(&m->nodes, p);
+	/* The kernel looks it up again, and opens what is there. */
+	if (rc == -EEXIST && !(fi->flags & O_EXCL))
+		rc = -ESTALE;
 	if (rc == 0)
 		rc = ops_entry(m, n, &e, &err);
 	if (rc < 0)
 		ops_fail(req, "create", rc, &err);
 	else
 		reply_writer(req, n, fi, &e);
+}
+
+static int make_empty(fuse_req_t req, struct ckpt_node *parent,
+		      const char *name, mode_t mode, struct ckpt_node **ret,
+		      struct error *err)
+{
+	struct ckpt_mount *m = mount_of(req);
+	const bool is_again = begun_find(m->begun, session_request_id(), NULL);
+	struct ckpt_node *n;
+	int rc = create(req, parent, name, mode, &n, err);
+
+	/* A predecessor may have made it, and was killed before it said so. */
+	if (rc == -EEXIST && is_again)
+		return ops_find(m, parent, name, ret, err);
+	if (rc < 0)
+		return rc;
+	begun_add(m->begun, session_request_id(), NULL);
+	(void)pthread_mutex_lock(&n->lock);
+	rc = writing_commit(n->writing, err);
+	ops_end_writing(&m->nodes, n);
+	(void)pthread_mutex_unlock(&n->lock);
+	if (rc < 0)
+		node_put(&m->nodes, n);
+	else
+		*ret = n;
+	return rc;
 }
 
 /* An empty file: tar(1) makes one first, for its extended attributes. */
@@ -205,18 +238,11 @@ void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	if (rc == 0 && !S_ISREG(mode))
 		rc = -EPERM;
 	if (rc == 0)
-		rc = create(req, p, name, mode, &n, &err);
+		rc = make_empty(req, p, name, mode, &n, &err);
 	node_put(&m->nodes, p);
-	if (rc == 0) {
-		(void)pthread_mutex_lock(&n->lock);
-		rc = writing_commit(n->writing, &err);
-		ops_end_writing(&m->nodes, n);
-		(void)pthread_mutex_unlock(&n->lock);
-		if (rc < 0)
-			node_put(&m->nodes, n);
-	}
 	if (rc < 0)
 		ops_fail(req, "mknod", rc, &err);
 	else
 		ops_reply_entry(req, m, n);
+	begun_end(m->begun, session_request_id());
 }

@@ -249,6 +249,51 @@ waits_or_ends() { has_ended "$1" || grep -q fuse "/proc/$1/stack"; } # PID
 	umount_store
 }
 
+# COMMAND runs in the folder DIR as soon as it is told by the FIFO $W/DIR.
+waits_in() # DIR COMMAND...
+{
+	local dir=$1
+
+	shift
+	mkfifo "$W/$dir"
+	(cd "$M/d/$dir" && : >"$W/$dir.there" && : <"$W/$dir" && exec "$@") 3>&- &
+	pids[$dir]=$!
+	wait_for test -e "$W/$dir.there"
+}
+
+@test "what was there before its folder was renamed is not made anew or replaced" {
+	local mover dir
+	local -A pids
+
+	bucket
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	mount_store
+	for dir in append excl move; do
+		mkdir -p "$M/d/$dir"
+		printf old >"$M/d/$dir/a"
+	done
+	printf new | tee "$W/new" >"$M/d/move/z"
+	waits_in append dd if="$W/new" of=a oflag=append conv=notrunc status=none
+	waits_in excl dd if="$F/small" of=a conv=excl status=none
+	waits_in move mv -nT z a
+	# It comes last, and is in its old place yet.
+	fault match='^PUT .*/e/move/z' kind=wait
+	mv -T "$M/d" "$M/e" 3>&- &
+	mover=$!
+	wait_for proxied '^PUT .*/e/move/z.* wait$'
+	for dir in "${!pids[@]}"; do
+		: >"$W/$dir"
+		wait_for waits_or_ends "${pids[$dir]}"
+	done
+	go
+	wait_all "$mover" "${pids[append]}" "${pids[move]}"
+	wait_fails "${pids[excl]}"
+	[ "$(cat "$M/e/append/a")" = oldnew ]
+	[ "$(cat "$M/e/excl/a")" = old ]
+	[ "$(cat "$M/e/move/a")" = old ]
+	umount_store
+}
 
 changed_when_stored() # MODE AFTER: how perl(1) opens it, and what it is then
 {
