@@ -322,15 +322,20 @@ int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc == 0 ? ops_begin_writing(m, n, &o, err) : rc;
 }
 
-/* The commit that is on its way would be of half a file. */
-void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
-			  bool is_change)
+/* The commit that is on its way would be of half a file.  It may take minutes: a folder that
+ * is to be renamed, and all that wait for that, do not wait for it. */
+struct paths_stay opening_lock_settled(struct ckpt_mount *m,
+				       struct ckpt_node *n, bool is_change)
 {
-	(void)pthread_mutex_lock(&n->lock);
-	while (is_change && m->later && later_has(m->later, n)) {
-		(void)pthread_mutex_unlock(&n->lock);
-		(void)later_settle(m->later, n);
+	for (;;) {
+		const struct paths_stay stay = paths_stay(&m->nodes);
+
 		(void)pthread_mutex_lock(&n->lock);
+		if (!is_change || !m->later || !later_has(m->later, n))
+			return stay;
+		(void)pthread_mutex_unlock(&n->lock);
+		cleanup_paths_stay(&stay);
+		(void)later_settle(m->later, n);
 	}
 }
 
@@ -355,12 +360,13 @@ void opening_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		   struct error *err)
 {
-	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 	int rc;
 
 	if (m->cfg->read_only)
 		return -EROFS;
-	opening_lock_settled(m, n, true);
+
+	AUTO_PATHS_STAY stay = opening_lock_settled(m, n, true);
+
 	rc = opening_begin_writing(m, n, flags & O_TRUNC, err);
 	(void)pthread_mutex_unlock(&n->lock);
 	if (rc == -ESTALE || rc == -ENOENT)

@@ -20,10 +20,12 @@ struct reader_open {
 /* Have it open to be written, by open(2)'s `flags`.  -ESTALE: look the name up again. */
 int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 		   struct error *err) MUST_CHECK;
-/* Take the node's lock, when it is to be changed with no commit of it on its way; each that
- * is waited for has the store's deadlines. */
-void opening_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
-			  bool is_change);
+/* Take the node's lock, while no folder is renamed; when it is to be changed, with no commit
+ * of it on its way.  Such a one is waited for with neither lock, and has the store's
+ * deadlines. */
+struct paths_stay opening_lock_settled(struct ckpt_mount *m,
+				       struct ckpt_node *n,
+				       bool is_change) MUST_CHECK;
 /* A writer has closed it or was killed. */
 void opening_set_done(struct handle *h);
 /* Such a one writes again. */

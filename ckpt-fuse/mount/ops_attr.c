@@ -563,9 +563,9 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	if (h && h->is_done && (to_set & FUSE_SET_ATTR_SIZE))
 		opening_go_on(m, h);
 	if (rc == 0 && !n->is_folder) {
-		AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
+		AUTO_PATHS_STAY stay =
+			opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
 
-		opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
 		rc = opening_leave_abandoned(m, n, is_new, &err);
 		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);

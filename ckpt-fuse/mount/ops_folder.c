@@ -281,10 +281,6 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	AUTO_FREE char *moved = NULL;
 	int rc;
 
-	/* What was closed and is on its way is renamed when it is there: a successor
-	 * would take it for lost. */
-	if (m->later)
-		later_settle(m->later, n);
 	rc = node_loss(n, err);
 	if (rc == 0)
 		rc = node_path(&m->nodes, n, &from);
@@ -516,22 +512,35 @@ static int find_names(struct ckpt_mount *m, struct ops_move *v,
 	return rc;
 }
 
+/* What was closed and is on its way is renamed when it is there: a successor would take it
+ * for lost. */
+static bool is_on_its_way(struct ckpt_mount *m, const struct ckpt_node *n)
+{
+	return m->later && later_has(m->later, n);
+}
+
 static int move(struct ckpt_mount *m, struct ops_move *v, struct error *err)
 {
 	struct ckpt_node *n = NULL, *over = NULL;
+	bool is_alone = false;
 	int rc;
 
 	v->is_again = was_begun(m, &v->was);
-	(void)pthread_rwlock_rdlock(&m->nodes.paths);
-	rc = find_names(m, v, &n, &over, err);
-	if (rc == 0 && n && n->is_folder) {
+	for (;;) {
+		if (is_alone)
+			(void)pthread_rwlock_wrlock(&m->nodes.paths);
+		else
+			(void)pthread_rwlock_rdlock(&m->nodes.paths);
+		rc = find_names(m, v, &n, &over, err);
+		if (rc < 0 || !n ||
+		    (n->is_folder ? is_alone : !is_on_its_way(m, n)))
+			break;
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
+		is_alone = n->is_folder;
+		if (m->later)
+			later_settle(m->later, is_alone ? NULL : n);
 		node_put(&m->nodes, steal_ptr(&over));
 		node_put(&m->nodes, steal_ptr(&n));
-		if (m->later)
-			later_settle(m->later, NULL);
-		(void)pthread_rwlock_wrlock(&m->nodes.paths);
-		rc = find_names(m, v, &n, &over, err);
 	}
 	if (rc == 0 && n && n->is_folder)
 		rc = n == over ? 0 : move_unused(m, v, n, over, err);
