@@ -129,7 +129,9 @@ int node_last_path(struct nodes *t, struct ckpt_node *n,
 /* The node that has that name now, in use; NULL: none has. */
 struct ckpt_node *node_successor(struct nodes *t,
 				 const struct ckpt_node *n) MUST_CHECK;
-const char *node_name(const struct ckpt_node *n);
+const char *node_name(const struct ckpt_node *n); /* the table is locked */
+/* A copy, which the caller frees.  NULL: no memory. */
+char *node_copy_name(struct nodes *t, const struct ckpt_node *n) MUST_CHECK;
 
 /* The folder that it is in, in use; NULL: it has no name. */
 struct ckpt_node *node_parent(struct nodes *t, struct ckpt_node *n) MUST_CHECK;

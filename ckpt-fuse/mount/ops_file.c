@@ -193,14 +193,16 @@ static bool stage(struct ckpt_mount *m, struct handle *h, struct error *err,
 
 /* Each descriptor that is closed comes here, copies for a child's redirections, too:
  * the file is done when whoever wrote it has no other. */
-static bool is_last_close(const struct handle *h, pid_t pid)
+static bool is_last_close(struct ckpt_mount *m, const struct handle *h,
+			  pid_t pid)
 {
 	const struct ckpt_node *n = h->node;
+	AUTO_FREE char *name = node_copy_name(&m->nodes, n);
 	int writer = n->writer_pid;
 
-	return !closing_has_open(pid, n->id, node_name(n)) &&
-	       (writer == pid ||
-		!closing_has_open(writer, n->id, node_name(n)));
+	return !name ||
+	       (!closing_has_open(pid, n->id, name) &&
+		(writer == pid || !closing_has_open(writer, n->id, name)));
 }
 
 void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -211,7 +213,7 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int rc = 0;
 
 	if (h && h->kind == HANDLE_WRITER) {
-		bool is_last = is_last_close(h, pid);
+		bool is_last = is_last_close(mount_of(req), h, pid);
 
 		h->is_killed = is_last && closing_is_killed(pid);
 		if (h->is_killed)
