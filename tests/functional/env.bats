@@ -357,7 +357,8 @@ has_taken_over()
 	first=$!
 	wait_for test -s ran
 	clock_at 0
-	TEST_CLOCK=$W/clock on b -- sh setup.sh 2>b.err &
+	# The clock goes on while b does not look, and is not to end its patience.
+	TEST_CLOCK=$W/clock on b --wait 1d -- sh setup.sh 2>b.err &
 	second=$!
 	kill -9 "$first"
 	wait "$first" || status=$?
