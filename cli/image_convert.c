@@ -66,8 +66,8 @@ static const struct option_spec options[] = {
 	  .min = "1",
 	  .max = "19",
 	  .help = "Level of zstd; default is the chunking's, 5. Higher ones "
-		  "take fewer bytes, no more time to read, more time to "
-		  "convert, and from 12 on some 60 MiB for each of "
+		  "take fewer bytes, about the same time to read, more "
+		  "time to convert, and from 12 on some 60 MiB for each of "
 		  "--jobs. Blocks that are stored already stay as they "
 		  "are." },
 	{ .key = "temp-dir",

@@ -163,6 +163,16 @@ static int look_again(struct writing *w, struct ckpt_version *ret,
 	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
 }
 
+/* What is staged, and the files that the store has of it. */
+static void forget(struct writing *w)
+{
+	writing_cut_tail(w, tail_start(&w->tail));
+	tail_fini(&w->tail);
+	tail_init(&w->tail, w->all->budget, WRITING_UNIT, 0);
+	writing_drop_base(w);
+	writing_drop_reader(w);
+}
+
 /* From nothing: what was sent is not wanted. */
 static int restart(struct writing *w, struct error *err)
 {
@@ -176,10 +186,7 @@ static int restart(struct writing *w, struct error *err)
 		return rc;
 	if (w->sending.writer)
 		(void)!writing_end_sending(w, NULL, &ignored);
-	writing_cut_tail(w, tail_start(&w->tail));
-	tail_fini(&w->tail);
-	tail_init(&w->tail, w->all->budget, WRITING_UNIT, 0);
-	writing_drop_base(w);
+	forget(w);
 	w->size = 0;
 	w->rc = 0;
 	w->is_loaded = true;
@@ -230,11 +237,7 @@ void writing_go_on(struct writing *w, const struct ckpt_stat *now)
 	if (w->is_loaded && !w->is_dirty &&
 	    (now->bytes_id != w->bytes_id ||
 	     now->generation != w->generation)) {
-		writing_cut_tail(w, tail_start(&w->tail));
-		tail_fini(&w->tail);
-		tail_init(&w->tail, w->all->budget, WRITING_UNIT, 0);
-		writing_drop_base(w);
-		writing_drop_reader(w);
+		forget(w);
 		buf_reset(&w->xattrs);
 		w->attr = now->attr;
 		w->has_mtime = w->is_loaded = false;
