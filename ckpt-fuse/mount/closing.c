@@ -11,24 +11,53 @@
 #include "common/fs.h"
 
 #define TEXT_MAX 4096u
-/* In /proc/PID/stat: what the kernel's PF_SIGNALED is. */
+/* In /proc/PID/stat, behind the name: the parent, and what has the kernel's PF_SIGNALED. */
+#define PARENT_FIELD 2
+#define FLAGS_FIELD 7
 #define KILLED_FLAG 0x400u
-#define FLAGS_FIELD 7 /* behind the name */
 
-bool closing_is_killed(pid_t thread)
+/* False: there is none. */
+static bool read_text(pid_t thread, const char *what, struct buf *text)
 {
-	AUTO_BUF text = BUF_INIT;
-	char path[32], *p;
+	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)thread);
-	if (thread <= 0 || fs_read_file(path, TEXT_MAX, &text, NULL) < 0 ||
-	    !text.data)
-		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)thread, what);
+	return thread > 0 && fs_read_file(path, TEXT_MAX, text, NULL) == 0 &&
+	       text->data;
+}
+
+static unsigned long field(const char *p, int i)
+{
+	for (; p && i > 0; i--)
+		p = strchr(p + 1, ' ');
+	return p ? strtoul(p, NULL, 10) : 0;
+}
+
+struct closer closing_look(pid_t thread)
+{
+	struct closer c = { .thread = thread, .group = closing_group(thread) };
+	AUTO_BUF text = BUF_INIT;
+	const char *p;
+
+	if (!read_text(thread, "stat", &text))
+		return c;
 	/* The name may hold anything, parentheses and blanks, too. */
 	p = strrchr(text.data, ')');
-	for (int i = 0; p && i < FLAGS_FIELD; i++)
-		p = strchr(p + 1, ' ');
-	return p && (strtoul(p, NULL, 10) & KILLED_FLAG);
+	c.parent = (pid_t)field(p, PARENT_FIELD);
+	c.is_killed = field(p, FLAGS_FIELD) & KILLED_FLAG;
+	return c;
+}
+
+pid_t closing_group(pid_t thread)
+{
+	static const char key[] = "\nTgid:";
+	AUTO_BUF text = BUF_INIT;
+	const char *p;
+
+	if (!read_text(thread, "status", &text))
+		return 0;
+	p = strstr(text.data, key);
+	return p ? (pid_t)strtol(p + sizeof(key) - 1, NULL, 10) : 0;
 }
 
 /* The path is the kernel's, of whatever mount namespace; nothing is asked of us for
@@ -49,12 +78,11 @@ static bool has_name(int dir, const char *fd, const char *name)
 static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
 {
 	AUTO_BUF text = BUF_INIT;
-	char path[64];
+	char what[32];
 	const char *flags, *inode;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.20s", (int)thread,
-		       fd);
-	if (fs_read_file(path, TEXT_MAX, &text, NULL) < 0 || !text.data)
+	(void)snprintf(what, sizeof(what), "fdinfo/%.20s", fd);
+	if (!read_text(thread, what, &text))
 		return false;
 	flags = strstr(text.data, "flags:");
 	inode = strstr(text.data, "ino:");

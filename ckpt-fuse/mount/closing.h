@@ -8,8 +8,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Does the thread close its files because a signal ended it? */
-bool closing_is_killed(pid_t thread);
+/* Who closes.  Of a process that is not seen all but the thread is 0. */
+struct closer {
+	pid_t thread, group, parent;
+	bool is_killed; /* it closes its files because a signal ended it */
+};
+
+struct closer closing_look(pid_t thread);
+/* The process that the thread is of; 0: it is not seen. */
+pid_t closing_group(pid_t thread);
 /* Has its process a descriptor to write to the file of this inode and name? */
 bool closing_has_open(pid_t thread, uint64_t ino, const char *name);
 

@@ -35,9 +35,12 @@ struct handle {
 	bool is_cached; /* a reader that has the kernel's pages */
 	/* So it is, and the kernel dropped those that it had: it has read nothing yet. */
 	atomic_bool is_fresh;
-	bool is_killed; /* a process that was killed closed it */
+	pid_t opener; /* its process; 0: it was not seen */
+	/* What was written by it is not to be stored. */
+	atomic_bool is_left;
 	/* A writer closed it, or was killed, and wrote nothing since. */
 	atomic_bool is_done;
+	atomic_uint n_changes; /* by this handle */
 	struct folder_list list;
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ckpt-fuse/mount/closing.h"
 #include "common/fs.h"
 
 #define JOURNAL_MIN (1u << 20) /* bytes; a shorter one is never written anew */
@@ -414,6 +415,51 @@ bool node_is_abandoned(const struct ckpt_node *n)
 {
 	return n->writing && n->n_writers && !node_is_being_changed(n) &&
 	       writing_is_dirty(n->writing);
+}
+
+void node_note_writer(struct ckpt_node *n, pid_t thread)
+{
+	pid_t process = 0;
+	bool is_same;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_same = thread == n->writer_thread && !n->is_torn;
+	(void)pthread_mutex_unlock(&n->seen);
+	if (is_same)
+		return;
+	process = closing_group(thread);
+	(void)pthread_mutex_lock(&n->seen);
+	n->writer_thread = thread;
+	n->writer = process;
+	n->is_torn = false;
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+pid_t node_writer(struct ckpt_node *n)
+{
+	pid_t writer;
+
+	(void)pthread_mutex_lock(&n->seen);
+	writer = n->writer;
+	(void)pthread_mutex_unlock(&n->seen);
+	return writer;
+}
+
+void node_note_killed(struct ckpt_node *n, pid_t process)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	n->is_torn = n->is_torn || (process > 0 && process == n->writer);
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+bool node_is_torn(struct ckpt_node *n)
+{
+	bool is_torn;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_torn = n->is_torn;
+	(void)pthread_mutex_unlock(&n->seen);
+	return is_torn;
 }
 
 bool node_is_written(struct ckpt_node *n)

@@ -46,7 +46,6 @@ struct ckpt_node {
 	 * the store before may have been told of the version before.  Read without the lock,
 	 * too. */
 	atomic_uint n_steps;
-	_Atomic int writer_pid;  /* who wrote to it last, or opened it */
 	struct reading *reading; /* the version that its readers have */
 	/* bytes_id of what the kernel has pages of; 0: not known.  Without the lock, too. */
 	atomic_uint_fast64_t pages_id;
@@ -54,6 +53,10 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
+	/* The thread that wrote to it last, and its process; what the kernel numbers so may be
+	 * another by now. */
+	pid_t writer_thread, writer;
+	bool is_torn; /* and that was killed before it closed it */
 	/* sizes.h: what the kernel was told last, the same unless other answers may be
 	 * on their way, and what its readers have. */
 	uint64_t last_size, told_size, readers_size;
@@ -143,6 +146,13 @@ struct ckpt_stat node_stat(struct ckpt_node *n);
 bool node_is_being_changed(const struct ckpt_node *n);
 /* With the node's lock: what it was written with is a killed program's, and nobody's. */
 bool node_is_abandoned(const struct ckpt_node *n);
+/* The thread is about to write to it. */
+void node_note_writer(struct ckpt_node *n, pid_t thread);
+/* The process that wrote to it last; 0: none did, or it was not seen. */
+pid_t node_writer(struct ckpt_node *n);
+/* The process was killed while it had it open: what it wrote last is half of something. */
+void node_note_killed(struct ckpt_node *n, pid_t process);
+bool node_is_torn(struct ckpt_node *n);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);
 /* Or only to be read, as its writers had it?  The same. */

@@ -91,13 +91,29 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 	return 0;
 }
 
+/* With the lock: what was written is nobody's from now on.  What failed was told of. */
+static void say_left(struct nodes *t, struct ckpt_node *n)
+{
+	AUTO_BUF path = BUF_INIT;
+
+	if (!writing_is_dirty(n->writing) ||
+	    writing_state(n->writing, NULL) < 0)
+		return;
+	if (node_last_path(t, n, &path) == 0)
+		log_warning("ckpt",
+			    "not stored path=\"%s\" reason=\"the program that "
+			    "wrote it was killed\"",
+			    path.data);
+}
+
 /* With the lock. */
-static void drop_writing(struct ckpt_node *n)
+static void drop_writing(struct nodes *t, struct ckpt_node *n)
 {
 	struct writing *w = n->writing;
 
 	if (n->n_writers + n->n_peekers)
 		return;
+	say_left(t, n);
 	node_set_writing(n, NULL);
 	writing_free(w);
 }
@@ -110,6 +126,7 @@ static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
 {
 	if (!writing_is_dirty(n->writing))
 		return writing_keep(n->writing, err);
+	say_left(t, n);
 	node_detach(t, n);
 	writing_move(n->writing, NULL);
 	return 0;
@@ -121,7 +138,7 @@ void ops_end_writing(struct nodes *t, struct ckpt_node *n)
 
 	n->n_writers--;
 	n->n_steps++;
-	drop_writing(n);
+	drop_writing(t, n);
 	/* Of what is lost the name says so. */
 	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
 		return;
@@ -130,28 +147,46 @@ void ops_end_writing(struct nodes *t, struct ckpt_node *n)
 			    err.msg);
 }
 
+/* With the lock. */
 static void set_done(struct handle *h, bool is_done)
 {
 	struct ckpt_node *n = h->node;
 
-	(void)pthread_mutex_lock(&n->lock);
 	if (h->is_done != is_done) {
 		n->n_done += is_done ? 1 : -1u;
 		n->n_steps++;
 	}
 	h->is_done = is_done;
-	(void)pthread_mutex_unlock(&n->lock);
+	if (!is_done)
+		h->is_left = false;
 }
 
-void opening_set_done(struct handle *h)
+/* Whoever changes the file counts first and then looks whether it is done; here it is the
+ * other way round, so that one of the two sees the other. */
+void opening_set_done(struct handle *h, unsigned int n_changes)
 {
+	(void)pthread_mutex_lock(&h->node->lock);
 	set_done(h, true);
+	if (h->n_changes != n_changes)
+		set_done(h, false);
+	(void)pthread_mutex_unlock(&h->node->lock);
 }
 
 void opening_go_on(struct ckpt_mount *m, struct handle *h)
 {
+	if (!h->is_done)
+		return;
+
 	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 
+	(void)pthread_mutex_lock(&h->node->lock);
+	set_done(h, false);
+	(void)pthread_mutex_unlock(&h->node->lock);
+}
+
+void opening_has_changed(struct handle *h)
+{
+	h->n_changes++;
 	set_done(h, false);
 }
 
@@ -576,10 +611,10 @@ void opening_has_pages(struct handle *h)
 	h->node->pages_id = ckpt_file_bytes_id(reading_file(h->reading));
 }
 
-void opening_end_peeker(struct ckpt_node *n)
+void opening_end_peeker(struct nodes *t, struct ckpt_node *n)
 {
 	(void)pthread_mutex_lock(&n->lock);
 	n->n_peekers--;
-	drop_writing(n);
+	drop_writing(t, n);
 	(void)pthread_mutex_unlock(&n->lock);
 }

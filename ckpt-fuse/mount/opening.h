@@ -26,13 +26,16 @@ int opening_writer(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 struct paths_stay opening_lock_settled(struct ckpt_mount *m,
 				       struct ckpt_node *n,
 				       bool is_change) MUST_CHECK;
-/* A writer has closed it or was killed. */
-void opening_set_done(struct handle *h);
-/* Such a one writes again. */
+/* A writer has closed it or was killed; nothing is done when it was changed since its
+ * `n_changes` were these. */
+void opening_set_done(struct handle *h, unsigned int n_changes);
+/* If such a one writes again, it is not done. */
 void opening_go_on(struct ckpt_mount *m, struct handle *h);
+/* The same, with the node's lock: it was changed. */
+void opening_has_changed(struct handle *h);
 /* With the node's lock: have its file open to be written. */
 int opening_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
-			  bool is_new, struct error *err);
+			  bool is_new, struct error *err) MUST_CHECK;
 /* With the node's lock, before the file of the name is changed; when it `is_new`, what was
  * lost is not asked for.  -ESTALE: what a killed program left, or what had the name before,
  * is not to be taken for it; look it up again. */
@@ -52,7 +55,7 @@ void opening_end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 			bool is_cached);
 /* It reads for the first time: the kernel has dropped the pages of another version. */
 void opening_has_pages(struct handle *h);
-void opening_end_peeker(struct ckpt_node *n);
+void opening_end_peeker(struct nodes *t, struct ckpt_node *n);
 
 /* With the node's lock: what a predecessor's readers have is open here, too, if it is
  * there still. */

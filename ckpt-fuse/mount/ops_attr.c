@@ -559,13 +559,15 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	const bool is_new = (to_set & FUSE_SET_ATTR_SIZE) && attr->st_size == 0;
 	int rc = n ? 0 : -ESTALE;
 
-	/* Whoever has it open says when it is done. */
-	if (h && h->is_done && (to_set & FUSE_SET_ATTR_SIZE))
-		opening_go_on(m, h);
+	if (h && (to_set & FUSE_SET_ATTR_SIZE))
+		node_note_writer(h->node, fuse_req_ctx(req)->pid);
 	if (rc == 0 && !n->is_folder) {
 		AUTO_PATHS_STAY stay =
 			opening_lock_settled(m, n, to_set & FUSE_SET_ATTR_SIZE);
 
+		/* Whoever has it open says when it is done. */
+		if (h && (to_set & FUSE_SET_ATTR_SIZE))
+			opening_has_changed(h);
 		rc = opening_leave_abandoned(m, n, is_new, &err);
 		if (rc == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 			rc = set_size(m, n, (uint64_t)attr->st_size, &err);

@@ -132,11 +132,15 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	int rc;
 
 	if (w) {
-		h->node->writer_pid = fuse_req_ctx(req)->pid;
-		if (h->is_done)
-			opening_go_on(m, h);
+		node_note_writer(h->node, fuse_req_ctx(req)->pid);
+		opening_go_on(m, h);
 	}
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
+	/* A close beside it may not have seen it. */
+	if (w) {
+		h->n_changes++;
+		opening_go_on(m, h);
+	}
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	if (rc < 0)
 		ops_fail(req, "write", rc, &err);
@@ -191,43 +195,73 @@ static bool stage(struct ckpt_mount *m, struct handle *h, struct error *err,
 	return is_staged;
 }
 
-/* Each descriptor that is closed comes here, copies for a child's redirections, too:
- * the file is done when whoever wrote it has no other. */
-static bool is_last_close(struct ckpt_mount *m, const struct handle *h,
-			  pid_t pid)
+/* Each descriptor that is closed is told of, copies for a child's redirections, too: the file
+ * is done when nobody has another who closes it, opened it or wrote to it last.  A child that
+ * is killed may be the last who wrote, and its parent goes on. */
+static bool is_open_still(const struct handle *h, const struct closer *c,
+			  const char *name)
 {
-	const struct ckpt_node *n = h->node;
-	AUTO_FREE char *name = node_copy_name(&m->nodes, n);
-	int writer = n->writer_pid;
+	const pid_t others[] = { c->thread, h->opener, node_writer(h->node),
+				 c->is_killed ? c->parent : 0 };
 
-	return !name ||
-	       (!closing_has_open(pid, n->id, name) &&
-		(writer == pid || !closing_has_open(writer, n->id, name)));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (closing_has_open(others[i], h->node->id, name))
+			return true;
+	return false;
+}
+
+enum close_means {
+	CLOSE_NOTHING, /* somebody has it open still */
+	CLOSE_STORES,
+	CLOSE_LEAVES, /* what was written is half of something */
+};
+
+/* What a program was killed over is not to be stored because a child, which did not write,
+ * ends later; who opened the file says so. */
+static enum close_means look_at_close(struct ckpt_mount *m,
+				      const struct handle *h, pid_t thread)
+{
+	const struct closer c = closing_look(thread);
+	struct ckpt_node *n = h->node;
+	AUTO_FREE char *name = node_copy_name(&m->nodes, n);
+
+	if (c.is_killed)
+		node_note_killed(n, c.group);
+	if (name && is_open_still(h, &c, name))
+		return CLOSE_NOTHING;
+	if (c.is_killed || (node_is_torn(n) && c.group != h->opener))
+		return CLOSE_LEAVES;
+	return CLOSE_STORES;
+}
+
+static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
+{
+	struct ckpt_mount *m = mount_of(req);
+	const unsigned int n_changes = h->n_changes;
+	const enum close_means means =
+		look_at_close(m, h, fuse_req_ctx(req)->pid);
+	int rc = 0;
+
+	if (means == CLOSE_NOTHING)
+		return 0;
+	h->is_left = means == CLOSE_LEAVES;
+	if (means == CLOSE_STORES && !stage(m, h, err, &rc))
+		rc = commit(req, h->id, err);
+	if (rc == 0)
+		opening_set_done(h, n_changes);
+	return rc;
 }
 
 void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct handle *h = handle_get(&mount_of(req)->handles, fi->fh);
-	pid_t pid = fuse_req_ctx(req)->pid;
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
-	if (h && h->kind == HANDLE_WRITER) {
-		bool is_last = is_last_close(mount_of(req), h, pid);
-
-		h->is_killed = is_last && closing_is_killed(pid);
-		if (h->is_killed)
-			opening_set_done(h);
-		if (h->is_killed || !is_last) {
-			(void)fuse_reply_err(req, 0);
-			return;
-		}
-	}
-	if (handle_kind_of(fi->fh) == HANDLE_WRITER &&
-	    !(h && stage(mount_of(req), h, &err, &rc)))
+	if (h && h->kind == HANDLE_WRITER)
+		rc = close_writer(req, h, &err);
+	else if (handle_kind_of(fi->fh) == HANDLE_WRITER)
 		rc = commit(req, fi->fh, &err);
-	if (rc == 0 && h && h->kind == HANDLE_WRITER)
-		opening_set_done(h);
 	reply(req, "close", rc, &err);
 }
 
@@ -252,8 +286,8 @@ static void commit_late(struct ckpt_mount *m, const struct handle *h)
 	struct error err = ERROR_INIT;
 
 	/* Others may write on, unless they are through. */
-	if (n->n_writers != n->n_done - h->is_done + 1 || h->is_killed ||
-	    !writing_is_dirty(n->writing))
+	if (n->n_writers != n->n_done - h->is_done + 1 || h->is_left ||
+	    node_is_torn(n) || !writing_is_dirty(n->writing))
 		return;
 	if (m->later && later_commit(m->later, n))
 		return;
@@ -272,7 +306,7 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		opening_end_writer(m, h);
 		(void)pthread_mutex_unlock(&h->node->lock);
 	} else if (h && h->kind == HANDLE_PEEKER) {
-		opening_end_peeker(h->node);
+		opening_end_peeker(&m->nodes, h->node);
 	} else if (h) {
 		opening_end_reader(m, h->node, h->is_cached);
 	}

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "ckpt-fuse/mount/closing.h"
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
@@ -25,7 +26,9 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 		return;
 	}
 	fi->fh = h->id;
-	n->writer_pid = fuse_req_ctx(req)->pid;
+	h->opener = closing_group(fuse_req_ctx(req)->pid);
+	if (e || (fi->flags & O_TRUNC))
+		node_note_writer(n, fuse_req_ctx(req)->pid);
 	/* The kernel keeps no pages of it, so that nobody can map them to be
 	 * written in any order. */
 	fi->direct_io = 1;
@@ -43,7 +46,7 @@ static void end_reader(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	reading_unref(o->reading);
 	if (o->is_peeker)
-		opening_end_peeker(n);
+		opening_end_peeker(&m->nodes, n);
 	else
 		opening_end_reader(m, n, !o->is_direct);
 }

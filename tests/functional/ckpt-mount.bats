@@ -449,6 +449,78 @@ kill_half()
 	umount_store
 }
 
+# What a trainer does to a file until it is killed; a worker that it forked has the file open,
+# too, and ends later as it should.
+kill_trainer() # FILE WHO-WRITES [HOW]
+{
+	python3 - "$@" <<-'END'
+		import os, signal, sys
+		name, who, how = sys.argv[1], sys.argv[2], (sys.argv[3:] + ["anew"])[0]
+		end, ended = os.pipe()
+		written, wrote = os.pipe()
+		trainer = os.fork()
+		if trainer == 0:
+		    os.close(ended)
+		    f = os.open(name, os.O_WRONLY | (os.O_TRUNC if how == "anew" else os.O_APPEND))
+		    if os.fork() == 0:
+		        if who == "worker":
+		            os.write(f, b"worker's")
+		            os.write(wrote, b"x")
+		        os.read(end, 1)
+		        if who == "later":
+		            os.write(f, b" and on")
+		        os.close(f)
+		        os._exit(0)
+		    if who != "worker":
+		        os.write(f, b"half")
+		        os.write(wrote, b"x")
+		    signal.pause()
+		os.close(wrote)
+		os.read(written, 1)
+		os.kill(trainer, signal.SIGKILL)
+		os.waitpid(trainer, 0)
+		# The worker ends, and is waited for by way of its end of the pipe.
+		os.close(end)
+		os.write(ended, b"x")
+		os.read(written, 1)
+	END
+}
+
+@test "what a trainer was killed over is not stored when its worker ends" {
+	mount_store
+	printf before >"$M/f"
+	kill_trainer "$M/f" trainer
+	[ "$(cat "$M/f")" = before ]
+	kill_trainer "$M/f" trainer append
+	[ "$(cat "$M/f")" = before ]
+	printf ' more' >>"$M/f"
+	[ "$(cat "$M/f")" = "before more" ]
+	grep -q 'not stored path="f" reason=' "$W"/run/*/log
+	# Redirected to: the worker is the one that writes.
+	kill_trainer "$M/f" worker
+	[ "$(cat "$M/f")" = "worker's" ]
+	kill_trainer "$M/f" later
+	[ "$(cat "$M/f")" = "half and on" ]
+	umount_store
+}
+
+# A shell that has a file open for the programs that it starts.
+@test "who opened a file stores what its killed child wrote, and may write on" {
+	mount_store
+	printf before >"$M/f"
+	(
+		# shellcheck disable=SC2016 # the child's
+		sh -c 'printf half; kill -9 $$' || :
+		[ "$(cat "$M/f")" = before ]
+		printf ' and on'
+	) >"$M/f"
+	[ "$(cat "$M/f")" = "half and on" ]
+	# shellcheck disable=SC2016 # the child's
+	(sh -c 'printf child; kill -9 $$' || :) >"$M/f"
+	[ "$(cat "$M/f")" = child ]
+	umount_store
+}
+
 # The writer that has closed it may have been followed by another node's.
 @test "who opens a file before the kernel has released it has what is in the store" {
 	LD_PRELOAD=$BOOTSEER_BUILD/tests/fakes/test-hold-release.so \
