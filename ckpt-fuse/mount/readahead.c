@@ -92,3 +92,31 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 		advise(r, x, size, &ret);
 	return ret;
 }
+
+void readahead_lost(struct readahead *r, uint64_t off)
+{
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		struct readahead_reader *x = &r->readers[i];
+
+		if (x->used && x->next <= off && off < x->ahead)
+			x->ahead = off;
+	}
+}
+
+uint64_t readahead_distance(const struct readahead *r, uint64_t off,
+			    uint64_t len)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < READAHEAD_READERS; i++) {
+		const struct readahead_reader *x = &r->readers[i];
+
+		/* Its last read may be of the last bytes, which it has not had yet. */
+		if (x->used && x->n >= READS_MIN && x->next > off &&
+		    x->next <= off + len)
+			return 0;
+		if (x->used && x->next <= off && off - x->next < least)
+			least = off - x->next;
+	}
+	return least;
+}

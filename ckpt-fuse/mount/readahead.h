@@ -27,7 +27,8 @@ struct readahead_reader {
 };
 
 struct readahead {
-	uint64_t unit, most; /* bytes: of a request, of ahead of a reader */
+	/* Bytes: of a request, and of ahead of a reader, which may change. */
+	uint64_t unit, most;
 	uint64_t clock;
 	struct readahead_reader readers[READAHEAD_READERS];
 };
@@ -42,5 +43,12 @@ void readahead_init(struct readahead *r, uint64_t unit, uint64_t most);
 /* Somebody reads [off, off + len) of `size` bytes. */
 struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 				       uint64_t len, uint64_t size);
+
+/* What was worth reading from there on was not read, or is gone: it is worth it again. */
+void readahead_lost(struct readahead *r, uint64_t off);
+/* How many bytes the reader that is nearest has before it gets to these; 0: it reads forward
+ * in them; UINT64_MAX: none gets there. */
+uint64_t readahead_distance(const struct readahead *r, uint64_t off,
+			    uint64_t len);
 
 #endif

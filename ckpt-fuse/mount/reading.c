@@ -8,8 +8,12 @@
 #include "ckpt-fuse/mount/readahead.h"
 #include "ckpt-fuse/mount/zip_order.h"
 #include "common/bytes.h"
+#include "common/clock.h"
 
 #define CHUNK MIB
+/* Who has read nothing of a file for so long may have left it, as programs do that look at
+ * the beginnings of many first. */
+#define ACTIVE_NS (5 * NS_PER_S)
 /* Files of fewer units are there before anything can be made of their order. */
 #define ORDER_UNITS_MIN 4u
 
@@ -34,6 +38,8 @@ struct reading {
 	uint64_t size, unit;
 	atomic_uint refs;
 	TAILQ_HEAD(, read_block) blocks; /* this and below: readings.lock */
+	TAILQ_ENTRY(reading) active;
+	int64_t used_ns; /* when it was read last; 0: it is not in that list */
 	unsigned int n_coming;
 	struct readahead ahead;
 	struct job order_job;
@@ -48,6 +54,7 @@ void readings_init(struct readings *all)
 	(void)pthread_mutex_init(&all->lock, NULL);
 	(void)pthread_cond_init(&all->came, NULL);
 	TAILQ_INIT(&all->idle);
+	TAILQ_INIT(&all->active);
 }
 
 void readings_fini(struct readings *all)
@@ -108,6 +115,31 @@ static void block_free(struct read_block *b)
 	free(b);
 }
 
+static void leave_active(struct reading *r)
+{
+	if (!r->used_ns)
+		return;
+	TAILQ_REMOVE(&r->all->active, r, active);
+	r->all->n_active--;
+	r->used_ns = 0;
+}
+
+/* With the lock: somebody reads it now. */
+static void note_active(struct reading *r)
+{
+	struct readings *all = r->all;
+	const int64_t now_ns = clock_now_ns();
+	struct reading *first;
+
+	leave_active(r);
+	r->used_ns = now_ns;
+	TAILQ_INSERT_TAIL(&all->active, r, active);
+	all->n_active++;
+	while ((first = TAILQ_FIRST(&all->active)) &&
+	       now_ns - first->used_ns > ACTIVE_NS)
+		leave_active(first);
+}
+
 void reading_unref(struct reading *r)
 {
 	struct read_block *b;
@@ -122,6 +154,7 @@ void reading_unref(struct reading *r)
 		TAILQ_REMOVE(&r->all->idle, b, idle);
 		block_free(b);
 	}
+	leave_active(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
 	zip_order_free(r->order);
 	ckpt_close(r->file);
@@ -184,17 +217,42 @@ static void block_run(struct job *j)
 	(void)pthread_mutex_unlock(&r->all->lock);
 }
 
-/* Which block others can do without: that which was not used longest, of those that
- * somebody has read in.  Programs that read here and there leave a rest in each.  For
- * who waits, also one that was read ahead.  NULL: none; with the lock. */
+/* Bytes that are read until the block is wanted again. */
+static uint64_t distance_of(const struct read_block *b)
+{
+	return readahead_distance(&b->r->ahead, b->off, b->len);
+}
+
+/* What is wanted last. */
+static struct read_block *find_furthest(struct readings *all)
+{
+	struct read_block *b, *furthest = NULL;
+	uint64_t most = 0;
+
+	TAILQ_FOREACH(b, &all->idle, idle)
+	{
+		uint64_t distance = distance_of(b);
+
+		if (furthest && distance <= most)
+			continue;
+		furthest = b;
+		most = distance;
+	}
+	return furthest;
+}
+
+/* Which block others can do without: that which was not used longest, of those whose file
+ * nobody read lately, or that somebody has read in and does not go on in just now.  Programs
+ * that read here and there leave a rest in each.  For who waits, also one that was read
+ * ahead.  NULL: none; with the lock. */
 static struct read_block *find_victim(struct readings *all, bool is_ahead)
 {
 	struct read_block *b;
 
 	TAILQ_FOREACH(b, &all->idle, idle)
-	if (b->n_had || b->rc < 0)
+	if (b->rc < 0 || !b->r->used_ns || (b->n_had && distance_of(b) > 0))
 		return b;
-	return is_ahead ? NULL : TAILQ_FIRST(&all->idle);
+	return is_ahead ? NULL : find_furthest(all);
 }
 
 /* With the lock. */
@@ -209,6 +267,7 @@ static bool take_budget(struct readings *all, uint64_t bytes, bool is_ahead)
 		if (!b || freed >= bytes)
 			return false;
 		freed += b->len;
+		readahead_lost(&b->r->ahead, b->off);
 		TAILQ_REMOVE(&all->idle, b, idle);
 		block_free(b);
 	}
@@ -252,8 +311,10 @@ static void read_ahead(struct reading *r, const struct readahead_advice *a)
 
 		if (!b) {
 			b = block_new(r, off, end, true);
-			if (!b)
+			if (!b) {
+				readahead_lost(&r->ahead, off);
 				return;
+			}
 			jobs_add(r->all->jobs, &b->job);
 		}
 		off = end;
@@ -366,20 +427,37 @@ static bool read_in_order(struct reading *r, uint64_t off, size_t len)
 	return true;
 }
 
+/* Bytes that one of the files that are read now may have in blocks: the ranks of a job read
+ * theirs side by side, and if the first ones had all the memory, the others would take from
+ * them what they want next.  With the lock. */
+static uint64_t share_of(const struct reading *r)
+{
+	const unsigned int n = r->all->n_active;
+
+	return r->all->budget->most_ahead / (n ? n : 1);
+}
+
+/* With the lock. */
+static void set_window(struct reading *r)
+{
+	const uint64_t share = share_of(r), most = r->all->readahead_most;
+
+	r->ahead.most = share < most ? share : most;
+}
+
 /* The block that has the byte, in use, to be read here and now when it is none that
  * comes; NULL: there is no memory for one.  With the lock. */
 static struct read_block *take_block(struct reading *r, uint64_t off,
 				     bool is_sequential, bool *ret_is_new)
 {
 	struct read_block *b = find_block(r, off);
-	uint64_t from = off / CHUNK * CHUNK;
+	uint64_t from = off / CHUNK * CHUNK, len = CHUNK;
 
 	*ret_is_new = !b;
+	if (is_sequential && share_of(r) >= r->unit)
+		len = r->unit;
 	if (!b)
-		b = block_new(r, from,
-			      end_of(r, from,
-				     from + (is_sequential ? r->unit : CHUNK)),
-			      false);
+		b = block_new(r, from, end_of(r, from, from + len), false);
 	if (b && !b->n_users++ && b->is_ready)
 		TAILQ_REMOVE(&r->all->idle, b, idle);
 	return b;
@@ -507,6 +585,8 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 	if (len > r->size - off)
 		len = (size_t)(r->size - off);
 	(void)pthread_mutex_lock(&r->all->lock);
+	note_active(r);
+	set_window(r);
 	a = readahead_note(&r->ahead, off, len, r->size);
 	if (!r->stays) {
 		ask_order(r, off, len);

@@ -150,3 +150,29 @@ Test(readahead,
 		cr_expect_leq(a.to, off + READ + UNIT);
 	}
 }
+
+Test(readahead, asks_again_for_what_was_not_read_or_is_gone)
+{
+	struct readahead_advice a = { .from = 0 };
+	struct readahead r;
+
+	readahead_init(&r, 4 * MIB, 64 * MIB);
+	for (uint64_t off = 0; off < 8 * MIB; off += MIB) {
+		struct readahead_advice b =
+			readahead_note(&r, off, MIB, 1024 * MIB);
+
+		a = b.to > b.from ? b : a;
+	}
+	cr_assert_gt(a.to, 16 * MIB);
+	cr_expect_eq(readahead_distance(&r, 16 * MIB, MIB), 8 * MIB);
+	cr_expect_eq(readahead_distance(&r, 6 * MIB, 4 * MIB), 0);
+	cr_expect_eq(readahead_distance(&r, 5 * MIB, MIB), UINT64_MAX);
+	readahead_lost(&r, 12 * MIB);
+	a = readahead_note(&r, 8 * MIB, MIB, 1024 * MIB);
+	cr_expect_eq(a.from, 12 * MIB);
+	/* Another's window, or what this one has read, says nothing. */
+	readahead_lost(&r, MIB);
+	readahead_lost(&r, 900 * MIB);
+	a = readahead_note(&r, 9 * MIB, MIB, 1024 * MIB);
+	cr_expect_eq(a.from, a.to);
+}

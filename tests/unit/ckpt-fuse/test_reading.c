@@ -106,3 +106,42 @@ Test(reading, that_stays_gives_nobody_work)
 	cr_expect_eq(mine.used, 0);
 	budget_fini(&mine);
 }
+
+#define SIDE_BY_SIDE 6u
+
+/* As the ranks of a job do: memory for two units of each is less than one of them would
+ * have ahead of it, if it were alone. */
+Test(reading, files_that_are_read_side_by_side_are_fetched_once)
+{
+	struct error err = ERROR_INIT;
+	struct reading *r[SIDE_BY_SIDE];
+	struct budget mine;
+	struct readings some = { .budget = &mine,
+				 .readahead_most = 64 * MIB,
+				 .jobs = all.jobs };
+
+	budget_init(&mine, 128 * MIB, 2 * SIDE_BY_SIDE * UNIT);
+	readings_init(&some);
+	for (unsigned int i = 0; i < SIDE_BY_SIDE; i++)
+		cr_assert_eq(reading_new(&some, open_file("f"), &r[i], &err),
+			     0);
+	for (uint64_t off = 0; off < 6 * UNIT; off += 128 * KIB)
+		for (unsigned int i = 0; i < SIDE_BY_SIDE; i++) {
+			struct reading_loan loan;
+
+			cr_assert_eq(reading_lend(r[i], off, 128 * KIB, &loan,
+						  &err),
+				     128 * KIB);
+			cr_expect_null(loan.own);
+			cr_expect_eq(memcmp(loan.parts[0].iov_base, data + off,
+					    loan.parts[0].iov_len),
+				     0);
+			reading_return(r[i], &loan);
+		}
+	cr_expect_leq(some.bytes_ahead, SIDE_BY_SIDE * 6 * UNIT);
+	for (unsigned int i = 0; i < SIDE_BY_SIDE; i++)
+		reading_unref(r[i]);
+	cr_expect_eq(some.n_active, 0);
+	readings_fini(&some);
+	budget_fini(&mine);
+}
