@@ -13,6 +13,9 @@
 #define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
 #define FOLDERS_MOST 1024u
 #define WANTED_AFTER 3u /* names that were asked for within LISTED_VALID_NS */
+/* Of a folder whose list a change of ours made useless the next is worth it after more: one
+ * in so many names. */
+#define CHANGED_SHARE 16u
 #define STRIPED_FIRST 4u
 #define LONG_NS \
 	(60 * NS_PER_S) /* a folder that was too long is not tried again */
@@ -46,7 +49,7 @@ struct listed_folder {
 	size_t n_striped; /* to ask for at once; 0: none was looked up */
 	/* What the store was asked for since then, and not before which time it is
 	 * listed for that. */
-	unsigned int n_asked;
+	unsigned int n_asked, wanted_after;
 	int64_t asked_since_ns, rest_until_ns;
 	bool is_being_listed; /* for that */
 };
@@ -106,6 +109,7 @@ static struct listed_folder *folder_add(struct listed *t, const char *path)
 		free(f);
 		return NULL;
 	}
+	f->wanted_after = WANTED_AFTER;
 	HASH_ADD_KEYPTR(hh, t->all, f->path, strlen(f->path), f);
 	if (!hash_has_added(f)) {
 		free(f->path);
@@ -420,19 +424,37 @@ bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 }
 
 /* With the lock. */
-static bool count_asked(struct listed_folder *f, int64_t now_ns)
+static void begin_count(struct listed_folder *f, int64_t now_ns)
 {
-	if (!is_young(f->asked_since_ns, now_ns)) {
-		f->asked_since_ns = now_ns;
-		f->n_asked = 0;
-	}
-	f->n_asked++;
-	if (f->n_asked <= WANTED_AFTER || f->is_being_listed ||
+	if (is_young(f->asked_since_ns, now_ns))
+		return;
+	f->asked_since_ns = now_ns;
+	f->n_asked = 0;
+}
+
+/* With the lock. */
+static bool want_list(struct listed_folder *f, int64_t now_ns)
+{
+	begin_count(f, now_ns);
+	if (f->n_asked < f->wanted_after || f->is_being_listed ||
 	    now_ns < f->rest_until_ns)
 		return false;
 	f->n_asked = 0;
 	f->is_being_listed = true;
 	return true;
+}
+
+void listed_count(struct listed *t, const char *folder, int64_t now_ns)
+{
+	struct listed_folder *f;
+
+	(void)pthread_mutex_lock(&t->lock);
+	f = folder_use(t, folder);
+	if (f) {
+		begin_count(f, now_ns);
+		f->n_asked++;
+	}
+	(void)pthread_mutex_unlock(&t->lock);
 }
 
 bool listed_is_wanted(struct listed *t, const char *folder, int64_t now_ns)
@@ -442,7 +464,7 @@ bool listed_is_wanted(struct listed *t, const char *folder, int64_t now_ns)
 
 	(void)pthread_mutex_lock(&t->lock);
 	f = folder_use(t, folder);
-	is_so = f && count_asked(f, now_ns);
+	is_so = f && want_list(f, now_ns);
 	(void)pthread_mutex_unlock(&t->lock);
 	return is_so;
 }
@@ -456,6 +478,8 @@ static void change_folder(struct listed *t, const char *path, size_t len)
 	struct listed_list *l;
 
 	HASH_FIND(hh, t->all, path, len, f);
+	if (f && f->n / CHANGED_SHARE > f->wanted_after)
+		f->wanted_after = (unsigned int)(f->n / CHANGED_SHARE);
 	if (f)
 		forget_names(t, f);
 	TAILQ_FOREACH(l, &t->under_way, link)

@@ -193,6 +193,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	ckpt_phase_init(&m->saves);
 	ckpt_phase_init(&m->loads);
 	coming_init(&m->coming);
+	absent_init(&m->absent);
 	rc = listed_new(&m->listed, err);
 	m->writings.listed = m->listed;
 	if (rc == 0)
@@ -225,6 +226,7 @@ void ckpt_mount_free(struct ckpt_mount *m)
 	jobs_free(m->askers);
 	readings_fini(&m->readings);
 	coming_fini(&m->coming);
+	absent_fini(&m->absent);
 	ckpt_phase_fini(&m->loads);
 	ckpt_phase_fini(&m->saves);
 	listed_free(m->listed);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "ckpt-fuse/mount/begun.h"
+#include "ckpt-fuse/mount/absent.h"
 #include "ckpt-fuse/mount/coming.h"
 #include "ckpt-fuse/mount/handles.h"
 #include "ckpt-fuse/mount/listed.h"
@@ -33,6 +34,7 @@ struct ckpt_mount {
 	struct begun *begun;
 	struct handles handles;
 	struct coming_writers coming;
+	struct absent_names absent;
 	struct listed *listed; /* what lists told */
 	/* That programs waited to write, close and sync, and to open and read. */
 	atomic_uint_fast64_t save_ns, load_ns;

@@ -30,7 +30,7 @@ static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (o.is_new)
 		rc = ops_layout(m, n, &o.columns, err);
-	if (rc == 0 && o.is_new && !version.is_known)
+	if (rc == 0 && o.is_new && m->writings.compares && !version.is_known)
 		rc = ops_look(m, path, &version, &ignored, err);
 	if (rc == -ENOENT)
 		rc = 0;

@@ -229,6 +229,7 @@ struct name_look {
 	const char *folder, *name; /* its path is both */
 	char *path;
 	bool is_folder;
+	bool is_absent; /* the store says that it has nothing of the name */
 	struct ckpt_stat stat; /* of a file */
 	int64_t asked_ns;
 };
@@ -247,6 +248,7 @@ static int ask_store(struct ckpt_mount *m, const struct ckpt_node *known,
 		return rc == 1 ? 0 : rc;
 	rc = ckpt_stat(m->store, l->path, &l->stat, err);
 	l->is_folder = rc == -EISDIR;
+	l->is_absent = rc == -ENOENT;
 	if (l->is_folder)
 		return 0;
 	/* No file can have such a name. */
@@ -312,6 +314,8 @@ static void ask_striped(struct ckpt_mount *m, const struct name_look *l)
 static int look(struct ckpt_mount *m, const struct ckpt_node *known,
 		struct name_look *l, struct error *err)
 {
+	int rc;
+
 	if (is_listed(m, known, l))
 		return 0;
 	ask_striped(m, l);
@@ -322,7 +326,11 @@ static int look(struct ckpt_mount *m, const struct ckpt_node *known,
 		if (is_listed(m, known, l))
 			return 0;
 	}
-	return ask_store(m, known, l, err);
+	rc = ask_store(m, known, l, err);
+	/* No list would have told of what is not there. */
+	if (rc == 0)
+		listed_count(m->listed, l->folder, clock_now_ns());
+	return rc;
 }
 
 /* To the kernel a node has one size, which is that of the version that its readers have:
@@ -365,12 +373,12 @@ static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 	if (rc == 0 && n && !asked.is_folder)
 		leave_readers(m, n, &asked.stat);
 	node_put(&m->nodes, n);
-	if (rc < 0)
-		return rc;
-	*ret = node_make(&m->nodes, parent, name, asked.is_folder);
 	asked.folder = asked.path = NULL;
 	if (l)
 		*l = asked;
+	if (rc < 0)
+		return rc;
+	*ret = node_make(&m->nodes, parent, name, asked.is_folder);
 	return *ret ? 0 : error_nomem(err);
 }
 
@@ -442,6 +450,19 @@ struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
 	return n;
 }
 
+/* An open that makes the file comes next, maybe. */
+static void note_absent(fuse_req_t req, struct ckpt_node *parent,
+			const char *name, bool is_absent)
+{
+	struct ckpt_mount *m = mount_of(req);
+	AUTO_BUF path = BUF_INIT;
+
+	is_absent = is_absent &&
+		    node_path_below(&m->nodes, parent, name, &path) == 0;
+	absent_note(&m->absent, fuse_req_ctx(req)->pid,
+		    is_absent ? path.data : NULL);
+}
+
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct ckpt_mount *m = mount_of(req);
@@ -451,6 +472,8 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct fuse_entry_param e;
 	int rc = p ? find_name(m, p, name, true, &looked, &n, &err) : -ESTALE;
 
+	if (p)
+		note_absent(req, p, name, looked.is_absent);
 	node_put(&m->nodes, p);
 	if (rc < 0) {
 		ops_fail(req, "lookup", rc, &err);

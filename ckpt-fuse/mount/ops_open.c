@@ -120,17 +120,24 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 }
 
-/* No file may have the name: the kernel has looked it up, but then its folder may have been
- * renamed, or another node may have written it.  Nor can a file have any name, as the store
- * says by the same check. */
-static int check_name(struct ckpt_mount *m, struct ckpt_node *parent,
+/* No file may have the name: the kernel has looked it up, but its folder may have been
+ * renamed meanwhile.  Nor can a file have any name, as the store says by the same check. */
+static int check_name(fuse_req_t req, struct ckpt_node *parent,
 		      const char *name, struct ckpt_version *ret_version,
 		      struct error *err)
 {
+	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st;
 	int rc = node_path_below(&m->nodes, parent, name, &path);
 
+	if (rc == 0 &&
+	    absent_take(&m->absent, fuse_req_ctx(req)->pid, path.data)) {
+		*ret_version =
+			(struct ckpt_version){ .is_known =
+						       m->writings.compares };
+		return 0;
+	}
 	if (rc == 0)
 		rc = ops_look(m, path.data, ret_version, &st, err);
 	if (rc == 0)
@@ -164,7 +171,7 @@ static int create(fuse_req_t req, struct ckpt_node *parent, const char *name,
 	struct ckpt_node *n;
 	int rc = m->cfg->read_only
 			 ? -EROFS
-			 : check_name(m, parent, name, &o.version, err);
+			 : check_name(req, parent, name, &o.version, err);
 
 	if (rc < 0)
 		return rc;

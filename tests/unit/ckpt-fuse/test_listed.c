@@ -136,10 +136,19 @@ Test(listed, a_list_that_failed_is_not_believed)
 	cr_expect_not(is_known("d", "x", NOW));
 }
 
+/* Somebody looks for a name, which is there, and was in no list. */
+static bool ask(int64_t now_ns)
+{
+	if (listed_is_wanted(t, "d", now_ns))
+		return true;
+	listed_count(t, "d", now_ns);
+	return false;
+}
+
 static bool is_wanted_within(unsigned int n, int64_t now_ns)
 {
 	while (n--)
-		if (listed_is_wanted(t, "d", now_ns))
+		if (ask(now_ns))
 			return true;
 	return false;
 }
@@ -148,8 +157,10 @@ Test(listed, many_questions_ask_for_a_list_and_few_do_not)
 {
 	/* A name now and then does not. */
 	for (int i = 0; i < 100; i++)
-		cr_expect_not(
-			listed_is_wanted(t, "d", NOW + i * LISTED_VALID_NS));
+		cr_expect_not(ask(NOW + i * LISTED_VALID_NS));
+	/* Nor do names that are not there. */
+	for (int i = 0; i < 100; i++)
+		cr_expect_not(listed_is_wanted(t, "d", NOW));
 	cr_assert(is_wanted_within(4, NOW + 200 * NS_PER_S));
 	/* One at a time makes it. */
 	cr_expect_not(is_wanted_within(100, NOW + 200 * NS_PER_S));
@@ -195,9 +206,18 @@ Test(listed, has_a_bound)
 static unsigned int n_asked_until_wanted(void)
 {
 	for (unsigned int n = 1; n < 100; n++)
-		if (listed_is_wanted(t, "d", NOW))
+		if (ask(NOW))
 			return n;
 	return 0;
+}
+
+Test(listed, a_folder_that_changes_is_listed_again_after_a_share_of_its_names)
+{
+	cr_assert(is_wanted_within(4, NOW));
+	list_many("d", 1600);
+	listed_change(t, "d/f00000007");
+	cr_expect_not(is_wanted_within(90, NOW));
+	cr_expect(is_wanted_within(20, NOW));
 }
 
 Test(listed, may_be_tried_again_when_memory_was_short_as_it_began)
