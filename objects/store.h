@@ -52,6 +52,9 @@ struct object_store_config {
 	bool is_write_once;  /* no name that is read is written again: HDFS,
 	                            * which reads names, is then not asked after
 	                            * each read which version it was */
+	/* By which object_store_fence() knows what this process has under way: letters
+	 * and digits; NULL: nobody asks. */
+	const char *life;
 };
 
 #define OBJECT_STORE_CONFIG_INIT \
@@ -99,6 +102,11 @@ int object_store_probe(struct object_store *s, struct error *err) MUST_CHECK;
 int object_store_probe_conditions(struct object_store *s,
 				  struct error *err) MUST_CHECK;
 struct object_caps object_store_caps(const struct object_store *s);
+/* Of a dead process that had the store open with this `life`: a put that it had on its way
+ * to HDFS was done before this returns, or never is.  A directory has done what the dead
+ * asked for; what a bucket or a registry was asked for nobody can call back. */
+int object_store_fence(struct object_store *s, const char *life,
+		       struct error *err) MUST_CHECK;
 const char *object_store_url(const struct object_store *s);
 /* The value of the Authorization header with which a registry that is the store lets
  * `name` be read, the caller's; NULL where it needs none, and of other kinds of stores.

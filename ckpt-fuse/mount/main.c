@@ -25,6 +25,7 @@
 #define SESSION_NAME "ckpt"
 #define JOURNAL_NAME "ckpt-names"
 #define BEGUN_NAME "ckpt-begun"
+#define LIFE_NAME "ckpt-life"
 #define LOOK_AGAIN_MS 1000
 #define EXIT_USAGE 2
 #define EXIT_LOST 3 /* files that were closed are not in the store */
@@ -60,20 +61,25 @@ static const struct option_program program = {
 /* --------------------------------------------------------------------- the names --- */
 
 /* What a predecessor knew, or a new one that is kept. */
-static int open_kept(struct fd_keeper *k, const char *name, struct error *err)
+static int open_kept(struct fd_keeper *k, const char *name, int *ret,
+		     struct error *err)
 {
 	int fd = fd_keeper_take(k, name);
-	int rc;
+	int rc = 0;
 
-	if (fd >= 0)
-		return fd;
-	fd = memfd_create(name, MFD_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, errno, "memfd: %s", strerror(errno));
-	rc = fd_keeper_is_durable(k) ? fd_keeper_put(k, name, fd, err) : 0;
+	if (fd < 0) {
+		fd = memfd_create(name, MFD_CLOEXEC);
+		if (fd < 0)
+			return error_set(err, errno, "memfd: %s",
+					 strerror(errno));
+		if (fd_keeper_is_durable(k))
+			rc = fd_keeper_put(k, name, fd, err);
+	}
 	if (rc < 0)
 		(void)close(fd);
-	return rc < 0 ? rc : fd;
+	else
+		*ret = fd;
+	return rc;
 }
 
 /* ---------------------------------------------------------------------- the mount --- */
@@ -165,7 +171,7 @@ static int serve(struct session *s, struct ckpt_mount *m,
 static void drop_kept(struct fd_keeper *k)
 {
 	static const char *const names[] = { BEGUN_NAME, SESSION_NAME,
-					     SESSION_NAME "-init",
+					     SESSION_NAME "-init", LIFE_NAME,
 					     JOURNAL_NAME };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -259,10 +265,12 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 static int end_unmounted(struct fd_keeper *k, const char *why,
 			 struct error *err)
 {
-	AUTO_CLOSE int journal_fd = open_kept(k, JOURNAL_NAME, err);
+	AUTO_CLOSE int journal_fd = -1;
 	unsigned int n_lost = 0;
-	int rc = journal_fd < 0 ? journal_fd
-				: ckpt_tell_lost(journal_fd, &n_lost, err);
+	int rc = open_kept(k, JOURNAL_NAME, &journal_fd, err);
+
+	if (rc == 0)
+		rc = ckpt_tell_lost(journal_fd, &n_lost, err);
 
 	log_warning("ckpt", "the mount is gone reason=\"%s\"", why);
 	drop_kept(k);
@@ -276,6 +284,7 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 	AUTO_CLOSE int signals = watch_signals(err);
 	AUTO_CLOSE int journal_fd = -1;
 	AUTO_CLOSE int begun_fd = -1;
+	AUTO_CLOSE int life_fd = -1;
 	struct fd_keeper *keeper = NULL;
 	const char *is_gone = NULL;
 	bool is_successor, is_left = false;
@@ -298,19 +307,18 @@ static int run(const struct ckpt_mount_config *cfg, char **args,
 		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
 	if (rc == 0 && !is_successor)
 		rc = check_free(path, err);
-	if (rc == 0) {
-		journal_fd = open_kept(keeper, JOURNAL_NAME, err);
-		rc = journal_fd < 0 ? journal_fd : 0;
-	}
-	if (rc == 0) {
-		begun_fd = open_kept(keeper, BEGUN_NAME, err);
-		rc = begun_fd < 0 ? begun_fd : 0;
-	}
+	if (rc == 0)
+		rc = open_kept(keeper, JOURNAL_NAME, &journal_fd, err);
+	if (rc == 0)
+		rc = open_kept(keeper, BEGUN_NAME, &begun_fd, err);
+	if (rc == 0)
+		rc = open_kept(keeper, LIFE_NAME, &life_fd, err);
 	if (rc == 0)
 		rc = run_session(cfg, args, keeper,
 				 &(const struct ckpt_kept){
 					 .journal_fd = journal_fd,
-					 .begun_fd = begun_fd },
+					 .begun_fd = begun_fd,
+					 .life_fd = life_fd },
 				 signals, &is_left, err);
 	/* A start that failed is not tried again: nobody has the mount open. */
 	if (rc < 0 && !is_successor && !is_left)

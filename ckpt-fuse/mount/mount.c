@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ckpt-fuse/mount/later.h"
 #include "ckpt-fuse/mount/ops.h"
@@ -18,6 +20,7 @@
 #define READERS 16u
 #define ASKERS 16u
 #define PATIENCE_NS (120 * NS_PER_S)
+#define LIFE_LEN 16
 
 /* ------------------------------------------------------------------- the handler --- */
 
@@ -97,16 +100,51 @@ static int try_store(struct object_store *s, struct error *err)
 	return 0;
 }
 
-static int open_store(struct ckpt_mount *m, const char *url, struct error *err)
+static void new_life(char ret[LIFE_LEN + 1])
+{
+	uint64_t random = 0;
+
+	(void)!getrandom(&random, sizeof(random), 0);
+	(void)snprintf(ret, LIFE_LEN + 1, "%016" PRIx64, random);
+}
+
+/* What a predecessor had sent to the store is done or comes to nothing before anybody is
+ * told what is there: the put of a file that is removed here would bring it back. */
+static int take_over(struct object_store *s, int life_fd, const char *life,
+		     struct error *err)
+{
+	char before[LIFE_LEN + 1] = "";
+	ssize_t n = life_fd < 0 ? 0 : pread(life_fd, before, LIFE_LEN, 0);
+	int rc = n > 0 ? object_store_fence(s, before, err) : 0;
+
+	if (rc < 0 || life_fd < 0)
+		return rc;
+	n = pwrite(life_fd, life, LIFE_LEN, 0);
+	return n == LIFE_LEN ? 0
+			     : error_set(err, EIO,
+					 "the life of this process "
+					 "was not written down");
+}
+
+static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
+		      struct error *err)
 {
 	struct object_store_config o = OBJECT_STORE_CONFIG_INIT;
+	char life[LIFE_LEN + 1];
 	int rc;
 
 	/* One half is for what the store has to hold until it is written. */
 	o.memory = m->cfg->memory / 2;
 	o.ca_file = m->cfg->ca_file;
+	o.life = life;
+	new_life(life);
 	rc = object_store_open(url, &o, &m->store, err);
-	return rc < 0 || m->cfg->read_only ? rc : try_store(m->store, err);
+	if (rc == 0 && !m->cfg->read_only)
+		rc = try_store(m->store, err);
+	/* Of what it may not write to nothing is on its way. */
+	if (rc == 0 && object_store_caps(m->store).is_probed)
+		rc = take_over(m->store, life_fd, life, err);
+	return rc;
 }
 
 static void set_bounds(struct ckpt_mount *m)
@@ -174,7 +212,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	m->started_ns = (int64_t)now.tv_sec * NS_PER_S;
 	m->cfg = cfg;
 	m->local = local_folder(url);
-	rc = open_store(m, url, err);
+	rc = open_store(m, url, kept->life_fd, err);
 	if (rc == 0)
 		rc = jobs_new(SENDERS, &m->senders, err);
 	if (rc == 0)

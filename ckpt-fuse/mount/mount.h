@@ -48,6 +48,7 @@ struct ckpt_mount {
 struct ckpt_kept {
 	int journal_fd; /* of nodes.h */
 	int begun_fd;
+	int life_fd; /* what the puts of the process begin with that has it now */
 };
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		    const struct ckpt_kept *kept, struct ckpt_mount **ret,

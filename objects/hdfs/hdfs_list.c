@@ -207,38 +207,63 @@ int hdfs_store_list(struct object_store *base, const char *folder, bool deep,
 
 /* ------------------------------------------------------------------- sweep --- */
 
-struct old_names {
+/* Of what puts have under way. */
+struct put_names {
+	const char *life; /* of a process; NULL: of all */
 	int64_t before_ms;
 	struct buf names; /* each with its NUL */
 	bool failed;
 };
 
-static int keep_old(void *arg, const struct hdfs_status *st)
+static bool is_of(const char *name, const char *life)
 {
-	struct old_names *o = arg;
+	size_t len = life ? strlen(life) : 0;
 
-	if (!*st->suffix || !object_is_old(st->modified_ms, o->before_ms))
+	return !life || (strncmp(name, life, len) == 0 && name[len] == '-');
+}
+
+static int keep_put(void *arg, const struct hdfs_status *st)
+{
+	struct put_names *p = arg;
+
+	if (!*st->suffix || !is_of(st->suffix, p->life) ||
+	    !object_is_old(st->modified_ms, p->before_ms))
 		return 0;
-	o->failed = buf_printf(&o->names, "%s/%s", STORE_TMP, st->suffix) < 0 ||
-		    buf_append(&o->names, "", 1) < 0;
-	return o->failed ? -ENOMEM : 0;
+	p->failed = buf_printf(&p->names, "%s/%s", STORE_TMP, st->suffix) < 0 ||
+		    buf_append(&p->names, "", 1) < 0;
+	return p->failed ? -ENOMEM : 0;
+}
+
+static int remove_puts(struct hdfs_store *s, const char *life,
+		       int64_t before_ms, size_t *ret_n, struct error *err)
+{
+	struct put_names p = { .life = life,
+			       .before_ms = before_ms,
+			       .names = BUF_INIT };
+	int rc = hdfs_list_folder(s, STORE_TMP, keep_put, &p, err);
+
+	if (p.failed)
+		rc = error_nomem(err);
+	for (size_t at = 0; rc == 0 && at < p.names.len;
+	     at += strlen(p.names.data + at) + 1) {
+		rc = hdfs_remove_all(s, p.names.data + at, 0, err);
+		*ret_n += rc == 0;
+	}
+	buf_fini(&p.names);
+	return rc == -ENOENT ? 0 : rc;
 }
 
 int hdfs_store_sweep(struct object_store *base, const char *folder,
 		     int64_t before_ms, size_t *ret_n, struct error *err)
 {
-	struct hdfs_store *s = hdfs_store_of(base);
-	struct old_names old = { .before_ms = before_ms, .names = BUF_INIT };
-	int rc;
+	return remove_puts(hdfs_store_of(base), NULL, before_ms, ret_n, err);
+}
 
-	rc = hdfs_list_folder(s, STORE_TMP, keep_old, &old, err);
-	if (old.failed)
-		rc = error_nomem(err);
-	for (size_t at = 0; rc == 0 && at < old.names.len;
-	     at += strlen(old.names.data + at) + 1) {
-		rc = hdfs_remove_all(s, old.names.data + at, 0, err);
-		*ret_n += rc == 0;
-	}
-	buf_fini(&old.names);
-	return rc == -ENOENT ? 0 : rc;
+/* A rename that the name node has not done yet finds nothing to rename. */
+int hdfs_store_fence(struct object_store *base, const char *life,
+		     struct error *err)
+{
+	size_t ignored = 0;
+
+	return remove_puts(hdfs_store_of(base), life, INT64_MAX, &ignored, err);
 }

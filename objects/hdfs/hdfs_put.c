@@ -217,7 +217,7 @@ int hdfs_store_put_open(struct object_store *base, const char *name,
 	if (!p)
 		return error_nomem(err);
 	(void)pthread_mutex_init(&p->lock, NULL);
-	p->folder = store_temporary();
+	p->folder = hdfs_temporary(s);
 	rc = p->folder ? store_put_init(&p->base, base, name, opts, err)
 		       : error_nomem(err);
 	if (rc == 0)

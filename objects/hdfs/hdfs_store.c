@@ -25,6 +25,18 @@ static const struct http_cures cures = {
 
 /* ------------------------------------------------------------------- names --- */
 
+char *hdfs_temporary(const struct hdfs_store *s)
+{
+	char random[25], *name;
+
+	if (!s->life)
+		return store_temporary();
+	store_random(random, sizeof(random) - 1);
+	return asprintf(&name, "%s/%s-%s", STORE_TMP, s->life, random) < 0
+		       ? NULL
+		       : name;
+}
+
 int hdfs_remove_all(struct hdfs_store *s, const char *name, int64_t deadline_ns,
 		    struct error *err)
 {
@@ -216,6 +228,7 @@ static void hdfs_free(struct object_store *base)
 	free(s->user);
 	free(s->doas);
 	free(s->token_file);
+	free(s->life);
 	free(s->token);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -235,6 +248,7 @@ static const struct object_store_ops hdfs_ops = {
 	.remove = hdfs_remove,
 	.remove_folder = hdfs_remove_folder,
 	.rename = hdfs_rename,
+	.fence = hdfs_store_fence,
 	.sweep = hdfs_store_sweep,
 	.free = hdfs_free,
 	.tells_waits = true,
@@ -286,7 +300,7 @@ static void try_join(struct hdfs_store *s, const char *a, const char *b)
 int hdfs_store_probe(struct object_store *base, struct error *err)
 {
 	struct hdfs_store *s = hdfs_store_of(base);
-	AUTO_FREE char *folder = store_temporary();
+	AUTO_FREE char *folder = hdfs_temporary(s);
 	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
 	int rc;
 
@@ -448,6 +462,8 @@ static int set_up(struct hdfs_store *s, struct store_url *url,
 		rc = set_nodes(s, url, tls, err);
 	if (rc == 0)
 		rc = set_user(s, url, err);
+	if (rc == 0)
+		rc = copy_text(&s->life, cfg->life, err);
 	http.allow_plain = !tls;
 	if (rc == 0)
 		rc = http_new(&http, &s->http, err);

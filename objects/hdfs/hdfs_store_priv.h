@@ -31,6 +31,7 @@ struct hdfs_store {
 	char *user;         /* user.name; NULL: by Kerberos, or by a token */
 	char *doas;         /* whom we act for; NULL: ourselves */
 	char *token_file;   /* of a delegation token; NULL: none */
+	char *life; /* begins names of puts under way; NULL: none is known */
 	bool by_kerberos;
 	bool by_append; /* parts are appended: the server cannot join files */
 
@@ -76,6 +77,8 @@ int hdfs_add_path(const struct hdfs_store *s, struct buf *b, const char *key,
 int hdfs_look(struct hdfs_store *s, const char *name, struct hdfs_status *ret,
 	      struct error *err) MUST_CHECK;
 void hdfs_stat_fill(const struct hdfs_status *st, struct object_stat *ret);
+/* As store_temporary(); object_store_fence() finds it. */
+char *hdfs_temporary(const struct hdfs_store *s) MUST_CHECK;
 /* Remove a file, or a folder with all that is in it; gone is well.  `deadline_ns` 0:
  * the store's budget alone ends it. */
 int hdfs_remove_all(struct hdfs_store *s, const char *name, int64_t deadline_ns,
@@ -94,6 +97,8 @@ int hdfs_store_stat(struct object_store *s, const char *name,
 		    struct object_stat *ret, struct error *err);
 int hdfs_store_list(struct object_store *s, const char *folder, bool deep,
 		    object_list_fn *fn, void *arg, struct error *err);
+int hdfs_store_fence(struct object_store *s, const char *life,
+		     struct error *err);
 int hdfs_store_sweep(struct object_store *s, const char *folder,
 		     int64_t before_ms, size_t *ret_n, struct error *err);
 int hdfs_store_open_object(struct object_store *s, const char *name,

@@ -24,6 +24,9 @@ struct object_store_ops {
 	int (*probe)(struct object_store *s, struct error *err);
 	/* NULL: probe() takes no longer. */
 	int (*probe_conditions)(struct object_store *s, struct error *err);
+	/* NULL: it does nothing. */
+	int (*fence)(struct object_store *s, const char *life,
+		     struct error *err);
 	int (*stat)(struct object_store *s, const char *name,
 		    struct object_stat *ret, struct error *err);
 	int (*list)(struct object_store *s, const char *folder, bool deep,

@@ -32,6 +32,14 @@ int object_store_probe_conditions(struct object_store *s, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "%s", s->url) : 0;
 }
 
+int object_store_fence(struct object_store *s, const char *life,
+		       struct error *err)
+{
+	int rc = s->ops->fence ? s->ops->fence(s, life, err) : 0;
+
+	return rc < 0 ? error_wrap(err, rc, "%s", s->url) : 0;
+}
+
 struct object_caps object_store_caps(const struct object_store *s)
 {
 	return s->caps;

@@ -84,6 +84,7 @@ int store_init(struct object_store *s, const struct object_store_ops *ops,
 	s->ops = ops;
 	s->cfg = *cfg;
 	s->cfg.ca_file = NULL;
+	s->cfg.life = NULL; /* a kind that has a use for it has its own */
 	if (cfg->ca_file) {
 		s->cfg.ca_file = strdup(cfg->ca_file);
 		if (!s->cfg.ca_file)

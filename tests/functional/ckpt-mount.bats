@@ -322,6 +322,36 @@ remove_while_open()
 	remove_while_open
 }
 
+# The name node gets the request that stores the file when the process that sent it is dead,
+# and its successor has removed the file.
+@test "what a killed process had sent to HDFS does not bring a file back" {
+	local pid victim failed=0
+
+	name_node
+	fault_proxy "$NAMENODE" "$W"
+	STORE=${STORE/$NAMENODE/$PROXY}
+	mount_store
+	printf before >"$M/f"
+	fault match='^PUT /webhdfs.*RENAME.*/f&' kind=late
+	cp "$F/in/config.json" "$M/f" 2>"$W/said" 3>&- &
+	victim=$!
+	wait_for proxied 'RENAME.* late late$'
+	pid=$(figure pid)
+	kill -9 "$pid"
+	wait "$victim" || failed=$?
+	[ "$failed" = 1 ]
+	[ "$(cat "$M/f")" = before ]
+	rm "$M/f"
+	curl -sf -d '' "http://$PROXY/go"
+	wait_for proxied 'RENAME.* [0-9]+ late$'
+	run -1 cat "$M/f"
+	run -1 ckpt stat f
+	cp "$F/in/config.json" "$M/g"
+	cmp "$M/g" "$F/in/config.json"
+	umount_store
+	[ "$(ckpt ls)" = g ]
+}
+
 @test "files that are open keep it from being unmounted" {
 	mount_store
 	exec 7>"$M/f"

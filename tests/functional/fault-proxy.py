@@ -17,6 +17,7 @@ line for each request: METHOD PATH STATUS FAULT.
   kind=wrong-got  flips a bit of the answer's body at byte at=
   kind=hold       passes at= bytes of the answer on, and no more until it is given up
   kind=wait       the server does it, and its answer is passed on after a POST /go
+  kind=late       the server gets it after a POST /go, whoever gave it up meanwhile
   kind=refuse     hangs up at once"""
 import http.client
 import re
@@ -84,7 +85,7 @@ class Proxy(BaseHTTPRequestHandler):
                 for key, value in (("times", 1), ("skip", 0), ("at", 0), ("code", 503)):
                     f[key] = int(f.get(key, value))
                 faults.append(f)
-                if f["kind"] == "wait":
+                if f["kind"] in ("wait", "late"):
                     go.clear()
             elif self.path == "/go":
                 go.set()
@@ -163,6 +164,9 @@ class Proxy(BaseHTTPRequestHandler):
                 self.note(fault["code"], fault)
                 self.say(fault["code"], fault.get("body", "").encode(), headers)
                 return
+            if fault and fault["kind"] == "late":
+                self.note("late", fault)
+                go.wait(120)
             r = self.ask(sent, fault)
             self.note(r.status, fault)
             self.answer(r, fault)

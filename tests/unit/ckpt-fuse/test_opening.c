@@ -23,7 +23,9 @@ static char dir[] = "/var/tmp/bootseer-opening.XXXXXX";
 
 static void setup(void)
 {
-	const struct ckpt_kept kept = { .journal_fd = -1, .begun_fd = -1 };
+	const struct ckpt_kept kept = { .journal_fd = -1,
+					.begun_fd = -1,
+					.life_fd = -1 };
 	struct error err = ERROR_INIT;
 	char url[sizeof(dir) + 8];
 
