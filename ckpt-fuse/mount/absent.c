@@ -22,13 +22,17 @@ static struct absent_name *place_of(struct absent_names *a, pid_t thread)
 	return &a->names[(unsigned int)thread % ABSENT_MAX];
 }
 
-static void set(struct absent_name *n, pid_t thread, char *path)
+static void set(struct absent_name *n, pid_t thread, char *path,
+		int64_t asked_ns)
 {
 	free(n->path);
-	*n = (struct absent_name){ .thread = thread, .path = path };
+	*n = (struct absent_name){ .thread = thread,
+				   .path = path,
+				   .asked_ns = asked_ns };
 }
 
-void absent_note(struct absent_names *a, pid_t thread, const char *path)
+void absent_note(struct absent_names *a, pid_t thread, const char *path,
+		 int64_t asked_ns)
 {
 	struct absent_name *n = place_of(a, thread);
 
@@ -36,20 +40,21 @@ void absent_note(struct absent_names *a, pid_t thread, const char *path)
 		return;
 	(void)pthread_mutex_lock(&a->lock);
 	if (path || n->thread == thread)
-		set(n, thread, path ? strdup(path) : NULL);
+		set(n, thread, path ? strdup(path) : NULL, asked_ns);
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
-bool absent_take(struct absent_names *a, pid_t thread, const char *path)
+bool absent_take(struct absent_names *a, pid_t thread, const char *path,
+		 int64_t now_ns)
 {
 	struct absent_name *n = place_of(a, thread);
 	bool is_so;
 
 	(void)pthread_mutex_lock(&a->lock);
 	is_so = thread > 0 && n->thread == thread && n->path &&
-		strcmp(n->path, path) == 0;
+		strcmp(n->path, path) == 0 && now_ns - n->asked_ns < ABSENT_NS;
 	if (is_so)
-		set(n, 0, NULL);
+		set(n, 0, NULL, 0);
 	(void)pthread_mutex_unlock(&a->lock);
 	return is_so;
 }

@@ -238,6 +238,7 @@ static void keep_names(struct listed *t, struct listed_folder *f,
 	f->n = l->n;
 	f->begun_ns = l->begun_ns;
 	f->n_striped = 0;
+	f->wanted_after = WANTED_AFTER;
 	t->n_names += l->n;
 	l->entries = NULL;
 	l->n = 0;

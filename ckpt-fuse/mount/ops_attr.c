@@ -452,15 +452,15 @@ struct ckpt_node *ops_listed(struct ckpt_mount *m, struct ckpt_node *parent,
 
 /* An open that makes the file comes next, maybe. */
 static void note_absent(fuse_req_t req, struct ckpt_node *parent,
-			const char *name, bool is_absent)
+			const char *name, const struct name_look *l)
 {
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
+	bool is_absent = l->is_absent &&
+			 node_path_below(&m->nodes, parent, name, &path) == 0;
 
-	is_absent = is_absent &&
-		    node_path_below(&m->nodes, parent, name, &path) == 0;
 	absent_note(&m->absent, fuse_req_ctx(req)->pid,
-		    is_absent ? path.data : NULL);
+		    is_absent ? path.data : NULL, l->asked_ns);
 }
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -473,7 +473,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	int rc = p ? find_name(m, p, name, true, &looked, &n, &err) : -ESTALE;
 
 	if (p)
-		note_absent(req, p, name, looked.is_absent);
+		note_absent(req, p, name, &looked);
 	node_put(&m->nodes, p);
 	if (rc < 0) {
 		ops_fail(req, "lookup", rc, &err);

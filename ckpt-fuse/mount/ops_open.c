@@ -9,6 +9,7 @@
 #include "ckpt-fuse/mount/opening.h"
 #include "ckpt-fuse/mount/ops.h"
 #include "ckpt-fuse/mount/sizes.h"
+#include "common/clock.h"
 
 static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 			 struct fuse_file_info *fi,
@@ -131,8 +132,8 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 	struct ckpt_stat st;
 	int rc = node_path_below(&m->nodes, parent, name, &path);
 
-	if (rc == 0 &&
-	    absent_take(&m->absent, fuse_req_ctx(req)->pid, path.data)) {
+	if (rc == 0 && absent_take(&m->absent, fuse_req_ctx(req)->pid,
+				   path.data, clock_now_ns())) {
 		*ret_version =
 			(struct ckpt_version){ .is_known =
 						       m->writings.compares };

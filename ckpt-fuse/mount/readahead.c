@@ -87,8 +87,9 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 	if (off + len > x->next)
 		x->next = off + len;
 	/* Whoever begins at the beginning mostly goes on. */
-	ret.is_sequential = x->n >= READS_MIN || off == 0;
-	if (x->n >= READS_MIN && size > r->unit)
+	ret.goes_on = x->n >= READS_MIN;
+	ret.is_sequential = ret.goes_on || off == 0;
+	if (ret.goes_on && size > r->unit)
 		advise(r, x, size, &ret);
 	return ret;
 }

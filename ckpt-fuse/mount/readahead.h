@@ -35,6 +35,7 @@ struct readahead {
 
 struct readahead_advice {
 	bool is_sequential;
+	bool goes_on;      /* it is not the reader's first read */
 	uint64_t from, to; /* worth reading now; nothing when they are equal */
 };
 

@@ -11,8 +11,8 @@
 #include "common/clock.h"
 
 #define CHUNK MIB
-/* Who has read nothing of a file for so long may have left it, as programs do that look at
- * the beginnings of many first. */
+/* Who has read nothing more of a file for so long may have left it, as programs do that look
+ * at the beginnings of many first. */
 #define ACTIVE_NS (5 * NS_PER_S)
 /* Files of fewer units are there before anything can be made of their order. */
 #define ORDER_UNITS_MIN 4u
@@ -39,7 +39,7 @@ struct reading {
 	atomic_uint refs;
 	TAILQ_HEAD(, read_block) blocks; /* this and below: readings.lock */
 	TAILQ_ENTRY(reading) active;
-	int64_t used_ns; /* when it was read last; 0: it is not in that list */
+	int64_t used_ns; /* when it was read on last; 0: it is not in that list */
 	unsigned int n_coming;
 	struct readahead ahead;
 	struct job order_job;
@@ -124,7 +124,7 @@ static void leave_active(struct reading *r)
 	r->used_ns = 0;
 }
 
-/* With the lock: somebody reads it now. */
+/* With the lock: somebody reads on in it now. */
 static void note_active(struct reading *r)
 {
 	struct readings *all = r->all;
@@ -159,20 +159,6 @@ void reading_unref(struct reading *r)
 	zip_order_free(r->order);
 	ckpt_close(r->file);
 	free(r);
-}
-
-bool readings_shrink(struct readings *all)
-{
-	struct read_block *b;
-
-	(void)pthread_mutex_lock(&all->lock);
-	b = TAILQ_FIRST(&all->idle);
-	if (b) {
-		TAILQ_REMOVE(&all->idle, b, idle);
-		block_free(b);
-	}
-	(void)pthread_mutex_unlock(&all->lock);
-	return b != NULL;
 }
 
 static struct read_block *find_block(struct reading *r, uint64_t off)
@@ -220,7 +206,24 @@ static void block_run(struct job *j)
 /* Bytes that are read until the block is wanted again. */
 static uint64_t distance_of(const struct read_block *b)
 {
-	return readahead_distance(&b->r->ahead, b->off, b->len);
+	const struct reading *r = b->r;
+	uint64_t distance = readahead_distance(&r->ahead, b->off, b->len);
+
+	return distance && r->order ? zip_order_distance(r->order, b->off)
+				    : distance;
+}
+
+/* It was not read ahead, or is gone before anybody had it.  Whoever comes back to a file that
+ * was left begins as one that is new. */
+static void lose_block(struct reading *r, uint64_t off)
+{
+	if (!r->used_ns) {
+		readahead_init(&r->ahead, r->unit, r->all->readahead_most);
+		return;
+	}
+	readahead_lost(&r->ahead, off);
+	if (r->order)
+		zip_order_lost(r->order, off);
 }
 
 /* What is wanted last. */
@@ -256,6 +259,26 @@ static struct read_block *find_victim(struct readings *all, bool is_ahead)
 }
 
 /* With the lock. */
+static void drop_block(struct read_block *b)
+{
+	lose_block(b->r, b->off);
+	TAILQ_REMOVE(&b->r->all->idle, b, idle);
+	block_free(b);
+}
+
+bool readings_shrink(struct readings *all)
+{
+	struct read_block *b;
+
+	(void)pthread_mutex_lock(&all->lock);
+	b = find_victim(all, false);
+	if (b)
+		drop_block(b);
+	(void)pthread_mutex_unlock(&all->lock);
+	return b != NULL;
+}
+
+/* With the lock. */
 static bool take_budget(struct readings *all, uint64_t bytes, bool is_ahead)
 {
 	uint64_t freed = 0;
@@ -267,9 +290,7 @@ static bool take_budget(struct readings *all, uint64_t bytes, bool is_ahead)
 		if (!b || freed >= bytes)
 			return false;
 		freed += b->len;
-		readahead_lost(&b->r->ahead, b->off);
-		TAILQ_REMOVE(&all->idle, b, idle);
-		block_free(b);
+		drop_block(b);
 	}
 	return true;
 }
@@ -300,8 +321,8 @@ static struct read_block *block_new(struct reading *r, uint64_t off,
 	return b;
 }
 
-/* With the lock. */
-static void read_ahead(struct reading *r, const struct readahead_advice *a)
+/* With the lock.  False: memory is short. */
+static bool read_ahead(struct reading *r, const struct readahead_advice *a)
 {
 	uint64_t off = a->from / CHUNK * CHUNK;
 
@@ -312,13 +333,14 @@ static void read_ahead(struct reading *r, const struct readahead_advice *a)
 		if (!b) {
 			b = block_new(r, off, end, true);
 			if (!b) {
-				readahead_lost(&r->ahead, off);
-				return;
+				lose_block(r, off);
+				return false;
 			}
 			jobs_add(r->all->jobs, &b->job);
 		}
 		off = end;
 	}
+	return true;
 }
 
 /* ---------------------------------------------------------------------- order --- */
@@ -422,7 +444,8 @@ static bool read_in_order(struct reading *r, uint64_t off, size_t len)
 			.to = round_up(x.off + x.len, CHUNK),
 		};
 
-		read_ahead(r, &a);
+		if (!read_ahead(r, &a))
+			break;
 	}
 	return true;
 }
@@ -585,13 +608,14 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 	if (len > r->size - off)
 		len = (size_t)(r->size - off);
 	(void)pthread_mutex_lock(&r->all->lock);
-	note_active(r);
-	set_window(r);
 	a = readahead_note(&r->ahead, off, len, r->size);
 	if (!r->stays) {
+		if (a.goes_on)
+			note_active(r);
+		set_window(r);
 		ask_order(r, off, len);
 		if (!read_in_order(r, off, len))
-			read_ahead(r, &a);
+			(void)read_ahead(r, &a);
 	}
 	(void)pthread_mutex_unlock(&r->all->lock);
 	rc = lend_all(r, off, len, a.is_sequential, ret, err);

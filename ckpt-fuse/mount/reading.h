@@ -36,7 +36,7 @@ struct readings {
 	pthread_cond_t came;     /* a block was read */
 	/* Blocks that nobody reads now, those longest unused first. */
 	TAILQ_HEAD(, read_block) idle;
-	/* Files that somebody read lately, those longest ago first, and how many. */
+	/* Files that somebody reads forward, those read longest ago first, and how many. */
 	TAILQ_HEAD(, reading) active;
 	unsigned int n_active;
 	atomic_uint_fast64_t bytes_read, bytes_ahead, bytes_unused;

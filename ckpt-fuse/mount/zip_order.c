@@ -224,14 +224,11 @@ static bool has_byte(const struct zip_tensor *t, uint64_t off)
 	return off >= t->off && off - t->off < t->len;
 }
 
-/* Which tensor has the byte, one that comes soon first; o->n: none. */
-static uint32_t find_tensor(const struct zip_order *o, uint64_t off)
+/* Which tensor has the byte; o->n: none. */
+static uint32_t find_anywhere(const struct zip_order *o, uint64_t off)
 {
 	uint32_t from = 0, to = o->n;
 
-	for (uint32_t i = o->now; i < o->n && i - o->now <= ZIP_ORDER_SKIP; i++)
-		if (has_byte(&o->t[i], off))
-			return i;
 	while (from < to) {
 		uint32_t mid = from + (to - from) / 2;
 
@@ -243,6 +240,15 @@ static uint32_t find_tensor(const struct zip_order *o, uint64_t off)
 	return from && has_byte(&o->t[o->by_off[from - 1]], off)
 		       ? o->by_off[from - 1]
 		       : o->n;
+}
+
+/* Which tensor has the byte, one that comes soon first; o->n: none. */
+static uint32_t find_tensor(const struct zip_order *o, uint64_t off)
+{
+	for (uint32_t i = o->now; i < o->n && i - o->now <= ZIP_ORDER_SKIP; i++)
+		if (has_byte(&o->t[i], off))
+			return i;
+	return find_anywhere(o, off);
 }
 
 bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
@@ -302,4 +308,23 @@ bool zip_order_next(struct zip_order *o, struct zip_range *ret)
 		return true;
 	}
 	return false;
+}
+
+uint64_t zip_order_distance(const struct zip_order *o, uint64_t off)
+{
+	uint32_t i = find_anywhere(o, off);
+	uint64_t at = i < o->n ? o->t[i].start + (off - o->t[i].off) : 0;
+
+	return i < o->n && at >= o->next ? at - o->next : UINT64_MAX;
+}
+
+void zip_order_lost(struct zip_order *o, uint64_t off)
+{
+	uint32_t i = find_anywhere(o, off);
+	uint64_t at = i < o->n ? o->t[i].start + (off - o->t[i].off) : 0;
+
+	if (i == o->n || at < o->next || at >= o->asked)
+		return;
+	o->asked = at;
+	o->cursor = i;
 }

@@ -106,6 +106,27 @@ Test(zip_order, is_followed_as_far_as_it_was_right)
 	zip_order_free(o);
 }
 
+Test(zip_order, says_what_is_wanted_last_and_asks_again_for_what_is_gone)
+{
+	struct zip_order *o = make();
+	struct zip_range r;
+
+	cr_assert(zip_order_note(o, place(1), 4096, LEAST, MOST));
+	cr_expect_eq(sum_of_ranges(o), LEAST);
+	/* 2 lies behind 12, which is wanted last. */
+	cr_expect_lt(zip_order_distance(o, place(5)), LEN);
+	cr_expect_gt(zip_order_distance(o, place(4)), 8 * LEN);
+	cr_expect_eq(zip_order_distance(o, place(0)), UINT64_MAX);
+	cr_expect_eq(zip_order_distance(o, 99 * MIB), UINT64_MAX);
+	zip_order_lost(o, place(0));
+	zip_order_lost(o, place(4));
+	cr_expect_not(zip_order_next(o, &r));
+	zip_order_lost(o, place(5));
+	cr_assert(zip_order_next(o, &r));
+	cr_expect_eq(r.off, place(5));
+	zip_order_free(o);
+}
+
 Test(zip_order, begins_anew_where_a_reader_goes_elsewhere)
 {
 	struct zip_order *o = make();
