@@ -2,28 +2,44 @@
 #include "ckpt-fuse/mount/closing.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "common/fs.h"
-
-#define TEXT_MAX 4096u
-/* In /proc/PID/stat, behind the name: the parent, and what has the kernel's PF_SIGNALED. */
+/* Of a file of /proc this much is read: what is asked for is near the beginning. */
+#define TEXT_MAX 2047u
+/* In /proc/PID/stat, behind the name: the parent, what has the kernel's PF_SIGNALED, and the
+ * status as wait(2) gives it. */
 #define PARENT_FIELD 2
 #define FLAGS_FIELD 7
+#define STATUS_FIELD 50
 #define KILLED_FLAG 0x400u
+#define SIGNAL_MASK 0x7fu
+
+struct proc_text {
+	char s[TEXT_MAX + 1];
+};
 
 /* False: there is none. */
-static bool read_text(pid_t thread, const char *what, struct buf *text)
+static bool read_text(pid_t thread, const char *what, struct proc_text *ret)
 {
 	char path[64];
+	ssize_t n = -1;
+	int fd = -1;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)thread, what);
-	return thread > 0 && fs_read_file(path, TEXT_MAX, text, NULL) == 0 &&
-	       text->data;
+	if (thread > 0)
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, ret->s, TEXT_MAX);
+		(void)close(fd);
+	}
+	ret->s[n > 0 ? n : 0] = '\0';
+	return n > 0;
 }
 
 static unsigned long field(const char *p, int i)
@@ -33,30 +49,46 @@ static unsigned long field(const char *p, int i)
 	return p ? strtoul(p, NULL, 10) : 0;
 }
 
+/* May its status be read, or is it 0 to us? */
+static bool may_look(pid_t thread)
+{
+	char path[32];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)thread);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0 || (errno != EACCES && errno != EPERM);
+}
+
 struct closer closing_look(pid_t thread)
 {
 	struct closer c = { .thread = thread, .group = closing_group(thread) };
-	AUTO_BUF text = BUF_INIT;
+	struct proc_text text;
 	const char *p;
 
 	if (!read_text(thread, "stat", &text))
 		return c;
 	/* The name may hold anything, parentheses and blanks, too. */
-	p = strrchr(text.data, ')');
+	p = strrchr(text.s, ')');
 	c.parent = (pid_t)field(p, PARENT_FIELD);
-	c.is_killed = field(p, FLAGS_FIELD) & KILLED_FLAG;
+	/* Of a process that exits the kernel ends all other threads as if they were killed. */
+	c.is_killed =
+		(field(p, FLAGS_FIELD) & KILLED_FLAG) &&
+		((field(p, STATUS_FIELD) & SIGNAL_MASK) || !may_look(thread));
 	return c;
 }
 
 pid_t closing_group(pid_t thread)
 {
 	static const char key[] = "\nTgid:";
-	AUTO_BUF text = BUF_INIT;
+	struct proc_text text;
 	const char *p;
 
 	if (!read_text(thread, "status", &text))
 		return 0;
-	p = strstr(text.data, key);
+	p = strstr(text.s, key);
 	return p ? (pid_t)strtol(p + sizeof(key) - 1, NULL, 10) : 0;
 }
 
@@ -77,15 +109,15 @@ static bool has_name(int dir, const char *fd, const char *name)
 
 static bool is_writer_of(pid_t thread, const char *fd, uint64_t ino)
 {
-	AUTO_BUF text = BUF_INIT;
+	struct proc_text text;
 	char what[32];
 	const char *flags, *inode;
 
 	(void)snprintf(what, sizeof(what), "fdinfo/%.20s", fd);
 	if (!read_text(thread, what, &text))
 		return false;
-	flags = strstr(text.data, "flags:");
-	inode = strstr(text.data, "ino:");
+	flags = strstr(text.s, "flags:");
+	inode = strstr(text.s, "ino:");
 	return flags && inode &&
 	       (strtoul(flags + 6, NULL, 8) & O_ACCMODE) != O_RDONLY &&
 	       strtoull(inode + 4, NULL, 10) == ino;

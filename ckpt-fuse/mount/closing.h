@@ -11,7 +11,7 @@
 /* Who closes.  Of a process that is not seen all but the thread is 0. */
 struct closer {
 	pid_t thread, group, parent;
-	bool is_killed; /* it closes its files because a signal ended it */
+	bool is_killed; /* a signal ended it, and that is why it closes its files */
 };
 
 struct closer closing_look(pid_t thread);

@@ -81,8 +81,11 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 	struct ckpt_node *n = c->n;
 	AUTO_BUF path = BUF_INIT;
 
-	if (rc == 0 && n->n_writers == 1 && writing_is_dirty(n->writing))
+	if (rc == 0 && n->n_writers == 1 && writing_is_dirty(n->writing) &&
+	    !node_is_torn(n))
 		return true;
+	if (rc == 0)
+		node_note_stored(n);
 	c->is_settled = true;
 	/* All that was closed is stored, whoever has it open still. */
 	if (rc == 0 && !has_other(c))

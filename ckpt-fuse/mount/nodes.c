@@ -419,47 +419,53 @@ bool node_is_abandoned(const struct ckpt_node *n)
 
 void node_note_writer(struct ckpt_node *n, pid_t thread)
 {
-	pid_t process = 0;
-	bool is_same;
+	pid_t process;
+	bool is_known;
 
 	(void)pthread_mutex_lock(&n->seen);
-	is_same = thread == n->writer_thread && !n->is_torn;
+	is_known = file_writers_knows(&n->writers, thread);
 	(void)pthread_mutex_unlock(&n->seen);
-	if (is_same)
+	if (is_known)
 		return;
 	process = closing_group(thread);
 	(void)pthread_mutex_lock(&n->seen);
-	n->writer_thread = thread;
-	n->writer = process;
-	n->is_torn = false;
+	file_writers_note(&n->writers, thread, process);
 	(void)pthread_mutex_unlock(&n->seen);
 }
 
-pid_t node_writer(struct ckpt_node *n)
+struct file_writers node_writers(struct ckpt_node *n)
 {
-	pid_t writer;
+	struct file_writers w;
 
 	(void)pthread_mutex_lock(&n->seen);
-	writer = n->writer;
+	w = n->writers;
 	(void)pthread_mutex_unlock(&n->seen);
-	return writer;
+	return w;
 }
 
 void node_note_killed(struct ckpt_node *n, pid_t process)
 {
 	(void)pthread_mutex_lock(&n->seen);
-	n->is_torn = n->is_torn || (process > 0 && process == n->writer);
+	file_writers_killed(&n->writers, process);
 	(void)pthread_mutex_unlock(&n->seen);
 }
 
 bool node_is_torn(struct ckpt_node *n)
 {
-	bool is_torn;
+	return node_writers(n).is_torn;
+}
 
+void node_forget_writers(struct ckpt_node *n)
+{
 	(void)pthread_mutex_lock(&n->seen);
-	is_torn = n->is_torn;
+	file_writers_clear(&n->writers);
 	(void)pthread_mutex_unlock(&n->seen);
-	return is_torn;
+}
+
+void node_note_stored(struct ckpt_node *n)
+{
+	if (!writing_is_dirty(n->writing))
+		node_forget_writers(n);
 }
 
 bool node_is_written(struct ckpt_node *n)

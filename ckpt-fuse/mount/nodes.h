@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "ckpt-fuse/mount/file_writers.h"
 #include "ckpt-fuse/mount/reading.h"
 #include "ckpt-fuse/mount/writing.h"
 #include "common/buf.h"
@@ -53,10 +54,7 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
-	/* The thread that wrote to it last, and its process; what the kernel numbers so may be
-	 * another by now. */
-	pid_t writer_thread, writer;
-	bool is_torn; /* and that was killed before it closed it */
+	struct file_writers writers;
 	/* sizes.h: what the kernel was told last, the same unless other answers may be
 	 * on their way, and what its readers have. */
 	uint64_t last_size, told_size, readers_size;
@@ -146,13 +144,18 @@ struct ckpt_stat node_stat(struct ckpt_node *n);
 bool node_is_being_changed(const struct ckpt_node *n);
 /* With the node's lock: what it was written with is a killed program's, and nobody's. */
 bool node_is_abandoned(const struct ckpt_node *n);
-/* The thread is about to write to it. */
+/* The thread is about to write to it, or did. */
 void node_note_writer(struct ckpt_node *n, pid_t thread);
-/* The process that wrote to it last; 0: none did, or it was not seen. */
-pid_t node_writer(struct ckpt_node *n);
-/* The process was killed while it had it open: what it wrote last is half of something. */
+/* Of that moment. */
+struct file_writers node_writers(struct ckpt_node *n);
+/* The process was killed while it had it open. */
 void node_note_killed(struct ckpt_node *n, pid_t process);
+/* What is there is half of something, and not to be stored. */
 bool node_is_torn(struct ckpt_node *n);
+/* It begins anew. */
+void node_forget_writers(struct ckpt_node *n);
+/* With the node's lock or an open handle: so it does when all of it is stored. */
+void node_note_stored(struct ckpt_node *n);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);
 /* Or only to be read, as its writers had it?  The same. */

@@ -81,8 +81,10 @@ int ops_begin_writing(struct ckpt_mount *m, struct ckpt_node *n,
 		if (rc == 0)
 			node_set_writing(n, w);
 	}
-	if (rc == 0 && o->is_new)
+	if (rc == 0 && o->is_new) {
 		node_forget_loss(&m->nodes, n);
+		node_forget_writers(n);
+	}
 	if (rc < 0)
 		return rc;
 	n->n_writers++;

@@ -57,7 +57,8 @@ static int64_t read_written(struct handle *h, uint64_t off, size_t size,
 	if (!a->copy)
 		return error_nomem(err);
 	n = writing_read(h->node->writing, off, a->copy, size,
-			 h->kind == HANDLE_WRITER, err);
+			 h->kind == HANDLE_WRITER && !node_is_torn(h->node),
+			 err);
 	a->loan.n = 1;
 	a->loan.parts[0] = (struct iovec){ .iov_base = a->copy,
 					   .iov_len = n > 0 ? (size_t)n : 0 };
@@ -138,6 +139,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	rc = w ? writing_write(w, at, data, size, &err) : -EIO;
 	/* A close beside it may not have seen it. */
 	if (w) {
+		node_note_writer(h->node, fuse_req_ctx(req)->pid);
 		h->n_changes++;
 		opening_go_on(m, h);
 	}
@@ -173,6 +175,8 @@ static int commit(fuse_req_t req, uint64_t fh, struct error *err)
 	/* An earlier close's: a successor would take the file for lost. */
 	if (rc == 0 && m->later)
 		later_settle(m->later, h->node);
+	if (rc == 0)
+		node_note_stored(h->node);
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	return rc < 0 ? rc : node_loss(h->node, err);
 }
@@ -195,19 +199,53 @@ static bool stage(struct ckpt_mount *m, struct handle *h, struct error *err,
 	return is_staged;
 }
 
-/* Each descriptor that is closed is told of, copies for a child's redirections, too: the file
- * is done when nobody has another who closes it, opened it or wrote to it last.  A child that
- * is killed may be the last who wrote, and its parent goes on. */
-static bool is_open_still(const struct handle *h, const struct closer *c,
-			  const char *name)
+static bool has_any_open(const pid_t *processes, size_t n, uint64_t ino,
+			 const char *name)
 {
-	const pid_t others[] = { c->thread, h->opener, node_writer(h->node),
-				 c->is_killed ? c->parent : 0 };
-
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (closing_has_open(others[i], h->node->id, name))
+	for (size_t i = 0; i < n; i++)
+		if (closing_has_open(processes[i], ino, name))
 			return true;
 	return false;
+}
+
+/* Each descriptor that is closed is told of, copies for a child's redirections, too: the file
+ * is done when neither who closes it nor who wrote to it last has another. */
+static bool is_written_still(const struct handle *h, const struct closer *c,
+			     const char *name)
+{
+	const struct file_writers w = node_writers(h->node);
+	const pid_t who[] = { c->thread, w.thread, w.process };
+	/* Mostly they are one. */
+	const size_t n = w.thread == c->thread ? 1 : ARRAY_SIZE(who);
+
+	return has_any_open(who, n, h->node->id, name);
+}
+
+/* A child that is killed may be the last that wrote, and its parent, or who opened the file,
+ * goes on. */
+static bool is_anothers(const struct handle *h, const struct closer *c,
+			const char *name)
+{
+	const pid_t who[] = { h->opener, c->parent };
+
+	return has_any_open(who, ARRAY_SIZE(who), h->node->id, name);
+}
+
+/* Who was killed closes its files one after the other: a child that sees a pipe close may be
+ * here before it. */
+static void look_for_killed(struct ckpt_node *n)
+{
+	const struct file_writers w = node_writers(n);
+
+	for (unsigned int i = 0; i < w.n && i < FILE_WRITERS_MAX; i++)
+		if (closing_look(w.all[i]).is_killed)
+			node_note_killed(n, w.all[i]);
+}
+
+/* Whose it is to say that what a killed program wrote is whole. */
+static bool may_store(const struct handle *h, pid_t process)
+{
+	return process == h->opener || !node_is_torn(h->node);
 }
 
 enum close_means {
@@ -216,8 +254,8 @@ enum close_means {
 	CLOSE_LEAVES, /* what was written is half of something */
 };
 
-/* What a program was killed over is not to be stored because a child, which did not write,
- * ends later; who opened the file says so. */
+/* What a program was killed over is not to be stored because a child of it ends later; who
+ * opened the file says so. */
 static enum close_means look_at_close(struct ckpt_mount *m,
 				      const struct handle *h, pid_t thread)
 {
@@ -227,11 +265,13 @@ static enum close_means look_at_close(struct ckpt_mount *m,
 
 	if (c.is_killed)
 		node_note_killed(n, c.group);
-	if (name && is_open_still(h, &c, name))
+	if (name && is_written_still(h, &c, name))
 		return CLOSE_NOTHING;
-	if (c.is_killed || (node_is_torn(n) && c.group != h->opener))
-		return CLOSE_LEAVES;
-	return CLOSE_STORES;
+	if (c.group != h->opener)
+		look_for_killed(n);
+	if (!c.is_killed && may_store(h, c.group))
+		return CLOSE_STORES;
+	return name && is_anothers(h, &c, name) ? CLOSE_NOTHING : CLOSE_LEAVES;
 }
 
 static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
@@ -272,7 +312,11 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
-	if (handle_kind_of(fi->fh) == HANDLE_WRITER)
+	if (h && h->kind == HANDLE_WRITER &&
+	    !may_store(h, closing_group(fuse_req_ctx(req)->pid)))
+		rc = error_set(&err, EIO,
+			       "the program that wrote the file was killed");
+	else if (handle_kind_of(fi->fh) == HANDLE_WRITER)
 		rc = commit(req, fi->fh, &err);
 	else if (h)
 		rc = node_loss(h->node, &err);

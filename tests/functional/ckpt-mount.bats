@@ -480,57 +480,107 @@ kill_half()
 }
 
 # What a trainer does to a file until it is killed; a worker that it forked has the file open,
-# too, and ends later as it should.
-kill_trainer() # FILE WHO-WRITES [HOW]
+# too, and ends later as it should: when it is told so, or `early`, as soon as a pipe of the
+# trainer's closes.
+kill_trainer() # FILE WHO-WRITES [anew|append [early]]
 {
 	python3 - "$@" <<-'END'
 		import os, signal, sys
-		name, who, how = sys.argv[1], sys.argv[2], (sys.argv[3:] + ["anew"])[0]
+		name, who, how, when = sys.argv[1:] + ["anew", "late"][len(sys.argv) - 3:]
 		end, ended = os.pipe()
+		dies, died = os.pipe()
 		written, wrote = os.pipe()
+		flags = os.O_RDWR | (os.O_TRUNC if how == "anew" else os.O_APPEND)
 		trainer = os.fork()
 		if trainer == 0:
 		    os.close(ended)
-		    f = os.open(name, os.O_WRONLY | (os.O_TRUNC if how == "anew" else os.O_APPEND))
-		    if os.fork() == 0:
-		        if who == "worker":
-		            os.write(f, b"worker's")
-		            os.write(wrote, b"x")
-		        os.read(end, 1)
-		        if who == "later":
-		            os.write(f, b" and on")
-		        os.close(f)
-		        os._exit(0)
+		    f = os.open(name, flags)
 		    if who != "worker":
 		        os.write(f, b"half")
+		    if os.fork() == 0:
+		        os.close(died)
+		        if who in ("worker", "both"):
+		            os.write(f, b"worker's")
 		        os.write(wrote, b"x")
+		        os.read(dies if when == "early" else end, 1)
+		        if who == "later":
+		            os.write(f, b" and on")
+		        if who == "syncs":
+		            try:
+		                os.fsync(f)
+		            except OSError as e:
+		                os.write(wrote, b"x" if e.errno == 5 else b"o")
+		        os.close(f)
+		        os._exit(0)
 		    signal.pause()
 		os.close(wrote)
+		os.close(died)
 		os.read(written, 1)
 		os.kill(trainer, signal.SIGKILL)
-		os.waitpid(trainer, 0)
-		# The worker ends, and is waited for by way of its end of the pipe.
-		os.close(end)
+		if when != "early":
+		    os.waitpid(trainer, 0)
 		os.write(ended, b"x")
-		os.read(written, 1)
+		# The worker ends, and is waited for by way of its end of the pipe.
+		assert os.read(written, 2) == (b"x" if who == "syncs" else b"")
+		if when == "early":
+		    os.waitpid(trainer, 0)
 	END
 }
 
 @test "what a trainer was killed over is not stored when its worker ends" {
 	mount_store
 	printf before >"$M/f"
-	kill_trainer "$M/f" trainer
-	[ "$(cat "$M/f")" = before ]
-	kill_trainer "$M/f" trainer append
-	[ "$(cat "$M/f")" = before ]
+	for who in trainer both later syncs; do
+		kill_trainer "$M/f" "$who"
+		[ "$(cat "$M/f")" = before ]
+		kill_trainer "$M/f" "$who" append
+		[ "$(cat "$M/f")" = before ]
+	done
+	for _ in {1..10}; do
+		kill_trainer "$M/f" trainer anew early
+		[ "$(cat "$M/f")" = before ]
+	done
 	printf ' more' >>"$M/f"
 	[ "$(cat "$M/f")" = "before more" ]
 	grep -q 'not stored path="f" reason=' "$W"/run/*/log
 	# Redirected to: the worker is the one that writes.
 	kill_trainer "$M/f" worker
 	[ "$(cat "$M/f")" = "worker's" ]
-	kill_trainer "$M/f" later
-	[ "$(cat "$M/f")" = "half and on" ]
+	umount_store
+}
+
+@test "what a child has written is stored, though who started it is killed then" {
+	mount_store
+	python3 - "$M/f" <<-'END'
+		import os, signal, subprocess, sys
+		name = sys.argv[1]
+		wait, waited = os.pipe()
+		pid = os.fork()
+		if pid == 0:
+		    with open(name, "w") as f:
+		        subprocess.run(["printf", "child"], stdout=f)
+		        os.write(waited, b"x")
+		        signal.pause()
+		os.read(wait, 1)
+		os.kill(pid, signal.SIGKILL)
+		os.waitpid(pid, 0)
+	END
+	[ "$(cat "$M/f")" = child ]
+	umount_store
+}
+
+# The kernel ends the other threads as it ends those of a program that is killed.
+@test "a program of many threads that exits has stored what it wrote" {
+	mount_store
+	for i in {1..10}; do
+		python3 -c '
+import os, signal, sys, threading
+for _ in range(8):
+    threading.Thread(target=signal.pause, daemon=True).start()
+os.write(1, sys.argv[1].encode())
+os._exit(int(sys.argv[1]) % 2)' "$i" >"$M/f" || [ $((i % 2)) = 1 ]
+		[ "$(cat "$W/store/f")" = "$i" ]
+	done
 	umount_store
 }
 
