@@ -803,11 +803,14 @@ made() # WHEN
 	s3_server "$W/s3"
 	mkdir drill
 	run python3 "$BATS_TEST_DIRNAME/env-drill.py" "$bootseer" "$W/drill" \
-		's3://bkt/env?endpoint=http://@PROXY@' "$AT" --nodes 6 --runs 3 \
-		--registry "$BOOTSEER_BUILD/registry/bootseer-registry"
+		's3://bkt/env?endpoint=http://@PROXY@' "$AT" --nodes 6 --runs 4 --at-once 2 \
+		--seed 223 \
+		--registry "$BOOTSEER_BUILD/registry/bootseer-registry" \
+		--bootseerd "$BOOTSEER_BUILD/snapshotter/node/bootseerd"
 	echo "$output"
 	[ "$status" = 0 ]
-	[[ ${lines[-1]} == '3 runs of 6 nodes: all trees are right' ]]
+	[[ ${lines[-1]} == '4 runs of 6 nodes: all trees are right' ]]
+	[[ $output == *mounted* ]]
 }
 
 @test "environments are taken elsewhere in a folder, every byte checked" {

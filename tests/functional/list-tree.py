@@ -21,27 +21,30 @@ def content(path, st):
     return "-"
 
 
-def main():
-    root = os.fsencode(sys.argv[1])
-    groups, lines = {}, []
+def lines(root):
+    root = os.fsencode(root)
+    groups, paths = {}, []
     for folder, dirs, files in os.walk(root):
         dirs.sort()
         names = [b""] if folder == root else []
         for name in sorted(names + dirs + files):
-            path = os.path.join(folder, name) if name else folder
-            lines.append(path)
-    for path in sorted(lines):
+            paths.append(os.path.join(folder, name) if name else folder)
+    for path in sorted(paths):
         st = os.lstat(path)
         name = path[len(root):] or b"/"
-        # Names of one inode are shown by the first of them.
-        same = groups.setdefault(st.st_ino, name)
+        # Names of one inode are shown by the first of them.  Layers of an overlay have
+        # inodes of one number.
+        same = groups.setdefault((st.st_dev, st.st_ino), name)
         xattrs = {k: os.getxattr(path, k, follow_symlinks=False)
                   for k in sorted(os.listxattr(path, follow_symlinks=False))}
         size = 0 if stat.S_ISDIR(st.st_mode) else st.st_size
         links = 0 if stat.S_ISDIR(st.st_mode) else st.st_nlink
-        print(name, oct(st.st_mode), st.st_uid, st.st_gid, size,
-              st.st_mtime_ns, links, same if same != name else "-",
-              xattrs, content(path, st))
+        yield " ".join(map(str, (
+            name, oct(st.st_mode), st.st_uid, st.st_gid, size,
+            st.st_mtime_ns, links, same if same != name else "-",
+            xattrs, content(path, st))))
 
 
-main()
+if __name__ == "__main__":
+    for line in lines(sys.argv[1]):
+        print(line)
