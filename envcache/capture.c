@@ -30,7 +30,11 @@
 /* The command's node waits for the capture, and level 5 takes twice the time of 3 for 4 %
  * fewer bytes. */
 #define LEVEL 3
-#define PACK_BYTES (32u << 20) /* one is stored while the next is made */
+/* Level 12 takes 3.6 times the time of 9 for 0.1 % fewer bytes of metadata. */
+#define META_LEVEL 9
+/* One is stored while the next is made; the first is ready soon, and later ones are fewer. */
+#define PACK_FIRST (8u << 20)
+#define PACK_BYTES (32u << 20)
 #define PROGRAM_MAX 200
 
 struct capture {
@@ -157,6 +161,8 @@ static int store_tree(struct capture *c, const struct changes *found,
 		.index = c->bases ? bases_index(c->bases) : NULL,
 		.jobs = n_jobs(),
 		.level = LEVEL,
+		.meta_level = META_LEVEL,
+		.pack_first = PACK_FIRST,
 		.pack_max = PACK_BYTES
 	};
 	AUTO(tree_writer) w = NULL;

@@ -40,7 +40,7 @@ static int store_map(const struct metadata *m, struct artifact *a,
 {
 	AUTO(zstd_blob) blob = NULL;
 	struct zstd_blob_stored s;
-	int rc = zstd_blob_new(m->temp_dir, &blob, err);
+	int rc = zstd_blob_new(m->temp_dir, m->level, &blob, err);
 
 	if (rc == 0)
 		rc = zstd_blob_put(blob, m->map_len, m->map, m->map_len, err);
@@ -99,7 +99,7 @@ static int store_image(const struct metadata *m, struct artifact *a,
 
 	/* The same content has the same name, so it depends on that alone. */
 	memcpy(params.uuid, a->map_raw.b, sizeof(params.uuid));
-	rc = zstd_blob_new(m->temp_dir, &blob, err);
+	rc = zstd_blob_new(m->temp_dir, m->level, &blob, err);
 	stream.blob = blob;
 	if (rc == 0)
 		rc = erofs_write_to(m->tree, &params, metadata_put, &stream,

@@ -15,6 +15,7 @@ struct metadata {
 	struct tree *tree;
 	struct spill *spill;  /* of its inline files, flushed; NULL: none */
 	const char *temp_dir; /* as for temp_file() */
+	int level;            /* of zstd; 0: zstd_blob_new()'s */
 	const void *map;      /* encoded block map */
 	size_t map_len;
 	uint64_t device_size;

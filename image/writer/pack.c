@@ -13,7 +13,8 @@
 
 struct pack_writer {
 	const char *temp_dir;
-	uint64_t pack_max;
+	uint64_t end; /* bytes after which the open pack is closed */
+	uint64_t max;
 	struct upload *upload;
 	int fd; /* of the open pack, or -1 */
 	uint64_t size;
@@ -22,7 +23,7 @@ struct pack_writer {
 	size_t n_packs, cap_packs;
 };
 
-int pack_writer_new(const char *temp_dir, uint64_t pack_max,
+int pack_writer_new(const char *temp_dir, const struct pack_sizes *sizes,
 		    struct upload *upload, struct pack_writer **ret,
 		    struct error *err)
 {
@@ -32,7 +33,8 @@ int pack_writer_new(const char *temp_dir, uint64_t pack_max,
 		return error_nomem(err);
 	w->fd = -1;
 	w->temp_dir = temp_dir;
-	w->pack_max = pack_max;
+	w->max = sizes->max;
+	w->end = sizes->first && sizes->first < w->max ? sizes->first : w->max;
 	w->upload = upload;
 	w->hash = hasher_new();
 	if (!w->hash)
@@ -63,6 +65,7 @@ static int close_pack(struct pack_writer *w, struct error *err)
 		return error_nomem(err);
 	w->packs[w->n_packs++] = pack;
 	w->size = 0;
+	w->end = w->end < w->max / 2 ? w->end * 2 : w->max;
 	return upload_put(w->upload, &pack.digest, pack.size, steal_fd(&w->fd),
 			  err);
 }
@@ -86,7 +89,7 @@ int pack_writer_add(struct pack_writer *w, const void *data, uint32_t len,
 	*ret_pack = (uint32_t)w->n_packs;
 	*ret_off = w->size;
 	w->size += len;
-	return w->size >= w->pack_max ? close_pack(w, err) : 0;
+	return w->size >= w->end ? close_pack(w, err) : 0;
 }
 
 int pack_writer_finish(struct pack_writer *w, struct error *err)

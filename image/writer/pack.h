@@ -8,8 +8,15 @@
 struct upload;
 struct pack_writer;
 
+/* The first pack ends at `first` bytes and each next one at twice as many, until they
+ * have `max`: so the first is stored while most is still to be made. */
+struct pack_sizes {
+	uint64_t first; /* 0: `max` */
+	uint64_t max;
+};
+
 /* `upload` is borrowed. */
-int pack_writer_new(const char *temp_dir, uint64_t pack_max,
+int pack_writer_new(const char *temp_dir, const struct pack_sizes *sizes,
 		    struct upload *upload, struct pack_writer **ret,
 		    struct error *err) MUST_CHECK;
 void pack_writer_free(struct pack_writer *w);

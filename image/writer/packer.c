@@ -15,7 +15,6 @@
 #include "common/bytes.h"
 #include "image/writer/dedup_index.h"
 #include "image/writer/ordered_pool.h"
-#include "image/writer/pack.h"
 
 /* A block is stored raw unless compression saves this share of it: reading
  * raw is cheaper. */
@@ -223,11 +222,11 @@ int packer_new(const struct packer_config *cfg, struct packer **ret,
 	p->cfg = *cfg;
 	if (!p->cfg.level)
 		p->cfg.level = cfg->params->level;
-	if (!p->cfg.pack_max)
-		p->cfg.pack_max = cfg->params->pack_max;
+	if (!p->cfg.packs.max)
+		p->cfg.packs.max = cfg->params->pack_max;
 	p->sink.put = packer_put;
 	pool.arg = p;
-	rc = pack_writer_new(cfg->temp_dir, p->cfg.pack_max, cfg->upload,
+	rc = pack_writer_new(cfg->temp_dir, &p->cfg.packs, cfg->upload,
 			     &p->writer, err);
 	if (rc == 0)
 		rc = ordered_pool_new(&pool, &p->pool, err);

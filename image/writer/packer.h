@@ -9,6 +9,7 @@
 
 #include "blockstore/blockstore.h"
 #include "image/writer/chunker.h"
+#include "image/writer/pack.h"
 
 struct dedup_index;
 struct upload;
@@ -20,7 +21,7 @@ struct packer_config {
 	struct upload *upload;             /* of packs; borrowed */
 	struct dedup_index *index;         /* borrowed; may be NULL */
 	int level;                         /* of zstd; 0: that of `params` */
-	uint64_t pack_max;                 /* 0: that of `params` */
+	struct pack_sizes packs;           /* max 0: that of `params` */
 };
 
 struct packer;

@@ -38,7 +38,7 @@ static int start(struct tree_writer *w, struct error *err)
 		.temp_dir = w->cfg.temp_dir,
 		.index = w->cfg.index,
 		.level = w->cfg.level,
-		.pack_max = w->cfg.pack_max,
+		.packs = { .first = w->cfg.pack_first, .max = w->cfg.pack_max },
 	};
 	int rc = upload_new(w->cfg.packs ? w->cfg.packs : w->cfg.target,
 			    &w->upload, err);
@@ -117,7 +117,7 @@ int tree_writer_end(struct tree_writer *w, struct error *err)
 	return chunker_end(w->chunker, err);
 }
 
-/* The last blocks; then nothing is left in the queue. */
+/* The last blocks; of their packs some may be in the queue. */
 static int finish_blocks(struct tree_writer *w, struct metadata *m,
 			 void **ret_map, struct packer_stats *ret,
 			 struct error *err)
@@ -129,9 +129,19 @@ static int finish_blocks(struct tree_writer *w, struct metadata *m,
 				   &m->map_len, ret, err);
 	m->map = *ret_map;
 	free_blocks(w);
+	return rc < 0 ? rc : spill_flush(w->spill, err);
+}
+
+/* With a target of their own packs are stored meanwhile; a single one takes one blob at a
+ * time. */
+static int store_metadata(struct tree_writer *w, const struct metadata *m,
+			  struct artifact *a, struct error *err)
+{
+	int rc = w->cfg.packs ? 0 : upload_finish(w->upload, err);
+
 	if (rc == 0)
-		rc = spill_flush(w->spill, err);
-	return rc < 0 ? rc : upload_finish(w->upload, err);
+		rc = metadata_store(m, a, err);
+	return rc < 0 || !w->cfg.packs ? rc : upload_finish(w->upload, err);
 }
 
 int tree_writer_finish(struct tree_writer *w, struct artifact *a,
@@ -140,13 +150,14 @@ int tree_writer_finish(struct tree_writer *w, struct artifact *a,
 	struct metadata m = { .target = w->cfg.target,
 			      .tree = w->cfg.tree,
 			      .spill = w->spill,
-			      .temp_dir = w->cfg.temp_dir };
+			      .temp_dir = w->cfg.temp_dir,
+			      .level = w->cfg.meta_level };
 	AUTO_FREE void *map = NULL;
 	struct packer_stats stats;
 	int rc = finish_blocks(w, &m, &map, &stats, err);
 
 	if (rc == 0)
-		rc = metadata_store(&m, a, err);
+		rc = store_metadata(w, &m, a, err);
 	if (rc < 0)
 		return rc;
 	a->format = ARTIFACT_FORMAT;

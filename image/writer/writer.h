@@ -22,13 +22,16 @@ struct tree_writer_config {
 	struct tree *tree;
 	/* Takes the blobs; on any thread, one blob at a time. */
 	struct upload_target *target;
-	struct upload_target *packs; /* takes packs; NULL: `target` does */
-	struct dedup_index *index;   /* blocks that are stored; NULL: none */
-	const char *chunking; /* name of a parameter set; NULL: default */
-	const char *temp_dir; /* packs lie there until they are stored */
-	unsigned int jobs; /* compressing threads, 1..ORDERED_POOL_JOBS_MAX */
-	int level;         /* of zstd; 0: the chunking's */
-	uint64_t pack_max; /* bytes of a pack; 0: the chunking's */
+	/* Takes packs, also while `target` takes the others; NULL: `target` does. */
+	struct upload_target *packs;
+	struct dedup_index *index; /* blocks that are stored; NULL: none */
+	const char *chunking;      /* name of a parameter set; NULL: default */
+	const char *temp_dir;      /* packs lie there until they are stored */
+	unsigned int jobs;   /* compressing threads, 1..ORDERED_POOL_JOBS_MAX */
+	int level;           /* of zstd; 0: the chunking's */
+	int meta_level;      /* of zstd, for metadata and block map; 0: 12 */
+	uint64_t pack_first; /* bytes of the first pack; 0: of any */
+	uint64_t pack_max;   /* bytes of a pack; 0: the chunking's */
 };
 
 struct tree_writer_stats {
@@ -70,8 +73,8 @@ int tree_writer_data(struct tree_writer *w, uint64_t off, const void *data,
 int tree_writer_end(struct tree_writer *w, struct error *err) MUST_CHECK;
 
 /*
- * After the last file, once: wait until all packs, and whatever else is in the
- * queue, are stored, then store block map and metadata image.  Sets of `a`, which
+ * After the last file, once: store block map and metadata image, and wait until all
+ * packs, and whatever else is in the queue, are stored.  Sets of `a`, which
  * is zero before, all that is of the tree: format, chunking, meta and map with
  * their parts, digests and sizes, packs, device_size, image_size, n_inodes.  What
  * it belongs to and its manifest are the caller's, as is artifact_fini(), also

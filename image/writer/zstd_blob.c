@@ -21,7 +21,7 @@ struct zstd_blob {
 	uint8_t out[128 * KIB];
 };
 
-int zstd_blob_new(const char *temp_dir, struct zstd_blob **ret,
+int zstd_blob_new(const char *temp_dir, int level, struct zstd_blob **ret,
 		  struct error *err)
 {
 	AUTO(zstd_blob) b = calloc(1, sizeof(*b));
@@ -36,7 +36,7 @@ int zstd_blob_new(const char *temp_dir, struct zstd_blob **ret,
 	if (!b->zstd || !b->plain || !b->stored ||
 	    ZSTD_isError(ZSTD_CCtx_setParameter(b->zstd,
 						ZSTD_c_compressionLevel,
-						LEVEL)))
+						level ? level : LEVEL)))
 		return error_nomem(err);
 	rc = temp_file(temp_dir, &b->fd, err);
 	if (rc == 0)

@@ -11,8 +11,8 @@
 struct upload_target;
 struct zstd_blob;
 
-/* `temp_dir` as for temp_file(). */
-int zstd_blob_new(const char *temp_dir, struct zstd_blob **ret,
+/* `temp_dir` as for temp_file(); `level` of zstd, 0: 12. */
+int zstd_blob_new(const char *temp_dir, int level, struct zstd_blob **ret,
 		  struct error *err) MUST_CHECK;
 void zstd_blob_free(struct zstd_blob *b);
 DEFINE_AUTO(zstd_blob)

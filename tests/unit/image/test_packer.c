@@ -88,12 +88,13 @@ struct made {
 	uint64_t size;
 };
 
-static int make(unsigned int jobs, struct shelf *shelf,
-		struct dedup_index *index, struct made *ret)
+static int make_sized(struct pack_sizes sizes, unsigned int jobs,
+		      struct shelf *shelf, struct dedup_index *index,
+		      struct made *ret)
 {
-	struct packer_config cfg = { .params = &params,
-				     .jobs = jobs,
-				     .index = index };
+	struct packer_config cfg = {
+		.params = &params, .jobs = jobs, .index = index, .packs = sizes
+	};
 	uint8_t *buf = malloc(chunk_buffer_size(&params));
 	AUTO(upload) upload = NULL;
 	AUTO(packer) p = NULL;
@@ -119,6 +120,13 @@ static int make(unsigned int jobs, struct shelf *shelf,
 		rc = upload_finish(upload, &err);
 	ret->size = voff;
 	return rc;
+}
+
+static int make(unsigned int jobs, struct shelf *shelf,
+		struct dedup_index *index, struct made *ret)
+{
+	return make_sized((struct pack_sizes){ .max = 0 }, jobs, shelf, index,
+			  ret);
 }
 
 /* Is every byte there that was put? */
@@ -163,6 +171,27 @@ Test(packer, keeps_every_block_in_packs_of_bounded_size)
 		cr_expect_lt(shelf.blobs[i].size, params.pack_max + params.max);
 	cr_expect_eq(m.stats.blocks, BLOCKS);
 	cr_expect_eq(m.stats.new_blocks, BLOCKS - BLOCKS / 10);
+	free(m.map);
+	shelf_fini(&shelf);
+}
+
+Test(packer, has_packs_grow_to_twice_the_size_each_until_they_have_the_most)
+{
+	const struct pack_sizes sizes = { .first = 70000, .max = 600000 };
+	struct shelf shelf = { .n = 0 };
+	struct made m = { .map = NULL };
+	uint64_t want = sizes.first;
+
+	cr_assert_eq(make_sized(sizes, 2, &shelf, NULL, &m), 0, "%s", err.msg);
+	expect_content(&m, &shelf);
+	cr_assert_gt(shelf.n, 5);
+	for (size_t i = 0; i + 1 < shelf.n; i++) {
+		cr_expect_geq(shelf.blobs[i].size, want, "pack %zu", i);
+		cr_expect_lt(shelf.blobs[i].size, want + params.max, "pack %zu",
+			     i);
+		want = want * 2 < sizes.max ? want * 2 : sizes.max;
+	}
+	cr_expect_eq(want, sizes.max);
 	free(m.map);
 	shelf_fini(&shelf);
 }

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -142,6 +143,21 @@ static int write_files(struct tree_writer *w, struct inode *folder)
 	return rc;
 }
 
+static int store_by(const struct tree_writer_config *cfg,
+		    struct tree_writer **ret, struct artifact *a)
+{
+	struct tree_writer_stats stats;
+	int rc;
+
+	cr_assert_eq(tree_writer_new(cfg, ret, &err), 0, "%s", err.msg);
+	rc = write_files(*ret, tree_root(cfg->tree));
+	if (rc == 0)
+		rc = tree_writer_finish(*ret, a, &stats, &err);
+	if (rc == 0)
+		cr_expect(stats.blocks && stats.new_blocks == stats.blocks);
+	return rc;
+}
+
 static int store_tree(struct tree *t, struct upload_target *to,
 		      unsigned int jobs, struct tree_writer **ret,
 		      struct artifact *a)
@@ -149,16 +165,8 @@ static int store_tree(struct tree *t, struct upload_target *to,
 	const struct tree_writer_config cfg = {
 		.tree = t, .target = to, .temp_dir = dir, .jobs = jobs
 	};
-	struct tree_writer_stats stats;
-	int rc;
 
-	cr_assert_eq(tree_writer_new(&cfg, ret, &err), 0, "%s", err.msg);
-	rc = write_files(*ret, tree_root(t));
-	if (rc == 0)
-		rc = tree_writer_finish(*ret, a, &stats, &err);
-	if (rc == 0)
-		cr_expect(stats.blocks && stats.new_blocks == stats.blocks);
-	return rc;
+	return store_by(&cfg, ret, a);
 }
 
 /* ---------------------------------------------------------------- and back --- */
@@ -325,6 +333,83 @@ Test(writer, returns_what_the_target_failed_with)
 	cr_assert_eq(store_tree(tree, &full, 2, &w, &a), -EDQUOT);
 	cr_expect_str_eq(err.msg, "the store is full");
 	cr_expect_eq(a.n_packs, 0);
+	artifact_fini(&a);
+}
+
+/* Packs go where nothing moves until the two blobs of metadata are there. */
+struct late_packs {
+	struct upload_target packs, target;
+	pthread_mutex_t lock; /* for `n` */
+	pthread_cond_t moved;
+	unsigned int n;
+	int rc; /* of the packs then */
+};
+
+static int count_blob(struct upload_target *t, const struct digest *d,
+		      uint64_t size, int fd, struct error *e)
+{
+	struct late_packs *l = container_of(t, struct late_packs, target);
+
+	(void)pthread_mutex_lock(&l->lock);
+	l->n++;
+	(void)pthread_cond_signal(&l->moved);
+	(void)pthread_mutex_unlock(&l->lock);
+	return 0;
+}
+
+static int store_late(struct upload_target *t, const struct digest *d,
+		      uint64_t size, int fd, struct error *e)
+{
+	struct late_packs *l = container_of(t, struct late_packs, packs);
+	struct timespec until;
+	int rc = 0;
+
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 30;
+	(void)pthread_mutex_lock(&l->lock);
+	while (l->n < 2 && rc == 0)
+		rc = pthread_cond_timedwait(&l->moved, &l->lock, &until);
+	(void)pthread_mutex_unlock(&l->lock);
+	if (rc)
+		return error_set(e, rc, "no metadata came");
+	return l->rc ? error_set(e, -l->rc, "the store is full") : 0;
+}
+
+static int store_with_late_packs(struct late_packs *l, struct artifact *a)
+{
+	AUTO(tree) tree = make_changes();
+	AUTO(tree_writer) w = NULL;
+	const struct tree_writer_config cfg = { .tree = tree,
+						.target = &l->target,
+						.packs = &l->packs,
+						.temp_dir = dir,
+						.jobs = 2 };
+
+	(void)pthread_mutex_init(&l->lock, NULL);
+	(void)pthread_cond_init(&l->moved, NULL);
+	l->target.store = count_blob;
+	l->packs.store = store_late;
+	return store_by(&cfg, &w, a);
+}
+
+Test(writer, stores_metadata_while_packs_are_on_their_way)
+{
+	struct late_packs late = { .rc = 0 };
+	struct artifact a = { .format = 0 };
+
+	cr_expect_eq(store_with_late_packs(&late, &a), 0, "%s", err.msg);
+	cr_expect_eq(late.n, 2);
+	cr_expect_gt(a.n_packs, 0);
+	artifact_fini(&a);
+}
+
+Test(writer, fails_with_a_pack_that_is_not_stored_when_metadata_is)
+{
+	struct late_packs late = { .rc = -EDQUOT };
+	struct artifact a = { .format = 0 };
+
+	cr_expect_eq(store_with_late_packs(&late, &a), -EDQUOT);
+	cr_expect_str_eq(err.msg, "the store is full");
 	artifact_fini(&a);
 }
 
