@@ -34,6 +34,8 @@ class Tracked:
         self.base = 0
         self.soft = None
         self.is_cut = False  # by a kill; a mount that buffers says so until it is replaced
+        # Where it got another inode, and its own another name: which, and as what version.
+        self.inodes, self.moves = [], []
         self.data = b""  # of the last version that was begun
         self.trace = collections.deque(maxlen=TRACE)
         self.recent = collections.deque(maxlen=4)  # bytes, to tell what a mix is of
@@ -48,6 +50,14 @@ class Tracked:
             self.data = data or b""
             self.recent.append(self.data)
             self.say(f"begin {self.versions[-1]}")
+
+    def begin_move(self, to, data):
+        """The file gets the name of another, as its next version."""
+        to.begin(data)
+        to.inodes.append(len(to.versions) - 1)
+        self.begin(None)
+        with self.lock:
+            self.moves.append((len(self.versions) - 1, to, to.inodes[-1]))
 
     def done(self):
         with self.lock:
@@ -93,6 +103,18 @@ class Tracked:
         with self.lock:
             return value in self.versions[mark:]
 
+    def is_moved(self, value, mark):
+        """Whoever opened it while it was renamed has the inode, which is written on by its
+        new name."""
+        with self.lock:
+            moves = [(to, at) for i, to, at in self.moves if i > mark]
+        return any(to.is_of_inode(value, at) for to, at in moves)
+
+    def is_of_inode(self, value, at):
+        with self.lock:
+            end = min((i for i in self.inodes if i > at), default=len(self.versions))
+            return value is not ABSENT and value in self.versions[at:end]
+
     def explain(self, data):
         """How far the bytes are those of which version."""
         with self.lock:
@@ -103,6 +125,10 @@ class Tracked:
                 zeros = sum(not any(data[i * 4096:i * 4096 + 4096]) for i in bad)
                 self.say(f"of {identity(old)}: {len(bad)} of {len(pages)} pages differ"
                          f" from {bad[:1]} to {bad[-1:]}, {zeros} are zeros")
+
+    def has_had(self, value):
+        with self.lock:
+            return value is not ABSENT and value in self.versions
 
     def has_changed_since(self, mark):
         with self.lock:

@@ -49,6 +49,10 @@ class Worker(threading.Thread):
     def __init__(self, soak, name, seed):
         super().__init__(name=name, daemon=True)
         self.soak, self.rng = soak, random.Random(seed)
+        self.files, self.temporary = [], None  # that it writes
+
+    def own(self):
+        return [*self.files, *([self.temporary] if self.temporary else ())]
 
     def run(self):
         try:
@@ -66,7 +70,7 @@ class Writer(Worker):
         super().__init__(soak, name, seed)
         self.files = [Tracked(f"{name}/f{i}") for i in range(FILES_EACH)]
         self.temporary = Tracked(f"{name}/tmp")
-        soak.files += self.files + [self.temporary]
+        soak.files += self.own()
 
     def content(self):
         low, high = self.rng.choice(SIZES)
@@ -115,8 +119,7 @@ class Writer(Worker):
         t.begin(data)
         self.write(t, os.O_CREAT | os.O_TRUNC, data, sync)
         self.settled(t, sync)
-        f.begin(data)
-        t.begin(None)
+        t.begin_move(f, data)
         os.rename(self.soak.at(t), self.soak.at(f))
         t.done()
         f.done()
@@ -259,12 +262,12 @@ class CkptSoak:
             self.kills[what] += 1
         self.note(f"kill_{what}")
 
-    def find(self, kind, text, f=None):
+    def find(self, kind, text, *files):
         with self.lock:
             self.findings.append(f"{kind}: {text}")
             print(f"FOUND {kind}: {text}\n  seed {self.args.seed}, at "
                   f"{time.monotonic():.3f}, after:", file=sys.stderr)
-            for line in sorted([*self.history, *(f.trace if f else ())]):
+            for line in sorted([*self.history, *(line for f in files for line in f.trace)]):
                 print(f"    {line}", file=sys.stderr)
             sys.stderr.flush()
 
@@ -327,10 +330,16 @@ class CkptSoak:
             mark = min(mark, f.mark(self.mount_kills))
         is_new = f.is_one_of(ABSENT, mark) and value is not ABSENT and \
             any(b.startswith(data) for b in begun)
-        if not is_new and not f.is_one_of(value, mark):
+        if is_new or f.is_one_of(value, mark):
+            return value, data
+        if f.is_moved(value, mark):
+            self.note_op("read moved")
+        else:
             f.explain(data)
-            self.find("mix", f"{f.name} is {value}, and may be {f.versions[mark:]}"
-                      f"{' (its writer)' if is_own else ''}", f)
+            had = [g for g in self.files if g.has_had(value)]
+            self.find("mix", f"{f.name} is {value}, which {[g.name for g in had]} had, "
+                      f"and may be {f.versions[mark:]}{' (its writer)' if is_own else ''}",
+                      f, *(g for g in had if g is not f))
         return value, data
 
     def dead_since(self, kills):
@@ -517,11 +526,11 @@ class CkptSoak:
         # Not the one that was killed last, which may answer once more.
         wait_for("the mount", lambda: self.pid() not in (None, self.killed))
         for w in self.workers:
-            for f in getattr(w, "files", ()) if not isinstance(w, Copier) else ():
+            for f in w.own() if not isinstance(w, Copier) else ():
                 self.look(f)
         self.umount()
         for w in self.workers:
-            for f in getattr(w, "files", ()):
+            for f in w.own():
                 self.look_by_copy(f)
         self.must("verify", self.store)
         self.must("gc", "--older=0s", self.store)
@@ -539,7 +548,7 @@ class CkptSoak:
             if f" {self.m} " in f.read():
                 self.find("leak", "it is mounted still")
         for w in self.workers:
-            if hasattr(w, "files") and any(f.is_there() for f in w.files):
+            if any(f.is_there() for f in w.own()):
                 self.must("rm", "-r", self.store, w.name)
 
     def must(self, command, *words):
