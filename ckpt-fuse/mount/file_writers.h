@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which processes wrote to a file since it was stored last, and whether one of them was
- * killed: then what is there is half of something.  Pure; under the node's lock `seen`.
+ * Which processes wrote to a file since it was stored last, and whether one that opened it,
+ * too, was killed: then what is there is half of something.  Pure; under the node's lock
+ * `seen`.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_FILE_WRITERS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_FILE_WRITERS_H
@@ -10,7 +11,7 @@
 #include <sys/types.h>
 
 #define FILE_WRITERS_MAX \
-	8u /* when there are more, any that was killed is one of them */
+	8u /* when there are more, whoever asks is one of them */
 
 struct file_writers {
 	/* Who wrote last, also before that; what the kernel numbers so may be another by
@@ -21,13 +22,16 @@ struct file_writers {
 	bool is_torn;
 };
 
+bool file_writers_has(const struct file_writers *w, pid_t process);
 /* Was it noted that the thread is the last that wrote? */
 bool file_writers_knows(const struct file_writers *w, pid_t thread);
 /* The thread, of that process (0: it is not seen), writes. */
 void file_writers_note(struct file_writers *w, pid_t thread, pid_t process);
-/* The process was killed while it had the file open.  Who opened it anew and was killed before
- * anything was written leaves half of something, too. */
+/* The process, which opened the file, was killed before it closed it. */
 void file_writers_killed(struct file_writers *w, pid_t process);
+/* Is what is there to be stored when that process closes it?  One that wrote to it knows what
+ * it does; a child that only inherited it does not. */
+bool file_writers_may_store(const struct file_writers *w, pid_t process);
 /* All is stored, or begins anew. */
 void file_writers_clear(struct file_writers *w);
 

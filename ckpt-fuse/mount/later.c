@@ -82,7 +82,7 @@ static bool settle(struct late_commit *c, int rc, const struct error *err)
 	AUTO_BUF path = BUF_INIT;
 
 	if (rc == 0 && n->n_writers == 1 && writing_is_dirty(n->writing) &&
-	    !node_is_torn(n))
+	    !node_writers(n).is_torn)
 		return true;
 	if (rc == 0)
 		node_note_stored(n);

@@ -100,12 +100,15 @@ static int try_store(struct object_store *s, struct error *err)
 	return 0;
 }
 
-static void new_life(char ret[LIFE_LEN + 1])
+static int new_life(char ret[LIFE_LEN + 1], struct error *err)
 {
-	uint64_t random = 0;
+	uint64_t random;
 
-	(void)!getrandom(&random, sizeof(random), 0);
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return error_set(err, errno, "random bytes: %s",
+				 strerror(errno));
 	(void)snprintf(ret, LIFE_LEN + 1, "%016" PRIx64, random);
+	return 0;
 }
 
 /* What a predecessor had sent to the store is done or comes to nothing before anybody is
@@ -131,13 +134,14 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 {
 	struct object_store_config o = OBJECT_STORE_CONFIG_INIT;
 	char life[LIFE_LEN + 1];
-	int rc;
+	int rc = new_life(life, err);
 
+	if (rc < 0)
+		return rc;
 	/* One half is for what the store has to hold until it is written. */
 	o.memory = m->cfg->memory / 2;
 	o.ca_file = m->cfg->ca_file;
 	o.life = life;
-	new_life(life);
 	rc = object_store_open(url, &o, &m->store, err);
 	if (rc == 0 && !m->cfg->read_only)
 		rc = try_store(m->store, err);

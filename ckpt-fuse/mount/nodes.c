@@ -446,13 +446,9 @@ struct file_writers node_writers(struct ckpt_node *n)
 void node_note_killed(struct ckpt_node *n, pid_t process)
 {
 	(void)pthread_mutex_lock(&n->seen);
-	file_writers_killed(&n->writers, process);
+	if (writing_is_dirty(n->writing))
+		file_writers_killed(&n->writers, process);
 	(void)pthread_mutex_unlock(&n->seen);
-}
-
-bool node_is_torn(struct ckpt_node *n)
-{
-	return node_writers(n).is_torn;
 }
 
 void node_forget_writers(struct ckpt_node *n)
@@ -464,8 +460,10 @@ void node_forget_writers(struct ckpt_node *n)
 
 void node_note_stored(struct ckpt_node *n)
 {
+	(void)pthread_mutex_lock(&n->seen);
 	if (!writing_is_dirty(n->writing))
-		node_forget_writers(n);
+		file_writers_clear(&n->writers);
+	(void)pthread_mutex_unlock(&n->seen);
 }
 
 bool node_is_written(struct ckpt_node *n)

@@ -148,13 +148,12 @@ bool node_is_abandoned(const struct ckpt_node *n);
 void node_note_writer(struct ckpt_node *n, pid_t thread);
 /* Of that moment. */
 struct file_writers node_writers(struct ckpt_node *n);
-/* The process was killed while it had it open. */
+/* The process, which opened it, was killed before it closed it; what was not stored is half of
+ * something.  This and the last one: with the node's lock or an open handle. */
 void node_note_killed(struct ckpt_node *n, pid_t process);
-/* What is there is half of something, and not to be stored. */
-bool node_is_torn(struct ckpt_node *n);
-/* It begins anew. */
+/* It begins anew, or nobody writes it any more. */
 void node_forget_writers(struct ckpt_node *n);
-/* With the node's lock or an open handle: so it does when all of it is stored. */
+/* So it does when all of it is stored. */
 void node_note_stored(struct ckpt_node *n);
 /* Is it open to be written?  With neither lock. */
 bool node_is_written(struct ckpt_node *n);

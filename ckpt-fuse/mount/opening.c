@@ -116,6 +116,7 @@ static void drop_writing(struct nodes *t, struct ckpt_node *n)
 	if (n->n_writers + n->n_peekers)
 		return;
 	say_left(t, n);
+	node_forget_writers(n);
 	node_set_writing(n, NULL);
 	writing_free(w);
 }
@@ -129,6 +130,7 @@ static int leave_to_peekers(struct nodes *t, struct ckpt_node *n,
 	if (!writing_is_dirty(n->writing))
 		return writing_keep(n->writing, err);
 	say_left(t, n);
+	node_forget_writers(n);
 	node_detach(t, n);
 	writing_move(n->writing, NULL);
 	return 0;
@@ -178,6 +180,9 @@ void opening_go_on(struct ckpt_mount *m, struct handle *h)
 {
 	if (!h->is_done)
 		return;
+	/* What was closed is on its way, and would have half of this. */
+	if (m->later)
+		(void)later_settle(m->later, h->node);
 
 	AUTO_PATHS_STAY stay = paths_stay(&m->nodes);
 

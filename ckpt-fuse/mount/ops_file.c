@@ -57,7 +57,8 @@ static int64_t read_written(struct handle *h, uint64_t off, size_t size,
 	if (!a->copy)
 		return error_nomem(err);
 	n = writing_read(h->node->writing, off, a->copy, size,
-			 h->kind == HANDLE_WRITER && !node_is_torn(h->node),
+			 h->kind == HANDLE_WRITER &&
+				 !node_writers(h->node).is_torn,
 			 err);
 	a->loan.n = 1;
 	a->loan.parts[0] = (struct iovec){ .iov_base = a->copy,
@@ -195,6 +196,8 @@ static bool stage(struct ckpt_mount *m, struct handle *h, struct error *err,
 	*ret_rc = writing_state(n->writing, err);
 	if (*ret_rc == 0 && writing_is_dirty(n->writing))
 		is_staged = later_commit(m->later, n);
+	else
+		node_note_stored(n);
 	(void)pthread_mutex_unlock(&n->lock);
 	return is_staged;
 }
@@ -209,14 +212,18 @@ static bool has_any_open(const pid_t *processes, size_t n, uint64_t ino,
 }
 
 /* Each descriptor that is closed is told of, copies for a child's redirections, too: the file
- * is done when neither who closes it nor who wrote to it last has another. */
+ * is done when neither who closes it nor who wrote to it last has another, nor, if who closes
+ * it did not write, who opened it. */
 static bool is_written_still(const struct handle *h, const struct closer *c,
 			     const char *name)
 {
 	const struct file_writers w = node_writers(h->node);
-	const pid_t who[] = { c->thread, w.thread, w.process };
+	const bool has_written = file_writers_has(&w, c->group);
+	const pid_t who[] = { c->thread, has_written ? 0 : h->opener, w.thread,
+			      w.process };
 	/* Mostly they are one. */
-	const size_t n = w.thread == c->thread ? 1 : ARRAY_SIZE(who);
+	const size_t n =
+		has_written && w.thread == c->thread ? 1 : ARRAY_SIZE(who);
 
 	return has_any_open(who, n, h->node->id, name);
 }
@@ -233,19 +240,17 @@ static bool is_anothers(const struct handle *h, const struct closer *c,
 
 /* Who was killed closes its files one after the other: a child that sees a pipe close may be
  * here before it. */
-static void look_for_killed(struct ckpt_node *n)
-{
-	const struct file_writers w = node_writers(n);
-
-	for (unsigned int i = 0; i < w.n && i < FILE_WRITERS_MAX; i++)
-		if (closing_look(w.all[i]).is_killed)
-			node_note_killed(n, w.all[i]);
-}
-
-/* Whose it is to say that what a killed program wrote is whole. */
 static bool may_store(const struct handle *h, pid_t process)
 {
-	return process == h->opener || !node_is_torn(h->node);
+	const struct file_writers w = node_writers(h->node);
+
+	if (file_writers_may_store(&w, process) && process != h->opener &&
+	    closing_look(h->opener).is_killed)
+		node_note_killed(h->node, h->opener);
+
+	const struct file_writers now = node_writers(h->node);
+
+	return file_writers_may_store(&now, process);
 }
 
 enum close_means {
@@ -254,8 +259,8 @@ enum close_means {
 	CLOSE_LEAVES, /* what was written is half of something */
 };
 
-/* What a program was killed over is not to be stored because a child of it ends later; who
- * opened the file says so. */
+/* What a program was killed over is not to be stored because a child of it, which never wrote
+ * to it, ends later. */
 static enum close_means look_at_close(struct ckpt_mount *m,
 				      const struct handle *h, pid_t thread)
 {
@@ -263,12 +268,10 @@ static enum close_means look_at_close(struct ckpt_mount *m,
 	struct ckpt_node *n = h->node;
 	AUTO_FREE char *name = node_copy_name(&m->nodes, n);
 
-	if (c.is_killed)
+	if (c.is_killed && c.group == h->opener)
 		node_note_killed(n, c.group);
 	if (name && is_written_still(h, &c, name))
 		return CLOSE_NOTHING;
-	if (c.group != h->opener)
-		look_for_killed(n);
 	if (!c.is_killed && may_store(h, c.group))
 		return CLOSE_STORES;
 	return name && is_anothers(h, &c, name) ? CLOSE_NOTHING : CLOSE_LEAVES;
@@ -331,7 +334,7 @@ static void commit_late(struct ckpt_mount *m, const struct handle *h)
 
 	/* Others may write on, unless they are through. */
 	if (n->n_writers != n->n_done - h->is_done + 1 || h->is_left ||
-	    node_is_torn(n) || !writing_is_dirty(n->writing))
+	    node_writers(n).is_torn || !writing_is_dirty(n->writing))
 		return;
 	if (m->later && later_commit(m->later, n))
 		return;

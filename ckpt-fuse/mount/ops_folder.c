@@ -301,6 +301,10 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	keep_folder(m, v->parent);
 	(void)pthread_mutex_lock(&n->lock);
 	/* What a killed writer left is no file. */
+	if (rc == 0 && node_is_being_changed(n) && node_writers(n).is_torn)
+		rc = error_set(err, EIO,
+			       "the program that wrote '%.200s' was killed",
+			       from.data);
 	if (rc == 0 && node_is_being_changed(n))
 		rc = writing_commit(n->writing, err);
 	if (rc == 0)

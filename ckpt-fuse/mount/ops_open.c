@@ -28,6 +28,8 @@ static void reply_writer(fuse_req_t req, struct ckpt_node *n,
 	}
 	fi->fh = h->id;
 	h->opener = closing_group(fuse_req_ctx(req)->pid);
+	if (e || (fi->flags & O_TRUNC))
+		node_note_writer(n, fuse_req_ctx(req)->pid);
 	/* The kernel keeps no pages of it, so that nobody can map them to be
 	 * written in any order. */
 	fi->direct_io = 1;

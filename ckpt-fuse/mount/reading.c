@@ -209,21 +209,21 @@ static uint64_t distance_of(const struct read_block *b)
 	const struct reading *r = b->r;
 	uint64_t distance = readahead_distance(&r->ahead, b->off, b->len);
 
-	return distance && r->order ? zip_order_distance(r->order, b->off)
-				    : distance;
+	return distance && r->order
+		       ? zip_order_distance(r->order, b->off, b->len)
+		       : distance;
 }
 
 /* It was not read ahead, or is gone before anybody had it.  Whoever comes back to a file that
  * was left begins as one that is new. */
-static void lose_block(struct reading *r, uint64_t off)
+static void lose_block(struct reading *r, uint64_t off, uint64_t len)
 {
-	if (!r->used_ns) {
-		readahead_init(&r->ahead, r->unit, r->all->readahead_most);
-		return;
-	}
-	readahead_lost(&r->ahead, off);
 	if (r->order)
-		zip_order_lost(r->order, off);
+		zip_order_lost(r->order, off, len);
+	if (r->used_ns)
+		readahead_lost(&r->ahead, off);
+	else
+		readahead_init(&r->ahead, r->unit, r->all->readahead_most);
 }
 
 /* What is wanted last. */
@@ -261,7 +261,7 @@ static struct read_block *find_victim(struct readings *all, bool is_ahead)
 /* With the lock. */
 static void drop_block(struct read_block *b)
 {
-	lose_block(b->r, b->off);
+	lose_block(b->r, b->off, b->len);
 	TAILQ_REMOVE(&b->r->all->idle, b, idle);
 	block_free(b);
 }
@@ -333,7 +333,7 @@ static bool read_ahead(struct reading *r, const struct readahead_advice *a)
 		if (!b) {
 			b = block_new(r, off, end, true);
 			if (!b) {
-				lose_block(r, off);
+				lose_block(r, off, end - off);
 				return false;
 			}
 			jobs_add(r->all->jobs, &b->job);
@@ -610,7 +610,7 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 	(void)pthread_mutex_lock(&r->all->lock);
 	a = readahead_note(&r->ahead, off, len, r->size);
 	if (!r->stays) {
-		if (a.goes_on)
+		if (a.goes_on || r->order)
 			note_active(r);
 		set_window(r);
 		ask_order(r, off, len);

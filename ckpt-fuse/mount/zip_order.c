@@ -224,8 +224,8 @@ static bool has_byte(const struct zip_tensor *t, uint64_t off)
 	return off >= t->off && off - t->off < t->len;
 }
 
-/* Which tensor has the byte; o->n: none. */
-static uint32_t find_anywhere(const struct zip_order *o, uint64_t off)
+/* The first of by_off that begins behind the byte. */
+static uint32_t first_behind(const struct zip_order *o, uint64_t off)
 {
 	uint32_t from = 0, to = o->n;
 
@@ -237,18 +237,21 @@ static uint32_t find_anywhere(const struct zip_order *o, uint64_t off)
 		else
 			to = mid;
 	}
-	return from && has_byte(&o->t[o->by_off[from - 1]], off)
-		       ? o->by_off[from - 1]
-		       : o->n;
+	return from;
 }
 
 /* Which tensor has the byte, one that comes soon first; o->n: none. */
 static uint32_t find_tensor(const struct zip_order *o, uint64_t off)
 {
+	uint32_t from;
+
 	for (uint32_t i = o->now; i < o->n && i - o->now <= ZIP_ORDER_SKIP; i++)
 		if (has_byte(&o->t[i], off))
 			return i;
-	return find_anywhere(o, off);
+	from = first_behind(o, off);
+	return from && has_byte(&o->t[o->by_off[from - 1]], off)
+		       ? o->by_off[from - 1]
+		       : o->n;
 }
 
 bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
@@ -310,20 +313,46 @@ bool zip_order_next(struct zip_order *o, struct zip_range *ret)
 	return false;
 }
 
-uint64_t zip_order_distance(const struct zip_order *o, uint64_t off)
+/* Which of these bytes is wanted first, as the order counts; false: none is.  A block has
+ * parts of several tensors, of which the first may have been read already. */
+static bool find_wanted(const struct zip_order *o, uint64_t off, uint64_t len,
+			uint32_t *ret_tensor, uint64_t *ret)
 {
-	uint32_t i = find_anywhere(o, off);
-	uint64_t at = i < o->n ? o->t[i].start + (off - o->t[i].off) : 0;
+	uint64_t least = UINT64_MAX;
 
-	return i < o->n && at >= o->next ? at - o->next : UINT64_MAX;
+	for (uint32_t k = first_behind(o, off) ? first_behind(o, off) - 1 : 0;
+	     k < o->n && o->t[o->by_off[k]].off < off + len; k++) {
+		const struct zip_tensor *t = &o->t[o->by_off[k]];
+		uint64_t at = t->start + (off > t->off ? off - t->off : 0);
+
+		if (off > t->off && off - t->off >= t->len)
+			continue;
+		if (at < o->next && t->start + t->len > o->next)
+			at = o->next;
+		if (at < o->next || at >= least)
+			continue;
+		least = at;
+		*ret_tensor = o->by_off[k];
+	}
+	*ret = least;
+	return least != UINT64_MAX;
 }
 
-void zip_order_lost(struct zip_order *o, uint64_t off)
+uint64_t zip_order_distance(const struct zip_order *o, uint64_t off,
+			    uint64_t len)
 {
-	uint32_t i = find_anywhere(o, off);
-	uint64_t at = i < o->n ? o->t[i].start + (off - o->t[i].off) : 0;
+	uint32_t i;
+	uint64_t at;
 
-	if (i == o->n || at < o->next || at >= o->asked)
+	return find_wanted(o, off, len, &i, &at) ? at - o->next : UINT64_MAX;
+}
+
+void zip_order_lost(struct zip_order *o, uint64_t off, uint64_t len)
+{
+	uint32_t i;
+	uint64_t at;
+
+	if (!find_wanted(o, off, len, &i, &at) || at >= o->asked)
 		return;
 	o->asked = at;
 	o->cursor = i;

@@ -40,10 +40,11 @@ bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
 		    uint64_t least, uint64_t most);
 /* The next range of these; false: no more now. */
 bool zip_order_next(struct zip_order *o, struct zip_range *ret);
-/* Bytes that are read in order before that one; UINT64_MAX: it is no tensor's, or was read
- * already. */
-uint64_t zip_order_distance(const struct zip_order *o, uint64_t off);
-/* What zip_order_next() gave from that byte on was not read, or is gone: it is given again. */
-void zip_order_lost(struct zip_order *o, uint64_t off);
+/* Bytes that are read in order before the first of these that is wanted; UINT64_MAX: none
+ * is. */
+uint64_t zip_order_distance(const struct zip_order *o, uint64_t off,
+			    uint64_t len);
+/* What zip_order_next() gave of these was not read, or is gone: it is given again. */
+void zip_order_lost(struct zip_order *o, uint64_t off, uint64_t len);
 
 #endif

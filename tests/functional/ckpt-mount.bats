@@ -530,7 +530,7 @@ kill_trainer() # FILE WHO-WRITES [anew|append [early]]
 @test "what a trainer was killed over is not stored when its worker ends" {
 	mount_store
 	printf before >"$M/f"
-	for who in trainer both later syncs; do
+	for who in trainer syncs; do
 		kill_trainer "$M/f" "$who"
 		[ "$(cat "$M/f")" = before ]
 		kill_trainer "$M/f" "$who" append
@@ -546,6 +546,29 @@ kill_trainer() # FILE WHO-WRITES [anew|append [early]]
 	# Redirected to: the worker is the one that writes.
 	kill_trainer "$M/f" worker
 	[ "$(cat "$M/f")" = "worker's" ]
+	# Or it writes, too, and knows what it does.
+	kill_trainer "$M/f" both
+	[ "$(cat "$M/f")" = "halfworker's" ]
+	kill_trainer "$M/f" later
+	[ "$(cat "$M/f")" = "half and on" ]
+	umount_store
+}
+
+# Whoever started it has closed the file already.
+@test "what a script writes is stored, though programs that it starts are killed" {
+	mount_store
+	for close in True False; do
+		python3 -c '
+import subprocess, sys
+f = open(sys.argv[1], "w")
+p = subprocess.Popen(["bash", "-c", """echo one; /bin/echo two
+	sh -c "echo three; kill -9 \$\$"
+	tail -f /dev/null & kill -9 $!; wait; echo four"""], stdout=f, stderr=subprocess.DEVNULL)
+if sys.argv[2] == "True":
+    f.close()
+p.wait()' "$M/f" "$close"
+		[ "$(tr "\n" " " <"$M/f")" = "one two three four " ]
+	done
 	umount_store
 }
 

@@ -114,14 +114,17 @@ Test(zip_order, says_what_is_wanted_last_and_asks_again_for_what_is_gone)
 	cr_assert(zip_order_note(o, place(1), 4096, LEAST, MOST));
 	cr_expect_eq(sum_of_ranges(o), LEAST);
 	/* 2 lies behind 12, which is wanted last. */
-	cr_expect_lt(zip_order_distance(o, place(5)), LEN);
-	cr_expect_gt(zip_order_distance(o, place(4)), 8 * LEN);
-	cr_expect_eq(zip_order_distance(o, place(0)), UINT64_MAX);
-	cr_expect_eq(zip_order_distance(o, 99 * MIB), UINT64_MAX);
-	zip_order_lost(o, place(0));
-	zip_order_lost(o, place(4));
+	cr_expect_lt(zip_order_distance(o, place(5), LEN), LEN);
+	cr_expect_gt(zip_order_distance(o, place(4), LEN - 1024), 8 * LEN);
+	cr_expect_eq(zip_order_distance(o, place(0), LEN - 1024), UINT64_MAX);
+	cr_expect_eq(zip_order_distance(o, 99 * MIB, MIB), UINT64_MAX);
+	/* A block that begins in 12, or in what was read, and ends in what is wanted. */
+	cr_expect_lt(zip_order_distance(o, place(5) - MIB, LEN), LEN);
+	cr_expect_eq(zip_order_distance(o, place(0) + 3 * MIB, LEN), 0);
+	zip_order_lost(o, place(0), LEN - 1024);
+	zip_order_lost(o, place(4), LEN - 1024);
 	cr_expect_not(zip_order_next(o, &r));
-	zip_order_lost(o, place(5));
+	zip_order_lost(o, place(5) - MIB, LEN);
 	cr_assert(zip_order_next(o, &r));
 	cr_expect_eq(r.off, place(5));
 	zip_order_free(o);
