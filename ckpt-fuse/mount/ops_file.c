@@ -165,13 +165,15 @@ static void reply(fuse_req_t req, const char *what, int rc,
 		(void)fuse_reply_err(req, 0);
 }
 
-static int commit(fuse_req_t req, uint64_t fh, struct error *err)
+/* `n_begun`: see writing_commit_begun(). */
+static int commit(fuse_req_t req, uint64_t fh, unsigned int n_begun,
+		  struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	struct writing *w = writer_of(req, fh, err);
 	int64_t begun_ns = ckpt_phase_begin_call(&m->saves);
 	struct handle *h = handle_get(&m->handles, fh);
-	int rc = w ? writing_commit(w, err) : -EIO;
+	int rc = w ? writing_commit_begun(w, n_begun, err) : -EIO;
 
 	/* An earlier close's: a successor would take the file for lost. */
 	if (rc == 0 && m->later)
@@ -184,8 +186,8 @@ static int commit(fuse_req_t req, uint64_t fh, struct error *err)
 
 /* With --close=buffered what was written is staged, and that is all a close waits for.
  * False: it is to be committed here and now. */
-static bool stage(struct ckpt_mount *m, struct handle *h, struct error *err,
-		  int *ret_rc)
+static bool stage(struct ckpt_mount *m, struct handle *h, unsigned int n_begun,
+		  struct error *err, int *ret_rc)
 {
 	struct ckpt_node *n = h->node;
 	bool is_staged = true;
@@ -194,7 +196,8 @@ static bool stage(struct ckpt_mount *m, struct handle *h, struct error *err,
 		return false;
 	(void)pthread_mutex_lock(&n->lock);
 	*ret_rc = writing_state(n->writing, err);
-	if (*ret_rc == 0 && writing_is_dirty(n->writing))
+	if (*ret_rc == 0 && writing_is_dirty(n->writing) &&
+	    n_begun == writing_n_begun(n->writing))
 		is_staged = later_commit(m->later, n);
 	else
 		node_note_stored(n);
@@ -281,6 +284,7 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 {
 	struct ckpt_mount *m = mount_of(req);
 	const unsigned int n_changes = h->n_changes;
+	const unsigned int n_begun = writing_n_begun(h->node->writing);
 	const enum close_means means =
 		look_at_close(m, h, fuse_req_ctx(req)->pid);
 	int rc = 0;
@@ -288,8 +292,8 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 	if (means == CLOSE_NOTHING)
 		return 0;
 	h->is_left = means == CLOSE_LEAVES;
-	if (means == CLOSE_STORES && !stage(m, h, err, &rc))
-		rc = commit(req, h->id, err);
+	if (means == CLOSE_STORES && !stage(m, h, n_begun, err, &rc))
+		rc = commit(req, h->id, n_begun, err);
 	if (rc == 0)
 		opening_set_done(h, n_changes);
 	return rc;
@@ -304,7 +308,7 @@ void ops_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (h && h->kind == HANDLE_WRITER)
 		rc = close_writer(req, h, &err);
 	else if (handle_kind_of(fi->fh) == HANDLE_WRITER)
-		rc = commit(req, fi->fh, &err);
+		rc = commit(req, fi->fh, 0, &err);
 	reply(req, "close", rc, &err);
 }
 
@@ -320,7 +324,8 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 		rc = error_set(&err, EIO,
 			       "the program that wrote the file was killed");
 	else if (handle_kind_of(fi->fh) == HANDLE_WRITER)
-		rc = commit(req, fi->fh, &err);
+		rc = commit(req, fi->fh,
+			    h ? writing_n_begun(h->node->writing) : 0, &err);
 	else if (h)
 		rc = node_loss(h->node, &err);
 	reply(req, "fsync", rc, &err);

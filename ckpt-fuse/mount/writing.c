@@ -188,6 +188,7 @@ static int restart(struct writing *w, struct error *err)
 		(void)!writing_end_sending(w, NULL, &ignored);
 	forget(w);
 	w->size = 0;
+	w->n_begun++;
 	w->rc = 0;
 	w->is_loaded = true;
 	note_change(w);

@@ -76,6 +76,12 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 /* Have what was written durable, and seen by all; nothing to do is no error.
  *   -ESTALE  another node has written the file since it was opened here */
 int writing_commit(struct writing *w, struct error *err) MUST_CHECK;
+/* How often it began anew. */
+unsigned int writing_n_begun(const struct writing *w);
+/* As writing_commit(), for who closes what it had written when it had begun so often: if it
+ * has begun anew since, that is gone, and what is there is another's, who has not closed it. */
+int writing_commit_begun(struct writing *w, unsigned int n_begun,
+			 struct error *err) MUST_CHECK;
 
 /* What was committed is to be read on here, whatever has the name later.  -ESTALE: it has
  * another already. */

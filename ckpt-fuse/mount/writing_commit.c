@@ -75,21 +75,46 @@ int writing_store(struct writing *w, struct error *err)
 	return rc;
 }
 
+/* With the lock. */
+static int commit(struct writing *w, struct error *err)
+{
+	int rc = w->rc;
+
+	if (rc < 0 && err)
+		*err = w->err;
+	if (rc < 0 || !w->is_dirty || !w->path)
+		return rc;
+	rc = writing_check_hole(w, w->size, err);
+	if (rc < 0)
+		return rc;
+	/* What was sent cannot be sent again: with the writer it is gone. */
+	rc = writing_lose(w, writing_store(w, err), err);
+	listed_change(w->all->listed, w->path);
+	return rc;
+}
+
 int writing_commit(struct writing *w, struct error *err)
 {
 	int rc;
 
 	writing_lock(w);
-	rc = w->rc;
-	if (rc < 0 && err)
-		*err = w->err;
-	if (rc == 0 && w->is_dirty && w->path)
-		rc = writing_check_hole(w, w->size, err);
-	/* What was sent cannot be sent again: with the writer it is gone. */
-	if (rc == 0 && w->is_dirty && w->path) {
-		rc = writing_lose(w, writing_store(w, err), err);
-		listed_change(w->all->listed, w->path);
-	}
+	rc = commit(w, err);
+	writing_unlock(w);
+	return rc;
+}
+
+unsigned int writing_n_begun(const struct writing *w)
+{
+	return w->n_begun;
+}
+
+int writing_commit_begun(struct writing *w, unsigned int n_begun,
+			 struct error *err)
+{
+	int rc;
+
+	writing_lock(w);
+	rc = n_begun == w->n_begun ? commit(w, err) : 0;
 	writing_unlock(w);
 	return rc;
 }

@@ -31,7 +31,8 @@ struct writing {
 	bool has_mtime;   /* it was set, and is not that of the last write */
 	bool is_loaded;   /* `size` and the tail are known */
 	bool is_dirty;
-	int rc; /* bytes were lost: so all that follows fails */
+	atomic_uint n_begun; /* anew; read without the lock, too */
+	int rc;              /* bytes were lost: so all that follows fails */
 	struct error err;
 	/* Of the above, as it was when `op` was last given back. */
 	pthread_mutex_t seen_lock;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A file that is written, and begun anew beside a close. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "ckpt-fuse/mount/writing.h"
+#include "ckpt_fixture.h"
+
+#define PATIENCE_NS (60 * INT64_C(1000000000))
+
+static struct budget budget;
+static struct readings readings;
+static struct writings all;
+
+static void setup(void)
+{
+	struct error err = ERROR_INIT;
+
+	ckpt_setup();
+	budget_init(&budget, 64 * MIB, 32 * MIB);
+	readings = (struct readings){ .budget = &budget };
+	cr_assert_eq(jobs_new(2, &readings.jobs, &err), 0, "%s", err.msg);
+	readings_init(&readings);
+	all = (struct writings){ .store = store,
+				 .budget = &budget,
+				 .jobs = readings.jobs,
+				 .tail_most = 32 * MIB,
+				 .patience_ns = PATIENCE_NS,
+				 .readings = &readings };
+	cr_assert_eq(listed_new(&all.listed, &err), 0, "%s", err.msg);
+	budget_init(&all.slots, 8, 8);
+	TAILQ_INIT(&all.list);
+	(void)pthread_mutex_init(&all.lock, NULL);
+}
+
+static void teardown(void)
+{
+	(void)pthread_mutex_destroy(&all.lock);
+	budget_fini(&all.slots);
+	listed_free(all.listed);
+	readings_fini(&readings);
+	jobs_free(readings.jobs);
+	cr_expect_eq(budget.used, 0);
+	budget_fini(&budget);
+	ckpt_teardown();
+}
+
+TestSuite(writing, .init = setup, .fini = teardown, .timeout = 120);
+
+static void put_bytes(struct writing *w, const char *s)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(writing_write(w, 0, s, strlen(s), &err), 0, "%s", err.msg);
+}
+
+Test(writing, that_is_begun_anew_is_not_stored_by_who_closes_what_was_before)
+{
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	struct writing *w;
+	unsigned int n;
+
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
+	put_bytes(w, "first");
+	n = writing_n_begun(w);
+	cr_expect_eq(writing_commit_begun(w, n, &err), 0, "%s", err.msg);
+	expect_file("f", "first", 5);
+	put_bytes(w, "second");
+	cr_expect_eq(writing_begin_anew(w, NULL, &err), 0, "%s", err.msg);
+	put_bytes(w, "ha");
+	cr_expect_eq(writing_commit_begun(w, n, &err), 0, "%s", err.msg);
+	expect_file("f", "first", 5);
+	cr_expect(writing_is_dirty(w));
+	cr_expect_eq(writing_commit_begun(w, writing_n_begun(w), &err), 0, "%s",
+		     err.msg);
+	expect_file("f", "ha", 2);
+	cr_expect_not(writing_is_dirty(w));
+	writing_free(w);
+}
