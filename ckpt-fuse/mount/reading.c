@@ -109,7 +109,9 @@ static void block_free(struct read_block *b)
 	struct readings *all = b->r->all;
 
 	TAILQ_REMOVE(&b->r->blocks, b, of_file);
-	atomic_fetch_add(&all->bytes_unused, b->len - b->n_had);
+	/* Two may have had the same bytes. */
+	if (b->n_had < b->len)
+		atomic_fetch_add(&all->bytes_unused, b->len - b->n_had);
 	budget_memory_free(all->budget, b->data, b->len);
 	budget_give_ahead(all->budget, b->len);
 	free(b);

@@ -61,6 +61,20 @@ Test(reading, goes_on_where_others_left_a_rest_of_each_block)
 	cr_expect_leq(budget.ahead, 3 * MIB);
 }
 
+Test(reading, bytes_that_two_had_are_used_and_not_fewer_than_none)
+{
+	struct error err = ERROR_INIT;
+	struct reading_loan loans[2];
+
+	for (size_t i = 0; i < 2; i++)
+		cr_assert_eq(reading_lend(reading, 0, MIB, &loans[i], &err),
+			     MIB);
+	cr_expect_eq(loans[0].blocks[0], loans[1].blocks[0]);
+	for (size_t i = 0; i < 2; i++)
+		reading_return(reading, &loans[i]);
+	cr_expect_eq(all.bytes_unused, 0);
+}
+
 Test(reading, takes_no_block_from_who_reads_it)
 {
 	struct error err = ERROR_INIT;
