@@ -17,7 +17,7 @@
 
 #define SENDERS 16u
 #define NS_IN_MS 1000000u
-#define READERS 16u
+#define READERS 32u
 #define ASKERS 16u
 #define PATIENCE_NS (120 * NS_PER_S)
 #define LIFE_LEN 16
