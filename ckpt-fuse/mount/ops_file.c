@@ -245,15 +245,12 @@ static bool is_anothers(const struct handle *h, const struct closer *c,
  * here before it. */
 static bool may_store(const struct handle *h, pid_t process)
 {
-	const struct file_writers w = node_writers(h->node);
+	struct file_writers w;
 
-	if (file_writers_may_store(&w, process) && process != h->opener &&
-	    closing_look(h->opener).is_killed)
+	if (process != h->opener && closing_look(h->opener).is_killed)
 		node_note_killed(h->node, h->opener);
-
-	const struct file_writers now = node_writers(h->node);
-
-	return file_writers_may_store(&now, process);
+	w = node_writers(h->node);
+	return file_writers_may_store(&w, process);
 }
 
 enum close_means {

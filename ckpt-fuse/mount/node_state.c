@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a node's writers and readers have, and who wrote to it: what needs no table. */
+#include "ckpt-fuse/mount/closing.h"
+#include "ckpt-fuse/mount/nodes.h"
+
+void node_set_writing(struct ckpt_node *n, struct writing *w)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	n->writing = w;
+	/* The kernel counts by itself what is written. */
+	n->told_size = SIZE_UNKNOWN;
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+void node_set_stat(struct ckpt_node *n, const struct ckpt_stat *st)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	n->stat = *st;
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+struct ckpt_stat node_stat(struct ckpt_node *n)
+{
+	struct ckpt_stat st;
+
+	(void)pthread_mutex_lock(&n->seen);
+	st = n->stat;
+	(void)pthread_mutex_unlock(&n->seen);
+	return st;
+}
+
+bool node_is_being_changed(const struct ckpt_node *n)
+{
+	return n->writing && n->n_writers > n->n_done;
+}
+
+/* What was closed is in the store: only a killed writer is through and leaves something
+ * that is not. */
+bool node_is_abandoned(const struct ckpt_node *n)
+{
+	return n->writing && n->n_writers && !node_is_being_changed(n) &&
+	       writing_is_dirty(n->writing);
+}
+
+void node_note_writer(struct ckpt_node *n, pid_t thread)
+{
+	pid_t process;
+	bool is_known;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_known = file_writers_knows(&n->writers, thread);
+	(void)pthread_mutex_unlock(&n->seen);
+	if (is_known)
+		return;
+	process = closing_group(thread);
+	(void)pthread_mutex_lock(&n->seen);
+	file_writers_note(&n->writers, thread, process);
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+struct file_writers node_writers(struct ckpt_node *n)
+{
+	struct file_writers w;
+
+	(void)pthread_mutex_lock(&n->seen);
+	w = n->writers;
+	(void)pthread_mutex_unlock(&n->seen);
+	return w;
+}
+
+void node_note_killed(struct ckpt_node *n, pid_t process)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	if (writing_is_dirty(n->writing))
+		file_writers_killed(&n->writers, process);
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+void node_forget_writers(struct ckpt_node *n)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	file_writers_clear(&n->writers);
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+void node_note_stored(struct ckpt_node *n)
+{
+	(void)pthread_mutex_lock(&n->seen);
+	if (!writing_is_dirty(n->writing))
+		file_writers_clear(&n->writers);
+	(void)pthread_mutex_unlock(&n->seen);
+}
+
+bool node_is_written(struct ckpt_node *n)
+{
+	bool is_so;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_so = n->writing && n->n_writers;
+	(void)pthread_mutex_unlock(&n->seen);
+	return is_so;
+}
+
+bool node_is_peeked(struct ckpt_node *n)
+{
+	bool is_so;
+
+	(void)pthread_mutex_lock(&n->seen);
+	is_so = n->writing && !n->n_writers && n->n_peekers;
+	(void)pthread_mutex_unlock(&n->seen);
+	return is_so;
+}
+
+int node_loss(struct ckpt_node *n, struct error *err)
+{
+	int rc;
+
+	(void)pthread_mutex_lock(&n->seen);
+	rc = n->lost_rc;
+	if (rc < 0)
+		error_set(err, -rc,
+			  "what was written is not in the store: %s; remove "
+			  "or replace the file",
+			  n->lost_why);
+	(void)pthread_mutex_unlock(&n->seen);
+	return rc;
+}
