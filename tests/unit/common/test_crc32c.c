@@ -26,3 +26,24 @@ Test(crc32c, goes_on)
 				    9 - i),
 			     0xe3069283u);
 }
+
+/* Long ones are made of parts, at any length and place: byte by byte is the same. */
+Test(crc32c, of_long_parts_is_that_of_their_bytes)
+{
+	enum { LONGEST = 3 * 12288 + 21 };
+	static unsigned char data[LONGEST];
+	uint32_t crc = 0;
+
+	for (size_t i = 0; i < LONGEST; i++)
+		data[i] = (unsigned char)((i * 2654435761u) >> 13);
+	for (size_t i = 0; i < LONGEST; i++) {
+		crc = crc32c(crc, &data[i], 1);
+		if ((i + 1) % 4096 < 9)
+			cr_assert_eq(crc32c(0, data, i + 1), crc, "%zu bytes",
+				     i + 1);
+	}
+	for (size_t from = 1; from < 9; from++)
+		cr_assert_eq(crc32c(crc32c(0, data, from), &data[from],
+				    LONGEST - from),
+			     crc);
+}
