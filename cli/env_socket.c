@@ -28,6 +28,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "net/control.h"
+#include "net/shortage.h"
 
 #define CHILDREN_MAX 4
 #define ASK_S 5      /* for the question to be said */
@@ -60,6 +61,8 @@ struct pod_socket {
 	int listener, signals;
 	unsigned int n_children;
 	int64_t tokens, counted_ns;
+	struct shortage shortage;
+	int64_t short_until_ns; /* of descriptors, or of memory */
 };
 
 /* ----------------------------------------------------------------------- question --- */
@@ -391,9 +394,23 @@ static int pace(struct pod_socket *s)
 
 	s->tokens = s->tokens + more > BURST ? BURST : s->tokens + more;
 	s->counted_ns += more * RATE_NS;
+	if (s->short_until_ns > now)
+		return (int)((s->short_until_ns - now) / NS_PER_MS) + 1;
+	s->short_until_ns = 0;
 	if (s->n_children >= CHILDREN_MAX || s->tokens > 0)
 		return -1;
 	return (int)((s->counted_ns + RATE_NS - now) / NS_PER_MS) + 1;
+}
+
+/* The asker runs its command itself when it reads this. */
+static void refuse(int fd, int code)
+{
+	struct error err = ERROR_INIT;
+	int rc = error_set(&err, code, "start a process for the answer: %s",
+			   strerror(code));
+
+	fprintf(stderr, "bootseer env socket: %s\n", err.msg);
+	(void)!reply_with(fd, rc, &err);
 }
 
 static void take_one(struct pod_socket *s)
@@ -401,8 +418,13 @@ static void take_one(struct pod_socket *s)
 	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
 	pid_t pid;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (!shortage_is(errno))
+			return;
+		shortage_note(&s->shortage, "env-socket", errno);
+		s->short_until_ns = clock_now_ns() + SHORTAGE_PAUSE_NS;
 		return;
+	}
 	s->tokens--;
 	pid = fork();
 	if (pid == 0) {
@@ -411,6 +433,8 @@ static void take_one(struct pod_socket *s)
 	}
 	if (pid > 0)
 		s->n_children++;
+	else
+		refuse(fd, errno);
 	(void)close(fd);
 }
 
@@ -436,7 +460,8 @@ static int listen_all(struct pod_socket *s, struct error *err)
 	s->counted_ns = clock_now_ns();
 	while (goes_on) {
 		int ms = pace(s);
-		bool takes = s->tokens > 0 && s->n_children < CHILDREN_MAX;
+		bool takes = s->tokens > 0 && !s->short_until_ns &&
+			     s->n_children < CHILDREN_MAX;
 		struct pollfd p[2] = {
 			{ .fd = s->signals, .events = POLLIN },
 			{ .fd = takes ? s->listener : -1, .events = POLLIN },

@@ -29,26 +29,11 @@ static void on_again(struct loop_timer *t)
 	update(l);
 }
 
-static void tell(struct listener *l, int code)
-{
-	int64_t now = clock_now_ns();
-
-	if (l->told_ns && now - l->told_ns < LISTENER_TOLD_NS)
-		return;
-	l->told_ns = now;
-	log_warning(l->name, "connections wait: cannot accept reason=\"%s\"%s",
-		    strerror(code),
-		    code == EMFILE ? " cure=\"a higher LimitNOFILE=, or ulimit "
-				     "-n, if it stays so\""
-				   : "");
-}
-
 /* The connection stays in the queue, so the watch would call again at once. */
 static void wait_for_room(struct listener *l, int code)
 {
-	l->shortages_total++;
-	tell(l, code);
-	l->is_short = loop_timer_start(l->loop, &l->again, LISTENER_PAUSE_NS,
+	shortage_note(&l->shortage, l->name, code);
+	l->is_short = loop_timer_start(l->loop, &l->again, SHORTAGE_PAUSE_NS,
 				       NULL) == 0;
 	update(l);
 }

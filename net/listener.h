@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A listening socket on the loop, and the one answer to a shortage of descriptors
- * or memory: accepting pauses for LISTENER_PAUSE_NS, and connections wait in the
- * kernel's queue.  Without the pause a level-triggered watch would call again at
- * once, and the daemon would spin as long as the shortage lasts.
+ * A listening socket on the loop.  At a shortage of descriptors or memory accepting pauses,
+ * and connections wait in the kernel's queue (net/shortage.h).
  */
 #ifndef BOOTSEER_NET_LISTENER_H
 #define BOOTSEER_NET_LISTENER_H
@@ -15,9 +13,7 @@
 
 #include "common/error.h"
 #include "net/loop.h"
-
-#define LISTENER_PAUSE_NS INT64_C(100000000)
-#define LISTENER_TOLD_NS INT64_C(60000000000) /* between warnings of it */
+#include "net/shortage.h"
 
 /* Its owner embeds it, and sets the first members before listener_start(). */
 struct listener {
@@ -36,8 +32,7 @@ struct listener {
 	struct loop *loop; /* NULL: stopped */
 	struct loop_watch watch;
 	struct loop_timer again;
-	int64_t told_ns; /* when a shortage was last logged; 0: never */
-	uint64_t shortages_total;
+	struct shortage shortage;
 	int fd;
 	bool is_paused; /* by its owner */
 	bool is_short;  /* `again` runs */

@@ -10,10 +10,7 @@
 #include <sys/un.h>
 
 #include "common/clock.h"
-#include "common/log.h"
-
-#define SHORT_PAUSE_MS 100
-#define TOLD_NS (60 * NS_PER_S)
+#include "net/shortage.h"
 
 struct control {
 	struct ckpt_mount *mount;
@@ -39,34 +36,10 @@ static void tell(struct control *c, int fd)
 	(void)close(fd);
 }
 
-/* A connection that finds no descriptor stays in the queue, and poll() would return at
- * once: the socket is let be for a while. */
-static bool is_short(int code)
-{
-	return code == EMFILE || code == ENFILE || code == ENOBUFS ||
-	       code == ENOMEM;
-}
-
-static void tell_short(const struct control *c, int code, int64_t *told_ns)
-{
-	int64_t now = clock_now_ns();
-
-	if (*told_ns && now - *told_ns < TOLD_NS)
-		return;
-	*told_ns = now;
-	log_warning("ckpt",
-		    "connections wait: cannot accept socket=\"%s\" "
-		    "reason=\"%s\"%s",
-		    c->socket, strerror(code),
-		    code == EMFILE ? " cure=\"a higher LimitNOFILE=, or ulimit "
-				     "-n, if it stays so\""
-				   : "");
-}
-
 static void *control_main(void *arg)
 {
 	struct control *c = arg;
-	int64_t told_ns = 0;
+	struct shortage shortage = { .total = 0 };
 	struct pollfd p[2] = { { .fd = c->fd, .events = POLLIN },
 			       { .fd = c->end_fd, .events = POLLIN } };
 
@@ -78,9 +51,9 @@ static void *control_main(void *arg)
 		fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd >= 0) {
 			tell(c, fd);
-		} else if (is_short(errno)) {
-			tell_short(c, errno, &told_ns);
-			(void)poll(&p[1], 1, SHORT_PAUSE_MS);
+		} else if (shortage_is(errno)) {
+			shortage_note(&shortage, c->socket, errno);
+			(void)poll(&p[1], 1, SHORTAGE_PAUSE_NS / NS_PER_MS);
 		}
 	}
 	return NULL;

@@ -82,3 +82,21 @@ ask_status() { LEAVE_AFTER=2 call node.status '{}'; }
 	feed "$pid"
 	curl -fsS --max-time 120 "$U/v1/traces?repo=host/app" >/dev/null
 }
+
+@test "a socket for a pod's containers says so, does not spin, and answers again" {
+	local pid pod=$T/pod
+
+	"$BOOTSEER_BUILD/cli/bootseer" env socket --store "file://$T/store" "$pod" \
+		2>"$pod.log" 3>&- &
+	pid=$!
+	pids+=("$pid")
+	wait_for grep -q 'env socket: ready' "$pod.log"
+	export BOOTSEER_SOCKET=$pod/pod/env.sock
+	ask_status | jq -e .error
+	wait_for waits_in_vain "$pid" ask_status
+	wait_for grep -q '^warning env-socket: connections wait: cannot accept .*cure="a higher LimitNOFILE=' \
+		"$pod.log"
+	[ "$(grep -c 'connections wait' "$pod.log")" = 1 ]
+	feed "$pid"
+	LEAVE_AFTER=60 call node.status '{}' | jq -e .error
+}

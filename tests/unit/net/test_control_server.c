@@ -464,7 +464,7 @@ Test(control_server, waits_while_descriptors_are_short_without_spinning)
 	raw_connect_it(fd);
 	while (atomic_load(&accepts_starved) < 3)
 		sched_yield();
-	cr_expect_geq(clock_now_ns() - begun, 2 * LISTENER_PAUSE_NS);
+	cr_expect_geq(clock_now_ns() - begun, 2 * SHORTAGE_PAUSE_NS);
 	accepts_feed();
 	cr_assert_eq(write(fd, line, sizeof(line) - 1),
 		     (ssize_t)sizeof(line) - 1);

@@ -159,12 +159,12 @@ Test(listener, pauses_while_descriptors_are_short_and_says_so_once)
 	run(&g);
 	/* Between two of them there is a pause: a time of load only adds. */
 	cr_expect_geq(clock_now_ns() - begun,
-		      (atomic_load(&accepts_starved) - 1) * LISTENER_PAUSE_NS);
+		      (atomic_load(&accepts_starved) - 1) * SHORTAGE_PAUSE_NS);
 	cr_expect_eq(g.n, 0);
 	accepts_feed();
 	run(&g);
 	cr_expect_eq(g.n, 1);
-	cr_expect_eq(g.listener.shortages_total, 4);
+	cr_expect_eq(g.listener.shortage.total, 4);
 	cr_assert_geq(dup2(stderr_copy, STDERR_FILENO), 0);
 	cr_expect_eq(lines_in(log[0]), 1);
 	close(log[0]);

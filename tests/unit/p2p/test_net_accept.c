@@ -18,7 +18,7 @@ Test(net_accept, waits_while_descriptors_are_short_without_spinning)
 	begun = clock_now_ns();
 	until(&s.all, atomic_load(&accepts_starved) >= 3);
 	cr_expect_geq(clock_now_ns() - begun,
-		      (atomic_load(&accepts_starved) - 1) * LISTENER_PAUSE_NS);
+		      (atomic_load(&accepts_starved) - 1) * SHORTAGE_PAUSE_NS);
 	accepts_feed();
 	say(s.control, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 28);
 	until(&s.all, stats(&s).handshakes_failed_total == 1);
