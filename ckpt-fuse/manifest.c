@@ -21,6 +21,7 @@
 #define CHUNK_MIN 4096u
 #define CHUNK_MAX (16u << 20)
 #define UNIT_CHUNKS_MAX 64u
+#define UNIT_MAX (64u << 20) /* bytes; some are in memory at a time */
 #define CHUNKS_MAX ((uint64_t)MANIFEST_MAX / CRC)
 
 int manifest_new(size_t n_segments, uint64_t n_chunks, struct manifest **ret,
@@ -257,7 +258,8 @@ int manifest_decode_header(const void *data, size_t len, struct manifest *ret,
 	if (ret->chunk_size < CHUNK_MIN || ret->chunk_size > CHUNK_MAX ||
 	    (ret->chunk_size & (ret->chunk_size - 1)))
 		return bad(err, "the size of its chunks");
-	if (ret->unit_chunks < 1 || ret->unit_chunks > UNIT_CHUNKS_MAX)
+	if (ret->unit_chunks < 1 || ret->unit_chunks > UNIT_CHUNKS_MAX ||
+	    manifest_unit(ret) > UNIT_MAX)
 		return bad(err, "the chunks of a unit");
 	if (ret->n_segments > SEGMENTS_MAX || ret->n_chunks > CHUNKS_MAX ||
 	    ret->n_segments > ret->n_chunks)

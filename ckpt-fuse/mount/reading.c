@@ -44,6 +44,7 @@ struct reading {
 	struct readahead ahead;
 	struct job order_job;
 	bool is_order_asked;
+	bool is_left;            /* nobody has it */
 	bool stays;              /* nothing is read ahead */
 	uint64_t had;            /* bytes that were asked for */
 	struct zip_order *order; /* NULL: it is not known */
@@ -110,7 +111,9 @@ static void block_free(struct read_block *b)
 
 	TAILQ_REMOVE(&b->r->blocks, b, of_file);
 	/* Two may have had the same bytes. */
-	if (b->n_had < b->len)
+	if (b->rc == -ECANCELED)
+		atomic_fetch_sub(&all->bytes_ahead, b->len);
+	else if (b->n_had < b->len)
 		atomic_fetch_add(&all->bytes_unused, b->len - b->n_had);
 	budget_memory_free(all->budget, b->data, b->len);
 	budget_give_ahead(all->budget, b->len);
@@ -142,16 +145,12 @@ static void note_active(struct reading *r)
 		leave_active(first);
 }
 
-void reading_unref(struct reading *r)
+/* Nobody has it, and nothing of it comes. */
+static void reading_free(struct reading *r)
 {
 	struct read_block *b;
 
-	if (!r || atomic_fetch_sub(&r->refs, 1) != 1)
-		return;
 	(void)pthread_mutex_lock(&r->all->lock);
-	/* Each read of a store has a deadline. */
-	while (r->n_coming)
-		(void)pthread_cond_wait(&r->all->came, &r->all->lock);
 	while ((b = TAILQ_FIRST(&r->blocks))) {
 		TAILQ_REMOVE(&r->all->idle, b, idle);
 		block_free(b);
@@ -163,6 +162,40 @@ void reading_unref(struct reading *r)
 	free(r);
 }
 
+/* What comes of it yet is not waited for: a store that is slow would hold up whoever closes a
+ * file.  The last that came frees it. */
+void reading_unref(struct reading *r)
+{
+	bool is_free;
+
+	if (!r || atomic_fetch_sub(&r->refs, 1) != 1)
+		return;
+	(void)pthread_mutex_lock(&r->all->lock);
+	r->is_left = true;
+	is_free = !r->n_coming;
+	(void)pthread_mutex_unlock(&r->all->lock);
+	if (is_free)
+		reading_free(r);
+}
+
+/* With the lock: something of it came.  True: it is to be freed. */
+static bool end_coming(struct reading *r)
+{
+	r->n_coming--;
+	(void)pthread_cond_broadcast(&r->all->came);
+	return r->is_left && !r->n_coming;
+}
+
+static bool is_left(struct reading *r)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&r->all->lock);
+	is = r->is_left;
+	(void)pthread_mutex_unlock(&r->all->lock);
+	return is;
+}
+
 static struct read_block *find_block(struct reading *r, uint64_t off)
 {
 	struct read_block *b;
@@ -171,6 +204,21 @@ static struct read_block *find_block(struct reading *r, uint64_t off)
 	if (b->off <= off && off < b->off + b->len)
 		return b;
 	return NULL;
+}
+
+/* Where a block that is to have the byte begins, of which no other has it: no earlier than
+ * its unit, which need not be made of whole chunks, and where others end. */
+static uint64_t begin_of(struct reading *r, uint64_t off)
+{
+	uint64_t from = off / CHUNK * CHUNK, unit = off / r->unit * r->unit;
+	struct read_block *b;
+
+	if (from < unit)
+		from = unit;
+	TAILQ_FOREACH(b, &r->blocks, of_file)
+	if (b->off <= off && b->off + b->len > from)
+		from = b->off + b->len;
+	return from;
 }
 
 /* Where the block that begins at `off` has to end. */
@@ -193,16 +241,20 @@ static void block_run(struct job *j)
 {
 	struct read_block *b = container_of(j, struct read_block, job);
 	struct reading *r = b->r;
-	int rc = ckpt_read(r->file, b->off, b->data, b->len, 0, &b->err);
+	int rc = is_left(r) ? -ECANCELED
+			    : ckpt_read(r->file, b->off, b->data, b->len, 0,
+					&b->err);
+	bool is_free;
 
 	(void)pthread_mutex_lock(&r->all->lock);
 	b->rc = rc;
 	b->is_ready = true;
-	r->n_coming--;
 	if (!b->n_users)
 		TAILQ_INSERT_TAIL(&r->all->idle, b, idle);
-	(void)pthread_cond_broadcast(&r->all->came);
+	is_free = end_coming(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
+	if (is_free)
+		reading_free(r);
 }
 
 /* Bytes that are read until the block is wanted again. */
@@ -409,13 +461,15 @@ static struct zip_order *read_order(struct reading *r)
 static void order_run(struct job *job)
 {
 	struct reading *r = container_of(job, struct reading, order_job);
-	struct zip_order *o = read_order(r);
+	struct zip_order *o = is_left(r) ? NULL : read_order(r);
+	bool is_free;
 
 	(void)pthread_mutex_lock(&r->all->lock);
 	r->order = o;
-	r->n_coming--;
-	(void)pthread_cond_broadcast(&r->all->came);
+	is_free = end_coming(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
+	if (is_free)
+		reading_free(r);
 }
 
 /* Whoever begins with the end of a file reads a directory there.  With the lock. */
@@ -476,13 +530,15 @@ static struct read_block *take_block(struct reading *r, uint64_t off,
 				     bool is_sequential, bool *ret_is_new)
 {
 	struct read_block *b = find_block(r, off);
-	uint64_t from = off / CHUNK * CHUNK, len = CHUNK;
+	uint64_t from, len = CHUNK;
 
 	*ret_is_new = !b;
 	if (is_sequential && share_of(r) >= r->unit)
 		len = r->unit;
-	if (!b)
+	if (!b) {
+		from = begin_of(r, off);
 		b = block_new(r, from, end_of(r, from, from + len), false);
+	}
 	if (b && !b->n_users++ && b->is_ready)
 		TAILQ_REMOVE(&r->all->idle, b, idle);
 	return b;

@@ -50,10 +50,11 @@ bool readings_shrink(struct readings *all);
 /* Takes `f`. */
 int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 		struct error *err) MUST_CHECK;
-/* Read nothing ahead of who reads it, so that the last reference waits for nobody. */
+/* Read nothing ahead of who reads it. */
 void reading_stay(struct reading *r);
 struct reading *reading_ref(struct reading *r);
-/* The last one waits for what is read ahead. */
+/* The last one waits for nobody: what comes yet frees it, before jobs_free() of readings.jobs
+ * returns. */
 void reading_unref(struct reading *r);
 struct ckpt_file *reading_file(struct reading *r);
 

@@ -17,8 +17,10 @@
 #define PADDING 128u
 #define DIGITS_MAX 9u
 #define SHARE 4u
-/* The kernel reads a little ahead by itself, behind the end of a tensor. */
+/* The kernel reads a little ahead by itself, behind the end of a tensor: so many requests in a
+ * row say that the reader is where they are, elsewhere or behind tensors that it passed over. */
 #define STRAYS_MAX 8u
+#define SKIPS_MAX 4u
 
 struct zip_tensor {
 	uint64_t key, off, len;
@@ -240,34 +242,69 @@ static uint32_t first_behind(const struct zip_order *o, uint64_t off)
 	return from;
 }
 
-/* Which tensor has the byte, one that comes soon first; o->n: none. */
-static uint32_t find_tensor(const struct zip_order *o, uint64_t off)
+static bool reaches_into(const struct zip_tensor *t, uint64_t off, uint64_t len)
 {
-	uint32_t from;
+	return off < t->off + t->len && off + len > t->off;
+}
 
-	for (uint32_t i = o->now; i < o->n && i - o->now <= ZIP_ORDER_SKIP; i++)
-		if (has_byte(&o->t[i], off))
-			return i;
-	from = first_behind(o, off);
+static uint32_t find_byte(const struct zip_order *o, uint64_t off)
+{
+	const uint32_t from = first_behind(o, off);
+
 	return from && has_byte(&o->t[o->by_off[from - 1]], off)
 		       ? o->by_off[from - 1]
 		       : o->n;
 }
 
+/* Which tensor the bytes are read for: that which is read now, or the next one, if they have
+ * some of it, since a request begins with a page, of which the first bytes may be of another
+ * one; else that of the last byte, or of the first.  o->n: none. */
+static uint32_t find_tensor(const struct zip_order *o, uint64_t off,
+			    uint64_t len)
+{
+	uint32_t i;
+
+	for (i = o->now; i < o->n && i - o->now <= 1; i++)
+		if (reaches_into(&o->t[i], off, len))
+			return i;
+	i = find_byte(o, off + len - 1);
+	return i < o->n ? i : find_byte(o, off);
+}
+
+/* The last one that the bytes reach into, of those that follow one another. */
+static uint32_t last_reached(const struct zip_order *o, uint32_t i,
+			     uint64_t off, uint64_t len)
+{
+	while (i + 1 < o->n && reaches_into(&o->t[i + 1], off, len))
+		i++;
+	return i;
+}
+
+/* Does the reader go on in order with tensor `i`, or has it gone there for good? */
+static bool is_in_order(struct zip_order *o, uint32_t i)
+{
+	const bool is_behind = i >= o->now && i - o->now <= ZIP_ORDER_SKIP;
+
+	if (!o->had || (is_behind && i - o->now <= 1))
+		return true;
+	return ++o->n_strays >= (is_behind ? SKIPS_MAX : STRAYS_MAX);
+}
+
 bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
 		    uint64_t least, uint64_t most)
 {
-	uint32_t i = find_tensor(o, off);
+	uint32_t i = len ? find_tensor(o, off, len) : o->n;
 	uint64_t at, window;
 
 	if (i == o->n)
 		return false;
-	at = o->t[i].start + (off - o->t[i].off) + len;
+	if (!is_in_order(o, i))
+		return true;
+	i = last_reached(o, i, off, len);
+	at = o->t[i].start + (off + len - o->t[i].off);
 	if (i < o->now || i - o->now > ZIP_ORDER_SKIP) {
-		if (++o->n_strays < STRAYS_MAX)
-			return true;
 		/* It is where it reads now, whatever was before. */
-		o->had = 0;
+		o->had /= SHARE;
 		o->next = o->asked = at;
 		o->cursor = i;
 	}

@@ -11,6 +11,8 @@
 #include "common/bytes.h"
 #include "common/crc32c.h"
 
+#define UNIT_MAX (64 * MIB)
+
 TestSuite(manifest, .timeout = 120);
 
 /* docs/formats/checkpoint.md by hand, its checksum by another program. */
@@ -188,6 +190,8 @@ static struct manifest *random_manifest(void)
 	struct manifest *m = NULL;
 	uint64_t from = 0;
 
+	while (manifest_unit(&shape) > UNIT_MAX)
+		shape.unit_chunks /= 2;
 	shape.n_segments = random_below(9);
 	for (size_t i = 0; i < shape.n_segments; i++) {
 		random_segment(&shape, &segments[i], from);
@@ -498,6 +502,24 @@ static void check_places(const struct manifest *m, const struct ckpt_segment *s)
 		sum += filled[c];
 	}
 	cr_assert_eq(sum, s->length);
+}
+
+/* Whoever reads it has some of them in memory. */
+Test(manifest, of_units_that_are_too_large_is_refused)
+{
+	for (uint32_t chunks = 4; chunks <= 5; chunks++) {
+		struct error err = ERROR_INIT;
+		AUTO(manifest) m = NULL;
+		AUTO(manifest) again = NULL;
+		AUTO_BUF out = BUF_INIT;
+
+		cr_assert_eq(manifest_new(0, 0, &m, &err), 0);
+		m->chunk_size = 16u << 20;
+		m->unit_chunks = chunks;
+		cr_assert_eq(manifest_encode(m, &out, &err), 0, "%s", err.msg);
+		cr_expect_eq(manifest_decode(out.data, out.len, &again, &err),
+			     chunks == 4 ? 0 : -EBADMSG);
+	}
 }
 
 Test(manifest, each_byte_of_a_segment_has_one_place)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks of a file that is read, in memory that is short. */
 #include <criterion/criterion.h>
+#include <semaphore.h>
 #include <string.h>
 
 #include "ckpt-fuse/mount/reading.h"
 #include "ckpt_fixture.h"
+#include "common/crc32c.h"
 
 #define PLACES 5u
 
@@ -158,4 +160,122 @@ Test(reading, files_that_are_read_side_by_side_are_fetched_once)
 	cr_expect_eq(some.n_active, 0);
 	readings_fini(&some);
 	budget_fini(&mine);
+}
+
+/* Keeps the only thread that reads ahead. */
+struct keeper {
+	struct job job;
+	sem_t go;
+};
+
+static void keep(struct job *j)
+{
+	struct keeper *k = container_of(j, struct keeper, job);
+
+	(void)sem_wait(&k->go);
+}
+
+Test(reading, who_leaves_a_file_waits_for_nothing_that_is_read_ahead_of_it)
+{
+	struct keeper k = { .job.run = keep };
+	struct error err = ERROR_INIT;
+	struct reading *left = NULL;
+	struct reading_loan loan;
+	struct budget mine;
+	struct readings lone = { .budget = &mine, .readahead_most = 64 * MIB };
+
+	budget_init(&mine, 64 * MIB, 32 * MIB);
+	cr_assert_eq(jobs_new(1, &lone.jobs, &err), 0, "%s", err.msg);
+	cr_assert_eq(sem_init(&k.go, 0, 0), 0);
+	jobs_add(lone.jobs, &k.job);
+	readings_init(&lone);
+	cr_assert_eq(reading_new(&lone, open_file("f"), &left, &err), 0);
+	/* All of the first unit, which who reads it fetches. */
+	for (uint64_t off = 0; off < MIB; off += 64 * KIB) {
+		cr_assert_eq(reading_lend(left, off, 64 * KIB, &loan, &err),
+			     64 * KIB);
+		reading_return(left, &loan);
+	}
+	cr_expect_gt(mine.ahead, UNIT);
+	reading_unref(left);
+	(void)sem_post(&k.go);
+	jobs_free(lone.jobs);
+	cr_expect_eq(mine.used, 0);
+	/* What was still to be read was not. */
+	cr_expect_eq(lone.bytes_ahead, UNIT);
+	readings_fini(&lone);
+	budget_fini(&mine);
+}
+
+/* The manifest of "f" with chunks of 4 KiB, and units of so many. */
+static void cut_into_small_units(const char *path, uint64_t size,
+				 uint32_t unit_chunks)
+{
+	const uint32_t chunk = 4096;
+	struct error err = ERROR_INIT;
+	struct manifest_name name;
+	struct ckpt_file *f;
+	struct buf out = BUF_INIT;
+	struct manifest *m;
+
+	put(path, data, size, 1);
+	f = open_file(path);
+	cr_assert_eq(manifest_new(1, size / chunk, &m, &err), 0);
+	m->chunk_size = chunk;
+	m->unit_chunks = unit_chunks;
+	m->size = size;
+	m->generation = 1;
+	m->attr.mode = 0600;
+	m->segments[0] = ckpt_file_manifest(f)->segments[0];
+	for (uint64_t i = 0; i < size / chunk; i++)
+		m->crcs[i] = crc32c(0, data + i * chunk, chunk);
+	cr_assert_eq(manifest_encode(m, &out, &err), 0, "%s", err.msg);
+	cr_assert_eq(manifest_name(path, &name, &err), 0);
+	put_object(name.s, out.data, out.len);
+	buf_fini(&out);
+	manifest_free(m);
+	ckpt_close(f);
+}
+
+static bool is_lent_right(uint64_t off)
+{
+	struct error err = ERROR_INIT;
+	struct reading_loan loan;
+	size_t at = 0;
+	bool is_right = true;
+
+	cr_assert_eq(reading_lend(reading, off, 4096, &loan, &err), 4096, "%s",
+		     err.msg);
+	for (size_t i = 0; i < loan.n; i++) {
+		cr_assert_leq(loan.parts[i].iov_len, 4096 - at);
+		is_right = is_right &&
+			   memcmp(loan.parts[i].iov_base, data + off + at,
+				  loan.parts[i].iov_len) == 0;
+		at += loan.parts[i].iov_len;
+	}
+	reading_return(reading, &loan);
+	return is_right && at == 4096;
+}
+
+/* What a store says decides no place in memory: a unit may be smaller than what is read at
+ * once, or no multiple of it. */
+Test(reading, has_the_bytes_that_were_asked_for_whatever_a_unit_is)
+{
+	static const uint32_t units[] = { 1, 3, 64 };
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < 3; i++) {
+		struct reading *kept = reading;
+
+		cut_into_small_units("odd", 6 * UNIT, units[i]);
+		cr_assert_eq(reading_new(&all, open_file("odd"), &reading,
+					 &err),
+			     0);
+		for (uint64_t off = 512 * KIB; off < 6 * UNIT - 4096;
+		     off += 300 * KIB + 512)
+			cr_expect(is_lent_right(off), "%u %zu", units[i],
+				  (size_t)off);
+		reading_unref(reading);
+		reading = kept;
+	}
 }

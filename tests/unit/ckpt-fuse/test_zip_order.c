@@ -147,6 +147,50 @@ Test(zip_order, begins_anew_where_a_reader_goes_elsewhere)
 	zip_order_free(o);
 }
 
+/* A request begins with a page, of which the first bytes are of what lies before. */
+Test(zip_order, follows_a_request_that_begins_before_its_tensor)
+{
+	struct zip_order *o = make();
+	struct zip_range r;
+
+	cr_assert(zip_order_note(o, place(1), LEN - 1024, LEAST, LEN));
+	(void)sum_of_ranges(o);
+	/* 2 lies behind 12. */
+	cr_assert(zip_order_note(o, place(5) - 512, 128 * KIB, LEAST, MOST));
+	cr_assert(zip_order_next(o, &r));
+	cr_expect_geq(r.off, place(5));
+	cr_expect_lt(r.off, place(7));
+	zip_order_free(o);
+}
+
+/* Of what lies behind it the kernel asks for some, too. */
+Test(zip_order, is_not_led_astray_by_what_lies_behind)
+{
+	struct zip_order *o = make();
+	struct zip_range r;
+
+	cr_assert(zip_order_note(o, place(1), LEN - 1024, LEAST, LEN));
+	(void)sum_of_ranges(o);
+	/* That is 10. */
+	for (unsigned int i = 0; i < 2; i++)
+		cr_assert(zip_order_note(o, place(2) + i * 128 * KIB, 128 * KIB,
+					 LEAST, MOST));
+	cr_expect_not(zip_order_next(o, &r));
+	cr_assert(zip_order_note(o, place(5), LEN - 1024, LEAST, MOST));
+	cr_assert(zip_order_next(o, &r));
+	cr_expect_geq(r.off, place(5));
+	cr_expect_lt(r.off, place(7));
+	(void)sum_of_ranges(o);
+	/* One that goes on there has passed over the others. */
+	for (unsigned int i = 0; i < 8; i++)
+		cr_assert(zip_order_note(o, place(2) + i * 128 * KIB, 128 * KIB,
+					 LEAST, MOST));
+	cr_assert(zip_order_next(o, &r));
+	cr_expect_geq(r.off, place(2) + MIB);
+	cr_expect_lt(r.off, place(3) + LEN);
+	zip_order_free(o);
+}
+
 Test(zip_order, asks_for_few_tensors_where_each_is_small)
 {
 	struct zip_order *o = NULL;
