@@ -61,7 +61,7 @@ struct pod_socket {
 	int listener, signals;
 	unsigned int n_children;
 	int64_t tokens, counted_ns;
-	struct shortage shortage;
+	struct accept_shortage shortage;
 	int64_t short_until_ns; /* of descriptors, or of memory */
 };
 

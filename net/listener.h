@@ -32,7 +32,7 @@ struct listener {
 	struct loop *loop; /* NULL: stopped */
 	struct loop_watch watch;
 	struct loop_timer again;
-	struct shortage shortage;
+	struct accept_shortage shortage;
 	int fd;
 	bool is_paused; /* by its owner */
 	bool is_short;  /* `again` runs */

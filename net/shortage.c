@@ -15,7 +15,7 @@ bool shortage_is(int code)
 	       code == ENOMEM;
 }
 
-void shortage_note(struct shortage *s, const char *name, int code)
+void shortage_note(struct accept_shortage *s, const char *name, int code)
 {
 	int64_t now = clock_now_ns();
 

@@ -14,7 +14,7 @@
 #define SHORTAGE_PAUSE_NS INT64_C(100000000)
 
 /* Of one socket; zeroed at first.  One thread at a time. */
-struct shortage {
+struct accept_shortage {
 	uint64_t total; /* how often there was one */
 	int64_t told_ns;
 };
@@ -23,6 +23,6 @@ struct shortage {
 bool shortage_is(int code);
 
 /* There was one; logged at most once a minute.  `name` is the socket's, for the log. */
-void shortage_note(struct shortage *s, const char *name, int code);
+void shortage_note(struct accept_shortage *s, const char *name, int code);
 
 #endif

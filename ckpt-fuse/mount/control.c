@@ -39,7 +39,7 @@ static void tell(struct control *c, int fd)
 static void *control_main(void *arg)
 {
 	struct control *c = arg;
-	struct shortage shortage = { .total = 0 };
+	struct accept_shortage shortage = { .total = 0 };
 	struct pollfd p[2] = { { .fd = c->fd, .events = POLLIN },
 			       { .fd = c->end_fd, .events = POLLIN } };
 
