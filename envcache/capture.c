@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/fs.h"
+#include "common/side_by_side.h"
 #include "envcache/changes.h"
 #include "envcache/catalog_priv.h"
 #include "envcache/read_ahead.h"
@@ -33,9 +34,10 @@
 /* Level 12 takes 3.6 times the time of 9 for 0.1 % fewer bytes of metadata. */
 #define META_LEVEL 9
 /* One is stored while the next is made; the first is ready soon, and later ones are fewer. */
-#define PACK_FIRST (8u << 20)
+#define PACK_FIRST (4u << 20)
 #define PACK_BYTES (32u << 20)
 #define PROGRAM_MAX 200
+#define CHECKERS 4u /* threads that ask whether blobs are there */
 
 struct capture {
 	struct env_catalog *catalog;
@@ -182,6 +184,21 @@ static int store_tree(struct capture *c, const struct changes *found,
 
 /* -------------------------------------------------------------------- the artifact --- */
 
+/* None is found before the index leads to it, so any may be there first. */
+struct texts_put {
+	struct oci_store *store;
+	const struct buf *texts[2];
+	struct digest *digests[2];
+};
+
+static int put_text(void *arg, unsigned int i, struct error *err)
+{
+	const struct texts_put *p = arg;
+
+	return oci_put_bytes(p->store, p->texts[i]->data, p->texts[i]->len,
+			     p->digests[i], err);
+}
+
 /* Config and manifest, as those of an image of one layer, which is called as the key;
  * nothing refers to it. */
 static int store_texts(const struct capture *c, struct artifact *a,
@@ -190,6 +207,11 @@ static int store_texts(const struct capture *c, struct artifact *a,
 	AUTO_BUF text = BUF_INIT;
 	AUTO_BUF manifest = BUF_INIT;
 	struct digest config;
+	struct texts_put put = {
+		.store = c->blobs,
+		.texts = { &text, &manifest },
+		.digests = { &config, &c->snap->manifest },
+	};
 	int rc;
 
 	a->chain_ids = malloc(sizeof(*a->chain_ids));
@@ -200,12 +222,10 @@ static int store_texts(const struct capture *c, struct artifact *a,
 	rc = artifact_format_config(a, &text, err);
 
 	if (rc == 0)
-		rc = oci_put_bytes(c->blobs, text.data, text.len, &config, err);
-	if (rc == 0)
 		rc = artifact_format_manifest(a, &text, 0, "", &manifest, err);
 	return rc < 0 ? rc
-		      : oci_put_bytes(c->blobs, manifest.data, manifest.len,
-				      &c->snap->manifest, err);
+		      : side_by_side(ARRAY_SIZE(put.texts), put_text, &put,
+				     err);
 }
 
 /* What the store did not have before. */
@@ -284,20 +304,43 @@ static int check_blob(const struct capture *c, const struct digest *d,
 		       : rc;
 }
 
+struct own_check {
+	const struct capture *capture;
+	const struct digest **own;
+	size_t n;
+};
+
+/* Each CHECKERSth of them. */
+static int check_some(void *arg, unsigned int from, struct error *err)
+{
+	const struct own_check *o = arg;
+	int rc = 0;
+
+	for (size_t i = from; rc == 0 && i < o->n; i += CHECKERS)
+		rc = check_blob(o->capture, o->own[i], err);
+	return rc;
+}
+
 /* Has somebody removed all that the key has meanwhile? */
 static int check_own(const struct capture *c, struct error *err)
 {
 	const struct artifact *a = &c->artifact;
-	int rc = check_blob(c, &c->snap->manifest, err);
+	const struct digest **own =
+		(const struct digest **)calloc(a->n_packs + 3, sizeof(*own));
+	struct own_check check = { .capture = c, .own = own };
+	int rc;
 
-	if (rc == 0)
-		rc = check_blob(c, &a->map.digest, err);
-	if (rc == 0)
-		rc = check_blob(c, &a->meta.digest, err);
-	for (size_t i = 0; rc == 0 && i < a->n_packs; i++)
+	if (!own)
+		return error_nomem(err);
+	own[check.n++] = &c->snap->manifest;
+	own[check.n++] = &a->map.digest;
+	own[check.n++] = &a->meta.digest;
+	for (size_t i = 0; i < a->n_packs; i++)
 		if (!c->shares ||
 		    shared_target_is_own(&c->packs, &a->packs[i].digest))
-			rc = check_blob(c, &a->packs[i].digest, err);
+			own[check.n++] = &a->packs[i].digest;
+	rc = side_by_side(CHECKERS, check_some, &check, err);
+	free((void *)own);
 	return rc;
 }
 

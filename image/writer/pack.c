@@ -9,12 +9,13 @@
 #include "common/temp_file.h"
 #include "image/writer/upload.h"
 
+#define SHARE 4u
 #define PACKS_MAX 20000 /* of one conversion: they must fit in a manifest */
 
 struct pack_writer {
 	const char *temp_dir;
-	uint64_t end; /* bytes after which the open pack is closed */
-	uint64_t max;
+	struct pack_sizes sizes;
+	uint64_t closed; /* bytes of those that are */
 	struct upload *upload;
 	int fd; /* of the open pack, or -1 */
 	uint64_t size;
@@ -33,8 +34,7 @@ int pack_writer_new(const char *temp_dir, const struct pack_sizes *sizes,
 		return error_nomem(err);
 	w->fd = -1;
 	w->temp_dir = temp_dir;
-	w->max = sizes->max;
-	w->end = sizes->first && sizes->first < w->max ? sizes->first : w->max;
+	w->sizes = *sizes;
 	w->upload = upload;
 	w->hash = hasher_new();
 	if (!w->hash)
@@ -65,9 +65,19 @@ static int close_pack(struct pack_writer *w, struct error *err)
 		return error_nomem(err);
 	w->packs[w->n_packs++] = pack;
 	w->size = 0;
-	w->end = w->end < w->max / 2 ? w->end * 2 : w->max;
+	w->closed += pack.size;
 	return upload_put(w->upload, &pack.digest, pack.size, steal_fd(&w->fd),
 			  err);
+}
+
+/* Bytes after which the open pack is closed. */
+static uint64_t end_of(const struct pack_writer *w)
+{
+	uint64_t end = w->closed / SHARE;
+
+	if (end < w->sizes.first)
+		end = w->sizes.first;
+	return w->sizes.first && end < w->sizes.max ? end : w->sizes.max;
 }
 
 int pack_writer_add(struct pack_writer *w, const void *data, uint32_t len,
@@ -89,7 +99,7 @@ int pack_writer_add(struct pack_writer *w, const void *data, uint32_t len,
 	*ret_pack = (uint32_t)w->n_packs;
 	*ret_off = w->size;
 	w->size += len;
-	return w->size >= w->end ? close_pack(w, err) : 0;
+	return w->size >= end_of(w) ? close_pack(w, err) : 0;
 }
 
 int pack_writer_finish(struct pack_writer *w, struct error *err)

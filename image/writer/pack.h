@@ -8,8 +8,9 @@
 struct upload;
 struct pack_writer;
 
-/* The first pack ends at `first` bytes and each next one at twice as many, until they
- * have `max`: so the first is stored while most is still to be made. */
+/* A pack ends at a quarter of what is in those before it, at `first` bytes at least and `max`
+ * at most: so the first is stored while most is still to be made, and little is to be stored
+ * when the last one is made. */
 struct pack_sizes {
 	uint64_t first; /* 0: `max` */
 	uint64_t max;
