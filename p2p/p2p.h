@@ -96,9 +96,16 @@ void p2p_drain(struct p2p *p, int64_t deadline_ns);
  * has a block map: the parts of metadata image and block map, as blocks of a map that
  * the manifest gives.  That is a swarm of its own, for who has the right to the image.
  * Any thread. */
+enum p2p_swarm_kind {
+	P2P_SWARM_BLOCKS,
+	P2P_SWARM_METADATA, /* pieces are the parts that the manifest names */
+	/* The same, and blobs without parts are one piece each.  Nodes number the pieces
+	 * otherwise, so those that know of parts alone must not meet them. */
+	P2P_SWARM_METADATA_WHOLE,
+};
 struct p2p_image_config {
 	struct digest image; /* the artifact's manifest */
-	bool is_metadata;
+	enum p2p_swarm_kind kind;
 	const struct blockmap *map; /* borrowed until it is closed */
 	const char *label;          /* for messages; copied */
 	/* What the origin says of the right to pull it: asked on a thread of
@@ -115,7 +122,7 @@ struct p2p_image_config {
 struct p2p_image;
 /* What nodes and trackers call the swarm. */
 int p2p_swarm_name(const struct digest *image, const char *repo,
-		   bool is_metadata, struct digest *ret,
+		   enum p2p_swarm_kind kind, struct digest *ret,
 		   struct error *err) MUST_CHECK;
 /* -E2BIG: its map has more than P2P_BLOCKS_MAX blocks, so that it is read without
  * peers: what is kept for each of them, and looked through, costs all other images. */
@@ -139,10 +146,10 @@ int p2p_image_fetch(struct p2p_image *i, const struct device_list *list,
  * and the cache has it. */
 void p2p_image_came(struct p2p_image *i, uint32_t index);
 
-/* When bytes of it came last, and when a neighbour told anything of it: CLOCK_MONOTONIC
- * ns, 0: never.  Cheap. */
+/* When bytes of it came last, when a neighbour told anything of it, and when a tracker
+ * said that others take part in it: CLOCK_MONOTONIC ns, 0: never.  Cheap. */
 struct p2p_progress {
-	int64_t moved_ns, heard_ns;
+	int64_t moved_ns, heard_ns, told_ns;
 };
 void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret);
 

@@ -115,6 +115,18 @@ int parts_parse(const char *text, uint64_t blob, struct parts *ret,
 	return 0;
 }
 
+struct parts parts_passed(const struct parts *p,
+			  const struct oci_descriptor *blob,
+			  struct digest *room)
+{
+	if (p->n || blob->size == 0 || blob->size >= PARTS_SIZE_MIN)
+		return *p;
+	*room = blob->digest;
+	return (struct parts){ .digests = room,
+			       .n = 1,
+			       .size = PARTS_SIZE_MIN };
+}
+
 /* --------------------------------------------------------------- as an image --- */
 
 static int add_blob(struct blockmap_writer *w, const struct parts_blob *b,

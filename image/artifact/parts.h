@@ -11,8 +11,7 @@
 /* On the descriptor of a blob: its parts. */
 #define PARTS_ANNOTATION "dev.bootseer.parts"
 
-/* A blob of less than one part is read from the registry by each node: to have it of
- * others would take longer than that. */
+/* The manifest names no parts of a blob of less than one part: its own digest is that. */
 #define PARTS_SIZE_MIN (256u << 10)
 #define PARTS_SIZE_MAX BLOCK_USIZE_MAX
 #define PARTS_MAX 256u /* of a blob: 16 KiB of text */
@@ -35,6 +34,12 @@ int parts_format(const struct parts *p, struct buf *ret,
 /* Of a blob of `blob` bytes.  -EINVAL says what is wrong. */
 int parts_parse(const char *text, uint64_t blob, struct parts *ret,
 		struct error *err) MUST_CHECK;
+
+/* As what nodes pass the blob on: the parts that it has, borrowed, or, of a blob that is too
+ * small for any, all of it as one, whose digest is put into `room`.  None: it is too large. */
+struct parts parts_passed(const struct parts *p,
+			  const struct oci_descriptor *blob,
+			  struct digest *room);
 
 /*
  * Blobs with parts as an image: each is a pack, its parts are the blocks, stored as

@@ -69,8 +69,8 @@ struct p2p_image {
 	struct digest digest; /* p2p_swarm_name() */
 	struct digest image;
 	bool is_metadata;
-	atomic_int_fast64_t moved_ns; /* as struct p2p_progress */
-	uint64_t id;                  /* for the relay: no two have the same */
+	atomic_int_fast64_t moved_ns, told_ns; /* as struct p2p_progress */
+	uint64_t id; /* for the relay: no two have the same */
 	const struct blockmap *map;
 	char *label, *repo;
 	char *(*authorization)(void *arg, struct pace *pace);

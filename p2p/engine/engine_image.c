@@ -348,12 +348,17 @@ static void open_here(void *arg)
 }
 
 int p2p_swarm_name(const struct digest *image, const char *repo,
-		   bool is_metadata, struct digest *ret, struct error *err)
+		   enum p2p_swarm_kind kind, struct digest *ret,
+		   struct error *err)
 {
+	static const char *const names[] = {
+		[P2P_SWARM_BLOCKS] = "blocks 2",
+		[P2P_SWARM_METADATA] = "metadata 2",
+		[P2P_SWARM_METADATA_WHOLE] = "metadata 3",
+	};
 	AUTO_BUF text = BUF_INIT;
 
-	if (buf_printf(&text, "bootseer %s 2\n%s\n",
-		       is_metadata ? "metadata" : "blocks", repo) < 0 ||
+	if (buf_printf(&text, "bootseer %s\n%s\n", names[kind], repo) < 0 ||
 	    buf_append(&text, image->b, DIGEST_SIZE) < 0 ||
 	    digest_of(text.data, text.len, ret) < 0)
 		return error_nomem(err);
@@ -381,14 +386,14 @@ int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 	wants_init(i);
 	i->label = strdup(cfg->label);
 	i->image = cfg->image;
-	i->is_metadata = cfg->is_metadata;
+	i->is_metadata = cfg->kind != P2P_SWARM_BLOCKS;
 	i->repo = strdup(cfg->repo);
 	rc = origin_open(i, cfg->packs, cfg->map->n_packs, err);
 	if (rc == 0 && (!i->label || !i->repo))
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = p2p_swarm_name(&i->image, i->repo, i->is_metadata,
-				    &i->digest, err);
+		rc = p2p_swarm_name(&i->image, i->repo, cfg->kind, &i->digest,
+				    err);
 	if (rc == 0)
 		rc = make_pieces(i, err);
 	if (rc == 0 && i->n == 0)
@@ -443,6 +448,7 @@ void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret)
 {
 	ret->moved_ns = atomic_load(&i->moved_ns);
 	ret->heard_ns = neighbours_heard(i);
+	ret->told_ns = atomic_load(&i->told_ns);
 }
 
 /* Keep what it counted. */

@@ -307,6 +307,8 @@ static void done(struct work *w)
 			learn(i, &c->answer, now);
 			fault_namesake(p, c->answer.namesake);
 			i->calls.is_alone = c->answer.swarm <= 1;
+			if (!i->calls.is_alone)
+				atomic_store(&i->told_ns, now);
 			i->calls.interval =
 				sane_interval(c->answer.interval_ns);
 		}

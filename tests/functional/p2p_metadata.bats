@@ -17,16 +17,26 @@ setup_file() {
 	umoci init --layout "$d/src"
 	umoci new --image "$d/src:v1"
 	umoci insert --image "$d/src:v1" "$d/rootfs" /
+	umoci new --image "$d/src:small"
+	umoci insert --image "$d/src:small" "$d/rootfs/zz" /zz
 	umoci unpack --image "$d/src:v1" "$d/bundle" >/dev/null
 	listing "$d/bundle/rootfs" >"$d/want"
 	"$bootseer" image convert "oci:$d/src:v1" "oci:$d/oci:v1" >/dev/null
 	"$bootseer" image inspect "oci:$d/oci:v1" >"$d/inspect"
+	"$bootseer" image convert "oci:$d/src:small" "oci:$d/oci:small" >/dev/null
+	"$bootseer" image inspect "oci:$d/oci:small" >"$d/inspect.small"
 }
 setup() {
 	node_setup
 	TRACKER=
-	META=$(jq -r .metadata.digest "$D/inspect")
-	SIZE=$(jq -r .metadata.size "$D/inspect")
+	blobs_of inspect
+}
+# What a start reads of the image: metadata image and block map.
+blobs_of() { # FILE
+	META=$(jq -r .metadata.digest "$D/$1")
+	SIZE=$(jq -r .metadata.size "$D/$1")
+	MAP=$(jq -r .blockmap.digest "$D/$1")
+	ALL=$((SIZE + $(jq -r .blockmap.size "$D/$1")))
 }
 teardown() {
 	[ -n "${BATS_TEST_COMPLETED:-}" ] ||
@@ -35,9 +45,9 @@ teardown() {
 	node_teardown
 }
 
-# What the registry gave of the metadata image.
-meta_bytes() {
-	awk -v d="$META" '/^GET / && index($2, d) { n += $4 } END { print n + 0 }' \
+# What the registry gave of the metadata image, or of another blob.
+meta_bytes() { # [DIGEST]
+	awk -v d="${1:-$META}" '/^GET / && index($2, d) { n += $4 } END { print n + 0 }' \
 		"$T/requests"
 }
 # Of the swarm of metadata.
@@ -88,11 +98,11 @@ is_whole() { # NAME
 	peer_start a
 	prepare_on a
 	[ "$(meta_bytes)" = "$SIZE" ]
-	[ "$(meta_of a origin_bytes)" = "$SIZE" ]
+	[ "$(meta_of a origin_bytes)" = "$ALL" ]
 	meta_from_peers b
-	[ "$(meta_of b peer_bytes)" = "$SIZE" ]
+	[ "$(meta_of b peer_bytes)" = "$ALL" ]
 	[ "$(meta_of b id)" = "$(jq -r .artifact "$D/inspect")" ]
-	[ "$(peer_bytes b)" -ge "$SIZE" ]
+	[ "$(peer_bytes b)" -ge "$ALL" ]
 	is_whole b
 	peer_stop b
 	peer_start b # with a clock that goes
@@ -114,6 +124,40 @@ is_whole() { # NAME
 	done
 	[ "$(meta_bytes)" -ge "$SIZE" ]
 	[ "$(meta_bytes)" -lt $((SIZE * 2)) ]
+	for name in a b c d e; do is_whole "$name"; done
+}
+
+@test "what is too small for parts comes from the node that has it, too" {
+	blobs_of inspect.small
+	IMAGE=$REGISTRY/img:small
+	[ "$ALL" -lt 262144 ]
+	tracker_hold
+	tracker_start
+	peer_start a
+	prepare_on a
+	[ "$(meta_bytes) $(meta_bytes "$MAP")" = "$SIZE $((ALL - SIZE))" ]
+	[ "$(meta_of a origin_bytes)" = "$ALL" ]
+	meta_from_peers b
+	[ "$(meta_of b pieces)" = 2 ]
+	[ "$(meta_of b peer_bytes)" = "$ALL" ]
+	[ "$(meta_bytes "$MAP")" = $((ALL - SIZE)) ]
+	is_whole b
+}
+
+@test "nodes that begin at once read about once what is too small for parts" {
+	local name
+
+	blobs_of inspect.small
+	IMAGE=$REGISTRY/img:small
+	tracker_hold
+	tracker_start
+	for name in a b c d e; do PEER_CLOCK=$NODE_CLOCK peer_start "$name"; done
+	for name in a b c d e; do aside "$name" prepare_on "$name"; done
+	for name in a b c d e; do
+		wait_for slowly has_ended "$name"
+		ended "$name" well
+	done
+	[ "$(meta_bytes) $(meta_bytes "$MAP")" = "$SIZE $((ALL - SIZE))" ]
 	for name in a b c d e; do is_whole "$name"; done
 }
 
@@ -204,7 +248,7 @@ with open(top + "/index.json", "w") as f:
 	peer_start a
 	wait_for members_are 2
 	meta_from_peers b
-	[ "$(meta_of b peer_bytes)" = "$SIZE" ]
+	[ "$(meta_of b peer_bytes)" = "$ALL" ]
 	peer_stop b
 	on a node gc --images
 	[ -z "$(meta_of a id)" ]

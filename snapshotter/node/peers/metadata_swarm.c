@@ -21,8 +21,9 @@
 #define TICK_NS (20 * NS_PER_MS) /* how soon it is seen that nothing moves */
 /* Nobody was heard of, and nothing comes: so long is waited for others. */
 #define ALONE_NS (500 * NS_PER_MS)
-/* Others tell of what they have or get: until nothing was heard of them for so long,
- * and up to so long more by chance, lest all who wait read the registry at once. */
+/* Others tell of what they have or get, or the tracker tells of others: until nothing was
+ * heard of them for so long, and up to so long more by chance, lest all who wait read the
+ * registry at once. */
 #define HEARD_NS (2 * NS_PER_S)
 #define CHANCE_NS (2 * NS_PER_S)
 /* They tell a lot, but nothing comes; and all of it, whatever comes. */
@@ -35,6 +36,13 @@
 #define LOST_MAX 8u /* parts that the cache loses before they are used */
 #define BLOBS 2u
 #define CACHE_SHARE 8u /* what may be pinned: this part of the cache */
+
+/* A blob of an artifact, both borrowed, and the parts that nodes pass it on by. */
+struct passed_blob {
+	const struct oci_descriptor *blob;
+	struct parts parts; /* none: each node reads the blob itself */
+	struct digest own;  /* of the one part of a small blob */
+};
 
 struct metadata_swarm {
 	struct node *node;
@@ -59,6 +67,36 @@ struct metadata_swarm {
 	bool *here;         /* by block */
 };
 
+/* ------------------------------------------------------------------ blobs --- */
+
+static void passed_blobs(const struct artifact *a,
+			 struct passed_blob ret[BLOBS])
+{
+	ret[0].blob = &a->meta;
+	ret[0].parts = parts_passed(&a->meta_parts, &a->meta, &ret[0].own);
+	ret[1].blob = &a->map;
+	ret[1].parts = parts_passed(&a->map_parts, &a->map, &ret[1].own);
+}
+
+static uint64_t passed_bytes(const struct passed_blob blobs[BLOBS])
+{
+	uint64_t n = 0;
+
+	for (size_t k = 0; k < BLOBS; k++)
+		n += blobs[k].parts.n ? blobs[k].blob->size : 0;
+	return n;
+}
+
+/* Nodes that know of no blob passed on as a whole still share the others. */
+static enum p2p_swarm_kind kind_of(const struct artifact *a,
+				   const struct passed_blob blobs[BLOBS])
+{
+	return blobs[0].parts.n == a->meta_parts.n &&
+			       blobs[1].parts.n == a->map_parts.n
+		       ? P2P_SWARM_METADATA
+		       : P2P_SWARM_METADATA_WHOLE;
+}
+
 /* ----------------------------------------------------------------- joining --- */
 
 static char *authorization(void *arg, struct pace *pace)
@@ -68,44 +106,44 @@ static char *authorization(void *arg, struct pace *pace)
 	return image_swarms_authorization(m->origin, &m->id, pace);
 }
 
-static int make_map(struct metadata_swarm *m, const struct artifact *a,
-		    struct error *err)
+static int make_map(struct metadata_swarm *m,
+		    const struct passed_blob blobs[BLOBS], struct error *err)
 {
-	const struct parts_blob blobs[BLOBS] = {
-		{ .blob = &a->meta, .parts = &a->meta_parts },
-		{ .blob = &a->map, .parts = &a->map_parts },
+	const struct parts_blob parts[BLOBS] = {
+		{ .blob = blobs[0].blob, .parts = &blobs[0].parts },
+		{ .blob = blobs[1].blob, .parts = &blobs[1].parts },
 	};
 	size_t len = 0;
-	int rc = parts_map(blobs, BLOBS, &m->bytes, &len, err);
+	int rc = parts_map(parts, BLOBS, &m->bytes, &len, err);
 
 	return rc < 0 ? rc : blockmap_open(m->bytes, len, &m->map, err);
 }
 
-/* The blobs that have parts, as the map's packs are. */
-static int open_blobs(const struct metadata_swarm *m, const struct artifact *a,
+/* The blobs that are passed on, as the map's packs are. */
+static int open_blobs(const struct metadata_swarm *m,
+		      const struct passed_blob blobs[BLOBS],
 		      struct source ***ret, struct error *err)
 {
-	struct oci_descriptor blobs[BLOBS];
+	struct oci_descriptor list[BLOBS];
 	size_t n = 0;
 
-	if (a->meta_parts.n)
-		blobs[n++] = a->meta;
-	if (a->map_parts.n)
-		blobs[n++] = a->map;
-	return origin_blobs(m->origin, blobs, n, ret, err);
+	for (size_t k = 0; k < BLOBS; k++)
+		if (blobs[k].parts.n)
+			list[n++] = *blobs[k].blob;
+	return origin_blobs(m->origin, list, n, ret, err);
 }
 
-static int open_direct(struct metadata_swarm *m, const struct artifact *a,
-		       struct error *err)
+static int open_direct(struct metadata_swarm *m,
+		       const struct passed_blob blobs[BLOBS], struct error *err)
 {
-	AUTO_FREE struct source **blobs = NULL;
-	int rc = open_blobs(m, a, &blobs, err);
+	AUTO_FREE struct source **packs = NULL;
+	int rc = open_blobs(m, blobs, &packs, err);
 
 	for (size_t k = 0; rc == 0 && k < m->map.n_packs; k++)
-		rc = verify_source_new(steal_ptr(&blobs[k]), &m->direct[k],
+		rc = verify_source_new(steal_ptr(&packs[k]), &m->direct[k],
 				       err);
-	for (size_t k = 0; blobs && k < m->map.n_packs; k++)
-		source_free(blobs[k]);
+	for (size_t k = 0; packs && k < m->map.n_packs; k++)
+		source_free(packs[k]);
 	return rc;
 }
 
@@ -122,13 +160,13 @@ static bool holds_some(const struct metadata_swarm *m)
 }
 
 static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
-		struct error *err)
+		const struct passed_blob blobs[BLOBS], struct error *err)
 {
 	AUTO_FREE struct source **packs = NULL;
 	AUTO_FREE char *repo = NULL;
 	struct p2p_image_config cfg = {
 		.image = m->id,
-		.is_metadata = true,
+		.kind = kind_of(of->artifact, blobs),
 		.map = &m->map,
 		.label = of->label,
 		.authorization = authorization,
@@ -143,7 +181,7 @@ static int join(struct metadata_swarm *m, const struct metadata_swarm_of *of,
 	rc = cache_pin(m->node->cache, &m->map, err);
 	m->is_pinned = rc == 0;
 	if (rc == 0)
-		rc = open_blobs(m, of->artifact, &packs, err);
+		rc = open_blobs(m, blobs, &packs, err);
 	if (rc < 0)
 		return rc;
 	cfg.packs = packs;
@@ -218,20 +256,21 @@ static struct metadata_swarm *metadata_swarm_new(struct node *n)
 int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
 			struct metadata_swarm **ret, struct error *err)
 {
-	const struct artifact *a = of->artifact;
-	uint64_t size = (a->meta_parts.n ? a->meta.size : 0) +
-			(a->map_parts.n ? a->map.size : 0);
+	struct passed_blob blobs[BLOBS];
 	struct metadata_swarm *m;
+	uint64_t size;
 	int rc;
 
+	passed_blobs(of->artifact, blobs);
+	size = passed_bytes(blobs);
 	*ret = NULL;
 	if (!n->peers || size == 0)
 		return 0;
 	m = metadata_swarm_new(n);
 	if (!m)
 		return error_nomem(err);
-	m->id = a->digest;
-	rc = make_map(m, a, err);
+	m->id = of->artifact->digest;
+	rc = make_map(m, blobs, err);
 	if (rc == 0 && ((of->must_hold && !holds_some(m)) ||
 			!make_room(n, size, !of->must_hold))) {
 		metadata_swarm_close(m);
@@ -243,9 +282,9 @@ int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
 		rc = origin_get(n->origins, of->host, of->repo, of->plain_http,
 				&m->origin, err);
 	if (rc == 0)
-		rc = open_direct(m, a, err);
+		rc = open_direct(m, blobs, err);
 	if (rc == 0)
-		rc = join(m, of, err);
+		rc = join(m, of, blobs, err);
 	if (rc < 0) {
 		metadata_swarm_close(m);
 		return rc;
@@ -295,8 +334,8 @@ static bool is_stuck(const struct metadata_swarm *m, int64_t now)
 	p2p_image_progress(m->p2p, &at);
 	moved = latest(m->begun, at.moved_ns);
 	any = latest(moved, at.heard_ns);
-	return now - any >=
-		       (at.heard_ns ? HEARD_NS + m->chance_ns : ALONE_NS) ||
+	return now - any >= (at.heard_ns || at.told_ns ? HEARD_NS + m->chance_ns
+						       : ALONE_NS) ||
 	       now - moved >= TALK_NS || now - m->begun >= TOTAL_NS;
 }
 
@@ -513,22 +552,21 @@ static const struct source_ops blob_ops = {
 };
 
 /* NULL stays where there are no parts. */
-static int blob_new(struct metadata_swarm *m, const struct oci_descriptor *d,
-		    const struct parts *p, size_t first, struct source **ret,
-		    struct error *err)
+static int blob_new(struct metadata_swarm *m, const struct passed_blob *p,
+		    size_t first, struct source **ret, struct error *err)
 {
 	struct blob *b;
 
-	if (!p->n)
+	if (!p->parts.n)
 		return 0;
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return error_nomem(err);
 	b->base.ops = &blob_ops;
-	b->base.size = d->size;
+	b->base.size = p->blob->size;
 	b->m = m;
 	b->first = first;
-	b->n = p->n;
+	b->n = p->parts.n;
 	b->run = 1;
 	*ret = &b->base;
 	return 0;
@@ -578,12 +616,14 @@ static int fetch_brought(struct metadata_swarm *m, struct oci_store *store,
 {
 	AUTO(source) meta = NULL;
 	AUTO(source) map = NULL;
+	struct passed_blob blobs[BLOBS];
 	struct artifact_sources from;
-	int rc = blob_new(m, &a->meta, &a->meta_parts, 0, &meta, err);
+	int rc;
 
+	passed_blobs(a, blobs);
+	rc = blob_new(m, &blobs[0], 0, &meta, err);
 	if (rc == 0)
-		rc = blob_new(m, &a->map, &a->map_parts, a->meta_parts.n, &map,
-			      err);
+		rc = blob_new(m, &blobs[1], blobs[0].parts.n, &map, err);
 	if (rc < 0)
 		return rc;
 	from = (struct artifact_sources){

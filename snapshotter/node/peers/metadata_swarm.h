@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * An artifact's metadata image and block map by way of other nodes: a swarm whose
- * pieces are the parts that the manifest names (image/artifact/parts.h).  Parts are kept
+ * pieces are the parts that the manifest names (image/artifact/parts.h), and small blobs
+ * as they are.  Parts are kept
  * in the block cache, pinned, and served from there until metadata_swarm_close().  Those of all
  * images have an eighth of the cache: for new ones the oldest leave.
  *
@@ -24,7 +25,7 @@ struct metadata_swarm_of {
 };
 
 /* Join the swarm.  NULL with 0: there is none to join, as the node has no peers,
- * the blobs no parts, or the cache no room to pin them; who must hold some makes none. */
+ * the blobs are too large, or the cache no room to pin them; who must hold some makes none. */
 struct metadata_swarm;
 int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
 			struct metadata_swarm **ret,
@@ -32,7 +33,7 @@ int metadata_swarm_open(struct node *n, const struct metadata_swarm_of *of,
 /* Leave it and unpin.  Nothing is being fetched. */
 void metadata_swarm_close(struct metadata_swarm *m); /* NULL is allowed */
 
-/* As artifact_fetch(), of the same artifact, by the swarm; a blob without parts from
+/* As artifact_fetch(), of the same artifact, by the swarm; a blob that is too large from
  * `store`.  Once.  -ECANCELED: `pace` said stop. */
 int metadata_swarm_fetch(struct metadata_swarm *m, struct oci_store *store,
 			 const struct artifact *a, struct pace *pace,

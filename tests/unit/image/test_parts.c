@@ -178,3 +178,37 @@ Test(parts, of_one_blob_alone_are_one_pack)
 	cr_expect_eq(parts_map(blobs, 1, &data, &len, &err), -EINVAL);
 	parts_fini(&a);
 }
+
+Test(parts, a_blob_too_small_for_any_is_passed_on_as_one)
+{
+	struct oci_descriptor small = { .size = 256 * KIB - 1 };
+	struct oci_descriptor large = { .size = UINT64_C(1) << 31 };
+	struct oci_descriptor meta = { .size = 300 * KIB };
+	struct parts none = { .n = 0 }, own = make(2, 256 * KIB), passed;
+	struct parts_blob blob = { &small, &passed };
+	AUTO_FREE void *data = NULL;
+	struct digest room = { .b = { 0 } };
+	struct blockmap m;
+	struct block block;
+	size_t len;
+
+	memset(small.digest.b, 0xaa, DIGEST_SIZE);
+	passed = parts_passed(&none, &small, &room);
+	cr_assert_eq(parts_map(&blob, 1, &data, &len, &err), 0, "%s", err.msg);
+	cr_assert_eq(blockmap_open(data, len, &m, &err), 0, "%s", err.msg);
+	cr_assert_eq(m.n_blocks, 1);
+	blockmap_block(&m, 0, &block);
+	cr_expect(digest_equal(&block.digest, &small.digest));
+	cr_expect_eq(block.usize, small.size);
+	cr_expect_eq(block.csize, small.size);
+	/* Of a larger one the manifest says the parts, or nobody does. */
+	passed = parts_passed(&own, &meta, &room);
+	cr_expect(passed.n == 2 && passed.digests == own.digests);
+	cr_expect_eq(parts_passed(&none, &meta, &room).n, 0);
+	cr_expect_eq(parts_passed(&none, &large, &room).n, 0);
+	cr_expect_eq(parts_passed(&none, &(struct oci_descriptor){ .size = 0 },
+				  &room)
+			     .n,
+		     0);
+	parts_fini(&own);
+}

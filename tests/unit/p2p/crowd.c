@@ -83,7 +83,7 @@ void crowd_open_metadata(struct crowd_node *n)
 	struct error err = ERROR_INIT;
 	struct p2p_image_config cfg = {
 		.image = n->crowd->digest,
-		.is_metadata = true,
+		.kind = P2P_SWARM_METADATA_WHOLE,
 		.map = &img->map,
 		.label = "crowd",
 		.repo = n->repo,
@@ -161,7 +161,9 @@ void crowd_swarm(struct digest *ret)
 	struct digest image;
 
 	crowd_image(&image);
-	cr_assert_eq(p2p_swarm_name(&image, CROWD_REPO, false, ret, NULL), 0);
+	cr_assert_eq(p2p_swarm_name(&image, CROWD_REPO, P2P_SWARM_BLOCKS, ret,
+				    NULL),
+		     0);
 }
 
 void crowd_make(struct crowd *c, const struct crowd_config *cfg)

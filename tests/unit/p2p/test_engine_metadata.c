@@ -9,6 +9,7 @@
 #include "p2p/engine/engine_peer.h"
 #include "tests/unit/p2p/crowd.h"
 #include "tests/unit/p2p/fake_tracker.h"
+#include "tests/unit/p2p/wait.h"
 
 TestSuite(engine_metadata, .timeout = 120);
 
@@ -125,6 +126,49 @@ Test(engine_metadata, is_for_those_who_have_the_right_to_the_image)
 	} while (s.n);
 	crowd_remove(&c);
 	fake_tracker_free(t);
+}
+
+static int64_t told_ns(const struct p2p_image *i)
+{
+	struct p2p_progress at;
+
+	p2p_image_progress(i, &at);
+	return at.told_ns;
+}
+
+Test(engine_metadata, knows_when_a_tracker_tells_of_others)
+{
+	struct fake_tracker *t = fake_tracker_start();
+	struct crowd_config cfg = crowd_two;
+	struct tracker_stats s;
+	struct crowd c;
+
+	fake_tracker_interval(t, 200 * NS_PER_MS);
+	cfg.tracker = fake_tracker_url(t);
+	cfg.nodes = 1;
+	crowd_make(&c, &cfg);
+	wait_for((fake_tracker_stats(t, &s), s.members == 1));
+	cr_expect_eq(told_ns(c.node[0].image), 0, "there are none");
+	(void)crowd_add(&c, &cfg);
+	wait_for(told_ns(c.node[0].image) && told_ns(c.node[1].image));
+	crowd_remove(&c);
+	fake_tracker_free(t);
+}
+
+/* They number the pieces otherwise. */
+Test(engine_metadata, of_two_kinds_is_two_swarms)
+{
+	struct digest image, names[3];
+
+	crowd_image(&image);
+	for (int k = 0; k < 3; k++)
+		cr_assert_eq(p2p_swarm_name(&image, CROWD_REPO,
+					    (enum p2p_swarm_kind)k, &names[k],
+					    &err),
+			     0);
+	cr_expect(!digest_equal(&names[0], &names[1]));
+	cr_expect(!digest_equal(&names[1], &names[2]));
+	cr_expect(!digest_equal(&names[0], &names[2]));
 }
 
 static void *fetch_main(void *arg)
