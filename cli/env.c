@@ -36,10 +36,6 @@ int env_check_parts(const struct env_parts *p, struct error *err)
 	struct digest d;
 	int rc = 0;
 
-	if (!p->targets || !p->targets[0])
-		return error_set(err, EINVAL,
-				 "what does the command install into? "
-				 "--target DIR");
 	for (char *const *v = p->values; v && *v; v++)
 		if (!strchr(*v, '=') || **v == '=')
 			return error_set(err, EINVAL,
@@ -51,6 +47,18 @@ int env_check_parts(const struct env_parts *p, struct error *err)
 	if (p->image)
 		rc = digest_parse(p->image, &d, err);
 	return rc < 0 ? error_wrap(err, rc, "--image") : 0;
+}
+
+int env_parts_targets(const struct env_parts *p, struct env_targets *ret,
+		      struct error *err)
+{
+	const struct env_usual usual = { .root = "",
+					 .path = getenv("PATH"),
+					 .home = getenv("HOME") };
+
+	return p->targets && p->targets[0]
+		       ? env_targets_make(p->targets, ret, err)
+		       : env_targets_usual(&usual, ret, err);
 }
 
 int env_store_open(const struct env_access *a, const char *url,

@@ -63,7 +63,9 @@ struct env_parts {
 	  .offset = offsetof(config_type, parts.targets), \
 	  .arg = "DIR", \
 	  .help = "A folder that the command installs into: its changes are " \
-		  "the environment." }, \
+		  "the environment. Default: /usr, /etc, /opt, the records " \
+		  "of dpkg, rpm and apk, folders of $PATH and of ldconfig, " \
+		  "and packages of the Pythons there." }, \
 		{ .key = "key", \
 		  .type = OPTION_LIST, \
 		  .offset = offsetof(config_type, parts.values), \
@@ -112,6 +114,9 @@ int env_open(const struct env_access *a, const struct env_service_access *v,
 	     struct env_opened *ret, struct error *err) MUST_CHECK;
 void env_opened_fini(struct env_opened *o);
 
+/* The folders that the command installs into: those that were named, else the usual ones. */
+int env_parts_targets(const struct env_parts *p, struct env_targets *ret,
+		      struct error *err) MUST_CHECK;
 /* The key of a command now. */
 int env_parts_key(const struct env_parts *p, char *const *command,
 		  const struct env_targets *t, const struct env_scan *scan,

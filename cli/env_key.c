@@ -110,7 +110,7 @@ static int run(const void *config, char **args, struct error *err)
 	struct env_targets t;
 	AUTO(env_scan) scan = NULL;
 	struct env_key key = { .n = 0 };
-	int rc = env_targets_make(c->parts.targets, &t, err);
+	int rc = env_parts_targets(&c->parts, &t, err);
 
 	if (rc < 0)
 		return rc;
@@ -140,7 +140,7 @@ const struct command env_key_command = {
 	.brief = "Print the key of an environment, and what is in it",
 	.program = {
 		.name = "bootseer env key",
-		.usage = "--target DIR [OPTIONS] -- COMMAND [ARGUMENTS]",
+		.usage = "[OPTIONS] -- COMMAND [ARGUMENTS]",
 		.summary = "Print the key that 'bootseer env run' has with the "
 			   "same options and command, as things are now.",
 		.options = options,

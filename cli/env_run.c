@@ -440,7 +440,7 @@ static void run_and_capture(struct env_run *r, struct env_turn *turn)
 /* The key of how it is now. */
 static int prepare(struct env_run *r, struct error *err)
 {
-	int rc = env_targets_make(r->cfg->parts.targets, &r->targets, err);
+	int rc = env_parts_targets(&r->cfg->parts, &r->targets, err);
 
 	if (rc == 0)
 		rc = env_recover(&r->targets, r->deadline_ns, err);
@@ -568,10 +568,10 @@ const struct command env_run_command = {
 	.brief = "Run a set-up command, or restore what it did before",
 	.program = {
 		.name = "bootseer env run",
-		.usage = "--store URL --target DIR [OPTIONS] -- COMMAND "
+		.usage = "--store URL [OPTIONS] -- COMMAND "
 			 "[ARGUMENTS]",
-		.summary = "Put what the command changed in the target folders "
-			   "when it was run before into place, instead of "
+		.summary = "Put what the command changed where programs are "
+			   "installed when it was run before into place, instead of "
 			   "running it again. The first time, one node runs "
 			   "it and keeps what it changed, while the others "
 			   "wait. Whatever fails, the command is run as if "

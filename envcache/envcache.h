@@ -38,6 +38,17 @@ struct env_targets {
  * target. */
 int env_targets_make(char *const *given, struct env_targets *ret,
 		     struct error *err) MUST_CHECK;
+/* Where a process looks for what is installed. */
+struct env_usual {
+	const char *root; /* "": the system's */
+	const char *path; /* $PATH; NULL: none */
+	const char *home; /* $HOME; NULL: none */
+};
+/* The folders that package managers, pip and `make install` install into, that are there and
+ * that this user may write to: /usr, /etc, /opt and the managers' records, folders of the path
+ * and of the loader's list, packages of the interpreters there; no volumes.  -EACCES: none. */
+int env_targets_usual(const struct env_usual *from, struct env_targets *ret,
+		      struct error *err) MUST_CHECK;
 void env_targets_fini(struct env_targets *t);
 
 /* Take back what a restore that was killed had begun in the targets; what another

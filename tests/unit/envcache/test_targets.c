@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/buf.h"
 #include "env_fixture.h"
 
 TestSuite(env_targets, .init = env_setup, .fini = env_teardown, .timeout = 60);
@@ -51,4 +53,97 @@ Test(env_targets, are_not_the_root_and_not_files)
 	cr_expect_eq(make_one(file, &t), -ENOTDIR);
 	cr_expect_eq(env_targets_make(none, &t, NULL), -EINVAL);
 	cr_expect_eq(env_targets_make(NULL, &t, NULL), -EINVAL);
+}
+
+/* What is below env_dir of the usual ones, a line each. */
+static char *usual(const char *path, const char *home)
+{
+	const struct env_usual from = { .root = env_dir,
+					.path = path,
+					.home = home };
+	struct error err = ERROR_INIT;
+	struct env_targets t;
+	AUTO_BUF all = BUF_INIT;
+
+	cr_assert_eq(env_targets_usual(&from, &t, &err), 0, "%s", err.msg);
+	for (size_t i = 0; i < t.n; i++)
+		if (strncmp(t.paths[i], env_dir, strlen(env_dir)) == 0)
+			cr_assert_eq(buf_printf(&all, "%s\n",
+						t.paths[i] + strlen(env_dir)),
+				     0);
+	env_targets_fini(&t);
+	return buf_steal(&all);
+}
+
+static void make_program(const char *path)
+{
+	AUTO_FREE char *at = env_path(path);
+
+	env_write(path, "#!/bin/sh\n");
+	cr_assert_eq(chmod(at, 0755), 0);
+}
+
+Test(env_targets, are_where_programs_are_installed_when_none_is_named)
+{
+	static const char *const folders[] = {
+		"/usr",
+		"/usr/bin",
+		"/etc",
+		"/etc/ld.so.conf.d",
+		"/var",
+		"/var/lib",
+		"/var/lib/dpkg",
+		"/other",
+		"/lib",
+		"/venv",
+		"/venv/bin",
+		"/venv/lib",
+		"/venv/lib/python3.11",
+		"/venv/lib/python3.11/site-packages",
+		"/tools",
+		"/home",
+		"/home/.local",
+		"/home/.local/bin",
+		"/cuda",
+	};
+	AUTO_FREE char *bin = env_path("usr/bin");
+	AUTO_FREE char *link = env_path("bin");
+	AUTO_FREE char *home = env_path("home");
+	AUTO_BUF path = BUF_INIT;
+	AUTO_BUF libraries = BUF_INIT;
+	AUTO_FREE char *got = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		env_mkdir(folders[i] + 1);
+	cr_assert_eq(symlink(bin, link), 0);
+	make_program("venv/bin/python3");
+	cr_assert_eq(buf_printf(&libraries, "# of a toolkit\n%s/cuda # it\n",
+				env_dir),
+		     0);
+	env_write("etc/ld.so.conf.d/cuda.conf", libraries.data);
+	cr_assert_eq(buf_printf(&path,
+				"%s/venv/bin/:%s/usr/bin:%s/tools:%s/none:"
+				"other:/proc",
+				env_dir, env_dir, env_dir, env_dir),
+		     0);
+	got = usual(path.data, home);
+	cr_expect_str_eq(got, "/cuda\n"
+			      "/etc\n"
+			      "/home/.local/bin\n"
+			      "/lib\n"
+			      "/tools\n"
+			      "/usr\n"
+			      "/var/lib/dpkg\n"
+			      "/venv/bin\n"
+			      "/venv/lib/python3.11/site-packages\n");
+}
+
+Test(env_targets, are_asked_for_where_there_is_no_usual_one)
+{
+	const struct env_usual from = { .root = env_dir };
+	struct error err = ERROR_INIT;
+	struct env_targets t;
+
+	cr_expect_eq(env_targets_usual(&from, &t, &err), -EACCES);
+	cr_expect_not_null(strstr(err.msg, "--target DIR"), "%s", err.msg);
 }

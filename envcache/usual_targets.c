@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where set-up commands install to, when nobody says it. */
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/text.h"
+#include "envcache/envcache.h"
+
+/* What package managers own, with their own records. */
+static const char *const owned[] = {
+	"usr",
+	"etc",
+	"opt",
+	"bin",
+	"sbin",
+	"lib",
+	"lib64",
+	"var/lib/dpkg",
+	"var/lib/rpm",
+	"lib/apk",
+	"usr/lib/sysimage/rpm",
+};
+
+struct found {
+	const struct env_usual *from;
+	dev_t device;                     /* of the root */
+	char *paths[ENV_TARGETS_MAX + 1]; /* a list that ends with NULL */
+	size_t n;
+};
+
+static bool is_held(const struct found *f, const char *path)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (text_path_holds(f->paths[i], path))
+			return true;
+	return false;
+}
+
+/* Volumes are not the container's own; an environment that is mounted at a target is. */
+static bool is_own(const struct found *f, const char *path)
+{
+	struct stat st;
+	struct statfs fs;
+
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return false;
+	return st.st_dev == f->device ||
+	       (statfs(path, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC);
+}
+
+/* Those that the command cannot change are none of its targets. */
+static int add(struct found *f, const char *path, struct error *err)
+{
+	AUTO_FREE char *real = realpath(path, NULL);
+
+	if (!real || strcmp(real, "/") == 0 || is_held(f, real) ||
+	    !is_own(f, real) || access(real, W_OK) < 0)
+		return 0;
+	if (f->n == ENV_TARGETS_MAX)
+		return error_set(err, E2BIG,
+				 "more than %d folders to install into: name "
+				 "those that are meant by --target DIR",
+				 ENV_TARGETS_MAX);
+	f->paths[f->n++] = steal_ptr(&real);
+	return 0;
+}
+
+static int add_below(struct found *f, const char *folder, const char *name,
+		     struct error *err)
+{
+	char path[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >=
+	    sizeof(path))
+		return 0;
+	return add(f, path, err);
+}
+
+static int add_matching(struct found *f, const char *folder,
+			const char *pattern, struct error *err)
+{
+	char path[PATH_MAX];
+	glob_t g;
+	int rc = 0;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, pattern) >=
+		    sizeof(path) ||
+	    glob(path, GLOB_NOSORT, NULL, &g) != 0)
+		return 0;
+	for (size_t i = 0; rc == 0 && i < g.gl_pathc; i++)
+		rc = add(f, g.gl_pathv[i], err);
+	globfree(&g);
+	return rc;
+}
+
+static bool has_interpreter(const char *folder)
+{
+	char path[PATH_MAX];
+
+	return (size_t)snprintf(path, sizeof(path), "%s/python3", folder) <
+		       sizeof(path) &&
+	       access(path, X_OK) == 0;
+}
+
+/* A folder of PATH, and the packages of the interpreter in it: those of a virtual environment
+ * lie beside it, wherever its link leads. */
+static int add_programs(struct found *f, const char *folder, struct error *err)
+{
+	static const char *const packages[] = {
+		"lib/python3*/site-packages",
+		"lib64/python3*/site-packages",
+		"lib/python3*/dist-packages",
+	};
+	AUTO_FREE char *prefix = strdup(folder);
+	char *slash = prefix ? strrchr(prefix, '/') : NULL;
+	int rc = prefix ? add(f, folder, err) : error_nomem(err);
+
+	if (rc < 0 || !slash || slash == prefix || !has_interpreter(folder))
+		return rc;
+	*slash = '\0';
+	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(packages); i++)
+		rc = add_matching(f, prefix, packages[i], err);
+	return rc;
+}
+
+static int add_path(struct found *f, struct error *err)
+{
+	AUTO_FREE char *list = strdup(f->from->path ? f->from->path : "");
+	char *save = NULL;
+	int rc = list ? 0 : error_nomem(err);
+
+	for (char *p = list ? strtok_r(list, ":", &save) : NULL; rc == 0 && p;
+	     p = strtok_r(NULL, ":", &save)) {
+		size_t len = strlen(p);
+
+		while (len > 1 && p[len - 1] == '/')
+			p[--len] = '\0';
+		if (*p == '/')
+			rc = add_programs(f, p, err);
+	}
+	return rc;
+}
+
+/* Where pip puts what it may not put elsewhere. */
+static int add_home(struct found *f, struct error *err)
+{
+	int rc = 0;
+
+	if (!f->from->home || f->from->home[0] != '/')
+		return 0;
+	rc = add_below(f, f->from->home, ".local/bin", err);
+	return rc < 0 ? rc
+		      : add_matching(f, f->from->home,
+				     ".local/lib/python3*/site-packages", err);
+}
+
+/* Folders of the loader's list, one a line; what it includes lies in /etc, too. */
+static int add_libraries(struct found *f, const char *file, struct error *err)
+{
+	FILE *lines = fopen(file, "re");
+	char line[PATH_MAX];
+	int rc = 0;
+
+	while (rc == 0 && lines && fgets(line, sizeof(line), lines)) {
+		line[strcspn(line, "\n \t#")] = '\0';
+		if (line[0] == '/')
+			rc = add(f, line, err);
+	}
+	if (lines)
+		(void)fclose(lines);
+	return rc;
+}
+
+static int add_loader(struct found *f, struct error *err)
+{
+	glob_t g;
+	char pattern[PATH_MAX];
+	int rc = 0;
+
+	if ((size_t)snprintf(pattern, sizeof(pattern),
+			     "%s/etc/ld.so.conf.d/*.conf",
+			     f->from->root) >= sizeof(pattern) ||
+	    glob(pattern, 0, NULL, &g) != 0)
+		return 0;
+	for (size_t i = 0; rc == 0 && i < g.gl_pathc; i++)
+		rc = add_libraries(f, g.gl_pathv[i], err);
+	globfree(&g);
+	return rc;
+}
+
+static int find_all(struct found *f, struct error *err)
+{
+	struct stat st;
+	int rc = 0;
+
+	if (stat(*f->from->root ? f->from->root : "/", &st) < 0)
+		return error_set(err, errno, "'/': %s", strerror(errno));
+	f->device = st.st_dev;
+	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(owned); i++)
+		rc = add_below(f, f->from->root, owned[i], err);
+	if (rc == 0)
+		rc = add_path(f, err);
+	if (rc == 0)
+		rc = add_loader(f, err);
+	return rc < 0 ? rc : add_home(f, err);
+}
+
+int env_targets_usual(const struct env_usual *from, struct env_targets *ret,
+		      struct error *err)
+{
+	struct found f = { .from = from };
+	int rc = find_all(&f, err);
+
+	if (rc == 0 && f.n == 0)
+		rc = error_set(err, EACCES,
+			       "user %u may write to no folder that programs "
+			       "are installed into: name one by --target DIR",
+			       geteuid());
+	if (rc == 0)
+		rc = env_targets_make(f.paths, ret, err);
+	for (size_t i = 0; i < f.n; i++)
+		free(f.paths[i]);
+	return rc;
+}
