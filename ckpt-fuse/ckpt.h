@@ -225,11 +225,16 @@ struct ckpt_gc {
 	/* Results: */
 	size_t n_segments, n_objects;
 	uint64_t bytes;
+	/* What no manifest names since less than that, and stays until then. */
+	size_t n_waiting; /* objects */
+	uint64_t bytes_waiting;
 };
 
-/* Remove columns that no manifest names, and plain objects that a manifest hides.
- * Whoever writes or reads for longer than `older_ms` loses.  Nothing is removed when
- * a manifest cannot be read. */
+/* Remove columns that no manifest names, and plain objects that a manifest hides.  Columns go
+ * when a call before found them unnamed, `older_ms` ago, and this one does; what it finds for
+ * the first time it marks.  Whoever writes for longer than `older_ms`, or reads for so long
+ * what was replaced, loses.  Nothing is removed when a manifest cannot be read, or with -EBUSY
+ * when files get other names all the time. */
 int ckpt_gc(struct object_store *s, struct ckpt_gc *gc,
 	    struct error *err) MUST_CHECK;
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Columns that no manifest names.  They are listed before the manifests are read: a
- * file that appears meanwhile has its manifest by then.
+ * Columns that no manifest names.  They are listed before the manifests are read: a file that
+ * appears meanwhile has its manifest by then.
+ *
+ * A list is not of one moment: a file that is renamed while it runs may be in it by neither
+ * name.  So manifests are listed until a list has nothing new of the columns that were found.
+ * What nobody names then is marked, and removed by a later call that finds it still so: who
+ * has opened a file that was replaced, or goes on where it ended, has all of that time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +16,8 @@
 #include "common/hash.h"
 
 #define DATA_FOLDER ".bootseer/data"
+/* Each is a file renamed just then, or a folder that is on its way. */
+#define PASSES_MAX 16u
 
 /* What is there of a segment. */
 struct found_segment {
@@ -19,37 +26,51 @@ struct found_segment {
 	uint64_t columns; /* bits */
 	int64_t newest_ms;
 	uint64_t bytes;
+	bool is_named, is_marked;
+	int64_t marked_ms;
+};
+
+/* A manifest that was read. */
+struct seen_manifest {
+	UT_hash_handle hh;
+	char *path; /* of the file */
+	char tag[OBJECT_TAG_MAX];
 };
 
 struct collection {
 	struct object_store *store;
 	struct found_segment *found;
-	struct name_list manifests; /* paths of files, sorted */
-	struct name_list hidden;    /* plain objects ... */
-	struct name_list tags;      /* ... and which versions of them */
-	int64_t before_ms;          /* only what is older; the store's clock */
+	struct seen_manifest *seen;
+	struct name_list
+		fresh; /* paths of files whose manifests are to be read */
+	struct name_list hidden; /* plain objects ... */
+	struct name_list tags;   /* ... and which versions of them */
+	bool is_moving;    /* this list was not all, or may not have been */
+	int64_t before_ms; /* only what is older; the store's clock */
 };
 
 static void collection_fini(struct collection *c)
 {
 	struct found_segment *f, *next;
+	struct seen_manifest *m, *next_m;
 
 	HASH_ITER(hh, c->found, f, next)
 	{
 		HASH_DEL(c->found, f);
 		free(f);
 	}
-	name_list_fini(&c->manifests);
+	HASH_ITER(hh, c->seen, m, next_m)
+	{
+		HASH_DEL(c->seen, m);
+		free(m->path);
+		free(m);
+	}
+	name_list_fini(&c->fresh);
 	name_list_fini(&c->hidden);
 	name_list_fini(&c->tags);
 }
 
 /* ------------------------------------------------------------------ what is there --- */
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
 
 static struct found_segment *found_of(struct collection *c, const uint8_t *id)
 {
@@ -59,8 +80,25 @@ static struct found_segment *found_of(struct collection *c, const uint8_t *id)
 	return f;
 }
 
-static int column_found(void *arg, const struct object_entry *e,
-			struct error *err)
+static struct found_segment *found_make(struct collection *c, const uint8_t *id)
+{
+	struct found_segment *f = found_of(c, id);
+
+	if (f)
+		return f;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return NULL;
+	memcpy(f->id, id, sizeof(f->id));
+	HASH_ADD(hh, c->found, id, SEGMENT_ID, f);
+	if (hash_has_added(f))
+		return f;
+	free(f);
+	return NULL;
+}
+
+static int data_found(void *arg, const struct object_entry *e,
+		      struct error *err)
 {
 	struct collection *c = arg;
 	/* Of unknown time: younger than all but where all is old. */
@@ -68,20 +106,17 @@ static int column_found(void *arg, const struct object_entry *e,
 		e->stat.modified_ms < 0 ? INT64_MAX - 1 : e->stat.modified_ms;
 	uint8_t id[SEGMENT_ID];
 	struct found_segment *f;
+	bool is_mark = segment_mark_parse(e->name, id);
 
-	if (!column_parse(e->name, id))
+	if (!is_mark && !column_parse(e->name, id))
 		return 0; /* not ours: it stays */
-	f = found_of(c, id);
-	if (!f) {
-		f = calloc(1, sizeof(*f));
-		if (!f)
-			return error_nomem(err);
-		memcpy(f->id, id, sizeof(id));
-		HASH_ADD(hh, c->found, id, SEGMENT_ID, f);
-		if (!hash_has_added(f)) {
-			free(f);
-			return error_nomem(err);
-		}
+	f = found_make(c, id);
+	if (!f)
+		return error_nomem(err);
+	if (is_mark) {
+		f->is_marked = true;
+		f->marked_ms = modified_ms;
+		return 0;
 	}
 	f->columns |= UINT64_C(1)
 		      << strtoul(strrchr(e->name, 'c') + 1, NULL, 10);
@@ -91,15 +126,28 @@ static int column_found(void *arg, const struct object_entry *e,
 	return 0;
 }
 
+static struct seen_manifest *seen_of(struct collection *c, const char *path,
+				     size_t len)
+{
+	struct seen_manifest *m;
+
+	HASH_FIND(hh, c->seen, path, len, m);
+	return m;
+}
+
 static int manifest_found(void *arg, const struct object_entry *e,
 			  struct error *err)
 {
 	struct collection *c = arg;
+	const struct seen_manifest *m;
 	size_t len;
 
 	if (!manifest_is_name(e->name, &len))
 		return 0;
-	return name_list_add(&c->manifests, e->name, len, err);
+	m = seen_of(c, e->name, len);
+	if (m && strcmp(m->tag, e->stat.tag) == 0)
+		return 0;
+	return name_list_add(&c->fresh, e->name, len, err);
 }
 
 static int hidden_found(void *arg, const struct object_entry *e,
@@ -111,9 +159,7 @@ static int hidden_found(void *arg, const struct object_entry *e,
 	int rc;
 
 	if (!object_is_old(e->stat.modified_ms, c->before_ms) ||
-	    manifest_is_name(name, &len) || !c->manifests.n ||
-	    !bsearch(&name, c->manifests.all, c->manifests.n, sizeof(name),
-		     by_name))
+	    manifest_is_name(name, &len) || !seen_of(c, name, strlen(name)))
 		return 0;
 	rc = name_list_add(&c->tags, e->stat.tag, strlen(e->stat.tag), err);
 	return rc == 0 ? name_list_add(&c->hidden, name, strlen(name), err)
@@ -122,44 +168,105 @@ static int hidden_found(void *arg, const struct object_entry *e,
 
 /* ------------------------------------------------------------------ what is needed --- */
 
+static bool is_old(const struct collection *c, const struct found_segment *f)
+{
+	return f->newest_ms < c->before_ms;
+}
+
+/* That of a file which has just been written is no sign of one that is renamed. */
+static void keep_segments(struct collection *c, const struct manifest *m)
+{
+	for (size_t i = 0; i < m->n_segments; i++) {
+		struct found_segment *f = found_of(c, m->segments[i].id);
+
+		if (!f || f->is_named)
+			continue;
+		f->is_named = true;
+		c->is_moving = c->is_moving || is_old(c, f);
+	}
+}
+
+static int note_seen(struct collection *c, const char *path, const char *tag,
+		     struct error *err)
+{
+	struct seen_manifest *m = seen_of(c, path, strlen(path));
+
+	if (!m) {
+		m = calloc(1, sizeof(*m));
+		if (!m)
+			return error_nomem(err);
+		m->path = strdup(path);
+		if (m->path)
+			HASH_ADD_KEYPTR(hh, c->seen, m->path, strlen(m->path),
+					m);
+		if (!m->path || !hash_has_added(m)) {
+			free(m->path);
+			free(m);
+			return error_nomem(err);
+		}
+	}
+	version_set_tag(m->tag, tag);
+	return 0;
+}
+
 static int keep_named(struct collection *c, const char *path, struct error *err)
 {
+	char tag[OBJECT_TAG_MAX];
 	AUTO(manifest) m = NULL;
 	struct manifest_name name;
 	int rc = manifest_name(path, &name, err);
 
 	if (rc == 0)
-		rc = manifest_load(c->store, name.s, &m, err);
-	if (rc == -ENOENT)
-		return 0; /* removed since */
+		rc = manifest_load_tag(c->store, name.s, &m, tag, err);
+	/* Removed since, or renamed to what the list had been past already. */
+	if (rc == -ENOENT) {
+		c->is_moving = true;
+		return 0;
+	}
 	if (rc < 0)
 		return error_wrap(err, rc,
 				  "nothing was removed: which data '%.200s' "
 				  "needs is not known (remove it, if nobody "
 				  "wants it)",
 				  path);
-	for (size_t i = 0; i < m->n_segments; i++) {
-		struct found_segment *f = found_of(c, m->segments[i].id);
+	keep_segments(c, m);
+	return note_seen(c, path, tag, err);
+}
 
-		if (f) {
-			HASH_DEL(c->found, f);
-			free(f);
-		}
+/* What was read before is read again only where the list says that it is another. */
+static int look_once(struct collection *c, struct error *err)
+{
+	int rc;
+
+	c->is_moving = false;
+	name_list_fini(&c->fresh);
+	c->fresh = (struct name_list){ .n = 0 };
+	rc = object_list(c->store, "", true, manifest_found, c, err);
+	for (size_t i = 0; i < c->fresh.n && rc == 0; i++)
+		rc = keep_named(c, c->fresh.all[i], err);
+	return rc;
+}
+
+static int look_at_manifests(struct collection *c, struct error *err)
+{
+	for (unsigned int i = 0; i < PASSES_MAX; i++) {
+		int rc = look_once(c, err);
+
+		if (rc < 0 || (i && !c->is_moving))
+			return rc;
 	}
-	return 0;
+	return error_set(err, EBUSY,
+			 "nothing was removed: files get other names all the "
+			 "time, so that it is not known which data they need; "
+			 "run it again when less is renamed");
 }
 
 static int collect(struct collection *c, struct error *err)
 {
-	int rc = object_list(c->store, DATA_FOLDER, true, column_found, c, err);
+	int rc = object_list(c->store, DATA_FOLDER, true, data_found, c, err);
 
 	if (rc == 0)
-		rc = object_list(c->store, "", true, manifest_found, c, err);
-	if (rc == 0 && c->manifests.n)
-		qsort((void *)c->manifests.all, c->manifests.n,
-		      sizeof(*c->manifests.all), by_name);
-	for (size_t i = 0; i < c->manifests.n && rc == 0; i++)
-		rc = keep_named(c, c->manifests.all[i], err);
+		rc = look_at_manifests(c, err);
 	if (rc == 0)
 		rc = object_list(c->store, "", true, hidden_found, c, err);
 	return rc;
@@ -167,6 +274,16 @@ static int collect(struct collection *c, struct error *err)
 
 /* -------------------------------------------------------------------- the removal --- */
 
+static int remove_mark(struct collection *c, const struct found_segment *f,
+		       struct error *err)
+{
+	char name[COLUMN_NAME_MAX];
+
+	segment_mark_name(f->id, name);
+	return name_remove(c->store, name, err);
+}
+
+/* The mark is last: were it first, what is left would be marked anew. */
 static int remove_segment(struct collection *c, const struct found_segment *f,
 			  struct ckpt_gc *gc, struct error *err)
 {
@@ -183,16 +300,56 @@ static int remove_segment(struct collection *c, const struct found_segment *f,
 			rc = name_remove(c->store, name, err);
 		gc->n_objects++;
 	}
+	if (rc == 0 && f->is_marked && !gc->dry_run)
+		rc = remove_mark(c, f, err);
 	gc->n_segments++;
 	gc->bytes += f->bytes;
 	return rc;
 }
 
-/* Unless it was written again: then it is a file that is about to appear. */
+/* It counts from now, by the time that the store gives the mark. */
+static int mark_segment(struct collection *c, const struct found_segment *f,
+			struct ckpt_gc *gc, struct error *err)
+{
+	char name[COLUMN_NAME_MAX];
+
+	gc->n_waiting += (size_t)__builtin_popcountll(f->columns);
+	gc->bytes_waiting += f->bytes;
+	if (f->is_marked || gc->dry_run)
+		return 0;
+	segment_mark_name(f->id, name);
+	return object_put(c->store, name, "", 0, NULL, NULL, err);
+}
+
+static int end_segment(struct collection *c, const struct found_segment *f,
+		       struct ckpt_gc *gc, struct error *err)
+{
+	/* Named again, by a writer that took its time, or the end of a removal. */
+	if (f->is_named || !f->columns)
+		return f->is_marked && !gc->dry_run ? remove_mark(c, f, err)
+						    : 0;
+	/* It may be of a file that is about to appear. */
+	if (!is_old(c, f))
+		return 0;
+	if (gc->older_ms == 0 || (f->is_marked && f->marked_ms < c->before_ms))
+		return remove_segment(c, f, gc, err);
+	return mark_segment(c, f, gc, err);
+}
+
+/* Unless it was written again: then it is a file that is about to appear.  Nor when nothing
+ * hides it any more: its version is of before we looked, so that whoever has put another file
+ * there since keeps it. */
 static int remove_hidden(struct collection *c, size_t i, struct error *err)
 {
-	int rc = object_delete(c->store, c->hidden.all[i], c->tags.all[i], err);
+	const char *path = c->hidden.all[i];
+	struct manifest_name name;
+	struct object_stat o;
+	int rc = manifest_name(path, &name, err);
 
+	if (rc == 0)
+		rc = object_stat(c->store, name.s, &o, err);
+	if (rc == 0)
+		rc = object_delete(c->store, path, c->tags.all[i], err);
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
@@ -204,8 +361,8 @@ static int remove_all(struct collection *c, struct ckpt_gc *gc,
 
 	HASH_ITER(hh, c->found, f, next)
 	{
-		if (rc == 0 && f->newest_ms < c->before_ms)
-			rc = remove_segment(c, f, gc, err);
+		if (rc == 0)
+			rc = end_segment(c, f, gc, err);
 	}
 	for (size_t i = 0; i < c->hidden.n && rc == 0; i++) {
 		if (!gc->dry_run)
@@ -237,8 +394,8 @@ int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 	struct collection c = { .store = s };
 	int rc = too_young(s, gc->older_ms, &c.before_ms, err);
 
-	gc->n_segments = gc->n_objects = 0;
-	gc->bytes = 0;
+	gc->n_segments = gc->n_objects = gc->n_waiting = 0;
+	gc->bytes = gc->bytes_waiting = 0;
 	if (rc == 0)
 		rc = collect(&c, err);
 	if (rc == 0)

@@ -151,15 +151,30 @@ bool manifest_has_segment(const struct manifest *m,
 #define DATA_FOLDER ".bootseer/data/"
 #define ID_DIGITS (SEGMENT_ID * 2u)
 
+/* Of what lies in the folder of a segment's columns. */
+static void name_in_segment(const uint8_t id[SEGMENT_ID], const char *last,
+			    char out[COLUMN_NAME_MAX])
+{
+	char digits[ID_DIGITS + 1];
+
+	for (unsigned int i = 0; i < SEGMENT_ID; i++)
+		(void)snprintf(digits + 2 * i, 3, "%02x", id[i]);
+	(void)snprintf(out, COLUMN_NAME_MAX, DATA_FOLDER "%.2s/%s/%s", digits,
+		       digits, last);
+}
+
 void column_name(const struct ckpt_segment *s, uint32_t column,
 		 char out[COLUMN_NAME_MAX])
 {
-	char id[ID_DIGITS + 1];
+	char last[8];
 
-	for (unsigned int i = 0; i < SEGMENT_ID; i++)
-		(void)snprintf(id + 2 * i, 3, "%02x", s->id[i]);
-	(void)snprintf(out, COLUMN_NAME_MAX, DATA_FOLDER "%.2s/%s/c%02" PRIu32,
-		       id, id, column % COLUMNS_MAX);
+	(void)snprintf(last, sizeof(last), "c%02" PRIu32, column % COLUMNS_MAX);
+	name_in_segment(s->id, last, out);
+}
+
+void segment_mark_name(const uint8_t id[SEGMENT_ID], char out[COLUMN_NAME_MAX])
+{
+	name_in_segment(id, SEGMENT_MARK, out);
 }
 
 static int digit(char c)
@@ -169,33 +184,55 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID])
+/* The ID in the name of something in a segment's folder, and what is behind it; NULL: it is
+ * no such name.  Whether all before the ID is right the caller sees by making the name. */
+static const char *parse_id(const char *name, uint8_t ret_id[SEGMENT_ID])
 {
-	char same[COLUMN_NAME_MAX];
-	struct ckpt_segment s = { .start = 0 };
-	uint32_t column;
 	const char *p;
 
 	if (strncmp(name, DATA_FOLDER, strlen(DATA_FOLDER)) != 0 ||
-	    strlen(name) != strlen(DATA_FOLDER) + ID_DIGITS + 7)
-		return false;
+	    strlen(name) <= strlen(DATA_FOLDER) + 3 + ID_DIGITS + 1)
+		return NULL;
 	p = name + strlen(DATA_FOLDER) + 3;
 	for (unsigned int i = 0; i < SEGMENT_ID; i++) {
 		int high = digit(p[2 * i]), low = digit(p[2 * i + 1]);
 
 		if (high < 0 || low < 0)
-			return false;
-		s.id[i] = (uint8_t)(high << 4 | low);
+			return NULL;
+		ret_id[i] = (uint8_t)(high << 4 | low);
 	}
-	p += ID_DIGITS + 2;
-	if (digit(p[0]) < 0 || digit(p[0]) > 9 || digit(p[1]) < 0 ||
-	    digit(p[1]) > 9)
+	return p + ID_DIGITS + 1;
+}
+
+bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID])
+{
+	char same[COLUMN_NAME_MAX];
+	struct ckpt_segment s = { .start = 0 };
+	const char *p = parse_id(name, s.id);
+	uint32_t column;
+
+	if (!p || strlen(p) != 3 || digit(p[1]) < 0 || digit(p[1]) > 9 ||
+	    digit(p[2]) < 0 || digit(p[2]) > 9)
 		return false;
-	column = (uint32_t)(digit(p[0]) * 10 + digit(p[1]));
+	column = (uint32_t)(digit(p[1]) * 10 + digit(p[2]));
 	column_name(&s, column, same);
 	if (column >= COLUMNS_MAX || strcmp(name, same) != 0)
 		return false;
 	memcpy(ret_id, s.id, SEGMENT_ID);
+	return true;
+}
+
+bool segment_mark_parse(const char *name, uint8_t ret_id[SEGMENT_ID])
+{
+	char same[COLUMN_NAME_MAX];
+	uint8_t id[SEGMENT_ID];
+
+	if (!parse_id(name, id))
+		return false;
+	segment_mark_name(id, same);
+	if (strcmp(name, same) != 0)
+		return false;
+	memcpy(ret_id, id, SEGMENT_ID);
 	return true;
 }
 

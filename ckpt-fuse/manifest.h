@@ -84,4 +84,9 @@ void column_name(const struct ckpt_segment *s, uint32_t column,
 /* The other way round: the ID in a column's name; false when it is no such name. */
 bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID]);
 
+/* An empty object beside the columns, which says since when nobody has named them. */
+#define SEGMENT_MARK "unnamed"
+void segment_mark_name(const uint8_t id[SEGMENT_ID], char out[COLUMN_NAME_MAX]);
+bool segment_mark_parse(const char *name, uint8_t ret_id[SEGMENT_ID]);
+
 #endif

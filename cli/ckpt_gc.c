@@ -15,8 +15,10 @@ static const struct option_spec options[] = {
 	  .def = "24h",
 	  .min = "0s",
 	  .offset = offsetof(struct ckpt_gc_config, older_ns),
-	  .help = "Only what was written longer ago. Whoever takes longer to "
-		  "write or to read one file loses it." },
+	  .help = "Only what was written longer ago, and what no file has "
+		  "needed for so long, as an earlier gc saw. Whoever takes "
+		  "longer to write or to read one file loses it. 0 is all, at "
+		  "once." },
 	{ .key = "dry-run",
 	  .letter = 'n',
 	  .type = OPTION_BOOL,
@@ -46,6 +48,12 @@ static int run(const void *config, char **args, struct error *err)
 	progress_format_count(gc.n_objects + n_swept, "object", objects);
 	printf("%s, %s %s\n", objects, bytes,
 	       c->dry_run ? "would be removed" : "removed");
+	if (!gc.n_waiting)
+		return 0;
+	progress_format_bytes(gc.bytes_waiting, bytes);
+	progress_format_count(gc.n_waiting, "object", objects);
+	printf("%s, %s that no file needs %s for a later gc\n", objects, bytes,
+	       gc.n_waiting == 1 ? "waits" : "wait");
 	return 0;
 }
 

@@ -131,12 +131,27 @@ objects()
 	[ "$(objects | wc -l)" = 2 ]
 }
 
+age_data()
+{
+	find "$W/store/.bootseer/data" -type f -exec touch -d '2 days ago' {} +
+}
+
 @test "gc removes what nobody names, and nothing when that is not known" {
 	ckpt cp "$F/in/model.pt" :a
 	ckpt cp "$F/in/shard/rank-0.pt" :b
 	ckpt rm b
-	# Not for a day.
+	# Not for a day from when it was written, nor from when it was first seen unnamed.
 	[ "$(ckpt gc)" = '0 objects, 0 B removed' ]
+	age_data
+	ckpt gc | grep -qx '8 objects, .* that no file needs wait for a later gc'
+	[ "$(ckpt gc | head -n 1)" = '0 objects, 0 B removed' ]
+	[ "$(find "$W/store/.bootseer/data" -name 'c*' | wc -l)" = 16 ]
+	age_data
+	[ "$(ckpt gc --dry-run)" = '8 objects, 66.8 MiB would be removed' ]
+	[ "$(ckpt gc)" = '8 objects, 66.8 MiB removed' ]
+	[ "$(find "$W/store/.bootseer/data" -type f | wc -l)" = 8 ]
+	ckpt cp "$F/in/shard/rank-0.pt" :b
+	ckpt rm b
 	printf 'x' | dd of="$W/store/a.bsm" bs=1 seek=20 conv=notrunc status=none
 	run -1 ckpt gc --older=0s
 	[[ $output == *"nothing was removed: which data 'a' needs is not known"* ]]

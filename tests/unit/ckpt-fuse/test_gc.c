@@ -4,6 +4,8 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HOUR_MS UINT64_C(3600000)
@@ -32,6 +34,199 @@ static void expect_gc(uint64_t older_ms, bool dry_run, size_t segments,
 	cr_expect_eq(gc.bytes, bytes, "%zu bytes", (size_t)gc.bytes);
 }
 
+/* Nothing goes, and so many objects stay for a later one. */
+static void expect_waiting(uint64_t older_ms, bool dry_run, size_t objects)
+{
+	struct ckpt_gc gc = collect(older_ms, dry_run);
+
+	cr_expect_eq(gc.n_objects, 0, "%zu objects", gc.n_objects);
+	cr_expect_eq(gc.bytes, 0);
+	cr_expect_eq(gc.n_waiting, objects, "%zu wait", gc.n_waiting);
+}
+
+static int count_mark(void *arg, const struct object_entry *e,
+		      struct error *err)
+{
+	size_t *n = arg;
+	uint8_t id[SEGMENT_ID];
+
+	(void)err;
+	*n += segment_mark_parse(e->name, id);
+	return 0;
+}
+
+static size_t n_marks(void)
+{
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	cr_assert_eq(object_list(store, ".bootseer/data", true, count_mark, &n,
+				 &err),
+		     0, "%s", err.msg);
+	return n;
+}
+
+static void remove_file(const char *path)
+{
+	struct error err = ERROR_INIT;
+
+	cr_assert_eq(ckpt_remove(store, path, &err), 0, "%s", err.msg);
+}
+
+/* ------------------------------------------------------- files that are renamed --- */
+
+/* Linked with --wrap: what happens while the manifests are listed. */
+static void (*after_list)(unsigned int n);
+static const char *unseen; /* by the first list, which was past it */
+static unsigned int n_lists;
+
+struct list_call {
+	object_list_fn *fn;
+	void *arg;
+};
+
+static int pass_on(void *arg, const struct object_entry *e, struct error *err)
+{
+	const struct list_call *c = arg;
+
+	if (unseen && n_lists == 0 && strcmp(e->name, unseen) == 0)
+		return 0;
+	return c->fn(c->arg, e, err);
+}
+
+int __real_object_list(struct object_store *s, const char *folder, bool deep,
+		       object_list_fn *fn, void *arg, struct error *err);
+int __wrap_object_list(struct object_store *s, const char *folder, bool deep,
+		       object_list_fn *fn, void *arg, struct error *err);
+
+int __wrap_object_list(struct object_store *s, const char *folder, bool deep,
+		       object_list_fn *fn, void *arg, struct error *err)
+{
+	struct list_call c = { fn, arg };
+	int rc;
+
+	if (*folder)
+		return __real_object_list(s, folder, deep, fn, arg, err);
+	rc = __real_object_list(s, folder, deep, pass_on, &c, err);
+	if (after_list)
+		after_list(n_lists);
+	n_lists++;
+	return rc;
+}
+
+static void rename_last(unsigned int n)
+{
+	struct error err = ERROR_INIT;
+
+	if (n == 0)
+		cr_assert_eq(ckpt_rename(store, "last", "best", &err), 0, "%s",
+			     err.msg);
+}
+
+Test(gc, leaves_a_file_that_is_renamed_between_the_list_and_its_manifest)
+{
+	put("last", data, 2 * UNIT, 2);
+	make_columns_old();
+	after_list = rename_last;
+	expect_gc(0, false, 0, 0, 0);
+	expect_file("best", data, 2 * UNIT);
+}
+
+Test(gc, leaves_a_file_that_the_list_was_past_when_it_was_renamed)
+{
+	put("best", data, 2 * UNIT, 2);
+	make_columns_old();
+	unseen = "best.bsm";
+	expect_gc(0, false, 0, 0, 0);
+	expect_file("best", data, 2 * UNIT);
+}
+
+static void rename_each_time(unsigned int n)
+{
+	char from[16] = "f", to[16];
+	struct error err = ERROR_INIT;
+
+	if (n)
+		(void)snprintf(from, sizeof(from), "f%u", n);
+	(void)snprintf(to, sizeof(to), "f%u", n + 1);
+	cr_assert_eq(ckpt_rename(store, from, to, &err), 0, "%s", err.msg);
+}
+
+Test(gc, removes_nothing_while_files_are_renamed_without_end)
+{
+	struct ckpt_gc gc = { .older_ms = 0 };
+	struct error err = ERROR_INIT;
+
+	put("f", data, 2 * UNIT, 2);
+	put("gone", data, 2 * UNIT, 2);
+	remove_file("gone");
+	after_list = rename_each_time;
+	cr_expect_eq(ckpt_gc(store, &gc, &err), -EBUSY, "%s", err.msg);
+	cr_expect_not_null(strstr(err.msg, "nothing was removed"), "%s",
+			   err.msg);
+	cr_expect_eq(n_columns(), 4);
+}
+
+/* ------------------------------------------------------------------------- ages --- */
+
+/* Whoever has it open to read, or goes on where it ended, has all of the time. */
+Test(gc, counts_from_when_a_file_was_removed_and_not_from_when_it_was_written)
+{
+	struct ckpt_file *f;
+	struct error err = ERROR_INIT;
+	char *got = malloc(2 * UNIT);
+
+	cr_assert_not_null(got);
+	put("f", data, 2 * UNIT, 2);
+	make_columns_old();
+	f = open_file("f");
+	remove_file("f");
+	expect_waiting(HOUR_MS, true, 2);
+	cr_expect_eq(n_marks(), 0, "a dry run marks");
+	expect_waiting(HOUR_MS, false, 2);
+	expect_waiting(HOUR_MS, false, 2);
+	cr_expect_eq(ckpt_read(f, 0, got, 2 * UNIT, 0, &err), 0, "%s", err.msg);
+	ckpt_close(f);
+	free(got);
+	cr_expect_eq(n_marks(), 1);
+	make_columns_old();
+	expect_gc(HOUR_MS, false, 1, 2, 2 * UNIT);
+	cr_expect_eq(n_columns() + n_marks(), 0);
+}
+
+Test(gc, counts_anew_when_a_file_was_named_meanwhile)
+{
+	struct error err = ERROR_INIT;
+
+	put("f", data, 2 * UNIT, 2);
+	make_columns_old();
+	AUTO_FREE char *manifest = local("f.bsm");
+	AUTO_FREE char *away = local(".bootseer/away");
+
+	cr_assert_eq(rename(manifest, away), 0);
+	expect_waiting(HOUR_MS, false, 2);
+	make_columns_old();
+	cr_assert_eq(rename(away, manifest), 0);
+	expect_waiting(HOUR_MS, false, 0);
+	cr_expect_eq(n_marks(), 0);
+	cr_assert_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
+	expect_waiting(HOUR_MS, false, 2);
+	cr_expect_eq(n_columns(), 2);
+}
+
+/* It was killed when only the mark was left. */
+Test(gc, removes_marks_of_what_is_gone)
+{
+	static const char mark[] =
+		".bootseer/data/00/00010203040506070809aabbccddeeff/unnamed";
+
+	put_object(mark, "", 0);
+	expect_waiting(HOUR_MS, true, 0);
+	cr_expect(is_object(mark));
+	expect_waiting(HOUR_MS, false, 0);
+	cr_expect_not(is_object(mark));
+}
+
 Test(gc, that_nobody_names_are_collected)
 {
 	expect_gc(0, false, 0, 0, 0);
@@ -44,6 +239,8 @@ Test(gc, that_nobody_names_are_collected)
 	expect_gc(UINT64_MAX, false, 0, 0, 0);
 	expect_gc(INT64_MAX, false, 0, 0, 0);
 	expect_gc((uint64_t)INT64_MAX + 1, false, 0, 0, 0);
+	expect_waiting(HOUR_MS, false, 3);
+	make_columns_old();
 	expect_gc(HOUR_MS, true, 1, 3, 3 * UNIT);
 	cr_expect_eq(n_columns(), 8, "a dry run removes");
 	expect_gc(HOUR_MS, false, 1, 3, 3 * UNIT);
@@ -81,6 +278,8 @@ Test(gc, that_are_being_written_are_not_collected)
 	expect_gc(HOUR_MS, false, 0, 0, 0);
 	column_name(&m->segments[0], 0, name);
 	make_old(name);
+	expect_waiting(HOUR_MS, false, 2);
+	make_columns_old();
 	expect_gc(HOUR_MS, false, 1, 2, 2 * UNIT);
 	cr_expect_eq(n_columns(), 0);
 	manifest_free(m);
@@ -101,8 +300,9 @@ Test(gc, are_not_collected_while_a_manifest_cannot_be_read)
 			   err.msg);
 	cr_expect_eq(gc.n_objects, 0);
 	cr_expect_eq(n_columns(), 2);
+	cr_expect_eq(n_marks(), 0);
 	cr_assert_eq(ckpt_remove(store, "a/b/sick", &err), 0, "%s", err.msg);
-	expect_gc(HOUR_MS, false, 1, 2, UNIT + 1);
+	expect_gc(0, false, 1, 2, UNIT + 1);
 }
 
 Test(gc, that_are_hidden_are_collected)
@@ -123,6 +323,27 @@ Test(gc, that_are_hidden_are_collected)
 	expect_file("f", data, UNIT + 1);
 }
 
+/* An old plain file gets the name while the lists run. */
+static void replace_by_plain(unsigned int n)
+{
+	struct error err = ERROR_INIT;
+
+	if (n != 1)
+		return;
+	remove_file("f");
+	cr_assert_eq(ckpt_rename(store, "plain", "f", &err), 0, "%s", err.msg);
+}
+
+Test(gc, leaves_a_plain_file_that_nothing_hides_any_more)
+{
+	put("f", data, UNIT + 1, 1);
+	put_object("plain", "plain", 5);
+	make_old("plain");
+	after_list = replace_by_plain;
+	expect_gc(HOUR_MS, false, 0, 1, 0);
+	cr_expect(is_object("f"));
+}
+
 Test(gc, of_others_among_the_data_stay)
 {
 	static const char *const foreign[] = {
@@ -133,6 +354,8 @@ Test(gc, of_others_among_the_data_stay)
 		".bootseer/data/00/00010203040506070809aabbccddeeff/c64",
 		".bootseer/data/00/00010203040506070809aabbccddeeff/c00x",
 		".bootseer/data/00/00010203040506070809aabbccddeeff/x/c00",
+		".bootseer/data/00/00010203040506070809aabbccddeeff/unnamed0",
+		".bootseer/data/01/00010203040506070809aabbccddeeff/unnamed",
 		".bootseer/other",
 		"twice.bsm.bsm",
 	};
@@ -145,6 +368,8 @@ Test(gc, of_others_among_the_data_stay)
 	}
 	put_object(ours, "xyz", 3);
 	make_old(ours);
+	expect_waiting(HOUR_MS, false, 1);
+	make_columns_old();
 	expect_gc(HOUR_MS, false, 1, 1, 3);
 	for (size_t i = 0; i < ARRAY_SIZE(foreign); i++)
 		cr_expect(is_object(foreign[i]), "%s", foreign[i]);

@@ -708,6 +708,26 @@ Test(manifest, nothing_else_is_a_column)
 	}
 }
 
+Test(manifest, marks_of_segments_have_names_of_their_own)
+{
+	char name[COLUMN_NAME_MAX];
+	uint8_t id[SEGMENT_ID] = { 0x5a };
+
+	segment_mark_name(named.id, name);
+	cr_expect_str_eq(name, DATA "00/" ID "/unnamed");
+	cr_expect_not(column_parse(name, id));
+	cr_expect(segment_mark_parse(name, id));
+	cr_expect_arr_eq(id, named.id, SEGMENT_ID);
+	id[0] = 0x5a;
+	for (size_t i = 0; i < ARRAY_SIZE(no_columns); i++)
+		cr_expect_not(segment_mark_parse(no_columns[i], id), "'%s'",
+			      no_columns[i]);
+	cr_expect_not(segment_mark_parse(DATA "00/" ID "/c00", id));
+	cr_expect_not(segment_mark_parse(DATA "00/" ID "/unnamed0", id));
+	cr_expect_not(segment_mark_parse(DATA "01/" ID "/unnamed", id));
+	cr_expect_eq(id[0], 0x5a);
+}
+
 /* Each byte of a right name is needed. */
 Test(manifest, a_name_with_another_byte_is_no_column_or_another_one)
 {
