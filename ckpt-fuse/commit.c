@@ -105,6 +105,7 @@ static int manifest_is_gone(struct ckpt_writer *w, struct error *err)
 		rc = conflict(w, err);
 	v->striped[0] = '\0';
 	v->generation = 0;
+	w->is_base_gone = true;
 	return rc;
 }
 
@@ -132,6 +133,7 @@ static int look_at_manifest(struct ckpt_writer *w, struct error *err)
 	if (w->segment && id == manifest_bytes_id(w->manifest)) {
 		version_set_tag(v->striped, tag);
 		version_set_manifest(v, m);
+		version_set_tag(w->put_tag, tag);
 		return 1;
 	}
 	/* Whoever went on from ours needs its columns. */
@@ -150,6 +152,7 @@ static int set_generation(struct ckpt_writer *w, struct error *err)
 	else
 		rc = manifest_load_generation(w->store, w->name.s, &before,
 					      err);
+	w->is_base_gone = w->is_base_gone || before == 0;
 	w->manifest->generation = before + 1;
 	return rc;
 }
@@ -172,6 +175,8 @@ static int put_once(struct ckpt_writer *w, struct error *err)
 	}
 	w->is_sent = true;
 	rc = object_put(w->store, w->name.s, data.data, data.len, &o, &st, err);
+	if (rc == 0)
+		version_set_tag(w->put_tag, st.tag);
 	if (rc == 0 && v) {
 		version_set_tag(v->striped, st.tag);
 		version_set_manifest(v, w->manifest);
@@ -213,6 +218,43 @@ static int give_way(struct ckpt_writer *w, struct error *err)
 	return conflict(w, err);
 }
 
+/* -ENOENT: one is gone. */
+static int look_at_columns(struct ckpt_writer *w, const struct ckpt_segment *s,
+			   struct error *err)
+{
+	struct object_stat ignored;
+	char name[COLUMN_NAME_MAX];
+	int rc = 0;
+
+	for (uint32_t c = 0; c < s->columns && rc == 0; c++) {
+		if (segment_column_size(w->manifest, s, c) == 0)
+			continue;
+		column_name(s, c, name);
+		rc = object_stat(w->store, name, &ignored, err);
+	}
+	return rc;
+}
+
+/* Since a file was removed ckpt_gc() may have taken what we go on behind.  Behind our put, from
+ * which on it does not. */
+static int check_base(struct ckpt_writer *w, struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	int rc = 0;
+
+	for (size_t i = 0; i < w->manifest->n_segments && rc == 0; i++)
+		if (&w->manifest->segments[i] != w->segment)
+			rc = look_at_columns(w, &w->manifest->segments[i], err);
+	if (rc != -ENOENT)
+		return rc;
+	if (object_delete(w->store, w->name.s, w->put_tag, &ignored) == 0)
+		w->is_sent = false;
+	return error_set(err, ESTALE,
+			 "'%.200s' was removed while it was written, and 'ckpt "
+			 "gc' has given its space back: write all of it again",
+			 w->path);
+}
+
 static int commit_striped(struct ckpt_writer *w, struct error *err)
 {
 	bool was_striped = w->version && *w->version->striped;
@@ -227,6 +269,8 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 		rc = look_at_plain(w, plain, err);
 	if (rc == 0)
 		rc = put_manifest(w, err);
+	if (rc == 0 && w->is_base_gone)
+		rc = check_base(w, err);
 	if (rc < 0 || !*plain)
 		return rc;
 	/* It is hidden already; what stays is ckpt_gc()'s. */

@@ -22,6 +22,9 @@ struct ckpt_writer {
 	bool is_growing, is_plain;
 	/* The manifest may be there, whatever we heard of it: columns stay. */
 	bool is_sent;
+	/* The file that it goes on behind was removed: nobody names its columns but we. */
+	bool is_base_gone;
+	char put_tag[OBJECT_TAG_MAX]; /* of our manifest, when it is there */
 };
 
 static inline bool writer_is_plain(const struct ckpt_writer *w)

@@ -67,6 +67,27 @@ Test(growing, files_go_on_behind_whole_units_of_what_is_there)
 	expect_file("f", data, UNIT);
 }
 
+/* Another node has removed the file meanwhile. */
+Test(growing,
+     files_that_were_removed_go_on_while_gc_has_not_taken_what_was_there)
+{
+	struct ckpt_gc gc = { .older_ms = 0 };
+	struct error err = ERROR_INIT;
+	struct ckpt_file *f;
+
+	(void)put("f", data, 3 * UNIT + 5, 2);
+	f = open_file("f");
+	cr_assert_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
+	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), 0);
+	expect_file("f", data, 5 * UNIT + 9);
+	cr_assert_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
+	cr_assert_eq(ckpt_gc(store, &gc, &err), 0, "%s", err.msg);
+	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), -ESTALE);
+	expect_no_file("f");
+	cr_expect_eq(n_columns(), 0);
+	ckpt_close(f);
+}
+
 Test(growing, files_go_on_behind_nothing_else)
 {
 	struct ckpt_file *f;
