@@ -27,21 +27,17 @@ static const struct http_cures cures = {
 
 /* ------------------------------------------------------------------- names --- */
 
-static int s3_remove(struct object_store *base, const char *name,
-		     const char *tag, struct error *err)
+/* A DELETE of nothing is a success to S3, and one of another version where the server cannot
+ * compare: so it is looked at. */
+static int remove_version(struct object_store *base, const char *name,
+			  const char *tag, struct error *err)
 {
 	struct s3_store *s = s3_store_of(base);
 	struct s3_request r = { .method = "DELETE", .name = name };
 	struct http_response resp = HTTP_RESPONSE_INIT;
-	struct store_lock lock = { .name = NULL };
 	struct object_stat now;
-	bool locked = tag && !s->base.caps.has_match_delete;
-	int rc = locked ? store_lock(base, name, &lock, err) : 0;
+	int rc = s3_store_stat(base, name, &now, err);
 
-	if (rc < 0)
-		return rc;
-	/* A DELETE of nothing is a success to S3. */
-	rc = s3_store_stat(base, name, &now, err);
 	if (rc == 0 && tag && strcmp(now.tag, tag) != 0)
 		rc = error_set(err, ESTALE, "another has replaced it");
 	if (rc == 0) {
@@ -52,6 +48,20 @@ static int s3_remove(struct object_store *base, const char *name,
 			rc = 0;
 	}
 	http_response_fini(&resp);
+	return rc;
+}
+
+static int s3_remove(struct object_store *base, const char *name,
+		     const char *tag, struct error *err)
+{
+	struct s3_store *s = s3_store_of(base);
+	struct store_lock lock = { .name = NULL };
+	bool locked = tag && !s->base.caps.has_match_delete;
+	int rc = locked ? store_lock(base, name, &lock, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	rc = remove_version(base, name, tag, err);
 	store_unlock(base, &lock);
 	return rc;
 }
@@ -109,7 +119,11 @@ int s3_store_rename(struct object_store *base, const char *from, const char *to,
 	if (rc == 0)
 		rc = copy(s, from, &st, to, err);
 	store_unlock(base, &lock);
-	return rc == 0 ? s3_remove(base, from, NULL, err) : rc;
+	if (rc < 0)
+		return rc;
+	/* What another has put there since the copy is another object, and stays. */
+	rc = remove_version(base, from, st.tag, err);
+	return rc == -ESTALE ? 0 : rc;
 }
 
 static void s3_free(struct object_store *base)
